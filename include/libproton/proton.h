@@ -1,0 +1,268 @@
+/*
+ * libproton: record what ran on a GPU (or on the CPU in a GPU language's interpreter), per
+ * calling context.
+ *
+ * Sessions   A session is one profile being recorded into `<name>.proton`, a memory-mapped file
+ *            that survives a crash. Several sessions may live at once. Finalizing a session
+ *            writes the output asked for (default `<name>.hatchet`) and removes the working file.
+ * Contexts   Scopes form a stack per thread; a kernel launch is attributed to the stack of the
+ *            thread that launches it. A thread that has no scope of its own is attributed to
+ *            the scopes of the thread that started the first live session, as they stand then.
+ * Metrics    Numbers, vectors and strings attached to a context. They add up when recorded again
+ *            unless they are properties.
+ *
+ * Every function is thread-safe and may be called when no session is live: recording functions
+ * then do nothing and succeed. After fork() the child records nothing until it starts a session
+ * of its own. Nothing here exits, aborts or prints to standard output (unless the session's name
+ * asks for it). Strings are UTF-8 and copied; no pointer passed in is kept.
+ */
+#ifndef LIBPROTON_PROTON_H
+#define LIBPROTON_PROTON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <libproton/status.h>
+
+#define PROTON_VERSION_MAJOR 0
+#define PROTON_VERSION_MINOR 1
+#define PROTON_VERSION_PATCH 0
+#define PROTON_VERSION "0.1.0"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of the library that is loaded, "major.minor.patch"; compare with PROTON_VERSION. */
+PROTON_API const char *proton_version(void);
+
+/* ------------------------------------------------------------------ sessions */
+
+#define PROTON_ALL_SESSIONS (-1)
+
+enum proton_session_flag {
+	PROTON_SESSION_KEEP_WORKING_FILE = 1u << 0, /* leave `<name>.proton` beside the output */
+	PROTON_SESSION_QUIET = 1u << 1,             /* no notes on standard error */
+};
+
+/* Options of proton_start(). Set `size` to sizeof(struct proton_session_options), the rest to 0. */
+struct proton_session_options {
+	size_t size;
+	const char *name;    /* output path without suffix; NULL: "proton"; "" or "-": standard output */
+	const char *context; /* "shadow" (scopes, default) or "python" (needs the Python package) */
+	const char *data;    /* "tree" (default) */
+	const char *backend; /* "host", ... (proton_backend_name()); NULL: the first that is usable */
+	const char *mode;    /* backend's mode, "name[:key=value]..."; NULL or "": its default */
+	uint32_t flags;      /* PROTON_SESSION_* */
+	uint32_t reserved;   /* 0 */
+};
+
+/*
+ * Start recording. `options` may be NULL. Starting a session whose name is that of a live session
+ * activates that session again and returns its id (the other options are not looked at).
+ * Ids count up from 0 and are never reused. On failure nothing is left active or on disk.
+ * Errors: E_INVALID (unknown context, data, backend or mode), E_IO and E_NOSPACE (working file),
+ * E_NOMEM, E_UNSUPPORTED, and the backend's own E_NOLIB, E_BUSY, E_PERMISSION, E_VERSION.
+ */
+PROTON_API int proton_start(const struct proton_session_options *options, int *session_out,
+			    struct proton_error *err);
+
+/*
+ * Resume or pause one session, or PROTON_ALL_SESSIONS. Doing it twice is harmless. Scopes entered
+ * while a session is paused still count as context later. `flush` waits for work already
+ * launched, so that everything recorded so far can be read. E_RANGE: no such session.
+ */
+PROTON_API int proton_activate(int session, struct proton_error *err);
+PROTON_API int proton_deactivate(int session, bool flush, struct proton_error *err);
+
+/*
+ * End one session or PROTON_ALL_SESSIONS and write its output: `format` is NULL or "" for the
+ * default ("hatchet"), "hatchet", "hatchet_msgpack", "proton" (keep the working file, finished) or
+ * "none". An unknown format is refused with E_INVALID before anything is ended. When the output
+ * cannot be written the working file stays and the error names both paths. Ending a session
+ * that does not exist is no error. May be called inside open scopes.
+ */
+PROTON_API int proton_finalize(int session, const char *format, struct proton_error *err);
+
+/* True while at least one session is live (started and not finalized). Costs one load. */
+PROTON_API bool proton_is_profiling(void);
+
+/* The `index`-th backend's name, NULL past the last one. Pointers are static. */
+PROTON_API const char *proton_backend_name(size_t index);
+
+/*
+ * Finalize every session when SIGTERM or SIGHUP arrives, then let the signal take its previous
+ * course. Installs handlers only where the disposition is still the default. Never called by the
+ * library itself: the program has to ask.
+ */
+PROTON_API int proton_finalize_on_signals(struct proton_error *err);
+
+/*
+ * Command-line rule: from now on proton_start() in this process only returns the session already
+ * live and proton_finalize() does nothing, because the tool that launched the program owns the
+ * session; proton_finalize_owned() is how that tool ends it.
+ */
+PROTON_API void proton_own_sessions(void);
+PROTON_API int proton_finalize_owned(const char *format, struct proton_error *err);
+PROTON_API bool proton_sessions_are_owned(void);
+
+/* ------------------------------------------------------------------ frames and contexts */
+
+/* A frame names one level of a calling context. Ids are process-wide, small and never reused. */
+PROTON_API uint32_t proton_frame(const char *name, size_t length);
+/* A source frame, shown as "file:line@function". */
+PROTON_API uint32_t proton_frame_source(const char *file, size_t file_length, const char *function,
+					size_t function_length, uint32_t line);
+
+#define PROTON_CONTEXT_ROOT 0u
+
+/* The context reached from `parent` by `frame`; found or made. PROTON_CONTEXT_ROOT on E_NOMEM. */
+PROTON_API uint32_t proton_context_child(uint32_t parent, uint32_t frame);
+
+/*
+ * Where a measurement belongs: the calling thread's contexts and the set of sessions (with their
+ * phases) that were active. Small, to be kept with the work launched; valid for the life of
+ * the process, and simply without effect once its sessions are gone.
+ */
+struct proton_context {
+	uint32_t shadow; /* context made of scopes and the state */
+	uint32_t source; /* context made by the provider below, if a session asked for it */
+	uint32_t sessions;
+};
+
+PROTON_API struct proton_context proton_context_here(void);
+/* `where` one level deeper, in both of its contexts. */
+PROTON_API struct proton_context proton_context_enter(struct proton_context where, uint32_t frame);
+/* True when nothing would be recorded there: no session is active. */
+PROTON_API bool proton_context_is_empty(struct proton_context where);
+
+/*
+ * The provider of source contexts (sessions with context "python"): called on the recording
+ * thread whenever proton_context_here() runs and such a session is active; returns a context
+ * made by proton_context_child() from PROTON_CONTEXT_ROOT. NULL takes it away. `depth` gives the
+ * number of source frames of the calling thread; may be NULL.
+ */
+typedef uint32_t (*proton_context_provider_fn)(void);
+PROTON_API void proton_context_provider_set(proton_context_provider_fn provide,
+					    proton_context_provider_fn depth);
+
+/* Open scopes (or source frames) of the calling thread, for `session`. E_RANGE. */
+PROTON_API int proton_context_depth(int session, size_t *depth_out, struct proton_error *err);
+
+/* ------------------------------------------------------------------ scopes and states */
+
+/*
+ * Enter a scope on the calling thread; the token ends it. 0 when no session is live.
+ * Leaving a scope also leaves scopes entered after it that were never left (an exception or a
+ * longjmp passed over them). Leaving one that was already left that way, or that belongs to a
+ * session set that has ended, is no error.
+ * E_STATE: the token belongs to another thread; nothing changes.
+ */
+PROTON_API uint64_t proton_scope_enter(const char *name);
+PROTON_API uint64_t proton_scope_enter_frame(uint32_t frame);
+PROTON_API int proton_scope_exit(uint64_t token, struct proton_error *err);
+
+/* The same, and the wall time inside is added to the exclusive metric "cpu_time (ns)". */
+PROTON_API uint64_t proton_scope_enter_timed(const char *name);
+PROTON_API uint64_t proton_scope_enter_timed_frame(uint32_t frame);
+
+/* Where the scope's own metrics belong (its context with the state at the time it was entered). */
+PROTON_API struct proton_context proton_scope_context(uint64_t token);
+
+/*
+ * A state is the last level of every context recorded on this thread while it is set, below
+ * scopes entered later too. States do not nest: an inner one hides the outer one until it is
+ * left. "__proton_launch_metadata:KERNEL" makes two levels.
+ */
+PROTON_API void proton_state_enter(const char *name);
+PROTON_API void proton_state_exit(void);
+
+/* ------------------------------------------------------------------ metrics */
+
+enum proton_metric_type {
+	PROTON_METRIC_INT64 = 1,
+	PROTON_METRIC_DOUBLE = 2,
+	PROTON_METRIC_STRING = 3,
+	PROTON_METRIC_INT64_VECTOR = 5,
+	PROTON_METRIC_DOUBLE_VECTOR = 6,
+};
+
+/*
+ * One named value. The end of `name` says how it behaves: "(exc)" exclusive, it does not add up
+ * into the parents; "(pty)" property, the last value stays; "(inc)" or nothing: inclusive.
+ * The suffix is not part of the name that is stored. Numbers and vectors recorded again in the
+ * same context are added, strings and properties replaced.
+ */
+struct proton_metric {
+	const char *name;
+	enum proton_metric_type type;
+	uint32_t count; /* elements of a vector; ignored otherwise */
+	union {
+		int64_t int64;
+		double float64;
+		const char *string;
+		const int64_t *int64s;
+		const double *float64s;
+	} value;
+};
+
+/* E_TYPE: the metric had another type before, or a vector another length; the others are added. */
+PROTON_API int proton_metrics_add(struct proton_context where, const struct proton_metric *metrics,
+				  size_t count, struct proton_error *err);
+
+/* ------------------------------------------------------------------ kernels */
+
+/*
+ * A launch described by a language runtime: kernels launched on this thread until
+ * proton_op_exit() carry `frame` as their name and belong to `*where_out`. Ops do not nest:
+ * inside an op another op changes nothing and returns the outer one's context.
+ */
+PROTON_API void proton_op_enter(uint32_t frame, struct proton_context *where_out);
+PROTON_API void proton_op_exit(void);
+
+/* A kernel that runs on the CPU between begin and end, on the calling thread (device type "CPU"). */
+PROTON_API void proton_kernel_begin(uint32_t frame);
+PROTON_API void proton_kernel_end(void);
+
+/* ------------------------------------------------------------------ reading what was recorded */
+
+/*
+ * The profile of one phase of a live session, as the text of `format` ("hatchet" or
+ * "hatchet_msgpack"), in memory that the caller releases with proton_free().
+ * Does not wait for work in flight: proton_deactivate(session, true) does. E_RANGE: no such session
+ * or phase ("Phase N has no data.").
+ */
+PROTON_API int proton_data_get(int session, uint32_t phase, const char *format, char **bytes_out,
+			       size_t *length_out, struct proton_error *err);
+PROTON_API void proton_free(void *memory);
+
+/* Close the current phase and open the next, whose number is returned. */
+PROTON_API int proton_phase_advance(int session, uint32_t *phase_out, struct proton_error *err);
+/* True once everything launched in `phase` (and before) has been recorded. */
+PROTON_API int proton_phase_is_complete(int session, uint32_t phase, bool *complete_out,
+					struct proton_error *err);
+/* Drop the data of `phase`, or of every phase up to it. Clearing the current phase empties it. */
+PROTON_API int proton_phase_clear(int session, uint32_t phase, bool up_to, struct proton_error *err);
+
+/* What one session recorded and what it lost, by cause. Zero-initialise nothing: all is written. */
+struct proton_counter {
+	const char *name; /* static text, e.g. "kernels", "dropped: storage full" */
+	uint64_t value;
+	bool is_loss;
+};
+/* Fills up to `capacity` counters; returns how many there are, or E_RANGE. */
+PROTON_API int proton_statistics(int session, struct proton_counter *counters, size_t capacity,
+				 struct proton_error *err);
+
+/*
+ * One line that says what the last finalized session recorded, what was lost and where the
+ * output is; "" when there is none. Copied into `text`, always terminated.
+ */
+PROTON_API void proton_last_summary(char *text, size_t capacity);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

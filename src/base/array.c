@@ -1,0 +1,31 @@
+/* Growable arrays. See array.h. */
+#include "base/array.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool array_reserve(void *data, size_t *capacity, size_t count, size_t element_bytes)
+{
+	size_t wanted = *capacity ? *capacity : 16;
+	size_t bytes;
+	void *old;
+	void *new;
+
+	if (count <= *capacity)
+		return true;
+	while (wanted < count) {
+		if (wanted > SIZE_MAX / 2)
+			return false;
+		wanted *= 2;
+	}
+	if (__builtin_mul_overflow(wanted, element_bytes, &bytes))
+		return false;
+	memcpy(&old, data, sizeof(old)); /* `data` is a T **; copying keeps aliasing rules */
+	new = realloc(old, bytes);
+	if (!new)
+		return false;
+	memcpy(data, &new, sizeof(new));
+	*capacity = wanted;
+	return true;
+}

@@ -1,0 +1,282 @@
+/* Output bytes. See buf.h. */
+#include "base/buf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+
+#define OUT_FILE_BUFFER_BYTES (64 * 1024)
+
+void out_init(struct out *out, int fd)
+{
+	*out = (struct out){.fd = fd};
+}
+
+static bool write_all(int fd, const char *bytes, size_t length, int *errnum)
+{
+	while (length) {
+		ssize_t n = write(fd, bytes, length);
+
+		if (n < 0) {
+			if (errno == EINTR)
+				continue;
+			*errnum = errno;
+			return false;
+		}
+		bytes += n;
+		length -= (size_t)n;
+	}
+	return true;
+}
+
+static void flush(struct out *out)
+{
+	if (out->fd >= 0 && !out->errnum)
+		write_all(out->fd, out->bytes, out->length, &out->errnum);
+	out->length = 0;
+}
+
+char *out_room_slow(struct out *out, size_t length)
+{
+	size_t wanted;
+
+	if (out->errnum)
+		return NULL;
+	if (out->fd >= 0) {
+		if (out->length)
+			flush(out);
+		wanted = length > OUT_FILE_BUFFER_BYTES ? length : OUT_FILE_BUFFER_BYTES;
+	} else if (__builtin_add_overflow(out->length, length, &wanted)) {
+		out->errnum = ENOMEM;
+		return NULL;
+	}
+	if (!out->errnum && !array_reserve(&out->bytes, &out->capacity, wanted, 1))
+		out->errnum = ENOMEM;
+	return out->errnum ? NULL : out->bytes + out->length;
+}
+
+void out_bytes_slow(struct out *out, const void *bytes, size_t length)
+{
+	char *room;
+
+	if (!length || out->errnum)
+		return;
+	if (out->fd >= 0 && length >= OUT_FILE_BUFFER_BYTES) {
+		flush(out);
+		if (!out->errnum)
+			write_all(out->fd, bytes, length, &out->errnum);
+		out->total += length;
+		return;
+	}
+	room = out_room(out, length);
+	if (room) {
+		memcpy(room, bytes, length);
+		out->length += length;
+		out->total += length;
+	}
+}
+
+void out_printf(struct out *out, const char *format, ...)
+{
+	char text[1024];
+	va_list args;
+	int length;
+
+	va_start(args, format);
+	length = vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (length < 0)
+		return;
+	if ((size_t)length < sizeof(text)) {
+		out_bytes(out, text, (size_t)length);
+	} else {
+		char *large = malloc((size_t)length + 1);
+
+		if (!large) {
+			out->errnum = ENOMEM;
+			return;
+		}
+		va_start(args, format);
+		vsnprintf(large, (size_t)length + 1, format, args);
+		va_end(args);
+		out_bytes(out, large, (size_t)length);
+		free(large);
+	}
+}
+
+void out_u64(struct out *out, uint64_t value)
+{
+	char digits[20];
+	size_t at = sizeof(digits);
+
+	do {
+		digits[--at] = (char)('0' + value % 10);
+		value /= 10;
+	} while (value);
+	out_bytes(out, digits + at, sizeof(digits) - at);
+}
+
+void out_i64(struct out *out, int64_t value)
+{
+	if (value < 0) {
+		out_byte(out, '-');
+		out_u64(out, 0 - (uint64_t)value);
+	} else {
+		out_u64(out, (uint64_t)value);
+	}
+}
+
+int out_finish(struct out *out, struct proton_error *err)
+{
+	if (out->fd >= 0)
+		flush(out);
+	if (out->errnum)
+		return err_errno(err, out->errnum, "cannot write the output");
+	return PROTON_OK;
+}
+
+char *out_take(struct out *out, size_t *length)
+{
+	char *room = out_room(out, 1);
+	char *bytes = out->bytes;
+
+	if (!room)
+		return NULL;
+	*room = '\0';
+	*length = out->length;
+	out->bytes = NULL;
+	out_fini(out);
+	return bytes;
+}
+
+void out_fini(struct out *out)
+{
+	free(out->bytes);
+	out->bytes = NULL;
+	out->length = 0;
+	out->capacity = 0;
+}
+
+int file_replace_begin(struct file_replace *file, const char *path, struct proton_error *err)
+{
+	int fd;
+
+	*file = (struct file_replace){.path = strdup(path)};
+	if (asprintf(&file->temporary, "%s.%d.tmp", path, (int)getpid()) < 0)
+		file->temporary = NULL;
+	if (!file->path || !file->temporary) {
+		free(file->path);
+		free(file->temporary);
+		return err_set(err, PROTON_E_NOMEM, "cannot write %s: out of memory", path);
+	}
+	fd = open(file->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (fd < 0) {
+		int status = err_errno(err, errno, "cannot write %s", path);
+
+		free(file->path);
+		free(file->temporary);
+		return status;
+	}
+	out_init(&file->out, fd);
+	return PROTON_OK;
+}
+
+static void replace_fini(struct file_replace *file)
+{
+	if (file->out.fd >= 0)
+		close(file->out.fd);
+	out_fini(&file->out);
+	free(file->path);
+	free(file->temporary);
+	*file = (struct file_replace){.out = {.fd = -1}};
+}
+
+int file_replace_commit(struct file_replace *file, struct proton_error *err)
+{
+	int status = out_finish(&file->out, NULL);
+
+	if (status != PROTON_OK) {
+		status = err_errno(err, file->out.errnum, "cannot write %s", file->path);
+		file_replace_abandon(file);
+		return status;
+	}
+	/* close() is where a network file system reports a full disk. */
+	if (close(file->out.fd) < 0 && errno != EINTR)
+		status = err_errno(err, errno, "cannot write %s", file->path);
+	file->out.fd = -1;
+	if (status == PROTON_OK && rename(file->temporary, file->path) < 0)
+		status = err_errno(err, errno, "cannot write %s", file->path);
+	if (status != PROTON_OK)
+		unlink(file->temporary);
+	replace_fini(file);
+	return status;
+}
+
+void file_replace_abandon(struct file_replace *file)
+{
+	if (file->temporary)
+		unlink(file->temporary);
+	replace_fini(file);
+}
+
+int file_read_all(const char *path, uint64_t limit, char **bytes_out, size_t *length_out,
+		  struct proton_error *err)
+{
+	bool is_stdin = strcmp(path, "-") == 0;
+	int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	char *bytes = NULL;
+	size_t capacity = 0;
+	size_t length = 0;
+	int status = PROTON_OK;
+
+	if (fd < 0)
+		return err_errno(err, errno, "cannot open %s", path);
+	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+		status = err_set(err, PROTON_E_INVALID, "cannot read %s: it is a directory", path);
+		goto out;
+	}
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
+	    !array_reserve(&bytes, &capacity, (size_t)st.st_size + 1, 1)) {
+		status = err_set(err, PROTON_E_NOMEM, "cannot read %s: out of memory", path);
+		goto out;
+	}
+	for (;;) {
+		ssize_t n;
+
+		if (!array_reserve(&bytes, &capacity, length + 2, 1)) {
+			status = err_set(err, PROTON_E_NOMEM, "cannot read %s: out of memory", path);
+			goto out;
+		}
+		n = read(fd, bytes + length, capacity - length - 1);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			status = err_errno(err, errno, "cannot read %s", path);
+			goto out;
+		}
+		if (n == 0)
+			break;
+		length += (size_t)n;
+		if (limit && length > limit) {
+			status = err_set(err, PROTON_E_FORMAT, "cannot read %s: larger than %llu bytes",
+					 path, (unsigned long long)limit);
+			goto out;
+		}
+	}
+	bytes[length] = '\0';
+	*bytes_out = bytes;
+	*length_out = length;
+	bytes = NULL;
+out:
+	free(bytes);
+	if (!is_stdin)
+		close(fd);
+	return status;
+}

@@ -1,0 +1,90 @@
+/*
+ * Output bytes: appended to a buffer that either grows in memory or is flushed to a file
+ * descriptor in 64 KiB pieces. The error is sticky: after a failure appends do nothing and
+ * out_finish() reports it once, so that writers need no check per call.
+ */
+#ifndef BASE_BUF_H
+#define BASE_BUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/err.h"
+
+struct out {
+	char *bytes;
+	size_t length;
+	size_t capacity;
+	int fd;         /* -1: keep everything in memory */
+	int errnum;     /* first failure, 0 = none */
+	uint64_t total; /* bytes appended since out_init */
+};
+
+/* Writes to `fd`, which stays the caller's; -1 collects in memory. */
+void out_init(struct out *out, int fd);
+/* Flushes; returns the first failure as a status. The memory of a collecting `out` stays valid. */
+int out_finish(struct out *out, struct proton_error *err);
+/* Moves the collected bytes (malloc'd, NUL-terminated behind *length) to the caller. NULL if empty-handed. */
+char *out_take(struct out *out, size_t *length);
+/* Releases what out_init and appends took; harmless twice. */
+void out_fini(struct out *out);
+
+/* Makes room for `length` more bytes; NULL after an error. At most OUT_ROOM_MAX when writing to a file. */
+#define OUT_ROOM_MAX 4096
+char *out_room_slow(struct out *out, size_t length);
+
+static inline char *out_room(struct out *out, size_t length)
+{
+	if (out->capacity - out->length >= length)
+		return out->bytes + out->length;
+	return out_room_slow(out, length);
+}
+
+void out_bytes_slow(struct out *out, const void *bytes, size_t length);
+
+static inline void out_bytes(struct out *out, const void *bytes, size_t length)
+{
+	if (out->capacity - out->length >= length && length) {
+		memcpy(out->bytes + out->length, bytes, length);
+		out->length += length;
+		out->total += length;
+	} else {
+		out_bytes_slow(out, bytes, length);
+	}
+}
+
+static inline void out_byte(struct out *out, char byte)
+{
+	out_bytes(out, &byte, 1);
+}
+
+static inline void out_text(struct out *out, const char *text)
+{
+	out_bytes(out, text, strlen(text));
+}
+
+void out_printf(struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void out_u64(struct out *out, uint64_t value);
+void out_i64(struct out *out, int64_t value);
+
+/*
+ * Replaces `path` whole or not at all: bytes go to a temporary file beside it, which is renamed
+ * on success. Usage: file_replace_begin(), write to .out, then file_replace_commit() or _abandon().
+ */
+struct file_replace {
+	struct out out;
+	char *path;
+	char *temporary;
+};
+
+int file_replace_begin(struct file_replace *file, const char *path, struct proton_error *err);
+int file_replace_commit(struct file_replace *file, struct proton_error *err);
+void file_replace_abandon(struct file_replace *file);
+
+/* The whole of a file (or of standard input for "-"), malloc'd; at most `limit` bytes (0 = no limit). */
+int file_read_all(const char *path, uint64_t limit, char **bytes_out, size_t *length_out,
+		  struct proton_error *err);
+
+#endif

@@ -1,0 +1,26 @@
+/* The clocks in use: monotonic for durations, real time for what is shown. Both in nanoseconds. */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t clock_read_ns(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static inline uint64_t clock_monotonic_ns(void)
+{
+	return clock_read_ns(CLOCK_MONOTONIC);
+}
+
+static inline uint64_t clock_real_ns(void)
+{
+	return clock_read_ns(CLOCK_REALTIME);
+}
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * Interned strings: a pool of bytes in the layout of a profile file's string table, and an index
+ * over it. An id is the entry's byte offset divided by 8; id 0 is the empty string. An entry is a
+ * little-endian u32 length, the bytes, a NUL, and zeros up to a multiple of 8.
+ * Not thread-safe: callers lock writers; string_text() of a known id needs no lock, for the pool
+ * never moves.
+ */
+#ifndef BASE_STRINGS_H
+#define BASE_STRINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/region.h"
+
+#define STRING_NONE UINT32_MAX
+/* Longer strings are cut here; a name of this length is a mistake, not a name. */
+#define STRING_MAX_BYTES (1u << 20)
+
+struct strings {
+	struct region pool;
+	uint64_t used;   /* bytes of the pool */
+	uint32_t *slots; /* open addressing, id + 1; 0 = free */
+	uint32_t slot_count;
+	uint32_t count;
+};
+
+int strings_init(struct strings *strings, size_t reserve_bytes, struct proton_error *err);
+void strings_fini(struct strings *strings);
+/* The id of these bytes, STRING_NONE when memory is out. */
+uint32_t strings_add(struct strings *strings, const char *bytes, size_t length);
+/* The id if the string is there, else STRING_NONE. */
+uint32_t strings_find(const struct strings *strings, const char *bytes, size_t length);
+
+/* Bytes an entry of `length` takes. */
+static inline uint64_t string_entry_bytes(uint64_t length)
+{
+	return (4 + length + 1 + 7) & ~7ull;
+}
+
+static inline const char *string_text(const struct strings *strings, uint32_t id)
+{
+	return (const char *)strings->pool.base + (uint64_t)id * 8 + 4;
+}
+
+static inline uint32_t string_length(const struct strings *strings, uint32_t id)
+{
+	return *(const uint32_t *)(const void *)((const char *)strings->pool.base + (uint64_t)id * 8);
+}
+
+#endif

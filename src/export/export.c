@@ -1,0 +1,40 @@
+/* The table of output formats. See export.h. */
+#include "export/export.h"
+
+#include <strings.h>
+
+static const struct export_format formats[] = {
+	{"hatchet", "hatchet", export_hatchet},
+	{"hatchet_msgpack", "hatchet_msgpack", export_msgpack},
+};
+
+const struct export_format *export_format_at(size_t index)
+{
+	return index < sizeof(formats) / sizeof(formats[0]) ? &formats[index] : NULL;
+}
+
+const struct export_format *export_format_find(const char *name)
+{
+	const struct export_format *format;
+
+	for (size_t i = 0; (format = export_format_at(i)); i++)
+		if (strcasecmp(format->name, name) == 0)
+			return format;
+	return NULL;
+}
+
+int export_to_file(const struct export_format *format, const struct profile *profile,
+		   const char *path, struct proton_error *err)
+{
+	struct file_replace file;
+	int status = file_replace_begin(&file, path, err);
+
+	if (status != PROTON_OK)
+		return status;
+	status = format->write(profile, &file.out, err);
+	if (status != PROTON_OK) {
+		file_replace_abandon(&file);
+		return status;
+	}
+	return file_replace_commit(&file, err);
+}

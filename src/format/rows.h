@@ -1,0 +1,216 @@
+/*
+ * The rows of a profile file's tables: what the recorder writes in place and the loader reads.
+ * docs/format.md is normative for these layouts and must change together with this file.
+ *
+ * All integers are little-endian. Row 0 of strings, frames, nodes, values, kernels and histograms
+ * is reserved (the empty string, the root's frame, the root, and "none"), so 0 ends a list.
+ */
+#ifndef FORMAT_ROWS_H
+#define FORMAT_ROWS_H
+
+#include <stdint.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the profile file is little-endian and mapped as it is"
+#endif
+
+#define PROFILE_FILE_MAGIC "\x89PROTON\n"
+#define PROFILE_FILE_MAJOR 1
+#define PROFILE_FILE_MINOR 0
+#define PROFILE_FILE_HEADER_BYTES 65536u
+#define PROFILE_FILE_MAX_TABLES 32u
+#define PROFILE_FILE_MAX_EXTENTS 2048u
+
+enum table_id {
+	TABLE_STRINGS = 0,    /* bytes, see base/strings.h for an entry's layout; row = 8 bytes */
+	TABLE_FRAMES = 1,     /* struct row_frame */
+	TABLE_NODES = 2,      /* struct row_node */
+	TABLE_METRICS = 3,    /* struct row_metric */
+	TABLE_VALUES = 4,     /* struct row_value */
+	TABLE_KERNELS = 5,    /* struct row_kernel */
+	TABLE_HISTOGRAMS = 6, /* struct row_histogram */
+	TABLE_VECTORS = 7,    /* u64 words: length, elements (int64 or double bits) */
+	TABLE_DEVICES = 8,    /* struct row_device */
+	TABLE_INFO = 9,       /* struct row_info */
+	TABLE_COUNTERS = 10,  /* struct row_counter */
+	TABLE_EPOCHS = 11,    /* struct row_epoch */
+	TABLE_COUNT
+};
+
+enum frame_kind {
+	FRAME_ROOT = 0,
+	FRAME_NAME = 1,   /* a scope, a state, a special frame such as "<captured_at>" */
+	FRAME_SOURCE = 2, /* file:line@function */
+	FRAME_KERNEL = 3, /* something that runs on a device */
+};
+
+struct row_frame {
+	uint32_t kind; /* enum frame_kind */
+	uint32_t name; /* string: the name; of a source frame, the function */
+	uint32_t file; /* string, source frames only */
+	uint32_t line;
+};
+
+/* A node's parent always comes before it. */
+struct row_node {
+	uint32_t parent;
+	uint32_t frame;
+	uint32_t first_epoch; /* epochs in which the context was entered: the first ... */
+	uint32_t last_epoch;  /* ... and the last; those between have a row in values or kernels */
+	uint32_t first_value;
+	uint32_t first_kernel;
+};
+
+enum metric_flag {
+	METRIC_EXCLUSIVE = 1,
+	METRIC_PROPERTY = 2,
+};
+
+struct row_metric {
+	uint32_t name;
+	uint16_t type;  /* enum proton_metric_type */
+	uint16_t flags; /* enum metric_flag */
+};
+
+/* `metric` of a value row that only says that the node was entered in `epoch`. */
+#define METRIC_ENTERED UINT32_MAX
+
+struct row_value {
+	uint32_t next;
+	uint32_t metric; /* row of TABLE_METRICS */
+	uint32_t epoch;
+	uint32_t reserved;
+	union {
+		int64_t int64;
+		double float64;
+		uint64_t string; /* id of a string */
+		uint64_t vector; /* first word of TABLE_VECTORS */
+	} as;
+};
+
+struct row_kernel {
+	uint32_t next;
+	uint32_t device; /* row of TABLE_DEVICES */
+	uint32_t epoch;
+	uint32_t histogram; /* row of TABLE_HISTOGRAMS; 0 while count is 1: min_ns says it all */
+	uint64_t count;
+	uint64_t total_ns;
+	uint64_t min_ns;
+	uint64_t max_ns;
+};
+
+/*
+ * Durations, two buckets per power of two: bucket i counts durations d with
+ * histogram_bucket(d) == i; bucket 0 also holds all shorter, bucket 63 all longer ones. Counts stay
+ * at their maximum instead of wrapping.
+ */
+#define HISTOGRAM_BUCKETS 64u
+#define HISTOGRAM_FIRST_LOG2 5u /* bucket 0 begins at 32 ns */
+
+struct row_histogram {
+	uint32_t bucket[HISTOGRAM_BUCKETS];
+};
+
+static inline uint32_t histogram_bucket(uint64_t duration_ns)
+{
+	uint32_t log2;
+	uint32_t index;
+
+	if (duration_ns < (1u << HISTOGRAM_FIRST_LOG2))
+		return 0;
+	log2 = 63u - (uint32_t)__builtin_clzll(duration_ns);
+	index = (log2 - HISTOGRAM_FIRST_LOG2) * 2 + (uint32_t)(duration_ns >> (log2 - 1) & 1);
+	return index < HISTOGRAM_BUCKETS ? index : HISTOGRAM_BUCKETS - 1;
+}
+
+/* The shortest duration that bucket `index` counts, in ns. */
+static inline uint64_t histogram_bucket_start_ns(uint32_t index)
+{
+	uint64_t power = 1ull << (index / 2 + HISTOGRAM_FIRST_LOG2);
+
+	return index % 2 ? power + power / 2 : power;
+}
+
+struct row_device {
+	uint32_t type; /* string: "CUDA", "HIP", "CPU" */
+	uint32_t id;   /* ordinal within its type */
+	uint32_t arch; /* string */
+	uint32_t name; /* string */
+	uint64_t clock_khz;
+	uint64_t memory_clock_khz;
+	uint64_t bus_width_bits;
+	uint64_t processors; /* streaming multiprocessors, compute units or cores */
+};
+
+struct row_info {
+	uint32_t key; /* string */
+	uint32_t value;
+};
+
+struct row_counter {
+	uint32_t name;
+	uint32_t is_loss;
+	uint64_t value;
+};
+
+enum epoch_flag {
+	EPOCH_COMPLETE = 1, /* everything launched in it has been recorded */
+	EPOCH_CLEARED = 2,
+};
+
+/* An epoch is one life of a phase: clearing the current phase begins a new one of the same number. */
+struct row_epoch {
+	uint32_t phase;
+	uint32_t flags;
+	uint64_t start_ns; /* Unix time */
+	uint64_t end_ns;   /* 0 while it is the current one */
+};
+
+enum profile_file_state {
+	PROFILE_FILE_RECORDING = 1, /* also what a killed process leaves behind */
+	PROFILE_FILE_FINISHED = 2,
+};
+
+struct file_table {
+	uint32_t id;
+	uint32_t row_bytes;
+	uint64_t rows; /* complete rows; stored after the row itself */
+};
+
+struct file_extent {
+	uint32_t table;
+	uint32_t reserved;
+	uint64_t offset; /* in the file */
+	uint64_t bytes;
+};
+
+/* The first PROFILE_FILE_HEADER_BYTES bytes. A table is its extents in order. */
+struct file_header {
+	char magic[8];
+	uint16_t major; /* another major: unreadable; a higher minor: unknown tables are skipped */
+	uint16_t minor;
+	uint32_t header_bytes;
+	uint32_t state; /* enum profile_file_state */
+	uint32_t pid;
+	uint64_t start_ns; /* Unix time */
+	uint64_t end_ns;   /* 0 while recording */
+	uint32_t table_count;
+	uint32_t extent_count;
+	struct file_table tables[PROFILE_FILE_MAX_TABLES];
+	struct file_extent extents[PROFILE_FILE_MAX_EXTENTS];
+};
+
+_Static_assert(sizeof(struct row_frame) == 16, "layout");
+_Static_assert(sizeof(struct row_node) == 24, "layout");
+_Static_assert(sizeof(struct row_metric) == 8, "layout");
+_Static_assert(sizeof(struct row_value) == 24, "layout");
+_Static_assert(sizeof(struct row_kernel) == 48, "layout");
+_Static_assert(sizeof(struct row_histogram) == 256, "layout");
+_Static_assert(sizeof(struct row_device) == 48, "layout");
+_Static_assert(sizeof(struct row_info) == 8, "layout");
+_Static_assert(sizeof(struct row_counter) == 16, "layout");
+_Static_assert(sizeof(struct row_epoch) == 24, "layout");
+_Static_assert(sizeof(struct file_header) == 48 + 32 * 16 + 2048 * 24, "layout");
+_Static_assert(sizeof(struct file_header) <= PROFILE_FILE_HEADER_BYTES, "layout");
+
+#endif

@@ -1,0 +1,154 @@
+/*
+ * A profile in memory: devices, metrics, and the calling-context tree with what was recorded in
+ * each node. Made by a loader (model/load.h), by the recorder at finalize, or by hand in tests;
+ * read by the exporters and the viewer. Not thread-safe while it is being built.
+ *
+ * Everything is indices into arrays. Index 0 of nodes is the root; of values, kernels and
+ * histograms it is unused, so that 0 means none. A node's parent comes before it.
+ */
+#ifndef MODEL_PROFILE_H
+#define MODEL_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <libproton/proton.h> /* enum proton_metric_type */
+
+#include "base/strings.h"
+#include "format/rows.h"
+
+struct profile_node {
+	uint32_t parent; /* of the root: 0 */
+	uint32_t first_child;
+	uint32_t next_sibling;
+	uint32_t last_child;
+	uint32_t frame;
+	uint32_t first_value;
+	uint32_t first_kernel;
+};
+
+struct profile_frame {
+	uint32_t kind; /* enum frame_kind */
+	uint32_t name; /* string; of a source frame, the function */
+	uint32_t file; /* string, source frames only */
+	uint32_t line;
+};
+
+struct profile_metric {
+	uint32_t name; /* string, suffix removed */
+	uint16_t type; /* enum proton_metric_type */
+	uint16_t flags; /* enum metric_flag */
+};
+
+struct profile_value {
+	uint32_t next;
+	uint32_t metric; /* index of metrics */
+	union {
+		int64_t int64;
+		double float64;
+		uint32_t string;
+		uint32_t vector; /* index of words: length, then elements */
+	} as;
+};
+
+#define KERNEL_TIME_UNKNOWN UINT64_MAX /* min_ns and max_ns of a source that does not tell them */
+
+struct profile_kernel {
+	uint32_t next;
+	uint32_t device; /* index of devices */
+	uint32_t histogram;
+	uint32_t reserved;
+	uint64_t count;
+	uint64_t total_ns;
+	uint64_t min_ns;
+	uint64_t max_ns;
+};
+
+struct profile_device {
+	uint32_t type; /* string */
+	uint32_t id;
+	uint32_t arch; /* string */
+	uint32_t name; /* string */
+	uint64_t clock_khz;
+	uint64_t memory_clock_khz;
+	uint64_t bus_width_bits;
+	uint64_t processors;
+};
+
+struct profile_pair {
+	uint32_t key; /* string */
+	uint32_t value; /* string */
+};
+
+struct profile_counter {
+	uint32_t name; /* string */
+	bool is_loss;
+	uint64_t value;
+};
+
+struct profile {
+	struct strings strings;
+	struct profile_frame *frames;
+	struct profile_node *nodes;
+	struct profile_metric *metrics;
+	struct profile_value *values;
+	struct profile_kernel *kernels;
+	struct row_histogram *histograms;
+	uint64_t *words; /* vectors */
+	struct profile_device *devices;
+	struct profile_pair *info;
+	struct profile_counter *counters;
+	size_t frame_count, frame_capacity;
+	size_t node_count, node_capacity;
+	size_t metric_count, metric_capacity;
+	size_t value_count, value_capacity;
+	size_t kernel_count, kernel_capacity;
+	size_t histogram_count, histogram_capacity;
+	size_t word_count, word_capacity;
+	size_t device_count, device_capacity;
+	size_t info_count, info_capacity;
+	size_t counter_count, counter_capacity;
+	uint32_t *frame_slots; /* index over frames, by content; id + 1 */
+	uint32_t frame_slot_count;
+	bool is_unfinished; /* the process was killed, or still records */
+	bool is_damaged;    /* not all of the source could be read */
+	bool out_of_memory; /* sticky: some add failed */
+	uint64_t start_ns;  /* Unix time, 0 = unknown */
+	uint64_t end_ns;
+};
+
+/* An empty profile with a root. NULL when memory is out. Freed with profile_free(), NULL ok. */
+struct profile *profile_new(void);
+void profile_free(struct profile *profile);
+
+/*
+ * Building. Each returns an index; when memory is out it sets profile->out_of_memory and returns 0,
+ * which is always a valid index, so that a builder may check once at the end.
+ */
+uint32_t profile_string(struct profile *profile, const char *text, size_t length);
+uint32_t profile_frame(struct profile *profile, struct profile_frame frame); /* found or added */
+uint32_t profile_node(struct profile *profile, uint32_t parent, uint32_t frame); /* always new, last child */
+uint32_t profile_metric(struct profile *profile, uint32_t name, uint16_t type, uint16_t flags);
+uint32_t profile_device(struct profile *profile, uint32_t type, uint32_t id); /* found or added */
+/* A new value or kernel at the end of `node`'s list, zeroed but for what is given. */
+struct profile_value *profile_value(struct profile *profile, uint32_t node, uint32_t metric);
+struct profile_kernel *profile_kernel(struct profile *profile, uint32_t node, uint32_t device);
+uint32_t profile_histogram(struct profile *profile);
+uint32_t profile_vector(struct profile *profile, const uint64_t *elements, size_t count);
+void profile_info(struct profile *profile, const char *key, const char *value);
+void profile_counter(struct profile *profile, const char *name, bool is_loss, uint64_t value);
+
+/* Text of a string id; borrowed, valid for the life of the profile. */
+static inline const char *profile_text(const struct profile *profile, uint32_t string)
+{
+	return string_text(&profile->strings, string);
+}
+
+/*
+ * A frame's name as people read it: the name, or "file:line@function". Written to `text`
+ * (terminated, cut at `capacity`); returns the full length.
+ */
+size_t profile_frame_text(const struct profile *profile, uint32_t frame, char *text, size_t capacity);
+
+#endif
