@@ -1,0 +1,292 @@
+/*
+ * The unit tests' harness: include it in a test program, write TEST(name) { ... }, and that is all;
+ * main() is here.
+ *
+ * Each test runs in a child process of its own with a time limit, so that a crash, a hang or a
+ * leftover of one test is that test's failure and nobody else's. The output is TAP, read by
+ * `meson test`. A check that fails prints both values and ends the test.
+ *
+ * Options of a test program: --list, --no-fork (all tests in one process: for debuggers and for
+ * ThreadSanitizer, which cannot follow threads of a forked child), --timeout SECONDS, and any
+ * number of words: only tests whose name contains one of them run.
+ */
+#ifndef TESTS_UNIT_TAP_H
+#define TESTS_UNIT_TAP_H
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TAP_TIMEOUT_S 60
+#define TAP_EXIT_FAILED 1
+#define TAP_EXIT_SKIPPED 77
+
+struct tap_test {
+	const char *name;
+	void (*run)(void);
+	struct tap_test *next;
+};
+
+static struct tap_test *tap_first;
+static struct tap_test **tap_last = &tap_first;
+static char *tap_skip_reason; /* 256 bytes shared with the children */
+static bool tap_is_forking = true;
+static jmp_buf tap_leave; /* where a failed check goes without fork */
+
+/* A test; it passes when it returns. */
+#define TEST(test_name)                                                                            \
+	static void test_##test_name(void);                                                        \
+	__attribute__((constructor)) static void tap_register_##test_name(void)                    \
+	{                                                                                          \
+		static struct tap_test test = {.name = #test_name, .run = test_##test_name};       \
+                                                                                                   \
+		*tap_last = &test;                                                                 \
+		tap_last = &test.next;                                                             \
+	}                                                                                          \
+	static void test_##test_name(void)
+
+/* Ends the running test with an exit code, from any thread if it has a process of its own. */
+__attribute__((noreturn, unused)) static void tap_end(int code)
+{
+	fflush(stdout);
+	if (tap_is_forking)
+		_exit(code);
+	longjmp(tap_leave, code);
+}
+
+__attribute__((noreturn, unused, format(printf, 3, 4))) static void
+tap_fail(const char *file, int line, const char *format, ...)
+{
+	char text[2048];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	for (char *c = text; *c; c++)
+		if (*c == '\n')
+			*c = '|'; /* a line that does not begin with # would be read as TAP */
+	printf("# %s:%d: %s\n", file, line, text);
+	tap_end(TAP_EXIT_FAILED);
+}
+
+#define FAIL(...) tap_fail(__FILE__, __LINE__, __VA_ARGS__)
+
+/* Ends the test without a verdict; says why. */
+#define SKIP(...)                                                                                  \
+	do {                                                                                       \
+		snprintf(tap_skip_reason, 256, __VA_ARGS__);                                       \
+		tap_end(TAP_EXIT_SKIPPED);                                                         \
+	} while (0)
+
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			FAIL("%s does not hold", #condition);                                      \
+	} while (0)
+
+#define TAP_COMPARE(type, format, a, operation, b)                                                 \
+	do {                                                                                       \
+		type tap_a = (a);                                                                  \
+		type tap_b = (b);                                                                  \
+                                                                                                   \
+		if (!(tap_a operation tap_b))                                                      \
+			FAIL("%s is %" format ", %s is %" format ", expected " #operation, #a,     \
+			     tap_a, #b, tap_b);                                                    \
+	} while (0)
+
+/* Signed integers (statuses, counts), unsigned 64-bit integers, and orderings of the latter. */
+#define CHECK_EQ(a, b) TAP_COMPARE(int64_t, PRId64, (int64_t)(a), ==, (int64_t)(b))
+#define CHECK_NE(a, b) TAP_COMPARE(int64_t, PRId64, (int64_t)(a), !=, (int64_t)(b))
+#define CHECK_U64(a, b) TAP_COMPARE(uint64_t, PRIu64, (uint64_t)(a), ==, (uint64_t)(b))
+#define CHECK_LT(a, b) TAP_COMPARE(uint64_t, PRIu64, (uint64_t)(a), <, (uint64_t)(b))
+#define CHECK_LE(a, b) TAP_COMPARE(uint64_t, PRIu64, (uint64_t)(a), <=, (uint64_t)(b))
+#define CHECK_PTR(a, b) TAP_COMPARE(const void *, "p", (a), ==, (b))
+
+#define CHECK_NEAR(a, b, tolerance)                                                                \
+	do {                                                                                       \
+		double tap_a = (a);                                                                \
+		double tap_b = (b);                                                                \
+                                                                                                   \
+		if (!(fabs(tap_a - tap_b) <= (tolerance)))                                         \
+			FAIL("%s is %.17g, %s is %.17g", #a, tap_a, #b, tap_b);                    \
+	} while (0)
+
+#define CHECK_STR(a, b)                                                                            \
+	do {                                                                                       \
+		const char *tap_a = (a);                                                           \
+		const char *tap_b = (b);                                                           \
+                                                                                                   \
+		if (!tap_a || !tap_b || strcmp(tap_a, tap_b) != 0)                                 \
+			FAIL("%s is \"%s\", %s is \"%s\"", #a, tap_a ? tap_a : "(null)", #b,       \
+			     tap_b ? tap_b : "(null)");                                            \
+	} while (0)
+
+/* `text` holds `part`. */
+#define CHECK_HAS(text, part)                                                                      \
+	do {                                                                                       \
+		const char *tap_a = (text);                                                        \
+		const char *tap_b = (part);                                                        \
+                                                                                                   \
+		if (!tap_a || !strstr(tap_a, tap_b))                                               \
+			FAIL("%s is \"%s\", which lacks \"%s\"", #text, tap_a ? tap_a : "(null)",  \
+			     tap_b);                                                               \
+	} while (0)
+
+#define CHECK_MEM(a, b, length)                                                                    \
+	do {                                                                                       \
+		const unsigned char *tap_a = (const void *)(a);                                    \
+		const unsigned char *tap_b = (const void *)(b);                                    \
+                                                                                                   \
+		for (size_t tap_i = 0; tap_i < (size_t)(length); tap_i++)                          \
+			if (tap_a[tap_i] != tap_b[tap_i])                                          \
+				FAIL("%s and %s differ at byte %zu: %02x, %02x", #a, #b, tap_i,    \
+				     tap_a[tap_i], tap_b[tap_i]);                                  \
+	} while (0)
+
+/* PROTON_OK, else the text of a `struct proton_error`. */
+#define CHECK_OK(call, err)                                                                        \
+	do {                                                                                       \
+		int tap_status = (call);                                                           \
+                                                                                                   \
+		if (tap_status != 0)                                                               \
+			FAIL("%s returned %d: %s", #call, tap_status, (err).text);                 \
+	} while (0)
+
+/* Waits for `pid` at most `timeout_s`; what is left of its process group is ended afterwards. */
+static int tap_wait(pid_t pid, int timeout_s)
+{
+	struct timespec tick = {.tv_nsec = 100000000};
+	struct timespec now;
+	time_t deadline;
+	sigset_t child;
+	int status = 0;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	deadline = now.tv_sec + timeout_s;
+	while (waitpid(pid, &status, WNOHANG) == 0) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		if (now.tv_sec >= deadline) {
+			printf("# still running after %d s\n", timeout_s);
+			kill(-pid, SIGKILL);
+			waitpid(pid, &status, 0);
+			break;
+		}
+		sigtimedwait(&child, NULL, &tick);
+	}
+	kill(-pid, SIGKILL);
+	return status;
+}
+
+static int tap_run_forked(const struct tap_test *test, int timeout_s)
+{
+	sigset_t child;
+	sigset_t old;
+	pid_t pid;
+	int status;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &child, &old);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		sigprocmask(SIG_SETMASK, &old, NULL);
+		setpgid(0, 0);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		test->run();
+		exit(0); /* not _exit(): LeakSanitizer has its say */
+	}
+	if (pid < 0) {
+		printf("# cannot fork: %s\n", strerror(errno));
+		return TAP_EXIT_FAILED;
+	}
+	setpgid(pid, pid);
+	status = tap_wait(pid, timeout_s);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status);
+	printf("# ended by signal %d (%s)\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
+	return TAP_EXIT_FAILED;
+}
+
+static int tap_run_here(const struct tap_test *test)
+{
+	int code = setjmp(tap_leave);
+
+	if (code == 0)
+		test->run();
+	return code;
+}
+
+static bool tap_is_wanted(const struct tap_test *test, char **words, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (strstr(test->name, words[i]))
+			return true;
+	return count == 0;
+}
+
+int main(int argc, char **argv)
+{
+	const struct tap_test *test;
+	int timeout_s = TAP_TIMEOUT_S;
+	bool is_listing = false;
+	int failed = 0;
+	int number = 0;
+	int words = 0; /* argv[0 .. words) are the filters */
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--list") == 0)
+			is_listing = true;
+		else if (strcmp(argv[i], "--no-fork") == 0)
+			tap_is_forking = false;
+		else if (strcmp(argv[i], "--timeout") == 0 && i + 1 < argc)
+			timeout_s = atoi(argv[++i]);
+		else
+			argv[words++] = argv[i];
+	}
+	tap_skip_reason = mmap(NULL, 256, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (tap_skip_reason == MAP_FAILED)
+		return TAP_EXIT_FAILED;
+	for (test = tap_first; test; test = test->next) {
+		int code;
+
+		if (!tap_is_wanted(test, argv, words))
+			continue;
+		if (is_listing) {
+			puts(test->name);
+			continue;
+		}
+		code = tap_is_forking ? tap_run_forked(test, timeout_s) : tap_run_here(test);
+		number++;
+		if (code == TAP_EXIT_SKIPPED)
+			printf("ok %d - %s # SKIP %s\n", number, test->name, tap_skip_reason);
+		else
+			printf("%sok %d - %s\n", code ? "not " : "", number, test->name);
+		if (code && code != TAP_EXIT_SKIPPED) {
+			printf("# exit code %d\n", code);
+			failed++;
+		}
+	}
+	if (!is_listing)
+		printf("1..%d\n", number);
+	return failed > 0;
+}
+
+#endif
