@@ -111,6 +111,10 @@ struct profile {
 	size_t counter_count, counter_capacity;
 	uint32_t *frame_slots; /* index over frames, by content; id + 1 */
 	uint32_t frame_slot_count;
+	uint32_t *metric_slots; /* index over metrics, by name and type; id + 1 */
+	uint32_t metric_slot_count;
+	uint32_t value_tail_node, value_tail; /* where the last value was added, and its index */
+	uint32_t kernel_tail_node, kernel_tail;
 	bool is_unfinished; /* the process was killed, or still records */
 	bool is_damaged;    /* not all of the source could be read */
 	bool out_of_memory; /* sticky: some add failed */
@@ -129,9 +133,14 @@ void profile_free(struct profile *profile);
 uint32_t profile_string(struct profile *profile, const char *text, size_t length);
 uint32_t profile_frame(struct profile *profile, struct profile_frame frame); /* found or added */
 uint32_t profile_node(struct profile *profile, uint32_t parent, uint32_t frame); /* always new, last child */
+/* Found by name and type (then `flags` are ignored) or added. */
 uint32_t profile_metric(struct profile *profile, uint32_t name, uint16_t type, uint16_t flags);
 uint32_t profile_device(struct profile *profile, uint32_t type, uint32_t id); /* found or added */
-/* A new value or kernel at the end of `node`'s list, zeroed but for what is given. */
+/*
+ * A new value or kernel at the end of `node`'s list, zeroed but for what is given; never NULL (out
+ * of memory: a dummy). The pointer is valid until the next one is added. Adding is quick while one
+ * node after the other is filled.
+ */
 struct profile_value *profile_value(struct profile *profile, uint32_t node, uint32_t metric);
 struct profile_kernel *profile_kernel(struct profile *profile, uint32_t node, uint32_t device);
 uint32_t profile_histogram(struct profile *profile);

@@ -1,0 +1,380 @@
+/*
+ * A profile in memory. See profile.h.
+ *
+ * Frames and metrics have an index by content, built when it is first needed, so that a loader
+ * that knows its frames to be distinct can append them without hashing.
+ */
+#include "model/profile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/hash.h"
+
+/* Ids are entry offsets / 8, so 32 GiB would be the limit; names of a run are far from this. */
+#define STRING_POOL_BYTES ((size_t)4 << 30)
+#define FIRST_SLOTS 64u
+/* More than any machine has; a search of all of them stays quick. */
+#define DEVICES_MAX 4096u
+
+/* Appends a zeroed element to one of the arrays; its index, or 0 when memory is out. */
+static uint32_t append(struct profile *profile, void *array, size_t *count, size_t *capacity,
+		       size_t element_bytes)
+{
+	char *base;
+
+	if (*count >= UINT32_MAX || !array_reserve(array, capacity, *count + 1, element_bytes)) {
+		profile->out_of_memory = true;
+		return 0;
+	}
+	memcpy(&base, array, sizeof(base));
+	memset(base + *count * element_bytes, 0, element_bytes);
+	return (uint32_t)(*count)++;
+}
+
+#define APPEND(profile, array, name)                                                               \
+	append(profile, &(profile)->array, &(profile)->name##_count, &(profile)->name##_capacity,  \
+	       sizeof(*(profile)->array))
+
+struct profile *profile_new(void)
+{
+	struct profile *profile = calloc(1, sizeof(*profile));
+
+	if (!profile)
+		return NULL;
+	if (strings_init(&profile->strings, STRING_POOL_BYTES, NULL) != PROTON_OK) {
+		free(profile);
+		return NULL;
+	}
+	APPEND(profile, frames, frame);
+	APPEND(profile, nodes, node);
+	APPEND(profile, values, value);
+	APPEND(profile, kernels, kernel);
+	APPEND(profile, histograms, histogram);
+	APPEND(profile, words, word);
+	if (!profile->out_of_memory) {
+		profile->frames[0].kind = FRAME_ROOT;
+		profile->frames[0].name = profile_string(profile, "ROOT", 4);
+	}
+	if (profile->out_of_memory) {
+		profile_free(profile);
+		return NULL;
+	}
+	return profile;
+}
+
+void profile_free(struct profile *profile)
+{
+	if (!profile)
+		return;
+	strings_fini(&profile->strings);
+	free(profile->frames);
+	free(profile->nodes);
+	free(profile->metrics);
+	free(profile->values);
+	free(profile->kernels);
+	free(profile->histograms);
+	free(profile->words);
+	free(profile->devices);
+	free(profile->info);
+	free(profile->counters);
+	free(profile->frame_slots);
+	free(profile->metric_slots);
+	free(profile);
+}
+
+uint32_t profile_string(struct profile *profile, const char *text, size_t length)
+{
+	uint32_t id = strings_add(&profile->strings, text, length);
+
+	if (id != STRING_NONE)
+		return id;
+	profile->out_of_memory = true;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ frames and metrics */
+
+/* The slot count for an index of `count` entries, or 0 if the present one is large enough. */
+static uint32_t slots_wanted(uint32_t slot_count, size_t count)
+{
+	uint64_t wanted = slot_count ? slot_count : FIRST_SLOTS;
+
+	while (count >= wanted / 2)
+		wanted *= 2;
+	return wanted == slot_count || wanted > UINT32_MAX / 2 ? 0 : (uint32_t)wanted;
+}
+
+static uint64_t frame_hash(const struct profile_frame *frame)
+{
+	return hash_u64((uint64_t)frame->name << 32 | frame->file) +
+	       hash_u64((uint64_t)frame->line << 32 | frame->kind);
+}
+
+/* The slot that holds a frame of this content, or the free one where it belongs. */
+static uint32_t frame_slot(const struct profile *profile, const struct profile_frame *frame)
+{
+	uint32_t mask = profile->frame_slot_count - 1;
+	uint32_t slot = (uint32_t)frame_hash(frame) & mask;
+
+	while (profile->frame_slots[slot]) {
+		const struct profile_frame *other = &profile->frames[profile->frame_slots[slot] - 1];
+
+		if (memcmp(other, frame, sizeof(*frame)) == 0)
+			break;
+		slot = (slot + 1) & mask;
+	}
+	return slot;
+}
+
+static bool index_frames(struct profile *profile)
+{
+	uint32_t wanted = slots_wanted(profile->frame_slot_count, profile->frame_count + 1);
+	uint32_t *slots;
+
+	if (!wanted)
+		return true;
+	slots = calloc(wanted, sizeof(*slots));
+	if (!slots)
+		return false;
+	free(profile->frame_slots);
+	profile->frame_slots = slots;
+	profile->frame_slot_count = wanted;
+	for (uint32_t i = 0; i < profile->frame_count; i++)
+		slots[frame_slot(profile, &profile->frames[i])] = i + 1;
+	return true;
+}
+
+uint32_t profile_frame(struct profile *profile, struct profile_frame frame)
+{
+	uint32_t slot;
+	uint32_t id;
+
+	if (!index_frames(profile)) {
+		profile->out_of_memory = true;
+		return 0;
+	}
+	slot = frame_slot(profile, &frame);
+	if (profile->frame_slots[slot])
+		return profile->frame_slots[slot] - 1;
+	id = APPEND(profile, frames, frame);
+	if (id) {
+		profile->frames[id] = frame;
+		profile->frame_slots[slot] = id + 1;
+	}
+	return id;
+}
+
+static uint32_t metric_slot(const struct profile *profile, uint32_t name, uint16_t type)
+{
+	uint32_t mask = profile->metric_slot_count - 1;
+	uint32_t slot = (uint32_t)hash_u64((uint64_t)name << 16 | type) & mask;
+
+	while (profile->metric_slots[slot]) {
+		const struct profile_metric *other =
+			&profile->metrics[profile->metric_slots[slot] - 1];
+
+		if (other->name == name && other->type == type)
+			break;
+		slot = (slot + 1) & mask;
+	}
+	return slot;
+}
+
+static bool index_metrics(struct profile *profile)
+{
+	uint32_t wanted = slots_wanted(profile->metric_slot_count, profile->metric_count + 1);
+	uint32_t *slots;
+
+	if (!wanted)
+		return true;
+	slots = calloc(wanted, sizeof(*slots));
+	if (!slots)
+		return false;
+	free(profile->metric_slots);
+	profile->metric_slots = slots;
+	profile->metric_slot_count = wanted;
+	for (uint32_t i = 0; i < profile->metric_count; i++)
+		slots[metric_slot(profile, profile->metrics[i].name, profile->metrics[i].type)] =
+			i + 1;
+	return true;
+}
+
+uint32_t profile_metric(struct profile *profile, uint32_t name, uint16_t type, uint16_t flags)
+{
+	uint32_t slot;
+	uint32_t id;
+
+	if (!index_metrics(profile)) {
+		profile->out_of_memory = true;
+		return 0;
+	}
+	slot = metric_slot(profile, name, type);
+	if (profile->metric_slots[slot])
+		return profile->metric_slots[slot] - 1;
+	id = APPEND(profile, metrics, metric);
+	if (!profile->out_of_memory) {
+		profile->metrics[id] =
+			(struct profile_metric){.name = name, .type = type, .flags = flags};
+		profile->metric_slots[slot] = id + 1;
+	}
+	return id;
+}
+
+size_t profile_frame_text(const struct profile *profile, uint32_t frame, char *text, size_t capacity)
+{
+	const struct profile_frame *row = &profile->frames[frame];
+	int length;
+
+	if (row->kind == FRAME_SOURCE)
+		length = snprintf(text, capacity, "%s:%u@%s", profile_text(profile, row->file),
+				  row->line, profile_text(profile, row->name));
+	else
+		length = snprintf(text, capacity, "%s", profile_text(profile, row->name));
+	return length < 0 ? 0 : (size_t)length;
+}
+
+/* ------------------------------------------------------------------ nodes and what they hold */
+
+uint32_t profile_node(struct profile *profile, uint32_t parent, uint32_t frame)
+{
+	uint32_t id = APPEND(profile, nodes, node);
+	struct profile_node *above;
+
+	if (!id)
+		return 0;
+	above = &profile->nodes[parent];
+	profile->nodes[id].parent = parent;
+	profile->nodes[id].frame = frame;
+	if (above->last_child)
+		profile->nodes[above->last_child].next_sibling = id;
+	else
+		above->first_child = id;
+	above->last_child = id;
+	return id;
+}
+
+struct profile_value *profile_value(struct profile *profile, uint32_t node, uint32_t metric)
+{
+	uint32_t id = 0;
+	uint32_t last;
+
+	if (metric < profile->metric_count)
+		id = APPEND(profile, values, value);
+	if (!id) {
+		profile->values[0] = (struct profile_value){0};
+		return &profile->values[0];
+	}
+	last = profile->nodes[node].first_value;
+	if (!last) {
+		profile->nodes[node].first_value = id;
+	} else {
+		if (profile->value_tail_node == node && profile->value_tail)
+			last = profile->value_tail;
+		while (profile->values[last].next)
+			last = profile->values[last].next;
+		profile->values[last].next = id;
+	}
+	profile->value_tail_node = node;
+	profile->value_tail = id;
+	profile->values[id].metric = metric;
+	return &profile->values[id];
+}
+
+struct profile_kernel *profile_kernel(struct profile *profile, uint32_t node, uint32_t device)
+{
+	uint32_t id = 0;
+	uint32_t last;
+
+	if (device < profile->device_count)
+		id = APPEND(profile, kernels, kernel);
+	if (!id) {
+		profile->kernels[0] = (struct profile_kernel){0};
+		return &profile->kernels[0];
+	}
+	last = profile->nodes[node].first_kernel;
+	if (!last) {
+		profile->nodes[node].first_kernel = id;
+	} else {
+		if (profile->kernel_tail_node == node && profile->kernel_tail)
+			last = profile->kernel_tail;
+		while (profile->kernels[last].next)
+			last = profile->kernels[last].next;
+		profile->kernels[last].next = id;
+	}
+	profile->kernel_tail_node = node;
+	profile->kernel_tail = id;
+	profile->kernels[id].device = device;
+	return &profile->kernels[id];
+}
+
+uint32_t profile_histogram(struct profile *profile)
+{
+	return APPEND(profile, histograms, histogram);
+}
+
+uint32_t profile_vector(struct profile *profile, const uint64_t *elements, size_t count)
+{
+	size_t at = profile->word_count;
+	size_t end;
+
+	if (__builtin_add_overflow(at, count + 1, &end) || count >= UINT32_MAX || end > UINT32_MAX ||
+	    !array_reserve(&profile->words, &profile->word_capacity, end, sizeof(*profile->words))) {
+		profile->out_of_memory = true;
+		return 0;
+	}
+	profile->words[at] = count;
+	if (count)
+		memcpy(profile->words + at + 1, elements, count * sizeof(*elements));
+	profile->word_count = end;
+	return (uint32_t)at;
+}
+
+/* ------------------------------------------------------------------ devices and the rest */
+
+uint32_t profile_device(struct profile *profile, uint32_t type, uint32_t id)
+{
+	uint32_t index;
+
+	for (uint32_t i = 0; i < profile->device_count; i++)
+		if (profile->devices[i].type == type && profile->devices[i].id == id)
+			return i;
+	if (profile->device_count >= DEVICES_MAX) {
+		profile->is_damaged = true;
+		return 0;
+	}
+	index = APPEND(profile, devices, device);
+	if (!profile->out_of_memory)
+		profile->devices[index] = (struct profile_device){.type = type, .id = id};
+	return index;
+}
+
+void profile_info(struct profile *profile, const char *key, const char *value)
+{
+	struct profile_pair pair = {
+		.key = profile_string(profile, key, strlen(key)),
+		.value = profile_string(profile, value, strlen(value)),
+	};
+	uint32_t index;
+
+	if (profile->out_of_memory)
+		return;
+	index = APPEND(profile, info, info);
+	if (!profile->out_of_memory)
+		profile->info[index] = pair;
+}
+
+void profile_counter(struct profile *profile, const char *name, bool is_loss, uint64_t value)
+{
+	uint32_t text = profile_string(profile, name, strlen(name));
+	uint32_t index;
+
+	if (profile->out_of_memory)
+		return;
+	index = APPEND(profile, counters, counter);
+	if (!profile->out_of_memory)
+		profile->counters[index] =
+			(struct profile_counter){.name = text, .is_loss = is_loss, .value = value};
+}
