@@ -1,7 +1,7 @@
 /*
- * Runs a fuzz target over files instead of random bytes, so that its corpus is an ordinary test with
- * any compiler: replay TARGET-DIRECTORY-OR-FILE... Each input is also tried cut short at every one
- * of up to 64 places, for that is how files break in practice. Output is TAP, one test per file.
+ * Runs a fuzz target over files instead of random bytes, so that its corpus is an ordinary test
+ * with any compiler: replay_<reader> FILE-OR-DIRECTORY... Each input is also tried cut short at up
+ * to 64 places, for that is how files break in practice. Output is TAP, one test per file.
  */
 #include <dirent.h>
 #include <limits.h>

@@ -67,8 +67,10 @@ __attribute__((noreturn, unused)) static void tap_end(int code)
 	longjmp(tap_leave, code);
 }
 
-__attribute__((noreturn, unused, format(printf, 3, 4))) static void
-tap_fail(const char *file, int line, const char *format, ...)
+static void tap_fail(const char *file, int line, const char *format, ...)
+	__attribute__((noreturn, unused, format(printf, 3, 4)));
+
+static void tap_fail(const char *file, int line, const char *format, ...)
 {
 	char text[2048];
 	va_list args;
@@ -261,7 +263,8 @@ int main(int argc, char **argv)
 		else
 			argv[words++] = argv[i];
 	}
-	tap_skip_reason = mmap(NULL, 256, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	tap_skip_reason =
+		mmap(NULL, 256, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (tap_skip_reason == MAP_FAILED)
 		return TAP_EXIT_FAILED;
 	for (test = tap_first; test; test = test->next) {

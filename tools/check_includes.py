@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Check that every #include respects the rooms of the house.
+
+The tables below are the whole policy. Usage: check_includes.py [ROOT]
+"""
+
+import re
+import sys
+from pathlib import Path
+
+# Who may include whom. A room may always include itself and <libproton/...>. An entry that ends in
+# .h opens one header of another room and nothing else of it.
+MAY_INCLUDE = {
+    "src/base": [],
+    "src/format": ["base"],
+    "src/model": ["base", "format"],
+    "src/symbol": ["base"],
+    "src/instrument": ["base"],
+    "src/export": ["base", "format", "model", "symbol"],
+    "src/viewer": ["base", "format", "model", "symbol", "export"],
+    "src/record": ["base", "format", "model", "export/export.h"],
+    "src/backend": ["base", "format", "model", "record"],
+    "src/cli": ["base", "format", "model", "symbol", "instrument", "export", "viewer", "record"],
+    "python/ext": ["instrument"],
+    "include/libproton": [],
+    "examples": [],
+    # Tests and benchmarks look inside every room.
+    "tests": ["*"],
+    "bench": ["*"],
+}
+
+# System headers that belong to one place: (pattern of the header, where it may stand, why).
+RESERVED = [
+    (r"(cuda|cupti|nvperf|nvtx|nvml)", "src/backend/cuda", "a vendor's header elsewhere"),
+    (r"(hip/|hsa/|roctracer|rocprofiler)", "src/backend/rocm", "a vendor's header elsewhere"),
+    (r"(Python\.h|structmember\.h|frameobject\.h)", "python/ext", "Python outside its extension"),
+]
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def room_of(path):
+    """The key of MAY_INCLUDE that `path` belongs to, or None."""
+    for room in MAY_INCLUDE:
+        if path.is_relative_to(room):
+            return room
+    return None
+
+
+def problem_with(root, path, room, quote, header):
+    """What is wrong with one include, or None."""
+    own = path.parent.as_posix()
+    for pattern, place, why in RESERVED:
+        if re.match(pattern, header) and not path.is_relative_to(place) and room != "tests":
+            return f"{why}: only {place}/ may"
+    if header.startswith("libproton/"):
+        if quote == '"':
+            return f"public headers are included as <{header}>"
+        return None if (root / "include" / header).exists() else "there is no such public header"
+    if quote == "<":
+        return None
+    if ".." in header.split("/"):
+        return "includes are rooted at src/, without .."
+    allowed = MAY_INCLUDE[room]
+    if (root / "src" / header).exists():
+        target = header.split("/")[0]
+        if room == f"src/{target}" or "*" in allowed or target in allowed or header in allowed:
+            return None
+        names = ", ".join(allowed) if allowed else "nothing but itself and <libproton/...>"
+        return f"{room}/ may include {names}"
+    if room.startswith("src/") or room == "include/libproton":
+        return "no such file below src/ (includes are rooted: \"room/file.h\")"
+    if (root / own / header).exists() or (root / room / header).exists():
+        return None  # tests, examples and the extension include their own files by short names
+    if room == "python/ext" and (root / "python" / header).exists():
+        return None
+    return "no such file"
+
+
+def check(root):
+    """All problems, as lines to print."""
+    problems = []
+    for top in ("src", "include", "python", "tests", "examples", "bench"):
+        for path in sorted((root / top).rglob("*.[ch]")):
+            relative = path.relative_to(root)
+            room = room_of(relative)
+            if room is None:
+                problems.append(f"{relative}:1: in no room of tools/check_includes.py")
+                continue
+            text = path.read_text(encoding="utf-8", errors="replace")
+            for number, line in enumerate(text.splitlines(), 1):
+                match = INCLUDE.match(line)
+                what = match and problem_with(root, relative, room, *match.groups())
+                if what:
+                    problems.append(f'{relative}:{number}: include of {match.group(2)}: {what}')
+    return problems
+
+
+def main():
+    """Print the problems; the exit status is their presence."""
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    problems = check(root)
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

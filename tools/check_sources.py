@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Small hygiene that no formatter looks after. Usage: check_sources.py [ROOT]
+
+Looks at the files git knows (or all files, outside a repository): every source begins with a
+comment that says what it is, no source has more than 900 lines or stray white space, no TODO
+without an issue, nothing that holds on one machine only.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+MAX_LINES = 900
+MAX_COLUMNS = 100
+TAB_COLUMNS = 8
+
+# Kinds of files: suffixes, how the first line must begin, indentation that must not occur.
+KINDS = [
+    ((".c", ".h", ".def"), r"/\*", r"^\t*( {8,}(?! *\\$)| +\t)"),
+    ((".py",), r'(#!|"""|# )', r"^ *\t"),
+    ((".sh",), r"(#!|# )", r"^( +\t|\t+ )"),
+    (("meson.build",), r"(# |[a-z_]+ = |[a-z_]+\()", r"^ *\t"),
+]
+# Data and documents: only the rules about machines and TODO.
+SKIPPED = re.compile(r"^(tests/(data|fuzz/corpus|golden/.*(data|expected|files))/|build|\.venv)")
+BINARY = re.compile(rb"\0")
+
+# Spelled so that this file does not match itself.
+MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(?:home|root|work|Users)/(?=\w)")
+TODO = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\((#?\d+|issue)[^)]*\))")
+
+
+def files_of(root):
+    """Paths relative to root."""
+    command = ["git", "-C", str(root), "ls-files", "-co", "--exclude-standard", "-z"]
+    try:
+        listed = subprocess.run(command, capture_output=True, check=True).stdout.decode()
+        names = [name for name in listed.split("\0") if name]
+    except (OSError, subprocess.CalledProcessError):
+        names = [p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file()]
+    return [name for name in sorted(set(names)) if not SKIPPED.match(name)]
+
+
+def check_kind(name, lines, begin, indent):
+    """Rules for one kind of source."""
+    if not lines or not re.match(begin, lines[0]):
+        yield 1, "the first line must be a comment that says what this file is"
+    if len(lines) > MAX_LINES:
+        yield len(lines), f"more than {MAX_LINES} lines: two ideas in one file"
+    for number, line in enumerate(lines, 1):
+        if re.match(indent, line):
+            yield number, "indentation mixes or misuses tabs and spaces"
+        if line != line.rstrip():
+            yield number, "white space at the end of the line"
+        if not name.endswith("meson.build") and len(line.expandtabs(TAB_COLUMNS)) > MAX_COLUMNS:
+            yield number, f"more than {MAX_COLUMNS} columns"
+
+
+def check_file(root, name):
+    """All problems of one file as (line, text)."""
+    path = root / name
+    if path.is_symlink() or not path.is_file():
+        return
+    raw = path.read_bytes()
+    if BINARY.search(raw[:4096]):
+        return
+    text = raw.decode("utf-8", errors="replace")
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    elif name.endswith((".c", ".h", ".py", ".build", ".def")):
+        yield len(lines), "no newline at the end of the file"
+    for suffixes, begin, indent in KINDS:
+        if name.endswith(suffixes) and (raw or not name.endswith("__init__.py")):
+            yield from check_kind(name, lines, begin, indent)
+    for number, line in enumerate(lines, 1):
+        if MACHINE_PATH.search(line):
+            yield number, "a path that exists on one machine only"
+        if TODO.search(line) and name != "tools/check_sources.py":
+            yield number, "a TODO names its issue: TODO(#12)"
+
+
+def main():
+    """Print the problems; the exit status is their presence."""
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    failed = False
+    for name in files_of(root):
+        for number, what in check_file(root, name):
+            print(f"{name}:{number}: {what}")
+            failed = True
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Run the tests of a Meson build, and pytest, and add them up.
+
+Usage: run_tests.py BUILD [--suite NAME]... [--pytest PYTHON] [-- PYTEST-ARGUMENT...]
+
+Ends with a line "N passed, N failed" (", N skipped" may follow); the exit status is 0 only if
+nothing failed and something passed. A test program that dies counts as failed even if each of
+its subtests passed.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+# What `meson test` calls a result that is no failure.
+GOOD = {"OK", "SKIP", "EXPECTEDFAIL"}
+
+
+class Total:
+    """Passed, failed and skipped tests."""
+
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def add_junit(self, path):
+        """Add the test cases of a JUnit file; returns failures by name of the suite."""
+        failures = {}
+        for suite in ElementTree.parse(path).getroot().iter("testsuite"):
+            for case in suite.iter("testcase"):
+                kinds = {child.tag for child in case}
+                if kinds & {"failure", "error"}:
+                    self.failed += 1
+                    name = suite.get("name", "")
+                    failures[name] = failures.get(name, 0) + 1
+                elif "skipped" in kinds:
+                    self.skipped += 1
+                else:
+                    self.passed += 1
+        return failures
+
+    def __str__(self):
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        return f"{self.passed} passed, {self.failed} failed{skipped}"
+
+
+def run_meson(build, suites, total):
+    """All tests of a build directory; those of `suites` if there are any."""
+    meson = Path(sys.executable).parent / "meson"
+    command = [str(meson) if meson.exists() else "meson", "test", "-C", str(build)]
+    command += ["--print-errorlogs", "--num-processes", str(min(os.cpu_count() or 1, 8))]
+    for suite in suites:
+        command += ["--suite", suite]
+    logs = build / "meson-logs"
+    for old in logs.glob("testlog*"):
+        old.unlink()
+    status = subprocess.run(command).returncode
+    junit, log = logs / "testlog.junit.xml", logs / "testlog.json"
+    if not junit.exists() or not log.exists():
+        print("run_tests: meson test wrote no results")
+        total.failed += 1
+        return
+    failures = total.add_junit(junit)
+    seen = sum(failures.values())
+    bad = [test for test in map(json.loads, log.read_text().splitlines()) if test["result"] not in GOOD]
+    for test in bad:
+        short = test["name"].split(" / ")[-1].split(":")[-1]
+        if not any(short in name for name in failures) and seen < len(bad):
+            print(f"run_tests: {test['name']}: {test['result']}")
+            total.failed += 1
+            seen += 1
+    if status != 0 and not seen:
+        print(f"run_tests: meson test ended with status {status}")
+        total.failed += 1
+
+
+def run_pytest(python, arguments, total):
+    """tests/python with that Python."""
+    with tempfile.TemporaryDirectory() as folder:
+        junit = Path(folder) / "pytest.xml"
+        command = [python, "-m", "pytest", "-q", f"--junitxml={junit}", *arguments]
+        status = subprocess.run(command).returncode
+        before = total.failed
+        if junit.exists():
+            total.add_junit(junit)
+        if status != 0 and total.failed == before:
+            print(f"run_tests: pytest ended with status {status}")
+            total.failed += 1
+
+
+def main():
+    """Run what was asked for and print the sum."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--suite", action="append", default=[])
+    parser.add_argument("--pytest", metavar="PYTHON")
+    parser.add_argument("rest", nargs="*")
+    options = parser.parse_args()
+    total = Total()
+    run_meson(options.build, options.suite, total)
+    if options.pytest:
+        run_pytest(options.pytest, options.rest, total)
+    print(total)
+    return 1 if total.failed or not total.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
