@@ -1,0 +1,254 @@
+/*
+ * Which Python runs the target. Each candidate is asked before it is used, by a few lines of Python
+ * that import nothing of ours (about 20 ms): whether the package is there, and whether this
+ * interpreter honours the environment, through which the recorder is started in it (python.c).
+ */
+#include "cli/interpreter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/note.h"
+#include "cli/search.h"
+
+/*
+ * Answers on descriptor argv[1], not on standard output, which start-up files may write to: three
+ * fields that end with NUL: verdict, sys.executable, package directory. The working directory
+ * counts for the module (as for `python -m`) but not for the package (a script's start-up does
+ * not see it either).
+ */
+static const char probe_text[] =
+	"import os, sys\n"
+	"def have(name):\n"
+	"    try:\n"
+	"        return importlib.util.find_spec(name)\n"
+	"    except Exception:\n"
+	"        return None\n"
+	"verdict, home = 'old', ''\n"
+	"if sys.version_info >= (3, 10):\n"
+	"    import importlib.util\n"
+	"    here = sys.path.pop(0) if sys.path and sys.path[0] == '' else None\n"
+	"    spec = have('triton_proton')\n"
+	"    if here is not None:\n"
+	"        sys.path.insert(0, here)\n"
+	"    if spec is None or not spec.origin:\n"
+	"        verdict = 'missing'\n"
+	"    elif sys.flags.ignore_environment or sys.flags.no_site:\n"
+	"        verdict = 'deaf'\n"
+	"    elif sys.argv[2] and have(sys.argv[2].partition('.')[0]) is None:\n"
+	"        verdict = 'module'\n"
+	"    else:\n"
+	"        verdict, home = 'good', os.path.dirname(os.path.abspath(spec.origin))\n"
+	"answer = [verdict, sys.executable or '', home, '']\n"
+	"os.write(int(sys.argv[1]), b'\\0'.join(map(os.fsencode, answer)))\n";
+
+static void run_probe(const char *python, const char *module, int answer_fd)
+{
+	char fd_text[16];
+	char *const argv[] = {(char *)(uintptr_t)python, (char *)(uintptr_t)"-c",
+			      (char *)(uintptr_t)probe_text, fd_text,
+			      (char *)(uintptr_t)(module ? module : ""), NULL};
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null >= 0) {
+		dup2(null, STDIN_FILENO);
+		dup2(null, STDOUT_FILENO);
+		dup2(null, STDERR_FILENO);
+	}
+	snprintf(fd_text, sizeof(fd_text), "%d", answer_fd);
+	execv(python, argv);
+	_exit(127);
+}
+
+/* Runs the probe; true with the answer (terminated) in `answer` if the interpreter gave one. */
+static bool ask(const char *python, const char *module, char *answer, size_t capacity)
+{
+	size_t length = 0;
+	int fds[2];
+	int status;
+	pid_t pid;
+
+	if (pipe(fds) != 0)
+		return false;
+	pid = fork();
+	if (pid == 0) {
+		close(fds[0]);
+		run_probe(python, module, fds[1]);
+	}
+	close(fds[1]);
+	while (pid > 0) {
+		ssize_t got = read(fds[0], answer + length, capacity - 1 - length);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		length += (size_t)got;
+	}
+	close(fds[0]);
+	answer[length] = '\0';
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		continue;
+	return pid > 0 && length > 0 && answer[length - 1] == '\0';
+}
+
+enum verdict {
+	VERDICT_GOOD,
+	VERDICT_BROKEN, /* did not answer */
+	VERDICT_OLD,
+	VERDICT_MISSING,
+	VERDICT_DEAF,
+	VERDICT_MODULE,
+};
+
+static const char *const verdict_names[] = {"good", "", "old", "missing", "deaf", "module"};
+
+/* Takes `path`. */
+static enum verdict judge(char *path, const char *module, struct interpreter *interpreter)
+{
+	char answer[3 * 4096];
+	const char *executable;
+	enum verdict verdict = VERDICT_BROKEN;
+
+	*interpreter = (struct interpreter){.path = path};
+	if (!ask(path, module, answer, sizeof(answer)))
+		return VERDICT_BROKEN;
+	for (size_t i = 0; i < ARRAY_LENGTH(verdict_names); i++)
+		if (strcmp(answer, verdict_names[i]) == 0)
+			verdict = (enum verdict)i;
+	if (verdict != VERDICT_GOOD)
+		return verdict;
+	/* The last byte is a NUL; a cut answer yields empty strings at worst. */
+	executable = answer + strlen(answer) + 1;
+	interpreter->executable = strdup(executable);
+	interpreter->package = strdup(executable + strlen(executable) + 1);
+	return interpreter->executable && interpreter->package ? VERDICT_GOOD : VERDICT_BROKEN;
+}
+
+static void explain(enum verdict verdict, const char *python, const char *module)
+{
+	switch (verdict) {
+	case VERDICT_GOOD:
+		break;
+	case VERDICT_BROKEN:
+		note("%s does not run as a Python interpreter; set PROTON_PYTHON to one that has "
+		     "triton_proton",
+		     python);
+		break;
+	case VERDICT_OLD:
+		note("%s is too old: triton_proton needs Python 3.10 or later", python);
+		break;
+	case VERDICT_MISSING:
+		note("%s has no triton_proton: install it there with pip, or set PROTON_PYTHON to "
+		     "the Python that has it",
+		     python);
+		break;
+	case VERDICT_DEAF:
+		note("%s ignores PYTHONPATH (options -I, -E or -S), through which the recorder is "
+		     "started",
+		     python);
+		break;
+	case VERDICT_MODULE:
+		note("%s has no module named '%s'", python, module);
+		break;
+	}
+}
+
+/* The candidates in order, malloc'd; fewer than `capacity` of them. */
+static size_t list_candidates(char **paths, size_t capacity)
+{
+	static const char *const names[] = {"python3", "python"};
+	char *directory = search_own_directory();
+	size_t count = 0;
+	char *plain;
+
+	for (size_t i = 0; directory && i < ARRAY_LENGTH(names); i++) {
+		char *path;
+
+		if (count < capacity && asprintf(&path, "%s/%s", directory, names[i]) >= 0) {
+			if (search_is_program(path))
+				paths[count++] = path;
+			else
+				free(path);
+		}
+	}
+	free(directory);
+	for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+		char *path = search_path(names[i], &plain);
+
+		free(plain);
+		if (path && count < capacity)
+			paths[count++] = path;
+		else
+			free(path);
+	}
+	return count;
+}
+
+static bool use_named(const char *name, const char *module, struct interpreter *found)
+{
+	char *plain;
+	char *path = search_path(name, &plain);
+	enum verdict verdict;
+
+	free(plain);
+	if (!path) {
+		note("cannot run PROTON_PYTHON='%s': there is no such program", name);
+		return false;
+	}
+	verdict = judge(path, module, found);
+	explain(verdict, path, module);
+	return verdict == VERDICT_GOOD;
+}
+
+bool interpreter_find(const char *module, struct interpreter *found)
+{
+	const char *named = getenv("PROTON_PYTHON");
+	char *paths[4];
+	size_t count;
+	enum verdict best = VERDICT_GOOD; /* the most telling refusal; set by the first candidate */
+	const char *best_path = NULL;
+	bool is_found = false;
+
+	*found = (struct interpreter){0};
+	if (named && named[0] != '\0')
+		return use_named(named, module, found);
+	count = list_candidates(paths, ARRAY_LENGTH(paths));
+	for (size_t i = 0; i < count && !is_found; i++) {
+		enum verdict verdict;
+
+		if (i > 0 && strcmp(paths[i], paths[i - 1]) == 0)
+			continue;
+		verdict = judge(strdup(paths[i]), module, found);
+		is_found = verdict == VERDICT_GOOD;
+		if (!is_found) {
+			interpreter_fini(found);
+			if (!best_path || verdict > best) {
+				best = verdict;
+				best_path = paths[i];
+			}
+		}
+	}
+	if (!is_found && best_path)
+		explain(best, best_path, module);
+	else if (!is_found)
+		note("no python3 on PATH; set PROTON_PYTHON to the Python that has triton_proton");
+	for (size_t i = 0; i < count; i++)
+		free(paths[i]);
+	return is_found;
+}
+
+void interpreter_fini(struct interpreter *interpreter)
+{
+	free(interpreter->path);
+	free(interpreter->executable);
+	free(interpreter->package);
+	*interpreter = (struct interpreter){0};
+}

@@ -1,0 +1,84 @@
+/*
+ * Running a script or module with the recorder in it, and nothing else changed. The interpreter gets the
+ * very arguments it would get without us, so that sys.argv, sys.path, __main__, tracebacks, exit status
+ * and child processes are its own affair. The recorder comes in through a `sitecustomize` module that
+ * is put in front of PYTHONPATH and that undoes itself (triton_proton/_launch/sitecustomize.py).
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/note.h"
+#include "cli/handover.h"
+#include "cli/interpreter.h"
+#include "cli/launch.h"
+
+static size_t count_words(char *const *words)
+{
+	size_t count = 0;
+
+	while (words[count])
+		count++;
+	return count;
+}
+
+/* python [-m] target arguments...; the strings stay where they are, the array is malloc'd. */
+static char **make_argv(const struct options *options, const char *python)
+{
+	size_t count = count_words(options->arguments);
+	char **argv = calloc(count + 4, sizeof(*argv));
+	size_t used = 0;
+
+	if (!argv)
+		return NULL;
+	argv[used++] = (char *)(uintptr_t)python;
+	if (options->kind == TARGET_MODULE)
+		argv[used++] = (char *)(uintptr_t)"-m";
+	argv[used++] = (char *)(uintptr_t)options->target;
+	memcpy(argv + used, options->arguments, count * sizeof(*argv));
+	return argv;
+}
+
+void launch_python(const struct options *options)
+{
+	struct interpreter python;
+	char *hook = NULL;
+	char **argv = NULL;
+
+	if (!interpreter_find(options->kind == TARGET_MODULE ? options->target : NULL, &python))
+		goto out;
+	if (asprintf(&hook, "%s/_launch", python.package) < 0) {
+		hook = NULL;
+		note("out of memory");
+		goto out;
+	}
+	if (strchr(hook, ':')) {
+		note("cannot start the recorder: the directory %s has a colon in its name, which "
+		     "PYTHONPATH cannot hold",
+		     hook);
+		goto out;
+	}
+	if (access(hook, R_OK) != 0) {
+		note("the triton_proton in %s does not belong to this proton: it has no directory "
+		     "_launch",
+		     python.package);
+		goto out;
+	}
+	argv = make_argv(options, python.path);
+	if (!argv) {
+		note("out of memory");
+		goto out;
+	}
+	if (!handover_export(options, "PYTHONPATH", HANDOVER_PYTHONPATH, hook) ||
+	    setenv(HANDOVER_PYTHON, python.executable, 1) != 0)
+		goto out;
+	execv(python.path, argv);
+	note("cannot run %s: %s", python.path, strerror(errno));
+out:
+	free(argv);
+	free(hook);
+	interpreter_fini(&python);
+}

@@ -1,0 +1,295 @@
+/*
+ * Reading the command line and finding what cannot work before anything is started, so that a typo
+ * costs a second and not a run. What only the recorder knows (backends and their modes) it says
+ * itself, in the process of the target.
+ */
+#include "cli/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <libproton/proton.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/note.h"
+
+static const char help_text[] =
+	"usage: proton [options] script.py [args]\n"
+	"       proton [options] pytest [args]\n"
+	"       proton [options] --module NAME [args]\n"
+	"       proton [options] -- program [args]\n"
+	"\n"
+	"Run a program, record its kernels and scopes, and write a profile at the end.\n"
+	"\n"
+	"  -n, --name PATH           output path without suffix (default: proton)\n"
+	"  -b, --backend NAME        what records kernels (default: the first usable one)\n"
+	"  -c, --context KIND        shadow: scopes (default); python: the Python call stack\n"
+	"  -m, --mode MODE           how the backend works: NAME[:KEY=VALUE]...\n"
+	"  -d, --data KIND           tree (default)\n"
+	"  -k, --hook NAME           triton: ask kernels for their launch_metadata\n"
+	"  -o, --output-format NAME  hatchet (default), hatchet_msgpack, proton or none\n"
+	"      --module NAME         run a module as `python -m NAME` does\n"
+	"  -q, --quiet               say nothing unless something is wrong\n"
+	"  -h, --help, --version     print this text, or the version\n"
+	"\n"
+	"examples:\n"
+	"  proton -n out/softmax -k triton softmax.py --rows 4096\n"
+	"  proton -c python pytest -k matmul tests\n"
+	"  proton-viewer -m time/ms out/softmax.hatchet\n";
+
+enum {
+	OPTION_MODULE = 256,
+	OPTION_VERSION,
+};
+
+static const struct option long_options[] = {
+	{"name", required_argument, NULL, 'n'},
+	{"backend", required_argument, NULL, 'b'},
+	{"context", required_argument, NULL, 'c'},
+	{"mode", required_argument, NULL, 'm'},
+	{"data", required_argument, NULL, 'd'},
+	{"hook", required_argument, NULL, 'k'},
+	{"output-format", required_argument, NULL, 'o'},
+	{"module", required_argument, NULL, OPTION_MODULE},
+	{"quiet", no_argument, NULL, 'q'},
+	{"version", no_argument, NULL, OPTION_VERSION},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+/* `+`: stop at the first word that is no option; `:`: tell a missing value from an unknown option. */
+static const char short_options[] = "+:n:b:c:m:d:k:o:qh";
+
+/* The option as the user wrote it, for an error: "-x" out of a cluster, or the whole long word. */
+static void complain(int result, char **argv)
+{
+	const char *word = argv[optind - 1];
+	bool is_long = strncmp(word, "--", 2) == 0;
+
+	if (result == ':' && is_long)
+		note("option %s needs a value; see proton --help", word);
+	else if (result == ':')
+		note("option -%c needs a value; see proton --help", optopt);
+	else if (is_long && optopt)
+		note("option %.*s takes no value", (int)strcspn(word, "="), word);
+	else if (is_long)
+		note("unknown option %s; see proton --help", word);
+	else
+		note("unknown option -%c; see proton --help", optopt);
+}
+
+static void print_out(const char *text)
+{
+	fputs(text, stdout);
+	fflush(stdout);
+}
+
+enum options_outcome options_parse(int argc, char **argv, struct options *options)
+{
+	const char *module = NULL;
+	bool is_separated = false;
+
+	*options = (struct options){0};
+	opterr = 0;
+	while (!module) {
+		int before = optind;
+		int result = getopt_long(argc, argv, short_options, long_options, NULL);
+
+		if (result == -1) {
+			/* getopt does not tell "--" from an option's value "--": the latter moves by two. */
+			is_separated = optind == before + 1;
+			break;
+		}
+		switch (result) {
+		case 'n':
+			options->name = optarg;
+			break;
+		case 'b':
+			options->backend = optarg;
+			break;
+		case 'c':
+			options->context = optarg;
+			break;
+		case 'm':
+			options->mode = optarg;
+			break;
+		case 'd':
+			options->data = optarg;
+			break;
+		case 'k':
+			options->hook = optarg;
+			break;
+		case 'o':
+			options->format = optarg;
+			break;
+		case 'q':
+			options->is_quiet = true;
+			break;
+		case OPTION_MODULE: /* like python -m: all that follows belongs to the module */
+			module = optarg;
+			break;
+		case OPTION_VERSION:
+			print_out("proton " PROTON_VERSION "\n");
+			return OPTIONS_DONE;
+		case 'h':
+			print_out(help_text);
+			return OPTIONS_DONE;
+		default:
+			complain(result, argv);
+			return OPTIONS_BAD;
+		}
+	}
+	if (module) {
+		options->kind = TARGET_MODULE;
+		options->target = module;
+		options->arguments = argv + optind;
+		return OPTIONS_RUN;
+	}
+	if (optind >= argc) {
+		note("no script to run; see proton --help");
+		return OPTIONS_BAD;
+	}
+	options->kind = TARGET_SCRIPT;
+	options->target = argv[optind];
+	if (is_separated)
+		options->kind = TARGET_PROGRAM;
+	else if (strcmp(options->target, "pytest") == 0)
+		options->kind = TARGET_MODULE;
+	options->arguments = argv + optind + 1;
+	return OPTIONS_RUN;
+}
+
+
+static const char *const contexts[] = {"shadow", "python"};
+static const char *const data_kinds[] = {"tree"};
+static const char *const hooks[] = {"triton"};
+static const char *const formats[] = {"hatchet", "hatchet_msgpack", "proton", "none"};
+
+static bool check_choice(const char **value, const char *what, const char *const *values,
+			 size_t value_count)
+{
+	char known[128] = "";
+	size_t used = 0;
+
+	if (!*value)
+		return true;
+	for (size_t i = 0; i < value_count; i++) {
+		if (strcasecmp(*value, values[i]) == 0) {
+			*value = values[i];
+			return true;
+		}
+		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
+					 i == 0 ? "" : (i + 1 == value_count ? " or " : ", "),
+					 values[i]);
+	}
+	note("unknown %s '%s': it must be %s", what, *value, known);
+	return false;
+}
+
+/* The directory of the output must be there and take files; the recorder would find out later. */
+static bool check_name(const char *name)
+{
+	const char *slash;
+	char directory[4096] = ".";
+	struct stat status;
+
+	if (!name || name[0] == '\0' || strcmp(name, "-") == 0)
+		return true;
+	slash = strrchr(name, '/');
+	if (slash) {
+		size_t length = slash == name ? 1 : (size_t)(slash - name);
+
+		if (length >= sizeof(directory)) {
+			note("the output name is too long");
+			return false;
+		}
+		memcpy(directory, name, length);
+		directory[length] = '\0';
+	}
+	if (stat(directory, &status) != 0) {
+		note("cannot write to directory '%s': %s", directory, strerror(errno));
+		return false;
+	}
+	if (!S_ISDIR(status.st_mode)) {
+		note("cannot write to '%s': it is not a directory", directory);
+		return false;
+	}
+	if (slash && slash[1] == '\0') {
+		note("the output name '%s' is a directory: add a file name, such as %sproton", name, name);
+		return false;
+	}
+	if (access(directory, W_OK | X_OK) != 0) {
+		note("cannot write to directory '%s': %s", directory, strerror(errno));
+		return false;
+	}
+	return true;
+}
+
+/* A file Python can run: a script, or a directory or zip archive with a __main__.py. */
+static bool check_script(const char *path)
+{
+	struct stat status;
+	char magic[4] = "";
+	FILE *file;
+
+	if (strcmp(path, "-") == 0)
+		return true;
+	if (stat(path, &status) != 0) {
+		note("cannot run '%s': %s", path, strerror(errno));
+		return false;
+	}
+	if (S_ISDIR(status.st_mode)) {
+		char inside[4096];
+
+		snprintf(inside, sizeof(inside), "%s/__main__.py", path);
+		if (access(inside, R_OK) == 0)
+			return true;
+		note("cannot run '%s': it is a directory without a __main__.py", path);
+		return false;
+	}
+	if (!S_ISREG(status.st_mode))
+		return true; /* a pipe such as /dev/fd/63: looking at it would use it up */
+	file = fopen(path, "rb");
+	if (!file) {
+		note("cannot run '%s': %s", path, strerror(errno));
+		return false;
+	}
+	if (fread(magic, 1, sizeof(magic), file) == sizeof(magic) && memcmp(magic, "\177ELF", 4) == 0) {
+		note("'%s' is a program, not a Python script: use proton -- %s", path, path);
+		fclose(file);
+		return false;
+	}
+	fclose(file);
+	return true;
+}
+
+bool options_check(struct options *options)
+{
+	if (!check_choice(&options->context, "context", contexts, ARRAY_LENGTH(contexts)) ||
+	    !check_choice(&options->data, "data", data_kinds, ARRAY_LENGTH(data_kinds)) ||
+	    !check_choice(&options->hook, "hook", hooks, ARRAY_LENGTH(hooks)) ||
+	    !check_choice(&options->format, "output format", formats, ARRAY_LENGTH(formats)) ||
+	    !check_name(options->name))
+		return false;
+	if (options->target[0] == '\0') {
+		note("the name of what to run is empty");
+		return false;
+	}
+	if (options->kind == TARGET_SCRIPT)
+		return check_script(options->target);
+	if (options->kind == TARGET_PROGRAM && options->hook) {
+		note("-k works with Python targets only: leave it out, or name a script instead of --");
+		return false;
+	}
+	if (options->kind == TARGET_PROGRAM && options->context &&
+	    strcmp(options->context, "python") == 0) {
+		note("-c python works with Python targets only: name a script instead of --");
+		return false;
+	}
+	return true;
+}

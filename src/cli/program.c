@@ -1,0 +1,165 @@
+/*
+ * Whether the recorder can be loaded into a program file. LD_PRELOAD is ignored without a word by
+ * static and by privileged programs, and the user would look for a profile that never comes; so
+ * the ELF header and the file's mode are looked at first.
+ */
+#include "cli/program.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/note.h"
+
+#define HEAD_BYTES 4096
+/* Scripts whose interpreter is a script: Linux follows a few, so do we. */
+#define SCRIPT_DEPTH_MAX 4
+
+enum kind {
+	KIND_DYNAMIC,
+	KIND_STATIC,
+	KIND_FOREIGN, /* another word size or machine */
+	KIND_SCRIPT,
+	KIND_UNKNOWN,
+};
+
+struct head {
+	unsigned char bytes[HEAD_BYTES + 1];
+	size_t length;
+};
+
+static bool read_head(const char *path, struct head *head)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got;
+
+	if (fd < 0)
+		return false;
+	got = read(fd, head->bytes, HEAD_BYTES);
+	close(fd);
+	if (got < 0)
+		return false;
+	head->length = (size_t)got;
+	head->bytes[got] = '\0';
+	return true;
+}
+
+static int own_machine(void)
+{
+#if defined(__x86_64__)
+	return EM_X86_64;
+#elif defined(__aarch64__)
+	return EM_AARCH64;
+#elif defined(__riscv)
+	return EM_RISCV;
+#elif defined(__powerpc64__)
+	return EM_PPC64;
+#else
+	return EM_NONE; /* not compared */
+#endif
+}
+
+static enum kind kind_of_elf(const struct head *head)
+{
+	Elf64_Ehdr header;
+
+	if (head->length < sizeof(header))
+		return KIND_UNKNOWN;
+	memcpy(&header, head->bytes, sizeof(header));
+	if (header.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) ||
+	    (own_machine() != EM_NONE && header.e_machine != own_machine()))
+		return KIND_FOREIGN;
+	if (sizeof(void *) != 8)
+		return KIND_DYNAMIC; /* 32-bit hosts: not looked into */
+	for (size_t i = 0; i < header.e_phnum; i++) {
+		Elf64_Phdr segment;
+		uint64_t offset = header.e_phoff + i * sizeof(segment);
+
+		if (header.e_phoff > HEAD_BYTES || offset + sizeof(segment) > head->length)
+			return KIND_DYNAMIC; /* headers far off: give it the benefit of the doubt */
+		memcpy(&segment, head->bytes + offset, sizeof(segment));
+		if (segment.p_type == PT_INTERP)
+			return KIND_DYNAMIC;
+	}
+	return KIND_STATIC;
+}
+
+static enum kind kind_of(const struct head *head)
+{
+	if (head->length >= SELFMAG && memcmp(head->bytes, ELFMAG, SELFMAG) == 0)
+		return kind_of_elf(head);
+	if (head->length >= 2 && memcmp(head->bytes, "#!", 2) == 0)
+		return KIND_SCRIPT;
+	return KIND_UNKNOWN;
+}
+
+/* The interpreter of a script: the first word behind `#!`, cut out of `head` in place. */
+static const char *interpreter_of(struct head *head)
+{
+	char *text = (char *)head->bytes + 2;
+
+	text += strspn(text, " \t");
+	text[strcspn(text, " \t\n")] = '\0';
+	return text;
+}
+
+static bool is_privileged(const char *path)
+{
+	struct stat status;
+
+	if (stat(path, &status) != 0)
+		return false;
+	if ((status.st_mode & S_ISUID) && status.st_uid != geteuid())
+		return true;
+	if ((status.st_mode & S_ISGID) && status.st_gid != getegid())
+		return true;
+	return geteuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0;
+}
+
+bool program_check(const char *path)
+{
+	struct head head;
+	char interpreter[HEAD_BYTES + 1];
+	const char *file = path;
+
+	for (int depth = 0; depth < SCRIPT_DEPTH_MAX; depth++) {
+		if (is_privileged(file)) {
+			note("cannot load the recorder into '%s': it runs with the rights of another "
+			     "user (setuid, setgid or capabilities)",
+			     file);
+			return false;
+		}
+		if (!read_head(file, &head)) {
+			if (errno == EACCES)
+				return true; /* executable but not readable: it may still work */
+			note("cannot run '%s': %s: %s", path, file, strerror(errno));
+			return false;
+		}
+		switch (kind_of(&head)) {
+		case KIND_DYNAMIC:
+			return true;
+		case KIND_STATIC:
+			note("cannot load the recorder into '%s': it is statically linked", file);
+			return false;
+		case KIND_FOREIGN:
+			note("cannot load the recorder into '%s': it is built for another machine "
+			     "or word size",
+			     file);
+			return false;
+		case KIND_UNKNOWN:
+			note("cannot run '%s': it is neither a program nor a script with a #! line", file);
+			return false;
+		case KIND_SCRIPT:
+			snprintf(interpreter, sizeof(interpreter), "%s", interpreter_of(&head));
+			file = interpreter;
+			break;
+		}
+	}
+	return true;
+}
