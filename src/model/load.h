@@ -12,6 +12,18 @@
 
 #define PHASE_ALL UINT32_MAX
 
+/*
+ * hatchet files (JSON and MessagePack), what becomes what:
+ * - "time (ns)" and "count" that stand together with "device_id" and "device_type" are a kernel. Its
+ *   minimum, maximum and histogram are known if it ran once or if the file is one of ours.
+ * - "time (ns)" or "count" on a node without a device (old example files), and device_id or
+ *   device_type on a node without those two (cycle metrics), are ordinary metrics of that name.
+ *   rollup.h adds "time (ns)" and "count" of kernels and of metrics together.
+ * - Names that stand on ROOT are inclusive metrics, all others METRIC_EXCLUSIVE; a zero on ROOT is
+ *   no value. Number types are kept; a metric that is integer here and double there is a double.
+ * - A frame "file:line@function" is a source frame, another one with a kernel a kernel frame.
+ */
+
 /* The phase(s) of a view. E_RANGE: "Phase N has no data.". *out is the caller's, profile_free(). */
 int profile_load_view(const struct profile_view *view, uint32_t phase, struct profile **out,
 		      struct proton_error *err);

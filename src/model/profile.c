@@ -120,7 +120,8 @@ static uint32_t frame_slot(const struct profile *profile, const struct profile_f
 	uint32_t slot = (uint32_t)frame_hash(frame) & mask;
 
 	while (profile->frame_slots[slot]) {
-		const struct profile_frame *other = &profile->frames[profile->frame_slots[slot] - 1];
+		const struct profile_frame *other =
+			&profile->frames[profile->frame_slots[slot] - 1];
 
 		if (memcmp(other, frame, sizeof(*frame)) == 0)
 			break;
@@ -223,7 +224,8 @@ uint32_t profile_metric(struct profile *profile, uint32_t name, uint16_t type, u
 	return id;
 }
 
-size_t profile_frame_text(const struct profile *profile, uint32_t frame, char *text, size_t capacity)
+size_t profile_frame_text(const struct profile *profile, uint32_t frame, char *text,
+			  size_t capacity)
 {
 	const struct profile_frame *row = &profile->frames[frame];
 	int length;
@@ -320,8 +322,10 @@ uint32_t profile_vector(struct profile *profile, const uint64_t *elements, size_
 	size_t at = profile->word_count;
 	size_t end;
 
-	if (__builtin_add_overflow(at, count + 1, &end) || count >= UINT32_MAX || end > UINT32_MAX ||
-	    !array_reserve(&profile->words, &profile->word_capacity, end, sizeof(*profile->words))) {
+	if (__builtin_add_overflow(at, count + 1, &end) || count >= UINT32_MAX ||
+	    end > UINT32_MAX ||
+	    !array_reserve(&profile->words, &profile->word_capacity, end,
+			   sizeof(*profile->words))) {
 		profile->out_of_memory = true;
 		return 0;
 	}

@@ -36,8 +36,8 @@ struct profile_frame {
 };
 
 struct profile_metric {
-	uint32_t name; /* string, suffix removed */
-	uint16_t type; /* enum proton_metric_type */
+	uint32_t name;  /* string, suffix removed */
+	uint16_t type;  /* enum proton_metric_type */
 	uint16_t flags; /* enum metric_flag */
 };
 
@@ -77,7 +77,7 @@ struct profile_device {
 };
 
 struct profile_pair {
-	uint32_t key; /* string */
+	uint32_t key;   /* string */
 	uint32_t value; /* string */
 };
 
@@ -132,7 +132,8 @@ void profile_free(struct profile *profile);
  */
 uint32_t profile_string(struct profile *profile, const char *text, size_t length);
 uint32_t profile_frame(struct profile *profile, struct profile_frame frame); /* found or added */
-uint32_t profile_node(struct profile *profile, uint32_t parent, uint32_t frame); /* always new, last child */
+uint32_t profile_node(struct profile *profile, uint32_t parent,
+		      uint32_t frame); /* always new, last child */
 /* Found by name and type (then `flags` are ignored) or added. */
 uint32_t profile_metric(struct profile *profile, uint32_t name, uint16_t type, uint16_t flags);
 uint32_t profile_device(struct profile *profile, uint32_t type, uint32_t id); /* found or added */
@@ -158,6 +159,7 @@ static inline const char *profile_text(const struct profile *profile, uint32_t s
  * A frame's name as people read it: the name, or "file:line@function". Written to `text`
  * (terminated, cut at `capacity`); returns the full length.
  */
-size_t profile_frame_text(const struct profile *profile, uint32_t frame, char *text, size_t capacity);
+size_t profile_frame_text(const struct profile *profile, uint32_t frame, char *text,
+			  size_t capacity);
 
 #endif

@@ -1,0 +1,80 @@
+/* Doubles as text. See number.h. */
+#include "format/number.h"
+
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Integers up to here have at most 15 digits, all of them exact. */
+#define PLAIN_INTEGER_MAX 1e15
+
+/* printf() and strtod() follow the program's locale, whose decimal point may be a comma. */
+static locale_t c_locale;
+
+static void make_c_locale(void)
+{
+	c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+static locale_t get_c_locale(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, make_c_locale);
+	return c_locale;
+}
+
+static size_t from_integer(double value, char *text)
+{
+	uint64_t rest = (uint64_t)fabs(value);
+	char digits[20];
+	size_t at = sizeof(digits);
+	size_t length = 0;
+
+	do {
+		digits[--at] = (char)('0' + rest % 10);
+		rest /= 10;
+	} while (rest);
+	if (signbit(value))
+		text[length++] = '-';
+	memcpy(text + length, digits + at, sizeof(digits) - at);
+	length += sizeof(digits) - at;
+	memcpy(text + length, ".0", 2);
+	return length + 2;
+}
+
+size_t number_from_double(double value, char text[NUMBER_TEXT_BYTES])
+{
+	locale_t c;
+	locale_t old = (locale_t)0;
+	int length = 0;
+
+	if (fabs(value) < PLAIN_INTEGER_MAX && value == floor(value))
+		return from_integer(value, text);
+	c = get_c_locale();
+	if (c)
+		old = uselocale(c);
+	for (int digits = 15; digits <= 17; digits++) {
+		length = snprintf(text, NUMBER_TEXT_BYTES, "%.*g", digits, value);
+		if (strtod(text, NULL) == value)
+			break;
+	}
+	if (c)
+		uselocale(old);
+	if (!memchr(text, '.', (size_t)length) && !memchr(text, 'e', (size_t)length)) {
+		memcpy(text + length, ".0", 2);
+		length += 2;
+	}
+	return (size_t)length;
+}
+
+double number_to_double(const char *text)
+{
+	locale_t c = get_c_locale();
+
+	return c ? strtod_l(text, NULL, c) : strtod(text, NULL);
+}

@@ -1,0 +1,82 @@
+/*
+ * What the readers of nested text and bytes (JSON, MessagePack) hand out, one piece at a time, so that
+ * one loader serves them all and no reader needs recursion or a tree in memory.
+ *
+ * Containers come as a begin and an end; in an object each value follows its TOKEN_KEY. After
+ * TOKEN_END or TOKEN_ERROR the same token comes again for ever.
+ */
+#ifndef FORMAT_TOKEN_H
+#define FORMAT_TOKEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum token_kind {
+	TOKEN_END,   /* the input is complete */
+	TOKEN_ERROR, /* it is not, or it is no such format */
+	TOKEN_OBJECT,
+	TOKEN_OBJECT_END,
+	TOKEN_ARRAY,
+	TOKEN_ARRAY_END,
+	TOKEN_KEY,
+	TOKEN_STRING,
+	TOKEN_INT64,
+	TOKEN_UINT64, /* above INT64_MAX */
+	TOKEN_DOUBLE,
+	TOKEN_BOOL,
+	TOKEN_NULL,
+};
+
+struct token {
+	enum token_kind kind;
+	const char *
+		text; /* of keys and strings: valid UTF-8, not terminated, gone with the next token */
+	size_t length;
+	union {
+		int64_t int64;
+		uint64_t uint64;
+		double float64;
+		bool boolean;
+	} as;
+};
+
+/* A reader as its user sees it. The error is the one behind TOKEN_ERROR. */
+struct token_source {
+	void *reader;
+	enum token_kind (*next)(void *reader, struct token *token);
+	/* Sets the error's text and returns its status. */
+	int (*error)(const void *reader, struct proton_error *err);
+	/* True if the error is that the input ended too early. */
+	bool (*is_truncated)(const void *reader);
+};
+
+static inline enum token_kind token_next(const struct token_source *source, struct token *token)
+{
+	return source->next(source->reader, token);
+}
+
+/* Reads past the rest of the value that `first` begins. False at the end of what can be read. */
+static inline bool token_skip(const struct token_source *source, enum token_kind first)
+{
+	struct token token;
+	uint64_t depth = 0;
+
+	for (enum token_kind kind = first;; kind = token_next(source, &token)) {
+		if (kind == TOKEN_END || kind == TOKEN_ERROR)
+			return false;
+		if (kind == TOKEN_OBJECT || kind == TOKEN_ARRAY)
+			depth++;
+		else if (kind == TOKEN_OBJECT_END || kind == TOKEN_ARRAY_END)
+			depth--;
+		if (depth == 0)
+			return true;
+	}
+}
+
+/* Deeper nesting is an error: four times what 10^5 Python frames need. */
+#define TOKEN_DEPTH_MAX (1u << 20)
+
+#endif

@@ -1,0 +1,102 @@
+/* UTF-8: how far bytes are valid, and what stands for those that are not. */
+#ifndef FORMAT_UTF8_H
+#define FORMAT_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+
+/* Length of the valid sequence at the start of `text` (at least 1 byte of it), 0 if it is not valid. */
+static inline size_t utf8_sequence(const char *text, size_t length)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	unsigned char first = p[0];
+	unsigned char low = 0x80; /* bounds of the second byte: no overlong forms, no surrogates */
+	unsigned char high = 0xbf;
+	size_t wanted;
+
+	if (first < 0x80)
+		return 1;
+	if (first < 0xc2 || first > 0xf4)
+		return 0;
+	if (first == 0xe0)
+		low = 0xa0;
+	else if (first == 0xed)
+		high = 0x9f;
+	else if (first == 0xf0)
+		low = 0x90;
+	else if (first == 0xf4)
+		high = 0x8f;
+	wanted = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+	if (length < wanted || p[1] < low || p[1] > high)
+		return 0;
+	for (size_t i = 2; i < wanted; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	return wanted;
+}
+
+/* Bytes from the start of `text` that are valid. */
+static inline size_t utf8_valid_length(const char *text, size_t length)
+{
+	size_t at = 0;
+
+	while (at < length) {
+		size_t step = utf8_sequence(text + at, length - at);
+
+		if (!step)
+			break;
+		at += step;
+	}
+	return at;
+}
+
+/* Writes a code point as UTF-8 to `text` (room for 4); returns the length. */
+static inline size_t utf8_encode(uint32_t code, char *text)
+{
+	if (code < 0x80) {
+		text[0] = (char)code;
+		return 1;
+	}
+	if (code < 0x800) {
+		text[0] = (char)(0xc0 | code >> 6);
+		text[1] = (char)(0x80 | (code & 0x3f));
+		return 2;
+	}
+	if (code < 0x10000) {
+		text[0] = (char)(0xe0 | code >> 12);
+		text[1] = (char)(0x80 | (code >> 6 & 0x3f));
+		text[2] = (char)(0x80 | (code & 0x3f));
+		return 3;
+	}
+	text[0] = (char)(0xf0 | code >> 18);
+	text[1] = (char)(0x80 | (code >> 12 & 0x3f));
+	text[2] = (char)(0x80 | (code >> 6 & 0x3f));
+	text[3] = (char)(0x80 | (code & 0x3f));
+	return 4;
+}
+
+/* Copies `text` with every invalid byte replaced; `to` has room for 3 * length. Returns the length. */
+static inline size_t utf8_repair(const char *text, size_t length, char *to)
+{
+	size_t at = 0;
+	size_t used = 0;
+
+	while (at < length) {
+		size_t step = utf8_sequence(text + at, length - at);
+
+		if (step) {
+			for (size_t i = 0; i < step; i++)
+				to[used++] = text[at + i];
+			at += step;
+		} else {
+			for (size_t i = 0; i < 3; i++)
+				to[used++] = UTF8_REPLACEMENT[i];
+			at++;
+		}
+	}
+	return used;
+}
+
+#endif

@@ -1,0 +1,18 @@
+/* A profile from hatchet JSON. See load.h; the tree is built by load_tree.c. */
+#include "format/json_read.h"
+#include "model/load.h"
+#include "model/load_tree.h"
+
+int profile_load_hatchet(const char *bytes, size_t length, struct profile **out,
+			 struct proton_error *err)
+{
+	struct json_reader reader;
+	struct token_source source;
+	int status;
+
+	json_reader_init(&reader, bytes, length);
+	source = json_source(&reader);
+	status = load_tree(&source, out, err);
+	json_reader_fini(&reader);
+	return status;
+}
