@@ -90,6 +90,8 @@ PROTON_API bool proton_is_profiling(void);
 
 /* The `index`-th backend's name, NULL past the last one. Pointers are static. */
 PROTON_API const char *proton_backend_name(size_t index);
+/* The backend of a live session, a static name; NULL when there is no such session. */
+PROTON_API const char *proton_session_backend(int session);
 
 /*
  * Finalize every session when SIGTERM or SIGHUP arrives, then let the signal take its previous
@@ -109,7 +111,10 @@ PROTON_API bool proton_sessions_are_owned(void);
 
 /* ------------------------------------------------------------------ frames and contexts */
 
-/* A frame names one level of a calling context. Ids are process-wide, small and never reused. */
+/*
+ * A frame names one level of a calling context. Ids are process-wide, small and never reused;
+ * UINT32_MAX when memory is out, which every function below takes as "no further level".
+ */
 PROTON_API uint32_t proton_frame(const char *name, size_t length);
 /* A source frame, shown as "file:line@function". */
 PROTON_API uint32_t proton_frame_source(const char *file, size_t file_length, const char *function,

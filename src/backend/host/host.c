@@ -1,0 +1,80 @@
+/*
+ * The host backend: kernels that run on the CPU, such as those of Triton's interpreter. Who runs
+ * them says when they begin and end (proton_kernel_begin(), proton_kernel_end()); all that is left to
+ * do here is to describe the device.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "record/backend.h"
+#include "record/record.h"
+
+static bool is_usable(void)
+{
+	return true;
+}
+
+static int check_mode(const char *mode, struct proton_error *err)
+{
+	if (*mode)
+		return err_set(err, PROTON_E_INVALID, "host: unsupported mode: %s", mode);
+	return PROTON_OK;
+}
+
+/* The processor's name as Linux tells it; left empty where it does not. */
+static void read_processor_name(char *name, size_t capacity)
+{
+	FILE *file = fopen("/proc/cpuinfo", "re");
+	char line[256];
+
+	if (!file)
+		return;
+	while (fgets(line, sizeof(line), file)) {
+		char *value = strchr(line, ':');
+
+		if (!value || strncmp(line, "model name", 10) != 0)
+			continue;
+		value += strspn(value, ": \t");
+		value[strcspn(value, "\n")] = '\0';
+		snprintf(name, capacity, "%s", value);
+		break;
+	}
+	fclose(file);
+}
+
+static int start(const char *mode, struct proton_error *err)
+{
+	struct device device = {.type = "CPU"};
+	struct utsname system;
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+	(void)mode;
+	(void)err;
+	if (uname(&system) == 0)
+		snprintf(device.arch, sizeof(device.arch), "%.31s", system.machine);
+	read_processor_name(device.name, sizeof(device.name));
+	device.processors = cores > 0 ? (uint64_t)cores : 0;
+	record_set_host_device(devices_add(&device));
+	return PROTON_OK;
+}
+
+static int flush(struct proton_error *err)
+{
+	(void)err;
+	return PROTON_OK; /* a kernel is recorded when it ends, on the thread that ran it */
+}
+
+static void stop(void)
+{
+}
+
+const struct backend host_backend = {
+	.name = "host",
+	.is_usable = is_usable,
+	.check_mode = check_mode,
+	.start = start,
+	.flush = flush,
+	.stop = stop,
+};

@@ -1,0 +1,65 @@
+/*
+ * Writing a profile file: tables that are memory-mapped into the file from the first row on.
+ *
+ * Each table has an address range of its own and grows by extents, pieces of the file mapped
+ * behind one another, so a row never moves and a table is one array. An extent's blocks are allocated
+ * before it is mapped: a full disk is an error from profile_file_append(), never SIGBUS.
+ * Rows become part of the file when profile_file_commit() counts them, in that order, so that
+ * what a killed process leaves behind is consistent. Not thread-safe.
+ */
+#ifndef FORMAT_PROFILE_FILE_H
+#define FORMAT_PROFILE_FILE_H
+
+#include "base/buf.h"
+#include "base/region.h"
+#include "format/profile_view.h"
+#include "format/rows.h"
+
+struct profile_table {
+	struct region space;
+	uint64_t mapped_bytes;
+	uint64_t rows; /* appended, not necessarily committed */
+	uint32_t row_bytes;
+};
+
+struct profile_file {
+	int fd; /* -1: private memory */
+	char *path;
+	char *leftover; /* where an unfinished profile of the same name was moved, or NULL */
+	struct file_header *header;
+	uint64_t file_bytes;
+	struct profile_table tables[TABLE_COUNT];
+	int errnum; /* why the last append failed */
+};
+
+/*
+ * Creates and locks `path`, or keeps everything in private memory when it is NULL. A finished
+ * profile of that name is replaced; an unfinished one that nobody writes is moved to
+ * `<path without .proton>.<pid>.proton`. E_BUSY: another process is writing it. E_INVALID: something
+ * that is no profile is in the way. E_UNSUPPORTED: the file system cannot share a mapping. Row 0 of
+ * strings, frames, nodes, values, kernels and histograms exists afterwards.
+ */
+int profile_file_create(struct profile_file *file, const char *path, struct proton_error *err);
+
+/* `rows` new zeroed rows in a line, NULL when the table cannot grow (file->errnum says why). */
+void *profile_file_append(struct profile_file *file, enum table_id table, uint64_t rows);
+/* Counts all rows appended to `table` so far as part of the file. */
+void profile_file_commit(struct profile_file *file, enum table_id table);
+
+static inline void *profile_file_rows(const struct profile_file *file, enum table_id table)
+{
+	return file->tables[table].space.base;
+}
+
+/* Borrowed view of what is committed; valid until the next append. */
+void profile_file_view(const struct profile_file *file, struct profile_view *view);
+
+/* Marks the file as finished. */
+void profile_file_mark_finished(struct profile_file *file, uint64_t end_ns);
+/* Unmaps and closes; `remove` also deletes the file. Safe twice. */
+void profile_file_close(struct profile_file *file, bool remove);
+
+/* Writes a view as a compact, finished profile file: the header, then each table in one extent. */
+int profile_file_write(const struct profile_view *view, struct out *out, struct proton_error *err);
+
+#endif

@@ -1,0 +1,195 @@
+/* Reading a profile file's tables. See profile_view.h and docs/format.md. */
+#include "format/profile_view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const uint32_t row_bytes[TABLE_COUNT] = {
+	[TABLE_STRINGS] = 8,
+	[TABLE_FRAMES] = sizeof(struct row_frame),
+	[TABLE_NODES] = sizeof(struct row_node),
+	[TABLE_METRICS] = sizeof(struct row_metric),
+	[TABLE_VALUES] = sizeof(struct row_value),
+	[TABLE_KERNELS] = sizeof(struct row_kernel),
+	[TABLE_HISTOGRAMS] = sizeof(struct row_histogram),
+	[TABLE_VECTORS] = 8,
+	[TABLE_DEVICES] = sizeof(struct row_device),
+	[TABLE_INFO] = sizeof(struct row_info),
+	[TABLE_COUNTERS] = sizeof(struct row_counter),
+	[TABLE_EPOCHS] = sizeof(struct row_epoch),
+};
+
+bool profile_view_recognize(const void *bytes, size_t length)
+{
+	return length >= 8 && memcmp(bytes, PROFILE_FILE_MAGIC, 8) == 0;
+}
+
+/* Bytes of `table` that lie within the file, over its extents; marks damage on what does not. */
+static uint64_t present_bytes(struct profile_view *view, const struct file_header *header,
+			      size_t length, uint32_t table)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < header->extent_count; i++) {
+		const struct file_extent *extent = &header->extents[i];
+
+		if (extent->table != table)
+			continue;
+		if (extent->offset > length || extent->bytes > length - extent->offset) {
+			/* What follows a piece that is cut is not contiguous any more. */
+			view->is_damaged = true;
+			if (extent->offset < length)
+				bytes += length - extent->offset;
+			break;
+		}
+		bytes += extent->bytes; /* at most 2048 pieces, none larger than the file */
+	}
+	if (bytes > length) { /* pieces that overlap: no honest file has them */
+		view->is_damaged = true;
+		bytes = length;
+	}
+	return bytes;
+}
+
+/* Gathers the rows of a table that is not one aligned run of rows of our size. */
+static bool gather(struct profile_view *view, const struct file_header *header, const char *file,
+		   size_t length, const struct file_table *table, uint64_t rows)
+{
+	uint32_t stride = table->row_bytes;
+	uint64_t raw_bytes = rows * stride;
+	uint64_t filled = 0;
+	char *raw = malloc(raw_bytes ? raw_bytes : 1);
+
+	if (!raw)
+		return false;
+	for (uint32_t i = 0; i < header->extent_count && filled < raw_bytes; i++) {
+		const struct file_extent *extent = &header->extents[i];
+		uint64_t part = extent->bytes;
+
+		if (extent->table != table->id || extent->offset >= length)
+			continue;
+		if (part > length - extent->offset)
+			part = length - extent->offset;
+		if (part > raw_bytes - filled)
+			part = raw_bytes - filled;
+		memcpy(raw + filled, file + extent->offset, part);
+		filled += part;
+	}
+	if (stride > row_bytes[table->id]) { /* a newer minor version appended fields */
+		for (uint64_t row = 1; row < rows; row++)
+			memmove(raw + row * row_bytes[table->id], raw + row * stride,
+				row_bytes[table->id]);
+	}
+	view->owned[table->id] = raw;
+	view->table[table->id] = raw;
+	view->rows[table->id] = rows;
+	return true;
+}
+
+/* The only extent of `table` if it can be used in place, else NULL. */
+static const struct file_extent *sole_extent(const struct file_header *header, uint32_t table)
+{
+	const struct file_extent *found = NULL;
+
+	for (uint32_t i = 0; i < header->extent_count; i++) {
+		if (header->extents[i].table != table)
+			continue;
+		if (found)
+			return NULL;
+		found = &header->extents[i];
+	}
+	return found;
+}
+
+static bool open_table(struct profile_view *view, const struct file_header *header,
+		       const char *file, size_t length, const struct file_table *table)
+{
+	const struct file_extent *sole = sole_extent(header, table->id);
+	uint64_t available;
+	uint64_t rows = table->rows;
+
+	if (view->rows[table->id] || table->row_bytes < row_bytes[table->id]) {
+		view->is_damaged = true;
+		return true;
+	}
+	available = present_bytes(view, header, length, table->id) / table->row_bytes;
+	if (rows > available) {
+		view->is_damaged = true;
+		rows = available;
+	}
+	if (sole && table->row_bytes == row_bytes[table->id] &&
+	    ((uintptr_t)file + sole->offset) % 8 == 0 && rows) {
+		view->table[table->id] = file + sole->offset;
+		view->rows[table->id] = rows;
+		return true;
+	}
+	return gather(view, header, file, length, table, rows);
+}
+
+int profile_view_open(struct profile_view *view, const void *bytes, size_t length,
+		      struct proton_error *err)
+{
+	struct file_header *header;
+	int status = PROTON_OK;
+
+	*view = (struct profile_view){0};
+	if (!profile_view_recognize(bytes, length))
+		return err_set(err, PROTON_E_FORMAT, "not a profile file (bad magic)");
+	if (length < sizeof(*header))
+		return err_set(err, PROTON_E_FORMAT, "profile file cut within its header");
+	header = malloc(sizeof(*header)); /* a copy: the bytes need not be aligned */
+	if (!header)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	memcpy(header, bytes, sizeof(*header));
+	if (header->major != PROFILE_FILE_MAJOR) {
+		status = err_set(err, PROTON_E_FORMAT,
+				 "profile file of format version %u.%u; this program reads %u.x",
+				 header->major, header->minor, PROFILE_FILE_MAJOR);
+		goto out;
+	}
+	if (header->extent_count > PROFILE_FILE_MAX_EXTENTS ||
+	    header->table_count > PROFILE_FILE_MAX_TABLES) {
+		status = err_set(err, PROTON_E_FORMAT, "profile file with a damaged header");
+		goto out;
+	}
+	view->state = header->state;
+	view->pid = header->pid;
+	view->start_ns = header->start_ns;
+	view->end_ns = header->end_ns;
+	for (uint32_t i = 0; i < header->table_count; i++) {
+		if (header->tables[i].id >= TABLE_COUNT)
+			continue; /* of a later minor version */
+		if (!open_table(view, header, bytes, length, &header->tables[i])) {
+			profile_view_fini(view);
+			status = err_set(err, PROTON_E_NOMEM, "out of memory");
+			goto out;
+		}
+	}
+out:
+	free(header);
+	return status;
+}
+
+void profile_view_fini(struct profile_view *view)
+{
+	for (int id = 0; id < TABLE_COUNT; id++)
+		free(view->owned[id]);
+	*view = (struct profile_view){0};
+}
+
+const char *profile_view_string(const struct profile_view *view, uint32_t id, uint32_t *length_out)
+{
+	uint64_t table_bytes = view->rows[TABLE_STRINGS] * 8;
+	uint64_t at = (uint64_t)id * 8;
+	const char *strings = view->table[TABLE_STRINGS];
+	uint32_t length;
+
+	*length_out = 0;
+	if (at + 8 > table_bytes)
+		return "";
+	memcpy(&length, strings + at, sizeof(length));
+	if (at + 4 + (uint64_t)length + 1 > table_bytes || strings[at + 4 + length] != '\0')
+		return "";
+	*length_out = length;
+	return strings + at + 4;
+}

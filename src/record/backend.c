@@ -1,0 +1,35 @@
+/* The table of backends. See backend.h: adding one is a file and a line here. */
+#include "record/backend.h"
+
+#include <strings.h>
+
+#include <libproton/proton.h>
+
+#include "base/array.h"
+
+static const struct backend *const backends[] = {
+	&host_backend, /* always usable, so it stays last */
+};
+
+const struct backend *backend_at(size_t index)
+{
+	return index < ARRAY_LENGTH(backends) ? backends[index] : NULL;
+}
+
+const struct backend *backend_select(const char *name, struct proton_error *err)
+{
+	const struct backend *backend;
+
+	for (size_t i = 0; (backend = backend_at(i)); i++)
+		if (name ? strcasecmp(backend->name, name) == 0 : backend->is_usable())
+			return backend;
+	err_set(err, PROTON_E_INVALID, "Unknown profiler: %s", name ? name : "(none is usable)");
+	return NULL;
+}
+
+const char *proton_backend_name(size_t index)
+{
+	const struct backend *backend = backend_at(index);
+
+	return backend ? backend->name : NULL;
+}

@@ -1,0 +1,35 @@
+/*
+ * The one table through which a backend is reached. A backend fills the recorder with kernel
+ * records (record/record.h); it is started with the first session that wants it and stopped
+ * after the last, so that nothing of it runs in between.
+ */
+#ifndef RECORD_BACKEND_H
+#define RECORD_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+struct backend {
+	const char *name;
+	/* True if it could work in this process now; asked in table order when the user named none. */
+	bool (*is_usable)(void);
+	/* PROTON_OK if `mode` ("" = default) is one of its modes; E_INVALID with a sentence. */
+	int (*check_mode)(const char *mode, struct proton_error *err);
+	/* First session. On failure nothing is left running. */
+	int (*start)(const char *mode, struct proton_error *err);
+	/* Waits until everything launched before the call has been recorded. */
+	int (*flush)(struct proton_error *err);
+	/* After the last session. */
+	void (*stop)(void);
+};
+
+/* NULL past the last; the order is that of preference. */
+const struct backend *backend_at(size_t index);
+/* By name without regard to case; NULL name: the first usable one. NULL with an error text. */
+const struct backend *backend_select(const char *name, struct proton_error *err);
+
+extern const struct backend host_backend;
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * The process-wide frames and calling contexts that every thread and session shares: small
+ * integers that never change meaning while the process lives. Looking up what exists takes no
+ * lock; adding takes one. They are not given back when sessions end: a program's contexts recur.
+ */
+#ifndef RECORD_FRAMES_H
+#define RECORD_FRAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/rows.h"
+
+#define FRAME_NONE UINT32_MAX
+
+/* Reserves the tables; idempotent, called by the first start. */
+int frames_init(struct proton_error *err);
+bool frames_are_ready(void);
+
+/* The rows of a frame; its strings are ids for frames_text(). */
+const struct row_frame *frames_get(uint32_t frame);
+const char *frames_text(uint32_t string, uint32_t *length_out);
+uint32_t frames_string(const char *text, size_t length); /* STRING_NONE when memory is out */
+
+/* Found or made; FRAME_NONE when memory is out. */
+uint32_t frames_add(enum frame_kind kind, const char *name, size_t length);
+/* The frame of the same name that stands for a kernel. */
+uint32_t frames_as_kernel(uint32_t frame);
+
+struct context {
+	uint32_t parent;
+	uint32_t frame;
+};
+
+struct context frames_context(uint32_t context);
+/* Found or made; `parent` itself when memory is out. */
+uint32_t frames_child(uint32_t parent, uint32_t frame);
+
+#endif

@@ -1,0 +1,63 @@
+/* Metrics given through the public API, spread over the sessions they belong to. */
+#include <libproton/proton.h>
+
+#include "record/metric_names.h"
+#include "record/session.h"
+
+static int check(const struct proton_metric *metric, struct proton_error *err)
+{
+	if (!metric->name || !*metric->name)
+		return err_set(err, PROTON_E_INVALID, "a metric needs a name");
+	switch (metric->type) {
+	case PROTON_METRIC_INT64:
+	case PROTON_METRIC_DOUBLE:
+		return PROTON_OK;
+	case PROTON_METRIC_STRING:
+		if (metric->value.string)
+			return PROTON_OK;
+		break;
+	case PROTON_METRIC_INT64_VECTOR:
+	case PROTON_METRIC_DOUBLE_VECTOR:
+		if (metric->value.int64s || !metric->count)
+			return PROTON_OK;
+		break;
+	}
+	return err_set(err, PROTON_E_INVALID, "metric %s has an unknown type or no value",
+		       metric->name);
+}
+
+int proton_metrics_add(struct proton_context where, const struct proton_metric *metrics,
+		       size_t count, struct proton_error *err)
+{
+	const struct config *config = session_config_get(where.sessions);
+	int status = PROTON_OK;
+
+	if (!config->count)
+		return PROTON_OK;
+	for (size_t m = 0; m < count; m++) {
+		int result = check(&metrics[m], status == PROTON_OK ? err : NULL);
+		uint32_t name = METRIC_NAME_NONE;
+
+		if (result == PROTON_OK) {
+			name = metric_name_add(metrics[m].name);
+			if (name == METRIC_NAME_NONE)
+				result = err_set(status == PROTON_OK ? err : NULL, PROTON_E_NOMEM,
+						 "out of memory");
+		}
+		for (uint32_t i = 0; result == PROTON_OK && i < config->count; i++) {
+			const struct config_entry *entry = &config->entries[i];
+			struct session *session = session_lock_entry(entry);
+
+			if (!session)
+				continue;
+			result = store_metric(&session->store,
+					      entry->wants_source ? where.source : where.shadow,
+					      entry->epoch, name, &metrics[m],
+					      status == PROTON_OK ? err : NULL);
+			session_unlock(session);
+		}
+		if (status == PROTON_OK)
+			status = result;
+	}
+	return status;
+}

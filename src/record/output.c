@@ -1,0 +1,288 @@
+/* A session's files. See output.h. */
+#include "record/output.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/note.h"
+#include "model/load.h"
+#include "record/summary.h"
+
+int output_format_find(const char *name, struct output_format *out, struct proton_error *err)
+{
+	*out = (struct output_format){.kind = OUTPUT_EXPORT};
+	if (!name || !*name)
+		name = "hatchet";
+	if (strcasecmp(name, "proton") == 0) {
+		out->kind = OUTPUT_PROTON;
+		return PROTON_OK;
+	}
+	if (strcasecmp(name, "none") == 0) {
+		out->kind = OUTPUT_NONE;
+		return PROTON_OK;
+	}
+	out->export = export_format_find(name);
+	if (!out->export)
+		return err_set(err, PROTON_E_INVALID, "Unknown output format: %s", name);
+	return PROTON_OK;
+}
+
+static bool is_standard_output(const char *name)
+{
+	return !*name || strcmp(name, "-") == 0;
+}
+
+int output_path(const char *name, char **out, struct proton_error *err)
+{
+	char directory[PATH_MAX];
+
+	*out = NULL;
+	if (is_standard_output(name))
+		return PROTON_OK;
+	if (name[strlen(name) - 1] == '/')
+		return err_set(err, PROTON_E_INVALID,
+			       "the name %s is a directory; give a file name without suffix", name);
+	if (*name == '/') {
+		*out = strdup(name);
+	} else {
+		if (!getcwd(directory, sizeof(directory)))
+			return err_errno(err, errno, "cannot find the current directory");
+		if (asprintf(out, "%s/%s", directory, name) < 0)
+			*out = NULL;
+	}
+	if (!*out)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	return PROTON_OK;
+}
+
+static int create_store(struct session *session, const char *path, struct proton_error *err)
+{
+	int status = store_init(&session->store, path, err);
+
+	if (status == PROTON_OK && session->store.file.leftover &&
+	    !(session->flags & PROTON_SESSION_QUIET))
+		note("an unfinished profile of an earlier run is kept as %s",
+		     session->store.file.leftover);
+	return status;
+}
+
+/* Another process records under this name: this one gets a name of its own. */
+static int open_under_own_name(struct session *session, struct proton_error *err)
+{
+	char *path;
+	char *working;
+	int status;
+
+	if (asprintf(&path, "%s.%d", session->path, (int)getpid()) < 0)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	if (asprintf(&working, "%s.proton", path) < 0) {
+		free(path);
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	}
+	status = create_store(session, working, err);
+	free(working);
+	if (status != PROTON_OK) {
+		free(path);
+		return status;
+	}
+	if (!(session->flags & PROTON_SESSION_QUIET))
+		note("another process is writing %s; this one writes %s", session->path, path);
+	free(session->path);
+	session->path = path;
+	return PROTON_OK;
+}
+
+/* The output's file system cannot share a mapping (some network file systems). */
+static int open_elsewhere(struct session *session, struct proton_error *err)
+{
+	const char *base = strrchr(session->path, '/') + 1;
+	char *working;
+	int status;
+
+	if (asprintf(&working, "/dev/shm/proton-%d-%s.proton", (int)getpid(), base) < 0)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	status = create_store(session, working, err);
+	if (status == PROTON_OK) {
+		note("%s cannot hold the working file; it is %s until the end", session->path,
+		     working);
+	} else {
+		status = create_store(session, NULL, err);
+		if (status == PROTON_OK)
+			note("%s cannot hold the working file and neither can /dev/shm; the "
+			     "profile is in memory and lost if the process is killed",
+			     session->path);
+	}
+	free(working);
+	return status;
+}
+
+int output_open(struct session *session, struct proton_error *err)
+{
+	char *working;
+	int status;
+
+	if (!session->path)
+		return create_store(session, NULL, err);
+	if (asprintf(&working, "%s.proton", session->path) < 0)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	status = create_store(session, working, err);
+	free(working);
+	if (status == PROTON_E_BUSY)
+		status = open_under_own_name(session, err);
+	else if (status == PROTON_E_UNSUPPORTED)
+		status = open_elsewhere(session, err);
+	return status;
+}
+
+/* ------------------------------------------------------------------ finish */
+
+static int export_to_stdout(const struct export_format *format, const struct profile *profile,
+			    struct proton_error *err)
+{
+	struct out out;
+	int status;
+
+	out_init(&out, STDOUT_FILENO);
+	status = format->write(profile, &out, err);
+	if (status == PROTON_OK)
+		status = out_finish(&out, err);
+	out_fini(&out);
+	return status;
+}
+
+static int export_phase(struct session *session, const struct export_format *format, uint32_t phase,
+			bool is_part, struct proton_error *err)
+{
+	struct profile *profile = NULL;
+	char *path = NULL;
+	int status = store_profile(&session->store, phase, &profile, err);
+
+	if (status != PROTON_OK)
+		return status;
+	if (!session->path) {
+		status = export_to_stdout(format, profile, err);
+	} else {
+		int length = is_part ? asprintf(&path, "%s.part_%u.%s", session->path, phase,
+						format->suffix)
+				     : asprintf(&path, "%s.%s", session->path, format->suffix);
+
+		if (length < 0)
+			path = NULL;
+		status = path ? export_to_file(format, profile, path, err)
+			      : err_set(err, PROTON_E_NOMEM, "out of memory");
+	}
+	free(path);
+	profile_free(profile);
+	return status;
+}
+
+/* One file, or one per phase that was not cleared once the phase has been advanced. */
+static int export_all(struct session *session, const struct export_format *format,
+		      struct proton_error *err)
+{
+	uint32_t count;
+	struct row_epoch *epochs = store_epochs(&session->store, &count);
+	uint32_t last = epochs[session->store.epoch].phase;
+	int status = PROTON_OK;
+
+	if (last == 0)
+		return export_phase(session, format, 0, false, err);
+	for (uint32_t i = 0; i < count && status == PROTON_OK; i++)
+		if (!(epochs[i].flags & EPOCH_CLEARED))
+			status = export_phase(session, format, epochs[i].phase, true, err);
+	return status;
+}
+
+/* Rewrites the working file as a compact, finished profile at `<path>.proton`. */
+static int keep_working_file(struct session *session, struct proton_error *err)
+{
+	struct profile_view view;
+	struct file_replace file;
+	char *path;
+	int status;
+
+	if (!session->path)
+		return err_set(err, PROTON_E_INVALID,
+			       "output format \"proton\" cannot go to standard output");
+	if (asprintf(&path, "%s.proton", session->path) < 0)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	profile_file_view(&session->store.file, &view);
+	view.end_ns = clock_real_ns();
+	status = file_replace_begin(&file, path, err);
+	free(path);
+	if (status != PROTON_OK)
+		return status;
+	status = profile_file_write(&view, &file.out, err);
+	if (status != PROTON_OK) {
+		file_replace_abandon(&file);
+		return status;
+	}
+	return file_replace_commit(&file, err);
+}
+
+static void make_summary(const struct session *session, const struct output_format *format)
+{
+	const char *suffix = format->kind == OUTPUT_EXPORT ? format->export->suffix : "proton";
+	char path[PATH_MAX + 32];
+	char directory[PATH_MAX];
+	const char *shown = path;
+	uint32_t count;
+	struct row_epoch *epochs = store_epochs(&session->store, &count);
+	size_t length;
+
+	if (!session->path || format->kind == OUTPUT_NONE) {
+		summary_make(session, NULL);
+		return;
+	}
+	if (format->kind == OUTPUT_EXPORT && epochs[session->store.epoch].phase > 0)
+		snprintf(path, sizeof(path), "%s.part_*.%s", session->path, suffix);
+	else
+		snprintf(path, sizeof(path), "%s.%s", session->path, suffix);
+	/* Below the current directory the short form is what one would type. */
+	if (getcwd(directory, sizeof(directory))) {
+		length = strlen(directory);
+		if (strncmp(path, directory, length) == 0 && path[length] == '/')
+			shown = path + length + 1;
+	}
+	summary_make(session, shown);
+}
+
+int output_finish(struct session *session, const struct output_format *format,
+		  struct proton_error *err)
+{
+	struct profile_file *file = &session->store.file;
+	bool keep = session->flags & PROTON_SESSION_KEEP_WORKING_FILE && session->path;
+	struct proton_error why = {0};
+	int status = PROTON_OK;
+
+	store_phase_finish(&session->store);
+	if (format->kind == OUTPUT_EXPORT)
+		status = export_all(session, format->export, &why);
+	if (status == PROTON_OK && (keep || format->kind == OUTPUT_PROTON)) {
+		status = keep_working_file(session, &why);
+		keep = true;
+	}
+	if (status == PROTON_OK) {
+		make_summary(session, format);
+		/* A kept file has been replaced by its compact copy of the same name. */
+		store_fini(&session->store, !keep || !file->path ||
+						    strncmp(file->path, session->path,
+							    strlen(session->path)) != 0);
+		return PROTON_OK;
+	}
+	profile_file_mark_finished(file, clock_real_ns());
+	if (file->path)
+		status = err_set(err, why.status, "%s; everything recorded is in %s", why.text,
+				 file->path);
+	else
+		status = err_set(err, why.status, "%s", why.text);
+	store_fini(&session->store, false);
+	return status;
+}

@@ -1,0 +1,584 @@
+/* Sessions. See session.h; their files are output.c's business. */
+#include "record/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/note.h"
+#include "record/fork.h"
+#include "record/frames.h"
+#include "record/output.h"
+#include "record/thread.h"
+
+#define CONFIG_UNIT 8u /* a config's id is its offset divided by this */
+#define CONFIG_RESERVE (8ull << 30)
+#define BACKEND_MAX 8u
+
+_Atomic uint32_t session_generation;
+_Atomic uint32_t session_config;
+
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER; /* before any session's lock */
+static struct session sessions[SESSION_MAX];
+static bool slot_taken[SESSION_MAX]; /* also while an ended session writes its output */
+static uint32_t backend_users[BACKEND_MAX];
+static struct region config_space;
+static uint64_t config_used = CONFIG_UNIT;
+static uint32_t next_serial = 1;
+static int next_id;
+static _Atomic bool sessions_owned;
+
+const struct config *session_config_get(uint32_t config)
+{
+	static const struct config nothing;
+
+	if (!config)
+		return &nothing;
+	return (const void *)((const char *)config_space.base + (uint64_t)config * CONFIG_UNIT);
+}
+
+struct session *session_lock_entry(const struct config_entry *entry)
+{
+	struct session *session = &sessions[entry->slot];
+
+	pthread_mutex_lock(&session->lock);
+	if (session->is_live && session->serial == entry->serial)
+		return session;
+	pthread_mutex_unlock(&session->lock);
+	return NULL;
+}
+
+void session_unlock(struct session *session)
+{
+	pthread_mutex_unlock(&session->lock);
+}
+
+void session_publish(void)
+{
+	struct config *config;
+	uint64_t bytes = sizeof(struct config) + SESSION_MAX * sizeof(struct config_entry);
+	uint32_t id = 0;
+
+	if (config_used + bytes <= config_space.bytes) {
+		config = (void *)((char *)config_space.base + config_used);
+		for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
+			struct session *session = &sessions[slot];
+
+			if (!session->is_live || !session->is_active)
+				continue;
+			config->entries[config->count++] = (struct config_entry){
+				.slot = slot,
+				.serial = session->serial,
+				.epoch = session->store.epoch,
+				.wants_source = session->wants_source,
+			};
+			config->wants_source |= session->wants_source;
+		}
+		if (config->count) {
+			id = (uint32_t)(config_used / CONFIG_UNIT);
+			config_used += sizeof(*config) + config->count * sizeof(config->entries[0]);
+		}
+	}
+	/* release: the config's content before its id; launches load it with acquire */
+	atomic_store_explicit(&session_config, id, memory_order_release);
+}
+
+static struct session *find_live(int id)
+{
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		if (sessions[slot].is_live && sessions[slot].id == id)
+			return &sessions[slot];
+	return NULL;
+}
+
+static int no_such_session(int id, struct proton_error *err)
+{
+	return err_set(err, PROTON_E_RANGE, "Session has not been initialized: %d", id);
+}
+
+struct session *session_get(int id, struct proton_error *err)
+{
+	struct session *session;
+
+	pthread_mutex_lock(&registry_lock);
+	session = find_live(id);
+	if (!session) {
+		pthread_mutex_unlock(&registry_lock);
+		no_such_session(id, err);
+	}
+	return session;
+}
+
+void session_put(struct session *session)
+{
+	(void)session;
+	pthread_mutex_unlock(&registry_lock);
+}
+
+bool proton_is_profiling(void)
+{
+	return session_any_live();
+}
+
+/* ------------------------------------------------------------------ backends in use */
+
+static uint32_t *users_of(const struct backend *backend)
+{
+	for (uint32_t i = 0; i < BACKEND_MAX && backend_at(i); i++)
+		if (backend_at(i) == backend)
+			return &backend_users[i];
+	return NULL;
+}
+
+static int backend_take(const struct backend *backend, const char *mode, struct proton_error *err)
+{
+	uint32_t *users = users_of(backend);
+	int status = PROTON_OK;
+
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		if (sessions[slot].is_live && sessions[slot].backend == backend &&
+		    strcmp(sessions[slot].mode, mode) != 0)
+			return err_set(err, PROTON_E_INVALID,
+				       "Cannot add a session with the same profiler but a "
+				       "different mode than existing sessions");
+	if (*users == 0)
+		status = backend->start(mode, err);
+	if (status == PROTON_OK)
+		(*users)++;
+	return status;
+}
+
+static void backend_release(const struct backend *backend)
+{
+	uint32_t *users = users_of(backend);
+
+	if (--*users == 0)
+		backend->stop();
+}
+
+/* ------------------------------------------------------------------ start */
+
+/* The options with their defaults, checked. Strings are borrowed from the caller. */
+struct settings {
+	const char *name;
+	const char *mode;
+	const struct backend *backend;
+	bool wants_source;
+	uint32_t flags;
+};
+
+static int check_options(const struct proton_session_options *given, struct settings *out,
+			 struct proton_error *err)
+{
+	static const struct proton_session_options defaults = {.size = sizeof(defaults)};
+	const struct proton_session_options *o = given ? given : &defaults;
+
+	if (o->size != sizeof(*o))
+		return err_set(err, PROTON_E_INVALID,
+			       "proton_session_options.size is %zu, this library expects %zu",
+			       o->size, sizeof(*o));
+	*out = (struct settings){
+		.name = o->name ? o->name : "proton",
+		.mode = o->mode ? o->mode : "",
+		.flags = o->flags,
+	};
+	if (o->context && strcasecmp(o->context, "python") == 0)
+		out->wants_source = true;
+	else if (o->context && strcasecmp(o->context, "shadow") != 0)
+		return err_set(err, PROTON_E_INVALID, "Unknown context source: %s", o->context);
+	if (o->data && strcasecmp(o->data, "trace") == 0)
+		return err_set(err, PROTON_E_UNSUPPORTED,
+			       "data \"trace\" is not supported by this version; use \"tree\"");
+	if (o->data && strcasecmp(o->data, "tree") != 0)
+		return err_set(err, PROTON_E_INVALID, "Unknown data: %s", o->data);
+	out->backend = backend_select(o->backend, err);
+	if (!out->backend)
+		return PROTON_E_INVALID;
+	return out->backend->check_mode(out->mode, err);
+}
+
+static void describe(struct session *session)
+{
+	char text[4096];
+	FILE *file;
+
+	store_info(&session->store, "version", PROTON_VERSION);
+	store_info(&session->store, "backend", session->backend->name);
+	store_info(&session->store, "context", session->wants_source ? "python" : "shadow");
+	if (*session->mode)
+		store_info(&session->store, "mode", session->mode);
+	if (gethostname(text, sizeof(text)) == 0)
+		store_info(&session->store, "host", text);
+	file = fopen("/proc/self/cmdline", "re");
+	if (file) {
+		size_t length = fread(text, 1, sizeof(text) - 1, file);
+
+		fclose(file);
+		text[length] = '\0';
+		for (size_t i = 0; i + 1 < length; i++)
+			if (!text[i])
+				text[i] = ' ';
+		store_info(&session->store, "command", text);
+	}
+}
+
+static void finalize_at_exit(void)
+{
+	struct proton_error err;
+
+	/* exit() in a forked child must not end its parent's sessions; fork.c has emptied the registry. */
+	if (session_any_live() && proton_finalize_owned(NULL, &err) != PROTON_OK)
+		note("%s", err.text);
+}
+
+static int prepare_process(struct proton_error *err)
+{
+	static bool prepared;
+	int status = frames_init(err);
+
+	if (status != PROTON_OK || prepared)
+		return status;
+	status = region_reserve(&config_space, CONFIG_RESERVE, 1 << 20, 1, err);
+	if (status != PROTON_OK)
+		return status;
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		pthread_mutex_init(&sessions[slot].lock, NULL);
+	fork_guard_install();
+	atexit(finalize_at_exit);
+	prepared = true;
+	return PROTON_OK;
+}
+
+static uint32_t live_count(void)
+{
+	uint32_t count = 0;
+
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		count += sessions[slot].is_live;
+	return count;
+}
+
+/* Fills a free slot; the session is live afterwards. The registry is locked. */
+static int add_session(const struct settings *settings, char *path, int *id_out,
+		       struct proton_error *err)
+{
+	struct session *session;
+	uint32_t slot = 0;
+	int status;
+
+	while (slot < SESSION_MAX && slot_taken[slot])
+		slot++;
+	if (slot == SESSION_MAX) {
+		free(path);
+		return err_set(err, PROTON_E_STATE, "cannot start: %u sessions are live already",
+			       SESSION_MAX);
+	}
+	session = &sessions[slot];
+	session->path = path;
+	session->name = strdup(settings->name);
+	session->mode = strdup(settings->mode);
+	session->backend = settings->backend;
+	session->wants_source = settings->wants_source;
+	session->flags = settings->flags;
+	status = session->name && session->mode ? output_open(session, err)
+						: err_set(err, PROTON_E_NOMEM, "out of memory");
+	if (status == PROTON_OK) {
+		describe(session);
+		status = backend_take(settings->backend, settings->mode, err);
+		if (status != PROTON_OK)
+			store_fini(&session->store, true);
+	}
+	if (status != PROTON_OK) {
+		free(session->path);
+		free(session->name);
+		free(session->mode);
+		return status;
+	}
+	slot_taken[slot] = true;
+	session->id = next_id++;
+	session->start_ns = clock_monotonic_ns();
+	pthread_mutex_lock(&session->lock);
+	session->serial = next_serial++;
+	session->is_active = true;
+	session->is_live = true;
+	pthread_mutex_unlock(&session->lock);
+	if (live_count() == 1) {
+		thread_set_main();
+		atomic_fetch_add_explicit(&session_generation, 1, memory_order_release);
+	}
+	session_publish();
+	*id_out = session->id;
+	return PROTON_OK;
+}
+
+static int start_owned(int *session_out, struct proton_error *err)
+{
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
+		if (sessions[slot].is_live) {
+			*session_out = sessions[slot].id;
+			return PROTON_OK;
+		}
+	}
+	return err_set(err, PROTON_E_STATE,
+		       "the session belongs to the proton command and has ended");
+}
+
+int proton_start(const struct proton_session_options *options, int *session_out,
+		 struct proton_error *err)
+{
+	struct settings settings = {0};
+	char *path = NULL;
+	int status;
+	int id = 0;
+
+	pthread_mutex_lock(&registry_lock);
+	if (atomic_load_explicit(&sessions_owned, memory_order_relaxed)) {
+		status = start_owned(&id, err);
+		goto out;
+	}
+	status = check_options(options, &settings, err);
+	if (status == PROTON_OK)
+		status = prepare_process(err);
+	if (status == PROTON_OK)
+		status = output_path(settings.name, &path, err);
+	if (status != PROTON_OK)
+		goto out;
+	for (uint32_t slot = 0; path && slot < SESSION_MAX; slot++) {
+		struct session *session = &sessions[slot];
+
+		if (session->is_live && session->path && strcmp(session->path, path) == 0) {
+			session->is_active = true;
+			session_publish();
+			id = session->id;
+			free(path);
+			goto out;
+		}
+	}
+	status = add_session(&settings, path, &id, err);
+out:
+	pthread_mutex_unlock(&registry_lock);
+	if (status == PROTON_OK && session_out)
+		*session_out = id;
+	return status;
+}
+
+/* ------------------------------------------------------------------ activate, deactivate */
+
+static int set_active(int id, bool active, struct proton_error *err)
+{
+	int status = PROTON_OK;
+
+	pthread_mutex_lock(&registry_lock);
+	if (id != PROTON_ALL_SESSIONS && !find_live(id))
+		status = no_such_session(id, err);
+	for (uint32_t slot = 0; status == PROTON_OK && slot < SESSION_MAX; slot++)
+		if (sessions[slot].is_live && (id == PROTON_ALL_SESSIONS || sessions[slot].id == id))
+			sessions[slot].is_active = active;
+	if (status == PROTON_OK)
+		session_publish();
+	pthread_mutex_unlock(&registry_lock);
+	return status;
+}
+
+/* Waits for the backends of these sessions; no lock is held while a vendor's library works. */
+static int flush_backends(int id, struct proton_error *err)
+{
+	const struct backend *used[BACKEND_MAX] = {0};
+	int status = PROTON_OK;
+
+	pthread_mutex_lock(&registry_lock);
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		if (sessions[slot].is_live && (id == PROTON_ALL_SESSIONS || sessions[slot].id == id))
+			used[users_of(sessions[slot].backend) - backend_users] =
+				sessions[slot].backend;
+	pthread_mutex_unlock(&registry_lock);
+	for (uint32_t i = 0; i < BACKEND_MAX; i++) {
+		int result = used[i] ? used[i]->flush(err) : PROTON_OK;
+
+		if (result != PROTON_OK)
+			status = result;
+	}
+	return status;
+}
+
+/* Everything before the current phase has been recorded. */
+static void complete_phases(int id)
+{
+	pthread_mutex_lock(&registry_lock);
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
+		struct session *session = &sessions[slot];
+		struct row_epoch *epochs;
+		uint32_t count;
+
+		if (!session->is_live || (id != PROTON_ALL_SESSIONS && session->id != id))
+			continue;
+		pthread_mutex_lock(&session->lock);
+		epochs = store_epochs(&session->store, &count);
+		for (uint32_t i = 0; i < count; i++)
+			if (epochs[i].phase < epochs[session->store.epoch].phase)
+				epochs[i].flags |= EPOCH_COMPLETE;
+		pthread_mutex_unlock(&session->lock);
+	}
+	pthread_mutex_unlock(&registry_lock);
+}
+
+int proton_activate(int id, struct proton_error *err)
+{
+	return set_active(id, true, err);
+}
+
+int proton_deactivate(int id, bool flush, struct proton_error *err)
+{
+	int status = set_active(id, false, err);
+
+	if (status != PROTON_OK || !flush)
+		return status;
+	status = flush_backends(id, err);
+	if (status == PROTON_OK)
+		complete_phases(id);
+	return status;
+}
+
+/* ------------------------------------------------------------------ finalize */
+
+/* Takes a session out of the registry, so that nothing is recorded into it any more. */
+static struct session *retire(int id)
+{
+	struct session *session;
+
+	pthread_mutex_lock(&registry_lock);
+	session = find_live(id);
+	if (session) {
+		pthread_mutex_lock(&session->lock);
+		session->is_live = false;
+		session->is_active = false;
+		pthread_mutex_unlock(&session->lock);
+		session_publish();
+		if (live_count() == 0)
+			atomic_fetch_add_explicit(&session_generation, 1, memory_order_release);
+		backend_release(session->backend);
+	}
+	pthread_mutex_unlock(&registry_lock);
+	return session;
+}
+
+static int finalize_one(int id, const struct output_format *format, struct proton_error *err)
+{
+	struct proton_error ignored;
+	struct session *session;
+	int flushed = flush_backends(id, &ignored);
+	int status;
+
+	session = retire(id);
+	if (!session)
+		return PROTON_OK;
+	if (flushed != PROTON_OK)
+		note("%s", ignored.text);
+	status = output_finish(session, format, err);
+	free(session->path);
+	free(session->name);
+	free(session->mode);
+	pthread_mutex_lock(&registry_lock);
+	session->path = NULL;
+	session->name = NULL;
+	session->mode = NULL;
+	slot_taken[session - sessions] = false;
+	pthread_mutex_unlock(&registry_lock);
+	return status;
+}
+
+static int finalize(int id, const char *format_name, struct proton_error *err)
+{
+	struct output_format format;
+	int ids[SESSION_MAX];
+	size_t count = 0;
+	int status = output_format_find(format_name, &format, err);
+
+	if (status != PROTON_OK)
+		return status;
+	pthread_mutex_lock(&registry_lock);
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		if (sessions[slot].is_live && (id == PROTON_ALL_SESSIONS || sessions[slot].id == id))
+			ids[count++] = sessions[slot].id;
+	pthread_mutex_unlock(&registry_lock);
+	/* All are ended even if one cannot be written; the first error is the one reported. */
+	for (size_t i = 0; i < count; i++) {
+		int result = finalize_one(ids[i], &format, status == PROTON_OK ? err : NULL);
+
+		if (status == PROTON_OK)
+			status = result;
+	}
+	return status;
+}
+
+int proton_finalize(int id, const char *format, struct proton_error *err)
+{
+	if (proton_sessions_are_owned())
+		return PROTON_OK;
+	return finalize(id, format, err);
+}
+
+int proton_finalize_owned(const char *format, struct proton_error *err)
+{
+	return finalize(PROTON_ALL_SESSIONS, format, err);
+}
+
+void proton_own_sessions(void)
+{
+	atomic_store_explicit(&sessions_owned, true, memory_order_relaxed);
+}
+
+bool proton_sessions_are_owned(void)
+{
+	return atomic_load_explicit(&sessions_owned, memory_order_relaxed);
+}
+
+const char *proton_session_backend(int id)
+{
+	struct session *session = session_get(id, NULL);
+	const char *name = session ? session->backend->name : NULL;
+
+	if (session)
+		session_put(session);
+	return name;
+}
+
+/* ------------------------------------------------------------------ fork */
+
+void session_fork_prepare(void)
+{
+	pthread_mutex_lock(&registry_lock);
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		pthread_mutex_lock(&sessions[slot].lock);
+}
+
+void session_fork_parent(void)
+{
+	for (uint32_t slot = SESSION_MAX; slot-- > 0;)
+		pthread_mutex_unlock(&sessions[slot].lock);
+	pthread_mutex_unlock(&registry_lock);
+}
+
+void session_fork_child(void)
+{
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
+		struct session *session = &sessions[slot];
+
+		pthread_mutex_init(&session->lock, NULL);
+		if (slot_taken[slot])
+			store_fini(&session->store, false);
+		session->is_live = false;
+		session->is_active = false;
+		slot_taken[slot] = false;
+	}
+	memset(backend_users, 0, sizeof(backend_users));
+	atomic_store(&sessions_owned, false);
+	atomic_store(&session_config, 0);
+	if (session_any_live())
+		atomic_fetch_add(&session_generation, 1);
+	pthread_mutex_init(&registry_lock, NULL);
+}

@@ -1,0 +1,75 @@
+/*
+ * Sessions: which are live, which of them are active, and the lock of each. The set of active
+ * sessions is published as a small integer, the "config", that a launch carries to its records:
+ * sessions may come, go and change phase while a kernel runs, and the record still finds those it
+ * was launched under.
+ */
+#ifndef RECORD_SESSION_H
+#define RECORD_SESSION_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "record/backend.h"
+#include "record/store.h"
+
+#define SESSION_MAX 64u
+
+struct session {
+	pthread_mutex_t lock; /* guards the rest against other threads' records */
+	bool is_live;
+	bool is_active;
+	bool wants_source; /* context "python" */
+	uint32_t flags;    /* PROTON_SESSION_* */
+	uint32_t serial;   /* of this use of the slot; matches config entries */
+	int id;            /* what the user sees */
+	char *name;        /* as given; "" = standard output */
+	char *path;        /* absolute output path without suffix; NULL for standard output */
+	char *mode;
+	const struct backend *backend;
+	uint64_t start_ns; /* monotonic */
+	struct store store;
+};
+
+struct config_entry {
+	uint32_t slot;
+	uint32_t serial;
+	uint32_t epoch;
+	uint32_t wants_source;
+};
+
+struct config {
+	uint32_t count;
+	uint32_t wants_source; /* any entry does */
+	struct config_entry entries[];
+};
+
+/* Generation of live sessions: odd while any is live. Scopes of an earlier generation are gone. */
+extern _Atomic uint32_t session_generation;
+/* The config to stamp launches with; 0 = no session is active. */
+extern _Atomic uint32_t session_config;
+
+static inline bool session_any_live(void)
+{
+	/* acquire: pairs with the release at start, so that what start set up is visible */
+	return atomic_load_explicit(&session_generation, memory_order_acquire) & 1;
+}
+
+const struct config *session_config_get(uint32_t config);
+
+/* The entry's session, locked, if it still is the one meant; else NULL. */
+struct session *session_lock_entry(const struct config_entry *entry);
+void session_unlock(struct session *session);
+
+/*
+ * By id, with the registry locked so that it cannot end meanwhile; NULL and E_RANGE if there is
+ * none. Ends with session_put().
+ */
+struct session *session_get(int id, struct proton_error *err);
+void session_put(struct session *session);
+
+/* Rebuilds and publishes the config after a change of phase; the registry is locked (session_get). */
+void session_publish(void);
+
+#endif

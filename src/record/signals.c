@@ -1,0 +1,99 @@
+/*
+ * Finalizing when SIGTERM or SIGHUP arrives, for programs that asked for it.
+ *
+ * The handler only writes the signal's number into a pipe; a thread that waits there finalizes
+ * in an ordinary context, gives the signal its default course back and raises it again.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <libproton/proton.h>
+
+#include "base/array.h"
+#include "base/err.h"
+#include "base/note.h"
+
+static int pipe_ends[2] = {-1, -1};
+static pid_t owner;
+
+static void on_signal(int number)
+{
+	int saved = errno;
+	unsigned char byte = (unsigned char)number;
+
+	/* A forked child inherited the handler but not the thread: let the signal end it. */
+	if (getpid() != owner || write(pipe_ends[1], &byte, 1) != 1) {
+		signal(number, SIG_DFL);
+		raise(number);
+	}
+	errno = saved;
+}
+
+static void *wait_for_signal(void *unused)
+{
+	struct proton_error err;
+	unsigned char byte;
+	ssize_t n;
+
+	(void)unused;
+	do {
+		n = read(pipe_ends[0], &byte, 1);
+	} while (n < 0 && errno == EINTR);
+	if (n == 1) {
+		if (proton_finalize_owned(NULL, &err) != PROTON_OK)
+			note("%s", err.text);
+		signal(byte, SIG_DFL);
+		kill(getpid(), byte);
+	}
+	return NULL;
+}
+
+static int install(int number, struct proton_error *err)
+{
+	struct sigaction action;
+
+	if (sigaction(number, NULL, &action) < 0)
+		return err_errno(err, errno, "cannot watch signal %d", number);
+	if (action.sa_handler != SIG_DFL)
+		return PROTON_OK; /* the program has its own idea */
+	memset(&action, 0, sizeof(action));
+	action.sa_handler = on_signal;
+	action.sa_flags = SA_RESTART;
+	sigemptyset(&action.sa_mask);
+	if (sigaction(number, &action, NULL) < 0)
+		return err_errno(err, errno, "cannot watch signal %d", number);
+	return PROTON_OK;
+}
+
+int proton_finalize_on_signals(struct proton_error *err)
+{
+	static const int numbers[] = {SIGTERM, SIGHUP};
+	static atomic_flag installed = ATOMIC_FLAG_INIT;
+	sigset_t all;
+	sigset_t previous;
+	pthread_t thread;
+	int failed;
+	int status = PROTON_OK;
+
+	if (atomic_flag_test_and_set(&installed) && owner == getpid())
+		return PROTON_OK;
+	if (pipe2(pipe_ends, O_CLOEXEC) < 0)
+		return err_errno(err, errno, "cannot watch signals");
+	owner = getpid();
+	/* The thread takes no signals: the program's handlers run where they always did. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &previous);
+	failed = pthread_create(&thread, NULL, wait_for_signal, NULL);
+	pthread_sigmask(SIG_SETMASK, &previous, NULL);
+	if (failed)
+		return err_errno(err, failed, "cannot watch signals");
+	pthread_detach(thread);
+	for (size_t i = 0; i < ARRAY_LENGTH(numbers) && status == PROTON_OK; i++)
+		status = install(numbers[i], err);
+	return status;
+}

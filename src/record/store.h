@@ -1,0 +1,71 @@
+/*
+ * What one session has recorded: the rows of its profile file, and the maps from process-wide
+ * frames, contexts and metric names to the session's own rows. Not thread-safe: the session's lock
+ * is held around every call.
+ */
+#ifndef RECORD_STORE_H
+#define RECORD_STORE_H
+
+#include <libproton/proton.h>
+
+#include "base/region.h"
+#include "format/profile_file.h"
+#include "model/profile.h"
+
+enum counter {
+	COUNTER_KERNELS,
+	COUNTER_METRICS,
+	COUNTER_LOST_STORAGE,
+	COUNTER_LOST_TIME,
+	COUNTER_LOST_PHASE,
+	COUNTER_LOST_TYPE,
+	COUNTER_COUNT
+};
+
+struct store {
+	struct profile_file file;
+	struct region node_of_context; /* u32 per process-wide context; 0 = no node yet */
+	struct region frame_of_frame;
+	struct region string_of_string;
+	uint32_t *metric_of_name; /* row + 1 per process-wide metric name */
+	size_t metric_capacity;
+	uint32_t *device_rows; /* row + 1 per process-wide device */
+	size_t device_capacity;
+	uint32_t free_value; /* lists of rows that clearing a phase gave back */
+	uint32_t free_kernel;
+	uint32_t free_histogram;
+	uint32_t epoch; /* the current one: a row of TABLE_EPOCHS */
+	bool is_full;   /* said once */
+};
+
+/* `path` NULL keeps the profile in private memory. */
+int store_init(struct store *store, const char *path, struct proton_error *err);
+void store_fini(struct store *store, bool remove_file);
+
+/* Notes that `context` was entered in the current epoch; makes its node. */
+void store_enter(struct store *store, uint32_t context);
+/* Adds one execution. `device` is an id of record/devices.h; `epoch` the one it was launched in. */
+void store_kernel(struct store *store, uint32_t context, uint32_t epoch, uint32_t device,
+		  uint64_t start_ns, uint64_t end_ns);
+/* Adds a metric whose process-wide name is `name`. */
+int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
+		 const struct proton_metric *metric, struct proton_error *err);
+void store_info(struct store *store, const char *key, const char *value);
+void store_count(struct store *store, enum counter counter, uint64_t more);
+uint64_t store_counter(const struct store *store, enum counter counter);
+const char *store_counter_name(enum counter counter);
+bool store_counter_is_loss(enum counter counter);
+
+/* Phases. Epochs are rows; a phase number may have had several lives. */
+void store_phase_begin(struct store *store, uint32_t phase);
+/* Ends the current phase for good. */
+void store_phase_finish(struct store *store);
+struct row_epoch *store_epochs(const struct store *store, uint32_t *count_out);
+void store_phase_clear(struct store *store, uint32_t phase, bool up_to);
+
+/* The profile of one phase, or PHASE_ALL; the caller frees it. */
+int store_profile(const struct store *store, uint32_t phase, struct profile **out,
+		  struct proton_error *err);
+uint64_t store_context_count(const struct store *store);
+
+#endif

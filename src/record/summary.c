@@ -1,0 +1,106 @@
+/* What a session recorded and lost, as numbers and as one line. See summary.h. */
+#include "record/summary.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char last[1024];
+
+/* "12,345,678" into `text`. */
+static const char *grouped(uint64_t value, char text[32])
+{
+	char digits[24];
+	int length = snprintf(digits, sizeof(digits), "%" PRIu64, value);
+	int at = 0;
+
+	for (int i = 0; i < length; i++) {
+		if (i && (length - i) % 3 == 0)
+			text[at++] = ',';
+		text[at++] = digits[i];
+	}
+	text[at] = '\0';
+	return text;
+}
+
+static void append(char *text, size_t capacity, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void append(char *text, size_t capacity, const char *format, ...)
+{
+	size_t used = strlen(text);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text + used, capacity - used, format, args);
+	va_end(args);
+}
+
+void summary_make(const struct session *session, const char *output)
+{
+	const struct store *store = &session->store;
+	double seconds = (double)(clock_monotonic_ns() - session->start_ns) / 1e9;
+	uint64_t kernels = store_counter(store, COUNTER_KERNELS);
+	uint64_t contexts = store_context_count(store);
+	char text[sizeof(last)] = "";
+	char number[32];
+
+	if (!kernels && !contexts)
+		append(text, sizeof(text), "nothing was recorded: no kernel ran and no scope was "
+					   "entered while the session was active");
+	else
+		append(text, sizeof(text), "recorded %s kernel launch%s", grouped(kernels, number),
+		       kernels == 1 ? "" : "es");
+	if (kernels || contexts) {
+		append(text, sizeof(text), " in %s context%s", grouped(contexts, number),
+		       contexts == 1 ? "" : "s");
+		append(text, sizeof(text), ", %.3g s", seconds);
+	}
+	for (int i = 0; i < COUNTER_COUNT; i++) {
+		enum counter counter = (enum counter)i;
+
+		if (store_counter_is_loss(counter) && store_counter(store, counter))
+			append(text, sizeof(text), "; %s: %s", store_counter_name(counter),
+			       grouped(store_counter(store, counter), number));
+	}
+	if (output)
+		append(text, sizeof(text), "; see it with: proton-viewer %s", output);
+	pthread_mutex_lock(&lock);
+	memcpy(last, text, sizeof(last));
+	pthread_mutex_unlock(&lock);
+}
+
+void proton_last_summary(char *text, size_t capacity)
+{
+	pthread_mutex_lock(&lock);
+	snprintf(text, capacity, "%s", last);
+	pthread_mutex_unlock(&lock);
+}
+
+int proton_statistics(int id, struct proton_counter *counters, size_t capacity,
+		      struct proton_error *err)
+{
+	struct session *session = session_get(id, err);
+
+	if (!session)
+		return PROTON_E_RANGE;
+	pthread_mutex_lock(&session->lock);
+	for (size_t i = 0; i < COUNTER_COUNT && i < capacity; i++)
+		counters[i] = (struct proton_counter){
+			.name = store_counter_name((enum counter)i),
+			.value = store_counter(&session->store, (enum counter)i),
+			.is_loss = store_counter_is_loss((enum counter)i),
+		};
+	if (capacity > COUNTER_COUNT)
+		counters[COUNTER_COUNT] = (struct proton_counter){
+			.name = "contexts",
+			.value = store_context_count(&session->store),
+		};
+	pthread_mutex_unlock(&session->lock);
+	session_put(session);
+	return COUNTER_COUNT + 1;
+}

@@ -1,0 +1,13 @@
+/* The line that says what a session recorded, for the end of a run. */
+#ifndef RECORD_SUMMARY_H
+#define RECORD_SUMMARY_H
+
+#include "record/session.h"
+
+/*
+ * Remembers the line for proton_last_summary(). `output` is where to look, NULL if nothing was
+ * written. Called before the store is closed.
+ */
+void summary_make(const struct session *session, const char *output);
+
+#endif

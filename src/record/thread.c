@@ -1,0 +1,504 @@
+/*
+ * Per-thread state and the paths that run at every scope and launch. See thread.h.
+ *
+ * A scope's context is looked up in a small cache of the thread's own, keyed by (parent, frame). An
+ * entry also remembers the config (set of active sessions and their phases) for which the scope
+ * has been noted in every session; while that stays the same, entering costs no lock at all.
+ */
+#include "record/thread.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <libproton/proton.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "record/fork.h"
+#include "record/frames.h"
+#include "record/metric_names.h"
+#include "record/record.h"
+#include "record/session.h"
+
+#define CACHE_ENTRIES 256u
+#define STATE_MAX 16u
+#define KERNEL_MAX 16u
+
+/* A token: generation (16 bits) | thread (24) | depth (24); depth counts from 1, so never 0. */
+#define TOKEN_DEPTH_BITS 24u
+#define TOKEN_THREAD_BITS 24u
+
+struct scope {
+	uint32_t context; /* of the scope */
+	uint32_t own;     /* the same below the state of the time: where its metrics go */
+	uint64_t start_ns; /* 0: not timed */
+};
+
+struct state {
+	uint32_t frames[2]; /* the second is 0 unless the state has two levels */
+};
+
+struct kernel {
+	struct proton_context where;
+	uint64_t start_ns;
+};
+
+struct cache_entry {
+	uint32_t parent;
+	uint32_t frame; /* 0: free */
+	uint32_t context;
+	uint32_t config; /* in which the context has been noted; 0: in none */
+};
+
+struct thread {
+	uint32_t ordinal;
+	uint32_t generation; /* of the scopes below */
+	struct scope *scopes;
+	size_t depth;
+	size_t capacity;
+	struct state states[STATE_MAX];
+	uint32_t state_depth; /* may exceed STATE_MAX: those beyond are only counted */
+	uint32_t kernel_depth; /* likewise */
+	bool in_op;
+	struct proton_context op;
+	struct kernel kernels[KERNEL_MAX];
+	struct cache_entry cache[CACHE_ENTRIES];
+};
+
+static _Thread_local struct thread *self;
+static pthread_key_t exit_key;
+static pthread_once_t exit_key_once = PTHREAD_ONCE_INIT;
+static _Atomic uint32_t thread_count;
+static _Atomic uint32_t main_ordinal = UINT32_MAX;
+static _Atomic uint32_t main_context; /* innermost scope of the main thread */
+static _Atomic uint32_t host_device = DEVICE_NONE;
+static _Atomic(proton_context_provider_fn) provider;
+static _Atomic(proton_context_provider_fn) provider_depth;
+
+static void thread_free(void *data)
+{
+	struct thread *thread = data;
+
+	free(thread->scopes);
+	free(thread);
+}
+
+static void make_exit_key(void)
+{
+	pthread_key_create(&exit_key, thread_free);
+}
+
+static struct thread *thread_new(void)
+{
+	struct thread *thread = calloc(1, sizeof(*thread));
+
+	if (!thread)
+		return NULL;
+	pthread_once(&exit_key_once, make_exit_key);
+	pthread_setspecific(exit_key, thread);
+	thread->ordinal = atomic_fetch_add_explicit(&thread_count, 1, memory_order_relaxed) &
+			  ((1u << TOKEN_THREAD_BITS) - 1);
+	self = thread;
+	return thread;
+}
+
+static bool is_main(const struct thread *thread)
+{
+	return atomic_load_explicit(&main_ordinal, memory_order_relaxed) == thread->ordinal;
+}
+
+/* The calling thread with the scopes of past sessions dropped; NULL when memory is out. */
+static inline struct thread *thread_get(void)
+{
+	struct thread *thread = self ? self : thread_new();
+	uint32_t generation = atomic_load_explicit(&session_generation, memory_order_relaxed);
+
+	if (thread && thread->generation != generation) {
+		thread->generation = generation;
+		thread->depth = 0;
+		thread->kernel_depth = 0;
+		thread->in_op = false;
+	}
+	return thread;
+}
+
+void thread_set_main(void)
+{
+	struct thread *thread = thread_get();
+
+	atomic_store_explicit(&main_context, PROTON_CONTEXT_ROOT, memory_order_relaxed);
+	atomic_store_explicit(&main_ordinal, thread ? thread->ordinal : UINT32_MAX,
+			      memory_order_relaxed);
+}
+
+void thread_fork_child(void)
+{
+	/* The thread that forked is the child's only one; its stack is dropped by the generation. */
+	if (self)
+		self->state_depth = 0;
+}
+
+size_t thread_scope_depth(void)
+{
+	struct thread *thread = thread_get();
+
+	return thread ? thread->depth : 0;
+}
+
+size_t thread_source_depth(void)
+{
+	proton_context_provider_fn depth =
+		atomic_load_explicit(&provider_depth, memory_order_acquire);
+
+	return depth ? depth() : 0;
+}
+
+void proton_context_provider_set(proton_context_provider_fn provide,
+				 proton_context_provider_fn depth)
+{
+	atomic_store_explicit(&provider, provide, memory_order_release);
+	atomic_store_explicit(&provider_depth, depth, memory_order_release);
+}
+
+/* ------------------------------------------------------------------ contexts */
+
+/* Innermost scope: the thread's own, else the main thread's as it stands now. */
+static uint32_t scope_context(const struct thread *thread)
+{
+	if (thread->depth)
+		return thread->scopes[thread->depth - 1].context;
+	if (is_main(thread))
+		return PROTON_CONTEXT_ROOT;
+	return atomic_load_explicit(&main_context, memory_order_relaxed);
+}
+
+static void publish_main(const struct thread *thread)
+{
+	if (is_main(thread))
+		atomic_store_explicit(&main_context,
+				      thread->depth ? thread->scopes[thread->depth - 1].context
+						    : PROTON_CONTEXT_ROOT,
+				      memory_order_relaxed);
+}
+
+static uint32_t below_state(const struct thread *thread, uint32_t context)
+{
+	const struct state *state;
+
+	if (!thread->state_depth)
+		return context;
+	state = &thread->states[(thread->state_depth < STATE_MAX ? thread->state_depth : STATE_MAX) -
+				1];
+	context = frames_child(context, state->frames[0]);
+	return frames_child(context, state->frames[1]);
+}
+
+static inline uint32_t current_config(void)
+{
+	/* acquire: pairs with session_publish, so that the config's content is visible */
+	return atomic_load_explicit(&session_config, memory_order_acquire);
+}
+
+static struct proton_context locate(const struct thread *thread, uint32_t shadow)
+{
+	struct proton_context where = {.shadow = shadow, .sessions = current_config()};
+
+	if (session_config_get(where.sessions)->wants_source) {
+		proton_context_provider_fn provide =
+			atomic_load_explicit(&provider, memory_order_acquire);
+
+		if (provide)
+			where.source = provide();
+		where.source = below_state(thread, where.source);
+	}
+	return where;
+}
+
+struct proton_context proton_context_here(void)
+{
+	struct thread *thread;
+
+	if (!session_any_live())
+		return (struct proton_context){0};
+	thread = thread_get();
+	if (!thread)
+		return (struct proton_context){0};
+	if (thread->in_op)
+		return thread->op;
+	return locate(thread, below_state(thread, scope_context(thread)));
+}
+
+struct proton_context proton_context_enter(struct proton_context where, uint32_t frame)
+{
+	if (!where.sessions)
+		return where;
+	where.shadow = frames_child(where.shadow, frame);
+	if (session_config_get(where.sessions)->wants_source)
+		where.source = frames_child(where.source, frame);
+	return where;
+}
+
+bool proton_context_is_empty(struct proton_context where)
+{
+	return where.sessions == 0;
+}
+
+/* ------------------------------------------------------------------ scopes */
+
+/* Notes in every active session made of scopes that `context` was entered. */
+static void note_entered(uint32_t context, uint32_t config_id)
+{
+	const struct config *config = session_config_get(config_id);
+
+	for (uint32_t i = 0; i < config->count; i++) {
+		struct session *session;
+
+		if (config->entries[i].wants_source)
+			continue; /* scopes are no part of a source context */
+		session = session_lock_entry(&config->entries[i]);
+		if (!session)
+			continue;
+		store_enter(&session->store, context);
+		session_unlock(session);
+	}
+}
+
+static uint32_t enter_context(struct thread *thread, uint32_t parent, uint32_t frame)
+{
+	uint32_t config = current_config();
+	uint64_t hash = hash_u64((uint64_t)parent << 32 | frame);
+	struct cache_entry *entry = &thread->cache[hash % CACHE_ENTRIES];
+
+	if (entry->parent != parent || entry->frame != frame || entry->config != config ||
+	    !config) {
+		entry->parent = parent;
+		entry->frame = frame;
+		entry->context = frames_child(parent, frame);
+		entry->config = config;
+		note_entered(entry->context, config);
+	}
+	return entry->context;
+}
+
+static uint64_t enter(uint32_t frame, bool is_timed)
+{
+	struct thread *thread = thread_get();
+	struct scope *scope;
+
+	if (!thread || frame == FRAME_NONE || thread->depth >= (1u << TOKEN_DEPTH_BITS) - 1)
+		return 0;
+	if (thread->depth == thread->capacity &&
+	    !array_reserve(&thread->scopes, &thread->capacity, thread->depth + 1,
+			   sizeof(*thread->scopes)))
+		return 0;
+	scope = &thread->scopes[thread->depth];
+	scope->context = enter_context(thread, scope_context(thread), frame);
+	scope->own = below_state(thread, scope->context);
+	thread->depth++;
+	publish_main(thread);
+	/* Last, so that what it cost to enter is not part of what is timed. */
+	scope->start_ns = is_timed ? clock_monotonic_ns() : 0;
+	return (uint64_t)(uint16_t)thread->generation << (TOKEN_THREAD_BITS + TOKEN_DEPTH_BITS) |
+	       (uint64_t)thread->ordinal << TOKEN_DEPTH_BITS | thread->depth;
+}
+
+uint64_t proton_scope_enter_frame(uint32_t frame)
+{
+	return session_any_live() ? enter(frame, false) : 0;
+}
+
+uint64_t proton_scope_enter_timed_frame(uint32_t frame)
+{
+	return session_any_live() ? enter(frame, true) : 0;
+}
+
+uint64_t proton_scope_enter(const char *name)
+{
+	return session_any_live() ? enter(proton_frame(name, strlen(name)), false) : 0;
+}
+
+uint64_t proton_scope_enter_timed(const char *name)
+{
+	return session_any_live() ? enter(proton_frame(name, strlen(name)), true) : 0;
+}
+
+/* The scope a token means, NULL if it is gone. *thread_out is the calling thread if it owns it. */
+static struct scope *scope_of(uint64_t token, struct thread **thread_out)
+{
+	struct thread *thread = thread_get();
+	uint64_t depth = token & ((1u << TOKEN_DEPTH_BITS) - 1);
+
+	*thread_out = thread;
+	if (!thread || depth == 0 || depth > thread->depth ||
+	    token >> (TOKEN_THREAD_BITS + TOKEN_DEPTH_BITS) != (uint16_t)thread->generation)
+		return NULL;
+	return &thread->scopes[depth - 1];
+}
+
+static bool is_of_other_thread(uint64_t token, const struct thread *thread)
+{
+	return (token >> TOKEN_DEPTH_BITS & ((1u << TOKEN_THREAD_BITS) - 1)) != thread->ordinal;
+}
+
+static void add_cpu_time(const struct thread *thread, const struct scope *scope, uint64_t end_ns)
+{
+	struct proton_metric metric = {
+		.name = "cpu_time (ns)(exc)",
+		.type = PROTON_METRIC_INT64,
+		.value.int64 = (int64_t)(end_ns - scope->start_ns),
+	};
+
+	proton_metrics_add(locate(thread, scope->own), &metric, 1, NULL);
+}
+
+int proton_scope_exit(uint64_t token, struct proton_error *err)
+{
+	struct thread *thread;
+	struct scope *scope;
+	uint64_t end_ns;
+
+	if (!token || !session_any_live())
+		return PROTON_OK;
+	scope = scope_of(token, &thread);
+	if (!thread || token >> (TOKEN_THREAD_BITS + TOKEN_DEPTH_BITS) !=
+			       (uint16_t)thread->generation)
+		return PROTON_OK;
+	if (is_of_other_thread(token, thread))
+		return err_set(err, PROTON_E_STATE,
+			       "a scope must be left on the thread that entered it");
+	if (!scope)
+		return PROTON_OK;
+	if (scope->start_ns) {
+		end_ns = clock_monotonic_ns();
+		add_cpu_time(thread, scope, end_ns);
+	}
+	thread->depth = (size_t)(scope - thread->scopes);
+	publish_main(thread);
+	return PROTON_OK;
+}
+
+struct proton_context proton_scope_context(uint64_t token)
+{
+	struct thread *thread;
+	struct scope *scope;
+
+	if (!token || !session_any_live())
+		return (struct proton_context){0};
+	scope = scope_of(token, &thread);
+	if (!scope || is_of_other_thread(token, thread))
+		return (struct proton_context){0};
+	return locate(thread, scope->own);
+}
+
+/* ------------------------------------------------------------------ states */
+
+void proton_state_enter(const char *name)
+{
+	static const char prefix[] = "__proton_launch_metadata:";
+	const size_t prefix_length = sizeof(prefix) - 1;
+	struct thread *thread = thread_get();
+
+	if (!thread)
+		return;
+	if (thread->state_depth < STATE_MAX) {
+		struct state *state = &thread->states[thread->state_depth];
+
+		*state = (struct state){0};
+		if (strncmp(name, prefix, prefix_length) == 0) {
+			state->frames[0] = proton_frame(name, prefix_length - 1);
+			state->frames[1] =
+				proton_frame(name + prefix_length, strlen(name + prefix_length));
+		} else {
+			state->frames[0] = proton_frame(name, strlen(name));
+		}
+	}
+	thread->state_depth++;
+}
+
+void proton_state_exit(void)
+{
+	struct thread *thread = self;
+
+	if (thread && thread->state_depth)
+		thread->state_depth--;
+}
+
+/* ------------------------------------------------------------------ launches */
+
+void proton_op_enter(uint32_t frame, struct proton_context *where_out)
+{
+	struct thread *thread = session_any_live() ? thread_get() : NULL;
+
+	*where_out = (struct proton_context){0};
+	if (!thread)
+		return;
+	if (!thread->in_op) {
+		thread->op = proton_context_enter(proton_context_here(), frames_as_kernel(frame));
+		thread->in_op = true;
+	}
+	*where_out = thread->op;
+}
+
+void proton_op_exit(void)
+{
+	if (self)
+		self->in_op = false;
+}
+
+void record_set_host_device(uint32_t device)
+{
+	atomic_store_explicit(&host_device, device, memory_order_relaxed);
+}
+
+void proton_kernel_begin(uint32_t frame)
+{
+	struct thread *thread = session_any_live() ? thread_get() : NULL;
+
+	if (!thread)
+		return;
+	if (thread->kernel_depth < KERNEL_MAX) {
+		struct kernel *kernel = &thread->kernels[thread->kernel_depth];
+
+		kernel->where = thread->in_op ? thread->op
+					      : proton_context_enter(proton_context_here(),
+								     frames_as_kernel(frame));
+		kernel->start_ns = clock_monotonic_ns();
+	}
+	thread->kernel_depth++;
+}
+
+void proton_kernel_end(void)
+{
+	uint64_t end_ns = clock_monotonic_ns();
+	struct thread *thread = session_any_live() ? thread_get() : NULL;
+	struct kernel *kernel;
+
+	if (!thread || !thread->kernel_depth)
+		return;
+	if (--thread->kernel_depth >= KERNEL_MAX)
+		return;
+	kernel = &thread->kernels[thread->kernel_depth];
+	record_kernel(kernel->where, 0,
+		      atomic_load_explicit(&host_device, memory_order_relaxed), kernel->start_ns,
+		      end_ns);
+}
+
+void record_kernel(struct proton_context where, uint32_t frame, uint32_t device, uint64_t start_ns,
+		   uint64_t end_ns)
+{
+	const struct config *config = session_config_get(where.sessions);
+
+	where = proton_context_enter(where, frame);
+	for (uint32_t i = 0; i < config->count; i++) {
+		const struct config_entry *entry = &config->entries[i];
+		struct session *session = session_lock_entry(entry);
+
+		if (!session)
+			continue;
+		store_kernel(&session->store, entry->wants_source ? where.source : where.shadow,
+			     entry->epoch, device, start_ns, end_ns);
+		session_unlock(session);
+	}
+}
