@@ -146,7 +146,7 @@ char *out_take(struct out *out, size_t *length)
 	char *room = out_room(out, 1);
 	char *bytes = out->bytes;
 
-	if (!room)
+	if (!room || out->errnum)
 		return NULL;
 	*room = '\0';
 	*length = out->length;

@@ -108,7 +108,10 @@ uint32_t strings_add(struct strings *strings, const char *bytes, size_t length)
 
 uint32_t strings_find(const struct strings *strings, const char *bytes, size_t length)
 {
-	uint32_t slot = slot_of(strings, bytes, length);
+	uint32_t slot;
 
+	if (length > STRING_MAX_BYTES)
+		length = STRING_MAX_BYTES; /* as strings_add() cut it */
+	slot = slot_of(strings, bytes, length);
 	return strings->slots[slot] ? strings->slots[slot] - 1 : STRING_NONE;
 }

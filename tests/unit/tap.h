@@ -34,6 +34,17 @@
 #define TAP_EXIT_FAILED 1
 #define TAP_EXIT_SKIPPED 77
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TAP_IS_SANITIZED true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TAP_IS_SANITIZED true
+#endif
+#endif
+#ifndef TAP_IS_SANITIZED
+#define TAP_IS_SANITIZED false
+#endif
+
 struct tap_test {
 	const char *name;
 	void (*run)(void);
@@ -100,23 +111,23 @@ static void tap_fail(const char *file, int line, const char *format, ...)
 			FAIL("%s does not hold", #condition);                                      \
 	} while (0)
 
-#define TAP_COMPARE(type, format, a, operation, b)                                                 \
+#define TAP_COMPARE(type, format, a, a_text, operation, b, b_text)                                 \
 	do {                                                                                       \
-		type tap_a = (a);                                                                  \
-		type tap_b = (b);                                                                  \
+		type tap_a = (type)(a);                                                            \
+		type tap_b = (type)(b);                                                            \
                                                                                                    \
 		if (!(tap_a operation tap_b))                                                      \
-			FAIL("%s is %" format ", %s is %" format ", expected " #operation, #a,     \
-			     tap_a, #b, tap_b);                                                    \
+			FAIL("%s is %" format ", %s is %" format ", expected " #operation, a_text, \
+			     tap_a, b_text, tap_b);                                                \
 	} while (0)
 
-/* Signed integers (statuses, counts), unsigned 64-bit integers, and orderings of the latter. */
-#define CHECK_EQ(a, b) TAP_COMPARE(int64_t, PRId64, (int64_t)(a), ==, (int64_t)(b))
-#define CHECK_NE(a, b) TAP_COMPARE(int64_t, PRId64, (int64_t)(a), !=, (int64_t)(b))
-#define CHECK_U64(a, b) TAP_COMPARE(uint64_t, PRIu64, (uint64_t)(a), ==, (uint64_t)(b))
-#define CHECK_LT(a, b) TAP_COMPARE(uint64_t, PRIu64, (uint64_t)(a), <, (uint64_t)(b))
-#define CHECK_LE(a, b) TAP_COMPARE(uint64_t, PRIu64, (uint64_t)(a), <=, (uint64_t)(b))
-#define CHECK_PTR(a, b) TAP_COMPARE(const void *, "p", (a), ==, (b))
+/* Signed integers (statuses, counts) and their order; unsigned 64-bit integers; pointers. */
+#define CHECK_EQ(a, b) TAP_COMPARE(int64_t, PRId64, a, #a, ==, b, #b)
+#define CHECK_NE(a, b) TAP_COMPARE(int64_t, PRId64, a, #a, !=, b, #b)
+#define CHECK_U64(a, b) TAP_COMPARE(uint64_t, PRIu64, a, #a, ==, b, #b)
+#define CHECK_LT(a, b) TAP_COMPARE(int64_t, PRId64, a, #a, <, b, #b)
+#define CHECK_LE(a, b) TAP_COMPARE(int64_t, PRId64, a, #a, <=, b, #b)
+#define CHECK_PTR(a, b) TAP_COMPARE(const void *, "p", a, #a, ==, b, #b)
 
 #define CHECK_NEAR(a, b, tolerance)                                                                \
 	do {                                                                                       \

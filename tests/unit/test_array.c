@@ -1,0 +1,64 @@
+/* base/array: growth keeps what is there and refuses sizes that overflow. */
+#include "unit/tap.h"
+
+#include "base/array.h"
+
+TEST(array_starts_from_nothing_and_doubles)
+{
+	uint32_t *items = NULL;
+	size_t capacity = 0;
+
+	CHECK(array_reserve(&items, &capacity, 1, sizeof(*items)));
+	CHECK_EQ(capacity, 16);
+	CHECK(array_reserve(&items, &capacity, 17, sizeof(*items)));
+	CHECK_EQ(capacity, 32);
+	CHECK(array_reserve(&items, &capacity, 1000, sizeof(*items)));
+	CHECK_EQ(capacity, 1024);
+	free(items);
+}
+
+TEST(array_does_nothing_while_there_is_room)
+{
+	char *items = NULL;
+	char *before;
+	size_t capacity = 0;
+
+	CHECK(array_reserve(&items, &capacity, 10, 1));
+	before = items;
+	CHECK(array_reserve(&items, &capacity, 16, 1));
+	CHECK_PTR(items, before);
+	CHECK(array_reserve(&items, &capacity, 0, 1));
+	CHECK_EQ(capacity, 16);
+	free(items);
+}
+
+TEST(array_keeps_its_elements_while_it_grows)
+{
+	uint64_t *items = NULL;
+	size_t capacity = 0;
+
+	for (size_t i = 0; i < 5000; i++) {
+		CHECK(array_reserve(&items, &capacity, i + 1, sizeof(*items)));
+		items[i] = i * i;
+	}
+	for (size_t i = 0; i < 5000; i++)
+		CHECK_U64(items[i], i * i);
+	free(items);
+}
+
+TEST(array_refuses_what_overflows_and_stays_as_it_was)
+{
+	uint64_t *items = NULL;
+	uint64_t *before;
+	size_t capacity = 0;
+
+	CHECK(array_reserve(&items, &capacity, 16, sizeof(*items)));
+	before = items;
+	CHECK(!array_reserve(&items, &capacity, SIZE_MAX, sizeof(*items)));
+	CHECK(!array_reserve(&items, &capacity, SIZE_MAX / 2 + 2, 1));
+	/* A power of two that can be counted, but not in bytes. */
+	CHECK(!array_reserve(&items, &capacity, (size_t)1 << 62, sizeof(*items)));
+	CHECK_PTR(items, before);
+	CHECK_EQ(capacity, 16);
+	free(items);
+}

@@ -1,0 +1,343 @@
+/* base/buf: output collects, flushes, reports its first error once; files are replaced whole. */
+#include "unit/tap.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+
+/* A directory of this test's own; gone when the machine cleans /tmp, or by drop_folder(). */
+static char *make_folder(void)
+{
+	static char folder[64];
+
+	snprintf(folder, sizeof(folder), "/tmp/proton-test-XXXXXX");
+	CHECK(mkdtemp(folder) != NULL);
+	return folder;
+}
+
+static void drop_folder(const char *folder)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	CHECK_EQ(system(command), 0);
+}
+
+static size_t entries_of(const char *folder)
+{
+	char command[128];
+	char line[32] = "";
+	FILE *pipe;
+
+	snprintf(command, sizeof(command), "ls -A %s | wc -l", folder);
+	pipe = popen(command, "r");
+	CHECK(pipe != NULL);
+	CHECK(fgets(line, sizeof(line), pipe) != NULL);
+	pclose(pipe);
+	return (size_t)atoi(line);
+}
+
+TEST(out_collects_in_memory)
+{
+	struct proton_error err;
+	struct out out;
+	size_t length = 0;
+	char *text;
+
+	out_init(&out, -1);
+	out_text(&out, "a=");
+	out_u64(&out, UINT64_MAX);
+	out_byte(&out, ',');
+	out_i64(&out, INT64_MIN);
+	out_byte(&out, ',');
+	out_i64(&out, 0);
+	out_printf(&out, ",%s,%d", "x", 7);
+	CHECK_OK(out_finish(&out, &err), err);
+	CHECK_U64(out.total, out.length);
+	text = out_take(&out, &length);
+	CHECK_STR(text, "a=18446744073709551615,-9223372036854775808,0,x,7");
+	CHECK_EQ(length, strlen(text));
+	free(text);
+	out_fini(&out);
+	out_fini(&out);
+}
+
+TEST(out_takes_an_empty_text)
+{
+	struct out out;
+	size_t length = 99;
+	char *text;
+
+	out_init(&out, -1);
+	text = out_take(&out, &length);
+	CHECK_STR(text, "");
+	CHECK_EQ(length, 0);
+	free(text);
+}
+
+TEST(out_printf_of_any_length_is_whole)
+{
+	static const int lengths[] = {0, 1, 1022, 1023, 1024, 1025, 100000};
+	struct out out;
+
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		out_init(&out, -1);
+		out_printf(&out, "%*s", lengths[i], "");
+		CHECK_EQ(out.length, lengths[i]);
+		for (size_t j = 0; j < out.length; j++)
+			CHECK_EQ(out.bytes[j], ' ');
+		out_fini(&out);
+	}
+}
+
+/* Pieces of every size around the buffer's, through a file, compared with the same in memory. */
+TEST(out_to_a_file_is_the_same_bytes_as_in_memory)
+{
+	static const size_t sizes[] = {1, 7, 4095, 4096, 65535, 65536, 65537, 200000, 3, 0, 65536};
+	char path[] = "/tmp/proton-test-XXXXXX";
+	int fd = mkstemp(path);
+	struct proton_error err;
+	struct out memory;
+	struct out file;
+	char *bytes;
+	size_t length;
+	uint32_t seed = 1;
+
+	CHECK_LE(0, fd);
+	out_init(&memory, -1);
+	out_init(&file, fd);
+	for (size_t round = 0; round < 3; round++) {
+		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+			char *piece = malloc(sizes[i] + 1);
+
+			for (size_t j = 0; j < sizes[i]; j++)
+				piece[j] = (char)((seed = seed * 1664525 + 1013904223) >> 24);
+			out_bytes(&memory, piece, sizes[i]);
+			out_bytes(&file, piece, sizes[i]);
+			out_u64(&memory, seed);
+			out_u64(&file, seed);
+			free(piece);
+		}
+	}
+	CHECK_OK(out_finish(&file, &err), err);
+	CHECK_U64(file.total, memory.total);
+	CHECK_OK(file_read_all(path, 0, &bytes, &length, &err), err);
+	CHECK_EQ(length, memory.length);
+	CHECK_MEM(bytes, memory.bytes, length);
+	free(bytes);
+	out_fini(&memory);
+	out_fini(&file);
+	close(fd);
+	unlink(path);
+}
+
+TEST(out_room_is_writable_as_promised)
+{
+	int fd = open("/dev/null", O_WRONLY);
+	struct out out;
+
+	out_init(&out, fd);
+	for (int i = 0; i < 1000; i++) {
+		char *room = out_room(&out, OUT_ROOM_MAX);
+
+		CHECK(room != NULL);
+		memset(room, 'x', OUT_ROOM_MAX);
+		out.length += (size_t)(i * 37 % OUT_ROOM_MAX);
+	}
+	CHECK_EQ(out_finish(&out, NULL), PROTON_OK);
+	out_fini(&out);
+	close(fd);
+}
+
+TEST(out_reports_a_full_device_once_and_stays_failed)
+{
+	int fd = open("/dev/full", O_WRONLY);
+	struct proton_error err;
+	struct out out;
+
+	CHECK_LE(0, fd);
+	out_init(&out, fd);
+	for (int i = 0; i < 100000; i++)
+		out_text(&out, "some text that will not be written");
+	CHECK_EQ(out.errnum, ENOSPC);
+	CHECK_PTR(out_room(&out, OUT_ROOM_MAX), NULL);
+	CHECK_EQ(out_finish(&out, &err), PROTON_E_NOSPACE);
+	CHECK_STR(err.text, "cannot write the output: No space left on device");
+	CHECK_LE(out.capacity, 1 << 20); /* and has not collected what it could not write */
+	out_fini(&out);
+	close(fd);
+}
+
+TEST(out_notices_a_failure_of_the_last_flush)
+{
+	int fd = open("/dev/full", O_WRONLY);
+	struct out out;
+
+	out_init(&out, fd);
+	out_text(&out, "short");
+	CHECK_EQ(out.errnum, 0);
+	CHECK_EQ(out_finish(&out, NULL), PROTON_E_NOSPACE);
+	out_fini(&out);
+	close(fd);
+}
+
+TEST(out_that_failed_cannot_be_taken)
+{
+	struct out out;
+	size_t length = 5;
+
+	out_init(&out, -1);
+	out_text(&out, "abc");
+	out.errnum = ENOMEM;
+	CHECK_PTR(out_take(&out, &length), NULL);
+	CHECK_EQ(out_finish(&out, NULL), PROTON_E_NOMEM);
+	out_fini(&out);
+}
+
+TEST(file_replace_writes_the_file_whole)
+{
+	char *folder = make_folder();
+	struct file_replace file;
+	struct proton_error err;
+	char path[128];
+	char *bytes;
+	size_t length;
+
+	snprintf(path, sizeof(path), "%s/out.json", folder);
+	for (int round = 0; round < 2; round++) {
+		CHECK_OK(file_replace_begin(&file, path, &err), err);
+		out_printf(&file.out, "round %d", round);
+		/* Until the commit the old content, or none, is what others see. */
+		CHECK_EQ(access(path, F_OK), round ? 0 : -1);
+		CHECK_OK(file_replace_commit(&file, &err), err);
+	}
+	CHECK_OK(file_read_all(path, 0, &bytes, &length, &err), err);
+	CHECK_STR(bytes, "round 1");
+	CHECK_EQ(entries_of(folder), 1);
+	free(bytes);
+	drop_folder(folder);
+}
+
+TEST(file_replace_abandoned_leaves_no_trace)
+{
+	char *folder = make_folder();
+	struct file_replace file;
+	struct proton_error err;
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/out.json", folder);
+	CHECK_OK(file_replace_begin(&file, path, &err), err);
+	out_text(&file.out, "half");
+	file_replace_abandon(&file);
+	file_replace_abandon(&file);
+	CHECK_EQ(entries_of(folder), 0);
+	drop_folder(folder);
+}
+
+TEST(file_replace_that_fails_keeps_the_old_file)
+{
+	char *folder = make_folder();
+	struct rlimit limit = {.rlim_cur = 100000, .rlim_max = 100000};
+	struct file_replace file;
+	struct proton_error err;
+	char path[128];
+	char *bytes;
+	size_t length;
+
+	snprintf(path, sizeof(path), "%s/out.json", folder);
+	CHECK_OK(file_replace_begin(&file, path, &err), err);
+	out_text(&file.out, "old");
+	CHECK_OK(file_replace_commit(&file, &err), err);
+	signal(SIGXFSZ, SIG_IGN);
+	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	CHECK_OK(file_replace_begin(&file, path, &err), err);
+	for (int i = 0; i < 100000; i++)
+		out_text(&file.out, "new text ");
+	CHECK_EQ(file_replace_commit(&file, &err), PROTON_E_IO);
+	CHECK_HAS(err.text, path);
+	CHECK_HAS(err.text, "File too large");
+	CHECK_OK(file_read_all(path, 0, &bytes, &length, &err), err);
+	CHECK_STR(bytes, "old");
+	CHECK_EQ(entries_of(folder), 1);
+	free(bytes);
+	drop_folder(folder);
+}
+
+TEST(file_replace_where_no_file_can_be_says_so)
+{
+	struct file_replace file;
+	struct proton_error err;
+
+	CHECK_EQ(file_replace_begin(&file, "/nonexistent/x", &err), PROTON_E_IO);
+	CHECK_STR(err.text, "cannot write /nonexistent/x: No such file or directory");
+}
+
+TEST(file_replace_cannot_replace_a_directory)
+{
+	char *folder = make_folder();
+	struct file_replace file;
+	struct proton_error err;
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/sub", folder);
+	CHECK_EQ(mkdir(path, 0777), 0);
+	CHECK_OK(file_replace_begin(&file, path, &err), err);
+	out_text(&file.out, "x");
+	CHECK_NE(file_replace_commit(&file, &err), PROTON_OK);
+	CHECK_HAS(err.text, path);
+	CHECK_EQ(entries_of(folder), 1);
+	drop_folder(folder);
+}
+
+TEST(file_read_all_says_why_it_cannot)
+{
+	struct proton_error err;
+	size_t length = 42;
+	char *bytes = NULL;
+
+	CHECK_EQ(file_read_all("/nonexistent", 0, &bytes, &length, &err), PROTON_E_IO);
+	CHECK_STR(err.text, "cannot open /nonexistent: No such file or directory");
+	CHECK_EQ(file_read_all("/tmp", 0, &bytes, &length, &err), PROTON_E_INVALID);
+	CHECK_STR(err.text, "cannot read /tmp: it is a directory");
+	/* An endless file ends at the limit. */
+	CHECK_EQ(file_read_all("/dev/zero", 100000, &bytes, &length, &err), PROTON_E_FORMAT);
+	CHECK_HAS(err.text, "larger than 100000 bytes");
+	CHECK_PTR(bytes, NULL);
+	CHECK_EQ(length, 42);
+}
+
+TEST(file_read_all_reads_files_whose_size_is_not_known)
+{
+	struct proton_error err;
+	size_t length;
+	char *bytes;
+
+	/* stat() says 0 bytes. */
+	CHECK_OK(file_read_all("/proc/self/status", 0, &bytes, &length, &err), err);
+	CHECK_LT(100, length);
+	CHECK_EQ(bytes[length], '\0');
+	CHECK_EQ(strncmp(bytes, "Name:", 5), 0);
+	free(bytes);
+	CHECK_OK(file_read_all("/dev/null", 0, &bytes, &length, &err), err);
+	CHECK_EQ(length, 0);
+	CHECK_STR(bytes, "");
+	free(bytes);
+}
+
+TEST(file_read_all_reads_standard_input)
+{
+	struct proton_error err;
+	size_t length;
+	char *bytes;
+	int ends[2];
+
+	CHECK_EQ(pipe(ends), 0);
+	CHECK_EQ(write(ends[1], "through a pipe", 14), 14);
+	close(ends[1]);
+	CHECK_EQ(dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
+	CHECK_OK(file_read_all("-", 0, &bytes, &length, &err), err);
+	CHECK_STR(bytes, "through a pipe");
+	free(bytes);
+}

@@ -1,0 +1,105 @@
+/* base/hash: no collisions where there should be none, and bits that look random. */
+#include "unit/tap.h"
+
+#include "base/hash.h"
+
+static int by_value(const void *a, const void *b)
+{
+	const uint64_t *x = a;
+	const uint64_t *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static void check_all_differ(uint64_t *hashes, size_t count)
+{
+	qsort(hashes, count, sizeof(*hashes), by_value);
+	for (size_t i = 1; i < count; i++)
+		CHECK(hashes[i] != hashes[i - 1]);
+}
+
+/* How full the fullest of 1024 slots is, of `count` hashes; 1 slot in 1024 expects count / 1024. */
+static size_t fullest_slot(const uint64_t *hashes, size_t count)
+{
+	size_t slots[1024] = {0};
+	size_t most = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (++slots[hashes[i] & 1023] > most)
+			most = slots[hashes[i] & 1023];
+	return most;
+}
+
+TEST(integers_spread_over_the_low_bits)
+{
+	static const uint64_t strides[] = {1, 2, 8, 64, 4096, 1ull << 32, 1ull << 48};
+	static uint64_t hashes[65536];
+
+	for (size_t s = 0; s < sizeof(strides) / sizeof(strides[0]); s++) {
+		for (uint64_t i = 0; i < 65536; i++)
+			hashes[i] = hash_u64(i * strides[s]);
+		CHECK_LT(fullest_slot(hashes, 65536), 64 + 60); /* 64 expected, deviation 8 */
+		check_all_differ(hashes, 65536);
+	}
+}
+
+TEST(texts_of_one_pattern_differ)
+{
+	static uint64_t hashes[65536];
+	char text[64];
+
+	for (unsigned i = 0; i < 65536; i++)
+		hashes[i] = hash_bytes(text, (size_t)sprintf(text, "layer_%u.weight/kernel", i));
+	CHECK_LT(fullest_slot(hashes, 65536), 64 + 60);
+	check_all_differ(hashes, 65536);
+}
+
+TEST(zeros_of_every_length_differ)
+{
+	static const char zeros[4096];
+	static uint64_t hashes[4096];
+
+	for (size_t i = 0; i < 4096; i++)
+		hashes[i] = hash_bytes(zeros, i);
+	check_all_differ(hashes, 4096);
+}
+
+TEST(every_bit_of_the_input_matters)
+{
+	unsigned char bytes[40];
+	uint64_t first;
+	uint64_t changed = 0;
+	uint32_t samples = 0;
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (unsigned char)(i * 7);
+	for (size_t length = 1; length <= sizeof(bytes); length++) {
+		first = hash_bytes(bytes, length);
+		for (size_t bit = 0; bit < length * 8; bit++) {
+			uint64_t other;
+
+			bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+			other = hash_bytes(bytes, length);
+			bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+			CHECK(other != first);
+			changed += (uint64_t)__builtin_popcountll(other ^ first);
+			samples++;
+		}
+	}
+	/* Half of 64 bits flip on average. */
+	CHECK_NEAR((double)changed / samples, 32.0, 1.0);
+}
+
+TEST(position_and_alignment_do_not_matter_to_equal_bytes)
+{
+	char at[64 + 16];
+	uint64_t expected = 0;
+
+	for (size_t shift = 0; shift < 16; shift++) {
+		memset(at, 'z', sizeof(at));
+		memcpy(at + shift, "the same bytes, somewhere else", 30);
+		if (shift == 0)
+			expected = hash_bytes(at, 30);
+		CHECK_U64(hash_bytes(at + shift, 30), expected);
+	}
+}

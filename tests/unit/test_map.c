@@ -1,0 +1,80 @@
+/* base/map: what was put in is found, by readers that run while it grows too. */
+#include "unit/tap.h"
+
+#include <pthread.h>
+
+#include "base/map.h"
+
+#define KEYS 200000u
+
+/* Keys of many shapes: small, strided, high bits only. */
+static uint64_t key_of(uint32_t i)
+{
+	switch (i % 3) {
+	case 0:
+		return i + 1;
+	case 1:
+		return (uint64_t)(i + 1) << 32;
+	default:
+		return (uint64_t)(i + 1) << 16 | 0x8000000000000001ull;
+	}
+}
+
+TEST(an_empty_map_holds_nothing)
+{
+	struct map map = {0};
+
+	CHECK_EQ(map_find(&map, 1), 0);
+	CHECK_EQ(map_find(&map, UINT64_MAX), 0);
+}
+
+TEST(what_was_inserted_is_found_and_nothing_else)
+{
+	static struct map map;
+
+	for (uint32_t i = 0; i < KEYS; i++)
+		CHECK(map_insert(&map, key_of(i), i + 1));
+	CHECK_U64(map.count, KEYS);
+	for (uint32_t i = 0; i < KEYS; i++)
+		CHECK_EQ(map_find(&map, key_of(i)), i + 1);
+	for (uint32_t i = KEYS; i < 2 * KEYS; i++)
+		CHECK_EQ(map_find(&map, key_of(i)), 0);
+}
+
+static struct map shared_map;
+static _Atomic uint32_t inserted;
+
+/* A miss may be a lie while the map grows; a hit may not. */
+static void *read_on(void *wrong)
+{
+	uint32_t seed = (uint32_t)(uintptr_t)&seed;
+
+	for (;;) {
+		uint32_t count = atomic_load_explicit(&inserted, memory_order_acquire);
+		uint32_t i = count ? (seed = seed * 1664525 + 1013904223) % count : 0;
+		uint32_t value = map_find(&shared_map, key_of(i));
+
+		if (value && value != i + 1)
+			atomic_store((_Atomic uint32_t *)wrong, value);
+		if (count == KEYS)
+			return NULL;
+	}
+}
+
+TEST(readers_never_see_a_wrong_value_while_it_grows)
+{
+	_Atomic uint32_t wrong = 0;
+	pthread_t threads[3];
+
+	for (size_t i = 0; i < 3; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, read_on, &wrong), 0);
+	for (uint32_t i = 0; i < KEYS; i++) {
+		CHECK(map_insert(&shared_map, key_of(i), i + 1));
+		atomic_store_explicit(&inserted, i + 1, memory_order_release);
+	}
+	for (size_t i = 0; i < 3; i++)
+		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	CHECK_EQ(wrong, 0);
+	for (uint32_t i = 0; i < KEYS; i++)
+		CHECK_EQ(map_find(&shared_map, key_of(i)), i + 1);
+}

@@ -1,0 +1,98 @@
+/* base/region: address space is reserved without memory, and shrinks to a limit. */
+#include "unit/tap.h"
+
+#include <sys/resource.h>
+
+#include "base/region.h"
+
+static uint64_t resident_bytes(void)
+{
+	unsigned long long total;
+	unsigned long long resident;
+	FILE *file = fopen("/proc/self/statm", "r");
+
+	CHECK(file != NULL);
+	CHECK_EQ(fscanf(file, "%llu %llu", &total, &resident), 2);
+	fclose(file);
+	return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Sanitizers reserve terabytes for themselves: no limit would leave them alive. */
+static void skip_if_sanitized(void)
+{
+	if (TAP_IS_SANITIZED)
+		SKIP("a sanitizer needs its address space");
+}
+
+TEST(a_large_region_takes_no_memory_and_reads_as_zero)
+{
+	const size_t bytes = (size_t)64 << 30;
+	struct region region;
+	struct proton_error err;
+	uint64_t before = resident_bytes();
+	unsigned char *at;
+
+	CHECK_OK(region_reserve(&region, bytes, bytes, 1, &err), err);
+	CHECK_EQ(region.bytes, bytes);
+	at = region.base;
+	for (size_t i = 0; i < bytes; i += bytes / 64) {
+		CHECK_EQ(at[i], 0);
+		at[i] = 1;
+	}
+	CHECK_EQ(at[bytes - 1], 0);
+	CHECK_LT(resident_bytes() - before, 16 << 20);
+	region_release(&region);
+	CHECK_PTR(region.base, NULL);
+	region_release(&region);
+}
+
+TEST(a_limited_address_space_gives_less)
+{
+	struct rlimit limit = {.rlim_cur = (rlim_t)1 << 30, .rlim_max = (rlim_t)1 << 30};
+	const size_t wanted = (size_t)64 << 30;
+	struct region region;
+	struct proton_error err;
+
+	skip_if_sanitized();
+	CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+	CHECK_OK(region_reserve(&region, wanted, 1 << 20, 1, &err), err);
+	CHECK_LT(region.bytes, (uint64_t)1 << 30);
+	CHECK_LE((uint64_t)1 << 28, region.bytes);
+	memset(region.base, 1, 1 << 20);
+	region_release(&region);
+}
+
+TEST(less_than_the_least_is_an_error)
+{
+	struct rlimit limit = {.rlim_cur = (rlim_t)1 << 30, .rlim_max = (rlim_t)1 << 30};
+	struct region region = {.bytes = 77};
+	struct proton_error err;
+
+	skip_if_sanitized();
+	CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+	CHECK_EQ(region_reserve(&region, (size_t)64 << 30, (size_t)2 << 30, 1, &err),
+		 PROTON_E_NOMEM);
+	CHECK_HAS(err.text, "bytes of address space: Cannot allocate memory");
+	CHECK_EQ(region.bytes, 77);
+}
+
+TEST(an_inaccessible_region_cannot_be_touched)
+{
+	struct region region;
+	struct proton_error err;
+	int status;
+	pid_t pid;
+
+	CHECK_OK(region_reserve(&region, 1 << 20, 1 << 20, 0, &err), err);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		signal(SIGSEGV, SIG_DFL); /* not the sanitizer's */
+		*(volatile char *)region.base = 1;
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFSIGNALED(status));
+	CHECK_EQ(WTERMSIG(status), SIGSEGV);
+	region_release(&region);
+}
