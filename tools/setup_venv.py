@@ -41,7 +41,7 @@ def run_quietly(command, trouble):
 
 def make_venv(venv):
     """An environment that sees this Python's packages if torch and Triton are among them."""
-    if (venv / "bin" / "python").exists() and (venv / "pyvenv.cfg").exists():
+    if (venv / "bin" / "pip").exists() and (venv / "pyvenv.cfg").exists():
         return
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     if not (importlib.util.find_spec("ensurepip") and importlib.util.find_spec("venv")):
@@ -65,7 +65,7 @@ def install(venv, packages):
     """pip install, quiet unless it fails."""
     command = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet"]
     command += ["--disable-pip-version-check", "--no-input", *packages]
-    run_quietly(command, f"cannot install {' '.join(packages)}")
+    run_quietly(command, f"pip cannot install {' '.join(packages)}")
 
 
 def main():
@@ -82,7 +82,9 @@ def main():
     if sys.argv[2] == "tools":
         make_venv(venv)
         say("installing what building and testing need")
-        install(venv, TOOLS + TESTS)
+        # The environment needs programs of its own even where the chosen Python has the modules.
+        install(venv, ["--ignore-installed", *TOOLS])
+        install(venv, TESTS)
     elif has_triton():
         say(f"using torch and Triton of {sys.executable}")
     else:
