@@ -1,0 +1,82 @@
+"""The session that the `proton` command owns: begun before the script's first line, ended after its last.
+
+Not for import by users. `_launch/sitecustomize.py` calls `start` in the process that runs the script.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+
+EXIT_NOT_RUN = 2  # as src/cli/main.c: the recorder did not start and the script did not run
+EXIT_NO_PROFILE = 1
+
+
+def start(options: dict[str, str]) -> None:
+    """Start the session described by the options of the command line, or leave the process."""
+    try:
+        _start(options)
+    except Exception as error:
+        _say(_sentence(error))
+        # Not an exception: at this point of the start-up Python would make a fatal error of it.
+        os._exit(EXIT_NOT_RUN)
+
+
+def _start(options: dict[str, str]) -> None:
+    import triton_proton
+    from triton_proton import _libproton
+    from triton_proton.flags import flags
+
+    quiet = options.get("quiet") == "1"
+    triton_proton.install_as_triton_profiler()
+    triton_proton.start(
+        options.get("name"),
+        context=options.get("context", "shadow"),
+        data=options.get("data", "tree"),
+        backend=options.get("backend"),
+        mode=options.get("mode"),
+        hook=options.get("hook"),
+    )
+    flags.command_line = True
+    _libproton.own_sessions()
+    _libproton.finalize_on_signals()
+    # Registered before anything of the script's: exit functions run last in, first out, so what
+    # the script does in its own is still recorded.
+    atexit.register(_finish, os.getpid(), options.get("format", ""), quiet)
+
+
+def _finish(owner: int, output_format: str, quiet: bool) -> None:
+    """End the session at the end of the process; print where the profile is."""
+    if os.getpid() != owner:
+        return  # a forked child runs the exit functions too, but owns no session
+    from triton_proton import _libproton
+
+    # So that our line comes after the script's output when both go to one file.
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass  # Python meets the same error once more and reports it as it always does
+    try:
+        _libproton.finalize_owned(output_format)
+    except Exception as error:
+        _say(_sentence(error))
+        # The only way left to tell whoever waits for the profile that there is none.
+        os._exit(EXIT_NO_PROFILE)
+    if not quiet:
+        summary = _libproton.last_summary()
+        if summary:
+            _say(summary)
+
+
+def _sentence(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+def _say(text: str) -> None:
+    line = f"proton: {text}\n"
+    try:
+        os.write(2, line.encode("utf-8", "backslashreplace"))
+    except OSError:
+        pass

@@ -1,0 +1,64 @@
+"""What the tests of the `proton` command share: finding it, and running it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+
+def executable(name: str) -> str:
+    """Path of a command: in $PROTON_TEST_BIN, beside this Python, where pip puts it, or on PATH."""
+    places = [os.environ.get("PROTON_TEST_BIN"), str(Path(sys.executable).parent), None]
+    for place in places if places[0] else places[1:]:
+        path = shutil.which(name, path=place)
+        if path:
+            return path
+    raise AssertionError(f"{name} is not installed beside {sys.executable} and not on PATH")
+
+
+def environment(**changes: str | None) -> dict[str, str]:
+    """This process's environment, with this Python as the one that runs targets; None removes."""
+    env = dict(os.environ)
+    env["PROTON_PYTHON"] = sys.executable
+    for name, value in changes.items():
+        if value is None:
+            env.pop(name, None)
+        else:
+            env[name] = value
+    return env
+
+
+def run(
+    command: list[str], cwd: Path, *, env: dict[str, str] | None = None, stdin: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `command` in `cwd`; text of both streams and the status, whatever it is."""
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=environment() if env is None else env,
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def proton(*arguments: str, cwd: Path, **keywords) -> subprocess.CompletedProcess[str]:
+    """Run `proton` with these arguments."""
+    return run([executable("proton"), *arguments], cwd, **keywords)
+
+
+def own_lines(stderr: str) -> list[str]:
+    """The lines that proton wrote, without their prefix."""
+    mark = "proton: "
+    return [line[len(mark) :] for line in stderr.splitlines() if line.startswith(mark)]
+
+
+def without_own_lines(stderr: str) -> str:
+    """What the target wrote."""
+    lines = stderr.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("proton: "))
