@@ -1,0 +1,83 @@
+/*
+ * _libproton, the CPython extension: what its files share.
+ *
+ * The extension is a thin layer over <libproton/proton.h>. All its state hangs on the module
+ * (struct ext_state) or on objects; the two exceptions are the tables of context.c, which hold no
+ * Python objects because libproton calls them without an argument, and the count of modules that
+ * refuses a second interpreter. Everything here runs with the GIL held unless a comment says otherwise.
+ */
+#ifndef EXT_EXT_H
+#define EXT_EXT_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <libproton/proton.h>
+
+#if PY_VERSION_HEX < 0x030a0000
+#error "Python 3.10 or later is needed"
+#endif
+
+#define EXT_NAME_SLOTS 256 /* a power of two */
+
+/* One slot of the cache of names: the string is held, so its address cannot be another's. */
+struct ext_name_slot {
+	PyObject *name;
+	uint32_t frame;
+};
+
+struct ext_state {
+	PyObject *error;       /* ProtonError */
+	PyTypeObject *scope;   /* scope */
+	PyTypeObject *timed;   /* cpu_timed_scope */
+	PyTypeObject *threads; /* what a thread has open, see stack.c */
+	PyTypeObject *tensor;  /* TensorMetric */
+	PyObject *threads_key; /* under which a thread keeps it */
+	uint64_t last_scope_id;
+	bool has_process; /* this module counts as the process's user of libproton */
+	struct ext_name_slot names[EXT_NAME_SLOTS];
+};
+
+/* The state of the module that made `type` or one of its bases; never NULL for our types. */
+struct ext_state *ext_state_of_type(PyTypeObject *type);
+static inline struct ext_state *ext_state_of(PyObject *module)
+{
+	return (struct ext_state *)PyModule_GetState(module);
+}
+
+/* ------------------------------------------------------------------ errors and names */
+
+/* Set the exception that `status` calls for, with the text of `err`; always returns NULL. */
+PyObject *ext_raise(struct ext_state *state, int status, const struct proton_error *err);
+
+/*
+ * The UTF-8 bytes of a string, with what UTF-8 cannot express escaped. *owner_out is what keeps
+ * them alive, to be released by the caller. NULL with an exception when out of memory.
+ */
+const char *ext_utf8(PyObject *string, Py_ssize_t *length_out, PyObject **owner_out);
+
+/* The frame of a scope, op or kernel called `name`. False with an exception. */
+bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out);
+
+/* ------------------------------------------------------------------ metrics (metric.c) */
+
+/* Add a dict of name -> value; `metrics` may be NULL or None. 0, or -1 with an exception. */
+int ext_metrics_add(struct ext_state *state, struct proton_context where, PyObject *metrics);
+
+/* ------------------------------------------------------------------ parts of the module */
+
+/* Each adds its functions, types or constants; 0, or -1 with an exception. */
+int ext_scope_init(PyObject *module, struct ext_state *state);
+int ext_stack_init(PyObject *module, struct ext_state *state);
+int ext_session_init(PyObject *module, struct ext_state *state);
+int ext_metric_init(PyObject *module, struct ext_state *state);
+int ext_context_init(PyObject *module, struct ext_state *state);
+/* The module goes away: libproton must not call into it any more. */
+void ext_context_fini(void);
+
+/* A Python callable found in a module of the package: `triton_proton.MODULE.NAME`. New reference. */
+PyObject *ext_package_attribute(const char *module, const char *name);
+
+#endif

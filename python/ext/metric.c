@@ -1,0 +1,376 @@
+/*
+ * A dict of name -> value becomes an array of struct proton_metric.
+ *
+ * Numbers, strings and lists of numbers are converted here. A dict that holds anything else
+ * (tensors, numpy arrays, objects with __float__) is first made plain by
+ * triton_proton.metric.plain_metrics, in Python. The metrics of the roofline have one type
+ * whatever the caller writes: flops, flops8/16/32/64 are doubles, bytes is an integer.
+ */
+#include "ext.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <structmember.h>
+
+#define INLINE_CNT 8
+
+enum forced_type { AS_GIVEN, AS_INTEGER, AS_DOUBLE };
+
+struct metric_list {
+	struct proton_metric first[INLINE_CNT];
+	struct proton_metric *metrics; /* `first` or a block */
+	size_t cnt;
+	bool is_plain; /* false: a value was met that needs Python */
+};
+
+static void list_fini(struct metric_list *list)
+{
+	for (size_t i = 0; i < list->cnt; i++) {
+		struct proton_metric *metric = &list->metrics[i];
+		/* The vectors are ours; the interface takes them as const. */
+		if (metric->type == PROTON_METRIC_INT64_VECTOR)
+			PyMem_Free((void *)(uintptr_t)metric->value.int64s);
+		if (metric->type == PROTON_METRIC_DOUBLE_VECTOR)
+			PyMem_Free((void *)(uintptr_t)metric->value.float64s);
+	}
+	if (list->metrics != list->first)
+		PyMem_Free(list->metrics);
+}
+
+static enum forced_type forced_type_of(const char *name)
+{
+	if (strcmp(name, "bytes") == 0)
+		return AS_INTEGER;
+	if (strncmp(name, "flops", 5) != 0)
+		return AS_GIVEN;
+	const char *width = name + 5;
+	bool is_width = !*width || !strcmp(width, "8") || !strcmp(width, "16") ||
+			!strcmp(width, "32") || !strcmp(width, "64");
+	return is_width ? AS_DOUBLE : AS_GIVEN;
+}
+
+/* ------------------------------------------------------------------ single values */
+
+static int integer_of(PyObject *value, const char *name, int64_t *out)
+{
+	if (PyFloat_Check(value)) {
+		double number = PyFloat_AS_DOUBLE(value);
+		if (!(number >= -0x1p63 && number < 0x1p63)) {
+			PyErr_Format(PyExc_ValueError, "metric '%s': %R does not fit into 64 bits", name,
+				     value);
+			return -1;
+		}
+		*out = (int64_t)number;
+		return 0;
+	}
+	int overflow;
+	long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+	if (overflow) {
+		PyErr_Format(PyExc_ValueError, "metric '%s': the integer does not fit into 64 bits",
+			     name);
+		return -1;
+	}
+	if (number == -1 && PyErr_Occurred())
+		return -1;
+	*out = number;
+	return 0;
+}
+
+static int double_of(PyObject *value, const char *name, double *out)
+{
+	if (PyFloat_Check(value)) {
+		*out = PyFloat_AS_DOUBLE(value);
+		return 0;
+	}
+	double number = PyLong_AsDouble(value);
+	if (number == -1.0 && PyErr_Occurred()) {
+		if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+			return -1;
+		PyErr_Clear();
+		PyErr_Format(PyExc_ValueError, "metric '%s': the integer is too large for a float",
+			     name);
+		return -1;
+	}
+	*out = number;
+	return 0;
+}
+
+static int convert_number(PyObject *value, enum forced_type forced, struct proton_metric *metric)
+{
+	bool is_double = forced == AS_DOUBLE || (forced == AS_GIVEN && PyFloat_Check(value));
+	metric->type = is_double ? PROTON_METRIC_DOUBLE : PROTON_METRIC_INT64;
+	if (is_double)
+		return double_of(value, metric->name, &metric->value.float64);
+	return integer_of(value, metric->name, &metric->value.int64);
+}
+
+/* ------------------------------------------------------------------ lists */
+
+static int convert_integers(PyObject *sequence, struct proton_metric *metric)
+{
+	int64_t *numbers = PyMem_Malloc(metric->count * sizeof(*numbers));
+	if (!numbers) {
+		PyErr_NoMemory();
+		return -1;
+	}
+	for (uint32_t i = 0; i < metric->count; i++) {
+		PyObject *item = PySequence_Fast_GET_ITEM(sequence, (Py_ssize_t)i);
+		if (integer_of(item, metric->name, &numbers[i]) < 0) {
+			PyMem_Free(numbers);
+			return -1;
+		}
+	}
+	metric->type = PROTON_METRIC_INT64_VECTOR;
+	metric->value.int64s = numbers;
+	return 0;
+}
+
+static int convert_doubles(PyObject *sequence, struct proton_metric *metric)
+{
+	double *numbers = PyMem_Malloc(metric->count * sizeof(*numbers));
+	if (!numbers) {
+		PyErr_NoMemory();
+		return -1;
+	}
+	for (uint32_t i = 0; i < metric->count; i++) {
+		PyObject *item = PySequence_Fast_GET_ITEM(sequence, (Py_ssize_t)i);
+		if (double_of(item, metric->name, &numbers[i]) < 0) {
+			PyMem_Free(numbers);
+			return -1;
+		}
+	}
+	metric->type = PROTON_METRIC_DOUBLE_VECTOR;
+	metric->value.float64s = numbers;
+	return 0;
+}
+
+/* A list or tuple. Sets list->is_plain to false when an item needs Python. */
+static int convert_vector(PyObject *sequence, enum forced_type forced, struct metric_list *list,
+			  struct proton_metric *metric)
+{
+	Py_ssize_t item_cnt = PySequence_Fast_GET_SIZE(sequence);
+	bool has_double = false;
+	if (item_cnt == 0) {
+		PyErr_Format(PyExc_ValueError, "metric '%s': the list is empty", metric->name);
+		return -1;
+	}
+	if ((uint64_t)item_cnt > UINT32_MAX) {
+		PyErr_Format(PyExc_ValueError, "metric '%s': the list is too long", metric->name);
+		return -1;
+	}
+	for (Py_ssize_t i = 0; i < item_cnt; i++) {
+		PyObject *item = PySequence_Fast_GET_ITEM(sequence, i);
+		if (!PyFloat_Check(item) && !PyLong_Check(item)) {
+			list->is_plain = false;
+			return 0;
+		}
+		has_double |= PyFloat_Check(item);
+	}
+	metric->count = (uint32_t)item_cnt;
+	if (forced == AS_DOUBLE || (forced == AS_GIVEN && has_double))
+		return convert_doubles(sequence, metric);
+	return convert_integers(sequence, metric);
+}
+
+/* ------------------------------------------------------------------ the dict */
+
+static int convert_name(PyObject *key, const char **name_out)
+{
+	Py_ssize_t length;
+	if (!PyUnicode_Check(key)) {
+		PyErr_Format(PyExc_TypeError, "the name of a metric must be a str, not %.100s",
+			     Py_TYPE(key)->tp_name);
+		return -1;
+	}
+	const char *name = PyUnicode_AsUTF8AndSize(key, &length);
+	if (!name)
+		return -1;
+	if (length == 0 || strlen(name) != (size_t)length) {
+		PyErr_SetString(PyExc_ValueError, length == 0 ? "a metric needs a name"
+							      : "the name of a metric holds a NUL");
+		return -1;
+	}
+	*name_out = name;
+	return 0;
+}
+
+/* One value; list->is_plain turns false when it needs Python. */
+static int convert_value(PyObject *value, struct metric_list *list, struct proton_metric *metric)
+{
+	enum forced_type forced = forced_type_of(metric->name);
+	metric->type = PROTON_METRIC_INT64; /* nothing to free until it is converted */
+	if (PyFloat_Check(value) || PyLong_Check(value))
+		return convert_number(value, forced, metric);
+	if (PyList_Check(value) || PyTuple_Check(value))
+		return convert_vector(value, forced, list, metric);
+	if (PyUnicode_Check(value) && forced == AS_GIVEN) {
+		Py_ssize_t length;
+		metric->type = PROTON_METRIC_STRING;
+		metric->value.string = PyUnicode_AsUTF8AndSize(value, &length);
+		if (!metric->value.string)
+			return -1;
+		if (strlen(metric->value.string) == (size_t)length)
+			return 0;
+		PyErr_Format(PyExc_ValueError, "metric '%s': the text holds a NUL", metric->name);
+		return -1;
+	}
+	list->is_plain = false;
+	return 0;
+}
+
+static int list_fill(struct metric_list *list, PyObject *metrics)
+{
+	PyObject *key;
+	PyObject *value;
+	Py_ssize_t position = 0;
+	size_t capacity = (size_t)PyDict_GET_SIZE(metrics);
+	list->cnt = 0;
+	list->is_plain = true;
+	list->metrics = list->first;
+	if (capacity > INLINE_CNT) {
+		list->metrics = PyMem_Malloc(capacity * sizeof(*list->metrics));
+		if (!list->metrics) {
+			list->metrics = list->first;
+			PyErr_NoMemory();
+			return -1;
+		}
+	}
+	/* Nothing here runs Python code, so the dict cannot change under the loop. */
+	while (list->is_plain && PyDict_Next(metrics, &position, &key, &value)) {
+		struct proton_metric *metric = &list->metrics[list->cnt];
+		*metric = (struct proton_metric){.type = PROTON_METRIC_INT64};
+		if (convert_name(key, &metric->name) < 0)
+			return -1;
+		list->cnt++;
+		if (convert_value(value, list, metric) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static PyObject *plain_metrics(PyObject *metrics)
+{
+	PyObject *make_plain = ext_package_attribute("triton_proton.metric", "plain_metrics");
+	if (!make_plain)
+		return NULL;
+	PyObject *plain = PyObject_CallOneArg(make_plain, metrics);
+	Py_DECREF(make_plain);
+	if (plain && !PyDict_Check(plain)) {
+		Py_DECREF(plain);
+		PyErr_SetString(PyExc_TypeError, "plain_metrics must return a dict");
+		return NULL;
+	}
+	return plain;
+}
+
+int ext_metrics_add(struct ext_state *state, struct proton_context where, PyObject *metrics)
+{
+	struct metric_list list;
+	PyObject *plain = NULL;
+	int result = -1;
+	if (!metrics || metrics == Py_None)
+		return 0;
+	if (!PyDict_Check(metrics)) {
+		PyErr_Format(PyExc_TypeError, "metrics must be a dict of name to value, not %.100s",
+			     Py_TYPE(metrics)->tp_name);
+		return -1;
+	}
+	if (proton_context_is_empty(where))
+		return 0;
+	if (list_fill(&list, metrics) < 0)
+		goto out;
+	if (!list.is_plain) {
+		list_fini(&list);
+		list = (struct metric_list){.metrics = list.first};
+		plain = plain_metrics(metrics);
+		if (!plain || list_fill(&list, plain) < 0)
+			goto out;
+		if (!list.is_plain) {
+			PyErr_SetString(PyExc_TypeError, "a metric is neither a number nor a list");
+			goto out;
+		}
+	}
+	struct proton_error err;
+	int status = proton_metrics_add(where, list.metrics, list.cnt, &err);
+	if (status == PROTON_OK)
+		result = 0;
+	else
+		ext_raise(state, status, &err);
+out:
+	list_fini(&list);
+	Py_XDECREF(plain);
+	return result;
+}
+
+/* ------------------------------------------------------------------ TensorMetric */
+
+/* Where a metric lies in device memory. The indices of types are upstream's. */
+struct tensor_metric {
+	PyObject_HEAD
+	unsigned long long ptr;
+	Py_ssize_t index;
+	Py_ssize_t size;
+};
+
+static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+	char *keywords[] = {(char[]){"ptr"}, (char[]){"index"}, (char[]){"size"}, NULL};
+	unsigned long long ptr;
+	Py_ssize_t index;
+	Py_ssize_t size = 1;
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Kn|n:TensorMetric", keywords, &ptr, &index,
+					 &size))
+		return NULL;
+	if (index < 0 || size < 1) {
+		PyErr_SetString(PyExc_ValueError, "TensorMetric: index or size out of range");
+		return NULL;
+	}
+	struct tensor_metric *self = (struct tensor_metric *)type->tp_alloc(type, 0);
+	if (!self)
+		return NULL;
+	self->ptr = ptr;
+	self->index = index;
+	self->size = size;
+	return (PyObject *)self;
+}
+
+static void tensor_dealloc(PyObject *object)
+{
+	PyTypeObject *type = Py_TYPE(object);
+	type->tp_free(object);
+	Py_DECREF(type);
+}
+
+static PyMemberDef tensor_members[] = {
+	{"ptr", T_ULONGLONG, offsetof(struct tensor_metric, ptr), READONLY, "Address on the device."},
+	{"index", T_PYSSIZET, offsetof(struct tensor_metric, index), READONLY, "Type of the value."},
+	{"size", T_PYSSIZET, offsetof(struct tensor_metric, size), READONLY, "Number of elements."},
+	{NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot tensor_slots[] = {
+	{Py_tp_new, (void *)tensor_new},
+	{Py_tp_dealloc, (void *)tensor_dealloc},
+	{Py_tp_members, tensor_members},
+	{0, NULL},
+};
+
+static PyType_Spec tensor_spec = {
+	.name = "triton_proton._libproton.TensorMetric",
+	.basicsize = sizeof(struct tensor_metric),
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+	.slots = tensor_slots,
+};
+
+int ext_metric_init(PyObject *module, struct ext_state *state)
+{
+	state->tensor = (PyTypeObject *)PyType_FromModuleAndSpec(module, &tensor_spec, NULL);
+	if (!state->tensor ||
+	    PyModule_AddObjectRef(module, "TensorMetric", (PyObject *)state->tensor) < 0)
+		return -1;
+	if (PyModule_AddIntConstant(module, "metric_type_int64_index", 1) < 0 ||
+	    PyModule_AddIntConstant(module, "metric_type_double_index", 2) < 0 ||
+	    PyModule_AddIntConstant(module, "metric_type_vector_int64_index", 5) < 0)
+		return -1;
+	return PyModule_AddIntConstant(module, "metric_type_vector_double_index", 6);
+}

@@ -1,0 +1,236 @@
+/*
+ * The module `triton_proton._libproton`: creation, state, and how a status becomes an exception.
+ *
+ * libproton is one per process, so the module may live in one interpreter only; and its tables
+ * rely on the GIL, so a free-threaded interpreter is refused, in words, when the module is loaded.
+ */
+#include "ext.h"
+
+/* Guarded by the GIL: how many module objects are alive, all of one interpreter. */
+static int loaded_cnt;
+static int64_t loaded_interpreter;
+
+/* ------------------------------------------------------------------ errors */
+
+static PyObject *exception_of(struct ext_state *state, int status)
+{
+	switch (status) {
+	case PROTON_E_INVALID:
+	case PROTON_E_TYPE:
+		return PyExc_ValueError;
+	case PROTON_E_RANGE:
+		return PyExc_IndexError;
+	case PROTON_E_NOMEM:
+		return PyExc_MemoryError;
+	default:
+		return state->error;
+	}
+}
+
+PyObject *ext_raise(struct ext_state *state, int status, const struct proton_error *err)
+{
+	const char *text = err && err->text[0] ? err->text : proton_status_text(status);
+	PyObject *type = exception_of(state, status);
+	PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+	if (!message)
+		return NULL;
+	PyObject *exception = PyObject_CallOneArg(type, message);
+	Py_DECREF(message);
+	if (!exception)
+		return NULL;
+	if (type == state->error) {
+		PyObject *number = PyLong_FromLong(status);
+		if (!number || PyObject_SetAttrString(exception, "status", number) < 0)
+			PyErr_Clear();
+		Py_XDECREF(number);
+	}
+	PyErr_SetObject(type, exception);
+	Py_DECREF(exception);
+	return NULL;
+}
+
+/* ------------------------------------------------------------------ names */
+
+const char *ext_utf8(PyObject *string, Py_ssize_t *length_out, PyObject **owner_out)
+{
+	const char *bytes = PyUnicode_AsUTF8AndSize(string, length_out);
+	if (bytes) {
+		*owner_out = Py_NewRef(string);
+		return bytes;
+	}
+	if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
+		return NULL;
+	/* Lone surrogates: a file name that is not UTF-8, for one. */
+	PyErr_Clear();
+	PyObject *encoded = PyUnicode_AsEncodedString(string, "utf-8", "backslashreplace");
+	if (!encoded)
+		return NULL;
+	*length_out = PyBytes_GET_SIZE(encoded);
+	*owner_out = encoded;
+	return PyBytes_AS_STRING(encoded);
+}
+
+bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out)
+{
+	size_t index = ((uintptr_t)name >> 4) & (EXT_NAME_SLOTS - 1);
+	struct ext_name_slot *slot = &state->names[index];
+	if (slot->name == name) {
+		*frame_out = slot->frame;
+		return true;
+	}
+	PyObject *owner;
+	Py_ssize_t length;
+	const char *bytes = ext_utf8(name, &length, &owner);
+	if (!bytes)
+		return false;
+	*frame_out = proton_frame(bytes, (size_t)length);
+	Py_DECREF(owner);
+	/* A subclass of str may be mutable where it matters, and is rare: only plain ones are kept. */
+	if (PyUnicode_CheckExact(name)) {
+		PyObject *old = slot->name;
+		slot->name = Py_NewRef(name);
+		slot->frame = *frame_out;
+		Py_XDECREF(old);
+	}
+	return true;
+}
+
+PyObject *ext_package_attribute(const char *module, const char *name)
+{
+	PyObject *imported = PyImport_ImportModule(module);
+	if (!imported)
+		return NULL;
+	PyObject *attribute = PyObject_GetAttrString(imported, name);
+	Py_DECREF(imported);
+	return attribute;
+}
+
+/* ------------------------------------------------------------------ the module */
+
+static struct PyModuleDef module_def;
+
+struct ext_state *ext_state_of_type(PyTypeObject *type)
+{
+	for (PyTypeObject *base = type; base; base = base->tp_base) {
+		if (!PyType_HasFeature(base, Py_TPFLAGS_HEAPTYPE))
+			continue;
+		PyObject *module = ((PyHeapTypeObject *)base)->ht_module;
+		if (module && PyModule_Check(module) && PyModule_GetDef(module) == &module_def)
+			return ext_state_of(module);
+	}
+	return NULL;
+}
+
+static PyObject *module_version(PyObject *module, PyObject *unused)
+{
+	(void)module;
+	(void)unused;
+	return PyUnicode_FromString(proton_version());
+}
+
+static PyMethodDef module_methods[] = {
+	{"version", module_version, METH_NOARGS, "The version of libproton, 'major.minor.patch'."},
+	{NULL, NULL, 0, NULL},
+};
+
+/* One interpreter of the process may have the module; importing it there again is fine. */
+static int claim_process(struct ext_state *state)
+{
+	int64_t interpreter = PyInterpreterState_GetID(PyInterpreterState_Get());
+	if (loaded_cnt > 0 && interpreter != loaded_interpreter) {
+		PyErr_SetString(PyExc_ImportError,
+				"triton_proton is already in use by another interpreter of this process; "
+				"sub-interpreters are not supported");
+		return -1;
+	}
+	loaded_cnt++;
+	state->has_process = true;
+	loaded_interpreter = interpreter;
+	return 0;
+}
+
+static int module_exec(PyObject *module)
+{
+#ifdef Py_GIL_DISABLED
+	PyErr_SetString(PyExc_ImportError,
+			"triton_proton does not support free-threaded Python yet; use a build of Python "
+			"with the GIL");
+	return -1;
+#endif
+	struct ext_state *state = ext_state_of(module);
+	if (claim_process(state) < 0)
+		return -1;
+	state->error = PyErr_NewExceptionWithDoc(
+		"triton_proton.ProtonError",
+		"Profiling failed for the reason in the text; `status` is libproton's number for it.",
+		PyExc_RuntimeError, NULL);
+	if (!state->error || PyModule_AddObjectRef(module, "ProtonError", state->error) < 0)
+		return -1;
+	if (PyModule_AddStringConstant(module, "__version__", PROTON_VERSION) < 0)
+		return -1;
+	if (ext_scope_init(module, state) < 0 || ext_stack_init(module, state) < 0 ||
+	    ext_session_init(module, state) < 0 || ext_metric_init(module, state) < 0)
+		return -1;
+	return ext_context_init(module, state);
+}
+
+static int module_traverse(PyObject *module, visitproc visit, void *arg)
+{
+	struct ext_state *state = ext_state_of(module);
+	Py_VISIT(state->error);
+	Py_VISIT(state->scope);
+	Py_VISIT(state->timed);
+	Py_VISIT(state->threads);
+	Py_VISIT(state->tensor);
+	return 0;
+}
+
+static int module_clear(PyObject *module)
+{
+	struct ext_state *state = ext_state_of(module);
+	Py_CLEAR(state->error);
+	Py_CLEAR(state->scope);
+	Py_CLEAR(state->timed);
+	Py_CLEAR(state->threads);
+	Py_CLEAR(state->tensor);
+	Py_CLEAR(state->threads_key);
+	for (size_t i = 0; i < EXT_NAME_SLOTS; i++)
+		Py_CLEAR(state->names[i].name);
+	return 0;
+}
+
+static void module_free(void *module)
+{
+	struct ext_state *state = ext_state_of((PyObject *)module);
+	if (!state)
+		return;
+	if (state->has_process && --loaded_cnt == 0)
+		ext_context_fini();
+	module_clear((PyObject *)module);
+}
+
+static PyModuleDef_Slot module_slots[] = {
+	{Py_mod_exec, (void *)module_exec},
+#ifdef Py_mod_multiple_interpreters
+	{Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+	{0, NULL},
+};
+
+static struct PyModuleDef module_def = {
+	PyModuleDef_HEAD_INIT,
+	.m_name = "_libproton",
+	.m_doc = "libproton for Python. Use the package triton_proton; this module is its insides.",
+	.m_size = sizeof(struct ext_state),
+	.m_methods = module_methods,
+	.m_slots = module_slots,
+	.m_traverse = module_traverse,
+	.m_clear = module_clear,
+	.m_free = module_free,
+};
+
+PyMODINIT_FUNC PyInit__libproton(void);
+PyMODINIT_FUNC PyInit__libproton(void)
+{
+	return PyModuleDef_Init(&module_def);
+}

@@ -1,0 +1,394 @@
+/*
+ * `scope` and `cpu_timed_scope`: context managers and decorators.
+ *
+ * A scope object is a name with metrics; what is open because of it lives in `open`, one entry per
+ * entry into the block, with the thread that entered. So one object may be used in a recursive
+ * function, by many threads and nested in itself: leaving ends the newest entry of the thread
+ * that leaves. Nearly always there is one entry, kept inside the object.
+ *
+ * Objects are made for each `with scope("x")`, so making one must be cheap: vectorcall, no
+ * dict, and the garbage collector only hears of objects that hold metrics.
+ */
+#include "ext.h"
+
+struct open_entry {
+	uint64_t token;
+	unsigned long thread;
+};
+
+struct scope {
+	PyObject_HEAD
+	PyObject *name;
+	PyObject *metrics; /* NULL: none */
+	struct ext_state *state; /* the type keeps the module alive */
+	struct open_entry *open; /* `first` or a block from PyMem_Malloc */
+	uint32_t open_cnt;
+	uint32_t open_capacity;
+	uint32_t frame;
+	bool has_frame;
+	bool is_timed;
+	struct open_entry first;
+};
+
+/* ------------------------------------------------------------------ making */
+
+static PyObject *scope_make(PyTypeObject *type, struct ext_state *state, bool is_timed,
+			    PyObject *name, PyObject *metrics)
+{
+	if (!PyUnicode_Check(name)) {
+		PyErr_Format(PyExc_TypeError, "the name of a scope must be a str, not %.100s",
+			     Py_TYPE(name)->tp_name);
+		return NULL;
+	}
+	if (metrics == Py_None)
+		metrics = NULL;
+	if (metrics && !PyDict_Check(metrics)) {
+		PyErr_Format(PyExc_TypeError, "metrics must be a dict of name to value, not %.100s",
+			     Py_TYPE(metrics)->tp_name);
+		return NULL;
+	}
+	if (metrics && is_timed) {
+		PyObject *key = PyUnicode_FromString("cpu_time");
+		int has = key ? PyDict_Contains(metrics, key) : -1;
+		Py_XDECREF(key);
+		if (has < 0)
+			return NULL;
+		if (has) {
+			PyErr_SetString(PyExc_ValueError,
+					"The metric name 'cpu_time' is reserved for cpu_timed_scope.");
+			return NULL;
+		}
+	}
+	struct scope *self;
+	if (type == state->scope || type == state->timed) {
+		self = PyObject_GC_New(struct scope, type);
+		if (!self)
+			return NULL;
+	} else {
+		/* A subclass may have a dict or slots of its own: zeroed and tracked. */
+		self = (struct scope *)PyType_GenericAlloc(type, 0);
+		if (!self)
+			return NULL;
+	}
+	self->name = Py_NewRef(name);
+	self->metrics = Py_XNewRef(metrics);
+	self->state = state;
+	self->open = &self->first;
+	self->open_cnt = 0;
+	self->open_capacity = 1;
+	self->frame = 0;
+	self->has_frame = false;
+	self->is_timed = is_timed;
+	if (metrics && !PyObject_GC_IsTracked((PyObject *)self))
+		PyObject_GC_Track((PyObject *)self);
+	return (PyObject *)self;
+}
+
+static bool type_is_timed(PyTypeObject *type, struct ext_state *state)
+{
+	return type == state->timed || PyType_IsSubtype(type, state->timed);
+}
+
+static PyObject *scope_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+	char *keywords[] = {(char[]){"name"}, (char[]){"metrics"}, NULL};
+	PyObject *name;
+	PyObject *metrics = NULL;
+	struct ext_state *state = ext_state_of_type(type);
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:scope", keywords, &name, &metrics))
+		return NULL;
+	return scope_make(type, state, type_is_timed(type, state), name, metrics);
+}
+
+/* What `scope(...)` costs goes through here; anything but one or two positions is left to new. */
+static PyObject *scope_vectorcall(PyObject *callable, PyObject *const *args, size_t flagged_cnt,
+				  PyObject *kwnames)
+{
+	PyTypeObject *type = (PyTypeObject *)callable;
+	Py_ssize_t arg_cnt = PyVectorcall_NARGS(flagged_cnt);
+	Py_ssize_t keyword_cnt = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+	PyObject *name = NULL;
+	PyObject *metrics = NULL;
+	if (arg_cnt > 2) {
+		PyErr_Format(PyExc_TypeError, "%s takes a name and metrics (%zd arguments given)",
+			     type->tp_name, arg_cnt);
+		return NULL;
+	}
+	if (arg_cnt > 0)
+		name = args[0];
+	if (arg_cnt > 1)
+		metrics = args[1];
+	for (Py_ssize_t i = 0; i < keyword_cnt; i++) {
+		PyObject *keyword = PyTuple_GET_ITEM(kwnames, i);
+		PyObject *value = args[arg_cnt + i];
+		if (!metrics && PyUnicode_CompareWithASCIIString(keyword, "metrics") == 0) {
+			metrics = value;
+		} else if (!name && PyUnicode_CompareWithASCIIString(keyword, "name") == 0) {
+			name = value;
+		} else {
+			PyErr_Format(PyExc_TypeError, "%s got an unexpected argument '%U'",
+				     type->tp_name, keyword);
+			return NULL;
+		}
+	}
+	if (!name) {
+		PyErr_Format(PyExc_TypeError, "%s needs a name", type->tp_name);
+		return NULL;
+	}
+	struct ext_state *state = ext_state_of_type(type);
+	return scope_make(type, state, type == state->timed, name, metrics);
+}
+
+static int scope_traverse(PyObject *object, visitproc visit, void *arg)
+{
+	struct scope *self = (struct scope *)object;
+	Py_VISIT(Py_TYPE(object));
+	Py_VISIT(self->metrics);
+	return 0;
+}
+
+static int scope_clear(PyObject *object)
+{
+	struct scope *self = (struct scope *)object;
+	Py_CLEAR(self->metrics);
+	return 0;
+}
+
+static void scope_dealloc(PyObject *object)
+{
+	struct scope *self = (struct scope *)object;
+	PyTypeObject *type = Py_TYPE(object);
+	if (PyObject_GC_IsTracked(object))
+		PyObject_GC_UnTrack(object);
+	if (self->open != &self->first)
+		PyMem_Free(self->open);
+	Py_CLEAR(self->metrics);
+	Py_CLEAR(self->name);
+	type->tp_free(object);
+	Py_DECREF(type);
+}
+
+/* ------------------------------------------------------------------ entering and leaving */
+
+static struct open_entry *entry_push(struct scope *self)
+{
+	if (self->open_cnt < self->open_capacity)
+		return &self->open[self->open_cnt++];
+	uint32_t capacity = self->open_capacity * 2 + 2;
+	struct open_entry *block = PyMem_Malloc(capacity * sizeof(*block));
+	if (!block) {
+		PyErr_NoMemory();
+		return NULL;
+	}
+	memcpy(block, self->open, self->open_cnt * sizeof(*block));
+	if (self->open != &self->first)
+		PyMem_Free(self->open);
+	self->open = block;
+	self->open_capacity = capacity;
+	return &self->open[self->open_cnt++];
+}
+
+/* The newest entry of the calling thread, taken out. False: there is none. */
+static bool entry_pop(struct scope *self, uint64_t *token_out)
+{
+	unsigned long thread = PyThread_get_thread_ident();
+	for (uint32_t i = self->open_cnt; i-- > 0;) {
+		if (self->open[i].thread != thread)
+			continue;
+		*token_out = self->open[i].token;
+		self->open_cnt--;
+		memmove(&self->open[i], &self->open[i + 1],
+			(self->open_cnt - i) * sizeof(*self->open));
+		return true;
+	}
+	return false;
+}
+
+static PyObject *scope_enter(PyObject *object, PyObject *unused)
+{
+	struct scope *self = (struct scope *)object;
+	(void)unused;
+	/* Entered while nothing is recorded: an entry all the same, so that leaving finds it. */
+	uint64_t token = 0;
+	bool is_recorded = proton_is_profiling();
+	if (is_recorded && !self->has_frame) {
+		if (!ext_name_frame(self->state, self->name, &self->frame))
+			return NULL;
+		self->has_frame = true;
+	}
+	struct open_entry *entry = entry_push(self);
+	if (!entry)
+		return NULL;
+	if (is_recorded)
+		token = self->is_timed ? proton_scope_enter_timed_frame(self->frame)
+				       : proton_scope_enter_frame(self->frame);
+	entry->token = token;
+	entry->thread = PyThread_get_thread_ident();
+	if (self->metrics && token != 0 &&
+	    ext_metrics_add(self->state, proton_scope_context(token), self->metrics) < 0) {
+		/* Python does not call __exit__ after a failed __enter__. */
+		if (entry_pop(self, &token))
+			proton_scope_exit(token, NULL);
+		return NULL;
+	}
+	return Py_NewRef(object);
+}
+
+static PyObject *scope_exit(PyObject *object, PyObject *const *args, Py_ssize_t arg_cnt)
+{
+	struct scope *self = (struct scope *)object;
+	bool is_unwinding = arg_cnt > 0 && args[0] != Py_None;
+	uint64_t token;
+	if (!entry_pop(self, &token)) {
+		if (is_unwinding)
+			Py_RETURN_FALSE;
+		PyErr_Format(self->state->error,
+			     "scope '%U' is left on a thread that has not entered it", self->name);
+		return NULL;
+	}
+	if (token != 0) {
+		struct proton_error err;
+		int status = proton_scope_exit(token, &err);
+		/* An exception on its way matters more than a scope. */
+		if (status != PROTON_OK && !is_unwinding)
+			return ext_raise(self->state, status, &err);
+	}
+	Py_RETURN_FALSE;
+}
+
+/* Used as a decorator: what wraps the function is Python, see _decorate.py. */
+static PyObject *scope_call(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+	PyObject *function;
+	if (kwargs && PyDict_GET_SIZE(kwargs) > 0) {
+		PyErr_SetString(PyExc_TypeError, "a scope is called with the function to decorate only");
+		return NULL;
+	}
+	if (!PyArg_ParseTuple(args, "O:scope", &function))
+		return NULL;
+	PyObject *decorate = ext_package_attribute("triton_proton._decorate", "decorate");
+	if (!decorate)
+		return NULL;
+	PyObject *result = PyObject_CallFunctionObjArgs(decorate, object, function, NULL);
+	Py_DECREF(decorate);
+	return result;
+}
+
+/* The same scope without its metrics: for the later parts of one entry, see _decorate.py. */
+static PyObject *scope_without_metrics(PyObject *object, PyObject *unused)
+{
+	struct scope *self = (struct scope *)object;
+	(void)unused;
+	return scope_make(self->is_timed ? self->state->timed : self->state->scope, self->state,
+			  self->is_timed, self->name, NULL);
+}
+
+/* ------------------------------------------------------------------ attributes */
+
+static PyObject *scope_get_name(PyObject *object, void *unused)
+{
+	(void)unused;
+	return Py_NewRef(((struct scope *)object)->name);
+}
+
+static PyObject *scope_get_metrics(PyObject *object, void *unused)
+{
+	PyObject *metrics = ((struct scope *)object)->metrics;
+	(void)unused;
+	return Py_NewRef(metrics ? metrics : Py_None);
+}
+
+static PyObject *scope_repr(PyObject *object)
+{
+	struct scope *self = (struct scope *)object;
+	return PyUnicode_FromFormat("%s(%R)", self->is_timed ? "cpu_timed_scope" : "scope",
+				    self->name);
+}
+
+static PyGetSetDef scope_attributes[] = {
+	{"name", scope_get_name, NULL, "The name of the scope.", NULL},
+	{"metrics", scope_get_metrics, NULL, "The metrics added at each entry, or None.", NULL},
+	{NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMethodDef scope_methods[] = {
+	{"__enter__", scope_enter, METH_NOARGS, NULL},
+	{"__exit__", (PyCFunction)(void (*)(void))scope_exit, METH_FASTCALL, NULL},
+	{"_without_metrics", scope_without_metrics, METH_NOARGS, NULL},
+	{NULL, NULL, 0, NULL},
+};
+
+PyDoc_STRVAR(scope_doc,
+	     "scope(name, metrics=None)\n--\n\n"
+	     "Everything recorded inside belongs to the scope `name`.\n\n"
+	     "A context manager and a decorator; scopes nest, per thread. `metrics` maps names to\n"
+	     "numbers, lists of numbers or CPU tensors; they are added to the scope at each entry.\n"
+	     "A name ending in \"(exc)\" counts for this scope alone and not for the scopes around it,\n"
+	     "one ending in \"(pty)\" is a property: the last value stays. One object may be entered\n"
+	     "again before it is left, and by several threads.\n\n"
+	     "As a decorator of generators and coroutines the scope is open exactly while their own\n"
+	     "code runs. A `with` block should not await or yield: what runs meanwhile on the thread\n"
+	     "would count as part of it.\n\n"
+	     "    with proton.scope(\"attention\", {\"flops\": 2e9}):\n"
+	     "        kernel[grid](x, y)\n");
+
+PyDoc_STRVAR(timed_doc,
+	     "cpu_timed_scope(name, metrics=None)\n--\n\n"
+	     "A scope that also records the wall time spent inside it, as \"cpu_time (ns)\".\n\n"
+	     "The time is an exclusive metric: it is shown for the scope and not added into the\n"
+	     "scopes around it. \"cpu_time\" is not allowed among `metrics`.\n");
+
+static PyType_Slot scope_slots[] = {
+	{Py_tp_doc, (void *)(uintptr_t)scope_doc},
+	{Py_tp_new, (void *)scope_new},
+	{Py_tp_dealloc, (void *)scope_dealloc},
+	{Py_tp_traverse, (void *)scope_traverse},
+	{Py_tp_clear, (void *)scope_clear},
+	{Py_tp_call, (void *)scope_call},
+	{Py_tp_repr, (void *)scope_repr},
+	{Py_tp_methods, scope_methods},
+	{Py_tp_getset, scope_attributes},
+	{0, NULL},
+};
+
+static PyType_Spec scope_spec = {
+	.name = "triton_proton.scope",
+	.basicsize = sizeof(struct scope),
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+	.slots = scope_slots,
+};
+
+static PyType_Slot timed_slots[] = {
+	{Py_tp_doc, (void *)(uintptr_t)timed_doc},
+	{Py_tp_dealloc, (void *)scope_dealloc},
+	{Py_tp_traverse, (void *)scope_traverse},
+	{Py_tp_clear, (void *)scope_clear},
+	{0, NULL},
+};
+
+static PyType_Spec timed_spec = {
+	.name = "triton_proton.cpu_timed_scope",
+	.basicsize = sizeof(struct scope),
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+	.slots = timed_slots,
+};
+
+int ext_scope_init(PyObject *module, struct ext_state *state)
+{
+	state->scope = (PyTypeObject *)PyType_FromModuleAndSpec(module, &scope_spec, NULL);
+	if (!state->scope)
+		return -1;
+	PyObject *bases = PyTuple_Pack(1, state->scope);
+	if (!bases)
+		return -1;
+	state->timed = (PyTypeObject *)PyType_FromModuleAndSpec(module, &timed_spec, bases);
+	Py_DECREF(bases);
+	if (!state->timed)
+		return -1;
+	/* Not inherited by subclasses written in Python: those go through tp_new. */
+	state->scope->tp_vectorcall = scope_vectorcall;
+	state->timed->tp_vectorcall = scope_vectorcall;
+	if (PyModule_AddObjectRef(module, "scope", (PyObject *)state->scope) < 0)
+		return -1;
+	return PyModule_AddObjectRef(module, "cpu_timed_scope", (PyObject *)state->timed);
+}

@@ -1,0 +1,423 @@
+/*
+ * Sessions and what can be read of them: one function of proton.h each, with upstream's names.
+ *
+ * The GIL is released around everything that may wait for work in flight, write a file or
+ * serialize a profile.
+ */
+#include "ext.h"
+
+/* A str or None as a C string; NULL for None and for "" where that means "the default". */
+static bool text_or_null(PyObject *object, const char *what, const char **text_out)
+{
+	*text_out = NULL;
+	if (!object || object == Py_None)
+		return true;
+	if (!PyUnicode_Check(object)) {
+		PyErr_Format(PyExc_TypeError, "%s must be a str, not %.100s", what,
+			     Py_TYPE(object)->tp_name);
+		return false;
+	}
+	Py_ssize_t length;
+	const char *text = PyUnicode_AsUTF8AndSize(object, &length);
+	if (!text)
+		return false;
+	if (strlen(text) != (size_t)length) {
+		PyErr_Format(PyExc_ValueError, "%s holds a NUL", what);
+		return false;
+	}
+	*text_out = text;
+	return true;
+}
+
+PyDoc_STRVAR(start_doc,
+	     "start(path, context=None, data=None, profiler=None, mode=None, flags=0)\n--\n\n"
+	     "Start a session and return its number. `path` is str or bytes.");
+
+static PyObject *start(PyObject *module, PyObject *args)
+{
+	PyObject *path, *context = NULL, *data = NULL, *profiler = NULL, *mode = NULL;
+	unsigned int flags = 0;
+	struct proton_session_options options = {.size = sizeof(options)};
+	if (!PyArg_ParseTuple(args, "O&|OOOOI:start", PyUnicode_FSConverter, &path, &context, &data,
+			      &profiler, &mode, &flags))
+		return NULL;
+	PyObject *result = NULL;
+	if (!text_or_null(context, "context", &options.context) ||
+	    !text_or_null(data, "data", &options.data) ||
+	    !text_or_null(profiler, "backend", &options.backend) ||
+	    !text_or_null(mode, "mode", &options.mode))
+		goto out;
+	options.name = PyBytes_AS_STRING(path);
+	options.flags = flags;
+	int session = -1;
+	struct proton_error err;
+	int status;
+	Py_BEGIN_ALLOW_THREADS
+	status = proton_start(&options, &session, &err);
+	Py_END_ALLOW_THREADS
+	result = status == PROTON_OK ? PyLong_FromLong(session)
+				     : ext_raise(ext_state_of(module), status, &err);
+out:
+	Py_DECREF(path);
+	return result;
+}
+
+/* ------------------------------------------------------------------ activate, deactivate */
+
+static PyObject *activate_session(PyObject *module, int session)
+{
+	struct proton_error err;
+	int status;
+	Py_BEGIN_ALLOW_THREADS
+	status = proton_activate(session, &err);
+	Py_END_ALLOW_THREADS
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	Py_RETURN_NONE;
+}
+
+/* Numbers that no session can have are refused here: below 0 means "all" further down. */
+static bool parse_session(PyObject *args, const char *format, int *session, void *second,
+			  void *third)
+{
+	if (!PyArg_ParseTuple(args, format, session, second, third))
+		return false;
+	if (*session >= 0)
+		return true;
+	PyErr_Format(PyExc_IndexError, "Session has not been initialized: %d", *session);
+	return false;
+}
+
+static PyObject *activate(PyObject *module, PyObject *args)
+{
+	int session;
+	if (!parse_session(args, "i:activate", &session, NULL, NULL))
+		return NULL;
+	return activate_session(module, session);
+}
+
+static PyObject *activate_all(PyObject *module, PyObject *unused)
+{
+	(void)unused;
+	return activate_session(module, PROTON_ALL_SESSIONS);
+}
+
+static PyObject *deactivate_session(PyObject *module, int session, bool flush)
+{
+	struct proton_error err;
+	int status;
+	Py_BEGIN_ALLOW_THREADS
+	status = proton_deactivate(session, flush, &err);
+	Py_END_ALLOW_THREADS
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	Py_RETURN_NONE;
+}
+
+static PyObject *deactivate(PyObject *module, PyObject *args)
+{
+	int session;
+	int flush = 0;
+	if (!parse_session(args, "i|p:deactivate", &session, &flush, NULL))
+		return NULL;
+	return deactivate_session(module, session, flush);
+}
+
+static PyObject *deactivate_all(PyObject *module, PyObject *args)
+{
+	int flush = 0;
+	if (!PyArg_ParseTuple(args, "|p:deactivate_all", &flush))
+		return NULL;
+	return deactivate_session(module, PROTON_ALL_SESSIONS, flush);
+}
+
+/* ------------------------------------------------------------------ finalize */
+
+static PyObject *finalize_session(PyObject *module, int session, PyObject *format)
+{
+	const char *name;
+	struct proton_error err;
+	int status;
+	if (!text_or_null(format, "output_format", &name))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+	status = proton_finalize(session, name, &err);
+	Py_END_ALLOW_THREADS
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	Py_RETURN_NONE;
+}
+
+static PyObject *finalize(PyObject *module, PyObject *args)
+{
+	int session;
+	PyObject *format = NULL;
+	if (!PyArg_ParseTuple(args, "i|O:finalize", &session, &format))
+		return NULL;
+	if (session < 0)
+		Py_RETURN_NONE; /* no such session, which is no error here */
+	return finalize_session(module, session, format);
+}
+
+static PyObject *finalize_all(PyObject *module, PyObject *args)
+{
+	PyObject *format = NULL;
+	if (!PyArg_ParseTuple(args, "|O:finalize_all", &format))
+		return NULL;
+	return finalize_session(module, PROTON_ALL_SESSIONS, format);
+}
+
+static PyObject *finalize_owned(PyObject *module, PyObject *args)
+{
+	PyObject *format = NULL;
+	const char *name;
+	struct proton_error err;
+	int status;
+	if (!PyArg_ParseTuple(args, "|O:finalize_owned", &format) ||
+	    !text_or_null(format, "output_format", &name))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+	status = proton_finalize_owned(name, &err);
+	Py_END_ALLOW_THREADS
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	Py_RETURN_NONE;
+}
+
+static PyObject *own_sessions(PyObject *module, PyObject *unused)
+{
+	(void)module;
+	(void)unused;
+	proton_own_sessions();
+	Py_RETURN_NONE;
+}
+
+static PyObject *sessions_are_owned(PyObject *module, PyObject *unused)
+{
+	(void)module;
+	(void)unused;
+	return PyBool_FromLong(proton_sessions_are_owned());
+}
+
+static PyObject *finalize_on_signals(PyObject *module, PyObject *unused)
+{
+	struct proton_error err;
+	(void)unused;
+	int status = proton_finalize_on_signals(&err);
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	Py_RETURN_NONE;
+}
+
+/* ------------------------------------------------------------------ what there is */
+
+static PyObject *is_profiling(PyObject *module, PyObject *unused)
+{
+	(void)module;
+	(void)unused;
+	return PyBool_FromLong(proton_is_profiling());
+}
+
+static PyObject *get_available_profilers(PyObject *module, PyObject *unused)
+{
+	(void)module;
+	(void)unused;
+	PyObject *names = PyList_New(0);
+	const char *name;
+	for (size_t i = 0; names && (name = proton_backend_name(i)) != NULL; i++) {
+		PyObject *text = PyUnicode_FromString(name);
+		if (!text || PyList_Append(names, text) < 0)
+			Py_CLEAR(names);
+		Py_XDECREF(text);
+	}
+	return names;
+}
+
+static PyObject *select_profiler(PyObject *module, PyObject *args)
+{
+	const char *target;
+	(void)module;
+	if (!PyArg_ParseTuple(args, "s:select_profiler_from_triton_backend", &target))
+		return NULL;
+	if (strcmp(target, "cuda") == 0)
+		return PyUnicode_FromString("cupti");
+	if (strcmp(target, "hip") == 0)
+		return PyUnicode_FromString("rocprofiler");
+	return PyErr_Format(PyExc_ValueError, "No profiler registered for triton backend %s", target);
+}
+
+static PyObject *get_context_depth(PyObject *module, PyObject *args)
+{
+	int session;
+	size_t depth;
+	struct proton_error err;
+	if (!parse_session(args, "i:get_context_depth", &session, NULL, NULL))
+		return NULL;
+	int status = proton_context_depth(session, &depth, &err);
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	return PyLong_FromSize_t(depth);
+}
+
+static PyObject *last_summary(PyObject *module, PyObject *unused)
+{
+	char text[4096];
+	(void)module;
+	(void)unused;
+	proton_last_summary(text, sizeof(text));
+	return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
+
+PyDoc_STRVAR(statistics_doc,
+	     "statistics(session)\n--\n\n"
+	     "What was recorded and what was lost: a list of (name, value, is_loss).");
+
+#define COUNTER_CNT 64
+
+static PyObject *statistics(PyObject *module, PyObject *args)
+{
+	int session;
+	struct proton_counter counters[COUNTER_CNT];
+	struct proton_error err;
+	if (!parse_session(args, "i:statistics", &session, NULL, NULL))
+		return NULL;
+	int cnt = proton_statistics(session, counters, COUNTER_CNT, &err);
+	if (cnt < 0)
+		return ext_raise(ext_state_of(module), cnt, &err);
+	if (cnt > COUNTER_CNT)
+		cnt = COUNTER_CNT;
+	PyObject *list = PyList_New(0);
+	for (int i = 0; list && i < cnt; i++) {
+		PyObject *item = Py_BuildValue("(sKO)", counters[i].name,
+					       (unsigned long long)counters[i].value,
+					       counters[i].is_loss ? Py_True : Py_False);
+		if (!item || PyList_Append(list, item) < 0)
+			Py_CLEAR(list);
+		Py_XDECREF(item);
+	}
+	return list;
+}
+
+/* ------------------------------------------------------------------ data */
+
+/* The bytes of one phase in `format`, to be released with proton_free(). */
+static bool data_get(PyObject *module, PyObject *args, const char *parse, const char *format,
+		     char **bytes_out, size_t *length_out)
+{
+	int session;
+	unsigned int phase = 0;
+	struct proton_error err;
+	int status;
+	if (!parse_session(args, parse, &session, &phase, NULL))
+		return false;
+	Py_BEGIN_ALLOW_THREADS
+	status = proton_data_get(session, phase, format, bytes_out, length_out, &err);
+	Py_END_ALLOW_THREADS
+	if (status == PROTON_OK)
+		return true;
+	ext_raise(ext_state_of(module), status, &err);
+	return false;
+}
+
+static PyObject *get_data(PyObject *module, PyObject *args)
+{
+	char *bytes;
+	size_t length;
+	if (!data_get(module, args, "i|I:get_data", "hatchet", &bytes, &length))
+		return NULL;
+	PyObject *text = PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)length, "replace");
+	proton_free(bytes);
+	return text;
+}
+
+static PyObject *get_data_msgpack(PyObject *module, PyObject *args)
+{
+	char *bytes;
+	size_t length;
+	if (!data_get(module, args, "i|I:get_data_msgpack", "hatchet_msgpack", &bytes, &length))
+		return NULL;
+	PyObject *data = PyBytes_FromStringAndSize(bytes, (Py_ssize_t)length);
+	proton_free(bytes);
+	return data;
+}
+
+static PyObject *clear_data(PyObject *module, PyObject *args)
+{
+	int session;
+	struct {
+		unsigned int phase;
+		int up_to;
+	} where = {0, 0};
+	struct proton_error err;
+	if (!parse_session(args, "i|Ip:clear_data", &session, &where.phase, &where.up_to))
+		return NULL;
+	int status = proton_phase_clear(session, where.phase, where.up_to, &err);
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	Py_RETURN_NONE;
+}
+
+static PyObject *advance_data_phase(PyObject *module, PyObject *args)
+{
+	int session;
+	uint32_t phase;
+	struct proton_error err;
+	if (!parse_session(args, "i:advance_data_phase", &session, NULL, NULL))
+		return NULL;
+	int status = proton_phase_advance(session, &phase, &err);
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	return PyLong_FromUnsignedLong(phase);
+}
+
+static PyObject *is_data_phase_complete(PyObject *module, PyObject *args)
+{
+	int session;
+	unsigned int phase = 0;
+	bool is_complete;
+	struct proton_error err;
+	if (!parse_session(args, "i|I:is_data_phase_complete", &session, &phase, NULL))
+		return NULL;
+	int status = proton_phase_is_complete(session, phase, &is_complete, &err);
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	return PyBool_FromLong(is_complete);
+}
+
+static PyMethodDef session_methods[] = {
+	{"start", start, METH_VARARGS, start_doc},
+	{"activate", activate, METH_VARARGS, "activate(session)"},
+	{"activate_all", activate_all, METH_NOARGS, "activate_all()"},
+	{"deactivate", deactivate, METH_VARARGS, "deactivate(session, flushing=False)"},
+	{"deactivate_all", deactivate_all, METH_VARARGS, "deactivate_all(flushing=False)"},
+	{"finalize", finalize, METH_VARARGS, "finalize(session, output_format='')"},
+	{"finalize_all", finalize_all, METH_VARARGS, "finalize_all(output_format='')"},
+	{"own_sessions", own_sessions, METH_NOARGS, "The launching tool owns the session from now on."},
+	{"sessions_are_owned", sessions_are_owned, METH_NOARGS, "Whether own_sessions() was called."},
+	{"finalize_owned", finalize_owned, METH_VARARGS, "finalize_owned(output_format='')"},
+	{"finalize_on_signals", finalize_on_signals, METH_NOARGS,
+	 "Finalize when SIGTERM or SIGHUP arrives, where nothing else handles them."},
+	{"is_profiling", is_profiling, METH_NOARGS, "True while a session is live."},
+	{"get_available_profilers", get_available_profilers, METH_NOARGS, "Names of the backends."},
+	{"select_profiler_from_triton_backend", select_profiler, METH_VARARGS,
+	 "The backend for a Triton target, 'cuda' or 'hip'."},
+	{"get_context_depth", get_context_depth, METH_VARARGS, "get_context_depth(session)"},
+	{"last_summary", last_summary, METH_NOARGS, "One line about the last finalized session."},
+	{"statistics", statistics, METH_VARARGS, statistics_doc},
+	{"get_data", get_data, METH_VARARGS, "get_data(session, phase=0): hatchet JSON"},
+	{"get_data_msgpack", get_data_msgpack, METH_VARARGS, "get_data_msgpack(session, phase=0)"},
+	{"clear_data", clear_data, METH_VARARGS, "clear_data(session, phase=0, up_to=False)"},
+	{"advance_data_phase", advance_data_phase, METH_VARARGS, "advance_data_phase(session)"},
+	{"is_data_phase_complete", is_data_phase_complete, METH_VARARGS,
+	 "is_data_phase_complete(session, phase=0)"},
+	{NULL, NULL, 0, NULL},
+};
+
+int ext_session_init(PyObject *module, struct ext_state *state)
+{
+	(void)state;
+	if (PyModule_AddIntConstant(module, "KEEP_WORKING_FILE", PROTON_SESSION_KEEP_WORKING_FILE) < 0 ||
+	    PyModule_AddIntConstant(module, "QUIET", PROTON_SESSION_QUIET) < 0)
+		return -1;
+	return PyModule_AddFunctions(module, session_methods);
+}

@@ -1,0 +1,407 @@
+/*
+ * Scopes, ops, states and kernels by function call: enter_scope("x") … exit_scope("x").
+ *
+ * The functions of upstream's low-level module identify a scope by a number that the caller has
+ * drawn with record_scope(). A thread's open scopes are kept in an object in the thread's own
+ * dict, so they vanish with the thread. The package's enter_scope() and exit_scope() are
+ * push_scope() and pop_scope() here.
+ */
+#include "ext.h"
+
+struct named_scope {
+	uint64_t id;
+	uint64_t token;
+	PyObject *name;
+};
+
+/* What one thread has open. */
+struct thread_scopes {
+	PyObject_HEAD
+	struct named_scope *scopes;
+	uint32_t cnt;
+	uint32_t capacity;
+	bool has_op;
+	uint64_t op_id;
+	struct proton_context op_context;
+};
+
+static void threads_dealloc(PyObject *object)
+{
+	struct thread_scopes *self = (struct thread_scopes *)object;
+	PyTypeObject *type = Py_TYPE(object);
+	for (uint32_t i = 0; i < self->cnt; i++)
+		Py_DECREF(self->scopes[i].name);
+	PyMem_Free(self->scopes);
+	type->tp_free(object);
+	Py_DECREF(type);
+}
+
+/* The calling thread's object, made when it is missing; borrowed. NULL with an exception. */
+static struct thread_scopes *thread_scopes_get(struct ext_state *state)
+{
+	PyObject *dict = PyThreadState_GetDict();
+	if (!dict) {
+		PyErr_SetString(state->error, "this thread cannot keep scopes");
+		return NULL;
+	}
+	PyObject *found = PyDict_GetItemWithError(dict, state->threads_key);
+	if (found)
+		return (struct thread_scopes *)found;
+	if (PyErr_Occurred())
+		return NULL;
+	PyObject *made = PyType_GenericAlloc(state->threads, 0);
+	if (!made)
+		return NULL;
+	int failed = PyDict_SetItem(dict, state->threads_key, made);
+	Py_DECREF(made); /* the dict holds it */
+	return failed ? NULL : (struct thread_scopes *)made;
+}
+
+static int thread_scopes_push(struct thread_scopes *self, uint64_t id, uint64_t token,
+			      PyObject *name)
+{
+	if (self->cnt == self->capacity) {
+		uint32_t capacity = self->capacity ? self->capacity * 2 : 8;
+		struct named_scope *block =
+			PyMem_Realloc(self->scopes, capacity * sizeof(*block));
+		if (!block) {
+			PyErr_NoMemory();
+			return -1;
+		}
+		self->scopes = block;
+		self->capacity = capacity;
+	}
+	self->scopes[self->cnt++] = (struct named_scope){id, token, Py_NewRef(name)};
+	return 0;
+}
+
+/* Leave the scope at `index` and forget it. */
+static int thread_scopes_leave(struct ext_state *state, struct thread_scopes *self, uint32_t index)
+{
+	struct named_scope scope = self->scopes[index];
+	self->cnt--;
+	memmove(&self->scopes[index], &self->scopes[index + 1],
+		(self->cnt - index) * sizeof(*self->scopes));
+	Py_DECREF(scope.name);
+	if (scope.token == 0)
+		return 0;
+	struct proton_error err;
+	int status = proton_scope_exit(scope.token, &err);
+	if (status == PROTON_OK)
+		return 0;
+	ext_raise(state, status, &err);
+	return -1;
+}
+
+/* By number, because metrics may have run Python code that changed the stack meanwhile. */
+static int leave_by_id(struct ext_state *state, struct thread_scopes *self, uint64_t id)
+{
+	for (uint32_t i = self->cnt; i-- > 0;)
+		if (self->scopes[i].id == id)
+			return thread_scopes_leave(state, self, i);
+	return 0;
+}
+
+/* The same while an exception is set, which stays. */
+static void leave_quietly(struct ext_state *state, struct thread_scopes *self, uint64_t id)
+{
+	PyObject *type, *value, *traceback;
+	PyErr_Fetch(&type, &value, &traceback);
+	if (leave_by_id(state, self, id) < 0)
+		PyErr_Clear();
+	PyErr_Restore(type, value, traceback);
+}
+
+static bool is_str(PyObject *name)
+{
+	if (PyUnicode_Check(name))
+		return true;
+	PyErr_Format(PyExc_TypeError, "the name must be a str, not %.100s", Py_TYPE(name)->tp_name);
+	return false;
+}
+
+static int enter_named(struct ext_state *state, uint64_t id, PyObject *name, PyObject *metrics)
+{
+	struct thread_scopes *self = thread_scopes_get(state);
+	uint64_t token = 0;
+	uint32_t frame;
+	if (!self)
+		return -1;
+	if (proton_is_profiling()) {
+		if (!ext_name_frame(state, name, &frame))
+			return -1;
+		token = proton_scope_enter_frame(frame);
+	}
+	if (thread_scopes_push(self, id, token, name) < 0) {
+		proton_scope_exit(token, NULL);
+		return -1;
+	}
+	if (token == 0 || !metrics)
+		return 0;
+	if (ext_metrics_add(state, proton_scope_context(token), metrics) == 0)
+		return 0;
+	/* The caller sees an exception and will not call exit. */
+	leave_quietly(state, self, id);
+	return -1;
+}
+
+/* ------------------------------------------------------------------ the package's functions */
+
+/* push_scope(name, metrics): the id of the scope, or None when nothing is recorded. */
+static PyObject *push_scope(PyObject *module, PyObject *const *args, Py_ssize_t arg_cnt)
+{
+	struct ext_state *state = ext_state_of(module);
+	if (arg_cnt != 2) {
+		PyErr_SetString(PyExc_TypeError, "push_scope takes a name and metrics");
+		return NULL;
+	}
+	if (!is_str(args[0]))
+		return NULL;
+	bool is_recorded = proton_is_profiling();
+	uint64_t id = ++state->last_scope_id;
+	if (enter_named(state, id, args[0], args[1]) < 0)
+		return NULL;
+	if (!is_recorded)
+		Py_RETURN_NONE;
+	return PyLong_FromUnsignedLongLong(id);
+}
+
+/* pop_scope(name or None, metrics or None): the id of the scope that was left, or None. */
+static PyObject *pop_scope(PyObject *module, PyObject *const *args, Py_ssize_t arg_cnt)
+{
+	struct ext_state *state = ext_state_of(module);
+	if (arg_cnt != 2) {
+		PyErr_SetString(PyExc_TypeError, "pop_scope takes a name and metrics");
+		return NULL;
+	}
+	struct thread_scopes *self = thread_scopes_get(state);
+	bool is_recorded = proton_is_profiling();
+	if (!self)
+		return NULL;
+	if (self->cnt == 0) {
+		if (!is_recorded)
+			Py_RETURN_NONE;
+		PyErr_SetString(PyExc_IndexError, "exit_scope: no scope is open on this thread");
+		return NULL;
+	}
+	struct named_scope top = self->scopes[self->cnt - 1];
+	if (args[0] != Py_None) {
+		int same = PyObject_RichCompareBool(top.name, args[0], Py_EQ);
+		if (same < 0)
+			return NULL;
+		if (!same && !is_recorded)
+			Py_RETURN_NONE;
+		if (!same)
+			return PyErr_Format(PyExc_ValueError, "Scope name mismatch: %U != %S",
+					    top.name, args[0]);
+	}
+	if (top.token != 0 &&
+	    ext_metrics_add(state, proton_scope_context(top.token), args[1]) < 0) {
+		/* Bad metrics are reported, and the scope is left nevertheless. */
+		leave_quietly(state, self, top.id);
+		return NULL;
+	}
+	if (leave_by_id(state, self, top.id) < 0)
+		return NULL;
+	if (top.token == 0 && !is_recorded)
+		Py_RETURN_NONE;
+	return PyLong_FromUnsignedLongLong(top.id);
+}
+
+/* ------------------------------------------------------------------ by number */
+
+static PyObject *record_scope(PyObject *module, PyObject *unused)
+{
+	(void)unused;
+	return PyLong_FromUnsignedLongLong(++ext_state_of(module)->last_scope_id);
+}
+
+static PyObject *enter_scope(PyObject *module, PyObject *args)
+{
+	unsigned long long id;
+	PyObject *name;
+	if (!PyArg_ParseTuple(args, "KU:enter_scope", &id, &name))
+		return NULL;
+	if (enter_named(ext_state_of(module), id, name, NULL) < 0)
+		return NULL;
+	Py_RETURN_NONE;
+}
+
+static PyObject *exit_scope(PyObject *module, PyObject *args)
+{
+	struct ext_state *state = ext_state_of(module);
+	unsigned long long id;
+	PyObject *name;
+	if (!PyArg_ParseTuple(args, "KU:exit_scope", &id, &name))
+		return NULL;
+	struct thread_scopes *self = thread_scopes_get(state);
+	if (!self)
+		return NULL;
+	for (uint32_t i = self->cnt; i-- > 0;) {
+		if (self->scopes[i].id != id)
+			continue;
+		if (thread_scopes_leave(state, self, i) < 0)
+			return NULL;
+		Py_RETURN_NONE;
+	}
+	if (proton_is_profiling())
+		return PyErr_Format(state->error, "scope %llu '%U' is not open on this thread", id,
+				    name);
+	Py_RETURN_NONE;
+}
+
+static PyObject *enter_op(PyObject *module, PyObject *args)
+{
+	struct ext_state *state = ext_state_of(module);
+	unsigned long long id;
+	PyObject *name;
+	uint32_t frame;
+	if (!PyArg_ParseTuple(args, "KU:enter_op", &id, &name))
+		return NULL;
+	struct thread_scopes *self = thread_scopes_get(state);
+	if (!self || !ext_name_frame(state, name, &frame))
+		return NULL;
+	self->has_op = true;
+	self->op_id = id;
+	proton_op_enter(frame, &self->op_context);
+	Py_RETURN_NONE;
+}
+
+static PyObject *exit_op(PyObject *module, PyObject *args)
+{
+	struct ext_state *state = ext_state_of(module);
+	unsigned long long id;
+	PyObject *name;
+	if (!PyArg_ParseTuple(args, "KU:exit_op", &id, &name))
+		return NULL;
+	struct thread_scopes *self = thread_scopes_get(state);
+	if (!self)
+		return NULL;
+	self->has_op = false;
+	proton_op_exit();
+	Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(add_metrics_doc,
+	     "add_metrics(id, metrics, tensor_metrics={})\n--\n\n"
+	     "Add metrics to a scope or op that is open on this thread.");
+
+static PyObject *add_metrics(PyObject *module, PyObject *args)
+{
+	struct ext_state *state = ext_state_of(module);
+	unsigned long long id;
+	PyObject *metrics;
+	PyObject *tensors = NULL;
+	if (!PyArg_ParseTuple(args, "KO!|O!:add_metrics", &id, &PyDict_Type, &metrics, &PyDict_Type,
+			      &tensors))
+		return NULL;
+	if (tensors && PyDict_GET_SIZE(tensors) > 0) {
+		PyErr_SetString(state->error, "metrics in device memory need a GPU backend");
+		return NULL;
+	}
+	struct thread_scopes *self = thread_scopes_get(state);
+	if (!self)
+		return NULL;
+	if (self->has_op && self->op_id == id) {
+		if (ext_metrics_add(state, self->op_context, metrics) < 0)
+			return NULL;
+		Py_RETURN_NONE;
+	}
+	for (uint32_t i = self->cnt; i-- > 0;) {
+		uint64_t token = self->scopes[i].token;
+		if (self->scopes[i].id != id)
+			continue;
+		if (token != 0 && ext_metrics_add(state, proton_scope_context(token), metrics) < 0)
+			return NULL;
+		Py_RETURN_NONE;
+	}
+	if (proton_is_profiling())
+		return PyErr_Format(PyExc_ValueError, "scope %llu is not open on this thread", id);
+	Py_RETURN_NONE;
+}
+
+/* ------------------------------------------------------------------ states and kernels */
+
+static PyObject *enter_state(PyObject *module, PyObject *name)
+{
+	PyObject *owner;
+	Py_ssize_t length;
+	(void)module;
+	if (!is_str(name))
+		return NULL;
+	const char *bytes = ext_utf8(name, &length, &owner);
+	if (!bytes)
+		return NULL;
+	proton_state_enter(bytes);
+	Py_DECREF(owner);
+	Py_RETURN_NONE;
+}
+
+static PyObject *exit_state(PyObject *module, PyObject *unused)
+{
+	(void)module;
+	(void)unused;
+	proton_state_exit();
+	Py_RETURN_NONE;
+}
+
+static PyObject *kernel_begin(PyObject *module, PyObject *name)
+{
+	uint32_t frame;
+	if (!is_str(name) || !ext_name_frame(ext_state_of(module), name, &frame))
+		return NULL;
+	proton_kernel_begin(frame);
+	Py_RETURN_NONE;
+}
+
+static PyObject *kernel_end(PyObject *module, PyObject *unused)
+{
+	(void)module;
+	(void)unused;
+	proton_kernel_end();
+	Py_RETURN_NONE;
+}
+
+/* ------------------------------------------------------------------ tables */
+
+#define FAST(function) (PyCFunction)(void (*)(void))function
+
+static PyMethodDef stack_methods[] = {
+	{"push_scope", FAST(push_scope), METH_FASTCALL, NULL},
+	{"pop_scope", FAST(pop_scope), METH_FASTCALL, NULL},
+	{"record_scope", record_scope, METH_NOARGS, "Draw the number of a scope or op."},
+	{"enter_scope", enter_scope, METH_VARARGS, "enter_scope(id, name)"},
+	{"exit_scope", exit_scope, METH_VARARGS, "exit_scope(id, name)"},
+	{"enter_op", enter_op, METH_VARARGS, "enter_op(id, name): kernels launched carry the name."},
+	{"exit_op", exit_op, METH_VARARGS, "exit_op(id, name)"},
+	{"add_metrics", add_metrics, METH_VARARGS, add_metrics_doc},
+	{"enter_state", enter_state, METH_O, "enter_state(name)"},
+	{"exit_state", exit_state, METH_NOARGS, "exit_state()"},
+	{"kernel_begin", kernel_begin, METH_O, "kernel_begin(name): a kernel runs on this CPU."},
+	{"kernel_end", kernel_end, METH_NOARGS, "kernel_end()"},
+	{NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot threads_slots[] = {
+	{Py_tp_dealloc, (void *)threads_dealloc},
+	{0, NULL},
+};
+
+static PyType_Spec threads_spec = {
+	.name = "triton_proton._libproton._ThreadScopes",
+	.basicsize = sizeof(struct thread_scopes),
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+	.slots = threads_slots,
+};
+
+int ext_stack_init(PyObject *module, struct ext_state *state)
+{
+	state->threads = (PyTypeObject *)PyType_FromModuleAndSpec(module, &threads_spec, NULL);
+	state->threads_key = PyUnicode_InternFromString("triton_proton scopes");
+	if (!state->threads || !state->threads_key)
+		return -1;
+	if (PyModule_AddStringConstant(module, "metadata_scope_name", "__proton_launch_metadata") < 0 ||
+	    PyModule_AddStringConstant(module, "metadata_scope_prefix", "__proton_launch_metadata:") < 0)
+		return -1;
+	return PyModule_AddFunctions(module, stack_methods);
+}
