@@ -49,6 +49,11 @@ def make_venv(venv):
             f"setup: {sys.executable} cannot make virtual environments; on Debian install them with"
             f" 'apt install python{version}-venv' (or python3-venv) and run make again"
         )
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        sys.exit(
+            f"setup: Python's headers are missing, which the extension is compiled with; on Debian"
+            f" install them with 'apt install python{version}-dev' (or python3-dev)"
+        )
     say(f"making {venv} with Python {version}")
     options = ["--clear"]
     if has_triton():

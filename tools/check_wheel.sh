@@ -1,0 +1,65 @@
+#!/bin/bash
+# Build the wheel as pip does for a user, in an environment of its own, install it and look at it: no
+# compiler warning, the right files, nothing needed but libc, the commands start.
+# Usage: check_wheel.sh [PYTHON]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${1:-python3}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+fail() {
+    echo "check_wheel: $*"
+    exit 1
+}
+
+"$python" -m venv "$folder/venv"
+if ! "$folder/venv/bin/pip" wheel -v --no-deps -w "$folder" . >"$folder/log" 2>&1; then
+    tail -50 "$folder/log"
+    fail "pip cannot build the wheel"
+fi
+if grep -n -E 'warning:' "$folder/log"; then
+    fail "the compiler warned"
+fi
+"$folder/venv/bin/pip" install --quiet --no-deps "$folder"/*.whl
+
+wheel=$(echo "$folder"/*.whl)
+names=$("$folder/venv/bin/python" -m zipfile -l "$wheel" | awk '{print $1}')
+for wanted in '^triton_proton/libproton\.so\.0$' '^triton_proton/libproton_inject\.so$' \
+    '^triton_proton/_libproton\..*\.so$' '^triton_proton/__init__\.py$' \
+    '/scripts/proton$' '/scripts/proton-viewer$' '/licenses/LICENSE$'; do
+    grep -q -E "$wanted" <<<"$names" || fail "nothing in the wheel is called $wanted"
+done
+if grep -E '\.(c|h|o|a|pyc)$|meson\.build|tests/' <<<"$names"; then
+    fail "these have no place in a wheel"
+fi
+
+package=$("$folder/venv/bin/python" -c \
+    'import importlib.util as u; print(u.find_spec("triton_proton").submodule_search_locations[0])')
+for file in "$package"/*.so* "$folder/venv/bin/proton" "$folder/venv/bin/proton-viewer"; do
+    [ ! -L "$file" ] || fail "$file is a symbolic link"
+    for needed in $(readelf -dW "$file" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
+        case $needed in
+        libc.so.* | libpthread.so.* | libdl.so.* | libm.so.* | ld-linux*) ;;
+        libproton.so.0) [ "${file%.so*}" != "$file" ] || fail "$file needs $needed" ;;
+        *) fail "$(basename "$file") needs $needed" ;;
+        esac
+    done
+    for path in $(readelf -dW "$file" | sed -n 's/.*\(RUNPATH\|RPATH\).*\[\(.*\)\]/\2/p'); do
+        [ "$path" = '$ORIGIN' ] || fail "$(basename "$file") looks for libraries in $path"
+    done
+done
+
+cd "$folder"
+version=$(venv/bin/python -c 'import triton_proton; print(triton_proton.__version__)')
+for command in proton proton-viewer; do
+    [ -x "venv/bin/$command" ] || fail "$command cannot be executed"
+    said=$("venv/bin/$command" --version) || fail "$command --version fails"
+    grep -q -F "$version" <<<"$said" || fail "$command says '$said', the package $version"
+done
+# One recorder in a process, whether it is injected or imported: the same file.
+venv/bin/python -c '
+import triton_proton
+maps = {line.split()[-1] for line in open("/proc/self/maps") if "libproton.so" in line}
+assert len(maps) == 1, maps'
+echo "check_wheel: $(basename "$wheel") is good"
