@@ -1,0 +1,98 @@
+/*
+ * --csv: the tree for programs. One line per node in the order of the tree, with the line that is its
+ * parent, so that paths can be put together again whatever the names contain. Numbers have all
+ * their digits; an empty field is no value. Quoting is that of RFC 4180.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/number.h"
+#include "viewer/picture.h"
+#include "viewer/walk.h"
+#include "viewer/xalloc.h"
+
+static void write_field(struct out *out, const char *text, size_t length)
+{
+	const char *end = text + length;
+	const char *quote;
+
+	if (!memchr(text, '"', length) && !memchr(text, ',', length) &&
+	    !memchr(text, '\n', length) && !memchr(text, '\r', length)) {
+		out_bytes(out, text, length);
+		return;
+	}
+	out_byte(out, '"');
+	while ((quote = memchr(text, '"', (size_t)(end - text))) != NULL) {
+		out_bytes(out, text, (size_t)(quote + 1 - text));
+		out_byte(out, '"');
+		text = quote + 1;
+	}
+	out_bytes(out, text, (size_t)(end - text));
+	out_byte(out, '"');
+}
+
+static void write_value(struct out *out, struct out *scratch, const struct picture *picture,
+			size_t c, uint32_t node)
+{
+	const struct metric_column *column = &picture->columns[c];
+
+	out_byte(out, ',');
+	if (!column->values) {
+		scratch->length = 0;
+		metrics_text(scratch, picture->metrics, column->raw, node);
+		write_field(out, scratch->bytes, scratch->length);
+	} else if (isfinite(column->values[node])) {
+		char text[NUMBER_TEXT_BYTES];
+
+		if (column->exact)
+			out_i64(out, column->exact[node]);
+		else
+			out_bytes(out, text, number_from_double(column->values[node], text));
+	}
+}
+
+void csv_print(const struct picture *picture, struct out *out)
+{
+	size_t *line_at_level; /* the latest line printed of each level */
+	size_t capacity = 0;
+	size_t line = 0;
+	struct out scratch;
+	struct walk_step step;
+	struct walk walk;
+
+	line_at_level = NULL;
+	out_init(&scratch, -1);
+	out_byte(&scratch, ' '); /* so that there are bytes to point at */
+	out_text(out, "node,parent,depth,frame");
+	for (size_t c = 0; c < picture->column_count; c++) {
+		out_byte(out, ',');
+		write_field(out, picture->columns[c].name, strlen(picture->columns[c].name));
+	}
+	out_byte(out, '\n');
+	walk_init(&walk, picture);
+	while (!out->errnum && walk_next(&walk, &step)) {
+		if (step.is_more)
+			continue;
+		xreserve(&line_at_level, &capacity, (size_t)step.level + 1, sizeof(*line_at_level));
+		line_at_level[step.level] = line;
+		out_u64(out, line);
+		out_byte(out, ',');
+		if (step.level)
+			out_u64(out, line_at_level[step.level - 1]);
+		out_byte(out, ',');
+		out_u64(out, step.level);
+		out_byte(out, ',');
+		scratch.length = 0;
+		name_write(&scratch, picture->profile, picture->profile->nodes[step.node].frame,
+			   picture->format);
+		write_field(out, scratch.bytes, scratch.length);
+		for (size_t c = 0; c < picture->column_count; c++)
+			write_value(out, &scratch, picture, c, step.node);
+		out_byte(out, '\n');
+		line++;
+	}
+	walk_fini(&walk);
+	out_fini(&scratch);
+	free(line_at_level);
+}

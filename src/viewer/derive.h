@@ -1,0 +1,52 @@
+/*
+ * Columns: from a metric's name on the command line to one number per node.
+ *
+ * With T the time of a node's kernels in seconds, C their count (both over the subtree):
+ *   time/U  avg_time/U  min_time/U  max_time/U      T, T / C, shortest and longest run
+ *   cpu_time/U  avg_cpu_time/U                      of timed scopes; the average is per kernel (C)
+ *   [g|t]flop[8|16|32|64]/s  [g|t]byte/s            flops, flopsW or bytes / T
+ *   util                                            share of the device's peak, see util.h
+ *   METRIC/%                                        share of the root (inclusive) or of the sum
+ *   METRIC                                          as it was recorded
+ */
+#ifndef VIEWER_DERIVE_H
+#define VIEWER_DERIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "viewer/metrics.h"
+
+struct metric_column {
+	char *name; /* as it is shown: "time/ms", "cpu_time (ns)" */
+	bool is_inclusive;
+	bool is_additive; /* a parent is at least the sum of its children, so shares make sense */
+	double *values;   /* per node, NAN = none; NULL: text, see raw */
+	int64_t *exact;   /* the same as integers, 0 for none; NULL if they are not */
+	const struct raw_metric *raw; /* set if the column shows a raw metric */
+};
+
+struct derive {
+	const struct metrics *metrics;
+	size_t node_count;
+	double *time_s; /* T and C, once somebody needed them */
+	double *count;
+};
+
+void derive_init(struct derive *derive, const struct metrics *metrics);
+void derive_fini(struct derive *derive);
+
+/* E_INVALID with a sentence that names what is near. The column is the caller's, metric_column_fini(). */
+int derive_column(struct derive *derive, const char *name, struct metric_column *column_out,
+		  struct proton_error *err);
+void metric_column_fini(struct metric_column *column);
+
+/*
+ * The derived names this profile has the metrics for, one after the other; NULL past the last. Names
+ * of one family ("time/s", "time/ms") differ in their unit only.
+ */
+const char *derive_available(const struct metrics *metrics, size_t index, const char **family_out);
+
+#endif

@@ -1,0 +1,230 @@
+/* proton-viewer: load, derive, filter, print. Exit status 0, or 2 with a sentence. */
+#include <errno.h>
+#include <inttypes.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "model/load.h"
+#include "viewer/filter.h"
+#include "viewer/options.h"
+#include "viewer/picture.h"
+#include "viewer/xalloc.h"
+
+#define EXIT_BAD 2
+#define DEFAULT_METRICS 3
+
+static int complain(const struct proton_error *err)
+{
+	fprintf(stderr, "proton-viewer: %s\n", err->text);
+	return EXIT_BAD;
+}
+
+/* What a reader of the numbers has to know before believing them. */
+static void say_what_is_missing(const char *path, const struct profile *profile)
+{
+	const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
+
+	if (profile->is_unfinished)
+		fprintf(stderr,
+			"proton-viewer: %s: the run did not finish (its process was killed, or is "
+			"still recording); this is what had been recorded\n",
+			name);
+	if (profile->is_damaged)
+		fprintf(stderr, "proton-viewer: %s is damaged; this is what could be read\n", name);
+	for (size_t i = 0; i < profile->counter_count; i++) {
+		const struct profile_counter *counter = &profile->counters[i];
+
+		if (counter->is_loss && counter->value)
+			fprintf(stderr, "proton-viewer: lost while recording: %s: %" PRIu64 "\n",
+				profile_text(profile, counter->name), counter->value);
+	}
+}
+
+static bool has_number(const struct metrics *metrics, const char *name)
+{
+	const struct raw_metric *raw = metrics_find(metrics, name);
+
+	return raw && raw->source == RAW_NUMBER;
+}
+
+/* What to show when nobody asked for anything: time if there is any, else what comes first. */
+static size_t default_metrics(const struct metrics *metrics, const char **names)
+{
+	static const char *const kernel_names[] = {"time/ms", "time/%", "count"};
+	size_t count = 0;
+
+	if (has_number(metrics, "time")) {
+		for (size_t i = 0; i < ARRAY_LENGTH(kernel_names); i++) {
+			if (i < 2 || has_number(metrics, kernel_names[i]))
+				names[count++] = kernel_names[i];
+		}
+		return count;
+	}
+	if (has_number(metrics, "cpu_time"))
+		names[count++] = "cpu_time/ms";
+	/* Numbers first; text only if there is nothing else. */
+	for (int is_text = 0; is_text <= (count == 0); is_text++) {
+		for (size_t i = 0; i < metrics->count && count < DEFAULT_METRICS; i++) {
+			const struct raw_metric *raw = &metrics->raws[i];
+
+			if ((raw->source != RAW_NUMBER) == is_text &&
+			    strcmp(raw->name, "cpu_time") != 0)
+				names[count++] = raw->label;
+		}
+	}
+	return count;
+}
+
+static int derive_columns(struct picture *picture, struct metric_column *columns,
+			  const char **names, size_t count, struct proton_error *err)
+{
+	struct derive derive;
+	int status = PROTON_OK;
+
+	derive_init(&derive, picture->metrics);
+	for (size_t i = 0; i < count && status == PROTON_OK; i++) {
+		status = derive_column(&derive, names[i], &columns[i], err);
+		picture->column_count += status == PROTON_OK;
+	}
+	derive_fini(&derive);
+	return status;
+}
+
+static int apply_filters(const struct options *options, const struct picture *picture,
+			 uint8_t *state, struct proton_error *err)
+{
+	const char *pattern = options->include ? options->include : options->exclude;
+	size_t matches = 0;
+	int status = PROTON_OK;
+
+	if (options->include)
+		status = filter_include(picture->profile, state, pattern, &matches, err);
+	else if (options->exclude)
+		status = filter_exclude(picture->profile, state, pattern, &matches, err);
+	if (status)
+		return status;
+	if (pattern && matches == 0)
+		fprintf(stderr, "proton-viewer: no frame matches \"%s\"\n", pattern);
+	if (!options->has_threshold)
+		return PROTON_OK;
+	if (!picture->columns[0].values)
+		return err_set(err, PROTON_E_INVALID,
+			       "--threshold needs a number as first metric, and %s is none",
+			       picture->columns[0].name);
+	filter_threshold(picture->profile, state, picture->columns[0].values, options->threshold);
+	return PROTON_OK;
+}
+
+static void print(const struct options *options, const struct picture *picture, struct out *out)
+{
+	if (options->csv) {
+		csv_print(picture, out);
+		return;
+	}
+	tree_print(picture, out);
+	if (options->print_sorted)
+		sorted_print(picture, out);
+}
+
+/* A reader that has seen enough (`| head`) is no error. */
+static int finish(struct out *out, struct proton_error *err)
+{
+	bool is_cut_short = out_finish(out, err) && out->errnum == EPIPE;
+	int status = out->errnum && !is_cut_short ? complain(err) : 0;
+
+	out_fini(out);
+	return status;
+}
+
+static int show(const struct options *options, const struct metrics *metrics, uint8_t *state,
+		struct out *out, struct proton_error *err)
+{
+	size_t wanted = options->metric_count ? options->metric_count : DEFAULT_METRICS;
+	struct metric_column *columns = xcalloc(wanted, sizeof(*columns));
+	struct picture picture = {
+		.profile = metrics->profile,
+		.metrics = metrics,
+		.state = state,
+		.columns = columns,
+		.depth = options->depth,
+		.format = options->format,
+		.term = term_probe(options->color),
+	};
+	const char *names[DEFAULT_METRICS];
+	int status;
+
+	if (options->metric_count)
+		status = derive_columns(&picture, columns, options->metrics, wanted, err);
+	else
+		status = derive_columns(&picture, columns, names, default_metrics(metrics, names),
+					err);
+	if (status == PROTON_OK)
+		status = apply_filters(options, &picture, state, err);
+	if (status == PROTON_OK)
+		print(options, &picture, out);
+	for (size_t i = 0; i < wanted; i++)
+		metric_column_fini(&columns[i]);
+	free(columns);
+	return status;
+}
+
+static int view(const struct options *options, struct profile *profile)
+{
+	struct proton_error err = {0};
+	uint8_t *state = filter_prune(profile);
+	struct metrics metrics;
+	struct out out;
+	int status = PROTON_OK;
+
+	out_init(&out, STDOUT_FILENO);
+	metrics_init(&metrics, profile);
+	if (metrics.count == 0)
+		fprintf(stderr,
+			"proton-viewer: %s has %zu frames but no metrics: nothing was measured in "
+			"them\n",
+			options->path, profile->node_count - 1);
+	else if (options->list)
+		list_print(&metrics, &out);
+	else
+		status = show(options, &metrics, state, &out, &err);
+	metrics_fini(&metrics);
+	free(state);
+	if (status) {
+		out_fini(&out);
+		return complain(&err);
+	}
+	return finish(&out, &err);
+}
+
+int main(int argc, char **argv)
+{
+	struct proton_error err = {0};
+	struct options options;
+	struct profile *profile = NULL;
+	enum options_result result;
+	int status = 0;
+
+	setlocale(LC_CTYPE, "");
+	signal(SIGPIPE, SIG_IGN);
+	result = options_parse(&options, argc, argv);
+	if (result == OPTIONS_RUN && profile_load_file(options.path, &profile, &err))
+		status = complain(&err);
+	if (profile) {
+		say_what_is_missing(options.path, profile);
+		status = view(&options, profile);
+	}
+	profile_free(profile);
+	options_fini(&options);
+	if (result == OPTIONS_BAD)
+		return EXIT_BAD;
+	if (result == OPTIONS_DONE && (fflush(stdout) || ferror(stdout)) && errno != EPIPE) {
+		fprintf(stderr, "proton-viewer: %s\n", strerror(errno));
+		return EXIT_BAD;
+	}
+	return status;
+}

@@ -1,0 +1,236 @@
+/* Raw metrics. See metrics.h. */
+#include "viewer/metrics.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/xalloc.h"
+
+#define KERNEL_TIME "time (ns)"
+#define KERNEL_COUNT_NAME "count"
+
+/* Length of a label without its unit: "time (ns)" -> 4. */
+static size_t bare_length(const char *label)
+{
+	const char *paren = strrchr(label, '(');
+	size_t length = strlen(label);
+
+	if (!paren || paren == label || label[length - 1] != ')')
+		return length;
+	length = (size_t)(paren - label);
+	while (length > 1 && label[length - 1] == ' ')
+		length--;
+	return length;
+}
+
+/* ASCII only: the names of metrics are not in need of more, and the locale has no say in them. */
+static void lower(char *text)
+{
+	for (; *text; text++) {
+		if (*text >= 'A' && *text <= 'Z')
+			*text = (char)(*text + ('a' - 'A'));
+	}
+}
+
+static void add(struct metrics *metrics, size_t *capacity, const char *label,
+		struct raw_metric model)
+{
+	struct raw_metric *raw;
+
+	xreserve(&metrics->raws, capacity, metrics->count + 1, sizeof(*metrics->raws));
+	raw = &metrics->raws[metrics->count++];
+	*raw = model;
+	raw->label = xstrndup(label, strlen(label));
+	raw->name = xstrndup(label, bare_length(label));
+	lower(raw->name);
+}
+
+static void add_kernel_metrics(struct metrics *metrics, size_t *capacity)
+{
+	const struct profile *profile = metrics->profile;
+	struct raw_metric raw = {.source = RAW_NUMBER, .metric = METRIC_NONE, .is_inclusive = true};
+
+	if (profile->kernel_count <= 1)
+		return;
+	add(metrics, capacity, KERNEL_TIME, raw);
+	add(metrics, capacity, KERNEL_COUNT_NAME, raw);
+	for (size_t i = 1; i < profile->kernel_count && !metrics->has_kernel_range; i++)
+		metrics->has_kernel_range = profile->kernels[i].min_ns != KERNEL_TIME_UNKNOWN;
+}
+
+void metrics_init(struct metrics *metrics, const struct profile *profile)
+{
+	bool has_kernels = profile->kernel_count > 1;
+	size_t capacity = 0;
+
+	*metrics = (struct metrics){.profile = profile};
+	add_kernel_metrics(metrics, &capacity);
+	for (size_t i = 0; i < profile->metric_count; i++) {
+		const struct profile_metric *metric = &profile->metrics[i];
+		const char *label = profile_text(profile, metric->name);
+		struct raw_metric raw = {.source = RAW_TEXT, .metric = (uint32_t)i};
+
+		if (metric->type == PROTON_METRIC_INT64 || metric->type == PROTON_METRIC_DOUBLE) {
+			/* These are part of the kernels' columns. */
+			if (has_kernels && (strcmp(label, KERNEL_TIME) == 0 ||
+					    strcmp(label, KERNEL_COUNT_NAME) == 0))
+				continue;
+			raw.source = RAW_NUMBER;
+			raw.is_inclusive = !(metric->flags & (METRIC_EXCLUSIVE | METRIC_PROPERTY));
+		}
+		add(metrics, &capacity, label, raw);
+	}
+	if (has_kernels) {
+		add(metrics, &capacity, "device_id", (struct raw_metric){.source = RAW_DEVICE_ID});
+		add(metrics, &capacity, "device_type",
+		    (struct raw_metric){.source = RAW_DEVICE_TYPE});
+	}
+}
+
+void metrics_fini(struct metrics *metrics)
+{
+	for (size_t i = 0; i < metrics->count; i++) {
+		free(metrics->raws[i].name);
+		free(metrics->raws[i].label);
+	}
+	free(metrics->raws);
+	*metrics = (struct metrics){0};
+}
+
+const struct raw_metric *metrics_find(const struct metrics *metrics, const char *name)
+{
+	const struct raw_metric *found = NULL;
+	char *bare;
+
+	for (size_t i = 0; i < metrics->count; i++) {
+		if (strcmp(metrics->raws[i].label, name) == 0)
+			return &metrics->raws[i];
+	}
+	bare = xstrndup(name, bare_length(name));
+	lower(bare);
+	for (size_t i = 0; i < metrics->count && !found; i++) {
+		if (strcmp(metrics->raws[i].name, bare) == 0)
+			found = &metrics->raws[i];
+	}
+	free(bare);
+	return found;
+}
+
+struct column metrics_column(const struct metrics *metrics, const struct raw_metric *raw,
+			     bool is_inclusive)
+{
+	struct column column;
+
+	if (rollup_metric(metrics->profile, raw->label, is_inclusive, &column, NULL))
+		xgive_up(); /* the name is there, so it is memory that is not */
+	return column;
+}
+
+struct column metrics_kernel_range(const struct metrics *metrics, bool longest)
+{
+	struct column column;
+
+	if (rollup_kernel(metrics->profile, longest ? KERNEL_MAX_NS : KERNEL_MIN_NS,
+			  ROLLUP_ALL_DEVICES, true, &column, NULL))
+		xgive_up();
+	return column;
+}
+
+double metrics_own_number(const struct metrics *metrics, const struct raw_metric *raw,
+			  uint32_t node)
+{
+	const struct profile *profile = metrics->profile;
+	const struct profile_value *values = profile->values;
+
+	for (uint32_t i = profile->nodes[node].first_value; i; i = values[i].next) {
+		if (values[i].metric != raw->metric)
+			continue;
+		return profile->metrics[raw->metric].type == PROTON_METRIC_INT64
+			       ? (double)values[i].as.int64
+			       : values[i].as.float64;
+	}
+	return 0;
+}
+
+/* Every device (or type of device) of a node once, in order of appearance: "0,1". */
+static void write_devices(struct out *out, const struct metrics *metrics, enum raw_source source,
+			  uint32_t first)
+{
+	const struct profile *profile = metrics->profile;
+	const struct profile_kernel *kernels = profile->kernels;
+
+	for (uint32_t i = first; i; i = kernels[i].next) {
+		const struct profile_device *device = &profile->devices[kernels[i].device];
+		bool is_known = false;
+
+		for (uint32_t k = first; k != i && !is_known; k = kernels[k].next) {
+			const struct profile_device *other = &profile->devices[kernels[k].device];
+
+			is_known = source == RAW_DEVICE_ID ? other->id == device->id
+							   : other->type == device->type;
+		}
+		if (is_known)
+			continue;
+		if (i != first)
+			out_byte(out, ',');
+		if (source == RAW_DEVICE_ID)
+			out_u64(out, device->id);
+		else
+			out_text(out, profile_text(profile, device->type));
+	}
+}
+
+static void write_vector(struct out *out, const uint64_t *words, bool is_integer)
+{
+	out_byte(out, '[');
+	for (uint64_t i = 1; i <= words[0]; i++) {
+		double number;
+
+		if (i > 1)
+			out_text(out, ", ");
+		memcpy(&number, &words[i], sizeof(number));
+		if (is_integer)
+			out_i64(out, (int64_t)words[i]);
+		else
+			out_printf(out, "%.6g", number);
+	}
+	out_byte(out, ']');
+}
+
+void metrics_text(struct out *out, const struct metrics *metrics, const struct raw_metric *raw,
+		  uint32_t node)
+{
+	const struct profile *profile = metrics->profile;
+	const struct profile_value *values = profile->values;
+	uint16_t type;
+
+	if (raw->source != RAW_TEXT) {
+		write_devices(out, metrics, raw->source, profile->nodes[node].first_kernel);
+		return;
+	}
+	type = profile->metrics[raw->metric].type;
+	for (uint32_t i = profile->nodes[node].first_value; i; i = values[i].next) {
+		if (values[i].metric != raw->metric)
+			continue;
+		if (type == PROTON_METRIC_STRING)
+			out_bytes(out, profile_text(profile, values[i].as.string),
+				  string_length(&profile->strings, values[i].as.string));
+		else
+			write_vector(out, &profile->words[values[i].as.vector],
+				     type == PROTON_METRIC_INT64_VECTOR);
+		return;
+	}
+}
+
+double metrics_unit_ns(const char *label)
+{
+	const char *unit = label + bare_length(label);
+
+	while (*unit == ' ')
+		unit++;
+	if (strcmp(unit, "(us)") == 0)
+		return 1e3;
+	if (strcmp(unit, "(ms)") == 0)
+		return 1e6;
+	return strcmp(unit, "(s)") == 0 ? 1e9 : 1;
+}

@@ -1,0 +1,29 @@
+/*
+ * How a frame is written. Frames of Python source ("file:line@function") can be shortened in four
+ * ways; every other frame is always written whole, so that a kernel called "a::b<c/d>" stays itself.
+ */
+#ifndef VIEWER_NAMES_H
+#define VIEWER_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "model/profile.h"
+
+enum name_format {
+	NAME_FULL,               /* /a/b/file.py:12@function */
+	NAME_FILE_FUNCTION_LINE, /* file.py:12@function */
+	NAME_FUNCTION_LINE,      /* 12@function */
+	NAME_FILE_FUNCTION,      /* file.py@function */
+};
+
+/* Finds a format by its name on the command line. */
+bool name_format_find(const char *text, enum name_format *format_out);
+
+/* Appends a frame's name as it is stored: not cleaned (text_clean()). */
+void name_write(struct out *out, const struct profile *profile, uint32_t frame,
+		enum name_format format);
+
+#endif

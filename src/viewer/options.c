@@ -1,0 +1,209 @@
+/* Options: names and meanings are those people know from Proton's viewer. See options.h. */
+#include "viewer/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <libproton/proton.h>
+
+#include "viewer/xalloc.h"
+
+#define DEPTH_DEFAULT 100
+
+static const char help_text[] =
+	"usage: proton-viewer [options] FILE\n"
+	"Print a profile as a tree. FILE is a .proton, .hatchet or .hatchet_msgpack file,\n"
+	"\"-\" for standard input.\n"
+	"\n"
+	"  -l, --list               list the metrics of the profile\n"
+	"  -m, --metrics A,B,...    metrics to show; siblings are sorted by the first\n"
+	"                           (default: time/ms, time/% and count, or what there is)\n"
+	"  -i, --include REGEX      show only paths through a frame that matches\n"
+	"  -e, --exclude REGEX      leave out frames that match, with all below them\n"
+	"  -t, --threshold VALUE    show frames with at least VALUE of the first metric\n"
+	"  -d, --depth N            levels to show (default: 100)\n"
+	"  -f, --format FORMAT      source frames: full, file_function_line, function_line\n"
+	"                           or file_function\n"
+	"      --print-sorted       after the tree, all frames by the first metric\n"
+	"      --csv                the tree as comma-separated values, all digits\n"
+	"      --color WHEN         auto, always or never\n"
+	"  -h, --help               this text\n"
+	"      --version            the version\n"
+	"\n"
+	"Metrics: time/{s,ms,us,ns}, avg_time/*, min_time/*, max_time/*, cpu_time/*,\n"
+	"  avg_cpu_time/*, [g|t]flop{,8,16,32,64}/s, [g|t]byte/s, util, METRIC/%, and every\n"
+	"  name that was recorded. --list tells which of them a profile has.\n"
+	"\n"
+	"  proton-viewer proton.hatchet\n"
+	"  proton-viewer -m time/ms,tflop16/s,util -t 0.1 proton.hatchet\n"
+	"  proton-viewer -m time/% -i attention -f file_function_line proton.proton\n";
+
+enum {
+	OPTION_PRINT_SORTED = 256,
+	OPTION_CSV,
+	OPTION_COLOR,
+	OPTION_VERSION
+};
+
+static const struct option long_options[] = {
+	{"list", no_argument, NULL, 'l'},
+	{"metrics", required_argument, NULL, 'm'},
+	{"include", required_argument, NULL, 'i'},
+	{"exclude", required_argument, NULL, 'e'},
+	{"threshold", required_argument, NULL, 't'},
+	{"depth", required_argument, NULL, 'd'},
+	{"format", required_argument, NULL, 'f'},
+	{"print-sorted", no_argument, NULL, OPTION_PRINT_SORTED},
+	{"csv", no_argument, NULL, OPTION_CSV},
+	{"color", required_argument, NULL, OPTION_COLOR},
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, OPTION_VERSION},
+	{NULL, 0, NULL, 0},
+};
+
+__attribute__((format(printf, 1, 2))) static enum options_result refuse(const char *format, ...)
+{
+	va_list arguments;
+
+	fputs("proton-viewer: ", stderr);
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fputs("\n", stderr);
+	return OPTIONS_BAD;
+}
+
+static enum options_result parse_metrics(struct options *options, const char *text)
+{
+	size_t capacity = 0;
+	char *rest;
+	char *part;
+
+	free(options->metrics_text);
+	free(options->metrics);
+	options->metrics = NULL;
+	options->metric_count = 0;
+	options->metrics_text = rest = xstrndup(text, strlen(text));
+	while ((part = strsep(&rest, ",")) != NULL) {
+		size_t length;
+
+		part += strspn(part, " ");
+		length = strlen(part);
+		while (length > 0 && part[length - 1] == ' ')
+			part[--length] = '\0';
+		if (length == 0)
+			continue;
+		xreserve(&options->metrics, &capacity, options->metric_count + 1,
+			 sizeof(*options->metrics));
+		options->metrics[options->metric_count++] = part;
+	}
+	return options->metric_count ? OPTIONS_RUN : refuse("--metrics needs at least one metric");
+}
+
+static enum options_result parse_threshold(struct options *options, const char *text)
+{
+	char *end;
+
+	options->threshold = strtod(text, &end);
+	options->has_threshold = true;
+	if (end == text || *end || isnan(options->threshold))
+		return refuse("--threshold needs a number, not \"%s\"", text);
+	return OPTIONS_RUN;
+}
+
+static enum options_result parse_depth(struct options *options, const char *text)
+{
+	char *end;
+	unsigned long depth;
+
+	errno = 0;
+	depth = strtoul(text, &end, 10);
+	if (end == text || *end || *text == '-' || depth == 0)
+		return refuse("--depth needs a whole number of at least 1, not \"%s\"", text);
+	options->depth = depth;
+	return OPTIONS_RUN;
+}
+
+static enum options_result parse_one(struct options *options, int option)
+{
+	switch (option) {
+	case 'l':
+		options->list = true;
+		return OPTIONS_RUN;
+	case 'm':
+		return parse_metrics(options, optarg);
+	case 'i':
+		options->include = optarg;
+		return OPTIONS_RUN;
+	case 'e':
+		options->exclude = optarg;
+		return OPTIONS_RUN;
+	case 't':
+		return parse_threshold(options, optarg);
+	case 'd':
+		return parse_depth(options, optarg);
+	case 'f':
+		if (name_format_find(optarg, &options->format))
+			return OPTIONS_RUN;
+		return refuse("--format must be full, file_function_line, function_line or "
+			      "file_function, not \"%s\"",
+			      optarg);
+	case OPTION_PRINT_SORTED:
+		options->print_sorted = true;
+		return OPTIONS_RUN;
+	case OPTION_CSV:
+		options->csv = true;
+		return OPTIONS_RUN;
+	case OPTION_COLOR:
+		if (color_choice_find(optarg, &options->color))
+			return OPTIONS_RUN;
+		return refuse("--color must be auto, always or never, not \"%s\"", optarg);
+	case 'h':
+		fputs(help_text, stdout);
+		return OPTIONS_DONE;
+	case OPTION_VERSION:
+		puts("proton-viewer " PROTON_VERSION);
+		return OPTIONS_DONE;
+	default:
+		/* getopt_long() has said what is wrong. */
+		fputs("proton-viewer: see proton-viewer --help\n", stderr);
+		return OPTIONS_BAD;
+	}
+}
+
+enum options_result options_parse(struct options *options, int argc, char **argv)
+{
+	char name[] = "proton-viewer";
+	enum options_result result = OPTIONS_RUN;
+	int option;
+
+	*options = (struct options){.depth = DEPTH_DEFAULT};
+	if (argc > 0)
+		argv[0] = name; /* getopt_long() begins its sentences with it */
+	while ((option = getopt_long(argc, argv, "lm:i:e:t:d:f:h", long_options, NULL)) != -1) {
+		result = parse_one(options, option);
+		if (result != OPTIONS_RUN)
+			return result;
+	}
+	if (options->include && options->exclude)
+		return refuse("Cannot specify both include and exclude");
+	if (options->csv && options->print_sorted)
+		return refuse("Cannot specify both --csv and --print-sorted");
+	if (argc - optind == 0)
+		return refuse("Must specify a file to read; see proton-viewer --help");
+	if (argc - optind > 1)
+		return refuse("Must specify one file to read, not %d", argc - optind);
+	options->path = argv[optind];
+	return OPTIONS_RUN;
+}
+
+void options_fini(struct options *options)
+{
+	free(options->metrics);
+	free(options->metrics_text);
+}

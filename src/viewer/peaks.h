@@ -1,0 +1,22 @@
+/* The most a device can do: operations and bytes per second, for the metric "util". */
+#ifndef VIEWER_PEAKS_H
+#define VIEWER_PEAKS_H
+
+#include <stdbool.h>
+
+#include "model/profile.h"
+
+/* Widths of an operand, in bits, that have a metric of their own: flops8 ... flops64. */
+#define PEAK_WIDTHS 4
+extern const unsigned peak_width_bits[PEAK_WIDTHS];
+
+struct peaks {
+	double flop_per_s[PEAK_WIDTHS]; /* dense; in the order of peak_width_bits */
+	double byte_per_s;
+};
+
+/* The peaks of a device; false if its architecture is in no table here. */
+bool peaks_find(const struct profile *profile, const struct profile_device *device,
+		struct peaks *peaks_out);
+
+#endif
