@@ -1,0 +1,269 @@
+"""`proton -- program`: any program, with the recorder loaded into it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from cmd_support import environment, executable, own_lines, proton, run, without_own_lines
+
+import triton_proton
+
+ROOT = Path(__file__).resolve().parents[2]
+CC = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+needs_compiler = pytest.mark.skipif(CC is None, reason="no C compiler")
+
+# Scopes through the C API; the first argument says how to end.
+PROGRAM = r"""
+    #include <libproton/proton.h>
+    #include <signal.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <unistd.h>
+
+    extern char **environ;
+
+    int main(int argc, char **argv)
+    {
+        const struct proton_session_options options = {.size = sizeof(options), .name = "mine"};
+        const char *how = argc > 1 ? argv[1] : "";
+        struct proton_error err;
+        uint64_t scope;
+        int session = -1;
+
+        if (strcmp(how, "start") == 0) {
+            if (proton_start(&options, &session, &err) != PROTON_OK)
+                return 90;
+            printf("session %d\n", session);
+            if (proton_finalize(session, NULL, &err) != PROTON_OK)
+                return 91;
+        }
+        if (strcmp(how, "environment") == 0)
+            for (char **entry = environ; *entry; entry++)
+                puts(*entry);
+        scope = proton_scope_enter("native");
+        proton_kernel_begin(proton_frame("work", 4));
+        proton_kernel_end();
+        proton_scope_exit(scope, NULL);
+        printf("%s %d\n", argv[0], argc);
+        if (strcmp(how, "exit") == 0)
+            exit(9);
+        if (strcmp(how, "_exit") == 0) {
+            fflush(stdout);
+            _exit(8);
+        }
+        if (strcmp(how, "fork") == 0) {
+            fflush(stdout);
+            if (fork() == 0)
+                exit(0);
+            sleep(1);
+        }
+        if (strcmp(how, "term") == 0) {
+            raise(SIGTERM);
+            sleep(60);
+        }
+        if (strcmp(how, "abort") == 0)
+            abort();
+        return 0;
+    }
+    """
+
+
+def libproton() -> Path:
+    """The library that the extension of this Python uses."""
+    directory = Path(triton_proton.__file__).parent
+    beside = sorted(directory.glob("libproton.so*"))
+    if beside:
+        return beside[0]
+    from triton_proton import _libproton
+
+    for line in subprocess.run(
+        ["ldd", _libproton.__file__], capture_output=True, text=True, check=True
+    ).stdout.splitlines():
+        if "libproton.so" in line:
+            return Path(line.split("=>")[1].split()[0])
+    raise AssertionError("the extension does not use libproton.so")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("program")
+    source = directory / "program.c"
+    source.write_text(textwrap.dedent(PROGRAM))
+    path = directory / "a.out"
+    library = libproton()
+    command = [str(CC), "-I", str(ROOT / "include"), "-o", str(path), str(source), str(library)]
+    subprocess.run([*command, f"-Wl,-rpath,{library.parent}"], check=True)
+    return path
+
+
+def tree(path: Path) -> dict:
+    def names(node: dict) -> dict:
+        return {child["frame"]["name"]: names(child) for child in node["children"]}
+
+    return names(json.loads(path.read_text())[0])
+
+
+@needs_compiler
+def test_program(program: Path, tmp_path: Path) -> None:
+    result = proton("-n", "p", "--", str(program), "-n", "x", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == f"{program} 3\n"
+    (line,) = own_lines(result.stderr)
+    assert line.startswith("recorded 1 kernel launch") and line.endswith("proton-viewer p.hatchet")
+    assert tree(tmp_path / "p.hatchet") == {"native": {"work": {}}}
+
+
+@needs_compiler
+def test_program_on_path(program: Path, tmp_path: Path) -> None:
+    env = environment(PATH=f"{program.parent}:{os.environ['PATH']}")
+    result = proton("-q", "-o", "hatchet_msgpack", "--", "a.out", cwd=tmp_path, env=env)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "a.out 1\n", "")
+    assert (tmp_path / "proton.hatchet_msgpack").exists()
+
+
+@needs_compiler
+def test_program_with_its_own_session(program: Path, tmp_path: Path) -> None:
+    result = proton("--", str(program), "start", cwd=tmp_path)
+    assert result.returncode == 0, result.stdout
+    assert result.stdout.startswith("session 0\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["proton.hatchet"]
+    assert tree(tmp_path / "proton.hatchet") == {"native": {"work": {}}}
+
+
+@needs_compiler
+def test_program_without_proton_records_nothing(program: Path, tmp_path: Path) -> None:
+    result = run([str(program)], tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert not list(tmp_path.iterdir())
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "how, status, left",
+    [
+        ("exit", 9, "proton.hatchet"),
+        ("_exit", 8, "proton.proton"),
+        ("term", -signal.SIGTERM, "proton.hatchet"),
+        ("abort", -signal.SIGABRT, "proton.proton"),
+        ("fork", 0, "proton.hatchet"),
+    ],
+)
+def test_program_that_ends(how: str, status: int, left: str, program: Path, tmp_path: Path) -> None:
+    result = proton("--", str(program), how, cwd=tmp_path)
+    assert result.returncode == status
+    assert [path.name for path in tmp_path.iterdir()] == [left]
+    # A file that is not finished is as good: what was recorded is in it.
+    shown = run([executable("proton-viewer"), "-m", "time/s", left], tmp_path)
+    assert shown.returncode == 0 and "work" in shown.stdout
+    assert len(own_lines(result.stderr)) == (1 if left.endswith(".hatchet") else 0)
+
+
+@needs_compiler
+@pytest.mark.parametrize("preload", [None, "", "HELPER"])
+def test_environment_is_as_before(
+    preload: str | None, program: Path, tmp_path: Path
+) -> None:
+    if preload == "HELPER":
+        source = tmp_path / "helper.c"
+        source.write_text("int helper;\n")
+        preload = str(tmp_path / "helper.so")
+        subprocess.run([str(CC), "-shared", "-fPIC", "-o", preload, str(source)], check=True)
+    env = environment(LD_PRELOAD=preload, PYTHONPATH="x")
+    plain = run([str(program), "environment"], tmp_path, env=env)
+    got = proton("--", str(program), "environment", cwd=tmp_path, env=env)
+    assert sorted(got.stdout.splitlines()) == sorted(plain.stdout.splitlines())
+    assert len(plain.stdout.splitlines()) > 3
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_script_with_an_interpreter(shell: str, tmp_path: Path) -> None:
+    path = shutil.which(shell)
+    if path is None:
+        pytest.skip(f"no {shell}")
+    script = tmp_path / "script"
+    script.write_text(f'#!{path}\nenv | grep -E "PROTON_RUN|LD_PRELOAD"\necho "$# $1"\nexit 4\n')
+    script.chmod(0o755)
+    result = proton("--", "./script", "a b", cwd=tmp_path, env=environment(LD_PRELOAD=None))
+    assert result.returncode == 4
+    assert result.stdout == "1 a b\n"
+    assert "nothing was recorded" in own_lines(result.stderr)[0]
+
+
+def test_python_as_a_program(tmp_path: Path) -> None:
+    """The package finds the session that was injected: there is one recorder in the process."""
+    (tmp_path / "script.py").write_text(
+        textwrap.dedent(
+            """
+            import triton_proton
+            session = triton_proton.start("mine")
+            with triton_proton.scope("from Python"):
+                pass
+            triton_proton.finalize()
+            """
+        )
+    )
+    result = proton("-n", "p", "--", sys.executable, "script.py", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert without_own_lines(result.stderr) == ""
+    assert tree(tmp_path / "p.hatchet") == {"from Python": {}}
+    assert not list(tmp_path.glob("mine*"))
+
+
+@needs_compiler
+def test_static_program(tmp_path: Path) -> None:
+    (tmp_path / "static.c").write_text("int main(void) { return 0; }\n")
+    built = subprocess.run(
+        [str(CC), "-static", "-o", "static", "static.c"], cwd=tmp_path, capture_output=True
+    )
+    if built.returncode != 0:
+        pytest.skip("this compiler cannot link statically")
+    result = proton("--", "./static", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "it is statically linked" in own_lines(result.stderr)[0]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file another owner")
+def test_privileged_program(tmp_path: Path) -> None:
+    path = tmp_path / "privileged"
+    shutil.copy(shutil.which("true") or "/bin/true", path)
+    os.chown(path, 1, 1)
+    path.chmod(0o4755)
+    result = proton("--", "./privileged", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "rights of another user" in own_lines(result.stderr)[0]
+
+
+def test_file_that_is_no_program(tmp_path: Path) -> None:
+    path = tmp_path / "notes"
+    path.write_text("nothing to run\n")
+    path.chmod(0o755)
+    result = proton("--", "./notes", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "neither a program nor a script" in own_lines(result.stderr)[0]
+
+
+def test_missing_interpreter(tmp_path: Path) -> None:
+    path = tmp_path / "script"
+    path.write_text("#!/no/such/shell\n")
+    path.chmod(0o755)
+    result = proton("--", "./script", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "/no/such/shell: No such file" in own_lines(result.stderr)[0]
+
+
+def test_library_that_is_not_there(tmp_path: Path) -> None:
+    env = environment(PROTON_INJECT_LIB="/no/such/library.so")
+    result = proton("--", "true", cwd=tmp_path, env=env)
+    assert result.returncode == 2
+    (line,) = own_lines(result.stderr)
+    assert line.startswith("cannot use PROTON_INJECT_LIB='/no/such/library.so'")
