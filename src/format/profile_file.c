@@ -248,7 +248,6 @@ int profile_file_create(struct profile_file *file, const char *path, struct prot
 		file->header->major = PROFILE_FILE_MAJOR;
 		file->header->minor = PROFILE_FILE_MINOR;
 		file->header->header_bytes = PROFILE_FILE_HEADER_BYTES;
-		file->header->state = PROFILE_FILE_RECORDING;
 		file->header->pid = (uint32_t)getpid();
 		file->header->start_ns = clock_real_ns();
 		status = reserve_tables(file, err);
@@ -258,10 +257,10 @@ int profile_file_create(struct profile_file *file, const char *path, struct prot
 	return status;
 }
 
-void profile_file_mark_finished(struct profile_file *file, uint64_t end_ns)
+void profile_file_mark(struct profile_file *file, enum profile_file_state state, uint64_t end_ns)
 {
 	file->header->end_ns = end_ns;
-	file->header->state = PROFILE_FILE_FINISHED;
+	file->header->state = (uint32_t)state;
 }
 
 void profile_file_close(struct profile_file *file, bool remove)

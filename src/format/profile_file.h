@@ -54,8 +54,8 @@ static inline void *profile_file_rows(const struct profile_file *file, enum tabl
 /* Borrowed view of what is committed; valid until the next append. */
 void profile_file_view(const struct profile_file *file, struct profile_view *view);
 
-/* Marks the file as finished. */
-void profile_file_mark_finished(struct profile_file *file, uint64_t end_ns);
+/* A new file is PROFILE_FILE_STARTING until its writer has put in what every profile has. */
+void profile_file_mark(struct profile_file *file, enum profile_file_state state, uint64_t end_ns);
 /* Unmaps and closes; `remove` also deletes the file. Safe twice. */
 void profile_file_close(struct profile_file *file, bool remove);
 

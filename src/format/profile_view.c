@@ -147,6 +147,11 @@ int profile_view_open(struct profile_view *view, const void *bytes, size_t lengt
 				 header->major, header->minor, PROFILE_FILE_MAJOR);
 		goto out;
 	}
+	if (header->state == PROFILE_FILE_STARTING) {
+		status = err_set(err, PROTON_E_FORMAT,
+				 "profile file without content: its process ended while it started");
+		goto out;
+	}
 	if (header->extent_count > PROFILE_FILE_MAX_EXTENTS ||
 	    header->table_count > PROFILE_FILE_MAX_TABLES) {
 		status = err_set(err, PROTON_E_FORMAT, "profile file with a damaged header");

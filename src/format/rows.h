@@ -167,6 +167,7 @@ struct row_epoch {
 };
 
 enum profile_file_state {
+	PROFILE_FILE_STARTING = 0,  /* nothing has been recorded yet */
 	PROFILE_FILE_RECORDING = 1, /* also what a killed process leaves behind */
 	PROFILE_FILE_FINISHED = 2,
 };

@@ -277,7 +277,7 @@ int output_finish(struct session *session, const struct output_format *format,
 							    strlen(session->path)) != 0);
 		return PROTON_OK;
 	}
-	profile_file_mark_finished(file, clock_real_ns());
+	profile_file_mark(file, PROFILE_FILE_FINISHED, clock_real_ns());
 	if (file->path)
 		status = err_set(err, why.status, "%s; everything recorded is in %s", why.text,
 				 file->path);

@@ -59,7 +59,11 @@ static struct row_epoch *epochs(const struct store *store)
 	return profile_file_rows(&store->file, TABLE_EPOCHS);
 }
 
-/* A committed, zeroed row of `table` and its index; 0 when there is no room, which is said once. */
+/*
+ * The index of a new zeroed row of `table`; 0 when there is no room, which is said once. The caller
+ * fills the row, commits the table and only then links the row to others: a killed process leaves
+ * no row half made.
+ */
 static uint32_t new_row(struct store *store, enum table_id table)
 {
 	uint64_t index = store->file.tables[table].rows;
@@ -74,8 +78,12 @@ static uint32_t new_row(struct store *store, enum table_id table)
 		store_count(store, COUNTER_LOST_STORAGE, 1);
 		return 0;
 	}
-	profile_file_commit(&store->file, table);
 	return (uint32_t)index;
+}
+
+static void commit(struct store *store, enum table_id table)
+{
+	profile_file_commit(&store->file, table);
 }
 
 void store_count(struct store *store, enum counter counter, uint64_t more)
@@ -112,7 +120,7 @@ static uint32_t new_string(struct store *store, const char *text, size_t length)
 		return 0;
 	memcpy(at, &stored, sizeof(stored));
 	memcpy(at + 4, text, length);
-	profile_file_commit(&store->file, TABLE_STRINGS);
+	commit(store, TABLE_STRINGS);
 	return (uint32_t)id;
 }
 
@@ -151,7 +159,7 @@ static uint32_t frame_of(struct store *store, uint32_t frame)
 		.file = string_of(store, source->file),
 		.line = source->line,
 	};
-	profile_file_commit(&store->file, TABLE_FRAMES);
+	commit(store, TABLE_FRAMES);
 	map[frame] = (uint32_t)index;
 	return map[frame];
 }
@@ -186,6 +194,7 @@ static uint32_t node_of(struct store *store, uint32_t context)
 			.first_epoch = store->epoch,
 			.last_epoch = store->epoch,
 		};
+		commit(store, TABLE_NODES);
 		map[missing] = row;
 	}
 	return map[context];
@@ -226,10 +235,11 @@ static uint32_t new_histogram(struct store *store)
 	return row;
 }
 
-/* Puts value row `row` at the head of the node's list. */
+/* Puts value row `row`, filled by now, at the head of the node's list. */
 static void link_value(struct store *store, uint32_t node, uint32_t row)
 {
 	values(store)[row].next = nodes(store)[node].first_value;
+	commit(store, TABLE_VALUES);
 	nodes(store)[node].first_value = row;
 }
 
@@ -306,7 +316,7 @@ static uint32_t device_of(struct store *store, uint32_t device)
 		.bus_width_bits = source->bus_width_bits,
 		.processors = source->processors,
 	};
-	profile_file_commit(&store->file, TABLE_DEVICES);
+	commit(store, TABLE_DEVICES);
 	store->device_rows[device] = (uint32_t)index + 1;
 	return (uint32_t)index;
 }
@@ -323,9 +333,13 @@ static void add_execution(struct store *store, struct row_kernel *row, uint64_t 
 	struct row_histogram *histograms = profile_file_rows(&store->file, TABLE_HISTOGRAMS);
 
 	if (row->count == 1 && !row->histogram) {
-		row->histogram = new_histogram(store);
-		if (row->histogram)
-			count_duration(&histograms[row->histogram], row->min_ns);
+		uint32_t histogram = new_histogram(store);
+
+		if (histogram) {
+			count_duration(&histograms[histogram], row->min_ns);
+			commit(store, TABLE_HISTOGRAMS);
+			row->histogram = histogram;
+		}
 	}
 	if (row->histogram)
 		count_duration(&histograms[row->histogram], duration_ns);
@@ -367,6 +381,7 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch, uint32_
 		kernels(store)[at].device = device_row;
 		kernels(store)[at].epoch = epoch;
 		kernels(store)[at].next = nodes(store)[node].first_kernel;
+		commit(store, TABLE_KERNELS);
 		nodes(store)[node].first_kernel = at;
 	}
 	add_execution(store, &kernels(store)[at], end_ns - start_ns);
@@ -422,7 +437,7 @@ static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
 		.type = type,
 		.flags = (uint16_t)parsed.flags,
 	};
-	profile_file_commit(&store->file, TABLE_METRICS);
+	commit(store, TABLE_METRICS);
 	store->metric_of_name[name] = (uint32_t)count + 1;
 	return (uint32_t)count;
 }
@@ -456,7 +471,7 @@ static bool new_vector(struct store *store, uint64_t length, uint64_t *first_out
 	if (!words)
 		return false;
 	words[0] = length;
-	profile_file_commit(&store->file, TABLE_VECTORS);
+	commit(store, TABLE_VECTORS);
 	*first_out = first;
 	return true;
 }
@@ -573,7 +588,7 @@ void store_info(struct store *store, const char *key, const char *value)
 		return;
 	row->key = new_string(store, key, strlen(key));
 	row->value = new_string(store, value, strlen(value));
-	profile_file_commit(&store->file, TABLE_INFO);
+	commit(store, TABLE_INFO);
 }
 
 /* ------------------------------------------------------------------ phases */
@@ -597,7 +612,7 @@ void store_phase_begin(struct store *store, uint32_t phase)
 	if (count)
 		epochs(store)[count - 1].end_ns = now_ns;
 	*row = (struct row_epoch){.phase = phase, .start_ns = now_ns};
-	profile_file_commit(&store->file, TABLE_EPOCHS);
+	commit(store, TABLE_EPOCHS);
 	store->epoch = (uint32_t)count;
 }
 
@@ -694,12 +709,14 @@ int store_init(struct store *store, const char *path, struct proton_error *err)
 						   strlen(counters[i].name)),
 				.is_loss = counters[i].is_loss,
 			};
-		profile_file_commit(&store->file, TABLE_COUNTERS);
+		commit(store, TABLE_COUNTERS);
 		store_phase_begin(store, 0);
 		if (!store->file.tables[TABLE_EPOCHS].rows)
 			status = err_errno(err, store->file.errnum, "cannot create the profile");
 	}
-	if (status != PROTON_OK)
+	if (status == PROTON_OK)
+		profile_file_mark(&store->file, PROFILE_FILE_RECORDING, 0);
+	else
 		store_fini(store, true);
 	return status;
 }

@@ -1,0 +1,199 @@
+/*
+ * For tests of the recorder: a directory of the test's own, sessions with short option lists, and a
+ * look at what was recorded by loading the working file or an output as a reader would.
+ */
+#ifndef TESTS_UNIT_RECORDED_H
+#define TESTS_UNIT_RECORDED_H
+
+#include "unit/tap.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <sys/stat.h>
+
+#include <libproton/proton.h>
+
+#include "base/buf.h"
+#include "model/load.h"
+#include "model/profile.h"
+
+static char rec_directory[64];
+
+static int rec_remove(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st;
+	(void)flag;
+	(void)ftw;
+	return remove(path);
+}
+
+static void rec_clean(void)
+{
+	if (*rec_directory)
+		nftw(rec_directory, rec_remove, 16, FTW_DEPTH | FTW_PHYS);
+	*rec_directory = '\0';
+}
+
+/* The directory, made on first use and removed when the test's process exits normally. */
+static const char *rec_dir(void)
+{
+	if (!*rec_directory) {
+		strcpy(rec_directory, "/tmp/proton-test-XXXXXX");
+		CHECK(mkdtemp(rec_directory));
+		atexit(rec_clean);
+	}
+	return rec_directory;
+}
+
+/* "<directory>/<file>", in one of eight rotating buffers. */
+__attribute__((unused)) static const char *rec_path(const char *file)
+{
+	static char paths[8][256];
+	static unsigned next;
+	char *path = paths[next++ % 8];
+
+	snprintf(path, 256, "%s/%s", rec_dir(), file);
+	return path;
+}
+
+__attribute__((unused)) static int rec_start_as(const char *name, const char *context,
+						struct proton_error *err)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path(name),
+		.context = context,
+		.backend = "host",
+		.flags = PROTON_SESSION_QUIET,
+	};
+	int session = -1;
+
+	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
+}
+
+/* A host session with scopes that must start. */
+__attribute__((unused)) static int rec_start(const char *name)
+{
+	struct proton_error err = {0};
+	int session = rec_start_as(name, "shadow", &err);
+
+	if (session < 0)
+		FAIL("start: %s", err.text);
+	return session;
+}
+
+__attribute__((unused)) static void rec_finalize(int session, const char *format)
+{
+	struct proton_error err = {0};
+
+	CHECK_OK(proton_finalize(session, format, &err), err);
+}
+
+__attribute__((unused)) static void rec_kernel(const char *name)
+{
+	uint32_t frame = proton_frame(name, strlen(name));
+
+	proton_kernel_begin(frame);
+	proton_kernel_end();
+}
+
+__attribute__((unused)) static bool rec_exists(const char *file)
+{
+	return access(rec_path(file), F_OK) == 0;
+}
+
+/* Loads "<directory>/<file>"; the caller frees it. */
+__attribute__((unused)) static struct profile *rec_load(const char *file)
+{
+	struct profile *profile = NULL;
+	struct proton_error err = {0};
+
+	CHECK_OK(profile_load_file(rec_path(file), &profile, &err), err);
+	return profile;
+}
+
+/* One phase of a profile file. */
+__attribute__((unused)) static struct profile *rec_load_phase(const char *file, uint32_t phase)
+{
+	struct profile *profile = NULL;
+	struct profile_view view;
+	struct proton_error err = {0};
+	char *bytes;
+	size_t length;
+
+	CHECK_OK(file_read_all(rec_path(file), 0, &bytes, &length, &err), err);
+	CHECK_OK(profile_view_open(&view, bytes, length, &err), err);
+	CHECK_OK(profile_load_view(&view, phase, &profile, &err), err);
+	profile_view_fini(&view);
+	free(bytes);
+	return profile;
+}
+
+#define REC_NOWHERE UINT32_MAX
+
+/* The node at "a/b/c" below the root ("" is the root), REC_NOWHERE if there is none. */
+__attribute__((unused)) static uint32_t rec_node(const struct profile *profile, const char *path)
+{
+	uint32_t node = 0;
+	char text[512];
+
+	while (*path) {
+		size_t length = strcspn(path, "/");
+		uint32_t child = profile->nodes[node].first_child;
+
+		for (; child; child = profile->nodes[child].next_sibling) {
+			size_t full = profile_frame_text(profile, profile->nodes[child].frame, text,
+							 sizeof(text));
+
+			if (full == length && memcmp(text, path, length) == 0)
+				break;
+		}
+		if (!child)
+			return REC_NOWHERE;
+		node = child;
+		path += length;
+		path += *path == '/';
+	}
+	return node;
+}
+
+/* Executions at a path, over all devices; 0 if there is no such node. */
+__attribute__((unused)) static uint64_t rec_count(const struct profile *profile, const char *path)
+{
+	uint32_t node = rec_node(profile, path);
+	uint64_t count = 0;
+
+	if (node == REC_NOWHERE)
+		return 0;
+	for (uint32_t k = profile->nodes[node].first_kernel; k; k = profile->kernels[k].next)
+		count += profile->kernels[k].count;
+	return count;
+}
+
+/* The value of a metric at a path, NULL if there is none. */
+__attribute__((unused)) static const struct profile_value *
+rec_value(const struct profile *profile, const char *path, const char *metric)
+{
+	uint32_t node = rec_node(profile, path);
+	uint32_t v = node == REC_NOWHERE ? 0 : profile->nodes[node].first_value;
+
+	for (; v; v = profile->values[v].next)
+		if (strcmp(profile_text(profile, profile->metrics[profile->values[v].metric].name),
+			   metric) == 0)
+			return &profile->values[v];
+	return NULL;
+}
+
+/* A session's counter by name; UINT64_MAX if there is none. */
+__attribute__((unused)) static uint64_t rec_counter(int session, const char *name)
+{
+	struct proton_counter counters[32];
+	int count = proton_statistics(session, counters, 32, NULL);
+
+	for (int i = 0; i < count; i++)
+		if (strcmp(counters[i].name, name) == 0)
+			return counters[i].value;
+	return UINT64_MAX;
+}
+
+#endif

@@ -1,0 +1,194 @@
+/* record/metrics and store: how values of each type add up, and what does not fit is refused. */
+#include "unit/recorded.h"
+
+static struct profile *finish(void)
+{
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	return rec_load("a.proton");
+}
+
+static int add(const char *name, enum proton_metric_type type, int64_t i, double d,
+	       struct proton_error *err)
+{
+	struct proton_metric metric = {.name = name, .type = type};
+
+	if (type == PROTON_METRIC_INT64)
+		metric.value.int64 = i;
+	else
+		metric.value.float64 = d;
+	return proton_metrics_add(proton_context_here(), &metric, 1, err);
+}
+
+static int add_int(const char *name, int64_t value)
+{
+	return add(name, PROTON_METRIC_INT64, value, 0, NULL);
+}
+
+TEST(numbers_add_up_and_properties_are_replaced)
+{
+	struct profile *profile;
+	const struct profile_value *value;
+
+	rec_start("a");
+	for (int i = 1; i <= 3; i++) {
+		CHECK_EQ(add_int("sum", i), PROTON_OK);
+		CHECK_EQ(add_int("own (exc)", i), PROTON_OK);
+		CHECK_EQ(add_int("last(pty)", i), PROTON_OK);
+		CHECK_EQ(add_int("all (inc)", i), PROTON_OK);
+		CHECK_EQ(add("real", PROTON_METRIC_DOUBLE, 0, i / 4.0, NULL), PROTON_OK);
+	}
+	profile = finish();
+	CHECK_EQ(rec_value(profile, "", "sum")->as.int64, 6);
+	value = rec_value(profile, "", "own");
+	CHECK_EQ(value->as.int64, 6);
+	CHECK_EQ(profile->metrics[value->metric].flags, METRIC_EXCLUSIVE);
+	value = rec_value(profile, "", "last");
+	CHECK_EQ(value->as.int64, 3);
+	CHECK_EQ(profile->metrics[value->metric].flags, METRIC_PROPERTY);
+	value = rec_value(profile, "", "all");
+	CHECK_EQ(value->as.int64, 6);
+	CHECK_EQ(profile->metrics[value->metric].flags, 0);
+	CHECK_NEAR(rec_value(profile, "", "real")->as.float64, 1.5, 0);
+	profile_free(profile);
+}
+
+TEST(the_first_suffix_of_a_name_rules)
+{
+	struct profile *profile;
+
+	rec_start("a");
+	CHECK_EQ(add_int("n", 1), PROTON_OK);
+	CHECK_EQ(add_int("n (pty)", 1), PROTON_OK);
+	profile = finish();
+	CHECK_EQ(profile->metric_count, 1);
+	CHECK_EQ(rec_value(profile, "", "n")->as.int64, 2);
+	profile_free(profile);
+}
+
+TEST(another_type_is_refused_with_the_text_users_know)
+{
+	struct proton_error err;
+	int session = rec_start("a");
+
+	CHECK_EQ(add("a", PROTON_METRIC_DOUBLE, 0, 1.0, &err), PROTON_OK);
+	CHECK_EQ(add("a", PROTON_METRIC_INT64, 1, 0, &err), PROTON_E_TYPE);
+	CHECK_STR(err.text,
+		  "Metric value type mismatch for valueId 0 (a): current=double, new=int64_t");
+	CHECK_U64(rec_counter(session, "lost: metric value of another type than before"), 1);
+	rec_finalize(session, NULL);
+}
+
+TEST(vectors_add_element_by_element_and_keep_their_length)
+{
+	int64_t ints[] = {1, 2, 3};
+	double reals[] = {0.5, 0.25};
+	struct proton_metric metrics[] = {
+		{.name = "v", .type = PROTON_METRIC_INT64_VECTOR, .count = 3, .value.int64s = ints},
+		{.name = "w", .type = PROTON_METRIC_DOUBLE_VECTOR, .count = 2, .value.float64s = reals},
+		{.name = "none", .type = PROTON_METRIC_INT64_VECTOR},
+	};
+	struct proton_error err = {0};
+	struct profile *profile;
+	const uint64_t *words;
+	double real;
+
+	rec_start("a");
+	CHECK_OK(proton_metrics_add(proton_context_here(), metrics, 3, &err), err);
+	CHECK_OK(proton_metrics_add(proton_context_here(), metrics, 3, &err), err);
+	metrics[0].count = 2;
+	CHECK_EQ(proton_metrics_add(proton_context_here(), metrics, 2, &err), PROTON_E_TYPE);
+	CHECK_STR(err.text,
+		  "Vector metric size mismatch for valueId 0 (v): current=3, new=2");
+	profile = finish();
+	words = profile->words + rec_value(profile, "", "v")->as.vector;
+	CHECK_U64(words[0], 3);
+	CHECK_U64(words[3], 6);
+	words = profile->words + rec_value(profile, "", "w")->as.vector;
+	memcpy(&real, &words[2], sizeof(real));
+	CHECK_NEAR(real, 0.75, 0); /* the call that failed for v still added w */
+	words = profile->words + rec_value(profile, "", "none")->as.vector;
+	CHECK_U64(words[0], 0);
+	profile_free(profile);
+}
+
+TEST(strings_are_replaced)
+{
+	struct proton_metric metric = {.name = "note", .type = PROTON_METRIC_STRING};
+	struct profile *profile;
+
+	rec_start("a");
+	metric.value.string = "first";
+	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
+	metric.value.string = "second";
+	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
+	profile = finish();
+	CHECK_STR(profile_text(profile, rec_value(profile, "", "note")->as.string), "second");
+	profile_free(profile);
+}
+
+TEST(sums_wrap_instead_of_being_undefined)
+{
+	struct profile *profile;
+
+	rec_start("a");
+	CHECK_EQ(add_int("n", INT64_MAX), PROTON_OK);
+	CHECK_EQ(add_int("n", 1), PROTON_OK);
+	profile = finish();
+	CHECK_EQ(rec_value(profile, "", "n")->as.int64, INT64_MIN);
+	profile_free(profile);
+}
+
+TEST(nonsense_is_refused)
+{
+	struct proton_metric metric = {.name = "", .type = PROTON_METRIC_INT64};
+	struct proton_error err;
+
+	rec_start("a");
+	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, &err), PROTON_E_INVALID);
+	metric.name = "n";
+	metric.type = (enum proton_metric_type)77;
+	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, &err), PROTON_E_INVALID);
+	metric.type = PROTON_METRIC_STRING;
+	metric.value.string = NULL;
+	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, &err), PROTON_E_INVALID);
+	CHECK_HAS(err.text, "n has an unknown type or no value");
+}
+
+TEST(metrics_of_a_deactivated_session_are_not_recorded)
+{
+	struct profile *profile;
+	int session = rec_start("a");
+
+	proton_deactivate(session, false, NULL);
+	CHECK_EQ(add_int("n", 1), PROTON_OK);
+	profile = finish();
+	CHECK_PTR(rec_value(profile, "", "n"), NULL);
+	profile_free(profile);
+}
+
+TEST(kernel_rows_count_sum_min_max_and_sort_into_buckets)
+{
+	struct profile *profile;
+	const struct profile_kernel *kernel;
+	uint64_t in_buckets = 0;
+
+	rec_start("a");
+	for (int i = 0; i < 500; i++)
+		rec_kernel("k");
+	rec_kernel("once");
+	profile = finish();
+	kernel = &profile->kernels[profile->nodes[rec_node(profile, "k")].first_kernel];
+	CHECK_U64(kernel->count, 500);
+	CHECK_LE(kernel->min_ns, kernel->max_ns);
+	CHECK_LE(kernel->min_ns * 500, kernel->total_ns);
+	CHECK_LE(kernel->total_ns, kernel->max_ns * 500);
+	CHECK_NE(kernel->histogram, 0);
+	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++)
+		in_buckets += profile->histograms[kernel->histogram].bucket[i];
+	CHECK_U64(in_buckets, 500);
+	CHECK_STR(profile_text(profile, profile->devices[kernel->device].type), "CPU");
+	kernel = &profile->kernels[profile->nodes[rec_node(profile, "once")].first_kernel];
+	CHECK_U64(kernel->count, 1);
+	CHECK_U64(kernel->min_ns, kernel->total_ns);
+	profile_free(profile);
+}

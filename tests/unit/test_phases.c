@@ -1,0 +1,172 @@
+/* Phases: each holds what was recorded in it, and what is cleared is gone and its rows used again. */
+#include "unit/recorded.h"
+
+static void in_scope(const char *scope)
+{
+	uint64_t token = proton_scope_enter(scope);
+
+	rec_kernel("k");
+	proton_scope_exit(token, NULL);
+}
+
+static uint32_t advance(int session)
+{
+	struct proton_error err;
+	uint32_t phase;
+
+	CHECK_OK(proton_phase_advance(session, &phase, &err), err);
+	return phase;
+}
+
+static bool is_complete(int session, uint32_t phase)
+{
+	struct proton_error err;
+	bool complete;
+
+	CHECK_OK(proton_phase_is_complete(session, phase, &complete, &err), err);
+	return complete;
+}
+
+static void clear(int session, uint32_t phase, bool up_to)
+{
+	struct proton_error err;
+
+	CHECK_OK(proton_phase_clear(session, phase, up_to, &err), err);
+}
+
+TEST(a_phase_holds_only_its_own)
+{
+	int session = rec_start("a");
+	struct profile *profile;
+
+	in_scope("one");
+	CHECK_EQ(advance(session), 1);
+	in_scope("two");
+	in_scope("two");
+	profile = rec_load_phase("a.proton", 0);
+	CHECK_U64(rec_count(profile, "one/k"), 1);
+	CHECK_EQ(rec_node(profile, "two"), REC_NOWHERE);
+	profile_free(profile);
+	profile = rec_load_phase("a.proton", 1);
+	CHECK_EQ(rec_node(profile, "one"), REC_NOWHERE);
+	CHECK_U64(rec_count(profile, "two/k"), 2);
+	profile_free(profile);
+	profile = rec_load("a.proton");
+	CHECK_U64(rec_count(profile, "one/k"), 1);
+	CHECK_U64(rec_count(profile, "two/k"), 2);
+	profile_free(profile);
+	rec_finalize(session, NULL);
+	CHECK(rec_exists("a.part_0.hatchet"));
+	CHECK(rec_exists("a.part_1.hatchet"));
+	CHECK(!rec_exists("a.hatchet"));
+}
+
+TEST(empty_scopes_show_in_every_phase_they_were_entered_in)
+{
+	int session = rec_start("a");
+
+	for (uint32_t phase = 0; phase < 5; phase++) {
+		if (phase != 3)
+			proton_scope_exit(proton_scope_enter("empty"), NULL);
+		advance(session);
+	}
+	for (uint32_t phase = 0; phase < 5; phase++) {
+		struct profile *profile = rec_load_phase("a.proton", phase);
+
+		CHECK_EQ(rec_node(profile, "empty") != REC_NOWHERE, phase != 3);
+		profile_free(profile);
+	}
+	rec_finalize(session, NULL);
+}
+
+TEST(completeness_follows_a_flush)
+{
+	int session = rec_start("a");
+
+	CHECK(!is_complete(session, 0));
+	advance(session);
+	CHECK(!is_complete(session, 0));
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK(is_complete(session, 0));
+	CHECK(!is_complete(session, 1));
+	CHECK(!is_complete(session, 9));
+	rec_finalize(session, NULL);
+}
+
+TEST(clearing_the_current_phase_empties_it)
+{
+	struct profile *profile;
+	int session = rec_start("a");
+
+	in_scope("before");
+	clear(session, 0, false);
+	in_scope("after");
+	rec_finalize(session, NULL);
+	profile = rec_load("a.hatchet");
+	CHECK_EQ(rec_node(profile, "before"), REC_NOWHERE);
+	CHECK_U64(rec_count(profile, "after/k"), 1);
+	profile_free(profile);
+}
+
+TEST(clearing_up_to_a_phase_keeps_the_later_ones)
+{
+	struct proton_error err;
+	char *bytes;
+	size_t length;
+	int session = rec_start("a");
+
+	for (int i = 0; i < 4; i++) {
+		in_scope("s");
+		advance(session);
+	}
+	clear(session, 1, true);
+	CHECK_EQ(proton_data_get(session, 0, NULL, &bytes, &length, &err), PROTON_E_RANGE);
+	CHECK_STR(err.text, "Phase 0 has no data.");
+	CHECK_EQ(proton_data_get(session, 1, NULL, &bytes, &length, &err), PROTON_E_RANGE);
+	CHECK_OK(proton_data_get(session, 2, NULL, &bytes, &length, &err), err);
+	proton_free(bytes);
+	CHECK_EQ(proton_phase_clear(session, 99, false, &err), PROTON_E_RANGE);
+	rec_finalize(session, NULL);
+	CHECK(!rec_exists("a.part_1.hatchet"));
+	CHECK(rec_exists("a.part_2.hatchet"));
+}
+
+TEST(a_metric_at_exit_goes_to_the_phase_of_the_exit)
+{
+	struct profile *profile;
+	int session = rec_start("a");
+	uint64_t token = proton_scope_enter_timed("across");
+
+	advance(session);
+	proton_scope_exit(token, NULL);
+	profile = rec_load_phase("a.proton", 0);
+	CHECK_PTR(rec_value(profile, "across", "cpu_time (ns)"), NULL);
+	profile_free(profile);
+	profile = rec_load_phase("a.proton", 1);
+	CHECK(rec_value(profile, "across", "cpu_time (ns)"));
+	profile_free(profile);
+	rec_finalize(session, NULL);
+}
+
+TEST(clearing_every_step_keeps_the_file_small)
+{
+	struct stat st;
+	off_t after_warm_up = 0;
+	int session = rec_start("a");
+
+	for (int step = 0; step < 3000; step++) {
+		for (int i = 0; i < 20; i++) {
+			char name[16];
+
+			snprintf(name, sizeof(name), "scope%d", i);
+			in_scope(name);
+			in_scope(name); /* twice, so that histograms come and go too */
+		}
+		clear(session, advance(session) - 1, true);
+		CHECK_EQ(stat(rec_path("a.proton"), &st), 0);
+		if (step == 100)
+			after_warm_up = st.st_size;
+	}
+	CHECK_LE(st.st_size, after_warm_up + (64 << 10)); /* only the list of phases grows */
+	rec_finalize(session, "none");
+}

@@ -1,0 +1,354 @@
+/* record/thread: scopes, states, ops and which context things are attributed to. */
+#include "unit/recorded.h"
+
+#include <pthread.h>
+
+static struct profile *finish(void)
+{
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	return rec_load("a.proton");
+}
+
+TEST(nested_scopes_are_a_path)
+{
+	struct profile *profile;
+	uint64_t outer, inner;
+
+	rec_start("a");
+	outer = proton_scope_enter("outer");
+	inner = proton_scope_enter("inner");
+	rec_kernel("k");
+	rec_kernel("k");
+	proton_scope_exit(inner, NULL);
+	rec_kernel("k");
+	proton_scope_exit(outer, NULL);
+	rec_kernel("k");
+	profile = finish();
+	CHECK_U64(rec_count(profile, "outer/inner/k"), 2);
+	CHECK_U64(rec_count(profile, "outer/k"), 1);
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+}
+
+TEST(a_scope_without_work_still_shows)
+{
+	struct profile *profile;
+
+	rec_start("a");
+	proton_scope_exit(proton_scope_enter("empty"), NULL);
+	profile = finish();
+	CHECK_NE(rec_node(profile, "empty"), REC_NOWHERE);
+	profile_free(profile);
+}
+
+TEST(nothing_is_recorded_without_a_session)
+{
+	uint64_t token = proton_scope_enter("early");
+	struct profile *profile;
+
+	CHECK_U64(token, 0);
+	CHECK_OK(proton_scope_exit(token, NULL), (struct proton_error){0});
+	rec_kernel("early");
+	rec_start("a");
+	profile = finish();
+	CHECK_EQ(profile->node_count, 1);
+	profile_free(profile);
+}
+
+TEST(leaving_an_outer_scope_leaves_what_was_forgotten_inside)
+{
+	struct profile *profile;
+	uint64_t outer, lost;
+
+	rec_start("a");
+	outer = proton_scope_enter("outer");
+	lost = proton_scope_enter("lost");
+	CHECK_OK(proton_scope_exit(outer, NULL), (struct proton_error){0});
+	rec_kernel("k");
+	CHECK_OK(proton_scope_exit(lost, NULL), (struct proton_error){0});
+	profile = finish();
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+}
+
+TEST(the_depth_follows_the_scopes)
+{
+	struct proton_error err;
+	int session = rec_start("a");
+	uint64_t a, b;
+	size_t depth;
+
+	CHECK_OK(proton_context_depth(session, &depth, &err), err);
+	CHECK_EQ(depth, 0);
+	a = proton_scope_enter("a");
+	b = proton_scope_enter("b");
+	CHECK_OK(proton_context_depth(session, &depth, &err), err);
+	CHECK_EQ(depth, 2);
+	proton_scope_exit(b, NULL);
+	proton_scope_exit(a, NULL);
+	CHECK_OK(proton_context_depth(session, &depth, &err), err);
+	CHECK_EQ(depth, 0);
+	rec_finalize(session, NULL);
+}
+
+TEST(finalizing_inside_a_scope_leaves_the_next_session_at_depth_0)
+{
+	struct proton_error err;
+	uint64_t old;
+	size_t depth;
+	int session;
+
+	rec_start("a");
+	old = proton_scope_enter("open");
+	rec_finalize(PROTON_ALL_SESSIONS, NULL);
+	session = rec_start("b");
+	CHECK_OK(proton_context_depth(session, &depth, &err), err);
+	CHECK_EQ(depth, 0);
+	proton_scope_enter("new");
+	CHECK_OK(proton_scope_exit(old, &err), err); /* means nothing any more */
+	CHECK_OK(proton_context_depth(session, &depth, &err), err);
+	CHECK_EQ(depth, 1);
+	rec_finalize(session, NULL);
+}
+
+TEST(scopes_entered_while_deactivated_are_context_later)
+{
+	struct profile *profile;
+	int session = rec_start("a");
+	uint64_t token;
+
+	proton_deactivate(session, false, NULL);
+	token = proton_scope_enter("quiet");
+	proton_activate(session, NULL);
+	rec_kernel("k");
+	proton_scope_exit(token, NULL);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "quiet/k"), 1);
+	profile_free(profile);
+}
+
+TEST(a_state_is_the_last_level)
+{
+	struct profile *profile;
+	struct proton_metric metric = {.name = "m", .type = PROTON_METRIC_INT64, .value.int64 = 5};
+	uint64_t a, b;
+
+	rec_start("a");
+	a = proton_scope_enter("test0");
+	proton_state_enter("state");
+	b = proton_scope_enter("test1");
+	proton_metrics_add(proton_scope_context(b), &metric, 1, NULL);
+	rec_kernel("k");
+	proton_scope_exit(b, NULL);
+	proton_state_exit();
+	rec_kernel("k");
+	proton_scope_exit(a, NULL);
+	profile = finish();
+	CHECK(rec_value(profile, "test0/test1/state", "m"));
+	CHECK_U64(rec_count(profile, "test0/test1/state/k"), 1);
+	CHECK_U64(rec_count(profile, "test0/k"), 1);
+	profile_free(profile);
+}
+
+TEST(an_inner_state_hides_the_outer_until_it_is_left)
+{
+	struct profile *profile;
+
+	rec_start("a");
+	proton_state_enter("outer");
+	proton_state_enter("inner");
+	rec_kernel("k");
+	proton_state_exit();
+	rec_kernel("k");
+	proton_state_exit();
+	proton_state_exit(); /* one too many is harmless */
+	rec_kernel("k");
+	profile = finish();
+	CHECK_U64(rec_count(profile, "inner/k"), 1);
+	CHECK_U64(rec_count(profile, "outer/k"), 1);
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+}
+
+TEST(the_metadata_state_makes_two_levels)
+{
+	struct profile *profile;
+
+	rec_start("a");
+	proton_state_enter("__proton_launch_metadata:mm");
+	rec_kernel("helper");
+	proton_state_exit();
+	profile = finish();
+	CHECK_U64(rec_count(profile, "__proton_launch_metadata/mm/helper"), 1);
+	profile_free(profile);
+}
+
+TEST(a_kernel_inside_an_op_carries_its_name_and_metrics)
+{
+	struct proton_metric flops = {
+		.name = "flops16", .type = PROTON_METRIC_DOUBLE, .value.float64 = 64};
+	struct proton_context where, nested;
+	struct profile *profile;
+
+	rec_start("a");
+	proton_op_enter(proton_frame("mm_64x64", 8), &where);
+	proton_op_enter(proton_frame("other", 5), &nested);
+	CHECK_EQ(nested.shadow, where.shadow);
+	proton_metrics_add(where, &flops, 1, NULL);
+	rec_kernel("raw_symbol");
+	proton_op_exit();
+	rec_kernel("raw_symbol");
+	profile = finish();
+	CHECK_U64(rec_count(profile, "mm_64x64"), 1);
+	CHECK_NEAR(rec_value(profile, "mm_64x64", "flops16")->as.float64, 64, 0);
+	CHECK_U64(rec_count(profile, "raw_symbol"), 1);
+	CHECK_EQ(rec_node(profile, "other"), REC_NOWHERE);
+	profile_free(profile);
+}
+
+TEST(kernels_nest_on_the_host)
+{
+	struct profile *profile;
+	uint32_t outer = proton_frame("outer", 5);
+
+	rec_start("a");
+	for (int i = 0; i < 40; i++) /* deeper than the recorder keeps: balanced all the same */
+		proton_kernel_begin(outer);
+	for (int i = 0; i < 40; i++)
+		proton_kernel_end();
+	proton_kernel_end();
+	rec_kernel("after");
+	profile = finish();
+	CHECK_U64(rec_count(profile, "outer"), 16);
+	CHECK_U64(rec_count(profile, "after"), 1);
+	profile_free(profile);
+}
+
+TEST(a_timed_scope_adds_its_time_exclusively)
+{
+	struct profile *profile;
+	const struct profile_value *value;
+	struct timespec pause = {.tv_nsec = 3000000};
+	uint64_t token;
+
+	rec_start("a");
+	for (int i = 0; i < 2; i++) {
+		token = proton_scope_enter_timed("cpu");
+		nanosleep(&pause, NULL);
+		proton_scope_exit(token, NULL);
+	}
+	profile = finish();
+	value = rec_value(profile, "cpu", "cpu_time (ns)");
+	CHECK(value);
+	CHECK_LE(6000000, value->as.int64);
+	CHECK_LE(value->as.int64, 2000000000);
+	CHECK(profile->metrics[value->metric].flags & METRIC_EXCLUSIVE);
+	profile_free(profile);
+}
+
+struct visit {
+	const char *kernel;
+	const char *scope;
+	uint64_t foreign_token;
+	int status;
+};
+
+static void *visit_main(void *data)
+{
+	struct visit *visit = data;
+	uint64_t token = visit->scope ? proton_scope_enter(visit->scope) : 0;
+
+	rec_kernel(visit->kernel);
+	proton_scope_exit(token, NULL);
+	if (visit->foreign_token)
+		visit->status = proton_scope_exit(visit->foreign_token, NULL);
+	return NULL;
+}
+
+static void run_visit(struct visit *visit)
+{
+	pthread_t thread;
+
+	CHECK_EQ(pthread_create(&thread, NULL, visit_main, visit), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
+TEST(a_thread_without_scopes_follows_the_main_threads_each_time_anew)
+{
+	struct visit plain = {.kernel = "backward"};
+	struct visit scoped = {.kernel = "k", .scope = "own"};
+	struct profile *profile;
+	uint64_t token;
+
+	rec_start("a");
+	run_visit(&plain);
+	for (int step = 0; step < 2; step++) {
+		token = proton_scope_enter(step ? "step1" : "step0");
+		run_visit(&plain);
+		run_visit(&scoped);
+		proton_scope_exit(token, NULL);
+	}
+	profile = finish();
+	CHECK_U64(rec_count(profile, "backward"), 1);
+	CHECK_U64(rec_count(profile, "step0/backward"), 1);
+	CHECK_U64(rec_count(profile, "step1/backward"), 1);
+	CHECK_U64(rec_count(profile, "step1/own/k"), 1);
+	profile_free(profile);
+}
+
+TEST(a_scope_is_left_only_on_its_own_thread)
+{
+	struct visit visit = {.kernel = "k"};
+	struct profile *profile;
+
+	rec_start("a");
+	visit.foreign_token = proton_scope_enter("mine");
+	run_visit(&visit);
+	CHECK_EQ(visit.status, PROTON_E_STATE);
+	rec_kernel("still");
+	profile = finish();
+	CHECK_U64(rec_count(profile, "mine/still"), 1);
+	profile_free(profile);
+}
+
+static uint32_t provide_source(void)
+{
+	uint32_t frame = proton_frame_source("/x/a.py", 7, "main", 4, 12);
+	uint32_t inner = proton_frame_source("/x/b.py", 7, "step", 4, 3);
+
+	return proton_context_child(proton_context_child(PROTON_CONTEXT_ROOT, frame), inner);
+}
+
+TEST(a_session_with_source_contexts_takes_them_from_the_provider)
+{
+	struct proton_metric metric = {.name = "m", .type = PROTON_METRIC_INT64, .value.int64 = 1};
+	struct proton_error err;
+	struct profile *profile;
+	uint64_t token;
+
+	proton_context_provider_set(provide_source, NULL);
+	CHECK_LE(0, rec_start_as("a", "python", &err));
+	rec_start("b");
+	token = proton_scope_enter("scope");
+	proton_metrics_add(proton_scope_context(token), &metric, 1, NULL);
+	rec_kernel("k");
+	proton_scope_exit(token, NULL);
+	profile = finish();
+	CHECK_NE(rec_node(profile, ""), REC_NOWHERE);
+	CHECK_EQ(rec_node(profile, "scope"), REC_NOWHERE);
+	CHECK_EQ(profile->nodes[0].first_child, 1);
+	CHECK_EQ(profile->node_count, 4);
+	{
+		char text[64];
+
+		profile_frame_text(profile, profile->nodes[2].frame, text, sizeof(text));
+		CHECK_STR(text, "/x/b.py:3@step");
+	}
+	CHECK_U64(profile->kernels[profile->nodes[3].first_kernel].count, 1);
+	CHECK_NE(profile->nodes[2].first_value, 0);
+	profile_free(profile);
+	profile = rec_load("b.proton");
+	CHECK_U64(rec_count(profile, "scope/k"), 1);
+	CHECK(rec_value(profile, "scope", "m"));
+	profile_free(profile);
+}

@@ -1,0 +1,256 @@
+/* record/: sessions from start to output, and everything that can be wrong with their options. */
+#include "unit/recorded.h"
+
+static int start(const struct proton_session_options *options, struct proton_error *err)
+{
+	int session = -1;
+	int status;
+
+	memset(err, 0, sizeof(*err));
+	status = proton_start(options, &session, err);
+	return status == PROTON_OK ? session : status;
+}
+
+#define OPTIONS(...)                                                                               \
+	(&(struct proton_session_options){.size = sizeof(struct proton_session_options),           \
+					  .flags = PROTON_SESSION_QUIET,                           \
+					  __VA_ARGS__})
+
+TEST(ids_count_up_and_are_not_reused)
+{
+	int first = rec_start("a");
+	int second = rec_start("b");
+
+	CHECK_EQ(second, first + 1);
+	rec_finalize(second, NULL);
+	CHECK_EQ(rec_start("c"), first + 2);
+	CHECK(proton_is_profiling());
+	rec_finalize(PROTON_ALL_SESSIONS, NULL);
+	CHECK(!proton_is_profiling());
+	CHECK(rec_exists("a.hatchet"));
+	CHECK(rec_exists("b.hatchet"));
+	CHECK(rec_exists("c.hatchet"));
+	CHECK(!rec_exists("a.proton"));
+}
+
+TEST(starting_under_a_live_name_activates_that_session)
+{
+	int session = rec_start("a");
+	struct profile *profile;
+
+	CHECK_OK(proton_deactivate(session, false, NULL), (struct proton_error){0});
+	rec_kernel("lost");
+	CHECK_EQ(rec_start("a"), session);
+	rec_kernel("kept");
+	rec_finalize(session, NULL);
+	profile = rec_load("a.hatchet");
+	CHECK_U64(rec_count(profile, "kept"), 1);
+	CHECK_EQ(rec_node(profile, "lost"), REC_NOWHERE);
+	profile_free(profile);
+}
+
+TEST(bad_options_are_named_and_leave_nothing)
+{
+	static const struct {
+		const char *context, *data, *backend, *mode, *text;
+		int status;
+	} cases[] = {
+		{.context = "stack", .text = "Unknown context source: stack", .status = PROTON_E_INVALID},
+		{.data = "table", .text = "Unknown data: table", .status = PROTON_E_INVALID},
+		{.backend = "vulkan", .text = "Unknown profiler: vulkan", .status = PROTON_E_INVALID},
+		{.mode = "pcsampling", .text = "unsupported mode: pcsampling", .status = PROTON_E_INVALID},
+	};
+	struct proton_error err;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int status = start(OPTIONS(.name = rec_path("x"), .context = cases[i].context,
+					   .data = cases[i].data, .backend = cases[i].backend,
+					   .mode = cases[i].mode),
+				   &err);
+
+		CHECK_EQ(status, cases[i].status);
+		CHECK_HAS(err.text, cases[i].text);
+	}
+	CHECK_EQ(start(OPTIONS(.name = rec_path("no/x")), &err), PROTON_E_IO);
+	CHECK_HAS(err.text, "No such file or directory");
+	CHECK_EQ(start(OPTIONS(.name = rec_path("")), &err), PROTON_E_INVALID);
+	CHECK_HAS(err.text, "is a directory");
+	CHECK(!proton_is_profiling());
+	CHECK(!rec_exists("x.proton"));
+}
+
+TEST(options_of_another_size_are_refused)
+{
+	struct proton_session_options options = {.size = 8};
+	struct proton_error err;
+
+	CHECK_EQ(start(&options, &err), PROTON_E_INVALID);
+	CHECK_HAS(err.text, "size");
+}
+
+TEST(unknown_sessions_are_named)
+{
+	struct proton_error err;
+	char *bytes;
+	size_t length;
+	bool complete;
+	uint32_t phase;
+
+	CHECK_EQ(proton_activate(7, &err), PROTON_E_RANGE);
+	CHECK_STR(err.text, "Session has not been initialized: 7");
+	CHECK_EQ(proton_deactivate(7, true, &err), PROTON_E_RANGE);
+	CHECK_EQ(proton_data_get(7, 0, NULL, &bytes, &length, &err), PROTON_E_RANGE);
+	CHECK_EQ(proton_phase_advance(7, &phase, &err), PROTON_E_RANGE);
+	CHECK_EQ(proton_phase_is_complete(7, 0, &complete, &err), PROTON_E_RANGE);
+	CHECK_EQ(proton_phase_clear(7, 0, false, &err), PROTON_E_RANGE);
+	CHECK_EQ(proton_context_depth(7, &length, &err), PROTON_E_RANGE);
+	CHECK_EQ(proton_statistics(7, NULL, 0, &err), PROTON_E_RANGE);
+	CHECK_OK(proton_finalize(7, NULL, &err), err);
+}
+
+TEST(an_unknown_output_format_ends_nothing)
+{
+	struct proton_error err;
+	int session = rec_start("a");
+
+	CHECK_EQ(proton_finalize(session, "pdf", &err), PROTON_E_INVALID);
+	CHECK_STR(err.text, "Unknown output format: pdf");
+	rec_kernel("k");
+	rec_finalize(session, "HATCHET_MSGPACK");
+	CHECK(rec_exists("a.hatchet_msgpack"));
+}
+
+TEST(format_proton_keeps_a_finished_compact_working_file)
+{
+	int session = rec_start("a");
+	struct profile *profile;
+
+	rec_kernel("k");
+	rec_finalize(session, "proton");
+	CHECK(!rec_exists("a.hatchet"));
+	profile = rec_load("a.proton");
+	CHECK(!profile->is_unfinished);
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+}
+
+TEST(an_output_that_cannot_be_written_leaves_the_working_file)
+{
+	struct proton_error err;
+	struct profile *profile;
+	int session = rec_start("a");
+
+	rec_kernel("k");
+	CHECK_EQ(mkdir(rec_path("a.hatchet"), 0700), 0);
+	CHECK_NE(proton_finalize(session, NULL, &err), PROTON_OK);
+	CHECK_HAS(err.text, "a.hatchet");
+	CHECK_HAS(err.text, "everything recorded is in");
+	CHECK(!proton_is_profiling());
+	profile = rec_load("a.proton");
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+}
+
+TEST(two_sessions_see_what_ran_while_they_were_active)
+{
+	int a = rec_start("a");
+	int b;
+	struct profile *profile;
+
+	rec_kernel("one");
+	b = rec_start("b");
+	rec_kernel("two");
+	proton_deactivate(a, false, NULL);
+	rec_kernel("three");
+	rec_finalize(PROTON_ALL_SESSIONS, NULL);
+	profile = rec_load("a.hatchet");
+	CHECK_U64(rec_count(profile, "one"), 1);
+	CHECK_U64(rec_count(profile, "two"), 1);
+	CHECK_EQ(rec_node(profile, "three"), REC_NOWHERE);
+	profile_free(profile);
+	profile = rec_load("b.hatchet");
+	CHECK_EQ(rec_node(profile, "one"), REC_NOWHERE);
+	CHECK_U64(rec_count(profile, "two"), 1);
+	CHECK_U64(rec_count(profile, "three"), 1);
+	profile_free(profile);
+	(void)b;
+}
+
+TEST(owned_sessions_are_not_ended_by_the_program)
+{
+	struct proton_error err;
+	int session = rec_start("a");
+	int again = -1;
+
+	proton_own_sessions();
+	CHECK(proton_sessions_are_owned());
+	CHECK_OK(proton_start(OPTIONS(.name = rec_path("other")), &again, &err), err);
+	CHECK_EQ(again, session);
+	CHECK_OK(proton_finalize(session, NULL, &err), err);
+	CHECK(proton_is_profiling());
+	CHECK_OK(proton_finalize_owned(NULL, &err), err);
+	CHECK(rec_exists("a.hatchet"));
+	CHECK(!rec_exists("other.hatchet"));
+}
+
+TEST(the_summary_names_the_output_and_the_counts)
+{
+	char text[512];
+
+	proton_last_summary(text, sizeof(text));
+	CHECK_STR(text, "");
+	rec_start("a");
+	for (int i = 0; i < 1234; i++)
+		rec_kernel("k");
+	rec_finalize(PROTON_ALL_SESSIONS, NULL);
+	proton_last_summary(text, sizeof(text));
+	CHECK_HAS(text, "recorded 1,234 kernel launches in 1 context");
+	CHECK_HAS(text, "a.hatchet");
+	rec_start("b");
+	rec_finalize(PROTON_ALL_SESSIONS, NULL);
+	proton_last_summary(text, sizeof(text));
+	CHECK_HAS(text, "nothing was recorded");
+}
+
+TEST(more_sessions_than_there_are_slots_is_an_error)
+{
+	struct proton_error err = {0};
+	char name[16];
+	int started = 0;
+
+	for (; started < 100; started++) {
+		snprintf(name, sizeof(name), "s%d", started);
+		if (rec_start_as(name, "shadow", &err) < 0)
+			break;
+	}
+	CHECK_EQ(started, 64);
+	CHECK_HAS(err.text, "64 sessions are live already");
+	rec_kernel("k");
+	rec_finalize(PROTON_ALL_SESSIONS, NULL);
+	CHECK(rec_exists("s63.hatchet"));
+}
+
+TEST(the_data_of_a_live_session_can_be_read)
+{
+	struct proton_error err;
+	struct profile *profile;
+	char *bytes;
+	size_t length;
+	int session = rec_start("a");
+
+	rec_kernel("k");
+	CHECK_OK(proton_data_get(session, 0, "hatchet", &bytes, &length, &err), err);
+	CHECK_OK(profile_load_bytes("data", bytes, length, &profile, &err), err);
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+	proton_free(bytes);
+	CHECK_OK(proton_data_get(session, 0, "hatchet_msgpack", &bytes, &length, &err), err);
+	CHECK_OK(profile_load_bytes("data", bytes, length, &profile, &err), err);
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+	proton_free(bytes);
+	CHECK_EQ(proton_data_get(session, 3, NULL, &bytes, &length, &err), PROTON_E_RANGE);
+	CHECK_STR(err.text, "Phase 3 has no data.");
+	CHECK_EQ(proton_data_get(session, 0, "pdf", &bytes, &length, &err), PROTON_E_INVALID);
+	rec_finalize(session, NULL);
+}

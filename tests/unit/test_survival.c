@@ -1,0 +1,346 @@
+/* What the recorder promises when the program does not end well, or the system is out of something. */
+#include "unit/recorded.h"
+
+#include <sys/mount.h>
+#include <sys/resource.h>
+
+#include "format/profile_file.h"
+
+static void wait_for(pid_t pid)
+{
+	int status;
+
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+}
+
+TEST(kill_9_loses_nothing)
+{
+	struct profile *profile;
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	rec_dir();
+	CHECK_EQ(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		uint64_t token;
+
+		rec_start("a");
+		token = proton_scope_enter("outer");
+		for (int i = 0; i < 1000; i++)
+			rec_kernel("k");
+		(void)token;
+		if (write(ready[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	CHECK_EQ(read(ready[0], &byte, 1), 1);
+	kill(pid, SIGKILL);
+	wait_for(pid);
+	profile = rec_load("a.proton");
+	CHECK(profile->is_unfinished);
+	CHECK_U64(rec_count(profile, "outer/k"), 1000);
+	profile_free(profile);
+}
+
+TEST(kill_9_at_any_moment_leaves_a_file_that_can_be_read)
+{
+	rec_dir();
+	for (int round = 0; round < 12; round++) {
+		struct timespec delay = {.tv_nsec = 2000000 + round * 700000};
+		struct profile *profile;
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			rec_start("a");
+			for (long i = 0;; i++) {
+				char name[32];
+				uint64_t token;
+
+				snprintf(name, sizeof(name), "scope%ld", i);
+				token = proton_scope_enter(name);
+				rec_kernel("k");
+				proton_scope_exit(token, NULL);
+			}
+		}
+		nanosleep(&delay, NULL);
+		kill(pid, SIGKILL);
+		wait_for(pid);
+		if (rec_exists("a.proton")) {
+			struct proton_error err;
+			int status = profile_load_file(rec_path("a.proton"), &profile, &err);
+
+			if (status == PROTON_E_FORMAT && strstr(err.text, "while it started"))
+				continue;
+			CHECK_OK(status, err);
+			CHECK(profile->is_unfinished);
+			CHECK(!profile->is_damaged);
+			for (size_t n = 1; n < profile->node_count; n++)
+				CHECK_LT(profile->nodes[n].parent, n);
+			profile_free(profile);
+			unlink(rec_path("a.proton"));
+		}
+	}
+}
+
+TEST(a_forked_child_is_inert_and_the_parent_whole)
+{
+	struct profile *profile;
+	uint64_t token;
+	pid_t pid;
+	int status;
+
+	rec_start("a");
+	token = proton_scope_enter("both");
+	rec_kernel("k");
+	pid = fork();
+	if (pid == 0) {
+		*rec_directory = '\0'; /* the directory is the parent's */
+		if (proton_is_profiling())
+			exit(1);
+		rec_kernel("child");
+		proton_scope_exit(token, NULL);
+		exit(0); /* runs the exit handlers, which must leave the parent's files alone */
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	CHECK(rec_exists("a.proton"));
+	rec_kernel("k");
+	proton_scope_exit(token, NULL);
+	rec_finalize(PROTON_ALL_SESSIONS, NULL);
+	profile = rec_load("a.hatchet");
+	CHECK_U64(rec_count(profile, "both/k"), 2);
+	CHECK_EQ(rec_node(profile, "both/child"), REC_NOWHERE);
+	profile_free(profile);
+}
+
+TEST(a_forked_child_may_start_its_own)
+{
+	struct profile *profile;
+	pid_t pid;
+	int status;
+
+	rec_start("parent");
+	proton_scope_enter("parents_scope");
+	pid = fork();
+	if (pid == 0) {
+		rec_start("child");
+		rec_kernel("k");
+		rec_finalize(PROTON_ALL_SESSIONS, NULL);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	rec_kernel("k");
+	rec_finalize(PROTON_ALL_SESSIONS, NULL);
+	profile = rec_load("child.hatchet");
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+	profile = rec_load("parent.hatchet");
+	CHECK_U64(rec_count(profile, "parents_scope/k"), 1);
+	profile_free(profile);
+}
+
+TEST(a_program_that_ends_without_finalizing_still_writes)
+{
+	struct profile *profile;
+	pid_t pid;
+
+	rec_dir();
+	pid = fork();
+	if (pid == 0) {
+		rec_start("a");
+		rec_kernel("k");
+		*rec_directory = '\0'; /* the directory is the parent's */
+		exit(0);
+	}
+	wait_for(pid);
+	CHECK(!rec_exists("a.proton"));
+	profile = rec_load("a.hatchet");
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+}
+
+TEST(sigterm_writes_the_profile_and_then_ends_the_program)
+{
+	struct profile *profile;
+	int ready[2];
+	char byte;
+	int status;
+	pid_t pid;
+
+	rec_dir();
+	CHECK_EQ(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct proton_error err;
+
+		rec_start("a");
+		proton_own_sessions();
+		CHECK_OK(proton_finalize_on_signals(&err), err);
+		rec_kernel("k");
+		if (write(ready[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	CHECK_EQ(read(ready[0], &byte, 1), 1);
+	kill(pid, SIGTERM);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFSIGNALED(status));
+	CHECK_EQ(WTERMSIG(status), SIGTERM);
+	profile = rec_load("a.hatchet");
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+}
+
+TEST(a_second_process_under_the_same_name_gets_a_name_of_its_own)
+{
+	struct profile *profile;
+	char name[64];
+	pid_t pid;
+
+	rec_start("a");
+	rec_kernel("parent");
+	pid = fork();
+	if (pid == 0) {
+		rec_start("a");
+		rec_kernel("child");
+		rec_finalize(PROTON_ALL_SESSIONS, NULL);
+		_exit(0);
+	}
+	wait_for(pid);
+	rec_finalize(PROTON_ALL_SESSIONS, NULL);
+	profile = rec_load("a.hatchet");
+	CHECK_U64(rec_count(profile, "parent"), 1);
+	CHECK_EQ(rec_node(profile, "child"), REC_NOWHERE);
+	profile_free(profile);
+	snprintf(name, sizeof(name), "a.%d.hatchet", (int)pid);
+	profile = rec_load(name);
+	CHECK_U64(rec_count(profile, "child"), 1);
+	profile_free(profile);
+}
+
+/* Records until nothing more fits, then checks that the program went on and the rest is readable. */
+static void fill(int session)
+{
+	struct profile *profile;
+	uint64_t lost;
+
+	for (int i = 0; i < 60000; i++) {
+		char name[64];
+		uint64_t token;
+
+		snprintf(name, sizeof(name), "a scope with a name of its own, number %d", i);
+		token = proton_scope_enter(name);
+		rec_kernel("k");
+		proton_scope_exit(token, NULL);
+	}
+	lost = rec_counter(session, "lost: no room for the profile");
+	CHECK_NE(lost, 0);
+	CHECK_NE(lost, UINT64_MAX);
+	profile = rec_load("a.proton");
+	CHECK_U64(rec_count(profile, "a scope with a name of its own, number 0/k"), 1);
+	profile_free(profile);
+}
+
+TEST(a_file_that_may_not_grow_is_said_once_and_survived)
+{
+	struct rlimit limit = {.rlim_cur = 3 << 20, .rlim_max = RLIM_INFINITY};
+	int session;
+
+	signal(SIGXFSZ, SIG_IGN);
+	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	session = rec_start("a");
+	fill(session);
+	rec_finalize(session, "none");
+}
+
+TEST(a_full_disk_is_said_once_and_survived)
+{
+	struct proton_error err;
+	int session;
+
+	if (mount("none", rec_dir(), "tmpfs", 0, "size=3m") != 0)
+		SKIP("mounting a small tmpfs needs root: %s", strerror(errno));
+	session = rec_start("a");
+	fill(session);
+	/* The output does not fit either: an error with a name, and the data stays. */
+	CHECK_EQ(proton_finalize(session, NULL, &err), PROTON_E_NOSPACE);
+	CHECK_HAS(err.text, "No space left on device");
+	CHECK_HAS(err.text, "everything recorded is in");
+	CHECK(rec_exists("a.proton"));
+	CHECK(!rec_exists("a.hatchet"));
+	CHECK_EQ(umount2(rec_dir(), MNT_DETACH), 0);
+}
+
+TEST(a_disk_without_room_for_a_start_is_an_error_of_start)
+{
+	struct proton_error err;
+
+	if (mount("none", rec_dir(), "tmpfs", 0, "size=128k") != 0)
+		SKIP("mounting a small tmpfs needs root: %s", strerror(errno));
+	CHECK_LT(rec_start_as("a", "shadow", &err), 0);
+	CHECK_EQ(err.status, PROTON_E_NOSPACE);
+	CHECK(!proton_is_profiling());
+	CHECK(!rec_exists("a.proton"));
+	CHECK_EQ(umount2(rec_dir(), MNT_DETACH), 0);
+}
+
+TEST(little_address_space_is_enough)
+{
+	struct rlimit limit = {.rlim_cur = 2ull << 30, .rlim_max = RLIM_INFINITY};
+	struct profile *profile;
+	int session;
+
+	if (TAP_IS_SANITIZED)
+		SKIP("a sanitizer needs the address space itself");
+	CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+	session = rec_start("a");
+	rec_kernel("k");
+	rec_finalize(session, NULL);
+	profile = rec_load("a.hatchet");
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+}
+
+TEST(a_million_scopes)
+{
+	struct profile *profile;
+	int session = rec_start("a");
+	const int count = TAP_IS_SANITIZED ? 100000 : 1000000;
+
+	for (int i = 0; i < count; i++) {
+		char name[16];
+		uint64_t token;
+
+		snprintf(name, sizeof(name), "s%d", i);
+		token = proton_scope_enter(name);
+		proton_scope_exit(token, NULL);
+	}
+	CHECK_U64(rec_counter(session, "contexts"), (uint64_t)count);
+	rec_finalize(session, "proton");
+	profile = rec_load("a.proton");
+	CHECK_EQ(profile->node_count, count + 1);
+	profile_free(profile);
+}
+
+TEST(a_path_of_ten_thousand_levels)
+{
+	struct profile *profile;
+	uint32_t node;
+	int depth = 0;
+	int session = rec_start("a");
+
+	for (int i = 0; i < 10000; i++)
+		proton_scope_enter("down");
+	rec_kernel("k");
+	rec_finalize(session, NULL);
+	profile = rec_load("a.hatchet");
+	for (node = 0; profile->nodes[node].first_child; node = profile->nodes[node].first_child)
+		depth++;
+	CHECK_EQ(depth, 10001);
+	profile_free(profile);
+}
