@@ -1,0 +1,74 @@
+/* Tests that pass, fail, crash, hang and skip, for harness.sh to see that tap.h tells them apart. */
+#include "unit/tap.h"
+
+#include <pthread.h>
+
+TEST(passes)
+{
+	CHECK_EQ(1, 1);
+	CHECK_STR("a", "a");
+}
+
+TEST(fails_by_number)
+{
+	CHECK_EQ(1 + 1, 3);
+}
+
+TEST(fails_by_order)
+{
+	CHECK_LE(0, -1);
+}
+
+TEST(fails_by_text)
+{
+	CHECK_STR("two\nlines", "one");
+}
+
+TEST(fails_by_bytes)
+{
+	CHECK_MEM("abc", "abd", 3);
+}
+
+static void *fail_here(void *unused)
+{
+	(void)unused;
+	FAIL("from a thread");
+}
+
+TEST(fails_in_a_thread)
+{
+	pthread_t thread;
+
+	CHECK_EQ(pthread_create(&thread, NULL, fail_here, NULL), 0);
+	pthread_join(thread, NULL);
+}
+
+TEST(crashes)
+{
+	signal(SIGSEGV, SIG_DFL);
+	raise(SIGSEGV);
+}
+
+/* With a child that would keep the output open if it were left alone. */
+TEST(hangs)
+{
+	if (fork() == 0)
+		for (;;)
+			pause();
+	for (;;)
+		pause();
+}
+
+TEST(exits_with_an_error)
+{
+	exit(3);
+}
+
+TEST(skips)
+{
+	SKIP("there is no %s", "reason");
+}
+
+TEST(passes_after_all_that)
+{
+}

@@ -1,0 +1,54 @@
+#!/bin/sh
+# See that the unit tests' harness reports each kind of failure as one. Usage: harness.sh FIXTURE
+set -eu
+fixture=$1
+number=0
+failed=0
+
+# expect NAME PATTERN: the fixture's output has a line that matches.
+expect() {
+    number=$((number + 1))
+    if printf '%s\n' "$said" | grep -q -E "$2"; then
+        echo "ok $number - $1"
+    else
+        echo "not ok $number - $1"
+        printf '%s\n' "$said" | sed 's/^/# /'
+        failed=1
+    fi
+}
+
+status=0
+said=$("$fixture" --timeout 1) || status=$?
+said="$said
+status $status"
+expect "a passing test is ok" '^ok 1 - passes$'
+expect "a failed number is not ok" '^not ok 2 - fails_by_number$'
+expect "a failure shows both values" '^# .*fixture.c:[0-9]+: 1 \+ 1 is 2, 3 is 3'
+expect "an order is one of signed numbers" '^not ok 3 - fails_by_order$'
+expect "a failed text is one line" '^# .*"two\|lines"'
+expect "bytes say where they differ" '^# .*differ at byte 2: 63, 64'
+expect "a failure in a thread counts" '^not ok 6 - fails_in_a_thread$'
+expect "a crash is a failure" '^not ok 7 - crashes$'
+expect "a crash names its signal" '^# ended by signal 11'
+expect "a hang is a failure" '^not ok 8 - hangs$'
+expect "a hang is ended" '^# still running after 1 s$'
+expect "an exit code is a failure" '^not ok 9 - exits_with_an_error$'
+expect "a skipped test is neither" '^ok 10 - skips # SKIP there is no reason$'
+expect "what comes after still runs" '^ok 11 - passes_after_all_that$'
+expect "the plan is whole" '^1\.\.11$'
+expect "the exit status tells" '^status 1$'
+
+status=0
+said=$("$fixture" --no-fork passes fails_by skips) || status=$?
+said="$said
+status $status"
+expect "without fork a failed test ends too" '^not ok 3 - fails_by_order$'
+expect "without fork the rest runs" '^ok 6 - skips # SKIP'
+expect "words choose tests" '^1\.\.7$'
+expect "without fork the exit status tells" '^status 1$'
+
+said=$("$fixture" passes && echo "status 0")
+expect "passing tests alone are a success" '^status 0$'
+
+echo "1..$number"
+exit $failed
