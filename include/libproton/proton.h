@@ -54,6 +54,7 @@ struct proton_session_options {
 	const char *data;    /* "tree" (default) */
 	const char *backend; /* "host", ... (proton_backend_name()); NULL: the first that is usable */
 	const char *mode;    /* backend's mode, "name[:key=value]..."; NULL or "": its default */
+	const char *format;  /* output where proton_finalize() names none, and at exit; NULL: "hatchet" */
 	uint32_t flags;      /* PROTON_SESSION_* */
 	uint32_t reserved;   /* 0 */
 };
@@ -77,8 +78,8 @@ PROTON_API int proton_activate(int session, struct proton_error *err);
 PROTON_API int proton_deactivate(int session, bool flush, struct proton_error *err);
 
 /*
- * End one session or PROTON_ALL_SESSIONS and write its output: `format` is NULL or "" for the
- * default ("hatchet"), "hatchet", "hatchet_msgpack", "proton" (keep the working file, finished) or
+ * End one session or PROTON_ALL_SESSIONS and write its output: `format` is NULL or "" for what
+ * proton_start() was given, "hatchet", "hatchet_msgpack", "proton" (keep the working file, finished) or
  * "none". An unknown format is refused with E_INVALID before anything is ended. When the output
  * cannot be written the working file stays and the error names both paths. Ending a session
  * that does not exist is no error. May be called inside open scopes.
@@ -94,8 +95,8 @@ PROTON_API const char *proton_backend_name(size_t index);
 PROTON_API const char *proton_session_backend(int session);
 
 /*
- * Finalize every session when SIGTERM or SIGHUP arrives, then let the signal take its previous
- * course. Installs handlers only where the disposition is still the default. Never called by the
+ * Finalize every session when SIGTERM or SIGHUP arrives, say so on standard error unless they are
+ * all quiet, then let the signal take its previous course. Installs handlers only where the disposition is still the default. Never called by the
  * library itself: the program has to ask.
  */
 PROTON_API int proton_finalize_on_signals(struct proton_error *err);

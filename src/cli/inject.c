@@ -17,7 +17,6 @@
 
 static pid_t owner; /* a forked child runs the exit functions too, but owns no session */
 static bool is_quiet;
-static char *format;
 
 /* One line in one write; what cannot be written is not worth more. */
 static void say(const char *text)
@@ -69,7 +68,7 @@ static void finish(int status, void *unused)
 	(void)unused;
 	if (getpid() != owner)
 		return;
-	if (proton_finalize_owned(format, &err) != PROTON_OK) {
+	if (proton_finalize_owned(NULL, &err) != PROTON_OK) {
 		say(err.text);
 		if (status == 0) {
 			/* The program did well and its profile is lost: that is our failure to report. */
@@ -96,9 +95,9 @@ __attribute__((constructor)) static void inject(void)
 	char *context = take(HANDOVER_CONTEXT);
 	char *mode = take(HANDOVER_MODE);
 	char *data = take(HANDOVER_DATA);
+	char *format = take(HANDOVER_FORMAT);
 	int session;
 
-	format = take(HANDOVER_FORMAT);
 	if (quiet) { /* else this library was preloaded by hand: nobody asked for a profile */
 		restore("LD_PRELOAD", before);
 		is_quiet = quiet[0] == '1';
@@ -108,6 +107,7 @@ __attribute__((constructor)) static void inject(void)
 		options.context = context;
 		options.mode = mode;
 		options.data = data;
+		options.format = format;
 		options.flags = is_quiet ? PROTON_SESSION_QUIET : 0;
 		if (proton_start(&options, &session, &err) != PROTON_OK) {
 			say(err.text);
@@ -124,4 +124,5 @@ __attribute__((constructor)) static void inject(void)
 	free(context);
 	free(mode);
 	free(data);
+	free(format);
 }

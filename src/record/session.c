@@ -166,6 +166,7 @@ static void backend_release(const struct backend *backend)
 struct settings {
 	const char *name;
 	const char *mode;
+	const char *format;
 	const struct backend *backend;
 	bool wants_source;
 	uint32_t flags;
@@ -176,6 +177,8 @@ static int check_options(const struct proton_session_options *given, struct sett
 {
 	static const struct proton_session_options defaults = {.size = sizeof(defaults)};
 	const struct proton_session_options *o = given ? given : &defaults;
+	struct output_format format;
+	int status;
 
 	if (o->size != sizeof(*o))
 		return err_set(err, PROTON_E_INVALID,
@@ -184,6 +187,7 @@ static int check_options(const struct proton_session_options *given, struct sett
 	*out = (struct settings){
 		.name = o->name ? o->name : "proton",
 		.mode = o->mode ? o->mode : "",
+		.format = o->format ? o->format : "",
 		.flags = o->flags,
 	};
 	if (o->context && strcasecmp(o->context, "python") == 0)
@@ -195,6 +199,9 @@ static int check_options(const struct proton_session_options *given, struct sett
 			       "data \"trace\" is not supported by this version; use \"tree\"");
 	if (o->data && strcasecmp(o->data, "tree") != 0)
 		return err_set(err, PROTON_E_INVALID, "Unknown data: %s", o->data);
+	status = output_format_find(out->format, &format, err);
+	if (status != PROTON_OK)
+		return status;
 	out->backend = backend_select(o->backend, err);
 	if (!out->backend)
 		return PROTON_E_INVALID;
@@ -281,11 +288,13 @@ static int add_session(const struct settings *settings, char *path, int *id_out,
 	session->path = path;
 	session->name = strdup(settings->name);
 	session->mode = strdup(settings->mode);
+	session->format = strdup(settings->format);
 	session->backend = settings->backend;
 	session->wants_source = settings->wants_source;
 	session->flags = settings->flags;
-	status = session->name && session->mode ? output_open(session, err)
-						: err_set(err, PROTON_E_NOMEM, "out of memory");
+	status = session->name && session->mode && session->format
+			 ? output_open(session, err)
+			 : err_set(err, PROTON_E_NOMEM, "out of memory");
 	if (status == PROTON_OK) {
 		describe(session);
 		status = backend_take(settings->backend, settings->mode, err);
@@ -296,6 +305,7 @@ static int add_session(const struct settings *settings, char *path, int *id_out,
 		free(session->path);
 		free(session->name);
 		free(session->mode);
+		free(session->format);
 		return status;
 	}
 	slot_taken[slot] = true;
@@ -466,8 +476,9 @@ static struct session *retire(int id)
 	return session;
 }
 
-static int finalize_one(int id, const struct output_format *format, struct proton_error *err)
+static int finalize_one(int id, const char *format_name, struct proton_error *err)
 {
+	struct output_format format = {.kind = OUTPUT_EXPORT};
 	struct proton_error ignored;
 	struct session *session;
 	int flushed = flush_backends(id, &ignored);
@@ -478,14 +489,18 @@ static int finalize_one(int id, const struct output_format *format, struct proto
 		return PROTON_OK;
 	if (flushed != PROTON_OK)
 		note("%s", ignored.text);
-	status = output_finish(session, format, err);
+	/* Both names were checked before: this cannot fail. */
+	output_format_find(format_name && *format_name ? format_name : session->format, &format, err);
+	status = output_finish(session, &format, err);
 	free(session->path);
 	free(session->name);
 	free(session->mode);
+	free(session->format);
 	pthread_mutex_lock(&registry_lock);
 	session->path = NULL;
 	session->name = NULL;
 	session->mode = NULL;
+	session->format = NULL;
 	slot_taken[session - sessions] = false;
 	pthread_mutex_unlock(&registry_lock);
 	return status;
@@ -507,7 +522,7 @@ static int finalize(int id, const char *format_name, struct proton_error *err)
 	pthread_mutex_unlock(&registry_lock);
 	/* All are ended even if one cannot be written; the first error is the one reported. */
 	for (size_t i = 0; i < count; i++) {
-		int result = finalize_one(ids[i], &format, status == PROTON_OK ? err : NULL);
+		int result = finalize_one(ids[i], format_name, status == PROTON_OK ? err : NULL);
 
 		if (status == PROTON_OK)
 			status = result;
@@ -535,6 +550,18 @@ void proton_own_sessions(void)
 bool proton_sessions_are_owned(void)
 {
 	return atomic_load_explicit(&sessions_owned, memory_order_relaxed);
+}
+
+bool session_all_quiet(void)
+{
+	bool quiet = true;
+
+	pthread_mutex_lock(&registry_lock);
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		if (sessions[slot].is_live && !(sessions[slot].flags & PROTON_SESSION_QUIET))
+			quiet = false;
+	pthread_mutex_unlock(&registry_lock);
+	return quiet;
 }
 
 const char *proton_session_backend(int id)

@@ -27,6 +27,7 @@ struct session {
 	char *name;        /* as given; "" = standard output */
 	char *path;        /* absolute output path without suffix; NULL for standard output */
 	char *mode;
+	char *format; /* of the output, unless finalize names another */
 	const struct backend *backend;
 	uint64_t start_ns; /* monotonic */
 	struct store store;
@@ -55,6 +56,9 @@ static inline bool session_any_live(void)
 	/* acquire: pairs with the release at start, so that what start set up is visible */
 	return atomic_load_explicit(&session_generation, memory_order_acquire) & 1;
 }
+
+/* True if every live session asked for no notes. */
+bool session_all_quiet(void);
 
 const struct config *session_config_get(uint32_t config);
 

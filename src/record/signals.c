@@ -17,6 +17,7 @@
 #include "base/array.h"
 #include "base/err.h"
 #include "base/note.h"
+#include "record/session.h"
 
 static int pipe_ends[2] = {-1, -1};
 static pid_t owner;
@@ -34,9 +35,24 @@ static void on_signal(int number)
 	errno = saved;
 }
 
-static void *wait_for_signal(void *unused)
+static void finalize_and_say(void)
 {
 	struct proton_error err;
+	char summary[1024];
+	bool is_quiet = session_all_quiet();
+
+	if (!session_any_live())
+		return;
+	if (proton_finalize_owned(NULL, &err) != PROTON_OK) {
+		note("%s", err.text);
+	} else if (!is_quiet) {
+		proton_last_summary(summary, sizeof(summary));
+		note("%s", summary);
+	}
+}
+
+static void *wait_for_signal(void *unused)
+{
 	unsigned char byte;
 	ssize_t n;
 
@@ -45,8 +61,7 @@ static void *wait_for_signal(void *unused)
 		n = read(pipe_ends[0], &byte, 1);
 	} while (n < 0 && errno == EINTR);
 	if (n == 1) {
-		if (proton_finalize_owned(NULL, &err) != PROTON_OK)
-			note("%s", err.text);
+		finalize_and_say();
 		signal(byte, SIG_DFL);
 		kill(getpid(), byte);
 	}
