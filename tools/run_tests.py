@@ -28,20 +28,19 @@ class Total:
         self.passed = self.failed = self.skipped = 0
 
     def add_junit(self, path):
-        """Add the test cases of a JUnit file; returns failures by name of the suite."""
-        failures = {}
+        """Add the test cases of a JUnit file; returns the names of suites and cases that failed."""
+        blamed = set()
         for suite in ElementTree.parse(path).getroot().iter("testsuite"):
             for case in suite.iter("testcase"):
                 kinds = {child.tag for child in case}
                 if kinds & {"failure", "error"}:
                     self.failed += 1
-                    name = suite.get("name", "")
-                    failures[name] = failures.get(name, 0) + 1
+                    blamed |= {suite.get("name", ""), case.get("name", "")}
                 elif "skipped" in kinds:
                     self.skipped += 1
                 else:
                     self.passed += 1
-        return failures
+        return blamed
 
     def __str__(self):
         skipped = f", {self.skipped} skipped" if self.skipped else ""
@@ -64,16 +63,15 @@ def run_meson(build, suites, total):
         print("run_tests: meson test wrote no results")
         total.failed += 1
         return
-    failures = total.add_junit(junit)
-    seen = sum(failures.values())
-    bad = [test for test in map(json.loads, log.read_text().splitlines()) if test["result"] not in GOOD]
-    for test in bad:
-        short = test["name"].split(" / ")[-1].split(":")[-1]
-        if not any(short in name for name in failures) and seen < len(bad):
+    before = total.failed
+    blamed = total.add_junit(junit)
+    for test in map(json.loads, log.read_text().splitlines()):
+        # A program with subtests is a suite called PROJECT.PROGRAM, any other one a case.
+        is_counted = any(f".{name}".endswith(f".{test['name']}") for name in blamed)
+        if test["result"] not in GOOD and not is_counted:
             print(f"run_tests: {test['name']}: {test['result']}")
             total.failed += 1
-            seen += 1
-    if status != 0 and not seen:
+    if status != 0 and total.failed == before:
         print(f"run_tests: meson test ended with status {status}")
         total.failed += 1
 
