@@ -233,6 +233,18 @@ static PyObject *get_available_profilers(PyObject *module, PyObject *unused)
 	return names;
 }
 
+static PyObject *session_backend(PyObject *module, PyObject *args)
+{
+	int session;
+	(void)module;
+	if (!PyArg_ParseTuple(args, "i:session_backend", &session))
+		return NULL;
+	const char *name = proton_session_backend(session);
+	if (!name)
+		Py_RETURN_NONE;
+	return PyUnicode_FromString(name);
+}
+
 static PyObject *select_profiler(PyObject *module, PyObject *args)
 {
 	const char *target;
@@ -399,6 +411,8 @@ static PyMethodDef session_methods[] = {
 	 "Finalize when SIGTERM or SIGHUP arrives, where nothing else handles them."},
 	{"is_profiling", is_profiling, METH_NOARGS, "True while a session is live."},
 	{"get_available_profilers", get_available_profilers, METH_NOARGS, "Names of the backends."},
+	{"session_backend", session_backend, METH_VARARGS,
+	 "session_backend(session): the name of its backend; None: there is no such session."},
 	{"select_profiler_from_triton_backend", select_profiler, METH_VARARGS,
 	 "The backend for a Triton target, 'cuda' or 'hip'."},
 	{"get_context_depth", get_context_depth, METH_VARARGS, "get_context_depth(session)"},

@@ -1,0 +1,66 @@
+"""Proton: a GPU profiler for Triton.
+
+    import triton_proton as proton
+
+    proton.start("matmul", hook="triton")
+    with proton.scope("layer 0"):
+        kernel[grid](x, y)
+    proton.finalize()
+
+writes `matmul.hatchet`; `proton-viewer -m time/ms matmul.hatchet` shows it. Importing this package
+loads neither Triton nor PyTorch.
+"""
+
+from __future__ import annotations
+
+import os as _os
+
+from . import _libproton
+from ._libproton import ProtonError
+
+# Source paths show the user's program: none of our own frames, and none of what starts a script.
+_libproton.hide_frames(
+    [
+        _os.path.dirname(_os.path.abspath(__file__)) + "/",
+        "<frozen runpy>",
+        _os.path.join(_os.path.dirname(_os.__file__), "runpy.py"),
+    ]
+)
+
+from . import context, data, mode, specs  # noqa: E402
+from ._alias import install_as_triton_profiler  # noqa: E402
+from .profile import (  # noqa: E402
+    DEFAULT_PROFILE_NAME,
+    activate,
+    deactivate,
+    finalize,
+    profile,
+    start,
+)
+from .scope import cpu_timed_scope, enter_scope, exit_scope, scope  # noqa: E402
+from .state import enter_state, exit_state, metadata_state, state  # noqa: E402
+
+__version__ = _libproton.version()
+
+__all__ = [
+    "DEFAULT_PROFILE_NAME",
+    "ProtonError",
+    "activate",
+    "context",
+    "cpu_timed_scope",
+    "data",
+    "deactivate",
+    "enter_scope",
+    "enter_state",
+    "exit_scope",
+    "exit_state",
+    "finalize",
+    "install_as_triton_profiler",
+    "metadata_state",
+    "mode",
+    "profile",
+    "scope",
+    "specs",
+    "start",
+    "state",
+]

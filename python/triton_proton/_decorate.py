@@ -1,0 +1,120 @@
+"""Scopes and states as decorators.
+
+A scope is open exactly while the decorated function's own code runs. For generators and coroutines
+that means: entered before each step and left after it, so that whatever else the thread does
+between two steps is not attributed to them. Metrics of the scope are added once per call.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Generator
+from typing import Any
+
+
+class _Steps:
+    """Drives a generator or coroutine one step at a time, each inside the context manager."""
+
+    def __init__(self, inner: Any, manager: Any) -> None:
+        self._inner = inner
+        self._next_manager = manager
+
+    def _step(self, method: Callable[..., Any], *args: Any) -> Any:
+        manager = self._next_manager
+        self._next_manager = _again(manager)
+        with manager:
+            return method(*args)
+
+    def __iter__(self) -> "_Steps":
+        return self
+
+    __await__ = __iter__
+
+    def __next__(self) -> Any:
+        return self._step(self._inner.send, None)
+
+    def send(self, value: Any) -> Any:
+        return self._step(self._inner.send, value)
+
+    def throw(self, *args: Any) -> Any:
+        return self._step(self._inner.throw, *args)
+
+    def close(self) -> None:
+        self._step(self._inner.close)
+
+
+class _AsyncSteps:
+    """The same for one awaitable of an asynchronous generator."""
+
+    def __init__(self, awaitable: Any, manager: Any) -> None:
+        self._iterator = awaitable.__await__()
+        self._manager = manager
+
+    def __await__(self) -> Any:
+        return _Steps(self._iterator, self._manager)
+
+
+def _again(manager: Any) -> Any:
+    """What to enter for the second and later steps of one call."""
+    without_metrics = getattr(manager, "_without_metrics", None)
+    return without_metrics() if without_metrics is not None else manager
+
+
+def decorate(manager: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` run inside the context manager `manager`, which is entered anew at each call."""
+    if not callable(function):
+        raise TypeError(f"a scope or state decorates functions, not {type(function).__name__}")
+    if inspect.isasyncgenfunction(function):
+        return _decorate_async_generator(manager, function)
+    if inspect.iscoroutinefunction(function):
+        return _decorate_coroutine(manager, function)
+    if inspect.isgeneratorfunction(function):
+        return _decorate_generator(manager, function)
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        with manager:
+            return function(*args, **kwargs)
+
+    return wrapper
+
+
+def _decorate_generator(manager: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        return (yield from _Steps(function(*args, **kwargs), manager))
+
+    return wrapper
+
+
+def _decorate_coroutine(manager: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return await _Steps(function(*args, **kwargs), manager)
+
+    return wrapper
+
+
+def _decorate_async_generator(manager: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        generator = function(*args, **kwargs)
+        later = _again(manager)
+        step = _AsyncSteps(generator.__anext__(), manager)
+        while True:
+            try:
+                value = await step
+            except StopAsyncIteration:
+                return
+            try:
+                sent = yield value
+            except GeneratorExit:
+                await _AsyncSteps(generator.aclose(), later)
+                raise
+            except BaseException as error:
+                step = _AsyncSteps(generator.athrow(error), later)
+            else:
+                step = _AsyncSteps(generator.asend(sent), later)
+
+    return wrapper

@@ -1,0 +1,192 @@
+"""Kernels run by Triton's interpreter (TRITON_INTERPRET=1), for sessions of the host backend.
+
+The interpreter has no launch hooks, so two of its methods are wrapped while such a session lives:
+InterpretedFunction.run, which knows the kernel and its launch metadata, and
+GridExecutor.__call__, whose time is the kernel's. Should a later Triton have neither, kernels are
+not recorded and one line says so; Triton itself works on.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections import namedtuple
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Optional
+
+from . import _libproton
+from ._imports import forget, when_imported
+from ._note import note
+
+_MODULE = "triton.runtime.interpreter"
+
+_sessions: set[int] = set()
+_wrapped: list[tuple[type, str, Callable[..., Any], Callable[..., Any]]] = []
+
+
+class _Launch(threading.local):
+    function: Any = None  # the InterpretedFunction whose run() is on the stack
+    is_running: bool = False  # a kernel is being recorded on this thread
+
+
+_launch = _Launch()
+
+# What a metadata function finds in its second argument; as much as there is without a compiler.
+KernelMetadata = namedtuple(
+    "KernelMetadata",
+    ("name", "num_warps", "num_ctas", "num_stages", "shared", "warp_size", "target", "hash"),
+)
+
+
+class LaunchMetadata:
+    """What Triton hands to launch hooks: a dict that is computed when it is asked for."""
+
+    def __init__(self, name: str, compute: Optional[Callable[[], dict[str, Any]]]) -> None:
+        self.data: dict[str, Any] = {"name": name, "function": None, "stream": None}
+        self._compute = compute
+
+    def get(self) -> dict[str, Any]:
+        compute, self._compute = self._compute, None
+        if compute is not None:
+            self.data = self.data | compute()
+        return self.data
+
+
+def install(session: int) -> None:
+    """`session` records what the interpreter runs."""
+    _sessions.add(session)
+    if not _wrapped:
+        when_imported(_MODULE, _wrap)
+
+
+def uninstall(session: Optional[int] = None) -> None:
+    """`session`, or every session, has ended; after the last one Triton is as it was."""
+    if session is None:
+        _sessions.clear()
+    _sessions.discard(session)  # type: ignore[arg-type]
+    if _sessions:
+        return
+    forget(_MODULE, _wrap)
+    for owner, name, original, ours in _wrapped:
+        # Something that wrapped our wrapper keeps it: it only passes calls on by now.
+        if owner.__dict__.get(name) is ours:
+            setattr(owner, name, original)
+    _wrapped.clear()
+
+
+def _wrap(module: ModuleType) -> None:
+    function_type = getattr(module, "InterpretedFunction", None)
+    executor_type = getattr(module, "GridExecutor", None)
+    run = getattr(function_type, "__dict__", {}).get("run")
+    call = getattr(executor_type, "__dict__", {}).get("__call__")
+    if not inspect.isfunction(run) or not inspect.isfunction(call):
+        note(
+            "this version of Triton runs interpreted kernels in an unknown way; "
+            "they are not recorded",
+            once=True,
+        )
+        return
+    _replace(function_type, "run", run, _make_run(run))
+    _replace(executor_type, "__call__", call, _make_call(call))
+
+
+def _replace(
+    owner: Any, name: str, original: Callable[..., Any], ours: Callable[..., Any]
+) -> None:
+    setattr(owner, name, ours)
+    _wrapped.append((owner, name, original, ours))
+
+
+def _make_run(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = _launch.function
+        _launch.function = self
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            _launch.function = before
+
+    return run
+
+
+def _make_call(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _sessions or _launch.is_running:
+            return original(self, *args, **kwargs)
+        return _record(self, original, args, kwargs)
+
+    return call
+
+
+def _record(
+    executor: Any, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    from .hooks import HookManager
+
+    # A metadata function may launch kernels of its own, so is_running is set after the hooks.
+    function, _launch.function = _launch.function, None
+    name = _kernel_name(executor, function)
+    metadata = None
+    if HookManager.active_hooks:
+        metadata = LaunchMetadata(name, _metadata_of(executor, function, name, args, kwargs))
+        HookManager.enter(metadata)
+    try:
+        _libproton.kernel_begin(name)
+        _launch.is_running = True
+        try:
+            return original(executor, *args, **kwargs)
+        finally:
+            _launch.is_running = False
+            _libproton.kernel_end()
+    finally:
+        if metadata is not None:
+            HookManager.exit(metadata)
+
+
+def _kernel_name(executor: Any, function: Any) -> str:
+    for owner in (function, executor):
+        name = getattr(getattr(owner, "fn", None), "__name__", None)
+        if isinstance(name, str):
+            return name
+    return "kernel"
+
+
+def _metadata_of(
+    executor: Any, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Optional[Callable[[], dict[str, Any]]]:
+    """A call of the kernel's launch_metadata function; None if it has none."""
+    user_function = getattr(function, "kwargs", {}).get("launch_metadata")
+    if user_function is None:
+        return None
+
+    def compute() -> dict[str, Any]:
+        bound = _bind(executor.fn, args, kwargs)
+        grid = executor.grid(bound) if callable(executor.grid) else executor.grid
+        metadata = KernelMetadata(
+            name=name,
+            num_warps=kwargs.get("num_warps", 4),
+            num_ctas=kwargs.get("num_ctas", 1),
+            num_stages=kwargs.get("num_stages", 3),
+            shared=0,
+            warp_size=1,
+            target=None,
+            hash="",
+        )
+        return user_function(tuple(grid), metadata, bound) or {}
+
+    return compute
+
+
+def _bind(
+    kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """The kernel's arguments by name, defaults filled in; options such as num_warps left out."""
+    signature = inspect.signature(kernel)
+    wanted = {key: value for key, value in kwargs.items() if key in signature.parameters}
+    bound = signature.bind(*args, **wanted)
+    bound.apply_defaults()
+    return dict(bound.arguments)

@@ -1,0 +1,61 @@
+"""Read a session's data while it is live.
+
+Data comes in phases: `advance_phase` closes one and opens the next, which bounds what a long run
+keeps in memory. Nothing here waits for work in flight: `deactivate(session, flushing=True)` does,
+and `is_phase_complete` tells.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Optional
+
+from . import _libproton
+from .flags import flags
+
+
+def _check(session: int) -> None:
+    if flags.command_line and session != 0:
+        raise ValueError("Only session 0 is available when running from the command line.")
+
+
+def get(session: Optional[int] = 0, phase: int = 0) -> Optional[list[Any]]:
+    """The profile of one phase, as the list that the `.hatchet` file would hold."""
+    if session is None:
+        return None
+    _check(session)
+    return json.loads(_libproton.get_data(session, phase))
+
+
+def get_msgpack(session: Optional[int] = 0, phase: int = 0) -> Optional[bytes]:
+    """The profile of one phase, as the bytes that the `.hatchet_msgpack` file would hold."""
+    if session is None:
+        return None
+    _check(session)
+    return _libproton.get_data_msgpack(session, phase)
+
+
+def advance_phase(session: Optional[int] = 0) -> Optional[int]:
+    """Close the current phase and open the next, whose number is returned."""
+    if session is None:
+        return None
+    _check(session)
+    return _libproton.advance_data_phase(session)
+
+
+def is_phase_complete(session: Optional[int] = 0, phase: int = 0) -> bool:
+    """True once everything launched in `phase` has been recorded; never for the current phase."""
+    if session is None:
+        return False
+    _check(session)
+    return _libproton.is_data_phase_complete(session, phase)
+
+
+def clear(
+    session: Optional[int] = 0, phase: int = 0, clear_up_to_phase: bool = False
+) -> None:
+    """Drop the data of `phase`, or of all phases up to it. Clearing the current phase empties it."""
+    if session is None:
+        return
+    _check(session)
+    _libproton.clear_data(session, phase, clear_up_to_phase)

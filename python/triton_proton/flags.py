@@ -1,0 +1,29 @@
+"""What the profiler is doing in this process."""
+
+from __future__ import annotations
+
+from . import _libproton
+
+
+class ProfilerFlags:
+    """`profiling_on` and `instrumentation_on` are to be read; `command_line` is set by `proton`."""
+
+    __slots__ = ("instrumentation_on", "command_line")
+
+    def __init__(self) -> None:
+        self.instrumentation_on = False  # kernels are compiled with records inside
+        self.command_line = False  # the `proton` command owns the session
+
+    @property
+    def profiling_on(self) -> bool:
+        """True while a session is live. Read from the recorder, so it holds after a fork too."""
+        return _libproton.is_profiling()
+
+    def __repr__(self) -> str:
+        return (
+            f"ProfilerFlags(profiling_on={self.profiling_on}, "
+            f"instrumentation_on={self.instrumentation_on}, command_line={self.command_line})"
+        )
+
+
+flags = ProfilerFlags()

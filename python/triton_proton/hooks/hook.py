@@ -1,0 +1,179 @@
+"""What is called when kernels are loaded and launched, and for which sessions."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from types import ModuleType
+from typing import Any, Optional
+
+from .._imports import forget, when_imported
+
+
+class Hook:
+    """Base of hooks. Of several, the one with the higher `priority` is entered first."""
+
+    priority: int = 0
+
+    def init_handle(
+        self, module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str
+    ) -> None:
+        """A kernel was loaded onto a device."""
+
+    def destroy_handle(
+        self, module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str
+    ) -> None:
+        """A kernel is unloaded."""
+
+    def enter(self, metadata: Any) -> None:
+        """A kernel is about to be launched; `metadata.get()` gives its launch metadata."""
+
+    def exit(self, metadata: Any) -> None:
+        """The kernel was launched."""
+
+    def activate(self) -> None:
+        """The first session that uses the hook becomes active."""
+
+    def deactivate(self) -> None:
+        """The last session that uses the hook stops being active."""
+
+    def reset(self) -> None:
+        """The last session that uses the hook has ended: forget what was set up for it."""
+
+
+class HookManager:
+    """Which hooks each session uses. A hook is active while any of its sessions is."""
+
+    active_hooks: list[Hook] = []  # by priority, highest first
+    session_hooks: dict[int, dict[Hook, bool]] = defaultdict(dict)  # hook -> active
+
+    # ---- called by Triton
+
+    @staticmethod
+    def init_handle(
+        module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str
+    ) -> None:
+        for hook in list(HookManager.active_hooks):
+            hook.init_handle(module, function, name, metadata_group, hash)
+
+    @staticmethod
+    def destroy_handle(
+        module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str
+    ) -> None:
+        for hook in reversed(list(HookManager.active_hooks)):
+            hook.destroy_handle(module, function, name, metadata_group, hash)
+
+    @staticmethod
+    def enter(metadata: Any) -> None:
+        for hook in list(HookManager.active_hooks):
+            hook.enter(metadata)
+
+    @staticmethod
+    def exit(metadata: Any) -> None:
+        for hook in reversed(list(HookManager.active_hooks)):
+            hook.exit(metadata)
+
+    # ---- called by sessions
+
+    @staticmethod
+    def register(hook: Hook, session: int) -> None:
+        """`session` uses `hook` and is active."""
+        HookManager.session_hooks[session][hook] = True
+        HookManager._activate_hook(hook)
+
+    @staticmethod
+    def unregister(session: Optional[int] = None) -> None:
+        """`session`, or every session, uses no hooks any more."""
+        sessions = list(HookManager.session_hooks) if session is None else [session]
+        for one in sessions:
+            hooks = HookManager.session_hooks.get(one)
+            if hooks is None:
+                continue
+            HookManager.deactivate(one)
+            HookManager.session_hooks.pop(one, None)
+            for hook in hooks:
+                if not any(hook in others for others in HookManager.session_hooks.values()):
+                    hook.reset()
+
+    @staticmethod
+    def activate(session: Optional[int] = None) -> None:
+        """`session`, or every session, is active."""
+        for one in HookManager._sessions(session):
+            for hook in HookManager.session_hooks[one]:
+                HookManager.session_hooks[one][hook] = True
+                HookManager._activate_hook(hook)
+
+    @staticmethod
+    def deactivate(session: Optional[int] = None) -> None:
+        """`session`, or every session, is paused."""
+        for one in HookManager._sessions(session):
+            hooks = HookManager.session_hooks[one]
+            for hook in hooks:
+                hooks[hook] = False
+                if not HookManager._is_used(hook):
+                    HookManager._deactivate_hook(hook)
+
+    # ---- insides
+
+    @staticmethod
+    def _sessions(session: Optional[int]) -> list[int]:
+        if session is None:
+            return list(HookManager.session_hooks)
+        return [session] if session in HookManager.session_hooks else []
+
+    @staticmethod
+    def _is_used(hook: Hook) -> bool:
+        return any(hooks.get(hook, False) for hooks in HookManager.session_hooks.values())
+
+    @staticmethod
+    def _activate_hook(hook: Hook) -> None:
+        if hook in HookManager.active_hooks:
+            return
+        hook.activate()
+        HookManager.active_hooks.append(hook)
+        HookManager.active_hooks.sort(key=lambda one: one.priority, reverse=True)
+        when_imported("triton.knobs", _register_in_triton)
+
+    @staticmethod
+    def _deactivate_hook(hook: Hook) -> None:
+        if hook not in HookManager.active_hooks:
+            return
+        HookManager.active_hooks.remove(hook)
+        if not HookManager.active_hooks:
+            forget("triton.knobs", _register_in_triton)
+            if "triton.knobs" in sys.modules:
+                _unregister_in_triton(sys.modules["triton.knobs"])
+        hook.deactivate()
+
+    @staticmethod
+    def _reset_in_child() -> None:
+        """After a fork: no session lives here."""
+        for hook in list(HookManager.active_hooks):
+            HookManager._deactivate_hook(hook)
+        HookManager.session_hooks.clear()
+
+
+_IN_TRITON = {
+    "kernel_load_end_hook": HookManager.init_handle,
+    "kernel_unload_hook": HookManager.destroy_handle,
+    "launch_enter_hook": HookManager.enter,
+    "launch_exit_hook": HookManager.exit,
+}
+
+
+def _register_in_triton(knobs: ModuleType) -> None:
+    for name, function in _IN_TRITON.items():
+        chain = getattr(knobs.runtime, name, None)
+        if chain is None:
+            setattr(knobs.runtime, name, function)
+        elif hasattr(chain, "add"):
+            chain.add(function)
+
+
+def _unregister_in_triton(knobs: ModuleType) -> None:
+    for name, function in _IN_TRITON.items():
+        chain = getattr(knobs.runtime, name, None)
+        if chain is function:
+            setattr(knobs.runtime, name, None)
+        elif hasattr(chain, "remove"):
+            chain.remove(function)

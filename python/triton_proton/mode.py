@@ -1,0 +1,162 @@
+"""Modes: how a backend measures. As objects, or as text `name[:key=value]...`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Union
+
+
+class _Named(Enum):
+    """An enumeration whose members are written by their value."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class MetricType(_Named):
+    CYCLE = "cycle"
+
+
+class BufferStrategy(_Named):
+    CIRCULAR = "circular"
+    FLUSH = "flush"
+
+
+class BufferType(_Named):
+    SHARED = "shared"
+    GLOBAL = "global"
+
+
+class SamplingStrategy(_Named):
+    NONE = "none"
+    SELECTIVE = "selective"
+
+
+class Granularity(_Named):
+    CTA = "cta"
+    WARP = "warp"
+    WARP_2 = "warp_2"
+    WARP_4 = "warp_4"
+    WARP_8 = "warp_8"
+    WARP_GROUP = "warp_group"
+    WARP_GROUP_2 = "warp_group_2"
+    WARP_GROUP_4 = "warp_group_4"
+    WARP_GROUP_8 = "warp_group_8"
+
+
+class Optimize(_Named):
+    TIMESHIFT = "time_shift"
+    SCHED_STORES = "sched_stores"
+    SCHED_BARRIERS = "sched_barriers"
+    CLOCK32 = "clock32"
+
+
+metric_types = {member.value: member for member in MetricType}
+buffer_strategies = {member.value: member for member in BufferStrategy}
+buffer_types = {member.value: member for member in BufferType}
+sampling_strategies = {member.value: member for member in SamplingStrategy}
+granularities = {member.value: member for member in Granularity}
+optimizations = {member.value: member for member in Optimize}
+
+
+@dataclass(frozen=True)
+class BaseMode:
+    """A mode by its name alone."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class PCSampling(BaseMode):
+    """Sample the program counters of a GPU, about `interval` clock cycles apart."""
+
+    name: str = field(default="pcsampling", init=False)
+    interval: int = 1000
+
+    def __post_init__(self) -> None:
+        interval = self.interval
+        if isinstance(interval, bool) or not isinstance(interval, int) or interval <= 0:
+            raise ValueError("Interval must be a positive integer.")
+
+    def __str__(self) -> str:
+        return f"{self.name}:interval={self.interval}"
+
+
+@dataclass(frozen=True)
+class InstrumentationMode(BaseMode):
+    """Records inside kernels. Each field takes a member of its enumeration or its name.
+
+    metric_type: what is recorded. sampling_strategy and sampling_options: which units record.
+    granularity: what a unit is. buffer_strategy: what happens when the buffer is full.
+    buffer_type and buffer_size: where it lies and its bytes (0: as the strategy needs).
+    optimizations: a list, or names separated by commas.
+    """
+
+    metric_type: Union[MetricType, str] = MetricType.CYCLE
+    sampling_strategy: Union[SamplingStrategy, str] = SamplingStrategy.NONE
+    sampling_options: str = ""
+    granularity: Union[Granularity, str] = Granularity.WARP
+    buffer_strategy: Union[BufferStrategy, str] = BufferStrategy.CIRCULAR
+    buffer_type: Union[BufferType, str] = BufferType.SHARED
+    buffer_size: int = 0
+    optimizations: Union[list[Union[Optimize, str]], str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name, members in _FIELDS.items():
+            object.__setattr__(self, name, _member(name, getattr(self, name), members))
+        chosen = self.optimizations
+        if isinstance(chosen, str):
+            chosen = [part.strip() for part in chosen.split(",") if part.strip()]
+        object.__setattr__(
+            self,
+            "optimizations",
+            [_member("optimization", value, optimizations) for value in chosen],
+        )
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __str__(self) -> str:
+        parts = [self.name]
+        parts += [f"{name}={getattr(self, name)}" for name in _FIELDS]
+        parts.append(f"sampling_options={self.sampling_options}")
+        parts.append(f"buffer_size={self.buffer_size}")
+        parts.append("optimizations=" + ",".join(str(value) for value in self.optimizations))
+        return ":".join(parts)
+
+
+@dataclass(frozen=True)
+class Default(InstrumentationMode):
+    """Instrumentation where the kernel's source says so."""
+
+    name: str = field(default="default", init=False)
+    __hash__ = InstrumentationMode.__hash__
+
+
+@dataclass(frozen=True)
+class MMA(InstrumentationMode):
+    """Instrumentation around matrix operations."""
+
+    name: str = field(default="mma", init=False)
+    __hash__ = InstrumentationMode.__hash__
+
+
+_FIELDS: dict[str, dict[str, Any]] = {
+    "metric_type": metric_types,
+    "sampling_strategy": sampling_strategies,
+    "granularity": granularities,
+    "buffer_strategy": buffer_strategies,
+    "buffer_type": buffer_types,
+}
+
+
+def _member(field_name: str, value: Any, members: dict[str, Any]) -> Any:
+    if isinstance(value, Enum) and value in members.values():
+        return value
+    if isinstance(value, str) and value in members:
+        return members[value]
+    raise ValueError(f"Unknown {field_name}: {value}")

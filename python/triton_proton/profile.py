@@ -1,0 +1,351 @@
+"""Sessions: start, activate, deactivate, finalize, and the decorator `profile`."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import inspect
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Optional, Union
+
+from . import _interpreter, _libproton
+from ._note import note
+from .flags import flags
+from .hooks.hook import Hook, HookManager
+from .hooks.launch import LaunchHook
+from .mode import BaseMode
+
+DEFAULT_PROFILE_NAME = "proton"
+
+_HOST = "host"
+_TRUE = ("1", "true", "on", "y", "yes")
+
+_exit_is_registered = False
+_newest = -1  # the highest number of a session started here; a higher one is a new session
+
+
+# ---------------------------------------------------------------------- what the environment says
+
+
+def _is_true(variable: str) -> bool:
+    return os.environ.get(variable, "").lower() in _TRUE
+
+
+def _is_disabled() -> bool:
+    """TRITON_PROTON_DISABLE, or what Triton's knob says once Triton is imported."""
+    knobs = sys.modules.get("triton.knobs")
+    group = getattr(knobs, "proton", None)
+    if group is not None and hasattr(group, "disable"):
+        return bool(group.disable)
+    return _is_true("TRITON_PROTON_DISABLE")
+
+
+def _is_interpreting() -> bool:
+    knobs = sys.modules.get("triton.knobs")
+    group = getattr(knobs, "runtime", None)
+    if group is not None and hasattr(group, "interpret"):
+        return bool(group.interpret)
+    return _is_true("TRITON_INTERPRET")
+
+
+def _select_backend() -> Optional[str]:
+    """The backend used when none is named; None leaves the choice to the recorder."""
+    if _is_interpreting() or _libproton.get_available_profilers() == [_HOST]:
+        return _HOST
+    return None
+
+
+def _say_default(backend: str) -> None:
+    if backend != _HOST:
+        return
+    why = "TRITON_INTERPRET is set" if _is_interpreting() else "no GPU driver can be used"
+    note(f"{why}; recording what runs on the CPU (backend 'host')", once=True)
+
+
+# ---------------------------------------------------------------------- starting
+
+
+def _hook_of(hook: Union[None, str, Hook]) -> Optional[Hook]:
+    if hook is None or isinstance(hook, Hook):
+        return hook
+    if hook == "triton":
+        return LaunchHook()
+    raise ValueError(f"Unsupported hook: {hook}")
+
+
+def _start(
+    name: Union[None, str, os.PathLike[str]],
+    *,
+    context: Optional[str],
+    data: Optional[str],
+    backend: Optional[str],
+    mode: Union[None, str, BaseMode],
+    hook: Union[None, str, Hook],
+    quiet: bool = False,
+) -> int:
+    """Start a session whoever owns it. When anything fails, nothing is left active."""
+    global _newest
+    chosen_hook = _hook_of(hook)
+    if mode is not None and not isinstance(mode, (str, BaseMode)):
+        raise ValueError(f"Unknown mode: {mode!r}")
+    path = DEFAULT_PROFILE_NAME if name is None else os.fspath(name)
+    is_default = backend is None
+    wanted = _select_backend() if backend is None else backend
+    session = _libproton.start(
+        path,
+        context,
+        data,
+        wanted,
+        None if mode is None else str(mode),
+        _libproton.QUIET if quiet else 0,
+    )
+    is_new = session > _newest
+    try:
+        used = _libproton.session_backend(session) or ""
+        if used == _HOST:
+            _interpreter.install(session)
+        if chosen_hook is not None:
+            HookManager.register(chosen_hook, session)
+        else:
+            HookManager.activate(session)  # a live session was started again
+        _register_exit()
+        if is_default and not quiet:
+            _say_default(used)
+    except BaseException:
+        if is_new:
+            _forget(session)
+            _libproton.finalize(session, "none")
+        raise
+    _newest = max(_newest, session)
+    return session
+
+
+def start(
+    name: Union[None, str, os.PathLike[str]] = None,
+    *,
+    context: Optional[str] = "shadow",
+    data: Optional[str] = "tree",
+    backend: Optional[str] = None,
+    mode: Union[None, str, BaseMode] = None,
+    hook: Union[None, str, Hook] = None,
+) -> Optional[int]:
+    """Start profiling and return the session's number.
+
+    name: path of the output without suffix, "proton" by default; "" or "-" is standard output.
+    Starting a name that is live already activates that session again.
+    context: "shadow" attributes kernels to scopes, "python" to the Python call path.
+    data: "tree" adds up what has the same context.
+    backend: who measures; by default what fits the machine, and "host" (the CPU, for Triton's
+    interpreter) where there is no GPU or TRITON_INTERPRET is set.
+    mode: the backend's mode, as text or an object of `triton_proton.mode`.
+    hook: "triton" calls each kernel's launch_metadata function and records its result; or a Hook.
+
+    Returns None and does nothing under the `proton` command, which has started a session itself,
+    and when TRITON_PROTON_DISABLE is set. Raises ValueError for what is unknown and ProtonError
+    when profiling cannot start; nothing is left active then. A profile that is still being
+    recorded when the interpreter exits is written at that point.
+    """
+    if flags.command_line or _is_disabled():
+        return None
+    return _start(name, context=context, data=data, backend=backend, mode=mode, hook=hook)
+
+
+def _start_owned(
+    name: Union[None, str, os.PathLike[str]] = None,
+    *,
+    context: Optional[str] = "shadow",
+    data: Optional[str] = "tree",
+    backend: Optional[str] = None,
+    mode: Union[None, str, BaseMode] = None,
+    hook: Union[None, str, Hook] = None,
+    quiet: bool = False,
+) -> Optional[int]:
+    """For the `proton` command: start the session that no call in the script can end."""
+    if _is_disabled():
+        return None
+    session = _start(
+        name,
+        context=context,
+        data=data,
+        backend=backend,
+        mode=mode,
+        hook=hook,
+        quiet=quiet,
+    )
+    flags.command_line = True
+    _libproton.own_sessions()
+    return session
+
+
+# ---------------------------------------------------------------------- running sessions
+
+
+def _check_command_line(session: Optional[int]) -> None:
+    if flags.command_line and session not in (None, 0):
+        raise ValueError(
+            "Only one session can be activated/deactivated when running from the command line."
+        )
+
+
+def activate(session: Optional[int] = None) -> None:
+    """Record again, into `session` or into every session. Doing it twice is harmless."""
+    _check_command_line(session)
+    if session is None:
+        _libproton.activate_all()
+    else:
+        _libproton.activate(session)
+    HookManager.activate(session)
+
+
+def deactivate(session: Optional[int] = None, flushing: bool = False) -> None:
+    """Stop recording, into `session` or into every session, until `activate`.
+
+    flushing: wait for the work launched so far, so that `data.get` sees all of it.
+    """
+    _check_command_line(session)
+    if session is None:
+        _libproton.deactivate_all(flushing)
+    else:
+        _libproton.deactivate(session, flushing)
+    HookManager.deactivate(session)
+
+
+def finalize(session: Optional[int] = None, output_format: Optional[str] = "") -> None:
+    """End `session`, or every session, and write its output.
+
+    output_format: "hatchet" (the default), "hatchet_msgpack", "proton" (keep the file recorded
+    into) or "none". An unknown format is a ValueError and ends nothing. When the output cannot be
+    written, ProtonError names what is left and where. Under the `proton` command nothing happens:
+    the profile is written when the script has ended.
+    """
+    if flags.command_line:
+        if session not in (None, 0):
+            raise ValueError(
+                "Only one session can be finalized when running from the command line."
+            )
+        return
+    try:
+        if session is None:
+            _libproton.finalize_all(output_format)
+        else:
+            _libproton.finalize(session, output_format)
+    except ValueError:
+        raise  # the format is unknown; every session lives on
+    except BaseException:
+        _forget(session)
+        raise
+    _forget(session)
+
+
+def _forget(session: Optional[int]) -> None:
+    HookManager.unregister(session)
+    _interpreter.uninstall(session)
+
+
+# ---------------------------------------------------------------------- end of the process
+
+
+def _register_exit() -> None:
+    global _exit_is_registered
+    if not _exit_is_registered:
+        _exit_is_registered = True
+        atexit.register(_at_exit)
+
+
+def _at_exit() -> None:
+    """The program ends, well or badly, with sessions alive: write them."""
+    if flags.command_line or not flags.profiling_on:
+        return
+    try:
+        finalize()
+    except Exception as error:
+        note(str(error) or type(error).__name__)
+
+
+def _after_fork_in_child() -> None:
+    """The recorder is inert in the child; what Python knows of its sessions goes too."""
+    HookManager._reset_in_child()
+    _interpreter.uninstall()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+# ---------------------------------------------------------------------- decorator
+
+
+def _profiling(function: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
+    lock = threading.Lock()
+    running = 0
+
+    def begin() -> Optional[int]:
+        nonlocal running
+        with lock:
+            session = start(**options)
+            running += 1
+            return session
+
+    def end(session: Optional[int]) -> None:
+        nonlocal running
+        with lock:
+            running -= 1
+            # A recursive call, or one on another thread, is still being profiled.
+            if session is None or running > 0:
+                return
+            try:
+                deactivate(session)
+            except IndexError:
+                pass  # the function has finalized the session itself
+
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def async_wrapper(*args: Any, **kwargs: Any) -> Any:
+            session = begin()
+            try:
+                return await function(*args, **kwargs)
+            finally:
+                end(session)
+
+        return async_wrapper
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        session = begin()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            end(session)
+
+    return wrapper
+
+
+def profile(
+    func: Optional[Callable[..., Any]] = None,
+    *,
+    name: Union[None, str, os.PathLike[str]] = None,
+    context: Optional[str] = "shadow",
+    data: Optional[str] = "tree",
+    backend: Optional[str] = None,
+    mode: Union[None, str, BaseMode] = None,
+    hook: Union[None, str, Hook] = None,
+) -> Callable[..., Any]:
+    """Profile each call of a function; the options are those of `start`.
+
+    The session is started by the first call, paused between calls and resumed by the next, also
+    when a call raises. `finalize` (or the end of the program) writes it.
+
+        @proton.profile(name="step")
+        def step(): ...
+
+        proton.profile(step, name="step")()
+    """
+    options = dict(
+        name=name, context=context, data=data, backend=backend, mode=mode, hook=hook
+    )
+    if func is not None:
+        return _profiling(func, options)
+    return lambda function: _profiling(function, options)
