@@ -30,22 +30,24 @@ static bool text_or_null(PyObject *object, const char *what, const char **text_o
 }
 
 PyDoc_STRVAR(start_doc,
-	     "start(path, context=None, data=None, profiler=None, mode=None, flags=0)\n--\n\n"
+	     "start(path, context=None, data=None, profiler=None, mode=None, flags=0, format=None)\n--\n\n"
 	     "Start a session and return its number. `path` is str or bytes.");
 
 static PyObject *start(PyObject *module, PyObject *args)
 {
 	PyObject *path, *context = NULL, *data = NULL, *profiler = NULL, *mode = NULL;
+	PyObject *format = NULL;
 	unsigned int flags = 0;
 	struct proton_session_options options = {.size = sizeof(options)};
-	if (!PyArg_ParseTuple(args, "O&|OOOOI:start", PyUnicode_FSConverter, &path, &context, &data,
-			      &profiler, &mode, &flags))
+	if (!PyArg_ParseTuple(args, "O&|OOOOIO:start", PyUnicode_FSConverter, &path, &context, &data,
+			      &profiler, &mode, &flags, &format))
 		return NULL;
 	PyObject *result = NULL;
 	if (!text_or_null(context, "context", &options.context) ||
 	    !text_or_null(data, "data", &options.data) ||
 	    !text_or_null(profiler, "backend", &options.backend) ||
-	    !text_or_null(mode, "mode", &options.mode))
+	    !text_or_null(mode, "mode", &options.mode) ||
+	    !text_or_null(format, "output_format", &options.format))
 		goto out;
 	options.name = PyBytes_AS_STRING(path);
 	options.flags = flags;

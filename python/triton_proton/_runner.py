@@ -24,29 +24,32 @@ def start(options: dict[str, str]) -> None:
 
 
 def _start(options: dict[str, str]) -> None:
-    import triton_proton
-    from triton_proton import _libproton
-    from triton_proton.flags import flags
+    from triton_proton import _libproton, install_as_triton_profiler
+    from triton_proton.profile import _start_owned
 
     quiet = options.get("quiet") == "1"
-    triton_proton.install_as_triton_profiler()
-    triton_proton.start(
+    install_as_triton_profiler()
+    session = _start_owned(
         options.get("name"),
         context=options.get("context", "shadow"),
         data=options.get("data", "tree"),
         backend=options.get("backend"),
         mode=options.get("mode"),
         hook=options.get("hook"),
+        output_format=options.get("format"),
+        quiet=quiet,
     )
-    flags.command_line = True
-    _libproton.own_sessions()
+    if session is None:
+        if not quiet:
+            _say("TRITON_PROTON_DISABLE is set: nothing is recorded")
+        return
     _libproton.finalize_on_signals()
     # Registered before anything of the script's: exit functions run last in, first out, so what
     # the script does in its own is still recorded.
-    atexit.register(_finish, os.getpid(), options.get("format", ""), quiet)
+    atexit.register(_finish, os.getpid(), quiet)
 
 
-def _finish(owner: int, output_format: str, quiet: bool) -> None:
+def _finish(owner: int, quiet: bool) -> None:
     """End the session at the end of the process; print where the profile is."""
     if os.getpid() != owner:
         return  # a forked child runs the exit functions too, but owns no session
@@ -59,7 +62,7 @@ def _finish(owner: int, output_format: str, quiet: bool) -> None:
         except Exception:
             pass  # Python meets the same error once more and reports it as it always does
     try:
-        _libproton.finalize_owned(output_format)
+        _libproton.finalize_owned()
     except Exception as error:
         _say(_sentence(error))
         # The only way left to tell whoever waits for the profile that there is none.

@@ -85,6 +85,7 @@ def _start(
     mode: Union[None, str, BaseMode],
     hook: Union[None, str, Hook],
     quiet: bool = False,
+    output_format: Optional[str] = None,
 ) -> int:
     """Start a session whoever owns it. When anything fails, nothing is left active."""
     global _newest
@@ -101,6 +102,7 @@ def _start(
         wanted,
         None if mode is None else str(mode),
         _libproton.QUIET if quiet else 0,
+        output_format,
     )
     is_new = session > _newest
     try:
@@ -162,6 +164,7 @@ def _start_owned(
     mode: Union[None, str, BaseMode] = None,
     hook: Union[None, str, Hook] = None,
     quiet: bool = False,
+    output_format: Optional[str] = None,
 ) -> Optional[int]:
     """For the `proton` command: start the session that no call in the script can end."""
     if _is_disabled():
@@ -174,6 +177,7 @@ def _start_owned(
         mode=mode,
         hook=hook,
         quiet=quiet,
+        output_format=output_format,
     )
     flags.command_line = True
     _libproton.own_sessions()

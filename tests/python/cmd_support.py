@@ -53,9 +53,10 @@ def proton(*arguments: str, cwd: Path, **keywords) -> subprocess.CompletedProces
 
 
 def own_lines(stderr: str) -> list[str]:
-    """The lines that proton wrote, without their prefix."""
+    """The lines that proton wrote, without their prefix, and without the note on the backend."""
     mark = "proton: "
-    return [line[len(mark) :] for line in stderr.splitlines() if line.startswith(mark)]
+    lines = [line[len(mark) :] for line in stderr.splitlines() if line.startswith(mark)]
+    return [line for line in lines if not line.endswith("(backend 'host')")]
 
 
 def without_own_lines(stderr: str) -> str:
