@@ -266,6 +266,18 @@ static const struct formula *find_formula(const char *name)
 	return NULL;
 }
 
+/* True if what stands before the slash is the name of a raw metric or of formulas. */
+static bool is_known_base(const struct metrics *metrics, const char *name, size_t length)
+{
+	char *base = xstrndup(name, length);
+	bool is_known = metrics_find(metrics, base) != NULL;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(formulas) && !is_known; i++)
+		is_known = strcasecmp(formulas[i].family, base) == 0;
+	free(base);
+	return is_known;
+}
+
 static int refuse(const struct metrics *metrics, const char *name, struct proton_error *err)
 {
 	const struct formula *formula = find_formula(name);
@@ -284,7 +296,7 @@ static int refuse(const struct metrics *metrics, const char *name, struct proton
 			       is_present(metrics, formula->source) ? "data to derive it from"
 								    : formula->source);
 	nearest_names(metrics, name, near, sizeof(near));
-	if (slash && metrics_find(metrics, name) == NULL && strcmp(slash, "/%") != 0)
+	if (slash && is_known_base(metrics, name, (size_t)(slash - name)))
 		return err_set(err, PROTON_E_INVALID, "Unsupported unit %.60s in metric %.100s%s",
 			       slash + 1, name, near);
 	return err_set(err, PROTON_E_INVALID,

@@ -173,6 +173,28 @@ static int show(const struct options *options, const struct metrics *metrics, ui
 	return status;
 }
 
+/* True if nothing was measured anywhere. */
+static bool is_empty(const struct profile *profile, const uint8_t *state)
+{
+	if (profile->nodes[0].first_value || profile->nodes[0].first_kernel)
+		return false;
+	for (size_t i = 1; i < profile->node_count; i++) {
+		if (state[i] == NODE_SHOWN)
+			return false;
+	}
+	return true;
+}
+
+static void say_is_empty(const char *path, const struct profile *profile)
+{
+	if (profile->node_count == 1)
+		fprintf(stderr, "proton-viewer: %s is an empty profile: it has no frames\n", path);
+	else
+		fprintf(stderr,
+			"proton-viewer: %s has %zu frames, but nothing was measured in any of them\n",
+			path, profile->node_count - 1);
+}
+
 static int view(const struct options *options, struct profile *profile)
 {
 	struct proton_error err = {0};
@@ -183,13 +205,10 @@ static int view(const struct options *options, struct profile *profile)
 
 	out_init(&out, STDOUT_FILENO);
 	metrics_init(&metrics, profile);
-	if (metrics.count == 0)
-		fprintf(stderr,
-			"proton-viewer: %s has %zu frames but no metrics: nothing was measured in "
-			"them\n",
-			options->path, profile->node_count - 1);
-	else if (options->list)
+	if (options->list)
 		list_print(&metrics, &out);
+	else if (metrics.count == 0 || is_empty(profile, state))
+		say_is_empty(options->path, profile);
 	else
 		status = show(options, &metrics, state, &out, &err);
 	metrics_fini(&metrics);

@@ -17,13 +17,11 @@ static const struct {
 	{-INFINITY, "\033[2m"}, /* faint */
 };
 
-const char *paint(const struct picture *picture, enum paint paint, size_t band)
+static const char *escape_of(const struct picture *picture, enum paint paint, size_t band)
 {
 	if (!picture->term.has_color)
 		return "";
 	switch (paint) {
-	case PAINT_OFF:
-		return "\033[0m";
 	case PAINT_HEADER:
 		return "\033[1m";
 	case PAINT_FAINT:
@@ -32,6 +30,16 @@ const char *paint(const struct picture *picture, enum paint paint, size_t band)
 		return band < PAINT_BANDS ? bands[band].escape : "";
 	}
 	return "";
+}
+
+void paint(struct out *out, const struct picture *picture, enum paint paint, size_t band)
+{
+	out_text(out, escape_of(picture, paint, band));
+}
+
+void unpaint(struct out *out, const struct picture *picture, enum paint paint, size_t band)
+{
+	out_text(out, *escape_of(picture, paint, band) ? "\033[0m" : "");
 }
 
 struct bands bands_of(const struct picture *picture)

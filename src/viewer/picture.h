@@ -28,15 +28,16 @@ void sorted_print(const struct picture *picture, struct out *out);
 void csv_print(const struct picture *picture, struct out *out);
 void list_print(const struct metrics *metrics, struct out *out);
 
-/* Escape sequences, "" without colour. */
+/* Colour. Text between paint() and unpaint() is painted; without colour both do nothing. */
 enum paint {
-	PAINT_OFF,
 	PAINT_HEADER,
 	PAINT_FAINT,
 	PAINT_BAND
 };
 #define PAINT_BANDS 5
-const char *paint(const struct picture *picture, enum paint paint, size_t band);
+#define PAINT_NO_BAND PAINT_BANDS
+void paint(struct out *out, const struct picture *picture, enum paint paint, size_t band);
+void unpaint(struct out *out, const struct picture *picture, enum paint paint, size_t band);
 
 /* The band of a value of the first column: 0 is the largest share. See legend in tree_print.c. */
 struct bands {

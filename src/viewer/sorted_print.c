@@ -59,17 +59,18 @@ void sorted_print(const struct picture *picture, struct out *out)
 	text_clean(out, picture->columns[0].name, strlen(picture->columns[0].name));
 	out_byte(out, '\n');
 	for (size_t i = 0; i < count && !out->errnum; i++) {
+		uint32_t frame = picture->profile->nodes[entries[i].node].frame;
 		size_t columns;
 
 		name.length = 0;
 		cleaned.length = 0;
-		name_write(&name, picture->profile, picture->profile->nodes[entries[i].node].frame,
-			   picture->format);
+		name_write(&name, picture->profile, frame, picture->format);
 		text_clean(&cleaned, name.bytes, name.length);
 		columns = text_columns(cleaned.bytes, cleaned.length);
 		text_shorten(out, cleaned.bytes, cleaned.length,
 			     picture->term.columns ? name_columns : SIZE_MAX,
-			     picture->term.has_utf8 ? "…" : "...");
+			     picture->term.has_utf8 ? "…" : "...",
+			     picture->profile->frames[frame].kind == FRAME_SOURCE);
 		text_pad(out, columns < name_columns ? name_columns - columns : 0);
 		out_printf(out, " %.4g\n", entries[i].value);
 	}

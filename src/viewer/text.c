@@ -92,34 +92,29 @@ static size_t fitting_head(const char *text, size_t length, size_t columns)
 }
 
 void text_shorten(struct out *out, const char *text, size_t length, size_t columns,
-		  const char *mark)
+		  const char *mark, bool keep_end)
 {
 	size_t total = text_columns(text, length);
 	size_t mark_columns = text_columns(mark, strlen(mark));
 	size_t room = columns > mark_columns ? columns - mark_columns : 0;
-	size_t head;
-	size_t skip;
+	size_t tail = keep_end ? room : room / 2;
+	size_t passed = 0;
+	size_t i = 0;
 
 	if (total <= columns) {
 		out_bytes(out, text, length);
 		return;
 	}
-	head = fitting_head(text, length, room - room / 2);
-	out_bytes(out, text, head);
+	out_bytes(out, text, fitting_head(text, length, room - tail));
 	out_text(out, mark);
-	/* The tail begins where what is left fits; a wide character may make it one column shorter. */
-	skip = total - room / 2;
-	for (size_t i = 0, passed = 0; i < length;) {
+	/* The tail begins where what is left fits; a wide character may make it a column shorter. */
+	while (i < length && passed < total - tail) {
 		uint32_t code;
-		size_t bytes = text_decode(text + i, length - i, &code);
 
-		if (passed >= skip) {
-			out_bytes(out, text + i, length - i);
-			return;
-		}
+		i += text_decode(text + i, length - i, &code);
 		passed += columns_of(code);
-		i += bytes;
 	}
+	out_bytes(out, text + i, length - i);
 }
 
 void text_pad(struct out *out, size_t count)

@@ -23,9 +23,12 @@ void text_clean(struct out *out, const char *text, size_t length);
 /* Columns that cleaned text takes on a terminal. */
 size_t text_columns(const char *text, size_t length);
 
-/* Appends cleaned text, its middle replaced by `mark` if it takes more than `columns`. */
+/*
+ * Appends cleaned text; if it takes more than `columns`, `mark` replaces its middle, or its
+ * beginning where the end tells more (`keep_end`: paths).
+ */
 void text_shorten(struct out *out, const char *text, size_t length, size_t columns,
-		  const char *mark);
+		  const char *mark, bool keep_end);
 
 /* Appends `count` spaces. */
 void text_pad(struct out *out, size_t count);

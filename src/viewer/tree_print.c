@@ -164,14 +164,14 @@ static void print_cell(struct printer *printer, size_t c, const char *text, size
 
 	if (columns <= width)
 		text_pad(printer->out, width - columns);
-	text_shorten(printer->out, text, length, width, drawing_of(printer)->ellipsis);
+	text_shorten(printer->out, text, length, width, drawing_of(printer)->ellipsis, false);
 }
 
 static void print_header(struct printer *printer)
 {
 	const struct picture *picture = printer->picture;
 
-	out_text(printer->out, paint(picture, PAINT_HEADER, 0));
+	paint(printer->out, picture, PAINT_HEADER, 0);
 	for (size_t c = 0; c < picture->column_count; c++) {
 		const char *name = picture->columns[c].name;
 
@@ -181,7 +181,7 @@ static void print_header(struct printer *printer)
 		text_pad(printer->out, GAP_COLUMNS);
 	}
 	out_text(printer->out, "frame");
-	out_text(printer->out, paint(picture, PAINT_OFF, 0));
+	unpaint(printer->out, picture, PAINT_HEADER, 0);
 	out_byte(printer->out, '\n');
 }
 
@@ -194,7 +194,7 @@ static void print_numbers(struct printer *printer, uint32_t node, size_t band)
 		const struct metric_column *column = &picture->columns[c];
 
 		if (c == 0)
-			out_text(printer->out, paint(picture, PAINT_BAND, band));
+			paint(printer->out, picture, PAINT_BAND, band);
 		if (column->values) {
 			size_t length =
 				figure_write(text, printer->layout.styles[c], column->values[node]);
@@ -204,7 +204,7 @@ static void print_numbers(struct printer *printer, uint32_t node, size_t band)
 			print_cell(printer, c, printer->cleaned.bytes, printer->cleaned.length);
 		}
 		if (c == 0)
-			out_text(printer->out, paint(picture, PAINT_OFF, 0));
+			unpaint(printer->out, picture, PAINT_BAND, band);
 		text_pad(printer->out, GAP_COLUMNS);
 	}
 }
@@ -218,7 +218,7 @@ static size_t print_branches(struct printer *printer, const struct walk_step *st
 
 	if (step->level == 0)
 		return 0;
-	out_text(printer->out, paint(printer->picture, PAINT_FAINT, 0));
+	paint(printer->out, printer->picture, PAINT_FAINT, 0);
 	for (size_t i = 1; i < levels; i++)
 		out_text(printer->out, printer->continues[i] ? drawing->through : "   ");
 	out_text(printer->out, step->is_last ? drawing->last : drawing->branch);
@@ -231,7 +231,7 @@ static size_t print_branches(struct printer *printer, const struct walk_step *st
 		out_byte(printer->out, ' ');
 		columns += length + 1;
 	}
-	out_text(printer->out, paint(printer->picture, PAINT_OFF, 0));
+	unpaint(printer->out, printer->picture, PAINT_FAINT, 0);
 	if (step->level < printer->layout.levels)
 		printer->continues[step->level] = !step->is_last;
 	return columns;
@@ -240,23 +240,23 @@ static size_t print_branches(struct printer *printer, const struct walk_step *st
 /* "(12 more)": frames that are there but not printed. */
 static void print_more(struct printer *printer, uint32_t more)
 {
-	out_text(printer->out, paint(printer->picture, PAINT_FAINT, 0));
+	paint(printer->out, printer->picture, PAINT_FAINT, 0);
 	out_byte(printer->out, '(');
 	out_u64(printer->out, more);
 	out_text(printer->out, " more)");
-	out_text(printer->out, paint(printer->picture, PAINT_OFF, 0));
+	unpaint(printer->out, printer->picture, PAINT_FAINT, 0);
 }
 
 static void print_name(struct printer *printer, const struct walk_step *step, size_t columns,
 		       size_t band)
 {
 	const struct picture *picture = printer->picture;
+	uint32_t frame = picture->profile->nodes[step->node].frame;
 	size_t room = SIZE_MAX;
 
 	printer->scratch.length = 0;
 	printer->cleaned.length = 0;
-	name_write(&printer->scratch, picture->profile, picture->profile->nodes[step->node].frame,
-		   picture->format);
+	name_write(&printer->scratch, picture->profile, frame, picture->format);
 	text_clean(&printer->cleaned, printer->scratch.bytes, printer->scratch.length);
 	if (picture->term.columns) {
 		size_t taken = printer->layout.numbers_columns + columns;
@@ -267,10 +267,11 @@ static void print_name(struct printer *printer, const struct walk_step *step, si
 			       ? picture->term.columns - taken
 			       : NAME_COLUMNS_LEAST / 2;
 	}
-	out_text(printer->out, paint(picture, PAINT_BAND, band));
+	paint(printer->out, picture, PAINT_BAND, band);
 	text_shorten(printer->out, printer->cleaned.bytes, printer->cleaned.length, room,
-		     drawing_of(printer)->ellipsis);
-	out_text(printer->out, paint(picture, PAINT_OFF, 0));
+		     drawing_of(printer)->ellipsis,
+		     picture->profile->frames[frame].kind == FRAME_SOURCE);
+	unpaint(printer->out, picture, PAINT_BAND, band);
 	if (step->more) {
 		out_byte(printer->out, ' ');
 		print_more(printer, step->more);
@@ -280,10 +281,9 @@ static void print_name(struct printer *printer, const struct walk_step *step, si
 static void print_step(struct printer *printer, const struct walk_step *step)
 {
 	const struct metric_column *first = &printer->picture->columns[0];
-	size_t band = first->values ? band_of(&printer->bands, first->values[step->node]) : 0;
+	size_t band = first->values ? band_of(&printer->bands, first->values[step->node])
+				    : PAINT_NO_BAND;
 
-	if (!first->values)
-		band = PAINT_BANDS; /* none */
 	if (step->is_more) {
 		text_pad(printer->out, printer->layout.numbers_columns);
 		print_branches(printer, step);
@@ -314,6 +314,28 @@ static bool print_scope(struct printer *printer, bool is_inclusive)
 	return has_any;
 }
 
+/* What the colours mean. */
+static void print_shares(struct printer *printer)
+{
+	const struct picture *picture = printer->picture;
+
+	paint(printer->out, picture, PAINT_FAINT, 0);
+	out_text(printer->out, printer->bands.is_of_root  ? "share of the root:"
+			       : printer->bands.is_of_sum ? "share of the sum:"
+							  : "share of the largest:");
+	unpaint(printer->out, picture, PAINT_FAINT, 0);
+	for (size_t band = 0; band < PAINT_BANDS; band++) {
+		out_byte(printer->out, ' ');
+		paint(printer->out, picture, PAINT_BAND, band);
+		if (band + 1 < PAINT_BANDS)
+			out_printf(printer->out, ">=%g%%", band_least_percent(band));
+		else
+			out_printf(printer->out, "<%g%%", band_least_percent(band - 1));
+		unpaint(printer->out, picture, PAINT_BAND, band);
+	}
+	out_byte(printer->out, '\n');
+}
+
 static void print_legend(struct printer *printer)
 {
 	const struct picture *picture = printer->picture;
@@ -321,7 +343,7 @@ static void print_legend(struct printer *printer)
 	const char *separator = drawing_of(printer)->separator;
 
 	out_byte(printer->out, '\n');
-	out_text(printer->out, paint(picture, PAINT_FAINT, 0));
+	paint(printer->out, picture, PAINT_FAINT, 0);
 	if (print_scope(printer, true))
 		out_text(printer->out, separator);
 	if (print_scope(printer, false))
@@ -332,25 +354,10 @@ static void print_legend(struct printer *printer)
 	} else {
 		out_text(printer->out, "in the order of the file");
 	}
-	out_text(printer->out, paint(picture, PAINT_OFF, 0));
+	unpaint(printer->out, picture, PAINT_FAINT, 0);
 	out_byte(printer->out, '\n');
-	if (!picture->term.has_color || !first->values)
-		return;
-	out_text(printer->out, paint(picture, PAINT_FAINT, 0));
-	out_text(printer->out, printer->bands.is_of_root  ? "share of the root:"
-			       : printer->bands.is_of_sum ? "share of the sum:"
-							  : "share of the largest:");
-	for (size_t band = 0; band < PAINT_BANDS; band++) {
-		out_text(printer->out, paint(picture, PAINT_OFF, 0));
-		out_byte(printer->out, ' ');
-		out_text(printer->out, paint(picture, PAINT_BAND, band));
-		if (band + 1 < PAINT_BANDS)
-			out_printf(printer->out, ">=%g%%", band_least_percent(band));
-		else
-			out_printf(printer->out, "<%g%%", band_least_percent(band - 1));
-	}
-	out_text(printer->out, paint(picture, PAINT_OFF, 0));
-	out_byte(printer->out, '\n');
+	if (picture->term.has_color && first->values)
+		print_shares(printer);
 }
 
 void tree_print(const struct picture *picture, struct out *out)
