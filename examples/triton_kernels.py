@@ -5,8 +5,8 @@
 
 It has what a profile is made of: kernels that say how much they compute and move
 (launch_metadata), nested scopes, a loop, metrics of its own and a state. It runs on a GPU if
-there is one, otherwise in Triton's interpreter on the CPU, where it is slow but works the same. Every
-result is compared with PyTorch's.
+there is one, otherwise in Triton's interpreter on the CPU, where it is slow but works the same.
+The result is compared with PyTorch's.
 """
 
 import argparse

@@ -48,7 +48,7 @@ static double sum(uint32_t frame)
 
 static double step(uint32_t scale_frame, uint32_t sum_frame)
 {
-	/* "elements" adds up into the scopes around; "(pty)" makes a property, which stays as it is. */
+	/* "elements" adds up into the scopes around; "(pty)" makes a property: it stays as it is. */
 	const struct proton_metric metrics[] = {
 		{.name = "elements", .type = PROTON_METRIC_INT64, .value.int64 = ELEMENTS},
 		{.name = "factor (pty)", .type = PROTON_METRIC_DOUBLE, .value.float64 = 0.5},
@@ -78,7 +78,8 @@ static void print_statistics(int session)
 		fail("read statistics", &err);
 	for (int i = 0; i < count && i < 64; i++)
 		if (counters[i].value > 0 || !counters[i].is_loss)
-			printf("%s: %llu\n", counters[i].name, (unsigned long long)counters[i].value);
+			printf("%s: %llu\n", counters[i].name,
+			       (unsigned long long)counters[i].value);
 }
 
 int main(void)

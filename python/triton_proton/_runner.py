@@ -1,6 +1,6 @@
-"""The session that the `proton` command owns: begun before the script's first line, ended after its last.
+"""The session that the `proton` command owns: begun before the script, ended after it.
 
-Not for import by users. `_launch/sitecustomize.py` calls `start` in the process that runs the script.
+Not for users to import: `_launch/sitecustomize.py` calls `start` in the process of the script.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 /*
  * How `proton` hands its options to the process it turns into: environment variables, because
  * the arguments belong to the target. Whoever starts the recorder there (triton_proton/_launch,
- * cli/inject.c) removes them before the target's code runs, so neither it nor its children see them.
+ * cli/inject.c) removes them before the target's code runs, so neither it nor its children see
+ * them.
  */
 #ifndef CLI_HANDOVER_H
 #define CLI_HANDOVER_H

@@ -12,7 +12,7 @@
 
 #include "cli/handover.h"
 
-#define EXIT_NOT_RUN 2  /* as in main.c */
+#define EXIT_NOT_RUN 2 /* as in main.c */
 #define EXIT_NO_PROFILE 1
 
 static pid_t owner; /* a forked child runs the exit functions too, but owns no session */
@@ -71,7 +71,7 @@ static void finish(int status, void *unused)
 	if (proton_finalize_owned(NULL, &err) != PROTON_OK) {
 		say(err.text);
 		if (status == 0) {
-			/* The program did well and its profile is lost: that is our failure to report. */
+			/* The program did well, its profile is lost: our failure, and ours to report. */
 			fflush(NULL);
 			_exit(EXIT_NO_PROFILE);
 		}

@@ -52,9 +52,12 @@ static const char probe_text[] =
 static void run_probe(const char *python, const char *module, int answer_fd)
 {
 	char fd_text[16];
-	char *const argv[] = {(char *)(uintptr_t)python, (char *)(uintptr_t)"-c",
-			      (char *)(uintptr_t)probe_text, fd_text,
-			      (char *)(uintptr_t)(module ? module : ""), NULL};
+	char *const argv[] = {(char *)(uintptr_t)python,
+			      (char *)(uintptr_t) "-c",
+			      (char *)(uintptr_t)probe_text,
+			      fd_text,
+			      (char *)(uintptr_t)(module ? module : ""),
+			      NULL};
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	if (null >= 0) {

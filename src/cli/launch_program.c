@@ -20,7 +20,7 @@
 
 #define LIBRARY_NAME "libproton_inject.so"
 
-/* Seen from the directory of this executable: a build tree, an installation, a Python environment. */
+/* Seen from this executable: a build tree, an installation, a Python environment. */
 static const char *const library_patterns[] = {
 	"",
 	"../lib*/proton/",
@@ -108,7 +108,7 @@ static char *find_library(const char *library_directory)
 		path = find_in(library_directory);
 	if (path)
 		return path;
-	/* A Python that keeps its packages elsewhere knows where. It explains itself if there is none. */
+	/* A Python that keeps its packages elsewhere knows where; says so itself if there is none. */
 	if (!interpreter_find(NULL, &python))
 		return NULL;
 	path = find_in(python.package);

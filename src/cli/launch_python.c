@@ -1,8 +1,9 @@
 /*
- * Running a script or module with the recorder in it, and nothing else changed. The interpreter gets the
- * very arguments it would get without us, so that sys.argv, sys.path, __main__, tracebacks, exit status
- * and child processes are its own affair. The recorder comes in through a `sitecustomize` module that
- * is put in front of PYTHONPATH and that undoes itself (triton_proton/_launch/sitecustomize.py).
+ * Running a script or module with the recorder in it, and nothing else changed. The interpreter
+ * gets the very arguments it would get without us, so that sys.argv, sys.path, __main__,
+ * tracebacks, exit status and child processes are its own affair. The recorder comes in through a
+ * `sitecustomize` module that is put in front of PYTHONPATH and that undoes itself
+ * (triton_proton/_launch/sitecustomize.py).
  */
 #include <errno.h>
 #include <stdint.h>
@@ -36,7 +37,7 @@ static char **make_argv(const struct options *options, const char *python)
 		return NULL;
 	argv[used++] = (char *)(uintptr_t)python;
 	if (options->kind == TARGET_MODULE)
-		argv[used++] = (char *)(uintptr_t)"-m";
+		argv[used++] = (char *)(uintptr_t) "-m";
 	argv[used++] = (char *)(uintptr_t)options->target;
 	memcpy(argv + used, options->arguments, count * sizeof(*argv));
 	return argv;

@@ -62,7 +62,7 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* `+`: stop at the first word that is no option; `:`: tell a missing value from an unknown option. */
+/* `+`: stop at the first word that is no option; `:`: tell a missing value from a bad option. */
 static const char short_options[] = "+:n:b:c:m:d:k:o:qh";
 
 /* The option as the user wrote it, for an error: "-x" out of a cluster, or the whole long word. */
@@ -101,7 +101,7 @@ enum options_outcome options_parse(int argc, char **argv, struct options *option
 		int result = getopt_long(argc, argv, short_options, long_options, NULL);
 
 		if (result == -1) {
-			/* getopt does not tell "--" from an option's value "--": the latter moves by two. */
+			/* "--" as the separator moves by one, as the value of an option by two. */
 			is_separated = optind == before + 1;
 			break;
 		}
@@ -164,7 +164,6 @@ enum options_outcome options_parse(int argc, char **argv, struct options *option
 	return OPTIONS_RUN;
 }
 
-
 static const char *const contexts[] = {"shadow", "python"};
 static const char *const data_kinds[] = {"tree"};
 static const char *const hooks[] = {"triton"};
@@ -220,7 +219,8 @@ static bool check_name(const char *name)
 		return false;
 	}
 	if (slash && slash[1] == '\0') {
-		note("the output name '%s' is a directory: add a file name, such as %sproton", name, name);
+		note("the output name '%s' is a directory: add a file name, such as %sproton", name,
+		     name);
 		return false;
 	}
 	if (access(directory, W_OK | X_OK) != 0) {
@@ -259,7 +259,8 @@ static bool check_script(const char *path)
 		note("cannot run '%s': %s", path, strerror(errno));
 		return false;
 	}
-	if (fread(magic, 1, sizeof(magic), file) == sizeof(magic) && memcmp(magic, "\177ELF", 4) == 0) {
+	if (fread(magic, 1, sizeof(magic), file) == sizeof(magic) &&
+	    memcmp(magic, "\177ELF", 4) == 0) {
 		note("'%s' is a program, not a Python script: use proton -- %s", path, path);
 		fclose(file);
 		return false;
@@ -283,12 +284,12 @@ bool options_check(struct options *options)
 	if (options->kind == TARGET_SCRIPT)
 		return check_script(options->target);
 	if (options->kind == TARGET_PROGRAM && options->hook) {
-		note("-k works with Python targets only: leave it out, or name a script instead of --");
+		note("-k works with Python targets only: leave it out, or name a script");
 		return false;
 	}
 	if (options->kind == TARGET_PROGRAM && options->context &&
 	    strcmp(options->context, "python") == 0) {
-		note("-c python works with Python targets only: name a script instead of --");
+		note("-c python works with Python targets only: leave it out, or name a script");
 		return false;
 	}
 	return true;

@@ -31,7 +31,7 @@ enum options_outcome {
 	OPTIONS_BAD,  /* said on standard error */
 };
 
-/* Parsing stops at the first word that is no option, so that the target's own options stay its own. */
+/* Parsing stops at the first word that is no option: the target's own options stay its own. */
 enum options_outcome options_parse(int argc, char **argv, struct options *options);
 
 /* False, and one sentence on standard error, if a value cannot work whatever the target is. */

@@ -130,8 +130,8 @@ bool program_check(const char *path)
 
 	for (int depth = 0; depth < SCRIPT_DEPTH_MAX; depth++) {
 		if (is_privileged(file)) {
-			note("cannot load the recorder into '%s': it runs with the rights of another "
-			     "user (setuid, setgid or capabilities)",
+			note("cannot load the recorder into '%s': it runs with the rights of "
+			     "another user (setuid, setgid or capabilities)",
 			     file);
 			return false;
 		}
@@ -153,7 +153,8 @@ bool program_check(const char *path)
 			     file);
 			return false;
 		case KIND_UNKNOWN:
-			note("cannot run '%s': it is neither a program nor a script with a #! line", file);
+			note("cannot run '%s': it is neither a program nor a script with a #! line",
+			     file);
 			return false;
 		case KIND_SCRIPT:
 			snprintf(interpreter, sizeof(interpreter), "%s", interpreter_of(&head));

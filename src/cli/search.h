@@ -9,8 +9,8 @@ bool search_is_program(const char *path);
 
 /*
  * The path that execvp() would use for `name`: itself when it has a slash, else the first hit
- * in $PATH; malloc'd. NULL when there is none; *found_plain is then a file that is there but cannot be
- * executed (malloc'd too), or NULL.
+ * in $PATH; malloc'd. NULL when there is none; *found_plain is then a file that is there but
+ * cannot be executed (malloc'd too), or NULL.
  */
 char *search_path(const char *name, char **found_plain);
 

@@ -1,9 +1,10 @@
 """Start the recorder in the Python that the `proton` command runs, then get out of the way.
 
-Python imports a module of this name once at start-up, before the script. `proton` puts this directory
-in front of PYTHONPATH for one process; this module takes it, and everything else that `proton` left
-in the environment, out again. The script then runs as it would have without us: the interpreter itself
-sets up sys.argv, sys.path and __main__, prints tracebacks and decides the exit status.
+Python imports a module of this name once at start-up, before the script. `proton` puts this
+directory in front of PYTHONPATH for one process; this module takes it, and everything else that
+`proton` left in the environment, out again. The script then runs as it would have without us: the
+interpreter itself sets up sys.argv, sys.path and __main__, prints tracebacks and decides the exit
+status.
 """
 
 
