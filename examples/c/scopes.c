@@ -48,7 +48,7 @@ static double sum(uint32_t frame)
 
 static double step(uint32_t scale_frame, uint32_t sum_frame)
 {
-	/* "elements" adds up into the scopes around; "(pty)" makes a property: it stays as it is. */
+	/* "elements" adds up into the scopes around; "(pty)" makes a property. */
 	const struct proton_metric metrics[] = {
 		{.name = "elements", .type = PROTON_METRIC_INT64, .value.int64 = ELEMENTS},
 		{.name = "factor (pty)", .type = PROTON_METRIC_DOUBLE, .value.float64 = 0.5},

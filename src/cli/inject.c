@@ -71,7 +71,7 @@ static void finish(int status, void *unused)
 	if (proton_finalize_owned(NULL, &err) != PROTON_OK) {
 		say(err.text);
 		if (status == 0) {
-			/* The program did well, its profile is lost: our failure, and ours to report. */
+			/* The program did well, its profile is lost: that is ours to report. */
 			fflush(NULL);
 			_exit(EXIT_NO_PROFILE);
 		}

@@ -108,7 +108,7 @@ static char *find_library(const char *library_directory)
 		path = find_in(library_directory);
 	if (path)
 		return path;
-	/* A Python that keeps its packages elsewhere knows where; says so itself if there is none. */
+	/* A Python that keeps its packages elsewhere knows where. */
 	if (!interpreter_find(NULL, &python))
 		return NULL;
 	path = find_in(python.package);
