@@ -26,8 +26,8 @@ KINDS = [
 SKIPPED = re.compile(r"^(tests/(data|fuzz/corpus|golden/.*(data|expected|files))/|build|\.venv)")
 BINARY = re.compile(rb"\0")
 
-# Spelled so that this file does not match itself.
-MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(?:home|root|work|Users)/(?=\w)")
+# Invented paths in tests are below /home/user.
+MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(?:home/(?!user\b)|root/|work/|Users/)(?=\w)")
 TODO = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\((#?\d+|issue)[^)]*\))")
 
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Build the wheel as pip does for a user, in an environment of its own, install it and look at it: no
-# compiler warning, the right files, nothing needed but libc, the commands start.
+# Build the wheel as pip does for a user, in an environment of its own, install it and look at it:
+# no compiler warning, the right files, nothing needed but libc, the commands start.
 # Usage: check_wheel.sh [PYTHON]
 set -euo pipefail
 cd "$(dirname "$0")/.."

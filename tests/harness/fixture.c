@@ -1,4 +1,4 @@
-/* Tests that pass, fail, crash, hang and skip, for harness.sh to see that tap.h tells them apart. */
+/* Tests that pass, fail, crash, hang and skip: harness.sh sees that tap.h tells them apart. */
 #include "unit/tap.h"
 
 #include <pthread.h>

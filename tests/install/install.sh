@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a C user does: install, find libproton with pkg-config, build the example, run it.
-# Usage: install.sh MESON BUILD CC PREFIX LIBDIR BINDIR. TAP output; everything happens in a DESTDIR.
+# What a C user does: install, find libproton with pkg-config, build the example, run it; all in a
+# DESTDIR. TAP output. Usage: install.sh MESON BUILD CC PREFIX LIBDIR BINDIR
 set -eu
 meson=$1 build=$2 cc=$3 prefix=$4 libdir=$5 bindir=$6
 source=$(cd "$(dirname "$0")/../.." && pwd)
