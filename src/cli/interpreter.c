@@ -116,7 +116,7 @@ static const char *const verdict_names[] = {"good", "", "old", "missing", "deaf"
 /* Takes `path`. */
 static enum verdict judge(char *path, const char *module, struct interpreter *interpreter)
 {
-	char answer[3 * 4096];
+	char answer[3 * 4096] = "";
 	const char *executable;
 	enum verdict verdict = VERDICT_BROKEN;
 
@@ -224,19 +224,19 @@ bool interpreter_find(const char *module, struct interpreter *found)
 	if (named && named[0] != '\0')
 		return use_named(named, module, found);
 	count = list_candidates(paths, ARRAY_LENGTH(paths));
-	for (size_t i = 0; i < count && !is_found; i++) {
-		enum verdict verdict;
+	for (size_t i = 0; i < count; i++) {
+		struct interpreter candidate;
+		enum verdict verdict = judge(strdup(paths[i]), module, &candidate);
 
-		if (i > 0 && strcmp(paths[i], paths[i - 1]) == 0)
-			continue;
-		verdict = judge(strdup(paths[i]), module, found);
-		is_found = verdict == VERDICT_GOOD;
-		if (!is_found) {
-			interpreter_fini(found);
-			if (!best_path || verdict > best) {
-				best = verdict;
-				best_path = paths[i];
-			}
+		if (verdict == VERDICT_GOOD) {
+			*found = candidate;
+			is_found = true;
+			break;
+		}
+		interpreter_fini(&candidate);
+		if (!best_path || verdict > best) {
+			best = verdict;
+			best_path = paths[i];
 		}
 	}
 	if (!is_found && best_path)
