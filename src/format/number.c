@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Integers up to here have at most 15 digits, all of them exact. */
-#define PLAIN_INTEGER_MAX 1e15
+/* Integers below are written without an exponent; all of them are exact. */
+#define PLAIN_INTEGER_MAX 9007199254740992.0
 
 /* printf() and strtod() follow the program's locale, whose decimal point may be a comma. */
 static locale_t c_locale;

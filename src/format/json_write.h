@@ -1,0 +1,49 @@
+/*
+ * Writes JSON a piece at a time to a `struct out`: commas, line breaks and indentation are seen to here.
+ * Strings are escaped, bytes that are not UTF-8 become U+FFFD, integers are exact, doubles are the
+ * shortest that read back the same, and NaN and infinity, which JSON lacks, become null.
+ *
+ * The caller keeps begins and ends in pairs and puts a key before each value of an object.
+ */
+#ifndef FORMAT_JSON_WRITE_H
+#define FORMAT_JSON_WRITE_H
+
+#include "base/buf.h"
+
+/*
+ * Pretty-printing indents by 4 spaces per level, but no further than this many levels: indentation
+ * of a tree thousands of nodes deep would be most of the file and read by nobody.
+ */
+#define JSON_INDENT_LEVELS_MAX 40u
+
+struct json_writer {
+	struct out *out;
+	uint32_t depth;
+	bool is_pretty;
+	bool has_element; /* something stands in the container already */
+	bool is_after_key;
+};
+
+/* In text that is not pretty: a line break before the next element. */
+void json_line_break(struct json_writer *writer);
+
+void json_writer_init(struct json_writer *writer, struct out *out, bool is_pretty);
+
+void json_begin_object(struct json_writer *writer);
+void json_end_object(struct json_writer *writer);
+void json_begin_array(struct json_writer *writer);
+void json_end_array(struct json_writer *writer);
+
+void json_key(struct json_writer *writer, const char *text);
+void json_string(struct json_writer *writer, const char *text, size_t length);
+void json_int64(struct json_writer *writer, int64_t value);
+void json_uint64(struct json_writer *writer, uint64_t value);
+void json_double(struct json_writer *writer, double value);
+void json_bool(struct json_writer *writer, bool value);
+
+/* A string in quotes, escaped, as json_key_quoted() and json_string_quoted() take it. */
+void json_quote(struct out *out, const char *text, size_t length);
+void json_key_quoted(struct json_writer *writer, const char *quoted, size_t length);
+void json_string_quoted(struct json_writer *writer, const char *quoted, size_t length);
+
+#endif

@@ -1,0 +1,313 @@
+/*
+ * Reads MessagePack. See msgpack_read.h.
+ *
+ * A container announces its length, which may be a lie: nothing is allocated for it, the elements are
+ * simply counted down, and the input ends when it ends.
+ */
+#include "format/msgpack_read.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "format/utf8.h"
+
+struct msgpack_level {
+	uint64_t left; /* tokens still to come: elements of an array, keys and values of a map */
+	bool is_map;
+};
+
+static const char out_of_memory[] = "out of memory";
+static const char too_short[] = "the input ends too early";
+
+void msgpack_reader_init(struct msgpack_reader *reader, const char *bytes, size_t length)
+{
+	const uint8_t *at = (const uint8_t *)bytes;
+
+	*reader = (struct msgpack_reader){.bytes = at, .at = at, .end = at + length};
+}
+
+void msgpack_reader_fini(struct msgpack_reader *reader)
+{
+	free(reader->levels);
+	free(reader->scratch);
+	reader->levels = NULL;
+	reader->scratch = NULL;
+}
+
+static enum token_kind fail(struct msgpack_reader *reader, const char *failure, struct token *token)
+{
+	reader->failure = failure;
+	reader->is_truncated = failure == too_short;
+	return token->kind = TOKEN_ERROR;
+}
+
+/* A big-endian integer of 1, 2, 4 or 8 bytes. */
+static bool take_int(struct msgpack_reader *reader, unsigned bytes, uint64_t *value)
+{
+	uint64_t result = 0;
+
+	if ((size_t)(reader->end - reader->at) < bytes)
+		return false;
+	for (unsigned i = 0; i < bytes; i++)
+		result = result << 8 | reader->at[i];
+	reader->at += bytes;
+	*value = result;
+	return true;
+}
+
+static enum token_kind int_token(struct token *token, uint64_t value)
+{
+	if (value > INT64_MAX) {
+		token->as.uint64 = value;
+		return token->kind = TOKEN_UINT64;
+	}
+	token->as.int64 = (int64_t)value;
+	return token->kind = TOKEN_INT64;
+}
+
+static enum token_kind read_unsigned(struct msgpack_reader *reader, unsigned bytes,
+				     struct token *token)
+{
+	uint64_t value;
+
+	if (!take_int(reader, bytes, &value))
+		return fail(reader, too_short, token);
+	return int_token(token, value);
+}
+
+static enum token_kind read_signed(struct msgpack_reader *reader, unsigned bytes,
+				   struct token *token)
+{
+	uint64_t value;
+	unsigned shift = 64 - 8 * bytes;
+
+	if (!take_int(reader, bytes, &value))
+		return fail(reader, too_short, token);
+	token->as.int64 = (int64_t)(value << shift) >> shift;
+	return token->kind = TOKEN_INT64;
+}
+
+static enum token_kind read_float(struct msgpack_reader *reader, unsigned bytes,
+				  struct token *token)
+{
+	uint64_t bits;
+
+	if (!take_int(reader, bytes, &bits))
+		return fail(reader, too_short, token);
+	if (bytes == 4) {
+		uint32_t narrow = (uint32_t)bits;
+		float value;
+
+		memcpy(&value, &narrow, sizeof(value));
+		token->as.float64 = (double)value;
+	} else {
+		memcpy(&token->as.float64, &bits, sizeof(bits));
+	}
+	return token->kind = TOKEN_DOUBLE;
+}
+
+static enum token_kind read_string(struct msgpack_reader *reader, uint64_t length,
+				   struct token *token)
+{
+	const char *text = (const char *)reader->at;
+
+	if (length > (size_t)(reader->end - reader->at))
+		return fail(reader, too_short, token);
+	reader->at += length;
+	token->text = text;
+	token->length = (size_t)length;
+	if (utf8_valid_length(text, token->length) < token->length) {
+		if (length > SIZE_MAX / 4 ||
+		    !array_reserve(&reader->scratch, &reader->scratch_capacity, 3 * token->length,
+				   1))
+			return fail(reader, out_of_memory, token);
+		token->length = utf8_repair(text, token->length, reader->scratch);
+		token->text = reader->scratch;
+	}
+	return token->kind = TOKEN_STRING;
+}
+
+static enum token_kind read_sized_string(struct msgpack_reader *reader, unsigned bytes,
+					 struct token *token)
+{
+	uint64_t length;
+
+	if (!take_int(reader, bytes, &length))
+		return fail(reader, too_short, token);
+	return read_string(reader, length, token);
+}
+
+/* An extension: a type byte and data, which mean nothing to us. */
+static enum token_kind skip_extension(struct msgpack_reader *reader, uint64_t length,
+				      struct token *token)
+{
+	if (length + 1 > (size_t)(reader->end - reader->at))
+		return fail(reader, too_short, token);
+	reader->at += length + 1;
+	return token->kind = TOKEN_NULL;
+}
+
+static enum token_kind skip_sized_extension(struct msgpack_reader *reader, unsigned bytes,
+					    struct token *token)
+{
+	uint64_t length;
+
+	if (!take_int(reader, bytes, &length))
+		return fail(reader, too_short, token);
+	return skip_extension(reader, length, token);
+}
+
+static enum token_kind begin_container(struct msgpack_reader *reader, uint64_t count, bool is_map,
+				       struct token *token)
+{
+	if (reader->depth >= TOKEN_DEPTH_MAX)
+		return fail(reader, "nested too deeply", token);
+	if (!array_reserve(&reader->levels, &reader->level_capacity, reader->depth + 1,
+			   sizeof(*reader->levels)))
+		return fail(reader, out_of_memory, token);
+	reader->levels[reader->depth++] =
+		(struct msgpack_level){.left = is_map ? 2 * count : count, .is_map = is_map};
+	return token->kind = is_map ? TOKEN_OBJECT : TOKEN_ARRAY;
+}
+
+static enum token_kind begin_sized_container(struct msgpack_reader *reader, unsigned bytes,
+					     bool is_map, struct token *token)
+{
+	uint64_t count;
+
+	if (!take_int(reader, bytes, &count))
+		return fail(reader, too_short, token);
+	return begin_container(reader, count, is_map, token);
+}
+
+/* The types that have a first byte of their own, 0xc0 to 0xdf. */
+static enum token_kind read_wide(struct msgpack_reader *reader, uint8_t type, struct token *token)
+{
+	switch (type) {
+	case 0xc0:
+		return token->kind = TOKEN_NULL;
+	case 0xc2:
+	case 0xc3:
+		token->as.boolean = type == 0xc3;
+		return token->kind = TOKEN_BOOL;
+	case 0xc4: /* binary */
+	case 0xc5:
+	case 0xc6:
+		return read_sized_string(reader, 1u << (type - 0xc4), token);
+	case 0xc7:
+	case 0xc8:
+	case 0xc9:
+		return skip_sized_extension(reader, 1u << (type - 0xc7), token);
+	case 0xca:
+	case 0xcb:
+		return read_float(reader, type == 0xca ? 4 : 8, token);
+	case 0xcc ... 0xcf:
+		return read_unsigned(reader, 1u << (type - 0xcc), token);
+	case 0xd0 ... 0xd3:
+		return read_signed(reader, 1u << (type - 0xd0), token);
+	case 0xd4 ... 0xd8:
+		return skip_extension(reader, 1u << (type - 0xd4), token);
+	case 0xd9:
+	case 0xda:
+	case 0xdb:
+		return read_sized_string(reader, 1u << (type - 0xd9), token);
+	case 0xdc:
+	case 0xdd:
+		return begin_sized_container(reader, type == 0xdc ? 2 : 4, false, token);
+	case 0xde:
+	case 0xdf:
+		return begin_sized_container(reader, type == 0xde ? 2 : 4, true, token);
+	default:
+		return fail(reader, "a byte that MessagePack does not use", token);
+	}
+}
+
+static enum token_kind read_value(struct msgpack_reader *reader, struct token *token)
+{
+	uint8_t type;
+
+	if (reader->at == reader->end)
+		return fail(reader, too_short, token);
+	type = *reader->at++;
+	if (type < 0x80)
+		return int_token(token, type);
+	if (type < 0x90)
+		return begin_container(reader, type & 0x0f, true, token);
+	if (type < 0xa0)
+		return begin_container(reader, type & 0x0f, false, token);
+	if (type < 0xc0)
+		return read_string(reader, type & 0x1f, token);
+	if (type < 0xe0)
+		return read_wide(reader, type, token);
+	token->as.int64 = (int8_t)type;
+	return token->kind = TOKEN_INT64;
+}
+
+enum token_kind msgpack_next(struct msgpack_reader *reader, struct token *token)
+{
+	struct msgpack_level *level = NULL;
+	bool is_key = false;
+
+	if (reader->failure)
+		return token->kind = TOKEN_ERROR;
+	if (reader->depth) {
+		level = &reader->levels[reader->depth - 1];
+		if (level->left == 0) {
+			reader->depth--;
+			reader->is_done = reader->depth == 0;
+			return token->kind = level->is_map ? TOKEN_OBJECT_END : TOKEN_ARRAY_END;
+		}
+		is_key = level->is_map && level->left % 2 == 0;
+		level->left--;
+	} else if (reader->is_done) {
+		if (reader->at < reader->end)
+			return fail(reader, "something follows the end", token);
+		return token->kind = TOKEN_END;
+	}
+	if (read_value(reader, token) == TOKEN_ERROR)
+		return TOKEN_ERROR;
+	if (is_key) {
+		if (token->kind != TOKEN_STRING)
+			return fail(reader, "a name that is not a string", token);
+		token->kind = TOKEN_KEY;
+	}
+	if (!reader->depth)
+		reader->is_done = true;
+	return token->kind;
+}
+
+int msgpack_error(const struct msgpack_reader *reader, struct proton_error *err)
+{
+	if (!reader->failure)
+		return err_set(err, PROTON_E_STATE, "no error");
+	if (reader->failure == out_of_memory)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	return err_set(err, PROTON_E_FORMAT, "byte %zu: %s", (size_t)(reader->at - reader->bytes),
+		       reader->failure);
+}
+
+/* ------------------------------------------------------------------ as a token source */
+
+static enum token_kind source_next(void *reader, struct token *token)
+{
+	return msgpack_next(reader, token);
+}
+
+static int source_error(const void *reader, struct proton_error *err)
+{
+	return msgpack_error(reader, err);
+}
+
+static bool source_is_truncated(const void *reader)
+{
+	return ((const struct msgpack_reader *)reader)->is_truncated;
+}
+
+struct token_source msgpack_source(struct msgpack_reader *reader)
+{
+	return (struct token_source){.reader = reader,
+				     .next = source_next,
+				     .error = source_error,
+				     .is_truncated = source_is_truncated};
+}
