@@ -729,9 +729,9 @@ static int fail_load(const struct token_source *source, bool is_tree, struct pro
 	if (token_next(source, &token) == TOKEN_ERROR) {
 		int status = source->error(source->reader, err);
 
-		if (status != PROTON_E_FORMAT || is_tree)
-			return status;
-		return err_wrap(err, "not a profile");
+		if (status == PROTON_E_FORMAT && !is_tree)
+			err_wrap(err, "not a profile");
+		return status;
 	}
 	return err_set(err, PROTON_E_FORMAT,
 		       "not a profile: a list of a tree and a device table is expected");

@@ -16,8 +16,6 @@
 /* Ids are entry offsets / 8, so 32 GiB would be the limit; names of a run are far from this. */
 #define STRING_POOL_BYTES ((size_t)4 << 30)
 #define FIRST_SLOTS 64u
-/* More than any machine has; a search of all of them stays quick. */
-#define DEVICES_MAX 4096u
 
 /* Appends a zeroed element to one of the arrays; its index, or 0 when memory is out. */
 static uint32_t append(struct profile *profile, void *array, size_t *count, size_t *capacity,
@@ -345,7 +343,7 @@ uint32_t profile_device(struct profile *profile, uint32_t type, uint32_t id)
 	for (uint32_t i = 0; i < profile->device_count; i++)
 		if (profile->devices[i].type == type && profile->devices[i].id == id)
 			return i;
-	if (profile->device_count >= DEVICES_MAX) {
+	if (profile->device_count >= PROFILE_DEVICES_MAX) {
 		profile->is_damaged = true;
 		return 0;
 	}

@@ -52,6 +52,9 @@ struct profile_value {
 	} as;
 };
 
+/* More than any machine has; a search of all of them stays quick. Further ones are is_damaged. */
+#define PROFILE_DEVICES_MAX 4096u
+
 #define KERNEL_TIME_UNKNOWN UINT64_MAX /* min_ns and max_ns of a source that does not tell them */
 
 struct profile_kernel {

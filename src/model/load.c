@@ -1,0 +1,96 @@
+/* Profiles from bytes and files of any format. See load.h. */
+#include "model/load.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+
+static bool begins_with(const char *bytes, size_t length, const char *prefix, size_t prefix_length)
+{
+	return length >= prefix_length && memcmp(bytes, prefix, prefix_length) == 0;
+}
+
+static int load_profile_file(const char *bytes, size_t length, struct profile **out,
+			     struct proton_error *err)
+{
+	struct profile_view view;
+	int status = profile_view_open(&view, bytes, length, err);
+
+	if (status != PROTON_OK)
+		return status;
+	status = profile_load_view(&view, PHASE_ALL, out, err);
+	profile_view_fini(&view);
+	return status;
+}
+
+/* The first byte that is not white space, or 0. */
+static char first_of_text(const char *bytes, size_t length)
+{
+	size_t at = begins_with(bytes, length, "\xef\xbb\xbf", 3) ? 3 : 0;
+
+	while (at < length && strchr(" \t\r\n", bytes[at]) && bytes[at])
+		at++;
+	return (char)(at < length ? bytes[at] : 0);
+}
+
+/* Things that people give by mistake; NULL if it is none of them. */
+static const char *known_stranger(const char *bytes, size_t length)
+{
+	if (length == 0)
+		return "it is empty";
+	if (begins_with(bytes, length, "\x1f\x8b", 2))
+		return "it is compressed with gzip; decompress it first (gunzip)";
+	if (begins_with(bytes, length, "\x28\xb5\x2f\xfd", 4))
+		return "it is compressed with zstd; decompress it first (unzstd)";
+	if (begins_with(bytes, length,
+			"\xfd"
+			"7zXZ",
+			5))
+		return "it is compressed with xz; decompress it first (unxz)";
+	if (begins_with(bytes, length, "PK\x03\x04", 4))
+		return "it is a zip archive; extract the profile first";
+	if (first_of_text(bytes, length) == '{' && length < (1u << 30) &&
+	    memmem(bytes, length < 4096 ? length : 4096, "traceEvents", 11))
+		return "it is a Chrome trace; open it with a trace viewer such as ui.perfetto.dev";
+	return NULL;
+}
+
+int profile_load_bytes(const char *name, const char *bytes, size_t length, struct profile **out,
+		       struct proton_error *err)
+{
+	const char *stranger = known_stranger(bytes, length);
+	unsigned char first = length ? (unsigned char)bytes[0] : 0;
+	int status;
+
+	if (stranger)
+		return err_set(err, PROTON_E_FORMAT, "cannot read %s: %s", name, stranger);
+	if (profile_view_recognize(bytes, length))
+		status = load_profile_file(bytes, length, out, err);
+	else if ((first >= 0x91 && first <= 0x9f) || first == 0xdc || first == 0xdd)
+		status = profile_load_msgpack(bytes, length, out, err);
+	else if (first_of_text(bytes, length) == '[')
+		status = profile_load_hatchet(bytes, length, out, err);
+	else
+		return err_set(err, PROTON_E_FORMAT,
+			       "cannot read %s: it is not a profile (.proton, .hatchet or "
+			       ".hatchet_msgpack)",
+			       name);
+	if (status != PROTON_OK)
+		err_wrap(err, "cannot read %s", name);
+	return status;
+}
+
+int profile_load_file(const char *path, struct profile **out, struct proton_error *err)
+{
+	const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
+	char *bytes;
+	size_t length;
+	int status = file_read_all(path, 0, &bytes, &length, err);
+
+	if (status != PROTON_OK)
+		return status;
+	status = profile_load_bytes(name, bytes, length, out, err);
+	free(bytes);
+	return status;
+}

@@ -1,0 +1,599 @@
+/*
+ * A profile from the tables of a profile file or of a live session. See load.h.
+ *
+ * Nothing in a row is believed: every index is checked against its table, a list may visit a row
+ * once (a cycle or a shared tail ends there), and what is copied per reference (strings, vectors,
+ * histograms) has a budget of its table's size, so that a small file cannot ask for a large profile.
+ *
+ * One phase takes the epochs of that number that were not cleared; of the nodes it takes those
+ * entered in them, and what is above these.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "model/load.h"
+
+/* Where in the node being filled a metric or a device was stored. */
+struct last_use {
+	uint32_t node_plus_1;
+	uint32_t epoch;
+	uint32_t index; /* of values or kernels */
+};
+
+struct view_loader {
+	const struct profile_view *view;
+	struct profile *profile;
+	bool *is_selected;    /* by epoch */
+	bool is_all_selected; /* then nodes need no second look */
+	bool *is_kept;        /* by node of the view; NULL: all */
+	uint32_t *nodes;      /* maps: id of the view to id + 1 of the profile, 0 = none (yet) */
+	uint32_t *frames;
+	uint32_t *strings;
+	uint32_t *metrics;
+	uint32_t *devices;
+	struct last_use *metric_uses; /* by metric of the profile */
+	struct last_use *device_uses; /* by device of the profile */
+	uint64_t *seen_values;        /* a bit per row */
+	uint64_t *seen_kernels;
+	uint32_t unknown_frame;
+	uint64_t string_budget; /* bytes, words and rows that may still be copied */
+	uint64_t word_budget;
+	uint64_t histogram_budget;
+};
+
+static uint64_t rows_of(const struct view_loader *loader, enum table_id table)
+{
+	return loader->view->table[table] ? loader->view->rows[table] : 0;
+}
+
+/* Marks row `row` as visited; false if it was. */
+static bool visit(uint64_t *seen, uint64_t row)
+{
+	uint64_t bit = 1ull << (row % 64);
+
+	if (seen[row / 64] & bit)
+		return false;
+	seen[row / 64] |= bit;
+	return true;
+}
+
+static bool is_epoch_selected(struct view_loader *loader, uint32_t epoch)
+{
+	if (loader->is_all_selected)
+		return true;
+	if (epoch >= rows_of(loader, TABLE_EPOCHS)) {
+		loader->profile->is_damaged = true;
+		return false;
+	}
+	return loader->is_selected[epoch];
+}
+
+/* ------------------------------------------------------------------ strings, frames, metrics */
+
+static uint32_t map_string(struct view_loader *loader, uint64_t id)
+{
+	uint32_t length;
+	const char *text;
+	uint32_t string;
+
+	if (id == 0)
+		return 0;
+	if (id >= rows_of(loader, TABLE_STRINGS)) {
+		loader->profile->is_damaged = true;
+		return 0;
+	}
+	if (loader->strings[id])
+		return loader->strings[id] - 1;
+	text = profile_view_string(loader->view, (uint32_t)id, &length);
+	if (string_entry_bytes(length) > loader->string_budget) {
+		loader->profile->is_damaged = true;
+		return 0;
+	}
+	loader->string_budget -= string_entry_bytes(length);
+	string = profile_string(loader->profile, text, length);
+	loader->strings[id] = string + 1;
+	return string;
+}
+
+static uint32_t map_frame(struct view_loader *loader, uint32_t id)
+{
+	const struct row_frame *row;
+	struct profile_frame frame;
+
+	if (id == 0 || id >= rows_of(loader, TABLE_FRAMES)) {
+		loader->profile->is_damaged = true;
+		if (!loader->unknown_frame) {
+			frame = (struct profile_frame){.kind = FRAME_NAME};
+			frame.name = profile_string(loader->profile, "<unknown>", 9);
+			loader->unknown_frame = profile_frame(loader->profile, frame);
+		}
+		return loader->unknown_frame;
+	}
+	if (loader->frames[id])
+		return loader->frames[id] - 1;
+	row = (const struct row_frame *)loader->view->table[TABLE_FRAMES] + id;
+	frame = (struct profile_frame){.kind = row->kind, .name = map_string(loader, row->name)};
+	if (row->kind == FRAME_SOURCE) {
+		frame.file = map_string(loader, row->file);
+		frame.line = row->line;
+	} else if (row->kind != FRAME_KERNEL) {
+		frame.kind = FRAME_NAME;
+	}
+	loader->frames[id] = profile_frame(loader->profile, frame) + 1;
+	return loader->frames[id] - 1;
+}
+
+static bool is_metric_type(uint16_t type)
+{
+	return type == PROTON_METRIC_INT64 || type == PROTON_METRIC_DOUBLE ||
+	       type == PROTON_METRIC_STRING || type == PROTON_METRIC_INT64_VECTOR ||
+	       type == PROTON_METRIC_DOUBLE_VECTOR;
+}
+
+static void map_metrics(struct view_loader *loader)
+{
+	const struct row_metric *rows = loader->view->table[TABLE_METRICS];
+	struct profile *profile = loader->profile;
+
+	for (uint64_t i = 0; i < rows_of(loader, TABLE_METRICS); i++) {
+		if (!is_metric_type(rows[i].type)) {
+			profile->is_damaged = true;
+			continue;
+		}
+		loader->metrics[i] =
+			profile_metric(profile, map_string(loader, rows[i].name), rows[i].type,
+				       rows[i].flags & (METRIC_EXCLUSIVE | METRIC_PROPERTY)) +
+			1;
+	}
+}
+
+static void map_devices(struct view_loader *loader)
+{
+	const struct row_device *rows = loader->view->table[TABLE_DEVICES];
+	struct profile *profile = loader->profile;
+
+	for (uint64_t i = 0; i < rows_of(loader, TABLE_DEVICES); i++) {
+		const struct row_device *row = &rows[i];
+		uint32_t id = profile_device(profile, map_string(loader, row->type), row->id);
+
+		if (profile->out_of_memory || profile->device_count >= PROFILE_DEVICES_MAX) {
+			profile->is_damaged = true;
+			return;
+		}
+		profile->devices[id].arch = map_string(loader, row->arch);
+		profile->devices[id].name = map_string(loader, row->name);
+		profile->devices[id].clock_khz = row->clock_khz;
+		profile->devices[id].memory_clock_khz = row->memory_clock_khz;
+		profile->devices[id].bus_width_bits = row->bus_width_bits;
+		profile->devices[id].processors = row->processors;
+		loader->devices[i] = id + 1;
+	}
+}
+
+static void copy_info(struct view_loader *loader)
+{
+	const struct row_info *info = loader->view->table[TABLE_INFO];
+	const struct row_counter *counters = loader->view->table[TABLE_COUNTERS];
+	struct profile *profile = loader->profile;
+
+	for (uint64_t i = 0; i < rows_of(loader, TABLE_INFO); i++) {
+		uint32_t key = map_string(loader, info[i].key);
+		uint32_t value = map_string(loader, info[i].value);
+
+		if (string_length(&profile->strings, key))
+			profile_info(profile, profile_text(profile, key),
+				     profile_text(profile, value));
+	}
+	for (uint64_t i = 0; i < rows_of(loader, TABLE_COUNTERS); i++) {
+		uint32_t name = map_string(loader, counters[i].name);
+
+		if (string_length(&profile->strings, name))
+			profile_counter(profile, profile_text(profile, name),
+					counters[i].is_loss != 0, counters[i].value);
+	}
+}
+
+/* ------------------------------------------------------------------ values */
+
+static int64_t add_clamped(int64_t a, int64_t b)
+{
+	int64_t sum;
+
+	if (__builtin_add_overflow(a, b, &sum))
+		return a < 0 ? INT64_MIN : INT64_MAX;
+	return sum;
+}
+
+/* The vector at word `at` of the view; NULL if it does not lie in its table. */
+static const uint64_t *view_vector(struct view_loader *loader, uint64_t at)
+{
+	const uint64_t *words = loader->view->table[TABLE_VECTORS];
+	uint64_t rows = rows_of(loader, TABLE_VECTORS);
+
+	if (at >= rows || words[at] > rows - at - 1 || words[at] + 1 > loader->word_budget) {
+		loader->profile->is_damaged = true;
+		return NULL;
+	}
+	loader->word_budget -= words[at] + 1;
+	return words + at;
+}
+
+static void add_vector(struct profile *profile, uint32_t to, const uint64_t *from, bool is_double)
+{
+	uint64_t *sums = profile->words + to + 1;
+
+	for (uint64_t i = 0; i < from[0]; i++) {
+		double a;
+		double b;
+
+		if (!is_double) {
+			sums[i] = (uint64_t)add_clamped((int64_t)sums[i], (int64_t)from[i + 1]);
+			continue;
+		}
+		memcpy(&a, &sums[i], sizeof(a));
+		memcpy(&b, &from[i + 1], sizeof(b));
+		a += b;
+		memcpy(&sums[i], &a, sizeof(a));
+	}
+}
+
+/* Adds a row's value to the one that another epoch left, or stores it if `is_new`. */
+static void merge_value(struct view_loader *loader, uint32_t index, const struct row_value *row,
+			bool is_new, bool is_later)
+{
+	struct profile *profile = loader->profile;
+	struct profile_value *value = &profile->values[index];
+	const struct profile_metric *metric = &profile->metrics[value->metric];
+	bool is_replacing = is_new || (is_later && metric->flags & METRIC_PROPERTY);
+	bool is_adding = !is_new && !(metric->flags & METRIC_PROPERTY);
+	const uint64_t *vector;
+
+	switch (metric->type) {
+	case PROTON_METRIC_INT64:
+		if (is_replacing || is_adding)
+			value->as.int64 =
+				add_clamped(is_replacing ? 0 : value->as.int64, row->as.int64);
+		break;
+	case PROTON_METRIC_DOUBLE:
+		if (is_replacing || is_adding)
+			value->as.float64 = is_replacing ? row->as.float64
+							 : value->as.float64 + row->as.float64;
+		break;
+	case PROTON_METRIC_STRING:
+		if (is_new || is_later)
+			value->as.string = map_string(loader, row->as.string);
+		break;
+	default:
+		vector = view_vector(loader, row->as.vector);
+		if (!vector)
+			break;
+		if (is_adding && profile->words[value->as.vector] == vector[0])
+			add_vector(profile, value->as.vector, vector,
+				   metric->type == PROTON_METRIC_DOUBLE_VECTOR);
+		else if (is_new || is_later)
+			value->as.vector = profile_vector(profile, vector + 1, vector[0]);
+		break;
+	}
+}
+
+static void copy_value(struct view_loader *loader, uint32_t node, const struct row_value *row)
+{
+	struct profile *profile = loader->profile;
+	struct last_use *use;
+	bool is_new;
+	bool is_later;
+	uint32_t metric;
+
+	if (row->metric >= rows_of(loader, TABLE_METRICS) || !loader->metrics[row->metric]) {
+		profile->is_damaged = true;
+		return;
+	}
+	metric = loader->metrics[row->metric] - 1;
+	use = &loader->metric_uses[metric];
+	is_new = use->node_plus_1 != node + 1;
+	is_later = is_new || row->epoch >= use->epoch;
+	if (is_new) {
+		struct profile_value *value = profile_value(profile, node, metric);
+
+		if (profile->out_of_memory)
+			return;
+		use->node_plus_1 = node + 1;
+		use->index = (uint32_t)(value - profile->values);
+	}
+	if (is_later)
+		use->epoch = row->epoch;
+	merge_value(loader, use->index, row, is_new, is_later);
+}
+
+static void copy_values(struct view_loader *loader, uint32_t node, uint32_t first)
+{
+	const struct row_value *rows = loader->view->table[TABLE_VALUES];
+
+	for (uint32_t v = first; v; v = rows[v].next) {
+		if (v >= rows_of(loader, TABLE_VALUES) || !visit(loader->seen_values, v)) {
+			loader->profile->is_damaged = true;
+			return;
+		}
+		if (rows[v].metric != METRIC_ENTERED && is_epoch_selected(loader, rows[v].epoch))
+			copy_value(loader, node, &rows[v]);
+	}
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+static uint64_t add_u64_clamped(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static void add_bucket(uint32_t *bucket, uint32_t count)
+{
+	if (__builtin_add_overflow(*bucket, count, bucket))
+		*bucket = UINT32_MAX;
+}
+
+/* Adds a row's durations to histogram `to`: those of its histogram, or the one that it ran. */
+static void add_histogram(struct view_loader *loader, uint32_t to, const struct row_kernel *row)
+{
+	const struct row_histogram *rows = loader->view->table[TABLE_HISTOGRAMS];
+	uint32_t *buckets = loader->profile->histograms[to].bucket;
+
+	if (!row->histogram) {
+		if (row->count == 1)
+			add_bucket(&buckets[histogram_bucket(row->min_ns)], 1);
+		return;
+	}
+	if (row->histogram >= rows_of(loader, TABLE_HISTOGRAMS) || !loader->histogram_budget) {
+		loader->profile->is_damaged = true;
+		return;
+	}
+	loader->histogram_budget--;
+	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++)
+		add_bucket(&buckets[i], rows[row->histogram].bucket[i]);
+}
+
+static void merge_kernel(struct view_loader *loader, uint32_t index, const struct row_kernel *row)
+{
+	struct profile *profile = loader->profile;
+	bool is_first = profile->kernels[index].count == 0;
+	uint32_t histogram = profile->kernels[index].histogram;
+	struct profile_kernel *kernel;
+
+	if (!histogram && (row->histogram || !is_first)) {
+		histogram = profile_histogram(profile);
+		kernel = &profile->kernels[index];
+		if (histogram && kernel->count == 1)
+			profile->histograms[histogram].bucket[histogram_bucket(kernel->min_ns)] = 1;
+	}
+	if (histogram)
+		add_histogram(loader, histogram, row);
+	kernel = &profile->kernels[index];
+	kernel->histogram = histogram;
+	kernel->count = add_u64_clamped(kernel->count, row->count);
+	kernel->total_ns = add_u64_clamped(kernel->total_ns, row->total_ns);
+	if (is_first || row->min_ns < kernel->min_ns)
+		kernel->min_ns = row->min_ns;
+	if (is_first || row->max_ns > kernel->max_ns)
+		kernel->max_ns = row->max_ns;
+}
+
+static void copy_kernel(struct view_loader *loader, uint32_t node, const struct row_kernel *row)
+{
+	struct profile *profile = loader->profile;
+	struct last_use *use;
+	uint32_t device;
+
+	if (row->count == 0) /* made, but nothing has run yet */
+		return;
+	if (row->device >= rows_of(loader, TABLE_DEVICES) || !loader->devices[row->device]) {
+		profile->is_damaged = true;
+		return;
+	}
+	device = loader->devices[row->device] - 1;
+	use = &loader->device_uses[device];
+	if (use->node_plus_1 != node + 1) {
+		struct profile_kernel *kernel = profile_kernel(profile, node, device);
+
+		if (profile->out_of_memory)
+			return;
+		use->node_plus_1 = node + 1;
+		use->index = (uint32_t)(kernel - profile->kernels);
+	}
+	merge_kernel(loader, use->index, row);
+}
+
+static void copy_kernels(struct view_loader *loader, uint32_t node, uint32_t first)
+{
+	const struct row_kernel *rows = loader->view->table[TABLE_KERNELS];
+
+	for (uint32_t k = first; k; k = rows[k].next) {
+		if (k >= rows_of(loader, TABLE_KERNELS) || !visit(loader->seen_kernels, k)) {
+			loader->profile->is_damaged = true;
+			return;
+		}
+		if (is_epoch_selected(loader, rows[k].epoch))
+			copy_kernel(loader, node, &rows[k]);
+	}
+}
+
+/* ------------------------------------------------------------------ nodes */
+
+/* True if a row in the node's lists is of a selected epoch. */
+static bool has_selected_row(struct view_loader *loader, const struct row_node *node)
+{
+	const struct row_value *values = loader->view->table[TABLE_VALUES];
+	const struct row_kernel *kernels = loader->view->table[TABLE_KERNELS];
+
+	for (uint32_t v = node->first_value; v; v = values[v].next) {
+		if (v >= rows_of(loader, TABLE_VALUES) || !visit(loader->seen_values, v))
+			break;
+		if (is_epoch_selected(loader, values[v].epoch))
+			return true;
+	}
+	for (uint32_t k = node->first_kernel; k; k = kernels[k].next) {
+		if (k >= rows_of(loader, TABLE_KERNELS) || !visit(loader->seen_kernels, k))
+			break;
+		if (is_epoch_selected(loader, kernels[k].epoch))
+			return true;
+	}
+	return false;
+}
+
+static size_t bitmap_bytes(uint64_t rows)
+{
+	return (size_t)(rows / 64 + 1) * 8;
+}
+
+/* Finds the nodes of the selected epochs, and what is above them. */
+static void keep_selected(struct view_loader *loader)
+{
+	const struct row_node *nodes = loader->view->table[TABLE_NODES];
+	uint64_t count = rows_of(loader, TABLE_NODES);
+
+	for (uint64_t i = 1; i < count; i++)
+		loader->is_kept[i] = is_epoch_selected(loader, nodes[i].first_epoch) ||
+				     is_epoch_selected(loader, nodes[i].last_epoch) ||
+				     has_selected_row(loader, &nodes[i]);
+	for (uint64_t i = count; i-- > 1;)
+		if (loader->is_kept[i] && nodes[i].parent < i)
+			loader->is_kept[nodes[i].parent] = true;
+	memset(loader->seen_values, 0, bitmap_bytes(rows_of(loader, TABLE_VALUES)));
+	memset(loader->seen_kernels, 0, bitmap_bytes(rows_of(loader, TABLE_KERNELS)));
+}
+
+static void copy_nodes(struct view_loader *loader)
+{
+	const struct row_node *nodes = loader->view->table[TABLE_NODES];
+	struct profile *profile = loader->profile;
+	uint64_t count = rows_of(loader, TABLE_NODES);
+
+	for (uint64_t i = 0; i < count && !profile->out_of_memory; i++) {
+		uint32_t parent = nodes[i].parent;
+		uint32_t node = 0;
+
+		if (loader->is_kept && i && !loader->is_kept[i])
+			continue;
+		if (i) {
+			if (parent >= i || !loader->nodes[parent]) {
+				profile->is_damaged = true;
+				continue;
+			}
+			node = profile_node(profile, loader->nodes[parent] - 1,
+					    map_frame(loader, nodes[i].frame));
+		}
+		loader->nodes[i] = node + 1;
+		copy_values(loader, node, nodes[i].first_value);
+		copy_kernels(loader, node, nodes[i].first_kernel);
+	}
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+/* Marks the epochs of `phase`. False if there is none. */
+static bool select_epochs(struct view_loader *loader, uint32_t phase)
+{
+	const struct row_epoch *rows = loader->view->table[TABLE_EPOCHS];
+	uint64_t count = rows_of(loader, TABLE_EPOCHS);
+	uint64_t selected = 0;
+
+	for (uint64_t i = 0; i < count; i++) {
+		loader->is_selected[i] = (phase == PHASE_ALL || rows[i].phase == phase) &&
+					 !(rows[i].flags & EPOCH_CLEARED);
+		selected += loader->is_selected[i];
+	}
+	/* A file whose table of epochs is lost still has its nodes. */
+	loader->is_all_selected = phase == PHASE_ALL && selected == count;
+	return selected || phase == PHASE_ALL;
+}
+
+static bool alloc_maps(struct view_loader *loader)
+{
+	struct profile *profile = loader->profile;
+	uint64_t metrics = rows_of(loader, TABLE_METRICS);
+	uint64_t devices = rows_of(loader, TABLE_DEVICES);
+	uint64_t nodes = rows_of(loader, TABLE_NODES);
+	uint64_t values = rows_of(loader, TABLE_VALUES);
+	uint64_t kernels = rows_of(loader, TABLE_KERNELS);
+
+	loader->nodes = calloc(nodes + 1, sizeof(*loader->nodes));
+	loader->frames = calloc(rows_of(loader, TABLE_FRAMES) + 1, sizeof(*loader->frames));
+	loader->strings = calloc(rows_of(loader, TABLE_STRINGS) + 1, sizeof(*loader->strings));
+	loader->metrics = calloc(metrics + 1, sizeof(*loader->metrics));
+	loader->devices = calloc(devices + 1, sizeof(*loader->devices));
+	loader->metric_uses = calloc(metrics + 1, sizeof(*loader->metric_uses));
+	loader->device_uses = calloc(devices + 1, sizeof(*loader->device_uses));
+	loader->seen_values = calloc(1, bitmap_bytes(values));
+	loader->seen_kernels = calloc(1, bitmap_bytes(kernels));
+	loader->is_selected = calloc(rows_of(loader, TABLE_EPOCHS) + 1, 1);
+	loader->is_kept = calloc(nodes + 1, 1);
+	loader->string_budget = rows_of(loader, TABLE_STRINGS) * 8;
+	loader->word_budget = rows_of(loader, TABLE_VECTORS);
+	loader->histogram_budget = rows_of(loader, TABLE_HISTOGRAMS);
+	return loader->nodes && loader->frames && loader->strings && loader->metrics &&
+	       loader->devices && loader->metric_uses && loader->device_uses &&
+	       loader->seen_values && loader->seen_kernels && loader->is_selected &&
+	       loader->is_kept &&
+	       array_reserve(&profile->nodes, &profile->node_capacity, nodes + 1,
+			     sizeof(*profile->nodes)) &&
+	       array_reserve(&profile->values, &profile->value_capacity, values + 1,
+			     sizeof(*profile->values)) &&
+	       array_reserve(&profile->kernels, &profile->kernel_capacity, kernels + 1,
+			     sizeof(*profile->kernels));
+}
+
+static void free_maps(struct view_loader *loader)
+{
+	free(loader->nodes);
+	free(loader->frames);
+	free(loader->strings);
+	free(loader->metrics);
+	free(loader->devices);
+	free(loader->metric_uses);
+	free(loader->device_uses);
+	free(loader->seen_values);
+	free(loader->seen_kernels);
+	free(loader->is_selected);
+	free(loader->is_kept);
+}
+
+int profile_load_view(const struct profile_view *view, uint32_t phase, struct profile **out,
+		      struct proton_error *err)
+{
+	struct view_loader loader = {.view = view, .profile = profile_new()};
+	struct profile *profile = loader.profile;
+	int status = PROTON_OK;
+
+	if (!profile)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	if (!alloc_maps(&loader)) {
+		profile->out_of_memory = true;
+	} else if (!select_epochs(&loader, phase)) {
+		status = err_set(err, PROTON_E_RANGE, "Phase %u has no data.", phase);
+	} else {
+		profile->is_damaged = view->is_damaged;
+		profile->is_unfinished = view->state != PROFILE_FILE_FINISHED;
+		profile->start_ns = view->start_ns;
+		profile->end_ns = view->end_ns;
+		map_metrics(&loader);
+		map_devices(&loader);
+		copy_info(&loader);
+		if (loader.is_all_selected) {
+			free(loader.is_kept);
+			loader.is_kept = NULL;
+		} else {
+			keep_selected(&loader);
+		}
+		copy_nodes(&loader);
+	}
+	if (status == PROTON_OK && profile->out_of_memory)
+		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+	free_maps(&loader);
+	if (status == PROTON_OK)
+		*out = profile;
+	else
+		profile_free(profile);
+	return status;
+}

@@ -1,0 +1,279 @@
+/*
+ * Columns of numbers. See rollup.h.
+ *
+ * Parents come before their children, so one scan from the last node to the first adds every
+ * subtree into its parent.
+ */
+#include "model/rollup.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void column_fini(struct column *column)
+{
+	free(column->value);
+	free(column->exact);
+	*column = (struct column){0};
+}
+
+static void drop_exact(struct column *column)
+{
+	free(column->exact);
+	column->exact = NULL;
+}
+
+static int column_init(struct column *column, const struct profile *profile, bool is_exact,
+		       struct proton_error *err)
+{
+	size_t count = profile->node_count;
+
+	*column = (struct column){.value = malloc(count * sizeof(*column->value))};
+	if (is_exact)
+		column->exact = calloc(count, sizeof(*column->exact));
+	if (!column->value || (is_exact && !column->exact)) {
+		column_fini(column);
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	}
+	for (size_t i = 0; i < count; i++)
+		column->value[i] = NAN;
+	return PROTON_OK;
+}
+
+/* Adds to the double of a node, which may be NaN for nothing. */
+static void add_double(struct column *column, uint32_t node, double value)
+{
+	double *sum = &column->value[node];
+
+	*sum = isnan(*sum) ? value : *sum + value;
+}
+
+static void add_int64(struct column *column, uint32_t node, int64_t value)
+{
+	add_double(column, node, (double)value);
+	if (column->exact &&
+	    __builtin_add_overflow(column->exact[node], value, &column->exact[node]))
+		drop_exact(column);
+}
+
+static void add_u64(struct column *column, uint32_t node, uint64_t value)
+{
+	if (value <= INT64_MAX) {
+		add_int64(column, node, (int64_t)value);
+	} else {
+		add_double(column, node, (double)value);
+		drop_exact(column);
+	}
+}
+
+/* Own values to sums over subtrees. NaN counts as nothing, so that it does not spread. */
+static void roll_up(struct column *column, const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->node_count; i++)
+		if (isnan(column->value[i]))
+			column->value[i] = 0;
+	for (size_t i = profile->node_count - 1; i > 0; i--) {
+		uint32_t parent = profile->nodes[i].parent;
+
+		column->value[parent] += column->value[i];
+		if (column->exact && __builtin_add_overflow(column->exact[parent], column->exact[i],
+							    &column->exact[parent]))
+			drop_exact(column);
+	}
+	/* Sums of doubles may be off in the last digit where the integers are not. */
+	for (size_t i = 0; column->exact && i < profile->node_count; i++)
+		column->value[i] = (double)column->exact[i];
+	column->is_inclusive = true;
+}
+
+/* ------------------------------------------------------------------ metrics */
+
+static bool is_number(const struct profile_metric *metric)
+{
+	return metric->type == PROTON_METRIC_INT64 || metric->type == PROTON_METRIC_DOUBLE;
+}
+
+/* A metric's string, STRING_NONE if there is no number of that name. */
+static uint32_t find_name(const struct profile *profile, const char *name)
+{
+	uint32_t string = strings_find(&profile->strings, name, strlen(name));
+
+	for (size_t i = 0; string != STRING_NONE && i < profile->metric_count; i++)
+		if (profile->metrics[i].name == string && is_number(&profile->metrics[i]))
+			return string;
+	return STRING_NONE;
+}
+
+static bool is_kernel_name(const struct profile *profile, const char *name,
+			   enum kernel_field *field)
+{
+	bool is_time = strcmp(name, "time (ns)") == 0;
+
+	*field = is_time ? KERNEL_TOTAL_NS : KERNEL_COUNT;
+	return profile->kernel_count > 1 && (is_time || strcmp(name, "count") == 0);
+}
+
+bool rollup_has(const struct profile *profile, const char *name)
+{
+	enum kernel_field field;
+
+	return is_kernel_name(profile, name, &field) || find_name(profile, name) != STRING_NONE;
+}
+
+bool rollup_is_inclusive(const struct profile *profile, const char *name)
+{
+	enum kernel_field field;
+	uint32_t string = find_name(profile, name);
+
+	if (is_kernel_name(profile, name, &field))
+		return true;
+	for (size_t i = 0; string != STRING_NONE && i < profile->metric_count; i++)
+		if (profile->metrics[i].name == string && is_number(&profile->metrics[i]))
+			return !(profile->metrics[i].flags & (METRIC_EXCLUSIVE | METRIC_PROPERTY));
+	return false;
+}
+
+static void add_values(struct column *column, const struct profile *profile, uint32_t name)
+{
+	for (uint32_t node = 0; node < profile->node_count; node++) {
+		const struct profile_value *value;
+
+		for (uint32_t v = profile->nodes[node].first_value; v; v = value->next) {
+			const struct profile_metric *metric;
+
+			value = &profile->values[v];
+			metric = &profile->metrics[value->metric];
+			if (metric->name != name)
+				continue;
+			if (metric->type == PROTON_METRIC_INT64)
+				add_int64(column, node, value->as.int64);
+			else if (metric->type == PROTON_METRIC_DOUBLE)
+				add_double(column, node, value->as.float64);
+		}
+	}
+}
+
+static void add_kernels(struct column *column, const struct profile *profile,
+			enum kernel_field field, uint32_t device)
+{
+	for (uint32_t node = 0; node < profile->node_count; node++) {
+		const struct profile_kernel *kernel;
+
+		for (uint32_t k = profile->nodes[node].first_kernel; k; k = kernel->next) {
+			kernel = &profile->kernels[k];
+			if (device != ROLLUP_ALL_DEVICES && kernel->device != device)
+				continue;
+			add_u64(column, node,
+				field == KERNEL_COUNT ? kernel->count : kernel->total_ns);
+		}
+	}
+}
+
+int rollup_metric(const struct profile *profile, const char *name, bool is_inclusive,
+		  struct column *out, struct proton_error *err)
+{
+	uint32_t string = find_name(profile, name);
+	enum kernel_field field;
+	bool has_kernels = is_kernel_name(profile, name, &field);
+	bool is_exact = true;
+	struct column column;
+	int status;
+
+	if (string == STRING_NONE && !has_kernels)
+		return err_set(err, PROTON_E_RANGE, "Metric %s is not found.", name);
+	for (size_t i = 0; string != STRING_NONE && i < profile->metric_count; i++)
+		if (profile->metrics[i].name == string &&
+		    profile->metrics[i].type == PROTON_METRIC_DOUBLE)
+			is_exact = false;
+	status = column_init(&column, profile, is_exact, err);
+	if (status != PROTON_OK)
+		return status;
+	if (has_kernels)
+		add_kernels(&column, profile, field, ROLLUP_ALL_DEVICES);
+	if (string != STRING_NONE)
+		add_values(&column, profile, string);
+	if (is_inclusive)
+		roll_up(&column, profile);
+	*out = column;
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+enum extreme {
+	EXTREME_NONE,
+	EXTREME_KNOWN,
+	EXTREME_UNKNOWN, /* also of everything above: a minimum of some is no minimum */
+};
+
+/* Takes an extreme (or that it is unknown) into a node's. */
+static void take_extreme(double *value, uint8_t *state, double other, uint8_t other_state,
+			 bool is_min)
+{
+	if (other_state == EXTREME_NONE || *state == EXTREME_UNKNOWN)
+		return;
+	if (other_state == EXTREME_UNKNOWN)
+		*value = NAN;
+	else if (*state == EXTREME_NONE || (is_min ? other < *value : other > *value))
+		*value = other;
+	*state = other_state;
+}
+
+static int extremes(const struct profile *profile, bool is_min, uint32_t device, bool is_inclusive,
+		    struct column *out, struct proton_error *err)
+{
+	struct column column;
+	int status = column_init(&column, profile, false, err);
+	uint8_t *states;
+
+	if (status != PROTON_OK)
+		return status;
+	states = calloc(profile->node_count, 1);
+	if (!states) {
+		column_fini(&column);
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	}
+	for (uint32_t node = 0; node < profile->node_count; node++) {
+		const struct profile_kernel *kernel;
+
+		for (uint32_t k = profile->nodes[node].first_kernel; k; k = kernel->next) {
+			uint64_t ns;
+
+			kernel = &profile->kernels[k];
+			ns = is_min ? kernel->min_ns : kernel->max_ns;
+			if (device == ROLLUP_ALL_DEVICES || kernel->device == device)
+				take_extreme(&column.value[node], &states[node], (double)ns,
+					     ns == KERNEL_TIME_UNKNOWN ? EXTREME_UNKNOWN
+								       : EXTREME_KNOWN,
+					     is_min);
+		}
+	}
+	for (size_t i = profile->node_count - 1; is_inclusive && i > 0; i--) {
+		uint32_t parent = profile->nodes[i].parent;
+
+		take_extreme(&column.value[parent], &states[parent], column.value[i], states[i],
+			     is_min);
+	}
+	free(states);
+	column.is_inclusive = is_inclusive;
+	*out = column;
+	return PROTON_OK;
+}
+
+int rollup_kernel(const struct profile *profile, enum kernel_field field, uint32_t device,
+		  bool is_inclusive, struct column *out, struct proton_error *err)
+{
+	struct column column;
+	int status;
+
+	if (field == KERNEL_MIN_NS || field == KERNEL_MAX_NS)
+		return extremes(profile, field == KERNEL_MIN_NS, device, is_inclusive, out, err);
+	status = column_init(&column, profile, true, err);
+	if (status != PROTON_OK)
+		return status;
+	add_kernels(&column, profile, field, device);
+	if (is_inclusive)
+		roll_up(&column, profile);
+	*out = column;
+	return PROTON_OK;
+}
