@@ -1,0 +1,509 @@
+/* What the hatchet formats say about a profile. See tree_plan.h. */
+#include "export/tree_plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+
+static const char *const built_in_names[BUILT_INS] = {
+	[BUILT_IN_COUNT] = "count",
+	[BUILT_IN_DEVICE_ID] = "device_id",
+	[BUILT_IN_DEVICE_TYPE] = "device_type",
+	[BUILT_IN_TIME] = "time (ns)",
+};
+
+/* More entries than this are sorted by qsort(). */
+#define INSERTION_SORT_MAX 32u
+
+static bool has_kernels(const struct tree_plan *plan)
+{
+	return plan->profile->kernel_count > 1;
+}
+
+static bool is_inclusive_number(const struct profile_metric *metric)
+{
+	return (metric->type == PROTON_METRIC_INT64 || metric->type == PROTON_METRIC_DOUBLE) &&
+	       !(metric->flags & (METRIC_EXCLUSIVE | METRIC_PROPERTY));
+}
+
+/* ------------------------------------------------------------------ keys */
+
+/* A key before it has its place, and where that place has to be written. */
+struct key_draft {
+	struct plan_key key;
+	uint32_t *index;
+};
+
+static int compare_texts(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+	size_t shorter = a_length < b_length ? a_length : b_length;
+	int order = shorter ? memcmp(a, b, shorter) : 0;
+
+	return order ? order : (a_length > b_length) - (a_length < b_length);
+}
+
+static int compare_drafts(const void *a, const void *b)
+{
+	const struct key_draft *left = a;
+	const struct key_draft *right = b;
+
+	return compare_texts(left->key.text, left->key.length, right->key.text, right->key.length);
+}
+
+static bool is_metric_name(const struct profile *profile, const char *text)
+{
+	uint32_t name = strings_find(&profile->strings, text, strlen(text));
+
+	for (size_t i = 0; name != STRING_NONE && i < profile->metric_count; i++)
+		if (profile->metrics[i].name == name)
+			return true;
+	return false;
+}
+
+/* "<name> (user)", with more of it as long as a metric is really called so. */
+static char *make_user_name(const struct profile *profile, const char *name)
+{
+	char *text = NULL;
+	char *longer;
+
+	if (asprintf(&text, "%s (user)", name) < 0)
+		return NULL;
+	while (is_metric_name(profile, text)) {
+		if (asprintf(&longer, "%s (user)", text) < 0)
+			longer = NULL;
+		free(text);
+		text = longer;
+		if (!text)
+			return NULL;
+	}
+	return text;
+}
+
+static bool is_built_in(const char *name)
+{
+	for (int i = 0; i < BUILT_INS; i++)
+		if (strcmp(name, built_in_names[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Gives the drafts their places; what they own goes to the keys. */
+static void place_keys(struct tree_plan *plan, struct key_draft *drafts, size_t count)
+{
+	qsort(drafts, count, sizeof(*drafts), compare_drafts);
+	for (size_t i = 0; i < count; i++) {
+		const struct plan_key *key = &drafts[i].key;
+		const struct plan_key *last = plan->key_count ? &plan->keys[plan->key_count - 1]
+							      : NULL;
+
+		if (last && compare_texts(last->text, last->length, key->text, key->length) == 0)
+			free(key->owned);
+		else
+			plan->keys[plan->key_count++] = *key;
+		*drafts[i].index = (uint32_t)(plan->key_count - 1);
+	}
+}
+
+static bool make_keys(struct tree_plan *plan)
+{
+	const struct profile *profile = plan->profile;
+	size_t capacity = 2 * profile->metric_count + BUILT_INS;
+	struct key_draft *drafts = malloc(capacity * sizeof(*drafts));
+	size_t count = 0;
+	bool is_done = false;
+
+	plan->keys = calloc(capacity, sizeof(*plan->keys));
+	plan->metric_keys = calloc(profile->metric_count + 1, sizeof(*plan->metric_keys));
+	plan->user_keys = calloc(profile->metric_count + 1, sizeof(*plan->user_keys));
+	if (!drafts || !plan->keys || !plan->metric_keys || !plan->user_keys)
+		goto out;
+	for (int i = 0; i < BUILT_INS; i++)
+		drafts[count++] = (struct key_draft){.key = {.text = built_in_names[i],
+							     .length = strlen(built_in_names[i])},
+						     .index = &plan->built_in_keys[i]};
+	for (size_t i = 0; i < profile->metric_count; i++) {
+		uint32_t name = profile->metrics[i].name;
+		struct plan_key key = {.text = profile_text(profile, name),
+				       .length = string_length(&profile->strings, name)};
+
+		drafts[count++] = (struct key_draft){.key = key, .index = &plan->metric_keys[i]};
+		if (is_built_in(key.text)) {
+			key.owned = make_user_name(profile, key.text);
+			if (!key.owned)
+				goto out;
+			key.text = key.owned;
+			key.length = strlen(key.owned);
+		}
+		drafts[count++] = (struct key_draft){.key = key, .index = &plan->user_keys[i]};
+	}
+	place_keys(plan, drafts, count);
+	count = 0;
+	is_done = true;
+out:
+	for (size_t i = 0; drafts && i < count; i++)
+		free(drafts[i].key.owned);
+	free(drafts);
+	return is_done;
+}
+
+/* ------------------------------------------------------------------ devices */
+
+static int compare_devices(const void *a, const void *b)
+{
+	const struct plan_device *left = a;
+	const struct plan_device *right = b;
+	int order = strcmp(left->type, right->type);
+
+	return order ? order : strcmp(left->id, right->id);
+}
+
+/* Cycle metrics name their device in a metric of the node. */
+static void observe_named(const struct tree_plan *plan, bool *is_observed)
+{
+	const struct profile *profile = plan->profile;
+	uint32_t name = strings_find(&profile->strings, "device_id", 9);
+
+	for (size_t i = 0; i < profile->value_count && name != STRING_NONE; i++) {
+		const struct profile_value *value = &profile->values[i];
+		const struct profile_metric *metric;
+
+		if (value->metric >= profile->metric_count)
+			continue;
+		metric = &profile->metrics[value->metric];
+		if (i == 0 || metric->name != name || metric->type != PROTON_METRIC_STRING)
+			continue;
+		for (size_t d = 0; d < profile->device_count; d++)
+			if (strcmp(plan->device_texts[d].id,
+				   profile_text(profile, value->as.string)) == 0)
+				is_observed[d] = true;
+	}
+}
+
+static bool make_devices(struct tree_plan *plan)
+{
+	const struct profile *profile = plan->profile;
+	size_t count = profile->device_count;
+	bool *is_observed = calloc(count + 1, sizeof(*is_observed));
+
+	plan->device_texts = calloc(count + 1, sizeof(*plan->device_texts));
+	plan->devices = calloc(count + 1, sizeof(*plan->devices));
+	if (!is_observed || !plan->device_texts || !plan->devices) {
+		free(is_observed);
+		return false;
+	}
+	for (size_t i = 0; i < count; i++) {
+		struct plan_device *device = &plan->device_texts[i];
+
+		device->device = (uint32_t)i;
+		device->type = profile_text(profile, profile->devices[i].type);
+		snprintf(device->id, sizeof(device->id), "%u", profile->devices[i].id);
+	}
+	for (size_t i = 1; i < profile->kernel_count; i++)
+		is_observed[profile->kernels[i].device] = true;
+	observe_named(plan, is_observed);
+	for (size_t i = 0; i < count; i++)
+		if (is_observed[i])
+			plan->devices[plan->device_count++] = plan->device_texts[i];
+	qsort(plan->devices, plan->device_count, sizeof(*plan->devices), compare_devices);
+	free(is_observed);
+	return true;
+}
+
+int tree_plan_init(struct tree_plan *plan, const struct profile *profile, struct proton_error *err)
+{
+	*plan = (struct tree_plan){.profile = profile};
+	if (!profile->out_of_memory && make_keys(plan) && make_devices(plan))
+		return PROTON_OK;
+	tree_plan_fini(plan);
+	return err_set(err, PROTON_E_NOMEM, "out of memory");
+}
+
+void tree_plan_fini(struct tree_plan *plan)
+{
+	for (size_t i = 0; i < plan->key_count; i++)
+		free(plan->keys[i].owned);
+	free(plan->keys);
+	free(plan->metric_keys);
+	free(plan->user_keys);
+	free(plan->device_texts);
+	free(plan->devices);
+	free(plan->entries);
+	*plan = (struct tree_plan){0};
+}
+
+/* ------------------------------------------------------------------ a node's metrics */
+
+static struct plan_entry *add_entry(struct tree_plan *plan, uint32_t key, enum plan_type type)
+{
+	struct plan_entry *entry = &plan->entries[plan->entry_count];
+
+	entry->key = key;
+	entry->type = type;
+	entry->order = (uint32_t)plan->entry_count++;
+	return entry;
+}
+
+static void add_text(struct tree_plan *plan, uint32_t key, const char *text, size_t length)
+{
+	struct plan_entry *entry = add_entry(plan, key, PLAN_STRING);
+
+	entry->as.text.bytes = text;
+	entry->as.text.length = length;
+}
+
+static void add_value(struct tree_plan *plan, uint32_t key, const struct profile_value *value)
+{
+	const struct profile *profile = plan->profile;
+	const uint64_t *words = profile->words;
+
+	switch (profile->metrics[value->metric].type) {
+	case PROTON_METRIC_INT64:
+		add_entry(plan, key, PLAN_INT64)->as.int64 = value->as.int64;
+		break;
+	case PROTON_METRIC_DOUBLE:
+		add_entry(plan, key, PLAN_DOUBLE)->as.float64 = value->as.float64;
+		break;
+	case PROTON_METRIC_STRING:
+		add_text(plan, key, profile_text(profile, value->as.string),
+			 string_length(&profile->strings, value->as.string));
+		break;
+	case PROTON_METRIC_INT64_VECTOR:
+		add_entry(plan, key, PLAN_INT64_VECTOR)->as.words = words + value->as.vector;
+		break;
+	case PROTON_METRIC_DOUBLE_VECTOR:
+		add_entry(plan, key, PLAN_DOUBLE_VECTOR)->as.words = words + value->as.vector;
+		break;
+	default:
+		break;
+	}
+}
+
+/* True if a value of `metric` stands where built-in metrics stand too. */
+static bool is_user_key_used(const struct tree_plan *plan, uint32_t metric)
+{
+	const struct profile *profile = plan->profile;
+
+	for (size_t i = 0; i < profile->node_count; i++) {
+		const struct profile_node *node = &profile->nodes[i];
+
+		for (uint32_t v = node->first_kernel || i == 0 ? node->first_value : 0; v;
+		     v = profile->values[v].next)
+			if (profile->values[v].metric == metric)
+				return true;
+	}
+	return false;
+}
+
+static void add_zero(struct tree_plan *plan, uint32_t key, uint16_t type)
+{
+	if (type == PROTON_METRIC_INT64)
+		add_entry(plan, key, PLAN_INT64)->as.int64 = 0;
+	else
+		add_entry(plan, key, PLAN_DOUBLE)->as.float64 = 0;
+}
+
+/* On ROOT every inclusive name has a number, 0 unless more was recorded there. */
+static void add_root_zeros(struct tree_plan *plan)
+{
+	const struct profile *profile = plan->profile;
+	uint64_t total_ns = 0;
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < profile->metric_count; i++) {
+		const struct profile_metric *metric = &profile->metrics[i];
+
+		if (!is_inclusive_number(metric))
+			continue;
+		add_zero(plan, plan->metric_keys[i], metric->type);
+		if (plan->user_keys[i] != plan->metric_keys[i] && has_kernels(plan) &&
+		    is_user_key_used(plan, (uint32_t)i))
+			add_zero(plan, plan->user_keys[i], metric->type);
+	}
+	if (!has_kernels(plan))
+		return;
+	for (uint32_t k = profile->nodes[0].first_kernel; k; k = profile->kernels[k].next) {
+		total_ns += profile->kernels[k].total_ns;
+		count += profile->kernels[k].count;
+	}
+	add_entry(plan, plan->built_in_keys[BUILT_IN_COUNT], PLAN_UINT64)->as.uint64 = count;
+	add_entry(plan, plan->built_in_keys[BUILT_IN_TIME], PLAN_UINT64)->as.uint64 = total_ns;
+}
+
+static void add_kernel(struct tree_plan *plan, const struct profile_kernel *kernel)
+{
+	const struct plan_device *device = &plan->device_texts[kernel->device];
+
+	add_entry(plan, plan->built_in_keys[BUILT_IN_COUNT], PLAN_UINT64)->as.uint64 =
+		kernel->count;
+	add_text(plan, plan->built_in_keys[BUILT_IN_DEVICE_ID], device->id, strlen(device->id));
+	add_text(plan, plan->built_in_keys[BUILT_IN_DEVICE_TYPE], device->type,
+		 strlen(device->type));
+	add_entry(plan, plan->built_in_keys[BUILT_IN_TIME], PLAN_UINT64)->as.uint64 =
+		kernel->total_ns;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct plan_entry *left = a;
+	const struct plan_entry *right = b;
+
+	if (left->key != right->key)
+		return left->key < right->key ? -1 : 1;
+	return (left->order > right->order) - (left->order < right->order);
+}
+
+/* Sorts by key; of one key the last stays. */
+static void sort_entries(struct tree_plan *plan)
+{
+	struct plan_entry *entries = plan->entries;
+	size_t count = plan->entry_count;
+	size_t kept = 0;
+
+	if (count > INSERTION_SORT_MAX) {
+		qsort(entries, count, sizeof(*entries), compare_entries);
+	} else {
+		for (size_t i = 1; i < count; i++) {
+			struct plan_entry entry;
+			size_t at = i;
+
+			if (entries[i - 1].key <= entries[i].key)
+				continue;
+			entry = entries[i];
+			for (; at > 0 && entries[at - 1].key > entry.key; at--)
+				entries[at] = entries[at - 1];
+			entries[at] = entry;
+		}
+	}
+	for (size_t i = 0; i < count; i++)
+		if (i + 1 == count || entries[i].key != entries[i + 1].key)
+			entries[kept++] = entries[i];
+	plan->entry_count = kept;
+}
+
+bool tree_plan_entries(struct tree_plan *plan, uint32_t node, uint32_t kernel)
+{
+	const struct profile *profile = plan->profile;
+	const struct profile_node *row = &profile->nodes[node];
+	bool is_first = kernel == row->first_kernel;
+	const uint32_t *keys = row->first_kernel || (node == 0 && has_kernels(plan))
+				       ? plan->user_keys
+				       : plan->metric_keys;
+	size_t wanted = BUILT_INS;
+
+	for (uint32_t v = is_first ? row->first_value : 0; v; v = profile->values[v].next)
+		wanted++;
+	if (node == 0)
+		wanted += 2 * profile->metric_count;
+	if (!array_reserve(&plan->entries, &plan->entry_capacity, wanted, sizeof(*plan->entries)))
+		return false;
+	plan->entry_count = 0;
+	if (node == 0)
+		add_root_zeros(plan);
+	for (uint32_t v = is_first ? row->first_value : 0; v; v = profile->values[v].next)
+		add_value(plan, keys[profile->values[v].metric], &profile->values[v]);
+	if (node != 0 && kernel)
+		add_kernel(plan, &profile->kernels[kernel]);
+	sort_entries(plan);
+	return true;
+}
+
+/* ------------------------------------------------------------------ the rest */
+
+bool tree_plan_has_extras(const struct tree_plan *plan, uint32_t kernel)
+{
+	const struct profile_kernel *row = &plan->profile->kernels[kernel];
+
+	return kernel && row->count > 1 && row->min_ns != KERNEL_TIME_UNKNOWN &&
+	       row->max_ns != KERNEL_TIME_UNKNOWN;
+}
+
+uint32_t tree_plan_counters(const struct tree_plan *plan, bool is_loss)
+{
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < plan->profile->counter_count; i++)
+		count += plan->profile->counters[i].is_loss == is_loss;
+	return count;
+}
+
+uint32_t tree_plan_root_extras(const struct tree_plan *plan)
+{
+	const struct profile *profile = plan->profile;
+
+	return (uint32_t)(tree_plan_counters(plan, false) > 0) +
+	       (uint32_t)(tree_plan_counters(plan, true) > 0) +
+	       (uint32_t)(profile->info_count > 0) + profile->is_damaged + profile->is_unfinished +
+	       (profile->start_ns != 0) + (profile->end_ns != 0);
+}
+
+static int texts_finish(struct plan_texts *texts, struct proton_error *err)
+{
+	int status = out_finish(&texts->bytes, err);
+
+	if (status != PROTON_OK)
+		plan_texts_fini(texts);
+	return status;
+}
+
+int plan_texts_of_frames(struct plan_texts *texts, const struct tree_plan *plan,
+			 plan_encode_fn encode, struct proton_error *err)
+{
+	const struct profile *profile = plan->profile;
+	size_t capacity = 0;
+	char *text = NULL;
+
+	out_init(&texts->bytes, -1);
+	texts->offsets = malloc((profile->frame_count + 1) * sizeof(*texts->offsets));
+	for (uint32_t i = 0; texts->offsets && i <= profile->frame_count; i++) {
+		const struct profile_frame *frame = &profile->frames[i];
+		size_t length;
+
+		texts->offsets[i] = texts->bytes.length;
+		if (i == profile->frame_count)
+			break;
+		if (frame->kind != FRAME_SOURCE) {
+			encode(&texts->bytes, profile_text(profile, frame->name),
+			       string_length(&profile->strings, frame->name));
+			continue;
+		}
+		length = profile_frame_text(profile, i, text, capacity);
+		if (length >= capacity) {
+			if (!array_reserve(&text, &capacity, length + 1, 1)) {
+				free(texts->offsets);
+				texts->offsets = NULL;
+				break;
+			}
+			profile_frame_text(profile, i, text, capacity);
+		}
+		encode(&texts->bytes, text, length);
+	}
+	free(text);
+	if (!texts->offsets) {
+		plan_texts_fini(texts);
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	}
+	return texts_finish(texts, err);
+}
+
+int plan_texts_of_keys(struct plan_texts *texts, const struct tree_plan *plan,
+		       plan_encode_fn encode, struct proton_error *err)
+{
+	out_init(&texts->bytes, -1);
+	texts->offsets = malloc((plan->key_count + 1) * sizeof(*texts->offsets));
+	if (!texts->offsets)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	for (size_t i = 0; i < plan->key_count; i++) {
+		texts->offsets[i] = texts->bytes.length;
+		encode(&texts->bytes, plan->keys[i].text, plan->keys[i].length);
+	}
+	texts->offsets[plan->key_count] = texts->bytes.length;
+	return texts_finish(texts, err);
+}
+
+void plan_texts_fini(struct plan_texts *texts)
+{
+	out_fini(&texts->bytes);
+	free(texts->offsets);
+	texts->offsets = NULL;
+}

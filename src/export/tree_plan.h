@@ -1,0 +1,110 @@
+/*
+ * What the hatchet formats say about a profile, whatever the syntax: JSON and MessagePack take it from
+ * here and so cannot differ. docs/design/hatchet-output.md tells the rules.
+ */
+#ifndef EXPORT_TREE_PLAN_H
+#define EXPORT_TREE_PLAN_H
+
+#include "base/buf.h"
+#include "model/profile.h"
+
+enum plan_type {
+	PLAN_INT64,
+	PLAN_UINT64,
+	PLAN_DOUBLE,
+	PLAN_STRING,
+	PLAN_INT64_VECTOR,
+	PLAN_DOUBLE_VECTOR,
+};
+
+/* One member of a node's "metrics". */
+struct plan_entry {
+	uint32_t key; /* index of tree_plan.keys; in order, no key twice */
+	uint32_t order;
+	enum plan_type type;
+	union {
+		int64_t int64;
+		uint64_t uint64;
+		double float64;
+		struct {
+			const char *bytes;
+			size_t length;
+		} text;
+		const uint64_t *words; /* length, then elements */
+	} as;
+};
+
+struct plan_key {
+	const char *text;
+	size_t length;
+	char *owned; /* a name made here */
+};
+
+/* A device of the device table. */
+struct plan_device {
+	uint32_t device; /* index of profile->devices */
+	const char *type;
+	char id[12]; /* its decimal number */
+};
+
+/* The members of a node's metrics that are made of kernels, in alphabetical order. */
+enum plan_built_in {
+	BUILT_IN_COUNT,
+	BUILT_IN_DEVICE_ID,
+	BUILT_IN_DEVICE_TYPE,
+	BUILT_IN_TIME,
+	BUILT_INS
+};
+
+struct tree_plan {
+	const struct profile *profile;
+	struct plan_key *keys; /* sorted by text, distinct */
+	size_t key_count;
+	uint32_t *metric_keys; /* by metric */
+	uint32_t *user_keys;   /* the same beside a kernel's metrics */
+	uint32_t built_in_keys[BUILT_INS];
+	struct plan_device *device_texts; /* by device of the profile */
+	struct plan_device *devices;      /* those observed, sorted by type and id as texts */
+	size_t device_count;
+	struct plan_entry *entries; /* of the node asked for last */
+	size_t entry_count, entry_capacity;
+};
+
+int tree_plan_init(struct tree_plan *plan, const struct profile *profile, struct proton_error *err);
+void tree_plan_fini(struct tree_plan *plan);
+
+/*
+ * Fills plan->entries with the metrics of `node`, or of the sibling that stands for `kernel` when
+ * that is not the node's first one. False when memory is out.
+ */
+bool tree_plan_entries(struct tree_plan *plan, uint32_t node, uint32_t kernel);
+
+/* True if minimum, maximum and histogram of a kernel are worth a "proton" object. */
+bool tree_plan_has_extras(const struct tree_plan *plan, uint32_t kernel);
+/* How many members the "proton" object of ROOT has. */
+uint32_t tree_plan_root_extras(const struct tree_plan *plan);
+/* Counters that are losses, or that are not. */
+uint32_t tree_plan_counters(const struct tree_plan *plan, bool is_loss);
+
+/* Where texts that were encoded once lie in one buffer: text i from offsets[i] to offsets[i + 1]. */
+struct plan_texts {
+	struct out bytes;
+	size_t *offsets;
+};
+
+typedef void (*plan_encode_fn)(struct out *out, const char *text, size_t length);
+
+/* The names of all frames, or all keys, encoded. */
+int plan_texts_of_frames(struct plan_texts *texts, const struct tree_plan *plan,
+			 plan_encode_fn encode, struct proton_error *err);
+int plan_texts_of_keys(struct plan_texts *texts, const struct tree_plan *plan,
+		       plan_encode_fn encode, struct proton_error *err);
+void plan_texts_fini(struct plan_texts *texts);
+
+static inline const char *plan_text(const struct plan_texts *texts, uint32_t index, size_t *length)
+{
+	*length = texts->offsets[index + 1] - texts->offsets[index];
+	return texts->bytes.bytes + texts->offsets[index];
+}
+
+#endif
