@@ -81,6 +81,10 @@ static const char *translate_bracket(struct out *out, const char *p, struct prot
 				continue;
 			}
 		}
+		if (*p == '-' && (members.length == 0 || p[1] == ']')) {
+			has_dash = true; /* no range: it stands for itself */
+			continue;
+		}
 		if (*p != '\\' || !p[1]) {
 			out_byte(&members, *p);
 			continue;

@@ -33,6 +33,8 @@ void text_clean(struct out *out, const char *text, size_t length)
 	size_t start = 0; /* of the run that needs no change */
 	size_t i = 0;
 
+	if (length == 0)
+		return;
 	while (i < length) {
 		uint32_t code;
 		size_t bytes = text_decode(text + i, length - i, &code);

@@ -1,0 +1,331 @@
+/* viewer/derive, metrics, util, peaks, nearest, figure: numbers by the formulas. */
+#include "unit/tap.h"
+
+#include "unit/viewer_build.h"
+#include "viewer/derive.h"
+#include "viewer/figure.h"
+#include "viewer/filter.h"
+#include "viewer/nearest.h"
+#include "viewer/util.h"
+
+static struct proton_error err;
+
+/* scope ( one, two ) on an H100; a third kernel on an RTX 4090; a timed scope. */
+struct fixture {
+	struct profile *profile;
+	struct metrics metrics;
+	uint8_t *state;
+	uint32_t scope, one, two, three;
+};
+
+static void set_up(struct fixture *f)
+{
+	f->profile = profile_new();
+	f->scope = build_node(f->profile, 0, "scope");
+	f->one = build_node(f->profile, f->scope, "one");
+	f->two = build_node(f->profile, f->scope, "two");
+	f->three = build_node(f->profile, 0, "three");
+	build_kernel(f->profile, f->one, "CUDA", 1, 10, 204800);
+	build_kernel(f->profile, f->two, "CUDA", 1, 2, 100000);
+	build_kernel(f->profile, f->three, "CUDA", 0, 1, 204800);
+	build_number(f->profile, f->one, "flops8", 0, 1e11);
+	build_number(f->profile, f->one, "bytes", 0, 1e8);
+	build_number(f->profile, f->three, "flops8", 0, 1e10);
+	build_number(f->profile, f->three, "bytes", 0, 1e7);
+	build_number(f->profile, f->two, "flops", 0, 5e9);
+	build_number(f->profile, f->scope, "cpu_time (ns)", METRIC_EXCLUSIVE, 600000);
+	build_number(f->profile, f->scope, "Loss/Step", METRIC_PROPERTY, 0.5);
+	build_device(f->profile, "CUDA", 0, "89", 2625000, 10501000, 384, 128);
+	build_device(f->profile, "CUDA", 1, "90", 1980000, 2619000, 6144, 132);
+	CHECK(!f->profile->out_of_memory);
+	f->state = filter_prune(f->profile);
+	metrics_init(&f->metrics, f->profile);
+}
+
+static void tear_down(struct fixture *f)
+{
+	metrics_fini(&f->metrics);
+	free(f->state);
+	profile_free(f->profile);
+}
+
+static double value(struct fixture *f, const char *name, uint32_t node)
+{
+	struct metric_column column;
+	struct derive derive;
+	double result;
+
+	derive_init(&derive, &f->metrics);
+	CHECK_OK(derive_column(&derive, name, &column, &err), err);
+	CHECK(column.values != NULL);
+	result = column.values[node];
+	metric_column_fini(&column);
+	derive_fini(&derive);
+	return result;
+}
+
+static void check_value(struct fixture *f, const char *name, uint32_t node, double expected)
+{
+	double actual = value(f, name, node);
+
+	if (isnan(expected))
+		CHECK(isnan(actual));
+	else
+		CHECK_NEAR(actual, expected, 1e-12 * fabs(expected));
+}
+
+TEST(times_are_inclusive_in_every_unit)
+{
+	struct fixture f;
+
+	set_up(&f);
+	check_value(&f, "time/s", 0, 509600e-9);
+	check_value(&f, "time/ms", f.scope, 0.3048);
+	check_value(&f, "time/us", f.one, 204.8);
+	check_value(&f, "time/ns", f.three, 204800);
+	check_value(&f, "time", f.scope, 304800);
+	check_value(&f, "count", f.scope, 12);
+	check_value(&f, "avg_time/us", f.one, 20.48);
+	check_value(&f, "avg_time/us", f.scope, 25.4);
+	check_value(&f, "min_time/us", f.scope, 10.24);
+	check_value(&f, "max_time/us", 0, 409.6);
+	check_value(&f, "time/%", f.scope, 100.0 * 304800 / 509600);
+	tear_down(&f);
+}
+
+TEST(cpu_time_is_exclusive_and_averaged_over_kernels)
+{
+	struct fixture f;
+
+	set_up(&f);
+	check_value(&f, "cpu_time/us", f.scope, 600);
+	check_value(&f, "cpu_time/us", 0, NAN);
+	check_value(&f, "avg_cpu_time/us", f.scope, 50);
+	check_value(&f, "cpu_time/%", f.scope, 100);
+	tear_down(&f);
+}
+
+TEST(rates_divide_rolled_up_work_by_rolled_up_time)
+{
+	struct fixture f;
+
+	set_up(&f);
+	check_value(&f, "flop8/s", f.one, 1e11 / 204800e-9);
+	check_value(&f, "gflop8/s", f.scope, 1e11 / 304800e-9 / 1e9);
+	check_value(&f, "tflop8/s", 0, 1.1e11 / 509600e-9 / 1e12);
+	check_value(&f, "flop/s", f.two, 5e9 / 100000e-9);
+	check_value(&f, "gbyte/s", 0, 1.1e8 / 509600e-9 / 1e9);
+	check_value(&f, "flop8/s", f.two, 0);
+	tear_down(&f);
+}
+
+TEST(work_without_time_has_no_rate)
+{
+	struct profile *profile = profile_new();
+	uint32_t captured = build_node(profile, 0, "captured");
+	uint32_t ran = build_node(profile, 0, "ran");
+	struct fixture f = {.profile = profile};
+
+	build_number(profile, captured, "bytes", 0, 100);
+	build_kernel(profile, ran, "CUDA", 0, 1, 50);
+	metrics_init(&f.metrics, profile);
+	check_value(&f, "byte/s", captured, NAN);
+	check_value(&f, "byte/s", ran, 0);
+	check_value(&f, "byte/s", 0, 100 / 50e-9);
+	tear_down(&f);
+}
+
+TEST(util_is_of_the_node_itself_and_its_device)
+{
+	struct fixture f;
+
+	set_up(&f);
+	CHECK_NEAR(value(&f, "util", f.one), 0.247044, 1e-6);
+	CHECK_NEAR(value(&f, "util", f.three), 0.147830, 1e-6);
+	check_value(&f, "util", f.two, 0); /* operations without a width do not count */
+	check_value(&f, "util", f.scope, NAN);
+	check_value(&f, "util", 0, NAN);
+	tear_down(&f);
+}
+
+/* The least time one device needs for some 8-bit operations and some bytes. */
+static void check_least(const char *type, const char *arch, uint64_t clock_khz,
+			uint64_t memory_clock_khz, uint64_t bus_width_bits, uint64_t processors,
+			double flops8, double bytes, double flop_time_s, double byte_time_s)
+{
+	struct profile *profile = profile_new();
+	uint32_t node = build_node(profile, 0, "k");
+	struct metrics metrics;
+	struct util util;
+
+	build_kernel(profile, node, type, 3, 1, 204800);
+	build_device(profile, type, 3, arch, clock_khz, memory_clock_khz, bus_width_bits,
+		     processors);
+	build_number(profile, node, "flops8", 0, flops8);
+	build_number(profile, node, "bytes", 0, bytes);
+	metrics_init(&metrics, profile);
+	util_init(&util, &metrics);
+	CHECK_NEAR(util_least_flop_time_s(&util, node), flop_time_s, 0.02 * flop_time_s);
+	CHECK_NEAR(util_least_byte_time_s(&util, node), byte_time_s, 1e-5 * byte_time_s);
+	util_fini(&util);
+	metrics_fini(&metrics);
+	profile_free(profile);
+}
+
+TEST(peaks_are_those_of_the_architecture)
+{
+	check_least("CUDA", "80", 1410000, 1215000, 5120, 108, 6.24e10, 1.5552e6, 1e-4, 1e-6);
+	check_least("CUDA", "89", 2625000, 10501000, 384, 128, 1e10, 1e7, 3.0276e-5, 9.91969e-6);
+	check_least("CUDA", "90", 1980000, 2619000, 6144, 132, 1e11, 1e8, 5.0595e-5, 2.48584e-5);
+	check_least("CUDA", "100", 1700000, 3996000, 8192, 148, 1e11, 1e7, 2.4259e-5, 1.22190e-6);
+	check_least("HIP", "gfx90a", 1700000, 0, 0, 104, 1e10, 1e7, 5.5e-5, 3.125e-6);
+	check_least("HIP", "gfx942", 2100000, 0, 0, 304, 1e11, 1e8, 3.8e-5, 1e8 / 5.3e12);
+	check_least("HIP", "gfx950:xnack-", 2200000, 0, 0, 256, 1e12, 1e9, 2.17e-4, 1.25e-4);
+}
+
+TEST(an_unknown_architecture_has_no_peaks)
+{
+	struct profile *profile = profile_new();
+	struct peaks peaks;
+
+	build_device(profile, "CUDA", 0, "9", 1980000, 2619000, 6144, 132);
+	build_device(profile, "CUDA", 1, "900", 1980000, 2619000, 6144, 132);
+	build_device(profile, "HIP", 0, "90", 1980000, 2619000, 6144, 132);
+	build_device(profile, "CPU", 0, "x86_64", 0, 0, 0, 8);
+	for (size_t i = 0; i < profile->device_count; i++)
+		CHECK(!peaks_find(profile, &profile->devices[i], &peaks));
+	build_device(profile, "cuda", 2, "90", 1755000, 2619000, 6144, 114);
+	CHECK(peaks_find(profile, &profile->devices[profile->device_count - 1], &peaks));
+	CHECK_NEAR(peaks.flop_per_s[0], 1513e12, 1);
+	CHECK_NEAR(peaks.flop_per_s[1], 1513e12 / 2, 1);
+	CHECK_NEAR(peaks.flop_per_s[3], 1513e12 / 8, 1);
+	profile_free(profile);
+}
+
+TEST(a_node_on_two_devices_is_judged_by_its_time_on_each)
+{
+	struct profile *profile = profile_new();
+	uint32_t node = build_node(profile, 0, "k");
+	struct metrics metrics;
+	struct util util;
+
+	build_kernel(profile, node, "CUDA", 0, 1, 3000);
+	build_kernel(profile, node, "CUDA", 1, 1, 1000);
+	build_device(profile, "CUDA", 0, "80", 0, 0, 0, 0); /* 624e12 */
+	build_device(profile, "CUDA", 1, "89", 0, 0, 0, 0); /* 330.3e12 */
+	build_number(profile, node, "flops8", 0, 1e9);
+	metrics_init(&metrics, profile);
+	util_init(&util, &metrics);
+	CHECK_NEAR(util_of_node(&util, node), 1e9 / (3e-6 * 624e12 + 1e-6 * 330.3e12), 1e-12);
+	util_fini(&util);
+	metrics_fini(&metrics);
+	profile_free(profile);
+}
+
+TEST(raw_names_ignore_case_and_unit)
+{
+	struct fixture f;
+
+	set_up(&f);
+	CHECK(metrics_find(&f.metrics, "TIME") == metrics_find(&f.metrics, "time (ns)"));
+	CHECK(metrics_find(&f.metrics, "Time (ms)") == metrics_find(&f.metrics, "time"));
+	CHECK(metrics_find(&f.metrics, "CPU_time") != NULL);
+	CHECK(metrics_find(&f.metrics, "tim") == NULL);
+	CHECK(metrics_find(&f.metrics, "") == NULL);
+	check_value(&f, "loss/step", f.scope, 0.5);
+	check_value(&f, "loss/step", 0, NAN);
+	CHECK_NEAR(metrics_unit_ns("x (us)"), 1e3, 0);
+	CHECK_NEAR(metrics_unit_ns("x (s)"), 1e9, 0);
+	CHECK_NEAR(metrics_unit_ns("x (ns)"), 1, 0);
+	CHECK_NEAR(metrics_unit_ns("(ms)"), 1, 0);
+	tear_down(&f);
+}
+
+static const char *refusal(struct fixture *f, const char *name)
+{
+	struct metric_column column;
+	struct derive derive;
+
+	derive_init(&derive, &f->metrics);
+	CHECK_EQ(derive_column(&derive, name, &column, &err), PROTON_E_INVALID);
+	derive_fini(&derive);
+	return err.text;
+}
+
+TEST(what_is_not_there_is_refused_with_what_is_near)
+{
+	struct fixture f;
+
+	set_up(&f);
+	CHECK_HAS(refusal(&f, "tiem/ms"), "metric tiem/ms is not found (near: time/ms");
+	CHECK_HAS(refusal(&f, "flop16/s"), "the profile has no flops16");
+	CHECK_HAS(refusal(&f, "time/fortnight"),
+		  "Unsupported unit fortnight in metric time/fortnight");
+	CHECK_HAS(refusal(&f, "bytes/s"), "byte/s");
+	CHECK_HAS(refusal(&f, "nothing/%"), "is not found");
+	CHECK_HAS(refusal(&f, "device_id/%"), "is no number");
+	CHECK_HAS(refusal(&f, "/"), "is not found");
+	tear_down(&f);
+}
+
+TEST(only_what_can_be_derived_is_listed)
+{
+	struct fixture f;
+	bool has_flop8 = false;
+	bool has_flop16 = false;
+	const char *family;
+	const char *name;
+
+	set_up(&f);
+	for (size_t i = 0; (name = derive_available(&f.metrics, i, &family)) != NULL; i++) {
+		struct metric_column column;
+		struct derive derive;
+
+		has_flop8 |= strcmp(name, "gflop8/s") == 0;
+		has_flop16 |= strstr(name, "flop16") != NULL;
+		derive_init(&derive, &f.metrics);
+		CHECK_OK(derive_column(&derive, name, &column, &err), err);
+		CHECK_STR(column.name, name);
+		metric_column_fini(&column);
+		derive_fini(&derive);
+	}
+	CHECK(has_flop8);
+	CHECK(!has_flop16);
+	tear_down(&f);
+}
+
+TEST(distance_counts_edits)
+{
+	CHECK_EQ(nearest_distance("time", "time", 3), 0);
+	CHECK_EQ(nearest_distance("tme", "time", 3), 1);
+	CHECK_EQ(nearest_distance("tiem", "time", 3), 1);
+	CHECK_EQ(nearest_distance("bytes/s", "byte/s", 3), 1);
+	CHECK_EQ(nearest_distance("", "abc", 3), 3);
+	CHECK_EQ(nearest_distance("abc", "xyzw", 3), 4);
+	CHECK_EQ(nearest_distance("abcdefgh", "zyxwvuts", 3), 4);
+}
+
+static const char *figure(double largest, bool is_integer, double number)
+{
+	static char text[FIGURE_MAX_BYTES];
+
+	text[figure_write(text, figure_style_for(largest, is_integer), number)] = '\0';
+	return text;
+}
+
+TEST(figures_have_about_five_digits_in_a_column)
+{
+	CHECK_STR(figure(100, false, 100), "100.00");
+	CHECK_STR(figure(100, false, 3.14159), "3.14");
+	CHECK_STR(figure(0.016449, false, 0.016449), "0.016449");
+	CHECK_STR(figure(123456.789, false, 123456.789), "123456.79");
+	CHECK_STR(figure(195312500000.0, false, 48828125000.0), "48828125000");
+	CHECK_STR(figure(17, true, 4), "4");
+	CHECK_STR(figure(3e17, true, 3e17), "3.0000e+17");
+	CHECK_STR(figure(2.5e-9, false, 2.5e-9), "2.5000e-09");
+	CHECK_STR(figure(100, false, 0), "0");
+	CHECK_STR(figure(100, false, 0.0004), "4e-04"); /* not 0.00, which it is not */
+	CHECK_STR(figure(100, false, -12.5), "-12.50");
+	CHECK_STR(figure(100, false, NAN), "-");
+	CHECK_STR(figure(100, false, INFINITY), "-");
+}
