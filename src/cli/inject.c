@@ -33,31 +33,49 @@ static void say(const char *text)
 }
 
 /*
- * Gives `variable` the value it had before. In place, for the old value is a tail of the new one:
- * programs such as bash read the array main() was given and would not see a setenv().
+ * The environment is edited in place and by hand: programs such as bash read the array that main()
+ * was given, and have a getenv() and unsetenv() of their own that do not work yet.
  */
-static void restore(const char *variable, const char *before)
+static char **find(const char *variable, size_t length)
 {
-	size_t name_length = strlen(variable);
-
-	if (!before) {
-		unsetenv(variable);
-		return;
-	}
 	for (char **entry = environ; entry && *entry; entry++)
-		if (strncmp(*entry, variable, name_length) == 0 && (*entry)[name_length] == '=' &&
-		    strlen(*entry + name_length + 1) >= strlen(before))
-			memmove(*entry + name_length + 1, before, strlen(before) + 1);
+		if (strncmp(*entry, variable, length) == 0 && (*entry)[length] == '=')
+			return entry;
+	return NULL;
+}
+
+static void drop(char **entry)
+{
+	for (; *entry; entry++)
+		entry[0] = entry[1];
 }
 
 /* The value of an option, malloc'd because the variable goes; NULL if it was not given. */
 static char *take(const char *variable)
 {
-	const char *value = getenv(variable);
-	char *copy = value ? strdup(value) : NULL;
+	size_t length = strlen(variable);
+	char **entry = find(variable, length);
+	char *copy = NULL;
 
-	unsetenv(variable);
+	if (entry) {
+		copy = strdup(*entry + length + 1);
+		drop(entry);
+	}
 	return copy;
+}
+
+/* Gives `variable` the value it had, a tail of the one it has; NULL: it was not set. */
+static void restore(const char *variable, const char *before)
+{
+	size_t length = strlen(variable);
+	char **entry = find(variable, length);
+
+	if (!entry)
+		return;
+	if (!before)
+		drop(entry);
+	else if (strlen(*entry + length + 1) >= strlen(before))
+		memmove(*entry + length + 1, before, strlen(before) + 1);
 }
 
 static void finish(int status, void *unused)

@@ -185,18 +185,19 @@ def test_environment_is_as_before(
     assert len(plain.stdout.splitlines()) > 3
 
 
-@pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_script_with_an_interpreter(shell: str, tmp_path: Path) -> None:
-    path = shutil.which(shell)
+def test_shell_script(tmp_path: Path) -> None:
+    """bash has its own idea of getenv() and of where its environment is."""
+    path = shutil.which("bash")
     if path is None:
-        pytest.skip(f"no {shell}")
+        pytest.skip("no bash")
     script = tmp_path / "script"
     script.write_text(f'#!{path}\nenv | grep -E "PROTON_RUN|LD_PRELOAD"\necho "$# $1"\nexit 4\n')
     script.chmod(0o755)
     result = proton("--", "./script", "a b", cwd=tmp_path, env=environment(LD_PRELOAD=None))
     assert result.returncode == 4
     assert result.stdout == "1 a b\n"
-    assert "nothing was recorded" in own_lines(result.stderr)[0]
+    (line,) = own_lines(result.stderr)
+    assert "nothing was recorded" in line
 
 
 def test_python_as_a_program(tmp_path: Path) -> None:
