@@ -120,7 +120,7 @@ static uint32_t map_frame(struct view_loader *loader, uint32_t id)
 	} else if (row->kind != FRAME_KERNEL) {
 		frame.kind = FRAME_NAME;
 	}
-	loader->frames[id] = profile_frame(loader->profile, frame) + 1;
+	loader->frames[id] = profile_frame_append(loader->profile, frame) + 1;
 	return loader->frames[id] - 1;
 }
 

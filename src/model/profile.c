@@ -166,6 +166,20 @@ uint32_t profile_frame(struct profile *profile, struct profile_frame frame)
 	return id;
 }
 
+uint32_t profile_frame_append(struct profile *profile, struct profile_frame frame)
+{
+	uint32_t id = APPEND(profile, frames, frame);
+
+	if (profile->frame_slots) { /* made anew with the next search */
+		free(profile->frame_slots);
+		profile->frame_slots = NULL;
+		profile->frame_slot_count = 0;
+	}
+	if (id)
+		profile->frames[id] = frame;
+	return id;
+}
+
 static uint32_t metric_slot(const struct profile *profile, uint32_t name, uint16_t type)
 {
 	uint32_t mask = profile->metric_slot_count - 1;

@@ -135,6 +135,8 @@ void profile_free(struct profile *profile);
  */
 uint32_t profile_string(struct profile *profile, const char *text, size_t length);
 uint32_t profile_frame(struct profile *profile, struct profile_frame frame); /* found or added */
+/* Added without a search: for a source whose frames are distinct already. */
+uint32_t profile_frame_append(struct profile *profile, struct profile_frame frame);
 uint32_t profile_node(struct profile *profile, uint32_t parent,
 		      uint32_t frame); /* always new, last child */
 /* Found by name and type (then `flags` are ignored) or added. */
