@@ -1,0 +1,77 @@
+"""Reading profiles, and running scripts in a Python of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any, Optional
+
+Node = dict[str, Any]
+
+
+def load(path: str | os.PathLike[str]) -> Node:
+    """The root of a .hatchet file."""
+    profile = json.loads(Path(path).read_text(encoding="utf-8"))
+    assert isinstance(profile, list) and len(profile) == 2
+    assert profile[0]["frame"] == {"name": "ROOT", "type": "function"}
+    return profile[0]
+
+
+def names(node: Node) -> set[str]:
+    """The names of a node's children."""
+    found = [child["frame"]["name"] for child in node["children"]]
+    assert len(found) == len(set(found)), f"a name twice below one node: {found}"
+    return set(found)
+
+
+def at(node: Node, *path: str) -> Node:
+    """The node below `node` at `path`."""
+    for name in path:
+        matches = [child for child in node["children"] if child["frame"]["name"] == name]
+        assert len(matches) == 1, f"{name!r} of {path} is not among {names(node)}"
+        node = matches[0]
+    return node
+
+
+def metrics(node: Node, *path: str) -> dict[str, Any]:
+    return at(node, *path)["metrics"]
+
+
+def walk(node: Node, above: tuple[str, ...] = ()):
+    """Every node with its path, root first, as (path, node)."""
+    for child in node["children"]:
+        path = (*above, child["frame"]["name"])
+        yield path, child
+        yield from walk(child, path)
+
+
+def script(
+    code: str,
+    *arguments: str,
+    env: Optional[dict[str, Optional[str]]] = None,
+    status: Optional[int] = 0,
+    name: str = "script.py",
+    timeout: float = 120,
+) -> subprocess.CompletedProcess[str]:
+    """Run `code` as a script in the current directory; `status` None takes any exit status."""
+    Path(name).write_text(textwrap.dedent(code), encoding="utf-8")
+    environment = {k: v for k, v in os.environ.items() if k not in ("PROTON_QUIET",)}
+    for variable, value in (env or {}).items():
+        if value is None:
+            environment.pop(variable, None)
+        else:
+            environment[variable] = value
+    result = subprocess.run(
+        [sys.executable, name, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=timeout,
+    )
+    if status is not None:
+        assert result.returncode == status, f"{result.returncode}\n{result.stdout}{result.stderr}"
+    return result
