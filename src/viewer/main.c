@@ -24,10 +24,15 @@ static int complain(const struct proton_error *err)
 	return EXIT_BAD;
 }
 
+static const char *display_name(const char *path)
+{
+	return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
 /* What a reader of the numbers has to know before believing them. */
 static void say_what_is_missing(const char *path, const struct profile *profile)
 {
-	const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
+	const char *name = display_name(path);
 
 	if (profile->is_unfinished)
 		fprintf(stderr,
@@ -38,10 +43,12 @@ static void say_what_is_missing(const char *path, const struct profile *profile)
 		fprintf(stderr, "proton-viewer: %s is damaged; this is what could be read\n", name);
 	for (size_t i = 0; i < profile->counter_count; i++) {
 		const struct profile_counter *counter = &profile->counters[i];
+		const char *cause = profile_text(profile, counter->name);
 
 		if (counter->is_loss && counter->value)
-			fprintf(stderr, "proton-viewer: lost while recording: %s: %" PRIu64 "\n",
-				profile_text(profile, counter->name), counter->value);
+			fprintf(stderr, "proton-viewer: %s%s: %" PRIu64 "\n",
+				strncmp(cause, "lost", 4) == 0 ? "" : "lost: ", cause,
+				counter->value);
 	}
 }
 
@@ -188,11 +195,12 @@ static bool is_empty(const struct profile *profile, const uint8_t *state)
 static void say_is_empty(const char *path, const struct profile *profile)
 {
 	if (profile->node_count == 1)
-		fprintf(stderr, "proton-viewer: %s is an empty profile: it has no frames\n", path);
+		fprintf(stderr, "proton-viewer: %s is an empty profile: it has no frames\n",
+			display_name(path));
 	else
 		fprintf(stderr,
 			"proton-viewer: %s has %zu frames, but nothing was measured in any of them\n",
-			path, profile->node_count - 1);
+			display_name(path), profile->node_count - 1);
 }
 
 static int view(const struct options *options, struct profile *profile)
