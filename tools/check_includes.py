@@ -51,7 +51,7 @@ def problem_with(root, path, room, quote, header):
     """What is wrong with one include, or None."""
     own = path.parent.as_posix()
     for pattern, place, why in RESERVED:
-        if re.match(pattern, header) and not path.is_relative_to(place) and room != "tests":
+        if re.match(pattern, header) and not path.is_relative_to(place) and room not in ("tests", "bench"):
             return f"{why}: only {place}/ may"
     if header.startswith("libproton/"):
         if quote == '"':
