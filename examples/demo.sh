@@ -27,13 +27,12 @@ fi
 echo
 echo "1. Scopes: what ran, below the scopes of the program, and what the kernels say of themselves."
 run proton -n "$out/block" -k triton "$script"
-run proton-viewer -m time/ms,time/% "$out/block.hatchet"
-run proton-viewer -m gflop/s,gbyte/s -i matmul "$out/block.hatchet"
+run proton-viewer -m time/ms,time/%,gflop16/s,gbyte/s "$out/block.hatchet"
 
 echo
-echo "2. Lines: the same kernels below the Python lines that launched them."
+echo "2. Lines: the same kernels below the Python lines that launched them; who calls softmax?"
 run proton -n "$out/lines" -c python "$script" --steps 1
-run proton-viewer -m time/ms,count -f function_line "$out/lines.hatchet"
+run proton-viewer -m time/ms,count -f file_function_line -i softmax_kernel "$out/lines.hatchet"
 
 echo
 echo "Files written:"

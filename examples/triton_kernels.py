@@ -1,7 +1,7 @@
 """A small transformer block in Triton, to be profiled.
 
     proton -n block -k triton triton_kernels.py
-    proton-viewer -m time/ms,gflop/s block.hatchet
+    proton-viewer -m time/ms,gflop16/s block.hatchet
 
 It has what a profile is made of: kernels that say how much they compute and move
 (launch_metadata), nested scopes, a loop, metrics of its own and a state. It runs on a GPU if
@@ -151,9 +151,13 @@ class Block:
         with proton.scope("attention"):
             normal = layer_norm(x, self.scale, self.shift)
             with proton.scope("project"):
-                query, key, value = (
-                    matmul(normal, w) for w in (self.query, self.key, self.value)
-                )
+                # A state is the last level of what runs while it is set.
+                with proton.state("query"):
+                    query = matmul(normal, self.query)
+                with proton.state("key"):
+                    key = matmul(normal, self.key)
+                with proton.state("value"):
+                    value = matmul(normal, self.value)
             # An exclusive metric: it counts here and is not added to the scopes around.
             with proton.scope("scores", {"score_bytes (exc)": 2 * x.shape[0] ** 2}):
                 scores = softmax(matmul(query, key.t().contiguous()) / x.shape[1] ** 0.5)
@@ -186,10 +190,8 @@ def main():
     layers = [Block(options.width) for _ in range(options.layers)]
     x = torch.randn(options.rows, options.width, device=DEVICE).to(torch.float16)
 
-    # A state stands below every scope: these launches are kept apart from the measured ones.
-    with proton.state("warm-up"):
-        for layer in layers:
-            layer.forward(x)
+    with proton.scope("warm-up"):
+        layers[0].forward(x)
 
     # The property stays as it is; tokens add up: over the steps, and into the scopes around.
     with proton.scope("model", {"width (pty)": options.width}):
