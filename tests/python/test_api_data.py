@@ -1,0 +1,106 @@
+"""Reading a live session, phases, context.depth."""
+
+from __future__ import annotations
+
+import pytest
+
+import triton_proton as proton
+from support import at, metrics, names
+
+
+def record(name):
+    with proton.scope(name, {"m": 1}):
+        pass
+
+
+def test_get_and_get_msgpack_agree():
+    msgpack = pytest.importorskip("msgpack")
+    session = proton.start("test")
+    record("a")
+    data = proton.data.get(session)
+    assert metrics(data[0], "a") == {"m": 1}
+    packed = proton.data.get_msgpack(session)
+    assert isinstance(packed, bytes)
+    root = msgpack.loads(packed, raw=False, strict_map_key=False)[0]
+    assert metrics(root, "a") == metrics(data[0], "a")
+    record("a")
+    assert metrics(proton.data.get(session)[0], "a") == {"m": 2}
+
+
+def test_no_session_no_data():
+    assert proton.data.get(None) is None
+    assert proton.data.get_msgpack(None) is None
+    assert proton.data.advance_phase(None) is None
+    assert proton.data.is_phase_complete(None) is False
+    assert proton.data.clear(None) is None
+    assert proton.context.depth(None) is None
+    with pytest.raises(IndexError, match="Session has not been initialized"):
+        proton.data.get(4711)
+
+
+def test_phases():
+    session = proton.start("test")
+    record("a")
+    assert not proton.data.is_phase_complete(session, 0)
+    assert proton.data.advance_phase(session) == 1
+    record("b")
+    proton.deactivate(session, flushing=True)
+    assert proton.data.is_phase_complete(session, 0)
+    assert not proton.data.is_phase_complete(session, 1)
+    assert names(proton.data.get(session, 0)[0]) == {"a"}
+    assert names(proton.data.get(session, 1)[0]) == {"b"}
+    with pytest.raises(IndexError, match="Phase 2 has no data"):
+        proton.data.get(session, 2)
+
+
+def test_a_scope_left_in_a_later_phase_keeps_its_metrics():
+    session = proton.start("test")
+    with proton.cpu_timed_scope("long"):
+        proton.data.advance_phase(session)
+        proton.enter_scope("inner")
+        proton.exit_scope("inner", metrics={"m": 1})
+    root = proton.data.get(session, 1)[0]
+    assert metrics(root, "long")["cpu_time (ns)"] > 0
+    assert metrics(root, "long", "inner") == {"m": 1}
+
+
+def test_clear():
+    session = proton.start("test")
+    record("a")
+    proton.data.clear(session, 0)
+    assert names(proton.data.get(session, 0)[0]) == set()
+    record("b")
+    assert names(proton.data.get(session, 0)[0]) == {"b"}
+    for _ in range(2):
+        proton.data.advance_phase(session)
+        record("c")
+    proton.data.clear(session, 1, clear_up_to_phase=True)
+    for phase in (0, 1):
+        with pytest.raises(IndexError, match=f"Phase {phase} has no data"):
+            proton.data.get(session, phase)
+    assert names(at(proton.data.get(session, 2)[0])) == {"c"}
+
+
+def test_each_phase_is_a_file(tmp_path):
+    session = proton.start("test")
+    record("a")
+    proton.data.advance_phase(session)
+    record("b")
+    proton.finalize(session)
+    assert {entry.name for entry in tmp_path.iterdir()} == {
+        "test.part_0.hatchet",
+        "test.part_1.hatchet",
+    }
+
+
+def test_depth_of_scopes_and_of_python():
+    shadow = proton.start("a")
+    python = proton.start("b", context="python")
+    frames = proton.context.depth(python)
+
+    def deeper():
+        with proton.scope("x"):
+            return proton.context.depth(shadow), proton.context.depth(python)
+
+    assert deeper() == (1, frames + 1)
+    assert frames > 3

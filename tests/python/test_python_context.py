@@ -1,0 +1,235 @@
+"""The context "python": where in the program something was recorded."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import threading
+
+import triton_proton as proton
+from support import at, load, metrics, names, walk
+from triton_proton import _libproton as lib
+
+HERE = __file__
+
+
+def finish():
+    proton.finalize()
+    return load("test.hatchet")
+
+
+def kernel(name="k"):
+    lib.kernel_begin(name)
+    lib.kernel_end()
+
+
+def kernel_paths(root, name="k"):
+    return {path[:-1]: node["metrics"]["count"] for path, node in walk(root) if path[-1] == name}
+
+
+def line_of(function, text):
+    source, first = inspect.getsourcelines(function)
+    return first + next(index for index, line in enumerate(source) if text in line)
+
+
+def frame(function, text):
+    return f"{HERE}:{line_of(function, text)}@{function.__code__.co_name}"
+
+
+def test_paths_are_files_lines_and_functions_root_first():
+    def outer():
+        inner()
+
+    def inner():
+        kernel()
+        kernel()
+
+    proton.start("test", context="python")
+    outer()
+    paths = kernel_paths(finish())
+    first, second = line_of(inner, "kernel()"), line_of(inner, "kernel()") + 1
+    below = frame(kernel, "kernel_begin")
+    ends = {path[-3:] for path in paths}
+    assert ends == {
+        (frame(outer, "inner()"), f"{HERE}:{first}@inner", below),
+        (frame(outer, "inner()"), f"{HERE}:{second}@inner", below),
+    }
+    assert all(count == 1 for count in paths.values())
+    path = next(iter(paths))
+    assert any("@test_paths_are_files_lines_and_functions_root_first" in name for name in path)
+    assert "@<module>" in path[0] or "runpy" not in path[0]
+
+
+def test_a_loop_is_one_path():
+    proton.start("test", context="python")
+    for _ in range(1000):
+        kernel()
+    assert list(kernel_paths(finish()).values()) == [1000]
+
+
+def test_two_calls_on_one_line_are_one_path():
+    proton.start("test", context="python")
+    kernel(), kernel()  # noqa: B018
+    assert list(kernel_paths(finish()).values()) == [2]
+
+
+def test_frames_of_the_package_do_not_appear():
+    proton.start("test", context="python")
+
+    @proton.scope("decorated")
+    def function():
+        with proton.state("state"):
+            kernel()
+
+    def generator():
+        yield kernel()
+
+    function()
+    list(proton.scope("g")(generator)())
+    for path, _ in walk(finish()):
+        assert "triton_proton/" not in path[-1], path
+
+
+def test_scopes_are_no_part_of_the_path_but_their_metrics_and_the_state_are():
+    proton.start("test", context="python")
+    with proton.scope("scope", {"m": 1}):
+        with proton.state("state"):
+            kernel()
+    root = finish()
+    paths = kernel_paths(root)
+    assert [path[-1] for path in paths] == ["state"]
+    assert not any("scope" == name for path in paths for name in path)
+    carriers = [path for path, node in walk(root) if node["metrics"].get("m") == 1]
+    this = "test_scopes_are_no_part_of_the_path_but_their_metrics_and_the_state_are"
+    assert len(carriers) == 1 and carriers[0][-1].endswith("@" + this)
+
+
+def test_shadow_and_python_sessions_side_by_side():
+    proton.start("test")
+    proton.start("other", context="python")
+    with proton.scope("scope"):
+        kernel()
+    root = finish()
+    assert metrics(root, "scope", "k")["count"] == 1
+    assert len(kernel_paths(load("other.hatchet"))) == 1
+
+
+def test_recursion_has_a_level_for_each_call():
+    def down(n):
+        if n:
+            down(n - 1)
+        else:
+            kernel()
+
+    proton.start("test", context="python")
+    down(200)
+    ((path, count),) = kernel_paths(finish()).items()
+    assert count == 1
+    assert path.count(frame(down, "down(n - 1)")) == 200
+
+
+def test_a_code_object_at_a_reused_address_is_not_taken_for_the_old_one():
+    proton.start("test", context="python")
+    addresses = set()
+    for index in range(500):
+        names_of_code = {"kernel": kernel}
+        code = compile(f"def made_{index}():\n    kernel()\n", f"<made {index}>", "exec")
+        exec(code, names_of_code)
+        addresses.add(id(names_of_code[f"made_{index}"].__code__))
+        names_of_code[f"made_{index}"]()
+        del names_of_code, code
+        gc.collect(0)
+    assert len(addresses) < 400, "no address was used twice; this test shows nothing"
+    paths = kernel_paths(finish())
+    assert {path[-2] for path in paths} == {f"<made {i}>:2@made_{i}" for i in range(500)}
+    assert set(paths.values()) == {1}
+
+
+def test_code_objects_are_not_kept_alive():
+    import weakref
+
+    proton.start("test", context="python")
+    names_of_code = {"kernel": kernel}
+    exec(compile("def made():\n    kernel()\n", "<made>", "exec"), names_of_code)
+    names_of_code["made"]()
+    gone = weakref.ref(names_of_code["made"].__code__)
+    del names_of_code
+    gc.collect()
+    assert gone() is None
+
+
+def test_generators_and_threads_have_their_own_paths():
+    def produce():
+        while True:
+            kernel()
+            yield
+
+    def consume(iterator):
+        next(iterator)
+
+    proton.start("test", context="python")
+    iterator = produce()
+    consume(iterator)
+    thread = threading.Thread(target=consume, args=(iterator,))
+    thread.start()
+    thread.join()
+    paths = kernel_paths(finish())
+    tails = [path[-3:-1] for path in paths]
+    step = (frame(consume, "next(iterator)"), frame(produce, "kernel()"))
+    assert tails == [step, step]
+    assert sum("threading.py" in path[0] for path in paths) == 1
+
+
+def test_names_that_are_not_utf8():
+    names_of_code = {"kernel": kernel}
+    exec(compile("def odd():\n    kernel()\n", "bad\udcff.py", "exec"), names_of_code)
+    proton.start("test", context="python")
+    names_of_code["odd"]()
+    ((path, _),) = kernel_paths(finish()).items()
+    assert path[-2] == "bad\\udcff.py:2@odd"
+
+
+def test_exceptions_in_flight_stay():
+    proton.start("test", context="python")
+    try:
+        raise KeyError("mine")
+    except KeyError as error:
+        kernel()
+        assert error.args == ("mine",)
+    try:
+        try:
+            raise ValueError("inner")
+        finally:
+            kernel()
+    except ValueError as error:
+        assert error.args == ("inner",)
+    assert len(kernel_paths(finish())) == 2
+
+
+def test_many_different_paths():
+    source = "\n".join(f"def f{i}(): g(kernel)" for i in range(3000))
+    names_of_code = {"kernel": kernel, "g": lambda run: run()}
+    exec(compile(source, "<many>", "exec"), names_of_code)
+    proton.start("test", context="python")
+    for index in range(3000):
+        names_of_code[f"f{index}"]()
+    paths = kernel_paths(finish())
+    assert len(paths) == 3000
+    for path in paths:
+        name = path[-3]
+        line, _, function = name.removeprefix("<many>:").partition("@")
+        assert function == f"f{int(line) - 1}"
+
+
+def test_the_number_of_a_path_is_the_same_each_time():
+    numbers = {lib.source_context() for _ in range(10)}
+    assert len(numbers) == 1
+    assert lib.source_context() not in numbers
+
+
+def test_root_has_no_kernels_of_its_own():
+    proton.start("test", context="python")
+    kernel()
+    root = finish()
+    assert "k" not in names(root)
+    assert at(root)["metrics"]["count"] == 0
