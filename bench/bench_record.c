@@ -1,5 +1,6 @@
 /*
- * What the recorder costs on the thread that records: one figure per line, "name<TAB>unit<TAB>value".
+ * What the recorder costs on the thread that records: one figure per line,
+ * "name<TAB>unit<TAB>value".
  *
  * usage: bench_record DIRECTORY [ROUNDS]
  *

@@ -2,9 +2,9 @@
 
     python bench/run.py [--rounds N] [--write] [--build DIR]
 
-Needs the installed package, Meson and a C compiler. `ours` is the median over the rounds; `noise` is
-how far two runs of the same program lay apart, as a share of the smaller. Rounds of the two runs
-take turns, so that a machine that changes its pace changes both. --write stores
+Needs the installed package, Meson and a C compiler. `ours` is the median over the rounds; `noise`
+is how far two runs of the same program lay apart, as a share of the smaller. Rounds of the two
+runs take turns, so that a machine that changes its pace changes both. --write stores
 bench/results/host.json; bench/python_context.py is run with the same flags and keeps its own file.
 """
 

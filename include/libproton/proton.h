@@ -49,12 +49,12 @@ enum proton_session_flag {
 /* Options of proton_start(). Set `size` to sizeof(struct proton_session_options), the rest to 0. */
 struct proton_session_options {
 	size_t size;
-	const char *name;    /* output path without suffix; NULL: "proton"; "" or "-": standard output */
+	const char *name;    /* output path without suffix, "proton" if NULL; "" or "-": stdout */
 	const char *context; /* "shadow" (scopes, default) or "python" (needs the Python package) */
 	const char *data;    /* "tree" (default) */
-	const char *backend; /* "host", ... (proton_backend_name()); NULL: the first that is usable */
-	const char *mode;    /* backend's mode, "name[:key=value]..."; NULL or "": its default */
-	const char *format;  /* output where proton_finalize() names none, and at exit; NULL: "hatchet" */
+	const char *backend; /* one of proton_backend_name(); NULL: the first that is usable */
+	const char *mode;    /* the backend's, "name[:key=value]..."; NULL or "": its default */
+	const char *format;  /* of the output unless proton_finalize() names one; NULL: "hatchet" */
 	uint32_t flags;      /* PROTON_SESSION_* */
 	uint32_t reserved;   /* 0 */
 };
@@ -79,10 +79,10 @@ PROTON_API int proton_deactivate(int session, bool flush, struct proton_error *e
 
 /*
  * End one session or PROTON_ALL_SESSIONS and write its output: `format` is NULL or "" for what
- * proton_start() was given, "hatchet", "hatchet_msgpack", "proton" (keep the working file, finished) or
- * "none". An unknown format is refused with E_INVALID before anything is ended. When the output
- * cannot be written the working file stays and the error names both paths. Ending a session
- * that does not exist is no error. May be called inside open scopes.
+ * proton_start() was given, "hatchet", "hatchet_msgpack", "proton" (keep the working file,
+ * finished) or "none". An unknown format is refused with E_INVALID before anything is ended. When
+ * the output cannot be written the working file stays and the error names both paths. Ending a
+ * session that does not exist is no error. May be called inside open scopes.
  */
 PROTON_API int proton_finalize(int session, const char *format, struct proton_error *err);
 
@@ -96,8 +96,8 @@ PROTON_API const char *proton_session_backend(int session);
 
 /*
  * Finalize every session when SIGTERM or SIGHUP arrives, say so on standard error unless they are
- * all quiet, then let the signal take its previous course. Installs handlers only where the disposition is still the default. Never called by the
- * library itself: the program has to ask.
+ * all quiet, then let the signal take its previous course. Installs handlers only where the
+ * disposition is still the default. Never called by the library itself: the program has to ask.
  */
 PROTON_API int proton_finalize_on_signals(struct proton_error *err);
 
@@ -227,7 +227,7 @@ PROTON_API int proton_metrics_add(struct proton_context where, const struct prot
 PROTON_API void proton_op_enter(uint32_t frame, struct proton_context *where_out);
 PROTON_API void proton_op_exit(void);
 
-/* A kernel that runs on the CPU between begin and end, on the calling thread (device type "CPU"). */
+/* A kernel that runs on the CPU (device type "CPU"), on the calling thread, from begin to end. */
 PROTON_API void proton_kernel_begin(uint32_t frame);
 PROTON_API void proton_kernel_end(void);
 
@@ -249,7 +249,8 @@ PROTON_API int proton_phase_advance(int session, uint32_t *phase_out, struct pro
 PROTON_API int proton_phase_is_complete(int session, uint32_t phase, bool *complete_out,
 					struct proton_error *err);
 /* Drop the data of `phase`, or of every phase up to it. Clearing the current phase empties it. */
-PROTON_API int proton_phase_clear(int session, uint32_t phase, bool up_to, struct proton_error *err);
+PROTON_API int proton_phase_clear(int session, uint32_t phase, bool up_to,
+				  struct proton_error *err);
 
 /* What one session recorded and what it lost, by cause. Zero-initialise nothing: all is written. */
 struct proton_counter {

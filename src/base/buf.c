@@ -251,7 +251,8 @@ int file_read_all(const char *path, uint64_t limit, char **bytes_out, size_t *le
 		ssize_t n;
 
 		if (!array_reserve(&bytes, &capacity, length + 2, 1)) {
-			status = err_set(err, PROTON_E_NOMEM, "cannot read %s: out of memory", path);
+			status =
+				err_set(err, PROTON_E_NOMEM, "cannot read %s: out of memory", path);
 			goto out;
 		}
 		n = read(fd, bytes + length, capacity - length - 1);
@@ -265,8 +266,9 @@ int file_read_all(const char *path, uint64_t limit, char **bytes_out, size_t *le
 			break;
 		length += (size_t)n;
 		if (limit && length > limit) {
-			status = err_set(err, PROTON_E_FORMAT, "cannot read %s: larger than %llu bytes",
-					 path, (unsigned long long)limit);
+			status = err_set(err, PROTON_E_FORMAT,
+					 "cannot read %s: larger than %llu bytes", path,
+					 (unsigned long long)limit);
 			goto out;
 		}
 	}

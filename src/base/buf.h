@@ -26,12 +26,14 @@ struct out {
 void out_init(struct out *out, int fd);
 /* Flushes; returns the first failure as a status. The memory of a collecting `out` stays valid. */
 int out_finish(struct out *out, struct proton_error *err);
-/* Moves the collected bytes (malloc'd, NUL-terminated behind *length) to the caller. NULL if empty-handed. */
+/* Moves the collected bytes (malloc'd, NUL-terminated behind *length) to the caller. NULL if
+ * empty-handed. */
 char *out_take(struct out *out, size_t *length);
 /* Releases what out_init and appends took; harmless twice. */
 void out_fini(struct out *out);
 
-/* Makes room for `length` more bytes; NULL after an error. At most OUT_ROOM_MAX when writing to a file. */
+/* Makes room for `length` more bytes; NULL after an error. At most OUT_ROOM_MAX when writing to a
+ * file. */
 #define OUT_ROOM_MAX 4096
 char *out_room_slow(struct out *out, size_t length);
 
@@ -83,7 +85,8 @@ int file_replace_begin(struct file_replace *file, const char *path, struct proto
 int file_replace_commit(struct file_replace *file, struct proton_error *err);
 void file_replace_abandon(struct file_replace *file);
 
-/* The whole of a file (or of standard input for "-"), malloc'd; at most `limit` bytes (0 = no limit). */
+/* The whole of a file (or of standard input for "-"), malloc'd; at most `limit` bytes (0 = no
+ * limit). */
 int file_read_all(const char *path, uint64_t limit, char **bytes_out, size_t *length_out,
 		  struct proton_error *err);
 

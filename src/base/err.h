@@ -1,15 +1,17 @@
-/* Error text: every fallible function fills at most one `struct proton_error` and returns its status. */
+/* Error text: every fallible function fills at most one `struct proton_error` and returns its
+ * status. */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 
 #include <libproton/status.h>
 
-/* Sets `err` (NULL ok) and returns `status`. The text is one sentence without a trailing newline. */
+/* Sets `err` (NULL ok) and returns `status`. The text is one sentence, no trailing newline. */
 int err_set(struct proton_error *err, int status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* Puts "<format>: " before the text already in `err`; returns the status it holds. */
-int err_wrap(struct proton_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int err_wrap(struct proton_error *err, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* err_set() with ": <strerror(errnum)>" appended and the status that fits errnum. */
 int err_errno(struct proton_error *err, int errnum, const char *format, ...)

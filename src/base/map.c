@@ -54,7 +54,8 @@ bool map_insert(struct map *map, uint64_t key, uint32_t value)
 		if (!grown)
 			return false;
 		for (uint64_t i = 0; table && i <= table->mask; i++) {
-			uint64_t old = atomic_load_explicit(&table->slots[i].key, memory_order_relaxed);
+			uint64_t old =
+				atomic_load_explicit(&table->slots[i].key, memory_order_relaxed);
 
 			if (old)
 				put(grown, old,

@@ -4,7 +4,8 @@
  *
  * Growing makes a new table and gives the old one's memory, not its address range, back to the
  * system: a reader still probing the old table then sees free slots, misses, and asks again
- * under the writers' lock. A miss therefore means "not there" only to a caller that holds that lock.
+ * under the writers' lock. A miss therefore means "not there" only to a caller that holds that
+ * lock.
  */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H

@@ -3,12 +3,31 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+
+/*
+ * Where the address space is limited, no region may take so much that the others find none left:
+ * the recorder has some two dozen.
+ */
+static size_t fair_share(size_t wanted, size_t least)
+{
+	struct rlimit limit;
+	size_t share;
+
+	if (getrlimit(RLIMIT_AS, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return wanted;
+	share = (size_t)(limit.rlim_cur / 64) & ~(size_t)65535;
+	if (share < least)
+		share = least;
+	return share < wanted ? share : wanted;
+}
 
 int region_reserve(struct region *region, size_t wanted, size_t least, int accessible,
 		   struct proton_error *err)
 {
 	int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
 
+	wanted = fair_share(wanted, least);
 	for (;;) {
 		void *base = mmap(NULL, wanted, protection,
 				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -20,7 +39,8 @@ int region_reserve(struct region *region, size_t wanted, size_t least, int acces
 			return PROTON_OK;
 		}
 		if (wanted / 2 < least)
-			return err_errno(err, errno, "cannot reserve %zu bytes of address space", wanted);
+			return err_errno(err, errno, "cannot reserve %zu bytes of address space",
+					 wanted);
 		wanted /= 2;
 	}
 }

@@ -16,8 +16,8 @@ struct region {
 
 /*
  * Reserves `wanted` bytes, or less where the address space is limited (RLIMIT_AS), but not
- * less than `least`. Memory reads as zero until written. `accessible` false leaves it without access,
- * for a caller that maps files over it.
+ * less than `least`. Memory reads as zero until written. `accessible` false leaves it without
+ * access, for a caller that maps files over it.
  */
 int region_reserve(struct region *region, size_t wanted, size_t least, int accessible,
 		   struct proton_error *err);

@@ -67,8 +67,8 @@ static bool grow(struct strings *strings)
 		uint32_t id = old[i] - 1;
 
 		if (old[i])
-			slots[slot_of(strings, string_text(strings, id), string_length(strings, id))] =
-				id + 1;
+			slots[slot_of(strings, string_text(strings, id),
+				      string_length(strings, id))] = id + 1;
 	}
 	free(old);
 	return true;

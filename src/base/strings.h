@@ -45,7 +45,8 @@ static inline const char *string_text(const struct strings *strings, uint32_t id
 
 static inline uint32_t string_length(const struct strings *strings, uint32_t id)
 {
-	return *(const uint32_t *)(const void *)((const char *)strings->pool.base + (uint64_t)id * 8);
+	return *(const uint32_t *)(const void *)((const char *)strings->pool.base +
+						 (uint64_t)id * 8);
 }
 
 #endif

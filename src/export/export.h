@@ -24,7 +24,8 @@ int export_to_file(const struct export_format *format, const struct profile *pro
 		   const char *path, struct proton_error *err);
 
 int export_hatchet(const struct profile *profile, struct out *out, struct proton_error *err);
-int export_hatchet_compact(const struct profile *profile, struct out *out, struct proton_error *err);
+int export_hatchet_compact(const struct profile *profile, struct out *out,
+			   struct proton_error *err);
 int export_msgpack(const struct profile *profile, struct out *out, struct proton_error *err);
 
 #endif

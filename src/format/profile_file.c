@@ -130,8 +130,9 @@ static int make_way(struct profile_file *file, struct proton_error *err)
 	ssize_t n;
 
 	if (!header || fd < 0) {
-		status = fd < 0 && errno == ENOENT ? PROTON_OK
-						   : err_errno(err, errno, "cannot open %s", file->path);
+		status = fd < 0 && errno == ENOENT
+				 ? PROTON_OK
+				 : err_errno(err, errno, "cannot open %s", file->path);
 		goto out;
 	}
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
@@ -154,8 +155,8 @@ static int make_way(struct profile_file *file, struct proton_error *err)
 		stem -= 7;
 	if (header->state == PROFILE_FILE_FINISHED || header->tables[TABLE_NODES].rows <= 1) {
 		unlink(file->path);
-	} else if (asprintf(&file->leftover, "%.*s.%u.proton", (int)stem, file->path,
-			    header->pid) < 0) {
+	} else if (asprintf(&file->leftover, "%.*s.%u.proton", (int)stem, file->path, header->pid) <
+		   0) {
 		file->leftover = NULL;
 		status = err_set(err, PROTON_E_NOMEM, "out of memory");
 	} else if (rename(file->path, file->leftover) < 0) {

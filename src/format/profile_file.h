@@ -2,8 +2,8 @@
  * Writing a profile file: tables that are memory-mapped into the file from the first row on.
  *
  * Each table has an address range of its own and grows by extents, pieces of the file mapped
- * behind one another, so a row never moves and a table is one array. An extent's blocks are allocated
- * before it is mapped: a full disk is an error from profile_file_append(), never SIGBUS.
+ * behind one another, so a row never moves and a table is one array. An extent's blocks are
+ * allocated before it is mapped: a full disk is an error from profile_file_append(), never SIGBUS.
  * Rows become part of the file when profile_file_commit() counts them, in that order, so that
  * what a killed process leaves behind is consistent. Not thread-safe.
  */
@@ -35,9 +35,9 @@ struct profile_file {
 /*
  * Creates and locks `path`, or keeps everything in private memory when it is NULL. A finished
  * profile of that name is replaced; an unfinished one that nobody writes is moved to
- * `<path without .proton>.<pid>.proton`. E_BUSY: another process is writing it. E_INVALID: something
- * that is no profile is in the way. E_UNSUPPORTED: the file system cannot share a mapping. Row 0 of
- * strings, frames, nodes, values, kernels and histograms exists afterwards.
+ * `<path without .proton>.<pid>.proton`. E_BUSY: another process is writing it. E_INVALID:
+ * something that is no profile is in the way. E_UNSUPPORTED: the file system cannot share a
+ * mapping. Row 0 of strings, frames, nodes, values, kernels and histograms exists afterwards.
  */
 int profile_file_create(struct profile_file *file, const char *path, struct proton_error *err);
 

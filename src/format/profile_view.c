@@ -148,8 +148,9 @@ int profile_view_open(struct profile_view *view, const void *bytes, size_t lengt
 		goto out;
 	}
 	if (header->state == PROFILE_FILE_STARTING) {
-		status = err_set(err, PROTON_E_FORMAT,
-				 "profile file without content: its process ended while it started");
+		status =
+			err_set(err, PROTON_E_FORMAT,
+				"profile file without content: its process ended while it started");
 		goto out;
 	}
 	if (header->extent_count > PROFILE_FILE_MAX_EXTENTS ||

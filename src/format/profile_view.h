@@ -19,8 +19,8 @@ struct profile_view {
 	uint32_t pid;
 	uint64_t start_ns;
 	uint64_t end_ns;
-	bool is_damaged;           /* something was missing or impossible; what is here can be read */
-	void *owned[TABLE_COUNT];  /* copies made because a table has several extents */
+	bool is_damaged; /* something was missing or impossible; what is here can be read */
+	void *owned[TABLE_COUNT]; /* copies made because a table has several extents */
 };
 
 /* True if `bytes` begins like a profile file. */

@@ -158,7 +158,7 @@ enum epoch_flag {
 	EPOCH_CLEARED = 2,
 };
 
-/* An epoch is one life of a phase: clearing the current phase begins a new one of the same number. */
+/* An epoch is one life of a phase: clearing the current phase begins another of its number. */
 struct row_epoch {
 	uint32_t phase;
 	uint32_t flags;

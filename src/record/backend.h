@@ -13,7 +13,7 @@
 
 struct backend {
 	const char *name;
-	/* True if it could work in this process now; asked in table order when the user named none. */
+	/* True if it could work in this process now; asked in order when the user named none. */
 	bool (*is_usable)(void);
 	/* PROTON_OK if `mode` ("" = default) is one of its modes; E_INVALID with a sentence. */
 	int (*check_mode)(const char *mode, struct proton_error *err);

@@ -71,16 +71,13 @@ void proton_free(void *memory)
 int proton_phase_advance(int id, uint32_t *phase_out, struct proton_error *err)
 {
 	struct session *session = session_get(id, err);
-	struct row_epoch *epochs;
-	uint32_t count;
 	uint32_t phase;
 
 	if (!session)
 		return PROTON_E_RANGE;
 	pthread_mutex_lock(&session->lock);
-	epochs = store_epochs(&session->store, &count);
-	phase = epochs[session->store.epoch].phase + 1;
-	store_phase_begin(&session->store, phase);
+	store_phase_begin(&session->store, store_phase(&session->store) + 1);
+	phase = store_phase(&session->store);
 	pthread_mutex_unlock(&session->lock);
 	session_publish();
 	session_put(session);
@@ -92,17 +89,11 @@ int proton_phase_advance(int id, uint32_t *phase_out, struct proton_error *err)
 int proton_phase_is_complete(int id, uint32_t phase, bool *complete_out, struct proton_error *err)
 {
 	struct session *session = session_get(id, err);
-	struct row_epoch *epochs;
-	uint32_t count;
 
 	if (!session)
 		return PROTON_E_RANGE;
-	*complete_out = false;
 	pthread_mutex_lock(&session->lock);
-	epochs = store_epochs(&session->store, &count);
-	for (uint32_t i = 0; i < count; i++)
-		if (epochs[i].phase == phase)
-			*complete_out = epochs[i].flags & EPOCH_COMPLETE;
+	*complete_out = store_phase_is_complete(&session->store, phase);
 	pthread_mutex_unlock(&session->lock);
 	session_put(session);
 	return PROTON_OK;
@@ -111,15 +102,12 @@ int proton_phase_is_complete(int id, uint32_t phase, bool *complete_out, struct 
 int proton_phase_clear(int id, uint32_t phase, bool up_to, struct proton_error *err)
 {
 	struct session *session = session_get(id, err);
-	struct row_epoch *epochs;
-	uint32_t count;
 	int status = PROTON_OK;
 
 	if (!session)
 		return PROTON_E_RANGE;
 	pthread_mutex_lock(&session->lock);
-	epochs = store_epochs(&session->store, &count);
-	if (phase > epochs[session->store.epoch].phase)
+	if (phase > store_phase(&session->store))
 		status = err_set(err, PROTON_E_RANGE, "Phase %u has no data.", phase);
 	else
 		store_phase_clear(&session->store, phase, up_to);

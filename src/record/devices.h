@@ -18,7 +18,7 @@ struct device {
 	uint64_t processors;
 };
 
-/* The id of the device of this type and ordinal, added if new; DEVICE_NONE when there are too many. */
+/* The id of the device of this type and ordinal, added if new; DEVICE_NONE past DEVICE_MAX. */
 uint32_t devices_add(const struct device *device);
 const struct device *devices_get(uint32_t device);
 

@@ -19,7 +19,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards every additio
 static _Atomic bool ready;
 static struct strings strings;
 static struct region frame_space; /* struct row_frame; row 0 is the root's */
-static struct region twin_space;  /* u32 per frame: the kernel frame of the same name, 0 = not known */
+static struct region
+	twin_space; /* u32 per frame: the kernel frame of the same name, 0 = not known */
 static struct region context_space;
 static uint32_t frame_count;
 static uint32_t context_count;

@@ -7,8 +7,8 @@
 
 #include "base/map.h"
 #include "base/region.h"
-#include "format/rows.h"
 #include "base/strings.h"
+#include "format/rows.h"
 #include "record/fork.h"
 #include "record/frames.h"
 

@@ -10,7 +10,7 @@
 #define METRIC_NAME_NONE UINT32_MAX
 
 struct metric_name {
-	uint32_t text; /* frames_string() of the name without suffix */
+	uint32_t text;  /* frames_string() of the name without suffix */
 	uint32_t flags; /* enum metric_flag */
 };
 

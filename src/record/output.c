@@ -166,6 +166,9 @@ static int export_phase(struct session *session, const struct export_format *for
 
 	if (status != PROTON_OK)
 		return status;
+	/* The store still counts as being written; this copy of it is final. */
+	profile->is_unfinished = false;
+	profile->end_ns = clock_real_ns();
 	if (!session->path) {
 		status = export_to_stdout(format, profile, err);
 	} else {
@@ -187,16 +190,14 @@ static int export_phase(struct session *session, const struct export_format *for
 static int export_all(struct session *session, const struct export_format *format,
 		      struct proton_error *err)
 {
-	uint32_t count;
-	struct row_epoch *epochs = store_epochs(&session->store, &count);
-	uint32_t last = epochs[session->store.epoch].phase;
+	uint32_t last = store_phase(&session->store);
 	int status = PROTON_OK;
 
 	if (last == 0)
 		return export_phase(session, format, 0, false, err);
-	for (uint32_t i = 0; i < count && status == PROTON_OK; i++)
-		if (!(epochs[i].flags & EPOCH_CLEARED))
-			status = export_phase(session, format, epochs[i].phase, true, err);
+	for (uint32_t phase = 0; phase <= last && status == PROTON_OK; phase++)
+		if (store_phase_is_kept(&session->store, phase))
+			status = export_phase(session, format, phase, true, err);
 	return status;
 }
 
@@ -233,15 +234,13 @@ static void make_summary(const struct session *session, const struct output_form
 	char path[PATH_MAX + 32];
 	char directory[PATH_MAX];
 	const char *shown = path;
-	uint32_t count;
-	struct row_epoch *epochs = store_epochs(&session->store, &count);
 	size_t length;
 
 	if (!session->path || format->kind == OUTPUT_NONE) {
 		summary_make(session, NULL);
 		return;
 	}
-	if (format->kind == OUTPUT_EXPORT && epochs[session->store.epoch].phase > 0)
+	if (format->kind == OUTPUT_EXPORT && store_phase(&session->store) > 0)
 		snprintf(path, sizeof(path), "%s.part_*.%s", session->path, suffix);
 	else
 		snprintf(path, sizeof(path), "%s.%s", session->path, suffix);
@@ -272,9 +271,9 @@ int output_finish(struct session *session, const struct output_format *format,
 	if (status == PROTON_OK) {
 		make_summary(session, format);
 		/* A kept file has been replaced by its compact copy of the same name. */
-		store_fini(&session->store, !keep || !file->path ||
-						    strncmp(file->path, session->path,
-							    strlen(session->path)) != 0);
+		store_fini(&session->store,
+			   !keep || !file->path ||
+				   strncmp(file->path, session->path, strlen(session->path)) != 0);
 		return PROTON_OK;
 	}
 	profile_file_mark(file, PROFILE_FILE_FINISHED, clock_real_ns());

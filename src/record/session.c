@@ -237,7 +237,8 @@ static void finalize_at_exit(void)
 {
 	struct proton_error err;
 
-	/* exit() in a forked child must not end its parent's sessions; fork.c has emptied the registry. */
+	/* exit() in a forked child must not end its parent's sessions; fork.c has emptied the
+	 * registry. */
 	if (session_any_live() && proton_finalize_owned(NULL, &err) != PROTON_OK)
 		note("%s", err.text);
 }
@@ -386,7 +387,8 @@ static int set_active(int id, bool active, struct proton_error *err)
 	if (id != PROTON_ALL_SESSIONS && !find_live(id))
 		status = no_such_session(id, err);
 	for (uint32_t slot = 0; status == PROTON_OK && slot < SESSION_MAX; slot++)
-		if (sessions[slot].is_live && (id == PROTON_ALL_SESSIONS || sessions[slot].id == id))
+		if (sessions[slot].is_live &&
+		    (id == PROTON_ALL_SESSIONS || sessions[slot].id == id))
 			sessions[slot].is_active = active;
 	if (status == PROTON_OK)
 		session_publish();
@@ -402,7 +404,8 @@ static int flush_backends(int id, struct proton_error *err)
 
 	pthread_mutex_lock(&registry_lock);
 	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-		if (sessions[slot].is_live && (id == PROTON_ALL_SESSIONS || sessions[slot].id == id))
+		if (sessions[slot].is_live &&
+		    (id == PROTON_ALL_SESSIONS || sessions[slot].id == id))
 			used[users_of(sessions[slot].backend) - backend_users] =
 				sessions[slot].backend;
 	pthread_mutex_unlock(&registry_lock);
@@ -421,16 +424,11 @@ static void complete_phases(int id)
 	pthread_mutex_lock(&registry_lock);
 	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
 		struct session *session = &sessions[slot];
-		struct row_epoch *epochs;
-		uint32_t count;
 
 		if (!session->is_live || (id != PROTON_ALL_SESSIONS && session->id != id))
 			continue;
 		pthread_mutex_lock(&session->lock);
-		epochs = store_epochs(&session->store, &count);
-		for (uint32_t i = 0; i < count; i++)
-			if (epochs[i].phase < epochs[session->store.epoch].phase)
-				epochs[i].flags |= EPOCH_COMPLETE;
+		store_phases_complete(&session->store);
 		pthread_mutex_unlock(&session->lock);
 	}
 	pthread_mutex_unlock(&registry_lock);
@@ -490,7 +488,8 @@ static int finalize_one(int id, const char *format_name, struct proton_error *er
 	if (flushed != PROTON_OK)
 		note("%s", ignored.text);
 	/* Both names were checked before: this cannot fail. */
-	output_format_find(format_name && *format_name ? format_name : session->format, &format, err);
+	output_format_find(format_name && *format_name ? format_name : session->format, &format,
+			   err);
 	status = output_finish(session, &format, err);
 	free(session->path);
 	free(session->name);
@@ -517,7 +516,8 @@ static int finalize(int id, const char *format_name, struct proton_error *err)
 		return status;
 	pthread_mutex_lock(&registry_lock);
 	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-		if (sessions[slot].is_live && (id == PROTON_ALL_SESSIONS || sessions[slot].id == id))
+		if (sessions[slot].is_live &&
+		    (id == PROTON_ALL_SESSIONS || sessions[slot].id == id))
 			ids[count++] = sessions[slot].id;
 	pthread_mutex_unlock(&registry_lock);
 	/* All are ended even if one cannot be written; the first error is the one reported. */

@@ -73,7 +73,7 @@ void session_unlock(struct session *session);
 struct session *session_get(int id, struct proton_error *err);
 void session_put(struct session *session);
 
-/* Rebuilds and publishes the config after a change of phase; the registry is locked (session_get). */
+/* Rebuilds and publishes the config after a change of phase, between session_get and _put. */
 void session_publish(void);
 
 #endif

@@ -1,7 +1,6 @@
 /* What one session has recorded. See store.h. */
 #include "record/store.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,9 +10,8 @@
 #include "model/load.h"
 #include "record/devices.h"
 #include "record/frames.h"
-#include "record/metric_names.h"
+#include "record/store_rows.h"
 
-#define NODE_NONE UINT32_MAX
 #define MAP_RESERVE (16ull << 30)
 
 static const struct {
@@ -38,33 +36,7 @@ bool store_counter_is_loss(enum counter counter)
 	return counters[counter].is_loss;
 }
 
-/* Table access: rows never move, so the pointers stay good. */
-static struct row_node *nodes(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_NODES);
-}
-
-static struct row_value *values(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_VALUES);
-}
-
-static struct row_kernel *kernels(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_KERNELS);
-}
-
-static struct row_epoch *epochs(const struct store *store)
-{
-	return profile_file_rows(&store->file, TABLE_EPOCHS);
-}
-
-/*
- * The index of a new zeroed row of `table`; 0 when there is no room, which is said once. The caller
- * fills the row, commits the table and only then links the row to others: a killed process leaves
- * no row half made.
- */
-static uint32_t new_row(struct store *store, enum table_id table)
+uint32_t store_new_row(struct store *store, enum table_id table)
 {
 	uint64_t index = store->file.tables[table].rows;
 
@@ -79,11 +51,6 @@ static uint32_t new_row(struct store *store, enum table_id table)
 		return 0;
 	}
 	return (uint32_t)index;
-}
-
-static void commit(struct store *store, enum table_id table)
-{
-	profile_file_commit(&store->file, table);
 }
 
 void store_count(struct store *store, enum counter counter, uint64_t more)
@@ -120,12 +87,11 @@ static uint32_t new_string(struct store *store, const char *text, size_t length)
 		return 0;
 	memcpy(at, &stored, sizeof(stored));
 	memcpy(at + 4, text, length);
-	commit(store, TABLE_STRINGS);
+	store_commit(store, TABLE_STRINGS);
 	return (uint32_t)id;
 }
 
-/* The file's copy of a process-wide string. */
-static uint32_t string_of(struct store *store, uint32_t string)
+uint32_t store_string(struct store *store, uint32_t string)
 {
 	uint32_t *map = store->string_of_string.base;
 	uint32_t length;
@@ -155,17 +121,16 @@ static uint32_t frame_of(struct store *store, uint32_t frame)
 		return 0;
 	*row = (struct row_frame){
 		.kind = source->kind,
-		.name = string_of(store, source->name),
-		.file = string_of(store, source->file),
+		.name = store_string(store, source->name),
+		.file = store_string(store, source->file),
 		.line = source->line,
 	};
-	commit(store, TABLE_FRAMES);
+	store_commit(store, TABLE_FRAMES);
 	map[frame] = (uint32_t)index;
 	return map[frame];
 }
 
-/* The node of `context`, made together with the ancestors it lacks; NODE_NONE when there is no room. */
-static uint32_t node_of(struct store *store, uint32_t context)
+uint32_t store_node(struct store *store, uint32_t context)
 {
 	uint32_t *map = store->node_of_context.base;
 
@@ -185,30 +150,29 @@ static uint32_t node_of(struct store *store, uint32_t context)
 			missing = parent;
 			parent = frames_context(missing).parent;
 		}
-		row = new_row(store, TABLE_NODES);
+		row = store_new_row(store, TABLE_NODES);
 		if (!row)
 			return NODE_NONE;
-		nodes(store)[row] = (struct row_node){
+		store_node_rows(store)[row] = (struct row_node){
 			.parent = map[parent],
 			.frame = frame_of(store, frames_context(missing).frame),
 			.first_epoch = store->epoch,
 			.last_epoch = store->epoch,
 		};
-		commit(store, TABLE_NODES);
+		store_commit(store, TABLE_NODES);
 		map[missing] = row;
 	}
 	return map[context];
 }
 
-/* A row from the list that starts at *free_rows, or a new one. Zeroed. */
-static uint32_t new_value(struct store *store)
+uint32_t store_new_value(struct store *store)
 {
 	uint32_t row = store->free_value;
 
 	if (!row)
-		return new_row(store, TABLE_VALUES);
-	store->free_value = values(store)[row].next;
-	values(store)[row] = (struct row_value){0};
+		return store_new_row(store, TABLE_VALUES);
+	store->free_value = store_value_rows(store)[row].next;
+	store_value_rows(store)[row] = (struct row_value){0};
 	return row;
 }
 
@@ -217,30 +181,29 @@ static uint32_t new_kernel(struct store *store)
 	uint32_t row = store->free_kernel;
 
 	if (!row)
-		return new_row(store, TABLE_KERNELS);
-	store->free_kernel = kernels(store)[row].next;
-	kernels(store)[row] = (struct row_kernel){0};
+		return store_new_row(store, TABLE_KERNELS);
+	store->free_kernel = store_kernel_rows(store)[row].next;
+	store_kernel_rows(store)[row] = (struct row_kernel){0};
 	return row;
 }
 
 static uint32_t new_histogram(struct store *store)
 {
-	struct row_histogram *histograms = profile_file_rows(&store->file, TABLE_HISTOGRAMS);
+	struct row_histogram *histograms = store_histogram_rows(store);
 	uint32_t row = store->free_histogram;
 
 	if (!row)
-		return new_row(store, TABLE_HISTOGRAMS);
+		return store_new_row(store, TABLE_HISTOGRAMS);
 	store->free_histogram = histograms[row].bucket[0];
 	histograms[row] = (struct row_histogram){0};
 	return row;
 }
 
-/* Puts value row `row`, filled by now, at the head of the node's list. */
-static void link_value(struct store *store, uint32_t node, uint32_t row)
+void store_link_value(struct store *store, uint32_t node, uint32_t row)
 {
-	values(store)[row].next = nodes(store)[node].first_value;
-	commit(store, TABLE_VALUES);
-	nodes(store)[node].first_value = row;
+	store_value_rows(store)[row].next = store_node_rows(store)[node].first_value;
+	store_commit(store, TABLE_VALUES);
+	store_node_rows(store)[node].first_value = row;
 }
 
 /*
@@ -249,22 +212,23 @@ static void link_value(struct store *store, uint32_t node, uint32_t row)
  */
 static void mark_entered(struct store *store, uint32_t node)
 {
-	struct row_node *row = &nodes(store)[node];
+	struct row_node *row = &store_node_rows(store)[node];
+	bool first_is_cleared;
+	bool last_is_cleared;
 
 	if (row->last_epoch == store->epoch)
 		return;
-	if (epochs(store)[row->first_epoch].flags & EPOCH_CLEARED) {
-		row->first_epoch = epochs(store)[row->last_epoch].flags & EPOCH_CLEARED
-					   ? store->epoch
-					   : row->last_epoch;
-	} else if (row->last_epoch != row->first_epoch &&
-		   !(epochs(store)[row->last_epoch].flags & EPOCH_CLEARED)) {
-		uint32_t value = new_value(store);
+	first_is_cleared = store_epoch_rows(store)[row->first_epoch].flags & EPOCH_CLEARED;
+	last_is_cleared = store_epoch_rows(store)[row->last_epoch].flags & EPOCH_CLEARED;
+	if (first_is_cleared) {
+		row->first_epoch = last_is_cleared ? store->epoch : row->last_epoch;
+	} else if (row->last_epoch != row->first_epoch && !last_is_cleared) {
+		uint32_t value = store_new_value(store);
 
 		if (value) {
-			values(store)[value].metric = METRIC_ENTERED;
-			values(store)[value].epoch = row->last_epoch;
-			link_value(store, node, value);
+			store_value_rows(store)[value].metric = METRIC_ENTERED;
+			store_value_rows(store)[value].epoch = row->last_epoch;
+			store_link_value(store, node, value);
 		}
 	}
 	row->last_epoch = store->epoch;
@@ -272,15 +236,15 @@ static void mark_entered(struct store *store, uint32_t node)
 
 void store_enter(struct store *store, uint32_t context)
 {
-	uint32_t node = node_of(store, context);
+	uint32_t node = store_node(store, context);
 
 	if (node != NODE_NONE)
 		mark_entered(store, node);
 }
 
-static bool epoch_is_cleared(struct store *store, uint32_t epoch)
+bool store_epoch_is_cleared(struct store *store, uint32_t epoch)
 {
-	if (!(epochs(store)[epoch].flags & EPOCH_CLEARED))
+	if (!(store_epoch_rows(store)[epoch].flags & EPOCH_CLEARED))
 		return false;
 	store_count(store, COUNTER_LOST_PHASE, 1);
 	return true;
@@ -296,9 +260,8 @@ static uint32_t device_of(struct store *store, uint32_t device)
 
 	if (device < old && store->device_rows[device])
 		return store->device_rows[device] - 1;
-	if (!source ||
-	    !array_reserve(&store->device_rows, &store->device_capacity, (size_t)device + 1,
-			   sizeof(*store->device_rows)))
+	if (!source || !array_reserve(&store->device_rows, &store->device_capacity,
+				      (size_t)device + 1, sizeof(*store->device_rows)))
 		return UINT32_MAX;
 	if (store->device_capacity > old)
 		memset(store->device_rows + old, 0,
@@ -316,7 +279,7 @@ static uint32_t device_of(struct store *store, uint32_t device)
 		.bus_width_bits = source->bus_width_bits,
 		.processors = source->processors,
 	};
-	commit(store, TABLE_DEVICES);
+	store_commit(store, TABLE_DEVICES);
 	store->device_rows[device] = (uint32_t)index + 1;
 	return (uint32_t)index;
 }
@@ -330,14 +293,14 @@ static void count_duration(struct row_histogram *histogram, uint64_t duration_ns
 
 static void add_execution(struct store *store, struct row_kernel *row, uint64_t duration_ns)
 {
-	struct row_histogram *histograms = profile_file_rows(&store->file, TABLE_HISTOGRAMS);
+	struct row_histogram *histograms = store_histogram_rows(store);
 
 	if (row->count == 1 && !row->histogram) {
 		uint32_t histogram = new_histogram(store);
 
 		if (histogram) {
 			count_duration(&histograms[histogram], row->min_ns);
-			commit(store, TABLE_HISTOGRAMS);
+			store_commit(store, TABLE_HISTOGRAMS);
 			row->histogram = histogram;
 		}
 	}
@@ -354,6 +317,8 @@ static void add_execution(struct store *store, struct row_kernel *row, uint64_t 
 void store_kernel(struct store *store, uint32_t context, uint32_t epoch, uint32_t device,
 		  uint64_t start_ns, uint64_t end_ns)
 {
+	struct row_kernel *rows;
+	uint32_t *first;
 	uint32_t node;
 	uint32_t device_row;
 	uint32_t at;
@@ -362,222 +327,32 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch, uint32_
 		store_count(store, COUNTER_LOST_TIME, 1);
 		return;
 	}
-	if (epoch_is_cleared(store, epoch))
+	if (store_epoch_is_cleared(store, epoch))
 		return;
-	node = node_of(store, context);
+	node = store_node(store, context);
 	device_row = node == NODE_NONE ? UINT32_MAX : device_of(store, device);
 	if (device_row == UINT32_MAX) {
 		if (node != NODE_NONE)
 			store_count(store, COUNTER_LOST_STORAGE, 1);
 		return;
 	}
-	for (at = nodes(store)[node].first_kernel; at; at = kernels(store)[at].next)
-		if (kernels(store)[at].epoch == epoch && kernels(store)[at].device == device_row)
+	rows = store_kernel_rows(store);
+	first = &store_node_rows(store)[node].first_kernel;
+	for (at = *first; at; at = rows[at].next)
+		if (rows[at].epoch == epoch && rows[at].device == device_row)
 			break;
 	if (!at) {
 		at = new_kernel(store);
 		if (!at)
 			return;
-		kernels(store)[at].device = device_row;
-		kernels(store)[at].epoch = epoch;
-		kernels(store)[at].next = nodes(store)[node].first_kernel;
-		commit(store, TABLE_KERNELS);
-		nodes(store)[node].first_kernel = at;
+		rows[at].device = device_row;
+		rows[at].epoch = epoch;
+		rows[at].next = *first;
+		store_commit(store, TABLE_KERNELS);
+		*first = at;
 	}
-	add_execution(store, &kernels(store)[at], end_ns - start_ns);
+	add_execution(store, &rows[at], end_ns - start_ns);
 	store_count(store, COUNTER_KERNELS, 1);
-}
-
-static const char *type_name(uint32_t type)
-{
-	switch (type) {
-	case PROTON_METRIC_INT64:
-		return "int64_t";
-	case PROTON_METRIC_DOUBLE:
-		return "double";
-	case PROTON_METRIC_STRING:
-		return "string";
-	case PROTON_METRIC_INT64_VECTOR:
-		return "vector<int64_t>";
-	case PROTON_METRIC_DOUBLE_VECTOR:
-		return "vector<double>";
-	default:
-		return "unknown";
-	}
-}
-
-/* The row of metric `name`, added with `type` if new; UINT32_MAX when there is no room. */
-static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
-{
-	struct metric_name parsed = metric_name_get(name);
-	struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
-	uint64_t count = store->file.tables[TABLE_METRICS].rows;
-	size_t old = store->metric_capacity;
-	uint32_t text;
-
-	if (name < old && store->metric_of_name[name])
-		return store->metric_of_name[name] - 1;
-	if (!array_reserve(&store->metric_of_name, &store->metric_capacity, (size_t)name + 1,
-			   sizeof(*store->metric_of_name)))
-		return UINT32_MAX;
-	if (store->metric_capacity > old)
-		memset(store->metric_of_name + old, 0,
-		       (store->metric_capacity - old) * sizeof(*store->metric_of_name));
-	text = string_of(store, parsed.text);
-	for (uint32_t row = 0; row < count; row++) {
-		if (rows[row].name == text) { /* the same name with another suffix: the first one rules */
-			store->metric_of_name[name] = row + 1;
-			return row;
-		}
-	}
-	if (!profile_file_append(&store->file, TABLE_METRICS, 1))
-		return UINT32_MAX;
-	rows[count] = (struct row_metric){
-		.name = text,
-		.type = type,
-		.flags = (uint16_t)parsed.flags,
-	};
-	commit(store, TABLE_METRICS);
-	store->metric_of_name[name] = (uint32_t)count + 1;
-	return (uint32_t)count;
-}
-
-static int check_type(struct store *store, uint32_t row, uint32_t name,
-		      const struct proton_metric *metric, struct proton_error *err)
-{
-	const struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
-	uint32_t length;
-
-	if (rows[row].type == (uint16_t)metric->type)
-		return PROTON_OK;
-	store_count(store, COUNTER_LOST_TYPE, 1);
-	return err_set(err, PROTON_E_TYPE,
-		       "Metric value type mismatch for valueId %u (%s): current=%s, new=%s", row,
-		       frames_text(metric_name_get(name).text, &length), type_name(rows[row].type),
-		       type_name((uint32_t)metric->type));
-}
-
-static bool is_vector(enum proton_metric_type type)
-{
-	return type == PROTON_METRIC_INT64_VECTOR || type == PROTON_METRIC_DOUBLE_VECTOR;
-}
-
-/* First word of a new vector of zeros; 0 words for an empty one still has its length. */
-static bool new_vector(struct store *store, uint64_t length, uint64_t *first_out)
-{
-	uint64_t first = store->file.tables[TABLE_VECTORS].rows;
-	uint64_t *words = profile_file_append(&store->file, TABLE_VECTORS, length + 1);
-
-	if (!words)
-		return false;
-	words[0] = length;
-	commit(store, TABLE_VECTORS);
-	*first_out = first;
-	return true;
-}
-
-static int64_t add_int64(int64_t a, int64_t b)
-{
-	return (int64_t)((uint64_t)a + (uint64_t)b); /* wraps instead of being undefined */
-}
-
-static void add_vector(uint64_t *words, const struct proton_metric *metric, bool replace)
-{
-	for (uint32_t i = 0; i < metric->count; i++) {
-		if (metric->type == PROTON_METRIC_INT64_VECTOR) {
-			int64_t old = (int64_t)words[i];
-
-			words[i] = (uint64_t)(replace ? metric->value.int64s[i]
-						      : add_int64(old, metric->value.int64s[i]));
-		} else {
-			double old;
-			double new = metric->value.float64s[i];
-
-			memcpy(&old, &words[i], sizeof(old));
-			new = replace ? new : old + new;
-			memcpy(&words[i], &new, sizeof(new));
-		}
-	}
-}
-
-/* Adds `metric` to `value`, or replaces it. The types are known to agree. */
-static int combine(struct store *store, struct row_value *value, uint32_t row, uint32_t name,
-		   const struct proton_metric *metric, struct proton_error *err)
-{
-	const struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
-	uint64_t *words = profile_file_rows(&store->file, TABLE_VECTORS);
-	bool replace = rows[row].flags & METRIC_PROPERTY;
-	uint32_t length;
-
-	switch (metric->type) {
-	case PROTON_METRIC_INT64:
-		value->as.int64 = replace ? metric->value.int64
-					  : add_int64(value->as.int64, metric->value.int64);
-		return PROTON_OK;
-	case PROTON_METRIC_DOUBLE:
-		value->as.float64 = (replace ? 0.0 : value->as.float64) + metric->value.float64;
-		return PROTON_OK;
-	case PROTON_METRIC_STRING:
-		value->as.string = string_of(store, frames_string(metric->value.string,
-								  strlen(metric->value.string)));
-		return PROTON_OK;
-	case PROTON_METRIC_INT64_VECTOR:
-	case PROTON_METRIC_DOUBLE_VECTOR:
-		if (words[value->as.vector] != metric->count) {
-			store_count(store, COUNTER_LOST_TYPE, 1);
-			return err_set(err, PROTON_E_TYPE,
-				       "Vector metric size mismatch for valueId %u (%s): "
-				       "current=%" PRIu64 ", new=%u",
-				       row, frames_text(metric_name_get(name).text, &length),
-				       words[value->as.vector], metric->count);
-		}
-		add_vector(words + value->as.vector + 1, metric, replace);
-		return PROTON_OK;
-	}
-	return PROTON_OK;
-}
-
-int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
-		 const struct proton_metric *metric, struct proton_error *err)
-{
-	uint32_t node;
-	uint32_t row;
-	uint32_t at;
-	int status;
-
-	if (epoch_is_cleared(store, epoch))
-		return PROTON_OK;
-	node = node_of(store, context);
-	row = node == NODE_NONE ? UINT32_MAX : metric_of(store, name, (uint16_t)metric->type);
-	if (row == UINT32_MAX) {
-		if (node != NODE_NONE)
-			store_count(store, COUNTER_LOST_STORAGE, 1);
-		return PROTON_OK; /* a full disk is said once and counted, not raised at each call */
-	}
-	status = check_type(store, row, name, metric, err);
-	if (status != PROTON_OK)
-		return status;
-	for (at = nodes(store)[node].first_value; at; at = values(store)[at].next)
-		if (values(store)[at].metric == row && values(store)[at].epoch == epoch)
-			break;
-	if (!at) {
-		uint64_t vector = 0;
-
-		if (is_vector(metric->type) && !new_vector(store, metric->count, &vector)) {
-			store_count(store, COUNTER_LOST_STORAGE, 1);
-			return PROTON_OK;
-		}
-		at = new_value(store);
-		if (!at)
-			return PROTON_OK;
-		values(store)[at].metric = row;
-		values(store)[at].epoch = epoch;
-		if (is_vector(metric->type))
-			values(store)[at].as.vector = vector;
-		link_value(store, node, at);
-	}
-	store_count(store, COUNTER_METRICS, 1);
-	return combine(store, &values(store)[at], row, name, metric, err);
 }
 
 void store_info(struct store *store, const char *key, const char *value)
@@ -588,98 +363,7 @@ void store_info(struct store *store, const char *key, const char *value)
 		return;
 	row->key = new_string(store, key, strlen(key));
 	row->value = new_string(store, value, strlen(value));
-	commit(store, TABLE_INFO);
-}
-
-/* ------------------------------------------------------------------ phases */
-
-struct row_epoch *store_epochs(const struct store *store, uint32_t *count_out)
-{
-	*count_out = (uint32_t)store->file.tables[TABLE_EPOCHS].rows;
-	return epochs(store);
-}
-
-void store_phase_begin(struct store *store, uint32_t phase)
-{
-	uint64_t count = store->file.tables[TABLE_EPOCHS].rows;
-	struct row_epoch *row = profile_file_append(&store->file, TABLE_EPOCHS, 1);
-	uint64_t now_ns = clock_real_ns();
-
-	if (!row) { /* go on in the epoch there is */
-		store_count(store, COUNTER_LOST_STORAGE, 1);
-		return;
-	}
-	if (count)
-		epochs(store)[count - 1].end_ns = now_ns;
-	*row = (struct row_epoch){.phase = phase, .start_ns = now_ns};
-	commit(store, TABLE_EPOCHS);
-	store->epoch = (uint32_t)count;
-}
-
-void store_phase_finish(struct store *store)
-{
-	epochs(store)[store->epoch].end_ns = clock_real_ns();
-	epochs(store)[store->epoch].flags |= EPOCH_COMPLETE;
-}
-
-static void drop_cleared_values(struct store *store, struct row_node *node)
-{
-	uint32_t *link = &node->first_value;
-
-	while (*link) {
-		uint32_t at = *link;
-		struct row_value *value = &values(store)[at];
-
-		if (epochs(store)[value->epoch].flags & EPOCH_CLEARED) {
-			*link = value->next;
-			value->next = store->free_value;
-			store->free_value = at;
-		} else {
-			link = &value->next;
-		}
-	}
-}
-
-static void drop_cleared_kernels(struct store *store, struct row_node *node)
-{
-	struct row_histogram *histograms = profile_file_rows(&store->file, TABLE_HISTOGRAMS);
-	uint32_t *link = &node->first_kernel;
-
-	while (*link) {
-		uint32_t at = *link;
-		struct row_kernel *kernel = &kernels(store)[at];
-
-		if (!(epochs(store)[kernel->epoch].flags & EPOCH_CLEARED)) {
-			link = &kernel->next;
-			continue;
-		}
-		*link = kernel->next;
-		if (kernel->histogram) {
-			histograms[kernel->histogram].bucket[0] = store->free_histogram;
-			store->free_histogram = kernel->histogram;
-			kernel->histogram = 0;
-		}
-		kernel->next = store->free_kernel;
-		store->free_kernel = at;
-	}
-}
-
-void store_phase_clear(struct store *store, uint32_t phase, bool up_to)
-{
-	uint64_t node_count = store->file.tables[TABLE_NODES].rows;
-	uint32_t current_phase = epochs(store)[store->epoch].phase;
-	uint32_t epoch_count;
-	struct row_epoch *rows = store_epochs(store, &epoch_count);
-
-	for (uint32_t i = 0; i < epoch_count; i++)
-		if (rows[i].phase == phase || (up_to && rows[i].phase < phase))
-			rows[i].flags |= EPOCH_CLEARED;
-	for (uint64_t i = 0; i < node_count; i++) {
-		drop_cleared_values(store, &nodes(store)[i]);
-		drop_cleared_kernels(store, &nodes(store)[i]);
-	}
-	if (rows[store->epoch].flags & EPOCH_CLEARED)
-		store_phase_begin(store, current_phase);
+	store_commit(store, TABLE_INFO);
 }
 
 /* ------------------------------------------------------------------ life */
@@ -709,7 +393,7 @@ int store_init(struct store *store, const char *path, struct proton_error *err)
 						   strlen(counters[i].name)),
 				.is_loss = counters[i].is_loss,
 			};
-		commit(store, TABLE_COUNTERS);
+		store_commit(store, TABLE_COUNTERS);
 		store_phase_begin(store, 0);
 		if (!store->file.tables[TABLE_EPOCHS].rows)
 			status = err_errno(err, store->file.errnum, "cannot create the profile");

@@ -34,8 +34,9 @@ struct store {
 	uint32_t free_value; /* lists of rows that clearing a phase gave back */
 	uint32_t free_kernel;
 	uint32_t free_histogram;
-	uint32_t epoch; /* the current one: a row of TABLE_EPOCHS */
-	bool is_full;   /* said once */
+	uint32_t epoch;            /* the current one: a row of TABLE_EPOCHS */
+	uint32_t first_kept_epoch; /* those before it have been cleared */
+	bool is_full;              /* said once */
 };
 
 /* `path` NULL keeps the profile in private memory. */
@@ -60,7 +61,12 @@ bool store_counter_is_loss(enum counter counter);
 void store_phase_begin(struct store *store, uint32_t phase);
 /* Ends the current phase for good. */
 void store_phase_finish(struct store *store);
-struct row_epoch *store_epochs(const struct store *store, uint32_t *count_out);
+/* The number of the current phase; whether a phase exists and was not cleared. */
+uint32_t store_phase(const struct store *store);
+bool store_phase_is_kept(const struct store *store, uint32_t phase);
+/* Every phase before the current one has been recorded in full. */
+void store_phases_complete(struct store *store);
+bool store_phase_is_complete(const struct store *store, uint32_t phase);
 void store_phase_clear(struct store *store, uint32_t phase, bool up_to);
 
 /* The profile of one phase, or PHASE_ALL; the caller frees it. */

@@ -50,8 +50,9 @@ void summary_make(const struct session *session, const char *output)
 	char number[32];
 
 	if (!kernels && !contexts)
-		append(text, sizeof(text), "nothing was recorded: no kernel ran and no scope was "
-					   "entered while the session was active");
+		append(text, sizeof(text),
+		       "nothing was recorded: no kernel ran and no scope was "
+		       "entered while the session was active");
 	else
 		append(text, sizeof(text), "recorded %s kernel launch%s", grouped(kernels, number),
 		       kernels == 1 ? "" : "es");

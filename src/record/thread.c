@@ -31,8 +31,8 @@
 #define TOKEN_THREAD_BITS 24u
 
 struct scope {
-	uint32_t context; /* of the scope */
-	uint32_t own;     /* the same below the state of the time: where its metrics go */
+	uint32_t context;  /* of the scope */
+	uint32_t own;      /* the same below the state of the time: where its metrics go */
 	uint64_t start_ns; /* 0: not timed */
 };
 
@@ -59,7 +59,7 @@ struct thread {
 	size_t depth;
 	size_t capacity;
 	struct state states[STATE_MAX];
-	uint32_t state_depth; /* may exceed STATE_MAX: those beyond are only counted */
+	uint32_t state_depth;  /* may exceed STATE_MAX: those beyond are only counted */
 	uint32_t kernel_depth; /* likewise */
 	bool in_op;
 	struct proton_context op;
@@ -135,7 +135,7 @@ void thread_set_main(void)
 
 void thread_fork_child(void)
 {
-	/* The thread that forked is the child's only one; its stack is dropped by the generation. */
+	/* The forking thread is the child's only one; its scopes go with the generation. */
 	if (self)
 		self->state_depth = 0;
 }
@@ -189,7 +189,8 @@ static uint32_t below_state(const struct thread *thread, uint32_t context)
 
 	if (!thread->state_depth)
 		return context;
-	state = &thread->states[(thread->state_depth < STATE_MAX ? thread->state_depth : STATE_MAX) -
+	state = &thread->states[(thread->state_depth < STATE_MAX ? thread->state_depth
+								 : STATE_MAX) -
 				1];
 	context = frames_child(context, state->frames[0]);
 	return frames_child(context, state->frames[1]);
@@ -362,8 +363,8 @@ int proton_scope_exit(uint64_t token, struct proton_error *err)
 	if (!token || !session_any_live())
 		return PROTON_OK;
 	scope = scope_of(token, &thread);
-	if (!thread || token >> (TOKEN_THREAD_BITS + TOKEN_DEPTH_BITS) !=
-			       (uint16_t)thread->generation)
+	if (!thread ||
+	    token >> (TOKEN_THREAD_BITS + TOKEN_DEPTH_BITS) != (uint16_t)thread->generation)
 		return PROTON_OK;
 	if (is_of_other_thread(token, thread))
 		return err_set(err, PROTON_E_STATE,
@@ -480,9 +481,8 @@ void proton_kernel_end(void)
 	if (--thread->kernel_depth >= KERNEL_MAX)
 		return;
 	kernel = &thread->kernels[thread->kernel_depth];
-	record_kernel(kernel->where, 0,
-		      atomic_load_explicit(&host_device, memory_order_relaxed), kernel->start_ns,
-		      end_ns);
+	record_kernel(kernel->where, 0, atomic_load_explicit(&host_device, memory_order_relaxed),
+		      kernel->start_ns, end_ns);
 }
 
 void record_kernel(struct proton_context where, uint32_t frame, uint32_t device, uint64_t start_ns,

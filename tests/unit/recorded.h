@@ -171,8 +171,9 @@ __attribute__((unused)) static uint64_t rec_count(const struct profile *profile,
 }
 
 /* The value of a metric at a path, NULL if there is none. */
-__attribute__((unused)) static const struct profile_value *
-rec_value(const struct profile *profile, const char *path, const char *metric)
+__attribute__((unused)) static const struct profile_value *rec_value(const struct profile *profile,
+								     const char *path,
+								     const char *metric)
 {
 	uint32_t node = rec_node(profile, path);
 	uint32_t v = node == REC_NOWHERE ? 0 : profile->nodes[node].first_value;

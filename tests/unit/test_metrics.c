@@ -84,7 +84,10 @@ TEST(vectors_add_element_by_element_and_keep_their_length)
 	double reals[] = {0.5, 0.25};
 	struct proton_metric metrics[] = {
 		{.name = "v", .type = PROTON_METRIC_INT64_VECTOR, .count = 3, .value.int64s = ints},
-		{.name = "w", .type = PROTON_METRIC_DOUBLE_VECTOR, .count = 2, .value.float64s = reals},
+		{.name = "w",
+		 .type = PROTON_METRIC_DOUBLE_VECTOR,
+		 .count = 2,
+		 .value.float64s = reals},
 		{.name = "none", .type = PROTON_METRIC_INT64_VECTOR},
 	};
 	struct proton_error err = {0};
@@ -97,8 +100,7 @@ TEST(vectors_add_element_by_element_and_keep_their_length)
 	CHECK_OK(proton_metrics_add(proton_context_here(), metrics, 3, &err), err);
 	metrics[0].count = 2;
 	CHECK_EQ(proton_metrics_add(proton_context_here(), metrics, 2, &err), PROTON_E_TYPE);
-	CHECK_STR(err.text,
-		  "Vector metric size mismatch for valueId 0 (v): current=3, new=2");
+	CHECK_STR(err.text, "Vector metric size mismatch for valueId 0 (v): current=3, new=2");
 	profile = finish();
 	words = profile->words + rec_value(profile, "", "v")->as.vector;
 	CHECK_U64(words[0], 3);

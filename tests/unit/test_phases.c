@@ -1,4 +1,4 @@
-/* Phases: each holds what was recorded in it, and what is cleared is gone and its rows used again. */
+/* Phases: each holds what was recorded in it; what is cleared is gone and its rows used again. */
 #include "unit/recorded.h"
 
 static void in_scope(const char *scope)

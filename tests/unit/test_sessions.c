@@ -55,10 +55,16 @@ TEST(bad_options_are_named_and_leave_nothing)
 		const char *context, *data, *backend, *mode, *text;
 		int status;
 	} cases[] = {
-		{.context = "stack", .text = "Unknown context source: stack", .status = PROTON_E_INVALID},
+		{.context = "stack",
+		 .text = "Unknown context source: stack",
+		 .status = PROTON_E_INVALID},
 		{.data = "table", .text = "Unknown data: table", .status = PROTON_E_INVALID},
-		{.backend = "vulkan", .text = "Unknown profiler: vulkan", .status = PROTON_E_INVALID},
-		{.mode = "pcsampling", .text = "unsupported mode: pcsampling", .status = PROTON_E_INVALID},
+		{.backend = "vulkan",
+		 .text = "Unknown profiler: vulkan",
+		 .status = PROTON_E_INVALID},
+		{.mode = "pcsampling",
+		 .text = "unsupported mode: pcsampling",
+		 .status = PROTON_E_INVALID},
 	};
 	struct proton_error err;
 

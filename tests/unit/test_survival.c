@@ -1,4 +1,4 @@
-/* What the recorder promises when the program does not end well, or the system is out of something. */
+/* What the recorder promises when the program ends badly, or the system is out of something. */
 #include "unit/recorded.h"
 
 #include <sys/mount.h>
@@ -223,7 +223,7 @@ TEST(a_second_process_under_the_same_name_gets_a_name_of_its_own)
 	profile_free(profile);
 }
 
-/* Records until nothing more fits, then checks that the program went on and the rest is readable. */
+/* Records until nothing more fits, then checks that all before is readable. */
 static void fill(int session)
 {
 	struct profile *profile;

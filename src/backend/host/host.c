@@ -1,7 +1,7 @@
 /*
  * The host backend: kernels that run on the CPU, such as those of Triton's interpreter. Who runs
- * them says when they begin and end (proton_kernel_begin(), proton_kernel_end()); all that is left to
- * do here is to describe the device.
+ * them says when they begin and end (proton_kernel_begin(), proton_kernel_end()); all that is left
+ * to do here is to describe the device.
  */
 #include <stdio.h>
 #include <string.h>

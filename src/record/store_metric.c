@@ -1,0 +1,203 @@
+/* Metric values of a session: finding the metric's row, and how values of each type add up. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "record/frames.h"
+#include "record/metric_names.h"
+#include "record/store_rows.h"
+
+static const char *type_name(uint32_t type)
+{
+	switch (type) {
+	case PROTON_METRIC_INT64:
+		return "int64_t";
+	case PROTON_METRIC_DOUBLE:
+		return "double";
+	case PROTON_METRIC_STRING:
+		return "string";
+	case PROTON_METRIC_INT64_VECTOR:
+		return "vector<int64_t>";
+	case PROTON_METRIC_DOUBLE_VECTOR:
+		return "vector<double>";
+	default:
+		return "unknown";
+	}
+}
+
+/* The row of metric `name`, added with `type` if new; UINT32_MAX when there is no room. */
+static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
+{
+	struct metric_name parsed = metric_name_get(name);
+	struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
+	uint64_t count = store->file.tables[TABLE_METRICS].rows;
+	size_t old = store->metric_capacity;
+	uint32_t text;
+
+	if (name < old && store->metric_of_name[name])
+		return store->metric_of_name[name] - 1;
+	if (!array_reserve(&store->metric_of_name, &store->metric_capacity, (size_t)name + 1,
+			   sizeof(*store->metric_of_name)))
+		return UINT32_MAX;
+	if (store->metric_capacity > old)
+		memset(store->metric_of_name + old, 0,
+		       (store->metric_capacity - old) * sizeof(*store->metric_of_name));
+	text = store_string(store, parsed.text);
+	for (uint32_t row = 0; row < count; row++) {
+		if (rows[row].name ==
+		    text) { /* the same name with another suffix: the first one rules */
+			store->metric_of_name[name] = row + 1;
+			return row;
+		}
+	}
+	if (!profile_file_append(&store->file, TABLE_METRICS, 1))
+		return UINT32_MAX;
+	rows[count] = (struct row_metric){
+		.name = text,
+		.type = type,
+		.flags = (uint16_t)parsed.flags,
+	};
+	store_commit(store, TABLE_METRICS);
+	store->metric_of_name[name] = (uint32_t)count + 1;
+	return (uint32_t)count;
+}
+
+static int check_type(struct store *store, uint32_t row, uint32_t name,
+		      const struct proton_metric *metric, struct proton_error *err)
+{
+	const struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
+	uint32_t length;
+
+	if (rows[row].type == (uint16_t)metric->type)
+		return PROTON_OK;
+	store_count(store, COUNTER_LOST_TYPE, 1);
+	return err_set(err, PROTON_E_TYPE,
+		       "Metric value type mismatch for valueId %u (%s): current=%s, new=%s", row,
+		       frames_text(metric_name_get(name).text, &length), type_name(rows[row].type),
+		       type_name((uint32_t)metric->type));
+}
+
+static bool is_vector(enum proton_metric_type type)
+{
+	return type == PROTON_METRIC_INT64_VECTOR || type == PROTON_METRIC_DOUBLE_VECTOR;
+}
+
+/* First word of a new vector of zeros; 0 words for an empty one still has its length. */
+static bool new_vector(struct store *store, uint64_t length, uint64_t *first_out)
+{
+	uint64_t first = store->file.tables[TABLE_VECTORS].rows;
+	uint64_t *words = profile_file_append(&store->file, TABLE_VECTORS, length + 1);
+
+	if (!words)
+		return false;
+	words[0] = length;
+	store_commit(store, TABLE_VECTORS);
+	*first_out = first;
+	return true;
+}
+
+static int64_t add_int64(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a + (uint64_t)b); /* wraps instead of being undefined */
+}
+
+static void add_vector(uint64_t *words, const struct proton_metric *metric, bool replace)
+{
+	for (uint32_t i = 0; i < metric->count; i++) {
+		if (metric->type == PROTON_METRIC_INT64_VECTOR) {
+			int64_t old = (int64_t)words[i];
+
+			words[i] = (uint64_t)(replace ? metric->value.int64s[i]
+						      : add_int64(old, metric->value.int64s[i]));
+		} else {
+			double old;
+			double new = metric->value.float64s[i];
+
+			memcpy(&old, &words[i], sizeof(old));
+			new = replace ? new : old + new;
+			memcpy(&words[i], &new, sizeof(new));
+		}
+	}
+}
+
+/* Adds `metric` to `value`, or replaces it. The types are known to agree. */
+static int combine(struct store *store, struct row_value *value, uint32_t row, uint32_t name,
+		   const struct proton_metric *metric, struct proton_error *err)
+{
+	const struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
+	uint64_t *words = profile_file_rows(&store->file, TABLE_VECTORS);
+	bool replace = rows[row].flags & METRIC_PROPERTY;
+	uint32_t length;
+
+	switch (metric->type) {
+	case PROTON_METRIC_INT64:
+		value->as.int64 = replace ? metric->value.int64
+					  : add_int64(value->as.int64, metric->value.int64);
+		return PROTON_OK;
+	case PROTON_METRIC_DOUBLE:
+		value->as.float64 = (replace ? 0.0 : value->as.float64) + metric->value.float64;
+		return PROTON_OK;
+	case PROTON_METRIC_STRING:
+		value->as.string = store_string(store, frames_string(metric->value.string,
+								     strlen(metric->value.string)));
+		return PROTON_OK;
+	case PROTON_METRIC_INT64_VECTOR:
+	case PROTON_METRIC_DOUBLE_VECTOR:
+		if (words[value->as.vector] != metric->count) {
+			store_count(store, COUNTER_LOST_TYPE, 1);
+			return err_set(err, PROTON_E_TYPE,
+				       "Vector metric size mismatch for valueId %u (%s): "
+				       "current=%" PRIu64 ", new=%u",
+				       row, frames_text(metric_name_get(name).text, &length),
+				       words[value->as.vector], metric->count);
+		}
+		add_vector(words + value->as.vector + 1, metric, replace);
+		return PROTON_OK;
+	}
+	return PROTON_OK;
+}
+
+int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
+		 const struct proton_metric *metric, struct proton_error *err)
+{
+	struct row_value *rows;
+	uint32_t node;
+	uint32_t row;
+	uint32_t at;
+	int status;
+
+	if (store_epoch_is_cleared(store, epoch))
+		return PROTON_OK;
+	node = store_node(store, context);
+	row = node == NODE_NONE ? UINT32_MAX : metric_of(store, name, (uint16_t)metric->type);
+	if (row == UINT32_MAX) {
+		if (node != NODE_NONE)
+			store_count(store, COUNTER_LOST_STORAGE, 1);
+		return PROTON_OK; /* said once and counted, not raised at each call */
+	}
+	status = check_type(store, row, name, metric, err);
+	if (status != PROTON_OK)
+		return status;
+	rows = store_value_rows(store);
+	for (at = store_node_rows(store)[node].first_value; at; at = rows[at].next)
+		if (rows[at].metric == row && rows[at].epoch == epoch)
+			break;
+	if (!at) {
+		uint64_t vector = 0;
+
+		if (is_vector(metric->type) && !new_vector(store, metric->count, &vector)) {
+			store_count(store, COUNTER_LOST_STORAGE, 1);
+			return PROTON_OK;
+		}
+		at = store_new_value(store);
+		if (!at)
+			return PROTON_OK;
+		rows[at].metric = row;
+		rows[at].epoch = epoch;
+		if (is_vector(metric->type))
+			rows[at].as.vector = vector;
+		store_link_value(store, node, at);
+	}
+	store_count(store, COUNTER_METRICS, 1);
+	return combine(store, &rows[at], row, name, metric, err);
+}

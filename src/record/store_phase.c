@@ -1,0 +1,157 @@
+/*
+ * Phases of a session. An epoch is one life of a phase; kernel and value rows carry theirs, so that
+ * contexts are shared by all phases and clearing one gives its rows back for new ones.
+ */
+#include "base/clock.h"
+#include "record/store_rows.h"
+
+#define EPOCH_NONE UINT32_MAX
+
+/* The last epoch whose phase is at most `phase`; phases never go down from row to row. */
+static uint32_t epoch_of(const struct store *store, uint32_t phase)
+{
+	const struct row_epoch *rows = store_epoch_rows(store);
+	uint64_t low = 0;
+	uint64_t high = store->file.tables[TABLE_EPOCHS].rows;
+
+	while (low < high) {
+		uint64_t middle = (low + high) / 2;
+
+		if (rows[middle].phase <= phase)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? (uint32_t)(low - 1) : EPOCH_NONE;
+}
+
+uint32_t store_phase(const struct store *store)
+{
+	return store_epoch_rows(store)[store->epoch].phase;
+}
+
+bool store_phase_is_kept(const struct store *store, uint32_t phase)
+{
+	uint32_t epoch = epoch_of(store, phase);
+
+	return epoch != EPOCH_NONE && store_epoch_rows(store)[epoch].phase == phase &&
+	       !(store_epoch_rows(store)[epoch].flags & EPOCH_CLEARED);
+}
+
+void store_phase_begin(struct store *store, uint32_t phase)
+{
+	uint64_t count = store->file.tables[TABLE_EPOCHS].rows;
+	struct row_epoch *row = profile_file_append(&store->file, TABLE_EPOCHS, 1);
+	uint64_t now_ns = clock_real_ns();
+
+	if (!row) { /* go on in the epoch there is */
+		store_count(store, COUNTER_LOST_STORAGE, 1);
+		return;
+	}
+	if (count)
+		store_epoch_rows(store)[count - 1].end_ns = now_ns;
+	*row = (struct row_epoch){.phase = phase, .start_ns = now_ns};
+	store_commit(store, TABLE_EPOCHS);
+	store->epoch = (uint32_t)count;
+}
+
+void store_phase_finish(struct store *store)
+{
+	store_epoch_rows(store)[store->epoch].end_ns = clock_real_ns();
+	store_epoch_rows(store)[store->epoch].flags |= EPOCH_COMPLETE;
+}
+
+static void drop_cleared_values(struct store *store, struct row_node *node)
+{
+	uint32_t *link = &node->first_value;
+
+	while (*link) {
+		uint32_t at = *link;
+		struct row_value *value = &store_value_rows(store)[at];
+
+		if (store_epoch_rows(store)[value->epoch].flags & EPOCH_CLEARED) {
+			*link = value->next;
+			value->next = store->free_value;
+			store->free_value = at;
+		} else {
+			link = &value->next;
+		}
+	}
+}
+
+static void drop_cleared_kernels(struct store *store, struct row_node *node)
+{
+	struct row_histogram *histograms = store_histogram_rows(store);
+	uint32_t *link = &node->first_kernel;
+
+	while (*link) {
+		uint32_t at = *link;
+		struct row_kernel *kernel = &store_kernel_rows(store)[at];
+
+		if (!(store_epoch_rows(store)[kernel->epoch].flags & EPOCH_CLEARED)) {
+			link = &kernel->next;
+			continue;
+		}
+		*link = kernel->next;
+		if (kernel->histogram) {
+			histograms[kernel->histogram].bucket[0] = store->free_histogram;
+			store->free_histogram = kernel->histogram;
+			kernel->histogram = 0;
+		}
+		kernel->next = store->free_kernel;
+		store->free_kernel = at;
+	}
+}
+
+/* Marks every life of the phases `first` to `last` as cleared; those before are already. */
+static void mark_cleared(struct store *store, uint32_t first, uint32_t last)
+{
+	struct row_epoch *rows = store_epoch_rows(store);
+	uint32_t epoch = epoch_of(store, last);
+
+	for (; epoch != EPOCH_NONE && rows[epoch].phase >= first; epoch--) {
+		if (rows[epoch].flags & EPOCH_CLEARED && epoch < store->first_kept_epoch)
+			break;
+		rows[epoch].flags |= EPOCH_CLEARED;
+		if (epoch == 0)
+			break;
+	}
+	while (store->first_kept_epoch < store->file.tables[TABLE_EPOCHS].rows &&
+	       rows[store->first_kept_epoch].flags & EPOCH_CLEARED)
+		store->first_kept_epoch++;
+}
+
+void store_phase_clear(struct store *store, uint32_t phase, bool up_to)
+{
+	uint64_t node_count = store->file.tables[TABLE_NODES].rows;
+	uint32_t current_phase = store_phase(store);
+
+	mark_cleared(store, up_to ? 0 : phase, phase);
+	for (uint64_t i = 0; i < node_count; i++) {
+		drop_cleared_values(store, &store_node_rows(store)[i]);
+		drop_cleared_kernels(store, &store_node_rows(store)[i]);
+	}
+	if (store_epoch_rows(store)[store->epoch].flags & EPOCH_CLEARED)
+		store_phase_begin(store, current_phase);
+}
+
+void store_phases_complete(struct store *store)
+{
+	struct row_epoch *rows = store_epoch_rows(store);
+	uint32_t epoch = store->epoch;
+
+	/* Later lives of the current phase are not complete; what lies before a complete one is. */
+	while (epoch > 0 && !(rows[epoch - 1].flags & EPOCH_COMPLETE)) {
+		epoch--;
+		if (rows[epoch].phase < rows[store->epoch].phase)
+			rows[epoch].flags |= EPOCH_COMPLETE;
+	}
+}
+
+bool store_phase_is_complete(const struct store *store, uint32_t phase)
+{
+	uint32_t epoch = epoch_of(store, phase);
+
+	return epoch != EPOCH_NONE && store_epoch_rows(store)[epoch].phase == phase &&
+	       store_epoch_rows(store)[epoch].flags & EPOCH_COMPLETE;
+}

@@ -1,0 +1,61 @@
+/*
+ * Inside the store: its rows, shared by store.c (contexts and kernels), store_metric.c (metric
+ * values) and store_phase.c (phases). Nobody else includes this.
+ */
+#ifndef RECORD_STORE_ROWS_H
+#define RECORD_STORE_ROWS_H
+
+#include "record/store.h"
+
+#define NODE_NONE UINT32_MAX
+
+/* Table access: rows never move, so the pointers stay good. */
+static inline struct row_node *store_node_rows(const struct store *store)
+{
+	return profile_file_rows(&store->file, TABLE_NODES);
+}
+
+static inline struct row_value *store_value_rows(const struct store *store)
+{
+	return profile_file_rows(&store->file, TABLE_VALUES);
+}
+
+static inline struct row_kernel *store_kernel_rows(const struct store *store)
+{
+	return profile_file_rows(&store->file, TABLE_KERNELS);
+}
+
+static inline struct row_epoch *store_epoch_rows(const struct store *store)
+{
+	return profile_file_rows(&store->file, TABLE_EPOCHS);
+}
+
+static inline struct row_histogram *store_histogram_rows(const struct store *store)
+{
+	return profile_file_rows(&store->file, TABLE_HISTOGRAMS);
+}
+
+/*
+ * The index of a new zeroed row of `table`; 0 when there is no room, which is said once. The caller
+ * fills the row, commits the table and only then links the row to others: a killed process leaves
+ * no row half made.
+ */
+uint32_t store_new_row(struct store *store, enum table_id table);
+
+static inline void store_commit(struct store *store, enum table_id table)
+{
+	profile_file_commit(&store->file, table);
+}
+
+/* A value row that clearing a phase gave back, or a new one; zeroed. 0 when there is no room. */
+uint32_t store_new_value(struct store *store);
+/* Puts value row `value`, filled by now, at the head of the node's list. */
+void store_link_value(struct store *store, uint32_t node, uint32_t value);
+/* The node of `context`, made with the ancestors it lacks; NODE_NONE when there is no room. */
+uint32_t store_node(struct store *store, uint32_t context);
+/* The file's copy of a process-wide string; 0, the empty string, when there is no room. */
+uint32_t store_string(struct store *store, uint32_t string);
+/* True, and counted as a loss, if what belongs to `epoch` has been cleared meanwhile. */
+bool store_epoch_is_cleared(struct store *store, uint32_t epoch);
+
+#endif
