@@ -95,9 +95,9 @@ PROTON_API const char *proton_backend_name(size_t index);
 PROTON_API const char *proton_session_backend(int session);
 
 /*
- * Finalize every session when SIGTERM or SIGHUP arrives, say so on standard error unless they are
- * all quiet, then let the signal take its previous course. Installs handlers only where the
- * disposition is still the default. Never called by the library itself: the program has to ask.
+ * Finalize every session when SIGTERM, SIGHUP or SIGINT arrives, say so on standard error unless
+ * they are all quiet, then let the signal take its previous course. Installs handlers only where
+ * the disposition is still the default. Never called by the library itself: the program has to ask.
  */
 PROTON_API int proton_finalize_on_signals(struct proton_error *err);
 

@@ -1,5 +1,5 @@
 /*
- * Finalizing when SIGTERM or SIGHUP arrives, for programs that asked for it.
+ * Finalizing when SIGTERM, SIGHUP or SIGINT arrives, for programs that asked for it.
  *
  * The handler only writes the signal's number into a pipe; a thread that waits there finalizes
  * in an ordinary context, gives the signal its default course back and raises it again.
@@ -87,7 +87,7 @@ static int install(int number, struct proton_error *err)
 
 int proton_finalize_on_signals(struct proton_error *err)
 {
-	static const int numbers[] = {SIGTERM, SIGHUP};
+	static const int numbers[] = {SIGTERM, SIGHUP, SIGINT};
 	static atomic_flag installed = ATOMIC_FLAG_INIT;
 	sigset_t all;
 	sigset_t previous;

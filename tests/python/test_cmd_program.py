@@ -67,8 +67,8 @@ PROGRAM = r"""
                 exit(0);
             sleep(1);
         }
-        if (strcmp(how, "term") == 0) {
-            raise(SIGTERM);
+        if (strncmp(how, "signal ", 7) == 0) {
+            raise(atoi(how + 7));
             sleep(60);
         }
         if (strcmp(how, "abort") == 0)
@@ -153,7 +153,10 @@ def test_program_without_proton_records_nothing(program: Path, tmp_path: Path) -
     [
         ("exit", 9, "proton.hatchet"),
         ("_exit", 8, "proton.proton"),
-        ("term", -signal.SIGTERM, "proton.hatchet"),
+        ("signal 1", -signal.SIGHUP, "proton.hatchet"),
+        ("signal 2", -signal.SIGINT, "proton.hatchet"),
+        ("signal 15", -signal.SIGTERM, "proton.hatchet"),
+        ("signal 9", -signal.SIGKILL, "proton.proton"),
         ("abort", -signal.SIGABRT, "proton.proton"),
         ("fork", 0, "proton.hatchet"),
     ],
