@@ -1,0 +1,350 @@
+"""Hook, HookManager and LaunchHook, without Triton and with something that looks like its knobs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+
+import pytest
+
+import triton_proton as proton
+from support import at, load, metrics, names
+from triton_proton import _libproton as lib
+from triton_proton.hooks import Hook, HookManager, LaunchHook
+
+
+class Launch:
+    """Triton's lazy launch metadata."""
+
+    def __init__(self, name, compute=None):
+        self.data = {"name": name, "function": 0, "stream": 0}
+        self.compute = compute
+
+    def get(self):
+        if self.compute:
+            self.data = self.data | self.compute()
+        return self.data
+
+
+def launch(name, compute=None):
+    """A kernel launch as a backend and Triton see it."""
+    metadata = Launch(name, compute)
+    HookManager.enter(metadata)
+    lib.kernel_begin(name)
+    lib.kernel_end()
+    HookManager.exit(metadata)
+
+
+class Counting(Hook):
+    def __init__(self, priority=0):
+        self.priority = priority
+        self.log = []
+
+    def enter(self, metadata):
+        self.log.append("enter")
+
+    def exit(self, metadata):
+        self.log.append("exit")
+
+    def activate(self):
+        self.log.append("activate")
+
+    def deactivate(self):
+        self.log.append("deactivate")
+
+
+# ---------------------------------------------------------------------- HookManager
+
+
+def test_activation_follows_the_session():
+    hook = Counting()
+    session = proton.start("test", hook=hook)
+    assert HookManager.active_hooks == [hook]
+    assert HookManager.session_hooks[session][hook] is True
+    proton.activate(session)
+    proton.activate(session)
+    assert HookManager.active_hooks == [hook]
+    proton.deactivate(session)
+    assert HookManager.active_hooks == []
+    assert HookManager.session_hooks[session][hook] is False
+    proton.deactivate(session)
+    proton.activate()
+    assert HookManager.active_hooks == [hook]
+    proton.finalize()
+    assert HookManager.active_hooks == []
+    assert session not in HookManager.session_hooks
+    assert hook.log == ["activate", "deactivate", "activate", "deactivate"]
+
+
+def test_a_hook_of_two_sessions_stays_until_the_last_is_paused():
+    hook = Counting()
+    first, second = proton.start("a", hook=hook), proton.start("b", hook=hook)
+    assert HookManager.active_hooks == [hook]
+    proton.deactivate(first)
+    assert HookManager.active_hooks == [hook]
+    proton.finalize(second)
+    assert HookManager.active_hooks == []
+    proton.activate(first)
+    assert HookManager.active_hooks == [hook]
+    proton.finalize()
+    assert hook.log == ["activate", "deactivate", "activate", "deactivate"]
+
+
+def test_hooks_run_by_priority_and_leave_in_reverse():
+    order = []
+
+    class Named(Hook):
+        def __init__(self, name, priority):
+            self.name, self.priority = name, priority
+
+        def enter(self, metadata):
+            order.append(f"+{self.name}")
+
+        def exit(self, metadata):
+            order.append(f"-{self.name}")
+
+    proton.start("a", hook=Named("low", 1))
+    proton.start("b", hook=Named("high", 200))
+    proton.start("c", hook="triton")
+    assert [type(hook).__name__ for hook in HookManager.active_hooks] == [
+        "Named",
+        "LaunchHook",
+        "Named",
+    ]
+    launch("k")
+    assert order == ["+high", "+low", "-low", "-high"]
+
+
+def test_launch_hook_is_one_per_process():
+    assert LaunchHook() is LaunchHook()
+    proton.start("a", hook="triton")
+    proton.start("b", hook="triton")
+    assert HookManager.active_hooks == [LaunchHook()]
+    HookManager.unregister()
+    assert HookManager.active_hooks == [] and not HookManager.session_hooks
+
+
+class Chain:
+    """Triton's HookChain."""
+
+    def __init__(self):
+        self.calls = []
+
+    def add(self, call):
+        if call not in self.calls:
+            self.calls.append(call)
+
+    def remove(self, call):
+        if call in self.calls:
+            self.calls.remove(call)
+
+
+CHAINS = ("kernel_load_end_hook", "kernel_unload_hook", "launch_enter_hook", "launch_exit_hook")
+
+
+@pytest.fixture
+def knobs(monkeypatch):
+    module = types.ModuleType("triton.knobs")
+    module.runtime = types.SimpleNamespace(**{name: Chain() for name in CHAINS})
+    monkeypatch.setitem(sys.modules, "triton.knobs", module)
+    return module
+
+
+def test_registered_in_triton_while_a_hook_is_active(knobs):
+    other = object()
+    knobs.runtime.launch_enter_hook.add(other)
+    session = proton.start("test", hook="triton")
+    again = proton.start("again", hook=Counting())
+    for name in CHAINS:
+        calls = [call for call in getattr(knobs.runtime, name).calls if call is not other]
+        assert len(calls) == 1, name
+    proton.deactivate(session)
+    assert len(knobs.runtime.launch_exit_hook.calls) == 1
+    proton.finalize(again)
+    for name in CHAINS:
+        expected = [other] if name == "launch_enter_hook" else []
+        assert getattr(knobs.runtime, name).calls == expected
+    proton.activate(session)
+    assert len(knobs.runtime.launch_exit_hook.calls) == 1
+
+
+def test_registered_in_a_triton_without_chains(knobs):
+    for name in CHAINS:
+        setattr(knobs.runtime, name, None)
+    proton.start("test", hook="triton")
+    assert knobs.runtime.launch_enter_hook is HookManager.enter
+    proton.finalize()
+    assert knobs.runtime.launch_enter_hook is None
+
+
+# ---------------------------------------------------------------------- LaunchHook
+
+
+def test_metadata_names_the_kernel_and_gives_its_metrics():
+    proton.start("test", hook="triton")
+    with proton.scope("s"):
+        for _ in range(2):
+            launch(
+                "symbol",
+                lambda: {
+                    "name": "kernel<64>",
+                    "flops16": 10,
+                    "bytes": 4.0,
+                    "any number": 0.5,
+                    "list": [1, 2],
+                    "ignored": None,
+                    "text": "not a metric",
+                },
+            )
+    proton.finalize()
+    root = load("test.hatchet")
+    assert names(at(root, "s")) == {"kernel<64>"}
+    values = metrics(root, "s", "kernel<64>")
+    kernel_values = ("count", "time (ns)", "device_id", "device_type")
+    assert values["count"] == 2
+    assert {key: value for key, value in values.items() if key not in kernel_values} == {
+        "flops16": 20.0,
+        "bytes": 8,
+        "any number": 1.0,
+        "list": [2, 4],
+    }
+
+
+def test_without_metadata_a_kernel_has_its_own_name():
+    proton.start("test", hook="triton")
+    launch("symbol")
+    launch("symbol", lambda: {"name": 5})
+    proton.finalize()
+    assert metrics(load("test.hatchet"), "symbol")["count"] == 2
+
+
+def test_without_the_hook_metadata_is_not_computed():
+    proton.start("test")
+    launch("symbol", lambda: pytest.fail("must not be called"))
+
+
+def test_kernels_launched_for_the_metadata_belong_to_the_metadata_state():
+    def compute():
+        launch("helper", lambda: pytest.fail("a helper's metadata is not computed"))
+        return {"name": "kernel", "flops": 1}
+
+    proton.start("test", hook="triton")
+    with proton.scope("s"):
+        launch("symbol", compute)
+    proton.finalize()
+    root = load("test.hatchet")
+    assert metrics(root, "s", "kernel")["count"] == 1
+    helper = at(root, "s", "__proton_launch_metadata", "symbol")
+    assert metrics(helper, "helper")["count"] == 1
+
+
+def test_a_failing_metadata_function_is_said_once_and_the_program_goes_on(monkeypatch, capsys):
+    monkeypatch.delenv("PROTON_QUIET")
+    proton.start("test", hook="triton", backend="host")
+    for _ in range(3):
+        launch("unlucky", lambda: 1 / 0)
+    launch("next", lambda: {"name": "renamed"})
+    proton.finalize()
+    root = load("test.hatchet")
+    assert metrics(root, "unlucky")["count"] == 3
+    assert metrics(root, "renamed")["count"] == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        "proton: the launch metadata of kernel 'unlucky' is not recorded: "
+        "ZeroDivisionError: division by zero"
+    ]
+
+
+def test_a_metric_that_changes_its_type_does_not_stop_the_program(monkeypatch, capsys):
+    monkeypatch.delenv("PROTON_QUIET")
+    proton.start("test", hook="triton", backend="host")
+    launch("k", lambda: {"m": 1})
+    launch("k", lambda: {"m": 0.5, "n": 1})
+    proton.finalize()
+    values = metrics(load("test.hatchet"), "k")
+    assert (values["count"], values["m"], values["n"]) == (2, 1, 1)
+    assert "Metric value type mismatch" in capsys.readouterr().err
+
+
+def test_a_launch_that_fails_between_enter_and_exit_does_not_wedge():
+    proton.start("test", hook="triton")
+    HookManager.enter(Launch("lost", lambda: {"name": "lost op"}))
+    launch("k", lambda: {"name": "found"})
+    launch("plain")
+    proton.finalize()
+    assert names(load("test.hatchet")) >= {"found", "plain"}
+    assert "lost op" not in {
+        name
+        for name in names(load("test.hatchet"))
+        if metrics(load("test.hatchet"), name).get("count")
+    }
+
+
+@pytest.mark.parametrize(
+    "filters, recorded",
+    [
+        ({"include": "mat"}, {"matmul_big", "raw_2", "third"}),
+        ({"include": "raw_2"}, {"raw_1", "renamed", "third"}),
+        ({"exclude": "mat"}, {"raw_1", "renamed", "named third"}),
+        ({"exclude": "raw_1"}, {"raw_1", "renamed", "named third"}),
+        ({"include": ".*", "exclude": "named"}, {"matmul_big", "renamed", "third"}),
+        ({"include": "atmul"}, {"raw_1", "raw_2", "third"}),
+        ({}, {"matmul_big", "renamed", "named third"}),
+    ],
+)
+def test_filters(filters, recorded):
+    LaunchHook().configure(**filters)
+    proton.start("test", hook="triton")
+    for raw, name in (("raw_1", "matmul_big"), ("raw_2", "renamed"), ("third", "named third")):
+        launch(raw, lambda: {"name": name})
+    proton.finalize()
+    assert names(load("test.hatchet")) == recorded
+
+
+def test_a_bad_filter_changes_nothing():
+    import re
+
+    LaunchHook().configure(include="k")
+    with pytest.raises(re.error):
+        LaunchHook().configure(include="x", exclude="(")
+    proton.start("test", hook="triton")
+    launch("k", lambda: {"name": "named"})
+    proton.finalize()
+    assert names(load("test.hatchet")) == {"named"}
+
+
+def test_a_filter_ends_with_its_last_session():
+    LaunchHook().configure(exclude="k")
+    proton.start("a", hook="triton")
+    proton.start("b", hook="triton")
+    proton.finalize(proton.start("a"))
+    launch("k", lambda: {"name": "named"})
+    proton.finalize()
+    assert names(load("b.hatchet")) == {"k"}
+    proton.start("c", hook="triton")
+    launch("k", lambda: {"name": "named"})
+    proton.finalize()
+    assert names(load("c.hatchet")) == {"named"}
+
+
+def test_launches_in_threads_keep_apart():
+    proton.start("test", hook="triton")
+    barrier = threading.Barrier(8)
+
+    def work(index):
+        barrier.wait()
+        with proton.scope(f"thread {index}"):
+            for _ in range(50):
+                launch("k", lambda: {"name": f"k{index}", "flops": 1})
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    proton.finalize()
+    root = load("test.hatchet")
+    for index in range(8):
+        values = metrics(root, f"thread {index}", f"k{index}")
+        assert (values["count"], values["flops"]) == (50, 50.0)

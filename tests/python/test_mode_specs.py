@@ -1,0 +1,107 @@
+"""Mode objects and peak rates."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+import triton_proton as proton
+from triton_proton import mode, specs
+
+
+def test_pc_sampling():
+    assert str(mode.PCSampling()) == "pcsampling:interval=1000"
+    assert str(mode.PCSampling(interval=7)) == "pcsampling:interval=7"
+    for bad in (0, -1, 1.5, "3", True):
+        with pytest.raises(ValueError, match="Interval must be a positive integer."):
+            mode.PCSampling(interval=bad)
+
+
+def test_instrumentation_defaults():
+    default = mode.Default()
+    assert default.name == "default" and mode.MMA().name == "mma"
+    assert default.metric_type is mode.metric_types["cycle"]
+    assert default.sampling_strategy is mode.sampling_strategies["none"]
+    assert default.granularity is mode.granularities["warp"]
+    assert default.buffer_strategy is mode.buffer_strategies["circular"]
+    assert default.buffer_type is mode.buffer_types["shared"]
+    assert (default.sampling_options, default.buffer_size, default.optimizations) == ("", 0, [])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        default.buffer_size = 3
+
+
+def test_names_become_members():
+    made = mode.Default(granularity="warp_group_2", optimizations="time_shift, clock32")
+    assert made.granularity is mode.granularities["warp_group_2"]
+    assert made.optimizations == [mode.optimizations["time_shift"], mode.optimizations["clock32"]]
+    assert made == mode.Default(
+        granularity=made.granularity, optimizations=["time_shift", mode.Optimize.CLOCK32]
+    )
+    assert hash(made) == hash(mode.Default(granularity="warp_group_2", optimizations="time_shift,clock32"))
+    assert str(made).startswith("default:metric_type=cycle:")
+    assert "granularity=warp_group_2" in str(made)
+    assert str(made).endswith("optimizations=time_shift,clock32")
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        ({"metric_type": "joule"}, "Unknown metric_type: joule"),
+        ({"granularity": "thread"}, "Unknown granularity: thread"),
+        ({"buffer_type": mode.Granularity.CTA}, "Unknown buffer_type: cta"),
+        ({"optimizations": "fast"}, "Unknown optimization: fast"),
+        ({"buffer_strategy": None}, "Unknown buffer_strategy: None"),
+    ],
+)
+def test_unknown_values(options, text):
+    with pytest.raises(ValueError, match=text):
+        mode.Default(**options)
+
+
+def test_all_names():
+    assert set(mode.granularities) == {
+        "cta", "warp", "warp_2", "warp_4", "warp_8",
+        "warp_group", "warp_group_2", "warp_group_4", "warp_group_8",
+    }  # fmt: skip
+    assert set(mode.buffer_strategies) == {"circular", "flush"}
+    assert set(mode.sampling_strategies) == {"none", "selective"}
+    assert set(mode.optimizations) == {"time_shift", "sched_stores", "sched_barriers", "clock32"}
+
+
+def test_a_mode_object_reaches_the_backend():
+    with pytest.raises(ValueError, match="unsupported mode: pcsampling:interval=5"):
+        proton.start("test", backend="host", mode=mode.PCSampling(interval=5))
+
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        (("CUDA", "80", 8, 108, 1410000), 624e12),
+        (("CUDA", "80", 16, 108, 1410000), 312e12),
+        (("CUDA", "89", 8, 128, 2520000), 330.3e12),
+        (("CUDA", "90", 8, 114, 1755000), 1513e12),
+        (("CUDA", 90, 64, 57, 1755000), 1513e12 / 16),
+        (("CUDA", "100", 8, 148, 1000000), 148 * 16384e9),
+        (("HIP", "gfx942", 8, 304, 2100000), 4096 * 304 * 2.1e9),
+        (("HIP", "gfx90a", 16, 110, 1700000), 1024 * 110 * 1.7e9 / 2),
+    ],
+)
+def test_max_flops(arguments, expected):
+    assert specs.max_flops(*arguments) == pytest.approx(expected)
+
+
+def test_max_bps():
+    assert specs.max_bps("CUDA", "90", 5120, 1593000) == pytest.approx(2.0390e12, rel=1e-4)
+    assert specs.max_bps("HIP", "gfx950", 0, 0) == 8.0e12
+
+
+@pytest.mark.parametrize("function", [specs.max_flops, specs.max_bps])
+def test_unknown_devices(function):
+    rest = (8, 1, 1) if function is specs.max_flops else (1, 1)
+    with pytest.raises(ValueError, match="Unsupported architecture: gfx1"):
+        function("HIP", "gfx1", *rest)
+    with pytest.raises(ValueError, match="Unsupported device type: TPU"):
+        function("TPU", "v5", *rest)
+    with pytest.raises(ValueError, match="Unsupported architecture: 75"):
+        specs.max_flops("CUDA", "75", 8, 1, 1)
