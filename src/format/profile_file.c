@@ -20,21 +20,21 @@
 
 static const struct {
 	uint32_t row_bytes;
-	uint64_t reserve_bytes; /* what bounds the table: 32-bit indices, or common sense */
+	uint64_t reserve_bytes; /* address space; hundreds of millions of rows each */
 	bool has_row_0;
 } layout[TABLE_COUNT] = {
-	[TABLE_STRINGS] = {8, 32ull << 30, true},
-	[TABLE_FRAMES] = {sizeof(struct row_frame), 16ull << 30, true},
-	[TABLE_NODES] = {sizeof(struct row_node), 32ull << 30, true},
+	[TABLE_STRINGS] = {8, 16ull << 30, true},
+	[TABLE_FRAMES] = {sizeof(struct row_frame), 4ull << 30, true},
+	[TABLE_NODES] = {sizeof(struct row_node), 16ull << 30, true},
 	[TABLE_METRICS] = {sizeof(struct row_metric), 1ull << 30, false},
-	[TABLE_VALUES] = {sizeof(struct row_value), 32ull << 30, true},
-	[TABLE_KERNELS] = {sizeof(struct row_kernel), 64ull << 30, true},
-	[TABLE_HISTOGRAMS] = {sizeof(struct row_histogram), 128ull << 30, true},
-	[TABLE_VECTORS] = {8, 32ull << 30, false},
+	[TABLE_VALUES] = {sizeof(struct row_value), 16ull << 30, true},
+	[TABLE_KERNELS] = {sizeof(struct row_kernel), 16ull << 30, true},
+	[TABLE_HISTOGRAMS] = {sizeof(struct row_histogram), 32ull << 30, true},
+	[TABLE_VECTORS] = {8, 8ull << 30, false},
 	[TABLE_DEVICES] = {sizeof(struct row_device), 16ull << 20, false},
 	[TABLE_INFO] = {sizeof(struct row_info), 16ull << 20, false},
 	[TABLE_COUNTERS] = {sizeof(struct row_counter), 16ull << 20, false},
-	[TABLE_EPOCHS] = {sizeof(struct row_epoch), 4ull << 30, false},
+	[TABLE_EPOCHS] = {sizeof(struct row_epoch), 1ull << 30, false},
 };
 
 /* Adds one extent of at least `bytes` to `table`; false with file->errnum set. */

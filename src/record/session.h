@@ -14,7 +14,7 @@
 #include "record/backend.h"
 #include "record/store.h"
 
-#define SESSION_MAX 64u
+#define SESSION_MAX 32u
 
 struct session {
 	pthread_mutex_t lock; /* guards the rest against other threads' records */

@@ -12,7 +12,7 @@
 #include "record/frames.h"
 #include "record/store_rows.h"
 
-#define MAP_RESERVE (16ull << 30)
+#define MAP_RESERVE (4ull << 30) /* a thousand million contexts */
 
 static const struct {
 	const char *name;

@@ -229,11 +229,11 @@ TEST(more_sessions_than_there_are_slots_is_an_error)
 		if (rec_start_as(name, "shadow", &err) < 0)
 			break;
 	}
-	CHECK_EQ(started, 64);
-	CHECK_HAS(err.text, "64 sessions are live already");
+	CHECK_EQ(started, 32);
+	CHECK_HAS(err.text, "32 sessions are live already");
 	rec_kernel("k");
 	rec_finalize(PROTON_ALL_SESSIONS, NULL);
-	CHECK(rec_exists("s63.hatchet"));
+	CHECK(rec_exists("s31.hatchet"));
 }
 
 TEST(the_data_of_a_live_session_can_be_read)
