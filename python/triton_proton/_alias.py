@@ -64,7 +64,7 @@ def install_as_triton_profiler() -> None:
     package = sys.modules[_PACKAGE]
     if sys.modules.get(_NAME, package) is not package:
         _replace_imported(package)
-    elif "triton" in sys.modules:
+    elif sys.modules.get("triton") is not None:
         setattr(sys.modules["triton"], "profiler", package)
 
 

@@ -1,0 +1,194 @@
+"""install_as_triton_profiler and the import hooks, with a Triton made of three files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support import script
+
+FAKE = {
+    "triton/__init__.py": "from . import knobs\n",
+    "triton/knobs.py": "class runtime:\n    launch_enter_hook = None\n    launch_exit_hook = None\n"
+    "    kernel_load_end_hook = None\n    kernel_unload_hook = None\n    interpret = False\n"
+    "class proton:\n    disable = False\n",
+    "triton/profiler/__init__.py": "from . import scope\nWHOSE = 'theirs'\n",
+    "triton/profiler/scope.py": "WHOSE = 'theirs'\n",
+    "triton/profiler/hooks.py": "WHOSE = 'theirs'\n",
+}
+
+
+@pytest.fixture(autouse=True)
+def fake_triton():
+    for name, text in FAKE.items():
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_all_forms_of_import():
+    script(
+        """
+        import triton_proton as ours
+        ours.install_as_triton_profiler()
+        ours.install_as_triton_profiler()
+        import triton.profiler as proton
+        assert proton is ours
+        import triton.profiler
+        assert triton.profiler is ours
+        from triton import profiler
+        assert profiler is ours
+        from triton.profiler import scope, specs, viewer
+        assert scope is ours.scope and specs is ours.specs
+        import triton.profiler.hooks.launch as launch
+        from triton.profiler.hooks import LaunchHook, HookManager
+        import triton_proton.hooks
+        assert launch.LaunchHook is LaunchHook is triton_proton.hooks.LaunchHook
+        import triton.profiler.mode
+        assert triton.profiler.mode is ours.mode
+        import triton.profiler.language as pl
+        with pl.scope("x"):
+            pl.enter_scope("y"); pl.exit_scope("y")
+        try:
+            pl.enable_semantic("klingon")
+        except ValueError as error:
+            assert "klingon" in str(error)
+        # What the import system knows of our modules is what it was.
+        assert ours.__spec__.name == "triton_proton" and ours.__name__ == "triton_proton"
+        assert triton_proton.hooks.__spec__.name == "triton_proton.hooks"
+        import importlib
+        importlib.reload(ours.specs)
+        try:
+            import triton.profiler.nothing
+        except ModuleNotFoundError as error:
+            assert error.name == "triton.profiler.nothing"
+        else:
+            raise SystemExit("imported nothing")
+        """
+    )
+
+
+def test_triton_imported_before():
+    script(
+        """
+        import triton
+        import triton_proton as ours
+        ours.install_as_triton_profiler()
+        assert triton.profiler is ours
+        import triton.profiler as proton
+        assert proton is ours
+        """
+    )
+
+
+def test_their_profiler_imported_before_is_replaced():
+    script(
+        """
+        import triton.profiler as theirs
+        assert theirs.WHOSE == "theirs"
+        import triton_proton as ours
+        ours.install_as_triton_profiler()
+        import triton, triton.profiler as proton
+        from triton.profiler.hooks import HookManager
+        import triton.profiler.scope
+        assert proton is ours is triton.profiler
+        assert theirs.scope.WHOSE == "theirs"
+        """
+    )
+
+
+def test_without_the_call_triton_s_profiler_is_their_own():
+    script(
+        """
+        import triton_proton
+        import triton.profiler as proton
+        assert proton.WHOSE == "theirs"
+        """
+    )
+
+
+def test_without_triton_there_is_no_profiler_of_it():
+    script(
+        """
+        import sys
+        sys.path = [path for path in sys.path if "site-packages" not in path and path]
+        sys.modules["triton"] = None
+        import triton_proton as ours
+        ours.install_as_triton_profiler()
+        try:
+            import triton.profiler
+        except ModuleNotFoundError as error:
+            assert "triton" in str(error)
+        else:
+            raise SystemExit("imported")
+        """,
+        env={"PYTHONPATH": _package_directory()},
+    )
+
+
+def _package_directory() -> str:
+    import triton_proton
+
+    return str(Path(triton_proton.__file__).parent.parent)
+
+
+def test_hooks_are_registered_when_triton_arrives_and_taken_back():
+    script(
+        """
+        import sys
+        import triton_proton as proton
+        from triton_proton.hooks import HookManager
+        session = proton.start("test", hook="triton", backend="host")
+        finders = [type(finder).__name__ for finder in sys.meta_path]
+        assert "_Watcher" in finders
+        import triton
+        runtime = triton.knobs.runtime
+        assert runtime.launch_enter_hook is HookManager.enter
+        proton.deactivate(session)
+        assert runtime.launch_enter_hook is None
+        proton.activate(session)
+        assert runtime.launch_enter_hook is HookManager.enter
+        proton.finalize()
+        assert runtime.launch_enter_hook is None
+        assert "_Watcher" not in [type(finder).__name__ for finder in sys.meta_path]
+        """
+    )
+
+
+def test_nothing_waits_after_the_last_session():
+    script(
+        """
+        import sys
+        before = list(sys.meta_path)
+        import triton_proton as proton
+        proton.start("test", hook="triton", backend="host")
+        proton.finalize()
+        assert sys.meta_path == before, sys.meta_path
+        import triton
+        assert triton.knobs.runtime.launch_enter_hook is None
+        """
+    )
+
+
+def test_a_module_that_fails_to_import_fails_as_ever_and_may_be_tried_again():
+    Path("triton/knobs.py").write_text("1 / 0\n")
+    script(
+        """
+        import pathlib, sys
+        import triton_proton as proton
+        proton.start("test", hook="triton", backend="host")
+        try:
+            import triton
+        except ZeroDivisionError:
+            pass
+        pathlib.Path("triton/knobs.py").write_text(
+            "class runtime:\\n    launch_enter_hook = None\\nclass proton:\\n    disable = False\\n"
+        )
+        import importlib
+        importlib.invalidate_caches()
+        import triton
+        assert triton.knobs.runtime.launch_enter_hook is not None
+        """,
+        env={"PYTHONDONTWRITEBYTECODE": "1"},
+    )
