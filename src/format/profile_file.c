@@ -37,8 +37,13 @@ static const struct {
 	[TABLE_EPOCHS] = {sizeof(struct row_epoch), 1ull << 30, false},
 };
 
-/* Adds one extent of at least `bytes` to `table`; false with file->errnum set. */
-static bool table_grow(struct profile_file *file, enum table_id id, uint64_t bytes)
+/*
+ * Room may come back, but asking a full file system takes milliseconds, and the thread that asks is
+ * the program's.
+ */
+#define RETRY_AFTER_NS 1000000000ull
+
+static bool add_extent(struct profile_file *file, enum table_id id, uint64_t bytes)
 {
 	struct profile_table *table = &file->tables[id];
 	struct file_header *header = file->header;
@@ -81,6 +86,19 @@ static bool table_grow(struct profile_file *file, enum table_id id, uint64_t byt
 	}
 	table->mapped_bytes += extent;
 	return true;
+}
+
+/* Adds one extent of at least `bytes` to `table`; false with file->errnum set. */
+static bool table_grow(struct profile_file *file, enum table_id id, uint64_t bytes)
+{
+	if (file->retry_ns && clock_monotonic_ns() < file->retry_ns)
+		return false;
+	if (add_extent(file, id, bytes)) {
+		file->retry_ns = 0;
+		return true;
+	}
+	file->retry_ns = clock_monotonic_ns() + RETRY_AFTER_NS;
+	return false;
 }
 
 void *profile_file_append(struct profile_file *file, enum table_id id, uint64_t rows)

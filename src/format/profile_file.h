@@ -29,7 +29,8 @@ struct profile_file {
 	struct file_header *header;
 	uint64_t file_bytes;
 	struct profile_table tables[TABLE_COUNT];
-	int errnum; /* why the last append failed */
+	int errnum;        /* why the last append failed */
+	uint64_t retry_ns; /* no attempt to grow before this time, monotonic; 0 after a success */
 };
 
 /*
