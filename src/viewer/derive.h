@@ -38,14 +38,17 @@ struct derive {
 void derive_init(struct derive *derive, const struct metrics *metrics);
 void derive_fini(struct derive *derive);
 
-/* E_INVALID with a sentence that names what is near. The column is the caller's, metric_column_fini(). */
+/*
+ * E_INVALID with a sentence that names what is near. The column is the caller's,
+ * metric_column_fini().
+ */
 int derive_column(struct derive *derive, const char *name, struct metric_column *column_out,
 		  struct proton_error *err);
 void metric_column_fini(struct metric_column *column);
 
 /*
- * The derived names this profile has the metrics for, one after the other; NULL past the last. Names
- * of one family ("time/s", "time/ms") differ in their unit only.
+ * The derived names this profile has the metrics for, one after the other; NULL past the last.
+ * Names of one family ("time/s", "time/ms") differ in their unit only.
  */
 const char *derive_available(const struct metrics *metrics, size_t index, const char **family_out);
 

@@ -1,8 +1,8 @@
 /*
  * Filters. See filter.h.
  *
- * A node's parent comes before it, so one pass over the nodes from the front hands something down the
- * tree and one from the back hands it up, however deep the tree is.
+ * A node's parent comes before it, so one pass over the nodes from the front hands something down
+ * the tree and one from the back hands it up, however deep the tree is.
  */
 #include "viewer/filter.h"
 

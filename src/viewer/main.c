@@ -13,6 +13,7 @@
 #include "viewer/filter.h"
 #include "viewer/options.h"
 #include "viewer/picture.h"
+#include "viewer/say.h"
 #include "viewer/xalloc.h"
 
 #define EXIT_BAD 2
@@ -20,7 +21,7 @@
 
 static int complain(const struct proton_error *err)
 {
-	fprintf(stderr, "proton-viewer: %s\n", err->text);
+	say("%s", err->text);
 	return EXIT_BAD;
 }
 
@@ -35,20 +36,18 @@ static void say_what_is_missing(const char *path, const struct profile *profile)
 	const char *name = display_name(path);
 
 	if (profile->is_unfinished)
-		fprintf(stderr,
-			"proton-viewer: %s: the run did not finish (its process was killed, or is "
-			"still recording); this is what had been recorded\n",
-			name);
+		say("%s: the run did not finish (its process was killed, or is "
+		    "still recording); this is what had been recorded",
+		    name);
 	if (profile->is_damaged)
-		fprintf(stderr, "proton-viewer: %s is damaged; this is what could be read\n", name);
+		say("%s is damaged; this is what could be read", name);
 	for (size_t i = 0; i < profile->counter_count; i++) {
 		const struct profile_counter *counter = &profile->counters[i];
 		const char *cause = profile_text(profile, counter->name);
 
 		if (counter->is_loss && counter->value)
-			fprintf(stderr, "proton-viewer: %s%s: %" PRIu64 "\n",
-				strncmp(cause, "lost", 4) == 0 ? "" : "lost: ", cause,
-				counter->value);
+			say("%s%s: %" PRIu64, strncmp(cause, "lost", 4) == 0 ? "" : "lost: ", cause,
+			    counter->value);
 	}
 }
 
@@ -116,7 +115,7 @@ static int apply_filters(const struct options *options, const struct picture *pi
 	if (status)
 		return status;
 	if (pattern && matches == 0)
-		fprintf(stderr, "proton-viewer: no frame matches \"%s\"\n", pattern);
+		say("no frame matches \"%s\"", pattern);
 	if (!options->has_threshold)
 		return PROTON_OK;
 	if (!picture->columns[0].values)
@@ -195,12 +194,10 @@ static bool is_empty(const struct profile *profile, const uint8_t *state)
 static void say_is_empty(const char *path, const struct profile *profile)
 {
 	if (profile->node_count == 1)
-		fprintf(stderr, "proton-viewer: %s is an empty profile: it has no frames\n",
-			display_name(path));
+		say("%s is an empty profile: it has no frames", display_name(path));
 	else
-		fprintf(stderr,
-			"proton-viewer: %s has %zu frames, but nothing was measured in any of them\n",
-			display_name(path), profile->node_count - 1);
+		say("%s has %zu frames, but nothing was measured in any of them",
+		    display_name(path), profile->node_count - 1);
 }
 
 static int view(const struct options *options, struct profile *profile)
@@ -250,7 +247,7 @@ int main(int argc, char **argv)
 	if (result == OPTIONS_BAD)
 		return EXIT_BAD;
 	if (result == OPTIONS_DONE && (fflush(stdout) || ferror(stdout)) && errno != EPIPE) {
-		fprintf(stderr, "proton-viewer: %s\n", strerror(errno));
+		say("%s", strerror(errno));
 		return EXIT_BAD;
 	}
 	return status;

@@ -1,6 +1,7 @@
 /*
  * How a frame is written. Frames of Python source ("file:line@function") can be shortened in four
- * ways; every other frame is always written whole, so that a kernel called "a::b<c/d>" stays itself.
+ * ways; every other frame is always written whole, so that a kernel called "a::b<c/d>" stays
+ * itself.
  */
 #ifndef VIEWER_NAMES_H
 #define VIEWER_NAMES_H

@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <libproton/proton.h>
 
+#include "viewer/say.h"
 #include "viewer/xalloc.h"
 
 #define DEPTH_DEFAULT 100
@@ -66,17 +66,7 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-__attribute__((format(printf, 1, 2))) static enum options_result refuse(const char *format, ...)
-{
-	va_list arguments;
-
-	fputs("proton-viewer: ", stderr);
-	va_start(arguments, format);
-	vfprintf(stderr, format, arguments);
-	va_end(arguments);
-	fputs("\n", stderr);
-	return OPTIONS_BAD;
-}
+#define REFUSE(...) (say(__VA_ARGS__), OPTIONS_BAD)
 
 static enum options_result parse_metrics(struct options *options, const char *text)
 {
@@ -102,7 +92,7 @@ static enum options_result parse_metrics(struct options *options, const char *te
 			 sizeof(*options->metrics));
 		options->metrics[options->metric_count++] = part;
 	}
-	return options->metric_count ? OPTIONS_RUN : refuse("--metrics needs at least one metric");
+	return options->metric_count ? OPTIONS_RUN : REFUSE("--metrics needs at least one metric");
 }
 
 static enum options_result parse_threshold(struct options *options, const char *text)
@@ -112,7 +102,7 @@ static enum options_result parse_threshold(struct options *options, const char *
 	options->threshold = strtod(text, &end);
 	options->has_threshold = true;
 	if (end == text || *end || isnan(options->threshold))
-		return refuse("--threshold needs a number, not \"%s\"", text);
+		return REFUSE("--threshold needs a number, not \"%s\"", text);
 	return OPTIONS_RUN;
 }
 
@@ -124,7 +114,7 @@ static enum options_result parse_depth(struct options *options, const char *text
 	errno = 0;
 	depth = strtoul(text, &end, 10);
 	if (end == text || *end || *text == '-' || depth == 0)
-		return refuse("--depth needs a whole number of at least 1, not \"%s\"", text);
+		return REFUSE("--depth needs a whole number of at least 1, not \"%s\"", text);
 	options->depth = depth;
 	return OPTIONS_RUN;
 }
@@ -150,7 +140,7 @@ static enum options_result parse_one(struct options *options, int option)
 	case 'f':
 		if (name_format_find(optarg, &options->format))
 			return OPTIONS_RUN;
-		return refuse("--format must be full, file_function_line, function_line or "
+		return REFUSE("--format must be full, file_function_line, function_line or "
 			      "file_function, not \"%s\"",
 			      optarg);
 	case OPTION_PRINT_SORTED:
@@ -162,7 +152,7 @@ static enum options_result parse_one(struct options *options, int option)
 	case OPTION_COLOR:
 		if (color_choice_find(optarg, &options->color))
 			return OPTIONS_RUN;
-		return refuse("--color must be auto, always or never, not \"%s\"", optarg);
+		return REFUSE("--color must be auto, always or never, not \"%s\"", optarg);
 	case 'h':
 		fputs(help_text, stdout);
 		return OPTIONS_DONE;
@@ -171,8 +161,7 @@ static enum options_result parse_one(struct options *options, int option)
 		return OPTIONS_DONE;
 	default:
 		/* getopt_long() has said what is wrong. */
-		fputs("proton-viewer: see proton-viewer --help\n", stderr);
-		return OPTIONS_BAD;
+		return REFUSE("see proton-viewer --help");
 	}
 }
 
@@ -191,13 +180,13 @@ enum options_result options_parse(struct options *options, int argc, char **argv
 			return result;
 	}
 	if (options->include && options->exclude)
-		return refuse("Cannot specify both include and exclude");
+		return REFUSE("Cannot specify both include and exclude");
 	if (options->csv && options->print_sorted)
-		return refuse("Cannot specify both --csv and --print-sorted");
+		return REFUSE("Cannot specify both --csv and --print-sorted");
 	if (argc - optind == 0)
-		return refuse("Must specify a file to read; see proton-viewer --help");
+		return REFUSE("Must specify a file to read; see proton-viewer --help");
 	if (argc - optind > 1)
-		return refuse("Must specify one file to read, not %d", argc - optind);
+		return REFUSE("Must specify one file to read, not %d", argc - optind);
 	options->path = argv[optind];
 	return OPTIONS_RUN;
 }

@@ -107,7 +107,9 @@ static const char *translate_bracket(struct out *out, const char *p, struct prot
 		err_set(err, PROTON_E_INVALID, "a [ has no ]");
 	if (has_bracket)
 		out_byte(out, ']');
-	/* A caret that came first would negate: "[\^]" is an escaped caret, "[\^-]" a dash first. */
+	/*
+	 * A caret that came first would negate: "[\^]" is an escaped caret, "[\^-]" a dash first.
+	 */
 	if (has_caret && !has_bracket && members.length == 0 && *start != '^') {
 		if (has_dash) {
 			out_text(out, "-^]");

@@ -3,8 +3,8 @@
  *
  * Every figure is the dense rate (no sparsity) of the matrix units for 8-bit operands. Wider
  * operands are taken to run at that rate divided by width / 8, as Proton always did, so that
- * utilizations stay comparable with older reports: right for 16 bits on all parts below, TF32 rather
- * than FP32 for 32 bits, and too optimistic for 64 bits on most parts.
+ * utilizations stay comparable with older reports: right for 16 bits on all parts below, TF32
+ * rather than FP32 for 32 bits, and too optimistic for 64 bits on most parts.
  *
  * Two kinds of figure: a rate of the whole device, or operations per clock and multiprocessor, that
  * are multiplied with the clock and the number of multiprocessors the profile tells.
@@ -43,8 +43,10 @@ static const struct arch archs[] = {
 	/* NVIDIA B200: 16384 FP8 operations per clock and multiprocessor (9 Pflop/s sparse
 	 * for 148 at 1.85 GHz, NVIDIA Blackwell datasheet, half without sparsity). */
 	{"CUDA", "100", 0, 16384, 0},
-	/* AMD CDNA 2 whitepaper: INT8, 1024 per clock and CU. AMD Instinct MI250X datasheet: 3.2 TB/s
-	 * for the whole card of two devices. */
+	/*
+	 * AMD CDNA 2 whitepaper: INT8, 1024 per clock and CU. AMD Instinct MI250X datasheet: 3.2
+	 * TB/s for the whole card of two devices.
+	 */
 	{"HIP", "gfx90a", 0, 1024, 3.2e12},
 	/* AMD CDNA 3 whitepaper: FP8, 4096 per clock and CU; MI300X: 5.3 TB/s. */
 	{"HIP", "gfx942", 0, 4096, 5.3e12},
@@ -83,7 +85,7 @@ bool peaks_find(const struct profile *profile, const struct profile_device *devi
 			rate = arch->flop_per_clock * (double)device->processors *
 			       (double)device->clock_khz * 1e3;
 		for (size_t w = 0; w < PEAK_WIDTHS; w++)
-			peaks_out->flop_per_s[w] = rate / (peak_width_bits[w] / 8);
+			peaks_out->flop_per_s[w] = rate * 8 / peak_width_bits[w];
 		peaks_out->byte_per_s = arch->byte_per_s > 0 ? arch->byte_per_s
 							     : memory_byte_per_s(device);
 		return true;

@@ -1,4 +1,6 @@
-/* --print-sorted: every frame with its value of the first metric, largest first, without the tree. */
+/*
+ * --print-sorted: every frame with its value of the first metric, largest first, without the tree.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -109,7 +109,9 @@ void text_shorten(struct out *out, const char *text, size_t length, size_t colum
 	}
 	out_bytes(out, text, fitting_head(text, length, room - tail));
 	out_text(out, mark);
-	/* The tail begins where what is left fits; a wide character may make it a column shorter. */
+	/*
+	 * The tail begins where what is left fits; a wide character may make it a column shorter.
+	 */
 	while (i < length && passed < total - tail) {
 		uint32_t code;
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "viewer/say.h"
 #include "viewer/xalloc.h"
 
 static const struct raw_metric *find_number(const struct metrics *metrics, const char *name)
@@ -133,10 +134,9 @@ void util_say_unknown(const struct util *util)
 				  profile->devices[k].type == device->type;
 		if (!is_used[i] || util->has_peaks[i] || is_said)
 			continue;
-		fprintf(stderr,
-			"proton-viewer: util is not known for %s devices of architecture \"%s\": "
-			"there are no peak rates for it\n",
-			profile_text(profile, device->type), profile_text(profile, device->arch));
+		say("util is not known for %s devices of architecture \"%s\": there are no peak "
+		    "rates for it",
+		    profile_text(profile, device->type), profile_text(profile, device->arch));
 	}
 	free(is_used);
 }

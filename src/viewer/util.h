@@ -4,8 +4,8 @@
  *
  *   util = max(sum over W of flopsW / P.flop_per_s(W), bytes / P.byte_per_s) / time
  *
- * Operations of no stated width ("flops") do not count, for there is no peak to compare them with; a
- * profile without "bytes" is judged by its operations alone, and the other way round.
+ * Operations of no stated width ("flops") do not count, for there is no peak to compare them with;
+ * a profile without "bytes" is judged by its operations alone, and the other way round.
  */
 #ifndef VIEWER_UTIL_H
 #define VIEWER_UTIL_H

@@ -1,4 +1,6 @@
-/* Memory for a command that has nothing better to do without it than to say so and end (status 2). */
+/*
+ * Memory for a command that has nothing better to do without it than to say so and end (status 2).
+ */
 #ifndef VIEWER_XALLOC_H
 #define VIEWER_XALLOC_H
 
