@@ -23,6 +23,7 @@ def environment(**changes: str | None) -> dict[str, str]:
     """This process's environment, with this Python as the one that runs targets; None removes."""
     env = dict(os.environ)
     env["PROTON_PYTHON"] = sys.executable
+    env.pop("PROTON_QUIET", None)  # conftest.py sets it; here we want to see what users see
     for name, value in changes.items():
         if value is None:
             env.pop(name, None)
