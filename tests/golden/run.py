@@ -12,8 +12,9 @@ A case is a file NAME.case:
     ...
 
 The command is given to the shell in tests/data/viewer, with the tested programs first in PATH. A
-section that is empty is left out. Lines "% NAME=VALUE" before the command set variables of the
-environment, and "% tty COLUMNS" makes standard output a terminal of that width.
+section that is empty is left out. $TMPDIR is a directory for what a case writes. Lines
+"% NAME=VALUE" before the command set variables of the environment, and "% tty COLUMNS" makes
+standard output a terminal of that width.
 
     run.py --bin DIR CASE...             compare
     run.py --bin DIR --refresh CASE...   write what comes out into the cases; then read the diff
@@ -33,6 +34,7 @@ import pty
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 from dataclasses import dataclass, field
 
@@ -82,8 +84,9 @@ def read_all(descriptor: int) -> bytes:
         parts.append(part)
 
 
-def run(case: Case, binaries: str) -> str:
+def run(case: Case, binaries: str, scratch: str) -> str:
     environment = {
+        "TMPDIR": scratch,
         "PATH": binaries + os.pathsep + os.environ["PATH"],
         "LC_ALL": "C.UTF-8",
         "TERM": "xterm-256color",
@@ -123,8 +126,8 @@ def find_cases(arguments: list[str]) -> list[pathlib.Path]:
     return paths
 
 
-def make_wrappers(wrapper: str, binaries: str) -> str:
-    directory = pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / f"proton-golden-{os.getpid()}"
+def make_wrappers(wrapper: str, binaries: str, scratch: str) -> str:
+    directory = pathlib.Path(scratch) / "bin"
     directory.mkdir()
     for name in ("proton-viewer",):
         script = directory / name
@@ -140,15 +143,20 @@ def main() -> int:
     parser.add_argument("--wrapper", help="program to run them under")
     parser.add_argument("cases", nargs="+")
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="proton-golden-") as scratch:
+        return run_all(options, scratch)
+
+
+def run_all(options: argparse.Namespace, scratch: str) -> int:
     binaries = os.path.abspath(options.bin)
     if options.wrapper:
-        binaries = make_wrappers(options.wrapper, binaries)
+        binaries = make_wrappers(options.wrapper, binaries, scratch)
     paths = find_cases(options.cases)
     failures = 0
     print(f"1..{len(paths)}")
     for number, path in enumerate(paths, 1):
         case = read_case(path)
-        actual = run(case, binaries)
+        actual = run(case, binaries, scratch)
         if options.refresh:
             path.write_text("".join(case.head) + actual, encoding="utf-8", errors="surrogateescape")
         elif actual != case.expected:
