@@ -564,6 +564,24 @@ bool session_all_quiet(void)
 	return quiet;
 }
 
+static bool is_writing(void)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&registry_lock);
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		found = found || (slot_taken[slot] && !sessions[slot].is_live);
+	pthread_mutex_unlock(&registry_lock);
+	return found;
+}
+
+void session_wait_written(void)
+{
+	/* Rare enough (a signal comes while the process ends) for polling to be the simple way. */
+	while (is_writing())
+		usleep(1000);
+}
+
 const char *proton_session_backend(int id)
 {
 	struct session *session = session_get(id, NULL);

@@ -60,6 +60,9 @@ static inline bool session_any_live(void)
 /* True if every live session asked for no notes. */
 bool session_all_quiet(void);
 
+/* Waits while sessions that have ended are still writing their output. */
+void session_wait_written(void);
+
 const struct config *session_config_get(uint32_t config);
 
 /* The entry's session, locked, if it still is the one meant; else NULL. */

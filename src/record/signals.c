@@ -41,8 +41,10 @@ static void finalize_and_say(void)
 	char summary[1024];
 	bool is_quiet = session_all_quiet();
 
-	if (!session_any_live())
+	if (!session_any_live()) {
+		session_wait_written();
 		return;
+	}
 	if (proton_finalize_owned(NULL, &err) != PROTON_OK) {
 		note("%s", err.text);
 	} else if (!is_quiet) {

@@ -434,6 +434,36 @@ def test_signal_quietly(tmp_path: Path) -> None:
     assert "done" in tree(tmp_path / "proton.hatchet")
 
 
+def test_signal_while_the_profile_is_being_written(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        textwrap.dedent(
+            """
+            import atexit
+            import triton.profiler as proton
+            atexit.register(print, "ending", flush=True)
+            for number in range(100_000):
+                with proton.scope(f"scope_{number}"):
+                    pass
+            """
+        )
+    )
+    child = subprocess.Popen(
+        [executable("proton"), "script.py"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None and child.stdout.readline() == "ending\n"
+    time.sleep(0.02)
+    child.terminate()
+    child.communicate(timeout=60)
+    assert child.returncode == -signal.SIGTERM
+    assert [path.name for path in tmp_path.glob("*proton*")] == ["proton.hatchet"]
+    assert len(tree(tmp_path / "proton.hatchet")) == 100_000
+
+
 def test_kill_leaves_a_readable_file(tmp_path: Path) -> None:
     child = start_waiting(tmp_path)
     child.kill()
