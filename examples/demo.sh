@@ -2,12 +2,12 @@
 # Profiles examples/triton_kernels.py twice and prints what was recorded. `make demo` calls it with
 # everything set up; by hand: examples/demo.sh [directory of a virtual environment].
 set -eu
-here=$(cd "$(dirname "$0")" && pwd)
 if [ $# -gt 0 ]; then
 	PATH=$(cd "$1" && pwd)/bin:$PATH
 fi
+cd "$(dirname "$0")/.."
 out=demo-output
-script=$here/triton_kernels.py
+script=examples/triton_kernels.py
 
 # Shows a command as one would type it, then runs it.
 run() {
