@@ -106,6 +106,7 @@ def test_metrics_in_device_memory_are_refused():
     with pytest.raises(lib.ProtonError, match="GPU backend"):
         lib.add_metrics(number, {}, {"x": lib.TensorMetric(1, lib.metric_type_double_index)})
     lib.add_metrics(number, {"y": 1}, {})
+    lib.exit_scope(number, "a")
 
 
 def test_tensor_metric():
