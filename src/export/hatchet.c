@@ -14,8 +14,8 @@
 #include "format/json_write.h"
 
 /*
- * Indentation is most of a pretty file, and at this many nodes it is hundreds of megabytes that nobody
- * looks at. From here on a node is a line.
+ * Indentation is most of a pretty file, and at this many nodes it is hundreds of megabytes that
+ * nobody looks at. From here on a node is a line.
  */
 #define PRETTY_NODES_MAX 100000u
 

@@ -1,7 +1,7 @@
 /*
- * hatchet's lists in MessagePack: the same content as hatchet JSON (export/hatchet.c), with a node's
- * members in upstream's order: frame, metrics, (proton,) children. Every container's length stands
- * before it, and nothing behind its last element, so the walk writes on the way in only.
+ * hatchet's lists in MessagePack: the same content as hatchet JSON (export/hatchet.c), with a
+ * node's members in upstream's order: frame, metrics, (proton,) children. Every container's length
+ * stands before it, and nothing behind its last element, so the walk writes on the way in only.
  */
 #include "export/export.h"
 

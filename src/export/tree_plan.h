@@ -1,6 +1,6 @@
 /*
- * What the hatchet formats say about a profile, whatever the syntax: JSON and MessagePack take it from
- * here and so cannot differ. docs/design/hatchet-output.md tells the rules.
+ * What the hatchet formats say about a profile, whatever the syntax: JSON and MessagePack take it
+ * from here and so cannot differ. docs/design/hatchet-output.md tells the rules.
  */
 #ifndef EXPORT_TREE_PLAN_H
 #define EXPORT_TREE_PLAN_H
@@ -86,7 +86,9 @@ uint32_t tree_plan_root_extras(const struct tree_plan *plan);
 /* Counters that are losses, or that are not. */
 uint32_t tree_plan_counters(const struct tree_plan *plan, bool is_loss);
 
-/* Where texts that were encoded once lie in one buffer: text i from offsets[i] to offsets[i + 1]. */
+/*
+ * Where texts that were encoded once lie in one buffer: text i from offsets[i] to offsets[i + 1].
+ */
 struct plan_texts {
 	struct out bytes;
 	size_t *offsets;

@@ -2,8 +2,8 @@
  * Reads JSON. See json_read.h.
  *
  * The reader remembers one bit per open container (object or array) and what may come next. Speed
- * comes from three places: runs of spaces are skipped 8 bytes at a time (pretty-printed profiles are
- * mostly indentation), plain strings are borrowed from the input after a scan of 8 bytes at a
+ * comes from three places: runs of spaces are skipped 8 bytes at a time (pretty-printed profiles
+ * are mostly indentation), plain strings are borrowed from the input after a scan of 8 bytes at a
  * time, and short decimals are converted without strtod().
  */
 #include "format/json_read.h"

@@ -1,7 +1,7 @@
 /*
- * Writes JSON a piece at a time to a `struct out`: commas, line breaks and indentation are seen to here.
- * Strings are escaped, bytes that are not UTF-8 become U+FFFD, integers are exact, doubles are the
- * shortest that read back the same, and NaN and infinity, which JSON lacks, become null.
+ * Writes JSON a piece at a time to a `struct out`: commas, line breaks and indentation are seen to
+ * here. Strings are escaped, bytes that are not UTF-8 become U+FFFD, integers are exact, doubles
+ * are the shortest that read back the same, and NaN and infinity, which JSON lacks, become null.
  *
  * The caller keeps begins and ends in pairs and puts a key before each value of an object.
  */

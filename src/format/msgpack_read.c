@@ -1,8 +1,8 @@
 /*
  * Reads MessagePack. See msgpack_read.h.
  *
- * A container announces its length, which may be a lie: nothing is allocated for it, the elements are
- * simply counted down, and the input ends when it ends.
+ * A container announces its length, which may be a lie: nothing is allocated for it, the elements
+ * are simply counted down, and the input ends when it ends.
  */
 #include "format/msgpack_read.h"
 

@@ -1,7 +1,7 @@
 /*
- * Reads MessagePack a token at a time from bytes in memory: no tree, no recursion. Binary data comes
- * as a string; keys may be strings only; extension types are read as null. Bytes that are not UTF-8
- * become U+FFFD.
+ * Reads MessagePack a token at a time from bytes in memory: no tree, no recursion. Binary data
+ * comes as a string; keys may be strings only; extension types are read as null. Bytes that are not
+ * UTF-8 become U+FFFD.
  */
 #ifndef FORMAT_MSGPACK_READ_H
 #define FORMAT_MSGPACK_READ_H

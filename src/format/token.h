@@ -1,6 +1,6 @@
 /*
- * What the readers of nested text and bytes (JSON, MessagePack) hand out, one piece at a time, so that
- * one loader serves them all and no reader needs recursion or a tree in memory.
+ * What the readers of nested text and bytes (JSON, MessagePack) hand out, one piece at a time, so
+ * that one loader serves them all and no reader needs recursion or a tree in memory.
  *
  * Containers come as a begin and an end; in an object each value follows its TOKEN_KEY. After
  * TOKEN_END or TOKEN_ERROR the same token comes again for ever.
@@ -32,8 +32,8 @@ enum token_kind {
 
 struct token {
 	enum token_kind kind;
-	const char *
-		text; /* of keys and strings: valid UTF-8, not terminated, gone with the next token */
+	/* Of keys and strings: valid UTF-8, not terminated, gone with the next token. */
+	const char *text;
 	size_t length;
 	union {
 		int64_t int64;

@@ -7,7 +7,10 @@
 
 #define UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
-/* Length of the valid sequence at the start of `text` (at least 1 byte of it), 0 if it is not valid. */
+/*
+ * Length of the valid sequence at the start of `text` (at least 1 byte of it), 0 if it is not
+ * valid.
+ */
 static inline size_t utf8_sequence(const char *text, size_t length)
 {
 	const unsigned char *p = (const unsigned char *)text;
@@ -77,7 +80,9 @@ static inline size_t utf8_encode(uint32_t code, char *text)
 	return 4;
 }
 
-/* Copies `text` with every invalid byte replaced; `to` has room for 3 * length. Returns the length. */
+/*
+ * Copies `text` with every invalid byte replaced; `to` has room for 3 * length. Returns the length.
+ */
 static inline size_t utf8_repair(const char *text, size_t length, char *to)
 {
 	size_t at = 0;

@@ -14,7 +14,8 @@
 
 /*
  * hatchet files (JSON and MessagePack), what becomes what:
- * - "time (ns)" and "count" that stand together with "device_id" and "device_type" are a kernel. Its
+ * - "time (ns)" and "count" that stand together with "device_id" and "device_type" are a kernel.
+ *   Its
  *   minimum, maximum and histogram are known if it ran once or if the file is one of ours.
  * - "time (ns)" or "count" on a node without a device (old example files), and device_id or
  *   device_type on a node without those two (cycle metrics), are ordinary metrics of that name.

@@ -3,7 +3,8 @@
  *
  * Nothing in a row is believed: every index is checked against its table, a list may visit a row
  * once (a cycle or a shared tail ends there), and what is copied per reference (strings, vectors,
- * histograms) has a budget of its table's size, so that a small file cannot ask for a large profile.
+ * histograms) has a budget of its table's size, so that a small file cannot ask for a large
+ * profile.
  *
  * One phase takes the epochs of that number that were not cleared; of the nodes it takes those
  * entered in them, and what is above these.

@@ -696,7 +696,9 @@ static bool read_root(struct tree_loader *loader, bool *is_tree)
 	return is_whole && *is_tree;
 }
 
-/* The list: the tree, the devices, and what else may follow. False if it ended early or is wrong. */
+/*
+ * The list: the tree, the devices, and what else may follow. False if it ended early or is wrong.
+ */
 static bool read_list(struct tree_loader *loader, bool *is_tree)
 {
 	struct token token;

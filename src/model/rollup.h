@@ -19,7 +19,9 @@ struct column {
 
 void column_fini(struct column *column);
 
-/* True if `name` is the name of a number: of a metric, or "time (ns)" or "count" where kernels ran. */
+/*
+ * True if `name` is the name of a number: of a metric, or "time (ns)" or "count" where kernels ran.
+ */
 bool rollup_has(const struct profile *profile, const char *name);
 /* True if it adds up into the parents: it is not flagged METRIC_EXCLUSIVE or METRIC_PROPERTY. */
 bool rollup_is_inclusive(const struct profile *profile, const char *name);
@@ -35,7 +37,8 @@ int rollup_metric(const struct profile *profile, const char *name, bool is_inclu
 enum kernel_field {
 	KERNEL_TOTAL_NS,
 	KERNEL_COUNT,
-	KERNEL_MIN_NS, /* rolled up as minimum and maximum; NaN also where the source does not say */
+	/* Rolled up as minimum and maximum; NaN also where the source does not say. */
+	KERNEL_MIN_NS,
 	KERNEL_MAX_NS,
 };
 

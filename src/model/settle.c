@@ -36,7 +36,10 @@ static int compare_metric_names(const void *a, const void *b)
 	return (left->name > right->name) - (left->name < right->name);
 }
 
-/* Names that stand on ROOT alone are metrics too; a kernel's built-ins only if there are no kernels. */
+/*
+ * Names that stand on ROOT alone are metrics too; a kernel's built-ins only if there are no
+ * kernels.
+ */
 static void add_root_metrics(struct profile *profile, const struct root_metrics *root,
 			     const struct metric_order *orders, size_t count)
 {

@@ -20,8 +20,8 @@ struct root_metrics {
 };
 
 /*
- * Sets every metric's flags, adds the metrics that stand on ROOT alone, and makes one double metric of
- * two of the same name that differ in number type. Integers above 2^53 are rounded by that.
+ * Sets every metric's flags, adds the metrics that stand on ROOT alone, and makes one double metric
+ * of two of the same name that differ in number type. Integers above 2^53 are rounded by that.
  */
 void settle_metrics(struct profile *profile, struct root_metrics *root);
 
