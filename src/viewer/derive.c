@@ -28,18 +28,18 @@ struct formula {
 	double unit;        /* what the result is divided by: ns, or flop and bytes */
 };
 
+/* Rows of the table, which clang-format would take for blocks. */
+/* clang-format off */
 #define TIMES(family, kind, source)                                                                \
-	{family "/s", family, kind, source, 1e9}, {family "/ms", family, kind, source, 1e6},       \
-		{family "/us", family, kind, source, 1e3},                                         \
-	{                                                                                          \
-		family "/ns", family, kind, source, 1                                              \
-	}
+	{family "/s", family, kind, source, 1e9},                                                  \
+	{family "/ms", family, kind, source, 1e6},                                                 \
+	{family "/us", family, kind, source, 1e3},                                                 \
+	{family "/ns", family, kind, source, 1}
 #define RATES(family, source)                                                                      \
 	{family "/s", family, FORMULA_RATE, source, 1},                                            \
-		{"g" family "/s", family, FORMULA_RATE, source, 1e9},                              \
-	{                                                                                          \
-		"t" family "/s", family, FORMULA_RATE, source, 1e12                                \
-	}
+	{"g" family "/s", family, FORMULA_RATE, source, 1e9},                                      \
+	{"t" family "/s", family, FORMULA_RATE, source, 1e12}
+/* clang-format on */
 
 static const struct formula formulas[] = {
 	TIMES("time", FORMULA_TIME, "time"),

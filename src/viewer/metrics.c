@@ -8,6 +8,8 @@
 
 #define KERNEL_TIME "time (ns)"
 #define KERNEL_COUNT_NAME "count"
+#define DEVICE_ID "device_id"
+#define DEVICE_TYPE "device_type"
 
 /* Length of a label without its unit: "time (ns)" -> 4. */
 static size_t bare_length(const char *label)
@@ -60,6 +62,8 @@ static void add_kernel_metrics(struct metrics *metrics, size_t *capacity)
 
 void metrics_init(struct metrics *metrics, const struct profile *profile)
 {
+	struct raw_metric device_id = {.source = RAW_DEVICE_ID, .metric = METRIC_NONE};
+	struct raw_metric device_type = {.source = RAW_DEVICE_TYPE, .metric = METRIC_NONE};
 	bool has_kernels = profile->kernel_count > 1;
 	size_t capacity = 0;
 
@@ -68,22 +72,28 @@ void metrics_init(struct metrics *metrics, const struct profile *profile)
 	for (size_t i = 0; i < profile->metric_count; i++) {
 		const struct profile_metric *metric = &profile->metrics[i];
 		const char *label = profile_text(profile, metric->name);
+		bool is_number = metric->type == PROTON_METRIC_INT64 ||
+				 metric->type == PROTON_METRIC_DOUBLE;
 		struct raw_metric raw = {.source = RAW_TEXT, .metric = (uint32_t)i};
 
-		if (metric->type == PROTON_METRIC_INT64 || metric->type == PROTON_METRIC_DOUBLE) {
-			/* These are part of the kernels' columns. */
-			if (has_kernels && (strcmp(label, KERNEL_TIME) == 0 ||
-					    strcmp(label, KERNEL_COUNT_NAME) == 0))
-				continue;
+		if (is_number) {
 			raw.source = RAW_NUMBER;
 			raw.is_inclusive = !(metric->flags & (METRIC_EXCLUSIVE | METRIC_PROPERTY));
 		}
-		add(metrics, &capacity, label, raw);
+		/* What kernels have too is one metric with theirs. */
+		if (has_kernels && is_number &&
+		    (strcmp(label, KERNEL_TIME) == 0 || strcmp(label, KERNEL_COUNT_NAME) == 0))
+			continue;
+		if (has_kernels && strcmp(label, DEVICE_ID) == 0)
+			device_id.metric = raw.metric;
+		else if (has_kernels && strcmp(label, DEVICE_TYPE) == 0)
+			device_type.metric = raw.metric;
+		else
+			add(metrics, &capacity, label, raw);
 	}
 	if (has_kernels) {
-		add(metrics, &capacity, "device_id", (struct raw_metric){.source = RAW_DEVICE_ID});
-		add(metrics, &capacity, "device_type",
-		    (struct raw_metric){.source = RAW_DEVICE_TYPE});
+		add(metrics, &capacity, DEVICE_ID, device_id);
+		add(metrics, &capacity, DEVICE_TYPE, device_type);
 	}
 }
 
@@ -197,28 +207,44 @@ static void write_vector(struct out *out, const uint64_t *words, bool is_integer
 	out_byte(out, ']');
 }
 
+static void write_value(struct out *out, const struct profile *profile,
+			const struct profile_value *value)
+{
+	switch (profile->metrics[value->metric].type) {
+	case PROTON_METRIC_INT64:
+		out_i64(out, value->as.int64);
+		break;
+	case PROTON_METRIC_DOUBLE:
+		out_printf(out, "%.6g", value->as.float64);
+		break;
+	case PROTON_METRIC_STRING:
+		out_bytes(out, profile_text(profile, value->as.string),
+			  string_length(&profile->strings, value->as.string));
+		break;
+	case PROTON_METRIC_INT64_VECTOR:
+		write_vector(out, &profile->words[value->as.vector], true);
+		break;
+	case PROTON_METRIC_DOUBLE_VECTOR:
+		write_vector(out, &profile->words[value->as.vector], false);
+		break;
+	}
+}
+
 void metrics_text(struct out *out, const struct metrics *metrics, const struct raw_metric *raw,
 		  uint32_t node)
 {
 	const struct profile *profile = metrics->profile;
 	const struct profile_value *values = profile->values;
-	uint16_t type;
 
-	if (raw->source != RAW_TEXT) {
+	if (raw->source != RAW_TEXT && profile->nodes[node].first_kernel) {
 		write_devices(out, metrics, raw->source, profile->nodes[node].first_kernel);
 		return;
 	}
-	type = profile->metrics[raw->metric].type;
 	for (uint32_t i = profile->nodes[node].first_value; i; i = values[i].next) {
-		if (values[i].metric != raw->metric)
-			continue;
-		if (type == PROTON_METRIC_STRING)
-			out_bytes(out, profile_text(profile, values[i].as.string),
-				  string_length(&profile->strings, values[i].as.string));
-		else
-			write_vector(out, &profile->words[values[i].as.vector],
-				     type == PROTON_METRIC_INT64_VECTOR);
-		return;
+		if (values[i].metric == raw->metric) {
+			write_value(out, profile, &values[i]);
+			return;
+		}
 	}
 }
 

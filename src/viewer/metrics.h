@@ -25,7 +25,7 @@ struct raw_metric {
 	char *name;  /* lower-case, without unit */
 	char *label; /* as it is stored */
 	enum raw_source source;
-	uint32_t metric; /* index of profile->metrics, METRIC_NONE for what only kernels have */
+	uint32_t metric; /* index of profile->metrics; METRIC_NONE: only kernels have it */
 	bool is_inclusive;
 };
 

@@ -10,6 +10,7 @@
  * On a terminal names are shortened in the middle to fit a line and deep levels share the last
  * indentation, with "+N" before the name; a file or a pipe gets every name whole.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,8 @@
 #define LEVEL_COLUMNS 3
 #define LEVELS_WITHOUT_TERMINAL 100 /* a tree 100 000 deep must not make lines of 300 000 bytes */
 #define NAME_COLUMNS_LEAST 24       /* kept free for the name on a terminal */
-#define TEXT_COLUMNS_MOST 32        /* of a column that shows text, on a terminal */
+#define MORE_BYTES 32
+#define TEXT_COLUMNS_MOST 32 /* of a column that shows text, on a terminal */
 
 struct layout {
 	struct figure_style *styles; /* per column */
@@ -238,13 +240,34 @@ static size_t print_branches(struct printer *printer, const struct walk_step *st
 }
 
 /* "(12 more)": frames that are there but not printed. */
+static size_t more_text(char text[MORE_BYTES], uint32_t more)
+{
+	return (size_t)snprintf(text, MORE_BYTES, "(%" PRIu32 " more)", more);
+}
+
 static void print_more(struct printer *printer, uint32_t more)
 {
+	char text[MORE_BYTES];
+	size_t length = more_text(text, more);
+
 	paint(printer->out, printer->picture, PAINT_FAINT, 0);
-	out_byte(printer->out, '(');
-	out_u64(printer->out, more);
-	out_text(printer->out, " more)");
+	out_bytes(printer->out, text, length);
 	unpaint(printer->out, printer->picture, PAINT_FAINT, 0);
+}
+
+/* Columns left for a name on a terminal. */
+static size_t name_room(const struct printer *printer, const struct walk_step *step,
+			size_t branches)
+{
+	size_t columns = printer->picture->term.columns;
+	size_t taken = printer->layout.numbers_columns + branches;
+	char text[MORE_BYTES];
+
+	if (columns == 0)
+		return SIZE_MAX;
+	if (step->more)
+		taken += 1 + more_text(text, step->more);
+	return columns > taken + NAME_COLUMNS_LEAST / 2 ? columns - taken : NAME_COLUMNS_LEAST / 2;
 }
 
 static void print_name(struct printer *printer, const struct walk_step *step, size_t columns,
@@ -252,24 +275,14 @@ static void print_name(struct printer *printer, const struct walk_step *step, si
 {
 	const struct picture *picture = printer->picture;
 	uint32_t frame = picture->profile->nodes[step->node].frame;
-	size_t room = SIZE_MAX;
 
 	printer->scratch.length = 0;
 	printer->cleaned.length = 0;
 	name_write(&printer->scratch, picture->profile, frame, picture->format);
 	text_clean(&printer->cleaned, printer->scratch.bytes, printer->scratch.length);
-	if (picture->term.columns) {
-		size_t taken = printer->layout.numbers_columns + columns;
-
-		if (step->more)
-			taken += strlen(" (4294967295 more)");
-		room = picture->term.columns > taken + NAME_COLUMNS_LEAST / 2
-			       ? picture->term.columns - taken
-			       : NAME_COLUMNS_LEAST / 2;
-	}
 	paint(printer->out, picture, PAINT_BAND, band);
-	text_shorten(printer->out, printer->cleaned.bytes, printer->cleaned.length, room,
-		     drawing_of(printer)->ellipsis,
+	text_shorten(printer->out, printer->cleaned.bytes, printer->cleaned.length,
+		     name_room(printer, step, columns), drawing_of(printer)->ellipsis,
 		     picture->profile->frames[frame].kind == FRAME_SOURCE);
 	unpaint(printer->out, picture, PAINT_BAND, band);
 	if (step->more) {
