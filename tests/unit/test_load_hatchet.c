@@ -57,97 +57,40 @@ static void check_frame(const struct profile *profile, uint32_t node, const char
 	CHECK_EQ(profile->frames[profile->nodes[node].frame].kind, kind);
 }
 
+#define MM_METRICS "\"count\":3,\"time (ns)\":300,\"flops16\":1.5e9," DEVICE_0
+
 TEST(kernels_scopes_and_devices)
 {
-	struct profile *profile = load("\n[" NODE(
-		NODE(NODE("", "mm", "\"count\":3,\"time (ns)\":300,\"flops16\":1.5e9," DEVICE_0),
-		     "layer", "\"bytes\":7"),
-		"ROOT", "\"count\":0,\"time (ns)\":0,\"flops16\":0,\"bytes\":0") H100 "]\n");
-									 "\"arch\":\"90\",\"bus_width\":6016,\"clock_rate\":1980000,"
-									 "\"memory_clock_rate\":3201000,\"num_sms\":132}}}]\n");
-									 const struct profile_kernel
-										 *kernel =
-											 &profile->kernels
-												  [1];
-									 const struct profile_device
-										 *device =
-											 &profile->devices
-												  [0];
+	struct profile *profile = load(
+		"\n[" NODE(NODE(NODE("", "mm", MM_METRICS), "layer", "\"bytes\":7"), "ROOT",
+			   "\"count\":0,\"time (ns)\":0,\"flops16\":0,\"bytes\":0") H100 "]\n");
+	const struct profile_kernel *kernel = &profile->kernels[1];
+	const struct profile_device *device = &profile->devices[0];
 
-									 CHECK_EQ(
-										 profile->node_count,
-										 3);
-									 CHECK(!profile->is_damaged);
-									 check_frame(profile, 0,
-										     "ROOT",
-										     FRAME_ROOT);
-									 check_frame(profile, 1,
-										     "layer",
-										     FRAME_NAME);
-									 check_frame(profile, 2,
-										     "mm",
-										     FRAME_KERNEL);
-									 CHECK_EQ(profile->nodes[2]
-											  .parent,
-										  1);
-									 CHECK_EQ(
-										 profile->kernel_count,
-										 2);
-									 CHECK_U64(kernel->count,
-										   3);
-									 CHECK_U64(kernel->total_ns,
-										   300);
-									 CHECK_U64(
-										 kernel->min_ns,
-										 KERNEL_TIME_UNKNOWN);
-									 CHECK_EQ(
-										 profile->device_count,
-										 1);
-									 CHECK_STR(
-										 profile_text(
-											 profile,
-											 device->type),
-										 "CUDA");
-									 CHECK_STR(
-										 profile_text(
-											 profile,
-											 device->arch),
-										 "90");
-									 CHECK_U64(
-										 device->processors,
-										 132);
-									 CHECK_U64(
-										 device->clock_khz,
-										 1980000);
-									 CHECK_U64(
-										 device->memory_clock_khz,
-										 3201000);
-									 CHECK_U64(
-										 device->bus_width_bits,
-										 6016);
-									 CHECK_NEAR(
-										 value_of(
-											 profile, 2,
-											 metric_of(
-												 profile,
-												 "flops16",
-												 PROTON_METRIC_DOUBLE))
-											 ->as
-											 .float64,
-										 1.5e9, 0);
-									 CHECK_EQ(
-										 value_of(
-											 profile, 1,
-											 metric_of(
-												 profile,
-												 "bytes",
-												 PROTON_METRIC_INT64))
-											 ->as.int64,
-										 7);
-									 CHECK_EQ(
-										 profile->metric_count,
-										 2); /* the built-in ones are the kernel's */
-									 profile_free(profile);
+	CHECK_EQ(profile->node_count, 3);
+	CHECK(!profile->is_damaged);
+	check_frame(profile, 0, "ROOT", FRAME_ROOT);
+	check_frame(profile, 1, "layer", FRAME_NAME);
+	check_frame(profile, 2, "mm", FRAME_KERNEL);
+	CHECK_EQ(profile->nodes[2].parent, 1);
+	CHECK_EQ(profile->kernel_count, 2);
+	CHECK_U64(kernel->count, 3);
+	CHECK_U64(kernel->total_ns, 300);
+	CHECK_U64(kernel->min_ns, KERNEL_TIME_UNKNOWN);
+	CHECK_EQ(profile->device_count, 1);
+	CHECK_STR(profile_text(profile, device->type), "CUDA");
+	CHECK_STR(profile_text(profile, device->arch), "90");
+	CHECK_U64(device->processors, 132);
+	CHECK_U64(device->clock_khz, 1980000);
+	CHECK_U64(device->memory_clock_khz, 3201000);
+	CHECK_U64(device->bus_width_bits, 6016);
+	CHECK_NEAR(value_of(profile, 2, metric_of(profile, "flops16", PROTON_METRIC_DOUBLE))
+			   ->as.float64,
+		   1.5e9, 0);
+	CHECK_EQ(value_of(profile, 1, metric_of(profile, "bytes", PROTON_METRIC_INT64))->as.int64,
+		 7);
+	CHECK_EQ(profile->metric_count, 2); /* the built-in ones are the kernel's */
+	profile_free(profile);
 }
 
 TEST(names_on_root_are_inclusive)
