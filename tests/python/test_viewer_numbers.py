@@ -13,12 +13,13 @@ import io
 import json
 import math
 import random
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from cmd_support import executable, run
+from cmd_support import executable
 
 hatchet = pytest.importorskip("hatchet", reason="needs llnl-hatchet")
 if not hasattr(hatchet.GraphFrame, "from_literal"):
@@ -34,14 +35,16 @@ Path_ = tuple[str, ...]
 
 
 def viewer(path: Path, *arguments: str) -> str:
-    done = run([executable("proton-viewer"), *arguments, str(path)], path.parent)
+    # Bytes, because text mode would change the line ends inside names.
+    command = [executable("proton-viewer"), *arguments, str(path)]
+    done = subprocess.run(command, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done.stdout.decode()
 
 
 def read_csv(text: str) -> tuple[list[str], dict[Path_, list[str]]]:
     """The columns' names, and each frame's values under its path from the root."""
-    lines = csv.reader(io.StringIO(text))
+    lines = csv.reader(io.StringIO(text, newline=""))
     header = next(lines)
     assert header[:4] == ["node", "parent", "depth", "frame"]
     paths: list[Path_] = []
