@@ -8,8 +8,8 @@
  * Compiled by the benchmark itself; no part of the package.
  */
 #define PY_SSIZE_T_CLEAN
-#include <Python.h>
 #include <frameobject.h>
+#include <Python.h>
 #include <stdio.h>
 #include <stdlib.h>
 

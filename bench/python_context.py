@@ -3,7 +3,7 @@
     python bench/python_context.py [--rounds N] [--write]
 
 Needs the installed package and a C compiler (for bench/plain_walk.c). `plain` formats
-"file:line@function" for each frame at each launch; `floor` walks the frames and does nothing with them;
+"file:line@function" for each frame at each launch; `floor` walks the frames and does nothing more;
 `ours` gives the number of the context, as a session with context "python" asks for it. All are
 called from Python at the depth named, in rounds that take turns; medians, and the spread of the
 rounds' own minima to maxima around ours as noise. --write stores bench/results/python_context.json.
