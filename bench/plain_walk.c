@@ -8,8 +8,9 @@
  * Compiled by the benchmark itself; no part of the package.
  */
 #define PY_SSIZE_T_CLEAN
-#include <frameobject.h>
 #include <Python.h>
+
+#include <frameobject.h>
 #include <stdio.h>
 #include <stdlib.h>
 
