@@ -165,6 +165,15 @@ static void write_root_extras(struct hatchet *hatchet)
 		json_end_object(json);
 	}
 	write_counters(hatchet, true);
+	if (tree_plan_has_root_rest(&hatchet->plan)) {
+		KEY(json, "metrics");
+		json_begin_object(json);
+		if (!tree_plan_root_rest(&hatchet->plan))
+			hatchet->is_out_of_memory = true;
+		for (size_t i = 0; i < hatchet->plan.entry_count; i++)
+			write_entry(hatchet, &hatchet->plan.entries[i]);
+		json_end_object(json);
+	}
 	if (profile->start_ns) {
 		KEY(json, "start_time (ns)");
 		json_uint64(json, profile->start_ns);

@@ -140,6 +140,14 @@ static void write_root_extras(struct packer *packer)
 		}
 	}
 	write_counters(packer, true);
+	if (tree_plan_has_root_rest(&packer->plan)) {
+		if (!tree_plan_root_rest(&packer->plan))
+			packer->is_out_of_memory = true;
+		msgpack_text(out, "metrics");
+		msgpack_map(out, packer->plan.entry_count);
+		for (size_t i = 0; i < packer->plan.entry_count; i++)
+			write_entry(packer, &packer->plan.entries[i]);
+	}
 	if (profile->start_ns) {
 		msgpack_text(out, "start_time (ns)");
 		msgpack_uint64(out, profile->start_ns);

@@ -88,6 +88,33 @@ static bool is_built_in(const char *name)
 	return false;
 }
 
+/* Columns of hatchet's own, which a metric of that name would overwrite. */
+static bool is_reserved(const char *name)
+{
+	return strcmp(name, "name") == 0 || strcmp(name, "node") == 0 ||
+	       strcmp(name, "_hatchet_nid") == 0;
+}
+
+/* A key for a metric, under its own name or the one that gives way. */
+static bool add_draft(const struct tree_plan *plan, struct key_draft *drafts, size_t *count,
+		      uint32_t metric, bool gives_way, uint32_t *index)
+{
+	const struct profile *profile = plan->profile;
+	uint32_t name = profile->metrics[metric].name;
+	struct plan_key key = {.text = profile_text(profile, name),
+			       .length = string_length(&profile->strings, name)};
+
+	if (gives_way) {
+		key.owned = make_user_name(profile, key.text);
+		if (!key.owned)
+			return false;
+		key.text = key.owned;
+		key.length = strlen(key.owned);
+	}
+	drafts[(*count)++] = (struct key_draft){.key = key, .index = index};
+	return true;
+}
+
 /* Gives the drafts their places; what they own goes to the keys. */
 static void place_keys(struct tree_plan *plan, struct key_draft *drafts, size_t count)
 {
@@ -122,20 +149,13 @@ static bool make_keys(struct tree_plan *plan)
 		drafts[count++] = (struct key_draft){.key = {.text = built_in_names[i],
 							     .length = strlen(built_in_names[i])},
 						     .index = &plan->built_in_keys[i]};
-	for (size_t i = 0; i < profile->metric_count; i++) {
-		uint32_t name = profile->metrics[i].name;
-		struct plan_key key = {.text = profile_text(profile, name),
-				       .length = string_length(&profile->strings, name)};
+	for (uint32_t i = 0; i < profile->metric_count; i++) {
+		const char *name = profile_text(profile, profile->metrics[i].name);
 
-		drafts[count++] = (struct key_draft){.key = key, .index = &plan->metric_keys[i]};
-		if (is_built_in(key.text)) {
-			key.owned = make_user_name(profile, key.text);
-			if (!key.owned)
-				goto out;
-			key.text = key.owned;
-			key.length = strlen(key.owned);
-		}
-		drafts[count++] = (struct key_draft){.key = key, .index = &plan->user_keys[i]};
+		if (!add_draft(plan, drafts, &count, i, is_reserved(name), &plan->metric_keys[i]) ||
+		    !add_draft(plan, drafts, &count, i, is_reserved(name) || is_built_in(name),
+			       &plan->user_keys[i]))
+			goto out;
 	}
 	place_keys(plan, drafts, count);
 	count = 0;
@@ -381,11 +401,17 @@ static void sort_entries(struct tree_plan *plan)
 	plan->entry_count = kept;
 }
 
+static const struct profile_metric *metric_of(const struct tree_plan *plan, uint32_t value)
+{
+	return &plan->profile->metrics[plan->profile->values[value].metric];
+}
+
 bool tree_plan_entries(struct tree_plan *plan, uint32_t node, uint32_t kernel)
 {
 	const struct profile *profile = plan->profile;
 	const struct profile_node *row = &profile->nodes[node];
 	bool is_first = kernel == row->first_kernel;
+	bool is_root = node == 0;
 	const uint32_t *keys = row->first_kernel || (node == 0 && has_kernels(plan))
 				       ? plan->user_keys
 				       : plan->metric_keys;
@@ -401,9 +427,38 @@ bool tree_plan_entries(struct tree_plan *plan, uint32_t node, uint32_t kernel)
 	if (node == 0)
 		add_root_zeros(plan);
 	for (uint32_t v = is_first ? row->first_value : 0; v; v = profile->values[v].next)
-		add_value(plan, keys[profile->values[v].metric], &profile->values[v]);
+		if (!is_root || is_inclusive_number(metric_of(plan, v)))
+			add_value(plan, keys[profile->values[v].metric], &profile->values[v]);
 	if (node != 0 && kernel)
 		add_kernel(plan, &profile->kernels[kernel]);
+	sort_entries(plan);
+	return true;
+}
+
+bool tree_plan_has_root_rest(const struct tree_plan *plan)
+{
+	const struct profile *profile = plan->profile;
+
+	for (uint32_t v = profile->nodes[0].first_value; v; v = profile->values[v].next)
+		if (!is_inclusive_number(metric_of(plan, v)))
+			return true;
+	return false;
+}
+
+bool tree_plan_root_rest(struct tree_plan *plan)
+{
+	const struct profile *profile = plan->profile;
+	const uint32_t *keys = has_kernels(plan) ? plan->user_keys : plan->metric_keys;
+	size_t wanted = 0;
+
+	for (uint32_t v = profile->nodes[0].first_value; v; v = profile->values[v].next)
+		wanted++;
+	if (!array_reserve(&plan->entries, &plan->entry_capacity, wanted, sizeof(*plan->entries)))
+		return false;
+	plan->entry_count = 0;
+	for (uint32_t v = profile->nodes[0].first_value; v; v = profile->values[v].next)
+		if (!is_inclusive_number(metric_of(plan, v)))
+			add_value(plan, keys[profile->values[v].metric], &profile->values[v]);
 	sort_entries(plan);
 	return true;
 }
@@ -433,8 +488,9 @@ uint32_t tree_plan_root_extras(const struct tree_plan *plan)
 
 	return (uint32_t)(tree_plan_counters(plan, false) > 0) +
 	       (uint32_t)(tree_plan_counters(plan, true) > 0) +
-	       (uint32_t)(profile->info_count > 0) + profile->is_damaged + profile->is_unfinished +
-	       (profile->start_ns != 0) + (profile->end_ns != 0);
+	       (uint32_t)(profile->info_count > 0) + tree_plan_has_root_rest(plan) +
+	       profile->is_damaged + profile->is_unfinished + (profile->start_ns != 0) +
+	       (profile->end_ns != 0);
 }
 
 static int texts_finish(struct plan_texts *texts, struct proton_error *err)
@@ -444,6 +500,18 @@ static int texts_finish(struct plan_texts *texts, struct proton_error *err)
 	if (status != PROTON_OK)
 		plan_texts_fini(texts);
 	return status;
+}
+
+/* hatchet takes a node without a name for a mistake. */
+static void encode_name(struct out *out, const struct profile *profile, uint32_t name,
+			plan_encode_fn encode)
+{
+	uint32_t length = string_length(&profile->strings, name);
+
+	if (length)
+		encode(out, profile_text(profile, name), length);
+	else
+		encode(out, "<unnamed>", 9);
 }
 
 int plan_texts_of_frames(struct plan_texts *texts, const struct tree_plan *plan,
@@ -463,8 +531,7 @@ int plan_texts_of_frames(struct plan_texts *texts, const struct tree_plan *plan,
 		if (i == profile->frame_count)
 			break;
 		if (frame->kind != FRAME_SOURCE) {
-			encode(&texts->bytes, profile_text(profile, frame->name),
-			       string_length(&profile->strings, frame->name));
+			encode_name(&texts->bytes, profile, frame->name, encode);
 			continue;
 		}
 		length = profile_frame_text(profile, i, text, capacity);

@@ -79,6 +79,13 @@ void tree_plan_fini(struct tree_plan *plan);
  */
 bool tree_plan_entries(struct tree_plan *plan, uint32_t node, uint32_t kernel);
 
+/*
+ * Fills plan->entries with what was recorded at ROOT but must not stand among its metrics, for
+ * readers take each name there for an inclusive number. False when memory is out.
+ */
+bool tree_plan_root_rest(struct tree_plan *plan);
+bool tree_plan_has_root_rest(const struct tree_plan *plan);
+
 /* True if minimum, maximum and histogram of a kernel are worth a "proton" object. */
 bool tree_plan_has_extras(const struct tree_plan *plan, uint32_t kernel);
 /* How many members the "proton" object of ROOT has. */

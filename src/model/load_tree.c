@@ -42,6 +42,7 @@ struct tree_loader {
 	struct last_use *last_uses; /* by metric */
 	size_t last_use_count, last_use_capacity;
 	struct root_metrics root;
+	bool is_root_rest;  /* reading what stands beside ROOT's metrics, not among them */
 	uint64_t *elements; /* of the vector being read */
 	size_t element_capacity;
 	uint32_t time, count, device_id, device_type; /* strings */
@@ -191,7 +192,7 @@ static void note_root_name(struct tree_loader *loader, uint32_t name, enum proto
 
 static void store_int64(struct tree_loader *loader, uint32_t node, uint32_t name, int64_t value)
 {
-	if (node == 0) {
+	if (node == 0 && !loader->is_root_rest) {
 		note_root_name(loader, name, PROTON_METRIC_INT64);
 		if (value == 0)
 			return;
@@ -201,7 +202,7 @@ static void store_int64(struct tree_loader *loader, uint32_t node, uint32_t name
 
 static void store_double(struct tree_loader *loader, uint32_t node, uint32_t name, double value)
 {
-	if (node == 0) {
+	if (node == 0 && !loader->is_root_rest) {
 		note_root_name(loader, name, PROTON_METRIC_DOUBLE);
 		if (value == 0)
 			return;
@@ -391,7 +392,7 @@ static bool read_metrics(struct tree_loader *loader, struct open_node *open)
 	enum token_kind kind;
 	bool is_whole = true;
 
-	loader->root.is_known |= open->node == 0;
+	loader->root.is_known |= open->node == 0 && !loader->is_root_rest;
 	while ((kind = token_next(loader->source, &token)) == TOKEN_KEY) {
 		uint32_t name = intern(loader, &token);
 
@@ -481,6 +482,17 @@ static bool read_counters(struct tree_loader *loader, bool is_loss)
 	return !has_failed(kind);
 }
 
+/* Metrics of ROOT that are not inclusive numbers. */
+static bool read_root_rest(struct tree_loader *loader, struct open_node *open)
+{
+	bool is_whole;
+
+	loader->is_root_rest = true;
+	is_whole = read_metrics(loader, open);
+	loader->is_root_rest = false;
+	return is_whole;
+}
+
 /* The "proton" object of a node: what hatchet has no place for. */
 static bool read_extras(struct tree_loader *loader, struct open_node *open)
 {
@@ -493,6 +505,7 @@ static bool read_extras(struct tree_loader *loader, struct open_node *open)
 		bool is_max = is_text(&token, "max (ns)");
 		bool is_histogram = is_text(&token, "histogram (ns)");
 		bool is_info = is_text(&token, "info");
+		bool is_metrics = is_text(&token, "metrics");
 		bool is_losses = is_text(&token, "losses");
 		bool is_counters = is_losses || is_text(&token, "counters");
 		bool is_start = is_text(&token, "start_time (ns)");
@@ -505,6 +518,8 @@ static bool read_extras(struct tree_loader *loader, struct open_node *open)
 		kind = token_next(loader->source, &token);
 		if (is_histogram && kind == TOKEN_OBJECT)
 			is_whole = read_histogram(loader, open);
+		else if (is_metrics && kind == TOKEN_OBJECT && open->node == 0)
+			is_whole = read_root_rest(loader, open);
 		else if (is_info && kind == TOKEN_OBJECT && open->node == 0)
 			is_whole = read_info(loader);
 		else if (is_counters && kind == TOKEN_OBJECT && open->node == 0)

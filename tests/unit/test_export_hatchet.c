@@ -158,6 +158,31 @@ TEST(root_has_a_zero_for_what_adds_up)
 	free(text);
 }
 
+TEST(what_does_not_add_up_stands_beside_roots_metrics)
+{
+	struct profile *profile = profile_new();
+	struct profile *again;
+	struct proton_error err;
+	uint32_t note = metric(profile, "note", PROTON_METRIC_STRING, METRIC_PROPERTY);
+	uint32_t own = metric(profile, "own", PROTON_METRIC_INT64, METRIC_EXCLUSIVE);
+	uint32_t vector = metric(profile, "v", PROTON_METRIC_DOUBLE_VECTOR, 0);
+	uint64_t elements[1] = {0};
+	uint32_t words = profile_vector(profile, elements, 1);
+	char *text;
+
+	profile_value(profile, 0, note)->as.string = string(profile, "x");
+	profile_value(profile, 0, own)->as.int64 = 0;
+	profile_value(profile, 0, vector)->as.vector = words;
+	text = exported(profile, export_hatchet_compact);
+	CHECK_HAS(text, "\"metrics\":{},\"proton\":{\"metrics\":{\"note\":\"x\",\"own\":0,"
+			"\"v\":[0.0]}}}");
+	CHECK_OK(profile_load_bytes("text", text, strlen(text), &again, &err), err);
+	CHECK_EQ(again->value_count, 4);
+	CHECK_EQ(again->metrics[1].flags, METRIC_EXCLUSIVE);
+	profile_free(again);
+	free(text);
+}
+
 TEST(a_kernel_on_several_devices_becomes_siblings)
 {
 	struct profile *profile = profile_new();
@@ -215,6 +240,22 @@ TEST(a_metric_named_like_a_built_in_one_gives_way)
 			"\"device_id\":\"0\",\"device_type\":\"CPU\",\"time (ns)\":10}}");
 	CHECK_HAS(text, "\"name\":\"scope\",\"type\":\"function\"},\"metrics\":{\"count\":8}}");
 	CHECK_HAS(text, "\"metrics\":{\"count\":0,\"count (user) (user)\":0,\"time (ns)\":0}}");
+	free(text);
+}
+
+TEST(names_that_hatchet_uses_itself_give_way)
+{
+	struct profile *profile = profile_new();
+	uint32_t at = node(profile, 0, "");
+	char *text;
+
+	profile_value(profile, at, metric(profile, "name", PROTON_METRIC_INT64, 0))->as.int64 = 1;
+	profile_value(profile, at, metric(profile, "node", PROTON_METRIC_INT64, METRIC_EXCLUSIVE))
+		->as.int64 = 2;
+	text = exported(profile, export_hatchet_compact);
+	CHECK_HAS(text, "{\"name\":\"<unnamed>\",\"type\":\"function\"},"
+			"\"metrics\":{\"name (user)\":1,\"node (user)\":2}}");
+	CHECK_HAS(text, "\"metrics\":{\"name (user)\":0}}");
 	free(text);
 }
 
