@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#undef err_set /* the analyzer's, see err.h */
+#undef err_errno
+
 int err_set(struct proton_error *err, int status, const char *format, ...)
 {
 	if (err) {

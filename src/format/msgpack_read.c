@@ -84,6 +84,7 @@ static enum token_kind read_signed(struct msgpack_reader *reader, unsigned bytes
 
 	if (!take_int(reader, bytes, &value))
 		return fail(reader, too_short, token);
+	/* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): bytes is never 0 */
 	token->as.int64 = (int64_t)(value << shift) >> shift;
 	return token->kind = TOKEN_INT64;
 }
