@@ -77,7 +77,7 @@ def check_file(root, name):
     for number, line in enumerate(lines, 1):
         if MACHINE_PATH.search(line):
             yield number, "a path that exists on one machine only"
-        if TODO.search(line) and name != "tools/check_sources.py":
+        if TODO.search(line) and not name.endswith((".md", "check_sources.py")):
             yield number, "a TODO names its issue: TODO(#12)"
 
 
