@@ -51,7 +51,8 @@ def problem_with(root, path, room, quote, header):
     """What is wrong with one include, or None."""
     own = path.parent.as_posix()
     for pattern, place, why in RESERVED:
-        if re.match(pattern, header) and not path.is_relative_to(place) and room not in ("tests", "bench"):
+        is_home = path.is_relative_to(place) or room in ("tests", "bench")
+        if re.match(pattern, header) and not is_home:
             return f"{why}: only {place}/ may"
     if header.startswith("libproton/"):
         if quote == '"':
