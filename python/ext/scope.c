@@ -60,18 +60,21 @@ static PyObject *scope_make(PyTypeObject *type, struct ext_state *state, bool is
 			return NULL;
 		}
 	}
+	/* A plain str, which cannot be part of a cycle: without metrics no object is tracked. */
+	PyObject *plain_name =
+		PyUnicode_CheckExact(name) ? Py_NewRef(name) : PyUnicode_FromObject(name);
+	if (!plain_name)
+		return NULL;
 	struct scope *self;
-	if (type == state->scope || type == state->timed) {
+	if (type == state->scope || type == state->timed)
 		self = PyObject_GC_New(struct scope, type);
-		if (!self)
-			return NULL;
-	} else {
-		/* A subclass may have a dict or slots of its own: zeroed and tracked. */
+	else /* a subclass may have a dict or slots of its own: zeroed and tracked */
 		self = (struct scope *)PyType_GenericAlloc(type, 0);
-		if (!self)
-			return NULL;
+	if (!self) {
+		Py_DECREF(plain_name);
+		return NULL;
 	}
-	self->name = Py_NewRef(name);
+	self->name = plain_name;
 	self->metrics = Py_XNewRef(metrics);
 	self->state = state;
 	self->open = &self->first;

@@ -53,6 +53,8 @@ def _is_interpreting() -> bool:
 
 def _select_backend() -> Optional[str]:
     """The backend used when none is named; None leaves the choice to the recorder."""
+    if os.environ.get("PROTON_BACKEND"):
+        return None
     if _is_interpreting() or _libproton.get_available_profilers() == [_HOST]:
         return _HOST
     return None
@@ -93,7 +95,7 @@ def _start(
     if mode is not None and not isinstance(mode, (str, BaseMode)):
         raise ValueError(f"Unknown mode: {mode!r}")
     path = DEFAULT_PROFILE_NAME if name is None else os.fspath(name)
-    is_default = backend is None
+    is_default = backend is None and not os.environ.get("PROTON_BACKEND")
     wanted = _select_backend() if backend is None else backend
     session = _libproton.start(
         path,
@@ -304,6 +306,21 @@ def _profiling(function: Callable[..., Any], options: dict[str, Any]) -> Callabl
             except IndexError:
                 pass  # the function has finalized the session itself
 
+    if inspect.isasyncgenfunction(function):
+        raise TypeError("profile cannot decorate an asynchronous generator")
+
+    if inspect.isgeneratorfunction(function):
+
+        @functools.wraps(function)
+        def generator_wrapper(*args: Any, **kwargs: Any) -> Any:
+            session = begin()
+            try:
+                return (yield from function(*args, **kwargs))
+            finally:
+                end(session)
+
+        return generator_wrapper
+
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
@@ -340,7 +357,7 @@ def profile(
     """Profile each call of a function; the options are those of `start`.
 
     The session is started by the first call, paused between calls and resumed by the next, also
-    when a call raises. `finalize` (or the end of the program) writes it.
+    when a call raises. A call of a generator or coroutine lasts until that has ended. `finalize` (or the end of the program) writes it.
 
         @proton.profile(name="step")
         def step(): ...

@@ -357,6 +357,28 @@ def test_profile_decorator_of_a_coroutine():
     assert names(load("test.hatchet")) == {"inside"}
 
 
+def test_profile_decorator_of_generators():
+    @proton.profile(name="test")
+    def work():
+        for _ in range(2):
+            with proton.scope("inside", {"m": 1}):
+                yield
+
+    assert list(work()) == [None, None]
+    with proton.scope("outside", {"m": 1}):
+        pass
+    with pytest.raises(TypeError, match="asynchronous generator"):
+
+        @proton.profile
+        async def refused():
+            yield
+
+    proton.finalize()
+    root = load("test.hatchet")
+    assert names(root) == {"inside"}
+    assert metrics(root, "inside") == {"m": 2}
+
+
 # ---------------------------------------------------------------------- standard output, notes
 
 
@@ -387,6 +409,14 @@ def test_the_default_backend_is_said_once_and_quietly_not_at_all():
     assert script(code, env={"TRITON_INTERPRET": "1", "PROTON_QUIET": "1"}).stderr == ""
     named = 'import triton_proton as proton\nproton.start("a", backend="host")\n'
     assert script(named).stderr == ""
+    assert script(code, env={"TRITON_INTERPRET": "1", "PROTON_BACKEND": "host"}).stderr == ""
+
+
+def test_the_environment_names_the_backend_where_the_program_does_not(monkeypatch):
+    monkeypatch.setenv("PROTON_BACKEND", "abacus")
+    with pytest.raises(ValueError, match="Unknown profiler: abacus"):
+        proton.start("test")
+    assert proton.start("test", backend="host") is not None
 
 
 def test_importing_the_package_loads_neither_triton_nor_torch():

@@ -388,7 +388,7 @@ def test_marks_compile_to_nothing_for_a_gpu():
         )
         print("st.global" in compiled.asm["ptx"], "whole" in compiled.asm["ttir"])
         """,
-        env={"TRITON_INTERPRET": None},
+        env={"TRITON_INTERPRET": None, "TRITON_CACHE_DIR": str(Path("cache").resolve())},
     )
     assert result.stdout.split() == ["True", "False"]
 

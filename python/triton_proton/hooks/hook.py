@@ -53,24 +53,24 @@ class HookManager:
     def init_handle(
         module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str
     ) -> None:
-        for hook in list(HookManager.active_hooks):
+        for hook in HookManager.active_hooks:
             hook.init_handle(module, function, name, metadata_group, hash)
 
     @staticmethod
     def destroy_handle(
         module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str
     ) -> None:
-        for hook in reversed(list(HookManager.active_hooks)):
+        for hook in reversed(HookManager.active_hooks):
             hook.destroy_handle(module, function, name, metadata_group, hash)
 
     @staticmethod
     def enter(metadata: Any) -> None:
-        for hook in list(HookManager.active_hooks):
+        for hook in HookManager.active_hooks:
             hook.enter(metadata)
 
     @staticmethod
     def exit(metadata: Any) -> None:
-        for hook in reversed(list(HookManager.active_hooks)):
+        for hook in reversed(HookManager.active_hooks):
             hook.exit(metadata)
 
     # ---- called by sessions
@@ -130,15 +130,17 @@ class HookManager:
         if hook in HookManager.active_hooks:
             return
         hook.activate()
-        HookManager.active_hooks.append(hook)
-        HookManager.active_hooks.sort(key=lambda one: one.priority, reverse=True)
+        # A new list: another thread may be going through the old one.
+        HookManager.active_hooks = sorted(
+            [*HookManager.active_hooks, hook], key=lambda one: one.priority, reverse=True
+        )
         when_imported("triton.knobs", _register_in_triton)
 
     @staticmethod
     def _deactivate_hook(hook: Hook) -> None:
         if hook not in HookManager.active_hooks:
             return
-        HookManager.active_hooks.remove(hook)
+        HookManager.active_hooks = [one for one in HookManager.active_hooks if one is not hook]
         if not HookManager.active_hooks:
             forget("triton.knobs", _register_in_triton)
             if "triton.knobs" in sys.modules:
@@ -148,7 +150,7 @@ class HookManager:
     @staticmethod
     def _reset_in_child() -> None:
         """After a fork: no session lives here."""
-        for hook in list(HookManager.active_hooks):
+        for hook in HookManager.active_hooks:
             HookManager._deactivate_hook(hook)
         HookManager.session_hooks.clear()
 

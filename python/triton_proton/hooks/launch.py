@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from typing import Any, Optional
 
 from .. import _libproton
 from .._note import note
 from ..metric import is_metric_value
-from ..state import metadata_state
 from .hook import Hook
 
 # What Triton itself puts into the launch metadata.
-_RESERVED = ("name", "function", "stream")
+_RESERVED = frozenset(("name", "function", "stream"))
+_NUMBERS = (float, int)  # most metrics are
 
 
 class _Launch(threading.local):
@@ -82,7 +83,7 @@ class LaunchHook(Hook):
             return
         name = launch.get("name", raw_name)
         name = name if isinstance(name, str) else raw_name
-        if not self._matches(raw_name, name):
+        if (self._include or self._exclude) and not self._matches(raw_name, name):
             return
         op_id = _libproton.record_scope()
         _libproton.enter_op(op_id, name)
@@ -90,13 +91,14 @@ class LaunchHook(Hook):
         metrics = {
             key: value
             for key, value in launch.items()
-            if key not in _RESERVED and isinstance(key, str) and is_metric_value(value)
+            if key not in _RESERVED
+            and (type(value) in _NUMBERS or is_metric_value(value))
+            and isinstance(key, str)
         }
         if not metrics:
             return
         try:
-            with _InHook(raw_name):
-                _libproton.add_metrics(op_id, metrics)
+            _in_hook(raw_name, _libproton.add_metrics, op_id, metrics)
         except Exception as error:
             _say(raw_name, error)
 
@@ -105,19 +107,16 @@ class LaunchHook(Hook):
             _leave_op()
 
 
-class _InHook(metadata_state):
-    """While metadata is computed: its kernels belong to the metadata state."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> "_InHook":
-        _launch.is_in_hook = True
-        super().__enter__()
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        super().__exit__(*exception)
-        _launch.is_in_hook = False
+def _in_hook(raw_name: str, work: Callable[..., Any], *args: Any) -> Any:
+    """Call `work` while metadata is computed: its kernels belong to the metadata state."""
+    launch = _launch
+    launch.is_in_hook = True
+    _libproton.enter_state(_libproton.metadata_scope_prefix + raw_name)
+    try:
+        return work(*args)
+    finally:
+        _libproton.exit_state()
+        launch.is_in_hook = False
 
 
 def _leave_op() -> None:
@@ -129,7 +128,7 @@ def _leave_op() -> None:
 
 def _raw_name(metadata: Any) -> str:
     """The compiled kernel's name, without computing the rest."""
-    name = getattr(metadata, "data", {}).get("name", "")
+    name = metadata.data.get("name")
     return name if isinstance(name, str) else ""
 
 
@@ -138,9 +137,10 @@ def _evaluate(metadata: Any, raw_name: str) -> Optional[dict[str, Any]]:
 
     The program would have run without a profiler, so it goes on here too.
     """
+    if getattr(metadata, "extras", None) == []:
+        return metadata.data  # a kernel of Triton's without a metadata function
     try:
-        with _InHook(raw_name):
-            return metadata.get()
+        return _in_hook(raw_name, metadata.get)
     except Exception as error:
         _say(raw_name, error)
         return None
