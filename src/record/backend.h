@@ -30,6 +30,7 @@ const struct backend *backend_at(size_t index);
 /* By name without regard to case; NULL name: the first usable one. NULL with an error text. */
 const struct backend *backend_select(const char *name, struct proton_error *err);
 
+extern const struct backend cuda_backend;
 extern const struct backend host_backend;
 
 #endif
