@@ -9,6 +9,7 @@
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+
 #include <frameobject.h>
 #include <stdio.h>
 #include <stdlib.h>

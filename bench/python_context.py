@@ -3,10 +3,10 @@
     python bench/python_context.py [--rounds N] [--write]
 
 Needs the installed package and a C compiler (for bench/plain_walk.c). `plain` formats
-"file:line@function" for each frame at each launch; `floor` walks the frames and does nothing with them;
+"file:line@function" for each frame at each launch; `floor` walks the frames and does nothing more;
 `ours` gives the number of the context, as a session with context "python" asks for it. All are
-called from Python at the depth named, in rounds that take turns; medians, and the spread of the
-rounds' own minima to maxima around ours as noise. --write stores bench/results/python_context.json.
+called from Python at the depth named, in rounds that take turns; medians of the rounds, and the
+distance between the quartiles of ours as noise. --write stores bench/results/python_context.json.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def measure(plain_walk: ModuleType, depth: int, rounds: int, count: int) -> dict
         for name, work in works.items():
             samples[name].append(caller(work, count, time.perf_counter_ns))
     middle = {name: statistics.median(values) for name, values in samples.items()}
-    ours = samples["ours"]
+    quartiles = statistics.quantiles(samples["ours"], n=4)
     ratio = middle["plain"] / middle["ours"]
     target = TARGET_AT_20 if depth >= 20 else None
     return {
@@ -93,11 +93,22 @@ def measure(plain_walk: ModuleType, depth: int, rounds: int, count: int) -> dict
         "ours": round(middle["ours"], 1),
         "upstream": None,
         "floor": round(middle["floor"], 1),
-        "noise": round((max(ours) - min(ours)) / middle["ours"], 3),
+        "noise": round((quartiles[2] - quartiles[0]) / middle["ours"], 3),
         "target": f"plain / ours >= {target:g}" if target else None,
         "met": ratio >= target if target else None,
         "ratio": round(ratio, 2),
     }
+
+
+def processor() -> str:
+    """The processor's name as Linux tells it, and how many there are."""
+    name = platform.machine()
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
+    return f"{name}, {os.cpu_count()} processors"
 
 
 def main() -> None:
@@ -119,10 +130,10 @@ def main() -> None:
     if arguments.write:
         results = {
             "date": datetime.date.today().isoformat(),
-            "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
+            "machine": processor(),
             "versions": {
                 "python": platform.python_version(),
-                "libproton": _libproton.version(),
+                "proton": _libproton.version(),
             },
             "rows": rows,
         }

@@ -29,7 +29,7 @@ struct code_note {
 
 struct step {
 	uint32_t code;
-	int32_t offset; /* in bytes; -1 before the first instruction */
+	int32_t offset;   /* in bytes; -1 before the first instruction */
 	uint32_t context; /* of the path up to and with this step */
 };
 
@@ -175,8 +175,8 @@ static struct table_entry *table_find(uint32_t parent, uint32_t code, int32_t of
 	uint32_t slot = table_slot(parent, code, offset);
 	for (;; slot = (slot + 1) & (table.capacity - 1)) {
 		struct table_entry *entry = &table.entries[slot];
-		if (entry->code == 0 || (entry->code == code && entry->offset == offset &&
-					 entry->parent == parent))
+		if (entry->code == 0 ||
+		    (entry->code == code && entry->offset == offset && entry->parent == parent))
 			return entry;
 	}
 }
@@ -376,10 +376,11 @@ static uint32_t provide_depth(void)
 
 /* ------------------------------------------------------------------ for the package */
 
-PyDoc_STRVAR(hide_frames_doc,
-	     "hide_frames(names)\n--\n\n"
-	     "Frames of these files are not shown; a name ending in '/' stands for all files below.\n"
-	     "Holds for code that is met for the first time from now on.");
+PyDoc_STRVAR(
+	hide_frames_doc,
+	"hide_frames(names)\n--\n\n"
+	"Frames of these files are not shown; a name ending in '/' stands for all files below.\n"
+	"Holds for code that is met for the first time from now on.");
 
 static PyObject *hide_frames(PyObject *module, PyObject *names)
 {
@@ -390,7 +391,8 @@ static PyObject *hide_frames(PyObject *module, PyObject *names)
 	for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); i++) {
 		const char *name = PyUnicode_AsUTF8(PySequence_Fast_GET_ITEM(sequence, i));
 		char *copy = name ? strdup(name) : NULL;
-		char **block = copy ? realloc(hidden.names, (hidden.cnt + 1) * sizeof(*block)) : NULL;
+		char **block = copy ? realloc(hidden.names, (hidden.cnt + 1) * sizeof(*block))
+				    : NULL;
 		if (!block) {
 			free(copy);
 			Py_DECREF(sequence);
@@ -423,8 +425,9 @@ int ext_context_init(PyObject *module, struct ext_state *state)
 	if (extra_index < 0)
 		extra_index = code_extra_request(code_note_free);
 	if (extra_index < 0) {
-		PyErr_SetString(PyExc_ImportError,
-				"triton_proton: this interpreter has no room for another user of co_extra");
+		PyErr_SetString(
+			PyExc_ImportError,
+			"triton_proton: this interpreter has no room for another user of co_extra");
 		return -1;
 	}
 	if (!has_path_key)

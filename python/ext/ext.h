@@ -4,7 +4,7 @@
  * The extension is a thin layer over <libproton/proton.h>. All its state hangs on the module
  * (struct ext_state) or on objects; the two exceptions are the tables of context.c, which hold no
  * Python objects because libproton calls them without an argument, and the count of modules that
- * refuses a second interpreter. Everything here runs with the GIL held unless a comment says otherwise.
+ * refuses a second interpreter. Everything runs with the GIL held unless a comment says otherwise.
  */
 #ifndef EXT_EXT_H
 #define EXT_EXT_H
@@ -77,7 +77,7 @@ int ext_context_init(PyObject *module, struct ext_state *state);
 /* The module goes away: libproton must not call into it any more. */
 void ext_context_fini(void);
 
-/* A Python callable found in a module of the package: `triton_proton.MODULE.NAME`. New reference. */
+/* What a module of the package calls `name`; new reference. */
 PyObject *ext_package_attribute(const char *module, const char *name);
 
 #endif

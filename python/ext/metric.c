@@ -14,7 +14,11 @@
 
 #define INLINE_CNT 8
 
-enum forced_type { AS_GIVEN, AS_INTEGER, AS_DOUBLE };
+enum forced_type {
+	AS_GIVEN,
+	AS_INTEGER,
+	AS_DOUBLE
+};
 
 struct metric_list {
 	struct proton_metric first[INLINE_CNT];
@@ -56,8 +60,8 @@ static int integer_of(PyObject *value, const char *name, int64_t *out)
 	if (PyFloat_Check(value)) {
 		double number = PyFloat_AS_DOUBLE(value);
 		if (!(number >= -0x1p63 && number < 0x1p63)) {
-			PyErr_Format(PyExc_ValueError, "metric '%s': %R does not fit into 64 bits", name,
-				     value);
+			PyErr_Format(PyExc_ValueError, "metric '%s': %R does not fit into 64 bits",
+				     name, value);
 			return -1;
 		}
 		*out = (int64_t)number;
@@ -342,8 +346,10 @@ static void tensor_dealloc(PyObject *object)
 }
 
 static PyMemberDef tensor_members[] = {
-	{"ptr", T_ULONGLONG, offsetof(struct tensor_metric, ptr), READONLY, "Address on the device."},
-	{"index", T_PYSSIZET, offsetof(struct tensor_metric, index), READONLY, "Type of the value."},
+	{"ptr", T_ULONGLONG, offsetof(struct tensor_metric, ptr), READONLY,
+	 "Address on the device."},
+	{"index", T_PYSSIZET, offsetof(struct tensor_metric, index), READONLY,
+	 "Type of the value."},
 	{"size", T_PYSSIZET, offsetof(struct tensor_metric, size), READONLY, "Number of elements."},
 	{NULL, 0, 0, 0, NULL},
 };

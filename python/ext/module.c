@@ -85,7 +85,7 @@ bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out
 		return false;
 	*frame_out = proton_frame(bytes, (size_t)length);
 	Py_DECREF(owner);
-	/* A subclass of str may be mutable where it matters, and is rare: only plain ones are kept. */
+	/* A subclass of str may be mutable where it matters, and is rare: not kept. */
 	if (PyUnicode_CheckExact(name)) {
 		PyObject *old = slot->name;
 		slot->name = Py_NewRef(name);
@@ -138,9 +138,10 @@ static int claim_process(struct ext_state *state)
 {
 	int64_t interpreter = PyInterpreterState_GetID(PyInterpreterState_Get());
 	if (loaded_cnt > 0 && interpreter != loaded_interpreter) {
-		PyErr_SetString(PyExc_ImportError,
-				"triton_proton is already in use by another interpreter of this process; "
-				"sub-interpreters are not supported");
+		PyErr_SetString(
+			PyExc_ImportError,
+			"triton_proton is already in use by another interpreter of this process; "
+			"sub-interpreters are not supported");
 		return -1;
 	}
 	loaded_cnt++;
@@ -152,9 +153,10 @@ static int claim_process(struct ext_state *state)
 static int module_exec(PyObject *module)
 {
 #ifdef Py_GIL_DISABLED
-	PyErr_SetString(PyExc_ImportError,
-			"triton_proton does not support free-threaded Python yet; use a build of Python "
-			"with the GIL");
+	PyErr_SetString(
+		PyExc_ImportError,
+		"triton_proton does not support free-threaded Python yet; use a build of Python "
+		"with the GIL");
 	return -1;
 #endif
 	struct ext_state *state = ext_state_of(module);
@@ -162,7 +164,7 @@ static int module_exec(PyObject *module)
 		return -1;
 	state->error = PyErr_NewExceptionWithDoc(
 		"triton_proton.ProtonError",
-		"Profiling failed for the reason in the text; `status` is libproton's number for it.",
+		"Profiling failed, the text says why; `status` is libproton's number for it.",
 		PyExc_RuntimeError, NULL);
 	if (!state->error || PyModule_AddObjectRef(module, "ProtonError", state->error) < 0)
 		return -1;

@@ -19,7 +19,7 @@ struct open_entry {
 struct scope {
 	PyObject_HEAD
 	PyObject *name;
-	PyObject *metrics; /* NULL: none */
+	PyObject *metrics;       /* NULL: none */
 	struct ext_state *state; /* the type keeps the module alive */
 	struct open_entry *open; /* `first` or a block from PyMem_Malloc */
 	uint32_t open_cnt;
@@ -54,8 +54,9 @@ static PyObject *scope_make(PyTypeObject *type, struct ext_state *state, bool is
 		if (has < 0)
 			return NULL;
 		if (has) {
-			PyErr_SetString(PyExc_ValueError,
-					"The metric name 'cpu_time' is reserved for cpu_timed_scope.");
+			PyErr_SetString(
+				PyExc_ValueError,
+				"The metric name 'cpu_time' is reserved for cpu_timed_scope.");
 			return NULL;
 		}
 	}
@@ -261,7 +262,8 @@ static PyObject *scope_call(PyObject *object, PyObject *args, PyObject *kwargs)
 {
 	PyObject *function;
 	if (kwargs && PyDict_GET_SIZE(kwargs) > 0) {
-		PyErr_SetString(PyExc_TypeError, "a scope is called with the function to decorate only");
+		PyErr_SetString(PyExc_TypeError,
+				"a scope is called with the function to decorate only");
 		return NULL;
 	}
 	if (!PyArg_ParseTuple(args, "O:scope", &function))
@@ -318,19 +320,20 @@ static PyMethodDef scope_methods[] = {
 	{NULL, NULL, 0, NULL},
 };
 
-PyDoc_STRVAR(scope_doc,
-	     "scope(name, metrics=None)\n--\n\n"
-	     "Everything recorded inside belongs to the scope `name`.\n\n"
-	     "A context manager and a decorator; scopes nest, per thread. `metrics` maps names to\n"
-	     "numbers, lists of numbers or CPU tensors; they are added to the scope at each entry.\n"
-	     "A name ending in \"(exc)\" counts for this scope alone and not for the scopes around it,\n"
-	     "one ending in \"(pty)\" is a property: the last value stays. One object may be entered\n"
-	     "again before it is left, and by several threads.\n\n"
-	     "As a decorator of generators and coroutines the scope is open exactly while their own\n"
-	     "code runs. A `with` block should not await or yield: what runs meanwhile on the thread\n"
-	     "would count as part of it.\n\n"
-	     "    with proton.scope(\"attention\", {\"flops\": 2e9}):\n"
-	     "        kernel[grid](x, y)\n");
+PyDoc_STRVAR(
+	scope_doc,
+	"scope(name, metrics=None)\n--\n\n"
+	"Everything recorded inside belongs to the scope `name`.\n\n"
+	"A context manager and a decorator; scopes nest, per thread. `metrics` maps names to\n"
+	"numbers, lists of numbers or CPU tensors; they are added to the scope at each entry.\n"
+	"A name ending in \"(exc)\" counts for this scope alone and not for the scopes around it,\n"
+	"one ending in \"(pty)\" is a property: the last value stays. One object may be entered\n"
+	"again before it is left, and by several threads.\n\n"
+	"As a decorator of generators and coroutines the scope is open exactly while their own\n"
+	"code runs. A `with` block should not await or yield: what runs meanwhile on the thread\n"
+	"would count as part of it.\n\n"
+	"    with proton.scope(\"attention\", {\"flops\": 2e9}):\n"
+	"        kernel[grid](x, y)\n");
 
 PyDoc_STRVAR(timed_doc,
 	     "cpu_timed_scope(name, metrics=None)\n--\n\n"
@@ -339,16 +342,11 @@ PyDoc_STRVAR(timed_doc,
 	     "scopes around it. \"cpu_time\" is not allowed among `metrics`.\n");
 
 static PyType_Slot scope_slots[] = {
-	{Py_tp_doc, (void *)(uintptr_t)scope_doc},
-	{Py_tp_new, (void *)scope_new},
-	{Py_tp_dealloc, (void *)scope_dealloc},
-	{Py_tp_traverse, (void *)scope_traverse},
-	{Py_tp_clear, (void *)scope_clear},
-	{Py_tp_call, (void *)scope_call},
-	{Py_tp_repr, (void *)scope_repr},
-	{Py_tp_methods, scope_methods},
-	{Py_tp_getset, scope_attributes},
-	{0, NULL},
+	{Py_tp_doc, (void *)(uintptr_t)scope_doc}, {Py_tp_new, (void *)scope_new},
+	{Py_tp_dealloc, (void *)scope_dealloc},    {Py_tp_traverse, (void *)scope_traverse},
+	{Py_tp_clear, (void *)scope_clear},        {Py_tp_call, (void *)scope_call},
+	{Py_tp_repr, (void *)scope_repr},          {Py_tp_methods, scope_methods},
+	{Py_tp_getset, scope_attributes},          {0, NULL},
 };
 
 static PyType_Spec scope_spec = {

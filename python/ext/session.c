@@ -29,9 +29,11 @@ static bool text_or_null(PyObject *object, const char *what, const char **text_o
 	return true;
 }
 
-PyDoc_STRVAR(start_doc,
-	     "start(path, context=None, data=None, profiler=None, mode=None, flags=0, format=None)\n--\n\n"
-	     "Start a session and return its number. `path` is str or bytes.");
+PyDoc_STRVAR(
+	start_doc,
+	"start(path, context=None, data=None, profiler=None, mode=None, flags=0, format=None)\n"
+	"--\n\n"
+	"Start a session and return its number. `path` is str or bytes.");
 
 static PyObject *start(PyObject *module, PyObject *args)
 {
@@ -39,8 +41,8 @@ static PyObject *start(PyObject *module, PyObject *args)
 	PyObject *format = NULL;
 	unsigned int flags = 0;
 	struct proton_session_options options = {.size = sizeof(options)};
-	if (!PyArg_ParseTuple(args, "O&|OOOOIO:start", PyUnicode_FSConverter, &path, &context, &data,
-			      &profiler, &mode, &flags, &format))
+	if (!PyArg_ParseTuple(args, "O&|OOOOIO:start", PyUnicode_FSConverter, &path, &context,
+			      &data, &profiler, &mode, &flags, &format))
 		return NULL;
 	PyObject *result = NULL;
 	if (!text_or_null(context, "context", &options.context) ||
@@ -257,7 +259,8 @@ static PyObject *select_profiler(PyObject *module, PyObject *args)
 		return PyUnicode_FromString("cupti");
 	if (strcmp(target, "hip") == 0)
 		return PyUnicode_FromString("rocprofiler");
-	return PyErr_Format(PyExc_ValueError, "No profiler registered for triton backend %s", target);
+	return PyErr_Format(PyExc_ValueError, "No profiler registered for triton backend %s",
+			    target);
 }
 
 static PyObject *get_context_depth(PyObject *module, PyObject *args)
@@ -406,8 +409,10 @@ static PyMethodDef session_methods[] = {
 	{"deactivate_all", deactivate_all, METH_VARARGS, "deactivate_all(flushing=False)"},
 	{"finalize", finalize, METH_VARARGS, "finalize(session, output_format='')"},
 	{"finalize_all", finalize_all, METH_VARARGS, "finalize_all(output_format='')"},
-	{"own_sessions", own_sessions, METH_NOARGS, "The launching tool owns the session from now on."},
-	{"sessions_are_owned", sessions_are_owned, METH_NOARGS, "Whether own_sessions() was called."},
+	{"own_sessions", own_sessions, METH_NOARGS,
+	 "The launching tool owns the session from now on."},
+	{"sessions_are_owned", sessions_are_owned, METH_NOARGS,
+	 "Whether own_sessions() was called."},
 	{"finalize_owned", finalize_owned, METH_VARARGS, "finalize_owned(output_format='')"},
 	{"finalize_on_signals", finalize_on_signals, METH_NOARGS,
 	 "Finalize when SIGTERM or SIGHUP arrives, where nothing else handles them."},
@@ -432,7 +437,8 @@ static PyMethodDef session_methods[] = {
 int ext_session_init(PyObject *module, struct ext_state *state)
 {
 	(void)state;
-	if (PyModule_AddIntConstant(module, "KEEP_WORKING_FILE", PROTON_SESSION_KEEP_WORKING_FILE) < 0 ||
+	if (PyModule_AddIntConstant(module, "KEEP_WORKING_FILE", PROTON_SESSION_KEEP_WORKING_FILE) <
+		    0 ||
 	    PyModule_AddIntConstant(module, "QUIET", PROTON_SESSION_QUIET) < 0)
 		return -1;
 	return PyModule_AddFunctions(module, session_methods);

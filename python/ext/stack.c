@@ -62,8 +62,7 @@ static int thread_scopes_push(struct thread_scopes *self, uint64_t id, uint64_t 
 {
 	if (self->cnt == self->capacity) {
 		uint32_t capacity = self->capacity ? self->capacity * 2 : 8;
-		struct named_scope *block =
-			PyMem_Realloc(self->scopes, capacity * sizeof(*block));
+		struct named_scope *block = PyMem_Realloc(self->scopes, capacity * sizeof(*block));
 		if (!block) {
 			PyErr_NoMemory();
 			return -1;
@@ -282,9 +281,8 @@ static PyObject *exit_op(PyObject *module, PyObject *args)
 	Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(add_metrics_doc,
-	     "add_metrics(id, metrics, tensor_metrics={})\n--\n\n"
-	     "Add metrics to a scope or op that is open on this thread.");
+PyDoc_STRVAR(add_metrics_doc, "add_metrics(id, metrics, tensor_metrics={})\n--\n\n"
+			      "Add metrics to a scope or op that is open on this thread.");
 
 static PyObject *add_metrics(PyObject *module, PyObject *args)
 {
@@ -364,7 +362,7 @@ static PyObject *kernel_end(PyObject *module, PyObject *unused)
 
 /* ------------------------------------------------------------------ tables */
 
-#define FAST(function) (PyCFunction)(void (*)(void))function
+#define FAST(function) (PyCFunction)(void (*)(void)) function
 
 static PyMethodDef stack_methods[] = {
 	{"push_scope", FAST(push_scope), METH_FASTCALL, NULL},
@@ -372,7 +370,8 @@ static PyMethodDef stack_methods[] = {
 	{"record_scope", record_scope, METH_NOARGS, "Draw the number of a scope or op."},
 	{"enter_scope", enter_scope, METH_VARARGS, "enter_scope(id, name)"},
 	{"exit_scope", exit_scope, METH_VARARGS, "exit_scope(id, name)"},
-	{"enter_op", enter_op, METH_VARARGS, "enter_op(id, name): kernels launched carry the name."},
+	{"enter_op", enter_op, METH_VARARGS,
+	 "enter_op(id, name): kernels launched carry the name."},
 	{"exit_op", exit_op, METH_VARARGS, "exit_op(id, name)"},
 	{"add_metrics", add_metrics, METH_VARARGS, add_metrics_doc},
 	{"enter_state", enter_state, METH_O, "enter_state(name)"},
@@ -400,8 +399,10 @@ int ext_stack_init(PyObject *module, struct ext_state *state)
 	state->threads_key = PyUnicode_InternFromString("triton_proton scopes");
 	if (!state->threads || !state->threads_key)
 		return -1;
-	if (PyModule_AddStringConstant(module, "metadata_scope_name", "__proton_launch_metadata") < 0 ||
-	    PyModule_AddStringConstant(module, "metadata_scope_prefix", "__proton_launch_metadata:") < 0)
+	if (PyModule_AddStringConstant(module, "metadata_scope_name", "__proton_launch_metadata") <
+		    0 ||
+	    PyModule_AddStringConstant(module, "metadata_scope_prefix",
+				       "__proton_launch_metadata:") < 0)
 		return -1;
 	return PyModule_AddFunctions(module, stack_methods);
 }

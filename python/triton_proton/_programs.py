@@ -37,7 +37,8 @@ def become(name: str) -> NoReturn:
     """Replace this process by the program, with this process's arguments."""
     path = find_program(name)
     if path is None:
-        print(f"proton: the program '{name}' is not installed beside {sys.executable}", file=sys.stderr)
+        message = f"proton: the program '{name}' is not installed beside {sys.executable}"
+        print(message, file=sys.stderr)
         sys.exit(2)
     environment = dict(os.environ, PROTON_PYTHON=sys.executable)
     sys.stdout.flush()

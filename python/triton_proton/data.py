@@ -51,10 +51,8 @@ def is_phase_complete(session: Optional[int] = 0, phase: int = 0) -> bool:
     return _libproton.is_data_phase_complete(session, phase)
 
 
-def clear(
-    session: Optional[int] = 0, phase: int = 0, clear_up_to_phase: bool = False
-) -> None:
-    """Drop the data of `phase`, or of all phases up to it. Clearing the current phase empties it."""
+def clear(session: Optional[int] = 0, phase: int = 0, clear_up_to_phase: bool = False) -> None:
+    """Drop the data of `phase`, or of all phases up to it; the current phase is emptied."""
     if session is None:
         return
     _check(session)

@@ -1,8 +1,8 @@
 """Marks inside kernels: `import triton_proton.language as pl`.
 
 The marks take effect in sessions that instrument kernels, which this version does not have yet:
-`start(backend="instrumentation")` says so. In all others they are compiled to nothing, so a kernel may
-keep them. They can be called in kernels that Triton compiles and in its interpreter.
+`start(backend="instrumentation")` says so. In all others they are compiled to nothing, so a kernel
+may keep them. They can be called in kernels that Triton compiles and in its interpreter.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ static bool open_table(struct profile_view *view, const struct file_header *head
 	uint64_t available;
 	uint64_t rows = table->rows;
 
-	if (view->rows[table->id] || table->row_bytes < row_bytes[table->id]) {
+	if (view->table[table->id] || table->row_bytes < row_bytes[table->id]) {
 		view->is_damaged = true;
 		return true;
 	}

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 
@@ -81,12 +82,21 @@ int profile_load_bytes(const char *name, const char *bytes, size_t length, struc
 	return status;
 }
 
+/* More than half of the machine's memory is no profile, but an endless stream. */
+static uint64_t size_limit(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES);
+	long page_bytes = sysconf(_SC_PAGESIZE);
+
+	return pages > 0 && page_bytes > 0 ? (uint64_t)pages / 2 * (uint64_t)page_bytes : 0;
+}
+
 int profile_load_file(const char *path, struct profile **out, struct proton_error *err)
 {
 	const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
 	char *bytes;
 	size_t length;
-	int status = file_read_all(path, 0, &bytes, &length, err);
+	int status = file_read_all(path, size_limit(), &bytes, &length, err);
 
 	if (status != PROTON_OK)
 		return status;

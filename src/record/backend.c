@@ -1,6 +1,7 @@
 /* The table of backends. See backend.h: adding one is a file and a line here. */
 #include "record/backend.h"
 
+#include <stdlib.h>
 #include <strings.h>
 
 #include <libproton/proton.h>
@@ -21,6 +22,10 @@ const struct backend *backend_select(const char *name, struct proton_error *err)
 {
 	const struct backend *backend;
 
+	if (!name)
+		name = getenv("PROTON_BACKEND");
+	if (name && !*name)
+		name = NULL;
 	for (size_t i = 0; (backend = backend_at(i)); i++)
 		if (name ? strcasecmp(backend->name, name) == 0 : backend->is_usable())
 			return backend;

@@ -34,13 +34,15 @@ def test_types_are_kept():
 
 def test_values_add_up_and_strings_are_replaced():
     recorded = record(
-        {"i": 1, "f": 0.5, "v": [1, 2], "s": "first"}, {"i": 2, "f": 0.25, "v": [10, 20], "s": "last"}
+        {"i": 1, "f": 0.5, "v": [1, 2], "s": "first"},
+        {"i": 2, "f": 0.25, "v": [10, 20], "s": "last"},
     )
     assert recorded == {"i": 3, "f": 0.75, "v": [11, 22], "s": "last"}
 
 
 def test_properties_keep_the_last_value():
-    assert record({"p (pty)": 1.0, "q(pty)": 1}, {"p (pty)": 2.0, "q(pty)": 5}) == {"p": 2.0, "q": 5}
+    recorded = record({"p (pty)": 1.0, "q(pty)": 1}, {"p (pty)": 2.0, "q(pty)": 5})
+    assert recorded == {"p": 2.0, "q": 5}
 
 
 def test_exclusive_metrics_are_not_on_root():
@@ -159,7 +161,8 @@ def test_numpy():
         }
     )
     assert recorded == {
-        "i": 3, "f": 0.5, "d": 0.25, "v": [0, 1, 2], "m": [1.0] * 4, "one": 5, "list": [1, 2], "bytes": 8,
+        "i": 3, "f": 0.5, "d": 0.25, "v": [0, 1, 2], "m": [1.0] * 4, "one": 5, "list": [1, 2],
+        "bytes": 8,
     }  # fmt: skip
     with pytest.raises(ValueError, match="metric 'x': the ndarray is empty"):
         record({"x": numpy.array([])})

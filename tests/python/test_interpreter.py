@@ -182,7 +182,7 @@ def test_autotuned_and_heuristic_kernels():
             return [1.0, 1.0, 1.0]
 
         @triton.autotune(
-            configs=[triton.Config({"BLOCK": 8}), triton.Config({"BLOCK": 16})], key=["n"], do_bench=bench
+            configs=[triton.Config({"BLOCK": size}) for size in (8, 16)], key=["n"], do_bench=bench
         )
         @triton.jit
         def tuned(x, n, BLOCK: tl.constexpr):

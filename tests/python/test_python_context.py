@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import inspect
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -222,6 +224,54 @@ def test_many_different_paths():
         name = path[-3]
         line, _, function = name.removeprefix("<many>:").partition("@")
         assert function == f"f{int(line) - 1}"
+
+
+def libproton():
+    """The library itself, by ctypes, which gives the GIL away around each call."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if "/libproton.so" in line:
+            return ctypes.CDLL(line.split(maxsplit=5)[5])
+    raise AssertionError("libproton is not loaded")
+
+
+def test_a_caller_without_the_gil_gets_its_thread_s_path():
+    library = libproton()
+    frame_number = library.proton_frame(b"k", 1)
+
+    def calls():
+        library.proton_kernel_begin(frame_number)
+        library.proton_kernel_end()
+
+    proton.start("test", context="python")
+    stop = threading.Event()
+    busy = threading.Thread(target=lambda: [None for _ in iter(stop.is_set, True)])
+    busy.start()
+    threads = [threading.Thread(target=lambda: [calls() for _ in range(100)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stop.set()
+    busy.join()
+    ((path, count),) = kernel_paths(finish()).items()
+    assert count == 400
+    assert path[-1] == frame(calls, "proton_kernel_begin")
+
+
+def test_a_thread_that_python_has_never_seen_has_no_path():
+    library = libproton()
+    frame_number = library.proton_frame(b"native", 6)
+    thread = ctypes.c_ulong()
+    proton.start("test", context="python")
+    libc = ctypes.CDLL(None)
+    # The kernel begins on a thread of its own and never ends; what counts is who is asked where.
+    create = libc.pthread_create
+    create.argtypes = [ctypes.c_void_p] * 4
+    begin = ctypes.cast(library.proton_kernel_begin, ctypes.c_void_p)
+    assert create(ctypes.byref(thread), None, begin, frame_number) == 0
+    assert libc.pthread_join(thread, None) == 0
+    kernel()
+    assert list(kernel_paths(finish()).values()) == [1]
 
 
 def test_the_number_of_a_path_is_the_same_each_time():

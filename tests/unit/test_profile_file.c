@@ -136,6 +136,27 @@ TEST(every_truncation_is_read_as_far_as_it_goes_or_refused)
 	profile_file_close(&file, true);
 }
 
+TEST(a_table_that_is_listed_twice_is_damage_and_leaks_nothing)
+{
+	struct profile_file file;
+	struct profile_view view;
+	struct proton_error err;
+	struct file_header *header;
+	size_t length;
+	char *bytes;
+
+	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), &err), err);
+	profile_file_mark(&file, PROFILE_FILE_RECORDING, 0);
+	bytes = read_file("x.proton", &length);
+	header = (struct file_header *)(void *)bytes;
+	header->tables[TABLE_VECTORS].id = TABLE_METRICS;
+	CHECK_OK(profile_view_open(&view, bytes, length, &err), err);
+	CHECK(view.is_damaged);
+	profile_view_fini(&view);
+	free(bytes);
+	profile_file_close(&file, true);
+}
+
 TEST(an_unfinished_profile_is_moved_aside_and_a_finished_one_replaced)
 {
 	struct profile_file file;

@@ -1,0 +1,110 @@
+/*
+ * What must hold of any profile that a loader gave, whatever it was made from: links stay inside
+ * and lead forward, every exporter and the roll-up take it, and what was exported loads again.
+ */
+#ifndef TESTS_FUZZ_CHECK_PROFILE_H
+#define TESTS_FUZZ_CHECK_PROFILE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/export.h"
+#include "model/load.h"
+#include "model/rollup.h"
+
+#define MUST(condition)                                                                            \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);            \
+			abort();                                                                   \
+		}                                                                                  \
+	} while (0)
+
+static inline void check_text(const struct profile *profile, uint32_t string)
+{
+	MUST((uint64_t)string * 8 < profile->strings.used);
+	MUST(profile_text(profile, string)[string_length(&profile->strings, string)] == '\0');
+}
+
+static inline void check_lists(const struct profile *profile, uint32_t node)
+{
+	size_t steps = 0;
+
+	for (uint32_t v = profile->nodes[node].first_value; v; v = profile->values[v].next) {
+		const struct profile_metric *metric;
+
+		MUST(v < profile->value_count && steps++ < profile->value_count);
+		MUST(profile->values[v].metric < profile->metric_count);
+		metric = &profile->metrics[profile->values[v].metric];
+		if (metric->type == PROTON_METRIC_STRING)
+			check_text(profile, profile->values[v].as.string);
+		if (metric->type == PROTON_METRIC_INT64_VECTOR ||
+		    metric->type == PROTON_METRIC_DOUBLE_VECTOR) {
+			uint32_t at = profile->values[v].as.vector;
+
+			MUST(at < profile->word_count);
+			MUST(profile->words[at] < profile->word_count - at);
+		}
+	}
+	steps = 0;
+	for (uint32_t k = profile->nodes[node].first_kernel; k; k = profile->kernels[k].next) {
+		MUST(k < profile->kernel_count && steps++ < profile->kernel_count);
+		MUST(profile->kernels[k].device < profile->device_count);
+		MUST(profile->kernels[k].histogram < profile->histogram_count);
+	}
+}
+
+static inline void check_profile(const struct profile *profile)
+{
+	MUST(!profile->out_of_memory && profile->node_count >= 1 && profile->frame_count >= 1);
+	for (uint32_t i = 0; i < profile->frame_count; i++) {
+		check_text(profile, profile->frames[i].name);
+		check_text(profile, profile->frames[i].file);
+	}
+	for (uint32_t i = 0; i < profile->metric_count; i++)
+		check_text(profile, profile->metrics[i].name);
+	for (uint32_t i = 0; i < profile->device_count; i++)
+		check_text(profile, profile->devices[i].type);
+	for (uint32_t i = 0; i < profile->node_count; i++) {
+		MUST(i == 0 || profile->nodes[i].parent < i);
+		MUST(profile->nodes[i].frame < profile->frame_count);
+		MUST(profile->nodes[i].first_child == 0 || profile->nodes[i].first_child > i);
+		MUST(profile->nodes[i].next_sibling == 0 || profile->nodes[i].next_sibling > i);
+		check_lists(profile, i);
+	}
+	for (uint32_t i = 0; i < profile->metric_count; i++) {
+		struct column column;
+
+		if (rollup_metric(profile, profile_text(profile, profile->metrics[i].name), true,
+				  &column, NULL) == PROTON_OK)
+			column_fini(&column);
+		if (i == 50)
+			break;
+	}
+}
+
+/* Exports, loads what came out, and exports that: both texts must be the same from then on. */
+static inline void check_exports(const struct profile *profile)
+{
+	for (size_t i = 0; export_format_at(i); i++) {
+		const struct export_format *format = export_format_at(i);
+		struct profile *again = NULL;
+		struct proton_error err;
+		struct out out;
+
+		out_init(&out, -1);
+		MUST(format->write(profile, &out, &err) == PROTON_OK);
+		MUST(out_finish(&out, &err) == PROTON_OK);
+		if (profile_load_bytes("again", out.bytes, out.length, &again, &err) != PROTON_OK) {
+			fprintf(stderr, "%s: %s\n", format->name, err.text);
+			abort();
+		}
+		check_profile(again);
+		MUST(again->node_count >= profile->node_count);
+		profile_free(again);
+		out_fini(&out);
+	}
+}
+
+#endif

@@ -1,0 +1,226 @@
+"""The documents against the code: links, names, options, messages and examples."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+GUIDE = ROOT / "docs" / "guide"
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def read(*parts: str) -> str:
+    """Text of a file of the project."""
+    return ROOT.joinpath(*parts).read_text(encoding="utf-8")
+
+
+def without_code(text: str) -> str:
+    """A page without its examples."""
+    return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def examples(page: Path, language: str) -> list[str]:
+    """The examples of a page in one language."""
+    fence = rf"^```{language}\n(.*?)^```"
+    return re.findall(fence, page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def mentions(text: str, word: str) -> bool:
+    """True if `word` stands in `text` and is not part of a longer one."""
+    return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) is not None
+
+
+# ------------------------------------------------------------------ the pages themselves
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link into a page may name: headings as GitHub writes them."""
+    titles = re.findall(r"^#+ (.*)$", without_code(page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    text = re.sub(r"`[^`\n]*`", "", without_code(page.read_text(encoding="utf-8")))
+    bad = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            bad.append(target)
+    assert not bad
+
+
+def test_the_readme_is_short():
+    assert len(read("README.md").splitlines()) <= 120
+
+
+def test_every_page_is_in_an_index():
+    for index in (ROOT / "docs" / "README.md", ROOT / "docs" / "design" / "README.md"):
+        text = index.read_text(encoding="utf-8")
+        folder = GUIDE if index.parent.name == "docs" else index.parent
+        for page in folder.glob("*.md"):
+            link = page.relative_to(index.parent).as_posix()
+            assert page == index or f"]({link})" in text, link
+
+
+# ------------------------------------------------------------------ names
+
+
+def test_every_function_of_the_c_interface_is_in_the_guide():
+    text = read("docs", "guide", "c-api.md")
+    names = []
+    for header in (ROOT / "include" / "libproton").glob("*.h"):
+        names += re.findall(r"^PROTON_API [^(]*?(\w+)\(", header.read_text(), re.MULTILINE)
+    assert len(names) > 40
+    assert [name for name in names if not mentions(text, name)] == []
+
+
+def options(source: str) -> list[str]:
+    """Options as users write them, from the table that getopt_long() is given."""
+    table = re.findall(r'\{"([a-z-]+)", \w+, NULL, (?:\'(\w)\'|\w+)\}', read(*source.split("/")))
+    return [f"--{name}" for name, _ in table] + [f"-{letter}" for _, letter in table if letter]
+
+
+@pytest.mark.parametrize(
+    "source, page, manual",
+    [
+        ("src/cli/options.c", "command-line.md", "proton.1"),
+        ("src/viewer/options.c", "viewing.md", "proton-viewer.1"),
+    ],
+)
+def test_every_option_is_in_the_guide_and_the_manual(source, page, manual):
+    names = options(source)
+    assert len(names) > 15
+    text = (GUIDE / page).read_text(encoding="utf-8")
+    assert [name for name in names if not mentions(text, name)] == []
+    roff = read("docs", "man", manual).replace("\\-", "-")
+    assert [name for name in names if not mentions(roff, name)] == []
+
+
+def test_every_public_name_of_the_package_is_in_the_guide():
+    text = "\n".join(page.read_text(encoding="utf-8") for page in GUIDE.glob("*.md"))
+    names = re.findall(r'^    "(\w+)",$', read("python", "triton_proton", "__init__.py"), re.M)
+    assert "start" in names
+    data = re.findall(r"^def ([a-z]\w+)", read("python", "triton_proton", "data.py"), re.MULTILINE)
+    assert [name for name in names + data if not mentions(text, name)] == []
+
+
+def test_every_environment_variable_is_in_the_guide():
+    text = read("docs", "guide", "environment.md")
+    names = set()
+    for source in [*ROOT.glob("src/**/*.c"), *ROOT.glob("python/triton_proton/**/*.py")]:
+        code = source.read_text(encoding="utf-8")
+        names |= set(re.findall(r'(?:getenv|environ\.get|is_set|_is_true)\("([A-Z_]+)"', code))
+    names -= {"PATH"}
+    assert {"PROTON_PYTHON", "NO_COLOR", "TRITON_PROTON_DISABLE"} <= names
+    assert [name for name in sorted(names) if not mentions(text, name)] == []
+
+
+def test_every_loss_is_in_the_guide():
+    text = read("docs", "guide", "failures.md")
+    code = "\n".join(path.read_text() for path in (ROOT / "src" / "record").glob("*.c"))
+    names = re.findall(r'\{"([^"]+)", true\}', code)
+    assert len(names) >= 4
+    assert [name for name in names if f"| `{name}` |" not in text] == []
+
+
+# ------------------------------------------------------------------ messages
+
+
+def c_literals(code: str) -> list[str]:
+    """The texts of C code as patterns: adjacent pieces joined, what is filled in as `.*`."""
+    piece = r'"(?:[^"\\\n]|\\.)*"'
+    texts = []
+    for found in re.findall(rf"{piece}(?:\s*(?:[A-Z]\w+\s*)?{piece})*", code):
+        joined = re.sub(r'%"\s*PRI\w+\s*"', "%s", found)
+        joined = re.sub(r'"\s*"', "", joined)
+        joined = re.sub(r'"\s*[A-Z]\w+\s*"', "%s", joined)[1:-1].replace('\\"', '"')
+        joined = joined.replace("\\n", "")
+        parts = re.split(r"%(?:%|[-.*\d]*[lz]*[a-zA-Z])", joined)
+        texts.append(".*".join(re.escape(part) for part in parts))
+    return texts
+
+
+def python_literals(code: str) -> list[str]:
+    """The same of Python code."""
+    texts = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            texts.append(re.escape(node.value))
+        elif isinstance(node, ast.JoinedStr):
+            texts.append(
+                "".join(
+                    re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".*"
+                    for part in node.values
+                )
+            )
+    return texts
+
+
+def fixed_length(pattern: str) -> int:
+    """How many characters of a pattern of the functions above have to match."""
+    return len(pattern.replace(".*", "").replace("\\", ""))
+
+
+def all_literals() -> list[str]:
+    """Patterns of all texts that are long enough to tell a message by."""
+    texts = []
+    for source in [*ROOT.glob("src/**/*.c"), *ROOT.glob("python/ext/*.c")]:
+        texts += c_literals(source.read_text(encoding="utf-8"))
+    for source in ROOT.glob("python/triton_proton/**/*.py"):
+        texts += python_literals(source.read_text(encoding="utf-8"))
+    return [text for text in texts if fixed_length(text) >= 8]
+
+
+def test_every_message_in_the_guide_is_one_of_the_program():
+    page = read("docs", "guide", "troubleshooting.md")
+    messages = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    assert len(messages) > 50
+    patterns = all_literals()
+    unknown = []
+    for message in messages:
+        fixed = re.sub(r"\b[A-Z]+\b", "", message)
+        # Words that the program fills in are spelled out in some rows, hence not all has to match.
+        if not any(
+            fixed_length(pattern) >= 0.4 * len(fixed) and re.search(pattern, message)
+            for pattern in patterns
+        ):
+            unknown.append(message)
+    assert unknown == []
+
+
+# ------------------------------------------------------------------ examples
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_python_examples_are_python(page):
+    for example in examples(page, "python"):
+        ast.parse(textwrap.dedent(example))
+
+
+def test_c_examples_compile(tmp_path):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    programs = [
+        example
+        for page in PAGES
+        for example in examples(page, "c")
+        if re.search(r"^int main", example, re.MULTILINE)
+    ]
+    assert programs
+    for program in programs:
+        source = tmp_path / "example.c"
+        source.write_text(program)
+        strict = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]
+        subprocess.run([compiler, *strict, f"-I{ROOT / 'include'}", str(source)], check=True)
