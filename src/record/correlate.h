@@ -16,7 +16,7 @@
 
 struct correlation {
 	struct proton_context where;
-	bool is_named; /* `where` ends with the kernel already: a launch hook named it */
+	bool is_named;  /* `where` ends with the kernel already: a launch hook named it */
 	bool is_shared; /* many records carry this number (a graph): it is not used up by one */
 };
 

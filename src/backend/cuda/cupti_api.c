@@ -33,7 +33,8 @@ static void note_tried(struct search *search, const char *what)
 {
 	size_t used = strlen(search->tried);
 
-	snprintf(search->tried + used, sizeof(search->tried) - used, "%s%s", used ? ", " : "", what);
+	snprintf(search->tried + used, sizeof(search->tried) - used, "%s%s", used ? ", " : "",
+		 what);
 }
 
 static bool try_file(struct search *search, const char *path, int flags)
@@ -139,10 +140,11 @@ static int find_cupti(struct search *search, struct proton_error *err)
 				return PROTON_OK;
 		note_tried(search, "the loader's path");
 	}
-	return err_set(err, PROTON_E_NOLIB,
-		       "cannot find libcupti (looked in: %s); pip install nvidia-cuda-cupti, or name "
-		       "its directory in PROTON_CUPTI_PATH",
-		       search->tried);
+	return err_set(
+		err, PROTON_E_NOLIB,
+		"cannot find libcupti (looked in: %s); pip install nvidia-cuda-cupti, or name "
+		"its directory in PROTON_CUPTI_PATH",
+		search->tried);
 }
 
 static void *open_driver(void)
@@ -194,13 +196,14 @@ static int check_versions(const struct cupti_api *api, struct proton_error *err)
 
 	cupti_version_text(api->version, text, sizeof(text));
 	if (api->version < 22)
-		return err_set(err, PROTON_E_VERSION,
-			       "%s is CUPTI %s; 12.4 or later is needed", api->path, text);
+		return err_set(err, PROTON_E_VERSION, "%s is CUPTI %s; 12.4 or later is needed",
+			       api->path, text);
 	if (api->driver && major > api->driver / 1000)
-		return err_set(err, PROTON_E_VERSION,
-			       "%s is CUPTI %s, but the driver is for CUDA %d.%d: update the driver, "
-			       "or name an older libcupti in PROTON_CUPTI_PATH",
-			       api->path, text, api->driver / 1000, api->driver % 1000 / 10);
+		return err_set(
+			err, PROTON_E_VERSION,
+			"%s is CUPTI %s, but the driver is for CUDA %d.%d: update the driver, "
+			"or name an older libcupti in PROTON_CUPTI_PATH",
+			api->path, text, api->driver / 1000, api->driver % 1000 / 10);
 	return PROTON_OK;
 }
 
@@ -264,10 +267,11 @@ int cupti_error(const struct cupti_api *api, int result, const char *call, struc
 		text = "unknown error";
 	switch (result) {
 	case CUPTI_E_MULTIPLE_SUBSCRIBERS:
-		return err_set(err, PROTON_E_BUSY,
-			       "another tool in this process already uses CUPTI (torch.profiler, nsys, "
-			       "ncu, a second Proton): end it first [%s: %s]",
-			       call, text);
+		return err_set(
+			err, PROTON_E_BUSY,
+			"another tool in this process already uses CUPTI (torch.profiler, nsys, "
+			"ncu, a second Proton): end it first [%s: %s]",
+			call, text);
 	case CUPTI_E_INSUFFICIENT_PRIVILEGES:
 		return err_set(err, PROTON_E_PERMISSION,
 			       "the driver does not let this user profile: load nvidia.ko with "
