@@ -9,6 +9,7 @@
 #include "base/array.h"
 
 static const struct backend *const backends[] = {
+	&cuda_backend,
 	&host_backend, /* always usable, so it stays last */
 };
 

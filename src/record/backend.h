@@ -33,6 +33,7 @@ const struct backend *backend_at(size_t index);
  */
 const struct backend *backend_select(const char *name, struct proton_error *err);
 
+extern const struct backend cuda_backend;
 extern const struct backend host_backend;
 
 #endif

@@ -17,6 +17,18 @@
 void record_kernel(struct proton_context where, uint32_t frame, uint32_t device, uint64_t start_ns,
 		   uint64_t end_ns);
 
+enum record_loss {
+	RECORD_LOST_UNMATCHED, /* a record whose launch is not known */
+	RECORD_LOST_DROPPED,   /* the vendor's library says that it dropped records */
+	RECORD_LOST_TIME,      /* zero or inverted timestamps */
+};
+
+/* Counts records that cannot be attributed, in every live session. From any thread. */
+void record_lost(enum record_loss cause, uint64_t count);
+
+/* True while the calling thread is between proton_op_enter() and proton_op_exit(). */
+bool record_is_in_op(void);
+
 /* The device that proton_kernel_begin() and _end() record for. */
 void record_set_host_device(uint32_t device);
 

@@ -13,6 +13,7 @@
 #include "record/fork.h"
 #include "record/frames.h"
 #include "record/output.h"
+#include "record/record.h"
 #include "record/thread.h"
 
 #define CONFIG_UNIT 8u /* a config's id is its offset divided by this */
@@ -590,6 +591,22 @@ const char *proton_session_backend(int id)
 	if (session)
 		session_put(session);
 	return name;
+}
+
+void record_lost(enum record_loss cause, uint64_t count)
+{
+	static const enum counter counters[] = {
+		[RECORD_LOST_UNMATCHED] = COUNTER_LOST_UNMATCHED,
+		[RECORD_LOST_DROPPED] = COUNTER_LOST_DROPPED,
+		[RECORD_LOST_TIME] = COUNTER_LOST_TIME,
+	};
+
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
+		pthread_mutex_lock(&sessions[slot].lock);
+		if (sessions[slot].is_live)
+			store_count(&sessions[slot].store, counters[cause], count);
+		pthread_mutex_unlock(&sessions[slot].lock);
+	}
 }
 
 /* ------------------------------------------------------------------ fork */

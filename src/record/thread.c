@@ -448,6 +448,11 @@ void proton_op_exit(void)
 		self->in_op = false;
 }
 
+bool record_is_in_op(void)
+{
+	return self && self->in_op;
+}
+
 void record_set_host_device(uint32_t device)
 {
 	atomic_store_explicit(&host_device, device, memory_order_relaxed);

@@ -1,0 +1,173 @@
+/*
+ * Finished kernels: CUPTI fills buffers of ours with activity records and hands them back on a thread
+ * of its own, in no particular order. Each record is matched to its launch and added.
+ *
+ * Rules of CUPTI that shape this file: buffers are asked for on the application's thread, so they
+ * come from a pool; zeroed ones save it a memset; a flush is no fence, the buffer may arrive a moment
+ * after it returns; a forced flush hands over kernels that still run, with an end time of 0, and
+ * never again: only the end of everything may force; no lock of ours is held while CUPTI is called.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend/cuda/cuda.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "record/correlate.h"
+#include "record/frames.h"
+#include "record/record.h"
+
+#define BUFFER_DEFAULT_BYTES (4u << 20) /* CUPTI recommends 1 to 10 MB */
+#define BUFFER_MIN_BYTES (64u << 10)
+#define POOL_MAX 32u
+#define NAME_CACHE 1024u
+#define FLUSH_LIMIT_NS 5000000000ull
+
+static const struct cupti_api *cupti;
+static size_t buffer_bytes;
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint8_t *pool[POOL_MAX];
+static uint32_t pool_count;
+static _Atomic uint64_t completed;
+
+/* Kernel names by address: CUPTI keeps each name once. Used by the record thread alone. */
+static struct {
+	const char *name;
+	uint32_t frame;
+} name_cache[NAME_CACHE];
+
+static size_t choose_buffer_bytes(void)
+{
+	const char *text = getenv("TRITON_PROFILE_BUFFER_SIZE");
+	long long wanted = text ? atoll(text) : 0;
+
+	if (wanted <= 0)
+		return BUFFER_DEFAULT_BYTES;
+	if (wanted < BUFFER_MIN_BYTES)
+		wanted = BUFFER_MIN_BYTES;
+	return ((size_t)wanted + 4095) & ~(size_t)4095;
+}
+
+static void on_buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_records)
+{
+	*buffer = NULL;
+	pthread_mutex_lock(&pool_lock);
+	if (pool_count)
+		*buffer = pool[--pool_count];
+	pthread_mutex_unlock(&pool_lock);
+	if (!*buffer && posix_memalign((void **)buffer, 4096, buffer_bytes) == 0)
+		memset(*buffer, 0, buffer_bytes);
+	/* CUPTI before 12.9 crashes on NULL with a size: it is told there is none. */
+	*bytes = *buffer ? buffer_bytes : 0;
+	*max_records = 0;
+}
+
+static void give_back(uint8_t *buffer, size_t used_bytes)
+{
+	memset(buffer, 0, used_bytes);
+	pthread_mutex_lock(&pool_lock);
+	if (pool_count < POOL_MAX) {
+		pool[pool_count++] = buffer;
+		buffer = NULL;
+	}
+	pthread_mutex_unlock(&pool_lock);
+	free(buffer);
+}
+
+static uint32_t frame_of(const char *name)
+{
+	size_t slot = hash_u64((uintptr_t)name) % NAME_CACHE;
+
+	if (name_cache[slot].name != name) {
+		name_cache[slot].name = name;
+		name_cache[slot].frame = frames_add(FRAME_KERNEL, name, strlen(name));
+	}
+	return name_cache[slot].frame;
+}
+
+static void add_kernel(const struct cupti_kernel *kernel)
+{
+	struct correlation launch;
+	uint32_t frame;
+
+	if (!correlate_take(kernel->correlation_id, &launch)) {
+		record_lost(RECORD_LOST_UNMATCHED, 1);
+		return;
+	}
+	if (!launch.is_shared)
+		atomic_fetch_add_explicit(&completed, 1, memory_order_relaxed);
+	if (!kernel->start_ns || kernel->end_ns <= kernel->start_ns) {
+		record_lost(RECORD_LOST_TIME, 1); /* counted, never added to a sum */
+		return;
+	}
+	frame = launch.is_named ? 0 : frame_of(kernel->name ? kernel->name : "(unnamed kernel)");
+	record_kernel(launch.where, frame, devices_of_cuda(cupti, kernel->device_id),
+		      kernel->start_ns, kernel->end_ns);
+}
+
+static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
+				size_t valid_bytes)
+{
+	struct cupti_activity *record = NULL;
+	size_t dropped = 0;
+
+	(void)bytes;
+	while (valid_bytes &&
+	       cupti->cuptiActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_OK) {
+		if (record->kind == CUPTI_KIND_CONCURRENT_KERNEL)
+			add_kernel((const void *)record);
+	}
+	if (cupti->cuptiActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_OK &&
+	    dropped)
+		record_lost(RECORD_LOST_DROPPED, dropped);
+	if (buffer)
+		give_back(buffer, valid_bytes);
+}
+
+int activity_start(const struct cupti_api *api, struct proton_error *err)
+{
+	uint8_t on = 1;
+	size_t size = sizeof(on);
+	int result;
+
+	cupti = api;
+	buffer_bytes = choose_buffer_bytes();
+	atomic_store(&completed, 0);
+	/* Both only save time; a CUPTI that does not know one works without. */
+	api->cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_ZEROED_OUT_BUFFER, &size, &on);
+	api->cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_PER_THREAD_BUFFER, &size, &on);
+	result = api->cuptiActivityRegisterCallbacks(on_buffer_requested, on_buffer_completed);
+	if (result != CUPTI_OK)
+		return cupti_error(api, result, "cuptiActivityRegisterCallbacks", err);
+	result = api->cuptiActivityEnable(CUPTI_KIND_CONCURRENT_KERNEL);
+	if (result != CUPTI_OK)
+		return cupti_error(api, result, "cuptiActivityEnable", err);
+	return PROTON_OK;
+}
+
+void activity_flush(const struct cupti_api *api, uint64_t launched)
+{
+	uint64_t give_up_ns = clock_monotonic_ns() + FLUSH_LIMIT_NS;
+	uint64_t before = 0;
+
+	do {
+		uint64_t now = atomic_load_explicit(&completed, memory_order_relaxed);
+
+		if (now != before)
+			give_up_ns = clock_monotonic_ns() + FLUSH_LIMIT_NS; /* it moves */
+		before = now;
+		api->cuptiActivityFlushAll(0);
+		if (atomic_load_explicit(&completed, memory_order_relaxed) >= launched)
+			return;
+		usleep(50);
+	} while (clock_monotonic_ns() < give_up_ns);
+}
+
+void activity_stop(const struct cupti_api *api)
+{
+	api->cuptiActivityDisable(CUPTI_KIND_CONCURRENT_KERNEL);
+	api->cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
+}

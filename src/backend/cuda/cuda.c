@@ -1,0 +1,76 @@
+/*
+ * The CUDA backend: kernels on NVIDIA GPUs, through CUPTI's activity records and launch callbacks.
+ * Subscribed once per process, given back after the last session.
+ */
+#include <stdlib.h>
+#include <strings.h>
+
+#include "backend/cuda/cuda.h"
+#include "record/backend.h"
+#include "record/correlate.h"
+
+static const struct cupti_api *api;
+
+static bool is_interpreting(void)
+{
+	const char *value = getenv("TRITON_INTERPRET");
+
+	return value && (strcasecmp(value, "1") == 0 || strcasecmp(value, "true") == 0 ||
+			 strcasecmp(value, "on") == 0 || strcasecmp(value, "y") == 0 ||
+			 strcasecmp(value, "yes") == 0);
+}
+
+static bool is_usable(void)
+{
+	return !is_interpreting() && cupti_driver_is_there();
+}
+
+static int check_mode(const char *mode, struct proton_error *err)
+{
+	if (*mode)
+		return err_set(err, PROTON_E_INVALID, "cupti: unsupported mode: %s", mode);
+	return PROTON_OK;
+}
+
+static int start(const char *mode, struct proton_error *err)
+{
+	int status = cupti_api_get(&api, err);
+
+	(void)mode;
+	if (status == PROTON_OK)
+		status = correlate_init(err);
+	if (status == PROTON_OK)
+		status = callbacks_start(api, err);
+	if (status != PROTON_OK)
+		return status;
+	status = activity_start(api, err);
+	if (status != PROTON_OK)
+		callbacks_stop(api);
+	return status;
+}
+
+static int flush(struct proton_error *err)
+{
+	uint64_t launched = callbacks_launched();
+
+	(void)err;
+	callbacks_synchronize(api);
+	activity_flush(api, launched);
+	return PROTON_OK;
+}
+
+static void stop(void)
+{
+	activity_stop(api);
+	callbacks_stop(api);
+	correlate_clear();
+}
+
+const struct backend cuda_backend = {
+	.name = "cupti",
+	.is_usable = is_usable,
+	.check_mode = check_mode,
+	.start = start,
+	.flush = flush,
+	.stop = stop,
+};

@@ -1,0 +1,134 @@
+/*
+ * The part of CUPTI's and the CUDA driver's ABI that this backend uses, declared here so that no
+ * SDK is needed to build. Written for CUPTI 12.4 to 13.x; tests/python/test_cupti_abi.py compares it with the real headers
+ * where they are installed.
+ *
+ * Activity records grow from version to version, at their end: what is declared is the prefix that
+ * all of these versions share.
+ */
+#ifndef BACKEND_CUDA_CUPTI_ABI_H
+#define BACKEND_CUDA_CUPTI_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum cupti_result {
+	CUPTI_OK = 0,
+	CUPTI_E_MAX_LIMIT_REACHED = 12, /* of cuptiActivityGetNextRecord: no more records */
+	CUPTI_E_NOT_SUPPORTED = 27,
+	CUPTI_E_INSUFFICIENT_PRIVILEGES = 35,
+	CUPTI_E_MULTIPLE_SUBSCRIBERS = 39,
+};
+
+enum cupti_domain {
+	CUPTI_DOMAIN_DRIVER_API = 1,
+	CUPTI_DOMAIN_RESOURCE = 3,
+};
+
+/* Launch calls of the driver; the runtime's cudaLaunch* and cudaGraphLaunch end in these. */
+enum cupti_driver_call {
+	CUPTI_CALL_LAUNCH = 115,
+	CUPTI_CALL_LAUNCH_GRID = 116,
+	CUPTI_CALL_LAUNCH_GRID_ASYNC = 117,
+	CUPTI_CALL_LAUNCH_KERNEL = 307,
+	CUPTI_CALL_LAUNCH_KERNEL_PTSZ = 442,
+	CUPTI_CALL_LAUNCH_COOPERATIVE = 477,
+	CUPTI_CALL_LAUNCH_COOPERATIVE_PTSZ = 478,
+	CUPTI_CALL_LAUNCH_COOPERATIVE_MULTI_DEVICE = 480,
+	CUPTI_CALL_GRAPH_LAUNCH = 514,
+	CUPTI_CALL_GRAPH_LAUNCH_PTSZ = 515,
+	CUPTI_CALL_LAUNCH_KERNEL_EX = 652,
+	CUPTI_CALL_LAUNCH_KERNEL_EX_PTSZ = 653,
+};
+
+enum cupti_resource_event {
+	CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING = 2,
+};
+
+enum cupti_call_site {
+	CUPTI_SITE_ENTER = 0,
+	CUPTI_SITE_EXIT = 1,
+};
+
+struct cupti_callback_data {
+	uint32_t site;
+	const char *function_name;
+	const void *function_params;
+	void *function_return_value;
+	const char *symbol_name;
+	void *context;
+	uint32_t context_uid;
+	uint64_t *correlation_data;
+	uint32_t correlation_id;
+};
+
+struct cupti_resource_data {
+	void *context;
+	void *resource_handle;
+	void *resource_descriptor;
+};
+
+enum cupti_activity_kind {
+	CUPTI_KIND_CONCURRENT_KERNEL = 10,
+};
+
+enum cupti_activity_attribute {
+	CUPTI_ATTRIBUTE_ZEROED_OUT_BUFFER = 5,
+	CUPTI_ATTRIBUTE_PER_THREAD_BUFFER = 9,
+};
+
+#define CUPTI_FLUSH_FORCED 1u
+
+struct cupti_activity {
+	uint32_t kind;
+};
+
+/* The common prefix of CUpti_ActivityKernel9 (12.4) and later. Times in ns. */
+struct cupti_kernel {
+	uint32_t kind;
+	uint8_t cache_config;
+	uint8_t shared_memory_config;
+	uint16_t registers_per_thread;
+	uint32_t partitioned_cache[2];
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint64_t completed_ns;
+	uint32_t device_id;
+	uint32_t context_id;
+	uint32_t stream_id;
+	int32_t grid[3];
+	int32_t block[3];
+	int32_t static_shared_bytes;
+	int32_t dynamic_shared_bytes;
+	uint32_t local_bytes_per_thread;
+	uint32_t local_bytes_total;
+	uint32_t correlation_id;
+	int64_t grid_id;
+	const char *name; /* mangled; CUPTI keeps one copy per name and never frees it */
+};
+
+_Static_assert(offsetof(struct cupti_callback_data, function_name) == 8, "CUPTI ABI");
+_Static_assert(offsetof(struct cupti_callback_data, symbol_name) == 32, "CUPTI ABI");
+_Static_assert(offsetof(struct cupti_callback_data, context) == 40, "CUPTI ABI");
+_Static_assert(offsetof(struct cupti_callback_data, correlation_id) == 64, "CUPTI ABI");
+_Static_assert(offsetof(struct cupti_kernel, start_ns) == 16, "CUPTI ABI");
+_Static_assert(offsetof(struct cupti_kernel, device_id) == 40, "CUPTI ABI");
+_Static_assert(offsetof(struct cupti_kernel, grid) == 52, "CUPTI ABI");
+_Static_assert(offsetof(struct cupti_kernel, correlation_id) == 92, "CUPTI ABI");
+_Static_assert(offsetof(struct cupti_kernel, name) == 104, "CUPTI ABI");
+
+typedef void (*cupti_callback_fn)(void *user, uint32_t domain, uint32_t call, const void *data);
+typedef void (*cupti_buffer_requested_fn)(uint8_t **buffer, size_t *bytes, size_t *max_records);
+typedef void (*cupti_buffer_completed_fn)(void *context, uint32_t stream, uint8_t *buffer,
+					  size_t bytes, size_t valid_bytes);
+
+enum cuda_attribute {
+	CUDA_ATTRIBUTE_CLOCK_RATE = 13,
+	CUDA_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+	CUDA_ATTRIBUTE_MEMORY_CLOCK_RATE = 36,
+	CUDA_ATTRIBUTE_BUS_WIDTH = 37,
+	CUDA_ATTRIBUTE_CC_MAJOR = 75,
+	CUDA_ATTRIBUTE_CC_MINOR = 76,
+};
+
+#endif

@@ -1,0 +1,283 @@
+/*
+ * Finding libcupti. The order, first hit wins:
+ *   1. $PROTON_CUPTI_PATH, a file or a directory; nothing else is tried
+ *   2. $TRITON_CUPTI_LIB_PATH, a directory; nothing else is tried
+ *   3. a copy the process has loaded already (two copies in one process see half the work each)
+ *   4. NVIDIA's wheel, then Triton's, in the site-packages of any library the process has loaded
+ *   5. $CUDA_HOME, $CUDA_PATH, /usr/local/cuda: extras/CUPTI/lib64, lib64
+ *   6. the loader's own search path
+ */
+#include "backend/cuda/cupti_api.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+
+/* Newest first. The bare name is what Triton's wheel and an SDK without versions have. */
+static const char *const sonames[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"};
+
+struct search {
+	void *handle;
+	char path[1024];
+	char tried[320]; /* for the error text */
+};
+
+static void note_tried(struct search *search, const char *what)
+{
+	size_t used = strlen(search->tried);
+
+	snprintf(search->tried + used, sizeof(search->tried) - used, "%s%s", used ? ", " : "",
+		 what);
+}
+
+static bool try_file(struct search *search, const char *path, int flags)
+{
+	search->handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL | flags);
+	if (search->handle)
+		snprintf(search->path, sizeof(search->path), "%s", path);
+	return search->handle;
+}
+
+static bool try_directory(struct search *search, const char *directory)
+{
+	char path[1024];
+
+	for (size_t i = 0; i < ARRAY_LENGTH(sonames); i++) {
+		int length = snprintf(path, sizeof(path), "%s/%s", directory, sonames[i]);
+
+		if (length > 0 && (size_t)length < sizeof(path) && access(path, R_OK) == 0 &&
+		    try_file(search, path, 0))
+			return true;
+	}
+	return false;
+}
+
+static bool try_below(struct search *search, const char *root, const char *below)
+{
+	char path[1024];
+	int length = snprintf(path, sizeof(path), "%s/%s", root, below);
+
+	return length > 0 && (size_t)length < sizeof(path) && try_directory(search, path);
+}
+
+static int try_site_packages(struct dl_phdr_info *info, size_t size, void *data)
+{
+	static const char *const places[] = {
+		"nvidia/cu13/lib",
+		"nvidia/cuda_cupti/lib",
+		"triton/backends/nvidia/lib/cupti",
+	};
+	const char *end = strstr(info->dlpi_name, "-packages/");
+	char root[1024];
+
+	(void)size;
+	if (!end)
+		return 0;
+	snprintf(root, sizeof(root), "%.*s-packages", (int)(end - info->dlpi_name),
+		 info->dlpi_name);
+	for (size_t i = 0; i < ARRAY_LENGTH(places); i++)
+		if (try_below(data, root, places[i]))
+			return 1;
+	return 0;
+}
+
+static bool try_toolkits(struct search *search)
+{
+	const char *roots[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(roots); i++)
+		if (roots[i] && (try_below(search, roots[i], "extras/CUPTI/lib64") ||
+				 try_below(search, roots[i], "lib64")))
+			return true;
+	return false;
+}
+
+/* A place the user named is the only one looked at: a typing error must not find another copy. */
+static bool try_named(struct search *search, const char *variable, bool *is_named)
+{
+	const char *value = getenv(variable);
+	struct stat st;
+	char what[300];
+
+	*is_named = value && *value;
+	if (!*is_named)
+		return false;
+	snprintf(what, sizeof(what), "%s=%.200s", variable, value);
+	note_tried(search, what);
+	if (stat(value, &st) == 0 && S_ISDIR(st.st_mode))
+		return try_directory(search, value);
+	return try_file(search, value, 0);
+}
+
+static int find_cupti(struct search *search, struct proton_error *err)
+{
+	bool is_named;
+
+	if (try_named(search, "PROTON_CUPTI_PATH", &is_named))
+		return PROTON_OK;
+	if (!is_named && try_named(search, "TRITON_CUPTI_LIB_PATH", &is_named))
+		return PROTON_OK;
+	if (!is_named) {
+		for (size_t i = 0; i < ARRAY_LENGTH(sonames); i++)
+			if (try_file(search, sonames[i], RTLD_NOLOAD))
+				return PROTON_OK;
+		note_tried(search, "the process");
+		if (dl_iterate_phdr(try_site_packages, search))
+			return PROTON_OK;
+		note_tried(search, "NVIDIA's and Triton's wheels");
+		if (try_toolkits(search))
+			return PROTON_OK;
+		note_tried(search, "CUDA_HOME, CUDA_PATH, /usr/local/cuda");
+		for (size_t i = 0; i < ARRAY_LENGTH(sonames); i++)
+			if (try_file(search, sonames[i], 0))
+				return PROTON_OK;
+		note_tried(search, "the loader's path");
+	}
+	return err_set(
+		err, PROTON_E_NOLIB,
+		"cannot find libcupti (looked in: %s); pip install nvidia-cuda-cupti, or name "
+		"its directory in PROTON_CUPTI_PATH",
+		search->tried);
+}
+
+static void *open_driver(void)
+{
+	const char *named = getenv("PROTON_CUDA_PATH"); /* for tests: a libcuda of one's own */
+
+	return dlopen(named && *named ? named : "libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+}
+
+bool cupti_driver_is_there(void)
+{
+	void *handle = open_driver();
+
+	if (!handle)
+		return false;
+	dlclose(handle);
+	/* Some images ship the library without a device; WSL has /dev/dxg instead. */
+	return getenv("PROTON_CUDA_PATH") || access("/dev/nvidiactl", F_OK) == 0 ||
+	       access("/dev/dxg", F_OK) == 0;
+}
+
+static int bind(void *handle, const char *library, const char *name, void *slot,
+		struct proton_error *err)
+{
+	void *symbol = dlsym(handle, name);
+
+	if (!symbol)
+		return err_set(err, PROTON_E_VERSION, "%s lacks %s; it is older than CUDA 12.4",
+			       library, name);
+	memcpy(slot, &symbol, sizeof(symbol)); /* a pointer to code, which C has no cast for */
+	return PROTON_OK;
+}
+
+void cupti_version_text(uint32_t version, char *text, size_t capacity)
+{
+	/* 22 is 12.4 ... 27 is 12.9; from 13.0 on xxyyzz. */
+	if (version >= 130000)
+		snprintf(text, capacity, "%u.%u", version / 10000, version / 100 % 100);
+	else if (version >= 18 && version < 100)
+		snprintf(text, capacity, "12.%u", version - 18);
+	else
+		snprintf(text, capacity, "(version code %u)", version);
+}
+
+static int check_versions(const struct cupti_api *api, struct proton_error *err)
+{
+	char text[32];
+	int major = api->version >= 130000 ? (int)(api->version / 10000) : 12;
+
+	cupti_version_text(api->version, text, sizeof(text));
+	if (api->version < 22)
+		return err_set(err, PROTON_E_VERSION, "%s is CUPTI %s; 12.4 or later is needed",
+			       api->path, text);
+	if (api->driver && major > api->driver / 1000)
+		return err_set(
+			err, PROTON_E_VERSION,
+			"%s is CUPTI %s, but the driver is for CUDA %d.%d: update the driver, "
+			"or name an older libcupti in PROTON_CUPTI_PATH",
+			api->path, text, api->driver / 1000, api->driver % 1000 / 10);
+	return PROTON_OK;
+}
+
+static int load(struct cupti_api *api, struct proton_error *err)
+{
+	struct search search = {0};
+	struct link_map *map;
+	void *driver = open_driver();
+	int status;
+
+	if (!driver)
+		return err_set(err, PROTON_E_NOLIB,
+			       "cannot load the NVIDIA driver's libcuda.so.1: %s", dlerror());
+	status = find_cupti(&search, err);
+	if (status != PROTON_OK)
+		return status;
+	memcpy(api->path, search.path, sizeof(api->path));
+	if (dlinfo(search.handle, RTLD_DI_LINKMAP, &map) == 0 && *map->l_name)
+		snprintf(api->path, sizeof(api->path), "%s", map->l_name);
+#define V(name, args)                                                                              \
+	if (status == PROTON_OK)                                                                   \
+		status = bind(search.handle, api->path, #name, &api->name, err);
+#define D(name, args)                                                                              \
+	if (status == PROTON_OK)                                                                   \
+		status = bind(driver, "libcuda.so.1", #name, &api->name, err);
+#include "backend/cuda/cupti_symbols.def"
+#undef V
+#undef D
+	if (status != PROTON_OK)
+		return status;
+	if (api->cuptiGetVersion(&api->version) != CUPTI_OK)
+		return err_set(err, PROTON_E_VERSION, "%s does not tell its version", api->path);
+	if (api->cuDriverGetVersion(&api->driver) != 0)
+		api->driver = 0;
+	return check_versions(api, err);
+	/* Neither library is ever closed: their threads and callbacks may outlive us. */
+}
+
+int cupti_api_get(const struct cupti_api **out, struct proton_error *err)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct cupti_api api;
+	static bool is_loaded;
+	int status = PROTON_OK;
+
+	pthread_mutex_lock(&lock);
+	if (!is_loaded) {
+		status = load(&api, err);
+		is_loaded = status == PROTON_OK;
+	}
+	pthread_mutex_unlock(&lock);
+	*out = &api;
+	return status;
+}
+
+int cupti_error(const struct cupti_api *api, int result, const char *call, struct proton_error *err)
+{
+	const char *text = NULL;
+
+	if (api->cuptiGetResultString(result, &text) != CUPTI_OK || !text)
+		text = "unknown error";
+	switch (result) {
+	case CUPTI_E_MULTIPLE_SUBSCRIBERS:
+		return err_set(
+			err, PROTON_E_BUSY,
+			"another tool in this process already uses CUPTI (torch.profiler, nsys, "
+			"ncu, a second Proton): end it first [%s: %s]",
+			call, text);
+	case CUPTI_E_INSUFFICIENT_PRIVILEGES:
+		return err_set(err, PROTON_E_PERMISSION,
+			       "the driver does not let this user profile: load nvidia.ko with "
+			       "NVreg_RestrictProfilingToAdminUsers=0, or run as root [%s: %s]",
+			       call, text);
+	default:
+		return err_set(err, PROTON_E_IO, "%s failed: %s (%d)", call, text, result);
+	}
+}

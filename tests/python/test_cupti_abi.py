@@ -1,0 +1,139 @@
+"""src/backend/cuda/cupti_abi.h against the real headers, where a wheel or a toolkit has them."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import subprocess
+import sysconfig
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# Each of ours beside CUPTI's: constants, then offsets of (our struct, our field, theirs, field).
+CONSTANTS = {
+    "CUPTI_E_MAX_LIMIT_REACHED": "CUPTI_ERROR_MAX_LIMIT_REACHED",
+    "CUPTI_E_NOT_SUPPORTED": "CUPTI_ERROR_NOT_SUPPORTED",
+    "CUPTI_E_INSUFFICIENT_PRIVILEGES": "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES",
+    "CUPTI_E_MULTIPLE_SUBSCRIBERS": "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED",
+    "CUPTI_DOMAIN_DRIVER_API": "CUPTI_CB_DOMAIN_DRIVER_API",
+    "CUPTI_DOMAIN_RESOURCE": "CUPTI_CB_DOMAIN_RESOURCE",
+    "CUPTI_CALL_LAUNCH": "CUPTI_DRIVER_TRACE_CBID_cuLaunch",
+    "CUPTI_CALL_LAUNCH_GRID": "CUPTI_DRIVER_TRACE_CBID_cuLaunchGrid",
+    "CUPTI_CALL_LAUNCH_GRID_ASYNC": "CUPTI_DRIVER_TRACE_CBID_cuLaunchGridAsync",
+    "CUPTI_CALL_LAUNCH_KERNEL": "CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel",
+    "CUPTI_CALL_LAUNCH_KERNEL_PTSZ": "CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz",
+    "CUPTI_CALL_LAUNCH_COOPERATIVE": "CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel",
+    "CUPTI_CALL_LAUNCH_COOPERATIVE_PTSZ": "CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz",
+    "CUPTI_CALL_LAUNCH_COOPERATIVE_MULTI_DEVICE": (
+        "CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernelMultiDevice"
+    ),
+    "CUPTI_CALL_GRAPH_LAUNCH": "CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch",
+    "CUPTI_CALL_GRAPH_LAUNCH_PTSZ": "CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz",
+    "CUPTI_CALL_LAUNCH_KERNEL_EX": "CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx",
+    "CUPTI_CALL_LAUNCH_KERNEL_EX_PTSZ": "CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz",
+    "CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING": "CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING",
+    "CUPTI_SITE_ENTER": "CUPTI_API_ENTER",
+    "CUPTI_KIND_CONCURRENT_KERNEL": "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL",
+    "CUPTI_ATTRIBUTE_ZEROED_OUT_BUFFER": "CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER",
+    "CUPTI_ATTRIBUTE_PER_THREAD_BUFFER": "CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER",
+    "CUPTI_FLUSH_FORCED": "CUPTI_ACTIVITY_FLAG_FLUSH_FORCED",
+    "CUDA_ATTRIBUTE_CLOCK_RATE": "CU_DEVICE_ATTRIBUTE_CLOCK_RATE",
+    "CUDA_ATTRIBUTE_MULTIPROCESSOR_COUNT": "CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT",
+    "CUDA_ATTRIBUTE_MEMORY_CLOCK_RATE": "CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE",
+    "CUDA_ATTRIBUTE_BUS_WIDTH": "CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH",
+    "CUDA_ATTRIBUTE_CC_MAJOR": "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR",
+    "CUDA_ATTRIBUTE_CC_MINOR": "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR",
+}
+KERNEL_FIELDS = {
+    "kind": "kind",
+    "registers_per_thread": "registersPerThread",
+    "start_ns": "start",
+    "end_ns": "end",
+    "completed_ns": "completed",
+    "device_id": "deviceId",
+    "context_id": "contextId",
+    "stream_id": "streamId",
+    "grid": "gridX",
+    "block": "blockX",
+    "static_shared_bytes": "staticSharedMemory",
+    "dynamic_shared_bytes": "dynamicSharedMemory",
+    "local_bytes_per_thread": "localMemoryPerThread",
+    "correlation_id": "correlationId",
+    "grid_id": "gridId",
+    "name": "name",
+}
+CALLBACK_FIELDS = {
+    "site": "callbackSite",
+    "function_name": "functionName",
+    "function_params": "functionParams",
+    "function_return_value": "functionReturnValue",
+    "symbol_name": "symbolName",
+    "context": "context",
+    "context_uid": "contextUid",
+    "correlation_data": "correlationData",
+    "correlation_id": "correlationId",
+}
+
+
+def find(name: str) -> list[str]:
+    """Directories that hold header `name`, in this Python's packages and in toolkits."""
+    packages = sysconfig.get_paths()["purelib"]
+    patterns = [
+        os.path.join(packages, "nvidia", "*", "include", name),
+        os.path.join(packages, "triton", "backends", "nvidia", "include", name),
+        os.path.join("/usr/local", "cuda*", "include", name),
+        os.path.join("/usr/local", "cuda*", "extras", "CUPTI", "include", name),
+    ]
+    return [os.path.dirname(path) for pattern in patterns for path in sorted(glob.glob(pattern))]
+
+
+def program() -> str:
+    lines = [
+        "#include <stddef.h>",
+        "#include <cuda.h>",
+        "#include <cupti.h>",
+        # The values of our constants would hide CUPTI's if names met; none do.
+        '#include "backend/cuda/cupti_abi.h"',
+        "#if CUPTI_API_VERSION >= 130000",
+        "typedef CUpti_ActivityKernel10 their_kernel;",
+        "#else",
+        "typedef CUpti_ActivityKernel9 their_kernel;",
+        "#endif",
+    ]
+    for ours, theirs in CONSTANTS.items():
+        lines.append(f'_Static_assert((long)({ours}) == (long)({theirs}), "{ours}");')
+    for struct, their, fields in (
+        ("cupti_kernel", "their_kernel", KERNEL_FIELDS),
+        ("cupti_callback_data", "CUpti_CallbackData", CALLBACK_FIELDS),
+    ):
+        for ours, theirs in fields.items():
+            lines.append(
+                f"_Static_assert(offsetof(struct {struct}, {ours}) == "
+                f'offsetof({their}, {theirs}), "{struct}.{ours}");'
+            )
+    lines.append(
+        "_Static_assert(sizeof(struct cupti_kernel) <= sizeof(their_kernel), "
+        '"our record is a prefix");'
+    )
+    return "\n".join(lines) + "\n"
+
+
+def test_our_declarations_agree_with_the_real_headers(tmp_path):
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    cupti, cuda = find("cupti.h"), find("cuda.h")
+    if not compiler or not cupti or not cuda:
+        pytest.skip("needs a C compiler, cupti.h (pip install nvidia-cuda-cupti) and cuda.h")
+    source = tmp_path / "abi.c"
+    source.write_text(program())
+    for directory in cupti:
+        result = subprocess.run(
+            [compiler, "-std=gnu11", "-fsyntax-only", "-w", f"-I{os.path.join(ROOT, 'src')}"]
+            + [f"-I{os.path.join(ROOT, 'include')}", f"-I{directory}", f"-I{cuda[0]}"]
+            + [str(source)],
+            capture_output=True,
+            text=True,
+        )
+        assert result.returncode == 0, f"{directory}:\n{result.stderr}"

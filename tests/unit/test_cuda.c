@@ -1,0 +1,423 @@
+/* backend/cuda against a libcupti and a libcuda that this test plays (tests/fake). */
+#include "unit/recorded.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "fake/fake_cupti.h"
+
+static struct {
+	uint32_t (*launch)(const struct fake_launch *);
+	void (*skip)(uint32_t);
+	bool (*is_idle)(void);
+	void (*drop)(size_t);
+} fake;
+
+static void find(void *slot, void *handle, const char *name)
+{
+	void *symbol = dlsym(handle, name);
+
+	CHECK(symbol);
+	memcpy(slot, &symbol, sizeof(symbol));
+}
+
+static void load_fake(void)
+{
+	const char *path = getenv("PROTON_CUPTI_PATH");
+	void *handle;
+
+	if (!path)
+		SKIP("PROTON_CUPTI_PATH does not name the fake: run by `meson test`");
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		FAIL("%s", dlerror());
+	find(&fake.launch, handle, "fake_launch");
+	find(&fake.skip, handle, "fake_skip_correlations");
+	find(&fake.is_idle, handle, "fake_is_idle");
+	find(&fake.drop, handle, "fake_drop");
+}
+
+static int start_named(const char *name, const char *backend, struct proton_error *err)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path(name),
+		.backend = backend,
+		.flags = PROTON_SESSION_QUIET,
+	};
+	int session = -1;
+
+	load_fake();
+	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
+}
+
+static int start(void)
+{
+	struct proton_error err = {0};
+	int session = start_named("a", "cupti", &err);
+
+	if (session < 0)
+		FAIL("start: %s", err.text);
+	return session;
+}
+
+static void launch_ns(const char *name, uint64_t duration_ns)
+{
+	fake.launch(&(struct fake_launch){
+		.call = CUPTI_CALL_LAUNCH_KERNEL,
+		.name = name,
+		.context = &fake,
+		.records = 1,
+		.start_ns = 1000,
+		.end_ns = 1000 + duration_ns,
+	});
+}
+
+static struct profile *finish(void)
+{
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	return rec_load("a.proton");
+}
+
+TEST(a_launch_is_attributed_to_the_scope_it_was_made_in)
+{
+	struct profile *profile;
+	const struct profile_kernel *kernel;
+	const struct profile_device *device;
+	uint64_t token;
+
+	start();
+	token = proton_scope_enter("outer");
+	for (int i = 1; i <= 10; i++)
+		launch_ns("mm", 100);
+	proton_scope_exit(token, NULL);
+	launch_ns("mm", 40);
+	profile = finish();
+	CHECK(fake.is_idle());
+	CHECK_U64(rec_count(profile, "outer/mm"), 10);
+	CHECK_U64(rec_count(profile, "mm"), 1);
+	kernel = &profile->kernels[profile->nodes[rec_node(profile, "outer/mm")].first_kernel];
+	CHECK_U64(kernel->total_ns, 1000);
+	device = &profile->devices[kernel->device];
+	CHECK_STR(profile_text(profile, device->type), "CUDA");
+	CHECK_STR(profile_text(profile, device->arch), "90");
+	CHECK_STR(profile_text(profile, device->name), "Fake GPU 0");
+	CHECK_U64(device->processors, 132);
+	profile_free(profile);
+}
+
+TEST(every_launch_call_counts_once)
+{
+	static const uint32_t calls[] = {
+		CUPTI_CALL_LAUNCH,
+		CUPTI_CALL_LAUNCH_GRID,
+		CUPTI_CALL_LAUNCH_GRID_ASYNC,
+		CUPTI_CALL_LAUNCH_KERNEL,
+		CUPTI_CALL_LAUNCH_KERNEL_PTSZ,
+		CUPTI_CALL_LAUNCH_KERNEL_EX,
+		CUPTI_CALL_LAUNCH_KERNEL_EX_PTSZ,
+		CUPTI_CALL_LAUNCH_COOPERATIVE,
+		CUPTI_CALL_LAUNCH_COOPERATIVE_PTSZ,
+		CUPTI_CALL_LAUNCH_COOPERATIVE_MULTI_DEVICE,
+	};
+	struct profile *profile;
+
+	start();
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		fake.launch(&(struct fake_launch){
+			.call = calls[i], .name = "k", .records = 1, .start_ns = 1, .end_ns = 2});
+	profile = finish();
+	CHECK_U64(rec_count(profile, "k"), 10);
+	profile_free(profile);
+}
+
+TEST(a_launch_inside_an_op_carries_the_ops_name)
+{
+	struct proton_context where;
+	struct profile *profile;
+
+	start();
+	proton_op_enter(proton_frame("mm_64", 5), &where);
+	launch_ns("raw_symbol", 7);
+	proton_op_exit();
+	launch_ns("raw_symbol", 7);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "mm_64"), 1);
+	CHECK_U64(rec_count(profile, "raw_symbol"), 1);
+	profile_free(profile);
+}
+
+TEST(two_devices_are_kept_apart)
+{
+	struct profile *profile;
+	uint32_t first;
+	uint32_t second;
+
+	start();
+	for (uint32_t device = 0; device < 2; device++)
+		fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
+						  .name = "k",
+						  .device = device,
+						  .records = 1,
+						  .start_ns = 1,
+						  .end_ns = 2});
+	profile = finish();
+	CHECK_U64(rec_count(profile, "k"), 2);
+	first = profile->nodes[rec_node(profile, "k")].first_kernel;
+	second = profile->kernels[first].next;
+	CHECK_NE(second, 0);
+	CHECK_NE(profile->kernels[first].device, profile->kernels[second].device);
+	profile_free(profile);
+}
+
+TEST(all_kernels_of_a_graph_launch_belong_to_it)
+{
+	struct profile *profile;
+	uint64_t token;
+
+	start();
+	token = proton_scope_enter("replay");
+	for (int i = 0; i < 3; i++)
+		fake.launch(&(struct fake_launch){.call = CUPTI_CALL_GRAPH_LAUNCH,
+						  .name = "node",
+						  .records = 100,
+						  .start_ns = 1,
+						  .end_ns = 3});
+	proton_scope_exit(token, NULL);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "replay/node"), 300);
+	profile_free(profile);
+}
+
+TEST(records_may_come_long_after_their_launch)
+{
+	struct profile *profile;
+	int session = start();
+	uint64_t token = proton_scope_enter("early");
+
+	launch_ns("first", 5);
+	proton_scope_exit(token, NULL);
+	/* Enough calls to use every slot of the correlation table again. */
+	for (int i = 0; i < 3; i++) {
+		fake.skip((1u << 20) - 1);
+		launch_ns("later", 5);
+	}
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	profile = rec_load("a.proton");
+	CHECK_U64(rec_count(profile, "early/first"), 1);
+	CHECK_U64(rec_count(profile, "later"), 3);
+	profile_free(profile);
+	CHECK_U64(rec_counter(session, "lost: kernel record whose launch is not known"), 0);
+	rec_finalize(session, "none");
+}
+
+TEST(what_cannot_be_trusted_is_counted_by_cause)
+{
+	struct profile *profile;
+	int session = start();
+
+	launch_ns("good", 5);
+	fake.launch(&(struct fake_launch){
+		.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "zero", .records = 1});
+	fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
+					  .name = "inverted",
+					  .records = 1,
+					  .start_ns = 9,
+					  .end_ns = 3});
+	fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
+					  .name = "stray",
+					  .records = 1,
+					  .start_ns = 1,
+					  .end_ns = 3,
+					  .is_unseen = true});
+	fake.drop(7);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "lost: kernel with an impossible time"), 2);
+	CHECK_U64(rec_counter(session, "lost: kernel record whose launch is not known"), 1);
+	CHECK_U64(rec_counter(session, "lost: dropped by the vendor's library"), 7);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "good"), 1);
+	CHECK_EQ(rec_node(profile, "zero"), REC_NOWHERE);
+	CHECK_EQ(rec_node(profile, "stray"), REC_NOWHERE);
+	profile_free(profile);
+}
+
+TEST(a_flush_waits_for_buffers_that_come_after_it)
+{
+	struct profile *profile;
+
+	setenv("FAKE_CUPTI_LATE_MS", "30", 1);
+	start();
+	for (int i = 0; i < 50; i++)
+		launch_ns("k", 5);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "k"), 50);
+	profile_free(profile);
+}
+
+TEST(launches_of_a_deactivated_session_are_not_recorded)
+{
+	struct profile *profile;
+	int session = start();
+
+	proton_deactivate(session, false, NULL);
+	launch_ns("off", 5);
+	proton_activate(session, NULL);
+	launch_ns("on", 5);
+	profile = finish();
+	CHECK_EQ(rec_node(profile, "off"), REC_NOWHERE);
+	CHECK_U64(rec_count(profile, "on"), 1);
+	profile_free(profile);
+}
+
+TEST(a_hundred_starts_and_stops_leave_nothing_behind)
+{
+	struct profile *profile;
+
+	for (int i = 0; i < 100; i++) {
+		start();
+		CHECK(!fake.is_idle());
+		launch_ns("k", 5);
+		profile = finish();
+		CHECK_U64(rec_count(profile, "k"), 1);
+		profile_free(profile);
+		CHECK(fake.is_idle());
+	}
+}
+
+TEST(each_entry_point_may_fail)
+{
+	static const struct {
+		const char *failure;
+		int status; /* of the start; PROTON_OK: it works without */
+		const char *text;
+	} cases[] = {
+		{"cuptiGetVersion=1", PROTON_E_VERSION, "does not tell its version"},
+		{"cuptiSubscribe=39", PROTON_E_BUSY,
+		 "another tool in this process already uses CUPTI"},
+		{"cuptiActivityEnable=35", PROTON_E_PERMISSION,
+		 "NVreg_RestrictProfilingToAdminUsers=0"},
+		{"cuptiEnableCallback=1", PROTON_E_IO, "cuptiEnableCallback failed: FAKE_ERROR_1"},
+		{"cuptiActivityRegisterCallbacks=1", PROTON_E_IO,
+		 "cuptiActivityRegisterCallbacks failed"},
+		{"cuptiActivitySetAttribute=1", PROTON_OK, NULL},
+		{"cuptiActivityDisable=1", PROTON_OK, NULL},
+		{"cuptiActivityGetNumDroppedRecords=1", PROTON_OK, NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct proton_error err = {0};
+		struct profile *profile;
+		int session;
+
+		setenv("FAKE_CUPTI_FAIL", cases[i].failure, 1);
+		session = start_named("a", "cupti", &err);
+		if (cases[i].status != PROTON_OK) {
+			CHECK_LT(session, 0);
+			CHECK_EQ(err.status, cases[i].status);
+			CHECK_HAS(err.text, cases[i].text);
+			CHECK(!proton_is_profiling());
+			CHECK(!rec_exists("a.proton"));
+			continue;
+		}
+		CHECK_LE(0, session);
+		launch_ns("k", 5);
+		profile = finish();
+		CHECK_U64(rec_count(profile, "k"), 1);
+		profile_free(profile);
+	}
+	unsetenv("FAKE_CUPTI_FAIL");
+	start();
+	launch_ns("k", 5);
+	profile_free(finish());
+	CHECK(fake.is_idle());
+}
+
+TEST(versions_that_do_not_fit_are_refused)
+{
+	struct proton_error err;
+
+	setenv("FAKE_CUPTI_VERSION", "21", 1);
+	CHECK_LT(start_named("a", "cupti", &err), 0);
+	CHECK_EQ(err.status, PROTON_E_VERSION);
+	CHECK_HAS(err.text, "CUPTI 12.3; 12.4 or later is needed");
+	setenv("FAKE_CUPTI_VERSION", "130300", 1);
+	setenv("FAKE_CUDA_VERSION", "12040", 1);
+	CHECK_LT(start_named("a", "cupti", &err), 0);
+	CHECK_HAS(err.text, "CUPTI 13.3, but the driver is for CUDA 12.4: update the driver");
+	setenv("FAKE_CUPTI_VERSION", "22", 1);
+	CHECK_LE(0, start_named("a", "cupti", &err));
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+TEST(a_library_that_is_not_there_is_said_with_the_places)
+{
+	struct proton_error err;
+
+	load_fake();
+	setenv("PROTON_CUPTI_PATH", rec_path("nowhere"), 1);
+	{
+		struct proton_session_options options = {
+			.size = sizeof(options), .name = rec_path("a"), .backend = "cupti"};
+		int session;
+
+		CHECK_EQ(proton_start(&options, &session, &err), PROTON_E_NOLIB);
+	}
+	CHECK_HAS(err.text, "cannot find libcupti (looked in: PROTON_CUPTI_PATH=");
+	CHECK(!rec_exists("a.proton"));
+}
+
+TEST(an_unknown_mode_is_refused)
+{
+	struct proton_error err;
+	struct proton_session_options options = {.size = sizeof(options),
+						 .name = rec_path("a"),
+						 .backend = "cupti",
+						 .mode = "magic"};
+	int session;
+
+	CHECK_EQ(proton_start(&options, &session, &err), PROTON_E_INVALID);
+	CHECK_HAS(err.text, "unsupported mode: magic");
+}
+
+#define LAUNCHERS 16
+
+static void *launch_many(void *data)
+{
+	char name[16];
+	uint64_t token;
+
+	snprintf(name, sizeof(name), "t%d", (int)(intptr_t)data);
+	token = proton_scope_enter(name);
+	for (int i = 0; i < 500; i++)
+		launch_ns("k", 5);
+	proton_scope_exit(token, NULL);
+	return NULL;
+}
+
+TEST(threads_may_launch_while_others_flush)
+{
+	pthread_t threads[LAUNCHERS];
+	struct profile *profile;
+	int session = start();
+	char path[32];
+
+	for (int i = 0; i < LAUNCHERS; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, launch_many, (void *)(intptr_t)i), 0);
+	for (int i = 0; i < 20; i++) {
+		char *bytes;
+		size_t length;
+
+		CHECK_EQ(proton_data_get(session, 0, NULL, &bytes, &length, NULL), PROTON_OK);
+		proton_free(bytes);
+	}
+	for (int i = 0; i < LAUNCHERS; i++)
+		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	profile = finish();
+	for (int i = 0; i < LAUNCHERS; i++) {
+		snprintf(path, sizeof(path), "t%d/k", i);
+		CHECK_U64(rec_count(profile, path), 500);
+	}
+	profile_free(profile);
+}
