@@ -61,8 +61,8 @@ static PyObject *scope_make(PyTypeObject *type, struct ext_state *state, bool is
 		}
 	}
 	/* A plain str, which cannot be part of a cycle: without metrics no object is tracked. */
-	PyObject *plain_name =
-		PyUnicode_CheckExact(name) ? Py_NewRef(name) : PyUnicode_FromObject(name);
+	PyObject *plain_name = PyUnicode_CheckExact(name) ? Py_NewRef(name)
+							  : PyUnicode_FromObject(name);
 	if (!plain_name)
 		return NULL;
 	struct scope *self;

@@ -357,7 +357,8 @@ def profile(
     """Profile each call of a function; the options are those of `start`.
 
     The session is started by the first call, paused between calls and resumed by the next, also
-    when a call raises. A call of a generator or coroutine lasts until that has ended. `finalize` (or the end of the program) writes it.
+    when a call raises. A call of a generator or coroutine lasts until that has ended. `finalize`
+    (or the end of the program) writes it.
 
         @proton.profile(name="step")
         def step(): ...

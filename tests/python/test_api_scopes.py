@@ -318,13 +318,15 @@ def test_scopes_in_cycles_are_collected():
 
 def test_any_text_is_a_name():
     proton.start("test")
-    odd = ["", " ", "a/b:c@d", "Größe 大小", "line\nbreak", 'quo"te', "x" * 5000]
+    odd = [" ", "a/b:c@d", "Größe 大小", "line\nbreak", 'quo"te', "x" * 5000]
     for name in odd:
         with proton.scope(name, {"m": 1}):
             pass
-    with proton.scope("lone \udc80", {"m": 1}):
+    with proton.scope("lone \udc80", {"m": 1}), proton.scope("", {"m": 1}):
         pass
-    assert names(finish()) == {*odd, "lone \\udc80"}
+    root = finish()
+    assert names(root) == {*odd, "lone \\udc80"}
+    assert names(at(root, "lone \\udc80")) == {"<unnamed>"}
 
 
 # ---------------------------------------------------------------------- cpu_timed_scope
