@@ -28,8 +28,8 @@ struct backend {
 /* NULL past the last; the order is that of preference. */
 const struct backend *backend_at(size_t index);
 /*
- * By name without regard to case; no name: $PROTON_BACKEND, else the first that is usable. NULL with
- * an error text when there is none.
+ * By name without regard to case; no name: $PROTON_BACKEND, else the first that is usable. NULL
+ * with an error text when there is none.
  */
 const struct backend *backend_select(const char *name, struct proton_error *err);
 
