@@ -1,11 +1,12 @@
 /*
- * Finished kernels: CUPTI fills buffers of ours with activity records and hands them back on a thread
- * of its own, in no particular order. Each record is matched to its launch and added.
+ * Finished kernels: CUPTI fills buffers of ours with activity records and hands them back on a
+ * thread of its own, in no particular order. Each record is matched to its launch and added.
  *
  * Rules of CUPTI that shape this file: buffers are asked for on the application's thread, so they
- * come from a pool; zeroed ones save it a memset; a flush is no fence, the buffer may arrive a moment
- * after it returns; a forced flush hands over kernels that still run, with an end time of 0, and
- * never again: only the end of everything may force; no lock of ours is held while CUPTI is called.
+ * come from a pool; zeroed ones save it a memset; a flush is no fence, the buffer may arrive a
+ * moment after it returns; a forced flush hands over kernels that still run, with an end time of 0,
+ * and never again: only the end of everything may force; no lock of ours is held while CUPTI is
+ * called.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -2,8 +2,8 @@
  * Launches as they happen: a CUPTI callback on each launch call of the driver. The runtime's launch
  * calls end in the driver's, so each launch is seen once, whoever makes it.
  *
- * The callback runs on the application's thread inside its launch: it finds the thread's context and
- * makes one store under the correlation id that the kernel's record will carry.
+ * The callback runs on the application's thread inside its launch: it finds the thread's context
+ * and makes one store under the correlation id that the kernel's record will carry.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -51,7 +51,7 @@ static void note_context(void *context)
 		    expected == context)
 			return;
 	}
-	/* More contexts than anybody has: the rest is flushed by the program's own synchronisation. */
+	/* More contexts than anybody has: the rest waits for the program's own synchronisation. */
 }
 
 static void forget_context(const void *context)
@@ -109,7 +109,7 @@ int callbacks_start(const struct cupti_api *api, struct proton_error *err)
 
 void callbacks_stop(const struct cupti_api *api)
 {
-	/* Unsubscribing also disables. No cuptiFinalize: after it CUPTI delivers nothing to anybody. */
+	/* This disables too. No cuptiFinalize: after it CUPTI delivers nothing to anybody. */
 	api->cuptiUnsubscribe(subscriber);
 	subscriber = NULL;
 	atomic_store(&launched, 0);
@@ -123,7 +123,7 @@ void callbacks_synchronize(const struct cupti_api *api)
 		void *context = atomic_load(&contexts[i]);
 		void *popped;
 
-		/* A context that is capturing a graph refuses; what it captures has not run anyway. */
+		/* A context that captures a graph refuses; what it captures has not run. */
 		if (!context || api->cuCtxPushCurrent_v2(context) != 0)
 			continue;
 		api->cuCtxSynchronize();

@@ -1,7 +1,7 @@
 /*
  * The part of CUPTI's and the CUDA driver's ABI that this backend uses, declared here so that no
- * SDK is needed to build. Written for CUPTI 12.4 to 13.x; tests/python/test_cupti_abi.py compares it with the real headers
- * where they are installed.
+ * SDK is needed to build. Written for CUPTI 12.4 to 13.x; tests/python/test_cupti_abi.py compares
+ * it with the real headers where they are installed.
  *
  * Activity records grow from version to version, at their end: what is declared is the prefix that
  * all of these versions share.
