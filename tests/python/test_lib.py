@@ -185,3 +185,18 @@ def test_scopes_by_number_may_be_left_in_any_order():
 def test_wrong_arguments(call):
     with pytest.raises((TypeError, ValueError)):
         call()
+
+
+def test_the_type_stub_names_what_there_is():
+    import ast
+    from pathlib import Path
+
+    stub = Path(lib.__file__).parent / "_libproton.pyi"
+    described = set()
+    for statement in ast.parse(stub.read_text(encoding="utf-8")).body:
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+            described.add(statement.name)
+        elif isinstance(statement, ast.AnnAssign):
+            described.add(statement.target.id)
+    described = {name for name in described if not name.startswith("_")}
+    assert described == {name for name in dir(lib) if not name.startswith("_")}
