@@ -121,10 +121,11 @@ static void place_keys(struct tree_plan *plan, struct key_draft *drafts, size_t 
 	qsort(drafts, count, sizeof(*drafts), compare_drafts);
 	for (size_t i = 0; i < count; i++) {
 		const struct plan_key *key = &drafts[i].key;
-		const struct plan_key *last = plan->key_count ? &plan->keys[plan->key_count - 1]
-							      : NULL;
+		size_t used = plan->key_count;
 
-		if (last && compare_texts(last->text, last->length, key->text, key->length) == 0)
+		if (used > 0 &&
+		    compare_texts(plan->keys[used - 1].text, plan->keys[used - 1].length, key->text,
+				  key->length) == 0)
 			free(key->owned);
 		else
 			plan->keys[plan->key_count++] = *key;

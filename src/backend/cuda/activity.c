@@ -43,7 +43,7 @@ static struct {
 static size_t choose_buffer_bytes(void)
 {
 	const char *text = getenv("TRITON_PROFILE_BUFFER_SIZE");
-	long long wanted = text ? atoll(text) : 0;
+	long long wanted = text ? strtoll(text, NULL, 10) : 0;
 
 	if (wanted <= 0)
 		return BUFFER_DEFAULT_BYTES;
