@@ -119,9 +119,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         plain_walk = build_plain_walk(directory)
-        rows = [
-            measure(plain_walk, depth, arguments.rounds, arguments.count) for depth in DEPTHS
-        ]
+        rows = [measure(plain_walk, depth, arguments.rounds, arguments.count) for depth in DEPTHS]
     for row in rows:
         print(
             f"{row['work']:<32} plain {row['plain']:>9} ns   ours {row['ours']:>7} ns   "

@@ -65,7 +65,7 @@ def uninstall(session: Optional[int] = None) -> None:
     """`session`, or every session, has ended; after the last one Triton is as it was."""
     if session is None:
         _sessions.clear()
-    _sessions.discard(session)  # type: ignore[arg-type]
+    _sessions.discard(session)
     if _sessions:
         return
     forget(_MODULE, _wrap)
@@ -92,9 +92,7 @@ def _wrap(module: ModuleType) -> None:
     _replace(executor_type, "__call__", call, _make_call(call))
 
 
-def _replace(
-    owner: Any, name: str, original: Callable[..., Any], ours: Callable[..., Any]
-) -> None:
+def _replace(owner: Any, name: str, original: Callable[..., Any], ours: Callable[..., Any]) -> None:
     setattr(owner, name, ours)
     _wrapped.append((owner, name, original, ours))
 

@@ -365,9 +365,7 @@ def profile(
 
         proton.profile(step, name="step")()
     """
-    options = dict(
-        name=name, context=context, data=data, backend=backend, mode=mode, hook=hook
-    )
+    options = dict(name=name, context=context, data=data, backend=backend, mode=mode, hook=hook)
     if func is not None:
         return _profiling(func, options)
     return lambda function: _profiling(function, options)

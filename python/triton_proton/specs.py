@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-_CUDA_FLOPS8: dict[str, Callable[[int, int], float]] = {
+_CUDA_FLOPS8: dict[str, Callable[[float, float], float]] = {
     "80": lambda num_sms, clock_khz: 624e12,
     "89": lambda num_sms, clock_khz: 330.3e12,
     "90": lambda num_sms, clock_khz: num_sms / 114 * clock_khz / (1755 * 1e3) * 1513 * 1e12,

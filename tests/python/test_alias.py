@@ -28,8 +28,7 @@ def fake_triton():
 
 
 def test_all_forms_of_import():
-    script(
-        """
+    script("""
         import triton_proton as ours
         ours.install_as_triton_profiler()
         ours.install_as_triton_profiler()
@@ -65,26 +64,22 @@ def test_all_forms_of_import():
             assert error.name == "triton.profiler.nothing"
         else:
             raise SystemExit("imported nothing")
-        """
-    )
+        """)
 
 
 def test_triton_imported_before():
-    script(
-        """
+    script("""
         import triton
         import triton_proton as ours
         ours.install_as_triton_profiler()
         assert triton.profiler is ours
         import triton.profiler as proton
         assert proton is ours
-        """
-    )
+        """)
 
 
 def test_their_profiler_imported_before_is_replaced():
-    script(
-        """
+    script("""
         import triton.profiler as theirs
         assert theirs.WHOSE == "theirs"
         import triton_proton as ours
@@ -94,23 +89,19 @@ def test_their_profiler_imported_before_is_replaced():
         import triton.profiler.scope
         assert proton is ours is triton.profiler
         assert theirs.scope.WHOSE == "theirs"
-        """
-    )
+        """)
 
 
 def test_without_the_call_triton_s_profiler_is_their_own():
-    script(
-        """
+    script("""
         import triton_proton
         import triton.profiler as proton
         assert proton.WHOSE == "theirs"
-        """
-    )
+        """)
 
 
 def test_without_triton_there_is_no_profiler_of_it():
-    script(
-        """
+    script("""
         import sys
         sys.modules["triton"] = None  # no import of it succeeds
         import triton_proton as ours
@@ -121,13 +112,11 @@ def test_without_triton_there_is_no_profiler_of_it():
             assert "triton" in str(error)
         else:
             raise SystemExit("imported")
-        """
-    )
+        """)
 
 
 def test_hooks_are_registered_when_triton_arrives_and_taken_back():
-    script(
-        """
+    script("""
         import sys
         import triton_proton as proton
         from triton_proton.hooks import HookManager
@@ -144,13 +133,11 @@ def test_hooks_are_registered_when_triton_arrives_and_taken_back():
         proton.finalize()
         assert runtime.launch_enter_hook is None
         assert "_Watcher" not in [type(finder).__name__ for finder in sys.meta_path]
-        """
-    )
+        """)
 
 
 def test_nothing_waits_after_the_last_session():
-    script(
-        """
+    script("""
         import sys
         before = list(sys.meta_path)
         import triton_proton as proton
@@ -159,8 +146,7 @@ def test_nothing_waits_after_the_last_session():
         assert sys.meta_path == before, sys.meta_path
         import triton
         assert triton.knobs.runtime.launch_enter_hook is None
-        """
-    )
+        """)
 
 
 def test_a_module_that_fails_to_import_fails_as_ever_and_may_be_tried_again():

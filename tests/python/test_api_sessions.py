@@ -384,15 +384,13 @@ def test_profile_decorator_of_generators():
 
 @pytest.mark.parametrize("name", ["", "-"])
 def test_standard_output(name):
-    result = script(
-        f"""
+    result = script(f"""
         import triton_proton as proton
         proton.start({name!r}, backend="host")
         with proton.scope("x", {{"m": 1}}):
             pass
         proton.finalize()
-        """
-    )
+        """)
     Path("out.hatchet").write_text(result.stdout)
     assert metrics(load("out.hatchet"), "x") == {"m": 1}
     assert files() == {"script.py", "out.hatchet"}
@@ -420,8 +418,7 @@ def test_the_environment_names_the_backend_where_the_program_does_not(monkeypatc
 
 
 def test_importing_the_package_loads_neither_triton_nor_torch():
-    result = script(
-        """
+    result = script("""
         import sys
         import triton_proton
         import triton_proton.hooks, triton_proton.language, triton_proton._runner
@@ -431,8 +428,7 @@ def test_importing_the_package_loads_neither_triton_nor_torch():
             pass
         triton_proton.finalize()
         print([name for name in ("triton", "torch", "numpy") if name in sys.modules])
-        """
-    )
+        """)
     assert result.stdout.strip() == "[]"
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(
     reason="needs triton and torch",
 )
 
-KERNELS = '''
+KERNELS = """
 import threading
 
 import torch
@@ -73,7 +73,7 @@ def run_add_one(count=1):
     for _ in range(count):
         add_one[lambda meta: (triton.cdiv(10, meta["BLOCK"]),)](x, 10, BLOCK=8)
     assert torch.equal(x, torch.full((10,), float(count)))
-'''
+"""
 
 INTERPRET = {"TRITON_INTERPRET": "1", "PROTON_QUIET": "1"}
 
@@ -93,8 +93,7 @@ def kernel(node, *path):
 
 
 def test_counts_times_metadata_scopes_and_states():
-    result = run(
-        """
+    result = run("""
         import time
 
         session = proton.start("plain")
@@ -115,8 +114,7 @@ def test_counts_times_metadata_scopes_and_states():
         run_add_one()
         proton.finalize()
         run_softmax(1, 3)
-        """
-    )
+        """)
     elapsed = int(result.stdout)
     root = load("plain.hatchet")
     # The hook names ops for every session, as it does on a GPU.
@@ -139,13 +137,11 @@ def test_counts_times_metadata_scopes_and_states():
 
 
 def test_without_the_hook_names_are_the_functions():
-    run(
-        """
+    run("""
         proton.start("test")
         run_softmax(4, 20)
         proton.finalize()
-        """
-    )
+        """)
     assert kernel(load("test.hatchet"), "softmax")[2] == {}
 
 
@@ -175,8 +171,7 @@ print(ours)
 
 
 def test_autotuned_and_heuristic_kernels():
-    run(
-        """
+    run("""
         def bench(call, quantiles):
             call()
             return [1.0, 1.0, 1.0]
@@ -201,16 +196,14 @@ def test_autotuned_and_heuristic_kernels():
             tuned[lambda meta: (triton.cdiv(20, meta["BLOCK"]),)](x, 20)
         chosen[(1,)](x, 20)
         proton.finalize()
-        """
-    )
+        """)
     root = load("test.hatchet")
     assert kernel(root, "tuned")[0] == 4  # two to choose, two to use
     assert kernel(root, "h32")[0] == 1
 
 
 def test_kernels_launched_by_a_metadata_function():
-    run(
-        """
+    run("""
         def metadata(grid, meta, args):
             run_add_one()
             return {"name": "main", "flops": 1}
@@ -223,8 +216,7 @@ def test_kernels_launched_by_a_metadata_function():
         with proton.scope("s"):
             raw[(1,)](torch.zeros(1))
         proton.finalize()
-        """
-    )
+        """)
     root = load("test.hatchet")
     assert kernel(root, "s", "main")[0] == 1
     assert kernel(root, "s", "__proton_launch_metadata", "raw", "add_one")[0] == 1
@@ -232,8 +224,7 @@ def test_kernels_launched_by_a_metadata_function():
 
 
 def test_a_kernel_that_raises_is_left_and_recorded():
-    run(
-        """
+    run("""
         @triton.jit
         def broken(x):
             tl.store(x, 1.0)
@@ -250,8 +241,7 @@ def test_a_kernel_that_raises_is_left_and_recorded():
         with proton.scope("after"):
             run_add_one()
         proton.finalize()
-        """
-    )
+        """)
     root = load("test.hatchet")
     assert kernel(root, "add_one")[0] == 1
     assert kernel(root, "after", "add_one")[0] == 1
@@ -279,8 +269,7 @@ def test_failing_metadata_does_not_stop_the_kernel():
 
 
 def test_python_context():
-    run(
-        """
+    run("""
         def step():
             run_add_one(3)
 
@@ -289,8 +278,7 @@ def test_python_context():
         with proton.state("state"):
             step()
         proton.finalize()
-        """
-    )
+        """)
     paths = {path: node for path, node in walk(load("test.hatchet")) if path[-1] == "add_one"}
     assert len(paths) == 2
     for path, node in paths.items():
@@ -302,8 +290,7 @@ def test_python_context():
 
 
 def test_threads_and_backward():
-    run(
-        """
+    run("""
         class Doubled(torch.autograd.Function):
             @staticmethod
             def forward(ctx, x):
@@ -328,8 +315,7 @@ def test_threads_and_backward():
                 thread.join()
                 assert torch.equal(x.grad, torch.full((3,), 2.0))
         proton.finalize()
-        """
-    )
+        """)
     root = load("test.hatchet")
     assert names(root) == {"first", "second"}
     for name in ("first", "second"):
@@ -339,8 +325,7 @@ def test_threads_and_backward():
 
 
 def test_triton_s_name_for_the_profiler():
-    run(
-        """
+    run("""
         proton.install_as_triton_profiler()
         import triton.profiler
         import triton.profiler.language as pl
@@ -363,8 +348,7 @@ def test_triton_s_name_for_the_profiler():
         marked[(1,)](x)
         assert x.item() == 1
         triton.profiler.finalize()
-        """
-    )
+        """)
     assert kernel(load("test.hatchet"), "marked")[0] == 1
 
 

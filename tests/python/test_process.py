@@ -147,8 +147,7 @@ def test_daemon_threads_in_scopes_do_not_hinder_the_end():
 
 
 def test_python_paths_while_the_interpreter_is_torn_down():
-    script(
-        """
+    script("""
         import triton_proton as proton
         from triton_proton import _libproton
         proton.start("test", context="python", backend="host")
@@ -160,14 +159,12 @@ def test_python_paths_while_the_interpreter_is_torn_down():
                 lib.source_context()
         keep = Late()
         keep.itself = keep
-        """
-    )
+        """)
     assert names(load("test.hatchet")) == set()
 
 
 def test_the_extension_refuses_a_second_interpreter():
-    result = script(
-        """
+    result = script("""
         import sys
         import triton_proton
         try:
@@ -185,14 +182,12 @@ def test_the_extension_refuses_a_second_interpreter():
             "    print('imported')\\n"
         )
         print(interpreters.run_string(made, code) or "", end="")
-        """
-    )
+        """)
     assert "interpreter" in result.stdout and "imported" not in result.stdout
 
 
 def test_the_extension_may_be_imported_again():
-    script(
-        """
+    script("""
         import gc, sys
         import triton_proton
         first = triton_proton.scope
@@ -206,7 +201,6 @@ def test_the_extension_may_be_imported_again():
         with first("old"), again.scope("new", {"m": 1}):
             again._libproton.kernel_begin("k"); again._libproton.kernel_end()
         again.finalize()
-        """
-    )
+        """)
     lines = names(load("test.hatchet"))
     assert len(lines) == 2 and all(line.endswith("@<module>") for line in lines)

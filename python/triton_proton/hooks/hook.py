@@ -177,5 +177,5 @@ def _unregister_in_triton(knobs: ModuleType) -> None:
         chain = getattr(knobs.runtime, name, None)
         if chain is function:
             setattr(knobs.runtime, name, None)
-        elif hasattr(chain, "remove"):
+        elif chain is not None and hasattr(chain, "remove"):
             chain.remove(function)

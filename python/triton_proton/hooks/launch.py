@@ -47,9 +47,7 @@ class LaunchHook(Hook):
     _include: Optional[re.Pattern[str]]
     _exclude: Optional[re.Pattern[str]]
 
-    def configure(
-        self, *, include: Optional[str] = None, exclude: Optional[str] = None
-    ) -> None:
+    def configure(self, *, include: Optional[str] = None, exclude: Optional[str] = None) -> None:
         """Record metadata only of kernels whose name matches `include` and not `exclude`.
 
         Both are regular expressions matched at the beginning of the compiled kernel's name and of
