@@ -236,6 +236,18 @@ uint32_t profile_metric(struct profile *profile, uint32_t name, uint16_t type, u
 	return id;
 }
 
+const struct profile_metric *profile_metric_find(const struct profile *profile, uint32_t name,
+						 uint16_t type)
+{
+	uint32_t slot;
+
+	if (!profile->metric_slots)
+		return NULL;
+	slot = metric_slot(profile, name, type);
+	return profile->metric_slots[slot] ? &profile->metrics[profile->metric_slots[slot] - 1]
+					   : NULL;
+}
+
 size_t profile_frame_text(const struct profile *profile, uint32_t frame, char *text,
 			  size_t capacity)
 {

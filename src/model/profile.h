@@ -141,6 +141,9 @@ uint32_t profile_node(struct profile *profile, uint32_t parent,
 		      uint32_t frame); /* always new, last child */
 /* Found by name and type (then `flags` are ignored) or added. */
 uint32_t profile_metric(struct profile *profile, uint32_t name, uint16_t type, uint16_t flags);
+/* The metric of that name (a string) and type, or NULL. */
+const struct profile_metric *profile_metric_find(const struct profile *profile, uint32_t name,
+						 uint16_t type);
 uint32_t profile_device(struct profile *profile, uint32_t type, uint32_t id); /* found or added */
 /*
  * A new value or kernel at the end of `node`'s list, zeroed but for what is given; never NULL (out

@@ -88,20 +88,21 @@ static void roll_up(struct column *column, const struct profile *profile)
 
 /* ------------------------------------------------------------------ metrics */
 
-static bool is_number(const struct profile_metric *metric)
+/* The number of that name, of the two types the one that is there; NULL if there is none. */
+static const struct profile_metric *find_number(const struct profile *profile, uint32_t name)
 {
-	return metric->type == PROTON_METRIC_INT64 || metric->type == PROTON_METRIC_DOUBLE;
+	const struct profile_metric *metric = NULL;
+
+	if (name != STRING_NONE)
+		metric = profile_metric_find(profile, name, PROTON_METRIC_DOUBLE);
+	if (!metric && name != STRING_NONE)
+		metric = profile_metric_find(profile, name, PROTON_METRIC_INT64);
+	return metric;
 }
 
-/* A metric's string, STRING_NONE if there is no number of that name. */
-static uint32_t find_name(const struct profile *profile, const char *name)
+static uint32_t find_string(const struct profile *profile, const char *text)
 {
-	uint32_t string = strings_find(&profile->strings, name, strlen(name));
-
-	for (size_t i = 0; string != STRING_NONE && i < profile->metric_count; i++)
-		if (profile->metrics[i].name == string && is_number(&profile->metrics[i]))
-			return string;
-	return STRING_NONE;
+	return strings_find(&profile->strings, text, strlen(text));
 }
 
 static bool is_kernel_name(const struct profile *profile, const char *name,
@@ -117,20 +118,19 @@ bool rollup_has(const struct profile *profile, const char *name)
 {
 	enum kernel_field field;
 
-	return is_kernel_name(profile, name, &field) || find_name(profile, name) != STRING_NONE;
+	return is_kernel_name(profile, name, &field) ||
+	       find_number(profile, find_string(profile, name));
 }
 
 bool rollup_is_inclusive(const struct profile *profile, const char *name)
 {
 	enum kernel_field field;
-	uint32_t string = find_name(profile, name);
+	const struct profile_metric *metric;
 
 	if (is_kernel_name(profile, name, &field))
 		return true;
-	for (size_t i = 0; string != STRING_NONE && i < profile->metric_count; i++)
-		if (profile->metrics[i].name == string && is_number(&profile->metrics[i]))
-			return !(profile->metrics[i].flags & (METRIC_EXCLUSIVE | METRIC_PROPERTY));
-	return false;
+	metric = find_number(profile, find_string(profile, name));
+	return metric && !(metric->flags & (METRIC_EXCLUSIVE | METRIC_PROPERTY));
 }
 
 static void add_values(struct column *column, const struct profile *profile, uint32_t name)
@@ -172,25 +172,21 @@ static void add_kernels(struct column *column, const struct profile *profile,
 int rollup_metric(const struct profile *profile, const char *name, bool is_inclusive,
 		  struct column *out, struct proton_error *err)
 {
-	uint32_t string = find_name(profile, name);
+	uint32_t string = find_string(profile, name);
+	const struct profile_metric *metric = find_number(profile, string);
 	enum kernel_field field;
 	bool has_kernels = is_kernel_name(profile, name, &field);
-	bool is_exact = true;
 	struct column column;
 	int status;
 
-	if (string == STRING_NONE && !has_kernels)
+	if (!metric && !has_kernels)
 		return err_set(err, PROTON_E_RANGE, "Metric %s is not found.", name);
-	for (size_t i = 0; string != STRING_NONE && i < profile->metric_count; i++)
-		if (profile->metrics[i].name == string &&
-		    profile->metrics[i].type == PROTON_METRIC_DOUBLE)
-			is_exact = false;
-	status = column_init(&column, profile, is_exact, err);
+	status = column_init(&column, profile, !metric || metric->type == PROTON_METRIC_INT64, err);
 	if (status != PROTON_OK)
 		return status;
 	if (has_kernels)
 		add_kernels(&column, profile, field, ROLLUP_ALL_DEVICES);
-	if (string != STRING_NONE)
+	if (metric)
 		add_values(&column, profile, string);
 	if (is_inclusive)
 		roll_up(&column, profile);

@@ -122,6 +122,7 @@ static bool merge_number_types(struct profile *profile, const struct metric_orde
 		free(profile->metric_slots);
 		profile->metric_slots = NULL;
 		profile->metric_slot_count = 0;
+		profile_metric(profile, profile->metrics[0].name, profile->metrics[0].type, 0);
 	}
 	free(into);
 	return true;
