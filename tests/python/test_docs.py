@@ -117,12 +117,12 @@ def test_every_public_name_of_the_package_is_in_the_guide():
 
 def test_every_environment_variable_is_in_the_guide():
     text = read("docs", "guide", "environment.md")
+    pattern = r'(?:getenv|get|is_set|_is_true|try_named)\((?:search, )?"([A-Z_]+)"'
     names = set()
     for source in [*ROOT.glob("src/**/*.c"), *ROOT.glob("python/triton_proton/**/*.py")]:
-        code = source.read_text(encoding="utf-8")
-        names |= set(re.findall(r'(?:getenv|environ\.get|is_set|_is_true)\("([A-Z_]+)"', code))
+        names |= set(re.findall(pattern, source.read_text(encoding="utf-8")))
     names -= {"PATH"}
-    assert {"PROTON_PYTHON", "NO_COLOR", "TRITON_PROTON_DISABLE"} <= names
+    assert {"PROTON_PYTHON", "PROTON_CUPTI_PATH", "TRITON_PROTON_DISABLE"} <= names
     assert [name for name in sorted(names) if not mentions(text, name)] == []
 
 
