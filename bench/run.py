@@ -35,11 +35,11 @@ TARGETS = {
 }
 
 
-def build(directory: str) -> str:
-    """Build bench_record in `directory` and return its path."""
+def build(directory: str, name: str) -> str:
+    """Build bench program `name` in `directory` and return its path."""
     if not os.path.exists(os.path.join(directory, "build.ninja")):
         subprocess.run(["meson", "setup", directory, ROOT], check=True, stdout=subprocess.DEVNULL)
-    program = os.path.join("bench", "bench_record")
+    program = os.path.join("bench", name)
     subprocess.run(["ninja", "--quiet", "-C", directory, program], check=True)
     return os.path.join(directory, program)
 
@@ -153,7 +153,7 @@ def main() -> int:
 
     import triton_proton
 
-    rows = collect(options.rounds, build(options.build))
+    rows = collect(options.rounds, build(options.build, "bench_record"))
     print_table(rows)
     if options.write:
         result = {

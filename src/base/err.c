@@ -22,7 +22,7 @@ int err_set(struct proton_error *err, int status, const char *format, ...)
 	return status;
 }
 
-int err_wrap(struct proton_error *err, const char *format, ...)
+void err_wrap(struct proton_error *err, const char *format, ...)
 {
 	char text[sizeof(err->text)];
 	va_list args;
@@ -30,7 +30,7 @@ int err_wrap(struct proton_error *err, const char *format, ...)
 	int length;
 
 	if (!err)
-		return PROTON_E_STATE;
+		return;
 	va_start(args, format);
 	length = vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
@@ -45,7 +45,6 @@ int err_wrap(struct proton_error *err, const char *format, ...)
 		text[used + 2 + rest] = '\0';
 	}
 	memcpy(err->text, text, sizeof(text));
-	return err->status;
 }
 
 static int status_of_errno(int errnum)

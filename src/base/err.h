@@ -9,8 +9,8 @@
 int err_set(struct proton_error *err, int status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Puts "<format>: " before the text already in `err`; returns the status it holds. */
-int err_wrap(struct proton_error *err, const char *format, ...)
+/* Puts "<format>: " before the text already in `err` (NULL ok); its status stays. */
+void err_wrap(struct proton_error *err, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* err_set() with ": <strerror(errnum)>" appended and the status that fits errnum. */
