@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shutil
 import subprocess
@@ -62,6 +63,19 @@ def test_links_lead_somewhere(page):
 
 def test_the_readme_is_short():
     assert len(read("README.md").splitlines()) <= 120
+
+
+def test_the_readme_quotes_what_was_measured():
+    rows = {}
+    for result in (ROOT / "bench" / "results").glob("*.json"):
+        rows |= {row["work"]: row for row in json.loads(result.read_text())["rows"]}
+    table = read("README.md").partition("## What it costs")[2].partition("\n## ")[0]
+    quoted = re.findall(r"^\| ([^|]+) \| ([\d.]+) (\w+) \| ?([\d.]*)", table, re.MULTILINE)
+    assert quoted
+    for work, ours, unit, plain in quoted:
+        row = rows[work]
+        assert unit == row["unit"] and float(ours) == pytest.approx(row["ours"], rel=0.01), work
+        assert not plain or float(plain) == pytest.approx(row["plain"], rel=0.01), work
 
 
 def test_every_page_is_in_an_index():
