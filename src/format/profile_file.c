@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,8 +79,8 @@ static bool add_extent(struct profile_file *file, enum table_id id, uint64_t byt
 			.offset = file->file_bytes,
 			.bytes = extent,
 		};
-		atomic_signal_fence(memory_order_release); /* the extent before its count */
-		header->extent_count++;
+		/* release: the extent before its count */
+		__atomic_store_n(&header->extent_count, header->extent_count + 1, __ATOMIC_RELEASE);
 		file->file_bytes += extent;
 	}
 	table->mapped_bytes += extent;
@@ -116,12 +115,8 @@ void *profile_file_append(struct profile_file *file, enum table_id id, uint64_t 
 
 void profile_file_commit(struct profile_file *file, enum table_id id)
 {
-	/*
-	 * Another process may map the file, or read it after this one was killed: compiler order
-	 * is what counts, the page cache shows stores in the order of the machine's memory model.
-	 */
-	atomic_thread_fence(memory_order_release);
-	file->header->tables[id].rows = file->tables[id].rows;
+	/* release: whoever maps or reads the file finds the rows that are counted filled */
+	__atomic_store_n(&file->header->tables[id].rows, file->tables[id].rows, __ATOMIC_RELEASE);
 }
 
 void profile_file_view(const struct profile_file *file, struct profile_view *view)

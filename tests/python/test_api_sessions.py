@@ -402,9 +402,10 @@ def test_the_default_backend_is_said_once_and_quietly_not_at_all():
         proton.start("a")
         proton.start("b")
         """
-    said = script(code, env={"TRITON_INTERPRET": "1"}).stderr
+    default = {"TRITON_INTERPRET": "1", "PROTON_BACKEND": None}
+    said = script(code, env=default).stderr
     assert said.count("proton: TRITON_INTERPRET is set") == 1
-    assert script(code, env={"TRITON_INTERPRET": "1", "PROTON_QUIET": "1"}).stderr == ""
+    assert script(code, env={**default, "PROTON_QUIET": "1"}).stderr == ""
     named = 'import triton_proton as proton\nproton.start("a", backend="host")\n'
     assert script(named).stderr == ""
     assert script(code, env={"TRITON_INTERPRET": "1", "PROTON_BACKEND": "host"}).stderr == ""

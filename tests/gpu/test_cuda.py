@@ -1,0 +1,250 @@
+"""Kernels on an NVIDIA GPU, with the real driver and the real CUPTI; skipped without them.
+
+    python -m pytest tests/gpu
+
+Needs the installed package, torch with CUDA and triton.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
+
+import triton
+import triton.language as tl
+
+import triton_proton as proton
+
+N = 1 << 20
+
+
+def describe(grid, metadata, args):
+    return {"name": f"add_{args['n']}", "flops32": float(args["n"]), "bytes": 12 * args["n"]}
+
+
+@triton.jit(launch_metadata=describe)
+def add(x, y, z, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(z + at, tl.load(x + at, at < n) + tl.load(y + at, at < n), at < n)
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """A function that launches `add` once; its first launch, which compiles, is done."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PROTON_BACKEND", raising=False)
+    x, y = torch.randn(N, device="cuda"), torch.randn(N, device="cuda")
+    z = torch.empty_like(x)
+
+    def launch() -> None:
+        add[(triton.cdiv(N, 1024),)](x, y, z, N, BLOCK=1024)
+
+    launch()
+    torch.cuda.synchronize()
+    yield launch
+    proton.finalize(None, "none")
+
+
+def load(name: str = "test") -> tuple[dict, dict]:
+    """The root of `name`.hatchet and its devices."""
+    with open(f"{name}.hatchet", encoding="utf-8") as file:
+        root, devices = json.load(file)
+    return root, devices
+
+
+def at(node: dict, *path: str) -> dict:
+    for name in path:
+        found = [child for child in node["children"] if child["frame"]["name"] == name]
+        assert found, f"{name} is not among {[c['frame']['name'] for c in node['children']]}"
+        node = found[0]
+    return node
+
+
+def kernels(node: dict) -> int:
+    """Executions in the whole subtree."""
+    return node["metrics"].get("count", 0) + sum(kernels(child) for child in node["children"])
+
+
+def test_the_default_backend_is_cupti(run):
+    session = proton.start("test")
+    assert proton._libproton.session_backend(session) == "cupti"
+
+
+def test_counts_scopes_and_the_device_table(run):
+    proton.start("test")
+    with proton.scope("outer"):
+        for _ in range(100):
+            run()
+        with proton.scope("inner"):
+            run()
+    run()
+    proton.finalize()
+    root, devices = load()
+    assert at(root, "outer", "add")["metrics"]["count"] == 100
+    assert at(root, "outer", "inner", "add")["metrics"]["count"] == 1
+    assert at(root, "add")["metrics"]["count"] == 1
+    assert at(root, "add")["metrics"]["device_type"] == "CUDA"
+    properties = torch.cuda.get_device_properties(0)
+    assert devices["CUDA"]["0"]["arch"] == f"{properties.major}{properties.minor}"
+    assert devices["CUDA"]["0"]["num_sms"] == properties.multi_processor_count
+    assert devices["CUDA"]["0"]["clock_rate"] > 0
+
+
+COMPARED = """
+import sys, torch
+from torch.profiler import ProfilerActivity, profile
+n = 1 << 26
+x, y, z = (torch.ones(n, device="cuda") for _ in range(3))
+
+def work():
+    for _ in range(200):
+        torch.add(x, y, out=z)
+    torch.cuda.synchronize()
+
+work()
+if sys.argv[1] == "proton":
+    import triton_proton as proton
+    proton.start("test")
+    work()
+    proton.finalize()
+with profile(activities=[ProfilerActivity.CUDA]) as theirs:  # after us, it still works
+    work()
+events = [e for e in theirs.key_averages() if "elementwise" in e.key]
+print(sum(e.count for e in events), sum(e.device_time_total for e in events))
+"""
+
+
+def test_times_agree_with_the_profiler_of_torch(run, tmp_path):
+    """The same work in one process, first under us and then under torch.profiler, which keeps
+    CUPTI to itself once it has been used."""
+    script = tmp_path / "compared.py"
+    script.write_text(COMPARED)
+    result = subprocess.run(
+        [sys.executable, str(script), "proton"], capture_output=True, text=True, check=True
+    )
+    count, total_us = (float(word) for word in result.stdout.split())
+    root, _ = load()
+    assert count == kernels(root) == 200
+    ours_us = sum(child["metrics"]["time (ns)"] for child in root["children"]) / 1000
+    assert ours_us == pytest.approx(total_us, rel=0.02)
+
+
+def test_launch_metadata_names_the_kernel(run):
+    proton.start("test", hook="triton")
+    for _ in range(10):
+        run()
+    proton.finalize()
+    metrics = at(load()[0], f"add_{N}")["metrics"]
+    assert metrics["count"] == 10
+    assert metrics["flops32"] == 10.0 * N
+    assert metrics["bytes"] == 120 * N
+
+
+def test_a_state_and_the_python_context(run):
+    proton.start("shadow")
+    proton.start("python", context="python")
+    with proton.scope("s"), proton.state("st"):
+        run()
+    proton.finalize()
+    assert at(load("shadow")[0], "s", "st", "add")["metrics"]["count"] == 1
+    node, path = load("python")[0], []
+    while node["children"]:
+        node = node["children"][0]
+        path.append(node["frame"]["name"])
+    assert path[-2:] == ["st", "add"]
+    assert any(re.search(r"test_cuda\.py:\d+@launch$", name) for name in path), path
+    assert not any("triton_proton" in name for name in path)
+
+
+def test_backward_threads_belong_to_the_scope_that_called_backward(run):
+    weight = torch.randn(64, 64, device="cuda", requires_grad=True)
+    proton.start("test")
+    for step in ("step0", "step1"):
+        with proton.scope(step):
+            loss = (weight @ weight).relu().sum()
+            with proton.scope("backward"):
+                loss.backward()
+    proton.finalize()
+    root, _ = load()
+    assert [child["frame"]["name"] for child in root["children"]] == ["step0", "step1"]
+    for step in ("step0", "step1"):
+        assert kernels(at(root, step, "backward")) >= 3
+
+
+def test_streams_and_deactivation(run):
+    session = proton.start("test")
+    streams = [torch.cuda.Stream() for _ in range(4)]
+    for stream in streams:
+        with torch.cuda.stream(stream), proton.scope("streams"):
+            for _ in range(25):
+                run()
+    proton.deactivate(session, flushing=True)
+    assert kernels(proton.data.get(session)[0]) == 100
+    run()
+    proton.activate(session)
+    run()
+    proton.finalize()
+    root, _ = load()
+    assert at(root, "streams", "add")["metrics"]["count"] == 100
+    assert at(root, "add")["metrics"]["count"] == 1
+
+
+def test_a_graph_replay_is_attributed_to_its_launch(run):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(3):
+            run()
+    proton.start("test")
+    with proton.scope("replay"):
+        for _ in range(5):
+            graph.replay()
+    proton.finalize()
+    assert kernels(at(load()[0], "replay")) == 15
+
+
+def test_fifty_starts_and_stops(run):
+    for _ in range(50):
+        proton.start("test")
+        run()
+        proton.finalize()
+        assert at(load()[0], "add")["metrics"]["count"] == 1
+
+
+def test_many_launches_lose_nothing(run):
+    proton.start("test")
+    for _ in range(60000):
+        run()
+    proton.finalize()
+    root, _ = load()
+    assert at(root, "add")["metrics"]["count"] == 60000
+    assert not root.get("proton", {}).get("losses")
+
+
+def test_the_command_records_a_script(run, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\n"
+        "import triton.profiler as proton\n"
+        "x = torch.ones(1000, device='cuda')\n"
+        "with proton.scope('mine'):\n"
+        "    y = x + 1\n"
+    )
+    program = os.environ.get("PROTON_TEST_BIN", "proton")
+    if os.path.isdir(program):
+        program = os.path.join(program, "proton")
+    environment = dict(os.environ, PROTON_PYTHON=sys.executable)
+    result = subprocess.run(
+        [program, "-n", "cmd", str(script)], capture_output=True, text=True, env=environment
+    )
+    assert result.returncode == 0, result.stderr
+    assert "kernel launch" in result.stderr
+    assert kernels(at(load("cmd")[0], "mine")) == 1
