@@ -93,7 +93,6 @@ sanitize: | $(STAMPS)/tools
 
 # ThreadSanitizer cannot place its shadow where addresses are random beyond 28 bits; setarch -R
 # takes the randomness away where that is allowed.
-# Its deadlock detector cannot follow 64 sessions' locks held at once, as fork() holds them.
 TSAN_SETTINGS := halt_on_error=1:die_after_fork=0
 NO_ASLR := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
