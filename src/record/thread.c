@@ -458,6 +458,15 @@ void record_set_host_device(uint32_t device)
 	atomic_store_explicit(&host_device, device, memory_order_relaxed);
 }
 
+/* The CPU, which the host backend has described; under another backend its bare name will do. */
+static uint32_t host_device_id(void)
+{
+	static const struct device cpu = {.type = "CPU"};
+	uint32_t device = atomic_load_explicit(&host_device, memory_order_relaxed);
+
+	return device == DEVICE_NONE ? devices_add(&cpu) : device;
+}
+
 void proton_kernel_begin(uint32_t frame)
 {
 	struct thread *thread = session_any_live() ? thread_get() : NULL;
@@ -486,8 +495,7 @@ void proton_kernel_end(void)
 	if (--thread->kernel_depth >= KERNEL_MAX)
 		return;
 	kernel = &thread->kernels[thread->kernel_depth];
-	record_kernel(kernel->where, 0, atomic_load_explicit(&host_device, memory_order_relaxed),
-		      kernel->start_ns, end_ns);
+	record_kernel(kernel->where, 0, host_device_id(), kernel->start_ns, end_ns);
 }
 
 void record_kernel(struct proton_context where, uint32_t frame, uint32_t device, uint64_t start_ns,

@@ -148,6 +148,20 @@ TEST(a_launch_inside_an_op_carries_the_ops_name)
 	profile_free(profile);
 }
 
+TEST(a_kernel_of_the_host_is_recorded_too)
+{
+	struct profile *profile;
+	const struct profile_kernel *kernel;
+
+	start();
+	rec_kernel("on_the_cpu");
+	profile = finish();
+	CHECK_U64(rec_count(profile, "on_the_cpu"), 1);
+	kernel = &profile->kernels[profile->nodes[rec_node(profile, "on_the_cpu")].first_kernel];
+	CHECK_STR(profile_text(profile, profile->devices[kernel->device].type), "CPU");
+	profile_free(profile);
+}
+
 TEST(two_devices_are_kept_apart)
 {
 	struct profile *profile;
