@@ -70,7 +70,7 @@ def test_the_readme_quotes_what_was_measured():
     for result in (ROOT / "bench" / "results").glob("*.json"):
         rows |= {row["work"]: row for row in json.loads(result.read_text())["rows"]}
     table = read("README.md").partition("## What it costs")[2].partition("\n## ")[0]
-    quoted = re.findall(r"^\| ([^|]+) \| ([\d.]+) (\w+) \| ?([\d.]*)", table, re.MULTILINE)
+    quoted = re.findall(r"^\| ([^|]+) \| ([\d.]+) (\w+(?: per \w+)?) \| ?([\d.]*)", table, re.M)
     assert quoted
     for work, ours, unit, plain in quoted:
         row = rows[work]
