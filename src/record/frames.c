@@ -26,6 +26,7 @@ static uint32_t frame_count;
 static uint32_t context_count;
 static struct map frame_map;   /* hash of the content -> frame */
 static struct map context_map; /* parent << 32 | frame -> context */
+static struct map append_map;  /* context << 32 | path -> context, for frames_append() */
 
 int frames_init(struct proton_error *err)
 {
@@ -252,6 +253,44 @@ uint32_t frames_child(uint32_t parent, uint32_t frame)
 	}
 	pthread_mutex_unlock(&lock);
 	return child;
+}
+
+static uint64_t append_key(uint32_t context, uint32_t path)
+{
+	return (uint64_t)context << 32 | path;
+}
+
+/* What `path` becomes below `context`, 0 if that is not known yet. */
+static uint32_t find_appended(uint32_t context, uint32_t path)
+{
+	return path == PROTON_CONTEXT_ROOT ? context
+					   : map_find(&append_map, append_key(context, path));
+}
+
+uint32_t frames_append(uint32_t context, uint32_t path)
+{
+	uint32_t found;
+
+	if (context == PROTON_CONTEXT_ROOT || path == PROTON_CONTEXT_ROOT)
+		return context == PROTON_CONTEXT_ROOT ? path : context;
+	/* Each turn appends the outermost level that is missing; a pair of paths does it once. */
+	while (!(found = find_appended(context, path))) {
+		uint32_t missing = path;
+		uint32_t child;
+
+		while (!find_appended(context, frames_context(missing).parent))
+			missing = frames_context(missing).parent;
+		child = frames_child(find_appended(context, frames_context(missing).parent),
+				     frames_context(missing).frame);
+		pthread_mutex_lock(&lock);
+		if (!map_find(&append_map, append_key(context, missing)) &&
+		    !map_insert(&append_map, append_key(context, missing), child)) {
+			pthread_mutex_unlock(&lock);
+			return context; /* out of memory: the levels above are right */
+		}
+		pthread_mutex_unlock(&lock);
+	}
+	return found;
 }
 
 uint32_t proton_context_child(uint32_t parent, uint32_t frame)

@@ -37,5 +37,7 @@ struct context {
 struct context frames_context(uint32_t context);
 /* Found or made; `parent` itself when memory is out. */
 uint32_t frames_child(uint32_t parent, uint32_t frame);
+/* The context reached from `context` by the frames that lead from the root to `path`. */
+uint32_t frames_append(uint32_t context, uint32_t path);
 
 #endif

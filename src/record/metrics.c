@@ -1,6 +1,7 @@
 /* Metrics given through the public API, spread over the sessions they belong to. */
 #include <libproton/proton.h>
 
+#include "record/captured.h"
 #include "record/metric_names.h"
 #include "record/session.h"
 
@@ -44,6 +45,10 @@ int proton_metrics_add(struct proton_context where, const struct proton_metric *
 				result = err_set(status == PROTON_OK ? err : NULL, PROTON_E_NOMEM,
 						 "out of memory");
 		}
+		/* Given for work that is captured now and runs later, it counts at each run. */
+		if (result == PROTON_OK && captured_is_on() &&
+		    captured_hold(where, name, &metrics[m]))
+			continue;
 		for (uint32_t i = 0; result == PROTON_OK && i < config->count; i++) {
 			const struct config_entry *entry = &config->entries[i];
 			struct session *session = session_lock_entry(entry);

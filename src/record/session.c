@@ -29,7 +29,7 @@ static bool slot_taken[SESSION_MAX]; /* also while an ended session writes its o
 static uint32_t backend_users[BACKEND_MAX];
 static struct region config_space;
 static uint64_t config_used = CONFIG_UNIT;
-static uint32_t next_serial = 1;
+static _Atomic uint32_t next_serial = 1;
 static int next_id;
 static _Atomic bool sessions_owned;
 
@@ -40,6 +40,11 @@ const struct config *session_config_get(uint32_t config)
 	if (!config)
 		return &nothing;
 	return (const void *)((const char *)config_space.base + (uint64_t)config * CONFIG_UNIT);
+}
+
+uint32_t session_newest_serial(void)
+{
+	return atomic_load_explicit(&next_serial, memory_order_relaxed) - 1;
 }
 
 struct session *session_lock_entry(const struct config_entry *entry)

@@ -57,6 +57,9 @@ static inline bool session_any_live(void)
 	return atomic_load_explicit(&session_generation, memory_order_acquire) & 1;
 }
 
+/* The serial of the session started last; 0 if none was. */
+uint32_t session_newest_serial(void);
+
 /* True if every live session asked for no notes. */
 bool session_all_quiet(void);
 

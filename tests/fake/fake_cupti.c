@@ -239,12 +239,58 @@ EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 			.device_id = launch->device,
 			.correlation_id = data.correlation_id,
 			.name = launch->name,
+			.graph_node_id = launch->node_id,
 		};
 	pthread_mutex_unlock(&lock);
 	data.site = CUPTI_SITE_EXIT;
 	if (is_told && !launch->is_unseen)
 		callback(NULL, CUPTI_DOMAIN_DRIVER_API, launch->call, &data);
 	return data.correlation_id;
+}
+
+EXPORT int cuptiGetGraphNodeId(void *node, uint64_t *id)
+{
+	FAIL_IF_TOLD(cuptiGetGraphNodeId);
+	*id = (uint64_t)(uintptr_t)node;
+	return CUPTI_OK;
+}
+
+EXPORT int cuptiGetGraphId(void *graph, uint32_t *id)
+{
+	FAIL_IF_TOLD(cuptiGetGraphId);
+	*id = (uint32_t)(uintptr_t)graph;
+	return CUPTI_OK;
+}
+
+EXPORT int cuptiGetGraphExecId(void *graph_exec, uint32_t *id)
+{
+	return cuptiGetGraphId(graph_exec, id);
+}
+
+EXPORT void fake_call(uint32_t call, int result)
+{
+	struct cupti_callback_data data = {.function_return_value = &result};
+
+	for (uint32_t site = CUPTI_SITE_ENTER; site <= CUPTI_SITE_EXIT; site++) {
+		data.site = site;
+		if (callback && is_call_enabled[call])
+			callback(NULL, CUPTI_DOMAIN_DRIVER_API, call, &data);
+	}
+}
+
+EXPORT void fake_graph_event(uint32_t event, uint64_t node_id, uint64_t original_id, int node_type)
+{
+	struct cupti_graph_data graph = {
+		.graph = (void *)(uintptr_t)(node_id >> 32),
+		.node = (void *)(uintptr_t)node_id,
+		.original_node = (void *)(uintptr_t)original_id,
+		.node_type = node_type,
+		.graph_exec = (void *)(uintptr_t)(node_id >> 32),
+	};
+	struct cupti_resource_data resource = {.resource_descriptor = &graph};
+
+	if (callback)
+		callback(NULL, CUPTI_DOMAIN_RESOURCE, event, &resource);
 }
 
 EXPORT void fake_skip_correlations(uint32_t count)

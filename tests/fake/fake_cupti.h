@@ -14,7 +14,8 @@ struct fake_launch {
 	uint32_t records; /* how many come of it */
 	uint64_t start_ns;
 	uint64_t end_ns;
-	bool is_unseen; /* no callback, as for a launch made before the start */
+	bool is_unseen;   /* no callback, as for a launch made before the start */
+	uint64_t node_id; /* of the kernel in a graph */
 };
 
 uint32_t fake_launch(const struct fake_launch *launch);
@@ -23,5 +24,9 @@ void fake_skip_correlations(uint32_t count);
 /* Nobody is subscribed and nothing is enabled. */
 bool fake_is_idle(void);
 void fake_drop(size_t count);
+/* A driver call without a launch, such as one that begins or ends a capture; enter and exit. */
+void fake_call(uint32_t call, int result);
+/* A graph event. Nodes, graphs and executable graphs are told by their ids. */
+void fake_graph_event(uint32_t event, uint64_t node_id, uint64_t original_id, int node_type);
 
 #endif

@@ -211,6 +211,62 @@ def test_a_graph_replay_is_attributed_to_its_launch(run):
     assert kernels(at(load()[0], "replay")) == 15
 
 
+def test_a_captured_kernel_keeps_its_scope_and_its_flops_at_every_replay(run):
+    proton.start("test", hook="triton")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        with proton.scope("first"):
+            run()
+        with proton.scope("second", {"tokens": 7}):
+            run()
+            run()
+    with proton.scope("replay"):
+        for _ in range(10):
+            graph.replay()
+    proton.finalize()
+    root, _ = load()
+    captured = at(root, "replay", "<captured_at>")
+    first = at(captured, "first", f"add_{N}")["metrics"]
+    second = at(captured, "second", f"add_{N}")["metrics"]
+    assert (first["count"], second["count"]) == (10, 20)
+    assert (first["flops32"], second["flops32"]) == (10.0 * N, 20.0 * N)
+    assert second["bytes"] == 20 * 12 * N
+    assert at(captured, "second")["metrics"]["tokens"] == 70
+    assert kernels(root) == 30
+
+
+def test_graphs_captured_again_and_again_are_kept_apart(run):
+    session = proton.start("test")
+    for i in range(20):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph), proton.scope(f"capture{i}"):
+            run()
+        with proton.scope("replay"):
+            graph.replay()
+        del graph
+    proton.deactivate(session, flushing=True)
+    proton.finalize()
+    captured = at(load()[0], "replay", "<captured_at>")
+    assert {child["frame"]["name"] for child in captured["children"]} == {
+        f"capture{i}" for i in range(20)
+    }
+    assert kernels(captured) == 20
+
+
+def test_a_compiled_model_in_graphs(run):
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.Linear(64, 64))
+    model = model.cuda().eval()
+    x = torch.randn(32, 64, device="cuda")
+    compiled = torch.compile(model, mode="reduce-overhead")
+    proton.start("test")
+    with torch.no_grad():
+        for _ in range(5):
+            with proton.scope("forward"):
+                compiled(x)
+    proton.finalize()
+    assert kernels(at(load()[0], "forward")) >= 5
+
+
 def test_fifty_starts_and_stops(run):
     for _ in range(50):
         proton.start("test")

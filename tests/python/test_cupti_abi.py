@@ -34,6 +34,21 @@ CONSTANTS = {
     "CUPTI_CALL_GRAPH_LAUNCH_PTSZ": "CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz",
     "CUPTI_CALL_LAUNCH_KERNEL_EX": "CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx",
     "CUPTI_CALL_LAUNCH_KERNEL_EX_PTSZ": "CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz",
+    "CUPTI_CALL_BEGIN_CAPTURE": "CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture",
+    "CUPTI_CALL_BEGIN_CAPTURE_PTSZ": "CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_ptsz",
+    "CUPTI_CALL_BEGIN_CAPTURE_V2": "CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2",
+    "CUPTI_CALL_BEGIN_CAPTURE_V2_PTSZ": "CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2_ptsz",
+    "CUPTI_CALL_BEGIN_CAPTURE_TO_GRAPH": "CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph",
+    "CUPTI_CALL_BEGIN_CAPTURE_TO_GRAPH_PTSZ": (
+        "CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph_ptsz"
+    ),
+    "CUPTI_CALL_END_CAPTURE": "CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture",
+    "CUPTI_CALL_END_CAPTURE_PTSZ": "CUPTI_DRIVER_TRACE_CBID_cuStreamEndCapture_ptsz",
+    "CUPTI_RESOURCE_GRAPH_DESTROY_STARTING": "CUPTI_CBID_RESOURCE_GRAPH_DESTROY_STARTING",
+    "CUPTI_RESOURCE_GRAPHNODE_CREATED": "CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED",
+    "CUPTI_RESOURCE_GRAPHNODE_CLONED": "CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED",
+    "CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING": "CUPTI_CBID_RESOURCE_GRAPHEXEC_DESTROY_STARTING",
+    "CUDA_GRAPH_NODE_KERNEL": "CU_GRAPH_NODE_TYPE_KERNEL",
     "CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING": "CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING",
     "CUPTI_SITE_ENTER": "CUPTI_API_ENTER",
     "CUPTI_KIND_CONCURRENT_KERNEL": "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL",
@@ -64,7 +79,18 @@ KERNEL_FIELDS = {
     "correlation_id": "correlationId",
     "grid_id": "gridId",
     "name": "name",
+    "graph_node_id": "graphNodeId",
 }
+GRAPH_FIELDS = {
+    "graph": "graph",
+    "original_graph": "originalGraph",
+    "node": "node",
+    "original_node": "originalNode",
+    "node_type": "nodeType",
+    "dependency": "dependency",
+    "graph_exec": "graphExec",
+}
+RESOURCE_FIELDS = {"context": "context", "resource_descriptor": "resourceDescriptor"}
 CALLBACK_FIELDS = {
     "site": "callbackSite",
     "function_name": "functionName",
@@ -108,6 +134,8 @@ def program() -> str:
     for struct, their, fields in (
         ("cupti_kernel", "their_kernel", KERNEL_FIELDS),
         ("cupti_callback_data", "CUpti_CallbackData", CALLBACK_FIELDS),
+        ("cupti_graph_data", "CUpti_GraphData", GRAPH_FIELDS),
+        ("cupti_resource_data", "CUpti_ResourceData", RESOURCE_FIELDS),
     ):
         for ours, theirs in fields.items():
             lines.append(

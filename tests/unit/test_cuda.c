@@ -12,6 +12,8 @@ static struct {
 	void (*skip)(uint32_t);
 	bool (*is_idle)(void);
 	void (*drop)(size_t);
+	void (*call)(uint32_t, int);
+	void (*graph_event)(uint32_t, uint64_t, uint64_t, int);
 } fake;
 
 static void find(void *slot, void *handle, const char *name)
@@ -36,6 +38,8 @@ static void load_fake(void)
 	find(&fake.skip, handle, "fake_skip_correlations");
 	find(&fake.is_idle, handle, "fake_is_idle");
 	find(&fake.drop, handle, "fake_drop");
+	find(&fake.call, handle, "fake_call");
+	find(&fake.graph_event, handle, "fake_graph_event");
 }
 
 static int start_named(const char *name, const char *backend, struct proton_error *err)
@@ -72,6 +76,12 @@ static void launch_ns(const char *name, uint64_t duration_ns)
 		.start_ns = 1000,
 		.end_ns = 1000 + duration_ns,
 	});
+}
+
+/* As while capturing: the call is made, nothing runs. */
+static void launch_without_record(void)
+{
+	fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "node"});
 }
 
 static struct profile *finish(void)
@@ -201,6 +211,143 @@ TEST(all_kernels_of_a_graph_launch_belong_to_it)
 	proton_scope_exit(token, NULL);
 	profile = finish();
 	CHECK_U64(rec_count(profile, "replay/node"), 300);
+	profile_free(profile);
+}
+
+#define NODE(graph, index) ((uint64_t)(graph) << 32 | (index))
+
+/* Captures one kernel as node `index` of graph 1 and of its executable copy, graph 2. */
+static void capture_kernel(uint32_t index)
+{
+	launch_without_record();
+	fake.graph_event(CUPTI_RESOURCE_GRAPHNODE_CREATED, NODE(1, index), 0,
+			 CUDA_GRAPH_NODE_KERNEL);
+	fake.graph_event(CUPTI_RESOURCE_GRAPHNODE_CLONED, NODE(2, index), NODE(1, index),
+			 CUDA_GRAPH_NODE_KERNEL);
+}
+
+/* A replay whose one launch makes the records of nodes 0 to `nodes` - 1 of graph 2. */
+static void replay(uint32_t nodes)
+{
+	for (uint32_t i = 0; i < nodes; i++)
+		fake.launch(&(struct fake_launch){.call = CUPTI_CALL_GRAPH_LAUNCH,
+						  .name = "node",
+						  .records = 1,
+						  .start_ns = 1,
+						  .end_ns = 3,
+						  .node_id = NODE(2, i)});
+}
+
+static void add_flops(double flops)
+{
+	struct proton_metric metric = {
+		.name = "flops16", .type = PROTON_METRIC_DOUBLE, .value.float64 = flops};
+
+	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
+}
+
+TEST(a_replay_shows_where_its_kernels_were_captured_and_counts_their_flops_each_time)
+{
+	struct proton_context where;
+	struct profile *profile;
+	uint64_t token;
+
+	start();
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
+	token = proton_scope_enter("cap");
+	capture_kernel(0);
+	proton_op_enter(proton_frame("mm_64", 5), &where);
+	add_flops(100);
+	capture_kernel(1);
+	proton_op_exit();
+	proton_scope_exit(token, NULL);
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	token = proton_scope_enter("replay");
+	for (int i = 0; i < 5; i++)
+		replay(2);
+	proton_scope_exit(token, NULL);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "replay/<captured_at>/cap/node"), 5);
+	CHECK_U64(rec_count(profile, "replay/<captured_at>/cap/mm_64"), 5);
+	CHECK_NEAR(rec_value(profile, "replay/<captured_at>/cap/mm_64", "flops16")->as.float64, 500,
+		   0);
+	CHECK_PTR(rec_value(profile, "cap/mm_64", "flops16"), NULL);
+	CHECK_U64(rec_count(profile, "cap/node"), 0);
+	profile_free(profile);
+}
+
+TEST(metrics_given_outside_a_capture_are_recorded_at_once)
+{
+	struct profile *profile;
+
+	start();
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 900); /* refused: nothing is captured */
+	add_flops(3);
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	add_flops(4);
+	profile = finish();
+	CHECK_NEAR(rec_value(profile, "", "flops16")->as.float64, 7, 0);
+	profile_free(profile);
+}
+
+TEST(what_was_captured_while_a_session_paused_is_not_shown_to_it)
+{
+	struct profile *profile;
+	int session = start();
+
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
+	capture_kernel(0);
+	proton_deactivate(session, false, NULL);
+	capture_kernel(1);
+	proton_activate(session, NULL);
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	replay(2);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "<captured_at>/node"), 1);
+	CHECK_U64(rec_count(profile, "node"), 0);
+	profile_free(profile);
+}
+
+TEST(a_session_started_after_the_capture_sees_kernels_by_name)
+{
+	struct proton_error err;
+	struct profile *profile;
+
+	start();
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
+	capture_kernel(0);
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	CHECK_LE(0, start_named("b", "cupti", &err));
+	replay(1);
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	profile = rec_load("a.proton");
+	CHECK_U64(rec_count(profile, "<captured_at>/node"), 1);
+	profile_free(profile);
+	profile = rec_load("b.proton");
+	CHECK_U64(rec_count(profile, "node"), 1);
+	profile_free(profile);
+}
+
+TEST(a_graph_may_be_destroyed_while_its_replay_runs_and_its_id_used_again)
+{
+	struct profile *profile;
+	int session = start();
+	uint64_t token = proton_scope_enter("first");
+
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
+	capture_kernel(0);
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	proton_scope_exit(token, NULL);
+	replay(1);
+	fake.graph_event(CUPTI_RESOURCE_GRAPH_DESTROY_STARTING, NODE(1, 0), 0, 0);
+	fake.graph_event(CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING, NODE(2, 0), 0, 0);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	proton_activate(session, NULL);
+	replay(1); /* nothing is known of it any more */
+	profile = finish();
+	CHECK_U64(rec_count(profile, "<captured_at>/first/node"), 1);
+	CHECK_U64(rec_count(profile, "node"), 1);
 	profile_free(profile);
 }
 

@@ -10,11 +10,13 @@
  */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/graphs.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "record/correlate.h"
@@ -26,13 +28,15 @@
 #define POOL_MAX 32u
 #define NAME_CACHE 1024u
 #define FLUSH_LIMIT_NS 5000000000ull
+#define QUIET_NS 5000000ull
 
 static const struct cupti_api *cupti;
 static size_t buffer_bytes;
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t *pool[POOL_MAX];
 static uint32_t pool_count;
-static _Atomic uint64_t completed;
+static _Atomic uint64_t completed; /* launches whose record has come */
+static _Atomic uint64_t processed; /* records, those of graphs too */
 
 /* Kernel names by address: CUPTI keeps each name once. Used by the record thread alone. */
 static struct {
@@ -80,7 +84,11 @@ static void give_back(uint8_t *buffer, size_t used_bytes)
 
 static uint32_t frame_of(const char *name)
 {
-	size_t slot = hash_u64((uintptr_t)name) % NAME_CACHE;
+	size_t slot;
+
+	if (!name)
+		name = "(unnamed kernel)";
+	slot = hash_u64((uintptr_t)name) % NAME_CACHE;
 
 	if (name_cache[slot].name != name) {
 		name_cache[slot].name = name;
@@ -94,6 +102,7 @@ static void add_kernel(const struct cupti_kernel *kernel)
 	struct correlation launch;
 	uint32_t frame;
 
+	atomic_fetch_add_explicit(&processed, 1, memory_order_relaxed);
 	if (!correlate_take(kernel->correlation_id, &launch)) {
 		record_lost(RECORD_LOST_UNMATCHED, 1);
 		return;
@@ -104,7 +113,13 @@ static void add_kernel(const struct cupti_kernel *kernel)
 		record_lost(RECORD_LOST_TIME, 1); /* counted, never added to a sum */
 		return;
 	}
-	frame = launch.is_named ? 0 : frame_of(kernel->name ? kernel->name : "(unnamed kernel)");
+	if (launch.is_shared) {
+		graphs_record(launch.where, kernel->graph_node_id, frame_of(kernel->name),
+			      devices_of_cuda(cupti, kernel->device_id), kernel->start_ns,
+			      kernel->end_ns);
+		return;
+	}
+	frame = launch.is_named ? 0 : frame_of(kernel->name);
 	record_kernel(launch.where, frame, devices_of_cuda(cupti, kernel->device_id),
 		      kernel->start_ns, kernel->end_ns);
 }
@@ -149,22 +164,29 @@ int activity_start(const struct cupti_api *api, struct proton_error *err)
 	return PROTON_OK;
 }
 
-void activity_flush(const struct cupti_api *api, uint64_t launched)
+void activity_flush(const struct cupti_api *api, uint64_t launched, bool has_graphs)
 {
-	uint64_t give_up_ns = clock_monotonic_ns() + FLUSH_LIMIT_NS;
+	uint64_t now_ns = clock_monotonic_ns();
+	uint64_t moved_ns = now_ns; /* when the last record was seen to come */
 	uint64_t before = 0;
 
-	do {
-		uint64_t now = atomic_load_explicit(&completed, memory_order_relaxed);
+	for (;;) {
+		uint64_t now = atomic_load_explicit(&processed, memory_order_relaxed);
 
 		if (now != before)
-			give_up_ns = clock_monotonic_ns() + FLUSH_LIMIT_NS; /* it moves */
+			moved_ns = now_ns;
 		before = now;
 		api->cuptiActivityFlushAll(0);
-		if (atomic_load_explicit(&completed, memory_order_relaxed) >= launched)
+		now_ns = clock_monotonic_ns();
+		if (atomic_load_explicit(&completed, memory_order_relaxed) >= launched) {
+			/* How many records a replay makes is not known: wait until none comes. */
+			if (!has_graphs || now_ns - moved_ns > QUIET_NS)
+				return;
+		} else if (now_ns - moved_ns > FLUSH_LIMIT_NS) {
 			return;
+		}
 		usleep(50);
-	} while (clock_monotonic_ns() < give_up_ns);
+	}
 }
 
 void activity_stop(const struct cupti_api *api)

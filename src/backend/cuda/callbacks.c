@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/graphs.h"
 #include "base/array.h"
 #include "record/correlate.h"
 #include "record/record.h"
@@ -31,14 +32,38 @@ static const uint32_t launch_calls[] = {
 	CUPTI_CALL_GRAPH_LAUNCH_PTSZ,
 };
 
+static const uint32_t capture_calls[] = {
+	CUPTI_CALL_BEGIN_CAPTURE,
+	CUPTI_CALL_BEGIN_CAPTURE_PTSZ,
+	CUPTI_CALL_BEGIN_CAPTURE_V2,
+	CUPTI_CALL_BEGIN_CAPTURE_V2_PTSZ,
+	CUPTI_CALL_BEGIN_CAPTURE_TO_GRAPH,
+	CUPTI_CALL_BEGIN_CAPTURE_TO_GRAPH_PTSZ,
+	CUPTI_CALL_END_CAPTURE,
+	CUPTI_CALL_END_CAPTURE_PTSZ,
+};
+
+static const uint32_t resource_events[] = {
+	CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING, CUPTI_RESOURCE_GRAPH_DESTROY_STARTING,
+	CUPTI_RESOURCE_GRAPHNODE_CREATED,        CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING,
+	CUPTI_RESOURCE_GRAPHNODE_CLONED,
+};
+
+static const struct cupti_api *cupti;
 static void *subscriber;
 static _Atomic uint64_t launched;
+static _Atomic bool saw_graphs;
 static _Atomic(void *) contexts[CONTEXT_MAX]; /* that launched something; NULL = free */
 static _Thread_local void *last_context;      /* the one this thread noted last */
 
 uint64_t callbacks_launched(void)
 {
 	return atomic_load_explicit(&launched, memory_order_relaxed);
+}
+
+bool callbacks_saw_graphs(void)
+{
+	return atomic_load_explicit(&saw_graphs, memory_order_relaxed);
 }
 
 static void note_context(void *context)
@@ -69,23 +94,58 @@ static void on_launch(const struct cupti_callback_data *data, bool is_graph)
 		return;
 	correlation.is_named = record_is_in_op() && !is_graph;
 	correlate_put(data->correlation_id, correlation);
-	if (!is_graph)
+	if (is_graph)
+		atomic_store_explicit(&saw_graphs, true, memory_order_relaxed);
+	else if (!captured_is_on()) /* what is captured has no record of its own */
 		atomic_fetch_add_explicit(&launched, 1, memory_order_relaxed);
 	if (data->context != last_context && data->context)
 		note_context(data->context);
+}
+
+/* A call that began a capture and succeeded, or ended one. */
+static void on_capture_call(const struct cupti_callback_data *data, bool is_begin)
+{
+	const int *result = data->function_return_value;
+
+	if (data->site == CUPTI_SITE_EXIT && (!is_begin || !result || *result == 0))
+		captured_set(is_begin);
+}
+
+static void on_driver_call(uint32_t call, const struct cupti_callback_data *data)
+{
+	switch (call) {
+	case CUPTI_CALL_BEGIN_CAPTURE:
+	case CUPTI_CALL_BEGIN_CAPTURE_PTSZ:
+	case CUPTI_CALL_BEGIN_CAPTURE_V2:
+	case CUPTI_CALL_BEGIN_CAPTURE_V2_PTSZ:
+	case CUPTI_CALL_BEGIN_CAPTURE_TO_GRAPH:
+	case CUPTI_CALL_BEGIN_CAPTURE_TO_GRAPH_PTSZ:
+		on_capture_call(data, true);
+		break;
+	case CUPTI_CALL_END_CAPTURE:
+	case CUPTI_CALL_END_CAPTURE_PTSZ:
+		on_capture_call(data, false);
+		break;
+	default: /* no other calls are enabled */
+		if (data->site == CUPTI_SITE_ENTER)
+			on_launch(data, call == CUPTI_CALL_GRAPH_LAUNCH ||
+						call == CUPTI_CALL_GRAPH_LAUNCH_PTSZ);
+		break;
+	}
 }
 
 static void on_callback(void *user, uint32_t domain, uint32_t call, const void *data)
 {
 	(void)user;
 	if (domain == CUPTI_DOMAIN_DRIVER_API) {
-		const struct cupti_callback_data *api_call = data;
-
-		if (api_call->site == CUPTI_SITE_ENTER)
-			on_launch(api_call, call == CUPTI_CALL_GRAPH_LAUNCH ||
-						    call == CUPTI_CALL_GRAPH_LAUNCH_PTSZ);
+		on_driver_call(call, data);
 	} else if (domain == CUPTI_DOMAIN_RESOURCE) {
-		forget_context(((const struct cupti_resource_data *)data)->context);
+		const struct cupti_resource_data *resource = data;
+
+		if (call == CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING)
+			forget_context(resource->context);
+		else
+			graphs_on_resource(cupti, call, resource->resource_descriptor);
 	}
 }
 
@@ -95,8 +155,13 @@ int callbacks_start(const struct cupti_api *api, struct proton_error *err)
 
 	if (result != CUPTI_OK)
 		return cupti_error(api, result, "cuptiSubscribe", err);
-	result = api->cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_RESOURCE,
-					  CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING);
+	cupti = api;
+	for (size_t i = 0; i < ARRAY_LENGTH(resource_events) && result == CUPTI_OK; i++)
+		result = api->cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_RESOURCE,
+						  resource_events[i]);
+	for (size_t i = 0; i < ARRAY_LENGTH(capture_calls) && result == CUPTI_OK; i++)
+		result = api->cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER_API,
+						  capture_calls[i]);
 	for (size_t i = 0; i < ARRAY_LENGTH(launch_calls) && result == CUPTI_OK; i++)
 		result = api->cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER_API,
 						  launch_calls[i]);
@@ -113,6 +178,7 @@ void callbacks_stop(const struct cupti_api *api)
 	api->cuptiUnsubscribe(subscriber);
 	subscriber = NULL;
 	atomic_store(&launched, 0);
+	atomic_store(&saw_graphs, false);
 	for (size_t i = 0; i < CONTEXT_MAX; i++)
 		atomic_store(&contexts[i], NULL);
 }

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/graphs.h"
 #include "record/backend.h"
 #include "record/correlate.h"
 
@@ -55,7 +56,8 @@ static int flush(struct proton_error *err)
 
 	(void)err;
 	callbacks_synchronize(api);
-	activity_flush(api, launched);
+	activity_flush(api, launched, callbacks_saw_graphs());
+	graphs_forget_destroyed();
 	return PROTON_OK;
 }
 
@@ -64,6 +66,7 @@ static void stop(void)
 	activity_stop(api);
 	callbacks_stop(api);
 	correlate_clear();
+	graphs_clear();
 }
 
 const struct backend cuda_backend = {

@@ -35,14 +35,26 @@ enum cupti_driver_call {
 	CUPTI_CALL_LAUNCH_COOPERATIVE = 477,
 	CUPTI_CALL_LAUNCH_COOPERATIVE_PTSZ = 478,
 	CUPTI_CALL_LAUNCH_COOPERATIVE_MULTI_DEVICE = 480,
+	CUPTI_CALL_BEGIN_CAPTURE = 495,
+	CUPTI_CALL_BEGIN_CAPTURE_PTSZ = 496,
+	CUPTI_CALL_END_CAPTURE = 497,
+	CUPTI_CALL_END_CAPTURE_PTSZ = 498,
 	CUPTI_CALL_GRAPH_LAUNCH = 514,
 	CUPTI_CALL_GRAPH_LAUNCH_PTSZ = 515,
+	CUPTI_CALL_BEGIN_CAPTURE_V2 = 539,
+	CUPTI_CALL_BEGIN_CAPTURE_V2_PTSZ = 540,
 	CUPTI_CALL_LAUNCH_KERNEL_EX = 652,
 	CUPTI_CALL_LAUNCH_KERNEL_EX_PTSZ = 653,
+	CUPTI_CALL_BEGIN_CAPTURE_TO_GRAPH = 720,
+	CUPTI_CALL_BEGIN_CAPTURE_TO_GRAPH_PTSZ = 721,
 };
 
 enum cupti_resource_event {
 	CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING = 2,
+	CUPTI_RESOURCE_GRAPH_DESTROY_STARTING = 10,
+	CUPTI_RESOURCE_GRAPHNODE_CREATED = 13,
+	CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING = 19,
+	CUPTI_RESOURCE_GRAPHNODE_CLONED = 20,
 };
 
 enum cupti_call_site {
@@ -65,7 +77,19 @@ struct cupti_callback_data {
 struct cupti_resource_data {
 	void *context;
 	void *resource_handle;
-	void *resource_descriptor;
+	void *resource_descriptor; /* struct cupti_graph_data for events of graphs */
+};
+
+#define CUDA_GRAPH_NODE_KERNEL 0
+
+struct cupti_graph_data {
+	void *graph;
+	void *original_graph;
+	void *node;
+	void *original_node;
+	int node_type;
+	void *dependency;
+	void *graph_exec;
 };
 
 enum cupti_activity_kind {
@@ -105,6 +129,8 @@ struct cupti_kernel {
 	uint32_t correlation_id;
 	int64_t grid_id;
 	const char *name; /* mangled; CUPTI keeps one copy per name and never frees it */
+	uint8_t unused[32];
+	uint64_t graph_node_id; /* upper half: the graph; 0 outside graphs */
 };
 
 _Static_assert(offsetof(struct cupti_callback_data, function_name) == 8, "CUPTI ABI");
@@ -116,6 +142,8 @@ _Static_assert(offsetof(struct cupti_kernel, device_id) == 40, "CUPTI ABI");
 _Static_assert(offsetof(struct cupti_kernel, grid) == 52, "CUPTI ABI");
 _Static_assert(offsetof(struct cupti_kernel, correlation_id) == 92, "CUPTI ABI");
 _Static_assert(offsetof(struct cupti_kernel, name) == 104, "CUPTI ABI");
+_Static_assert(offsetof(struct cupti_kernel, graph_node_id) == 144, "CUPTI ABI");
+_Static_assert(offsetof(struct cupti_graph_data, graph_exec) == 48, "CUPTI ABI");
 
 typedef void (*cupti_callback_fn)(void *user, uint32_t domain, uint32_t call, const void *data);
 typedef void (*cupti_buffer_requested_fn)(uint8_t **buffer, size_t *bytes, size_t *max_records);

@@ -1,0 +1,24 @@
+/*
+ * CUDA graphs: which context each kernel node was captured in, found again by the node id that the
+ * kernel's record carries.
+ */
+#ifndef BACKEND_CUDA_GRAPHS_H
+#define BACKEND_CUDA_GRAPHS_H
+
+#include "backend/cuda/cupti_api.h"
+#include "record/captured.h"
+
+/* A resource callback about graphs, on the application's thread. */
+void graphs_on_resource(const struct cupti_api *api, uint32_t event,
+			const struct cupti_graph_data *graph);
+
+/* One record of a graph launch made at `launch`. */
+void graphs_record(struct proton_context launch, uint64_t node_id, uint32_t frame, uint32_t device,
+		   uint64_t start_ns, uint64_t end_ns);
+
+/* Frees what belongs to graphs that are gone; all their records have come. */
+void graphs_forget_destroyed(void);
+/* After the last session: frees everything. */
+void graphs_clear(void);
+
+#endif

@@ -1,0 +1,154 @@
+/* Captured work and its executions. See captured.h. */
+#include "record/captured.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "record/frames.h"
+#include "record/record.h"
+#include "record/session.h"
+
+/*
+ * Captures open in the whole process. A capture may be ended by another thread than began it; the
+ * flag of the one that began then stays set, and counts only while some capture is open.
+ */
+static _Atomic int open_captures;
+
+/* What the calling thread captures. Freed when the capture ends. */
+static _Thread_local struct {
+	bool is_on;
+	struct captured_metric *metrics;
+	size_t count;
+	size_t capacity;
+} capture;
+
+void captured_set(bool is_capturing)
+{
+	if (is_capturing)
+		atomic_fetch_add_explicit(&open_captures, 1, memory_order_relaxed);
+	else if (atomic_load_explicit(&open_captures, memory_order_relaxed) > 0)
+		atomic_fetch_sub_explicit(&open_captures, 1, memory_order_relaxed);
+	capture.is_on = is_capturing;
+	free(capture.metrics);
+	capture.metrics = NULL;
+	capture.count = 0;
+	capture.capacity = 0;
+}
+
+bool captured_is_on(void)
+{
+	return capture.is_on && atomic_load_explicit(&open_captures, memory_order_relaxed) > 0;
+}
+
+/* `path` below the special frame that says that what follows was captured. */
+static uint32_t below_captured_at(uint32_t path)
+{
+	static const char name[] = "<captured_at>";
+	uint32_t frame = frames_add(FRAME_NAME, name, sizeof(name) - 1);
+
+	return frames_append(frames_child(PROTON_CONTEXT_ROOT, frame), path);
+}
+
+bool captured_hold(struct proton_context where, uint32_t name, const struct proton_metric *metric)
+{
+	if (metric->type != PROTON_METRIC_INT64 && metric->type != PROTON_METRIC_DOUBLE)
+		return false;
+	if (!array_reserve(&capture.metrics, &capture.capacity, capture.count + 1,
+			   sizeof(*capture.metrics)))
+		return false;
+	capture.metrics[capture.count++] = (struct captured_metric){
+		.shadow = below_captured_at(where.shadow),
+		.source = below_captured_at(where.source),
+		.name = name,
+		.value = *metric,
+	};
+	return true;
+}
+
+bool captured_take(struct captured *out)
+{
+	struct proton_context here = proton_context_here();
+
+	*out = (struct captured){
+		.where = {.shadow = below_captured_at(here.shadow),
+			  .source = below_captured_at(here.source),
+			  .sessions = here.sessions},
+		.newest_serial = session_newest_serial(),
+		.is_named = record_is_in_op(),
+	};
+	if (capture.count) {
+		out->metrics = malloc(capture.count * sizeof(*out->metrics));
+		if (!out->metrics)
+			return false;
+		memcpy(out->metrics, capture.metrics, capture.count * sizeof(*out->metrics));
+		out->metric_count = (uint32_t)capture.count;
+		capture.count = 0;
+	}
+	return true;
+}
+
+void captured_free(struct captured *captured)
+{
+	free(captured->metrics);
+	*captured = (struct captured){0};
+}
+
+static bool was_active(const struct captured *captured, const struct config_entry *entry)
+{
+	const struct config *config = session_config_get(captured->where.sessions);
+
+	for (uint32_t i = 0; i < config->count; i++)
+		if (config->entries[i].slot == entry->slot &&
+		    config->entries[i].serial == entry->serial)
+			return true;
+	return false;
+}
+
+static void add_metrics(struct session *session, const struct config_entry *entry, uint32_t launch,
+			const struct captured *captured)
+{
+	for (uint32_t i = 0; i < captured->metric_count; i++) {
+		const struct captured_metric *metric = &captured->metrics[i];
+		uint32_t path = entry->wants_source ? metric->source : metric->shadow;
+
+		/* A type that does not fit is counted as a loss by the store. */
+		store_metric(&session->store, frames_append(launch, path), entry->epoch,
+			     metric->name, &metric->value, NULL);
+	}
+}
+
+void captured_record(struct proton_context launch, const struct captured *captured, uint32_t frame,
+		     uint32_t device, uint64_t start_ns, uint64_t end_ns)
+{
+	const struct config *config = session_config_get(launch.sessions);
+
+	for (uint32_t i = 0; i < config->count; i++) {
+		const struct config_entry *entry = &config->entries[i];
+		uint32_t context = entry->wants_source ? launch.source : launch.shadow;
+		bool is_known = was_active(captured, entry);
+		struct session *session;
+
+		/* It was live and paused when this was captured: what it did not see is not shown.
+		 */
+		if (!is_known && entry->serial <= captured->newest_serial)
+			continue;
+		session = session_lock_entry(entry);
+		if (!session)
+			continue;
+		if (is_known) {
+			uint32_t path = entry->wants_source ? captured->where.source
+							    : captured->where.shadow;
+
+			add_metrics(session, entry, context, captured);
+			context = frames_append(context, path);
+			if (!captured->is_named)
+				context = frames_child(context, frame);
+		} else {
+			context = frames_child(context, frame);
+		}
+		store_kernel(&session->store, context, entry->epoch, device, start_ns, end_ns);
+		session_unlock(session);
+	}
+}

@@ -1,0 +1,51 @@
+/*
+ * Work that is captured into a GPU graph now and runs later, any number of times: where it was
+ * captured, and the metrics given for it, which count once for each execution.
+ *
+ * A replay's kernels appear below the replay's context: LAUNCH / <captured_at> / CAPTURE / kernel.
+ */
+#ifndef RECORD_CAPTURED_H
+#define RECORD_CAPTURED_H
+
+#include <stdbool.h>
+
+#include <libproton/proton.h>
+
+/* A number given while capturing; its own context, for it may belong to a scope around the kernel.
+ */
+struct captured_metric {
+	uint32_t shadow;
+	uint32_t source;
+	uint32_t name;              /* record/metric_names.h */
+	struct proton_metric value; /* INT64 or DOUBLE; .name is not used */
+};
+
+struct captured {
+	struct proton_context where; /* below <captured_at>; sessions: those active then */
+	uint32_t newest_serial;      /* sessions started later know nothing of this capture */
+	bool is_named;               /* `where` ends with the kernel */
+	uint32_t metric_count;
+	struct captured_metric *metrics; /* owned */
+};
+
+/* The calling thread begins or ends capturing. Ending drops metrics that no kernel followed. */
+void captured_set(bool is_capturing);
+bool captured_is_on(void);
+
+/* Keeps a metric for the next kernel captured on this thread; false if it is not of a kind that can
+ * be kept, and is to be recorded at once. */
+bool captured_hold(struct proton_context where, uint32_t name, const struct proton_metric *metric);
+
+/* What is being captured on this thread now; takes the metrics held. False when memory is out. */
+bool captured_take(struct captured *out);
+void captured_free(struct captured *captured);
+
+/*
+ * One execution of a captured kernel in a replay launched at `launch`, in every session that was
+ * active both then and when it was captured. A session that started after the capture gets the
+ * kernel by its name below the launch. `frame` names the kernel.
+ */
+void captured_record(struct proton_context launch, const struct captured *captured, uint32_t frame,
+		     uint32_t device, uint64_t start_ns, uint64_t end_ns);
+
+#endif
