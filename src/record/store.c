@@ -38,17 +38,24 @@ bool store_counter_is_loss(enum counter counter)
 	return counters[counter].is_loss;
 }
 
+/* Rows appended, NULL when there is no room, which is said once. */
+static void *append(struct store *store, enum table_id table, uint64_t rows)
+{
+	void *at = profile_file_append(&store->file, table, rows);
+
+	if (!at && !store->is_full) {
+		store->is_full = true;
+		note("cannot record more into %s: %s; the program goes on",
+		     store->file.path ? store->file.path : "memory", strerror(store->file.errnum));
+	}
+	return at;
+}
+
 uint32_t store_new_row(struct store *store, enum table_id table)
 {
 	uint64_t index = store->file.tables[table].rows;
 
-	if (index >= UINT32_MAX || !profile_file_append(&store->file, table, 1)) {
-		if (!store->is_full) {
-			store->is_full = true;
-			note("cannot record more into %s: %s; the program goes on",
-			     store->file.path ? store->file.path : "memory",
-			     index >= UINT32_MAX ? "too many rows" : strerror(store->file.errnum));
-		}
+	if (index >= UINT32_MAX || !append(store, table, 1)) {
 		store_count(store, COUNTER_LOST_STORAGE, 1);
 		return 0;
 	}
@@ -84,7 +91,7 @@ static uint32_t new_string(struct store *store, const char *text, size_t length)
 
 	if (!length)
 		return 0;
-	at = id < UINT32_MAX - rows ? profile_file_append(&store->file, TABLE_STRINGS, rows) : NULL;
+	at = id < UINT32_MAX - rows ? append(store, TABLE_STRINGS, rows) : NULL;
 	if (!at)
 		return 0;
 	memcpy(at, &stored, sizeof(stored));
@@ -106,27 +113,27 @@ uint32_t store_string(struct store *store, uint32_t string)
 	return map[string];
 }
 
+/* The file's copy of a process-wide frame; 0 when there is no room. */
 static uint32_t frame_of(struct store *store, uint32_t frame)
 {
 	uint32_t *map = store->frame_of_frame.base;
 	const struct row_frame *source = frames_get(frame);
-	struct row_frame *row;
-	uint64_t index;
+	struct row_frame row = {.kind = source->kind, .line = source->line};
+	struct row_frame *stored;
+	uint64_t index = store->file.tables[TABLE_FRAMES].rows;
 
 	if ((uint64_t)(frame + 1) * sizeof(*map) > store->frame_of_frame.bytes)
 		return 0;
 	if (map[frame])
 		return map[frame];
-	index = store->file.tables[TABLE_FRAMES].rows;
-	row = profile_file_append(&store->file, TABLE_FRAMES, 1);
-	if (!row)
+	row.name = store_string(store, source->name);
+	row.file = store_string(store, source->file);
+	if ((!row.name && source->name) || (!row.file && source->file))
+		return 0; /* a frame without its name would be wrong, not merely missing */
+	stored = append(store, TABLE_FRAMES, 1);
+	if (!stored)
 		return 0;
-	*row = (struct row_frame){
-		.kind = source->kind,
-		.name = store_string(store, source->name),
-		.file = store_string(store, source->file),
-		.line = source->line,
-	};
+	*stored = row;
 	store_commit(store, TABLE_FRAMES);
 	map[frame] = (uint32_t)index;
 	return map[frame];
@@ -146,18 +153,24 @@ uint32_t store_node(struct store *store, uint32_t context)
 	while (!map[context]) {
 		uint32_t missing = context;
 		uint32_t parent = frames_context(missing).parent;
+		uint32_t frame;
 		uint32_t row;
 
 		while (parent != PROTON_CONTEXT_ROOT && !map[parent]) {
 			missing = parent;
 			parent = frames_context(missing).parent;
 		}
+		frame = frame_of(store, frames_context(missing).frame);
+		if (!frame) {
+			store_count(store, COUNTER_LOST_STORAGE, 1);
+			return NODE_NONE;
+		}
 		row = store_new_row(store, TABLE_NODES);
 		if (!row)
 			return NODE_NONE;
 		store_node_rows(store)[row] = (struct row_node){
 			.parent = map[parent],
-			.frame = frame_of(store, frames_context(missing).frame),
+			.frame = frame,
 			.first_epoch = store->epoch,
 			.last_epoch = store->epoch,
 		};

@@ -43,6 +43,8 @@ static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
 		memset(store->metric_of_name + old, 0,
 		       (store->metric_capacity - old) * sizeof(*store->metric_of_name));
 	text = store_string(store, parsed.text);
+	if (!text && parsed.text)
+		return UINT32_MAX;
 	for (uint32_t row = 0; row < count; row++) {
 		if (rows[row].name ==
 		    text) { /* the same name with another suffix: the first one rules */

@@ -242,6 +242,7 @@ static void fill(int session)
 	CHECK_NE(lost, 0);
 	CHECK_NE(lost, UINT64_MAX);
 	profile = rec_load("a.proton");
+	CHECK(!profile->is_damaged);
 	CHECK_U64(rec_count(profile, "a scope with a name of its own, number 0/k"), 1);
 	profile_free(profile);
 }
