@@ -232,7 +232,7 @@ def test_a_captured_kernel_keeps_its_scope_and_its_flops_at_every_replay(run):
     assert (first["flops32"], second["flops32"]) == (10.0 * N, 20.0 * N)
     assert second["bytes"] == 20 * 12 * N
     assert at(captured, "second")["metrics"]["tokens"] == 70
-    assert kernels(root) == 30
+    assert kernels(captured) == 30
 
 
 def test_graphs_captured_again_and_again_are_kept_apart(run):

@@ -152,7 +152,9 @@ def program() -> str:
 def test_our_declarations_agree_with_the_real_headers(tmp_path):
     compiler = shutil.which(os.environ.get("CC", "cc"))
     cupti, cuda = find("cupti.h"), find("cuda.h")
-    if not compiler or not cupti or not cuda:
+    # Some wheels bring CUPTI's headers without all that these include.
+    more = find(os.path.join("crt", "host_defines.h"))
+    if not compiler or not cupti or not cuda or not more:
         pytest.skip("needs a C compiler, cupti.h (pip install nvidia-cuda-cupti) and cuda.h")
     source = tmp_path / "abi.c"
     source.write_text(program())
@@ -160,6 +162,7 @@ def test_our_declarations_agree_with_the_real_headers(tmp_path):
         result = subprocess.run(
             [compiler, "-std=gnu11", "-fsyntax-only", "-w", f"-I{os.path.join(ROOT, 'src')}"]
             + [f"-I{os.path.join(ROOT, 'include')}", f"-I{directory}", f"-I{cuda[0]}"]
+            + [f"-I{os.path.dirname(place)}" for place in more]
             + [str(source)],
             capture_output=True,
             text=True,
