@@ -95,6 +95,12 @@ def run_python(scratch: str) -> list[tuple[str, str, float]]:
     return rows
 
 
+def show_progress(text: str) -> None:
+    """One line that replaces the one before, where somebody looks."""
+    if sys.stderr.isatty():
+        print(f"\r{text:<20}\r", end="", file=sys.stderr, flush=True)
+
+
 def collect(rounds: int, program: str) -> list[dict[str, object]]:
     """All rows, each the median of two runs' worth of rounds that took turns."""
     values: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
@@ -102,8 +108,8 @@ def collect(rounds: int, program: str) -> list[dict[str, object]]:
         for turn in range(2 * rounds):
             for work, unit, value in run_c(program, scratch) + run_python(scratch):
                 values.setdefault((work, unit), ([], []))[turn % 2].append(value)
-            print(f"\rround {turn + 1} of {2 * rounds}", end="", file=sys.stderr, flush=True)
-    print("\r" + " " * 20 + "\r", end="", file=sys.stderr)
+            show_progress(f"round {turn + 1} of {2 * rounds}")
+    show_progress("")
     rows = []
     for (work, unit), (a, b) in values.items():
         ours = statistics.median(a + b)
