@@ -2,7 +2,7 @@
  * What the recorder costs on the thread that records: one figure per line,
  * "name<TAB>unit<TAB>value".
  *
- * usage: bench_record DIRECTORY [ROUNDS]
+ * usage: bench_record DIRECTORY [ROUNDS [NODES]]
  *
  * Each figure is the median over ROUNDS (default 5) of a loop's mean. The launch path is a fake
  * launch: context of the calling thread, kernel below it, one finished record, as a backend does
@@ -205,7 +205,7 @@ static void bench_finalize(long nodes, const char *format)
 int main(int argc, char **argv)
 {
 	if (argc < 2) {
-		fprintf(stderr, "usage: bench_record DIRECTORY [ROUNDS]\n");
+		fprintf(stderr, "usage: bench_record DIRECTORY [ROUNDS [NODES]]\n");
 		return 2;
 	}
 	directory = argv[1];
@@ -213,6 +213,10 @@ int main(int argc, char **argv)
 		rounds = atoi(argv[2]);
 	if (rounds < 1 || rounds > ROUNDS_MAX)
 		rounds = 5;
+	if (argc > 3) { /* how far a profile grows: only that */
+		bench_finalize(atol(argv[3]), "proton");
+		return 0;
+	}
 	bench_paths();
 	for (long nodes = 100000; nodes <= 1000000; nodes *= 10) {
 		bench_finalize(nodes, "hatchet");

@@ -44,10 +44,10 @@ def build(directory: str, name: str) -> str:
     return os.path.join(directory, program)
 
 
-def run_c(program: str, scratch: str) -> list[tuple[str, str, float]]:
-    """One round of every figure of bench_record: (work, unit, value)."""
+def run_c(program: str, scratch: str, *nodes: str) -> list[tuple[str, str, float]]:
+    """One round of every figure of bench_record, or of `nodes` alone: (work, unit, value)."""
     text = subprocess.run(
-        [program, scratch, "1"], check=True, stdout=subprocess.PIPE, text=True
+        [program, scratch, "1", *nodes], check=True, stdout=subprocess.PIPE, text=True
     ).stdout
     rows = [line.split("\t") for line in text.splitlines()]
     return [(work, unit, float(value)) for work, unit, value in rows]
@@ -109,6 +109,9 @@ def collect(rounds: int, program: str) -> list[dict[str, object]]:
             for work, unit, value in run_c(program, scratch) + run_python(scratch):
                 values.setdefault((work, unit), ([], []))[turn % 2].append(value)
             show_progress(f"round {turn + 1} of {2 * rounds}")
+        for turn in range(2):
+            for work, unit, value in run_c(program, scratch, "10000000"):
+                values.setdefault((work, unit), ([], []))[turn].append(value)
     show_progress("")
     rows = []
     for (work, unit), (a, b) in values.items():

@@ -268,13 +268,14 @@ bool store_epoch_is_cleared(struct store *store, uint32_t epoch)
 /* The row of `device` in this file; row + 1 is remembered. UINT32_MAX when there is no room. */
 static uint32_t device_of(struct store *store, uint32_t device)
 {
-	const struct device *source = devices_get(device);
+	const struct device *source;
 	struct row_device *row;
 	uint64_t index = store->file.tables[TABLE_DEVICES].rows;
 	size_t old = store->device_capacity;
 
 	if (device < old && store->device_rows[device])
 		return store->device_rows[device] - 1;
+	source = devices_get(device);
 	if (!source || !array_reserve(&store->device_rows, &store->device_capacity,
 				      (size_t)device + 1, sizeof(*store->device_rows)))
 		return UINT32_MAX;
