@@ -355,7 +355,11 @@ def test_own_sitecustomize_still_runs(text: str, tmp_path: Path) -> None:
 def test_process_is_the_targets_own(tmp_path: Path) -> None:
     """The process id is that of the target, so that whoever started proton can signal it."""
     script = tmp_path / "script.py"
-    script.write_text("import os, sys; print(os.getpid(), os.getppid()); sys.stdin.read()")
+    script.write_text(
+        "import os, sys\n"
+        "print(os.getpid(), os.getppid(), flush=True)\n"
+        "sys.stdin.read()\n"
+    )
     child = subprocess.Popen(
         [executable("proton"), str(script)],
         cwd=tmp_path,
