@@ -17,6 +17,11 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+# A test that waits for ever must not do so for the whole run: where it stands is printed after the
+# first time, and the run is ended after the second. Seconds; a full run takes some 100.
+STUCK_AFTER = 240
+PYTEST_LIMIT = 1200
+
 # What `meson test` calls a result that is no failure.
 GOOD = {"OK", "SKIP", "EXPECTEDFAIL"}
 
@@ -80,8 +85,12 @@ def run_pytest(python, arguments, total):
     """tests/python with that Python."""
     with tempfile.TemporaryDirectory() as folder:
         junit = Path(folder) / "pytest.xml"
-        command = [python, "-m", "pytest", "-q", f"--junitxml={junit}", *arguments]
-        status = subprocess.run(command).returncode
+        command = [python, "-m", "pytest", "-q", f"--junitxml={junit}"]
+        command += ["-o", f"faulthandler_timeout={STUCK_AFTER}", *arguments]
+        try:
+            status = subprocess.run(command, timeout=PYTEST_LIMIT).returncode
+        except subprocess.TimeoutExpired:
+            status = f"nothing: it ran longer than {PYTEST_LIMIT} s"
         before = total.failed
         if junit.exists():
             total.add_junit(junit)
