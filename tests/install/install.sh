@@ -35,19 +35,19 @@ build_examples() {
     for program in "$source"/examples/c/*.c; do
         # shellcheck disable=SC2046
         "$cc" -std=c11 -Wall -Wextra -Werror -pedantic "$program" \
-            -o "$root/work/$(basename "$program" .c)" $(pkg-config --cflags --libs libproton)
+            -o "$root/run/$(basename "$program" .c)" $(pkg-config --cflags --libs libproton)
     done
 }
 
 run_examples() {
     for program in "$source"/examples/c/*.c; do
-        "$root/work/$(basename "$program" .c)"
+        "$root/run/$(basename "$program" .c)"
     done
-    ls "$root"/work/*.hatchet
+    ls "$root"/run/*.hatchet
 }
 
 view_profiles() {
-    for profile in "$root"/work/*.hatchet; do
+    for profile in "$root"/run/*.hatchet; do
         "$root$prefix/$bindir/proton-viewer" -l "$profile"
     done
 }
@@ -61,8 +61,8 @@ check "everything is installed" has_files
 check "the commands start" "$root$prefix/$bindir/proton" --version
 check "the viewer starts" "$root$prefix/$bindir/proton-viewer" --version
 if command -v pkg-config >/dev/null; then
-    mkdir "$root/work"
-    cd "$root/work"
+    mkdir "$root/run"
+    cd "$root/run"
     check "the library is found by pkg-config" pkg-config --exists --print-errors libproton
     check "the example builds without a warning" build_examples
     check "the example runs and writes its profile" run_examples
