@@ -101,6 +101,12 @@ static struct session *find_live(int id)
 	return NULL;
 }
 
+/* A live session that `id` names, or any live one for PROTON_ALL_SESSIONS. */
+static bool is_meant(const struct session *session, int id)
+{
+	return session->is_live && (id == PROTON_ALL_SESSIONS || session->id == id);
+}
+
 static int no_such_session(int id, struct proton_error *err)
 {
 	return err_set(err, PROTON_E_RANGE, "Session has not been initialized: %d", id);
@@ -276,6 +282,16 @@ static uint32_t live_count(void)
 	return count;
 }
 
+static void free_texts(struct session *session)
+{
+	free(session->path);
+	free(session->mode);
+	free(session->format);
+	session->path = NULL;
+	session->mode = NULL;
+	session->format = NULL;
+}
+
 /* Fills a free slot; the session is live afterwards. The registry is locked. */
 static int add_session(const struct settings *settings, char *path, int *id_out,
 		       struct proton_error *err)
@@ -293,15 +309,13 @@ static int add_session(const struct settings *settings, char *path, int *id_out,
 	}
 	session = &sessions[slot];
 	session->path = path;
-	session->name = strdup(settings->name);
 	session->mode = strdup(settings->mode);
 	session->format = strdup(settings->format);
 	session->backend = settings->backend;
 	session->wants_source = settings->wants_source;
 	session->flags = settings->flags;
-	status = session->name && session->mode && session->format
-			 ? output_open(session, err)
-			 : err_set(err, PROTON_E_NOMEM, "out of memory");
+	status = session->mode && session->format ? output_open(session, err)
+						  : err_set(err, PROTON_E_NOMEM, "out of memory");
 	if (status == PROTON_OK) {
 		describe(session);
 		status = backend_take(settings->backend, settings->mode, err);
@@ -309,10 +323,7 @@ static int add_session(const struct settings *settings, char *path, int *id_out,
 			store_fini(&session->store, true);
 	}
 	if (status != PROTON_OK) {
-		free(session->path);
-		free(session->name);
-		free(session->mode);
-		free(session->format);
+		free_texts(session);
 		return status;
 	}
 	slot_taken[slot] = true;
@@ -393,8 +404,7 @@ static int set_active(int id, bool active, struct proton_error *err)
 	if (id != PROTON_ALL_SESSIONS && !find_live(id))
 		status = no_such_session(id, err);
 	for (uint32_t slot = 0; status == PROTON_OK && slot < SESSION_MAX; slot++)
-		if (sessions[slot].is_live &&
-		    (id == PROTON_ALL_SESSIONS || sessions[slot].id == id))
+		if (is_meant(&sessions[slot], id))
 			sessions[slot].is_active = active;
 	if (status == PROTON_OK)
 		session_publish();
@@ -410,8 +420,7 @@ static int flush_backends(int id, struct proton_error *err)
 
 	pthread_mutex_lock(&registry_lock);
 	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-		if (sessions[slot].is_live &&
-		    (id == PROTON_ALL_SESSIONS || sessions[slot].id == id))
+		if (is_meant(&sessions[slot], id))
 			used[users_of(sessions[slot].backend) - backend_users] =
 				sessions[slot].backend;
 	pthread_mutex_unlock(&registry_lock);
@@ -431,7 +440,7 @@ static void complete_phases(int id)
 	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
 		struct session *session = &sessions[slot];
 
-		if (!session->is_live || (id != PROTON_ALL_SESSIONS && session->id != id))
+		if (!is_meant(session, id))
 			continue;
 		pthread_mutex_lock(&session->lock);
 		store_phases_complete(&session->store);
@@ -497,15 +506,8 @@ static int finalize_one(int id, const char *format_name, struct proton_error *er
 	output_format_find(format_name && *format_name ? format_name : session->format, &format,
 			   err);
 	status = output_finish(session, &format, err);
-	free(session->path);
-	free(session->name);
-	free(session->mode);
-	free(session->format);
 	pthread_mutex_lock(&registry_lock);
-	session->path = NULL;
-	session->name = NULL;
-	session->mode = NULL;
-	session->format = NULL;
+	free_texts(session);
 	slot_taken[session - sessions] = false;
 	pthread_mutex_unlock(&registry_lock);
 	return status;
@@ -522,8 +524,7 @@ static int finalize(int id, const char *format_name, struct proton_error *err)
 		return status;
 	pthread_mutex_lock(&registry_lock);
 	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-		if (sessions[slot].is_live &&
-		    (id == PROTON_ALL_SESSIONS || sessions[slot].id == id))
+		if (is_meant(&sessions[slot], id))
 			ids[count++] = sessions[slot].id;
 	pthread_mutex_unlock(&registry_lock);
 	/* All are ended even if one cannot be written; the first error is the one reported. */

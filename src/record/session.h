@@ -24,7 +24,6 @@ struct session {
 	uint32_t flags;    /* PROTON_SESSION_* */
 	uint32_t serial;   /* of this use of the slot; matches config entries */
 	int id;            /* what the user sees */
-	char *name;        /* as given; "" = standard output */
 	char *path;        /* absolute output path without suffix; NULL for standard output */
 	char *mode;
 	char *format; /* of the output, unless finalize names another */
