@@ -18,22 +18,15 @@
 #define EXTENT_MAX_BYTES (64ull << 20)
 
 static const struct {
-	uint32_t row_bytes;
 	uint64_t reserve_bytes; /* address space; hundreds of millions of rows each */
 	bool has_row_0;
 } layout[TABLE_COUNT] = {
-	[TABLE_STRINGS] = {8, 16ull << 30, true},
-	[TABLE_FRAMES] = {sizeof(struct row_frame), 4ull << 30, true},
-	[TABLE_NODES] = {sizeof(struct row_node), 16ull << 30, true},
-	[TABLE_METRICS] = {sizeof(struct row_metric), 1ull << 30, false},
-	[TABLE_VALUES] = {sizeof(struct row_value), 16ull << 30, true},
-	[TABLE_KERNELS] = {sizeof(struct row_kernel), 16ull << 30, true},
-	[TABLE_HISTOGRAMS] = {sizeof(struct row_histogram), 32ull << 30, true},
-	[TABLE_VECTORS] = {8, 8ull << 30, false},
-	[TABLE_DEVICES] = {sizeof(struct row_device), 16ull << 20, false},
-	[TABLE_INFO] = {sizeof(struct row_info), 16ull << 20, false},
-	[TABLE_COUNTERS] = {sizeof(struct row_counter), 16ull << 20, false},
-	[TABLE_EPOCHS] = {sizeof(struct row_epoch), 1ull << 30, false},
+	[TABLE_STRINGS] = {16ull << 30, true},    [TABLE_FRAMES] = {4ull << 30, true},
+	[TABLE_NODES] = {16ull << 30, true},      [TABLE_METRICS] = {1ull << 30, false},
+	[TABLE_VALUES] = {16ull << 30, true},     [TABLE_KERNELS] = {16ull << 30, true},
+	[TABLE_HISTOGRAMS] = {32ull << 30, true}, [TABLE_VECTORS] = {8ull << 30, false},
+	[TABLE_DEVICES] = {16ull << 20, false},   [TABLE_INFO] = {16ull << 20, false},
+	[TABLE_COUNTERS] = {16ull << 20, false},  [TABLE_EPOCHS] = {1ull << 30, false},
 };
 
 /*
@@ -225,7 +218,7 @@ static int reserve_tables(struct profile_file *file, struct proton_error *err)
 
 		if (status != PROTON_OK)
 			return status;
-		table->row_bytes = layout[id].row_bytes;
+		table->row_bytes = profile_row_bytes[id];
 		file->header->tables[id] = (struct file_table){
 			.id = (uint32_t)id,
 			.row_bytes = table->row_bytes,
@@ -312,11 +305,11 @@ int profile_file_write(const struct profile_view *view, struct out *out, struct 
 	header->end_ns = view->end_ns;
 	header->table_count = TABLE_COUNT;
 	for (uint32_t id = 0; id < TABLE_COUNT; id++) {
-		uint64_t bytes = view->rows[id] * layout[id].row_bytes;
+		uint64_t bytes = view->rows[id] * profile_row_bytes[id];
 
 		header->tables[id] = (struct file_table){
 			.id = id,
-			.row_bytes = layout[id].row_bytes,
+			.row_bytes = profile_row_bytes[id],
 			.rows = view->rows[id],
 		};
 		if (!bytes)
@@ -331,6 +324,6 @@ int profile_file_write(const struct profile_view *view, struct out *out, struct 
 	out_bytes(out, header, PROFILE_FILE_HEADER_BYTES);
 	free(header);
 	for (int id = 0; id < TABLE_COUNT; id++)
-		out_bytes(out, view->table[id], view->rows[id] * layout[id].row_bytes);
+		out_bytes(out, view->table[id], view->rows[id] * profile_row_bytes[id]);
 	return PROTON_OK;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint32_t row_bytes[TABLE_COUNT] = {
+const uint32_t profile_row_bytes[TABLE_COUNT] = {
 	[TABLE_STRINGS] = 8,
 	[TABLE_FRAMES] = sizeof(struct row_frame),
 	[TABLE_NODES] = sizeof(struct row_node),
@@ -75,10 +75,10 @@ static bool gather(struct profile_view *view, const struct file_header *header, 
 		memcpy(raw + filled, file + extent->offset, part);
 		filled += part;
 	}
-	if (stride > row_bytes[table->id]) { /* a newer minor version appended fields */
+	if (stride > profile_row_bytes[table->id]) { /* a newer minor version appended fields */
 		for (uint64_t row = 1; row < rows; row++)
-			memmove(raw + row * row_bytes[table->id], raw + row * stride,
-				row_bytes[table->id]);
+			memmove(raw + row * profile_row_bytes[table->id], raw + row * stride,
+				profile_row_bytes[table->id]);
 	}
 	view->owned[table->id] = raw;
 	view->table[table->id] = raw;
@@ -108,7 +108,7 @@ static bool open_table(struct profile_view *view, const struct file_header *head
 	uint64_t available;
 	uint64_t rows = table->rows;
 
-	if (view->table[table->id] || table->row_bytes < row_bytes[table->id]) {
+	if (view->table[table->id] || table->row_bytes < profile_row_bytes[table->id]) {
 		view->is_damaged = true;
 		return true;
 	}
@@ -117,7 +117,7 @@ static bool open_table(struct profile_view *view, const struct file_header *head
 		view->is_damaged = true;
 		rows = available;
 	}
-	if (sole && table->row_bytes == row_bytes[table->id] &&
+	if (sole && table->row_bytes == profile_row_bytes[table->id] &&
 	    ((uintptr_t)file + sole->offset) % 8 == 0 && rows) {
 		view->table[table->id] = file + sole->offset;
 		view->rows[table->id] = rows;

@@ -23,6 +23,9 @@ struct profile_view {
 	void *owned[TABLE_COUNT]; /* copies made because a table has several extents */
 };
 
+/* Bytes of one row of each table, in files of this version. */
+extern const uint32_t profile_row_bytes[TABLE_COUNT];
+
 /* True if `bytes` begins like a profile file. */
 bool profile_view_recognize(const void *bytes, size_t length);
 
