@@ -7,7 +7,6 @@
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT int cuDriverGetVersion(int *version);
-EXPORT int cuDeviceGetCount(int *count);
 EXPORT int cuDeviceGet(int *device, int ordinal);
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device);
 EXPORT int cuDeviceGetName(char *name, int length, int device);
@@ -20,12 +19,6 @@ int cuDriverGetVersion(int *version)
 	const char *told = getenv("FAKE_CUDA_VERSION");
 
 	*version = told ? atoi(told) : 13000;
-	return 0;
-}
-
-int cuDeviceGetCount(int *count)
-{
-	*count = 2;
 	return 0;
 }
 

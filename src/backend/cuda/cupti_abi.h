@@ -15,7 +15,6 @@
 enum cupti_result {
 	CUPTI_OK = 0,
 	CUPTI_E_MAX_LIMIT_REACHED = 12, /* of cuptiActivityGetNextRecord: no more records */
-	CUPTI_E_NOT_SUPPORTED = 27,
 	CUPTI_E_INSUFFICIENT_PRIVILEGES = 35,
 	CUPTI_E_MULTIPLE_SUBSCRIBERS = 39,
 };
