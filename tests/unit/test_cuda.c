@@ -14,6 +14,7 @@ static struct {
 	void (*drop)(size_t);
 	void (*call)(uint32_t, int);
 	void (*graph_event)(uint32_t, uint64_t, uint64_t, int);
+	unsigned (*synchronized)(void);
 } fake;
 
 static void find(void *slot, void *handle, const char *name)
@@ -40,6 +41,10 @@ static void load_fake(void)
 	find(&fake.drop, handle, "fake_drop");
 	find(&fake.call, handle, "fake_call");
 	find(&fake.graph_event, handle, "fake_graph_event");
+	handle = dlopen(getenv("PROTON_CUDA_PATH"), RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		FAIL("%s", dlerror());
+	find(&fake.synchronized, handle, "fake_synchronized");
 }
 
 static int start_named(const char *name, const char *backend, struct proton_error *err)
@@ -444,6 +449,16 @@ TEST(a_hundred_starts_and_stops_leave_nothing_behind)
 		CHECK_U64(rec_count(profile, "k"), 1);
 		profile_free(profile);
 		CHECK(fake.is_idle());
+	}
+}
+
+TEST(the_context_of_a_launch_is_waited_for_in_every_session)
+{
+	for (unsigned i = 1; i <= 3; i++) {
+		start();
+		launch_ns("k", 5);
+		rec_finalize(PROTON_ALL_SESSIONS, "none");
+		CHECK_EQ(fake.synchronized(), i);
 	}
 }
 

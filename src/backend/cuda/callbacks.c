@@ -53,8 +53,14 @@ static const struct cupti_api *cupti;
 static void *subscriber;
 static _Atomic uint64_t launched;
 static _Atomic bool saw_graphs;
-static _Atomic(void *) contexts[CONTEXT_MAX]; /* that launched something; NULL = free */
-static _Thread_local void *last_context;      /* the one this thread noted last */
+static _Atomic(void *) contexts[CONTEXT_MAX];   /* that launched something; NULL = free */
+static _Atomic uint32_t contexts_forgotten = 1; /* changes whenever one leaves the list */
+
+/* The context this thread noted last; good while nothing has left the list since. */
+static _Thread_local struct {
+	void *context;
+	uint32_t forgotten;
+} noted;
 
 uint64_t callbacks_launched(void)
 {
@@ -68,7 +74,12 @@ bool callbacks_saw_graphs(void)
 
 static void note_context(void *context)
 {
-	last_context = context;
+	uint32_t forgotten = atomic_load_explicit(&contexts_forgotten, memory_order_relaxed);
+
+	if (!context || (context == noted.context && forgotten == noted.forgotten))
+		return;
+	noted.context = context;
+	noted.forgotten = forgotten;
 	for (size_t i = 0; i < CONTEXT_MAX; i++) {
 		void *expected = NULL;
 
@@ -84,6 +95,7 @@ static void forget_context(const void *context)
 	for (size_t i = 0; i < CONTEXT_MAX; i++)
 		if (atomic_load(&contexts[i]) == context)
 			atomic_store(&contexts[i], NULL);
+	atomic_fetch_add(&contexts_forgotten, 1);
 }
 
 static void on_launch(const struct cupti_callback_data *data, bool is_graph)
@@ -98,8 +110,7 @@ static void on_launch(const struct cupti_callback_data *data, bool is_graph)
 		atomic_store_explicit(&saw_graphs, true, memory_order_relaxed);
 	else if (!captured_is_on()) /* what is captured has no record of its own */
 		atomic_fetch_add_explicit(&launched, 1, memory_order_relaxed);
-	if (data->context != last_context && data->context)
-		note_context(data->context);
+	note_context(data->context);
 }
 
 /* A call that began a capture and succeeded, or ended one. */
@@ -181,6 +192,7 @@ void callbacks_stop(const struct cupti_api *api)
 	atomic_store(&saw_graphs, false);
 	for (size_t i = 0; i < CONTEXT_MAX; i++)
 		atomic_store(&contexts[i], NULL);
+	atomic_fetch_add(&contexts_forgotten, 1);
 }
 
 void callbacks_synchronize(const struct cupti_api *api)
