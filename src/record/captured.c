@@ -119,8 +119,8 @@ static void add_metrics(struct session *session, const struct config_entry *entr
 	}
 }
 
-void captured_record(struct proton_context launch, const struct captured *captured, uint32_t frame,
-		     uint32_t device, uint64_t start_ns, uint64_t end_ns)
+void captured_record(struct proton_context launch, const struct captured *captured,
+		     const struct execution *execution)
 {
 	const struct config *config = session_config_get(launch.sessions);
 
@@ -144,11 +144,11 @@ void captured_record(struct proton_context launch, const struct captured *captur
 			add_metrics(session, entry, context, captured);
 			context = frames_append(context, path);
 			if (!captured->is_named)
-				context = frames_child(context, frame);
+				context = frames_child(context, execution->frame);
 		} else {
-			context = frames_child(context, frame);
+			context = frames_child(context, execution->frame);
 		}
-		store_kernel(&session->store, context, entry->epoch, device, start_ns, end_ns);
+		store_kernel(&session->store, context, entry->epoch, execution);
 		session_unlock(session);
 	}
 }

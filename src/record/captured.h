@@ -11,6 +11,8 @@
 
 #include <libproton/proton.h>
 
+#include "record/execution.h"
+
 /* A number given while capturing; its own context, for it may belong to a scope around the kernel.
  */
 struct captured_metric {
@@ -43,9 +45,9 @@ void captured_free(struct captured *captured);
 /*
  * One execution of a captured kernel in a replay launched at `launch`, in every session that was
  * active both then and when it was captured. A session that started after the capture gets the
- * kernel by its name below the launch. `frame` names the kernel.
+ * kernel by its name below the launch.
  */
-void captured_record(struct proton_context launch, const struct captured *captured, uint32_t frame,
-		     uint32_t device, uint64_t start_ns, uint64_t end_ns);
+void captured_record(struct proton_context launch, const struct captured *captured,
+		     const struct execution *execution);
 
 #endif

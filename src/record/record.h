@@ -8,14 +8,13 @@
 #include <libproton/proton.h>
 
 #include "record/devices.h"
+#include "record/execution.h"
 
 /*
  * Adds one finished kernel, launched at `where`, in every session that was active there.
- * `frame` names it (made by frames_add(FRAME_KERNEL, ...)), 0 when `where` already ends with the
- * kernel. Times are of any one clock, in ns. From any thread.
+ * From any thread.
  */
-void record_kernel(struct proton_context where, uint32_t frame, uint32_t device, uint64_t start_ns,
-		   uint64_t end_ns);
+void record_kernel(struct proton_context where, const struct execution *execution);
 
 enum record_loss {
 	RECORD_LOST_UNMATCHED, /* a record whose launch is not known */

@@ -330,8 +330,8 @@ static void add_execution(struct store *store, struct row_kernel *row, uint64_t 
 	row->count++;
 }
 
-void store_kernel(struct store *store, uint32_t context, uint32_t epoch, uint32_t device,
-		  uint64_t start_ns, uint64_t end_ns)
+void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
+		  const struct execution *execution)
 {
 	struct row_kernel *rows;
 	uint32_t *first;
@@ -339,14 +339,14 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch, uint32_
 	uint32_t device_row;
 	uint32_t at;
 
-	if (end_ns < start_ns) {
+	if (execution->end_ns < execution->start_ns) {
 		store_count(store, COUNTER_LOST_TIME, 1);
 		return;
 	}
 	if (store_epoch_is_cleared(store, epoch))
 		return;
 	node = store_node(store, context);
-	device_row = node == NODE_NONE ? UINT32_MAX : device_of(store, device);
+	device_row = node == NODE_NONE ? UINT32_MAX : device_of(store, execution->device);
 	if (device_row == UINT32_MAX) {
 		if (node != NODE_NONE)
 			store_count(store, COUNTER_LOST_STORAGE, 1);
@@ -367,7 +367,7 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch, uint32_
 		store_commit(store, TABLE_KERNELS);
 		*first = at;
 	}
-	add_execution(store, &rows[at], end_ns - start_ns);
+	add_execution(store, &rows[at], execution->end_ns - execution->start_ns);
 	store_count(store, COUNTER_KERNELS, 1);
 }
 

@@ -11,6 +11,7 @@
 #include "base/region.h"
 #include "format/profile_file.h"
 #include "model/profile.h"
+#include "record/execution.h"
 
 enum counter {
 	COUNTER_KERNELS,
@@ -47,9 +48,9 @@ void store_fini(struct store *store, bool remove_file);
 
 /* Notes that `context` was entered in the current epoch; makes its node. */
 void store_enter(struct store *store, uint32_t context);
-/* Adds one execution. `device` is an id of record/devices.h; `epoch` the one it was launched in. */
-void store_kernel(struct store *store, uint32_t context, uint32_t epoch, uint32_t device,
-		  uint64_t start_ns, uint64_t end_ns);
+/* Adds one execution to `context`, which ends with it; `epoch` is the one it was launched in. */
+void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
+		  const struct execution *execution);
 /* Adds a metric whose process-wide name is `name`. */
 int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
 		 const struct proton_metric *metric, struct proton_error *err);

@@ -495,15 +495,18 @@ void proton_kernel_end(void)
 	if (--thread->kernel_depth >= KERNEL_MAX)
 		return;
 	kernel = &thread->kernels[thread->kernel_depth];
-	record_kernel(kernel->where, 0, host_device_id(), kernel->start_ns, end_ns);
+	record_kernel(kernel->where, &(struct execution){
+					     .device = host_device_id(),
+					     .start_ns = kernel->start_ns,
+					     .end_ns = end_ns,
+				     });
 }
 
-void record_kernel(struct proton_context where, uint32_t frame, uint32_t device, uint64_t start_ns,
-		   uint64_t end_ns)
+void record_kernel(struct proton_context where, const struct execution *execution)
 {
 	const struct config *config = session_config_get(where.sessions);
 
-	where = proton_context_enter(where, frame);
+	where = proton_context_enter(where, execution->frame);
 	for (uint32_t i = 0; i < config->count; i++) {
 		const struct config_entry *entry = &config->entries[i];
 		struct session *session = session_lock_entry(entry);
@@ -511,7 +514,7 @@ void record_kernel(struct proton_context where, uint32_t frame, uint32_t device,
 		if (!session)
 			continue;
 		store_kernel(&session->store, entry->wants_source ? where.source : where.shadow,
-			     entry->epoch, device, start_ns, end_ns);
+			     entry->epoch, execution);
 		session_unlock(session);
 	}
 }

@@ -97,10 +97,31 @@ static uint32_t frame_of(const char *name)
 	return name_cache[slot].frame;
 }
 
+static struct execution execution_of(const struct cupti_kernel *kernel)
+{
+	struct execution execution = {
+		.frame = frame_of(kernel->name),
+		.device = devices_of_cuda(cupti, kernel->device_id),
+		.stream = kernel->stream_id,
+		.correlation = kernel->correlation_id,
+		.start_ns = kernel->start_ns,
+		.end_ns = kernel->end_ns,
+		.config = {.registers_per_thread = kernel->registers_per_thread,
+			   .static_shared_bytes = (uint32_t)kernel->static_shared_bytes,
+			   .dynamic_shared_bytes = (uint32_t)kernel->dynamic_shared_bytes},
+	};
+
+	for (int i = 0; i < 3; i++) {
+		execution.config.grid[i] = (uint32_t)kernel->grid[i];
+		execution.config.block[i] = (uint32_t)kernel->block[i];
+	}
+	return execution;
+}
+
 static void add_kernel(const struct cupti_kernel *kernel)
 {
 	struct correlation launch;
-	uint32_t frame;
+	struct execution execution;
 
 	atomic_fetch_add_explicit(&processed, 1, memory_order_relaxed);
 	if (!correlate_take(kernel->correlation_id, &launch)) {
@@ -113,15 +134,14 @@ static void add_kernel(const struct cupti_kernel *kernel)
 		record_lost(RECORD_LOST_TIME, 1); /* counted, never added to a sum */
 		return;
 	}
+	execution = execution_of(kernel);
 	if (launch.is_shared) {
-		graphs_record(launch.where, kernel->graph_node_id, frame_of(kernel->name),
-			      devices_of_cuda(cupti, kernel->device_id), kernel->start_ns,
-			      kernel->end_ns);
+		graphs_record(launch.where, kernel->graph_node_id, &execution);
 		return;
 	}
-	frame = launch.is_named ? 0 : frame_of(kernel->name);
-	record_kernel(launch.where, frame, devices_of_cuda(cupti, kernel->device_id),
-		      kernel->start_ns, kernel->end_ns);
+	if (launch.is_named)
+		execution.frame = 0;
+	record_kernel(launch.where, &execution);
 }
 
 static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,

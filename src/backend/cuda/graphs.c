@@ -222,8 +222,8 @@ void graphs_on_resource(const struct cupti_api *api, uint32_t event,
 	}
 }
 
-void graphs_record(struct proton_context launch, uint64_t node_id, uint32_t frame, uint32_t device,
-		   uint64_t start_ns, uint64_t end_ns)
+void graphs_record(struct proton_context launch, uint64_t node_id,
+		   const struct execution *execution)
 {
 	struct shared *shared;
 
@@ -238,10 +238,10 @@ void graphs_record(struct proton_context launch, uint64_t node_id, uint32_t fram
 	}
 	pthread_mutex_unlock(&lock);
 	if (!shared) {
-		record_kernel(launch, frame, device, start_ns, end_ns);
+		record_kernel(launch, execution);
 		return;
 	}
-	captured_record(launch, &shared->captured, frame, device, start_ns, end_ns);
+	captured_record(launch, &shared->captured, execution);
 	pthread_mutex_lock(&lock);
 	release(shared);
 	pthread_mutex_unlock(&lock);

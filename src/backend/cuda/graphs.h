@@ -13,8 +13,8 @@ void graphs_on_resource(const struct cupti_api *api, uint32_t event,
 			const struct cupti_graph_data *graph);
 
 /* One record of a graph launch made at `launch`. */
-void graphs_record(struct proton_context launch, uint64_t node_id, uint32_t frame, uint32_t device,
-		   uint64_t start_ns, uint64_t end_ns);
+void graphs_record(struct proton_context launch, uint64_t node_id,
+		   const struct execution *execution);
 
 /* Frees what belongs to graphs that are gone; all their records have come. */
 void graphs_forget_destroyed(void);

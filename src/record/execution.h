@@ -1,0 +1,27 @@
+/* One execution of something on a device, as a backend reports it and the stores take it. */
+#ifndef RECORD_EXECUTION_H
+#define RECORD_EXECUTION_H
+
+#include <stdint.h>
+
+/* What a kernel was launched with; all 0 where the backend does not know. */
+struct launch_config {
+	uint32_t grid[3];  /* blocks */
+	uint32_t block[3]; /* threads */
+	uint32_t registers_per_thread;
+	uint32_t static_shared_bytes;
+	uint32_t dynamic_shared_bytes;
+};
+
+struct execution {
+	uint32_t
+		frame; /* its name, by frames_add(FRAME_KERNEL, ...); 0: the context ends with it */
+	uint32_t device;      /* record/devices.h */
+	uint32_t stream;      /* the vendor's number of the stream, unique within its context */
+	uint32_t correlation; /* the vendor's number of the launch; 0 if there is none */
+	uint64_t start_ns;    /* of any one clock */
+	uint64_t end_ns;
+	struct launch_config config;
+};
+
+#endif
