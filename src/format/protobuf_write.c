@@ -1,0 +1,178 @@
+/* Protocol buffers. See protobuf_write.h. */
+#include "format/protobuf_write.h"
+
+#include <assert.h>
+
+#define VARINT_BYTES_MAX 10
+
+enum wire_type {
+	WIRE_VARINT = 0,
+	WIRE_FIXED64 = 1,
+	WIRE_LENGTH = 2,
+};
+
+void protobuf_init(struct protobuf_writer *writer, struct out *out)
+{
+	*writer = (struct protobuf_writer){.out = out};
+	out_init(&writer->nested, -1);
+}
+
+void protobuf_fini(struct protobuf_writer *writer)
+{
+	out_fini(&writer->nested);
+	writer->depth = 0;
+}
+
+static size_t put_varint(char *bytes, uint64_t value)
+{
+	size_t length = 0;
+
+	while (value >= 0x80) {
+		bytes[length++] = (char)(value | 0x80);
+		value >>= 7;
+	}
+	bytes[length++] = (char)value;
+	return length;
+}
+
+static size_t varint_length(uint64_t value)
+{
+	size_t length = 1;
+
+	while (value >>= 7)
+		length++;
+	return length;
+}
+
+static size_t put_tag(char *bytes, uint32_t field, enum wire_type type)
+{
+	return put_varint(bytes, (uint64_t)field << 3 | type);
+}
+
+/* Where the next bytes go. */
+static struct out *target(struct protobuf_writer *writer)
+{
+	return writer->depth ? &writer->nested : writer->out;
+}
+
+void protobuf_uint64(struct protobuf_writer *writer, uint32_t field, uint64_t value)
+{
+	char bytes[2 * VARINT_BYTES_MAX];
+	size_t length = put_tag(bytes, field, WIRE_VARINT);
+
+	length += put_varint(bytes + length, value);
+	out_bytes(target(writer), bytes, length);
+}
+
+void protobuf_int64(struct protobuf_writer *writer, uint32_t field, int64_t value)
+{
+	protobuf_uint64(writer, field, (uint64_t)value);
+}
+
+void protobuf_sint64(struct protobuf_writer *writer, uint32_t field, int64_t value)
+{
+	protobuf_uint64(writer, field, (uint64_t)value << 1 ^ (value < 0 ? UINT64_MAX : 0));
+}
+
+void protobuf_fixed64(struct protobuf_writer *writer, uint32_t field, uint64_t value)
+{
+	char bytes[VARINT_BYTES_MAX + sizeof(value)];
+	size_t length = put_tag(bytes, field, WIRE_FIXED64);
+
+	for (size_t i = 0; i < sizeof(value); i++)
+		bytes[length++] = (char)(value >> 8 * i);
+	out_bytes(target(writer), bytes, length);
+}
+
+void protobuf_double(struct protobuf_writer *writer, uint32_t field, double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	protobuf_fixed64(writer, field, bits);
+}
+
+static void begin_bytes(struct protobuf_writer *writer, uint32_t field, size_t length)
+{
+	char bytes[2 * VARINT_BYTES_MAX];
+	size_t head = put_tag(bytes, field, WIRE_LENGTH);
+
+	head += put_varint(bytes + head, length);
+	out_bytes(target(writer), bytes, head);
+}
+
+void protobuf_bytes(struct protobuf_writer *writer, uint32_t field, const void *bytes,
+		    size_t length)
+{
+	begin_bytes(writer, field, length);
+	out_bytes(target(writer), bytes, length);
+}
+
+void protobuf_text(struct protobuf_writer *writer, uint32_t field, const char *text)
+{
+	protobuf_bytes(writer, field, text, strlen(text));
+}
+
+void protobuf_packed_uint64(struct protobuf_writer *writer, uint32_t field, const uint64_t *values,
+			    size_t count)
+{
+	size_t length = 0;
+
+	if (!count)
+		return;
+	for (size_t i = 0; i < count; i++)
+		length += varint_length(values[i]);
+	begin_bytes(writer, field, length);
+	for (size_t i = 0; i < count; i++) {
+		char bytes[VARINT_BYTES_MAX];
+
+		out_bytes(target(writer), bytes, put_varint(bytes, values[i]));
+	}
+}
+
+void protobuf_begin(struct protobuf_writer *writer, uint32_t field)
+{
+	char bytes[VARINT_BYTES_MAX + 1];
+	size_t length = put_tag(bytes, field, WIRE_LENGTH);
+
+	assert(writer->depth < PROTOBUF_DEPTH_MAX);
+	bytes[length++] = 0; /* enough for most lengths; protobuf_end() makes room for others */
+	out_bytes(&writer->nested, bytes, length);
+	writer->starts[writer->depth++] = writer->nested.length;
+}
+
+/* Puts the length of the innermost message before its content. */
+static void put_length(struct out *nested, size_t start)
+{
+	size_t length = nested->length - start;
+	size_t extra = varint_length(length) - 1;
+
+	if (extra) {
+		static const char zeros[VARINT_BYTES_MAX];
+
+		out_bytes(nested, zeros, extra);
+		if (nested->errnum)
+			return;
+		memmove(nested->bytes + start + extra, nested->bytes + start, length);
+	}
+	put_varint(nested->bytes + start - 1, length);
+}
+
+void protobuf_end(struct protobuf_writer *writer)
+{
+	struct out *nested = &writer->nested;
+
+	assert(writer->depth > 0);
+	writer->depth--;
+	if (!nested->errnum)
+		put_length(nested, writer->starts[writer->depth]);
+	if (nested->errnum) {
+		if (!writer->out->errnum)
+			writer->out->errnum = nested->errnum;
+		return;
+	}
+	if (writer->depth == 0) {
+		out_bytes(writer->out, nested->bytes, nested->length);
+		nested->length = 0;
+	}
+}

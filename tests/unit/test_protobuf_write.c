@@ -1,0 +1,205 @@
+/* format/protobuf_write and format/gzip_write: bytes of the specifications, nesting, no memory. */
+#include "unit/tap.h"
+
+#include "format/gzip_write.h"
+#include "format/protobuf_write.h"
+
+static struct out collected;
+static struct protobuf_writer writer;
+
+static void begin(void)
+{
+	out_init(&collected, -1);
+	protobuf_init(&writer, &collected);
+}
+
+static void check_is(const char *expected, size_t length)
+{
+	CHECK_EQ(collected.errnum, 0);
+	CHECK_EQ(collected.length, length);
+	CHECK_MEM(collected.bytes, expected, length);
+	protobuf_fini(&writer);
+	out_fini(&collected);
+}
+
+#define WRITES(call, literal)                                                                      \
+	do {                                                                                       \
+		begin();                                                                           \
+		call;                                                                              \
+		check_is(literal, sizeof(literal) - 1);                                            \
+	} while (0)
+
+TEST(a_varint_has_seven_bits_in_a_byte)
+{
+	WRITES(protobuf_uint64(&writer, 1, 0), "\x08\x00");
+	WRITES(protobuf_uint64(&writer, 1, 127), "\x08\x7f");
+	WRITES(protobuf_uint64(&writer, 1, 128), "\x08\x80\x01");
+	WRITES(protobuf_uint64(&writer, 1, 150), "\x08\x96\x01"); /* the specification's example */
+	WRITES(protobuf_uint64(&writer, 1, UINT64_MAX),
+	       "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
+	WRITES(protobuf_uint64(&writer, 16, 1), "\x80\x01\x01");
+	WRITES(protobuf_uint64(&writer, 536870911, 1), "\xf8\xff\xff\xff\x0f\x01");
+}
+
+TEST(negative_numbers_are_sign_extended_or_in_zigzag)
+{
+	WRITES(protobuf_int64(&writer, 1, -2), "\x08\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01");
+	WRITES(protobuf_sint64(&writer, 1, 0), "\x08\x00");
+	WRITES(protobuf_sint64(&writer, 1, -1), "\x08\x01");
+	WRITES(protobuf_sint64(&writer, 1, 1), "\x08\x02");
+	WRITES(protobuf_sint64(&writer, 1, -64), "\x08\x7f");
+	WRITES(protobuf_sint64(&writer, 1, INT64_MIN),
+	       "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
+}
+
+TEST(fixed_fields_are_little_endian)
+{
+	WRITES(protobuf_fixed64(&writer, 2, 0x0102030405060708),
+	       "\x11\x08\x07\x06\x05\x04\x03\x02\x01");
+	WRITES(protobuf_double(&writer, 2, 1.5), "\x11\0\0\0\0\0\0\xf8\x3f");
+}
+
+TEST(texts_may_hold_any_byte)
+{
+	WRITES(protobuf_text(&writer, 2, "testing"), "\x12\x07testing");
+	WRITES(protobuf_text(&writer, 2, ""), "\x12\x00");
+	WRITES(protobuf_bytes(&writer, 2, "a\0b", 3), "\x12\x03"
+						      "a\0b");
+}
+
+TEST(packed_numbers_are_one_field)
+{
+	static const uint64_t values[] = {3, 270, 86942};
+
+	WRITES(protobuf_packed_uint64(&writer, 6, values, 3), "\x32\x06\x03\x8e\x02\x9e\xa7\x05");
+	WRITES(protobuf_packed_uint64(&writer, 6, values, 0), "");
+}
+
+TEST(messages_nest)
+{
+	begin();
+	protobuf_begin(&writer, 3);
+	protobuf_uint64(&writer, 1, 150);
+	protobuf_begin(&writer, 4);
+	protobuf_end(&writer);
+	protobuf_begin(&writer, 4);
+	protobuf_text(&writer, 1, "in");
+	protobuf_end(&writer);
+	CHECK_EQ(collected.length, 0); /* its length is not known yet */
+	protobuf_end(&writer);
+	protobuf_uint64(&writer, 1, 1);
+	check_is("\x1a\x0b\x08\x96\x01\x22\x00\x22\x04\x0a\x02in\x08\x01", 15);
+}
+
+/* The length of each level takes another number of bytes. */
+TEST(lengths_move_their_content)
+{
+	static const size_t sizes[] = {0, 124, 125, 126, 127, 128, 16380, 16384, 2097152};
+	char *text = calloc(1, 2097152);
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		const unsigned char *p;
+		size_t lengths[3];
+
+		memset(text, 'x', sizes[i]);
+		begin();
+		for (int level = 0; level < 3; level++)
+			protobuf_begin(&writer, 1);
+		protobuf_bytes(&writer, 1, text, sizes[i]);
+		for (int level = 0; level < 3; level++)
+			protobuf_end(&writer);
+		p = (const unsigned char *)collected.bytes;
+		for (int level = 0; level < 3; level++) {
+			size_t length = 0;
+			int shift = 0;
+
+			CHECK_EQ(*p++, 0x0a);
+			do {
+				length |= (size_t)(*p & 0x7f) << shift;
+				shift += 7;
+			} while (*p++ & 0x80);
+			lengths[level] = length;
+			CHECK_EQ((size_t)(p - (const unsigned char *)collected.bytes) + length,
+				 collected.length);
+		}
+		CHECK_LT(lengths[2], lengths[1]);
+		CHECK_MEM(collected.bytes + collected.length - sizes[i], text, sizes[i]);
+		protobuf_fini(&writer);
+		out_fini(&collected);
+	}
+	free(text);
+}
+
+TEST(memory_is_used_again_after_each_outermost_message)
+{
+	size_t capacity = 0;
+
+	begin();
+	for (int i = 0; i < 1000; i++) {
+		protobuf_begin(&writer, 1);
+		protobuf_text(&writer, 1, "a packet of some bytes");
+		protobuf_end(&writer);
+		if (i == 0)
+			capacity = writer.nested.capacity;
+	}
+	CHECK_EQ(writer.nested.capacity, capacity);
+	CHECK_EQ(collected.length, 1000 * 26);
+	protobuf_fini(&writer);
+	out_fini(&collected);
+}
+
+TEST(no_memory_is_sticky_and_reaches_the_output)
+{
+	begin();
+	protobuf_begin(&writer, 1);
+	writer.nested.errnum = ENOMEM;
+	protobuf_text(&writer, 1, "text");
+	protobuf_begin(&writer, 2);
+	protobuf_end(&writer);
+	protobuf_end(&writer);
+	CHECK_EQ(collected.errnum, ENOMEM);
+	CHECK_EQ(collected.length, 0);
+	protobuf_fini(&writer);
+	out_fini(&collected);
+}
+
+TEST(the_check_sum_is_that_of_the_standard)
+{
+	CHECK_U64(crc32_of(0, "123456789", 9), 0xcbf43926); /* the usual check value */
+	CHECK_U64(crc32_of(crc32_of(0, "1234", 4), "56789", 5), 0xcbf43926);
+	CHECK_U64(crc32_of(0, "", 0), 0);
+}
+
+TEST(gzip_stores_blocks)
+{
+	struct gzip_writer gzip;
+
+	out_init(&collected, -1);
+	gzip_begin(&gzip, &collected);
+	gzip_bytes(&gzip, "123456789", 9);
+	gzip_end(&gzip);
+	CHECK_EQ(collected.length, 10 + 5 + 9 + 5 + 8);
+	CHECK_MEM(collected.bytes,
+		  "\x1f\x8b\x08\0\0\0\0\0\0\xff"
+		  "\0\x09\0\xf6\xff"
+		  "123456789"
+		  "\x01\0\0\xff\xff"
+		  "\x26\x39\xf4\xcb\x09\0\0\0",
+		  collected.length);
+	out_fini(&collected);
+}
+
+TEST(a_gzip_block_holds_64_kib)
+{
+	static char zeros[3 * GZIP_BLOCK_BYTES + 7];
+	struct gzip_writer gzip;
+
+	out_init(&collected, -1);
+	gzip_begin(&gzip, &collected);
+	gzip_bytes(&gzip, zeros, sizeof(zeros));
+	gzip_end(&gzip);
+	CHECK_EQ(collected.length, 10 + 4 * 5 + sizeof(zeros) + 5 + 8);
+	CHECK_MEM(collected.bytes + 10, "\0\xff\xff\0\0", 5);
+	CHECK_MEM(collected.bytes + 10 + 3 * (5 + GZIP_BLOCK_BYTES), "\0\x07\0\xf8\xff", 5);
+	out_fini(&collected);
+}
