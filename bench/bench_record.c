@@ -101,7 +101,10 @@ static void launch(long count)
 	uint32_t kernel = frames_as_kernel(proton_frame("matmul_kernel", 13));
 
 	for (long i = 0; i < count; i++)
-		record_kernel(proton_context_here(), kernel, 0, 0, 1000 + (uint64_t)i % 1000);
+		record_kernel(proton_context_here(),
+			      &(struct execution){.frame = kernel,
+						  .start_ns = 0,
+						  .end_ns = 1000 + (uint64_t)i % 1000});
 }
 
 static void host_kernel(long count)
@@ -162,7 +165,7 @@ static void record_nodes(long nodes)
 		proton_op_enter(kernel, &where);
 		if (i % 10 == 0)
 			proton_metrics_add(where, metrics, 2, NULL);
-		record_kernel(where, 0, 0, 0, 12345);
+		record_kernel(where, &(struct execution){.end_ns = 12345});
 		proton_op_exit();
 		proton_scope_exit(token, NULL);
 	}

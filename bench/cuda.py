@@ -1,4 +1,4 @@
-"""What recording costs a program that launches kernels on an NVIDIA GPU; prints a table.
+"""What recording costs a C program on an NVIDIA GPU: launches, graph replays, memory.
 
     python bench/cuda.py [--rounds N] [--launches N] [--write] [--build DIR]
 
@@ -11,98 +11,125 @@ turns lay apart. --write stores bench/results/cuda_launch.json.
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 
-from run import HERE, ROOT, build
+import report
+from run import ROOT, build
 
-TARGET_ADDED_US = 0.15  # over the floor
+TARGET_ADDED_US = 0.15  # over the floor, per launch
+TARGET_GRAPH_SHARE = 1.05  # of what the floor adds per replay
+TARGET_GROWTH_MIB = 8.0
 
 
-def measure(program: str, rounds: int, launches: int) -> dict[str, list[float]]:
-    """Microseconds per launch of each side, in the order of the rounds."""
-    sides: dict[str, list[float]] = {}
+def run_program(program: str, *arguments: object) -> dict[str, list[float]]:
+    """The values that a benchmark program prints, by name, in their order."""
+    values: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         text = subprocess.run(
-            [program, scratch, str(rounds), str(launches)],
+            [program, scratch, *map(str, arguments)],
             check=True,
             stdout=subprocess.PIPE,
             text=True,
         ).stdout
     for line in text.splitlines():
-        side, value = line.split("\t")
-        sides.setdefault(side, []).append(float(value))
-    return sides
+        name, value = line.split("\t")
+        values.setdefault(name, []).append(float(value))
+    return values
 
 
-def gpu() -> str:
-    """The first GPU and its driver, as nvidia-smi names them."""
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    answer = subprocess.run(query, check=True, stdout=subprocess.PIPE, text=True)
-    return answer.stdout.splitlines()[0]
+def launches(directory: str, rounds: int, count: int) -> list[dict]:
+    """Rows for a loop of empty kernels, and for the same loop after the session has ended."""
+    sides = run_program(build(directory, "bench_cuda_launch"), rounds, count)
+    plain, floor, ours, after = (
+        statistics.median(sides[name]) for name in ("plain", "floor", "ours", "after")
+    )
+    noise = abs(after - plain) / min(after, plain)
+    return [
+        report.row(
+            "C launch loop, empty kernel",
+            "us per launch",
+            plain=plain,
+            ours=ours,
+            floor=floor,
+            noise=noise,
+            target=f"at most {TARGET_ADDED_US} us over the floor",
+            met=ours - floor <= TARGET_ADDED_US,
+        ),
+        report.row(
+            "C launch loop after the session has ended",
+            "us per launch",
+            plain=plain,
+            ours=after,
+            noise=noise,
+        ),
+    ]
+
+
+def graph(directory: str, rounds: int) -> list[dict]:
+    """Rows for replays of a graph of 100 empty kernels."""
+    sides = run_program(build(directory, "bench_cuda_graph"), rounds)
+    plain, floor, ours, after = (
+        statistics.median(sides[name]) for name in ("plain", "floor", "ours", "after")
+    )
+    added, least = ours - plain, floor - plain
+    noise = abs(after - plain) / min(after, plain)
+    host = {name: statistics.median(sides[f"{name} host"]) for name in ("plain", "floor", "ours")}
+    return [
+        report.row(
+            "replay of a graph of 100 empty kernels, C",
+            "us per replay",
+            plain=plain,
+            ours=ours,
+            floor=floor,
+            noise=noise,
+            target=f"adds {added:.2f} us, the floor {least:.2f}: at most "
+            f"{TARGET_GRAPH_SHARE} of it",
+            met=added <= TARGET_GRAPH_SHARE * least,
+        ),
+        report.row(
+            "the same, on the launching thread alone",
+            "us per replay",
+            plain=host["plain"],
+            ours=host["ours"],
+            floor=host["floor"],
+        ),
+    ]
+
+
+def memory(directory: str, count: int) -> dict:
+    """The row for the growth of resident memory over `count` launches."""
+    values = run_program(build(directory, "bench_cuda_memory"), count)
+    growth = (values["after KiB"][0] - values["warm KiB"][0]) / 1024
+    return report.row(
+        f"resident memory gained by {count} launches after warm-up",
+        "MiB",
+        ours=growth,
+        target=f"at most {TARGET_GROWTH_MIB:g} MiB",
+        met=growth <= TARGET_GROWTH_MIB,
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--launches", type=int, default=200000)
+    parser.add_argument("--memory-launches", type=int, default=10000000, help="0: leave it out")
     parser.add_argument("--write", action="store_true", help="store bench/results/cuda_launch.json")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build directory")
     options = parser.parse_args()
 
-    program = build(options.build, "bench_cuda_launch")
-    sides = measure(program, options.rounds, options.launches)
-    plain, floor, ours, after = (
-        statistics.median(sides[name]) for name in ("plain", "floor", "ours", "after")
-    )
-    noise = abs(after - plain) / min(after, plain)
-    rows = [
-        {
-            "work": "C launch loop, empty kernel",
-            "unit": "us per launch",
-            "plain": round(plain, 3),
-            "ours": round(ours, 3),
-            "upstream": None,
-            "floor": round(floor, 3),
-            "noise": round(noise, 3),
-            "target": f"at most {TARGET_ADDED_US} us over the floor",
-            "met": ours - floor <= TARGET_ADDED_US,
-        },
-        {
-            "work": "C launch loop after the session has ended",
-            "unit": "us per launch",
-            "plain": round(plain, 3),
-            "ours": round(after, 3),
-            "upstream": None,
-            "floor": None,
-            "noise": round(noise, 3),
-            "target": None,
-            "met": None,
-        },
-    ]
+    rows = launches(options.build, options.rounds, options.launches)
+    rows += graph(options.build, options.rounds)
+    if options.memory_launches:
+        rows.append(memory(options.build, options.memory_launches))
     for row in rows:
-        print(
-            f"{row['work']:<44} plain {row['plain']}  floor {row['floor']}  ours {row['ours']}"
-            f"  {row['unit']}, noise {100 * row['noise']:.1f} %"
-            + {None: "", True: "  met: ", False: "  MISSED: "}[row["met"]]
-            + (row["target"] or "")
-        )
+        report.show(row)
     if options.write:
-        result = {
-            "date": datetime.date.today().isoformat(),
-            "machine": gpu(),
-            "versions": {"python": platform.python_version(), "kernel": platform.release()},
-            "rows": rows,
-        }
-        with open(os.path.join(HERE, "results", "cuda_launch.json"), "w", encoding="utf-8") as file:
-            json.dump(result, file, indent=1)
-            file.write("\n")
+        report.write("cuda_launch", report.gpu(), report.versions(), rows)
     return 1 if any(row["met"] is False for row in rows) else 0
 
 

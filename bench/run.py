@@ -11,8 +11,6 @@ bench/results/host.json; bench/python_context.py is run with the same flags and 
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 import os
 import platform
 import statistics
@@ -21,6 +19,8 @@ import sys
 import tempfile
 import timeit
 from collections.abc import Callable
+
+import report
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -165,20 +165,7 @@ def main() -> int:
     rows = collect(options.rounds, build(options.build, "bench_record"))
     print_table(rows)
     if options.write:
-        result = {
-            "date": datetime.date.today().isoformat(),
-            "machine": processor(),
-            "versions": {
-                "proton": triton_proton.__version__,
-                "python": platform.python_version(),
-                "kernel": platform.release(),
-            },
-            "rows": rows,
-        }
-        os.makedirs(os.path.join(HERE, "results"), exist_ok=True)
-        with open(os.path.join(HERE, "results", "host.json"), "w", encoding="utf-8") as file:
-            json.dump(result, file, indent=1)
-            file.write("\n")
+        report.write("host", processor(), report.versions("triton_proton"), rows)
     print()
     context = [sys.executable, os.path.join(HERE, "python_context.py")]
     context += ["--rounds", str(options.rounds)] + (["--write"] if options.write else [])

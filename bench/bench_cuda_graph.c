@@ -1,0 +1,99 @@
+/*
+ * What replaying a CUDA graph of empty kernels costs: in turns plain, with bare CUPTI (the floor),
+ * and with a session of libproton. Each side captures and instantiates a graph of its own, because
+ * CUPTI decides then whether its nodes have records.
+ *
+ * usage: bench_cuda_graph DIRECTORY [ROUNDS [REPLAYS [NODES]]]
+ *
+ * Lines "side<TAB>us per replay" from the first launch to the end of the work on the GPU, and
+ * "side host<TAB>us" for the launching thread alone.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <libproton/proton.h>
+
+#include "base/clock.h"
+#include "cuda_driver.h"
+#include "cupti_floor.h"
+
+static long replays = 2000;
+static int nodes = 100;
+
+static void measure(const char *side)
+{
+	void *stream;
+	void *graph;
+	void *exec;
+	uint64_t start_ns;
+	uint64_t launched_ns;
+	uint64_t end_ns;
+
+	if (cuda.stream_create(&stream, 1) || cuda.capture_begin(stream, 2 /* relaxed */))
+		die("cannot capture");
+	for (int i = 0; i < nodes; i++)
+		cuda_launch_empty(stream);
+	if (cuda.capture_end(stream, &graph) || cuda.graph_instantiate(&exec, graph, 0))
+		die("cannot instantiate the graph");
+	for (int i = 0; i < 100; i++)
+		cuda.graph_launch(exec, stream);
+	cuda.synchronize();
+	start_ns = clock_monotonic_ns();
+	for (long i = 0; i < replays; i++)
+		if (cuda.graph_launch(exec, stream))
+			die("a replay failed");
+	launched_ns = clock_monotonic_ns();
+	cuda.synchronize();
+	end_ns = clock_monotonic_ns();
+	printf("%s\t%.4f\n", side, (double)(end_ns - start_ns) / 1e3 / (double)replays);
+	printf("%s host\t%.4f\n", side, (double)(launched_ns - start_ns) / 1e3 / (double)replays);
+	cuda.graph_exec_destroy(exec);
+	cuda.graph_destroy(graph);
+}
+
+static void measure_ours(const char *directory)
+{
+	char path[4096];
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = path,
+		.backend = "cupti",
+		.flags = PROTON_SESSION_QUIET,
+	};
+	struct proton_error err;
+	uint64_t token;
+	int session;
+
+	snprintf(path, sizeof(path), "%s/graph", directory);
+	if (proton_start(&options, &session, &err) != PROTON_OK)
+		die(err.text);
+	token = proton_scope_enter("replays");
+	measure("ours");
+	proton_scope_exit(token, NULL);
+	if (proton_finalize(session, "hatchet", &err) != PROTON_OK)
+		die(err.text);
+}
+
+int main(int argc, char **argv)
+{
+	int rounds = argc > 2 ? atoi(argv[2]) : 5;
+
+	if (argc < 2)
+		die("usage: bench_cuda_graph DIRECTORY [ROUNDS [REPLAYS [NODES]]]");
+	if (argc > 3)
+		replays = atol(argv[3]);
+	if (argc > 4)
+		nodes = atoi(argv[4]);
+	cuda_open();
+	cuda_launch_loop_us(10000);
+	for (int i = 0; i < rounds; i++) {
+		measure("plain");
+		floor_start();
+		measure("floor");
+		floor_stop();
+		measure_ours(argv[1]);
+		measure("after");
+		fflush(stdout);
+	}
+	return 0;
+}

@@ -1,0 +1,71 @@
+/* Bare CUPTI. See cupti_floor.h. */
+#include "cupti_floor.h"
+
+#include <stdlib.h>
+
+#include "backend/cuda/cupti_api.h"
+#include "cuda_driver.h"
+
+#define FLOOR_SLOTS (1u << 20)
+#define FLOOR_BUFFER_BYTES (4u << 20)
+
+static const struct cupti_api *cupti;
+static void *floor_subscriber;
+static uint32_t floor_table[FLOOR_SLOTS];
+static unsigned long floor_records;
+
+static void floor_callback(void *user, uint32_t domain, uint32_t call, const void *data)
+{
+	const struct cupti_callback_data *api_call = data;
+
+	(void)user;
+	(void)domain;
+	(void)call;
+	if (api_call->site == CUPTI_SITE_ENTER)
+		floor_table[api_call->correlation_id % FLOOR_SLOTS] = api_call->correlation_id;
+}
+
+static void floor_requested(uint8_t **buffer, size_t *bytes, size_t *max_records)
+{
+	*buffer = aligned_alloc(4096, FLOOR_BUFFER_BYTES);
+	*bytes = FLOOR_BUFFER_BYTES;
+	*max_records = 0;
+}
+
+static void floor_completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
+			    size_t valid_bytes)
+{
+	struct cupti_activity *record = NULL;
+
+	(void)context;
+	(void)stream;
+	(void)bytes;
+	while (valid_bytes &&
+	       cupti->cuptiActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_OK)
+		floor_records++;
+	free(buffer);
+}
+
+void floor_start(void)
+{
+	struct proton_error err;
+
+	if (cupti_api_get(&cupti, &err) != PROTON_OK)
+		die(err.text);
+	if (cupti->cuptiSubscribe(&floor_subscriber, floor_callback, NULL) ||
+	    cupti->cuptiActivityRegisterCallbacks(floor_requested, floor_completed) ||
+	    cupti->cuptiEnableCallback(1, floor_subscriber, CUPTI_DOMAIN_DRIVER_API,
+				       CUPTI_CALL_LAUNCH_KERNEL) ||
+	    cupti->cuptiEnableCallback(1, floor_subscriber, CUPTI_DOMAIN_DRIVER_API,
+				       CUPTI_CALL_GRAPH_LAUNCH) ||
+	    cupti->cuptiActivityEnable(CUPTI_KIND_CONCURRENT_KERNEL))
+		die("CUPTI cannot be started");
+}
+
+void floor_stop(void)
+{
+	cupti->cuptiActivityFlushAll(0);
+	cupti->cuptiActivityDisable(CUPTI_KIND_CONCURRENT_KERNEL);
+	cupti->cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
+	cupti->cuptiUnsubscribe(floor_subscriber);
+}

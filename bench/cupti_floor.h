@@ -1,0 +1,12 @@
+/*
+ * The least that any profiler with correlated kernel records pays: bare CUPTI with kernel records
+ * on, one store in the launch callback, and records that are only counted.
+ */
+#ifndef BENCH_CUPTI_FLOOR_H
+#define BENCH_CUPTI_FLOOR_H
+
+void floor_start(void);
+/* Nothing stays subscribed or enabled. */
+void floor_stop(void);
+
+#endif
