@@ -27,6 +27,8 @@ static const struct {
 	[TABLE_HISTOGRAMS] = {32ull << 30, true}, [TABLE_VECTORS] = {8ull << 30, false},
 	[TABLE_DEVICES] = {16ull << 20, false},   [TABLE_INFO] = {16ull << 20, false},
 	[TABLE_COUNTERS] = {16ull << 20, false},  [TABLE_EPOCHS] = {1ull << 30, false},
+	[TABLE_LANES] = {64ull << 20, false},     [TABLE_EVENTS] = {64ull << 30, false},
+	[TABLE_SAMPLES] = {32ull << 30, false},   [TABLE_LAUNCHES] = {4ull << 30, false},
 };
 
 /*

@@ -17,6 +17,10 @@ const uint32_t profile_row_bytes[TABLE_COUNT] = {
 	[TABLE_INFO] = sizeof(struct row_info),
 	[TABLE_COUNTERS] = sizeof(struct row_counter),
 	[TABLE_EPOCHS] = sizeof(struct row_epoch),
+	[TABLE_LANES] = sizeof(struct row_lane),
+	[TABLE_EVENTS] = sizeof(struct row_event),
+	[TABLE_SAMPLES] = sizeof(struct row_sample),
+	[TABLE_LAUNCHES] = sizeof(struct row_launch),
 };
 
 bool profile_view_recognize(const void *bytes, size_t length)

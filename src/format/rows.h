@@ -3,7 +3,8 @@
  * docs/format.md is normative for these layouts and must change together with this file.
  *
  * All integers are little-endian. Row 0 of strings, frames, nodes, values, kernels and histograms
- * is reserved (the empty string, the root's frame, the root, and "none"), so 0 ends a list.
+ * is reserved (the empty string, the root's frame, the root, and "none"), so 0 ends a list. So is
+ * that of events, samples and launches, which only traces have.
  */
 #ifndef FORMAT_ROWS_H
 #define FORMAT_ROWS_H
@@ -16,7 +17,7 @@
 
 #define PROFILE_FILE_MAGIC "\x89PROTON\n"
 #define PROFILE_FILE_MAJOR 1
-#define PROFILE_FILE_MINOR 0
+#define PROFILE_FILE_MINOR 1
 #define PROFILE_FILE_HEADER_BYTES 65536u
 #define PROFILE_FILE_MAX_TABLES 32u
 #define PROFILE_FILE_MAX_EXTENTS 2048u
@@ -34,6 +35,10 @@ enum table_id {
 	TABLE_INFO = 9,       /* struct row_info */
 	TABLE_COUNTERS = 10,  /* struct row_counter */
 	TABLE_EPOCHS = 11,    /* struct row_epoch */
+	TABLE_LANES = 12,     /* struct row_lane; this and what follows: traces only */
+	TABLE_EVENTS = 13,    /* struct row_event */
+	TABLE_SAMPLES = 14,   /* struct row_sample */
+	TABLE_LAUNCHES = 15,  /* struct row_launch */
 	TABLE_COUNT
 };
 
@@ -166,6 +171,72 @@ struct row_epoch {
 	uint64_t end_ns;   /* 0 while it is the current one */
 };
 
+enum lane_kind {
+	LANE_THREAD = 1, /* a thread of the program */
+	LANE_STREAM = 2, /* a stream of a device */
+};
+
+/* Where events happen one after the other, or nested: a line of the picture. */
+struct row_lane {
+	uint32_t kind;   /* enum lane_kind */
+	uint32_t device; /* row of TABLE_DEVICES; streams only */
+	uint64_t id;     /* of the thread, as the system numbers it; of the stream, the vendor's */
+	uint32_t number; /* threads: in the order in which they were first seen, from 0 */
+	uint32_t name;   /* string; may be empty */
+};
+
+enum event_kind {
+	EVENT_NONE = 0, /* a row that has been reserved and not been filled */
+	EVENT_SCOPE = 1,
+	EVENT_LAUNCH = 2, /* a call that launches work for a device */
+	EVENT_KERNEL = 3,
+	EVENT_COPY = 4,
+	EVENT_SET = 5,
+};
+
+enum event_flag {
+	EVENT_OF_GRAPH = 1, /* a launch of a graph, or what ran as part of one */
+	EVENT_NAMED = 2,    /* a launch whose node is the kernel that it launches */
+};
+
+/*
+ * Something that took time. A thread fills the rows that it has reserved: `kind` is stored last,
+ * and `end_ns` when the event ends.
+ */
+struct row_event {
+	uint64_t start_ns; /* Unix time, by a clock that does not jump */
+	uint64_t end_ns;   /* 0 while it goes on */
+	uint32_t node;
+	uint32_t lane;
+	uint32_t epoch;
+	uint32_t link;   /* scopes, launches: first sample. Others: the launch, a row of events */
+	uint32_t detail; /* launches: the vendor's correlation id. Others: row of launches */
+	uint16_t kind;   /* enum event_kind */
+	uint16_t flags;  /* enum event_flag */
+};
+
+/* A metric value given to an event. */
+struct row_sample {
+	uint32_t next;
+	uint32_t metric; /* row of TABLE_METRICS */
+	union {
+		int64_t int64;
+		double float64;
+		uint64_t string;
+		uint64_t vector;
+	} as;
+};
+
+/* What a kernel was launched with; equal ones share a row. */
+struct row_launch {
+	uint32_t grid[3];  /* blocks */
+	uint32_t block[3]; /* threads */
+	uint32_t registers_per_thread;
+	uint32_t static_shared_bytes;
+	uint32_t dynamic_shared_bytes;
+	uint32_t reserved;
+};
+
 enum profile_file_state {
 	PROFILE_FILE_STARTING = 0,  /* nothing has been recorded yet */
 	PROFILE_FILE_RECORDING = 1, /* also what a killed process leaves behind */
@@ -211,6 +282,10 @@ _Static_assert(sizeof(struct row_device) == 48, "layout");
 _Static_assert(sizeof(struct row_info) == 8, "layout");
 _Static_assert(sizeof(struct row_counter) == 16, "layout");
 _Static_assert(sizeof(struct row_epoch) == 24, "layout");
+_Static_assert(sizeof(struct row_lane) == 24, "layout");
+_Static_assert(sizeof(struct row_event) == 40, "layout");
+_Static_assert(sizeof(struct row_sample) == 16, "layout");
+_Static_assert(sizeof(struct row_launch) == 40, "layout");
 _Static_assert(sizeof(struct file_header) == 48 + 32 * 16 + 2048 * 24, "layout");
 _Static_assert(sizeof(struct file_header) <= PROFILE_FILE_HEADER_BYTES, "layout");
 
