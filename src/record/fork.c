@@ -6,6 +6,7 @@
 static void prepare(void)
 {
 	session_fork_prepare();
+	backend_use_fork_prepare();
 	metric_names_fork_prepare();
 	frames_fork_prepare();
 	devices_fork_prepare();
@@ -16,6 +17,7 @@ static void parent(void)
 	devices_fork_parent();
 	frames_fork_parent();
 	metric_names_fork_parent();
+	backend_use_fork_parent();
 	session_fork_parent();
 }
 
@@ -24,6 +26,7 @@ static void child(void)
 	devices_fork_child();
 	frames_fork_child();
 	metric_names_fork_child();
+	backend_use_fork_child();
 	session_fork_child();
 	thread_fork_child();
 }

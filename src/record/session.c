@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/note.h"
+#include "record/backend_use.h"
 #include "record/fork.h"
 #include "record/frames.h"
 #include "record/output.h"
@@ -18,15 +19,19 @@
 
 #define CONFIG_UNIT 8u /* a config's id is its offset divided by this */
 #define CONFIG_RESERVE (8ull << 30)
-#define BACKEND_MAX 8u
 
 _Atomic uint32_t session_generation;
 _Atomic uint32_t session_config;
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER; /* before any session's lock */
+static pthread_cond_t slot_changed = PTHREAD_COND_INITIALIZER;    /* one left SLOT_STARTING */
 static struct session sessions[SESSION_MAX];
-static bool slot_taken[SESSION_MAX]; /* also while an ended session writes its output */
-static uint32_t backend_users[BACKEND_MAX];
+static enum slot_state {
+	SLOT_FREE,
+	SLOT_STARTING, /* its backend is being started; the registry is not locked meanwhile */
+	SLOT_LIVE,
+	SLOT_ENDING, /* its output is being written */
+} slots[SESSION_MAX];
 static struct region config_space;
 static uint64_t config_used = CONFIG_UNIT;
 static _Atomic uint32_t next_serial = 1;
@@ -134,42 +139,6 @@ void session_put(struct session *session)
 bool proton_is_profiling(void)
 {
 	return session_any_live();
-}
-
-/* ------------------------------------------------------------------ backends in use */
-
-static uint32_t *users_of(const struct backend *backend)
-{
-	for (uint32_t i = 0; i < BACKEND_MAX && backend_at(i); i++)
-		if (backend_at(i) == backend)
-			return &backend_users[i];
-	return NULL;
-}
-
-static int backend_take(const struct backend *backend, const char *mode, struct proton_error *err)
-{
-	uint32_t *users = users_of(backend);
-	int status = PROTON_OK;
-
-	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-		if (sessions[slot].is_live && sessions[slot].backend == backend &&
-		    strcmp(sessions[slot].mode, mode) != 0)
-			return err_set(err, PROTON_E_INVALID,
-				       "Cannot add a session with the same profiler but a "
-				       "different mode than existing sessions");
-	if (*users == 0)
-		status = backend->start(mode, err);
-	if (status == PROTON_OK)
-		(*users)++;
-	return status;
-}
-
-static void backend_release(const struct backend *backend)
-{
-	uint32_t *users = users_of(backend);
-
-	if (--*users == 0)
-		backend->stop();
 }
 
 /* ------------------------------------------------------------------ start */
@@ -292,15 +261,15 @@ static void free_texts(struct session *session)
 	session->format = NULL;
 }
 
-/* Fills a free slot; the session is live afterwards. The registry is locked. */
-static int add_session(const struct settings *settings, char *path, int *id_out,
-		       struct proton_error *err)
+/* A free slot with the session's files open. The registry is locked. Takes `path` over. */
+static int open_session(const struct settings *settings, char *path, struct session **out,
+			struct proton_error *err)
 {
 	struct session *session;
 	uint32_t slot = 0;
 	int status;
 
-	while (slot < SESSION_MAX && slot_taken[slot])
+	while (slot < SESSION_MAX && slots[slot] != SLOT_FREE)
 		slot++;
 	if (slot == SESSION_MAX) {
 		free(path);
@@ -316,17 +285,19 @@ static int add_session(const struct settings *settings, char *path, int *id_out,
 	session->flags = settings->flags;
 	status = session->mode && session->format ? output_open(session, err)
 						  : err_set(err, PROTON_E_NOMEM, "out of memory");
-	if (status == PROTON_OK) {
-		describe(session);
-		status = backend_take(settings->backend, settings->mode, err);
-		if (status != PROTON_OK)
-			store_fini(&session->store, true);
-	}
 	if (status != PROTON_OK) {
 		free_texts(session);
 		return status;
 	}
-	slot_taken[slot] = true;
+	describe(session);
+	slots[slot] = SLOT_STARTING;
+	*out = session;
+	return PROTON_OK;
+}
+
+static void go_live(struct session *session)
+{
+	slots[session - sessions] = SLOT_LIVE;
 	session->id = next_id++;
 	session->start_ns = clock_monotonic_ns();
 	pthread_mutex_lock(&session->lock);
@@ -339,8 +310,51 @@ static int add_session(const struct settings *settings, char *path, int *id_out,
 		atomic_fetch_add_explicit(&session_generation, 1, memory_order_release);
 	}
 	session_publish();
-	*id_out = session->id;
-	return PROTON_OK;
+}
+
+/* The registry is locked on entry and return, but not while the backend starts. */
+static int add_session(const struct settings *settings, char *path, int *id_out,
+		       struct proton_error *err)
+{
+	struct session *session = NULL;
+	int status = open_session(settings, path, &session, err);
+
+	if (status != PROTON_OK)
+		return status;
+	pthread_mutex_unlock(&registry_lock);
+	status = backend_use_take(settings->backend, settings->mode, err);
+	pthread_mutex_lock(&registry_lock);
+	if (status == PROTON_OK) {
+		go_live(session);
+		*id_out = session->id;
+	} else {
+		store_fini(&session->store, true);
+		free_texts(session);
+		slots[session - sessions] = SLOT_FREE;
+	}
+	pthread_cond_broadcast(&slot_changed);
+	return status;
+}
+
+/* The session that writes `path`, once it has started; NULL if there is none. */
+static struct session *find_path(const char *path)
+{
+	uint32_t slot = 0;
+
+	while (slot < SESSION_MAX) {
+		struct session *session = &sessions[slot];
+		bool is_same = session->path && strcmp(session->path, path) == 0;
+
+		if (is_same && slots[slot] == SLOT_LIVE)
+			return session;
+		if (is_same && slots[slot] == SLOT_STARTING) {
+			pthread_cond_wait(&slot_changed, &registry_lock);
+			slot = 0; /* anything may have changed */
+		} else {
+			slot++;
+		}
+	}
+	return NULL;
 }
 
 static int start_owned(int *session_out, struct proton_error *err)
@@ -359,10 +373,14 @@ int proton_start(const struct proton_session_options *options, int *session_out,
 		 struct proton_error *err)
 {
 	struct settings settings = {0};
+	struct session *session;
 	char *path = NULL;
 	int status;
 	int id = 0;
 
+	if (backend_use_is_moving_here())
+		return err_set(err, PROTON_E_STATE,
+			       "a session cannot be started while the thread starts another");
 	pthread_mutex_lock(&registry_lock);
 	if (atomic_load_explicit(&sessions_owned, memory_order_relaxed)) {
 		status = start_owned(&id, err);
@@ -375,16 +393,13 @@ int proton_start(const struct proton_session_options *options, int *session_out,
 		status = output_path(settings.name, &path, err);
 	if (status != PROTON_OK)
 		goto out;
-	for (uint32_t slot = 0; path && slot < SESSION_MAX; slot++) {
-		struct session *session = &sessions[slot];
-
-		if (session->is_live && session->path && strcmp(session->path, path) == 0) {
-			session->is_active = true;
-			session_publish();
-			id = session->id;
-			free(path);
-			goto out;
-		}
+	session = path ? find_path(path) : NULL;
+	if (session) {
+		session->is_active = true;
+		session_publish();
+		id = session->id;
+		free(path);
+		goto out;
 	}
 	status = add_session(&settings, path, &id, err);
 out:
@@ -415,18 +430,19 @@ static int set_active(int id, bool active, struct proton_error *err)
 /* Waits for the backends of these sessions; no lock is held while a vendor's library works. */
 static int flush_backends(int id, struct proton_error *err)
 {
-	const struct backend *used[BACKEND_MAX] = {0};
+	const struct backend *backend;
 	int status = PROTON_OK;
 
-	pthread_mutex_lock(&registry_lock);
-	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-		if (is_meant(&sessions[slot], id))
-			used[users_of(sessions[slot].backend) - backend_users] =
-				sessions[slot].backend;
-	pthread_mutex_unlock(&registry_lock);
-	for (uint32_t i = 0; i < BACKEND_MAX; i++) {
-		int result = used[i] ? used[i]->flush(err) : PROTON_OK;
+	for (size_t i = 0; (backend = backend_at(i)); i++) {
+		bool is_used = false;
+		int result;
 
+		pthread_mutex_lock(&registry_lock);
+		for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+			is_used |= is_meant(&sessions[slot], id) &&
+				   sessions[slot].backend == backend;
+		pthread_mutex_unlock(&registry_lock);
+		result = is_used ? backend_use_flush(backend, err) : PROTON_OK;
 		if (result != PROTON_OK)
 			status = result;
 	}
@@ -480,12 +496,14 @@ static struct session *retire(int id)
 		session->is_live = false;
 		session->is_active = false;
 		pthread_mutex_unlock(&session->lock);
+		slots[session - sessions] = SLOT_ENDING;
 		session_publish();
 		if (live_count() == 0)
 			atomic_fetch_add_explicit(&session_generation, 1, memory_order_release);
-		backend_release(session->backend);
 	}
 	pthread_mutex_unlock(&registry_lock);
+	if (session)
+		backend_use_release(session->backend);
 	return session;
 }
 
@@ -508,7 +526,7 @@ static int finalize_one(int id, const char *format_name, struct proton_error *er
 	status = output_finish(session, &format, err);
 	pthread_mutex_lock(&registry_lock);
 	free_texts(session);
-	slot_taken[session - sessions] = false;
+	slots[session - sessions] = SLOT_FREE;
 	pthread_mutex_unlock(&registry_lock);
 	return status;
 }
@@ -577,7 +595,7 @@ static bool is_writing(void)
 
 	pthread_mutex_lock(&registry_lock);
 	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-		found = found || (slot_taken[slot] && !sessions[slot].is_live);
+		found = found || slots[slot] == SLOT_ENDING;
 	pthread_mutex_unlock(&registry_lock);
 	return found;
 }
@@ -637,16 +655,16 @@ void session_fork_child(void)
 		struct session *session = &sessions[slot];
 
 		pthread_mutex_init(&session->lock, NULL);
-		if (slot_taken[slot])
+		if (slots[slot] != SLOT_FREE)
 			store_fini(&session->store, false);
 		session->is_live = false;
 		session->is_active = false;
-		slot_taken[slot] = false;
+		slots[slot] = SLOT_FREE;
 	}
-	memset(backend_users, 0, sizeof(backend_users));
 	atomic_store(&sessions_owned, false);
 	atomic_store(&session_config, 0);
 	if (session_any_live())
 		atomic_fetch_add(&session_generation, 1);
+	pthread_cond_init(&slot_changed, NULL);
 	pthread_mutex_init(&registry_lock, NULL);
 }

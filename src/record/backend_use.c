@@ -1,0 +1,156 @@
+/* Starting and stopping backends without a lock held. See backend_use.h. */
+#include "record/backend_use.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <libproton/proton.h>
+
+#include "record/fork.h"
+
+#define BACKEND_MAX 8u
+#define MODE_MAX 128u
+
+enum state {
+	STOPPED,
+	STARTING,
+	RUNNING,
+	STOPPING,
+};
+
+struct use {
+	enum state state;
+	uint32_t users;
+	char mode[MODE_MAX];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `uses`; a leaf */
+static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
+static struct use uses[BACKEND_MAX];
+static _Thread_local bool is_moving;
+
+static struct use *use_of(const struct backend *backend)
+{
+	uint32_t i = 0;
+
+	while (i < BACKEND_MAX - 1 && backend_at(i) != backend)
+		i++;
+	return &uses[i];
+}
+
+bool backend_use_is_moving_here(void)
+{
+	return is_moving;
+}
+
+static void settle(struct use *use, enum state state)
+{
+	use->state = state;
+	pthread_cond_broadcast(&moved);
+}
+
+/* The lock is held, but not while the backend works. */
+static int start(const struct backend *backend, struct use *use, const char *mode,
+		 struct proton_error *err)
+{
+	int status;
+
+	use->state = STARTING;
+	pthread_mutex_unlock(&lock);
+	is_moving = true;
+	status = backend->start(mode, err);
+	is_moving = false;
+	pthread_mutex_lock(&lock);
+	if (status == PROTON_OK)
+		snprintf(use->mode, sizeof(use->mode), "%s", mode);
+	settle(use, status == PROTON_OK ? RUNNING : STOPPED);
+	return status;
+}
+
+/* Likewise. */
+static void stop(const struct backend *backend, struct use *use)
+{
+	use->state = STOPPING;
+	pthread_mutex_unlock(&lock);
+	is_moving = true;
+	backend->stop();
+	is_moving = false;
+	pthread_mutex_lock(&lock);
+	settle(use, STOPPED);
+}
+
+int backend_use_take(const struct backend *backend, const char *mode, struct proton_error *err)
+{
+	struct use *use = use_of(backend);
+	int status = PROTON_OK;
+
+	if (is_moving)
+		return err_set(err, PROTON_E_STATE,
+			       "a session cannot be started while the thread starts another");
+	if (strlen(mode) >= MODE_MAX)
+		return err_set(err, PROTON_E_INVALID, "the mode is longer than %u bytes",
+			       MODE_MAX - 1);
+	pthread_mutex_lock(&lock);
+	while (use->state == STARTING || use->state == STOPPING)
+		pthread_cond_wait(&moved, &lock);
+	if (use->state == STOPPED)
+		status = start(backend, use, mode, err);
+	else if (strcmp(use->mode, mode) != 0)
+		status = err_set(err, PROTON_E_INVALID,
+				 "Cannot add a session with the same profiler but a different "
+				 "mode than existing sessions");
+	if (status == PROTON_OK)
+		use->users++;
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
+void backend_use_release(const struct backend *backend)
+{
+	struct use *use = use_of(backend);
+
+	pthread_mutex_lock(&lock);
+	if (use->users && --use->users == 0)
+		stop(backend, use);
+	pthread_mutex_unlock(&lock);
+}
+
+int backend_use_flush(const struct backend *backend, struct proton_error *err)
+{
+	struct use *use = use_of(backend);
+	bool runs;
+	int status;
+
+	pthread_mutex_lock(&lock);
+	runs = use->state == RUNNING && use->users;
+	if (runs)
+		use->users++;
+	pthread_mutex_unlock(&lock);
+	if (!runs)
+		return PROTON_OK;
+	status = backend->flush(err);
+	backend_use_release(backend);
+	return status;
+}
+
+/* ------------------------------------------------------------------ fork */
+
+void backend_use_fork_prepare(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void backend_use_fork_parent(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+void backend_use_fork_child(void)
+{
+	/* Whoever was starting or stopping one is not in the child. */
+	memset(uses, 0, sizeof(uses));
+	is_moving = false;
+	pthread_cond_init(&moved, NULL);
+	pthread_mutex_init(&lock, NULL);
+}
