@@ -1,4 +1,18 @@
-/* What a test tells the fake libcupti; the functions are found with dlsym(). */
+/*
+ * What a test tells the played libcupti and libcuda. The functions are found with dlsym() in the
+ * library that the backend loads (unit/cuda_session.h does it for all of FAKE_CONTROLS).
+ *
+ * The libraries are split by idea: cupti_subscribe.c (one subscriber, its callbacks, other tools),
+ * cupti_records.c (activity buffers), cupti_graphs.c (graphs that behave as the driver's),
+ * cupti_version.c (what differs from version to version), cuda.c (devices and contexts), faults.c
+ * (any entry point fails at any call). An entry point is played by a function play_NAME();
+ * make_entries.py makes the exported ones from the backend's list of symbols.
+ *
+ * Environment, for tests that have nothing else: FAKE_CUPTI_VERSION, what cuptiGetVersion gives
+ * (default 130000), which also sets the sizes of records; FAKE_CUDA_VERSION, the driver's;
+ * FAKE_CUPTI_FAIL, "name=code"; FAKE_CUPTI_LATE_MS: buffers are handed over that long after the
+ * flush returned.
+ */
 #ifndef TESTS_FAKE_FAKE_CUPTI_H
 #define TESTS_FAKE_FAKE_CUPTI_H
 
@@ -6,11 +20,15 @@
 
 #include "backend/cuda/cupti_abi.h"
 
+#define FAKE_EXPORT __attribute__((visibility("default")))
+#define FAKE_ALWAYS UINT32_MAX
+
 struct fake_launch {
 	uint32_t call; /* enum cupti_driver_call */
 	const char *name;
 	void *context;
 	uint32_t device;
+	uint32_t stream;
 	uint32_t records; /* how many come of it */
 	uint64_t start_ns;
 	uint64_t end_ns;
@@ -18,15 +36,66 @@ struct fake_launch {
 	uint64_t node_id; /* of the kernel in a graph */
 };
 
-uint32_t fake_launch(const struct fake_launch *launch);
-/* Other API calls take correlation ids too. */
-void fake_skip_correlations(uint32_t count);
-/* Nobody is subscribed and nothing is enabled. */
-bool fake_is_idle(void);
-void fake_drop(size_t count);
-/* A driver call without a launch, such as one that begins or ends a capture; enter and exit. */
-void fake_call(uint32_t call, int result);
-/* A graph event. Nodes, graphs and executable graphs are told by their ids. */
-void fake_graph_event(uint32_t event, uint64_t node_id, uint64_t original_id, int node_type);
+/* X(type, name, arguments): fake_NAME() in libcupti. */
+#define FAKE_CONTROLS(X)                                                                           \
+	/* A launch: callbacks at enter and exit, and its records. Its correlation id. */          \
+	X(uint32_t, launch, (const struct fake_launch *launch))                                    \
+	/* Other API calls take correlation ids too. */                                            \
+	X(void, skip_correlations, (uint32_t count))                                               \
+	/* Any record, of the size its kind has in this version; `bytes` of it are given. */       \
+	X(void, record, (const void *record, size_t bytes))                                        \
+	/* Nobody is subscribed and nothing is enabled. */                                         \
+	X(bool, is_idle, (void))                                                                   \
+	/* Buffers asked for and not handed back. */                                               \
+	X(int, buffers_out, (void))                                                                \
+	/* The vendor's library drops that many records. */                                        \
+	X(void, drop, (size_t count))                                                              \
+	/* A driver call without a launch, such as one that begins or ends a capture. */           \
+	X(void, call, (uint32_t call, int result))                                                 \
+	/* Each entry point that hands over a callback calls this first; NULL: nothing. */         \
+	X(void, set_hook, (void (*hook)(void)))                                                    \
+	/* A bare graph event. Nodes, graphs and executable graphs are told by their ids. */       \
+	X(void, graph_event,                                                                       \
+	  (uint32_t event, uint64_t node_id, uint64_t original_id, int node_type))                 \
+	/* Graphs that behave as the driver's: ids, events and clones come by themselves. */       \
+	X(uint32_t, graph_create, (void))                                                          \
+	X(uint64_t, graph_add_kernel, (uint32_t graph))                                            \
+	/* A clone of `child` within `graph`; the embedded graph's id. */                          \
+	X(uint32_t, graph_add_child, (uint32_t graph, uint32_t child))                             \
+	/* A conditional node's body, empty; its graph's id. */                                    \
+	X(uint32_t, graph_add_body, (uint32_t graph))                                              \
+	X(uint32_t, graph_clone, (uint32_t graph))                                                 \
+	X(uint32_t, graph_instantiate, (uint32_t graph))                                           \
+	/* cuGraphExecUpdate(): the executable takes over the parameters of `graph`. */            \
+	X(void, graph_update, (uint32_t exec, uint32_t graph))                                     \
+	/* One replay: a record for each kernel node; bodies run if `runs_bodies`. */              \
+	X(uint32_t, graph_launch, (uint32_t exec, const char *name, bool runs_bodies))             \
+	X(void, graph_destroy, (uint32_t graph))                                                   \
+	X(void, graph_exec_destroy, (uint32_t exec))                                               \
+	/* Another tool in the process: subscribes; false if somebody has. */                      \
+	X(bool, other_subscribe, (const char *name))                                               \
+	X(void, other_unsubscribe, (void))                                                         \
+	/* It registers activity callbacks of its own and enables kernels. */                      \
+	X(void, other_start, (void))                                                               \
+	/* It flushes and disables kernels; how many records it got. */                            \
+	X(size_t, other_stop, (void))                                                              \
+	/* It calls cuptiFinalize(). */                                                            \
+	X(void, other_finalize, (void))                                                            \
+	/* See faults.h: calls `first` to `first` + `count` - 1 from now on fail. 0: none. */      \
+	X(void, fail, (const char *name, uint32_t first, uint32_t count, int code))                \
+	X(uint32_t, calls, (const char *name))
+
+/* The same in libcuda, as fake_NAME(). */
+#define FAKE_CUDA_CONTROLS(X)                                                                      \
+	/* How often a context was waited for, and how many different ones. */                     \
+	X(unsigned, synchronized, (void))                                                          \
+	X(unsigned, synchronized_contexts, (void))                                                 \
+	/* Contexts pushed and not popped on the calling thread. */                                \
+	X(int, pushed, (void))
+
+#define FAKE_DECLARE(type, name, arguments) type fake_##name arguments;
+FAKE_CONTROLS(FAKE_DECLARE)
+FAKE_CUDA_CONTROLS(FAKE_DECLARE)
+#undef FAKE_DECLARE
 
 #endif

@@ -1,98 +1,13 @@
 /* backend/cuda against a libcupti and a libcuda that this test plays (tests/fake). */
-#include "unit/recorded.h"
+#include "unit/cuda_session.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
-
-#include "fake/fake_cupti.h"
-
-static struct {
-	uint32_t (*launch)(const struct fake_launch *);
-	void (*skip)(uint32_t);
-	bool (*is_idle)(void);
-	void (*drop)(size_t);
-	void (*call)(uint32_t, int);
-	void (*graph_event)(uint32_t, uint64_t, uint64_t, int);
-	unsigned (*synchronized)(void);
-} fake;
-
-static void find(void *slot, void *handle, const char *name)
-{
-	void *symbol = dlsym(handle, name);
-
-	CHECK(symbol);
-	memcpy(slot, &symbol, sizeof(symbol));
-}
-
-static void load_fake(void)
-{
-	const char *path = getenv("PROTON_CUPTI_PATH");
-	void *handle;
-
-	if (!path)
-		SKIP("PROTON_CUPTI_PATH does not name the fake: run by `meson test`");
-	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!handle)
-		FAIL("%s", dlerror());
-	find(&fake.launch, handle, "fake_launch");
-	find(&fake.skip, handle, "fake_skip_correlations");
-	find(&fake.is_idle, handle, "fake_is_idle");
-	find(&fake.drop, handle, "fake_drop");
-	find(&fake.call, handle, "fake_call");
-	find(&fake.graph_event, handle, "fake_graph_event");
-	handle = dlopen(getenv("PROTON_CUDA_PATH"), RTLD_NOW | RTLD_LOCAL);
-	if (!handle)
-		FAIL("%s", dlerror());
-	find(&fake.synchronized, handle, "fake_synchronized");
-}
-
-static int start_named(const char *name, const char *backend, struct proton_error *err)
-{
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path(name),
-		.backend = backend,
-		.flags = PROTON_SESSION_QUIET,
-	};
-	int session = -1;
-
-	load_fake();
-	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
-}
-
-static int start(void)
-{
-	struct proton_error err = {0};
-	int session = start_named("a", "cupti", &err);
-
-	if (session < 0)
-		FAIL("start: %s", err.text);
-	return session;
-}
-
-static void launch_ns(const char *name, uint64_t duration_ns)
-{
-	fake.launch(&(struct fake_launch){
-		.call = CUPTI_CALL_LAUNCH_KERNEL,
-		.name = name,
-		.context = &fake,
-		.records = 1,
-		.start_ns = 1000,
-		.end_ns = 1000 + duration_ns,
-	});
-}
 
 /* As while capturing: the call is made, nothing runs. */
 static void launch_without_record(void)
 {
 	fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "node"});
-}
-
-static struct profile *finish(void)
-{
-	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	return rec_load("a.proton");
 }
 
 TEST(a_launch_is_attributed_to_the_scope_it_was_made_in)
@@ -366,7 +281,7 @@ TEST(records_may_come_long_after_their_launch)
 	proton_scope_exit(token, NULL);
 	/* Enough calls to use every slot of the correlation table again. */
 	for (int i = 0; i < 3; i++) {
-		fake.skip((1u << 20) - 1);
+		fake.skip_correlations((1u << 20) - 1);
 		launch_ns("later", 5);
 	}
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);

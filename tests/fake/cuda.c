@@ -1,0 +1,109 @@
+/* The played libcuda: two devices, contexts that synchronise at once. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fake/entries.h"
+#include "fake/fake_cupti.h"
+
+#define CONTEXT_MAX 1024
+
+static _Atomic unsigned synchronized;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void *seen[CONTEXT_MAX];
+static unsigned seen_count;
+static _Thread_local void *stack[16];
+static _Thread_local int depth;
+
+int play_cuDriverGetVersion(int *version)
+{
+	const char *told = getenv("FAKE_CUDA_VERSION");
+
+	*version = told ? atoi(told) : 13000;
+	return 0;
+}
+
+int play_cuDeviceGet(int *device, int ordinal)
+{
+	*device = ordinal;
+	return ordinal < 2 ? 0 : 101;
+}
+
+int play_cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+	switch (attribute) {
+	case CUDA_ATTRIBUTE_CC_MAJOR:
+		*value = device ? 8 : 9;
+		return 0;
+	case CUDA_ATTRIBUTE_CC_MINOR:
+		*value = 0;
+		return 0;
+	case CUDA_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+		*value = 132;
+		return 0;
+	case CUDA_ATTRIBUTE_CLOCK_RATE:
+		*value = 1980000;
+		return 0;
+	default:
+		return 1; /* an attribute this driver does not know */
+	}
+}
+
+int play_cuDeviceGetName(char *name, int length, int device)
+{
+	snprintf(name, (size_t)length, "Fake GPU %d", device);
+	return 0;
+}
+
+int play_cuCtxPushCurrent_v2(void *context)
+{
+	if (!context || depth == 16)
+		return 201;
+	stack[depth++] = context;
+	return 0;
+}
+
+int play_cuCtxPopCurrent_v2(void **context)
+{
+	if (!depth)
+		return 201;
+	*context = stack[--depth];
+	return 0;
+}
+
+int play_cuCtxSynchronize(void)
+{
+	unsigned i = 0;
+
+	if (!depth)
+		return 201;
+	atomic_fetch_add(&synchronized, 1);
+	pthread_mutex_lock(&lock);
+	while (i < seen_count && seen[i] != stack[depth - 1])
+		i++;
+	if (i == seen_count && i < CONTEXT_MAX)
+		seen[seen_count++] = stack[depth - 1];
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+FAKE_EXPORT unsigned fake_synchronized(void)
+{
+	return atomic_load(&synchronized);
+}
+
+FAKE_EXPORT unsigned fake_synchronized_contexts(void)
+{
+	unsigned count;
+
+	pthread_mutex_lock(&lock);
+	count = seen_count;
+	pthread_mutex_unlock(&lock);
+	return count;
+}
+
+FAKE_EXPORT int fake_pushed(void)
+{
+	return depth;
+}

@@ -1,0 +1,244 @@
+/*
+ * Graphs of the played libcupti. Handles are ids: a node's upper half is the id of its graph, and
+ * an executable graph is a graph whose nodes are clones. Child graphs and bodies of conditional
+ * nodes are embedded: graphs of their own, with ids of their own, that go when the graph around
+ * them goes, and whose nodes are cloned when that is. Events come as the driver sends them: on the
+ * calling thread, between its own begin and end events where it has them.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "fake/cupti_state.h"
+#include "fake/entries.h"
+
+#define GRAPH_MAX (1u << 16)
+
+struct graph {
+	uint32_t id; /* 0: this place is free */
+	uint32_t nodes;
+	uint32_t parent;     /* index + 1 of the graph around; 0: none */
+	bool is_conditional; /* the body of a conditional node: runs only if it is told to */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct graph graphs[GRAPH_MAX];
+static uint32_t high;
+static uint32_t next_id = 1000;
+
+static uint64_t node_id(const struct graph *graph, uint32_t index)
+{
+	return (uint64_t)graph->id << 32 | index;
+}
+
+static void tell(uint32_t event, const struct cupti_graph_data *data)
+{
+	struct cupti_resource_data resource = {.resource_descriptor = (void *)(uintptr_t)data};
+
+	subscribe_tell(CUPTI_DOMAIN_RESOURCE, event, &resource);
+}
+
+static void tell_graph(uint32_t event, uint32_t id)
+{
+	tell(event, &(struct cupti_graph_data){.graph = (void *)(uintptr_t)id,
+					       .graph_exec = (void *)(uintptr_t)id});
+}
+
+static void tell_node(uint32_t event, uint64_t node, uint64_t original)
+{
+	tell(event, &(struct cupti_graph_data){
+			    .graph = (void *)(uintptr_t)(node >> 32),
+			    .original_graph = (void *)(uintptr_t)(original >> 32),
+			    .node = (void *)(uintptr_t)node,
+			    .original_node = (void *)(uintptr_t)original,
+			    .node_type = CUDA_GRAPH_NODE_KERNEL,
+		    });
+}
+
+/* Index of a new graph within `parent` (index + 1, or 0). */
+static uint32_t new_graph(uint32_t parent, bool is_conditional)
+{
+	uint32_t at = 0;
+
+	pthread_mutex_lock(&lock);
+	while (at < GRAPH_MAX && graphs[at].id)
+		at++;
+	if (at == GRAPH_MAX)
+		abort();
+	if (at >= high)
+		high = at + 1;
+	graphs[at] =
+		(struct graph){.id = next_id++, .parent = parent, .is_conditional = is_conditional};
+	pthread_mutex_unlock(&lock);
+	return at;
+}
+
+static uint32_t find(uint32_t id)
+{
+	uint32_t at = 0;
+
+	pthread_mutex_lock(&lock);
+	while (at < high && graphs[at].id != id)
+		at++;
+	if (at == high)
+		abort();
+	pthread_mutex_unlock(&lock);
+	return at;
+}
+
+/* Clones the nodes of `from` and, below it, of what is embedded in it. */
+static void clone_into(uint32_t to, uint32_t from)
+{
+	for (uint32_t i = 0; i < graphs[from].nodes; i++)
+		tell_node(CUPTI_RESOURCE_GRAPHNODE_CLONED, node_id(&graphs[to], i),
+			  node_id(&graphs[from], i));
+	graphs[to].nodes = graphs[from].nodes;
+	for (uint32_t child = 0; child < high; child++)
+		if (graphs[child].id && graphs[child].parent == from + 1 && child != to)
+			clone_into(new_graph(to + 1, graphs[child].is_conditional), child);
+}
+
+static void drop(uint32_t at)
+{
+	for (uint32_t child = 0; child < high; child++)
+		if (graphs[child].id && graphs[child].parent == at + 1)
+			drop(child);
+	graphs[at] = (struct graph){0};
+}
+
+FAKE_EXPORT uint32_t fake_graph_create(void)
+{
+	uint32_t at = new_graph(0, false);
+
+	tell_graph(CUPTI_RESOURCE_GRAPH_CREATED, graphs[at].id);
+	return graphs[at].id;
+}
+
+FAKE_EXPORT uint64_t fake_graph_add_kernel(uint32_t graph)
+{
+	uint32_t at = find(graph);
+	uint64_t node = node_id(&graphs[at], graphs[at].nodes++);
+
+	tell_node(CUPTI_RESOURCE_GRAPHNODE_CREATE_STARTING, node, 0);
+	tell_node(CUPTI_RESOURCE_GRAPHNODE_CREATED, node, 0);
+	return node;
+}
+
+FAKE_EXPORT uint32_t fake_graph_add_child(uint32_t graph, uint32_t child)
+{
+	uint32_t at = new_graph(find(graph) + 1, false);
+
+	tell_node(CUPTI_RESOURCE_GRAPHNODE_CREATE_STARTING, (uint64_t)graph << 32, 0);
+	clone_into(at, find(child));
+	return graphs[at].id;
+}
+
+FAKE_EXPORT uint32_t fake_graph_add_body(uint32_t graph)
+{
+	uint32_t at = new_graph(find(graph) + 1, true);
+
+	tell_graph(CUPTI_RESOURCE_GRAPH_CREATED, graphs[at].id);
+	return graphs[at].id;
+}
+
+FAKE_EXPORT uint32_t fake_graph_clone(uint32_t graph)
+{
+	uint32_t at = new_graph(0, false);
+
+	clone_into(at, find(graph));
+	tell_graph(CUPTI_RESOURCE_GRAPH_CLONED, graphs[at].id);
+	return graphs[at].id;
+}
+
+FAKE_EXPORT uint32_t fake_graph_instantiate(uint32_t graph)
+{
+	uint32_t at = new_graph(0, false);
+
+	tell_graph(CUPTI_RESOURCE_GRAPHEXEC_CREATE_STARTING, 0);
+	clone_into(at, find(graph));
+	tell_graph(CUPTI_RESOURCE_GRAPHEXEC_CREATED, graphs[at].id);
+	return graphs[at].id;
+}
+
+FAKE_EXPORT void fake_graph_update(uint32_t exec, uint32_t graph)
+{
+	uint32_t to = find(exec);
+	uint32_t from = find(graph);
+
+	/* Versions before 13.0 say nothing. */
+	for (uint32_t i = 0; version_code() >= 130000 && i < graphs[from].nodes; i++)
+		tell_node(CUPTI_RESOURCE_GRAPHNODE_UPDATED, node_id(&graphs[to], i),
+			  node_id(&graphs[from], i));
+}
+
+static void run(uint32_t at, struct cupti_kernel *kernel, bool runs_bodies)
+{
+	for (uint32_t i = 0; i < graphs[at].nodes; i++) {
+		kernel->graph_node_id = node_id(&graphs[at], i);
+		records_add(kernel, sizeof(*kernel));
+	}
+	for (uint32_t child = 0; child < high; child++)
+		if (graphs[child].id && graphs[child].parent == at + 1 &&
+		    (runs_bodies || !graphs[child].is_conditional))
+			run(child, kernel, runs_bodies);
+}
+
+FAKE_EXPORT uint32_t fake_graph_launch(uint32_t exec, const char *name, bool runs_bodies)
+{
+	struct cupti_callback_data data = {.correlation_id = subscribe_next_correlation()};
+	struct cupti_kernel kernel = {
+		.kind = CUPTI_KIND_CONCURRENT_KERNEL,
+		.start_ns = 1,
+		.end_ns = 3,
+		.correlation_id = data.correlation_id,
+		.name = name,
+	};
+
+	subscribe_tell(CUPTI_DOMAIN_DRIVER_API, CUPTI_CALL_GRAPH_LAUNCH, &data);
+	if (records_are_enabled(CUPTI_KIND_CONCURRENT_KERNEL)) {
+		records_prepare();
+		run(find(exec), &kernel, runs_bodies);
+	}
+	data.site = CUPTI_SITE_EXIT;
+	subscribe_tell(CUPTI_DOMAIN_DRIVER_API, CUPTI_CALL_GRAPH_LAUNCH, &data);
+	return data.correlation_id;
+}
+
+FAKE_EXPORT void fake_graph_destroy(uint32_t graph)
+{
+	tell_graph(CUPTI_RESOURCE_GRAPH_DESTROY_STARTING, graph);
+	drop(find(graph));
+}
+
+FAKE_EXPORT void fake_graph_exec_destroy(uint32_t exec)
+{
+	tell_graph(CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING, exec);
+	drop(find(exec));
+}
+
+FAKE_EXPORT void fake_graph_event(uint32_t event, uint64_t node, uint64_t original, int node_type)
+{
+	tell(event, &(struct cupti_graph_data){
+			    .graph = (void *)(uintptr_t)(node >> 32),
+			    .node = (void *)(uintptr_t)node,
+			    .original_node = (void *)(uintptr_t)original,
+			    .node_type = node_type,
+			    .graph_exec = (void *)(uintptr_t)(node >> 32),
+		    });
+}
+
+int play_cuptiGetGraphNodeId(void *node, uint64_t *id)
+{
+	*id = (uint64_t)(uintptr_t)node;
+	return CUPTI_OK;
+}
+
+int play_cuptiGetGraphId(void *graph, uint32_t *id)
+{
+	*id = (uint32_t)(uintptr_t)graph;
+	return CUPTI_OK;
+}
+
+int play_cuptiGetGraphExecId(void *graph_exec, uint32_t *id)
+{
+	return play_cuptiGetGraphId(graph_exec, id);
+}

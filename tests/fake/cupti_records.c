@@ -1,0 +1,338 @@
+/*
+ * Activity records of the played libcupti: a buffer is asked for on the application's thread,
+ * filled with what is queued, newest first, and handed over on a thread of the library's own during
+ * or, if told to be late, after a flush. What is declared of a record is followed by bytes that
+ * newer versions appended; they are no zeros.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fake/cupti_state.h"
+#include "fake/entries.h"
+
+#define RECORD_MAX 256
+#define KINDS 64
+
+struct queued {
+	uint16_t bytes; /* of the record in this version */
+	uint16_t given;
+	uint8_t record[RECORD_MAX];
+};
+
+struct consumer {
+	cupti_buffer_requested_fn requested;
+	cupti_buffer_completed_fn completed;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static struct consumer consumer;
+static struct queued *queue;
+static size_t queued;
+static size_t capacity;
+static size_t dropped;
+static bool is_enabled[KINDS];
+static struct {
+	uint8_t *bytes;
+	size_t size;
+} current; /* asked for, not filled yet */
+
+static _Atomic int handing_over;
+static _Atomic int buffers_out;
+static _Atomic size_t other_records;
+
+int play_cuptiActivityEnable(int kind)
+{
+	pthread_mutex_lock(&lock);
+	is_enabled[kind % KINDS] = true;
+	pthread_mutex_unlock(&lock);
+	return CUPTI_OK;
+}
+
+int play_cuptiActivityDisable(int kind)
+{
+	pthread_mutex_lock(&lock);
+	is_enabled[kind % KINDS] = false;
+	pthread_mutex_unlock(&lock);
+	return CUPTI_OK;
+}
+
+int play_cuptiActivityRegisterCallbacks(cupti_buffer_requested_fn requested,
+					cupti_buffer_completed_fn completed)
+{
+	pthread_mutex_lock(&lock);
+	consumer = (struct consumer){requested, completed};
+	pthread_mutex_unlock(&lock);
+	return CUPTI_OK;
+}
+
+int play_cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid_bytes,
+				    struct cupti_activity **record)
+{
+	uint8_t *next = buffer;
+
+	if (*record)
+		next = (uint8_t *)*record + version_record_bytes((*record)->kind);
+	if (next + sizeof(struct cupti_activity) > buffer + valid_bytes)
+		return CUPTI_E_MAX_LIMIT_REACHED;
+	*record = (void *)next;
+	return CUPTI_OK;
+}
+
+int play_cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *count)
+{
+	(void)context;
+	(void)stream;
+	pthread_mutex_lock(&lock);
+	*count = dropped;
+	dropped = 0;
+	pthread_mutex_unlock(&lock);
+	return CUPTI_OK;
+}
+
+bool records_are_enabled(int kind)
+{
+	bool enabled;
+
+	pthread_mutex_lock(&lock);
+	enabled = is_enabled[kind % KINDS];
+	pthread_mutex_unlock(&lock);
+	return enabled;
+}
+
+void records_add(const void *record, size_t bytes)
+{
+	struct queued entry = {
+		.bytes = (uint16_t)version_record_bytes(*(const uint32_t *)record),
+	};
+
+	entry.given = (uint16_t)(bytes < entry.bytes ? bytes : entry.bytes);
+	memcpy(entry.record, record, entry.given);
+	pthread_mutex_lock(&lock);
+	if (queued == capacity) {
+		capacity = capacity ? 2 * capacity : 1024;
+		queue = realloc(queue, capacity * sizeof(*queue));
+		if (!queue)
+			abort();
+	}
+	queue[queued++] = entry;
+	pthread_mutex_unlock(&lock);
+}
+
+/* A buffer from whoever is registered; NULL is an answer too, and ends versions before 12.9. */
+static bool ask(uint8_t **buffer, size_t *bytes)
+{
+	struct consumer asked;
+	size_t max_records = 0;
+
+	pthread_mutex_lock(&lock);
+	asked = consumer;
+	pthread_mutex_unlock(&lock);
+	*buffer = NULL;
+	*bytes = 0;
+	if (!asked.requested)
+		return false;
+	asked.requested(buffer, bytes, &max_records);
+	if (*buffer)
+		atomic_fetch_add(&buffers_out, 1);
+	else if (version_code() < 27)
+		abort();
+	return *buffer;
+}
+
+static bool take_current(uint8_t **buffer, size_t *bytes)
+{
+	pthread_mutex_lock(&lock);
+	*buffer = current.bytes;
+	*bytes = current.size;
+	current.bytes = NULL;
+	pthread_mutex_unlock(&lock);
+	return *buffer;
+}
+
+void records_prepare(void)
+{
+	uint8_t *buffer;
+	size_t bytes;
+	bool is_wanted;
+
+	pthread_mutex_lock(&lock);
+	is_wanted = !current.bytes;
+	pthread_mutex_unlock(&lock);
+	if (!is_wanted || !ask(&buffer, &bytes))
+		return;
+	pthread_mutex_lock(&lock);
+	if (!current.bytes) {
+		current.bytes = buffer;
+		current.size = bytes;
+		buffer = NULL;
+	}
+	pthread_mutex_unlock(&lock);
+	if (buffer) { /* another thread was faster: this one goes back empty */
+		atomic_fetch_sub(&buffers_out, 1);
+		consumer.completed(NULL, 0, buffer, bytes, 0);
+	}
+}
+
+static void complete(uint8_t *buffer, size_t bytes, size_t used)
+{
+	struct consumer told;
+
+	pthread_mutex_lock(&lock);
+	told = consumer;
+	pthread_mutex_unlock(&lock);
+	atomic_fetch_sub(&buffers_out, 1);
+	if (told.completed)
+		told.completed(NULL, 0, buffer, bytes, used);
+}
+
+/* One buffer's worth of the queue. */
+static bool hand_over_one(void)
+{
+	uint8_t *buffer;
+	size_t bytes;
+	size_t used = 0;
+	bool is_empty;
+
+	pthread_mutex_lock(&lock);
+	is_empty = !queued || !consumer.completed;
+	pthread_mutex_unlock(&lock);
+	if (is_empty)
+		return false;
+	if (!take_current(&buffer, &bytes) && !ask(&buffer, &bytes)) {
+		pthread_mutex_lock(&lock);
+		dropped += queued;
+		queued = 0;
+		pthread_mutex_unlock(&lock);
+		return false;
+	}
+	pthread_mutex_lock(&lock);
+	while (queued && used + queue[queued - 1].bytes <= bytes) {
+		const struct queued *entry = &queue[--queued];
+
+		memcpy(buffer + used, entry->record, entry->given);
+		memset(buffer + used + entry->given, 0xa5, (size_t)entry->bytes - entry->given);
+		used += entry->bytes;
+	}
+	pthread_mutex_unlock(&lock);
+	complete(buffer, bytes, used);
+	return true;
+}
+
+static void *hand_over(void *unused)
+{
+	const char *late = getenv("FAKE_CUPTI_LATE_MS");
+
+	(void)unused;
+	if (late)
+		usleep((useconds_t)atoi(late) * 1000);
+	while (hand_over_one())
+		;
+	atomic_store(&handing_over, 0);
+	return NULL;
+}
+
+int play_cuptiActivityFlushAll(uint32_t flags)
+{
+	pthread_t thread;
+	uint8_t *buffer;
+	size_t bytes;
+
+	if (atomic_exchange(&handing_over, 1)) /* it is being done */
+		return CUPTI_OK;
+	if (pthread_create(&thread, NULL, hand_over, NULL) != 0) {
+		atomic_store(&handing_over, 0);
+		return 1;
+	}
+	if (!(flags & CUPTI_FLUSH_FORCED) && getenv("FAKE_CUPTI_LATE_MS")) {
+		pthread_detach(thread); /* a flush is no fence */
+		return CUPTI_OK;
+	}
+	pthread_join(thread, NULL);
+	if (flags & CUPTI_FLUSH_FORCED && take_current(&buffer, &bytes))
+		complete(buffer, bytes, 0);
+	return CUPTI_OK;
+}
+
+bool records_are_idle(void)
+{
+	bool idle = true;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < KINDS; i++)
+		idle = idle && !is_enabled[i];
+	pthread_mutex_unlock(&lock);
+	return idle;
+}
+
+/* cuptiFinalize() hands over what there is and forgets who was registered. */
+void records_reset(void)
+{
+	play_cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
+	pthread_mutex_lock(&lock);
+	memset(is_enabled, 0, sizeof(is_enabled));
+	consumer = (struct consumer){0};
+	queued = 0;
+	pthread_mutex_unlock(&lock);
+}
+
+FAKE_EXPORT void fake_record(const void *record, size_t bytes)
+{
+	if (records_are_enabled((int)*(const uint32_t *)record)) {
+		records_prepare();
+		records_add(record, bytes);
+	}
+}
+
+FAKE_EXPORT int fake_buffers_out(void)
+{
+	return atomic_load(&buffers_out);
+}
+
+FAKE_EXPORT void fake_drop(size_t count)
+{
+	pthread_mutex_lock(&lock);
+	dropped += count;
+	pthread_mutex_unlock(&lock);
+}
+
+/* ------------------------------------------------------------------ another tool's records */
+
+static void other_requested(uint8_t **buffer, size_t *bytes, size_t *max_records)
+{
+	*bytes = 1 << 16;
+	*buffer = malloc(*bytes);
+	*max_records = 0;
+}
+
+/* As Kineto does, it lets a buffer that is not its own alone. The fake's have no mark: it tells
+ * its own by the size. */
+static void other_completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
+			    size_t valid_bytes)
+{
+	struct cupti_activity *record = NULL;
+
+	(void)context;
+	(void)stream;
+	if (bytes != 1 << 16)
+		return;
+	while (play_cuptiActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_OK)
+		atomic_fetch_add(&other_records, 1);
+	free(buffer);
+}
+
+FAKE_EXPORT void fake_other_start(void)
+{
+	atomic_store(&other_records, 0);
+	play_cuptiActivityRegisterCallbacks(other_requested, other_completed);
+	play_cuptiActivityEnable(CUPTI_KIND_CONCURRENT_KERNEL);
+}
+
+FAKE_EXPORT size_t fake_other_stop(void)
+{
+	play_cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
+	play_cuptiActivityDisable(CUPTI_KIND_CONCURRENT_KERNEL);
+	return atomic_load(&other_records);
+}

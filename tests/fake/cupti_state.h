@@ -1,0 +1,29 @@
+/* Inside the played libcupti: what its files ask of each other. */
+#ifndef TESTS_FAKE_CUPTI_STATE_H
+#define TESTS_FAKE_CUPTI_STATE_H
+
+#include <stdbool.h>
+
+#include "fake/fake_cupti.h"
+
+/* cupti_subscribe.c: calls the subscriber if it enabled this. */
+bool subscribe_wants(uint32_t domain, uint32_t call);
+void subscribe_tell(uint32_t domain, uint32_t call, const void *data);
+bool subscribe_is_idle(void);
+/* What a finalize leaves. */
+void subscribe_reset(void);
+uint32_t subscribe_next_correlation(void);
+
+/* cupti_records.c. */
+bool records_are_enabled(int kind);
+void records_add(const void *record, size_t bytes);
+bool records_are_idle(void);
+void records_reset(void);
+/* On the application's thread: a buffer is asked for as soon as one is needed. */
+void records_prepare(void);
+
+/* cupti_version.c: as cuptiGetVersion gives it, and the bytes of a record. */
+uint32_t version_code(void);
+size_t version_record_bytes(uint32_t kind);
+
+#endif

@@ -1,0 +1,212 @@
+/*
+ * The one subscriber of the played libcupti, its callbacks, and other tools in the process that
+ * want to be it.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fake/cupti_state.h"
+#include "fake/entries.h"
+
+#define DOMAINS 4
+#define CALLS 1024
+
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER; /* guards what follows */
+static cupti_callback_fn callback;
+static void *callback_user;
+static bool is_enabled[DOMAINS][CALLS];
+static char other_name[64]; /* of the other tool that is subscribed */
+static uintptr_t handle = 0x5ab0;
+
+static _Atomic uint32_t next_correlation = 1;
+static _Atomic(void (*)(void)) hook;
+
+int play_cuptiGetResultString(int result, const char **text)
+{
+	static _Thread_local char buffer[32];
+
+	snprintf(buffer, sizeof(buffer), "FAKE_ERROR_%d", result);
+	*text = buffer;
+	return CUPTI_OK;
+}
+
+int play_cuptiSubscribe(void **subscriber, cupti_callback_fn on_call, void *user)
+{
+	int result = CUPTI_E_MULTIPLE_SUBSCRIBERS;
+
+	pthread_rwlock_wrlock(&lock);
+	if (!callback && !*other_name) {
+		callback = on_call;
+		callback_user = user;
+		*subscriber = (void *)++handle;
+		result = CUPTI_OK;
+	}
+	pthread_rwlock_unlock(&lock);
+	return result;
+}
+
+int play_cuptiUnsubscribe(void *subscriber)
+{
+	int result = 1; /* CUPTI_ERROR_INVALID_PARAMETER */
+
+	pthread_rwlock_wrlock(&lock);
+	if (callback && (uintptr_t)subscriber == handle) {
+		callback = NULL;
+		memset(is_enabled, 0, sizeof(is_enabled));
+		result = CUPTI_OK;
+	}
+	pthread_rwlock_unlock(&lock);
+	return result;
+}
+
+int play_cuptiEnableCallback(uint32_t enable, void *subscriber, int domain, uint32_t call)
+{
+	int result = 1;
+
+	pthread_rwlock_wrlock(&lock);
+	if (callback && (uintptr_t)subscriber == handle && domain < DOMAINS && call < CALLS) {
+		is_enabled[domain][call] = enable;
+		result = CUPTI_OK;
+	}
+	pthread_rwlock_unlock(&lock);
+	return result;
+}
+
+bool subscribe_wants(uint32_t domain, uint32_t call)
+{
+	bool wants;
+
+	pthread_rwlock_rdlock(&lock);
+	wants = callback && is_enabled[domain][call];
+	pthread_rwlock_unlock(&lock);
+	return wants;
+}
+
+/* The lock is not held during the callback: it may come when its subscriber is just leaving. */
+void subscribe_tell(uint32_t domain, uint32_t call, const void *data)
+{
+	void (*first)(void) = atomic_load(&hook);
+	cupti_callback_fn tell = NULL;
+	void *user = NULL;
+
+	pthread_rwlock_rdlock(&lock);
+	if (callback && is_enabled[domain][call]) {
+		tell = callback;
+		user = callback_user;
+	}
+	pthread_rwlock_unlock(&lock);
+	if (tell && first)
+		first();
+	if (tell)
+		tell(user, domain, call, data);
+}
+
+uint32_t subscribe_next_correlation(void)
+{
+	return atomic_fetch_add(&next_correlation, 1);
+}
+
+bool subscribe_is_idle(void)
+{
+	bool idle;
+
+	pthread_rwlock_rdlock(&lock);
+	idle = !callback;
+	pthread_rwlock_unlock(&lock);
+	return idle;
+}
+
+void subscribe_reset(void)
+{
+	pthread_rwlock_wrlock(&lock);
+	callback = NULL;
+	*other_name = '\0';
+	memset(is_enabled, 0, sizeof(is_enabled));
+	pthread_rwlock_unlock(&lock);
+}
+
+FAKE_EXPORT void fake_set_hook(void (*new_hook)(void))
+{
+	atomic_store(&hook, new_hook);
+}
+
+FAKE_EXPORT void fake_skip_correlations(uint32_t count)
+{
+	atomic_fetch_add(&next_correlation, count);
+}
+
+FAKE_EXPORT void fake_call(uint32_t call, int result)
+{
+	struct cupti_callback_data data = {.function_return_value = &result};
+
+	for (uint32_t site = CUPTI_SITE_ENTER; site <= CUPTI_SITE_EXIT; site++) {
+		data.site = site;
+		subscribe_tell(CUPTI_DOMAIN_DRIVER_API, call, &data);
+	}
+}
+
+FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
+{
+	struct cupti_callback_data data = {
+		.site = CUPTI_SITE_ENTER,
+		.symbol_name = launch->name,
+		.context = launch->context,
+		.correlation_id = subscribe_next_correlation(),
+	};
+	struct cupti_kernel kernel = {
+		.kind = CUPTI_KIND_CONCURRENT_KERNEL,
+		.start_ns = launch->start_ns,
+		.end_ns = launch->end_ns,
+		.device_id = launch->device,
+		.stream_id = launch->stream,
+		.correlation_id = data.correlation_id,
+		.name = launch->name,
+		.graph_node_id = launch->node_id,
+	};
+	/* Callbacks make correlation ids: without any there is nothing to match a record with. */
+	if (!launch->is_unseen)
+		subscribe_tell(CUPTI_DOMAIN_DRIVER_API, launch->call, &data);
+	if (records_are_enabled(CUPTI_KIND_CONCURRENT_KERNEL)) {
+		records_prepare();
+		for (uint32_t i = 0; i < launch->records; i++)
+			records_add(&kernel, sizeof(kernel));
+	}
+	data.site = CUPTI_SITE_EXIT;
+	if (!launch->is_unseen)
+		subscribe_tell(CUPTI_DOMAIN_DRIVER_API, launch->call, &data);
+	return data.correlation_id;
+}
+
+/* ------------------------------------------------------------------ other tools */
+
+FAKE_EXPORT bool fake_other_subscribe(const char *name)
+{
+	bool done;
+
+	pthread_rwlock_wrlock(&lock);
+	done = !callback && !*other_name;
+	if (done)
+		snprintf(other_name, sizeof(other_name), "%s", name);
+	pthread_rwlock_unlock(&lock);
+	return done;
+}
+
+FAKE_EXPORT void fake_other_unsubscribe(void)
+{
+	pthread_rwlock_wrlock(&lock);
+	*other_name = '\0';
+	pthread_rwlock_unlock(&lock);
+}
+
+FAKE_EXPORT void fake_other_finalize(void)
+{
+	subscribe_reset();
+	records_reset();
+}
+
+FAKE_EXPORT bool fake_is_idle(void)
+{
+	return subscribe_is_idle() && records_are_idle();
+}

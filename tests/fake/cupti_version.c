@@ -1,0 +1,37 @@
+/* What differs between versions of CUPTI: the version's encoding, and the sizes of records. */
+#include <stdlib.h>
+
+#include "fake/cupti_state.h"
+#include "fake/entries.h"
+
+uint32_t version_code(void)
+{
+	const char *told = getenv("FAKE_CUPTI_VERSION");
+
+	return told ? (uint32_t)atoi(told) : 130000;
+}
+
+/*
+ * CUpti_ActivityKernel9 (12.4 to 12.9) has 208 bytes, Kernel10 (13.0) 216; 13.1 appended a
+ * priority, and later versions more.
+ */
+size_t version_record_bytes(uint32_t kind)
+{
+	uint32_t version = version_code();
+
+	switch (kind) {
+	case CUPTI_KIND_CONCURRENT_KERNEL:
+		return version < 130000   ? 208
+		       : version < 130100 ? 216
+		       : version < 130300 ? 224
+					  : 240;
+	default:
+		return 88; /* CUpti_ActivityMemcpy5 and CUpti_ActivityMemset4 */
+	}
+}
+
+int play_cuptiGetVersion(uint32_t *version)
+{
+	*version = version_code();
+	return CUPTI_OK;
+}

@@ -1,0 +1,68 @@
+/*
+ * Faults on demand. See faults.h.
+ *
+ * Two ways to ask for one: fake_fail() from a test in C, and $FAKE_CUPTI_FAIL, "name=code", from a
+ * test that only has an environment; the latter fails every call.
+ */
+#include "fake/faults.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake/fake_cupti.h"
+
+#define ENTRY_MAX 128
+
+static struct {
+	_Atomic uint32_t calls;
+	_Atomic uint32_t first; /* number of the first call that fails, from 1; 0: none */
+	_Atomic uint32_t count;
+	_Atomic int code;
+} state[ENTRY_MAX];
+
+static bool environment_says(const char *name, int *code)
+{
+	const char *wanted = getenv("FAKE_CUPTI_FAIL");
+	size_t length = strlen(name);
+
+	if (!wanted || strncmp(wanted, name, length) != 0 || wanted[length] != '=')
+		return false;
+	*code = atoi(wanted + length + 1);
+	return true;
+}
+
+bool fault_strikes(size_t index, int *code)
+{
+	uint32_t call = atomic_fetch_add(&state[index].calls, 1) + 1;
+	uint32_t first = atomic_load(&state[index].first);
+
+	if (first && call >= first && call - first < atomic_load(&state[index].count)) {
+		*code = atomic_load(&state[index].code);
+		return true;
+	}
+	return environment_says(fault_entries[index], code);
+}
+
+static size_t index_of(const char *name)
+{
+	for (size_t i = 0; i < fault_entry_count && i < ENTRY_MAX; i++)
+		if (strcmp(fault_entries[i], name) == 0)
+			return i;
+	abort(); /* a test that names an entry point nobody has */
+}
+
+FAKE_EXPORT void fake_fail(const char *name, uint32_t first, uint32_t count, int code)
+{
+	size_t i = index_of(name);
+
+	atomic_store(&state[i].calls, 0);
+	atomic_store(&state[i].code, code);
+	atomic_store(&state[i].count, count);
+	atomic_store(&state[i].first, first);
+}
+
+FAKE_EXPORT uint32_t fake_calls(const char *name)
+{
+	return atomic_load(&state[index_of(name)].calls);
+}

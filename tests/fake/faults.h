@@ -1,0 +1,18 @@
+/*
+ * Faults on demand: any entry point of a played library fails at any call. Each library has a copy.
+ */
+#ifndef TESTS_FAKE_FAULTS_H
+#define TESTS_FAKE_FAULTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Generated from the backend's list of symbols by make_entries.py. */
+extern const char *const fault_entries[];
+extern const size_t fault_entry_count;
+
+/* Counts a call of entry point `index`; true if this call is to fail, with *code. */
+bool fault_strikes(size_t index, int *code);
+
+#endif

@@ -1,0 +1,57 @@
+"""Writes the entry points of a played vendor library from the backend's list of symbols.
+
+    make_entries.py SYMBOLS.def LIBRARY OUT.c
+
+Each symbol of LIBRARY ("cupti" or "cuda") becomes an exported function that first asks faults.c
+whether this call is told to fail, and then calls play_SYMBOL(). A symbol that nobody plays yet
+succeeds and does nothing. So every symbol that the backend comes to need can be made to fail
+without a line being written for it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+SYMBOL = re.compile(r"^[A-Z]+\((\w+),\s*\((.*?)\)\)$", re.MULTILINE | re.DOTALL)
+
+ENTRY = """
+__attribute__((visibility("default"))) int NAME(ARGUMENTS);
+int NAME(ARGUMENTS)
+{
+    int code;
+
+    if (fault_strikes(INDEX, &code))
+        return code;
+    return play_NAME ? play_NAME(VALUES) : 0;
+}
+"""
+
+
+def names_of(arguments: str) -> str:
+    if arguments == "void":
+        return ""
+    return ", ".join(re.search(r"(\w+)$", a.strip()).group(1) for a in arguments.split(","))
+
+
+def main() -> None:
+    definition, library, source = sys.argv[1:]
+    symbols = [
+        (name, " ".join(arguments.split()))
+        for name, arguments in SYMBOL.findall(Path(definition).read_text(encoding="utf-8"))
+        if name.startswith("cupti") == (library == "cupti")
+    ]
+    if not symbols:
+        sys.exit(f"{definition} has no symbols of {library}")
+    parts = ['#include "fake/entries.h"\n#include "fake/faults.h"\n']
+    parts.append("const char *const fault_entries[] = {\n")
+    parts += [f'    "{name}",\n' for name, _ in symbols]
+    parts.append(f"}};\nconst size_t fault_entry_count = {len(symbols)};\n")
+    for index, (name, arguments) in enumerate(symbols):
+        entry = ENTRY.replace("ARGUMENTS", arguments).replace("VALUES", names_of(arguments))
+        parts.append(entry.replace("NAME", name).replace("INDEX", str(index)))
+    Path(source).write_text("".join(parts), encoding="utf-8")
+
+
+main()

@@ -1,0 +1,107 @@
+/*
+ * For tests of the CUDA backend: the played libraries (tests/fake) as `fake`, and sessions with
+ * launches in few words.
+ */
+#ifndef TESTS_UNIT_CUDA_SESSION_H
+#define TESTS_UNIT_CUDA_SESSION_H
+
+#include "unit/recorded.h"
+
+#include <dlfcn.h>
+
+#include "fake/fake_cupti.h"
+
+#define FAKE_POINTER(type, name, arguments) type(*name) arguments;
+static struct {
+	FAKE_CONTROLS(FAKE_POINTER)
+	FAKE_CUDA_CONTROLS(FAKE_POINTER)
+	/* Faults in libcuda. */
+	void (*cuda_fail)(const char *name, uint32_t first, uint32_t count, int code);
+	uint32_t (*cuda_calls)(const char *name);
+} fake;
+#undef FAKE_POINTER
+
+static void fake_find(void *slot, void *handle, const char *name)
+{
+	void *symbol = dlsym(handle, name);
+
+	if (!symbol)
+		FAIL("%s", dlerror());
+	memcpy(slot, &symbol, sizeof(symbol));
+}
+
+static void *fake_open(const char *variable)
+{
+	const char *path = getenv(variable);
+	void *handle;
+
+	if (!path)
+		SKIP("no played libraries: run by `meson test`");
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		FAIL("%s", dlerror());
+	return handle;
+}
+
+/* Finds the controls in the libraries that the backend will load. */
+static void load_fake(void)
+{
+	void *cupti = fake_open("PROTON_CUPTI_PATH");
+	void *cuda = fake_open("PROTON_CUDA_PATH");
+
+#define FIND(type, name, arguments) fake_find(&fake.name, cupti, "fake_" #name);
+	FAKE_CONTROLS(FIND)
+#undef FIND
+#define FIND(type, name, arguments) fake_find(&fake.name, cuda, "fake_" #name);
+	FAKE_CUDA_CONTROLS(FIND)
+#undef FIND
+	fake_find(&fake.cuda_fail, cuda, "fake_fail");
+	fake_find(&fake.cuda_calls, cuda, "fake_calls");
+}
+
+/* The session's id, or -1 with the error. */
+static int start_named(const char *name, const char *backend, struct proton_error *err)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path(name),
+		.backend = backend,
+		.flags = PROTON_SESSION_QUIET,
+	};
+	int session = -1;
+
+	load_fake();
+	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
+}
+
+/* A session "a" that must start. */
+__attribute__((unused)) static int start(void)
+{
+	struct proton_error err = {0};
+	int session = start_named("a", "cupti", &err);
+
+	if (session < 0)
+		FAIL("start: %s", err.text);
+	return session;
+}
+
+__attribute__((unused)) static void launch_ns(const char *name, uint64_t duration_ns)
+{
+	fake.launch(&(struct fake_launch){
+		.call = CUPTI_CALL_LAUNCH_KERNEL,
+		.name = name,
+		.context = &fake,
+		.records = 1,
+		.start_ns = 1000,
+		.end_ns = 1000 + duration_ns,
+	});
+}
+
+/* Ends all sessions; what "a" recorded. */
+__attribute__((unused)) static struct profile *finish(void)
+{
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	return rec_load("a.proton");
+}
+
+#endif
