@@ -182,6 +182,8 @@ PROTON_API struct proton_context proton_scope_context(uint64_t token);
  * left. "__proton_launch_metadata:KERNEL" makes two levels.
  */
 PROTON_API void proton_state_enter(const char *name);
+/* A state of two levels, or of one where `inner` is UINT32_MAX; for paths that hash no strings. */
+PROTON_API void proton_state_enter_frames(uint32_t outer, uint32_t inner);
 PROTON_API void proton_state_exit(void);
 
 /* ------------------------------------------------------------------ metrics */
@@ -211,7 +213,15 @@ struct proton_metric {
 		const int64_t *int64s;
 		const double *float64s;
 	} value;
+	uint32_t name_id;  /* proton_metric_name(name), which saves looking `name` up; 0: look */
+	uint32_t reserved; /* 0 */
 };
+
+/*
+ * The number of a metric's name, suffix included: found or made, the same for the life of the
+ * process and never 0. 0 when the name is NULL or empty, or when memory is out.
+ */
+PROTON_API uint32_t proton_metric_name(const char *name);
 
 /* E_TYPE: the metric had another type before, or a vector another length; the others are added. */
 PROTON_API int proton_metrics_add(struct proton_context where, const struct proton_metric *metrics,

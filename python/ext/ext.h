@@ -20,12 +20,33 @@
 #error "Python 3.10 or later is needed"
 #endif
 
-#define EXT_NAME_SLOTS 256 /* a power of two */
+#define EXT_NAME_SLOTS 256 /* powers of two */
+#define EXT_METRIC_SLOTS 64
 
 /* One slot of the cache of names: the string is held, so its address cannot be another's. */
 struct ext_name_slot {
 	PyObject *name;
 	uint32_t frame;
+};
+
+/* The same for the names of metrics; what is in it is metric.c's. */
+struct ext_metric_slot {
+	PyObject *name;
+	const char *text; /* of `name` */
+	uint32_t id;      /* proton_metric_name() */
+	uint8_t forced;
+	bool is_reserved;
+};
+
+/* What launch.c keeps. */
+struct ext_launch {
+	PyObject *hooks;   /* list of the active hooks, highest priority first; or NULL */
+	PyObject *include; /* compiled patterns or NULL */
+	PyObject *exclude;
+	PyObject *lazy_type; /* Triton's LazyDict, once it was met */
+	PyObject *enter_name, *exit_name, *data_name, *extras_name, *get_name, *match_name;
+	PyObject *name_key, *empty_name;
+	uint32_t state_frame; /* of the metadata state; 0: not made yet */
 };
 
 struct ext_state {
@@ -37,7 +58,9 @@ struct ext_state {
 	PyObject *threads_key; /* under which a thread keeps it */
 	uint64_t last_scope_id;
 	bool has_process; /* this module counts as the process's user of libproton */
+	struct ext_launch launch;
 	struct ext_name_slot names[EXT_NAME_SLOTS];
+	struct ext_metric_slot metric_names[EXT_METRIC_SLOTS];
 };
 
 /* The state of the module that made `type` or one of its bases; never NULL for our types. */
@@ -66,6 +89,13 @@ bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out
 /* Add a dict of name -> value; `metrics` may be NULL or None. 0, or -1 with an exception. */
 int ext_metrics_add(struct ext_state *state, struct proton_context where, PyObject *metrics);
 
+/*
+ * Add what is a number in a kernel's launch metadata, a dict; the rest is passed over. When a
+ * value needs Python to be understood, nothing is added and *is_plain_out is false.
+ */
+int ext_metrics_add_launch(struct ext_state *state, struct proton_context where, PyObject *launch,
+			   bool *is_plain_out);
+
 /* ------------------------------------------------------------------ parts of the module */
 
 /* Each adds its functions, types or constants; 0, or -1 with an exception. */
@@ -73,7 +103,11 @@ int ext_scope_init(PyObject *module, struct ext_state *state);
 int ext_stack_init(PyObject *module, struct ext_state *state);
 int ext_session_init(PyObject *module, struct ext_state *state);
 int ext_metric_init(PyObject *module, struct ext_state *state);
+int ext_launch_init(PyObject *module, struct ext_state *state);
 int ext_context_init(PyObject *module, struct ext_state *state);
+/* The references that launch.c keeps, for the collector and the module's end. */
+int ext_launch_traverse(struct ext_state *state, visitproc visit, void *arg);
+void ext_launch_clear(struct ext_state *state);
 /* The module goes away: libproton must not call into it any more. */
 void ext_context_fini(void);
 

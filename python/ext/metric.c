@@ -5,6 +5,8 @@
  * (tensors, numpy arrays, objects with __float__) is first made plain by
  * triton_proton.metric.plain_metrics, in Python. The metrics of the roofline have one type
  * whatever the caller writes: flops, flops8/16/32/64 are doubles, bytes is an integer.
+ *
+ * What a name means is looked up once and kept by the address of the string, which is held.
  */
 #include "ext.h"
 
@@ -12,7 +14,7 @@
 #include <stddef.h>
 #include <structmember.h>
 
-#define INLINE_CNT 8
+#define INLINE_CNT 12
 
 enum forced_type {
 	AS_GIVEN,
@@ -39,6 +41,12 @@ static void list_fini(struct metric_list *list)
 	}
 	if (list->metrics != list->first)
 		PyMem_Free(list->metrics);
+}
+
+/* What Triton itself puts into the launch metadata; no metrics there. */
+static bool is_reserved(const char *name)
+{
+	return !strcmp(name, "name") || !strcmp(name, "function") || !strcmp(name, "stream");
 }
 
 static enum forced_type forced_type_of(const char *name)
@@ -178,78 +186,141 @@ static int convert_vector(PyObject *sequence, enum forced_type forced, struct me
 
 /* ------------------------------------------------------------------ the dict */
 
-static int convert_name(PyObject *key, const char **name_out)
+/* What is known about a name. False with an exception. */
+static bool note_name(PyObject *key, struct ext_metric_slot *slot)
 {
 	Py_ssize_t length;
 	if (!PyUnicode_Check(key)) {
 		PyErr_Format(PyExc_TypeError, "the name of a metric must be a str, not %.100s",
 			     Py_TYPE(key)->tp_name);
-		return -1;
+		return false;
 	}
-	const char *name = PyUnicode_AsUTF8AndSize(key, &length);
-	if (!name)
-		return -1;
-	if (length == 0 || strlen(name) != (size_t)length) {
+	const char *text = PyUnicode_AsUTF8AndSize(key, &length);
+	if (!text)
+		return false;
+	if (length == 0 || strlen(text) != (size_t)length) {
 		PyErr_SetString(PyExc_ValueError, length == 0 ? "a metric needs a name"
 							      : "the name of a metric holds a NUL");
-		return -1;
+		return false;
 	}
-	*name_out = name;
-	return 0;
+	*slot = (struct ext_metric_slot){
+		.text = text,
+		.id = proton_metric_name(text),
+		.forced = (uint8_t)forced_type_of(text),
+		.is_reserved = is_reserved(text),
+	};
+	return true;
+}
+
+static bool find_name(struct ext_state *state, PyObject *key, struct ext_metric_slot *slot_out)
+{
+	size_t index = ((uintptr_t)key >> 4) & (EXT_METRIC_SLOTS - 1);
+	struct ext_metric_slot *slot = &state->metric_names[index];
+	if (slot->name == key) {
+		*slot_out = *slot;
+		return true;
+	}
+	if (!note_name(key, slot_out))
+		return false;
+	/* A subclass of str may be mutable where it matters, and is rare: not kept. */
+	if (PyUnicode_CheckExact(key)) {
+		PyObject *old = slot->name;
+		*slot = *slot_out;
+		slot->name = Py_NewRef(key);
+		Py_XDECREF(old);
+	}
+	return true;
+}
+
+static int convert_string(PyObject *value, struct proton_metric *metric)
+{
+	Py_ssize_t length;
+	metric->type = PROTON_METRIC_STRING;
+	metric->value.string = PyUnicode_AsUTF8AndSize(value, &length);
+	if (!metric->value.string)
+		return -1;
+	if (strlen(metric->value.string) == (size_t)length)
+		return 0;
+	PyErr_Format(PyExc_ValueError, "metric '%s': the text holds a NUL", metric->name);
+	return -1;
 }
 
 /* One value; list->is_plain turns false when it needs Python. */
-static int convert_value(PyObject *value, struct metric_list *list, struct proton_metric *metric)
+static int convert_value(PyObject *value, enum forced_type forced, struct metric_list *list,
+			 struct proton_metric *metric)
 {
-	enum forced_type forced = forced_type_of(metric->name);
-	metric->type = PROTON_METRIC_INT64; /* nothing to free until it is converted */
 	if (PyFloat_Check(value) || PyLong_Check(value))
 		return convert_number(value, forced, metric);
 	if (PyList_Check(value) || PyTuple_Check(value))
 		return convert_vector(value, forced, list, metric);
-	if (PyUnicode_Check(value) && forced == AS_GIVEN) {
-		Py_ssize_t length;
-		metric->type = PROTON_METRIC_STRING;
-		metric->value.string = PyUnicode_AsUTF8AndSize(value, &length);
-		if (!metric->value.string)
-			return -1;
-		if (strlen(metric->value.string) == (size_t)length)
-			return 0;
-		PyErr_Format(PyExc_ValueError, "metric '%s': the text holds a NUL", metric->name);
-		return -1;
-	}
+	if (PyUnicode_Check(value) && forced == AS_GIVEN)
+		return convert_string(value, metric);
 	list->is_plain = false;
 	return 0;
 }
 
-static int list_fill(struct metric_list *list, PyObject *metrics)
+/* In launch metadata: what may stand there without being a metric. */
+static bool is_passed_over(const struct ext_metric_slot *name, PyObject *value)
+{
+	if (name->is_reserved || value == Py_None || PyUnicode_Check(value))
+		return true;
+	return (PyList_Check(value) || PyTuple_Check(value)) &&
+	       PySequence_Fast_GET_SIZE(value) == 0;
+}
+
+static int list_reserve(struct metric_list *list, size_t capacity)
+{
+	list->cnt = 0;
+	list->is_plain = true;
+	list->metrics = list->first;
+	if (capacity <= INLINE_CNT)
+		return 0;
+	list->metrics = PyMem_Malloc(capacity * sizeof(*list->metrics));
+	if (list->metrics)
+		return 0;
+	list->metrics = list->first;
+	PyErr_NoMemory();
+	return -1;
+}
+
+static int list_fill(struct ext_state *state, struct metric_list *list, PyObject *metrics,
+		     bool is_launch)
 {
 	PyObject *key;
 	PyObject *value;
 	Py_ssize_t position = 0;
-	size_t capacity = (size_t)PyDict_GET_SIZE(metrics);
-	list->cnt = 0;
-	list->is_plain = true;
-	list->metrics = list->first;
-	if (capacity > INLINE_CNT) {
-		list->metrics = PyMem_Malloc(capacity * sizeof(*list->metrics));
-		if (!list->metrics) {
-			list->metrics = list->first;
-			PyErr_NoMemory();
-			return -1;
-		}
-	}
+	struct ext_metric_slot name;
+	if (list_reserve(list, (size_t)PyDict_GET_SIZE(metrics)) < 0)
+		return -1;
 	/* Nothing here runs Python code, so the dict cannot change under the loop. */
 	while (list->is_plain && PyDict_Next(metrics, &position, &key, &value)) {
-		struct proton_metric *metric = &list->metrics[list->cnt];
-		*metric = (struct proton_metric){.type = PROTON_METRIC_INT64};
-		if (convert_name(key, &metric->name) < 0)
+		if (is_launch && !PyUnicode_Check(key))
+			continue;
+		if (!find_name(state, key, &name))
 			return -1;
-		list->cnt++;
-		if (convert_value(value, list, metric) < 0)
+		if (is_launch && is_passed_over(&name, value))
+			continue;
+		struct proton_metric *metric = &list->metrics[list->cnt++];
+		/* A number until it is converted: there is nothing to free. */
+		*metric = (struct proton_metric){
+			.name = name.text, .type = PROTON_METRIC_INT64, .name_id = name.id};
+		if (convert_value(value, (enum forced_type)name.forced, list, metric) < 0)
 			return -1;
 	}
 	return 0;
+}
+
+/* Hands the list over. 0, or -1 with an exception. */
+static int list_add(struct ext_state *state, const struct metric_list *list,
+		    struct proton_context where)
+{
+	struct proton_error err;
+	int status = list->cnt ? proton_metrics_add(where, list->metrics, list->cnt, &err)
+			       : PROTON_OK;
+	if (status == PROTON_OK)
+		return 0;
+	ext_raise(state, status, &err);
+	return -1;
 }
 
 static PyObject *plain_metrics(PyObject *metrics)
@@ -281,28 +352,39 @@ int ext_metrics_add(struct ext_state *state, struct proton_context where, PyObje
 	}
 	if (proton_context_is_empty(where))
 		return 0;
-	if (list_fill(&list, metrics) < 0)
+	if (list_fill(state, &list, metrics, false) < 0)
 		goto out;
 	if (!list.is_plain) {
 		list_fini(&list);
 		list = (struct metric_list){.metrics = list.first};
 		plain = plain_metrics(metrics);
-		if (!plain || list_fill(&list, plain) < 0)
+		if (!plain || list_fill(state, &list, plain, false) < 0)
 			goto out;
 		if (!list.is_plain) {
 			PyErr_SetString(PyExc_TypeError, "a metric is neither a number nor a list");
 			goto out;
 		}
 	}
-	struct proton_error err;
-	int status = proton_metrics_add(where, list.metrics, list.cnt, &err);
-	if (status == PROTON_OK)
-		result = 0;
-	else
-		ext_raise(state, status, &err);
+	result = list_add(state, &list, where);
 out:
 	list_fini(&list);
 	Py_XDECREF(plain);
+	return result;
+}
+
+int ext_metrics_add_launch(struct ext_state *state, struct proton_context where, PyObject *launch,
+			   bool *is_plain_out)
+{
+	struct metric_list list;
+	int result = -1;
+	*is_plain_out = true;
+	if (proton_context_is_empty(where))
+		return 0;
+	if (list_fill(state, &list, launch, true) == 0) {
+		*is_plain_out = list.is_plain;
+		result = list.is_plain ? list_add(state, &list, where) : 0;
+	}
+	list_fini(&list);
 	return result;
 }
 

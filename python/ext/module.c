@@ -171,7 +171,8 @@ static int module_exec(PyObject *module)
 	if (PyModule_AddStringConstant(module, "__version__", PROTON_VERSION) < 0)
 		return -1;
 	if (ext_scope_init(module, state) < 0 || ext_stack_init(module, state) < 0 ||
-	    ext_session_init(module, state) < 0 || ext_metric_init(module, state) < 0)
+	    ext_session_init(module, state) < 0 || ext_metric_init(module, state) < 0 ||
+	    ext_launch_init(module, state) < 0)
 		return -1;
 	return ext_context_init(module, state);
 }
@@ -184,7 +185,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
 	Py_VISIT(state->timed);
 	Py_VISIT(state->threads);
 	Py_VISIT(state->tensor);
-	return 0;
+	return ext_launch_traverse(state, visit, arg);
 }
 
 static int module_clear(PyObject *module)
@@ -198,6 +199,9 @@ static int module_clear(PyObject *module)
 	Py_CLEAR(state->threads_key);
 	for (size_t i = 0; i < EXT_NAME_SLOTS; i++)
 		Py_CLEAR(state->names[i].name);
+	for (size_t i = 0; i < EXT_METRIC_SLOTS; i++)
+		Py_CLEAR(state->metric_names[i].name);
+	ext_launch_clear(state);
 	return 0;
 }
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from . import _libproton
 
+# What Triton itself puts into the launch metadata.
+_TRITONS_OWN = frozenset(("name", "function", "stream"))
 FLOPS_WIDTHS = (8, 16, 32, 64)
 # Names that have one type whatever the caller writes.
 ROOFLINE_DTYPES: dict[str, type] = {
@@ -72,6 +74,15 @@ def is_metric_value(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return len(value) > 0 and all(is_metric_value(item) for item in value)
     return any(hasattr(value, name) for name in ("data_ptr", "tolist", "__index__", "__float__"))
+
+
+def launch_metrics(launch: dict[str, Any]) -> dict[str, Any]:
+    """What can be recorded as a metric in a kernel's launch metadata."""
+    return {
+        key: value
+        for key, value in launch.items()
+        if isinstance(key, str) and key not in _TRITONS_OWN and is_metric_value(value)
+    }
 
 
 def transform_tensor_metrics(

@@ -2,7 +2,7 @@
 #include "record/metric_names.h"
 
 #include <pthread.h>
-#include <stdbool.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -21,8 +21,8 @@ struct entry {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct region space;
-static uint32_t count;
-static struct map map; /* hash of the name as given -> entry + 1 */
+static _Atomic uint32_t count; /* changed under the lock */
+static struct map map;         /* hash of the name as given -> entry + 1 */
 
 static const struct entry *entry_at(uint32_t id)
 {
@@ -89,6 +89,7 @@ uint32_t metric_name_add(const char *name)
 	size_t length = strnlen(name, STRING_MAX_BYTES);
 	uint64_t key;
 	uint32_t found;
+	uint32_t id;
 
 	if (!frames_are_ready())
 		return METRIC_NAME_NONE;
@@ -99,16 +100,20 @@ uint32_t metric_name_add(const char *name)
 	if (!space.base && region_reserve(&space, NAMES_RESERVE, 1 << 16, 1, NULL) != PROTON_OK)
 		goto out;
 	found = find(name, length, &key);
-	if (!found && (uint64_t)(count + 1) * sizeof(struct entry) <= space.bytes) {
+	id = atomic_load_explicit(&count, memory_order_relaxed);
+	if (!found && (uint64_t)(id + 1) * sizeof(struct entry) <= space.bytes) {
 		struct entry entry = {
 			.raw = frames_string(name, length),
 			.parsed = parse(name, length),
 		};
 
 		if (entry.raw != STRING_NONE && entry.parsed.text != STRING_NONE) {
-			((struct entry *)space.base)[count] = entry;
-			if (map_insert(&map, key, count + 1))
-				found = ++count;
+			((struct entry *)space.base)[id] = entry;
+			if (map_insert(&map, key, id + 1)) {
+				found = id + 1;
+				/* release: pairs with metric_name_exists's acquire */
+				atomic_store_explicit(&count, found, memory_order_release);
+			}
 		}
 	}
 out:
@@ -119,6 +124,11 @@ out:
 struct metric_name metric_name_get(uint32_t id)
 {
 	return entry_at(id)->parsed;
+}
+
+bool metric_name_exists(uint32_t id)
+{
+	return id < atomic_load_explicit(&count, memory_order_acquire);
 }
 
 void metric_names_fork_prepare(void)

@@ -5,6 +5,7 @@
 #ifndef RECORD_METRIC_NAMES_H
 #define RECORD_METRIC_NAMES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define METRIC_NAME_NONE UINT32_MAX
@@ -20,5 +21,7 @@ struct metric_name {
  */
 uint32_t metric_name_add(const char *name);
 struct metric_name metric_name_get(uint32_t id);
+/* False for a number that metric_name_add() has not given out. */
+bool metric_name_exists(uint32_t id);
 
 #endif

@@ -2,6 +2,7 @@
 #include <libproton/proton.h>
 
 #include "record/captured.h"
+#include "record/frames.h"
 #include "record/metric_names.h"
 #include "record/session.h"
 
@@ -9,6 +10,9 @@ static int check(const struct proton_metric *metric, struct proton_error *err)
 {
 	if (!metric->name || !*metric->name)
 		return err_set(err, PROTON_E_INVALID, "a metric needs a name");
+	if (metric->name_id && !metric_name_exists(metric->name_id - 1))
+		return err_set(err, PROTON_E_INVALID, "metric %s has a name_id that no name has",
+			       metric->name);
 	switch (metric->type) {
 	case PROTON_METRIC_INT64:
 	case PROTON_METRIC_DOUBLE:
@@ -27,6 +31,14 @@ static int check(const struct proton_metric *metric, struct proton_error *err)
 		       metric->name);
 }
 
+uint32_t proton_metric_name(const char *name)
+{
+	/* Names may be made before the first session, as frames may. */
+	if (!name || !*name || frames_init(NULL) != PROTON_OK)
+		return 0;
+	return metric_name_add(name) + 1; /* METRIC_NAME_NONE + 1 is 0 */
+}
+
 int proton_metrics_add(struct proton_context where, const struct proton_metric *metrics,
 		       size_t count, struct proton_error *err)
 {
@@ -40,7 +52,8 @@ int proton_metrics_add(struct proton_context where, const struct proton_metric *
 		uint32_t name = METRIC_NAME_NONE;
 
 		if (result == PROTON_OK) {
-			name = metric_name_add(metrics[m].name);
+			name = metrics[m].name_id ? metrics[m].name_id - 1
+						  : metric_name_add(metrics[m].name);
 			if (name == METRIC_NAME_NONE)
 				result = err_set(status == PROTON_OK ? err : NULL, PROTON_E_NOMEM,
 						 "out of memory");

@@ -37,7 +37,7 @@ struct scope {
 };
 
 struct state {
-	uint32_t frames[2]; /* the second is 0 unless the state has two levels */
+	uint32_t frames[2]; /* the second is FRAME_NONE unless the state has two levels */
 };
 
 struct kernel {
@@ -399,22 +399,23 @@ void proton_state_enter(const char *name)
 {
 	static const char prefix[] = "__proton_launch_metadata:";
 	const size_t prefix_length = sizeof(prefix) - 1;
+
+	if (strncmp(name, prefix, prefix_length) == 0)
+		proton_state_enter_frames(proton_frame(name, prefix_length - 1),
+					  proton_frame(name + prefix_length,
+						       strlen(name + prefix_length)));
+	else
+		proton_state_enter_frames(proton_frame(name, strlen(name)), FRAME_NONE);
+}
+
+void proton_state_enter_frames(uint32_t outer, uint32_t inner)
+{
 	struct thread *thread = thread_get();
 
 	if (!thread)
 		return;
-	if (thread->state_depth < STATE_MAX) {
-		struct state *state = &thread->states[thread->state_depth];
-
-		*state = (struct state){0};
-		if (strncmp(name, prefix, prefix_length) == 0) {
-			state->frames[0] = proton_frame(name, prefix_length - 1);
-			state->frames[1] =
-				proton_frame(name + prefix_length, strlen(name + prefix_length));
-		} else {
-			state->frames[0] = proton_frame(name, strlen(name));
-		}
-	}
+	if (thread->state_depth < STATE_MAX)
+		thread->states[thread->state_depth] = (struct state){{outer, inner}};
 	thread->state_depth++;
 }
 

@@ -15,7 +15,7 @@ from triton_proton.hooks import Hook, HookManager, LaunchHook
 
 
 class Launch:
-    """Triton's lazy launch metadata."""
+    """Launch metadata of a shape that the extension does not know."""
 
     def __init__(self, name, compute=None):
         self.data = {"name": name, "function": 0, "stream": 0}
@@ -27,9 +27,31 @@ class Launch:
         return self.data
 
 
+class LazyDict:
+    """Triton's own, which the extension reads without its get()."""
+
+    __module__ = "triton.compiler.compiler"
+
+    def __init__(self, name, compute=None, *more):
+        self.data = {"name": name, "function": 0, "stream": 0}
+        self.extras = [(function, ()) for function in (compute, *more) if function]
+
+    def get(self):
+        pytest.fail("the extension does not know the shape")
+
+
+shape = Launch
+
+
+@pytest.fixture(params=[Launch, LazyDict])
+def shapes(request, monkeypatch):
+    """The test runs with each shape of launch metadata."""
+    monkeypatch.setattr(sys.modules[__name__], "shape", request.param)
+
+
 def launch(name, compute=None):
     """A kernel launch as a backend and Triton see it."""
-    metadata = Launch(name, compute)
+    metadata = shape(name, compute)
     HookManager.enter(metadata)
     lib.kernel_begin(name)
     lib.kernel_end()
@@ -181,6 +203,7 @@ def test_registered_in_a_triton_without_chains(knobs):
 # ---------------------------------------------------------------------- LaunchHook
 
 
+@pytest.mark.usefixtures("shapes")
 def test_metadata_names_the_kernel_and_gives_its_metrics():
     proton.start("test", hook="triton")
     with proton.scope("s"):
@@ -195,6 +218,8 @@ def test_metadata_names_the_kernel_and_gives_its_metrics():
                     "list": [1, 2],
                     "ignored": None,
                     "text": "not a metric",
+                    "empty": [],
+                    5: 6,
                 },
             )
     proton.finalize()
@@ -211,6 +236,7 @@ def test_metadata_names_the_kernel_and_gives_its_metrics():
     }
 
 
+@pytest.mark.usefixtures("shapes")
 def test_without_metadata_a_kernel_has_its_own_name():
     proton.start("test", hook="triton")
     launch("symbol")
@@ -224,6 +250,7 @@ def test_without_the_hook_metadata_is_not_computed():
     launch("symbol", lambda: pytest.fail("must not be called"))
 
 
+@pytest.mark.usefixtures("shapes")
 def test_kernels_launched_for_the_metadata_belong_to_the_metadata_state():
     def compute():
         launch("helper", lambda: pytest.fail("a helper's metadata is not computed"))
@@ -239,37 +266,42 @@ def test_kernels_launched_for_the_metadata_belong_to_the_metadata_state():
     assert metrics(helper, "helper")["count"] == 1
 
 
+@pytest.mark.usefixtures("shapes")
 def test_a_failing_metadata_function_is_said_once_and_the_program_goes_on(monkeypatch, capsys):
     monkeypatch.delenv("PROTON_QUIET")
     proton.start("test", hook="triton", backend="host")
+    unlucky = f"unlucky {shape.__name__}"
     for _ in range(3):
-        launch("unlucky", lambda: 1 / 0)
+        launch(unlucky, lambda: 1 / 0)
     launch("next", lambda: {"name": "renamed"})
     proton.finalize()
     root = load("test.hatchet")
-    assert metrics(root, "unlucky")["count"] == 3
+    assert metrics(root, unlucky)["count"] == 3
     assert metrics(root, "renamed")["count"] == 1
     said = capsys.readouterr().err.splitlines()
     assert said == [
-        "proton: the launch metadata of kernel 'unlucky' is not recorded: "
+        f"proton: the launch metadata of kernel '{unlucky}' is not recorded: "
         "ZeroDivisionError: division by zero"
     ]
 
 
+@pytest.mark.usefixtures("shapes")
 def test_a_metric_that_changes_its_type_does_not_stop_the_program(monkeypatch, capsys):
     monkeypatch.delenv("PROTON_QUIET")
     proton.start("test", hook="triton", backend="host")
-    launch("k", lambda: {"m": 1})
-    launch("k", lambda: {"m": 0.5, "n": 1})
+    kernel = f"k {shape.__name__}"
+    launch(kernel, lambda: {"m": 1})
+    launch(kernel, lambda: {"m": 0.5, "n": 1})
     proton.finalize()
-    values = metrics(load("test.hatchet"), "k")
+    values = metrics(load("test.hatchet"), kernel)
     assert (values["count"], values["m"], values["n"]) == (2, 1, 1)
     assert "Metric value type mismatch" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("shapes")
 def test_a_launch_that_fails_between_enter_and_exit_does_not_wedge():
     proton.start("test", hook="triton")
-    HookManager.enter(Launch("lost", lambda: {"name": "lost op"}))
+    HookManager.enter(shape("lost", lambda: {"name": "lost op"}))
     launch("k", lambda: {"name": "found"})
     launch("plain")
     proton.finalize()
@@ -293,6 +325,7 @@ def test_a_launch_that_fails_between_enter_and_exit_does_not_wedge():
         ({}, {"matmul_big", "renamed", "named third"}),
     ],
 )
+@pytest.mark.usefixtures("shapes")
 def test_filters(filters, recorded):
     LaunchHook().configure(**filters)
     proton.start("test", hook="triton")
@@ -328,6 +361,7 @@ def test_a_filter_ends_with_its_last_session():
     assert names(load("c.hatchet")) == {"named"}
 
 
+@pytest.mark.usefixtures("shapes")
 def test_launches_in_threads_keep_apart():
     proton.start("test", hook="triton")
     barrier = threading.Barrier(8)
@@ -348,3 +382,145 @@ def test_launches_in_threads_keep_apart():
     for index in range(8):
         values = metrics(root, f"thread {index}", f"k{index}")
         assert (values["count"], values["flops"]) == (50, 50.0)
+
+
+def one_launch(metadata, name="symbol"):
+    HookManager.enter(metadata)
+    lib.kernel_begin(name)
+    lib.kernel_end()
+    HookManager.exit(metadata)
+
+
+def test_lazy_metadata_is_evaluated_once_and_left_as_get_leaves_it():
+    calls = []
+    proton.start("test", hook="triton")
+    metadata = LazyDict(
+        "symbol",
+        lambda: calls.append(1) or {"name": "first", "flops": 1},
+        lambda: calls.append(2) or {"name": "second", "bytes": 2},
+    )
+    before = metadata.data
+    one_launch(metadata)
+    assert calls == [1, 2] and metadata.extras == []
+    assert metadata.data == before | {"name": "second", "flops": 1, "bytes": 2}
+    assert before == {"name": "symbol", "function": 0, "stream": 0}, "somebody else's dict"
+    one_launch(metadata)
+    assert calls == [1, 2]
+    proton.finalize()
+    values = metrics(load("test.hatchet"), "second")
+    assert (values["count"], values["flops"], values["bytes"]) == (2, 2.0, 4)
+
+
+def test_metadata_that_fails_half_way_stays_lazy():
+    proton.start("test", hook="triton")
+    metadata = LazyDict("symbol", lambda: {"flops": 1}, lambda: 1 / 0)
+    one_launch(metadata)
+    assert len(metadata.extras) == 2 and metadata.data["flops"] == 1
+    proton.finalize()
+    assert "flops" not in metrics(load("test.hatchet"), "symbol")
+
+
+@pytest.mark.parametrize("bad", [None, 5, [1], "text"])
+def test_metadata_that_is_no_dict_does_not_stop_the_program(bad, monkeypatch, capsys):
+    monkeypatch.delenv("PROTON_QUIET")
+    proton.start("test", hook="triton", backend="host")
+    one_launch(LazyDict(f"lazy {bad}", lambda: bad), "lazy")
+    other = Launch(f"other {bad}")
+    other.get = lambda: bad
+    one_launch(other, "other")
+    proton.finalize()
+    assert names(load("test.hatchet")) == {"lazy", "other"}
+    said = capsys.readouterr().err
+    assert f"'lazy {bad}' is not recorded: TypeError" in said
+    assert f"'other {bad}' is not recorded: TypeError" in said
+
+
+@pytest.mark.usefixtures("shapes")
+def test_metric_values_of_other_libraries():
+    import numpy
+
+    class Odd:
+        def __float__(self):
+            launch("helper", lambda: pytest.fail("a helper's metadata is not computed"))
+            return 2.5
+
+    proton.start("test", hook="triton")
+    launch(
+        "symbol",
+        lambda: {
+            "array": numpy.array([1, 2]),
+            "flops": numpy.float32(3),
+            "odd": Odd(),
+            "object": object(),
+            "plain": 1,
+            "list": [1, None],
+        },
+    )
+    proton.finalize()
+    root = load("test.hatchet")
+    values = metrics(root, "symbol")
+    assert (values["array"], values["flops"], values["odd"], values["plain"]) == ([1, 2], 3, 2.5, 1)
+    assert "object" not in values and "list" not in values
+    assert values["count"] == 1
+    helper = at(root, "__proton_launch_metadata", "symbol")
+    assert metrics(helper, "helper")["count"] == 1
+
+
+@pytest.mark.usefixtures("shapes")
+def test_more_metrics_than_fit_and_names_that_are_made_each_time():
+    proton.start("test", hook="triton")
+    for turn in range(3):
+        launch(f"symbol {turn}", lambda: {f"metric {index}": index for index in range(100)})
+    proton.finalize()
+    root = load("test.hatchet")
+    for turn in range(3):
+        values = metrics(root, f"symbol {turn}")
+        assert all(values[f"metric {index}"] == index for index in range(100))
+
+
+@pytest.mark.usefixtures("shapes")
+def test_an_interrupt_is_not_swallowed():
+    def interrupted():
+        raise KeyboardInterrupt
+
+    proton.start("test", hook="triton")
+    with pytest.raises(KeyboardInterrupt):
+        launch("symbol", interrupted)
+    launch("next", lambda: {"name": "named"})
+    proton.finalize()
+    assert names(load("test.hatchet")) == {"named"}
+
+
+def test_an_error_in_a_hook_of_ones_own_is_raised():
+    class Failing(Hook):
+        def enter(self, metadata):
+            raise LookupError("mine")
+
+    proton.start("test", hook=Failing())
+    with pytest.raises(LookupError, match="mine"):
+        launch("symbol")
+
+
+def test_a_hook_may_end_the_session_that_uses_it():
+    class Last(Counting):
+        def enter(self, metadata):
+            super().enter(metadata)
+            proton.finalize()
+
+    hook = Last()
+    proton.start("a", hook=hook)
+    proton.start("b", hook="triton")
+    HookManager.enter(Launch("symbol"))
+    HookManager.exit(Launch("symbol"))
+    assert hook.log == ["activate", "enter", "deactivate"]
+
+
+def test_triton_s_lazy_metadata_is_what_the_extension_takes_it_for():
+    compiler = pytest.importorskip("triton.compiler.compiler")
+    proton.start("test", hook="triton")
+    metadata = compiler.LazyDict({"name": "symbol", "function": 1, "stream": 2})
+    metadata.add(lambda flops: {"name": "named", "flops": flops}, (4,))
+    metadata.get = lambda: pytest.fail("read without get()")
+    one_launch(metadata)
+    proton.finalize()
+    assert metrics(load("test.hatchet"), "named")["flops"] == 4.0

@@ -52,6 +52,32 @@ TEST(numbers_add_up_and_properties_are_replaced)
 	profile_free(profile);
 }
 
+TEST(a_name_may_be_given_by_its_number)
+{
+	uint32_t id = proton_metric_name("prepared (exc)"); /* before any session */
+	struct proton_metric metric = {
+		.name = "prepared (exc)", .type = PROTON_METRIC_INT64, .value.int64 = 3};
+	const struct profile_value *value;
+	struct profile *profile;
+	struct proton_error err;
+
+	CHECK(id != 0);
+	rec_start("a");
+	CHECK_U64(proton_metric_name("prepared (exc)"), id);
+	CHECK_U64(proton_metric_name(""), 0);
+	CHECK_U64(proton_metric_name(NULL), 0);
+	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
+	metric.name_id = id;
+	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
+	metric.name_id = id + 1;
+	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, &err), PROTON_E_INVALID);
+	profile = finish();
+	value = rec_value(profile, "", "prepared");
+	CHECK_EQ(value->as.int64, 6);
+	CHECK_EQ(profile->metrics[value->metric].flags, METRIC_EXCLUSIVE);
+	profile_free(profile);
+}
+
 TEST(the_first_suffix_of_a_name_rules)
 {
 	struct profile *profile;

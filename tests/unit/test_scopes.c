@@ -183,6 +183,26 @@ TEST(the_metadata_state_makes_two_levels)
 	profile_free(profile);
 }
 
+TEST(a_state_may_be_given_by_its_frames)
+{
+	uint32_t outer = proton_frame("outer", 5), inner = proton_frame("inner", 5);
+	struct profile *profile;
+
+	rec_start("a");
+	proton_state_enter_frames(outer, inner);
+	rec_kernel("k");
+	proton_state_enter_frames(outer, UINT32_MAX);
+	rec_kernel("k");
+	proton_state_exit();
+	proton_state_exit();
+	rec_kernel("k");
+	profile = finish();
+	CHECK_U64(rec_count(profile, "outer/inner/k"), 1);
+	CHECK_U64(rec_count(profile, "outer/k"), 1);
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+}
+
 TEST(a_kernel_inside_an_op_carries_its_name_and_metrics)
 {
 	struct proton_metric flops = {

@@ -7,6 +7,7 @@ from collections import defaultdict
 from types import ModuleType
 from typing import Any, Optional
 
+from .. import _libproton
 from .._imports import forget, when_imported
 
 
@@ -63,15 +64,9 @@ class HookManager:
         for hook in reversed(HookManager.active_hooks):
             hook.destroy_handle(module, function, name, metadata_group, hash)
 
-    @staticmethod
-    def enter(metadata: Any) -> None:
-        for hook in HookManager.active_hooks:
-            hook.enter(metadata)
-
-    @staticmethod
-    def exit(metadata: Any) -> None:
-        for hook in reversed(HookManager.active_hooks):
-            hook.exit(metadata)
+    # Functions of the extension that do the same with enter() and exit(), at every launch.
+    enter = staticmethod(_libproton.hooks_enter)
+    exit = staticmethod(_libproton.hooks_exit)
 
     # ---- called by sessions
 
@@ -131,8 +126,8 @@ class HookManager:
             return
         hook.activate()
         # A new list: another thread may be going through the old one.
-        HookManager.active_hooks = sorted(
-            [*HookManager.active_hooks, hook], key=lambda one: one.priority, reverse=True
+        HookManager._set_active(
+            sorted([*HookManager.active_hooks, hook], key=lambda one: one.priority, reverse=True)
         )
         when_imported("triton.knobs", _register_in_triton)
 
@@ -140,12 +135,17 @@ class HookManager:
     def _deactivate_hook(hook: Hook) -> None:
         if hook not in HookManager.active_hooks:
             return
-        HookManager.active_hooks = [one for one in HookManager.active_hooks if one is not hook]
+        HookManager._set_active([one for one in HookManager.active_hooks if one is not hook])
         if not HookManager.active_hooks:
             forget("triton.knobs", _register_in_triton)
             if "triton.knobs" in sys.modules:
                 _unregister_in_triton(sys.modules["triton.knobs"])
         hook.deactivate()
+
+    @staticmethod
+    def _set_active(hooks: list[Hook]) -> None:
+        HookManager.active_hooks = hooks
+        _libproton.hooks_set(hooks)
 
     @staticmethod
     def _reset_in_child() -> None:

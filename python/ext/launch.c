@@ -1,0 +1,426 @@
+/*
+ * What is called around every kernel launch of Triton: the active hooks, and the hook "triton",
+ * which names the kernel and gives it metrics from its launch metadata.
+ *
+ * A launch costs what evaluating the user's metadata function costs and little more. Triton's lazy
+ * metadata is read as it lies, without its get() and the dicts that makes; names become numbers by
+ * the address of the string; no Python function but the user's is called. What looks different
+ * from Triton's LazyDict is asked with get(), and what a metric needs Python for goes to
+ * triton_proton.metric.
+ *
+ * The user's program would have run without a profiler, so a metadata function that fails is said
+ * once, by triton_proton.hooks.launch, and the launch goes on.
+ */
+#include "ext.h"
+
+/* What the calling thread is doing; libproton's ops and states are per thread too. */
+static _Thread_local struct {
+	bool is_in_op;   /* `enter` entered it */
+	bool is_in_hook; /* kernels launched by a metadata function have none of their own */
+} thread;
+
+static void leave_op(void)
+{
+	if (thread.is_in_op)
+		proton_op_exit();
+	thread.is_in_op = false;
+}
+
+/* ------------------------------------------------------------------ the metadata state */
+
+static void begin_hook(struct ext_launch *launch, uint32_t kernel_frame)
+{
+	static const char name[] = "__proton_launch_metadata";
+	if (!launch->state_frame)
+		launch->state_frame = proton_frame(name, sizeof(name) - 1);
+	thread.is_in_hook = true;
+	proton_state_enter_frames(launch->state_frame, kernel_frame);
+}
+
+static void end_hook(void)
+{
+	proton_state_exit();
+	thread.is_in_hook = false;
+}
+
+/*
+ * Say what went wrong, once per text. 0, or -1 when the exception is one that ends programs
+ * (KeyboardInterrupt), which stays.
+ */
+static int say(PyObject *kernel_name)
+{
+	if (!PyErr_ExceptionMatches(PyExc_Exception))
+		return -1;
+	PyObject *type, *value, *traceback;
+	PyErr_Fetch(&type, &value, &traceback);
+	PyErr_NormalizeException(&type, &value, &traceback);
+	PyObject *sayer = ext_package_attribute("triton_proton.hooks.launch", "_say");
+	PyObject *result = sayer ? PyObject_CallFunctionObjArgs(sayer, kernel_name, value, NULL)
+				 : NULL;
+	if (!result)
+		PyErr_Clear();
+	Py_XDECREF(result);
+	Py_XDECREF(sayer);
+	Py_XDECREF(type);
+	Py_XDECREF(value);
+	Py_XDECREF(traceback);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ evaluating */
+
+/* True for Triton's LazyDict: name, function, stream in `data`; (function, args) in `extras`. */
+static bool is_lazy_dict(struct ext_launch *launch, PyObject *metadata)
+{
+	PyTypeObject *type = Py_TYPE(metadata);
+	if ((PyObject *)type == launch->lazy_type)
+		return true;
+	if (strcmp(type->tp_name, "LazyDict") != 0)
+		return false;
+	PyObject *module = PyObject_GetAttrString((PyObject *)type, "__module__");
+	bool is_tritons = module && PyUnicode_Check(module) &&
+			  PyUnicode_CompareWithASCIIString(module, "triton.compiler.compiler") == 0;
+	if (!module)
+		PyErr_Clear();
+	Py_XDECREF(module);
+	if (is_tritons)
+		Py_XSETREF(launch->lazy_type, Py_NewRef((PyObject *)type));
+	return is_tritons;
+}
+
+/* metadata.data = *data | more, in place where nobody else can see it. */
+static int merge(struct ext_launch *launch, PyObject *metadata, PyObject **data, PyObject *more)
+{
+	/* Two references: the metadata's and the caller's of evaluate(). */
+	if (Py_REFCNT(*data) <= 2 && PyDict_Check(more))
+		return PyDict_Update(*data, more);
+	PyObject *merged = PyNumber_Or(*data, more);
+	if (!merged)
+		return -1;
+	Py_SETREF(*data, merged);
+	return PyObject_SetAttr(metadata, launch->data_name, merged);
+}
+
+/* What LazyDict.get() does. Takes over `data`; new reference. */
+static PyObject *evaluate_extras(struct ext_launch *launch, PyObject *metadata, PyObject *data,
+				 PyObject *extras)
+{
+	for (Py_ssize_t i = 0; i < PyList_GET_SIZE(extras); i++) {
+		PyObject *function, *args;
+		PyObject *extra = Py_NewRef(PyList_GET_ITEM(extras, i));
+		PyObject *more = NULL;
+		if (PyArg_ParseTuple(extra, "OO!", &function, &PyTuple_Type, &args))
+			more = PyObject_Call(function, args, NULL);
+		Py_DECREF(extra);
+		int failed = !more || merge(launch, metadata, &data, more) < 0;
+		Py_XDECREF(more);
+		if (failed)
+			goto fail;
+	}
+	if (PyList_SetSlice(extras, 0, PyList_GET_SIZE(extras), NULL) == 0)
+		return data;
+fail:
+	Py_DECREF(data);
+	return NULL;
+}
+
+/* The launch metadata, complete; new reference, or NULL with an exception. */
+static PyObject *evaluate(struct ext_launch *launch, PyObject *metadata, PyObject *data,
+			  uint32_t kernel_frame)
+{
+	PyObject *extras = NULL;
+	PyObject *result;
+	if (is_lazy_dict(launch, metadata) && PyDict_CheckExact(data)) {
+		extras = PyObject_GetAttr(metadata, launch->extras_name);
+		if (!extras)
+			PyErr_Clear();
+	}
+	bool is_known = extras && PyList_CheckExact(extras);
+	if (is_known && PyList_GET_SIZE(extras) == 0) {
+		Py_DECREF(extras);
+		return Py_NewRef(data); /* a kernel without a metadata function */
+	}
+	begin_hook(launch, kernel_frame);
+	if (is_known)
+		result = evaluate_extras(launch, metadata, Py_NewRef(data), extras);
+	else
+		result = PyObject_CallMethodNoArgs(metadata, launch->get_name);
+	end_hook();
+	Py_XDECREF(extras);
+	if (result && !PyDict_Check(result)) {
+		PyErr_Format(PyExc_TypeError, "the launch metadata is a %.100s, not a dict",
+			     Py_TYPE(result)->tp_name);
+		Py_CLEAR(result);
+	}
+	return result;
+}
+
+/* ------------------------------------------------------------------ the filter */
+
+/* 1: `pattern` matches at the beginning of `name`; 0; or -1 with an exception. */
+static int matches(struct ext_launch *launch, PyObject *pattern, PyObject *name)
+{
+	PyObject *match = PyObject_CallMethodOneArg(pattern, launch->match_name, name);
+	if (!match)
+		return -1;
+	bool is_match = match != Py_None;
+	Py_DECREF(match);
+	return is_match;
+}
+
+/* The same for either of two names. */
+static int matches_any(struct ext_launch *launch, PyObject *pattern, PyObject *first,
+		       PyObject *second)
+{
+	int result = matches(launch, pattern, first);
+	return result == 0 && first != second ? matches(launch, pattern, second) : result;
+}
+
+/* 1: metadata of a kernel with these names is wanted; 0; or -1 with an exception. */
+static int is_wanted(struct ext_launch *launch, PyObject *raw_name, PyObject *name)
+{
+	int result = 1;
+	if (launch->include)
+		result = matches_any(launch, launch->include, raw_name, name);
+	if (result != 1 || !launch->exclude)
+		return result;
+	result = matches_any(launch, launch->exclude, raw_name, name);
+	return result < 0 ? result : !result;
+}
+
+/* ------------------------------------------------------------------ one launch */
+
+/*
+ * Metrics that need Python. That may launch kernels, such as a tensor's sum, which belong to the
+ * metadata state: the op is left meanwhile.
+ */
+static int add_objects(struct ext_state *state, uint32_t frame, struct proton_context where,
+		       PyObject *launched, uint32_t kernel_frame)
+{
+	struct proton_context again;
+	int result = -1;
+	proton_op_exit();
+	begin_hook(&state->launch, kernel_frame);
+	PyObject *select = ext_package_attribute("triton_proton.metric", "launch_metrics");
+	PyObject *metrics = select ? PyObject_CallOneArg(select, launched) : NULL;
+	if (metrics)
+		result = ext_metrics_add(state, where, metrics);
+	end_hook();
+	proton_op_enter(frame, &again);
+	Py_XDECREF(metrics);
+	Py_XDECREF(select);
+	return result;
+}
+
+/* Enters the op that `launched` describes. 0, or -1 with an exception. */
+static int enter_op(struct ext_state *state, PyObject *raw_name, PyObject *launched,
+		    uint32_t kernel_frame)
+{
+	struct ext_launch *launch = &state->launch;
+	struct proton_context where;
+	uint32_t frame = kernel_frame;
+	PyObject *name = PyDict_GetItemWithError(launched, launch->name_key);
+	if (!name && PyErr_Occurred())
+		return -1;
+	if (!name || !PyUnicode_Check(name))
+		name = raw_name;
+	if (launch->include || launch->exclude) {
+		int wanted = is_wanted(launch, raw_name, name);
+		if (wanted != 1)
+			return wanted;
+	}
+	if (name != raw_name && !ext_name_frame(state, name, &frame))
+		return -1;
+	bool is_plain;
+	proton_op_enter(frame, &where);
+	thread.is_in_op = true;
+	if (ext_metrics_add_launch(state, where, launched, &is_plain) < 0)
+		return -1;
+	return is_plain ? 0 : add_objects(state, frame, where, launched, kernel_frame);
+}
+
+static int enter_named(struct ext_state *state, PyObject *metadata, PyObject *data,
+		       PyObject *raw_name)
+{
+	uint32_t kernel_frame;
+	if (!ext_name_frame(state, raw_name, &kernel_frame))
+		return -1;
+	if (state->launch.exclude) {
+		/* With an include pattern the metadata's name may match: it has to be computed. */
+		int is_excluded = matches(&state->launch, state->launch.exclude, raw_name);
+		if (is_excluded != 0)
+			return is_excluded < 0 ? -1 : 0;
+	}
+	PyObject *launched = evaluate(&state->launch, metadata, data, kernel_frame);
+	if (!launched)
+		return -1;
+	int result = enter_op(state, raw_name, launched, kernel_frame);
+	Py_DECREF(launched);
+	return result;
+}
+
+/* The compiled kernel's name, without computing the rest; borrowed from `data` or the state. */
+static PyObject *raw_name_of(struct ext_launch *launch, PyObject *data)
+{
+	PyObject *name = PyDict_Check(data) ? PyDict_GetItemWithError(data, launch->name_key)
+					    : NULL;
+	if (!name)
+		PyErr_Clear();
+	return name && PyUnicode_Check(name) ? name : launch->empty_name;
+}
+
+static PyObject *launch_enter(PyObject *module, PyObject *metadata)
+{
+	struct ext_state *state = ext_state_of(module);
+	if (thread.is_in_hook)
+		Py_RETURN_NONE;
+	leave_op(); /* of a launch that failed between enter and exit */
+	PyObject *data = PyObject_GetAttr(metadata, state->launch.data_name);
+	if (!data)
+		return NULL;
+	PyObject *raw_name = Py_NewRef(raw_name_of(&state->launch, data));
+	int result = enter_named(state, metadata, data, raw_name);
+	if (result < 0)
+		result = say(raw_name);
+	Py_DECREF(raw_name);
+	Py_DECREF(data);
+	if (result < 0)
+		return NULL;
+	Py_RETURN_NONE;
+}
+
+static PyObject *launch_exit(PyObject *module, PyObject *metadata)
+{
+	(void)module;
+	(void)metadata;
+	if (!thread.is_in_hook)
+		leave_op();
+	Py_RETURN_NONE;
+}
+
+static PyObject *launch_filter(PyObject *module, PyObject *const *args, Py_ssize_t arg_cnt)
+{
+	struct ext_launch *launch = &ext_state_of(module)->launch;
+	if (arg_cnt != 2) {
+		PyErr_SetString(PyExc_TypeError, "launch_filter takes two patterns or None");
+		return NULL;
+	}
+	Py_XSETREF(launch->include, args[0] == Py_None ? NULL : Py_NewRef(args[0]));
+	Py_XSETREF(launch->exclude, args[1] == Py_None ? NULL : Py_NewRef(args[1]));
+	Py_RETURN_NONE;
+}
+
+/* ------------------------------------------------------------------ all hooks */
+
+static PyObject *call_hook(PyObject *hook, PyObject *method, PyObject *metadata)
+{
+	return PyObject_CallMethodOneArg(hook, method, metadata);
+}
+
+/* Calls the method of every hook, from the first on or from the last back. */
+static PyObject *call_hooks(PyObject *hooks, PyObject *method, PyObject *metadata, bool is_reverse)
+{
+	if (!hooks)
+		Py_RETURN_NONE;
+	/* Hooks may be activated and paused meanwhile: that makes a new list. */
+	Py_INCREF(hooks);
+	Py_ssize_t cnt = PyList_GET_SIZE(hooks);
+	bool has_failed = false;
+	for (Py_ssize_t i = 0; i < cnt && !has_failed && cnt <= PyList_GET_SIZE(hooks); i++) {
+		PyObject *hook = PyList_GET_ITEM(hooks, is_reverse ? cnt - 1 - i : i);
+		Py_INCREF(hook);
+		PyObject *result = call_hook(hook, method, metadata);
+		has_failed = !result;
+		Py_XDECREF(result);
+		Py_DECREF(hook);
+	}
+	Py_DECREF(hooks);
+	if (has_failed)
+		return NULL;
+	Py_RETURN_NONE;
+}
+
+static PyObject *hooks_enter(PyObject *module, PyObject *metadata)
+{
+	struct ext_launch *launch = &ext_state_of(module)->launch;
+	return call_hooks(launch->hooks, launch->enter_name, metadata, false);
+}
+
+static PyObject *hooks_exit(PyObject *module, PyObject *metadata)
+{
+	struct ext_launch *launch = &ext_state_of(module)->launch;
+	return call_hooks(launch->hooks, launch->exit_name, metadata, true);
+}
+
+static PyObject *hooks_set(PyObject *module, PyObject *hooks)
+{
+	struct ext_launch *launch = &ext_state_of(module)->launch;
+	if (!PyList_Check(hooks)) {
+		PyErr_SetString(PyExc_TypeError, "hooks_set takes a list");
+		return NULL;
+	}
+	Py_XSETREF(launch->hooks, Py_NewRef(hooks));
+	Py_RETURN_NONE;
+}
+
+/* ------------------------------------------------------------------ tables */
+
+static PyMethodDef launch_methods[] = {
+	{"launch_enter", launch_enter, METH_O,
+	 "launch_enter(metadata): the hook 'triton', before a kernel is launched."},
+	{"launch_exit", launch_exit, METH_O, "launch_exit(metadata): it was launched."},
+	{"launch_filter", (PyCFunction)(void (*)(void))launch_filter, METH_FASTCALL,
+	 "launch_filter(include, exclude): compiled patterns or None."},
+	{"hooks_enter", hooks_enter, METH_O, "hooks_enter(metadata): call enter() of each hook."},
+	{"hooks_exit", hooks_exit, METH_O,
+	 "hooks_exit(metadata): call exit() of each hook, the last one first."},
+	{"hooks_set", hooks_set, METH_O,
+	 "hooks_set(hooks): the active hooks, in a list that nobody changes any more."},
+	{NULL, NULL, 0, NULL},
+};
+
+int ext_launch_init(PyObject *module, struct ext_state *state)
+{
+	struct ext_launch *launch = &state->launch;
+	const struct {
+		PyObject **string;
+		const char *text;
+	} strings[] = {
+		{&launch->enter_name, "enter"}, {&launch->exit_name, "exit"},
+		{&launch->data_name, "data"},   {&launch->extras_name, "extras"},
+		{&launch->get_name, "get"},     {&launch->match_name, "match"},
+		{&launch->name_key, "name"},    {&launch->empty_name, ""},
+	};
+	for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+		*strings[i].string = PyUnicode_InternFromString(strings[i].text);
+		if (!*strings[i].string)
+			return -1;
+	}
+	return PyModule_AddFunctions(module, launch_methods);
+}
+
+int ext_launch_traverse(struct ext_state *state, visitproc visit, void *arg)
+{
+	Py_VISIT(state->launch.hooks);
+	Py_VISIT(state->launch.include);
+	Py_VISIT(state->launch.exclude);
+	Py_VISIT(state->launch.lazy_type);
+	return 0;
+}
+
+void ext_launch_clear(struct ext_state *state)
+{
+	struct ext_launch *launch = &state->launch;
+	Py_CLEAR(launch->hooks);
+	Py_CLEAR(launch->include);
+	Py_CLEAR(launch->exclude);
+	Py_CLEAR(launch->lazy_type);
+	Py_CLEAR(launch->enter_name);
+	Py_CLEAR(launch->exit_name);
+	Py_CLEAR(launch->data_name);
+	Py_CLEAR(launch->extras_name);
+	Py_CLEAR(launch->get_name);
+	Py_CLEAR(launch->match_name);
+	Py_CLEAR(launch->name_key);
+	Py_CLEAR(launch->empty_name);
+}
