@@ -118,11 +118,14 @@ const char *derive_available(const struct metrics *metrics, size_t index, const 
 static void take_raw(const struct derive *derive, const struct raw_metric *raw,
 		     struct metric_column *column)
 {
-	struct column numbers = metrics_column(derive->metrics, raw, raw->is_inclusive);
+	struct column numbers =
+		metrics_column(derive->metrics, raw, raw->is_inclusive && !derive->own_only);
 
 	column->values = numbers.value;
 	column->exact = numbers.exact;
 	column->is_inclusive = raw->is_inclusive;
+	column->source = raw;
+	column->divisor = 1;
 }
 
 static double *rolled_up(const struct derive *derive, const struct raw_metric *raw)
@@ -141,6 +144,7 @@ static void drop_exact(struct metric_column *column)
 
 static void scale(const struct derive *derive, struct metric_column *column, double divisor)
 {
+	column->divisor = divisor;
 	if (divisor == 1)
 		return;
 	drop_exact(column);
@@ -244,6 +248,12 @@ static void show_share(struct derive *derive, const struct raw_metric *raw,
 	take_raw(derive, raw, column);
 	column->is_additive = true;
 	total = column->values[0];
+	if (raw->is_inclusive && derive->own_only) {
+		double *sums = rolled_up(derive, raw);
+
+		total = sums[0];
+		free(sums);
+	}
 	if (!raw->is_inclusive) {
 		total = 0;
 		for (size_t i = 0; i < derive->node_count; i++)
@@ -252,6 +262,7 @@ static void show_share(struct derive *derive, const struct raw_metric *raw,
 	for (size_t i = 0; i < derive->node_count; i++)
 		column->values[i] = total == 0 ? NAN : 100 * column->values[i] / total;
 	drop_exact(column);
+	column->divisor = total / 100;
 	column->name = xcalloc(length + 3, 1);
 	memcpy(column->name, raw->name, length);
 	memcpy(column->name + length, "/%", 2);
@@ -334,4 +345,15 @@ int derive_column(struct derive *derive, const char *name, struct metric_column 
 		}
 	}
 	return refuse(derive->metrics, name, err);
+}
+
+int derive_own_column(struct derive *derive, const char *name, struct metric_column *column_out,
+		      struct proton_error *err)
+{
+	int status;
+
+	derive->own_only = true;
+	status = derive_column(derive, name, column_out, err);
+	derive->own_only = false;
+	return status;
 }

@@ -26,6 +26,9 @@ struct metric_column {
 	double *values;   /* per node, NAN = none; NULL: text, see raw */
 	int64_t *exact;   /* the same as integers, 0 for none; NULL if they are not */
 	const struct raw_metric *raw; /* set if the column shows a raw metric */
+	/* Of additive columns: what the numbers are made of, and what they were divided by. */
+	const struct raw_metric *source;
+	double divisor;
 };
 
 struct derive {
@@ -33,6 +36,7 @@ struct derive {
 	size_t node_count;
 	double *time_s; /* T and C, once somebody needed them */
 	double *count;
+	bool own_only;
 };
 
 void derive_init(struct derive *derive, const struct metrics *metrics);
@@ -44,6 +48,11 @@ void derive_fini(struct derive *derive);
  */
 int derive_column(struct derive *derive, const char *name, struct metric_column *column_out,
 		  struct proton_error *err);
+/*
+ * The same column for what each node recorded itself, not rolled up. Only for additive columns.
+ */
+int derive_own_column(struct derive *derive, const char *name, struct metric_column *column_out,
+		      struct proton_error *err);
 void metric_column_fini(struct metric_column *column);
 
 /*

@@ -10,10 +10,13 @@
 
 #include "base/array.h"
 #include "model/load.h"
+#include "viewer/export_run.h"
 #include "viewer/filter.h"
 #include "viewer/options.h"
 #include "viewer/picture.h"
+#include "viewer/progress.h"
 #include "viewer/say.h"
+#include "viewer/select.h"
 #include "viewer/xalloc.h"
 
 #define EXIT_BAD 2
@@ -101,31 +104,6 @@ static int derive_columns(struct picture *picture, struct metric_column *columns
 	return status;
 }
 
-static int apply_filters(const struct options *options, const struct picture *picture,
-			 uint8_t *state, struct proton_error *err)
-{
-	const char *pattern = options->include ? options->include : options->exclude;
-	size_t matches = 0;
-	int status = PROTON_OK;
-
-	if (options->include)
-		status = filter_include(picture->profile, state, pattern, &matches, err);
-	else if (options->exclude)
-		status = filter_exclude(picture->profile, state, pattern, &matches, err);
-	if (status)
-		return status;
-	if (pattern && matches == 0)
-		say("no frame matches \"%s\"", pattern);
-	if (!options->has_threshold)
-		return PROTON_OK;
-	if (!picture->columns[0].values)
-		return err_set(err, PROTON_E_INVALID,
-			       "--threshold needs a number as first metric, and %s is none",
-			       picture->columns[0].name);
-	filter_threshold(picture->profile, state, picture->columns[0].values, options->threshold);
-	return PROTON_OK;
-}
-
 static void print(const struct options *options, const struct picture *picture, struct out *out)
 {
 	if (options->csv) {
@@ -170,7 +148,7 @@ static int show(const struct options *options, const struct metrics *metrics, ui
 		status = derive_columns(&picture, columns, names, default_metrics(metrics, names),
 					err);
 	if (status == PROTON_OK)
-		status = apply_filters(options, &picture, state, err);
+		status = select_nodes(options, picture.profile, &columns[0], state, err);
 	if (status == PROTON_OK)
 		print(options, &picture, out);
 	for (size_t i = 0; i < wanted; i++)
@@ -225,9 +203,33 @@ static int view(const struct options *options, struct profile *profile)
 	return finish(&out, &err);
 }
 
-int main(int argc, char **argv)
+static bool is_export(const struct options *options)
+{
+	return options->export_format || options->output;
+}
+
+static int export(const struct options *options, struct profile *profile)
 {
 	struct proton_error err = {0};
+
+	return export_run(options, profile, &err) ? complain(&err) : 0;
+}
+
+static int load(const struct options *options, struct profile **profile_out)
+{
+	struct proton_error err = {0};
+	int status = is_export(options) ? export_check(options, &err) : PROTON_OK;
+
+	if (status == PROTON_OK) {
+		progress_begin("reading", options->path);
+		status = profile_load_file(options->path, profile_out, &err);
+		progress_end();
+	}
+	return status ? complain(&err) : 0;
+}
+
+int main(int argc, char **argv)
+{
 	struct options options;
 	struct profile *profile = NULL;
 	enum options_result result;
@@ -236,11 +238,11 @@ int main(int argc, char **argv)
 	setlocale(LC_CTYPE, "");
 	signal(SIGPIPE, SIG_IGN);
 	result = options_parse(&options, argc, argv);
-	if (result == OPTIONS_RUN && profile_load_file(options.path, &profile, &err))
-		status = complain(&err);
+	if (result == OPTIONS_RUN)
+		status = load(&options, &profile);
 	if (profile) {
 		say_what_is_missing(options.path, profile);
-		status = view(&options, profile);
+		status = is_export(&options) ? export(&options, profile) : view(&options, profile);
 	}
 	profile_free(profile);
 	options_fini(&options);

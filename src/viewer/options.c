@@ -30,6 +30,8 @@ static const char help_text[] =
 	"                         or file_function\n"
 	"      --print-sorted     after the tree, all frames by the first metric\n"
 	"      --csv              the tree as comma-separated values, all digits\n"
+	"      --export FORMAT    for other tools: folded, csv, hatchet, hatchet_msgpack\n"
+	"  -o, --output FILE      where to; its end tells the format (- is stdout)\n"
 	"      --color WHEN       auto, always or never\n"
 	"  -h, --help, --version  this text, or the version\n"
 	"\n"
@@ -37,14 +39,14 @@ static const char help_text[] =
 	"  with U one of s, ms, us, ns; [g|t]flop[8|16|32|64]/s; [g|t]byte/s; util;\n"
 	"  METRIC/%; and whatever was recorded. --list tells what a profile has.\n"
 	"\n"
-	"  proton-viewer proton.hatchet\n"
 	"  proton-viewer -m time/ms,tflop16/s,util -t 0.1 proton.hatchet\n"
-	"  proton-viewer -m time/% -i attention -f file_function_line proton.proton\n";
+	"  proton-viewer -m time/% -i attention -o stacks.folded proton.proton\n";
 
 enum {
 	OPTION_PRINT_SORTED = 256,
 	OPTION_CSV,
 	OPTION_COLOR,
+	OPTION_EXPORT,
 	OPTION_VERSION
 };
 
@@ -58,6 +60,8 @@ static const struct option long_options[] = {
 	{"format", required_argument, NULL, 'f'},
 	{"print-sorted", no_argument, NULL, OPTION_PRINT_SORTED},
 	{"csv", no_argument, NULL, OPTION_CSV},
+	{"export", required_argument, NULL, OPTION_EXPORT},
+	{"output", required_argument, NULL, 'o'},
 	{"color", required_argument, NULL, OPTION_COLOR},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, OPTION_VERSION},
@@ -114,6 +118,7 @@ static enum options_result parse_depth(struct options *options, const char *text
 	if (end == text || *end || *text == '-' || depth == 0)
 		return REFUSE("--depth needs a whole number of at least 1, not \"%s\"", text);
 	options->depth = depth;
+	options->depth_is_set = true;
 	return OPTIONS_RUN;
 }
 
@@ -147,6 +152,12 @@ static enum options_result parse_one(struct options *options, int option)
 	case OPTION_CSV:
 		options->csv = true;
 		return OPTIONS_RUN;
+	case OPTION_EXPORT:
+		options->export_format = optarg;
+		return OPTIONS_RUN;
+	case 'o':
+		options->output = optarg;
+		return OPTIONS_RUN;
 	case OPTION_COLOR:
 		if (color_choice_find(optarg, &options->color))
 			return OPTIONS_RUN;
@@ -172,7 +183,7 @@ enum options_result options_parse(struct options *options, int argc, char **argv
 	*options = (struct options){.depth = DEPTH_DEFAULT};
 	if (argc > 0)
 		argv[0] = name; /* getopt_long() begins its sentences with it */
-	while ((option = getopt_long(argc, argv, "lm:i:e:t:d:f:h", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "lm:i:e:t:d:f:o:h", long_options, NULL)) != -1) {
 		result = parse_one(options, option);
 		if (result != OPTIONS_RUN)
 			return result;

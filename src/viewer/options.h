@@ -15,9 +15,12 @@ struct options {
 	char *metrics_text;
 	const char *include;
 	const char *exclude;
+	const char *export_format; /* --export; NULL: told by the end of `output` */
+	const char *output;
 	double threshold;
 	bool has_threshold;
 	size_t depth;
+	bool depth_is_set;
 	enum name_format format;
 	enum color_choice color;
 	bool list;

@@ -1,0 +1,154 @@
+/*
+ * A table: one line per frame with its path from the root, its name, depth and devices, then each
+ * metric. One that adds up has two columns, "NAME (inc)" and "NAME (exc)": with all that is below
+ * the frame, and what is the frame's own. Numbers have all their digits, an empty field is no
+ * value, and fields are quoted as RFC 4180 has it.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "export/view.h"
+#include "format/number.h"
+
+struct csv {
+	struct out *out;
+	struct out path; /* of the current node */
+	struct out scratch, field;
+	size_t *lengths; /* of the path, by level */
+	size_t capacity;
+};
+
+static void write_field(struct out *out, const char *text, size_t length)
+{
+	if (!memchr(text, '"', length) && !memchr(text, ',', length) &&
+	    !memchr(text, '\n', length) && !memchr(text, '\r', length)) {
+		out_bytes(out, text, length);
+		return;
+	}
+	out_byte(out, '"');
+	for (size_t i = 0; i < length; i++) {
+		if (text[i] == '"')
+			out_byte(out, '"');
+		out_byte(out, text[i]);
+	}
+	out_byte(out, '"');
+}
+
+static void write_title(struct csv *csv, const char *name, const char *suffix)
+{
+	csv->field.length = 0;
+	out_text(&csv->field, name);
+	out_text(&csv->field, suffix);
+	out_byte(csv->out, ',');
+	write_field(csv->out, csv->field.bytes, csv->field.length);
+}
+
+static void write_head(struct csv *csv, const struct export_view *view)
+{
+	out_text(csv->out, "path,name,depth,device");
+	for (size_t m = 0; m < view->metric_count; m++) {
+		const struct export_metric *metric = &view->metrics[m];
+		bool has_two = metric->is_inclusive && metric->own;
+
+		write_title(csv, metric->name, has_two ? " (inc)" : "");
+		if (has_two)
+			write_title(csv, metric->name, " (exc)");
+	}
+	out_byte(csv->out, '\n');
+}
+
+static void write_number(struct out *out, const double *values, const int64_t *exact, uint32_t node)
+{
+	char text[NUMBER_TEXT_BYTES];
+
+	out_byte(out, ',');
+	if (!isfinite(values[node]))
+		return;
+	if (exact)
+		out_i64(out, exact[node]);
+	else
+		out_bytes(out, text, number_from_double(values[node], text));
+}
+
+/* Every device of a node once: "CUDA 0;CUDA 1". */
+static void write_devices(struct csv *csv, const struct profile *profile, uint32_t node)
+{
+	const struct profile_kernel *kernels = profile->kernels;
+	uint32_t first = profile->nodes[node].first_kernel;
+
+	csv->field.length = 0;
+	for (uint32_t i = first; i; i = kernels[i].next) {
+		const struct profile_device *device = &profile->devices[kernels[i].device];
+		uint32_t k = first;
+
+		while (k != i && kernels[k].device != kernels[i].device)
+			k = kernels[k].next;
+		if (k != i)
+			continue;
+		if (csv->field.length)
+			out_byte(&csv->field, ';');
+		out_text(&csv->field, profile_text(profile, device->type));
+		out_byte(&csv->field, ' ');
+		out_u64(&csv->field, device->id);
+	}
+	out_byte(csv->out, ',');
+	if (csv->field.length)
+		write_field(csv->out, csv->field.bytes, csv->field.length);
+}
+
+static bool write_line(struct csv *csv, const struct export_view *view, uint32_t node,
+		       uint32_t level)
+{
+	uint32_t frame = view->profile->nodes[node].frame;
+
+	if (!array_reserve(&csv->lengths, &csv->capacity, (size_t)level + 1, sizeof(*csv->lengths)))
+		return false;
+	csv->path.length = level ? csv->lengths[level - 1] : 0;
+	if (level)
+		out_byte(&csv->path, ';');
+	export_path_name(&csv->path, &csv->scratch, view, frame);
+	csv->lengths[level] = csv->path.length;
+	csv->field.length = 0;
+	view->write_name(&csv->field, view, frame);
+	if (csv->path.errnum || csv->scratch.errnum || csv->field.errnum)
+		return false;
+	write_field(csv->out, csv->path.bytes, csv->path.length);
+	out_byte(csv->out, ',');
+	if (csv->field.length)
+		write_field(csv->out, csv->field.bytes, csv->field.length);
+	out_byte(csv->out, ',');
+	out_u64(csv->out, level);
+	write_devices(csv, view->profile, node);
+	for (size_t m = 0; m < view->metric_count; m++) {
+		const struct export_metric *metric = &view->metrics[m];
+
+		write_number(csv->out, metric->total, metric->total_exact, node);
+		if (metric->is_inclusive && metric->own)
+			write_number(csv->out, metric->own, metric->own_exact, node);
+	}
+	out_byte(csv->out, '\n');
+	return true;
+}
+
+int export_csv(struct export_view *view, struct out *out, struct proton_error *err)
+{
+	struct csv csv = {.out = out};
+	bool has_memory = true;
+	uint32_t level = 0;
+	uint32_t node = 0;
+
+	out_init(&csv.path, -1);
+	out_init(&csv.scratch, -1);
+	out_init(&csv.field, -1);
+	write_head(&csv, view);
+	do {
+		has_memory = write_line(&csv, view, node, level);
+		node = export_view_next(view, node, &level);
+	} while (node && has_memory && !out->errnum);
+	out_fini(&csv.path);
+	out_fini(&csv.scratch);
+	out_fini(&csv.field);
+	free(csv.lengths);
+	return has_memory ? PROTON_OK : err_set(err, PROTON_E_NOMEM, "out of memory");
+}

@@ -1,0 +1,78 @@
+/*
+ * Folded stacks: "outer;inner;kernel 1234", one line per frame with a value of its own, as
+ * flamegraph.pl, inferno and speedscope read them. The root is not part of a stack, for it is part
+ * of each; what was recorded in the root itself is a stack of its name.
+ *
+ * Readers take the number after the last space; a frame may therefore contain spaces.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "export/view.h"
+#include "format/number.h"
+
+struct folded {
+	struct out path; /* of the current node, without root */
+	struct out scratch;
+	size_t *lengths; /* of the path, by level */
+	size_t capacity;
+};
+
+static bool enter(struct folded *folded, const struct export_view *view, uint32_t node,
+		  uint32_t level)
+{
+	size_t start = level > 1 ? folded->lengths[level - 1] : 0;
+
+	if (!array_reserve(&folded->lengths, &folded->capacity, (size_t)level + 1,
+			   sizeof(*folded->lengths)))
+		return false;
+	folded->path.length = start;
+	if (start)
+		out_byte(&folded->path, ';');
+	export_path_name(&folded->path, &folded->scratch, view, view->profile->nodes[node].frame);
+	/* The root's name is only used for the root itself. */
+	folded->lengths[level] = level ? folded->path.length : 0;
+	return !folded->path.errnum && !folded->scratch.errnum;
+}
+
+static void write_line(struct out *out, const struct folded *folded, struct export_view *view,
+		       uint32_t node)
+{
+	const struct export_metric *metric = &view->metrics[0];
+	double value = metric->own[node];
+	char text[NUMBER_TEXT_BYTES];
+
+	if (value < 0)
+		view->negative_count++;
+	if (!(value > 0) || !isfinite(value))
+		return;
+	out_bytes(out, folded->path.bytes, folded->path.length);
+	out_byte(out, ' ');
+	if (metric->own_exact)
+		out_i64(out, metric->own_exact[node]);
+	else
+		out_bytes(out, text, number_from_double(value, text));
+	out_byte(out, '\n');
+}
+
+int export_folded(struct export_view *view, struct out *out, struct proton_error *err)
+{
+	struct folded folded = {0};
+	bool has_memory = true;
+	uint32_t level = 0;
+	uint32_t node = 0;
+
+	out_init(&folded.path, -1);
+	out_init(&folded.scratch, -1);
+	do {
+		has_memory = enter(&folded, view, node, level);
+		if (has_memory)
+			write_line(out, &folded, view, node);
+		node = export_view_next(view, node, &level);
+	} while (node && has_memory && !out->errnum);
+	out_fini(&folded.path);
+	out_fini(&folded.scratch);
+	free(folded.lengths);
+	return has_memory ? PROTON_OK : err_set(err, PROTON_E_NOMEM, "out of memory");
+}

@@ -1,0 +1,81 @@
+/*
+ * Outputs that show what proton-viewer was asked for: chosen frames in chosen metrics. One file per
+ * format, one table of them, beside the table of export.h, whose formats hold a whole profile and
+ * can be written by the recorder too.
+ *
+ * A view has the numbers that the viewer prints: the exporters take them and add up nothing
+ * themselves. What is hidden still counts in its parents, as on the screen.
+ */
+#ifndef EXPORT_VIEW_H
+#define EXPORT_VIEW_H
+
+#include "base/buf.h"
+#include "model/profile.h"
+
+#define EXPORT_NO_FIELD UINT32_MAX
+
+struct export_metric {
+	const char *name; /* as the viewer shows it: "time/ms", "flops16" */
+	const char *unit; /* "nanoseconds" ... "seconds", "bytes", "count"; "" = none known */
+	/* Per node, NAN where there is nothing; the exact ones are NULL if they are no integers. */
+	const double *total; /* what the viewer prints */
+	const int64_t *total_exact;
+	/*
+	 * What a node adds itself, with what is hidden directly below it. NULL: no number that adds
+	 * up, such as an average or a rate.
+	 */
+	const double *own;
+	const int64_t *own_exact;
+	bool is_inclusive; /* total adds up over subtrees; else it is the frame's own */
+	uint32_t field;    /* enum kernel_field, where kernels have it; or EXPORT_NO_FIELD */
+	double per_unit;   /* what the kernels' field is divided by to be `own` */
+};
+
+struct export_view {
+	const struct profile *profile;
+	const char *title;    /* of the page or the file: where the profile came from */
+	const uint8_t *shown; /* per node; a child of a node that is not shown is not either */
+	const struct export_metric *metrics;
+	size_t metric_count;
+	/* Appends a frame's name in the format that was asked for. */
+	void (*write_name)(struct out *out, const struct export_view *view, uint32_t frame);
+	uint32_t name_format;               /* for write_name */
+	const struct export_view *other;    /* what it is compared with, or NULL */
+	const struct export_report *report; /* HTML only, else NULL */
+	uint64_t negative_count;            /* out: values that the format has no place for */
+};
+
+struct export_view_format {
+	const char *name;
+	const char *suffix;
+	const char *what;  /* for lists of formats, a few words */
+	bool is_binary;    /* nothing to look at on a terminal */
+	bool needs_weight; /* shows metrics as sizes: those without `own` are refused */
+	bool takes_one;    /* a single metric */
+	int (*write)(struct export_view *view, struct out *out, struct proton_error *err);
+};
+
+/* NULL past the last one. */
+const struct export_view_format *export_view_format_at(size_t index);
+
+int export_folded(struct export_view *view, struct out *out, struct proton_error *err);
+int export_csv(struct export_view *view, struct out *out, struct proton_error *err);
+
+/*
+ * The shown node that follows `node` depth first, children in the order of the file; 0 at the end.
+ * *level counts from 0, the root.
+ */
+uint32_t export_view_next(const struct export_view *view, uint32_t node, uint32_t *level);
+
+/*
+ * Appends a frame's name for formats of lines and separators: what would end a line or part a path
+ * (';') is written \xNN, and so are bytes that are no UTF-8.
+ */
+void export_path_name(struct out *out, struct out *scratch, const struct export_view *view,
+		      uint32_t frame);
+
+/* What `metric` has in `node` on one device; NAN if nothing. */
+double export_device_value(const struct export_view *view, const struct export_metric *metric,
+			   uint32_t node, uint32_t device);
+
+#endif

@@ -1,0 +1,17 @@
+/* --export: the same profile, metrics and filters as on the screen, in a format for other tools. */
+#ifndef VIEWER_EXPORT_RUN_H
+#define VIEWER_EXPORT_RUN_H
+
+#include "model/profile.h"
+#include "viewer/options.h"
+
+/*
+ * Finds out that the options ask for something that cannot be, before any file is read.
+ * E_INVALID with a sentence.
+ */
+int export_check(const struct options *options, struct proton_error *err);
+
+/* Writes what `options` ask for. What belongs to launch metadata is taken from the profile. */
+int export_run(const struct options *options, struct profile *profile, struct proton_error *err);
+
+#endif

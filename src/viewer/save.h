@@ -1,0 +1,29 @@
+/*
+ * Where an export goes: a file, whole or not at all, or standard output. A signal that ends the
+ * program (Ctrl-C) leaves nothing half written behind.
+ */
+#ifndef VIEWER_SAVE_H
+#define VIEWER_SAVE_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+
+struct save {
+	struct out *out; /* to write to */
+	struct file_replace file;
+	struct out direct; /* standard output, or what is no regular file, such as a pipe */
+	bool is_direct;
+	char *path;
+};
+
+/*
+ * `path` NULL or "-" is standard output. A symbolic link is followed, a device or a pipe is written
+ * to as it is. After PROTON_OK one of save_commit() and save_abandon() must follow.
+ */
+int save_begin(struct save *save, const char *path, struct proton_error *err);
+/* A reader that has seen enough (`| head`) is no error. */
+int save_commit(struct save *save, struct proton_error *err);
+void save_abandon(struct save *save);
+
+#endif
