@@ -101,6 +101,56 @@ static void write_histogram(struct json_writer *json, const struct row_histogram
 	json_end_object(json);
 }
 
+static void write_dimensions(struct json_writer *json, const uint32_t dimensions[3])
+{
+	json_begin_array(json);
+	for (int i = 0; i < 3; i++)
+		json_uint64(json, dimensions[i]);
+	json_end_array(json);
+}
+
+/* A line each, however pretty the rest is. */
+static void write_config(struct json_writer *json, const struct profile_config *launch)
+{
+	const struct launch_config *config = &launch->config;
+	bool is_pretty = json->is_pretty;
+	bool is_other = launch->flags & CONFIG_OTHER;
+
+	json_begin_object(json);
+	json->is_pretty = false;
+	if (!is_other) {
+		KEY(json, "block");
+		write_dimensions(json, config->block);
+	}
+	KEY(json, "count");
+	json_uint64(json, launch->count);
+	if (!is_other) {
+		KEY(json, "dynamic_shared (bytes)");
+		json_uint64(json, config->dynamic_shared_bytes);
+		KEY(json, "grid");
+		write_dimensions(json, config->grid);
+		KEY(json, "registers");
+		json_uint64(json, config->registers_per_thread);
+		KEY(json, "static_shared (bytes)");
+		json_uint64(json, config->static_shared_bytes);
+	}
+	KEY(json, "time (ns)");
+	json_uint64(json, launch->total_ns);
+	json_end_object(json);
+	json->is_pretty = is_pretty;
+}
+
+static void write_configs(struct hatchet *hatchet, uint32_t launch)
+{
+	const struct profile *profile = hatchet->plan.profile;
+
+	KEY(&hatchet->json, "configs");
+	json_begin_array(&hatchet->json);
+	for (; launch; launch = profile->configs[launch].next)
+		write_config(&hatchet->json, &profile->configs[launch]);
+	json_end_array(&hatchet->json);
+}
+
 static void write_kernel_extras(struct hatchet *hatchet, uint32_t kernel)
 {
 	const struct profile *profile = hatchet->plan.profile;
@@ -109,12 +159,16 @@ static void write_kernel_extras(struct hatchet *hatchet, uint32_t kernel)
 
 	KEY(json, "proton");
 	json_begin_object(json);
-	if (row->histogram)
+	if (row->histogram && tree_plan_has_range(&hatchet->plan, kernel))
 		write_histogram(json, &profile->histograms[row->histogram]);
-	KEY(json, "max (ns)");
-	json_uint64(json, row->max_ns);
-	KEY(json, "min (ns)");
-	json_uint64(json, row->min_ns);
+	if (row->first_config)
+		write_configs(hatchet, row->first_config);
+	if (tree_plan_has_range(&hatchet->plan, kernel)) {
+		KEY(json, "max (ns)");
+		json_uint64(json, row->max_ns);
+		KEY(json, "min (ns)");
+		json_uint64(json, row->min_ns);
+	}
 	json_end_object(json);
 }
 
@@ -220,7 +274,7 @@ static void close_node(struct hatchet *hatchet, uint32_t node, uint32_t kernel)
 	json_end_object(json);
 	if (node == 0 && tree_plan_root_extras(plan))
 		write_root_extras(hatchet);
-	else if (node != 0 && tree_plan_has_extras(plan, kernel))
+	else if (node != 0 && tree_plan_kernel_extras(plan, kernel))
 		write_kernel_extras(hatchet, kernel);
 	json_end_object(json);
 }

@@ -79,6 +79,46 @@ static void write_histogram(struct out *out, const struct row_histogram *histogr
 	}
 }
 
+static void write_dimensions(struct out *out, const char *key, const uint32_t dimensions[3])
+{
+	msgpack_text(out, key);
+	msgpack_array(out, 3);
+	for (int i = 0; i < 3; i++)
+		msgpack_uint64(out, dimensions[i]);
+}
+
+static void write_number(struct out *out, const char *key, uint64_t value)
+{
+	msgpack_text(out, key);
+	msgpack_uint64(out, value);
+}
+
+static void write_configs(struct packer *packer, uint32_t kernel)
+{
+	const struct profile *profile = packer->plan.profile;
+	struct out *out = packer->out;
+
+	msgpack_text(out, "configs");
+	msgpack_array(out, tree_plan_configs(&packer->plan, kernel));
+	for (uint32_t l = profile->kernels[kernel].first_config; l; l = profile->configs[l].next) {
+		const struct profile_config *launch = &profile->configs[l];
+		const struct launch_config *config = &launch->config;
+		bool is_other = launch->flags & CONFIG_OTHER;
+
+		msgpack_map(out, is_other ? 2 : 7);
+		if (!is_other)
+			write_dimensions(out, "block", config->block);
+		write_number(out, "count", launch->count);
+		if (!is_other) {
+			write_number(out, "dynamic_shared (bytes)", config->dynamic_shared_bytes);
+			write_dimensions(out, "grid", config->grid);
+			write_number(out, "registers", config->registers_per_thread);
+			write_number(out, "static_shared (bytes)", config->static_shared_bytes);
+		}
+		write_number(out, "time (ns)", launch->total_ns);
+	}
+}
+
 static void write_kernel_extras(struct packer *packer, uint32_t kernel)
 {
 	const struct profile *profile = packer->plan.profile;
@@ -86,13 +126,15 @@ static void write_kernel_extras(struct packer *packer, uint32_t kernel)
 	struct out *out = packer->out;
 
 	msgpack_text(out, "proton");
-	msgpack_map(out, row->histogram ? 3 : 2);
-	if (row->histogram)
+	msgpack_map(out, tree_plan_kernel_extras(&packer->plan, kernel));
+	if (row->histogram && tree_plan_has_range(&packer->plan, kernel))
 		write_histogram(out, &profile->histograms[row->histogram]);
-	msgpack_text(out, "max (ns)");
-	msgpack_uint64(out, row->max_ns);
-	msgpack_text(out, "min (ns)");
-	msgpack_uint64(out, row->min_ns);
+	if (row->first_config)
+		write_configs(packer, kernel);
+	if (tree_plan_has_range(&packer->plan, kernel)) {
+		write_number(out, "max (ns)", row->max_ns);
+		write_number(out, "min (ns)", row->min_ns);
+	}
 }
 
 static void write_counters(struct packer *packer, bool is_loss)
@@ -180,7 +222,7 @@ static void write_node(struct packer *packer, uint32_t node, uint32_t kernel, ui
 	struct tree_plan *plan = &packer->plan;
 	struct out *out = packer->out;
 	bool has_root_extras = node == 0 && tree_plan_root_extras(plan);
-	bool has_kernel_extras = node != 0 && tree_plan_has_extras(plan, kernel);
+	bool has_kernel_extras = node != 0 && tree_plan_kernel_extras(plan, kernel);
 	size_t length;
 	const char *name = plan_text(&packer->frames, plan->profile->nodes[node].frame, &length);
 

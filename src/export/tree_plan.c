@@ -466,12 +466,32 @@ bool tree_plan_root_rest(struct tree_plan *plan)
 
 /* ------------------------------------------------------------------ the rest */
 
-bool tree_plan_has_extras(const struct tree_plan *plan, uint32_t kernel)
+bool tree_plan_has_range(const struct tree_plan *plan, uint32_t kernel)
 {
 	const struct profile_kernel *row = &plan->profile->kernels[kernel];
 
 	return kernel && row->count > 1 && row->min_ns != KERNEL_TIME_UNKNOWN &&
 	       row->max_ns != KERNEL_TIME_UNKNOWN;
+}
+
+uint32_t tree_plan_configs(const struct tree_plan *plan, uint32_t kernel)
+{
+	const struct profile *profile = plan->profile;
+	uint32_t count = 0;
+
+	for (uint32_t l = profile->kernels[kernel].first_config; l; l = profile->configs[l].next)
+		count++;
+	return count;
+}
+
+uint32_t tree_plan_kernel_extras(const struct tree_plan *plan, uint32_t kernel)
+{
+	const struct profile_kernel *row = &plan->profile->kernels[kernel];
+	uint32_t count = kernel && row->first_config ? 1 : 0;
+
+	if (tree_plan_has_range(plan, kernel))
+		count += row->histogram ? 3 : 2;
+	return count;
 }
 
 uint32_t tree_plan_counters(const struct tree_plan *plan, bool is_loss)

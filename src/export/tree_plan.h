@@ -86,8 +86,12 @@ bool tree_plan_entries(struct tree_plan *plan, uint32_t node, uint32_t kernel);
 bool tree_plan_root_rest(struct tree_plan *plan);
 bool tree_plan_has_root_rest(const struct tree_plan *plan);
 
-/* True if minimum, maximum and histogram of a kernel are worth a "proton" object. */
-bool tree_plan_has_extras(const struct tree_plan *plan, uint32_t kernel);
+/* True if minimum, maximum and histogram of a kernel are worth saying: it ran more than once. */
+bool tree_plan_has_range(const struct tree_plan *plan, uint32_t kernel);
+/* How many members the "proton" object of a kernel's node has; 0: there is none. */
+uint32_t tree_plan_kernel_extras(const struct tree_plan *plan, uint32_t kernel);
+/* How many different configurations `kernel` was launched with. */
+uint32_t tree_plan_configs(const struct tree_plan *plan, uint32_t kernel);
 /* How many members the "proton" object of ROOT has. */
 uint32_t tree_plan_root_extras(const struct tree_plan *plan);
 /* Counters that are losses, or that are not. */

@@ -29,6 +29,7 @@ static const struct {
 	[TABLE_COUNTERS] = {16ull << 20, false},  [TABLE_EPOCHS] = {1ull << 30, false},
 	[TABLE_LANES] = {64ull << 20, false},     [TABLE_EVENTS] = {64ull << 30, false},
 	[TABLE_SAMPLES] = {32ull << 30, false},   [TABLE_LAUNCHES] = {4ull << 30, false},
+	[TABLE_CONFIGS] = {16ull << 30, true},
 };
 
 /*

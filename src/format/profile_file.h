@@ -38,7 +38,8 @@ struct profile_file {
  * profile of that name is replaced; an unfinished one that nobody writes is moved to
  * `<path without .proton>.<pid>.proton`. E_BUSY: another process is writing it. E_INVALID:
  * something that is no profile is in the way. E_UNSUPPORTED: the file system cannot share a
- * mapping. Row 0 of strings, frames, nodes, values, kernels and histograms exists afterwards.
+ * mapping. Row 0 of strings, frames, nodes, values, kernels, histograms and configs exists
+ * afterwards.
  */
 int profile_file_create(struct profile_file *file, const char *path, struct proton_error *err);
 

@@ -21,6 +21,7 @@ const uint32_t profile_row_bytes[TABLE_COUNT] = {
 	[TABLE_EVENTS] = sizeof(struct row_event),
 	[TABLE_SAMPLES] = sizeof(struct row_sample),
 	[TABLE_LAUNCHES] = sizeof(struct row_launch),
+	[TABLE_CONFIGS] = sizeof(struct row_config),
 };
 
 bool profile_view_recognize(const void *bytes, size_t length)

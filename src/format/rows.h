@@ -2,9 +2,9 @@
  * The rows of a profile file's tables: what the recorder writes in place and the loader reads.
  * docs/format.md is normative for these layouts and must change together with this file.
  *
- * All integers are little-endian. Row 0 of strings, frames, nodes, values, kernels and histograms
- * is reserved (the empty string, the root's frame, the root, and "none"), so 0 ends a list. So is
- * that of events, samples and launches, which only traces have.
+ * All integers are little-endian. Row 0 of strings, frames, nodes, values, kernels, histograms and
+ * configs is reserved (the empty string, the root's frame, the root, and "none"), so 0 ends a list.
+ * So is that of events, samples and launches, which only traces have.
  */
 #ifndef FORMAT_ROWS_H
 #define FORMAT_ROWS_H
@@ -35,10 +35,11 @@ enum table_id {
 	TABLE_INFO = 9,       /* struct row_info */
 	TABLE_COUNTERS = 10,  /* struct row_counter */
 	TABLE_EPOCHS = 11,    /* struct row_epoch */
-	TABLE_LANES = 12,     /* struct row_lane; this and what follows: traces only */
+	TABLE_LANES = 12,     /* struct row_lane; this to TABLE_LAUNCHES: traces only */
 	TABLE_EVENTS = 13,    /* struct row_event */
 	TABLE_SAMPLES = 14,   /* struct row_sample */
 	TABLE_LAUNCHES = 15,  /* struct row_launch */
+	TABLE_CONFIGS = 16,   /* struct row_config */
 	TABLE_COUNT
 };
 
@@ -135,6 +136,33 @@ static inline uint64_t histogram_bucket_start_ns(uint32_t index)
 
 	return index % 2 ? power + power / 2 : power;
 }
+
+/* What a kernel was launched with; all 0 where that is not known. */
+struct launch_config {
+	uint32_t grid[3];  /* blocks */
+	uint32_t block[3]; /* threads */
+	uint32_t registers_per_thread;
+	uint32_t static_shared_bytes;
+	uint32_t dynamic_shared_bytes;
+};
+
+/* A kernel row has at most this many configurations of its own; what else it ran with is one row
+ * more. */
+#define CONFIGS_PER_KERNEL 16u
+
+enum config_flag {
+	CONFIG_OTHER = 1, /* all further configurations together; `config` is 0 */
+};
+
+/* One configuration of one kernel row. */
+struct row_config {
+	uint64_t count;
+	uint64_t total_ns;
+	uint32_t kernel; /* row of TABLE_KERNELS; 0: the row is unused */
+	uint32_t next;   /* a circle of the kernel's rows; readers go by `kernel` */
+	uint32_t flags;  /* enum config_flag */
+	struct launch_config config;
+};
 
 struct row_device {
 	uint32_t type; /* string: "CUDA", "HIP", "CPU" */
@@ -278,6 +306,7 @@ _Static_assert(sizeof(struct row_metric) == 8, "layout");
 _Static_assert(sizeof(struct row_value) == 24, "layout");
 _Static_assert(sizeof(struct row_kernel) == 48, "layout");
 _Static_assert(sizeof(struct row_histogram) == 256, "layout");
+_Static_assert(sizeof(struct row_config) == 64, "layout");
 _Static_assert(sizeof(struct row_device) == 48, "layout");
 _Static_assert(sizeof(struct row_info) == 8, "layout");
 _Static_assert(sizeof(struct row_counter) == 16, "layout");

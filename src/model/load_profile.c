@@ -33,6 +33,7 @@ struct view_loader {
 	uint32_t *strings;
 	uint32_t *metrics;
 	uint32_t *devices;
+	uint32_t *kernels;
 	struct last_use *metric_uses; /* by metric of the profile */
 	struct last_use *device_uses; /* by device of the profile */
 	uint64_t *seen_values;        /* a bit per row */
@@ -404,6 +405,8 @@ static void copy_kernel(struct view_loader *loader, uint32_t node, const struct 
 		use->index = (uint32_t)(kernel - profile->kernels);
 	}
 	merge_kernel(loader, use->index, row);
+	loader->kernels[row - (const struct row_kernel *)loader->view->table[TABLE_KERNELS]] =
+		use->index + 1;
 }
 
 static void copy_kernels(struct view_loader *loader, uint32_t node, uint32_t first)
@@ -417,6 +420,33 @@ static void copy_kernels(struct view_loader *loader, uint32_t node, uint32_t fir
 		}
 		if (is_epoch_selected(loader, rows[k].epoch))
 			copy_kernel(loader, node, &rows[k]);
+	}
+}
+
+/* Configurations know their kernel: there is no list to follow, and each row counts once. */
+static void copy_configs(struct view_loader *loader)
+{
+	const struct row_config *rows = loader->view->table[TABLE_CONFIGS];
+	struct profile *profile = loader->profile;
+
+	for (uint64_t i = 1; i < rows_of(loader, TABLE_CONFIGS); i++) {
+		uint32_t kernel;
+
+		if (!rows[i].kernel || !rows[i].count)
+			continue;
+		if (rows[i].kernel >= rows_of(loader, TABLE_KERNELS)) {
+			profile->is_damaged = true;
+			continue;
+		}
+		if (!loader->kernels[rows[i].kernel]) /* of an epoch that is not selected */
+			continue;
+		kernel = loader->kernels[rows[i].kernel] - 1;
+		profile->kernels[kernel].first_config =
+			profile_config(profile, profile->kernels[kernel].first_config,
+				       &(struct profile_config){.flags = rows[i].flags,
+								.config = rows[i].config,
+								.count = rows[i].count,
+								.total_ns = rows[i].total_ns});
 	}
 }
 
@@ -524,6 +554,7 @@ static bool alloc_maps(struct view_loader *loader)
 	loader->strings = calloc(rows_of(loader, TABLE_STRINGS) + 1, sizeof(*loader->strings));
 	loader->metrics = calloc(metrics + 1, sizeof(*loader->metrics));
 	loader->devices = calloc(devices + 1, sizeof(*loader->devices));
+	loader->kernels = calloc(kernels + 1, sizeof(*loader->kernels));
 	loader->metric_uses = calloc(metrics + 1, sizeof(*loader->metric_uses));
 	loader->device_uses = calloc(devices + 1, sizeof(*loader->device_uses));
 	loader->seen_values = calloc(1, bitmap_bytes(values));
@@ -534,7 +565,7 @@ static bool alloc_maps(struct view_loader *loader)
 	loader->word_budget = rows_of(loader, TABLE_VECTORS);
 	loader->histogram_budget = rows_of(loader, TABLE_HISTOGRAMS);
 	return loader->nodes && loader->frames && loader->strings && loader->metrics &&
-	       loader->devices && loader->metric_uses && loader->device_uses &&
+	       loader->devices && loader->kernels && loader->metric_uses && loader->device_uses &&
 	       loader->seen_values && loader->seen_kernels && loader->is_selected &&
 	       loader->is_kept &&
 	       array_reserve(&profile->nodes, &profile->node_capacity, nodes + 1,
@@ -552,6 +583,7 @@ static void free_maps(struct view_loader *loader)
 	free(loader->strings);
 	free(loader->metrics);
 	free(loader->devices);
+	free(loader->kernels);
 	free(loader->metric_uses);
 	free(loader->device_uses);
 	free(loader->seen_values);
@@ -588,6 +620,7 @@ int profile_load_view(const struct profile_view *view, uint32_t phase, struct pr
 			keep_selected(&loader);
 		}
 		copy_nodes(&loader);
+		copy_configs(&loader);
 	}
 	if (status == PROTON_OK && profile->out_of_memory)
 		status = err_set(err, PROTON_E_NOMEM, "out of memory");

@@ -24,6 +24,7 @@ struct open_node {
 	bool is_in_children;
 	bool has_extremes;
 	uint32_t histogram;
+	uint32_t first_config;
 	uint64_t min_ns;
 	uint64_t max_ns;
 };
@@ -439,6 +440,85 @@ static bool read_histogram(struct tree_loader *loader, struct open_node *open)
 	return !has_failed(kind);
 }
 
+/* [x, y, z] */
+static bool read_dimensions(struct tree_loader *loader, uint32_t dimensions[3])
+{
+	struct token token;
+	enum token_kind kind;
+	uint32_t at = 0;
+
+	while ((kind = token_next(loader->source, &token)) != TOKEN_ARRAY_END) {
+		uint64_t value;
+
+		if (has_failed(kind))
+			return false;
+		if (!token_to_u64(&token, &value)) {
+			if (!token_skip(loader->source, kind))
+				return false;
+			continue;
+		}
+		if (at < 3)
+			dimensions[at++] = value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+	}
+	return true;
+}
+
+/* {"grid": [x, y, z], "block": [x, y, z], ...}; without a grid it stands for all others. */
+static bool read_config(struct tree_loader *loader, struct open_node *open)
+{
+	struct profile_config launch = {.flags = CONFIG_OTHER};
+	struct launch_config *config = &launch.config;
+	struct token token;
+	enum token_kind kind;
+
+	while ((kind = token_next(loader->source, &token)) == TOKEN_KEY) {
+		bool is_grid = is_text(&token, "grid");
+		bool is_block = is_text(&token, "block");
+		bool is_count = is_text(&token, "count");
+		bool is_time = is_text(&token, "time (ns)");
+		uint32_t *number = is_text(&token, "registers") ? &config->registers_per_thread
+				   : is_text(&token, "static_shared (bytes)")
+					   ? &config->static_shared_bytes
+				   : is_text(&token, "dynamic_shared (bytes)")
+					   ? &config->dynamic_shared_bytes
+					   : NULL;
+		bool is_whole = true;
+		uint64_t value;
+
+		kind = token_next(loader->source, &token);
+		if ((is_grid || is_block) && kind == TOKEN_ARRAY) {
+			launch.flags &= ~(is_grid ? (uint32_t)CONFIG_OTHER : 0u);
+			is_whole = read_dimensions(loader, is_grid ? config->grid : config->block);
+		} else if (!token_to_u64(&token, &value)) {
+			is_whole = token_skip(loader->source, kind);
+		} else if (number) {
+			*number = value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+		} else if (is_count || is_time) {
+			*(is_count ? &launch.count : &launch.total_ns) = value;
+		}
+		if (!is_whole)
+			return false;
+	}
+	open->first_config = profile_config(loader->profile, open->first_config, &launch);
+	return !has_failed(kind);
+}
+
+/* What a kernel was launched with: a list of objects. */
+static bool read_configs(struct tree_loader *loader, struct open_node *open)
+{
+	struct token token;
+	enum token_kind kind;
+
+	while ((kind = token_next(loader->source, &token)) != TOKEN_ARRAY_END) {
+		if (has_failed(kind))
+			return false;
+		if (kind == TOKEN_OBJECT ? !read_config(loader, open)
+					 : !token_skip(loader->source, kind))
+			return false;
+	}
+	return true;
+}
+
 /* {"name": text or number, ...} */
 static bool read_info(struct tree_loader *loader)
 {
@@ -504,6 +584,7 @@ static bool read_extras(struct tree_loader *loader, struct open_node *open)
 		bool is_min = is_text(&token, "min (ns)");
 		bool is_max = is_text(&token, "max (ns)");
 		bool is_histogram = is_text(&token, "histogram (ns)");
+		bool is_configs = is_text(&token, "configs");
 		bool is_info = is_text(&token, "info");
 		bool is_metrics = is_text(&token, "metrics");
 		bool is_losses = is_text(&token, "losses");
@@ -518,6 +599,8 @@ static bool read_extras(struct tree_loader *loader, struct open_node *open)
 		kind = token_next(loader->source, &token);
 		if (is_histogram && kind == TOKEN_OBJECT)
 			is_whole = read_histogram(loader, open);
+		else if (is_configs && kind == TOKEN_ARRAY)
+			is_whole = read_configs(loader, open);
 		else if (is_metrics && kind == TOKEN_OBJECT && open->node == 0)
 			is_whole = read_root_rest(loader, open);
 		else if (is_info && kind == TOKEN_OBJECT && open->node == 0)
@@ -648,6 +731,7 @@ static void close_node(struct tree_loader *loader)
 		if (open->max_ns != KERNEL_TIME_UNKNOWN)
 			kernel->max_ns = open->max_ns;
 		kernel->histogram = open->histogram;
+		kernel->first_config = open->first_config;
 	}
 	if (!open->has_frame)
 		open->frame.name = profile_string(profile, "<unknown>", 9);

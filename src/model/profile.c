@@ -50,6 +50,7 @@ struct profile *profile_new(void)
 	APPEND(profile, nodes, node);
 	APPEND(profile, values, value);
 	APPEND(profile, kernels, kernel);
+	APPEND(profile, configs, config);
 	APPEND(profile, histograms, histogram);
 	APPEND(profile, words, word);
 	if (!profile->out_of_memory) {
@@ -73,6 +74,7 @@ void profile_free(struct profile *profile)
 	free(profile->metrics);
 	free(profile->values);
 	free(profile->kernels);
+	free(profile->configs);
 	free(profile->histograms);
 	free(profile->words);
 	free(profile->devices);
@@ -334,6 +336,53 @@ struct profile_kernel *profile_kernel(struct profile *profile, uint32_t node, ui
 	profile->kernel_tail = id;
 	profile->kernels[id].device = device;
 	return &profile->kernels[id];
+}
+
+static uint64_t add_clamped(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+uint32_t profile_config(struct profile *profile, uint32_t first, const struct profile_config *added)
+{
+	struct profile_config wanted = {.flags = added->flags & CONFIG_OTHER,
+					.config = added->config};
+	uint32_t found = first;
+	uint32_t before = 0; /* the last that is not for all others */
+	uint32_t own = 0;
+
+	for (; found; found = profile->configs[found].next) {
+		const struct profile_config *other = &profile->configs[found];
+
+		if (other->flags & CONFIG_OTHER)
+			break; /* the last */
+		if (!(wanted.flags & CONFIG_OTHER) &&
+		    memcmp(&other->config, &wanted.config, sizeof(other->config)) == 0)
+			break;
+		before = found;
+		own++;
+	}
+	if (own == CONFIGS_PER_KERNEL || wanted.flags & CONFIG_OTHER) {
+		wanted.flags = CONFIG_OTHER;
+		wanted.config = (struct launch_config){0};
+	}
+	if (!found || (profile->configs[found].flags & CONFIG_OTHER) != wanted.flags) {
+		wanted.next = found;
+		found = APPEND(profile, configs, config);
+		if (!found)
+			return first;
+		profile->configs[found] = wanted;
+		if (before)
+			profile->configs[before].next = found;
+		else
+			first = found;
+	}
+	profile->configs[found].count = add_clamped(profile->configs[found].count, added->count);
+	profile->configs[found].total_ns =
+		add_clamped(profile->configs[found].total_ns, added->total_ns);
+	return first;
 }
 
 uint32_t profile_histogram(struct profile *profile)

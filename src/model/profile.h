@@ -3,7 +3,7 @@
  * each node. Made by a loader (model/load.h), by the recorder at finalize, or by hand in tests;
  * read by the exporters and the viewer. Not thread-safe while it is being built.
  *
- * Everything is indices into arrays. Index 0 of nodes is the root; of values, kernels and
+ * Everything is indices into arrays. Index 0 of nodes is the root; of values, kernels, configs and
  * histograms it is unused, so that 0 means none. A node's parent comes before it.
  */
 #ifndef MODEL_PROFILE_H
@@ -61,11 +61,20 @@ struct profile_kernel {
 	uint32_t next;
 	uint32_t device; /* index of devices */
 	uint32_t histogram;
-	uint32_t reserved;
+	uint32_t first_config;
 	uint64_t count;
 	uint64_t total_ns;
 	uint64_t min_ns;
 	uint64_t max_ns;
+};
+
+/* What a kernel was launched with: how often, and how long these executions took together. */
+struct profile_config {
+	uint32_t next;
+	uint32_t flags; /* enum config_flag */
+	struct launch_config config;
+	uint64_t count;
+	uint64_t total_ns;
 };
 
 struct profile_device {
@@ -97,6 +106,7 @@ struct profile {
 	struct profile_metric *metrics;
 	struct profile_value *values;
 	struct profile_kernel *kernels;
+	struct profile_config *configs;
 	struct row_histogram *histograms;
 	uint64_t *words; /* vectors */
 	struct profile_device *devices;
@@ -107,6 +117,7 @@ struct profile {
 	size_t metric_count, metric_capacity;
 	size_t value_count, value_capacity;
 	size_t kernel_count, kernel_capacity;
+	size_t config_count, config_capacity;
 	size_t histogram_count, histogram_capacity;
 	size_t word_count, word_capacity;
 	size_t device_count, device_capacity;
@@ -152,6 +163,13 @@ uint32_t profile_device(struct profile *profile, uint32_t type, uint32_t id); /*
  */
 struct profile_value *profile_value(struct profile *profile, uint32_t node, uint32_t metric);
 struct profile_kernel *profile_kernel(struct profile *profile, uint32_t node, uint32_t device);
+/*
+ * Adds executions to the list of configurations that begins with `first` (0: none yet), for a
+ * kernel's first_config; returns the first of the list. Past CONFIGS_PER_KERNEL of them, or with
+ * CONFIG_OTHER in `added->flags`, they go to the one entry for all others, the list's last.
+ */
+uint32_t profile_config(struct profile *profile, uint32_t first,
+			const struct profile_config *added);
 uint32_t profile_histogram(struct profile *profile);
 uint32_t profile_vector(struct profile *profile, const uint64_t *elements, size_t count);
 void profile_info(struct profile *profile, const char *key, const char *value);

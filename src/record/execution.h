@@ -4,14 +4,7 @@
 
 #include <stdint.h>
 
-/* What a kernel was launched with; all 0 where the backend does not know. */
-struct launch_config {
-	uint32_t grid[3];  /* blocks */
-	uint32_t block[3]; /* threads */
-	uint32_t registers_per_thread;
-	uint32_t static_shared_bytes;
-	uint32_t dynamic_shared_bytes;
-};
+#include "format/rows.h" /* struct launch_config */
 
 struct execution {
 	uint32_t
@@ -21,7 +14,7 @@ struct execution {
 	uint32_t correlation; /* the vendor's number of the launch; 0 if there is none */
 	uint64_t start_ns;    /* of any one clock */
 	uint64_t end_ns;
-	struct launch_config config;
+	struct launch_config config; /* all 0 where the backend does not know */
 };
 
 #endif

@@ -12,7 +12,7 @@
 #include "record/frames.h"
 #include "record/store_rows.h"
 
-#define MAP_RESERVE (4ull << 30) /* a thousand million contexts */
+#define MAP_RESERVE (4ull << 30) /* a thousand million contexts, or kernels */
 
 static const struct {
 	const char *name;
@@ -368,6 +368,7 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 		*first = at;
 	}
 	add_execution(store, &rows[at], execution->end_ns - execution->start_ns);
+	store_config(store, at, &execution->config, execution->end_ns - execution->start_ns);
 	store_count(store, COUNTER_KERNELS, 1);
 }
 
@@ -397,6 +398,8 @@ int store_init(struct store *store, const char *path, struct proton_error *err)
 		status = region_reserve(&store->frame_of_frame, MAP_RESERVE, 1 << 20, 1, err);
 	if (status == PROTON_OK)
 		status = region_reserve(&store->string_of_string, MAP_RESERVE, 1 << 20, 1, err);
+	if (status == PROTON_OK)
+		status = region_reserve(&store->config_of_kernel, MAP_RESERVE, 1 << 20, 1, err);
 	if (status == PROTON_OK &&
 	    !profile_file_append(&store->file, TABLE_COUNTERS, COUNTER_COUNT))
 		status = err_errno(err, store->file.errnum, "cannot create the profile");
@@ -427,6 +430,7 @@ void store_fini(struct store *store, bool remove_file)
 	region_release(&store->node_of_context);
 	region_release(&store->frame_of_frame);
 	region_release(&store->string_of_string);
+	region_release(&store->config_of_kernel);
 	free(store->metric_of_name);
 	free(store->device_rows);
 	*store = (struct store){.file = {.fd = -1}};

@@ -30,13 +30,15 @@ struct store {
 	struct region node_of_context; /* u32 per process-wide context; 0 = no node yet */
 	struct region frame_of_frame;
 	struct region string_of_string;
-	uint32_t *metric_of_name; /* row + 1 per process-wide metric name */
+	struct region config_of_kernel; /* u32 per row of TABLE_KERNELS: what it ran with last */
+	uint32_t *metric_of_name;       /* row + 1 per process-wide metric name */
 	size_t metric_capacity;
 	uint32_t *device_rows; /* row + 1 per process-wide device */
 	size_t device_capacity;
 	uint32_t free_value; /* lists of rows that clearing a phase gave back */
 	uint32_t free_kernel;
 	uint32_t free_histogram;
+	uint32_t free_config;
 	uint32_t epoch;            /* the current one: a row of TABLE_EPOCHS */
 	uint32_t first_kept_epoch; /* those before it have been cleared */
 	bool is_full;              /* said once */

@@ -98,6 +98,7 @@ static void drop_cleared_kernels(struct store *store, struct row_node *node)
 			store->free_histogram = kernel->histogram;
 			kernel->histogram = 0;
 		}
+		store_drop_configs(store, at);
 		kernel->next = store->free_kernel;
 		store->free_kernel = at;
 	}

@@ -1,6 +1,7 @@
 /*
- * Inside the store: its rows, shared by store.c (contexts and kernels), store_metric.c (metric
- * values) and store_phase.c (phases). Nobody else includes this.
+ * Inside the store: its rows, shared by store.c (contexts and kernels), store_config.c (what
+ * kernels were launched with), store_metric.c (metric values) and store_phase.c (phases). Nobody
+ * else includes this.
  */
 #ifndef RECORD_STORE_ROWS_H
 #define RECORD_STORE_ROWS_H
@@ -55,6 +56,11 @@ void store_link_value(struct store *store, uint32_t node, uint32_t value);
 uint32_t store_node(struct store *store, uint32_t context);
 /* The file's copy of a process-wide string; 0, the empty string, when there is no room. */
 uint32_t store_string(struct store *store, uint32_t string);
+/* Adds one execution of kernel row `kernel` to the configuration it was launched with. */
+void store_config(struct store *store, uint32_t kernel, const struct launch_config *config,
+		  uint64_t duration_ns);
+/* Gives the configurations of a kernel row back. */
+void store_drop_configs(struct store *store, uint32_t kernel);
 /* True, and counted as a loss, if what belongs to `epoch` has been cleared meanwhile. */
 bool store_epoch_is_cleared(struct store *store, uint32_t epoch);
 

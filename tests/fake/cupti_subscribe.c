@@ -164,7 +164,15 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 		.correlation_id = data.correlation_id,
 		.name = launch->name,
 		.graph_node_id = launch->node_id,
+		.registers_per_thread = (uint16_t)launch->config.registers_per_thread,
+		.static_shared_bytes = (int32_t)launch->config.static_shared_bytes,
+		.dynamic_shared_bytes = (int32_t)launch->config.dynamic_shared_bytes,
 	};
+
+	for (int i = 0; i < 3; i++) {
+		kernel.grid[i] = (int32_t)launch->config.grid[i];
+		kernel.block[i] = (int32_t)launch->config.block[i];
+	}
 	/* Callbacks make correlation ids: without any there is nothing to match a record with. */
 	if (!launch->is_unseen)
 		subscribe_tell(CUPTI_DOMAIN_DRIVER_API, launch->call, &data);

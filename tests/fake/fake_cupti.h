@@ -19,6 +19,7 @@
 #include <stdbool.h>
 
 #include "backend/cuda/cupti_abi.h"
+#include "format/rows.h"
 
 #define FAKE_EXPORT __attribute__((visibility("default")))
 #define FAKE_ALWAYS UINT32_MAX
@@ -34,6 +35,7 @@ struct fake_launch {
 	uint64_t end_ns;
 	bool is_unseen;   /* no callback, as for a launch made before the start */
 	uint64_t node_id; /* of the kernel in a graph */
+	struct launch_config config;
 };
 
 /* X(type, name, arguments): fake_NAME() in libcupti. */

@@ -27,6 +27,17 @@ static inline void check_text(const struct profile *profile, uint32_t string)
 	MUST(profile_text(profile, string)[string_length(&profile->strings, string)] == '\0');
 }
 
+static inline void check_configs(const struct profile *profile, uint32_t launch)
+{
+	size_t steps = 0;
+
+	for (; launch; launch = profile->configs[launch].next) {
+		MUST(launch < profile->config_count && steps++ <= CONFIGS_PER_KERNEL);
+		MUST(!(profile->configs[launch].flags & CONFIG_OTHER) ||
+		     !profile->configs[launch].next);
+	}
+}
+
 static inline void check_lists(const struct profile *profile, uint32_t node)
 {
 	size_t steps = 0;
@@ -52,6 +63,7 @@ static inline void check_lists(const struct profile *profile, uint32_t node)
 		MUST(k < profile->kernel_count && steps++ < profile->kernel_count);
 		MUST(profile->kernels[k].device < profile->device_count);
 		MUST(profile->kernels[k].histogram < profile->histogram_count);
+		check_configs(profile, profile->kernels[k].first_config);
 	}
 }
 

@@ -95,7 +95,7 @@ def documented_names() -> list[tuple[str, int]]:
     """Constants and members of enumerations, from tables and from sentences."""
     names = re.findall(r"^\| `([A-Z][A-Z0-9_]+)` \| (\d+) \|", PAGE, re.MULTILINE)
     names += [(n, v) for v, n in re.findall(r"^\| (\d+) \| `([A-Z]\w+)` \|", PAGE, re.MULTILINE)]
-    names += [(n, v) for v, n in re.findall(r"(\d) `((?:METRIC|EPOCH)_[A-Z]+)`", PAGE)]
+    names += [(n, v) for v, n in re.findall(r"(\d) `((?:METRIC|EPOCH|CONFIG)_[A-Z]+)`", PAGE)]
     assert len(names) > 30
     return [(name, int(value)) for name, value in names]
 

@@ -173,6 +173,26 @@ static void random_value(struct profile *profile, uint32_t node, uint32_t metric
 	}
 }
 
+/* Some of the executions, with more configurations than a kernel keeps now and then. */
+static void random_configs(struct profile *profile, uint32_t kernel)
+{
+	uint32_t count = 1 + random_below(random_below(8) ? 3 : 20);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct profile_config launch = {
+			.config = {.grid = {1 + random_below(70000), 1, 1 + random_below(2)},
+				   .block = {32u << random_below(6), 1, 1},
+				   .registers_per_thread = random_below(256),
+				   .dynamic_shared_bytes = random_below(4) * 16384},
+			.count = 1 + random_below(100),
+			.total_ns = random_u64() >> 24,
+		};
+
+		profile->kernels[kernel].first_config =
+			profile_config(profile, profile->kernels[kernel].first_config, &launch);
+	}
+}
+
 static void random_kernel(struct profile *profile, uint32_t node, uint32_t device)
 {
 	struct profile_kernel *kernel = profile_kernel(profile, node, device);
@@ -194,6 +214,8 @@ static void random_kernel(struct profile *profile, uint32_t node, uint32_t devic
 			profile->histograms[histogram].bucket[histogram_bucket(ns)]++;
 	}
 	kernel->total_ns = sum;
+	if (random_below(2))
+		random_configs(profile, (uint32_t)(kernel - profile->kernels));
 }
 
 static void make_random(struct profile *profile)

@@ -134,6 +134,119 @@ TEST(all_kernels_of_a_graph_launch_belong_to_it)
 	profile_free(profile);
 }
 
+/* One launch with a grid of `blocks`. */
+static void launch_blocks(uint32_t blocks, uint64_t duration_ns)
+{
+	fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
+					  .name = "k",
+					  .records = 1,
+					  .start_ns = 1000,
+					  .end_ns = 1000 + duration_ns,
+					  .config = {.grid = {blocks, 1, 2},
+						     .block = {128, 1, 1},
+						     .registers_per_thread = 42,
+						     .static_shared_bytes = 16,
+						     .dynamic_shared_bytes = 4096}});
+}
+
+static uint32_t first_config(const struct profile *profile, const char *path)
+{
+	uint32_t kernel = profile->nodes[rec_node(profile, path)].first_kernel;
+
+	return profile->kernels[kernel].first_config;
+}
+
+TEST(each_configuration_of_a_kernel_is_kept_once)
+{
+	struct profile *profile;
+	const struct profile_config *launch;
+
+	start();
+	for (int i = 0; i < 10; i++)
+		launch_blocks(100, 5);
+	for (int i = 0; i < 3; i++) {
+		launch_blocks(200, 7);
+		launch_blocks(100, 5);
+	}
+	profile = finish();
+	launch = &profile->configs[first_config(profile, "k")];
+	CHECK_U64(launch->count, 13);
+	CHECK_U64(launch->total_ns, 65);
+	CHECK_U64(launch->config.grid[0], 100);
+	CHECK_U64(launch->config.grid[2], 2);
+	CHECK_U64(launch->config.block[0], 128);
+	CHECK_U64(launch->config.registers_per_thread, 42);
+	CHECK_U64(launch->config.static_shared_bytes, 16);
+	CHECK_U64(launch->config.dynamic_shared_bytes, 4096);
+	launch = &profile->configs[launch->next];
+	CHECK_U64(launch->count, 3);
+	CHECK_U64(launch->total_ns, 21);
+	CHECK_U64(launch->config.grid[0], 200);
+	CHECK_U64(launch->next, 0);
+	profile_free(profile);
+}
+
+TEST(more_configurations_than_are_kept_are_counted_together)
+{
+	struct profile *profile;
+	uint64_t total = 0;
+	uint32_t count = 0;
+	uint32_t at;
+
+	start();
+	for (uint32_t round = 0; round < 3; round++)
+		for (uint32_t i = 1; i <= CONFIGS_PER_KERNEL + 5; i++)
+			launch_blocks(i, 1);
+	profile = finish();
+	for (at = first_config(profile, "k"); at; at = profile->configs[at].next) {
+		bool is_other = profile->configs[at].flags & CONFIG_OTHER;
+
+		CHECK_U64(profile->configs[at].count, is_other ? 15 : 3);
+		CHECK_EQ(is_other, profile->configs[at].next == 0);
+		total += profile->configs[at].count;
+		count++;
+	}
+	CHECK_U64(count, CONFIGS_PER_KERNEL + 1);
+	CHECK_U64(total, 3 * (CONFIGS_PER_KERNEL + 5));
+	profile_free(profile);
+}
+
+TEST(configurations_go_with_the_phase_they_were_recorded_in)
+{
+	struct profile *profile;
+	int session = start();
+
+	launch_blocks(1, 1);
+	CHECK_EQ(proton_phase_advance(session, NULL, NULL), PROTON_OK);
+	launch_blocks(2, 1);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	proton_activate(session, NULL);
+	profile = rec_load_phase("a.proton", 0);
+	CHECK_U64(profile->configs[first_config(profile, "k")].config.grid[0], 1);
+	CHECK_U64(profile->configs[first_config(profile, "k")].next, 0);
+	profile_free(profile);
+	CHECK_EQ(proton_phase_clear(session, 0, true, NULL), PROTON_OK);
+	launch_blocks(3, 1); /* in rows that were given back */
+	profile = finish();
+	CHECK_U64(rec_count(profile, "k"), 2);
+	CHECK_U64(profile->configs[first_config(profile, "k")].config.grid[0], 2);
+	CHECK_U64(
+		profile->configs[profile->configs[first_config(profile, "k")].next].config.grid[0],
+		3);
+	profile_free(profile);
+}
+
+TEST(a_kernel_of_the_host_has_no_configuration)
+{
+	struct profile *profile;
+
+	start();
+	rec_kernel("on_the_cpu");
+	profile = finish();
+	CHECK_U64(first_config(profile, "on_the_cpu"), 0);
+	profile_free(profile);
+}
+
 #define NODE(graph, index) ((uint64_t)(graph) << 32 | (index))
 
 /* Captures one kernel as node `index` of graph 1 and of its executable copy, graph 2. */

@@ -300,6 +300,34 @@ TEST(extras_stand_beside_the_metrics)
 	free(text);
 }
 
+TEST(configurations_are_a_line_each)
+{
+	struct profile_config launch = {.config = {.grid = {70000, 2, 1},
+						   .block = {128, 1, 1},
+						   .registers_per_thread = 32,
+						   .static_shared_bytes = 16,
+						   .dynamic_shared_bytes = 49152},
+					.count = 1,
+					.total_ns = 300};
+	struct profile_config other = {.flags = CONFIG_OTHER, .count = 4, .total_ns = 5};
+	struct profile *profile = profile_new();
+	struct profile_kernel *row = kernel(profile, node(profile, 0, "mm"), "CUDA", 0, 1, 300);
+	char *text;
+
+	row->first_config = profile_config(profile, 0, &launch);
+	row->first_config = profile_config(profile, row->first_config, &other);
+	text = exported(profile, export_hatchet);
+	CHECK_HAS(text, "                \"proton\": {\n"
+			"                    \"configs\": [\n"
+			"                        {\"block\":[128,1,1],\"count\":1,"
+			"\"dynamic_shared (bytes)\":49152,\"grid\":[70000,2,1],\"registers\":32,"
+			"\"static_shared (bytes)\":16,\"time (ns)\":300},\n"
+			"                        {\"count\":4,\"time (ns)\":5}\n"
+			"                    ]\n"
+			"                }\n");
+	free(text);
+}
+
 static struct profile *chain(uint32_t levels)
 {
 	struct profile *profile = profile_new();

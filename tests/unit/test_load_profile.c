@@ -23,6 +23,7 @@ static struct {
 	struct row_info info[ROWS];
 	struct row_counter counters[ROWS];
 	struct row_epoch epochs[ROWS];
+	struct row_config configs[ROWS];
 	struct profile_view view;
 } t;
 
@@ -81,6 +82,7 @@ static void set_up(void)
 	SET_TABLE(TABLE_INFO, t.info, 0);
 	SET_TABLE(TABLE_COUNTERS, t.counters, 0);
 	SET_TABLE(TABLE_EPOCHS, t.epochs, 1);
+	SET_TABLE(TABLE_CONFIGS, t.configs, 1);
 	t.view.state = PROFILE_FILE_FINISHED;
 }
 
@@ -116,6 +118,17 @@ static struct row_kernel *add_kernel(uint32_t node, uint32_t device, uint32_t ep
 					    .max_ns = ns};
 	t.nodes[node].first_kernel = id;
 	return &t.kernels[id];
+}
+
+static void add_config(uint32_t kernel, uint32_t flags, uint32_t blocks, uint64_t count)
+{
+	t.configs[t.view.rows[TABLE_CONFIGS]++] = (struct row_config){
+		.count = count,
+		.total_ns = 10 * count,
+		.kernel = kernel,
+		.flags = flags,
+		.config = {.grid = {blocks, 1, 1}},
+	};
 }
 
 static void add_epoch(uint32_t phase, uint32_t flags)
@@ -296,6 +309,42 @@ TEST(all_phases_are_summed_without_what_was_cleared)
 	CHECK_EQ(
 		profile->histograms[profile->kernels[1].histogram].bucket[histogram_bucket(100000)],
 		1);
+	profile_free(profile);
+}
+
+TEST(configurations_are_summed_over_the_epochs_of_their_kernel)
+{
+	struct profile *profile;
+	const struct profile_config *launch;
+
+	set_up_phases();
+	CHECK_EQ(t.kernels[2].epoch, 1); /* cleared */
+	add_config(1, 0, 8, 3);
+	add_config(2, 0, 8, 4);
+	add_config(3, 0, 8, 5);
+	add_config(1, CONFIG_OTHER, 0, 2);
+	add_config(1, 0, 9, 1);
+	add_config(0, 0, 8, 7);     /* unused */
+	add_config(1, 0, 10, 0);    /* has not run */
+	add_config(1000, 0, 10, 1); /* damage */
+	profile = load(PHASE_ALL);
+	CHECK(profile->is_damaged);
+	launch = &profile->configs[profile->kernels[1].first_config];
+	CHECK_U64(launch->config.grid[0], 8);
+	CHECK_U64(launch->count, 8); /* not the 4 of the cleared epoch */
+	CHECK_U64(launch->total_ns, 80);
+	launch = &profile->configs[launch->next];
+	CHECK_U64(launch->config.grid[0], 9);
+	CHECK_U64(launch->count, 1);
+	launch = &profile->configs[launch->next];
+	CHECK_EQ(launch->flags, CONFIG_OTHER);
+	CHECK_U64(launch->count, 2);
+	CHECK_U64(launch->next, 0);
+	profile_free(profile);
+	profile = load(1);
+	launch = &profile->configs[profile->kernels[1].first_config];
+	CHECK_U64(launch->count, 5);
+	CHECK_U64(launch->next, 0);
 	profile_free(profile);
 }
 
