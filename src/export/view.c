@@ -1,7 +1,7 @@
 /* The table of formats made of a view, and what they share. See view.h. */
 #include "export/view.h"
 
-#include <math.h>
+#include <stdlib.h>
 
 #include "base/array.h"
 #include "format/utf8.h"
@@ -10,6 +10,10 @@
 static const struct export_view_format formats[] = {
 	{"folded", "folded", "stacks for flamegraph.pl and inferno, one a line", false, true, true,
 	 export_folded},
+	{"speedscope", "speedscope.json", "for https://www.speedscope.app", false, true, false,
+	 export_speedscope},
+	{"pprof", "pb.gz", "for pprof and what reads its profiles", true, true, false,
+	 export_pprof},
 	{"csv", "csv", "a table, one frame a line", false, false, false, export_csv},
 };
 
@@ -74,18 +78,42 @@ void export_path_name(struct out *out, struct out *scratch, const struct export_
 	out_bytes(out, scratch->bytes + plain, at - plain);
 }
 
-double export_device_value(const struct export_view *view, const struct export_metric *metric,
-			   uint32_t node, uint32_t device)
+double *export_device_own(const struct export_view *view, const struct export_metric *metric,
+			  uint32_t device)
 {
-	const struct profile_kernel *kernels = view->profile->kernels;
-	double sum = NAN;
+	const struct profile *profile = view->profile;
+	double *own = calloc(profile->node_count, sizeof(*own));
 
-	for (uint32_t i = view->profile->nodes[node].first_kernel; i; i = kernels[i].next) {
-		uint64_t value = metric->field == KERNEL_COUNT ? kernels[i].count
-							       : kernels[i].total_ns;
+	for (size_t i = 0; own && i < profile->node_count; i++) {
+		const struct profile_kernel *kernel;
 
-		if (kernels[i].device == device)
-			sum = (isnan(sum) ? 0 : sum) + (double)value / metric->per_unit;
+		for (uint32_t k = profile->nodes[i].first_kernel; k; k = kernel->next) {
+			uint64_t value;
+
+			kernel = &profile->kernels[k];
+			value = metric->field == KERNEL_COUNT ? kernel->count : kernel->total_ns;
+			if (device == EXPORT_ALL_DEVICES || device == kernel->device)
+				own[view->owner[i]] += (double)value;
+		}
 	}
-	return sum;
+	for (size_t i = 0; own && i < profile->node_count; i++)
+		own[i] /= metric->per_unit;
+	return own;
+}
+
+bool *export_used_devices(const struct export_view *view, size_t *count)
+{
+	const struct profile *profile = view->profile;
+	bool *used = calloc(profile->device_count + 1, sizeof(*used));
+
+	*count = 0;
+	for (size_t i = 0; used && i < profile->node_count; i++) {
+		uint32_t k = profile->nodes[i].first_kernel;
+
+		for (; k; k = profile->kernels[k].next) {
+			*count += !used[profile->kernels[k].device];
+			used[profile->kernels[k].device] = true;
+		}
+	}
+	return used;
 }

@@ -33,8 +33,9 @@ struct export_metric {
 
 struct export_view {
 	const struct profile *profile;
-	const char *title;    /* of the page or the file: where the profile came from */
-	const uint8_t *shown; /* per node; a child of a node that is not shown is not either */
+	const char *title;     /* of the page or the file: where the profile came from */
+	const uint8_t *shown;  /* per node; a child of a node that is not shown is not either */
+	const uint32_t *owner; /* per node: itself, or the next one above it that is shown */
 	const struct export_metric *metrics;
 	size_t metric_count;
 	/* Appends a frame's name in the format that was asked for. */
@@ -59,6 +60,8 @@ struct export_view_format {
 const struct export_view_format *export_view_format_at(size_t index);
 
 int export_folded(struct export_view *view, struct out *out, struct proton_error *err);
+int export_speedscope(struct export_view *view, struct out *out, struct proton_error *err);
+int export_pprof(struct export_view *view, struct out *out, struct proton_error *err);
 int export_csv(struct export_view *view, struct out *out, struct proton_error *err);
 
 /*
@@ -74,8 +77,14 @@ uint32_t export_view_next(const struct export_view *view, uint32_t node, uint32_
 void export_path_name(struct out *out, struct out *scratch, const struct export_view *view,
 		      uint32_t frame);
 
-/* What `metric` has in `node` on one device; NAN if nothing. */
-double export_device_value(const struct export_view *view, const struct export_metric *metric,
-			   uint32_t node, uint32_t device);
+/*
+ * What the nodes add themselves on one device, or with EXPORT_ALL_DEVICES by all kernels: `own` of
+ * a metric that has a field, per node, 0 where there is nothing; malloc'd, NULL when memory is out.
+ */
+#define EXPORT_ALL_DEVICES UINT32_MAX
+double *export_device_own(const struct export_view *view, const struct export_metric *metric,
+			  uint32_t device);
+/* True for each device on which something ran, malloc'd; *count of them. */
+bool *export_used_devices(const struct export_view *view, size_t *count);
 
 #endif

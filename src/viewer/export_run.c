@@ -329,6 +329,15 @@ static void show_levels(const struct profile *profile, uint8_t *state, size_t de
 	free(levels);
 }
 
+static uint32_t *owners_of(const struct profile *profile, const uint8_t *shown)
+{
+	uint32_t *owner = xcalloc(profile->node_count, sizeof(*owner));
+
+	for (size_t i = 1; i < profile->node_count; i++)
+		owner[i] = shown[i] ? (uint32_t)i : owner[profile->nodes[i].parent];
+	return owner;
+}
+
 static int write_view(const struct target *target, struct export_view *view, const char *path,
 		      struct proton_error *err)
 {
@@ -358,6 +367,7 @@ struct chosen {
 	struct measure *measures; /* by metric */
 	struct export_metric *described;
 	uint8_t *state;
+	uint32_t *owner;
 };
 
 static void chosen_fini(struct chosen *chosen)
@@ -372,6 +382,7 @@ static void chosen_fini(struct chosen *chosen)
 	derive_fini(&chosen->derive);
 	metrics_fini(&chosen->metrics);
 	free(chosen->state);
+	free(chosen->owner);
 }
 
 static void choose_names(struct chosen *chosen, const struct options *options,
@@ -411,6 +422,7 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 	if (status)
 		return status;
 	show_levels(profile, chosen->state, depth);
+	chosen->owner = owners_of(profile, chosen->state);
 	for (size_t i = 0; i < chosen->count; i++) {
 		make_own(&chosen->derive, chosen->names[i], chosen->state, &chosen->measures[i]);
 		chosen->described[i] = describe(&chosen->measures[i]);
@@ -419,6 +431,7 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 		.profile = profile,
 		.title = options->path,
 		.shown = chosen->state,
+		.owner = chosen->owner,
 		.metrics = chosen->described,
 		.metric_count = chosen->count,
 		.write_name = write_name,

@@ -30,7 +30,7 @@ static const char help_text[] =
 	"                         or file_function\n"
 	"      --print-sorted     after the tree, all frames by the first metric\n"
 	"      --csv              the tree as comma-separated values, all digits\n"
-	"      --export FORMAT    for other tools: folded, csv, hatchet, hatchet_msgpack\n"
+	"      --export FORMAT    folded, speedscope, pprof, csv, hatchet, ...\n"
 	"  -o, --output FILE      where to; its end tells the format (- is stdout)\n"
 	"      --color WHEN       auto, always or never\n"
 	"  -h, --help, --version  this text, or the version\n"

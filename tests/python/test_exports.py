@@ -6,11 +6,13 @@ What each format says about each sample profile is compared with proton-viewer -
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -174,3 +176,194 @@ def test_hatchet_is_the_whole_profile():
     first = json.loads(export("hatchet", "up_tree"))
     again = viewer("--export", "hatchet", "-", input=export("hatchet_msgpack", "up_tree")).stdout
     assert json.loads(again) == first
+
+
+# ------------------------------------------------------------------ speedscope
+
+
+UNITS = {"none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"}
+
+
+def check_speedscope(data: dict) -> None:
+    """What https://www.speedscope.app/file-format-schema.json demands of a file of this kind."""
+    assert set(data) <= {"$schema", "shared", "profiles", "name", "activeProfileIndex", "exporter"}
+    assert data["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    assert isinstance(data["name"], str) and isinstance(data["exporter"], str)
+    assert 0 <= data["activeProfileIndex"] < len(data["profiles"])
+    frames = data["shared"]["frames"]
+    for frame in frames:
+        assert set(frame) <= {"name", "file", "line", "col"} and isinstance(frame["name"], str)
+        assert isinstance(frame.get("file", ""), str) and isinstance(frame.get("line", 0), int)
+    for profile in data["profiles"]:
+        wanted = {"type", "name", "unit", "startValue", "endValue", "samples", "weights"}
+        assert set(profile) == wanted
+        assert profile["type"] == "sampled" and profile["unit"] in UNITS
+        assert len(profile["samples"]) == len(profile["weights"])
+        assert all(0 <= i < len(frames) for stack in profile["samples"] for i in stack)
+        assert all(weight > 0 for weight in profile["weights"])
+        assert profile["endValue"] - profile["startValue"] == pytest.approx(
+            sum(profile["weights"]), rel=1e-12
+        )
+
+
+def speedscope_name(frame: dict) -> str:
+    return f"{frame['file']}:{frame['line']}@{frame['name']}" if "file" in frame else frame["name"]
+
+
+@pytest.mark.parametrize("metric", ["time/ns", "count", "time/ms"])
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_speedscope(sample, metric):
+    data = json.loads(export("speedscope", sample, "-m", metric))
+    check_speedscope(data)
+    frames = [speedscope_name(frame) for frame in data["shared"]["frames"]]
+    profile = data["profiles"][0]
+    assert profile["name"] == metric
+    stacks = [
+        (tuple(frames[i] for i in stack), weight)
+        for stack, weight in zip(profile["samples"], profile["weights"])
+    ]
+    check_sums(stacks, sample, metric)
+
+
+def test_speedscope_has_a_profile_per_metric_and_device():
+    data = json.loads(export("speedscope", "mixed", "-m", "time/us,count,bytes"))
+    check_speedscope(data)
+    sums = {profile["name"]: profile["endValue"] for profile in data["profiles"]}
+    assert list(sums)[:3] == ["time/us", "time/us, CUDA 0", "time/us, CUDA 1"]
+    assert sums["time/us, CUDA 0"] + sums["time/us, CUDA 1"] == pytest.approx(sums["time/us"])
+    assert sums["count, CUDA 0"] + sums["count, CUDA 1"] == sums["count"]
+    units = [profile["unit"] for profile in data["profiles"]]
+    assert units == ["microseconds"] * 3 + ["none"] * 3 + ["bytes"]
+    assert json.loads(export("speedscope", "mixed", "-m", "time/us", "-d", "1"))["profiles"][1][
+        "endValue"
+    ] == pytest.approx(sums["time/us, CUDA 0"])
+
+
+def test_speedscope_of_everything():
+    data = json.loads(export("speedscope", "up_tree"))
+    check_speedscope(data)
+    assert "cpu_time (ns)" in [profile["name"] for profile in data["profiles"]]
+
+
+# ------------------------------------------------------------------ pprof
+
+
+def decode(data: bytes) -> list[tuple[int, int | bytes]]:
+    """The fields of a protocol buffer: numbers (varint, fixed64), or bytes."""
+    fields: list[tuple[int, int | bytes]] = []
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        tag = varint()
+        if tag & 7 == 0:
+            fields.append((tag >> 3, varint()))
+        elif tag & 7 == 1:
+            fields.append((tag >> 3, int.from_bytes(data[at : at + 8], "little")))
+            at += 8
+        else:
+            assert tag & 7 == 2, "a wire type that pprof does not use"
+            length = varint()
+            assert at + length <= len(data)
+            fields.append((tag >> 3, data[at : at + length]))
+            at += length
+    return fields
+
+
+def numbers(packed: bytes) -> list[int]:
+    """A packed field of int64."""
+    values, value, shift = [], 0, 0
+    for byte in packed:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            values.append(value - (1 << 64) if value >> 63 else value)
+            value = shift = 0
+    assert shift == 0
+    return values
+
+
+class Pprof:
+    """A profile as https://github.com/google/pprof/blob/main/proto/profile.proto has it."""
+
+    def __init__(self, data: bytes) -> None:
+        fields = decode(gzip.decompress(data))
+        of = lambda number: [value for field, value in fields if field == number]
+        self.strings = [text.decode("utf-8") for text in of(6)]
+        assert self.strings[0] == ""
+        self.types = [tuple(self.text(dict(decode(t)), i) for i in (1, 2)) for t in of(1)]
+        functions = {f[1]: f for f in (dict(decode(f)) for f in of(5))}
+        self.locations = {}
+        for location in (dict(decode(value)) for value in of(4)):
+            line = dict(decode(location[4]))
+            function = functions[line[1]]
+            assert location[1] and location[1] not in self.locations
+            name, file = self.text(function, 2), self.text(function, 4)
+            self.locations[location[1]] = f"{file}:{line.get(2, 0)}@{name}" if file else name
+        self.samples = [self.sample(decode(value)) for value in of(2)]
+        self.default = self.strings[of(14)[0]]
+
+    def text(self, message: dict, field: int) -> str:
+        return self.strings[message.get(field, 0)]
+
+    def sample(self, fields) -> tuple[tuple[str, ...], list[int], dict[str, str]]:
+        message = dict(fields)
+        stack = tuple(self.locations[i] for i in reversed(numbers(message[1])))
+        labels = [dict(decode(value)) for field, value in fields if field == 3]
+        values = numbers(message[2])
+        assert len(values) == len(self.types)
+        return stack, values, {self.text(label, 1): self.text(label, 2) for label in labels}
+
+
+@pytest.mark.parametrize("metric", ["time/ns", "count", "time/us"])
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_pprof(sample, metric):
+    profile = Pprof(export("pprof", sample, "-m", metric))
+    unit = "count" if metric == "count" else "nanoseconds"
+    assert profile.types == [(metric.partition("/")[0], unit)]
+    stacks = [(stack, values[0]) for stack, values, _ in profile.samples]
+    check_sums(stacks, sample, metric if metric == "count" else "time/ns")
+
+
+def test_pprof_of_everything():
+    profile = Pprof(export("pprof", "mixed"))
+    assert profile.types[:2] == [("time", "nanoseconds"), ("count", "count")]
+    assert ("bytes", "bytes") in profile.types and profile.default == "time"
+    whole = printed("mixed", "time/ns,count,bytes")[("ROOT",)]
+    columns = [0, 1, profile.types.index(("bytes", "bytes"))]
+    sums = [sum(values[column] for _, values, _ in profile.samples) for column in columns]
+    assert sums == whole
+    devices = {labels.get("device") for _, values, labels in profile.samples if values[0]}
+    assert devices == {"CUDA 0", "CUDA 1"}
+    parts = Pprof(export("pprof", "mixed", "-d", "1"))
+    by_device = [values[:2] for _, values, labels in parts.samples if labels]
+    assert [sum(column) for column in zip(*by_device)] == whole[:2] and len(by_device) == 2
+
+
+def test_pprof_is_read_by_pprof(tmp_path):
+    """By the program itself, where Go is installed (Debian: golang-go)."""
+    tools = Path("/usr/lib/go-1.19/pkg/tool/linux_amd64/pprof")
+    go = shutil.which("go")
+    if go:
+        directory = subprocess.run([go, "env", "GOTOOLDIR"], capture_output=True, text=True)
+        tools = Path(directory.stdout.strip()) / "pprof"
+    if not tools.exists():
+        pytest.skip("go tool pprof is not installed")
+    (tmp_path / "x.pb.gz").write_bytes(export("pprof", "up_python"))
+    command = [tools, "-top", "-nodecount=0", "-sample_index=time", "x.pb.gz"]
+    environment = dict(os.environ, PPROF_TMPDIR=str(tmp_path), HOME=str(tmp_path))
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Type: time" in done.stdout and "of 16.57us total" in done.stdout
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert any(row[-1:] == ["mm_512x512x512"] and row[0] == "15.07us" for row in rows)

@@ -1,0 +1,418 @@
+/*
+ * pprof: a gzip'd protocol buffer, https://github.com/google/pprof/blob/main/proto/profile.proto.
+ * A sample per frame that adds something itself and device, labelled "device"; a location per
+ * frame, with file and line where it is source code; a sample type per metric.
+ *
+ * Values are whole numbers there. Times are always in nanoseconds, whatever unit was asked for; all
+ * else is rounded. Strings that are no UTF-8 are repaired.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "export/view.h"
+#include "format/gzip_write.h"
+#include "format/protobuf_write.h"
+#include "format/utf8.h"
+
+/* Fields of message Profile, and of the messages in it. */
+enum {
+	PROFILE_SAMPLE_TYPE = 1,
+	PROFILE_SAMPLE = 2,
+	PROFILE_LOCATION = 4,
+	PROFILE_FUNCTION = 5,
+	PROFILE_STRING_TABLE = 6,
+	PROFILE_TIME_NANOS = 9,
+	PROFILE_DURATION_NANOS = 10,
+	PROFILE_COMMENT = 13,
+	PROFILE_DEFAULT_SAMPLE_TYPE = 14,
+	TYPE_TYPE = 1,
+	TYPE_UNIT = 2,
+	SAMPLE_LOCATION_ID = 1,
+	SAMPLE_VALUE = 2,
+	SAMPLE_LABEL = 3,
+	LABEL_KEY = 1,
+	LABEL_STR = 2,
+	LOCATION_ID = 1,
+	LOCATION_LINE = 4,
+	LINE_FUNCTION_ID = 1,
+	LINE_LINE = 2,
+	FUNCTION_ID = 1,
+	FUNCTION_NAME = 2,
+	FUNCTION_SYSTEM_NAME = 3,
+	FUNCTION_FILENAME = 4,
+};
+
+#define PIECE_BYTES (60 * 1024) /* what goes to gzip at once */
+
+struct pprof {
+	struct export_view *view;
+	struct out bytes; /* written, not yet given to gzip */
+	struct protobuf_writer buffer;
+	struct gzip_writer gzip;
+	uint64_t string_count;
+	uint64_t *index_of_string; /* in the string table, by string of the profile; 0: not there */
+	bool *has_location;        /* by frame */
+	uint64_t *path;            /* of the current node, the outermost first */
+	uint64_t *turned;          /* the same, the innermost first */
+	size_t path_capacity, turned_capacity;
+	uint64_t *values;          /* of the current sample */
+	const double **device_own; /* by metric: its column in this pass over the nodes, or NULL */
+	double **all_own;          /* by metric: of all devices, where it has a field */
+	bool is_out_of_memory;
+};
+
+static void give_to_gzip(struct pprof *pprof, size_t least)
+{
+	if (pprof->bytes.errnum)
+		pprof->is_out_of_memory = true;
+	if (pprof->bytes.length <= least)
+		return;
+	gzip_bytes(&pprof->gzip, pprof->bytes.bytes, pprof->bytes.length);
+	pprof->bytes.length = 0;
+}
+
+/* ------------------------------------------------------------------ strings */
+
+static uint64_t add_string(struct pprof *pprof, const char *text, size_t length)
+{
+	char *repaired = NULL;
+
+	if (utf8_valid_length(text, length) < length) {
+		repaired = malloc(3 * length);
+		if (!repaired) {
+			pprof->is_out_of_memory = true;
+			length = 0;
+		} else {
+			length = utf8_repair(text, length, repaired);
+		}
+	}
+	protobuf_bytes(&pprof->buffer, PROFILE_STRING_TABLE, repaired ? repaired : text, length);
+	free(repaired);
+	return pprof->string_count++;
+}
+
+static uint64_t add_text(struct pprof *pprof, const char *text)
+{
+	return add_string(pprof, text, strlen(text));
+}
+
+/* A string of the profile, once. */
+static uint64_t use_string(struct pprof *pprof, uint32_t string)
+{
+	const struct strings *strings = &pprof->view->profile->strings;
+
+	if (!pprof->index_of_string[string] && string_length(strings, string))
+		pprof->index_of_string[string] = add_string(pprof, string_text(strings, string),
+							    string_length(strings, string));
+	return pprof->index_of_string[string];
+}
+
+/* ------------------------------------------------------------------ types */
+
+static double unit_ns(const char *unit)
+{
+	static const char *const units[] = {"nanoseconds", "microseconds", "milliseconds",
+					    "seconds"};
+	double ns = 1;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(units); i++, ns *= 1e3)
+		if (strcmp(unit, units[i]) == 0)
+			return ns;
+	return 0;
+}
+
+/* "time (ns)" and "time/ms" are "time", for the unit has a place of its own. */
+static size_t bare_length(const struct export_metric *metric)
+{
+	const char *end = strrchr(metric->name, unit_ns(metric->unit) > 0 ? '/' : '\0');
+	size_t length = strlen(metric->name);
+
+	if (length && metric->name[length - 1] == ')')
+		end = strstr(metric->name, " (");
+	return end && end > metric->name ? (size_t)(end - metric->name) : length;
+}
+
+static void write_types(struct pprof *pprof)
+{
+	for (size_t m = 0; m < pprof->view->metric_count; m++) {
+		const struct export_metric *metric = &pprof->view->metrics[m];
+		uint64_t type = add_string(pprof, metric->name, bare_length(metric));
+		const char *unit = unit_ns(metric->unit) > 0 ? "nanoseconds"
+				   : *metric->unit           ? metric->unit
+							     : "count";
+		uint64_t unit_string = add_text(pprof, unit);
+
+		protobuf_begin(&pprof->buffer, PROFILE_SAMPLE_TYPE);
+		protobuf_uint64(&pprof->buffer, TYPE_TYPE, type);
+		protobuf_uint64(&pprof->buffer, TYPE_UNIT, unit_string);
+		protobuf_end(&pprof->buffer);
+		if (m == 0)
+			protobuf_uint64(&pprof->buffer, PROFILE_DEFAULT_SAMPLE_TYPE, type);
+	}
+}
+
+static void write_run(struct pprof *pprof)
+{
+	const struct profile *profile = pprof->view->profile;
+
+	if (profile->start_ns)
+		protobuf_uint64(&pprof->buffer, PROFILE_TIME_NANOS, profile->start_ns);
+	if (profile->end_ns > profile->start_ns && profile->start_ns)
+		protobuf_uint64(&pprof->buffer, PROFILE_DURATION_NANOS,
+				profile->end_ns - profile->start_ns);
+	for (size_t i = 0; i < profile->info_count; i++) {
+		struct out text;
+
+		out_init(&text, -1);
+		out_text(&text, profile_text(profile, profile->info[i].key));
+		out_text(&text, ": ");
+		out_text(&text, profile_text(profile, profile->info[i].value));
+		if (text.length)
+			protobuf_uint64(&pprof->buffer, PROFILE_COMMENT,
+					add_string(pprof, text.bytes, text.length));
+		out_fini(&text);
+	}
+}
+
+/* ------------------------------------------------------------------ locations */
+
+/* Location and function of a frame have its number plus 1. */
+static uint64_t use_location(struct pprof *pprof, uint32_t frame)
+{
+	const struct profile_frame *row = &pprof->view->profile->frames[frame];
+	uint64_t id = (uint64_t)frame + 1;
+	uint64_t name;
+	uint64_t file;
+
+	if (pprof->has_location[frame])
+		return id;
+	pprof->has_location[frame] = true;
+	name = use_string(pprof, row->name);
+	if (!name)
+		name = add_text(pprof, row->kind == FRAME_ROOT ? "ROOT" : "<unnamed>");
+	file = row->kind == FRAME_SOURCE ? use_string(pprof, row->file) : 0;
+	protobuf_begin(&pprof->buffer, PROFILE_FUNCTION);
+	protobuf_uint64(&pprof->buffer, FUNCTION_ID, id);
+	protobuf_uint64(&pprof->buffer, FUNCTION_NAME, name);
+	protobuf_uint64(&pprof->buffer, FUNCTION_SYSTEM_NAME, name);
+	if (file)
+		protobuf_uint64(&pprof->buffer, FUNCTION_FILENAME, file);
+	protobuf_end(&pprof->buffer);
+	protobuf_begin(&pprof->buffer, PROFILE_LOCATION);
+	protobuf_uint64(&pprof->buffer, LOCATION_ID, id);
+	protobuf_begin(&pprof->buffer, LOCATION_LINE);
+	protobuf_uint64(&pprof->buffer, LINE_FUNCTION_ID, id);
+	if (row->kind == FRAME_SOURCE)
+		protobuf_uint64(&pprof->buffer, LINE_LINE, row->line);
+	protobuf_end(&pprof->buffer);
+	protobuf_end(&pprof->buffer);
+	return id;
+}
+
+/* ------------------------------------------------------------------ samples */
+
+static uint64_t whole_number(double value)
+{
+	if (!(value > -9.2e18))
+		return isnan(value) ? 0 : (uint64_t)INT64_MIN;
+	return value < 9.2e18 ? (uint64_t)llround(value) : (uint64_t)INT64_MAX;
+}
+
+/*
+ * A metric of a node in this pass: on the pass's device; where that is the node's first one, or the
+ * pass is that without a device, also what no device can be told of.
+ */
+static uint64_t value_of(const struct pprof *pprof, size_t m, uint32_t node, bool has_rest)
+{
+	const struct export_metric *metric = &pprof->view->metrics[m];
+	double scale = unit_ns(metric->unit);
+	double value = pprof->device_own[m] ? pprof->device_own[m][node] : 0;
+
+	if (has_rest && !isnan(metric->own[node])) {
+		double by_kernels = pprof->all_own[m] ? pprof->all_own[m][node] : 0;
+
+		if (by_kernels == 0 && value == 0 && metric->own_exact && scale <= 1)
+			return (uint64_t)metric->own_exact[node];
+		value += metric->own[node] - by_kernels;
+	}
+	return whole_number(value * (scale > 0 ? scale : 1));
+}
+
+static bool fill_values(struct pprof *pprof, uint32_t node, bool has_rest)
+{
+	bool is_any = false;
+
+	for (size_t m = 0; m < pprof->view->metric_count; m++) {
+		pprof->values[m] = value_of(pprof, m, node, has_rest);
+		is_any |= pprof->values[m] != 0;
+	}
+	return is_any;
+}
+
+static void write_sample(struct pprof *pprof, uint32_t level, uint64_t key, uint64_t device)
+{
+	/* The root is part of every stack, and of none but its own. */
+	size_t count = level ? level : 1;
+
+	for (size_t i = 0; i < count; i++)
+		pprof->turned[i] = pprof->path[level - i];
+	protobuf_begin(&pprof->buffer, PROFILE_SAMPLE);
+	protobuf_packed_uint64(&pprof->buffer, SAMPLE_LOCATION_ID, pprof->turned, count);
+	protobuf_packed_uint64(&pprof->buffer, SAMPLE_VALUE, pprof->values,
+			       pprof->view->metric_count);
+	if (device) {
+		protobuf_begin(&pprof->buffer, SAMPLE_LABEL);
+		protobuf_uint64(&pprof->buffer, LABEL_KEY, key);
+		protobuf_uint64(&pprof->buffer, LABEL_STR, device);
+		protobuf_end(&pprof->buffer);
+	}
+	protobuf_end(&pprof->buffer);
+	give_to_gzip(pprof, PIECE_BYTES);
+}
+
+static bool reserve_path(struct pprof *pprof, uint32_t level)
+{
+	size_t count = (size_t)level + 1;
+
+	if (array_reserve(&pprof->path, &pprof->path_capacity, count, sizeof(*pprof->path)) &&
+	    array_reserve(&pprof->turned, &pprof->turned_capacity, count, sizeof(*pprof->turned)))
+		return true;
+	pprof->is_out_of_memory = true;
+	return false;
+}
+
+/* `device` EXPORT_ALL_DEVICES: nodes that no device is known of. */
+static void write_samples(struct pprof *pprof, uint32_t device, uint64_t key, uint64_t label)
+{
+	const struct profile *profile = pprof->view->profile;
+	uint32_t level = 0;
+	uint32_t node = 0;
+
+	do {
+		uint32_t kernel = profile->nodes[node].first_kernel;
+		bool has_rest = kernel ? profile->kernels[kernel].device == device
+				       : device == EXPORT_ALL_DEVICES;
+
+		if (!reserve_path(pprof, level))
+			return;
+		pprof->path[level] = (uint64_t)profile->nodes[node].frame + 1;
+		if (fill_values(pprof, node, has_rest)) {
+			for (uint32_t i = level ? 1 : 0; i <= level; i++)
+				use_location(pprof, (uint32_t)pprof->path[i] - 1);
+			write_sample(pprof, level, key, label);
+		}
+		node = export_view_next(pprof->view, node, &level);
+	} while (node && !pprof->gzip.out->errnum);
+}
+
+/* The samples of one device. */
+static void write_device(struct pprof *pprof, uint32_t device, uint64_t key)
+{
+	const struct export_view *view = pprof->view;
+	const struct profile_device *row = &view->profile->devices[device];
+	double **columns = calloc(view->metric_count, sizeof(*columns));
+	struct out label;
+
+	if (!columns) {
+		pprof->is_out_of_memory = true;
+		return;
+	}
+	for (size_t m = 0; m < view->metric_count; m++) {
+		if (view->metrics[m].field == EXPORT_NO_FIELD)
+			continue;
+		columns[m] = export_device_own(view, &view->metrics[m], device);
+		pprof->device_own[m] = columns[m];
+		pprof->is_out_of_memory |= !columns[m];
+	}
+	out_init(&label, -1);
+	out_text(&label, profile_text(view->profile, row->type));
+	out_byte(&label, ' ');
+	out_u64(&label, row->id);
+	if (label.errnum)
+		pprof->is_out_of_memory = true;
+	if (!pprof->is_out_of_memory)
+		write_samples(pprof, device, key, add_string(pprof, label.bytes, label.length));
+	for (size_t m = 0; m < view->metric_count; m++) {
+		pprof->device_own[m] = NULL;
+		free(columns[m]);
+	}
+	free(columns);
+	out_fini(&label);
+}
+
+static void write_all(struct pprof *pprof)
+{
+	const struct export_view *view = pprof->view;
+	size_t used_count;
+	bool *used = export_used_devices(view, &used_count);
+	uint64_t key;
+
+	if (!used) {
+		pprof->is_out_of_memory = true;
+		return;
+	}
+	add_text(pprof, ""); /* the first string is this */
+	write_types(pprof);
+	write_run(pprof);
+	key = add_text(pprof, "device");
+	for (size_t m = 0; m < view->metric_count && !pprof->is_out_of_memory; m++) {
+		if (view->metrics[m].field == EXPORT_NO_FIELD)
+			continue;
+		pprof->all_own[m] = export_device_own(view, &view->metrics[m], EXPORT_ALL_DEVICES);
+		pprof->is_out_of_memory = !pprof->all_own[m];
+	}
+	for (uint32_t d = 0; d < view->profile->device_count && !pprof->is_out_of_memory; d++)
+		if (used[d])
+			write_device(pprof, d, key);
+	if (!pprof->is_out_of_memory)
+		write_samples(pprof, EXPORT_ALL_DEVICES, 0, 0);
+	free(used);
+}
+
+static bool pprof_init(struct pprof *pprof, struct export_view *view, struct out *out)
+{
+	const struct profile *profile = view->profile;
+
+	*pprof = (struct pprof){.view = view};
+	out_init(&pprof->bytes, -1);
+	protobuf_init(&pprof->buffer, &pprof->bytes);
+	gzip_begin(&pprof->gzip, out);
+	pprof->index_of_string =
+		calloc(profile->strings.used / 8 + 1, sizeof(*pprof->index_of_string));
+	pprof->has_location = calloc(profile->frame_count + 1, sizeof(*pprof->has_location));
+	pprof->values = calloc(view->metric_count + 1, sizeof(*pprof->values));
+	pprof->device_own = calloc(view->metric_count + 1, sizeof(*pprof->device_own));
+	pprof->all_own = calloc(view->metric_count + 1, sizeof(*pprof->all_own));
+	return pprof->index_of_string && pprof->has_location && pprof->values &&
+	       pprof->device_own && pprof->all_own;
+}
+
+static void pprof_fini(struct pprof *pprof)
+{
+	for (size_t m = 0; pprof->all_own && m < pprof->view->metric_count; m++)
+		free(pprof->all_own[m]);
+	free(pprof->index_of_string);
+	free(pprof->has_location);
+	free(pprof->values);
+	free(pprof->device_own);
+	free(pprof->all_own);
+	free(pprof->path);
+	free(pprof->turned);
+	protobuf_fini(&pprof->buffer);
+	out_fini(&pprof->bytes);
+}
+
+int export_pprof(struct export_view *view, struct out *out, struct proton_error *err)
+{
+	struct pprof pprof;
+
+	if (!pprof_init(&pprof, view, out))
+		pprof.is_out_of_memory = true;
+	else
+		write_all(&pprof);
+	give_to_gzip(&pprof, 0);
+	gzip_end(&pprof.gzip);
+	pprof_fini(&pprof);
+	return pprof.is_out_of_memory ? err_set(err, PROTON_E_NOMEM, "out of memory") : PROTON_OK;
+}

@@ -1,0 +1,254 @@
+/*
+ * speedscope's own format, https://www.speedscope.app/file-format-schema.json: the frames once,
+ * then a "sampled" profile per metric, and where several devices ran something one more per device
+ * for what kernels tell. A sample is a frame that adds something itself, its weight what it adds.
+ *
+ * A frame of source code is its function, with file and line beside it, as speedscope shows them.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "export/view.h"
+#include "format/json_write.h"
+
+#define SCHEMA "https://www.speedscope.app/file-format-schema.json"
+
+struct speedscope {
+	struct export_view *view;
+	struct out *out;
+	struct json_writer json;
+	struct out scratch;
+	uint32_t *index_of_frame; /* in the list of frames, by frame */
+	uint32_t *path;           /* of the current node, indices of frames, by level */
+	size_t path_capacity;
+	bool is_out_of_memory;
+};
+
+static void write_frame(struct speedscope *speedscope, uint32_t frame)
+{
+	const struct profile *profile = speedscope->view->profile;
+	const struct profile_frame *row = &profile->frames[frame];
+	struct json_writer *json = &speedscope->json;
+	struct out *scratch = &speedscope->scratch;
+
+	scratch->length = 0;
+	if (row->kind == FRAME_SOURCE)
+		out_text(scratch, profile_text(profile, row->name));
+	else
+		speedscope->view->write_name(scratch, speedscope->view, frame);
+	json_line_break(json);
+	json_begin_object(json);
+	json_key(json, "name");
+	if (scratch->length)
+		json_string(json, scratch->bytes, scratch->length);
+	else
+		json_string(json, "<unnamed>", 9);
+	if (row->kind == FRAME_SOURCE) {
+		json_key(json, "file");
+		json_string(json, profile_text(profile, row->file),
+			    string_length(&profile->strings, row->file));
+		json_key(json, "line");
+		json_uint64(json, row->line);
+	}
+	json_end_object(json);
+}
+
+/* Frames of nodes that are shown, in order of appearance. */
+static void write_frames(struct speedscope *speedscope)
+{
+	const struct profile *profile = speedscope->view->profile;
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < profile->node_count; i++) {
+		uint32_t frame = profile->nodes[i].frame;
+
+		if (!speedscope->view->shown[i] || speedscope->index_of_frame[frame] != UINT32_MAX)
+			continue;
+		speedscope->index_of_frame[frame] = count++;
+		write_frame(speedscope, frame);
+	}
+}
+
+/* One pass over the nodes with a weight: their stacks, or with `is_weights` what they weigh. */
+static void write_samples(struct speedscope *speedscope, const double *own, const int64_t *exact,
+			  bool is_weights)
+{
+	const struct export_view *view = speedscope->view;
+	struct json_writer *json = &speedscope->json;
+	uint32_t level = 0;
+	uint32_t node = 0;
+
+	json_begin_array(json);
+	do {
+		if (!array_reserve(&speedscope->path, &speedscope->path_capacity, (size_t)level + 1,
+				   sizeof(*speedscope->path))) {
+			speedscope->is_out_of_memory = true;
+			break;
+		}
+		speedscope->path[level] =
+			speedscope->index_of_frame[view->profile->nodes[node].frame];
+		if (own[node] > 0 && isfinite(own[node])) {
+			if (is_weights && exact) {
+				json_int64(json, exact[node]);
+			} else if (is_weights) {
+				json_double(json, own[node]);
+			} else {
+				/* The root is part of every stack, and of none but its own. */
+				json_begin_array(json);
+				for (uint32_t i = level ? 1 : 0; i <= level; i++)
+					json_uint64(json, speedscope->path[i]);
+				json_end_array(json);
+			}
+		}
+		node = export_view_next(view, node, &level);
+	} while (node && !speedscope->out->errnum);
+	json_end_array(json);
+}
+
+/* The schema knows these units; all else is "none". */
+static const char *known_unit(const char *unit)
+{
+	static const char *const known[] = {"nanoseconds", "microseconds", "milliseconds",
+					    "seconds", "bytes"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(known); i++)
+		if (strcmp(unit, known[i]) == 0)
+			return unit;
+	return "none";
+}
+
+static void write_profile(struct speedscope *speedscope, const struct export_metric *metric,
+			  const char *device, const double *own, const int64_t *exact)
+{
+	struct json_writer *json = &speedscope->json;
+	struct out *name = &speedscope->scratch;
+	double sum = 0;
+
+	for (size_t i = 0; i < speedscope->view->profile->node_count; i++) {
+		if (!speedscope->view->shown[i] || isnan(own[i]))
+			continue;
+		speedscope->view->negative_count += own[i] < 0;
+		sum += own[i] > 0 && isfinite(own[i]) ? own[i] : 0;
+	}
+	name->length = 0;
+	out_text(name, metric->name);
+	out_text(name, *device ? ", " : "");
+	out_text(name, device);
+	json_line_break(json);
+	json_begin_object(json);
+	json_key(json, "type");
+	json_string(json, "sampled", 7);
+	json_key(json, "name");
+	json_string(json, name->bytes, name->length);
+	json_key(json, "unit");
+	json_string(json, known_unit(metric->unit), strlen(known_unit(metric->unit)));
+	json_key(json, "startValue");
+	json_uint64(json, 0);
+	json_key(json, "endValue");
+	json_double(json, sum);
+	json_key(json, "samples");
+	write_samples(speedscope, own, exact, false);
+	json_key(json, "weights");
+	write_samples(speedscope, own, exact, true);
+	json_end_object(json);
+}
+
+static void write_devices(struct speedscope *speedscope, const struct export_metric *metric,
+			  const bool *used)
+{
+	const struct profile *profile = speedscope->view->profile;
+
+	for (uint32_t d = 0; d < profile->device_count && !speedscope->out->errnum; d++) {
+		const struct profile_device *device = &profile->devices[d];
+		struct out text;
+		double *own;
+
+		if (!used[d])
+			continue;
+		own = export_device_own(speedscope->view, metric, d);
+		out_init(&text, -1);
+		out_text(&text, profile_text(profile, device->type));
+		out_byte(&text, ' ');
+		out_u64(&text, device->id);
+		out_byte(&text, '\0');
+		if (own && !text.errnum)
+			write_profile(speedscope, metric, text.bytes, own, NULL);
+		else
+			speedscope->is_out_of_memory = true;
+		out_fini(&text);
+		free(own);
+	}
+}
+
+static void write_profiles(struct speedscope *speedscope)
+{
+	const struct export_view *view = speedscope->view;
+	size_t device_count;
+	bool *used = export_used_devices(view, &device_count);
+
+	if (!used) {
+		speedscope->is_out_of_memory = true;
+		return;
+	}
+	for (size_t m = 0; m < view->metric_count; m++) {
+		const struct export_metric *metric = &view->metrics[m];
+
+		write_profile(speedscope, metric, "", metric->own, metric->own_exact);
+		if (metric->field != EXPORT_NO_FIELD && device_count > 1)
+			write_devices(speedscope, metric, used);
+	}
+	free(used);
+}
+
+static void write_all(struct speedscope *speedscope)
+{
+	struct json_writer *json = &speedscope->json;
+	const char *title = speedscope->view->title;
+
+	json_begin_object(json);
+	json_key(json, "$schema");
+	json_string(json, SCHEMA, sizeof(SCHEMA) - 1);
+	json_key(json, "exporter");
+	json_string(json, "proton-viewer@" PROTON_VERSION,
+		    sizeof("proton-viewer@" PROTON_VERSION) - 1);
+	json_key(json, "name");
+	json_string(json, title, strlen(title));
+	json_key(json, "activeProfileIndex");
+	json_uint64(json, 0);
+	json_key(json, "shared");
+	json_begin_object(json);
+	json_key(json, "frames");
+	json_begin_array(json);
+	write_frames(speedscope);
+	json_end_array(json);
+	json_end_object(json);
+	json_key(json, "profiles");
+	json_begin_array(json);
+	write_profiles(speedscope);
+	json_end_array(json);
+	json_end_object(json);
+	out_byte(speedscope->out, '\n');
+}
+
+int export_speedscope(struct export_view *view, struct out *out, struct proton_error *err)
+{
+	struct speedscope speedscope = {.view = view, .out = out};
+	size_t frames = view->profile->frame_count;
+
+	json_writer_init(&speedscope.json, out, false);
+	out_init(&speedscope.scratch, -1);
+	speedscope.index_of_frame = malloc((frames + 1) * sizeof(*speedscope.index_of_frame));
+	if (speedscope.index_of_frame) {
+		memset(speedscope.index_of_frame, 0xff,
+		       frames * sizeof(*speedscope.index_of_frame));
+		write_all(&speedscope);
+	}
+	if (!speedscope.index_of_frame || speedscope.scratch.errnum)
+		speedscope.is_out_of_memory = true;
+	out_fini(&speedscope.scratch);
+	free(speedscope.index_of_frame);
+	free(speedscope.path);
+	return speedscope.is_out_of_memory ? err_set(err, PROTON_E_NOMEM, "out of memory")
+					   : PROTON_OK;
+}
