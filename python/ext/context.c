@@ -5,21 +5,31 @@
  * a number when it is first met, kept in its co_extra slot: the slot dies with the code object and
  * numbers are never used again, so a code object that later lies at the same address cannot be
  * mistaken for it, and none is kept alive. (parent context, code number, offset) -> context is
- * one hash table for the process. Lines and names are looked at only when that table has no entry.
+ * one hash table for the process, guarded by the GIL. Lines and names are looked at only when that
+ * table has no entry.
  *
- * A thread remembers its last path: a launch in a loop compares numbers and never hashes.
+ * A launcher has mostly given the GIL away, and taking it back can mean waiting for another
+ * thread's turn to end. So a thread also keeps what it has seen by the address of the code object:
+ * the path of its last launch, and a table of (parent context, code address, offset). These are
+ * looked at without the GIL. An address means what it meant as long as no code object that was
+ * given a number has died: `deaths` counts them, and a thread that finds it changed forgets all
+ * addresses. A code object that we stand on is alive, and was made after the death of whatever lay
+ * at its address before; so a thread that runs it has seen that death.
  *
- * The tables hold no Python objects and are guarded by the GIL. They are a cache: when they grow
- * beyond a bound they are emptied and fill again.
+ * All these are caches: when one grows beyond a bound it is emptied and fills again.
  */
 #include "ext.h"
 
-#include <frameobject.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+
+#include "frames.h"
 
 #define TABLE_MIN_CAPACITY 1024u      /* powers of two */
 #define TABLE_MAX_CAPACITY (1u << 22) /* 64 MiB */
+#define NEAR_MIN_CAPACITY 64u
+#define NEAR_MAX_CAPACITY (1u << 15) /* 768 KiB for a thread */
 
 /* Kept in the co_extra slot of a code object. */
 struct code_note {
@@ -27,27 +37,31 @@ struct code_note {
 	bool is_hidden;
 };
 
+/* The context of the path up to and with this frame. */
 struct step {
-	uint32_t code;
-	int32_t offset;   /* in bytes; -1 before the first instruction */
-	uint32_t context; /* of the path up to and with this step */
-};
-
-/* A frame as it is met; the frame keeps the code object alive as long as we are on top of it. */
-struct visit {
-	PyCodeObject *object; /* borrowed */
-	uint32_t code;
+	PyCodeObject *code; /* not to be looked into, it may be gone */
 	int32_t offset;
+	uint32_t context;
 };
 
-/* Of one thread: `steps` is the path last walked, leaf last. `walk` is scratch, leaf first. */
+struct near_entry {
+	PyCodeObject *code; /* likewise; NULL means an empty entry */
+	int32_t offset;
+	uint32_t parent;
+	uint32_t context; /* that of the parent if the frame is not shown */
+};
+
+/* Of one thread. */
 struct thread_path {
-	struct step *steps;
+	struct frame_walk walk;
+	struct step *steps; /* the path last walked, root first */
 	uint32_t step_cnt;
-	struct visit *walk;
-	uint32_t walk_cnt;
-	uint32_t capacity; /* of both */
-	bool is_busy;      /* making a frame object may collect garbage, and that run Python code */
+	uint32_t step_capacity;
+	uint32_t near_cnt;
+	uint32_t near_capacity;
+	struct near_entry *near;
+	uint64_t deaths; /* when the addresses above were right */
+	bool is_busy;    /* the public walk may collect garbage, and that run Python code */
 };
 
 struct table_entry {
@@ -65,6 +79,9 @@ static struct {
 
 static uint32_t last_code_number;
 static Py_ssize_t extra_index = -1;
+static _Atomic uint64_t deaths;
+static bool has_own_frames; /* frames_walk_own() is right here */
+static _Atomic bool uses_own_frames;
 
 /* File names, or their beginnings where they end in '/', whose frames are not shown. */
 static struct {
@@ -97,22 +114,12 @@ static bool is_finalizing(void)
 #endif
 }
 
-#if PY_VERSION_HEX >= 0x030b0000
-static int32_t frame_offset(PyFrameObject *frame)
-{
-	return (int32_t)PyFrame_GetLasti(frame);
-}
-#else
-static int32_t frame_offset(PyFrameObject *frame)
-{
-	return frame->f_lasti < 0 ? -1 : frame->f_lasti * (int32_t)sizeof(_Py_CODEUNIT);
-}
-#endif
-
 /* ------------------------------------------------------------------ code objects */
 
 static void code_note_free(void *note)
 {
+	/* Before the memory of the code object is given back. Pairs with path_validate's load. */
+	atomic_fetch_add_explicit(&deaths, 1, memory_order_release);
 	free(note);
 }
 
@@ -206,13 +213,14 @@ static bool table_reserve(void)
 	return true;
 }
 
-/* ------------------------------------------------------------------ walking */
+/* ------------------------------------------------------------------ what a thread has seen */
 
 static void thread_path_free(void *memory)
 {
 	struct thread_path *path = memory;
+	frame_walk_fini(&path->walk);
 	free(path->steps);
-	free(path->walk);
+	free(path->near);
 	free(path);
 }
 
@@ -229,44 +237,137 @@ static struct thread_path *thread_path_get(void)
 	return path;
 }
 
-static bool thread_path_grow(struct thread_path *path)
+static uint32_t near_slot(const struct thread_path *path, uint32_t parent, PyCodeObject *code,
+			  int32_t offset)
 {
-	uint32_t capacity = path->capacity ? path->capacity * 2 : 64;
-	struct visit *walk = realloc(path->walk, capacity * sizeof(*walk));
-	if (!walk)
+	uint64_t hash = (uintptr_t)code * 0x9e3779b97f4a7c15u;
+	hash ^= parent * 0xff51afd7ed558ccdu;
+	hash ^= (uint32_t)offset * 0xc2b2ae3d27d4eb4fu;
+	hash ^= hash >> 29;
+	hash *= 0xbf58476d1ce4e5b9u;
+	return (uint32_t)(hash >> 32) & (path->near_capacity - 1);
+}
+
+/* The entry, or the empty one where it would be. Needs a table. */
+static struct near_entry *near_find(const struct thread_path *path, uint32_t parent,
+				    const struct frame_visit *visit)
+{
+	uint32_t slot = near_slot(path, parent, visit->code, visit->offset);
+	for (;; slot = (slot + 1) & (path->near_capacity - 1)) {
+		struct near_entry *entry = &path->near[slot];
+		if (!entry->code || (entry->code == visit->code && entry->offset == visit->offset &&
+				     entry->parent == parent))
+			return entry;
+	}
+}
+
+static void near_clear(struct thread_path *path)
+{
+	if (path->near_cnt > 0)
+		memset(path->near, 0, path->near_capacity * sizeof(*path->near));
+	path->near_cnt = 0;
+}
+
+/* Room for one more. False: out of memory, and the table is as it was. */
+static bool near_reserve(struct thread_path *path)
+{
+	if (path->near_capacity > 0 && path->near_cnt < path->near_capacity / 2)
+		return true;
+	if (path->near_capacity == NEAR_MAX_CAPACITY) {
+		near_clear(path);
+		return true;
+	}
+	struct near_entry *old = path->near;
+	uint32_t old_capacity = path->near_capacity;
+	uint32_t capacity = old_capacity ? old_capacity * 2 : NEAR_MIN_CAPACITY;
+	struct near_entry *entries = calloc(capacity, sizeof(*entries));
+	if (!entries)
 		return false;
-	path->walk = walk;
-	struct step *steps = realloc(path->steps, capacity * sizeof(*steps));
-	if (!steps)
-		return false;
-	path->steps = steps;
-	path->capacity = capacity;
+	path->near = entries;
+	path->near_capacity = capacity;
+	for (uint32_t i = 0; i < old_capacity; i++) {
+		if (!old[i].code)
+			continue;
+		const struct frame_visit visit = {old[i].code, old[i].offset};
+		*near_find(path, old[i].parent, &visit) = old[i];
+	}
+	free(old);
 	return true;
 }
 
-/* Fill path->walk with the visible frames of the calling thread, leaf first. */
-static bool walk_frames(struct thread_path *path)
+static void near_add(struct thread_path *path, uint32_t parent, const struct frame_visit *visit,
+		     uint32_t context)
 {
-	PyFrameObject *frame = (PyFrameObject *)Py_XNewRef((PyObject *)PyEval_GetFrame());
-	path->walk_cnt = 0;
-	while (frame) {
-		PyCodeObject *code = PyFrame_GetCode(frame);
-		struct code_note *note = code_note_of(code);
-		bool is_full = path->walk_cnt == path->capacity && !thread_path_grow(path);
-		Py_DECREF(code);
-		if (!note || is_full) {
-			Py_DECREF(frame);
-			return false;
-		}
-		if (!note->is_hidden)
-			path->walk[path->walk_cnt++] =
-				(struct visit){code, note->number, frame_offset(frame)};
-		PyFrameObject *back = PyFrame_GetBack(frame);
-		Py_DECREF(frame);
-		frame = back;
-	}
+	if (!near_reserve(path))
+		return;
+	struct near_entry *entry = near_find(path, parent, visit);
+	path->near_cnt += !entry->code;
+	*entry = (struct near_entry){visit->code, visit->offset, parent, context};
+}
+
+static bool steps_reserve(struct thread_path *path)
+{
+	if (path->step_capacity >= path->walk.cnt)
+		return true;
+	struct step *steps = realloc(path->steps, path->walk.capacity * sizeof(*steps));
+	if (!steps)
+		return false;
+	path->steps = steps;
+	path->step_capacity = path->walk.capacity;
 	return true;
 }
+
+/* Forget addresses that may have been used again. */
+static void path_validate(struct thread_path *path)
+{
+	uint64_t now = atomic_load_explicit(&deaths, memory_order_acquire);
+	if (path->deaths == now)
+		return;
+	path->deaths = now;
+	path->step_cnt = 0;
+	near_clear(path);
+}
+
+static inline const struct frame_visit *visit_at(const struct thread_path *path, uint32_t depth)
+{
+	return &path->walk.visits[path->walk.cnt - 1 - depth];
+}
+
+static inline uint32_t context_at(const struct thread_path *path, uint32_t depth)
+{
+	return depth ? path->steps[depth - 1].context : PROTON_CONTEXT_ROOT;
+}
+
+/*
+ * path->steps for as much of path->walk as the thread has seen before, from the root on; sets
+ * step_cnt to how much that is. Without the GIL. False when out of memory.
+ */
+static bool retrace(struct thread_path *path)
+{
+	uint32_t cnt = path->walk.cnt;
+	uint32_t depth = 0;
+	if (!steps_reserve(path))
+		return false;
+	path_validate(path);
+	/* As far as it is the path of the last time, nothing needs looking up. */
+	for (; depth < cnt && depth < path->step_cnt; depth++) {
+		const struct frame_visit *now = visit_at(path, depth);
+		const struct step *before = &path->steps[depth];
+		if (now->code != before->code || now->offset != before->offset)
+			break;
+	}
+	for (; depth < cnt && path->near_cnt > 0; depth++) {
+		const struct frame_visit *now = visit_at(path, depth);
+		const struct near_entry *entry = near_find(path, context_at(path, depth), now);
+		if (!entry->code)
+			break;
+		path->steps[depth] = (struct step){now->code, now->offset, entry->context};
+	}
+	path->step_cnt = depth;
+	return true;
+}
+
+/* ------------------------------------------------------------------ what is new, with the GIL */
 
 /* "file:line@function" of a place in a code object, as a frame of libproton. */
 static uint32_t source_frame(PyCodeObject *code, int32_t offset)
@@ -287,64 +388,74 @@ static uint32_t source_frame(PyCodeObject *code, int32_t offset)
 	return frame;
 }
 
-/* The context of `visit` below `parent`. */
-static uint32_t visit_context(uint32_t parent, const struct visit *visit)
+/* The context of a frame below `parent`; false when out of memory. */
+static bool visit_context(uint32_t parent, const struct frame_visit *visit, uint32_t *context_out)
 {
-	if (!table_reserve())
-		return parent;
-	struct table_entry *entry = table_find(parent, visit->code, visit->offset);
-	if (entry->code != 0)
-		return entry->context;
-	uint32_t frame = source_frame(visit->object, visit->offset);
-	uint32_t context = proton_context_child(parent, frame);
-	*entry = (struct table_entry){parent, visit->code, visit->offset, context};
-	table.cnt++;
-	return context;
+	const struct code_note *note = code_note_of(visit->code);
+	if (!note || !table_reserve())
+		return false;
+	if (note->is_hidden) {
+		*context_out = parent;
+		return true;
+	}
+	struct table_entry *entry = table_find(parent, note->number, visit->offset);
+	if (entry->code == 0) {
+		uint32_t frame = source_frame(visit->code, visit->offset);
+		uint32_t context = proton_context_child(parent, frame);
+		*entry = (struct table_entry){parent, note->number, visit->offset, context};
+		table.cnt++;
+	}
+	*context_out = entry->context;
+	return true;
 }
 
-static uint32_t context_of_walk(struct thread_path *path)
+/* The rest of path->steps. */
+static bool explore(struct thread_path *path)
 {
-	uint32_t cnt = path->walk_cnt;
-	uint32_t context = PROTON_CONTEXT_ROOT;
-	uint32_t depth = 0;
-	/* As far as it is the path of the last time, nothing needs looking up. */
-	for (; depth < cnt && depth < path->step_cnt; depth++) {
-		const struct visit *now = &path->walk[cnt - 1 - depth];
-		const struct step *before = &path->steps[depth];
-		if (now->code != before->code || now->offset != before->offset)
-			break;
-		context = before->context;
+	for (uint32_t depth = path->step_cnt; depth < path->walk.cnt; depth++) {
+		const struct frame_visit *visit = visit_at(path, depth);
+		uint32_t parent = context_at(path, depth);
+		uint32_t context;
+		if (!visit_context(parent, visit, &context))
+			return false;
+		near_add(path, parent, visit, context);
+		path->steps[depth] = (struct step){visit->code, visit->offset, context};
+		path->step_cnt = depth + 1;
 	}
-	for (; depth < cnt; depth++) {
-		const struct visit *now = &path->walk[cnt - 1 - depth];
-		context = visit_context(context, now);
-		path->steps[depth] = (struct step){now->code, now->offset, context};
-	}
-	path->step_cnt = cnt;
-	return context;
+	return true;
 }
 
 /* ------------------------------------------------------------------ the provider */
 
-static uint32_t context_with_gil(void)
+static bool walk_with_gil(struct thread_path *path, PyThreadState *thread)
 {
-	struct thread_path *path = thread_path_get();
-	if (!path || path->is_busy)
-		return PROTON_CONTEXT_ROOT;
+	if (uses_own_frames)
+		return frames_walk_own(&path->walk, thread);
+	if (path->is_busy)
+		return false;
 	path->is_busy = true;
-	uint32_t context = walk_frames(path) ? context_of_walk(path) : PROTON_CONTEXT_ROOT;
+	bool is_done = frames_walk_public(&path->walk);
 	path->is_busy = false;
-	return context;
+	return is_done;
 }
 
-static uint32_t depth_with_gil(void)
+static uint32_t context_with_gil(struct thread_path *path, PyThreadState *thread)
 {
-	struct thread_path *path = thread_path_get();
-	if (!path || path->is_busy)
+	/* From the start again: while we waited for the GIL, code objects may have died. */
+	if (!walk_with_gil(path, thread) || !retrace(path) || !explore(path))
+		return PROTON_CONTEXT_ROOT;
+	return context_at(path, path->step_cnt);
+}
+
+static uint32_t depth_with_gil(struct thread_path *path, PyThreadState *thread)
+{
+	uint32_t depth = 0;
+	if (!walk_with_gil(path, thread))
 		return 0;
-	path->is_busy = true;
-	uint32_t depth = walk_frames(path) ? path->walk_cnt : 0;
-	path->is_busy = false;
+	for (uint32_t i = 0; i < path->walk.cnt; i++) {
+		const struct code_note *note = code_note_of(path->walk.visits[i].code);
+		depth += note && !note->is_hidden;
+	}
 	return depth;
 }
 
@@ -352,26 +463,41 @@ static uint32_t depth_with_gil(void)
  * libproton calls this on any thread, for instance from a driver's callback below a launcher that
  * has released the GIL. A thread that Python has never seen has no frames.
  */
-static uint32_t provide(uint32_t (*answer)(void))
+static PyThreadState *thread_of_caller(void)
 {
-	if (is_finalizing() || !Py_IsInitialized() || !PyGILState_GetThisThreadState())
-		return PROTON_CONTEXT_ROOT;
+	if (is_finalizing() || !Py_IsInitialized())
+		return NULL;
+	return PyGILState_GetThisThreadState();
+}
+
+static uint32_t with_gil(uint32_t (*answer)(struct thread_path *path, PyThreadState *thread),
+			 struct thread_path *path, PyThreadState *thread)
+{
 	if (PyGILState_Check())
-		return answer();
+		return answer(path, thread);
 	PyGILState_STATE gil = PyGILState_Ensure();
-	uint32_t result = answer();
+	uint32_t result = answer(path, thread);
 	PyGILState_Release(gil);
 	return result;
 }
 
 static uint32_t provide_context(void)
 {
-	return provide(context_with_gil);
+	PyThreadState *thread = thread_of_caller();
+	struct thread_path *path = thread ? thread_path_get() : NULL;
+	if (!path)
+		return PROTON_CONTEXT_ROOT;
+	if (uses_own_frames && frames_walk_own(&path->walk, thread) && retrace(path) &&
+	    path->step_cnt == path->walk.cnt)
+		return context_at(path, path->step_cnt);
+	return with_gil(context_with_gil, path, thread);
 }
 
 static uint32_t provide_depth(void)
 {
-	return provide(depth_with_gil);
+	PyThreadState *thread = thread_of_caller();
+	struct thread_path *path = thread ? thread_path_get() : NULL;
+	return path ? with_gil(depth_with_gil, path, thread) : 0;
 }
 
 /* ------------------------------------------------------------------ for the package */
@@ -409,13 +535,25 @@ static PyObject *source_context(PyObject *module, PyObject *unused)
 {
 	(void)module;
 	(void)unused;
-	return PyLong_FromUnsignedLong(context_with_gil());
+	return PyLong_FromUnsignedLong(provide_context());
+}
+
+static PyObject *use_own_frames(PyObject *module, PyObject *wanted)
+{
+	(void)module;
+	int is_wanted = PyObject_IsTrue(wanted);
+	if (is_wanted < 0)
+		return NULL;
+	uses_own_frames = has_own_frames && is_wanted;
+	return PyBool_FromLong(uses_own_frames);
 }
 
 static PyMethodDef context_methods[] = {
 	{"hide_frames", hide_frames, METH_O, hide_frames_doc},
 	{"source_context", source_context, METH_NOARGS,
 	 "The number of the caller's Python path, as sessions with context 'python' see it."},
+	{"use_own_frames", use_own_frames, METH_O,
+	 "use_own_frames(wanted): whether frames are found without the public interface."},
 	{NULL, NULL, 0, NULL},
 };
 
@@ -432,6 +570,8 @@ int ext_context_init(PyObject *module, struct ext_state *state)
 	}
 	if (!has_path_key)
 		has_path_key = pthread_key_create(&path_key, thread_path_free) == 0;
+	has_own_frames = frames_are_known();
+	uses_own_frames = has_own_frames;
 	proton_context_provider_set(provide_context, provide_depth);
 	return PyModule_AddFunctions(module, context_methods);
 }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import functools
 import inspect
+import sys
 import threading
 from pathlib import Path
 
@@ -15,6 +17,16 @@ from support import at, load, metrics, names, walk
 from triton_proton import _libproton as lib
 
 HERE = __file__
+
+
+@pytest.fixture(autouse=True, params=["own frames", "public interface"])
+def way(request):
+    """Both ways of finding frames have to pass; a Python whose frames are not known has one."""
+    own = request.param == "own frames"
+    if lib.use_own_frames(own) != own:
+        pytest.skip("the frames of this Python are not known")
+    yield
+    lib.use_own_frames(True)
 
 
 def finish():
@@ -286,3 +298,242 @@ def test_root_has_no_kernels_of_its_own():
     root = finish()
     assert "k" not in names(root)
     assert at(root)["metrics"]["count"] == 0
+
+
+def test_a_thread_does_not_mistake_code_that_another_made_and_dropped():
+    proton.start("test", context="python")
+    turn, done = threading.Semaphore(0), threading.Semaphore(0)
+    work = []
+
+    def run():
+        for _ in range(300):
+            turn.acquire()
+            work.pop()()
+            done.release()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    addresses = set()
+    for index in range(300):
+        names_of_code = {"kernel": kernel}
+        exec(compile(f"def made_{index}():\n    kernel()\n", f"<{index}>", "exec"), names_of_code)
+        work.append(names_of_code.pop(f"made_{index}"))
+        addresses.add(id(work[0].__code__))
+        turn.release()
+        done.acquire()
+        del names_of_code
+        gc.collect(0)
+    thread.join()
+    if len(addresses) == 300:
+        pytest.skip("this allocator uses no address again, so there is nothing to mistake")
+    paths = kernel_paths(finish())
+    assert {path[-2] for path in paths} == {f"<{i}>:2@made_{i}" for i in range(300)}
+
+
+def test_the_same_code_below_different_callers():
+    def inner():
+        kernel()
+
+    def left():
+        inner()
+
+    def right():
+        inner()
+
+    proton.start("test", context="python")
+    for _ in range(10):
+        left()
+        right()
+        inner()
+    paths = kernel_paths(finish())
+    assert sorted(paths.values()) == [10, 10, 10]
+    assert {path[-3].partition("@")[2] for path in paths} == {
+        "left",
+        "right",
+        "test_the_same_code_below_different_callers",
+    }
+
+
+# ---------------------------------------------------------------------- both ways find the same
+
+
+def numbers():
+    """The caller's path by both ways, seen for the first time and again."""
+    found = []
+    for own in (False, True, True, False):
+        lib.use_own_frames(own)
+        found.append(lib.source_context())
+    return found
+
+
+def in_generators():
+    def inner():
+        yield numbers()
+
+    def outer():
+        yield from inner()
+
+    yield from outer()
+
+
+def in_a_generator_advanced_elsewhere():
+    generator = in_generators()
+
+    def elsewhere():
+        return next(generator)
+
+    yield elsewhere()
+
+
+def in_comprehensions():
+    yield from [numbers() for _ in range(1)]
+    yield from {0: numbers() for _ in range(1)}.values()
+    yield from (numbers() for _ in range(1))
+
+
+def in_coroutines():
+    async def inner():
+        return numbers()
+
+    async def outer():
+        return await inner()
+
+    try:
+        outer().send(None)
+    except StopIteration as result:
+        yield result.value
+
+
+def in_calls_from_c():
+    yield from map(lambda _: numbers(), [0])
+    yield functools.reduce(lambda _, __: numbers(), [0, 0])
+    found = []
+    sorted([1], key=lambda _: found.append(numbers()))
+    callback = ctypes.CFUNCTYPE(None)(lambda: found.append(numbers()))
+    callback()
+    ctypes.PYFUNCTYPE(None)(lambda: found.append(numbers()))()
+    yield from found
+
+
+def in_classes():
+    found = []
+
+    class Meta(type):
+        def __call__(cls):
+            found.append(numbers())
+            return super().__call__()
+
+    class Made(metaclass=Meta):
+        found.append(numbers())
+
+        def __init__(self):
+            found.append(numbers())
+
+        def __del__(self):
+            found.append(numbers())
+
+        def __getattr__(self, name):
+            found.append(numbers())
+
+        def __lt__(self, other):
+            found.append(numbers())
+            return True
+
+    class Plain:
+        def __init__(self):
+            found.append(numbers())
+
+    for _ in range(50):  # calls of classes get a specialised instruction
+        Plain()
+    made = Made()
+    made.missing
+    made < made
+    del made
+    yield from found
+
+
+def in_code_made_at_run_time():
+    yield eval("numbers()")
+    found = {}
+    exec("found = numbers()", globals(), found)
+    yield found["found"]
+
+
+def in_handlers():
+    try:
+        raise ValueError
+    except ValueError:
+        yield numbers()
+    finally:
+        yield numbers()
+
+
+def in_trace_functions():
+    found = []
+
+    def trace(frame, event, arg):
+        sys.settrace(None)
+        found.append(numbers())
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    (lambda: None)()
+    sys.settrace(before)
+    yield from found
+
+
+def in_deep_recursion():
+    def down(n):
+        return down(n - 1) if n else numbers()
+
+    for depth in (3, 30, 700, 63, 64, 65):
+        yield down(depth)
+
+
+def in_threads():
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(numbers())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+        thread.join()
+    yield from found
+
+
+def in_greenlets():
+    greenlet = pytest.importorskip("greenlet")
+    found = []
+
+    def run(other=None):
+        found.append(numbers())
+        greenlet.getcurrent().parent.switch()
+        found.append(numbers())
+        if other:
+            other.switch()
+
+    second = greenlet.greenlet(run)
+    first = greenlet.greenlet(run)
+    second.switch()
+    found.append(numbers())
+    first.switch(second)
+    found.append(numbers())
+    first.switch()
+    yield from found
+
+
+SITUATIONS = [value for name, value in list(globals().items()) if name.startswith("in_")]
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_both_ways_find_the_same_frames(situation):
+    proton.start("test", context="python")
+    found = list(situation())
+    assert found
+    for each in found:
+        assert len(set(each)) == 1 and each[0] != 0, each
+
+
+def test_frames_are_known_in_the_pythons_that_were_looked_at():
+    if sys.version_info[:2] in ((3, 11), (3, 12), (3, 13)):
+        assert lib.use_own_frames(True)
+    else:
+        assert not lib.use_own_frames(True)

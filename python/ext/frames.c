@@ -1,0 +1,179 @@
+/*
+ * Finding the Python frames of the calling thread. See frames.h.
+ *
+ * The public interface makes an object for every frame it is asked about, and the frame has to
+ * look after that object when it returns. That is most of what a launch with context "python"
+ * would cost. The interpreter's own frames are a linked list of plain structures, whose layout
+ * stays the same within a minor version; those of the versions that were looked at are declared
+ * here. Any other version, and an interpreter in which both ways do not find the same frames, is
+ * walked through the public interface.
+ *
+ * Sources: Include/internal/pycore_frame.h of CPython 3.11, 3.12 and 3.13; _PyFrame_IsIncomplete()
+ * and _PyInterpreterFrame_LASTI() there.
+ */
+#include "frames.h"
+
+#include <frameobject.h>
+#include <stdlib.h>
+
+#if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030e0000 && !defined(Py_GIL_DISABLED)
+#define HAS_KNOWN_FRAMES 1
+#else
+#define HAS_KNOWN_FRAMES 0
+#endif
+
+#define UNIT_BYTES 2 /* of code, which offsets count in */
+
+void frame_walk_fini(struct frame_walk *walk)
+{
+	free(walk->visits);
+	*walk = (struct frame_walk){0};
+}
+
+static bool walk_grow(struct frame_walk *walk)
+{
+	uint32_t capacity = walk->capacity ? walk->capacity * 2 : 64;
+	struct frame_visit *visits = realloc(walk->visits, capacity * sizeof(*visits));
+	if (!visits)
+		return false;
+	walk->visits = visits;
+	walk->capacity = capacity;
+	return true;
+}
+
+static inline bool walk_add(struct frame_walk *walk, PyCodeObject *code, int32_t offset)
+{
+	if (walk->cnt == walk->capacity && !walk_grow(walk))
+		return false;
+	walk->visits[walk->cnt++] = (struct frame_visit){code, offset};
+	return true;
+}
+
+/* ------------------------------------------------------------------ the public interface */
+
+#if PY_VERSION_HEX >= 0x030b0000
+static int32_t offset_of(PyFrameObject *frame)
+{
+	return (int32_t)PyFrame_GetLasti(frame);
+}
+#else
+static int32_t offset_of(PyFrameObject *frame)
+{
+	return frame->f_lasti < 0 ? -1 : frame->f_lasti * UNIT_BYTES;
+}
+#endif
+
+bool frames_walk_public(struct frame_walk *walk)
+{
+	PyFrameObject *frame = (PyFrameObject *)Py_XNewRef((PyObject *)PyEval_GetFrame());
+	bool has_room = true;
+	walk->cnt = 0;
+	while (frame && has_room) {
+		PyCodeObject *code = PyFrame_GetCode(frame);
+		has_room = walk_add(walk, code, offset_of(frame));
+		Py_DECREF(code);
+		PyFrameObject *back = PyFrame_GetBack(frame);
+		Py_DECREF(frame);
+		frame = back;
+	}
+	Py_XDECREF(frame);
+	return has_room;
+}
+
+/* ------------------------------------------------------------------ the interpreter's frames */
+
+#if HAS_KNOWN_FRAMES
+
+#define OWNED_BY_GENERATOR 1
+#define OWNED_BY_C_STACK 3 /* from 3.12 on: not a frame of Python */
+
+/* What is between the fields that we read is of pointers; only its size matters. */
+#if PY_VERSION_HEX >= 0x030c0000
+struct own_frame {
+	PyCodeObject *code; /* None in frames of the C stack */
+	struct own_frame *previous;
+	void *others[5];
+	const char *instruction; /* 3.12: the last one started; 3.13: the one being executed */
+	int stack_top;
+	uint16_t return_offset;
+	char owner;
+};
+#else
+struct own_frame {
+	void *others[4];
+	PyCodeObject *code;
+	PyFrameObject *object;
+	struct own_frame *previous;
+	const char *instruction; /* the last one started */
+	int stack_top;
+	bool is_entry;
+	char owner;
+};
+#endif
+
+static inline struct own_frame *top_frame(PyThreadState *thread)
+{
+#if PY_VERSION_HEX >= 0x030d0000
+	return (struct own_frame *)thread->current_frame;
+#else
+	return (struct own_frame *)thread->cframe->current_frame;
+#endif
+}
+
+bool frames_walk_own(struct frame_walk *walk, PyThreadState *thread)
+{
+	walk->cnt = 0;
+	for (struct own_frame *frame = top_frame(thread); frame; frame = frame->previous) {
+		if (PY_VERSION_HEX >= 0x030c0000 && frame->owner == OWNED_BY_C_STACK)
+			continue;
+		PyCodeObject *code = frame->code;
+		ptrdiff_t offset = frame->instruction - code->co_code_adaptive;
+		/* A call that has not got as far as its first statement. */
+		if (offset < code->_co_firsttraceable * UNIT_BYTES &&
+		    frame->owner != OWNED_BY_GENERATOR)
+			continue;
+		if (!walk_add(walk, code, offset < 0 ? -1 : (int32_t)offset))
+			return false;
+	}
+	return true;
+}
+
+static bool walks_are_equal(const struct frame_walk *a, const struct frame_walk *b)
+{
+	if (a->cnt != b->cnt)
+		return false;
+	for (uint32_t i = 0; i < a->cnt; i++)
+		if (a->visits[i].code != b->visits[i].code ||
+		    a->visits[i].offset != b->visits[i].offset)
+			return false;
+	return true;
+}
+
+bool frames_are_known(void)
+{
+	struct frame_walk own = {0}, public = {0};
+	/* A version of which only previews were seen, or that is not what we were compiled for. */
+	bool is_final = (PY_VERSION_HEX & 0xf0) == 0xf0 && (Py_Version & 0xf0) == 0xf0;
+	bool is_same_minor = Py_Version >> 16 == PY_VERSION_HEX >> 16;
+	bool result = is_final && is_same_minor && frames_walk_public(&public) && public.cnt > 0 &&
+		      frames_walk_own(&own, PyThreadState_Get()) && walks_are_equal(&own, &public);
+	frame_walk_fini(&own);
+	frame_walk_fini(&public);
+	return result;
+}
+
+#else
+
+bool frames_walk_own(struct frame_walk *walk, PyThreadState *thread)
+{
+	(void)walk;
+	(void)thread;
+	return false;
+}
+
+bool frames_are_known(void)
+{
+	return false;
+}
+
+#endif
