@@ -188,6 +188,17 @@ static PyObject *finalize_owned(PyObject *module, PyObject *args)
 	Py_RETURN_NONE;
 }
 
+static PyObject *nvtx_enable(PyObject *module, PyObject *enable)
+{
+	int truth = PyObject_IsTrue(enable);
+
+	(void)module;
+	if (truth < 0)
+		return NULL;
+	proton_nvtx_enable(truth);
+	Py_RETURN_NONE;
+}
+
 static PyObject *own_sessions(PyObject *module, PyObject *unused)
 {
 	(void)module;
@@ -409,6 +420,8 @@ static PyMethodDef session_methods[] = {
 	{"deactivate_all", deactivate_all, METH_VARARGS, "deactivate_all(flushing=False)"},
 	{"finalize", finalize, METH_VARARGS, "finalize(session, output_format='')"},
 	{"finalize_all", finalize_all, METH_VARARGS, "finalize_all(output_format='')"},
+	{"nvtx_enable", nvtx_enable, METH_O,
+	 "nvtx_enable(enable): whether NVTX ranges become scopes, from the next range on."},
 	{"own_sessions", own_sessions, METH_NOARGS,
 	 "The launching tool owns the session from now on."},
 	{"sessions_are_owned", sessions_are_owned, METH_NOARGS,

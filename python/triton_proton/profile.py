@@ -51,6 +51,13 @@ def _is_interpreting() -> bool:
     return _is_true("TRITON_INTERPRET")
 
 
+def _obey_nvtx_knob() -> None:
+    """triton.knobs.proton.enable_nvtx; before Triton is imported, TRITON_ENABLE_NVTX counts."""
+    group = getattr(sys.modules.get("triton.knobs"), "proton", None)
+    if group is not None and hasattr(group, "enable_nvtx"):
+        _libproton.nvtx_enable(bool(group.enable_nvtx))
+
+
 def _select_backend() -> Optional[str]:
     """The backend used when none is named; None leaves the choice to the recorder."""
     if os.environ.get("PROTON_BACKEND"):
@@ -96,6 +103,7 @@ def _start(
         raise ValueError(f"Unknown mode: {mode!r}")
     path = DEFAULT_PROFILE_NAME if name is None else os.fspath(name)
     is_default = backend is None and not os.environ.get("PROTON_BACKEND")
+    _obey_nvtx_knob()
     wanted = _select_backend() if backend is None else backend
     session = _libproton.start(
         path,

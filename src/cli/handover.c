@@ -63,6 +63,7 @@ bool handover_export(const struct options *options, const char *variable, const 
 	     put(HANDOVER_DATA, options->data) && put(HANDOVER_HOOK, options->hook) &&
 	     put(HANDOVER_FORMAT, options->format) &&
 	     put(HANDOVER_QUIET, options->is_quiet ? "1" : "0") &&
+	     (!options->has_no_nvtx || put("TRITON_ENABLE_NVTX", "0")) &&
 	     put_in_front(variable, saved, first);
 	if (!ok)
 		note("out of memory");

@@ -34,6 +34,7 @@ static const char help_text[] =
 	"  -k, --hook NAME           triton: ask kernels for their launch_metadata\n"
 	"  -o, --output-format NAME  hatchet (default), hatchet_msgpack, proton, none\n"
 	"      --module NAME         run a module as `python -m NAME` does\n"
+	"      --no-nvtx             NVTX ranges are no scopes\n"
 	"  -q, --quiet               say nothing unless something is wrong\n"
 	"  -h, --help, --version     print this text, or the version\n"
 	"\n"
@@ -45,6 +46,7 @@ static const char help_text[] =
 enum {
 	OPTION_MODULE = 256,
 	OPTION_VERSION,
+	OPTION_NO_NVTX,
 };
 
 static const struct option long_options[] = {
@@ -56,6 +58,7 @@ static const struct option long_options[] = {
 	{"hook", required_argument, NULL, 'k'},
 	{"output-format", required_argument, NULL, 'o'},
 	{"module", required_argument, NULL, OPTION_MODULE},
+	{"no-nvtx", no_argument, NULL, OPTION_NO_NVTX},
 	{"quiet", no_argument, NULL, 'q'},
 	{"version", no_argument, NULL, OPTION_VERSION},
 	{"help", no_argument, NULL, 'h'},
@@ -132,6 +135,9 @@ enum options_outcome options_parse(int argc, char **argv, struct options *option
 			break;
 		case OPTION_MODULE: /* like python -m: all that follows belongs to the module */
 			module = optarg;
+			break;
+		case OPTION_NO_NVTX:
+			options->has_no_nvtx = true;
 			break;
 		case OPTION_VERSION:
 			print_out("proton " PROTON_VERSION "\n");

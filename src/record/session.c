@@ -13,6 +13,7 @@
 #include "record/backend_use.h"
 #include "record/fork.h"
 #include "record/frames.h"
+#include "record/nvtx_environment.h"
 #include "record/output.h"
 #include "record/record.h"
 #include "record/thread.h"
@@ -327,6 +328,8 @@ static int add_session(const struct settings *settings, char *path, int *id_out,
 	if (status == PROTON_OK) {
 		go_live(session);
 		*id_out = session->id;
+		if (!(session->flags & PROTON_SESSION_QUIET))
+			nvtx_environment_say();
 	} else {
 		store_fini(&session->store, true);
 		free_texts(session);

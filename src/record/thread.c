@@ -34,6 +34,7 @@ struct scope {
 	uint32_t context;  /* of the scope */
 	uint32_t own;      /* the same below the state of the time: where its metrics go */
 	uint64_t start_ns; /* 0: not timed */
+	uint32_t serial;   /* of this entry into a scope on this thread; not 0 */
 };
 
 struct state {
@@ -58,6 +59,7 @@ struct thread {
 	struct scope *scopes;
 	size_t depth;
 	size_t capacity;
+	uint32_t entered; /* scopes ever; wraps */
 	struct state states[STATE_MAX];
 	uint32_t state_depth;  /* may exceed STATE_MAX: those beyond are only counted */
 	uint32_t kernel_depth; /* likewise */
@@ -297,6 +299,7 @@ static uint64_t enter(uint32_t frame, bool is_timed)
 	scope = &thread->scopes[thread->depth];
 	scope->context = enter_context(thread, scope_context(thread), frame);
 	scope->own = below_state(thread, scope->context);
+	scope->serial = ++thread->entered ? thread->entered : ++thread->entered;
 	thread->depth++;
 	publish_main(thread);
 	/* Last, so that what it cost to enter is not part of what is timed. */
@@ -341,6 +344,14 @@ static struct scope *scope_of(uint64_t token, struct thread **thread_out)
 static bool is_of_other_thread(uint64_t token, const struct thread *thread)
 {
 	return (token >> TOKEN_DEPTH_BITS & ((1u << TOKEN_THREAD_BITS) - 1)) != thread->ordinal;
+}
+
+uint32_t thread_scope_serial(uint64_t token)
+{
+	struct thread *thread;
+	const struct scope *scope = scope_of(token, &thread);
+
+	return scope && !is_of_other_thread(token, thread) ? scope->serial : 0;
 }
 
 static void add_cpu_time(const struct thread *thread, const struct scope *scope, uint64_t end_ns)

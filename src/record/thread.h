@@ -7,6 +7,7 @@
 #define RECORD_THREAD_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * The calling thread becomes the main one: threads without scopes of their own are attributed to
@@ -14,6 +15,11 @@
  */
 void thread_set_main(void);
 
+/*
+ * Which entry into a scope the token means now, on the calling thread; 0: none. A token may come
+ * again after its scope has ended, its serial does not.
+ */
+uint32_t thread_scope_serial(uint64_t token);
 /* Open scopes of the calling thread. */
 size_t thread_scope_depth(void);
 /* Frames of the calling thread's source context; 0 without a provider. */

@@ -480,6 +480,21 @@ TEST(a_hundred_starts_and_stops_leave_nothing_behind)
 	}
 }
 
+TEST(nvtx_finds_its_tool_while_the_backend_runs)
+{
+	unsetenv("NVTX_INJECTION64_PATH");
+	for (int i = 0; i < 2; i++) {
+		start();
+		CHECK(getenv("NVTX_INJECTION64_PATH"));
+		rec_finalize(PROTON_ALL_SESSIONS, "none");
+		CHECK_PTR(getenv("NVTX_INJECTION64_PATH"), NULL);
+	}
+	setenv("TRITON_ENABLE_NVTX", "0", 1);
+	start();
+	CHECK_PTR(getenv("NVTX_INJECTION64_PATH"), NULL);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
 TEST(the_context_of_a_launch_is_waited_for_in_every_session)
 {
 	for (unsigned i = 1; i <= 3; i++) {

@@ -9,6 +9,7 @@
 #include "backend/cuda/graphs.h"
 #include "record/backend.h"
 #include "record/correlate.h"
+#include "record/nvtx.h"
 
 static const struct cupti_api *api;
 
@@ -45,9 +46,12 @@ static int start(const char *mode, struct proton_error *err)
 	if (status != PROTON_OK)
 		return status;
 	status = activity_start(api, err);
-	if (status != PROTON_OK)
+	if (status != PROTON_OK) {
 		callbacks_stop(api);
-	return status;
+		return status;
+	}
+	nvtx_attach();
+	return PROTON_OK;
 }
 
 static int flush(struct proton_error *err)
@@ -63,6 +67,7 @@ static int flush(struct proton_error *err)
 
 static void stop(void)
 {
+	nvtx_detach();
 	activity_stop(api);
 	callbacks_stop(api);
 	correlate_clear();

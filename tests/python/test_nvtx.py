@@ -1,0 +1,145 @@
+"""NVTX ranges: our declarations beside NVIDIA's headers, and a program that uses the real NVTX."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from test_cmd_program import libproton, tree
+from test_cupti_abi import ROOT, find
+
+COMPILER = shutil.which(os.environ.get("CC", "cc"))
+HEADERS = find(os.path.join("nvtx3", "nvToolsExt.h"))
+needs_nvtx = pytest.mark.skipif(
+    not COMPILER or not HEADERS, reason="needs a C compiler and nvtx3/nvToolsExt.h (of CUDA)"
+)
+
+CONSTANTS = {
+    "NVTX_TABLE_CALLBACKS": "NVTX_ETID_CALLBACKS",
+    "NVTX_E_NOT_TRACKED": "NVTX_NO_PUSH_POP_TRACKING",
+    "NVTX_MODULE_CORE": "NVTX_CB_MODULE_CORE",
+    "NVTX_MODULE_CORE2": "NVTX_CB_MODULE_CORE2",
+    "NVTX_CORE_PUSH_EX": "NVTX_CBID_CORE_RangePushEx",
+    "NVTX_CORE_PUSH_A": "NVTX_CBID_CORE_RangePushA",
+    "NVTX_CORE_PUSH_W": "NVTX_CBID_CORE_RangePushW",
+    "NVTX_CORE_POP": "NVTX_CBID_CORE_RangePop",
+    "NVTX_CORE2_DOMAIN_PUSH_EX": "NVTX_CBID_CORE2_DomainRangePushEx",
+    "NVTX_CORE2_DOMAIN_POP": "NVTX_CBID_CORE2_DomainRangePop",
+    "NVTX_CORE2_REGISTER_STRING_A": "NVTX_CBID_CORE2_DomainRegisterStringA",
+    "NVTX_CORE2_REGISTER_STRING_W": "NVTX_CBID_CORE2_DomainRegisterStringW",
+    "NVTX_CORE2_DOMAIN_CREATE_A": "NVTX_CBID_CORE2_DomainCreateA",
+    "NVTX_CORE2_DOMAIN_CREATE_W": "NVTX_CBID_CORE2_DomainCreateW",
+    "NVTX_TEXT_NONE": "NVTX_MESSAGE_UNKNOWN",
+    "NVTX_TEXT_ASCII": "NVTX_MESSAGE_TYPE_ASCII",
+    "NVTX_TEXT_WIDE": "NVTX_MESSAGE_TYPE_UNICODE",
+    "NVTX_TEXT_REGISTERED": "NVTX_MESSAGE_TYPE_REGISTERED",
+    "sizeof(struct nvtx_attributes)": "sizeof(nvtxEventAttributes_t)",
+    "sizeof(struct nvtx_callbacks)": "sizeof(NvtxExportTableCallbacks)",
+}
+FIELDS = {
+    ("nvtx_attributes", "version"): ("nvtxEventAttributes_t", "version"),
+    ("nvtx_attributes", "size"): ("nvtxEventAttributes_t", "size"),
+    ("nvtx_attributes", "payload"): ("nvtxEventAttributes_t", "payload"),
+    ("nvtx_attributes", "message_type"): ("nvtxEventAttributes_t", "messageType"),
+    ("nvtx_attributes", "message"): ("nvtxEventAttributes_t", "message"),
+    ("nvtx_callbacks", "get_module_table"): (
+        "NvtxExportTableCallbacks",
+        "GetModuleFunctionTable",
+    ),
+}
+
+
+@needs_nvtx
+def test_our_declarations_agree_with_the_real_headers(tmp_path: Path) -> None:
+    lines = [
+        "#include <stddef.h>",
+        "#include <nvtx3/nvToolsExt.h>",
+        '#include "record/nvtx_abi.h"',
+    ]
+    for ours, theirs in CONSTANTS.items():
+        lines.append(f'_Static_assert((long)({ours}) == (long)({theirs}), "{ours}");')
+    for (struct, ours), (their, theirs) in FIELDS.items():
+        lines.append(
+            f"_Static_assert(offsetof(struct {struct}, {ours}) == offsetof({their}, {theirs}), "
+            f'"{struct}.{ours}");'
+        )
+    source = tmp_path / "abi.c"
+    source.write_text("\n".join(lines) + "\n")
+    for directory in HEADERS:
+        include = os.path.dirname(directory)
+        result = subprocess.run(
+            [COMPILER, "-std=gnu11", "-fsyntax-only", f"-I{os.path.join(ROOT, 'src')}"]
+            + [f"-I{include}", str(source)],
+            capture_output=True,
+            text=True,
+        )
+        assert result.returncode == 0, f"{directory}:\n{result.stderr}"
+
+
+PROGRAM = r"""
+#include <libproton/proton.h>
+#include <nvtx3/nvToolsExt.h>
+#include <stdlib.h>
+
+static void work(void)
+{
+    proton_kernel_begin(proton_frame("work", 4));
+    proton_kernel_end();
+}
+
+int main(void)
+{
+    struct proton_session_options options = {.size = sizeof(options), .backend = "host"};
+    nvtxEventAttributes_t attributes = {
+        .version = NVTX_VERSION,
+        .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+        .messageType = NVTX_MESSAGE_TYPE_REGISTERED,
+    };
+    nvtxDomainHandle_t domain;
+    int session;
+
+    if (proton_start(&options, &session, NULL) != PROTON_OK)
+        return 1;
+    nvtxRangePushA("outer");
+    domain = nvtxDomainCreateA("a domain");
+    attributes.message.registered = nvtxDomainRegisterStringA(domain, "registered");
+    nvtxDomainRangePushEx(domain, &attributes);
+    nvtxRangePushW(L"wide");
+    nvtxMarkA("a mark is no range");
+    nvtxRangeEnd(nvtxRangeStartA("neither is this one"));
+    work();
+    nvtxRangePop();
+    nvtxDomainRangePop(domain);
+    nvtxRangePop();
+    nvtxRangePop(); /* one too many */
+    work();
+    return proton_finalize(session, NULL, NULL) == PROTON_OK ? 0 : 2;
+}
+"""
+
+
+@needs_nvtx
+def test_a_program_with_the_real_nvtx(tmp_path: Path) -> None:
+    """NVTX loads the library by the name that the cupti backend would have put there."""
+    (tmp_path / "program.c").write_text(PROGRAM)
+    library = libproton()
+    subprocess.run(
+        [COMPILER, "-w", "-I", os.path.join(ROOT, "include"), "-I", os.path.dirname(HEADERS[0])]
+        + ["-o", "program", "program.c", str(library), f"-Wl,-rpath,{library.parent}", "-ldl"],
+        cwd=tmp_path,
+        check=True,
+    )
+    for path, expected in (
+        (str(library), {"outer": {"registered": {"wide": {"work": {}}}}, "work": {}}),
+        (None, {"work": {}}),
+    ):
+        env = dict(os.environ)
+        env.pop("NVTX_INJECTION64_PATH", None)
+        if path:
+            env["NVTX_INJECTION64_PATH"] = path
+        subprocess.run(["./program"], cwd=tmp_path, env=env, check=True)
+        assert tree(tmp_path / "proton.hatchet") == expected

@@ -1,0 +1,432 @@
+/* record/: NVTX ranges as scopes. This test plays NVTX: its tables, and a program that calls it. */
+#include "unit/recorded.h"
+
+#include <pthread.h>
+#include <wchar.h>
+
+#include "base/array.h"
+#include "record/nvtx.h"
+#include "record/nvtx_environment.h"
+
+static struct {
+	int (*push_ex)(const struct nvtx_attributes *);
+	int (*push_a)(const char *);
+	int (*push_w)(const wchar_t *);
+	int (*pop)(void);
+	int (*domain_push_ex)(const void *, const struct nvtx_attributes *);
+	int (*domain_pop)(const void *);
+	const void *(*register_a)(const void *, const char *);
+	const void *(*register_w)(const void *, const wchar_t *);
+	const void *(*create_a)(const char *);
+	const void *(*create_w)(const wchar_t *);
+} nvtx;
+
+/* As NVTX lays them out: by number, NULL where there is none. */
+#define SLOT(field) ((nvtx_function *)(void *)&nvtx.field)
+static nvtx_function others;
+static nvtx_function *core[] = {
+	NULL,          &others,      &others,      &others,   &others, &others, &others, &others,
+	SLOT(push_ex), SLOT(push_a), SLOT(push_w), SLOT(pop), &others, &others, &others, &others,
+};
+static nvtx_function *core2[] = {
+	NULL,           &others,        &others, &others, SLOT(domain_push_ex), SLOT(domain_pop),
+	&others,        &others,        &others, &others, SLOT(register_a),     SLOT(register_w),
+	SLOT(create_a), SLOT(create_w), &others, &others,
+};
+static unsigned int core2_size = ARRAY_LENGTH(core2);
+
+static int get_module_table(uint32_t module, nvtx_function ***table_out, unsigned int *size_out)
+{
+	switch (module) {
+	case NVTX_MODULE_CORE:
+		*table_out = core;
+		*size_out = ARRAY_LENGTH(core);
+		return 1;
+	case NVTX_MODULE_CORE2:
+		*table_out = core2;
+		*size_out = core2_size;
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+static const struct nvtx_callbacks callbacks = {sizeof(callbacks), get_module_table};
+
+static const void *get_table(uint32_t table)
+{
+	return table == NVTX_TABLE_CALLBACKS ? &callbacks : NULL;
+}
+
+static const void *get_no_table(uint32_t table)
+{
+	(void)table;
+	return NULL;
+}
+
+static void start(void)
+{
+	CHECK_EQ(InitializeInjectionNvtx2(get_table), 1);
+	rec_start("a");
+}
+
+static struct profile *finish(void)
+{
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	return rec_load("a.proton");
+}
+
+/* Finalizes and checks that `path` and nothing else below it had one kernel. */
+static void check_kernel_at(const char *path)
+{
+	struct profile *profile = finish();
+
+	CHECK_U64(rec_count(profile, path), 1);
+	profile_free(profile);
+}
+
+static struct nvtx_attributes attributes_of(int32_t type, union nvtx_message message)
+{
+	return (struct nvtx_attributes){
+		.version = 2,
+		.size = sizeof(struct nvtx_attributes),
+		.category = 7,
+		.payload = 42,
+		.message_type = type,
+		.message = message,
+	};
+}
+
+static int push_in(const void *domain, const char *text)
+{
+	struct nvtx_attributes attributes =
+		attributes_of(NVTX_TEXT_ASCII, (union nvtx_message){.ascii = text});
+
+	return nvtx.domain_push_ex(domain, &attributes);
+}
+
+TEST(a_range_is_a_scope)
+{
+	start();
+	CHECK_EQ(nvtx.push_a("outer"), 0);
+	CHECK_EQ(nvtx.push_a("inner"), 1);
+	rec_kernel("k");
+	CHECK_EQ(nvtx.pop(), 1);
+	CHECK_EQ(nvtx.pop(), 0);
+	check_kernel_at("outer/inner/k");
+}
+
+TEST(messages_of_every_kind_are_copied)
+{
+	char ascii[] = "ascii";
+	wchar_t wide[] = L"\u00fc\u4e2d\U0001f600";
+	struct nvtx_attributes attributes;
+
+	start();
+	nvtx.push_a(ascii);
+	nvtx.push_w(wide);
+	attributes = attributes_of(NVTX_TEXT_ASCII, (union nvtx_message){.ascii = "ex"});
+	nvtx.push_ex(&attributes);
+	attributes = attributes_of(NVTX_TEXT_WIDE, (union nvtx_message){.wide = L"wide ex"});
+	nvtx.push_ex(&attributes);
+	attributes = attributes_of(NVTX_TEXT_REGISTERED,
+				   (union nvtx_message){.registered = nvtx.register_a(NULL, "r")});
+	nvtx.push_ex(&attributes);
+	attributes = attributes_of(NVTX_TEXT_REGISTERED,
+				   (union nvtx_message){.registered = nvtx.register_w(NULL, L"w")});
+	nvtx.push_ex(&attributes);
+	memset(ascii, 'x', sizeof(ascii) - 1);
+	wmemset(wide, L'x', 3);
+	rec_kernel("k");
+	check_kernel_at("ascii/\u00fc\u4e2d\U0001f600/ex/wide ex/r/w/k");
+}
+
+TEST(what_has_no_message_is_a_range_all_the_same)
+{
+	struct nvtx_attributes attributes = attributes_of(NVTX_TEXT_NONE, (union nvtx_message){0});
+
+	start();
+	nvtx.push_a(NULL);
+	nvtx.push_w(NULL);
+	nvtx.push_ex(NULL);
+	nvtx.push_ex(&attributes);
+	attributes = attributes_of(99, (union nvtx_message){.ascii = (const char *)1});
+	nvtx.push_ex(&attributes);
+	attributes = attributes_of(NVTX_TEXT_REGISTERED, (union nvtx_message){.registered = NULL});
+	nvtx.push_ex(&attributes);
+	attributes.message.registered = &attributes; /* not one of ours */
+	nvtx.push_ex(&attributes);
+	attributes.size = 8; /* of another version: nothing behind it may be read */
+	nvtx.push_ex(&attributes);
+	rec_kernel("k");
+	for (int i = 7; i >= 0; i--)
+		CHECK_EQ(nvtx.pop(), i);
+	check_kernel_at("(unnamed range)/(unnamed range)/(unnamed range)/(unnamed range)/"
+			"(unnamed range)/(unnamed range)/(unnamed range)/(unnamed range)/k");
+}
+
+TEST(a_long_message_is_kept_whole)
+{
+	static wchar_t wide[1000];
+	char path[1010];
+
+	wmemset(wide, L'w', ARRAY_LENGTH(wide) - 1);
+	memset(path, 'w', ARRAY_LENGTH(wide) - 1);
+	strcpy(path + ARRAY_LENGTH(wide) - 1, "/k");
+	start();
+	nvtx.push_w(wide);
+	rec_kernel("k");
+	check_kernel_at(path);
+}
+
+TEST(a_pop_without_a_push_changes_nothing)
+{
+	uint64_t token;
+
+	start();
+	CHECK_LT(nvtx.pop(), 0);
+	token = proton_scope_enter("mine");
+	CHECK_LT(nvtx.pop(), 0);
+	nvtx.push_a("r");
+	CHECK_EQ(nvtx.pop(), 0);
+	CHECK_LT(nvtx.pop(), 0);
+	CHECK_LT(nvtx.domain_pop(&token), 0);
+	rec_kernel("k");
+	CHECK_EQ(proton_scope_exit(token, NULL), PROTON_OK);
+	check_kernel_at("mine/k");
+}
+
+TEST(a_range_pushed_before_the_session_is_not_popped_out_of_it)
+{
+	uint64_t token;
+
+	CHECK_EQ(InitializeInjectionNvtx2(get_table), 1);
+	CHECK_LT(nvtx.push_a("before"), 0);
+	rec_start("a");
+	token = proton_scope_enter("mine");
+	CHECK_LT(nvtx.pop(), 0);
+	rec_kernel("k");
+	CHECK_EQ(proton_scope_exit(token, NULL), PROTON_OK);
+	check_kernel_at("mine/k");
+}
+
+TEST(what_is_never_popped_ends_with_the_session)
+{
+	start();
+	nvtx.push_a("leaked");
+	nvtx.push_a("leaked too");
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_LT(nvtx.pop(), 0);
+	rec_start("a");
+	CHECK_EQ(nvtx.push_a("r"), 0);
+	rec_kernel("k");
+	CHECK_EQ(nvtx.pop(), 0);
+	CHECK_LT(nvtx.pop(), 0);
+	check_kernel_at("r/k");
+}
+
+TEST(domains_are_popped_each_by_itself)
+{
+	const void *first;
+	const void *second;
+	struct profile *profile;
+
+	start();
+	first = nvtx.create_a("first");
+	second = nvtx.create_w(L"second");
+	CHECK(first && second && first != second);
+	CHECK_EQ(push_in(first, "a"), 0);
+	CHECK_EQ(push_in(second, "b"), 0);
+	CHECK_EQ(push_in(first, "c"), 1);
+	rec_kernel("abc");
+	CHECK_EQ(nvtx.domain_pop(first), 1);
+	rec_kernel("ab");
+	CHECK_EQ(nvtx.domain_pop(first), 0); /* takes b with it: one stack of scopes */
+	rec_kernel("none");
+	CHECK_EQ(push_in(first, "d"), 0);
+	CHECK_EQ(push_in(first, "e"), 1);
+	CHECK_EQ(nvtx.domain_pop(second), 0); /* b's own pop comes late and ends nothing else */
+	rec_kernel("de");
+	CHECK_EQ(nvtx.domain_pop(first), 1);
+	CHECK_EQ(nvtx.domain_pop(first), 0);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "a/b/c/abc"), 1);
+	CHECK_U64(rec_count(profile, "a/b/ab"), 1);
+	CHECK_U64(rec_count(profile, "none"), 1);
+	CHECK_U64(rec_count(profile, "d/e/de"), 1);
+	profile_free(profile);
+}
+
+TEST(a_range_whose_scope_was_left_by_another_does_not_end_a_later_one)
+{
+	struct profile *profile;
+	uint64_t outer;
+	uint64_t later;
+
+	start();
+	outer = proton_scope_enter("outer");
+	nvtx.push_a("leaked"); /* an exception passes over its pop */
+	CHECK_EQ(proton_scope_exit(outer, NULL), PROTON_OK);
+	outer = proton_scope_enter("next");
+	later = proton_scope_enter("later"); /* stands where "leaked" stood */
+	CHECK_EQ(nvtx.pop(), 0);
+	rec_kernel("k");
+	CHECK_EQ(proton_scope_exit(later, NULL), PROTON_OK);
+	CHECK_EQ(proton_scope_exit(outer, NULL), PROTON_OK);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "next/later/k"), 1);
+	profile_free(profile);
+}
+
+static void *work(void *name)
+{
+	for (int i = 0; i < 1000; i++) {
+		nvtx.push_a(name);
+		nvtx.push_a("below");
+		rec_kernel("k");
+		nvtx.pop();
+		nvtx.pop();
+		nvtx.pop();
+	}
+	nvtx.push_a("never popped");
+	return NULL;
+}
+
+TEST(each_thread_has_its_own_ranges)
+{
+	static char names[4][4] = {"t0", "t1", "t2", "t3"};
+	pthread_t threads[4];
+	struct profile *profile;
+
+	start();
+	for (size_t i = 0; i < ARRAY_LENGTH(threads); i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, work, names[i]), 0);
+	for (size_t i = 0; i < ARRAY_LENGTH(threads); i++)
+		pthread_join(threads[i], NULL);
+	profile = finish();
+	for (size_t i = 0; i < ARRAY_LENGTH(threads); i++) {
+		char path[32];
+
+		snprintf(path, sizeof(path), "%s/below/k", names[i]);
+		CHECK_U64(rec_count(profile, path), 1000);
+	}
+	profile_free(profile);
+}
+
+TEST(ranges_can_be_switched_off)
+{
+	start();
+	nvtx.push_a("on");
+	proton_nvtx_enable(false);
+	CHECK_LT(nvtx.push_a("off"), 0);
+	rec_kernel("k");
+	CHECK_EQ(nvtx.pop(), 0); /* of the one that was seen */
+	proton_nvtx_enable(true);
+	CHECK_EQ(nvtx.push_a("on again"), 0);
+	check_kernel_at("on/k");
+}
+
+TEST(the_variable_of_triton_switches_ranges_off)
+{
+	static const char *const words[] = {"0", "false", "OFF", "n", "No"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(words); i++) {
+		setenv("TRITON_ENABLE_NVTX", words[i], 1);
+		start();
+		CHECK_LT(nvtx.push_a("off"), 0);
+		rec_finalize(PROTON_ALL_SESSIONS, "none");
+		nvtx_attach();
+		CHECK_PTR(getenv("NVTX_INJECTION64_PATH"), NULL);
+	}
+	setenv("TRITON_ENABLE_NVTX", "1", 1);
+	start();
+	CHECK_EQ(nvtx.push_a("on"), 0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+TEST(an_nvtx_that_lacks_something_is_no_danger)
+{
+	CHECK_EQ(InitializeInjectionNvtx2(get_no_table), 0);
+	core2_size = 5; /* an older one, without what comes behind */
+	CHECK_EQ(InitializeInjectionNvtx2(get_table), 1);
+	CHECK(nvtx.domain_push_ex);
+	CHECK(!nvtx.domain_pop);
+}
+
+static size_t count_named(const char *name)
+{
+	size_t length = strlen(name);
+	size_t count = 0;
+
+	for (char **entry = environ; *entry; entry++)
+		count += strncmp(*entry, name, length) == 0 && (*entry)[length] == '=';
+	return count;
+}
+
+TEST(the_environment_names_the_tool_while_it_is_attached)
+{
+	size_t before = 0;
+
+	while (environ[before])
+		before++;
+	unsetenv("NVTX_INJECTION64_PATH");
+	for (int i = 0; i < 3; i++) {
+		nvtx_attach();
+		CHECK(getenv("NVTX_INJECTION64_PATH"));
+		CHECK_U64(count_named("NVTX_INJECTION64_PATH"), 1);
+		nvtx_attach(); /* again: nothing more */
+		CHECK_U64(count_named("NVTX_INJECTION64_PATH"), 1);
+		setenv("SOMETHING_ELSE", "x", 1); /* may move the array */
+		nvtx_detach();
+		CHECK_PTR(getenv("NVTX_INJECTION64_PATH"), NULL);
+		CHECK_STR(getenv("SOMETHING_ELSE"), "x");
+		CHECK(getenv("PATH"));
+		unsetenv("SOMETHING_ELSE");
+	}
+	for (size_t i = 0; i < before; i++)
+		CHECK(environ[i]);
+	CHECK(!environ[before]);
+}
+
+TEST(a_tool_of_the_users_is_left_alone)
+{
+	setenv("NVTX_INJECTION64_PATH", "/their/tool.so", 1);
+	nvtx_attach();
+	CHECK_STR(getenv("NVTX_INJECTION64_PATH"), "/their/tool.so");
+	nvtx_detach();
+	CHECK_STR(getenv("NVTX_INJECTION64_PATH"), "/their/tool.so");
+	unsetenv("NVTX_INJECTION64_PATH");
+	nvtx_attach();
+	setenv("NVTX_INJECTION64_PATH", "/later.so", 1); /* the program changes its mind */
+	nvtx_detach();
+	CHECK_STR(getenv("NVTX_INJECTION64_PATH"), "/later.so");
+}
+
+static _Atomic bool must_end;
+
+static void *read_environment(void *unused)
+{
+	(void)unused;
+	while (!must_end)
+		if (!getenv("PATH"))
+			return (void *)1;
+	return NULL;
+}
+
+TEST(threads_may_read_the_environment_meanwhile)
+{
+	pthread_t threads[2];
+	void *result;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(threads); i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, read_environment, NULL), 0);
+	for (int i = 0; i < 2000; i++) {
+		nvtx_attach();
+		nvtx_detach();
+	}
+	must_end = true;
+	for (size_t i = 0; i < ARRAY_LENGTH(threads); i++) {
+		pthread_join(threads[i], &result);
+		CHECK_PTR(result, NULL);
+	}
+}
