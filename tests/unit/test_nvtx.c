@@ -167,8 +167,8 @@ TEST(what_has_no_message_is_a_range_all_the_same)
 
 TEST(a_long_message_is_kept_whole)
 {
-	static wchar_t wide[1000];
-	char path[1010];
+	static wchar_t wide[400];
+	char path[410];
 
 	wmemset(wide, L'w', ARRAY_LENGTH(wide) - 1);
 	memset(path, 'w', ARRAY_LENGTH(wide) - 1);
