@@ -1,7 +1,7 @@
 /*
  * NVTX_INJECTION64_PATH, the variable by which NVTX finds its tool, in this process. The program's
- * other threads may read the environment at any time. Who calls these is in the start or stop of one
- * backend, so never two at a time.
+ * other threads may read the environment at any time. Whoever calls these is in the start or stop
+ * of one backend, so never two at a time.
  */
 #ifndef RECORD_NVTX_ENVIRONMENT_H
 #define RECORD_NVTX_ENVIRONMENT_H
