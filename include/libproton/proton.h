@@ -189,8 +189,8 @@ PROTON_API void proton_state_exit(void);
 /*
  * NVTX ranges (nvtxRangePushA, W and Ex, nvtxDomainRangePushEx, and their pops) are scopes of the
  * thread that pushes them, while a session of a GPU backend is live. On by default; the variable
- * TRITON_ENABLE_NVTX=0 or `enable` false switches that off for this process, from the next range on.
- * Call it before the first session: NVTX looks for its tool once, at its first call.
+ * TRITON_ENABLE_NVTX=0 or `enable` false switches that off for this process, from the next range
+ * on. Call it before the first session: NVTX looks for its tool once, at its first call.
  */
 PROTON_API void proton_nvtx_enable(bool enable);
 

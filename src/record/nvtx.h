@@ -1,7 +1,8 @@
 /*
- * NVTX ranges as scopes: what a program pushes and pops with nvtxRangePush and nvtxRangePop (and their
- * forms for domains) is a scope of the thread that does. This library is NVTX's tool for that; who
- * loads it is NVTX itself, because NVTX_INJECTION64_PATH names it while a backend asks for it.
+ * NVTX ranges as scopes: what a program pushes and pops with nvtxRangePush and nvtxRangePop (and
+ * their forms for domains) is a scope of the thread that does. This library is NVTX's tool for
+ * that; who loads it is NVTX itself, because NVTX_INJECTION64_PATH names it while a backend asks
+ * for it.
  */
 #ifndef RECORD_NVTX_H
 #define RECORD_NVTX_H

@@ -1,12 +1,12 @@
 /*
- * The part of NVTX 3's interface between a program and a tool that is used here, declared so that no
- * header of NVIDIA's is needed to build; tests/python/test_cupti_abi.py compares it with the real
- * ones where they are installed.
+ * The part of NVTX 3's interface between a program and a tool that is used here, declared so that
+ * no header of NVIDIA's is needed to build; tests/python/test_cupti_abi.py compares it with the
+ * real ones where they are installed.
  *
- * At its first call, each copy of NVTX in a process (it is a header: one per library that uses it)
- * loads the file named by NVTX_INJECTION64_PATH and calls InitializeInjectionNvtx2() in it with a
- * function that gives its tables. A table is an array of pointers to NVTX's own function pointers;
- * the tool puts its functions there, what it leaves becomes a no-op.
+ * At its first call, each copy of NVTX in a process (it is a header: one per library that uses
+ * it) loads the file named by NVTX_INJECTION64_PATH and calls InitializeInjectionNvtx2() in it
+ * with a function that gives its tables. A table is an array of pointers to NVTX's own function
+ * pointers; the tool puts its functions there, what it leaves becomes a no-op.
  */
 #ifndef RECORD_NVTX_ABI_H
 #define RECORD_NVTX_ABI_H

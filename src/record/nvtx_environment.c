@@ -1,10 +1,10 @@
 /*
  * NVTX_INJECTION64_PATH. See nvtx_environment.h.
  *
- * setenv() may move the array that another thread's getenv() walks, and free the old one. Here the
- * new array is complete before it takes the old one's place, and no array is ever freed, so that
- * readers are always safe. The array is used again as long as nobody else replaced it: any number of
- * starts and stops needs one.
+ * setenv() may move the array that another thread's getenv() walks, and free the old one. Here
+ * the new array is complete before it takes the old one's place, and no array is ever freed, so
+ * that readers are always safe. The array is used again as long as nobody else replaced it: any
+ * number of starts and stops needs one.
  */
 #include "record/nvtx_environment.h"
 
