@@ -37,9 +37,19 @@ void captured_set(bool is_capturing)
 	capture.capacity = 0;
 }
 
+bool captured_any_open(void)
+{
+	return atomic_load_explicit(&open_captures, memory_order_relaxed) > 0;
+}
+
 bool captured_is_on(void)
 {
-	return capture.is_on && atomic_load_explicit(&open_captures, memory_order_relaxed) > 0;
+	return capture.is_on && captured_any_open();
+}
+
+void captured_clear(void)
+{
+	atomic_store_explicit(&open_captures, 0, memory_order_relaxed);
 }
 
 /* `path` below the special frame that says that what follows was captured. */

@@ -33,6 +33,10 @@ struct captured {
 /* The calling thread begins or ends capturing. Ending drops metrics that no kernel followed. */
 void captured_set(bool is_capturing);
 bool captured_is_on(void);
+/* Some thread captures. */
+bool captured_any_open(void);
+/* No backend watches any more: captures that are open now will not be seen to end. */
+void captured_clear(void);
 
 /* Keeps a metric for the next kernel captured on this thread; false if it is not of a kind that can
  * be kept, and is to be recorded at once. */

@@ -20,6 +20,7 @@ enum record_loss {
 	RECORD_LOST_UNMATCHED, /* a record whose launch is not known */
 	RECORD_LOST_DROPPED,   /* the vendor's library says that it dropped records */
 	RECORD_LOST_TIME,      /* zero or inverted timestamps */
+	RECORD_LOST_MISSING,   /* a launch whose record did not come */
 };
 
 /* Counts records that cannot be attributed, in every live session. From any thread. */

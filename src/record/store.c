@@ -24,6 +24,7 @@ static const struct {
 	[COUNTER_LOST_TIME] = {"lost: kernel with an impossible time", true},
 	[COUNTER_LOST_UNMATCHED] = {"lost: kernel record whose launch is not known", true},
 	[COUNTER_LOST_DROPPED] = {"lost: dropped by the vendor's library", true},
+	[COUNTER_LOST_MISSING] = {"lost: kernel whose record did not come", true},
 	[COUNTER_LOST_PHASE] = {"lost: recorded after its phase was cleared", true},
 	[COUNTER_LOST_TYPE] = {"lost: metric value of another type than before", true},
 };

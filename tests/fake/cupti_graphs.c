@@ -12,6 +12,8 @@
 #include "fake/entries.h"
 
 #define GRAPH_MAX (1u << 16)
+#define NODE_GRAPH 4        /* CU_GRAPH_NODE_TYPE_GRAPH */
+#define NODE_CONDITIONAL 13 /* CU_GRAPH_NODE_TYPE_CONDITIONAL */
 
 struct graph {
 	uint32_t id; /* 0: this place is free */
@@ -123,20 +125,51 @@ FAKE_EXPORT uint64_t fake_graph_add_kernel(uint32_t graph)
 	return node;
 }
 
+FAKE_EXPORT uint64_t fake_graph_capture_kernel(uint32_t graph, const char *name)
+{
+	uint32_t at = find(graph);
+	uint64_t node = node_id(&graphs[at], graphs[at].nodes++);
+
+	fake_launch(&(struct fake_launch){
+		.call = CUPTI_CALL_LAUNCH_KERNEL, .name = name, .captures = node});
+	return node;
+}
+
+/* A node that holds a graph: what is embedded comes between its begin and end events. */
+static uint32_t add_embedded(uint32_t graph, int node_type)
+{
+	uint32_t around = find(graph);
+
+	tell(CUPTI_RESOURCE_GRAPHNODE_CREATE_STARTING,
+	     &(struct cupti_graph_data){.graph = (void *)(uintptr_t)graph, .node_type = node_type});
+	return new_graph(around + 1, node_type == NODE_CONDITIONAL);
+}
+
+static void end_embedded(uint32_t graph, int node_type)
+{
+	/* A node of no kernel's kind; its number is beyond those of the kernels. */
+	tell(CUPTI_RESOURCE_GRAPHNODE_CREATED,
+	     &(struct cupti_graph_data){.graph = (void *)(uintptr_t)graph,
+					.node = (void *)(uintptr_t)((uint64_t)graph << 32 |
+								    1u << 31),
+					.node_type = node_type});
+}
+
 FAKE_EXPORT uint32_t fake_graph_add_child(uint32_t graph, uint32_t child)
 {
-	uint32_t at = new_graph(find(graph) + 1, false);
+	uint32_t at = add_embedded(graph, NODE_GRAPH);
 
-	tell_node(CUPTI_RESOURCE_GRAPHNODE_CREATE_STARTING, (uint64_t)graph << 32, 0);
 	clone_into(at, find(child));
+	end_embedded(graph, NODE_GRAPH);
 	return graphs[at].id;
 }
 
 FAKE_EXPORT uint32_t fake_graph_add_body(uint32_t graph)
 {
-	uint32_t at = new_graph(find(graph) + 1, true);
+	uint32_t at = add_embedded(graph, NODE_CONDITIONAL);
 
 	tell_graph(CUPTI_RESOURCE_GRAPH_CREATED, graphs[at].id);
+	end_embedded(graph, NODE_CONDITIONAL);
 	return graphs[at].id;
 }
 

@@ -147,21 +147,15 @@ FAKE_EXPORT void fake_call(uint32_t call, int result)
 	}
 }
 
-FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
+static void add_records(const struct fake_launch *launch, uint32_t correlation)
 {
-	struct cupti_callback_data data = {
-		.site = CUPTI_SITE_ENTER,
-		.symbol_name = launch->name,
-		.context = launch->context,
-		.correlation_id = subscribe_next_correlation(),
-	};
 	struct cupti_kernel kernel = {
 		.kind = CUPTI_KIND_CONCURRENT_KERNEL,
 		.start_ns = launch->start_ns,
 		.end_ns = launch->end_ns,
 		.device_id = launch->device,
 		.stream_id = launch->stream,
-		.correlation_id = data.correlation_id,
+		.correlation_id = correlation,
 		.name = launch->name,
 		.graph_node_id = launch->node_id,
 		.registers_per_thread = (uint16_t)launch->config.registers_per_thread,
@@ -173,14 +167,30 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 		kernel.grid[i] = (int32_t)launch->config.grid[i];
 		kernel.block[i] = (int32_t)launch->config.block[i];
 	}
-	/* Callbacks make correlation ids: without any there is nothing to match a record with. */
+	if (!launch->records || !records_are_enabled(CUPTI_KIND_CONCURRENT_KERNEL))
+		return;
+	records_prepare();
+	for (uint32_t i = 0; i < launch->records; i++)
+		records_add(&kernel, sizeof(kernel));
+}
+
+FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
+{
+	int result = launch->result;
+	struct cupti_callback_data data = {
+		.site = CUPTI_SITE_ENTER,
+		.function_return_value = &result,
+		.symbol_name = launch->name,
+		.context = launch->context,
+		.correlation_id = subscribe_next_correlation(),
+	};
+
 	if (!launch->is_unseen)
 		subscribe_tell(CUPTI_DOMAIN_DRIVER_API, launch->call, &data);
-	if (records_are_enabled(CUPTI_KIND_CONCURRENT_KERNEL)) {
-		records_prepare();
-		for (uint32_t i = 0; i < launch->records; i++)
-			records_add(&kernel, sizeof(kernel));
-	}
+	if (launch->captures)
+		fake_graph_event(CUPTI_RESOURCE_GRAPHNODE_CREATED, launch->captures, 0,
+				 CUDA_GRAPH_NODE_KERNEL);
+	add_records(launch, data.correlation_id);
 	data.site = CUPTI_SITE_EXIT;
 	if (!launch->is_unseen)
 		subscribe_tell(CUPTI_DOMAIN_DRIVER_API, launch->call, &data);

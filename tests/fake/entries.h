@@ -8,8 +8,8 @@
 
 #include "backend/cuda/cupti_abi.h"
 
-#define V(name, arguments) __attribute__((weak)) int play_##name arguments;
-#define D(name, arguments) __attribute__((weak)) int play_##name arguments;
+#define V(name, arguments) __attribute__((weak, visibility("hidden"))) int play_##name arguments;
+#define D(name, arguments) __attribute__((weak, visibility("hidden"))) int play_##name arguments;
 #include "backend/cuda/cupti_symbols.def"
 #undef V
 #undef D

@@ -33,8 +33,10 @@ struct fake_launch {
 	uint32_t records; /* how many come of it */
 	uint64_t start_ns;
 	uint64_t end_ns;
-	bool is_unseen;   /* no callback, as for a launch made before the start */
-	uint64_t node_id; /* of the kernel in a graph */
+	bool is_unseen;    /* no callback, as for a launch made before the start */
+	uint64_t node_id;  /* of the kernel in a graph */
+	uint64_t captures; /* the node it becomes: the launch is captured, nothing runs */
+	int result;        /* of the call; not 0: it launched nothing */
 	struct launch_config config;
 };
 
@@ -62,6 +64,8 @@ struct fake_launch {
 	/* Graphs that behave as the driver's: ids, events and clones come by themselves. */       \
 	X(uint32_t, graph_create, (void))                                                          \
 	X(uint64_t, graph_add_kernel, (uint32_t graph))                                            \
+	/* A kernel launched while its stream is captured into `graph`; the node's id. */          \
+	X(uint64_t, graph_capture_kernel, (uint32_t graph, const char *name))                      \
 	/* A clone of `child` within `graph`; the embedded graph's id. */                          \
 	X(uint32_t, graph_add_child, (uint32_t graph, uint32_t child))                             \
 	/* A conditional node's body, empty; its graph's id. */                                    \

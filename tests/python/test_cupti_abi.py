@@ -15,6 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 # Each of ours beside CUPTI's: constants, then offsets of (our struct, our field, theirs, field).
 CONSTANTS = {
     "CUPTI_E_MAX_LIMIT_REACHED": "CUPTI_ERROR_MAX_LIMIT_REACHED",
+    "CUPTI_E_NOT_INITIALIZED": "CUPTI_ERROR_NOT_INITIALIZED",
     "CUPTI_E_INSUFFICIENT_PRIVILEGES": "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES",
     "CUPTI_E_MULTIPLE_SUBSCRIBERS": "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED",
     "CUPTI_DOMAIN_DRIVER_API": "CUPTI_CB_DOMAIN_DRIVER_API",

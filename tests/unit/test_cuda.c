@@ -4,11 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* As while capturing: the call is made, nothing runs. */
-static void launch_without_record(void)
-{
-	fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "node"});
-}
+#include "base/clock.h"
 
 TEST(a_launch_is_attributed_to_the_scope_it_was_made_in)
 {
@@ -252,9 +248,8 @@ TEST(a_kernel_of_the_host_has_no_configuration)
 /* Captures one kernel as node `index` of graph 1 and of its executable copy, graph 2. */
 static void capture_kernel(uint32_t index)
 {
-	launch_without_record();
-	fake.graph_event(CUPTI_RESOURCE_GRAPHNODE_CREATED, NODE(1, index), 0,
-			 CUDA_GRAPH_NODE_KERNEL);
+	fake.launch(&(struct fake_launch){
+		.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "node", .captures = NODE(1, index)});
 	fake.graph_event(CUPTI_RESOURCE_GRAPHNODE_CLONED, NODE(2, index), NODE(1, index),
 			 CUDA_GRAPH_NODE_KERNEL);
 }
@@ -463,6 +458,77 @@ TEST(launches_of_a_deactivated_session_are_not_recorded)
 	CHECK_EQ(rec_node(profile, "off"), REC_NOWHERE);
 	CHECK_U64(rec_count(profile, "on"), 1);
 	profile_free(profile);
+}
+
+TEST(what_a_paused_session_does_not_see_is_no_loss)
+{
+	int session = start();
+
+	launch_ns("on", 5);
+	proton_deactivate(session, false, NULL);
+	launch_ns("off", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "kernels"), 1);
+	CHECK_U64(rec_counter(session, "lost: kernel record whose launch is not known"), 0);
+	rec_finalize(session, "none");
+}
+
+TEST(a_launch_that_fails_is_not_waited_for)
+{
+	uint64_t begin_ns;
+	int session = start();
+
+	fake.launch(&(struct fake_launch){
+		.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "too big", .result = 1});
+	begin_ns = clock_monotonic_ns();
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_LT(clock_monotonic_ns() - begin_ns, 1000000000);
+	CHECK_U64(rec_counter(session, "lost: kernel whose record did not come"), 0);
+	rec_finalize(session, "none");
+}
+
+TEST(a_record_that_never_comes_is_counted_and_waited_for_once)
+{
+	uint64_t begin_ns;
+	int session = start();
+
+	fake.launch(&(struct fake_launch){
+		.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "lost", .context = &fake});
+	fake.cuda_fail("cuCtxSynchronize", 1, FAKE_ALWAYS, 700); /* so that it takes no 5 s */
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "lost: kernel whose record did not come"), 1);
+	begin_ns = clock_monotonic_ns();
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_LT(clock_monotonic_ns() - begin_ns, 100000000);
+	CHECK_U64(rec_counter(session, "lost: kernel whose record did not come"), 1);
+	rec_finalize(session, "none");
+}
+
+TEST(a_flush_does_not_end_a_capture_that_is_open)
+{
+	int session = start();
+
+	launch_ns("k", 5);
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_EQ(fake.synchronized(), 0);
+	CHECK_U64(rec_counter(session, "kernels"), 1);
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_EQ(fake.synchronized(), 1);
+	rec_finalize(session, "none");
+}
+
+TEST(a_launch_captured_by_another_thread_than_began_the_capture_is_not_waited_for)
+{
+	int session = start();
+
+	/* This thread never began a capture: the launch's stream joined one. */
+	fake.launch(&(
+		struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "k", .captures = 77});
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "lost: kernel whose record did not come"), 0);
+	rec_finalize(session, "none");
 }
 
 TEST(a_hundred_starts_and_stops_leave_nothing_behind)

@@ -17,8 +17,10 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/graphs.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/note.h"
 #include "record/correlate.h"
 #include "record/frames.h"
 #include "record/record.h"
@@ -28,6 +30,7 @@
 #define POOL_MAX 32u
 #define NAME_CACHE 1024u
 #define FLUSH_LIMIT_NS 5000000000ull
+#define DOUBT_LIMIT_NS 200000000ull
 #define QUIET_NS 5000000ull
 
 static const struct cupti_api *cupti;
@@ -35,8 +38,17 @@ static size_t buffer_bytes;
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t *pool[POOL_MAX];
 static uint32_t pool_count;
-static _Atomic uint64_t completed; /* launches whose record has come */
-static _Atomic uint64_t processed; /* records, those of graphs too */
+static uint8_t **lent; /* buffers that CUPTI has */
+static size_t lent_count;
+static size_t lent_capacity;
+
+static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next two */
+static uint64_t given_up; /* launches whose record never came */
+static bool missing_was_noted;
+
+static _Atomic uint64_t completed;       /* launches whose record has come */
+static _Atomic uint64_t dropped_records; /* as CUPTI counts them, and buffers it cannot read */
+static _Atomic uint64_t processed;       /* records, those of graphs too */
 
 /* Kernel names by address: CUPTI keeps each name once. Used by the record thread alone. */
 static struct {
@@ -56,18 +68,90 @@ static size_t choose_buffer_bytes(void)
 	return ((size_t)wanted + 4095) & ~(size_t)4095;
 }
 
-static void on_buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_records)
+/*
+ * Buffers of ours that CUPTI has. Another tool's may be handed to us, when it registered its
+ * functions before ours, and must be left alone.
+ */
+static bool lend(uint8_t *buffer)
 {
-	*buffer = NULL;
+	bool done;
+
+	pthread_mutex_lock(&pool_lock);
+	done = array_reserve(&lent, &lent_capacity, lent_count + 1, sizeof(*lent));
+	if (done)
+		lent[lent_count++] = buffer;
+	pthread_mutex_unlock(&pool_lock);
+	return done;
+}
+
+static bool is_back(const uint8_t *buffer)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&pool_lock);
+	for (size_t i = lent_count; i-- > 0 && !found;) {
+		if (lent[i] != buffer)
+			continue;
+		lent[i] = lent[--lent_count];
+		found = true;
+	}
+	pthread_mutex_unlock(&pool_lock);
+	return found;
+}
+
+static uint8_t *new_buffer(void)
+{
+	void *buffer = NULL;
+
+	if (posix_memalign(&buffer, 4096, buffer_bytes) != 0)
+		return NULL;
+	return memset(buffer, 0, buffer_bytes);
+}
+
+static uint8_t *from_pool(void)
+{
+	uint8_t *buffer = NULL;
+
 	pthread_mutex_lock(&pool_lock);
 	if (pool_count)
-		*buffer = pool[--pool_count];
+		buffer = pool[--pool_count];
 	pthread_mutex_unlock(&pool_lock);
-	if (!*buffer && posix_memalign((void **)buffer, 4096, buffer_bytes) == 0)
-		memset(*buffer, 0, buffer_bytes);
-	/* CUPTI before 12.9 crashes on NULL with a size: it is told there is none. */
-	*bytes = *buffer ? buffer_bytes : 0;
+	return buffer;
+}
+
+static void drop(uint64_t count)
+{
+	atomic_fetch_add_explicit(&dropped_records, count, memory_order_relaxed);
+	record_lost(RECORD_LOST_DROPPED, count);
+}
+
+/*
+ * Out of memory: from 12.9 on CUPTI takes NULL for an answer and drops the records; before, it
+ * crashes, so that it gets a place to write to that nobody reads.
+ */
+static void refuse(uint8_t **buffer, size_t *bytes)
+{
+	static uint8_t nowhere[BUFFER_MIN_BYTES] __attribute__((aligned(8)));
+
+	*buffer = cupti->version < CUPTI_VERSION_NULL_BUFFER ? nowhere : NULL;
+	*bytes = *buffer ? sizeof(nowhere) : 0;
+	if (*buffer)
+		drop(1); /* CUPTI counts what it does not write */
+}
+
+static void on_buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_records)
+{
 	*max_records = 0;
+	*bytes = buffer_bytes;
+	*buffer = from_pool();
+	if (!*buffer)
+		*buffer = new_buffer();
+	if (*buffer && !lend(*buffer)) {
+		free(*buffer);
+		*buffer = NULL;
+	}
+	if (!*buffer)
+		refuse(buffer, bytes);
 }
 
 static void give_back(uint8_t *buffer, size_t used_bytes)
@@ -125,9 +209,12 @@ static void add_kernel(const struct cupti_kernel *kernel)
 
 	atomic_fetch_add_explicit(&processed, 1, memory_order_relaxed);
 	if (!correlate_take(kernel->correlation_id, &launch)) {
-		record_lost(RECORD_LOST_UNMATCHED, 1);
+		if (!callbacks_is_older(kernel->correlation_id))
+			record_lost(RECORD_LOST_UNMATCHED, 1);
 		return;
 	}
+	if (proton_context_is_empty(launch.where))
+		return; /* every session paused */
 	if (!launch.is_shared)
 		atomic_fetch_add_explicit(&completed, 1, memory_order_relaxed);
 	if (!kernel->start_ns || kernel->end_ns <= kernel->start_ns) {
@@ -135,7 +222,7 @@ static void add_kernel(const struct cupti_kernel *kernel)
 		return;
 	}
 	execution = execution_of(kernel);
-	if (launch.is_shared) {
+	if (launch.is_shared && kernel->graph_node_id) {
 		graphs_record(launch.where, kernel->graph_node_id, &execution);
 		return;
 	}
@@ -144,23 +231,34 @@ static void add_kernel(const struct cupti_kernel *kernel)
 	record_kernel(launch.where, &execution);
 }
 
-static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
-				size_t valid_bytes)
+/* Hands each record of a buffer on. False if CUPTI cannot read its own buffer to the end. */
+static bool read_records(uint8_t *buffer, size_t valid_bytes)
 {
 	struct cupti_activity *record = NULL;
-	size_t dropped = 0;
+	int result;
 
-	(void)bytes;
-	while (valid_bytes &&
-	       cupti->cuptiActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_OK) {
+	while ((result = cupti->cuptiActivityGetNextRecord(buffer, valid_bytes, &record)) ==
+	       CUPTI_OK) {
 		if (record->kind == CUPTI_KIND_CONCURRENT_KERNEL)
 			add_kernel((const void *)record);
 	}
+	return result == CUPTI_E_MAX_LIMIT_REACHED;
+}
+
+static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
+				size_t valid_bytes)
+{
+	size_t dropped = 0;
+
+	(void)bytes;
+	if (!buffer || !is_back(buffer))
+		return;
+	if (valid_bytes && !read_records(buffer, valid_bytes))
+		drop(1);
 	if (cupti->cuptiActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_OK &&
 	    dropped)
-		record_lost(RECORD_LOST_DROPPED, dropped);
-	if (buffer)
-		give_back(buffer, valid_bytes);
+		drop(dropped);
+	give_back(buffer, valid_bytes);
 }
 
 int activity_start(const struct cupti_api *api, struct proton_error *err)
@@ -172,6 +270,9 @@ int activity_start(const struct cupti_api *api, struct proton_error *err)
 	cupti = api;
 	buffer_bytes = choose_buffer_bytes();
 	atomic_store(&completed, 0);
+	atomic_store(&dropped_records, 0);
+	given_up = 0;
+	missing_was_noted = false;
 	/* Both only save time; a CUPTI that does not know one works without. */
 	api->cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_ZEROED_OUT_BUFFER, &size, &on);
 	api->cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_PER_THREAD_BUFFER, &size, &on);
@@ -184,33 +285,74 @@ int activity_start(const struct cupti_api *api, struct proton_error *err)
 	return PROTON_OK;
 }
 
-void activity_flush(const struct cupti_api *api, uint64_t launched, bool has_graphs)
+/*
+ * What has not come will not come: it is not waited for again, and counted unless it was among what
+ * CUPTI dropped.
+ */
+static void give_up(uint64_t missing)
 {
+	uint64_t dropped = atomic_exchange(&dropped_records, 0);
+
+	given_up += missing;
+	if (missing <= dropped)
+		return;
+	missing -= dropped;
+	record_lost(RECORD_LOST_MISSING, missing);
+	if (!missing_was_noted)
+		note("CUPTI did not hand over the records of %llu kernels; another tool in this "
+		     "process (torch.profiler?) may have taken over its buffers, or the GPU "
+		     "reported an error",
+		     (unsigned long long)missing);
+	missing_was_noted = true;
+}
+
+int activity_flush(const struct cupti_api *api, uint64_t launched, bool saw_shared, bool in_doubt,
+		   struct proton_error *err)
+{
+	uint64_t limit_ns = in_doubt || missing_was_noted ? DOUBT_LIMIT_NS : FLUSH_LIMIT_NS;
 	uint64_t now_ns = clock_monotonic_ns();
 	uint64_t moved_ns = now_ns; /* when the last record was seen to come */
 	uint64_t before = 0;
+	int failure = CUPTI_OK;
 
+	pthread_mutex_lock(&flush_lock);
 	for (;;) {
 		uint64_t now = atomic_load_explicit(&processed, memory_order_relaxed);
+		uint64_t come;
+		int result;
 
 		if (now != before)
 			moved_ns = now_ns;
 		before = now;
-		api->cuptiActivityFlushAll(0);
+		result = api->cuptiActivityFlushAll(0);
+		if (result != CUPTI_OK)
+			failure = result;
+		if (result != CUPTI_OK ||
+		    atomic_load_explicit(&dropped_records, memory_order_relaxed))
+			limit_ns = DOUBT_LIMIT_NS;
 		now_ns = clock_monotonic_ns();
-		if (atomic_load_explicit(&completed, memory_order_relaxed) >= launched) {
+		come = atomic_load_explicit(&completed, memory_order_relaxed) + given_up;
+		if (come >= launched) {
 			/* How many records a replay makes is not known: wait until none comes. */
-			if (!has_graphs || now_ns - moved_ns > QUIET_NS)
-				return;
-		} else if (now_ns - moved_ns > FLUSH_LIMIT_NS) {
-			return;
+			if (!saw_shared || now_ns - moved_ns > QUIET_NS)
+				break;
+		} else if (now_ns - moved_ns > limit_ns) {
+			give_up(launched - come);
+			break;
 		}
 		usleep(50);
 	}
+	pthread_mutex_unlock(&flush_lock);
+	return failure == CUPTI_OK ? PROTON_OK
+				   : cupti_error(api, failure, "cuptiActivityFlushAll", err);
 }
 
 void activity_stop(const struct cupti_api *api)
 {
-	api->cuptiActivityDisable(CUPTI_KIND_CONCURRENT_KERNEL);
+	int result = api->cuptiActivityDisable(CUPTI_KIND_CONCURRENT_KERNEL);
+
+	if (result != CUPTI_OK)
+		note("CUPTI goes on recording kernels for nobody (cuptiActivityDisable: error %d)",
+		     result);
 	api->cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
 }

@@ -5,17 +5,16 @@
  * The callback runs on the application's thread inside its launch: it finds the thread's context
  * and makes one store under the correlation id that the kernel's record will carry.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "backend/cuda/contexts.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/graphs.h"
 #include "base/array.h"
+#include "base/note.h"
 #include "record/correlate.h"
 #include "record/record.h"
-
-#define CONTEXT_MAX 64u
 
 static const uint32_t launch_calls[] = {
 	CUPTI_CALL_LAUNCH,
@@ -52,65 +51,90 @@ static const uint32_t resource_events[] = {
 static const struct cupti_api *cupti;
 static void *subscriber;
 static _Atomic uint64_t launched;
-static _Atomic bool saw_graphs;
-static _Atomic(void *) contexts[CONTEXT_MAX];   /* that launched something; NULL = free */
-static _Atomic uint32_t contexts_forgotten = 1; /* changes whenever one leaves the list */
+static _Atomic bool saw_shared;
+static bool ended_was_noted;
+static _Atomic uint32_t first_correlation; /* of this subscription; 0: none yet */
 
-/* The context this thread noted last; good while nothing has left the list since. */
+/* Of the launch that this thread is in. */
 static _Thread_local struct {
-	void *context;
-	uint32_t forgotten;
-} noted;
+	bool is_wanted; /* some session was active at its begin */
+	bool made_node; /* it turned out to be captured */
+} current;
 
 uint64_t callbacks_launched(void)
 {
 	return atomic_load_explicit(&launched, memory_order_relaxed);
 }
 
-bool callbacks_saw_graphs(void)
+bool callbacks_saw_shared(void)
 {
-	return atomic_load_explicit(&saw_graphs, memory_order_relaxed);
+	return atomic_load_explicit(&saw_shared, memory_order_relaxed);
 }
 
-static void note_context(void *context)
+/* Said once per subscription. */
+static void note_ended(void)
 {
-	uint32_t forgotten = atomic_load_explicit(&contexts_forgotten, memory_order_relaxed);
-
-	if (!context || (context == noted.context && forgotten == noted.forgotten))
-		return;
-	noted.context = context;
-	noted.forgotten = forgotten;
-	for (size_t i = 0; i < CONTEXT_MAX; i++) {
-		void *expected = NULL;
-
-		if (atomic_compare_exchange_strong(&contexts[i], &expected, context) ||
-		    expected == context)
-			return;
-	}
-	/* More contexts than anybody has: the rest waits for the program's own synchronisation. */
+	if (!ended_was_noted)
+		note("another tool in this process ended CUPTI (cuptiFinalize) while Proton used "
+		     "it: kernels launched since then are not recorded; a new session starts "
+		     "afresh");
+	ended_was_noted = true;
 }
 
-static void forget_context(const void *context)
+bool callbacks_is_older(uint32_t correlation_id)
 {
-	for (size_t i = 0; i < CONTEXT_MAX; i++)
-		if (atomic_load(&contexts[i]) == context)
-			atomic_store(&contexts[i], NULL);
-	atomic_fetch_add(&contexts_forgotten, 1);
+	uint32_t first = atomic_load_explicit(&first_correlation, memory_order_relaxed);
+
+	return !first || (int32_t)(correlation_id - first) < 0;
 }
 
-static void on_launch(const struct cupti_callback_data *data, bool is_graph)
+static void note_first(uint32_t correlation_id)
 {
-	struct correlation correlation = {.where = proton_context_here(), .is_shared = is_graph};
+	uint32_t none = 0;
 
-	if (proton_context_is_empty(correlation.where))
-		return;
-	correlation.is_named = record_is_in_op() && !is_graph;
+	if (!atomic_load_explicit(&first_correlation, memory_order_relaxed))
+		atomic_compare_exchange_strong(&first_correlation, &none, correlation_id);
+}
+
+static bool is_graph_launch(uint32_t call)
+{
+	return call == CUPTI_CALL_GRAPH_LAUNCH || call == CUPTI_CALL_GRAPH_LAUNCH_PTSZ;
+}
+
+/*
+ * What was launched while every session pauses is kept too, with no session: its record is known,
+ * and nobody's.
+ */
+static void on_launch(uint32_t call, const struct cupti_callback_data *data)
+{
+	struct correlation correlation = {.where = proton_context_here()};
+
+	note_first(data->correlation_id);
+	correlation.is_shared = is_graph_launch(call) ||
+				call == CUPTI_CALL_LAUNCH_COOPERATIVE_MULTI_DEVICE;
+	correlation.is_named = record_is_in_op() && !is_graph_launch(call);
 	correlate_put(data->correlation_id, correlation);
-	if (is_graph)
-		atomic_store_explicit(&saw_graphs, true, memory_order_relaxed);
-	else if (!captured_is_on()) /* what is captured has no record of its own */
+	current.is_wanted = !correlation.is_shared && !proton_context_is_empty(correlation.where);
+	current.made_node = false;
+	if (correlation.is_shared)
+		atomic_store_explicit(&saw_shared, true, memory_order_relaxed);
+	contexts_note(data->context);
+}
+
+/*
+ * Only now is it known whether a record will come: a launch that failed or was captured has none,
+ * and how many come of a shared one is never known.
+ */
+static void on_launched(uint32_t call, const struct cupti_callback_data *data)
+{
+	const int *result = data->function_return_value;
+	struct correlation unused;
+
+	if (!is_graph_launch(call) && (current.made_node || (result && *result != 0)))
+		correlate_take(data->correlation_id, &unused);
+	else if (current.is_wanted)
 		atomic_fetch_add_explicit(&launched, 1, memory_order_relaxed);
-	note_context(data->context);
+	current.is_wanted = false;
 }
 
 /* A call that began a capture and succeeded, or ended one. */
@@ -139,8 +163,9 @@ static void on_driver_call(uint32_t call, const struct cupti_callback_data *data
 		break;
 	default: /* no other calls are enabled */
 		if (data->site == CUPTI_SITE_ENTER)
-			on_launch(data, call == CUPTI_CALL_GRAPH_LAUNCH ||
-						call == CUPTI_CALL_GRAPH_LAUNCH_PTSZ);
+			on_launch(call, data);
+		else
+			on_launched(call, data);
 		break;
 	}
 }
@@ -153,58 +178,92 @@ static void on_callback(void *user, uint32_t domain, uint32_t call, const void *
 	} else if (domain == CUPTI_DOMAIN_RESOURCE) {
 		const struct cupti_resource_data *resource = data;
 
+		if (call == CUPTI_RESOURCE_GRAPHNODE_CREATED)
+			current.made_node = true;
 		if (call == CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING)
-			forget_context(resource->context);
+			contexts_forget(resource->context);
 		else
 			graphs_on_resource(cupti, call, resource->resource_descriptor);
 	}
 }
 
-int callbacks_start(const struct cupti_api *api, struct proton_error *err)
+/* Tells the subscription what to call back for, or that it is to be silent. */
+static int enable(const struct cupti_api *api, uint32_t on)
 {
-	int result = api->cuptiSubscribe(&subscriber, on_callback, NULL);
+	int result = CUPTI_OK;
 
-	if (result != CUPTI_OK)
-		return cupti_error(api, result, "cuptiSubscribe", err);
-	cupti = api;
 	for (size_t i = 0; i < ARRAY_LENGTH(resource_events) && result == CUPTI_OK; i++)
-		result = api->cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_RESOURCE,
+		result = api->cuptiEnableCallback(on, subscriber, CUPTI_DOMAIN_RESOURCE,
 						  resource_events[i]);
 	for (size_t i = 0; i < ARRAY_LENGTH(capture_calls) && result == CUPTI_OK; i++)
-		result = api->cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER_API,
+		result = api->cuptiEnableCallback(on, subscriber, CUPTI_DOMAIN_DRIVER_API,
 						  capture_calls[i]);
 	for (size_t i = 0; i < ARRAY_LENGTH(launch_calls) && result == CUPTI_OK; i++)
-		result = api->cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER_API,
+		result = api->cuptiEnableCallback(on, subscriber, CUPTI_DOMAIN_DRIVER_API,
 						  launch_calls[i]);
-	if (result != CUPTI_OK) {
-		callbacks_stop(api);
-		return cupti_error(api, result, "cuptiEnableCallback", err);
+	return result;
+}
+
+/*
+ * Gives the subscription back; this disables too. No cuptiFinalize: after it CUPTI delivers nothing
+ * to anybody. A subscription that cannot be given back is silenced and used again by the next
+ * start; one that cannot even be silenced is not ours any more: another tool has ended CUPTI.
+ */
+static void unsubscribe(const struct cupti_api *api)
+{
+	int result = api->cuptiUnsubscribe(subscriber);
+
+	if (result != CUPTI_OK && enable(api, 0) == CUPTI_OK) {
+		note("CUPTI keeps our subscription (cuptiUnsubscribe: error %d); nothing is "
+		     "recorded any more, but no other tool can use CUPTI",
+		     result);
+		return;
 	}
-	return PROTON_OK;
+	if (result != CUPTI_OK)
+		note_ended();
+	subscriber = NULL;
+}
+
+/* With `subscriber` from before, if it is still good, else a new one. */
+static int subscribe(const struct cupti_api *api, struct proton_error *err)
+{
+	int result;
+
+	if (subscriber && enable(api, 1) == CUPTI_OK)
+		return PROTON_OK;
+	subscriber = NULL;
+	result = api->cuptiSubscribe(&subscriber, on_callback, NULL);
+	if (result != CUPTI_OK) {
+		subscriber = NULL;
+		return cupti_error(api, result, "cuptiSubscribe", err);
+	}
+	result = enable(api, 1);
+	if (result == CUPTI_OK)
+		return PROTON_OK;
+	unsubscribe(api);
+	return cupti_error(api, result, "cuptiEnableCallback", err);
+}
+
+int callbacks_start(const struct cupti_api *api, struct proton_error *err)
+{
+	cupti = api;
+	ended_was_noted = false;
+	return subscribe(api, err);
 }
 
 void callbacks_stop(const struct cupti_api *api)
 {
-	/* This disables too. No cuptiFinalize: after it CUPTI delivers nothing to anybody. */
-	api->cuptiUnsubscribe(subscriber);
-	subscriber = NULL;
+	unsubscribe(api);
 	atomic_store(&launched, 0);
-	atomic_store(&saw_graphs, false);
-	for (size_t i = 0; i < CONTEXT_MAX; i++)
-		atomic_store(&contexts[i], NULL);
-	atomic_fetch_add(&contexts_forgotten, 1);
+	atomic_store(&saw_shared, false);
+	atomic_store(&first_correlation, 0);
+	contexts_clear();
 }
 
-void callbacks_synchronize(const struct cupti_api *api)
+void callbacks_check(const struct cupti_api *api)
 {
-	for (size_t i = 0; i < CONTEXT_MAX; i++) {
-		void *context = atomic_load(&contexts[i]);
-		void *popped;
-
-		/* A context that captures a graph refuses; what it captures has not run. */
-		if (!context || api->cuCtxPushCurrent_v2(context) != 0)
-			continue;
-		api->cuCtxSynchronize();
-		api->cuCtxPopCurrent_v2(&popped);
-	}
+	/* Enabling what is enabled changes nothing, unless the subscription is gone. */
+	if (api->cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER_API, launch_calls[0]) !=
+	    CUPTI_OK)
+		note_ended();
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "backend/cuda/contexts.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/graphs.h"
 #include "record/backend.h"
@@ -57,12 +58,19 @@ static int start(const char *mode, struct proton_error *err)
 static int flush(struct proton_error *err)
 {
 	uint64_t launched = callbacks_launched();
+	bool in_doubt = false;
+	int status;
 
-	(void)err;
-	callbacks_synchronize(api);
-	activity_flush(api, launched, callbacks_saw_graphs());
+	callbacks_check(api);
+	/*
+	 * To wait for a context in which some stream captures is an error that ends the capture;
+	 * then only the records are waited for.
+	 */
+	if (!captured_any_open())
+		in_doubt = !contexts_synchronize(api);
+	status = activity_flush(api, launched, callbacks_saw_shared(), in_doubt, err);
 	graphs_forget_destroyed();
-	return PROTON_OK;
+	return status;
 }
 
 static void stop(void)
@@ -72,6 +80,7 @@ static void stop(void)
 	callbacks_stop(api);
 	correlate_clear();
 	graphs_clear();
+	captured_clear();
 }
 
 const struct backend cuda_backend = {

@@ -9,16 +9,23 @@ int callbacks_start(const struct cupti_api *api, struct proton_error *err);
 void callbacks_stop(const struct cupti_api *api);
 /* Kernel launches seen by callbacks while some session was active. */
 uint64_t callbacks_launched(void);
-/* True once some graph has been launched. */
-bool callbacks_saw_graphs(void);
-/* Waits for every context that launched something. */
-void callbacks_synchronize(const struct cupti_api *api);
+/* True once something was launched of which an unknown number of records comes, such as a graph. */
+bool callbacks_saw_shared(void);
+/* True if this launch was made before the subscription: it is nobody's. */
+bool callbacks_is_older(uint32_t correlation_id);
+/* Says so, once, if another tool has taken our subscription away. */
+void callbacks_check(const struct cupti_api *api);
 
-/* Activity records: on CUPTI's thread. */
+/* Activity records: on CUPTI's thread. On failure nothing stays enabled. */
 int activity_start(const struct cupti_api *api, struct proton_error *err);
 void activity_stop(const struct cupti_api *api);
-/* Makes CUPTI hand over what is complete; waits until `launched` launches have their records. */
-void activity_flush(const struct cupti_api *api, uint64_t launched, bool has_graphs);
+/*
+ * Makes CUPTI hand over what is complete and waits until `launched` launches have their records, or
+ * until none has come for a while: a long one, or a short one if it is known that some may never
+ * come (`in_doubt`). Those that are given up are counted. E_IO if CUPTI refuses to hand over.
+ */
+int activity_flush(const struct cupti_api *api, uint64_t launched, bool saw_shared, bool in_doubt,
+		   struct proton_error *err);
 
 /* The recorder's id of CUDA device `ordinal`, with its properties. */
 uint32_t devices_of_cuda(const struct cupti_api *api, uint32_t ordinal);

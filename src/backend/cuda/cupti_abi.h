@@ -15,9 +15,13 @@
 enum cupti_result {
 	CUPTI_OK = 0,
 	CUPTI_E_MAX_LIMIT_REACHED = 12, /* of cuptiActivityGetNextRecord: no more records */
+	CUPTI_E_NOT_INITIALIZED = 15,   /* the driver is not one it works with */
 	CUPTI_E_INSUFFICIENT_PRIVILEGES = 35,
 	CUPTI_E_MULTIPLE_SUBSCRIBERS = 39,
 };
+
+/* cuptiGetVersion() of the first that takes NULL for an answer when it asks for a buffer: 12.9. */
+#define CUPTI_VERSION_NULL_BUFFER 27u
 
 enum cupti_domain {
 	CUPTI_DOMAIN_DRIVER_API = 1,

@@ -1,0 +1,92 @@
+/*
+ * Contexts that launched something. See contexts.h.
+ *
+ * A set with open addressing that is written once per context and read at every launch, which finds
+ * its context at the first look. No lock: a context that two threads add at once may stand twice,
+ * and is then waited for twice.
+ */
+#include "backend/cuda/contexts.h"
+
+#include <stdatomic.h>
+
+#include "base/hash.h"
+#include "base/note.h"
+
+#define PLACES 4096u /* a power of two */
+#define PROBES 64u
+
+static _Atomic(void *) places[PLACES]; /* NULL: never used; &gone: its context was destroyed */
+static char gone;
+
+static _Atomic(void *) *place(const void *context, uint32_t probe)
+{
+	return &places[(hash_u64((uintptr_t)context) + probe) % PLACES];
+}
+
+void contexts_note(void *context)
+{
+	static _Atomic bool was_noted;
+
+	if (!context)
+		return;
+	for (uint32_t i = 0; i < PROBES; i++) {
+		_Atomic(void *) *at = place(context, i);
+		void *found = atomic_load_explicit(at, memory_order_relaxed);
+
+		if (found == context)
+			return;
+		if ((!found || found == &gone) &&
+		    atomic_compare_exchange_strong(at, &found, context))
+			return;
+		if (found == context)
+			return;
+	}
+	if (!atomic_exchange(&was_noted, true))
+		note("more CUDA contexts are in use than a flush waits for: what runs in the "
+		     "others while it flushes may be missing");
+}
+
+void contexts_forget(const void *context)
+{
+	for (uint32_t i = 0; i < PROBES; i++) {
+		void *expected = (void *)(uintptr_t)context;
+
+		atomic_compare_exchange_strong(place(context, i), &expected, &gone);
+	}
+}
+
+void contexts_clear(void)
+{
+	for (uint32_t i = 0; i < PLACES; i++)
+		atomic_store_explicit(&places[i], NULL, memory_order_relaxed);
+}
+
+static bool synchronize(const struct cupti_api *api, void *context)
+{
+	static _Atomic bool was_noted;
+	void *popped;
+	bool done;
+
+	if (api->cuCtxPushCurrent_v2(context) != 0)
+		return false;
+	done = api->cuCtxSynchronize() == 0;
+	/* Left pushed, the program would go on in another context than its own. */
+	if (api->cuCtxPopCurrent_v2(&popped) != 0 && api->cuCtxPopCurrent_v2(&popped) != 0 &&
+	    !atomic_exchange(&was_noted, true))
+		note("cuCtxPopCurrent failed: the current CUDA context of the calling thread has "
+		     "changed");
+	return done;
+}
+
+bool contexts_synchronize(const struct cupti_api *api)
+{
+	bool all = true;
+
+	for (uint32_t i = 0; i < PLACES; i++) {
+		void *context = atomic_load_explicit(&places[i], memory_order_relaxed);
+
+		if (context && context != &gone && !synchronize(api, context))
+			all = false;
+	}
+	return all;
+}

@@ -1,0 +1,15 @@
+/* The CUDA contexts that launched something, so that a flush can wait for each. */
+#ifndef BACKEND_CUDA_CONTEXTS_H
+#define BACKEND_CUDA_CONTEXTS_H
+
+#include "backend/cuda/cupti_api.h"
+
+/* On the launching thread, at every launch. */
+void contexts_note(void *context);
+/* It is about to be destroyed. */
+void contexts_forget(const void *context);
+void contexts_clear(void);
+/* Waits for all of them. False if one could not be waited for: its work may never end. */
+bool contexts_synchronize(const struct cupti_api *api);
+
+#endif

@@ -1,0 +1,286 @@
+/*
+ * Every entry point of libcupti and libcuda that the CUDA backend calls fails, in turn, at its
+ * first call, at its second, and always; and every one is missing, in turn. The program goes on,
+ * the error is said, nothing stays subscribed, and once the fault is over all is well again.
+ */
+#include "unit/cuda_session.h"
+
+#include <fcntl.h>
+
+#define KERNELS 10
+#define REPLAYS 3
+#define NODES 2
+
+struct entry {
+	const char *name;
+	bool is_driver;
+};
+
+static const struct entry entries[] = {
+#define V(name, args) {#name, false},
+#define D(name, args) {#name, true},
+#include "backend/cuda/cupti_symbols.def"
+#undef V
+#undef D
+};
+#define ENTRIES (sizeof(entries) / sizeof(entries[0]))
+
+static void fail(const struct entry *entry, uint32_t first, uint32_t count)
+{
+	if (entry->is_driver)
+		fake.cuda_fail(entry->name, first, count, 999);
+	else
+		fake.fail(entry->name, first, count, 999);
+}
+
+/* Kernels, and replays of a graph that is destroyed before their records come. */
+static void work(void)
+{
+	uint32_t graph;
+	uint32_t exec;
+
+	for (int i = 0; i < KERNELS; i++)
+		launch_ns("k", 5);
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
+	graph = fake.graph_create();
+	for (int i = 0; i < NODES; i++)
+		fake.graph_capture_kernel(graph, "node");
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	exec = fake.graph_instantiate(graph);
+	fake.graph_destroy(graph);
+	for (int i = 0; i < REPLAYS; i++)
+		fake.graph_launch(exec, "node", true);
+	fake.graph_exec_destroy(exec);
+}
+
+/* Loss counters of the only session together. */
+static uint64_t losses(int session)
+{
+	struct proton_counter counters[32];
+	int count = proton_statistics(session, counters, 32, NULL);
+	uint64_t sum = 0;
+
+	for (int i = 0; i < count; i++)
+		if (counters[i].is_loss)
+			sum += counters[i].value;
+	return sum;
+}
+
+/* What was written to standard error meanwhile is counted in lines. */
+static int said_fd = -1;
+
+static void begin_saying(void)
+{
+	said_fd = open(rec_path("said"), O_CREAT | O_TRUNC | O_RDWR | O_APPEND, 0600);
+	CHECK_LE(0, said_fd);
+	fflush(stderr);
+	CHECK_LE(0, dup2(said_fd, STDERR_FILENO));
+}
+
+static int lines_said(void)
+{
+	char text[8192];
+	ssize_t length = pread(said_fd, text, sizeof(text), 0);
+	int lines = 0;
+
+	for (ssize_t i = 0; i < length; i++)
+		lines += text[i] == '\n';
+	return lines;
+}
+
+/* A session while the fault is on. Returns whether it started. */
+static bool session_with_fault(const struct entry *entry, bool may_stay)
+{
+	struct proton_error err = {0};
+	struct proton_error flush_err = {0};
+	struct profile *profile;
+	uint64_t known;
+	int flushed;
+	int session = start_named("a", "cupti", &err);
+
+	if (session < 0) {
+		CHECK_LT(err.status, 0);
+		CHECK_LT(20, strlen(err.text)); /* a sentence */
+		CHECK(!proton_is_profiling());
+		CHECK(!rec_exists("a.proton"));
+		if (!may_stay && !fake.is_idle())
+			FAIL("%s: a start that failed left something on", entry->name);
+		work();
+		return false;
+	}
+	work();
+	flushed = proton_deactivate(session, true, &flush_err);
+	known = rec_counter(session, "kernels") + losses(session);
+	if (flushed != PROTON_OK)
+		CHECK_LT(20, strlen(flush_err.text));
+	if (known < KERNELS && flushed == PROTON_OK)
+		FAIL("%s: %d kernels ran, %d are accounted for", entry->name, KERNELS, (int)known);
+	proton_activate(session, NULL);
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	if (!may_stay && !fake.is_idle())
+		FAIL("%s: something stayed on after the end", entry->name);
+	profile = rec_load("a.proton");
+	if (rec_count(profile, "k") != KERNELS && !lines_said() && !known)
+		FAIL("%s: kernels are missing, and nothing says so", entry->name);
+	profile_free(profile);
+	CHECK_EQ(fake.pushed(), entry->is_driver && strstr(entry->name, "Pop") ? fake.pushed() : 0);
+	return true;
+}
+
+/* The fault is over: all is as if it had never been. */
+static void session_without_fault(const struct entry *entry)
+{
+	struct profile *profile;
+
+	start();
+	work();
+	profile = finish();
+	if (rec_count(profile, "k") != KERNELS ||
+	    rec_count(profile, "<captured_at>/node") != REPLAYS * NODES)
+		FAIL("%s: not whole after the fault", entry->name);
+	profile_free(profile);
+	if (!fake.is_idle())
+		FAIL("%s: not idle after the fault", entry->name);
+	CHECK_EQ(fake.buffers_out(), 0);
+}
+
+static void try_fault(const struct entry *entry, uint32_t first, uint32_t count)
+{
+	/* What CUPTI refuses to give back or to switch off cannot be off. */
+	bool may_stay = strcmp(entry->name, "cuptiUnsubscribe") == 0 ||
+			strcmp(entry->name, "cuptiActivityDisable") == 0;
+
+	load_fake();
+	begin_saying();
+	fail(entry, first, count);
+	session_with_fault(entry, may_stay);
+	if (lines_said() > 4)
+		FAIL("%s: said %d times", entry->name, lines_said());
+	fail(entry, 0, 0);
+	session_without_fault(entry);
+}
+
+/* Each in a process of its own: what is loaded stays loaded. */
+static void in_child(void (*run)(const struct entry *, uint32_t, uint32_t),
+		     const struct entry *entry, uint32_t first, uint32_t count)
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		*rec_directory = '\0';
+		run(entry, first, count);
+		exit(0);
+	}
+	CHECK_LT(0, pid);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		FAIL("%s, call %u, %s: see above", entry->name, first,
+		     count == FAKE_ALWAYS ? "always" : "once");
+}
+
+TEST(every_entry_point_may_fail_at_its_first_call)
+{
+	load_fake();
+	for (size_t i = 0; i < ENTRIES; i++)
+		in_child(try_fault, &entries[i], 1, 1);
+}
+
+TEST(every_entry_point_may_fail_at_its_second_call)
+{
+	load_fake();
+	for (size_t i = 0; i < ENTRIES; i++)
+		in_child(try_fault, &entries[i], 2, 1);
+}
+
+TEST(every_entry_point_may_always_fail)
+{
+	load_fake();
+	for (size_t i = 0; i < ENTRIES; i++)
+		in_child(try_fault, &entries[i], 1, FAKE_ALWAYS);
+}
+
+/* Start makes dozens of calls to enable callbacks: each may be the one that fails. */
+TEST(a_start_that_fails_half_way_leaves_nothing)
+{
+	static const struct entry enable = {"cuptiEnableCallback", false};
+	uint32_t calls;
+
+	start();
+	calls = fake.calls("cuptiEnableCallback");
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_LT(10, calls);
+	for (uint32_t call = 1; call <= calls; call++) {
+		struct proton_error err = {0};
+
+		fail(&enable, call, 1);
+		if (start_named("a", "cupti", &err) >= 0) /* one it can do without */
+			rec_finalize(PROTON_ALL_SESSIONS, "none");
+		else
+			CHECK_HAS(err.text, "cuptiEnableCallback failed");
+		CHECK(fake.is_idle());
+	}
+	fail(&enable, 0, 0);
+	session_without_fault(&enable);
+}
+
+/* ------------------------------------------------------------------ missing symbols */
+
+/* A copy of the library in which the symbol has another name. */
+static const char *copy_without(const char *path, const char *symbol)
+{
+	const char *copy = rec_path("copy.so");
+	struct proton_error err;
+	size_t length = strlen(symbol);
+	unsigned found = 0;
+	char *bytes;
+	size_t size;
+	int fd;
+
+	CHECK_OK(file_read_all(path, 0, &bytes, &size, &err), err);
+	for (size_t i = 1; i + length < size; i++) {
+		if (bytes[i - 1] || memcmp(bytes + i, symbol, length + 1) != 0)
+			continue;
+		bytes[i] = 'x';
+		found++;
+	}
+	CHECK_LT(0, found);
+	unlink(copy);
+	fd = open(copy, O_CREAT | O_EXCL | O_WRONLY, 0700);
+	CHECK_LE(0, fd);
+	CHECK_EQ(write(fd, bytes, size), size);
+	close(fd);
+	free(bytes);
+	return copy;
+}
+
+static void try_missing(const struct entry *entry, uint32_t unused, uint32_t unused_too)
+{
+	const char *variable = entry->is_driver ? "PROTON_CUDA_PATH" : "PROTON_CUPTI_PATH";
+	struct proton_session_options options = {
+		.size = sizeof(options), .name = rec_path("a"), .backend = "cupti"};
+	struct proton_error err = {0};
+	char *whole = strdup(getenv(variable));
+	int session;
+
+	(void)unused;
+	(void)unused_too;
+	setenv(variable, copy_without(whole, entry->name), 1);
+	CHECK_EQ(proton_start(&options, &session, &err), PROTON_E_VERSION);
+	CHECK_HAS(err.text, entry->name);
+	CHECK_HAS(err.text, "older than");
+	CHECK(!proton_is_profiling());
+	CHECK(!rec_exists("a.proton"));
+	setenv(variable, whole, 1); /* a failed start is not remembered */
+	free(whole);
+	session_without_fault(entry);
+}
+
+TEST(every_entry_point_may_be_missing)
+{
+	load_fake();
+	for (size_t i = 0; i < ENTRIES; i++)
+		in_child(try_missing, &entries[i], 0, 0);
+}
