@@ -4,8 +4,12 @@
 #include <strings.h>
 
 static const struct export_format formats[] = {
-	{"hatchet", "hatchet", export_hatchet},
-	{"hatchet_msgpack", "hatchet_msgpack", export_msgpack},
+	{.name = "hatchet", .suffix = "hatchet", .write = export_hatchet},
+	{.name = "hatchet_msgpack", .suffix = "hatchet_msgpack", .write = export_msgpack},
+	{.name = "chrome_trace",
+	 .suffix = "chrome_trace",
+	 .write = export_chrome_trace,
+	 .needs_trace = true},
 };
 
 const struct export_format *export_format_at(size_t index)

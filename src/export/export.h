@@ -12,6 +12,7 @@ struct export_format {
 	const char *suffix; /* of the file, without the dot */
 	/* Writes the profile; errors of `out` are sticky and reported by out_finish(). */
 	int (*write)(const struct profile *profile, struct out *out, struct proton_error *err);
+	bool needs_trace; /* of a profile with events only: profile->trace */
 };
 
 /* NULL past the last one. */
@@ -26,6 +27,7 @@ int export_to_file(const struct export_format *format, const struct profile *pro
 int export_hatchet(const struct profile *profile, struct out *out, struct proton_error *err);
 int export_hatchet_compact(const struct profile *profile, struct out *out,
 			   struct proton_error *err);
+int export_chrome_trace(const struct profile *profile, struct out *out, struct proton_error *err);
 int export_msgpack(const struct profile *profile, struct out *out, struct proton_error *err);
 
 #endif

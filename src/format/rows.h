@@ -255,13 +255,9 @@ struct row_sample {
 	} as;
 };
 
-/* What a kernel was launched with; equal ones share a row. */
+/* What a kernel was launched with; equal ones mostly share a row. */
 struct row_launch {
-	uint32_t grid[3];  /* blocks */
-	uint32_t block[3]; /* threads */
-	uint32_t registers_per_thread;
-	uint32_t static_shared_bytes;
-	uint32_t dynamic_shared_bytes;
+	struct launch_config config;
 	uint32_t reserved;
 };
 

@@ -21,6 +21,11 @@ static int load_profile_file(const char *bytes, size_t length, struct profile **
 	if (status != PROTON_OK)
 		return status;
 	status = profile_load_view(&view, PHASE_ALL, out, err);
+	if (status == PROTON_OK && (*out)->trace) {
+		status = trace_own((*out)->trace, &view, err);
+		if (status != PROTON_OK)
+			profile_free(*out);
+	}
 	profile_view_fini(&view);
 	return status;
 }

@@ -25,7 +25,11 @@
  * - A frame "file:line@function" is a source frame, another one with a kernel a kernel frame.
  */
 
-/* The phase(s) of a view. E_RANGE: "Phase N has no data.". *out is the caller's, profile_free(). */
+/*
+ * The phase(s) of a view. E_RANGE: "Phase N has no data.". *out is the caller's, profile_free().
+ * The events of a trace stay those of the view, which has to live as long as profile->trace is
+ * used.
+ */
 int profile_load_view(const struct profile_view *view, uint32_t phase, struct profile **out,
 		      struct proton_error *err);
 int profile_load_hatchet(const char *bytes, size_t length, struct profile **out,

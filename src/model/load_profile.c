@@ -481,6 +481,7 @@ static size_t bitmap_bytes(uint64_t rows)
 /* Finds the nodes of the selected epochs, and what is above them. */
 static void keep_selected(struct view_loader *loader)
 {
+	const struct row_event *events = loader->view->table[TABLE_EVENTS];
 	const struct row_node *nodes = loader->view->table[TABLE_NODES];
 	uint64_t count = rows_of(loader, TABLE_NODES);
 
@@ -488,6 +489,10 @@ static void keep_selected(struct view_loader *loader)
 		loader->is_kept[i] = is_epoch_selected(loader, nodes[i].first_epoch) ||
 				     is_epoch_selected(loader, nodes[i].last_epoch) ||
 				     has_selected_row(loader, &nodes[i]);
+	for (uint64_t i = 1; i < rows_of(loader, TABLE_EVENTS); i++)
+		if (events[i].kind != EVENT_NONE && events[i].node < count &&
+		    is_epoch_selected(loader, events[i].epoch))
+			loader->is_kept[events[i].node] = true;
 	for (uint64_t i = count; i-- > 1;)
 		if (loader->is_kept[i] && nodes[i].parent < i)
 			loader->is_kept[nodes[i].parent] = true;
@@ -519,6 +524,67 @@ static void copy_nodes(struct view_loader *loader)
 		copy_values(loader, node, nodes[i].first_value);
 		copy_kernels(loader, node, nodes[i].first_kernel);
 	}
+}
+
+/* ------------------------------------------------------------------ events */
+
+/* Strings that only lanes and samples have. */
+static void map_trace_strings(struct view_loader *loader)
+{
+	const struct row_lane *lanes = loader->view->table[TABLE_LANES];
+	const struct row_sample *samples = loader->view->table[TABLE_SAMPLES];
+	const struct row_metric *metrics = loader->view->table[TABLE_METRICS];
+
+	for (uint64_t i = 0; i < rows_of(loader, TABLE_LANES); i++)
+		map_string(loader, lanes[i].name);
+	for (uint64_t i = 1; i < rows_of(loader, TABLE_SAMPLES); i++)
+		if (samples[i].metric < rows_of(loader, TABLE_METRICS) &&
+		    metrics[samples[i].metric].type == PROTON_METRIC_STRING)
+			map_string(loader, samples[i].as.string);
+}
+
+/* Hands the rows and the maps that lead from them to the profile. */
+static void take_events(struct view_loader *loader)
+{
+	const struct profile_view *view = loader->view;
+	struct profile_trace *trace;
+
+	if (!rows_of(loader, TABLE_EVENTS))
+		return;
+	map_trace_strings(loader);
+	trace = calloc(1, sizeof(*trace));
+	if (!trace) {
+		loader->profile->out_of_memory = true;
+		return;
+	}
+	*trace = (struct profile_trace){
+		.lanes = view->table[TABLE_LANES],
+		.events = view->table[TABLE_EVENTS],
+		.samples = view->table[TABLE_SAMPLES],
+		.launches = view->table[TABLE_LAUNCHES],
+		.words = view->table[TABLE_VECTORS],
+		.lane_count = rows_of(loader, TABLE_LANES),
+		.event_count = rows_of(loader, TABLE_EVENTS),
+		.sample_count = rows_of(loader, TABLE_SAMPLES),
+		.launch_count = rows_of(loader, TABLE_LAUNCHES),
+		.word_count = rows_of(loader, TABLE_VECTORS),
+		.nodes = loader->nodes,
+		.metrics = loader->metrics,
+		.devices = loader->devices,
+		.strings = loader->strings,
+		.is_selected = loader->is_selected,
+		.node_count = rows_of(loader, TABLE_NODES),
+		.metric_count = rows_of(loader, TABLE_METRICS),
+		.device_count = rows_of(loader, TABLE_DEVICES),
+		.string_count = rows_of(loader, TABLE_STRINGS),
+		.epoch_count = rows_of(loader, TABLE_EPOCHS),
+	};
+	loader->nodes = NULL;
+	loader->metrics = NULL;
+	loader->devices = NULL;
+	loader->strings = NULL;
+	loader->is_selected = NULL;
+	loader->profile->trace = trace;
 }
 
 /* ------------------------------------------------------------------ the whole */
@@ -610,6 +676,7 @@ int profile_load_view(const struct profile_view *view, uint32_t phase, struct pr
 		profile->is_unfinished = view->state != PROFILE_FILE_FINISHED;
 		profile->start_ns = view->start_ns;
 		profile->end_ns = view->end_ns;
+		profile->pid = view->pid;
 		map_metrics(&loader);
 		map_devices(&loader);
 		copy_info(&loader);
@@ -621,6 +688,7 @@ int profile_load_view(const struct profile_view *view, uint32_t phase, struct pr
 		}
 		copy_nodes(&loader);
 		copy_configs(&loader);
+		take_events(&loader);
 	}
 	if (status == PROTON_OK && profile->out_of_memory)
 		status = err_set(err, PROTON_E_NOMEM, "out of memory");

@@ -68,6 +68,7 @@ void profile_free(struct profile *profile)
 {
 	if (!profile)
 		return;
+	trace_free(profile->trace);
 	strings_fini(&profile->strings);
 	free(profile->frames);
 	free(profile->nodes);

@@ -17,6 +17,7 @@
 
 #include "base/strings.h"
 #include "format/rows.h"
+#include "model/trace.h"
 
 struct profile_node {
 	uint32_t parent; /* of the root: 0 */
@@ -134,6 +135,8 @@ struct profile {
 	bool out_of_memory; /* sticky: some add failed */
 	uint64_t start_ns;  /* Unix time, 0 = unknown */
 	uint64_t end_ns;
+	uint32_t pid; /* 0 = unknown */
+	struct profile_trace *trace; /* events; NULL unless it is a trace. Owned */
 };
 
 /* An empty profile with a root. NULL when memory is out. Freed with profile_free(), NULL ok. */

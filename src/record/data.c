@@ -12,7 +12,8 @@
 /* In memory the JSON is compact: nobody reads it. */
 static const struct export_format *format_in_memory(const char *name)
 {
-	static const struct export_format compact = {"hatchet", "hatchet", export_hatchet_compact};
+	static const struct export_format compact = {
+		.name = "hatchet", .suffix = "hatchet", .write = export_hatchet_compact};
 
 	if (!name || !*name || strcasecmp(name, "hatchet") == 0)
 		return &compact;

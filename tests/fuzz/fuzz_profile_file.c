@@ -23,6 +23,7 @@ static void try_file(const void *bytes, size_t length)
 			continue;
 		check_profile(profile);
 		check_exports(profile);
+		check_trace(profile);
 		profile_free(profile);
 	}
 	profile_view_fini(&view);

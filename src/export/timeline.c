@@ -1,0 +1,553 @@
+/* Traces as tracks of slices. See timeline.h. */
+#include "export/timeline.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+/* Numbers of tracks, after the first Proton: threads from 0, graphs and streams from here. */
+#define TID_GRAPH 100000u
+#define TID_STREAM 200000u
+#define TID_PER_DEVICE 10000u
+#define TID_DEVICES 10u
+#define TID_OTHER 1000000u /* for what does not fit, one after the other */
+
+#define PARTS_MAX 32u /* tracks that one stream may take */
+#define GRAPH_DEPTH_MAX 64u
+
+struct walk {
+	struct timeline *timeline;
+	const struct timeline_sink *sink;
+	uint32_t next_tid;
+};
+
+/* ------------------------------------------------------------------ order */
+
+static uint64_t end_of(const struct timeline *timeline, const struct row_event *event)
+{
+	uint64_t end_ns = __atomic_load_n(&event->end_ns, __ATOMIC_RELAXED);
+
+	if (!end_ns)
+		end_ns = timeline->end_ns;
+	return end_ns < event->start_ns ? event->start_ns : end_ns;
+}
+
+/* By start, what is longer first, then by row: what was entered first is outside. */
+static bool is_before(const struct timeline *timeline, uint32_t a, uint32_t b)
+{
+	const struct row_event *x = &timeline->trace->events[a];
+	const struct row_event *y = &timeline->trace->events[b];
+	uint64_t x_end_ns;
+	uint64_t y_end_ns;
+
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns;
+	x_end_ns = end_of(timeline, x);
+	y_end_ns = end_of(timeline, y);
+	return x_end_ns != y_end_ns ? x_end_ns > y_end_ns : a < b;
+}
+
+/* Merge sort from below: rows are nearly in order, and runs that are in order stay as they are. */
+static void sort_lane(const struct timeline *timeline, uint32_t *rows, uint64_t count,
+		      uint32_t *scratch)
+{
+	for (uint64_t width = 1; width < count; width *= 2) {
+		for (uint64_t low = 0; low + width < count; low += 2 * width) {
+			uint64_t middle = low + width;
+			uint64_t high = count - middle > width ? middle + width : count;
+			uint64_t i = 0;
+			uint64_t j = middle;
+			uint64_t at = low;
+
+			if (!is_before(timeline, rows[middle], rows[middle - 1]))
+				continue;
+			memcpy(scratch, rows + low, width * sizeof(*rows));
+			while (i < width && j < high)
+				rows[at++] = is_before(timeline, rows[j], scratch[i])
+						     ? rows[j++]
+						     : scratch[i++];
+			memcpy(rows + at, scratch + i, (width - i) * sizeof(*rows));
+		}
+	}
+}
+
+/* Counts the events of each lane and finds the first and last moment. */
+static void count_events(struct timeline *timeline)
+{
+	const struct profile_trace *trace = timeline->trace;
+
+	for (uint64_t i = 1; i < trace->event_count; i++) {
+		const struct row_event *event = trace_event(trace, i);
+
+		if (!event)
+			continue;
+		timeline->first[event->lane + 1]++;
+		timeline->count++;
+		if (!timeline->base_ns || event->start_ns < timeline->base_ns)
+			timeline->base_ns = event->start_ns;
+		if (event->start_ns > timeline->end_ns)
+			timeline->end_ns = event->start_ns;
+		if (event->end_ns > timeline->end_ns)
+			timeline->end_ns = event->end_ns;
+	}
+	/* What went on, went on until the recording ended, if that is known. */
+	if (!timeline->profile->is_unfinished && timeline->profile->end_ns > timeline->end_ns)
+		timeline->end_ns = timeline->profile->end_ns;
+}
+
+static bool put_in_order(struct timeline *timeline)
+{
+	const struct profile_trace *trace = timeline->trace;
+	uint64_t lanes = trace->lane_count;
+	uint64_t largest = 0;
+	uint64_t *next = malloc((lanes + 1) * sizeof(*next));
+	uint32_t *scratch;
+
+	timeline->order = malloc((timeline->count + 1) * sizeof(*timeline->order));
+	if (!next || !timeline->order) {
+		free(next);
+		return false;
+	}
+	for (uint64_t lane = 0; lane < lanes; lane++) {
+		if (timeline->first[lane + 1] > largest)
+			largest = timeline->first[lane + 1];
+		timeline->first[lane + 1] += timeline->first[lane];
+	}
+	memcpy(next, timeline->first, (lanes + 1) * sizeof(*next));
+	for (uint64_t i = 1; i < trace->event_count; i++) {
+		const struct row_event *event = trace_event(trace, i);
+
+		/* A session that goes on may fill rows meanwhile: those are left for later. */
+		if (event && next[event->lane] < timeline->first[event->lane + 1])
+			timeline->order[next[event->lane]++] = (uint32_t)i;
+	}
+	free(next);
+	scratch = malloc((largest + 1) * sizeof(*scratch));
+	if (!scratch)
+		return false;
+	for (uint64_t lane = 0; lane < lanes; lane++)
+		sort_lane(timeline, timeline->order + timeline->first[lane],
+			  timeline->first[lane + 1] - timeline->first[lane], scratch);
+	free(scratch);
+	return true;
+}
+
+/* ------------------------------------------------------------------ lanes */
+
+static uint32_t device_of(const struct timeline *timeline, const struct row_lane *lane)
+{
+	const struct profile_trace *trace = timeline->trace;
+
+	if (lane->device >= trace->device_count || !trace->devices[lane->device])
+		return UINT32_MAX;
+	return trace->devices[lane->device] - 1;
+}
+
+/* Its number among the devices of its type, as people call it. */
+static uint32_t device_number(const struct timeline *timeline, const struct row_lane *lane)
+{
+	uint32_t device = device_of(timeline, lane);
+
+	return device == UINT32_MAX ? UINT32_MAX : timeline->profile->devices[device].id;
+}
+
+static int compare_lanes(const void *a, const void *b, void *context)
+{
+	const struct timeline *timeline = context;
+	const struct row_lane *x = &timeline->trace->lanes[*(const uint32_t *)a];
+	const struct row_lane *y = &timeline->trace->lanes[*(const uint32_t *)b];
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	if (x->kind == LANE_THREAD)
+		return (x->number > y->number) - (x->number < y->number);
+	if (x->device != y->device) {
+		uint32_t i = device_number(timeline, x);
+		uint32_t j = device_number(timeline, y);
+
+		return i != j ? (i > j) - (i < j)
+			      : (x->device > y->device) - (x->device < y->device);
+	}
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+/* The number that a Chrome trace gives the track; 0 if the rule gives none that is unique. */
+static uint32_t tid_of(const struct timeline *timeline, uint32_t lane, uint32_t base)
+{
+	const struct row_lane *row = &timeline->trace->lanes[lane];
+	uint32_t device = device_number(timeline, row);
+
+	if (row->id >= TID_PER_DEVICE || device >= TID_DEVICES)
+		return 0;
+	for (uint32_t i = 0; i < lane; i++) {
+		const struct row_lane *other = &timeline->trace->lanes[i];
+
+		if (other->kind == LANE_STREAM && other->id == row->id &&
+		    device_number(timeline, other) == device)
+			return 0;
+	}
+	return base + device * TID_PER_DEVICE + (uint32_t)row->id;
+}
+
+static bool sort_lanes(struct timeline *timeline)
+{
+	uint64_t count = timeline->trace->lane_count;
+	uint32_t next_tid = TID_OTHER;
+
+	timeline->lanes = malloc((count + 1) * sizeof(*timeline->lanes));
+	timeline->tracks = calloc(count + 1, sizeof(*timeline->tracks));
+	if (!timeline->lanes || !timeline->tracks)
+		return false;
+	for (uint32_t i = 0; i < count; i++)
+		timeline->lanes[i] = i;
+	qsort_r(timeline->lanes, count, sizeof(*timeline->lanes), compare_lanes, timeline);
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t lane = timeline->lanes[i];
+		const struct row_lane *row = &timeline->trace->lanes[lane];
+		struct timeline_track *track = &timeline->tracks[lane];
+
+		track->lane = lane;
+		track->kind = row->kind == LANE_STREAM ? TRACK_STREAM : TRACK_THREAD;
+		if (track->kind == TRACK_STREAM)
+			track->tid = tid_of(timeline, lane, TID_STREAM);
+		else if (row->number < TID_GRAPH)
+			track->tid = row->number;
+		if (!track->tid && (track->kind == TRACK_STREAM || row->number))
+			track->tid = next_tid++;
+		/* Room for the tracks beside it: graph, then the stream and its parts. */
+		track->order = i * (PARTS_MAX + 2) + 1;
+	}
+	return true;
+}
+
+int timeline_init(struct timeline *timeline, const struct profile *profile,
+		  struct proton_error *err)
+{
+	*timeline = (struct timeline){.profile = profile, .trace = profile->trace};
+	timeline->first = calloc(profile->trace->lane_count + 1, sizeof(*timeline->first));
+	if (timeline->first) {
+		count_events(timeline);
+		if (sort_lanes(timeline) && put_in_order(timeline))
+			return PROTON_OK;
+	}
+	timeline_fini(timeline);
+	return err_set(err, PROTON_E_NOMEM, "out of memory");
+}
+
+void timeline_fini(struct timeline *timeline)
+{
+	free(timeline->order);
+	free(timeline->first);
+	free(timeline->lanes);
+	free(timeline->tracks);
+	*timeline = (struct timeline){0};
+}
+
+size_t timeline_track_name(const struct timeline *timeline, const struct timeline_track *track,
+			   char *text, size_t capacity)
+{
+	const struct row_lane *lane = &timeline->trace->lanes[track->lane];
+	uint32_t number = device_number(timeline, lane);
+	int length;
+
+	if (track->kind == TRACK_THREAD)
+		length = snprintf(text, capacity, "CPU Thread %u", lane->number);
+	else if (track->kind == TRACK_GRAPH)
+		length = snprintf(text, capacity, "GPU %d Graph: Stream %" PRIu64, (int)number,
+				  lane->id);
+	else if (track->part)
+		length = snprintf(text, capacity, "GPU %d Stream %" PRIu64 " (%u)", (int)number,
+				  lane->id, track->part + 1);
+	else
+		length = snprintf(text, capacity, "GPU %d Stream %" PRIu64, (int)number, lane->id);
+	return length < 0 ? 0 : (size_t)length < capacity ? (size_t)length : capacity - 1;
+}
+
+/* ------------------------------------------------------------------ samples */
+
+const struct row_sample *timeline_sample(const struct timeline *timeline, uint32_t row,
+					 const struct profile_metric **metric_out)
+{
+	const struct profile_trace *trace = timeline->trace;
+	const struct row_sample *sample;
+
+	if (row == 0 || row >= trace->sample_count)
+		return NULL;
+	sample = &trace->samples[row];
+	if (sample->metric >= trace->metric_count || !trace->metrics[sample->metric])
+		return NULL;
+	*metric_out = &timeline->profile->metrics[trace->metrics[sample->metric] - 1];
+	return sample;
+}
+
+uint32_t timeline_samples(const struct timeline *timeline, const struct timeline_slice *slice)
+{
+	const struct row_event *event = slice->event;
+
+	(void)timeline;
+	if (event && (event->kind == EVENT_SCOPE || event->kind == EVENT_LAUNCH))
+		return __atomic_load_n(&event->link, __ATOMIC_ACQUIRE);
+	if (slice->launch && slice->launch->flags & EVENT_NAMED)
+		return __atomic_load_n(&slice->launch->link, __ATOMIC_ACQUIRE);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ slices */
+
+static void fill_slice(const struct timeline *timeline, uint32_t row, struct timeline_slice *out)
+{
+	const struct profile_trace *trace = timeline->trace;
+	const struct row_event *event = &trace->events[row];
+	const struct row_event *launch;
+
+	*out = (struct timeline_slice){
+		.start_ns = event->start_ns,
+		.end_ns = end_of(timeline, event),
+		.node = trace->nodes[event->node] - 1,
+		.row = row,
+		.event = event,
+		.is_unfinished = event->end_ns == 0,
+	};
+	if (event->kind == EVENT_SCOPE || event->kind == EVENT_LAUNCH)
+		return;
+	launch = trace_event(trace, event->link);
+	if (launch && launch->kind == EVENT_LAUNCH) {
+		out->launch = launch;
+		out->launch_row = event->link;
+		out->launch_track = &timeline->tracks[launch->lane];
+	}
+}
+
+/* A thread's events nest; one that outlasts what it is in (a torn file) is cut. */
+static bool walk_thread(struct walk *walk, uint32_t lane)
+{
+	const struct timeline *timeline = walk->timeline;
+	const struct timeline_track *track = &timeline->tracks[lane];
+	uint64_t *ends_ns = NULL;
+	size_t depth = 0;
+	size_t capacity = 0;
+
+	walk->sink->track(walk->sink->context, track);
+	for (uint64_t i = timeline->first[lane]; i < timeline->first[lane + 1]; i++) {
+		struct timeline_slice slice;
+
+		fill_slice(timeline, timeline->order[i], &slice);
+		slice.track = track;
+		while (depth && ends_ns[depth - 1] <= slice.start_ns)
+			depth--;
+		if (depth && slice.end_ns > ends_ns[depth - 1])
+			slice.end_ns = ends_ns[depth - 1];
+		if (!array_reserve(&ends_ns, &capacity, depth + 1, sizeof(*ends_ns)))
+			return false;
+		ends_ns[depth++] = slice.end_ns;
+		walk->sink->slice(walk->sink->context, &slice);
+	}
+	walk->sink->track_end(walk->sink->context, track);
+	free(ends_ns);
+	return true;
+}
+
+static uint32_t part_for(uint64_t ends_ns[PARTS_MAX], const struct timeline_slice *slice)
+{
+	uint32_t earliest = 0;
+
+	for (uint32_t part = 0; part < PARTS_MAX; part++) {
+		if (ends_ns[part] <= slice->start_ns)
+			return part;
+		if (ends_ns[part] < ends_ns[earliest])
+			earliest = part;
+	}
+	return earliest; /* more at once than can be drawn: it is cut off in front */
+}
+
+static void walk_stream(struct walk *walk, uint32_t lane)
+{
+	const struct timeline *timeline = walk->timeline;
+	struct timeline_track parts[PARTS_MAX];
+	uint64_t ends_ns[PARTS_MAX] = {0};
+	uint32_t seen = 0; /* bit per part */
+	uint32_t last_launch = 0;
+
+	for (uint64_t i = timeline->first[lane]; i < timeline->first[lane + 1]; i++) {
+		struct timeline_slice slice;
+		uint32_t part;
+
+		fill_slice(timeline, timeline->order[i], &slice);
+		part = part_for(ends_ns, &slice);
+		if (slice.start_ns < ends_ns[part])
+			slice.start_ns = ends_ns[part];
+		if (slice.end_ns < slice.start_ns)
+			slice.end_ns = slice.start_ns;
+		ends_ns[part] = slice.end_ns;
+		if (!(seen & 1u << part)) {
+			seen |= 1u << part;
+			parts[part] = timeline->tracks[lane];
+			parts[part].part = part;
+			parts[part].order += part;
+			if (part)
+				parts[part].tid = walk->next_tid++;
+			walk->sink->track(walk->sink->context, &parts[part]);
+		}
+		slice.track = &parts[part];
+		slice.has_arrow = slice.launch && (!(slice.event->flags & EVENT_OF_GRAPH) ||
+						   slice.launch_row != last_launch);
+		last_launch = slice.launch_row;
+		walk->sink->slice(walk->sink->context, &slice);
+	}
+	for (uint32_t part = 0; part < PARTS_MAX; part++)
+		if (seen & 1u << part)
+			walk->sink->track_end(walk->sink->context, &parts[part]);
+}
+
+/* ------------------------------------------------------------------ scopes of graphs */
+
+static bool is_captured_at(const struct profile *profile, uint32_t node)
+{
+	const struct profile_frame *frame = &profile->frames[profile->nodes[node].frame];
+
+	return frame->kind == FRAME_NAME &&
+	       strcmp(profile_text(profile, frame->name), "<captured_at>") == 0;
+}
+
+/*
+ * The captured scopes around kernel node `node`, outermost first, as nodes of the profile; their
+ * number, at most GRAPH_DEPTH_MAX (of a deeper path the innermost are left out).
+ */
+static uint32_t captured_path(const struct profile *profile, uint32_t node,
+			      uint32_t path[GRAPH_DEPTH_MAX])
+{
+	uint32_t depth = 0;
+	uint32_t at;
+	uint32_t i;
+
+	for (at = node; at && !is_captured_at(profile, at); at = profile->nodes[at].parent)
+		depth++;
+	if (!at || !depth)
+		return 0;
+	depth--; /* the kernel itself */
+	i = depth;
+	for (at = profile->nodes[node].parent; i-- > 0; at = profile->nodes[at].parent)
+		if (i < GRAPH_DEPTH_MAX)
+			path[i] = at;
+	return depth < GRAPH_DEPTH_MAX ? depth : GRAPH_DEPTH_MAX;
+}
+
+struct graph_scope {
+	uint32_t node;
+	uint32_t launch; /* one run of it belongs to one replay */
+};
+
+/* What the kernel at `i` of the lane's order lies in. */
+static uint32_t scopes_at(const struct timeline *timeline, uint64_t i,
+			  uint32_t path[GRAPH_DEPTH_MAX], uint32_t *launch_out)
+{
+	const struct row_event *event = &timeline->trace->events[timeline->order[i]];
+
+	*launch_out = event->link;
+	if (!(event->flags & EVENT_OF_GRAPH))
+		return 0;
+	return captured_path(timeline->profile, timeline->trace->nodes[event->node] - 1, path);
+}
+
+/* Where the scope that opens at depth `depth` with the kernel at `i` closes. */
+static uint64_t close_of(const struct timeline *timeline, uint64_t i, uint64_t end, uint32_t depth,
+			 struct graph_scope scope)
+{
+	uint64_t end_ns = 0;
+
+	for (; i < end; i++) {
+		uint32_t path[GRAPH_DEPTH_MAX];
+		uint32_t launch;
+		uint32_t count = scopes_at(timeline, i, path, &launch);
+		uint64_t kernel_end_ns;
+
+		if (count <= depth || path[depth] != scope.node || launch != scope.launch)
+			break;
+		kernel_end_ns = end_of(timeline, &timeline->trace->events[timeline->order[i]]);
+		if (kernel_end_ns > end_ns)
+			end_ns = kernel_end_ns;
+	}
+	return end_ns;
+}
+
+/* A run of kernels of one replay with the same scopes around them makes those scopes' slices. */
+static void walk_graph(struct walk *walk, uint32_t lane)
+{
+	const struct timeline *timeline = walk->timeline;
+	uint64_t end = timeline->first[lane + 1];
+	struct timeline_track track = timeline->tracks[lane];
+	struct graph_scope open[GRAPH_DEPTH_MAX];
+	uint64_t starts_ns[GRAPH_DEPTH_MAX];
+	uint64_t ends_ns[GRAPH_DEPTH_MAX] = {0}; /* of the last scope at that depth */
+	uint32_t depth = 0;
+	bool is_begun = false;
+
+	track.kind = TRACK_GRAPH;
+	track.order--;
+	track.tid = tid_of(timeline, lane, TID_GRAPH);
+	if (!track.tid)
+		track.tid = walk->next_tid++;
+	for (uint64_t i = timeline->first[lane]; i < end; i++) {
+		const struct row_event *event = &timeline->trace->events[timeline->order[i]];
+		uint32_t path[GRAPH_DEPTH_MAX];
+		uint32_t launch;
+		uint32_t count = scopes_at(timeline, i, path, &launch);
+		uint32_t same = 0;
+
+		while (same < depth && same < count && open[same].node == path[same] &&
+		       open[same].launch == launch)
+			same++;
+		for (depth = same; depth < count; depth++) {
+			struct graph_scope scope = {.node = path[depth], .launch = launch};
+			struct timeline_slice slice = {
+				.track = &track,
+				.start_ns = event->start_ns,
+				.node = scope.node,
+			};
+
+			/* Of kernels that overlap the scope of the later one begins after. */
+			if (slice.start_ns < ends_ns[depth])
+				slice.start_ns = ends_ns[depth];
+			if (depth && slice.start_ns < starts_ns[depth - 1])
+				slice.start_ns = starts_ns[depth - 1];
+			slice.end_ns = close_of(timeline, i, end, depth, scope);
+			if (depth && slice.end_ns > ends_ns[depth - 1])
+				slice.end_ns = ends_ns[depth - 1];
+			if (slice.end_ns < slice.start_ns)
+				slice.end_ns = slice.start_ns;
+			open[depth] = scope;
+			starts_ns[depth] = slice.start_ns;
+			ends_ns[depth] = slice.end_ns;
+			if (!is_begun)
+				walk->sink->track(walk->sink->context, &track);
+			is_begun = true;
+			walk->sink->slice(walk->sink->context, &slice);
+		}
+	}
+	if (is_begun)
+		walk->sink->track_end(walk->sink->context, &track);
+}
+
+int timeline_walk(struct timeline *timeline, const struct timeline_sink *sink,
+		  struct proton_error *err)
+{
+	struct walk walk = {.timeline = timeline, .sink = sink, .next_tid = TID_OTHER};
+
+	walk.next_tid += (uint32_t)timeline->trace->lane_count; /* behind those of sort_lanes() */
+	for (uint64_t i = 0; i < timeline->trace->lane_count; i++) {
+		uint32_t lane = timeline->lanes[i];
+
+		if (timeline->first[lane] == timeline->first[lane + 1])
+			continue;
+		if (timeline->tracks[lane].kind == TRACK_STREAM) {
+			walk_graph(&walk, lane);
+			walk_stream(&walk, lane);
+		} else if (!walk_thread(&walk, lane)) {
+			return err_set(err, PROTON_E_NOMEM, "out of memory");
+		}
+	}
+	return PROTON_OK;
+}
