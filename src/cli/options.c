@@ -30,9 +30,10 @@ static const char help_text[] =
 	"  -b, --backend NAME        what records kernels (default: the first usable one)\n"
 	"  -c, --context KIND        shadow: scopes (default); python: Python call stacks\n"
 	"  -m, --mode MODE           how the backend works: NAME[:KEY=VALUE]...\n"
-	"  -d, --data KIND           tree (default)\n"
+	"  -d, --data KIND           tree (default), trace\n"
 	"  -k, --hook NAME           triton: ask kernels for their launch_metadata\n"
-	"  -o, --output-format NAME  hatchet (default), hatchet_msgpack, proton, none\n"
+	"  -o, --output-format NAME  hatchet (default for trees), hatchet_msgpack, proton,\n"
+	"                            chrome_trace (default for traces), none\n"
 	"      --module NAME         run a module as `python -m NAME` does\n"
 	"      --no-nvtx             NVTX ranges are no scopes\n"
 	"  -q, --quiet               say nothing unless something is wrong\n"
@@ -171,9 +172,11 @@ enum options_outcome options_parse(int argc, char **argv, struct options *option
 }
 
 static const char *const contexts[] = {"shadow", "python"};
-static const char *const data_kinds[] = {"tree"};
+static const char *const data_kinds[] = {"tree", "trace"};
 static const char *const hooks[] = {"triton"};
-static const char *const formats[] = {"hatchet", "hatchet_msgpack", "proton", "none"};
+static const char *const formats[] = {
+	"hatchet", "hatchet_msgpack", "proton", "chrome_trace", "none",
+};
 
 static bool check_choice(const char **value, const char *what, const char *const *values,
 			 size_t value_count)

@@ -135,7 +135,7 @@ struct profile {
 	bool out_of_memory; /* sticky: some add failed */
 	uint64_t start_ns;  /* Unix time, 0 = unknown */
 	uint64_t end_ns;
-	uint32_t pid; /* 0 = unknown */
+	uint32_t pid;                /* 0 = unknown */
 	struct profile_trace *trace; /* events; NULL unless it is a trace. Owned */
 };
 

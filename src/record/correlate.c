@@ -31,7 +31,20 @@ struct slot {
 	uint32_t sessions_and_flags; /* sessions << 2 | flags */
 };
 
+/*
+ * The events of launches in traces, beside the slots, so that those stay small: a program that is
+ * not traced never touches these. `number` as in the slot, which is written after it.
+ */
+struct launch {
+	uint32_t number;
+	struct trace_event event;
+};
+
 static struct region space;
+static struct region launches;
+static struct launch overflow_launches[OVERFLOW_MAX];
+static _Atomic bool has_launches; /* some launch since the last clear() has an event */
+static _Thread_local struct trace_event taken;
 static pthread_mutex_t overflow_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct slot overflow[OVERFLOW_MAX]; /* a ring: the oldest is forgotten */
 static uint32_t overflow_next;
@@ -44,10 +57,29 @@ static struct slot *slot_of(uint32_t number)
 
 int correlate_init(struct proton_error *err)
 {
-	if (space.base)
-		return PROTON_OK;
-	return region_reserve(&space, SLOT_COUNT * sizeof(struct slot),
-			      SLOT_COUNT * sizeof(struct slot), 1, err);
+	int status = PROTON_OK;
+
+	if (!space.base)
+		status = region_reserve(&space, SLOT_COUNT * sizeof(struct slot),
+					SLOT_COUNT * sizeof(struct slot), 1, err);
+	if (status == PROTON_OK && !launches.base)
+		status = region_reserve(&launches, SLOT_COUNT * sizeof(struct launch),
+					SLOT_COUNT * sizeof(struct launch), 1, err);
+	return status;
+}
+
+static struct launch *launch_of(uint32_t number)
+{
+	return (struct launch *)launches.base + number % SLOT_COUNT;
+}
+
+/* A copy of the event of launch `number` if it is the one that `launch` holds. */
+static const struct trace_event *take_launch(const struct launch *launch, uint32_t number)
+{
+	if (!atomic_load_explicit(&has_launches, memory_order_relaxed) || launch->number != number)
+		return NULL;
+	taken = launch->event;
+	return &taken;
 }
 
 static void spill(const struct slot *slot, uint32_t number)
@@ -59,6 +91,8 @@ static void spill(const struct slot *slot, uint32_t number)
 		.source = slot->source,
 		.sessions_and_flags = slot->sessions_and_flags,
 	};
+	if (atomic_load_explicit(&has_launches, memory_order_relaxed))
+		overflow_launches[overflow_next % OVERFLOW_MAX] = *launch_of(number);
 	overflow_next++;
 	atomic_store_explicit(&overflow_count,
 			      overflow_next < OVERFLOW_MAX ? overflow_next : OVERFLOW_MAX,
@@ -75,6 +109,11 @@ void correlate_put(uint32_t number, struct correlation correlation)
 		return;
 	if (old && old != number)
 		spill(slot, old);
+	if (correlation.launch) {
+		launch_of(number)->number = number;
+		launch_of(number)->event = *correlation.launch;
+		atomic_store_explicit(&has_launches, true, memory_order_relaxed);
+	}
 	slot->shadow = correlation.where.shadow;
 	slot->source = correlation.where.source;
 	slot->sessions_and_flags = correlation.where.sessions << 2 |
@@ -108,6 +147,7 @@ static bool take_overflow(uint32_t number, struct correlation *out)
 		if (slot->number != number)
 			continue;
 		unpack(slot, out);
+		out->launch = take_launch(&overflow_launches[slot - overflow], number);
 		if (!out->is_shared)
 			slot->number = 0;
 		found = true;
@@ -123,6 +163,7 @@ bool correlate_take(uint32_t number, struct correlation *out)
 	if (!number || atomic_load_explicit(&slot->number, memory_order_acquire) != number)
 		return number && take_overflow(number, out);
 	unpack(slot, out);
+	out->launch = take_launch(launch_of(number), number);
 	if (!out->is_shared)
 		atomic_store_explicit(&slot->number, 0, memory_order_release);
 	return true;
@@ -133,6 +174,7 @@ void correlate_clear(void)
 	pthread_mutex_lock(&overflow_lock);
 	memset(overflow, 0, sizeof(overflow));
 	overflow_next = 0;
+	atomic_store(&has_launches, false);
 	atomic_store(&overflow_count, 0);
 	pthread_mutex_unlock(&overflow_lock);
 	for (uint32_t i = 0; space.base && i < SLOT_COUNT; i++)

@@ -13,11 +13,14 @@
 #include <libproton/proton.h>
 
 #include "base/err.h"
+#include "record/trace.h"
 
 struct correlation {
 	struct proton_context where;
 	bool is_named;  /* `where` ends with the kernel already: a launch hook named it */
 	bool is_shared; /* many records carry this number (a graph): it is not used up by one */
+	/* The launch's event in traces, or NULL. Taken: valid until this thread takes another. */
+	const struct trace_event *launch;
 };
 
 /* Makes the table; idempotent. */

@@ -2,9 +2,12 @@
 #ifndef RECORD_EXECUTION_H
 #define RECORD_EXECUTION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "format/rows.h" /* struct launch_config */
+
+struct trace_event;
 
 struct execution {
 	uint32_t
@@ -12,9 +15,13 @@ struct execution {
 	uint32_t device;      /* record/devices.h */
 	uint32_t stream;      /* the vendor's number of the stream, unique within its context */
 	uint32_t correlation; /* the vendor's number of the launch; 0 if there is none */
-	uint64_t start_ns;    /* of any one clock */
+	uint64_t start_ns;    /* of clock_monotonic_ns() */
 	uint64_t end_ns;
 	struct launch_config config; /* all 0 where the backend does not know */
+	bool is_of_graph;            /* ran as part of a graph */
+	bool is_of_host; /* ran on the thread that reports it, which has made its event */
+	const struct trace_event
+		*launch; /* record/trace.h; NULL: not known, or no session wants it */
 };
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 
+#include "record/trace.h"
+
 static void prepare(void)
 {
 	session_fork_prepare();
@@ -10,10 +12,12 @@ static void prepare(void)
 	metric_names_fork_prepare();
 	frames_fork_prepare();
 	devices_fork_prepare();
+	trace_fork_prepare();
 }
 
 static void parent(void)
 {
+	trace_fork_parent();
 	devices_fork_parent();
 	frames_fork_parent();
 	metric_names_fork_parent();

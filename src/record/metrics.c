@@ -5,6 +5,7 @@
 #include "record/frames.h"
 #include "record/metric_names.h"
 #include "record/session.h"
+#include "record/thread.h"
 
 static int check(const struct proton_metric *metric, struct proton_error *err)
 {
@@ -43,10 +44,12 @@ int proton_metrics_add(struct proton_context where, const struct proton_metric *
 		       size_t count, struct proton_error *err)
 {
 	const struct config *config = session_config_get(where.sessions);
+	const struct trace_event *event;
 	int status = PROTON_OK;
 
 	if (!config->count)
 		return PROTON_OK;
+	event = where.sessions & CONFIG_TRACED ? thread_open_event(where) : NULL;
 	for (size_t m = 0; m < count; m++) {
 		int result = check(&metrics[m], status == PROTON_OK ? err : NULL);
 		uint32_t name = METRIC_NAME_NONE;
@@ -72,6 +75,9 @@ int proton_metrics_add(struct proton_context where, const struct proton_metric *
 					      entry->wants_source ? where.source : where.shadow,
 					      entry->epoch, name, &metrics[m],
 					      status == PROTON_OK ? err : NULL);
+			if (event && entry->trace && trace_row(event, entry->serial))
+				store_event_metric(&session->store, trace_row(event, entry->serial),
+						   name, &metrics[m]);
 			session_unlock(session);
 		}
 		if (status == PROTON_OK)

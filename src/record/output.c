@@ -15,11 +15,12 @@
 #include "model/load.h"
 #include "record/summary.h"
 
-int output_format_find(const char *name, struct output_format *out, struct proton_error *err)
+int output_format_find(const char *name, bool is_trace, struct output_format *out,
+		       struct proton_error *err)
 {
 	*out = (struct output_format){.kind = OUTPUT_EXPORT};
 	if (!name || !*name)
-		name = "hatchet";
+		name = is_trace ? "chrome_trace" : "hatchet";
 	if (strcasecmp(name, "proton") == 0) {
 		out->kind = OUTPUT_PROTON;
 		return PROTON_OK;
@@ -31,6 +32,10 @@ int output_format_find(const char *name, struct output_format *out, struct proto
 	out->export = export_format_find(name);
 	if (!out->export)
 		return err_set(err, PROTON_E_INVALID, "Unknown output format: %s", name);
+	if (out->export->needs_trace && !is_trace)
+		return err_set(err, PROTON_E_INVALID,
+			       "output format %s needs a session with data=\"trace\"",
+			       out->export->name);
 	return PROTON_OK;
 }
 

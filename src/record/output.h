@@ -17,8 +17,12 @@ struct output_format {
 	const struct export_format *export; /* OUTPUT_EXPORT */
 };
 
-/* NULL or "" is the default. E_INVALID: "Unknown output format: X". */
-int output_format_find(const char *name, struct output_format *out, struct proton_error *err);
+/*
+ * For a session with data="trace", or "tree". NULL or "" is the default of these. E_INVALID:
+ * "Unknown output format: X", and one that needs a trace where there is none.
+ */
+int output_format_find(const char *name, bool is_trace, struct output_format *out,
+		       struct proton_error *err);
 
 /* Absolute path of `name` without suffix, malloc'd. */
 int output_path(const char *name, char **out, struct proton_error *err);

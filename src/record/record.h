@@ -9,6 +9,7 @@
 
 #include "record/devices.h"
 #include "record/execution.h"
+#include "record/trace.h"
 
 /*
  * Adds one finished kernel, launched at `where`, in every session that was active there.
@@ -16,12 +17,21 @@
  */
 void record_kernel(struct proton_context where, const struct execution *execution);
 
+/*
+ * For traces. A call that launches work begins on the calling thread: NULL if no session at `where`
+ * is a trace, else the event to hand to the work's records (execution.launch), valid until the
+ * thread's next launch. `correlation` is the vendor's number of the launch.
+ */
+const struct trace_event *record_launch_begin(struct proton_context where, uint32_t correlation,
+					      bool is_graph);
+/* The call returns. Harmless where there was no event. */
+void record_launch_end(void);
+
 enum record_loss {
 	RECORD_LOST_UNMATCHED, /* a record whose launch is not known */
 	RECORD_LOST_DROPPED,   /* the vendor's library says that it dropped records */
 	RECORD_LOST_TIME,      /* zero or inverted timestamps */
 	RECORD_LOST_MISSING,   /* a launch whose record did not come */
-	RECORD_LOST_VALUE,     /* a metric value in device memory that could not be read */
 };
 
 /* Counts records that cannot be attributed, in every live session. From any thread. */

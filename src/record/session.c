@@ -18,8 +18,8 @@
 #include "record/record.h"
 #include "record/thread.h"
 
-#define CONFIG_UNIT 8u /* a config's id is its offset divided by this */
-#define CONFIG_RESERVE (8ull << 30)
+#define CONFIG_UNIT 8u              /* a config's id is its offset divided by this */
+#define CONFIG_RESERVE (4ull << 30) /* ids stay below CONFIG_TRACED */
 
 _Atomic uint32_t session_generation;
 _Atomic uint32_t session_config;
@@ -45,6 +45,7 @@ const struct config *session_config_get(uint32_t config)
 
 	if (!config)
 		return &nothing;
+	config &= ~CONFIG_TRACED;
 	return (const void *)((const char *)config_space.base + (uint64_t)config * CONFIG_UNIT);
 }
 
@@ -74,6 +75,7 @@ void session_publish(void)
 	struct config *config;
 	uint64_t bytes = sizeof(struct config) + SESSION_MAX * sizeof(struct config_entry);
 	uint32_t id = 0;
+	uint32_t traced = 0;
 
 	if (config_used + bytes <= config_space.bytes) {
 		config = (void *)((char *)config_space.base + config_used);
@@ -87,11 +89,13 @@ void session_publish(void)
 				.serial = session->serial,
 				.epoch = session->store.epoch,
 				.wants_source = session->wants_source,
+				.trace = (uint16_t)session->trace,
 			};
 			config->wants_source |= session->wants_source;
+			traced |= session->trace ? CONFIG_TRACED : 0;
 		}
 		if (config->count) {
-			id = (uint32_t)(config_used / CONFIG_UNIT);
+			id = (uint32_t)(config_used / CONFIG_UNIT) | traced;
 			config_used += sizeof(*config) + config->count * sizeof(config->entries[0]);
 		}
 	}
@@ -151,6 +155,7 @@ struct settings {
 	const char *format;
 	const struct backend *backend;
 	bool wants_source;
+	bool is_trace;
 	uint32_t flags;
 };
 
@@ -177,11 +182,10 @@ static int check_options(const struct proton_session_options *given, struct sett
 	else if (o->context && strcasecmp(o->context, "shadow") != 0)
 		return err_set(err, PROTON_E_INVALID, "Unknown context source: %s", o->context);
 	if (o->data && strcasecmp(o->data, "trace") == 0)
-		return err_set(err, PROTON_E_UNSUPPORTED,
-			       "data \"trace\" is not supported by this version; use \"tree\"");
-	if (o->data && strcasecmp(o->data, "tree") != 0)
+		out->is_trace = true;
+	else if (o->data && strcasecmp(o->data, "tree") != 0)
 		return err_set(err, PROTON_E_INVALID, "Unknown data: %s", o->data);
-	status = output_format_find(out->format, &format, err);
+	status = output_format_find(out->format, out->is_trace, &format, err);
 	if (status != PROTON_OK)
 		return status;
 	out->backend = backend_select(o->backend, err);
@@ -198,6 +202,8 @@ static void describe(struct session *session)
 	store_info(&session->store, "version", PROTON_VERSION);
 	store_info(&session->store, "backend", session->backend->name);
 	store_info(&session->store, "context", session->wants_source ? "python" : "shadow");
+	if (session->trace)
+		store_info(&session->store, "data", "trace");
 	if (*session->mode)
 		store_info(&session->store, "mode", session->mode);
 	if (gethostname(text, sizeof(text)) == 0)
@@ -262,11 +268,43 @@ static void free_texts(struct session *session)
 	session->format = NULL;
 }
 
+/* A number among traces that is free; 0 when all are taken. The registry is locked. */
+static uint32_t free_trace(void)
+{
+	bool is_taken[TRACE_MAX + 1] = {false};
+
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		if (slots[slot] != SLOT_FREE)
+			is_taken[sessions[slot].trace] = true;
+	for (uint32_t trace = 1; trace <= TRACE_MAX; trace++)
+		if (!is_taken[trace])
+			return trace;
+	return 0;
+}
+
+/* Opens the session's files and fills in what every profile begins with. */
+static int open_store(struct session *session, struct proton_error *err)
+{
+	int status = session->mode && session->format
+			     ? output_open(session, err)
+			     : err_set(err, PROTON_E_NOMEM, "out of memory");
+
+	if (status != PROTON_OK)
+		return status;
+	describe(session);
+	if (session->trace)
+		status = store_trace_init(&session->store, err);
+	if (status != PROTON_OK)
+		store_fini(&session->store, true);
+	return status;
+}
+
 /* A free slot with the session's files open. The registry is locked. Takes `path` over. */
 static int open_session(const struct settings *settings, char *path, struct session **out,
 			struct proton_error *err)
 {
 	struct session *session;
+	uint32_t trace = settings->is_trace ? free_trace() : 0;
 	uint32_t slot = 0;
 	int status;
 
@@ -277,20 +315,25 @@ static int open_session(const struct settings *settings, char *path, struct sess
 		return err_set(err, PROTON_E_STATE, "cannot start: %u sessions are live already",
 			       SESSION_MAX);
 	}
+	if (settings->is_trace && !trace) {
+		free(path);
+		return err_set(err, PROTON_E_STATE,
+			       "cannot start: %u sessions with data \"trace\" are live already",
+			       TRACE_MAX);
+	}
 	session = &sessions[slot];
 	session->path = path;
 	session->mode = strdup(settings->mode);
 	session->format = strdup(settings->format);
 	session->backend = settings->backend;
 	session->wants_source = settings->wants_source;
+	session->trace = trace;
 	session->flags = settings->flags;
-	status = session->mode && session->format ? output_open(session, err)
-						  : err_set(err, PROTON_E_NOMEM, "out of memory");
+	status = open_store(session, err);
 	if (status != PROTON_OK) {
 		free_texts(session);
 		return status;
 	}
-	describe(session);
 	slots[slot] = SLOT_STARTING;
 	*out = session;
 	return PROTON_OK;
@@ -303,6 +346,7 @@ static void go_live(struct session *session)
 	session->start_ns = clock_monotonic_ns();
 	pthread_mutex_lock(&session->lock);
 	session->serial = next_serial++;
+	session->store.trace_serial = session->trace ? session->serial : 0;
 	session->is_active = true;
 	session->is_live = true;
 	pthread_mutex_unlock(&session->lock);
@@ -505,6 +549,8 @@ static struct session *retire(int id)
 			atomic_fetch_add_explicit(&session_generation, 1, memory_order_release);
 	}
 	pthread_mutex_unlock(&registry_lock);
+	if (session && session->trace)
+		trace_close(session->trace - 1);
 	if (session)
 		backend_use_release(session->backend);
 	return session;
@@ -524,8 +570,8 @@ static int finalize_one(int id, const char *format_name, struct proton_error *er
 	if (flushed != PROTON_OK)
 		note("%s", ignored.text);
 	/* Both names were checked before: this cannot fail. */
-	output_format_find(format_name && *format_name ? format_name : session->format, &format,
-			   err);
+	output_format_find(format_name && *format_name ? format_name : session->format,
+			   session->trace != 0, &format, err);
 	status = output_finish(session, &format, err);
 	pthread_mutex_lock(&registry_lock);
 	free_texts(session);
@@ -539,15 +585,20 @@ static int finalize(int id, const char *format_name, struct proton_error *err)
 	struct output_format format;
 	int ids[SESSION_MAX];
 	size_t count = 0;
-	int status = output_format_find(format_name, &format, err);
+	int status = output_format_find(format_name, true, &format, err);
 
 	if (status != PROTON_OK)
 		return status;
 	pthread_mutex_lock(&registry_lock);
-	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-		if (is_meant(&sessions[slot], id))
-			ids[count++] = sessions[slot].id;
+	for (uint32_t slot = 0; slot < SESSION_MAX && status == PROTON_OK; slot++) {
+		if (!is_meant(&sessions[slot], id))
+			continue;
+		ids[count++] = sessions[slot].id;
+		status = output_format_find(format_name, sessions[slot].trace != 0, &format, err);
+	}
 	pthread_mutex_unlock(&registry_lock);
+	if (status != PROTON_OK)
+		return status;
 	/* All are ended even if one cannot be written; the first error is the one reported. */
 	for (size_t i = 0; i < count; i++) {
 		int result = finalize_one(ids[i], format_name, status == PROTON_OK ? err : NULL);
@@ -625,7 +676,6 @@ void record_lost(enum record_loss cause, uint64_t count)
 	static const enum counter counters[] = {
 		[RECORD_LOST_UNMATCHED] = COUNTER_LOST_UNMATCHED,
 		[RECORD_LOST_DROPPED] = COUNTER_LOST_DROPPED,
-		[RECORD_LOST_VALUE] = COUNTER_LOST_VALUE,
 		[RECORD_LOST_TIME] = COUNTER_LOST_TIME,
 		[RECORD_LOST_MISSING] = COUNTER_LOST_MISSING,
 	};

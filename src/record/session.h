@@ -13,6 +13,7 @@
 
 #include "record/backend.h"
 #include "record/store.h"
+#include "record/trace.h"
 
 #define SESSION_MAX 32u
 
@@ -21,6 +22,7 @@ struct session {
 	bool is_live;
 	bool is_active;
 	bool wants_source; /* context "python" */
+	uint32_t trace;    /* data "trace": its number among traces, from 1; else 0 */
 	uint32_t flags;    /* PROTON_SESSION_* */
 	uint32_t serial;   /* of this use of the slot; matches config entries */
 	int id;            /* what the user sees */
@@ -36,8 +38,12 @@ struct config_entry {
 	uint32_t slot;
 	uint32_t serial;
 	uint32_t epoch;
-	uint32_t wants_source;
+	uint16_t wants_source;
+	uint16_t trace; /* as in the session */
 };
+
+/* Set in the id of a config that has a trace among its entries: known without looking at it. */
+#define CONFIG_TRACED (1u << 29)
 
 struct config {
 	uint32_t count;

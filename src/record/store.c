@@ -27,7 +27,6 @@ static const struct {
 	[COUNTER_LOST_MISSING] = {"lost: kernel whose record did not come", true},
 	[COUNTER_LOST_PHASE] = {"lost: recorded after its phase was cleared", true},
 	[COUNTER_LOST_TYPE] = {"lost: metric value of another type than before", true},
-	[COUNTER_LOST_VALUE] = {"lost: metric value in device memory", true},
 };
 
 const char *store_counter_name(enum counter counter)
@@ -40,8 +39,7 @@ bool store_counter_is_loss(enum counter counter)
 	return counters[counter].is_loss;
 }
 
-/* Rows appended, NULL when there is no room, which is said once. */
-static void *append(struct store *store, enum table_id table, uint64_t rows)
+void *store_append(struct store *store, enum table_id table, uint64_t rows)
 {
 	void *at = profile_file_append(&store->file, table, rows);
 
@@ -57,7 +55,7 @@ uint32_t store_new_row(struct store *store, enum table_id table)
 {
 	uint64_t index = store->file.tables[table].rows;
 
-	if (index >= UINT32_MAX || !append(store, table, 1)) {
+	if (index >= UINT32_MAX || !store_append(store, table, 1)) {
 		store_count(store, COUNTER_LOST_STORAGE, 1);
 		return 0;
 	}
@@ -83,8 +81,7 @@ uint64_t store_context_count(const struct store *store)
 	return store->file.tables[TABLE_NODES].rows - 1;
 }
 
-/* Copies a string into the file; no interning here, callers remember what they stored. */
-static uint32_t new_string(struct store *store, const char *text, size_t length)
+uint32_t store_new_string(struct store *store, const char *text, size_t length)
 {
 	uint64_t rows = string_entry_bytes(length) / 8;
 	uint64_t id = store->file.tables[TABLE_STRINGS].rows;
@@ -93,7 +90,7 @@ static uint32_t new_string(struct store *store, const char *text, size_t length)
 
 	if (!length)
 		return 0;
-	at = id < UINT32_MAX - rows ? append(store, TABLE_STRINGS, rows) : NULL;
+	at = id < UINT32_MAX - rows ? store_append(store, TABLE_STRINGS, rows) : NULL;
 	if (!at)
 		return 0;
 	memcpy(at, &stored, sizeof(stored));
@@ -111,7 +108,7 @@ uint32_t store_string(struct store *store, uint32_t string)
 	if (!length || (uint64_t)string * sizeof(*map) >= store->string_of_string.bytes)
 		return 0;
 	if (!map[string])
-		map[string] = new_string(store, text, length);
+		map[string] = store_new_string(store, text, length);
 	return map[string];
 }
 
@@ -132,7 +129,7 @@ static uint32_t frame_of(struct store *store, uint32_t frame)
 	row.file = store_string(store, source->file);
 	if ((!row.name && source->name) || (!row.file && source->file))
 		return 0; /* a frame without its name would be wrong, not merely missing */
-	stored = append(store, TABLE_FRAMES, 1);
+	stored = store_append(store, TABLE_FRAMES, 1);
 	if (!stored)
 		return 0;
 	*stored = row;
@@ -177,9 +174,26 @@ uint32_t store_node(struct store *store, uint32_t context)
 			.last_epoch = store->epoch,
 		};
 		store_commit(store, TABLE_NODES);
-		map[missing] = row;
+		/* release: store_find_node() finds the node counted */
+		__atomic_store_n(&map[missing], row, __ATOMIC_RELEASE);
 	}
 	return map[context];
+}
+
+uint32_t store_find_node(const struct store *store, uint32_t context)
+{
+	const uint32_t *map = store->node_of_context.base;
+
+	if ((uint64_t)(context + 1) * sizeof(*map) > store->node_of_context.bytes)
+		return 0;
+	return __atomic_load_n(&map[context], __ATOMIC_ACQUIRE);
+}
+
+uint32_t store_make_node(struct store *store, uint32_t context)
+{
+	uint32_t node = store_node(store, context);
+
+	return node == NODE_NONE ? 0 : node;
 }
 
 uint32_t store_new_value(struct store *store)
@@ -288,10 +302,10 @@ static uint32_t device_of(struct store *store, uint32_t device)
 	if (!row)
 		return UINT32_MAX;
 	*row = (struct row_device){
-		.type = new_string(store, source->type, strlen(source->type)),
+		.type = store_new_string(store, source->type, strlen(source->type)),
 		.id = source->id,
-		.arch = new_string(store, source->arch, strlen(source->arch)),
-		.name = new_string(store, source->name, strlen(source->name)),
+		.arch = store_new_string(store, source->arch, strlen(source->arch)),
+		.name = store_new_string(store, source->name, strlen(source->name)),
 		.clock_khz = source->clock_khz,
 		.memory_clock_khz = source->memory_clock_khz,
 		.bus_width_bits = source->bus_width_bits,
@@ -372,6 +386,8 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 	add_execution(store, &rows[at], execution->end_ns - execution->start_ns);
 	store_config(store, at, &execution->config, execution->end_ns - execution->start_ns);
 	store_count(store, COUNTER_KERNELS, 1);
+	if (store->trace_serial && !execution->is_of_host)
+		store_device_event(store, node, device_row, epoch, execution);
 }
 
 void store_info(struct store *store, const char *key, const char *value)
@@ -380,8 +396,8 @@ void store_info(struct store *store, const char *key, const char *value)
 
 	if (!row)
 		return;
-	row->key = new_string(store, key, strlen(key));
-	row->value = new_string(store, value, strlen(value));
+	row->key = store_new_string(store, key, strlen(key));
+	row->value = store_new_string(store, value, strlen(value));
 	store_commit(store, TABLE_INFO);
 }
 
@@ -410,8 +426,8 @@ int store_init(struct store *store, const char *path, struct proton_error *err)
 
 		for (int i = 0; i < COUNTER_COUNT; i++)
 			rows[i] = (struct row_counter){
-				.name = new_string(store, counters[i].name,
-						   strlen(counters[i].name)),
+				.name = store_new_string(store, counters[i].name,
+							 strlen(counters[i].name)),
 				.is_loss = counters[i].is_loss,
 			};
 		store_commit(store, TABLE_COUNTERS);

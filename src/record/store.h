@@ -23,9 +23,12 @@ enum counter {
 	COUNTER_LOST_MISSING,
 	COUNTER_LOST_PHASE,
 	COUNTER_LOST_TYPE,
-	COUNTER_LOST_VALUE,
 	COUNTER_COUNT
 };
+
+#define LANE_NONE UINT32_MAX
+#define STORE_LANE_CACHE 64u
+#define STORE_LAUNCH_CACHE 256u
 
 struct store {
 	struct profile_file file;
@@ -44,6 +47,11 @@ struct store {
 	uint32_t epoch;            /* the current one: a row of TABLE_EPOCHS */
 	uint32_t first_kept_epoch; /* those before it have been cleared */
 	bool is_full;              /* said once */
+	/* Of traces only. */
+	uint32_t trace_serial; /* of the session; 0: no trace */
+	uint32_t thread_count; /* lanes of threads */
+	uint32_t lanes[STORE_LANE_CACHE];
+	uint32_t launches[STORE_LAUNCH_CACHE];
 };
 
 /* `path` NULL keeps the profile in private memory. */
@@ -58,11 +66,34 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 /* Adds a metric whose process-wide name is `name`. */
 int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
 		 const struct proton_metric *metric, struct proton_error *err);
+/* Gives event `event` of this store a metric that store_metric() has taken. */
+void store_event_metric(struct store *store, uint32_t event, uint32_t name,
+			const struct proton_metric *metric);
 void store_info(struct store *store, const char *key, const char *value);
 void store_count(struct store *store, enum counter counter, uint64_t more);
 uint64_t store_counter(const struct store *store, enum counter counter);
 const char *store_counter_name(enum counter counter);
 bool store_counter_is_loss(enum counter counter);
+
+/* Makes the tables of a trace. Kernels become events once trace_serial is set. */
+int store_trace_init(struct store *store, struct proton_error *err);
+/*
+ * The first of `count` rows for events that a thread fills without a lock, with `kind` last, while
+ * the store lives; 0 when there is no room.
+ */
+uint32_t store_reserve_events(struct store *store, uint32_t count);
+/* A new lane for a thread; LANE_NONE when there is no room. */
+uint32_t store_thread_lane(struct store *store, uint64_t id, const char *name);
+/* The node of `context`; 0 if it has none yet (or is the root). From any thread, without a lock. */
+uint32_t store_find_node(const struct store *store, uint32_t context);
+/* The same, made if it is not there; 0 when there is no room (or is the root). */
+uint32_t store_make_node(struct store *store, uint32_t context);
+
+/* Rows never move. */
+static inline struct row_event *store_event_row(const struct store *store, uint32_t row)
+{
+	return (struct row_event *)profile_file_rows(&store->file, TABLE_EVENTS) + row;
+}
 
 /* Phases. Epochs are rows; a phase number may have had several lives. */
 void store_phase_begin(struct store *store, uint32_t phase);

@@ -159,6 +159,23 @@ static int combine(struct store *store, struct row_value *value, uint32_t row, u
 	return PROTON_OK;
 }
 
+void store_event_metric(struct store *store, uint32_t event, uint32_t name,
+			const struct proton_metric *metric)
+{
+	uint32_t row = metric_of(store, name, (uint16_t)metric->type);
+	const struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
+	struct row_value value = {.metric = row};
+
+	if (row == UINT32_MAX || rows[row].type != (uint16_t)metric->type)
+		return; /* counted when it was added to the node */
+	if (is_vector(metric->type) && !new_vector(store, metric->count, &value.as.vector)) {
+		store_count(store, COUNTER_LOST_STORAGE, 1);
+		return;
+	}
+	if (combine(store, &value, row, name, metric, NULL) == PROTON_OK)
+		store_sample(store, event, &value);
+}
+
 int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
 		 const struct proton_metric *metric, struct proton_error *err)
 {

@@ -54,6 +54,15 @@ uint32_t store_new_value(struct store *store);
 void store_link_value(struct store *store, uint32_t node, uint32_t value);
 /* The node of `context`, made with the ancestors it lacks; NODE_NONE when there is no room. */
 uint32_t store_node(struct store *store, uint32_t context);
+/* New rows at the end of a table, NULL when there is no room, which is said once. */
+void *store_append(struct store *store, enum table_id table, uint64_t rows);
+/* A copy of a text in the file, not interned; 0, the empty string, when there is no room. */
+uint32_t store_new_string(struct store *store, const char *text, size_t length);
+/* Adds what ran on `device` (rows of this file), in a store of a trace. */
+void store_device_event(struct store *store, uint32_t node, uint32_t device, uint32_t epoch,
+			const struct execution *execution);
+/* Gives an event a value, of which only metric and content count. */
+void store_sample(struct store *store, uint32_t event, const struct row_value *value);
 /* The file's copy of a process-wide string; 0, the empty string, when there is no room. */
 uint32_t store_string(struct store *store, uint32_t string);
 /* Adds one execution of kernel row `kernel` to the configuration it was launched with. */

@@ -35,6 +35,7 @@ struct scope {
 	uint32_t own;      /* the same below the state of the time: where its metrics go */
 	uint64_t start_ns; /* 0: not timed */
 	uint32_t serial;   /* of this entry into a scope on this thread; not 0 */
+	struct trace_event event;
 };
 
 struct state {
@@ -44,6 +45,7 @@ struct state {
 struct kernel {
 	struct proton_context where;
 	uint64_t start_ns;
+	struct trace_event event;
 };
 
 struct cache_entry {
@@ -64,7 +66,11 @@ struct thread {
 	uint32_t state_depth;  /* may exceed STATE_MAX: those beyond are only counted */
 	uint32_t kernel_depth; /* likewise */
 	bool in_op;
+	bool has_events; /* some scope has, or had */
 	struct proton_context op;
+	struct trace_event op_event;
+	struct trace_event launch_event;
+	struct trace_thread trace;
 	struct kernel kernels[KERNEL_MAX];
 	struct cache_entry cache[CACHE_ENTRIES];
 };
@@ -83,6 +89,12 @@ static void thread_free(void *data)
 {
 	struct thread *thread = data;
 
+	/* What the thread has left open ends with it. */
+	for (size_t i = thread->depth; i-- > 0;)
+		if (thread->scopes[i].event.count)
+			trace_end(&thread->trace, &thread->scopes[i].event, clock_monotonic_ns());
+	trace_thread_remove(&thread->trace);
+	self = NULL;
 	free(thread->scopes);
 	free(thread);
 }
@@ -102,6 +114,7 @@ static struct thread *thread_new(void)
 	pthread_setspecific(exit_key, thread);
 	thread->ordinal = atomic_fetch_add_explicit(&thread_count, 1, memory_order_relaxed) &
 			  ((1u << TOKEN_THREAD_BITS) - 1);
+	trace_thread_add(&thread->trace);
 	self = thread;
 	return thread;
 }
@@ -122,6 +135,9 @@ static inline struct thread *thread_get(void)
 		thread->depth = 0;
 		thread->kernel_depth = 0;
 		thread->in_op = false;
+		thread->has_events = false;
+		thread->op_event.count = 0;
+		thread->launch_event.count = 0;
 	}
 	return thread;
 }
@@ -140,6 +156,7 @@ void thread_fork_child(void)
 	/* The forking thread is the child's only one; its scopes go with the generation. */
 	if (self)
 		self->state_depth = 0;
+	trace_fork_child(self ? &self->trace : NULL);
 }
 
 size_t thread_scope_depth(void)
@@ -285,10 +302,25 @@ static uint32_t enter_context(struct thread *thread, uint32_t parent, uint32_t f
 	return entry->context;
 }
 
+/* In the sessions that are traces, for a thread that is at `shadow` and `source`. */
+static void begin_event(struct thread *thread, enum event_kind kind, struct proton_context where,
+			struct trace_event *event)
+{
+	trace_begin(&thread->trace, session_config_get(where.sessions),
+		    &(struct trace_begin){.kind = (uint16_t)kind,
+					  .shadow = where.shadow,
+					  .source = where.source,
+					  .flags = kind == EVENT_LAUNCH ? EVENT_NAMED : 0,
+					  .launch = thread->in_op ? &thread->op_event : NULL,
+					  .start_ns = clock_monotonic_ns()},
+		    event);
+}
+
 static uint64_t enter(uint32_t frame, bool is_timed)
 {
 	struct thread *thread = thread_get();
 	struct scope *scope;
+	uint32_t config;
 
 	if (!thread || frame == FRAME_NONE || thread->depth >= (1u << TOKEN_DEPTH_BITS) - 1)
 		return 0;
@@ -302,6 +334,14 @@ static uint64_t enter(uint32_t frame, bool is_timed)
 	scope->serial = ++thread->entered ? thread->entered : ++thread->entered;
 	thread->depth++;
 	publish_main(thread);
+	scope->event.count = 0;
+	config = current_config();
+	if (config & CONFIG_TRACED) {
+		begin_event(thread, EVENT_SCOPE,
+			    (struct proton_context){.shadow = scope->context, .sessions = config},
+			    &scope->event);
+		thread->has_events = true;
+	}
 	/* Last, so that what it cost to enter is not part of what is timed. */
 	scope->start_ns = is_timed ? clock_monotonic_ns() : 0;
 	return (uint64_t)(uint16_t)thread->generation << (TOKEN_THREAD_BITS + TOKEN_DEPTH_BITS) |
@@ -365,11 +405,24 @@ static void add_cpu_time(const struct thread *thread, const struct scope *scope,
 	proton_metrics_add(locate(thread, scope->own), &metric, 1, NULL);
 }
 
+/* Ends the events of `scope` and of those entered after it that were never left. */
+static void end_events(struct thread *thread, const struct scope *scope, uint64_t end_ns)
+{
+	for (size_t i = thread->depth; i-- > (size_t)(scope - thread->scopes);) {
+		struct trace_event *event = &thread->scopes[i].event;
+
+		if (event->count)
+			trace_end(&thread->trace, event, end_ns ? end_ns : clock_monotonic_ns());
+	}
+	if (scope == thread->scopes)
+		thread->has_events = false;
+}
+
 int proton_scope_exit(uint64_t token, struct proton_error *err)
 {
 	struct thread *thread;
 	struct scope *scope;
-	uint64_t end_ns;
+	uint64_t end_ns = 0;
 
 	if (!token || !session_any_live())
 		return PROTON_OK;
@@ -382,10 +435,12 @@ int proton_scope_exit(uint64_t token, struct proton_error *err)
 			       "a scope must be left on the thread that entered it");
 	if (!scope)
 		return PROTON_OK;
-	if (scope->start_ns) {
+	if (scope->start_ns)
 		end_ns = clock_monotonic_ns();
+	if (thread->has_events)
+		end_events(thread, scope, end_ns);
+	if (scope->start_ns)
 		add_cpu_time(thread, scope, end_ns);
-	}
 	thread->depth = (size_t)(scope - thread->scopes);
 	publish_main(thread);
 	return PROTON_OK;
@@ -402,6 +457,21 @@ struct proton_context proton_scope_context(uint64_t token)
 	if (!scope || is_of_other_thread(token, thread))
 		return (struct proton_context){0};
 	return locate(thread, scope->own);
+}
+
+const struct trace_event *thread_open_event(struct proton_context where)
+{
+	struct thread *thread = thread_get();
+
+	if (!thread)
+		return NULL;
+	if (thread->in_op && thread->op_event.count && thread->op.shadow == where.shadow)
+		return &thread->op_event;
+	for (size_t i = thread->depth; i-- > 0;)
+		if (thread->scopes[i].event.count && (thread->scopes[i].own == where.shadow ||
+						      thread->scopes[i].context == where.shadow))
+			return &thread->scopes[i].event;
+	return NULL;
 }
 
 /* ------------------------------------------------------------------ states */
@@ -449,6 +519,8 @@ void proton_op_enter(uint32_t frame, struct proton_context *where_out)
 		return;
 	if (!thread->in_op) {
 		thread->op = proton_context_enter(proton_context_here(), frames_as_kernel(frame));
+		if (thread->op.sessions & CONFIG_TRACED)
+			begin_event(thread, EVENT_LAUNCH, thread->op, &thread->op_event);
 		thread->in_op = true;
 	}
 	*where_out = thread->op;
@@ -456,8 +528,43 @@ void proton_op_enter(uint32_t frame, struct proton_context *where_out)
 
 void proton_op_exit(void)
 {
-	if (self)
-		self->in_op = false;
+	struct thread *thread = self;
+
+	if (!thread)
+		return;
+	thread->in_op = false;
+	if (thread->op_event.count)
+		trace_end(&thread->trace, &thread->op_event, clock_monotonic_ns());
+}
+
+const struct trace_event *record_launch_begin(struct proton_context where, uint32_t correlation,
+					      bool is_graph)
+{
+	struct thread *thread = where.sessions & CONFIG_TRACED ? thread_get() : NULL;
+
+	if (!thread)
+		return NULL;
+	if (thread->in_op && !is_graph) { /* the op is the launch */
+		trace_set_detail(&thread->trace, &thread->op_event, correlation);
+		return &thread->op_event;
+	}
+	trace_begin(&thread->trace, session_config_get(where.sessions),
+		    &(struct trace_begin){.kind = EVENT_LAUNCH,
+					  .flags = is_graph ? EVENT_OF_GRAPH : 0,
+					  .shadow = where.shadow,
+					  .source = where.source,
+					  .detail = correlation,
+					  .start_ns = clock_monotonic_ns()},
+		    &thread->launch_event);
+	return &thread->launch_event;
+}
+
+void record_launch_end(void)
+{
+	struct thread *thread = self;
+
+	if (thread && thread->launch_event.count)
+		trace_end(&thread->trace, &thread->launch_event, clock_monotonic_ns());
 }
 
 bool record_is_in_op(void)
@@ -491,6 +598,9 @@ void proton_kernel_begin(uint32_t frame)
 		kernel->where = thread->in_op ? thread->op
 					      : proton_context_enter(proton_context_here(),
 								     frames_as_kernel(frame));
+		kernel->event.count = 0;
+		if (kernel->where.sessions & CONFIG_TRACED)
+			begin_event(thread, EVENT_KERNEL, kernel->where, &kernel->event);
 		kernel->start_ns = clock_monotonic_ns();
 	}
 	thread->kernel_depth++;
@@ -507,8 +617,11 @@ void proton_kernel_end(void)
 	if (--thread->kernel_depth >= KERNEL_MAX)
 		return;
 	kernel = &thread->kernels[thread->kernel_depth];
+	if (kernel->event.count)
+		trace_end(&thread->trace, &kernel->event, end_ns);
 	record_kernel(kernel->where, &(struct execution){
 					     .device = host_device_id(),
+					     .is_of_host = true,
 					     .start_ns = kernel->start_ns,
 					     .end_ns = end_ns,
 				     });

@@ -9,6 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <libproton/proton.h>
+
+#include "record/trace.h"
+
 /*
  * The calling thread becomes the main one: threads without scopes of their own are attributed to
  * its scopes. Called by the start of the first session, before the generation turns odd.
@@ -22,6 +26,8 @@ void thread_set_main(void);
 uint32_t thread_scope_serial(uint64_t token);
 /* Open scopes of the calling thread. */
 size_t thread_scope_depth(void);
+/* The innermost event of the calling thread that metrics for `where` belong to; NULL if none. */
+const struct trace_event *thread_open_event(struct proton_context where);
 /* Frames of the calling thread's source context; 0 without a provider. */
 size_t thread_source_depth(void);
 

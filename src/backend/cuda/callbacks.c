@@ -11,7 +11,6 @@
 #include "backend/cuda/contexts.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/graphs.h"
-#include "backend/cuda/tensors.h"
 #include "base/array.h"
 #include "base/note.h"
 #include "record/correlate.h"
@@ -104,25 +103,24 @@ static bool is_graph_launch(uint32_t call)
 
 /*
  * What was launched while every session pauses is kept too, with no session: its record is known,
- * and nobody's. So is that of a kernel of ours.
+ * and nobody's.
  */
 static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 {
-	struct correlation correlation = {.where = {.sessions = 0}};
+	struct correlation correlation = {.where = proton_context_here()};
 
-	if (!tensors_are_launching())
-		correlation.where = proton_context_here();
 	note_first(data->correlation_id);
 	correlation.is_shared = is_graph_launch(call) ||
 				call == CUPTI_CALL_LAUNCH_COOPERATIVE_MULTI_DEVICE;
 	correlation.is_named = record_is_in_op() && !is_graph_launch(call);
+	if (!proton_context_is_empty(correlation.where))
+		correlation.launch = record_launch_begin(correlation.where, data->correlation_id,
+							 is_graph_launch(call));
 	correlate_put(data->correlation_id, correlation);
 	current.is_wanted = !correlation.is_shared && !proton_context_is_empty(correlation.where);
 	current.made_node = false;
 	if (correlation.is_shared)
 		atomic_store_explicit(&saw_shared, true, memory_order_relaxed);
-	if (is_graph_launch(call))
-		tensors_relieve();
 	contexts_note(data->context);
 }
 
@@ -135,6 +133,7 @@ static void on_launched(uint32_t call, const struct cupti_callback_data *data)
 	const int *result = data->function_return_value;
 	struct correlation unused;
 
+	record_launch_end();
 	if (!is_graph_launch(call) && (current.made_node || (result && *result != 0)))
 		correlate_take(data->correlation_id, &unused);
 	else if (current.is_wanted)

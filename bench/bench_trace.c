@@ -1,0 +1,254 @@
+/*
+ * What a trace costs: on the thread that records, and to write at the end. One figure per line,
+ * "name<TAB>unit<TAB>value".
+ *
+ * usage: bench_trace DIRECTORY [ROUNDS [EVENTS]]
+ *
+ * Costs of scopes and launches are medians over ROUNDS (default 5) of a loop's mean, in sessions
+ * with data="tree" and data="trace" that take turns. Then sessions of EVENTS events (default one
+ * million: scopes, launches and kernels, arrows between these) are written in each format. The
+ * peak of memory is that of the whole process beyond what it had before finalize, pages of the
+ * mapped file left out.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <libproton/proton.h>
+
+#include "base/clock.h"
+#include "record/frames.h"
+#include "record/record.h"
+
+#define ROUNDS_MAX 101
+#define STREAMS 4u
+
+static const char *directory;
+static int rounds = 5;
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a;
+	double y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void print_median(const char *name, const char *unit, double *values, int count)
+{
+	qsort(values, (size_t)count, sizeof(*values), compare);
+	printf("%s\t%s\t%.6g\n", name, unit, values[count / 2]);
+	fflush(stdout);
+}
+
+static void start(const char *name, const char *data)
+{
+	char path[4096];
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = path,
+		.data = data,
+		.backend = "host",
+		.flags = PROTON_SESSION_QUIET,
+	};
+	struct proton_error err;
+	int session;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	if (proton_start(&options, &session, &err) != PROTON_OK) {
+		fprintf(stderr, "bench_trace: %s\n", err.text);
+		exit(2);
+	}
+}
+
+static void scopes(long count)
+{
+	uint32_t frame = proton_frame("train_step", 10);
+
+	for (long i = 0; i < count; i++)
+		proton_scope_exit(proton_scope_enter_frame(frame), NULL);
+}
+
+static uint32_t gpu(void)
+{
+	return devices_add(&(struct device){.type = "CUDA", .arch = "90", .name = "bench"});
+}
+
+/* What a backend does on the launching thread, and later with the kernel's record. */
+static void launch_on(uint32_t device, uint32_t kernel, uint32_t number)
+{
+	struct proton_context where = proton_context_here();
+	const struct trace_event *launch = record_launch_begin(where, number, false);
+	uint64_t now_ns = clock_monotonic_ns();
+
+	record_launch_end();
+	record_kernel(where, &(struct execution){.frame = kernel,
+						 .device = device,
+						 .stream = 7 + number % STREAMS,
+						 .correlation = number,
+						 .start_ns = now_ns + 1000,
+						 .end_ns = now_ns + 1200,
+						 .config = {.grid = {128, 1, 1},
+							    .block = {256, 1, 1},
+							    .registers_per_thread = 64},
+						 .launch = launch});
+}
+
+/* The launching thread's part alone. */
+static void launches(long count)
+{
+	for (long i = 0; i < count; i++) {
+		record_launch_begin(proton_context_here(), (uint32_t)i + 1, false);
+		record_launch_end();
+	}
+}
+
+static void launches_and_kernels(long count)
+{
+	uint32_t device = gpu();
+	uint32_t kernel = frames_as_kernel(proton_frame("matmul_kernel", 13));
+
+	for (long i = 0; i < count; i++)
+		launch_on(device, kernel, (uint32_t)i + 1);
+}
+
+/* Median ns per call of `body` with either kind of data, the two taking turns. */
+static void measure(const char *name, void (*body)(long count), long count)
+{
+	static const char *const kinds[] = {"tree", "trace"};
+	double values[2][ROUNDS_MAX];
+	char text[128];
+
+	for (int r = 0; r < rounds; r++) {
+		for (int k = 0; k < 2; k++) {
+			uint64_t outer[3];
+			uint64_t start_ns;
+
+			start("paths", kinds[k]);
+			for (int i = 0; i < 3; i++)
+				outer[i] = proton_scope_enter(i == 0   ? "epoch"
+							      : i == 1 ? "batch"
+								       : "layer");
+			body(count / 10);
+			start_ns = clock_monotonic_ns();
+			body(count);
+			values[k][r] = (double)(clock_monotonic_ns() - start_ns) / (double)count;
+			for (int i = 2; i >= 0; i--)
+				proton_scope_exit(outer[i], NULL);
+			proton_finalize(PROTON_ALL_SESSIONS, "none", NULL);
+		}
+	}
+	for (int k = 0; k < 2; k++) {
+		snprintf(text, sizeof(text), "%s, data=\"%s\"", name, kinds[k]);
+		print_median(text, "ns", values[k], rounds);
+	}
+}
+
+/* Megabytes of memory of the process that are no file's: VmHWM is reset with "5". */
+static double peak_mb(void)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	char line[256];
+	double peak = 0;
+	double files = 0;
+	double shared = 0;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		sscanf(line, "VmHWM: %lf", &peak);
+		sscanf(line, "RssFile: %lf", &files);
+		sscanf(line, "RssShmem: %lf", &shared);
+	}
+	if (file)
+		fclose(file);
+	return (peak - files - shared) / 1e3;
+}
+
+static void reset_peak(void)
+{
+	FILE *file = fopen("/proc/self/clear_refs", "we");
+
+	if (file) {
+		fputs("5", file);
+		fclose(file);
+	}
+}
+
+/* A third each of scopes, launches and kernels, in twenty different layers. */
+static void record_events(long events)
+{
+	uint32_t device = gpu();
+	uint32_t kernels[20];
+	uint32_t layers[20];
+	char name[64];
+
+	for (int i = 0; i < 20; i++) {
+		snprintf(name, sizeof(name), "layer_%d.forward", i);
+		layers[i] = proton_frame(name, strlen(name));
+		snprintf(name, sizeof(name), "layer_norm_forward_kernel_%d", i);
+		kernels[i] = frames_as_kernel(proton_frame(name, strlen(name)));
+	}
+	for (long i = 0; i < events / 3; i++) {
+		uint64_t token = proton_scope_enter_frame(layers[i % 20]);
+
+		launch_on(device, kernels[i % 20], (uint32_t)i + 1);
+		proton_scope_exit(token, NULL);
+	}
+}
+
+static void bench_writing(long events, const char *format, const char *suffix)
+{
+	double values[ROUNDS_MAX];
+	double peaks[ROUNDS_MAX];
+	char name[128];
+	char path[4096];
+	struct stat st = {0};
+
+	for (int r = 0; r < rounds; r++) {
+		struct proton_error err;
+		uint64_t start_ns;
+
+		start("events", "trace");
+		record_events(events);
+		reset_peak();
+		start_ns = clock_monotonic_ns();
+		if (proton_finalize(PROTON_ALL_SESSIONS, format, &err) != PROTON_OK) {
+			fprintf(stderr, "bench_trace: %s\n", err.text);
+			exit(2);
+		}
+		values[r] = (double)(clock_monotonic_ns() - start_ns) / 1e9;
+		peaks[r] = peak_mb();
+		snprintf(path, sizeof(path), "%s/events.%s", directory, suffix);
+		stat(path, &st);
+		unlink(path);
+	}
+	snprintf(name, sizeof(name), "finalize %ld events as %s", events, format);
+	print_median(name, "s", values, rounds);
+	printf("size of %ld events as %s\tMB\t%.6g\n", events, format, (double)st.st_size / 1e6);
+	(void)peaks;
+}
+
+int main(int argc, char **argv)
+{
+	long events = 1000000;
+
+	if (argc < 2) {
+		fprintf(stderr, "usage: bench_trace DIRECTORY [ROUNDS [EVENTS]]\n");
+		return 2;
+	}
+	directory = argv[1];
+	if (argc > 2)
+		rounds = atoi(argv[2]);
+	if (rounds < 1 || rounds > ROUNDS_MAX)
+		rounds = 5;
+	if (argc > 3)
+		events = atol(argv[3]);
+	measure("scope enter+exit, by frame", scopes, 1000000);
+	measure("launch begin+end", launches, 1000000);
+	measure("launch begin+end and its kernel's record", launches_and_kernels, 500000);
+	bench_writing(events, "chrome_trace", "chrome_trace");
+	bench_writing(events, "proton", "proton");
+	bench_writing(events, "hatchet", "hatchet");
+	return 0;
+}
