@@ -1,155 +1,204 @@
 """What recording adds to a Triton launch from Python on an NVIDIA GPU, beside Triton's profiler.
 
-    python bench/cuda_python.py [--rounds N] [--launches N] [--write]
+    python bench/cuda_python.py [--rounds N] [--launches N] [--write] [--build DIR]
 
-Needs a GPU, torch, triton and the installed package. Each side runs in processes of its own, which
-take turns; inside a process plain and profiled loops take turns. `plain` is the loop without a
-profiler, `ours` and `upstream` with one: medians over all rounds, in us per launch. `noise` is the
-spread of the plain medians of the processes. --write stores bench/results/cuda_python.json.
+Needs a GPU, torch, triton, the installed package, Meson, a C compiler, and libcupti where the
+library finds it (PROTON_CUPTI_PATH). Sides: bare CUPTI (`floor`: kernel records and one store in
+the launch callback), `ours`, `upstream`, each a process of its own (bench/launch_side.py), for two
+profilers cannot share CUPTI. They take turns of a few dozen milliseconds, in an order that changes
+from round to round, all on one processor, with garbage collection off.
+
+A turn is the loop without a profiler, with one, and without again; what the profiler adds is the
+difference to the mean of the two plain loops around it. The figures are medians of these
+differences over the rounds: `plain` is the median of all plain loops, the other columns are `plain`
+and what the side adds. `noise` is the median distance of the two plain loops of a turn, as a share.
+--played tries the script out with tests/fake and no GPU. --write stores
+bench/results/cuda_python.json.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
 
-from report import gpu
-from run import HERE
+import report
+from run import HERE, ROOT, build
 
-# What is asked of ours: added time at most this share of what upstream adds.
-CASES = {
-    "shadow": ("Python Triton launch, context shadow", {"context": "shadow"}, 0.6),
-    "python": ("Python Triton launch, context python", {"context": "python"}, 0.3),
-    "hook": ("Python Triton launch, hook triton", {"hook": "triton"}, 0.5),
+OVER_FLOOR_US = 0.3
+# Work, options of the session, at most this share of what upstream adds, compared with the floor.
+CASES: dict[str, tuple[str, dict[str, str], float, bool]] = {
+    "shadow": ("Python Triton launch, context shadow", {"context": "shadow"}, 0.6, True),
+    "python": ("Python Triton launch, context python", {"context": "python"}, 0.3, False),
+    "hook": ("Python Triton launch, hook triton", {"hook": "triton"}, 0.5, False),
 }
 
-CHILD = """
-import json, sys, time
-import torch, triton
-import triton.language as tl
-side, options, rounds, launches = json.loads(sys.argv[1])
-
-def describe(grid, metadata, args):
-    return {"name": "empty", "flops32": 1.0, "bytes": 4}
-
-@triton.jit(launch_metadata=describe)
-def empty(x):
-    pass
-
-x = torch.zeros(1, device="cuda")
-
-def loop(count):
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    for _ in range(count):
-        empty[(1,)](x)
-    return (time.perf_counter() - start) / count * 1e6
-
-loop(2000)
-if side == "ours":
-    import triton_proton as proton
-else:
-    import triton.profiler as proton
-plain, profiled = [], []
-for number in range(rounds):
-    plain.append(loop(launches))
-    session = proton.start("profile_%d" % number, **options)
-    with proton.scope("loop"):
-        loop(200)
-        profiled.append(loop(launches))
-    proton.finalize(session)
-print(json.dumps([plain, profiled]))
-"""
+Turn = Sequence[float]  # us per launch: plain, with the profiler, plain
 
 
-def run_side(side: str, options: dict[str, str], rounds: int, launches: int) -> list[list[float]]:
-    """Plain and profiled loops of one process, in us per launch."""
-    with tempfile.TemporaryDirectory() as scratch:
-        script = os.path.join(scratch, "child.py")
-        with open(script, "w", encoding="utf-8") as file:
-            file.write(CHILD)
-        output = subprocess.run(
-            [sys.executable, script, json.dumps([side, options, rounds, launches])],
-            cwd=scratch,
-            check=True,
+class Side:
+    """A process that launches."""
+
+    def __init__(self, name: str, cpu: int, library: str, scratch: str) -> None:
+        directory = os.path.join(scratch, name)
+        os.mkdir(directory)
+        self.process = subprocess.Popen(
+            [sys.executable, os.path.join(HERE, "launch_side.py"), name, str(cpu), library],
+            cwd=directory,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-        ).stdout
-    return json.loads(output.splitlines()[-1])
+        )
+        self.name = name
+
+    def answer(self, word: str) -> str:
+        """The rest of the next line that begins with `word`; profilers print lines too."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith(word):
+                return line[len(word) :]
+        raise SystemExit(f"the side '{self.name}' has ended: see above")
+
+    def turn(self, options: Mapping[str, str], launches: int) -> Turn:
+        assert self.process.stdin is not None
+        request = {"options": dict(options), "launches": launches}
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.answer("turn "))
+
+    def end(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
 
 
-def measure(work: str, options: dict[str, str], share: float, rounds: int, launches: int) -> dict:
-    """One row: three processes of each side."""
-    plain: list[float] = []
-    profiled: dict[str, list[float]] = {"ours": [], "upstream": []}
-    added: dict[str, list[float]] = {"ours": [], "upstream": []}
-    for _ in range(3):
-        for side in profiled:
-            off, on = run_side(side, options, rounds, launches)
-            plain.append(statistics.median(off))
-            profiled[side].append(statistics.median(on))
-            added[side].append(statistics.median(on) - statistics.median(off))
-    ours, upstream = (statistics.median(added[side]) for side in ("ours", "upstream"))
-    return {
-        "work": work,
-        "unit": "us per launch",
-        "plain": round(statistics.median(plain), 3),
-        "ours": round(statistics.median(profiled["ours"]), 3),
-        "upstream": round(statistics.median(profiled["upstream"]), 3),
-        "floor": None,
-        "noise": round((max(plain) - min(plain)) / statistics.median(plain), 3),
-        "target": f"adds {ours:.2f} us, upstream {upstream:.2f}: at most {share} of it",
-        "met": ours <= share * upstream,
+def added(turn: Turn) -> float:
+    """What the profiler adds in a turn."""
+    before, with_profiler, after = turn
+    return with_profiler - (before + after) / 2
+
+
+def median_added(turns: Sequence[Turn]) -> Optional[float]:
+    return statistics.median(map(added, turns)) if turns else None
+
+
+def over_floor(ours: Sequence[Turn], floor: Sequence[Turn]) -> float:
+    """The median of what ours adds more than the floor in the same round."""
+    return statistics.median(added(a) - added(b) for a, b in zip(ours, floor))
+
+
+def quartiles(turns: Sequence[Turn]) -> str:
+    low, _, high = statistics.quantiles(map(added, turns), n=4)
+    return f"{low:.2f} to {high:.2f}"
+
+
+def judge(case: str, turns: Mapping[str, Sequence[Turn]]) -> tuple[str, Optional[bool]]:
+    """The target in words with what was found, and whether it is met; None: cannot be told."""
+    _, _, share, wants_floor = CASES[case]
+    ours, upstream = median_added(turns["ours"]), median_added(turns["upstream"])
+    found = f"adds {ours:.2f} us ({quartiles(turns['ours'])})"
+    asked, met = [], []
+    if wants_floor:
+        more = over_floor(turns["ours"], turns["floor"])
+        found += f", the floor {median_added(turns['floor']):.2f} ({more:+.2f} in the same round)"
+        asked.append(f"{OVER_FLOOR_US} over the floor")
+        met.append(more <= OVER_FLOOR_US)
+    if upstream is not None:
+        found += f", upstream {upstream:.2f} ({quartiles(turns['upstream'])})"
+        asked.append(f"{share} of upstream")
+        met.append(ours <= share * upstream)
+    if asked:
+        found += f": at most {' and '.join(asked)}"
+    return found, all(met) if upstream is not None else None
+
+
+def summarize(case: str, turns: Mapping[str, Sequence[Turn]]) -> dict[str, Any]:
+    """The row of a case from the turns of each side, in the order of the rounds."""
+    plain_pairs = [(turn[0], turn[2]) for side in turns.values() for turn in side]
+    plain = statistics.median(one for pair in plain_pairs for one in pair)
+
+    def column(side: str) -> Optional[float]:
+        more = median_added(turns[side])
+        return None if more is None else plain + more
+
+    target, met = judge(case, turns)
+    return report.row(
+        CASES[case][0],
+        "us per launch",
+        plain=plain,
+        ours=column("ours"),
+        upstream=column("upstream"),
+        floor=column("floor"),
+        noise=statistics.median(abs(after - before) for before, after in plain_pairs) / plain,
+        target=target,
+        met=met,
+    )
+
+
+def measure(sides: Sequence[Side], rounds: int, launches: int) -> dict[str, dict[str, list[Turn]]]:
+    """The turns of each side in each case. To the floor all cases are the same."""
+    turns: dict[str, dict[str, list[Turn]]] = {
+        case: {name: [] for name in ("floor", "ours", "upstream")} for case in CASES
     }
+    for number in range(-1, rounds):  # one round to warm up
+        first = number % len(sides)
+        for case, (_, options, _, _) in CASES.items():
+            for side in (*sides[first:], *sides[:first]):
+                turn = side.turn({} if side.name == "floor" else options, launches)
+                if number >= 0:
+                    turns[case][side.name].append(turn)
+    return turns
+
+
+def played_environment(directory: str) -> None:
+    """Have the sides launch with the played libraries of tests/fake, in build directory."""
+    fakes = ("fake_cupti", "fake_cuda")
+    targets = [os.path.join("tests", "fake", f"lib{name}.so") for name in fakes]
+    subprocess.run(["ninja", "--quiet", "-C", directory, *targets], check=True)
+    for variable, target in zip(("PROTON_CUPTI_PATH", "PROTON_CUDA_PATH"), targets):
+        os.environ[variable] = os.path.abspath(os.path.join(directory, target))
+    os.environ["PROTON_BENCH_PLAYED"] = "1"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=15, help="rounds inside a process")
-    parser.add_argument("--launches", type=int, default=3000)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--launches", type=int, default=2000, help="in each loop")
+    parser.add_argument("--cpu", type=int, help="processor of the timed loops; default: the last")
+    parser.add_argument("--played", action="store_true", help="try it out without a GPU")
     parser.add_argument("--write", action="store_true", help="store bench/results/cuda_python.json")
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build directory")
     options = parser.parse_args()
+    if options.rounds < 2:
+        parser.error("--rounds must be at least 2")
 
-    rows = []
-    for work, session, share in CASES.values():
-        row = measure(work, session, share, options.rounds, options.launches)
-        rows.append(row)
-        print(
-            f"{row['work']:<40} plain {row['plain']}  ours {row['ours']}  upstream "
-            f"{row['upstream']}  noise {100 * row['noise']:.0f} %  "
-            f"{'met' if row['met'] else 'MISSED'}: {row['target']}",
-            flush=True,
-        )
-    if options.write:
-        import torch
-        import triton
-
-        import triton_proton
-
-        versions = {
-            "proton": triton_proton.__version__,
-            "triton": triton.__version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        }
-        result = {
-            "date": datetime.date.today().isoformat(),
-            "machine": gpu(),
-            "versions": versions,
-            "rows": rows,
-        }
-        path = os.path.join(HERE, "results", "cuda_python.json")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(result, file, indent=1)
-            file.write("\n")
-    return 0 if all(row["met"] for row in rows) else 1
+    library = build(options.build, "libcupti_floor.so")
+    names = ["floor", "ours", "upstream"]
+    if options.played:
+        played_environment(options.build)
+        names.remove("upstream")
+    cpu = max(os.sched_getaffinity(0)) if options.cpu is None else options.cpu
+    os.environ["PROTON_QUIET"] = "1"
+    with tempfile.TemporaryDirectory() as scratch:
+        sides = [Side(name, cpu, os.path.abspath(library), scratch) for name in names]
+        for side in sides:
+            side.answer("ready")
+        turns = measure(sides, options.rounds, options.launches)
+        for side in sides:
+            side.end()
+    rows = [summarize(case, turns[case]) for case in CASES]
+    for row in rows:
+        report.show(row)
+    if options.write and not options.played:
+        of = report.versions("triton_proton", "triton", "torch")
+        report.write("cuda_python", report.gpu(), of, rows)
+    return 1 if any(row["met"] is False for row in rows) and not options.played else 0
 
 
 if __name__ == "__main__":

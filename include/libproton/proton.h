@@ -235,6 +235,56 @@ PROTON_API uint32_t proton_metric_name(const char *name);
 PROTON_API int proton_metrics_add(struct proton_context where, const struct proton_metric *metrics,
 				  size_t count, struct proton_error *err);
 
+/* What an array in device memory is made of. */
+enum proton_element {
+	PROTON_ELEMENT_BOOL = 1, /* one byte */
+	PROTON_ELEMENT_INT8 = 2,
+	PROTON_ELEMENT_UINT8 = 3,
+	PROTON_ELEMENT_INT16 = 4,
+	PROTON_ELEMENT_UINT16 = 5,
+	PROTON_ELEMENT_INT32 = 6,
+	PROTON_ELEMENT_UINT32 = 7,
+	PROTON_ELEMENT_INT64 = 8,
+	PROTON_ELEMENT_UINT64 = 9,
+	PROTON_ELEMENT_FLOAT16 = 10,
+	PROTON_ELEMENT_BFLOAT16 = 11,
+	PROTON_ELEMENT_FLOAT32 = 12,
+	PROTON_ELEMENT_FLOAT64 = 13,
+};
+
+#define PROTON_DEVICE_METRIC_MAX_BYTES 65536u
+
+/* A metric that lies in device memory. Set `size` to sizeof(struct proton_device_metric). */
+struct proton_device_metric {
+	size_t size;
+	const char *name;             /* as in struct proton_metric */
+	enum proton_metric_type type; /* a number or a vector; elements are converted to it */
+	enum proton_element element;
+	uint32_t count;    /* elements, contiguous; 1 for a number */
+	uint32_t reserved; /* 0 */
+	uint64_t address;  /* on the device */
+	uint64_t stream;   /* the vendor's handle; 0: the default stream of the current context */
+	void (*release)(void *user); /* may be NULL */
+	void *user;
+};
+
+/*
+ * Add a metric that the device computes. It is read in the order of `stream`, without waiting for
+ * it, and is there after the next flush. While `stream` is being captured into a graph the reading
+ * becomes part of the graph: the value of each execution is added below the replay it belongs to.
+ *
+ * The memory must stay as it is until `release(user)` is called: once, on any thread, from within
+ * any function of this library or a callback of the driver, so it must not call either. In a graph
+ * that is when the graph is gone or the last session has ended. `release` is not called when this
+ * fails.
+ * Errors: E_UNSUPPORTED when no session that is active at `where` has device memory, or the driver
+ * cannot do it now (no context, no memory): read the value and use proton_metrics_add();
+ * E_INVALID, more than PROTON_DEVICE_METRIC_MAX_BYTES for one.
+ */
+PROTON_API int proton_metrics_add_device(struct proton_context where,
+					 const struct proton_device_metric *metric,
+					 struct proton_error *err);
+
 /* ------------------------------------------------------------------ kernels */
 
 /*

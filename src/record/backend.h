@@ -11,6 +11,8 @@
 
 #include "base/err.h"
 
+struct device_metric;
+
 struct backend {
 	const char *name;
 	/* True if it could work in this process now; asked in order when the user named none. */
@@ -21,6 +23,12 @@ struct backend {
 	int (*start)(const char *mode, struct proton_error *err);
 	/* Waits until everything launched before the call has been recorded. */
 	int (*flush)(struct proton_error *err);
+	/*
+	 * Reads a metric in device memory, in stream order and without waiting, and hands it to
+	 * record/device_metric.h once for each execution. The backend releases it, unless this
+	 * fails. NULL: there is no such memory.
+	 */
+	int (*read_metric)(const struct device_metric *metric, struct proton_error *err);
 	/* After the last session. */
 	void (*stop)(void);
 };

@@ -61,6 +61,15 @@ static uint32_t below_captured_at(uint32_t path)
 	return frames_append(frames_child(PROTON_CONTEXT_ROOT, frame), path);
 }
 
+struct proton_context captured_path(struct proton_context where)
+{
+	return (struct proton_context){
+		.shadow = below_captured_at(where.shadow),
+		.source = below_captured_at(where.source),
+		.sessions = where.sessions,
+	};
+}
+
 bool captured_hold(struct proton_context where, uint32_t name, const struct proton_metric *metric)
 {
 	if (metric->type != PROTON_METRIC_INT64 && metric->type != PROTON_METRIC_DOUBLE)
@@ -82,9 +91,7 @@ bool captured_take(struct captured *out)
 	struct proton_context here = proton_context_here();
 
 	*out = (struct captured){
-		.where = {.shadow = below_captured_at(here.shadow),
-			  .source = below_captured_at(here.source),
-			  .sessions = here.sessions},
+		.where = captured_path(here),
 		.newest_serial = session_newest_serial(),
 		.is_named = record_is_in_op(),
 	};
@@ -159,6 +166,25 @@ void captured_record(struct proton_context launch, const struct captured *captur
 			context = frames_child(context, execution->frame);
 		}
 		store_kernel(&session->store, context, entry->epoch, execution);
+		session_unlock(session);
+	}
+}
+
+void captured_record_metrics(struct proton_context launch, const struct captured *captured)
+{
+	const struct config *config = session_config_get(launch.sessions);
+
+	for (uint32_t i = 0; i < config->count; i++) {
+		const struct config_entry *entry = &config->entries[i];
+		struct session *session;
+
+		if (!was_active(captured, entry))
+			continue;
+		session = session_lock_entry(entry);
+		if (!session)
+			continue;
+		add_metrics(session, entry, entry->wants_source ? launch.source : launch.shadow,
+			    captured);
 		session_unlock(session);
 	}
 }

@@ -38,6 +38,9 @@ bool captured_any_open(void);
 /* No backend watches any more: captures that are open now will not be seen to end. */
 void captured_clear(void);
 
+/* `where` below the frame that says that what follows was captured. */
+struct proton_context captured_path(struct proton_context where);
+
 /* Keeps a metric for the next kernel captured on this thread; false if it is not of a kind that can
  * be kept, and is to be recorded at once. */
 bool captured_hold(struct proton_context where, uint32_t name, const struct proton_metric *metric);
@@ -53,5 +56,7 @@ void captured_free(struct captured *captured);
  */
 void captured_record(struct proton_context launch, const struct captured *captured,
 		     const struct execution *execution);
+/* The same for its metrics alone. */
+void captured_record_metrics(struct proton_context launch, const struct captured *captured);
 
 #endif

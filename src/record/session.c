@@ -676,6 +676,7 @@ void record_lost(enum record_loss cause, uint64_t count)
 	static const enum counter counters[] = {
 		[RECORD_LOST_UNMATCHED] = COUNTER_LOST_UNMATCHED,
 		[RECORD_LOST_DROPPED] = COUNTER_LOST_DROPPED,
+		[RECORD_LOST_VALUE] = COUNTER_LOST_VALUE,
 		[RECORD_LOST_TIME] = COUNTER_LOST_TIME,
 		[RECORD_LOST_MISSING] = COUNTER_LOST_MISSING,
 	};

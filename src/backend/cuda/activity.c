@@ -17,6 +17,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/graphs.h"
+#include "backend/cuda/tensors.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -213,15 +214,18 @@ static void add_kernel(const struct cupti_kernel *kernel)
 			record_lost(RECORD_LOST_UNMATCHED, 1);
 		return;
 	}
-	if (proton_context_is_empty(launch.where))
-		return; /* every session paused */
+	/* Every session paused. A node may have brought a value, which is not the next replay's. */
+	if (proton_context_is_empty(launch.where) && !(launch.is_shared && kernel->graph_node_id))
+		return;
 	if (!launch.is_shared)
 		atomic_fetch_add_explicit(&completed, 1, memory_order_relaxed);
-	if (!kernel->start_ns || kernel->end_ns <= kernel->start_ns) {
+	execution = execution_of(kernel);
+	/* An append of ours is of interest for having run, not for its time. */
+	if ((!kernel->start_ns || kernel->end_ns <= kernel->start_ns) &&
+	    execution.frame != tensors_kernel_frame()) {
 		record_lost(RECORD_LOST_TIME, 1); /* counted, never added to a sum */
 		return;
 	}
-	execution = execution_of(kernel);
 	execution.launch = launch.launch;
 	execution.is_of_graph = launch.is_shared && kernel->graph_node_id;
 	if (launch.is_shared && kernel->graph_node_id) {

@@ -11,6 +11,7 @@
 #include "backend/cuda/contexts.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/graphs.h"
+#include "backend/cuda/tensors.h"
 #include "base/array.h"
 #include "base/note.h"
 #include "record/correlate.h"
@@ -103,12 +104,14 @@ static bool is_graph_launch(uint32_t call)
 
 /*
  * What was launched while every session pauses is kept too, with no session: its record is known,
- * and nobody's.
+ * and nobody's. So is that of a kernel of ours.
  */
 static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 {
-	struct correlation correlation = {.where = proton_context_here()};
+	struct correlation correlation = {.where = {.sessions = 0}};
 
+	if (!tensors_are_launching())
+		correlation.where = proton_context_here();
 	note_first(data->correlation_id);
 	correlation.is_shared = is_graph_launch(call) ||
 				call == CUPTI_CALL_LAUNCH_COOPERATIVE_MULTI_DEVICE;
@@ -121,6 +124,8 @@ static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 	current.made_node = false;
 	if (correlation.is_shared)
 		atomic_store_explicit(&saw_shared, true, memory_order_relaxed);
+	if (is_graph_launch(call))
+		tensors_relieve();
 	contexts_note(data->context);
 }
 

@@ -8,6 +8,7 @@
 #include "backend/cuda/contexts.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/graphs.h"
+#include "backend/cuda/tensors.h"
 #include "record/backend.h"
 #include "record/correlate.h"
 #include "record/nvtx.h"
@@ -43,6 +44,8 @@ static int start(const char *mode, struct proton_error *err)
 	if (status == PROTON_OK)
 		status = correlate_init(err);
 	if (status == PROTON_OK)
+		tensors_start(api);
+	if (status == PROTON_OK)
 		status = callbacks_start(api, err);
 	if (status != PROTON_OK)
 		return status;
@@ -68,7 +71,9 @@ static int flush(struct proton_error *err)
 	 */
 	if (!captured_any_open())
 		in_doubt = !contexts_synchronize(api);
+	tensors_collect();
 	status = activity_flush(api, launched, callbacks_saw_shared(), in_doubt, err);
+	tensors_settle();
 	graphs_forget_destroyed();
 	return status;
 }
@@ -81,6 +86,7 @@ static void stop(void)
 	correlate_clear();
 	graphs_clear();
 	captured_clear();
+	tensors_stop();
 }
 
 const struct backend cuda_backend = {
@@ -89,5 +95,6 @@ const struct backend cuda_backend = {
 	.check_mode = check_mode,
 	.start = start,
 	.flush = flush,
+	.read_metric = tensors_read,
 	.stop = stop,
 };

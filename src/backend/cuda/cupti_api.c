@@ -217,6 +217,7 @@ static int load(struct cupti_api *api, struct proton_error *err)
 	if (!driver)
 		return err_set(err, PROTON_E_NOLIB,
 			       "cannot load the NVIDIA driver's libcuda.so.1: %s", dlerror());
+	api->libcuda = driver;
 	status = find_cupti(&search, err);
 	if (status != PROTON_OK)
 		return status;

@@ -11,6 +11,7 @@
 struct cupti_api {
 	char path[1024];  /* of libcupti, as opened */
 	uint32_t version; /* as cuptiGetVersion gives it */
+	void *libcuda;    /* its handle */
 	int driver;       /* CUDA version of the driver: 1000 * major + 10 * minor */
 #define V(name, args) int(*name) args;
 #define D(name, args) int(*name) args;

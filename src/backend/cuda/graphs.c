@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cuda/tensors.h"
 #include "base/array.h"
 #include "base/hash.h"
 #include "base/note.h"
@@ -20,6 +21,7 @@
 /* What was captured once, shared by the original node and its clones. */
 struct shared {
 	uint32_t references;
+	struct tensor *tensor; /* an append of ours, which only brings a value; mostly NULL */
 	struct captured captured;
 };
 
@@ -110,6 +112,8 @@ static void release(struct shared *shared)
 {
 	if (--shared->references)
 		return;
+	if (shared->tensor)
+		tensors_drop(shared->tensor);
 	captured_free(&shared->captured);
 	free(shared);
 }
@@ -156,8 +160,9 @@ static void on_node_created(const struct cupti_api *api, const struct cupti_grap
 	shared = calloc(1, sizeof(*shared));
 	if (!shared)
 		return;
+	shared->tensor = tensors_hold_captured();
 	/* Taken before the lock: it may ask Python for the call path. */
-	if (!captured_take(&shared->captured)) {
+	if (!shared->tensor && !captured_take(&shared->captured)) {
 		free(shared);
 		return;
 	}
@@ -225,23 +230,28 @@ void graphs_on_resource(const struct cupti_api *api, uint32_t event,
 void graphs_record(struct proton_context launch, uint64_t node_id,
 		   const struct execution *execution)
 {
+	bool is_append = execution->frame == tensors_kernel_frame();
 	struct shared *shared;
 
 	pthread_mutex_lock(&lock);
 	shared = find_node(node_id);
 	if (shared)
 		shared->references++;
-	else if (!stranger_was_noted) {
+	else if (!is_append && !stranger_was_noted) {
 		stranger_was_noted = true;
 		note("a CUDA graph that was captured before profiling started is replayed: its "
 		     "kernels are shown by their names, below the replay");
 	}
 	pthread_mutex_unlock(&lock);
 	if (!shared) {
-		record_kernel(launch, execution);
+		if (!is_append)
+			record_kernel(launch, execution);
 		return;
 	}
-	captured_record(launch, &shared->captured, execution);
+	if (shared->tensor)
+		tensors_executed(shared->tensor, launch, execution->start_ns);
+	else
+		captured_record(launch, &shared->captured, execution);
 	pthread_mutex_lock(&lock);
 	release(shared);
 	pthread_mutex_unlock(&lock);

@@ -1,0 +1,383 @@
+/*
+ * The rings. See append.h.
+ *
+ * Each context has one, for the rest of the process: a graph that was captured with an append may
+ * be replayed long after the last session has ended, and must find its ring. Its memory is ours,
+ * registered with the driver, so that it can be read even when its context is gone.
+ */
+#include "backend/cuda/append.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <libproton/proton.h>
+
+#include "backend/cuda/append_kernel.h"
+#include "base/array.h"
+
+/* The kernel knows these numbers. */
+#define SLOT_COUNT 131072u
+#define SLOT_BYTES 32u
+#define HEADER_BYTES 128u
+#define THREADS 32u
+
+#define RING_MAX 64u
+#define MODE_RELAXED 2
+#define HOST_REGISTER_PORTABLE_MAPPED 3u
+#define POINTER_ATTRIBUTE_CONTEXT 1
+
+/* What an entry begins with; its payload goes on into the slots that follow, around the end. */
+struct entry {
+	_Atomic uint64_t stamp; /* position + 1, written last; 0: not here yet */
+	uint64_t id;
+	uint32_t bytes;
+	uint32_t unused;
+	uint8_t payload[8];
+};
+
+struct header {
+	_Atomic uint64_t tail; /* slots read by the host */
+	_Atomic uint64_t lost; /* written by the device */
+	uint8_t unused[HEADER_BYTES - 16];
+};
+
+_Static_assert(sizeof(struct header) == HEADER_BYTES, "the kernel's layout");
+_Static_assert(sizeof(struct entry) == SLOT_BYTES, "the kernel's layout");
+_Static_assert(offsetof(struct entry, payload) == 24, "the kernel's layout");
+
+struct append_ring {
+	uint64_t context_id; /* of the driver; never used again, unlike the handle */
+	struct header *header;
+	uint64_t device_address;
+	void *function;
+	_Atomic uint64_t tail; /* written while draining only */
+};
+
+static struct {
+	int (*cuCtxGetCurrent)(void **context);
+	int (*cuCtxGetId)(void *context, uint64_t *id);
+	int (*cuStreamGetCtx)(void *stream, void **context);
+	int (*cuStreamIsCapturing)(void *stream, int *status);
+	int (*cuThreadExchangeStreamCaptureMode)(int *mode);
+	int (*cuModuleLoadData)(void **module, const void *image);
+	int (*cuModuleGetFunction)(void **function, void *module, const char *name);
+	int (*cuMemHostRegister_v2)(void *memory, size_t bytes, unsigned flags);
+	int (*cuMemHostUnregister)(void *memory);
+	int (*cuMemHostGetDevicePointer_v2)(uint64_t *address, void *memory, unsigned flags);
+	int (*cuPointerGetAttribute)(void *data, int attribute, uint64_t address);
+	int (*cuLaunchKernel)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+			      unsigned block_x, unsigned block_y, unsigned block_z,
+			      unsigned shared_bytes, void *stream, void **parameters, void **extra);
+	int (*cuFuncLoad)(void *function); /* 12.4; NULL before */
+} driver;
+
+static const struct cupti_api *cupti;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of making rings */
+static struct append_ring rings[RING_MAX];
+static _Atomic uint32_t ring_count;
+
+/* ------------------------------------------------------------------ making a ring */
+
+static void forget_in_child(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	atomic_store(&ring_count, 0); /* their memory is not in the child */
+}
+
+static int bind_driver(const struct cupti_api *api, struct proton_error *err)
+{
+	static bool is_bound;
+	static const struct {
+		const char *name;
+		size_t offset;
+	} names[] = {
+#define NAME(name) {#name, offsetof(__typeof__(driver), name)}
+		NAME(cuCtxGetCurrent),
+		NAME(cuCtxGetId),
+		NAME(cuStreamGetCtx),
+		NAME(cuStreamIsCapturing),
+		NAME(cuThreadExchangeStreamCaptureMode),
+		NAME(cuModuleLoadData),
+		NAME(cuModuleGetFunction),
+		NAME(cuMemHostRegister_v2),
+		NAME(cuMemHostUnregister),
+		NAME(cuMemHostGetDevicePointer_v2),
+		NAME(cuPointerGetAttribute),
+		NAME(cuLaunchKernel),
+		NAME(cuFuncLoad), /* last: it may be missing */
+#undef NAME
+	};
+	int status = PROTON_OK;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < ARRAY_LENGTH(names) && !is_bound && status == PROTON_OK; i++) {
+		void *symbol = dlsym(api->libcuda, names[i].name);
+
+		if (!symbol && i + 1 < ARRAY_LENGTH(names))
+			status = err_set(err, PROTON_E_UNSUPPORTED,
+					 "metrics in device memory need a newer driver: its "
+					 "libcuda.so.1 lacks %s",
+					 names[i].name);
+		memcpy((char *)&driver + names[i].offset, &symbol, sizeof(symbol));
+	}
+	if (!is_bound && status == PROTON_OK) {
+		pthread_atfork(NULL, NULL, forget_in_child);
+		is_bound = true;
+	}
+	cupti = api;
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
+static int refuse(int result, const char *call, struct proton_error *err)
+{
+	return err_set(err, PROTON_E_UNSUPPORTED,
+		       "metrics in device memory cannot be read: %s failed (%d)", call, result);
+}
+
+static int make_ring(struct append_ring *ring, uint64_t context_id, struct proton_error *err)
+{
+	size_t bytes = (HEADER_BYTES + SLOT_COUNT * SLOT_BYTES + 4095) & ~(size_t)4095;
+	void *memory =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const char *call = "cuMemHostRegister";
+	void *module = NULL;
+	int result;
+
+	if (memory == MAP_FAILED)
+		return err_set(err, PROTON_E_UNSUPPORTED,
+			       "no memory to read metrics in device memory");
+	result = driver.cuMemHostRegister_v2(memory, bytes, HOST_REGISTER_PORTABLE_MAPPED);
+	if (result) {
+		munmap(memory, bytes);
+		return refuse(result, call, err);
+	}
+	/* A child of fork() has no use for it, and would make the pages move by writing. */
+	madvise(memory, bytes, MADV_DONTFORK);
+	*ring = (struct append_ring){.context_id = context_id, .header = memory};
+	call = "cuMemHostGetDevicePointer";
+	result = driver.cuMemHostGetDevicePointer_v2(&ring->device_address, memory, 0);
+	if (!result) {
+		call = "cuModuleLoadData";
+		result = driver.cuModuleLoadData(&module, append_kernel);
+	}
+	if (!result) {
+		call = "cuModuleGetFunction";
+		result = driver.cuModuleGetFunction(&ring->function, module, APPEND_KERNEL_NAME);
+	}
+	if (result) {
+		driver.cuMemHostUnregister(memory);
+		munmap(memory, bytes);
+		return refuse(result, call, err);
+	}
+	if (driver.cuFuncLoad) /* modules load lazily, which is not for a capture */
+		driver.cuFuncLoad(ring->function);
+	return PROTON_OK;
+}
+
+static int find_ring(uint64_t context_id, struct append_ring **out, struct proton_error *err)
+{
+	uint32_t count;
+	int status;
+
+	*out = NULL;
+	pthread_mutex_lock(&lock);
+	count = atomic_load_explicit(&ring_count, memory_order_relaxed);
+	for (uint32_t i = 0; i < count && !*out; i++)
+		if (rings[i].context_id == context_id)
+			*out = &rings[i];
+	if (*out) {
+		status = PROTON_OK;
+	} else if (count == RING_MAX) {
+		status = err_set(err, PROTON_E_UNSUPPORTED,
+				 "metrics in device memory have been used in %u contexts already",
+				 RING_MAX);
+	} else {
+		status = make_ring(&rings[count], context_id, err);
+		*out = &rings[count];
+		/* release: the ring before its number, for those who drain */
+		if (status == PROTON_OK)
+			atomic_store_explicit(&ring_count, count + 1, memory_order_release);
+	}
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
+/* ------------------------------------------------------------------ appending */
+
+static void *handle(uint64_t value)
+{
+	return (void *)(uintptr_t)value;
+}
+
+/* The stream's context; the default stream has that of the memory, or the current one. */
+static void *context_of(uint64_t stream, uint64_t address, void *current)
+{
+	void *context = NULL;
+
+	/* 1 and 2 are the default streams by their own names. */
+	if (stream > 2) {
+		if (driver.cuStreamGetCtx(handle(stream), &context) == 0 && context)
+			return context;
+		return current;
+	}
+	if (driver.cuPointerGetAttribute(&context, POINTER_ATTRIBUTE_CONTEXT, address) == 0 &&
+	    context)
+		return context;
+	return current;
+}
+
+int append_begin(struct append *append, const struct cupti_api *api, uint64_t stream,
+		 uint64_t address, struct proton_error *err)
+{
+	void *current = NULL;
+	void *context;
+	uint64_t id;
+	int capture = 0;
+	int result;
+	int status = bind_driver(api, err);
+
+	*append = (struct append){.stream = stream, .mode = -1};
+	if (status != PROTON_OK)
+		return status;
+	/*
+	 * Some calls below are refused, and fail the capture, while any thread captures in the
+	 * default mode, unless the calling thread says that it knows what it does.
+	 */
+	append->mode = MODE_RELAXED;
+	if (driver.cuThreadExchangeStreamCaptureMode(&append->mode) != 0)
+		append->mode = -1;
+	driver.cuCtxGetCurrent(&current);
+	context = context_of(stream, address, current);
+	if (!context)
+		return err_set(err, PROTON_E_UNSUPPORTED,
+			       "metrics in device memory need a current CUDA context");
+	if (context != current) {
+		result = cupti->cuCtxPushCurrent_v2(context);
+		if (result)
+			return refuse(result, "cuCtxPushCurrent", err);
+		append->is_pushed = true;
+	}
+	append->is_refused = driver.cuStreamIsCapturing(handle(stream), &capture) != 0 ||
+			     capture > 1;
+	append->is_capturing = append->is_refused || capture;
+	result = driver.cuCtxGetId(context, &id);
+	if (result)
+		return refuse(result, "cuCtxGetId", err);
+	return find_ring(id, &append->ring, err);
+}
+
+int append_launch(struct append *append, uint64_t id, uint64_t address, uint32_t bytes,
+		  struct proton_error *err)
+{
+	void *parameters[] = {&append->ring->device_address, &address, &id, &bytes};
+	int result = driver.cuLaunchKernel(append->ring->function, 1, 1, 1, THREADS, 1, 1, 0,
+					   handle(append->stream), parameters, NULL);
+
+	return result ? refuse(result, "cuLaunchKernel", err) : PROTON_OK;
+}
+
+void append_end(struct append *append)
+{
+	void *popped;
+
+	if (append->is_pushed)
+		cupti->cuCtxPopCurrent_v2(&popped);
+	if (append->mode >= 0)
+		driver.cuThreadExchangeStreamCaptureMode(&append->mode);
+}
+
+/* ------------------------------------------------------------------ draining */
+
+static struct entry *entry_at(const struct append_ring *ring, uint64_t position)
+{
+	return (struct entry *)(ring->header + 1) + position % SLOT_COUNT;
+}
+
+static bool has_entry(const struct append_ring *ring, uint64_t position)
+{
+	/* acquire: the rest of the entry was written before its stamp */
+	return atomic_load_explicit(&entry_at(ring, position)->stamp, memory_order_acquire) ==
+	       position + 1;
+}
+
+/* The payload, which may go around the end, into `out`. */
+static void copy_payload(const struct append_ring *ring, uint64_t position, uint8_t *out,
+			 uint32_t bytes)
+{
+	const uint8_t *slots = (const uint8_t *)(ring->header + 1);
+	size_t all = SLOT_COUNT * SLOT_BYTES;
+	size_t first = position % SLOT_COUNT * SLOT_BYTES + offsetof(struct entry, payload);
+	size_t until_end = all - first < bytes ? all - first : bytes;
+
+	memcpy(out, slots + first, until_end);
+	memcpy(out + until_end, slots, bytes - until_end);
+}
+
+/* Zeroed, so that no payload can be taken for a stamp, and given back to the device. */
+static void give_back(struct append_ring *ring, uint64_t position, uint32_t slots)
+{
+	for (uint32_t i = 0; i < slots; i++)
+		memset((void *)entry_at(ring, position + i), 0, SLOT_BYTES);
+	atomic_store_explicit(&ring->tail, position + slots, memory_order_relaxed);
+	atomic_store_explicit(&ring->header->tail, position + slots, memory_order_release);
+}
+
+static void drain(struct append_ring *ring,
+		  void (*deliver)(uint64_t id, const void *bytes, uint32_t count))
+{
+	static uint8_t bytes[PROTON_DEVICE_METRIC_MAX_BYTES]; /* one caller at a time */
+	uint64_t position = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+
+	while (has_entry(ring, position)) {
+		const struct entry *entry = entry_at(ring, position);
+		uint32_t count = entry->bytes;
+		uint32_t slots = (count + 24 + SLOT_BYTES - 1) / SLOT_BYTES;
+		uint64_t id = entry->id;
+
+		if (count > sizeof(bytes)) /* nobody writes this: the ring is not to be trusted */
+			return;
+		copy_payload(ring, position, bytes, count);
+		give_back(ring, position, slots);
+		deliver(id, bytes, count);
+		position += slots;
+	}
+}
+
+void append_drain(void (*deliver)(uint64_t id, const void *bytes, uint32_t count))
+{
+	uint32_t count = atomic_load_explicit(&ring_count, memory_order_acquire);
+
+	for (uint32_t i = 0; i < count; i++)
+		drain(&rings[i], deliver);
+}
+
+bool append_is_filling(void)
+{
+	uint32_t count = atomic_load_explicit(&ring_count, memory_order_acquire);
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t tail = atomic_load_explicit(&rings[i].tail, memory_order_relaxed);
+		const struct entry *middle = entry_at(&rings[i], tail + SLOT_COUNT / 2);
+
+		/* Anything there, be it payload, has been written since it was read last. */
+		if (atomic_load_explicit(&middle->stamp, memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
+uint64_t append_lost(void)
+{
+	uint32_t count = atomic_load_explicit(&ring_count, memory_order_acquire);
+	uint64_t lost = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		lost += atomic_load_explicit(&rings[i].header->lost, memory_order_relaxed);
+	return lost;
+}

@@ -1,0 +1,412 @@
+/*
+ * Metrics in device memory. See tensors.h.
+ *
+ * A value that is read at once is added when it arrives. A value read by a node of a graph arrives
+ * once for each execution, and belongs below the replay that executed it: which one that was is
+ * told by the record that CUPTI makes of the appending kernel itself. Values come in the order of
+ * execution and wait in a queue of their node; records come in any order, so that they wait too,
+ * are sorted, and each takes the next value. A record that is lost costs its value its place, never
+ * its sum: tensors_settle().
+ *
+ * Ids have a generation in their upper half. A graph may go on being replayed when the sessions it
+ * was captured under have ended; its values are then unknown here and dropped.
+ */
+#include "backend/cuda/tensors.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/append.h"
+#include "backend/cuda/append_kernel.h"
+#include "base/array.h"
+#include "base/note.h"
+#include "record/frames.h"
+#include "record/record.h"
+
+#define QUEUE_MAX (1u << 20) /* values of one node whose records have not come */
+/* Records of one node that wait; the older half is sure to be complete when there are so many. */
+#define EXECUTION_MAX 4096u
+
+/* One execution of a captured append, as its record tells it. */
+struct execution_of_append {
+	uint64_t start_ns;
+	struct proton_context launch;
+};
+
+struct tensor {
+	struct device_metric metric;
+	uint32_t slot;
+	uint32_t references;
+	bool is_captured;
+	struct execution_of_append last;
+	struct execution_of_append *executions; /* that have taken no value yet */
+	size_t execution_count;
+	size_t execution_capacity;
+	/* The queue: values [first, first + count) of metric.bytes each. */
+	uint8_t *values;
+	size_t first;
+	size_t count;
+	size_t capacity;
+	size_t due; /* of them, those that the flush in progress must add */
+};
+
+struct slot {
+	struct tensor *tensor;
+	uint32_t generation;
+	uint32_t next_free; /* slot + 1 */
+};
+
+static const struct cupti_api *cupti;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below; before a session's */
+static struct slot *slots;
+static size_t slot_count;
+static size_t slot_capacity;
+static uint32_t free_slot;              /* slot + 1 */
+static struct execution_of_append last; /* of any graph with values; start_ns 0: none */
+static uint64_t lost_before;
+static bool loss_was_noted;
+static _Atomic uint32_t captured_count; /* tensors held by graphs */
+
+/* What the calling thread appends just now. */
+static _Thread_local struct tensor *launching;
+
+/* ------------------------------------------------------------------ the table */
+
+static struct tensor *add_tensor(const struct device_metric *metric, bool is_captured)
+{
+	struct tensor *tensor = calloc(1, sizeof(*tensor));
+
+	if (!tensor)
+		return NULL;
+	tensor->metric = *metric;
+	tensor->is_captured = is_captured;
+	tensor->references = 1;
+	if (is_captured)
+		device_metric_set_captured(&tensor->metric);
+	pthread_mutex_lock(&lock);
+	if (free_slot) {
+		tensor->slot = free_slot - 1;
+		free_slot = slots[tensor->slot].next_free;
+	} else if (array_reserve(&slots, &slot_capacity, slot_count + 1, sizeof(*slots))) {
+		tensor->slot = (uint32_t)slot_count++;
+		slots[tensor->slot] = (struct slot){.generation = 0};
+	} else {
+		free(tensor);
+		tensor = NULL;
+	}
+	if (tensor) {
+		slots[tensor->slot].tensor = tensor;
+		slots[tensor->slot].generation++;
+	}
+	pthread_mutex_unlock(&lock);
+	return tensor;
+}
+
+static uint64_t id_of(const struct tensor *tensor)
+{
+	uint64_t id;
+
+	pthread_mutex_lock(&lock);
+	id = (uint64_t)slots[tensor->slot].generation << 32 | tensor->slot;
+	pthread_mutex_unlock(&lock);
+	return id;
+}
+
+static struct tensor *find_tensor(uint64_t id)
+{
+	const struct slot *slot = &slots[(uint32_t)id];
+
+	if ((uint32_t)id >= slot_count || slot->generation != (uint32_t)(id >> 32))
+		return NULL;
+	return slot->tensor;
+}
+
+/* ------------------------------------------------------------------ values */
+
+static bool push(struct tensor *tensor, const void *bytes)
+{
+	size_t size = tensor->metric.bytes;
+
+	if (tensor->count == QUEUE_MAX)
+		return false;
+	if (tensor->first && tensor->first + tensor->count == tensor->capacity) {
+		memmove(tensor->values, tensor->values + tensor->first * size,
+			tensor->count * size);
+		tensor->first = 0;
+	}
+	if (!array_reserve(&tensor->values, &tensor->capacity, tensor->first + tensor->count + 1,
+			   size))
+		return false;
+	memcpy(tensor->values + (tensor->first + tensor->count++) * size, bytes, size);
+	return true;
+}
+
+/* The next value belongs to `launch`. */
+static void pop(struct tensor *tensor, struct proton_context launch)
+{
+	const uint8_t *value = tensor->values + tensor->first * tensor->metric.bytes;
+
+	tensor->first++;
+	tensor->count--;
+	if (tensor->due)
+		tensor->due--;
+	device_metric_add_execution(&tensor->metric, launch, value);
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct execution_of_append *one = a;
+	const struct execution_of_append *other = b;
+
+	return (one->start_ns > other->start_ns) - (one->start_ns < other->start_ns);
+}
+
+/* The `count` oldest executions take their values, as far as these have come. */
+static void match(struct tensor *tensor, size_t count)
+{
+	if (!count)
+		return;
+	qsort(tensor->executions, tensor->execution_count, sizeof(*tensor->executions), by_start);
+	for (size_t i = 0; i < count && tensor->count; i++)
+		pop(tensor, tensor->executions[i].launch);
+	tensor->execution_count -= count;
+	memmove(tensor->executions, tensor->executions + count,
+		tensor->execution_count * sizeof(*tensor->executions));
+}
+
+static void free_tensor(struct tensor *tensor, bool is_released)
+{
+	match(tensor, tensor->execution_count);
+	slots[tensor->slot].tensor = NULL;
+	slots[tensor->slot].next_free = free_slot;
+	free_slot = tensor->slot + 1;
+	if (is_released)
+		device_metric_release(&tensor->metric);
+	free(tensor->executions);
+	free(tensor->values);
+	free(tensor);
+}
+
+static void drop(struct tensor *tensor, bool is_released)
+{
+	if (--tensor->references == 0)
+		free_tensor(tensor, is_released);
+}
+
+static void deliver(uint64_t id, const void *bytes, uint32_t count)
+{
+	struct tensor *tensor = find_tensor(id);
+
+	if (!tensor || tensor->metric.bytes != count)
+		return; /* captured under sessions that have ended */
+	if (tensor->is_captured) {
+		if (!push(tensor, bytes))
+			record_lost(RECORD_LOST_VALUE, 1);
+		return;
+	}
+	device_metric_add(&tensor->metric, bytes);
+	drop(tensor, true);
+}
+
+static void drain_locked(void)
+{
+	uint64_t lost;
+
+	append_drain(deliver);
+	lost = append_lost();
+	if (lost == lost_before)
+		return;
+	record_lost(RECORD_LOST_VALUE, lost - lost_before);
+	lost_before = lost;
+}
+
+void tensors_executed(struct tensor *tensor, struct proton_context launch, uint64_t start_ns)
+{
+	struct execution_of_append execution = {.start_ns = start_ns, .launch = launch};
+
+	pthread_mutex_lock(&lock);
+	drain_locked();
+	if (start_ns >= last.start_ns)
+		last = execution;
+	if (start_ns >= tensor->last.start_ns)
+		tensor->last = execution;
+	if (array_reserve(&tensor->executions, &tensor->execution_capacity,
+			  tensor->execution_count + 1, sizeof(*tensor->executions)))
+		tensor->executions[tensor->execution_count++] = execution;
+	if (tensor->execution_count == EXECUTION_MAX)
+		match(tensor, EXECUTION_MAX / 2);
+	pthread_mutex_unlock(&lock);
+}
+
+void tensors_relieve(void)
+{
+	if (!atomic_load_explicit(&captured_count, memory_order_relaxed) || !append_is_filling())
+		return;
+	pthread_mutex_lock(&lock);
+	drain_locked();
+	pthread_mutex_unlock(&lock);
+}
+
+void tensors_collect(void)
+{
+	pthread_mutex_lock(&lock);
+	drain_locked();
+	for (size_t i = 0; i < slot_count; i++)
+		if (slots[i].tensor)
+			slots[i].tensor->due = slots[i].tensor->count;
+	pthread_mutex_unlock(&lock);
+}
+
+/* All records there are have come; what is due and has none goes where the newest replay is. */
+static void settle(struct tensor *tensor)
+{
+	match(tensor, tensor->execution_count);
+	if (tensor->due && !last.start_ns) {
+		record_lost(RECORD_LOST_VALUE, tensor->due);
+		tensor->first += tensor->due;
+		tensor->count -= tensor->due;
+		tensor->due = 0;
+	}
+	while (tensor->due)
+		pop(tensor, tensor->last.start_ns ? tensor->last.launch : last.launch);
+}
+
+void tensors_settle(void)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < slot_count; i++) {
+		struct tensor *tensor = slots[i].tensor;
+
+		if (tensor)
+			settle(tensor);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* ------------------------------------------------------------------ requests */
+
+bool tensors_are_launching(void)
+{
+	return launching;
+}
+
+uint32_t tensors_kernel_frame(void)
+{
+	static _Atomic uint32_t known; /* frame + 1 */
+	uint32_t frame = atomic_load_explicit(&known, memory_order_relaxed);
+
+	if (!frame) {
+		frame = frames_add(FRAME_KERNEL, APPEND_KERNEL_NAME,
+				   sizeof(APPEND_KERNEL_NAME) - 1) +
+			1;
+		atomic_store_explicit(&known, frame, memory_order_relaxed);
+	}
+	return frame - 1;
+}
+
+struct tensor *tensors_hold_captured(void)
+{
+	struct tensor *tensor = launching;
+
+	if (!tensor || !tensor->is_captured)
+		return NULL;
+	pthread_mutex_lock(&lock);
+	tensor->references++;
+	pthread_mutex_unlock(&lock);
+	atomic_fetch_add_explicit(&captured_count, 1, memory_order_relaxed);
+	return tensor;
+}
+
+void tensors_drop(struct tensor *tensor)
+{
+	pthread_mutex_lock(&lock);
+	drop(tensor, true);
+	pthread_mutex_unlock(&lock);
+	atomic_fetch_sub_explicit(&captured_count, 1, memory_order_relaxed);
+}
+
+/* A stream that is being captured cannot be waited for, so nobody else can read the value. */
+static int lose(const struct device_metric *metric, const char *why)
+{
+	bool is_first;
+
+	record_lost(RECORD_LOST_VALUE, 1);
+	pthread_mutex_lock(&lock);
+	is_first = !loss_was_noted;
+	loss_was_noted = true;
+	pthread_mutex_unlock(&lock);
+	if (is_first)
+		note("a metric given while a CUDA graph was captured is lost: %s", why);
+	device_metric_release(metric);
+	return PROTON_OK;
+}
+
+static int launch(struct append *append, const struct device_metric *metric,
+		  struct proton_error *err)
+{
+	struct tensor *tensor = add_tensor(metric, append->is_capturing);
+	bool is_orphan;
+	int status;
+
+	if (!tensor)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	launching = tensor;
+	status = append_launch(append, id_of(tensor), metric->address, metric->bytes, err);
+	launching = NULL;
+	if (status == PROTON_OK && !append->is_capturing)
+		return PROTON_OK; /* the reference goes with the value */
+	pthread_mutex_lock(&lock);
+	is_orphan = tensor->references == 1;
+	drop(tensor, false);
+	pthread_mutex_unlock(&lock);
+	if (status == PROTON_OK && is_orphan)
+		return err_set(err, PROTON_E_STATE, "CUPTI did not tell of the captured node");
+	return status;
+}
+
+int tensors_read(const struct device_metric *metric, struct proton_error *err)
+{
+	struct proton_error why = {.text = ""};
+	struct append append;
+	int status = append_begin(&append, cupti, metric->stream, metric->address, &why);
+
+	if (status == PROTON_OK && append.is_refused)
+		status = err_set(&why, PROTON_E_STATE, "the stream's capture has failed");
+	if (status == PROTON_OK)
+		status = launch(&append, metric, &why);
+	append_end(&append);
+	if (status != PROTON_OK && append.is_capturing)
+		return lose(metric, why.text);
+	if (status != PROTON_OK)
+		return err_set(err, PROTON_E_UNSUPPORTED, "%s", why.text);
+	/* What came since the last time; its owners get their memory back. */
+	pthread_mutex_lock(&lock);
+	drain_locked();
+	pthread_mutex_unlock(&lock);
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ start and stop */
+
+void tensors_start(const struct cupti_api *api)
+{
+	pthread_mutex_lock(&lock);
+	cupti = api;
+	append_drain(deliver); /* what graphs of earlier sessions left behind */
+	lost_before = append_lost();
+	last = (struct execution_of_append){0};
+	loss_was_noted = false;
+	pthread_mutex_unlock(&lock);
+}
+
+void tensors_stop(void)
+{
+	pthread_mutex_lock(&lock);
+	/* Those of graphs go with their nodes, one of which a record may hold just now. */
+	for (size_t i = 0; i < slot_count; i++)
+		if (slots[i].tensor && !slots[i].tensor->is_captured)
+			free_tensor(slots[i].tensor, true);
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,56 @@
+"""The PTX of src/backend/cuda/append_kernel.h against NVIDIA's assembler, where there is one."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def ptxas() -> str | None:
+    found = shutil.which("ptxas")
+    triton = importlib.util.find_spec("triton")
+    if not found and triton and triton.origin:
+        found = shutil.which(
+            Path(triton.origin).parent / "backends" / "nvidia" / "bin" / "ptxas", path=""
+        )
+    return found
+
+
+def constant(source: str, name: str) -> int:
+    return int(re.search(rf"#define {name} (\d+)u", source).group(1))
+
+
+def test_the_kernel_and_the_host_agree_about_the_ring():
+    cuda = ROOT / "src" / "backend" / "cuda"
+    kernel = (cuda / "append_kernel.h").read_text(encoding="utf-8")
+    host = (cuda / "append.c").read_text(encoding="utf-8")
+    slots, slot_bytes = constant(host, "SLOT_COUNT"), constant(host, "SLOT_BYTES")
+    assert set(re.findall(r"setp\.gt\.u64 %full, %t, (\d+)", kernel)) == {str(slots)}
+    masks = {m for m in re.findall(r"and\.b32 %\w+, %\w+, (\d+)", kernel) if m != "3"}
+    assert masks == {str(slots * slot_bytes - 1)}
+    assert f"add.u64 %ring, %ring, {constant(host, 'HEADER_BYTES')};" in kernel
+    assert f".maxntid {constant(host, 'THREADS')}, 1, 1" in kernel
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+def test_the_kernel_assembles(architecture, tmp_path):
+    assembler = ptxas()
+    if not assembler:
+        pytest.skip("needs ptxas, which comes with triton's wheel or a CUDA toolkit")
+    header = (ROOT / "src" / "backend" / "cuda" / "append_kernel.h").read_text(encoding="utf-8")
+    lines = re.findall(r'^\t"(.*)\\n";?$', header, re.MULTILINE)
+    source = tmp_path / "append.ptx"
+    source.write_text("\n".join(line.replace("\\t", "\t") for line in lines) + "\n")
+    result = subprocess.run(
+        [assembler, f"-arch={architecture}", str(source), "-o", str(tmp_path / "out.cubin")],
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr

@@ -1,0 +1,597 @@
+/* Metrics in device memory, against the played driver (tests/fake/cuda_append.c). */
+#include "unit/cuda_session.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "fake/cuda_append.h"
+
+#define STREAM 0x5000u
+#define NODE(graph, index) ((uint64_t)(graph) << 32 | (index))
+#define LOST "lost: metric value in device memory"
+
+static struct {
+	void (*set_on_launch)(fake_on_launch_fn);
+	void (*set_capture)(uint64_t, int);
+	void (*set_queueing)(bool);
+	void (*run_queued)(void);
+	void (*run_node)(uint32_t);
+	uint32_t (*unsafe_calls)(void);
+} device;
+
+static _Atomic int released;
+static uint64_t now_ns = 1000;
+
+static void count_release(void *user)
+{
+	CHECK(user == (void *)&device);
+	atomic_fetch_add(&released, 1);
+}
+
+/* What CUPTI does when the appending kernel is launched. */
+static void on_launch(bool is_captured, uint32_t node)
+{
+	fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
+					  .name = "proton_append_metric",
+					  .context = &device,
+					  .records = is_captured ? 0 : 1,
+					  .start_ns = 5,
+					  .end_ns = 9});
+	if (!is_captured)
+		return;
+	fake.graph_event(CUPTI_RESOURCE_GRAPHNODE_CREATED, NODE(1, node), 0,
+			 CUDA_GRAPH_NODE_KERNEL);
+	fake.graph_event(CUPTI_RESOURCE_GRAPHNODE_CLONED, NODE(2, node), NODE(1, node),
+			 CUDA_GRAPH_NODE_KERNEL);
+}
+
+static int start_device(void)
+{
+	int session = start();
+	void *cuda = fake_open("PROTON_CUDA_PATH");
+
+	fake_find(&device.set_on_launch, cuda, "fake_set_on_launch");
+	fake_find(&device.set_capture, cuda, "fake_set_capture");
+	fake_find(&device.set_queueing, cuda, "fake_set_queueing");
+	fake_find(&device.run_queued, cuda, "fake_run_queued");
+	fake_find(&device.run_node, cuda, "fake_run_node");
+	fake_find(&device.unsafe_calls, cuda, "fake_unsafe_calls");
+	device.set_on_launch(on_launch);
+	device.set_capture(0, 0);
+	device.set_queueing(false);
+	atomic_store(&released, 0);
+	return session;
+}
+
+static int add_at(struct proton_context where, const char *name, enum proton_metric_type type,
+		  enum proton_element element, const void *address, uint32_t count,
+		  struct proton_error *err)
+{
+	struct proton_device_metric metric = {
+		.size = sizeof(metric),
+		.name = name,
+		.type = type,
+		.element = element,
+		.count = count,
+		.address = (uintptr_t)address,
+		.stream = STREAM,
+		.release = count_release,
+		.user = &device,
+	};
+
+	return proton_metrics_add_device(where, &metric, err);
+}
+
+static void add_doubles(const char *name, const double *values, uint32_t count)
+{
+	struct proton_error err = {0};
+
+	CHECK_OK(add_at(proton_context_here(), name,
+			count == 1 ? PROTON_METRIC_DOUBLE : PROTON_METRIC_DOUBLE_VECTOR,
+			PROTON_ELEMENT_FLOAT64, values, count, &err),
+		 err);
+}
+
+static void begin_capture(void)
+{
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
+	device.set_capture(STREAM, 1);
+}
+
+static void end_capture(void)
+{
+	device.set_capture(0, 0);
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+}
+
+/* One replay: captured appends 0 to `nodes` - 1 run, and their records come. */
+static void replay(uint32_t nodes)
+{
+	for (uint32_t i = 0; i < nodes; i++) {
+		device.run_node(i);
+		fake.launch(&(struct fake_launch){.call = CUPTI_CALL_GRAPH_LAUNCH,
+						  .name = "proton_append_metric",
+						  .records = 1,
+						  .start_ns = now_ns,
+						  .end_ns = now_ns + 5,
+						  .node_id = NODE(2, i)});
+		now_ns += 10;
+	}
+}
+
+static double double_at(const struct profile *profile, const char *path, const char *metric)
+{
+	const struct profile_value *value = rec_value(profile, path, metric);
+
+	return value ? value->as.float64 : NAN;
+}
+
+/* A vector: its length, then its elements. */
+static const uint64_t *vector_at(const struct profile *profile, const char *path,
+				 const char *metric)
+{
+	return profile->words + rec_value(profile, path, metric)->as.vector;
+}
+
+static double double_of(uint64_t word)
+{
+	double value;
+
+	memcpy(&value, &word, sizeof(value));
+	return value;
+}
+
+TEST(a_number_is_read_when_its_stream_gets_there)
+{
+	double value = 1;
+	struct profile *profile;
+	uint64_t token;
+
+	start_device();
+	device.set_queueing(true);
+	token = proton_scope_enter("scope");
+	add_doubles("loss", &value, 1);
+	proton_scope_exit(token, NULL);
+	value = 2.5; /* the producer runs only now */
+	CHECK_EQ(atomic_load(&released), 0);
+	device.run_queued();
+	profile = finish();
+	CHECK_NEAR(double_at(profile, "scope", "loss"), 2.5, 0);
+	CHECK_EQ(atomic_load(&released), 1);
+	/* The kernel that read it is not the user's. */
+	CHECK_EQ(rec_node(profile, "proton_append_metric"), REC_NOWHERE);
+	CHECK_EQ(rec_node(profile, "scope/proton_append_metric"), REC_NOWHERE);
+	profile_free(profile);
+}
+
+TEST(every_element_type_is_converted)
+{
+	static const int8_t i8[] = {-3};
+	static const uint8_t u8[] = {200};
+	static const int16_t i16[] = {-300};
+	static const uint16_t u16[] = {60000};
+	static const int32_t i32[] = {-70000};
+	static const uint32_t u32[] = {4000000000u};
+	static const int64_t i64[] = {-5000000000};
+	/* 1.5, -2, the smallest subnormal, and -0.25 as bfloat16. */
+	static const uint16_t f16[] = {0x3e00, 0xc000, 0x0001};
+	static const uint16_t bf16[] = {0xbe80};
+	static const float f32[] = {0.5f};
+	static const double f64[] = {-1e300};
+	static const uint8_t yes[] = {7};
+	static const struct {
+		const char *name;
+		enum proton_element element;
+		const void *address;
+		double wanted;
+	} cases[] = {
+		{"b", PROTON_ELEMENT_BOOL, yes, 1},
+		{"i8", PROTON_ELEMENT_INT8, i8, -3},
+		{"u8", PROTON_ELEMENT_UINT8, u8, 200},
+		{"i16", PROTON_ELEMENT_INT16, i16, -300},
+		{"u16", PROTON_ELEMENT_UINT16, u16, 60000},
+		{"i32", PROTON_ELEMENT_INT32, i32, -70000},
+		{"u32", PROTON_ELEMENT_UINT32, u32, 4e9},
+		{"i64", PROTON_ELEMENT_INT64, i64, -5e9},
+		{"f16", PROTON_ELEMENT_FLOAT16, f16, 1.5},
+		{"f16n", PROTON_ELEMENT_FLOAT16, f16 + 1, -2},
+		{"f16s", PROTON_ELEMENT_FLOAT16, f16 + 2, 0x1p-24},
+		{"bf16", PROTON_ELEMENT_BFLOAT16, bf16, -0.25},
+		{"f32", PROTON_ELEMENT_FLOAT32, f32, 0.5},
+		{"f64", PROTON_ELEMENT_FLOAT64, f64, -1e300},
+	};
+	struct profile *profile;
+
+	start_device();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		CHECK_EQ(add_at(proton_context_here(), cases[i].name, PROTON_METRIC_DOUBLE,
+				cases[i].element, cases[i].address, 1, NULL),
+			 PROTON_OK);
+	}
+	CHECK_EQ(add_at(proton_context_here(), "whole", PROTON_METRIC_INT64, PROTON_ELEMENT_FLOAT64,
+			f64, 1, NULL),
+		 PROTON_OK);
+	CHECK_EQ(add_at(proton_context_here(), "int", PROTON_METRIC_INT64, PROTON_ELEMENT_INT64,
+			i64, 1, NULL),
+		 PROTON_OK);
+	profile = finish();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		CHECK_NEAR(double_at(profile, "", cases[i].name), cases[i].wanted, 0);
+	CHECK_EQ(rec_value(profile, "", "whole")->as.int64, INT64_MIN);
+	CHECK_EQ(rec_value(profile, "", "int")->as.int64, -5000000000);
+	profile_free(profile);
+}
+
+TEST(vectors_and_kinds_of_metrics)
+{
+	double values[100];
+	int64_t numbers[] = {1, -2, 3};
+	double last = 3;
+	const uint64_t *words;
+	struct profile *profile;
+
+	start_device();
+	for (int i = 0; i < 100; i++)
+		values[i] = i;
+	for (int round = 0; round < 2; round++) {
+		add_doubles("long", values, 100);
+		add_doubles("mine (exc)", values + 4, 1);
+		add_doubles("last (pty)", &last, 1);
+		CHECK_EQ(add_at(proton_context_here(), "ints", PROTON_METRIC_INT64_VECTOR,
+				PROTON_ELEMENT_INT64, numbers, 3, NULL),
+			 PROTON_OK);
+	}
+	profile = finish();
+	words = vector_at(profile, "", "long");
+	CHECK_U64(words[0], 100);
+	for (int i = 0; i < 100; i++)
+		CHECK_NEAR(double_of(words[1 + i]), 2 * i, 0);
+	CHECK_EQ((int64_t)vector_at(profile, "", "ints")[2], -4);
+	CHECK_NEAR(double_at(profile, "", "mine"), 8, 0);
+	CHECK_NEAR(double_at(profile, "", "last"), 3, 0);
+	CHECK_EQ(atomic_load(&released), 8);
+	profile_free(profile);
+}
+
+TEST(the_ring_goes_round_without_a_flush)
+{
+	double values[300];
+	const uint64_t *words;
+	struct profile *profile;
+	int session = start_device();
+
+	for (int i = 0; i < 300; i++)
+		values[i] = i;
+	/* 2000 x 76 slots and 20000 x 1: more than the ring has. */
+	for (int i = 0; i < 2000; i++)
+		add_doubles("v", values, 300);
+	for (int i = 0; i < 20000; i++)
+		add_doubles("n", values + 1, 1);
+	CHECK_U64(rec_counter(session, LOST), 0);
+	profile = finish();
+	words = vector_at(profile, "", "v");
+	for (int i = 0; i < 300; i++)
+		CHECK_NEAR(double_of(words[1 + i]), 2000.0 * i, 0);
+	CHECK_NEAR(double_at(profile, "", "n"), 20000, 0);
+	CHECK_EQ(atomic_load(&released), 22000);
+	profile_free(profile);
+}
+
+TEST(each_execution_in_a_graph_adds_its_value_below_its_replay)
+{
+	double loss = 0;
+	int64_t tokens[] = {0, 100};
+	struct proton_context where;
+	struct profile *profile;
+	uint64_t token;
+
+	start_device();
+	begin_capture();
+	token = proton_scope_enter("cap");
+	add_doubles("loss", &loss, 1);
+	proton_op_enter(proton_frame("mm", 2), &where);
+	CHECK_EQ(add_at(where, "tokens", PROTON_METRIC_INT64_VECTOR, PROTON_ELEMENT_INT64, tokens,
+			2, NULL),
+		 PROTON_OK);
+	proton_op_exit();
+	proton_scope_exit(token, NULL);
+	end_capture();
+	CHECK_EQ(device.unsafe_calls(), 0);
+	for (int i = 1; i <= 10; i++) {
+		token = proton_scope_enter(i % 2 ? "odd" : "even");
+		loss = i;
+		tokens[0] = i;
+		replay(2);
+		proton_scope_exit(token, NULL);
+	}
+	CHECK_EQ(atomic_load(&released), 0); /* the graph is still there */
+	profile = finish();
+	CHECK_NEAR(double_at(profile, "odd/<captured_at>/cap", "loss"), 25, 0);
+	CHECK_NEAR(double_at(profile, "even/<captured_at>/cap", "loss"), 30, 0);
+	CHECK_EQ((int64_t)vector_at(profile, "odd/<captured_at>/cap/mm", "tokens")[1], 25);
+	CHECK_EQ((int64_t)vector_at(profile, "odd/<captured_at>/cap/mm", "tokens")[2], 500);
+	CHECK_PTR(rec_value(profile, "cap", "loss"), NULL);
+	CHECK_EQ(rec_node(profile, "odd/proton_append_metric"), REC_NOWHERE);
+	CHECK_EQ(atomic_load(&released), 2);
+	profile_free(profile);
+}
+
+TEST(a_destroyed_graph_gives_its_memory_back)
+{
+	double value = 4;
+	struct profile *profile;
+	int session = start_device();
+
+	begin_capture();
+	add_doubles("x", &value, 1);
+	end_capture();
+	replay(1);
+	fake.graph_event(CUPTI_RESOURCE_GRAPH_DESTROY_STARTING, NODE(1, 0), 0, 0);
+	fake.graph_event(CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING, NODE(2, 0), 0, 0);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_EQ(atomic_load(&released), 1);
+	profile = finish();
+	CHECK_NEAR(double_at(profile, "<captured_at>", "x"), 4, 0);
+	profile_free(profile);
+}
+
+TEST(sessions_count_what_they_were_active_for)
+{
+	double value = 1;
+	struct proton_error err;
+	struct profile *profile;
+	int first = start_device();
+	int second = start_named("b", "cupti", &err);
+	int third;
+
+	proton_deactivate(second, false, NULL);
+	begin_capture();
+	add_doubles("x", &value, 1);
+	end_capture();
+	proton_activate(second, NULL);
+	third = start_named("c", "cupti", &err);
+	CHECK_LE(0, third);
+	replay(1);
+	proton_deactivate(first, false, NULL);
+	proton_deactivate(second, false, NULL);
+	proton_deactivate(third, false, NULL);
+	value = 1000; /* of a replay that nobody is interested in */
+	replay(1);
+	proton_activate(first, NULL);
+	value = 20;
+	replay(1);
+	CHECK_U64(rec_counter(first, LOST), 0);
+	CHECK_U64(rec_counter(first, "lost: kernel record whose launch is not known"), 0);
+	profile = finish();
+	CHECK_NEAR(double_at(profile, "<captured_at>", "x"), 21, 0);
+	profile_free(profile);
+	profile = rec_load("b.proton");
+	CHECK_PTR(rec_value(profile, "<captured_at>", "x"), NULL);
+	profile_free(profile);
+	profile = rec_load("c.proton");
+	CHECK_EQ(rec_node(profile, "<captured_at>"), REC_NOWHERE);
+	CHECK_EQ(rec_node(profile, "proton_append_metric"), REC_NOWHERE);
+	profile_free(profile);
+}
+
+TEST(a_graph_that_outlives_its_session_disturbs_no_other)
+{
+	double value = 1;
+	struct profile *profile;
+	int session;
+
+	start_device();
+	begin_capture();
+	add_doubles("x", &value, 1);
+	end_capture();
+	replay(1);
+	profile_free(finish());
+	replay(3); /* nobody listens */
+	session = start_device();
+	add_doubles("y", &value, 1); /* takes the place in the table that x had */
+	replay(3);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, LOST), 0);
+	profile = finish();
+	CHECK_NEAR(double_at(profile, "", "y"), 1, 0);
+	CHECK_EQ(rec_node(profile, "proton_append_metric"), REC_NOWHERE);
+	CHECK_PTR(rec_value(profile, "", "x"), NULL);
+	profile_free(profile);
+}
+
+TEST(a_value_whose_record_is_lost_is_added_all_the_same)
+{
+	double value = 1;
+	struct profile *profile;
+	uint64_t token;
+
+	start_device();
+	begin_capture();
+	add_doubles("x", &value, 1);
+	end_capture();
+	token = proton_scope_enter("replay");
+	for (int i = 0; i < 5; i++) {
+		replay(1);
+		device.run_node(0); /* no record comes of it */
+	}
+	proton_scope_exit(token, NULL);
+	profile = finish();
+	CHECK_NEAR(double_at(profile, "replay/<captured_at>", "x"), 10, 0);
+	profile_free(profile);
+}
+
+TEST(what_does_not_fit_into_the_ring_is_counted)
+{
+	double value = 1;
+	struct profile *profile;
+	int session = start_device();
+
+	begin_capture();
+	add_doubles("x", &value, 1);
+	end_capture();
+	replay(1);
+	for (int i = 0; i < 131072 + 6; i++)
+		device.run_node(0); /* the device is far ahead, and nobody launches any more */
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_LE(1, rec_counter(session, LOST));
+	profile = finish();
+	CHECK_NEAR(double_at(profile, "<captured_at>", "x") +
+			   (double)7, /* 131072 of 131079 have room */
+		   131079, 0);
+	profile_free(profile);
+}
+
+TEST(a_launch_of_a_graph_makes_room_in_time)
+{
+	double value = 1;
+	struct profile *profile;
+	int session = start_device();
+
+	begin_capture();
+	add_doubles("x", &value, 1);
+	end_capture();
+	for (int i = 0; i < 300; i++) {
+		for (int j = 0; j < 1000; j++)
+			device.run_node(0);
+		replay(1);
+	}
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, LOST), 0);
+	profile = finish();
+	CHECK_NEAR(double_at(profile, "<captured_at>", "x"), 300300, 0);
+	profile_free(profile);
+}
+
+TEST(what_cannot_be_read_is_said)
+{
+	double value = 1;
+	struct proton_error err;
+	struct proton_context where;
+	struct profile *profile;
+	int session = start_device();
+	static const char *const failures[] = {"cuLaunchKernel=2", "cuCtxGetId=1"};
+
+	where = proton_context_here();
+	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
+		setenv("FAKE_CUDA_FAIL", failures[i], 1);
+		CHECK_EQ(add_at(where, "x", PROTON_METRIC_DOUBLE, PROTON_ELEMENT_FLOAT64, &value, 1,
+				&err),
+			 PROTON_E_UNSUPPORTED);
+		CHECK_HAS(err.text, "metrics in device memory cannot be read: cu");
+		CHECK_EQ(atomic_load(&released), 0);
+	}
+	/* In a capture nobody can read it later: counted, and the program goes on. */
+	begin_capture();
+	setenv("FAKE_CUDA_FAIL", "cuLaunchKernel=2", 1);
+	add_doubles("x", &value, 1);
+	unsetenv("FAKE_CUDA_FAIL");
+	device.set_capture(STREAM, 2);
+	add_doubles("x", &value, 1);
+	end_capture();
+	CHECK_U64(rec_counter(session, LOST), 2);
+	CHECK_EQ(atomic_load(&released), 2);
+	CHECK_EQ(add_at(where, "", PROTON_METRIC_DOUBLE, PROTON_ELEMENT_FLOAT64, &value, 1, &err),
+		 PROTON_E_INVALID);
+	CHECK_EQ(add_at(where, "x", PROTON_METRIC_DOUBLE, PROTON_ELEMENT_FLOAT64, NULL, 1, &err),
+		 PROTON_E_INVALID);
+	CHECK_EQ(add_at(where, "x", PROTON_METRIC_DOUBLE, PROTON_ELEMENT_FLOAT64, &value, 2, &err),
+		 PROTON_E_INVALID);
+	CHECK_EQ(add_at(where, "x", PROTON_METRIC_STRING, PROTON_ELEMENT_FLOAT64, &value, 1, &err),
+		 PROTON_E_INVALID);
+	CHECK_EQ(add_at(where, "x", PROTON_METRIC_DOUBLE_VECTOR, PROTON_ELEMENT_FLOAT64, &value,
+			8193, &err),
+		 PROTON_E_INVALID);
+	CHECK_HAS(err.text, "8193 elements in device memory are more than 65536 bytes");
+	profile = finish();
+	CHECK_PTR(rec_value(profile, "", "x"), NULL);
+	profile_free(profile);
+}
+
+TEST(making_the_ring_may_fail_and_works_later)
+{
+	static const char *const failures[] = {
+		"cuMemHostRegister_v2=1",
+		"cuMemHostGetDevicePointer_v2=1",
+		"cuModuleLoadData=222",
+		"cuModuleGetFunction=500",
+	};
+	double value = 1;
+	struct proton_error err;
+	struct profile *profile;
+
+	if (!tap_is_forking)
+		SKIP("the process has a ring already");
+	start_device();
+	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
+		setenv("FAKE_CUDA_FAIL", failures[i], 1);
+		CHECK_EQ(add_at(proton_context_here(), "x", PROTON_METRIC_DOUBLE,
+				PROTON_ELEMENT_FLOAT64, &value, 1, &err),
+			 PROTON_E_UNSUPPORTED);
+	}
+	unsetenv("FAKE_CUDA_FAIL");
+	add_doubles("x", &value, 1);
+	profile = finish();
+	CHECK_NEAR(double_at(profile, "", "x"), 1, 0);
+	profile_free(profile);
+}
+
+TEST(the_host_backend_has_no_device_memory)
+{
+	double value = 1;
+	struct proton_error err;
+	int session = rec_start("a");
+
+	atomic_store(&released, 0);
+	CHECK_EQ(add_at(proton_context_here(), "x", PROTON_METRIC_DOUBLE, PROTON_ELEMENT_FLOAT64,
+			&value, 1, &err),
+		 PROTON_E_UNSUPPORTED);
+	CHECK_HAS(err.text, "metric x: values in device memory need a GPU backend");
+	rec_finalize(session, "none");
+	/* Nothing is recorded: the memory goes back at once. */
+	CHECK_EQ(add_at(proton_context_here(), "x", PROTON_METRIC_DOUBLE, PROTON_ELEMENT_FLOAT64,
+			&value, 1, &err),
+		 PROTON_OK);
+	CHECK_EQ(atomic_load(&released), 1);
+}
+
+#define THREADS 8
+#define ROUNDS 300
+
+static void *add_many(void *unused)
+{
+	static double one = 1;
+
+	(void)unused;
+	for (int i = 0; i < ROUNDS; i++)
+		add_doubles("n", &one, 1);
+	return NULL;
+}
+
+TEST(threads_add_while_a_graph_is_replayed_and_flushed)
+{
+	pthread_t threads[THREADS];
+	double value = 1;
+	struct profile *profile;
+	int session = start_device();
+
+	begin_capture();
+	add_doubles("x", &value, 1);
+	end_capture();
+	for (int i = 0; i < THREADS; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, add_many, NULL), 0);
+	for (int i = 0; i < 100; i++) {
+		replay(1);
+		if (i % 20 == 0) {
+			CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+			proton_activate(session, NULL);
+		}
+	}
+	for (int i = 0; i < THREADS; i++)
+		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	profile = finish();
+	CHECK_NEAR(double_at(profile, "<captured_at>", "x"), 100, 0);
+	CHECK_LE(1, double_at(profile, "", "n")); /* some were added while the session paused */
+	CHECK_LE(double_at(profile, "", "n"), THREADS * ROUNDS);
+	profile_free(profile);
+}
