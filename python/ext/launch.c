@@ -91,7 +91,7 @@ static bool is_lazy_dict(struct ext_launch *launch, PyObject *metadata)
 /* metadata.data = *data | more, in place where nobody else can see it. */
 static int merge(struct ext_launch *launch, PyObject *metadata, PyObject **data, PyObject *more)
 {
-	/* Two references: the metadata's and the caller's of evaluate(). */
+	/* Two references: the metadata's and that of launch_enter(), which `data` points to. */
 	if (Py_REFCNT(*data) <= 2 && PyDict_Check(more))
 		return PyDict_Update(*data, more);
 	PyObject *merged = PyNumber_Or(*data, more);
@@ -101,9 +101,9 @@ static int merge(struct ext_launch *launch, PyObject *metadata, PyObject **data,
 	return PyObject_SetAttr(metadata, launch->data_name, merged);
 }
 
-/* What LazyDict.get() does. Takes over `data`; new reference. */
-static PyObject *evaluate_extras(struct ext_launch *launch, PyObject *metadata, PyObject *data,
-				 PyObject *extras)
+/* What LazyDict.get() does; the metadata's dict is then in *data. 0, or -1 with an exception. */
+static int evaluate_extras(struct ext_launch *launch, PyObject *metadata, PyObject **data,
+			   PyObject *extras)
 {
 	for (Py_ssize_t i = 0; i < PyList_GET_SIZE(extras); i++) {
 		PyObject *function, *args;
@@ -112,25 +112,24 @@ static PyObject *evaluate_extras(struct ext_launch *launch, PyObject *metadata, 
 		if (PyArg_ParseTuple(extra, "OO!", &function, &PyTuple_Type, &args))
 			more = PyObject_Call(function, args, NULL);
 		Py_DECREF(extra);
-		int failed = !more || merge(launch, metadata, &data, more) < 0;
+		int failed = !more || merge(launch, metadata, data, more) < 0;
 		Py_XDECREF(more);
 		if (failed)
-			goto fail;
+			return -1;
 	}
-	if (PyList_SetSlice(extras, 0, PyList_GET_SIZE(extras), NULL) == 0)
-		return data;
-fail:
-	Py_DECREF(data);
-	return NULL;
+	return PyList_SetSlice(extras, 0, PyList_GET_SIZE(extras), NULL);
 }
 
-/* The launch metadata, complete; new reference, or NULL with an exception. */
-static PyObject *evaluate(struct ext_launch *launch, PyObject *metadata, PyObject *data,
+/*
+ * The launch metadata, complete; new reference, or NULL with an exception. *data is the caller's
+ * reference to the dict of the metadata, before and after.
+ */
+static PyObject *evaluate(struct ext_launch *launch, PyObject *metadata, PyObject **data,
 			  uint32_t kernel_frame)
 {
 	PyObject *extras = NULL;
-	PyObject *result;
-	if (is_lazy_dict(launch, metadata) && PyDict_CheckExact(data)) {
+	PyObject *result = NULL;
+	if (is_lazy_dict(launch, metadata) && PyDict_CheckExact(*data)) {
 		extras = PyObject_GetAttr(metadata, launch->extras_name);
 		if (!extras)
 			PyErr_Clear();
@@ -138,13 +137,13 @@ static PyObject *evaluate(struct ext_launch *launch, PyObject *metadata, PyObjec
 	bool is_known = extras && PyList_CheckExact(extras);
 	if (is_known && PyList_GET_SIZE(extras) == 0) {
 		Py_DECREF(extras);
-		return Py_NewRef(data); /* a kernel without a metadata function */
+		return Py_NewRef(*data); /* a kernel without a metadata function */
 	}
 	begin_hook(launch, kernel_frame);
-	if (is_known)
-		result = evaluate_extras(launch, metadata, Py_NewRef(data), extras);
-	else
+	if (!is_known)
 		result = PyObject_CallMethodNoArgs(metadata, launch->get_name);
+	else if (evaluate_extras(launch, metadata, data, extras) == 0)
+		result = Py_NewRef(*data);
 	end_hook();
 	Py_XDECREF(extras);
 	if (result && !PyDict_Check(result)) {
@@ -239,7 +238,7 @@ static int enter_op(struct ext_state *state, PyObject *raw_name, PyObject *launc
 	return is_plain ? 0 : add_objects(state, frame, where, launched, kernel_frame);
 }
 
-static int enter_named(struct ext_state *state, PyObject *metadata, PyObject *data,
+static int enter_named(struct ext_state *state, PyObject *metadata, PyObject **data,
 		       PyObject *raw_name)
 {
 	uint32_t kernel_frame;
@@ -279,7 +278,7 @@ static PyObject *launch_enter(PyObject *module, PyObject *metadata)
 	if (!data)
 		return NULL;
 	PyObject *raw_name = Py_NewRef(raw_name_of(&state->launch, data));
-	int result = enter_named(state, metadata, data, raw_name);
+	int result = enter_named(state, metadata, &data, raw_name);
 	if (result < 0)
 		result = say(raw_name);
 	Py_DECREF(raw_name);

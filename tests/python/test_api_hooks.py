@@ -411,6 +411,14 @@ def test_lazy_metadata_is_evaluated_once_and_left_as_get_leaves_it():
     assert (values["count"], values["flops"], values["bytes"]) == (2, 2.0, 4)
 
 
+def test_a_dict_that_nobody_else_has_is_completed_in_place():
+    proton.start("test", hook="triton")
+    metadata = LazyDict("symbol", lambda: {"flops": 1}, lambda: {"bytes": 2})
+    address = id(metadata.data)
+    one_launch(metadata)
+    assert id(metadata.data) == address and metadata.data["bytes"] == 2
+
+
 def test_metadata_that_fails_half_way_stays_lazy():
     proton.start("test", hook="triton")
     metadata = LazyDict("symbol", lambda: {"flops": 1}, lambda: 1 / 0)
