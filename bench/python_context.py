@@ -3,10 +3,11 @@
     python bench/python_context.py [--rounds N] [--write]
 
 Needs the installed package and a C compiler (for bench/plain_walk.c). `plain` formats
-"file:line@function" for each frame at each launch; `floor` walks the frames and does nothing more;
-`ours` gives the number of the context, as a session with context "python" asks for it. All are
-called from Python at the depth named, in rounds that take turns; medians of the rounds, and the
-distance between the quartiles of ours as noise. --write stores bench/results/python_context.json.
+"file:line@function" for each frame at each launch; `floor` walks the frames through the public
+interface and does nothing more; `ours` gives the number of the context, as a session with context
+"python" asks for it. All are called from Python at the depth named, in rounds that take turns;
+medians of the rounds, and the distance between the quartiles of ours as noise. --write stores
+bench/results/python_context.json.
 """
 
 from __future__ import annotations
