@@ -6,6 +6,7 @@
  * calling thread, between its own begin and end events where it has them.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "fake/cupti_state.h"
@@ -15,16 +16,17 @@
 #define NODE_GRAPH 4        /* CU_GRAPH_NODE_TYPE_GRAPH */
 #define NODE_CONDITIONAL 13 /* CU_GRAPH_NODE_TYPE_CONDITIONAL */
 
+/* Each is used by one thread at a time; the others only look for places and for their own. */
 struct graph {
-	uint32_t id; /* 0: this place is free */
+	_Atomic uint32_t id;     /* 0: this place is free; stored last */
+	_Atomic uint32_t parent; /* index + 1 of the graph around; 0: none */
 	uint32_t nodes;
-	uint32_t parent;     /* index + 1 of the graph around; 0: none */
 	bool is_conditional; /* the body of a conditional node: runs only if it is told to */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for taking a place */
 static struct graph graphs[GRAPH_MAX];
-static uint32_t high;
+static _Atomic uint32_t high;
 static uint32_t next_id = 1000;
 
 static uint64_t node_id(const struct graph *graph, uint32_t index)
@@ -68,8 +70,10 @@ static uint32_t new_graph(uint32_t parent, bool is_conditional)
 		abort();
 	if (at >= high)
 		high = at + 1;
-	graphs[at] =
-		(struct graph){.id = next_id++, .parent = parent, .is_conditional = is_conditional};
+	graphs[at].parent = parent;
+	graphs[at].nodes = 0;
+	graphs[at].is_conditional = is_conditional;
+	graphs[at].id = next_id++;
 	pthread_mutex_unlock(&lock);
 	return at;
 }
@@ -78,12 +82,10 @@ static uint32_t find(uint32_t id)
 {
 	uint32_t at = 0;
 
-	pthread_mutex_lock(&lock);
 	while (at < high && graphs[at].id != id)
 		at++;
 	if (at == high)
 		abort();
-	pthread_mutex_unlock(&lock);
 	return at;
 }
 
@@ -104,7 +106,8 @@ static void drop(uint32_t at)
 	for (uint32_t child = 0; child < high; child++)
 		if (graphs[child].id && graphs[child].parent == at + 1)
 			drop(child);
-	graphs[at] = (struct graph){0};
+	graphs[at].parent = 0;
+	graphs[at].id = 0;
 }
 
 FAKE_EXPORT uint32_t fake_graph_create(void)

@@ -44,9 +44,11 @@ static const uint32_t capture_calls[] = {
 };
 
 static const uint32_t resource_events[] = {
-	CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING, CUPTI_RESOURCE_GRAPH_DESTROY_STARTING,
-	CUPTI_RESOURCE_GRAPHNODE_CREATED,        CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING,
-	CUPTI_RESOURCE_GRAPHNODE_CLONED,
+	CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING,   CUPTI_RESOURCE_GRAPH_CREATED,
+	CUPTI_RESOURCE_GRAPH_DESTROY_STARTING,     CUPTI_RESOURCE_GRAPHNODE_CREATE_STARTING,
+	CUPTI_RESOURCE_GRAPHNODE_CREATED,          CUPTI_RESOURCE_GRAPHNODE_CLONED,
+	CUPTI_RESOURCE_GRAPHEXEC_CREATE_STARTING,  CUPTI_RESOURCE_GRAPHEXEC_CREATED,
+	CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING,
 };
 
 static const struct cupti_api *cupti;
@@ -144,6 +146,8 @@ static void on_launched(uint32_t call, const struct cupti_callback_data *data)
 	else if (current.is_wanted)
 		atomic_fetch_add_explicit(&launched, 1, memory_order_relaxed);
 	current.is_wanted = false;
+	if (is_graph_launch(call))
+		graphs_flush_if_due(cupti);
 }
 
 /* A call that began a capture and succeeded, or ended one. */
@@ -239,7 +243,7 @@ static int subscribe(const struct cupti_api *api, struct proton_error *err)
 	int result;
 
 	if (subscriber && enable(api, 1) == CUPTI_OK)
-		return PROTON_OK;
+		return PROTON_OK; /* the event below is still on */
 	subscriber = NULL;
 	result = api->cuptiSubscribe(&subscriber, on_callback, NULL);
 	if (result != CUPTI_OK) {
@@ -247,6 +251,10 @@ static int subscribe(const struct cupti_api *api, struct proton_error *err)
 		return cupti_error(api, result, "cuptiSubscribe", err);
 	}
 	result = enable(api, 1);
+	/* Older ones do not tell; an updated graph then keeps what it was captured with. */
+	if (result == CUPTI_OK && api->version >= CUPTI_VERSION_NODE_UPDATED)
+		api->cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_RESOURCE,
+					 CUPTI_RESOURCE_GRAPHNODE_UPDATED);
 	if (result == CUPTI_OK)
 		return PROTON_OK;
 	unsubscribe(api);

@@ -9,6 +9,7 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/graphs.h"
 #include "backend/cuda/tensors.h"
+#include "base/clock.h"
 #include "record/backend.h"
 #include "record/correlate.h"
 #include "record/nvtx.h"
@@ -60,6 +61,7 @@ static int start(const char *mode, struct proton_error *err)
 
 static int flush(struct proton_error *err)
 {
+	uint64_t begin_ns = clock_monotonic_ns();
 	uint64_t launched = callbacks_launched();
 	bool in_doubt = false;
 	int status;
@@ -74,7 +76,7 @@ static int flush(struct proton_error *err)
 	tensors_collect();
 	status = activity_flush(api, launched, callbacks_saw_shared(), in_doubt, err);
 	tensors_settle();
-	graphs_forget_destroyed();
+	graphs_forget_destroyed(begin_ns);
 	return status;
 }
 

@@ -23,6 +23,9 @@ enum cupti_result {
 /* cuptiGetVersion() of the first that takes NULL for an answer when it asks for a buffer: 12.9. */
 #define CUPTI_VERSION_NULL_BUFFER 27u
 
+/* The first that tells when a node of an executable graph is updated. */
+#define CUPTI_VERSION_NODE_UPDATED 130000u
+
 enum cupti_domain {
 	CUPTI_DOMAIN_DRIVER_API = 1,
 	CUPTI_DOMAIN_RESOURCE = 3,

@@ -3,20 +3,34 @@
  *
  * A node id's upper 32 bits are the id of its graph, so that a graph's nodes can be found and freed
  * together. Instantiating a graph clones its nodes into the executable graph, whose ids the
- * records carry; each clone shares what was captured with its original. A graph may be destroyed
- * while replays of it still run: it is marked then, and freed after the next flush.
+ * records carry; each clone shares what was captured with its original.
+ *
+ * Child graphs and the bodies of conditional nodes are graphs of their own inside another, with ids
+ * of their own; the driver need not tell when one goes. What is made between the begin and the end
+ * of an instantiation, or of a node that holds a graph, is therefore owned by the outermost graph
+ * around it, and goes with that.
+ *
+ * No record carries the id of a graph that is not executable: it is freed when it is destroyed. An
+ * executable one may be destroyed while replays of it still run, and is only marked. It is freed
+ * after a flush; a program that captures again and again and never flushes is made to, once in a
+ * while, from an API callback, where CUPTI allows it.
  */
 #include "backend/cuda/graphs.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/cuda/tensors.h"
 #include "base/array.h"
-#include "base/hash.h"
+#include "base/clock.h"
 #include "base/note.h"
 #include "record/record.h"
+
+/* Destroyed graphs that may wait for a flush, and how long the last replay of one may take. */
+#define DESTROYED_MAX 256u
+#define PATIENCE_NS 2000000000ull
 
 /* What was captured once, shared by the original node and its clones. */
 struct shared {
@@ -32,7 +46,9 @@ struct node {
 
 struct graph {
 	uint32_t id;
-	bool is_destroyed;
+	uint32_t owner; /* the graph it goes with; 0: none */
+	bool is_executable;
+	uint64_t destroyed_ns; /* 0: not yet */
 	struct node *nodes;
 	size_t count;
 	size_t capacity;
@@ -42,7 +58,24 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
 static struct graph *graphs;                             /* sorted by id */
 static size_t graph_count;
 static size_t graph_capacity;
+static size_t owned_count;     /* graphs with an owner */
+static size_t destroyed_count; /* of those still here */
+static uint64_t asked_ns;      /* when CUPTI was last asked to flush */
+static uint64_t patience_ns = PATIENCE_NS;
 static bool stranger_was_noted;
+
+static _Atomic bool is_flush_due;
+
+/* What the calling thread is making. */
+static _Thread_local struct {
+	bool is_instantiating;
+	uint32_t around;    /* the graph that gets a node which holds a graph; 0: none */
+	uint32_t original;  /* a graph without owner that was being cloned last ... */
+	uint32_t clone;     /* ... and its clone */
+	uint32_t *embedded; /* graphs made in this instantiation */
+	size_t count;
+	size_t capacity;
+} making;
 
 /* Index of the first graph whose id is at least `id`. */
 static size_t graph_index(uint32_t id)
@@ -143,11 +176,40 @@ static void put_node(uint64_t node_id, struct shared *shared)
 	graph->count++;
 }
 
-static void free_nodes(struct graph *graph)
+static void own(struct graph *graph, uint32_t owner)
 {
-	for (size_t i = 0; i < graph->count; i++)
-		release(graph->nodes[i].shared);
-	free(graph->nodes);
+	if (!graph || graph->owner || graph->id == owner)
+		return;
+	graph->owner = owner;
+	owned_count++;
+}
+
+/* The outermost graph around `id`. */
+static uint32_t outermost(uint32_t id)
+{
+	const struct graph *graph = find_graph(id);
+
+	return graph && graph->owner ? graph->owner : id;
+}
+
+/* A graph that appeared on this thread: whose it is, as far as is known by now. */
+static void note_graph(uint32_t id, uint32_t original_id)
+{
+	struct graph *graph = find_graph(id);
+	const struct graph *original = original_id ? find_graph(original_id) : NULL;
+
+	if (making.is_instantiating) {
+		if (array_reserve(&making.embedded, &making.capacity, making.count + 1,
+				  sizeof(*making.embedded)))
+			making.embedded[making.count++] = id;
+	} else if (making.around && making.around != id) {
+		own(graph ? graph : add_graph(id), outermost(making.around));
+	} else if (original && original->owner && original->owner == making.original) {
+		own(graph, making.clone);
+	} else if (original_id && !(original && original->owner)) {
+		making.original = original_id;
+		making.clone = id;
+	}
 }
 
 static void on_node_created(const struct cupti_api *api, const struct cupti_graph_data *graph)
@@ -173,6 +235,7 @@ static void on_node_created(const struct cupti_api *api, const struct cupti_grap
 	pthread_mutex_unlock(&lock);
 }
 
+/* Also the node of an executable graph that was updated from another graph's. */
 static void on_node_cloned(const struct cupti_api *api, const struct cupti_graph_data *graph)
 {
 	struct shared *shared;
@@ -183,44 +246,160 @@ static void on_node_cloned(const struct cupti_api *api, const struct cupti_graph
 	    api->cuptiGetGraphNodeId(graph->original_node, &original_id) != CUPTI_OK)
 		return;
 	pthread_mutex_lock(&lock);
-	shared = find_node(original_id);
+	shared = graph->node_type == CUDA_GRAPH_NODE_KERNEL ? find_node(original_id) : NULL;
 	if (shared)
 		put_node(node_id, shared);
+	note_graph((uint32_t)(node_id >> 32), (uint32_t)(original_id >> 32));
 	pthread_mutex_unlock(&lock);
 }
 
-static void on_destroyed(uint32_t id)
+static void on_instantiated(uint32_t id)
 {
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < making.count; i++) {
+		struct graph *graph = find_graph(making.embedded[i]);
+
+		if (graph)
+			graph->is_executable = true;
+		own(graph, id);
+	}
+	pthread_mutex_unlock(&lock);
+	free(making.embedded);
+	making.embedded = NULL;
+	making.count = 0;
+	making.capacity = 0;
+	making.is_instantiating = false;
+}
+
+static void free_nodes(struct graph *graph)
+{
+	for (size_t i = 0; i < graph->count; i++)
+		release(graph->nodes[i].shared);
+	free(graph->nodes);
+	owned_count -= graph->owner != 0;
+	destroyed_count -= graph->destroyed_ns != 0;
+}
+
+static bool is_gone(const struct graph *graph, uint64_t before_ns)
+{
+	return graph->destroyed_ns && graph->destroyed_ns < before_ns;
+}
+
+/* Frees what was destroyed before a time. The table is locked. */
+static void forget_before(uint64_t before_ns)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < graph_count; i++) {
+		if (is_gone(&graphs[i], before_ns))
+			free_nodes(&graphs[i]);
+		else
+			graphs[kept++] = graphs[i];
+	}
+	graph_count = kept;
+}
+
+static void mark(struct graph *graph, uint64_t now_ns)
+{
+	if (graph->destroyed_ns)
+		return;
+	graph->destroyed_ns = now_ns;
+	destroyed_count++;
+}
+
+static void on_destroyed(uint32_t id, bool is_executable)
+{
+	uint64_t now_ns = clock_monotonic_ns();
 	struct graph *graph;
 
 	pthread_mutex_lock(&lock);
 	graph = find_graph(id);
+	is_executable = is_executable || (graph && graph->is_executable);
 	if (graph)
-		graph->is_destroyed = true;
+		mark(graph, is_executable ? now_ns : 1);
+	for (size_t i = 0; owned_count && i < graph_count; i++)
+		if (graphs[i].owner == id)
+			mark(&graphs[i], is_executable ? now_ns : 1);
+	if (!is_executable)
+		forget_before(2);
+	if (destroyed_count >= DESTROYED_MAX && now_ns - asked_ns >= patience_ns)
+		atomic_store_explicit(&is_flush_due, true, memory_order_relaxed);
 	pthread_mutex_unlock(&lock);
+}
+
+void graphs_flush_if_due(const struct cupti_api *api)
+{
+	uint64_t now_ns;
+
+	if (!atomic_load_explicit(&is_flush_due, memory_order_relaxed) ||
+	    !atomic_exchange(&is_flush_due, false))
+		return;
+	now_ns = clock_monotonic_ns();
+	api->cuptiActivityFlushAll(0);
+	pthread_mutex_lock(&lock);
+	/* What this flush hands over may come a moment later: only what was old at the last one. */
+	if (asked_ns > patience_ns)
+		forget_before(asked_ns - patience_ns);
+	asked_ns = now_ns;
+	pthread_mutex_unlock(&lock);
+}
+
+static void on_graph_created(const struct cupti_api *api, const struct cupti_graph_data *graph)
+{
+	uint32_t id;
+
+	if (!making.around || api->cuptiGetGraphId(graph->graph, &id) != CUPTI_OK)
+		return;
+	pthread_mutex_lock(&lock);
+	note_graph(id, 0);
+	pthread_mutex_unlock(&lock);
+}
+
+static void on_node_begins(const struct cupti_api *api, const struct cupti_graph_data *graph)
+{
+	if (graph->node_type == CUDA_GRAPH_NODE_KERNEL ||
+	    api->cuptiGetGraphId(graph->graph, &making.around) != CUPTI_OK)
+		making.around = 0;
 }
 
 void graphs_on_resource(const struct cupti_api *api, uint32_t event,
 			const struct cupti_graph_data *graph)
 {
-	uint32_t id;
+	uint32_t id = 0;
 
 	switch (event) {
+	case CUPTI_RESOURCE_GRAPH_CREATED:
+		on_graph_created(api, graph);
+		break;
+	case CUPTI_RESOURCE_GRAPHNODE_CREATE_STARTING:
+		on_node_begins(api, graph);
+		break;
 	case CUPTI_RESOURCE_GRAPHNODE_CREATED:
+		making.around = 0;
 		if (graph->node_type == CUDA_GRAPH_NODE_KERNEL)
 			on_node_created(api, graph);
 		break;
 	case CUPTI_RESOURCE_GRAPHNODE_CLONED:
-		if (graph->node_type == CUDA_GRAPH_NODE_KERNEL)
-			on_node_cloned(api, graph);
+	case CUPTI_RESOURCE_GRAPHNODE_UPDATED:
+		on_node_cloned(api, graph);
+		break;
+	case CUPTI_RESOURCE_GRAPHEXEC_CREATE_STARTING:
+		making.is_instantiating = true;
+		making.count = 0;
+		break;
+	case CUPTI_RESOURCE_GRAPHEXEC_CREATED:
+		/* Id 0, of no graph, if it is not told: what was made is kept until the end. */
+		if (api->cuptiGetGraphExecId(graph->graph_exec, &id) != CUPTI_OK)
+			id = 0;
+		on_instantiated(id);
 		break;
 	case CUPTI_RESOURCE_GRAPH_DESTROY_STARTING:
 		if (api->cuptiGetGraphId(graph->graph, &id) == CUPTI_OK)
-			on_destroyed(id);
+			on_destroyed(id, false);
 		break;
 	case CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING:
 		if (api->cuptiGetGraphExecId(graph->graph_exec, &id) == CUPTI_OK)
-			on_destroyed(id);
+			on_destroyed(id, true);
 		break;
 	default:
 		break;
@@ -257,27 +436,37 @@ void graphs_record(struct proton_context launch, uint64_t node_id,
 	pthread_mutex_unlock(&lock);
 }
 
-static void forget(bool all)
+void graphs_forget_destroyed(uint64_t before_ns)
 {
-	size_t kept = 0;
-
 	pthread_mutex_lock(&lock);
-	for (size_t i = 0; i < graph_count; i++) {
-		if (all || graphs[i].is_destroyed)
-			free_nodes(&graphs[i]);
-		else
-			graphs[kept++] = graphs[i];
-	}
-	graph_count = kept;
+	forget_before(before_ns);
 	pthread_mutex_unlock(&lock);
-}
-
-void graphs_forget_destroyed(void)
-{
-	forget(false);
 }
 
 void graphs_clear(void)
 {
-	forget(true);
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < graph_count; i++)
+		free_nodes(&graphs[i]);
+	graph_count = 0;
+	pthread_mutex_unlock(&lock);
+	atomic_store(&is_flush_due, false);
+}
+
+size_t graphs_nodes(void)
+{
+	size_t count = 0;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < graph_count; i++)
+		count += graphs[i].count;
+	pthread_mutex_unlock(&lock);
+	return count;
+}
+
+void graphs_set_patience(uint64_t ns)
+{
+	pthread_mutex_lock(&lock);
+	patience_ns = ns;
+	pthread_mutex_unlock(&lock);
 }

@@ -16,9 +16,15 @@ void graphs_on_resource(const struct cupti_api *api, uint32_t event,
 void graphs_record(struct proton_context launch, uint64_t node_id,
 		   const struct execution *execution);
 
-/* Frees what belongs to graphs that are gone; all their records have come. */
-void graphs_forget_destroyed(void);
+/* In an API callback: flushes and frees if many graphs were destroyed since the last flush. */
+void graphs_flush_if_due(const struct cupti_api *api);
+/* Frees graphs destroyed before a monotonic time; all their records have come. */
+void graphs_forget_destroyed(uint64_t before_ns);
 /* After the last session: frees everything. */
 void graphs_clear(void);
+
+/* For tests: nodes that are remembered; how old a destroyed graph must be to be freed unflushed. */
+size_t graphs_nodes(void);
+void graphs_set_patience(uint64_t ns);
 
 #endif

@@ -1,0 +1,399 @@
+/* CUDA graphs of every kind, as the driver and CUPTI tell of them (tests/fake/cupti_graphs.c). */
+#include "unit/cuda_session.h"
+
+#include <pthread.h>
+
+#include "backend/cuda/graphs.h"
+
+static const struct {
+	const char *name;
+} entry_names[] = {
+#define V(name, args) {#name},
+#define D(name, args)
+#include "backend/cuda/cupti_symbols.def"
+#undef V
+#undef D
+};
+
+static void capture(uint32_t graph, const char *scope, int kernels)
+{
+	uint64_t token = proton_scope_enter(scope);
+
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
+	for (int i = 0; i < kernels; i++)
+		fake.graph_capture_kernel(graph, "node");
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	proton_scope_exit(token, NULL);
+}
+
+/* A graph of `kernels` nodes captured in a scope, instantiated; the template is destroyed. */
+static uint32_t captured_exec(const char *scope, int kernels)
+{
+	uint32_t graph = fake.graph_create();
+	uint32_t exec;
+
+	capture(graph, scope, kernels);
+	exec = fake.graph_instantiate(graph);
+	fake.graph_destroy(graph);
+	return exec;
+}
+
+static void replay(uint32_t exec, int times)
+{
+	uint64_t token = proton_scope_enter("replay");
+
+	for (int i = 0; i < times; i++)
+		fake.graph_launch(exec, "node", true);
+	proton_scope_exit(token, NULL);
+}
+
+TEST(a_captured_graph_is_attributed_to_its_capture_and_its_replay)
+{
+	struct profile *profile;
+
+	start();
+	replay(captured_exec("cap", 3), 4);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "replay/<captured_at>/cap/node"), 12);
+	CHECK_EQ(graphs_nodes(), 0);
+	profile_free(profile);
+}
+
+TEST(a_template_is_freed_at_once_and_an_executable_after_the_next_flush)
+{
+	int session = start();
+	uint32_t graph = fake.graph_create();
+	uint32_t exec;
+
+	capture(graph, "cap", 3);
+	CHECK_EQ(graphs_nodes(), 3);
+	exec = fake.graph_instantiate(graph);
+	CHECK_EQ(graphs_nodes(), 6);
+	fake.graph_destroy(graph);
+	CHECK_EQ(graphs_nodes(), 3);
+	replay(exec, 1);
+	fake.graph_exec_destroy(exec);
+	CHECK_EQ(graphs_nodes(), 3); /* its records have not come */
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_EQ(graphs_nodes(), 0);
+	CHECK_U64(rec_counter(session, "kernels"), 3);
+	rec_finalize(session, "none");
+}
+
+TEST(a_clone_of_a_graph_has_its_captures)
+{
+	struct profile *profile;
+	uint32_t graph;
+	uint32_t clone;
+
+	start();
+	graph = fake.graph_create();
+	capture(graph, "cap", 2);
+	clone = fake.graph_clone(graph);
+	fake.graph_destroy(graph);
+	replay(fake.graph_instantiate(clone), 3);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "replay/<captured_at>/cap/node"), 6);
+	profile_free(profile);
+}
+
+/* Two levels of graphs inside a graph, then everything is destroyed. */
+TEST(child_graphs_have_their_captures_and_go_with_the_graph_around_them)
+{
+	struct profile *profile;
+	int session = start();
+	uint32_t inner = fake.graph_create();
+	uint32_t middle = fake.graph_create();
+	uint32_t outer = fake.graph_create();
+	uint32_t clone;
+	uint32_t exec;
+
+	capture(inner, "inner", 1);
+	capture(middle, "middle", 2);
+	fake.graph_add_child(middle, inner);
+	capture(outer, "outer", 3);
+	fake.graph_add_child(outer, middle);
+	fake.graph_destroy(inner);
+	fake.graph_destroy(middle);
+	clone = fake.graph_clone(outer);
+	exec = fake.graph_instantiate(clone);
+	fake.graph_destroy(outer);
+	CHECK_EQ(graphs_nodes(), 12); /* the clone's and the executable's */
+	fake.graph_destroy(clone);
+	CHECK_EQ(graphs_nodes(), 6);
+	replay(exec, 10);
+	fake.graph_exec_destroy(exec);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_EQ(graphs_nodes(), 0);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "replay/<captured_at>/inner/node"), 10);
+	CHECK_U64(rec_count(profile, "replay/<captured_at>/middle/node"), 20);
+	CHECK_U64(rec_count(profile, "replay/<captured_at>/outer/node"), 30);
+	profile_free(profile);
+}
+
+static void add_flops(double flops)
+{
+	struct proton_metric metric = {
+		.name = "flops", .type = PROTON_METRIC_DOUBLE, .value.float64 = flops};
+
+	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
+}
+
+TEST(a_body_that_does_not_run_counts_nothing_and_goes_with_its_graph)
+{
+	struct profile *profile;
+	int session = start();
+	uint32_t graph = fake.graph_create();
+	uint32_t body;
+	uint32_t exec;
+	uint64_t token;
+
+	capture(graph, "always", 1);
+	body = fake.graph_add_body(graph);
+	token = proton_scope_enter("sometimes");
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE_TO_GRAPH, 0);
+	add_flops(100);
+	fake.graph_capture_kernel(body, "node");
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	proton_scope_exit(token, NULL);
+	exec = fake.graph_instantiate(graph);
+	for (int i = 0; i < 10; i++)
+		fake.graph_launch(exec, "node", i % 5 == 0);
+	CHECK_EQ(graphs_nodes(), 4);
+	fake.graph_destroy(graph);
+	CHECK_EQ(graphs_nodes(), 2);
+	fake.graph_exec_destroy(exec);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_EQ(graphs_nodes(), 0);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "<captured_at>/always/node"), 10);
+	CHECK_U64(rec_count(profile, "<captured_at>/sometimes/node"), 2);
+	CHECK_NEAR(rec_value(profile, "<captured_at>/sometimes", "flops")->as.float64, 200, 0);
+	profile_free(profile);
+}
+
+TEST(an_updated_executable_shows_the_capture_it_was_updated_from)
+{
+	struct profile *profile;
+	uint32_t exec;
+	uint32_t graph;
+
+	start();
+	exec = captured_exec("before", 2);
+	replay(exec, 1);
+	graph = fake.graph_create();
+	capture(graph, "after", 2);
+	proton_deactivate(0, true, NULL); /* records are attributed as they come */
+	proton_activate(0, NULL);
+	fake.graph_update(exec, graph);
+	fake.graph_destroy(graph);
+	replay(exec, 5);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "replay/<captured_at>/before/node"), 2);
+	CHECK_U64(rec_count(profile, "replay/<captured_at>/after/node"), 10);
+	profile_free(profile);
+}
+
+TEST(before_13_0_an_updated_executable_keeps_its_first_capture)
+{
+	struct profile *profile;
+	uint32_t exec;
+	uint32_t graph;
+
+	setenv("FAKE_CUPTI_VERSION", "26", 1);
+	start();
+	exec = captured_exec("before", 2);
+	graph = fake.graph_create();
+	capture(graph, "after", 2);
+	fake.graph_update(exec, graph);
+	replay(exec, 5);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "replay/<captured_at>/before/node"), 10);
+	profile_free(profile);
+}
+
+/* cuGraphAddKernelNode(): the node belongs to where it was added. */
+TEST(a_node_added_without_a_capture_belongs_to_where_it_was_added)
+{
+	struct profile *profile;
+	uint32_t graph;
+	uint64_t token;
+
+	start();
+	graph = fake.graph_create();
+	token = proton_scope_enter("built");
+	fake.graph_add_kernel(graph);
+	fake.graph_add_kernel(graph);
+	add_flops(7); /* no capture: a number of the scope, given once */
+	proton_scope_exit(token, NULL);
+	replay(fake.graph_instantiate(graph), 3);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "replay/<captured_at>/built/node"), 6);
+	CHECK_NEAR(rec_value(profile, "built", "flops")->as.float64, 7, 0);
+	profile_free(profile);
+}
+
+TEST(a_graph_from_before_the_start_is_named_by_its_records_and_leaves_nothing)
+{
+	struct profile *profile;
+	uint32_t graph;
+	uint32_t exec;
+
+	load_fake();
+	graph = fake.graph_create();
+	fake.graph_add_kernel(graph);
+	fake.graph_add_kernel(graph);
+	exec = fake.graph_instantiate(graph);
+	start();
+	replay(exec, 5);
+	CHECK_EQ(graphs_nodes(), 0);
+	/* Another executable of the same graph is not known either. */
+	replay(fake.graph_instantiate(graph), 1);
+	CHECK_EQ(graphs_nodes(), 0);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "replay/node"), 12);
+	profile_free(profile);
+}
+
+TEST(two_sessions_and_a_pause_in_the_middle_of_a_capture)
+{
+	struct proton_error err;
+	struct profile *profile;
+	uint32_t graph;
+	int second;
+
+	start();
+	second = start_named("b", "cupti", &err);
+	graph = fake.graph_create();
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
+	fake.graph_capture_kernel(graph, "node");
+	proton_deactivate(second, true, NULL);
+	fake.graph_capture_kernel(graph, "node");
+	proton_activate(second, NULL);
+	fake.graph_capture_kernel(graph, "node");
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	replay(fake.graph_instantiate(graph), 2);
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	profile = rec_load("a.proton");
+	CHECK_U64(rec_count(profile, "replay/<captured_at>/node"), 6);
+	profile_free(profile);
+	profile = rec_load("b.proton");
+	CHECK_U64(rec_count(profile, "replay/<captured_at>/node"), 4);
+	profile_free(profile);
+}
+
+TEST(a_session_may_end_in_the_middle_of_a_capture_and_the_next_begin_in_it)
+{
+	struct profile *profile;
+	uint32_t graph;
+	int session;
+
+	start();
+	graph = fake.graph_create();
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
+	fake.graph_capture_kernel(graph, "node");
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_EQ(graphs_nodes(), 0);
+	session = start();
+	fake.graph_capture_kernel(graph, "node");
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	replay(fake.graph_instantiate(graph), 2);
+	launch_ns("k", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_EQ(fake.synchronized(), 1); /* no capture is thought to be open */
+	profile = finish();
+	CHECK_U64(rec_count(profile, "replay/<captured_at>/node"), 2);
+	CHECK_U64(rec_count(profile, "replay/node"), 2);
+	profile_free(profile);
+}
+
+/* A program that captures for ever and never asks for its data. */
+TEST(ten_thousand_captures_without_a_flush_do_not_grow)
+{
+	struct profile *profile;
+	size_t most = 0;
+
+	start();
+	graphs_set_patience(0);
+	for (int i = 0; i < 10000; i++) {
+		uint32_t exec = captured_exec("cap", 2);
+
+		replay(exec, 1);
+		fake.graph_exec_destroy(exec);
+		if (graphs_nodes() > most)
+			most = graphs_nodes();
+	}
+	CHECK_LT(most, 4 * 256 * 2);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "replay/<captured_at>/cap/node"), 20000);
+	profile_free(profile);
+}
+
+static uint32_t calls_so_far(void)
+{
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i < sizeof(entry_names) / sizeof(entry_names[0]); i++)
+		sum += fake.calls(entry_names[i].name);
+	return sum;
+}
+
+TEST(a_replay_calls_nothing_of_cupti_whatever_its_nodes)
+{
+	uint32_t before;
+	uint32_t exec;
+
+	start();
+	exec = captured_exec("cap", 100);
+	before = calls_so_far();
+	replay(exec, 1000);
+	CHECK_EQ(calls_so_far(), before);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+#define CAPTURERS 8
+
+static void *capture_many(void *data)
+{
+	char scope[16];
+
+	snprintf(scope, sizeof(scope), "t%d", (int)(intptr_t)data);
+	for (int i = 0; i < 50; i++) {
+		uint32_t exec = captured_exec(scope, 3);
+
+		replay(exec, 2);
+		fake.graph_exec_destroy(exec);
+	}
+	return NULL;
+}
+
+TEST(threads_may_capture_replay_and_destroy_while_others_flush)
+{
+	pthread_t threads[CAPTURERS];
+	struct profile *profile;
+	int session = start();
+
+	for (int i = 0; i < CAPTURERS; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, capture_many, (void *)(intptr_t)i), 0);
+	for (int i = 0; i < 10; i++) {
+		char *bytes;
+		size_t length;
+
+		CHECK_EQ(proton_data_get(session, 0, NULL, &bytes, &length, NULL), PROTON_OK);
+		proton_free(bytes);
+	}
+	for (int i = 0; i < CAPTURERS; i++)
+		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "kernels"), CAPTURERS * 50 * 3 * 2);
+	CHECK_EQ(graphs_nodes(), 0);
+	profile = finish();
+	for (int i = 0; i < CAPTURERS; i++) {
+		char path[48];
+
+		snprintf(path, sizeof(path), "replay/<captured_at>/t%d/node", i);
+		CHECK_U64(rec_count(profile, path), 50 * 3 * 2);
+	}
+	profile_free(profile);
+}
