@@ -81,14 +81,15 @@ def run_meson(build, suites, total):
         total.failed += 1
 
 
-def run_pytest(python, arguments, total):
-    """tests/python with that Python."""
+def run_pytest(python, arguments, build, total):
+    """tests/python with that Python; some need what was built for tests."""
+    environment = {**os.environ, "PROTON_TEST_BUILD": str(build.resolve())}
     with tempfile.TemporaryDirectory() as folder:
         junit = Path(folder) / "pytest.xml"
         command = [python, "-m", "pytest", "-q", f"--junitxml={junit}"]
         command += ["-o", f"faulthandler_timeout={STUCK_AFTER}", *arguments]
         try:
-            status = subprocess.run(command, timeout=PYTEST_LIMIT).returncode
+            status = subprocess.run(command, timeout=PYTEST_LIMIT, env=environment).returncode
         except subprocess.TimeoutExpired:
             status = f"nothing: it ran longer than {PYTEST_LIMIT} s"
         before = total.failed
@@ -110,7 +111,7 @@ def main():
     total = Total()
     run_meson(options.build, options.suite, total)
     if options.pytest:
-        run_pytest(options.pytest, options.rest, total)
+        run_pytest(options.pytest, options.rest, options.build, total)
     print(total)
     return 1 if total.failed or not total.passed else 0
 

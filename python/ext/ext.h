@@ -2,9 +2,10 @@
  * _libproton, the CPython extension: what its files share.
  *
  * The extension is a thin layer over <libproton/proton.h>. All its state hangs on the module
- * (struct ext_state) or on objects; the two exceptions are the tables of context.c, which hold no
- * Python objects because libproton calls them without an argument, and the count of modules that
- * refuses a second interpreter. Everything runs with the GIL held unless a comment says otherwise.
+ * (struct ext_state) or on objects; the exceptions are the tables of context.c, which hold no
+ * Python objects because libproton calls them without an argument, the count of modules that
+ * refuses a second interpreter, and the list of tensors that libproton has released (device.c).
+ * Everything runs with the GIL held unless a comment says otherwise.
  */
 #ifndef EXT_EXT_H
 #define EXT_EXT_H
@@ -57,6 +58,8 @@ struct ext_state {
 	PyTypeObject *tensor;  /* TensorMetric */
 	PyObject *threads_key; /* under which a thread keeps it */
 	uint64_t last_scope_id;
+	uint64_t metric_stream; /* of set_metric_kernels() */
+	bool has_metric_stream;
 	bool has_process; /* this module counts as the process's user of libproton */
 	struct ext_launch launch;
 	struct ext_name_slot names[EXT_NAME_SLOTS];
@@ -96,6 +99,33 @@ int ext_metrics_add(struct ext_state *state, struct proton_context where, PyObje
 int ext_metrics_add_launch(struct ext_state *state, struct proton_context where, PyObject *launch,
 			   bool *is_plain_out);
 
+/* ------------------------------------------------------------------ tensors (device.c) */
+
+/* Upstream's numbers of the types that a TensorMetric may have. */
+#define EXT_INDEX_INT64 1
+#define EXT_INDEX_DOUBLE 2
+#define EXT_INDEX_INT64_VECTOR 5
+#define EXT_INDEX_DOUBLE_VECTOR 6
+
+/* TensorMetric: where a metric lies in device memory. */
+struct ext_tensor_metric {
+	PyObject_HEAD
+	unsigned long long ptr;
+	Py_ssize_t index;
+	Py_ssize_t size;
+};
+
+/*
+ * Add what split_metrics() described. *rest_out becomes a dict of what has to be read by waiting
+ * for it. 0, or -1 with an exception.
+ */
+int ext_device_add(struct ext_state *state, struct proton_context where, PyObject *tuples,
+		   PyObject **rest_out);
+/* Add a dict of name -> TensorMetric, or NULL; there is no other way to read one. */
+int ext_device_add_tensors(struct ext_state *state, struct proton_context where, PyObject *tensors);
+/* Lets go of tensors that have been read. */
+void ext_device_let_go(void);
+
 /* ------------------------------------------------------------------ parts of the module */
 
 /* Each adds its functions, types or constants; 0, or -1 with an exception. */
@@ -104,6 +134,7 @@ int ext_stack_init(PyObject *module, struct ext_state *state);
 int ext_session_init(PyObject *module, struct ext_state *state);
 int ext_metric_init(PyObject *module, struct ext_state *state);
 int ext_launch_init(PyObject *module, struct ext_state *state);
+int ext_device_init(PyObject *module);
 int ext_context_init(PyObject *module, struct ext_state *state);
 /* The references that launch.c keeps, for the collector and the module's end. */
 int ext_launch_traverse(struct ext_state *state, visitproc visit, void *arg);

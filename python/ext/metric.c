@@ -1,10 +1,11 @@
 /*
  * A dict of name -> value becomes an array of struct proton_metric.
  *
- * Numbers, strings and lists of numbers are converted here. A dict that holds anything else
- * (tensors, numpy arrays, objects with __float__) is first made plain by
- * triton_proton.metric.plain_metrics, in Python. The metrics of the roofline have one type
- * whatever the caller writes: flops, flops8/16/32/64 are doubles, bytes is an integer.
+ * Numbers, strings and lists of numbers are converted here. A dict that holds anything else is
+ * first split by triton_proton.metric.split_metrics, in Python: numpy arrays, tensors on the CPU
+ * and objects with __float__ become plain, tensors on a device go to device.c. The metrics of the
+ * roofline have one type whatever the caller writes: flops, flops8/16/32/64 are doubles, bytes is
+ * an integer.
  *
  * What a name means is looked up once and kept by the address of the string, which is held.
  */
@@ -323,26 +324,62 @@ static int list_add(struct ext_state *state, const struct metric_list *list,
 	return -1;
 }
 
-static PyObject *plain_metrics(PyObject *metrics)
+/* Adds a dict in which every value is plain. */
+static int add_plain(struct ext_state *state, struct proton_context where, PyObject *metrics)
 {
-	PyObject *make_plain = ext_package_attribute("triton_proton.metric", "plain_metrics");
-	if (!make_plain)
-		return NULL;
-	PyObject *plain = PyObject_CallOneArg(make_plain, metrics);
-	Py_DECREF(make_plain);
-	if (plain && !PyDict_Check(plain)) {
-		Py_DECREF(plain);
-		PyErr_SetString(PyExc_TypeError, "plain_metrics must return a dict");
-		return NULL;
+	struct metric_list list;
+	int result = -1;
+	if (list_fill(state, &list, metrics, false) == 0) {
+		if (list.is_plain)
+			result = list_add(state, &list, where);
+		else
+			PyErr_SetString(PyExc_TypeError, "a metric is neither a number nor a list");
 	}
-	return plain;
+	list_fini(&list);
+	return result;
+}
+
+/* Tensors that cannot be read on the device: they are waited for. */
+static int add_rest(struct ext_state *state, struct proton_context where, PyObject *rest)
+{
+	if (PyDict_GET_SIZE(rest) == 0)
+		return 0;
+	PyObject *make_plain = ext_package_attribute("triton_proton.metric", "plain_metrics");
+	PyObject *plain = make_plain ? PyObject_CallOneArg(make_plain, rest) : NULL;
+	int result = plain ? add_plain(state, where, plain) : -1;
+	Py_XDECREF(plain);
+	Py_XDECREF(make_plain);
+	return result;
+}
+
+/* Adds a dict with values that only Python understands. */
+static int add_objects(struct ext_state *state, struct proton_context where, PyObject *metrics)
+{
+	PyObject *split = ext_package_attribute("triton_proton.metric", "split_metrics");
+	PyObject *parts = split ? PyObject_CallOneArg(split, metrics) : NULL;
+	PyObject *plain, *tuples;
+	PyObject *rest = NULL;
+	int result = -1;
+	Py_XDECREF(split);
+	if (!parts)
+		return -1;
+	if (PyArg_ParseTuple(parts, "O!O!", &PyDict_Type, &plain, &PyList_Type, &tuples)) {
+		ext_device_let_go();
+		/* The plain ones first: they are added whatever happens to the others. */
+		result = add_plain(state, where, plain);
+		if (result == 0 && PyList_GET_SIZE(tuples) > 0)
+			result = ext_device_add(state, where, tuples, &rest);
+		if (rest)
+			result = add_rest(state, where, rest);
+	}
+	Py_XDECREF(rest);
+	Py_DECREF(parts);
+	return result;
 }
 
 int ext_metrics_add(struct ext_state *state, struct proton_context where, PyObject *metrics)
 {
 	struct metric_list list;
-	PyObject *plain = NULL;
-	int result = -1;
 	if (!metrics || metrics == Py_None)
 		return 0;
 	if (!PyDict_Check(metrics)) {
@@ -352,24 +389,12 @@ int ext_metrics_add(struct ext_state *state, struct proton_context where, PyObje
 	}
 	if (proton_context_is_empty(where))
 		return 0;
-	if (list_fill(state, &list, metrics, false) < 0)
-		goto out;
-	if (!list.is_plain) {
-		list_fini(&list);
-		list = (struct metric_list){.metrics = list.first};
-		plain = plain_metrics(metrics);
-		if (!plain || list_fill(state, &list, plain, false) < 0)
-			goto out;
-		if (!list.is_plain) {
-			PyErr_SetString(PyExc_TypeError, "a metric is neither a number nor a list");
-			goto out;
-		}
-	}
-	result = list_add(state, &list, where);
-out:
+	int result = list_fill(state, &list, metrics, false);
+	bool is_plain = list.is_plain;
+	if (result == 0 && is_plain)
+		result = list_add(state, &list, where);
 	list_fini(&list);
-	Py_XDECREF(plain);
-	return result;
+	return result == 0 && !is_plain ? add_objects(state, where, metrics) : result;
 }
 
 int ext_metrics_add_launch(struct ext_state *state, struct proton_context where, PyObject *launch,
@@ -390,14 +415,6 @@ int ext_metrics_add_launch(struct ext_state *state, struct proton_context where,
 
 /* ------------------------------------------------------------------ TensorMetric */
 
-/* Where a metric lies in device memory. The indices of types are upstream's. */
-struct tensor_metric {
-	PyObject_HEAD
-	unsigned long long ptr;
-	Py_ssize_t index;
-	Py_ssize_t size;
-};
-
 static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	char *keywords[] = {(char[]){"ptr"}, (char[]){"index"}, (char[]){"size"}, NULL};
@@ -411,7 +428,7 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 		PyErr_SetString(PyExc_ValueError, "TensorMetric: index or size out of range");
 		return NULL;
 	}
-	struct tensor_metric *self = (struct tensor_metric *)type->tp_alloc(type, 0);
+	struct ext_tensor_metric *self = (struct ext_tensor_metric *)type->tp_alloc(type, 0);
 	if (!self)
 		return NULL;
 	self->ptr = ptr;
@@ -428,11 +445,12 @@ static void tensor_dealloc(PyObject *object)
 }
 
 static PyMemberDef tensor_members[] = {
-	{"ptr", T_ULONGLONG, offsetof(struct tensor_metric, ptr), READONLY,
+	{"ptr", T_ULONGLONG, offsetof(struct ext_tensor_metric, ptr), READONLY,
 	 "Address on the device."},
-	{"index", T_PYSSIZET, offsetof(struct tensor_metric, index), READONLY,
+	{"index", T_PYSSIZET, offsetof(struct ext_tensor_metric, index), READONLY,
 	 "Type of the value."},
-	{"size", T_PYSSIZET, offsetof(struct tensor_metric, size), READONLY, "Number of elements."},
+	{"size", T_PYSSIZET, offsetof(struct ext_tensor_metric, size), READONLY,
+	 "Number of elements."},
 	{NULL, 0, 0, 0, NULL},
 };
 
@@ -445,7 +463,7 @@ static PyType_Slot tensor_slots[] = {
 
 static PyType_Spec tensor_spec = {
 	.name = "triton_proton._libproton.TensorMetric",
-	.basicsize = sizeof(struct tensor_metric),
+	.basicsize = sizeof(struct ext_tensor_metric),
 	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
 	.slots = tensor_slots,
 };
@@ -456,9 +474,11 @@ int ext_metric_init(PyObject *module, struct ext_state *state)
 	if (!state->tensor ||
 	    PyModule_AddObjectRef(module, "TensorMetric", (PyObject *)state->tensor) < 0)
 		return -1;
-	if (PyModule_AddIntConstant(module, "metric_type_int64_index", 1) < 0 ||
-	    PyModule_AddIntConstant(module, "metric_type_double_index", 2) < 0 ||
-	    PyModule_AddIntConstant(module, "metric_type_vector_int64_index", 5) < 0)
+	if (PyModule_AddIntConstant(module, "metric_type_int64_index", EXT_INDEX_INT64) < 0 ||
+	    PyModule_AddIntConstant(module, "metric_type_double_index", EXT_INDEX_DOUBLE) < 0 ||
+	    PyModule_AddIntConstant(module, "metric_type_vector_int64_index",
+				    EXT_INDEX_INT64_VECTOR) < 0)
 		return -1;
-	return PyModule_AddIntConstant(module, "metric_type_vector_double_index", 6);
+	return PyModule_AddIntConstant(module, "metric_type_vector_double_index",
+				       EXT_INDEX_DOUBLE_VECTOR);
 }

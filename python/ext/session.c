@@ -113,6 +113,7 @@ static PyObject *deactivate_session(PyObject *module, int session, bool flush)
 	Py_BEGIN_ALLOW_THREADS
 	status = proton_deactivate(session, flush, &err);
 	Py_END_ALLOW_THREADS
+	ext_device_let_go();
 	if (status != PROTON_OK)
 		return ext_raise(ext_state_of(module), status, &err);
 	Py_RETURN_NONE;
@@ -147,6 +148,7 @@ static PyObject *finalize_session(PyObject *module, int session, PyObject *forma
 	Py_BEGIN_ALLOW_THREADS
 	status = proton_finalize(session, name, &err);
 	Py_END_ALLOW_THREADS
+	ext_device_let_go();
 	if (status != PROTON_OK)
 		return ext_raise(ext_state_of(module), status, &err);
 	Py_RETURN_NONE;

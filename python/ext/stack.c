@@ -293,15 +293,13 @@ static PyObject *add_metrics(PyObject *module, PyObject *args)
 	if (!PyArg_ParseTuple(args, "KO!|O!:add_metrics", &id, &PyDict_Type, &metrics, &PyDict_Type,
 			      &tensors))
 		return NULL;
-	if (tensors && PyDict_GET_SIZE(tensors) > 0) {
-		PyErr_SetString(state->error, "metrics in device memory need a GPU backend");
-		return NULL;
-	}
 	struct thread_scopes *self = thread_scopes_get(state);
 	if (!self)
 		return NULL;
 	if (self->has_op && self->op_id == id) {
-		if (ext_metrics_add(state, self->op_context, metrics) < 0)
+		struct proton_context where = self->op_context;
+		if (ext_metrics_add(state, where, metrics) < 0 ||
+		    ext_device_add_tensors(state, where, tensors) < 0)
 			return NULL;
 		Py_RETURN_NONE;
 	}
@@ -309,7 +307,9 @@ static PyObject *add_metrics(PyObject *module, PyObject *args)
 		uint64_t token = self->scopes[i].token;
 		if (self->scopes[i].id != id)
 			continue;
-		if (token != 0 && ext_metrics_add(state, proton_scope_context(token), metrics) < 0)
+		struct proton_context where = proton_scope_context(token);
+		if (token != 0 && (ext_metrics_add(state, where, metrics) < 0 ||
+				   ext_device_add_tensors(state, where, tensors) < 0))
 			return NULL;
 		Py_RETURN_NONE;
 	}

@@ -12,6 +12,7 @@ QUIET: int
 metadata_scope_name: str
 metadata_scope_prefix: str
 metric_type_int64_index: int
+device_metric_max_bytes: int
 metric_type_double_index: int
 metric_type_vector_int64_index: int
 metric_type_vector_double_index: int
@@ -89,6 +90,16 @@ def enter_op(id: int, name: str, /) -> None: ...
 def exit_op(id: int, name: str, /) -> None: ...
 def add_metrics(
     id: int, metrics: dict[str, Any], tensor_metrics: dict[str, TensorMetric] = {}, /
+) -> None: ...
+def set_metric_kernels(
+    tensor_fn: int,
+    scalar_fn: int,
+    stream: int,
+    tensor_threads: int = 1,
+    tensor_shared: int = 0,
+    scalar_threads: int = 1,
+    scalar_shared: int = 0,
+    /,
 ) -> None: ...
 def enter_state(name: str, /) -> None: ...
 def exit_state() -> None: ...

@@ -5,7 +5,8 @@ The extension converts int, float, str and lists of numbers by itself and comes 
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import Any, Optional
 
 from . import _libproton
 
@@ -25,8 +26,7 @@ def _plain_value(name: str, value: Any) -> Any:
         return value
     if isinstance(value, (list, tuple)):
         return [_plain_number(name, item) for item in value]
-    # Tensors and arrays. One in device memory is waited for and copied: a GPU backend takes the
-    # metrics of tensors without that where it can.
+    # Tensors and arrays. One in device memory that comes here is waited for and copied.
     to_list = getattr(value, "tolist", None)
     if to_list is not None:
         listed = to_list()
@@ -85,18 +85,125 @@ def launch_metrics(launch: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+# ---------------------------------------------------------------------- device memory
+
+# enum proton_element of libproton by the last part of a dtype's name: torch.float32 -> float32.
+_ELEMENTS = {
+    name: number
+    for number, name in enumerate(
+        "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 "
+        "float16 bfloat16 float32 float64".split(),
+        start=1,
+    )
+}
+_elements_of_dtypes: dict[Any, int] = {}
+
+
+def _element_of(dtype: Any) -> int:
+    """The element type of a tensor; 0 if libproton does not know it."""
+    element = _elements_of_dtypes.get(dtype)
+    if element is None:
+        element = _ELEMENTS.get(str(dtype).rpartition(".")[2], 0)
+        _elements_of_dtypes[dtype] = element
+    return element
+
+
+def current_stream(device: Any = None) -> int:
+    """The handle of the stream that torch launches on now; 0, the default one, without torch."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return 0
+    return torch.cuda.current_stream(device).cuda_stream
+
+
+def _is_capturing() -> bool:
+    torch = sys.modules.get("torch")
+    return (
+        torch is not None
+        and torch.cuda.is_initialized()
+        and torch.cuda.is_current_stream_capturing()
+    )
+
+
+def _is_on_device(value: Any) -> bool:
+    return getattr(value, "is_cuda", False) is True and hasattr(value, "data_ptr")
+
+
+def _on_device(name: str, tensor: Any) -> Optional[tuple[int, int, Any]]:
+    """(element type, elements, the tensor as it is to be read); None if it is to be waited for."""
+    element = _element_of(tensor.dtype)
+    if not element or not tensor.is_contiguous():
+        tensor = (tensor if element else tensor.double()).contiguous()
+        element = _element_of(tensor.dtype)
+    count = tensor.numel()
+    if count == 0:
+        raise ValueError(f"metric '{name}': the {type(tensor).__name__} is empty")
+    if count * tensor.element_size() > _libproton.device_metric_max_bytes:
+        if _is_capturing():
+            raise ValueError(
+                f"metric '{name}': a tensor of more than {_libproton.device_metric_max_bytes} "
+                "bytes cannot be a metric in a CUDA graph"
+            )
+        return None
+    return element, count, tensor
+
+
+def split_metrics(
+    metrics: dict[str, Any],
+) -> tuple[dict[str, Any], list[tuple[str, int, int, int, int, int, Any]]]:
+    """The metrics that are plain, and those to be read on the device.
+
+    Of the latter: name, element type, whether it is to be a double (-1: as the elements are),
+    elements, address, stream and the tensor, which has to stay alive until it has been read.
+    """
+    plain: dict[str, Any] = {}
+    device = []
+    for name, value in metrics.items():
+        described = _on_device(name, value) if _is_on_device(value) else None
+        if described is None:
+            plain[name] = _plain_value(name, value)
+            continue
+        element, count, tensor = described
+        forced = ROOFLINE_DTYPES.get(name)
+        wants_double = -1 if forced is None else int(forced is float)
+        stream = current_stream(tensor.device)
+        device.append((name, element, wants_double, count, tensor.data_ptr(), stream, tensor))
+    return plain, device
+
+
+class _HeldTensorMetric(_libproton.TensorMetric):
+    """A TensorMetric that keeps its tensor alive."""
+
+    tensor: Any
+
+
 def transform_tensor_metrics(
     metrics: dict[str, Any],
 ) -> tuple[dict[str, Any], dict[str, _libproton.TensorMetric]]:
-    """Split metrics into plain values and those to be read from device memory (none so far).
+    """Split metrics into plain values and those to be read from device memory.
 
-    The metrics of the roofline get their type: flops, flops8 … flops64 float, bytes int.
+    The metrics of the roofline get their type: flops, flops8 … flops64 float, bytes int. Tensors
+    on a device are converted to int64 or float64.
     """
-    plain = plain_metrics(metrics)
+    tensors: dict[str, _libproton.TensorMetric] = {}
+    others = {}
+    for name, value in metrics.items():
+        if not _is_on_device(value):
+            others[name] = value
+            continue
+        forced = ROOFLINE_DTYPES.get(name)
+        is_double = value.is_floating_point() if forced is None else forced is float
+        value = (value.double() if is_double else value.long()).contiguous()
+        count = value.numel()
+        kind = ("vector_" if count > 1 else "") + ("double" if is_double else "int64")
+        index = getattr(_libproton, f"metric_type_{kind}_index")
+        tensors[name] = _HeldTensorMetric(value.data_ptr(), index, count)
+        tensors[name].tensor = value
+    plain = plain_metrics(others)
     for name, convert in ROOFLINE_DTYPES.items():
         if name in plain:
             value = plain[name]
             plain[name] = (
                 [convert(item) for item in value] if isinstance(value, list) else convert(value)
             )
-    return plain, {}
+    return plain, tensors
