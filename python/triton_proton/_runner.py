@@ -40,6 +40,7 @@ def _start(options: dict[str, str]) -> None:
         quiet=quiet,
     )
     if session is None:
+        _leave_children_alone()
         if not quiet:
             _say("TRITON_PROTON_DISABLE is set: nothing is recorded")
         return
@@ -47,6 +48,14 @@ def _start(options: dict[str, str]) -> None:
     # Registered before anything of the script's: exit functions run last in, first out, so what
     # the script does in its own is still recorded.
     atexit.register(_finish, os.getpid(), quiet)
+
+
+def _leave_children_alone() -> None:
+    """Take out of the environment what would let the driver record child processes."""
+    if os.environ.get("PROTON_RUN_PID"):
+        os.environ.pop("CUDA_INJECTION64_PATH", None)
+    for name in [name for name in os.environ if name.startswith("PROTON_RUN_")]:
+        del os.environ[name]
 
 
 def _finish(owner: int, quiet: bool) -> None:

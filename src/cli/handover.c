@@ -1,18 +1,25 @@
 /* Options into the environment. See handover.h. */
 #include "cli/handover.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/note.h"
 
+#define INJECTION "CUDA_INJECTION64_PATH"
+
 /* Leftovers of a `proton` whose target never got to remove them must not mix with ours. */
 static void clear_leftovers(void)
 {
 	size_t i = 0;
+
+	if (getenv(HANDOVER_PID)) /* an outer proton's, and so is this */
+		unsetenv(INJECTION);
 
 	while (environ && environ[i]) {
 		char name[64];
@@ -35,25 +42,73 @@ static bool put(const char *name, const char *value)
 	return !value || setenv(name, value, 1) == 0;
 }
 
-static bool put_in_front(const char *variable, const char *saved, const char *first)
+bool handover_put_in_front(const char *variable, const char *saved, const char *first)
 {
 	const char *before = getenv(variable);
-	char *joined;
+	char *joined = NULL;
 	bool ok;
 
-	if (!put(saved, before))
-		return false;
-	if (!before || before[0] == '\0')
-		return put(variable, first);
-	if (asprintf(&joined, "%s:%s", first, before) < 0)
-		return false;
-	ok = put(variable, joined);
+	ok = put(saved, before) &&
+	     (!before || !*before || asprintf(&joined, "%s:%s", first, before) > 0);
+	ok = ok && put(variable, joined ? joined : first);
 	free(joined);
+	if (!ok)
+		note("out of memory");
 	return ok;
 }
 
-bool handover_export(const struct options *options, const char *variable, const char *saved,
-		     const char *first)
+static const char *foreign_injection(void)
+{
+	const char *path = getenv(INJECTION);
+
+	return path && *path && !getenv(HANDOVER_PID) ? path : NULL;
+}
+
+bool handover_can_inject(const struct options *options)
+{
+	if (options->backend && strcasecmp(options->backend, "cupti") != 0)
+		return false;
+	/* PROTON_CUDA_PATH: a libcuda that a test plays. WSL has /dev/dxg. */
+	return !foreign_injection() &&
+	       (getenv("PROTON_CUDA_PATH") || access("/dev/nvidiactl", F_OK) == 0 ||
+		access("/dev/dxg", F_OK) == 0);
+}
+
+/* An output name as a path that holds wherever a child is; malloc'd, NULL when that cannot be. */
+static char *absolute(const char *name)
+{
+	char directory[PATH_MAX];
+	char *path = NULL;
+
+	if (!name || !*name || strcmp(name, "-") == 0)
+		name = "proton";
+	if (*name == '/')
+		return strdup(name);
+	if (!getcwd(directory, sizeof(directory)) || asprintf(&path, "%s/%s", directory, name) < 0)
+		return NULL;
+	return path;
+}
+
+static bool put_injection(const struct options *options, const char *library)
+{
+	char pid[16];
+	char *base;
+	bool ok;
+
+	if (foreign_injection() && !options->is_quiet)
+		note(INJECTION " is set to %s and left alone: child processes are not recorded",
+		     foreign_injection());
+	if (!handover_can_inject(options))
+		return true;
+	base = options->has_no_children ? NULL : absolute(options->name);
+	snprintf(pid, sizeof(pid), "%d", (int)getpid());
+	ok = (base || options->has_no_children) && put(HANDOVER_CHILDREN, base) &&
+	     put(HANDOVER_PID, pid) && put(INJECTION, library);
+	free(base);
+	return ok;
+}
+
+bool handover_export(const struct options *options, const char *library, bool must_inject)
 {
 	bool ok;
 
@@ -64,7 +119,8 @@ bool handover_export(const struct options *options, const char *variable, const 
 	     put(HANDOVER_FORMAT, options->format) &&
 	     put(HANDOVER_QUIET, options->is_quiet ? "1" : "0") &&
 	     (!options->has_no_nvtx || put("TRITON_ENABLE_NVTX", "0")) &&
-	     put_in_front(variable, saved, first);
+	     (!library || (options->has_no_children && !must_inject) ||
+	      put_injection(options, library));
 	if (!ok)
 		note("out of memory");
 	return ok;

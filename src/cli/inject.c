@@ -1,22 +1,36 @@
 /*
- * libproton_inject.so: loaded by `proton -- program` into the program, in front of everything else.
- * Before main() it takes the options out of the environment, so that the program's children are
- * left alone, and starts a session; at exit() it ends the session and says where the profile is.
- * A program that calls proton_start() itself gets this session.
+ * libproton_inject.so: how the recorder gets into a program, on two ways.
+ *
+ * Loaded by the dynamic linker (LD_PRELOAD, `proton -- program`), in front of everything else:
+ * before main() it takes the options out of the environment and starts a session. Loaded by the
+ * NVIDIA driver (CUDA_INJECTION64_PATH) when a process initialises CUDA: the program itself where
+ * LD_PRELOAD does not reach it, and its children, each with a file of its own. Whichever comes
+ * first starts the session; there is one in a process. At exit() it ends the session and says
+ * where the profile is. A program that calls proton_start() itself gets this session, or, if it
+ * did so first, is left alone.
  */
 #include <libproton/proton.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "cli/handover.h"
+#include "cli/inject.h"
+#include "cli/inject_environment.h"
 
 #define EXIT_NOT_RUN 2 /* as in main.c */
 #define EXIT_NO_PROFILE 1
+#define COUNTER_MAX 32
 
 static pid_t owner; /* a forked child runs the exit functions too, but owns no session */
+static bool is_child;
 static bool is_quiet;
+static int session;
+static _Atomic bool is_finished;
 
 /* One line in one write; what cannot be written is not worth more. */
 static void say(const char *text)
@@ -32,61 +46,33 @@ static void say(const char *text)
 		return;
 }
 
-/*
- * The environment is edited in place and by hand: programs such as bash read the array that main()
- * was given, and have a getenv() and unsetenv() of their own that do not work yet.
- */
-static char **find(const char *variable, size_t length)
+/* No kernel, no scope: a child that only looked at its devices. */
+static bool is_empty(void)
 {
-	for (char **entry = environ; entry && *entry; entry++)
-		if (strncmp(*entry, variable, length) == 0 && (*entry)[length] == '=')
-			return entry;
-	return NULL;
-}
+	struct proton_counter counters[COUNTER_MAX];
+	int count;
 
-static void drop(char **entry)
-{
-	for (; *entry; entry++)
-		entry[0] = entry[1];
-}
-
-/* The value of an option, malloc'd because the variable goes; NULL if it was not given. */
-static char *take(const char *variable)
-{
-	size_t length = strlen(variable);
-	char **entry = find(variable, length);
-	char *copy = NULL;
-
-	if (entry) {
-		copy = strdup(*entry + length + 1);
-		drop(entry);
-	}
-	return copy;
-}
-
-/* Gives `variable` the value it had, a tail of the one it has; NULL: it was not set. */
-static void restore(const char *variable, const char *before)
-{
-	size_t length = strlen(variable);
-	char **entry = find(variable, length);
-
-	if (!entry)
-		return;
-	if (!before)
-		drop(entry);
-	else if (strlen(*entry + length + 1) >= strlen(before))
-		memmove(*entry + length + 1, before, strlen(before) + 1);
+	proton_deactivate(session, true, NULL); /* waits for what is under way */
+	count = proton_statistics(session, counters, COUNTER_MAX, NULL);
+	for (int i = 0; i < count && i < COUNTER_MAX; i++)
+		if (counters[i].value)
+			return false;
+	return count >= 0;
 }
 
 static void finish(int status, void *unused)
 {
+	const char *format = NULL;
 	struct proton_error err;
 	char summary[1024];
 
 	(void)unused;
-	if (getpid() != owner)
+	/* Registered twice where both ways lead here: see InitializeInjection(). */
+	if (getpid() != owner || atomic_exchange(&is_finished, true))
 		return;
-	if (proton_finalize_owned(NULL, &err) != PROTON_OK) {
+	if (is_child && is_empty())
+		format = "none";
+	if (proton_finalize_owned(format, &err) != PROTON_OK) {
 		say(err.text);
 		if (status == 0) {
 			/* The program did well, its profile is lost: that is ours to report. */
@@ -95,52 +81,107 @@ static void finish(int status, void *unused)
 		}
 		return;
 	}
-	if (is_quiet)
+	if (is_quiet || format)
 		return;
 	proton_last_summary(summary, sizeof(summary));
 	if (summary[0] != '\0')
 		say(summary);
 }
 
-__attribute__((constructor)) static void inject(void)
+/* What proton_start() says. */
+static int begin(const struct inject_options *given, const char *name, struct proton_error *err)
 {
-	struct proton_session_options options = {.size = sizeof(options)};
-	struct proton_error err;
-	char *quiet = take(HANDOVER_QUIET);
-	char *before = take(HANDOVER_LD_PRELOAD);
-	char *name = take(HANDOVER_NAME);
-	char *backend = take(HANDOVER_BACKEND);
-	char *context = take(HANDOVER_CONTEXT);
-	char *mode = take(HANDOVER_MODE);
-	char *data = take(HANDOVER_DATA);
-	char *format = take(HANDOVER_FORMAT);
-	int session;
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = name,
+		.backend = given->backend,
+		.mode = given->mode,
+		.data = given->data,
+		.format = given->format,
+	};
+	int status;
 
-	if (quiet) { /* else this library was preloaded by hand: nobody asked for a profile */
-		restore("LD_PRELOAD", before);
-		is_quiet = quiet[0] == '1';
-		owner = getpid();
-		options.name = name;
-		options.backend = backend;
-		options.context = context;
-		options.mode = mode;
-		options.data = data;
-		options.format = format;
-		options.flags = is_quiet ? PROTON_SESSION_QUIET : 0;
-		if (proton_start(&options, &session, &err) != PROTON_OK) {
-			say(err.text);
-			_exit(EXIT_NOT_RUN);
-		}
-		proton_own_sessions();
-		proton_finalize_on_signals(NULL);
-		on_exit(finish, NULL);
+	is_quiet = given->quiet[0] == '1';
+	/* Python's call paths need the package, which starts its own session. */
+	if (given->context && strcmp(given->context, "python") != 0)
+		options.context = given->context;
+	options.flags = is_quiet ? PROTON_SESSION_QUIET : 0;
+	status = proton_start(&options, &session, err);
+	if (status != PROTON_OK)
+		return status;
+	owner = getpid();
+	atomic_store(&is_finished, false);
+	proton_own_sessions();
+	proton_finalize_on_signals(NULL);
+	on_exit(finish, NULL);
+	return PROTON_OK;
+}
+
+__attribute__((constructor)) static void preloaded(void)
+{
+	struct inject_options options;
+	struct proton_error err;
+
+	/* Without the first it came with the driver, without the second by hand: nobody asked. */
+	if (!inject_environment_leave_preload() || !inject_environment_read(&options))
+		return;
+	if (!options.is_followed)
+		inject_environment_clear();
+	if (begin(&options, options.name, &err) != PROTON_OK) {
+		say(err.text);
+		_exit(EXIT_NOT_RUN);
 	}
-	free(quiet);
-	free(before);
+	inject_options_fini(&options);
+}
+
+static void begin_in_child(const struct inject_options *options)
+{
+	struct proton_error err;
+	char *name;
+
+	if (asprintf(&name, "%s.%d", options->children, (int)getpid()) < 0)
+		return;
+	is_child = true;
+	if (begin(options, name, &err) != PROTON_OK)
+		say(err.text);
 	free(name);
-	free(backend);
-	free(context);
-	free(mode);
-	free(data);
-	free(format);
+}
+
+/* The driver has loaded this library and says so. */
+static void injected(void)
+{
+	struct inject_options options;
+	struct proton_error err;
+
+	if (owner == getpid()) {
+		/*
+		 * Again, because exit functions run last in, first out: the driver has just
+		 * registered its own, and what is to be flushed needs it.
+		 */
+		on_exit(finish, NULL);
+		return;
+	}
+	/* A program that profiles itself, or that `proton` has entered through Python. */
+	if (proton_is_profiling() || proton_sessions_are_owned())
+		return;
+	/* With another user's rights nothing may be written on the word of the environment. */
+	if (getauxval(AT_SECURE) || !inject_environment_read(&options))
+		return;
+	if (options.target != getpid()) {
+		if (options.children)
+			begin_in_child(&options);
+	} else if (begin(&options, options.name, &err) != PROTON_OK) {
+		say(err.text); /* too late to refuse */
+	}
+	inject_options_fini(&options);
+}
+
+int InitializeInjection(void)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+	pthread_mutex_lock(&lock);
+	injected();
+	pthread_mutex_unlock(&lock);
+	return 1;
 }

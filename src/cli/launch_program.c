@@ -1,122 +1,22 @@
 /*
- * Running any program with libproton_inject.so loaded into it through LD_PRELOAD. The library takes
- * itself out of the environment again before main() runs (inject.c).
+ * Running any program with libproton_inject.so loaded into it: through LD_PRELOAD, before main(),
+ * and through CUDA_INJECTION64_PATH, when it initialises CUDA. The first takes itself out of the
+ * environment again before main() runs (inject.c); the second is for programs that LD_PRELOAD
+ * does not reach, and stays for the program's children (handover.h).
  */
 #include <errno.h>
-#include <glob.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/note.h"
 #include "cli/handover.h"
-#include "cli/interpreter.h"
 #include "cli/launch.h"
+#include "cli/library.h"
 #include "cli/program.h"
 #include "cli/search.h"
-
-#define LIBRARY_NAME "libproton_inject.so"
-
-/* Seen from this executable: a build tree, an installation, a Python environment. */
-static const char *const library_patterns[] = {
-	"",
-	"../lib*/proton/",
-	"../lib/*/proton/",
-	"../lib*/python3*/site-packages/triton_proton/",
-	"../lib*/python3*/dist-packages/triton_proton/",
-};
-
-/* The first readable match of a pattern; malloc'd. */
-static char *match(const char *pattern)
-{
-	glob_t matches = {0};
-	char *path = NULL;
-
-	if (glob(pattern, 0, NULL, &matches) == 0)
-		for (size_t i = 0; i < matches.gl_pathc && !path; i++)
-			if (access(matches.gl_pathv[i], R_OK) == 0)
-				path = realpath(matches.gl_pathv[i], NULL);
-	globfree(&matches);
-	return path;
-}
-
-/* `directory` may hold characters that mean something in a pattern. */
-static char *quote(const char *directory)
-{
-	char *quoted = malloc(2 * strlen(directory) + 1);
-	char *end = quoted;
-
-	for (; quoted && *directory; directory++) {
-		if (strchr("*?[\\", *directory))
-			*end++ = '\\';
-		*end++ = *directory;
-	}
-	if (quoted)
-		*end = '\0';
-	return quoted;
-}
-
-static char *find_beside(void)
-{
-	char *directory = search_own_directory();
-	char *quoted = directory ? quote(directory) : NULL;
-	char *path = NULL;
-
-	for (size_t i = 0; quoted && i < ARRAY_LENGTH(library_patterns) && !path; i++) {
-		char *pattern;
-
-		if (asprintf(&pattern, "%s/%s" LIBRARY_NAME, quoted, library_patterns[i]) < 0)
-			break;
-		path = match(pattern);
-		free(pattern);
-	}
-	free(quoted);
-	free(directory);
-	return path;
-}
-
-static char *find_in(const char *directory)
-{
-	char *path;
-
-	if (!directory || asprintf(&path, "%s/" LIBRARY_NAME, directory) < 0)
-		return NULL;
-	if (access(path, R_OK) == 0)
-		return path;
-	free(path);
-	return NULL;
-}
-
-/* The path of the library, malloc'd; NULL and one sentence if there is none. */
-static char *find_library(const char *library_directory)
-{
-	const char *named = getenv("PROTON_INJECT_LIB");
-	struct interpreter python;
-	char *path;
-
-	if (named && named[0] != '\0') {
-		path = realpath(named, NULL);
-		if (!path)
-			note("cannot use PROTON_INJECT_LIB='%s': %s", named, strerror(errno));
-		return path;
-	}
-	path = find_beside();
-	if (!path)
-		path = find_in(library_directory);
-	if (path)
-		return path;
-	/* A Python that keeps its packages elsewhere knows where. */
-	if (!interpreter_find(NULL, &python))
-		return NULL;
-	path = find_in(python.package);
-	if (!path)
-		note("cannot find " LIBRARY_NAME "; set PROTON_INJECT_LIB to its path");
-	interpreter_fini(&python);
-	return path;
-}
 
 static char *find_program(const char *name)
 {
@@ -131,28 +31,34 @@ static char *find_program(const char *name)
 	return path;
 }
 
-void launch_program(const struct options *options, const char *library_directory)
+/* False, and one sentence, if no way leads into the program. */
+static bool hand_over(const struct options *options, const char *program, const char *library)
 {
-	char *program = find_program(options->target);
-	char *library = NULL;
+	enum program_entry entry = program_check(program, handover_can_inject(options));
 
-	if (!program || !program_check(program))
-		goto out;
-	library = find_library(library_directory);
-	if (!library)
-		goto out;
-	if (strpbrk(library, ": \t")) {
+	if (entry == PROGRAM_REFUSED)
+		return false;
+	if (strpbrk(library, ": \t") && entry == PROGRAM_PRELOAD) {
 		note("cannot load the recorder: its path '%s' has a blank or a colon, which "
 		     "LD_PRELOAD cannot hold",
 		     library);
-		goto out;
+		return false;
 	}
-	if (!handover_export(options, "LD_PRELOAD", HANDOVER_LD_PRELOAD, library))
-		goto out;
-	/* The word before the arguments is the target as the user wrote it: its argv[0]. */
-	execv(program, options->arguments - 1);
-	note("cannot run '%s': %s", program, strerror(errno));
-out:
+	return handover_export(options, library, entry == PROGRAM_INJECT) &&
+	       (entry == PROGRAM_INJECT ||
+		handover_put_in_front("LD_PRELOAD", HANDOVER_LD_PRELOAD, library));
+}
+
+void launch_program(const struct options *options, const char *library_directory)
+{
+	char *program = find_program(options->target);
+	char *library = program ? library_find(library_directory) : NULL;
+
+	if (library && hand_over(options, program, library)) {
+		/* The word before the arguments is the target as the user wrote it: its argv[0]. */
+		execv(program, options->arguments - 1);
+		note("cannot run '%s': %s", program, strerror(errno));
+	}
 	free(library);
 	free(program);
 }

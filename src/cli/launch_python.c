@@ -16,6 +16,7 @@
 #include "cli/handover.h"
 #include "cli/interpreter.h"
 #include "cli/launch.h"
+#include "cli/library.h"
 
 static size_t count_words(char *const *words)
 {
@@ -46,6 +47,7 @@ static char **make_argv(const struct options *options, const char *python)
 void launch_python(const struct options *options)
 {
 	struct interpreter python;
+	char *library = NULL;
 	char *hook = NULL;
 	char **argv = NULL;
 
@@ -73,13 +75,16 @@ void launch_python(const struct options *options)
 		note("out of memory");
 		goto out;
 	}
-	if (!handover_export(options, "PYTHONPATH", HANDOVER_PYTHONPATH, hook) ||
+	library = library_find_in_package(python.package);
+	if (!handover_export(options, library, false) ||
+	    !handover_put_in_front("PYTHONPATH", HANDOVER_PYTHONPATH, hook) ||
 	    setenv(HANDOVER_PYTHON, python.executable, 1) != 0)
 		goto out;
 	execv(python.path, argv);
 	note("cannot run %s: %s", python.path, strerror(errno));
 out:
 	free(argv);
+	free(library);
 	free(hook);
 	interpreter_fini(&python);
 }

@@ -35,6 +35,7 @@ static const char help_text[] =
 	"  -o, --output-format NAME  hatchet (default for trees), hatchet_msgpack, proton,\n"
 	"                            chrome_trace (default for traces), none\n"
 	"      --module NAME         run a module as `python -m NAME` does\n"
+	"      --no-children         do not record child processes\n"
 	"      --no-nvtx             NVTX ranges are no scopes\n"
 	"  -q, --quiet               say nothing unless something is wrong\n"
 	"  -h, --help, --version     print this text, or the version\n"
@@ -48,6 +49,7 @@ enum {
 	OPTION_MODULE = 256,
 	OPTION_VERSION,
 	OPTION_NO_NVTX,
+	OPTION_NO_CHILDREN,
 };
 
 static const struct option long_options[] = {
@@ -59,6 +61,7 @@ static const struct option long_options[] = {
 	{"hook", required_argument, NULL, 'k'},
 	{"output-format", required_argument, NULL, 'o'},
 	{"module", required_argument, NULL, OPTION_MODULE},
+	{"no-children", no_argument, NULL, OPTION_NO_CHILDREN},
 	{"no-nvtx", no_argument, NULL, OPTION_NO_NVTX},
 	{"quiet", no_argument, NULL, 'q'},
 	{"version", no_argument, NULL, OPTION_VERSION},
@@ -136,6 +139,9 @@ enum options_outcome options_parse(int argc, char **argv, struct options *option
 			break;
 		case OPTION_MODULE: /* like python -m: all that follows belongs to the module */
 			module = optarg;
+			break;
+		case OPTION_NO_CHILDREN:
+			options->has_no_children = true;
 			break;
 		case OPTION_NO_NVTX:
 			options->has_no_nvtx = true;

@@ -21,6 +21,7 @@ struct options {
 	const char *format;
 	bool is_quiet;
 	bool has_no_nvtx;
+	bool has_no_children;
 	enum target_kind kind;
 	const char *target; /* script, module or program */
 	char **arguments;   /* those of the target, without its name; NULL-terminated */

@@ -1,7 +1,8 @@
 /*
  * Whether the recorder can be loaded into a program file. LD_PRELOAD is ignored without a word by
  * static and by privileged programs, and the user would look for a profile that never comes; so
- * the ELF header and the file's mode are looked at first.
+ * the ELF header and the file's mode are looked at first. The driver can bring the recorder into
+ * some of them (CUDA_INJECTION64_PATH), but not with another user's rights: it would write files.
  */
 #include "cli/program.h"
 
@@ -10,6 +11,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -18,6 +20,7 @@
 #include "base/note.h"
 
 #define HEAD_BYTES 4096
+#define NAMES_BYTES (1 << 20) /* where linkers put the names of the libraries needed */
 /* Scripts whose interpreter is a script: Linux follows a few, so do we. */
 #define SCRIPT_DEPTH_MAX 4
 
@@ -122,45 +125,80 @@ static bool is_privileged(const char *path)
 	return geteuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0;
 }
 
-bool program_check(const char *path)
+/* GCC's AddressSanitizer ends a program in which its runtime is not the first library. */
+static bool needs_first_place(const char *path)
+{
+	static const char runtime[] = "libasan.so";
+	char *bytes = malloc(NAMES_BYTES);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd >= 0 && bytes ? read(fd, bytes, NAMES_BYTES) : 0;
+	bool found = got > 0 && memmem(bytes, (size_t)got, runtime, sizeof(runtime) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	free(bytes);
+	return found;
+}
+
+static enum program_entry inject_or_refuse(const char *path, const char *why, bool can_inject)
+{
+	if (!can_inject) {
+		note("cannot load the recorder into '%s': %s", path, why);
+		return PROGRAM_REFUSED;
+	}
+	note("'%s': %s; it is recorded from the moment it initialises CUDA", path, why);
+	return PROGRAM_INJECT;
+}
+
+/* What is not a script: the end of the chain. */
+static enum program_entry check_kind(enum kind kind, const char *path, const char *file,
+				     bool can_inject)
+{
+	switch (kind) {
+	case KIND_STATIC:
+		return inject_or_refuse(file, "it is statically linked", can_inject);
+	case KIND_FOREIGN:
+		note("cannot load the recorder into '%s': it is built for another machine or word "
+		     "size",
+		     file);
+		return PROGRAM_REFUSED;
+	case KIND_UNKNOWN:
+		note("cannot run '%s': it is neither a program nor a script with a #! line", file);
+		return PROGRAM_REFUSED;
+	default:
+		if (needs_first_place(file))
+			return inject_or_refuse(path, "its AddressSanitizer bears no LD_PRELOAD",
+						can_inject);
+		return PROGRAM_PRELOAD;
+	}
+}
+
+enum program_entry program_check(const char *path, bool can_inject)
 {
 	struct head head;
 	char interpreter[HEAD_BYTES + 1];
 	const char *file = path;
 
 	for (int depth = 0; depth < SCRIPT_DEPTH_MAX; depth++) {
+		enum kind kind;
+
 		if (is_privileged(file)) {
 			note("cannot load the recorder into '%s': it runs with the rights of "
 			     "another user (setuid, setgid or capabilities)",
 			     file);
-			return false;
+			return PROGRAM_REFUSED;
 		}
 		if (!read_head(file, &head)) {
 			if (errno == EACCES)
-				return true; /* executable but not readable: it may still work */
+				return PROGRAM_PRELOAD; /* executable but not readable: may work */
 			note("cannot run '%s': %s: %s", path, file, strerror(errno));
-			return false;
+			return PROGRAM_REFUSED;
 		}
-		switch (kind_of(&head)) {
-		case KIND_DYNAMIC:
-			return true;
-		case KIND_STATIC:
-			note("cannot load the recorder into '%s': it is statically linked", file);
-			return false;
-		case KIND_FOREIGN:
-			note("cannot load the recorder into '%s': it is built for another machine "
-			     "or word size",
-			     file);
-			return false;
-		case KIND_UNKNOWN:
-			note("cannot run '%s': it is neither a program nor a script with a #! line",
-			     file);
-			return false;
-		case KIND_SCRIPT:
-			snprintf(interpreter, sizeof(interpreter), "%s", interpreter_of(&head));
-			file = interpreter;
-			break;
-		}
+		kind = kind_of(&head);
+		if (kind != KIND_SCRIPT)
+			return check_kind(kind, path, file, can_inject);
+		snprintf(interpreter, sizeof(interpreter), "%s", interpreter_of(&head));
+		file = interpreter;
 	}
-	return true;
+	return PROGRAM_PRELOAD;
 }

@@ -1,8 +1,11 @@
 /* The played libcuda: two devices, contexts that synchronise at once. */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "fake/entries.h"
 #include "fake/fake_cupti.h"
@@ -15,6 +18,27 @@ static void *seen[CONTEXT_MAX];
 static unsigned seen_count;
 static _Thread_local void *stack[16];
 static _Thread_local int depth;
+
+/* As the driver: the first call in a process loads what CUDA_INJECTION64_PATH names. */
+FAKE_EXPORT int cuInit(unsigned flags)
+{
+	static pid_t initialised;
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+	int (*initialise)(void) = NULL;
+	void *handle;
+	void *symbol;
+
+	(void)flags;
+	if (initialised == getpid())
+		return 0;
+	initialised = getpid();
+	handle = path ? dlopen(path, RTLD_NOW) : NULL;
+	symbol = handle ? dlsym(handle, "InitializeInjection") : NULL;
+	memcpy(&initialise, &symbol, sizeof(symbol));
+	if (initialise)
+		initialise();
+	return 0;
+}
 
 int play_cuDriverGetVersion(int *version)
 {

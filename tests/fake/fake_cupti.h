@@ -99,6 +99,9 @@ struct fake_launch {
 	/* Contexts pushed and not popped on the calling thread. */                                \
 	X(int, pushed, (void))
 
+/* In libcuda, not one of the backend's entry points. */
+FAKE_EXPORT int cuInit(unsigned flags);
+
 #define FAKE_DECLARE(type, name, arguments) type fake_##name arguments;
 FAKE_CONTROLS(FAKE_DECLARE)
 FAKE_CUDA_CONTROLS(FAKE_DECLARE)

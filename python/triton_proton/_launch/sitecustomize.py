@@ -2,9 +2,9 @@
 
 Python imports a module of this name once at start-up, before the script. `proton` puts this
 directory in front of PYTHONPATH for one process; this module takes it, and everything else that
-`proton` left in the environment, out again. The script then runs as it would have without us: the
-interpreter itself sets up sys.argv, sys.path and __main__, prints tracebacks and decides the exit
-status.
+`proton` left in the environment and children do not need, out again. The script then runs as it
+would have without us: the interpreter itself sets up sys.argv, sys.path and __main__, prints
+tracebacks and decides the exit status.
 """
 
 
@@ -21,7 +21,12 @@ def _launch() -> None:
     options = None
     if os.environ.get(prefix + "PYTHON") == sys.executable:
         names = [name for name in os.environ if name.startswith(prefix)]
-        options = {name[len(prefix) :].lower(): os.environ.pop(name) for name in names}
+        options = {name[len(prefix) :].lower(): os.environ[name] for name in names}
+        # With a PID, the driver brings the recorder into children, which look for the rest then.
+        own = ("PYTHON", "PYTHONPATH", "HOOK", "CONTEXT")
+        for name in names:
+            if "pid" not in options or name[len(prefix) :] in own:
+                del os.environ[name]
         path_before = options.pop("pythonpath", None)
         if path_before is None:
             os.environ.pop("PYTHONPATH", None)

@@ -1,0 +1,118 @@
+/* What `proton` left in the environment. See inject_environment.h. */
+#include "cli/inject_environment.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/handover.h"
+
+static const char environment_is_ours; /* an address in this library */
+
+static char **find(const char *variable)
+{
+	size_t length = strlen(variable);
+
+	for (char **entry = environ; entry && *entry; entry++)
+		if (strncmp(*entry, variable, length) == 0 && (*entry)[length] == '=')
+			return entry;
+	return NULL;
+}
+
+static const char *value_of(const char *variable)
+{
+	char **entry = find(variable);
+
+	return entry ? strchr(*entry, '=') + 1 : NULL;
+}
+
+static void drop(char **entry)
+{
+	for (; *entry; entry++)
+		entry[0] = entry[1];
+}
+
+static char *copy_of(const char *variable)
+{
+	const char *value = value_of(variable);
+
+	return value ? strdup(value) : NULL;
+}
+
+bool inject_environment_read(struct inject_options *options)
+{
+	const char *target = value_of(HANDOVER_PID);
+
+	*options = (struct inject_options){.quiet = copy_of(HANDOVER_QUIET)};
+	if (!options->quiet)
+		return false;
+	options->name = copy_of(HANDOVER_NAME);
+	options->backend = copy_of(HANDOVER_BACKEND);
+	options->context = copy_of(HANDOVER_CONTEXT);
+	options->mode = copy_of(HANDOVER_MODE);
+	options->data = copy_of(HANDOVER_DATA);
+	options->format = copy_of(HANDOVER_FORMAT);
+	options->children = copy_of(HANDOVER_CHILDREN);
+	options->target = target ? (pid_t)strtol(target, NULL, 10) : 0;
+	options->is_followed = options->children;
+	return true;
+}
+
+void inject_options_fini(struct inject_options *options)
+{
+	free(options->quiet);
+	free(options->name);
+	free(options->backend);
+	free(options->context);
+	free(options->mode);
+	free(options->data);
+	free(options->format);
+	free(options->children);
+	*options = (struct inject_options){0};
+}
+
+/* True if the first library that `value` names is this one. */
+static bool names_us_first(const char *value)
+{
+	Dl_info info;
+	size_t length;
+
+	if (!dladdr(&environment_is_ours, &info) || !info.dli_fname)
+		return false;
+	length = strlen(info.dli_fname);
+	return strncmp(value, info.dli_fname, length) == 0 &&
+	       (value[length] == '\0' || value[length] == ':');
+}
+
+bool inject_environment_leave_preload(void)
+{
+	char **entry = find("LD_PRELOAD");
+	char **saved = find(HANDOVER_LD_PRELOAD);
+	const char *before = saved ? strchr(*saved, '=') + 1 : NULL;
+	char *value = entry ? strchr(*entry, '=') + 1 : NULL;
+
+	if (!value || !names_us_first(value))
+		return false;
+	/* What it was is a tail of what it is. */
+	if (!before)
+		drop(entry);
+	else if (strlen(value) >= strlen(before))
+		memmove(value, before, strlen(before) + 1);
+	saved = find(HANDOVER_LD_PRELOAD);
+	if (saved)
+		drop(saved);
+	return true;
+}
+
+void inject_environment_clear(void)
+{
+	char **entry = environ;
+
+	while (entry && *entry) {
+		if (strncmp(*entry, HANDOVER_PREFIX, strlen(HANDOVER_PREFIX)) == 0)
+			drop(entry);
+		else
+			entry++;
+	}
+}

@@ -1,0 +1,122 @@
+/* Finding libproton_inject.so. See library.h. */
+#include "cli/library.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/note.h"
+#include "cli/interpreter.h"
+#include "cli/search.h"
+
+#define LIBRARY_NAME "libproton_inject.so"
+
+/* Seen from this executable: a build tree, an installation, a Python environment. */
+static const char *const library_patterns[] = {
+	"",
+	"../lib*/proton/",
+	"../lib/*/proton/",
+	"../lib*/python3*/site-packages/triton_proton/",
+	"../lib*/python3*/dist-packages/triton_proton/",
+};
+
+/* The first readable match of a pattern; malloc'd. */
+static char *match(const char *pattern)
+{
+	glob_t matches = {0};
+	char *path = NULL;
+
+	if (glob(pattern, 0, NULL, &matches) == 0)
+		for (size_t i = 0; i < matches.gl_pathc && !path; i++)
+			if (access(matches.gl_pathv[i], R_OK) == 0)
+				path = realpath(matches.gl_pathv[i], NULL);
+	globfree(&matches);
+	return path;
+}
+
+/* `directory` may hold characters that mean something in a pattern. */
+static char *quote(const char *directory)
+{
+	char *quoted = malloc(2 * strlen(directory) + 1);
+	char *end = quoted;
+
+	for (; quoted && *directory; directory++) {
+		if (strchr("*?[\\", *directory))
+			*end++ = '\\';
+		*end++ = *directory;
+	}
+	if (quoted)
+		*end = '\0';
+	return quoted;
+}
+
+static char *find_beside(void)
+{
+	char *directory = search_own_directory();
+	char *quoted = directory ? quote(directory) : NULL;
+	char *path = NULL;
+
+	for (size_t i = 0; quoted && i < ARRAY_LENGTH(library_patterns) && !path; i++) {
+		char *pattern;
+
+		if (asprintf(&pattern, "%s/%s" LIBRARY_NAME, quoted, library_patterns[i]) < 0)
+			break;
+		path = match(pattern);
+		free(pattern);
+	}
+	free(quoted);
+	free(directory);
+	return path;
+}
+
+static char *find_in(const char *directory)
+{
+	char *path;
+
+	if (!directory || asprintf(&path, "%s/" LIBRARY_NAME, directory) < 0)
+		return NULL;
+	if (access(path, R_OK) == 0)
+		return path;
+	free(path);
+	return NULL;
+}
+
+char *library_find_in_package(const char *package)
+{
+	const char *named = getenv("PROTON_INJECT_LIB");
+	char *path = named && *named ? realpath(named, NULL) : find_in(package);
+
+	return path ? path : find_beside();
+}
+
+char *library_find(const char *library_directory)
+{
+	const char *named = getenv("PROTON_INJECT_LIB");
+	struct interpreter python;
+	char *path;
+
+	if (named && named[0] != '\0') {
+		path = realpath(named, NULL);
+		if (!path)
+			note("cannot use PROTON_INJECT_LIB='%s': %s", named, strerror(errno));
+		return path;
+	}
+	path = find_beside();
+	if (!path)
+		path = find_in(library_directory);
+	if (path)
+		return path;
+	/* A Python that keeps its packages elsewhere knows where. */
+	if (!interpreter_find(NULL, &python))
+		return NULL;
+	path = find_in(python.package);
+	if (!path)
+		note("cannot find " LIBRARY_NAME "; set PROTON_INJECT_LIB to its path");
+	interpreter_fini(&python);
+	return path;
+}

@@ -1,0 +1,47 @@
+"""The played libcuda and libcupti (tests/fake), built for tests of whole programs."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from cmd_support import environment
+
+ROOT = Path(__file__).resolve().parents[2]
+FAKE = ROOT / "tests" / "fake"
+CC = shutil.which(os.environ.get("CC", "cc"))
+INCLUDES = [f"-I{ROOT / name}" for name in ("src", "tests", "include")]
+
+
+@functools.lru_cache(maxsize=None)
+def libraries() -> dict[str, str]:
+    """Where the backend and programs find them: variables of the environment."""
+    directory = Path(tempfile.mkdtemp(prefix="proton-fake-"))
+    found = {}
+    for library in ("cuda", "cupti"):
+        entries = directory / f"{library}_entries.c"
+        symbols = ROOT / "src" / "backend" / "cuda" / "cupti_symbols.def"
+        subprocess.run(
+            [sys.executable, FAKE / "make_entries.py", symbols, library, entries], check=True
+        )
+        sources = [FAKE / "faults.c", *sorted(FAKE.glob(f"{library}*.c")), entries]
+        path = directory / f"libfake_{library}.so"
+        subprocess.run(
+            [CC, "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-w", "-shared", "-fPIC", "-pthread"]
+            + ["-fvisibility=hidden", *INCLUDES, "-o", path, *sources],
+            check=True,
+        )
+        found[f"PROTON_{library.upper()}_PATH"] = str(path)
+    return found
+
+
+def played(**changes: str | None) -> dict[str, str]:
+    """This process's environment, on a machine that has the played driver."""
+    changes.setdefault("PROTON_BACKEND", None)
+    changes.setdefault("CUDA_INJECTION64_PATH", None)
+    return environment(**{**libraries(), **changes})

@@ -1,0 +1,388 @@
+"""`proton` and CUDA: the program, its children, and every way into them, with a played driver."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from cmd_support import executable, own_lines, proton, run
+from fake_driver import CC, INCLUDES, ROOT, libraries, played
+from test_cmd_program import libproton
+
+pytestmark = pytest.mark.skipif(CC is None, reason="no C compiler")
+
+# Each argument is a step.
+PROGRAM = r"""
+    #include <dlfcn.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <sys/wait.h>
+    #include <unistd.h>
+
+    #include "fake/fake_cupti.h"
+    #ifdef WITH_PROTON
+    #include <libproton/proton.h>
+    #endif
+
+    static void *find(const char *variable, const char *name)
+    {
+        void *handle = dlopen(getenv(variable), RTLD_NOW);
+        void *symbol = handle ? dlsym(handle, name) : NULL;
+
+        if (!symbol) {
+            fprintf(stderr, "%s\n", dlerror());
+            exit(99);
+        }
+        return symbol;
+    }
+
+    static void launch(const char *name, unsigned records)
+    {
+        struct fake_launch one = {.call = CUPTI_CALL_LAUNCH_KERNEL, .name = name,
+                                  .context = &one, .records = records,
+                                  .start_ns = 1000, .end_ns = 2000};
+
+        ((unsigned (*)(const struct fake_launch *))find("PROTON_CUPTI_PATH", "fake_launch"))(&one);
+    }
+
+    static void wait_for(pid_t child)
+    {
+        int status;
+
+        waitpid(child, &status, 0);
+        printf("child %d %d\n", (int)child, status);
+        fflush(stdout);
+    }
+
+    int main(int argc, char **argv)
+    {
+        for (int i = 1; i < argc; i++) {
+            const char *step = argv[i];
+
+            if (strcmp(step, "init") == 0) {
+                ((int (*)(unsigned))find("PROTON_CUDA_PATH", "cuInit"))(0);
+            } else if (strcmp(step, "launch") == 0) {
+                launch("kernel", 1);
+            } else if (strcmp(step, "silent") == 0) {
+                launch("kernel", 0);
+            } else if (strcmp(step, "flush") == 0) {
+                ((int (*)(unsigned))find("PROTON_CUPTI_PATH", "cuptiActivityFlushAll"))(0);
+            } else if (strcmp(step, "fork") == 0) { /* the rest is the child's */
+                pid_t child = fork();
+
+                if (child) {
+                    wait_for(child);
+                    return 0;
+                }
+            } else if (strcmp(step, "spawn") == 0) { /* likewise, in a new program */
+                pid_t child = fork();
+
+                argv[i] = argv[0];
+                if (child == 0)
+                    execv(argv[0], argv + i);
+                wait_for(child);
+                return 0;
+            } else if (strcmp(step, "exec") == 0) {
+                argv[i] = argv[0];
+                execv(argv[0], argv + i);
+            } else if (strcmp(step, "chdir") == 0) {
+                if (chdir("/") != 0)
+                    return 98;
+            } else if (strcmp(step, "environment") == 0) {
+                system("env | grep -E 'PROTON_RUN|CUDA_INJ|LD_PRE' | sed 's/=.*//' | sort");
+            } else if (strcmp(step, "_exit") == 0) {
+                _exit(8);
+            } else if (strcmp(step, "abort") == 0) {
+                abort();
+            } else if (strcmp(step, "kill") == 0) {
+                kill(getpid(), 9);
+            } else if (strcmp(step, "segfault") == 0) {
+                *(volatile int *)0 = 0;
+    #ifdef WITH_PROTON
+            } else if (strcmp(step, "start") == 0) {
+                const struct proton_session_options own = {.size = sizeof(own), .name = "own"};
+                struct proton_error err;
+
+                if (proton_start(&own, NULL, &err) != PROTON_OK)
+                    puts(err.text);
+    #endif
+            }
+        }
+        return 0;
+    }
+    """
+
+
+def build(path: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    source = path.with_suffix(".c")
+    source.write_text(textwrap.dedent(PROGRAM))
+    return subprocess.run(
+        [CC, "-std=gnu11", "-D_GNU_SOURCE", "-w", *INCLUDES, "-o", path, source, *flags, "-ldl"],
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("program") / "a.out"
+    built = build(path)
+    assert built.returncode == 0, built.stderr
+    return str(path)
+
+
+def counts(path: Path) -> dict[str, int]:
+    """Executions of each kernel, by its path."""
+    found = {}
+
+    def visit(node: dict, above: str) -> None:
+        for child in node["children"]:
+            name = above + child["frame"]["name"]
+            if child["metrics"].get("count"):
+                found[name] = child["metrics"]["count"]
+            visit(child, name + "/")
+
+    visit(json.loads(path.read_text())[0], "")
+    return found
+
+
+def files(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir() if path.suffix != ".py")
+
+
+def children(stdout: str) -> list[int]:
+    return [int(pid) for pid in re.findall(r"^child (\d+) 0$", stdout, re.MULTILINE)]
+
+
+def go(tmp_path: Path, *words: str, **variables: str | None):
+    return proton("-n", "p", *words, cwd=tmp_path, env=played(**variables))
+
+
+def test_a_program_is_recorded_once(program: str, tmp_path: Path) -> None:
+    """It is entered before main(), and the driver comes with the same library."""
+    result = go(tmp_path, "--", program, "init", "launch", "launch", "init")
+    assert result.returncode == 0, result.stderr
+    assert files(tmp_path) == ["p.hatchet"]
+    assert counts(tmp_path / "p.hatchet") == {"kernel": 2}
+    (line,) = own_lines(result.stderr)
+    assert line.startswith("recorded 2 kernel launches") and line.endswith("p.hatchet")
+
+
+def test_what_ran_before_cuda_was_initialised_is_recorded_too(program: str, tmp_path: Path) -> None:
+    go(tmp_path, "--", program, "launch", "init", "launch")
+    assert counts(tmp_path / "p.hatchet") == {"kernel": 2}
+
+
+@pytest.mark.parametrize("way", ["spawn", "fork"])
+def test_a_child_has_a_file_of_its_own(way: str, program: str, tmp_path: Path) -> None:
+    first = ["init", "launch"] if way == "spawn" else []
+    result = go(tmp_path, "--", program, *first, way, "chdir", "init", "launch", "launch")
+    assert result.returncode == 0, result.stderr
+    (child,) = children(result.stdout)
+    assert files(tmp_path) == sorted([f"p.{child}.hatchet", "p.hatchet"])
+    assert counts(tmp_path / f"p.{child}.hatchet") == {"kernel": 2}
+    assert counts(tmp_path / "p.hatchet") == ({"kernel": 1} if first else {})
+    assert len(own_lines(result.stderr)) == 2
+
+
+def test_children_of_children(program: str, tmp_path: Path) -> None:
+    result = go(tmp_path, "--", program, "spawn", "init", "launch", "spawn", "init", "launch")
+    found = children(result.stdout)
+    assert len(found) == 2
+    for child in found:
+        assert counts(tmp_path / f"p.{child}.hatchet") == {"kernel": 1}
+
+
+def test_a_child_that_runs_no_kernel_leaves_no_file(program: str, tmp_path: Path) -> None:
+    result = go(tmp_path, "--", program, "init", "launch", "spawn", "init")
+    assert files(tmp_path) == ["p.hatchet"]
+    assert len(own_lines(result.stderr)) == 1
+
+
+def test_a_program_that_becomes_another(program: str, tmp_path: Path) -> None:
+    """A shell script that ends with exec: the same process, so the same file."""
+    result = go(tmp_path, "--", "sh", "-c", f"exec {program} init launch")
+    assert result.returncode == 0
+    assert counts(tmp_path / "p.hatchet") == {"kernel": 1}
+
+
+def test_no_children(program: str, tmp_path: Path) -> None:
+    result = go(
+        tmp_path, "--no-children", "--", program, "environment", "spawn", "init", "launch"
+    )
+    assert result.stdout.startswith("child ")
+    assert files(tmp_path) == ["p.hatchet"]
+    assert counts(tmp_path / "p.hatchet") == {}
+
+
+def test_the_environment_of_the_program(program: str, tmp_path: Path) -> None:
+    result = go(tmp_path, "--", program, "environment", LD_PRELOAD=None)
+    names = result.stdout.split()
+    assert "CUDA_INJECTION64_PATH" in names and "LD_PRELOAD" not in names
+    result = go(tmp_path, "-b", "host", "--", program, "environment", LD_PRELOAD=None)
+    assert result.stdout == ""
+
+
+def test_a_tool_of_the_users_is_left_alone(program: str, tmp_path: Path) -> None:
+    result = go(
+        tmp_path, "--", program, "init", "launch", "spawn", "init", "launch",
+        CUDA_INJECTION64_PATH="/their/tool.so",
+    )  # fmt: skip
+    assert result.returncode == 0
+    assert files(tmp_path) == ["p.hatchet"]
+    assert counts(tmp_path / "p.hatchet") == {"kernel": 1}
+    assert own_lines(result.stderr)[0] == (
+        "CUDA_INJECTION64_PATH is set to /their/tool.so and left alone: child processes are not "
+        "recorded"
+    )
+
+
+@pytest.mark.parametrize(
+    "how, status",
+    [
+        ("_exit", 8),
+        ("abort", -signal.SIGABRT),
+        ("kill", -signal.SIGKILL),
+        ("segfault", -signal.SIGSEGV),
+    ],
+)
+def test_a_program_that_dies_leaves_what_it_recorded(
+    how: str, status: int, program: str, tmp_path: Path
+) -> None:
+    result = go(tmp_path, "--", program, "init", "launch", "flush", how)
+    assert result.returncode == status
+    assert files(tmp_path) == ["p.proton"]
+    shown = run([executable("proton-viewer"), "-m", "time/s", "p.proton"], tmp_path)
+    assert shown.returncode == 0 and "kernel" in shown.stdout
+    assert "did not finish" in shown.stderr
+
+
+def test_a_child_that_dies_leaves_what_it_recorded(program: str, tmp_path: Path) -> None:
+    result = go(tmp_path, "--", program, "spawn", "init", "launch", "flush", "abort")
+    assert result.returncode == 0
+    (child,) = re.findall(r"^child (\d+)", result.stdout)
+    assert files(tmp_path) == sorted([f"p.{child}.proton", "p.hatchet"])
+
+
+def test_a_program_that_bears_no_preload(tmp_path: Path) -> None:
+    """AddressSanitizer wants to come first; the driver brings the recorder in all the same."""
+    if build(tmp_path / "a.out", "-fsanitize=address").returncode != 0:
+        pytest.skip("no AddressSanitizer")
+    options = "detect_leaks=0"
+    # Only a runtime that is a library wants the first place.
+    if "libasan" not in subprocess.run(
+        ["ldd", tmp_path / "a.out"], capture_output=True, text=True
+    ).stdout:
+        pytest.skip("its runtime is not a library")
+    work = tmp_path / "work"
+    work.mkdir()
+    result = go(
+        work, "--", str(tmp_path / "a.out"), "init", "launch", "spawn", "init", "launch",
+        ASAN_OPTIONS=options,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "from the moment it initialises CUDA" in own_lines(result.stderr)[0]
+    assert counts(work / "p.hatchet") == {"kernel": 1}
+    (child,) = children(result.stdout)
+    assert counts(work / f"p.{child}.hatchet") == {"kernel": 1}
+    refused = go(work, "-b", "host", "--", str(tmp_path / "a.out"))
+    assert refused.returncode == 2
+    assert "bears no LD_PRELOAD" in own_lines(refused.stderr)[0]
+
+
+def test_a_child_that_profiles_itself_is_left_alone(tmp_path: Path) -> None:
+    library = libproton()
+    built = build(
+        tmp_path / "a.out", "-DWITH_PROTON", str(library), f"-Wl,-rpath,{library.parent}"
+    )
+    assert built.returncode == 0, built.stderr
+    work = tmp_path / "work"
+    work.mkdir()
+    path = str(tmp_path / "a.out")
+    go(work, "--", path, "spawn", "start", "init", "launch")
+    assert files(work) == ["own.hatchet", "p.hatchet"]
+    assert counts(work / "own.hatchet") == {"kernel": 1}
+    (work / "own.hatchet").unlink()
+    # The other way round, the session is the command's.
+    result = go(work, "--", path, "spawn", "init", "start", "launch")
+    (child,) = children(result.stdout)
+    assert files(work) == sorted([f"p.{child}.hatchet", "p.hatchet"])
+
+
+PYTHON = """
+import ctypes, multiprocessing, os, subprocess, sys
+cuda = ctypes.CDLL(os.environ["PROTON_CUDA_PATH"])
+program = os.environ["PROGRAM"]
+
+def child():
+    cuda.cuInit(0)
+    from triton_proton import scope
+    with scope("in the child"):
+        pass
+    print("child", os.getpid(), 0, flush=True)
+
+if __name__ == "__main__":
+    cuda.cuInit(0)
+    if sys.argv[1] == "spawn":
+        process = multiprocessing.get_context("spawn").Process(target=child)
+        process.start()
+        process.join()
+    else:
+        subprocess.run([program, "spawn", "init", "launch"], check=True)
+    print(sorted(n for n in os.environ if n.startswith(("PROTON_RUN", "CUDA_INJ"))))
+"""
+
+
+@pytest.mark.parametrize("way", ["spawn", "program"])
+def test_children_of_a_script(way: str, program: str, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(PYTHON)
+    result = go(tmp_path, "script.py", way, PROGRAM=program)
+    assert result.returncode == 0, result.stderr
+    (pid,) = children(result.stdout)
+    assert f"p.{pid}.hatchet" in files(tmp_path)
+    root = json.loads((tmp_path / f"p.{pid}.hatchet").read_text())[0]
+    expected = "in the child" if way == "spawn" else "kernel"
+    assert [child["frame"]["name"] for child in root["children"]] == [expected]
+    assert "p.hatchet" in files(tmp_path)
+
+
+def test_children_of_a_script_that_wants_none(program: str, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(PYTHON)
+    result = go(tmp_path, "--no-children", "script.py", "program", PROGRAM=program)
+    assert files(tmp_path) == ["p.hatchet"]
+    assert result.stdout.endswith("[]\n")
+    result = go(tmp_path, "script.py", "program", PROGRAM=program, TRITON_PROTON_DISABLE="1")
+    assert result.stdout.endswith("[]\n")
+
+
+@pytest.mark.parametrize("target", ["program", "script"])
+def test_launches_without_any_record_are_an_error(
+    target: str, program: str, tmp_path: Path
+) -> None:
+    command = ["--", program, "init", "silent", "silent"]
+    if target == "script":
+        (tmp_path / "script.py").write_text(
+            "import ctypes, os\n"
+            "from triton_proton import scope\n"
+            "cupti = ctypes.CDLL(os.environ['PROTON_CUPTI_PATH'])\n"
+            "class Launch(ctypes.Structure):\n"
+            "    _fields_ = [('call', ctypes.c_uint32), ('name', ctypes.c_char_p),\n"
+            "                ('rest', ctypes.c_char * 200)]\n"
+            "cupti.fake_launch(ctypes.byref(Launch(307, b'kernel')))\n"
+        )
+        command = ["script.py"]
+    result = go(tmp_path, *command)
+    assert result.returncode == 1, result.stderr
+    (line,) = own_lines(result.stderr)
+    assert "no record of any" in line and "NVreg_RestrictProfilingToAdminUsers" in line
+    assert files(tmp_path) == ["p.hatchet"]  # scopes and metrics are in it
