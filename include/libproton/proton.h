@@ -107,6 +107,7 @@ PROTON_API int proton_finalize_on_signals(struct proton_error *err);
  * session; proton_finalize_owned() is how that tool ends it.
  */
 PROTON_API void proton_own_sessions(void);
+/* E_IO also when kernels were launched and not one record of them came; the output is written. */
 PROTON_API int proton_finalize_owned(const char *format, struct proton_error *err);
 PROTON_API bool proton_sessions_are_owned(void);
 

@@ -52,9 +52,10 @@ def _start(options: dict[str, str]) -> None:
 
 def _leave_children_alone() -> None:
     """Take out of the environment what would let the driver record child processes."""
-    if os.environ.get("PROTON_RUN_PID"):
+    prefix = "PROTON_RUN_"
+    if prefix + "PID" in os.environ:
         os.environ.pop("CUDA_INJECTION64_PATH", None)
-    for name in [name for name in os.environ if name.startswith("PROTON_RUN_")]:
+    for name in [name for name in os.environ if name.startswith(prefix)]:
         del os.environ[name]
 
 

@@ -1,6 +1,7 @@
 /* Sessions. See session.h; their files are output.c's business. */
 #include "record/session.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -556,7 +557,30 @@ static struct session *retire(int id)
 	return session;
 }
 
-static int finalize_one(int id, const char *format_name, struct proton_error *err)
+/* Kernels that a session saw launched, if not one of them has a record; else 0. */
+static uint64_t launches_in_vain(struct session *session)
+{
+	if (store_counter(&session->store, COUNTER_KERNELS))
+		return 0;
+	return store_counter(&session->store, COUNTER_LOST_MISSING) +
+	       store_counter(&session->store, COUNTER_LOST_DROPPED);
+}
+
+/* The profile is written, but without what it was made for. */
+static int error_in_vain(uint64_t launches, struct proton_error *err)
+{
+	return err_set(
+		err, PROTON_E_IO,
+		"%" PRIu64 " kernels were launched, but there is no record of any: the driver "
+		"may not let this user profile (NVreg_RestrictProfilingToAdminUsers), another "
+		"profiler may hold the GPU (nsys, ncu, torch.profiler, DCGM), or the GPU "
+		"reported an error",
+		launches);
+}
+
+/* *in_vain grows by launches_in_vain(). */
+static int finalize_one(int id, const char *format_name, uint64_t *in_vain,
+			struct proton_error *err)
 {
 	struct output_format format = {.kind = OUTPUT_EXPORT};
 	struct proton_error ignored;
@@ -569,6 +593,7 @@ static int finalize_one(int id, const char *format_name, struct proton_error *er
 		return PROTON_OK;
 	if (flushed != PROTON_OK)
 		note("%s", ignored.text);
+	*in_vain += launches_in_vain(session);
 	/* Both names were checked before: this cannot fail. */
 	output_format_find(format_name && *format_name ? format_name : session->format,
 			   session->trace != 0, &format, err);
@@ -580,7 +605,7 @@ static int finalize_one(int id, const char *format_name, struct proton_error *er
 	return status;
 }
 
-static int finalize(int id, const char *format_name, struct proton_error *err)
+static int finalize(int id, const char *format_name, uint64_t *in_vain, struct proton_error *err)
 {
 	struct output_format format;
 	int ids[SESSION_MAX];
@@ -601,7 +626,8 @@ static int finalize(int id, const char *format_name, struct proton_error *err)
 		return status;
 	/* All are ended even if one cannot be written; the first error is the one reported. */
 	for (size_t i = 0; i < count; i++) {
-		int result = finalize_one(ids[i], format_name, status == PROTON_OK ? err : NULL);
+		int result = finalize_one(ids[i], format_name, in_vain,
+					  status == PROTON_OK ? err : NULL);
 
 		if (status == PROTON_OK)
 			status = result;
@@ -611,14 +637,27 @@ static int finalize(int id, const char *format_name, struct proton_error *err)
 
 int proton_finalize(int id, const char *format, struct proton_error *err)
 {
+	struct proton_error why;
+	uint64_t in_vain = 0;
+	int status;
+
 	if (proton_sessions_are_owned())
 		return PROTON_OK;
-	return finalize(id, format, err);
+	status = finalize(id, format, &in_vain, err);
+	/* The program goes on: it gets its file, and the user this line. */
+	if (in_vain) {
+		error_in_vain(in_vain, &why);
+		note("%s", why.text);
+	}
+	return status;
 }
 
 int proton_finalize_owned(const char *format, struct proton_error *err)
 {
-	return finalize(PROTON_ALL_SESSIONS, format, err);
+	uint64_t in_vain = 0;
+	int status = finalize(PROTON_ALL_SESSIONS, format, &in_vain, err);
+
+	return status == PROTON_OK && in_vain ? error_in_vain(in_vain, err) : status;
 }
 
 void proton_own_sessions(void)
