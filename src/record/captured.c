@@ -24,6 +24,19 @@ static _Thread_local struct {
 	size_t capacity;
 } capture;
 
+static bool is_vector(const struct captured_metric *metric)
+{
+	return metric->value.type == PROTON_METRIC_INT64_VECTOR ||
+	       metric->value.type == PROTON_METRIC_DOUBLE_VECTOR;
+}
+
+static void free_elements(const struct captured_metric *metrics, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (is_vector(&metrics[i])) /* ours; the interface takes them as const */
+			free((void *)(uintptr_t)metrics[i].value.value.int64s);
+}
+
 void captured_set(bool is_capturing)
 {
 	if (is_capturing)
@@ -31,6 +44,7 @@ void captured_set(bool is_capturing)
 	else if (atomic_load_explicit(&open_captures, memory_order_relaxed) > 0)
 		atomic_fetch_sub_explicit(&open_captures, 1, memory_order_relaxed);
 	capture.is_on = is_capturing;
+	free_elements(capture.metrics, capture.count);
 	free(capture.metrics);
 	capture.metrics = NULL;
 	capture.count = 0;
@@ -72,18 +86,48 @@ struct proton_context captured_path(struct proton_context where)
 
 bool captured_hold(struct proton_context where, uint32_t name, const struct proton_metric *metric)
 {
-	if (metric->type != PROTON_METRIC_INT64 && metric->type != PROTON_METRIC_DOUBLE)
-		return false;
-	if (!array_reserve(&capture.metrics, &capture.capacity, capture.count + 1,
-			   sizeof(*capture.metrics)))
-		return false;
-	capture.metrics[capture.count++] = (struct captured_metric){
+	struct captured_metric held = {
 		.shadow = below_captured_at(where.shadow),
 		.source = below_captured_at(where.source),
 		.name = name,
 		.value = *metric,
 	};
+
+	if (metric->type == PROTON_METRIC_STRING ||
+	    !array_reserve(&capture.metrics, &capture.capacity, capture.count + 1,
+			   sizeof(*capture.metrics)))
+		return false;
+	if (is_vector(&held)) {
+		size_t bytes = (size_t)metric->count * sizeof(int64_t);
+		int64_t *copy = malloc(bytes ? bytes : 1);
+
+		if (!copy)
+			return false;
+		if (bytes)
+			memcpy(copy, metric->value.int64s, bytes);
+		held.value.value.int64s = copy;
+	}
+	capture.metrics[capture.count++] = held;
 	return true;
+}
+
+bool captured_take_rest(struct captured *captured)
+{
+	size_t capacity = captured->metric_count;
+
+	if (!array_reserve(&captured->metrics, &capacity, captured->metric_count + capture.count,
+			   sizeof(*captured->metrics)))
+		return false;
+	memcpy(captured->metrics + captured->metric_count, capture.metrics,
+	       capture.count * sizeof(*capture.metrics));
+	captured->metric_count += (uint32_t)capture.count;
+	capture.count = 0;
+	return true;
+}
+
+size_t captured_held(void)
+{
+	return capture.count;
 }
 
 bool captured_take(struct captured *out)
@@ -108,6 +152,7 @@ bool captured_take(struct captured *out)
 
 void captured_free(struct captured *captured)
 {
+	free_elements(captured->metrics, captured->metric_count);
 	free(captured->metrics);
 	*captured = (struct captured){0};
 }

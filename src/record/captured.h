@@ -13,13 +13,15 @@
 
 #include "record/execution.h"
 
-/* A number given while capturing; its own context, for it may belong to a scope around the kernel.
+/*
+ * A number or a vector given while capturing; its own context, for it may belong to a scope around
+ * the kernel.
  */
 struct captured_metric {
 	uint32_t shadow;
 	uint32_t source;
 	uint32_t name;              /* record/metric_names.h */
-	struct proton_metric value; /* INT64 or DOUBLE; .name is not used */
+	struct proton_metric value; /* no STRING; .name is not used; elements are owned */
 };
 
 struct captured {
@@ -30,7 +32,7 @@ struct captured {
 	struct captured_metric *metrics; /* owned */
 };
 
-/* The calling thread begins or ends capturing. Ending drops metrics that no kernel followed. */
+/* The calling thread begins or ends capturing. Ending drops metrics that nobody has taken. */
 void captured_set(bool is_capturing);
 bool captured_is_on(void);
 /* Some thread captures. */
@@ -47,6 +49,12 @@ bool captured_hold(struct proton_context where, uint32_t name, const struct prot
 
 /* What is being captured on this thread now; takes the metrics held. False when memory is out. */
 bool captured_take(struct captured *out);
+/*
+ * Metrics held that no kernel followed: how many, and adds them to what was captured before. False
+ * when memory is out.
+ */
+size_t captured_held(void);
+bool captured_take_rest(struct captured *captured);
 void captured_free(struct captured *captured);
 
 /*

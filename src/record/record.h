@@ -32,7 +32,7 @@ enum record_loss {
 	RECORD_LOST_DROPPED,   /* the vendor's library says that it dropped records */
 	RECORD_LOST_TIME,      /* zero or inverted timestamps */
 	RECORD_LOST_MISSING,   /* a launch whose record did not come */
-	RECORD_LOST_VALUE,     /* a metric value in device memory that could not be read */
+	RECORD_LOST_VALUE, /* a metric on a device or in a graph that could not be read or placed */
 };
 
 /* Counts records that cannot be attributed, in every live session. From any thread. */

@@ -27,7 +27,7 @@ static const struct {
 	[COUNTER_LOST_MISSING] = {"lost: kernel whose record did not come", true},
 	[COUNTER_LOST_PHASE] = {"lost: recorded after its phase was cleared", true},
 	[COUNTER_LOST_TYPE] = {"lost: metric value of another type than before", true},
-	[COUNTER_LOST_VALUE] = {"lost: metric value in device memory", true},
+	[COUNTER_LOST_VALUE] = {"lost: metric value on a device or in a CUDA graph", true},
 };
 
 const char *store_counter_name(enum counter counter)

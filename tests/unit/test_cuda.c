@@ -304,6 +304,44 @@ TEST(a_replay_shows_where_its_kernels_were_captured_and_counts_their_flops_each_
 	profile_free(profile);
 }
 
+TEST(vectors_and_what_is_given_after_the_last_kernel_count_at_every_replay_too)
+{
+	static const int64_t counts[] = {1, 20};
+	struct proton_metric metric = {.name = "counts",
+				       .type = PROTON_METRIC_INT64_VECTOR,
+				       .count = 2,
+				       .value.int64s = counts};
+	const uint64_t *words;
+	struct profile *profile;
+	uint64_t token;
+	int session = start();
+
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
+	token = proton_scope_enter("cap");
+	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
+	capture_kernel(0);
+	add_flops(100);
+	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
+	proton_scope_exit(token, NULL);
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	for (int i = 0; i < 3; i++)
+		replay(1);
+	/* A capture without kernels: there is no execution that they could count with. */
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
+	add_flops(1);
+	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	CHECK_U64(rec_counter(session, "lost: metric value on a device or in a CUDA graph"), 2);
+	profile = finish();
+	CHECK_NEAR(rec_value(profile, "<captured_at>/cap", "flops16")->as.float64, 300, 0);
+	words = profile->words + rec_value(profile, "<captured_at>/cap", "counts")->as.vector;
+	CHECK_U64(words[0], 2);
+	CHECK_U64(words[1], 6);
+	CHECK_U64(words[2], 120);
+	CHECK_PTR(rec_value(profile, "cap", "counts"), NULL);
+	profile_free(profile);
+}
+
 TEST(metrics_given_outside_a_capture_are_recorded_at_once)
 {
 	struct profile *profile;

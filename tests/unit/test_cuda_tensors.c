@@ -9,7 +9,7 @@
 
 #define STREAM 0x5000u
 #define NODE(graph, index) ((uint64_t)(graph) << 32 | (index))
-#define LOST "lost: metric value in device memory"
+#define LOST "lost: metric value on a device or in a CUDA graph"
 
 static struct {
 	void (*set_on_launch)(fake_on_launch_fn);

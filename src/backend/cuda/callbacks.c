@@ -155,8 +155,15 @@ static void on_capture_call(const struct cupti_callback_data *data, bool is_begi
 {
 	const int *result = data->function_return_value;
 
-	if (data->site == CUPTI_SITE_EXIT && (!is_begin || !result || *result == 0))
-		captured_set(is_begin);
+	bool is_good = !result || *result == 0;
+
+	if (data->site != CUPTI_SITE_EXIT || (is_begin && !is_good))
+		return;
+	if (is_begin)
+		graphs_begin_capture();
+	else if (is_good)
+		graphs_end_capture();
+	captured_set(is_begin);
 }
 
 static void on_driver_call(uint32_t call, const struct cupti_callback_data *data)

@@ -212,6 +212,32 @@ static void note_graph(uint32_t id, uint32_t original_id)
 	}
 }
 
+/* The node captured last on this thread, in the capture that is open there. */
+static _Thread_local uint64_t last_captured;
+
+void graphs_begin_capture(void)
+{
+	last_captured = 0;
+}
+
+void graphs_end_capture(void)
+{
+	size_t held = captured_held();
+	struct shared *shared;
+	bool is_taken = false;
+
+	if (!held)
+		return;
+	pthread_mutex_lock(&lock);
+	shared = last_captured ? find_node(last_captured) : NULL;
+	/* Nobody reads it yet: a graph does not run before its capture has ended. */
+	if (shared)
+		is_taken = captured_take_rest(&shared->captured);
+	pthread_mutex_unlock(&lock);
+	if (!is_taken)
+		record_lost(RECORD_LOST_VALUE, held);
+}
+
 static void on_node_created(const struct cupti_api *api, const struct cupti_graph_data *graph)
 {
 	struct shared *shared;
@@ -229,6 +255,8 @@ static void on_node_created(const struct cupti_api *api, const struct cupti_grap
 		return;
 	}
 	shared->references = 1;
+	if (!shared->tensor && captured_is_on())
+		last_captured = node_id;
 	pthread_mutex_lock(&lock);
 	put_node(node_id, shared);
 	release(shared);

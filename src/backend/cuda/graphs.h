@@ -12,6 +12,13 @@
 void graphs_on_resource(const struct cupti_api *api, uint32_t event,
 			const struct cupti_graph_data *graph);
 
+/*
+ * The calling thread begins a capture, or has ended one well. Metrics that no kernel followed count
+ * with the last kernel before them; without any kernel they are lost, and counted as that.
+ */
+void graphs_begin_capture(void);
+void graphs_end_capture(void);
+
 /* One record of a graph launch made at `launch`. */
 void graphs_record(struct proton_context launch, uint64_t node_id,
 		   const struct execution *execution);
