@@ -9,7 +9,7 @@ import types
 import pytest
 
 import triton_proton as proton
-from support import at, load, metrics, names
+from support import at, load, metrics, names, walk
 from triton_proton import _libproton as lib
 from triton_proton.hooks import Hook, HookManager, LaunchHook
 
@@ -198,6 +198,29 @@ def test_registered_in_a_triton_without_chains(knobs):
     assert knobs.runtime.launch_enter_hook is HookManager.enter
     proton.finalize()
     assert knobs.runtime.launch_enter_hook is None
+
+
+def test_the_chain_s_own_frame_is_no_part_of_a_launch_s_path(knobs, tmp_path):
+    file = tmp_path / "knobs.py"
+    file.write_text(
+        "class Calling(Chain):\n"
+        "    def __call__(self, *args):\n"
+        "        for call in self.calls:\n"
+        "            call(*args)\n"
+    )
+    names_of_file = {"Chain": Chain}
+    exec(compile(file.read_text(), str(file), "exec"), names_of_file)
+    knobs.__file__ = str(file)
+    knobs.runtime = types.SimpleNamespace(**{name: names_of_file["Calling"]() for name in CHAINS})
+    proton.start("test", context="python", hook="triton")
+    metadata = LazyDict("symbol", lambda: {"name": "named"})
+    knobs.runtime.launch_enter_hook(metadata)
+    lib.kernel_begin("symbol")
+    lib.kernel_end()
+    knobs.runtime.launch_exit_hook(metadata)
+    proton.finalize()
+    (path,) = [path for path, _ in walk(load("test.hatchet")) if path[-1] == "named"]
+    assert path[-2].endswith("@test_the_chain_s_own_frame_is_no_part_of_a_launch_s_path")
 
 
 # ---------------------------------------------------------------------- LaunchHook

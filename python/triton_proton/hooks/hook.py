@@ -163,7 +163,15 @@ _IN_TRITON = {
 }
 
 
+_hidden: set[str] = set()  # files of Triton's hook chains
+
+
 def _register_in_triton(knobs: ModuleType) -> None:
+    # A launch that has metadata is found below a chain's __call__, which is no part of its path.
+    file = getattr(knobs, "__file__", None)
+    if file and file not in _hidden:
+        _hidden.add(file)
+        _libproton.hide_frames([file])
     for name, function in _IN_TRITON.items():
         chain = getattr(knobs.runtime, name, None)
         if chain is None:
