@@ -44,6 +44,7 @@ PROTON_API const char *proton_version(void);
 enum proton_session_flag {
 	PROTON_SESSION_KEEP_WORKING_FILE = 1u << 0, /* leave `<name>.proton` beside the output */
 	PROTON_SESSION_QUIET = 1u << 1,             /* no notes on standard error */
+	PROTON_SESSION_MEMORY = 1u << 2,            /* memory copies and sets of GPUs too */
 };
 
 /* Options of proton_start(). Set `size` to sizeof(struct proton_session_options), the rest to 0. */

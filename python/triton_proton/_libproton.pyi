@@ -9,6 +9,7 @@ _Metrics = Optional[dict[str, Any]]
 __version__: str
 KEEP_WORKING_FILE: int
 QUIET: int
+MEMORY: int
 metadata_scope_name: str
 metadata_scope_prefix: str
 metric_type_int64_index: int

@@ -36,6 +36,7 @@ def _start(options: dict[str, str]) -> None:
         backend=options.get("backend"),
         mode=options.get("mode"),
         hook=options.get("hook"),
+        memory=options.get("memory") == "1",
         output_format=options.get("format"),
         quiet=quiet,
     )

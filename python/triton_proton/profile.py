@@ -93,6 +93,7 @@ def _start(
     backend: Optional[str],
     mode: Union[None, str, BaseMode],
     hook: Union[None, str, Hook],
+    memory: bool = False,
     quiet: bool = False,
     output_format: Optional[str] = None,
 ) -> int:
@@ -111,7 +112,7 @@ def _start(
         data,
         wanted,
         None if mode is None else str(mode),
-        _libproton.QUIET if quiet else 0,
+        (_libproton.QUIET if quiet else 0) | (_libproton.MEMORY if memory else 0),
         output_format,
     )
     is_new = session > _newest
@@ -143,6 +144,7 @@ def start(
     backend: Optional[str] = None,
     mode: Union[None, str, BaseMode] = None,
     hook: Union[None, str, Hook] = None,
+    memory: bool = False,
 ) -> Optional[int]:
     """Start profiling and return the session's number.
 
@@ -154,6 +156,8 @@ def start(
     interpreter) where there is no GPU or TRITON_INTERPRET is set.
     mode: the backend's mode, as text or an object of `triton_proton.mode`.
     hook: "triton" calls each kernel's launch_metadata function and records its result; or a Hook.
+    memory: also record memory copies and sets of GPUs, below the context that asked for them, with
+    their sizes as the metric "memory_bytes".
 
     Returns None and does nothing under the `proton` command, which has started a session itself,
     and when TRITON_PROTON_DISABLE is set. Raises ValueError for what is unknown and ProtonError
@@ -162,7 +166,9 @@ def start(
     """
     if flags.command_line or _is_disabled():
         return None
-    return _start(name, context=context, data=data, backend=backend, mode=mode, hook=hook)
+    return _start(
+        name, context=context, data=data, backend=backend, mode=mode, hook=hook, memory=memory
+    )
 
 
 def _start_owned(
@@ -173,6 +179,7 @@ def _start_owned(
     backend: Optional[str] = None,
     mode: Union[None, str, BaseMode] = None,
     hook: Union[None, str, Hook] = None,
+    memory: bool = False,
     quiet: bool = False,
     output_format: Optional[str] = None,
 ) -> Optional[int]:
@@ -186,6 +193,7 @@ def _start_owned(
         backend=backend,
         mode=mode,
         hook=hook,
+        memory=memory,
         quiet=quiet,
         output_format=output_format,
     )
@@ -361,6 +369,7 @@ def profile(
     backend: Optional[str] = None,
     mode: Union[None, str, BaseMode] = None,
     hook: Union[None, str, Hook] = None,
+    memory: bool = False,
 ) -> Callable[..., Any]:
     """Profile each call of a function; the options are those of `start`.
 
@@ -373,7 +382,15 @@ def profile(
 
         proton.profile(step, name="step")()
     """
-    options = dict(name=name, context=context, data=data, backend=backend, mode=mode, hook=hook)
+    options = dict(
+        name=name,
+        context=context,
+        data=data,
+        backend=backend,
+        mode=mode,
+        hook=hook,
+        memory=memory,
+    )
     if func is not None:
         return _profiling(func, options)
     return lambda function: _profiling(function, options)

@@ -23,4 +23,10 @@ static inline uint64_t clock_real_ns(void)
 	return clock_read_ns(CLOCK_REALTIME);
 }
 
+/* CPU time of the calling thread. */
+static inline uint64_t clock_thread_ns(void)
+{
+	return clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 #endif

@@ -117,6 +117,7 @@ bool handover_export(const struct options *options, const char *library, bool mu
 	     put(HANDOVER_CONTEXT, options->context) && put(HANDOVER_MODE, options->mode) &&
 	     put(HANDOVER_DATA, options->data) && put(HANDOVER_HOOK, options->hook) &&
 	     put(HANDOVER_FORMAT, options->format) &&
+	     put(HANDOVER_MEMORY, options->wants_memory ? "1" : NULL) &&
 	     put(HANDOVER_QUIET, options->is_quiet ? "1" : "0") &&
 	     (!options->has_no_nvtx || put("TRITON_ENABLE_NVTX", "0")) &&
 	     (!library || (options->has_no_children && !must_inject) ||

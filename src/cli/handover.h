@@ -24,7 +24,8 @@
 #define HANDOVER_DATA HANDOVER_PREFIX "DATA"
 #define HANDOVER_HOOK HANDOVER_PREFIX "HOOK"
 #define HANDOVER_FORMAT HANDOVER_PREFIX "FORMAT"
-#define HANDOVER_QUIET HANDOVER_PREFIX "QUIET" /* "0" or "1"; always there */
+#define HANDOVER_MEMORY HANDOVER_PREFIX "MEMORY" /* "1", or absent */
+#define HANDOVER_QUIET HANDOVER_PREFIX "QUIET"   /* "0" or "1"; always there */
 /* What the variable of that name was before; absent if it was not set. */
 #define HANDOVER_PYTHONPATH HANDOVER_PREFIX "PYTHONPATH"
 #define HANDOVER_LD_PRELOAD HANDOVER_PREFIX "LD_PRELOAD"

@@ -105,7 +105,8 @@ static int begin(const struct inject_options *given, const char *name, struct pr
 	/* Python's call paths need the package, which starts its own session. */
 	if (given->context && strcmp(given->context, "python") != 0)
 		options.context = given->context;
-	options.flags = is_quiet ? PROTON_SESSION_QUIET : 0;
+	options.flags = (is_quiet ? PROTON_SESSION_QUIET : 0u) |
+			(given->memory ? PROTON_SESSION_MEMORY : 0u);
 	status = proton_start(&options, &session, err);
 	if (status != PROTON_OK)
 		return status;

@@ -53,6 +53,7 @@ bool inject_environment_read(struct inject_options *options)
 	options->mode = copy_of(HANDOVER_MODE);
 	options->data = copy_of(HANDOVER_DATA);
 	options->format = copy_of(HANDOVER_FORMAT);
+	options->memory = copy_of(HANDOVER_MEMORY);
 	options->children = copy_of(HANDOVER_CHILDREN);
 	options->target = target ? (pid_t)strtol(target, NULL, 10) : 0;
 	options->is_followed = options->children;
@@ -68,6 +69,7 @@ void inject_options_fini(struct inject_options *options)
 	free(options->mode);
 	free(options->data);
 	free(options->format);
+	free(options->memory);
 	free(options->children);
 	*options = (struct inject_options){0};
 }

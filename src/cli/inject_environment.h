@@ -18,6 +18,7 @@ struct inject_options {
 	char *mode;
 	char *data;
 	char *format;
+	char *memory;     /* "1" */
 	char *children;   /* base of their names; NULL: they are not recorded */
 	pid_t target;     /* the process that was asked for; 0: any that reads this */
 	bool is_followed; /* the variables are to stay, for the driver's sake */

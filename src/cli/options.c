@@ -34,6 +34,7 @@ static const char help_text[] =
 	"  -k, --hook NAME           triton: ask kernels for their launch_metadata\n"
 	"  -o, --output-format NAME  hatchet (default for trees), hatchet_msgpack, proton,\n"
 	"                            chrome_trace (default for traces), none\n"
+	"      --memory              record memory copies and sets of GPUs too\n"
 	"      --module NAME         run a module as `python -m NAME` does\n"
 	"      --no-children, --no-nvtx  leave children, or NVTX ranges, alone\n"
 	"  -q, --quiet               say nothing unless something is wrong\n"
@@ -46,6 +47,7 @@ static const char help_text[] =
 
 enum {
 	OPTION_MODULE = 256,
+	OPTION_MEMORY,
 	OPTION_VERSION,
 	OPTION_NO_NVTX,
 	OPTION_NO_CHILDREN,
@@ -59,6 +61,7 @@ static const struct option long_options[] = {
 	{"data", required_argument, NULL, 'd'},
 	{"hook", required_argument, NULL, 'k'},
 	{"output-format", required_argument, NULL, 'o'},
+	{"memory", no_argument, NULL, OPTION_MEMORY},
 	{"module", required_argument, NULL, OPTION_MODULE},
 	{"no-children", no_argument, NULL, OPTION_NO_CHILDREN},
 	{"no-nvtx", no_argument, NULL, OPTION_NO_NVTX},
@@ -135,6 +138,9 @@ enum options_outcome options_parse(int argc, char **argv, struct options *option
 			break;
 		case 'q':
 			options->is_quiet = true;
+			break;
+		case OPTION_MEMORY:
+			options->wants_memory = true;
 			break;
 		case OPTION_MODULE: /* like python -m: all that follows belongs to the module */
 			module = optarg;

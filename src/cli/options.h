@@ -19,6 +19,7 @@ struct options {
 	const char *data;
 	const char *hook;
 	const char *format;
+	bool wants_memory;
 	bool is_quiet;
 	bool has_no_nvtx;
 	bool has_no_children;

@@ -29,6 +29,16 @@ struct backend {
 	 * fails. NULL: there is no such memory.
 	 */
 	int (*read_metric)(const struct device_metric *metric, struct proton_error *err);
+	/*
+	 * Begins or ends recording memory copies and sets, while it runs. NULL: it knows none. On
+	 * failure nothing has changed.
+	 */
+	int (*set_memory)(bool is_wanted, struct proton_error *err);
+	/*
+	 * Tells what a profile should say about the machine and the cost of recording, as texts.
+	 * Called when a session has started and again when it ends. NULL: nothing.
+	 */
+	void (*describe)(void (*add)(void *user, const char *key, const char *value), void *user);
 	/* After the last session. */
 	void (*stop)(void);
 };

@@ -16,12 +16,14 @@ enum state {
 	STOPPED,
 	STARTING,
 	RUNNING,
+	CHANGING, /* what a running one records */
 	STOPPING,
 };
 
 struct use {
 	enum state state;
 	uint32_t users;
+	uint32_t memory_users;
 	char mode[MODE_MAX];
 };
 
@@ -80,7 +82,46 @@ static void stop(const struct backend *backend, struct use *use)
 	settle(use, STOPPED);
 }
 
-int backend_use_take(const struct backend *backend, const char *mode, struct proton_error *err)
+/* Waits until nobody starts, stops or changes it. The lock is held. */
+static void wait_settled(struct use *use)
+{
+	while (use->state != STOPPED && use->state != RUNNING && !is_moving)
+		pthread_cond_wait(&moved, &lock);
+}
+
+/* One user more or less of memory records. The lock is held, but not while the backend works. */
+static int count_memory(const struct backend *backend, struct use *use, bool is_more,
+			struct proton_error *err)
+{
+	bool is_edge = is_more ? use->memory_users == 0 : use->memory_users == 1;
+	int status = PROTON_OK;
+
+	if (is_edge && backend->set_memory) {
+		use->state = CHANGING;
+		pthread_mutex_unlock(&lock);
+		is_moving = true;
+		status = backend->set_memory(is_more, err);
+		is_moving = false;
+		pthread_mutex_lock(&lock);
+		settle(use, RUNNING);
+	}
+	if (status == PROTON_OK || !is_more)
+		use->memory_users += is_more ? 1 : UINT32_MAX;
+	return status;
+}
+
+/* The lock is held. */
+static void release(const struct backend *backend, struct use *use, bool wants_memory)
+{
+	wait_settled(use);
+	if (wants_memory && use->memory_users)
+		count_memory(backend, use, false, NULL);
+	if (use->users && --use->users == 0)
+		stop(backend, use);
+}
+
+int backend_use_take(const struct backend *backend, const char *mode, bool wants_memory,
+		     struct proton_error *err)
 {
 	struct use *use = use_of(backend);
 	int status = PROTON_OK;
@@ -92,27 +133,28 @@ int backend_use_take(const struct backend *backend, const char *mode, struct pro
 		return err_set(err, PROTON_E_INVALID, "the mode is longer than %u bytes",
 			       MODE_MAX - 1);
 	pthread_mutex_lock(&lock);
-	while (use->state == STARTING || use->state == STOPPING)
-		pthread_cond_wait(&moved, &lock);
+	wait_settled(use);
 	if (use->state == STOPPED)
 		status = start(backend, use, mode, err);
 	else if (strcmp(use->mode, mode) != 0)
 		status = err_set(err, PROTON_E_INVALID,
 				 "Cannot add a session with the same profiler but a different "
 				 "mode than existing sessions");
-	if (status == PROTON_OK)
+	if (status == PROTON_OK) {
 		use->users++;
+		if (wants_memory)
+			status = count_memory(backend, use, true, err);
+		if (status != PROTON_OK)
+			release(backend, use, false);
+	}
 	pthread_mutex_unlock(&lock);
 	return status;
 }
 
-void backend_use_release(const struct backend *backend)
+void backend_use_release(const struct backend *backend, bool wants_memory)
 {
-	struct use *use = use_of(backend);
-
 	pthread_mutex_lock(&lock);
-	if (use->users && --use->users == 0)
-		stop(backend, use);
+	release(backend, use_of(backend), wants_memory);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -123,6 +165,8 @@ int backend_use_flush(const struct backend *backend, struct proton_error *err)
 	int status;
 
 	pthread_mutex_lock(&lock);
+	while (use->state == CHANGING && !is_moving)
+		pthread_cond_wait(&moved, &lock);
 	runs = use->state == RUNNING && use->users;
 	if (runs)
 		use->users++;
@@ -130,7 +174,7 @@ int backend_use_flush(const struct backend *backend, struct proton_error *err)
 	if (!runs)
 		return PROTON_OK;
 	status = backend->flush(err);
-	backend_use_release(backend);
+	backend_use_release(backend, false);
 	return status;
 }
 

@@ -10,12 +10,14 @@
 #include "record/backend.h"
 
 /*
- * Starts the backend in `mode` unless it runs already. E_INVALID if it runs in another mode;
- * E_STATE from inside the start or stop of a backend; else what its start says.
+ * Starts the backend in `mode` unless it runs already. `wants_memory`: memory copies and sets are
+ * recorded from now on, until everybody who wanted them has released it. E_INVALID if it runs in
+ * another mode; E_STATE from inside the start or stop of a backend; else what its start says.
  */
-int backend_use_take(const struct backend *backend, const char *mode, struct proton_error *err);
-/* Once per take that succeeded; the last stops the backend. */
-void backend_use_release(const struct backend *backend);
+int backend_use_take(const struct backend *backend, const char *mode, bool wants_memory,
+		     struct proton_error *err);
+/* Once per take that succeeded, with the same `wants_memory`; the last stops the backend. */
+void backend_use_release(const struct backend *backend, bool wants_memory);
 /* Flushes the backend if it runs; it is not stopped meanwhile. */
 int backend_use_flush(const struct backend *backend, struct proton_error *err);
 /* True on a thread that is inside the start or stop of a backend, which waits for it. */

@@ -130,16 +130,16 @@ size_t captured_held(void)
 	return capture.count;
 }
 
-bool captured_take(struct captured *out)
+bool captured_take(struct captured *out, bool is_kernel)
 {
 	struct proton_context here = proton_context_here();
 
 	*out = (struct captured){
 		.where = captured_path(here),
 		.newest_serial = session_newest_serial(),
-		.is_named = record_is_in_op(),
+		.is_named = is_kernel && record_is_in_op(),
 	};
-	if (capture.count) {
+	if (capture.count && is_kernel) {
 		out->metrics = malloc(capture.count * sizeof(*out->metrics));
 		if (!out->metrics)
 			return false;
@@ -195,6 +195,8 @@ void captured_record(struct proton_context launch, const struct captured *captur
 		/* It was live and paused when this was captured: what it did not see is not shown.
 		 */
 		if (!is_known && entry->serial <= captured->newest_serial)
+			continue;
+		if (execution->is_memory && !entry->wants_memory)
 			continue;
 		session = session_lock_entry(entry);
 		if (!session)

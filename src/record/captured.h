@@ -47,8 +47,11 @@ struct proton_context captured_path(struct proton_context where);
  * be kept, and is to be recorded at once. */
 bool captured_hold(struct proton_context where, uint32_t name, const struct proton_metric *metric);
 
-/* What is being captured on this thread now; takes the metrics held. False when memory is out. */
-bool captured_take(struct captured *out);
+/*
+ * What is being captured on this thread now. A kernel takes its name and the metrics held; a memory
+ * operation leaves both for the kernel that follows. False when memory is out.
+ */
+bool captured_take(struct captured *out, bool is_kernel);
 /*
  * Metrics held that no kernel followed: how many, and adds them to what was captured before. False
  * when memory is out.

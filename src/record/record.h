@@ -30,7 +30,9 @@ void record_launch_end(void);
 enum record_loss {
 	RECORD_LOST_UNMATCHED, /* a record whose launch is not known */
 	RECORD_LOST_DROPPED,   /* the vendor's library says that it dropped records */
-	RECORD_LOST_TIME,      /* zero or inverted timestamps */
+	RECORD_LOST_NO_TIME,   /* a start or an end of 0 */
+	RECORD_LOST_TIME,      /* it ended before it began */
+	RECORD_LOST_MEMORY,    /* a memory operation whose call is not known */
 	RECORD_LOST_MISSING,   /* a launch whose record did not come */
 	RECORD_LOST_VALUE, /* a metric on a device or in a graph that could not be read or placed */
 };

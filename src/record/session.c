@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/note.h"
 #include "record/backend_use.h"
+#include "record/describe.h"
 #include "record/fork.h"
 #include "record/frames.h"
 #include "record/nvtx_environment.h"
@@ -91,6 +92,7 @@ void session_publish(void)
 				.epoch = session->store.epoch,
 				.wants_source = session->wants_source,
 				.trace = (uint16_t)session->trace,
+				.wants_memory = (session->flags & PROTON_SESSION_MEMORY) != 0,
 			};
 			config->wants_source |= session->wants_source;
 			traced |= session->trace ? CONFIG_TRACED : 0;
@@ -195,33 +197,6 @@ static int check_options(const struct proton_session_options *given, struct sett
 	return out->backend->check_mode(out->mode, err);
 }
 
-static void describe(struct session *session)
-{
-	char text[4096];
-	FILE *file;
-
-	store_info(&session->store, "version", PROTON_VERSION);
-	store_info(&session->store, "backend", session->backend->name);
-	store_info(&session->store, "context", session->wants_source ? "python" : "shadow");
-	if (session->trace)
-		store_info(&session->store, "data", "trace");
-	if (*session->mode)
-		store_info(&session->store, "mode", session->mode);
-	if (gethostname(text, sizeof(text)) == 0)
-		store_info(&session->store, "host", text);
-	file = fopen("/proc/self/cmdline", "re");
-	if (file) {
-		size_t length = fread(text, 1, sizeof(text) - 1, file);
-
-		fclose(file);
-		text[length] = '\0';
-		for (size_t i = 0; i + 1 < length; i++)
-			if (!text[i])
-				text[i] = ' ';
-		store_info(&session->store, "command", text);
-	}
-}
-
 static void finalize_at_exit(void)
 {
 	struct proton_error err;
@@ -292,7 +267,7 @@ static int open_store(struct session *session, struct proton_error *err)
 
 	if (status != PROTON_OK)
 		return status;
-	describe(session);
+	describe_session(session);
 	if (session->trace)
 		status = store_trace_init(&session->store, err);
 	if (status != PROTON_OK)
@@ -368,9 +343,11 @@ static int add_session(const struct settings *settings, char *path, int *id_out,
 	if (status != PROTON_OK)
 		return status;
 	pthread_mutex_unlock(&registry_lock);
-	status = backend_use_take(settings->backend, settings->mode, err);
+	status = backend_use_take(settings->backend, settings->mode,
+				  settings->flags & PROTON_SESSION_MEMORY, err);
 	pthread_mutex_lock(&registry_lock);
 	if (status == PROTON_OK) {
+		describe_backend(session);
 		go_live(session);
 		*id_out = session->id;
 		if (!(session->flags & PROTON_SESSION_QUIET))
@@ -552,8 +529,10 @@ static struct session *retire(int id)
 	pthread_mutex_unlock(&registry_lock);
 	if (session && session->trace)
 		trace_close(session->trace - 1);
-	if (session)
-		backend_use_release(session->backend);
+	if (session) {
+		describe_backend(session); /* what recording has cost */
+		backend_use_release(session->backend, session->flags & PROTON_SESSION_MEMORY);
+	}
 	return session;
 }
 
@@ -716,13 +695,16 @@ void record_lost(enum record_loss cause, uint64_t count)
 		[RECORD_LOST_UNMATCHED] = COUNTER_LOST_UNMATCHED,
 		[RECORD_LOST_DROPPED] = COUNTER_LOST_DROPPED,
 		[RECORD_LOST_VALUE] = COUNTER_LOST_VALUE,
+		[RECORD_LOST_NO_TIME] = COUNTER_LOST_NO_TIME,
 		[RECORD_LOST_TIME] = COUNTER_LOST_TIME,
+		[RECORD_LOST_MEMORY] = COUNTER_LOST_MEMORY,
 		[RECORD_LOST_MISSING] = COUNTER_LOST_MISSING,
 	};
 
 	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
 		pthread_mutex_lock(&sessions[slot].lock);
-		if (sessions[slot].is_live)
+		if (sessions[slot].is_live &&
+		    (cause != RECORD_LOST_MEMORY || sessions[slot].flags & PROTON_SESSION_MEMORY))
 			store_count(&sessions[slot].store, counters[cause], count);
 		pthread_mutex_unlock(&sessions[slot].lock);
 	}

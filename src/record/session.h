@@ -38,9 +38,13 @@ struct config_entry {
 	uint32_t slot;
 	uint32_t serial;
 	uint32_t epoch;
-	uint16_t wants_source;
+	uint8_t wants_source;
+	uint8_t wants_memory;
 	uint16_t trace; /* as in the session */
 };
+
+/* Configs lie behind each other in units of 8 bytes. */
+_Static_assert(sizeof(struct config_entry) % 8 == 0, "layout");
 
 /* Set in the id of a config that has a trace among its entries: known without looking at it. */
 #define CONFIG_TRACED (1u << 29)

@@ -10,6 +10,7 @@
 #include "model/load.h"
 #include "record/devices.h"
 #include "record/frames.h"
+#include "record/metric_names.h"
 #include "record/store_rows.h"
 
 #define MAP_RESERVE (4ull << 30) /* a thousand million contexts, or kernels */
@@ -20,9 +21,12 @@ static const struct {
 } counters[COUNTER_COUNT] = {
 	[COUNTER_KERNELS] = {"kernels", false},
 	[COUNTER_METRICS] = {"metric values", false},
+	[COUNTER_MEMORY] = {"memory operations", false},
 	[COUNTER_LOST_STORAGE] = {"lost: no room for the profile", true},
-	[COUNTER_LOST_TIME] = {"lost: kernel with an impossible time", true},
+	[COUNTER_LOST_NO_TIME] = {"lost: kernel record without a time", true},
+	[COUNTER_LOST_TIME] = {"lost: kernel record that ends before it begins", true},
 	[COUNTER_LOST_UNMATCHED] = {"lost: kernel record whose launch is not known", true},
+	[COUNTER_LOST_MEMORY] = {"lost: memory record whose call is not known", true},
 	[COUNTER_LOST_DROPPED] = {"lost: dropped by the vendor's library", true},
 	[COUNTER_LOST_MISSING] = {"lost: kernel whose record did not come", true},
 	[COUNTER_LOST_PHASE] = {"lost: recorded after its phase was cleared", true},
@@ -347,6 +351,23 @@ static void add_execution(struct store *store, struct row_kernel *row, uint64_t 
 	row->count++;
 }
 
+/*
+ * Not "bytes": that is what kernels move through the device's own memory, and from it the viewer
+ * takes how well they use that memory.
+ */
+static void add_memory_bytes(struct store *store, uint32_t context, uint32_t epoch, uint64_t bytes)
+{
+	struct proton_metric metric = {
+		.name = "memory_bytes",
+		.type = PROTON_METRIC_INT64,
+		.value.int64 = (int64_t)bytes,
+	};
+	uint32_t name = metric_name_add(metric.name);
+
+	if (name != METRIC_NAME_NONE)
+		store_metric(store, context, epoch, name, &metric, NULL);
+}
+
 void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 		  const struct execution *execution)
 {
@@ -386,15 +407,34 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 	}
 	add_execution(store, &rows[at], execution->end_ns - execution->start_ns);
 	store_config(store, at, &execution->config, execution->end_ns - execution->start_ns);
-	store_count(store, COUNTER_KERNELS, 1);
+	store_count(store, execution->is_memory ? COUNTER_MEMORY : COUNTER_KERNELS, 1);
+	if (execution->is_memory)
+		add_memory_bytes(store, context, epoch, execution->bytes);
 	if (store->trace_serial && !execution->is_of_host)
 		store_device_event(store, node, device_row, epoch, execution);
 }
 
+/* The row that has `key`; NULL if none has. There are a dozen. */
+static struct row_info *find_info(const struct store *store, const char *key)
+{
+	struct row_info *rows = profile_file_rows(&store->file, TABLE_INFO);
+	const char *strings = profile_file_rows(&store->file, TABLE_STRINGS);
+
+	for (uint64_t i = 0; i < store->file.tables[TABLE_INFO].rows; i++)
+		if (strcmp(strings + (uint64_t)rows[i].key * 8 + 4, key) == 0)
+			return &rows[i];
+	return NULL;
+}
+
 void store_info(struct store *store, const char *key, const char *value)
 {
-	struct row_info *row = profile_file_append(&store->file, TABLE_INFO, 1);
+	struct row_info *row = find_info(store, key);
 
+	if (row) {
+		row->value = store_new_string(store, value, strlen(value));
+		return;
+	}
+	row = profile_file_append(&store->file, TABLE_INFO, 1);
 	if (!row)
 		return;
 	row->key = store_new_string(store, key, strlen(key));

@@ -16,9 +16,12 @@
 enum counter {
 	COUNTER_KERNELS,
 	COUNTER_METRICS,
+	COUNTER_MEMORY,
 	COUNTER_LOST_STORAGE,
+	COUNTER_LOST_NO_TIME,
 	COUNTER_LOST_TIME,
 	COUNTER_LOST_UNMATCHED,
+	COUNTER_LOST_MEMORY,
 	COUNTER_LOST_DROPPED,
 	COUNTER_LOST_MISSING,
 	COUNTER_LOST_PHASE,
@@ -70,6 +73,7 @@ int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t
 /* Gives event `event` of this store a metric that store_metric() has taken. */
 void store_event_metric(struct store *store, uint32_t event, uint32_t name,
 			const struct proton_metric *metric);
+/* Sets what the profile says under `key`, which it had no value for or another one. */
 void store_info(struct store *store, const char *key, const char *value);
 void store_count(struct store *store, enum counter counter, uint64_t more);
 uint64_t store_counter(const struct store *store, enum counter counter);

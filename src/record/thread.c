@@ -634,8 +634,11 @@ void record_kernel(struct proton_context where, const struct execution *executio
 	where = proton_context_enter(where, execution->frame);
 	for (uint32_t i = 0; i < config->count; i++) {
 		const struct config_entry *entry = &config->entries[i];
-		struct session *session = session_lock_entry(entry);
+		struct session *session;
 
+		if (execution->is_memory && !entry->wants_memory)
+			continue;
+		session = session_lock_entry(entry);
 		if (!session)
 			continue;
 		store_kernel(&session->store, entry->wants_source ? where.source : where.shadow,

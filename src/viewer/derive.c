@@ -54,6 +54,9 @@ static const struct formula formulas[] = {
 	RATES("flop32", "flops32"),
 	RATES("flop64", "flops64"),
 	RATES("byte", "bytes"),
+	{"memory_byte/s", "memory_byte", FORMULA_RATE, "memory_bytes", 1},
+	{"memory_gbyte/s", "memory_byte", FORMULA_RATE, "memory_bytes", 1e9},
+	{"memory_tbyte/s", "memory_byte", FORMULA_RATE, "memory_bytes", 1e12},
 	{"util", "util", FORMULA_UTIL, "time", 1},
 };
 

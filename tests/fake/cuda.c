@@ -74,6 +74,12 @@ int play_cuDeviceGetAttribute(int *value, int attribute, int device)
 	}
 }
 
+int play_cuDeviceGetCount(int *count)
+{
+	*count = 2;
+	return 0;
+}
+
 int play_cuDeviceGetName(char *name, int length, int device)
 {
 	snprintf(name, (size_t)length, "Fake GPU %d", device);

@@ -25,8 +25,12 @@ size_t version_record_bytes(uint32_t kind)
 		       : version < 130100 ? 216
 		       : version < 130300 ? 224
 					  : 240;
+	case CUPTI_KIND_MEMCPY: /* CUpti_ActivityMemcpy5, then Memcpy6 */
+		return version < 130000 ? 88 : 96;
+	case CUPTI_KIND_MEMCPY_PEER:
+		return 96; /* CUpti_ActivityMemcpyPtoP4 */
 	default:
-		return 88; /* CUpti_ActivityMemcpy5 and CUpti_ActivityMemset4 */
+		return 88; /* CUpti_ActivityMemset4 */
 	}
 }
 

@@ -447,3 +447,16 @@ def test_profile_of_a_session_in_a_directory_that_goes_away(tmp_path):
     with pytest.raises(proton.ProtonError, match="gone"):
         proton.finalize(session)
     assert not flags.profiling_on
+
+
+def test_memory_is_an_option_of_the_session():
+    for wanted in (False, True):
+        proton.finalize(proton.start("test", memory=wanted, backend="host"), "hatchet")
+        info = load("test.hatchet")["proton"]["info"]
+        assert info.get("memory") == ("recorded" if wanted else None)
+
+
+def test_the_decorator_passes_memory_on():
+    proton.profile(lambda: None, name="test", memory=True, backend="host")()
+    proton.finalize()
+    assert load("test.hatchet")["proton"]["info"]["memory"] == "recorded"

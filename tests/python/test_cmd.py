@@ -105,6 +105,13 @@ def test_nothing_recorded_is_said(tmp_path: Path) -> None:
     assert tree(tmp_path / "proton.hatchet") == {}
 
 
+def test_memory_reaches_the_session(scopes: Path, tmp_path: Path) -> None:
+    for options, expected in (((), None), (("--memory",), "recorded")):
+        assert proton(*options, "-b", "host", "scopes.py", cwd=tmp_path).returncode == 0
+        root = json.loads((tmp_path / "proton.hatchet").read_text())[0]
+        assert root["proton"]["info"].get("memory") == expected
+
+
 def test_quiet(scopes: Path, tmp_path: Path) -> None:
     for option in ("-q", "--quiet"):
         result = proton(option, "scopes.py", cwd=tmp_path)

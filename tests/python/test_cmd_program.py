@@ -124,6 +124,14 @@ def test_program(program: Path, tmp_path: Path) -> None:
 
 
 @needs_compiler
+def test_memory_reaches_the_session(program: Path, tmp_path: Path) -> None:
+    for options, expected in (((), None), (("--memory",), "recorded")):
+        assert proton(*options, "--", str(program), cwd=tmp_path).returncode == 0
+        root = json.loads((tmp_path / "proton.hatchet").read_text())[0]
+        assert root["proton"]["info"].get("memory") == expected
+
+
+@needs_compiler
 def test_program_on_path(program: Path, tmp_path: Path) -> None:
     env = environment(PATH=f"{program.parent}:{os.environ['PATH']}")
     result = proton("-q", "-o", "hatchet_msgpack", "--", "a.out", cwd=tmp_path, env=env)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -57,6 +58,11 @@ CONSTANTS = {
     "CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING": "CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING",
     "CUPTI_SITE_ENTER": "CUPTI_API_ENTER",
     "CUPTI_KIND_CONCURRENT_KERNEL": "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL",
+    "CUPTI_KIND_MEMCPY": "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_KIND_MEMSET": "CUPTI_ACTIVITY_KIND_MEMSET",
+    "CUPTI_KIND_MEMCPY_PEER": "CUPTI_ACTIVITY_KIND_MEMCPY2",
+    "CUDA_GRAPH_NODE_MEMCPY": "CU_GRAPH_NODE_TYPE_MEMCPY",
+    "CUDA_GRAPH_NODE_MEMSET": "CU_GRAPH_NODE_TYPE_MEMSET",
     "CUPTI_ATTRIBUTE_ZEROED_OUT_BUFFER": "CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER",
     "CUPTI_ATTRIBUTE_PER_THREAD_BUFFER": "CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER",
     "CUPTI_FLUSH_FORCED": "CUPTI_ACTIVITY_FLAG_FLUSH_FORCED",
@@ -86,6 +92,29 @@ KERNEL_FIELDS = {
     "name": "name",
     "graph_node_id": "graphNodeId",
 }
+MEMORY_FIELDS = {
+    "kind": "kind",
+    "bytes": "bytes",
+    "start_ns": "start",
+    "end_ns": "end",
+    "device_id": "deviceId",
+    "context_id": "contextId",
+    "stream_id": "streamId",
+    "correlation_id": "correlationId",
+    "graph_node_id": "graphNodeId",
+}
+COPY_FIELDS = {
+    **MEMORY_FIELDS,
+    "copy_kind": "copyKind",
+    "source_kind": "srcKind",
+    "destination_kind": "dstKind",
+}
+PEER_FIELDS = {
+    **COPY_FIELDS,
+    "source_device_id": "srcDeviceId",
+    "destination_device_id": "dstDeviceId",
+}
+SET_FIELDS = {**MEMORY_FIELDS, "value": "value", "memory_kind": "memoryKind"}
 GRAPH_FIELDS = {
     "graph": "graph",
     "original_graph": "originalGraph",
@@ -130,14 +159,19 @@ def program() -> str:
         '#include "backend/cuda/cupti_abi.h"',
         "#if CUPTI_API_VERSION >= 130000",
         "typedef CUpti_ActivityKernel10 their_kernel;",
+        "typedef CUpti_ActivityMemcpy6 their_memcpy;",
         "#else",
         "typedef CUpti_ActivityKernel9 their_kernel;",
+        "typedef CUpti_ActivityMemcpy5 their_memcpy;",
         "#endif",
     ]
     for ours, theirs in CONSTANTS.items():
         lines.append(f'_Static_assert((long)({ours}) == (long)({theirs}), "{ours}");')
     for struct, their, fields in (
         ("cupti_kernel", "their_kernel", KERNEL_FIELDS),
+        ("cupti_memcpy", "their_memcpy", COPY_FIELDS),
+        ("cupti_memcpy_peer", "CUpti_ActivityMemcpyPtoP4", PEER_FIELDS),
+        ("cupti_memset", "CUpti_ActivityMemset4", SET_FIELDS),
         ("cupti_callback_data", "CUpti_CallbackData", CALLBACK_FIELDS),
         ("cupti_graph_data", "CUpti_GraphData", GRAPH_FIELDS),
         ("cupti_resource_data", "CUpti_ResourceData", RESOURCE_FIELDS),
@@ -152,6 +186,20 @@ def program() -> str:
         '"our record is a prefix");'
     )
     return "\n".join(lines) + "\n"
+
+
+def test_the_numbers_of_memory_calls_are_the_headers(tmp_path):
+    """Each call that a header knows has the number that we have, and none is missing here."""
+    directories = find("cupti_driver_cbid.h")
+    if not directories:
+        pytest.skip("needs cupti_driver_cbid.h (pip install nvidia-cuda-cupti)")
+    with open(os.path.join(ROOT, "src", "backend", "cuda", "memory_calls.def")) as file:
+        ours = dict(re.findall(r"^[MB]\((cu\w+), (\d+)\)$", file.read(), re.MULTILINE))
+    for directory in directories:
+        with open(os.path.join(directory, "cupti_driver_cbid.h")) as file:
+            pattern = r"CUPTI_DRIVER_TRACE_CBID_(cuMem(?:cpy|set)\w+)\s*=\s*(\d+)"
+            theirs = dict(re.findall(pattern, file.read()))
+        assert theirs and theirs.items() <= ours.items(), directory
 
 
 def test_our_declarations_agree_with_the_real_headers(tmp_path):

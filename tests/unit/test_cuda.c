@@ -460,7 +460,8 @@ TEST(what_cannot_be_trusted_is_counted_by_cause)
 					  .is_unseen = true});
 	fake.drop(7);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_U64(rec_counter(session, "lost: kernel with an impossible time"), 2);
+	CHECK_U64(rec_counter(session, "lost: kernel record without a time"), 1);
+	CHECK_U64(rec_counter(session, "lost: kernel record that ends before it begins"), 1);
 	CHECK_U64(rec_counter(session, "lost: kernel record whose launch is not known"), 1);
 	CHECK_U64(rec_counter(session, "lost: dropped by the vendor's library"), 7);
 	profile = finish();
@@ -607,6 +608,50 @@ TEST(the_context_of_a_launch_is_waited_for_in_every_session)
 		rec_finalize(PROTON_ALL_SESSIONS, "none");
 		CHECK_EQ(fake.synchronized(), i);
 	}
+}
+
+static const char *info(const struct profile *profile, const char *key)
+{
+	const char *found = NULL;
+
+	for (size_t i = 0; i < profile->info_count; i++) {
+		if (strcmp(profile_text(profile, profile->info[i].key), key) != 0)
+			continue;
+		CHECK_PTR(found, NULL); /* each key stands once */
+		found = profile_text(profile, profile->info[i].value);
+	}
+	return found;
+}
+
+TEST(a_profile_says_what_recorded_it_and_what_that_cost)
+{
+	struct profile *profile;
+	int session = start();
+
+	profile = rec_load("a.proton"); /* as after a kill */
+	CHECK_STR(info(profile, "cupti"), "13.0");
+	CHECK_STR(info(profile, "overhead_records_ns"), "0");
+	profile_free(profile);
+	for (int i = 0; i < 2000; i++)
+		launch_ns("k", 5);
+	profile = finish();
+	CHECK_STR(info(profile, "cupti"), "13.0");
+	CHECK_HAS(info(profile, "cupti_path"), "fake_cupti");
+	CHECK_STR(info(profile, "cuda_driver"), "13.0");
+	CHECK_STR(info(profile, "gpus"), "2");
+	CHECK(info(profile, "host") && info(profile, "command"));
+	/* 2000 records and 2000 callbacks take their time, but no seconds. */
+	CHECK_LT(10000, strtoll(info(profile, "overhead_records_ns"), NULL, 10));
+	CHECK_LT(strtoll(info(profile, "overhead_records_ns"), NULL, 10), 1000000000);
+	CHECK_LT(2000, strtoll(info(profile, "overhead_callbacks_ns"), NULL, 10));
+	CHECK_LT(strtoll(info(profile, "overhead_callbacks_ns"), NULL, 10), 1000000000);
+	profile_free(profile);
+	CHECK_LE(0, session);
+	start();
+	profile = finish(); /* what another session cost is not this one's */
+	CHECK_STR(info(profile, "overhead_records_ns"), "0");
+	CHECK_STR(info(profile, "overhead_callbacks_ns"), "0");
+	profile_free(profile);
 }
 
 TEST(each_entry_point_may_fail)

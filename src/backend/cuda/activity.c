@@ -17,6 +17,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/graphs.h"
+#include "backend/cuda/memory.h"
 #include "backend/cuda/tensors.h"
 #include "base/array.h"
 #include "base/clock.h"
@@ -50,6 +51,7 @@ static bool missing_was_noted;
 static _Atomic uint64_t completed;       /* launches whose record has come */
 static _Atomic uint64_t dropped_records; /* as CUPTI counts them, and buffers it cannot read */
 static _Atomic uint64_t processed;       /* records, those of graphs too */
+static _Atomic uint64_t cost_ns;         /* CPU time of CUPTI's thread in our functions */
 
 /* Kernel names by address: CUPTI keeps each name once. Used by the record thread alone. */
 static struct {
@@ -203,6 +205,15 @@ static struct execution execution_of(const struct cupti_kernel *kernel)
 	return execution;
 }
 
+/* False if the times are none: counted by cause, never added to a sum. */
+static bool check_times(uint64_t start_ns, uint64_t end_ns)
+{
+	if (start_ns && end_ns > start_ns)
+		return true;
+	record_lost(start_ns && end_ns ? RECORD_LOST_TIME : RECORD_LOST_NO_TIME, 1);
+	return false;
+}
+
 static void add_kernel(const struct cupti_kernel *kernel)
 {
 	struct correlation launch;
@@ -221,11 +232,9 @@ static void add_kernel(const struct cupti_kernel *kernel)
 		atomic_fetch_add_explicit(&completed, 1, memory_order_relaxed);
 	execution = execution_of(kernel);
 	/* An append of ours is of interest for having run, not for its time. */
-	if ((!kernel->start_ns || kernel->end_ns <= kernel->start_ns) &&
-	    execution.frame != tensors_kernel_frame()) {
-		record_lost(RECORD_LOST_TIME, 1); /* counted, never added to a sum */
+	if (execution.frame != tensors_kernel_frame() &&
+	    !check_times(kernel->start_ns, kernel->end_ns))
 		return;
-	}
 	execution.launch = launch.launch;
 	execution.is_of_graph = launch.is_shared && kernel->graph_node_id;
 	if (launch.is_shared && kernel->graph_node_id) {
@@ -235,6 +244,29 @@ static void add_kernel(const struct cupti_kernel *kernel)
 	if (launch.is_named)
 		execution.frame = 0;
 	record_kernel(launch.where, &execution);
+}
+
+static void add_memory(const struct cupti_activity *record)
+{
+	struct memory_operation operation;
+	struct correlation launch;
+
+	if (!memory_read(cupti, record, &operation))
+		return;
+	atomic_fetch_add_explicit(&processed, 1, memory_order_relaxed);
+	if (!correlate_take(operation.execution.correlation, &launch)) {
+		if (!callbacks_is_older(operation.execution.correlation))
+			record_lost(RECORD_LOST_MEMORY, 1);
+		return;
+	}
+	if (proton_context_is_empty(launch.where) ||
+	    !check_times(operation.execution.start_ns, operation.execution.end_ns))
+		return;
+	operation.execution.is_of_graph = operation.graph_node_id != 0;
+	if (operation.graph_node_id)
+		graphs_record(launch.where, operation.graph_node_id, &operation.execution);
+	else
+		record_kernel(launch.where, &operation.execution);
 }
 
 /* Hands each record of a buffer on. False if CUPTI cannot read its own buffer to the end. */
@@ -247,6 +279,8 @@ static bool read_records(uint8_t *buffer, size_t valid_bytes)
 	       CUPTI_OK) {
 		if (record->kind == CUPTI_KIND_CONCURRENT_KERNEL)
 			add_kernel((const void *)record);
+		else
+			add_memory(record);
 	}
 	return result == CUPTI_E_MAX_LIMIT_REACHED;
 }
@@ -254,6 +288,7 @@ static bool read_records(uint8_t *buffer, size_t valid_bytes)
 static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
 				size_t valid_bytes)
 {
+	uint64_t start_ns = clock_thread_ns();
 	size_t dropped = 0;
 
 	(void)bytes;
@@ -265,6 +300,12 @@ static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer,
 	    dropped)
 		drop(dropped);
 	give_back(buffer, valid_bytes);
+	atomic_fetch_add_explicit(&cost_ns, clock_thread_ns() - start_ns, memory_order_relaxed);
+}
+
+uint64_t activity_cost_ns(void)
+{
+	return atomic_load_explicit(&cost_ns, memory_order_relaxed);
 }
 
 int activity_start(const struct cupti_api *api, struct proton_error *err)
@@ -276,6 +317,7 @@ int activity_start(const struct cupti_api *api, struct proton_error *err)
 	cupti = api;
 	buffer_bytes = choose_buffer_bytes();
 	atomic_store(&completed, 0);
+	atomic_store(&cost_ns, 0);
 	atomic_store(&dropped_records, 0);
 	given_up = 0;
 	missing_was_noted = false;

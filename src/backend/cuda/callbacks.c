@@ -11,11 +11,15 @@
 #include "backend/cuda/contexts.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/graphs.h"
+#include "backend/cuda/memory.h"
 #include "backend/cuda/tensors.h"
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/note.h"
 #include "record/correlate.h"
 #include "record/record.h"
+
+#define SAMPLE_PERIOD 1024u
 
 static const uint32_t launch_calls[] = {
 	CUPTI_CALL_LAUNCH,
@@ -54,6 +58,8 @@ static const uint32_t resource_events[] = {
 static const struct cupti_api *cupti;
 static void *subscriber;
 static _Atomic uint64_t launched;
+static _Atomic uint64_t cost_ns;
+static uint64_t clock_cost_ns;
 static _Atomic bool saw_shared;
 static bool ended_was_noted;
 static _Atomic uint32_t first_correlation; /* of this subscription; 0: none yet */
@@ -62,6 +68,7 @@ static _Atomic uint32_t first_correlation; /* of this subscription; 0: none yet 
 static _Thread_local struct {
 	bool is_wanted; /* some session was active at its begin */
 	bool made_node; /* it turned out to be captured */
+	uint32_t calls; /* launches so far, for the sample of their cost */
 } current;
 
 uint64_t callbacks_launched(void)
@@ -150,6 +157,89 @@ static void on_launched(uint32_t call, const struct cupti_callback_data *data)
 		graphs_flush_if_due(cupti);
 }
 
+/* A copy or a set. Whether it makes no record, one or many is the driver's business. */
+static void on_memory_call(uint32_t call, const struct cupti_callback_data *data)
+{
+	note_first(data->correlation_id);
+	correlate_put(data->correlation_id,
+		      (struct correlation){.where = proton_context_here(),
+					   .is_shared = memory_is_batch(call)});
+	current.made_node = false;
+	atomic_store_explicit(&saw_shared, true, memory_order_relaxed);
+	contexts_note(data->context);
+}
+
+static void on_memory_called(uint32_t call, const struct cupti_callback_data *data)
+{
+	const int *result = data->function_return_value;
+	struct correlation unused;
+
+	(void)call;
+	if (current.made_node || (result && *result != 0))
+		correlate_take(data->correlation_id, &unused);
+}
+
+static void on_work(uint32_t call, const struct cupti_callback_data *data)
+{
+	bool is_enter = data->site == CUPTI_SITE_ENTER;
+
+	if (memory_is_call(call))
+		(is_enter ? on_memory_call : on_memory_called)(call, data);
+	else
+		(is_enter ? on_launch : on_launched)(call, data);
+}
+
+/* How many calls the thread's call `number` stands for; 0: it is not timed. */
+static inline uint32_t sample_weight(uint32_t number)
+{
+	if (number > SAMPLE_PERIOD)
+		return number % SAMPLE_PERIOD ? 0 : SAMPLE_PERIOD;
+	return number & (number - 1) ? 0 : number < 2 ? number : number / 2;
+}
+
+/*
+ * Reading the clock would cost as much as what is to be measured. So every SAMPLE_PERIOD-th call of
+ * a thread is timed and stands for those since the one before; at the beginning the distances
+ * double, so that short runs have a figure too.
+ */
+static void on_work_sampled(uint32_t call, const struct cupti_callback_data *data)
+{
+	uint32_t weight;
+	uint64_t start_ns;
+	uint64_t spent_ns;
+
+	current.calls += data->site == CUPTI_SITE_ENTER;
+	weight = sample_weight(current.calls);
+	if (!weight) {
+		on_work(call, data);
+		return;
+	}
+	start_ns = clock_monotonic_ns();
+	on_work(call, data);
+	spent_ns = clock_monotonic_ns() - start_ns;
+	spent_ns -= spent_ns < clock_cost_ns ? spent_ns : clock_cost_ns;
+	atomic_fetch_add_explicit(&cost_ns, spent_ns * weight, memory_order_relaxed);
+}
+
+/* What two readings of the clock differ by with nothing between them. */
+static uint64_t measure_clock(void)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < 64; i++) {
+		uint64_t start_ns = clock_monotonic_ns();
+		uint64_t spent_ns = clock_monotonic_ns() - start_ns;
+
+		least = spent_ns < least ? spent_ns : least;
+	}
+	return least;
+}
+
+uint64_t callbacks_cost_ns(void)
+{
+	return atomic_load_explicit(&cost_ns, memory_order_relaxed);
+}
+
 /* A call that began a capture and succeeded, or ended one. */
 static void on_capture_call(const struct cupti_callback_data *data, bool is_begin)
 {
@@ -182,10 +272,7 @@ static void on_driver_call(uint32_t call, const struct cupti_callback_data *data
 		on_capture_call(data, false);
 		break;
 	default: /* no other calls are enabled */
-		if (data->site == CUPTI_SITE_ENTER)
-			on_launch(call, data);
-		else
-			on_launched(call, data);
+		on_work_sampled(call, data);
 		break;
 	}
 }
@@ -268,10 +355,17 @@ static int subscribe(const struct cupti_api *api, struct proton_error *err)
 	return cupti_error(api, result, "cuptiEnableCallback", err);
 }
 
+int callbacks_set_memory(const struct cupti_api *api, bool is_wanted, struct proton_error *err)
+{
+	return memory_set(api, subscriber, is_wanted, err);
+}
+
 int callbacks_start(const struct cupti_api *api, struct proton_error *err)
 {
 	cupti = api;
 	ended_was_noted = false;
+	clock_cost_ns = measure_clock();
+	atomic_store(&cost_ns, 0);
 	return subscribe(api, err);
 }
 

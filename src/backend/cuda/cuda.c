@@ -80,6 +80,16 @@ static int flush(struct proton_error *err)
 	return status;
 }
 
+static int set_memory(bool is_wanted, struct proton_error *err)
+{
+	return callbacks_set_memory(api, is_wanted, err);
+}
+
+static void describe(void (*add)(void *user, const char *key, const char *value), void *user)
+{
+	describe_cuda(api, add, user);
+}
+
 static void stop(void)
 {
 	nvtx_detach();
@@ -98,5 +108,7 @@ const struct backend cuda_backend = {
 	.start = start,
 	.flush = flush,
 	.read_metric = tensors_read,
+	.set_memory = set_memory,
+	.describe = describe,
 	.stop = stop,
 };

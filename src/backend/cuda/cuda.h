@@ -9,8 +9,10 @@ int callbacks_start(const struct cupti_api *api, struct proton_error *err);
 void callbacks_stop(const struct cupti_api *api);
 /* Kernel launches seen by callbacks while some session was active. */
 uint64_t callbacks_launched(void);
-/* True once something was launched of which an unknown number of records comes, such as a graph. */
+/* True once something ran of which an unknown number of records comes: a graph, a copy. */
 bool callbacks_saw_shared(void);
+/* Begins or ends memory operations: their callbacks and records. */
+int callbacks_set_memory(const struct cupti_api *api, bool is_wanted, struct proton_error *err);
 /* True if this launch was made before the subscription: it is nobody's. */
 bool callbacks_is_older(uint32_t correlation_id);
 /* Says so, once, if another tool has taken our subscription away. */
@@ -26,6 +28,15 @@ void activity_stop(const struct cupti_api *api);
  */
 int activity_flush(const struct cupti_api *api, uint64_t launched, bool saw_shared, bool in_doubt,
 		   struct proton_error *err);
+
+/* CPU time that records have cost on CUPTI's thread since the start, in ns. */
+uint64_t activity_cost_ns(void);
+/* Estimate of what callbacks have cost the application's threads since the start, in ns. */
+uint64_t callbacks_cost_ns(void);
+
+/* Tells what a profile says about the libraries, the GPUs and the cost. */
+void describe_cuda(const struct cupti_api *api,
+		   void (*add)(void *user, const char *key, const char *value), void *user);
 
 /* The recorder's id of CUDA device `ordinal`, with its properties. */
 uint32_t devices_of_cuda(const struct cupti_api *api, uint32_t ordinal);

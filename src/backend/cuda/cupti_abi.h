@@ -93,6 +93,8 @@ struct cupti_resource_data {
 };
 
 #define CUDA_GRAPH_NODE_KERNEL 0
+#define CUDA_GRAPH_NODE_MEMCPY 1
+#define CUDA_GRAPH_NODE_MEMSET 2
 
 struct cupti_graph_data {
 	void *graph;
@@ -105,7 +107,10 @@ struct cupti_graph_data {
 };
 
 enum cupti_activity_kind {
+	CUPTI_KIND_MEMCPY = 1,
+	CUPTI_KIND_MEMSET = 2,
 	CUPTI_KIND_CONCURRENT_KERNEL = 10,
+	CUPTI_KIND_MEMCPY_PEER = 22,
 };
 
 enum cupti_activity_attribute {
@@ -145,6 +150,75 @@ struct cupti_kernel {
 	uint64_t graph_node_id; /* upper half: the graph; 0 outside graphs */
 };
 
+/* The common prefix of CUpti_ActivityMemcpy5 (12.4) and later. Times in ns. */
+struct cupti_memcpy {
+	uint32_t kind;
+	uint8_t copy_kind;
+	uint8_t source_kind; /* of memory: pageable, pinned, device, ... */
+	uint8_t destination_kind;
+	uint8_t flags;
+	uint64_t bytes;
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint32_t device_id;
+	uint32_t context_id;
+	uint32_t stream_id;
+	uint32_t correlation_id;
+	uint32_t runtime_correlation_id;
+	uint32_t padding;
+	void *reserved;
+	uint64_t graph_node_id;
+};
+
+/* Of CUpti_ActivityMemcpyPtoP4: a copy between two devices. */
+struct cupti_memcpy_peer {
+	uint32_t kind;
+	uint8_t copy_kind;
+	uint8_t source_kind;
+	uint8_t destination_kind;
+	uint8_t flags;
+	uint64_t bytes;
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint32_t device_id;
+	uint32_t context_id;
+	uint32_t stream_id;
+	uint32_t source_device_id;
+	uint32_t source_context_id;
+	uint32_t destination_device_id;
+	uint32_t destination_context_id;
+	uint32_t correlation_id;
+	void *reserved;
+	uint64_t graph_node_id;
+};
+
+/* Of CUpti_ActivityMemset4. */
+struct cupti_memset {
+	uint32_t kind;
+	uint32_t value;
+	uint64_t bytes;
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint32_t device_id;
+	uint32_t context_id;
+	uint32_t stream_id;
+	uint32_t correlation_id;
+	uint16_t flags;
+	uint16_t memory_kind;
+	uint32_t padding;
+	void *reserved;
+	uint64_t graph_node_id;
+};
+
+_Static_assert(offsetof(struct cupti_memcpy, bytes) == 8, "CUPTI ABI");
+_Static_assert(offsetof(struct cupti_memcpy, device_id) == 32, "CUPTI ABI");
+_Static_assert(offsetof(struct cupti_memcpy, correlation_id) == 44, "CUPTI ABI");
+_Static_assert(offsetof(struct cupti_memcpy, graph_node_id) == 64, "CUPTI ABI");
+_Static_assert(offsetof(struct cupti_memcpy_peer, correlation_id) == 60, "CUPTI ABI");
+_Static_assert(offsetof(struct cupti_memcpy_peer, graph_node_id) == 72, "CUPTI ABI");
+_Static_assert(offsetof(struct cupti_memset, correlation_id) == 44, "CUPTI ABI");
+_Static_assert(offsetof(struct cupti_memset, memory_kind) == 50, "CUPTI ABI");
+_Static_assert(offsetof(struct cupti_memset, graph_node_id) == 64, "CUPTI ABI");
 _Static_assert(offsetof(struct cupti_callback_data, function_name) == 8, "CUPTI ABI");
 _Static_assert(offsetof(struct cupti_callback_data, symbol_name) == 32, "CUPTI ABI");
 _Static_assert(offsetof(struct cupti_callback_data, context) == 40, "CUPTI ABI");

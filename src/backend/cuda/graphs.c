@@ -212,7 +212,7 @@ static void note_graph(uint32_t id, uint32_t original_id)
 	}
 }
 
-/* The node captured last on this thread, in the capture that is open there. */
+/* The kernel's node captured last on this thread, in the capture that is open there. */
 static _Thread_local uint64_t last_captured;
 
 void graphs_begin_capture(void)
@@ -238,8 +238,16 @@ void graphs_end_capture(void)
 		record_lost(RECORD_LOST_VALUE, held);
 }
 
+/* Kernels, and what a session that wants memory operations may ask for at any replay. */
+static bool has_records(int node_type)
+{
+	return node_type == CUDA_GRAPH_NODE_KERNEL || node_type == CUDA_GRAPH_NODE_MEMCPY ||
+	       node_type == CUDA_GRAPH_NODE_MEMSET;
+}
+
 static void on_node_created(const struct cupti_api *api, const struct cupti_graph_data *graph)
 {
+	bool is_kernel = graph->node_type == CUDA_GRAPH_NODE_KERNEL;
 	struct shared *shared;
 	uint64_t node_id;
 
@@ -248,14 +256,15 @@ static void on_node_created(const struct cupti_api *api, const struct cupti_grap
 	shared = calloc(1, sizeof(*shared));
 	if (!shared)
 		return;
-	shared->tensor = tensors_hold_captured();
+	if (is_kernel)
+		shared->tensor = tensors_hold_captured();
 	/* Taken before the lock: it may ask Python for the call path. */
-	if (!shared->tensor && !captured_take(&shared->captured)) {
+	if (!shared->tensor && !captured_take(&shared->captured, is_kernel)) {
 		free(shared);
 		return;
 	}
 	shared->references = 1;
-	if (!shared->tensor && captured_is_on())
+	if (is_kernel && !shared->tensor && captured_is_on())
 		last_captured = node_id;
 	pthread_mutex_lock(&lock);
 	put_node(node_id, shared);
@@ -274,7 +283,7 @@ static void on_node_cloned(const struct cupti_api *api, const struct cupti_graph
 	    api->cuptiGetGraphNodeId(graph->original_node, &original_id) != CUPTI_OK)
 		return;
 	pthread_mutex_lock(&lock);
-	shared = graph->node_type == CUDA_GRAPH_NODE_KERNEL ? find_node(original_id) : NULL;
+	shared = has_records(graph->node_type) ? find_node(original_id) : NULL;
 	if (shared)
 		put_node(node_id, shared);
 	note_graph((uint32_t)(node_id >> 32), (uint32_t)(original_id >> 32));
@@ -385,7 +394,7 @@ static void on_graph_created(const struct cupti_api *api, const struct cupti_gra
 
 static void on_node_begins(const struct cupti_api *api, const struct cupti_graph_data *graph)
 {
-	if (graph->node_type == CUDA_GRAPH_NODE_KERNEL ||
+	if (has_records(graph->node_type) ||
 	    api->cuptiGetGraphId(graph->graph, &making.around) != CUPTI_OK)
 		making.around = 0;
 }
@@ -404,7 +413,7 @@ void graphs_on_resource(const struct cupti_api *api, uint32_t event,
 		break;
 	case CUPTI_RESOURCE_GRAPHNODE_CREATED:
 		making.around = 0;
-		if (graph->node_type == CUDA_GRAPH_NODE_KERNEL)
+		if (has_records(graph->node_type))
 			on_node_created(api, graph);
 		break;
 	case CUPTI_RESOURCE_GRAPHNODE_CLONED:

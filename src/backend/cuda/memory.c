@@ -1,0 +1,196 @@
+/*
+ * Memory copies and sets. Their records name no kernel: a copy is called as torch.profiler calls
+ * it, "Memcpy HtoD (Pinned -> Device)", and a set "Memset (Device)", so that people find what they
+ * know. They are recorded only while a session wants them, for each makes a record that the
+ * application's threads pay for.
+ */
+#include "backend/cuda/memory.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cuda/cuda.h"
+#include "base/array.h"
+#include "record/frames.h"
+
+enum {
+	CALL_COPY = 1,
+	CALL_BATCH = 2,
+};
+
+#define CALL_MAX 1024u
+
+static const uint8_t call_kinds[CALL_MAX] = {
+#define M(name, number) [number] = CALL_COPY,
+#define B(name, number) [number] = CALL_BATCH,
+#include "backend/cuda/memory_calls.def"
+#undef M
+#undef B
+};
+
+static const int kinds[] = {CUPTI_KIND_MEMCPY, CUPTI_KIND_MEMCPY_PEER, CUPTI_KIND_MEMSET};
+
+/* By CUPTI's numbers; the words are those of torch.profiler. */
+static const char *const copy_names[] = {"?",    "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
+					 "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"};
+static const char *const memory_names[] = {"Unknown",       "Pageable",      "Pinned",
+					   "Device",        "Array",         "Managed",
+					   "Device Static", "Managed Static"};
+
+#define COPY_KINDS ARRAY_LENGTH(copy_names)
+#define MEMORY_KINDS ARRAY_LENGTH(memory_names)
+
+bool memory_is_call(uint32_t call)
+{
+	return call < CALL_MAX && call_kinds[call];
+}
+
+bool memory_is_batch(uint32_t call)
+{
+	return call < CALL_MAX && call_kinds[call] == CALL_BATCH;
+}
+
+static void disable(const struct cupti_api *api, void *subscriber)
+{
+	for (uint32_t call = 0; call < CALL_MAX; call++)
+		if (call_kinds[call])
+			api->cuptiEnableCallback(0, subscriber, CUPTI_DOMAIN_DRIVER_API, call);
+	for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++)
+		api->cuptiActivityDisable(kinds[i]);
+}
+
+int memory_set(const struct cupti_api *api, void *subscriber, bool is_wanted,
+	       struct proton_error *err)
+{
+	uint32_t known = 0;
+	int result = CUPTI_OK;
+
+	if (!is_wanted) {
+		disable(api, subscriber);
+		return PROTON_OK;
+	}
+	/* Callbacks first: what is copied from here on has its place before its record comes. */
+	for (uint32_t call = 0; call < CALL_MAX; call++) {
+		int one;
+
+		if (!call_kinds[call])
+			continue;
+		one = api->cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER_API, call);
+		known += one == CUPTI_OK;
+		if (one != CUPTI_OK)
+			result = one; /* an older CUPTI does not know the newest calls */
+	}
+	if (!known) {
+		disable(api, subscriber);
+		return cupti_error(api, result, "cuptiEnableCallback", err);
+	}
+	for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {
+		result = api->cuptiActivityEnable(kinds[i]);
+		if (result != CUPTI_OK) {
+			disable(api, subscriber);
+			return cupti_error(api, result, "cuptiActivityEnable", err);
+		}
+	}
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ names */
+
+/* Frames by what is copied from where to where, + 1. Used by the record thread alone. */
+static uint32_t copy_frames[COPY_KINDS][MEMORY_KINDS][MEMORY_KINDS];
+static uint32_t set_frames[MEMORY_KINDS];
+
+static uint32_t frame_named(uint32_t *cached, const char *text, int length)
+{
+	uint32_t frame = frames_add(FRAME_KERNEL, text, (size_t)length);
+
+	if (frame != FRAME_NONE)
+		*cached = frame + 1;
+	return frame;
+}
+
+static uint32_t copy_frame(uint8_t copy, uint8_t from, uint8_t to)
+{
+	char text[64];
+	uint32_t *cached;
+	int length;
+
+	copy = copy < COPY_KINDS ? copy : 0;
+	from = from < MEMORY_KINDS ? from : 0;
+	to = to < MEMORY_KINDS ? to : 0;
+	cached = &copy_frames[copy][from][to];
+	if (*cached)
+		return *cached - 1;
+	length = snprintf(text, sizeof(text), "Memcpy %s (%s -> %s)", copy_names[copy],
+			  memory_names[from], memory_names[to]);
+	return frame_named(cached, text, length);
+}
+
+static uint32_t set_frame(uint16_t memory)
+{
+	char text[64];
+	uint32_t *cached;
+	int length;
+
+	memory = memory < MEMORY_KINDS ? memory : 0;
+	cached = &set_frames[memory];
+	if (*cached)
+		return *cached - 1;
+	length = snprintf(text, sizeof(text), "Memset (%s)", memory_names[memory]);
+	return frame_named(cached, text, length);
+}
+
+/* ------------------------------------------------------------------ records */
+
+/* The three records begin alike, up to the stream. */
+static struct execution common(const struct cupti_api *api, const struct cupti_memcpy *record)
+{
+	return (struct execution){
+		.is_memory = true,
+		.device = devices_of_cuda(api, record->device_id),
+		.stream = record->stream_id,
+		.start_ns = record->start_ns,
+		.end_ns = record->end_ns,
+		.bytes = record->bytes,
+	};
+}
+
+_Static_assert(offsetof(struct cupti_memcpy, stream_id) ==
+			       offsetof(struct cupti_memcpy_peer, stream_id) &&
+		       offsetof(struct cupti_memcpy, stream_id) ==
+			       offsetof(struct cupti_memset, stream_id),
+	       "common prefix");
+
+bool memory_read(const struct cupti_api *api, const struct cupti_activity *record,
+		 struct memory_operation *out)
+{
+	const struct cupti_memcpy *copy = (const void *)record;
+	const struct cupti_memcpy_peer *peer = (const void *)record;
+	const struct cupti_memset *set = (const void *)record;
+
+	switch (record->kind) {
+	case CUPTI_KIND_MEMCPY:
+		out->execution = common(api, copy);
+		out->execution.frame =
+			copy_frame(copy->copy_kind, copy->source_kind, copy->destination_kind);
+		out->execution.correlation = copy->correlation_id;
+		out->graph_node_id = copy->graph_node_id;
+		return true;
+	case CUPTI_KIND_MEMCPY_PEER:
+		out->execution = common(api, copy);
+		out->execution.frame =
+			copy_frame(peer->copy_kind, peer->source_kind, peer->destination_kind);
+		out->execution.correlation = peer->correlation_id;
+		out->graph_node_id = peer->graph_node_id;
+		return true;
+	case CUPTI_KIND_MEMSET:
+		out->execution = common(api, copy);
+		out->execution.frame = set_frame(set->memory_kind);
+		out->execution.correlation = set->correlation_id;
+		out->graph_node_id = set->graph_node_id;
+		return true;
+	default:
+		return false;
+	}
+}

@@ -1,0 +1,27 @@
+/* Memory copies and sets, while some session wants them. */
+#ifndef BACKEND_CUDA_MEMORY_H
+#define BACKEND_CUDA_MEMORY_H
+
+#include "backend/cuda/cupti_api.h"
+#include "record/execution.h"
+
+/* What a record of CUPTI says of a copy or a set. */
+struct memory_operation {
+	struct execution execution;
+	uint64_t graph_node_id; /* 0 outside graphs */
+};
+
+/* Begins or ends: the records and the callbacks of `subscriber`. On failure nothing is on. */
+int memory_set(const struct cupti_api *api, void *subscriber, bool is_wanted,
+	       struct proton_error *err);
+
+/* False if `record` is none of a memory operation. On CUPTI's thread. */
+bool memory_read(const struct cupti_api *api, const struct cupti_activity *record,
+		 struct memory_operation *out);
+
+/* True for the number of a driver call that copies or sets memory. */
+bool memory_is_call(uint32_t call);
+/* True if one call makes many records. */
+bool memory_is_batch(uint32_t call);
+
+#endif

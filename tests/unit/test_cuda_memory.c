@@ -1,0 +1,347 @@
+/* Memory copies and sets in backend/cuda, against the played libraries. */
+#include "unit/cuda_session.h"
+
+#include "backend/cuda/memory.h"
+
+static int start_flags(const char *name, uint32_t flags, struct proton_error *err)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path(name),
+		.backend = "cupti",
+		.flags = PROTON_SESSION_QUIET | flags,
+	};
+	int session = -1;
+
+	load_fake();
+	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
+}
+
+static int start_memory(const char *name)
+{
+	struct proton_error err = {0};
+	int session = start_flags(name, PROTON_SESSION_MEMORY, &err);
+
+	if (session < 0)
+		FAIL("start: %s", err.text);
+	return session;
+}
+
+static uint32_t call_number(const char *wanted)
+{
+	static const struct {
+		const char *name;
+		uint32_t number;
+	} calls[] = {
+#define M(name, number) {#name, number},
+#define B(name, number) {#name, number},
+#include "backend/cuda/memory_calls.def"
+#undef M
+#undef B
+	};
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (strcmp(calls[i].name, wanted) == 0)
+			return calls[i].number;
+	FAIL("%s is no memory call", wanted);
+}
+
+/* A driver call that launches nothing; its correlation id. */
+static uint32_t call_driver(uint32_t call)
+{
+	return fake.launch(&(struct fake_launch){.call = call, .context = &fake});
+}
+
+static void record_copy(uint32_t correlation, uint8_t kind, uint8_t from, uint8_t to,
+			uint64_t bytes, uint64_t node_id)
+{
+	struct cupti_memcpy record = {
+		.kind = CUPTI_KIND_MEMCPY,
+		.copy_kind = kind,
+		.source_kind = from,
+		.destination_kind = to,
+		.bytes = bytes,
+		.start_ns = 1000,
+		.end_ns = 1100,
+		.correlation_id = correlation,
+		.graph_node_id = node_id,
+	};
+
+	fake.record(&record, sizeof(record));
+}
+
+static void record_set(uint32_t correlation, uint64_t bytes)
+{
+	struct cupti_memset record = {
+		.kind = CUPTI_KIND_MEMSET,
+		.memory_kind = 3,
+		.bytes = bytes,
+		.start_ns = 1000,
+		.end_ns = 1020,
+		.correlation_id = correlation,
+	};
+
+	fake.record(&record, sizeof(record));
+}
+
+/* One copy from pinned memory to the device. */
+static void copy_in(uint64_t bytes)
+{
+	record_copy(call_driver(call_number("cuMemcpyHtoDAsync_v2")), 1, 2, 3, bytes, 0);
+}
+
+static int64_t memory_bytes(const struct profile *profile, const char *path)
+{
+	const struct profile_value *value = rec_value(profile, path, "memory_bytes");
+
+	return value ? value->as.int64 : -1;
+}
+
+TEST(copies_and_sets_are_attributed_like_kernels)
+{
+	struct profile *profile;
+	const struct profile_kernel *kernel;
+	int session = start_memory("a");
+	uint64_t token = proton_scope_enter("load");
+
+	copy_in(4096);
+	copy_in(100);
+	record_copy(call_driver(call_number("cuMemcpyDtoH_v2")), 2, 3, 1, 8, 0);
+	record_set(call_driver(call_number("cuMemsetD8Async")), 64);
+	proton_scope_exit(token, NULL);
+	launch_ns("mm", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "kernels"), 1);
+	CHECK_U64(rec_counter(session, "memory operations"), 4);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "load/Memcpy HtoD (Pinned -> Device)"), 2);
+	CHECK_EQ(memory_bytes(profile, "load/Memcpy HtoD (Pinned -> Device)"), 4196);
+	CHECK_U64(rec_count(profile, "load/Memcpy DtoH (Device -> Pageable)"), 1);
+	CHECK_U64(rec_count(profile, "load/Memset (Device)"), 1);
+	CHECK_EQ(memory_bytes(profile, "load/Memset (Device)"), 64);
+	kernel = &profile->kernels[profile->nodes[rec_node(profile, "load/Memset (Device)")]
+					   .first_kernel];
+	CHECK_U64(kernel->total_ns, 20);
+	CHECK_U64(kernel->first_config, 0);
+	CHECK_STR(profile_text(profile, profile->devices[kernel->device].type), "CUDA");
+	CHECK_U64(rec_count(profile, "mm"), 1);
+	CHECK_PTR(rec_value(profile, "load/Memset (Device)", "bytes"), NULL);
+	profile_free(profile);
+	CHECK(fake.is_idle());
+}
+
+TEST(a_copy_between_devices_is_one_too)
+{
+	struct cupti_memcpy_peer record = {
+		.kind = CUPTI_KIND_MEMCPY_PEER,
+		.copy_kind = 10,
+		.source_kind = 3,
+		.destination_kind = 3,
+		.bytes = 77,
+		.start_ns = 1,
+		.end_ns = 3,
+		.device_id = 1,
+	};
+	struct profile *profile;
+
+	start_memory("a");
+	record.correlation_id = call_driver(call_number("cuMemcpyPeerAsync"));
+	fake.record(&record, sizeof(record));
+	profile = finish();
+	CHECK_EQ(memory_bytes(profile, "Memcpy PtoP (Device -> Device)"), 77);
+	profile_free(profile);
+}
+
+TEST(kinds_that_are_not_known_have_names_all_the_same)
+{
+	struct profile *profile;
+
+	start_memory("a");
+	record_copy(call_driver(call_number("cuMemcpy")), 200, 99, 8, 1, 0);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "Memcpy ? (Unknown -> Unknown)"), 1);
+	profile_free(profile);
+}
+
+TEST(every_memory_call_is_seen)
+{
+	struct profile *profile;
+	uint32_t calls = 0;
+	int session = start_memory("a");
+
+	for (uint32_t call = 0; call < 1024; call++) {
+		if (!memory_is_call(call))
+			continue;
+		record_copy(call_driver(call), 1, 1, 3, 1, 0);
+		calls++;
+	}
+	CHECK_LT(100, (int)calls);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "lost: memory record whose call is not known"), 0);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "Memcpy HtoD (Pageable -> Device)"), calls);
+	profile_free(profile);
+}
+
+TEST(a_batch_makes_many_records_of_one_call)
+{
+	struct profile *profile;
+	uint32_t correlation;
+
+	start_memory("a");
+	correlation = call_driver(call_number("cuMemcpyBatchAsync_v2"));
+	for (int i = 0; i < 5; i++)
+		record_copy(correlation, 8, 3, 3, 10, 0);
+	profile = finish();
+	CHECK_EQ(memory_bytes(profile, "Memcpy DtoD (Device -> Device)"), 50);
+	profile_free(profile);
+}
+
+TEST(nothing_of_it_is_on_until_a_session_asks_and_after_it_ended)
+{
+	struct proton_error err;
+	struct profile *profile;
+	uint32_t enabled;
+	uint32_t disabled;
+	int second;
+
+	CHECK_LE(0, start_flags("a", 0, &err));
+	CHECK_U64(fake.calls("cuptiActivityEnable"), 1);
+	second = start_memory("b");
+	enabled = fake.calls("cuptiActivityEnable");
+	CHECK_U64(enabled, 4);
+	copy_in(10);
+	start_memory("c");
+	CHECK_U64(fake.calls("cuptiActivityEnable"), enabled);
+	disabled = fake.calls("cuptiActivityDisable");
+	rec_finalize(second, "proton");
+	CHECK_U64(fake.calls("cuptiActivityDisable"), disabled);
+	copy_in(10);
+	rec_finalize(second + 1, "proton");
+	CHECK_U64(fake.calls("cuptiActivityDisable"), disabled + 3);
+	launch_ns("mm", 5);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "mm"), 1);
+	CHECK_EQ(rec_node(profile, "Memcpy HtoD (Pinned -> Device)"), REC_NOWHERE);
+	profile_free(profile);
+	profile = rec_load("b.proton");
+	CHECK_EQ(memory_bytes(profile, "Memcpy HtoD (Pinned -> Device)"), 10);
+	profile_free(profile);
+	profile = rec_load("c.proton");
+	CHECK_EQ(memory_bytes(profile, "Memcpy HtoD (Pinned -> Device)"), 10);
+	profile_free(profile);
+	CHECK(fake.is_idle());
+}
+
+TEST(an_older_cupti_does_not_know_the_newest_calls)
+{
+	struct proton_error err;
+	struct profile *profile;
+
+	load_fake();
+	/* Some of the calls at the end; those of launches and captures came before. */
+	fake.fail("cuptiEnableCallback", 100, 8, 1);
+	CHECK_LE(0, start_flags("a", PROTON_SESSION_MEMORY, &err));
+	copy_in(10);
+	profile = finish();
+	CHECK_EQ(memory_bytes(profile, "Memcpy HtoD (Pinned -> Device)"), 10);
+	profile_free(profile);
+}
+
+TEST(records_that_cannot_be_had_are_an_error_of_the_start)
+{
+	struct proton_error err = {0};
+	struct profile *profile;
+
+	load_fake();
+	fake.fail("cuptiActivityEnable", 3, FAKE_ALWAYS, 35);
+	CHECK_LT(start_flags("a", PROTON_SESSION_MEMORY, &err), 0);
+	CHECK_EQ(err.status, PROTON_E_PERMISSION);
+	CHECK(!proton_is_profiling());
+	CHECK(fake.is_idle());
+	CHECK(!rec_exists("a.proton"));
+	fake.fail("cuptiActivityEnable", 0, 0, 0);
+	start_memory("a");
+	copy_in(10);
+	profile = finish();
+	CHECK_EQ(memory_bytes(profile, "Memcpy HtoD (Pinned -> Device)"), 10);
+	profile_free(profile);
+}
+
+#define NODE(graph, index) ((uint64_t)(graph) << 32 | (index))
+
+TEST(a_replay_shows_captured_copies_and_the_kernel_keeps_its_metrics)
+{
+	struct proton_metric flops = {
+		.name = "flops16", .type = PROTON_METRIC_DOUBLE, .value.float64 = 100};
+	struct proton_context where;
+	struct profile *profile;
+	uint32_t correlation;
+	uint64_t token;
+
+	start_memory("a");
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
+	token = proton_scope_enter("cap");
+	proton_op_enter(proton_frame("mm_64", 5), &where);
+	CHECK_EQ(proton_metrics_add(proton_context_here(), &flops, 1, NULL), PROTON_OK);
+	call_driver(call_number("cuMemsetD8Async"));
+	fake.graph_event(CUPTI_RESOURCE_GRAPHNODE_CREATED, NODE(1, 0), 0, CUDA_GRAPH_NODE_MEMCPY);
+	fake.graph_event(CUPTI_RESOURCE_GRAPHNODE_CREATED, NODE(1, 1), 0, CUDA_GRAPH_NODE_KERNEL);
+	proton_op_exit();
+	proton_scope_exit(token, NULL);
+	for (uint32_t i = 0; i < 2; i++)
+		fake.graph_event(CUPTI_RESOURCE_GRAPHNODE_CLONED, NODE(2, i), NODE(1, i),
+				 i ? CUDA_GRAPH_NODE_KERNEL : CUDA_GRAPH_NODE_MEMCPY);
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	for (int i = 0; i < 3; i++) {
+		correlation = fake.launch(&(struct fake_launch){.call = CUPTI_CALL_GRAPH_LAUNCH,
+								.name = "node",
+								.records = 1,
+								.start_ns = 1,
+								.end_ns = 3,
+								.node_id = NODE(2, 1)});
+		record_copy(correlation, 8, 3, 3, 10, NODE(2, 0));
+	}
+	profile = finish();
+	CHECK_U64(rec_count(profile, "<captured_at>/cap/mm_64"), 3);
+	CHECK_NEAR(rec_value(profile, "<captured_at>/cap/mm_64", "flops16")->as.float64, 300, 0);
+	CHECK_EQ(memory_bytes(profile, "<captured_at>/cap/mm_64/Memcpy DtoD (Device -> Device)"),
+		 30);
+	profile_free(profile);
+}
+
+TEST(what_cannot_be_attributed_is_counted_where_it_was_asked_for)
+{
+	struct proton_error err;
+	int session = start_memory("a");
+	int other = start_flags("b", 0, &err);
+	struct cupti_memcpy record = {.kind = CUPTI_KIND_MEMCPY,
+				      .correlation_id =
+					      call_driver(call_number("cuMemcpyHtoD_v2"))};
+
+	record_copy(123456, 1, 1, 3, 1, 0);
+	fake.record(&record, sizeof(record)); /* without times */
+	CHECK_EQ(proton_deactivate(PROTON_ALL_SESSIONS, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "lost: memory record whose call is not known"), 1);
+	CHECK_U64(rec_counter(other, "lost: memory record whose call is not known"), 0);
+	CHECK_U64(rec_counter(session, "lost: kernel record without a time"), 1);
+	CHECK_U64(rec_counter(session, "memory operations"), 0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+TEST(what_runs_while_all_sessions_pause_is_no_loss)
+{
+	int session = start_memory("a");
+
+	proton_deactivate(session, false, NULL);
+	copy_in(10);
+	launch_ns("off", 5);
+	proton_activate(session, NULL);
+	copy_in(10);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "lost: memory record whose call is not known"), 0);
+	CHECK_U64(rec_counter(session, "lost: kernel record whose launch is not known"), 0);
+	CHECK_U64(rec_counter(session, "memory operations"), 1);
+	CHECK_U64(rec_counter(session, "kernels"), 0);
+	rec_finalize(session, "none");
+}
