@@ -429,6 +429,23 @@ uint32_t profile_device(struct profile *profile, uint32_t type, uint32_t id)
 	return index;
 }
 
+uint32_t profile_device_like(struct profile *profile, struct profile_device device)
+{
+	uint32_t index;
+
+	for (uint32_t i = 0; i < profile->device_count; i++)
+		if (memcmp(&profile->devices[i], &device, sizeof(device)) == 0)
+			return i;
+	if (profile->device_count >= PROFILE_DEVICES_MAX) {
+		profile->is_damaged = true;
+		return 0;
+	}
+	index = APPEND(profile, devices, device);
+	if (!profile->out_of_memory)
+		profile->devices[index] = device;
+	return index;
+}
+
 void profile_info(struct profile *profile, const char *key, const char *value)
 {
 	struct profile_pair pair = {

@@ -159,6 +159,8 @@ uint32_t profile_metric(struct profile *profile, uint32_t name, uint16_t type, u
 const struct profile_metric *profile_metric_find(const struct profile *profile, uint32_t name,
 						 uint16_t type);
 uint32_t profile_device(struct profile *profile, uint32_t type, uint32_t id); /* found or added */
+/* The device that is like this one in everything; found or added. */
+uint32_t profile_device_like(struct profile *profile, struct profile_device device);
 /*
  * A new value or kernel at the end of `node`'s list, zeroed but for what is given; never NULL (out
  * of memory: a dummy). The pointer is valid until the next one is added. Adding is quick while one

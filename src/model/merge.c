@@ -1,0 +1,594 @@
+/* Adding nodes of profiles to another profile. See merge.h. */
+#include "model/merge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+#define NONE UINT32_MAX
+#define FIRST_SLOTS 1024u
+
+/* From a pair of indices to one. An entry whose value is 0 is free. */
+struct pair_slot {
+	uint64_t pair;
+	uint32_t value;
+};
+
+struct pair_table {
+	struct pair_slot *slots;
+	size_t slot_count; /* a power of two, or 0 */
+	size_t count;
+};
+
+struct merge {
+	struct profile *target;
+	const struct profile *source;
+	uint32_t *frames; /* by frame of the source: that of the target, or NONE */
+	uint32_t *metrics;
+	uint32_t *devices;
+	bool *is_kernel_frame; /* by frame of the target */
+	size_t is_kernel_capacity;
+	struct pair_table children; /* (parent, frame) -> node */
+	struct pair_table values;   /* (node, metric) -> value */
+	struct pair_table kernels;  /* (node, device) -> kernel */
+	bool has_about;
+};
+
+/* ------------------------------------------------------------------ pairs */
+
+static struct pair_slot *pair_slot(const struct pair_table *table, uint64_t pair)
+{
+	size_t mask = table->slot_count - 1;
+	size_t i = (size_t)hash_u64(pair + 1) & mask;
+
+	while (table->slots[i].value && table->slots[i].pair != pair)
+		i = (i + 1) & mask;
+	return &table->slots[i];
+}
+
+static bool pair_grow(struct pair_table *table)
+{
+	struct pair_table old = *table;
+	size_t wanted = old.slot_count ? old.slot_count * 2 : FIRST_SLOTS;
+
+	if (table->count < old.slot_count / 2)
+		return true;
+	table->slots = calloc(wanted, sizeof(*table->slots));
+	if (!table->slots) {
+		table->slots = old.slots;
+		return false;
+	}
+	table->slot_count = wanted;
+	for (size_t i = 0; i < old.slot_count; i++) {
+		if (old.slots[i].value)
+			*pair_slot(table, old.slots[i].pair) = old.slots[i];
+	}
+	free(old.slots);
+	return true;
+}
+
+static uint32_t pair_find(const struct pair_table *table, uint32_t a, uint32_t b)
+{
+	return table->slot_count ? pair_slot(table, (uint64_t)a << 32 | b)->value : 0;
+}
+
+static void pair_add(struct merge *merge, struct pair_table *table, uint32_t a, uint32_t b,
+		     uint32_t value)
+{
+	uint64_t pair = (uint64_t)a << 32 | b;
+
+	if (!value)
+		return;
+	if (!pair_grow(table)) {
+		merge->target->out_of_memory = true;
+		return;
+	}
+	*pair_slot(table, pair) = (struct pair_slot){pair, value};
+	table->count++;
+}
+
+/* ------------------------------------------------------------------ life */
+
+struct merge *merge_new(struct profile *target)
+{
+	struct merge *merge = calloc(1, sizeof(*merge));
+
+	if (merge)
+		merge->target = target;
+	return merge;
+}
+
+static void drop_maps(struct merge *merge)
+{
+	free(merge->frames);
+	free(merge->metrics);
+	free(merge->devices);
+	merge->frames = merge->metrics = merge->devices = NULL;
+}
+
+/* Kinds were left out while frames were compared: a kernel here may be a mere name there. */
+static void restore_kinds(struct merge *merge)
+{
+	struct profile *target = merge->target;
+
+	for (size_t i = 1; i < target->frame_count && i < merge->is_kernel_capacity; i++) {
+		if (merge->is_kernel_frame[i])
+			target->frames[i].kind = FRAME_KERNEL;
+	}
+	free(target->frame_slots); /* made anew with the next search */
+	target->frame_slots = NULL;
+	target->frame_slot_count = 0;
+}
+
+void merge_free(struct merge *merge)
+{
+	if (!merge)
+		return;
+	restore_kinds(merge);
+	drop_maps(merge);
+	free(merge->is_kernel_frame);
+	free(merge->children.slots);
+	free(merge->values.slots);
+	free(merge->kernels.slots);
+	free(merge);
+}
+
+static uint32_t *new_map(struct merge *merge, size_t count)
+{
+	uint32_t *map = malloc((count + 1) * sizeof(*map));
+
+	if (!map)
+		merge->target->out_of_memory = true;
+	else
+		memset(map, 0xff, (count + 1) * sizeof(*map));
+	return map;
+}
+
+void merge_source(struct merge *merge, const struct profile *source)
+{
+	drop_maps(merge);
+	merge->source = source;
+	merge->frames = new_map(merge, source->frame_count);
+	merge->metrics = new_map(merge, source->metric_count);
+	merge->devices = new_map(merge, source->device_count);
+}
+
+/* ------------------------------------------------------------------ frames and nodes */
+
+static uint32_t copy_string(struct merge *merge, uint32_t string)
+{
+	const struct strings *strings = &merge->source->strings;
+
+	return profile_string(merge->target, string_text(strings, string),
+			      string_length(strings, string));
+}
+
+static void note_kernel_frame(struct merge *merge, uint32_t frame)
+{
+	size_t wanted = merge->is_kernel_capacity ? merge->is_kernel_capacity : 64;
+	bool *grown;
+
+	while (wanted <= frame)
+		wanted *= 2;
+	if (wanted > merge->is_kernel_capacity) {
+		grown = realloc(merge->is_kernel_frame, wanted * sizeof(*grown));
+		if (!grown) {
+			merge->target->out_of_memory = true;
+			return;
+		}
+		memset(grown + merge->is_kernel_capacity, 0,
+		       (wanted - merge->is_kernel_capacity) * sizeof(*grown));
+		merge->is_kernel_frame = grown;
+		merge->is_kernel_capacity = wanted;
+	}
+	merge->is_kernel_frame[frame] = true;
+}
+
+static uint32_t map_frame(struct merge *merge, uint32_t source_frame)
+{
+	const struct profile_frame *row = &merge->source->frames[source_frame];
+	struct profile_frame frame = {.kind = row->kind};
+	uint32_t id;
+
+	if (!merge->frames)
+		return 0;
+	if (merge->frames[source_frame] != NONE)
+		return merge->frames[source_frame];
+	frame.name = copy_string(merge, row->name);
+	if (row->kind == FRAME_SOURCE) {
+		frame.file = copy_string(merge, row->file);
+		frame.line = row->line;
+	} else {
+		frame.kind = FRAME_NAME;
+	}
+	id = profile_frame(merge->target, frame);
+	if (row->kind == FRAME_KERNEL)
+		note_kernel_frame(merge, id);
+	merge->frames[source_frame] = id;
+	return id;
+}
+
+static uint32_t child_of(struct merge *merge, uint32_t parent, uint32_t frame)
+{
+	uint32_t node = pair_find(&merge->children, parent, frame);
+
+	if (node || merge->target->out_of_memory)
+		return node;
+	node = profile_node(merge->target, parent, frame);
+	pair_add(merge, &merge->children, parent, frame, node);
+	return node;
+}
+
+uint32_t merge_child(struct merge *merge, uint32_t parent, uint32_t source_frame)
+{
+	return child_of(merge, parent, map_frame(merge, source_frame));
+}
+
+uint32_t merge_child_named(struct merge *merge, uint32_t parent, const char *name)
+{
+	struct profile_frame frame = {.kind = FRAME_NAME};
+
+	frame.name = profile_string(merge->target, name, strlen(name));
+	return child_of(merge, parent, profile_frame(merge->target, frame));
+}
+
+/* ------------------------------------------------------------------ values */
+
+static bool is_number(uint16_t type)
+{
+	return type == PROTON_METRIC_INT64 || type == PROTON_METRIC_DOUBLE;
+}
+
+/* An integer metric of the target turns out to be a double elsewhere. */
+static void make_double(struct profile *target, uint32_t metric)
+{
+	for (size_t i = 1; i < target->value_count; i++) {
+		struct profile_value *value = &target->values[i];
+
+		if (value->metric == metric)
+			value->as.float64 = (double)value->as.int64;
+	}
+	target->metrics[metric].type = PROTON_METRIC_DOUBLE;
+	free(target->metric_slots); /* by name and type: made anew with the next search */
+	target->metric_slots = NULL;
+	target->metric_slot_count = 0;
+	profile_metric(target, target->metrics[metric].name, PROTON_METRIC_DOUBLE, 0);
+}
+
+static uint32_t map_metric(struct merge *merge, uint32_t source_metric)
+{
+	const struct profile_metric *row = &merge->source->metrics[source_metric];
+	struct profile *target = merge->target;
+	const struct profile_metric *found = NULL;
+	uint32_t name;
+	uint32_t id;
+
+	if (!merge->metrics)
+		return NONE;
+	if (merge->metrics[source_metric] != NONE)
+		return merge->metrics[source_metric];
+	name = copy_string(merge, row->name);
+	if (row->type == PROTON_METRIC_INT64)
+		found = profile_metric_find(target, name, PROTON_METRIC_DOUBLE);
+	else if (row->type == PROTON_METRIC_DOUBLE)
+		found = profile_metric_find(target, name, PROTON_METRIC_INT64);
+	if (found) {
+		id = (uint32_t)(found - target->metrics);
+		if (found->type == PROTON_METRIC_INT64)
+			make_double(target, id);
+		/* Inclusive in one file is inclusive. */
+		target->metrics[id].flags &= row->flags;
+	} else {
+		size_t count = target->metric_count;
+
+		id = profile_metric(target, name, row->type, row->flags);
+		if (target->metric_count == count && is_number(row->type))
+			target->metrics[id].flags &= row->flags;
+	}
+	merge->metrics[source_metric] = id;
+	return id;
+}
+
+static int64_t add_clamped(int64_t a, int64_t b)
+{
+	int64_t sum;
+
+	if (__builtin_add_overflow(a, b, &sum))
+		return a < 0 ? INT64_MIN : INT64_MAX;
+	return sum;
+}
+
+static void add_vectors(uint64_t *sums, const uint64_t *from, uint64_t count, bool is_double)
+{
+	for (uint64_t i = 0; i < count; i++) {
+		double a;
+		double b;
+
+		if (!is_double) {
+			sums[i] = (uint64_t)add_clamped((int64_t)sums[i], (int64_t)from[i]);
+			continue;
+		}
+		memcpy(&a, &sums[i], sizeof(a));
+		memcpy(&b, &from[i], sizeof(b));
+		a += b;
+		memcpy(&sums[i], &a, sizeof(a));
+	}
+}
+
+static double number_of(const struct profile *profile, const struct profile_value *value)
+{
+	return profile->metrics[value->metric].type == PROTON_METRIC_INT64 ? (double)value->as.int64
+									   : value->as.float64;
+}
+
+static void put_vector(struct merge *merge, uint32_t index, const uint64_t *vector, bool is_new)
+{
+	struct profile *target = merge->target;
+	struct profile_value *value = &target->values[index];
+	const struct profile_metric *metric = &target->metrics[value->metric];
+
+	if (!is_new && !(metric->flags & METRIC_PROPERTY) &&
+	    target->words[value->as.vector] == vector[0]) {
+		add_vectors(target->words + value->as.vector + 1, vector + 1, vector[0],
+			    metric->type == PROTON_METRIC_DOUBLE_VECTOR);
+		return;
+	}
+	value->as.vector = profile_vector(target, vector + 1, vector[0]);
+}
+
+/* Adds a source's value to the target's value `index`, or stores it if that `is_new`. */
+static void put_value(struct merge *merge, uint32_t index, const struct profile_value *from,
+		      bool is_new)
+{
+	struct profile *target = merge->target;
+	struct profile_value *value = &target->values[index];
+	const struct profile_metric *metric = &target->metrics[value->metric];
+	bool is_replacing = is_new || metric->flags & METRIC_PROPERTY;
+
+	switch (metric->type) {
+	case PROTON_METRIC_INT64:
+		value->as.int64 = add_clamped(is_replacing ? 0 : value->as.int64, from->as.int64);
+		break;
+	case PROTON_METRIC_DOUBLE:
+		value->as.float64 = number_of(merge->source, from) +
+				    (is_replacing ? 0 : value->as.float64);
+		break;
+	case PROTON_METRIC_STRING:
+		value->as.string = copy_string(merge, from->as.string);
+		break;
+	default:
+		put_vector(merge, index, merge->source->words + from->as.vector, is_new);
+		break;
+	}
+}
+
+void merge_values(struct merge *merge, uint32_t source_node, uint32_t target_node)
+{
+	const struct profile *source = merge->source;
+	struct profile *target = merge->target;
+
+	for (uint32_t v = source->nodes[source_node].first_value; v; v = source->values[v].next) {
+		uint32_t metric = map_metric(merge, source->values[v].metric);
+		uint32_t index;
+		bool is_new;
+
+		if (target->out_of_memory)
+			return;
+		index = pair_find(&merge->values, target_node, metric);
+		is_new = index == 0;
+		if (is_new) {
+			index = (uint32_t)(profile_value(target, target_node, metric) -
+					   target->values);
+			if (target->out_of_memory)
+				return;
+			pair_add(merge, &merge->values, target_node, metric, index);
+		}
+		put_value(merge, index, &source->values[v], is_new);
+	}
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+static uint32_t map_device(struct merge *merge, uint32_t source_device)
+{
+	struct profile_device device = merge->source->devices[source_device];
+
+	if (!merge->devices)
+		return 0;
+	if (merge->devices[source_device] != NONE)
+		return merge->devices[source_device];
+	device.type = copy_string(merge, device.type);
+	device.arch = copy_string(merge, device.arch);
+	device.name = copy_string(merge, device.name);
+	/* Device 0 of another machine is another device, unless it is of the same kind. */
+	merge->devices[source_device] = profile_device_like(merge->target, device);
+	return merge->devices[source_device];
+}
+
+static uint64_t add_u64_clamped(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static bool is_distribution_known(const struct profile_kernel *kernel)
+{
+	return kernel->histogram || kernel->count == 0 ||
+	       (kernel->count == 1 && kernel->min_ns != KERNEL_TIME_UNKNOWN);
+}
+
+/* Adds a kernel's durations to a histogram of the target. */
+static void add_histogram(struct profile *target, uint32_t to, const struct profile *from,
+			  const struct profile_kernel *kernel)
+{
+	uint32_t *buckets = target->histograms[to].bucket;
+
+	if (!kernel->histogram) {
+		if (kernel->count == 1)
+			buckets[histogram_bucket(kernel->min_ns)] +=
+				buckets[histogram_bucket(kernel->min_ns)] != UINT32_MAX;
+		return;
+	}
+	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
+		uint32_t count = from->histograms[kernel->histogram].bucket[i];
+
+		if (__builtin_add_overflow(buckets[i], count, &buckets[i]))
+			buckets[i] = UINT32_MAX;
+	}
+}
+
+/* The sum's histogram; 0 if it is not known, or one run says it all. */
+static uint32_t join_histograms(struct merge *merge, uint32_t index,
+				const struct profile_kernel *from)
+{
+	struct profile *target = merge->target;
+	struct profile_kernel kernel = target->kernels[index];
+	uint32_t histogram = kernel.histogram;
+
+	if (!is_distribution_known(&kernel) || !is_distribution_known(from))
+		return 0;
+	if (kernel.count == 0 && !from->histogram)
+		return 0;
+	if (!histogram) {
+		histogram = profile_histogram(target);
+		if (!histogram)
+			return 0;
+		add_histogram(target, histogram, target, &kernel);
+	}
+	add_histogram(target, histogram, merge->source, from);
+	return histogram;
+}
+
+void merge_kernel(struct merge *merge, uint32_t source_kernel, uint32_t target_node)
+{
+	const struct profile_kernel *from = &merge->source->kernels[source_kernel];
+	struct profile *target = merge->target;
+	uint32_t device = map_device(merge, from->device);
+	uint32_t index = pair_find(&merge->kernels, target_node, device);
+	struct profile_kernel *kernel;
+	uint32_t histogram;
+	bool is_first;
+
+	if (target->out_of_memory)
+		return;
+	if (!index) {
+		index = (uint32_t)(profile_kernel(target, target_node, device) - target->kernels);
+		if (target->out_of_memory)
+			return;
+		pair_add(merge, &merge->kernels, target_node, device, index);
+	}
+	histogram = join_histograms(merge, index, from);
+	kernel = &target->kernels[index];
+	is_first = kernel->count == 0;
+	kernel->histogram = histogram;
+	kernel->count = add_u64_clamped(kernel->count, from->count);
+	kernel->total_ns = add_u64_clamped(kernel->total_ns, from->total_ns);
+	/* "Unknown" is the largest number there is: it wins as a maximum, and must as a minimum. */
+	if (is_first || from->min_ns == KERNEL_TIME_UNKNOWN ||
+	    (kernel->min_ns != KERNEL_TIME_UNKNOWN && from->min_ns < kernel->min_ns))
+		kernel->min_ns = from->min_ns;
+	if (is_first || from->max_ns > kernel->max_ns)
+		kernel->max_ns = from->max_ns;
+}
+
+void merge_kernels(struct merge *merge, uint32_t source_node, uint32_t target_node)
+{
+	const struct profile *source = merge->source;
+
+	for (uint32_t k = source->nodes[source_node].first_kernel; k; k = source->kernels[k].next)
+		merge_kernel(merge, k, target_node);
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+/* Info that all sources agree on stays; a value that differs goes. */
+static void merge_info(struct merge *merge)
+{
+	const struct profile *source = merge->source;
+	struct profile *target = merge->target;
+	size_t kept = 0;
+
+	if (!merge->has_about) {
+		for (size_t i = 0; i < source->info_count; i++)
+			profile_info(target, profile_text(source, source->info[i].key),
+				     profile_text(source, source->info[i].value));
+		return;
+	}
+	for (size_t i = 0; i < target->info_count; i++) {
+		const char *key = profile_text(target, target->info[i].key);
+		const char *value = profile_text(target, target->info[i].value);
+		bool is_same = false;
+
+		for (size_t k = 0; k < source->info_count && !is_same; k++)
+			is_same = strcmp(profile_text(source, source->info[k].key), key) == 0 &&
+				  strcmp(profile_text(source, source->info[k].value), value) == 0;
+		if (is_same)
+			target->info[kept++] = target->info[i];
+	}
+	target->info_count = kept;
+}
+
+static void merge_counters(struct merge *merge)
+{
+	const struct profile *source = merge->source;
+	struct profile *target = merge->target;
+
+	for (size_t i = 0; i < source->counter_count; i++) {
+		const struct profile_counter *from = &source->counters[i];
+		const char *name = profile_text(source, from->name);
+		struct profile_counter *found = NULL;
+
+		for (size_t k = 0; k < target->counter_count && !found; k++) {
+			if (strcmp(profile_text(target, target->counters[k].name), name) == 0)
+				found = &target->counters[k];
+		}
+		if (found)
+			found->value = add_u64_clamped(found->value, from->value);
+		else
+			profile_counter(target, name, from->is_loss, from->value);
+	}
+}
+
+void merge_about(struct merge *merge)
+{
+	const struct profile *source = merge->source;
+	struct profile *target = merge->target;
+
+	if (source->start_ns && (!target->start_ns || source->start_ns < target->start_ns))
+		target->start_ns = source->start_ns;
+	if (source->end_ns > target->end_ns)
+		target->end_ns = source->end_ns;
+	target->is_unfinished = target->is_unfinished || source->is_unfinished;
+	target->is_damaged = target->is_damaged || source->is_damaged;
+	merge_info(merge);
+	merge_counters(merge);
+	merge->has_about = true;
+}
+
+uint32_t *merge_tree(struct merge *merge)
+{
+	const struct profile *source = merge->source;
+	uint32_t *nodes = calloc(source->node_count, sizeof(*nodes));
+
+	if (!nodes) {
+		merge->target->out_of_memory = true;
+		return NULL;
+	}
+	/* Metrics that no node has are still metrics. */
+	for (uint32_t i = 0; i < source->metric_count; i++)
+		map_metric(merge, i);
+	for (uint32_t i = 0; i < source->device_count; i++)
+		map_device(merge, i);
+	for (uint32_t i = 0; i < source->node_count && !merge->target->out_of_memory; i++) {
+		const struct profile_node *node = &source->nodes[i];
+
+		if (i)
+			nodes[i] = merge_child(merge, nodes[node->parent], node->frame);
+		merge_values(merge, i, nodes[i]);
+		merge_kernels(merge, i, nodes[i]);
+	}
+	merge_about(merge);
+	return nodes;
+}

@@ -1,0 +1,223 @@
+/* A profile seen from another side. See regroup.h. */
+#include "model/regroup.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "model/merge.h"
+
+#define NO_FRAME UINT32_MAX
+
+struct regroup {
+	const struct profile *source;
+	struct profile *target;
+	struct merge *merge;
+	const bool *keeps;
+	uint32_t *inner; /* by node: the innermost source frame at or above it, or NO_FRAME */
+	struct out name;
+};
+
+static int begin(struct regroup *regroup, const struct profile *source, const bool *keeps,
+		 struct proton_error *err)
+{
+	*regroup = (struct regroup){.source = source, .keeps = keeps, .target = profile_new()};
+	out_init(&regroup->name, -1);
+	if (regroup->target)
+		regroup->merge = merge_new(regroup->target);
+	if (!regroup->merge) {
+		profile_free(regroup->target);
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	}
+	merge_source(regroup->merge, source);
+	merge_about(regroup->merge);
+	return PROTON_OK;
+}
+
+static int end(struct regroup *regroup, struct profile **out, struct proton_error *err)
+{
+	merge_free(regroup->merge);
+	out_fini(&regroup->name);
+	free(regroup->inner);
+	if (regroup->target->out_of_memory) {
+		profile_free(regroup->target);
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	}
+	*out = regroup->target;
+	return PROTON_OK;
+}
+
+static bool is_kept(const struct regroup *regroup, uint32_t node)
+{
+	const struct profile_node *row = &regroup->source->nodes[node];
+
+	return (!regroup->keeps || regroup->keeps[node]) && (row->first_value || row->first_kernel);
+}
+
+static bool find_inner(struct regroup *regroup)
+{
+	const struct profile *source = regroup->source;
+
+	regroup->inner = malloc(source->node_count * sizeof(*regroup->inner));
+	if (!regroup->inner) {
+		regroup->target->out_of_memory = true;
+		return false;
+	}
+	regroup->inner[0] = NO_FRAME;
+	for (uint32_t i = 1; i < source->node_count; i++) {
+		const struct profile_node *node = &source->nodes[i];
+
+		regroup->inner[i] = source->frames[node->frame].kind == FRAME_SOURCE
+					    ? node->frame
+					    : regroup->inner[node->parent];
+	}
+	return true;
+}
+
+static uint32_t named(struct regroup *regroup, const char *name)
+{
+	return merge_child_named(regroup->merge, 0, name);
+}
+
+static uint32_t scope_of(struct regroup *regroup, uint32_t node)
+{
+	const struct profile_node *row = &regroup->source->nodes[node];
+
+	if (!row->first_kernel && node)
+		return merge_child(regroup->merge, 0, row->frame);
+	return row->parent
+		       ? merge_child(regroup->merge, 0, regroup->source->nodes[row->parent].frame)
+		       : named(regroup, "(no scope)");
+}
+
+/* "/usr/lib/python3/site-packages/torch/nn/functional.py" -> "torch.nn.functional". */
+static void write_module(struct out *out, const char *file)
+{
+	static const char *const roots[] = {"/site-packages/", "/dist-packages/"};
+	const char *slash = strrchr(file, '/');
+	const char *start = slash ? slash + 1 : file;
+	const char *end;
+
+	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
+		const char *found = strstr(file, roots[i]);
+
+		if (found)
+			start = found + strlen(roots[i]);
+	}
+	end = start + strlen(start);
+	if (end - start > 3 && strcmp(end - 3, ".py") == 0)
+		end -= 3;
+	if (end - start > 9 && memcmp(end - 9, "/__init__", 9) == 0)
+		end -= 9;
+	for (const char *p = start; p < end; p++)
+		out_byte(out, *p == '/' ? '.' : *p);
+}
+
+static uint32_t source_of(struct regroup *regroup, uint32_t node, enum regroup_by by)
+{
+	uint32_t frame = regroup->inner[node];
+	const char *file;
+
+	if (frame == NO_FRAME)
+		return named(regroup, "(no source)");
+	file = profile_text(regroup->source, regroup->source->frames[frame].file);
+	if (by == REGROUP_FILE)
+		return named(regroup, file);
+	regroup->name.length = 0;
+	write_module(&regroup->name, file);
+	out_byte(&regroup->name, '\0');
+	return named(regroup, regroup->name.errnum ? "" : regroup->name.bytes);
+}
+
+static uint32_t device_of(struct regroup *regroup, uint32_t index)
+{
+	const struct profile *source = regroup->source;
+	const struct profile_device *device = &source->devices[index];
+	char name[128];
+
+	snprintf(name, sizeof(name), "%.100s %u", profile_text(source, device->type), device->id);
+	return named(regroup, name);
+}
+
+static void add_by_device(struct regroup *regroup, uint32_t node)
+{
+	const struct profile_kernel *kernels = regroup->source->kernels;
+	uint32_t first = regroup->source->nodes[node].first_kernel;
+	uint32_t longest = first;
+
+	for (uint32_t k = first; k; k = kernels[k].next) {
+		merge_kernel(regroup->merge, k, device_of(regroup, kernels[k].device));
+		if (kernels[k].total_ns > kernels[longest].total_ns)
+			longest = k;
+	}
+	if (first)
+		merge_values(regroup->merge, node, device_of(regroup, kernels[longest].device));
+}
+
+static void add(struct regroup *regroup, uint32_t node, enum regroup_by by)
+{
+	uint32_t group = 0;
+
+	switch (by) {
+	case REGROUP_KERNEL:
+		if (!regroup->source->nodes[node].first_kernel)
+			return;
+		group = merge_child(regroup->merge, 0, regroup->source->nodes[node].frame);
+		break;
+	case REGROUP_SCOPE:
+		group = scope_of(regroup, node);
+		break;
+	case REGROUP_FILE:
+	case REGROUP_MODULE:
+		group = source_of(regroup, node, by);
+		break;
+	case REGROUP_DEVICE:
+		add_by_device(regroup, node);
+		return;
+	}
+	merge_values(regroup->merge, node, group);
+	merge_kernels(regroup->merge, node, group);
+}
+
+int profile_regroup(const struct profile *profile, enum regroup_by by, const bool *keeps,
+		    struct profile **out, struct proton_error *err)
+{
+	struct regroup regroup;
+	int status = begin(&regroup, profile, keeps, err);
+
+	if (status)
+		return status;
+	if ((by != REGROUP_FILE && by != REGROUP_MODULE) || find_inner(&regroup)) {
+		for (uint32_t i = 0; i < profile->node_count && !regroup.target->out_of_memory; i++)
+			if (is_kept(&regroup, i))
+				add(&regroup, i, by);
+	}
+	return end(&regroup, out, err);
+}
+
+int profile_invert(const struct profile *profile, size_t levels, const bool *keeps,
+		   struct profile **out, struct proton_error *err)
+{
+	struct regroup regroup;
+	int status = begin(&regroup, profile, keeps, err);
+
+	if (status)
+		return status;
+	for (uint32_t i = 0; i < profile->node_count && !regroup.target->out_of_memory; i++) {
+		const struct profile_node *node = &profile->nodes[i];
+		uint32_t place;
+		size_t level = 0;
+
+		if (!is_kept(&regroup, i) || !node->first_kernel)
+			continue;
+		place = merge_child(regroup.merge, 0, node->frame);
+		for (uint32_t up = node->parent; up && level < levels; level++) {
+			place = merge_child(regroup.merge, place, profile->nodes[up].frame);
+			up = profile->nodes[up].parent;
+		}
+		merge_values(regroup.merge, i, place);
+		merge_kernels(regroup.merge, i, place);
+	}
+	return end(&regroup, out, err);
+}

@@ -1,0 +1,347 @@
+/* model/merge, regroup and percentile: putting profiles together, and turning them around. */
+#include "unit/tap.h"
+
+#include <math.h>
+
+#include "model/merge.h"
+#include "model/percentile.h"
+#include "model/regroup.h"
+#include "model/rollup.h"
+#include "unit/viewer_build.h"
+
+static struct proton_error err;
+
+/* scope ( k(2 runs), k of CUDA 1 ), k; numbers, a property and a vector. */
+static struct profile *sample(uint64_t factor)
+{
+	struct profile *profile = profile_new();
+	uint32_t scope = build_node(profile, 0, "scope");
+	uint32_t inner = build_node(profile, scope, "k");
+	uint32_t outer = build_node(profile, 0, "k");
+
+	build_kernel(profile, inner, "CUDA", 0, 2, 100 * factor);
+	build_kernel(profile, inner, "CUDA", 1, 4, 1000 * factor);
+	build_kernel(profile, outer, "CUDA", 0, 1, 7 * factor);
+	build_number(profile, inner, "flops", 0, 10.0 * (double)factor);
+	build_number(profile, outer, "flops", 0, 1);
+	build_number(profile, scope, "loss", METRIC_PROPERTY, (double)factor);
+	profile_counter(profile, "lost: x", true, factor);
+	profile_info(profile, "command", "train");
+	profile_info(profile, "host", factor == 1 ? "a" : "b");
+	return profile;
+}
+
+static double number(const struct profile *profile, const char *name, uint32_t node)
+{
+	struct column column;
+	double value;
+
+	CHECK_OK(rollup_metric(profile, name, rollup_is_inclusive(profile, name), &column, &err),
+		 err);
+	value = column.value[node];
+	column_fini(&column);
+	return value;
+}
+
+static uint32_t child(const struct profile *profile, uint32_t parent, const char *name)
+{
+	for (uint32_t i = profile->nodes[parent].first_child; i;
+	     i = profile->nodes[i].next_sibling) {
+		uint32_t frame = profile->nodes[i].frame;
+
+		if (strcmp(profile_text(profile, profile->frames[frame].name), name) == 0)
+			return i;
+	}
+	return 0;
+}
+
+static struct profile *merged(struct profile *a, struct profile *b)
+{
+	struct profile *target = profile_new();
+	struct merge *merge = merge_new(target);
+	struct profile *sources[] = {a, b};
+
+	for (size_t i = 0; i < 2; i++) {
+		uint32_t *nodes;
+
+		merge_source(merge, sources[i]);
+		nodes = merge_tree(merge);
+		CHECK(nodes != NULL);
+		free(nodes);
+	}
+	merge_free(merge);
+	CHECK(!target->out_of_memory);
+	return target;
+}
+
+TEST(two_trees_become_one_with_the_sums_of_both)
+{
+	struct profile *a = sample(1);
+	struct profile *b = sample(3);
+	struct profile *sum;
+	uint32_t scope;
+
+	build_kernel(b, build_node(b, 0, "only in b"), "CUDA", 0, 1, 5);
+	sum = merged(a, b);
+	CHECK_EQ(sum->node_count, 5);
+	scope = child(sum, 0, "scope");
+	CHECK_NEAR(number(sum, "time (ns)", 0), 4 * 1107 + 5, 0);
+	CHECK_NEAR(number(sum, "time (ns)", scope), 4 * 1100, 0);
+	CHECK_NEAR(number(sum, "count", 0), 15, 0);
+	CHECK_NEAR(number(sum, "flops", scope), 40, 0);
+	CHECK_NEAR(number(sum, "loss", scope), 3, 0);
+	CHECK_EQ(sum->device_count, 2);
+	CHECK_EQ(sum->counter_count, 1);
+	CHECK_EQ(sum->counters[0].value, 4);
+	CHECK_EQ(sum->info_count, 1);
+	CHECK_STR(profile_text(sum, sum->info[0].value), "train");
+	profile_free(a);
+	profile_free(b);
+	profile_free(sum);
+}
+
+TEST(equal_siblings_of_one_file_become_one)
+{
+	struct profile *a = profile_new();
+	struct profile *b = profile_new();
+	struct profile *sum;
+
+	build_kernel(a, build_node(a, 0, "k"), "CUDA", 0, 1, 1);
+	build_kernel(a, build_node(a, 0, "k"), "CUDA", 0, 1, 2);
+	sum = merged(a, b);
+	CHECK_EQ(sum->node_count, 2);
+	CHECK_NEAR(number(sum, "time (ns)", 1), 3, 0);
+	profile_free(a);
+	profile_free(b);
+	profile_free(sum);
+}
+
+TEST(an_integer_here_and_a_double_there_are_one_double)
+{
+	struct profile *a = profile_new();
+	struct profile *b = profile_new();
+	struct profile *sum;
+	uint32_t metric = profile_metric(a, profile_string(a, "x", 1), PROTON_METRIC_INT64, 0);
+
+	profile_value(a, 0, metric)->as.int64 = 2;
+	build_number(b, 0, "x", 0, 0.5);
+	for (int swapped = 0; swapped < 2; swapped++) {
+		sum = swapped ? merged(b, a) : merged(a, b);
+		CHECK_EQ(sum->metric_count, 1);
+		CHECK_NEAR(number(sum, "x", 0), 2.5, 0);
+		profile_free(sum);
+	}
+	profile_free(a);
+	profile_free(b);
+}
+
+TEST(devices_of_one_number_but_another_kind_stay_apart)
+{
+	struct profile *a = profile_new();
+	struct profile *b = profile_new();
+	struct profile *sum;
+
+	build_kernel(a, build_node(a, 0, "k"), "CUDA", 0, 1, 1);
+	build_kernel(b, build_node(b, 0, "k"), "CUDA", 0, 1, 1);
+	build_device(a, "CUDA", 0, "90", 1, 1, 1, 132);
+	build_device(b, "CUDA", 0, "80", 1, 1, 1, 108);
+	sum = merged(a, b);
+	CHECK_EQ(sum->device_count, 2);
+	CHECK_EQ(sum->node_count, 2);
+	profile_free(a);
+	profile_free(b);
+	profile_free(sum);
+}
+
+TEST(a_kernel_may_be_a_mere_name_in_another_file)
+{
+	struct profile *a = profile_new();
+	struct profile *b = profile_new();
+	struct profile_frame frame = {.kind = FRAME_KERNEL};
+	struct profile *sum;
+
+	frame.name = profile_string(b, "k", 1);
+	build_node(a, 0, "k");
+	profile_node(b, 0, profile_frame(b, frame));
+	sum = merged(a, b);
+	CHECK_EQ(sum->node_count, 2);
+	CHECK_EQ(sum->frames[sum->nodes[1].frame].kind, FRAME_KERNEL);
+	profile_free(a);
+	profile_free(b);
+	profile_free(sum);
+}
+
+/* A kernel that ran once per duration. */
+static void add_runs(struct profile *profile, const char *name, const uint64_t *ns, size_t count)
+{
+	uint32_t node = build_node(profile, 0, name);
+	uint32_t histogram = count > 1 ? profile_histogram(profile) : 0;
+	struct profile_kernel *kernel;
+
+	profile_device(profile, profile_string(profile, "CUDA", 4), 0);
+	kernel = profile_kernel(profile, node, 0);
+	kernel->histogram = histogram;
+	kernel->count = count;
+	kernel->min_ns = UINT64_MAX;
+	for (size_t i = 0; i < count; i++) {
+		kernel->total_ns += ns[i];
+		kernel->min_ns = ns[i] < kernel->min_ns ? ns[i] : kernel->min_ns;
+		kernel->max_ns = ns[i] > kernel->max_ns ? ns[i] : kernel->max_ns;
+		if (histogram)
+			profile->histograms[histogram].bucket[histogram_bucket(ns[i])]++;
+	}
+}
+
+static double percentile(const struct profile *profile, double share, uint32_t node)
+{
+	struct column column;
+	double value;
+
+	CHECK_OK(rollup_percentile(profile, share, &column, &err), err);
+	value = column.value[node];
+	column_fini(&column);
+	return value;
+}
+
+TEST(percentiles_lie_in_the_bucket_of_the_true_one)
+{
+	struct profile *profile = profile_new();
+	uint64_t ns[1000];
+
+	for (size_t i = 0; i < 1000; i++)
+		ns[i] = 1000 + i * 10; /* 1000 to 10990 */
+	add_runs(profile, "even", ns, 1000);
+	ns[0] = 700;
+	add_runs(profile, "once", ns, 1);
+	for (double share = 0.05; share < 1; share += 0.05) {
+		double truth = 1000 + 10 * 1000 * share;
+		double found = percentile(profile, share, 1);
+
+		CHECK_NEAR(found, truth, truth * 0.02);
+	}
+	CHECK_NEAR(percentile(profile, 0.5, 2), 700, 0);
+	CHECK_NEAR(percentile(profile, 0.0001, 0), 700, 68); /* the root has both: first bucket */
+	profile_free(profile);
+}
+
+TEST(percentiles_of_merged_runs_are_those_of_all_runs)
+{
+	struct profile *a = profile_new();
+	struct profile *b = profile_new();
+	struct profile *both = profile_new();
+	struct profile *sum;
+	uint64_t ns[300];
+
+	for (size_t i = 0; i < 300; i++)
+		ns[i] = (i * 7919) % 100000 + 50;
+	add_runs(a, "k", ns, 1);
+	add_runs(b, "k", ns + 1, 299);
+	add_runs(both, "k", ns, 300);
+	sum = merged(a, b);
+	for (double share = 0.1; share < 1; share += 0.2)
+		CHECK_NEAR(percentile(sum, share, 1), percentile(both, share, 1), 1e-6);
+	profile_free(a);
+	profile_free(b);
+	profile_free(both);
+	profile_free(sum);
+}
+
+TEST(percentiles_are_unknown_where_one_kernel_does_not_tell)
+{
+	struct profile *profile = profile_new();
+	uint64_t ns[] = {100, 200};
+
+	add_runs(profile, "told", ns, 2);
+	add_runs(profile, "untold", ns, 2);
+	profile->kernels[2].histogram = 0;
+	profile->kernels[2].min_ns = profile->kernels[2].max_ns = KERNEL_TIME_UNKNOWN;
+	CHECK(!isnan(percentile(profile, 0.5, 1)));
+	CHECK(isnan(percentile(profile, 0.5, 2)));
+	CHECK(isnan(percentile(profile, 0.5, 0)));
+	profile_free(profile);
+}
+
+TEST(groups_have_the_totals_of_the_tree)
+{
+	struct profile *profile = sample(1);
+
+	for (int by = REGROUP_KERNEL; by <= REGROUP_DEVICE; by++) {
+		struct profile *flat = NULL;
+
+		CHECK_OK(profile_regroup(profile, (enum regroup_by)by, NULL, &flat, &err), err);
+		CHECK_NEAR(number(flat, "time (ns)", 0), 1107, 0);
+		CHECK_NEAR(number(flat, "flops", 0), 11, 0);
+		for (uint32_t i = 1; i < flat->node_count; i++)
+			CHECK_EQ(flat->nodes[i].parent, 0);
+		profile_free(flat);
+	}
+	profile_free(profile);
+}
+
+static struct profile *regrouped(const struct profile *profile, enum regroup_by by)
+{
+	struct profile *flat = NULL;
+
+	CHECK_OK(profile_regroup(profile, by, NULL, &flat, &err), err);
+	return flat;
+}
+
+TEST(groups_are_what_they_say)
+{
+	struct profile *profile = sample(1);
+	uint32_t line = build_source(profile, 0, "/x/site-packages/torch/nn/__init__.py", 3, "f");
+	struct profile *flat;
+
+	build_kernel(profile, build_node(profile, line, "z"), "CUDA", 1, 1, 11);
+	flat = regrouped(profile, REGROUP_KERNEL);
+	CHECK_EQ(flat->node_count, 3);
+	CHECK_NEAR(number(flat, "time (ns)", child(flat, 0, "k")), 1107, 0);
+	profile_free(flat);
+	flat = regrouped(profile, REGROUP_SCOPE);
+	CHECK_NEAR(number(flat, "time (ns)", child(flat, 0, "scope")), 1100, 0);
+	CHECK_NEAR(number(flat, "time (ns)", child(flat, 0, "(no scope)")), 7, 0);
+	CHECK_NEAR(number(flat, "loss", child(flat, 0, "scope")), 1, 0);
+	profile_free(flat);
+	flat = regrouped(profile, REGROUP_FILE);
+	CHECK(child(flat, 0, "/x/site-packages/torch/nn/__init__.py"));
+	CHECK_NEAR(number(flat, "time (ns)", child(flat, 0, "(no source)")), 1107, 0);
+	profile_free(flat);
+	flat = regrouped(profile, REGROUP_MODULE);
+	CHECK_NEAR(number(flat, "time (ns)", child(flat, 0, "torch.nn")), 11, 0);
+	profile_free(flat);
+	flat = regrouped(profile, REGROUP_DEVICE);
+	CHECK_NEAR(number(flat, "time (ns)", child(flat, 0, "CUDA 1")), 1011, 0);
+	CHECK_NEAR(number(flat, "flops", child(flat, 0, "CUDA 1")), 10, 0);
+	profile_free(flat);
+	profile_free(profile);
+}
+
+TEST(upside_down_each_kernel_has_its_callers)
+{
+	struct profile *profile = sample(1);
+	struct profile *callers = NULL;
+	uint32_t k;
+
+	CHECK_OK(profile_invert(profile, 10, NULL, &callers, &err), err);
+	k = child(callers, 0, "k");
+	CHECK_EQ(callers->node_count, 3);
+	CHECK_NEAR(number(callers, "time (ns)", k), 1107, 0);
+	CHECK_NEAR(number(callers, "time (ns)", child(callers, k, "scope")), 1100, 0);
+	profile_free(callers);
+	CHECK_OK(profile_invert(profile, 0, NULL, &callers, &err), err);
+	CHECK_EQ(callers->node_count, 2);
+	profile_free(callers);
+	profile_free(profile);
+}
+
+TEST(only_kept_nodes_count)
+{
+	struct profile *profile = sample(1);
+	bool keeps[4] = {false, false, true, false};
+	struct profile *flat = NULL;
+
+	CHECK_OK(profile_regroup(profile, REGROUP_KERNEL, keeps, &flat, &err), err);
+	CHECK_NEAR(number(flat, "time (ns)", 0), 1100, 0);
+	profile_free(flat);
+	profile_free(profile);
+}
