@@ -491,6 +491,12 @@ void merge_kernel(struct merge *merge, uint32_t source_kernel, uint32_t target_n
 		kernel->min_ns = from->min_ns;
 	if (is_first || from->max_ns > kernel->max_ns)
 		kernel->max_ns = from->max_ns;
+	for (uint32_t c = from->first_config; c; c = merge->source->configs[c].next) {
+		uint32_t first = target->kernels[index].first_config;
+
+		target->kernels[index].first_config =
+			profile_config(target, first, &merge->source->configs[c]);
+	}
 }
 
 void merge_kernels(struct merge *merge, uint32_t source_node, uint32_t target_node)

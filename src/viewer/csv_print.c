@@ -1,5 +1,5 @@
 /*
- * --csv: the tree for programs. One line per node in the order of the tree, with the line that is
+ * --csv: the tree for programs, or a flat table. One line per node in the order of the tree, with the line that is
  * its parent, so that paths can be put together again whatever the names contain. Numbers have all
  * their digits; an empty field is no value. Quoting is that of RFC 4180.
  */
@@ -40,7 +40,7 @@ static void write_value(struct out *out, struct out *scratch, const struct pictu
 	out_byte(out, ',');
 	if (!column->values) {
 		scratch->length = 0;
-		metrics_text(scratch, picture->metrics, column->raw, node);
+		picture_text(scratch, picture, column, node);
 		write_field(out, scratch->bytes, scratch->length);
 	} else if (isfinite(column->values[node])) {
 		char text[NUMBER_TEXT_BYTES];
@@ -64,7 +64,7 @@ void csv_print(const struct picture *picture, struct out *out)
 	line_at_level = NULL;
 	out_init(&scratch, -1);
 	out_byte(&scratch, ' '); /* so that there are bytes to point at */
-	out_text(out, "node,parent,depth,frame");
+	out_text(out, picture->is_flat ? "frame" : "node,parent,depth,frame");
 	for (size_t c = 0; c < picture->column_count; c++) {
 		out_byte(out, ',');
 		write_field(out, picture->columns[c].name, strlen(picture->columns[c].name));
@@ -72,25 +72,30 @@ void csv_print(const struct picture *picture, struct out *out)
 	out_byte(out, '\n');
 	walk_init(&walk, picture);
 	while (!out->errnum && walk_next(&walk, &step)) {
-		if (step.is_more)
+		if (step.is_more || (picture->is_flat && step.level == 0))
 			continue;
 		xreserve(&line_at_level, &capacity, (size_t)step.level + 1, sizeof(*line_at_level));
 		line_at_level[step.level] = line;
-		out_u64(out, line);
-		out_byte(out, ',');
-		if (step.level)
-			out_u64(out, line_at_level[step.level - 1]);
-		out_byte(out, ',');
-		out_u64(out, step.level);
-		out_byte(out, ',');
+		if (!picture->is_flat) {
+			out_u64(out, line);
+			out_byte(out, ',');
+			if (step.level)
+				out_u64(out, line_at_level[step.level - 1]);
+			out_byte(out, ',');
+			out_u64(out, step.level);
+			out_byte(out, ',');
+		}
 		scratch.length = 0;
-		name_write(&scratch, picture->profile, picture->profile->nodes[step.node].frame,
-			   picture->format);
+		name_write_styled(&scratch, picture->profile,
+				  picture->profile->nodes[step.node].frame, picture->format,
+				  picture->names);
 		write_field(out, scratch.bytes, scratch.length);
 		for (size_t c = 0; c < picture->column_count; c++)
 			write_value(out, &scratch, picture, c, step.node);
 		out_byte(out, '\n');
 		line++;
+		if (picture->is_flat && line == picture->rows)
+			break;
 	}
 	walk_fini(&walk);
 	out_fini(&scratch);

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/array.h"
+#include "model/percentile.h"
 #include "viewer/nearest.h"
 #include "viewer/util.h"
 #include "viewer/xalloc.h"
@@ -16,6 +17,9 @@ enum formula_kind {
 	FORMULA_AVERAGE, /* source / C */
 	FORMULA_LEAST,   /* of kernel rows */
 	FORMULA_MOST,
+	FORMULA_P50, /* of histograms */
+	FORMULA_P90,
+	FORMULA_P99,
 	FORMULA_RATE, /* source / T */
 	FORMULA_UTIL,
 };
@@ -46,6 +50,9 @@ static const struct formula formulas[] = {
 	TIMES("avg_time", FORMULA_AVERAGE, "time"),
 	TIMES("min_time", FORMULA_LEAST, "time"),
 	TIMES("max_time", FORMULA_MOST, "time"),
+	TIMES("p50_time", FORMULA_P50, "time"),
+	TIMES("p90_time", FORMULA_P90, "time"),
+	TIMES("p99_time", FORMULA_P99, "time"),
 	TIMES("cpu_time", FORMULA_TIME, "cpu_time"),
 	TIMES("avg_cpu_time", FORMULA_AVERAGE, "cpu_time"),
 	RATES("flop", "flops"),
@@ -78,6 +85,7 @@ void metric_column_fini(struct metric_column *column)
 	free(column->name);
 	free(column->values);
 	free(column->exact);
+	free(column->word);
 	*column = (struct metric_column){0};
 }
 
@@ -97,6 +105,9 @@ static bool is_available(const struct metrics *metrics, const struct formula *fo
 		return is_present(metrics, formula->source) && is_present(metrics, "count");
 	case FORMULA_LEAST:
 	case FORMULA_MOST:
+	case FORMULA_P50:
+	case FORMULA_P90:
+	case FORMULA_P99:
 		return metrics->has_kernel_range;
 	case FORMULA_RATE:
 		return is_present(metrics, formula->source) && is_present(metrics, "time");
@@ -197,6 +208,16 @@ static double *utilization(struct derive *derive)
 	return values;
 }
 
+static double *percentiles(const struct derive *derive, enum formula_kind kind)
+{
+	double share = kind == FORMULA_P50 ? 0.5 : kind == FORMULA_P90 ? 0.9 : 0.99;
+	struct column column;
+
+	if (rollup_percentile(derive->metrics->profile, share, &column, NULL))
+		xgive_up();
+	return column.value;
+}
+
 static void apply(struct derive *derive, const struct formula *formula,
 		  struct metric_column *column)
 {
@@ -218,6 +239,12 @@ static void apply(struct derive *derive, const struct formula *formula,
 	case FORMULA_MOST:
 		column->values =
 			metrics_kernel_range(derive->metrics, formula->kind == FORMULA_MOST).value;
+		column->is_inclusive = true;
+		break;
+	case FORMULA_P50:
+	case FORMULA_P90:
+	case FORMULA_P99:
+		column->values = percentiles(derive, formula->kind);
 		column->is_inclusive = true;
 		break;
 	case FORMULA_RATE:

@@ -3,6 +3,7 @@
  *
  * With T the time of a node's kernels in seconds, C their count (both over the subtree):
  *   time/U  avg_time/U  min_time/U  max_time/U      T, T / C, shortest and longest run
+ *   p50_time/U  p90_time/U  p99_time/U              as many percent of the runs are not longer
  *   cpu_time/U  avg_cpu_time/U                      of timed scopes; the average is per kernel (C)
  *   [g|t]flop[8|16|32|64]/s  [g|t]byte/s            flops, flopsW or bytes / T
  *   util                                            share of the device's peak, see util.h
@@ -23,13 +24,17 @@ struct metric_column {
 	char *name; /* as it is shown: "time/ms", "cpu_time (ns)" */
 	bool is_inclusive;
 	bool is_additive; /* a parent is at least the sum of its children, so shares make sense */
-	double *values;   /* per node, NAN = none; NULL: text, see raw */
+	double *values;   /* per node, NAN = none; NULL: text, see raw and words */
 	int64_t *exact;   /* the same as integers, 0 for none; NULL if they are not */
 	const struct raw_metric *raw; /* set if the column shows a raw metric */
 	/* Of additive columns: what the numbers are made of, and what they were divided by. */
 	const struct raw_metric *source;
 	double divisor;
+	const char *const *words; /* borrowed; set if each node shows one of these words */
+	uint32_t *word;           /* per node, index of words; WORD_NONE = none */
 };
+
+#define WORD_NONE UINT32_MAX
 
 struct derive {
 	const struct metrics *metrics;

@@ -119,6 +119,11 @@ static const char *option_for_views(const struct options *options)
 int export_check(const struct options *options, struct proton_error *err)
 {
 	const char *screen = options->csv            ? "--csv"
+			     : options->json         ? "--json"
+			     : options->base         ? "--diff"
+			     : options->gate_count   ? "--fail-if"
+			     : options->mode         ? "--top, --group or --bottom-up"
+			     : options->merge_how    ? "--merge"
 			     : options->list         ? "--list"
 			     : options->print_sorted ? "--print-sorted"
 						     : NULL;
@@ -126,6 +131,9 @@ int export_check(const struct options *options, struct proton_error *err)
 	struct target target;
 	int status;
 
+	if (options->threshold_count)
+		return err_set(err, PROTON_E_INVALID,
+			       "--export knows --threshold VALUE only, not METRIC=VALUE");
 	if (screen)
 		return err_set(err, PROTON_E_INVALID, "Cannot specify both --export and %s",
 			       screen);

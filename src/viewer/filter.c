@@ -162,15 +162,51 @@ int filter_exclude(const struct profile *profile, uint8_t *state, const char *pa
 	return PROTON_OK;
 }
 
-void filter_threshold(const struct profile *profile, uint8_t *state, const double *values,
-		      double least)
+int filter_matches(const struct profile *profile, const char *pattern, bool **matches_out,
+		   struct proton_error *err)
+{
+	struct matcher matcher;
+	int status = matcher_init(&matcher, profile, pattern, err);
+	bool *found;
+
+	if (status)
+		return status;
+	found = xcalloc(profile->node_count, sizeof(*found));
+	for (size_t i = 1; i < profile->node_count; i++)
+		found[i] = matches(&matcher, i);
+	matcher_fini(&matcher);
+	*matches_out = found;
+	return PROTON_OK;
+}
+
+int filter_select(const struct profile *profile, const char *include, const char *exclude,
+		  bool **keeps_out, size_t *matches_out, struct proton_error *err)
+{
+	bool *keeps;
+	size_t count = 0;
+	int status = filter_matches(profile, include ? include : exclude, &keeps, err);
+
+	if (status)
+		return status;
+	for (size_t i = 0; i < profile->node_count; i++) {
+		count += keeps[i];
+		keeps[i] = keeps[i] || keeps[profile->nodes[i].parent];
+	}
+	for (size_t i = 0; exclude && i < profile->node_count; i++)
+		keeps[i] = !keeps[i];
+	*keeps_out = keeps;
+	*matches_out = count;
+	return PROTON_OK;
+}
+
+void filter_require(const struct profile *profile, uint8_t *state, const bool *is_enough)
 {
 	bool *keeps = xcalloc(profile->node_count, sizeof(*keeps));
 
 	for (size_t i = profile->node_count; i-- > 1;) {
 		if (state[i] != NODE_SHOWN)
 			continue;
-		if (values[i] >= least) /* false for NAN */
+		if (is_enough[i])
 			keeps[i] = true;
 		if (keeps[i])
 			keeps[profile->nodes[i].parent] = true;
@@ -178,4 +214,15 @@ void filter_threshold(const struct profile *profile, uint8_t *state, const doubl
 			state[i] = NODE_BELOW;
 	}
 	free(keeps);
+}
+
+void filter_threshold(const struct profile *profile, uint8_t *state, const double *values,
+		      double least)
+{
+	bool *is_enough = xcalloc(profile->node_count, sizeof(*is_enough));
+
+	for (size_t i = 0; i < profile->node_count; i++)
+		is_enough[i] = values[i] >= least; /* false for NAN */
+	filter_require(profile, state, is_enough);
+	free(is_enough);
 }

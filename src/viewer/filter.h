@@ -35,7 +35,18 @@ int filter_include(const struct profile *profile, uint8_t *state, const char *pa
 /* Hides frames that match `pattern`, with everything below them. */
 int filter_exclude(const struct profile *profile, uint8_t *state, const char *pattern,
 		   size_t *matches_out, struct proton_error *err);
-/* Puts below the threshold what has no value of at least `least`, nor a descendant that has. */
+/* Which nodes match, malloc'd. E_INVALID: no regular expression. */
+int filter_matches(const struct profile *profile, const char *pattern, bool **matches_out,
+		   struct proton_error *err);
+/*
+ * Which nodes -i and -e count in, for what is made from a tree: those that match `include` and what
+ * is below them, but not those that match `exclude` nor what is below them. Either may be NULL.
+ */
+int filter_select(const struct profile *profile, const char *include, const char *exclude,
+		  bool **keeps_out, size_t *matches_out, struct proton_error *err);
+/* Puts below the threshold what `is_enough` is false of, and of all its descendants. */
+void filter_require(const struct profile *profile, uint8_t *state, const bool *is_enough);
+/* The same of what has no value of at least `least`. */
 void filter_threshold(const struct profile *profile, uint8_t *state, const double *values,
 		      double least);
 

@@ -1,6 +1,8 @@
-/* proton-viewer: load, derive, filter, print. Exit status 0, or 2 with a sentence. */
+/*
+ * proton-viewer: load, turn, derive, filter, print, judge. Exit status 0, 2 with a sentence for bad
+ * input, or 3 if a gate does not hold.
+ */
 #include <errno.h>
-#include <inttypes.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,111 +10,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/array.h"
-#include "model/load.h"
+#include "viewer/compare.h"
 #include "viewer/export_run.h"
-#include "viewer/filter.h"
+#include "viewer/input.h"
 #include "viewer/options.h"
 #include "viewer/picture.h"
-#include "viewer/progress.h"
 #include "viewer/say.h"
-#include "viewer/select.h"
-#include "viewer/xalloc.h"
+#include "viewer/view.h"
 
 #define EXIT_BAD 2
-#define DEFAULT_METRICS 3
+#define EXIT_GATE 3
 
 static int complain(const struct proton_error *err)
 {
 	say("%s", err->text);
 	return EXIT_BAD;
-}
-
-static const char *display_name(const char *path)
-{
-	return strcmp(path, "-") == 0 ? "standard input" : path;
-}
-
-/* What a reader of the numbers has to know before believing them. */
-static void say_what_is_missing(const char *path, const struct profile *profile)
-{
-	const char *name = display_name(path);
-
-	if (profile->is_unfinished)
-		say("%s: the run did not finish (its process was killed, or is "
-		    "still recording); this is what had been recorded",
-		    name);
-	if (profile->is_damaged)
-		say("%s is damaged; this is what could be read", name);
-	for (size_t i = 0; i < profile->counter_count; i++) {
-		const struct profile_counter *counter = &profile->counters[i];
-		const char *cause = profile_text(profile, counter->name);
-
-		if (counter->is_loss && counter->value)
-			say("%s%s: %" PRIu64, strncmp(cause, "lost", 4) == 0 ? "" : "lost: ", cause,
-			    counter->value);
-	}
-}
-
-static bool has_number(const struct metrics *metrics, const char *name)
-{
-	const struct raw_metric *raw = metrics_find(metrics, name);
-
-	return raw && raw->source == RAW_NUMBER;
-}
-
-/* What to show when nobody asked for anything: time if there is any, else what comes first. */
-static size_t default_metrics(const struct metrics *metrics, const char **names)
-{
-	static const char *const kernel_names[] = {"time/ms", "time/%", "count"};
-	size_t count = 0;
-
-	if (has_number(metrics, "time")) {
-		for (size_t i = 0; i < ARRAY_LENGTH(kernel_names); i++) {
-			if (i < 2 || has_number(metrics, kernel_names[i]))
-				names[count++] = kernel_names[i];
-		}
-		return count;
-	}
-	if (has_number(metrics, "cpu_time"))
-		names[count++] = "cpu_time/ms";
-	/* Numbers first; text only if there is nothing else. */
-	for (int is_text = 0; is_text <= (count == 0); is_text++) {
-		for (size_t i = 0; i < metrics->count && count < DEFAULT_METRICS; i++) {
-			const struct raw_metric *raw = &metrics->raws[i];
-
-			if ((raw->source != RAW_NUMBER) == is_text &&
-			    strcmp(raw->name, "cpu_time") != 0)
-				names[count++] = raw->label;
-		}
-	}
-	return count;
-}
-
-static int derive_columns(struct picture *picture, struct metric_column *columns,
-			  const char **names, size_t count, struct proton_error *err)
-{
-	struct derive derive;
-	int status = PROTON_OK;
-
-	derive_init(&derive, picture->metrics);
-	for (size_t i = 0; i < count && status == PROTON_OK; i++) {
-		status = derive_column(&derive, names[i], &columns[i], err);
-		picture->column_count += status == PROTON_OK;
-	}
-	derive_fini(&derive);
-	return status;
-}
-
-static void print(const struct options *options, const struct picture *picture, struct out *out)
-{
-	if (options->csv) {
-		csv_print(picture, out);
-		return;
-	}
-	tree_print(picture, out);
-	if (options->print_sorted)
-		sorted_print(picture, out);
 }
 
 /* A reader that has seen enough (`| head`) is no error. */
@@ -125,82 +37,102 @@ static int finish(struct out *out, struct proton_error *err)
 	return status;
 }
 
-static int show(const struct options *options, const struct metrics *metrics, uint8_t *state,
-		struct out *out, struct proton_error *err)
+static int print(struct view *view, const struct options *options)
 {
-	size_t wanted = options->metric_count ? options->metric_count : DEFAULT_METRICS;
-	struct metric_column *columns = xcalloc(wanted, sizeof(*columns));
-	struct picture picture = {
-		.profile = metrics->profile,
-		.metrics = metrics,
-		.state = state,
-		.columns = columns,
-		.depth = options->depth,
-		.format = options->format,
-		.term = term_probe(options->color),
-	};
-	const char *names[DEFAULT_METRICS];
-	int status;
+	struct picture picture = view_picture(view, options);
+	struct proton_error err = {0};
+	struct out out;
 
-	if (options->metric_count)
-		status = derive_columns(&picture, columns, options->metrics, wanted, err);
-	else
-		status = derive_columns(&picture, columns, names, default_metrics(metrics, names),
-					err);
-	if (status == PROTON_OK)
-		status = select_nodes(options, picture.profile, &columns[0], state, err);
-	if (status == PROTON_OK)
-		print(options, &picture, out);
-	for (size_t i = 0; i < wanted; i++)
-		metric_column_fini(&columns[i]);
-	free(columns);
-	return status;
+	view_settle(view, options);
+	out_init(&out, STDOUT_FILENO);
+	if (options->list) {
+		list_print(&view->metrics, &out);
+	} else if (options->csv) {
+		csv_print(&picture, &out);
+	} else if (options->json) {
+		json_print(&picture, &out);
+	} else {
+		header_print(&picture, &out);
+		tree_print(&picture, &out);
+		if (options->print_sorted)
+			sorted_print(&picture, &out);
+	}
+	return finish(&out, &err);
 }
 
-/* True if nothing was measured anywhere. */
-static bool is_empty(const struct profile *profile, const uint8_t *state)
+static int judge(const struct view *view, const struct options *options)
 {
-	if (profile->nodes[0].first_value || profile->nodes[0].first_kernel)
-		return false;
-	for (size_t i = 1; i < profile->node_count; i++) {
-		if (state[i] == NODE_SHOWN)
-			return false;
+	struct proton_error err;
+	int result = 0;
+
+	for (size_t i = 0; i < options->gate_count; i++) {
+		bool holds;
+
+		if (gate_check(&options->gates[i], view->profile, view->state,
+			       view->gate_before ? view->gate_before[i] : NULL, view->gate_after[i],
+			       view->gate_is_inclusive[i], &holds, &err))
+			return complain(&err);
+		if (!holds)
+			result = EXIT_GATE;
 	}
-	return true;
+	return result;
 }
 
 static void say_is_empty(const char *path, const struct profile *profile)
 {
 	if (profile->node_count == 1)
-		say("%s is an empty profile: it has no frames", display_name(path));
+		say("%s is an empty profile: it has no frames", input_display_name(path));
 	else
 		say("%s has %zu frames, but nothing was measured in any of them",
-		    display_name(path), profile->node_count - 1);
+		    input_display_name(path), profile->node_count - 1);
 }
 
-static int view(const struct options *options, struct profile *profile)
+/* Makes the view that the options ask for. E_INVALID with a sentence, or "" if one was said. */
+static int make_view(struct view *view, struct input *input, struct input *base,
+		     const struct options *options, struct proton_error *err)
 {
-	struct proton_error err = {0};
-	uint8_t *state = filter_prune(profile);
-	struct metrics metrics;
-	struct out out;
-	int status = PROTON_OK;
+	struct profile *profile;
+	int status;
 
-	out_init(&out, STDOUT_FILENO);
-	metrics_init(&metrics, profile);
-	if (options->list)
-		list_print(&metrics, &out);
-	else if (metrics.count == 0 || is_empty(profile, state))
-		say_is_empty(options->path, profile);
-	else
-		status = show(options, &metrics, state, &out, &err);
-	metrics_fini(&metrics);
-	free(state);
-	if (status) {
-		out_fini(&out);
-		return complain(&err);
+	*view = (struct view){0};
+	err->text[0] = '\0';
+	if (options->merge_how != MERGE_SUM && !options->list)
+		return compare_many(view, input, options, err);
+	profile = input_load_all(input);
+	if (!profile)
+		return PROTON_E_INVALID;
+	input_say_losses(profile);
+	if (options->base && !options->list) {
+		struct profile *before = input_load_all(base);
+
+		if (!before) {
+			profile_free(profile);
+			return PROTON_E_INVALID;
+		}
+		input_say_losses(before);
+		return compare_two(view, before, profile, options, err);
 	}
-	return finish(&out, &err);
+	status = view_init(view, profile, options, err);
+	if (status || options->list || view_is_empty(view))
+		return status;
+	return view_columns(view, options, err);
+}
+
+static int view_and_judge(struct view *view, const struct options *options)
+{
+	struct proton_error err;
+	int status;
+
+	if (!options->list && view_is_empty(view)) {
+		/* What -i and -e left of nothing has been said. */
+		if (options->mode == VIEW_TREE || (!options->include && !options->exclude))
+			say_is_empty(options->path, view->profile);
+		return options->gate_count ? EXIT_BAD : 0;
+	}
+	if (!options->list && view_filter(view, options, &err))
+		return complain(&err);
+	status = print(view, options);
+	return status || options->list ? status : judge(view, options);
 }
 
 static bool is_export(const struct options *options)
@@ -208,30 +140,61 @@ static bool is_export(const struct options *options)
 	return options->export_format || options->output;
 }
 
-static int export(const struct options *options, struct profile *profile)
+static int export(const struct options *options, struct input *input)
 {
-	struct proton_error err = {0};
+	struct proton_error err;
+	struct profile *profile = NULL;
+	int status = EXIT_BAD;
 
-	return export_run(options, profile, &err) ? complain(&err) : 0;
+	if (export_check(options, &err))
+		return complain(&err);
+	profile = input_load_all(input);
+	if (profile) {
+		input_say_losses(profile);
+		status = export_run(options, profile, &err) ? complain(&err) : 0;
+	}
+	profile_free(profile);
+	return status;
 }
 
-static int load(const struct options *options, struct profile **profile_out)
+static int show(const struct options *options, struct input *input, struct input *base)
 {
-	struct proton_error err = {0};
-	int status = is_export(options) ? export_check(options, &err) : PROTON_OK;
+	struct proton_error err;
+	struct view view;
+	int status = make_view(&view, input, base, options, &err);
 
-	if (status == PROTON_OK) {
-		progress_begin("reading", options->path);
-		status = profile_load_file(options->path, profile_out, &err);
-		progress_end();
-	}
-	return status ? complain(&err) : 0;
+	if (status && err.text[0])
+		complain(&err);
+	status = status ? EXIT_BAD : view_and_judge(&view, options);
+	view_fini(&view);
+	return status;
+}
+
+static int run(const struct options *options)
+{
+	struct input input;
+	struct input base;
+	int status;
+
+	input_init(&input, options->paths, options->path_count);
+	input_init(&base, &options->base, options->base ? 1 : 0);
+	if (input.count == 0 || (options->base && base.count == 0))
+		status = EXIT_BAD;
+	else if (is_export(options))
+		status = export(options, &input);
+	else
+		status = show(options, &input, &base);
+	/* What was shown is not all that was asked for. */
+	if (status != EXIT_BAD && (input.has_failed || base.has_failed))
+		status = EXIT_BAD;
+	input_fini(&base);
+	input_fini(&input);
+	return status;
 }
 
 int main(int argc, char **argv)
 {
 	struct options options;
-	struct profile *profile = NULL;
 	enum options_result result;
 	int status = 0;
 
@@ -239,12 +202,7 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	result = options_parse(&options, argc, argv);
 	if (result == OPTIONS_RUN)
-		status = load(&options, &profile);
-	if (profile) {
-		say_what_is_missing(options.path, profile);
-		status = is_export(&options) ? export(&options, profile) : view(&options, profile);
-	}
-	profile_free(profile);
+		status = run(&options);
 	options_fini(&options);
 	if (result == OPTIONS_BAD)
 		return EXIT_BAD;

@@ -114,3 +114,10 @@ void name_write(struct out *out, const struct profile *profile, uint32_t frame,
 		out_bytes(out, name, length);
 	}
 }
+
+void name_write_styled(struct out *out, const struct profile *profile, uint32_t frame,
+		       enum name_format format, enum name_style style)
+{
+	(void)style;
+	name_write(out, profile, frame, format);
+}

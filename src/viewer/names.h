@@ -20,11 +20,21 @@ enum name_format {
 	NAME_FILE_FUNCTION,      /* file.py@function */
 };
 
+/* How names of C++ are written: as they are stored, as in the source, or without what is long. */
+enum name_style {
+	NAMES_RAW,   /* _ZN2at6native4fillIfEEvPT_ */
+	NAMES_FULL,  /* void at::native::fill<float>(float*) */
+	NAMES_SHORT, /* fill<float> */
+};
+
 /* Finds a format by its name on the command line. */
 bool name_format_find(const char *text, enum name_format *format_out);
 
 /* Appends a frame's name as it is stored: not cleaned (text_clean()). */
 void name_write(struct out *out, const struct profile *profile, uint32_t frame,
 		enum name_format format);
+/* The same with C++ names in a style; what cannot be demangled stays. */
+void name_write_styled(struct out *out, const struct profile *profile, uint32_t frame,
+		       enum name_format format, enum name_style style);
 
 #endif

@@ -17,36 +17,42 @@
 
 /* 24 lines of 80 columns: the smallest screen there is. */
 static const char help_text[] =
-	"usage: proton-viewer [options] FILE\n"
-	"Print a profile (.proton, .hatchet, .hatchet_msgpack, or - for stdin) as a tree.\n"
-	"\n"
-	"  -l, --list             list the metrics of the profile\n"
-	"  -m, --metrics A,B,...  what to show, sorted by A (time/ms,time/%,count)\n"
-	"  -i, --include REGEX    show only paths through a frame that matches\n"
-	"  -e, --exclude REGEX    leave out frames that match, with all below them\n"
-	"  -t, --threshold VALUE  show frames with at least VALUE of the first metric\n"
-	"  -d, --depth N          levels to show; default: 100\n"
-	"  -f, --format FORMAT    source frames: full, file_function_line, function_line\n"
-	"                         or file_function\n"
-	"      --print-sorted     after the tree, all frames by the first metric\n"
-	"      --csv              the tree as comma-separated values, all digits\n"
-	"      --export FORMAT    folded, speedscope, pprof, csv, hatchet, ...\n"
-	"  -o, --output FILE      where to; its end tells the format (- is stdout)\n"
-	"      --color WHEN       auto, always or never\n"
-	"  -h, --help, --version  this text, or the version\n"
-	"\n"
-	"Metrics: time/U avg_time/U min_time/U max_time/U cpu_time/U avg_cpu_time/U\n"
-	"  with U one of s, ms, us, ns; [g|t]flop[8|16|32|64]/s; [g|t]byte/s; util;\n"
-	"  METRIC/%; and whatever was recorded. --list tells what a profile has.\n"
-	"\n"
-	"  proton-viewer -m time/ms,tflop16/s,util -t 0.1 proton.hatchet\n"
-	"  proton-viewer -m time/% -i attention -o stacks.folded proton.proton\n";
+	"usage: proton-viewer [options] FILE|DIRECTORY...  (-: stdin; several are merged)\n"
+	"  -m, --metrics A,B,...  what to show, sorted by A; -l, --list: what there is\n"
+	"  -i, --include REGEX    only paths through a match; -e, --exclude REGEX  without\n"
+	"  -t, --threshold VALUE  at least VALUE of the first metric, or METRIC=VALUE\n"
+	"  -d, --depth N          levels of the tree; -n, --rows N  rows of a flat table\n"
+	"  --top, --group BY      flat: by kernel, scope, module, file or device\n"
+	"  --bottom-up            who calls each kernel\n"
+	"  --diff BASE            FILE minus BASE, by impact (also -diff, --diff-profile)\n"
+	"  --fail-if GATE         exit status 3: 'time > +5%', 'util < 0.5 in matmul'\n"
+	"  --merge HOW            of several files: sum, mean, min, max or spread\n"
+	"  --csv, --json          all digits, for programs\n"
+	"  --export FORMAT        folded, speedscope, pprof, csv, hatchet, ...; -o, --output FILE\n"
+	"  --names STYLE          of C++: short, full or raw\n"
+	"  -f, --format FORMAT    of source: full, file_function_line, function_line, ...\n"
+	"  --print-sorted         after the tree, all frames by the first metric\n"
+	"  --color WHEN           auto, always, never    -h, --help    --version\n"
+	"Metrics: time/U avg_time/U min_time/U max_time/U p50_time/U p90_time/U p99_time/U\n"
+	"  cpu_time/U (U: s ms us ns) [g|t]flop[8|16|32|64]/s [g|t]byte/s util METRIC/%\n"
+	"Examples:\n"
+	"  proton-viewer -m time/ms,tflop16/s,util -t 0.1 -i attention proton.hatchet\n"
+	"  proton-viewer --top -n 20 proton.hatchet    proton-viewer --merge spread ranks/\n"
+	"  proton-viewer --diff old.hatchet --fail-if 'time > +5%' new.hatchet\n";
 
 enum {
 	OPTION_PRINT_SORTED = 256,
+	OPTION_BOTTOM_UP,
 	OPTION_CSV,
-	OPTION_COLOR,
+	OPTION_DIFF,
 	OPTION_EXPORT,
+	OPTION_FAIL_IF,
+	OPTION_GROUP,
+	OPTION_JSON,
+	OPTION_MERGE,
+	OPTION_NAMES,
+	OPTION_TOP,
+	OPTION_COLOR,
 	OPTION_VERSION
 };
 
@@ -59,9 +65,19 @@ static const struct option long_options[] = {
 	{"depth", required_argument, NULL, 'd'},
 	{"format", required_argument, NULL, 'f'},
 	{"print-sorted", no_argument, NULL, OPTION_PRINT_SORTED},
+	{"rows", required_argument, NULL, 'n'},
+	{"top", no_argument, NULL, OPTION_TOP},
+	{"group", required_argument, NULL, OPTION_GROUP},
+	{"bottom-up", no_argument, NULL, OPTION_BOTTOM_UP},
+	{"diff", required_argument, NULL, OPTION_DIFF},
+	{"diff-profile", required_argument, NULL, OPTION_DIFF},
+	{"fail-if", required_argument, NULL, OPTION_FAIL_IF},
+	{"merge", required_argument, NULL, OPTION_MERGE},
+	{"names", required_argument, NULL, OPTION_NAMES},
 	{"csv", no_argument, NULL, OPTION_CSV},
 	{"export", required_argument, NULL, OPTION_EXPORT},
 	{"output", required_argument, NULL, 'o'},
+	{"json", no_argument, NULL, OPTION_JSON},
 	{"color", required_argument, NULL, OPTION_COLOR},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, OPTION_VERSION},
@@ -99,26 +115,103 @@ static enum options_result parse_metrics(struct options *options, const char *te
 
 static enum options_result parse_threshold(struct options *options, const char *text)
 {
+	const char *equals = strrchr(text, '=');
+	const char *number = equals ? equals + 1 : text;
 	char *end;
+	double least = strtod(number, &end);
+	struct threshold *threshold;
 
-	options->threshold = strtod(text, &end);
-	options->has_threshold = true;
-	if (end == text || *end || isnan(options->threshold))
-		return REFUSE("--threshold needs a number, not \"%s\"", text);
+	if (end == number || *end || isnan(least))
+		return REFUSE("--threshold needs a number, not \"%s\"", number);
+	if (!equals) {
+		options->threshold = least;
+		options->has_threshold = true;
+		return OPTIONS_RUN;
+	}
+	if (equals == text)
+		return REFUSE("--threshold needs a metric before the \"=\" of \"%s\"", text);
+	xreserve(&options->thresholds, &options->threshold_capacity, options->threshold_count + 1,
+		 sizeof(*options->thresholds));
+	threshold = &options->thresholds[options->threshold_count++];
+	threshold->metric = xstrndup(text, (size_t)(equals - text));
+	threshold->least = least;
 	return OPTIONS_RUN;
 }
 
-static enum options_result parse_depth(struct options *options, const char *text)
+static enum options_result parse_count(size_t *count, const char *option, const char *text)
 {
 	char *end;
-	unsigned long depth;
+	unsigned long number;
 
 	errno = 0;
-	depth = strtoul(text, &end, 10);
-	if (end == text || *end || *text == '-' || depth == 0)
-		return REFUSE("--depth needs a whole number of at least 1, not \"%s\"", text);
-	options->depth = depth;
-	options->depth_is_set = true;
+	number = strtoul(text, &end, 10);
+	if (end == text || *end || *text == '-' || number == 0)
+		return REFUSE("%s needs a whole number of at least 1, not \"%s\"", option, text);
+	*count = number;
+	return OPTIONS_RUN;
+}
+
+static enum options_result parse_gate(struct options *options, const char *text)
+{
+	struct proton_error err;
+
+	xreserve(&options->gates, &options->gate_capacity, options->gate_count + 1,
+		 sizeof(*options->gates));
+	return gate_parse(&options->gates[options->gate_count++], text, &err)
+		       ? REFUSE("%s", err.text)
+		       : OPTIONS_RUN;
+}
+
+/* The index of `text` in a list of words that ends with NULL, or -1. */
+static int find_word(const char *const *words, const char *text)
+{
+	for (int i = 0; words[i]; i++) {
+		if (strcmp(words[i], text) == 0)
+			return i;
+	}
+	return -1;
+}
+
+static enum options_result parse_group(struct options *options, const char *text)
+{
+	static const char *const words[] = {
+		[REGROUP_KERNEL] = "kernel", [REGROUP_SCOPE] = "scope",   [REGROUP_FILE] = "file",
+		[REGROUP_MODULE] = "module", [REGROUP_DEVICE] = "device", NULL,
+	};
+	int found = find_word(words, text);
+
+	if (found < 0)
+		return REFUSE("--group must be kernel, scope, module, file or device, not \"%s\"",
+			      text);
+	options->mode = VIEW_FLAT;
+	options->group_by = (enum regroup_by)found;
+	return OPTIONS_RUN;
+}
+
+static enum options_result parse_merge(struct options *options, const char *text)
+{
+	static const char *const words[] = {
+		[MERGE_SUM] = "sum", [MERGE_MEAN] = "mean",     [MERGE_MIN] = "min",
+		[MERGE_MAX] = "max", [MERGE_SPREAD] = "spread", NULL,
+	};
+	int found = find_word(words, text);
+
+	if (found < 0)
+		return REFUSE("--merge must be sum, mean, min, max or spread, not \"%s\"", text);
+	options->merge_how = (enum merge_how)found;
+	return OPTIONS_RUN;
+}
+
+static enum options_result parse_names(struct options *options, const char *text)
+{
+	static const char *const words[] = {
+		[NAMES_RAW] = "raw", [NAMES_FULL] = "full", [NAMES_SHORT] = "short", NULL};
+	int found = find_word(words, text);
+
+	if (found < 0)
+		return REFUSE("--names must be short, full or raw, not \"%s\"", text);
+	options->names = (enum name_style)found;
+	options->has_names = true;
 	return OPTIONS_RUN;
 }
 
@@ -139,7 +232,26 @@ static enum options_result parse_one(struct options *options, int option)
 	case 't':
 		return parse_threshold(options, optarg);
 	case 'd':
-		return parse_depth(options, optarg);
+		options->depth_is_set = true;
+		return parse_count(&options->depth, "--depth", optarg);
+	case 'n':
+		return parse_count(&options->rows, "--rows", optarg);
+	case OPTION_TOP:
+		return parse_group(options, "kernel");
+	case OPTION_GROUP:
+		return parse_group(options, optarg);
+	case OPTION_BOTTOM_UP:
+		options->mode = VIEW_CALLERS;
+		return OPTIONS_RUN;
+	case OPTION_DIFF:
+		options->base = optarg;
+		return OPTIONS_RUN;
+	case OPTION_FAIL_IF:
+		return parse_gate(options, optarg);
+	case OPTION_MERGE:
+		return parse_merge(options, optarg);
+	case OPTION_NAMES:
+		return parse_names(options, optarg);
 	case 'f':
 		if (name_format_find(optarg, &options->format))
 			return OPTIONS_RUN;
@@ -158,6 +270,9 @@ static enum options_result parse_one(struct options *options, int option)
 	case 'o':
 		options->output = optarg;
 		return OPTIONS_RUN;
+	case OPTION_JSON:
+		options->json = true;
+		return OPTIONS_RUN;
 	case OPTION_COLOR:
 		if (color_choice_find(optarg, &options->color))
 			return OPTIONS_RUN;
@@ -174,34 +289,63 @@ static enum options_result parse_one(struct options *options, int option)
 	}
 }
 
-enum options_result options_parse(struct options *options, int argc, char **argv)
+/* What cannot be together. */
+static enum options_result check(const struct options *options)
 {
-	char name[] = "proton-viewer";
-	enum options_result result = OPTIONS_RUN;
-	int option;
-
-	*options = (struct options){.depth = DEPTH_DEFAULT};
-	if (argc > 0)
-		argv[0] = name; /* getopt_long() begins its sentences with it */
-	while ((option = getopt_long(argc, argv, "lm:i:e:t:d:f:o:h", long_options, NULL)) != -1) {
-		result = parse_one(options, option);
-		if (result != OPTIONS_RUN)
-			return result;
-	}
 	if (options->include && options->exclude)
 		return REFUSE("Cannot specify both include and exclude");
 	if (options->csv && options->print_sorted)
 		return REFUSE("Cannot specify both --csv and --print-sorted");
+	if (options->csv && options->json)
+		return REFUSE("Cannot specify both --csv and --json");
+	if (options->json && options->print_sorted)
+		return REFUSE("Cannot specify both --json and --print-sorted");
+	if (options->rows && options->mode != VIEW_FLAT)
+		return REFUSE("--rows is for flat tables: --top or --group");
+	if (options->base && options->merge_how != MERGE_SUM)
+		return REFUSE("Cannot specify both --diff and --merge %s",
+			      options->merge_how == MERGE_SPREAD ? "spread" : "mean, min or max");
+	return OPTIONS_RUN;
+}
+
+enum options_result options_parse(struct options *options, int argc, char **argv)
+{
+	char name[] = "proton-viewer";
+	static char long_diff[] = "--diff";
+	enum options_result result = OPTIONS_RUN;
+	int option;
+
+	*options = (struct options){.depth = DEPTH_DEFAULT, .names = NAMES_SHORT};
+	if (argc > 0)
+		argv[0] = name; /* getopt_long() begins its sentences with it */
+	/* Proton's first viewer had a long option with one dash, which getopt() takes for -d iff. */
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "-diff") == 0)
+			argv[i] = long_diff;
+	}
+	while ((option = getopt_long(argc, argv, "lm:i:e:t:d:n:f:o:h", long_options, NULL)) != -1) {
+		result = parse_one(options, option);
+		if (result != OPTIONS_RUN)
+			return result;
+	}
+	if (check(options) == OPTIONS_BAD)
+		return OPTIONS_BAD;
 	if (argc - optind == 0)
 		return REFUSE("Must specify a file to read; see proton-viewer --help");
-	if (argc - optind > 1)
-		return REFUSE("Must specify one file to read, not %d", argc - optind);
+	options->paths = argv + optind;
+	options->path_count = (size_t)(argc - optind);
 	options->path = argv[optind];
 	return OPTIONS_RUN;
 }
 
 void options_fini(struct options *options)
 {
+	for (size_t i = 0; i < options->threshold_count; i++)
+		free(options->thresholds[i].metric);
+	for (size_t i = 0; i < options->gate_count; i++)
+		gate_fini(&options->gates[i]);
+	free(options->thresholds);
+	free(options->gates);
 	free(options->metrics);
 	free(options->metrics_text);
 }

@@ -5,11 +5,37 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "model/regroup.h"
+#include "viewer/gate.h"
 #include "viewer/names.h"
 #include "viewer/term.h"
 
+enum view_mode {
+	VIEW_TREE,
+	VIEW_FLAT,    /* grouped; see group_by */
+	VIEW_CALLERS, /* upside down */
+};
+
+/* What many files become. */
+enum merge_how {
+	MERGE_SUM, /* one profile */
+	MERGE_MEAN,
+	MERGE_MIN,
+	MERGE_MAX,
+	MERGE_SPREAD, /* mean, least, most, and the file with the most */
+};
+
+/* -t METRIC=VALUE */
+struct threshold {
+	char *metric;
+	double least;
+};
+
 struct options {
-	const char *path;
+	const char *path;   /* the first */
+	char *const *paths; /* all */
+	size_t path_count;
+	char *base;           /* --diff */
 	const char **metrics; /* malloc'd; points into metrics_text */
 	size_t metric_count;  /* 0: the default */
 	char *metrics_text;
@@ -17,15 +43,26 @@ struct options {
 	const char *exclude;
 	const char *export_format; /* --export; NULL: told by the end of `output` */
 	const char *output;
-	double threshold;
+	double threshold; /* of the first metric */
 	bool has_threshold;
+	struct threshold *thresholds; /* of others */
+	size_t threshold_count, threshold_capacity;
+	struct gate *gates;
+	size_t gate_count, gate_capacity;
 	size_t depth;
 	bool depth_is_set;
+	size_t rows; /* 0: all */
+	enum view_mode mode;
+	enum regroup_by group_by;
+	bool csv;
+	bool json;
+	enum merge_how merge_how;
 	enum name_format format;
+	enum name_style names;
+	bool has_names;
 	enum color_choice color;
 	bool list;
 	bool print_sorted;
-	bool csv;
 };
 
 enum options_result {

@@ -2,6 +2,7 @@
 #ifndef VIEWER_PICTURE_H
 #define VIEWER_PICTURE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,16 +18,29 @@ struct picture {
 	const struct metrics *metrics;
 	const uint8_t *state; /* per node, enum node_state */
 	const struct metric_column *columns;
-	size_t column_count; /* at least 1; siblings are sorted by the first */
+	size_t column_count; /* at least 1; colours show the share of the first */
+	size_t sort_column;  /* siblings are sorted by it, largest first */
+	bool by_magnitude;   /* sorted by the size of numbers, whatever their sign */
 	size_t depth;        /* levels to print; the root is the first */
+	bool is_flat;        /* a table of the nodes below the root */
+	size_t rows;         /* of a flat table; 0: all */
+	bool is_default;     /* columns that a terminal has no room for may be left out */
 	enum name_format format;
+	enum name_style names;
 	struct term term;
 };
 
+/* The line above it all: what was run, how long, on what; nothing if nobody knows. */
+void header_print(const struct picture *picture, struct out *out);
 void tree_print(const struct picture *picture, struct out *out);
 void sorted_print(const struct picture *picture, struct out *out);
 void csv_print(const struct picture *picture, struct out *out);
+void json_print(const struct picture *picture, struct out *out);
 void list_print(const struct metrics *metrics, struct out *out);
+
+/* Appends a node's text in a column that has no numbers; nothing if it has none. */
+void picture_text(struct out *out, const struct picture *picture,
+		  const struct metric_column *column, uint32_t node);
 
 /* Colour. Text between paint() and unpaint() is painted; without colour both do nothing. */
 enum paint {

@@ -7,6 +7,9 @@
 #include "viewer/derive.h"
 #include "viewer/options.h"
 
+/* -i and -e alone. */
+int select_paths(const struct options *options, const struct profile *profile, uint8_t *state,
+		 struct proton_error *err);
 /* Changes `state` (filter.h) of each node. `first` is the first metric, which -t looks at. */
 int select_nodes(const struct options *options, const struct profile *profile,
 		 const struct metric_column *first, uint8_t *state, struct proton_error *err);

@@ -31,7 +31,7 @@ static int compare_entries(const void *left, const void *right)
 /* The root is left out: it would always be first. */
 static struct entry *collect(const struct picture *picture, size_t *count_out)
 {
-	const double *values = picture->columns[0].values;
+	const double *values = picture->columns[picture->sort_column].values;
 	size_t nodes = picture->profile->node_count;
 	struct entry *entries = xcalloc(nodes, sizeof(*entries));
 	size_t count = 0;
@@ -47,6 +47,7 @@ static struct entry *collect(const struct picture *picture, size_t *count_out)
 
 void sorted_print(const struct picture *picture, struct out *out)
 {
+	const struct metric_column *sorted_by = &picture->columns[picture->sort_column];
 	size_t name_columns = NAME_COLUMNS;
 	struct out name;
 	struct out cleaned;
@@ -58,7 +59,7 @@ void sorted_print(const struct picture *picture, struct out *out)
 	out_init(&name, -1);
 	out_init(&cleaned, -1);
 	out_text(out, "\nSorted kernels by metric ");
-	text_clean(out, picture->columns[0].name, strlen(picture->columns[0].name));
+	text_clean(out, sorted_by->name, strlen(sorted_by->name));
 	out_byte(out, '\n');
 	for (size_t i = 0; i < count && !out->errnum; i++) {
 		uint32_t frame = picture->profile->nodes[entries[i].node].frame;
@@ -66,7 +67,7 @@ void sorted_print(const struct picture *picture, struct out *out)
 
 		name.length = 0;
 		cleaned.length = 0;
-		name_write(&name, picture->profile, frame, picture->format);
+		name_write_styled(&name, picture->profile, frame, picture->format, picture->names);
 		text_clean(&cleaned, name.bytes, name.length);
 		columns = text_columns(cleaned.bytes, cleaned.length);
 		text_shorten(out, cleaned.bytes, cleaned.length,

@@ -39,6 +39,8 @@ struct layout {
 
 struct printer {
 	const struct picture *picture;
+	struct picture fitted; /* what `picture` points to: as many columns as there is room for */
+	size_t dropped;        /* columns that were left out */
 	struct out *out;
 	struct layout layout;
 	struct bands bands;
@@ -70,10 +72,10 @@ static void value_text(struct printer *printer, const struct metric_column *colu
 {
 	printer->scratch.length = 0;
 	printer->cleaned.length = 0;
-	metrics_text(&printer->scratch, printer->picture->metrics, column->raw, node);
+	picture_text(&printer->scratch, printer->picture, column, node);
 	text_clean(&printer->cleaned, printer->scratch.bytes, printer->scratch.length);
 	if (printer->cleaned.length == 0)
-		out_byte(&printer->cleaned, '-');
+		out_byte(&printer->cleaned, column->words ? ' ' : '-');
 }
 
 static size_t text_column_width(struct printer *printer, const struct metric_column *column)
@@ -132,6 +134,21 @@ static size_t number_column_width(const struct printer *printer, const struct me
 	return widest;
 }
 
+/* Nobody asked for exactly these columns: the last are left out where they would leave no room. */
+static void drop_columns(struct printer *printer)
+{
+	struct picture *picture = &printer->fitted;
+	struct layout *layout = &printer->layout;
+	size_t room = picture->term.columns;
+
+	while (picture->is_default && picture->term.is_tty && picture->column_count > 1 &&
+	       layout->numbers_columns + NAME_COLUMNS_LEAST > room) {
+		picture->column_count--;
+		printer->dropped++;
+		layout->numbers_columns -= layout->widths[picture->column_count] + GAP_COLUMNS;
+	}
+}
+
 static void lay_out(struct printer *printer)
 {
 	const struct picture *picture = printer->picture;
@@ -151,6 +168,7 @@ static void lay_out(struct printer *printer)
 			layout->widths[c] = header;
 		layout->numbers_columns += layout->widths[c] + GAP_COLUMNS;
 	}
+	drop_columns(printer);
 	layout->levels = LEVELS_WITHOUT_TERMINAL;
 	if (picture->term.is_tty) {
 		room = layout->numbers_columns + NAME_COLUMNS_LEAST;
@@ -218,7 +236,7 @@ static size_t print_branches(struct printer *printer, const struct walk_step *st
 	size_t levels = step->level < printer->layout.levels ? step->level : printer->layout.levels;
 	size_t columns = levels * LEVEL_COLUMNS;
 
-	if (step->level == 0)
+	if (step->level == 0 || printer->picture->is_flat)
 		return 0;
 	paint(printer->out, printer->picture, PAINT_FAINT, 0);
 	for (size_t i = 1; i < levels; i++)
@@ -278,7 +296,8 @@ static void print_name(struct printer *printer, const struct walk_step *step, si
 
 	printer->scratch.length = 0;
 	printer->cleaned.length = 0;
-	name_write(&printer->scratch, picture->profile, frame, picture->format);
+	name_write_styled(&printer->scratch, picture->profile, frame, picture->format,
+			  picture->names);
 	text_clean(&printer->cleaned, printer->scratch.bytes, printer->scratch.length);
 	paint(printer->out, picture, PAINT_BAND, band);
 	text_shorten(printer->out, printer->cleaned.bytes, printer->cleaned.length,
@@ -352,7 +371,7 @@ static void print_shares(struct printer *printer)
 static void print_legend(struct printer *printer)
 {
 	const struct picture *picture = printer->picture;
-	const struct metric_column *first = &picture->columns[0];
+	const struct metric_column *first = &picture->columns[picture->sort_column];
 	const char *separator = drawing_of(printer)->separator;
 
 	out_byte(printer->out, '\n');
@@ -362,23 +381,29 @@ static void print_legend(struct printer *printer)
 	if (print_scope(printer, false))
 		out_text(printer->out, separator);
 	if (first->values) {
-		out_text(printer->out, "sorted by ");
+		out_text(printer->out,
+			 picture->by_magnitude ? "sorted by the size of " : "sorted by ");
 		text_clean(printer->out, first->name, strlen(first->name));
 	} else {
 		out_text(printer->out, "in the order of the file");
 	}
+	if (printer->dropped)
+		out_printf(printer->out, "%s%zu columns more with a wider terminal or -m",
+			   separator, printer->dropped);
 	unpaint(printer->out, picture, PAINT_FAINT, 0);
 	out_byte(printer->out, '\n');
-	if (picture->term.has_color && first->values)
+	if (picture->term.has_color && picture->columns[0].values)
 		print_shares(printer);
 }
 
 void tree_print(const struct picture *picture, struct out *out)
 {
-	struct printer printer = {.picture = picture, .out = out};
+	struct printer printer = {.fitted = *picture, .out = out};
 	struct walk_step step;
 	struct walk walk;
+	size_t row_count = 0;
 
+	printer.picture = &printer.fitted;
 	out_init(&printer.scratch, -1);
 	out_init(&printer.cleaned, -1);
 	printer.bands = bands_of(picture);
@@ -386,8 +411,17 @@ void tree_print(const struct picture *picture, struct out *out)
 	printer.continues = xcalloc(printer.layout.levels + 1, sizeof(*printer.continues));
 	walk_init(&walk, picture);
 	print_header(&printer);
-	while (!out->errnum && walk_next(&walk, &step))
+	while (!out->errnum && walk_next(&walk, &step)) {
+		if (picture->is_flat && step.level == 0)
+			continue;
+		if (picture->is_flat && picture->rows && row_count++ == picture->rows) {
+			step.is_more = true;
+			step.more = (uint32_t)walk.stack_count + 1;
+			print_step(&printer, &step);
+			break;
+		}
 		print_step(&printer, &step);
+	}
 	print_legend(&printer);
 	walk_fini(&walk);
 	free(printer.continues);

@@ -12,13 +12,24 @@
 static double *keys_of(const struct picture *picture)
 {
 	const struct profile *profile = picture->profile;
-	const struct metric_column *column = &picture->columns[0];
+	const struct metric_column *column = &picture->columns[picture->sort_column];
 	double *keys;
 
 	if (!column->values)
 		return NULL;
 	keys = xcalloc(profile->node_count, sizeof(*keys));
 	memcpy(keys, column->values, profile->node_count * sizeof(*keys));
+	if (picture->by_magnitude) {
+		/* What cancels out above does not hide what is below. */
+		for (size_t i = profile->node_count; i-- > 0;) {
+			uint32_t parent = profile->nodes[i].parent;
+
+			keys[i] = fabs(keys[i]);
+			if (i && !(fabs(keys[parent]) >= keys[i]))
+				keys[parent] = keys[i];
+		}
+		return keys;
+	}
 	if (column->is_inclusive)
 		return keys;
 	for (size_t i = profile->node_count; i-- > 1;) {

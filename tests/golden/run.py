@@ -90,6 +90,7 @@ def run(case: Case, binaries: str, scratch: str) -> str:
         "PATH": binaries + os.pathsep + os.environ["PATH"],
         "LC_ALL": "C.UTF-8",
         "TERM": "xterm-256color",
+        "TZ": "UTC",
     }
     for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "LD_LIBRARY_PATH"):
         if name in os.environ:

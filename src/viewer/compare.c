@@ -1,0 +1,545 @@
+/* Several profiles beside each other. See compare.h. */
+#include "viewer/compare.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/merge.h"
+#include "viewer/filter.h"
+#include "viewer/say.h"
+#include "viewer/xalloc.h"
+
+/* One profile's numbers, by node of the union. */
+struct side {
+	struct metric_column *columns;
+	size_t node_count; /* of the union when this was added: later nodes have no value */
+	bool *has_node;
+};
+
+struct comparison {
+	const struct options *options;
+	struct profile *all; /* the union */
+	struct merge *merge;
+	const char **names; /* shown metrics, then those of thresholds, then those of gates */
+	size_t name_count;
+	size_t shown_count;
+	bool *is_found; /* some profile has that metric */
+	bool *is_inclusive;
+	bool *is_additive;
+	struct proton_error first_error; /* about a metric that has not been found yet */
+};
+
+static void begin(struct comparison *comparison, const struct options *options)
+{
+	*comparison = (struct comparison){.options = options, .all = profile_new()};
+	comparison->merge = comparison->all ? merge_new(comparison->all) : NULL;
+	if (!comparison->merge)
+		xgive_up();
+}
+
+static void end(struct comparison *comparison)
+{
+	merge_free(comparison->merge);
+	profile_free(comparison->all);
+	free(comparison->names);
+	free(comparison->is_found);
+	free(comparison->is_inclusive);
+	free(comparison->is_additive);
+}
+
+/* The first profile decides about the metrics that are shown by default. */
+static void name_metrics(struct comparison *comparison, const struct view *view)
+{
+	const struct options *options = comparison->options;
+	const char *defaults[VIEW_METRICS_MOST];
+	const char *const *shown;
+	size_t count;
+
+	if (comparison->names)
+		return;
+	shown = view_metrics(view, options, defaults, &comparison->shown_count);
+	count = comparison->shown_count + options->threshold_count + options->gate_count;
+	comparison->names = xcalloc(count, sizeof(*comparison->names));
+	comparison->is_found = xcalloc(count, sizeof(bool));
+	comparison->is_inclusive = xcalloc(count, sizeof(bool));
+	comparison->is_additive = xcalloc(count, sizeof(bool));
+	for (size_t i = 0; i < comparison->shown_count; i++)
+		comparison->names[comparison->name_count++] = shown[i];
+	for (size_t i = 0; i < options->threshold_count; i++)
+		comparison->names[comparison->name_count++] = options->thresholds[i].metric;
+	for (size_t i = 0; i < options->gate_count; i++)
+		comparison->names[comparison->name_count++] = options->gates[i].metric;
+}
+
+static void side_fini(struct side *side, const struct comparison *comparison)
+{
+	for (size_t i = 0; side->columns && i < comparison->name_count; i++)
+		metric_column_fini(&side->columns[i]);
+	free(side->columns);
+	free(side->has_node);
+}
+
+/* Siblings of one name become one node, so that paths tell nodes apart. */
+static struct profile *without_twins(struct profile *profile)
+{
+	struct profile *unique = profile_new();
+	struct merge *merge = unique ? merge_new(unique) : NULL;
+
+	if (!merge)
+		xgive_up();
+	merge_source(merge, profile);
+	free(merge_tree(merge));
+	merge_free(merge);
+	if (unique->out_of_memory)
+		xgive_up();
+	profile_free(profile);
+	return unique;
+}
+
+static int derive_side(struct comparison *comparison, struct view *view,
+		       struct metric_column *columns, struct proton_error *err)
+{
+	struct derive derive;
+	int status = PROTON_OK;
+
+	derive_init(&derive, &view->metrics);
+	for (size_t i = 0; i < comparison->name_count && status == PROTON_OK; i++) {
+		struct proton_error missing;
+
+		if (derive_column(&derive, comparison->names[i], &columns[i], &missing)) {
+			if (!comparison->first_error.text[0])
+				comparison->first_error = missing;
+			continue;
+		}
+		if (!columns[i].values) {
+			status = err_set(err, PROTON_E_INVALID,
+					 "metric %.100s is no number and cannot be compared",
+					 comparison->names[i]);
+			break;
+		}
+		comparison->is_found[i] = true;
+		comparison->is_inclusive[i] = columns[i].is_inclusive;
+		comparison->is_additive[i] = columns[i].is_additive;
+	}
+	derive_fini(&derive);
+	return status;
+}
+
+/* From a profile's nodes to those of the union. */
+static void project(struct comparison *comparison, const struct view *view, struct side *side)
+{
+	const struct profile *profile = view->profile;
+	uint32_t *nodes;
+
+	merge_source(comparison->merge, profile);
+	nodes = merge_tree(comparison->merge);
+	if (!nodes || comparison->all->out_of_memory)
+		xgive_up();
+	side->node_count = comparison->all->node_count;
+	side->has_node = xcalloc(side->node_count, sizeof(bool));
+	for (size_t n = 0; n < profile->node_count; n++)
+		side->has_node[nodes[n]] = view->state[n] != NODE_GONE;
+	for (size_t i = 0; i < comparison->name_count; i++) {
+		struct metric_column *column = &side->columns[i];
+		double *values = xcalloc(side->node_count, sizeof(*values));
+
+		for (size_t n = 0; n < side->node_count; n++)
+			values[n] = NAN;
+		for (size_t n = 0; column->values && n < profile->node_count; n++)
+			values[nodes[n]] = column->values[n];
+		free(column->values);
+		column->values = values;
+	}
+	free(nodes);
+}
+
+/* Takes the profile. */
+static int add_side(struct comparison *comparison, struct profile *profile, struct side *side,
+		    struct proton_error *err)
+{
+	struct view view;
+	int status = view_init(&view, without_twins(profile), comparison->options, err);
+
+	*side = (struct side){0};
+	if (status)
+		return status;
+	name_metrics(comparison, &view);
+	side->columns = xcalloc(comparison->name_count, sizeof(*side->columns));
+	status = derive_side(comparison, &view, side->columns, err);
+	if (status == PROTON_OK)
+		project(comparison, &view, side);
+	view_fini(&view);
+	return status;
+}
+
+static int check_found(const struct comparison *comparison, struct proton_error *err)
+{
+	for (size_t i = 0; i < comparison->name_count; i++) {
+		if (!comparison->is_found[i]) {
+			if (err)
+				*err = comparison->first_error;
+			return PROTON_E_INVALID;
+		}
+	}
+	return PROTON_OK;
+}
+
+/* A value of the union's node; what is not there counts as 0 where numbers add up. */
+static double value_of(const struct comparison *comparison, const struct side *side, size_t name,
+		       size_t node)
+{
+	double value = node < side->node_count ? side->columns[name].values[node] : NAN;
+
+	return isnan(value) && comparison->is_additive[name] && comparison->is_inclusive[name]
+		       ? 0
+		       : value;
+}
+
+/* ------------------------------------------------------------------ the result */
+
+static char *joined(const char *a, const char *b)
+{
+	size_t length = strlen(a) + 1 + strlen(b) + 1;
+	char *text = xcalloc(length, 1);
+
+	strcat(strcat(strcpy(text, a), " "), b);
+	return text;
+}
+
+/* A column of the view with a value for every node of the union. */
+static struct metric_column *new_column(struct view *view, const char *name, const char *what)
+{
+	struct metric_column *column = &view->columns[view->column_count++];
+
+	*column = (struct metric_column){.name = joined(name, what)};
+	column->values = xcalloc(view->profile->node_count, sizeof(*column->values));
+	return column;
+}
+
+/* The union becomes the view's profile. */
+static void take_union(struct comparison *comparison, struct view *view, size_t columns)
+{
+	merge_free(comparison->merge);
+	comparison->merge = NULL;
+	*view = (struct view){.profile = comparison->all};
+	comparison->all = NULL;
+	view->state = filter_prune(view->profile);
+	metrics_init(&view->metrics, view->profile);
+	view->columns = xcalloc(columns, sizeof(*view->columns));
+	if (comparison->options->gate_count) {
+		view->gate_after = xcalloc(comparison->options->gate_count, sizeof(double *));
+		view->gate_before = xcalloc(comparison->options->gate_count, sizeof(double *));
+		view->gate_is_inclusive = xcalloc(comparison->options->gate_count, sizeof(bool));
+	}
+}
+
+static size_t first_gate(const struct comparison *comparison)
+{
+	return comparison->shown_count + comparison->options->threshold_count;
+}
+
+/* ------------------------------------------------------------------ two */
+
+static const char *const standings[] = {"new", "gone"};
+
+static void add_standing(struct view *view, const struct side *base, const struct side *file)
+{
+	struct metric_column *column = &view->columns[view->column_count++];
+	size_t count = view->profile->node_count;
+
+	*column = (struct metric_column){.name = xstrndup("path", 4), .words = standings};
+	column->word = xcalloc(count, sizeof(*column->word));
+	for (size_t n = 0; n < count; n++) {
+		bool was = n < base->node_count && base->has_node[n];
+		bool is = n < file->node_count && file->has_node[n];
+
+		column->word[n] = was == is ? WORD_NONE : was;
+	}
+}
+
+static void add_difference(const struct comparison *comparison, struct view *view, size_t name,
+			   const struct side *base, const struct side *file)
+{
+	const char *text = base->columns[name].name ? base->columns[name].name
+						    : file->columns[name].name;
+	struct metric_column *before = new_column(view, text, "before");
+	struct metric_column *after = new_column(view, text, "after");
+	struct metric_column *change = new_column(view, text, "change");
+	struct metric_column *percent = new_column(view, text, "change/%");
+
+	for (size_t n = 0; n < view->profile->node_count; n++) {
+		double old = value_of(comparison, base, name, n);
+		double new = value_of(comparison, file, name, n);
+		double ratio;
+
+		before->values[n] = old;
+		after->values[n] = new;
+		/* An additive number that only one of them has is all change. */
+		if (comparison->is_additive[name] && isnan(old) != isnan(new)) {
+			old = isnan(old) ? 0 : old;
+			new = isnan(new) ? 0 : new;
+		}
+		ratio = change_percent(old, new);
+		change->values[n] = new - old;
+		percent->values[n] = isfinite(ratio) ? ratio : NAN;
+	}
+	before->is_inclusive = after->is_inclusive = comparison->is_inclusive[name];
+	change->is_inclusive = percent->is_inclusive = comparison->is_inclusive[name];
+	before->is_additive = after->is_additive = comparison->is_additive[name];
+}
+
+/* A column that is only looked at. */
+static struct metric_column *add_hidden(const struct comparison *comparison, struct view *view,
+					const struct side *side, size_t name)
+{
+	struct metric_column *column = new_column(view, comparison->names[name], "hidden");
+
+	for (size_t n = 0; n < view->profile->node_count; n++)
+		column->values[n] = value_of(comparison, side, name, n);
+	return column;
+}
+
+/* A threshold looks at the change. */
+static void add_thresholds(const struct comparison *comparison, struct view *view,
+			   const struct side *base, const struct side *file)
+{
+	for (size_t i = comparison->shown_count; i < first_gate(comparison); i++) {
+		struct metric_column *change = add_hidden(comparison, view, file, i);
+
+		for (size_t n = 0; n < view->profile->node_count; n++)
+			change->values[n] -= value_of(comparison, base, i, n);
+	}
+}
+
+static void add_gates(const struct comparison *comparison, struct view *view,
+		      const struct side *base, const struct side *file)
+{
+	for (size_t i = first_gate(comparison); i < comparison->name_count; i++) {
+		size_t gate = i - first_gate(comparison);
+
+		view->gate_before[gate] = add_hidden(comparison, view, base, i)->values;
+		view->gate_after[gate] = add_hidden(comparison, view, file, i)->values;
+		view->gate_is_inclusive[gate] = comparison->is_inclusive[i];
+	}
+}
+
+int compare_two(struct view *view, struct profile *base_profile, struct profile *file_profile,
+		const struct options *options, struct proton_error *err)
+{
+	struct comparison comparison;
+	struct side base = {0};
+	struct side file = {0};
+	int status;
+
+	*view = (struct view){0};
+	begin(&comparison, options);
+	status = add_side(&comparison, base_profile, &base, err);
+	if (status == PROTON_OK)
+		status = add_side(&comparison, file_profile, &file, err);
+	else
+		profile_free(file_profile);
+	if (status == PROTON_OK)
+		status = check_found(&comparison, err);
+	if (status == PROTON_OK) {
+		take_union(&comparison, view, 4 * comparison.name_count + 1);
+		for (size_t i = 0; i < comparison.shown_count; i++)
+			add_difference(&comparison, view, i, &base, &file);
+		add_standing(view, &base, &file);
+		view->shown_count = view->column_count;
+		view->sort_column = 2;
+		view->by_magnitude = true;
+		add_thresholds(&comparison, view, &base, &file);
+		add_gates(&comparison, view, &base, &file);
+	}
+	side_fini(&base, &comparison);
+	side_fini(&file, &comparison);
+	end(&comparison);
+	return status;
+}
+
+/* ------------------------------------------------------------------ many */
+
+/* Over the files, per metric and node of the union. */
+struct tally {
+	double sum, least, most;
+	uint32_t count; /* files that have a value */
+	uint32_t most_in;
+};
+
+struct tallies {
+	struct tally *rows; /* name_count per node */
+	size_t capacity;
+	size_t node_count;
+	size_t file_count;
+};
+
+static void take(struct tally *tally, double value, uint32_t file)
+{
+	if (isnan(value))
+		return;
+	if (tally->count == 0 || value < tally->least)
+		tally->least = value;
+	if (tally->count == 0 || value > tally->most) {
+		tally->most = value;
+		tally->most_in = file;
+	}
+	tally->sum += value;
+	tally->count++;
+}
+
+static void add_tallies(struct comparison *comparison, struct tallies *tallies,
+			const struct side *side, uint32_t file)
+{
+	size_t names = comparison->name_count;
+	size_t before = tallies->node_count * names;
+
+	xreserve(&tallies->rows, &tallies->capacity, side->node_count * names,
+		 sizeof(*tallies->rows));
+	memset(tallies->rows + before, 0,
+	       (side->node_count * names - before) * sizeof(*tallies->rows));
+	tallies->node_count = side->node_count;
+	for (size_t n = 0; n < side->node_count; n++) {
+		for (size_t i = 0; i < names; i++)
+			take(&tallies->rows[n * names + i], side->columns[i].values[n], file);
+	}
+	tallies->file_count++;
+}
+
+/* Files without a node have 0 there, where numbers add up. */
+static void finish_tallies(const struct comparison *comparison, struct tallies *tallies)
+{
+	for (size_t n = 0; n < tallies->node_count; n++) {
+		for (size_t i = 0; i < comparison->name_count; i++) {
+			struct tally *tally = &tallies->rows[n * comparison->name_count + i];
+
+			if (!comparison->is_additive[i] || tally->count == 0 ||
+			    tally->count == tallies->file_count)
+				continue;
+			tally->count = (uint32_t)tallies->file_count;
+			tally->least = fmin(tally->least, 0);
+			tally->most = fmax(tally->most, 0);
+		}
+	}
+}
+
+static double tally_value(const struct tally *tally, enum merge_how how)
+{
+	if (tally->count == 0)
+		return NAN;
+	switch (how) {
+	case MERGE_SUM:
+		return tally->sum;
+	case MERGE_MIN:
+		return tally->least;
+	case MERGE_MAX:
+		return tally->most;
+	case MERGE_MEAN:
+		return tally->sum / tally->count;
+	case MERGE_SPREAD:
+		break;
+	}
+	return tally->sum == 0
+		       ? (tally->least == tally->most ? 0 : NAN)
+		       : 100 * (tally->most - tally->least) / fabs(tally->sum / tally->count);
+}
+
+static const double *add_tally_column(const struct comparison *comparison, struct view *view,
+				      const struct tallies *tallies, size_t name,
+				      enum merge_how how)
+{
+	static const char *const words[] = {
+		[MERGE_SUM] = "sum", [MERGE_MEAN] = "mean",       [MERGE_MIN] = "min",
+		[MERGE_MAX] = "max", [MERGE_SPREAD] = "spread/%",
+	};
+	struct metric_column *column = new_column(view, comparison->names[name], words[how]);
+
+	column->is_inclusive = comparison->is_inclusive[name];
+	column->is_additive = comparison->is_additive[name] && how == MERGE_MEAN;
+	for (size_t n = 0; n < view->profile->node_count; n++)
+		column->values[n] =
+			tally_value(&tallies->rows[n * comparison->name_count + name], how);
+	return column->values;
+}
+
+/* The file with the most; nothing where all have the same. */
+static void add_most_in(const struct comparison *comparison, struct view *view,
+			const struct tallies *tallies, size_t name, const struct input *input)
+{
+	bool is_time = strstr(comparison->names[name], "time") != NULL;
+	struct metric_column *column = &view->columns[view->column_count++];
+	size_t count = view->profile->node_count;
+
+	*column = (struct metric_column){
+		.name = joined(comparison->names[name], is_time ? "slowest" : "most in"),
+		.words = (const char *const *)input->labels,
+	};
+	column->word = xcalloc(count, sizeof(*column->word));
+	for (size_t n = 0; n < count; n++) {
+		const struct tally *tally = &tallies->rows[n * comparison->name_count + name];
+
+		column->word[n] = tally->count && tally->most > tally->least ? tally->most_in
+									     : WORD_NONE;
+	}
+}
+
+static void show_tallies(struct comparison *comparison, struct view *view, struct tallies *tallies,
+			 const struct input *input)
+{
+	const struct options *options = comparison->options;
+	enum merge_how how = options->merge_how;
+	enum merge_how judged = how == MERGE_SPREAD ? MERGE_MEAN : how;
+
+	finish_tallies(comparison, tallies);
+	take_union(comparison, view, 5 * comparison->name_count);
+	for (size_t i = 0; i < comparison->shown_count; i++) {
+		add_tally_column(comparison, view, tallies, i, judged);
+		if (how != MERGE_SPREAD)
+			continue;
+		add_tally_column(comparison, view, tallies, i, MERGE_MIN);
+		add_tally_column(comparison, view, tallies, i, MERGE_MAX);
+		add_tally_column(comparison, view, tallies, i, MERGE_SPREAD);
+		add_most_in(comparison, view, tallies, i, input);
+	}
+	view->shown_count = view->column_count;
+	for (size_t i = comparison->shown_count; i < comparison->name_count; i++) {
+		const double *values = add_tally_column(comparison, view, tallies, i, judged);
+		size_t gate = i - first_gate(comparison);
+
+		if (i < first_gate(comparison))
+			continue;
+		view->gate_after[gate] = values;
+		view->gate_is_inclusive[gate] = comparison->is_inclusive[i];
+	}
+}
+
+int compare_many(struct view *view, struct input *input, const struct options *options,
+		 struct proton_error *err)
+{
+	struct comparison comparison;
+	struct tallies tallies = {0};
+	int status = PROTON_OK;
+
+	*view = (struct view){0};
+	begin(&comparison, options);
+	for (size_t i = 0; i < input->count && status == PROTON_OK; i++) {
+		struct profile *profile = input_load(input, i);
+		struct side side;
+
+		if (!profile)
+			continue;
+		status = add_side(&comparison, profile, &side, err);
+		if (status == PROTON_OK)
+			add_tallies(&comparison, &tallies, &side, (uint32_t)i);
+		side_fini(&side, &comparison);
+	}
+	if (status == PROTON_OK)
+		status = check_found(&comparison, err);
+	if (status == PROTON_OK && tallies.file_count == 0)
+		status = err_set(err, PROTON_E_INVALID, "there is nothing to show");
+	if (status == PROTON_OK)
+		show_tallies(&comparison, view, &tallies, input);
+	free(tallies.rows);
+	end(&comparison);
+	return status;
+}

@@ -1,0 +1,251 @@
+/* Files and directories. See input.h. */
+#include "viewer/input.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/array.h"
+#include "model/load.h"
+#include "model/merge.h"
+#include "viewer/progress.h"
+#include "viewer/say.h"
+#include "viewer/xalloc.h"
+
+/* In the order in which one of several forms of the same profile is chosen. */
+static const char *const suffixes[] = {".proton", ".hatchet", ".hatchet_msgpack"};
+
+const char *input_display_name(const char *path)
+{
+	return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
+/* Where a file's suffix begins, and which of `suffixes` it is; NULL: none. */
+static const char *suffix_of(const char *name, size_t *kind_out)
+{
+	size_t length = strlen(name);
+
+	for (size_t i = 0; i < ARRAY_LENGTH(suffixes); i++) {
+		size_t suffix = strlen(suffixes[i]);
+
+		if (length > suffix && strcmp(name + length - suffix, suffixes[i]) == 0) {
+			*kind_out = i;
+			return name + length - suffix;
+		}
+	}
+	return NULL;
+}
+
+static int is_profile(const struct dirent *entry)
+{
+	size_t kind;
+
+	return entry->d_name[0] != '.' && suffix_of(entry->d_name, &kind) != NULL;
+}
+
+static void add_path(struct input *input, size_t *capacity, const char *directory, const char *name)
+{
+	size_t length = strlen(directory) + 1 + strlen(name) + 1;
+	char *path = xcalloc(length, 1);
+
+	if (*directory) {
+		strcat(strcpy(path, directory), "/");
+		strcat(path, name);
+	} else {
+		strcpy(path, name);
+	}
+	xreserve(&input->paths, capacity, input->count + 1, sizeof(*input->paths));
+	input->paths[input->count++] = path;
+}
+
+/* True if `name` is in the directory in a form that comes before its own. */
+static bool is_there_already(struct dirent **entries, int count, const char *name)
+{
+	size_t kind;
+	const char *suffix = suffix_of(name, &kind);
+	size_t stem = (size_t)(suffix - name);
+
+	for (int i = 0; i < count; i++) {
+		size_t other_kind;
+		const char *other = entries[i]->d_name;
+		const char *other_suffix = suffix_of(other, &other_kind);
+
+		if (other_kind < kind && (size_t)(other_suffix - other) == stem &&
+		    memcmp(other, name, stem) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void add_directory(struct input *input, size_t *capacity, const char *path)
+{
+	struct dirent **entries;
+	int count = scandir(path, &entries, is_profile, versionsort);
+	size_t before = input->count;
+
+	if (count < 0) {
+		say("cannot read %s: %s", path, strerror(errno));
+		input->has_failed = true;
+		return;
+	}
+	for (int i = 0; i < count; i++) {
+		if (!is_there_already(entries, count, entries[i]->d_name))
+			add_path(input, capacity, path, entries[i]->d_name);
+	}
+	for (int i = 0; i < count; i++)
+		free(entries[i]);
+	free(entries);
+	if (input->count == before) {
+		say("cannot read %s: it is a directory without profiles (.proton, .hatchet or "
+		    ".hatchet_msgpack)",
+		    path);
+		input->has_failed = true;
+	}
+}
+
+/* Labels are file names without suffix; with the directory if that does not tell them apart. */
+static void make_labels(struct input *input)
+{
+	bool is_ambiguous = false;
+
+	input->labels = xcalloc(input->count, sizeof(*input->labels));
+	for (size_t i = 0; i < input->count; i++) {
+		const char *path = input_display_name(input->paths[i]);
+		const char *slash = strrchr(path, '/');
+		const char *name = slash ? slash + 1 : path;
+		size_t kind;
+		const char *suffix = suffix_of(name, &kind);
+
+		input->labels[i] = xstrndup(name, suffix ? (size_t)(suffix - name) : strlen(name));
+		is_ambiguous = is_ambiguous ||
+			       (i && strcmp(input->labels[i], input->labels[i - 1]) == 0);
+	}
+	for (size_t i = 0; is_ambiguous && i < input->count; i++) {
+		free(input->labels[i]);
+		input->labels[i] = xstrndup(input->paths[i], strlen(input->paths[i]));
+	}
+}
+
+void input_init(struct input *input, char *const *paths, size_t count)
+{
+	size_t capacity = 0;
+
+	*input = (struct input){0};
+	for (size_t i = 0; i < count; i++) {
+		struct stat status;
+
+		if (strcmp(paths[i], "-") != 0 && stat(paths[i], &status) == 0 &&
+		    S_ISDIR(status.st_mode))
+			add_directory(input, &capacity, paths[i]);
+		else
+			add_path(input, &capacity, "", paths[i]);
+	}
+	make_labels(input);
+}
+
+void input_fini(struct input *input)
+{
+	for (size_t i = 0; i < input->count; i++) {
+		free(input->paths[i]);
+		free(input->labels[i]);
+	}
+	free(input->paths);
+	free(input->labels);
+	*input = (struct input){0};
+}
+
+struct profile *input_load(struct input *input, size_t index)
+{
+	struct profile *profile = NULL;
+	struct proton_error err;
+	const char *name = input_display_name(input->paths[index]);
+	int status;
+
+	progress_begin("reading", input->paths[index]);
+	status = profile_load_file(input->paths[index], &profile, &err);
+	progress_end();
+	if (status) {
+		say("%s", err.text);
+		input->has_failed = true;
+		return NULL;
+	}
+	if (profile->is_unfinished)
+		say("%s: the run did not finish (its process was killed, or is "
+		    "still recording); this is what had been recorded",
+		    name);
+	if (profile->is_damaged)
+		say("%s is damaged; this is what could be read", name);
+	return profile;
+}
+
+struct profile *input_load_all(struct input *input)
+{
+	struct profile *sum;
+	struct merge *merge;
+	size_t loaded = 0;
+
+	if (input->count == 1)
+		return input_load(input, 0);
+	sum = profile_new();
+	merge = sum ? merge_new(sum) : NULL;
+	if (!merge)
+		xgive_up();
+	for (size_t i = 0; i < input->count; i++) {
+		struct profile *profile = input_load(input, i);
+
+		if (!profile)
+			continue;
+		merge_source(merge, profile);
+		free(merge_tree(merge));
+		profile_free(profile);
+		loaded++;
+	}
+	merge_free(merge);
+	if (sum->out_of_memory)
+		xgive_up();
+	if (loaded)
+		return sum;
+	profile_free(sum);
+	return NULL;
+}
+
+/* What to do about a loss; the whole table is in docs/guide/failures.md. */
+static const char *cure_of(const char *cause)
+{
+	static const struct {
+		const char *cause;
+		const char *cure;
+	} cures[] = {
+		{"no room for the profile",
+		 "more disk space, fewer contexts, or phases that are cleared"},
+		{"whose launch is not known", "start the session before the launches that matter"},
+		{"dropped by the vendor", "a larger TRITON_PROFILE_BUFFER_SIZE"},
+		{"vendor buffers dropped", "a larger TRITON_PROFILE_BUFFER_SIZE"},
+		{"after its phase was cleared", "clear phases once they are complete"},
+		{"another type than before", "one type per metric name"},
+		{"impossible time", "report it: a defect of a backend or a driver"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(cures); i++) {
+		if (strstr(cause, cures[i].cause))
+			return cures[i].cure;
+	}
+	return NULL;
+}
+
+void input_say_losses(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->counter_count; i++) {
+		const struct profile_counter *counter = &profile->counters[i];
+		const char *cause = profile_text(profile, counter->name);
+		const char *cure = cure_of(cause);
+
+		if (counter->is_loss && counter->value)
+			say("%s%s: %" PRIu64 "%s%s",
+			    strncmp(cause, "lost", 4) == 0 ? "" : "lost: ", cause, counter->value,
+			    cure ? "; what helps: " : "", cure ? cure : "");
+	}
+}

@@ -1,0 +1,35 @@
+/*
+ * What is read: files, standard input, and directories of parts or ranks. What is wrong with one of
+ * many is said, and the others are shown.
+ */
+#ifndef VIEWER_INPUT_H
+#define VIEWER_INPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "model/profile.h"
+
+struct input {
+	char **paths;  /* of files */
+	char **labels; /* short names that tell them apart */
+	size_t count;
+	bool has_failed; /* something could not be read, and was said */
+};
+
+/* The files that `paths` stand for: directories become the profiles in them, in natural order. */
+void input_init(struct input *input, char *const *paths, size_t count);
+void input_fini(struct input *input);
+
+/* One file's profile, the caller's; NULL: a sentence was said. */
+struct profile *input_load(struct input *input, size_t index);
+/* All files as one profile, the sums; NULL if none could be read. */
+struct profile *input_load_all(struct input *input);
+
+/* What a reader of the numbers has to know before believing them: what was lost. */
+void input_say_losses(const struct profile *profile);
+
+/* "standard input" for "-". */
+const char *input_display_name(const char *path);
+
+#endif
