@@ -1,7 +1,7 @@
 /*
  * Adding nodes of profiles to another profile: the base of everything that puts profiles together
- * (ranks, parts) or turns one around (by kernel, by caller). Frames, metrics and devices of a source
- * are found or added in the target by content; rows that meet in one node are added up:
+ * (ranks, parts) or turns one around (by kernel, by caller). Frames, metrics and devices of a
+ * source are found or added in the target by content; rows that meet in one node are added up:
  *
  * - numbers are summed, vectors of one length too; a property, a string, or a vector of another
  *   length is that of the later source. An integer and a double of one name become a double.

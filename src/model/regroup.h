@@ -13,8 +13,10 @@
 enum regroup_by {
 	/* Nodes that ran kernels, by their frame; with the metrics of these nodes and no others. */
 	REGROUP_KERNEL,
-	/* Each node goes to the frame it is below: a kernel to the scope (or the source line) that
-	 * launched it, a scope's own metrics to the scope. "(no scope)" is directly below the root. */
+	/*
+	 * Each node goes to the frame it is below: a kernel to the scope (or the source line) that
+	 * launched it, a scope's own metrics to the scope. "(no scope)" is directly below the root.
+	 */
 	REGROUP_SCOPE,
 	/* By the innermost source frame: its file, or the file's name as a Python module (what
 	 * follows site-packages, with dots). "(no source)" has none. */

@@ -1,5 +1,6 @@
 /*
- * --csv: the tree for programs, or a flat table. One line per node in the order of the tree, with the line that is
+ * --csv: the tree for programs, or a flat table. One line per node in the order of
+ * the tree, with the line that is
  * its parent, so that paths can be put together again whatever the names contain. Numbers have all
  * their digits; an empty field is no value. Quoting is that of RFC 4180.
  */

@@ -6,8 +6,8 @@
  *              "metrics": {"time/ms": 1.5}}]}
  *
  * Rows come in the order of the tree; "parent" is the "node" of an earlier row. Trees are not
- * nested, because many readers of JSON give up at a depth of a few hundred. A flat table has rows of
- * "frame" and "metrics" alone. What has no value is null.
+ * nested, because many readers of JSON give up at a depth of a few hundred. A flat table has rows
+ * of "frame" and "metrics" alone. What has no value is null.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -318,7 +318,7 @@ enum options_result options_parse(struct options *options, int argc, char **argv
 	*options = (struct options){.depth = DEPTH_DEFAULT, .names = NAMES_SHORT};
 	if (argc > 0)
 		argv[0] = name; /* getopt_long() begins its sentences with it */
-	/* Proton's first viewer had a long option with one dash, which getopt() takes for -d iff. */
+	/* Proton's first viewer had a long option with one dash; getopt() would see -d iff. */
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
 		if (strcmp(argv[i], "-diff") == 0)
 			argv[i] = long_diff;

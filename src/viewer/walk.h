@@ -1,7 +1,7 @@
 /*
  * The order in which nodes are printed: each before its children, siblings by the picture's
- * sort_column, largest first, equals and text in the order of the file. A node that has no value of an exclusive
- * metric itself stands where its best descendant would. Works on trees of any depth.
+ * sort_column, largest first, equals and text in the order of the file. A node that has no value of
+ * an exclusive metric itself stands where its best descendant would. Works on trees of any depth.
  */
 #ifndef VIEWER_WALK_H
 #define VIEWER_WALK_H
