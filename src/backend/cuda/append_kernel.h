@@ -1,6 +1,7 @@
 /*
  * The kernel that appends a metric's bytes to a ring in host memory, as PTX for every GPU from
- * compute capability 7.0 on; the driver compiles it when it is first used. One warp:
+ * compute capability 7.5 on, which CUPTI needs too; the driver compiles it when it is first used.
+ * One warp:
  *
  *   proton_append_metric(ring, source, id, bytes)
  *
@@ -20,7 +21,7 @@
 /* clang-format off */
 static const char append_kernel[] =
 	".version 6.3\n"
-	".target sm_70\n"
+	".target sm_75\n"
 	".address_size 64\n"
 	".global .align 8 .u64 proton_head;\n"
 	".global .align 8 .u64 proton_tail;\n"
