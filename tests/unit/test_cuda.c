@@ -585,6 +585,21 @@ TEST(a_hundred_starts_and_stops_leave_nothing_behind)
 	}
 }
 
+TEST(records_come_while_the_program_runs)
+{
+	int session = start();
+	struct profile *profile;
+
+	for (int i = 0; i < 5; i++)
+		launch_ns("k", 5);
+	for (int i = 0; i < 2000 && rec_counter(session, "kernels") < 5; i++)
+		usleep(1000);
+	profile = rec_load("a.proton"); /* as after a kill */
+	CHECK_U64(rec_count(profile, "k"), 5);
+	profile_free(profile);
+	rec_finalize(session, "none");
+}
+
 TEST(nvtx_finds_its_tool_while_the_backend_runs)
 {
 	unsetenv("NVTX_INJECTION64_PATH");

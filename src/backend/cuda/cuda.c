@@ -8,6 +8,7 @@
 #include "backend/cuda/contexts.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/graphs.h"
+#include "backend/cuda/periodic.h"
 #include "backend/cuda/tensors.h"
 #include "base/clock.h"
 #include "record/backend.h"
@@ -55,6 +56,7 @@ static int start(const char *mode, struct proton_error *err)
 		callbacks_stop(api);
 		return status;
 	}
+	periodic_start(api);
 	nvtx_attach();
 	return PROTON_OK;
 }
@@ -93,6 +95,7 @@ static void describe(void (*add)(void *user, const char *key, const char *value)
 static void stop(void)
 {
 	nvtx_detach();
+	periodic_stop();
 	activity_stop(api);
 	callbacks_stop(api);
 	correlate_clear();
