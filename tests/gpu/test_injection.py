@@ -54,8 +54,8 @@ static void *driver;
 
 #define CALL(name, types, ...)                                                    \
     do {                                                                          \
-        int (*function) types = (int (*) types)dlsym(driver, #name);              \
-        int result = function ? function(__VA_ARGS__) : -1;                       \
+        int (*entry) types = (int (*) types)dlsym(driver, #name);                 \
+        int result = entry ? entry(__VA_ARGS__) : -1;                             \
                                                                                   \
         if (result != 0) {                                                        \
             fprintf(stderr, #name ": %d\n", result);                              \
