@@ -50,6 +50,8 @@ static bool missing_was_noted;
 
 static _Atomic uint64_t completed;       /* launches whose record has come */
 static _Atomic uint64_t dropped_records; /* as CUPTI counts them, and buffers it cannot read */
+static _Atomic uint32_t newest_shared;   /* the launch of the last record of a replay */
+static _Atomic bool was_refused;         /* memory was out when CUPTI asked for a buffer */
 static _Atomic uint64_t processed;       /* records, those of graphs too */
 static _Atomic uint64_t cost_ns;         /* CPU time of CUPTI's thread in our functions */
 
@@ -136,6 +138,7 @@ static void refuse(uint8_t **buffer, size_t *bytes)
 {
 	static uint8_t nowhere[BUFFER_MIN_BYTES] __attribute__((aligned(8)));
 
+	atomic_store_explicit(&was_refused, true, memory_order_relaxed);
 	*buffer = cupti->version < CUPTI_VERSION_NULL_BUFFER ? nowhere : NULL;
 	*bytes = *buffer ? sizeof(nowhere) : 0;
 	if (*buffer)
@@ -237,6 +240,8 @@ static void add_kernel(const struct cupti_kernel *kernel)
 		return;
 	execution.launch = launch.launch;
 	execution.is_of_graph = launch.is_shared && kernel->graph_node_id;
+	if (launch.is_shared)
+		atomic_store_explicit(&newest_shared, kernel->correlation_id, memory_order_relaxed);
 	if (launch.is_shared && kernel->graph_node_id) {
 		graphs_record(launch.where, kernel->graph_node_id, &execution);
 		return;
@@ -259,6 +264,8 @@ static void add_memory(const struct cupti_activity *record)
 			record_lost(RECORD_LOST_MEMORY, 1);
 		return;
 	}
+	atomic_store_explicit(&newest_shared, operation.execution.correlation,
+			      memory_order_relaxed);
 	if (proton_context_is_empty(launch.where) ||
 	    !check_times(operation.execution.start_ns, operation.execution.end_ns))
 		return;
@@ -319,6 +326,7 @@ int activity_start(const struct cupti_api *api, struct proton_error *err)
 	atomic_store(&completed, 0);
 	atomic_store(&cost_ns, 0);
 	atomic_store(&dropped_records, 0);
+	atomic_store(&was_refused, false);
 	given_up = 0;
 	missing_was_noted = false;
 	/* Both only save time; a CUPTI that does not know one works without. */
@@ -339,8 +347,13 @@ int activity_start(const struct cupti_api *api, struct proton_error *err)
  */
 static void give_up(uint64_t missing)
 {
-	uint64_t dropped = atomic_exchange(&dropped_records, 0);
+	size_t unasked = 0;
+	uint64_t dropped;
 
+	/* With no buffer to hand over, nobody has asked yet. */
+	if (cupti->cuptiActivityGetNumDroppedRecords(NULL, 0, &unasked) == CUPTI_OK && unasked)
+		drop(unasked);
+	dropped = atomic_exchange(&dropped_records, 0);
 	given_up += missing;
 	if (missing <= dropped)
 		return;
@@ -354,11 +367,12 @@ static void give_up(uint64_t missing)
 	missing_was_noted = true;
 }
 
-int activity_flush(const struct cupti_api *api, uint64_t launched, bool saw_shared, bool in_doubt,
-		   struct proton_error *err)
+int activity_flush(const struct cupti_api *api, uint64_t launched, uint32_t last_shared,
+		   bool in_doubt, struct proton_error *err)
 {
 	uint64_t limit_ns = in_doubt || missing_was_noted ? DOUBT_LIMIT_NS : FLUSH_LIMIT_NS;
 	uint64_t now_ns = clock_monotonic_ns();
+	uint64_t older_ns = now_ns; /* when no later replay's record had come yet */
 	uint64_t moved_ns = now_ns; /* when the last record was seen to come */
 	uint64_t before = 0;
 	int failure = CUPTI_OK;
@@ -372,17 +386,25 @@ int activity_flush(const struct cupti_api *api, uint64_t launched, bool saw_shar
 		if (now != before)
 			moved_ns = now_ns;
 		before = now;
+		if ((int32_t)(atomic_load_explicit(&newest_shared, memory_order_relaxed) -
+			      last_shared) <= 0)
+			older_ns = now_ns;
 		result = api->cuptiActivityFlushAll(0);
 		if (result != CUPTI_OK)
 			failure = result;
 		if (result != CUPTI_OK ||
-		    atomic_load_explicit(&dropped_records, memory_order_relaxed))
+		    atomic_load_explicit(&dropped_records, memory_order_relaxed) ||
+		    atomic_load_explicit(&was_refused, memory_order_relaxed))
 			limit_ns = DOUBT_LIMIT_NS;
 		now_ns = clock_monotonic_ns();
 		come = atomic_load_explicit(&completed, memory_order_relaxed) + given_up;
 		if (come >= launched) {
-			/* How many records a replay makes is not known: wait until none comes. */
-			if (!saw_shared || now_ns - moved_ns > QUIET_NS)
+			/*
+			 * How many records a replay makes is not known: wait until none comes, or
+			 * until those of later replays do, for other threads may never cease.
+			 */
+			if (!last_shared || now_ns - moved_ns > QUIET_NS ||
+			    now_ns - older_ns > QUIET_NS)
 				break;
 		} else if (now_ns - moved_ns > limit_ns) {
 			give_up(launched - come);

@@ -60,7 +60,7 @@ static void *subscriber;
 static _Atomic uint64_t launched;
 static _Atomic uint64_t cost_ns;
 static uint64_t clock_cost_ns;
-static _Atomic bool saw_shared;
+static _Atomic uint32_t last_shared;
 static bool ended_was_noted;
 static _Atomic uint32_t first_correlation; /* of this subscription; 0: none yet */
 
@@ -76,9 +76,9 @@ uint64_t callbacks_launched(void)
 	return atomic_load_explicit(&launched, memory_order_relaxed);
 }
 
-bool callbacks_saw_shared(void)
+uint32_t callbacks_last_shared(void)
 {
-	return atomic_load_explicit(&saw_shared, memory_order_relaxed);
+	return atomic_load_explicit(&last_shared, memory_order_relaxed);
 }
 
 /* Said once per subscription. */
@@ -132,7 +132,7 @@ static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 	current.is_wanted = !correlation.is_shared && !proton_context_is_empty(correlation.where);
 	current.made_node = false;
 	if (correlation.is_shared)
-		atomic_store_explicit(&saw_shared, true, memory_order_relaxed);
+		atomic_store_explicit(&last_shared, data->correlation_id, memory_order_relaxed);
 	if (is_graph_launch(call))
 		tensors_relieve();
 	contexts_note(data->context);
@@ -165,7 +165,7 @@ static void on_memory_call(uint32_t call, const struct cupti_callback_data *data
 		      (struct correlation){.where = proton_context_here(),
 					   .is_shared = memory_is_batch(call)});
 	current.made_node = false;
-	atomic_store_explicit(&saw_shared, true, memory_order_relaxed);
+	atomic_store_explicit(&last_shared, data->correlation_id, memory_order_relaxed);
 	contexts_note(data->context);
 }
 
@@ -373,7 +373,7 @@ void callbacks_stop(const struct cupti_api *api)
 {
 	unsubscribe(api);
 	atomic_store(&launched, 0);
-	atomic_store(&saw_shared, false);
+	atomic_store(&last_shared, 0);
 	atomic_store(&first_correlation, 0);
 	contexts_clear();
 }

@@ -53,7 +53,7 @@ static void *run(void *unused)
 		/* One round more after the last launch: its kernel may have been running. */
 		rounds = launched != before ? 2 : rounds - (rounds > 0);
 		/* How many replays there were is not counted. */
-		if (rounds || callbacks_saw_shared())
+		if (rounds || callbacks_last_shared())
 			cupti->cuptiActivityFlushAll(0);
 		before = launched;
 	}
