@@ -248,6 +248,7 @@ int main(int argc, char **argv)
 	measure("launch begin+end", launches, 1000000);
 	measure("launch begin+end and its kernel's record", launches_and_kernels, 500000);
 	bench_writing(events, "chrome_trace", "chrome_trace");
+	bench_writing(events, "perfetto", "pftrace");
 	bench_writing(events, "proton", "proton");
 	bench_writing(events, "hatchet", "hatchet");
 	return 0;
