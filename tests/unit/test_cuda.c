@@ -699,6 +699,7 @@ TEST(each_entry_point_may_fail)
 		{"cuptiActivityRegisterCallbacks=1", PROTON_E_IO,
 		 "cuptiActivityRegisterCallbacks failed"},
 		{"cuptiActivitySetAttribute=1", PROTON_OK, NULL},
+		{"cuptiActivityRegisterTimestampCallback=1", PROTON_OK, NULL},
 		{"cuptiActivityDisable=1", PROTON_OK, NULL},
 		{"cuptiActivityGetNumDroppedRecords=1", PROTON_OK, NULL},
 	};

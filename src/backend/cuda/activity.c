@@ -37,6 +37,7 @@
 
 static const struct cupti_api *cupti;
 static size_t buffer_bytes;
+static uint64_t clock_offset_ns; /* to add to CUPTI's times; wraps */
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t *pool[POOL_MAX];
 static uint32_t pool_count;
@@ -172,6 +173,45 @@ static void give_back(uint8_t *buffer, size_t used_bytes)
 	free(buffer);
 }
 
+/*
+ * CUPTI converts a GPU's time to that of a clock of the CPU: CLOCK_REALTIME, which jumps, unless it
+ * is given another one before the first activity is enabled. Where it does not take ours, the
+ * difference of the two clocks is added to every time. Another tool in the process that gives CUPTI
+ * a clock of its own moves our kernels in traces; durations stay right.
+ */
+static uint64_t read_clock(void)
+{
+	return clock_monotonic_ns();
+}
+
+/* The best of a few: the smallest bracket around CUPTI's reading. */
+static uint64_t measure_offset(const struct cupti_api *api)
+{
+	uint64_t offset_ns = clock_monotonic_ns() - clock_real_ns();
+	uint64_t best_ns = UINT64_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		uint64_t before_ns = clock_monotonic_ns();
+		uint64_t theirs_ns = 0;
+		uint64_t taken_ns;
+
+		if (api->cuptiGetTimestamp(&theirs_ns) != CUPTI_OK || !theirs_ns)
+			break;
+		taken_ns = clock_monotonic_ns() - before_ns;
+		if (taken_ns < best_ns) {
+			best_ns = taken_ns;
+			offset_ns = before_ns + taken_ns / 2 - theirs_ns;
+		}
+	}
+	return offset_ns;
+}
+
+/* A time of a record as one of clock_monotonic_ns(); 0 stays "not known". */
+static uint64_t to_monotonic(uint64_t cupti_ns)
+{
+	return cupti_ns ? cupti_ns + clock_offset_ns : 0;
+}
+
 static uint32_t frame_of(const char *name)
 {
 	size_t slot;
@@ -194,8 +234,8 @@ static struct execution execution_of(const struct cupti_kernel *kernel)
 		.device = devices_of_cuda(cupti, kernel->device_id),
 		.stream = kernel->stream_id,
 		.correlation = kernel->correlation_id,
-		.start_ns = kernel->start_ns,
-		.end_ns = kernel->end_ns,
+		.start_ns = to_monotonic(kernel->start_ns),
+		.end_ns = to_monotonic(kernel->end_ns),
 		.config = {.registers_per_thread = kernel->registers_per_thread,
 			   .static_shared_bytes = (uint32_t)kernel->static_shared_bytes,
 			   .dynamic_shared_bytes = (uint32_t)kernel->dynamic_shared_bytes},
@@ -332,6 +372,9 @@ int activity_start(const struct cupti_api *api, struct proton_error *err)
 	/* Both only save time; a CUPTI that does not know one works without. */
 	api->cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_ZEROED_OUT_BUFFER, &size, &on);
 	api->cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_PER_THREAD_BUFFER, &size, &on);
+	clock_offset_ns = api->cuptiActivityRegisterTimestampCallback(read_clock) == CUPTI_OK
+				  ? 0
+				  : measure_offset(api);
 	result = api->cuptiActivityRegisterCallbacks(on_buffer_requested, on_buffer_completed);
 	if (result != CUPTI_OK)
 		return cupti_error(api, result, "cuptiActivityRegisterCallbacks", err);
