@@ -86,7 +86,7 @@ enum {
 static const char *const arguments[] = {
 	"call_stack", "correlation",   "device",     "stream",  "grid.x",
 	"grid.y",     "grid.z",        "block.x",    "block.y", "block.z",
-	"registers",  "shared_memory", "unfinished",
+	"registers",  "shared_memory", "unfinished", "bytes",
 };
 
 enum argument {
@@ -99,6 +99,7 @@ enum argument {
 	ARG_REGISTERS = ARG_BLOCK + 3,
 	ARG_SHARED_MEMORY,
 	ARG_UNFINISHED,
+	ARG_BYTES,
 	ARG_METRICS /* + the metric's index */
 };
 
@@ -385,6 +386,8 @@ static char *put_device(const struct perfetto *p, const struct timeline_slice *s
 	at = put_number(at, ARG_STREAM, lane->id);
 	if (slice->launch)
 		at = put_number(at, ARG_CORRELATION, slice->launch->detail);
+	if (slice->event->kind != EVENT_KERNEL)
+		return put_number(at, ARG_BYTES, slice->event->detail);
 	if (!slice->event->detail || slice->event->detail >= trace->launch_count)
 		return at;
 	config = &trace->launches[slice->event->detail].config;
@@ -520,8 +523,8 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 	char body[SLICE_BYTES_MAX];
 	char *at = body;
 
-	if (is_launch && !has_frame && event->flags & EVENT_OF_GRAPH)
-		name++;
+	if (is_launch && !has_frame)
+		name += event->flags & (EVENT_OF_GRAPH | EVENT_OF_MEMORY);
 	close_until(p, slice->track, slice->start_ns);
 	if (has_frame)
 		write_names(p, slice);
@@ -590,8 +593,9 @@ static void put_fixed_names(struct perfetto *p)
 		put_interned(p, INTERNED_ANNOTATION_NAME, ARG_METRICS + i, p->text.bytes,
 			     p->text.length);
 	}
-	put_interned(p, INTERNED_EVENT_NAME, profile->frame_count + 1, "launch", 6);
-	put_interned(p, INTERNED_EVENT_NAME, profile->frame_count + 2, "launch graph", 12);
+	for (uint16_t flags = 0; flags <= (EVENT_OF_GRAPH | EVENT_OF_MEMORY); flags++)
+		put_interned(p, INTERNED_EVENT_NAME, profile->frame_count + 1 + flags,
+			     timeline_launch_name(flags), strlen(timeline_launch_name(flags)));
 	protobuf_end(&p->writer);
 }
 

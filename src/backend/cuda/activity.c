@@ -309,6 +309,9 @@ static void add_memory(const struct cupti_activity *record)
 	if (proton_context_is_empty(launch.where) ||
 	    !check_times(operation.execution.start_ns, operation.execution.end_ns))
 		return;
+	operation.execution.start_ns = to_monotonic(operation.execution.start_ns);
+	operation.execution.end_ns = to_monotonic(operation.execution.end_ns);
+	operation.execution.launch = launch.launch;
 	operation.execution.is_of_graph = operation.graph_node_id != 0;
 	if (operation.graph_node_id)
 		graphs_record(launch.where, operation.graph_node_id, &operation.execution);

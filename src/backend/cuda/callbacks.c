@@ -125,9 +125,9 @@ static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 	correlation.is_shared = is_graph_launch(call) ||
 				call == CUPTI_CALL_LAUNCH_COOPERATIVE_MULTI_DEVICE;
 	correlation.is_named = record_is_in_op() && !is_graph_launch(call);
-	if (!proton_context_is_empty(correlation.where))
-		correlation.launch = record_launch_begin(correlation.where, data->correlation_id,
-							 is_graph_launch(call));
+	correlation.launch =
+		record_launch_begin(correlation.where, data->correlation_id,
+				    is_graph_launch(call) ? LAUNCH_GRAPH : LAUNCH_KERNEL);
 	correlate_put(data->correlation_id, correlation);
 	current.is_wanted = !correlation.is_shared && !proton_context_is_empty(correlation.where);
 	current.made_node = false;
@@ -160,10 +160,13 @@ static void on_launched(uint32_t call, const struct cupti_callback_data *data)
 /* A copy or a set. Whether it makes no record, one or many is the driver's business. */
 static void on_memory_call(uint32_t call, const struct cupti_callback_data *data)
 {
+	struct correlation correlation = {.where = proton_context_here(),
+					  .is_shared = memory_is_batch(call)};
+
 	note_first(data->correlation_id);
-	correlate_put(data->correlation_id,
-		      (struct correlation){.where = proton_context_here(),
-					   .is_shared = memory_is_batch(call)});
+	correlation.launch =
+		record_launch_begin(correlation.where, data->correlation_id, LAUNCH_MEMORY);
+	correlate_put(data->correlation_id, correlation);
 	current.made_node = false;
 	atomic_store_explicit(&last_shared, data->correlation_id, memory_order_relaxed);
 	contexts_note(data->context);
@@ -175,6 +178,7 @@ static void on_memory_called(uint32_t call, const struct cupti_callback_data *da
 	struct correlation unused;
 
 	(void)call;
+	record_launch_end();
 	if (current.made_node || (result && *result != 0))
 		correlate_take(data->correlation_id, &unused);
 }
