@@ -403,10 +403,20 @@ void tensors_start(const struct cupti_api *api)
 
 void tensors_stop(void)
 {
+	uint32_t missing = 0;
+
 	pthread_mutex_lock(&lock);
+	drain_locked();
 	/* Those of graphs go with their nodes, one of which a record may hold just now. */
-	for (size_t i = 0; i < slot_count; i++)
-		if (slots[i].tensor && !slots[i].tensor->is_captured)
-			free_tensor(slots[i].tensor, true);
+	for (size_t i = 0; i < slot_count; i++) {
+		if (!slots[i].tensor || slots[i].tensor->is_captured)
+			continue;
+		free_tensor(slots[i].tensor, true);
+		missing++;
+	}
 	pthread_mutex_unlock(&lock);
+	/* A flush waits for them, unless a capture is open; no session is left to count them in. */
+	if (missing)
+		note("%u metrics on the device had not been read when the last session ended",
+		     missing);
 }
