@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "backend/cuda/tensors.h"
 #include "fake/cuda_append.h"
 
 #define STREAM 0x5000u
@@ -418,6 +419,32 @@ TEST(a_value_whose_record_is_lost_is_added_all_the_same)
 	proton_scope_exit(token, NULL);
 	profile = finish();
 	CHECK_NEAR(double_at(profile, "replay/<captured_at>", "x"), 10, 0);
+	profile_free(profile);
+}
+
+TEST(values_are_added_while_the_program_runs)
+{
+	int (*flush_all)(uint32_t);
+	double value = 3;
+	struct profile *profile;
+
+	start_device();
+	fake_find(&flush_all, fake_open("PROTON_CUPTI_PATH"), "cuptiActivityFlushAll");
+	begin_capture();
+	add_doubles("x", &value, 1);
+	end_capture();
+	add_doubles("y", &value, 1);
+	replay(1);
+	flush_all(CUPTI_FLUSH_FORCED); /* this one waits for its buffers */
+	tensors_catch_up();            /* what is known now is sure of its order the next time */
+	tensors_catch_up();
+	profile = rec_load("a.proton");
+	CHECK_NEAR(double_at(profile, "", "y"), 3, 0);
+	CHECK_NEAR(double_at(profile, "<captured_at>", "x"), 3, 0);
+	profile_free(profile);
+	replay(1);
+	profile = finish();
+	CHECK_NEAR(double_at(profile, "<captured_at>", "x"), 6, 0);
 	profile_free(profile);
 }
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/tensors.h"
 
 #define PERIOD_NS 500000000l
 
@@ -55,6 +56,7 @@ static void *run(void *unused)
 		/* How many replays there were is not counted. */
 		if (rounds || callbacks_last_shared())
 			cupti->cuptiActivityFlushAll(0);
+		tensors_catch_up();
 		before = launched;
 	}
 	return NULL;
