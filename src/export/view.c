@@ -8,13 +8,29 @@
 #include "model/rollup.h"
 
 static const struct export_view_format formats[] = {
-	{"folded", "folded", "stacks for flamegraph.pl and inferno, one a line", false, true, true,
-	 export_folded},
-	{"speedscope", "speedscope.json", "for https://www.speedscope.app", false, true, false,
-	 export_speedscope},
-	{"pprof", "pb.gz", "for pprof and what reads its profiles", true, true, false,
-	 export_pprof},
-	{"csv", "csv", "a table, one frame a line", false, false, false, export_csv},
+	{.name = "html",
+	 .suffix = "html",
+	 .what = "a page for a browser, in one file",
+	 .is_report = true,
+	 .write = export_html},
+	{.name = "folded",
+	 .suffix = "folded",
+	 .what = "stacks for flamegraph.pl and inferno, one a line",
+	 .needs_weight = true,
+	 .takes_one = true,
+	 .write = export_folded},
+	{.name = "speedscope",
+	 .suffix = "speedscope.json",
+	 .what = "for https://www.speedscope.app",
+	 .needs_weight = true,
+	 .write = export_speedscope},
+	{.name = "pprof",
+	 .suffix = "pb.gz",
+	 .what = "for pprof and what reads its profiles",
+	 .is_binary = true,
+	 .needs_weight = true,
+	 .write = export_pprof},
+	{.name = "csv", .suffix = "csv", .what = "a table, one frame a line", .write = export_csv},
 };
 
 const struct export_view_format *export_view_format_at(size_t index)

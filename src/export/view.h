@@ -14,6 +14,8 @@
 
 #define EXPORT_NO_FIELD UINT32_MAX
 
+struct export_report; /* export/report.h */
+
 struct export_metric {
 	const char *name; /* as the viewer shows it: "time/ms", "flops16" */
 	const char *unit; /* "nanoseconds" ... "seconds", "bytes", "count"; "" = none known */
@@ -29,6 +31,9 @@ struct export_metric {
 	bool is_inclusive; /* total adds up over subtrees; else it is the frame's own */
 	uint32_t field;    /* enum kernel_field, where kernels have it; or EXPORT_NO_FIELD */
 	double per_unit;   /* what the kernels' field is divided by to be `own` */
+	/* How the viewer prints it, see viewer/figure.h. */
+	int decimals;
+	bool is_scientific;
 };
 
 struct export_view {
@@ -40,7 +45,8 @@ struct export_view {
 	size_t metric_count;
 	/* Appends a frame's name in the format that was asked for. */
 	void (*write_name)(struct out *out, const struct export_view *view, uint32_t frame);
-	uint32_t name_format;               /* for write_name */
+	uint32_t name_format; /* for write_name */
+	uint32_t name_style;
 	const struct export_view *other;    /* what it is compared with, or NULL */
 	const struct export_report *report; /* HTML only, else NULL */
 	uint64_t negative_count;            /* out: values that the format has no place for */
@@ -53,6 +59,7 @@ struct export_view_format {
 	bool is_binary;    /* nothing to look at on a terminal */
 	bool needs_weight; /* shows metrics as sizes: those without `own` are refused */
 	bool takes_one;    /* a single metric */
+	bool is_report;    /* needs view->report, and shows derived metrics too */
 	int (*write)(struct export_view *view, struct out *out, struct proton_error *err);
 };
 
@@ -62,6 +69,7 @@ const struct export_view_format *export_view_format_at(size_t index);
 int export_folded(struct export_view *view, struct out *out, struct proton_error *err);
 int export_speedscope(struct export_view *view, struct out *out, struct proton_error *err);
 int export_pprof(struct export_view *view, struct out *out, struct proton_error *err);
+int export_html(struct export_view *view, struct out *out, struct proton_error *err);
 int export_csv(struct export_view *view, struct out *out, struct proton_error *err);
 
 /*

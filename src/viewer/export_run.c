@@ -19,10 +19,12 @@
 #include "export/view.h"
 #include "model/rollup.h"
 #include "viewer/derive.h"
+#include "viewer/figure.h"
 #include "viewer/filter.h"
 #include "viewer/metrics.h"
 #include "viewer/names.h"
 #include "viewer/progress.h"
+#include "viewer/report.h"
 #include "viewer/save.h"
 #include "viewer/say.h"
 #include "viewer/select.h"
@@ -120,7 +122,6 @@ int export_check(const struct options *options, struct proton_error *err)
 {
 	const char *screen = options->csv            ? "--csv"
 			     : options->json         ? "--json"
-			     : options->base         ? "--diff"
 			     : options->gate_count   ? "--fail-if"
 			     : options->mode         ? "--top, --group or --bottom-up"
 			     : options->merge_how    ? "--merge"
@@ -144,6 +145,9 @@ int export_check(const struct options *options, struct proton_error *err)
 		return err_set(err, PROTON_E_INVALID,
 			       "%s has no meaning for %s, which holds the whole profile", option,
 			       target.whole->name);
+	if (options->base && !(target.view && target.view->is_report))
+		return err_set(err, PROTON_E_INVALID, "--diff has no meaning for %s",
+			       target_name(&target));
 	if (target.view && target.view->takes_one && options->metric_count > 1)
 		return err_set(err, PROTON_E_INVALID, "%s holds one metric, not %zu",
 			       target.view->name, options->metric_count);
@@ -184,6 +188,8 @@ static const char *unit_of(const struct metric_column *column)
 			if (times[i].ns == ns)
 				return times[i].name;
 	}
+	if (!column->is_additive)
+		return ""; /* a rate of it */
 	if (strcmp(column->source->name, "bytes") == 0)
 		return "bytes";
 	return strcmp(column->source->name, "count") == 0 ? "count" : "";
@@ -247,7 +253,20 @@ static void make_own(struct derive *derive, const char *name, const uint8_t *sho
 		unnest(profile, shown, &measure->own);
 }
 
-static struct export_metric describe(const struct measure *measure)
+/* As in the tree, whose columns have one style each. */
+static struct figure_style style_of(const struct metric_column *column,
+				    const struct profile *profile, const uint8_t *shown)
+{
+	double largest = 0;
+
+	for (size_t i = 0; i < profile->node_count; i++)
+		if (shown[i] && isfinite(column->values[i]) && fabs(column->values[i]) > largest)
+			largest = fabs(column->values[i]);
+	return figure_style_for(largest, column->exact != NULL);
+}
+
+static struct export_metric describe(const struct measure *measure, const struct profile *profile,
+				     const uint8_t *shown)
 {
 	const struct metric_column *total = &measure->total;
 	struct export_metric metric = {
@@ -261,6 +280,10 @@ static struct export_metric describe(const struct measure *measure)
 		.field = EXPORT_NO_FIELD,
 		.per_unit = total->divisor,
 	};
+	struct figure_style style = style_of(total, profile, shown);
+
+	metric.decimals = style.decimals;
+	metric.is_scientific = style.is_scientific;
 
 	if (measure->own.values && total->is_inclusive) {
 		if (strcmp(total->source->name, "time") == 0)
@@ -292,6 +315,43 @@ static size_t default_names(const struct metrics *metrics, const struct export_v
 	return format->takes_one && count ? 1 : count;
 }
 
+/* Metrics that a report shows besides what was recorded, where they can be derived. */
+static const char *const report_derived[] = {"avg_time/us", "tflop/s",   "tflop8/s", "tflop16/s",
+					     "tflop32/s",   "tflop64/s", "gbyte/s",  "util"};
+
+#define REPORT_METRICS_MAX (sizeof(report_derived) / sizeof(report_derived[0]))
+
+static bool is_available(const struct metrics *metrics, const char *name)
+{
+	const char *family;
+	const char *known;
+
+	for (size_t i = 0; (known = derive_available(metrics, i, &family)) != NULL; i++)
+		if (strcmp(known, name) == 0)
+			return true;
+	return false;
+}
+
+/* Everything that is a number, times in the unit that the tree shows, and what follows from it. */
+static size_t report_names(const struct metrics *metrics, const char **names)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < metrics->count; i++) {
+		const struct raw_metric *raw = &metrics->raws[i];
+
+		if (raw->source != RAW_NUMBER)
+			continue;
+		names[count++] = strcmp(raw->name, "time") == 0       ? "time/ms"
+				 : strcmp(raw->name, "cpu_time") == 0 ? "cpu_time/ms"
+								      : raw->label;
+	}
+	for (size_t i = 0; i < REPORT_METRICS_MAX; i++)
+		if (is_available(metrics, report_derived[i]))
+			names[count++] = report_derived[i];
+	return count;
+}
+
 /* The columns of the metrics asked for; which ones it could be made of is checked. */
 static int derive_all(struct derive *derive, const struct export_view_format *format,
 		      const char *const *names, struct measure *measures, size_t count,
@@ -319,7 +379,8 @@ static int derive_all(struct derive *derive, const struct export_view_format *fo
 
 static void write_name(struct out *out, const struct export_view *view, uint32_t frame)
 {
-	name_write(out, view->profile, frame, (enum name_format)view->name_format);
+	name_write_styled(out, view->profile, frame, (enum name_format)view->name_format,
+			  (enum name_style)view->name_style);
 }
 
 /* From states to yes and no, with the levels below --depth left out. */
@@ -374,6 +435,7 @@ struct chosen {
 	size_t count;
 	struct measure *measures; /* by metric */
 	struct export_metric *described;
+	struct export_report report;
 	uint8_t *state;
 	uint32_t *owner;
 };
@@ -384,6 +446,7 @@ static void chosen_fini(struct chosen *chosen)
 		metric_column_fini(&chosen->measures[i].total);
 		metric_column_fini(&chosen->measures[i].own);
 	}
+	report_fini(&chosen->report);
 	free(chosen->described);
 	free(chosen->measures);
 	free(chosen->names);
@@ -397,12 +460,18 @@ static void choose_names(struct chosen *chosen, const struct options *options,
 			 const struct export_view_format *format)
 {
 	size_t asked = options->metric_count;
-	size_t room = asked > chosen->metrics.count ? asked : chosen->metrics.count;
+	size_t most = chosen->metrics.count + REPORT_METRICS_MAX;
+	size_t room = asked > most ? asked : most;
 
 	chosen->names = xcalloc(room, sizeof(*chosen->names));
 	if (asked)
 		memcpy(chosen->names, options->metrics, asked * sizeof(*chosen->names));
-	chosen->count = asked ? asked : default_names(&chosen->metrics, format, chosen->names);
+	if (asked)
+		chosen->count = asked;
+	else if (format->is_report)
+		chosen->count = report_names(&chosen->metrics, chosen->names);
+	else
+		chosen->count = default_names(&chosen->metrics, format, chosen->names);
 	chosen->measures = xcalloc(chosen->count, sizeof(*chosen->measures));
 	chosen->described = xcalloc(chosen->count, sizeof(*chosen->described));
 }
@@ -433,7 +502,7 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 	chosen->owner = owners_of(profile, chosen->state);
 	for (size_t i = 0; i < chosen->count; i++) {
 		make_own(&chosen->derive, chosen->names[i], chosen->state, &chosen->measures[i]);
-		chosen->described[i] = describe(&chosen->measures[i]);
+		chosen->described[i] = describe(&chosen->measures[i], profile, chosen->state);
 	}
 	chosen->view = (struct export_view){
 		.profile = profile,
@@ -444,26 +513,40 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 		.metric_count = chosen->count,
 		.write_name = write_name,
 		.name_format = options->format,
+		/* As where people read; other programs get what was recorded. */
+		.name_style = format->is_report || options->has_names ? options->names : NAMES_RAW,
 	};
+	if (format->is_report) {
+		report_init(&chosen->report, &chosen->metrics, chosen->state);
+		chosen->view.report = &chosen->report;
+	}
 	return PROTON_OK;
 }
 
 static int export_view(const struct options *options, const struct target *target,
-		       struct profile *profile, struct proton_error *err)
+		       struct profile *profile, struct profile *base, struct proton_error *err)
 {
 	struct chosen chosen;
+	struct chosen before = {0};
 	int status = chosen_init(&chosen, options, target->view, profile, err);
 
+	if (status == PROTON_OK && base) {
+		status = chosen_init(&before, options, target->view, base, err);
+		before.view.title = options->base;
+		chosen.view.other = &before.view;
+	}
 	if (status == PROTON_OK)
 		status = write_view(target, &chosen.view, options->output, err);
 	if (status == PROTON_OK && chosen.view.negative_count)
 		say("%" PRIu64 " values below zero are left out, for %s has no place for them",
 		    chosen.view.negative_count, target->view->name);
 	chosen_fini(&chosen);
+	chosen_fini(&before);
 	return status;
 }
 
-int export_run(const struct options *options, struct profile *profile, struct proton_error *err)
+int export_run(const struct options *options, struct profile *profile, struct profile *base,
+	       struct proton_error *err)
 {
 	struct export_view view = {.profile = profile};
 	struct target target;
@@ -472,6 +555,6 @@ int export_run(const struct options *options, struct profile *profile, struct pr
 	if (status)
 		return status;
 	if (target.view)
-		return export_view(options, &target, profile, err);
+		return export_view(options, &target, profile, base, err);
 	return write_view(&target, &view, options->output, err);
 }

@@ -11,7 +11,11 @@
  */
 int export_check(const struct options *options, struct proton_error *err);
 
-/* Writes what `options` ask for. What belongs to launch metadata is taken from the profile. */
-int export_run(const struct options *options, struct profile *profile, struct proton_error *err);
+/*
+ * Writes what `options` ask for. `base` is what a report compares with, or NULL. What belongs to
+ * launch metadata is taken from the profiles.
+ */
+int export_run(const struct options *options, struct profile *profile, struct profile *base,
+	       struct proton_error *err);
 
 #endif

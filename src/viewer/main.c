@@ -140,19 +140,25 @@ static bool is_export(const struct options *options)
 	return options->export_format || options->output;
 }
 
-static int export(const struct options *options, struct input *input)
+static int export(const struct options *options, struct input *input, struct input *base)
 {
 	struct proton_error err;
 	struct profile *profile = NULL;
+	struct profile *before = NULL;
 	int status = EXIT_BAD;
 
 	if (export_check(options, &err))
 		return complain(&err);
 	profile = input_load_all(input);
-	if (profile) {
+	if (profile)
 		input_say_losses(profile);
-		status = export_run(options, profile, &err) ? complain(&err) : 0;
-	}
+	if (profile && options->base)
+		before = input_load_all(base);
+	if (before)
+		input_say_losses(before);
+	if (profile && (before || !options->base))
+		status = export_run(options, profile, before, &err) ? complain(&err) : 0;
+	profile_free(before);
 	profile_free(profile);
 	return status;
 }
@@ -181,7 +187,7 @@ static int run(const struct options *options)
 	if (input.count == 0 || (options->base && base.count == 0))
 		status = EXIT_BAD;
 	else if (is_export(options))
-		status = export(options, &input);
+		status = export(options, &input, &base);
 	else
 		status = show(options, &input, &base);
 	/* What was shown is not all that was asked for. */

@@ -28,7 +28,7 @@ static const char help_text[] =
 	"  --fail-if GATE         exit status 3: 'time > +5%', 'util < 0.5 in matmul'\n"
 	"  --merge HOW            of several files: sum, mean, min, max or spread\n"
 	"  --csv, --json          all digits, for programs\n"
-	"  --export FORMAT        folded, speedscope, pprof, csv, hatchet, ...; -o, --output FILE\n"
+	"  --export FORMAT        html, folded, speedscope, pprof, ...; -o, --output FILE\n"
 	"  --names STYLE          of C++: short, full or raw\n"
 	"  -f, --format FORMAT    of source: full, file_function_line, function_line, ...\n"
 	"  --print-sorted         after the tree, all frames by the first metric\n"

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "fake/cupti_state.h"
 #include "fake/entries.h"
 
@@ -40,16 +39,9 @@ static struct {
 	size_t size;
 } current; /* asked for, not filled yet */
 
-static _Atomic bool is_held;
 static _Atomic int handing_over;
 static _Atomic int buffers_out;
 static _Atomic size_t other_records;
-
-int play_cuptiGetTimestamp(uint64_t *timestamp_ns)
-{
-	*timestamp_ns = clock_real_ns(); /* unless it was given another clock, which takes over */
-	return CUPTI_OK;
-}
 
 int play_cuptiActivityEnable(int kind)
 {
@@ -196,59 +188,48 @@ static void complete(uint8_t *buffer, size_t bytes, size_t used)
 		told.completed(NULL, 0, buffer, bytes, used);
 }
 
-/* What is queued now; the records that come meanwhile wait for the next flush. */
-static struct queued *take_queue(size_t *count)
-{
-	struct queued *taken = NULL;
-
-	*count = 0;
-	pthread_mutex_lock(&lock);
-	if (queued && consumer.completed) {
-		taken = queue;
-		*count = queued;
-		queue = NULL;
-		queued = 0;
-		capacity = 0;
-	}
-	pthread_mutex_unlock(&lock);
-	return taken;
-}
-
-/* One buffer's worth, from the end; what is left. */
-static size_t hand_over_one(const struct queued *taken, size_t count)
+/* One buffer's worth of the queue. */
+static bool hand_over_one(void)
 {
 	uint8_t *buffer;
 	size_t bytes;
 	size_t used = 0;
+	bool is_empty;
 
+	pthread_mutex_lock(&lock);
+	is_empty = !queued || !consumer.completed;
+	pthread_mutex_unlock(&lock);
+	if (is_empty)
+		return false;
 	if (!take_current(&buffer, &bytes) && !ask(&buffer, &bytes)) {
-		fake_drop(count);
-		return 0;
+		pthread_mutex_lock(&lock);
+		dropped += queued;
+		queued = 0;
+		pthread_mutex_unlock(&lock);
+		return false;
 	}
-	while (count && used + taken[count - 1].bytes <= bytes) {
-		const struct queued *entry = &taken[--count];
+	pthread_mutex_lock(&lock);
+	while (queued && used + queue[queued - 1].bytes <= bytes) {
+		const struct queued *entry = &queue[--queued];
 
 		memcpy(buffer + used, entry->record, entry->given);
 		memset(buffer + used + entry->given, 0xa5, (size_t)entry->bytes - entry->given);
 		used += entry->bytes;
 	}
+	pthread_mutex_unlock(&lock);
 	complete(buffer, bytes, used);
-	return count;
+	return true;
 }
 
 static void *hand_over(void *unused)
 {
 	const char *late = getenv("FAKE_CUPTI_LATE_MS");
-	struct queued *taken;
-	size_t count;
 
 	(void)unused;
 	if (late)
 		usleep((useconds_t)atoi(late) * 1000);
-	taken = take_queue(&count);
-	while (count)
-		count = hand_over_one(taken, count);
-	free(taken);
+	while (hand_over_one())
+		;
 	atomic_store(&handing_over, 0);
 	return NULL;
 }
@@ -259,8 +240,6 @@ int play_cuptiActivityFlushAll(uint32_t flags)
 	uint8_t *buffer;
 	size_t bytes;
 
-	if (atomic_load(&is_held))
-		return CUPTI_OK;
 	if (atomic_exchange(&handing_over, 1)) /* it is being done */
 		return CUPTI_OK;
 	if (pthread_create(&thread, NULL, hand_over, NULL) != 0) {
@@ -305,11 +284,6 @@ FAKE_EXPORT void fake_record(const void *record, size_t bytes)
 		records_prepare();
 		records_add(record, bytes);
 	}
-}
-
-FAKE_EXPORT void fake_hold(bool is_on)
-{
-	atomic_store(&is_held, is_on);
 }
 
 FAKE_EXPORT int fake_buffers_out(void)

@@ -1,0 +1,456 @@
+/*
+ * One HTML file that needs nothing else: the page of src/export/html/ with the profile in it as
+ * JSON. The page draws; every number on it comes from here or is divided there as the viewer
+ * divides it.
+ *
+ * A browser is slow with a million frames, so that small ones are left out: HTML_NODES_MAX are
+ * kept, those with the largest share of any metric. The page says how many are missing; they still
+ * count in the frames above them.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "export/html/page.h"
+#include "export/report.h"
+#include "export/view.h"
+#include "format/json_write.h"
+
+#define HTML_NODES_MAX 20000u
+#define HTML_KERNELS_MAX 5000u
+
+struct html {
+	const struct export_view *view;
+	struct json_writer json;
+	struct out *out;
+	struct out scratch, quoted;
+	uint32_t *number_of_node; /* on the page; UINT32_MAX: not there */
+	uint32_t *number_of_frame;
+	uint32_t *frames; /* on the page */
+	size_t node_count, frame_count;
+	size_t left_out;
+	double least_share;
+	bool is_out_of_memory;
+};
+
+/* ------------------------------------------------------------------ texts */
+
+/* "</script>" and "<!--" in a name must not end what they stand in. */
+static void write_text(struct html *html, const char *text, size_t length)
+{
+	struct out *quoted = &html->quoted;
+	struct out *safe = &html->scratch;
+
+	quoted->length = 0;
+	json_quote(quoted, text, length);
+	safe->length = 0;
+	for (size_t i = 0; i < quoted->length; i++) {
+		if (quoted->bytes[i] == '<')
+			out_text(safe, "\\u003c");
+		else
+			out_byte(safe, quoted->bytes[i]);
+	}
+	json_string_quoted(&html->json, safe->bytes, safe->length);
+}
+
+static void write_string(struct html *html, uint32_t string)
+{
+	const struct strings *strings = &html->view->profile->strings;
+
+	write_text(html, string_text(strings, string), string_length(strings, string));
+}
+
+static void key_text(struct html *html, const char *key, const char *text)
+{
+	json_key(&html->json, key);
+	write_text(html, text, strlen(text));
+}
+
+/* As short as it can be: most numbers are whole. */
+static void write_number(struct html *html, double value)
+{
+	if (value == floor(value) && fabs(value) < 9e15)
+		json_int64(&html->json, (int64_t)value);
+	else
+		json_double(&html->json, value); /* NAN: null */
+}
+
+static void key_number(struct html *html, const char *key, double value)
+{
+	json_key(&html->json, key);
+	write_number(html, value);
+}
+
+/* ------------------------------------------------------------------ which nodes */
+
+/* A node's largest share of the root's numbers, or of the largest number where nothing adds up. */
+static void add_shares(const struct html *html, double *shares)
+{
+	const struct export_view *view = html->view;
+	size_t count = view->profile->node_count;
+
+	for (size_t m = 0; m < view->metric_count; m++) {
+		const struct export_metric *metric = &view->metrics[m];
+		double whole = metric->is_inclusive ? metric->total[0] : 0;
+
+		if (!metric->own)
+			continue;
+		for (size_t i = 0; !metric->is_inclusive && i < count; i++)
+			if (view->shown[i] && fabs(metric->total[i]) > whole)
+				whole = fabs(metric->total[i]);
+		for (size_t i = 0; i < count && whole > 0; i++) {
+			double share = fabs(metric->total[i]) / whole;
+
+			if (share > shares[i])
+				shares[i] = share;
+		}
+	}
+	/* An exclusive number deep in the tree keeps what leads to it. */
+	for (size_t i = count; i-- > 1;) {
+		uint32_t parent = view->profile->nodes[i].parent;
+
+		if (view->shown[i] && shares[i] > shares[parent])
+			shares[parent] = shares[i];
+	}
+}
+
+static int descending(const void *left, const void *right)
+{
+	double a = *(const double *)left;
+	double b = *(const double *)right;
+
+	return a < b ? 1 : a > b ? -1 : 0;
+}
+
+/* Nodes with no more than this share are left out, so that the others are no more than a page can
+ * have; below 0: nothing is. NAN when memory is out. */
+static double choose_share(const struct html *html, const double *shares)
+{
+	size_t count = html->view->profile->node_count;
+	size_t shown = 0;
+	double *sorted;
+	double share = -1;
+
+	if (count <= HTML_NODES_MAX)
+		return share;
+	sorted = malloc(count * sizeof(*sorted));
+	if (!sorted)
+		return NAN;
+	for (size_t i = 0; i < count; i++)
+		if (html->view->shown[i])
+			sorted[shown++] = shares[i];
+	if (shown > HTML_NODES_MAX) {
+		qsort(sorted, shown, sizeof(*sorted), descending);
+		share = sorted[HTML_NODES_MAX];
+	}
+	free(sorted);
+	return share;
+}
+
+static bool number_nodes(struct html *html)
+{
+	const struct profile *profile = html->view->profile;
+	double *shares = calloc(profile->node_count, sizeof(*shares));
+
+	html->number_of_node = malloc(profile->node_count * sizeof(*html->number_of_node));
+	html->number_of_frame = malloc((profile->frame_count + 1) * sizeof(*html->number_of_frame));
+	html->frames = malloc((profile->frame_count + 1) * sizeof(*html->frames));
+	if (!shares || !html->number_of_node || !html->number_of_frame || !html->frames) {
+		free(shares);
+		return false;
+	}
+	add_shares(html, shares);
+	html->least_share = choose_share(html, shares);
+	if (isnan(html->least_share)) {
+		free(shares);
+		return false;
+	}
+	memset(html->number_of_frame, 0xff, profile->frame_count * sizeof(*html->number_of_frame));
+	for (size_t i = 0; i < profile->node_count; i++) {
+		uint32_t frame = profile->nodes[i].frame;
+
+		html->number_of_node[i] = UINT32_MAX;
+		if (!html->view->shown[i])
+			continue;
+		if (i > 0 && shares[i] <= html->least_share) {
+			html->left_out++;
+			continue;
+		}
+		html->number_of_node[i] = (uint32_t)html->node_count++;
+		if (html->number_of_frame[frame] == UINT32_MAX) {
+			html->frames[html->frame_count] = frame;
+			html->number_of_frame[frame] = (uint32_t)html->frame_count++;
+		}
+	}
+	free(shares);
+	return true;
+}
+
+/* ------------------------------------------------------------------ what was run */
+
+static void write_info(struct html *html)
+{
+	const struct profile *profile = html->view->profile;
+	struct json_writer *json = &html->json;
+
+	json_key(json, "info");
+	json_begin_array(json);
+	for (size_t i = 0; i < profile->info_count; i++) {
+		json_begin_array(json);
+		write_string(html, profile->info[i].key);
+		write_string(html, profile->info[i].value);
+		json_end_array(json);
+	}
+	json_end_array(json);
+	json_key(json, "losses");
+	json_begin_array(json);
+	for (size_t i = 0; i < profile->counter_count; i++) {
+		const struct profile_counter *counter = &profile->counters[i];
+
+		if (!counter->is_loss || !counter->value)
+			continue;
+		json_begin_array(json);
+		write_string(html, counter->name);
+		json_uint64(json, counter->value);
+		json_end_array(json);
+	}
+	json_end_array(json);
+}
+
+static void write_devices(struct html *html)
+{
+	const struct export_report *report = html->view->report;
+	const struct profile *profile = html->view->profile;
+	struct json_writer *json = &html->json;
+
+	json_key(json, "devices");
+	json_begin_array(json);
+	for (size_t i = 0; i < report->device_count; i++) {
+		const struct report_device *device = &report->devices[i];
+		const struct profile_device *row = &profile->devices[device->device];
+
+		json_begin_object(json);
+		json_key(json, "type");
+		write_string(html, row->type);
+		key_number(html, "id", row->id);
+		json_key(json, "name");
+		write_string(html, row->name);
+		json_key(json, "arch");
+		write_string(html, row->arch);
+		key_number(html, "time", (double)device->total_ns);
+		if (device->has_peaks) {
+			json_key(json, "flops");
+			json_begin_array(json);
+			for (size_t w = 0; w < REPORT_WIDTHS; w++)
+				write_number(html,
+					     report->uses_width[w] ? device->flop_per_s[w] : NAN);
+			json_end_array(json);
+			key_number(html, "bytes", device->byte_per_s);
+		}
+		json_end_object(json);
+	}
+	json_end_array(json);
+}
+
+static void write_head(struct html *html)
+{
+	const struct profile *profile = html->view->profile;
+	struct json_writer *json = &html->json;
+
+	key_text(html, "title", html->view->title);
+	write_info(html);
+	key_number(html, "start", (double)(profile->start_ns / 1000000));
+	key_number(html, "duration",
+		   profile->end_ns > profile->start_ns && profile->start_ns
+			   ? (double)(profile->end_ns - profile->start_ns)
+			   : NAN);
+	json_key(json, "unfinished");
+	json_bool(json, profile->is_unfinished);
+	json_key(json, "damaged");
+	json_bool(json, profile->is_damaged);
+	key_number(html, "left_out", (double)html->left_out);
+	key_number(html, "least_share", html->least_share);
+	write_devices(html);
+}
+
+/* ------------------------------------------------------------------ the tree */
+
+static void write_column(struct html *html, const char *key, const double *values)
+{
+	const struct profile *profile = html->view->profile;
+
+	json_key(&html->json, key);
+	json_begin_array(&html->json);
+	for (size_t i = 0; i < profile->node_count; i++)
+		if (html->number_of_node[i] != UINT32_MAX)
+			write_number(html, values[i]);
+	json_end_array(&html->json);
+}
+
+static void write_metric(struct html *html, const struct export_metric *metric)
+{
+	struct json_writer *json = &html->json;
+
+	json_line_break(json);
+	json_begin_object(json);
+	key_text(html, "name", metric->name);
+	key_text(html, "unit", metric->unit);
+	json_key(json, "inclusive");
+	json_bool(json, metric->is_inclusive);
+	json_key(json, "adds");
+	json_bool(json, metric->own != NULL);
+	key_number(html, "decimals", metric->decimals);
+	json_key(json, "scientific");
+	json_bool(json, metric->is_scientific);
+	write_column(html, "values", metric->total);
+	/* What adds up over subtrees needs no more: the page subtracts. */
+	if (metric->own && !metric->is_inclusive)
+		write_column(html, "own", metric->own);
+	json_end_object(json);
+}
+
+static void write_tree(struct html *html)
+{
+	const struct export_view *view = html->view;
+	const struct profile *profile = view->profile;
+	struct json_writer *json = &html->json;
+	struct out name;
+
+	out_init(&name, -1);
+	json_key(json, "frames");
+	json_begin_array(json);
+	for (size_t i = 0; i < html->frame_count; i++) {
+		name.length = 0;
+		view->write_name(&name, view, html->frames[i]);
+		json_line_break(json);
+		if (name.length)
+			write_text(html, name.bytes, name.length);
+		else
+			write_text(html, "<unnamed>", 9);
+	}
+	json_end_array(json);
+	html->is_out_of_memory |= name.errnum != 0;
+	out_fini(&name);
+	json_key(json, "parent");
+	json_begin_array(json);
+	for (size_t i = 0; i < profile->node_count; i++)
+		if (html->number_of_node[i] != UINT32_MAX)
+			json_uint64(json, html->number_of_node[profile->nodes[i].parent]);
+	json_end_array(json);
+	json_key(json, "frame");
+	json_begin_array(json);
+	for (size_t i = 0; i < profile->node_count; i++)
+		if (html->number_of_node[i] != UINT32_MAX)
+			json_uint64(json, html->number_of_frame[profile->nodes[i].frame]);
+	json_end_array(json);
+	json_key(json, "metrics");
+	json_begin_array(json);
+	for (size_t m = 0; m < view->metric_count; m++)
+		write_metric(html, &view->metrics[m]);
+	json_end_array(json);
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+static double known_time(uint64_t ns)
+{
+	return ns == KERNEL_TIME_UNKNOWN ? NAN : (double)ns;
+}
+
+/* [shortest duration of the bucket in ns, runs] of the buckets that are not empty. */
+static void write_histogram(struct html *html, const struct report_kernel *kernel)
+{
+	struct json_writer *json = &html->json;
+
+	json_begin_array(json);
+	for (uint32_t i = 0; kernel->has_histogram && i < HISTOGRAM_BUCKETS; i++) {
+		if (!kernel->bucket[i])
+			continue;
+		json_begin_array(json);
+		json_uint64(json, i);
+		json_uint64(json, kernel->bucket[i]);
+		json_end_array(json);
+	}
+	json_end_array(json);
+}
+
+static void write_kernels(struct html *html)
+{
+	const struct export_view *view = html->view;
+	const struct export_report *report = view->report;
+	struct json_writer *json = &html->json;
+	size_t count = report->kernel_count < HTML_KERNELS_MAX ? report->kernel_count
+							       : HTML_KERNELS_MAX;
+	struct out name;
+
+	out_init(&name, -1);
+	key_number(html, "kernels_left_out", (double)(report->kernel_count - count));
+	json_key(json, "kernels");
+	json_begin_array(json);
+	for (size_t i = 0; i < count; i++) {
+		const struct report_kernel *kernel = &report->kernels[i];
+
+		name.length = 0;
+		view->write_name(&name, view, kernel->frame);
+		json_line_break(json);
+		json_begin_array(json);
+		write_text(html, name.length ? name.bytes : "<unnamed>",
+			   name.length ? name.length : 9);
+		json_uint64(json, kernel->count);
+		json_uint64(json, kernel->total_ns);
+		write_number(html, known_time(kernel->min_ns));
+		write_number(html, known_time(kernel->max_ns));
+		write_number(html, kernel->flops);
+		write_number(html, kernel->bytes);
+		write_number(html, kernel->util);
+		write_histogram(html, kernel);
+		json_end_array(json);
+	}
+	json_end_array(json);
+	html->is_out_of_memory |= name.errnum != 0;
+	out_fini(&name);
+}
+
+/* ------------------------------------------------------------------ the page */
+
+static void write_profile(const struct export_view *view, struct out *out, bool *is_out_of_memory)
+{
+	struct html html = {.view = view, .out = out};
+
+	json_writer_init(&html.json, out, false);
+	out_init(&html.scratch, -1);
+	out_init(&html.quoted, -1);
+	if (number_nodes(&html)) {
+		json_begin_object(&html.json);
+		write_head(&html);
+		write_tree(&html);
+		write_kernels(&html);
+		json_end_object(&html.json);
+	} else {
+		html.is_out_of_memory = true;
+	}
+	if (html.is_out_of_memory || html.scratch.errnum || html.quoted.errnum)
+		*is_out_of_memory = true;
+	out_fini(&html.scratch);
+	out_fini(&html.quoted);
+	free(html.number_of_node);
+	free(html.number_of_frame);
+	free(html.frames);
+}
+
+int export_html(struct export_view *view, struct out *out, struct proton_error *err)
+{
+	bool is_out_of_memory = false;
+
+	out_bytes(out, html_page_head, html_page_head_bytes);
+	out_text(out, "{\"version\":\"" PROTON_VERSION "\",\"now\":");
+	write_profile(view, out, &is_out_of_memory);
+	out_text(out, ",\"before\":");
+	if (view->other)
+		write_profile(view->other, out, &is_out_of_memory);
+	else
+		out_text(out, "null");
+	out_text(out, "}");
+	out_bytes(out, html_page_tail, html_page_tail_bytes);
+	return is_out_of_memory ? err_set(err, PROTON_E_NOMEM, "out of memory") : PROTON_OK;
+}

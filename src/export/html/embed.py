@@ -1,0 +1,47 @@
+"""Makes a C source of the report's page: embed.py report.html report.css report.js OUTPUT.c
+
+The page names the places: {{css}}, {{js}} and, where it is cut in two, {{profile}}.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+BYTES_PER_LINE = 20
+
+
+def array(name: str, text: str) -> str:
+    data = text.encode("utf-8")
+    lines = [
+        "\t" + " ".join(f"{byte if byte < 128 else byte - 256}," for byte in data[at : at + 20])
+        for at in range(0, len(data), BYTES_PER_LINE)
+    ]
+    body = "\n".join(lines)
+    return (
+        f"const size_t {name}_bytes = {len(data)};\n"
+        f"const char {name}[] = {{\n{body}\n}};\n"
+    )
+
+
+def main() -> None:
+    page, css, js, output = (Path(argument) for argument in sys.argv[1:])
+    text = page.read_text(encoding="utf-8")
+    for place, part in (("{{css}}", css), ("{{js}}", js)):
+        assert text.count(place) == 1, place
+        inserted = part.read_text(encoding="utf-8")
+        assert "</s" not in inserted, f"{part} would end the element that it stands in"
+        text = text.replace(place, inserted)
+    head, separator, tail = text.partition("{{profile}}")
+    assert separator
+    output.write_text(
+        "/* Made by embed.py. */\n"
+        '#include "export/html/page.h"\n\n'
+        + array("html_page_head", head)
+        + array("html_page_tail", tail),
+        encoding="utf-8",
+    )
+
+
+if __name__ == "__main__":
+    main()
