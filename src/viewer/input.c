@@ -226,6 +226,12 @@ static const char *cure_of(const char *cause)
 		{"vendor buffers dropped", "a larger TRITON_PROFILE_BUFFER_SIZE"},
 		{"after its phase was cleared", "clear phases once they are complete"},
 		{"another type than before", "one type per metric name"},
+		{"record without a time",
+		 "fewer kernels between flushes (phases), or a newer driver"},
+		{"ends before it begins", "a newer driver or CUPTI, or shorter sessions"},
+		{"whose call is not known", "start the session before the copies that matter"},
+		{"record did not come", "end other tools that use CUPTI first"},
+		{"on a device or in a CUDA graph", "fewer tensors per replay"},
 		{"impossible time", "report it: a defect of a backend or a driver"},
 	};
 

@@ -148,6 +148,14 @@ def test_every_loss_is_in_the_guide():
     assert [name for name in names if f"| `{name}` |" not in text] == []
 
 
+def test_the_viewer_says_what_helps_against_every_loss():
+    losses = re.findall(r'"(lost: [^"]+)", true', read("src", "record", "store.c"))
+    table = read("src", "viewer", "input.c").split("} cures[] = {")[1].split("};")[0]
+    cures = re.findall(r'\{"([^"]+)",', table)
+    assert len(losses) > 8
+    assert [loss for loss in losses if not any(cure in loss for cure in cures)] == []
+
+
 def test_the_table_of_rooms_is_the_one_that_is_enforced():
     code = read("tools", "check_includes.py")
     rules = ast.literal_eval(re.search(r"^MAY_INCLUDE = ({.*?^})", code, re.M | re.S)[1])
