@@ -1,0 +1,324 @@
+/* Writing the instrumented text. See llvm_emit.h. */
+#include "instrument/llvm_emit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPERAND_BYTES 32
+
+static void line_as_it_is(const struct emit *emit, struct slice line)
+{
+	out_bytes(emit->out, line.at, line.length);
+	out_byte(emit->out, '\n');
+}
+
+/* ------------------------------------------------------------------ values of "used" */
+
+/* On entry to `block`, as an operand. */
+static void used_before(const struct emit *emit, uint32_t block, char *text)
+{
+	const struct plan_block *b = &emit->plan->blocks[block];
+
+	if (b->used != PLAN_VARIES)
+		snprintf(text, OPERAND_BYTES, "%" PRId64, b->used < 0 ? (int64_t)0 : b->used);
+	else if (b->source == block)
+		snprintf(text, OPERAND_BYTES, "%%proton.i.%u", block);
+	else
+		snprintf(text, OPERAND_BYTES, "%%proton.%c.%u",
+			 emit->plan->blocks[b->source].slot_count ? 'n' : 'i', b->source);
+}
+
+static void used_after(const struct emit *emit, uint32_t block, char *text)
+{
+	int64_t used = plan_used_after(emit->plan, block);
+
+	if (used != PLAN_VARIES)
+		snprintf(text, OPERAND_BYTES, "%" PRId64, used);
+	else if (emit->plan->blocks[block].slot_count)
+		snprintf(text, OPERAND_BYTES, "%%proton.n.%u", block);
+	else
+		used_before(emit, block, text);
+}
+
+/* "%3" as LLVM names the entry block when nobody else does: behind the unnamed parameters. */
+static void entry_label(const struct emit *emit, char *text)
+{
+	struct slice last = emit->function->last_parameter;
+	unsigned number = 0;
+
+	if (sscanf(last.at, "%%%u", &number) == 1 && last.at[1] >= '0' && last.at[1] <= '9')
+		number++;
+	snprintf(text, OPERAND_BYTES, "%%%u", number);
+}
+
+static void write_label(const struct emit *emit, struct out *out, uint32_t block)
+{
+	struct slice label = emit->function->blocks[block].label;
+	char entry[OPERAND_BYTES];
+
+	if (label.length) {
+		out_byte(out, '%');
+		out_bytes(out, label.at, label.length);
+	} else {
+		entry_label(emit, entry);
+		out_text(out, entry);
+	}
+}
+
+static void write_phi(const struct emit *emit, struct out *out, uint32_t block)
+{
+	const struct plan_block *b = &emit->plan->blocks[block];
+
+	out_printf(out, "  %%proton.i.%u = phi i32 ", block);
+	for (uint32_t i = 0; i < b->predecessor_count; i++) {
+		uint32_t from = emit->plan->predecessors[b->first_predecessor + i];
+		char value[OPERAND_BYTES];
+
+		used_after(emit, from, value);
+		out_printf(out, "%s[ %s, ", i ? ", " : "", value);
+		write_label(emit, out, from);
+		out_text(out, " ]");
+	}
+	out_byte(out, '\n');
+}
+
+/* ------------------------------------------------------------------ the function's own lines */
+
+/* The buffer's parameter is written through now. */
+static void define_line(const struct emit *emit)
+{
+	static const char *const gone[] = {"readnone ", "readonly ", "captures(none) ",
+					   "nocapture "};
+	struct slice line = emit->function->lines[emit->function->define_line];
+	struct slice name = emit->function->last_parameter;
+	const char *end = line.at + line.length;
+	const char *at = name.at;
+
+	while (at > line.at && memcmp(at, "ptr ", 4) != 0)
+		at--;
+	out_bytes(emit->out, line.at, (size_t)(at - line.at));
+	while (at < name.at) {
+		size_t skip = 0;
+
+		for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
+			if (strncmp(at, gone[i], strlen(gone[i])) == 0)
+				skip = strlen(gone[i]);
+		if (!skip)
+			out_byte(emit->out, *at++);
+		at += skip;
+	}
+	out_bytes(emit->out, at, (size_t)(end - at));
+	out_byte(emit->out, '\n');
+}
+
+/*
+ * What LLVM inferred of the kernel as it was and is no longer so: that it touches no such memory,
+ * and that it needs none of these inputs (AMD).
+ */
+static void attributes_line(const struct emit *emit, struct slice line)
+{
+	static const char *const gone[] = {
+		"\"amdgpu-no-workgroup-id-x\"",  "\"amdgpu-no-workgroup-id-y\"",
+		"\"amdgpu-no-workgroup-id-z\"",  "\"amdgpu-no-workitem-id-x\"",
+		"\"amdgpu-no-implicitarg-ptr\"",
+	};
+	const char *end = line.at + line.length;
+	const char *at = line.at;
+
+	while (at < end) {
+		size_t skip = 0;
+
+		for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++) {
+			size_t length = strlen(gone[i]);
+
+			if ((size_t)(end - at) >= length && memcmp(at, gone[i], length) == 0)
+				skip = length;
+		}
+		if (!skip)
+			out_byte(emit->out, *at++);
+		at += skip;
+	}
+	out_byte(emit->out, '\n');
+}
+
+/* ------------------------------------------------------------------ records */
+
+static void write_record(const struct emit *emit, const struct emit_target *target, uint32_t block,
+			 uint32_t marker)
+{
+	const struct plan_site *site = &emit->plan->sites[marker];
+	const struct plan_block *b = &emit->plan->blocks[block];
+	struct slice end = emit->function->markers[site->clock].result;
+	struct emit_place place = {PLAN_NONE, site->slot * INSTRUMENT_RECORD_BYTES};
+	char clock[64];
+	char word[64];
+
+	if (b->used == PLAN_VARIES)
+		place.block = block;
+	else
+		place.offset_bytes += (uint32_t)(b->used < 0 ? 0 : b->used) &
+				      (emit->layout->ring_bytes - 1);
+	if (site->start == PLAN_NONE) {
+		snprintf(clock, sizeof(clock), "%.*s", (int)end.length, end.at);
+		snprintf(word, sizeof(word), "%" PRId32, (int32_t)(site->code << 24));
+	} else {
+		struct slice start =
+			emit->function->markers[emit->plan->sites[site->start].clock].result;
+
+		snprintf(clock, sizeof(clock), "%.*s", (int)start.length, start.at);
+		snprintf(word, sizeof(word), "%%proton.w.%u", marker);
+		out_printf(emit->out,
+			   "  %%proton.d.%u = sub i32 %.*s, %s\n"
+			   "  %%proton.l.%u = icmp ult i32 %%proton.d.%u, %u\n"
+			   "  %%proton.c.%u = select i1 %%proton.l.%u, i32 %%proton.d.%u, i32 %u\n"
+			   "  %s = or disjoint i32 %%proton.c.%u, %" PRId32 "\n",
+			   marker, (int)end.length, end.at, clock, marker, marker,
+			   INSTRUMENT_DURATION_MAX, marker, marker, marker, INSTRUMENT_DURATION_MAX,
+			   word, marker, (int32_t)(site->code << 24));
+	}
+	target->store(emit, place, marker, clock, word);
+}
+
+/* A marker's line: the clock into its result, and the record. */
+static void write_marker(const struct emit *emit, const struct emit_target *target, uint32_t block,
+			 uint32_t marker)
+{
+	const struct llvm_marker *this = &emit->function->markers[marker];
+	const struct plan_site *site = &emit->plan->sites[marker];
+	struct slice clock = emit->function->markers[site->clock].result;
+
+	if (site->clock == marker)
+		target->clock(emit, this);
+	else /* its number must stay defined */
+		out_printf(emit->out, "  %.*s = add i32 %.*s, 0\n", (int)this->result.length,
+			   this->result.at, (int)clock.length, clock.at);
+	if (site->stores)
+		write_record(emit, target, block, marker);
+}
+
+/* The first record of a block in which the ring's use varies: where the group goes. */
+static void open_group(const struct emit *emit, const struct emit_target *target, uint32_t block)
+{
+	char used[OPERAND_BYTES];
+
+	if (emit->plan->blocks[block].used != PLAN_VARIES || !emit->plan->blocks[block].slot_count)
+		return;
+	used_before(emit, block, used);
+	target->group(emit, block, used);
+	out_printf(emit->out, "  %%proton.n.%u = add i32 %s, %u\n", block, used,
+		   emit->plan->blocks[block].slot_count * INSTRUMENT_RECORD_BYTES);
+}
+
+/* ------------------------------------------------------------------ blocks */
+
+static void write_block(const struct emit *emit, const struct emit_target *target, uint32_t index)
+{
+	const struct llvm_block *block = &emit->function->blocks[index];
+	uint32_t marker = block->first_marker;
+	uint32_t line = block->first_line;
+
+	if (emit->plan->blocks[index].has_phi)
+		write_phi(emit, emit->out, index);
+	/* Phis stay first. */
+	while (line < block->end_line && slice_find(emit->function->lines[line], " = phi "))
+		line_as_it_is(emit, emit->function->lines[line++]);
+	if (index == 0)
+		target->entry(emit);
+	open_group(emit, target, index);
+	for (; line < block->end_line; line++) {
+		struct slice text = emit->function->lines[line];
+
+		if (marker < block->first_marker + block->marker_count &&
+		    emit->function->markers[marker].line == line)
+			write_marker(emit, target, index, marker++);
+		else if (block->is_return && slice_starts(text, "ret "))
+			out_text(emit->out, "  br label %proton.fin\n");
+		else
+			line_as_it_is(emit, text);
+	}
+}
+
+static void write_end(const struct emit *emit, const struct emit_target *target)
+{
+	uint32_t end = emit->function->block_count;
+	char used[OPERAND_BYTES];
+	struct out phi;
+	size_t length;
+	char *text = NULL;
+
+	out_init(&phi, -1);
+	if (emit->plan->blocks[end].has_phi) {
+		write_phi(emit, &phi, end);
+		text = out_take(&phi, &length);
+	}
+	out_fini(&phi);
+	used_before(emit, end, used);
+	target->finish(emit, used, text ? text : "");
+	free(text);
+}
+
+static bool is_declared(const struct emit *emit, const char *name)
+{
+	for (uint32_t i = 0; i < emit->function->line_count; i++) {
+		struct slice line = emit->function->lines[i];
+
+		if (line.length && *line.at == 'd' && slice_starts(line, "declare ") &&
+		    slice_find(line, name))
+			return true;
+	}
+	return false;
+}
+
+static void write_declarations(const struct emit *emit, const struct emit_target *target)
+{
+	for (const char *const *line = target->declarations; *line; line++) {
+		const char *name = strchr(*line, '@');
+		char call[128];
+
+		snprintf(call, sizeof(call), "%.*s", (int)(strchr(name, '(') + 1 - name), name);
+		if (!is_declared(emit, call))
+			out_printf(emit->out, "\n%s\n", *line);
+	}
+}
+
+static bool has_shared_memory(const struct emit *emit)
+{
+	for (uint32_t i = 0; i < emit->function->define_line; i++)
+		if (slice_starts(emit->function->lines[i], "@global_smem ="))
+			return true;
+	return false;
+}
+
+void emit_text(const struct emit *emit, const struct emit_target *target)
+{
+	const struct llvm_function *function = emit->function;
+	uint32_t line = 0;
+
+	for (uint32_t i = 0; i < function->define_line; i++) {
+		/* Comments belong to the function: what is added goes before them. */
+		line_as_it_is(emit, function->lines[i]);
+	}
+	if (emit->buffer == INSTRUMENT_BUFFER_SHARED && !has_shared_memory(emit))
+		out_text(emit->out,
+			 "@global_smem = external addrspace(3) global [0 x i8], align 16\n\n");
+	define_line(emit);
+	line = function->define_line + 1;
+	for (uint32_t b = 0; b < function->block_count; b++) {
+		/* Blank lines, comments and the label before the block. */
+		for (; line < function->blocks[b].first_line; line++)
+			line_as_it_is(emit, function->lines[line]);
+		write_block(emit, target, b);
+		line = function->blocks[b].end_line;
+	}
+	write_end(emit, target);
+	for (line = function->end_line; line < function->line_count; line++) {
+		if (slice_starts(function->lines[line], "attributes #"))
+			attributes_line(emit, function->lines[line]);
+		else
+			line_as_it_is(emit, function->lines[line]);
+		if (line == function->end_line)
+			write_declarations(emit, target);
+	}
+}

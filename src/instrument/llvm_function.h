@@ -1,0 +1,71 @@
+/*
+ * The kernel in a text of LLVM IR, as far as instrumentation needs to know it: its lines, its
+ * blocks and how they follow each other, and where the markers are.
+ *
+ * LLVM prints one instruction a line (a switch takes several), labels at the beginning of a line
+ * and "}" alone behind the last block; nothing else is relied on. What is not understood makes
+ * the kernel one that cannot be instrumented, never one that is instrumented wrongly.
+ */
+#ifndef INSTRUMENT_LLVM_FUNCTION_H
+#define INSTRUMENT_LLVM_FUNCTION_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "instrument/marker.h"
+
+struct slice {
+	const char *at;
+	size_t length;
+};
+
+struct llvm_marker {
+	uint32_t line;
+	struct slice result; /* "%12" */
+	struct marker marker;
+	bool follows; /* nothing but markers lies between it and the one before it in its block */
+};
+
+struct llvm_block {
+	struct slice label;  /* without "%" and ":" */
+	uint32_t first_line; /* behind the label */
+	uint32_t end_line;   /* behind the last instruction */
+	uint32_t first_marker;
+	uint32_t marker_count;
+	uint32_t first_successor; /* index into successors; twice where two edges lead there */
+	uint32_t successor_count;
+	bool is_return;
+};
+
+struct llvm_function {
+	struct slice *lines; /* of the whole text, without newlines */
+	uint32_t line_count;
+	uint32_t define_line;
+	uint32_t end_line; /* of the "}" */
+	bool is_amd;
+	bool entry_has_label;
+	struct slice last_parameter; /* "%5" */
+	struct llvm_block *blocks;   /* the first is the entry */
+	uint32_t block_count;
+	uint32_t *successors;
+	uint32_t successor_count;
+	struct llvm_marker *markers; /* in the order of the text */
+	uint32_t marker_count;
+	uint32_t outside_markers; /* in functions other than the kernel */
+};
+
+/*
+ * Reads `text`, which must stay while `function` is used. A text without any marker gives
+ * marker_count and outside_markers 0 and nothing else. E_UNSUPPORTED with a sentence for what
+ * cannot be instrumented, E_NOMEM.
+ */
+int llvm_function_read(const char *text, size_t length, struct llvm_function *function,
+		       struct proton_error *err);
+void llvm_function_fini(struct llvm_function *function);
+
+/* True if the line begins with `word` behind its blanks. */
+bool slice_starts(struct slice line, const char *word);
+/* Where `word` begins in the line; NULL. */
+const char *slice_find(struct slice line, const char *word);
+
+#endif

@@ -1,0 +1,233 @@
+/* The pass over LLVM IR text: what goes where, and how large the buffers are. See llvm_pass.h. */
+#include "instrument/llvm_pass.h"
+
+#include <stdlib.h>
+
+#include "instrument/llvm_emit.h"
+
+#define SHARED_LIMIT_BYTES (48u << 10) /* any CTA of any device may have it */
+#define SHARED_ALIGN 16u               /* of @global_smem */
+/* What the hardware keeps of each CTA's shared memory for itself (CUDA, from sm_80 on). */
+#define SHARED_RESERVED_BYTES 1024u
+#define RING_DEFAULT_MAX_BYTES 4096u /* more costs time at the end of each CTA, for the copy */
+#define RING_DEFAULT_MIN_BYTES 512u  /* with less, rather give up a CTA per multiprocessor */
+#define RING_MIN_BYTES 64u
+#define THREADS_PER_PROCESSOR 2048u
+#define CTAS_PER_PROCESSOR 32u
+#define CTA_ALIGN 128u
+
+static uint32_t round_up(uint32_t value, uint32_t to)
+{
+	return (value + to - 1) / to * to;
+}
+
+static uint32_t power_of_two_below(uint32_t value)
+{
+	return value ? 1u << (31 - __builtin_clz(value)) : 0;
+}
+
+/* ------------------------------------------------------------------ who records */
+
+static int choose_units(const struct instrument_options *options, struct instrument_layout *layout,
+			uint32_t *mask_out, struct proton_error *err)
+{
+	uint32_t step = options->warps_per_unit ? options->warps_per_unit : 1;
+
+	if (options->warp_count == 0 || options->warp_count > INSTRUMENT_UNIT_MAX)
+		return err_set(err, PROTON_E_INVALID, "%u warps in a CTA", options->warp_count);
+	if (options->threads_per_warp != 32 && options->threads_per_warp != 64)
+		return err_set(err, PROTON_E_INVALID, "%u threads in a warp",
+			       options->threads_per_warp);
+	if (options->warps >> options->warp_count)
+		return err_set(err, PROTON_E_INVALID,
+			       "warp %d is to be sampled, but the kernel has %u warps",
+			       63 - __builtin_clzll(options->warps), options->warp_count);
+	if (step > options->warp_count)
+		step = options->warp_count;
+	layout->warp_count = options->warp_count;
+	layout->warps_per_unit = step;
+	layout->cta_stride = options->cta_stride ? options->cta_stride : 1;
+	*mask_out = 0;
+	for (uint32_t warp = 0; warp < options->warp_count; warp += step) {
+		uint64_t members = (step >= 64 ? UINT64_MAX : (1ull << step) - 1) << warp;
+
+		if (options->warps && !(options->warps & members))
+			continue;
+		layout->units[layout->unit_count++] = (uint8_t)warp;
+		*mask_out |= 1u << warp;
+	}
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ how much they record */
+
+/* How many CTAs of `shared` bytes run on one multiprocessor at once. */
+static uint32_t occupancy(const struct instrument_options *options, uint32_t limit, uint32_t shared)
+{
+	uint32_t per_processor = options->shared_per_processor ? options->shared_per_processor
+							       : limit;
+	uint32_t threads = options->warp_count * options->threads_per_warp;
+	uint32_t count = per_processor / (shared + SHARED_RESERVED_BYTES);
+
+	if (count > THREADS_PER_PROCESSOR / threads)
+		count = THREADS_PER_PROCESSOR / threads;
+	if (count > CTAS_PER_PROCESSOR)
+		count = CTAS_PER_PROCESSOR;
+	return count ? count : 1;
+}
+
+/* Bytes of a ring and its slack that leave room for `ctas` CTAs. */
+static uint32_t room_for_ring(const struct instrument_options *options, uint32_t limit,
+			      uint32_t shared_at, uint32_t ctas, uint32_t rings)
+{
+	uint32_t per_processor = options->shared_per_processor ? options->shared_per_processor
+							       : limit;
+	uint32_t room = per_processor / ctas;
+
+	room = room > SHARED_RESERVED_BYTES ? room - SHARED_RESERVED_BYTES : 0;
+	if (room > limit)
+		room = limit;
+	return room > shared_at ? (room - shared_at) / rings : 0;
+}
+
+static uint32_t fit_ring(uint32_t room, uint32_t slack, uint32_t wanted)
+{
+	uint32_t ring = power_of_two_below(room > slack ? room - slack : 0);
+
+	return ring < wanted ? ring : wanted;
+}
+
+/* Bytes of each ring in shared memory; 0: there is no room. `wanted` is a power of two. */
+static uint32_t shared_ring(const struct emit *emit, uint32_t rings, uint32_t wanted, bool is_asked)
+{
+	const struct instrument_options *options = emit->options;
+	uint32_t limit = options->shared_limit ? options->shared_limit : SHARED_LIMIT_BYTES;
+	uint32_t slack = emit->layout->slack_bytes;
+	uint32_t ctas = is_asked ? 1 : occupancy(options, limit, options->shared_bytes);
+	uint32_t least = wanted < RING_DEFAULT_MIN_BYTES ? wanted : RING_DEFAULT_MIN_BYTES;
+	uint32_t ring;
+
+	for (;; ctas--) {
+		uint32_t room = room_for_ring(options, limit, emit->shared_at, ctas, rings);
+
+		ring = fit_ring(room, slack, wanted);
+		if (ring >= least || ctas == 1)
+			break;
+	}
+	if (ring < RING_MIN_BYTES && ring < wanted)
+		return 0;
+	return ring;
+}
+
+/* The most that any warp can have recorded, if that is known; else 0. */
+static uint32_t bytes_in_all(const struct emit *emit)
+{
+	int64_t used = emit->plan->blocks[emit->function->block_count].used;
+
+	return used > 0 && used < INT32_MAX ? (uint32_t)used : 0;
+}
+
+static int size_rings(struct emit *emit, struct instrument_layout *layout, struct proton_error *err)
+{
+	const struct instrument_options *options = emit->options;
+	uint32_t wanted = RING_DEFAULT_MAX_BYTES;
+	uint32_t in_all = bytes_in_all(emit);
+	uint32_t rings;
+
+	layout->slack_bytes = (emit->plan->group_max - 1) * INSTRUMENT_RECORD_BYTES;
+	rings = layout->unit_count + emit_has_spare(emit);
+	if (options->buffer_bytes)
+		wanted = power_of_two_below(options->buffer_bytes / layout->unit_count);
+	if (wanted < INSTRUMENT_RECORD_BYTES)
+		return err_set(err, PROTON_E_INVALID,
+			       "a buffer of %u bytes holds no record for each of %u warps",
+			       options->buffer_bytes, layout->unit_count);
+	/* A kernel without loops needs no more than it writes. */
+	while (in_all && wanted / 2 >= in_all && wanted > INSTRUMENT_RECORD_BYTES)
+		wanted /= 2;
+	while (layout->slack_bytes > wanted)
+		wanted *= 2;
+	layout->ring_bytes = 0;
+	if (emit->buffer == INSTRUMENT_BUFFER_SHARED)
+		layout->ring_bytes = shared_ring(emit, rings, wanted, options->buffer_bytes > 0);
+	if (layout->ring_bytes < layout->slack_bytes || !layout->ring_bytes) {
+		emit->buffer = INSTRUMENT_BUFFER_GLOBAL;
+		rings = layout->unit_count + emit_has_spare(emit);
+		layout->ring_bytes = wanted;
+	}
+	if (emit->buffer == INSTRUMENT_BUFFER_SHARED)
+		rings = layout->unit_count; /* the spare one is not copied */
+	layout->cta_bytes = round_up((uint32_t)layout_ring_at(layout, rings), CTA_ALIGN);
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ the pass */
+
+static int instrument(const struct llvm_function *function,
+		      const struct instrument_options *options, struct instrument_result *result,
+		      struct proton_error *err)
+{
+	struct plan plan;
+	struct out out;
+	struct emit emit = {
+		.out = &out,
+		.function = function,
+		.plan = &plan,
+		.layout = &result->layout,
+		.options = options,
+		.buffer = options->buffer,
+		.shared_at = round_up(options->shared_bytes, SHARED_ALIGN),
+	};
+	int status = choose_units(options, &result->layout, &emit.warp_mask, err);
+
+	if (status == PROTON_OK)
+		status = plan_make(function, &result->layout, &plan, err);
+	if (status != PROTON_OK)
+		return status;
+	result->layout.is_amd = function->is_amd;
+	status = size_rings(&emit, &result->layout, err);
+	if (status == PROTON_OK) {
+		out_init(&out, -1);
+		emit_text(&emit, function->is_amd ? &emit_amd : &emit_nvidia);
+		status = out_finish(&out, err);
+		if (status == PROTON_OK)
+			result->text = out_take(&out, &result->length);
+		out_fini(&out);
+		if (status == PROTON_OK && !result->text)
+			status = err_set(err, PROTON_E_NOMEM, "out of memory");
+	}
+	result->buffer = emit.buffer;
+	result->record_count = plan.record_count;
+	result->shared_bytes = options->shared_bytes;
+	if (emit.buffer == INSTRUMENT_BUFFER_SHARED)
+		result->shared_bytes = emit.shared_at +
+				       (result->layout.unit_count + emit_has_spare(&emit)) *
+					       emit_ring_bytes(&emit);
+	plan_fini(&plan);
+	return status;
+}
+
+int instrument_llvm(const char *text, size_t length, const struct instrument_options *options,
+		    struct instrument_result *out, struct proton_error *err)
+{
+	struct llvm_function function;
+	int status = llvm_function_read(text, length, &function, err);
+
+	*out = (struct instrument_result){.shared_bytes = options->shared_bytes};
+	if (status != PROTON_OK)
+		return status;
+	out->ignored_markers = function.outside_markers;
+	if (function.marker_count)
+		status = instrument(&function, options, out, err);
+	llvm_function_fini(&function);
+	if (status != PROTON_OK)
+		instrument_result_fini(out);
+	return status;
+}
+
+void instrument_result_fini(struct instrument_result *result)
+{
+	layout_fini(&result->layout);
+	free(result->text);
+	*result = (struct instrument_result){0};
+}

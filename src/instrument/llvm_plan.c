@@ -1,0 +1,270 @@
+/* What is to be recorded where. See llvm_plan.h. */
+#include "instrument/llvm_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int out_of_memory(struct proton_error *err)
+{
+	return err_set(err, PROTON_E_NOMEM, "out of memory");
+}
+
+/* ------------------------------------------------------------------ sites */
+
+/* The latest start of the same scope before marker `end` in its block that has no end yet. */
+static uint32_t open_start(const struct llvm_function *function, const struct plan *plan,
+			   uint32_t first, uint32_t end)
+{
+	const struct marker *wanted = &function->markers[end].marker;
+
+	for (uint32_t i = end; i-- > first;) {
+		const struct marker *marker = &function->markers[i].marker;
+
+		if (marker->is_event || strcmp(marker->name, wanted->name) != 0)
+			continue;
+		/* Met an end first, or a start that an end has taken: there is none. */
+		if (marker->is_end || !plan->sites[i].stores)
+			return PLAN_NONE;
+		return i;
+	}
+	return PLAN_NONE;
+}
+
+static bool shares_clock(const struct llvm_function *function, uint32_t marker)
+{
+	const struct llvm_marker *this = &function->markers[marker];
+
+	return this->follows && !(this->marker.is_end && !this[-1].marker.is_end);
+}
+
+/* A record of one marker: not yet which, for the end of its scope may follow. */
+static void plan_marker(const struct llvm_function *function, struct plan *plan, uint32_t first,
+			uint32_t index)
+{
+	const struct marker *marker = &function->markers[index].marker;
+	struct plan_site *site = &plan->sites[index];
+
+	*site = (struct plan_site){.clock = index, .start = PLAN_NONE, .stores = true};
+	if (index > first && shares_clock(function, index))
+		site->clock = plan->sites[index - 1].clock;
+	if (marker->is_end && !marker->is_event)
+		site->start = open_start(function, plan, first, index);
+	if (site->start != PLAN_NONE)
+		plan->sites[site->start].stores = false;
+}
+
+static enum instrument_kind kind_of(const struct marker *marker, const struct plan_site *site)
+{
+	if (marker->is_event)
+		return marker->is_end ? INSTRUMENT_EVENT_END : INSTRUMENT_EVENT_START;
+	if (site->start != PLAN_NONE)
+		return INSTRUMENT_SCOPE;
+	return marker->is_end ? INSTRUMENT_END : INSTRUMENT_START;
+}
+
+/* Gives the site its code and its place in the group. */
+static bool place_record(const struct marker *marker, struct instrument_layout *layout,
+			 struct plan_site *site, uint32_t slot)
+{
+	uint32_t scope = layout_scope(layout, marker->name, marker->name_length);
+
+	site->slot = slot;
+	site->code = scope == UINT32_MAX ? 0 : layout_code(layout, scope, kind_of(marker, site));
+	return site->code;
+}
+
+static int plan_sites(const struct llvm_function *function, struct instrument_layout *layout,
+		      struct plan *plan, struct proton_error *err)
+{
+	for (uint32_t b = 0; b < function->block_count; b++) {
+		const struct llvm_block *block = &function->blocks[b];
+		uint32_t first = block->first_marker;
+		uint32_t slots = 0;
+
+		for (uint32_t i = first; i < first + block->marker_count; i++)
+			plan_marker(function, plan, first, i);
+		for (uint32_t i = first; i < first + block->marker_count; i++)
+			if (plan->sites[i].stores &&
+			    !place_record(&function->markers[i].marker, layout, &plan->sites[i],
+					  slots++))
+				return err_set(err, PROTON_E_UNSUPPORTED,
+					       "more than %u scopes and kinds of records in one "
+					       "kernel",
+					       INSTRUMENT_CODE_MAX);
+		plan->blocks[b].slot_count = slots;
+		plan->record_count += slots;
+		if (slots > plan->group_max)
+			plan->group_max = slots;
+	}
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ blocks */
+
+/* Calls `edge` for every edge, those from returns to the kernel's end too. */
+static void each_edge(const struct llvm_function *function,
+		      void (*edge)(struct plan *plan, uint32_t from, uint32_t to),
+		      struct plan *plan)
+{
+	for (uint32_t b = 0; b < function->block_count; b++) {
+		const struct llvm_block *block = &function->blocks[b];
+
+		for (uint32_t i = 0; i < block->successor_count; i++)
+			edge(plan, b, function->successors[block->first_successor + i]);
+		if (block->is_return)
+			edge(plan, b, function->block_count);
+	}
+}
+
+static void count_edge(struct plan *plan, uint32_t from, uint32_t to)
+{
+	(void)from;
+	plan->blocks[to].predecessor_count++;
+}
+
+static void add_edge(struct plan *plan, uint32_t from, uint32_t to)
+{
+	struct plan_block *block = &plan->blocks[to];
+
+	plan->predecessors[block->first_predecessor + block->predecessor_count++] = from;
+}
+
+static bool find_predecessors(const struct llvm_function *function, struct plan *plan)
+{
+	uint32_t total = 0;
+
+	each_edge(function, count_edge, plan);
+	for (uint32_t b = 0; b <= function->block_count; b++) {
+		plan->blocks[b].first_predecessor = total;
+		total += plan->blocks[b].predecessor_count;
+		plan->blocks[b].predecessor_count = 0;
+	}
+	plan->predecessors = calloc(total + 1, sizeof(*plan->predecessors));
+	if (plan->predecessors)
+		each_edge(function, add_edge, plan);
+	return plan->predecessors;
+}
+
+/* Tells `block` that it may be entered with `used`; true if that is news. */
+static bool enter_with(struct plan *plan, uint32_t block, int64_t used)
+{
+	int64_t *known = &plan->blocks[block].used;
+	int64_t before = *known;
+
+	if (before == PLAN_UNREACHED)
+		*known = used;
+	else if (before != used)
+		*known = PLAN_VARIES;
+	return *known != before;
+}
+
+/* Each block's value changes at most twice, so it is on the list at most that often. */
+static bool find_used(const struct llvm_function *function, struct plan *plan)
+{
+	uint32_t *list = calloc((size_t)function->block_count * 2 + 2, sizeof(*list));
+	size_t count = 0;
+
+	if (!list)
+		return false;
+	for (uint32_t b = 0; b <= function->block_count; b++)
+		plan->blocks[b].used = PLAN_UNREACHED;
+	plan->blocks[0].used = 0;
+	list[count++] = 0;
+	while (count) {
+		uint32_t b = list[--count];
+		const struct llvm_block *block = &function->blocks[b];
+		int64_t used = plan_used_after(plan, b);
+
+		for (uint32_t i = 0; i < block->successor_count; i++) {
+			uint32_t to = function->successors[block->first_successor + i];
+
+			if (enter_with(plan, to, used))
+				list[count++] = to;
+		}
+		if (block->is_return)
+			enter_with(plan, function->block_count, used);
+	}
+	free(list);
+	return true;
+}
+
+/*
+ * Which block holds each value that varies. A block with one way in takes over the value that the
+ * block before it leaves; chains of those end at a phi or an addition, for blocks that are reached
+ * are not in a ring without a second way in.
+ */
+static bool takes_over(const struct plan *plan, uint32_t block)
+{
+	return plan->blocks[block].used == PLAN_VARIES && !plan->blocks[block].has_phi;
+}
+
+/* The block before one that takes over. */
+static uint32_t block_before(const struct plan *plan, uint32_t block)
+{
+	return plan->predecessors[plan->blocks[block].first_predecessor];
+}
+
+static uint32_t source_of(const struct plan *plan, uint32_t block)
+{
+	while (plan->blocks[block].source == PLAN_NONE && takes_over(plan, block)) {
+		block = block_before(plan, block);
+		if (plan->blocks[block].slot_count)
+			return block;
+	}
+	return plan->blocks[block].source == PLAN_NONE ? block : plan->blocks[block].source;
+}
+
+static void find_sources(const struct llvm_function *function, struct plan *plan)
+{
+	for (uint32_t b = 0; b <= function->block_count; b++) {
+		struct plan_block *block = &plan->blocks[b];
+
+		block->has_phi = block->used == PLAN_VARIES && block->predecessor_count > 1;
+		block->source = PLAN_NONE;
+	}
+	for (uint32_t b = 0; b <= function->block_count; b++) {
+		uint32_t source = source_of(plan, b);
+		uint32_t at = b;
+
+		/* For the whole chain, so that no part of it is walked again. */
+		while (plan->blocks[at].source == PLAN_NONE) {
+			plan->blocks[at].source = source;
+			if (!takes_over(plan, at) || block_before(plan, at) == source)
+				break;
+			at = block_before(plan, at);
+		}
+	}
+}
+
+int plan_make(const struct llvm_function *function, struct instrument_layout *layout,
+	      struct plan *plan, struct proton_error *err)
+{
+	int status;
+
+	*plan = (struct plan){
+		.sites = calloc(function->marker_count + 1, sizeof(*plan->sites)),
+		.blocks = calloc(function->block_count + 1, sizeof(*plan->blocks)),
+	};
+	if (!plan->sites || !plan->blocks || !find_predecessors(function, plan)) {
+		plan_fini(plan);
+		return out_of_memory(err);
+	}
+	status = plan_sites(function, layout, plan, err);
+	if (status == PROTON_OK) {
+		if (!find_used(function, plan))
+			status = out_of_memory(err);
+		else
+			find_sources(function, plan);
+	}
+	if (status != PROTON_OK)
+		plan_fini(plan);
+	return status;
+}
+
+void plan_fini(struct plan *plan)
+{
+	free(plan->sites);
+	free(plan->blocks);
+	free(plan->predecessors);
+	*plan = (struct plan){0};
+}
