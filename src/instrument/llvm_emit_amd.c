@@ -1,9 +1,10 @@
 /*
- * Records on AMD GPUs, through LLVM's intrinsics, for the assembler's view of a wave is left to the
- * compiler: the clock is llvm.readcyclecounter, the device's timer llvm.readsteadycounter (100 MHz),
- * a record a store of two words by all lanes to one address. Waves that do not record write to a
- * ring behind the others, which nobody reads: that costs less than a branch at each record. Rings
- * in global memory need a buffer for every launch. The start's times stay in scalar registers.
+ * Records on AMD GPUs, through LLVM's intrinsics, for what a wave is in machine code is the
+ * compiler's affair: the clock is llvm.readcyclecounter, the device's timer
+ * llvm.readsteadycounter (100 MHz), a record a store of two words by all lanes to one address.
+ * Waves that do not record write to a ring behind the others, which nobody reads: that costs less
+ * than a branch at each record. Rings in global memory need a buffer for every launch. The start's
+ * times stay in scalar registers.
  */
 #include <stdio.h>
 #include <string.h>
