@@ -80,7 +80,7 @@ static uint32_t gpu(void)
 static void launch_on(uint32_t device, uint32_t kernel, uint32_t number)
 {
 	struct proton_context where = proton_context_here();
-	const struct trace_event *launch = record_launch_begin(where, number, false);
+	const struct trace_event *launch = record_launch_begin(where, number, LAUNCH_KERNEL);
 	uint64_t now_ns = clock_monotonic_ns();
 
 	record_launch_end();
@@ -100,7 +100,7 @@ static void launch_on(uint32_t device, uint32_t kernel, uint32_t number)
 static void launches(long count)
 {
 	for (long i = 0; i < count; i++) {
-		record_launch_begin(proton_context_here(), (uint32_t)i + 1, false);
+		record_launch_begin(proton_context_here(), (uint32_t)i + 1, LAUNCH_KERNEL);
 		record_launch_end();
 	}
 }
@@ -248,6 +248,7 @@ int main(int argc, char **argv)
 	measure("launch begin+end", launches, 1000000);
 	measure("launch begin+end and its kernel's record", launches_and_kernels, 500000);
 	bench_writing(events, "chrome_trace", "chrome_trace");
+	bench_writing(events, "perfetto", "pftrace");
 	bench_writing(events, "proton", "proton");
 	bench_writing(events, "hatchet", "hatchet");
 	return 0;

@@ -33,7 +33,7 @@ static const char help_text[] =
 	"  -d, --data KIND           tree (default), trace\n"
 	"  -k, --hook NAME           triton: ask kernels for their launch_metadata\n"
 	"  -o, --output-format NAME  hatchet (default for trees), hatchet_msgpack, proton,\n"
-	"                            chrome_trace (default for traces), none\n"
+	"                            chrome_trace (default for traces), perfetto, none\n"
 	"      --memory              record memory copies and sets of GPUs too\n"
 	"      --module NAME         run a module as `python -m NAME` does\n"
 	"      --no-children, --no-nvtx  leave children, or NVTX ranges, alone\n"
@@ -186,7 +186,7 @@ static const char *const contexts[] = {"shadow", "python"};
 static const char *const data_kinds[] = {"tree", "trace"};
 static const char *const hooks[] = {"triton"};
 static const char *const formats[] = {
-	"hatchet", "hatchet_msgpack", "proton", "chrome_trace", "none",
+	"hatchet", "hatchet_msgpack", "proton", "chrome_trace", "perfetto", "none",
 };
 
 static bool check_choice(const char **value, const char *what, const char *const *values,

@@ -293,7 +293,10 @@ static void write_device_args(struct chrome *chrome, const struct timeline_slice
 		at = PUT(at, ",\"correlation\":");
 		at = put_u64(at, slice->launch->detail);
 	}
-	if (event->detail && event->detail < trace->launch_count) {
+	if (event->kind != EVENT_KERNEL) {
+		at = PUT(at, ",\"bytes\":");
+		at = put_u64(at, event->detail);
+	} else if (event->detail && event->detail < trace->launch_count) {
 		config = &trace->launches[event->detail].config;
 		at = PUT(at, ",\"grid\":");
 		at = put_triple(at, config->grid);
@@ -374,10 +377,8 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 	chrome->out->total += (size_t)(at - begin);
 	if (is_plain_launch) {
 		/* It has no frame of its own: its node is the context that it happened in. */
-		out_text(chrome->out, slice->event->flags & EVENT_OF_GRAPH
-					      ? "\"name\":\"launch graph\",\"args\":{"
-					      : "\"name\":\"launch\",\"args\":{");
-		out_text(chrome->out, "\"correlation\":");
+		out_printf(chrome->out, "\"name\":\"%s\",\"args\":{\"correlation\":",
+			   timeline_launch_name(slice->event->flags));
 		out_u64(chrome->out, slice->event->detail);
 	} else {
 		write_node(chrome, slice->node, "ROOT");

@@ -10,6 +10,7 @@ static const struct export_format formats[] = {
 	 .suffix = "chrome_trace",
 	 .write = export_chrome_trace,
 	 .needs_trace = true},
+	{.name = "perfetto", .suffix = "pftrace", .write = export_perfetto, .needs_trace = true},
 };
 
 const struct export_format *export_format_at(size_t index)

@@ -28,6 +28,7 @@ int export_hatchet(const struct profile *profile, struct out *out, struct proton
 int export_hatchet_compact(const struct profile *profile, struct out *out,
 			   struct proton_error *err);
 int export_chrome_trace(const struct profile *profile, struct out *out, struct proton_error *err);
+int export_perfetto(const struct profile *profile, struct out *out, struct proton_error *err);
 int export_msgpack(const struct profile *profile, struct out *out, struct proton_error *err);
 
 #endif

@@ -266,6 +266,13 @@ size_t timeline_track_name(const struct timeline *timeline, const struct timelin
 	return length < 0 ? 0 : (size_t)length < capacity ? (size_t)length : capacity - 1;
 }
 
+const char *timeline_launch_name(uint16_t flags)
+{
+	if (flags & EVENT_OF_GRAPH)
+		return "launch graph";
+	return flags & EVENT_OF_MEMORY ? "launch memory" : "launch";
+}
+
 /* ------------------------------------------------------------------ samples */
 
 const struct row_sample *timeline_sample(const struct timeline *timeline, uint32_t row,

@@ -76,6 +76,9 @@ int timeline_walk(struct timeline *timeline, const struct timeline_sink *sink,
 size_t timeline_track_name(const struct timeline *timeline, const struct timeline_track *track,
 			   char *text, size_t capacity);
 
+/* What a launch is called that has no frame of its own. */
+const char *timeline_launch_name(uint16_t flags);
+
 /* The first sample of the event or of the launch it belongs to; 0: none. */
 uint32_t timeline_samples(const struct timeline *timeline, const struct timeline_slice *slice);
 /* The sample if it can be used, else NULL; its metric goes to *metric_out. */

@@ -223,8 +223,9 @@ enum event_kind {
 };
 
 enum event_flag {
-	EVENT_OF_GRAPH = 1, /* a launch of a graph, or what ran as part of one */
-	EVENT_NAMED = 2,    /* a launch whose node is the kernel that it launches */
+	EVENT_OF_GRAPH = 1,  /* a launch of a graph, or what ran as part of one */
+	EVENT_NAMED = 2,     /* a launch whose node is the kernel that it launches */
+	EVENT_OF_MEMORY = 4, /* a launch of a copy or a set */
 };
 
 /*
@@ -237,10 +238,11 @@ struct row_event {
 	uint32_t node;
 	uint32_t lane;
 	uint32_t epoch;
-	uint32_t link;   /* scopes, launches: first sample. Others: the launch, a row of events */
-	uint32_t detail; /* launches: the vendor's correlation id. Others: row of launches */
-	uint16_t kind;   /* enum event_kind */
-	uint16_t flags;  /* enum event_flag */
+	uint32_t link; /* scopes, launches: first sample. Others: the launch, a row of events */
+	/* launches: the vendor's correlation id; kernels: row of launches; others: bytes */
+	uint32_t detail;
+	uint16_t kind;  /* enum event_kind */
+	uint16_t flags; /* enum event_flag */
 };
 
 /* A metric value given to an event. */

@@ -14,6 +14,7 @@ struct execution {
 		frame; /* its name, by frames_add(FRAME_KERNEL, ...); 0: the context ends with it */
 	uint32_t device;      /* record/devices.h */
 	bool is_memory;       /* a copy or a set, for sessions that asked for those */
+	bool is_set;          /* of these, a set */
 	uint32_t stream;      /* the vendor's number of the stream, unique within its context */
 	uint32_t correlation; /* the vendor's number of the launch; 0 if there is none */
 	uint64_t start_ns;    /* of clock_monotonic_ns() */

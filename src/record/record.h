@@ -17,13 +17,19 @@
  */
 void record_kernel(struct proton_context where, const struct execution *execution);
 
+enum launch_kind {
+	LAUNCH_KERNEL,
+	LAUNCH_GRAPH,
+	LAUNCH_MEMORY, /* a copy or a set */
+};
+
 /*
  * For traces. A call that launches work begins on the calling thread: NULL if no session at `where`
  * is a trace, else the event to hand to the work's records (execution.launch), valid until the
  * thread's next launch. `correlation` is the vendor's number of the launch.
  */
 const struct trace_event *record_launch_begin(struct proton_context where, uint32_t correlation,
-					      bool is_graph);
+					      enum launch_kind kind);
 /* The call returns. Harmless where there was no event. */
 void record_launch_end(void);
 

@@ -101,7 +101,8 @@ void store_device_event(struct store *store, uint32_t node, uint32_t device, uin
 			const struct execution *execution)
 {
 	uint32_t lane = stream_lane(store, device, execution->stream);
-	uint32_t launch = launch_of(store, &execution->config);
+	uint64_t detail = execution->is_memory ? execution->bytes
+					       : launch_of(store, &execution->config);
 	uint32_t at = lane == LANE_NONE ? 0 : store_new_row(store, TABLE_EVENTS);
 	struct row_event *row;
 
@@ -115,8 +116,10 @@ void store_device_event(struct store *store, uint32_t node, uint32_t device, uin
 		.lane = lane,
 		.epoch = epoch,
 		.link = trace_row(execution->launch, store->trace_serial),
-		.detail = launch,
-		.kind = EVENT_KERNEL,
+		.detail = detail < UINT32_MAX ? (uint32_t)detail : UINT32_MAX,
+		.kind = execution->is_set      ? EVENT_SET
+			: execution->is_memory ? EVENT_COPY
+					       : EVENT_KERNEL,
 		.flags = execution->is_of_graph ? EVENT_OF_GRAPH : 0,
 	};
 	store_commit(store, TABLE_EVENTS);

@@ -538,19 +538,24 @@ void proton_op_exit(void)
 }
 
 const struct trace_event *record_launch_begin(struct proton_context where, uint32_t correlation,
-					      bool is_graph)
+					      enum launch_kind kind)
 {
+	static const uint16_t flags[] = {
+		[LAUNCH_KERNEL] = 0,
+		[LAUNCH_GRAPH] = EVENT_OF_GRAPH,
+		[LAUNCH_MEMORY] = EVENT_OF_MEMORY,
+	};
 	struct thread *thread = where.sessions & CONFIG_TRACED ? thread_get() : NULL;
 
 	if (!thread)
 		return NULL;
-	if (thread->in_op && !is_graph) { /* the op is the launch */
+	if (thread->in_op && kind == LAUNCH_KERNEL) { /* the op is the launch */
 		trace_set_detail(&thread->trace, &thread->op_event, correlation);
 		return &thread->op_event;
 	}
 	trace_begin(&thread->trace, session_config_get(where.sessions),
 		    &(struct trace_begin){.kind = EVENT_LAUNCH,
-					  .flags = is_graph ? EVENT_OF_GRAPH : 0,
+					  .flags = flags[kind],
 					  .shadow = where.shadow,
 					  .source = where.source,
 					  .detail = correlation,

@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "viewer/config_text.h"
 #include "viewer/xalloc.h"
 
 #define KERNEL_TIME "time (ns)"
 #define KERNEL_COUNT_NAME "count"
 #define DEVICE_ID "device_id"
 #define DEVICE_TYPE "device_type"
+#define LAUNCH_CONFIG "launch_config"
 
 /* Length of a label without its unit: "time (ns)" -> 4. */
 static size_t bare_length(const char *label)
@@ -95,6 +97,10 @@ void metrics_init(struct metrics *metrics, const struct profile *profile)
 		add(metrics, &capacity, DEVICE_ID, device_id);
 		add(metrics, &capacity, DEVICE_TYPE, device_type);
 	}
+	/* Index 0 is unused. A metric of that name is the program's own and goes first. */
+	if (profile->config_count > 1 && !metrics_find(metrics, LAUNCH_CONFIG))
+		add(metrics, &capacity, LAUNCH_CONFIG,
+		    (struct raw_metric){.source = RAW_LAUNCH_CONFIG, .metric = METRIC_NONE});
 }
 
 void metrics_fini(struct metrics *metrics)
@@ -236,6 +242,10 @@ void metrics_text(struct out *out, const struct metrics *metrics, const struct r
 	const struct profile *profile = metrics->profile;
 	const struct profile_value *values = profile->values;
 
+	if (raw->source == RAW_LAUNCH_CONFIG) {
+		config_text_write(out, profile, node);
+		return;
+	}
 	if (raw->source != RAW_TEXT && profile->nodes[node].first_kernel) {
 		write_devices(out, metrics, raw->source, profile->nodes[node].first_kernel);
 		return;

@@ -19,6 +19,7 @@ enum raw_source {
 	RAW_TEXT,   /* strings and vectors, which can only be shown */
 	RAW_DEVICE_ID,
 	RAW_DEVICE_TYPE,
+	RAW_LAUNCH_CONFIG,
 };
 
 struct raw_metric {

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "fake/cupti_state.h"
 #include "fake/entries.h"
 
@@ -39,9 +40,16 @@ static struct {
 	size_t size;
 } current; /* asked for, not filled yet */
 
+static _Atomic bool is_held;
 static _Atomic int handing_over;
 static _Atomic int buffers_out;
 static _Atomic size_t other_records;
+
+int play_cuptiGetTimestamp(uint64_t *timestamp_ns)
+{
+	*timestamp_ns = clock_real_ns(); /* unless it was given another clock, which takes over */
+	return CUPTI_OK;
+}
 
 int play_cuptiActivityEnable(int kind)
 {
@@ -188,48 +196,59 @@ static void complete(uint8_t *buffer, size_t bytes, size_t used)
 		told.completed(NULL, 0, buffer, bytes, used);
 }
 
-/* One buffer's worth of the queue. */
-static bool hand_over_one(void)
+/* What is queued now; the records that come meanwhile wait for the next flush. */
+static struct queued *take_queue(size_t *count)
+{
+	struct queued *taken = NULL;
+
+	*count = 0;
+	pthread_mutex_lock(&lock);
+	if (queued && consumer.completed) {
+		taken = queue;
+		*count = queued;
+		queue = NULL;
+		queued = 0;
+		capacity = 0;
+	}
+	pthread_mutex_unlock(&lock);
+	return taken;
+}
+
+/* One buffer's worth, from the end; what is left. */
+static size_t hand_over_one(const struct queued *taken, size_t count)
 {
 	uint8_t *buffer;
 	size_t bytes;
 	size_t used = 0;
-	bool is_empty;
 
-	pthread_mutex_lock(&lock);
-	is_empty = !queued || !consumer.completed;
-	pthread_mutex_unlock(&lock);
-	if (is_empty)
-		return false;
 	if (!take_current(&buffer, &bytes) && !ask(&buffer, &bytes)) {
-		pthread_mutex_lock(&lock);
-		dropped += queued;
-		queued = 0;
-		pthread_mutex_unlock(&lock);
-		return false;
+		fake_drop(count);
+		return 0;
 	}
-	pthread_mutex_lock(&lock);
-	while (queued && used + queue[queued - 1].bytes <= bytes) {
-		const struct queued *entry = &queue[--queued];
+	while (count && used + taken[count - 1].bytes <= bytes) {
+		const struct queued *entry = &taken[--count];
 
 		memcpy(buffer + used, entry->record, entry->given);
 		memset(buffer + used + entry->given, 0xa5, (size_t)entry->bytes - entry->given);
 		used += entry->bytes;
 	}
-	pthread_mutex_unlock(&lock);
 	complete(buffer, bytes, used);
-	return true;
+	return count;
 }
 
 static void *hand_over(void *unused)
 {
 	const char *late = getenv("FAKE_CUPTI_LATE_MS");
+	struct queued *taken;
+	size_t count;
 
 	(void)unused;
 	if (late)
 		usleep((useconds_t)atoi(late) * 1000);
-	while (hand_over_one())
-		;
+	taken = take_queue(&count);
+	while (count)
+		count = hand_over_one(taken, count);
+	free(taken);
 	atomic_store(&handing_over, 0);
 	return NULL;
 }
@@ -240,6 +259,8 @@ int play_cuptiActivityFlushAll(uint32_t flags)
 	uint8_t *buffer;
 	size_t bytes;
 
+	if (atomic_load(&is_held))
+		return CUPTI_OK;
 	if (atomic_exchange(&handing_over, 1)) /* it is being done */
 		return CUPTI_OK;
 	if (pthread_create(&thread, NULL, hand_over, NULL) != 0) {
@@ -284,6 +305,11 @@ FAKE_EXPORT void fake_record(const void *record, size_t bytes)
 		records_prepare();
 		records_add(record, bytes);
 	}
+}
+
+FAKE_EXPORT void fake_hold(bool is_on)
+{
+	atomic_store(&is_held, is_on);
 }
 
 FAKE_EXPORT int fake_buffers_out(void)

@@ -137,6 +137,13 @@ FAKE_EXPORT void fake_skip_correlations(uint32_t count)
 	atomic_fetch_add(&next_correlation, count);
 }
 
+FAKE_EXPORT void fake_context_destroy(void *context)
+{
+	struct cupti_resource_data data = {.context = context};
+
+	subscribe_tell(CUPTI_DOMAIN_RESOURCE, CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING, &data);
+}
+
 FAKE_EXPORT void fake_call(uint32_t call, int result)
 {
 	struct cupti_callback_data data = {.function_return_value = &result};

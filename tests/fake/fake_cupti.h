@@ -48,6 +48,10 @@ struct fake_launch {
 	X(void, skip_correlations, (uint32_t count))                                               \
 	/* Any record, of the size its kind has in this version; `bytes` of it are given. */       \
 	X(void, record, (const void *record, size_t bytes))                                        \
+	/* While it is on, no buffer is handed over, whatever is asked. */                         \
+	X(void, hold, (bool is_on))                                                                \
+	/* A context is about to be destroyed. */                                                  \
+	X(void, context_destroy, (void *context))                                                  \
 	/* Nobody is subscribed and nothing is enabled. */                                         \
 	X(bool, is_idle, (void))                                                                   \
 	/* Buffers asked for and not handed back. */                                               \

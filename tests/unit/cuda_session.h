@@ -46,8 +46,15 @@ static void *fake_open(const char *variable)
 /* Finds the controls in the libraries that the backend will load. */
 static void load_fake(void)
 {
-	void *cupti = fake_open("PROTON_CUPTI_PATH");
-	void *cuda = fake_open("PROTON_CUDA_PATH");
+	static bool is_loaded; /* once: threads may be using it */
+	void *cupti;
+	void *cuda;
+
+	if (is_loaded)
+		return;
+	cupti = fake_open("PROTON_CUPTI_PATH");
+	cuda = fake_open("PROTON_CUDA_PATH");
+	is_loaded = true;
 
 #define FIND(type, name, arguments) fake_find(&fake.name, cupti, "fake_" #name);
 	FAKE_CONTROLS(FIND)

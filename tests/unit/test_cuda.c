@@ -232,6 +232,20 @@ TEST(configurations_go_with_the_phase_they_were_recorded_in)
 	profile_free(profile);
 }
 
+TEST(what_comes_after_its_phase_was_cleared_is_counted)
+{
+	int session = start();
+
+	launch_ns("late", 5); /* its record waits for a flush */
+	CHECK_EQ(proton_phase_advance(session, NULL, NULL), PROTON_OK);
+	CHECK_EQ(proton_phase_clear(session, 0, false, NULL), PROTON_OK);
+	launch_ns("now", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "lost: recorded after its phase was cleared"), 1);
+	CHECK_U64(rec_counter(session, "kernels"), 1);
+	rec_finalize(session, "none");
+}
+
 TEST(a_kernel_of_the_host_has_no_configuration)
 {
 	struct profile *profile;
@@ -685,6 +699,7 @@ TEST(each_entry_point_may_fail)
 		{"cuptiActivityRegisterCallbacks=1", PROTON_E_IO,
 		 "cuptiActivityRegisterCallbacks failed"},
 		{"cuptiActivitySetAttribute=1", PROTON_OK, NULL},
+		{"cuptiActivityRegisterTimestampCallback=1", PROTON_OK, NULL},
 		{"cuptiActivityDisable=1", PROTON_OK, NULL},
 		{"cuptiActivityGetNumDroppedRecords=1", PROTON_OK, NULL},
 	};

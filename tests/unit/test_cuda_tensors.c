@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "backend/cuda/tensors.h"
 #include "fake/cuda_append.h"
 
 #define STREAM 0x5000u
@@ -421,6 +422,32 @@ TEST(a_value_whose_record_is_lost_is_added_all_the_same)
 	profile_free(profile);
 }
 
+TEST(values_are_added_while_the_program_runs)
+{
+	int (*flush_all)(uint32_t);
+	double value = 3;
+	struct profile *profile;
+
+	start_device();
+	fake_find(&flush_all, fake_open("PROTON_CUPTI_PATH"), "cuptiActivityFlushAll");
+	begin_capture();
+	add_doubles("x", &value, 1);
+	end_capture();
+	add_doubles("y", &value, 1);
+	replay(1);
+	flush_all(CUPTI_FLUSH_FORCED); /* this one waits for its buffers */
+	tensors_catch_up();            /* what is known now is sure of its order the next time */
+	tensors_catch_up();
+	profile = rec_load("a.proton");
+	CHECK_NEAR(double_at(profile, "", "y"), 3, 0);
+	CHECK_NEAR(double_at(profile, "<captured_at>", "x"), 3, 0);
+	profile_free(profile);
+	replay(1);
+	profile = finish();
+	CHECK_NEAR(double_at(profile, "<captured_at>", "x"), 6, 0);
+	profile_free(profile);
+}
+
 TEST(what_does_not_fit_into_the_ring_is_counted)
 {
 	double value = 1;
@@ -533,6 +560,57 @@ TEST(making_the_ring_may_fail_and_works_later)
 	add_doubles("x", &value, 1);
 	profile = finish();
 	CHECK_NEAR(double_at(profile, "", "x"), 1, 0);
+	profile_free(profile);
+}
+
+TEST(the_context_is_that_of_the_stream)
+{
+	double value = 1;
+	struct proton_error err;
+	struct proton_device_metric metric = {
+		.size = sizeof(metric),
+		.name = "x",
+		.type = PROTON_METRIC_DOUBLE,
+		.element = PROTON_ELEMENT_FLOAT64,
+		.count = 1,
+		.address = (uintptr_t)&value,
+	};
+	struct profile *profile;
+
+	start_device();
+	setenv("FAKE_CUDA_NO_CONTEXT", "1", 1);
+	add_doubles("x", &value, 1);
+	CHECK_EQ(fake.pushed(), 0);
+	/* The default stream says nothing, and no context owns the memory. */
+	CHECK_EQ(proton_metrics_add_device(proton_context_here(), &metric, &err),
+		 PROTON_E_UNSUPPORTED);
+	CHECK_HAS(err.text, "metrics in device memory need a current CUDA context");
+	CHECK_EQ(fake.pushed(), 0);
+	unsetenv("FAKE_CUDA_NO_CONTEXT");
+	CHECK_EQ(proton_metrics_add_device(proton_context_here(), &metric, &err), PROTON_OK);
+	profile = finish();
+	CHECK_NEAR(double_at(profile, "", "x"), 2, 0);
+	profile_free(profile);
+}
+
+TEST(memory_goes_back_though_the_value_never_came)
+{
+	double value = 1;
+	struct profile *profile;
+
+	start_device();
+	device.set_queueing(true);
+	add_doubles("x", &value, 1);
+	profile = finish();
+	CHECK_EQ(atomic_load(&released), 1);
+	CHECK_PTR(rec_value(profile, "", "x"), NULL);
+	profile_free(profile);
+	start_device();
+	add_doubles("y", &value, 1);
+	device.run_queued(); /* that of the session before */
+	profile = finish();
+	CHECK_PTR(rec_value(profile, "", "x"), NULL);
+	CHECK_NEAR(double_at(profile, "", "y"), 1, 0);
 	profile_free(profile);
 }
 

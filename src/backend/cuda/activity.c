@@ -37,6 +37,7 @@
 
 static const struct cupti_api *cupti;
 static size_t buffer_bytes;
+static uint64_t clock_offset_ns; /* to add to CUPTI's times; wraps */
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t *pool[POOL_MAX];
 static uint32_t pool_count;
@@ -50,6 +51,8 @@ static bool missing_was_noted;
 
 static _Atomic uint64_t completed;       /* launches whose record has come */
 static _Atomic uint64_t dropped_records; /* as CUPTI counts them, and buffers it cannot read */
+static _Atomic uint32_t newest_shared;   /* the launch of the last record of a replay */
+static _Atomic bool was_refused;         /* memory was out when CUPTI asked for a buffer */
 static _Atomic uint64_t processed;       /* records, those of graphs too */
 static _Atomic uint64_t cost_ns;         /* CPU time of CUPTI's thread in our functions */
 
@@ -136,6 +139,7 @@ static void refuse(uint8_t **buffer, size_t *bytes)
 {
 	static uint8_t nowhere[BUFFER_MIN_BYTES] __attribute__((aligned(8)));
 
+	atomic_store_explicit(&was_refused, true, memory_order_relaxed);
 	*buffer = cupti->version < CUPTI_VERSION_NULL_BUFFER ? nowhere : NULL;
 	*bytes = *buffer ? sizeof(nowhere) : 0;
 	if (*buffer)
@@ -169,6 +173,45 @@ static void give_back(uint8_t *buffer, size_t used_bytes)
 	free(buffer);
 }
 
+/*
+ * CUPTI converts a GPU's time to that of a clock of the CPU: CLOCK_REALTIME, which jumps, unless it
+ * is given another one before the first activity is enabled. Where it does not take ours, the
+ * difference of the two clocks is added to every time. Another tool in the process that gives CUPTI
+ * a clock of its own moves our kernels in traces; durations stay right.
+ */
+static uint64_t read_clock(void)
+{
+	return clock_monotonic_ns();
+}
+
+/* The best of a few: the smallest bracket around CUPTI's reading. */
+static uint64_t measure_offset(const struct cupti_api *api)
+{
+	uint64_t offset_ns = clock_monotonic_ns() - clock_real_ns();
+	uint64_t best_ns = UINT64_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		uint64_t before_ns = clock_monotonic_ns();
+		uint64_t theirs_ns = 0;
+		uint64_t taken_ns;
+
+		if (api->cuptiGetTimestamp(&theirs_ns) != CUPTI_OK || !theirs_ns)
+			break;
+		taken_ns = clock_monotonic_ns() - before_ns;
+		if (taken_ns < best_ns) {
+			best_ns = taken_ns;
+			offset_ns = before_ns + taken_ns / 2 - theirs_ns;
+		}
+	}
+	return offset_ns;
+}
+
+/* A time of a record as one of clock_monotonic_ns(); 0 stays "not known". */
+static uint64_t to_monotonic(uint64_t cupti_ns)
+{
+	return cupti_ns ? cupti_ns + clock_offset_ns : 0;
+}
+
 static uint32_t frame_of(const char *name)
 {
 	size_t slot;
@@ -191,8 +234,8 @@ static struct execution execution_of(const struct cupti_kernel *kernel)
 		.device = devices_of_cuda(cupti, kernel->device_id),
 		.stream = kernel->stream_id,
 		.correlation = kernel->correlation_id,
-		.start_ns = kernel->start_ns,
-		.end_ns = kernel->end_ns,
+		.start_ns = to_monotonic(kernel->start_ns),
+		.end_ns = to_monotonic(kernel->end_ns),
 		.config = {.registers_per_thread = kernel->registers_per_thread,
 			   .static_shared_bytes = (uint32_t)kernel->static_shared_bytes,
 			   .dynamic_shared_bytes = (uint32_t)kernel->dynamic_shared_bytes},
@@ -237,6 +280,8 @@ static void add_kernel(const struct cupti_kernel *kernel)
 		return;
 	execution.launch = launch.launch;
 	execution.is_of_graph = launch.is_shared && kernel->graph_node_id;
+	if (launch.is_shared)
+		atomic_store_explicit(&newest_shared, kernel->correlation_id, memory_order_relaxed);
 	if (launch.is_shared && kernel->graph_node_id) {
 		graphs_record(launch.where, kernel->graph_node_id, &execution);
 		return;
@@ -259,9 +304,14 @@ static void add_memory(const struct cupti_activity *record)
 			record_lost(RECORD_LOST_MEMORY, 1);
 		return;
 	}
+	atomic_store_explicit(&newest_shared, operation.execution.correlation,
+			      memory_order_relaxed);
 	if (proton_context_is_empty(launch.where) ||
 	    !check_times(operation.execution.start_ns, operation.execution.end_ns))
 		return;
+	operation.execution.start_ns = to_monotonic(operation.execution.start_ns);
+	operation.execution.end_ns = to_monotonic(operation.execution.end_ns);
+	operation.execution.launch = launch.launch;
 	operation.execution.is_of_graph = operation.graph_node_id != 0;
 	if (operation.graph_node_id)
 		graphs_record(launch.where, operation.graph_node_id, &operation.execution);
@@ -319,11 +369,15 @@ int activity_start(const struct cupti_api *api, struct proton_error *err)
 	atomic_store(&completed, 0);
 	atomic_store(&cost_ns, 0);
 	atomic_store(&dropped_records, 0);
+	atomic_store(&was_refused, false);
 	given_up = 0;
 	missing_was_noted = false;
 	/* Both only save time; a CUPTI that does not know one works without. */
 	api->cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_ZEROED_OUT_BUFFER, &size, &on);
 	api->cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_PER_THREAD_BUFFER, &size, &on);
+	clock_offset_ns = api->cuptiActivityRegisterTimestampCallback(read_clock) == CUPTI_OK
+				  ? 0
+				  : measure_offset(api);
 	result = api->cuptiActivityRegisterCallbacks(on_buffer_requested, on_buffer_completed);
 	if (result != CUPTI_OK)
 		return cupti_error(api, result, "cuptiActivityRegisterCallbacks", err);
@@ -339,8 +393,13 @@ int activity_start(const struct cupti_api *api, struct proton_error *err)
  */
 static void give_up(uint64_t missing)
 {
-	uint64_t dropped = atomic_exchange(&dropped_records, 0);
+	size_t unasked = 0;
+	uint64_t dropped;
 
+	/* With no buffer to hand over, nobody has asked yet. */
+	if (cupti->cuptiActivityGetNumDroppedRecords(NULL, 0, &unasked) == CUPTI_OK && unasked)
+		drop(unasked);
+	dropped = atomic_exchange(&dropped_records, 0);
 	given_up += missing;
 	if (missing <= dropped)
 		return;
@@ -354,11 +413,12 @@ static void give_up(uint64_t missing)
 	missing_was_noted = true;
 }
 
-int activity_flush(const struct cupti_api *api, uint64_t launched, bool saw_shared, bool in_doubt,
-		   struct proton_error *err)
+int activity_flush(const struct cupti_api *api, uint64_t launched, uint32_t last_shared,
+		   bool in_doubt, struct proton_error *err)
 {
 	uint64_t limit_ns = in_doubt || missing_was_noted ? DOUBT_LIMIT_NS : FLUSH_LIMIT_NS;
 	uint64_t now_ns = clock_monotonic_ns();
+	uint64_t older_ns = now_ns; /* when no later replay's record had come yet */
 	uint64_t moved_ns = now_ns; /* when the last record was seen to come */
 	uint64_t before = 0;
 	int failure = CUPTI_OK;
@@ -372,17 +432,25 @@ int activity_flush(const struct cupti_api *api, uint64_t launched, bool saw_shar
 		if (now != before)
 			moved_ns = now_ns;
 		before = now;
+		if ((int32_t)(atomic_load_explicit(&newest_shared, memory_order_relaxed) -
+			      last_shared) <= 0)
+			older_ns = now_ns;
 		result = api->cuptiActivityFlushAll(0);
 		if (result != CUPTI_OK)
 			failure = result;
 		if (result != CUPTI_OK ||
-		    atomic_load_explicit(&dropped_records, memory_order_relaxed))
+		    atomic_load_explicit(&dropped_records, memory_order_relaxed) ||
+		    atomic_load_explicit(&was_refused, memory_order_relaxed))
 			limit_ns = DOUBT_LIMIT_NS;
 		now_ns = clock_monotonic_ns();
 		come = atomic_load_explicit(&completed, memory_order_relaxed) + given_up;
 		if (come >= launched) {
-			/* How many records a replay makes is not known: wait until none comes. */
-			if (!saw_shared || now_ns - moved_ns > QUIET_NS)
+			/*
+			 * How many records a replay makes is not known: wait until none comes, or
+			 * until those of later replays do, for other threads may never cease.
+			 */
+			if (!last_shared || now_ns - moved_ns > QUIET_NS ||
+			    now_ns - older_ns > QUIET_NS)
 				break;
 		} else if (now_ns - moved_ns > limit_ns) {
 			give_up(launched - come);

@@ -60,7 +60,7 @@ static void *subscriber;
 static _Atomic uint64_t launched;
 static _Atomic uint64_t cost_ns;
 static uint64_t clock_cost_ns;
-static _Atomic bool saw_shared;
+static _Atomic uint32_t last_shared;
 static bool ended_was_noted;
 static _Atomic uint32_t first_correlation; /* of this subscription; 0: none yet */
 
@@ -76,9 +76,9 @@ uint64_t callbacks_launched(void)
 	return atomic_load_explicit(&launched, memory_order_relaxed);
 }
 
-bool callbacks_saw_shared(void)
+uint32_t callbacks_last_shared(void)
 {
-	return atomic_load_explicit(&saw_shared, memory_order_relaxed);
+	return atomic_load_explicit(&last_shared, memory_order_relaxed);
 }
 
 /* Said once per subscription. */
@@ -125,14 +125,14 @@ static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 	correlation.is_shared = is_graph_launch(call) ||
 				call == CUPTI_CALL_LAUNCH_COOPERATIVE_MULTI_DEVICE;
 	correlation.is_named = record_is_in_op() && !is_graph_launch(call);
-	if (!proton_context_is_empty(correlation.where))
-		correlation.launch = record_launch_begin(correlation.where, data->correlation_id,
-							 is_graph_launch(call));
+	correlation.launch =
+		record_launch_begin(correlation.where, data->correlation_id,
+				    is_graph_launch(call) ? LAUNCH_GRAPH : LAUNCH_KERNEL);
 	correlate_put(data->correlation_id, correlation);
 	current.is_wanted = !correlation.is_shared && !proton_context_is_empty(correlation.where);
 	current.made_node = false;
 	if (correlation.is_shared)
-		atomic_store_explicit(&saw_shared, true, memory_order_relaxed);
+		atomic_store_explicit(&last_shared, data->correlation_id, memory_order_relaxed);
 	if (is_graph_launch(call))
 		tensors_relieve();
 	contexts_note(data->context);
@@ -160,12 +160,15 @@ static void on_launched(uint32_t call, const struct cupti_callback_data *data)
 /* A copy or a set. Whether it makes no record, one or many is the driver's business. */
 static void on_memory_call(uint32_t call, const struct cupti_callback_data *data)
 {
+	struct correlation correlation = {.where = proton_context_here(),
+					  .is_shared = memory_is_batch(call)};
+
 	note_first(data->correlation_id);
-	correlate_put(data->correlation_id,
-		      (struct correlation){.where = proton_context_here(),
-					   .is_shared = memory_is_batch(call)});
+	correlation.launch =
+		record_launch_begin(correlation.where, data->correlation_id, LAUNCH_MEMORY);
+	correlate_put(data->correlation_id, correlation);
 	current.made_node = false;
-	atomic_store_explicit(&saw_shared, true, memory_order_relaxed);
+	atomic_store_explicit(&last_shared, data->correlation_id, memory_order_relaxed);
 	contexts_note(data->context);
 }
 
@@ -175,6 +178,7 @@ static void on_memory_called(uint32_t call, const struct cupti_callback_data *da
 	struct correlation unused;
 
 	(void)call;
+	record_launch_end();
 	if (current.made_node || (result && *result != 0))
 		correlate_take(data->correlation_id, &unused);
 }
@@ -373,7 +377,7 @@ void callbacks_stop(const struct cupti_api *api)
 {
 	unsubscribe(api);
 	atomic_store(&launched, 0);
-	atomic_store(&saw_shared, false);
+	atomic_store(&last_shared, 0);
 	atomic_store(&first_correlation, 0);
 	contexts_clear();
 }

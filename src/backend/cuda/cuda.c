@@ -65,6 +65,7 @@ static int flush(struct proton_error *err)
 {
 	uint64_t begin_ns = clock_monotonic_ns();
 	uint64_t launched = callbacks_launched();
+	uint32_t last_shared = callbacks_last_shared();
 	bool in_doubt = false;
 	int status;
 
@@ -76,7 +77,7 @@ static int flush(struct proton_error *err)
 	if (!captured_any_open())
 		in_doubt = !contexts_synchronize(api);
 	tensors_collect();
-	status = activity_flush(api, launched, callbacks_saw_shared(), in_doubt, err);
+	status = activity_flush(api, launched, last_shared, in_doubt, err);
 	tensors_settle();
 	graphs_forget_destroyed(begin_ns);
 	return status;

@@ -9,8 +9,8 @@ int callbacks_start(const struct cupti_api *api, struct proton_error *err);
 void callbacks_stop(const struct cupti_api *api);
 /* Kernel launches seen by callbacks while some session was active. */
 uint64_t callbacks_launched(void);
-/* True once something ran of which an unknown number of records comes: a graph, a copy. */
-bool callbacks_saw_shared(void);
+/* The last call of which an unknown number of records comes: a graph's launch, a copy; 0: none. */
+uint32_t callbacks_last_shared(void);
 /* Begins or ends memory operations: their callbacks and records. */
 int callbacks_set_memory(const struct cupti_api *api, bool is_wanted, struct proton_error *err);
 /* True if this launch was made before the subscription: it is nobody's. */
@@ -26,8 +26,8 @@ void activity_stop(const struct cupti_api *api);
  * until none has come for a while: a long one, or a short one if it is known that some may never
  * come (`in_doubt`). Those that are given up are counted. E_IO if CUPTI refuses to hand over.
  */
-int activity_flush(const struct cupti_api *api, uint64_t launched, bool saw_shared, bool in_doubt,
-		   struct proton_error *err);
+int activity_flush(const struct cupti_api *api, uint64_t launched, uint32_t last_shared,
+		   bool in_doubt, struct proton_error *err);
 
 /* CPU time that records have cost on CUPTI's thread since the start, in ns. */
 uint64_t activity_cost_ns(void);

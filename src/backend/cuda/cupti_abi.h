@@ -232,6 +232,7 @@ _Static_assert(offsetof(struct cupti_kernel, graph_node_id) == 144, "CUPTI ABI")
 _Static_assert(offsetof(struct cupti_graph_data, graph_exec) == 48, "CUPTI ABI");
 
 typedef void (*cupti_callback_fn)(void *user, uint32_t domain, uint32_t call, const void *data);
+typedef uint64_t (*cupti_timestamp_fn)(void);
 typedef void (*cupti_buffer_requested_fn)(uint8_t **buffer, size_t *bytes, size_t *max_records);
 typedef void (*cupti_buffer_completed_fn)(void *context, uint32_t stream, uint8_t *buffer,
 					  size_t bytes, size_t valid_bytes);

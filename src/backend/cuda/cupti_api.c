@@ -273,6 +273,11 @@ int cupti_error(const struct cupti_api *api, int result, const char *call, struc
 			"another tool in this process already uses CUPTI (torch.profiler, nsys, "
 			"ncu, a second Proton): end it first [%s: %s]",
 			call, text);
+	case CUPTI_E_NOT_INITIALIZED:
+		return err_set(err, PROTON_E_VERSION,
+			       "CUPTI cannot work with this driver: update the driver, or name an "
+			       "older libcupti than %s in PROTON_CUPTI_PATH [%s: %s]",
+			       api->path, call, text);
 	case CUPTI_E_INSUFFICIENT_PRIVILEGES:
 		return err_set(err, PROTON_E_PERMISSION,
 			       "the driver does not let this user profile: load nvidia.ko with "

@@ -187,6 +187,7 @@ bool memory_read(const struct cupti_api *api, const struct cupti_activity *recor
 	case CUPTI_KIND_MEMSET:
 		out->execution = common(api, copy);
 		out->execution.frame = set_frame(set->memory_kind);
+		out->execution.is_set = true;
 		out->execution.correlation = set->correlation_id;
 		out->graph_node_id = set->graph_node_id;
 		return true;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/tensors.h"
 
 #define PERIOD_NS 500000000l
 
@@ -53,8 +54,9 @@ static void *run(void *unused)
 		/* One round more after the last launch: its kernel may have been running. */
 		rounds = launched != before ? 2 : rounds - (rounds > 0);
 		/* How many replays there were is not counted. */
-		if (rounds || callbacks_saw_shared())
+		if (rounds || callbacks_last_shared())
 			cupti->cuptiActivityFlushAll(0);
+		tensors_catch_up();
 		before = launched;
 	}
 	return NULL;

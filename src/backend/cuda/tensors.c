@@ -41,6 +41,7 @@ struct tensor {
 	uint32_t references;
 	bool is_captured;
 	struct execution_of_append last;
+	uint64_t last_caught_up_ns; /* start of `last` when it was caught up with before */
 	struct execution_of_append *executions; /* that have taken no value yet */
 	size_t execution_count;
 	size_t execution_capacity;
@@ -176,9 +177,24 @@ static void match(struct tensor *tensor, size_t count)
 		tensor->execution_count * sizeof(*tensor->executions));
 }
 
-static void free_tensor(struct tensor *tensor, bool is_released)
+/* All records there are have come; what is due and has none goes where the newest replay is. */
+static void settle(struct tensor *tensor)
 {
 	match(tensor, tensor->execution_count);
+	if (tensor->due && !last.start_ns) {
+		record_lost(RECORD_LOST_VALUE, tensor->due);
+		tensor->first += tensor->due;
+		tensor->count -= tensor->due;
+		tensor->due = 0;
+	}
+	while (tensor->due)
+		pop(tensor, tensor->last.start_ns ? tensor->last.launch : last.launch);
+}
+
+static void free_tensor(struct tensor *tensor, bool is_released)
+{
+	tensor->due = tensor->count;
+	settle(tensor);
 	slots[tensor->slot].tensor = NULL;
 	slots[tensor->slot].next_free = free_slot;
 	free_slot = tensor->slot + 1;
@@ -249,6 +265,27 @@ void tensors_relieve(void)
 	pthread_mutex_unlock(&lock);
 }
 
+/* Executions that were known a while ago: by now no older one will turn up. */
+static void catch_up(struct tensor *tensor)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < tensor->execution_count; i++)
+		count += tensor->executions[i].start_ns <= tensor->last_caught_up_ns;
+	match(tensor, count);
+	tensor->last_caught_up_ns = tensor->last.start_ns;
+}
+
+void tensors_catch_up(void)
+{
+	pthread_mutex_lock(&lock);
+	drain_locked();
+	for (size_t i = 0; i < slot_count; i++)
+		if (slots[i].tensor)
+			catch_up(slots[i].tensor);
+	pthread_mutex_unlock(&lock);
+}
+
 void tensors_collect(void)
 {
 	pthread_mutex_lock(&lock);
@@ -257,20 +294,6 @@ void tensors_collect(void)
 		if (slots[i].tensor)
 			slots[i].tensor->due = slots[i].tensor->count;
 	pthread_mutex_unlock(&lock);
-}
-
-/* All records there are have come; what is due and has none goes where the newest replay is. */
-static void settle(struct tensor *tensor)
-{
-	match(tensor, tensor->execution_count);
-	if (tensor->due && !last.start_ns) {
-		record_lost(RECORD_LOST_VALUE, tensor->due);
-		tensor->first += tensor->due;
-		tensor->count -= tensor->due;
-		tensor->due = 0;
-	}
-	while (tensor->due)
-		pop(tensor, tensor->last.start_ns ? tensor->last.launch : last.launch);
 }
 
 void tensors_settle(void)
@@ -322,6 +345,7 @@ struct tensor *tensors_hold_captured(void)
 void tensors_drop(struct tensor *tensor)
 {
 	pthread_mutex_lock(&lock);
+	drain_locked(); /* its values may be there already */
 	drop(tensor, true);
 	pthread_mutex_unlock(&lock);
 	atomic_fetch_sub_explicit(&captured_count, 1, memory_order_relaxed);
@@ -403,10 +427,20 @@ void tensors_start(const struct cupti_api *api)
 
 void tensors_stop(void)
 {
+	uint32_t missing = 0;
+
 	pthread_mutex_lock(&lock);
+	drain_locked();
 	/* Those of graphs go with their nodes, one of which a record may hold just now. */
-	for (size_t i = 0; i < slot_count; i++)
-		if (slots[i].tensor && !slots[i].tensor->is_captured)
-			free_tensor(slots[i].tensor, true);
+	for (size_t i = 0; i < slot_count; i++) {
+		if (!slots[i].tensor || slots[i].tensor->is_captured)
+			continue;
+		free_tensor(slots[i].tensor, true);
+		missing++;
+	}
 	pthread_mutex_unlock(&lock);
+	/* A flush waits for them, unless a capture is open; no session is left to count them in. */
+	if (missing)
+		note("%u metrics on the device had not been read when the last session ended",
+		     missing);
 }

@@ -34,6 +34,9 @@ void tensors_executed(struct tensor *tensor, struct proton_context launch, uint6
 /* On the launching thread of a graph: makes room when the device is about to run out of it. */
 void tensors_relieve(void);
 
+/* Now and then, while the program runs: adds what has arrived and is sure of its place. */
+void tensors_catch_up(void);
+
 /*
  * A flush, in two halves: after everything has run, takes what has arrived; after its records have
  * come, adds values whose record did not come where the newest replay belongs.

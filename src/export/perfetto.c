@@ -1,0 +1,680 @@
+/*
+ * Perfetto's own trace format: protocol buffers, for ui.perfetto.dev and trace_processor. Field
+ * numbers are those of protos/perfetto/trace in Perfetto's repository, which never change:
+ * trace.proto, trace_packet.proto, clock_snapshot.proto, interned_data/interned_data.proto, and of
+ * track_event/ track_event.proto, track_descriptor.proto, process_descriptor.proto,
+ * thread_descriptor.proto, counter_descriptor.proto and debug_annotation.proto.
+ *
+ * Slices begin and end in packets of their own. Readers sort packets by time and keep those of one
+ * time in the order of the file, so on each track what encloses begins first and ends last. Names
+ * and call stacks are written once and referred to by number (interned).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "export/export.h"
+#include "export/timeline.h"
+#include "format/protobuf_write.h"
+#include "format/utf8.h"
+
+enum {
+	TRACE_PACKET = 1,
+
+	PACKET_CLOCK_SNAPSHOT = 6,
+	PACKET_TIMESTAMP = 8,
+	PACKET_SEQUENCE = 10,
+	PACKET_TRACK_EVENT = 11,
+	PACKET_INTERNED = 12,
+	PACKET_SEQUENCE_FLAGS = 13,
+	PACKET_TRACK_DESCRIPTOR = 60,
+
+	SEQUENCE_CLEARED = 1, /* numbers of names begin here */
+	SEQUENCE_NEEDS_NAMES = 2,
+
+	SNAPSHOT_CLOCK = 1,
+	CLOCK_ID = 1,
+	CLOCK_TIMESTAMP = 2,
+	CLOCK_REAL = 1,
+	CLOCK_BOOT = 6, /* what timestamps are of unless a packet says otherwise */
+
+	INTERNED_CATEGORY = 1,
+	INTERNED_EVENT_NAME = 2,
+	INTERNED_ANNOTATION_NAME = 3,
+	INTERNED_ANNOTATION_STRING = 29,
+	INTERNED_ID = 1,
+	INTERNED_TEXT = 2,
+
+	TRACK_UUID = 1,
+	TRACK_NAME = 2,
+	TRACK_PROCESS = 3,
+	TRACK_THREAD_DESCRIPTOR = 4,
+	TRACK_PARENT = 5,
+	TRACK_COUNTER = 8,
+	TRACK_CHILD_ORDERING = 11,
+	TRACK_SIBLING_RANK = 12,
+	CHILD_ORDERING_EXPLICIT = 3,
+	PROCESS_PID = 1,
+	PROCESS_NAME = 6,
+	THREAD_PID = 1,
+	THREAD_TID = 2,
+	THREAD_NAME = 5,
+
+	EVENT_CATEGORY_ID = 3,
+	EVENT_ANNOTATION = 4,
+	EVENT_TYPE = 9,
+	EVENT_NAME_ID = 10,
+	EVENT_TRACK = 11,
+	EVENT_COUNTER_INT = 30,
+	EVENT_COUNTER_DOUBLE = 44,
+	EVENT_FLOW = 47,
+	TYPE_BEGIN = 1,
+	TYPE_END = 2,
+	TYPE_COUNTER = 4,
+
+	ANNOTATION_NAME_ID = 1,
+	ANNOTATION_BOOL = 2,
+	ANNOTATION_UINT = 3,
+	ANNOTATION_INT = 4,
+	ANNOTATION_DOUBLE = 5,
+	ANNOTATION_STRING = 6,
+	ANNOTATION_ARRAY = 12,
+	ANNOTATION_STRING_ID = 17,
+};
+
+/* Arguments of slices; their numbers are these + 1, those of metrics follow. */
+static const char *const arguments[] = {
+	"call_stack", "correlation",   "device",     "stream",  "grid.x",
+	"grid.y",     "grid.z",        "block.x",    "block.y", "block.z",
+	"registers",  "shared_memory", "unfinished", "bytes",
+};
+
+enum argument {
+	ARG_CALL_STACK = 1,
+	ARG_CORRELATION,
+	ARG_DEVICE,
+	ARG_STREAM,
+	ARG_GRID,
+	ARG_BLOCK = ARG_GRID + 3,
+	ARG_REGISTERS = ARG_BLOCK + 3,
+	ARG_SHARED_MEMORY,
+	ARG_UNFINISHED,
+	ARG_BYTES,
+	ARG_METRICS /* + the metric's index */
+};
+
+static const char *const categories[] = {
+	[EVENT_SCOPE] = "scope", [EVENT_LAUNCH] = "launch", [EVENT_KERNEL] = "kernel",
+	[EVENT_COPY] = "copy",   [EVENT_SET] = "set",
+};
+
+/* Numbers of tracks: the process, threads and streams, counters. */
+#define UUID_PROCESS 1u
+#define UUID_TRACKS 16u
+#define UUID_COUNTERS (1ull << 32)
+#define SEQUENCE 1u
+#define VECTOR_MAX 4096u /* elements that are written of a vector */
+#define CALL_STACK_BYTES_MAX 65536u
+
+struct perfetto {
+	struct protobuf_writer writer;
+	struct timeline timeline;
+	const struct profile *profile;
+	uint64_t *known_frames; /* bits: whose name has been written */
+	uint64_t *known_stacks; /* by node */
+	uint64_t *known_counters;
+	uint64_t *ends_ns; /* of the slices that are open on the current track */
+	size_t open_count;
+	size_t open_capacity;
+	struct out text;
+	bool failed;
+};
+
+/* Marks `index`; false if it was marked. */
+static bool is_new(uint64_t *bits, uint64_t index)
+{
+	uint64_t bit = 1ull << index % 64;
+
+	if (bits[index / 64] & bit)
+		return false;
+	bits[index / 64] |= bit;
+	return true;
+}
+
+/* A string field; what is no UTF-8 is replaced, for readers refuse it. */
+static void put_string(struct perfetto *p, uint32_t field, const char *text, size_t length)
+{
+	char *repaired;
+
+	if (utf8_valid_length(text, length) == length) {
+		protobuf_bytes(&p->writer, field, text, length);
+		return;
+	}
+	repaired = malloc(3 * length);
+	if (repaired)
+		protobuf_bytes(&p->writer, field, repaired, utf8_repair(text, length, repaired));
+	else
+		p->failed = true;
+	free(repaired);
+}
+
+static size_t frame_text(const struct profile *profile, uint32_t frame, char *text, size_t capacity)
+{
+	size_t length = profile_frame_text(profile, frame, text, capacity);
+
+	return length < capacity ? length : capacity - 1;
+}
+
+static void put_interned(struct perfetto *p, uint32_t field, uint64_t id, const char *text,
+			 size_t length)
+{
+	protobuf_begin(&p->writer, field);
+	protobuf_uint64(&p->writer, INTERNED_ID, id);
+	put_string(p, INTERNED_TEXT, text, length);
+	protobuf_end(&p->writer);
+}
+
+static void begin_packet(struct perfetto *p, uint64_t timestamp_ns)
+{
+	protobuf_begin(&p->writer, TRACE_PACKET);
+	protobuf_uint64(&p->writer, PACKET_TIMESTAMP, timestamp_ns);
+	protobuf_uint64(&p->writer, PACKET_SEQUENCE, SEQUENCE);
+	protobuf_uint64(&p->writer, PACKET_SEQUENCE_FLAGS, SEQUENCE_NEEDS_NAMES);
+}
+
+/* ------------------------------------------------------------------ names */
+
+/* "ROOT / a / b" of the node's parents, root first. */
+static void put_call_stack(struct perfetto *p, uint32_t node)
+{
+	const struct profile *profile = p->profile;
+	uint32_t path[512];
+	uint32_t depth = 0;
+	char text[1024];
+
+	for (uint32_t at = node; at && depth < ARRAY_LENGTH(path); at = profile->nodes[at].parent)
+		path[depth++] = at;
+	p->text.length = 0;
+	out_text(&p->text, "ROOT");
+	while (depth && p->text.length < CALL_STACK_BYTES_MAX) {
+		size_t length = frame_text(profile, profile->nodes[path[--depth]].frame, text,
+					   sizeof(text));
+
+		out_text(&p->text, " / ");
+		out_bytes(&p->text, text, length);
+	}
+	put_interned(p, INTERNED_ANNOTATION_STRING, (uint64_t)node + 1, p->text.bytes,
+		     p->text.length);
+}
+
+/* What the slice refers to and no packet has named yet. */
+static void write_names(struct perfetto *p, const struct timeline_slice *slice)
+{
+	const struct profile *profile = p->profile;
+	uint32_t parent = profile->nodes[slice->node].parent;
+	uint32_t frame = profile->nodes[slice->node].frame;
+	bool wants_name = is_new(p->known_frames, frame);
+	bool wants_stack = is_new(p->known_stacks, parent);
+	char text[1024];
+
+	if (!wants_name && !wants_stack)
+		return;
+	begin_packet(p, slice->start_ns);
+	protobuf_begin(&p->writer, PACKET_INTERNED);
+	if (wants_name)
+		put_interned(p, INTERNED_EVENT_NAME, (uint64_t)frame + 1, text,
+			     frame_text(profile, frame, text, sizeof(text)));
+	if (wants_stack)
+		put_call_stack(p, parent);
+	protobuf_end(&p->writer);
+	protobuf_end(&p->writer);
+}
+
+/* ------------------------------------------------------------------ slices, by hand */
+
+/*
+ * There may be millions of slices, so what all of them have is put together here instead of by
+ * format/protobuf_write.c. Field numbers below 16 take a byte, with the wire type.
+ */
+#define VARINT(field) ((field) << 3)
+#define LENGTH(field) ((field) << 3 | 2)
+#define SLICE_BYTES_MAX 512u
+
+static char *put_varint(char *at, uint64_t value)
+{
+	while (value >= 0x80) {
+		*at++ = (char)(value | 0x80);
+		value >>= 7;
+	}
+	*at++ = (char)value;
+	return at;
+}
+
+static char *put_field(char *at, uint32_t field, uint64_t value)
+{
+	at = put_varint(at, VARINT(field));
+	return put_varint(at, value);
+}
+
+/* A flow's number, in the 8 bytes of a fixed64. */
+static char *put_flow(char *at, uint64_t flow)
+{
+	at = put_varint(at, EVENT_FLOW << 3 | 1);
+	memcpy(at, &flow, sizeof(flow)); /* little-endian, see format/rows.h */
+	return at + sizeof(flow);
+}
+
+/* An argument; `field` says of which kind its value is. */
+static char *put_argument(char *at, enum argument name, uint32_t field, uint64_t value)
+{
+	char *length;
+
+	*at++ = LENGTH(EVENT_ANNOTATION);
+	length = at++;
+	at = put_field(at, ANNOTATION_NAME_ID, name);
+	at = put_field(at, field, value);
+	*length = (char)(at - length - 1);
+	return at;
+}
+
+static char *put_number(char *at, enum argument name, uint64_t value)
+{
+	return put_argument(at, name, ANNOTATION_UINT, value);
+}
+
+/* A packet with one event, whose content is given. */
+static void write_event(struct perfetto *p, uint64_t timestamp_ns, const char *event, size_t length)
+{
+	char head[32];
+	char *at = put_field(head, PACKET_TIMESTAMP, timestamp_ns);
+	struct out *out = p->writer.out;
+	char *room = out_room(out, SLICE_BYTES_MAX + 64);
+	char *begin = room;
+
+	if (!room)
+		return;
+	at = put_field(at, PACKET_SEQUENCE, SEQUENCE);
+	at = put_field(at, PACKET_SEQUENCE_FLAGS, SEQUENCE_NEEDS_NAMES);
+	*at++ = LENGTH(PACKET_TRACK_EVENT);
+	at = put_varint(at, length);
+	*room++ = LENGTH(TRACE_PACKET);
+	room = put_varint(room, (uint64_t)(at - head) + length);
+	memcpy(room, head, (size_t)(at - head));
+	room += at - head;
+	memcpy(room, event, length);
+	room += length;
+	out->length += (size_t)(room - begin);
+	out->total += (size_t)(room - begin);
+}
+
+/* ------------------------------------------------------------------ arguments */
+
+static void put_vector(struct perfetto *p, uint64_t at, bool is_double)
+{
+	const struct profile_trace *trace = p->timeline.trace;
+	uint64_t count = at < trace->word_count ? trace->words[at] : 0;
+
+	if (count > trace->word_count - at - 1)
+		count = 0;
+	for (uint64_t i = 0; i < count && i < VECTOR_MAX; i++) {
+		double value;
+
+		memcpy(&value, &trace->words[at + 1 + i], sizeof(value));
+		protobuf_begin(&p->writer, ANNOTATION_ARRAY);
+		if (is_double)
+			protobuf_double(&p->writer, ANNOTATION_DOUBLE, value);
+		else
+			protobuf_int64(&p->writer, ANNOTATION_INT,
+				       (int64_t)trace->words[at + 1 + i]);
+		protobuf_end(&p->writer);
+	}
+}
+
+static void put_metric(struct perfetto *p, const struct profile_metric *metric,
+		       const struct row_sample *sample)
+{
+	const struct profile_trace *trace = p->timeline.trace;
+	uint64_t index = (uint64_t)(metric - p->profile->metrics);
+	uint32_t string = 0;
+
+	protobuf_begin(&p->writer, EVENT_ANNOTATION);
+	protobuf_uint64(&p->writer, ANNOTATION_NAME_ID, ARG_METRICS + index);
+	switch (metric->type) {
+	case PROTON_METRIC_INT64:
+		protobuf_int64(&p->writer, ANNOTATION_INT, sample->as.int64);
+		break;
+	case PROTON_METRIC_DOUBLE:
+		protobuf_double(&p->writer, ANNOTATION_DOUBLE, sample->as.float64);
+		break;
+	case PROTON_METRIC_STRING:
+		if (sample->as.string < trace->string_count && trace->strings[sample->as.string])
+			string = trace->strings[sample->as.string] - 1;
+		put_string(p, ANNOTATION_STRING, profile_text(p->profile, string),
+			   string_length(&p->profile->strings, string));
+		break;
+	default:
+		put_vector(p, sample->as.vector, metric->type == PROTON_METRIC_DOUBLE_VECTOR);
+		break;
+	}
+	protobuf_end(&p->writer);
+}
+
+static void put_metrics(struct perfetto *p, uint32_t first)
+{
+	const struct profile_metric *metric;
+	const struct row_sample *sample;
+	uint32_t last = UINT32_MAX; /* lists lead backwards: what does not is damaged */
+
+	for (uint32_t at = first; at < last; last = at, at = sample->next) {
+		sample = timeline_sample(&p->timeline, at, &metric);
+		if (!sample)
+			break;
+		put_metric(p, metric, sample);
+	}
+}
+
+/* Where and how it ran. */
+static char *put_device(const struct perfetto *p, const struct timeline_slice *slice, char *at)
+{
+	const struct profile_trace *trace = p->timeline.trace;
+	const struct row_lane *lane = &trace->lanes[slice->track->lane];
+	const struct launch_config *config;
+
+	if (lane->device < trace->device_count && trace->devices[lane->device])
+		at = put_number(at, ARG_DEVICE,
+				p->profile->devices[trace->devices[lane->device] - 1].id);
+	at = put_number(at, ARG_STREAM, lane->id);
+	if (slice->launch)
+		at = put_number(at, ARG_CORRELATION, slice->launch->detail);
+	if (slice->event->kind != EVENT_KERNEL)
+		return put_number(at, ARG_BYTES, slice->event->detail);
+	if (!slice->event->detail || slice->event->detail >= trace->launch_count)
+		return at;
+	config = &trace->launches[slice->event->detail].config;
+	for (int i = 0; i < 3; i++)
+		at = put_number(at, (enum argument)(ARG_GRID + i), config->grid[i]);
+	for (int i = 0; i < 3; i++)
+		at = put_number(at, (enum argument)(ARG_BLOCK + i), config->block[i]);
+	at = put_number(at, ARG_REGISTERS, config->registers_per_thread);
+	return put_number(at, ARG_SHARED_MEMORY,
+			  (uint64_t)config->static_shared_bytes + config->dynamic_shared_bytes);
+}
+
+/* All but metrics; at most 15 arguments of at most 20 bytes. */
+static char *put_arguments(const struct perfetto *p, const struct timeline_slice *slice,
+			   bool has_frame, char *at)
+{
+	const struct row_event *event = slice->event;
+
+	if (has_frame)
+		at = put_argument(at, ARG_CALL_STACK, ANNOTATION_STRING_ID,
+				  (uint64_t)p->profile->nodes[slice->node].parent + 1);
+	if (event && event->kind == EVENT_LAUNCH && event->detail)
+		at = put_number(at, ARG_CORRELATION, event->detail);
+	if (event && slice->track->kind == TRACK_STREAM)
+		at = put_device(p, slice, at);
+	if (slice->is_unfinished)
+		at = put_argument(at, ARG_UNFINISHED, ANNOTATION_BOOL, 1);
+	return at;
+}
+
+/* ------------------------------------------------------------------ tracks and slices */
+
+static uint64_t uuid_of(const struct timeline_track *track)
+{
+	return (uint64_t)track->tid + UUID_TRACKS;
+}
+
+static uint32_t pid_of(const struct perfetto *p)
+{
+	return p->profile->pid ? p->profile->pid : 1;
+}
+
+static void write_track(void *context, const struct timeline_track *track)
+{
+	struct perfetto *p = context;
+	char name[128];
+	size_t length = timeline_track_name(&p->timeline, track, name, sizeof(name));
+
+	begin_packet(p, p->timeline.base_ns);
+	protobuf_begin(&p->writer, PACKET_TRACK_DESCRIPTOR);
+	protobuf_uint64(&p->writer, TRACK_UUID, uuid_of(track));
+	protobuf_uint64(&p->writer, TRACK_PARENT, UUID_PROCESS);
+	protobuf_bytes(&p->writer, TRACK_NAME, name, length);
+	protobuf_uint64(&p->writer, TRACK_SIBLING_RANK, track->order);
+	if (track->kind == TRACK_THREAD) {
+		uint64_t tid = p->timeline.trace->lanes[track->lane].id;
+
+		protobuf_begin(&p->writer, TRACK_THREAD_DESCRIPTOR);
+		protobuf_uint64(&p->writer, THREAD_PID, pid_of(p));
+		protobuf_uint64(&p->writer, THREAD_TID, tid & INT32_MAX);
+		protobuf_bytes(&p->writer, THREAD_NAME, name, length);
+		protobuf_end(&p->writer);
+	}
+	protobuf_end(&p->writer);
+	protobuf_end(&p->writer);
+}
+
+static void write_end(struct perfetto *p, const struct timeline_track *track, uint64_t end_ns)
+{
+	char event[32];
+	char *at = put_field(event, EVENT_TYPE, TYPE_END);
+
+	at = put_field(at, EVENT_TRACK, uuid_of(track));
+	write_event(p, end_ns, event, (size_t)(at - event));
+}
+
+static void close_until(struct perfetto *p, const struct timeline_track *track, uint64_t now_ns)
+{
+	while (p->open_count && p->ends_ns[p->open_count - 1] <= now_ns)
+		write_end(p, track, p->ends_ns[--p->open_count]);
+}
+
+/* Values of a scope's numbers, on a track of their own. */
+static void write_counters(struct perfetto *p, const struct timeline_slice *slice)
+{
+	const struct profile_metric *metric;
+	const struct row_sample *sample;
+	uint32_t last = UINT32_MAX;
+
+	for (uint32_t at = timeline_samples(&p->timeline, slice); at < last;
+	     last = at, at = sample->next) {
+		uint64_t index;
+
+		sample = timeline_sample(&p->timeline, at, &metric);
+		if (!sample)
+			break;
+		if (metric->type != PROTON_METRIC_INT64 && metric->type != PROTON_METRIC_DOUBLE)
+			continue;
+		index = (uint64_t)(metric - p->profile->metrics);
+		if (is_new(p->known_counters, index)) {
+			begin_packet(p, slice->start_ns);
+			protobuf_begin(&p->writer, PACKET_TRACK_DESCRIPTOR);
+			protobuf_uint64(&p->writer, TRACK_UUID, UUID_COUNTERS + index);
+			protobuf_uint64(&p->writer, TRACK_PARENT, UUID_PROCESS);
+			put_string(p, TRACK_NAME, profile_text(p->profile, metric->name),
+				   string_length(&p->profile->strings, metric->name));
+			protobuf_bytes(&p->writer, TRACK_COUNTER, "", 0);
+			protobuf_end(&p->writer);
+			protobuf_end(&p->writer);
+		}
+		begin_packet(p, slice->start_ns);
+		protobuf_begin(&p->writer, PACKET_TRACK_EVENT);
+		protobuf_uint64(&p->writer, EVENT_TYPE, TYPE_COUNTER);
+		protobuf_uint64(&p->writer, EVENT_TRACK, UUID_COUNTERS + index);
+		if (metric->type == PROTON_METRIC_INT64)
+			protobuf_int64(&p->writer, EVENT_COUNTER_INT, sample->as.int64);
+		else
+			protobuf_double(&p->writer, EVENT_COUNTER_DOUBLE, sample->as.float64);
+		protobuf_end(&p->writer);
+		protobuf_end(&p->writer);
+	}
+}
+
+static void write_slice(void *context, const struct timeline_slice *slice)
+{
+	struct perfetto *p = context;
+	const struct row_event *event = slice->event;
+	bool is_launch = event && event->kind == EVENT_LAUNCH;
+	bool has_frame = !is_launch || event->flags & EVENT_NAMED;
+	uint64_t name = has_frame ? (uint64_t)p->profile->nodes[slice->node].frame + 1
+				  : p->profile->frame_count + 1;
+	uint32_t samples = timeline_samples(&p->timeline, slice);
+	char body[SLICE_BYTES_MAX];
+	char *at = body;
+
+	if (is_launch && !has_frame)
+		name += event->flags & (EVENT_OF_GRAPH | EVENT_OF_MEMORY);
+	close_until(p, slice->track, slice->start_ns);
+	if (has_frame)
+		write_names(p, slice);
+	at = put_field(at, EVENT_TYPE, TYPE_BEGIN);
+	at = put_field(at, EVENT_TRACK, uuid_of(slice->track));
+	at = put_field(at, EVENT_NAME_ID, name);
+	at = put_field(at, EVENT_CATEGORY_ID, event ? event->kind : EVENT_SCOPE);
+	if (is_launch)
+		at = put_flow(at, slice->row);
+	else if (slice->has_arrow)
+		at = put_flow(at, slice->launch_row);
+	at = put_arguments(p, slice, has_frame, at);
+	if (samples) {
+		begin_packet(p, slice->start_ns);
+		protobuf_begin(&p->writer, PACKET_TRACK_EVENT);
+		out_bytes(&p->writer.nested, body, (size_t)(at - body));
+		put_metrics(p, samples);
+		protobuf_end(&p->writer);
+		protobuf_end(&p->writer);
+	} else {
+		write_event(p, slice->start_ns, body, (size_t)(at - body));
+	}
+	if (slice->track->kind == TRACK_STREAM) { /* nothing nests there */
+		write_end(p, slice->track, slice->end_ns);
+	} else if (array_reserve(&p->ends_ns, &p->open_capacity, p->open_count + 1,
+				 sizeof(*p->ends_ns))) {
+		p->ends_ns[p->open_count++] = slice->end_ns;
+	} else {
+		p->failed = true;
+	}
+	if (samples && event && event->kind == EVENT_SCOPE)
+		write_counters(p, slice);
+}
+
+static void end_track(void *context, const struct timeline_track *track)
+{
+	close_until(context, track, UINT64_MAX);
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+static void put_clock(struct perfetto *p, uint32_t id)
+{
+	protobuf_begin(&p->writer, SNAPSHOT_CLOCK);
+	protobuf_uint64(&p->writer, CLOCK_ID, id);
+	protobuf_uint64(&p->writer, CLOCK_TIMESTAMP, p->timeline.base_ns);
+	protobuf_end(&p->writer);
+}
+
+/* Names that every trace has: categories, arguments, launches without a name of their own. */
+static void put_fixed_names(struct perfetto *p)
+{
+	const struct profile *profile = p->profile;
+
+	protobuf_begin(&p->writer, PACKET_INTERNED);
+	for (size_t i = EVENT_SCOPE; i < ARRAY_LENGTH(categories); i++)
+		put_interned(p, INTERNED_CATEGORY, i, categories[i], strlen(categories[i]));
+	for (size_t i = 0; i < ARRAY_LENGTH(arguments); i++)
+		put_interned(p, INTERNED_ANNOTATION_NAME, i + 1, arguments[i],
+			     strlen(arguments[i]));
+	for (size_t i = 0; i < profile->metric_count; i++) {
+		p->text.length = 0;
+		out_text(&p->text, "metrics.");
+		out_bytes(&p->text, profile_text(profile, profile->metrics[i].name),
+			  string_length(&profile->strings, profile->metrics[i].name));
+		put_interned(p, INTERNED_ANNOTATION_NAME, ARG_METRICS + i, p->text.bytes,
+			     p->text.length);
+	}
+	for (uint16_t flags = 0; flags <= (EVENT_OF_GRAPH | EVENT_OF_MEMORY); flags++)
+		put_interned(p, INTERNED_EVENT_NAME, profile->frame_count + 1 + flags,
+			     timeline_launch_name(flags), strlen(timeline_launch_name(flags)));
+	protobuf_end(&p->writer);
+}
+
+static void write_head(struct perfetto *p)
+{
+	const char *name = "Trace";
+
+	for (size_t i = 0; i < p->profile->info_count; i++)
+		if (strcmp(profile_text(p->profile, p->profile->info[i].key), "command") == 0)
+			name = profile_text(p->profile, p->profile->info[i].value);
+	protobuf_begin(&p->writer, TRACE_PACKET);
+	protobuf_uint64(&p->writer, PACKET_SEQUENCE, SEQUENCE);
+	protobuf_uint64(&p->writer, PACKET_SEQUENCE_FLAGS, SEQUENCE_CLEARED);
+	protobuf_begin(&p->writer, PACKET_CLOCK_SNAPSHOT);
+	put_clock(p, CLOCK_BOOT);
+	put_clock(p, CLOCK_REAL);
+	protobuf_end(&p->writer);
+	put_fixed_names(p);
+	protobuf_end(&p->writer);
+
+	begin_packet(p, p->timeline.base_ns);
+	protobuf_begin(&p->writer, PACKET_TRACK_DESCRIPTOR);
+	protobuf_uint64(&p->writer, TRACK_UUID, UUID_PROCESS);
+	protobuf_begin(&p->writer, TRACK_PROCESS);
+	protobuf_uint64(&p->writer, PROCESS_PID, pid_of(p));
+	put_string(p, PROCESS_NAME, name, strlen(name));
+	protobuf_end(&p->writer);
+	protobuf_uint64(&p->writer, TRACK_CHILD_ORDERING, CHILD_ORDERING_EXPLICIT);
+	protobuf_end(&p->writer);
+	protobuf_end(&p->writer);
+}
+
+static uint64_t *new_bits(uint64_t count)
+{
+	return calloc(count / 64 + 1, sizeof(uint64_t));
+}
+
+static int write_trace(struct perfetto *p, struct proton_error *err)
+{
+	const struct timeline_sink sink = {
+		.context = p,
+		.track = write_track,
+		.slice = write_slice,
+		.track_end = end_track,
+	};
+	int status;
+
+	p->known_frames = new_bits(p->profile->frame_count);
+	p->known_stacks = new_bits(p->profile->node_count);
+	p->known_counters = new_bits(p->profile->metric_count);
+	if (!p->known_frames || !p->known_stacks || !p->known_counters)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	write_head(p);
+	status = timeline_walk(&p->timeline, &sink, err);
+	if (status == PROTON_OK && (p->failed || p->text.errnum))
+		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+	return status;
+}
+
+int export_perfetto(const struct profile *profile, struct out *out, struct proton_error *err)
+{
+	struct perfetto p = {.profile = profile};
+	int status;
+
+	if (!profile->trace)
+		return err_set(err, PROTON_E_INVALID,
+			       "the profile has no events: record it with data=\"trace\"");
+	status = timeline_init(&p.timeline, profile, err);
+	if (status != PROTON_OK)
+		return status;
+	protobuf_init(&p.writer, out);
+	out_init(&p.text, -1);
+	status = write_trace(&p, err);
+	protobuf_fini(&p.writer);
+	out_fini(&p.text);
+	free(p.known_frames);
+	free(p.known_stacks);
+	free(p.known_counters);
+	free(p.ends_ns);
+	timeline_fini(&p.timeline);
+	return status;
+}

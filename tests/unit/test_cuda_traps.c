@@ -1,0 +1,391 @@
+/*
+ * What CUPTI does to its users: records of every version, late, out of order, twice or not at all,
+ * memory that is out, callbacks while a session ends, many threads, many contexts.
+ */
+#include "unit/cuda_session.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "backend/cuda/graphs.h"
+#include "base/clock.h"
+
+/* AddressSanitizer ends the program where the allocator of the system says that memory is out. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "allocator_may_return_null=1";
+}
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+	return "allocator_may_return_null=1";
+}
+
+/* What cuptiGetVersion says, and the driver's version. */
+static const struct version {
+	const char *cupti;
+	const char *driver;
+	const char *name;
+} versions[] = {
+	{"22", "12040", "12.4"},     {"27", "12090", "12.9"},     {"130000", "13000", "13.0"},
+	{"130001", "13000", "13.0"}, {"130100", "13010", "13.1"}, {"130300", "13030", "13.3"},
+	{"22", "13000", "12.4"}, /* an old CUPTI goes with a new driver */
+};
+
+static void play_version(const struct version *version)
+{
+	setenv("FAKE_CUPTI_VERSION", version->cupti, 1);
+	setenv("FAKE_CUDA_VERSION", version->driver, 1);
+}
+
+/* Runs `test` in a process of its own for each version: a library is loaded once. */
+static void for_each_version(void (*test)(const struct version *))
+{
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+		int status;
+		pid_t pid;
+
+		fflush(stdout);
+		pid = fork();
+		if (pid == 0) {
+			play_version(&versions[i]);
+			test(&versions[i]);
+			exit(0);
+		}
+		CHECK_LT(0, pid);
+		CHECK_EQ(waitpid(pid, &status, 0), pid);
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+			FAIL("CUPTI %s: see above", versions[i].name);
+	}
+}
+
+static void many_buffers(const struct version *version)
+{
+	struct profile *profile;
+	const struct profile_kernel *kernel;
+
+	(void)version;
+	setenv("TRITON_PROFILE_BUFFER_SIZE", "1", 1); /* the least there is: 64 kB */
+	start();
+	for (int i = 0; i < 2000; i++)
+		launch_ns(i % 2 ? "odd" : "even", 10);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "odd"), 1000);
+	CHECK_U64(rec_count(profile, "even"), 1000);
+	kernel = &profile->kernels[profile->nodes[rec_node(profile, "odd")].first_kernel];
+	CHECK_U64(kernel->total_ns, 10000);
+	CHECK_EQ(fake.buffers_out(), 0);
+	profile_free(profile);
+}
+
+TEST(records_of_every_version_are_read)
+{
+	for_each_version(many_buffers);
+}
+
+static void no_memory(const struct version *version)
+{
+	int session;
+
+	setenv("TRITON_PROFILE_BUFFER_SIZE", "140737488355328", 1); /* nobody has 128 TiB */
+	session = start();
+	for (int i = 0; i < 10; i++)
+		launch_ns("k", 10);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	if (rec_counter(session, "lost: dropped by the vendor's library") +
+		    rec_counter(session, "lost: kernel whose record did not come") <
+	    10)
+		FAIL("CUPTI %s: kernels are lost, and nothing says so", version->name);
+	rec_finalize(session, "none");
+	CHECK(fake.is_idle());
+}
+
+TEST(memory_that_is_out_loses_records_and_nothing_else)
+{
+	for_each_version(no_memory);
+}
+
+TEST(a_driver_that_cupti_cannot_work_with_is_said)
+{
+	struct proton_error err;
+
+	load_fake();
+	fake.fail("cuptiSubscribe", 1, 1, CUPTI_E_NOT_INITIALIZED);
+	CHECK_LT(start_named("a", "cupti", &err), 0);
+	CHECK_EQ(err.status, PROTON_E_VERSION);
+	CHECK_HAS(err.text, "update the driver");
+}
+
+/* ------------------------------------------------------------------ records at odd times */
+
+TEST(records_that_come_after_the_stop_are_nobodys)
+{
+	struct profile *profile;
+	int session = start();
+
+	launch_ns("first", 5);
+	fake.hold(true);
+	fake.cuda_fail("cuCtxSynchronize", 1, 1, 700); /* so that the wait is short */
+	rec_finalize(session, "none");
+	fake.hold(false);
+	session = start();
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK); /* now they come */
+	proton_activate(session, NULL);
+	launch_ns("second", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "kernels"), 1);
+	CHECK_U64(rec_counter(session, "lost: kernel record whose launch is not known"), 0);
+	profile = finish();
+	CHECK_EQ(rec_node(profile, "first"), REC_NOWHERE);
+	CHECK_U64(rec_count(profile, "second"), 1);
+	profile_free(profile);
+}
+
+TEST(a_record_that_comes_twice_counts_once)
+{
+	int session = start();
+
+	fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
+					  .name = "k",
+					  .records = 2,
+					  .start_ns = 1,
+					  .end_ns = 3});
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "kernels"), 1);
+	CHECK_U64(rec_counter(session, "lost: kernel record whose launch is not known"), 1);
+	rec_finalize(session, "none");
+}
+
+/* One call, a kernel on each device. */
+TEST(a_launch_on_several_devices_has_a_record_for_each)
+{
+	int session = start();
+
+	fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_COOPERATIVE_MULTI_DEVICE,
+					  .name = "k",
+					  .records = 8,
+					  .start_ns = 1,
+					  .end_ns = 3});
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "kernels"), 8);
+	rec_finalize(session, "none");
+}
+
+TEST(what_cupti_drops_is_counted_once_and_not_waited_for)
+{
+	uint64_t begin_ns;
+	int session = start();
+
+	for (int i = 0; i < 5; i++)
+		fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "k"});
+	launch_ns("k", 5);
+	fake.drop(5);
+	begin_ns = clock_monotonic_ns();
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_LT(clock_monotonic_ns() - begin_ns, 2000000000);
+	CHECK_U64(rec_counter(session, "lost: dropped by the vendor's library"), 5);
+	CHECK_U64(rec_counter(session, "lost: kernel whose record did not come"), 0);
+	rec_finalize(session, "none");
+}
+
+TEST(records_of_an_unknown_kind_are_passed_over)
+{
+	struct {
+		uint32_t kind;
+		uint8_t rest[80];
+	} other = {.kind = 46};
+	int session = start();
+
+	launch_ns("k", 5);
+	fake.record(&other, sizeof(other)); /* its kind is not enabled: nothing comes */
+	launch_ns("k", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "kernels"), 2);
+	rec_finalize(session, "none");
+}
+
+/* ------------------------------------------------------------------ devices and contexts */
+
+TEST(equal_streams_of_two_devices_are_kept_apart)
+{
+	struct profile *profile;
+	uint64_t counts[2] = {0};
+
+	start();
+	for (uint32_t i = 0; i < 30; i++)
+		fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
+						  .name = "k",
+						  .device = i % 3 == 0,
+						  .stream = 7,
+						  .context = &counts[i % 3 == 0],
+						  .records = 1,
+						  .start_ns = 1,
+						  .end_ns = 3});
+	profile = finish();
+	for (uint32_t k = profile->nodes[rec_node(profile, "k")].first_kernel; k;
+	     k = profile->kernels[k].next)
+		counts[profile->devices[profile->kernels[k].device].id] = profile->kernels[k].count;
+	CHECK_U64(counts[0], 20);
+	CHECK_U64(counts[1], 10);
+	profile_free(profile);
+}
+
+#define CONTEXTS 300
+
+static void launch_in(void *context)
+{
+	fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
+					  .name = "k",
+					  .context = context,
+					  .records = 1,
+					  .start_ns = 1,
+					  .end_ns = 3});
+}
+
+TEST(a_flush_waits_for_every_context_that_ran_something)
+{
+	static char contexts[CONTEXTS][64];
+	int session = start();
+
+	for (int round = 0; round < 2; round++)
+		for (int i = 0; i < CONTEXTS; i++)
+			launch_in(contexts[i]);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_EQ(fake.synchronized_contexts(), CONTEXTS);
+	CHECK_EQ(fake.synchronized(), CONTEXTS);
+	CHECK_EQ(fake.pushed(), 0);
+	rec_finalize(session, "none");
+}
+
+TEST(a_context_that_was_destroyed_is_not_waited_for_and_its_kernels_count)
+{
+	static char contexts[3][64];
+	int session = start();
+
+	for (int round = 0; round < 2000; round++) {
+		launch_in(contexts[round % 2]);
+		fake.context_destroy(contexts[round % 2]);
+	}
+	launch_in(contexts[2]);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_EQ(fake.synchronized(), 1);
+	CHECK_U64(rec_counter(session, "kernels"), 2001);
+	rec_finalize(session, "none");
+}
+
+/* ------------------------------------------------------------------ callbacks and threads */
+
+static _Atomic bool was_hooked;
+
+/* A callback in whose midst the profile is asked for, as Python code run by it may do. */
+static void flush_inside(void)
+{
+	char *bytes;
+	size_t length;
+
+	if (atomic_exchange(&was_hooked, true))
+		return;
+	if (proton_data_get(0, 0, NULL, &bytes, &length, NULL) == PROTON_OK)
+		proton_free(bytes);
+}
+
+TEST(a_flush_during_a_callback_returns)
+{
+	int session = start();
+
+	launch_ns("before", 5);
+	fake.set_hook(flush_inside);
+	launch_ns("k", 5);
+	CHECK(was_hooked);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "kernels"), 2);
+	rec_finalize(session, "none");
+}
+
+static void wait_inside(void)
+{
+	atomic_store(&was_hooked, true);
+	usleep(30000);
+}
+
+static void *launch_once(void *unused)
+{
+	(void)unused;
+	launch_ns("k", 5);
+	return NULL;
+}
+
+TEST(a_session_may_end_while_a_callback_runs)
+{
+	pthread_t thread;
+
+	start();
+	fake.set_hook(wait_inside);
+	CHECK_EQ(pthread_create(&thread, NULL, launch_once, NULL), 0);
+	while (!atomic_load(&was_hooked))
+		usleep(100);
+	rec_finalize(PROTON_ALL_SESSIONS, "none"); /* the callback goes on after it */
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	fake.set_hook(NULL);
+	start();
+	launch_ns("k", 5);
+	profile_free(finish());
+	CHECK(fake.is_idle());
+}
+
+#define LAUNCHERS 64
+#define STARTS (TAP_IS_SANITIZED ? 8 : 100)
+
+static _Atomic bool is_over;
+
+static void *launch_until_over(void *data)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "t%d", (int)(intptr_t)data);
+	while (!atomic_load(&is_over)) {
+		uint64_t token = proton_scope_enter(name);
+		uint32_t graph;
+		uint32_t exec;
+
+		for (int i = 0; i < 20; i++)
+			launch_ns("k", 5);
+		graph = fake.graph_create();
+		fake.graph_capture_kernel(graph, "node");
+		exec = fake.graph_instantiate(graph);
+		fake.graph_launch(exec, "node", true);
+		fake.graph_destroy(graph);
+		fake.graph_exec_destroy(exec);
+		proton_scope_exit(token, NULL);
+		usleep(2000);
+	}
+	return NULL;
+}
+
+TEST(sessions_start_and_stop_while_64_threads_launch)
+{
+	pthread_t threads[LAUNCHERS];
+	struct profile *profile;
+
+	load_fake();
+	for (int i = 0; i < LAUNCHERS; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, launch_until_over, (void *)(intptr_t)i),
+			 0);
+	for (int i = 0; i < STARTS; i++) {
+		start();
+		usleep(1000);
+		rec_finalize(PROTON_ALL_SESSIONS, "none");
+		CHECK(fake.is_idle());
+	}
+	atomic_store(&is_over, true);
+	for (int i = 0; i < LAUNCHERS; i++)
+		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	start();
+	launch_ns("last", 5);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "last"), 1);
+	CHECK_EQ(graphs_nodes(), 0);
+	CHECK_EQ(fake.buffers_out(), 0);
+	profile_free(profile);
+}

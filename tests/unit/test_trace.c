@@ -1,0 +1,495 @@
+/* Sessions with data="trace": what happened when, on the threads of the program. */
+#include "unit/trace_events.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/clock.h"
+
+static bool is_within(const struct row_event *inner, const struct row_event *outer)
+{
+	return outer->start_ns <= inner->start_ns && inner->end_ns <= outer->end_ns;
+}
+
+TEST(scopes_are_events_that_nest)
+{
+	uint64_t before_ns = clock_real_ns();
+	const struct row_event *outer;
+	const struct row_event *inner;
+	struct profile *profile;
+	uint64_t tokens[2];
+
+	trace_start("a");
+	tokens[0] = proton_scope_enter("outer");
+	tokens[1] = proton_scope_enter("inner");
+	proton_scope_exit(tokens[1], NULL);
+	tokens[1] = proton_scope_enter("inner");
+	proton_scope_exit(tokens[1], NULL);
+	proton_scope_exit(tokens[0], NULL);
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	profile = rec_load("a.proton");
+	CHECK_U64(count_events(profile), 3);
+	outer = need_event(profile, EVENT_SCOPE, "outer");
+	inner = need_event(profile, EVENT_SCOPE, "outer/inner");
+	CHECK(find_event(profile, EVENT_SCOPE, "outer/inner", 1));
+	CHECK(is_within(inner, outer));
+	CHECK(inner->end_ns && inner->start_ns <= inner->end_ns);
+	/* Unix time: a jump of the clock by ten seconds during the test is not expected. */
+	CHECK(outer->start_ns + 10000000000u > before_ns);
+	CHECK(outer->end_ns < clock_real_ns() + 10000000000u);
+	profile_free(profile);
+}
+
+TEST(a_trace_has_the_tree_of_a_tree)
+{
+	struct profile *profile;
+	struct proton_metric loss = {
+		.name = "loss", .type = PROTON_METRIC_DOUBLE, .value.float64 = 0.5};
+	uint64_t token;
+
+	trace_start("a");
+	token = proton_scope_enter("step");
+	proton_metrics_add(proton_scope_context(token), &loss, 1, NULL);
+	rec_kernel("k");
+	rec_kernel("k");
+	proton_scope_exit(token, NULL);
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	profile = rec_load("a.proton");
+	CHECK_U64(rec_count(profile, "step/k"), 2);
+	CHECK(rec_value(profile, "step", "loss"));
+	profile_free(profile);
+}
+
+TEST(a_kernel_of_the_host_is_an_event_of_its_thread)
+{
+	const struct row_event *kernel;
+	const struct row_event *op;
+	struct profile *profile;
+	struct proton_context where;
+
+	trace_start("a");
+	rec_kernel("plain");
+	proton_op_enter(proton_frame("named", 5), &where);
+	rec_kernel("raw");
+	proton_op_exit();
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	profile = rec_load("a.proton");
+	CHECK_U64(count_events(profile), 3);
+	CHECK_U64(need_event(profile, EVENT_KERNEL, "plain")->link, 0);
+	op = need_event(profile, EVENT_LAUNCH, "named");
+	kernel = need_event(profile, EVENT_KERNEL, "named");
+	CHECK(op->flags & EVENT_NAMED);
+	CHECK_EQ(kernel->link, op - profile->trace->events);
+	CHECK_EQ(kernel->lane, op->lane);
+	CHECK(is_within(kernel, op));
+	CHECK_EQ(profile->trace->lanes[kernel->lane].kind, LANE_THREAD);
+	profile_free(profile);
+}
+
+TEST(metrics_go_to_the_event_they_were_given_to)
+{
+	struct proton_metric first = {.name = "n", .type = PROTON_METRIC_INT64, .value.int64 = 1};
+	struct proton_metric second = {
+		.name = "text", .type = PROTON_METRIC_STRING, .value.string = "yes"};
+	const double numbers[] = {1.5, 2.5};
+	struct proton_metric third = {.name = "v",
+				      .type = PROTON_METRIC_DOUBLE_VECTOR,
+				      .count = 2,
+				      .value.float64s = numbers};
+	const struct row_sample *samples;
+	const struct row_event *event;
+	struct profile *profile;
+	uint64_t token;
+	double value;
+
+	trace_start("a");
+	for (int i = 0; i < 2; i++) {
+		token = proton_scope_enter("step");
+		first.value.int64 = 10 + i;
+		proton_metrics_add(proton_scope_context(token), &first, 1, NULL);
+		if (i == 1) {
+			proton_metrics_add(proton_scope_context(token), &second, 1, NULL);
+			proton_metrics_add(proton_scope_context(token), &third, 1, NULL);
+		}
+		proton_scope_exit(token, NULL);
+	}
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	profile = rec_load("a.proton");
+	samples = profile->trace->samples;
+	event = &profile->trace->events[find_event(profile, EVENT_SCOPE, "step", 0)];
+	CHECK_EQ(samples[event->link].as.int64, 10);
+	CHECK_EQ(samples[event->link].next, 0);
+	event = &profile->trace->events[find_event(profile, EVENT_SCOPE, "step", 1)];
+	memcpy(&value, &profile->trace->words[samples[event->link].as.vector + 2], sizeof(value));
+	CHECK(value == 2.5);
+	CHECK_EQ(samples[samples[samples[event->link].next].next].as.int64, 11);
+	/* The tree still adds them up. */
+	CHECK_EQ(rec_value(profile, "step", "n")->as.int64, 21);
+	profile_free(profile);
+}
+
+TEST(the_time_of_a_timed_scope_is_no_metric_of_its_event)
+{
+	struct profile *profile;
+	uint64_t token;
+
+	trace_start("a");
+	token = proton_scope_enter_timed("step");
+	proton_scope_exit(token, NULL);
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	profile = rec_load("a.proton");
+	CHECK(rec_value(profile, "step", "cpu_time (ns)"));
+	CHECK_U64(need_event(profile, EVENT_SCOPE, "step")->link, 0);
+	profile_free(profile);
+}
+
+TEST(a_scope_that_is_never_left_ends_with_the_one_around_it)
+{
+	const struct row_event *outer;
+	const struct row_event *lost;
+	struct profile *profile;
+	uint64_t token;
+
+	trace_start("a");
+	token = proton_scope_enter("outer");
+	proton_scope_enter("lost");
+	proton_scope_exit(token, NULL);
+	proton_scope_enter("open");
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	profile = rec_load("a.proton");
+	outer = need_event(profile, EVENT_SCOPE, "outer");
+	lost = need_event(profile, EVENT_SCOPE, "outer/lost");
+	CHECK(lost->end_ns && lost->end_ns <= outer->end_ns);
+	CHECK_U64(need_event(profile, EVENT_SCOPE, "open")->end_ns, 0);
+	profile_free(profile);
+}
+
+static void *enter_and_end(void *unused)
+{
+	(void)unused;
+	proton_scope_enter("worker");
+	return NULL;
+}
+
+TEST(each_thread_has_a_lane_and_ends_what_it_left_open)
+{
+	const struct row_event *worker;
+	const struct row_lane *lanes;
+	struct profile *profile;
+	pthread_t thread;
+	uint64_t token;
+
+	trace_start("a");
+	token = proton_scope_enter("main");
+	pthread_create(&thread, NULL, enter_and_end, NULL);
+	pthread_join(thread, NULL);
+	proton_scope_exit(token, NULL);
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	profile = rec_load("a.proton");
+	worker = need_event(profile, EVENT_SCOPE, "main/worker");
+	CHECK(worker->end_ns != 0);
+	lanes = profile->trace->lanes;
+	CHECK_U64(profile->trace->lane_count, 2);
+	CHECK_EQ(lanes[need_event(profile, EVENT_SCOPE, "main")->lane].number, 0);
+	CHECK_EQ(lanes[worker->lane].number, 1);
+	CHECK(lanes[0].id != lanes[1].id);
+	profile_free(profile);
+}
+
+#define WORKERS 4
+#define ROUNDS 5000
+
+static void *work(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t token = proton_scope_enter("outer");
+
+		rec_kernel("k");
+		proton_scope_exit(token, NULL);
+	}
+	return NULL;
+}
+
+TEST(many_threads_lose_no_event)
+{
+	struct profile *profile;
+	pthread_t threads[WORKERS];
+	uint64_t ended = 0;
+
+	trace_start("a");
+	for (int i = 0; i < WORKERS; i++)
+		pthread_create(&threads[i], NULL, work, NULL);
+	for (int i = 0; i < WORKERS; i++)
+		pthread_join(threads[i], NULL);
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	profile = rec_load("a.proton");
+	CHECK_U64(count_events(profile), 2 * WORKERS * ROUNDS);
+	for (uint64_t row = 1; row < profile->trace->event_count; row++) {
+		const struct row_event *event = trace_event(profile->trace, row);
+
+		ended += event && event->end_ns >= event->start_ns;
+	}
+	CHECK_U64(ended, 2 * WORKERS * ROUNDS);
+	CHECK_U64(rec_count(profile, "outer/k"), WORKERS * ROUNDS);
+	profile_free(profile);
+}
+
+static _Atomic bool stop_working;
+
+static void *work_until_told(void *unused)
+{
+	(void)unused;
+	while (!atomic_load(&stop_working)) {
+		uint64_t token = proton_scope_enter("busy");
+
+		rec_kernel("k");
+		proton_scope_exit(token, NULL);
+	}
+	return NULL;
+}
+
+TEST(sessions_end_and_start_while_threads_write)
+{
+	pthread_t threads[2];
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, work_until_told, NULL);
+	for (int i = 0; i < 40; i++) {
+		int trace = trace_start(i % 2 ? "a" : "b");
+		int tree = rec_start("tree");
+
+		for (int n = 0; n < 200; n++)
+			rec_kernel("main");
+		rec_finalize(trace, i % 3 ? "chrome_trace" : "perfetto");
+		rec_finalize(tree, "none");
+	}
+	atomic_store(&stop_working, true);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	CHECK(rec_exists("a.chrome_trace"));
+	CHECK(rec_exists("b.pftrace"));
+}
+
+TEST(a_session_that_ends_inside_a_scope_keeps_it_open_and_others_go_on)
+{
+	struct profile *profile;
+	uint64_t token;
+	int first;
+
+	first = trace_start("first");
+	trace_start("second");
+	token = proton_scope_enter("step");
+	rec_finalize(first, "proton");
+	trace_start("third"); /* takes the place of the first */
+	proton_scope_exit(token, NULL);
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	profile = rec_load("first.proton");
+	CHECK_U64(need_event(profile, EVENT_SCOPE, "step")->end_ns, 0);
+	profile_free(profile);
+	profile = rec_load("second.proton");
+	CHECK(need_event(profile, EVENT_SCOPE, "step")->end_ns != 0);
+	profile_free(profile);
+	profile = rec_load("third.proton");
+	CHECK_U64(count_events(profile), 0);
+	profile_free(profile);
+}
+
+TEST(a_paused_session_gets_no_events)
+{
+	struct profile *profile;
+	uint64_t token;
+	int session = trace_start("a");
+
+	proton_deactivate(session, false, NULL);
+	token = proton_scope_enter("unseen");
+	proton_activate(session, NULL);
+	proton_scope_exit(token, NULL);
+	token = proton_scope_enter("seen");
+	proton_deactivate(session, false, NULL);
+	proton_scope_exit(token, NULL); /* its end is seen all the same */
+	rec_finalize(session, "proton");
+	profile = rec_load("a.proton");
+	CHECK_U64(count_events(profile), 1);
+	CHECK(need_event(profile, EVENT_SCOPE, "seen")->end_ns != 0);
+	profile_free(profile);
+}
+
+TEST(a_tree_has_no_events)
+{
+	struct profile *profile;
+
+	rec_start("tree");
+	trace_start("trace");
+	rec_kernel("k");
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	profile = rec_load("tree.proton");
+	CHECK(!profile->trace);
+	profile_free(profile);
+	profile = rec_load("trace.proton");
+	CHECK_U64(count_events(profile), 1);
+	profile_free(profile);
+}
+
+TEST(a_scope_may_be_open_while_the_phase_advances)
+{
+	struct profile *profile;
+	uint64_t token;
+	uint32_t phase;
+	int session = trace_start("a");
+
+	token = proton_scope_enter("long");
+	rec_kernel("early");
+	CHECK_EQ(proton_phase_advance(session, &phase, NULL), PROTON_OK);
+	rec_kernel("late");
+	proton_scope_exit(token, NULL);
+	rec_finalize(session, "proton");
+	profile = rec_load("a.proton");
+	CHECK(need_event(profile, EVENT_SCOPE, "long")->end_ns != 0);
+	CHECK_EQ(need_event(profile, EVENT_SCOPE, "long")->epoch, 0);
+	CHECK_EQ(need_event(profile, EVENT_KERNEL, "long/early")->epoch, 0);
+	CHECK_EQ(need_event(profile, EVENT_KERNEL, "long/late")->epoch, 1);
+	profile_free(profile);
+}
+
+TEST(each_phase_is_written_with_its_events_unless_it_was_cleared)
+{
+	uint32_t phase;
+	char *bytes;
+	size_t length;
+	struct proton_error err;
+	int session = trace_start("a");
+
+	rec_kernel("first_phase");
+	proton_phase_advance(session, &phase, NULL);
+	rec_kernel("second_phase");
+	proton_phase_advance(session, &phase, NULL);
+	rec_kernel("third_phase");
+	proton_phase_clear(session, 1, false, NULL);
+	CHECK_OK(proton_data_get(session, 0, "chrome_trace", &bytes, &length, &err), err);
+	CHECK(memmem(bytes, length, "first_phase", 11));
+	CHECK(!memmem(bytes, length, "third_phase", 11));
+	proton_free(bytes);
+	rec_finalize(session, "");
+	CHECK(rec_exists("a.part_0.chrome_trace"));
+	CHECK(!rec_exists("a.part_1.chrome_trace"));
+	CHECK(rec_exists("a.part_2.chrome_trace"));
+}
+
+TEST(kill_9_loses_no_event)
+{
+	struct profile *profile;
+	int ready[2];
+	int status;
+	char byte;
+	pid_t pid;
+
+	rec_dir();
+	CHECK_EQ(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		trace_start("a");
+		proton_scope_enter("outer");
+		for (int i = 0; i < 1000; i++)
+			rec_kernel("k");
+		if (write(ready[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	CHECK_EQ(read(ready[0], &byte, 1), 1);
+	kill(pid, SIGKILL);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	profile = rec_load("a.proton");
+	CHECK(profile->is_unfinished);
+	CHECK(!profile->is_damaged);
+	CHECK_U64(count_events(profile), 1001);
+	CHECK_U64(need_event(profile, EVENT_SCOPE, "outer")->end_ns, 0);
+	CHECK(find_event(profile, EVENT_KERNEL, "outer/k", 999));
+	profile_free(profile);
+}
+
+TEST(a_forked_child_records_events_of_its_own)
+{
+	struct profile *profile;
+	int status;
+	pid_t pid;
+
+	trace_start("parent");
+	proton_scope_enter("outer");
+	pid = fork();
+	if (pid == 0) {
+		trace_start("child");
+		rec_kernel("k");
+		rec_finalize(PROTON_ALL_SESSIONS, "proton");
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	CHECK_EQ(status, 0);
+	profile = rec_load("child.proton");
+	CHECK_U64(count_events(profile), 1);
+	profile_free(profile);
+	profile = rec_load("parent.proton");
+	CHECK_U64(count_events(profile), 1);
+	profile_free(profile);
+}
+
+TEST(formats_that_need_events_are_refused_for_trees)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path("a"),
+		.format = "chrome_trace",
+		.backend = "host",
+	};
+	struct proton_error err;
+	int session;
+
+	CHECK_EQ(proton_start(&options, &session, &err), PROTON_E_INVALID);
+	CHECK_STR(err.text, "output format chrome_trace needs a session with data=\"trace\"");
+	session = rec_start("a");
+	CHECK_EQ(proton_finalize(PROTON_ALL_SESSIONS, "perfetto", &err), PROTON_E_INVALID);
+	CHECK(proton_is_profiling()); /* nothing was ended */
+	rec_finalize(session, "none");
+}
+
+TEST(a_trace_can_be_written_in_every_format)
+{
+	static const char *const formats[][2] = {
+		{"", "a.chrome_trace"},    {"chrome_trace", "a.chrome_trace"},
+		{"perfetto", "a.pftrace"}, {"hatchet", "a.hatchet"},
+		{"proton", "a.proton"},    {"hatchet_msgpack", "a.hatchet_msgpack"},
+	};
+
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		trace_start("a");
+		rec_kernel("k");
+		rec_finalize(PROTON_ALL_SESSIONS, formats[i][0]);
+		CHECK(rec_exists(formats[i][1]));
+		unlink(rec_path(formats[i][1]));
+	}
+}
+
+TEST(more_traces_than_there_is_room_for_are_refused)
+{
+	struct proton_error err;
+	char name[32];
+
+	for (int i = 0; i < 4; i++) {
+		snprintf(name, sizeof(name), "t%d", i);
+		trace_start(name);
+	}
+	CHECK_EQ(trace_start_as("t4", "host", "shadow", &err), -1);
+	CHECK_STR(err.text, "cannot start: 4 sessions with data \"trace\" are live already");
+	rec_kernel("k");
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	for (int i = 0; i < 4; i++) {
+		struct profile *profile;
+
+		snprintf(name, sizeof(name), "t%d.proton", i);
+		profile = rec_load(name);
+		CHECK_U64(count_events(profile), 1);
+		profile_free(profile);
+	}
+}
