@@ -47,6 +47,21 @@ int play_cuptiSubscribe(void **subscriber, cupti_callback_fn on_call, void *user
 	return result;
 }
 
+int play_cuptiSubscribe_v2(void **subscriber, cupti_callback_fn on_call, void *user,
+			   struct cupti_subscriber_params *params)
+{
+	int result = 11; /* CUPTI_ERROR_API_NOT_IMPLEMENTED */
+
+	if (version_code() >= 130000)
+		result = play_cuptiSubscribe(subscriber, on_call, user);
+	if (result == CUPTI_E_MULTIPLE_SUBSCRIBERS && params && params->other_name) {
+		pthread_rwlock_rdlock(&lock);
+		snprintf(params->other_name, params->other_name_bytes, "CUPTI for %s", other_name);
+		pthread_rwlock_unlock(&lock);
+	}
+	return result;
+}
+
 int play_cuptiUnsubscribe(void *subscriber)
 {
 	int result = 1; /* CUPTI_ERROR_INVALID_PARAMETER */

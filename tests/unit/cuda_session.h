@@ -44,17 +44,10 @@ static void *fake_open(const char *variable)
 }
 
 /* Finds the controls in the libraries that the backend will load. */
-static void load_fake(void)
+static void find_fake(void)
 {
-	static bool is_loaded; /* once: threads may be using it */
-	void *cupti;
-	void *cuda;
-
-	if (is_loaded)
-		return;
-	cupti = fake_open("PROTON_CUPTI_PATH");
-	cuda = fake_open("PROTON_CUDA_PATH");
-	is_loaded = true;
+	void *cupti = fake_open("PROTON_CUPTI_PATH");
+	void *cuda = fake_open("PROTON_CUDA_PATH");
 
 #define FIND(type, name, arguments) fake_find(&fake.name, cupti, "fake_" #name);
 	FAKE_CONTROLS(FIND)
@@ -64,6 +57,16 @@ static void load_fake(void)
 #undef FIND
 	fake_find(&fake.cuda_fail, cuda, "fake_fail");
 	fake_find(&fake.cuda_calls, cuda, "fake_calls");
+}
+
+/* The same once: threads may be using it. */
+static void load_fake(void)
+{
+	static bool is_loaded;
+
+	if (!is_loaded)
+		find_fake();
+	is_loaded = true;
 }
 
 /* The session's id, or -1 with the error. */

@@ -33,6 +33,7 @@
 #define NAME_CACHE 1024u
 #define FLUSH_LIMIT_NS 5000000000ull
 #define DOUBT_LIMIT_NS 200000000ull
+#define TAKEN_LIMIT_NS 1000000000ull
 #define QUIET_NS 5000000ull
 
 static const struct cupti_api *cupti;
@@ -103,6 +104,16 @@ static bool is_back(const uint8_t *buffer)
 	}
 	pthread_mutex_unlock(&pool_lock);
 	return found;
+}
+
+static bool has_lent(void)
+{
+	bool has;
+
+	pthread_mutex_lock(&pool_lock);
+	has = lent_count;
+	pthread_mutex_unlock(&pool_lock);
+	return has;
 }
 
 static uint8_t *new_buffer(void)
@@ -443,6 +454,8 @@ int activity_flush(const struct cupti_api *api, uint64_t launched, uint32_t last
 		    atomic_load_explicit(&was_refused, memory_order_relaxed))
 			limit_ns = DOUBT_LIMIT_NS;
 		now_ns = clock_monotonic_ns();
+		if (!has_lent() && limit_ns > TAKEN_LIMIT_NS)
+			limit_ns = TAKEN_LIMIT_NS; /* CUPTI has no buffer of ours to fill */
 		come = atomic_load_explicit(&completed, memory_order_relaxed) + given_up;
 		if (come >= launched) {
 			/*

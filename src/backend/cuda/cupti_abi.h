@@ -86,6 +86,16 @@ struct cupti_callback_data {
 	uint32_t correlation_id;
 };
 
+/* As of 13.0; later versions append to it, and go by `size`. */
+struct cupti_subscriber_params {
+	size_t size;
+	const char *name;
+	char *other_name; /* of who has subscribed already, if it is somebody else */
+	size_t other_name_bytes;
+};
+
+#define CUPTI_SUBSCRIBER_NAME_BYTES 64
+
 struct cupti_resource_data {
 	void *context;
 	void *resource_handle;

@@ -178,6 +178,13 @@ static int bind(void *handle, const char *library, const char *name, void *slot,
 	return PROTON_OK;
 }
 
+static void bind_optional(void *handle, const char *name, void *slot)
+{
+	void *symbol = dlsym(handle, name);
+
+	memcpy(slot, &symbol, sizeof(symbol));
+}
+
 void cupti_version_text(uint32_t version, char *text, size_t capacity)
 {
 	/* 22 is 12.4 ... 27 is 12.9; from 13.0 on xxyyzz. */
@@ -224,6 +231,7 @@ static int load(struct cupti_api *api, struct proton_error *err)
 	memcpy(api->path, search.path, sizeof(api->path));
 	if (dlinfo(search.handle, RTLD_DI_LINKMAP, &map) == 0 && *map->l_name)
 		snprintf(api->path, sizeof(api->path), "%s", map->l_name);
+#define O(name, args) bind_optional(search.handle, #name, &api->name);
 #define V(name, args)                                                                              \
 	if (status == PROTON_OK)                                                                   \
 		status = bind(search.handle, api->path, #name, &api->name, err);
@@ -260,6 +268,72 @@ int cupti_api_get(const struct cupti_api **out, struct proton_error *err)
 	return status;
 }
 
+/* Tools that use CUPTI, by a library that each brings along. */
+static const struct tool {
+	const char *library;
+	const char *name;
+} tools[] = {
+	{"libToolsInjection", "nsys"},
+	{"libcuda-injection", "ncu"},
+	{"libtorch_cuda", "torch.profiler"},
+};
+
+static int find_tool(struct dl_phdr_info *info, size_t size, void *data)
+{
+	const struct tool **found = data;
+
+	(void)size;
+	for (size_t i = 0; i < ARRAY_LENGTH(tools); i++)
+		if (strstr(info->dlpi_name, tools[i].library) && (!*found || &tools[i] < *found))
+			*found = &tools[i];
+	return 0;
+}
+
+static void no_callback(void *user, uint32_t domain, uint32_t call, const void *data)
+{
+	(void)user;
+	(void)domain;
+	(void)call;
+	(void)data;
+}
+
+/* From 13.0 on CUPTI tells who has subscribed, when asked by its newer call. */
+static void ask_who(const struct cupti_api *api, char *name, size_t capacity)
+{
+	struct cupti_subscriber_params params = {
+		.size = sizeof(params),
+		.name = "Proton",
+		.other_name = name,
+		.other_name_bytes = capacity,
+	};
+	void *subscriber = NULL;
+
+	if (api->cuptiSubscribe_v2 &&
+	    api->cuptiSubscribe_v2(&subscriber, no_callback, NULL, &params) == CUPTI_OK)
+		api->cuptiUnsubscribe(subscriber); /* the other has just gone */
+}
+
+static int busy_error(const struct cupti_api *api, const char *call, const char *text,
+		      struct proton_error *err)
+{
+	char name[CUPTI_SUBSCRIBER_NAME_BYTES + 1] = "";
+	const struct tool *tool = NULL;
+
+	ask_who(api, name, CUPTI_SUBSCRIBER_NAME_BYTES);
+	dl_iterate_phdr(find_tool, &tool);
+	return err_set(err, PROTON_E_BUSY,
+		       "another tool in this process already uses CUPTI (%s%s%s): end it first%s "
+		       "[%s: %s]",
+		       *name  ? name
+		       : tool ? tool->name
+			      : "torch.profiler, nsys, ncu, a second Proton",
+		       *name && tool ? "; here: " : "", *name && tool ? tool->name : "",
+		       tool == &tools[2] ? "; torch.profiler keeps CUPTI once it was used, unless "
+					   "TEARDOWN_CUPTI=1 was in the environment before"
+					 : "",
+		       call, text);
+}
+
 int cupti_error(const struct cupti_api *api, int result, const char *call, struct proton_error *err)
 {
 	const char *text = NULL;
@@ -268,11 +342,7 @@ int cupti_error(const struct cupti_api *api, int result, const char *call, struc
 		text = "unknown error";
 	switch (result) {
 	case CUPTI_E_MULTIPLE_SUBSCRIBERS:
-		return err_set(
-			err, PROTON_E_BUSY,
-			"another tool in this process already uses CUPTI (torch.profiler, nsys, "
-			"ncu, a second Proton): end it first [%s: %s]",
-			call, text);
+		return busy_error(api, call, text, err);
 	case CUPTI_E_NOT_INITIALIZED:
 		return err_set(err, PROTON_E_VERSION,
 			       "CUPTI cannot work with this driver: update the driver, or name an "

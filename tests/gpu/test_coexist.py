@@ -1,0 +1,168 @@
+"""Proton beside torch.profiler in one process: before it, after it, and while it runs; and the
+plain speed of a program once Proton has stopped. Skipped without a GPU.
+
+    python -m pytest tests/gpu/test_coexist.py
+
+Each case is a process of its own: what a tool leaves in CUPTI stays for the process's life.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
+
+PRELUDE = """
+import json, time, torch
+import triton_proton as proton
+from torch.profiler import ProfilerActivity, profile
+
+x = torch.ones(1 << 20, device="cuda")
+
+def work(n=50):
+    for _ in range(n):
+        torch.add(x, 1, out=x)
+    torch.cuda.synchronize()
+
+def kernels(name):
+    def count(node):
+        own = node["metrics"].get("count", 0)
+        return own + sum(count(child) for child in node["children"])
+    with open(f"{name}.hatchet") as file:
+        return count(json.load(file)[0])
+
+def theirs(prof):
+    return sum(e.count for e in prof.key_averages() if "elementwise" in e.key)
+
+def torch_profile():
+    with profile(activities=[ProfilerActivity.CUDA]) as prof:
+        work()
+    return theirs(prof)
+
+work()
+"""
+
+
+def run(tmp_path, code: str, **environment: str) -> tuple[dict, str]:
+    """The JSON that `code` prints last, and its standard error."""
+    script = tmp_path / "case.py"
+    script.write_text(PRELUDE + textwrap.dedent(code))
+    result = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout.splitlines()[-1]), result.stderr
+
+
+def test_torch_profiler_after_proton_has_all_kernels(tmp_path):
+    seen, _ = run(
+        tmp_path,
+        """
+        proton.start("p"); work(); proton.finalize()
+        print(json.dumps({"ours": kernels("p"), "theirs": torch_profile()}))
+        """,
+    )
+    assert seen == {"ours": 50, "theirs": 50}
+
+
+@pytest.mark.parametrize("teardown", ["0", "1"])
+def test_proton_after_torch_profiler_works_or_says_who_keeps_cupti(tmp_path, teardown):
+    seen, _ = run(
+        tmp_path,
+        """
+        theirs_ = torch_profile()
+        work(1); time.sleep(1); work(1)  # Kineto gives CUPTI back in a later CUDA call
+        try:
+            proton.start("p"); work(); proton.finalize()
+            print(json.dumps({"theirs": theirs_, "ours": kernels("p")}))
+        except Exception as error:
+            print(json.dumps({"theirs": theirs_, "error": str(error)}))
+        """,
+        TEARDOWN_CUPTI=teardown,
+    )
+    assert seen["theirs"] == 50
+    if "error" in seen:
+        assert "already uses CUPTI" in seen["error"]
+        assert "torch.profiler" in seen["error"]
+        assert teardown == "0", "TEARDOWN_CUPTI=1 is what the message advises"
+    else:
+        assert seen["ours"] == 50
+
+
+def test_torch_profiler_while_proton_runs_loses_nothing_silently(tmp_path):
+    seen, said = run(
+        tmp_path,
+        """
+        session = proton.start("p")
+        work(); proton.deactivate(session, flushing=True); proton.activate(session)
+        got = torch_profile()
+        work()
+        proton.finalize()
+        first = kernels("p")
+        try:
+            proton.start("again"); work(); proton.finalize()
+            again = kernels("again")
+        except Exception as error:
+            again = str(error)
+        print(json.dumps({"theirs": got, "ours": first, "again": again}))
+        """,
+    )
+    assert 50 <= seen["ours"] <= 150
+    if seen["ours"] < 150:
+        assert "another tool in this process" in said
+    assert seen["again"] == 50 or "already uses CUPTI" in seen["again"]
+
+
+def test_a_hundred_starts_and_stops_count_every_kernel(tmp_path):
+    seen, _ = run(
+        tmp_path,
+        """
+        wrong = []
+        for i in range(100):
+            proton.start("p"); work(20); proton.finalize()
+            if kernels("p") != 20:
+                wrong.append((i, kernels("p")))
+        print(json.dumps({"wrong": wrong, "theirs": torch_profile()}))
+        """,
+    )
+    assert seen == {"wrong": [], "theirs": 50}
+
+
+def test_a_program_is_as_fast_after_the_stop_as_before_the_start(tmp_path):
+    seen, _ = run(
+        tmp_path,
+        """
+        small = torch.ones(1, device="cuda")
+
+        def launch_us():
+            rounds = []
+            for _ in range(15):
+                torch.cuda.synchronize()
+                start = time.perf_counter_ns()
+                for _ in range(2000):
+                    torch.add(small, 1, out=small)
+                rounds.append((time.perf_counter_ns() - start) / 2e6)
+                torch.cuda.synchronize()
+            return sorted(rounds)[len(rounds) // 2]
+
+        launch_us()
+        before = launch_us()
+        proton.start("p"); during = launch_us(); proton.finalize()
+        after = launch_us()
+        print(json.dumps({"before": before, "during": during, "after": after}))
+        """,
+    )
+    assert seen["after"] < 1.10 * seen["before"] + 0.1, seen

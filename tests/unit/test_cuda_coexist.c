@@ -1,0 +1,172 @@
+/* Another tool in the process uses CUPTI too: before, after, and while Proton does. */
+#include "unit/cuda_session.h"
+
+#include <fcntl.h>
+
+static int said_fd;
+
+/* Standard error goes to a file from now on. */
+static void begin_saying(void)
+{
+	said_fd = open(rec_path("said"), O_CREAT | O_TRUNC | O_RDWR | O_APPEND, 0600);
+	CHECK_LE(0, said_fd);
+	CHECK_LE(0, dup2(said_fd, STDERR_FILENO));
+}
+
+/* How often it was said. */
+static int said(const char *part)
+{
+	char text[8192] = "";
+	int count = 0;
+
+	CHECK_LE(0, pread(said_fd, text, sizeof(text) - 1, 0));
+	for (const char *at = text; (at = strstr(at, part)); at++)
+		count++;
+	return count;
+}
+
+/* As if nothing had ever been. */
+static void whole_session(void)
+{
+	struct profile *profile;
+
+	start();
+	for (int i = 0; i < 10; i++)
+		launch_ns("k", 5);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "k"), 10);
+	CHECK(fake.is_idle());
+	profile_free(profile);
+}
+
+TEST(another_subscriber_is_named_and_when_it_has_ended_the_start_works)
+{
+	struct proton_error err;
+
+	load_fake();
+	CHECK(fake.other_subscribe("Kineto"));
+	CHECK_LT(start_named("a", "cupti", &err), 0);
+	CHECK_EQ(err.status, PROTON_E_BUSY);
+	CHECK_HAS(err.text, "already uses CUPTI (CUPTI for Kineto): end it first");
+	CHECK(!rec_exists("a.proton"));
+	fake.other_unsubscribe();
+	whole_session();
+	CHECK(fake.other_subscribe("Kineto")); /* and it may come back */
+}
+
+TEST(before_13_0_another_subscriber_has_no_name)
+{
+	struct proton_error err;
+
+	setenv("FAKE_CUPTI_VERSION", "22", 1);
+	load_fake();
+	CHECK(fake.other_subscribe("Kineto"));
+	CHECK_LT(start_named("a", "cupti", &err), 0);
+	CHECK_EQ(err.status, PROTON_E_BUSY);
+	CHECK_HAS(err.text, "(torch.profiler, nsys, ncu, a second Proton): end it first");
+}
+
+TEST(a_tool_that_leaves_while_it_is_asked_for_its_name_is_no_harm)
+{
+	struct proton_error err;
+
+	load_fake();
+	fake.fail("cuptiSubscribe", 1, 1, CUPTI_E_MULTIPLE_SUBSCRIBERS);
+	CHECK_LT(start_named("a", "cupti", &err), 0);
+	CHECK_EQ(err.status, PROTON_E_BUSY);
+	CHECK(fake.is_idle());
+	whole_session();
+}
+
+/* A tool that needs no subscriber: it had its records, then it is our turn. */
+TEST(a_tool_that_used_buffers_before_is_no_harm)
+{
+	load_fake();
+	fake.other_start();
+	launch_ns("theirs", 5);
+	CHECK_EQ(fake.other_stop(), 1);
+	whole_session();
+	fake.other_start();
+	launch_ns("theirs", 5);
+	launch_ns("theirs", 5);
+	CHECK_EQ(fake.other_stop(), 2);
+	whole_session();
+}
+
+TEST(a_buffer_of_another_tool_is_left_alone)
+{
+	int session;
+
+	load_fake();
+	fake.other_start();
+	launch_ns("theirs", 5); /* CUPTI holds a buffer of theirs from now on */
+	session = start();
+	launch_ns("ours", 5);
+	fake.cuda_fail("cuCtxSynchronize", 1, 1, 700); /* so that the wait is short */
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "lost: kernel whose record did not come"), 1);
+	rec_finalize(session, "none");
+	whole_session();
+}
+
+TEST(a_tool_that_takes_over_the_buffers_is_noticed_and_said_once)
+{
+	struct profile *profile;
+	int session;
+
+	begin_saying();
+	session = start();
+	launch_ns("before", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	proton_activate(session, NULL);
+	fake.other_start();
+	for (int i = 0; i < 3; i++)
+		launch_ns("while", 5);
+	CHECK_EQ(fake.other_stop(), 3); /* it has our records, and has switched off what we need */
+	for (int i = 0; i < 4; i++)
+		launch_ns("after", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "lost: kernel whose record did not come"), 7);
+	CHECK_EQ(said("did not hand over the records of 7 kernels; another tool"), 1);
+	proton_activate(session, NULL);
+	launch_ns("after", 5);
+	profile = finish();
+	CHECK_EQ(said("did not hand over"), 1);
+	CHECK_U64(rec_count(profile, "before"), 1);
+	profile_free(profile);
+	whole_session();
+}
+
+TEST(a_tool_that_ends_cupti_is_noticed_and_said_once)
+{
+	struct profile *profile;
+	int session;
+
+	begin_saying();
+	session = start();
+	launch_ns("before", 5);
+	fake.other_finalize();
+	launch_ns("after", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_EQ(said("another tool in this process ended CUPTI"), 1);
+	profile = finish();
+	CHECK_EQ(said("another tool in this process ended CUPTI"), 1);
+	CHECK_U64(rec_count(profile, "before"), 1);
+	profile_free(profile);
+	whole_session();
+	CHECK_EQ(said("proton: "), 1);
+}
+
+TEST(cupti_may_be_ended_and_somebody_else_subscribe_before_we_stop)
+{
+	struct proton_error err;
+
+	start();
+	fake.other_finalize();
+	CHECK(fake.other_subscribe("nsys"));
+	profile_free(finish()); /* must not end theirs */
+	CHECK_LT(start_named("a", "cupti", &err), 0);
+	CHECK_HAS(err.text, "CUPTI for nsys");
+	fake.other_unsubscribe();
+	whole_session();
+}
