@@ -74,7 +74,7 @@ static bool append(void)
 	made = calloc(count + 2, sizeof(*made));
 	if (!made)
 		return false;
-	if (count)
+	if (environ)
 		memcpy(made, environ, count * sizeof(*made));
 	made[count] = entry;
 	array = made;
