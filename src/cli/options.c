@@ -19,8 +19,7 @@
 #include "base/note.h"
 
 static const char help_text[] =
-	"usage: proton [options] script.py [args]\n"
-	"       proton [options] pytest [args]\n"
+	"usage: proton [options] {script.py | pytest} [args]\n"
 	"       proton [options] --module NAME [args]\n"
 	"       proton [options] -- program [args]\n"
 	"\n"
