@@ -284,7 +284,7 @@ BAD = {
     "unknown context": (["-c", "native", "scopes.py"], "it must be shadow or python"),
     "unknown data": (["-d", "graph", "scopes.py"], "unknown data 'graph'"),
     "unknown hook": (["-k", "torch", "scopes.py"], "it must be triton"),
-    "unknown format": (["-o", "xml", "scopes.py"], "hatchet_msgpack, proton, chrome_trace or none"),
+    "unknown format": (["-o", "xml", "scopes.py"], "hatchet_msgpack, proton, chrome_trace"),
     "unknown backend": (["-b", "abacus", "scopes.py"], "abacus"),
     "unknown mode": (["-b", "host", "-m", "abacus", "scopes.py"], "abacus"),
     "output directory missing": (["-n", "no/p", "scopes.py"], "'no': No such file"),
