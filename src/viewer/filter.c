@@ -85,6 +85,14 @@ static void matcher_fini(struct matcher *matcher)
 	free(matcher->known);
 }
 
+static bool matches_styled(struct matcher *matcher, uint32_t frame, enum name_style style)
+{
+	matcher->name.length = 0;
+	name_write_styled(&matcher->name, matcher->profile, frame, NAME_FULL, style);
+	out_byte(&matcher->name, '\0');
+	return !matcher->name.errnum && pattern_matches(&matcher->regex, matcher->name.bytes);
+}
+
 /* The root stands for the whole run and matches nothing. */
 static bool matches(struct matcher *matcher, size_t node)
 {
@@ -93,14 +101,11 @@ static bool matches(struct matcher *matcher, size_t node)
 	if (node == 0)
 		return false;
 	if (matcher->known[frame] == 0) {
-		matcher->name.length = 0;
-		name_write(&matcher->name, matcher->profile, frame, NAME_FULL);
-		out_byte(&matcher->name, '\0');
-		matcher->known[frame] =
-			!matcher->name.errnum &&
-					pattern_matches(&matcher->regex, matcher->name.bytes)
-				? 1
-				: -1;
+		/* The name that is stored, or as it is in the source: either may be meant. */
+		matcher->known[frame] = matches_styled(matcher, frame, NAMES_RAW) ||
+							matches_styled(matcher, frame, NAMES_FULL)
+						? 1
+						: -1;
 	}
 	return matcher->known[frame] == 1;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "symbol/demangle.h"
 
 /* A source frame's parts; pointers into text that lives elsewhere. */
 struct source {
@@ -118,6 +119,11 @@ void name_write(struct out *out, const struct profile *profile, uint32_t frame,
 void name_write_styled(struct out *out, const struct profile *profile, uint32_t frame,
 		       enum name_format format, enum name_style style)
 {
-	(void)style;
-	name_write(out, profile, frame, format);
+	const struct profile_frame *row = &profile->frames[frame];
+	const char *name = profile_text(profile, row->name);
+	size_t length = string_length(&profile->strings, row->name);
+
+	if (style == NAMES_RAW || row->kind == FRAME_SOURCE ||
+	    !demangle(out, name, length, style == NAMES_SHORT ? DEMANGLE_SHORT : DEMANGLE_FULL))
+		name_write(out, profile, frame, format);
 }

@@ -1,0 +1,34 @@
+/*
+ * Names of C++ as people write them, from the names of the Itanium C++ ABI ("_ZN2at6native..."),
+ * which compilers for Linux and for GPUs use. Written from the ABI's description
+ * (itanium-cxx-abi.github.io, "Mangling"). It covers what occurs in names of kernels and of the
+ * libraries around them: nested names, templates and packs, substitutions, literals, lambdas,
+ * local names, function and member pointers, arrays, operators, special names, and the commoner
+ * expressions. What it does not understand is left alone.
+ *
+ * Any bytes are safe: the tree of a name has at most DEMANGLE_NODES_MAX nodes, nesting goes no
+ * deeper than DEMANGLE_DEPTH_MAX, and the text is no longer than DEMANGLE_BYTES_MAX, because a name
+ * of a few hundred bytes can stand for gigabytes by repeating its parts.
+ */
+#ifndef SYMBOL_DEMANGLE_H
+#define SYMBOL_DEMANGLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+
+#define DEMANGLE_NODES_MAX 4096u
+#define DEMANGLE_DEPTH_MAX 192u
+#define DEMANGLE_BYTES_MAX 16384u
+
+enum demangle_style {
+	DEMANGLE_FULL, /* void at::native::fill<at::Half, 4>(at::Half*, int) */
+	/* fill<Half, 4>: no parameters, namespaces, or template arguments below the second level */
+	DEMANGLE_SHORT,
+};
+
+/* Appends the name and returns true; false, with nothing appended, if it is none of C++. */
+bool demangle(struct out *out, const char *mangled, size_t length, enum demangle_style style);
+
+#endif

@@ -1,0 +1,677 @@
+/*
+ * The printer of demangled names. C++ writes types around names, so that each type has a left and a
+ * right part: the pointer to a function is "void (*" and ")(int)".
+ */
+#include <string.h>
+
+#include "symbol/demangle_tree.h"
+
+#define NO_PACK UINT32_MAX
+#define SHORT_LEVELS 2 /* of template arguments */
+
+struct printer {
+	const struct demangle_tree *tree;
+	struct out *out;
+	enum demangle_style style;
+	unsigned depth;
+	unsigned template_level;
+	uint32_t pack_index; /* inside an expansion: which of the pack; NO_PACK */
+	uint32_t steps;
+	uint64_t limit; /* of out->total */
+	bool has_failed;
+};
+
+static void print_left(struct printer *printer, uint16_t index);
+static void print_right(struct printer *printer, uint16_t index);
+
+static void print(struct printer *printer, uint16_t index)
+{
+	print_left(printer, index);
+	print_right(printer, index);
+}
+
+static void put_bytes(struct printer *printer, const char *text, size_t length)
+{
+	if (printer->out->total + length > printer->limit)
+		printer->has_failed = true;
+	else
+		out_bytes(printer->out, text, length);
+}
+
+static void put(struct printer *printer, const char *text)
+{
+	put_bytes(printer, text, strlen(text));
+}
+
+static void put_number(struct printer *printer, uint32_t number)
+{
+	char text[12];
+	size_t at = sizeof(text);
+
+	do {
+		text[--at] = (char)('0' + number % 10);
+		number /= 10;
+	} while (number);
+	put_bytes(printer, text + at, sizeof(text) - at);
+}
+
+static const struct demangle_node *node_at(const struct printer *printer, uint16_t index)
+{
+	return &printer->tree->nodes[index];
+}
+
+static bool is_short(const struct printer *printer)
+{
+	return printer->style == DEMANGLE_SHORT;
+}
+
+static char last_byte(const struct printer *printer)
+{
+	return printer->out->length ? printer->out->bytes[printer->out->length - 1] : '\0';
+}
+
+/* ------------------------------------------------------------------ packs */
+
+static uint32_t list_length(const struct printer *printer, uint16_t list)
+{
+	uint32_t count = 0;
+
+	for (; list && node_at(printer, list)->a; list = node_at(printer, list)->b)
+		count++;
+	return count;
+}
+
+/* The pack below a node that an expansion repeats it for; 0: none. */
+static uint16_t find_pack(struct printer *printer, uint16_t index)
+{
+	const struct demangle_node *node = node_at(printer, index);
+	uint16_t found;
+
+	if (!index || printer->has_failed || node->kind == NODE_PACK ||
+	    node->kind == NODE_EXPANSION)
+		return 0;
+	if (node->kind == NODE_PARAMETER)
+		return node->a;
+	if (printer->depth >= DEMANGLE_DEPTH_MAX || ++printer->steps > DEMANGLE_BYTES_MAX) {
+		printer->has_failed = true;
+		return 0;
+	}
+	printer->depth++;
+	found = find_pack(printer, node->a);
+	if (!found && node->kind != NODE_LITERAL)
+		found = find_pack(printer, node->b);
+	if (!found)
+		found = find_pack(printer, node->c);
+	printer->depth--;
+	return found;
+}
+
+static uint16_t pack_item(const struct printer *printer, uint16_t pack, uint32_t which)
+{
+	uint16_t list = node_at(printer, pack)->a;
+
+	while (list && which--)
+		list = node_at(printer, list)->b;
+	return list ? node_at(printer, list)->a : 0;
+}
+
+static void print_list(struct printer *printer, uint16_t list);
+
+static void print_expansion(struct printer *printer, const struct demangle_node *node)
+{
+	uint32_t outer = printer->pack_index;
+	uint16_t pack = find_pack(printer, node->a);
+	uint32_t count;
+
+	if (!pack) {
+		print(printer, node->a);
+		put(printer, "...");
+		return;
+	}
+	count = list_length(printer, node_at(printer, pack)->a);
+	for (uint32_t i = 0; i < count && !printer->has_failed; i++) {
+		printer->pack_index = i;
+		if (i)
+			put(printer, ", ");
+		print(printer, node->a);
+	}
+	printer->pack_index = outer;
+}
+
+/* Commas between what prints something: an empty pack has none. */
+static void print_list(struct printer *printer, uint16_t list)
+{
+	bool has_any = false;
+
+	for (; list && !printer->has_failed; list = node_at(printer, list)->b) {
+		size_t length = printer->out->length;
+		uint64_t before = printer->out->total;
+		uint64_t comma;
+
+		if (!node_at(printer, list)->a)
+			continue;
+		if (has_any)
+			put(printer, ", ");
+		comma = printer->out->total;
+		print(printer, node_at(printer, list)->a);
+		if (printer->out->total == comma) {
+			printer->out->length = length;
+			printer->out->total = before;
+		} else {
+			has_any = true;
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ names */
+
+static void print_template(struct printer *printer, const struct demangle_node *node)
+{
+	print(printer, node->a);
+	if (last_byte(printer) == '<')
+		put(printer, " "); /* operator< */
+	put(printer, "<");
+	if (is_short(printer) && printer->template_level >= SHORT_LEVELS) {
+		if (node_at(printer, node->b)->a)
+			put(printer, "...");
+	} else {
+		printer->template_level++;
+		print_list(printer, node->b);
+		printer->template_level--;
+	}
+	put(printer, ">");
+}
+
+/* A constructor is called what its class is called, without template arguments. */
+static void print_last_component(struct printer *printer, uint16_t index)
+{
+	static const char std_string[] = "std::";
+
+	for (unsigned i = 0; i < DEMANGLE_DEPTH_MAX; i++) {
+		const struct demangle_node *node = node_at(printer, index);
+
+		if (node->kind == NODE_NESTED || node->kind == NODE_LOCAL) {
+			index = node->b;
+		} else if (node->kind == NODE_TEMPLATE || node->kind == NODE_TAGGED) {
+			index = node->a;
+		} else if (node->kind == NODE_TEXT && node->length > 5 &&
+			   memcmp(node->text, std_string, 5) == 0) {
+			put_bytes(printer, node->text + 5, node->length - 5);
+			return;
+		} else {
+			print(printer, index);
+			return;
+		}
+	}
+	printer->has_failed = true;
+}
+
+static bool needs_scope(const struct printer *printer, uint16_t index)
+{
+	uint8_t kind = node_at(printer, index)->kind;
+
+	return kind == NODE_LAMBDA || kind == NODE_UNNAMED || kind == NODE_CTOR ||
+	       kind == NODE_DTOR || kind == NODE_SPECIAL || kind == NODE_CONVERSION;
+}
+
+static void print_nested(struct printer *printer, const struct demangle_node *node)
+{
+	uint16_t name = node->b;
+
+	if (node_at(printer, name)->kind == NODE_TAGGED)
+		name = node_at(printer, name)->a;
+	if (!is_short(printer) || needs_scope(printer, name)) {
+		print(printer, node->a);
+		put(printer, "::");
+	}
+	print(printer, node->b);
+}
+
+static void print_flags(struct printer *printer, uint8_t flags)
+{
+	if (flags & FLAG_CONST)
+		put(printer, " const");
+	if (flags & FLAG_VOLATILE)
+		put(printer, " volatile");
+	if (flags & FLAG_RESTRICT)
+		put(printer, " __restrict");
+	if (flags & FLAG_LVALUE)
+		put(printer, " &");
+	if (flags & FLAG_RVALUE)
+		put(printer, " &&");
+	if (flags & FLAG_NOEXCEPT)
+		put(printer, " noexcept");
+}
+
+static bool is_pointer_to_function(const struct printer *printer, uint16_t index)
+{
+	const struct demangle_node *node = node_at(printer, index);
+
+	return node->kind == NODE_POINTER && node_at(printer, node->a)->kind == NODE_SIGNATURE;
+}
+
+/* Around a local name a function is written without what it returns. */
+static void print_function(struct printer *printer, const struct demangle_node *node,
+			   bool is_around)
+{
+	bool has_result = node->b && !is_around;
+
+	if (is_short(printer)) {
+		print(printer, node->a);
+		return;
+	}
+	if (has_result) {
+		print_left(printer, node->b);
+		put(printer, last_byte(printer) == '*' && is_pointer_to_function(printer, node->b)
+				     ? ""
+				     : " ");
+	}
+	print(printer, node->a);
+	put(printer, "(");
+	print_list(printer, node->c);
+	put(printer, ")");
+	if (has_result)
+		print_right(printer, node->b);
+	print_flags(printer, node->flags);
+}
+
+static void print_lambda(struct printer *printer, const struct demangle_node *node)
+{
+	if (node->kind == NODE_UNNAMED) {
+		put(printer, "{unnamed type#");
+	} else {
+		put(printer, "{lambda");
+		if (!is_short(printer)) {
+			put(printer, "(");
+			print_list(printer, node->a);
+			put(printer, ")");
+		}
+		put(printer, "#");
+	}
+	put_number(printer, node->number);
+	put(printer, "}");
+}
+
+/* ------------------------------------------------------------------ expressions */
+
+static bool is_text(const struct demangle_node *node, const char *text)
+{
+	return node->kind == NODE_TEXT && node->length == strlen(text) &&
+	       memcmp(node->text, text, node->length) == 0;
+}
+
+static void print_literal(struct printer *printer, const struct demangle_node *node)
+{
+	static const struct {
+		const char *type;
+		const char *suffix;
+	} suffixes[] = {
+		{"int", ""},         {"unsigned int", "u"},
+		{"long", "l"},       {"unsigned long", "ul"},
+		{"long long", "ll"}, {"unsigned long long", "ull"},
+	};
+	const struct demangle_node *type = node_at(printer, node->a);
+	const char *suffix = NULL;
+
+	if (is_text(type, "bool") && node->length == 1) {
+		put(printer, node->text[0] == '1' ? "true" : "false");
+		return;
+	}
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+		if (is_text(type, suffixes[i].type))
+			suffix = suffixes[i].suffix;
+	}
+	if (!suffix) {
+		put(printer, "(");
+		print(printer, node->a);
+		put(printer, ")");
+	}
+	if (node->flags & FLAG_NEGATIVE)
+		put(printer, "-");
+	if (is_text(type, "double") || is_text(type, "float")) {
+		put(printer, "[");
+		put_bytes(printer, node->text, node->length);
+		put(printer, "]");
+		return;
+	}
+	put_bytes(printer, node->text, node->length);
+	if (suffix && !is_short(printer))
+		put(printer, suffix);
+}
+
+static void print_in_parentheses(struct printer *printer, uint16_t index)
+{
+	put(printer, "(");
+	print(printer, index);
+	put(printer, ")");
+}
+
+static void print_expression(struct printer *printer, const struct demangle_node *node)
+{
+	switch (node->kind) {
+	case NODE_CAST:
+		print_in_parentheses(printer, node->a);
+		print_in_parentheses(printer, node->b);
+		break;
+	case NODE_UNARY:
+		put_bytes(printer, node->text, node->length);
+		print_in_parentheses(printer, node->a);
+		break;
+	case NODE_BINARY:
+		print_in_parentheses(printer, node->a);
+		put_bytes(printer, node->text, node->length);
+		print_in_parentheses(printer, node->b);
+		break;
+	case NODE_CALL:
+		print(printer, node->a);
+		put(printer, "(");
+		print_list(printer, node->b);
+		put(printer, ")");
+		break;
+	case NODE_BRACES:
+		if (node->a)
+			print(printer, node->a);
+		put(printer, "{");
+		print_list(printer, node->b);
+		put(printer, "}");
+		break;
+	default: /* NODE_WRAP */
+		put_bytes(printer, node->text, node->length);
+		print_in_parentheses(printer, node->a);
+		break;
+	}
+}
+
+/* ------------------------------------------------------------------ types */
+
+static bool is_array_or_function(const struct printer *printer, uint16_t index)
+{
+	for (unsigned i = 0; i < DEMANGLE_DEPTH_MAX; i++) {
+		const struct demangle_node *node = node_at(printer, index);
+
+		if (node->kind == NODE_ARRAY || node->kind == NODE_SIGNATURE)
+			return true;
+		if (node->kind != NODE_QUALIFIED && node->kind != NODE_PARAMETER)
+			return false;
+		index = node->kind == NODE_QUALIFIED ? node->a
+			: printer->pack_index != NO_PACK
+				? pack_item(printer, node->a, printer->pack_index)
+				: 0;
+	}
+	return false;
+}
+
+/* A reference to a reference is one: lvalue if any of them is. Returns what is referred to. */
+static uint16_t collapse(const struct printer *printer, uint16_t index, bool *is_lvalue)
+{
+	for (unsigned i = 0; i < DEMANGLE_DEPTH_MAX; i++) {
+		const struct demangle_node *node = node_at(printer, index);
+
+		if (node->kind == NODE_PARAMETER && printer->pack_index != NO_PACK) {
+			uint16_t item = pack_item(printer, node->a, printer->pack_index);
+			uint8_t kind = node_at(printer, item)->kind;
+
+			if (kind != NODE_REFERENCE && kind != NODE_RVALUE)
+				return index;
+			index = item;
+			continue;
+		}
+		if (node->kind != NODE_REFERENCE && node->kind != NODE_RVALUE)
+			return index;
+		*is_lvalue = *is_lvalue || node->kind == NODE_REFERENCE;
+		index = node->a;
+	}
+	return index;
+}
+
+/* The qualifiers that a type has already: "const" is not said twice. */
+static uint8_t flags_below(const struct printer *printer, uint16_t index)
+{
+	uint8_t flags = 0;
+
+	for (unsigned i = 0; i < DEMANGLE_DEPTH_MAX; i++) {
+		const struct demangle_node *node = node_at(printer, index);
+
+		if (node->kind == NODE_QUALIFIED) {
+			flags |= node->flags;
+			index = node->a;
+		} else if (node->kind == NODE_PARAMETER && printer->pack_index != NO_PACK) {
+			index = pack_item(printer, node->a, printer->pack_index);
+		} else {
+			break;
+		}
+	}
+	return flags;
+}
+
+static void print_pointer_left(struct printer *printer, uint16_t inner, const char *mark)
+{
+	print_left(printer, inner);
+	if (is_array_or_function(printer, inner))
+		put(printer, " (");
+	put(printer, mark);
+}
+
+static void print_pointer_right(struct printer *printer, uint16_t inner)
+{
+	if (is_array_or_function(printer, inner))
+		put(printer, ")");
+	print_right(printer, inner);
+}
+
+static void print_member_left(struct printer *printer, const struct demangle_node *node)
+{
+	print_left(printer, node->b);
+	put(printer, is_array_or_function(printer, node->b) ? " (" : " ");
+	print(printer, node->a);
+	put(printer, "::*");
+}
+
+static void print_left_inside(struct printer *printer, uint16_t index)
+{
+	const struct demangle_node *node = node_at(printer, index);
+	bool is_lvalue = false;
+	uint16_t inner;
+
+	switch (node->kind) {
+	case NODE_TEXT:
+		put_bytes(printer, node->text, node->length);
+		break;
+	case NODE_NESTED:
+		print_nested(printer, node);
+		break;
+	case NODE_TEMPLATE:
+		print_template(printer, node);
+		break;
+	case NODE_CTOR:
+	case NODE_DTOR:
+		if (node->kind == NODE_DTOR)
+			put(printer, "~");
+		print_last_component(printer, node->a);
+		break;
+	case NODE_TAGGED:
+		print(printer, node->a);
+		if (is_short(printer))
+			break;
+		put(printer, "[abi:");
+		print(printer, node->b);
+		put(printer, "]");
+		break;
+	case NODE_LAMBDA:
+	case NODE_UNNAMED:
+		print_lambda(printer, node);
+		break;
+	case NODE_CONVERSION:
+		put(printer, "operator ");
+		print(printer, node->a);
+		break;
+	case NODE_LOCAL:
+		if (node_at(printer, node->a)->kind == NODE_FUNCTION)
+			print_function(printer, node_at(printer, node->a), true);
+		else
+			print(printer, node->a);
+		put(printer, "::");
+		print(printer, node->b);
+		break;
+	case NODE_FUNCTION:
+		print_function(printer, node, false);
+		break;
+	case NODE_SPECIAL:
+		put_bytes(printer, node->text, node->length);
+		print(printer, node->a);
+		break;
+	case NODE_CLONE:
+		print(printer, node->a);
+		if (is_short(printer))
+			break;
+		put(printer, " [clone ");
+		put_bytes(printer, node->text, node->length);
+		put(printer, "]");
+		break;
+	case NODE_QUALIFIED:
+		print_left(printer, node->a);
+		print_flags(printer, (uint8_t)(node->flags & ~flags_below(printer, node->a)));
+		break;
+	case NODE_POINTER:
+		print_pointer_left(printer, node->a, "*");
+		break;
+	case NODE_REFERENCE:
+	case NODE_RVALUE:
+		inner = collapse(printer, index, &is_lvalue);
+		print_pointer_left(printer, inner, is_lvalue ? "&" : "&&");
+		break;
+	case NODE_SUFFIXED:
+		print(printer, node->a);
+		put(printer, " ");
+		put_bytes(printer, node->text, node->length);
+		break;
+	case NODE_ARRAY:
+	case NODE_SIGNATURE:
+		print_left(printer, node->a);
+		break;
+	case NODE_VECTOR:
+		print(printer, node->a);
+		put(printer, " __vector(");
+		if (node->b)
+			print(printer, node->b);
+		put(printer, ")");
+		break;
+	case NODE_MEMBER:
+		print_member_left(printer, node);
+		break;
+	case NODE_PACK:
+		print_list(printer, node->a);
+		break;
+	case NODE_PARAMETER:
+		if (printer->pack_index == NO_PACK)
+			print_list(printer, node_at(printer, node->a)->a);
+		else if ((inner = pack_item(printer, node->a, printer->pack_index)) != 0)
+			print_left(printer, inner);
+		break;
+	case NODE_EXPANSION:
+		print_expansion(printer, node);
+		break;
+	case NODE_LITERAL:
+		print_literal(printer, node);
+		break;
+	case NODE_NONE:
+		printer->has_failed = true;
+		break;
+	default:
+		print_expression(printer, node);
+		break;
+	}
+}
+
+static void print_right_inside(struct printer *printer, uint16_t index)
+{
+	const struct demangle_node *node = node_at(printer, index);
+	bool is_lvalue = false;
+	uint16_t inner;
+
+	switch (node->kind) {
+	case NODE_QUALIFIED:
+		print_right(printer, node->a);
+		break;
+	case NODE_POINTER:
+		print_pointer_right(printer, node->a);
+		break;
+	case NODE_REFERENCE:
+	case NODE_RVALUE:
+		print_pointer_right(printer, collapse(printer, index, &is_lvalue));
+		break;
+	case NODE_ARRAY:
+		if (last_byte(printer) != ']')
+			put(printer, " ");
+		put(printer, "[");
+		if (node->b)
+			print(printer, node->b);
+		put(printer, "]");
+		print_right(printer, node->a);
+		break;
+	case NODE_SIGNATURE:
+		if (last_byte(printer) != ')')
+			put(printer, " ");
+		put(printer, "(");
+		print_list(printer, node->c);
+		put(printer, ")");
+		print_right(printer, node->a);
+		print_flags(printer, node->flags);
+		break;
+	case NODE_MEMBER:
+		print_pointer_right(printer, node->b);
+		break;
+	case NODE_PARAMETER:
+		inner = printer->pack_index == NO_PACK
+				? 0
+				: pack_item(printer, node->a, printer->pack_index);
+		if (inner)
+			print_right(printer, inner);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Steps are counted because parts that print nothing can repeat themselves as well. */
+static bool enter(struct printer *printer)
+{
+	if (printer->has_failed || printer->depth >= DEMANGLE_DEPTH_MAX ||
+	    ++printer->steps > 8 * DEMANGLE_BYTES_MAX) {
+		printer->has_failed = true;
+		return false;
+	}
+	printer->depth++;
+	return true;
+}
+
+static void print_left(struct printer *printer, uint16_t index)
+{
+	if (!enter(printer))
+		return;
+	print_left_inside(printer, index);
+	printer->depth--;
+}
+
+static void print_right(struct printer *printer, uint16_t index)
+{
+	if (!enter(printer))
+		return;
+	print_right_inside(printer, index);
+	printer->depth--;
+}
+
+bool demangle_print(const struct demangle_tree *tree, uint16_t root, enum demangle_style style,
+		    struct out *out)
+{
+	struct printer printer = {
+		.tree = tree,
+		.out = out,
+		.style = style,
+		.pack_index = NO_PACK,
+		.limit = out->total + DEMANGLE_BYTES_MAX,
+	};
+
+	print(&printer, root);
+	return !printer.has_failed && !out->errnum;
+}

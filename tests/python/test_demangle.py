@@ -1,0 +1,74 @@
+"""C++ names on the screen: those of cuBLAS, CUTLASS and PyTorch kernels and of PyTorch's libraries.
+
+tests/data/symbol/names.tsv has stored names, full ones and short ones. The full ones are compared
+with c++filt too, where there is one.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from cmd_support import executable
+
+DATA = Path(__file__).resolve().parent.parent / "data" / "symbol" / "names.tsv"
+NAMES = [line.split("\t") for line in DATA.read_text().splitlines() if not line.startswith("#")]
+
+
+def shown(tmp_path: Path, names: list[str], style: str) -> list[str]:
+    """What the viewer makes of frames of these names, in their order."""
+    children = [
+        {
+            "children": [],
+            "frame": {"name": name, "type": "function"},
+            "metrics": {"x": len(names) - i},
+        }
+        for i, name in enumerate(names)
+    ]
+    root = {
+        "children": children,
+        "frame": {"name": "ROOT", "type": "function"},
+        "metrics": {"x": 0},
+    }
+    path = tmp_path / "names.hatchet"
+    path.write_text(json.dumps([root, {}]))
+    command = [executable("proton-viewer"), "--csv", "--names", style, "-m", "x", str(path)]
+    text = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout.decode()
+    return [row[3] for row in csv.reader(io.StringIO(text, newline=""))][2:]
+
+
+@pytest.mark.parametrize("column, style", [(0, "raw"), (1, "full"), (2, "short")])
+def test_names_are_written_as_in_the_source(tmp_path, column, style):
+    assert len(NAMES) > 190
+    assert shown(tmp_path, [row[0] for row in NAMES], style) == [row[column] for row in NAMES]
+
+
+def test_cxxfilt_agrees(tmp_path):
+    tool = shutil.which("c++filt")
+    if tool is None:
+        pytest.skip("no c++filt")
+    stored = "\n".join(row[0] for row in NAMES)
+    text = subprocess.run([tool], input=stored, capture_output=True, text=True, check=True).stdout
+    while "> >" in text:
+        text = text.replace("> >", ">>")
+    text = re.sub(r"std::basic_([io])stream<char, std::char_traits<char>>", r"std::\1stream", text)
+    assert text.splitlines() == [row[1] for row in NAMES]
+
+
+def test_what_is_no_name_of_cxx_stays(tmp_path):
+    names = ["_Z", "_Zx", "_ZN", "_Z3fo", "_ZN3fooE_", "_Z1fIT_EvT_", "sm90_xmma_gemm", "_Z1fS_"]
+    assert shown(tmp_path, names, "full") == names
+
+
+def test_filters_know_both_names(tmp_path):
+    path = DATA.parent.parent / "viewer" / "up_tree.hatchet"
+    for pattern in ("^_ZN2at6native", r"at::native::CUDAFunctor_add<c10::Half>"):
+        command = [executable("proton-viewer"), "--csv", "-m", "count", "-i", pattern, str(path)]
+        text = subprocess.run(command, capture_output=True, check=True).stdout.decode()
+        assert len(text.splitlines()) == 5

@@ -1,0 +1,89 @@
+/* symbol/demangle: what names are written as is in tests/python/test_demangle.py; here are limits. */
+#include "unit/tap.h"
+
+#include <stdlib.h>
+
+#include "symbol/demangle.h"
+
+/* The full name, or "" if it is left alone. */
+static const char *full(const char *mangled)
+{
+	static char text[DEMANGLE_BYTES_MAX + 1];
+	struct out out;
+
+	out_init(&out, -1);
+	text[0] = '\0';
+	if (demangle(&out, mangled, strlen(mangled), DEMANGLE_FULL)) {
+		memcpy(text, out.bytes, out.length);
+		text[out.length] = '\0';
+	}
+	out_fini(&out);
+	return text;
+}
+
+TEST(types_are_written_around_names)
+{
+	CHECK_STR(full("_Z1fPFivE"), "f(int (*)())");
+	CHECK_STR(full("_Z1fRA3_Ki"), "f(int const (&) [3])");
+	CHECK_STR(full("_Z1fM3FooKFivE"), "f(int (Foo::*)() const)");
+	CHECK_STR(full("_ZN3FooIiED1Ev"), "Foo<int>::~Foo()");
+	CHECK_STR(full("_Z1fIJifEEvDpRKT_"), "void f<int, float>(int const&, float const&)");
+	CHECK_STR(full("_Z1fIJEEvDpT_"), "void f<>()");
+	CHECK_STR(full("_Z1fIRiEvOT_"), "void f<int&>(int&)");
+}
+
+TEST(what_is_cut_off_is_left_alone)
+{
+	static const char name[] = "_ZN2at6native29vectorized_elementwise_kernelILi8ENS0_"
+				   "15CUDAFunctor_addIN3c104HalfEEESt5arrayIPcLm3EEEEviT0_T1_";
+	char part[sizeof(name)];
+
+	CHECK(full(name)[0]);
+	for (size_t length = 0; length < sizeof(name) - 1; length++) {
+		memcpy(part, name, length);
+		part[length] = '\0';
+		full(part); /* some beginnings are names themselves; none may crash */
+	}
+	CHECK_STR(full("_ZN2at6native"), "");
+}
+
+TEST(depth_is_limited)
+{
+	size_t count = 100000;
+	char *name = malloc(count + 8);
+
+	memcpy(name, "_Z1f", 4);
+	memset(name + 4, 'P', count);
+	strcpy(name + 4 + count, "i");
+	CHECK_STR(full(name), "");
+	strcpy(name + 4 + 100, "i");
+	CHECK(strlen(full(name)) > 100);
+	free(name);
+}
+
+/* Each parameter is a type of two of the one before: the text doubles with every few bytes. */
+static const char *doubling(int times)
+{
+	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	static char name[400];
+
+	strcpy(name, "_Z1f1AIiiE");
+	for (int i = 0; i < times; i++) {
+		char id[2] = {digits[i], '\0'};
+
+		strcat(name, "S_IS");
+		strcat(name, id);
+		strcat(name, "_S");
+		strcat(name, id);
+		strcat(name, "_E");
+	}
+	return name;
+}
+
+TEST(length_is_limited)
+{
+	CHECK_STR(full(doubling(1)), "f(A<int, int>, A<A<int, int>, A<int, int>>)");
+	CHECK_LT(strlen(full(doubling(3))), 200);
+	CHECK(strlen(full(doubling(8))) > 3000);
+	CHECK_STR(full(doubling(30)), "");
+}
