@@ -83,7 +83,7 @@ static const char *doubling(int times)
 TEST(length_is_limited)
 {
 	CHECK_STR(full(doubling(1)), "f(A<int, int>, A<A<int, int>, A<int, int>>)");
-	CHECK_LT(strlen(full(doubling(3))), 200);
+	CHECK_LT(strlen(full(doubling(3))), 300);
 	CHECK(strlen(full(doubling(8))) > 3000);
 	CHECK_STR(full(doubling(30)), "");
 }
