@@ -1,4 +1,6 @@
-/* symbol/demangle: what names are written as is in tests/python/test_demangle.py; here are limits. */
+/*
+ * symbol/demangle: limits, and how types are written; tests/python/test_demangle.py has more names.
+ */
 #include "unit/tap.h"
 
 #include <stdlib.h>

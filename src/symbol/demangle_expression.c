@@ -1,0 +1,183 @@
+/* Expressions in mangled names. See demangle_parser.h. */
+#include "symbol/demangle_parser.h"
+
+/* ------------------------------------------------------------------ expressions */
+
+static uint16_t parse_literal(struct parser *parser)
+{
+	const char *start;
+	uint16_t type;
+	uint16_t node;
+	bool is_negative;
+
+	parser->at++; /* L */
+	if (take(parser, "_Z")) {
+		node = parse_encoding(parser);
+		return node && take(parser, "E") ? node : 0;
+	}
+	type = parse_type(parser);
+	if (!type)
+		return 0;
+	is_negative = take(parser, "n");
+	start = parser->at;
+	while (parser->at < parser->end && *parser->at != 'E')
+		parser->at++;
+	node = with_text(parser, NODE_LITERAL, start, (size_t)(parser->at - start), type);
+	if (node && is_negative)
+		parser->tree->nodes[node].flags = FLAG_NEGATIVE;
+	return take(parser, "E") ? node : 0;
+}
+
+static bool parse_expressions(struct parser *parser, uint16_t *list)
+{
+	uint16_t tail = 0;
+
+	*list = 0;
+	while (!take(parser, "E")) {
+		if (!append(parser, list, &tail, parse_expression(parser)))
+			return false;
+	}
+	return true;
+}
+
+static uint16_t parse_wrapped(struct parser *parser, const char *name, bool is_type)
+{
+	uint16_t inner = is_type ? parse_type(parser) : parse_expression(parser);
+
+	return inner ? with_text(parser, NODE_WRAP, name, strlen(name), inner) : 0;
+}
+
+/* sr: a name in a type, with template arguments perhaps */
+static uint16_t parse_scoped(struct parser *parser)
+{
+	uint16_t scope;
+	uint16_t name;
+
+	parser->at += 2;
+	if (take(parser, "N"))
+		return 0; /* the form with several qualifiers is too rare */
+	scope = parse_type(parser);
+	name = scope ? parse_unqualified(parser, 0) : 0;
+	name = name ? new_node(parser, NODE_NESTED, scope, name) : 0;
+	if (name && peek(parser, 0) == 'I') {
+		uint16_t args = parse_template_args(parser, false);
+
+		name = args ? new_node(parser, NODE_TEMPLATE, name, args) : 0;
+	}
+	return name;
+}
+
+static uint16_t parse_function_param(struct parser *parser)
+{
+	uint32_t ignored;
+	const char *start = parser->at;
+
+	parser->at += 2; /* fp; fL has a level */
+	parse_qualifiers(parser);
+	parse_number(parser, &ignored);
+	return take(parser, "_") ? with_text(parser, NODE_WRAP, "parm", 4,
+					     with_text(parser, NODE_TEXT, start, 2, 0))
+				 : 0;
+}
+
+static uint16_t parse_cast(struct parser *parser)
+{
+	uint16_t type;
+	uint16_t value;
+
+	parser->at += 2;
+	type = parse_type(parser);
+	if (take(parser, "_")) {
+		if (!type || !parse_expressions(parser, &value))
+			return 0;
+		return new_node(parser, NODE_CALL, type, value);
+	}
+	value = type ? parse_expression(parser) : 0;
+	return value ? new_node(parser, NODE_CAST, type, value) : 0;
+}
+
+static uint16_t parse_operation(struct parser *parser)
+{
+	const struct operator_name *found = find_operator(parser);
+	uint16_t a;
+	uint16_t b;
+	uint16_t node;
+
+	if (!found || found->operands == 0)
+		return 0;
+	parser->at += 2;
+	take(parser, "_"); /* prefix ++ and -- */
+	a = parse_expression(parser);
+	b = a && found->operands == 2 ? parse_expression(parser) : 0;
+	if (!a || (found->operands == 2 && !b))
+		return 0;
+	node = new_node(parser, found->operands == 2 ? NODE_BINARY : NODE_UNARY, a, b);
+	if (node) {
+		parser->tree->nodes[node].text = found->name;
+		parser->tree->nodes[node].length = (uint32_t)strlen(found->name);
+	}
+	return node;
+}
+
+static bool begins(const struct parser *parser, const char *code)
+{
+	return peek(parser, 0) == code[0] && peek(parser, 1) == code[1];
+}
+
+static uint16_t parse_expression_inside(struct parser *parser)
+{
+	uint16_t a;
+	uint16_t list;
+
+	if (peek(parser, 0) == 'L')
+		return parse_literal(parser);
+	if (peek(parser, 0) == 'T')
+		return parse_template_param(parser);
+	if (begins(parser, "fp") && peek(parser, 2) != 'T')
+		return parse_function_param(parser);
+	if (begins(parser, "sr"))
+		return parse_scoped(parser);
+	if (begins(parser, "cv"))
+		return parse_cast(parser);
+	if (take(parser, "cl")) {
+		a = parse_expression(parser);
+		return a && parse_expressions(parser, &list) ? new_node(parser, NODE_CALL, a, list)
+							     : 0;
+	}
+	if (take(parser, "tl")) {
+		a = parse_type(parser);
+		return a && parse_expressions(parser, &list)
+			       ? new_node(parser, NODE_BRACES, a, list)
+			       : 0;
+	}
+	if (take(parser, "il"))
+		return parse_expressions(parser, &list) ? new_node(parser, NODE_BRACES, 0, list)
+							: 0;
+	if (take(parser, "st"))
+		return parse_wrapped(parser, "sizeof ", true);
+	if (take(parser, "sz"))
+		return parse_wrapped(parser, "sizeof ", false);
+	if (take(parser, "at"))
+		return parse_wrapped(parser, "alignof ", true);
+	if (take(parser, "sZ"))
+		return parse_wrapped(parser, "sizeof...", false);
+	if (take(parser, "nx"))
+		return parse_wrapped(parser, "noexcept ", false);
+	if (take(parser, "sp"))
+		return wrap(parser, NODE_EXPANSION, parse_expression(parser));
+	if (is_digit(peek(parser, 0)) || begins(parser, "on")) {
+		take(parser, "on");
+		a = parse_unqualified(parser, 0);
+		if (a && peek(parser, 0) == 'I') {
+			list = parse_template_args(parser, false);
+			a = list ? new_node(parser, NODE_TEMPLATE, a, list) : 0;
+		}
+		return a;
+	}
+	return parse_operation(parser);
+}
+
+uint16_t parse_expression(struct parser *parser)
+{
+	return enter(parser) ? leave(parser, parse_expression_inside(parser)) : 0;
+}

@@ -1,0 +1,273 @@
+/* Types in mangled names. See demangle_parser.h. */
+#include "symbol/demangle_parser.h"
+
+/* ------------------------------------------------------------------ types */
+
+static const char *builtin_name(char code)
+{
+	static const char *const names[26] = {
+		['a' - 'a'] = "signed char", ['b' - 'a'] = "bool",
+		['c' - 'a'] = "char",        ['d' - 'a'] = "double",
+		['e' - 'a'] = "long double", ['f' - 'a'] = "float",
+		['g' - 'a'] = "__float128",  ['h' - 'a'] = "unsigned char",
+		['i' - 'a'] = "int",         ['j' - 'a'] = "unsigned int",
+		['l' - 'a'] = "long",        ['m' - 'a'] = "unsigned long",
+		['n' - 'a'] = "__int128",    ['o' - 'a'] = "unsigned __int128",
+		['s' - 'a'] = "short",       ['t' - 'a'] = "unsigned short",
+		['v' - 'a'] = "void",        ['w' - 'a'] = "wchar_t",
+		['x' - 'a'] = "long long",   ['y' - 'a'] = "unsigned long long",
+		['z' - 'a'] = "...",
+	};
+
+	return code >= 'a' && code <= 'z' ? names[code - 'a'] : NULL;
+}
+
+static uint16_t parse_signature(struct parser *parser, uint8_t flags)
+{
+	uint16_t result;
+	uint16_t node;
+	uint16_t list;
+
+	parser->at++; /* F */
+	take(parser, "Y");
+	result = parse_type(parser);
+	if (!result || !parse_parameters(parser, &list))
+		return 0;
+	if (take(parser, "R"))
+		flags |= FLAG_LVALUE;
+	else if (take(parser, "O"))
+		flags |= FLAG_RVALUE;
+	if (!take(parser, "E"))
+		return 0;
+	node = new_node(parser, NODE_SIGNATURE, result, 0);
+	if (node) {
+		parser->tree->nodes[node].c = list;
+		parser->tree->nodes[node].flags = flags;
+	}
+	return node;
+}
+
+/* A dimension: digits, or an expression, or nothing; then '_'. */
+static bool parse_dimension(struct parser *parser, uint16_t *dimension)
+{
+	const char *start = parser->at;
+
+	*dimension = 0;
+	if (is_digit(peek(parser, 0))) {
+		while (is_digit(peek(parser, 0)))
+			parser->at++;
+		*dimension = with_text(parser, NODE_TEXT, start, (size_t)(parser->at - start), 0);
+		if (!*dimension)
+			return false;
+	} else if (peek(parser, 0) != '_') {
+		*dimension = parse_expression(parser);
+		if (!*dimension)
+			return false;
+	}
+	return take(parser, "_");
+}
+
+static uint16_t parse_d_type(struct parser *parser, bool *is_builtin)
+{
+	static const struct {
+		char code;
+		const char *name;
+	} known[] = {
+		{'a', "auto"},       {'c', "decltype(auto)"},    {'d', "decimal64"},
+		{'e', "decimal128"}, {'f', "decimal32"},         {'h', "half"},
+		{'i', "char32_t"},   {'n', "decltype(nullptr)"}, {'s', "char16_t"},
+		{'u', "char8_t"},
+	};
+	char c = peek(parser, 1);
+	uint16_t dimension;
+	uint16_t node;
+	uint32_t bits;
+
+	*is_builtin = false;
+	switch (c) {
+	case 't':
+	case 'T':
+		return parse_decltype(parser);
+	case 'p':
+		parser->at += 2;
+		return wrap(parser, NODE_EXPANSION, parse_type(parser));
+	case 'o':
+		parser->at += 2;
+		return peek(parser, 0) == 'F' ? parse_signature(parser, FLAG_NOEXCEPT) : 0;
+	case 'v':
+		parser->at += 2;
+		if (!parse_dimension(parser, &dimension))
+			return 0;
+		node = parse_type(parser);
+		return node ? new_node(parser, NODE_VECTOR, node, dimension) : 0;
+	case 'F':
+		parser->at += 2;
+		*is_builtin = true;
+		if (!parse_number(parser, &bits))
+			return 0;
+		if (take(parser, "b"))
+			return bits == 16 ? text_node(parser, "std::bfloat16_t") : 0;
+		return take(parser, "_") ? text_node(parser, bits == 16   ? "_Float16"
+							     : bits == 32 ? "_Float32"
+									  : "_Float64")
+					 : 0;
+	default:
+		break;
+	}
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (known[i].code == c) {
+			parser->at += 2;
+			*is_builtin = true;
+			return text_node(parser, known[i].name);
+		}
+	}
+	return 0;
+}
+
+static uint16_t parse_qualified(struct parser *parser)
+{
+	uint8_t flags = parse_qualifiers(parser);
+	uint16_t inner;
+	uint16_t node;
+
+	if (peek(parser, 0) == 'F') /* a member function's own qualifiers */
+		return parse_signature(parser, flags);
+	inner = parse_type(parser);
+	node = wrap(parser, NODE_QUALIFIED, inner);
+	if (node)
+		parser->tree->nodes[node].flags = flags;
+	return node;
+}
+
+static uint16_t parse_vendor(struct parser *parser)
+{
+	uint16_t name;
+	uint16_t node;
+
+	parser->at++; /* U */
+	name = parse_source_name(parser);
+	if (name && peek(parser, 0) == 'I' && !parse_template_args(parser, false))
+		return 0;
+	node = name ? wrap(parser, NODE_SUFFIXED, parse_type(parser)) : 0;
+	if (node) {
+		parser->tree->nodes[node].text = parser->tree->nodes[name].text;
+		parser->tree->nodes[node].length = parser->tree->nodes[name].length;
+	}
+	return node;
+}
+
+static uint16_t parse_array(struct parser *parser)
+{
+	uint16_t dimension;
+	uint16_t element;
+
+	parser->at++; /* A */
+	if (!parse_dimension(parser, &dimension))
+		return 0;
+	element = parse_type(parser);
+	return element ? new_node(parser, NODE_ARRAY, element, dimension) : 0;
+}
+
+static uint16_t parse_member(struct parser *parser)
+{
+	uint16_t owner;
+	uint16_t type;
+
+	parser->at++; /* M */
+	owner = parse_type(parser);
+	type = owner ? parse_type(parser) : 0;
+	return type ? new_node(parser, NODE_MEMBER, owner, type) : 0;
+}
+
+/* What may have template arguments behind it. */
+static uint16_t parse_param_type(struct parser *parser)
+{
+	uint16_t node = parse_template_param(parser);
+	uint16_t args;
+
+	if (!node || peek(parser, 0) != 'I')
+		return node;
+	if (!remember(parser, node))
+		return 0;
+	args = parse_template_args(parser, false);
+	return args ? new_node(parser, NODE_TEMPLATE, node, args) : 0;
+}
+
+static uint16_t parse_type_after(struct parser *parser, enum node_kind kind)
+{
+	parser->at++;
+	return wrap(parser, kind, parse_type(parser));
+}
+
+/* *is_known: the type is no candidate for a substitution. */
+static uint16_t parse_type_inside(struct parser *parser, bool *is_known)
+{
+	const char *builtin = builtin_name(peek(parser, 0));
+	char c = peek(parser, 0);
+	uint16_t node;
+
+	*is_known = false;
+	if (c == 'r' || c == 'V' || c == 'K')
+		return parse_qualified(parser);
+	if (builtin) {
+		parser->at++;
+		*is_known = true;
+		return text_node(parser, builtin);
+	}
+	switch (c) {
+	case 'u':
+		parser->at++;
+		return parse_source_name(parser);
+	case 'P':
+		return parse_type_after(parser, NODE_POINTER);
+	case 'R':
+		return parse_type_after(parser, NODE_REFERENCE);
+	case 'O':
+		return parse_type_after(parser, NODE_RVALUE);
+	case 'C':
+	case 'G':
+		node = parse_type_after(parser, NODE_SUFFIXED);
+		if (node) {
+			parser->tree->nodes[node].text = c == 'C' ? "_Complex" : "_Imaginary";
+			parser->tree->nodes[node].length = c == 'C' ? 8 : 10;
+		}
+		return node;
+	case 'A':
+		return parse_array(parser);
+	case 'F':
+		return parse_signature(parser, 0);
+	case 'M':
+		return parse_member(parser);
+	case 'T':
+		return parse_param_type(parser);
+	case 'U':
+		return parse_vendor(parser);
+	case 'D':
+		return parse_d_type(parser, is_known);
+	case 'S':
+		if (peek(parser, 1) == 't')
+			return parse_name(parser, false);
+		node = parse_substitution(parser);
+		if (node && peek(parser, 0) == 'I') {
+			uint16_t args = parse_template_args(parser, false);
+
+			return args ? new_node(parser, NODE_TEMPLATE, node, args) : 0;
+		}
+		*is_known = true;
+		return node;
+	default:
+		return parse_name(parser, false);
+	}
+}
+
+uint16_t parse_type(struct parser *parser)
+{
+	bool is_known;
+	uint16_t node;
+
+	if (!enter(parser))
+		return 0;
+	node = parse_type_inside(parser, &is_known);
+	parser->depth--;
+	return node && !is_known ? remember(parser, node) : node;
+}
