@@ -158,8 +158,10 @@ function writeHead() {
 	const command = info.get("command");
 	const parts = [];
 	const devices = now.devices.map((d) => `${d.type} ${d.id}${d.name || d.arch ? " " + (d.name || d.arch) : ""}`);
-	byId("title").textContent = (command || now.title) + (isDiff ? " compared with " + data.before.title : "");
-	if (command) parts.push(now.title);
+	const base = (path) => path.replace(/^.*\/(?=.)/, "");
+	byId("title").textContent = (command || base(now.title)) + (isDiff ? " compared with " + base(data.before.title) : "");
+	byId("title").title = now.title + (isDiff ? "\n" + data.before.title : "");
+	if (command) parts.push(base(now.title));
 	if (devices.length > 6) parts.push(devices.slice(0, 6).join(", ") + `, ${devices.length - 6} more`);
 	else if (devices.length) parts.push(devices.join(", "));
 	if (now.duration !== null) parts.push(figure(styleFor(now.duration / 1e9, false), now.duration / 1e9) + " s");
@@ -170,7 +172,7 @@ function writeHead() {
 	document.title = byId("title").textContent + " – Proton";
 	byId("foot").textContent = `proton-viewer ${data.version}. Numbers are those of proton-viewer; everything is in this file.`;
 	for (const profile of isDiff ? [now, data.before] : [now]) {
-		const which = isDiff ? profile.title + ": " : "";
+		const which = isDiff ? base(profile.title) + ": " : "";
 		const notice = (text) => byId("notices").append(element("p", { class: "notice" }, which + text));
 		if (profile.unfinished) notice("The run did not finish: its process was killed, or is still recording. This is what had been recorded.");
 		if (profile.damaged) notice("The file is damaged; this is what could be read.");
