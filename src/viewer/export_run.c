@@ -436,6 +436,7 @@ struct chosen {
 	struct measure *measures; /* by metric */
 	struct export_metric *described;
 	struct export_report report;
+	char *title;
 	uint8_t *state;
 	uint32_t *owner;
 };
@@ -453,6 +454,7 @@ static void chosen_fini(struct chosen *chosen)
 	derive_fini(&chosen->derive);
 	metrics_fini(&chosen->metrics);
 	free(chosen->state);
+	free(chosen->title);
 	free(chosen->owner);
 }
 
@@ -476,6 +478,19 @@ static void choose_names(struct chosen *chosen, const struct options *options,
 	chosen->described = xcalloc(chosen->count, sizeof(*chosen->described));
 }
 
+/* Of the first file, and how many more there are. */
+static char *make_title(const struct options *options)
+{
+	char *title;
+	int length = options->path_count > 1 ? asprintf(&title, "%s and %zu more", options->path,
+							options->path_count - 1)
+					     : asprintf(&title, "%s", options->path);
+
+	if (length < 0)
+		xgive_up();
+	return title;
+}
+
 /* To be released with chosen_fini(), also after an error. */
 static int chosen_init(struct chosen *chosen, const struct options *options,
 		       const struct export_view_format *format, struct profile *profile,
@@ -484,7 +499,7 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 	size_t depth = options->depth_is_set ? options->depth : SIZE_MAX;
 	int status;
 
-	*chosen = (struct chosen){.state = filter_prune(profile)};
+	*chosen = (struct chosen){.state = filter_prune(profile), .title = make_title(options)};
 	metrics_init(&chosen->metrics, profile);
 	derive_init(&chosen->derive, &chosen->metrics);
 	choose_names(chosen, options, format);
@@ -506,7 +521,7 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 	}
 	chosen->view = (struct export_view){
 		.profile = profile,
-		.title = options->path,
+		.title = chosen->title,
 		.shown = chosen->state,
 		.owner = chosen->owner,
 		.metrics = chosen->described,

@@ -42,6 +42,7 @@ class Browser:
         self.process = subprocess.Popen(
             command,
             pass_fds=(there, back),
+            env={**os.environ, "TMPDIR": str(directory)},  # it leaves things behind
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -62,8 +63,8 @@ class Browser:
             self.send(f"{domain}.enable")
 
     def close(self) -> None:
-        os.close(self.write_to)
         self.process.terminate()
+        os.close(self.write_to)
         self.process.wait(timeout=TIMEOUT_S)
         os.close(self.read_from)
 
