@@ -8,7 +8,7 @@
 
 #include "format/rows.h"
 
-#define REPORT_WIDTHS 4 /* of operands: 8, 16, 32 and 64 bits */
+#define REPORT_WIDTHS 5 /* of operands: 4, 8, 16, 32 and 64 bits */
 
 /* A kernel by name, wherever it ran: sums over the nodes that are shown. */
 struct report_kernel {

@@ -56,6 +56,7 @@ static const struct formula formulas[] = {
 	TIMES("cpu_time", FORMULA_TIME, "cpu_time"),
 	TIMES("avg_cpu_time", FORMULA_AVERAGE, "cpu_time"),
 	RATES("flop", "flops"),
+	RATES("flop4", "flops4"),
 	RATES("flop8", "flops8"),
 	RATES("flop16", "flops16"),
 	RATES("flop32", "flops32"),
@@ -326,9 +327,10 @@ static int refuse(const struct metrics *metrics, const char *name, struct proton
 	char near[200];
 
 	if (formula && formula->kind == FORMULA_UTIL)
-		return err_set(err, PROTON_E_INVALID,
-			       "metric util is not found: it needs kernels with flops8, flops16, "
-			       "flops32, flops64 or bytes");
+		return err_set(
+			err, PROTON_E_INVALID,
+			"metric util is not found: it needs kernels with flops4, flops8, flops16, "
+			"flops32, flops64 or bytes");
 	if (formula)
 		return err_set(err, PROTON_E_INVALID,
 			       "metric %s is not found: the profile has no %s. "

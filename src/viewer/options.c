@@ -10,6 +10,7 @@
 
 #include <libproton/proton.h>
 
+#include "viewer/peaks.h"
 #include "viewer/say.h"
 #include "viewer/xalloc.h"
 
@@ -30,11 +31,12 @@ static const char help_text[] =
 	"  --csv, --json          all digits, for programs\n"
 	"  --export FORMAT        html, folded, speedscope, pprof, ...; -o, --output FILE\n"
 	"  --names STYLE          of C++: short, full or raw\n"
+	"  --peaks RATES          own peaks for util: flops16=989e12,bytes=3.35e12\n"
 	"  -f, --format FORMAT    of source: full, file_function_line, function_line, ...\n"
 	"  --print-sorted         after the tree, all frames by the first metric\n"
 	"  --color WHEN           auto, always, never    -h, --help    --version\n"
 	"Metrics: time/U avg_time/U min_time/U max_time/U p50_time/U p90_time/U p99_time/U\n"
-	"  cpu_time/U (U: s ms us ns) [g|t]flop[8|16|32|64]/s [g|t]byte/s util METRIC/%\n"
+	"  cpu_time/U (U: s ms us ns) [g|t]flop[4|8|16|32|64]/s [g|t]byte/s util METRIC/%\n"
 	"Examples:\n"
 	"  proton-viewer -m time/ms,tflop16/s,util -t 0.1 -i attention proton.hatchet\n"
 	"  proton-viewer --top -n 20 proton.hatchet    proton-viewer --merge spread ranks/\n"
@@ -51,6 +53,7 @@ enum {
 	OPTION_JSON,
 	OPTION_MERGE,
 	OPTION_NAMES,
+	OPTION_PEAKS,
 	OPTION_TOP,
 	OPTION_COLOR,
 	OPTION_VERSION
@@ -74,6 +77,7 @@ static const struct option long_options[] = {
 	{"fail-if", required_argument, NULL, OPTION_FAIL_IF},
 	{"merge", required_argument, NULL, OPTION_MERGE},
 	{"names", required_argument, NULL, OPTION_NAMES},
+	{"peaks", required_argument, NULL, OPTION_PEAKS},
 	{"csv", no_argument, NULL, OPTION_CSV},
 	{"export", required_argument, NULL, OPTION_EXPORT},
 	{"output", required_argument, NULL, 'o'},
@@ -202,6 +206,13 @@ static enum options_result parse_merge(struct options *options, const char *text
 	return OPTIONS_RUN;
 }
 
+static enum options_result parse_peaks(const char *text)
+{
+	struct proton_error err;
+
+	return peaks_set_own(text, &err) ? REFUSE("%s", err.text) : OPTIONS_RUN;
+}
+
 static enum options_result parse_names(struct options *options, const char *text)
 {
 	static const char *const words[] = {
@@ -250,6 +261,8 @@ static enum options_result parse_one(struct options *options, int option)
 		return parse_gate(options, optarg);
 	case OPTION_MERGE:
 		return parse_merge(options, optarg);
+	case OPTION_PEAKS:
+		return parse_peaks(optarg);
 	case OPTION_NAMES:
 		return parse_names(options, optarg);
 	case 'f':

@@ -120,8 +120,8 @@ static size_t flat_metrics(const struct metrics *metrics, const char **names)
 {
 	static const char *const wanted[] = {
 		"count",       "avg_time/us", "min_time/us", "p50_time/us", "p90_time/us",
-		"p99_time/us", "max_time/us", "tflop8/s",    "tflop16/s",   "tflop32/s",
-		"tflop64/s",   "tflop/s",     "gbyte/s",     "util",
+		"p99_time/us", "max_time/us", "tflop4/s",    "tflop8/s",    "tflop16/s",
+		"tflop32/s",   "tflop64/s",   "tflop/s",     "gbyte/s",     "util",
 	};
 	size_t count = 0;
 

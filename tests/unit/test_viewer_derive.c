@@ -183,6 +183,55 @@ TEST(peaks_are_those_of_the_architecture)
 	check_least("HIP", "gfx950:xnack-", 2200000, 0, 0, 256, 1e12, 1e9, 2.17e-4, 1.25e-4);
 }
 
+/* Rates that vendors tell for a device with as many units at that clock, in Tflop/s. */
+static void check_rates(const char *type, const char *arch, uint64_t clock_khz, uint64_t units,
+			const double tflop_per_s[PEAK_WIDTHS])
+{
+	struct profile *profile = profile_new();
+	struct peaks peaks;
+
+	build_device(profile, type, 0, arch, clock_khz, 1000000, 256, units);
+	CHECK(peaks_find(profile, &profile->devices[0], &peaks));
+	for (size_t w = 0; w < PEAK_WIDTHS; w++)
+		CHECK_NEAR(peaks.flop_per_s[w] / 1e12, tflop_per_s[w], tflop_per_s[w] * 0.06);
+	CHECK(peaks.byte_per_s > 0);
+	profile_free(profile);
+}
+
+TEST(rates_are_what_vendors_tell_for_a_device)
+{
+	check_rates("CUDA", "70", 1530000, 80, (double[]){62.7, 62.7, 125, 15.7, 7.8});
+	check_rates("CUDA", "75", 1590000, 40, (double[]){260, 130, 65, 8.1, 0.25});
+	check_rates("CUDA", "86", 1740000, 84, (double[]){599, 299, 150, 37.4, 0.58});
+	check_rates("CUDA", "87", 1300000, 16, (double[]){170, 85, 42.6, 21.3, 0.083});
+	check_rates("CUDA", "103", 1920000, 160, (double[]){15000, 5000, 2500, 1250, 1.23});
+	check_rates("CUDA", "110", 1575000, 20, (double[]){1035, 517, 258, 129, 0.126});
+	check_rates("CUDA", "120", 2407000, 170, (double[]){1676, 838, 419, 104.8, 1.64});
+	check_rates("CUDA", "121", 2500000, 48, (double[]){500, 250, 125, 31, 0.48});
+	check_rates("HIP", "gfx908", 1502000, 120, (double[]){184.6, 184.6, 184.6, 46.1, 11.5});
+	check_rates("HIP", "gfx1100", 2500000, 96, (double[]){245.6, 122.8, 122.8, 61.4, 1.92});
+	check_rates("HIP", "gfx1101", 2430000, 60, (double[]){149.3, 74.65, 74.65, 37.3, 1.17});
+	check_rates("HIP", "gfx1200", 3130000, 32, (double[]){410, 205, 103, 25.6, 0.4});
+	check_rates("HIP", "gfx1201", 2970000, 64, (double[]){779, 389, 195, 48.7, 0.76});
+}
+
+TEST(own_peaks_count_instead)
+{
+	struct profile *profile = profile_new();
+	struct peaks peaks;
+
+	build_device(profile, "CPU", 0, "x86_64", 0, 0, 0, 8);
+	CHECK_EQ(peaks_set_own("flops16=2e12,", &err), PROTON_E_INVALID);
+	CHECK_EQ(peaks_set_own("flops3=2e12", &err), PROTON_E_INVALID);
+	CHECK_EQ(peaks_set_own("bytes=0", &err), PROTON_E_INVALID);
+	CHECK_OK(peaks_set_own("flops16=2e12,bytes=3e9", &err), err);
+	CHECK(peaks_find(profile, &profile->devices[0], &peaks));
+	CHECK_NEAR(peaks.flop_per_s[2], 2e12, 0);
+	CHECK_NEAR(peaks.byte_per_s, 3e9, 0);
+	CHECK(isnan(peaks.flop_per_s[1]));
+	profile_free(profile);
+}
+
 TEST(an_unknown_architecture_has_no_peaks)
 {
 	struct profile *profile = profile_new();
@@ -196,9 +245,10 @@ TEST(an_unknown_architecture_has_no_peaks)
 		CHECK(!peaks_find(profile, &profile->devices[i], &peaks));
 	build_device(profile, "cuda", 2, "90", 1755000, 2619000, 6144, 114);
 	CHECK(peaks_find(profile, &profile->devices[profile->device_count - 1], &peaks));
-	CHECK_NEAR(peaks.flop_per_s[0], 1513e12, 1);
-	CHECK_NEAR(peaks.flop_per_s[1], 1513e12 / 2, 1);
-	CHECK_NEAR(peaks.flop_per_s[3], 1513e12 / 8, 1);
+	CHECK_NEAR(peaks.flop_per_s[0], 1513e12, 1); /* no 4-bit units */
+	CHECK_NEAR(peaks.flop_per_s[1], 1513e12, 1);
+	CHECK_NEAR(peaks.flop_per_s[2], 1513e12 / 2, 1);
+	CHECK_NEAR(peaks.flop_per_s[4], 1513e12 / 8, 1);
 	profile_free(profile);
 }
 

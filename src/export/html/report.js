@@ -680,7 +680,7 @@ function startKernels() {
 
 // ---------------------------------------------------------------- roofline
 
-const WIDTHS = [8, 16, 32, 64];
+const WIDTHS = [4, 8, 16, 32, 64];
 
 function power(exponent) {
 	const text = String(exponent).replace(/[-\d]/g, (digit) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(digit)]);
