@@ -1,0 +1,151 @@
+/* instrument/mode: every key, every refusal. */
+#include "instrument/mode.h"
+
+#include "unit/tap.h"
+
+static struct instrument_mode mode;
+static struct proton_error err;
+
+static void refused(const char *text, const char *why)
+{
+	CHECK_EQ(instrument_mode_read(text, &mode, &err), PROTON_E_INVALID);
+	CHECK_HAS(err.text, why);
+}
+
+static void check_key(const char *text, const char *expected)
+{
+	struct out out;
+
+	CHECK_OK(instrument_mode_read(text, &mode, &err), err);
+	out_init(&out, -1);
+	instrument_mode_key(&mode, &out);
+	out_byte(&out, '\0');
+	CHECK_STR(out.bytes, expected);
+	out_fini(&out);
+}
+
+TEST(defaults)
+{
+	const char *texts[] = {NULL, "", "default", "default:"};
+
+	for (size_t i = 0; i < 4; i++) {
+		CHECK_OK(instrument_mode_read(texts[i], &mode, &err), err);
+		CHECK_EQ(mode.warps_per_unit, 1);
+		CHECK_U64(mode.warps, 0);
+		CHECK_EQ(mode.buffer, INSTRUMENT_BUFFER_SHARED);
+		CHECK_EQ(mode.buffer_bytes, 0);
+		CHECK_EQ(mode.cta_stride, 1);
+		CHECK_EQ(mode.launches, 8);
+		CHECK_EQ(mode.autos, 0);
+		CHECK(!mode.time_shift && !mode.clock32 && !mode.is_mma);
+	}
+}
+
+TEST(what_the_object_prints)
+{
+	const char *text = "default:metric_type=cycle:sampling_strategy=selective:"
+			   "granularity=warp_group:buffer_strategy=circular:buffer_type=global:"
+			   "sampling_options=7, 0,3,0:buffer_size=4096:"
+			   "optimizations=clock32,time_shift, sched_stores,sched_barriers";
+	struct instrument_options options = {.warp_count = 8};
+
+	CHECK_OK(instrument_mode_read(text, &mode, &err), err);
+	CHECK_U64(mode.warps, 1u << 7 | 1u << 3 | 1u);
+	CHECK(mode.clock32 && mode.time_shift && mode.sched_stores && mode.sched_barriers);
+	instrument_mode_options(&mode, &options);
+	CHECK_EQ(options.warp_count, 8);
+	CHECK_EQ(options.warps_per_unit, 4);
+	CHECK_U64(options.warps, mode.warps);
+	CHECK_EQ(options.buffer, INSTRUMENT_BUFFER_GLOBAL);
+	CHECK_EQ(options.buffer_bytes, 4096);
+	CHECK_EQ(options.cta_stride, 1);
+	CHECK(options.sched_barriers);
+	/* Empty values, as an object without options prints them. */
+	CHECK_OK(instrument_mode_read("default:sampling_options=:optimizations=", &mode, &err),
+		 err);
+}
+
+TEST(automatic_scopes)
+{
+	CHECK_OK(instrument_mode_read("default:auto=loads,dots", &mode, &err), err);
+	CHECK_EQ(mode.autos, INSTRUMENT_AUTO_LOADS | INSTRUMENT_AUTO_DOTS);
+	CHECK_OK(instrument_mode_read("default:auto=all", &mode, &err), err);
+	CHECK_EQ(mode.autos, 63);
+	CHECK_OK(instrument_mode_read("mma", &mode, &err), err);
+	CHECK(mode.is_mma);
+	CHECK_EQ(mode.autos, INSTRUMENT_AUTO_DOTS);
+	CHECK_OK(instrument_mode_read("mma:auto=waits", &mode, &err), err);
+	CHECK_EQ(mode.autos, INSTRUMENT_AUTO_DOTS | INSTRUMENT_AUTO_WAITS);
+	refused("default:auto=branches",
+		"unknown automatic scope \"branches\"; there are loads, dots, stores, waits, "
+		"loops, partitions, all");
+}
+
+TEST(launches_and_ctas)
+{
+	CHECK_OK(instrument_mode_read("default:launches=all:cta=16", &mode, &err), err);
+	CHECK_U64(mode.launches, INSTRUMENT_LAUNCHES_ALL);
+	CHECK_EQ(mode.cta_stride, 16);
+	CHECK_OK(instrument_mode_read("default:launches=1", &mode, &err), err);
+	CHECK_EQ(mode.launches, 1);
+	refused("default:launches=0", "launches is \"0\", not a number from 1 to 4294967294");
+	refused("default:launches=4294967296", "launches");
+	refused("default:cta=0", "cta is \"0\", not a number from 1 to");
+	refused("default:cta=18446744073709551617", "cta");
+}
+
+TEST(granularities)
+{
+	static const struct {
+		const char *text;
+		uint32_t warps;
+	} cases[] = {
+		{"warp", 1},          {"warp_2", 2},        {"warp_4", 4},
+		{"warp_8", 8},        {"warp_group", 4},    {"warp_group_2", 8},
+		{"warp_group_4", 16}, {"warp_group_8", 32}, {"cta", 32},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "default:granularity=%s", cases[i].text);
+		CHECK_OK(instrument_mode_read(text, &mode, &err), err);
+		CHECK_EQ(mode.warps_per_unit, cases[i].warps);
+	}
+	refused("default:granularity=thread", "unknown granularity \"thread\"; there are warp, ");
+}
+
+TEST(refusals)
+{
+	refused("pcsampling:interval=1000", "unsupported mode: pcsampling; ");
+	refused("defaults", "unsupported mode: defaults; ");
+	refused("default:fast", "\"fast\" is not of the form key=value");
+	refused("default:speed=1", "unknown key \"speed\"");
+	refused("default:cta=1:cta=2", "cta is given twice");
+	refused("default:metric_type=joule", "unknown metric_type \"joule\"; there are cycle");
+	refused("default:buffer_strategy=flush", "\"flush\" is not supported");
+	refused("default:buffer_type=heap", "unknown buffer_type \"heap\"; there are shared, g");
+	refused("default:buffer_size=1k", "buffer_size is \"1k\", not a number");
+	refused("default:buffer_size=", "buffer_size is \"\", not a number");
+	refused("default:buffer_size=67108865", "buffer_size");
+	refused("default:optimizations=fast", "unknown optimization \"fast\"; there are clock32, ");
+	refused("default:sampling_strategy=selective", "needs the warps to sample");
+	refused("default:sampling_options=1", "needs sampling_strategy=selective");
+	refused("default:sampling_strategy=selective:sampling_options=32",
+		"a warp of sampling_options is \"32\", not a number from 0 to 31");
+	refused("default:sampling_strategy=selective:sampling_options=0,,1", "is \"\", not");
+	refused("default:sampling_strategy=random", "unknown sampling_strategy \"random\"");
+}
+
+TEST(keys_tell_code_apart)
+{
+	check_key("default", "unit1-warps0-shared0-cta1");
+	/* What the decoder alone looks at makes no difference. */
+	check_key("default:launches=all:optimizations=time_shift,clock32,sched_stores",
+		  "unit1-warps0-shared0-cta1");
+	check_key("default:sampling_strategy=selective:sampling_options=2,0:cta=4:granularity=cta",
+		  "unit32-warps5-shared0-cta4");
+	check_key("default:buffer_type=global:buffer_size=64:auto=dots:"
+		  "optimizations=sched_barriers",
+		  "unit1-warps0-global64-cta1-barriers-auto2");
+}
