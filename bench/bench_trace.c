@@ -6,10 +6,12 @@
  *
  * Costs of scopes and launches are medians over ROUNDS (default 5) of a loop's mean, in sessions
  * with data="tree" and data="trace" that take turns. Then sessions of EVENTS events (default one
- * million: scopes, launches and kernels, arrows between these) are written in each format. The
- * peak of memory is that of the whole process beyond what it had before finalize, pages of the
- * mapped file left out.
+ * million: scopes, launches and kernels, arrows between these) are written in each format. Memory
+ * is the process's own (RssAnon, without pages of the mapped file), the largest that a thread which
+ * looks every millisecond saw, beyond what it was before.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,33 +148,54 @@ static void measure(const char *name, void (*body)(long count), long count)
 	}
 }
 
-/* Megabytes of memory of the process that are no file's: VmHWM is reset with "5". */
-static double peak_mb(void)
+/* Megabytes of memory of the process that are no file's. */
+static double own_mb(void)
 {
 	FILE *file = fopen("/proc/self/status", "re");
 	char line[256];
-	double peak = 0;
-	double files = 0;
-	double shared = 0;
+	double kilobytes = 0;
 
-	while (file && fgets(line, sizeof(line), file)) {
-		sscanf(line, "VmHWM: %lf", &peak);
-		sscanf(line, "RssFile: %lf", &files);
-		sscanf(line, "RssShmem: %lf", &shared);
-	}
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "RssAnon: %lf", &kilobytes);
 	if (file)
 		fclose(file);
-	return (peak - files - shared) / 1e3;
+	return kilobytes / 1e3;
 }
 
-static void reset_peak(void)
-{
-	FILE *file = fopen("/proc/self/clear_refs", "we");
+static atomic_bool is_done;
+static double peak_mb;
 
-	if (file) {
-		fputs("5", file);
-		fclose(file);
+static void *watch_memory(void *unused)
+{
+	(void)unused;
+	while (!atomic_load(&is_done)) {
+		double now_mb = own_mb();
+
+		if (now_mb > peak_mb)
+			peak_mb = now_mb;
+		usleep(1000);
 	}
+	return NULL;
+}
+
+/* Ends all sessions; how much memory grew meanwhile. */
+static double finalize_watched(const char *format)
+{
+	struct proton_error err;
+	pthread_t watcher;
+	double before_mb = own_mb();
+
+	peak_mb = before_mb;
+	atomic_store(&is_done, false);
+	if (pthread_create(&watcher, NULL, watch_memory, NULL) != 0)
+		exit(2);
+	if (proton_finalize(PROTON_ALL_SESSIONS, format, &err) != PROTON_OK) {
+		fprintf(stderr, "bench_trace: %s\n", err.text);
+		exit(2);
+	}
+	atomic_store(&is_done, true);
+	pthread_join(watcher, NULL);
+	return peak_mb - before_mb;
 }
 
 /* A third each of scopes, launches and kernels, in twenty different layers. */
@@ -206,19 +229,13 @@ static void bench_writing(long events, const char *format, const char *suffix)
 	struct stat st = {0};
 
 	for (int r = 0; r < rounds; r++) {
-		struct proton_error err;
 		uint64_t start_ns;
 
 		start("events", "trace");
 		record_events(events);
-		reset_peak();
 		start_ns = clock_monotonic_ns();
-		if (proton_finalize(PROTON_ALL_SESSIONS, format, &err) != PROTON_OK) {
-			fprintf(stderr, "bench_trace: %s\n", err.text);
-			exit(2);
-		}
+		peaks[r] = finalize_watched(format);
 		values[r] = (double)(clock_monotonic_ns() - start_ns) / 1e9;
-		peaks[r] = peak_mb();
 		snprintf(path, sizeof(path), "%s/events.%s", directory, suffix);
 		stat(path, &st);
 		unlink(path);
@@ -226,7 +243,8 @@ static void bench_writing(long events, const char *format, const char *suffix)
 	snprintf(name, sizeof(name), "finalize %ld events as %s", events, format);
 	print_median(name, "s", values, rounds);
 	printf("size of %ld events as %s\tMB\t%.6g\n", events, format, (double)st.st_size / 1e6);
-	(void)peaks;
+	snprintf(name, sizeof(name), "memory to write %ld events as %s", events, format);
+	print_median(name, "MB", peaks, rounds);
 }
 
 int main(int argc, char **argv)

@@ -52,7 +52,7 @@ struct proton_session_options {
 	size_t size;
 	const char *name;    /* output path without suffix, "proton" if NULL; "" or "-": stdout */
 	const char *context; /* "shadow" (scopes, default) or "python" (needs the Python package) */
-	const char *data;    /* "tree" (default) */
+	const char *data;    /* "tree" (default) or "trace": events too */
 	const char *backend; /* one of proton_backend_name(); NULL: the first that is usable */
 	const char *mode;    /* the backend's, "name[:key=value]..."; NULL or "": its default */
 	const char *format;  /* of the output unless proton_finalize() names one; NULL: "hatchet" */
@@ -81,7 +81,8 @@ PROTON_API int proton_deactivate(int session, bool flush, struct proton_error *e
 /*
  * End one session or PROTON_ALL_SESSIONS and write its output: `format` is NULL or "" for what
  * proton_start() was given, "hatchet", "hatchet_msgpack", "proton" (keep the working file,
- * finished) or "none". An unknown format is refused with E_INVALID before anything is ended. When
+ * finished), "none", and of traces "chrome_trace" or "perfetto". An unknown format, or one that a
+ * session's data does not have, is refused with E_INVALID before anything is ended. When
  * the output cannot be written the working file stays and the error names both paths. Ending a
  * session that does not exist is no error. May be called inside open scopes.
  */

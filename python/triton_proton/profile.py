@@ -151,7 +151,8 @@ def start(
     name: path of the output without suffix, "proton" by default; "" or "-" is standard output.
     Starting a name that is live already activates that session again.
     context: "shadow" attributes kernels to scopes, "python" to the Python call path.
-    data: "tree" adds up what has the same context.
+    data: "tree" adds up what has the same context; "trace" also keeps when each scope, launch
+    and kernel began and ended.
     backend: who measures; by default what fits the machine, and "host" (the CPU, for Triton's
     interpreter) where there is no GPU or TRITON_INTERPRET is set.
     mode: the backend's mode, as text or an object of `triton_proton.mode`.
@@ -239,9 +240,10 @@ def finalize(session: Optional[int] = None, output_format: Optional[str] = "") -
     """End `session`, or every session, and write its output.
 
     output_format: "hatchet" (the default), "hatchet_msgpack", "proton" (keep the file recorded
-    into) or "none". An unknown format is a ValueError and ends nothing. When the output cannot be
-    written, ProtonError names what is left and where. Under the `proton` command nothing happens:
-    the profile is written when the script has ended.
+    into) or "none"; for traces "chrome_trace" (their default) and "perfetto" too. An unknown
+    format is a ValueError and ends nothing. When the output cannot be written, ProtonError names
+    what is left and where. Under the `proton` command nothing happens: the profile is written when
+    the script has ended.
     """
     if flags.command_line:
         if session not in (None, 0):

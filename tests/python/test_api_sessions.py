@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -460,3 +462,28 @@ def test_the_decorator_passes_memory_on():
     proton.profile(lambda: None, name="test", memory=True, backend="host")()
     proton.finalize()
     assert load("test.hatchet")["proton"]["info"]["memory"] == "recorded"
+
+
+def test_a_trace_is_written_in_chromes_format(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    session = proton.start("t", data="trace", backend="host")
+    with proton.scope("outer", {"loss": 0.5}):
+        with proton.scope("inner"):
+            pass
+    proton.enter_scope("open")
+    proton.finalize(session)
+    trace = json.loads(Path("t.chrome_trace").read_text())
+    found = {e["name"]: e for e in trace["traceEvents"] if e["ph"] == "X"}
+    assert set(found) == {"outer", "inner", "open"}
+    assert found["inner"]["args"]["call_stack"] == ["ROOT", "outer"]
+    assert found["outer"]["args"]["metrics"] == {"loss": 0.5}
+    assert found["open"]["args"]["unfinished"] is True
+    assert abs(trace["baseTimeNanoseconds"] / 1e9 - time.time()) < 600
+
+
+def test_the_formats_of_traces_are_refused_for_trees(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    session = proton.start("t", backend="host")
+    with pytest.raises(ValueError, match='needs a session with data="trace"'):
+        proton.finalize(session, "perfetto")
+    proton.finalize(session, "none")

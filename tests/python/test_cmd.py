@@ -284,7 +284,7 @@ BAD = {
     "unknown context": (["-c", "native", "scopes.py"], "it must be shadow or python"),
     "unknown data": (["-d", "graph", "scopes.py"], "unknown data 'graph'"),
     "unknown hook": (["-k", "torch", "scopes.py"], "it must be triton"),
-    "unknown format": (["-o", "xml", "scopes.py"], "hatchet_msgpack, proton, chrome_trace"),
+    "unknown format": (["-o", "xml", "scopes.py"], "chrome_trace, perfetto or none"),
     "unknown backend": (["-b", "abacus", "scopes.py"], "abacus"),
     "unknown mode": (["-b", "host", "-m", "abacus", "scopes.py"], "abacus"),
     "output directory missing": (["-n", "no/p", "scopes.py"], "'no': No such file"),
@@ -544,3 +544,14 @@ def test_two_at_once_under_one_name(tmp_path: Path) -> None:
     profiles = list(tmp_path.glob("proton*.hatchet"))
     assert len(profiles) == 2
     assert all("done" in tree(path) for path in profiles)
+
+
+@pytest.mark.parametrize("form", ["chrome_trace", "perfetto"])
+def test_traces_from_the_command_line(form, tmp_path):
+    (tmp_path / "s.py").write_text(
+        "import triton_proton as proton\nwith proton.scope('step'):\n    pass\n"
+    )
+    result = proton("-d", "trace", "-o", form, "-b", "host", "s.py", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    file = tmp_path / {"chrome_trace": "proton.chrome_trace", "perfetto": "proton.pftrace"}[form]
+    assert b"step" in file.read_bytes()

@@ -1,0 +1,220 @@
+/* Traces of the CUDA backend, against a played libcupti and libcuda (tests/fake). */
+#include "unit/cuda_session.h"
+#include "unit/trace_events.h"
+
+#include "base/clock.h"
+
+static void start_trace(void)
+{
+	struct proton_error err = {0};
+
+	load_fake();
+	if (trace_start_as("a", "cupti", "shadow", &err) < 0)
+		FAIL("start: %s", err.text);
+}
+
+/* The number of the launch. */
+static uint32_t launch_on(uint32_t device, uint32_t stream, uint64_t start_ns)
+{
+	return fake.launch(&(struct fake_launch){
+		.call = CUPTI_CALL_LAUNCH_KERNEL,
+		.name = "mm",
+		.context = &fake,
+		.device = device,
+		.stream = stream,
+		.records = 1,
+		.start_ns = start_ns,
+		.end_ns = start_ns + 500,
+		.config = {.grid = {4, 2, 1}, .block = {128, 1, 1}, .registers_per_thread = 40},
+	});
+}
+
+TEST(a_kernel_is_on_its_stream_and_leads_to_its_launch)
+{
+	const struct row_launch *config;
+	const struct row_event *kernel;
+	const struct row_event *launch;
+	const struct row_event *scope;
+	struct profile *profile;
+	uint32_t number;
+	uint64_t token;
+
+	start_trace();
+	token = proton_scope_enter("step");
+	number = launch_on(0, 7, clock_monotonic_ns());
+	proton_scope_exit(token, NULL);
+	profile = finish();
+	kernel = need_event(profile, EVENT_KERNEL, "step/mm");
+	scope = need_event(profile, EVENT_SCOPE, "step");
+	launch = need_event(profile, EVENT_LAUNCH, "step");
+	CHECK_EQ(kernel->link, launch - profile->trace->events);
+	CHECK_EQ(launch->detail, number);
+	CHECK_EQ(launch->lane, scope->lane);
+	CHECK(scope->start_ns <= launch->start_ns && launch->start_ns <= launch->end_ns &&
+	      launch->end_ns <= scope->end_ns);
+	CHECK_EQ(profile->trace->lanes[kernel->lane].kind, LANE_STREAM);
+	CHECK_EQ(profile->trace->lanes[kernel->lane].id, 7);
+	config = &profile->trace->launches[kernel->detail];
+	CHECK_EQ(config->config.grid[1], 2);
+	CHECK_EQ(config->config.registers_per_thread, 40);
+	CHECK_U64(kernel->end_ns - kernel->start_ns, 500);
+	profile_free(profile);
+}
+
+TEST(streams_of_different_devices_have_lanes_of_their_own)
+{
+	struct profile *profile;
+	uint32_t lanes[3];
+
+	start_trace();
+	launch_on(0, 7, 1000);
+	launch_on(1, 7, 1000);
+	launch_on(0, 8, 1000);
+	profile = finish();
+	for (int i = 0; i < 3; i++)
+		lanes[i] = profile->trace->events[find_event(profile, EVENT_KERNEL, "mm", i)].lane;
+	CHECK(lanes[0] != lanes[1] && lanes[1] != lanes[2] && lanes[0] != lanes[2]);
+	CHECK(profile->trace->lanes[lanes[0]].device != profile->trace->lanes[lanes[1]].device);
+	profile_free(profile);
+}
+
+TEST(what_an_op_launches_leads_to_the_op_with_its_metrics)
+{
+	struct proton_metric flops = {
+		.name = "flops", .type = PROTON_METRIC_DOUBLE, .value.float64 = 1e9};
+	const struct row_event *kernel;
+	const struct row_event *op;
+	struct proton_context where;
+	struct profile *profile;
+	uint32_t number;
+
+	start_trace();
+	proton_op_enter(proton_frame("matmul", 6), &where);
+	proton_metrics_add(where, &flops, 1, NULL);
+	number = launch_on(0, 7, 1000);
+	proton_op_exit();
+	profile = finish();
+	CHECK_U64(count_events(profile), 2);
+	kernel = need_event(profile, EVENT_KERNEL, "matmul");
+	op = need_event(profile, EVENT_LAUNCH, "matmul");
+	CHECK_EQ(kernel->link, op - profile->trace->events);
+	CHECK_EQ(op->detail, number);
+	CHECK(op->flags & EVENT_NAMED);
+	CHECK(op->end_ns != 0);
+	CHECK(profile->trace->samples[op->link].as.float64 == 1e9);
+	profile_free(profile);
+}
+
+TEST(a_replay_is_one_launch_of_many_kernels)
+{
+	const struct row_event *kernel;
+	struct profile *profile;
+	uint32_t graph;
+	uint32_t exec;
+	uint32_t launch;
+	uint64_t token;
+	int of_first = 0;
+	int of_second = 0;
+
+	start_trace();
+	graph = fake.graph_create();
+	token = proton_scope_enter("block");
+	fake.graph_capture_kernel(graph, "flash");
+	fake.graph_capture_kernel(graph, "norm");
+	proton_scope_exit(token, NULL);
+	exec = fake.graph_instantiate(graph);
+	token = proton_scope_enter("step");
+	fake.graph_launch(exec, "raw", false);
+	fake.graph_launch(exec, "raw", false);
+	proton_scope_exit(token, NULL);
+	profile = finish();
+	for (int i = 0; i < 4; i++) {
+		uint32_t row = find_event(profile, EVENT_KERNEL, "step/<captured_at>/block/raw", i);
+
+		CHECK(row != 0);
+		kernel = &profile->trace->events[row];
+		CHECK(kernel->flags & EVENT_OF_GRAPH);
+		launch = kernel->link;
+		CHECK_EQ(profile->trace->events[launch].kind, EVENT_LAUNCH);
+		CHECK(profile->trace->events[launch].flags & EVENT_OF_GRAPH);
+		of_first += launch == find_event(profile, EVENT_LAUNCH, "step", 0);
+		of_second += launch == find_event(profile, EVENT_LAUNCH, "step", 1);
+	}
+	CHECK_EQ(of_first, 2);
+	CHECK_EQ(of_second, 2);
+	profile_free(profile);
+}
+
+TEST(a_kernel_whose_trace_started_after_its_launch_is_not_in_it)
+{
+	struct profile *profile;
+	int tree;
+
+	load_fake();
+	tree = start_named("tree", "cupti", NULL);
+	fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
+					  .name = "early",
+					  .context = &fake,
+					  .records = 1,
+					  .start_ns = 1,
+					  .end_ns = 2});
+	start_trace();
+	launch_on(0, 7, 1000);
+	profile = finish();
+	CHECK_U64(count_events(profile), 2);
+	CHECK(!find_event(profile, EVENT_KERNEL, "early", 0));
+	profile_free(profile);
+	(void)tree;
+	profile = rec_load("tree.proton");
+	CHECK(!profile->trace);
+	CHECK_U64(rec_count(profile, "early"), 1);
+	CHECK_U64(rec_count(profile, "mm"), 1);
+	profile_free(profile);
+}
+
+static void check_close(uint64_t actual_ns, uint64_t expected_ns)
+{
+	uint64_t apart_ns = actual_ns > expected_ns ? actual_ns - expected_ns
+						    : expected_ns - actual_ns;
+
+	CHECK_LT(apart_ns, 2000000000);
+}
+
+TEST(cupti_is_given_the_clock_of_the_program)
+{
+	struct profile *profile;
+
+	start_trace();
+	CHECK_EQ(fake.calls("cuptiActivityRegisterTimestampCallback"), 1);
+	launch_on(0, 7, clock_monotonic_ns());
+	profile = finish();
+	check_close(need_event(profile, EVENT_KERNEL, "mm")->start_ns, clock_real_ns());
+	profile_free(profile);
+}
+
+TEST(where_cupti_keeps_its_own_clock_the_difference_is_added)
+{
+	struct profile *profile;
+
+	load_fake();
+	fake.fail("cuptiActivityRegisterTimestampCallback", 1, FAKE_ALWAYS, 1);
+	start_trace();
+	launch_on(0, 7, clock_real_ns());
+	profile = finish();
+	check_close(need_event(profile, EVENT_KERNEL, "mm")->start_ns, clock_real_ns());
+	profile_free(profile);
+}
+
+TEST(a_trace_without_cuptis_time_at_all_supposes_real_time)
+{
+	struct profile *profile;
+
+	load_fake();
+	fake.fail("cuptiActivityRegisterTimestampCallback", 1, FAKE_ALWAYS, 1);
+	fake.fail("cuptiGetTimestamp", 1, FAKE_ALWAYS, 1);
+	start_trace();
+	launch_on(0, 7, clock_real_ns());
+	profile = finish();
+	check_close(need_event(profile, EVENT_KERNEL, "mm")->start_ns, clock_real_ns());
+	profile_free(profile);
+}
