@@ -183,7 +183,6 @@ def compare(path: Path) -> int:
     """Compares every column of a file; returns how many numbers were compared."""
     expected = Expected(path)
     columns = expected.columns()
-    assert columns
     _, rows = read_csv(viewer(path, "--csv", "-d", "1000", "-m", ",".join(columns)))
     assert set(rows) == set(expected.table.index)
     compared = 0
@@ -320,3 +319,70 @@ def test_every_row_comes_after_its_parent_and_siblings_fall(tmp_path):
     for frame, (value,) in read_csv(viewer(path, "--csv", "-m", "time"))[1].items():
         assert latest.get(frame[:-1], math.inf) >= float(value)
         latest[frame[:-1]] = float(value)
+
+
+# ---------------------------------------------------------------- differences and groups
+
+
+def read_flat(text: str) -> tuple[list[str], dict[str, list[str]]]:
+    header, *rows = csv.reader(io.StringIO(text, newline=""))
+    assert header[0] == "frame"
+    return header[1:], {frame: values for frame, *values in rows}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_differences_are_those_of_what_hatchet_says(seed, tmp_path):
+    sides = []
+    for name in ("before", "after"):
+        random_ = random.Random(f"{seed} {name}")
+        root = make_tree(random_, 4, "ROOT")
+        root["children"] += [make_tree(random_, 2, "at least one")]
+        root["metrics"] = {name: 0 for name in ("time (ns)", "count", *INCLUSIVE)}
+        path = tmp_path / f"{name}.hatchet"
+        path.write_text(json.dumps([root, DEVICES]))
+        sides.append((path, Expected(path)))
+    (before, old), (after, new) = sides
+    names = ["time/us", "flops16"]
+    text = viewer(after, "-diff", str(before), "--csv", "-d", "1000", "-m", ",".join(names))
+    header, rows = read_csv(text)
+    assert header[:4] == [f"time/us {what}" for what in ("before", "after", "change", "change/%")]
+    assert set(rows) == set(old.table.index) | set(new.table.index)
+    for place, name in enumerate(names):
+        was, now = (side.columns()[name] for side in (old, new))
+        for frame, values in rows.items():
+            first = was.get(frame, 0.0)
+            last = now.get(frame, 0.0)
+            shown_before, shown_after, change, percent = values[4 * place : 4 * place + 4]
+            assert float(shown_before) == pytest.approx(first, rel=1e-12)
+            assert float(shown_after) == pytest.approx(last, rel=1e-12)
+            assert float(change) == pytest.approx(last - first, rel=1e-9, abs=1e-6)
+            if first == 0 and last != 0:
+                assert percent == ""
+            else:
+                expected = 100 * (last - first) / abs(first) if first else 0
+                assert float(percent) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    for frame, values in rows.items():
+        standing = {(True, True): "", (True, False): "gone", (False, True): "new"}
+        assert values[-1] == standing[frame in old.table.index, frame in new.table.index]
+
+
+@pytest.mark.parametrize("name", ["up_tree.hatchet", "up_graph.hatchet", "sort.hatchet"])
+def test_the_flat_table_is_a_group_by_of_the_tree(name):
+    expected = Expected(DATA / name)
+    table = expected.table
+    ran = table[table["count"].fillna(0) > 0]
+    frames = [frame[-1] for frame in ran.index]
+    sums = ran[["time (ns)", "count"]].astype(float).groupby(frames).sum()
+    header, rows = read_flat(
+        viewer(DATA / name, "--top", "--csv", "-m", "time/ns,count,avg_time/us,time/%,cum/%")
+    )
+    assert header == ["time/ns", "count", "avg_time/us", "time/%", "cum/%"]
+    assert set(rows) == set(sums.index)
+    total = sums["time (ns)"].sum()
+    running = 0.0
+    for frame, values in rows.items():
+        time_ns, count = sums.loc[frame]
+        running += time_ns
+        numbers = [time_ns, count, time_ns / count / 1e3, 100 * time_ns / total]
+        assert [float(value) for value in values[:4]] == pytest.approx(numbers, rel=1e-12)
+        assert float(values[4]) == pytest.approx(100 * running / total, rel=1e-9)
