@@ -1,8 +1,10 @@
 /* Profiles from bytes and files of any format. See load.h. */
 #include "model/load.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -96,13 +98,45 @@ static uint64_t size_limit(void)
 	return pages > 0 && page_bytes > 0 ? (uint64_t)pages / 2 * (uint64_t)page_bytes : 0;
 }
 
+/* What a regular file begins with decides before gigabytes of something else are read. */
+static int check_head(const char *path, struct proton_error *err)
+{
+	char head[4096];
+	struct stat status;
+	ssize_t length;
+	unsigned char first;
+	int fd;
+
+	/* To open a pipe and close it again would end who writes to it. */
+	if (stat(path, &status) < 0 || !S_ISREG(status.st_mode))
+		return PROTON_OK;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return PROTON_OK; /* said by who reads it */
+	length = pread(fd, head, sizeof(head), 0);
+	close(fd);
+	if (length < (ssize_t)sizeof(head))
+		return PROTON_OK;
+	first = (unsigned char)head[0];
+	if (profile_view_recognize(head, sizeof(head)) || (first >= 0x91 && first <= 0x9f) ||
+	    first == 0xdc || first == 0xdd || known_stranger(head, sizeof(head)) ||
+	    (first && strchr("[ \t\r\n\xef", first)))
+		return PROTON_OK;
+	return err_set(err, PROTON_E_FORMAT,
+		       "cannot read %s: it is not a profile (.proton, .hatchet or "
+		       ".hatchet_msgpack)",
+		       path);
+}
+
 int profile_load_file(const char *path, struct profile **out, struct proton_error *err)
 {
 	const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
 	char *bytes;
 	size_t length;
-	int status = file_read_all(path, size_limit(), &bytes, &length, err);
+	int status = strcmp(path, "-") == 0 ? PROTON_OK : check_head(path, err);
 
+	if (status == PROTON_OK)
+		status = file_read_all(path, size_limit(), &bytes, &length, err);
 	if (status != PROTON_OK)
 		return status;
 	status = profile_load_bytes(name, bytes, length, out, err);
