@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define SCOPE_MAX INSTRUMENT_CODE_MAX
+#define CTA_ALIGN 128u
 
 static const char first_line[] = "proton-instrument 1";
 
@@ -125,14 +126,17 @@ static bool read_scope(struct reader *reader, struct instrument_layout *layout)
 		if (c == '\\') {
 			if (reader->at == reader->end)
 				return false;
-			c = *reader->at++ == 'n' ? '\n' : '\\';
+			c = *reader->at++;
+			if (c != 'n' && c != '\\')
+				return false;
+			c = c == 'n' ? '\n' : c;
 		}
 		if (length == sizeof(name) || !c)
 			return false;
 		name[length++] = c;
 	}
 	/* A name twice would shift the numbers of those behind it. */
-	return layout_scope(layout, name, length) == count;
+	return length && layout_scope(layout, name, length) == count;
 }
 
 static bool read_units(struct reader *reader, struct instrument_layout *layout)
@@ -187,12 +191,24 @@ static bool read_line(struct reader *reader, struct instrument_layout *layout)
 	return true; /* a later version's key */
 }
 
+static bool are_units_sane(const struct instrument_layout *layout)
+{
+	if (!layout->unit_count || !layout->warps_per_unit ||
+	    layout->warp_count > INSTRUMENT_UNIT_MAX || layout->warps_per_unit > layout->warp_count)
+		return false;
+	for (uint32_t i = 0; i < layout->unit_count; i++)
+		if (layout->units[i] >= layout->warp_count ||
+		    (i && layout->units[i] <= layout->units[i - 1]))
+			return false;
+	return true;
+}
+
 static bool is_sane(const struct instrument_layout *layout)
 {
 	uint32_t ring = layout->ring_bytes;
 	uint32_t slack = layout->slack_bytes;
 
-	return layout->unit_count && layout->cta_stride && layout->warps_per_unit &&
+	return are_units_sane(layout) && layout->cta_stride && layout->cta_bytes % CTA_ALIGN == 0 &&
 	       ring >= INSTRUMENT_RECORD_BYTES && ring <= (1u << 28) && (ring & (ring - 1)) == 0 &&
 	       slack % INSTRUMENT_RECORD_BYTES == 0 && slack <= ring &&
 	       layout_ring_at(layout, layout->unit_count) <= layout->cta_bytes;

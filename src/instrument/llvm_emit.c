@@ -46,11 +46,12 @@ static void used_after(const struct emit *emit, uint32_t block, char *text)
 static void entry_label(const struct emit *emit, char *text)
 {
 	struct slice last = emit->function->last_parameter;
-	unsigned number = 0;
+	uint32_t number = 0;
+	size_t i = 1;
 
-	if (sscanf(last.at, "%%%u", &number) == 1 && last.at[1] >= '0' && last.at[1] <= '9')
-		number++;
-	snprintf(text, OPERAND_BYTES, "%%%u", number);
+	while (i < last.length && last.at[i] >= '0' && last.at[i] <= '9' && number < 1000000)
+		number = number * 10 + (uint32_t)(last.at[i++] - '0');
+	snprintf(text, OPERAND_BYTES, "%%%" PRIu32, i == last.length ? number + 1 : 0);
 }
 
 static void write_label(const struct emit *emit, struct out *out, uint32_t block)
@@ -103,7 +104,8 @@ static void define_line(const struct emit *emit)
 		size_t skip = 0;
 
 		for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
-			if (strncmp(at, gone[i], strlen(gone[i])) == 0)
+			if ((size_t)(end - at) > strlen(gone[i]) &&
+			    memcmp(at, gone[i], strlen(gone[i])) == 0)
 				skip = strlen(gone[i]);
 		if (!skip)
 			out_byte(emit->out, *at++);

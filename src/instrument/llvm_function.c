@@ -7,6 +7,8 @@
 #include "base/array.h"
 
 #define LINE_MAX_COUNT (8u << 20)
+#define RESULT_MAX_LENGTH 32u /* of a marker's result; LLVM's own are short numbers */
+#define PROBE_MAX 1024u       /* steps in the map of labels: only a made-up text needs more */
 
 bool slice_starts(struct slice line, const char *word)
 {
@@ -82,7 +84,10 @@ static struct slice label_of(struct slice line)
 	return name;
 }
 
-/* "%12 = tail call i32 asm sideeffect "<text>", ...": the result and the marker. */
+/*
+ * "%12 = tail call i32 asm sideeffect "<text>", ...": the result and the marker. A line that only
+ * looks like one is left alone: its asm is a comment.
+ */
 static bool marker_of(struct slice line, struct llvm_marker *out)
 {
 	const char *end = line.at + line.length;
@@ -94,41 +99,72 @@ static bool marker_of(struct slice line, struct llvm_marker *out)
 		at++;
 	if (at == end || *at != '%')
 		return false;
-	text = slice_find(line, " asm sideeffect \"// proton.");
+	text = slice_find(line, " call i32 asm sideeffect \"// proton.");
 	if (!text)
 		return false;
 	out->result.at = at;
 	out->result.length = 1 + name_at(at + 1, end).length;
-	if (out->result.length == 1)
+	if (out->result.length == 1 || out->result.length > RESULT_MAX_LENGTH || at[1] == '"')
 		return false;
 	text = strchr(text, '"') + 1;
 	quote = memchr(text, '"', (size_t)(end - text));
 	return quote && marker_parse(text, (size_t)(quote - text), &out->marker);
 }
 
-/* The name of the last parameter of a "define" line, NULL-length if it has none. */
+static bool starts_at(const char *at, const char *end, const char *word)
+{
+	size_t length = strlen(word);
+
+	return (size_t)(end - at) >= length && memcmp(at, word, length) == 0;
+}
+
+/* Where the parameters of a "define" line begin: behind the function's name. NULL. */
+static const char *parameters_of(struct slice line)
+{
+	const char *end = line.at + line.length;
+	const char *at = memchr(line.at, '@', line.length);
+	struct slice name;
+
+	if (!at)
+		return NULL;
+	name = name_at(at + 1, end);
+	at = name.at + name.length;
+	return name.length && at < end && *at == '(' ? at : NULL;
+}
+
+/* The name of the last parameter of a "define" line, if that is a pointer to global memory. */
 static struct slice last_parameter_of(struct slice line)
 {
-	const char *open = memchr(line.at, '(', line.length);
+	static const char type[] = "ptr addrspace(1) ";
 	const char *end = line.at + line.length;
+	const char *start = parameters_of(line);
 	struct slice found = {NULL, 0};
 	int depth = 0;
 
-	for (const char *at = open; at && at < end; at++) {
+	for (const char *at = start; at && at < end; at++) {
 		if (*at == '"') {
 			at = memchr(at + 1, '"', (size_t)(end - at - 1));
 			if (!at)
-				break;
+				return (struct slice){NULL, 0};
 		} else if (*at == '(') {
 			depth++;
-		} else if (*at == ')' && --depth == 0) {
-			break;
+		} else if (*at == ')') {
+			if (--depth == 0)
+				break;
+		} else if (*at == ',' && depth == 1) {
+			start = at;
 		} else if (*at == '%' && depth == 1) {
 			found.at = at;
 			found.length = 1 + name_at(at + 1, end).length;
 			at += found.length - 1;
 		}
 	}
+	/* `start` is at the "(" or "," before it. */
+	if (start && end - start > 2)
+		start += start[1] == ' ' ? 2 : 1;
+	if (!start || depth != 0 || found.length < 2 || found.length > RESULT_MAX_LENGTH ||
+	    found.at[1] == '"' || found.at < start || !starts_at(start, found.at, type))
+		return (struct slice){NULL, 0};
 	return found;
 }
 
@@ -247,9 +283,10 @@ static int read_blocks(struct llvm_function *function, struct proton_error *err)
 		if (is_terminator(line)) {
 			block->is_return = slice_starts(line, "ret ");
 			/* A switch goes on to the line with its "]". */
-			while (slice_starts(line, "switch ") && i < function->end_line &&
-			       !memchr(function->lines[i].at, ']', function->lines[i].length))
-				i++;
+			while (slice_starts(line, "switch ") &&
+			       !slice_find(function->lines[i], "]"))
+				if (++i == function->end_line)
+					return not_understood(i, err);
 			ended = true;
 		}
 		block->end_line = i + 1;
@@ -265,9 +302,10 @@ struct label_slot {
 	uint32_t block;
 };
 
+/* FNV-1a */
 static uint32_t hash_label(struct slice label)
 {
-	uint32_t hash = 2166136261u; /* FNV-1a */
+	uint32_t hash = 2166136261u;
 
 	for (size_t i = 0; i < label.length; i++)
 		hash = (hash ^ (unsigned char)label.at[i]) * 16777619u;
@@ -276,13 +314,32 @@ static uint32_t hash_label(struct slice label)
 
 static uint32_t find_block(const struct label_slot *slots, uint32_t slot_count, struct slice label)
 {
-	for (uint32_t at = hash_label(label) & (slot_count - 1);;
-	     at = (at + 1) & (slot_count - 1)) {
+	uint32_t at = hash_label(label) & (slot_count - 1);
+
+	for (uint32_t i = 0; i < PROBE_MAX; i++, at = (at + 1) & (slot_count - 1)) {
 		if (!slots[at].label.at)
 			return UINT32_MAX;
 		if (slices_equal(slots[at].label, label))
 			return slots[at].block;
 	}
+	return UINT32_MAX;
+}
+
+/* False when the label is there already, or is not to be found again. */
+static bool add_label(struct label_slot *slots, uint32_t slot_count, struct slice label,
+		      uint32_t block)
+{
+	uint32_t at = hash_label(label) & (slot_count - 1);
+
+	for (uint32_t i = 0; i < PROBE_MAX; i++, at = (at + 1) & (slot_count - 1)) {
+		if (!slots[at].label.at) {
+			slots[at] = (struct label_slot){label, block};
+			return true;
+		}
+		if (slices_equal(slots[at].label, label))
+			return false;
+	}
+	return false;
 }
 
 static int read_edges(struct llvm_function *function, const struct label_slot *slots,
@@ -307,7 +364,8 @@ static int read_edges(struct llvm_function *function, const struct label_slot *s
 				struct slice label = name_at(found + 7, end);
 				uint32_t target = find_block(slots, slot_count, label);
 
-				if (target == UINT32_MAX)
+				/* Nothing leads to the entry. */
+				if (target == UINT32_MAX || target == 0)
 					return not_understood(line, err);
 				if (!array_reserve(&function->successors, &capacity,
 						   function->successor_count + 1,
@@ -336,13 +394,12 @@ static int link_blocks(struct llvm_function *function, struct proton_error *err)
 		return out_of_memory(err);
 	for (uint32_t b = 0; b < function->block_count; b++) {
 		struct slice label = function->blocks[b].label;
-		uint32_t at = hash_label(label) & (slot_count - 1);
 
-		if (!label.length)
-			continue; /* the entry has none: nothing jumps there */
-		while (slots[at].label.at)
-			at = (at + 1) & (slot_count - 1);
-		slots[at] = (struct label_slot){label, b};
+		/* The entry may have none. */
+		if (label.length && !add_label(slots, slot_count, label, b)) {
+			free(slots);
+			return not_understood(function->blocks[b].first_line - 1, err);
+		}
 	}
 	status = read_edges(function, slots, slot_count, err);
 	free(slots);

@@ -15,6 +15,7 @@
 #define THREADS_PER_PROCESSOR 2048u
 #define CTAS_PER_PROCESSOR 32u
 #define CTA_ALIGN 128u
+#define RING_MAX_BYTES (1u << 24) /* 32 of them with their slack are far from 32 bits */
 
 static uint32_t round_up(uint32_t value, uint32_t to)
 {
@@ -138,6 +139,8 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 	rings = layout->unit_count + emit_has_spare(emit);
 	if (options->buffer_bytes)
 		wanted = power_of_two_below(options->buffer_bytes / layout->unit_count);
+	if (wanted > RING_MAX_BYTES)
+		wanted = RING_MAX_BYTES;
 	if (wanted < INSTRUMENT_RECORD_BYTES)
 		return err_set(err, PROTON_E_INVALID,
 			       "a buffer of %u bytes holds no record for each of %u warps",
@@ -145,8 +148,13 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 	/* A kernel without loops needs no more than it writes. */
 	while (in_all && wanted / 2 >= in_all && wanted > INSTRUMENT_RECORD_BYTES)
 		wanted /= 2;
-	while (layout->slack_bytes > wanted)
+	if (in_all && wanted >= in_all)
+		layout->slack_bytes = 0;
+	while (layout->slack_bytes > wanted && wanted < RING_MAX_BYTES)
 		wanted *= 2;
+	if (layout->slack_bytes > wanted)
+		return err_set(err, PROTON_E_UNSUPPORTED,
+			       "%u records in one basic block are too many", emit->plan->group_max);
 	layout->ring_bytes = 0;
 	if (emit->buffer == INSTRUMENT_BUFFER_SHARED)
 		layout->ring_bytes = shared_ring(emit, rings, wanted, options->buffer_bytes > 0);

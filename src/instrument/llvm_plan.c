@@ -2,7 +2,8 @@
 #include "instrument/llvm_plan.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "base/array.h"
 
 static int out_of_memory(struct proton_error *err)
 {
@@ -11,23 +12,17 @@ static int out_of_memory(struct proton_error *err)
 
 /* ------------------------------------------------------------------ sites */
 
-/* The latest start of the same scope before marker `end` in its block that has no end yet. */
+/*
+ * The latest start of the same scope before marker `end` in its block, if no end has taken it.
+ * `last` has the latest marker of every scope; those of earlier blocks are below `first`.
+ */
 static uint32_t open_start(const struct llvm_function *function, const struct plan *plan,
-			   uint32_t first, uint32_t end)
+			   uint32_t first, uint32_t last)
 {
-	const struct marker *wanted = &function->markers[end].marker;
-
-	for (uint32_t i = end; i-- > first;) {
-		const struct marker *marker = &function->markers[i].marker;
-
-		if (marker->is_event || strcmp(marker->name, wanted->name) != 0)
-			continue;
-		/* Met an end first, or a start that an end has taken: there is none. */
-		if (marker->is_end || !plan->sites[i].stores)
-			return PLAN_NONE;
-		return i;
-	}
-	return PLAN_NONE;
+	if (last == PLAN_NONE || last < first || function->markers[last].marker.is_end ||
+	    !plan->sites[last].stores)
+		return PLAN_NONE;
+	return last;
 }
 
 static bool shares_clock(const struct llvm_function *function, uint32_t marker)
@@ -39,7 +34,7 @@ static bool shares_clock(const struct llvm_function *function, uint32_t marker)
 
 /* A record of one marker: not yet which, for the end of its scope may follow. */
 static void plan_marker(const struct llvm_function *function, struct plan *plan, uint32_t first,
-			uint32_t index)
+			uint32_t index, uint32_t *last)
 {
 	const struct marker *marker = &function->markers[index].marker;
 	struct plan_site *site = &plan->sites[index];
@@ -47,10 +42,13 @@ static void plan_marker(const struct llvm_function *function, struct plan *plan,
 	*site = (struct plan_site){.clock = index, .start = PLAN_NONE, .stores = true};
 	if (index > first && shares_clock(function, index))
 		site->clock = plan->sites[index - 1].clock;
-	if (marker->is_end && !marker->is_event)
-		site->start = open_start(function, plan, first, index);
+	if (marker->is_event)
+		return;
+	if (marker->is_end)
+		site->start = open_start(function, plan, first, *last);
 	if (site->start != PLAN_NONE)
 		plan->sites[site->start].stores = false;
+	*last = index;
 }
 
 static enum instrument_kind kind_of(const struct marker *marker, const struct plan_site *site)
@@ -62,39 +60,60 @@ static enum instrument_kind kind_of(const struct marker *marker, const struct pl
 	return marker->is_end ? INSTRUMENT_END : INSTRUMENT_START;
 }
 
-/* Gives the site its code and its place in the group. */
-static bool place_record(const struct marker *marker, struct instrument_layout *layout,
-			 struct plan_site *site, uint32_t slot)
+static int too_many(struct proton_error *err)
 {
-	uint32_t scope = layout_scope(layout, marker->name, marker->name_length);
+	return err_set(err, PROTON_E_UNSUPPORTED,
+		       "more than %u scopes and kinds of records in one kernel",
+		       INSTRUMENT_CODE_MAX);
+}
 
-	site->slot = slot;
-	site->code = scope == UINT32_MAX ? 0 : layout_code(layout, scope, kind_of(marker, site));
-	return site->code;
+/* Pairs the markers of one block and gives its records their places in the group. */
+static int plan_block(const struct llvm_function *function, struct instrument_layout *layout,
+		      struct plan *plan, uint32_t b, uint32_t *last, struct proton_error *err)
+{
+	uint32_t first = function->blocks[b].first_marker;
+	uint32_t end = first + function->blocks[b].marker_count;
+	uint32_t slots = 0;
+
+	for (uint32_t i = first; i < end; i++) {
+		const struct marker *marker = &function->markers[i].marker;
+		uint32_t scope = layout_scope(layout, marker->name, marker->name_length);
+
+		if (scope == UINT32_MAX)
+			return too_many(err);
+		plan_marker(function, plan, first, i, &last[scope]);
+		plan->sites[i].scope = scope;
+	}
+	for (uint32_t i = first; i < end; i++) {
+		struct plan_site *site = &plan->sites[i];
+
+		if (!site->stores)
+			continue;
+		site->slot = slots++;
+		site->code = layout_code(layout, site->scope,
+					 kind_of(&function->markers[i].marker, site));
+		if (!site->code)
+			return too_many(err);
+	}
+	plan->blocks[b].slot_count = slots;
+	plan->record_count += slots;
+	if (slots > plan->group_max)
+		plan->group_max = slots;
+	return PROTON_OK;
 }
 
 static int plan_sites(const struct llvm_function *function, struct instrument_layout *layout,
 		      struct plan *plan, struct proton_error *err)
 {
-	for (uint32_t b = 0; b < function->block_count; b++) {
-		const struct llvm_block *block = &function->blocks[b];
-		uint32_t first = block->first_marker;
-		uint32_t slots = 0;
+	uint32_t last[INSTRUMENT_CODE_MAX + 1]; /* marker of each scope, not an event's */
 
-		for (uint32_t i = first; i < first + block->marker_count; i++)
-			plan_marker(function, plan, first, i);
-		for (uint32_t i = first; i < first + block->marker_count; i++)
-			if (plan->sites[i].stores &&
-			    !place_record(&function->markers[i].marker, layout, &plan->sites[i],
-					  slots++))
-				return err_set(err, PROTON_E_UNSUPPORTED,
-					       "more than %u scopes and kinds of records in one "
-					       "kernel",
-					       INSTRUMENT_CODE_MAX);
-		plan->blocks[b].slot_count = slots;
-		plan->record_count += slots;
-		if (slots > plan->group_max)
-			plan->group_max = slots;
+	for (size_t i = 0; i < ARRAY_LENGTH(last); i++)
+		last[i] = PLAN_NONE;
+	for (uint32_t b = 0; b < function->block_count; b++) {
+		int status = plan_block(function, layout, plan, b, last, err);
+
+		if (status != PROTON_OK)
+			return status;
 	}
 	return PROTON_OK;
 }

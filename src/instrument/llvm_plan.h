@@ -18,6 +18,7 @@ struct plan_site {
 	uint32_t clock; /* marker whose reading it uses: itself or one before it */
 	uint32_t start; /* INSTRUMENT_SCOPE: the marker of its start; else PLAN_NONE */
 	bool stores;    /* false: its reading is used by the scope's end */
+	uint32_t scope;
 	uint32_t code;
 	uint32_t slot; /* in the group of its block */
 };

@@ -32,8 +32,27 @@ static bool take(const char **text, size_t *length, const char *word)
 	return true;
 }
 
+/* `length` less the bytes of a character of UTF-8 that is not whole at the end. */
+static size_t whole_characters(const char *text, size_t length)
+{
+	size_t start = length;
+
+	while (start && length - start < 4 && ((unsigned char)text[start - 1] & 0xc0) == 0x80)
+		start--;
+	if (start && (unsigned char)text[start - 1] >= 0xc0) {
+		unsigned char lead = (unsigned char)text[start - 1];
+		size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+
+		if (length - (start - 1) < size)
+			return start - 1;
+	}
+	return length;
+}
+
 bool marker_parse(const char *text, size_t length, struct marker *out)
 {
+	bool is_cut = false;
+
 	*out = (struct marker){0};
 	if (take(&text, &length, event_word))
 		out->is_event = true;
@@ -56,9 +75,15 @@ bool marker_parse(const char *text, size_t length, struct marker *out)
 		} else {
 			return false;
 		}
+		if (!c)
+			return false;
 		if (out->name_length < MARKER_NAME_MAX)
 			out->name[out->name_length++] = c;
+		else
+			is_cut = true;
 	}
+	if (is_cut) /* never inside a character of UTF-8 */
+		out->name_length = whole_characters(out->name, out->name_length);
 	out->name[out->name_length] = '\0';
 	return out->name_length > 0;
 }
