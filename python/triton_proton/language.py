@@ -1,8 +1,15 @@
 """Marks inside kernels: `import triton_proton.language as pl`.
 
-The marks take effect in sessions that instrument kernels, which this version does not have yet:
-`start(backend="instrumentation")` says so. In all others they are compiled to nothing, so a kernel
-may keep them. They can be called in kernels that Triton compiles and in its interpreter.
+Scopes and events take effect in sessions that instrument kernels
+(`start(backend="instrumentation")`); in all others nothing of them is compiled, so a kernel may
+keep them. They can be called in kernels of Triton and of Gluon, and in Triton's interpreter.
+
+    with pl.scope("load"):              # a region that every warp runs from its start to its end
+        x = tl.load(pointer)
+
+    ready = pl.allocate_event("copy")   # asynchronous work: may end elsewhere, in another warp too
+    pl.start_event(ready)
+    pl.end_event(ready)
 """
 
 from __future__ import annotations
@@ -10,8 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Optional, TypeVar
 
+from .flags import flags
+
 _SEMANTICS = ("triton", "gluon")
 _F = TypeVar("_F", bound=Callable[..., Any])
+_enabled = set(_SEMANTICS)
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:@/")
 
 
 def _builtin(function: _F) -> _F:
@@ -21,13 +32,15 @@ def _builtin(function: _F) -> _F:
 
 
 def enable_semantic(semantic_name: str) -> None:
-    """Let kernels written in "triton" or "gluon" use marks."""
+    """Let kernels written in "triton" or "gluon" use marks, as both may from the start."""
     _check_semantic(semantic_name)
+    _enabled.add(semantic_name)
 
 
 def disable_semantic(semantic_name: str) -> None:
-    """Do not let kernels written in "triton" or "gluon" use marks."""
+    """Do not let kernels written in "triton" or "gluon" use marks: they are a TypeError then."""
     _check_semantic(semantic_name)
+    _enabled.discard(semantic_name)
 
 
 def _check_semantic(semantic_name: str) -> None:
@@ -35,14 +48,62 @@ def _check_semantic(semantic_name: str) -> None:
         raise ValueError(f"Unknown semantic: {semantic_name}; there are {', '.join(_SEMANTICS)}.")
 
 
+# ---------------------------------------------------------------------- markers
+
+
+def _name_of(value: Any) -> str:
+    """What a kernel gives as a name: a str, or a constexpr that holds one."""
+    value = getattr(value, "value", value)
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"the name of a scope is a string that is not empty, not {value!r}")
+    return value
+
+
+def _marker(kind: str, name: str) -> str:
+    """The text that src/instrument/marker.h describes."""
+    encoded = "".join(
+        chr(byte) if byte in _PLAIN else f"%{byte:02X}"
+        for byte in name.encode("utf-8", "surrogateescape")
+    )
+    return f"// proton.{kind} {encoded}"
+
+
+def _mark(kind: str, name: Any, semantic: Any) -> None:
+    if semantic is None or not flags.instrumentation_on:
+        return
+    import triton.language as tl
+
+    language = "gluon" if "gluon" in type(semantic).__module__ else "triton"
+    if language not in _enabled:
+        raise TypeError(
+            f"Unsupported semantic type: {type(semantic)}: marks are disabled in {language}"
+        )
+    options = getattr(semantic.builder, "options", None)
+    is_amd = getattr(options, "backend_name", "") == "hip"
+    tl.inline_asm_elementwise(
+        _marker(kind, _name_of(name)),
+        "=v" if is_amd else "=r",
+        [],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+        _semantic=semantic,
+    )
+
+
+# ---------------------------------------------------------------------- scopes
+
+
 @_builtin
 def enter_scope(name: Any, _semantic: Any = None) -> None:
     """Begin the region `name` of the kernel."""
+    _mark("record start", name, _semantic)
 
 
 @_builtin
 def exit_scope(name: Any, _semantic: Any = None) -> None:
     """End the region `name` of the kernel."""
+    _mark("record end", name, _semantic)
 
 
 @_builtin
@@ -51,9 +112,94 @@ class scope:
 
     def __init__(self, name: Any, _semantic: Any = None) -> None:
         self.name = name
+        self.semantic = _semantic
 
     def __enter__(self) -> Optional["scope"]:
+        enter_scope(self.name, _semantic=self.semantic)
         return None
 
     def __exit__(self, *exception: Any) -> None:
-        return None
+        exit_scope(self.name, _semantic=self.semantic)
+
+
+# ---------------------------------------------------------------------- events
+
+_event_class: Any = None
+
+
+def _make_event_class() -> Any:
+    """The class of events. It derives from one of Triton's, which is imported by kernels only."""
+    from triton.language import core
+
+    class EventType(core.base_type):
+        """An event's type holds its name, so there is nothing to carry in the kernel itself."""
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def _unflatten_ir(self, handles: Any, cursor: int) -> Any:
+            return Event(self.name), cursor
+
+        def _flatten_ir_types(self, builder: Any, out: Any) -> None:
+            pass
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, EventType) and self.name == other.name
+
+        def __hash__(self) -> int:
+            return hash((EventType, self.name))
+
+        def mangle(self) -> str:
+            return "PE" + self.name.encode("utf-8", "surrogateescape").hex()
+
+        def __str__(self) -> str:
+            return f"proton.event<{self.name}>"
+
+        __repr__ = __str__
+
+    class Event(core.base_value):
+        """What `allocate_event` returns; for `start_event` and `end_event`."""
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+            self.type = EventType(name)
+
+        def _set_name(self, builder: Any, name: str) -> None:
+            pass
+
+        def _flatten_ir(self, handles: Any) -> None:
+            pass
+
+    return Event
+
+
+@_builtin
+def allocate_event(name: Any, _semantic: Any = None) -> Any:
+    """An event called `name`, which may be given to other functions and to partitions."""
+    global _event_class
+    if _semantic is None:
+        return _name_of(name)
+    if _event_class is None:
+        _event_class = _make_event_class()
+    return _event_class(_name_of(name))
+
+
+def _check_event(event: Any) -> None:
+    if _event_class is None or not isinstance(event, _event_class):
+        raise TypeError("expected an event returned by allocate_event")
+
+
+@_builtin
+def start_event(event: Any, _semantic: Any = None) -> None:
+    """The asynchronous work of `event` begins."""
+    if _semantic is not None:
+        _check_event(event)
+        _mark("event start", event.name, _semantic)
+
+
+@_builtin
+def end_event(event: Any, _semantic: Any = None) -> None:
+    """The asynchronous work of `event` has ended, whichever warp began it."""
+    if _semantic is not None:
+        _check_event(event)
+        _mark("event end", event.name, _semantic)

@@ -1,0 +1,135 @@
+/*
+ * Instrumentation of kernels as Python's compiler pipeline calls it: text in, text out. The room
+ * src/instrument is linked into this module; it keeps no state, so a second copy beside libproton's
+ * harms nobody.
+ */
+#include "ext.h"
+
+#include "instrument/llvm_pass.h"
+#include "instrument/mode.h"
+
+static PyObject *text_of_out(struct out *out)
+{
+	size_t length;
+	struct proton_error err;
+
+	if (out_finish(out, &err) != PROTON_OK)
+		return PyErr_NoMemory();
+	char *bytes = out_take(out, &length);
+	PyObject *text = PyUnicode_DecodeUTF8(bytes ? bytes : "", (Py_ssize_t)(bytes ? length : 0),
+					      "surrogateescape");
+	free(bytes);
+	return text;
+}
+
+/* ------------------------------------------------------------------ modes */
+
+PyDoc_STRVAR(mode_doc,
+	     "instrument_mode(mode)\n--\n\n"
+	     "What a mode of instrumentation says, as a dict; `key` is equal for modes that make "
+	     "equal code. ValueError for what is unknown.");
+
+static PyObject *instrument_mode(PyObject *module, PyObject *argument)
+{
+	struct instrument_mode mode;
+	struct proton_error err;
+	const char *text = PyUnicode_AsUTF8(argument);
+	if (!text)
+		return NULL;
+	int status = instrument_mode_read(text, &mode, &err);
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	struct out out;
+	out_init(&out, -1);
+	instrument_mode_key(&mode, &out);
+	PyObject *key = text_of_out(&out);
+	out_fini(&out);
+	if (!key)
+		return NULL;
+	PyObject *launches = mode.launches == INSTRUMENT_LAUNCHES_ALL
+				     ? Py_NewRef(Py_None)
+				     : PyLong_FromUnsignedLong(mode.launches);
+	if (!launches) {
+		Py_DECREF(key);
+		return NULL;
+	}
+	return Py_BuildValue("{s:N,s:I,s:N,s:I,s:O}", "key", key, "autos", mode.autos, "launches",
+			     launches, "cta_stride", mode.cta_stride, "time_shift",
+			     mode.time_shift ? Py_True : Py_False);
+}
+
+/* ------------------------------------------------------------------ LLVM IR */
+
+PyDoc_STRVAR(llvm_doc,
+	     "instrument_llvm(text, arch, num_warps, threads_per_warp, shared, shared_limit, "
+	     "shared_per_processor, mode)\n--\n\n"
+	     "Turn the markers of a kernel, LLVM IR as text, into records. None when it has none; "
+	     "else a dict: text, layout (text for the decoder), cta_bytes (of the buffer, for each "
+	     "CTA), shared (bytes that the kernel needs now), buffer (\"shared\" or \"global\"), "
+	     "records, ignored (markers in functions that were not inlined). ProtonError when the "
+	     "kernel cannot be instrumented.");
+
+static PyObject *llvm_result(const struct instrument_result *result)
+{
+	struct out out;
+	out_init(&out, -1);
+	layout_write(&result->layout, &out);
+	PyObject *layout = text_of_out(&out);
+	out_fini(&out);
+	if (!layout)
+		return NULL;
+	PyObject *text =
+		PyUnicode_DecodeUTF8(result->text, (Py_ssize_t)result->length, "surrogateescape");
+	if (!text) {
+		Py_DECREF(layout);
+		return NULL;
+	}
+	return Py_BuildValue("{s:N,s:N,s:I,s:I,s:s,s:I,s:I}", "text", text, "layout", layout,
+			     "cta_bytes", result->layout.cta_bytes, "shared", result->shared_bytes,
+			     "buffer",
+			     result->buffer == INSTRUMENT_BUFFER_SHARED ? "shared" : "global",
+			     "records", result->record_count, "ignored", result->ignored_markers);
+}
+
+static PyObject *instrument_text(PyObject *module, PyObject *args)
+{
+	struct instrument_options options = {0};
+	struct instrument_result result;
+	struct instrument_mode mode;
+	struct proton_error err;
+	const char *text, *mode_text;
+	Py_ssize_t length;
+	if (!PyArg_ParseTuple(args, "s#sIIIIIs:instrument_llvm", &text, &length, &options.arch,
+			      &options.warp_count, &options.threads_per_warp, &options.shared_bytes,
+			      &options.shared_limit, &options.shared_per_processor, &mode_text))
+		return NULL;
+	int status = instrument_mode_read(mode_text, &mode, &err);
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	instrument_mode_options(&mode, &options);
+	Py_BEGIN_ALLOW_THREADS
+	status = instrument_llvm(text, (size_t)length, &options, &result, &err);
+	Py_END_ALLOW_THREADS
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	PyObject *made;
+	if (result.text)
+		made = llvm_result(&result);
+	else if (result.ignored_markers)
+		made = Py_BuildValue("{s:I}", "ignored", result.ignored_markers);
+	else
+		made = Py_NewRef(Py_None);
+	instrument_result_fini(&result);
+	return made;
+}
+
+static PyMethodDef methods[] = {
+	{"instrument_mode", instrument_mode, METH_O, mode_doc},
+	{"instrument_llvm", instrument_text, METH_VARARGS, llvm_doc},
+	{NULL, NULL, 0, NULL},
+};
+
+int ext_instrument_init(PyObject *module)
+{
+	return PyModule_AddFunctions(module, methods);
+}

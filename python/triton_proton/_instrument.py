@@ -1,0 +1,243 @@
+"""Instrument kernels while Triton compiles them: where the passes in C are put into its pipeline.
+
+Nothing of Triton is changed. Its hook for compiler stages lets us replace the one that makes LLVM
+IR by a function that calls it and rewrites its result; the function that reads an overriding file
+is wrapped. `start` sets that up, also when Triton is imported later, and `stop` undoes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any, Optional
+
+from . import _libproton
+from ._imports import forget, when_imported
+from ._note import note
+from .flags import flags
+
+# Goes up with every change of the code that the passes make: part of Triton's cache key.
+PASS_VERSION = 1
+
+# Bytes of shared memory that a CTA can have, and that a multiprocessor has. NVIDIA: CUDA C++
+# Programming Guide, "Technical Specifications per Compute Capability". AMD: the LDS of a CU, from
+# the instruction set manuals. The same for every device of an architecture, as the kernels in
+# Triton's cache are. For others the passes take what any device has.
+_SHARED_KIB = {
+    "sm_80": (163, 164),
+    "sm_86": (99, 100),
+    "sm_87": (163, 164),
+    "sm_89": (99, 100),
+    "sm_90": (227, 228),
+    "sm_100": (227, 228),
+    "sm_103": (227, 228),
+    "sm_120": (99, 100),
+    "sm_121": (99, 100),
+    "gfx90a": (64, 64),
+    "gfx942": (64, 64),
+    "gfx950": (160, 160),
+}
+
+
+class _Pipeline:
+    """Triton's pipeline with the passes of one mode in it."""
+
+    def __init__(self, mode: str) -> None:
+        described = _libproton.instrument_mode(mode)
+        self.mode = mode
+        self.key: str = described["key"]
+        self.has_autos = described["autos"] != 0
+        self.is_live = True
+        self.users = 1
+        # Never with a comma, which separates the modes that Triton itself has.
+        self.name = f"proton-{PASS_VERSION}-{self.key}"
+        self._knobs: Optional[ModuleType] = None
+        self._compiler: Optional[ModuleType] = None
+        self._previous_hook: Optional[Callable[..., Any]] = None
+        self._previous_mode = ""
+        self._parse: Optional[Callable[..., Any]] = None
+        self._target = threading.local()  # .is_amd, of what this thread compiles
+        # One object each: a bound method is a new one whenever it is asked for.
+        self._stages_hook = self._add_stages
+        self._parse_hook = self._parse_override
+
+    # ---- in and out of Triton
+
+    def install(self) -> None:
+        when_imported("triton.knobs", self._set_knobs)
+        when_imported("triton.compiler.compiler", self._set_parse)
+
+    def remove(self) -> None:
+        self.is_live = False  # for those who chained to our hooks and still call them
+        forget("triton.knobs", self._set_knobs)
+        forget("triton.compiler.compiler", self._set_parse)
+        if self._knobs is not None:
+            runtime, compilation = self._knobs.runtime, self._knobs.compilation
+            if runtime.add_stages_inspection_hook is self._stages_hook:
+                runtime.add_stages_inspection_hook = self._previous_hook
+            if compilation.instrumentation_mode == self.name:
+                compilation.instrumentation_mode = self._previous_mode
+        if self._compiler is not None and self._compiler.parse is self._parse_hook:
+            self._compiler.parse = self._parse  # type: ignore[attr-defined]
+
+    def _set_knobs(self, knobs: ModuleType) -> None:
+        runtime, compilation = knobs.runtime, knobs.compilation
+        if not hasattr(runtime, "add_stages_inspection_hook"):
+            note("this Triton cannot be instrumented: it has no hook for its stages", once=True)
+            return
+        self._knobs = knobs
+        self._previous_hook = runtime.add_stages_inspection_hook
+        self._previous_mode = compilation.instrumentation_mode
+        runtime.add_stages_inspection_hook = self._stages_hook
+        compilation.instrumentation_mode = self.name
+
+    def _set_parse(self, compiler: ModuleType) -> None:
+        self._compiler = compiler
+        self._parse = compiler.parse
+        compiler.parse = self._parse_hook  # type: ignore[attr-defined]
+
+    # ---- called by Triton
+
+    def _add_stages(self, *args: Any, **kwargs: Any) -> Any:
+        """Triton's hook: without arguments it asks for (key, digest), else it gives the stages."""
+        previous = self._previous_hook
+        result = previous(*args, **kwargs) if previous is not None else None
+        if not args and not kwargs:
+            key, digest = result if result is not None else ("", "")
+            if not self.is_live:
+                return key, digest
+            mine = hashlib.sha256(self.name.encode()).hexdigest()
+            return f"{key}{self.name}", f"{digest}{mine}"
+        if self.is_live:
+            self._wrap_llir(*args, **kwargs)
+        return result
+
+    def _wrap_llir(
+        self, backend: Any, stages: dict[str, Any], options: Any, language: Any, capability: Any
+    ) -> None:
+        self._target.is_amd = backend.target.backend == "hip"
+        inner = stages.get("llir")
+        if inner is None:
+            return
+        arch = f"sm_{capability}" if capability is not None else str(options.arch)
+
+        def llir(src: Any, metadata: dict[str, Any]) -> Any:
+            name = _name_of(src)
+            if self.has_autos:
+                src = self._insert_automatic(src, name, backend.target.backend == "hip")
+            text = inner(src, metadata)
+            if not isinstance(text, str):
+                return text
+            return self._insert_records(text, metadata, name, arch, backend.target.warp_size)
+
+        stages["llir"] = llir
+
+    def _insert_records(
+        self, text: str, metadata: dict[str, Any], name: str, arch: str, warp_size: int
+    ) -> str:
+        if metadata.get("profile_scratch_size"):
+            note(f"{name} is not instrumented: another tool has instrumented it", once=True)
+            return text
+        limit, per_processor = _SHARED_KIB.get(arch, (0, 0))
+        try:
+            made = _libproton.instrument_llvm(
+                text,
+                arch,
+                int(metadata["num_warps"]),
+                int(warp_size),
+                int(metadata.get("shared") or 0),
+                limit << 10,
+                per_processor << 10,
+                self.mode,
+            )
+        except (_libproton.ProtonError, ValueError, MemoryError) as error:
+            note(f"{name} is not instrumented: {error}", once=True)
+            return text
+        if made is None:
+            return text
+        if made["ignored"]:
+            note(
+                f"{name}: {made['ignored']} marks in functions that are not inlined are left out",
+                once=True,
+            )
+        if "text" not in made:
+            return text
+        metadata["shared"] = made["shared"]
+        metadata["profile_scratch_size"] = made["cta_bytes"]
+        metadata["profile_scratch_align"] = 128
+        metadata["proton_layout"] = made["layout"]
+        return made["text"]
+
+    def _insert_automatic(self, src: Any, name: str, is_amd: bool) -> Any:
+        return src
+
+    def _parse_override(self, full_name: Any, ext: str, context: Any) -> Any:
+        assert self._parse is not None
+        return self._parse(full_name, ext, context)
+
+
+def _name_of(src: Any) -> str:
+    """The name of the kernel in a module, for messages."""
+    try:
+        return str(src.get_entry_func_name())
+    except Exception:
+        return "a kernel"
+
+
+@contextlib.contextmanager
+def _temporary_file(text: str, suffix: str) -> Iterator[str]:
+    """A file with `text`, while it is needed: Triton's parser reads nothing else."""
+    descriptor, path = tempfile.mkstemp(suffix=suffix, prefix="proton-")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+        yield path
+    finally:
+        os.unlink(path)
+
+
+# ---------------------------------------------------------------------- one for the process
+
+_lock = threading.Lock()
+_pipeline: Optional[_Pipeline] = None
+
+
+def start(mode: str) -> None:
+    """Instrument the kernels that Triton compiles from now on, as `mode` says.
+
+    May be called again for another session. ValueError for a mode that is unknown, or that would
+    make other code than the one in use: a kernel is compiled for one.
+    """
+    global _pipeline
+    with _lock:
+        if _pipeline is not None:
+            if _libproton.instrument_mode(mode)["key"] != _pipeline.key:
+                raise ValueError(
+                    f"kernels are being instrumented with the mode {_pipeline.mode}; a session "
+                    f"with the mode {mode} has to wait until that one has ended"
+                )
+            _pipeline.users += 1
+            return
+        pipeline = _Pipeline(mode)
+        pipeline.install()
+        _pipeline = pipeline
+        flags.instrumentation_on = True
+
+
+def stop() -> None:
+    """Undo one `start`; the last one leaves Triton as it was."""
+    global _pipeline
+    with _lock:
+        if _pipeline is None:
+            return
+        _pipeline.users -= 1
+        if _pipeline.users:
+            return
+        _pipeline.remove()
+        _pipeline = None
+        flags.instrumentation_on = False

@@ -1,0 +1,114 @@
+"""Kernels for the tests of instrumentation, compiled for GPUs that need not be there."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon._runtime import GluonASTSource
+
+import triton_proton.language as pl
+
+
+def target_of(arch: str) -> GPUTarget:
+    """The target "sm_90" or "gfx942"."""
+    if arch.startswith("sm_"):
+        return GPUTarget("cuda", int(arch[3:]), 32)
+    return GPUTarget("hip", arch, 64)
+
+
+@triton.jit
+def load_one(pointer, event):
+    pl.start_event(event)
+    return tl.load(pointer)
+
+
+@triton.jit
+def marked_add(x, y, out, n, BLOCK: tl.constexpr):
+    with pl.scope("kernel"):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        pl.enter_scope("load 1 %")
+        value = tl.load(x + at, mask=at < n)
+        pl.exit_scope("load 1 %")
+        event = pl.allocate_event("copy")
+        total = 0.0
+        for k in range(n):
+            total += load_one(y + k, event)
+            pl.end_event(event)
+        tl.store(out + at, value + total, mask=at < n)
+
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.load(x + at, mask=at < n) + tl.load(y + at, mask=at < n)
+    tl.store(out + at, total, mask=at < n)
+
+
+@triton.jit
+def matmul(x, y, out, n, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inner = tl.arange(0, BLOCK)
+    a_at = x + rows[:, None] * n + inner[None, :]
+    b_at = y + inner[:, None] * n + columns[None, :]
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for _ in range(0, n, BLOCK):
+        a = tl.load(a_at)
+        b = tl.load(b_at)
+        total = tl.dot(a, b, total)
+        a_at += BLOCK
+        b_at += BLOCK * n
+    tl.store(out + rows[:, None] * n + columns[None, :], total.to(tl.float16))
+
+
+@triton.jit
+def unnamed(x, y, out, n, BLOCK: tl.constexpr):
+    pl.enter_scope(n)
+
+
+@triton.jit
+def not_an_event(x, y, out, n, BLOCK: tl.constexpr):
+    pl.start_event("copy")
+
+
+@gluon.jit
+def first(out, event, LAYOUT: gl.constexpr):
+    with pl.scope("first"):
+        at = gl.arange(0, 128, layout=LAYOUT)
+        pl.start_event(event)
+        gl.store(out + at, at)
+
+
+@gluon.jit
+def second(out, event):
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    pl.end_event(event)
+    with pl.scope("second"):
+        at = gl.arange(0, 128, layout=layout)
+        gl.store(out + 128 + at, at)
+
+
+@gluon.jit
+def partitions(out):
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    event = pl.allocate_event("copy")
+    with pl.scope("all"):
+        gl.warp_specialize([(first, (out, event, layout)), (second, (out, event))], [4], [24])
+
+
+def compile(kernel, arch: str = "sm_90", **options):
+    """What Triton makes of one of the kernels above."""
+    if kernel is partitions:
+        return triton.compile(
+            GluonASTSource(kernel, {"out": "*i32"}, {}), target=target_of(arch), options=options
+        )
+    of = "*fp16" if kernel is matmul else "*fp32"
+    signature = {"x": of, "y": of, "out": of, "n": "i32", "BLOCK": "constexpr"}
+    block = 64 if kernel is matmul else 1024
+    aligned = {(i,): [["tt.divisibility", 16]] for i in range(4)}
+    source = ASTSource(kernel, signature, constexprs={"BLOCK": block}, attrs=aligned)
+    return triton.compile(source, target=target_of(arch), options=options)

@@ -1,0 +1,164 @@
+"""Instrumentation inside Triton's compiler, without a GPU: what kernels are compiled to."""
+
+from __future__ import annotations
+
+import pytest
+
+triton = pytest.importorskip("triton")
+
+import intra_kernels as kernels  # noqa: E402
+
+import triton_proton.language as pl  # noqa: E402
+from triton_proton import _instrument  # noqa: E402
+from triton_proton.flags import flags  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def fresh_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    yield
+    while flags.instrumentation_on:
+        _instrument.stop()
+
+
+def layout_of(kernel):
+    """The layout in a kernel's metadata: what is there once, and the scopes and codes."""
+    lines = kernel.metadata.proton_layout.splitlines()
+    assert lines[0] == "proton-instrument 1"
+    words = [line.split(" ", 1) for line in lines[1:]]
+    scopes = [value for key, value in words if key == "scope"]
+    codes = {tuple(map(int, value.split())) for key, value in words if key == "code"}
+    named = {(scopes[scope], kind) for scope, kind in codes}
+    return dict(words), scopes, named
+
+
+SCOPE, START, END, EVENT_START, EVENT_END = range(5)
+
+
+# ------------------------------------------------------------------ marks in the source
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+def test_scopes_become_records(target):
+    plain = kernels.compile(kernels.marked_add, target)
+    assert "proton" not in plain.asm["ttgir"] and "proton" not in plain.asm["llir"]
+    assert not hasattr(plain.metadata, "proton_layout")
+    _instrument.start("default")
+    made = kernels.compile(kernels.marked_add, target)
+    keys, scopes, named = layout_of(made)
+    assert keys["vendor"] == ("amd" if target.startswith("gfx") else "nvidia")
+    assert keys["warps"] == "4" and keys["units"] == "0 1 2 3"
+    assert scopes == ["kernel", "load 1 %", "copy"]
+    assert {("copy", EVENT_START), ("copy", EVENT_END)} <= named
+    assert {("kernel", START), ("kernel", END)} <= named  # around a loop: two blocks
+    metadata = made.metadata
+    assert metadata.profile_scratch_size == int(keys["cta"]) and metadata.proton_layout
+    assert metadata.profile_scratch_align == 128
+    assert metadata.shared > plain.metadata.shared
+
+
+def test_the_mode_reaches_the_pass():
+    _instrument.start(
+        "default:sampling_strategy=selective:sampling_options=3,0:buffer_type=global:"
+        "buffer_size=4096:cta=4"
+    )
+    keys, _, _ = layout_of(kernels.compile(kernels.marked_add, "sm_90"))
+    assert (keys["units"], keys["ring"], keys["cta_stride"]) == ("0 3", "2048", "4")
+
+
+def test_gluon_and_partitions():
+    _instrument.start("default")
+    made = kernels.compile(kernels.partitions, "sm_90")
+    keys, scopes, named = layout_of(made)
+    assert keys["warps"] == "8" == str(made.metadata.num_warps)
+    assert set(scopes) == {"all", "first", "second", "copy"}
+    assert {("copy", EVENT_START), ("copy", EVENT_END)} <= named
+
+
+def test_semantics_can_be_disabled():
+    _instrument.start("default")
+    pl.disable_semantic("triton")
+    try:
+        with pytest.raises(triton.CompilationError, match="marks are disabled in triton"):
+            kernels.compile(kernels.marked_add, "sm_90")
+        kernels.compile(kernels.partitions, "sm_90")
+    finally:
+        pl.enable_semantic("triton")
+    kernels.compile(kernels.marked_add, "sm_90")
+    with pytest.raises(ValueError, match="Unknown semantic: cuda"):
+        pl.enable_semantic("cuda")
+
+
+def test_bad_marks():
+    _instrument.start("default")
+    with pytest.raises(triton.CompilationError, match="the name of a scope is a string"):
+        kernels.compile(kernels.unnamed, "sm_90")
+    with pytest.raises(triton.CompilationError, match="expected an event"):
+        kernels.compile(kernels.not_an_event, "sm_90")
+
+
+def test_a_kernel_that_cannot_be_instrumented_is_compiled_as_it_was(capfd, monkeypatch):
+    monkeypatch.delenv("PROTON_QUIET", raising=False)
+    _instrument.start("default:sampling_strategy=selective:sampling_options=7")
+    made = kernels.compile(kernels.marked_add, "sm_90")
+    assert not hasattr(made.metadata, "proton_layout")
+    assert made.metadata.profile_scratch_size == 0
+    assert "marked_add is not instrumented: warp 7 is to be sampled" in capfd.readouterr().err
+
+
+# ------------------------------------------------------------------ in and out of Triton
+
+
+def test_triton_is_left_as_it_was():
+    knobs, compiler = triton.knobs, triton.compiler.compiler
+    before = (
+        knobs.runtime.add_stages_inspection_hook,
+        knobs.compilation.instrumentation_mode,
+        compiler.parse,
+    )
+    _instrument.start("default")
+    assert flags.instrumentation_on
+    mode = knobs.compilation.instrumentation_mode
+    assert mode.startswith("proton-") and "," not in mode
+    _instrument.start("default:launches=all")  # makes the same code
+    with pytest.raises(ValueError, match="has to wait until that one has ended"):
+        _instrument.start("default:buffer_type=global")
+    _instrument.stop()
+    assert flags.instrumentation_on
+    _instrument.stop()
+    assert not flags.instrumentation_on
+    assert before == (
+        knobs.runtime.add_stages_inspection_hook,
+        knobs.compilation.instrumentation_mode,
+        compiler.parse,
+    )
+    _instrument.stop()  # once too often
+    with pytest.raises(ValueError, match="unknown key"):
+        _instrument.start("default:speed=1")
+    assert not flags.instrumentation_on
+
+
+def test_another_hook_is_called_too():
+    seen = []
+
+    def other(*args):
+        seen.append(len(args))
+        return ("other", "digest") if not args else None
+
+    knobs = triton.knobs.runtime
+    before = knobs.add_stages_inspection_hook
+    knobs.add_stages_inspection_hook = other
+    try:
+        _instrument.start("default")
+        key, digest = knobs.add_stages_inspection_hook()
+        assert key.startswith("other") and len(key) > 5
+        assert digest.startswith("digest") and len(digest) > 6
+        made = kernels.compile(kernels.marked_add, "sm_90")
+        assert made.metadata.proton_layout and 5 in seen
+        mine = knobs.add_stages_inspection_hook
+        _instrument.stop()
+        assert knobs.add_stages_inspection_hook is other
+        # Somebody who chained to ours and still calls it gets the other's answers.
+        assert mine() == ("other", "digest")
+    finally:
+        knobs.add_stages_inspection_hook = before
