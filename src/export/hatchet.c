@@ -84,6 +84,26 @@ static void write_entry(struct hatchet *hatchet, const struct plan_entry *entry)
 	}
 }
 
+/*
+ * The object with what upstream's files do not have is on one line, however pretty the rest is:
+ * people read the rest. Returns what close_extras() wants.
+ */
+static bool open_extras(struct json_writer *json)
+{
+	bool is_pretty = json->is_pretty;
+
+	KEY(json, "proton");
+	json_begin_object(json);
+	json->is_pretty = false;
+	return is_pretty;
+}
+
+static void close_extras(struct json_writer *json, bool is_pretty)
+{
+	json_end_object(json);
+	json->is_pretty = is_pretty;
+}
+
 static void write_histogram(struct json_writer *json, const struct row_histogram *histogram)
 {
 	KEY(json, "histogram (ns)");
@@ -109,15 +129,12 @@ static void write_dimensions(struct json_writer *json, const uint32_t dimensions
 	json_end_array(json);
 }
 
-/* A line each, however pretty the rest is. */
 static void write_config(struct json_writer *json, const struct profile_config *launch)
 {
 	const struct launch_config *config = &launch->config;
-	bool is_pretty = json->is_pretty;
 	bool is_other = launch->flags & CONFIG_OTHER;
 
 	json_begin_object(json);
-	json->is_pretty = false;
 	if (!is_other) {
 		KEY(json, "block");
 		write_dimensions(json, config->block);
@@ -137,7 +154,6 @@ static void write_config(struct json_writer *json, const struct profile_config *
 	KEY(json, "time (ns)");
 	json_uint64(json, launch->total_ns);
 	json_end_object(json);
-	json->is_pretty = is_pretty;
 }
 
 static void write_configs(struct hatchet *hatchet, uint32_t launch)
@@ -156,9 +172,8 @@ static void write_kernel_extras(struct hatchet *hatchet, uint32_t kernel)
 	const struct profile *profile = hatchet->plan.profile;
 	const struct profile_kernel *row = &profile->kernels[kernel];
 	struct json_writer *json = &hatchet->json;
+	bool is_pretty = open_extras(json);
 
-	KEY(json, "proton");
-	json_begin_object(json);
 	if (row->histogram && tree_plan_has_range(&hatchet->plan, kernel))
 		write_histogram(json, &profile->histograms[row->histogram]);
 	if (row->first_config)
@@ -169,7 +184,7 @@ static void write_kernel_extras(struct hatchet *hatchet, uint32_t kernel)
 		KEY(json, "min (ns)");
 		json_uint64(json, row->min_ns);
 	}
-	json_end_object(json);
+	close_extras(json, is_pretty);
 }
 
 static void write_counters(struct hatchet *hatchet, bool is_loss)
@@ -182,7 +197,7 @@ static void write_counters(struct hatchet *hatchet, bool is_loss)
 	json_key(json, is_loss ? "losses" : "counters");
 	json_begin_object(json);
 	for (size_t i = 0; i < profile->counter_count; i++) {
-		if (profile->counters[i].is_loss != is_loss)
+		if (!tree_plan_shows_counter(&profile->counters[i], is_loss))
 			continue;
 		json_key(json, profile_text(profile, profile->counters[i].name));
 		json_uint64(json, profile->counters[i].value);
@@ -194,9 +209,8 @@ static void write_root_extras(struct hatchet *hatchet)
 {
 	const struct profile *profile = hatchet->plan.profile;
 	struct json_writer *json = &hatchet->json;
+	bool is_pretty = open_extras(json);
 
-	KEY(json, "proton");
-	json_begin_object(json);
 	write_counters(hatchet, false);
 	if (profile->is_damaged) {
 		KEY(json, "damaged");
@@ -236,7 +250,7 @@ static void write_root_extras(struct hatchet *hatchet)
 		KEY(json, "unfinished");
 		json_bool(json, true);
 	}
-	json_end_object(json);
+	close_extras(json, is_pretty);
 }
 
 static void open_node(struct hatchet *hatchet)

@@ -147,7 +147,7 @@ static void write_counters(struct packer *packer, bool is_loss)
 	msgpack_text(packer->out, is_loss ? "losses" : "counters");
 	msgpack_map(packer->out, count);
 	for (size_t i = 0; i < profile->counter_count; i++) {
-		if (profile->counters[i].is_loss != is_loss)
+		if (!tree_plan_shows_counter(&profile->counters[i], is_loss))
 			continue;
 		msgpack_text(packer->out, profile_text(profile, profile->counters[i].name));
 		msgpack_uint64(packer->out, profile->counters[i].value);

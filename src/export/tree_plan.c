@@ -494,12 +494,17 @@ uint32_t tree_plan_kernel_extras(const struct tree_plan *plan, uint32_t kernel)
 	return count;
 }
 
+bool tree_plan_shows_counter(const struct profile_counter *counter, bool is_loss)
+{
+	return counter->is_loss == is_loss && (counter->value || !is_loss);
+}
+
 uint32_t tree_plan_counters(const struct tree_plan *plan, bool is_loss)
 {
 	uint32_t count = 0;
 
 	for (size_t i = 0; i < plan->profile->counter_count; i++)
-		count += plan->profile->counters[i].is_loss == is_loss;
+		count += tree_plan_shows_counter(&plan->profile->counters[i], is_loss);
 	return count;
 }
 

@@ -94,7 +94,9 @@ uint32_t tree_plan_kernel_extras(const struct tree_plan *plan, uint32_t kernel);
 uint32_t tree_plan_configs(const struct tree_plan *plan, uint32_t kernel);
 /* How many members the "proton" object of ROOT has. */
 uint32_t tree_plan_root_extras(const struct tree_plan *plan);
-/* Counters that are losses, or that are not. */
+/* Losses are shown where something was lost, other counters always. */
+bool tree_plan_shows_counter(const struct profile_counter *counter, bool is_loss);
+/* How many counters are shown among the losses, or among the others. */
 uint32_t tree_plan_counters(const struct tree_plan *plan, bool is_loss);
 
 /*

@@ -300,7 +300,7 @@ TEST(extras_stand_beside_the_metrics)
 	free(text);
 }
 
-TEST(configurations_are_a_line_each)
+TEST(what_is_our_own_is_on_one_line)
 {
 	struct profile_config launch = {.config = {.grid = {70000, 2, 1},
 						   .block = {128, 1, 1},
@@ -317,14 +317,11 @@ TEST(configurations_are_a_line_each)
 	row->first_config = profile_config(profile, 0, &launch);
 	row->first_config = profile_config(profile, row->first_config, &other);
 	text = exported(profile, export_hatchet);
-	CHECK_HAS(text, "                \"proton\": {\n"
-			"                    \"configs\": [\n"
-			"                        {\"block\":[128,1,1],\"count\":1,"
+	CHECK_HAS(text, "                \"proton\": {\"configs\":["
+			"{\"block\":[128,1,1],\"count\":1,"
 			"\"dynamic_shared (bytes)\":49152,\"grid\":[70000,2,1],\"registers\":32,"
-			"\"static_shared (bytes)\":16,\"time (ns)\":300},\n"
-			"                        {\"count\":4,\"time (ns)\":5}\n"
-			"                    ]\n"
-			"                }\n");
+			"\"static_shared (bytes)\":16,\"time (ns)\":300},"
+			"{\"count\":4,\"time (ns)\":5}]}\n");
 	free(text);
 }
 
