@@ -113,7 +113,9 @@ def test_a_graph_on_each_device(tensors):
     for device in range(2):
         with torch.cuda.device(device):
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph), proton.scope(f"captured{device}"):
+            # torch's own stream for captures is of the first device.
+            stream = torch.cuda.Stream(device=device)
+            with torch.cuda.graph(graph, stream=stream), proton.scope(f"captured{device}"):
                 for _ in range(10):
                     tensors[device].add_(1)
             graphs.append(graph)
