@@ -211,12 +211,12 @@ static void finish(const struct emit *emit, const char *used, const char *phi)
 		header_word(emit, "i32", "%proton.die", 48);
 	}
 	header_word(emit, "i32", "%proton.hw", 4);
-	header_word(emit, "i64", "%proton.start.time", 8);
-	header_word(emit, "i64", "%proton.start.clock", 16);
-	header_word(emit, "i64", "%proton.end.time", 24);
-	header_word(emit, "i64", "%proton.end.clock", 32);
-	header_word(emit, "i32", "%proton.count", 40);
-	header_word(emit, "i32", "%proton.spent32", 44);
+	header_word(emit, "i64", "%proton.start.time", 16);
+	header_word(emit, "i64", "%proton.start.clock", 24);
+	header_word(emit, "i64", "%proton.end.time", 32);
+	header_word(emit, "i64", "%proton.end.clock", 40);
+	header_word(emit, "i32", "%proton.count", 8);
+	header_word(emit, "i32", "%proton.spent32", 12);
 	snprintf(magic, sizeof(magic), "%u", INSTRUMENT_MAGIC);
 	header_word(emit, "i32", magic, 0);
 	out_text(out, "  br label %proton.done\n\n"

@@ -133,7 +133,7 @@ static void entry(const struct emit *emit)
 		"  %proton.on = and i1 %proton.e.on, %proton.e.lead\n"
 		"  %proton.e.ns = call i64 asm sideeffect \"mov.u64 $0, %globaltimer;\", \"=l\"()\n"
 		"  %proton.e.clock = call i64 asm sideeffect \"mov.u64 $0, %clock64;\", \"=l\"()\n"
-		"  call void asm sideeffect \"@$3 st.global.v2.b64 [$0+8], {$1, $2};\", "
+		"  call void asm sideeffect \"@$3 st.global.v2.b64 [$0+16], {$1, $2};\", "
 		"\"l,l,l,b,~{memory}\"(i64 %proton.e.header, i64 %proton.e.ns, i64 "
 		"%proton.e.clock, i1 %proton.on)\n");
 }
@@ -228,28 +228,26 @@ static void finish(const struct emit *emit, const char *used, const char *phi)
 		out_text(out, "  br label %proton.copied\n\n");
 	else
 		copy_ring(emit, used);
-	out_printf(out,
-		   "proton.copied:\n"
-		   "  %%proton.f.last = call i64 asm sideeffect \"mov.u64 $0, %%clock64;\", "
-		   "\"=l\"()\n"
-		   "  %%proton.f.spent = sub i64 %%proton.f.last, %%proton.f.clock\n"
-		   "  %%proton.f.spent32 = trunc i64 %%proton.f.spent to i32\n"
-		   "  %%proton.f.sm = call i32 asm \"mov.u32 $0, %%smid;\", \"=r\"()\n"
-		   "  %%proton.f.count = lshr i32 %s, 3\n"
-		   "  %%proton.f.lead = icmp eq i32 %%proton.f.lane, 0\n"
-		   "  call void asm sideeffect \"@$3 st.global.v2.b64 [$0+24], {$1, $2};\", "
-		   "\"l,l,l,b,~{memory}\"(i64 %%proton.f.header, i64 %%proton.f.ns, i64 "
-		   "%%proton.f.clock, i1 %%proton.f.lead)\n"
-		   "  call void asm sideeffect \"@$3 st.global.v2.b32 [$0+40], {$1, $2};\", "
-		   "\"l,r,r,b,~{memory}\"(i64 %%proton.f.header, i32 %%proton.f.count, i32 "
-		   "%%proton.f.spent32, i1 %%proton.f.lead)\n"
-		   "  call void asm sideeffect \"@$3 st.global.v2.b32 [$0], {$1, $2};\", "
-		   "\"l,r,r,b,~{memory}\"(i64 %%proton.f.header, i32 %u, i32 %%proton.f.sm, i1 "
-		   "%%proton.f.lead)\n"
-		   "  br label %%proton.done\n\n"
-		   "proton.done:\n"
-		   "  ret void\n",
-		   used, INSTRUMENT_MAGIC);
+	out_printf(
+		out,
+		"proton.copied:\n"
+		"  %%proton.f.last = call i64 asm sideeffect \"mov.u64 $0, %%clock64;\", "
+		"\"=l\"()\n"
+		"  %%proton.f.spent = sub i64 %%proton.f.last, %%proton.f.clock\n"
+		"  %%proton.f.spent32 = trunc i64 %%proton.f.spent to i32\n"
+		"  %%proton.f.sm = call i32 asm \"mov.u32 $0, %%smid;\", \"=r\"()\n"
+		"  %%proton.f.count = lshr i32 %s, 3\n"
+		"  %%proton.f.lead = icmp eq i32 %%proton.f.lane, 0\n"
+		"  call void asm sideeffect \"@$3 st.global.v2.b64 [$0+32], {$1, $2};\", "
+		"\"l,l,l,b,~{memory}\"(i64 %%proton.f.header, i64 %%proton.f.ns, i64 "
+		"%%proton.f.clock, i1 %%proton.f.lead)\n"
+		"  call void asm sideeffect \"@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};\", "
+		"\"l,r,r,r,r,b,~{memory}\"(i64 %%proton.f.header, i32 %u, i32 %%proton.f.sm, i32 "
+		"%%proton.f.count, i32 %%proton.f.spent32, i1 %%proton.f.lead)\n"
+		"  br label %%proton.done\n\n"
+		"proton.done:\n"
+		"  ret void\n",
+		used, INSTRUMENT_MAGIC);
 }
 
 static const char *const declarations[] = {NULL};

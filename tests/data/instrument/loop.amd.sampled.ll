@@ -120,18 +120,18 @@ proton.copied:
   store i32 %proton.die, ptr addrspace(1) %proton.h.48, align 4
   %proton.h.4 = getelementptr i8, ptr addrspace(1) %proton.header, i64 4
   store i32 %proton.hw, ptr addrspace(1) %proton.h.4, align 4
-  %proton.h.8 = getelementptr i8, ptr addrspace(1) %proton.header, i64 8
-  store i64 %proton.start.time, ptr addrspace(1) %proton.h.8, align 4
   %proton.h.16 = getelementptr i8, ptr addrspace(1) %proton.header, i64 16
-  store i64 %proton.start.clock, ptr addrspace(1) %proton.h.16, align 4
+  store i64 %proton.start.time, ptr addrspace(1) %proton.h.16, align 4
   %proton.h.24 = getelementptr i8, ptr addrspace(1) %proton.header, i64 24
-  store i64 %proton.end.time, ptr addrspace(1) %proton.h.24, align 4
+  store i64 %proton.start.clock, ptr addrspace(1) %proton.h.24, align 4
   %proton.h.32 = getelementptr i8, ptr addrspace(1) %proton.header, i64 32
-  store i64 %proton.end.clock, ptr addrspace(1) %proton.h.32, align 4
+  store i64 %proton.end.time, ptr addrspace(1) %proton.h.32, align 4
   %proton.h.40 = getelementptr i8, ptr addrspace(1) %proton.header, i64 40
-  store i32 %proton.count, ptr addrspace(1) %proton.h.40, align 4
-  %proton.h.44 = getelementptr i8, ptr addrspace(1) %proton.header, i64 44
-  store i32 %proton.spent32, ptr addrspace(1) %proton.h.44, align 4
+  store i64 %proton.end.clock, ptr addrspace(1) %proton.h.40, align 4
+  %proton.h.8 = getelementptr i8, ptr addrspace(1) %proton.header, i64 8
+  store i32 %proton.count, ptr addrspace(1) %proton.h.8, align 4
+  %proton.h.12 = getelementptr i8, ptr addrspace(1) %proton.header, i64 12
+  store i32 %proton.spent32, ptr addrspace(1) %proton.h.12, align 4
   %proton.h.0 = getelementptr i8, ptr addrspace(1) %proton.header, i64 0
   store i32 827282000, ptr addrspace(1) %proton.h.0, align 4
   br label %proton.done

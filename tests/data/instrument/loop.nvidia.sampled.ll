@@ -41,7 +41,7 @@ define ptx_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) nofre
   %proton.on = and i1 %proton.e.on, %proton.e.lead
   %proton.e.ns = call i64 asm sideeffect "mov.u64 $0, %globaltimer;", "=l"()
   %proton.e.clock = call i64 asm sideeffect "mov.u64 $0, %clock64;", "=l"()
-  call void asm sideeffect "@$3 st.global.v2.b64 [$0+8], {$1, $2};", "l,l,l,b,~{memory}"(i64 %proton.e.header, i64 %proton.e.ns, i64 %proton.e.clock, i1 %proton.on)
+  call void asm sideeffect "@$3 st.global.v2.b64 [$0+16], {$1, $2};", "l,l,l,b,~{memory}"(i64 %proton.e.header, i64 %proton.e.ns, i64 %proton.e.clock, i1 %proton.on)
   %4 = call i32 asm sideeffect "mov.u32 $0, %clock;", "=r"()
   call void asm sideeffect "@$3 st.global.v2.b32 [$0+0], {$1, $2};", "l,r,r,b"(i64 %proton.e.ring, i32 %4, i32 16777216, i1 %proton.on)
   %5 = icmp sgt i32 %1, 0
@@ -125,9 +125,8 @@ proton.copied:
   %proton.f.sm = call i32 asm "mov.u32 $0, %smid;", "=r"()
   %proton.f.count = lshr i32 %proton.n.2, 3
   %proton.f.lead = icmp eq i32 %proton.f.lane, 0
-  call void asm sideeffect "@$3 st.global.v2.b64 [$0+24], {$1, $2};", "l,l,l,b,~{memory}"(i64 %proton.f.header, i64 %proton.f.ns, i64 %proton.f.clock, i1 %proton.f.lead)
-  call void asm sideeffect "@$3 st.global.v2.b32 [$0+40], {$1, $2};", "l,r,r,b,~{memory}"(i64 %proton.f.header, i32 %proton.f.count, i32 %proton.f.spent32, i1 %proton.f.lead)
-  call void asm sideeffect "@$3 st.global.v2.b32 [$0], {$1, $2};", "l,r,r,b,~{memory}"(i64 %proton.f.header, i32 827282000, i32 %proton.f.sm, i1 %proton.f.lead)
+  call void asm sideeffect "@$3 st.global.v2.b64 [$0+32], {$1, $2};", "l,l,l,b,~{memory}"(i64 %proton.f.header, i64 %proton.f.ns, i64 %proton.f.clock, i1 %proton.f.lead)
+  call void asm sideeffect "@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b,~{memory}"(i64 %proton.f.header, i32 827282000, i32 %proton.f.sm, i32 %proton.f.count, i32 %proton.f.spent32, i1 %proton.f.lead)
   br label %proton.done
 
 proton.done:
