@@ -7,6 +7,7 @@
 
 #include "instrument/llvm_pass.h"
 #include "instrument/mode.h"
+#include "instrument/ttgir.h"
 
 static PyObject *text_of_out(struct out *out)
 {
@@ -123,9 +124,84 @@ static PyObject *instrument_text(PyObject *module, PyObject *args)
 	return made;
 }
 
+/* ------------------------------------------------------------------ TTGIR */
+
+/* (text or None, count, note or None), and the result is released. */
+static PyObject *ttgir_tuple(struct ttgir_result *result)
+{
+	PyObject *text = Py_NewRef(Py_None);
+	PyObject *made = NULL;
+	if (result->text) {
+		Py_DECREF(text);
+		text = PyUnicode_DecodeUTF8(result->text, (Py_ssize_t)result->length,
+					    "surrogateescape");
+	}
+	if (text)
+		made = Py_BuildValue("(NIz)", text, result->scope_count, result->note);
+	ttgir_result_fini(result);
+	return made;
+}
+
+PyDoc_STRVAR(
+	ttgir_doc,
+	"instrument_ttgir(text, mode, is_amd, for_people=False)\n--\n\n"
+	"Put the automatic scopes of a mode into TTGIR: (text, or None if nothing changed; how "
+	"many scopes; what was left out, or None). `for_people` writes proton.record instead "
+	"of markers. ProtonError for text that is not as MLIR prints it.");
+
+static PyObject *instrument_ttgir(PyObject *module, PyObject *args)
+{
+	struct ttgir_result result;
+	struct instrument_mode mode;
+	struct proton_error err;
+	const char *text, *mode_text;
+	Py_ssize_t length;
+	int is_amd, for_people = 0;
+	if (!PyArg_ParseTuple(args, "s#sp|p:instrument_ttgir", &text, &length, &mode_text, &is_amd,
+			      &for_people))
+		return NULL;
+	int status = instrument_mode_read(mode_text, &mode, &err);
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	enum ttgir_spelling spelling = for_people ? TTGIR_RECORDS : TTGIR_MARKERS;
+	Py_BEGIN_ALLOW_THREADS
+	status = ttgir_insert(text, (size_t)length, &mode, is_amd, spelling, &result, &err);
+	Py_END_ALLOW_THREADS
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	return ttgir_tuple(&result);
+}
+
+PyDoc_STRVAR(
+	override_doc,
+	"instrument_override(text, is_amd)\n--\n\n"
+	"Turn proton.record, proton.event and proton.allocate_event of TTGIR into markers: the "
+	"text, or None if there are none. ProtonError names the line that is not understood.");
+
+static PyObject *instrument_override(PyObject *module, PyObject *args)
+{
+	struct ttgir_result result;
+	struct proton_error err;
+	const char *text;
+	Py_ssize_t length;
+	int is_amd;
+	if (!PyArg_ParseTuple(args, "s#p:instrument_override", &text, &length, &is_amd))
+		return NULL;
+	int status = ttgir_translate(text, (size_t)length, is_amd, &result, &err);
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	PyObject *made = result.text ? PyUnicode_DecodeUTF8(result.text, (Py_ssize_t)result.length,
+							    "surrogateescape")
+				     : Py_NewRef(Py_None);
+	ttgir_result_fini(&result);
+	return made;
+}
+
 static PyMethodDef methods[] = {
 	{"instrument_mode", instrument_mode, METH_O, mode_doc},
 	{"instrument_llvm", instrument_text, METH_VARARGS, llvm_doc},
+	{"instrument_ttgir", instrument_ttgir, METH_VARARGS, ttgir_doc},
+	{"instrument_override", instrument_override, METH_VARARGS, override_doc},
 	{NULL, NULL, 0, NULL},
 };
 

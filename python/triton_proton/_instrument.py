@@ -174,10 +174,36 @@ class _Pipeline:
         return made["text"]
 
     def _insert_automatic(self, src: Any, name: str, is_amd: bool) -> Any:
-        return src
+        """Put the mode's automatic scopes into a module of TTGIR; the module to go on with."""
+        try:
+            text, _, left_out = _libproton.instrument_ttgir(str(src), self.mode, is_amd)
+            if left_out:
+                note(f"{name}: {left_out}", once=True)
+            if text is None:
+                return src
+            from triton._C.libtriton import ir
+
+            with _temporary_file(text, ".ttgir") as path:
+                module = ir.parse_mlir_module(path, src.context)
+            module.context = src.context
+            return module
+        except Exception as error:
+            note(f"{name} gets no automatic scopes: {error}", once=True)
+            return src
 
     def _parse_override(self, full_name: Any, ext: str, context: Any) -> Any:
+        """Triton's parse(), which knows no operation of ours in a file that overrides a stage."""
         assert self._parse is not None
+        if self.is_live and ext in ("ttir", "ttgir", "glir"):
+            with open(full_name, encoding="utf-8", errors="surrogateescape") as file:
+                text = file.read()
+            try:
+                made = _libproton.instrument_override(text, getattr(self._target, "is_amd", False))
+            except _libproton.ProtonError as error:
+                raise ValueError(f"{full_name}: {error}") from None
+            if made is not None:
+                with _temporary_file(made, f".{ext}") as path:
+                    return self._parse(path, ext, context)
         return self._parse(full_name, ext, context)
 
 

@@ -162,3 +162,91 @@ def test_another_hook_is_called_too():
         assert mine() == ("other", "digest")
     finally:
         knobs.add_stages_inspection_hook = before
+
+
+# ------------------------------------------------------------------ automatic scopes
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "gfx942"])
+def test_automatic_scopes_of_a_matmul(target):
+    _instrument.start("default:auto=all")
+    made = kernels.compile(kernels.matmul, target, num_stages=3, num_warps=4)
+    _, scopes, named = layout_of(made)
+    words = {scope.partition("@")[0] for scope in scopes}
+    assert {"loop", "dot", "store"} <= words and words & {"load", "async_copy"}
+    line = kernels.matmul.raw_src.index("    for _ in range(0, n, BLOCK):\n")
+    line += kernels.matmul.starting_line_number
+    assert f"loop@intra_kernels.py:{line}" in scopes
+    assert "elementwise_inline_asm" not in made.asm["ttgir"]  # what is kept is as it was
+
+
+def test_automatic_scopes_of_partitions():
+    _instrument.start("default:auto=partitions,stores")
+    _, scopes, _ = layout_of(kernels.compile(kernels.partitions, "sm_90"))
+    words = [scope.partition("@")[0] for scope in scopes]
+    assert {"default", "partition0", "store"} <= set(words)
+
+
+def test_the_innermost_are_left_out(capfd, monkeypatch):
+    monkeypatch.delenv("PROTON_QUIET", raising=False)
+    _instrument.start("default:auto=all:buffer_size=128")
+    _, scopes, _ = layout_of(kernels.compile(kernels.matmul, "sm_90", num_stages=1))
+    assert any(scope.startswith("loop@") for scope in scopes)
+    assert not any(scope.startswith("dot@") for scope in scopes)
+    said = capfd.readouterr().err
+    assert "matmul: " in said and "automatic scopes are left out, the innermost first" in said
+
+
+# ------------------------------------------------------------------ overriding files
+
+
+def override(monkeypatch, tmp_path, kernel, target, edit):
+    """Dump the TTGIR of a kernel, edit its lines, and compile the kernel with that instead."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TRITON_KERNEL_DUMP", "1")
+        patch.setenv("TRITON_DUMP_DIR", str(tmp_path / "dump"))
+        patch.setenv("TRITON_ALWAYS_COMPILE", "1")
+        kernels.compile(kernel, target)
+    (file,) = (tmp_path / "dump").rglob("*.ttgir")
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join(edit(lines)))
+    monkeypatch.setenv("TRITON_KERNEL_OVERRIDE", "1")
+    monkeypatch.setenv("TRITON_OVERRIDE_DIR", str(tmp_path / "dump"))
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    return kernels.compile(kernel, target)
+
+
+def around(lines, operation, before, behind):
+    """Put lines around the lines that hold an operation."""
+    for line in lines:
+        if operation in line:
+            yield from (*before, line, *behind)
+        else:
+            yield line
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+def test_an_overriding_file_may_hold_records(monkeypatch, tmp_path, target):
+    def edit(lines):
+        lines = around(lines, "get_program_id", ['    proton.record start "kernel"'], [])
+        lines = around(lines, "tt.return", ['    proton.record end "kernel"'], [])
+        lines = list(around(lines, "tt.return", ['    %ev = proton.allocate_event "e" : i32'], []))
+        return around(lines, "tt.return", ["    proton.event start %ev : i32"], [])
+
+    _instrument.start("default")
+    made = override(monkeypatch, tmp_path, kernels.add, target, edit)
+    _, scopes, named = layout_of(made)
+    assert set(scopes) == {"kernel", "e"}
+    assert ("e", EVENT_START) in named
+
+
+def test_a_file_with_a_mistake_is_refused_in_words(monkeypatch, tmp_path):
+    _instrument.start("default")
+    with pytest.raises(ValueError, match=r"add\.ttgir: line \d+: not of the form: proton.record"):
+        override(
+            monkeypatch,
+            tmp_path,
+            kernels.add,
+            "sm_90",
+            lambda lines: around(lines, "tt.return", ["    proton.record begin"], []),
+        )

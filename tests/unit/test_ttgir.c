@@ -1,0 +1,333 @@
+/* instrument/ttgir: records of a person, and scopes that nobody wrote, in TTGIR of real kernels. */
+#include "instrument/ttgir.h"
+
+#include "instrument/marker.h"
+#include "unit/tap.h"
+
+static struct proton_error err;
+static struct ttgir_result result;
+
+/* ------------------------------------------------------------------ tools */
+
+static char *read_data(const char *name, size_t *length)
+{
+	char path[512];
+	char *bytes;
+
+	snprintf(path, sizeof(path), "%s/data/ttgir/%s.ttgir", TESTS_DIR, name);
+	CHECK_OK(file_read_all(path, 0, &bytes, length, &err), err);
+	bytes = realloc(bytes, *length + 1);
+	bytes[*length] = '\0';
+	return bytes;
+}
+
+static uint32_t count(const char *text, const char *part)
+{
+	uint32_t found = 0;
+
+	for (; (text = strstr(text, part)); text += strlen(part))
+		found++;
+	return found;
+}
+
+/* Every line that is no marker, as it was and in its order. */
+static void check_rest(const char *made, const char *original)
+{
+	while (*made) {
+		size_t length = strcspn(made, "\n");
+
+		if (!memmem(made, length, "elementwise_inline_asm \"// proton.", 34) &&
+		    !memmem(made, length, "proton.record ", 14)) {
+			CHECK(strncmp(made, original, length + 1) == 0);
+			original += length + (original[length] == '\n');
+		}
+		made += length + (made[length] == '\n');
+	}
+	CHECK_STR(original, "");
+}
+
+static void insert(const char *name, const char *mode_text, enum ttgir_spelling spelling)
+{
+	struct instrument_mode mode;
+	size_t length;
+	char *text = read_data(name, &length);
+
+	CHECK_OK(instrument_mode_read(mode_text, &mode, &err), err);
+	CHECK_OK(ttgir_insert(text, length, &mode, false, spelling, &result, &err), err);
+	if (result.text)
+		check_rest(result.text, text);
+	free(text);
+}
+
+static void translated(const char *text, const char *expected)
+{
+	CHECK_OK(ttgir_translate(text, strlen(text), false, &result, &err), err);
+	CHECK_STR(result.text, expected);
+	ttgir_result_fini(&result);
+}
+
+static void refused(const char *text, const char *why)
+{
+	CHECK_EQ(ttgir_translate(text, strlen(text), false, &result, &err), PROTON_E_FORMAT);
+	CHECK_STR(err.text, why);
+	CHECK(!result.text);
+}
+
+#define MARK_START "%proton_0 = tt.elementwise_inline_asm \"// proton."
+#define MARK_END "%proton_1 = tt.elementwise_inline_asm \"// proton."
+#define MARK_REST "\" {constraints = \"=r\", packed_element = 1 : i32, pure = false} -> i32"
+
+/* ------------------------------------------------------------------ what a person wrote */
+
+TEST(records_become_markers)
+{
+	static const char made[] = "module {\n"
+				   "    " MARK_START "record start load" MARK_REST "\n"
+				   "    %1 = tt.load %0 loc(#loc3)\n"
+				   "\t" MARK_END "record end load" MARK_REST " loc(#loc3)\n"
+				   "}";
+
+	translated("module {\n"
+		   "    proton.record start \"load\"\n"
+		   "    %1 = tt.load %0 loc(#loc3)\n"
+		   "\tproton.record end \"load\" loc(#loc3)\n"
+		   "}",
+		   made);
+}
+
+TEST(names_may_hold_anything)
+{
+	static const char made[] = MARK_START "record start a%20b%22%5C%20%C3%A4%0A%25%24" MARK_REST
+					      "\n";
+
+	translated("proton.record start \"a b\\22\\\\ \\C3\\A4\\n%$\"\n", made);
+}
+
+TEST(registers_do_not_clash)
+{
+	const char *text = "%proton_0 = x\nproton.record end \"a\"\n";
+
+	CHECK_OK(ttgir_translate(text, strlen(text), false, &result, &err), err);
+	CHECK_HAS(result.text, "%proton_0 = x\n%proton_v1_0 = tt.elementwise_inline_asm");
+	ttgir_result_fini(&result);
+}
+
+TEST(amd_has_other_registers)
+{
+	const char *text = "module attributes {ttg.target = \"hip:gfx942\"} {\n"
+			   "  proton.record start \"a\"\n}\n";
+
+	CHECK_OK(ttgir_translate(text, strlen(text), false, &result, &err), err);
+	CHECK_HAS(result.text, "{constraints = \"=v\", ");
+	ttgir_result_fini(&result);
+	CHECK_OK(ttgir_translate("proton.record start \"a\"", 23, true, &result, &err), err);
+	CHECK_HAS(result.text, "{constraints = \"=v\", ");
+	ttgir_result_fini(&result);
+}
+
+TEST(events_are_followed_into_partitions)
+{
+	static const char text[] =
+		"  %e = proton.allocate_event \"copy\" : i32 loc(#loc1)\n"
+		"  proton.event start %e : i32 loc(#loc2)\n"
+		"  ttg.warp_specialize(%o, %e) attributes {registers = array<i32: 24>}\n"
+		"  default {\n"
+		"    ttg.warp_yield\n"
+		"  }\n"
+		"  partition0(%a: !ttg.memdesc<3x1xi64, #s>, %b: i32 loc(unknown)) {\n"
+		"    proton.event end %b : i32\n"
+		"    ttg.warp_return\n"
+		"  } : (!ttg.memdesc<3x1xi64, #s>, i32) -> ()\n";
+
+	CHECK_OK(ttgir_translate(text, strlen(text), false, &result, &err), err);
+	CHECK_HAS(result.text, "  %e = arith.constant 0 : i32 loc(#loc1)\n");
+	CHECK_HAS(result.text, "\n  " MARK_START "event start copy" MARK_REST " loc(#loc2)\n");
+	CHECK_HAS(result.text, "\n    " MARK_END "event end copy" MARK_REST "\n");
+	CHECK_EQ(count(result.text, "\n"), count(text, "\n"));
+	ttgir_result_fini(&result);
+}
+
+TEST(what_is_not_understood_has_a_line)
+{
+	refused("a\nproton.record begin \"x\"\n",
+		"line 2: not of the form: proton.record start \"name\", or end \"name\"");
+	refused("proton.record start x",
+		"line 1: not of the form: proton.record start \"name\", or end \"name\"");
+	refused("proton.record start \"x", "line 1: not of the form: proton.record start \"name\", "
+					   "or end \"name\"");
+	refused("proton.record start \"\"", "line 1: not of the form: proton.record start "
+					    "\"name\", or end \"name\"");
+	refused("proton.allocate_event \"x\" : i32",
+		"line 1: not of the form: %event = proton.allocate_event \"name\" : i32");
+	refused("proton.event start %4 : i32",
+		"line 1: %4 is no event that proton.allocate_event makes above");
+	refused("proton.event %4",
+		"line 1: not of the form: proton.event start %event : i32, or end");
+	refused("  proton.flush\n",
+		"line 1: there are proton.record, proton.event and proton.allocate_event");
+}
+
+TEST(text_without_records_is_left_alone)
+{
+	const char *texts[] = {"", "\n", "module {\n}\n", "// proton.record in a comment\n"};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		CHECK_OK(ttgir_translate(texts[i], strlen(texts[i]), false, &result, &err), err);
+		CHECK(!result.text);
+	}
+}
+
+/* ------------------------------------------------------------------ automatic scopes */
+
+TEST(add_of_triton_3_6)
+{
+	insert("add_sm90_3_6", "default:auto=all", TTGIR_MARKERS);
+	CHECK_EQ(result.scope_count, 3);
+	CHECK_HAS(result.text, "\n    %proton_0 = tt.elementwise_inline_asm \"// proton.record "
+			       "start load@intra_proto.py:126:16\" {constraints = \"=r\", "
+			       "packed_element = 1 : i32, pure = false} -> i32 loc(#loc38)\n"
+			       "    %a_6 = tt.load %a_5, %m_4");
+	CHECK_HAS(result.text, "start load@intra_proto.py:126:42\"");
+	CHECK_HAS(result.text, "record end store@intra_proto.py:129\" ");
+	CHECK_EQ(count(result.text, "// proton.record"), 6);
+	CHECK(!result.note);
+	ttgir_result_fini(&result);
+}
+
+TEST(a_pipelined_matmul)
+{
+	insert("matmul_sm90", "default:auto=loads,dots,waits,loops", TTGIR_MARKERS);
+	CHECK_HAS(result.text, "start loop@kernels.py:19\" {");
+	CHECK_HAS(result.text, "start dot@kernels.py:22\" {");
+	CHECK_HAS(result.text, "start dot_wait@kernels.py:22\" {");
+	CHECK_HAS(result.text, "start async_wait@kernels.py:20\" {");
+	/* Copies of the prologue and of the loop are one scope. */
+	CHECK_EQ(count(result.text, "start async_copy@kernels.py:20\" {"), 3);
+	CHECK_EQ(count(result.text, "store@"), 0);
+	CHECK_EQ(count(result.text, "record start"), count(result.text, "record end"));
+	ttgir_result_fini(&result);
+	insert("matmul_sm90", "mma", TTGIR_MARKERS);
+	CHECK_EQ(result.scope_count, 1);
+	ttgir_result_fini(&result);
+}
+
+TEST(partitions)
+{
+	insert("matmul_partitions_sm100", "default:auto=partitions,dots", TTGIR_MARKERS);
+	/* The default partition has nothing in it. */
+	CHECK_EQ(count(result.text, "start default"), 0);
+	CHECK_EQ(count(result.text, "start partition0@kernels.py:"), 1);
+	CHECK_EQ(count(result.text, "start partition1@kernels.py:"), 1);
+	CHECK_EQ(count(result.text, "start dot@kernels.py:"), 1);
+	CHECK_EQ(result.scope_count, 3);
+	ttgir_result_fini(&result);
+	insert("partitions_gluon_sm90", "default:auto=partitions,stores", TTGIR_MARKERS);
+	CHECK_HAS(result.text, "default {\n      %proton_0 = tt.elementwise_inline_asm \"// proton."
+			       "record start default@kernels.py:");
+	CHECK_EQ(count(result.text, "record start store@kernels.py:"), 2);
+	ttgir_result_fini(&result);
+}
+
+TEST(while_if_and_reductions)
+{
+	insert("softmax_loop_gfx942", "default:auto=all", TTGIR_MARKERS);
+	CHECK_HAS(result.text, "{constraints = \"=v\", ");
+	CHECK_HAS(result.text, "start loop@kernels.py:");
+	CHECK_HAS(result.text, "start atomic@kernels.py:");
+	CHECK_EQ(count(result.text, "record start"), count(result.text, "record end"));
+	ttgir_result_fini(&result);
+}
+
+TEST(for_a_person_to_edit)
+{
+	insert("add_sm90_3_6", "default:auto=stores", TTGIR_RECORDS);
+	CHECK_HAS(result.text, "\n    proton.record start \"store@intra_proto.py:129\"\n"
+			       "    tt.store %5, %6");
+	ttgir_result_fini(&result);
+}
+
+TEST(the_innermost_are_left_out_first)
+{
+	insert("matmul_sm90", "default:auto=all:buffer_size=512", TTGIR_MARKERS);
+	/* 8 warps have 64 bytes each: 8 records. */
+	CHECK_HAS(result.note, "automatic scopes are left out, the innermost first, because a warp "
+			       "has room for 8 records");
+	CHECK_EQ(count(result.text, "start dot@"), 0);
+	CHECK_EQ(count(result.text, "start loop@"), 1);
+	CHECK_EQ(count(result.text, "start store@"), 1);
+	ttgir_result_fini(&result);
+	insert("matmul_sm90", "default:auto=all:buffer_size=8", TTGIR_MARKERS);
+	CHECK(!result.text && result.note);
+	ttgir_result_fini(&result);
+}
+
+/* ------------------------------------------------------------------ locations */
+
+/* The name of the one scope when `location` is that of a load. */
+static void named(const char *location, const char *aliases, const char *expected)
+{
+	struct instrument_mode mode;
+	char text[2048];
+
+	snprintf(text, sizeof(text),
+		 "module {\n  tt.func public @f() {\n    %%1 = tt.load %%0 : f32 %s\n  }\n}\n%s",
+		 location, aliases);
+	CHECK_OK(instrument_mode_read("default:auto=loads", &mode, &err), err);
+	CHECK_OK(ttgir_insert(text, strlen(text), &mode, false, TTGIR_RECORDS, &result, &err), err);
+	CHECK_HAS(result.text, expected);
+	ttgir_result_fini(&result);
+}
+
+TEST(locations)
+{
+	named("", "", "start \"load\"\n");
+	named("loc(unknown)", "", "start \"load\"\n");
+	named("loc(\"/a/b.py\":7:3)", "", "start \"load@b.py:7\"\n");
+	named("loc(\"b.py\":7:3 to :9)", "", "start \"load@b.py:7\"\n");
+	named("loc(\"x\"(\"/a/b.py\":7:3))", "", "start \"load@b.py:7\"\n");
+	named("loc(#loc1)", "#loc1 = loc(\"x\"(#loc2))\n#loc2 = loc(\"c.py\":8:1)\n",
+	      "start \"load@c.py:8\"\n");
+	named("loc(callsite(#loc2 at #loc))", "#loc = loc(\"d.py\":1:1)\n#loc2 = loc(\"c.py\":8:1)",
+	      "start \"load@c.py:8\"\n");
+	named("loc(fused<\"tag\">[\"c.py\":9:1, \"d.py\":1:1])", "", "start \"load@c.py:9\"\n");
+	named("loc(fused[#loc4, #loc5])", "#loc4 = loc(\"c.py\":9:1)\n", "start \"load@c.py:9\"\n");
+	/* What Triton's own functions do belongs to who calls them. */
+	named("loc(callsite(\"/x/triton/language/standard.py\":2:1 at callsite("
+	      "\"/x/triton/language/core.py\":3:1 at \"k.py\":5:6)))",
+	      "", "start \"load@k.py:5\"\n");
+	named("loc(callsite(callsite(\"/x/triton/language/s.py\":2:1 at "
+	      "\"/x/triton/language/core.py\":3:1) at \"k.py\":5:6))",
+	      "", "start \"load@k.py:5\"\n");
+	/* An alias of itself ends. */
+	named("loc(#loc1)", "#loc1 = loc(#loc1)\n", "start \"load\"\n");
+}
+
+TEST(functions_that_stay_apart_are_left_alone)
+{
+	struct instrument_mode mode;
+	const char *text = "module {\n  tt.func private @f() {\n    %1 = tt.load %0\n  }\n}\n";
+
+	CHECK_OK(instrument_mode_read("default:auto=all", &mode, &err), err);
+	CHECK_OK(ttgir_insert(text, strlen(text), &mode, false, TTGIR_MARKERS, &result, &err), err);
+	CHECK(!result.text);
+}
+
+TEST(text_that_is_no_mlir_is_refused)
+{
+	struct instrument_mode mode;
+	char deep[2048] = "";
+
+	CHECK_OK(instrument_mode_read("default:auto=all", &mode, &err), err);
+	CHECK_EQ(ttgir_insert("}\n", 2, &mode, false, TTGIR_MARKERS, &result, &err),
+		 PROTON_E_UNSUPPORTED);
+	CHECK_STR(err.text, "line 1: a region ends that has not begun");
+	CHECK_EQ(ttgir_insert("module {\n", 9, &mode, false, TTGIR_MARKERS, &result, &err),
+		 PROTON_E_UNSUPPORTED);
+	for (int i = 0; i < 257; i++)
+		strcat(deep, "a {\n");
+	CHECK_EQ(ttgir_insert(deep, strlen(deep), &mode, false, TTGIR_MARKERS, &result, &err),
+		 PROTON_E_UNSUPPORTED);
+	CHECK_STR(err.text, "line 257: regions are nested more than 256 deep");
+	CHECK_OK(ttgir_insert("", 0, &mode, false, TTGIR_MARKERS, &result, &err), err);
+	CHECK(!result.text);
+}
