@@ -1,0 +1,572 @@
+/* Records to executions. See decode.h. */
+#include "instrument/decode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+/* Readings that the compiler put out of order are at most this far apart, in cycles. */
+#define OUT_OF_ORDER 0x1000000u
+
+/* Half of an asynchronous execution. */
+struct decode_event {
+	uint64_t clock;
+	uint32_t sequence;
+	uint16_t scope;
+	uint8_t unit;
+	bool is_end;
+	bool is_used;
+};
+
+/* A START that waits for its END. */
+struct decode_open {
+	uint64_t clock;
+	uint32_t below; /* index of the one of the same scope that was open before, or DECODE_NONE */
+	uint32_t sequence;
+};
+
+/* A record of the window, its clock in 64 bits. */
+struct reading {
+	uint64_t clock;
+	struct instrument_code code;
+	uint32_t payload;
+};
+
+void decoder_init(struct decoder *decoder, const struct instrument_layout *layout,
+		  struct decode_cost cost)
+{
+	*decoder = (struct decoder){.layout = layout, .cost = cost};
+}
+
+void decoder_fini(struct decoder *decoder)
+{
+	free(decoder->executions);
+	free(decoder->events);
+	free(decoder->open);
+	*decoder = (struct decoder){0};
+}
+
+/* ------------------------------------------------------------------ the ring */
+
+struct ring {
+	const struct instrument_layout *layout;
+	const uint8_t *bytes;
+	uint32_t capacity; /* records, without the slack */
+	uint32_t slack;
+	uint32_t count;
+	uint32_t first; /* logical position of the oldest that is there */
+	uint64_t start_clock;
+	uint64_t end_clock;
+};
+
+static struct instrument_record load(const struct ring *ring, uint32_t index)
+{
+	struct instrument_record record;
+
+	memcpy(&record, ring->bytes + (size_t)index * INSTRUMENT_RECORD_BYTES, sizeof(record));
+	return record;
+}
+
+static bool is_valid(const struct ring *ring, struct instrument_record record)
+{
+	uint32_t code = record.word >> 24;
+	uint64_t elapsed = ring->end_clock - ring->start_clock;
+
+	if (!code || code > ring->layout->code_count)
+		return false;
+	/* Within the kernel, where that is shorter than the clock's low half can tell. */
+	return elapsed > UINT32_MAX ||
+	       (uint32_t)(record.clock - (uint32_t)ring->start_clock) <= elapsed;
+}
+
+static bool is_saturated(const struct ring *ring, struct instrument_record record)
+{
+	return ring->layout->codes[record.word >> 24].kind == INSTRUMENT_SCOPE &&
+	       (record.word & INSTRUMENT_DURATION_MAX) == INSTRUMENT_DURATION_MAX;
+}
+
+/* The low half of the clock when the record was made: of a whole execution, at its end. */
+static uint32_t made_at(const struct ring *ring, struct instrument_record record)
+{
+	if (ring->layout->codes[record.word >> 24].kind != INSTRUMENT_SCOPE)
+		return record.clock;
+	return record.clock + (record.word & INSTRUMENT_DURATION_MAX);
+}
+
+/* How long before `now` a record was made; 0 if it seems to be a little after. */
+static uint32_t age(const struct ring *ring, uint64_t now, struct instrument_record record)
+{
+	uint32_t before = (uint32_t)now - made_at(ring, record);
+
+	return before > UINT32_MAX - OUT_OF_ORDER ? 0 : before;
+}
+
+/*
+ * The record of logical position `at`, which was made before `now`. Where a group ran over the end
+ * of the ring the record lies in the slack, and the ring has one from the lap before; else it is
+ * the other way round: the newer of the two is meant.
+ */
+static bool find(const struct ring *ring, uint32_t at, uint64_t now, struct instrument_record *out)
+{
+	uint32_t index = at & (ring->capacity - 1);
+	struct instrument_record in_ring = load(ring, index);
+	struct instrument_record in_slack;
+	bool has_ring = is_valid(ring, in_ring);
+
+	*out = in_ring;
+	if (index >= ring->slack || at < ring->capacity)
+		return has_ring;
+	in_slack = load(ring, ring->capacity + index);
+	if (!is_valid(ring, in_slack))
+		return has_ring;
+	if (!has_ring || age(ring, now, in_slack) < age(ring, now, in_ring))
+		*out = in_slack;
+	return true;
+}
+
+/* ------------------------------------------------------------------ records to executions */
+
+static bool add_execution(struct decoder *decoder, const struct decode_execution *execution)
+{
+	if (!array_reserve(&decoder->executions, &decoder->execution_capacity,
+			   decoder->execution_count + 1, sizeof(*decoder->executions)))
+		return false;
+	decoder->executions[decoder->execution_count++] = *execution;
+	return true;
+}
+
+static bool add_event(struct decoder *decoder, const struct reading *reading, uint32_t sequence,
+		      uint8_t unit)
+{
+	if (!array_reserve(&decoder->events, &decoder->event_capacity, decoder->event_count + 1,
+			   sizeof(*decoder->events)))
+		return false;
+	decoder->events[decoder->event_count++] = (struct decode_event){
+		.clock = reading->clock,
+		.sequence = sequence,
+		.scope = reading->code.scope,
+		.unit = unit,
+		.is_end = reading->code.kind == INSTRUMENT_EVENT_END,
+	};
+	return true;
+}
+
+/* What is open in one unit: lists by scope, in one array. */
+struct pairing {
+	struct decoder *decoder;
+	uint32_t innermost[INSTRUMENT_CODE_MAX + 1];
+	size_t open_count;
+	uint8_t unit;
+	bool has_dropped;
+};
+
+static bool open_scope(struct pairing *pairing, const struct reading *reading, uint32_t sequence)
+{
+	struct decoder *decoder = pairing->decoder;
+
+	if (!array_reserve(&decoder->open, &decoder->open_capacity, pairing->open_count + 1,
+			   sizeof(*decoder->open)))
+		return false;
+	decoder->open[pairing->open_count] = (struct decode_open){
+		.clock = reading->clock,
+		.below = pairing->innermost[reading->code.scope],
+		.sequence = sequence,
+	};
+	pairing->innermost[reading->code.scope] = (uint32_t)pairing->open_count++;
+	return true;
+}
+
+static bool close_scope(struct pairing *pairing, const struct reading *reading, uint32_t sequence)
+{
+	struct decoder *decoder = pairing->decoder;
+	uint16_t scope = reading->code.scope;
+	uint32_t at = pairing->innermost[scope];
+	const struct decode_open *open;
+
+	if (at == DECODE_NONE) {
+		/* With records dropped, its start mostly is one of them. */
+		if (pairing->has_dropped)
+			decoder->totals.cut_by_drop[scope]++;
+		else
+			decoder->totals.broken[scope]++;
+		return true;
+	}
+	open = &decoder->open[at];
+	pairing->innermost[scope] = open->below;
+	if (reading->clock < open->clock) { /* the compiler turned them around */
+		decoder->totals.broken[scope]++;
+		return true;
+	}
+	return add_execution(decoder, &(struct decode_execution){
+					      .start = open->clock,
+					      .duration = reading->clock - open->clock,
+					      .parent = DECODE_NONE,
+					      .sequence = sequence,
+					      .scope = scope,
+					      .unit = pairing->unit,
+					      .end_unit = pairing->unit,
+				      });
+}
+
+static bool take_reading(struct pairing *pairing, const struct reading *reading, uint32_t sequence)
+{
+	switch (reading->code.kind) {
+	case INSTRUMENT_START:
+		return open_scope(pairing, reading, sequence);
+	case INSTRUMENT_END:
+		return close_scope(pairing, reading, sequence);
+	case INSTRUMENT_SCOPE:
+		return add_execution(
+			pairing->decoder,
+			&(struct decode_execution){
+				.start = reading->clock,
+				.duration = reading->payload,
+				.parent = DECODE_NONE,
+				.sequence = sequence,
+				.scope = reading->code.scope,
+				.unit = pairing->unit,
+				.end_unit = pairing->unit,
+				.is_cut = reading->payload == INSTRUMENT_DURATION_MAX,
+			});
+	default:
+		return add_event(pairing->decoder, reading, sequence, pairing->unit);
+	}
+}
+
+static void count_left_open(struct pairing *pairing)
+{
+	struct decoder *decoder = pairing->decoder;
+
+	for (uint32_t scope = 0; scope < decoder->layout->scope_count; scope++)
+		for (uint32_t at = pairing->innermost[scope]; at != DECODE_NONE;
+		     at = decoder->open[at].below)
+			decoder->totals.broken[scope]++;
+}
+
+/*
+ * Reads the ring from its newest record back, so that each clock's upper half follows from that of
+ * the record behind it; then pairs from the oldest on.
+ */
+static bool decode_ring(struct decoder *decoder, const struct ring *ring, uint8_t unit)
+{
+	uint32_t count = ring->count - ring->first;
+	struct reading *readings = count ? malloc(count * sizeof(*readings)) : NULL;
+	struct pairing pairing = {
+		.decoder = decoder,
+		.unit = unit,
+		.has_dropped = ring->first != 0,
+	};
+	uint64_t now = ring->end_clock;
+	bool is_ok = true;
+
+	if (count && !readings)
+		return false;
+	for (uint32_t i = count; i-- > 0;) {
+		struct instrument_record record;
+		uint32_t ahead;
+
+		readings[i].code.kind = UINT16_MAX;
+		if (!find(ring, ring->first + i, now, &record)) {
+			decoder->totals.damaged++;
+			continue;
+		}
+		/* A saturated one does not say when it was made: its start is all there is. */
+		if (!is_saturated(ring, record)) {
+			ahead = made_at(ring, record) - (uint32_t)now;
+			now = ahead < OUT_OF_ORDER ? now + ahead
+						   : now - age(ring, now, record);
+		}
+		readings[i].code = decoder->layout->codes[record.word >> 24];
+		readings[i].payload = record.word & INSTRUMENT_DURATION_MAX;
+		readings[i].clock = now - (uint32_t)((uint32_t)now - record.clock);
+	}
+	memset(pairing.innermost, 0xff, sizeof(pairing.innermost));
+	for (uint32_t i = 0; i < count && is_ok; i++)
+		if (readings[i].code.kind != UINT16_MAX)
+			is_ok = take_reading(&pairing, &readings[i], ring->first + i);
+	free(readings);
+	if (is_ok)
+		count_left_open(&pairing);
+	return is_ok;
+}
+
+/* ------------------------------------------------------------------ nesting */
+
+static uint64_t end_of(const struct decode_execution *execution)
+{
+	return execution->start + execution->duration;
+}
+
+/* By start, what lies around others first: it ends later, or its end was recorded later. */
+static int compare_executions(const void *a, const void *b)
+{
+	const struct decode_execution *x = a;
+	const struct decode_execution *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	if (x->duration != y->duration)
+		return x->duration > y->duration ? -1 : 1;
+	return (x->sequence < y->sequence) - (x->sequence > y->sequence);
+}
+
+static bool is_over(const struct decode_execution *outer, const struct decode_execution *next)
+{
+	uint64_t end = end_of(outer);
+
+	return end < next->start || (end == next->start && outer->sequence < next->sequence);
+}
+
+/* Finds what each lies in; the unit's executions are in order. */
+static void nest(struct decoder *decoder, const struct decode_unit *unit)
+{
+	uint32_t stack[DECODE_DEPTH_MAX];
+	uint32_t depth = 0;
+	struct decode_execution *all = decoder->executions;
+
+	for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
+		uint32_t at;
+
+		while (depth && is_over(&all[stack[depth - 1]], &all[i]))
+			depth--;
+		/* What only overlaps is no parent. */
+		for (at = depth; at; at--)
+			if (end_of(&all[stack[at - 1]]) >= end_of(&all[i]))
+				break;
+		all[i].parent = at ? stack[at - 1] : DECODE_NONE;
+		if (depth < DECODE_DEPTH_MAX)
+			stack[depth++] = i;
+	}
+}
+
+/*
+ * Takes the cost of records out. A duration has the cost of its own records and of all that lie
+ * inside; a start has been delayed by all that ended before it in what it lies in. Children come
+ * behind their parents, so one turn from behind adds up and one from the front moves.
+ */
+static bool shift(struct decoder *decoder, const struct decode_unit *unit)
+{
+	struct decode_execution *all = decoder->executions;
+	uint64_t *inside = calloc((size_t)unit->count + 1, sizeof(*inside));
+	uint64_t *before = calloc((size_t)unit->count + 1, sizeof(*before));
+	uint64_t *moved = calloc((size_t)unit->count + 1, sizeof(*moved));
+	bool is_ok = inside && before && moved;
+	uint64_t top_before = 0; /* executions without a parent so far, with what is in them */
+
+	for (uint32_t i = unit->count; is_ok && i-- > 0;) {
+		uint32_t parent = all[unit->first + i].parent;
+
+		if (parent != DECODE_NONE)
+			inside[parent - unit->first] += inside[i] + 1;
+	}
+	for (uint32_t i = 0; is_ok && i < unit->count; i++) {
+		struct decode_execution *execution = &all[unit->first + i];
+		uint32_t p = execution->parent == DECODE_NONE ? DECODE_NONE
+							      : execution->parent - unit->first;
+		uint64_t *passed = p == DECODE_NONE ? &top_before : &before[p];
+		uint64_t cost = decoder->cost.empty_cycles +
+				inside[i] * decoder->cost.scope_cycles;
+
+		moved[i] = (p == DECODE_NONE ? 0 : moved[p]) +
+			   *passed * decoder->cost.scope_cycles;
+		*passed += inside[i] + 1;
+		execution->duration -= cost < execution->duration ? cost : execution->duration;
+	}
+	for (uint32_t i = 0; is_ok && i < unit->count; i++) {
+		struct decode_execution *execution = &all[unit->first + i];
+		const struct decode_execution *parent =
+			execution->parent == DECODE_NONE ? NULL : &all[execution->parent];
+		uint64_t least = parent ? parent->start : unit->start_clock;
+
+		execution->start = execution->start - least > moved[i] || !moved[i]
+					   ? execution->start - moved[i]
+					   : least;
+		if (!parent || end_of(execution) <= end_of(parent))
+			continue;
+		if (execution->start > end_of(parent))
+			execution->start = end_of(parent);
+		if (execution->duration > end_of(parent) - execution->start)
+			execution->duration = end_of(parent) - execution->start;
+	}
+	free(inside);
+	free(before);
+	free(moved);
+	return is_ok;
+}
+
+/* ------------------------------------------------------------------ asynchronous work */
+
+static int compare_events(const void *a, const void *b)
+{
+	const struct decode_event *x = a;
+	const struct decode_event *y = b;
+
+	if (x->scope != y->scope)
+		return x->scope < y->scope ? -1 : 1;
+	if (x->clock != y->clock)
+		return x->clock < y->clock ? -1 : 1;
+	if (x->is_end != y->is_end)
+		return x->is_end ? 1 : -1;
+	if (x->unit != y->unit)
+		return x->unit < y->unit ? -1 : 1;
+	return (x->sequence > y->sequence) - (x->sequence < y->sequence);
+}
+
+/* The starts of one scope that wait: each unit's oldest is found from where the last was. */
+struct waiting {
+	size_t next[INSTRUMENT_UNIT_MAX]; /* index to look on from, by unit */
+	size_t oldest;                    /* the same for any unit */
+};
+
+static size_t take_start(struct decode_event *events, size_t end, size_t *from, int unit)
+{
+	for (; *from < end; ++*from) {
+		struct decode_event *event = &events[*from];
+
+		if (event->is_end || event->is_used || (unit >= 0 && event->unit != unit))
+			continue;
+		event->is_used = true;
+		return (*from)++;
+	}
+	return SIZE_MAX;
+}
+
+/* Pairs the events [first, last) of one scope, in the order of the clock. */
+static bool pair_events(struct decoder *decoder, size_t first, size_t last)
+{
+	struct decode_event *events = decoder->events;
+	struct waiting waiting;
+
+	for (uint32_t i = 0; i < INSTRUMENT_UNIT_MAX; i++)
+		waiting.next[i] = first;
+	waiting.oldest = first;
+	for (size_t i = first; i < last; i++) {
+		struct decode_event *end = &events[i];
+		size_t start;
+
+		if (!end->is_end)
+			continue;
+		start = take_start(events, i, &waiting.next[end->unit], end->unit);
+		if (start == SIZE_MAX)
+			start = take_start(events, i, &waiting.oldest, -1);
+		if (start == SIZE_MAX) {
+			if (decoder->units[end->unit].dropped)
+				decoder->totals.cut_by_drop[end->scope]++;
+			else
+				decoder->totals.broken[end->scope]++;
+			continue;
+		}
+		if (!add_execution(decoder, &(struct decode_execution){
+						    .start = events[start].clock,
+						    .duration = end->clock - events[start].clock,
+						    .parent = DECODE_NONE,
+						    .sequence = end->sequence,
+						    .scope = end->scope,
+						    .unit = events[start].unit,
+						    .end_unit = end->unit,
+						    .is_async = true,
+					    }))
+			return false;
+	}
+	for (size_t i = first; i < last; i++)
+		if (!events[i].is_end && !events[i].is_used)
+			decoder->totals.broken[events[i].scope]++;
+	return true;
+}
+
+static bool decode_events(struct decoder *decoder)
+{
+	size_t first = 0;
+
+	if (!decoder->event_count)
+		return true;
+	qsort(decoder->events, decoder->event_count, sizeof(*decoder->events), compare_events);
+	for (size_t i = 1; i <= decoder->event_count; i++) {
+		if (i < decoder->event_count &&
+		    decoder->events[i].scope == decoder->events[first].scope)
+			continue;
+		if (!pair_events(decoder, first, i))
+			return false;
+		first = i;
+	}
+	return true;
+}
+
+/* ------------------------------------------------------------------ a CTA */
+
+static bool decode_unit(struct decoder *decoder, const uint8_t *cta, uint8_t index)
+{
+	const struct instrument_layout *layout = decoder->layout;
+	struct decode_unit *unit = &decoder->units[index];
+	struct decode_totals *totals = &decoder->totals;
+	struct instrument_unit_header header;
+	struct ring ring;
+
+	memcpy(&header, cta + layout_header_at(layout, index), sizeof(header));
+	*unit = (struct decode_unit){.warp = layout->units[index],
+				     .first = (uint32_t)decoder->execution_count};
+	if (header.magic != INSTRUMENT_MAGIC || header.end_clock < header.start_clock)
+		return true; /* not there */
+	unit->is_there = true;
+	unit->processor = header.processor;
+	unit->start_ns = header.start_ns * decode_ns_per_tick(layout);
+	unit->end_ns = header.end_ns * decode_ns_per_tick(layout);
+	unit->start_clock = header.start_clock;
+	unit->end_clock = header.end_clock;
+	unit->finalize_cycles = header.finalize_cycles;
+	unit->record_count = header.count;
+	ring = (struct ring){
+		.layout = layout,
+		.bytes = cta + layout_ring_at(layout, index),
+		.capacity = layout->ring_bytes / INSTRUMENT_RECORD_BYTES,
+		.slack = layout->slack_bytes / INSTRUMENT_RECORD_BYTES,
+		.count = header.count,
+		.start_clock = header.start_clock,
+		.end_clock = header.end_clock,
+	};
+	if (ring.count > ring.capacity)
+		ring.first = ring.count - ring.capacity;
+	unit->dropped = ring.first;
+	totals->units++;
+	totals->records += header.count;
+	totals->dropped += ring.first;
+	totals->dropped_warp[unit->warp] += ring.first;
+	if (!decode_ring(decoder, &ring, index))
+		return false;
+	unit->count = (uint32_t)decoder->execution_count - unit->first;
+	if (!unit->count)
+		return true;
+	qsort(decoder->executions + unit->first, unit->count, sizeof(*decoder->executions),
+	      compare_executions);
+	nest(decoder, unit);
+	return (!decoder->cost.empty_cycles && !decoder->cost.scope_cycles) || shift(decoder, unit);
+}
+
+bool decode_cta(struct decoder *decoder, const void *bytes)
+{
+	uint64_t units = decoder->totals.units;
+	uint64_t there;
+
+	decoder->execution_count = 0;
+	decoder->event_count = 0;
+	for (uint32_t i = 0; i < decoder->layout->unit_count; i++)
+		if (!decode_unit(decoder, bytes, (uint8_t)i))
+			return false;
+	there = decoder->totals.units - units;
+	decoder->totals.ctas += there != 0;
+	decoder->totals.lost_ctas += there == 0;
+	decoder->totals.lost_units += there ? decoder->layout->unit_count - there : 0;
+	return decode_events(decoder);
+}
+
+double decode_mhz(const struct instrument_layout *layout, const struct decode_unit *unit,
+		  double fallback_mhz)
+{
+	uint64_t cycles = unit->end_clock - unit->start_clock;
+	double ns = unit->end_ns > unit->start_ns ? (double)(unit->end_ns - unit->start_ns) : 0;
+
+	(void)layout;
+	/* The device's timer may tick as slowly as once in 1.024 us. */
+	return ns < 10240 ? fallback_mhz : (double)cycles * 1000 / ns;
+}

@@ -1,0 +1,101 @@
+/*
+ * Reading what an instrumented kernel wrote (layout.h): the bytes of one CTA become executions of
+ * scopes, in the order in which they began, each with the one that it lies in.
+ *
+ * Bytes come from a device that may have been stopped anywhere, so nothing in them is trusted. What
+ * cannot be understood is counted, by scope or by warp, and never becomes an execution. The work is
+ * linear in the records, but for one sort.
+ */
+#ifndef INSTRUMENT_DECODE_H
+#define INSTRUMENT_DECODE_H
+
+#include "instrument/layout.h"
+
+#define DECODE_NONE UINT32_MAX
+/* Nesting beyond this is shown as if it were at this depth. */
+#define DECODE_DEPTH_MAX 64u
+
+struct decode_execution {
+	uint64_t start;    /* cycles of the multiprocessor's clock, 64 bits */
+	uint64_t duration; /* cycles, without what the records themselves cost (decode_cost) */
+	uint32_t parent;   /* index of the execution it lies in, or DECODE_NONE */
+	uint32_t sequence; /* of its end among the unit's records */
+	uint16_t scope;    /* index into the layout's scopes */
+	uint8_t unit;      /* whose record began it */
+	uint8_t end_unit;  /* asynchronous work: whose record ended it; else the same */
+	bool is_async;
+	bool is_cut; /* at least that long: the record could not say how long */
+};
+
+struct decode_unit {
+	bool is_there; /* the unit ran and ended */
+	uint8_t warp;  /* its first */
+	uint32_t processor;
+	uint64_t start_ns; /* the device's timer, ns */
+	uint64_t end_ns;
+	uint64_t start_clock;
+	uint64_t end_clock;
+	uint64_t finalize_cycles;
+	uint32_t record_count; /* made by the kernel */
+	uint32_t dropped;      /* of those, overwritten by later ones */
+	uint32_t first;        /* executions[first .. first + count) */
+	uint32_t count;
+};
+
+/* What a record costs, subtracted from durations and starts; 0, 0: nothing is. */
+struct decode_cost {
+	uint32_t empty_cycles; /* what an empty scope measures */
+	uint32_t scope_cycles; /* by how much a scope inside makes the one around it longer */
+};
+
+/* Summed over all CTAs that a decoder has seen since decode_reset(). */
+struct decode_totals {
+	uint64_t ctas;         /* with a unit at least */
+	uint64_t units;        /* that ran and ended */
+	uint64_t lost_units;   /* of those CTAs, that did not end */
+	uint64_t lost_ctas;    /* that left nothing */
+	uint64_t records;      /* made */
+	uint64_t damaged;      /* records that no kernel would have written */
+	uint64_t dropped;      /* records that were overwritten */
+	uint64_t dropped_warp[INSTRUMENT_UNIT_MAX];      /* the same by first warp of the unit */
+	uint64_t broken[INSTRUMENT_CODE_MAX + 1];        /* by scope: starts or ends without a pair */
+	uint64_t cut_by_drop[INSTRUMENT_CODE_MAX + 1];   /* by scope: ends whose start was dropped */
+};
+
+struct decoder {
+	const struct instrument_layout *layout;
+	struct decode_cost cost;
+	struct decode_totals totals;
+	/* Of the CTA decoded last. */
+	struct decode_unit units[INSTRUMENT_UNIT_MAX];
+	struct decode_execution *executions;
+	size_t execution_count;
+	/* Work space. */
+	size_t execution_capacity;
+	struct decode_event *events;
+	size_t event_count;
+	size_t event_capacity;
+	struct decode_open *open;
+	size_t open_capacity;
+};
+
+/* `layout` must outlive the decoder and have come from layout_read() or the pass. */
+void decoder_init(struct decoder *decoder, const struct instrument_layout *layout,
+		  struct decode_cost cost);
+void decoder_fini(struct decoder *decoder);
+/*
+ * Decodes one CTA from its layout->cta_bytes bytes, of any alignment. False when memory is out.
+ * Executions of one unit follow each other, by start, what lies around others first; those of
+ * asynchronous work come last, behind all units, and have no parent.
+ */
+bool decode_cta(struct decoder *decoder, const void *bytes);
+
+/* The device's timer at `clock` of the unit, in ns; `fallback_mhz` where it cannot be measured. */
+double decode_mhz(const struct instrument_layout *layout, const struct decode_unit *unit,
+		  double fallback_mhz);
+static inline uint64_t decode_ns_per_tick(const struct instrument_layout *layout)
+{
+	return layout->is_amd ? 10 : 1; /* s_memrealtime counts at 100 MHz */
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* instrument/layout and decode: any layout that can be read, over any bytes. */
+#include <stdlib.h>
+
+#include "instrument/decode.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
+
+/* What every consumer relies on. */
+static void check(const struct decoder *decoder)
+{
+	uint64_t covered = 0;
+
+	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
+		const struct decode_unit *unit = &decoder->units[u];
+
+		if (unit->count && (unit->first != covered || !unit->is_there))
+			abort();
+		covered += unit->count;
+		for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
+			const struct decode_execution *it = &decoder->executions[i];
+
+			if (it->scope >= decoder->layout->scope_count || it->unit != u ||
+			    (it->parent != DECODE_NONE &&
+			     (it->parent < unit->first || it->parent >= i)))
+				abort();
+		}
+	}
+	if (covered > decoder->execution_count)
+		abort();
+	for (size_t i = covered; i < decoder->execution_count; i++)
+		if (!decoder->executions[i].is_async ||
+		    decoder->executions[i].parent != DECODE_NONE)
+			abort();
+}
+
+/* The layout's text, a byte of 0, then the memory of CTAs (what is missing reads as 0). */
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
+{
+	const uint8_t *zero = length ? memchr(bytes, 0, length) : NULL;
+	size_t text = zero ? (size_t)(zero - bytes) : length;
+	size_t rest = length - text - (zero != NULL);
+	struct instrument_layout layout;
+	struct decoder decoder;
+	uint8_t *cta;
+	struct decode_cost cost = {0};
+
+	if (layout_read((const char *)bytes, text, &layout, NULL) != PROTON_OK)
+		return 0;
+	if (layout.cta_bytes > (1u << 20)) {
+		layout_fini(&layout);
+		return 0;
+	}
+	if (rest & 1)
+		cost = (struct decode_cost){.empty_cycles = 9, .scope_cycles = 20};
+	cta = calloc(1, layout.cta_bytes);
+	decoder_init(&decoder, &layout, cost);
+	for (size_t at = 0; cta && (at < rest || !at); at += layout.cta_bytes) {
+		memset(cta, 0, layout.cta_bytes);
+		if (rest)
+			memcpy(cta, zero + 1 + at,
+			       rest - at < layout.cta_bytes ? rest - at : layout.cta_bytes);
+		if (decode_cta(&decoder, cta))
+			check(&decoder);
+	}
+	decoder_fini(&decoder);
+	layout_fini(&layout);
+	free(cta);
+	return 0;
+}

@@ -1,0 +1,341 @@
+/* Records that a kernel could have written, by hand, and what the decoder makes of them. */
+#include "unit/tap.h"
+
+#include "instrument/decode.h"
+
+#define RING 64u /* bytes: 8 records */
+
+static struct instrument_layout layout;
+static struct decoder decoder;
+static uint8_t memory[65536];
+
+/* Two units; ring and slack as given. Scopes a and b with codes SCOPE, START, END; e: events. */
+enum code { A = 1, A_START, A_END, B, B_START, B_END, E_START, E_END };
+
+static void make(uint32_t ring_bytes, uint32_t slack_bytes, struct decode_cost cost)
+{
+	layout = (struct instrument_layout){
+		.unit_count = 2,
+		.warps_per_unit = 1,
+		.warp_count = 8,
+		.ring_bytes = ring_bytes,
+		.slack_bytes = slack_bytes,
+		.cta_stride = 1,
+		.units = {2, 5},
+	};
+	layout.cta_bytes = (uint32_t)(layout_ring_at(&layout, 2) + 127) & ~127u;
+	for (int s = 0; s < 2; s++) {
+		uint32_t scope = layout_scope(&layout, s ? "b" : "a", 1);
+
+		layout_code(&layout, scope, INSTRUMENT_SCOPE);
+		layout_code(&layout, scope, INSTRUMENT_START);
+		layout_code(&layout, scope, INSTRUMENT_END);
+	}
+	layout_scope(&layout, "e", 1);
+	layout_code(&layout, 2, INSTRUMENT_EVENT_START);
+	layout_code(&layout, 2, INSTRUMENT_EVENT_END);
+	memset(memory, 0, sizeof(memory));
+	decoder_init(&decoder, &layout, cost);
+}
+
+static void header(uint32_t unit, uint64_t start_clock, uint64_t end_clock, uint32_t count)
+{
+	struct instrument_unit_header it = {
+		.magic = INSTRUMENT_MAGIC,
+		.processor = 7,
+		.start_ns = 1000000,
+		.end_ns = 1000000 + (end_clock - start_clock) / 2,
+		.start_clock = start_clock,
+		.end_clock = end_clock,
+		.count = count,
+		.finalize_cycles = 44,
+	};
+
+	memcpy(memory + layout_header_at(&layout, unit), &it, sizeof(it));
+}
+
+static void put(uint32_t unit, uint32_t index, uint64_t clock, enum code code, uint32_t payload)
+{
+	struct instrument_record it = {(uint32_t)clock, (uint32_t)code << 24 | payload};
+
+	memcpy(memory + layout_ring_at(&layout, unit) + index * 8, &it, sizeof(it));
+}
+
+static void check_execution(size_t at, uint16_t scope, uint64_t start, uint64_t duration,
+			    uint32_t parent)
+{
+	CHECK(at < decoder.execution_count);
+	CHECK_U64(decoder.executions[at].scope, scope);
+	CHECK_U64(decoder.executions[at].start, start);
+	CHECK_U64(decoder.executions[at].duration, duration);
+	CHECK_U64(decoder.executions[at].parent, parent);
+}
+
+static void done(void)
+{
+	decoder_fini(&decoder);
+	layout_fini(&layout);
+}
+
+TEST(nothing_ran)
+{
+	make(RING, 16, (struct decode_cost){0});
+	CHECK(decode_cta(&decoder, memory));
+	CHECK_U64(decoder.execution_count, 0);
+	CHECK_U64(decoder.totals.lost_ctas, 1);
+	CHECK_U64(decoder.totals.ctas, 0);
+	done();
+}
+
+TEST(scopes_nest_by_time)
+{
+	make(RING, 16, (struct decode_cost){0});
+	header(0, 1000, 2000, 4);
+	put(0, 0, 1100, A_START, 0);
+	put(0, 1, 1200, B, 50);
+	put(0, 2, 1300, B, 60);
+	put(0, 3, 1400, A_END, 0);
+	CHECK(decode_cta(&decoder, memory));
+	CHECK_U64(decoder.execution_count, 3);
+	check_execution(0, 0, 1100, 300, DECODE_NONE);
+	check_execution(1, 1, 1200, 50, 0);
+	check_execution(2, 1, 1300, 60, 0);
+	CHECK_U64(decoder.units[0].warp, 2);
+	CHECK_U64(decoder.units[0].processor, 7);
+	CHECK(!decoder.units[1].is_there);
+	CHECK_U64(decoder.totals.lost_units, 1);
+	CHECK_U64(decoder.totals.dropped, 0);
+	done();
+}
+
+/* Readings of the clock that are shared: what was recorded later lies around. */
+TEST(equal_times_nest_by_order)
+{
+	make(RING, 16, (struct decode_cost){0});
+	header(1, 1000, 2000, 3);
+	put(1, 0, 1100, B, 100);
+	put(1, 1, 1100, A, 100);
+	put(1, 2, 1200, B, 0);
+	CHECK(decode_cta(&decoder, memory));
+	check_execution(0, 0, 1100, 100, DECODE_NONE);
+	check_execution(1, 1, 1100, 100, 0);
+	check_execution(2, 1, 1200, 0, DECODE_NONE); /* after both */
+	done();
+}
+
+TEST(overlap_is_no_nesting)
+{
+	make(RING, 16, (struct decode_cost){0});
+	header(0, 0, 2000, 4);
+	put(0, 0, 100, A_START, 0);
+	put(0, 1, 200, B_START, 0);
+	put(0, 2, 300, A_END, 0);
+	put(0, 3, 400, B_END, 0);
+	CHECK(decode_cta(&decoder, memory));
+	check_execution(0, 0, 100, 200, DECODE_NONE);
+	check_execution(1, 1, 200, 200, DECODE_NONE);
+	done();
+}
+
+/* A wrap with no group across the end: the slack holds nothing, or something older. */
+TEST(wrapped_ring_is_read_in_order)
+{
+	make(RING, 16, (struct decode_cost){0});
+	header(0, 0, 100000, 11); /* 0..2 are overwritten by 8..10 */
+	for (uint32_t i = 0; i < 11; i++)
+		put(0, i % 8, 1000 * (i + 1), A, i);
+	CHECK(decode_cta(&decoder, memory));
+	CHECK_U64(decoder.execution_count, 8);
+	for (uint32_t i = 0; i < 8; i++)
+		check_execution(i, 0, 1000 * (i + 4), i + 3, DECODE_NONE);
+	CHECK_U64(decoder.units[0].dropped, 3);
+	CHECK_U64(decoder.totals.dropped_warp[2], 3);
+	done();
+}
+
+/* Groups of 3 in a ring of 8 with a slack of 2: the third goes over the end, and so on. */
+TEST(groups_run_into_the_slack)
+{
+	for (uint32_t groups = 1; groups < 40; groups++) {
+		uint32_t oldest = groups * 3 > 8 ? groups * 3 - 8 : 0;
+
+		make(RING, 16, (struct decode_cost){0});
+		header(0, 0, 1000000, groups * 3);
+		for (uint32_t g = 0; g < groups; g++)
+			for (uint32_t i = 0; i < 3; i++)
+				put(0, g * 3 % 8 + i, 1000 * (g * 3 + i + 1), A, g * 3 + i);
+		CHECK(decode_cta(&decoder, memory));
+		CHECK_U64(decoder.totals.damaged, 0);
+		CHECK_U64(decoder.execution_count, groups * 3 - oldest);
+		for (uint32_t i = 0; i < decoder.execution_count; i++)
+			check_execution(i, 0, 1000 * (oldest + i + 1), oldest + i, DECODE_NONE);
+		done();
+	}
+}
+
+/* What lay in shared memory before the kernel does not pass for a record. */
+TEST(old_bytes_in_the_slack)
+{
+	make(RING, 16, (struct decode_cost){0});
+	header(0, 500000, 600000, 9);
+	for (uint32_t i = 0; i < 9; i++)
+		put(0, i % 8, 500000 + 1000 * (i + 1), A, i);
+	put(0, 8, 499000, A, 77); /* of a CTA before */
+	put(0, 9, 0x12345678, A, 77);
+	CHECK(decode_cta(&decoder, memory));
+	CHECK_U64(decoder.execution_count, 8);
+	check_execution(7, 0, 509000, 8, DECODE_NONE);
+	done();
+}
+
+TEST(clock_wraps)
+{
+	uint64_t base = 0x5fffff000;
+
+	make(RING, 16, (struct decode_cost){0});
+	header(0, base, base + 0x300000000, 4);
+	put(0, 0, base + 0x100, A_START, 0);
+	put(0, 1, base + 0x800, B, 0x1000); /* across the wrap */
+	put(0, 2, base + 0xf0000000, B, 5);
+	put(0, 3, base + 0x1d0000000, A_END, 0);
+	CHECK(decode_cta(&decoder, memory));
+	/* Gaps of 2^32 and more are invisible: from the end back they are the shortest possible. */
+	CHECK_U64(decoder.execution_count, 3);
+	CHECK_U64(decoder.executions[0].duration, 0x1d0000000 - 0x100);
+	CHECK_U64(decoder.executions[1].duration, 0x1000);
+	CHECK_U64(decoder.executions[2].start - decoder.executions[1].start, 0xf0000000 - 0x800);
+	done();
+}
+
+TEST(clock_wraps_in_a_short_kernel)
+{
+	uint64_t base = 0x3ffffff00;
+
+	make(RING, 16, (struct decode_cost){0});
+	header(0, base, base + 0x1000, 2);
+	put(0, 0, base + 0x10, A_START, 0);
+	put(0, 1, base + 0x810, A_END, 0);
+	CHECK(decode_cta(&decoder, memory));
+	check_execution(0, 0, base + 0x10, 0x800, DECODE_NONE);
+	done();
+}
+
+TEST(longer_than_a_record_can_say)
+{
+	make(RING, 16, (struct decode_cost){0});
+	header(0, 0, 0x3000000, 2);
+	put(0, 0, 0x2800000, B, 10);
+	put(0, 1, 100, A, INSTRUMENT_DURATION_MAX);
+	CHECK(decode_cta(&decoder, memory));
+	CHECK_U64(decoder.execution_count, 2);
+	CHECK(decoder.executions[0].is_cut);
+	check_execution(1, 1, 0x2800000, 10, DECODE_NONE);
+	done();
+}
+
+TEST(broken_pairs_are_counted)
+{
+	make(RING, 16, (struct decode_cost){0});
+	header(0, 0, 2000, 5);
+	put(0, 0, 100, A_END, 0); /* no start */
+	put(0, 1, 200, A_START, 0);
+	put(0, 2, 300, A_START, 0); /* innermost first */
+	put(0, 3, 400, A_END, 0);
+	put(0, 4, 500, B_START, 0); /* no end */
+	CHECK(decode_cta(&decoder, memory));
+	CHECK_U64(decoder.execution_count, 1);
+	check_execution(0, 0, 300, 100, DECODE_NONE);
+	CHECK_U64(decoder.totals.broken[0], 2);
+	CHECK_U64(decoder.totals.broken[1], 1);
+	CHECK_U64(decoder.totals.cut_by_drop[0], 0);
+	done();
+}
+
+TEST(an_end_whose_start_was_dropped_is_not_broken)
+{
+	make(16, 0, (struct decode_cost){0});
+	header(0, 0, 2000, 4);
+	put(0, 0, 300, B, 1);
+	put(0, 1, 400, A_END, 0);
+	CHECK(decode_cta(&decoder, memory));
+	CHECK_U64(decoder.execution_count, 1);
+	CHECK_U64(decoder.totals.broken[0], 0);
+	CHECK_U64(decoder.totals.cut_by_drop[0], 1);
+	done();
+}
+
+TEST(damaged_records_are_counted)
+{
+	make(RING, 16, (struct decode_cost){0});
+	header(0, 1000, 2000, 4);
+	put(0, 0, 1100, A, 1);
+	put(0, 1, 1200, (enum code)200, 1);
+	put(0, 2, 5000, A, 1); /* after the end */
+	CHECK(decode_cta(&decoder, memory)); /* the last one is all 0 */
+	CHECK_U64(decoder.execution_count, 1);
+	CHECK_U64(decoder.totals.damaged, 3);
+	done();
+}
+
+/* Own unit first, else the oldest of another. */
+TEST(events_pair_across_units)
+{
+	make(RING, 16, (struct decode_cost){0});
+	header(0, 0, 10000, 3);
+	put(0, 0, 100, E_START, 0);
+	put(0, 1, 200, E_START, 0);
+	put(0, 2, 1000, E_END, 0); /* its own oldest: 100 */
+	header(1, 0, 10000, 4);
+	put(1, 0, 300, E_START, 0);
+	put(1, 1, 500, E_END, 0);  /* its own: 300 */
+	put(1, 2, 1500, E_END, 0); /* the other's: 200 */
+	put(1, 3, 1600, E_END, 0); /* nobody's */
+	CHECK(decode_cta(&decoder, memory));
+	CHECK_U64(decoder.execution_count, 3);
+	check_execution(0, 2, 300, 200, DECODE_NONE);
+	check_execution(1, 2, 100, 900, DECODE_NONE);
+	check_execution(2, 2, 200, 1300, DECODE_NONE);
+	CHECK(decoder.executions[2].is_async);
+	CHECK_U64(decoder.executions[2].unit, 0);
+	CHECK_U64(decoder.executions[2].end_unit, 1);
+	CHECK_U64(decoder.totals.broken[2], 1);
+	done();
+}
+
+TEST(the_cost_of_records_is_taken_out)
+{
+	make(RING, 16, (struct decode_cost){.empty_cycles = 10, .scope_cycles = 25});
+	header(0, 0, 10000, 4);
+	put(0, 0, 1000, A_START, 0);
+	put(0, 1, 1100, B, 110);
+	put(0, 2, 1300, B, 110);
+	put(0, 3, 2060, A_END, 0);
+	CHECK(decode_cta(&decoder, memory));
+	check_execution(0, 0, 1000, 1060 - 10 - 50, DECODE_NONE);
+	check_execution(1, 1, 1100, 100, 0);
+	check_execution(2, 1, 1275, 100, 0); /* the first one's cost came before */
+	done();
+}
+
+TEST(an_empty_scope_costs_nothing)
+{
+	make(RING, 16, (struct decode_cost){.empty_cycles = 10, .scope_cycles = 25});
+	header(0, 0, 10000, 2);
+	put(0, 0, 1000, A, 9);
+	put(0, 1, 1000, A, 10);
+	CHECK(decode_cta(&decoder, memory));
+	CHECK_U64(decoder.executions[0].duration, 0);
+	CHECK_U64(decoder.executions[1].duration, 0);
+	done();
+}
+
+TEST(the_clock_is_measured)
+{
+	make(RING, 16, (struct decode_cost){0});
+	header(0, 0, 100000, 0);
+	header(1, 0, 1000, 0); /* too short for the timer */
+	CHECK(decode_cta(&decoder, memory));
+	CHECK(fabs(decode_mhz(&layout, &decoder.units[0], 1.0) - 2000) < 0.01);
+	CHECK(fabs(decode_mhz(&layout, &decoder.units[1], 1980) - 1980) < 0.01);
+	done();
+}
