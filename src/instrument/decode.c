@@ -22,7 +22,8 @@ struct decode_event {
 /* A START that waits for its END. */
 struct decode_open {
 	uint64_t clock;
-	uint32_t below; /* index of the one of the same scope that was open before, or DECODE_NONE */
+	uint32_t
+		below; /* index of the one of the same scope that was open before, or DECODE_NONE */
 	uint32_t sequence;
 };
 
@@ -217,18 +218,17 @@ static bool take_reading(struct pairing *pairing, const struct reading *reading,
 	case INSTRUMENT_END:
 		return close_scope(pairing, reading, sequence);
 	case INSTRUMENT_SCOPE:
-		return add_execution(
-			pairing->decoder,
-			&(struct decode_execution){
-				.start = reading->clock,
-				.duration = reading->payload,
-				.parent = DECODE_NONE,
-				.sequence = sequence,
-				.scope = reading->code.scope,
-				.unit = pairing->unit,
-				.end_unit = pairing->unit,
-				.is_cut = reading->payload == INSTRUMENT_DURATION_MAX,
-			});
+		return add_execution(pairing->decoder,
+				     &(struct decode_execution){
+					     .start = reading->clock,
+					     .duration = reading->payload,
+					     .parent = DECODE_NONE,
+					     .sequence = sequence,
+					     .scope = reading->code.scope,
+					     .unit = pairing->unit,
+					     .end_unit = pairing->unit,
+					     .is_cut = reading->payload == INSTRUMENT_DURATION_MAX,
+				     });
 	default:
 		return add_event(pairing->decoder, reading, sequence, pairing->unit);
 	}
@@ -274,8 +274,7 @@ static bool decode_ring(struct decoder *decoder, const struct ring *ring, uint8_
 		/* A saturated one does not say when it was made: its start is all there is. */
 		if (!is_saturated(ring, record)) {
 			ahead = made_at(ring, record) - (uint32_t)now;
-			now = ahead < OUT_OF_ORDER ? now + ahead
-						   : now - age(ring, now, record);
+			now = ahead < OUT_OF_ORDER ? now + ahead : now - age(ring, now, record);
 		}
 		readings[i].code = decoder->layout->codes[record.word >> 24];
 		readings[i].payload = record.word & INSTRUMENT_DURATION_MAX;
@@ -365,11 +364,9 @@ static bool shift(struct decoder *decoder, const struct decode_unit *unit)
 		uint32_t p = execution->parent == DECODE_NONE ? DECODE_NONE
 							      : execution->parent - unit->first;
 		uint64_t *passed = p == DECODE_NONE ? &top_before : &before[p];
-		uint64_t cost = decoder->cost.empty_cycles +
-				inside[i] * decoder->cost.scope_cycles;
+		uint64_t cost = decoder->cost.empty_cycles + inside[i] * decoder->cost.scope_cycles;
 
-		moved[i] = (p == DECODE_NONE ? 0 : moved[p]) +
-			   *passed * decoder->cost.scope_cycles;
+		moved[i] = (p == DECODE_NONE ? 0 : moved[p]) + *passed * decoder->cost.scope_cycles;
 		*passed += inside[i] + 1;
 		execution->duration -= cost < execution->duration ? cost : execution->duration;
 	}

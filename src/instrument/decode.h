@@ -50,16 +50,16 @@ struct decode_cost {
 
 /* Summed over all CTAs that a decoder has seen since decode_reset(). */
 struct decode_totals {
-	uint64_t ctas;         /* with a unit at least */
-	uint64_t units;        /* that ran and ended */
-	uint64_t lost_units;   /* of those CTAs, that did not end */
-	uint64_t lost_ctas;    /* that left nothing */
-	uint64_t records;      /* made */
-	uint64_t damaged;      /* records that no kernel would have written */
-	uint64_t dropped;      /* records that were overwritten */
-	uint64_t dropped_warp[INSTRUMENT_UNIT_MAX];      /* the same by first warp of the unit */
-	uint64_t broken[INSTRUMENT_CODE_MAX + 1];        /* by scope: starts or ends without a pair */
-	uint64_t cut_by_drop[INSTRUMENT_CODE_MAX + 1];   /* by scope: ends whose start was dropped */
+	uint64_t ctas;                              /* with a unit at least */
+	uint64_t units;                             /* that ran and ended */
+	uint64_t lost_units;                        /* of those CTAs, that did not end */
+	uint64_t lost_ctas;                         /* that left nothing */
+	uint64_t records;                           /* made */
+	uint64_t damaged;                           /* records that no kernel would have written */
+	uint64_t dropped;                           /* records that were overwritten */
+	uint64_t dropped_warp[INSTRUMENT_UNIT_MAX]; /* the same by first warp of the unit */
+	uint64_t broken[INSTRUMENT_CODE_MAX + 1];   /* by scope: starts or ends without a pair */
+	uint64_t cut_by_drop[INSTRUMENT_CODE_MAX + 1]; /* by scope: ends whose start was dropped */
 };
 
 struct decoder {

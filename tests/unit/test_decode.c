@@ -10,7 +10,16 @@ static struct decoder decoder;
 static uint8_t memory[65536];
 
 /* Two units; ring and slack as given. Scopes a and b with codes SCOPE, START, END; e: events. */
-enum code { A = 1, A_START, A_END, B, B_START, B_END, E_START, E_END };
+enum code {
+	A = 1,
+	A_START,
+	A_END,
+	B,
+	B_START,
+	B_END,
+	E_START,
+	E_END
+};
 
 static void make(uint32_t ring_bytes, uint32_t slack_bytes, struct decode_cost cost)
 {
@@ -270,7 +279,7 @@ TEST(damaged_records_are_counted)
 	header(0, 1000, 2000, 4);
 	put(0, 0, 1100, A, 1);
 	put(0, 1, 1200, (enum code)200, 1);
-	put(0, 2, 5000, A, 1); /* after the end */
+	put(0, 2, 5000, A, 1);               /* after the end */
 	CHECK(decode_cta(&decoder, memory)); /* the last one is all 0 */
 	CHECK_U64(decoder.execution_count, 1);
 	CHECK_U64(decoder.totals.damaged, 3);
