@@ -19,7 +19,7 @@ MAY_INCLUDE = {
     "src/export": ["base", "format", "model", "symbol"],
     "src/viewer": ["base", "format", "model", "symbol", "export"],
     "src/record": ["base", "format", "model", "export/export.h"],
-    "src/backend": ["base", "format", "model", "record"],
+    "src/backend": ["base", "format", "model", "instrument", "record"],
     "src/cli": ["base", "format", "model", "symbol", "instrument", "export", "viewer", "record"],
     "python/ext": ["instrument"],
     "include/libproton": [],

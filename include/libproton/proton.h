@@ -302,6 +302,32 @@ PROTON_API void proton_op_exit(void);
 PROTON_API void proton_kernel_begin(uint32_t frame);
 PROTON_API void proton_kernel_end(void);
 
+/* ------------------------------------------------------------------ instrumented kernels */
+
+/*
+ * For language runtimes whose kernels were instrumented by Proton's compiler pass (backend
+ * "instrumentation"). A kernel is known by the driver's handle of its function; `layout` is the
+ * text that the pass gave, which travels with the compiled kernel. Replaces what was known of that
+ * handle; may be called before a session starts. E_FORMAT: damaged layout. E_NOMEM.
+ */
+PROTON_API int proton_instrument_kernel(uint64_t function, const char *name, const char *layout,
+					struct proton_error *err);
+/* The function is unloaded. What it has written is decoded all the same. */
+PROTON_API void proton_instrument_forget(uint64_t function);
+
+/*
+ * Memory on the current context's device for the launch that follows on this thread and `stream`
+ * (the driver's handle): `bytes` are those of all CTAs of its grid. 0 when the launch is not
+ * sampled: no session wants it, or no buffer is left; kernels cope with that. The memory is
+ * Proton's and belongs to the launch until it has ended. Does not wait.
+ */
+PROTON_API uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t stream);
+/*
+ * The launch has been made; where it belongs is where the calling thread stands. Call it for every
+ * launch, with or without a buffer.
+ */
+PROTON_API void proton_instrument_launched(uint64_t function, uint64_t stream);
+
 /* ------------------------------------------------------------------ reading what was recorded */
 
 /*

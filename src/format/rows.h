@@ -202,15 +202,20 @@ struct row_epoch {
 enum lane_kind {
 	LANE_THREAD = 1, /* a thread of the program */
 	LANE_STREAM = 2, /* a stream of a device */
+	LANE_UNIT = 3,   /* a line of a warp of an instrumented kernel */
 };
 
 /* Where events happen one after the other, or nested: a line of the picture. */
 struct row_lane {
 	uint32_t kind;   /* enum lane_kind */
-	uint32_t device; /* row of TABLE_DEVICES; streams only */
-	uint64_t id;     /* of the thread, as the system numbers it; of the stream, the vendor's */
-	uint32_t number; /* threads: in the order in which they were first seen, from 0 */
-	uint32_t name;   /* string; may be empty */
+	uint32_t device; /* row of TABLE_DEVICES; not of threads */
+	/* Of the thread, as the system numbers it; of the stream, the vendor's; units: the number
+	 * of the CTA, and in the upper half that of the processor that it ran on. */
+	uint64_t id;
+	/* Threads: in the order in which they were first seen, from 0. Units: the warp, and in the
+	 * upper half the line, from 0. */
+	uint32_t number;
+	uint32_t name; /* string; may be empty; units: the kernel */
 };
 
 enum event_kind {
@@ -220,12 +225,15 @@ enum event_kind {
 	EVENT_KERNEL = 3,
 	EVENT_COPY = 4,
 	EVENT_SET = 5,
+	EVENT_UNIT = 6,    /* a warp of an instrumented kernel, from its start to its end */
+	EVENT_SECTION = 7, /* a scope inside a kernel */
 };
 
 enum event_flag {
 	EVENT_OF_GRAPH = 1,  /* a launch of a graph, or what ran as part of one */
 	EVENT_NAMED = 2,     /* a launch whose node is the kernel that it launches */
 	EVENT_OF_MEMORY = 4, /* a launch of a copy or a set */
+	EVENT_ASYNC = 8,     /* a section that went on beside its warp */
 };
 
 /*
@@ -238,11 +246,13 @@ struct row_event {
 	uint32_t node;
 	uint32_t lane;
 	uint32_t epoch;
-	uint32_t link; /* scopes, launches: first sample. Others: the launch, a row of events */
-	/* launches: the vendor's correlation id; kernels: row of launches; others: bytes */
+	/* scopes, launches: first sample; units, sections: 0; others: the launch, a row of events */
+	uint32_t link;
+	/* launches: the vendor's correlation id; kernels: row of launches; units: ns that writing the
+	 * records took; sections: cycles; others: bytes */
 	uint32_t detail;
 	uint16_t kind;  /* enum event_kind */
-	uint16_t flags; /* enum event_flag */
+	uint16_t flags; /* enum event_flag; units: MHz of the processor's clock */
 };
 
 /* A metric value given to an event. */

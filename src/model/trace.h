@@ -44,7 +44,7 @@ static inline const struct row_event *trace_event(const struct profile_trace *tr
 	event = &trace->events[row];
 	/* acquire: of a session that still records; pairs with the release in record/trace.c */
 	if (__atomic_load_n(&event->kind, __ATOMIC_ACQUIRE) == EVENT_NONE ||
-	    event->kind > EVENT_SET || event->epoch >= trace->epoch_count ||
+	    event->kind > EVENT_SECTION || event->epoch >= trace->epoch_count ||
 	    !trace->is_selected[event->epoch] || event->lane >= trace->lane_count ||
 	    event->node >= trace->node_count || !trace->nodes[event->node])
 		return NULL;

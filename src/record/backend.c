@@ -9,7 +9,8 @@
 #include "base/array.h"
 
 static const struct backend *const backends[] = {
-	&cuda_backend, &host_backend, /* always usable, so it stays last */
+	&cuda_backend, &instrument_backend, /* never chosen by itself */
+	&host_backend,                      /* always usable, so it stays last */
 };
 
 const struct backend *backend_at(size_t index)

@@ -53,5 +53,6 @@ const struct backend *backend_select(const char *name, struct proton_error *err)
 
 extern const struct backend cuda_backend;
 extern const struct backend host_backend;
+extern const struct backend instrument_backend;
 
 #endif

@@ -15,6 +15,7 @@
 #include "record/describe.h"
 #include "record/fork.h"
 #include "record/frames.h"
+#include "record/intra.h"
 #include "record/nvtx_environment.h"
 #include "record/output.h"
 #include "record/record.h"
@@ -706,6 +707,23 @@ void record_lost(enum record_loss cause, uint64_t count)
 		if (sessions[slot].is_live &&
 		    (cause != RECORD_LOST_MEMORY || sessions[slot].flags & PROTON_SESSION_MEMORY))
 			store_count(&sessions[slot].store, counters[cause], count);
+		pthread_mutex_unlock(&sessions[slot].lock);
+	}
+}
+
+void record_intra_count(enum intra_counter counter, uint64_t count)
+{
+	static const enum counter counters[] = {
+		[INTRA_UNSAMPLED] = COUNTER_UNSAMPLED,
+		[INTRA_DROPPED] = COUNTER_LOST_INSIDE,
+		[INTRA_BROKEN] = COUNTER_LOST_PAIR,
+		[INTRA_DAMAGED] = COUNTER_LOST_DAMAGED,
+	};
+
+	for (uint32_t slot = 0; count && slot < SESSION_MAX; slot++) {
+		pthread_mutex_lock(&sessions[slot].lock);
+		if (sessions[slot].is_live)
+			store_count(&sessions[slot].store, counters[counter], count);
 		pthread_mutex_unlock(&sessions[slot].lock);
 	}
 }

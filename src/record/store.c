@@ -22,6 +22,7 @@ static const struct {
 	[COUNTER_KERNELS] = {"kernels", false},
 	[COUNTER_METRICS] = {"metric values", false},
 	[COUNTER_MEMORY] = {"memory operations", false},
+	[COUNTER_UNSAMPLED] = {"launches of instrumented kernels not sampled", false},
 	[COUNTER_LOST_STORAGE] = {"lost: no room for the profile", true},
 	[COUNTER_LOST_NO_TIME] = {"lost: kernel record without a time", true},
 	[COUNTER_LOST_TIME] = {"lost: kernel record that ends before it begins", true},
@@ -32,6 +33,10 @@ static const struct {
 	[COUNTER_LOST_PHASE] = {"lost: recorded after its phase was cleared", true},
 	[COUNTER_LOST_TYPE] = {"lost: metric value of another type than before", true},
 	[COUNTER_LOST_VALUE] = {"lost: metric value on a device or in a CUDA graph", true},
+	[COUNTER_LOST_INSIDE] = {"lost: record inside a kernel, overwritten by a later one", true},
+	[COUNTER_LOST_PAIR] = {"lost: start or end of a scope inside a kernel without the other",
+			       true},
+	[COUNTER_LOST_DAMAGED] = {"lost: record inside a kernel that cannot be read", true},
 };
 
 const char *store_counter_name(enum counter counter)
@@ -286,8 +291,7 @@ bool store_epoch_is_cleared(struct store *store, uint32_t epoch)
 	return true;
 }
 
-/* The row of `device` in this file; row + 1 is remembered. UINT32_MAX when there is no room. */
-static uint32_t device_of(struct store *store, uint32_t device)
+uint32_t store_device(struct store *store, uint32_t device)
 {
 	const struct device *source;
 	struct row_device *row;
@@ -384,7 +388,7 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 	if (store_epoch_is_cleared(store, epoch))
 		return;
 	node = store_node(store, context);
-	device_row = node == NODE_NONE ? UINT32_MAX : device_of(store, execution->device);
+	device_row = node == NODE_NONE ? UINT32_MAX : store_device(store, execution->device);
 	if (device_row == UINT32_MAX) {
 		if (node != NODE_NONE)
 			store_count(store, COUNTER_LOST_STORAGE, 1);

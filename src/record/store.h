@@ -17,6 +17,7 @@ enum counter {
 	COUNTER_KERNELS,
 	COUNTER_METRICS,
 	COUNTER_MEMORY,
+	COUNTER_UNSAMPLED,
 	COUNTER_LOST_STORAGE,
 	COUNTER_LOST_NO_TIME,
 	COUNTER_LOST_TIME,
@@ -27,12 +28,18 @@ enum counter {
 	COUNTER_LOST_PHASE,
 	COUNTER_LOST_TYPE,
 	COUNTER_LOST_VALUE,
+	COUNTER_LOST_INSIDE,
+	COUNTER_LOST_PAIR,
+	COUNTER_LOST_DAMAGED,
 	COUNTER_COUNT
 };
 
 #define LANE_NONE UINT32_MAX
 #define STORE_LANE_CACHE 64u
 #define STORE_LAUNCH_CACHE 256u
+
+struct intra_launch;
+struct intra_unit;
 
 struct store {
 	struct profile_file file;
@@ -93,6 +100,21 @@ uint32_t store_thread_lane(struct store *store, uint64_t id, const char *name);
 uint32_t store_find_node(const struct store *store, uint32_t context);
 /* The same, made if it is not there; 0 when there is no room (or is the root). */
 uint32_t store_make_node(struct store *store, uint32_t context);
+
+/* The row of `device` in this file; row + 1 is remembered. UINT32_MAX when there is no room. */
+uint32_t store_device(struct store *store, uint32_t device);
+/*
+ * Lanes for the lines of a unit of kernel `frame` on `device` (a row of this file), one behind the
+ * other: the first, or LANE_NONE when there is no room.
+ */
+uint32_t store_unit_lanes(struct store *store, uint32_t device, uint32_t frame,
+			  const struct intra_unit *unit);
+/*
+ * The events of a launch: `kernel` is its node, `nodes` those of its scopes (0: no room), `lanes`
+ * the first of each unit.
+ */
+void store_intra_events(struct store *store, const struct intra_launch *launch, uint32_t epoch,
+			uint32_t kernel, const uint32_t *nodes, const uint32_t *lanes);
 
 /* Rows never move. */
 static inline struct row_event *store_event_row(const struct store *store, uint32_t row)

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "record/frames.h"
+#include "record/intra.h"
 #include "record/store_rows.h"
 #include "record/trace.h"
 
@@ -122,6 +124,81 @@ void store_device_event(struct store *store, uint32_t node, uint32_t device, uin
 					       : EVENT_KERNEL,
 		.flags = execution->is_of_graph ? EVENT_OF_GRAPH : 0,
 	};
+	store_commit(store, TABLE_EVENTS);
+}
+
+/* ------------------------------------------------------------------ inside kernels */
+
+uint32_t store_unit_lanes(struct store *store, uint32_t device, uint32_t frame,
+			  const struct intra_unit *unit)
+{
+	uint64_t first = store->file.tables[TABLE_LANES].rows;
+	struct row_lane *rows = store_append(store, TABLE_LANES, unit->line_count);
+	uint32_t name = store_string(store, frames_get(frame)->name);
+
+	if (!rows) {
+		store_count(store, COUNTER_LOST_STORAGE, 1);
+		return LANE_NONE;
+	}
+	for (uint32_t line = 0; line < unit->line_count; line++)
+		rows[line] = (struct row_lane){
+			.kind = LANE_UNIT,
+			.device = device,
+			.id = (uint64_t)unit->processor << 32 | unit->cta,
+			.number = line << 16 | unit->warp,
+			.name = name,
+		};
+	store_commit(store, TABLE_LANES);
+	return (uint32_t)first;
+}
+
+static void fill_unit(struct row_event *row, const struct intra_unit *unit)
+{
+	*row = (struct row_event){
+		.start_ns = unit->start_ns + trace_unix_offset_ns(),
+		.end_ns = unit->end_ns + trace_unix_offset_ns(),
+		.detail = unit->finalize_ns,
+		.kind = EVENT_UNIT,
+		.flags = unit->clock_mhz,
+	};
+}
+
+void store_intra_events(struct store *store, const struct intra_launch *launch, uint32_t epoch,
+			uint32_t kernel, const uint32_t *nodes, const uint32_t *lanes)
+{
+	uint64_t count = launch->unit_count + launch->event_count;
+	struct row_event *row;
+
+	if (store_epoch_is_cleared(store, epoch))
+		return;
+	row = store->file.tables[TABLE_EVENTS].rows + count > UINT32_MAX
+		      ? NULL
+		      : store_append(store, TABLE_EVENTS, count);
+	if (!row) {
+		store_count(store, COUNTER_LOST_STORAGE, count);
+		return;
+	}
+	for (size_t i = 0; i < launch->unit_count; i++, row++) {
+		fill_unit(row, &launch->units[i]);
+		row->node = kernel;
+		row->lane = lanes[i];
+		row->epoch = epoch;
+	}
+	for (size_t i = 0; i < launch->event_count; i++, row++) {
+		const struct intra_event *event = &launch->events[i];
+
+		*row = (struct row_event){
+			.start_ns = event->start_ns + trace_unix_offset_ns(),
+			.end_ns = event->end_ns + trace_unix_offset_ns(),
+			.node = nodes[event->node],
+			.lane = lanes[event->unit] + event->line,
+			.epoch = epoch,
+			.detail = event->cycles,
+			/* without its node it is a row that has not been filled */
+			.kind = nodes[event->node] ? EVENT_SECTION : EVENT_NONE,
+			.flags = event->is_async ? EVENT_ASYNC : 0,
+		};
+	}
 	store_commit(store, TABLE_EVENTS);
 }
 

@@ -1,0 +1,80 @@
+/*
+ * The functions of the CUDA driver that instrumentation needs, bound when it starts: no vendor's
+ * header, no library to link with.
+ */
+#ifndef BACKEND_INSTRUMENT_DRIVER_H
+#define BACKEND_INSTRUMENT_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define DRIVER_OUT_OF_MEMORY 2
+#define DRIVER_CAPTURE_RELAXED 2
+#define DRIVER_STREAM_NON_BLOCKING 1u
+#define DRIVER_EVENT_QUIET 3u /* blocking wait, no timing */
+#define DRIVER_NOT_READY 600
+#define DRIVER_HOST_PORTABLE 1u
+#define DRIVER_ATTRIBUTE_CLOCK_RATE 13
+#define DRIVER_ATTRIBUTE_PROCESSORS 16
+#define DRIVER_ATTRIBUTE_MEMORY_CLOCK_RATE 36
+#define DRIVER_ATTRIBUTE_BUS_WIDTH 37
+#define DRIVER_ATTRIBUTE_CC_MAJOR 75
+#define DRIVER_ATTRIBUTE_CC_MINOR 76
+
+/* Each as cuda.h declares it, with handles as pointers; 0 is success. */
+#define DRIVER_FUNCTIONS(X)                                                                        \
+	X(cuCtxGetCurrent, (void **context))                                                       \
+	X(cuCtxPushCurrent_v2, (void *context))                                                    \
+	X(cuCtxPopCurrent_v2, (void **context))                                                    \
+	X(cuCtxGetDevice, (int *device))                                                           \
+	X(cuCtxSynchronize, (void))                                                                \
+	X(cuDeviceGetAttribute, (int *value, int attribute, int device))                           \
+	X(cuDeviceGetName, (char *name, int length, int device))                                   \
+	X(cuStreamIsCapturing, (void *stream, int *status))                                        \
+	X(cuThreadExchangeStreamCaptureMode, (int *mode))                                          \
+	X(cuStreamCreate, (void **stream, unsigned flags))                                         \
+	X(cuStreamDestroy_v2, (void *stream))                                                      \
+	X(cuStreamSynchronize, (void *stream))                                                     \
+	X(cuEventCreate, (void **event, unsigned flags))                                           \
+	X(cuEventDestroy_v2, (void *event))                                                        \
+	X(cuEventRecord, (void *event, void *stream))                                              \
+	X(cuEventQuery, (void *event))                                                             \
+	X(cuEventSynchronize, (void *event))                                                       \
+	X(cuMemAlloc_v2, (uint64_t * address, size_t bytes))                                       \
+	X(cuMemFree_v2, (uint64_t address))                                                        \
+	X(cuMemHostAlloc, (void **memory, size_t bytes, unsigned flags))                           \
+	X(cuMemFreeHost, (void *memory))                                                           \
+	X(cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t bytes, void *stream))             \
+	X(cuMemsetD8Async, (uint64_t address, unsigned char value, size_t count, void *stream))
+
+struct driver {
+#define DRIVER_FIELD(name, arguments) int(*name) arguments;
+	DRIVER_FUNCTIONS(DRIVER_FIELD)
+#undef DRIVER_FIELD
+};
+
+/* Opens libcuda.so.1 and binds `driver`; idempotent. E_NOLIB, E_UNSUPPORTED. */
+int driver_bind(struct proton_error *err);
+extern struct driver driver;
+
+/* A handle of the driver from the number that others keep it as. */
+static inline void *driver_handle(uint64_t value)
+{
+	return (void *)(uintptr_t)value;
+}
+
+/*
+ * While a thread captures a graph, calls such as cuMemAlloc are refused on every thread, and fail
+ * that capture, unless the caller says that it knows what it does. Returns what to give to
+ * driver_leave().
+ */
+int driver_enter(void);
+void driver_leave(int mode);
+
+/* The id of the device (record/devices.h) of the current context, described if new; and its clock.
+ */
+uint32_t driver_device(uint64_t *clock_khz);
+
+#endif

@@ -1,0 +1,33 @@
+/* The instrumented kernels that have been loaded, by the driver's handle of their function. */
+#ifndef BACKEND_INSTRUMENT_KERNELS_H
+#define BACKEND_INSTRUMENT_KERNELS_H
+
+#include <stdatomic.h>
+
+#include <libproton/proton.h>
+
+#include "instrument/decode.h"
+
+struct kernel {
+	struct kernel *next; /* of the same bucket */
+	uint64_t function;   /* 0: unloaded; what was launched is still decoded */
+	uint32_t frame;
+	char *name;
+	struct instrument_layout layout;
+	_Atomic uint32_t kept;      /* launches whose events went into traces, of this run */
+	_Atomic uint64_t unsampled; /* launches without a buffer, of this run */
+	struct decode_totals totals; /* collect.c: what went wrong and was not reported yet */
+};
+
+/* Adds or replaces one. E_FORMAT for a layout that is damaged, E_NOMEM. */
+int kernels_add(uint64_t function, const char *name, const char *layout, struct proton_error *err);
+void kernels_remove(uint64_t function);
+/* NULL if it is not known. Valid for the life of the process. */
+struct kernel *kernels_find(uint64_t function);
+/* A new run begins: none of them has been launched. */
+void kernels_reset(void);
+/* Calls `visit` for each. */
+void kernels_visit(void (*visit)(struct kernel *kernel));
+void kernels_forget(void);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * Device memory that instrumented kernels write into: buffers that are reused, of a bounded sum,
+ * each zeroed before it is handed out. Taking one costs a lock and, only while the pool still
+ * grows, an allocation.
+ */
+#ifndef BACKEND_INSTRUMENT_POOL_H
+#define BACKEND_INSTRUMENT_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <libproton/proton.h>
+
+struct kernel;
+
+/* All buffers of the process together. */
+#define POOL_BYTES_MAX ((size_t)512 << 20)
+
+struct buffer {
+	struct buffer *next; /* in whatever list it is */
+	uint64_t address;
+	size_t bytes;
+	void *context; /* of the driver */
+	void *event;   /* recorded behind the launch */
+	bool is_of_graph;
+	/* The launch that fills it. */
+	struct kernel *kernel; /* NULL: nobody wants to know what is in it */
+	struct proton_context where;
+	size_t used_bytes; /* that the launch may have written */
+	uint64_t before_ns;
+	bool is_kept; /* its events go into traces */
+};
+
+/* At least `bytes` of the current context, zeroed in the order of `stream`; NULL: there are none. */
+struct buffer *pool_take(size_t bytes, uint64_t stream);
+/* One that will never come back, for a launch that is captured; zeroed by now. */
+struct buffer *pool_take_for_graph(size_t bytes);
+/* Zeroed by the caller. */
+void pool_give(struct buffer *buffer);
+/* It is not usable any more: its context is gone. */
+void pool_drop(struct buffer *buffer);
+/* Gives what is unused back to the devices. */
+void pool_empty(void);
+/* In the child of a fork, where nothing of it exists. */
+void pool_forget(void);
+
+#endif

@@ -1,0 +1,69 @@
+/* Events of instrumented kernels in traces. See intra.h. */
+#include "record/intra.h"
+
+#include <stdlib.h>
+
+#include "record/frames.h"
+#include "record/session.h"
+#include "record/store.h"
+
+bool record_wants_intra(struct proton_context where)
+{
+	return where.sessions & CONFIG_TRACED;
+}
+
+/* The launch's nodes and lanes as rows of one store. */
+struct rows {
+	uint32_t *nodes;
+	uint32_t *lanes; /* of the first line of each unit */
+};
+
+static bool find_rows(struct store *store, const struct intra_launch *launch, bool wants_source,
+		      const struct rows *rows, uint32_t device)
+{
+	for (size_t i = 0; i < launch->node_count; i++)
+		rows->nodes[i] = store_make_node(store, wants_source ? launch->nodes[i].source
+								     : launch->nodes[i].shadow);
+	for (size_t i = 0; i < launch->unit_count; i++) {
+		rows->lanes[i] = store_unit_lanes(store, device, launch->frame, &launch->units[i]);
+		if (rows->lanes[i] == LANE_NONE)
+			return false;
+	}
+	return true;
+}
+
+static void add_to(struct store *store, const struct config_entry *entry,
+		   const struct intra_launch *launch, const struct rows *rows)
+{
+	uint32_t device = store_device(store, launch->device);
+	uint32_t kernel = store_make_node(store, entry->wants_source ? launch->where.source
+								     : launch->where.shadow);
+
+	if (!kernel || device == UINT32_MAX ||
+	    !find_rows(store, launch, entry->wants_source, rows, device))
+		return; /* counted as a loss by the store */
+	store_intra_events(store, launch, entry->epoch, kernel, rows->nodes, rows->lanes);
+}
+
+bool record_intra(const struct intra_launch *launch)
+{
+	const struct config *config = session_config_get(launch->where.sessions);
+	struct rows rows = {
+		.nodes = calloc(launch->node_count + 1, sizeof(*rows.nodes)),
+		.lanes = calloc(launch->unit_count + 1, sizeof(*rows.lanes)),
+	};
+	bool is_ok = rows.nodes && rows.lanes;
+
+	for (uint32_t i = 0; is_ok && i < config->count; i++) {
+		const struct config_entry *entry = &config->entries[i];
+		struct session *session = entry->trace ? session_lock_entry(entry) : NULL;
+
+		if (!session)
+			continue;
+		add_to(&session->store, entry, launch, &rows);
+		session_unlock(session);
+	}
+	free(rows.nodes);
+	free(rows.lanes);
+	return is_ok;
+}

@@ -1,0 +1,178 @@
+/*
+ * The part of the fake libcuda that instrumentation needs: device memory is host memory, streams
+ * do everything at once, and events happen unless the test holds them.
+ */
+#include "fake/cuda_memory.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake/fake_cupti.h"
+
+#define NOT_READY 600
+#define OUT_OF_MEMORY 2
+
+struct event {
+	bool is_pending;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
+static bool is_held;
+static size_t bytes_now;
+static size_t bytes_most;
+
+FAKE_EXPORT void fake_hold_events(bool wanted)
+{
+	pthread_mutex_lock(&lock);
+	is_held = wanted;
+	pthread_cond_broadcast(&released);
+	pthread_mutex_unlock(&lock);
+}
+
+FAKE_EXPORT size_t fake_device_bytes(void)
+{
+	size_t bytes;
+
+	pthread_mutex_lock(&lock);
+	bytes = bytes_now;
+	pthread_mutex_unlock(&lock);
+	return bytes;
+}
+
+FAKE_EXPORT void fake_limit_device(size_t bytes)
+{
+	pthread_mutex_lock(&lock);
+	bytes_most = bytes;
+	pthread_mutex_unlock(&lock);
+}
+
+/* ------------------------------------------------------------------ the driver's calls */
+
+#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the driver's are its own */
+
+FAKE_EXPORT int cuCtxGetDevice(int *device)
+{
+	*device = 0;
+	return 0;
+}
+
+FAKE_EXPORT int cuStreamCreate(void **stream, unsigned flags)
+{
+	*stream = malloc(1);
+	return flags == 1 && *stream ? 0 : 1;
+}
+
+FAKE_EXPORT int cuStreamDestroy_v2(void *stream)
+{
+	free(stream);
+	return 0;
+}
+
+FAKE_EXPORT int cuStreamSynchronize(void *stream)
+{
+	return stream ? 0 : 1;
+}
+
+FAKE_EXPORT int cuEventCreate(void **event, unsigned flags)
+{
+	(void)flags;
+	*event = calloc(1, sizeof(struct event));
+	return *event ? 0 : OUT_OF_MEMORY;
+}
+
+FAKE_EXPORT int cuEventDestroy_v2(void *event)
+{
+	free(event);
+	return 0;
+}
+
+FAKE_EXPORT int cuEventRecord(void *event, void *stream)
+{
+	(void)stream;
+	pthread_mutex_lock(&lock);
+	((struct event *)event)->is_pending = true;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+FAKE_EXPORT int cuEventQuery(void *event)
+{
+	int result;
+
+	pthread_mutex_lock(&lock);
+	if (!is_held)
+		((struct event *)event)->is_pending = false;
+	result = ((struct event *)event)->is_pending ? NOT_READY : 0;
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+FAKE_EXPORT int cuEventSynchronize(void *event)
+{
+	pthread_mutex_lock(&lock);
+	while (is_held && ((struct event *)event)->is_pending)
+		pthread_cond_wait(&released, &lock);
+	((struct event *)event)->is_pending = false;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+/* The size lies before the memory, which is filled with what nobody expects. */
+FAKE_EXPORT int cuMemAlloc_v2(uint64_t *address, size_t bytes)
+{
+	uint8_t *memory;
+	bool is_full;
+
+	pthread_mutex_lock(&lock);
+	is_full = bytes_most && bytes_now + bytes > bytes_most;
+	if (!is_full)
+		bytes_now += bytes;
+	pthread_mutex_unlock(&lock);
+	memory = is_full ? NULL : malloc(bytes + 256);
+	if (!memory)
+		return OUT_OF_MEMORY;
+	memcpy(memory, &bytes, sizeof(bytes));
+	memset(memory + 256, 0xa5, bytes);
+	*address = (uintptr_t)memory + 256;
+	return 0;
+}
+
+FAKE_EXPORT int cuMemFree_v2(uint64_t address)
+{
+	uint8_t *memory = (uint8_t *)(uintptr_t)address - 256;
+	size_t bytes;
+
+	memcpy(&bytes, memory, sizeof(bytes));
+	pthread_mutex_lock(&lock);
+	bytes_now -= bytes;
+	pthread_mutex_unlock(&lock);
+	free(memory);
+	return 0;
+}
+
+FAKE_EXPORT int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
+{
+	*memory = malloc(bytes);
+	return *memory && flags == 1 ? 0 : OUT_OF_MEMORY;
+}
+
+FAKE_EXPORT int cuMemFreeHost(void *memory)
+{
+	free(memory);
+	return 0;
+}
+
+FAKE_EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)
+{
+	memcpy(to, (const void *)(uintptr_t)from, bytes);
+	return stream ? 0 : 1;
+}
+
+FAKE_EXPORT int cuMemsetD8Async(uint64_t address, unsigned char value, size_t count, void *stream)
+{
+	(void)stream;
+	memset((void *)(uintptr_t)address, value, count);
+	return 0;
+}

@@ -1,0 +1,395 @@
+/*
+ * The backend "instrumentation" beside a played driver: the test writes into the buffers what a
+ * kernel would write, and looks at the profile.
+ */
+#include "unit/recorded.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "instrument/layout.h"
+#include "model/trace.h"
+
+#define FUNCTION 0x1234
+#define STREAM 7
+#define CTAS 4
+
+static struct {
+	void (*hold_events)(bool is_held);
+	size_t (*device_bytes)(void);
+	void (*limit_device)(size_t bytes);
+	void (*set_capture)(uint64_t stream, int status);
+} fake;
+
+static struct instrument_layout layout;
+
+enum code {
+	K_START = 1,
+	K_END,
+	LOAD,
+	DOT
+};
+
+static void find(void *slot, void *handle, const char *name)
+{
+	void *symbol = dlsym(handle, name);
+
+	if (!symbol)
+		FAIL("%s", dlerror());
+	memcpy(slot, &symbol, sizeof(symbol));
+}
+
+static void load_fake(void)
+{
+	const char *path = getenv("PROTON_CUDA_PATH");
+	void *handle;
+
+	if (!path)
+		SKIP("no played libraries: run by `meson test`");
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		FAIL("%s", dlerror());
+	find(&fake.hold_events, handle, "fake_hold_events");
+	find(&fake.device_bytes, handle, "fake_device_bytes");
+	find(&fake.limit_device, handle, "fake_limit_device");
+	find(&fake.set_capture, handle, "fake_set_capture");
+}
+
+static int start(const char *data, const char *mode)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path("a"),
+		.backend = "instrumentation",
+		.data = data,
+		.mode = mode,
+		.format = "proton",
+		.flags = PROTON_SESSION_QUIET,
+	};
+	struct proton_error err = {0};
+	int session = -1;
+
+	load_fake();
+	CHECK_OK(proton_start(&options, &session, &err), err);
+	return session;
+}
+
+/* Two warps per CTA; "k" around "load" and "dot". */
+static void add_kernel(uint32_t stride)
+{
+	struct proton_error err = {0};
+	struct out out;
+	size_t length;
+	char *text;
+
+	layout = (struct instrument_layout){
+		.unit_count = 2,
+		.warps_per_unit = 1,
+		.warp_count = 2,
+		.ring_bytes = 128,
+		.slack_bytes = 16,
+		.cta_stride = stride,
+		.units = {0, 1},
+	};
+	layout.cta_bytes = (uint32_t)(layout_ring_at(&layout, 2) + 127) & ~127u;
+	layout_scope(&layout, "k", 1);
+	layout_scope(&layout, "load", 4);
+	layout_scope(&layout, "dot", 3);
+	layout_code(&layout, 0, INSTRUMENT_START);
+	layout_code(&layout, 0, INSTRUMENT_END);
+	layout_code(&layout, 1, INSTRUMENT_SCOPE);
+	layout_code(&layout, 2, INSTRUMENT_SCOPE);
+	out_init(&out, -1);
+	layout_write(&layout, &out);
+	text = out_take(&out, &length);
+	CHECK_OK(proton_instrument_kernel(FUNCTION, "mm", text, &err), err);
+	free(text);
+	out_fini(&out);
+}
+
+static void put(uint8_t *ring, uint32_t at, uint64_t clock, enum code code, uint32_t payload)
+{
+	struct instrument_record record = {(uint32_t)clock, (uint32_t)code << 24 | payload};
+
+	memcpy(ring + at * 8, &record, sizeof(record));
+}
+
+/* Two iterations: load 100, dot 300 and 310 cycles; "k" is 1000 of them. 2 GHz from `start_ns`. */
+static void play_cta(uint64_t address, uint32_t slot, uint64_t start_ns)
+{
+	uint8_t *cta = (uint8_t *)(uintptr_t)address + (size_t)slot * layout.cta_bytes;
+
+	for (uint32_t unit = 0; unit < 2; unit++) {
+		uint8_t *ring = cta + layout_ring_at(&layout, unit);
+		uint64_t clock = 0x1ffffff00 + slot * 77;
+		struct instrument_unit_header header = {
+			.magic = INSTRUMENT_MAGIC,
+			.processor = slot + 10,
+			.start_ns = start_ns,
+			.start_clock = clock,
+			.end_ns = start_ns + 20000,
+			.end_clock = clock + 40000,
+			.count = 6,
+			.finalize_cycles = 400,
+		};
+
+		memcpy(cta + layout_header_at(&layout, unit), &header, sizeof(header));
+		put(ring, 0, clock + 200, K_START, 0);
+		put(ring, 1, clock + 300, LOAD, 100);
+		put(ring, 2, clock + 400, DOT, 300);
+		put(ring, 3, clock + 700, LOAD, 100);
+		put(ring, 4, clock + 800, DOT, 310);
+		put(ring, 5, clock + 1200, K_END, 0);
+	}
+}
+
+/* One launch of the kernel on all its CTAs; false if it got no buffer. */
+static bool launch(void)
+{
+	uint64_t address = proton_instrument_buffer((size_t)CTAS * layout.cta_bytes, 128, STREAM);
+
+	for (uint32_t slot = 0; address && slot < CTAS / layout.cta_stride; slot++)
+		play_cta(address, slot, 1700000000000000000 + slot * 1000);
+	proton_instrument_launched(FUNCTION, STREAM);
+	return address != 0;
+}
+
+static int64_t value_of(const struct profile *profile, const char *path, const char *metric)
+{
+	const struct profile_value *value = rec_value(profile, path, metric);
+
+	if (!value)
+		FAIL("no %s at %s", metric, path);
+	return value->as.int64;
+}
+
+static double double_of(const struct profile *profile, const char *path, const char *metric)
+{
+	const struct profile_value *value = rec_value(profile, path, metric);
+
+	if (!value)
+		FAIL("no %s at %s", metric, path);
+	return value->as.float64;
+}
+
+static struct profile *finish(void)
+{
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	CHECK_U64(fake.device_bytes(), 0);
+	layout_fini(&layout);
+	return rec_load("a.proton");
+}
+
+TEST(a_tree_of_scopes)
+{
+	struct profile *profile;
+	uint64_t scope;
+
+	start("tree", "");
+	add_kernel(1);
+	scope = proton_scope_enter("step");
+	CHECK(launch());
+	CHECK(launch());
+	proton_scope_exit(scope, NULL);
+	profile = finish();
+	/* 2 launches x 4 CTAs x 2 warps */
+	CHECK_EQ(value_of(profile, "step/mm/k", "cycles"), 16 * 1000);
+	CHECK_EQ(value_of(profile, "step/mm/k/load", "cycles"), 16 * 200);
+	CHECK_EQ(value_of(profile, "step/mm/k/dot", "cycles"), 16 * 610);
+	CHECK_EQ(value_of(profile, "step/mm/k/dot", "executions"), 32);
+	CHECK_EQ(value_of(profile, "step/mm/k/dot", "min_cycles"), 300);
+	CHECK_EQ(value_of(profile, "step/mm/k/dot", "max_cycles"), 310);
+	CHECK_LE(300, value_of(profile, "step/mm/k/dot", "p99_cycles"));
+	CHECK_NEAR(double_of(profile, "step/mm/k/dot", "mean_cycles"), 305, 1e-9);
+	CHECK_NEAR(double_of(profile, "step/mm/k/dot", "executions_per_warp"), 2, 1e-9);
+	CHECK_NEAR(double_of(profile, "step/mm/k", "normalized_cycles"), 2000, 1e-9);
+	profile_free(profile);
+}
+
+/* Over what was sampled, which is every second CTA. */
+TEST(strides_normalize_over_what_was_sampled)
+{
+	struct profile *profile;
+
+	start("tree", "default:cta=2");
+	add_kernel(2);
+	CHECK(launch());
+	profile = finish();
+	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 4 * 1000);
+	CHECK_NEAR(double_of(profile, "mm/k", "normalized_cycles"), 1000, 1e-9);
+	profile_free(profile);
+}
+
+TEST(a_kernel_named_by_a_hook)
+{
+	struct proton_context where;
+	struct profile *profile;
+
+	start("tree", "");
+	add_kernel(1);
+	proton_op_enter(proton_frame("named", 5), &where);
+	CHECK(launch());
+	proton_op_exit();
+	profile = finish();
+	CHECK_EQ(value_of(profile, "named/k", "cycles"), 8 * 1000);
+	profile_free(profile);
+}
+
+/* The pool is not waited for. */
+TEST(no_buffer_no_sample)
+{
+	struct profile *profile;
+	int session = start("tree", "");
+
+	add_kernel(1);
+	fake.limit_device(100 << 10); /* one buffer of the least size */
+	fake.hold_events(true);
+	CHECK(launch());
+	CHECK(!launch());
+	CHECK(!launch());
+	fake.hold_events(false);
+	CHECK_OK(proton_deactivate(session, true, NULL), (struct proton_error){0});
+	CHECK_OK(proton_activate(session, NULL), (struct proton_error){0});
+	CHECK(launch()); /* given back by now */
+	CHECK_U64(rec_counter(session, "launches of instrumented kernels not sampled"), 2);
+	profile = finish();
+	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 2 * 8 * 1000);
+	profile_free(profile);
+}
+
+/* A launch that failed after its buffer was taken, and a kernel that nobody has described. */
+TEST(buffers_of_nobody)
+{
+	struct profile *profile;
+
+	start("tree", "");
+	add_kernel(1);
+	CHECK(proton_instrument_buffer(1000, 128, STREAM) != 0);
+	CHECK(proton_instrument_buffer(1000, 128, STREAM) != 0);
+	proton_instrument_launched(99, STREAM);
+	proton_instrument_launched(FUNCTION, STREAM); /* of a kernel without scopes */
+	CHECK(launch());
+	profile = finish();
+	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * 1000);
+	profile_free(profile);
+}
+
+TEST(nothing_without_a_session)
+{
+	load_fake();
+	add_kernel(1);
+	CHECK_U64(proton_instrument_buffer(1000, 128, STREAM), 0);
+	proton_instrument_launched(FUNCTION, STREAM);
+	layout_fini(&layout);
+}
+
+/* What the last replay left is one sample. */
+TEST(graphs)
+{
+	struct profile *profile;
+	uint64_t address;
+	int session = start("tree", "");
+
+	add_kernel(1);
+	fake.set_capture(STREAM, 1);
+	address = proton_instrument_buffer((size_t)CTAS * layout.cta_bytes, 128, STREAM);
+	CHECK(address != 0);
+	proton_instrument_launched(FUNCTION, STREAM);
+	fake.set_capture(0, 0);
+	for (int replay = 0; replay < 3; replay++)
+		for (uint32_t slot = 0; slot < CTAS; slot++)
+			play_cta(address, slot, 1700000000000000000);
+	CHECK_OK(proton_deactivate(session, true, NULL), (struct proton_error){0});
+	CHECK_OK(proton_activate(session, NULL), (struct proton_error){0});
+	play_cta(address, 0, 1700000000000000000);
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	layout_fini(&layout);
+	profile = rec_load("a.proton");
+	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * 1000 + 2 * 1000);
+	profile_free(profile);
+}
+
+static void *launch_many(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < 200; i++)
+		launch();
+	return NULL;
+}
+
+TEST(launches_on_many_threads)
+{
+	struct profile *profile;
+	pthread_t threads[4];
+	int session = start("tree", "");
+
+	add_kernel(1);
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, launch_many, NULL);
+	for (int i = 0; i < 20; i++)
+		proton_deactivate(session, true, NULL), proton_activate(session, NULL);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	profile = finish();
+	CHECK_EQ(value_of(profile, "mm/k", "cycles") % 8000, 0);
+	profile_free(profile);
+}
+
+/* Each warp's slices, on the program's clock, and no more launches than asked for. */
+TEST(a_timeline)
+{
+	uint64_t sections = 0;
+	uint64_t units = 0;
+	struct profile *profile;
+	uint64_t before_ns;
+
+	start("trace", "default:launches=2");
+	before_ns = clock_real_ns();
+	add_kernel(1);
+	for (int i = 0; i < 5; i++)
+		CHECK(launch());
+	profile = finish();
+	CHECK(profile->trace);
+	for (uint64_t i = 1; i < profile->trace->event_count; i++) {
+		const struct row_event *event = trace_event(profile->trace, i);
+
+		if (!event)
+			continue;
+		if (event->kind == EVENT_UNIT) {
+			units++;
+			CHECK_U64(event->end_ns - event->start_ns, 20000);
+			CHECK_U64(event->flags, 2000);
+			CHECK_U64(event->detail, 200);
+		} else if (event->kind == EVENT_SECTION) {
+			sections++;
+			/* 2 GHz */
+			CHECK_LE(event->end_ns - event->start_ns, event->detail / 2 + 1);
+			CHECK_LE(event->detail / 2, event->end_ns - event->start_ns + 1);
+		}
+		/* Whatever the device's timer says: between the launch and now. */
+		CHECK(event->start_ns + 1000000000 > before_ns);
+		CHECK(event->start_ns < clock_real_ns());
+	}
+	CHECK_U64(units, 2 * CTAS * 2);
+	CHECK_U64(sections, 2 * CTAS * 2 * 5);
+	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 5 * 8 * 1000); /* all in the tree */
+	profile_free(profile);
+}
+
+TEST(bad_modes_and_layouts)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path("a"),
+		.backend = "instrumentation",
+		.mode = "default:nonsense=1",
+	};
+	struct proton_error err = {0};
+	int session;
+
+	load_fake();
+	CHECK_EQ(proton_start(&options, &session, &err), PROTON_E_INVALID);
+	CHECK_EQ(proton_instrument_kernel(FUNCTION, "mm", "nonsense", &err), PROTON_E_FORMAT);
+	CHECK_EQ(proton_instrument_kernel(0, "mm", "nonsense", &err), PROTON_E_INVALID);
+}
