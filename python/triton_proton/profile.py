@@ -15,12 +15,14 @@ from . import _interpreter, _libproton
 from ._note import note
 from .flags import flags
 from .hooks.hook import Hook, HookManager
+from .hooks.instrumentation import InstrumentationHook
 from .hooks.launch import LaunchHook
 from .mode import BaseMode
 
 DEFAULT_PROFILE_NAME = "proton"
 
 _HOST = "host"
+_INSTRUMENTATION = "instrumentation"
 _TRUE = ("1", "true", "on", "y", "yes")
 
 _exit_is_registered = False
@@ -120,6 +122,8 @@ def _start(
         used = _libproton.session_backend(session) or ""
         if used == _HOST:
             _interpreter.install(session)
+        if used == _INSTRUMENTATION:
+            HookManager.register(InstrumentationHook(mode), session)
         if chosen_hook is not None:
             HookManager.register(chosen_hook, session)
         else:

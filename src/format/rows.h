@@ -246,10 +246,12 @@ struct row_event {
 	uint32_t node;
 	uint32_t lane;
 	uint32_t epoch;
-	/* scopes, launches: first sample; units, sections: 0; others: the launch, a row of events */
+	/* scopes, launches: first sample; units, sections: 0; others: the launch (events) */
 	uint32_t link;
-	/* launches: the vendor's correlation id; kernels: row of launches; units: ns that writing the
-	 * records took; sections: cycles; others: bytes */
+	/*
+	 * launches: the vendor's correlation id; kernels: row of launches; units: ns that writing
+	 * the records took; sections: cycles; others: bytes
+	 */
 	uint32_t detail;
 	uint16_t kind;  /* enum event_kind */
 	uint16_t flags; /* enum event_flag; units: MHz of the processor's clock */

@@ -35,7 +35,7 @@ static _Atomic uint32_t launches_kept;
 
 /* ------------------------------------------------------------------ launches */
 
-/* A launch that failed between the two calls: the buffer may be in use, but nobody knows by whom. */
+/* A launch that failed between the two calls: the buffer may be in use, nobody knows by whom. */
 static void give_up(struct pending *abandoned, uint64_t stream)
 {
 	struct buffer *buffer = abandoned->buffer;

@@ -32,7 +32,7 @@ struct buffer {
 	bool is_kept; /* its events go into traces */
 };
 
-/* At least `bytes` of the current context, zeroed in the order of `stream`; NULL: there are none. */
+/* At least `bytes` of the current context, zeroed in the order of `stream`; NULL: none left. */
 struct buffer *pool_take(size_t bytes, uint64_t stream);
 /* One that will never come back, for a launch that is captured; zeroed by now. */
 struct buffer *pool_take_for_graph(size_t bytes);

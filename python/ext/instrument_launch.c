@@ -1,0 +1,115 @@
+/*
+ * Launches of instrumented kernels: what Triton calls for each, in C. The kernel's buffer is asked
+ * for before its launch hooks run, on the same thread, and tied to the launch by the last of them.
+ */
+#include "ext.h"
+
+static bool number_of(PyObject *value, uint64_t *out)
+{
+	if (value == Py_None) {
+		*out = 0;
+		return true;
+	}
+	*out = PyLong_AsUnsignedLongLong(value);
+	return *out != UINT64_MAX || !PyErr_Occurred();
+}
+
+PyDoc_STRVAR(kernel_doc,
+	     "instrument_kernel(function, name, layout)\n--\n\n"
+	     "An instrumented kernel was loaded: the driver's handle of its function, and the "
+	     "layout of its records as its metadata has it.");
+
+static PyObject *instrument_kernel(PyObject *module, PyObject *args)
+{
+	PyObject *function;
+	const char *name;
+	const char *layout;
+	uint64_t handle;
+	struct proton_error err;
+	if (!PyArg_ParseTuple(args, "Oss:instrument_kernel", &function, &name, &layout) ||
+	    !number_of(function, &handle))
+		return NULL;
+	int status = proton_instrument_kernel(handle, name, layout, &err);
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	Py_RETURN_NONE;
+}
+
+static PyObject *instrument_forget(PyObject *module, PyObject *function)
+{
+	uint64_t handle;
+	(void)module;
+	if (!number_of(function, &handle))
+		return NULL;
+	proton_instrument_forget(handle);
+	Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(allocate_doc,
+	     "instrument_allocate(size, alignment, stream)\n--\n\n"
+	     "Triton's profile allocator: the address of the buffer for the launch that follows on "
+	     "this thread, or 0 if it is not sampled.");
+
+/* Triton's launchers take a number as they take an object with data_ptr(). */
+static PyObject *instrument_allocate(PyObject *module, PyObject *const *args, Py_ssize_t arg_cnt)
+{
+	uint64_t size;
+	uint64_t alignment;
+	uint64_t stream;
+	(void)module;
+	if (arg_cnt != 3) {
+		PyErr_SetString(PyExc_TypeError,
+				"instrument_allocate takes a size, an alignment and a stream");
+		return NULL;
+	}
+	if (!number_of(args[0], &size) || !number_of(args[1], &alignment) ||
+	    !number_of(args[2], &stream))
+		return NULL;
+	return PyLong_FromUnsignedLongLong(proton_instrument_buffer(size, alignment, stream));
+}
+
+/* Borrowed; NULL without an exception if the launch does not say. */
+static PyObject *data_of(PyObject *data, const char *key)
+{
+	return PyDict_Check(data) ? PyDict_GetItemString(data, key) : NULL;
+}
+
+PyDoc_STRVAR(launched_doc,
+	     "instrument_launched(metadata)\n--\n\n"
+	     "After a kernel was launched: ties the buffer to the launch. `metadata` is Triton's "
+	     "LazyDict, whose `data` names function and stream.");
+
+static PyObject *instrument_launched(PyObject *module, PyObject *metadata)
+{
+	uint64_t function = 0;
+	uint64_t stream = 0;
+	(void)module;
+	PyObject *data = PyObject_GetAttrString(metadata, "data");
+	if (!data)
+		return NULL;
+	PyObject *function_value = data_of(data, "function");
+	PyObject *stream_value = data_of(data, "stream");
+	if ((function_value && !number_of(function_value, &function)) ||
+	    (stream_value && !number_of(stream_value, &stream))) {
+		Py_DECREF(data);
+		return NULL;
+	}
+	Py_DECREF(data);
+	proton_instrument_launched(function, stream);
+	Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+	{"instrument_kernel", instrument_kernel, METH_VARARGS, kernel_doc},
+	{"instrument_forget", instrument_forget, METH_O,
+	 "instrument_forget(function): the function is unloaded."},
+	{"instrument_allocate", (PyCFunction)(void (*)(void))instrument_allocate, METH_FASTCALL,
+	 allocate_doc},
+	{"instrument_launched", instrument_launched, METH_O, launched_doc},
+	{NULL, NULL, 0, NULL},
+};
+
+int ext_instrument_launch_init(PyObject *module)
+{
+	return PyModule_AddFunctions(module, methods);
+}

@@ -1,0 +1,82 @@
+"""Instrumented kernels: what is done when they are compiled, loaded and launched."""
+
+from __future__ import annotations
+
+import json
+from types import ModuleType
+from typing import Any
+
+from .. import _instrument, _libproton
+from .._imports import when_imported
+from .._note import note
+from .hook import Hook
+
+_ALLOCATION = "triton.runtime._allocation"
+
+
+class InstrumentationHook(Hook):
+    """The hook of sessions with the backend "instrumentation"; `start` registers it.
+
+    While it is active, Triton compiles kernels with records inside as `mode` says, and each launch
+    gets a buffer to write them to. There is one hook for each mode.
+    """
+
+    priority = 0
+    _by_mode: dict[str, "InstrumentationHook"] = {}
+
+    # In C, for it runs at every launch.
+    exit = staticmethod(_libproton.instrument_launched)
+
+    def __new__(cls, mode: Any = None) -> "InstrumentationHook":
+        text = "" if mode is None else str(mode)
+        hook = cls._by_mode.get(text)
+        if hook is None:
+            hook = super().__new__(cls)
+            hook.mode = text
+            cls._by_mode[text] = hook
+        return hook
+
+    mode: str
+
+    def activate(self) -> None:
+        _instrument.start(self.mode)
+        when_imported(_ALLOCATION, _set_allocator)
+
+    def deactivate(self) -> None:
+        # The allocator stays: kernels that were compiled with records may be launched later by
+        # whoever keeps them, and must get their (empty) answer.
+        _instrument.stop()
+
+    def init_handle(
+        self, module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str
+    ) -> None:
+        layout = _layout_of(metadata_group)
+        if layout is None:
+            _libproton.instrument_forget(function)
+            return
+        try:
+            _libproton.instrument_kernel(function, name, layout)
+        except (_libproton.ProtonError, ValueError) as error:
+            note(f"the records of kernel '{name}' are not read: {error}", once=True)
+
+    def destroy_handle(
+        self, module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str
+    ) -> None:
+        _libproton.instrument_forget(function)
+
+
+def _layout_of(metadata_group: dict[str, str]) -> str | None:
+    """What the compiler pass has left in the kernel's metadata, also in Triton's disk cache."""
+    path = next((path for name, path in metadata_group.items() if name.endswith(".json")), None)
+    if path is None:
+        return None
+    try:
+        with open(path, encoding="utf-8") as file:
+            layout = json.load(file).get("proton_layout")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return layout if isinstance(layout, str) else None
+
+
+def _set_allocator(allocation: ModuleType) -> None:
+    allocation.set_profile_allocator(_libproton.instrument_allocate)
