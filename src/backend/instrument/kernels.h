@@ -14,8 +14,8 @@ struct kernel {
 	uint32_t frame;
 	char *name;
 	struct instrument_layout layout;
-	_Atomic uint32_t kept;      /* launches whose events went into traces, of this run */
-	_Atomic uint64_t unsampled; /* launches without a buffer, of this run */
+	_Atomic uint32_t kept;       /* launches whose events went into traces, of this run */
+	_Atomic uint64_t unsampled;  /* launches without a buffer, of this run */
 	struct decode_totals totals; /* collect.c: what went wrong and was not reported yet */
 };
 
