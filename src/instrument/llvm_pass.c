@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "instrument/llvm_emit.h"
+#include "instrument/llvm_motion.h"
 
 #define SHARED_LIMIT_BYTES (48u << 10) /* any CTA of any device may have it */
 #define SHARED_ALIGN 16u               /* of @global_smem */
@@ -215,19 +216,37 @@ static int instrument(const struct llvm_function *function,
 	return status;
 }
 
-int instrument_llvm(const char *text, size_t length, const struct instrument_options *options,
-		    struct instrument_result *out, struct proton_error *err)
+static int instrument_text(const char *text, size_t length,
+			   const struct instrument_options *options, struct instrument_result *out,
+			   struct proton_error *err)
 {
 	struct llvm_function function;
 	int status = llvm_function_read(text, length, &function, err);
 
-	*out = (struct instrument_result){.shared_bytes = options->shared_bytes};
 	if (status != PROTON_OK)
 		return status;
 	out->ignored_markers = function.outside_markers;
 	if (function.marker_count)
 		status = instrument(&function, options, out, err);
 	llvm_function_fini(&function);
+	return status;
+}
+
+int instrument_llvm(const char *text, size_t length, const struct instrument_options *options,
+		    struct instrument_result *out, struct proton_error *err)
+{
+	char *moved;
+	size_t moved_length;
+	int status = llvm_motion(text, length, &moved, &moved_length, err);
+
+	*out = (struct instrument_result){.shared_bytes = options->shared_bytes};
+	if (status != PROTON_OK)
+		return status;
+	if (moved)
+		status = instrument_text(moved, moved_length, options, out, err);
+	else
+		status = instrument_text(text, length, options, out, err);
+	free(moved);
 	if (status != PROTON_OK)
 		instrument_result_fini(out);
 	return status;

@@ -1,0 +1,348 @@
+/* Keeping a kernel's work where it was. See llvm_motion.h. */
+#include "instrument/llvm_motion.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/buf.h"
+#include "instrument/llvm_function.h"
+
+#define NAMES 4096u       /* of one group, a power of two */
+#define NAMES_MAX 2048u   /* then the group ends */
+#define REACH_LINES 4096u /* how far behind a marker work is looked for, and before it its wait */
+#define LINE_NONE UINT32_MAX
+
+/* Markers with nothing between them, behind a wait: what of `first` to `end` moves before it. */
+struct group {
+	uint32_t wait; /* line */
+	uint32_t first;
+	uint32_t end;
+};
+
+struct motion {
+	struct llvm_function function;
+	struct group *groups; /* in the order of the text */
+	size_t group_count;
+	size_t group_capacity;
+	bool *moves;         /* per line */
+	struct slice *names; /* a hash table: what is computed from the wait on */
+	uint32_t name_count;
+};
+
+/* ------------------------------------------------------------------ lines */
+
+/* Arithmetic on integers and pointers: no memory, no trap, no float (that may be the real work). */
+static bool is_movable(struct slice line)
+{
+	static const char *const opcodes[] = {
+		"add",  "sub",   "mul",      "shl",      "lshr",    "ashr",
+		"and",  "or",    "xor",      "icmp",     "select",  "zext",
+		"sext", "trunc", "ptrtoint", "inttoptr", "bitcast", "getelementptr",
+	};
+	const char *equals = slice_find(line, " = ");
+	struct slice rest;
+
+	if (!equals || !slice_starts(line, "%"))
+		return false;
+	rest = (struct slice){equals + 3, (size_t)(line.at + line.length - equals - 3)};
+	for (size_t i = 0; i < ARRAY_LENGTH(opcodes); i++) {
+		size_t length = strlen(opcodes[i]);
+
+		if (rest.length > length && memcmp(rest.at, opcodes[i], length) == 0 &&
+		    rest.at[length] == ' ')
+			return !slice_find(line, "float") && !slice_find(line, "double");
+	}
+	return false;
+}
+
+static bool is_wait(struct slice line)
+{
+	return slice_find(line, " call ") && slice_find(line, "wait");
+}
+
+/* Between a wait and its marker: barriers, and what takes the wait's results apart. */
+static bool is_passed(struct slice line)
+{
+	return slice_find(line, "@llvm.nvvm.barrier") || slice_find(line, " = extractvalue ") ||
+	       slice_starts(line, ";") || slice_starts(line, "#dbg") || is_movable(line);
+}
+
+static bool is_name_char(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '-' || c == '$' || c == '.' || c == '_';
+}
+
+/* The next "%name" of the line from *at on, outside quotes; length 0 when there is none. */
+static struct slice next_name(struct slice line, const char **at)
+{
+	const char *end = line.at + line.length;
+	bool is_quoted = false;
+
+	for (; *at < end; (*at)++) {
+		struct slice name = {*at, 1};
+
+		if (**at == '"')
+			is_quoted = !is_quoted;
+		if (is_quoted || **at != '%')
+			continue;
+		while (name.at + name.length < end && is_name_char(name.at[name.length]))
+			name.length++;
+		*at = name.at + name.length;
+		return name;
+	}
+	return (struct slice){NULL, 0};
+}
+
+/* ------------------------------------------------------------------ names */
+
+static struct slice *name_slot(const struct motion *motion, struct slice name)
+{
+	uint32_t hash = 2166136261u; /* FNV-1a */
+
+	for (size_t i = 0; i < name.length; i++)
+		hash = (hash ^ (unsigned char)name.at[i]) * 16777619u;
+	for (uint32_t at = hash % NAMES;; at = (at + 1) % NAMES) {
+		struct slice *slot = &motion->names[at];
+
+		if (!slot->at ||
+		    (slot->length == name.length && memcmp(slot->at, name.at, name.length) == 0))
+			return slot;
+	}
+}
+
+/* Notes what `line` defines; false when there are too many. */
+static bool add_result(struct motion *motion, struct slice line)
+{
+	const char *at = line.at;
+	struct slice name;
+	struct slice *slot;
+
+	if (!slice_find(line, " = ") || !slice_starts(line, "%"))
+		return true;
+	name = next_name(line, &at);
+	slot = name_slot(motion, name);
+	if (!slot->at) {
+		*slot = name;
+		motion->name_count++;
+	}
+	return motion->name_count < NAMES_MAX;
+}
+
+static bool needs_added(const struct motion *motion, struct slice line)
+{
+	const char *at = slice_find(line, " = ");
+	struct slice name;
+
+	while ((name = next_name(line, &at)).length)
+		if (name_slot(motion, name)->at)
+			return true;
+	return false;
+}
+
+/* ------------------------------------------------------------------ groups */
+
+/* The line of the wait that the marker at `line` is behind; LINE_NONE. */
+static uint32_t wait_before(const struct llvm_function *function, const struct llvm_block *block,
+			    uint32_t line)
+{
+	uint32_t found = LINE_NONE;
+	uint32_t least = line > REACH_LINES ? line - REACH_LINES : 0;
+
+	if (least < block->first_line)
+		least = block->first_line;
+	while (line-- > least) {
+		struct slice text = function->lines[line];
+
+		if (is_wait(text))
+			found = line;
+		else if (!is_passed(text))
+			break;
+	}
+	return found;
+}
+
+/* Marks what moves before the group's wait; true if something does. */
+static bool find_moves(struct motion *motion, const struct group *group)
+{
+	const struct slice *lines = motion->function.lines;
+	bool is_any = false;
+
+	memset(motion->names, 0, NAMES * sizeof(*motion->names));
+	motion->name_count = 0;
+	for (uint32_t i = group->wait; i < group->first; i++)
+		if (!add_result(motion, lines[i]))
+			return false;
+	for (uint32_t i = group->first; i < group->end; i++) {
+		if (is_movable(lines[i]) && !needs_added(motion, lines[i])) {
+			motion->moves[i] = true;
+			is_any = true;
+		} else if (!add_result(motion, lines[i])) {
+			break;
+		}
+	}
+	return is_any;
+}
+
+static bool add_group(struct motion *motion, const struct group *group)
+{
+	if (!find_moves(motion, group))
+		return true;
+	if (!array_reserve(&motion->groups, &motion->group_capacity, motion->group_count + 1,
+			   sizeof(*motion->groups)))
+		return false;
+	motion->groups[motion->group_count++] = *group;
+	return true;
+}
+
+static bool find_groups(struct motion *motion)
+{
+	const struct llvm_function *function = &motion->function;
+
+	for (uint32_t b = 0; b < function->block_count; b++) {
+		const struct llvm_block *block = &function->blocks[b];
+		uint32_t end = block->first_marker + block->marker_count;
+
+		for (uint32_t m = block->first_marker; m < end; m++) {
+			struct group group = {
+				.wait = wait_before(function, block, function->markers[m].line),
+			};
+
+			while (m + 1 < end && function->markers[m + 1].follows)
+				m++;
+			group.first = function->markers[m].line + 1;
+			group.end = m + 1 < end ? function->markers[m + 1].line
+						: block->end_line - 1;
+			if (group.end > group.first + REACH_LINES)
+				group.end = group.first + REACH_LINES;
+			if (group.wait != LINE_NONE && !add_group(motion, &group))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* ------------------------------------------------------------------ writing */
+
+static bool is_number(struct slice name)
+{
+	for (size_t i = 1; i < name.length; i++)
+		if (name.at[i] < '0' || name.at[i] > '9')
+			return false;
+	return name.length > 1;
+}
+
+/* A line of the kernel, its unnamed values named. */
+static void write_named(struct slice line, struct out *out)
+{
+	const char *end = line.at + line.length;
+	const char *done = line.at;
+	const char *at = line.at;
+	struct slice name;
+	size_t digits = 0;
+
+	while (digits < line.length && line.at[digits] >= '0' && line.at[digits] <= '9')
+		digits++;
+	if (digits && digits < line.length && line.at[digits] == ':')
+		out_text(out, "proton.v."); /* a label */
+	while ((name = next_name(line, &at)).length) {
+		if (!is_number(name))
+			continue;
+		out_bytes(out, done, (size_t)(name.at - done));
+		out_text(out, "%proton.v.");
+		done = name.at + 1;
+	}
+	out_bytes(out, done, (size_t)(end - done));
+	out_byte(out, '\n');
+}
+
+/* The entry block's number, which LLVM does not print: the one behind the unnamed parameters. */
+static void write_entry_label(const struct llvm_function *function, struct out *out)
+{
+	struct slice last = function->last_parameter;
+	unsigned number = 0;
+
+	if (function->entry_has_label)
+		return;
+	if (is_number(last) && sscanf(last.at, "%%%u", &number) == 1)
+		number++;
+	out_printf(out, "proton.v.%u:\n", number);
+}
+
+static void write_text(const struct motion *motion, struct out *out)
+{
+	const struct llvm_function *function = &motion->function;
+	size_t g = 0;
+
+	for (uint32_t i = 0; i < function->line_count; i++) {
+		if (i < function->define_line || i > function->end_line) {
+			out_bytes(out, function->lines[i].at, function->lines[i].length);
+			out_byte(out, '\n');
+			continue;
+		}
+		if (g < motion->group_count && motion->groups[g].wait == i) {
+			for (uint32_t m = motion->groups[g].first; m < motion->groups[g].end; m++)
+				if (motion->moves[m])
+					write_named(function->lines[m], out);
+			g++;
+		}
+		if (!motion->moves[i])
+			write_named(function->lines[i], out);
+		if (i == function->define_line)
+			write_entry_label(function, out);
+	}
+}
+
+static bool names_types_by_number(const struct llvm_function *function)
+{
+	for (uint32_t i = 0; i < function->define_line; i++)
+		if (function->lines[i].length && *function->lines[i].at == '%' &&
+		    slice_find(function->lines[i], " = type "))
+			return true;
+	return false;
+}
+
+static int move(struct motion *motion, char **text_out, size_t *length_out,
+		struct proton_error *err)
+{
+	struct out out;
+	int status;
+
+	motion->moves = calloc(motion->function.line_count, sizeof(*motion->moves));
+	motion->names = calloc(NAMES, sizeof(*motion->names));
+	if (!motion->moves || !motion->names || !find_groups(motion))
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	if (!motion->group_count)
+		return PROTON_OK;
+	out_init(&out, -1);
+	write_text(motion, &out);
+	status = out_finish(&out, err);
+	if (status == PROTON_OK) {
+		*text_out = out_take(&out, length_out);
+		if (!*text_out)
+			status = err_set(err, PROTON_E_NOMEM, "out of memory");
+	}
+	out_fini(&out);
+	return status;
+}
+
+int llvm_motion(const char *text, size_t length, char **text_out, size_t *length_out,
+		struct proton_error *err)
+{
+	struct motion motion = {0};
+	int status = llvm_function_read(text, length, &motion.function, err);
+
+	*text_out = NULL;
+	if (status != PROTON_OK)
+		return status;
+	if (motion.function.marker_count && !motion.function.is_amd &&
+	    !names_types_by_number(&motion.function))
+		status = move(&motion, text_out, length_out, err);
+	free(motion.groups);
+	free(motion.moves);
+	free(motion.names);
+	llvm_function_fini(&motion.function);
+	return status;
+}

@@ -1,0 +1,108 @@
+/* Keeping a kernel's work where it was: what moves before a wait, and what does not. */
+#include "unit/tap.h"
+
+#include "instrument/llvm_motion.h"
+
+#define DEFINE "define ptx_kernel void @k(i32 %0, ptr addrspace(1) %1) #0 {\n"
+#define MARK(result, kind)                                                                         \
+	"  " result " = tail call i32 asm sideeffect \"// proton.record " kind " s\", "            \
+	"\"=r\"() #1\n"
+#define WAIT "  tail call void @llvm.nvvm.cp.async.wait.group(i32 2)\n"
+
+static char *moved(const char *text)
+{
+	struct proton_error err;
+	size_t length;
+	char *out;
+
+	CHECK_OK(llvm_motion(text, strlen(text), &out, &length, &err), err);
+	return out;
+}
+
+/* `first` comes before `second` in the text. */
+static void check_order(const char *text, const char *first, const char *second)
+{
+	const char *a = strstr(text, first);
+	const char *b = strstr(text, second);
+
+	CHECK(a && b);
+	if (a > b)
+		FAIL("\"%s\" is behind \"%s\" in:\n%s", first, second, text);
+}
+
+TEST(arithmetic_behind_a_marker_goes_before_its_wait)
+{
+	char *text = moved(DEFINE MARK("%3", "start") WAIT MARK(
+		"%4", "end") "  %5 = add i32 %0, 8\n"
+			     "  tail call void asm sideeffect \"use $0 %7\", \"r\"(i32 %5)\n"
+			     "  %6 = shl i32 %5, 2\n"
+			     "  ret void\n}\n");
+
+	CHECK(text != NULL);
+	check_order(text, "start s", "= add i32");
+	check_order(text, "= add i32", "wait.group");
+	check_order(text, "= shl i32", "wait.group");
+	check_order(text, "= add i32", "= shl i32");
+	/* Values without a name have one now; what is quoted stays. */
+	CHECK_HAS(text, "%proton.v.6 = shl i32 %proton.v.5, 2\n");
+	CHECK_HAS(text, "void @k(i32 %proton.v.0, ptr addrspace(1) %proton.v.1)");
+	CHECK_HAS(text, "\nproton.v.2:\n");
+	CHECK_HAS(text, "\"use $0 %7\"");
+	free(text);
+}
+
+TEST(what_needs_the_wait_stays)
+{
+	char *text = moved(DEFINE "  %3 = call i32 asm sideeffect \"// wait $0\", \"=r\"()\n" MARK(
+		"%4", "end") "  %5 = add i32 %3, 8\n"
+			     "  %6 = mul i32 %5, %0\n"
+			     "  %7 = mul i32 %0, 3\n"
+			     "  ret void\n}\n");
+
+	CHECK(text != NULL);
+	check_order(text, "wait", "= add i32");
+	check_order(text, "end s", "%proton.v.6 = mul");
+	check_order(text, "%proton.v.7 = mul", "wait");
+	free(text);
+}
+
+TEST(only_arithmetic_moves)
+{
+	CHECK(!moved(DEFINE MARK("%3", "start")
+			     WAIT MARK("%4", "end") "  %5 = load i32, ptr addrspace(1) %1\n"
+						    "  %6 = udiv i32 7, %0\n"
+						    "  %7 = fadd float 1.0, 2.0\n"
+						    "  ret void\n}\n"));
+}
+
+TEST(nothing_moves_without_a_wait)
+{
+	CHECK(!moved(DEFINE MARK("%3", "start") "  store i32 1, ptr addrspace(1) %1\n" MARK(
+		"%4", "end") "  %5 = add i32 %0, 8\n  ret void\n}\n"));
+	/* The wait of another scope, before the marker of this one. */
+	CHECK(!moved(DEFINE WAIT MARK("%3", "start") "  store i32 1, ptr addrspace(1) %1\n" MARK(
+		"%4", "end") "  %5 = add i32 %4, 8\n  ret void\n}\n"));
+	CHECK(!moved("define ptx_kernel void @k(ptr %0) {\n" WAIT "  %2 = add i32 1, 2\n"
+		     "  ret void\n}\n"));
+}
+
+TEST(a_barrier_between_is_passed)
+{
+	char *text = moved(DEFINE MARK("%3", "start") WAIT
+			   "  tail call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n" MARK(
+				   "%4", "end") MARK("%5", "start") "  %6 = add i32 %0, 8\n"
+								    "  br label %7\n\n"
+								    "7:     ; preds = %2\n"
+								    "  ret void\n}\n");
+
+	CHECK(text != NULL);
+	check_order(text, "= add i32", "wait.group");
+	CHECK_HAS(text, "  br label %proton.v.7\n\nproton.v.7:     ; preds = %proton.v.2\n");
+	free(text);
+}
+
+TEST(kernels_of_amd_stay)
+{
+	CHECK(!moved("define amdgpu_kernel void @k(i32 %0, ptr addrspace(1) %1) {\n" MARK(
+		"%3", "start") WAIT MARK("%4", "end") "  %5 = add i32 %0, 8\n  ret void\n}\n"));
+}
