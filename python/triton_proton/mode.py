@@ -58,6 +58,7 @@ buffer_types = {member.value: member for member in BufferType}
 sampling_strategies = {member.value: member for member in SamplingStrategy}
 granularities = {member.value: member for member in Granularity}
 optimizations = {member.value: member for member in Optimize}
+automatic_scopes = ("loads", "dots", "stores", "waits", "loops", "partitions", "all")
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,9 @@ class InstrumentationMode(BaseMode):
     granularity: what a unit is. buffer_strategy: what happens when the buffer is full.
     buffer_type and buffer_size: where it lies and its bytes (0: as the strategy needs).
     optimizations: a list, or names separated by commas.
+    auto: kinds of automatic scopes, a list or separated by commas: "loads", "dots", "stores",
+    "waits", "loops", "partitions", "all". cta: every n-th CTA records. launches: of each kernel,
+    how many a trace keeps, or "all".
     """
 
     metric_type: Union[MetricType, str] = MetricType.CYCLE
@@ -104,18 +108,24 @@ class InstrumentationMode(BaseMode):
     buffer_type: Union[BufferType, str] = BufferType.SHARED
     buffer_size: int = 0
     optimizations: Union[list[Union[Optimize, str]], str] = field(default_factory=list)
+    auto: Union[list[str], str] = field(default_factory=list)
+    cta: int = 1
+    launches: Union[int, str] = 8
 
     def __post_init__(self) -> None:
         for name, members in _FIELDS.items():
             object.__setattr__(self, name, _member(name, getattr(self, name), members))
-        chosen = self.optimizations
-        if isinstance(chosen, str):
-            chosen = [part.strip() for part in chosen.split(",") if part.strip()]
-        object.__setattr__(
-            self,
-            "optimizations",
-            [_member("optimization", value, optimizations) for value in chosen],
-        )
+        chosen = _list(self.optimizations)
+        chosen = [_member("optimization", value, optimizations) for value in chosen]
+        object.__setattr__(self, "optimizations", chosen)
+        kinds = _list(self.auto)
+        for kind in kinds:
+            if kind not in automatic_scopes:
+                raise ValueError(f"Unknown automatic scope: {kind}")
+        object.__setattr__(self, "auto", kinds)
+        _check_count("cta", self.cta)
+        if self.launches != "all":
+            _check_count("launches", self.launches)
 
     def __hash__(self) -> int:
         return hash(str(self))
@@ -125,6 +135,10 @@ class InstrumentationMode(BaseMode):
         parts += [f"{name}={getattr(self, name)}" for name in _FIELDS]
         parts.append(f"sampling_options={self.sampling_options}")
         parts.append(f"buffer_size={self.buffer_size}")
+        if self.auto:
+            parts.append("auto=" + ",".join(self.auto))
+        parts += [f"cta={self.cta}"] if self.cta != 1 else []
+        parts += [f"launches={self.launches}"] if self.launches != 8 else []
         parts.append("optimizations=" + ",".join(str(value) for value in self.optimizations))
         return ":".join(parts)
 
@@ -139,7 +153,7 @@ class Default(InstrumentationMode):
 
 @dataclass(frozen=True)
 class MMA(InstrumentationMode):
-    """Instrumentation around matrix operations."""
+    """Instrumentation with automatic scopes around matrix operations."""
 
     name: str = field(default="mma", init=False)
     __hash__ = InstrumentationMode.__hash__
@@ -152,6 +166,17 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "buffer_strategy": buffer_strategies,
     "buffer_type": buffer_types,
 }
+
+
+def _list(chosen: Any) -> list[Any]:
+    if isinstance(chosen, str):
+        return [part.strip() for part in chosen.split(",") if part.strip()]
+    return list(chosen)
+
+
+def _check_count(field_name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        raise ValueError(f"{field_name} must be a positive integer, not {value!r}")
 
 
 def _member(field_name: str, value: Any, members: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 import triton_proton as proton
-from triton_proton import mode, specs
+from triton_proton import _libproton, mode, specs
 
 
 def test_pc_sampling():
@@ -58,6 +58,38 @@ def test_names_become_members():
 def test_unknown_values(options, text):
     with pytest.raises(ValueError, match=text):
         mode.Default(**options)
+
+
+def test_what_is_new_in_modes():
+    made = mode.Default(auto="loads, dots", cta=4, launches="all", optimizations="clock32")
+    assert made.auto == ["loads", "dots"]
+    assert str(made).endswith(":auto=loads,dots:cta=4:launches=all:optimizations=clock32")
+    for bad, text in (
+        ({"auto": "branches"}, "Unknown automatic scope: branches"),
+        ({"cta": 0}, "cta must be a positive integer, not 0"),
+        ({"launches": "some"}, "launches must be a positive integer, not 'some'"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            mode.Default(**bad)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"auto": ["all"], "cta": 2, "launches": 3, "buffer_size": 4096, "buffer_type": "global"},
+        {"sampling_strategy": "selective", "sampling_options": "3,0", "granularity": "warp_2"},
+        {"optimizations": "clock32,time_shift,sched_stores,sched_barriers"},
+    ],
+)
+def test_the_library_reads_what_a_mode_prints(options):
+    for kind in (mode.Default, mode.MMA):
+        described = _libproton.instrument_mode(str(kind(**options)))
+        assert described["launches"] == options.get("launches", 8)
+        assert described["cta_stride"] == options.get("cta", 1)
+        assert described["time_shift"] == ("optimizations" in options)
+    with pytest.raises(ValueError, match='"flush" is not supported'):
+        _libproton.instrument_mode(str(mode.Default(buffer_strategy="flush")))
 
 
 def test_all_names():

@@ -1,0 +1,237 @@
+"""Measure inside kernels whose source stays as it is, by editing what Triton compiles.
+
+    python -m triton_proton.intra dump DIR COMMAND...     keep the TTGIR of the kernels it compiles
+    python -m triton_proton.intra insert DIR [OPTIONS]    put records into those files
+    python -m triton_proton.intra run DIR COMMAND...      run with the files instead
+
+A command that begins with a Python file is run by this Python. In the last step it has to
+instrument kernels: by `proton.start(backend="instrumentation")` of its own, or because it is
+`proton -b instrumentation ...`. Files can be edited by hand between the steps; what they may hold
+is in docs/guide/intra-kernel.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NoReturn, Optional
+
+from . import _libproton
+
+# What Triton's dump leaves beside the TTGIR.
+_OTHER_STAGES = {
+    ".amdgcn", ".cubin", ".glir", ".hsaco", ".json", ".llir", ".ptx", ".sass", ".source",
+    ".spv", ".ttir",
+}  # fmt: skip
+
+
+class _Refused(Exception):
+    """What is asked for cannot be done, in words."""
+
+
+def _command(words: list[str]) -> list[str]:
+    if words and words[0] == "--":
+        words = words[1:]
+    if not words:
+        raise _Refused("no command is given")
+    return [sys.executable, *words] if words[0].endswith(".py") else words
+
+
+def _environment(**variables: str) -> dict[str, str]:
+    return dict(os.environ, TRITON_ALWAYS_COMPILE="1", **variables)
+
+
+def _files(directory: str) -> list[Path]:
+    files = sorted(Path(directory).rglob("*.ttgir"))
+    if not files:
+        raise _Refused(f"there are no .ttgir files in {directory}; dump them first")
+    return files
+
+
+# ---------------------------------------------------------------------- dump and run
+
+
+def dump(directory: str, words: list[str]) -> int:
+    """Run a command, keep the TTGIR of each kernel in `directory`; the command's exit status."""
+    environment = _environment(TRITON_KERNEL_DUMP="1", TRITON_DUMP_DIR=os.path.abspath(directory))
+    status = subprocess.run(_command(words), env=environment, check=False).returncode
+    kept = 0
+    for path in Path(directory).rglob("*"):
+        if path.suffix in _OTHER_STAGES and path.is_file():
+            path.unlink()
+        kept += path.suffix == ".ttgir"
+    print(f"proton: {kept} kernels in {directory}", file=sys.stderr)
+    return status
+
+
+def run(directory: str, words: list[str]) -> NoReturn:
+    """Become a command that compiles kernels from the files of `directory`."""
+    command = _command(words)
+    _files(directory)
+    environment = _environment(
+        TRITON_KERNEL_OVERRIDE="1", TRITON_OVERRIDE_DIR=os.path.abspath(directory)
+    )
+    sys.stdout.flush()
+    try:
+        os.execvpe(command[0], command, environment)
+    except OSError as error:
+        raise _Refused(f"cannot run {command[0]}: {error.strerror}") from None
+
+
+# ---------------------------------------------------------------------- insert
+
+
+_RECORD = re.compile(r"^\s*(%[\w$.-]+ = )?proton\.\w+\b")
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _body(lines: list[str]) -> tuple[int, int]:
+    """The first and the last line of the kernel's body."""
+    begin = next((i for i, line in enumerate(lines) if "tt.func public " in line), None)
+    if begin is None:
+        raise _Refused("no kernel (tt.func public) is in it")
+    end = begin + 1
+    while end < len(lines) and not lines[end].startswith("  }"):
+        end += 1
+    if end == begin + 1 or end == len(lines):
+        raise _Refused("the kernel has no body")
+    return begin + 1, end - 1
+
+
+def _put_scope(lines: list[str], name: str, first: Optional[str], last: Optional[str]) -> None:
+    """Put a scope around the lines from the first that holds `first` to the last with `last`."""
+    begin, end = _body(lines)
+    body = range(begin, end + 1)
+    start, stop = begin, end
+    if first is not None:
+        holds = [i for i in body if first in lines[i]]
+        ends = [i for i in body if (last or first) in lines[i]]
+        if not holds or not ends or ends[-1] < holds[0]:
+            return
+        start, stop = holds[0], ends[-1]
+    level = _indent(lines[start])
+    if any(_indent(line) < level for line in lines[start : stop + 1]):
+        raise _Refused(f"scope {name}: its two ends are in different blocks")
+    # An operation with a body ends where its brace closes; one that ends a block stays behind.
+    while _indent(lines[stop]) > level or lines[stop].rstrip().endswith("{"):
+        stop += 1
+    is_last = re.match(r"\s*(tt\.return|scf\.yield|ttg\.warp_(yield|return))\b", lines[stop])
+    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+    lines.insert(stop if is_last else stop + 1, f'{" " * level}proton.record end "{quoted}"')
+    lines.insert(start, f'{" " * level}proton.record start "{quoted}"')
+
+
+def _split_scope(text: str) -> tuple[str, Optional[str], Optional[str]]:
+    name, _, place = text.partition("=")
+    first, _, last = place.partition("..")
+    if not name:
+        raise _Refused(f"--scope {text} is not of the form NAME, NAME=TEXT or NAME=TEXT..TEXT")
+    return name, first or None, last or None
+
+
+def _edit(text: str, scopes: Iterable[str], auto: Optional[str], clear: bool) -> tuple[str, int]:
+    """The text with scopes put in, and how many records it has now."""
+    lines = text.split("\n")
+    if clear:
+        lines = [line for line in lines if not _RECORD.match(line)]
+    for scope in scopes:
+        _put_scope(lines, *_split_scope(scope))
+    text = "\n".join(lines)
+    if auto:
+        mode = f"default:buffer_type=global:auto={auto}"
+        made, _, left_out = _libproton.instrument_ttgir(text, mode, False, True)
+        if left_out:
+            print(f"proton: {left_out}", file=sys.stderr)
+        text = made or text
+    return text, sum(1 for line in text.split("\n") if _RECORD.match(line))
+
+
+def insert(
+    directory: str,
+    scopes: Iterable[str] = (),
+    auto: Optional[str] = None,
+    kernels: Iterable[str] = (),
+    clear: bool = False,
+) -> int:
+    """Put records into the files of `directory`; 0, or 1 when none of them has any then.
+
+    scopes: "NAME" for the whole kernel, "NAME=TEXT" around the lines that hold TEXT, or
+    "NAME=TEXT..TEXT" from the first line that holds the one to the last that holds the other.
+    auto: kinds of automatic scopes, as in a mode. kernels: only these. clear: take out first what
+    was put in before.
+    """
+    wanted = set(kernels)
+    scopes = list(scopes)
+    if not scopes and not auto and not clear:
+        scopes = ["kernel"]
+    total = 0
+    for path in _files(directory):
+        if wanted and path.stem not in wanted:
+            continue
+        try:
+            text, records = _edit(path.read_text(encoding="utf-8"), scopes, auto, clear)
+        except _Refused as error:
+            raise _Refused(f"{path}: {error}") from None
+        path.write_text(text, encoding="utf-8")
+        print(f"{path}: {records} records")
+        total += records
+    return 0 if total or clear else 1
+
+
+# ---------------------------------------------------------------------- the command
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m triton_proton.intra",
+        description="Measure inside kernels by editing their TTGIR.",
+    )
+    steps = parser.add_subparsers(dest="step", required=True)
+    for name, about in (
+        ("dump", "run a command and keep the TTGIR of its kernels"),
+        ("run", "run a command with the files instead of what Triton makes"),
+    ):
+        step = steps.add_parser(name, help=about)
+        step.add_argument("directory")
+        step.add_argument("command", nargs=argparse.REMAINDER)
+    step = steps.add_parser("insert", help="put records into the files")
+    step.add_argument("directory")
+    step.add_argument(
+        "--scope",
+        action="append",
+        default=[],
+        metavar="NAME[=TEXT[..TEXT]]",
+        help="around the lines that hold TEXT, or the whole kernel",
+    )
+    step.add_argument("--auto", metavar="KINDS", help="loads,dots,stores,waits,loops,partitions")
+    step.add_argument("--kernel", action="append", default=[], help="only in this kernel")
+    step.add_argument("--clear", action="store_true", help="take out what is in there first")
+    return parser
+
+
+def main(arguments: Optional[list[str]] = None) -> int:
+    """The command line; the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        if options.step == "dump":
+            return dump(options.directory, options.command)
+        if options.step == "run":
+            run(options.directory, options.command)
+        return insert(
+            options.directory, options.scope, options.auto, options.kernel, options.clear
+        )
+    except (_Refused, ValueError, OSError, _libproton.ProtonError) as error:
+        print(f"proton: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,246 @@
+"""The workflow of overriding TTGIR, step by step, and the examples of it: compiled, not run."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+triton = pytest.importorskip("triton")
+
+import intra_kernels as kernels  # noqa: E402
+
+from triton_proton import _instrument, intra  # noqa: E402
+from triton_proton.flags import flags  # noqa: E402
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "intra"
+
+# Compiles a kernel of the examples as a launch would, and says which scopes it has.
+PROGRAM = """
+import json, sys
+sys.path[:0] = [{examples!r}, {tests!r}]
+import example_override, intra_kernels
+from triton_proton import _instrument
+_instrument.start("default")
+made = intra_kernels.compile(example_override.add, "sm_90")
+layout = getattr(made.metadata, "proton_layout", "")
+print(json.dumps([line[6:] for line in layout.splitlines() if line.startswith("scope ")]))
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.fixture(autouse=True)
+def fresh_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONWARNINGS", "ignore")
+    yield
+    while flags.instrumentation_on:
+        _instrument.stop()
+
+
+@pytest.fixture
+def example(monkeypatch):
+    """Imports an example."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    names = []
+
+    def load(name):
+        names.append(name)
+        return importlib.import_module(name)
+
+    yield load
+    for name in [*names, "common"]:
+        sys.modules.pop(name, None)
+
+
+def step(*words, **variables):
+    """Run one step as a user does."""
+    return subprocess.run(
+        [sys.executable, "-m", "triton_proton.intra", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=dict(os.environ, PROTON_QUIET="0", **variables),
+    )
+
+
+# ------------------------------------------------------------------ the three steps
+
+
+def test_dump_insert_run(tmp_path):
+    program = tmp_path / "program.py"
+    tests = str(Path(__file__).parent)
+    program.write_text(PROGRAM.format(examples=str(EXAMPLES), tests=tests))
+    dumped = step("dump", "files", program, 3)
+    assert dumped.returncode == 3, dumped.stderr  # the program's own
+    assert json.loads(dumped.stdout) == []
+    assert "proton: 1 kernels in files" in dumped.stderr
+    (file,) = [path for path in Path("files").rglob("*") if path.is_file()]
+    assert file.name == "add.ttgir"
+    inserted = step("insert", "files", "--scope", "kernel", "--scope", "load=tt.load")
+    assert inserted.returncode == 0, inserted.stderr
+    assert inserted.stdout == f"{file}: 4 records\n"
+    text = file.read_text()
+    assert text.count("proton.record") == 4
+    ran = step("run", "files", "--", program, 0)
+    assert ran.returncode == 0, ran.stderr
+    assert sorted(json.loads(ran.stdout.splitlines()[-1])) == ["kernel", "load"]
+
+
+# ------------------------------------------------------------------ inserting
+
+BODY = """\
+module {
+  tt.func public @f(%x: i32) {
+    %0 = tt.load %x : i32
+    %1 = scf.for %i = %a to %b {
+      %2 = tt.dot %0 : i32
+      scf.yield %2 : i32
+    } loc(#loc)
+    tt.store %x, %1 : i32
+    tt.return
+  } loc(#loc)
+}
+"""
+
+
+@pytest.fixture
+def files():
+    Path("files/hash").mkdir(parents=True)
+    path = Path("files/hash/f.ttgir")
+    path.write_text(BODY)
+    return path
+
+
+def lines_of(path):
+    return [line.strip() for line in path.read_text().splitlines()]
+
+
+def test_scopes_go_where_they_are_told(files):
+    intra.insert("files", ["all", "main=scf.for", "both=tt.load..tt.store", "dot=tt.dot"])
+    assert [line[:30] for line in lines_of(files)] == [
+        "module {",
+        "tt.func public @f(%x: i32) {",
+        'proton.record start "all"',
+        'proton.record start "both"',
+        "%0 = tt.load %x : i32",
+        'proton.record start "main"',
+        "%1 = scf.for %i = %a to %b {",
+        'proton.record start "dot"',
+        "%2 = tt.dot %0 : i32",
+        'proton.record end "dot"',
+        "scf.yield %2 : i32",
+        "} loc(#loc)",
+        'proton.record end "main"',
+        "tt.store %x, %1 : i32",
+        'proton.record end "both"',
+        'proton.record end "all"',
+        "tt.return",
+        "} loc(#loc)",
+        "}",
+    ]
+    assert intra.insert("files", clear=True) == 0
+    assert files.read_text() == BODY
+
+
+def test_the_kernel_is_the_default(files, capsys):
+    assert intra.main(["insert", "files"]) == 0
+    assert files.read_text().count('"kernel"') == 2
+    assert capsys.readouterr().out == "files/hash/f.ttgir: 2 records\n"
+
+
+def test_automatic_scopes_can_be_edited(files):
+    assert intra.insert("files", auto="dots,loops") == 0
+    assert lines_of(files).count('proton.record start "dot"') == 1
+    assert lines_of(files).count('proton.record end "loop"') == 1
+
+
+@pytest.mark.parametrize(
+    "words, text",
+    [
+        (["insert", "nothing"], "there are no .ttgir files in nothing; dump them first"),
+        (["insert", "files", "--scope", "x=tt.dot..tt.store"], "its two ends are in different b"),
+        (["insert", "files", "--scope", "=tt.dot"], "is not of the form NAME, NAME=TEXT or"),
+        (["insert", "files", "--auto", "branches"], 'unknown automatic scope "branches"'),
+        (["run", "files"], "no command is given"),
+        (["run", "files", "./not_there"], "cannot run ./not_there: No such file"),
+    ],
+)
+def test_mistakes(files, capsys, words, text):
+    assert intra.main(words) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("proton: ") and text in said and said.count("\n") == 1
+    assert files.read_text() == BODY
+
+
+def test_nothing_inserted_is_a_failure(files):
+    assert intra.insert("files", ["x=tt.descriptor_load"]) == 1
+    assert intra.insert("files", ["all"], kernels=["g"]) == 1
+    assert files.read_text() == BODY
+
+
+# ------------------------------------------------------------------ the examples
+
+
+def scopes_of(kernel):
+    lines = kernel.metadata.proton_layout.splitlines()
+    return {line[6:] for line in lines if line.startswith("scope ")}
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
+def test_the_dsl_in_triton(example, target):
+    _instrument.start("default")
+    made = kernels.compile(example("example_dsl").add, target)
+    assert scopes_of(made) == {"kernel", "load_and_add", "load_x", "load_y", "store"}
+
+
+def test_the_dsl_in_gluon(example):
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    def descriptor(*shape):
+        layout = gl.NVMMASharedLayout.get_default_for(list(shape), gl.float16)
+        return f"tensordesc<fp16{list(shape)},{layout!r}>"
+
+    signature = {
+        "a_desc": descriptor(128, 64),
+        "b_desc": descriptor(64, 128),
+        "c_desc": descriptor(128, 128),
+        "k": "i32",
+        "num_warps": "constexpr",
+    }
+    source = GluonASTSource(example("example_dsl").matmul, signature, {"num_warps": 4})
+    _instrument.start("default")
+    made = triton.compile(source, target=kernels.target_of("sm_90"), options={"num_warps": 4})
+    assert scopes_of(made) == {"kernel", "tma", "wait", "wgmma", "store"}
+
+
+def test_nobody_edits_the_kernel(example):
+    signature = dict.fromkeys("abc", "*fp16") | {"n": "i32", "BLOCK": "constexpr"}
+    source = kernels.ASTSource(
+        example("example_auto").matmul,
+        signature | {"STEP": "constexpr"},
+        constexprs={"BLOCK": 128, "STEP": 64},
+        attrs={(i,): [["tt.divisibility", 16]] for i in range(4)},
+    )
+    _instrument.start("default:auto=all")
+    made = triton.compile(
+        source, target=kernels.target_of("sm_90"), options={"num_warps": 8, "num_stages": 3}
+    )
+    words = {scope.partition("@")[0] for scope in scopes_of(made)}
+    assert words == {"async_copy", "async_wait", "dot", "dot_wait", "loop", "store"}
+
+
+def test_the_options_of_the_tutorial(example, monkeypatch):
+    common = example("common")
+    monkeypatch.setattr(sys, "argv", ["x", "--warp-sampling", "--warp-ids", "0,1,2,3"])
+    mode = str(common.mode_of(common.parse_options("")))
+    assert ":sampling_strategy=selective:" in mode and ":sampling_options=0,1,2,3:" in mode
+    monkeypatch.setattr(sys, "argv", ["x", "--increase-accuracy"])
+    mode = str(common.mode_of(common.parse_options(""), auto="all"))
+    assert mode.endswith(":auto=all:optimizations=clock32,time_shift")
