@@ -109,7 +109,20 @@ PROTON_API int proton_finalize_on_signals(struct proton_error *err);
  * session; proton_finalize_owned() is how that tool ends it.
  */
 PROTON_API void proton_own_sessions(void);
-/* E_IO also when kernels were launched and not one record of them came; the output is written. */
+/*
+ * For a tool that the driver tells of its initialisation, as NVIDIA's does the library that
+ * CUDA_INJECTION64_PATH names. After the first, backends leave the vendor's profiling library alone
+ * until the second says that it is time: the process may fork before it uses the GPU, and that
+ * library does not work in children of processes which have used it. The first comes before
+ * proton_start(), the second from inside the initialisation (InitializeInjection()); its error is
+ * that of a backend which cannot begin, and is also what proton_finalize_owned() then says.
+ */
+PROTON_API void proton_await_driver(void);
+PROTON_API int proton_driver_initialises(struct proton_error *err);
+/*
+ * E_IO also when kernels were launched and not one record of them came, and the error of
+ * proton_driver_initialises() if it had one; the output is written.
+ */
 PROTON_API int proton_finalize_owned(const char *format, struct proton_error *err);
 PROTON_API bool proton_sessions_are_owned(void);
 

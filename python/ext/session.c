@@ -201,6 +201,14 @@ static PyObject *nvtx_enable(PyObject *module, PyObject *enable)
 	Py_RETURN_NONE;
 }
 
+static PyObject *await_driver(PyObject *module, PyObject *unused)
+{
+	(void)module;
+	(void)unused;
+	proton_await_driver();
+	Py_RETURN_NONE;
+}
+
 static PyObject *own_sessions(PyObject *module, PyObject *unused)
 {
 	(void)module;
@@ -424,6 +432,8 @@ static PyMethodDef session_methods[] = {
 	{"finalize_all", finalize_all, METH_VARARGS, "finalize_all(output_format='')"},
 	{"nvtx_enable", nvtx_enable, METH_O,
 	 "nvtx_enable(enable): whether NVTX ranges become scopes, from the next range on."},
+	{"await_driver", await_driver, METH_NOARGS,
+	 "The driver will tell when it is initialised; backends wait for that."},
 	{"own_sessions", own_sessions, METH_NOARGS,
 	 "The launching tool owns the session from now on."},
 	{"sessions_are_owned", sessions_are_owned, METH_NOARGS,

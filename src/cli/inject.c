@@ -6,7 +6,8 @@
  * NVIDIA driver (CUDA_INJECTION64_PATH) when a process initialises CUDA: the program itself where
  * LD_PRELOAD does not reach it, and its children, each with a file of its own. Whichever comes
  * first starts the session; there is one in a process. At exit() it ends the session and says
- * where the profile is. A program that calls proton_start() itself gets this session, or, if it
+ * where the profile is. CUPTI is left alone until the driver calls, where it will: the program may
+ * fork before. A program that calls proton_start() itself gets this session, or, if it
  * did so first, is left alone.
  */
 #include <libproton/proton.h>
@@ -128,6 +129,8 @@ __attribute__((constructor)) static void preloaded(void)
 		return;
 	if (!options.is_followed)
 		inject_environment_clear();
+	if (inject_environment_is_for_driver())
+		proton_await_driver();
 	if (begin(&options, options.name, &err) != PROTON_OK) {
 		say(err.text);
 		_exit(EXIT_NOT_RUN);
@@ -154,6 +157,8 @@ static void injected(void)
 	struct inject_options options;
 	struct proton_error err;
 
+	if (proton_driver_initialises(&err) != PROTON_OK)
+		say(err.text); /* too late to refuse, and said again at the end */
 	if (owner == getpid()) {
 		/*
 		 * Again, because exit functions run last in, first out: the driver has just

@@ -107,6 +107,13 @@ bool inject_environment_leave_preload(void)
 	return true;
 }
 
+bool inject_environment_is_for_driver(void)
+{
+	const char *value = value_of("CUDA_INJECTION64_PATH");
+
+	return value && names_us_first(value);
+}
+
 void inject_environment_clear(void)
 {
 	char **entry = environ;

@@ -30,6 +30,8 @@ void inject_options_fini(struct inject_options *options);
 
 /* Takes this library out of LD_PRELOAD. False if it did not come that way. */
 bool inject_environment_leave_preload(void);
+/* True if the driver will load this library when the process initialises CUDA. */
+bool inject_environment_is_for_driver(void);
 /* Takes out everything that `proton` left. */
 void inject_environment_clear(void);
 

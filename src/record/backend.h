@@ -21,6 +21,11 @@ struct backend {
 	int (*check_mode)(const char *mode, struct proton_error *err);
 	/* First session. On failure nothing is left running. */
 	int (*start)(const char *mode, struct proton_error *err);
+	/*
+	 * The driver is being initialised: begins what start() has postponed (record/driver.h).
+	 * Between a start and its stop, at any time. NULL: it never postpones.
+	 */
+	int (*resume)(struct proton_error *err);
 	/* Waits until everything launched before the call has been recorded. */
 	int (*flush)(struct proton_error *err);
 	/*
@@ -41,6 +46,11 @@ struct backend {
 	void (*describe)(void (*add)(void *user, const char *key, const char *value), void *user);
 	/* After the last session. */
 	void (*stop)(void);
+	/*
+	 * In the child of a fork, whatever the state was: it is stopped there, and may call nothing
+	 * that has threads of its own. Only what a signal handler may do. NULL: nothing.
+	 */
+	void (*forked)(void);
 };
 
 /* NULL past the last; the order is that of preference. */

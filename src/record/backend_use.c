@@ -178,6 +178,29 @@ int backend_use_flush(const struct backend *backend, struct proton_error *err)
 	return status;
 }
 
+int backend_use_resume(const struct backend *backend, struct proton_error *err)
+{
+	struct use *use = use_of(backend);
+	int status = PROTON_OK;
+
+	/* A backend whose start, on this thread, initialises the driver is about to begin anyway. */
+	if (!backend->resume || is_moving)
+		return PROTON_OK;
+	pthread_mutex_lock(&lock);
+	wait_settled(use);
+	if (use->state == RUNNING) {
+		use->state = CHANGING;
+		pthread_mutex_unlock(&lock);
+		is_moving = true;
+		status = backend->resume(err);
+		is_moving = false;
+		pthread_mutex_lock(&lock);
+		settle(use, RUNNING);
+	}
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
 /* ------------------------------------------------------------------ fork */
 
 void backend_use_fork_prepare(void)
@@ -192,6 +215,11 @@ void backend_use_fork_parent(void)
 
 void backend_use_fork_child(void)
 {
+	const struct backend *backend;
+
+	for (size_t i = 0; (backend = backend_at(i)); i++)
+		if (backend->forked)
+			backend->forked();
 	/* Whoever was starting or stopping one is not in the child. */
 	memset(uses, 0, sizeof(uses));
 	is_moving = false;

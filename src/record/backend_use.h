@@ -20,6 +20,8 @@ int backend_use_take(const struct backend *backend, const char *mode, bool wants
 void backend_use_release(const struct backend *backend, bool wants_memory);
 /* Flushes the backend if it runs; it is not stopped meanwhile. */
 int backend_use_flush(const struct backend *backend, struct proton_error *err);
+/* The driver is being initialised: tells the backend if it runs; see backend.h. */
+int backend_use_resume(const struct backend *backend, struct proton_error *err);
 /* True on a thread that is inside the start or stop of a backend, which waits for it. */
 bool backend_use_is_moving_here(void);
 

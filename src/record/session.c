@@ -13,6 +13,7 @@
 #include "base/note.h"
 #include "record/backend_use.h"
 #include "record/describe.h"
+#include "record/driver.h"
 #include "record/fork.h"
 #include "record/frames.h"
 #include "record/intra.h"
@@ -637,7 +638,9 @@ int proton_finalize_owned(const char *format, struct proton_error *err)
 	uint64_t in_vain = 0;
 	int status = finalize(PROTON_ALL_SESSIONS, format, &in_vain, err);
 
-	return status == PROTON_OK && in_vain ? error_in_vain(in_vain, err) : status;
+	if (status == PROTON_OK && in_vain)
+		return error_in_vain(in_vain, err);
+	return status == PROTON_OK ? driver_failure(err) : status;
 }
 
 void proton_own_sessions(void)

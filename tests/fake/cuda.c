@@ -11,6 +11,7 @@
 #include "fake/fake_cupti.h"
 
 #define CONTEXT_MAX 1024
+#define CUDA_E_NOT_INITIALIZED 3
 
 static _Atomic unsigned synchronized;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -19,18 +20,22 @@ static unsigned seen_count;
 static _Thread_local void *stack[16];
 static _Thread_local int depth;
 
-/* As the driver: the first call in a process loads what CUDA_INJECTION64_PATH names. */
+static _Atomic pid_t initialised; /* the process that called cuInit() */
+
+/*
+ * As the driver: the first call in a process loads what CUDA_INJECTION64_PATH names; the child of a
+ * process that has called it cannot use CUDA.
+ */
 FAKE_EXPORT int cuInit(unsigned flags)
 {
-	static pid_t initialised;
 	const char *path = getenv("CUDA_INJECTION64_PATH");
 	int (*initialise)(void) = NULL;
 	void *handle;
 	void *symbol;
 
 	(void)flags;
-	if (initialised == getpid())
-		return 0;
+	if (initialised)
+		return initialised == getpid() ? 0 : CUDA_E_NOT_INITIALIZED;
 	initialised = getpid();
 	handle = path ? dlopen(path, RTLD_NOW) : NULL;
 	symbol = handle ? dlsym(handle, "InitializeInjection") : NULL;
@@ -77,7 +82,7 @@ int play_cuDeviceGetAttribute(int *value, int attribute, int device)
 int play_cuDeviceGetCount(int *count)
 {
 	*count = 2;
-	return 0;
+	return initialised == getpid() ? 0 : CUDA_E_NOT_INITIALIZED;
 }
 
 int play_cuDeviceGetName(char *name, int length, int device)

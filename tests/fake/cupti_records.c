@@ -54,6 +54,7 @@ int play_cuptiGetTimestamp(uint64_t *timestamp_ns)
 
 int play_cuptiActivityEnable(int kind)
 {
+	subscribe_use("cuptiActivityEnable");
 	pthread_mutex_lock(&lock);
 	is_enabled[kind % KINDS] = true;
 	pthread_mutex_unlock(&lock);
@@ -62,6 +63,7 @@ int play_cuptiActivityEnable(int kind)
 
 int play_cuptiActivityDisable(int kind)
 {
+	subscribe_use("cuptiActivityDisable");
 	pthread_mutex_lock(&lock);
 	is_enabled[kind % KINDS] = false;
 	pthread_mutex_unlock(&lock);
@@ -71,6 +73,7 @@ int play_cuptiActivityDisable(int kind)
 int play_cuptiActivityRegisterCallbacks(cupti_buffer_requested_fn requested,
 					cupti_buffer_completed_fn completed)
 {
+	subscribe_use("cuptiActivityRegisterCallbacks");
 	pthread_mutex_lock(&lock);
 	consumer = (struct consumer){requested, completed};
 	pthread_mutex_unlock(&lock);
@@ -260,6 +263,7 @@ int play_cuptiActivityFlushAll(uint32_t flags)
 	uint8_t *buffer;
 	size_t bytes;
 
+	subscribe_use("cuptiActivityFlushAll");
 	if (atomic_load(&is_held))
 		return CUPTI_OK;
 	if (atomic_exchange(&handing_over, 1)) /* it is being done */

@@ -22,6 +22,13 @@ void records_reset(void);
 /* On the application's thread: a buffer is asked for as soon as one is needed. */
 void records_prepare(void);
 
+/*
+ * cupti_subscribe.c: every call that the real library serves with threads of its own says so here.
+ * They are not in a forked child, where such a call waits for them for ever: here it ends the child
+ * with SIGABRT and a line, which a test can see.
+ */
+void subscribe_use(const char *call);
+
 /* cupti_version.c: as cuptiGetVersion gives it, and the bytes of a record. */
 uint32_t version_code(void);
 size_t version_record_bytes(uint32_t kind);

@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fake/cupti_state.h"
 #include "fake/entries.h"
@@ -20,8 +22,19 @@ static bool is_enabled[DOMAINS][CALLS];
 static char other_name[64]; /* of the other tool that is subscribed */
 static uintptr_t handle = 0x5ab0;
 
+static _Atomic pid_t owner; /* the first process that used this library */
 static _Atomic uint32_t next_correlation = 1;
 static _Atomic(void (*)(void)) hook;
+
+void subscribe_use(const char *call)
+{
+	pid_t none = 0;
+
+	if (atomic_compare_exchange_strong(&owner, &none, getpid()) || none == getpid())
+		return;
+	fprintf(stderr, "fake: %s in a child forked from a process that used CUPTI\n", call);
+	abort();
+}
 
 int play_cuptiGetResultString(int result, const char **text)
 {
@@ -36,6 +49,7 @@ int play_cuptiSubscribe(void **subscriber, cupti_callback_fn on_call, void *user
 {
 	int result = CUPTI_E_MULTIPLE_SUBSCRIBERS;
 
+	subscribe_use("cuptiSubscribe");
 	pthread_rwlock_wrlock(&lock);
 	if (!callback && !*other_name) {
 		callback = on_call;
@@ -66,6 +80,7 @@ int play_cuptiUnsubscribe(void *subscriber)
 {
 	int result = 1; /* CUPTI_ERROR_INVALID_PARAMETER */
 
+	subscribe_use("cuptiUnsubscribe");
 	pthread_rwlock_wrlock(&lock);
 	if (callback && (uintptr_t)subscriber == handle) {
 		callback = NULL;
@@ -80,6 +95,7 @@ int play_cuptiEnableCallback(uint32_t enable, void *subscriber, int domain, uint
 {
 	int result = 1;
 
+	subscribe_use("cuptiEnableCallback");
 	pthread_rwlock_wrlock(&lock);
 	if (callback && (uintptr_t)subscriber == handle && domain < DOMAINS && call < CALLS) {
 		is_enabled[domain][call] = enable;

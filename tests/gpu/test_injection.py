@@ -174,8 +174,9 @@ def count(path) -> int:
     """Executions of `spin`, which are all there may be."""
 
     def visit(node: dict) -> int:
-        assert "count" not in node["metrics"] or node["frame"]["name"] == "spin"
-        return node["metrics"].get("count", 0) + sum(visit(c) for c in node["children"])
+        own = node["metrics"].get("count", 0)  # 0 at the root
+        assert not own or node["frame"]["name"] == "spin", node["frame"]
+        return own + sum(visit(c) for c in node["children"])
 
     with open(path, encoding="utf-8") as file:
         return visit(json.load(file)[0])

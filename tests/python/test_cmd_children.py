@@ -178,9 +178,30 @@ def test_a_program_is_recorded_once(program: str, tmp_path: Path) -> None:
     assert line.startswith("recorded 2 kernel launches") and line.endswith("p.hatchet")
 
 
-def test_what_ran_before_cuda_was_initialised_is_recorded_too(program: str, tmp_path: Path) -> None:
-    go(tmp_path, "--", program, "launch", "init", "launch")
-    assert counts(tmp_path / "p.hatchet") == {"kernel": 2}
+def test_a_program_that_does_not_use_cuda(program: str, tmp_path: Path) -> None:
+    """Nothing of CUPTI is called then: each call that could fail would."""
+    result = go(tmp_path, "--", program, FAKE_CUPTI_FAIL="cuptiSubscribe=39")
+    assert result.returncode == 0, result.stderr
+    assert counts(tmp_path / "p.hatchet") == {}
+    (line,) = own_lines(result.stderr)
+    assert line.startswith("nothing was recorded: no kernel ran")
+
+
+@pytest.mark.parametrize("call", ["cuptiSubscribe=39", "cuptiActivityEnable=35"])
+def test_a_cupti_that_cannot_be_used(call: str, program: str, tmp_path: Path) -> None:
+    """It is found out when CUDA is initialised: the program runs, its exit status tells."""
+    result = go(tmp_path, "--", program, "init", "launch", FAKE_CUPTI_FAIL=call)
+    assert result.returncode == 1, result.stderr
+    first, last = own_lines(result.stderr)
+    assert call.split("=")[0] in first
+    assert last == f"nothing that ran on the GPU was recorded: {first}"
+    assert files(tmp_path) == ["p.hatchet"]
+
+
+def test_a_script_that_keeps_the_driver_from_telling(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(PYTHON_WITHOUT_INJECTION)
+    result = go(tmp_path, "script.py")
+    assert "CUDA_INJECTION64_PATH" in "".join(own_lines(result.stderr))
 
 
 @pytest.mark.parametrize("way", ["spawn", "fork"])
@@ -341,6 +362,51 @@ if __name__ == "__main__":
         subprocess.run([program, "spawn", "init", "launch"], check=True)
     print(sorted(n for n in os.environ if n.startswith(("PROTON_RUN", "CUDA_INJ"))))
 """
+
+
+PYTHON_WITHOUT_INJECTION = """
+import ctypes, os
+del os.environ["CUDA_INJECTION64_PATH"]
+ctypes.CDLL(os.environ["PROTON_CUDA_PATH"]).cuInit(0)
+"""
+
+PYTHON_FORK = """
+import ctypes, multiprocessing, os, sys
+cuda = ctypes.CDLL(os.environ["PROTON_CUDA_PATH"])
+
+def child():
+    assert cuda.cuInit(0) == 0
+    from triton_proton import scope
+    with scope("in the child", {"mark": 1}):
+        pass
+    print("child", os.getpid(), 0, flush=True)
+
+if __name__ == "__main__":
+    if sys.argv[1] == "fork":
+        if os.fork() == 0:
+            child()
+            sys.exit()
+        assert os.wait()[1] == 0
+    else:
+        process = multiprocessing.get_context("fork").Process(target=child)
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+    assert cuda.cuInit(0) == 0
+"""
+
+
+@pytest.mark.parametrize("way", ["fork", "multiprocessing"])
+def test_a_script_that_forks_before_it_uses_cuda(way: str, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(PYTHON_FORK)
+    result = go(tmp_path, "script.py", way)
+    assert result.returncode == 0, result.stderr
+    (pid,) = children(result.stdout)
+    # Workers of multiprocessing leave by os._exit(): what they recorded stays in the working file.
+    suffix = "hatchet" if way == "fork" else "proton"
+    assert files(tmp_path) == sorted(["p.hatchet", f"p.{pid}.{suffix}"])
+    shown = run([executable("proton-viewer"), "-m", "mark", f"p.{pid}.{suffix}"], tmp_path)
+    assert "in the child" in shown.stdout, shown.stderr
 
 
 @pytest.mark.parametrize("way", ["spawn", "program"])

@@ -18,6 +18,7 @@ static struct {
 	/* Faults in libcuda. */
 	void (*cuda_fail)(const char *name, uint32_t first, uint32_t count, int code);
 	uint32_t (*cuda_calls)(const char *name);
+	int (*cu_init)(unsigned flags);
 } fake;
 #undef FAKE_POINTER
 
@@ -57,6 +58,7 @@ static void find_fake(void)
 #undef FIND
 	fake_find(&fake.cuda_fail, cuda, "fake_fail");
 	fake_find(&fake.cuda_calls, cuda, "fake_calls");
+	fake_find(&fake.cu_init, cuda, "cuInit");
 }
 
 /* The same once: threads may be using it. */

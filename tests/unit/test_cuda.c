@@ -661,6 +661,7 @@ TEST(a_profile_says_what_recorded_it_and_what_that_cost)
 	CHECK_STR(info(profile, "cupti"), "13.0");
 	CHECK_STR(info(profile, "overhead_records_ns"), "0");
 	profile_free(profile);
+	fake.cu_init(0);
 	for (int i = 0; i < 2000; i++)
 		launch_ns("k", 5);
 	profile = finish();

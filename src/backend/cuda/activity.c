@@ -160,6 +160,10 @@ static void refuse(uint8_t **buffer, size_t *bytes)
 static void on_buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_records)
 {
 	*max_records = 0;
+	if (atomic_load_explicit(&cuda_is_orphan, memory_order_relaxed)) {
+		refuse(buffer, bytes);
+		return;
+	}
 	*bytes = buffer_bytes;
 	*buffer = from_pool();
 	if (!*buffer)
@@ -353,7 +357,8 @@ static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer,
 	size_t dropped = 0;
 
 	(void)bytes;
-	if (!buffer || !is_back(buffer))
+	if (!buffer || atomic_load_explicit(&cuda_is_orphan, memory_order_relaxed) ||
+	    !is_back(buffer))
 		return;
 	if (valid_bytes && !read_records(buffer, valid_bytes))
 		drop(1);

@@ -1,9 +1,16 @@
 /*
  * The CUDA backend: kernels on NVIDIA GPUs, through CUPTI's activity records and launch callbacks.
  * Subscribed once per process, given back after the last session.
+ *
+ * CUPTI has threads of its own, which a forked child lacks: its calls there wait for them for ever.
+ * So it is not touched before the driver is initialised, if somebody tells of that (driver.h); until
+ * then the libraries are only loaded. In a child of a process that has touched it nothing of it is
+ * called.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "backend/cuda/contexts.h"
 #include "backend/cuda/cuda.h"
@@ -13,9 +20,21 @@
 #include "base/clock.h"
 #include "record/backend.h"
 #include "record/correlate.h"
+#include "record/driver.h"
 #include "record/nvtx.h"
 
 static const struct cupti_api *api;
+/* Moved by backend_use.c's one caller at a time; a flush may look at it meanwhile. */
+static _Atomic enum {
+	OFF,
+	POSTPONED, /* started, but CUPTI has not been touched */
+	FAILED,    /* it should have been, and did not work */
+	ON,
+} state;
+static bool wants_memory;           /* as set_memory() was told */
+static _Atomic pid_t cupti_process; /* the process in which CUPTI was touched; 0: none */
+
+_Atomic bool cuda_is_orphan;
 
 static bool is_interpreting(void)
 {
@@ -38,26 +57,85 @@ static int check_mode(const char *mode, struct proton_error *err)
 	return PROTON_OK;
 }
 
-static int start(const char *mode, struct proton_error *err)
+/* A call that may come before cuInit() and says whether that was. */
+static bool driver_is_initialised(void)
 {
-	int status = cupti_api_get(&api, err);
+	int count;
 
-	(void)mode;
-	if (status == PROTON_OK)
-		status = correlate_init(err);
-	if (status == PROTON_OK)
-		tensors_start(api);
-	if (status == PROTON_OK)
-		status = callbacks_start(api, err);
+	return api->cuDeviceGetCount(&count) == 0;
+}
+
+/* From here on CUPTI is used. On failure it is given back. */
+static int begin(struct proton_error *err)
+{
+	int status;
+
+	atomic_store(&cupti_process, getpid());
+	status = callbacks_start(api, err);
 	if (status != PROTON_OK)
 		return status;
 	status = activity_start(api, err);
+	if (status == PROTON_OK && wants_memory) {
+		status = callbacks_set_memory(api, true, err);
+		if (status != PROTON_OK)
+			activity_stop(api);
+	}
 	if (status != PROTON_OK) {
 		callbacks_stop(api);
 		return status;
 	}
 	periodic_start(api);
-	nvtx_attach();
+	atomic_store(&state, ON);
+	return PROTON_OK;
+}
+
+static int start(const char *mode, struct proton_error *err)
+{
+	pid_t touched = atomic_load(&cupti_process);
+	int status;
+
+	(void)mode;
+	if (touched && touched != getpid())
+		return err_set(err, PROTON_E_STATE,
+			       "this process was forked from one that had used CUPTI, which does "
+			       "not work here: start it as a new program (multiprocessing: "
+			       "\"spawn\"), or start the first session after the fork");
+	status = cupti_api_get(&api, err);
+	if (status == PROTON_OK)
+		status = correlate_init(err);
+	if (status != PROTON_OK)
+		return status;
+	tensors_start(api);
+	if (driver_is_awaited() && !driver_is_initialised())
+		atomic_store(&state, POSTPONED);
+	else
+		status = begin(err);
+	if (status == PROTON_OK)
+		nvtx_attach();
+	return status;
+}
+
+static int resume(struct proton_error *err)
+{
+	int status;
+
+	if (atomic_load(&state) != POSTPONED)
+		return PROTON_OK;
+	status = begin(err);
+	if (status != PROTON_OK)
+		atomic_store(&state, FAILED);
+	return status;
+}
+
+/* Nothing was launched yet, unless the driver did not do as it was told. */
+static int check_postponed(struct proton_error *err)
+{
+	if (atomic_load(&state) == POSTPONED && driver_is_initialised())
+		return err_set(
+			err, PROTON_E_STATE,
+			"nothing that ran on the GPU was recorded: CUDA was initialised, but "
+			"did not call the library that CUDA_INJECTION64_PATH named; the "
+			"program may have changed that variable");
 	return PROTON_OK;
 }
 
@@ -69,6 +147,8 @@ static int flush(struct proton_error *err)
 	bool in_doubt = false;
 	int status;
 
+	if (atomic_load(&state) != ON)
+		return check_postponed(err);
 	callbacks_check(api);
 	/*
 	 * To wait for a context in which some stream captures is an error that ends the capture;
@@ -85,7 +165,13 @@ static int flush(struct proton_error *err)
 
 static int set_memory(bool is_wanted, struct proton_error *err)
 {
-	return callbacks_set_memory(api, is_wanted, err);
+	int status = PROTON_OK;
+
+	if (atomic_load(&state) == ON)
+		status = callbacks_set_memory(api, is_wanted, err);
+	if (status == PROTON_OK || !is_wanted)
+		wants_memory = is_wanted;
+	return status;
 }
 
 static void describe(void (*add)(void *user, const char *key, const char *value), void *user)
@@ -96,13 +182,25 @@ static void describe(void (*add)(void *user, const char *key, const char *value)
 static void stop(void)
 {
 	nvtx_detach();
-	periodic_stop();
-	activity_stop(api);
-	callbacks_stop(api);
+	if (atomic_load(&state) == ON) {
+		periodic_stop();
+		activity_stop(api);
+		callbacks_stop(api);
+	}
+	atomic_store(&state, OFF);
+	wants_memory = false;
 	correlate_clear();
 	graphs_clear();
 	captured_clear();
 	tensors_stop();
+}
+
+static void forked(void)
+{
+	if (atomic_load(&cupti_process))
+		atomic_store(&cuda_is_orphan, true);
+	atomic_store(&state, OFF);
+	wants_memory = false;
 }
 
 const struct backend cuda_backend = {
@@ -110,9 +208,11 @@ const struct backend cuda_backend = {
 	.is_usable = is_usable,
 	.check_mode = check_mode,
 	.start = start,
+	.resume = resume,
 	.flush = flush,
 	.read_metric = tensors_read,
 	.set_memory = set_memory,
 	.describe = describe,
 	.stop = stop,
+	.forked = forked,
 };

@@ -2,7 +2,15 @@
 #ifndef BACKEND_CUDA_CUDA_H
 #define BACKEND_CUDA_CUDA_H
 
+#include <stdatomic.h>
+
 #include "backend/cuda/cupti_api.h"
+
+/*
+ * Set in the child of a process that had touched CUPTI, which goes on calling back there: what it
+ * asks for takes no lock, which a thread of the parent may have held, and calls nothing of CUPTI.
+ */
+extern _Atomic bool cuda_is_orphan;
 
 /* Launch callbacks: on the application's threads. */
 int callbacks_start(const struct cupti_api *api, struct proton_error *err);
