@@ -29,8 +29,8 @@ def _start(options: dict[str, str]) -> None:
 
     quiet = options.get("quiet") == "1"
     install_as_triton_profiler()
-    # A PID comes with CUDA_INJECTION64_PATH: the driver then tells the recorder when a process, this
-    # one or a child forked from it, initialises CUDA.
+    # A PID comes with CUDA_INJECTION64_PATH: the driver then tells the recorder when a process,
+    # this one or a child forked from it, initialises CUDA.
     if "pid" in options and os.environ.get("CUDA_INJECTION64_PATH"):
         _libproton.await_driver()
     session = _start_owned(

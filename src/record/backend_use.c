@@ -183,7 +183,7 @@ int backend_use_resume(const struct backend *backend, struct proton_error *err)
 	struct use *use = use_of(backend);
 	int status = PROTON_OK;
 
-	/* A backend whose start, on this thread, initialises the driver is about to begin anyway. */
+	/* A start on this thread that initialises the driver is about to begin anyway. */
 	if (!backend->resume || is_moving)
 		return PROTON_OK;
 	pthread_mutex_lock(&lock);

@@ -3,9 +3,9 @@
  * Subscribed once per process, given back after the last session.
  *
  * CUPTI has threads of its own, which a forked child lacks: its calls there wait for them for ever.
- * So it is not touched before the driver is initialised, if somebody tells of that (driver.h); until
- * then the libraries are only loaded. In a child of a process that has touched it nothing of it is
- * called.
+ * So it is not touched before the driver is initialised, if somebody tells of that (driver.h);
+ * until then the libraries are only loaded. In a child of a process that has touched it nothing of
+ * it is called.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
