@@ -312,6 +312,7 @@ TEST(a_session_may_end_in_the_middle_of_a_capture_and_the_next_begin_in_it)
 TEST(ten_thousand_captures_without_a_flush_do_not_grow)
 {
 	struct profile *profile;
+	uint64_t captured;
 	size_t most = 0;
 
 	start();
@@ -326,7 +327,15 @@ TEST(ten_thousand_captures_without_a_flush_do_not_grow)
 	}
 	CHECK_LT(most, 4 * 256 * 2);
 	profile = finish();
-	CHECK_U64(rec_count(profile, "replay/<captured_at>/cap/node"), 20000);
+	captured = rec_count(profile, "replay/<captured_at>/cap/node");
+	/*
+	 * Without patience a graph may be forgotten while the periodic flush still hands its
+	 * records over; these then lie below the replay.
+	 */
+	CHECK_LE(15000, captured);
+	if (captured < 20000)
+		captured += rec_count(profile, "replay/node");
+	CHECK_U64(captured, 20000);
 	profile_free(profile);
 }
 

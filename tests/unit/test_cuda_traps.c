@@ -84,6 +84,25 @@ TEST(records_of_every_version_are_read)
 	for_each_version(many_buffers);
 }
 
+TEST(buffers_grow_when_the_next_session_wants_larger_ones)
+{
+	static const char *const sizes[] = {"65536", "4194304", "65536"};
+
+	for (size_t size = 0; size < sizeof(sizes) / sizeof(sizes[0]); size++) {
+		struct profile *profile;
+
+		setenv("TRITON_PROFILE_BUFFER_SIZE", sizes[size], 1);
+		start();
+		for (int i = 0; i < 2000; i++)
+			launch_ns("k", 10);
+		profile = finish();
+		CHECK_U64(rec_count(profile, "k"), 2000);
+		CHECK_EQ(fake.buffers_out(), 0);
+		profile_free(profile);
+	}
+	unsetenv("TRITON_PROFILE_BUFFER_SIZE");
+}
+
 static void no_memory(const struct version *version)
 {
 	int session;

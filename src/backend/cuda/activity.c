@@ -36,11 +36,13 @@
 #define TAKEN_LIMIT_NS 1000000000ull
 #define QUIET_NS 5000000ull
 
-static const struct cupti_api *cupti;
+/* Atomic: CUPTI's thread may still have buffers of the sessions before when new ones start. */
+static const struct cupti_api *_Atomic cupti;
+static _Atomic uint64_t clock_offset_ns; /* to add to CUPTI's times; wraps */
+
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static size_t buffer_bytes;
-static uint64_t clock_offset_ns; /* to add to CUPTI's times; wraps */
-static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint8_t *pool[POOL_MAX];
+static uint8_t *pool[POOL_MAX]; /* of buffer_bytes each */
 static uint32_t pool_count;
 static uint8_t **lent; /* buffers that CUPTI has */
 static size_t lent_count;
@@ -116,24 +118,36 @@ static bool has_lent(void)
 	return has;
 }
 
-static uint8_t *new_buffer(void)
+static uint8_t *new_buffer(size_t bytes)
 {
 	void *buffer = NULL;
 
-	if (posix_memalign(&buffer, 4096, buffer_bytes) != 0)
+	if (posix_memalign(&buffer, 4096, bytes) != 0)
 		return NULL;
-	return memset(buffer, 0, buffer_bytes);
+	return memset(buffer, 0, bytes);
 }
 
-static uint8_t *from_pool(void)
+/* NULL if there is none; the size of buffers of now either way. */
+static uint8_t *from_pool(size_t *bytes)
 {
 	uint8_t *buffer = NULL;
 
 	pthread_mutex_lock(&pool_lock);
+	*bytes = buffer_bytes;
 	if (pool_count)
 		buffer = pool[--pool_count];
 	pthread_mutex_unlock(&pool_lock);
 	return buffer;
+}
+
+/* The variable may have changed since the sessions before, whose buffers are then of no use. */
+static void set_buffer_bytes(size_t bytes)
+{
+	pthread_mutex_lock(&pool_lock);
+	while (bytes != buffer_bytes && pool_count)
+		free(pool[--pool_count]);
+	buffer_bytes = bytes;
+	pthread_mutex_unlock(&pool_lock);
 }
 
 static void drop(uint64_t count)
@@ -164,10 +178,9 @@ static void on_buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_rec
 		refuse(buffer, bytes);
 		return;
 	}
-	*bytes = buffer_bytes;
-	*buffer = from_pool();
+	*buffer = from_pool(bytes);
 	if (!*buffer)
-		*buffer = new_buffer();
+		*buffer = new_buffer(*bytes);
 	if (*buffer && !lend(*buffer)) {
 		free(*buffer);
 		*buffer = NULL;
@@ -176,11 +189,11 @@ static void on_buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_rec
 		refuse(buffer, bytes);
 }
 
-static void give_back(uint8_t *buffer, size_t used_bytes)
+static void give_back(uint8_t *buffer, size_t bytes, size_t used_bytes)
 {
 	memset(buffer, 0, used_bytes);
 	pthread_mutex_lock(&pool_lock);
-	if (pool_count < POOL_MAX) {
+	if (pool_count < POOL_MAX && bytes == buffer_bytes) {
 		pool[pool_count++] = buffer;
 		buffer = NULL;
 	}
@@ -224,7 +237,8 @@ static uint64_t measure_offset(const struct cupti_api *api)
 /* A time of a record as one of clock_monotonic_ns(); 0 stays "not known". */
 static uint64_t to_monotonic(uint64_t cupti_ns)
 {
-	return cupti_ns ? cupti_ns + clock_offset_ns : 0;
+	return cupti_ns ? cupti_ns + atomic_load_explicit(&clock_offset_ns, memory_order_relaxed)
+			: 0;
 }
 
 static uint32_t frame_of(const char *name)
@@ -356,7 +370,6 @@ static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer,
 	uint64_t start_ns = clock_thread_ns();
 	size_t dropped = 0;
 
-	(void)bytes;
 	if (!buffer || atomic_load_explicit(&cuda_is_orphan, memory_order_relaxed) ||
 	    !is_back(buffer))
 		return;
@@ -365,7 +378,7 @@ static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer,
 	if (cupti->cuptiActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_OK &&
 	    dropped)
 		drop(dropped);
-	give_back(buffer, valid_bytes);
+	give_back(buffer, bytes, valid_bytes);
 	atomic_fetch_add_explicit(&cost_ns, clock_thread_ns() - start_ns, memory_order_relaxed);
 }
 
@@ -381,19 +394,22 @@ int activity_start(const struct cupti_api *api, struct proton_error *err)
 	int result;
 
 	cupti = api;
-	buffer_bytes = choose_buffer_bytes();
+	set_buffer_bytes(choose_buffer_bytes());
 	atomic_store(&completed, 0);
 	atomic_store(&cost_ns, 0);
 	atomic_store(&dropped_records, 0);
 	atomic_store(&was_refused, false);
+	pthread_mutex_lock(&flush_lock);
 	given_up = 0;
 	missing_was_noted = false;
+	pthread_mutex_unlock(&flush_lock);
 	/* Both only save time; a CUPTI that does not know one works without. */
 	api->cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_ZEROED_OUT_BUFFER, &size, &on);
 	api->cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_PER_THREAD_BUFFER, &size, &on);
-	clock_offset_ns = api->cuptiActivityRegisterTimestampCallback(read_clock) == CUPTI_OK
-				  ? 0
-				  : measure_offset(api);
+	if (api->cuptiActivityRegisterTimestampCallback(read_clock) == CUPTI_OK)
+		atomic_store_explicit(&clock_offset_ns, 0, memory_order_relaxed);
+	else
+		atomic_store_explicit(&clock_offset_ns, measure_offset(api), memory_order_relaxed);
 	result = api->cuptiActivityRegisterCallbacks(on_buffer_requested, on_buffer_completed);
 	if (result != CUPTI_OK)
 		return cupti_error(api, result, "cuptiActivityRegisterCallbacks", err);
@@ -432,7 +448,7 @@ static void give_up(uint64_t missing)
 int activity_flush(const struct cupti_api *api, uint64_t launched, uint32_t last_shared,
 		   bool in_doubt, struct proton_error *err)
 {
-	uint64_t limit_ns = in_doubt || missing_was_noted ? DOUBT_LIMIT_NS : FLUSH_LIMIT_NS;
+	uint64_t limit_ns = in_doubt ? DOUBT_LIMIT_NS : FLUSH_LIMIT_NS;
 	uint64_t now_ns = clock_monotonic_ns();
 	uint64_t older_ns = now_ns; /* when no later replay's record had come yet */
 	uint64_t moved_ns = now_ns; /* when the last record was seen to come */
@@ -440,6 +456,8 @@ int activity_flush(const struct cupti_api *api, uint64_t launched, uint32_t last
 	int failure = CUPTI_OK;
 
 	pthread_mutex_lock(&flush_lock);
+	if (missing_was_noted)
+		limit_ns = DOUBT_LIMIT_NS;
 	for (;;) {
 		uint64_t now = atomic_load_explicit(&processed, memory_order_relaxed);
 		uint64_t come;

@@ -55,13 +55,14 @@ static const uint32_t resource_events[] = {
 	CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING,
 };
 
-static const struct cupti_api *cupti;
+/* Atomic: calls begun under the sessions before may still be in our callback at the next start. */
+static const struct cupti_api *_Atomic cupti;
 static void *subscriber;
 static _Atomic uint64_t launched;
 static _Atomic uint64_t cost_ns;
-static uint64_t clock_cost_ns;
+static _Atomic uint64_t clock_cost_ns;
 static _Atomic uint32_t last_shared;
-static bool ended_was_noted;
+static _Atomic bool ended_was_noted;       /* sessions may flush at the same time */
 static _Atomic uint32_t first_correlation; /* of this subscription; 0: none yet */
 
 /* Of the launch that this thread is in. */
@@ -84,11 +85,10 @@ uint32_t callbacks_last_shared(void)
 /* Said once per subscription. */
 static void note_ended(void)
 {
-	if (!ended_was_noted)
+	if (!atomic_exchange(&ended_was_noted, true))
 		note("another tool in this process ended CUPTI (cuptiFinalize) while Proton used "
 		     "it: kernels launched since then are not recorded; a new session starts "
 		     "afresh");
-	ended_was_noted = true;
 }
 
 bool callbacks_is_older(uint32_t correlation_id)
@@ -211,6 +211,7 @@ static void on_work_sampled(uint32_t call, const struct cupti_callback_data *dat
 	uint32_t weight;
 	uint64_t start_ns;
 	uint64_t spent_ns;
+	uint64_t clock_ns;
 
 	current.calls += data->site == CUPTI_SITE_ENTER;
 	weight = sample_weight(current.calls);
@@ -221,7 +222,8 @@ static void on_work_sampled(uint32_t call, const struct cupti_callback_data *dat
 	start_ns = clock_monotonic_ns();
 	on_work(call, data);
 	spent_ns = clock_monotonic_ns() - start_ns;
-	spent_ns -= spent_ns < clock_cost_ns ? spent_ns : clock_cost_ns;
+	clock_ns = atomic_load_explicit(&clock_cost_ns, memory_order_relaxed);
+	spent_ns -= spent_ns < clock_ns ? spent_ns : clock_ns;
 	atomic_fetch_add_explicit(&cost_ns, spent_ns * weight, memory_order_relaxed);
 }
 

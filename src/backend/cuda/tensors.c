@@ -59,7 +59,7 @@ struct slot {
 	uint32_t next_free; /* slot + 1 */
 };
 
-static const struct cupti_api *cupti;
+static const struct cupti_api *_Atomic cupti;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below; before a session's */
 static struct slot *slots;
 static size_t slot_count;
