@@ -76,7 +76,7 @@ static struct {
 	int (*cuFuncLoad)(void *function); /* 12.4; NULL before */
 } driver;
 
-static const struct cupti_api *cupti;
+static const struct cupti_api *_Atomic cupti;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of making rings */
 static struct append_ring rings[RING_MAX];
 static _Atomic uint32_t ring_count;
