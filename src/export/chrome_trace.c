@@ -22,6 +22,7 @@ struct chrome {
 	struct timeline timeline;
 	const struct profile *profile;
 	struct json_writer json; /* for values */
+	char **names;            /* by node: as JSON, for slices inside kernels */
 	char **kept;             /* by node: "name" and the beginning of "args", or NULL */
 	uint32_t *kept_length;
 	size_t kept_bytes;
@@ -216,9 +217,8 @@ static void begin_event(struct chrome *chrome)
 	chrome->has_events = true;
 }
 
-static void write_track(void *context, const struct timeline_track *track)
+static void write_host_track(struct chrome *chrome, const struct timeline_track *track)
 {
-	struct chrome *chrome = context;
 	char name[128];
 	size_t length = timeline_track_name(&chrome->timeline, track, name, sizeof(name));
 
@@ -232,6 +232,44 @@ static void write_track(void *context, const struct timeline_track *track)
 		   "}},\n{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":0,\"tid\":%u,"
 		   "\"args\":{\"sort_index\":%u}}",
 		   track->tid, track->order);
+}
+
+/* A CTA is a process, a line of a warp a thread of it. */
+static void write_unit_track(struct chrome *chrome, const struct timeline_track *track)
+{
+	char name[512];
+	size_t length;
+
+	if (track->is_first_of_pid) {
+		length = timeline_group_name(&chrome->timeline, track, name, sizeof(name));
+		begin_event(chrome);
+		out_printf(chrome->out,
+			   "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,"
+			   "\"args\":{\"name\":",
+			   track->pid);
+		json_quote(chrome->out, name, length);
+		out_text(chrome->out, "}}");
+	}
+	if (track->is_again)
+		return;
+	length = timeline_track_name(&chrome->timeline, track, name, sizeof(name));
+	begin_event(chrome);
+	out_printf(chrome->out,
+		   "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,"
+		   "\"args\":{\"name\":",
+		   track->pid, track->tid);
+	json_quote(chrome->out, name, length);
+	out_text(chrome->out, "}}");
+}
+
+static void write_track(void *context, const struct timeline_track *track)
+{
+	struct chrome *chrome = context;
+
+	if (track->kind == TRACK_UNIT)
+		write_unit_track(chrome, track);
+	else
+		write_host_track(chrome, track);
 }
 
 /* An arrow from the launch to what it launched: two events, each bound to the slice around it. */
@@ -315,8 +353,9 @@ static void write_device_args(struct chrome *chrome, const struct timeline_slice
 static const char *category_of(const struct timeline_slice *slice)
 {
 	static const char *const categories[] = {
-		[EVENT_SCOPE] = "scope", [EVENT_LAUNCH] = "launch", [EVENT_KERNEL] = "kernel",
-		[EVENT_COPY] = "copy",   [EVENT_SET] = "set",
+		[EVENT_SCOPE] = "scope",     [EVENT_LAUNCH] = "launch", [EVENT_KERNEL] = "kernel",
+		[EVENT_COPY] = "copy",       [EVENT_SET] = "set",       [EVENT_UNIT] = "warp",
+		[EVENT_SECTION] = "section",
 	};
 
 	return slice->event ? categories[slice->event->kind] : "scope";
@@ -350,6 +389,62 @@ static void write_counters(struct chrome *chrome, const struct timeline_slice *s
 	}
 }
 
+/* "name" of a node as JSON, made once. */
+static const char *name_of(struct chrome *chrome, uint32_t node)
+{
+	struct out made;
+	size_t length;
+
+	if (chrome->names[node])
+		return chrome->names[node];
+	out_init(&made, -1);
+	quote_frame(chrome->profile, &made, chrome->profile->nodes[node].frame);
+	chrome->names[node] = out_take(&made, &length);
+	out_fini(&made);
+	if (!chrome->names[node])
+		chrome->failed = true;
+	return chrome->names[node] ? chrome->names[node] : "\"\"";
+}
+
+/*
+ * What happened inside kernels: there may be a million of these, so they say no more than what and
+ * when. The arguments that the first Proton gives each slice are those of its warp's own slice.
+ */
+static void write_inner_slice(struct chrome *chrome, const struct timeline_slice *slice)
+{
+	const struct row_event *event = slice->event;
+	const char *name = name_of(chrome, slice->node);
+	char head[128];
+	char *at = PUT(head, "{\"ph\":\"X\",\"pid\":");
+
+	begin_event(chrome);
+	at = put_u64(at, slice->track->pid);
+	at = PUT(at, ",\"tid\":");
+	at = put_u64(at, slice->track->tid);
+	at = PUT(at, ",\"ts\":");
+	at = put_us(at, slice->start_ns - chrome->timeline.base_ns);
+	at = PUT(at, ",\"dur\":");
+	at = put_us(at, slice->end_ns - slice->start_ns);
+	if (event->flags & EVENT_ASYNC && event->kind == EVENT_SECTION)
+		at = PUT(at, ",\"cat\":\"async\"");
+	*at++ = ',';
+	out_bytes(chrome->out, head, (size_t)(at - head));
+	if (event->kind == EVENT_SECTION) {
+		out_text(chrome->out, "\"name\":");
+		out_text(chrome->out, name);
+		out_byte(chrome->out, '}');
+		return;
+	}
+	out_text(chrome->out, "\"cat\":");
+	out_text(chrome->out, name);
+	out_byte(chrome->out, ',');
+	write_node(chrome, slice->node, "ROOT");
+	out_printf(chrome->out,
+		   ",\"Init Time (ns)\":%" PRIu64 ",\"Post Final Time (ns)\":%" PRIu64
+		   ",\"Finalization Time (ns)\":%u,\"Frequency (MHz)\":%u}}",
+		   event->start_ns, event->end_ns + event->detail, event->detail, event->flags);
+}
+
 static void write_slice(void *context, const struct timeline_slice *slice)
 {
 	struct chrome *chrome = context;
@@ -360,6 +455,10 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 	char *begin;
 	char *at;
 
+	if (slice->track->kind == TRACK_UNIT) {
+		write_inner_slice(chrome, slice);
+		return;
+	}
 	begin_event(chrome);
 	begin = out_room(chrome->out, 256);
 	if (!begin)
@@ -471,7 +570,8 @@ int export_chrome_trace(const struct profile *profile, struct out *out, struct p
 		return status;
 	chrome.kept = calloc(profile->node_count, sizeof(*chrome.kept));
 	chrome.kept_length = calloc(profile->node_count, sizeof(*chrome.kept_length));
-	if (chrome.kept && chrome.kept_length) {
+	chrome.names = calloc(profile->node_count, sizeof(*chrome.names));
+	if (chrome.kept && chrome.kept_length && chrome.names) {
 		write_head(&chrome);
 		status = timeline_walk(&chrome.timeline, &sink, err);
 		out_text(out, "\n]}\n");
@@ -482,6 +582,9 @@ int export_chrome_trace(const struct profile *profile, struct out *out, struct p
 		status = err_set(err, PROTON_E_NOMEM, "out of memory");
 	for (size_t i = 0; chrome.kept && i < profile->node_count; i++)
 		free(chrome.kept[i]);
+	for (size_t i = 0; chrome.names && i < profile->node_count; i++)
+		free(chrome.names[i]);
+	free(chrome.names);
 	free(chrome.kept);
 	free(chrome.kept_length);
 	timeline_fini(&chrome.timeline);

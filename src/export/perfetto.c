@@ -84,9 +84,9 @@ enum {
 
 /* Arguments of slices; their numbers are these + 1, those of metrics follow. */
 static const char *const arguments[] = {
-	"call_stack", "correlation",   "device",     "stream",  "grid.x",
-	"grid.y",     "grid.z",        "block.x",    "block.y", "block.z",
-	"registers",  "shared_memory", "unfinished", "bytes",
+	"call_stack", "correlation", "device",  "stream",    "grid.x",      "grid.y",
+	"grid.z",     "block.x",     "block.y", "block.z",   "registers",   "shared_memory",
+	"unfinished", "bytes",       "cycles",  "clock_mhz", "finalize_ns",
 };
 
 enum argument {
@@ -100,18 +100,24 @@ enum argument {
 	ARG_SHARED_MEMORY,
 	ARG_UNFINISHED,
 	ARG_BYTES,
+	ARG_CYCLES,
+	ARG_CLOCK_MHZ,
+	ARG_FINALIZE_NS,
 	ARG_METRICS /* + the metric's index */
 };
 
 static const char *const categories[] = {
-	[EVENT_SCOPE] = "scope", [EVENT_LAUNCH] = "launch", [EVENT_KERNEL] = "kernel",
-	[EVENT_COPY] = "copy",   [EVENT_SET] = "set",
+	[EVENT_SCOPE] = "scope",     [EVENT_LAUNCH] = "launch", [EVENT_KERNEL] = "kernel",
+	[EVENT_COPY] = "copy",       [EVENT_SET] = "set",       [EVENT_UNIT] = "warp",
+	[EVENT_SECTION] = "section",
 };
 
 /* Numbers of tracks: the process, threads and streams, counters. */
 #define UUID_PROCESS 1u
 #define UUID_TRACKS 16u
 #define UUID_COUNTERS (1ull << 32)
+#define UUID_GROUPS (1ull << 40) /* CTAs of instrumented kernels */
+#define UUID_UNITS (1ull << 41)  /* their warps: by CTA and track */
 #define SEQUENCE 1u
 #define VECTOR_MAX 4096u /* elements that are written of a vector */
 #define CALL_STACK_BYTES_MAX 65536u
@@ -413,6 +419,12 @@ static char *put_arguments(const struct perfetto *p, const struct timeline_slice
 		at = put_number(at, ARG_CORRELATION, event->detail);
 	if (event && slice->track->kind == TRACK_STREAM)
 		at = put_device(p, slice, at);
+	if (event && event->kind == EVENT_SECTION)
+		at = put_number(at, ARG_CYCLES, event->detail);
+	if (event && event->kind == EVENT_UNIT) {
+		at = put_number(at, ARG_CLOCK_MHZ, event->flags);
+		at = put_number(at, ARG_FINALIZE_NS, event->detail);
+	}
 	if (slice->is_unfinished)
 		at = put_argument(at, ARG_UNFINISHED, ANNOTATION_BOOL, 1);
 	return at;
@@ -422,6 +434,8 @@ static char *put_arguments(const struct perfetto *p, const struct timeline_slice
 
 static uint64_t uuid_of(const struct timeline_track *track)
 {
+	if (track->kind == TRACK_UNIT)
+		return UUID_UNITS + ((uint64_t)track->pid << 16) + track->tid;
 	return (uint64_t)track->tid + UUID_TRACKS;
 }
 
@@ -430,16 +444,38 @@ static uint32_t pid_of(const struct perfetto *p)
 	return p->profile->pid ? p->profile->pid : 1;
 }
 
+/* The track that holds those of a CTA. */
+static void write_group(struct perfetto *p, const struct timeline_track *track)
+{
+	char name[512];
+	size_t length = timeline_group_name(&p->timeline, track, name, sizeof(name));
+
+	begin_packet(p, p->timeline.base_ns);
+	protobuf_begin(&p->writer, PACKET_TRACK_DESCRIPTOR);
+	protobuf_uint64(&p->writer, TRACK_UUID, UUID_GROUPS + track->pid);
+	protobuf_uint64(&p->writer, TRACK_PARENT, UUID_PROCESS);
+	put_string(p, TRACK_NAME, name, length);
+	protobuf_uint64(&p->writer, TRACK_SIBLING_RANK, track->order);
+	protobuf_uint64(&p->writer, TRACK_CHILD_ORDERING, CHILD_ORDERING_EXPLICIT);
+	protobuf_end(&p->writer);
+	protobuf_end(&p->writer);
+}
+
 static void write_track(void *context, const struct timeline_track *track)
 {
 	struct perfetto *p = context;
 	char name[128];
 	size_t length = timeline_track_name(&p->timeline, track, name, sizeof(name));
 
+	if (track->is_first_of_pid)
+		write_group(p, track);
+	if (track->is_again)
+		return;
 	begin_packet(p, p->timeline.base_ns);
 	protobuf_begin(&p->writer, PACKET_TRACK_DESCRIPTOR);
 	protobuf_uint64(&p->writer, TRACK_UUID, uuid_of(track));
-	protobuf_uint64(&p->writer, TRACK_PARENT, UUID_PROCESS);
+	protobuf_uint64(&p->writer, TRACK_PARENT,
+			track->pid ? UUID_GROUPS + track->pid : UUID_PROCESS);
 	protobuf_bytes(&p->writer, TRACK_NAME, name, length);
 	protobuf_uint64(&p->writer, TRACK_SIBLING_RANK, track->order);
 	if (track->kind == TRACK_THREAD) {

@@ -154,6 +154,18 @@ static uint32_t device_number(const struct timeline *timeline, const struct row_
 	return device == UINT32_MAX ? UINT32_MAX : timeline->profile->devices[device].id;
 }
 
+/* Lanes of one CTA on one processor: a group of tracks. */
+static bool is_same_group(const struct row_lane *x, const struct row_lane *y)
+{
+	return y->kind == LANE_UNIT && x->device == y->device && x->name == y->name &&
+	       x->id == y->id;
+}
+
+static bool is_same_unit(const struct row_lane *x, const struct row_lane *y)
+{
+	return is_same_group(x, y) && x->number == y->number;
+}
+
 static int compare_lanes(const void *a, const void *b, void *context)
 {
 	const struct timeline *timeline = context;
@@ -171,7 +183,21 @@ static int compare_lanes(const void *a, const void *b, void *context)
 		return i != j ? (i > j) - (i < j)
 			      : (x->device > y->device) - (x->device < y->device);
 	}
-	return (x->id > y->id) - (x->id < y->id);
+	if (x->kind == LANE_UNIT && !is_same_unit(x, y)) {
+		if (x->name != y->name)
+			return x->name < y->name ? -1 : 1;
+		if ((uint32_t)x->id != (uint32_t)y->id) /* CTA, then processor */
+			return (uint32_t)x->id < (uint32_t)y->id ? -1 : 1;
+		if (x->id != y->id)
+			return x->id < y->id ? -1 : 1;
+		if ((uint16_t)x->number != (uint16_t)y->number) /* warp, then line */
+			return (uint16_t)x->number < (uint16_t)y->number ? -1 : 1;
+		return x->number < y->number ? -1 : 1;
+	}
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	/* Launches one after the other. */
+	return (x > y) - (x < y);
 }
 
 /* The number that a Chrome trace gives the track; 0 if the rule gives none that is unique. */
@@ -192,6 +218,21 @@ static uint32_t tid_of(const struct timeline *timeline, uint32_t lane, uint32_t 
 	return base + device * TID_PER_DEVICE + (uint32_t)row->id;
 }
 
+/* A unit's track, behind that of `before` (NULL: the first of all). */
+static void number_unit(struct timeline_track *track, const struct row_lane *row,
+			const struct timeline_track *before, const struct row_lane *before_row)
+{
+	track->kind = TRACK_UNIT;
+	track->pid = before ? before->pid + 1 : 1;
+	track->is_first_of_pid = true;
+	if (!before_row || !is_same_group(row, before_row))
+		return;
+	track->is_first_of_pid = false;
+	track->pid = before->pid;
+	track->is_again = is_same_unit(row, before_row);
+	track->tid = track->is_again ? before->tid : before->tid + 1;
+}
+
 static bool sort_lanes(struct timeline *timeline)
 {
 	uint64_t count = timeline->trace->lane_count;
@@ -210,6 +251,16 @@ static bool sort_lanes(struct timeline *timeline)
 		struct timeline_track *track = &timeline->tracks[lane];
 
 		track->lane = lane;
+		/* Room for the tracks beside it: graph, then the stream and its parts. */
+		track->order = i * (PARTS_MAX + 2) + 1;
+		if (row->kind == LANE_UNIT) {
+			const struct row_lane *before =
+				i ? &timeline->trace->lanes[timeline->lanes[i - 1]] : NULL;
+
+			number_unit(track, row,
+				    i ? &timeline->tracks[timeline->lanes[i - 1]] : NULL, before);
+			continue;
+		}
 		track->kind = row->kind == LANE_STREAM ? TRACK_STREAM : TRACK_THREAD;
 		if (track->kind == TRACK_STREAM)
 			track->tid = tid_of(timeline, lane, TID_STREAM);
@@ -217,8 +268,6 @@ static bool sort_lanes(struct timeline *timeline)
 			track->tid = row->number;
 		if (!track->tid && (track->kind == TRACK_STREAM || row->number))
 			track->tid = next_tid++;
-		/* Room for the tracks beside it: graph, then the stream and its parts. */
-		track->order = i * (PARTS_MAX + 2) + 1;
 	}
 	return true;
 }
@@ -253,7 +302,12 @@ size_t timeline_track_name(const struct timeline *timeline, const struct timelin
 	uint32_t number = device_number(timeline, lane);
 	int length;
 
-	if (track->kind == TRACK_THREAD)
+	if (track->kind == TRACK_UNIT && lane->number >> 16)
+		length = snprintf(text, capacity, "warp %u (line %u)", lane->number & 0xffff,
+				  lane->number >> 16);
+	else if (track->kind == TRACK_UNIT)
+		length = snprintf(text, capacity, "warp %u", lane->number & 0xffff);
+	else if (track->kind == TRACK_THREAD)
 		length = snprintf(text, capacity, "CPU Thread %u", lane->number);
 	else if (track->kind == TRACK_GRAPH)
 		length = snprintf(text, capacity, "GPU %d Graph: Stream %" PRIu64, (int)number,
@@ -271,6 +325,21 @@ const char *timeline_launch_name(uint16_t flags)
 	if (flags & EVENT_OF_GRAPH)
 		return "launch graph";
 	return flags & EVENT_OF_MEMORY ? "launch memory" : "launch";
+}
+
+size_t timeline_group_name(const struct timeline *timeline, const struct timeline_track *track,
+			   char *text, size_t capacity)
+{
+	const struct profile_trace *trace = timeline->trace;
+	const struct row_lane *lane = &trace->lanes[track->lane];
+	uint32_t name = 0;
+	int length;
+
+	if (lane->name < trace->string_count && trace->strings[lane->name])
+		name = trace->strings[lane->name] - 1;
+	length = snprintf(text, capacity, "%s Core%u CTA%u", profile_text(timeline->profile, name),
+			  (unsigned)(lane->id >> 32), (unsigned)lane->id);
+	return length < 0 ? 0 : (size_t)length < capacity ? (size_t)length : capacity - 1;
 }
 
 /* ------------------------------------------------------------------ samples */
@@ -318,7 +387,7 @@ static void fill_slice(const struct timeline *timeline, uint32_t row, struct tim
 		.event = event,
 		.is_unfinished = event->end_ns == 0,
 	};
-	if (event->kind == EVENT_SCOPE || event->kind == EVENT_LAUNCH)
+	if (event->kind == EVENT_SCOPE || event->kind == EVENT_LAUNCH || event->kind >= EVENT_UNIT)
 		return;
 	launch = trace_event(trace, event->link);
 	if (launch && launch->kind == EVENT_LAUNCH) {

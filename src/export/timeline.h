@@ -11,6 +11,8 @@
 #ifndef EXPORT_TIMELINE_H
 #define EXPORT_TIMELINE_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "model/profile.h"
 
@@ -18,14 +20,20 @@ enum track_kind {
 	TRACK_THREAD,
 	TRACK_STREAM,
 	TRACK_GRAPH,
+	TRACK_UNIT, /* a line of a warp of an instrumented kernel */
 };
 
 struct timeline_track {
 	enum track_kind kind;
-	uint32_t lane;  /* row of lanes */
-	uint32_t part;  /* streams: 0, or which of the tracks beside it */
-	uint32_t tid;   /* as Chrome traces number it, unique */
+	uint32_t lane; /* row of lanes */
+	uint32_t part; /* streams: 0, or which of the tracks beside it */
+	/* Units: the group that the tracks of one CTA make, from 1; the launches of a kernel in which
+	 * a CTA ran on the same processor share it, and its tracks. Else 0. */
+	uint32_t pid;
+	uint32_t tid;   /* as Chrome traces number it, unique within its pid */
 	uint32_t order; /* among the tracks, from top to bottom */
+	bool is_first_of_pid;
+	bool is_again; /* of the same pid and tid as the one before it */
 };
 
 struct timeline_slice {
@@ -72,12 +80,16 @@ void timeline_fini(struct timeline *timeline);
 int timeline_walk(struct timeline *timeline, const struct timeline_sink *sink,
 		  struct proton_error *err);
 
-/* "CPU Thread 0", "GPU 1 Stream 7", "GPU 1 Graph: Stream 7"; returns the length. */
+/* "CPU Thread 0", "GPU 1 Stream 7", "GPU 1 Graph: Stream 7", "warp 0 (line 1)"; the length. */
 size_t timeline_track_name(const struct timeline *timeline, const struct timeline_track *track,
 			   char *text, size_t capacity);
 
 /* What a launch is called that has no frame of its own. */
 const char *timeline_launch_name(uint16_t flags);
+
+/* Of a unit's track: "matmul Core7 CTA12", as the first Proton calls the process. */
+size_t timeline_group_name(const struct timeline *timeline, const struct timeline_track *track,
+			   char *text, size_t capacity);
 
 /* The first sample of the event or of the launch it belongs to; 0: none. */
 uint32_t timeline_samples(const struct timeline *timeline, const struct timeline_slice *slice);

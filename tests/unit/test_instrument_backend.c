@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "export/export.h"
 #include "instrument/layout.h"
 #include "model/trace.h"
 
@@ -374,6 +375,51 @@ TEST(a_timeline)
 	CHECK_U64(units, 2 * CTAS * 2);
 	CHECK_U64(sections, 2 * CTAS * 2 * 5);
 	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 5 * 8 * 1000); /* all in the tree */
+	profile_free(profile);
+}
+
+static uint32_t occurrences(const char *text, const char *part)
+{
+	uint32_t count = 0;
+
+	for (const char *at = text; (at = strstr(at, part)); at += strlen(part))
+		count++;
+	return count;
+}
+
+/* Launches of one CTA on one processor share its tracks; names and arguments are upstream's. */
+TEST(a_timeline_as_chrome_trace)
+{
+	struct profile *profile;
+	struct proton_error err = {0};
+	struct out out;
+	size_t length;
+	char *text;
+
+	start("trace", "default:launches=3");
+	add_kernel(1);
+	for (int i = 0; i < 3; i++)
+		CHECK(launch());
+	profile = finish();
+	out_init(&out, -1);
+	CHECK_OK(export_chrome_trace(profile, &out, &err), err);
+	text = out_take(&out, &length);
+	CHECK_U64(occurrences(text, "\"process_name\",\"pid\":"), 1 + CTAS);
+	CHECK_U64(occurrences(text, "{\"name\":\"mm Core12 CTA2\"}"), 1);
+	CHECK_U64(occurrences(text, "{\"name\":\"warp 1\"}"), CTAS);
+	CHECK_U64(occurrences(text, "\"name\":\"load\"}"), 3 * CTAS * 2 * 2);
+	CHECK_U64(occurrences(text, "\"dur\":0.500,\"name\":\"k\"}"), 3 * CTAS * 2);
+	CHECK_U64(occurrences(text, "\"Finalization Time (ns)\":200,\"Frequency (MHz)\":2000}}"),
+		  3 * CTAS * 2);
+	CHECK_U64(occurrences(text,
+			      "\"cat\":\"mm\",\"name\":\"mm\",\"args\":{\"call_stack\":[\"ROOT\"]"),
+		  3 * CTAS * 2);
+	free(text);
+	out_fini(&out);
+	out_init(&out, -1);
+	CHECK_OK(export_perfetto(profile, &out, &err), err);
+	CHECK(out.length > 1000);
+	out_fini(&out);
 	profile_free(profile);
 }
 
