@@ -27,8 +27,10 @@ struct timeline_track {
 	enum track_kind kind;
 	uint32_t lane; /* row of lanes */
 	uint32_t part; /* streams: 0, or which of the tracks beside it */
-	/* Units: the group that the tracks of one CTA make, from 1; the launches of a kernel in which
-	 * a CTA ran on the same processor share it, and its tracks. Else 0. */
+	/*
+	 * Units: the group that the tracks of one CTA make, from 1; the launches of a kernel in
+	 * which a CTA ran on the same processor share it, and its tracks. Else 0.
+	 */
 	uint32_t pid;
 	uint32_t tid;   /* as Chrome traces number it, unique within its pid */
 	uint32_t order; /* among the tracks, from top to bottom */

@@ -1,0 +1,124 @@
+"""What scopes inside kernels cost on an NVIDIA GPU, beside Triton's own profiler.
+
+    python bench/intra.py [--launches N] [--sides ours,upstream] [--write]
+
+Needs a GPU, torch, triton, the installed package, and libcupti where the library finds it
+(PROTON_CUPTI_PATH). Each side is a process of its own (bench/intra_side.py). Figures: the kernel's
+time from CUPTI's records with scopes over without; microseconds of the launching thread (median of
+launches on an idle device, and of launches back to back); milliseconds per launch when launches
+follow each other, until everything has been recorded; seconds and megabytes of a trace of 24
+launches; registers; cycles of a record. --write stores bench/results/intra.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from typing import Any, Optional
+
+import report
+from run import HERE
+
+# Figure, unit, and for the first case what is to be reached.
+FIGURES: dict[str, tuple[str, Optional[float]]] = {
+    "kernel time, plain": ("us", None),
+    "kernel time with scopes": ("x", 1.05),
+    "added to the launching thread": ("us", 50.0),
+    "launch, back to back": ("us", None),
+    "launch, sustained": ("ms", 2.0),
+    "24 launches, trace written": ("s", 3.0),
+    "24 launches, trace": ("MB", 60.0),
+    "24 launches, slices": ("slices", None),
+    "more registers": ("registers", 6.0),
+    "spills": ("bytes", 0.0),
+    "results differ": ("", 0.0),
+    "empty scope measures": ("cycles", None),
+    "scope adds to the one around": ("cycles", 60.0),  # two records of 30
+}
+
+
+def run_side(side: str, launches: int) -> Optional[dict[str, Any]]:
+    command = [sys.executable, os.path.join(HERE, "intra_side.py"), side, str(launches)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    for line in done.stdout.splitlines():
+        if line.startswith("result "):
+            return json.loads(line[len("result ") :])
+    print(f"the side '{side}' ended with {done.returncode} and no result", file=sys.stderr)
+    return None
+
+
+def figures(found: dict[str, Any]) -> dict[tuple[str, str], float]:
+    """(case, figure) -> value, of one side."""
+    values: dict[tuple[str, str], float] = {}
+    for name, case in found["cases"].items():
+        values[name, "results differ"] = 0.0 if case["identical"] else 1.0
+        plain, marked = case.get("plain"), case.get("marked")
+        if case.get("plain kernel us") and case.get("marked kernel us"):
+            values[name, "kernel time, plain"] = case["plain kernel us"]
+            values[name, "kernel time with scopes"] = (
+                case["marked kernel us"] / case["plain kernel us"]
+            )
+        if plain and marked:
+            values[name, "added to the launching thread"] = (
+                marked["launching thread us"] - plain["launching thread us"]
+            )
+            values[name, "launch, back to back"] = marked["back to back us"]
+            values[name, "launch, sustained"] = marked["sustained ms"]
+            values[name, "more registers"] = marked["registers"] - plain["registers"]
+            values[name, "spills"] = marked["spills"]
+        if case.get("trace"):
+            values[name, "24 launches, trace written"] = case["trace"]["write s"]
+            values[name, "24 launches, trace"] = case["trace"]["MB"]
+            values[name, "24 launches, slices"] = case["trace"]["slices"]
+    if found.get("record"):
+        values["a record", "empty scope measures"] = found["record"]["empty cycles"]
+        values["a record", "scope adds to the one around"] = found["record"]["scope cycles"]
+    return values
+
+
+def rows_of(raw: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    sides = {side: figures(found) for side, found in raw.items()}
+    first = next(iter(next(iter(raw.values()))["cases"]))
+    rows = []
+    for case, figure in dict.fromkeys(key for values in sides.values() for key in values):
+        unit, limit = FIGURES[figure]
+        ours = sides.get("ours", {}).get((case, figure))
+        has_target = limit is not None and case in (first, "a record")
+        rows.append(
+            report.row(
+                f"{case}: {figure}",
+                unit,
+                ours=ours,
+                upstream=sides.get("upstream", {}).get((case, figure)),
+                target=f"at most {limit:g} {unit}".rstrip() if has_target else None,
+                met=ours <= limit if has_target and limit is not None and ours is not None else None,
+            )
+        )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--launches", type=int, default=50)
+    parser.add_argument("--sides", default="ours,upstream")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    raw = {}
+    for side in options.sides.split(","):
+        found = run_side(side, options.launches)
+        if found is not None:
+            raw[side] = found
+    if not raw:
+        raise SystemExit("no side gave a result")
+    rows = rows_of(raw)
+    for row in rows:
+        report.show(row)
+    if options.write:
+        report.write("intra", report.gpu(), report.versions("torch", "triton"), rows)
+
+
+if __name__ == "__main__":
+    main()
