@@ -94,7 +94,7 @@ def rows_of(raw: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
                 ours=ours,
                 upstream=sides.get("upstream", {}).get((case, figure)),
                 target=f"at most {limit:g} {unit}".rstrip() if has_target else None,
-                met=ours <= limit if has_target and limit is not None and ours is not None else None,
+                met=ours <= limit if has_target and limit and ours is not None else None,
             )
         )
     return rows

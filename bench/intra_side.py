@@ -300,7 +300,9 @@ def main() -> None:
             }
             for mark in (False, True):
                 key = "marked" if mark else "plain"
-                row[key] = measured(f"{case.name}, wall", lambda: wall(case, mark, scratch, launches))
+                row[key] = measured(
+                    f"{case.name}, wall", lambda: wall(case, mark, scratch, launches)
+                )
             for mark in (False, True):
                 key = "marked kernel us" if mark else "plain kernel us"
                 row[key] = measured(
