@@ -46,9 +46,16 @@ static struct launch overflow_launches[OVERFLOW_MAX];
 static _Atomic bool has_launches; /* some launch since the last clear() has an event */
 static _Thread_local struct trace_event taken;
 static pthread_mutex_t overflow_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct slot overflow[OVERFLOW_MAX]; /* a ring: the oldest is forgotten */
-static uint32_t overflow_next;
-static _Atomic uint32_t overflow_count;
+/*
+ * What is pushed out of the slots: a ring, so that the oldest is forgotten, with an index. Pushes
+ * are counted from 1. Those whose numbers are alike modulo OVERFLOW_MAX are linked, newest first; a
+ * link to one that the ring has forgotten is the end, so nothing has to be unlinked. Numbers are
+ * nearly dense: a chain has one or two links.
+ */
+static struct slot overflow[OVERFLOW_MAX];
+static uint64_t overflow_newest[OVERFLOW_MAX]; /* by number: a push, or 0 */
+static uint64_t overflow_older[OVERFLOW_MAX];  /* by place in the ring: the push before it */
+static _Atomic uint64_t overflow_pushes;
 
 static struct slot *slot_of(uint32_t number)
 {
@@ -84,19 +91,23 @@ static const struct trace_event *take_launch(const struct launch *launch, uint32
 
 static void spill(const struct slot *slot, uint32_t number)
 {
+	uint64_t push;
+	uint32_t at;
+
 	pthread_mutex_lock(&overflow_lock);
-	overflow[overflow_next % OVERFLOW_MAX] = (struct slot){
+	push = atomic_load_explicit(&overflow_pushes, memory_order_relaxed) + 1;
+	at = push % OVERFLOW_MAX;
+	overflow[at] = (struct slot){
 		.number = number,
 		.shadow = slot->shadow,
 		.source = slot->source,
 		.sessions_and_flags = slot->sessions_and_flags,
 	};
 	if (atomic_load_explicit(&has_launches, memory_order_relaxed))
-		overflow_launches[overflow_next % OVERFLOW_MAX] = *launch_of(number);
-	overflow_next++;
-	atomic_store_explicit(&overflow_count,
-			      overflow_next < OVERFLOW_MAX ? overflow_next : OVERFLOW_MAX,
-			      memory_order_release);
+		overflow_launches[at] = *launch_of(number);
+	overflow_older[at] = overflow_newest[number % OVERFLOW_MAX];
+	overflow_newest[number % OVERFLOW_MAX] = push;
+	atomic_store_explicit(&overflow_pushes, push, memory_order_release);
 	pthread_mutex_unlock(&overflow_lock);
 }
 
@@ -133,27 +144,36 @@ static void unpack(const struct slot *slot, struct correlation *out)
 	};
 }
 
-/* Newest first: what is asked for has mostly just been pushed out. */
+/* The one that was pushed out last with this number, or NULL. The overflow is locked. */
+static struct slot *find_overflow(uint32_t number)
+{
+	uint64_t pushes = atomic_load_explicit(&overflow_pushes, memory_order_relaxed);
+	uint64_t push = overflow_newest[number % OVERFLOW_MAX];
+
+	while (push && pushes - push < OVERFLOW_MAX) {
+		if (overflow[push % OVERFLOW_MAX].number == number)
+			return &overflow[push % OVERFLOW_MAX];
+		push = overflow_older[push % OVERFLOW_MAX];
+	}
+	return NULL;
+}
+
 static bool take_overflow(uint32_t number, struct correlation *out)
 {
-	bool found = false;
+	struct slot *slot;
 
-	if (!atomic_load_explicit(&overflow_count, memory_order_acquire))
+	if (!atomic_load_explicit(&overflow_pushes, memory_order_acquire))
 		return false;
 	pthread_mutex_lock(&overflow_lock);
-	for (uint32_t i = 0; i < overflow_count && !found; i++) {
-		struct slot *slot = &overflow[(overflow_next - 1 - i) % OVERFLOW_MAX];
-
-		if (slot->number != number)
-			continue;
+	slot = find_overflow(number);
+	if (slot) {
 		unpack(slot, out);
 		out->launch = take_launch(&overflow_launches[slot - overflow], number);
 		if (!out->is_shared)
 			slot->number = 0;
-		found = true;
 	}
 	pthread_mutex_unlock(&overflow_lock);
-	return found;
+	return slot;
 }
 
 bool correlate_take(uint32_t number, struct correlation *out)
@@ -172,10 +192,9 @@ bool correlate_take(uint32_t number, struct correlation *out)
 void correlate_clear(void)
 {
 	pthread_mutex_lock(&overflow_lock);
-	memset(overflow, 0, sizeof(overflow));
-	overflow_next = 0;
+	if (atomic_exchange(&overflow_pushes, 0))
+		memset(overflow_newest, 0, sizeof(overflow_newest));
 	atomic_store(&has_launches, false);
-	atomic_store(&overflow_count, 0);
 	pthread_mutex_unlock(&overflow_lock);
 	for (uint32_t i = 0; space.base && i < SLOT_COUNT; i++)
 		atomic_store_explicit(&((struct slot *)space.base)[i].number, 0,
