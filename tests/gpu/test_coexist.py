@@ -141,28 +141,30 @@ def test_a_hundred_starts_and_stops_count_every_kernel(tmp_path):
     assert seen == {"wrong": [], "theirs": 50}
 
 
-def test_a_program_is_as_fast_after_the_stop_as_before_the_start(tmp_path):
-    seen, _ = run(
-        tmp_path,
-        """
-        small = torch.ones(1, device="cuda")
+LAUNCH_LOOP = """
+small = torch.ones(1, device="cuda")
 
-        def launch_us():
-            rounds = []
-            for _ in range(15):
-                torch.cuda.synchronize()
-                start = time.perf_counter_ns()
-                for _ in range(2000):
-                    torch.add(small, 1, out=small)
-                rounds.append((time.perf_counter_ns() - start) / 2e6)
-                torch.cuda.synchronize()
-            return sorted(rounds)[len(rounds) // 2]
+def launch_us(loops=250):
+    torch.cuda.synchronize()
+    start = time.perf_counter_ns()
+    for _ in range(loops):
+        torch.add(small, 1, out=small)
+    return (time.perf_counter_ns() - start) / 1e3 / loops
 
-        launch_us()
-        before = launch_us()
-        proton.start("p"); during = launch_us(); proton.finalize()
-        after = launch_us()
-        print(json.dumps({"before": before, "during": during, "after": after}))
-        """,
-    )
-    assert seen["after"] < 1.10 * seen["before"] + 0.1, seen
+launch_us(5000)
+if RECORDS_FIRST:
+    for _ in range(3):
+        proton.start("p"); launch_us(5000); proton.finalize()
+print(json.dumps({"us": min(launch_us() for _ in range(200))}))
+"""
+
+
+def test_a_program_is_as_fast_after_the_stop_as_without_a_start(tmp_path):
+    """Processes in turns, and the least of many short loops of each: the machine's clocks and other
+    work meet both sides, and only ever add."""
+    least = {False: float("inf"), True: float("inf")}
+    for _ in range(4):
+        for records_first in least:
+            seen, _ = run(tmp_path, f"RECORDS_FIRST = {records_first}\n{LAUNCH_LOOP}")
+            least[records_first] = min(least[records_first], seen["us"])
+    assert least[True] <= 1.15 * least[False], least
