@@ -247,8 +247,9 @@ def test_a_program_that_dies_leaves_what_it_recorded(how, status, go, tmp_path):
     assert "did not finish" in result.stderr
 
 
-def test_workers_of_a_script(tmp_path):
-    """Python's own children, and PyTorch in them."""
+@pytest.mark.parametrize("way", ["spawn", "fork"])
+def test_workers_of_a_script(way, tmp_path):
+    """Python's own children, and PyTorch in them. Forked ones leave by os._exit()."""
     pytest.importorskip("torch")
     (tmp_path / "script.py").write_text(
         "import multiprocessing, os, torch\n"
@@ -259,7 +260,7 @@ def test_workers_of_a_script(tmp_path):
         "    torch.cuda.synchronize()\n"
         "    print('child', os.getpid(), flush=True)\n"
         "if __name__ == '__main__':\n"
-        "    context = multiprocessing.get_context('spawn')\n"
+        f"    context = multiprocessing.get_context('{way}')\n"
         "    workers = [context.Process(target=work, args=(10,)) for _ in range(2)]\n"
         "    [w.start() for w in workers]\n"
         "    [w.join() for w in workers]\n"
@@ -273,11 +274,14 @@ def test_workers_of_a_script(tmp_path):
         capture_output=True,
         text=True,
         check=True,
+        timeout=300,
     )
     children = re.findall(r"^child (\d+)", result.stdout, re.MULTILINE)
     assert len(children) == 2, result.stderr
     for child in children:
-        path = tmp_path / f"p.{child}.hatchet"
+        path = tmp_path / f"p.{child}.{'hatchet' if way == 'spawn' else 'proton'}"
         assert path.exists(), f"{names(tmp_path)}\n{result.stderr}"
+        if way == "fork":
+            continue
         text = path.read_text()
         assert "elementwise" in text
