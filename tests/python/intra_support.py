@@ -1,0 +1,186 @@
+"""Compiles kernels without a GPU: to LLVM IR, through the pass, and on to machine code."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import triton
+from intra_shapes import Case
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.experimental.gluon._runtime import GluonASTSource
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOL = Path(os.environ.get("PROTON_BUILD", ROOT / "build")).resolve() / "tests/tools/instrument"
+NVIDIA_TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+
+# Shared memory that a CTA may have, and that a multiprocessor has, in bytes.
+SHARED = {
+    "sm_80": (166912, 167936),
+    "sm_90": (232448, 233472),
+    "sm_100": (232448, 233472),
+    "sm_120": (101376, 102400),
+    "gfx90a": (65536, 65536),
+    "gfx942": (65536, 65536),
+    "gfx950": (163840, 163840),
+}
+MARKER = re.compile(
+    r'^  (%\d+) = (?:tail )?call i32 asm sideeffect "// proton\.\w+ (start|end) ([^"]+)".*', re.M
+)
+
+
+@dataclass
+class Compiled:
+    """A kernel's LLVM IR, and the stages that make machine code of it."""
+
+    text: str
+    metadata: dict
+    stages: dict
+    arch: str
+
+    @property
+    def is_amd(self) -> bool:
+        return self.arch.startswith("gfx")
+
+    def assemble(self, text: str, shared: int) -> dict[str, int]:
+        """Machine code of `text`; what it needs of registers and memory."""
+        metadata = {**self.metadata, "shared": shared}
+        return (assemble_amd if self.is_amd else assemble_nvidia)(self, text, metadata)
+
+
+class Stop(Exception):
+    """Carries LLVM IR out of Triton's compiler."""
+
+
+def target_of(arch: str) -> GPUTarget:
+    if arch.startswith("gfx"):
+        return GPUTarget("hip", arch, 64)
+    return GPUTarget("cuda", int(arch[3:]), 32)
+
+
+def compile_to_llvm(case: Case, arch: str) -> Compiled:
+    """The LLVM IR that Triton makes of `case` for `arch`."""
+    constants = dict(case.constants)
+    if "T" in constants:
+        constants["T"] = 64 if arch.startswith("gfx") else 32
+
+    def hook(backend=None, stages=None, options=None, language=None, capability=None):
+        if stages is None:
+            return "intra tests", "intra tests"
+        inner = stages["llir"]
+        later = dict(stages)
+
+        def llir(source, metadata):
+            raise Stop(Compiled(str(inner(source, metadata)), metadata, later, arch))
+
+        stages["llir"] = llir
+        return None
+
+    source = GluonASTSource if case.fn.is_gluon() else ASTSource
+    attrs = {
+        (i,): [["tt.divisibility", 16]]
+        for i, kind in enumerate(case.signature.values())
+        if kind.startswith("*") or (kind == "i32" and "matmul" in case.name)
+    }
+    before = knobs.runtime.add_stages_inspection_hook
+    knobs.runtime.add_stages_inspection_hook = hook
+    try:
+        with knobs.compilation.scope():
+            knobs.compilation.always_compile = True
+            triton.compile(
+                source(case.fn, case.signature, constants, attrs),
+                target=target_of(arch),
+                options=case.options,
+            )
+    except Stop as stop:
+        return stop.args[0]
+    finally:
+        knobs.runtime.add_stages_inspection_hook = before
+    raise AssertionError("Triton's compiler went past LLVM IR")
+
+
+@dataclass
+class Instrumented:
+    text: str
+    layout: dict[str, list[str]]  # key to its values, in order
+    shared: int
+    records: int
+    ignored: int
+    buffer: str
+
+
+def instrument(compiled: Compiled, **options: object) -> Instrumented:
+    """The pass over `compiled`, or over any text with `compiled.text`; options as the tool's."""
+    limit, per_sm = SHARED[compiled.arch]
+    words = {
+        "warps": compiled.metadata["num_warps"],
+        "shared": compiled.metadata["shared"],
+        "limit": limit,
+        "per_sm": per_sm,
+        **options,
+    }
+    done = subprocess.run(
+        [str(TOOL), compiled.arch, *(f"{k}={v}" for k, v in words.items())],
+        input=compiled.text.encode(),
+        capture_output=True,
+    )
+    said = done.stderr.decode()
+    assert done.returncode == 0, said
+    layout: dict[str, list[str]] = {}
+    for line in said.splitlines():
+        key, _, value = line.partition(" ")
+        layout.setdefault(key, []).append(value)
+    return Instrumented(
+        done.stdout.decode(),
+        layout,
+        int(layout["#shared"][0]),
+        int(layout["#records"][0]),
+        int(layout["#ignored"][0]),
+        layout["#buffer"][0],
+    )
+
+
+def without_markers(text: str) -> str:
+    """The same without records: what the kernel is compared with."""
+    return MARKER.sub(r"  \1 = add i32 0, 0", text)
+
+
+def assemble_nvidia(compiled: Compiled, text: str, metadata: dict) -> dict[str, int]:
+    ptx = compiled.stages["ptx"](text, metadata)
+    cubin = compiled.stages["cubin"](ptx, metadata)
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        done = subprocess.run(
+            [str(NVIDIA_TOOLS / "cuobjdump"), "-res-usage", file.name], capture_output=True
+        )
+    words = dict(re.findall(r"\b(REG|STACK|LOCAL):(\d+)", done.stdout.decode()))
+    return {
+        "registers": int(words["REG"]),
+        "stack": int(words["STACK"]),
+        "local": int(words["LOCAL"]),
+    }
+
+
+def assemble_amd(compiled: Compiled, text: str, metadata: dict) -> dict[str, int]:
+    assembly = compiled.stages["amdgcn"](text, metadata)
+    assert compiled.stages["hsaco"](assembly, metadata)
+
+    def number(key: str) -> int:
+        found = re.search(rf"^\s*\.{key}:\s*(\d+)", assembly, re.M)
+        assert found, key
+        return int(found[1])
+
+    return {
+        "registers": number("vgpr_count"),
+        "scalars": number("sgpr_count"),
+        "local": number("private_segment_fixed_size"),
+        "spills": number("vgpr_spill_count"),
+        "scalar spills": number("sgpr_spill_count"),
+    }
