@@ -49,6 +49,14 @@ static inline bool emit_has_spare(const struct emit *emit)
 		(emit->buffer == INSTRUMENT_BUFFER_GLOBAL && emit->layout->cta_stride > 1));
 }
 
+#define EMIT_START_BYTES 16u
+
+/* In shared memory before all rings: NVIDIA keeps the start's times of each unit there. */
+static inline uint32_t emit_starts_bytes(const struct emit *emit)
+{
+	return emit->function->is_amd ? 0 : emit->layout->unit_count * EMIT_START_BYTES;
+}
+
 /* The bytes of a ring with its slack. */
 static inline uint32_t emit_ring_bytes(const struct emit *emit)
 {

@@ -12,12 +12,41 @@ static bool is_global(const struct emit *emit)
 	return emit->buffer == INSTRUMENT_BUFFER_GLOBAL;
 }
 
+/* Nobody asks who records: a store by all lanes of a warp to one address is one store. */
+static bool all_record(const struct emit *emit)
+{
+	return !is_global(emit) && emit->layout->unit_count == emit->options->warp_count;
+}
+
 static const char *profile_of(const struct emit *emit, char *text, size_t size)
 {
 	struct slice name = emit->function->last_parameter;
 
 	snprintf(text, size, "%.*s", (int)name.length, name.at);
 	return text;
+}
+
+/* %proton.PREFIX.unit: which of the units the warp is; %proton.PREFIX.on0: whether it is one. */
+static void unit(const struct emit *emit, const char *p)
+{
+	struct out *out = emit->out;
+
+	if (emit->layout->unit_count == emit->options->warp_count)
+		out_printf(out,
+			   "  %%proton.%s.unit = add i32 %%proton.%s.warp, 0\n"
+			   "  %%proton.%s.on0 = or i1 true, true\n",
+			   p, p, p);
+	else
+		out_printf(out,
+			   "  %%proton.%s.bit = shl i32 1, %%proton.%s.warp\n"
+			   "  %%proton.%s.below = sub i32 %%proton.%s.bit, 1\n"
+			   "  %%proton.%s.before = and i32 %%proton.%s.below, %d\n"
+			   "  %%proton.%s.unit = call i32 asm \"popc.b32 $0, $1;\", \"=r,r\"(i32 "
+			   "%%proton.%s.before)\n"
+			   "  %%proton.%s.mine = and i32 %%proton.%s.bit, %d\n"
+			   "  %%proton.%s.on0 = icmp ne i32 %%proton.%s.mine, 0\n",
+			   p, p, p, p, p, p, (int32_t)emit->warp_mask, p, p, p, p,
+			   (int32_t)emit->warp_mask, p, p);
 }
 
 /*
@@ -27,8 +56,6 @@ static const char *profile_of(const struct emit *emit, char *text, size_t size)
 static void identify(const struct emit *emit, const char *p)
 {
 	struct out *out = emit->out;
-	uint32_t all = emit->options->warp_count >= 32 ? UINT32_MAX
-						       : (1u << emit->options->warp_count) - 1;
 	char profile[80];
 
 	/* "sideeffect" keeps the two places from sharing values across the whole kernel. */
@@ -49,22 +76,7 @@ static void identify(const struct emit *emit, const char *p)
 		   "  %%proton.%s.r2 = mul i32 %%proton.%s.r1, %%proton.%s.nx\n"
 		   "  %%proton.%s.cta = add i32 %%proton.%s.r2, %%proton.%s.cx\n",
 		   p, p, p, p, p, p, p, p, p, p, p, p, p, p, p, p);
-	if (emit->warp_mask == all)
-		out_printf(out,
-			   "  %%proton.%s.unit = add i32 %%proton.%s.warp, 0\n"
-			   "  %%proton.%s.on0 = or i1 true, true\n",
-			   p, p, p);
-	else
-		out_printf(out,
-			   "  %%proton.%s.bit = shl i32 1, %%proton.%s.warp\n"
-			   "  %%proton.%s.below = sub i32 %%proton.%s.bit, 1\n"
-			   "  %%proton.%s.before = and i32 %%proton.%s.below, %d\n"
-			   "  %%proton.%s.unit = call i32 asm \"popc.b32 $0, $1;\", \"=r,r\"(i32 "
-			   "%%proton.%s.before)\n"
-			   "  %%proton.%s.mine = and i32 %%proton.%s.bit, %d\n"
-			   "  %%proton.%s.on0 = icmp ne i32 %%proton.%s.mine, 0\n",
-			   p, p, p, p, p, p, (int32_t)emit->warp_mask, p, p, p, p,
-			   (int32_t)emit->warp_mask, p, p);
+	unit(emit, p);
 	if (emit->layout->cta_stride > 1)
 		out_printf(out,
 			   "  %%proton.%s.slot = udiv i32 %%proton.%s.cta, %u\n"
@@ -104,29 +116,30 @@ static void global_ring(const struct emit *emit, const char *p)
 		   p, p, emit_ring_bytes(emit), p, p, layout_ring_at(emit->layout, 0), p, p, p);
 }
 
-/* %proton.PREFIX.ring: the same in shared memory, a 32-bit address. */
+/*
+ * %proton.PREFIX.ring: the same in shared memory, a 32-bit address; %proton.PREFIX.s2: where the
+ * start's times are, before all rings.
+ */
 static void shared_ring(const struct emit *emit, const char *p)
 {
 	out_printf(emit->out,
-		   "  %%proton.%s.s = mul i32 %%proton.%s.unit, %u\n"
 		   "  %%proton.%s.s0 = ptrtoint ptr addrspace(3) @global_smem to i32\n"
-		   "  %%proton.%s.s1 = add i32 %%proton.%s.s0, %u\n"
-		   "  %%proton.%s.ring = add i32 %%proton.%s.s1, %%proton.%s.s\n",
-		   p, p, emit_ring_bytes(emit), p, p, p, emit->shared_at, p, p, p);
+		   "  %%proton.%s.s1 = mul i32 %%proton.%s.unit, %u\n"
+		   "  %%proton.%s.s3 = add i32 %%proton.%s.s0, %u\n"
+		   "  %%proton.%s.s2 = add i32 %%proton.%s.s3, %%proton.%s.s1\n"
+		   "  %%proton.%s.s = mul i32 %%proton.%s.unit, %u\n"
+		   "  %%proton.%s.s4 = add i32 %%proton.%s.s0, %u\n"
+		   "  %%proton.%s.ring = add i32 %%proton.%s.s4, %%proton.%s.s\n",
+		   p, p, p, EMIT_START_BYTES, p, p, emit->shared_at, p, p, p, p, p,
+		   emit_ring_bytes(emit), p, p,
+		   emit->shared_at + emit->layout->unit_count * EMIT_START_BYTES, p, p, p);
 }
 
-static void ring(const struct emit *emit, const char *p)
-{
-	if (is_global(emit))
-		global_ring(emit, p);
-	else
-		shared_ring(emit, p);
-}
-
-static void entry(const struct emit *emit)
+/* The kernel's entry with rings in global memory: the start's times go there at once. */
+static void entry_global(const struct emit *emit)
 {
 	identify(emit, "e");
-	ring(emit, "e");
+	global_ring(emit, "e");
 	out_text(
 		emit->out,
 		"  %proton.e.lead = icmp eq i32 %proton.e.lane, 0\n"
@@ -136,6 +149,42 @@ static void entry(const struct emit *emit)
 		"  call void asm sideeffect \"@$3 st.global.v2.b64 [$0+16], {$1, $2};\", "
 		"\"l,l,l,b,~{memory}\"(i64 %proton.e.header, i64 %proton.e.ns, i64 "
 		"%proton.e.clock, i1 %proton.on)\n");
+}
+
+/*
+ * With rings in shared memory the start's times wait there, and the place in the buffer is nobody's
+ * concern before the end. A unit that is not sampled because of its CTA or for want of a buffer
+ * writes to its ring all the same.
+ */
+static void entry_shared(const struct emit *emit)
+{
+	struct out *out = emit->out;
+
+	out_text(out, "  %proton.e.tid = call i32 asm sideeffect \"mov.u32 $0, %tid.x;\", "
+		      "\"=r\"()\n"
+		      "  %proton.e.warp = lshr i32 %proton.e.tid, 5\n");
+	unit(emit, "e");
+	shared_ring(emit, "e");
+	if (!all_record(emit))
+		out_text(out, "  %proton.on = and i1 %proton.e.on0, true\n");
+	out_printf(out,
+		   "  %%proton.e.ns = call i64 asm sideeffect \"mov.u64 $0, %%globaltimer;\", "
+		   "\"=l\"()\n"
+		   "  %%proton.e.clock = call i64 asm sideeffect \"mov.u64 $0, %%clock64;\", "
+		   "\"=l\"()\n"
+		   "  call void asm sideeffect \"%sst.shared.v2.b64 [$0], {$1, $2};\", "
+		   "\"r,l,l%s,~{memory}\"(i32 %%proton.e.s2, i64 %%proton.e.ns, i64 "
+		   "%%proton.e.clock%s)\n",
+		   all_record(emit) ? "" : "@$3 ", all_record(emit) ? "" : ",b",
+		   all_record(emit) ? "" : ", i1 %proton.on");
+}
+
+static void entry(const struct emit *emit)
+{
+	if (is_global(emit))
+		entry_global(emit);
+	else
+		entry_shared(emit);
 }
 
 static void group(const struct emit *emit, uint32_t block, const char *used)
@@ -166,16 +215,19 @@ static void store(const struct emit *emit, struct emit_place place, uint32_t mar
 	const char *type = is_global(emit) ? "i64" : "i32";
 	char address[48];
 
+	bool asks = !all_record(emit);
+
 	(void)marker;
 	if (place.block == PLAN_NONE)
 		snprintf(address, sizeof(address), "%%proton.e.ring");
 	else
 		snprintf(address, sizeof(address), "%%proton.a.%u", place.block);
 	out_printf(emit->out,
-		   "  call void asm sideeffect \"@$3 st.%s.v2.b32 [$0+%u], {$1, $2};\", "
-		   "\"%s,r,r,b\"(%s %s, i32 %s, i32 %s, i1 %%proton.on)\n",
-		   is_global(emit) ? "global" : "shared", place.offset_bytes,
-		   is_global(emit) ? "l" : "r", type, address, clock, word);
+		   "  call void asm sideeffect \"%sst.%s.v2.b32 [$0+%u], {$1, $2};\", "
+		   "\"%s,r,r%s\"(%s %s, i32 %s, i32 %s%s)\n",
+		   asks ? "@$3 " : "", is_global(emit) ? "global" : "shared", place.offset_bytes,
+		   is_global(emit) ? "l" : "r", asks ? ",b" : "", type, address, clock, word,
+		   asks ? ", i1 %proton.on" : "");
 }
 
 /* Each lane carries every 32nd record of the ring from shared to global memory. */
@@ -184,18 +236,23 @@ static void copy_ring(const struct emit *emit, const char *used)
 	struct out *out = emit->out;
 
 	shared_ring(emit, "f");
-	out_printf(out,
-		   "  %%proton.f.g = mul i64 %%proton.f.unit64, %u\n"
-		   "  %%proton.f.g0 = add i64 %%proton.f.at, %zu\n"
-		   "  %%proton.f.to = add i64 %%proton.f.g0, %%proton.f.g\n"
-		   "  %%proton.f.less = icmp ult i32 %s, %u\n"
-		   "  %%proton.f.bytes = select i1 %%proton.f.less, i32 %s, i32 %u\n"
-		   "  %%proton.f.first = shl i32 %%proton.f.lane, 3\n"
-		   "  call void asm sideeffect \"bar.warp.sync 0xffffffff;\", \"~{memory}\"()\n"
-		   "  %%proton.f.any = icmp ult i32 %%proton.f.first, %%proton.f.bytes\n"
-		   "  br i1 %%proton.f.any, label %%proton.copy, label %%proton.copied\n\n",
-		   emit_ring_bytes(emit), layout_ring_at(emit->layout, 0), used,
-		   emit_ring_bytes(emit), used, emit_ring_bytes(emit));
+	out_printf(
+		out,
+		"  %%proton.f.g = mul i64 %%proton.f.unit64, %u\n"
+		"  %%proton.f.g0 = add i64 %%proton.f.at, %zu\n"
+		"  %%proton.f.to = add i64 %%proton.f.g0, %%proton.f.g\n"
+		"  %%proton.f.less = icmp ult i32 %s, %u\n"
+		"  %%proton.f.bytes = select i1 %%proton.f.less, i32 %s, i32 %u\n"
+		"  %%proton.f.first = shl i32 %%proton.f.lane, 3\n"
+		"  call void asm sideeffect \"bar.warp.sync 0xffffffff;\", \"~{memory}\"()\n"
+		"  %%proton.f.lead0 = icmp eq i32 %%proton.f.lane, 0\n"
+		"  call void asm sideeffect \"{ .reg .b64 %%a, %%b; ld.shared.v2.b64 {%%a, %%b}, [$0]; "
+		"@$2 st.global.v2.b64 [$1+16], {%%a, %%b}; }\", \"r,l,b,~{memory}\"(i32 "
+		"%%proton.f.s2, i64 %%proton.f.header, i1 %%proton.f.lead0)\n"
+		"  %%proton.f.any = icmp ult i32 %%proton.f.first, %%proton.f.bytes\n"
+		"  br i1 %%proton.f.any, label %%proton.copy, label %%proton.copied\n\n",
+		emit_ring_bytes(emit), layout_ring_at(emit->layout, 0), used, emit_ring_bytes(emit),
+		used, emit_ring_bytes(emit));
 	out_text(out, "proton.copy:\n"
 		      "  %proton.k = phi i32 [ %proton.f.first, %proton.out ], "
 		      "[ %proton.k.next, %proton.copy ]\n"

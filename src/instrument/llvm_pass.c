@@ -105,12 +105,13 @@ static uint32_t shared_ring(const struct emit *emit, uint32_t rings, uint32_t wa
 	const struct instrument_options *options = emit->options;
 	uint32_t limit = options->shared_limit ? options->shared_limit : SHARED_LIMIT_BYTES;
 	uint32_t slack = emit->layout->slack_bytes;
+	uint32_t shared_at = emit->shared_at + emit_starts_bytes(emit);
 	uint32_t ctas = is_asked ? 1 : occupancy(options, limit, options->shared_bytes);
 	uint32_t least = wanted < RING_DEFAULT_MIN_BYTES ? wanted : RING_DEFAULT_MIN_BYTES;
 	uint32_t ring;
 
 	for (;; ctas--) {
-		uint32_t room = room_for_ring(options, limit, emit->shared_at, ctas, rings);
+		uint32_t room = room_for_ring(options, limit, shared_at, ctas, rings);
 
 		ring = fit_ring(room, slack, wanted);
 		if (ring >= least || ctas == 1)
@@ -209,7 +210,7 @@ static int instrument(const struct llvm_function *function,
 	result->record_count = plan.record_count;
 	result->shared_bytes = options->shared_bytes;
 	if (emit.buffer == INSTRUMENT_BUFFER_SHARED)
-		result->shared_bytes = emit.shared_at +
+		result->shared_bytes = emit.shared_at + emit_starts_bytes(&emit) +
 				       (result->layout.unit_count + emit_has_spare(&emit)) *
 					       emit_ring_bytes(&emit);
 	plan_fini(&plan);

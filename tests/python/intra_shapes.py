@@ -452,7 +452,7 @@ def persistent_matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: 
         mark("// proton.record end tile")
 
 
-@case(targets="nvidia", **GEMM, BM=128, BN=64, BK=64)
+@case(targets="nvidia", **GEMM, BM=128, BN=64, BK=32)
 @triton.jit
 def specialized_matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     da = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
@@ -554,7 +554,7 @@ def small_partition(o):
     gmark("// proton.record end small")
 
 
-@case(targets="nvidia", o=I, n="i32")
+@case(targets="sm_90 sm_100 sm_120", o=I, n="i32")
 @gluon.jit
 def gluon_partitions(o, n):
     L: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])

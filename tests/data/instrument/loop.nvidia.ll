@@ -6,41 +6,21 @@ target datalayout = "e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-p7:32:32-i64:64-i128:
 
 define ptx_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) nofree %2) local_unnamed_addr #0 {
   %proton.e.tid = call i32 asm sideeffect "mov.u32 $0, %tid.x;", "=r"()
-  %proton.e.cx = call i32 asm sideeffect "mov.u32 $0, %ctaid.x;", "=r"()
-  %proton.e.cy = call i32 asm sideeffect "mov.u32 $0, %ctaid.y;", "=r"()
-  %proton.e.cz = call i32 asm sideeffect "mov.u32 $0, %ctaid.z;", "=r"()
-  %proton.e.nx = call i32 asm sideeffect "mov.u32 $0, %nctaid.x;", "=r"()
-  %proton.e.ny = call i32 asm sideeffect "mov.u32 $0, %nctaid.y;", "=r"()
-  %proton.e.lane = and i32 %proton.e.tid, 31
   %proton.e.warp = lshr i32 %proton.e.tid, 5
-  %proton.e.r0 = mul i32 %proton.e.cz, %proton.e.ny
-  %proton.e.r1 = add i32 %proton.e.r0, %proton.e.cy
-  %proton.e.r2 = mul i32 %proton.e.r1, %proton.e.nx
-  %proton.e.cta = add i32 %proton.e.r2, %proton.e.cx
   %proton.e.unit = add i32 %proton.e.warp, 0
   %proton.e.on0 = or i1 true, true
-  %proton.e.slot = add i32 %proton.e.cta, 0
-  %proton.e.on1 = and i1 %proton.e.on0, true
-  %proton.e.base = ptrtoint ptr addrspace(1) %2 to i64
-  %proton.e.there = icmp ne i64 %proton.e.base, 0
-  %proton.e.on = and i1 %proton.e.on1, %proton.e.there
-  %proton.e.slot64 = zext i32 %proton.e.slot to i64
-  %proton.e.skip = mul i64 %proton.e.slot64, 8576
-  %proton.e.at = add i64 %proton.e.base, %proton.e.skip
-  %proton.e.unit64 = zext i32 %proton.e.unit to i64
-  %proton.e.h = shl i64 %proton.e.unit64, 6
-  %proton.e.header = add i64 %proton.e.at, %proton.e.h
-  %proton.e.s = mul i32 %proton.e.unit, 2056
   %proton.e.s0 = ptrtoint ptr addrspace(3) @global_smem to i32
-  %proton.e.s1 = add i32 %proton.e.s0, 0
-  %proton.e.ring = add i32 %proton.e.s1, %proton.e.s
-  %proton.e.lead = icmp eq i32 %proton.e.lane, 0
-  %proton.on = and i1 %proton.e.on, %proton.e.lead
+  %proton.e.s1 = mul i32 %proton.e.unit, 16
+  %proton.e.s3 = add i32 %proton.e.s0, 0
+  %proton.e.s2 = add i32 %proton.e.s3, %proton.e.s1
+  %proton.e.s = mul i32 %proton.e.unit, 2056
+  %proton.e.s4 = add i32 %proton.e.s0, 64
+  %proton.e.ring = add i32 %proton.e.s4, %proton.e.s
   %proton.e.ns = call i64 asm sideeffect "mov.u64 $0, %globaltimer;", "=l"()
   %proton.e.clock = call i64 asm sideeffect "mov.u64 $0, %clock64;", "=l"()
-  call void asm sideeffect "@$3 st.global.v2.b64 [$0+16], {$1, $2};", "l,l,l,b,~{memory}"(i64 %proton.e.header, i64 %proton.e.ns, i64 %proton.e.clock, i1 %proton.on)
+  call void asm sideeffect "st.shared.v2.b64 [$0], {$1, $2};", "r,l,l,~{memory}"(i32 %proton.e.s2, i64 %proton.e.ns, i64 %proton.e.clock)
   %4 = call i32 asm sideeffect "mov.u32 $0, %clock;", "=r"()
-  call void asm sideeffect "@$3 st.shared.v2.b32 [$0+0], {$1, $2};", "r,r,r,b"(i32 %proton.e.ring, i32 %4, i32 16777216, i1 %proton.on)
+  call void asm sideeffect "st.shared.v2.b32 [$0+0], {$1, $2};", "r,r,r"(i32 %proton.e.ring, i32 %4, i32 16777216)
   %5 = icmp sgt i32 %1, 0
   br i1 %5, label %.lr.ph, label %._crit_edge
 
@@ -57,9 +37,9 @@ define ptx_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) nofre
   %proton.l.2 = icmp ult i32 %proton.d.2, 16777215
   %proton.c.2 = select i1 %proton.l.2, i32 %proton.d.2, i32 16777215
   %proton.w.2 = or disjoint i32 %proton.c.2, 33554432
-  call void asm sideeffect "@$3 st.shared.v2.b32 [$0+0], {$1, $2};", "r,r,r,b"(i32 %proton.a.1, i32 %7, i32 %proton.w.2, i1 %proton.on)
+  call void asm sideeffect "st.shared.v2.b32 [$0+0], {$1, $2};", "r,r,r"(i32 %proton.a.1, i32 %7, i32 %proton.w.2)
   %10 = add i32 %9, 0
-  call void asm sideeffect "@$3 st.shared.v2.b32 [$0+8], {$1, $2};", "r,r,r,b"(i32 %proton.a.1, i32 %9, i32 50331648, i1 %proton.on)
+  call void asm sideeffect "st.shared.v2.b32 [$0+8], {$1, $2};", "r,r,r"(i32 %proton.a.1, i32 %9, i32 50331648)
   %11 = add i32 %6, %8
   %12 = add nuw nsw i32 %11, 1
   %13 = icmp slt i32 %12, %1
@@ -71,7 +51,7 @@ define ptx_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) nofre
   %proton.a.2 = add i32 %proton.e.ring, %proton.m.2
   %proton.n.2 = add i32 %proton.i.2, 8
   %14 = call i32 asm sideeffect "mov.u32 $0, %clock;", "=r"()
-  call void asm sideeffect "@$3 st.shared.v2.b32 [$0+0], {$1, $2};", "r,r,r,b"(i32 %proton.a.2, i32 %14, i32 67108864, i1 %proton.on)
+  call void asm sideeffect "st.shared.v2.b32 [$0+0], {$1, $2};", "r,r,r"(i32 %proton.a.2, i32 %14, i32 67108864)
   br label %proton.fin
 
 proton.fin:
@@ -105,10 +85,13 @@ proton.fin:
 proton.out:
   %proton.f.ns = call i64 asm sideeffect "mov.u64 $0, %globaltimer;", "=l"()
   %proton.f.clock = call i64 asm sideeffect "mov.u64 $0, %clock64;", "=l"()
-  %proton.f.s = mul i32 %proton.f.unit, 2056
   %proton.f.s0 = ptrtoint ptr addrspace(3) @global_smem to i32
-  %proton.f.s1 = add i32 %proton.f.s0, 0
-  %proton.f.ring = add i32 %proton.f.s1, %proton.f.s
+  %proton.f.s1 = mul i32 %proton.f.unit, 16
+  %proton.f.s3 = add i32 %proton.f.s0, 0
+  %proton.f.s2 = add i32 %proton.f.s3, %proton.f.s1
+  %proton.f.s = mul i32 %proton.f.unit, 2056
+  %proton.f.s4 = add i32 %proton.f.s0, 64
+  %proton.f.ring = add i32 %proton.f.s4, %proton.f.s
   %proton.f.g = mul i64 %proton.f.unit64, 2056
   %proton.f.g0 = add i64 %proton.f.at, 256
   %proton.f.to = add i64 %proton.f.g0, %proton.f.g
@@ -116,6 +99,8 @@ proton.out:
   %proton.f.bytes = select i1 %proton.f.less, i32 %proton.n.2, i32 2056
   %proton.f.first = shl i32 %proton.f.lane, 3
   call void asm sideeffect "bar.warp.sync 0xffffffff;", "~{memory}"()
+  %proton.f.lead0 = icmp eq i32 %proton.f.lane, 0
+  call void asm sideeffect "{ .reg .b64 %a, %b; ld.shared.v2.b64 {%a, %b}, [$0]; @$2 st.global.v2.b64 [$1+16], {%a, %b}; }", "r,l,b,~{memory}"(i32 %proton.f.s2, i64 %proton.f.header, i1 %proton.f.lead0)
   %proton.f.any = icmp ult i32 %proton.f.first, %proton.f.bytes
   br i1 %proton.f.any, label %proton.copy, label %proton.copied
 
