@@ -247,7 +247,8 @@ static void copy_ring(const struct emit *emit, const char *used)
 		"  call void asm sideeffect \"bar.warp.sync 0xffffffff;\", \"~{memory}\"()\n"
 		"  %%proton.f.lead0 = icmp eq i32 %%proton.f.lane, 0\n"
 		"  call void asm sideeffect \"{ .reg .b64 %%a, %%b; "
-		"ld.shared.v2.b64 {%%a, %%b}, [$0]; @$2 st.global.v2.b64 [$1+16], {%%a, %%b}; }\", "
+		"ld.shared.v2.b64 {%%a, %%b}, [$0]; "
+		"@$2 st.global.v2.b64 [$1+16], {%%a, %%b}; }\", "
 		"\"r,l,b,~{memory}\"(i32 %%proton.f.s2, i64 %%proton.f.header, i1 %%proton.f.lead0)\n"
 		"  %%proton.f.any = icmp ult i32 %%proton.f.first, %%proton.f.bytes\n"
 		"  br i1 %%proton.f.any, label %%proton.copy, label %%proton.copied\n\n",
