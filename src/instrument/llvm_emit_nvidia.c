@@ -236,24 +236,24 @@ static void copy_ring(const struct emit *emit, const char *used)
 	struct out *out = emit->out;
 
 	shared_ring(emit, "f");
-	out_printf(
-		out,
-		"  %%proton.f.g = mul i64 %%proton.f.unit64, %u\n"
-		"  %%proton.f.g0 = add i64 %%proton.f.at, %zu\n"
-		"  %%proton.f.to = add i64 %%proton.f.g0, %%proton.f.g\n"
-		"  %%proton.f.less = icmp ult i32 %s, %u\n"
-		"  %%proton.f.bytes = select i1 %%proton.f.less, i32 %s, i32 %u\n"
-		"  %%proton.f.first = shl i32 %%proton.f.lane, 3\n"
-		"  call void asm sideeffect \"bar.warp.sync 0xffffffff;\", \"~{memory}\"()\n"
-		"  %%proton.f.lead0 = icmp eq i32 %%proton.f.lane, 0\n"
-		"  call void asm sideeffect \"{ .reg .b64 %%a, %%b; "
-		"ld.shared.v2.b64 {%%a, %%b}, [$0]; "
-		"@$2 st.global.v2.b64 [$1+16], {%%a, %%b}; }\", "
-		"\"r,l,b,~{memory}\"(i32 %%proton.f.s2, i64 %%proton.f.header, i1 %%proton.f.lead0)\n"
-		"  %%proton.f.any = icmp ult i32 %%proton.f.first, %%proton.f.bytes\n"
-		"  br i1 %%proton.f.any, label %%proton.copy, label %%proton.copied\n\n",
-		emit_ring_bytes(emit), layout_ring_at(emit->layout, 0), used, emit_ring_bytes(emit),
-		used, emit_ring_bytes(emit));
+	out_printf(out,
+		   "  %%proton.f.g = mul i64 %%proton.f.unit64, %u\n"
+		   "  %%proton.f.g0 = add i64 %%proton.f.at, %zu\n"
+		   "  %%proton.f.to = add i64 %%proton.f.g0, %%proton.f.g\n"
+		   "  %%proton.f.less = icmp ult i32 %s, %u\n"
+		   "  %%proton.f.bytes = select i1 %%proton.f.less, i32 %s, i32 %u\n"
+		   "  %%proton.f.first = shl i32 %%proton.f.lane, 3\n"
+		   "  call void asm sideeffect \"bar.warp.sync 0xffffffff;\", \"~{memory}\"()\n"
+		   "  %%proton.f.lead0 = icmp eq i32 %%proton.f.lane, 0\n"
+		   "  call void asm sideeffect \"{ .reg .b64 %%a, %%b; "
+		   "ld.shared.v2.b64 {%%a, %%b}, [$0]; "
+		   "@$2 st.global.v2.b64 [$1+16], {%%a, %%b}; }\", "
+		   "\"r,l,b,~{memory}\"(i32 %%proton.f.s2, i64 %%proton.f.header, i1 "
+		   "%%proton.f.lead0)\n"
+		   "  %%proton.f.any = icmp ult i32 %%proton.f.first, %%proton.f.bytes\n"
+		   "  br i1 %%proton.f.any, label %%proton.copy, label %%proton.copied\n\n",
+		   emit_ring_bytes(emit), layout_ring_at(emit->layout, 0), used,
+		   emit_ring_bytes(emit), used, emit_ring_bytes(emit));
 	out_text(out, "proton.copy:\n"
 		      "  %proton.k = phi i32 [ %proton.f.first, %proton.out ], "
 		      "[ %proton.k.next, %proton.copy ]\n"
