@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import tempfile
@@ -11,13 +10,12 @@ from pathlib import Path
 
 import triton
 from intra_shapes import Case
+from intra_tool import TOOL
 from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
-ROOT = Path(__file__).resolve().parents[2]
-TOOL = Path(os.environ.get("PROTON_BUILD", ROOT / "build")).resolve() / "tests/tools/instrument"
 NVIDIA_TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
 # Shared memory that a CTA may have, and that a multiprocessor has, in bytes.

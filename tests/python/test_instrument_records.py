@@ -1,0 +1,296 @@
+"""What instrumented kernels write, executed: random control flow with markers, run warp by warp.
+
+Every lane runs the instructions that the pass has emitted (llvm_run.py), and what is then in global
+memory is read back as docs/format.md says ("Records of instrumented kernels"), and must be the
+warp's markers in the order in which it met them.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+
+import pytest
+
+pytest.importorskip("hypothesis")
+from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+from intra_tool import TOOL  # noqa: E402
+from llvm_run import M32, Cta, Thread, compile_kernel  # noqa: E402
+
+pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="tests/tools/instrument is not built")
+
+SCOPE, START, END, EVENT_START, EVENT_END = range(5)
+BUFFER = 1 << 40
+
+
+# ------------------------------------------------------------------ kernels
+
+MARKERS = st.tuples(
+    st.sampled_from(["record start", "record end", "event start", "event end"]),
+    st.sampled_from(["a", "b", "c"]),
+)
+ITEMS = st.lists(st.one_of(MARKERS, MARKERS, st.just(None)), max_size=5)
+
+
+@st.composite
+def kernels(draw):
+    """Blocks of markers (None: other work) and where each leads; the first edge leads forward."""
+    count = draw(st.integers(1, 6))
+    blocks = []
+    for number in range(count):
+        edges = []
+        if number < count - 1 and draw(st.integers(0, 9)) > 0:
+            edges = [draw(st.integers(number + 1, count - 1))]
+            edges += draw(st.lists(st.integers(1, count - 1), max_size=3))
+        blocks.append((draw(ITEMS), edges))
+    if not any(item for items, _ in blocks for item in items):
+        blocks[0][0].append(("record start", "a"))
+    return blocks
+
+
+def text_of(blocks, is_amd: bool) -> str:
+    """LLVM IR; block 0 has no label, as in what Triton makes."""
+    lines = []
+    value = 3
+    for number, (items, edges) in enumerate(blocks):
+        if number:
+            lines.append(f"\nb{number}:                      ; preds = %whatever")
+        for item in items:
+            if item is None:
+                lines.append(f"  %{value} = add i32 %0, {value}")
+            else:
+                kind, name = item
+                lines.append(
+                    f'  %{value} = tail call i32 asm sideeffect "// proton.{kind} {name}", "=r"()'
+                )
+            value += 1
+        if not edges:
+            lines.append("  ret void")
+        elif len(edges) == 1:
+            lines.append(f"  br label %b{edges[0]}")
+        else:
+            lines.append(f"  %{value} = call i32 @choose(i32 {len(edges)})")
+            if len(edges) == 2:
+                lines.append(f"  %{value + 1} = icmp eq i32 %{value}, 0")
+                a, b = edges
+                lines.append(f"  br i1 %{value + 1}, label %b{a}, label %b{b}")
+            else:
+                lines.append(f"  switch i32 %{value}, label %b{edges[0]} [")
+                lines += [f"    i32 {i}, label %b{edge}" for i, edge in enumerate(edges) if i]
+                lines.append("  ]")
+            value += 2
+    call = "amdgpu_kernel" if is_amd else "ptx_kernel"
+    return (
+        f"define {call} void @k(i32 %0, ptr addrspace(1) nofree readnone captures(none) %1) #0 {{\n"
+        + "\n".join(lines)
+        + "\n}\n\nattributes #0 = { nounwind }\n"
+    )
+
+
+def expected(blocks, choices) -> list[tuple[str, int]]:
+    """The records of a walk as (name, kind): pairs within one run of a block are one record."""
+    records: list[tuple[str, int]] = []
+    number, at = 0, 0
+    while True:
+        items, edges = blocks[number]
+        here: list[list] = []
+        for kind, name in (item for item in items if item):
+            what, _, which = kind.partition(" ")
+            if what == "event":
+                here.append([name, EVENT_START if which == "start" else EVENT_END])
+                continue
+            mine = [r for r in here if r[0] == name and r[1] in (START, END, SCOPE, None)]
+            if which == "start":
+                here.append([name, START])
+            elif mine and mine[-1][1] == START:
+                mine[-1][1] = None  # its record is that of the end
+                here.append([name, SCOPE])
+            else:
+                here.append([name, END])
+        records += [(name, kind) for name, kind in here if kind is not None]
+        if not edges:
+            return records
+        choice = 0
+        if len(edges) > 1 and at < len(choices):
+            choice = choices[at] % len(edges)
+            at += 1
+        number = edges[choice]
+
+
+# ------------------------------------------------------------------ the pass
+
+
+def instrument(text: str, arch: str, options: dict[str, int | str]) -> tuple[str, dict]:
+    done = subprocess.run(
+        [str(TOOL), arch, *(f"{k}={v}" for k, v in options.items())],
+        input=text.encode(),
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr
+    layout: dict[str, list[str]] = {}
+    for line in done.stderr.decode().splitlines():
+        key, _, value = line.partition(" ")
+        layout.setdefault(key, []).append(value)
+    return done.stdout.decode(), layout
+
+
+# ------------------------------------------------------------------ a decoder after docs/format.md
+
+
+class Unit:
+    def __init__(self, memory: dict[int, int], at: int, layout: dict, number: int) -> None:
+        def words(offset: int, count: int) -> list[int]:
+            return [memory.get(at + offset + 4 * i, 0) for i in range(count)]
+
+        header = struct.pack("<16I", *words(64 * number, 16))
+        self.magic, self.processor, self.count, self.finalize = struct.unpack_from("<4I", header)
+        self.start_ns, self.start, self.end_ns, self.end = struct.unpack_from("<4Q", header, 16)
+        self.ring, self.slack = int(layout["ring"][0]), int(layout["slack"][0])
+        units = len(layout["units"][0].split())
+        place = 64 * units + number * (self.ring + self.slack)
+        self.words = words(place, (self.ring + self.slack) // 4)
+        self.scopes = layout["scope"]
+        self.codes = [tuple(map(int, code.split())) for code in layout["code"]]
+
+    def read(self, at: int):
+        """(name, kind, start, end) of the record at byte `at` of the ring, if it can be one."""
+        clock, word = self.words[at // 4], self.words[at // 4 + 1]
+        code, payload = word >> 24, word & 0xFFFFFF
+        if not 1 <= code <= len(self.codes):
+            return None
+        scope, kind = self.codes[code - 1]
+        if (clock - self.start) & M32 > self.end - self.start:
+            return None
+        end = clock + payload if kind == SCOPE else clock
+        return self.scopes[scope], kind, clock, end & M32
+
+    def records(self):
+        """The latest records, oldest first."""
+        found = []
+        for i in range(max(0, self.count - self.ring // 8), self.count):
+            at = 8 * i % self.ring
+            here = [self.read(at)]
+            if at < self.slack and 8 * i >= self.ring:
+                here.insert(0, self.read(self.ring + at))  # means it where both are as late
+            here = [r for r in here if r]
+            assert here, (i, self.count)
+            found.append(min(here, key=lambda r: (self.end - r[3]) & M32))
+        return found
+
+
+def check_unit(unit: Unit, blocks, choices, thread_start: int) -> None:
+    want = expected(blocks, choices)
+    assert unit.magic == 0x314F5250 and unit.processor == 77
+    assert unit.count == len(want)
+    assert thread_start < unit.start < unit.end
+    assert unit.start_ns < unit.end_ns
+    got = unit.records()
+    kept = min(len(want), unit.ring // 8)
+    assert [(name, kind) for name, kind, _, _ in got] == want[len(want) - kept :]
+    ends = [(end - unit.start) & M32 for _, _, _, end in got]
+    assert ends == sorted(ends)
+    for name, kind, start, end in got:
+        if kind == SCOPE:
+            assert (end - start) & M32 >= 7, name  # no scope is empty
+
+
+# ------------------------------------------------------------------ the test
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+@given(
+    blocks=kernels(),
+    arch=st.sampled_from(["sm_90", "gfx942"]),
+    choices=st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=3, max_size=3),
+    buffer=st.sampled_from(["shared", "global"]),
+    records=st.sampled_from([0, 1, 2, 4, 8, 32]),
+    unit=st.sampled_from([1, 1, 2, 3]),
+    sampled=st.sampled_from([0, 0, 1, 2, 4, 5, 6]),
+    stride=st.sampled_from([1, 1, 2, 3]),
+    index=st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 1)),
+    own=st.sampled_from([0, 4, 1000]),
+    garbage=st.sampled_from([0, 0x01000007, 0xDEADBEEF]),
+    start=st.sampled_from([100, 2**32 - 300, 2**40 - 64]),
+)
+def test_memory_has_what_each_warp_met(
+    blocks, arch, choices, buffer, records, unit, sampled, stride, index, own, garbage, start
+):
+    is_amd = arch == "gfx942"
+    lanes = 64 if is_amd else 32
+    warps = 3
+    options = {
+        "warps": warps,
+        "buffer": buffer,
+        "bytes": records * 8 * 3,
+        "unit": unit,
+        "sampled": sampled,
+        "stride": stride,
+        "shared": own,
+        "barriers": 1,
+    }
+    text, layout = instrument(text_of(blocks, is_amd), arch, options)
+    run = compile_kernel(text)
+    cta = Cta(
+        index=index,
+        grid=(2, 3, 2),
+        buffer=BUFFER,
+        shared_bytes=int(layout["#shared"][0]),
+        garbage=garbage,
+    )
+    for warp in range(warps):
+        for lane in range(lanes):
+            run(cta, Thread(cta, warp * lanes + lane, lanes, start + 1000 * warp, choices[warp]))
+    # Nothing of the kernel's own shared memory is written.
+    assert all(address >= 1024 + own for address in cta.shared)
+    linear = (index[2] * 3 + index[1]) * 2 + index[0]
+    size = int(layout["cta"][0])
+    place = BUFFER + linear // stride * size
+    units = [int(u) for u in layout["units"][0].split()]
+    assert units == [
+        first
+        for first in range(0, warps, unit)
+        if not sampled or sampled >> first & ((1 << unit) - 1)
+    ]
+    if linear % stride:
+        # The waves of AMD's spare ring aside, nothing is written by a CTA that is not sampled.
+        ring = int(layout["ring"][0]) + int(layout["slack"][0])
+        spare = place + len(units) * (64 + ring)
+        assert all(is_amd and at >= spare for at in cta.memory)
+        return
+    assert all(place <= at < place + size for at in cta.memory)
+    for number, first in enumerate(units):
+        record = Unit(cta.memory, place, layout, number)
+        check_unit(record, blocks, choices[first], start + 1000 * first)
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "gfx942"])
+def test_without_a_buffer_nothing_is_written(arch):
+    blocks = [([("record start", "a")], [1]), ([("record end", "a")], [])]
+    text, layout = instrument(text_of(blocks, arch == "gfx942"), arch, {"warps": 1})
+    cta = Cta(shared_bytes=int(layout["#shared"][0]))
+    for lane in range(32):
+        compile_kernel(text)(cta, Thread(cta, lane, 32, 5, []))
+    assert not cta.memory
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "gfx942"])
+def test_a_scope_longer_than_a_record_can_say_is_as_long_as_it_can(arch, monkeypatch):
+    blocks = [([("record start", "a"), None, ("record end", "a")], [])]
+    text, layout = instrument(text_of(blocks, arch == "gfx942"), arch, {"warps": 1})
+    cta = Cta(shared_bytes=int(layout["#shared"][0]), buffer=BUFFER)
+    ticks = []
+
+    def clock(self):
+        ticks.append(len(ticks) * (1 << 25))
+        return ticks[-1]
+
+    monkeypatch.setattr(Thread, "clock", clock)
+    compile_kernel(text)(cta, Thread(cta, 0, 32, 0, []))
+    unit = Unit(cta.memory, BUFFER, layout, 0)
+    assert unit.words[1] == 1 << 24 | 0xFFFFFF
