@@ -57,9 +57,11 @@ static bool is_movable(struct slice line)
 	return false;
 }
 
+/* A marker is none, whatever its scope is called. */
 static bool is_wait(struct slice line)
 {
-	return slice_find(line, " call ") && slice_find(line, "wait");
+	return slice_find(line, " call ") && slice_find(line, "wait") &&
+	       !slice_find(line, "\"// proton.");
 }
 
 /* Between a wait and its marker: barriers, and what takes the wait's results apart. */

@@ -101,7 +101,8 @@ def partitions(out):
 
 
 def compile(kernel, arch: str = "sm_90", **options):
-    """What Triton makes of one of the kernels above."""
+    """What Triton makes of one of the kernels above; the options are as a launch gives them."""
+    options["instrumentation_mode"] = triton.knobs.compilation.instrumentation_mode
     if kernel is partitions:
         return triton.compile(
             GluonASTSource(kernel, {"out": "*i32"}, {}), target=target_of(arch), options=options

@@ -101,6 +101,32 @@ TEST(a_barrier_between_is_passed)
 	free(text);
 }
 
+#define MARK_WAIT(result, kind)                                                                    \
+	"  " result " = tail call i32 asm sideeffect \"// proton.record " kind " dot_wait\", "     \
+	"\"=r\"() #1\n"
+
+TEST(a_scope_called_wait_is_none)
+{
+	static const char kernel[] = DEFINE    //
+		MARK_WAIT("%3", "start")       //
+		WAIT                           //
+			MARK_WAIT("%4", "end") //
+		"  %5 = add i32 %0, 8\n"       //
+		MARK("%6", "start")            //
+		"  %7 = mul i32 %0, 9\n"
+		"  %8 = add i32 %5, %7\n" //
+		MARK("%9", "end")         //
+		"  ret void\n}\n";
+	char *text = moved(kernel);
+
+	CHECK(text != NULL);
+	check_order(text, "= add i32 %proton.v.0, 8", "wait.group");
+	/* What follows the second scope's start is behind no wait: it stays where it was. */
+	check_order(text, "start s", "= mul i32 %proton.v.0, 9");
+	check_order(text, "= mul i32 %proton.v.0, 9", "= add i32 %proton.v.5, %proton.v.7");
+	free(text);
+}
+
 TEST(kernels_of_amd_stay)
 {
 	CHECK(!moved("define amdgpu_kernel void @k(i32 %0, ptr addrspace(1) %1) {\n" MARK(
