@@ -106,7 +106,8 @@ static uint32_t age(const struct ring *ring, uint64_t now, struct instrument_rec
 /*
  * The record of logical position `at`, which was made before `now`. Where a group ran over the end
  * of the ring the record lies in the slack, and the ring has one from the lap before; else it is
- * the other way round: the newer of the two is meant.
+ * the other way round: the newer of the two is meant. Where both are as new, a group as long as the
+ * ring has written both with one reading of the clock, and the slack last.
  */
 static bool find(const struct ring *ring, uint32_t at, uint64_t now, struct instrument_record *out)
 {
@@ -121,7 +122,7 @@ static bool find(const struct ring *ring, uint32_t at, uint64_t now, struct inst
 	in_slack = load(ring, ring->capacity + index);
 	if (!is_valid(ring, in_slack))
 		return has_ring;
-	if (!has_ring || age(ring, now, in_slack) < age(ring, now, in_ring))
+	if (!has_ring || age(ring, now, in_slack) <= age(ring, now, in_ring))
 		*out = in_slack;
 	return true;
 }

@@ -183,6 +183,18 @@ TEST(groups_run_into_the_slack)
 }
 
 /* What lay in shared memory before the kernel does not pass for a record. */
+TEST(a_group_longer_than_the_ring_with_one_reading_of_the_clock)
+{
+	make(8, 8, (struct decode_cost){0});
+	header(0, 50, 400, 4);
+	put(0, 0, 100, A_START, 0);
+	put(0, 1, 100, B_START, 0); /* in the slack */
+	decode_cta(&decoder, memory);
+	CHECK_U64(decoder.totals.broken[0], 0);
+	CHECK_U64(decoder.totals.broken[1], 1);
+	done();
+}
+
 TEST(old_bytes_in_the_slack)
 {
 	make(RING, 16, (struct decode_cost){0});
