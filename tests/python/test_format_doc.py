@@ -91,6 +91,27 @@ def test_offsets_are_those_of_the_compiler(tmp_path):
     assert list(zip([what for what, _ in expected], actual)) == expected
 
 
+def test_the_header_of_a_unit_is_that_of_the_compiler(tmp_path):
+    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    section = PAGE.split("# Records of instrumented kernels\n")[1].split("\n# ")[0]
+    rows = re.findall(r"^\| (\d+) \| (\d+) \| `(\w+)` \|", section, re.MULTILINE)
+    assert sum(int(size) for _, size, _ in rows) == 64
+    checks = [
+        f"_Static_assert(offsetof(struct instrument_unit_header, {name}) == {offset} && "
+        f'sizeof(((struct instrument_unit_header *)0)->{name}) == {size}, "{name}");'
+        for offset, size, name in rows
+    ]
+    source = tmp_path / "header.c"
+    source.write_text('#include "instrument/layout.h"\n' + "\n".join(checks) + "\n")
+    includes = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
+    subprocess.run(
+        [compiler, "-std=gnu11", "-D_GNU_SOURCE", *includes, "-fsyntax-only", str(source)],
+        check=True,
+    )
+
+
 def documented_names() -> list[tuple[str, int]]:
     """Constants and members of enumerations, from tables and from sentences."""
     names = re.findall(r"^\| `([A-Z][A-Z0-9_]+)` \| (\d+) \|", PAGE, re.MULTILINE)
