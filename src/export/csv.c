@@ -71,6 +71,14 @@ static void write_number(struct out *out, const double *values, const int64_t *e
 		out_bytes(out, text, number_from_double(values[node], text));
 }
 
+static void write_word(struct out *out, const struct export_metric *metric, uint32_t node)
+{
+	out_byte(out, ',');
+	if (metric->words && metric->word[node] != EXPORT_NO_WORD)
+		write_field(out, metric->words[metric->word[node]],
+			    strlen(metric->words[metric->word[node]]));
+}
+
 /* Every device of a node once: "CUDA 0;CUDA 1". */
 static void write_devices(struct csv *csv, const struct profile *profile, uint32_t node)
 {
@@ -123,7 +131,10 @@ static bool write_line(struct csv *csv, const struct export_view *view, uint32_t
 	for (size_t m = 0; m < view->metric_count; m++) {
 		const struct export_metric *metric = &view->metrics[m];
 
-		write_number(csv->out, metric->total, metric->total_exact, node);
+		if (metric->total)
+			write_number(csv->out, metric->total, metric->total_exact, node);
+		else
+			write_word(csv->out, metric, node);
 		if (metric->is_inclusive && metric->own)
 			write_number(csv->out, metric->own, metric->own_exact, node);
 	}

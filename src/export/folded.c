@@ -3,7 +3,8 @@
  * flamegraph.pl, inferno and speedscope read them. The root is not part of a stack, for it is part
  * of each; what was recorded in the root itself is a stack of its name.
  *
- * Readers take the number after the last space; a frame may therefore contain spaces.
+ * Readers take the number after the last space; a frame may therefore contain spaces. Of a
+ * difference there are two numbers, before and after, as difffolded.pl writes them.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -36,23 +37,36 @@ static bool enter(struct folded *folded, const struct export_view *view, uint32_
 	return !folded->path.errnum && !folded->scratch.errnum;
 }
 
-static void write_line(struct out *out, const struct folded *folded, struct export_view *view,
-		       uint32_t node)
+static void write_number(struct out *out, const struct export_metric *metric, uint32_t node)
 {
-	const struct export_metric *metric = &view->metrics[0];
 	double value = metric->own[node];
 	char text[NUMBER_TEXT_BYTES];
 
-	if (value < 0)
-		view->negative_count++;
-	if (!(value > 0) || !isfinite(value))
-		return;
-	out_bytes(out, folded->path.bytes, folded->path.length);
 	out_byte(out, ' ');
-	if (metric->own_exact)
+	if (!(value > 0) || !isfinite(value))
+		out_byte(out, '0');
+	else if (metric->own_exact)
 		out_i64(out, metric->own_exact[node]);
 	else
 		out_bytes(out, text, number_from_double(value, text));
+}
+
+static void write_line(struct out *out, const struct folded *folded, struct export_view *view,
+		       uint32_t node)
+{
+	bool is_any = false;
+
+	for (size_t m = 0; m < view->metric_count; m++) {
+		double value = view->metrics[m].own[node];
+
+		view->negative_count += value < 0;
+		is_any |= value > 0 && isfinite(value);
+	}
+	if (!is_any)
+		return;
+	out_bytes(out, folded->path.bytes, folded->path.length);
+	for (size_t m = 0; m < view->metric_count; m++)
+		write_number(out, &view->metrics[m], node);
 	out_byte(out, '\n');
 }
 

@@ -122,22 +122,39 @@ static double unit_ns(const char *unit)
 	return 0;
 }
 
-/* "time (ns)" and "time/ms" are "time", for the unit has a place of its own. */
-static size_t bare_length(const struct export_metric *metric)
+/* "time (ns)" and "time/ms" are "time", for the unit has a place of its own; "time/ms before" is
+ * "time before". */
+static uint64_t add_bare_name(struct pprof *pprof, const struct export_metric *metric)
 {
-	const char *end = strrchr(metric->name, unit_ns(metric->unit) > 0 ? '/' : '\0');
-	size_t length = strlen(metric->name);
+	const char *which = metric->which ? metric->which : "";
+	size_t length = strlen(metric->name) - (*which ? strlen(which) + 1 : 0);
+	size_t end = length;
+	uint64_t string;
+	struct out text;
 
-	if (length && metric->name[length - 1] == ')')
-		end = strstr(metric->name, " (");
-	return end && end > metric->name ? (size_t)(end - metric->name) : length;
+	if (length && metric->name[length - 1] == ')') {
+		const char *unit = strstr(metric->name, " (");
+
+		end = unit ? (size_t)(unit - metric->name) : length;
+	} else if (unit_ns(metric->unit) > 0) {
+		while (end && metric->name[end - 1] != '/')
+			end--;
+		end = end ? end - 1 : length;
+	}
+	out_init(&text, -1);
+	out_bytes(&text, metric->name, end ? end : length);
+	out_bytes(&text, metric->name + length, strlen(metric->name) - length);
+	pprof->is_out_of_memory |= text.errnum != 0;
+	string = add_string(pprof, text.bytes, text.length);
+	out_fini(&text);
+	return string;
 }
 
 static void write_types(struct pprof *pprof)
 {
 	for (size_t m = 0; m < pprof->view->metric_count; m++) {
 		const struct export_metric *metric = &pprof->view->metrics[m];
-		uint64_t type = add_string(pprof, metric->name, bare_length(metric));
+		uint64_t type = add_bare_name(pprof, metric);
 		const char *unit = unit_ns(metric->unit) > 0 ? "nanoseconds"
 				   : *metric->unit           ? metric->unit
 							     : "count";

@@ -13,14 +13,17 @@
 #include "model/profile.h"
 
 #define EXPORT_NO_FIELD UINT32_MAX
+#define EXPORT_NO_WORD UINT32_MAX
 
 struct export_report; /* export/report.h */
 
 struct export_metric {
 	const char *name; /* as the viewer shows it: "time/ms", "flops16" */
 	const char *unit; /* "nanoseconds" ... "seconds", "bytes", "count"; "" = none known */
+	/* Of what was compared: "before", "mean", ..., with which the name ends; else NULL. */
+	const char *which;
 	/* Per node, NAN where there is nothing; the exact ones are NULL if they are no integers. */
-	const double *total; /* what the viewer prints */
+	const double *total; /* what the viewer prints; NULL: a word per node, of a table only */
 	const int64_t *total_exact;
 	/*
 	 * What a node adds itself, with what is hidden directly below it. NULL: no number that adds
@@ -34,6 +37,8 @@ struct export_metric {
 	/* How the viewer prints it, see viewer/figure.h. */
 	int decimals;
 	bool is_scientific;
+	const char *const *words;
+	const uint32_t *word; /* index of words; EXPORT_NO_WORD = none */
 };
 
 struct export_view {
@@ -58,7 +63,7 @@ struct export_view_format {
 	const char *what;  /* for lists of formats, a few words */
 	bool is_binary;    /* nothing to look at on a terminal */
 	bool needs_weight; /* shows metrics as sizes: those without `own` are refused */
-	bool takes_one;    /* a single metric */
+	bool takes_one;    /* a single metric, or one before and after */
 	bool is_report;    /* needs view->report, and shows derived metrics too */
 	int (*write)(struct export_view *view, struct out *out, struct proton_error *err);
 };

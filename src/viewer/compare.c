@@ -27,6 +27,9 @@ struct comparison {
 	bool *is_found; /* some profile has that metric */
 	bool *is_inclusive;
 	bool *is_additive;
+	/* Of additive metrics: the label of what they are made of, and what that is divided by. */
+	char **source;
+	double *divisor;
 	struct proton_error first_error; /* about a metric that has not been found yet */
 };
 
@@ -42,6 +45,10 @@ static void end(struct comparison *comparison)
 {
 	merge_free(comparison->merge);
 	profile_free(comparison->all);
+	for (size_t i = 0; i < comparison->name_count; i++)
+		free(comparison->source[i]);
+	free(comparison->source);
+	free(comparison->divisor);
 	free(comparison->names);
 	free(comparison->is_found);
 	free(comparison->is_inclusive);
@@ -64,6 +71,8 @@ static void name_metrics(struct comparison *comparison, const struct view *view)
 	comparison->is_found = xcalloc(count, sizeof(bool));
 	comparison->is_inclusive = xcalloc(count, sizeof(bool));
 	comparison->is_additive = xcalloc(count, sizeof(bool));
+	comparison->source = xcalloc(count, sizeof(char *));
+	comparison->divisor = xcalloc(count, sizeof(double));
 	for (size_t i = 0; i < comparison->shown_count; i++)
 		comparison->names[comparison->name_count++] = shown[i];
 	for (size_t i = 0; i < options->threshold_count; i++)
@@ -121,6 +130,11 @@ static int derive_side(struct comparison *comparison, struct view *view,
 		comparison->is_found[i] = true;
 		comparison->is_inclusive[i] = columns[i].is_inclusive;
 		comparison->is_additive[i] = columns[i].is_additive;
+		if (!columns[i].source || comparison->source[i])
+			continue;
+		comparison->source[i] =
+			xstrndup(columns[i].source->label, strlen(columns[i].source->label));
+		comparison->divisor[i] = columns[i].divisor;
 	}
 	derive_fini(&derive);
 	return status;
@@ -207,12 +221,20 @@ static char *joined(const char *a, const char *b)
 	return text;
 }
 
-/* A column of the view with a value for every node of the union. */
-static struct metric_column *new_column(struct view *view, const char *name, const char *what)
+/* A column of the view with a value for every node of the union. `which` is a constant. */
+static struct metric_column *new_column(const struct comparison *comparison, struct view *view,
+					size_t name, const char *text, const char *which)
 {
 	struct metric_column *column = &view->columns[view->column_count++];
 
-	*column = (struct metric_column){.name = joined(name, what)};
+	*column = (struct metric_column){
+		.name = joined(text, which),
+		.which = which,
+		.is_inclusive = comparison->is_inclusive[name],
+		.divisor = comparison->divisor[name],
+	};
+	if (comparison->source[name])
+		column->source = metrics_find(&view->metrics, comparison->source[name]);
 	column->values = xcalloc(view->profile->node_count, sizeof(*column->values));
 	return column;
 }
@@ -263,10 +285,10 @@ static void add_difference(const struct comparison *comparison, struct view *vie
 {
 	const char *text = base->columns[name].name ? base->columns[name].name
 						    : file->columns[name].name;
-	struct metric_column *before = new_column(view, text, "before");
-	struct metric_column *after = new_column(view, text, "after");
-	struct metric_column *change = new_column(view, text, "change");
-	struct metric_column *percent = new_column(view, text, "change/%");
+	struct metric_column *before = new_column(comparison, view, name, text, "before");
+	struct metric_column *after = new_column(comparison, view, name, text, "after");
+	struct metric_column *change = new_column(comparison, view, name, text, "change");
+	struct metric_column *percent = new_column(comparison, view, name, text, "change/%");
 
 	for (size_t n = 0; n < view->profile->node_count; n++) {
 		double old = value_of(comparison, base, name, n);
@@ -284,8 +306,6 @@ static void add_difference(const struct comparison *comparison, struct view *vie
 		change->values[n] = new - old;
 		percent->values[n] = isfinite(ratio) ? ratio : NAN;
 	}
-	before->is_inclusive = after->is_inclusive = comparison->is_inclusive[name];
-	change->is_inclusive = percent->is_inclusive = comparison->is_inclusive[name];
 	before->is_additive = after->is_additive = comparison->is_additive[name];
 }
 
@@ -293,7 +313,8 @@ static void add_difference(const struct comparison *comparison, struct view *vie
 static struct metric_column *add_hidden(const struct comparison *comparison, struct view *view,
 					const struct side *side, size_t name)
 {
-	struct metric_column *column = new_column(view, comparison->names[name], "hidden");
+	struct metric_column *column =
+		new_column(comparison, view, name, comparison->names[name], "hidden");
 
 	for (size_t n = 0; n < view->profile->node_count; n++)
 		column->values[n] = value_of(comparison, side, name, n);
@@ -452,9 +473,9 @@ static const double *add_tally_column(const struct comparison *comparison, struc
 		[MERGE_SUM] = "sum", [MERGE_MEAN] = "mean",       [MERGE_MIN] = "min",
 		[MERGE_MAX] = "max", [MERGE_SPREAD] = "spread/%",
 	};
-	struct metric_column *column = new_column(view, comparison->names[name], words[how]);
+	struct metric_column *column =
+		new_column(comparison, view, name, comparison->names[name], words[how]);
 
-	column->is_inclusive = comparison->is_inclusive[name];
 	column->is_additive = comparison->is_additive[name] && how == MERGE_MEAN;
 	for (size_t n = 0; n < view->profile->node_count; n++)
 		column->values[n] =

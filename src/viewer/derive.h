@@ -21,7 +21,8 @@
 #include "viewer/metrics.h"
 
 struct metric_column {
-	char *name; /* as it is shown: "time/ms", "cpu_time (ns)" */
+	char *name;        /* as it is shown: "time/ms", "cpu_time (ns)" */
+	const char *which; /* compared: "before", "mean", ..., with which the name ends; or NULL */
 	bool is_inclusive;
 	bool is_additive; /* a parent is at least the sum of its children, so shares make sense */
 	double *values;   /* per node, NAN = none; NULL: text, see raw and words */

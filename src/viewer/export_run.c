@@ -1,25 +1,20 @@
 /*
  * From the command line to an exporter. See export_run.h.
  *
- * Formats of a whole profile (export/export.h) get it as it was read. The others get a view of it
- * (export/view.h), made here: one column per metric with the numbers that the tree shows, and one
- * with what each frame adds itself, which is what stacks and flame graphs are drawn of.
+ * Formats of a whole profile (export/export.h) get it as it was read, or turned. The others get a
+ * view of it (export/view.h), made here: one column per metric with the numbers that the tree shows,
+ * and one with what each frame adds itself, which is what stacks and flame graphs are drawn of.
  */
 #include "viewer/export_run.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <unistd.h>
 
-#include "export/export.h"
-#include "export/view.h"
-#include "model/rollup.h"
 #include "viewer/derive.h"
-#include "viewer/figure.h"
+#include "viewer/export_measure.h"
+#include "viewer/export_target.h"
 #include "viewer/filter.h"
 #include "viewer/metrics.h"
 #include "viewer/names.h"
@@ -30,269 +25,7 @@
 #include "viewer/select.h"
 #include "viewer/xalloc.h"
 
-/* One of the two tables' formats. */
-struct target {
-	const struct export_format *whole;
-	const struct export_view_format *view;
-};
-
-/* Both tables one after the other; false past the end. */
-static bool target_at(size_t index, struct target *target)
-{
-	size_t views = 0;
-
-	while (export_view_format_at(views))
-		views++;
-	*target = (struct target){0};
-	if (index < views)
-		target->view = export_view_format_at(index);
-	else
-		target->whole = export_format_at(index - views);
-	return target->view || target->whole;
-}
-
-static const char *target_name(const struct target *target)
-{
-	return target->view ? target->view->name : target->whole->name;
-}
-
-static const char *target_suffix(const struct target *target)
-{
-	return target->view ? target->view->suffix : target->whole->suffix;
-}
-
-static void list_formats(char *text, size_t capacity)
-{
-	struct target target;
-	size_t length = 0;
-
-	text[0] = '\0';
-	for (size_t i = 0; target_at(i, &target); i++) {
-		const char *name = target_name(&target);
-
-		if (length + strlen(name) + 3 > capacity)
-			return;
-		length += (size_t)sprintf(text + length, "%s%s", i ? ", " : "", name);
-	}
-}
-
-static bool ends_with(const char *path, const char *suffix)
-{
-	size_t length = strlen(path);
-	size_t end = strlen(suffix);
-
-	return length > end + 1 && path[length - end - 1] == '.' &&
-	       strcasecmp(path + length - end, suffix) == 0;
-}
-
-static int find_target(const struct options *options, struct target *target,
-		       struct proton_error *err)
-{
-	char known[300];
-
-	for (size_t i = 0; target_at(i, target); i++) {
-		if (options->export_format
-			    ? strcasecmp(options->export_format, target_name(target)) == 0
-			    : ends_with(options->output, target_suffix(target)))
-			return PROTON_OK;
-	}
-	list_formats(known, sizeof(known));
-	if (options->export_format)
-		return err_set(err, PROTON_E_INVALID,
-			       "Unknown export format: %.60s; the formats are %s",
-			       options->export_format, known);
-	return err_set(err, PROTON_E_INVALID,
-		       "the name %.200s does not tell a format; choose one with --export: %s",
-		       options->output, known);
-}
-
-/* What the screen's options could mean for a file that holds everything. */
-static const char *option_for_views(const struct options *options)
-{
-	return options->metric_count    ? "--metrics"
-	       : options->include       ? "--include"
-	       : options->exclude       ? "--exclude"
-	       : options->has_threshold ? "--threshold"
-	       : options->depth_is_set  ? "--depth"
-	       : options->format        ? "--format"
-					: NULL;
-}
-
-int export_check(const struct options *options, struct proton_error *err)
-{
-	const char *screen = options->csv            ? "--csv"
-			     : options->json         ? "--json"
-			     : options->gate_count   ? "--fail-if"
-			     : options->mode         ? "--top, --group or --bottom-up"
-			     : options->merge_how    ? "--merge"
-			     : options->list         ? "--list"
-			     : options->print_sorted ? "--print-sorted"
-						     : NULL;
-	const char *option = option_for_views(options);
-	struct target target;
-	int status;
-
-	if (options->threshold_count)
-		return err_set(err, PROTON_E_INVALID,
-			       "--export knows --threshold VALUE only, not METRIC=VALUE");
-	if (screen)
-		return err_set(err, PROTON_E_INVALID, "Cannot specify both --export and %s",
-			       screen);
-	status = find_target(options, &target, err);
-	if (status)
-		return status;
-	if (target.whole && option)
-		return err_set(err, PROTON_E_INVALID,
-			       "%s has no meaning for %s, which holds the whole profile", option,
-			       target.whole->name);
-	if (options->base && !(target.view && target.view->is_report))
-		return err_set(err, PROTON_E_INVALID, "--diff has no meaning for %s",
-			       target_name(&target));
-	if (target.view && target.view->takes_one && options->metric_count > 1)
-		return err_set(err, PROTON_E_INVALID, "%s holds one metric, not %zu",
-			       target.view->name, options->metric_count);
-	if (target.view && target.view->is_binary && isatty(STDOUT_FILENO) == 1 &&
-	    (!options->output || strcmp(options->output, "-") == 0))
-		return err_set(err, PROTON_E_INVALID,
-			       "%s is nothing for a terminal; name a file with -o",
-			       target.view->name);
-	return PROTON_OK;
-}
-
-/* ------------------------------------------------------------------ columns */
-
-/* A metric, and the memory behind it. */
-struct measure {
-	struct metric_column total;
-	struct metric_column own;
-};
-
-static const char *unit_of(const struct metric_column *column)
-{
-	static const struct {
-		double ns;
-		const char *name;
-	} times[] = {
-		{1, "nanoseconds"}, {1e3, "microseconds"}, {1e6, "milliseconds"}, {1e9, "seconds"}};
-	size_t length = strlen(column->name);
-
-	if (length > 2 && strcmp(column->name + length - 2, "/%") == 0)
-		return "percent";
-	if (!column->source)
-		return "";
-	if (strcmp(column->source->name, "time") == 0 ||
-	    strcmp(column->source->name, "cpu_time") == 0) {
-		double ns = metrics_unit_ns(column->source->label) * column->divisor;
-
-		for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-			if (times[i].ns == ns)
-				return times[i].name;
-	}
-	if (!column->is_additive)
-		return ""; /* a rate of it */
-	if (strcmp(column->source->name, "bytes") == 0)
-		return "bytes";
-	return strcmp(column->source->name, "count") == 0 ? "count" : "";
-}
-
-/* What is not shown still counts in the frame above it. */
-static void keep_hidden(const struct profile *profile, const uint8_t *shown,
-			struct measure *measure)
-{
-	struct metric_column *own = &measure->own;
-
-	for (size_t i = 1; i < profile->node_count; i++) {
-		uint32_t parent = profile->nodes[i].parent;
-		double below = measure->total.values[i];
-
-		if (shown[i] || !shown[parent] || isnan(below) || below == 0)
-			continue;
-		own->values[parent] = isnan(own->values[parent]) ? below
-								 : own->values[parent] + below;
-		if (own->exact && measure->total.exact)
-			own->exact[parent] += measure->total.exact[i];
-	}
-}
-
-/*
- * Time inside a scope includes that of timed scopes in it. What is the scope's own is the rest; it
- * is none if what is inside ran side by side.
- */
-static void unnest(const struct profile *profile, const uint8_t *shown, struct metric_column *own)
-{
-	double *inside = xcalloc(profile->node_count, sizeof(*inside));
-
-	for (size_t i = profile->node_count; i-- > 0;) {
-		double value = own->values[i];
-		double whole = isnan(value) ? inside[i] : value;
-
-		if (!shown[i])
-			continue;
-		if (!isnan(value))
-			own->values[i] = value > inside[i] ? value - inside[i] : 0;
-		if (own->exact && !isnan(value))
-			own->exact[i] = (int64_t)own->values[i];
-		if (i > 0)
-			inside[profile->nodes[i].parent] += whole;
-	}
-	free(inside);
-}
-
-static void make_own(struct derive *derive, const char *name, const uint8_t *shown,
-		     struct measure *measure)
-{
-	const struct profile *profile = derive->metrics->profile;
-
-	if (!measure->total.is_additive || !measure->total.values)
-		return;
-	if (derive_own_column(derive, name, &measure->own, NULL))
-		xgive_up(); /* the name is known, so it is memory that is not */
-	if (measure->own.is_inclusive)
-		keep_hidden(profile, shown, measure);
-	else if (strcmp(measure->own.source->name, "cpu_time") == 0)
-		unnest(profile, shown, &measure->own);
-}
-
-/* As in the tree, whose columns have one style each. */
-static struct figure_style style_of(const struct metric_column *column,
-				    const struct profile *profile, const uint8_t *shown)
-{
-	double largest = 0;
-
-	for (size_t i = 0; i < profile->node_count; i++)
-		if (shown[i] && isfinite(column->values[i]) && fabs(column->values[i]) > largest)
-			largest = fabs(column->values[i]);
-	return figure_style_for(largest, column->exact != NULL);
-}
-
-static struct export_metric describe(const struct measure *measure, const struct profile *profile,
-				     const uint8_t *shown)
-{
-	const struct metric_column *total = &measure->total;
-	struct export_metric metric = {
-		.name = total->name,
-		.unit = unit_of(total),
-		.total = total->values,
-		.total_exact = total->exact,
-		.own = measure->own.values,
-		.own_exact = measure->own.exact,
-		.is_inclusive = total->is_inclusive,
-		.field = EXPORT_NO_FIELD,
-		.per_unit = total->divisor,
-	};
-	struct figure_style style = style_of(total, profile, shown);
-
-	metric.decimals = style.decimals;
-	metric.is_scientific = style.is_scientific;
-
-	if (measure->own.values && total->is_inclusive) {
-		if (strcmp(total->source->name, "time") == 0)
-			metric.field = KERNEL_TOTAL_NS;
-		else if (strcmp(total->source->name, "count") == 0)
-			metric.field = KERNEL_COUNT;
-	}
-	return metric;
-}
+/* ------------------------------------------------------------------ which metrics */
 
 /* What is exported when nobody chose: everything that is a number, or the most telling one. */
 static size_t default_names(const struct metrics *metrics, const struct export_view_format *format,
@@ -407,8 +140,8 @@ static uint32_t *owners_of(const struct profile *profile, const uint8_t *shown)
 	return owner;
 }
 
-static int write_view(const struct target *target, struct export_view *view, const char *path,
-		      struct proton_error *err)
+static int write_view(const struct export_target *target, struct export_view *view,
+		      const char *path, struct proton_error *err)
 {
 	struct save save;
 	int status = save_begin(&save, path, err);
@@ -434,6 +167,8 @@ struct chosen {
 	const char **names; /* of the metrics, as they were asked for */
 	size_t count;
 	struct measure *measures; /* by metric */
+	struct metric_column *thresholds;
+	size_t threshold_count;
 	struct export_metric *described;
 	struct export_report report;
 	char *title;
@@ -447,6 +182,9 @@ static void chosen_fini(struct chosen *chosen)
 		metric_column_fini(&chosen->measures[i].total);
 		metric_column_fini(&chosen->measures[i].own);
 	}
+	for (size_t i = 0; i < chosen->threshold_count; i++)
+		metric_column_fini(&chosen->thresholds[i]);
+	free(chosen->thresholds);
 	report_fini(&chosen->report);
 	free(chosen->described);
 	free(chosen->measures);
@@ -475,50 +213,73 @@ static void choose_names(struct chosen *chosen, const struct options *options,
 	else
 		chosen->count = default_names(&chosen->metrics, format, chosen->names);
 	chosen->measures = xcalloc(chosen->count, sizeof(*chosen->measures));
-	chosen->described = xcalloc(chosen->count, sizeof(*chosen->described));
 }
 
-/* Of the first file, and how many more there are. */
-static char *make_title(const struct options *options)
+/* Of the first file, and how many more there are; of a difference, of both. */
+static char *make_title(const struct options *options, bool is_difference)
 {
 	char *title;
-	int length = options->path_count > 1 ? asprintf(&title, "%s and %zu more", options->path,
-							options->path_count - 1)
-					     : asprintf(&title, "%s", options->path);
+	int length;
 
+	if (is_difference)
+		length = asprintf(&title, "%s against %s", options->path, options->base);
+	else if (options->path_count > 1)
+		length =
+			asprintf(&title, "%s and %zu more", options->path, options->path_count - 1);
+	else
+		length = asprintf(&title, "%s", options->path);
 	if (length < 0)
 		xgive_up();
 	return title;
 }
 
-/* To be released with chosen_fini(), also after an error. */
-static int chosen_init(struct chosen *chosen, const struct options *options,
-		       const struct export_view_format *format, struct profile *profile,
-		       struct proton_error *err)
+/* The numbers that -t METRIC=VALUE looks at. */
+static int derive_thresholds(struct chosen *chosen, const struct options *options,
+			     struct proton_error *err)
 {
-	size_t depth = options->depth_is_set ? options->depth : SIZE_MAX;
+	chosen->thresholds = xcalloc(options->threshold_count, sizeof(*chosen->thresholds));
+	for (size_t i = 0; i < options->threshold_count; i++) {
+		int status = derive_column(&chosen->derive, options->thresholds[i].metric,
+					   &chosen->thresholds[i], err);
+
+		if (status)
+			return status;
+		chosen->threshold_count++;
+	}
+	return PROTON_OK;
+}
+
+static int choose_nodes(struct chosen *chosen, const struct options *options,
+			const struct profile *profile, struct proton_error *err)
+{
+	struct thresholds thresholds = {.first = &chosen->measures[0].total};
 	int status;
 
-	*chosen = (struct chosen){.state = filter_prune(profile), .title = make_title(options)};
-	metrics_init(&chosen->metrics, profile);
-	derive_init(&chosen->derive, &chosen->metrics);
-	choose_names(chosen, options, format);
-	status = derive_all(&chosen->derive, format, chosen->names, chosen->measures, chosen->count,
-			    err);
-	if (status == PROTON_OK && chosen->count == 0 && format->needs_weight)
-		status =
-			err_set(err, PROTON_E_INVALID, "nothing was measured in %s", options->path);
-	if (status == PROTON_OK && chosen->count)
-		status = select_nodes(options, profile, &chosen->measures[0].total, chosen->state,
-				      err);
+	/* In what was turned, they chose what it was made of. */
+	if (options->mode == VIEW_TREE) {
+		status = select_paths(options, profile, chosen->state, err);
+		if (status)
+			return status;
+	}
+	status = derive_thresholds(chosen, options, err);
 	if (status)
 		return status;
-	show_levels(profile, chosen->state, depth);
-	chosen->owner = owners_of(profile, chosen->state);
-	for (size_t i = 0; i < chosen->count; i++) {
-		make_own(&chosen->derive, chosen->names[i], chosen->state, &chosen->measures[i]);
-		chosen->described[i] = describe(&chosen->measures[i], profile, chosen->state);
-	}
+	thresholds.others = chosen->thresholds;
+	status = select_least(options, profile, &thresholds, chosen->state, err);
+	if (status == PROTON_OK && options->rows)
+		select_rows(profile, chosen->measures[0].total.values, options->rows, false,
+			    chosen->state);
+	return status;
+}
+
+/* What every export has, once it is known which nodes and metrics. */
+static void fill_view(struct chosen *chosen, const struct options *options,
+		      const struct export_view_format *format, const struct profile *profile)
+{
+	chosen->described = xcalloc(chosen->count, sizeof(*chosen->described));
+	for (size_t i = 0; i < chosen->count; i++)
+		chosen->described[i] =
+			measure_describe(&chosen->measures[i], profile, chosen->state);
 	chosen->view = (struct export_view){
 		.profile = profile,
 		.title = chosen->title,
@@ -531,6 +292,36 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 		/* As where people read; other programs get what was recorded. */
 		.name_style = format->is_report || options->has_names ? options->names : NAMES_RAW,
 	};
+}
+
+/* To be released with chosen_fini(), also after an error. May replace *profile. */
+static int chosen_init(struct chosen *chosen, const struct options *options,
+		       const struct export_view_format *format, struct profile **profile,
+		       struct proton_error *err)
+{
+	int status;
+
+	*chosen = (struct chosen){.title = make_title(options, false)};
+	status = view_turn(profile, options, &chosen->state, err);
+	if (status)
+		return status;
+	metrics_init(&chosen->metrics, *profile);
+	derive_init(&chosen->derive, &chosen->metrics);
+	choose_names(chosen, options, format);
+	status = derive_all(&chosen->derive, format, chosen->names, chosen->measures, chosen->count,
+			    err);
+	if (status == PROTON_OK && chosen->count == 0 && format->needs_weight)
+		status =
+			err_set(err, PROTON_E_INVALID, "nothing was measured in %s", options->path);
+	if (status == PROTON_OK && chosen->count)
+		status = choose_nodes(chosen, options, *profile, err);
+	if (status)
+		return status;
+	show_levels(*profile, chosen->state, options->depth);
+	chosen->owner = owners_of(*profile, chosen->state);
+	for (size_t i = 0; i < chosen->count; i++)
+		measure_own(&chosen->measures[i], &chosen->derive, chosen->names[i], chosen->state);
+	fill_view(chosen, options, format, *profile);
 	if (format->is_report) {
 		report_init(&chosen->report, &chosen->metrics, chosen->state);
 		chosen->view.report = &chosen->report;
@@ -538,38 +329,113 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 	return PROTON_OK;
 }
 
-static int export_view(const struct options *options, const struct target *target,
-		       struct profile *profile, struct profile *base, struct proton_error *err)
+static int write_chosen(const struct options *options, const struct export_target *target,
+			struct chosen *chosen, struct proton_error *err)
+{
+	int status = write_view(target, &chosen->view, options->output, err);
+
+	if (status == PROTON_OK && chosen->view.negative_count)
+		say("%" PRIu64 " values below zero are left out, for %s has no place for them",
+		    chosen->view.negative_count, target->view->name);
+	return status;
+}
+
+static int export_view(const struct options *options, const struct export_target *target,
+		       struct profile **profile, struct profile **base, struct proton_error *err)
 {
 	struct chosen chosen;
 	struct chosen before = {0};
 	int status = chosen_init(&chosen, options, target->view, profile, err);
 
-	if (status == PROTON_OK && base) {
+	if (status == PROTON_OK && *base) {
 		status = chosen_init(&before, options, target->view, base, err);
 		before.view.title = options->base;
 		chosen.view.other = &before.view;
 	}
 	if (status == PROTON_OK)
-		status = write_view(target, &chosen.view, options->output, err);
-	if (status == PROTON_OK && chosen.view.negative_count)
-		say("%" PRIu64 " values below zero are left out, for %s has no place for them",
-		    chosen.view.negative_count, target->view->name);
+		status = write_chosen(options, target, &chosen, err);
 	chosen_fini(&chosen);
 	chosen_fini(&before);
 	return status;
 }
 
-int export_run(const struct options *options, struct profile *profile, struct profile *base,
+static int export_whole(const struct options *options, const struct export_target *target,
+			struct profile **profile, struct proton_error *err)
+{
+	struct export_view view = {0};
+	uint8_t *state;
+
+	/* As it was recorded, unless it was turned. */
+	if (options->mode != VIEW_TREE) {
+		int status = view_turn(profile, options, &state, err);
+
+		if (status)
+			return status;
+		free(state);
+	}
+	view.profile = *profile;
+	return write_view(target, &view, options->output, err);
+}
+
+int export_run(const struct options *options, struct profile **profile, struct profile **base,
 	       struct proton_error *err)
 {
-	struct export_view view = {.profile = profile};
-	struct target target;
-	int status = find_target(options, &target, err);
+	struct export_target target;
+	int status = export_target_find(options, &target, err);
 
 	if (status)
 		return status;
-	if (target.view)
-		return export_view(options, &target, profile, base, err);
-	return write_view(&target, &view, options->output, err);
+	return target.view ? export_view(options, &target, profile, base, err)
+			   : export_whole(options, &target, profile, err);
+}
+
+/* ------------------------------------------------------------------ columns */
+
+/*
+ * The columns that the format has a place for: sizes are what adds up, which of a difference are
+ * before and after.
+ */
+static int take_columns(struct chosen *chosen, struct view *view,
+			const struct export_view_format *format, struct proton_error *err)
+{
+	chosen->measures = xcalloc(view->shown_count, sizeof(*chosen->measures));
+	for (size_t i = 0; i < view->shown_count; i++) {
+		struct metric_column *column = &view->columns[i];
+
+		if (format->needs_weight && !(column->is_additive && column->values))
+			continue;
+		chosen->measures[chosen->count++].total = *column;
+		*column = (struct metric_column){0}; /* it has moved */
+	}
+	if (chosen->count == 0)
+		return err_set(err, PROTON_E_INVALID,
+			       "metric %.100s does not add up, and %s shows what does",
+			       view->columns[0].name, format->name);
+	return PROTON_OK;
+}
+
+int export_columns(const struct options *options, struct view *view, struct proton_error *err)
+{
+	struct chosen chosen = {.title = make_title(options, options->base != NULL)};
+	const struct profile *profile = view->profile;
+	struct export_target target;
+	int status = export_target_find(options, &target, err);
+
+	chosen.state = xcalloc(profile->node_count, sizeof(*chosen.state));
+	memcpy(chosen.state, view->state, profile->node_count);
+	if (status == PROTON_OK && options->rows)
+		select_rows(profile, view->columns[view->sort_column].values, options->rows,
+			    view->by_magnitude, chosen.state);
+	if (status == PROTON_OK)
+		status = take_columns(&chosen, view, target.view, err);
+	if (status == PROTON_OK) {
+		show_levels(profile, chosen.state, options->depth);
+		chosen.owner = owners_of(profile, chosen.state);
+		for (size_t i = 0; i < chosen.count; i++)
+			measure_compared(&chosen.measures[i], profile, chosen.state);
+		fill_view(&chosen, options, target.view, profile);
+		status = write_chosen(options, &target, &chosen, err);
+	}
+	chosen_fini(&chosen);
+	return status;
 }

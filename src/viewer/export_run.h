@@ -4,18 +4,19 @@
 
 #include "model/profile.h"
 #include "viewer/options.h"
+#include "viewer/view.h"
 
 /*
- * Finds out that the options ask for something that cannot be, before any file is read.
- * E_INVALID with a sentence.
+ * Writes what `options` ask for. *base is what a report compares with, or NULL. What belongs to
+ * launch metadata is taken from the profiles, and --top, --group and --bottom-up replace them.
  */
-int export_check(const struct options *options, struct proton_error *err);
-
-/*
- * Writes what `options` ask for. `base` is what a report compares with, or NULL. What belongs to
- * launch metadata is taken from the profiles.
- */
-int export_run(const struct options *options, struct profile *profile, struct profile *base,
+int export_run(const struct options *options, struct profile **profile, struct profile **base,
 	       struct proton_error *err);
+
+/*
+ * Writes columns that were made by comparing profiles, see export_is_of_columns(). What the view
+ * shows has been chosen with view_filter(). Takes the columns that it writes.
+ */
+int export_columns(const struct options *options, struct view *view, struct proton_error *err);
 
 #endif

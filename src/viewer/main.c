@@ -12,6 +12,7 @@
 
 #include "viewer/compare.h"
 #include "viewer/export_run.h"
+#include "viewer/export_target.h"
 #include "viewer/input.h"
 #include "viewer/options.h"
 #include "viewer/picture.h"
@@ -140,6 +141,28 @@ static bool is_export(const struct options *options)
 	return options->export_format || options->output;
 }
 
+static int export_compared(const struct options *options, struct input *input, struct input *base)
+{
+	struct proton_error err;
+	struct view view;
+	int status = make_view(&view, input, base, options, &err);
+
+	if (status == PROTON_OK && view_is_empty(&view)) {
+		say_is_empty(options->path, view.profile);
+		status = EXIT_BAD;
+	} else {
+		if (status == PROTON_OK)
+			status = view_filter(&view, options, &err);
+		if (status == PROTON_OK)
+			status = export_columns(options, &view, &err);
+		if (status && err.text[0])
+			complain(&err);
+		status = status ? EXIT_BAD : 0;
+	}
+	view_fini(&view);
+	return status;
+}
+
 static int export(const struct options *options, struct input *input, struct input *base)
 {
 	struct proton_error err;
@@ -147,8 +170,8 @@ static int export(const struct options *options, struct input *input, struct inp
 	struct profile *before = NULL;
 	int status = EXIT_BAD;
 
-	if (export_check(options, &err))
-		return complain(&err);
+	if (export_is_of_columns(options))
+		return export_compared(options, input, base);
 	profile = input_load_all(input);
 	if (profile)
 		input_say_losses(profile);
@@ -157,7 +180,7 @@ static int export(const struct options *options, struct input *input, struct inp
 	if (before)
 		input_say_losses(before);
 	if (profile && (before || !options->base))
-		status = export_run(options, profile, before, &err) ? complain(&err) : 0;
+		status = export_run(options, &profile, &before, &err) ? complain(&err) : 0;
 	profile_free(before);
 	profile_free(profile);
 	return status;
@@ -178,10 +201,13 @@ static int show(const struct options *options, struct input *input, struct input
 
 static int run(const struct options *options)
 {
+	struct proton_error err;
 	struct input input;
 	struct input base;
 	int status;
 
+	if (is_export(options) && export_check(options, &err))
+		return complain(&err);
 	input_init(&input, options->paths, options->path_count);
 	input_init(&base, &options->base, options->base ? 1 : 0);
 	if (input.count == 0 || (options->base && base.count == 0))

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -345,6 +346,9 @@ enum options_result options_parse(struct options *options, int argc, char **argv
 		return OPTIONS_BAD;
 	if (argc - optind == 0)
 		return REFUSE("Must specify a file to read; see proton-viewer --help");
+	/* A screen has an end, a file has not. */
+	if ((options->export_format || options->output) && !options->depth_is_set)
+		options->depth = SIZE_MAX;
 	options->paths = argv + optind;
 	options->path_count = (size_t)(argc - optind);
 	options->path = argv[optind];

@@ -15,7 +15,6 @@
 #define CUMULATIVE "cum/%"
 #define DEFAULT_METRICS 3
 
-/* Makes what the mode shows from the tree; replaces *profile. */
 static int turn(struct profile **profile, const struct options *options, struct proton_error *err)
 {
 	struct profile *turned = NULL;
@@ -43,24 +42,35 @@ static int turn(struct profile **profile, const struct options *options, struct 
 	return PROTON_OK;
 }
 
+int view_turn(struct profile **profile, const struct options *options, uint8_t **state_out,
+	      struct proton_error *err)
+{
+	int status;
+
+	*state_out = filter_prune(*profile);
+	if (options->mode == VIEW_TREE || options->list)
+		return PROTON_OK;
+	free(*state_out);
+	*state_out = NULL;
+	status = turn(profile, options, err);
+	if (status)
+		return status;
+	*state_out = filter_prune(*profile);
+	return PROTON_OK;
+}
+
 int view_init(struct view *view, struct profile *profile, const struct options *options,
 	      struct proton_error *err)
 {
-	uint8_t *state = filter_prune(profile);
 	int status;
 
 	*view = (struct view){0};
-	if (options->mode != VIEW_TREE && !options->list) {
-		free(state);
-		status = turn(&profile, options, err);
-		if (status) {
-			profile_free(profile);
-			return status;
-		}
-		state = filter_prune(profile);
+	status = view_turn(&profile, options, &view->state, err);
+	if (status) {
+		profile_free(profile);
+		return status;
 	}
 	view->profile = profile;
-	view->state = state;
 	metrics_init(&view->metrics, profile);
 	return PROTON_OK;
 }
@@ -178,6 +188,13 @@ const char *const *view_metrics(const struct view *view, const struct options *o
 	/* Each becomes several columns. */
 	if (is_one && *count_out > 1)
 		*count_out = 1;
+	/* Files have whole numbers, where there are any. */
+	if (options->export_format || options->output) {
+		if (strcmp(names[0], "time/ms") == 0)
+			names[0] = "time/ns";
+		else if (strcmp(names[0], "cpu_time/ms") == 0)
+			names[0] = "cpu_time/ns";
+	}
 	return names;
 }
 
@@ -244,45 +261,19 @@ int view_columns(struct view *view, const struct options *options, struct proton
 
 /* ------------------------------------------------------------------ filters */
 
-static int require(const struct view *view, const struct metric_column *column, double least,
-		   bool *is_enough, struct proton_error *err)
-{
-	if (!column->values)
-		return err_set(
-			err, PROTON_E_INVALID, "--threshold needs a number%s, and %s is none",
-			column == &view->columns[view->sort_column] ? " as first metric" : "",
-			column->name);
-	for (size_t i = 0; i < view->profile->node_count; i++) {
-		double value = column->values[i];
-
-		/* The negation is true for NAN. */
-		if (!((view->by_magnitude ? fabs(value) : value) >= least))
-			is_enough[i] = false;
-	}
-	return PROTON_OK;
-}
-
 int view_filter(struct view *view, const struct options *options, struct proton_error *err)
 {
-	bool *is_enough;
+	struct thresholds thresholds = {
+		.first = &view->columns[view->sort_column],
+		.others = &view->columns[view->shown_count],
+		.by_magnitude = view->by_magnitude,
+	};
 	int status = options->mode == VIEW_TREE
 			     ? select_paths(options, view->profile, view->state, err)
 			     : PROTON_OK;
 
-	if (status || (!options->has_threshold && !options->threshold_count))
-		return status;
-	is_enough = xcalloc(view->profile->node_count, sizeof(*is_enough));
-	memset(is_enough, true, view->profile->node_count);
-	if (options->has_threshold)
-		status = require(view, &view->columns[view->sort_column], options->threshold,
-				 is_enough, err);
-	for (size_t i = 0; i < options->threshold_count && status == PROTON_OK; i++)
-		status = require(view, &view->columns[view->shown_count + i],
-				 options->thresholds[i].least, is_enough, err);
-	if (status == PROTON_OK)
-		filter_require(view->profile, view->state, is_enough);
-	free(is_enough);
-	return status;
+	return status ? status
+		      : select_least(options, view->profile, &thresholds, view->state, err);
 }
 
 struct picture view_picture(const struct view *view, const struct options *options)

@@ -32,6 +32,13 @@ struct view {
 };
 
 /*
+ * Takes launch metadata out of a profile and makes what the mode shows of it: replaces *profile by
+ * a flat one or one upside down. *state_out: see struct view; malloc'd, NULL when it fails.
+ */
+int view_turn(struct profile **profile, const struct options *options, uint8_t **state_out,
+	      struct proton_error *err);
+
+/*
  * Takes the profile (also when it fails). E_INVALID: -i or -e is no regular expression. In the
  * modes that make something from the tree, these choose what is made; in a tree they hide.
  */

@@ -351,8 +351,12 @@ def test_pprof_of_everything():
 
 
 def test_pprof_is_read_by_pprof(tmp_path):
-    """By the program itself, where Go is installed (Debian: golang-go)."""
-    tools = Path("/usr/lib/go-1.19/pkg/tool/linux_amd64/pprof")
+    """By the program itself, where Go is installed.
+
+    Debian's golang-go is 63 MB to download, too much for each run of CI; google-perftools has a
+    pprof that knows only the text of gperftools.
+    """
+    tools = Path(shutil.which("pprof") or "/usr/lib/go-1.19/pkg/tool/linux_amd64/pprof")
     go = shutil.which("go")
     if go:
         directory = subprocess.run([go, "env", "GOTOOLDIR"], capture_output=True, text=True)
@@ -367,3 +371,51 @@ def test_pprof_is_read_by_pprof(tmp_path):
     assert "Type: time" in done.stdout and "of 16.57us total" in done.stdout
     rows = [line.split() for line in done.stdout.splitlines()]
     assert any(row[-1:] == ["mm_512x512x512"] and row[0] == "15.07us" for row in rows)
+
+
+# ------------------------------------------------------------------ what was turned or compared
+
+
+def folded(*arguments: object) -> list[tuple[tuple[str, ...], list[float]]]:
+    done = viewer("--export", "folded", *arguments)
+    assert done.returncode == 0, done.stderr
+    pattern = re.compile(r"(.*?)((?: [0-9.e+-]+)+)$")
+    found = [pattern.match(line) for line in done.stdout.decode().splitlines()]
+    return [(split_path(m[1]), [float(number) for number in m[2].split()]) for m in found]
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_the_tree_upside_down_has_the_same_sums(sample):
+    file = DATA / f"{sample}.hatchet"
+    rows = folded("--bottom-up", "-m", "time/ns", file)
+    tree: dict[str, float] = defaultdict(float)
+    for stack, (value,) in folded("-m", "time/ns", file):
+        tree[stack[-1]] += value
+    kernels: dict[str, float] = defaultdict(float)
+    for stack, (value,) in rows:
+        kernels[stack[0]] += value
+    assert kernels == pytest.approx(tree)
+    top = {stack[-1]: value for stack, (value,) in folded("--top", "-m", "time/ns", file)}
+    assert top == pytest.approx(tree)
+
+
+def test_a_difference_has_the_stacks_of_both():
+    pair = ("up_tree", "mixed")
+    files = [DATA / f"{sample}.hatchet" for sample in pair]
+    rows = folded("-m", "time/ns", "--diff", *files)
+    for side, sample in enumerate(pair):
+        one = [(stack, values[side]) for stack, values in rows if values[side]]
+        check_sums(one, sample, "time/ns")
+    both = Pprof(viewer("--export", "pprof", "--diff", *files).stdout)
+    assert both.types == [("time before", "nanoseconds"), ("time after", "nanoseconds")]
+    for side, sample in enumerate(pair):
+        one = [(stack, values[side]) for stack, values, _ in both.samples if values[side]]
+        check_sums(one, sample, "time/ns")
+
+
+def test_a_mean_is_that_of_the_stacks():
+    pair = ("up_tree", "mixed")
+    files = [DATA / f"{sample}.hatchet" for sample in pair]
+    mean = add_up([(s, v[0]) for s, v in folded("-m", "time/ns", "--merge", "mean", *files)])
+    total = add_up([(s, v[0] / 2) for file in files for s, v in folded("-m", "time/ns", file)])
+    assert mean == pytest.approx(total)
