@@ -2,8 +2,9 @@
  * From the command line to an exporter. See export_run.h.
  *
  * Formats of a whole profile (export/export.h) get it as it was read, or turned. The others get a
- * view of it (export/view.h), made here: one column per metric with the numbers that the tree shows,
- * and one with what each frame adds itself, which is what stacks and flame graphs are drawn of.
+ * view of it (export/view.h), made here: one column per metric with the numbers that the tree
+ * shows, and one with what each frame adds itself, which is what stacks and flame graphs are drawn
+ * of.
  */
 #include "viewer/export_run.h"
 
