@@ -225,59 +225,132 @@ void file_replace_abandon(struct file_replace *file)
 	replace_fini(file);
 }
 
-int file_read_all(const char *path, uint64_t limit, char **bytes_out, size_t *length_out,
-		  struct proton_error *err)
+/* Room for what the file says it has, once its head is right. */
+static bool reserve_rest(int fd, char **bytes, size_t *capacity)
+{
+	struct stat st;
+
+	return fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 ||
+	       array_reserve(bytes, capacity, (size_t)st.st_size + 1, 1);
+}
+
+/* Reads what there is, at most `most` bytes. 0: no more; -1: errno, ENOMEM when memory is out. */
+static ssize_t read_some(int fd, char **bytes, size_t *capacity, size_t length, size_t most)
+{
+	ssize_t n;
+
+	if (!array_reserve(bytes, capacity, length + 2, 1)) {
+		errno = ENOMEM;
+		return -1;
+	}
+	if (most > *capacity - length - 1)
+		most = *capacity - length - 1;
+	do
+		n = read(fd, *bytes + length, most);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
+/* Files of killed recordings are mostly holes: they cost neither time nor memory. */
+static bool is_sparse(int fd, size_t *size_out)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size <= FILE_HEAD_BYTES)
+		return false;
+	if (st.st_blocks >= st.st_size / 512 / 2)
+		return false;
+	*size_out = (size_t)st.st_size;
+	return true;
+}
+
+/* Replaces *bytes by the whole file. A file that shrinks meanwhile ends in zeros. */
+static int read_data(int fd, const char *path, size_t size, char **bytes, struct proton_error *err)
+{
+	off_t at = 0;
+
+	free(*bytes);
+	*bytes = calloc(size + 1, 1); /* untouched pages do not exist */
+	if (!*bytes)
+		return err_set(err, PROTON_E_NOMEM, "cannot read %s: out of memory", path);
+	while ((at = lseek(fd, at, SEEK_DATA)) >= 0 && (size_t)at < size) {
+		off_t end = lseek(fd, at, SEEK_HOLE);
+		size_t length = (end < at || (size_t)end > size ? size : (size_t)end) - (size_t)at;
+		ssize_t n = pread(fd, *bytes + at, length, at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(err, errno, "cannot read %s", path);
+		if (n == 0)
+			break;
+		at += n;
+	}
+	return PROTON_OK;
+}
+
+static int read_all(int fd, const char *path, const struct file_limits *limits, char **bytes,
+		    size_t *length, struct proton_error *err)
+{
+	bool is_checked = !limits->check_head;
+	size_t capacity = 0;
+	ssize_t n;
+
+	if (is_checked && !reserve_rest(fd, bytes, &capacity))
+		return err_set(err, PROTON_E_NOMEM, "cannot read %s: out of memory", path);
+	do {
+		size_t most = is_checked ? SIZE_MAX : FILE_HEAD_BYTES - *length;
+
+		n = read_some(fd, bytes, &capacity, *length, most);
+		if (n < 0)
+			return err_errno(err, errno, "cannot read %s", path);
+		*length += (size_t)n;
+		if (!is_checked && (n == 0 || *length == FILE_HEAD_BYTES)) {
+			int status = limits->check_head(path, *bytes, *length, err);
+
+			if (status != PROTON_OK)
+				return status;
+			is_checked = true;
+			if (is_sparse(fd, length))
+				return read_data(fd, path, *length, bytes, err);
+			if (!reserve_rest(fd, bytes, &capacity))
+				return err_set(err, PROTON_E_NOMEM, "cannot read %s: out of memory",
+					       path);
+		}
+		if (limits->most_bytes && *length > limits->most_bytes)
+			return err_set(err, PROTON_E_FORMAT,
+				       "cannot read %s: larger than %llu bytes", path,
+				       (unsigned long long)limits->most_bytes);
+	} while (n > 0);
+	(*bytes)[*length] = '\0';
+	return PROTON_OK;
+}
+
+int file_read_all(const char *path, const struct file_limits *limits, char **bytes_out,
+		  size_t *length_out, struct proton_error *err)
 {
 	bool is_stdin = strcmp(path, "-") == 0;
 	int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+	static const struct file_limits none;
 	struct stat st;
 	char *bytes = NULL;
-	size_t capacity = 0;
 	size_t length = 0;
-	int status = PROTON_OK;
+	int status;
 
 	if (fd < 0)
 		return err_errno(err, errno, "cannot open %s", path);
-	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+	if (is_stdin)
+		path = "standard input";
+	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
 		status = err_set(err, PROTON_E_INVALID, "cannot read %s: it is a directory", path);
-		goto out;
+	else
+		status = read_all(fd, path, limits ? limits : &none, &bytes, &length, err);
+	if (status == PROTON_OK) {
+		*bytes_out = bytes;
+		*length_out = length;
+	} else {
+		free(bytes);
 	}
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
-	    !array_reserve(&bytes, &capacity, (size_t)st.st_size + 1, 1)) {
-		status = err_set(err, PROTON_E_NOMEM, "cannot read %s: out of memory", path);
-		goto out;
-	}
-	for (;;) {
-		ssize_t n;
-
-		if (!array_reserve(&bytes, &capacity, length + 2, 1)) {
-			status =
-				err_set(err, PROTON_E_NOMEM, "cannot read %s: out of memory", path);
-			goto out;
-		}
-		n = read(fd, bytes + length, capacity - length - 1);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			status = err_errno(err, errno, "cannot read %s", path);
-			goto out;
-		}
-		if (n == 0)
-			break;
-		length += (size_t)n;
-		if (limit && length > limit) {
-			status = err_set(err, PROTON_E_FORMAT,
-					 "cannot read %s: larger than %llu bytes", path,
-					 (unsigned long long)limit);
-			goto out;
-		}
-	}
-	bytes[length] = '\0';
-	*bytes_out = bytes;
-	*length_out = length;
-	bytes = NULL;
-out:
-	free(bytes);
 	if (!is_stdin)
 		close(fd);
 	return status;

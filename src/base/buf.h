@@ -85,9 +85,21 @@ int file_replace_begin(struct file_replace *file, const char *path, struct proto
 int file_replace_commit(struct file_replace *file, struct proton_error *err);
 void file_replace_abandon(struct file_replace *file);
 
-/* The whole of a file (or of standard input for "-"), malloc'd; at most `limit` bytes (0 = no
- * limit). */
-int file_read_all(const char *path, uint64_t limit, char **bytes_out, size_t *length_out,
-		  struct proton_error *err);
+/* What is no file of ours is refused before there are gigabytes of it. */
+struct file_limits {
+	uint64_t most_bytes; /* 0: any number */
+	/* Looks at the first FILE_HEAD_BYTES, or all if there are fewer. NULL: anything will do. */
+	int (*check_head)(const char *name, const char *bytes, size_t length,
+			  struct proton_error *err);
+};
+
+#define FILE_HEAD_BYTES 4096
+
+/*
+ * Reads a file, a pipe or (path "-") standard input. *bytes_out is malloc'd and has a '\0' behind
+ * its *length_out bytes. `limits` may be NULL.
+ */
+int file_read_all(const char *path, const struct file_limits *limits, char **bytes_out,
+		  size_t *length_out, struct proton_error *err);
 
 #endif

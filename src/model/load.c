@@ -1,10 +1,8 @@
 /* Profiles from bytes and files of any format. See load.h. */
 #include "model/load.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -64,26 +62,37 @@ static const char *known_stranger(const char *bytes, size_t length)
 	return NULL;
 }
 
+static bool is_msgpack(const char *bytes, size_t length)
+{
+	unsigned char first = length ? (unsigned char)bytes[0] : 0;
+
+	return (first >= 0x91 && first <= 0x9f) || first == 0xdc || first == 0xdd;
+}
+
+static int refuse(const char *name, struct proton_error *err)
+{
+	return err_set(
+		err, PROTON_E_FORMAT,
+		"cannot read %s: it is not a profile (.proton, .hatchet or .hatchet_msgpack)",
+		name);
+}
+
 int profile_load_bytes(const char *name, const char *bytes, size_t length, struct profile **out,
 		       struct proton_error *err)
 {
 	const char *stranger = known_stranger(bytes, length);
-	unsigned char first = length ? (unsigned char)bytes[0] : 0;
 	int status;
 
 	if (stranger)
 		return err_set(err, PROTON_E_FORMAT, "cannot read %s: %s", name, stranger);
 	if (profile_view_recognize(bytes, length))
 		status = load_profile_file(bytes, length, out, err);
-	else if ((first >= 0x91 && first <= 0x9f) || first == 0xdc || first == 0xdd)
+	else if (is_msgpack(bytes, length))
 		status = profile_load_msgpack(bytes, length, out, err);
 	else if (first_of_text(bytes, length) == '[')
 		status = profile_load_hatchet(bytes, length, out, err);
 	else
-		return err_set(err, PROTON_E_FORMAT,
-			       "cannot read %s: it is not a profile (.proton, .hatchet or "
-			       ".hatchet_msgpack)",
-			       name);
+		return refuse(name, err);
 	if (status != PROTON_OK)
 		err_wrap(err, "cannot read %s", name);
 	return status;
@@ -98,45 +107,28 @@ static uint64_t size_limit(void)
 	return pages > 0 && page_bytes > 0 ? (uint64_t)pages / 2 * (uint64_t)page_bytes : 0;
 }
 
-/* What a regular file begins with decides before gigabytes of something else are read. */
-static int check_head(const char *path, struct proton_error *err)
+/* What a file begins with decides before gigabytes of something else are read. */
+static int check_head(const char *name, const char *bytes, size_t length, struct proton_error *err)
 {
-	char head[4096];
-	struct stat status;
-	ssize_t length;
-	unsigned char first;
-	int fd;
+	const char *stranger = known_stranger(bytes, length);
+	char text = first_of_text(bytes, length);
 
-	/* To open a pipe and close it again would end who writes to it. */
-	if (stat(path, &status) < 0 || !S_ISREG(status.st_mode))
+	if (stranger)
+		return err_set(err, PROTON_E_FORMAT, "cannot read %s: %s", name, stranger);
+	if (profile_view_recognize(bytes, length) || is_msgpack(bytes, length) ||
+	    ((text == '[' || !text) && length && !memchr(bytes, '\0', length)))
 		return PROTON_OK;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return PROTON_OK; /* said by who reads it */
-	length = pread(fd, head, sizeof(head), 0);
-	close(fd);
-	if (length < (ssize_t)sizeof(head))
-		return PROTON_OK;
-	first = (unsigned char)head[0];
-	if (profile_view_recognize(head, sizeof(head)) || (first >= 0x91 && first <= 0x9f) ||
-	    first == 0xdc || first == 0xdd || known_stranger(head, sizeof(head)) ||
-	    (first && strchr("[ \t\r\n\xef", first)))
-		return PROTON_OK;
-	return err_set(err, PROTON_E_FORMAT,
-		       "cannot read %s: it is not a profile (.proton, .hatchet or "
-		       ".hatchet_msgpack)",
-		       path);
+	return refuse(name, err);
 }
 
 int profile_load_file(const char *path, struct profile **out, struct proton_error *err)
 {
+	const struct file_limits limits = {.most_bytes = size_limit(), .check_head = check_head};
 	const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
 	char *bytes;
 	size_t length;
-	int status = strcmp(path, "-") == 0 ? PROTON_OK : check_head(path, err);
+	int status = file_read_all(path, &limits, &bytes, &length, err);
 
-	if (status == PROTON_OK)
-		status = file_read_all(path, size_limit(), &bytes, &length, err);
 	if (status != PROTON_OK)
 		return status;
 	status = profile_load_bytes(name, bytes, length, out, err);

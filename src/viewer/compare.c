@@ -554,10 +554,12 @@ int compare_many(struct view *view, struct input *input, const struct options *o
 			add_tallies(&comparison, &tallies, &side, (uint32_t)i);
 		side_fini(&side, &comparison);
 	}
+	if (status == PROTON_OK && tallies.file_count == 0) {
+		err->text[0] = '\0'; /* why has been said of each file */
+		status = PROTON_E_INVALID;
+	}
 	if (status == PROTON_OK)
 		status = check_found(&comparison, err);
-	if (status == PROTON_OK && tallies.file_count == 0)
-		status = err_set(err, PROTON_E_INVALID, "there is nothing to show");
 	if (status == PROTON_OK)
 		show_tallies(&comparison, view, &tallies, input);
 	free(tallies.rows);

@@ -27,7 +27,7 @@ def trace(tmp_path_factory):
 
 
 def events(trace):
-    """(packet, its event), in the order in which a reader sees them: by time, else as they stand."""
+    """(packet, its event) as a reader sees them: by time, else as they stand."""
     found = [packet for packet in trace.packet if packet.HasField("track_event")]
     return [(p, p.track_event) for p in sorted(found, key=lambda p: p.timestamp)]
 

@@ -1,8 +1,8 @@
 """Chrome's and Perfetto's trace formats, of a profile file that this test writes byte by byte.
 
 The Perfetto file is decoded by a reader of protocol buffers made for this test, with the field
-numbers of protos/perfetto/trace in Perfetto's repository; test_perfetto_schema.py does it again
-with Perfetto's schema. Its trace_processor needs a binary that is downloaded, which tests do not do.
+numbers of protos/perfetto/trace in Perfetto's repository, and in test_perfetto_schema.py with
+Perfetto's own schema. Its trace_processor needs a binary that is downloaded, which tests do not do.
 """
 
 from __future__ import annotations

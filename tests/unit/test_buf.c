@@ -293,6 +293,7 @@ TEST(file_replace_cannot_replace_a_directory)
 
 TEST(file_read_all_says_why_it_cannot)
 {
+	const struct file_limits limits = {.most_bytes = 100000};
 	struct proton_error err;
 	size_t length = 42;
 	char *bytes = NULL;
@@ -302,10 +303,36 @@ TEST(file_read_all_says_why_it_cannot)
 	CHECK_EQ(file_read_all("/tmp", 0, &bytes, &length, &err), PROTON_E_INVALID);
 	CHECK_STR(err.text, "cannot read /tmp: it is a directory");
 	/* An endless file ends at the limit. */
-	CHECK_EQ(file_read_all("/dev/zero", 100000, &bytes, &length, &err), PROTON_E_FORMAT);
+	CHECK_EQ(file_read_all("/dev/zero", &limits, &bytes, &length, &err), PROTON_E_FORMAT);
 	CHECK_HAS(err.text, "larger than 100000 bytes");
 	CHECK_PTR(bytes, NULL);
 	CHECK_EQ(length, 42);
+}
+
+static size_t checked_bytes;
+
+static int refuse_zeros(const char *name, const char *bytes, size_t length,
+			struct proton_error *err)
+{
+	checked_bytes = length;
+	return bytes[0] ? PROTON_OK : err_set(err, PROTON_E_FORMAT, "%s is full of zeros", name);
+}
+
+/* A stream that has no end is not waited for. */
+TEST(file_read_all_refuses_by_the_first_bytes)
+{
+	const struct file_limits limits = {.check_head = refuse_zeros};
+	struct proton_error err;
+	size_t length;
+	char *bytes;
+
+	CHECK_EQ(file_read_all("/dev/zero", &limits, &bytes, &length, &err), PROTON_E_FORMAT);
+	CHECK_STR(err.text, "/dev/zero is full of zeros");
+	CHECK_EQ(checked_bytes, FILE_HEAD_BYTES);
+	CHECK_OK(file_read_all("/proc/self/status", &limits, &bytes, &length, &err), err);
+	CHECK(checked_bytes > 0 && checked_bytes <= length);
+	CHECK_EQ(strlen(bytes), length);
+	free(bytes);
 }
 
 TEST(file_read_all_reads_files_whose_size_is_not_known)

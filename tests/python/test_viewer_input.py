@@ -1,0 +1,105 @@
+"""proton-viewer on what is no profile: a sentence and exit status 2, at once and in little memory."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import resource
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from cmd_support import executable
+
+DATA = Path(__file__).resolve().parent.parent / "data" / "viewer"
+MOST_BYTES = 400 << 20  # of address space: 2 GB would not fit
+MOST_SECONDS = 5  # of a busy machine; what is meant takes milliseconds
+
+
+def limit_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+
+
+def refuse(*arguments: object, **options) -> str:
+    start = time.monotonic()
+    done = subprocess.run(
+        [executable("proton-viewer"), *map(str, arguments)],
+        capture_output=True,
+        timeout=60,
+        preexec_fn=limit_memory,
+        **options,
+    )
+    assert time.monotonic() - start < MOST_SECONDS
+    assert done.returncode == 2 and not done.stdout
+    text = done.stderr.decode()
+    assert text.startswith("proton-viewer: ") and text.count("\n") == 1, text
+    return text
+
+
+@pytest.mark.parametrize("form", ["tree", "top", "bottom-up", "diff", "merge", "csv", "html"])
+@pytest.mark.parametrize("kind", ["sparse", "noise", "zeros", "directory", "brackets"])
+def test_what_is_no_profile_is_refused(tmp_path, kind, form):
+    path = tmp_path / "x.proton"
+    if kind == "sparse":
+        path.touch()
+        os.truncate(path, 2 << 30)
+    elif kind == "noise":
+        path.write_bytes(bytes((i * i * 31 + 7) & 255 for i in range(1, 100000)))
+    elif kind == "zeros":
+        path = Path("/dev/zero")
+    elif kind == "directory":
+        path.mkdir()
+    else:
+        path.write_bytes(b"[")
+        os.truncate(path, 2 << 30)
+    options = {
+        "tree": [],
+        "top": ["--top"],
+        "bottom-up": ["--bottom-up"],
+        "diff": ["--diff", path],
+        "merge": ["--merge", "spread"],
+        "csv": ["-o", tmp_path / "out.csv"],
+        "html": ["-o", tmp_path / "out.html", "--diff", DATA / "cuda.hatchet"],
+    }[form]
+    if form == "diff" and kind == "directory":
+        pytest.skip("says so of both")
+    assert str(path) in refuse(*options, path)
+    assert not list(tmp_path.glob("out.*"))
+
+
+@pytest.mark.parametrize("source", ["/dev/zero", "/dev/urandom"])
+def test_an_endless_stream_is_not_waited_for(source):
+    with open(source, "rb") as stream:
+        assert "standard input" in refuse("-", stdin=stream)
+
+
+def test_a_profile_of_2_gb_with_holes_costs_what_is_in_it(tmp_path):
+    path = tmp_path / "x.proton"
+    path.write_bytes(gzip.decompress((DATA / "unfinished.proton.gz").read_bytes()))
+    command = [executable("proton-viewer"), "-m", "count", str(path)]
+    whole = subprocess.run(command, capture_output=True).stdout
+    os.truncate(path, 2 << 30)
+    start = time.monotonic()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout.read() == whole and whole
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0 and usage.ru_maxrss < 100 << 10
+    assert time.monotonic() - start < MOST_SECONDS
+
+
+@pytest.mark.parametrize(
+    "name", ["up_tree.hatchet", "up_tree.hatchet_msgpack", "finished.proton.gz", "mixed.hatchet"]
+)
+def test_a_file_cut_anywhere_ends_with_0_or_2(tmp_path, name):
+    data = (DATA / name).read_bytes()
+    if name.endswith(".gz"):
+        data = gzip.decompress(data)
+    path = tmp_path / "cut"
+    for share in range(0, 100, 9):
+        path.write_bytes(data[: len(data) * share // 100])
+        done = subprocess.run(
+            [executable("proton-viewer"), "--top", str(path)], capture_output=True, timeout=60
+        )
+        assert done.returncode in (0, 2) and done.stderr.startswith(b"proton-viewer: ")
