@@ -1,4 +1,4 @@
-"""proton-viewer on what is no profile: a sentence and exit status 2, at once and in little memory."""
+"""What is no profile, given to proton-viewer: a sentence, at once and in little memory; status 2.
 
 from __future__ import annotations
 
