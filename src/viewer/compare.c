@@ -12,7 +12,8 @@
 
 /* One profile's numbers, by node of the union. */
 struct side {
-	struct metric_column *columns;
+	struct metric_column *columns; /* by name; none if no name was known yet */
+	size_t column_count;
 	size_t node_count; /* of the union when this was added: later nodes have no value */
 	bool *has_node;
 };
@@ -21,7 +22,7 @@ struct comparison {
 	const struct options *options;
 	struct profile *all; /* the union */
 	struct merge *merge;
-	const char **names; /* shown metrics, then those of thresholds, then those of gates */
+	char **names; /* shown metrics, then those of thresholds, then those of gates */
 	size_t name_count;
 	size_t shown_count;
 	bool *is_found; /* some profile has that metric */
@@ -45,8 +46,10 @@ static void end(struct comparison *comparison)
 {
 	merge_free(comparison->merge);
 	profile_free(comparison->all);
-	for (size_t i = 0; i < comparison->name_count; i++)
+	for (size_t i = 0; i < comparison->name_count; i++) {
+		free(comparison->names[i]);
 		free(comparison->source[i]);
+	}
 	free(comparison->source);
 	free(comparison->divisor);
 	free(comparison->names);
@@ -55,7 +58,13 @@ static void end(struct comparison *comparison)
 	free(comparison->is_additive);
 }
 
-/* The first profile decides about the metrics that are shown by default. */
+/* A copy, for names may be those of a profile that goes before the next one comes. */
+static void add_name(struct comparison *comparison, const char *name)
+{
+	comparison->names[comparison->name_count++] = xstrndup(name, strlen(name));
+}
+
+/* The first profile with metrics decides about those that are shown by default. */
 static void name_metrics(struct comparison *comparison, const struct view *view)
 {
 	const struct options *options = comparison->options;
@@ -66,6 +75,8 @@ static void name_metrics(struct comparison *comparison, const struct view *view)
 	if (comparison->names)
 		return;
 	shown = view_metrics(view, options, defaults, &comparison->shown_count);
+	if (comparison->shown_count == 0)
+		return; /* an empty profile */
 	count = comparison->shown_count + options->threshold_count + options->gate_count;
 	comparison->names = xcalloc(count, sizeof(*comparison->names));
 	comparison->is_found = xcalloc(count, sizeof(bool));
@@ -74,16 +85,16 @@ static void name_metrics(struct comparison *comparison, const struct view *view)
 	comparison->source = xcalloc(count, sizeof(char *));
 	comparison->divisor = xcalloc(count, sizeof(double));
 	for (size_t i = 0; i < comparison->shown_count; i++)
-		comparison->names[comparison->name_count++] = shown[i];
+		add_name(comparison, shown[i]);
 	for (size_t i = 0; i < options->threshold_count; i++)
-		comparison->names[comparison->name_count++] = options->thresholds[i].metric;
+		add_name(comparison, options->thresholds[i].metric);
 	for (size_t i = 0; i < options->gate_count; i++)
-		comparison->names[comparison->name_count++] = options->gates[i].metric;
+		add_name(comparison, options->gates[i].metric);
 }
 
-static void side_fini(struct side *side, const struct comparison *comparison)
+static void side_fini(struct side *side)
 {
-	for (size_t i = 0; side->columns && i < comparison->name_count; i++)
+	for (size_t i = 0; i < side->column_count; i++)
 		metric_column_fini(&side->columns[i]);
 	free(side->columns);
 	free(side->has_node);
@@ -179,7 +190,8 @@ static int add_side(struct comparison *comparison, struct profile *profile, stru
 	if (status)
 		return status;
 	name_metrics(comparison, &view);
-	side->columns = xcalloc(comparison->name_count, sizeof(*side->columns));
+	side->column_count = comparison->name_count;
+	side->columns = xcalloc(side->column_count, sizeof(*side->columns));
 	status = derive_side(comparison, &view, side->columns, err);
 	if (status == PROTON_OK)
 		project(comparison, &view, side);
@@ -203,7 +215,8 @@ static int check_found(const struct comparison *comparison, struct proton_error 
 static double value_of(const struct comparison *comparison, const struct side *side, size_t name,
 		       size_t node)
 {
-	double value = node < side->node_count ? side->columns[name].values[node] : NAN;
+	bool is_there = name < side->column_count && node < side->node_count;
+	double value = is_there ? side->columns[name].values[node] : NAN;
 
 	return isnan(value) && comparison->is_additive[name] && comparison->is_inclusive[name]
 		       ? 0
@@ -283,8 +296,9 @@ static void add_standing(struct view *view, const struct side *base, const struc
 static void add_difference(const struct comparison *comparison, struct view *view, size_t name,
 			   const struct side *base, const struct side *file)
 {
-	const char *text = base->columns[name].name ? base->columns[name].name
-						    : file->columns[name].name;
+	const struct side *side = name < base->column_count && base->columns[name].name ? base
+											: file;
+	const char *text = side->columns[name].name;
 	struct metric_column *before = new_column(comparison, view, name, text, "before");
 	struct metric_column *after = new_column(comparison, view, name, text, "after");
 	struct metric_column *change = new_column(comparison, view, name, text, "change");
@@ -373,8 +387,8 @@ int compare_two(struct view *view, struct profile *base_profile, struct profile 
 		add_thresholds(&comparison, view, &base, &file);
 		add_gates(&comparison, view, &base, &file);
 	}
-	side_fini(&base, &comparison);
-	side_fini(&file, &comparison);
+	side_fini(&base);
+	side_fini(&file);
 	end(&comparison);
 	return status;
 }
@@ -415,6 +429,9 @@ static void add_tallies(struct comparison *comparison, struct tallies *tallies,
 	size_t names = comparison->name_count;
 	size_t before = tallies->node_count * names;
 
+	tallies->file_count++;
+	if (names == 0)
+		return; /* empty profiles so far */
 	xreserve(&tallies->rows, &tallies->capacity, side->node_count * names,
 		 sizeof(*tallies->rows));
 	memset(tallies->rows + before, 0,
@@ -424,7 +441,6 @@ static void add_tallies(struct comparison *comparison, struct tallies *tallies,
 		for (size_t i = 0; i < names; i++)
 			take(&tallies->rows[n * names + i], side->columns[i].values[n], file);
 	}
-	tallies->file_count++;
 }
 
 /* Files without a node have 0 there, where numbers add up. */
@@ -552,7 +568,7 @@ int compare_many(struct view *view, struct input *input, const struct options *o
 		status = add_side(&comparison, profile, &side, err);
 		if (status == PROTON_OK)
 			add_tallies(&comparison, &tallies, &side, (uint32_t)i);
-		side_fini(&side, &comparison);
+		side_fini(&side);
 	}
 	if (status == PROTON_OK && tallies.file_count == 0) {
 		err->text[0] = '\0'; /* why has been said of each file */

@@ -189,7 +189,7 @@ const char *const *view_metrics(const struct view *view, const struct options *o
 	if (is_one && *count_out > 1)
 		*count_out = 1;
 	/* Files have whole numbers, where there are any. */
-	if (options->export_format || options->output) {
+	if (*count_out && (options->export_format || options->output)) {
 		if (strcmp(names[0], "time/ms") == 0)
 			names[0] = "time/ns";
 		else if (strcmp(names[0], "cpu_time/ms") == 0)

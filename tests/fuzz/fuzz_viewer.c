@@ -1,0 +1,98 @@
+/*
+ * Whole runs of proton-viewer: any bytes as a profile, in every mode and every export. The program's
+ * main() is called again and again with the bytes as a file in memory; what it prints goes nowhere.
+ */
+#define main viewer_main
+#include "viewer/main.c"
+#undef main
+
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
+
+/* Sentences of the program would drown those of the sanitizers. */
+void say(const char *format, ...)
+{
+	(void)format;
+}
+
+#define MOST_ARGUMENTS 12
+#define FILE_ARGUMENT "@"
+
+/* "@" is the profile. */
+static const char *const runs[][MOST_ARGUMENTS] = {
+	{"@"},
+	{"-l", "@"},
+	{"--color", "always", "--print-sorted", "-t", "1", "-d", "3", "@"},
+	{"-m", "util,avg_time/us,p99_time/us,count,cpu_time/%", "-t", "count=1", "@"},
+	{"--csv", "-i", "a|m", "@"},
+	{"--json", "-e", "k", "--names", "full", "@"},
+	{"--top", "-n", "5", "@"},
+	{"--group", "scope", "--csv", "@"},
+	{"--group", "module", "@"},
+	{"--group", "device", "--json", "@"},
+	{"--bottom-up", "-d", "4", "@"},
+	{"--diff", "@", "--fail-if", "time > +5%", "@"},
+	{"--diff", "@", "--top", "--json", "@"},
+	{"--merge", "spread", "@", "@", "@"},
+	{"--merge", "sum", "--bottom-up", "@", "@"},
+	{"-o", "/dev/null", "--export", "html", "--diff", "@", "@"},
+	{"-o", "/dev/null", "--export", "html", "--top", "@"},
+	{"-o", "/dev/null", "--export", "folded", "@"},
+	{"-o", "/dev/null", "--export", "folded", "--diff", "@", "@"},
+	{"-o", "/dev/null", "--export", "speedscope", "--merge", "mean", "@", "@"},
+	{"-o", "/dev/null", "--export", "speedscope", "@"},
+	{"-o", "/dev/null", "--export", "pprof", "-m", "time/ms,count", "-d", "2", "@"},
+	{"-o", "/dev/null", "--export", "pprof", "--bottom-up", "@"},
+	{"-o", "/dev/null", "--export", "csv", "@"},
+	{"-o", "/dev/null", "--export", "csv", "--merge", "spread", "@", "@"},
+	{"-o", "/dev/null", "--export", "hatchet", "--group", "file", "@"},
+	{"-o", "/dev/null", "--export", "hatchet_msgpack", "@"},
+	{"-o", "/dev/null", "--export", "chrome_trace", "@"},
+	{"-o", "/dev/null", "--export", "perfetto", "@"},
+};
+
+static void run_once(const char *const *arguments, char *path)
+{
+	char program[] = "proton-viewer";
+	char *argv[MOST_ARGUMENTS + 2] = {program};
+	int argc = 1;
+	int status;
+
+	for (size_t i = 0; i < MOST_ARGUMENTS && arguments[i]; i++)
+		argv[argc++] = strcmp(arguments[i], FILE_ARGUMENT) == 0 ? strdup(path)
+									: strdup(arguments[i]);
+	optind = 0; /* getopt_long() starts anew */
+	status = viewer_main(argc, argv);
+	if (status != 0 && status != EXIT_BAD && status != EXIT_GATE)
+		abort();
+	/* getopt_long() has only changed their order, and main() the name. */
+	for (int i = 1; i < argc; i++)
+		free(argv[i]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
+{
+	int file = memfd_create("profile", MFD_CLOEXEC);
+	int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	int output;
+	char path[64];
+
+	fflush(stdout);
+	output = dup(STDOUT_FILENO);
+	if (file < 0 || nowhere < 0 || output < 0 || write(file, bytes, length) != (ssize_t)length)
+		abort();
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+	dup2(nowhere, STDOUT_FILENO);
+	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++)
+		run_once(runs[i], path);
+	dup2(output, STDOUT_FILENO);
+	close(output);
+	close(nowhere);
+	close(file);
+	return 0;
+}
