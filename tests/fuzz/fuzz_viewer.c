@@ -1,6 +1,6 @@
 /*
- * Whole runs of proton-viewer: any bytes as a profile, in every mode and every export. The program's
- * main() is called again and again with the bytes as a file in memory; what it prints goes nowhere.
+ * Whole runs of proton-viewer: any bytes as a profile, in every mode and every export. Its main()
+ * is called again and again with the bytes as a file in memory; what it prints goes nowhere.
  */
 #define main viewer_main
 #include "viewer/main.c"
