@@ -15,6 +15,7 @@
 #include "record/backend.h"
 #include "record/intra.h"
 #include "record/record.h"
+#include "record/session.h"
 
 /* CTAs of a grid that is not sampled in full are this large at most, when room is reckoned. */
 #define CTA_BYTES_MAX ((size_t)4 << 20)
@@ -70,6 +71,8 @@ uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t strea
 	pending = (struct pending){.bytes = bytes, .is_asked = true};
 	if (!bytes || alignment > 256) /* of what cuMemAlloc() gives */
 		return 0;
+	if (!atomic_load_explicit(&session_config, memory_order_relaxed))
+		return 0; /* every session is paused */
 	/* Of every n-th CTA there is a place, and of the last few. */
 	needed = stride > 1 ? bytes / stride + CTA_BYTES_MAX : bytes;
 	if (needed > bytes)

@@ -1,0 +1,303 @@
+"""Scopes inside kernels on a GPU: what they measure, and that kernels compute what they did.
+
+    python -m pytest tests/gpu/test_intra.py
+
+Needs the installed package, torch with CUDA and triton.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
+
+import triton
+import triton.language as tl
+
+import triton_proton as proton
+import triton_proton.language as pl
+from triton_proton import _libproton as lib
+
+SIZE = 2048
+
+
+@triton.jit
+def matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    inner = tl.arange(0, BK)
+    a_at = a + rows[:, None] * K + inner[None, :]
+    b_at = b + inner[:, None] * N + columns[None, :]
+    sums = tl.zeros((BM, BN), tl.float32)
+    for _ in range(0, K, BK):
+        with pl.scope("load"):
+            x = tl.load(a_at)
+            y = tl.load(b_at)
+        with pl.scope("dot"):
+            sums = tl.dot(x, y, sums)
+        a_at += BK
+        b_at += BK * N
+    tl.store(c + rows[:, None] * N + columns[None, :], sums.to(tl.float16))
+
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    with pl.scope("all"):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        mask = at < n
+        with pl.scope("load"):
+            left = tl.load(x + at, mask=mask)
+            right = tl.load(y + at, mask=mask)
+        with pl.scope("store"):
+            tl.store(out + at, left + right, mask=mask)
+
+
+@triton.jit
+def wait_cycles(out, CYCLES: tl.constexpr):
+    """Spins until the clock has gone on by CYCLES, inside a scope, and stores how far it went."""
+    with pl.scope("spin"):
+        spent = tl.inline_asm_elementwise(
+            "{ .reg .u32 %a, %b; .reg .pred %p; mov.u32 %a, %clock; again: mov.u32 %b, %clock; "
+            "sub.u32 $0, %b, %a; setp.lt.u32 %p, $0, $1; @%p bra again; }",
+            "=r,r",
+            [tl.full((), CYCLES, tl.int32)],
+            dtype=tl.int32,
+            is_pure=False,
+            pack=1,
+        )
+    tl.store(out + tl.program_id(0), spent)
+
+
+@pytest.fixture
+def session(monkeypatch, tmp_path):
+    """Starts a session of the backend; returns a function that ends it and gives its nodes."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PROTON_BACKEND", raising=False)
+
+    def start(data: str = "tree", mode: str = "default", **more: Any) -> int:
+        return proton.start("run", backend="instrumentation", data=data, mode=mode, **more)
+
+    yield start
+    proton.finalize(None, "none")
+
+
+def nodes_of(path: str = "run.hatchet") -> dict[str, dict[str, Any]]:
+    """Metrics by path of names."""
+    with open(path, encoding="utf-8") as file:
+        queue = [("", json.load(file)[0])]
+    found = {}
+    while queue:
+        prefix, node = queue.pop()
+        for child in node["children"]:
+            name = f"{prefix}/{child['frame']['name']}" if prefix else child["frame"]["name"]
+            found[name] = child["metrics"]
+            queue.append((name, child))
+    return found
+
+
+def tensors():
+    torch.manual_seed(1)
+    a = torch.randn(SIZE, SIZE, device="cuda", dtype=torch.float16)
+    b = torch.randn(SIZE, SIZE, device="cuda", dtype=torch.float16)
+    return a, b, torch.empty_like(a)
+
+
+def multiply(a, b, c, stages=3):
+    grid = (SIZE // 128, SIZE // 128)
+    return matmul[grid](
+        a, b, c, SIZE, SIZE, SIZE, BM=128, BN=128, BK=64, num_stages=stages, num_warps=8
+    )
+
+
+def test_matmul_computes_the_same(session):
+    a, b, c = tensors()
+    plain = multiply(a, b, c)
+    expected = c.clone()
+    c.zero_()
+    session()
+    marked = multiply(a, b, c)
+    torch.cuda.synchronize()
+    proton.finalize()
+    assert torch.equal(c, expected)
+    assert marked.n_spills == plain.n_spills == 0
+    assert marked.n_regs <= plain.n_regs + 6
+    nodes = nodes_of()
+    for scope in ("load", "dot"):
+        metrics = nodes[f"matmul/{scope}"]
+        assert metrics["cycles"] > 0
+        # 256 CTAs of 8 warps; the pipeline's prologue loads without a dot
+        assert metrics["executions"] <= 2048 * 40
+        assert metrics["min_cycles"] <= metrics["mean_cycles"] <= metrics["max_cycles"]
+        assert metrics["min_cycles"] <= metrics["p99_cycles"] <= metrics["max_cycles"]
+
+
+def test_add_computes_the_same_and_nests(session):
+    n = 1 << 20
+    x, y = torch.randn(n, device="cuda"), torch.randn(n, device="cuda")
+    out = torch.empty_like(x)
+    session()
+    add[(n // 1024,)](x, y, out, n, BLOCK=1024)
+    torch.cuda.synchronize()
+    proton.finalize()
+    assert torch.equal(out, x + y)
+    nodes = nodes_of()
+    assert nodes["add/all"]["executions"] == n // 1024 * 4
+    assert nodes["add/all"]["cycles"] >= nodes["add/all/load"]["cycles"]
+    assert nodes["add/all"]["executions_per_warp"] == pytest.approx(1)
+    assert "add/all/store" in nodes
+
+
+@pytest.mark.parametrize("cycles", [500, 2000, 20000, 1000000])
+def test_known_cycles(session, cycles, capsys):
+    """Within 2 % of what the kernel itself has read from the clock."""
+    out = torch.zeros(64, device="cuda", dtype=torch.int32)
+    session()
+    for _ in range(5):
+        wait_cycles[(64,)](out, CYCLES=cycles, num_warps=1)
+    torch.cuda.synchronize()
+    proton.finalize()
+    metrics = nodes_of()["wait_cycles/spin"]
+    spent = out.double().mean().item()
+    with capsys.disabled():
+        print(f"\n{cycles:10} asked  {spent:12.1f} spent  {metrics['mean_cycles']:12.1f} measured")
+    assert metrics["executions"] == 5 * 64
+    assert metrics["mean_cycles"] == pytest.approx(spent, rel=0.02, abs=10)
+
+
+def test_a_graph_gives_one_sample(session):
+    n = 1 << 16
+    x, y = torch.randn(n, device="cuda"), torch.randn(n, device="cuda")
+    out = torch.empty_like(x)
+    session()
+    add[(n // 1024,)](x, y, out, n, BLOCK=1024)  # compile
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        add[(n // 1024,)](x, y, out, n, BLOCK=1024)
+    out.zero_()
+    for _ in range(3):
+        graph.replay()
+    torch.cuda.synchronize()
+    proton.finalize()
+    assert torch.equal(out, x + y)
+    # The launch before the capture, and the last replay.
+    executions = sum(
+        metrics["executions"] for name, metrics in nodes_of().items() if name.endswith("add/all")
+    )
+    assert executions == 2 * n // 1024 * 4
+
+
+def test_graph_outlives_its_session(session):
+    n = 1 << 16
+    x, y = torch.randn(n, device="cuda"), torch.randn(n, device="cuda")
+    out = torch.empty_like(x)
+    session()
+    add[(n // 1024,)](x, y, out, n, BLOCK=1024)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        add[(n // 1024,)](x, y, out, n, BLOCK=1024)
+    proton.finalize()
+    out.zero_()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(out, x + y)
+
+
+def test_timeline(session, tmp_path):
+    a, b, c = tensors()
+    session(data="trace")
+    for _ in range(12):
+        multiply(a, b, c)
+    torch.cuda.synchronize()
+    proton.finalize()
+    with open("run.chrome_trace", encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    groups = {e["args"]["name"] for e in events if e["name"] == "process_name" and e["pid"]}
+    assert all(name.startswith("matmul Core") for name in groups)
+    assert {name.rsplit("CTA", 1)[1] for name in groups} == {str(i) for i in range(256)}
+    warps = [e for e in events if e["ph"] == "X" and e.get("cat") == "matmul" and e["pid"]]
+    assert len(warps) == 8 * 256 * 8  # the first 8 launches
+    assert all(500 < e["args"]["Frequency (MHz)"] < 4000 for e in warps)
+    inside = [e for e in events if e["ph"] == "X" and e["name"] == "dot"]
+    by_track: dict[tuple[int, int], list[Any]] = {}
+    for event in warps:
+        by_track.setdefault((event["pid"], event["tid"]), []).append(event)
+    for event in inside[:1000]:
+        around = by_track.get((event["pid"], event["tid"]), [])
+        assert any(
+            one["ts"] - 0.1 <= event["ts"]
+            and event["ts"] + event["dur"] <= one["ts"] + one["dur"] + 0.1
+            for one in around
+        ) or not around
+
+
+def test_beside_cupti_the_slices_line_up(session):
+    a, b, c = tensors()
+    session(data="trace")
+    proton.start("records", backend="cupti", data="trace")
+    for _ in range(6):
+        multiply(a, b, c)
+        torch.cuda.synchronize()
+    proton.finalize()
+    with open("run.chrome_trace", encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    kernels = [e for e in events if e["ph"] == "X" and e.get("cat") == "kernel"]
+    warps = [e for e in events if e["ph"] == "X" and e.get("cat") == "matmul" and e["pid"]]
+    assert len(kernels) == 6
+    for kernel in kernels[1:]:
+        near = [e for e in warps if abs(e["ts"] - kernel["ts"]) < 500]
+        assert near
+        first = min(e["ts"] for e in near)
+        print(f"kernel at {kernel['ts']:.1f} us, its first warp {first - kernel['ts']:+.1f} us")
+        assert abs(first - kernel["ts"]) < 50
+
+
+def test_a_launch_costs_little(session):
+    a, b, c = tensors()
+    plain = multiply(a, b, c)
+    del plain
+
+    def per_launch(count: int = 100) -> float:
+        torch.cuda.synchronize()
+        times = []
+        for _ in range(count):
+            begin = time.perf_counter()
+            multiply(a, b, c)
+            times.append(time.perf_counter() - begin)
+            torch.cuda.synchronize()
+        return sorted(times)[count // 2] * 1e6
+
+    without = per_launch()
+    one = session()
+    multiply(a, b, c)
+    with_scopes = per_launch()
+    begin = time.perf_counter()
+    for _ in range(200):
+        multiply(a, b, c)
+    proton.deactivate(one, flushing=True)
+    sustained_ms = (time.perf_counter() - begin) / 200 * 1e3
+    lost = {name: value for name, value, _ in lib.statistics(one) if value}
+    proton.finalize()
+    print(f"launch {without:.1f} us, with scopes {with_scopes:.1f} us, {sustained_ms:.3f} ms; {lost}")
+    assert with_scopes - without < 50
+    assert sustained_ms < 2
+
+
+def test_a_kernel_kept_from_a_session_runs_after_it(session):
+    n = 1 << 16
+    x, y = torch.randn(n, device="cuda"), torch.randn(n, device="cuda")
+    out = torch.empty_like(x)
+    session()
+    kernel = add[(n // 1024,)](x, y, out, n, BLOCK=1024)
+    torch.cuda.synchronize()
+    proton.finalize()
+    out.zero_()
+    kernel[(n // 1024, 1, 1)](x, y, out, n, 1024)
+    torch.cuda.synchronize()
+    assert torch.equal(out, x + y)

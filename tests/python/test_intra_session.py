@@ -1,0 +1,138 @@
+"""Sessions with the backend "instrumentation" from Python, beside a played driver.
+
+The test is Triton's launcher and the kernel: it loads a kernel that the compiler has instrumented,
+asks for its buffer, writes records there and calls the launch hooks.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fake_driver import played
+
+pytest.importorskip("triton")
+
+PROGRAM = r"""
+import ctypes, json, struct, sys
+import triton, triton_proton as proton
+from triton import knobs
+from triton.runtime import _allocation
+from triton_proton.flags import flags
+import intra_kernels as kernels
+
+FUNCTION, STREAM, CTAS = 0x77, 7, 3
+
+class Metadata:
+    def __init__(self, name, function):
+        self.data = {"name": name, "function": function, "stream": STREAM}
+        self.extras = []
+    def get(self):
+        return self.data
+
+def play(address, layout, ctas):
+    words = [line.split(" ", 1) for line in layout.splitlines()[1:]]
+    keys = dict(words)
+    scopes = [value for key, value in words if key == "scope"]
+    codes = [tuple(map(int, value.split())) for key, value in words if key == "code"]
+    units = len(keys["units"].split())
+    cta, ring, slack = (int(keys[key]) for key in ("cta", "ring", "slack"))
+    for number in range(ctas):
+        for unit in range(units):
+            records, clock = [], 5000
+            for code, (scope, kind) in enumerate(codes, 1):
+                if kind == 0:
+                    records.append((clock, code << 24 | 100))
+                    clock += 200
+            at = address + number * cta
+            header = struct.pack(
+                "<IIIIQQQQ16x", 0x314f5250, number, len(records), 10,
+                10**18, 4000, 10**18 + 50000, 104000)
+            ctypes.memmove(at + unit * 64, header, 64)
+            data = b"".join(struct.pack("<II", *record) for record in records)
+            ctypes.memmove(at + units * 64 + unit * (ring + slack), data, len(data))
+
+def launch(kernel, name="marked_add"):
+    size = kernel.metadata.profile_scratch_size
+    answer = _allocation._profile_allocator(CTAS * size, 128, STREAM)
+    metadata = Metadata(name, FUNCTION)
+    knobs.runtime.launch_enter_hook(metadata)
+    if answer:
+        play(answer, kernel.metadata.proton_layout, CTAS)
+    knobs.runtime.launch_exit_hook(metadata)
+    return answer
+
+def load(kernel):
+    knobs.runtime.kernel_load_end_hook(
+        None, FUNCTION, "marked_add", kernel.metadata_group, "hash")
+
+proton.start("a", backend="instrumentation", data=sys.argv[1])
+kernel = kernels.compile(kernels.marked_add, "sm_90")
+load(kernel)
+with proton.scope("step"):
+    assert launch(kernel)
+proton.deactivate()
+assert flags.instrumentation_on is False
+assert _allocation._profile_allocator(100, 128, STREAM) == 0
+proton.activate()
+launch(kernel)
+proton.finalize()
+# Kernels that somebody has kept are launched without a session: they get an empty answer.
+assert _allocation._profile_allocator(CTAS * 128, 128, STREAM) == 0
+# The same process again: the kernel is loaded already, and no hook says so.
+proton.start("b", backend="instrumentation", hook="triton")
+assert launch(kernel)
+proton.finalize()
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    def go(data: str) -> None:
+        program = tmp_path / "program.py"
+        program.write_text(PROGRAM)
+        environment = played(TRITON_CACHE_DIR=str(tmp_path / "cache"))
+        path = str(Path(__file__).parent)
+        environment["PYTHONPATH"] = f"{path}:{environment.get('PYTHONPATH', '')}"
+        done = subprocess.run(
+            [sys.executable, str(program), data],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+
+    return go
+
+
+def children(node):
+    return {child["frame"]["name"]: child for child in node["children"]}
+
+
+def test_tree(run, tmp_path):
+    run("tree")
+    root = json.loads((tmp_path / "a.hatchet").read_text())[0]
+    for above in (children(root)["step"], root):
+        scope = children(children(above)["marked_add"])["load 1 %"]
+        metrics = scope["metrics"]
+        assert metrics["cycles"] == 3 * 4 * 100  # CTAs, warps
+        assert metrics["normalized_cycles"] == 100
+        assert metrics["executions"] == 12
+        assert metrics["executions_per_warp"] == 1
+        assert metrics["p99_cycles"] == 100
+    again = json.loads((tmp_path / "b.hatchet").read_text())[0]
+    assert "load 1 %" in children(children(again)["marked_add"])
+
+
+def test_trace(run, tmp_path):
+    run("trace")
+    events = json.loads((tmp_path / "a.chrome_trace").read_text())["traceEvents"]
+    groups = {e["args"]["name"] for e in events if e["name"] == "process_name" and e["pid"]}
+    assert groups == {f"marked_add Core{i} CTA{i}" for i in range(3)}
+    inside = [e for e in events if e["name"] == "load 1 %"]
+    assert len(inside) == 2 * 3 * 4
+    assert all(e["dur"] == pytest.approx(0.05) for e in inside)  # 2 GHz
