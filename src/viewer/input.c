@@ -232,6 +232,9 @@ static const char *cure_of(const char *cause)
 		{"whose call is not known", "start the session before the copies that matter"},
 		{"record did not come", "end other tools that use CUPTI first"},
 		{"on a device or in a CUDA graph", "fewer tensors per replay"},
+		{"overwritten by a later one", "a larger buffer_size, fewer warps or scopes"},
+		{"of a scope inside a kernel", "scopes around more of the kernel"},
+		{"inside a kernel that cannot be read", "see the notes on standard error"},
 		{"impossible time", "report it: a defect of a backend or a driver"},
 	};
 
