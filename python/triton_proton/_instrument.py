@@ -61,7 +61,8 @@ class _Pipeline:
         self._previous_hook: Optional[Callable[..., Any]] = None
         self._previous_mode = ""
         self._parse: Optional[Callable[..., Any]] = None
-        self._target = threading.local()  # .is_amd, of what this thread compiles
+        # Of what this thread compiles: .is_amd; .is_keyed, if our key was asked for.
+        self._target = threading.local()
         # One object each: a bound method is a new one whenever it is asked for.
         self._stages_hook = self._add_stages
         self._parse_hook = self._parse_override
@@ -111,6 +112,7 @@ class _Pipeline:
             key, digest = result if result is not None else ("", "")
             if not self.is_live:
                 return key, digest
+            self._target.is_keyed = True
             mine = hashlib.sha256(self.name.encode()).hexdigest()
             return f"{key}{self.name}", f"{digest}{mine}"
         if self.is_live:
@@ -122,7 +124,7 @@ class _Pipeline:
     ) -> None:
         self._target.is_amd = backend.target.backend == "hip"
         inner = stages.get("llir")
-        if inner is None:
+        if inner is None or not self._is_in_key(options):
             return
         arch = f"sm_{capability}" if capability is not None else str(options.arch)
 
@@ -136,6 +138,23 @@ class _Pipeline:
             return self._insert_records(text, metadata, name, arch, backend.target.warp_size)
 
         stages["llir"] = llir
+
+    def _is_in_key(self, options: Any) -> bool:
+        """Is the mode part of the key under which Triton will cache the kernel?
+
+        Else it would be found there by programs that instrument nothing. Launches always have it;
+        older versions of triton.compile() have it only when it is among their options.
+        """
+        if getattr(options, "instrumentation_mode", "") == self.name:
+            return True
+        if getattr(self._target, "is_keyed", False):
+            return True
+        note(
+            "a kernel is not instrumented: triton.compile() was called without "
+            "instrumentation_mode in its options",
+            once=True,
+        )
+        return False
 
     def _insert_records(
         self, text: str, metadata: dict[str, Any], name: str, arch: str, warp_size: int

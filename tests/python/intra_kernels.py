@@ -100,16 +100,20 @@ def partitions(out):
         gl.warp_specialize([(first, (out, event, layout)), (second, (out, event))], [4], [24])
 
 
-def compile(kernel, arch: str = "sm_90", **options):
-    """What Triton makes of one of the kernels above; the options are as a launch gives them."""
+def compile_source(source, arch: str, **options):
+    """What Triton makes of a source; the options are as a launch gives them."""
     options["instrumentation_mode"] = triton.knobs.compilation.instrumentation_mode
+    return triton.compile(source, target=target_of(arch), options=options)
+
+
+def compile(kernel, arch: str = "sm_90", **options):
+    """What Triton makes of one of the kernels above."""
     if kernel is partitions:
-        return triton.compile(
-            GluonASTSource(kernel, {"out": "*i32"}, {}), target=target_of(arch), options=options
-        )
+        source = GluonASTSource(kernel, {"out": "*i32"}, {})
+        return compile_source(source, arch, **options)
     of = "*fp16" if kernel is matmul else "*fp32"
     signature = {"x": of, "y": of, "out": of, "n": "i32", "BLOCK": "constexpr"}
     block = 64 if kernel is matmul else 1024
     aligned = {(i,): [["tt.divisibility", 16]] for i in range(4)}
     source = ASTSource(kernel, signature, constexprs={"BLOCK": block}, attrs=aligned)
-    return triton.compile(source, target=target_of(arch), options=options)
+    return compile_source(source, arch, **options)

@@ -164,6 +164,25 @@ def test_another_hook_is_called_too():
         knobs.add_stages_inspection_hook = before
 
 
+def test_no_instrumented_kernel_is_cached_as_a_plain_one(capfd, monkeypatch):
+    """A Triton that does not ask for keys, as 3.6, and a kernel compiled without our mode."""
+    monkeypatch.delenv("PROTON_QUIET", raising=False)
+    _instrument.start("default")
+    mine = triton.knobs.runtime.add_stages_inspection_hook
+    monkeypatch.setattr(
+        triton.knobs.runtime,
+        "add_stages_inspection_hook",
+        lambda *args: mine(*args) if args else ("", ""),
+    )
+    assert layout_of(kernels.compile(kernels.marked_add, "sm_90"))
+    mode = triton.knobs.compilation.instrumentation_mode
+    monkeypatch.setattr(triton.knobs.compilation, "instrumentation_mode", "")
+    made = kernels.compile(kernels.marked_add, "sm_90", num_warps=8)
+    assert not hasattr(made.metadata, "proton_layout")
+    assert "without instrumentation_mode in its options" in capfd.readouterr().err
+    monkeypatch.setattr(triton.knobs.compilation, "instrumentation_mode", mode)
+
+
 # ------------------------------------------------------------------ automatic scopes
 
 

@@ -216,7 +216,7 @@ def test_the_dsl_in_gluon(example):
     }
     source = GluonASTSource(example("example_dsl").matmul, signature, {"num_warps": 4})
     _instrument.start("default")
-    made = triton.compile(source, target=kernels.target_of("sm_90"), options={"num_warps": 4})
+    made = kernels.compile_source(source, "sm_90", num_warps=4)
     assert scopes_of(made) == {"kernel", "tma", "wait", "wgmma", "store"}
 
 
@@ -229,9 +229,7 @@ def test_nobody_edits_the_kernel(example):
         attrs={(i,): [["tt.divisibility", 16]] for i in range(4)},
     )
     _instrument.start("default:auto=all")
-    made = triton.compile(
-        source, target=kernels.target_of("sm_90"), options={"num_warps": 8, "num_stages": 3}
-    )
+    made = kernels.compile_source(source, "sm_90", num_warps=8, num_stages=3)
     words = {scope.partition("@")[0] for scope in scopes_of(made)}
     assert words == {"async_copy", "async_wait", "dot", "dot_wait", "loop", "store"}
 
