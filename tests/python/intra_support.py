@@ -8,6 +8,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 import triton
 from intra_shapes import Case
 from intra_tool import TOOL
@@ -98,6 +99,11 @@ def compile_to_llvm(case: Case, arch: str) -> Compiled:
             )
     except Stop as stop:
         return stop.args[0]
+    except RuntimeError as error:
+        # Triton 3.6 for AMD: "pipeliner doesn't know how to predicate this op".
+        if arch.startswith("gfx") and triton.__version__.startswith("3.6."):
+            pytest.skip(f"this Triton cannot pipeline inline assembly: {error}")
+        raise
     finally:
         knobs.runtime.add_stages_inspection_hook = before
     raise AssertionError("Triton's compiler went past LLVM IR")
