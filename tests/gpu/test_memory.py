@@ -160,6 +160,25 @@ def test_what_kernels_were_launched_with():
     assert sum(c["time (ns)"] for c in configs) == node["metrics"]["time (ns)"]
 
 
+@triton.jit
+def total(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + tl.program_id(1) + tl.program_id(2), tl.sum(tl.load(x + at, at < n)))
+
+
+def test_grid_block_and_shared_memory_are_those_of_the_launch():
+    x, out = torch.ones(N, device="cuda"), torch.zeros(64, device="cuda")
+    compiled = total[(2, 3, 4)](x, out, 4096, BLOCK=2048, num_warps=8)
+    torch.cuda.synchronize()
+    proton.start("test")
+    total[(2, 3, 4)](x, out, 4096, BLOCK=2048, num_warps=8)
+    proton.finalize()
+    (config,) = at(load(), "total")["proton"]["configs"]
+    assert (config["grid"], config["block"], config["count"]) == ([2, 3, 4], [256, 1, 1], 1)
+    assert config["dynamic_shared (bytes)"] == compiled.metadata.shared > 0
+    assert config["registers"] >= compiled.n_regs
+
+
 def test_a_profile_says_what_recorded_it():
     x = torch.ones(N, device="cuda")
     proton.start("test")
