@@ -1,5 +1,5 @@
 /*
- * Per-thread state and the paths that run at every scope and launch. See thread.h.
+ * Per-thread state and the paths that run at every scope. See thread.h; launches are in launch.c.
  *
  * A scope's context is looked up in a small cache of the thread's own, keyed by (parent, frame). An
  * entry also remembers the config (set of active sessions and their phases) for which the scope
@@ -18,70 +18,20 @@
 #include "base/hash.h"
 #include "record/fork.h"
 #include "record/frames.h"
-#include "record/metric_names.h"
 #include "record/record.h"
 #include "record/session.h"
-
-#define CACHE_ENTRIES 256u
-#define STATE_MAX 16u
-#define KERNEL_MAX 16u
+#include "record/thread_self.h"
 
 /* A token: generation (16 bits) | thread (24) | depth (24); depth counts from 1, so never 0. */
 #define TOKEN_DEPTH_BITS 24u
 #define TOKEN_THREAD_BITS 24u
 
-struct scope {
-	uint32_t context;  /* of the scope */
-	uint32_t own;      /* the same below the state of the time: where its metrics go */
-	uint64_t start_ns; /* 0: not timed */
-	uint32_t serial;   /* of this entry into a scope on this thread; not 0 */
-	struct trace_event event;
-};
-
-struct state {
-	uint32_t frames[2]; /* the second is FRAME_NONE unless the state has two levels */
-};
-
-struct kernel {
-	struct proton_context where;
-	uint64_t start_ns;
-	struct trace_event event;
-};
-
-struct cache_entry {
-	uint32_t parent;
-	uint32_t frame; /* 0: free */
-	uint32_t context;
-	uint32_t config; /* in which the context has been noted; 0: in none */
-};
-
-struct thread {
-	uint32_t ordinal;
-	uint32_t generation; /* of the scopes below */
-	struct scope *scopes;
-	size_t depth;
-	size_t capacity;
-	uint32_t entered; /* scopes ever; wraps */
-	struct state states[STATE_MAX];
-	uint32_t state_depth;  /* may exceed STATE_MAX: those beyond are only counted */
-	uint32_t kernel_depth; /* likewise */
-	bool in_op;
-	bool has_events; /* some scope has, or had */
-	struct proton_context op;
-	struct trace_event op_event;
-	struct trace_event launch_event;
-	struct trace_thread trace;
-	struct kernel kernels[KERNEL_MAX];
-	struct cache_entry cache[CACHE_ENTRIES];
-};
-
-static _Thread_local struct thread *self;
+_Thread_local struct thread *thread_self;
 static pthread_key_t exit_key;
 static pthread_once_t exit_key_once = PTHREAD_ONCE_INIT;
 static _Atomic uint32_t thread_count;
 static _Atomic uint32_t main_ordinal = UINT32_MAX;
 static _Atomic uint32_t main_context; /* innermost scope of the main thread */
-static _Atomic uint32_t host_device = DEVICE_NONE;
 static _Atomic(proton_context_provider_fn) provider;
 static _Atomic(proton_context_provider_fn) provider_depth;
 
@@ -94,7 +44,7 @@ static void thread_free(void *data)
 		if (thread->scopes[i].event.count)
 			trace_end(&thread->trace, &thread->scopes[i].event, clock_monotonic_ns());
 	trace_thread_remove(&thread->trace);
-	self = NULL;
+	thread_self = NULL;
 	free(thread->scopes);
 	free(thread);
 }
@@ -104,7 +54,7 @@ static void make_exit_key(void)
 	pthread_key_create(&exit_key, thread_free);
 }
 
-static struct thread *thread_new(void)
+struct thread *thread_new(void)
 {
 	struct thread *thread = calloc(1, sizeof(*thread));
 
@@ -115,31 +65,13 @@ static struct thread *thread_new(void)
 	thread->ordinal = atomic_fetch_add_explicit(&thread_count, 1, memory_order_relaxed) &
 			  ((1u << TOKEN_THREAD_BITS) - 1);
 	trace_thread_add(&thread->trace);
-	self = thread;
+	thread_self = thread;
 	return thread;
 }
 
 static bool is_main(const struct thread *thread)
 {
 	return atomic_load_explicit(&main_ordinal, memory_order_relaxed) == thread->ordinal;
-}
-
-/* The calling thread with the scopes of past sessions dropped; NULL when memory is out. */
-static inline struct thread *thread_get(void)
-{
-	struct thread *thread = self ? self : thread_new();
-	uint32_t generation = atomic_load_explicit(&session_generation, memory_order_relaxed);
-
-	if (thread && thread->generation != generation) {
-		thread->generation = generation;
-		thread->depth = 0;
-		thread->kernel_depth = 0;
-		thread->in_op = false;
-		thread->has_events = false;
-		thread->op_event.count = 0;
-		thread->launch_event.count = 0;
-	}
-	return thread;
 }
 
 void thread_set_main(void)
@@ -154,9 +86,9 @@ void thread_set_main(void)
 void thread_fork_child(void)
 {
 	/* The forking thread is the child's only one; its scopes go with the generation. */
-	if (self)
-		self->state_depth = 0;
-	trace_fork_child(self ? &self->trace : NULL);
+	if (thread_self)
+		thread_self->state_depth = 0;
+	trace_fork_child(thread_self ? &thread_self->trace : NULL);
 }
 
 size_t thread_scope_depth(void)
@@ -202,17 +134,20 @@ static void publish_main(const struct thread *thread)
 				      memory_order_relaxed);
 }
 
-static uint32_t below_state(const struct thread *thread, uint32_t context)
+static uint32_t below_innermost_state(const struct thread *thread, uint32_t context)
 {
 	const struct state *state;
 
-	if (!thread->state_depth)
-		return context;
 	state = &thread->states[(thread->state_depth < STATE_MAX ? thread->state_depth
 								 : STATE_MAX) -
 				1];
 	context = frames_child(context, state->frames[0]);
 	return frames_child(context, state->frames[1]);
+}
+
+static inline uint32_t below_state(const struct thread *thread, uint32_t context)
+{
+	return thread->state_depth ? below_innermost_state(thread, context) : context;
 }
 
 static inline uint32_t current_config(void)
@@ -285,9 +220,9 @@ static void note_entered(uint32_t context, uint32_t config_id)
 	}
 }
 
-static uint32_t enter_context(struct thread *thread, uint32_t parent, uint32_t frame)
+static uint32_t enter_context(struct thread *thread, uint32_t parent, uint32_t frame,
+			      uint32_t config)
 {
-	uint32_t config = current_config();
 	uint64_t hash = hash_u64((uint64_t)parent << 32 | frame);
 	struct cache_entry *entry = &thread->cache[hash % CACHE_ENTRIES];
 
@@ -302,8 +237,7 @@ static uint32_t enter_context(struct thread *thread, uint32_t parent, uint32_t f
 	return entry->context;
 }
 
-/* In the sessions that are traces, for a thread that is at `shadow` and `source`. */
-static void begin_event(struct thread *thread, enum event_kind kind, struct proton_context where,
+void thread_begin_event(struct thread *thread, enum event_kind kind, struct proton_context where,
 			struct trace_event *event)
 {
 	trace_begin(&thread->trace, session_config_get(where.sessions),
@@ -328,18 +262,19 @@ static uint64_t enter(uint32_t frame, bool is_timed)
 	    !array_reserve(&thread->scopes, &thread->capacity, thread->depth + 1,
 			   sizeof(*thread->scopes)))
 		return 0;
+	config = current_config();
 	scope = &thread->scopes[thread->depth];
-	scope->context = enter_context(thread, scope_context(thread), frame);
+	scope->context = enter_context(thread, scope_context(thread), frame, config);
 	scope->own = below_state(thread, scope->context);
 	scope->serial = ++thread->entered ? thread->entered : ++thread->entered;
 	thread->depth++;
 	publish_main(thread);
 	scope->event.count = 0;
-	config = current_config();
 	if (config & CONFIG_TRACED) {
-		begin_event(thread, EVENT_SCOPE,
-			    (struct proton_context){.shadow = scope->context, .sessions = config},
-			    &scope->event);
+		thread_begin_event(thread, EVENT_SCOPE,
+				   (struct proton_context){.shadow = scope->context,
+							   .sessions = config},
+				   &scope->event);
 		thread->has_events = true;
 	}
 	/* Last, so that what it cost to enter is not part of what is timed. */
@@ -502,152 +437,8 @@ void proton_state_enter_frames(uint32_t outer, uint32_t inner)
 
 void proton_state_exit(void)
 {
-	struct thread *thread = self;
+	struct thread *thread = thread_self;
 
 	if (thread && thread->state_depth)
 		thread->state_depth--;
-}
-
-/* ------------------------------------------------------------------ launches */
-
-void proton_op_enter(uint32_t frame, struct proton_context *where_out)
-{
-	struct thread *thread = session_any_live() ? thread_get() : NULL;
-
-	*where_out = (struct proton_context){0};
-	if (!thread)
-		return;
-	if (!thread->in_op) {
-		thread->op = proton_context_enter(proton_context_here(), frames_as_kernel(frame));
-		if (thread->op.sessions & CONFIG_TRACED)
-			begin_event(thread, EVENT_LAUNCH, thread->op, &thread->op_event);
-		thread->in_op = true;
-	}
-	*where_out = thread->op;
-}
-
-void proton_op_exit(void)
-{
-	struct thread *thread = self;
-
-	if (!thread)
-		return;
-	thread->in_op = false;
-	if (thread->op_event.count)
-		trace_end(&thread->trace, &thread->op_event, clock_monotonic_ns());
-}
-
-const struct trace_event *record_launch_begin(struct proton_context where, uint32_t correlation,
-					      enum launch_kind kind)
-{
-	static const uint16_t flags[] = {
-		[LAUNCH_KERNEL] = 0,
-		[LAUNCH_GRAPH] = EVENT_OF_GRAPH,
-		[LAUNCH_MEMORY] = EVENT_OF_MEMORY,
-	};
-	struct thread *thread = where.sessions & CONFIG_TRACED ? thread_get() : NULL;
-
-	if (!thread)
-		return NULL;
-	if (thread->in_op && kind == LAUNCH_KERNEL) { /* the op is the launch */
-		trace_set_detail(&thread->trace, &thread->op_event, correlation);
-		return &thread->op_event;
-	}
-	trace_begin(&thread->trace, session_config_get(where.sessions),
-		    &(struct trace_begin){.kind = EVENT_LAUNCH,
-					  .flags = flags[kind],
-					  .shadow = where.shadow,
-					  .source = where.source,
-					  .detail = correlation,
-					  .start_ns = clock_monotonic_ns()},
-		    &thread->launch_event);
-	return &thread->launch_event;
-}
-
-void record_launch_end(void)
-{
-	struct thread *thread = self;
-
-	if (thread && thread->launch_event.count)
-		trace_end(&thread->trace, &thread->launch_event, clock_monotonic_ns());
-}
-
-bool record_is_in_op(void)
-{
-	return self && self->in_op;
-}
-
-void record_set_host_device(uint32_t device)
-{
-	atomic_store_explicit(&host_device, device, memory_order_relaxed);
-}
-
-/* The CPU, which the host backend has described; under another backend its bare name will do. */
-static uint32_t host_device_id(void)
-{
-	static const struct device cpu = {.type = "CPU"};
-	uint32_t device = atomic_load_explicit(&host_device, memory_order_relaxed);
-
-	return device == DEVICE_NONE ? devices_add(&cpu) : device;
-}
-
-void proton_kernel_begin(uint32_t frame)
-{
-	struct thread *thread = session_any_live() ? thread_get() : NULL;
-
-	if (!thread)
-		return;
-	if (thread->kernel_depth < KERNEL_MAX) {
-		struct kernel *kernel = &thread->kernels[thread->kernel_depth];
-
-		kernel->where = thread->in_op ? thread->op
-					      : proton_context_enter(proton_context_here(),
-								     frames_as_kernel(frame));
-		kernel->event.count = 0;
-		if (kernel->where.sessions & CONFIG_TRACED)
-			begin_event(thread, EVENT_KERNEL, kernel->where, &kernel->event);
-		kernel->start_ns = clock_monotonic_ns();
-	}
-	thread->kernel_depth++;
-}
-
-void proton_kernel_end(void)
-{
-	uint64_t end_ns = clock_monotonic_ns();
-	struct thread *thread = session_any_live() ? thread_get() : NULL;
-	struct kernel *kernel;
-
-	if (!thread || !thread->kernel_depth)
-		return;
-	if (--thread->kernel_depth >= KERNEL_MAX)
-		return;
-	kernel = &thread->kernels[thread->kernel_depth];
-	if (kernel->event.count)
-		trace_end(&thread->trace, &kernel->event, end_ns);
-	record_kernel(kernel->where, &(struct execution){
-					     .device = host_device_id(),
-					     .is_of_host = true,
-					     .start_ns = kernel->start_ns,
-					     .end_ns = end_ns,
-				     });
-}
-
-void record_kernel(struct proton_context where, const struct execution *execution)
-{
-	const struct config *config = session_config_get(where.sessions);
-
-	where = proton_context_enter(where, execution->frame);
-	for (uint32_t i = 0; i < config->count; i++) {
-		const struct config_entry *entry = &config->entries[i];
-		struct session *session;
-
-		if (execution->is_memory && !entry->wants_memory)
-			continue;
-		session = session_lock_entry(entry);
-		if (!session)
-			continue;
-		store_kernel(&session->store, entry->wants_source ? where.source : where.shadow,
-			     entry->epoch, execution);
-		session_unlock(session);
-	}
 }

@@ -1,7 +1,7 @@
 /*
  * What each thread keeps for itself: its stack of scopes, its states, the launch in progress. The
- * functions of the public API that belong to it (scopes, states, ops, host kernels, "here") are
- * in thread.c and take no lock unless a context is new.
+ * functions of the public API that belong to it are in thread.c (scopes, states, "here") and
+ * launch.c (ops, host kernels), and take no lock unless a context is new.
  */
 #ifndef RECORD_THREAD_H
 #define RECORD_THREAD_H
