@@ -7,7 +7,8 @@ Needs a GPU, torch, triton, the installed package, and libcupti where the librar
 time from CUPTI's records with scopes over without; microseconds of the launching thread (median of
 launches on an idle device, and of launches back to back); milliseconds per launch when launches
 follow each other, until everything has been recorded; seconds and megabytes of a trace of 24
-launches, of which ours keeps 8 unless told to keep all; registers; cycles of a record. --write stores bench/results/intra.json.
+launches, of which ours keeps 8 unless told to keep all; registers; cycles of a record. --write
+stores bench/results/intra.json.
 """
 
 from __future__ import annotations
