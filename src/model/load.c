@@ -12,7 +12,8 @@ static bool begins_with(const char *bytes, size_t length, const char *prefix, si
 	return length >= prefix_length && memcmp(bytes, prefix, prefix_length) == 0;
 }
 
-static int load_profile_file(const char *bytes, size_t length, struct profile **out,
+/* `keep`: malloc'd bytes that the profile may take; NULLed if it does. NULL: it copies. */
+static int load_profile_file(const char *bytes, size_t length, char **keep, struct profile **out,
 			     struct proton_error *err)
 {
 	struct profile_view view;
@@ -22,7 +23,7 @@ static int load_profile_file(const char *bytes, size_t length, struct profile **
 		return status;
 	status = profile_load_view(&view, PHASE_ALL, out, err);
 	if (status == PROTON_OK && (*out)->trace) {
-		status = trace_own((*out)->trace, &view, err);
+		status = trace_own((*out)->trace, &view, keep, err);
 		if (status != PROTON_OK)
 			profile_free(*out);
 	}
@@ -77,8 +78,8 @@ static int refuse(const char *name, struct proton_error *err)
 		name);
 }
 
-int profile_load_bytes(const char *name, const char *bytes, size_t length, struct profile **out,
-		       struct proton_error *err)
+static int load_bytes(const char *name, const char *bytes, size_t length, char **keep,
+		      struct profile **out, struct proton_error *err)
 {
 	const char *stranger = known_stranger(bytes, length);
 	int status;
@@ -86,7 +87,7 @@ int profile_load_bytes(const char *name, const char *bytes, size_t length, struc
 	if (stranger)
 		return err_set(err, PROTON_E_FORMAT, "cannot read %s: %s", name, stranger);
 	if (profile_view_recognize(bytes, length))
-		status = load_profile_file(bytes, length, out, err);
+		status = load_profile_file(bytes, length, keep, out, err);
 	else if (is_msgpack(bytes, length))
 		status = profile_load_msgpack(bytes, length, out, err);
 	else if (first_of_text(bytes, length) == '[')
@@ -96,6 +97,12 @@ int profile_load_bytes(const char *name, const char *bytes, size_t length, struc
 	if (status != PROTON_OK)
 		err_wrap(err, "cannot read %s", name);
 	return status;
+}
+
+int profile_load_bytes(const char *name, const char *bytes, size_t length, struct profile **out,
+		       struct proton_error *err)
+{
+	return load_bytes(name, bytes, length, NULL, out, err);
 }
 
 /* More than half of the machine's memory is no profile, but an endless stream. */
@@ -131,7 +138,7 @@ int profile_load_file(const char *path, struct profile **out, struct proton_erro
 
 	if (status != PROTON_OK)
 		return status;
-	status = profile_load_bytes(name, bytes, length, out, err);
+	status = load_bytes(name, bytes, length, &bytes, out, err);
 	free(bytes);
 	return status;
 }

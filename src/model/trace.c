@@ -16,6 +16,8 @@ static int own_table(struct profile_trace *trace, struct profile_view *view, enu
 		view->owned[table] = NULL;
 		return PROTON_OK;
 	}
+	if (trace->file)
+		return PROTON_OK;
 	trace->owned[table] = malloc(bytes);
 	if (!trace->owned[table])
 		return err_set(err, PROTON_E_NOMEM, "out of memory");
@@ -24,15 +26,21 @@ static int own_table(struct profile_trace *trace, struct profile_view *view, enu
 	return PROTON_OK;
 }
 
-int trace_own(struct profile_trace *trace, struct profile_view *view, struct proton_error *err)
+int trace_own(struct profile_trace *trace, struct profile_view *view, char **file,
+	      struct proton_error *err)
 {
 	const void *lanes = trace->lanes;
 	const void *events = trace->events;
 	const void *samples = trace->samples;
 	const void *launches = trace->launches;
 	const void *words = trace->words;
-	int status = own_table(trace, view, TABLE_LANES, &lanes, trace->lane_count, err);
+	int status;
 
+	if (file) {
+		trace->file = *file;
+		*file = NULL;
+	}
+	status = own_table(trace, view, TABLE_LANES, &lanes, trace->lane_count, err);
 	if (status == PROTON_OK)
 		status = own_table(trace, view, TABLE_EVENTS, &events, trace->event_count, err);
 	if (status == PROTON_OK)
@@ -56,6 +64,7 @@ void trace_free(struct profile_trace *trace)
 		return;
 	for (int id = 0; id < TABLE_COUNT; id++)
 		free(trace->owned[id]);
+	free(trace->file);
 	free(trace->nodes);
 	free(trace->metrics);
 	free(trace->devices);

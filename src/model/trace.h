@@ -32,6 +32,7 @@ struct profile_trace {
 	bool *is_selected; /* by epoch: part of this profile */
 	uint64_t node_count, metric_count, device_count, string_count, epoch_count;
 	void *owned[TABLE_COUNT]; /* the rows, if they are the profile's own */
+	void *file;               /* the bytes of a file that rows are in, if they are its own */
 };
 
 /* Event `row` if it is filled, belongs to the profile and its lane and node exist; else NULL. */
@@ -51,8 +52,13 @@ static inline const struct row_event *trace_event(const struct profile_trace *tr
 	return event;
 }
 
-/* Copies the rows (or takes them out of `view`), so that the view may go. */
-int trace_own(struct profile_trace *trace, struct profile_view *view, struct proton_error *err);
+/*
+ * Makes the rows the trace's own, so that the view may go: those that the view made are taken, and
+ * the others are copied; or, with `file`, the malloc'd bytes that the view is of become the trace's
+ * and *file NULL. A file of millions of events is not copied that way.
+ */
+int trace_own(struct profile_trace *trace, struct profile_view *view, char **file,
+	      struct proton_error *err);
 void trace_free(struct profile_trace *trace);
 
 #endif

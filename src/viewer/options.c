@@ -21,7 +21,7 @@
 static const char help_text[] =
 	"usage: proton-viewer [options] FILE|DIRECTORY...  (-: stdin; several are merged)\n"
 	"  -m, --metrics A,B,...  what to show, sorted by A; -l, --list: what there is\n"
-	"  -i, --include REGEX    only paths through a match; -e, --exclude REGEX  without\n"
+	"  -i, --include REGEX    only paths through a match; -e, --exclude REGEX without\n"
 	"  -t, --threshold VALUE  at least VALUE of the first metric, or METRIC=VALUE\n"
 	"  -d, --depth N          levels of the tree; -n, --rows N  rows of a flat table\n"
 	"  --top, --group BY      flat: by kernel, scope, module, file or device\n"
@@ -36,11 +36,11 @@ static const char help_text[] =
 	"  -f, --format FORMAT    of source: full, file_function_line, function_line, ...\n"
 	"  --print-sorted         after the tree, all frames by the first metric\n"
 	"  --color WHEN           auto, always, never    -h, --help    --version\n"
-	"Metrics: time/U avg_time/U min_time/U max_time/U p50_time/U p90_time/U p99_time/U\n"
-	"  cpu_time/U (U: s ms us ns) [g|t]flop[4|8|16|32|64]/s [g|t]byte/s util METRIC/%\n"
+	"Metrics: [avg_|min_|max_|p50_|p90_|p99_]time/U cpu_time/U (U: s ms us ns) util\n"
+	"  [g|t]flop[4|8|16|32|64]/s [g|t]byte/s launch_config METRIC/%\n"
 	"Examples:\n"
 	"  proton-viewer -m time/ms,tflop16/s,util -t 0.1 -i attention proton.hatchet\n"
-	"  proton-viewer --top -n 20 proton.hatchet    proton-viewer --merge spread ranks/\n"
+	"  proton-viewer --top -n 20 proton.hatchet   proton-viewer --merge spread ranks/\n"
 	"  proton-viewer --diff old.hatchet --fail-if 'time > +5%' new.hatchet\n";
 
 enum {
