@@ -376,6 +376,9 @@ int collect_start(const struct instrument_mode *mode, struct proton_error *err)
 			       "PROTON_INSTRUMENT_COST is two numbers of cycles with a comma "
 			       "between them, not \"%s\"",
 			       cost);
+	if (mode->time_shift && !cost)
+		note("time_shift takes nothing off: what a record costs on this device is not "
+		     "known; PROTON_INSTRUMENT_COST says it, bench/intra.py measures it");
 	shared.is_stopping = false;
 	result = pthread_create(&shared.thread, NULL, run, NULL);
 	if (result)
