@@ -175,6 +175,14 @@ def kernel_time(case: Case, mark: bool, scratch: str, launches: int) -> float:
     return kernel_us(name + ".hatchet", kernel)
 
 
+def flush(session: Any) -> None:
+    """Wait until everything has been recorded; upstream has no other way than the end."""
+    if SIDE == "upstream":
+        proton.finalize()
+    else:
+        proton.deactivate(session, flushing=True)
+
+
 def wall(case: Case, mark: bool, scratch: str, launches: int) -> dict[str, float]:
     """Time on the launching thread, alone and when launches follow each other."""
     if mark:
@@ -197,7 +205,7 @@ def wall(case: Case, mark: bool, scratch: str, launches: int) -> dict[str, float
     issued = time.perf_counter()
     torch.cuda.synchronize()
     if mark:
-        proton.deactivate(session, flushing=True)
+        flush(session)
     ended = time.perf_counter()
     if mark:
         proton.finalize()

@@ -10,7 +10,7 @@
 #include "record/fork.h"
 
 #define BACKEND_MAX 8u
-#define MODE_MAX 128u
+#define MODE_MAX 4096u /* all keys of instrumentation are some 300 bytes */
 
 enum state {
 	STOPPED,

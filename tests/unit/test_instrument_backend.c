@@ -209,6 +209,21 @@ TEST(a_tree_of_scopes)
 	profile_free(profile);
 }
 
+/* What str() of a mode in Python gives names every key. */
+TEST(a_mode_with_every_key)
+{
+	struct profile *profile;
+
+	start("tree", "default:metric_type=cycle:sampling_strategy=selective:sampling_options=0,1:"
+		      "granularity=warp:buffer_strategy=circular:buffer_type=shared:"
+		      "buffer_size=128:optimizations=clock32,sched_stores:auto=:cta=1:launches=8");
+	add_kernel(1);
+	CHECK(launch());
+	profile = finish();
+	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * 1000);
+	profile_free(profile);
+}
+
 /* Over what was sampled, which is every second CTA. */
 TEST(strides_normalize_over_what_was_sampled)
 {
