@@ -151,6 +151,18 @@ struct collecting {
 	bool wants_lanes;
 };
 
+/* For kernels that are too short to measure the clock, what longer ones have shown is best. */
+static void note_clock(struct place *place, const struct decoder *decoder)
+{
+	for (uint32_t i = 0; i < decoder->layout->unit_count; i++) {
+		const struct decode_unit *unit = &decoder->units[i];
+		double mhz = unit->is_there ? decode_mhz(decoder->layout, unit, 0) : 0;
+
+		if (mhz > 0)
+			place->clock_mhz = mhz;
+	}
+}
+
 /* The whole CTAs in `bytes` bytes of the stage. */
 static bool decode_piece(struct collecting *collecting, size_t bytes)
 {
@@ -162,6 +174,7 @@ static bool decode_piece(struct collecting *collecting, size_t bytes)
 		if (!decode_cta(&collecting->decoder, (const char *)own.stage + at) ||
 		    !tally_add(collecting->tally, &collecting->decoder))
 			return false;
+		note_clock(collecting->place, &collecting->decoder);
 		if (collecting->wants_lanes &&
 		    !lanes_add(&own.lanes, &collecting->decoder, collecting->tally, cta,
 			       collecting->place->clock_mhz))
