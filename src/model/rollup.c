@@ -100,9 +100,20 @@ static const struct profile_metric *find_number(const struct profile *profile, u
 	return metric;
 }
 
+/* The string that names a number `text`, which of names with a NUL in them is what is before it. */
 static uint32_t find_string(const struct profile *profile, const char *text)
 {
-	return strings_find(&profile->strings, text, strlen(text));
+	uint32_t string = strings_find(&profile->strings, text, strlen(text));
+
+	if (find_number(profile, string))
+		return string;
+	for (size_t i = 0; i < profile->metric_count; i++) {
+		uint32_t name = profile->metrics[i].name;
+
+		if (strcmp(profile_text(profile, name), text) == 0 && find_number(profile, name))
+			return name;
+	}
+	return string;
 }
 
 static bool is_kernel_name(const struct profile *profile, const char *name,
