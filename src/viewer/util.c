@@ -53,6 +53,17 @@ bool util_is_possible(const struct metrics *metrics)
 	return is_possible && metrics->profile->kernel_count > 1;
 }
 
+bool util_is_known(const struct metrics *metrics)
+{
+	const struct profile *profile = metrics->profile;
+	struct peaks peaks;
+
+	for (size_t i = 0; i < profile->device_count; i++)
+		if (peaks_find(profile, &profile->devices[i], &peaks))
+			return true;
+	return false;
+}
+
 static double own_number(const struct util *util, const struct raw_metric *raw, uint32_t node)
 {
 	return raw ? metrics_own_number(util->metrics, raw, node) : 0;

@@ -31,6 +31,9 @@ void util_fini(struct util *util);
 /* True if the profile has anything that utilization can be made from. */
 bool util_is_possible(const struct metrics *metrics);
 
+/* True if the peaks of some device are known: else util would be a column of nothing. */
+bool util_is_known(const struct metrics *metrics);
+
 /*
  * The least time, in seconds, in which the devices of `node` could have done its operations, or
  * moved its bytes; 0 if it has none, NAN without kernels or on a device that is not known.

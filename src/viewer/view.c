@@ -9,6 +9,7 @@
 #include "viewer/filter.h"
 #include "viewer/say.h"
 #include "viewer/select.h"
+#include "viewer/util.h"
 #include "viewer/walk.h"
 #include "viewer/xalloc.h"
 
@@ -139,6 +140,8 @@ static size_t flat_metrics(const struct metrics *metrics, const char **names)
 	names[count++] = "time/%";
 	names[count++] = CUMULATIVE;
 	for (size_t i = 0; i < ARRAY_LENGTH(wanted); i++) {
+		if (strcmp(wanted[i], "util") == 0 && !util_is_known(metrics))
+			continue;
 		if (is_derivable(metrics, wanted[i]) || has_number(metrics, wanted[i]))
 			names[count++] = wanted[i];
 	}
