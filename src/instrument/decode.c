@@ -28,7 +28,7 @@ struct decode_open {
 };
 
 /* A record of the window, its clock in 64 bits. */
-struct reading {
+struct decode_reading {
 	uint64_t clock;
 	struct instrument_code code;
 	uint32_t payload;
@@ -45,6 +45,7 @@ void decoder_fini(struct decoder *decoder)
 	free(decoder->executions);
 	free(decoder->events);
 	free(decoder->open);
+	free(decoder->readings);
 	*decoder = (struct decoder){0};
 }
 
@@ -138,8 +139,8 @@ static bool add_execution(struct decoder *decoder, const struct decode_execution
 	return true;
 }
 
-static bool add_event(struct decoder *decoder, const struct reading *reading, uint32_t sequence,
-		      uint8_t unit)
+static bool add_event(struct decoder *decoder, const struct decode_reading *reading,
+		      uint32_t sequence, uint8_t unit)
 {
 	if (!array_reserve(&decoder->events, &decoder->event_capacity, decoder->event_count + 1,
 			   sizeof(*decoder->events)))
@@ -163,23 +164,35 @@ struct pairing {
 	bool has_dropped;
 };
 
-static bool open_scope(struct pairing *pairing, const struct reading *reading, uint32_t sequence)
+static void open_scope(struct pairing *pairing, const struct decode_reading *reading,
+		       uint32_t sequence)
 {
-	struct decoder *decoder = pairing->decoder;
-
-	if (!array_reserve(&decoder->open, &decoder->open_capacity, pairing->open_count + 1,
-			   sizeof(*decoder->open)))
-		return false;
-	decoder->open[pairing->open_count] = (struct decode_open){
+	pairing->decoder->open[pairing->open_count] = (struct decode_open){
 		.clock = reading->clock,
 		.below = pairing->innermost[reading->code.scope],
 		.sequence = sequence,
 	};
 	pairing->innermost[reading->code.scope] = (uint32_t)pairing->open_count++;
-	return true;
 }
 
-static bool close_scope(struct pairing *pairing, const struct reading *reading, uint32_t sequence)
+static void add_own(struct pairing *pairing, uint16_t scope, uint64_t start, uint64_t duration,
+		    uint32_t sequence)
+{
+	struct decoder *decoder = pairing->decoder;
+
+	decoder->executions[decoder->execution_count++] = (struct decode_execution){
+		.start = start,
+		.duration = duration,
+		.parent = DECODE_NONE,
+		.sequence = sequence,
+		.scope = scope,
+		.unit = pairing->unit,
+		.end_unit = pairing->unit,
+	};
+}
+
+static void close_scope(struct pairing *pairing, const struct decode_reading *reading,
+			uint32_t sequence)
 {
 	struct decoder *decoder = pairing->decoder;
 	uint16_t scope = reading->code.scope;
@@ -192,46 +205,36 @@ static bool close_scope(struct pairing *pairing, const struct reading *reading, 
 			decoder->totals.cut_by_drop[scope]++;
 		else
 			decoder->totals.broken[scope]++;
-		return true;
+		return;
 	}
 	open = &decoder->open[at];
 	pairing->innermost[scope] = open->below;
-	if (reading->clock < open->clock) { /* the compiler turned them around */
+	if (reading->clock < open->clock) /* the compiler turned them around */
 		decoder->totals.broken[scope]++;
-		return true;
-	}
-	return add_execution(decoder, &(struct decode_execution){
-					      .start = open->clock,
-					      .duration = reading->clock - open->clock,
-					      .parent = DECODE_NONE,
-					      .sequence = sequence,
-					      .scope = scope,
-					      .unit = pairing->unit,
-					      .end_unit = pairing->unit,
-				      });
+	else
+		add_own(pairing, scope, open->clock, reading->clock - open->clock, sequence);
 }
 
-static bool take_reading(struct pairing *pairing, const struct reading *reading, uint32_t sequence)
+/* There is room for an execution and a START more. */
+static bool take_reading(struct pairing *pairing, const struct decode_reading *reading,
+			 uint32_t sequence)
 {
+	struct decoder *decoder = pairing->decoder;
+
 	switch (reading->code.kind) {
 	case INSTRUMENT_START:
-		return open_scope(pairing, reading, sequence);
+		open_scope(pairing, reading, sequence);
+		return true;
 	case INSTRUMENT_END:
-		return close_scope(pairing, reading, sequence);
+		close_scope(pairing, reading, sequence);
+		return true;
 	case INSTRUMENT_SCOPE:
-		return add_execution(pairing->decoder,
-				     &(struct decode_execution){
-					     .start = reading->clock,
-					     .duration = reading->payload,
-					     .parent = DECODE_NONE,
-					     .sequence = sequence,
-					     .scope = reading->code.scope,
-					     .unit = pairing->unit,
-					     .end_unit = pairing->unit,
-					     .is_cut = reading->payload == INSTRUMENT_DURATION_MAX,
-				     });
+		add_own(pairing, reading->code.scope, reading->clock, reading->payload, sequence);
+		if (reading->payload == INSTRUMENT_DURATION_MAX)
+			decoder->executions[decoder->execution_count - 1].is_cut = true;
+		return true;
 	default:
-		return add_event(pairing->decoder, reading, sequence, pairing->unit);
+		return add_event(decoder, reading, sequence, pairing->unit);
 	}
 }
 
@@ -249,20 +252,14 @@ static void count_left_open(struct pairing *pairing)
  * Reads the ring from its newest record back, so that each clock's upper half follows from that of
  * the record behind it; then pairs from the oldest on.
  */
-static bool decode_ring(struct decoder *decoder, const struct ring *ring, uint8_t unit)
+static bool read_back(struct pairing *pairing, const struct ring *ring)
 {
+	struct decoder *decoder = pairing->decoder;
+	struct decode_reading *readings = decoder->readings;
 	uint32_t count = ring->count - ring->first;
-	struct reading *readings = count ? malloc(count * sizeof(*readings)) : NULL;
-	struct pairing pairing = {
-		.decoder = decoder,
-		.unit = unit,
-		.has_dropped = ring->first != 0,
-	};
 	uint64_t now = ring->end_clock;
 	bool is_ok = true;
 
-	if (count && !readings)
-		return false;
 	for (uint32_t i = count; i-- > 0;) {
 		struct instrument_record record;
 		uint32_t ahead;
@@ -281,14 +278,62 @@ static bool decode_ring(struct decoder *decoder, const struct ring *ring, uint8_
 		readings[i].payload = record.word & INSTRUMENT_DURATION_MAX;
 		readings[i].clock = now - (uint32_t)((uint32_t)now - record.clock);
 	}
-	memset(pairing.innermost, 0xff, sizeof(pairing.innermost));
 	for (uint32_t i = 0; i < count && is_ok; i++)
 		if (readings[i].code.kind != UINT16_MAX)
-			is_ok = take_reading(&pairing, &readings[i], ring->first + i);
-	free(readings);
-	if (is_ok)
-		count_left_open(&pairing);
+			is_ok = take_reading(pairing, &readings[i], ring->first + i);
 	return is_ok;
+}
+
+/*
+ * The same for what most rings are: nothing overwritten, and a kernel short enough that the low
+ * half of the clock says it all. Then one pass in order will do.
+ */
+static bool read_forth(struct pairing *pairing, const struct ring *ring)
+{
+	const struct instrument_layout *layout = ring->layout;
+	uint64_t elapsed = ring->end_clock - ring->start_clock;
+	bool is_ok = true;
+
+	for (uint32_t i = 0; i < ring->count && is_ok; i++) {
+		struct instrument_record record = load(ring, i);
+		uint32_t after = record.clock - (uint32_t)ring->start_clock;
+		uint32_t code = record.word >> 24;
+		struct decode_reading reading;
+
+		if (!code || code > layout->code_count || after > elapsed) {
+			pairing->decoder->totals.damaged++;
+			continue;
+		}
+		reading.clock = ring->start_clock + after;
+		reading.code = layout->codes[code];
+		reading.payload = record.word & INSTRUMENT_DURATION_MAX;
+		is_ok = take_reading(pairing, &reading, i);
+	}
+	return is_ok;
+}
+
+static bool decode_ring(struct decoder *decoder, const struct ring *ring, uint8_t unit)
+{
+	uint32_t count = ring->count - ring->first;
+	bool is_simple = !ring->first && ring->end_clock - ring->start_clock <= UINT32_MAX;
+	struct pairing pairing; /* a kilobyte that is not set for every unit */
+
+	if (!array_reserve(&decoder->executions, &decoder->execution_capacity,
+			   decoder->execution_count + count, sizeof(*decoder->executions)) ||
+	    !array_reserve(&decoder->open, &decoder->open_capacity, count,
+			   sizeof(*decoder->open)) ||
+	    (!is_simple && !array_reserve(&decoder->readings, &decoder->reading_capacity, count,
+					  sizeof(*decoder->readings))))
+		return false;
+	pairing.decoder = decoder;
+	pairing.open_count = 0;
+	pairing.unit = unit;
+	pairing.has_dropped = ring->first != 0;
+	memset(pairing.innermost, 0xff, ring->layout->scope_count * sizeof(*pairing.innermost));
+	if (!(is_simple ? read_forth(&pairing, ring) : read_back(&pairing, ring)))
+		return false;
+	count_left_open(&pairing);
+	return true;
 }
 
 /* ------------------------------------------------------------------ nesting */
@@ -309,6 +354,31 @@ static int compare_executions(const void *a, const void *b)
 	if (x->duration != y->duration)
 		return x->duration > y->duration ? -1 : 1;
 	return (x->sequence < y->sequence) - (x->sequence > y->sequence);
+}
+
+/* They mostly are in order, or a few that were closed late are behind what lies in them. */
+static void sort_executions(struct decode_execution *all, uint32_t count)
+{
+	uint64_t moves_left = (uint64_t)count * 8;
+
+	for (uint32_t i = 1; i < count; i++) {
+		struct decode_execution late = all[i];
+		uint32_t at = i;
+
+		if (compare_executions(&all[i - 1], &all[i]) <= 0)
+			continue;
+		while (at && compare_executions(&all[at - 1], &late) > 0) {
+			if (!moves_left--)
+				break;
+			all[at] = all[at - 1];
+			at--;
+		}
+		all[at] = late;
+		if (moves_left == UINT64_MAX) {
+			qsort(all, count, sizeof(*all), compare_executions);
+			return;
+		}
+	}
 }
 
 static bool is_over(const struct decode_execution *outer, const struct decode_execution *next)
@@ -535,8 +605,7 @@ static bool decode_unit(struct decoder *decoder, const uint8_t *cta, uint8_t ind
 	unit->count = (uint32_t)decoder->execution_count - unit->first;
 	if (!unit->count)
 		return true;
-	qsort(decoder->executions + unit->first, unit->count, sizeof(*decoder->executions),
-	      compare_executions);
+	sort_executions(decoder->executions + unit->first, unit->count);
 	nest(decoder, unit);
 	return (!decoder->cost.empty_cycles && !decoder->cost.scope_cycles) || shift(decoder, unit);
 }

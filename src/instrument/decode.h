@@ -77,6 +77,8 @@ struct decoder {
 	size_t event_capacity;
 	struct decode_open *open;
 	size_t open_capacity;
+	struct decode_reading *readings;
+	size_t reading_capacity;
 };
 
 /* `layout` must outlive the decoder and have come from layout_read() or the pass. */

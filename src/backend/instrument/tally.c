@@ -70,6 +70,7 @@ static void free_tally(struct tally *tally)
 		free(tally->nodes[i].histogram);
 	free(tally->nodes);
 	free(tally->frames);
+	free(tally->tops);
 	free(tally->node_of);
 	free(tally);
 }
@@ -83,7 +84,8 @@ static struct tally *make(const struct kernel *kernel, struct proton_context whe
 	tally->kernel = kernel;
 	tally->where = where;
 	tally->frames = calloc(kernel->layout.scope_count + 1, sizeof(*tally->frames));
-	if (!tally->frames ||
+	tally->tops = calloc(kernel->layout.scope_count + 1, sizeof(*tally->tops));
+	if (!tally->frames || !tally->tops ||
 	    !array_reserve(&tally->nodes, &tally->node_capacity, 1, sizeof(*tally->nodes))) {
 		free_tally(tally);
 		return NULL;
@@ -132,6 +134,8 @@ static uint32_t child_of(struct tally *tally, uint32_t parent, uint32_t scope)
 {
 	uint32_t at;
 
+	if (!parent && tally->tops[scope])
+		return tally->tops[scope];
 	for (at = tally->nodes[parent].first_child; at; at = tally->nodes[at].next_sibling)
 		if (tally->nodes[at].scope == scope)
 			return at;
@@ -149,6 +153,8 @@ static uint32_t child_of(struct tally *tally, uint32_t parent, uint32_t scope)
 	};
 	tally->nodes[parent].first_child = at;
 	tally->node_count++;
+	if (!parent)
+		tally->tops[scope] = at;
 	return at;
 }
 

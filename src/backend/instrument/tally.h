@@ -30,6 +30,7 @@ struct tally {
 	uint32_t node_count;
 	size_t node_capacity;
 	uint32_t *frames; /* by scope */
+	uint32_t *tops;   /* by scope: the node right below the kernel, 0: none yet */
 	uint64_t units;   /* sampled so far */
 	/* Work space: the node of each execution of the CTA added last. */
 	uint32_t *node_of;
