@@ -215,6 +215,16 @@ static void close_scope(struct pairing *pairing, const struct decode_reading *re
 		add_own(pairing, scope, open->clock, reading->clock - open->clock, sequence);
 }
 
+static void add_scope(struct pairing *pairing, const struct decode_reading *reading,
+		      uint32_t sequence)
+{
+	struct decoder *decoder = pairing->decoder;
+
+	add_own(pairing, reading->code.scope, reading->clock, reading->payload, sequence);
+	if (reading->payload == INSTRUMENT_DURATION_MAX)
+		decoder->executions[decoder->execution_count - 1].is_cut = true;
+}
+
 /* There is room for an execution and a START more. */
 static bool take_reading(struct pairing *pairing, const struct decode_reading *reading,
 			 uint32_t sequence)
@@ -229,9 +239,7 @@ static bool take_reading(struct pairing *pairing, const struct decode_reading *r
 		close_scope(pairing, reading, sequence);
 		return true;
 	case INSTRUMENT_SCOPE:
-		add_own(pairing, reading->code.scope, reading->clock, reading->payload, sequence);
-		if (reading->payload == INSTRUMENT_DURATION_MAX)
-			decoder->executions[decoder->execution_count - 1].is_cut = true;
+		add_scope(pairing, reading, sequence);
 		return true;
 	default:
 		return add_event(decoder, reading, sequence, pairing->unit);
@@ -307,7 +315,10 @@ static bool read_forth(struct pairing *pairing, const struct ring *ring)
 		reading.clock = ring->start_clock + after;
 		reading.code = layout->codes[code];
 		reading.payload = record.word & INSTRUMENT_DURATION_MAX;
-		is_ok = take_reading(pairing, &reading, i);
+		if (reading.code.kind == INSTRUMENT_SCOPE)
+			add_scope(pairing, &reading, i);
+		else
+			is_ok = take_reading(pairing, &reading, i);
 	}
 	return is_ok;
 }
