@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "backend/instrument/driver.h"
 #include "backend/instrument/kernels.h"
@@ -21,6 +22,10 @@
 #define CONTEXT_MAX 64u
 /* From a launch that finds the device idle to its first instruction; as a rule of thumb. */
 #define LAUNCH_LATENCY_NS 4000
+
+/* How often the thread looks for work, and how many times before it waits to be woken: 100 ms. */
+#define LOOK_NS 500000
+#define LOOKS 200
 
 /* What the thread keeps for each context of the driver. */
 struct place {
@@ -321,6 +326,31 @@ static void work(struct buffer *buffer)
 		pool_drop(buffer);
 }
 
+/*
+ * While launches follow each other we look for them now and then: to wake a thread costs the
+ * launching one more than all else that it does for us. The lock is held.
+ */
+static void wait_for_work(void)
+{
+	for (int idle = 0; !shared.first && !shared.is_stopping; idle++) {
+		struct timespec until;
+
+		if (idle >= LOOKS) {
+			shared.is_waiting = true;
+			pthread_cond_wait(&shared.has_work, &shared.lock);
+			shared.is_waiting = false;
+			continue;
+		}
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += LOOK_NS;
+		if (until.tv_nsec >= 1000000000) {
+			until.tv_nsec -= 1000000000;
+			until.tv_sec++;
+		}
+		pthread_cond_timedwait(&shared.has_work, &shared.lock, &until);
+	}
+}
+
 static void *run(void *unused)
 {
 	(void)unused;
@@ -330,11 +360,7 @@ static void *run(void *unused)
 	for (;;) {
 		struct buffer *buffer;
 
-		while (!shared.first && !shared.is_stopping) {
-			shared.is_waiting = true;
-			pthread_cond_wait(&shared.has_work, &shared.lock);
-			shared.is_waiting = false;
-		}
+		wait_for_work();
 		if (!shared.first)
 			break;
 		buffer = take();
@@ -465,6 +491,7 @@ void collect_flush(void)
 
 	pthread_mutex_lock(&shared.lock);
 	until = shared.put;
+	pthread_cond_signal(&shared.has_work);
 	while (shared.is_running && shared.done < until)
 		pthread_cond_wait(&shared.is_done, &shared.lock);
 	/* Graphs are looked at in the thread's place, so it must be idle, and is while we lock. */

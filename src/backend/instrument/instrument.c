@@ -78,8 +78,7 @@ uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t strea
 	if (needed > bytes)
 		needed = bytes;
 	pending.is_captured = is_capturing(stream);
-	pending.buffer = pending.is_captured ? pool_take_for_graph(needed)
-					     : pool_take(needed, stream);
+	pending.buffer = pending.is_captured ? pool_take_for_graph(needed) : pool_take(needed);
 	pending.before_ns = clock_monotonic_ns();
 	return pending.buffer ? pending.buffer->address : 0;
 }

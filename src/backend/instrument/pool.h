@@ -1,7 +1,7 @@
 /*
  * Device memory that instrumented kernels write into: buffers that are reused, of a bounded sum,
  * each zeroed before it is handed out. Taking one costs a lock and, only while the pool still
- * grows, an allocation.
+ * grows, an allocation now and then: several buffers are made at once.
  */
 #ifndef BACKEND_INSTRUMENT_POOL_H
 #define BACKEND_INSTRUMENT_POOL_H
@@ -17,8 +17,11 @@ struct kernel;
 /* All buffers of the process together. */
 #define POOL_BYTES_MAX ((size_t)512 << 20)
 
+struct slab;
+
 struct buffer {
 	struct buffer *next; /* in whatever list it is */
+	struct slab *slab;   /* the allocation that it is a part of */
 	uint64_t address;
 	size_t bytes;
 	void *context; /* of the driver */
@@ -32,8 +35,8 @@ struct buffer {
 	bool is_kept; /* its events go into traces */
 };
 
-/* At least `bytes` of the current context, zeroed in the order of `stream`; NULL: none left. */
-struct buffer *pool_take(size_t bytes, uint64_t stream);
+/* At least `bytes` of the current context, zeroed by now; NULL: none left. */
+struct buffer *pool_take(size_t bytes);
 /* One that will never come back, for a launch that is captured; zeroed by now. */
 struct buffer *pool_take_for_graph(size_t bytes);
 /* Zeroed by the caller. */
