@@ -46,6 +46,9 @@ enum record_loss {
 /* Counts records that cannot be attributed, in every live session. From any thread. */
 void record_lost(enum record_loss cause, uint64_t count);
 
+/* True from when the sessions are ended because the program is about to end. From any thread. */
+bool record_program_ends(void);
+
 /* True while the calling thread is between proton_op_enter() and proton_op_exit(). */
 bool record_is_in_op(void);
 

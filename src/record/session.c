@@ -42,6 +42,7 @@ static uint64_t config_used = CONFIG_UNIT;
 static _Atomic uint32_t next_serial = 1;
 static int next_id;
 static _Atomic bool sessions_owned;
+static _Atomic bool program_ends; /* as far as is known: a start says otherwise */
 
 const struct config *session_config_get(uint32_t config)
 {
@@ -327,6 +328,7 @@ static void go_live(struct session *session)
 	session->store.trace_serial = session->trace ? session->serial : 0;
 	session->is_active = true;
 	session->is_live = true;
+	atomic_store_explicit(&program_ends, false, memory_order_relaxed);
 	pthread_mutex_unlock(&session->lock);
 	if (live_count() == 1) {
 		thread_set_main();
@@ -633,10 +635,18 @@ int proton_finalize(int id, const char *format, struct proton_error *err)
 	return status;
 }
 
+bool record_program_ends(void)
+{
+	return atomic_load_explicit(&program_ends, memory_order_relaxed);
+}
+
 int proton_finalize_owned(const char *format, struct proton_error *err)
 {
 	uint64_t in_vain = 0;
-	int status = finalize(PROTON_ALL_SESSIONS, format, &in_vain, err);
+	int status;
+
+	atomic_store_explicit(&program_ends, true, memory_order_relaxed);
+	status = finalize(PROTON_ALL_SESSIONS, format, &in_vain, err);
 
 	if (status == PROTON_OK && in_vain)
 		return error_in_vain(in_vain, err);

@@ -262,6 +262,13 @@ FAKE_EXPORT void fake_other_finalize(void)
 	records_reset();
 }
 
+int play_cuptiFinalize(void)
+{
+	subscribe_use("cuptiFinalize");
+	fake_other_finalize();
+	return CUPTI_OK;
+}
+
 FAKE_EXPORT bool fake_is_idle(void)
 {
 	return subscribe_is_idle() && records_are_idle();

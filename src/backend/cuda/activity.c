@@ -445,6 +445,16 @@ static void give_up(uint64_t missing)
 	missing_was_noted = true;
 }
 
+bool activity_missed_records(void)
+{
+	bool missed;
+
+	pthread_mutex_lock(&flush_lock);
+	missed = missing_was_noted;
+	pthread_mutex_unlock(&flush_lock);
+	return missed;
+}
+
 int activity_flush(const struct cupti_api *api, uint64_t launched, uint32_t last_shared,
 		   bool in_doubt, struct proton_error *err)
 {

@@ -91,6 +91,11 @@ static void note_ended(void)
 		     "afresh");
 }
 
+bool callbacks_were_ended(void)
+{
+	return atomic_load(&ended_was_noted);
+}
+
 bool callbacks_is_older(uint32_t correlation_id)
 {
 	uint32_t first = atomic_load_explicit(&first_correlation, memory_order_relaxed);
@@ -320,8 +325,7 @@ static int enable(const struct cupti_api *api, uint32_t on)
 }
 
 /*
- * Gives the subscription back; this disables too. No cuptiFinalize: after it CUPTI delivers nothing
- * to anybody. A subscription that cannot be given back is silenced and used again by the next
+ * Gives the subscription back; this disables too. A subscription that cannot be given back is silenced and used again by the next
  * start; one that cannot even be silenced is not ours any more: another tool has ended CUPTI.
  */
 static void unsubscribe(const struct cupti_api *api)

@@ -25,10 +25,14 @@ int callbacks_set_memory(const struct cupti_api *api, bool is_wanted, struct pro
 bool callbacks_is_older(uint32_t correlation_id);
 /* Says so, once, if another tool has taken our subscription away. */
 void callbacks_check(const struct cupti_api *api);
+/* True if that was so. */
+bool callbacks_were_ended(void);
 
 /* Activity records: on CUPTI's thread. On failure nothing stays enabled. */
 int activity_start(const struct cupti_api *api, struct proton_error *err);
 void activity_stop(const struct cupti_api *api);
+/* True if records were missed since the start: another tool may have taken CUPTI's buffers. */
+bool activity_missed_records(void);
 /*
  * Makes CUPTI hand over what is complete and waits until `launched` launches have their records, or
  * until none has come for a while: a long one, or a short one if it is known that some may never
