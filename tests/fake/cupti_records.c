@@ -164,6 +164,20 @@ static bool take_current(uint8_t **buffer, size_t *bytes)
 	return *buffer;
 }
 
+static void complete(uint8_t *buffer, size_t bytes, size_t used)
+{
+	struct consumer told;
+
+	pthread_mutex_lock(&lock);
+	told = consumer;
+	pthread_mutex_unlock(&lock);
+	atomic_fetch_sub(&buffers_out, 1);
+	if (told.completed)
+		told.completed(NULL, 0, buffer, bytes, used);
+	else /* nobody is registered any more: cuptiFinalize() came between */
+		free(buffer);
+}
+
 void records_prepare(void)
 {
 	uint8_t *buffer;
@@ -182,22 +196,8 @@ void records_prepare(void)
 		buffer = NULL;
 	}
 	pthread_mutex_unlock(&lock);
-	if (buffer) { /* another thread was faster: this one goes back empty */
-		atomic_fetch_sub(&buffers_out, 1);
-		consumer.completed(NULL, 0, buffer, bytes, 0);
-	}
-}
-
-static void complete(uint8_t *buffer, size_t bytes, size_t used)
-{
-	struct consumer told;
-
-	pthread_mutex_lock(&lock);
-	told = consumer;
-	pthread_mutex_unlock(&lock);
-	atomic_fetch_sub(&buffers_out, 1);
-	if (told.completed)
-		told.completed(NULL, 0, buffer, bytes, used);
+	if (buffer) /* another thread was faster: this one goes back empty */
+		complete(buffer, bytes, 0);
 }
 
 /* What is queued now; the records that come meanwhile wait for the next flush. */

@@ -325,8 +325,9 @@ static int enable(const struct cupti_api *api, uint32_t on)
 }
 
 /*
- * Gives the subscription back; this disables too. A subscription that cannot be given back is silenced and used again by the next
- * start; one that cannot even be silenced is not ours any more: another tool has ended CUPTI.
+ * Gives the subscription back; this disables too. A subscription that cannot be given back is
+ * silenced and used again by the next start; one that cannot even be silenced is not ours any more:
+ * another tool has ended CUPTI.
  */
 static void unsubscribe(const struct cupti_api *api)
 {
