@@ -257,6 +257,7 @@ static int read_cta(struct reading *reading, struct word value)
 
 static int read_launches(struct reading *reading, struct word value)
 {
+	reading->mode->has_launches = true;
 	if (equals(value, "all")) {
 		reading->mode->launches = INSTRUMENT_LAUNCHES_ALL;
 		return PROTON_OK;

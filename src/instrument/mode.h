@@ -36,6 +36,7 @@ struct instrument_mode {
 	uint32_t buffer_bytes; /* of a CTA; 0: as the kernel's shared memory allows */
 	uint32_t cta_stride;   /* every n-th CTA records; at least 1 */
 	uint32_t launches;     /* of each kernel, kept in a trace; INSTRUMENT_LAUNCHES_ALL */
+	bool has_launches;     /* the mode says so itself */
 	bool time_shift;       /* the cost of a record is taken off what surrounds it */
 	bool sched_barriers;   /* AMD: nothing is scheduled across a record */
 	/*

@@ -362,12 +362,15 @@ TEST(a_timeline)
 	uint64_t units = 0;
 	struct profile *profile;
 	uint64_t before_ns;
+	int session;
 
-	start("trace", "default:launches=2");
+	session = start("trace", "default:launches=2");
 	before_ns = clock_real_ns();
 	add_kernel(1);
 	for (int i = 0; i < 5; i++)
 		CHECK(launch());
+	CHECK_OK(proton_deactivate(session, true, NULL), (struct proton_error){0});
+	CHECK_U64(rec_counter(session, "launches of instrumented kernels not sampled"), 3);
 	profile = finish();
 	CHECK(profile->trace);
 	for (uint64_t i = 1; i < profile->trace->event_count; i++) {

@@ -23,6 +23,12 @@
 /* From a launch that finds the device idle to its first instruction; as a rule of thumb. */
 #define LAUNCH_LATENCY_NS 4000
 
+/*
+ * Slices of one kernel in a trace whose mode does not say how many launches to keep: some 60 MB as
+ * Chrome's JSON. The first launch is kept whatever it has.
+ */
+#define EVENTS_DEFAULT 800000u
+
 /* How often the thread looks for work, and how many times before it waits to be woken: 100 ms. */
 #define LOOK_NS 500000
 #define LOOKS 200
@@ -237,6 +243,23 @@ static void add_totals(struct decode_totals *sum, const struct decode_totals *mo
 		to[i] += from[i];
 }
 
+/* The launch has been decoded; false: this and later ones of the kernel are too many slices. */
+static bool has_room(struct kernel *kernel)
+{
+	uint64_t events = own.lanes.unit_count + own.lanes.event_count;
+	bool is_ok;
+
+	pthread_mutex_lock(&totals_lock);
+	is_ok = own.mode.has_launches || !kernel->traced ||
+		kernel->traced_events + events <= EVENTS_DEFAULT;
+	if (is_ok) {
+		kernel->traced++;
+		kernel->traced_events += events;
+	}
+	pthread_mutex_unlock(&totals_lock);
+	return is_ok;
+}
+
 static void hand_on(struct collecting *collecting, uint64_t after_ns)
 {
 	struct buffer *buffer = collecting->buffer;
@@ -247,8 +270,10 @@ static void hand_on(struct collecting *collecting, uint64_t after_ns)
 	tally_commit(collecting->tally, totals->units);
 	if (collecting->wants_lanes) {
 		narrow_offset(collecting->place, buffer->before_ns, after_ns, &own.lanes);
-		if (!lanes_commit(&own.lanes, collecting->tally, collecting->place->device,
-				  offset_of(collecting->place)))
+		if (!has_room(kernel))
+			atomic_fetch_add_explicit(&kernel->untraced, 1, memory_order_relaxed);
+		else if (!lanes_commit(&own.lanes, collecting->tally, collecting->place->device,
+				       offset_of(collecting->place)))
 			fail("keeping events, for want of memory,", DRIVER_OUT_OF_MEMORY);
 	}
 	for (uint32_t i = 0; i < collecting->decoder.layout->scope_count; i++)
@@ -464,10 +489,15 @@ static void report(struct kernel *kernel)
 {
 	const struct decode_totals *totals = &kernel->totals;
 	uint64_t unsampled = atomic_exchange(&kernel->unsampled, 0);
+	uint64_t untraced = atomic_exchange(&kernel->untraced, 0);
 	uint32_t warps = 0;
 	char broken[512] = "";
 
-	record_intra_count(INTRA_UNSAMPLED, unsampled);
+	record_intra_count(INTRA_UNSAMPLED, unsampled + untraced);
+	if (untraced)
+		note("%s: the timeline holds %" PRIu64 " launches and not %" PRIu64
+		     " more: launches=all, or a number, in the mode keeps more",
+		     kernel->name, kernel->traced, untraced);
 	for (uint32_t i = 0; i < INSTRUMENT_UNIT_MAX; i++)
 		warps += totals->dropped_warp[i] != 0;
 	if (totals->dropped)

@@ -98,8 +98,11 @@ static bool is_kept(struct kernel *kernel, struct proton_context where)
 
 	if (!record_wants_intra(where))
 		return false;
-	return kept == INSTRUMENT_LAUNCHES_ALL ||
-	       atomic_fetch_add_explicit(&kernel->kept, 1, memory_order_relaxed) < kept;
+	if (kept == INSTRUMENT_LAUNCHES_ALL ||
+	    atomic_fetch_add_explicit(&kernel->kept, 1, memory_order_relaxed) < kept)
+		return true;
+	atomic_fetch_add_explicit(&kernel->untraced, 1, memory_order_relaxed);
+	return false;
 }
 
 void proton_instrument_launched(uint64_t function, uint64_t stream)

@@ -16,6 +16,9 @@ struct kernel {
 	struct instrument_layout layout;
 	_Atomic uint32_t kept;       /* launches whose events went into traces, of this run */
 	_Atomic uint64_t unsampled;  /* launches without a buffer, of this run */
+	_Atomic uint64_t untraced;   /* launches that traces could have kept and did not */
+	uint64_t traced;             /* launches that they did, ... */
+	uint64_t traced_events;      /* ... and slices: collect.c */
 	struct decode_totals totals; /* collect.c: what went wrong and was not reported yet */
 };
 
