@@ -1,4 +1,4 @@
-"""What is no profile, given to proton-viewer: a sentence, at once and in little memory; status 2.
+"""What is no profile, given to proton-viewer: a sentence, at once, in little memory; status 2."""
 
 from __future__ import annotations
 
