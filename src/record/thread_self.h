@@ -68,7 +68,9 @@ struct thread {
 extern _Thread_local struct thread *thread_self;
 
 /* NULL when memory is out. */
-struct thread *thread_new(void);
+__attribute__((cold)) struct thread *thread_new(void);
+/* Drops the scopes of past sessions. */
+__attribute__((cold)) void thread_renew(struct thread *thread, uint32_t generation);
 
 /* The calling thread with the scopes of past sessions dropped; NULL when memory is out. */
 static inline struct thread *thread_get(void)
@@ -76,15 +78,8 @@ static inline struct thread *thread_get(void)
 	struct thread *thread = thread_self ? thread_self : thread_new();
 	uint32_t generation = atomic_load_explicit(&session_generation, memory_order_relaxed);
 
-	if (thread && thread->generation != generation) {
-		thread->generation = generation;
-		thread->depth = 0;
-		thread->kernel_depth = 0;
-		thread->in_op = false;
-		thread->has_events = false;
-		thread->op_event.count = 0;
-		thread->launch_event.count = 0;
-	}
+	if (thread && thread->generation != generation)
+		thread_renew(thread, generation);
 	return thread;
 }
 
