@@ -638,6 +638,19 @@ bool decode_cta(struct decoder *decoder, const void *bytes)
 	return decode_events(decoder);
 }
 
+void decode_prefetch(const struct instrument_layout *layout, const void *bytes)
+{
+	const uint8_t *cta = bytes;
+
+	for (uint32_t i = 0; i < layout->unit_count; i++) {
+		const uint8_t *ring = cta + layout_ring_at(layout, i);
+
+		__builtin_prefetch(cta + layout_header_at(layout, i));
+		__builtin_prefetch(ring);
+		__builtin_prefetch(ring + 64);
+	}
+}
+
 double decode_mhz(const struct instrument_layout *layout, const struct decode_unit *unit,
 		  double fallback_mhz)
 {

@@ -92,6 +92,9 @@ void decoder_fini(struct decoder *decoder);
  */
 bool decode_cta(struct decoder *decoder, const void *bytes);
 
+/* The same bytes will be decoded soon: asks for them from memory, where that is what costs. */
+void decode_prefetch(const struct instrument_layout *layout, const void *bytes);
+
 /* The device's timer at `clock` of the unit, in ns; `fallback_mhz` where it cannot be measured. */
 double decode_mhz(const struct instrument_layout *layout, const struct decode_unit *unit,
 		  double fallback_mhz);

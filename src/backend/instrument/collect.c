@@ -182,6 +182,9 @@ static bool decode_piece(struct collecting *collecting, size_t bytes)
 	for (size_t at = 0; at + layout->cta_bytes <= bytes; at += layout->cta_bytes) {
 		uint32_t cta = collecting->next_slot++ * layout->cta_stride;
 
+		if (at + 3 * (size_t)layout->cta_bytes <= bytes)
+			decode_prefetch(layout,
+					(const char *)own.stage + at + 2 * layout->cta_bytes);
 		if (!decode_cta(&collecting->decoder, (const char *)own.stage + at) ||
 		    !tally_add(collecting->tally, &collecting->decoder))
 			return false;
