@@ -231,8 +231,8 @@ def bits(case: Case, mark: bool, scratch: str) -> torch.Tensor:
     return case.result.clone()
 
 
-def trace(case: Case, scratch: str, mode: str) -> dict[str, float]:
-    """24 launches as a timeline; ours keeps the first 8 unless the mode says otherwise."""
+def trace(case: Case, scratch: str, mode: str, output_format: str = "") -> dict[str, float]:
+    """24 launches as a timeline; ours keeps the first few unless the mode says otherwise."""
     directory = os.path.join(scratch, f"trace{len(os.listdir(scratch))}")
     os.mkdir(directory)
     path = os.path.join(directory, "trace")
@@ -242,18 +242,27 @@ def trace(case: Case, scratch: str, mode: str) -> dict[str, float]:
         case.launch(True)
     torch.cuda.synchronize()
     ran = time.perf_counter()
-    proton.finalize()
+    proton.finalize(output_format=output_format)
     ended = time.perf_counter()
     files = [os.path.join(directory, name) for name in os.listdir(directory)]
     text = max(files, key=os.path.getsize)
-    with open(text, encoding="utf-8") as file:
-        slices = file.read().count('"ph":"X"')
+    slices = 0
+    if not output_format:
+        with open(text, encoding="utf-8") as file:
+            slices = file.read().count('"ph":"X"')
     return {
         "run s": ran - begin,
         "write s": ended - ran,
         "MB": os.path.getsize(text) / 1e6,
         "slices": slices,
     }
+
+
+def launches_kept(some: Any, whole: Any) -> Optional[int]:
+    """How many of the launches a trace holds, from its slices and those of one with all."""
+    if not some or not whole or not whole["slices"]:
+        return None
+    return round(some["slices"] * TRACED / whole["slices"])
 
 
 def record_cost(scratch: str) -> dict[str, float]:
@@ -319,6 +328,11 @@ def main() -> None:
             if number == 0:
                 row["trace"] = measured("trace", lambda: trace(case, scratch, MODE))
                 row["whole trace"] = measured("trace", lambda: trace(case, scratch, ALL_LAUNCHES))
+                row["launches kept"] = launches_kept(row["trace"], row["whole trace"])
+                if SIDE == "ours":
+                    row["perfetto"] = measured(
+                        "trace for Perfetto", lambda: trace(case, scratch, MODE, "perfetto")
+                    )
             found["cases"][case.name] = row
     with tempfile.TemporaryDirectory() as scratch:
         found["record"] = measured("record cost", lambda: record_cost(scratch))
