@@ -412,7 +412,8 @@ static char *put_arguments(const struct perfetto *p, const struct timeline_slice
 {
 	const struct row_event *event = slice->event;
 
-	if (has_frame)
+	/* Inside kernels it is that of the warp's own slice, which lies around the others. */
+	if (has_frame && !(event && event->kind == EVENT_SECTION))
 		at = put_argument(at, ARG_CALL_STACK, ANNOTATION_STRING_ID,
 				  (uint64_t)p->profile->nodes[slice->node].parent + 1);
 	if (event && event->kind == EVENT_LAUNCH && event->detail)
