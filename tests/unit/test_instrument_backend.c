@@ -77,8 +77,8 @@ static int start(const char *data, const char *mode)
 	return session;
 }
 
-/* Two warps per CTA; "k" around "load" and "dot". */
-static void add_kernel(uint32_t stride)
+/* "k" around "load" and "dot". */
+static void add_kernel_of(uint32_t stride, uint32_t units, uint32_t ring_bytes)
 {
 	struct proton_error err = {0};
 	struct out out;
@@ -86,15 +86,15 @@ static void add_kernel(uint32_t stride)
 	char *text;
 
 	layout = (struct instrument_layout){
-		.unit_count = 2,
+		.unit_count = units,
 		.warps_per_unit = 1,
-		.warp_count = 2,
-		.ring_bytes = 128,
+		.warp_count = units,
+		.ring_bytes = ring_bytes,
 		.slack_bytes = 16,
 		.cta_stride = stride,
 		.units = {0, 1},
 	};
-	layout.cta_bytes = (uint32_t)(layout_ring_at(&layout, 2) + 127) & ~127u;
+	layout.cta_bytes = (uint32_t)(layout_ring_at(&layout, units) + 127) & ~127u;
 	layout_scope(&layout, "k", 1);
 	layout_scope(&layout, "load", 4);
 	layout_scope(&layout, "dot", 3);
@@ -108,6 +108,12 @@ static void add_kernel(uint32_t stride)
 	CHECK_OK(proton_instrument_kernel(FUNCTION, "mm", text, &err), err);
 	free(text);
 	out_fini(&out);
+}
+
+/* Two warps per CTA. */
+static void add_kernel(uint32_t stride)
+{
+	add_kernel_of(stride, 2, 128);
 }
 
 static void put(uint8_t *ring, uint32_t at, uint64_t clock, enum code code, uint32_t payload)
@@ -409,6 +415,52 @@ static uint32_t occurrences(const char *text, const char *part)
 }
 
 /* Launches of one CTA on one processor share its tracks; names and arguments are upstream's. */
+/* One warp with half a million records. */
+static void launch_large(void)
+{
+	const uint32_t count = 500000;
+	struct instrument_unit_header header = {
+		.magic = INSTRUMENT_MAGIC,
+		.start_ns = 1000000,
+		.start_clock = 1000,
+		.end_ns = 1000000 + count * 10,
+		.end_clock = 1000 + count * 20,
+		.count = count,
+	};
+	uint64_t address = proton_instrument_buffer(layout.cta_bytes, 128, STREAM);
+	uint8_t *cta = (uint8_t *)(uintptr_t)address;
+
+	CHECK(cta);
+	memcpy(cta, &header, sizeof(header));
+	for (uint32_t i = 0; i < count; i++)
+		put(cta + layout_ring_at(&layout, 0), i, 1000 + i * 20, LOAD, 10);
+	proton_instrument_launched(FUNCTION, STREAM);
+}
+
+/* Unless the mode says how many, a trace does not take launches without bounds. */
+TEST(a_timeline_of_large_launches)
+{
+	uint64_t sections = 0;
+	struct profile *profile;
+	int session = start("trace", "");
+
+	add_kernel_of(1, 1, 4 << 20);
+	for (int i = 0; i < 3; i++)
+		launch_large();
+	CHECK_OK(proton_deactivate(session, true, NULL), (struct proton_error){0});
+	CHECK_U64(rec_counter(session, "launches of instrumented kernels not sampled"), 2);
+	profile = finish();
+	CHECK(profile->trace);
+	for (uint64_t i = 1; i < profile->trace->event_count; i++) {
+		const struct row_event *event = trace_event(profile->trace, i);
+
+		sections += event && event->kind == EVENT_SECTION;
+	}
+	CHECK_U64(sections, 500000);
+	CHECK_EQ(value_of(profile, "mm/load", "executions"), 3 * 500000);
+	profile_free(profile);
+}
+
 TEST(a_timeline_as_chrome_trace)
 {
 	struct profile *profile;
