@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
 from typing import NoReturn, Optional
 
 
-def _directories() -> list[str]:
-    """Where an installation of this package puts programs, most likely first."""
-    directories = [os.path.dirname(sys.executable)] if sys.executable else []
+def _directories() -> Iterator[str]:
+    """Where an installation of this package may have put programs, most likely first."""
+    if sys.executable:
+        yield os.path.dirname(sys.executable)
     for scheme in (None, "posix_user"):
         try:
             path = (
@@ -20,17 +22,30 @@ def _directories() -> list[str]:
         except KeyError:
             continue
         if path:
-            directories.append(path)
-    return directories
+            yield path
+    # PREFIX/lib/python3.x/site-packages/triton_proton, or DIRECTORY/triton_proton (pip --target)
+    for above in list(Path(__file__).resolve().parent.parents)[:4]:
+        yield str(above / "bin")
+    yield from os.environ.get("PATH", os.defpath).split(os.pathsep)
+
+
+def _is_tritons(path: str) -> bool:
+    """Is it the script of the same name that Triton installs, which runs another profiler?"""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(4096)
+    except OSError:
+        return False
+    return head.startswith(b"#!") and b"triton.profiler" in head
 
 
 def find_program(name: str) -> Optional[str]:
-    """The path of the program beside this Python, else on PATH, else None."""
+    """The path of the program beside this Python, else beside this package, else on PATH."""
     for directory in _directories():
         path = os.path.join(directory, name)
-        if os.access(path, os.X_OK) and not os.path.isdir(path):
+        if os.access(path, os.X_OK) and not os.path.isdir(path) and not _is_tritons(path):
             return path
-    return shutil.which(name)
+    return None
 
 
 def become(name: str) -> NoReturn:

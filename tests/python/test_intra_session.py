@@ -136,3 +136,43 @@ def test_trace(run, tmp_path):
     inside = [e for e in events if e["name"] == "load 1 %"]
     assert len(inside) == 2 * 3 * 4
     assert all(e["dur"] == pytest.approx(0.05) for e in inside)  # 2 GHz
+
+
+COMMAND = r"""
+import triton
+from triton import knobs
+from triton.runtime import _allocation
+import triton_proton as proton
+from triton_proton.flags import flags
+from triton_proton.hooks.hook import HookManager
+import intra_kernels as kernels
+
+assert flags.command_line and flags.instrumentation_on
+assert proton.start("of the program", backend="instrumentation", mode="default:auto=all") is None
+names = [type(hook).__name__ for hook in HookManager.active_hooks]
+assert sorted(names) == ["InstrumentationHook", "LaunchHook"], names
+assert "auto" in knobs.compilation.instrumentation_mode
+kernel = kernels.compile(kernels.add, "sm_90")
+assert "load@intra_kernels.py:" in kernel.metadata.proton_layout
+assert _allocation._profile_allocator(kernel.metadata.profile_scratch_size, 128, 7)
+"""
+
+
+@pytest.mark.parametrize("data", ["tree", "trace"])
+def test_the_command_instruments(tmp_path, data):
+    (tmp_path / "program.py").write_text(COMMAND)
+    environment = played(TRITON_CACHE_DIR=str(tmp_path / "cache"))
+    path = str(Path(__file__).parent)
+    environment["PYTHONPATH"] = f"{path}:{environment.get('PYTHONPATH', '')}"
+    options = ["-n", "named", "-b", "instrumentation", "-m", "default:auto=loads", "-k", "triton"]
+    done = subprocess.run(
+        [sys.executable, "-m", "triton_proton.proton", *options, "-d", data, "program.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    suffix = {"tree": "hatchet", "trace": "chrome_trace"}[data]
+    assert (tmp_path / f"named.{suffix}").exists()
+    assert not list(tmp_path.glob("of the program*"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -35,7 +36,8 @@ def environment_of_its_own(tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory], check=True)
     package = Path(_programs.__file__).parent.parent
     (site,) = (directory / "lib").glob("python3*/site-packages")
-    (site / "package.pth").write_text(f"{package}\n")
+    # A copy: the programs beside the package that is tested are not to be found.
+    shutil.copytree(package / "triton_proton", site / "triton_proton")
     return directory / "bin"
 
 
@@ -64,6 +66,16 @@ def test_a_program_that_is_not_installed_is_one_sentence(environment_of_its_own,
 
 
 def test_on_path_it_is_found_too(environment_of_its_own, tmp_path):
+    program = fake_program(tmp_path, "proton")
+    python = str(environment_of_its_own / "python")
+    result = run("triton_proton.proton", python=python, PYTHONPATH="", PATH=f"{tmp_path}:/bin")
+    assert result.stdout.startswith(str(program))
+
+
+def test_the_script_that_triton_installs_is_not_ours(environment_of_its_own, tmp_path):
+    script = environment_of_its_own / "proton"
+    script.write_text("#!/usr/bin/python3\nimport sys\nfrom triton.profiler.proton import main\n")
+    script.chmod(0o755)
     program = fake_program(tmp_path, "proton")
     python = str(environment_of_its_own / "python")
     result = run("triton_proton.proton", python=python, PYTHONPATH="", PATH=f"{tmp_path}:/bin")
