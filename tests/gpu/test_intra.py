@@ -60,11 +60,16 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def wait_cycles(out, CYCLES: tl.constexpr):
-    """Spins until the clock has gone on by CYCLES, inside a scope, and stores how far it went."""
+    """Spins until the clock has gone on by CYCLES, inside a scope, and stores how far it went.
+
+    Its first and its last instruction read the clock, so nothing else lies between them and the
+    scope's own readings.
+    """
     with pl.scope("spin"):
         spent = tl.inline_asm_elementwise(
             "{ .reg .u32 %a, %b; .reg .pred %p; mov.u32 %a, %clock; again: mov.u32 %b, %clock; "
-            "sub.u32 $0, %b, %a; setp.lt.u32 %p, $0, $1; @%p bra again; }",
+            "sub.u32 $0, %b, %a; setp.lt.u32 %p, $0, $1; @%p bra again; "
+            "mov.u32 %b, %clock; sub.u32 $0, %b, %a; }",
             "=r,r",
             [tl.full((), CYCLES, tl.int32)],
             dtype=tl.int32,
@@ -157,7 +162,7 @@ def test_add_computes_the_same_and_nests(session):
 def test_known_cycles(session, cycles, capsys):
     """Within 2 % of what the kernel itself has read from the clock."""
     out = torch.zeros(64, device="cuda", dtype=torch.int32)
-    session()
+    session(mode="default:optimizations=time_shift")
     for _ in range(5):
         wait_cycles[(64,)](out, CYCLES=cycles, num_warps=1)
     torch.cuda.synchronize()
@@ -167,7 +172,7 @@ def test_known_cycles(session, cycles, capsys):
     with capsys.disabled():
         print(f"\n{cycles:10} asked  {spent:12.1f} spent  {metrics['mean_cycles']:12.1f} measured")
     assert metrics["executions"] == 5 * 64
-    assert metrics["mean_cycles"] == pytest.approx(spent, rel=0.02, abs=10)
+    assert metrics["mean_cycles"] == pytest.approx(spent, rel=0.02, abs=6)
 
 
 def test_a_graph_gives_one_sample(session):
@@ -249,7 +254,7 @@ def test_beside_cupti_the_slices_line_up(session):
         events = json.load(file)["traceEvents"]
     kernels = [e for e in events if e["ph"] == "X" and e.get("cat") == "kernel"]
     warps = [e for e in events if e["ph"] == "X" and e.get("cat") == "matmul" and e["pid"]]
-    assert len(kernels) == 6
+    assert len(kernels) == 6, sorted({(e["ph"], e.get("cat", "")) for e in events if not e["pid"]})
     for kernel in kernels[1:]:
         near = [e for e in warps if abs(e["ts"] - kernel["ts"]) < 500]
         assert near

@@ -69,7 +69,8 @@ def load(kernel):
     knobs.runtime.kernel_load_end_hook(
         None, FUNCTION, "marked_add", kernel.metadata_group, "hash")
 
-proton.start("a", backend="instrumentation", data=sys.argv[1])
+mode = sys.argv[2] if len(sys.argv) > 2 else None
+proton.start("a", backend="instrumentation", data=sys.argv[1], mode=mode)
 kernel = kernels.compile(kernels.marked_add, "sm_90")
 load(kernel)
 with proton.scope("step"):
@@ -91,14 +92,14 @@ proton.finalize()
 
 @pytest.fixture
 def run(tmp_path):
-    def go(data: str) -> None:
+    def go(data: str, *mode: str, **variables: str) -> None:
         program = tmp_path / "program.py"
         program.write_text(PROGRAM)
-        environment = played(TRITON_CACHE_DIR=str(tmp_path / "cache"))
+        environment = played(TRITON_CACHE_DIR=str(tmp_path / "cache"), **variables)
         path = str(Path(__file__).parent)
         environment["PYTHONPATH"] = f"{path}:{environment.get('PYTHONPATH', '')}"
         done = subprocess.run(
-            [sys.executable, str(program), data],
+            [sys.executable, str(program), data, *mode],
             cwd=tmp_path,
             env=environment,
             capture_output=True,
@@ -126,6 +127,16 @@ def test_tree(run, tmp_path):
         assert metrics["p99_cycles"] == 100
     again = json.loads((tmp_path / "b.hatchet").read_text())[0]
     assert "load 1 %" in children(children(again)["marked_add"])
+
+
+@pytest.mark.parametrize("given, cycles", [(None, 87), ("7,1", 93), ("0,0", 100)])
+def test_time_shift(run, tmp_path, given, cycles):
+    """The played device is of compute capability 9.0."""
+    variables = {"PROTON_INSTRUMENT_COST": given} if given else {}
+    run("tree", "default:optimizations=time_shift", **variables)
+    root = json.loads((tmp_path / "a.hatchet").read_text())[0]
+    scope = children(children(root)["marked_add"])["load 1 %"]
+    assert scope["metrics"]["normalized_cycles"] == cycles
 
 
 def test_trace(run, tmp_path):
