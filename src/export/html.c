@@ -256,10 +256,11 @@ static void write_head(struct html *html)
 {
 	const struct profile *profile = html->view->profile;
 	struct json_writer *json = &html->json;
+	uint64_t start_ms = profile->start_ns / 1000000;
 
 	key_text(html, "title", html->view->title);
 	write_info(html);
-	key_number(html, "start", (double)(profile->start_ns / 1000000));
+	key_number(html, "start", (double)start_ms);
 	key_number(html, "duration",
 		   profile->end_ns > profile->start_ns && profile->start_ns
 			   ? (double)(profile->end_ns - profile->start_ns)

@@ -630,9 +630,12 @@ static void put_fixed_names(struct perfetto *p)
 		put_interned(p, INTERNED_ANNOTATION_NAME, ARG_METRICS + i, p->text.bytes,
 			     p->text.length);
 	}
-	for (uint16_t flags = 0; flags <= (EVENT_OF_GRAPH | EVENT_OF_MEMORY); flags++)
-		put_interned(p, INTERNED_EVENT_NAME, profile->frame_count + 1 + flags,
-			     timeline_launch_name(flags), strlen(timeline_launch_name(flags)));
+	for (uint32_t flags = 0; flags <= (EVENT_OF_GRAPH | EVENT_OF_MEMORY); flags++) {
+		const char *name = timeline_launch_name((uint16_t)flags);
+
+		put_interned(p, INTERNED_EVENT_NAME, profile->frame_count + 1 + flags, name,
+			     strlen(name));
+	}
 	protobuf_end(&p->writer);
 }
 

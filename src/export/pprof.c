@@ -112,13 +112,19 @@ static uint64_t use_string(struct pprof *pprof, uint32_t string)
 
 static double unit_ns(const char *unit)
 {
-	static const char *const units[] = {"nanoseconds", "microseconds", "milliseconds",
-					    "seconds"};
-	double ns = 1;
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = {
+		{"nanoseconds", 1},
+		{"microseconds", 1e3},
+		{"milliseconds", 1e6},
+		{"seconds", 1e9},
+	};
 
-	for (size_t i = 0; i < ARRAY_LENGTH(units); i++, ns *= 1e3)
-		if (strcmp(unit, units[i]) == 0)
-			return ns;
+	for (size_t i = 0; i < ARRAY_LENGTH(units); i++)
+		if (strcmp(unit, units[i].name) == 0)
+			return units[i].ns;
 	return 0;
 }
 

@@ -250,10 +250,13 @@ static void count_left_open(struct pairing *pairing)
 {
 	struct decoder *decoder = pairing->decoder;
 
-	for (uint32_t scope = 0; scope < decoder->layout->scope_count; scope++)
-		for (uint32_t at = pairing->innermost[scope]; at != DECODE_NONE;
-		     at = decoder->open[at].below)
+	for (uint32_t scope = 0; scope < decoder->layout->scope_count; scope++) {
+		/* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): as many were set */
+		uint32_t at = pairing->innermost[scope];
+
+		for (; at != DECODE_NONE; at = decoder->open[at].below)
 			decoder->totals.broken[scope]++;
+	}
 }
 
 /*

@@ -1,7 +1,6 @@
 /* Keeping a kernel's work where it was. See llvm_motion.h. */
 #include "instrument/llvm_motion.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -264,12 +263,15 @@ static void write_named(struct slice line, struct out *out)
 static void write_entry_label(const struct llvm_function *function, struct out *out)
 {
 	struct slice last = function->last_parameter;
-	unsigned number = 0;
+	uint32_t number = 0;
 
 	if (function->entry_has_label)
 		return;
-	if (is_number(last) && sscanf(last.at, "%%%u", &number) == 1)
+	if (is_number(last)) {
+		for (size_t i = 1; i < last.length; i++)
+			number = number * 10 + (uint32_t)(last.at[i] - '0');
 		number++;
+	}
 	out_printf(out, "proton.v.%u:\n", number);
 }
 

@@ -138,7 +138,7 @@ static struct around *place_sites(struct span text, const struct sites *sites)
 
 	for (struct span rest = text; text_take_line(&rest, &line); count++)
 		;
-	around = malloc((count ? count : 1) * sizeof(*around));
+	around = calloc(count ? count : 1, sizeof(*around));
 	if (!around)
 		return NULL;
 	for (uint32_t i = 0; i < count; i++)
@@ -179,6 +179,7 @@ static int insert(struct span text, const struct sites *sites, struct insertion 
 			status = err_set(err, PROTON_E_NOMEM, "out of memory");
 	}
 	out_fini(&out);
+	in->out = NULL;
 	free(around);
 	return status;
 }

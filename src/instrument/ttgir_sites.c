@@ -121,7 +121,7 @@ static struct site *add_site(struct walk *walk, const char *word, struct span in
 	struct sites *found = walk->found;
 	struct site *site;
 
-	if (found->count == SITES_MAX) {
+	if (!found->sites || found->count == SITES_MAX) {
 		found->missed++;
 		return NULL;
 	}
@@ -371,7 +371,7 @@ static void write_name(const struct sites *sites, const struct site *site, char 
 static uint32_t scope_of(struct sites *sites, const char *name)
 {
 	for (uint32_t i = 0; i < sites->scope_count; i++)
-		if (strcmp(sites->scopes[i].name, name) == 0)
+		if (sites->scopes[i].name && strcmp(sites->scopes[i].name, name) == 0)
 			return i;
 	sites->scopes[sites->scope_count].name = strdup(name);
 	return sites->scopes[sites->scope_count].name ? sites->scope_count++ : SITE_NONE;

@@ -59,7 +59,7 @@ static bool find_inner(struct regroup *regroup)
 {
 	const struct profile *source = regroup->source;
 
-	regroup->inner = malloc(source->node_count * sizeof(*regroup->inner));
+	regroup->inner = calloc(source->node_count, sizeof(*regroup->inner));
 	if (!regroup->inner) {
 		regroup->target->out_of_memory = true;
 		return false;

@@ -199,12 +199,12 @@ static void add(const struct device_metric *metric, const struct proton_context 
 	union {
 		int64_t int64s[INLINE_COUNT];
 		double float64s[INLINE_COUNT];
-	} inline_words;
+	} inline_words = {0};
 	void *words = &inline_words;
 	struct proton_metric value;
 
 	if (metric->count > INLINE_COUNT)
-		words = malloc(metric->count * sizeof(int64_t));
+		words = calloc(metric->count, sizeof(int64_t));
 	if (!words) {
 		record_lost(RECORD_LOST_VALUE, 1);
 		return;

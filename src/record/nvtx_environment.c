@@ -61,9 +61,18 @@ static size_t count_entries(void)
 	return count;
 }
 
+/* Arrays that were the environment once: somebody may still be reading one. */
+struct kept_array {
+	struct kept_array *older;
+	char *entries[];
+};
+
+static struct kept_array *newest;
+
 static bool append(void)
 {
 	size_t count = count_entries();
+	struct kept_array *kept;
 	char **made;
 
 	if (environ && environ == array && count + 2 <= array_capacity) {
@@ -71,9 +80,12 @@ static bool append(void)
 		__atomic_store_n(&array[count], entry, __ATOMIC_RELEASE);
 		return true;
 	}
-	made = calloc(count + 2, sizeof(*made));
-	if (!made)
+	kept = calloc(1, sizeof(*kept) + (count + 2) * sizeof(*kept->entries));
+	if (!kept)
 		return false;
+	kept->older = newest;
+	newest = kept;
+	made = kept->entries;
 	if (environ)
 		memcpy(made, environ, count * sizeof(*made));
 	made[count] = entry;

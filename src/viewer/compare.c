@@ -2,6 +2,7 @@
 #include "viewer/compare.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -230,7 +231,7 @@ static char *joined(const char *a, const char *b)
 	size_t length = strlen(a) + 1 + strlen(b) + 1;
 	char *text = xcalloc(length, 1);
 
-	strcat(strcat(strcpy(text, a), " "), b);
+	snprintf(text, length, "%s %s", a, b);
 	return text;
 }
 

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -51,12 +52,7 @@ static void add_path(struct input *input, size_t *capacity, const char *director
 	size_t length = strlen(directory) + 1 + strlen(name) + 1;
 	char *path = xcalloc(length, 1);
 
-	if (*directory) {
-		strcat(strcpy(path, directory), "/");
-		strcat(path, name);
-	} else {
-		strcpy(path, name);
-	}
+	snprintf(path, length, "%s%s%s", directory, *directory ? "/" : "", name);
 	xreserve(&input->paths, capacity, input->count + 1, sizeof(*input->paths));
 	input->paths[input->count++] = path;
 }
@@ -64,12 +60,12 @@ static void add_path(struct input *input, size_t *capacity, const char *director
 /* True if `name` is in the directory in a form that comes before its own. */
 static bool is_there_already(struct dirent **entries, int count, const char *name)
 {
-	size_t kind;
+	size_t kind = 0;
 	const char *suffix = suffix_of(name, &kind);
 	size_t stem = (size_t)(suffix - name);
 
 	for (int i = 0; i < count; i++) {
-		size_t other_kind;
+		size_t other_kind = 0;
 		const char *other = entries[i]->d_name;
 		const char *other_suffix = suffix_of(other, &other_kind);
 

@@ -72,6 +72,15 @@ static void in_child(void (*run)(void))
 		FAIL("the child ended with status %#x", (unsigned)status);
 }
 
+/* Ends the session: "k" ran once in it. */
+static void check_one(void)
+{
+	struct profile *profile = finish();
+
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+}
+
 TEST(nothing_is_touched_until_the_driver_is_initialised)
 {
 	struct profile *profile;
@@ -87,6 +96,7 @@ TEST(nothing_is_touched_until_the_driver_is_initialised)
 	launch_ns("k", 10);
 	profile = finish();
 	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
 	CHECK(fake.is_idle());
 }
 
@@ -112,7 +122,7 @@ TEST(a_driver_that_is_initialised_already_is_not_awaited)
 	start_awaiting();
 	CHECK(!fake.is_idle());
 	launch_ns("k", 10);
-	CHECK_U64(rec_count(finish(), "k"), 1);
+	check_one();
 }
 
 TEST(a_session_that_joins_is_postponed_with_the_first)
@@ -148,7 +158,7 @@ TEST(memory_operations_are_enabled_when_it_begins)
 	initialise_driver();
 	kinds = fake.calls("cuptiActivityEnable");
 	CHECK_LT(1, kinds); /* kernels alone are one */
-	finish();
+	profile_free(finish());
 	CHECK(fake.is_idle());
 }
 
@@ -178,7 +188,7 @@ TEST(a_child_forked_before_has_a_session_of_its_own)
 	check_untouched();
 	initialise_driver();
 	launch_ns("k", 10);
-	CHECK_U64(rec_count(finish(), "k"), 1);
+	check_one();
 }
 
 static void launch_unrecorded(void)
@@ -203,7 +213,7 @@ TEST(a_child_of_a_process_that_has_touched_cupti_touches_nothing)
 	CHECK(!fake.is_idle());
 	in_child(launch_unrecorded);
 	launch_ns("k", 10);
-	CHECK_U64(rec_count(finish(), "k"), 1);
+	check_one();
 	in_child(launch_unrecorded); /* after the stop too: CUPTI's threads were there */
 }
 
@@ -234,7 +244,7 @@ TEST(a_driver_that_did_not_tell_is_noticed)
 	CHECK_EQ(fake.cu_init(0), 0); /* without a word */
 	CHECK_EQ(proton_deactivate(session, true, &err), PROTON_E_STATE);
 	CHECK_HAS(err.text, "CUDA_INJECTION64_PATH");
-	finish();
+	profile_free(finish());
 	check_untouched();
 }
 

@@ -64,15 +64,17 @@ void contexts_clear(void)
 static bool synchronize(const struct cupti_api *api, void *context)
 {
 	static _Atomic bool was_noted;
+	bool is_popped = false;
 	void *popped;
 	bool done;
 
 	if (api->cuCtxPushCurrent_v2(context) != 0)
 		return false;
 	done = api->cuCtxSynchronize() == 0;
-	/* Left pushed, the program would go on in another context than its own. */
-	if (api->cuCtxPopCurrent_v2(&popped) != 0 && api->cuCtxPopCurrent_v2(&popped) != 0 &&
-	    !atomic_exchange(&was_noted, true))
+	/* Left pushed, the program would go on in another context than its own: try twice. */
+	for (int tries = 0; tries < 2 && !is_popped; tries++)
+		is_popped = api->cuCtxPopCurrent_v2(&popped) == 0;
+	if (!is_popped && !atomic_exchange(&was_noted, true))
 		note("cuCtxPopCurrent failed: the current CUDA context of the calling thread has "
 		     "changed");
 	return done;

@@ -59,6 +59,7 @@ static struct {
 	uint64_t put; /* how many ever */
 	uint64_t done;
 	struct buffer *graphs; /* buffers that belong to graphs */
+	struct buffer *left;   /* the same of sessions that have ended */
 } shared = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.has_work = PTHREAD_COND_INITIALIZER,
@@ -348,7 +349,7 @@ static bool collect(struct buffer *buffer, uint64_t after_ns)
 
 /* ------------------------------------------------------------------ the thread */
 
-/* The first launch in the queue that has ended, else the oldest; the lock is held. */
+/* The first launch in the queue that has ended, else the oldest, NULL if none; locked. */
 static struct buffer *take(void)
 {
 	struct buffer **at = &shared.first;
@@ -359,6 +360,8 @@ static struct buffer *take(void)
 	if (!*at)
 		at = &shared.first;
 	buffer = *at;
+	if (!buffer)
+		return NULL;
 	*at = buffer->next;
 	if (shared.last == &buffer->next)
 		shared.last = at;
@@ -422,9 +425,9 @@ static void *run(void *unused)
 		struct buffer *buffer;
 
 		wait_for_work();
-		if (!shared.first)
-			break;
 		buffer = take();
+		if (!buffer)
+			break;
 		pthread_mutex_unlock(&shared.lock);
 		work(buffer);
 		pthread_mutex_lock(&shared.lock);
@@ -461,6 +464,24 @@ void collect_put_graph(struct buffer *buffer)
 	pthread_mutex_unlock(&shared.lock);
 }
 
+/* "EMPTY,SCOPE", in cycles. */
+static bool read_cost(const char *text, struct decode_cost *out)
+{
+	char *end;
+	unsigned long empty = strtoul(text, &end, 10);
+	const char *second = end + 1;
+	unsigned long scope;
+
+	if (end == text || *end != ',')
+		return false;
+	scope = strtoul(second, &end, 10);
+	if (end == second || *end || empty > UINT32_MAX || scope > UINT32_MAX)
+		return false;
+	*out = (struct decode_cost){.empty_cycles = (uint32_t)empty,
+				    .scope_cycles = (uint32_t)scope};
+	return true;
+}
+
 int collect_start(const struct instrument_mode *mode, struct proton_error *err)
 {
 	const char *cost = getenv("PROTON_INSTRUMENT_COST");
@@ -469,9 +490,7 @@ int collect_start(const struct instrument_mode *mode, struct proton_error *err)
 	own.mode = *mode;
 	own.has_failed = false;
 	own.cost = (struct decode_cost){0};
-	if (mode->time_shift && cost &&
-	    sscanf(cost, "%" SCNu32 ",%" SCNu32, &own.cost.empty_cycles, &own.cost.scope_cycles) !=
-		    2)
+	if (mode->time_shift && cost && !read_cost(cost, &own.cost))
 		return err_set(err, PROTON_E_INVALID,
 			       "PROTON_INSTRUMENT_COST is two numbers of cycles with a comma "
 			       "between them, not \"%s\"",
@@ -588,6 +607,8 @@ static void close_places(void)
 
 void collect_stop(void)
 {
+	struct buffer *buffer;
+
 	collect_flush();
 	pthread_mutex_lock(&shared.lock);
 	shared.is_stopping = true;
@@ -597,7 +618,11 @@ void collect_stop(void)
 	pthread_join(shared.thread, NULL);
 	/* Graphs live on and write into theirs: that memory is never given back. */
 	pthread_mutex_lock(&shared.lock);
-	shared.graphs = NULL;
+	while ((buffer = shared.graphs) != NULL) {
+		shared.graphs = buffer->next;
+		buffer->next = shared.left;
+		shared.left = buffer;
+	}
 	pthread_mutex_unlock(&shared.lock);
 	close_places();
 	lanes_fini(&own.lanes);
