@@ -568,7 +568,8 @@ static int finalize_one(int id, const char *format_name, uint64_t *in_vain,
 	struct output_format format = {.kind = OUTPUT_EXPORT};
 	struct proton_error ignored;
 	struct session *session;
-	int flushed = flush_backends(id, &ignored);
+	/* Of every session: what other backends have measured goes into this one as well. */
+	int flushed = flush_backends(-1, &ignored);
 	int status;
 
 	session = retire(id);
