@@ -378,6 +378,28 @@ PROTON_API int proton_statistics(int session, struct proton_counter *counters, s
  */
 PROTON_API void proton_last_summary(char *text, size_t capacity);
 
+/* ------------------------------------------------------------------ what a device can do */
+
+/*
+ * The most operations per second that a device can do on operands of `width_bits` (4, 8, 16, 32 or
+ * 64): dense rates of its matrix units, or of its vector units where these are faster or alone, from
+ * the table behind proton-viewer's `util`. `device_type` is "CUDA" or "HIP", `arch` the compute
+ * capability ("90") or the target ("gfx942"); `num_sms` counts multiprocessors or compute units and
+ * `clock_khz` is their clock, both of no effect where the table knows the rate of the whole device.
+ * E_INVALID: not in the table, or no such width.
+ */
+PROTON_API int proton_peak_flops(const char *device_type, const char *arch, unsigned width_bits,
+				 double num_sms, double clock_khz, double *flops_per_second_out,
+				 struct proton_error *err);
+/*
+ * The most bytes per second that its memory can move: for CUDA, of any architecture, two transfers
+ * per clock of a bus of `bus_width_bits`; for HIP the table knows, and neither is looked at.
+ * E_INVALID: not in the table.
+ */
+PROTON_API int proton_peak_bytes(const char *device_type, const char *arch, double bus_width_bits,
+				 double memory_clock_khz, double *bytes_per_second_out,
+				 struct proton_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -137,6 +137,7 @@ int ext_launch_init(PyObject *module, struct ext_state *state);
 int ext_device_init(PyObject *module);
 int ext_context_init(PyObject *module, struct ext_state *state);
 int ext_instrument_init(PyObject *module);
+int ext_peaks_init(PyObject *module);
 int ext_instrument_launch_init(PyObject *module);
 /* The references that launch.c keeps, for the collector and the module's end. */
 int ext_launch_traverse(struct ext_state *state, visitproc visit, void *arg);

@@ -175,7 +175,7 @@ static int module_exec(PyObject *module)
 	    ext_launch_init(module, state) < 0)
 		return -1;
 	if (ext_device_init(module) < 0 || ext_instrument_init(module) < 0 ||
-	    ext_instrument_launch_init(module) < 0)
+	    ext_instrument_launch_init(module) < 0 || ext_peaks_init(module) < 0)
 		return -1;
 	return ext_context_init(module, state);
 }

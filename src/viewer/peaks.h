@@ -5,16 +5,8 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "model/peaks.h"
 #include "model/profile.h"
-
-/* Widths of an operand, in bits, that have a metric of their own: flops4 ... flops64. */
-#define PEAK_WIDTHS 5
-extern const unsigned peak_width_bits[PEAK_WIDTHS];
-
-struct peaks {
-	double flop_per_s[PEAK_WIDTHS]; /* dense; in the order of peak_width_bits */
-	double byte_per_s;
-};
 
 /*
  * Own rates, for all devices, instead of the tables': "flops16=989e12,bytes=3.35e12". What is not
@@ -22,7 +14,7 @@ struct peaks {
  */
 int peaks_set_own(const char *text, struct proton_error *err);
 
-/* The peaks of a device; false if its architecture is in no table here. */
+/* The peaks of a device; false if its architecture is not in the table. */
 bool peaks_find(const struct profile *profile, const struct profile_device *device,
 		struct peaks *peaks_out);
 

@@ -136,5 +136,52 @@ def test_unknown_devices(function):
         function("HIP", "gfx1", *rest)
     with pytest.raises(ValueError, match="Unsupported device type: TPU"):
         function("TPU", "v5", *rest)
-    with pytest.raises(ValueError, match="Unsupported architecture: 75"):
-        specs.max_flops("CUDA", "75", 8, 1, 1)
+
+
+def test_unknown_widths():
+    for width in (0, -8, 12, 128):
+        with pytest.raises(ValueError, match="Unsupported width: operands have 4, 8, 16"):
+            specs.max_flops("CUDA", "90", width, 1, 1)
+
+
+# Per clock and multiprocessor with 4 to 64 bits, from the vendors' data sheets; 80 and 89 have rates
+# of the whole device, in 1e12 per second. The last number: bytes per second of the memory.
+H100 = 1513e12 / (114 * 1755e6)
+FIGURES = {
+    ("CUDA", "70"): ((512, 512, 1024, 128, 64), None),
+    ("CUDA", "75"): ((4096, 2048, 1024, 128, 4), None),
+    ("CUDA", "80"): ((1248, 624, 312, 156, 78), None),
+    ("CUDA", "86"): ((4096, 2048, 1024, 256, 4), None),
+    ("CUDA", "87"): ((8192, 4096, 2048, 1024, 4), None),
+    ("CUDA", "89"): ((660.6, 330.3, 165.15, 82.575, 41.2875), None),
+    ("CUDA", "90"): ((H100, H100, H100 / 2, H100 / 4, H100 / 8), None),
+    ("CUDA", "100"): ((32768, 16384, 8192, 4096, 2048), None),
+    ("CUDA", "103"): ((49152, 16384, 8192, 4096, 4), None),
+    ("CUDA", "110"): ((32768, 16384, 8192, 4096, 4), None),
+    ("CUDA", "120"): ((4096, 2048, 1024, 256, 4), None),
+    ("CUDA", "121"): ((4096, 2048, 1024, 256, 4), None),
+    ("HIP", "gfx908"): ((1024, 1024, 1024, 256, 64), 1.2288e12),
+    ("HIP", "gfx90a"): ((1024, 1024, 512, 256, 128), 3.2e12),
+    ("HIP", "gfx940"): ((4096, 4096, 2048, 1024, 512), 5.3e12),
+    ("HIP", "gfx941"): ((4096, 4096, 2048, 1024, 512), 5.3e12),
+    ("HIP", "gfx942"): ((4096, 4096, 2048, 1024, 512), 5.3e12),
+    ("HIP", "gfx950"): ((16384, 8192, 4096, 2048, 1024), 8.0e12),
+    ("HIP", "gfx1100"): ((1024, 512, 512, 256, 8), 960e9),
+    ("HIP", "gfx1101"): ((1024, 512, 512, 256, 8), 624e9),
+    ("HIP", "gfx1200"): ((4096, 2048, 1024, 256, 4), 320e9),
+    ("HIP", "gfx1201"): ((4096, 2048, 1024, 256, 4), 640e9),
+}
+
+
+@pytest.mark.parametrize("device", FIGURES, ids=lambda device: device[1])
+def test_every_architecture(device):
+    rates, memory = FIGURES[device]
+    scale = 1e12 if device[1] in ("80", "89") else 100 * 2e9
+    for width, rate in zip((4, 8, 16, 32, 64), rates):
+        assert specs.max_flops(*device, width, 100, 2e6) == pytest.approx(rate * scale), width
+    expected = memory or 2 * 4096 * 1.5e9 / 8
+    assert specs.max_bps(*device, 4096, 1.5e6) == pytest.approx(expected)
+
+
+def test_features_of_a_target_do_not_matter():
+    assert specs.max_bps("HIP", "gfx942:sramecc+:xnack-", 0, 0) == 5.3e12
