@@ -382,8 +382,9 @@ PROTON_API void proton_last_summary(char *text, size_t capacity);
 
 /*
  * The most operations per second that a device can do on operands of `width_bits` (4, 8, 16, 32 or
- * 64): dense rates of its matrix units, or of its vector units where these are faster or alone, from
- * the table behind proton-viewer's `util`. `device_type` is "CUDA" or "HIP", `arch` the compute
+ * 64): dense rates of its matrix units, or of its vector units where these are faster or alone,
+ * from the table behind proton-viewer's `util`.
+ * `device_type` is "CUDA" or "HIP", `arch` the compute
  * capability ("90") or the target ("gfx942"); `num_sms` counts multiprocessors or compute units and
  * `clock_khz` is their clock, both of no effect where the table knows the rate of the whole device.
  * E_INVALID: not in the table, or no such width.

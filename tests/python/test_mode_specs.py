@@ -144,8 +144,8 @@ def test_unknown_widths():
             specs.max_flops("CUDA", "90", width, 1, 1)
 
 
-# Per clock and multiprocessor with 4 to 64 bits, from the vendors' data sheets; 80 and 89 have rates
-# of the whole device, in 1e12 per second. The last number: bytes per second of the memory.
+# Per clock and multiprocessor with 4 to 64 bits, from the vendors' data sheets; 80 and 89 have
+# rates of the whole device, in 1e12 per second. The last number: bytes per second of the memory.
 H100 = 1513e12 / (114 * 1755e6)
 FIGURES = {
     ("CUDA", "70"): ((512, 512, 1024, 128, 64), None),
