@@ -227,7 +227,7 @@ def test_timeline(session, tmp_path):
     assert all(name.startswith("matmul Core") for name in groups)
     assert {name.rsplit("CTA", 1)[1] for name in groups} == {str(i) for i in range(256)}
     warps = [e for e in events if e["ph"] == "X" and e.get("cat") == "matmul" and e["pid"]]
-    assert len(warps) == 8 * 256 * 8  # the first 8 launches
+    assert len(warps) == 6 * 256 * 8  # as many launches as make 800,000 slices
     assert all(500 < e["args"]["Frequency (MHz)"] < 4000 for e in warps)
     inside = [e for e in events if e["ph"] == "X" and e["name"] == "dot"]
     by_track: dict[tuple[int, int], list[Any]] = {}
@@ -260,7 +260,8 @@ def test_beside_cupti_the_slices_line_up(session):
         assert near
         first = min(e["ts"] for e in near)
         print(f"kernel at {kernel['ts']:.1f} us, its first warp {first - kernel['ts']:+.1f} us")
-        assert abs(first - kernel["ts"]) < 50
+        # The launch and its completion bound the device's clock; CUPTI's records are not used.
+        assert abs(first - kernel["ts"]) < 200
 
 
 def test_a_launch_costs_little(session):

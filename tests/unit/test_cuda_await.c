@@ -72,13 +72,17 @@ static void in_child(void (*run)(void))
 		FAIL("the child ended with status %#x", (unsigned)status);
 }
 
+/* "k" ran `count` times in it; frees it. */
+static void check_count(struct profile *profile, uint64_t count)
+{
+	CHECK_U64(rec_count(profile, "k"), count);
+	profile_free(profile);
+}
+
 /* Ends the session: "k" ran once in it. */
 static void check_one(void)
 {
-	struct profile *profile = finish();
-
-	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
+	check_count(finish(), 1);
 }
 
 TEST(nothing_is_touched_until_the_driver_is_initialised)
@@ -136,8 +140,8 @@ TEST(a_session_that_joins_is_postponed_with_the_first)
 	initialise_driver();
 	launch_ns("k", 10);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	CHECK_U64(rec_count(rec_load("a.proton"), "k"), 1);
-	CHECK_U64(rec_count(rec_load("b.proton"), "k"), 1);
+	check_count(rec_load("a.proton"), 1);
+	check_count(rec_load("b.proton"), 1);
 }
 
 TEST(memory_operations_are_enabled_when_it_begins)
@@ -174,7 +178,7 @@ static void use_cuda(void)
 	launch_ns("k", 10);
 	launch_ns("k", 10);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	CHECK_U64(rec_count(rec_load("child.proton"), "k"), 2);
+	check_count(rec_load("child.proton"), 2);
 }
 
 TEST(a_child_forked_before_has_a_session_of_its_own)
