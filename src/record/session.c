@@ -764,8 +764,10 @@ void session_fork_child(void)
 		struct session *session = &sessions[slot];
 
 		pthread_mutex_init(&session->lock, NULL);
-		if (slots[slot] != SLOT_FREE)
+		if (slots[slot] != SLOT_FREE) {
 			store_fini(&session->store, false);
+			free_texts(session);
+		}
 		session->is_live = false;
 		session->is_active = false;
 		slots[slot] = SLOT_FREE;
