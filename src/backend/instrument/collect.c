@@ -114,7 +114,7 @@ static struct decode_cost cost_here(void)
 	    driver.cuDeviceGetAttribute(&major, DRIVER_ATTRIBUTE_CC_MAJOR, device) == 0 &&
 	    driver.cuDeviceGetAttribute(&minor, DRIVER_ATTRIBUTE_CC_MINOR, device) == 0)
 		for (size_t i = 0; i < sizeof(known_costs) / sizeof(known_costs[0]); i++)
-			if (known_costs[i].chip == (uint64_t)(major * 10 + minor))
+			if (known_costs[i].chip == (uint64_t)major * 10 + (uint64_t)minor)
 				return known_costs[i].cost;
 	note("time_shift takes nothing off: what a record costs on sm_%d is not known; "
 	     "PROTON_INSTRUMENT_COST says it, bench/intra.py measures it",
