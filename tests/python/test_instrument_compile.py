@@ -31,7 +31,12 @@ FREE_REGISTERS = 40
 # Registers that records may cost. Where ptxas pipelines a nest of loops otherwise because clocks
 # are read between them, its choice varies with its version by more than records need.
 COST = 10
-COSTS = {"persistent_matmul": 56, "specialized_matmul": 16}
+COSTS = {
+    "persistent_matmul": 56,
+    "specialized_matmul": 16,
+    "matmul_3": 16,  # sm_80 with Triton 3.7
+    "matmul_4": 16,
+}
 # Bytes of stack: this one has all of the 255 registers in use without records already, and one
 # value is put away once at its beginning and fetched once at its end.
 STACKS = {("specialized_matmul", "sm_100", "stack"): 8}

@@ -192,6 +192,29 @@ static uint32_t outermost(uint32_t id)
 	return graph && graph->owner ? graph->owner : id;
 }
 
+static pthread_key_t exit_key;
+static pthread_once_t exit_key_once = PTHREAD_ONCE_INIT;
+
+static void free_making(void *unused)
+{
+	(void)unused;
+	free(making.embedded);
+	making.embedded = NULL;
+	making.capacity = 0;
+}
+
+static void make_exit_key(void)
+{
+	pthread_key_create(&exit_key, free_making);
+}
+
+/* The end of an instantiation may never be told of, if the last session ends during it. */
+static void forget_making_at_exit(void)
+{
+	pthread_once(&exit_key_once, make_exit_key);
+	pthread_setspecific(exit_key, &making);
+}
+
 /* A graph that appeared on this thread: whose it is, as far as is known by now. */
 static void note_graph(uint32_t id, uint32_t original_id)
 {
@@ -199,6 +222,7 @@ static void note_graph(uint32_t id, uint32_t original_id)
 	const struct graph *original = original_id ? find_graph(original_id) : NULL;
 
 	if (making.is_instantiating) {
+		forget_making_at_exit();
 		if (array_reserve(&making.embedded, &making.capacity, making.count + 1,
 				  sizeof(*making.embedded)))
 			making.embedded[making.count++] = id;
