@@ -42,29 +42,15 @@ static void used_after(const struct emit *emit, uint32_t block, char *text)
 		used_before(emit, block, text);
 }
 
-/* "%3" as LLVM names the entry block when nobody else does: behind the unnamed parameters. */
-static void entry_label(const struct emit *emit, char *text)
-{
-	struct slice last = emit->function->last_parameter;
-	uint32_t number = 0;
-	size_t i = 1;
-
-	while (i < last.length && last.at[i] >= '0' && last.at[i] <= '9' && number < 1000000)
-		number = number * 10 + (uint32_t)(last.at[i++] - '0');
-	snprintf(text, OPERAND_BYTES, "%%%" PRIu32, i == last.length ? number + 1 : 0);
-}
-
 static void write_label(const struct emit *emit, struct out *out, uint32_t block)
 {
 	struct slice label = emit->function->blocks[block].label;
-	char entry[OPERAND_BYTES];
 
 	if (label.length) {
 		out_byte(out, '%');
 		out_bytes(out, label.at, label.length);
 	} else {
-		entry_label(emit, entry);
-		out_text(out, entry);
+		out_printf(out, "%%%" PRIu32, llvm_function_entry_number(emit->function));
 	}
 }
 

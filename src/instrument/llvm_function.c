@@ -53,7 +53,7 @@ static bool split_lines(const char *text, size_t length, struct llvm_function *f
 
 /* ------------------------------------------------------------------ pieces of a line */
 
-static bool is_name_char(char c)
+bool llvm_is_name_char(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
 	       c == '-' || c == '$' || c == '.' || c == '_';
@@ -69,7 +69,7 @@ static struct slice name_at(const char *at, const char *end)
 
 		return (struct slice){start, quote ? (size_t)(quote + 1 - start) : 0};
 	}
-	while (at < end && is_name_char(*at))
+	while (at < end && llvm_is_name_char(*at))
 		at++;
 	return (struct slice){start, (size_t)(at - start)};
 }
@@ -473,6 +473,17 @@ int llvm_function_read(const char *text, size_t length, struct llvm_function *fu
 	if (status != PROTON_OK)
 		llvm_function_fini(function);
 	return status;
+}
+
+uint32_t llvm_function_entry_number(const struct llvm_function *function)
+{
+	struct slice last = function->last_parameter;
+	uint32_t number = 0;
+	size_t i = 1;
+
+	while (i < last.length && last.at[i] >= '0' && last.at[i] <= '9' && number < 1000000)
+		number = number * 10 + (uint32_t)(last.at[i++] - '0');
+	return i == last.length ? number + 1 : 0;
 }
 
 void llvm_function_fini(struct llvm_function *function)

@@ -63,6 +63,15 @@ int llvm_function_read(const char *text, size_t length, struct llvm_function *fu
 		       struct proton_error *err);
 void llvm_function_fini(struct llvm_function *function);
 
+/*
+ * The number LLVM gives the entry block where it prints no label for it: the one behind the unnamed
+ * parameters.
+ */
+uint32_t llvm_function_entry_number(const struct llvm_function *function);
+
+/* What a name may be made of unless it is quoted. */
+bool llvm_is_name_char(char c);
+
 /* True if the line begins with `word` behind its blanks. */
 bool slice_starts(struct slice line, const char *word);
 /* Where `word` begins in the line; NULL. */

@@ -6,7 +6,6 @@
 
 #include "base/array.h"
 #include "base/buf.h"
-#include "instrument/llvm_function.h"
 
 #define NAMES 4096u       /* of one group, a power of two */
 #define NAMES_MAX 2048u   /* then the group ends */
@@ -21,7 +20,7 @@ struct group {
 };
 
 struct motion {
-	struct llvm_function function;
+	const struct llvm_function *function;
 	struct group *groups; /* in the order of the text */
 	size_t group_count;
 	size_t group_capacity;
@@ -70,12 +69,6 @@ static bool is_passed(struct slice line)
 	       slice_starts(line, ";") || slice_starts(line, "#dbg") || is_movable(line);
 }
 
-static bool is_name_char(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '-' || c == '$' || c == '.' || c == '_';
-}
-
 /* The next "%name" of the line from *at on, outside quotes; length 0 when there is none. */
 static struct slice next_name(struct slice line, const char **at)
 {
@@ -89,7 +82,7 @@ static struct slice next_name(struct slice line, const char **at)
 			is_quoted = !is_quoted;
 		if (is_quoted || **at != '%')
 			continue;
-		while (name.at + name.length < end && is_name_char(name.at[name.length]))
+		while (name.at + name.length < end && llvm_is_name_char(name.at[name.length]))
 			name.length++;
 		*at = name.at + name.length;
 		return name;
@@ -168,7 +161,7 @@ static uint32_t wait_before(const struct llvm_function *function, const struct l
 /* Marks what moves before the group's wait; true if something does. */
 static bool find_moves(struct motion *motion, const struct group *group)
 {
-	const struct slice *lines = motion->function.lines;
+	const struct slice *lines = motion->function->lines;
 	bool is_any = false;
 
 	memset(motion->names, 0, NAMES * sizeof(*motion->names));
@@ -200,7 +193,7 @@ static bool add_group(struct motion *motion, const struct group *group)
 
 static bool find_groups(struct motion *motion)
 {
-	const struct llvm_function *function = &motion->function;
+	const struct llvm_function *function = motion->function;
 
 	for (uint32_t b = 0; b < function->block_count; b++) {
 		const struct llvm_block *block = &function->blocks[b];
@@ -262,22 +255,13 @@ static void write_named(struct slice line, struct out *out)
 /* The entry block's number, which LLVM does not print: the one behind the unnamed parameters. */
 static void write_entry_label(const struct llvm_function *function, struct out *out)
 {
-	struct slice last = function->last_parameter;
-	uint32_t number = 0;
-
-	if (function->entry_has_label)
-		return;
-	if (is_number(last)) {
-		for (size_t i = 1; i < last.length; i++)
-			number = number * 10 + (uint32_t)(last.at[i] - '0');
-		number++;
-	}
-	out_printf(out, "proton.v.%u:\n", number);
+	if (!function->entry_has_label)
+		out_printf(out, "proton.v.%u:\n", llvm_function_entry_number(function));
 }
 
 static void write_text(const struct motion *motion, struct out *out)
 {
-	const struct llvm_function *function = &motion->function;
+	const struct llvm_function *function = motion->function;
 	size_t g = 0;
 
 	for (uint32_t i = 0; i < function->line_count; i++) {
@@ -314,7 +298,7 @@ static int move(struct motion *motion, char **text_out, size_t *length_out,
 	struct out out;
 	int status;
 
-	motion->moves = calloc(motion->function.line_count, sizeof(*motion->moves));
+	motion->moves = calloc(motion->function->line_count, sizeof(*motion->moves));
 	motion->names = calloc(NAMES, sizeof(*motion->names));
 	if (!motion->moves || !motion->names || !find_groups(motion))
 		return err_set(err, PROTON_E_NOMEM, "out of memory");
@@ -332,21 +316,17 @@ static int move(struct motion *motion, char **text_out, size_t *length_out,
 	return status;
 }
 
-int llvm_motion(const char *text, size_t length, char **text_out, size_t *length_out,
+int llvm_motion(const struct llvm_function *function, char **text_out, size_t *length_out,
 		struct proton_error *err)
 {
-	struct motion motion = {0};
-	int status = llvm_function_read(text, length, &motion.function, err);
+	struct motion motion = {.function = function};
+	int status = PROTON_OK;
 
 	*text_out = NULL;
-	if (status != PROTON_OK)
-		return status;
-	if (motion.function.marker_count && !motion.function.is_amd &&
-	    !names_types_by_number(&motion.function))
+	if (function->marker_count && !function->is_amd && !names_types_by_number(function))
 		status = move(&motion, text_out, length_out, err);
 	free(motion.groups);
 	free(motion.moves);
 	free(motion.names);
-	llvm_function_fini(&motion.function);
 	return status;
 }

@@ -15,13 +15,13 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "instrument/llvm_function.h"
 
 /*
  * *text_out is the text with such lines moved (malloc'd, terminated), or NULL if there are none.
- * Values without a name get one, for LLVM counts those in the order of the text. E_NOMEM, and what
- * llvm_function_read() refuses.
+ * Values without a name get one, for LLVM counts those in the order of the text. E_NOMEM.
  */
-int llvm_motion(const char *text, size_t length, char **text_out, size_t *length_out,
+int llvm_motion(const struct llvm_function *function, char **text_out, size_t *length_out,
 		struct proton_error *err);
 
 #endif

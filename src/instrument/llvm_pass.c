@@ -217,36 +217,29 @@ static int instrument(const struct llvm_function *function,
 	return status;
 }
 
-static int instrument_text(const char *text, size_t length,
-			   const struct instrument_options *options, struct instrument_result *out,
-			   struct proton_error *err)
-{
-	struct llvm_function function;
-	int status = llvm_function_read(text, length, &function, err);
-
-	if (status != PROTON_OK)
-		return status;
-	out->ignored_markers = function.outside_markers;
-	if (function.marker_count)
-		status = instrument(&function, options, out, err);
-	llvm_function_fini(&function);
-	return status;
-}
-
 int instrument_llvm(const char *text, size_t length, const struct instrument_options *options,
 		    struct instrument_result *out, struct proton_error *err)
 {
-	char *moved;
+	struct llvm_function function;
 	size_t moved_length;
-	int status = llvm_motion(text, length, &moved, &moved_length, err);
+	char *moved;
+	int status;
 
 	*out = (struct instrument_result){.shared_bytes = options->shared_bytes};
+	status = llvm_function_read(text, length, &function, err);
 	if (status != PROTON_OK)
 		return status;
-	if (moved)
-		status = instrument_text(moved, moved_length, options, out, err);
-	else
-		status = instrument_text(text, length, options, out, err);
+	status = llvm_motion(&function, &moved, &moved_length, err);
+	if (moved) {
+		llvm_function_fini(&function);
+		status = llvm_function_read(moved, moved_length, &function, err);
+	}
+	if (status == PROTON_OK) {
+		out->ignored_markers = function.outside_markers;
+		if (function.marker_count)
+			status = instrument(&function, options, out, err);
+	}
+	llvm_function_fini(&function);
 	free(moved);
 	if (status != PROTON_OK)
 		instrument_result_fini(out);

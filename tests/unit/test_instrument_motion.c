@@ -11,11 +11,14 @@
 
 static char *moved(const char *text)
 {
+	struct llvm_function function;
 	struct proton_error err;
 	size_t length;
 	char *out;
 
-	CHECK_OK(llvm_motion(text, strlen(text), &out, &length, &err), err);
+	CHECK_OK(llvm_function_read(text, strlen(text), &function, &err), err);
+	CHECK_OK(llvm_motion(&function, &out, &length, &err), err);
+	llvm_function_fini(&function);
 	return out;
 }
 
