@@ -14,6 +14,7 @@
 #include <libproton/proton.h>
 
 #include "base/clock.h"
+#include "bench_session.h"
 #include "cuda_driver.h"
 #include "cupti_floor.h"
 
@@ -53,25 +54,14 @@ static void measure(const char *side)
 
 static void measure_ours(const char *directory)
 {
-	char path[4096];
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = path,
-		.backend = "cupti",
-		.flags = PROTON_SESSION_QUIET,
-	};
-	struct proton_error err;
 	uint64_t token;
 	int session;
 
-	snprintf(path, sizeof(path), "%s/graph", directory);
-	if (proton_start(&options, &session, &err) != PROTON_OK)
-		die(err.text);
+	session = bench_session_start(directory, "graph");
 	token = proton_scope_enter("replays");
 	measure("ours");
 	proton_scope_exit(token, NULL);
-	if (proton_finalize(session, "hatchet", &err) != PROTON_OK)
-		die(err.text);
+	bench_session_end(session);
 }
 
 int main(int argc, char **argv)

@@ -13,32 +13,22 @@
 
 #include <libproton/proton.h>
 
+#include "bench_session.h"
 #include "cuda_driver.h"
 #include "cupti_floor.h"
 
 static double ours_us(const char *directory, long launches)
 {
-	char path[4096];
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = path,
-		.backend = "cupti",
-		.flags = PROTON_SESSION_QUIET,
-	};
-	struct proton_error err;
 	uint64_t token;
 	double us;
 	int session;
 
-	snprintf(path, sizeof(path), "%s/launch", directory);
-	if (proton_start(&options, &session, &err) != PROTON_OK)
-		die(err.text);
+	session = bench_session_start(directory, "launch");
 	cuda_launch_loop_us(launches / 20);
 	token = proton_scope_enter("loop");
 	us = cuda_launch_loop_us(launches);
 	proton_scope_exit(token, NULL);
-	if (proton_finalize(session, "hatchet", &err) != PROTON_OK)
-		die(err.text);
+	bench_session_end(session);
 	return us;
 }
 

@@ -12,6 +12,7 @@
 
 #include <libproton/proton.h>
 
+#include "bench_session.h"
 #include "cuda_driver.h"
 
 #define SCOPES 16
@@ -51,29 +52,18 @@ int main(int argc, char **argv)
 {
 	long launches = argc > 2 ? atol(argv[2]) : 10000000;
 	long warm_up = argc > 3 ? atol(argv[3]) : 1000000;
-	char path[4096];
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = path,
-		.backend = "cupti",
-		.flags = PROTON_SESSION_QUIET,
-	};
-	struct proton_error err;
 	double us;
 	int session;
 
 	if (argc < 2)
 		die("usage: bench_cuda_memory DIRECTORY [LAUNCHES [WARM_UP]]");
 	cuda_open();
-	snprintf(path, sizeof(path), "%s/memory", argv[1]);
-	if (proton_start(&options, &session, &err) != PROTON_OK)
-		die(err.text);
+	session = bench_session_start(argv[1], "memory");
 	launch(warm_up);
 	printf("warm KiB\t%ld\n", resident_kib());
 	us = launch(launches);
 	printf("after KiB\t%ld\n", resident_kib());
 	printf("us per launch\t%.4f\n", us);
-	if (proton_finalize(session, "hatchet", &err) != PROTON_OK)
-		die(err.text);
+	bench_session_end(session);
 	return 0;
 }
