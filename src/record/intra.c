@@ -12,6 +12,20 @@ bool record_wants_intra(struct proton_context where)
 	return where.sessions & CONFIG_TRACED;
 }
 
+void record_intra_device(struct proton_context where, uint32_t device)
+{
+	const struct config *config = session_config_get(where.sessions);
+
+	for (uint32_t i = 0; i < config->count; i++) {
+		struct session *session = session_lock_entry(&config->entries[i]);
+
+		if (!session)
+			continue;
+		store_device(&session->store, device);
+		session_unlock(session);
+	}
+}
+
 /* The launch's nodes and lanes as rows of one store. */
 struct rows {
 	uint32_t *nodes;

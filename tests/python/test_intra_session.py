@@ -116,7 +116,8 @@ def children(node):
 
 def test_tree(run, tmp_path):
     run("tree")
-    root = json.loads((tmp_path / "a.hatchet").read_text())[0]
+    root, devices = json.loads((tmp_path / "a.hatchet").read_text())
+    assert not root["metrics"]  # nothing that would add up
     for above in (children(root)["step"], root):
         scope = children(children(above)["marked_add"])["load 1 %"]
         metrics = scope["metrics"]
@@ -125,6 +126,13 @@ def test_tree(run, tmp_path):
         assert metrics["executions"] == 12
         assert metrics["executions_per_warp"] == 1
         assert metrics["p99_cycles"] == 100
+        # What readers written for Triton's profiler look up: the device by id in the table.
+        assert metrics["device_id"] == "0" and metrics["device_type"] == "CUDA"
+        assert not children(above)["marked_add"]["metrics"]
+    assert list(devices) == ["CUDA"] and list(devices["CUDA"]) == ["0"]
+    device = devices["CUDA"]["0"]
+    assert list(device) == ["arch", "bus_width", "clock_rate", "memory_clock_rate", "num_sms"]
+    assert device["arch"] == "90"
     again = json.loads((tmp_path / "b.hatchet").read_text())[0]
     assert "load 1 %" in children(children(again)["marked_add"])
 

@@ -181,6 +181,15 @@ static double double_of(const struct profile *profile, const char *path, const c
 	return value->as.float64;
 }
 
+static const char *text_of(const struct profile *profile, const char *path, const char *metric)
+{
+	const struct profile_value *value = rec_value(profile, path, metric);
+
+	if (!value)
+		FAIL("no %s at %s", metric, path);
+	return profile_text(profile, value->as.string);
+}
+
 static struct profile *finish(void)
 {
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
@@ -212,6 +221,11 @@ TEST(a_tree_of_scopes)
 	CHECK_NEAR(double_of(profile, "step/mm/k/dot", "mean_cycles"), 305, 1e-9);
 	CHECK_NEAR(double_of(profile, "step/mm/k/dot", "executions_per_warp"), 2, 1e-9);
 	CHECK_NEAR(double_of(profile, "step/mm/k", "normalized_cycles"), 2000, 1e-9);
+	CHECK_STR(text_of(profile, "step/mm/k/dot", "device_id"), "0");
+	CHECK_STR(text_of(profile, "step/mm/k", "device_type"), "CUDA");
+	CHECK(!rec_value(profile, "step/mm", "device_id"));
+	CHECK_U64(profile->device_count, 1);
+	CHECK_STR(profile_text(profile, profile->devices[0].arch), "90");
 	profile_free(profile);
 }
 

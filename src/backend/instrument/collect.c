@@ -304,7 +304,7 @@ static void hand_on(struct collecting *collecting, uint64_t after_ns)
 	const struct decode_totals *totals = &collecting->decoder.totals;
 	uint64_t broken = 0;
 
-	tally_commit(collecting->tally, totals->units);
+	tally_commit(collecting->tally, totals->units, collecting->place->device);
 	if (collecting->wants_lanes) {
 		narrow_offset(collecting->place, buffer->before_ns, after_ns, &own.lanes);
 		if (!has_room(kernel))

@@ -1,11 +1,14 @@
 /* Scopes added up. See tally.h. Used by the background thread only. */
 #include "backend/instrument/tally.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/hash.h"
+#include "record/devices.h"
+#include "record/intra.h"
 
 #define NODES_MAX 4096u
 #define BUCKETS 1024u
@@ -199,6 +202,8 @@ enum {
 	MEAN,
 	P99,
 	MAX,
+	DEVICE_ID,
+	DEVICE_TYPE,
 	METRICS,
 };
 
@@ -215,12 +220,16 @@ static const struct proton_metric metrics[METRICS] = {
 	[MEAN] = {.name = "mean_cycles (pty)", .type = PROTON_METRIC_DOUBLE},
 	[P99] = {.name = "p99_cycles (pty)", .type = PROTON_METRIC_INT64},
 	[MAX] = {.name = "max_cycles (pty)", .type = PROTON_METRIC_INT64},
+	[DEVICE_ID] = {.name = "device_id (pty)", .type = PROTON_METRIC_STRING},
+	[DEVICE_TYPE] = {.name = "device_type (pty)", .type = PROTON_METRIC_STRING},
 };
 
-static void tell(const struct tally *tally, struct tally_node *node, uint64_t units)
+static void tell(const struct tally *tally, struct tally_node *node, uint64_t units,
+		 const struct device *device)
 {
 	static uint32_t ids[METRICS];
 	struct proton_metric values[METRICS];
+	char device_id[12];
 
 	node->count += node->new_count;
 	node->cycles += node->new_cycles;
@@ -238,17 +247,26 @@ static void tell(const struct tally *tally, struct tally_node *node, uint64_t un
 	values[MEAN].value.float64 = (double)node->cycles / (double)node->count;
 	values[P99].value.int64 = (int64_t)percentile(node, 0.99);
 	values[MAX].value.int64 = (int64_t)node->max;
-	proton_metrics_add(node->where, values, METRICS, NULL);
+	if (device) {
+		snprintf(device_id, sizeof(device_id), "%u", device->id);
+		values[DEVICE_ID].value.string = device_id;
+		values[DEVICE_TYPE].value.string = device->type;
+	}
+	proton_metrics_add(node->where, values, device ? METRICS : DEVICE_ID, NULL);
 	node->new_count = 0;
 	node->new_cycles = 0;
 }
 
-void tally_commit(struct tally *tally, uint64_t units)
+void tally_commit(struct tally *tally, uint64_t units, uint32_t device)
 {
+	const struct device *described = devices_get(device);
+
 	if (!units)
 		return;
 	tally->units += units;
+	if (described)
+		record_intra_device(tally->where, device);
 	for (uint32_t i = 1; i < tally->node_count; i++)
 		if (tally->nodes[i].new_count)
-			tell(tally, &tally->nodes[i], units);
+			tell(tally, &tally->nodes[i], units, described);
 }

@@ -41,8 +41,8 @@ struct tally {
 struct tally *tally_of(const struct kernel *kernel, struct proton_context where);
 /* Adds the CTA that `decoder` has decoded last; fills tally->node_of. False: out of memory. */
 bool tally_add(struct tally *tally, const struct decoder *decoder);
-/* The launch is complete, `units` of its warps were sampled: tells the profile. */
-void tally_commit(struct tally *tally, uint64_t units);
+/* The launch is complete, `units` of its warps were sampled on `device`: tells the profile. */
+void tally_commit(struct tally *tally, uint64_t units, uint32_t device);
 /* A run has ended. */
 void tally_clear(void);
 
