@@ -18,8 +18,8 @@ struct kernel {
 	_Atomic uint64_t unsampled;  /* launches without a buffer, of this run */
 	_Atomic uint64_t untraced;   /* launches that traces could have kept and did not */
 	uint64_t traced;             /* launches that they did, ... */
-	uint64_t traced_events;      /* ... and slices: collect.c */
-	struct decode_totals totals; /* collect.c: what went wrong and was not reported yet */
+	uint64_t traced_events;      /* ... and slices: report.c */
+	struct decode_totals totals; /* report.c: what went wrong and was not reported yet */
 };
 
 /* Adds or replaces one. E_FORMAT for a layout that is damaged, E_NOMEM. */

@@ -1,0 +1,28 @@
+/*
+ * Reading launches' buffers: waits for a launch to end, copies its buffer back, decodes it and
+ * hands on what was found. A thread has a reader of its own.
+ */
+#ifndef BACKEND_INSTRUMENT_READER_H
+#define BACKEND_INSTRUMENT_READER_H
+
+#include "backend/instrument/lanes.h"
+#include "backend/instrument/places.h"
+#include "backend/instrument/pool.h"
+
+/* All zero: has not read anything yet. */
+struct reader {
+	void *streams[PLACES_MAX]; /* by place */
+	void *stage;               /* pinned */
+	struct lanes lanes;
+};
+
+/* A run begins: what fails is said again. */
+void reader_start(void);
+/* Reads the buffer of a launch whose event has been recorded, and gives it back to the pool. */
+void reader_read(struct reader *reader, struct buffer *buffer);
+/* Reads what the last replay of a graph has left in its buffer, and zeroes that. */
+void reader_read_graph(struct reader *reader, struct buffer *buffer);
+/* Before places_clear(). */
+void reader_fini(struct reader *reader);
+
+#endif

@@ -1,0 +1,117 @@
+/* What went wrong. See report.h. */
+#include "backend/instrument/report.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "base/note.h"
+#include "record/intra.h"
+
+/*
+ * Slices of one kernel in a trace whose mode does not say how many launches to keep: some 60 MB as
+ * Chrome's JSON. The first launch is kept whatever it has.
+ */
+#define EVENTS_DEFAULT 800000u
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of every kernel's totals */
+static bool is_bounded;
+
+void report_start(bool wanted)
+{
+	is_bounded = wanted;
+}
+
+bool report_has_room(struct kernel *kernel, uint64_t events)
+{
+	bool is_ok;
+
+	pthread_mutex_lock(&lock);
+	is_ok = !is_bounded || !kernel->traced || kernel->traced_events + events <= EVENTS_DEFAULT;
+	if (is_ok) {
+		kernel->traced++;
+		kernel->traced_events += events;
+	}
+	pthread_mutex_unlock(&lock);
+	return is_ok;
+}
+
+static void add_totals(struct decode_totals *sum, const struct decode_totals *more)
+{
+	uint64_t *to = (uint64_t *)(void *)sum;
+	const uint64_t *from = (const uint64_t *)(const void *)more;
+
+	_Static_assert(sizeof(*sum) % sizeof(*to) == 0, "counters of 64 bits only");
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+		to[i] += from[i];
+}
+
+void report_add(struct kernel *kernel, const struct decode_totals *totals)
+{
+	uint64_t broken = 0;
+
+	for (uint32_t i = 0; i < kernel->layout.scope_count; i++)
+		broken += totals->broken[i];
+	record_intra_count(INTRA_DROPPED, totals->dropped);
+	record_intra_count(INTRA_BROKEN, broken);
+	record_intra_count(INTRA_DAMAGED, totals->damaged);
+	pthread_mutex_lock(&lock);
+	add_totals(&kernel->totals, totals);
+	pthread_mutex_unlock(&lock);
+}
+
+/* "; a, 12 of b" */
+static void list_broken(const struct kernel *kernel, char *text, size_t capacity)
+{
+	size_t used = 0;
+
+	for (uint32_t i = 0; i < kernel->layout.scope_count && used < capacity; i++)
+		if (kernel->totals.broken[i])
+			used += (size_t)snprintf(text + used, capacity - used,
+						 "%s%" PRIu64 " of %s", used ? ", " : "",
+						 kernel->totals.broken[i],
+						 kernel->layout.scopes[i]);
+}
+
+/* Once per kernel what went wrong, not once per warp. */
+static void say(struct kernel *kernel)
+{
+	const struct decode_totals *totals = &kernel->totals;
+	uint64_t unsampled = atomic_exchange(&kernel->unsampled, 0);
+	uint64_t untraced = atomic_exchange(&kernel->untraced, 0);
+	uint32_t warps = 0;
+	char broken[512] = "";
+
+	record_intra_count(INTRA_UNSAMPLED, unsampled + untraced);
+	if (untraced)
+		note("%s: the timeline holds %" PRIu64 " launches and not %" PRIu64
+		     " more: launches=all, or a number, in the mode keeps more",
+		     kernel->name, kernel->traced, untraced);
+	for (uint32_t i = 0; i < INSTRUMENT_UNIT_MAX; i++)
+		warps += totals->dropped_warp[i] != 0;
+	if (totals->dropped)
+		note("%s: %" PRIu64 " of %" PRIu64
+		     " records, in %u of its warps, were overwritten by "
+		     "later ones: a larger buffer_size keeps more",
+		     kernel->name, totals->dropped, totals->records, warps);
+	list_broken(kernel, broken, sizeof(broken));
+	if (*broken)
+		note("%s: a start or an end is missing, or the compiler has moved it: %s",
+		     kernel->name, broken);
+	if (totals->damaged || totals->lost_units)
+		note("%s: %" PRIu64 " records could not be read, %" PRIu64 " warps did not end",
+		     kernel->name, totals->damaged, totals->lost_units);
+	kernel->totals = (struct decode_totals){0};
+}
+
+void report_all(void)
+{
+	pthread_mutex_lock(&lock);
+	kernels_visit(say);
+	pthread_mutex_unlock(&lock);
+}
+
+void report_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
