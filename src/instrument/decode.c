@@ -19,6 +19,11 @@ struct decode_event {
 	bool is_used;
 };
 
+struct decode_end {
+	uint64_t clock;
+	uint32_t index; /* of the execution in its unit */
+};
+
 /* A START that waits for its END. */
 struct decode_open {
 	uint64_t clock;
@@ -44,6 +49,7 @@ void decoder_fini(struct decoder *decoder)
 {
 	free(decoder->executions);
 	free(decoder->events);
+	free(decoder->ends);
 	free(decoder->open);
 	free(decoder->readings);
 	*decoder = (struct decoder){0};
@@ -425,56 +431,94 @@ static void nest(struct decoder *decoder, const struct decode_unit *unit)
 }
 
 /*
- * Takes the cost of records out. A duration has the cost of its own records and of all that lie
- * inside; a start has been delayed by all that ended before it in what it lies in. Children come
- * behind their parents, so one turn from behind adds up and one from the front moves.
+ * Takes the cost of records out: as if the clock had stood still while they were made. Between two
+ * readings lies the cost of a reading, and of the records that were stored behind the first one:
+ * those of the executions that ended with it. Executions that begin or end together share a reading
+ * and have equal clocks.
+ *
+ * Costs are means: where less time than that has passed, what is missing is taken off later.
  */
+struct stopped {
+	const struct decode_cost *cost;
+	uint64_t origin; /* the first reading */
+	uint64_t at;     /* the latest */
+	int64_t spent;   /* on records until then, in parts of a cycle */
+	int64_t moved;   /* the latest without that, after `origin`, in parts of a cycle */
+	uint32_t stored; /* records behind the latest */
+};
+
+/* The reading of `clock`, which is not before the latest, on the clock that stood still. */
+static uint64_t pass(struct stopped *stopped, uint64_t clock)
+{
+	if (clock != stopped->at) {
+		int64_t reading = stopped->cost->empty;
+		int64_t record = stopped->cost->scope - 2 * reading;
+		int64_t moved;
+
+		stopped->spent += reading + stopped->stored * record;
+		stopped->stored = 0;
+		stopped->at = clock;
+		moved = (int64_t)((clock - stopped->origin) * DECODE_CYCLE) - stopped->spent;
+		if (moved > stopped->moved)
+			stopped->moved = moved;
+	}
+	return stopped->origin +
+	       (uint64_t)(stopped->moved + (int64_t)(DECODE_CYCLE / 2)) / DECODE_CYCLE;
+}
+
+static int compare_ends(const void *a, const void *b)
+{
+	const struct decode_end *x = a;
+	const struct decode_end *y = b;
+
+	return (x->clock > y->clock) - (x->clock < y->clock);
+}
+
+/* By clock. An end is mostly behind those of a few executions that lie around it. */
+static void sort_ends(struct decode_end *ends, uint32_t count)
+{
+	uint64_t moves_left = (uint64_t)count * 8;
+
+	for (uint32_t i = 1; i < count; i++) {
+		struct decode_end early = ends[i];
+		uint32_t at = i;
+
+		for (; at && ends[at - 1].clock > early.clock && moves_left; at--, moves_left--)
+			ends[at] = ends[at - 1];
+		ends[at] = early;
+	}
+	if (!moves_left)
+		qsort(ends, count, sizeof(*ends), compare_ends);
+}
+
 static bool shift(struct decoder *decoder, const struct decode_unit *unit)
 {
-	struct decode_execution *all = decoder->executions;
-	uint64_t *inside = calloc((size_t)unit->count + 1, sizeof(*inside));
-	uint64_t *before = calloc((size_t)unit->count + 1, sizeof(*before));
-	uint64_t *moved = calloc((size_t)unit->count + 1, sizeof(*moved));
-	bool is_ok = inside && before && moved;
-	uint64_t top_before = 0; /* executions without a parent so far, with what is in them */
+	struct decode_execution *all = decoder->executions + unit->first;
+	struct stopped stopped = {.cost = &decoder->cost, .origin = all->start, .at = all->start};
+	struct decode_end *ends;
+	uint32_t started = 0;
 
-	for (uint32_t i = unit->count; is_ok && i-- > 0;) {
-		uint32_t parent = all[unit->first + i].parent;
-
-		if (parent != DECODE_NONE)
-			inside[parent - unit->first] += inside[i] + 1;
+	if (!array_reserve(&decoder->ends, &decoder->end_capacity, unit->count,
+			   sizeof(*decoder->ends)))
+		return false;
+	ends = decoder->ends;
+	for (uint32_t i = 0; i < unit->count; i++)
+		ends[i] = (struct decode_end){end_of(&all[i]), i};
+	sort_ends(ends, unit->count);
+	for (uint32_t i = 0; i < unit->count; i++) {
+		for (; started < unit->count && all[started].start <= ends[i].clock; started++)
+			all[started].start = pass(&stopped, all[started].start);
+		ends[i].clock = pass(&stopped, ends[i].clock);
+		stopped.stored++;
 	}
-	for (uint32_t i = 0; is_ok && i < unit->count; i++) {
-		struct decode_execution *execution = &all[unit->first + i];
-		uint32_t p = execution->parent == DECODE_NONE ? DECODE_NONE
-							      : execution->parent - unit->first;
-		uint64_t *passed = p == DECODE_NONE ? &top_before : &before[p];
-		uint64_t cost = decoder->cost.empty_cycles + inside[i] * decoder->cost.scope_cycles;
+	for (uint32_t i = 0; i < unit->count; i++) {
+		struct decode_execution *execution = &all[ends[i].index];
 
-		moved[i] = (p == DECODE_NONE ? 0 : moved[p]) + *passed * decoder->cost.scope_cycles;
-		*passed += inside[i] + 1;
-		execution->duration -= cost < execution->duration ? cost : execution->duration;
+		/* No pass has written one that ends before it starts, but bytes are bytes. */
+		execution->duration =
+			ends[i].clock < execution->start ? 0 : ends[i].clock - execution->start;
 	}
-	for (uint32_t i = 0; is_ok && i < unit->count; i++) {
-		struct decode_execution *execution = &all[unit->first + i];
-		const struct decode_execution *parent =
-			execution->parent == DECODE_NONE ? NULL : &all[execution->parent];
-		uint64_t least = parent ? parent->start : unit->start_clock;
-
-		execution->start = execution->start - least > moved[i] || !moved[i]
-					   ? execution->start - moved[i]
-					   : least;
-		if (!parent || end_of(execution) <= end_of(parent))
-			continue;
-		if (execution->start > end_of(parent))
-			execution->start = end_of(parent);
-		if (execution->duration > end_of(parent) - execution->start)
-			execution->duration = end_of(parent) - execution->start;
-	}
-	free(inside);
-	free(before);
-	free(moved);
-	return is_ok;
+	return true;
 }
 
 /* ------------------------------------------------------------------ asynchronous work */
@@ -621,7 +665,7 @@ static bool decode_unit(struct decoder *decoder, const uint8_t *cta, uint8_t ind
 		return true;
 	sort_executions(decoder->executions + unit->first, unit->count);
 	nest(decoder, unit);
-	return (!decoder->cost.empty_cycles && !decoder->cost.scope_cycles) || shift(decoder, unit);
+	return (!decoder->cost.empty && !decoder->cost.scope) || shift(decoder, unit);
 }
 
 bool decode_cta(struct decoder *decoder, const void *bytes)

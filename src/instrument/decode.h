@@ -42,10 +42,14 @@ struct decode_unit {
 	uint32_t count;
 };
 
-/* What a record costs, subtracted from durations and starts; 0, 0: nothing is. */
+/*
+ * What a record costs, taken out of durations and starts; 0, 0: nothing is. In parts of a cycle,
+ * because what is a fraction for one record is not for the thousands of a loop.
+ */
+#define DECODE_CYCLE 16 /* parts */
 struct decode_cost {
-	uint32_t empty_cycles; /* what an empty scope measures */
-	uint32_t scope_cycles; /* by how much a scope inside makes the one around it longer */
+	int32_t empty; /* what an empty scope measures: the cost of reading the clock */
+	int32_t scope; /* by how much one inside, apart from others, makes a scope longer */
 };
 
 /* Summed over all CTAs that a decoder has seen since decode_reset(). */
@@ -75,6 +79,8 @@ struct decoder {
 	struct decode_event *events;
 	size_t event_count;
 	size_t event_capacity;
+	struct decode_end *ends;
+	size_t end_capacity;
 	struct decode_open *open;
 	size_t open_capacity;
 	struct decode_reading *readings;

@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 		return 0;
 	}
 	if (rest & 1)
-		cost = (struct decode_cost){.empty_cycles = 9, .scope_cycles = 20};
+		cost = (struct decode_cost){.empty = 150, .scope = 325};
 	cta = calloc(1, layout.cta_bytes);
 	decoder_init(&decoder, &layout, cost);
 	for (size_t at = 0; cta && (at < rest || !at); at += layout.cta_bytes) {

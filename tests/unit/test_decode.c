@@ -323,9 +323,11 @@ TEST(events_pair_across_units)
 	done();
 }
 
+#define CYCLES(n) ((int32_t)((n)*DECODE_CYCLE))
+
 TEST(the_cost_of_records_is_taken_out)
 {
-	make(RING, 16, (struct decode_cost){.empty_cycles = 10, .scope_cycles = 25});
+	make(RING, 16, (struct decode_cost){.empty = CYCLES(10), .scope = CYCLES(25)});
 	header(0, 0, 10000, 4);
 	put(0, 0, 1000, A_START, 0);
 	put(0, 1, 1100, B, 110);
@@ -333,14 +335,79 @@ TEST(the_cost_of_records_is_taken_out)
 	put(0, 3, 2060, A_END, 0);
 	CHECK(decode_cta(&decoder, memory));
 	check_execution(0, 0, 1000, 1060 - 10 - 50, DECODE_NONE);
-	check_execution(1, 1, 1100, 100, 0);
-	check_execution(2, 1, 1275, 100, 0); /* the first one's cost came before */
+	/* What came before: the reading of its own start, and all that is of the first one. */
+	check_execution(1, 1, 1090, 100, 0);
+	check_execution(2, 1, 1265, 100, 0);
+	done();
+}
+
+/* Scopes that touch share a reading: the record of the first is made inside the second. */
+TEST(the_cost_of_scopes_that_touch)
+{
+	make(RING, 16, (struct decode_cost){.empty = CYCLES(10), .scope = CYCLES(25)});
+	header(0, 0, 10000, 4);
+	put(0, 0, 1000, B, 110);
+	put(0, 1, 1110, B, 115);
+	put(0, 2, 1225, B, 115);
+	put(0, 3, 1000, A, 340);
+	CHECK(decode_cta(&decoder, memory));
+	check_execution(0, 0, 1000, 300, DECODE_NONE);
+	check_execution(1, 1, 1000, 100, 0);
+	check_execution(2, 1, 1100, 100, 0);
+	check_execution(3, 1, 1200, 100, 0);
+	done();
+}
+
+/* A tenth of a cycle is nothing, and a hundred cycles where a thousand scopes are inside. */
+TEST(fractions_of_cycles_add_up)
+{
+	enum {
+		COUNT = 100
+	};
+	uint64_t clock = 1000;
+
+	make(4096, 16, (struct decode_cost){.empty = CYCLES(2.25), .scope = CYCLES(13.5)});
+	header(0, 0, 100000, COUNT + 2);
+	put(0, 0, clock, A_START, 0);
+	for (uint32_t i = 0; i < COUNT; i++) {
+		/* 20 of its own, 3 behind it, and the costs as whole cycles that they come in */
+		put(0, i + 1, clock + 2, B, i % 4 ? 22 : 23);
+		clock += 36 + i % 2;
+	}
+	put(0, COUNT + 1, clock + 2, A_END, 0);
+	CHECK(decode_cta(&decoder, memory));
+	CHECK_U64(decoder.execution_count, COUNT + 1);
+	CHECK_U64(decoder.executions[0].duration, COUNT * 23);
+	for (uint32_t i = 1; i <= COUNT; i++) {
+		CHECK_LE(19, decoder.executions[i].duration);
+		CHECK_LE(decoder.executions[i].duration, 21);
+	}
+	done();
+}
+
+/* Costs are means: what one scope is shorter than that, the next ones are longer. */
+TEST(what_is_not_there_is_taken_off_later)
+{
+	enum {
+		COUNT = 100
+	};
+
+	make(4096, 16, (struct decode_cost){.empty = CYCLES(10), .scope = CYCLES(30)});
+	header(0, 0, 100000, COUNT + 2);
+	put(0, 0, 1000, A_START, 0);
+	for (uint32_t i = 0; i < COUNT; i++)
+		put(0, i + 1, 1000 + i * 30 + (i % 2 ? 12 : 8), B, i % 2 ? 12 : 8);
+	put(0, COUNT + 1, 1000 + COUNT * 30 + 10, A_END, 0);
+	CHECK(decode_cta(&decoder, memory));
+	CHECK_LE(decoder.executions[0].duration, 4);
+	for (uint32_t i = 1; i <= COUNT; i++)
+		CHECK_LE(decoder.executions[i].duration, 2);
 	done();
 }
 
 TEST(an_empty_scope_costs_nothing)
 {
-	make(RING, 16, (struct decode_cost){.empty_cycles = 10, .scope_cycles = 25});
+	make(RING, 16, (struct decode_cost){.empty = CYCLES(10), .scope = CYCLES(25)});
 	header(0, 0, 10000, 2);
 	put(0, 0, 1000, A, 9);
 	put(0, 1, 1000, A, 10);

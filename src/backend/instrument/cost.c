@@ -1,11 +1,17 @@
 /* What a record costs. See cost.h. */
 #include "backend/instrument/cost.h"
 
+#include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "backend/instrument/driver.h"
 #include "base/array.h"
 #include "base/note.h"
+#include "format/number.h"
+
+/* Of one record; no clock is that slow to read. */
+#define CYCLES_MAX 1e6
 
 static struct {
 	struct decode_cost cost;
@@ -13,22 +19,33 @@ static struct {
 	bool is_wanted;
 } own;
 
+/* A number of cycles as JSON writes it, in front of `end`; false if there is none. */
+static bool read_cycles(const char **text, char end, int32_t *out)
+{
+	const char *at = *text;
+	double cycles;
+
+	while (*at >= '0' && *at <= '9')
+		at++;
+	if (at == *text)
+		return false;
+	if (*at == '.')
+		for (at++; *at >= '0' && *at <= '9';)
+			at++;
+	if (*at != end)
+		return false;
+	cycles = number_to_double(*text);
+	if (cycles > CYCLES_MAX)
+		return false;
+	*out = (int32_t)lround(cycles * DECODE_CYCLE);
+	*text = end ? at + 1 : at;
+	return true;
+}
+
 /* "EMPTY,SCOPE", in cycles. */
 static bool read_cost(const char *text, struct decode_cost *out)
 {
-	char *end;
-	unsigned long empty = strtoul(text, &end, 10);
-	const char *second = end + 1;
-	unsigned long scope;
-
-	if (end == text || *end != ',')
-		return false;
-	scope = strtoul(second, &end, 10);
-	if (end == second || *end || empty > UINT32_MAX || scope > UINT32_MAX)
-		return false;
-	*out = (struct decode_cost){.empty_cycles = (uint32_t)empty,
-				    .scope_cycles = (uint32_t)scope};
-	return true;
+	return read_cycles(&text, ',', &out->empty) && read_cycles(&text, 0, &out->scope);
 }
 
 int cost_start(const struct instrument_mode *mode, struct proton_error *err)
@@ -51,7 +68,7 @@ static const struct {
 	uint64_t chip;
 	struct decode_cost cost;
 } known_costs[] = {
-	{90, {.empty_cycles = 13, .scope_cycles = 14}}, /* H200: 13.45 and 14.0 */
+	{90, {.empty = 13 * DECODE_CYCLE, .scope = 14 * DECODE_CYCLE}}, /* H200: 13.45 and 14.0 */
 };
 
 struct decode_cost cost_here(void)
