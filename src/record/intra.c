@@ -6,6 +6,7 @@
 #include "record/frames.h"
 #include "record/session.h"
 #include "record/store.h"
+#include "record/trace.h"
 
 bool record_wants_intra(struct proton_context where)
 {
@@ -56,7 +57,8 @@ static void add_to(struct store *store, const struct config_entry *entry,
 	if (!kernel || device == UINT32_MAX ||
 	    !find_rows(store, launch, entry->wants_source, rows, device))
 		return; /* counted as a loss by the store */
-	store_intra_events(store, launch, entry->epoch, kernel, rows->nodes, rows->lanes);
+	store_intra_events(store, launch, entry->epoch, kernel, rows->nodes, rows->lanes,
+			   trace_row(launch->event, entry->serial));
 }
 
 bool record_intra(const struct intra_launch *launch)

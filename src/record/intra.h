@@ -11,6 +11,8 @@
 
 #include <libproton/proton.h>
 
+struct trace_event;
+
 /* A warp, or a group of warps that has one recorder, and its lines of slices. */
 struct intra_unit {
 	uint64_t start_ns;
@@ -34,9 +36,10 @@ struct intra_event {
 };
 
 struct intra_launch {
-	struct proton_context where; /* ends with the kernel */
-	uint32_t device;             /* record/devices.h */
-	uint32_t frame;              /* of the kernel, whose name the lanes carry */
+	struct proton_context where;     /* ends with the kernel */
+	uint32_t device;                 /* record/devices.h */
+	uint32_t frame;                  /* of the kernel, whose name the lanes carry */
+	const struct trace_event *event; /* of the call that launched it */
 	const struct intra_unit *units;
 	size_t unit_count;
 	const struct proton_context *nodes; /* of scopes */

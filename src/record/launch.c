@@ -53,6 +53,7 @@ const struct trace_event *record_launch_begin(struct proton_context where, uint3
 		return NULL;
 	if (thread->in_op && kind == LAUNCH_KERNEL) { /* the op is the launch */
 		trace_set_detail(&thread->trace, &thread->op_event, correlation);
+		thread->last_launch = thread->op_event;
 		return &thread->op_event;
 	}
 	trace_begin(&thread->trace, session_config_get(where.sessions),
@@ -63,6 +64,8 @@ const struct trace_event *record_launch_begin(struct proton_context where, uint3
 					  .detail = correlation,
 					  .start_ns = clock_monotonic_ns()},
 		    &thread->launch_event);
+	if (kind == LAUNCH_KERNEL)
+		thread->last_launch = thread->launch_event;
 	return &thread->launch_event;
 }
 
@@ -72,6 +75,18 @@ void record_launch_end(void)
 
 	if (thread && thread->launch_event.count)
 		trace_end(&thread->trace, &thread->launch_event, clock_monotonic_ns());
+}
+
+void record_take_launch(struct trace_event *out)
+{
+	struct thread *thread = thread_self;
+
+	if (!thread) {
+		out->count = 0;
+		return;
+	}
+	*out = thread->last_launch;
+	thread->last_launch.count = 0;
 }
 
 bool record_is_in_op(void)

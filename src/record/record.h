@@ -32,6 +32,11 @@ const struct trace_event *record_launch_begin(struct proton_context where, uint3
 					      enum launch_kind kind);
 /* The call returns. Harmless where there was no event. */
 void record_launch_end(void);
+/*
+ * The event of the kernel that this thread has launched since it was last asked; empty if no trace
+ * has seen one.
+ */
+void record_take_launch(struct trace_event *out);
 
 enum record_loss {
 	RECORD_LOST_UNMATCHED, /* a record whose launch is not known */

@@ -489,6 +489,7 @@ static void complete_phases(int id)
 			continue;
 		pthread_mutex_lock(&session->lock);
 		store_phases_complete(&session->store);
+		store_align(&session->store);
 		pthread_mutex_unlock(&session->lock);
 	}
 	pthread_mutex_unlock(&registry_lock);
@@ -578,6 +579,7 @@ static int finalize_one(int id, const char *format_name, uint64_t *in_vain,
 	if (flushed != PROTON_OK)
 		note("%s", ignored.text);
 	*in_vain += launches_in_vain(session);
+	store_align(&session->store);
 	/* Both names were checked before: this cannot fail. */
 	output_format_find(format_name && *format_name ? format_name : session->format,
 			   session->trace != 0, &format, err);

@@ -496,6 +496,7 @@ void store_fini(struct store *store, bool remove_file)
 	region_release(&store->config_of_kernel);
 	free(store->metric_of_name);
 	free(store->device_rows);
+	free(store->spans);
 	*store = (struct store){.file = {.fd = -1}};
 }
 

@@ -41,6 +41,17 @@ enum counter {
 struct intra_launch;
 struct intra_unit;
 
+/* Rows of one launch of an instrumented kernel, whose times are estimates. */
+struct intra_span {
+	uint32_t first; /* rows of TABLE_EVENTS */
+	uint32_t count;
+	uint32_t link; /* the launch's event */
+	uint32_t node; /* of the kernel */
+	uint64_t start_ns;
+	uint64_t end_ns;
+	bool is_aligned;
+};
+
 struct store {
 	struct profile_file file;
 	struct region node_of_context; /* u32 per process-wide context; 0 = no node yet */
@@ -63,6 +74,9 @@ struct store {
 	uint32_t thread_count; /* lanes of threads */
 	uint32_t lanes[STORE_LANE_CACHE];
 	uint32_t launches[STORE_LAUNCH_CACHE];
+	struct intra_span *spans; /* that wait for their kernel's record */
+	size_t span_count;
+	size_t span_capacity;
 };
 
 /* `path` NULL keeps the profile in private memory. */
@@ -111,10 +125,15 @@ uint32_t store_unit_lanes(struct store *store, uint32_t device, uint32_t frame,
 			  const struct intra_unit *unit);
 /*
  * The events of a launch: `kernel` is its node, `nodes` those of its scopes (0: no room), `lanes`
- * the first of each unit.
+ * the first of each unit, `link` the event of the call that launched it, or 0.
  */
 void store_intra_events(struct store *store, const struct intra_launch *launch, uint32_t epoch,
-			uint32_t kernel, const uint32_t *nodes, const uint32_t *lanes);
+			uint32_t kernel, const uint32_t *nodes, const uint32_t *lanes,
+			uint32_t link);
+/* Once its kernel's record is there, store_align() moves the launch to where that says it was. */
+void store_note_span(struct store *store, const struct intra_span *span);
+/* All records of what was launched so far are there. */
+void store_align(struct store *store);
 
 /* Rows never move. */
 static inline struct row_event *store_event_row(const struct store *store, uint32_t row)

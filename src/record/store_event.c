@@ -164,9 +164,17 @@ static void fill_unit(struct row_event *row, const struct intra_unit *unit)
 }
 
 void store_intra_events(struct store *store, const struct intra_launch *launch, uint32_t epoch,
-			uint32_t kernel, const uint32_t *nodes, const uint32_t *lanes)
+			uint32_t kernel, const uint32_t *nodes, const uint32_t *lanes,
+			uint32_t link)
 {
 	uint64_t count = launch->unit_count + launch->event_count;
+	struct intra_span span = {
+		.first = (uint32_t)store->file.tables[TABLE_EVENTS].rows,
+		.count = (uint32_t)count,
+		.link = link,
+		.node = kernel,
+		.start_ns = UINT64_MAX,
+	};
 	struct row_event *row;
 
 	if (store_epoch_is_cleared(store, epoch))
@@ -183,6 +191,10 @@ void store_intra_events(struct store *store, const struct intra_launch *launch, 
 		row->node = kernel;
 		row->lane = lanes[i];
 		row->epoch = epoch;
+		if (row->start_ns < span.start_ns)
+			span.start_ns = row->start_ns;
+		if (row->end_ns > span.end_ns)
+			span.end_ns = row->end_ns;
 	}
 	for (size_t i = 0; i < launch->event_count; i++, row++) {
 		const struct intra_event *event = &launch->events[i];
@@ -200,6 +212,7 @@ void store_intra_events(struct store *store, const struct intra_launch *launch, 
 		};
 	}
 	store_commit(store, TABLE_EVENTS);
+	store_note_span(store, &span);
 }
 
 /* ------------------------------------------------------------------ metrics of events */

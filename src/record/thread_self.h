@@ -59,6 +59,7 @@ struct thread {
 	struct proton_context op;
 	struct trace_event op_event;
 	struct trace_event launch_event;
+	struct trace_event last_launch; /* of a kernel; record_take_launch() */
 	struct trace_thread trace;
 	struct kernel kernels[KERNEL_MAX];
 	struct cache_entry cache[CACHE_ENTRIES];

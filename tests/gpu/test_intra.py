@@ -255,13 +255,37 @@ def test_beside_cupti_the_slices_line_up(session):
     kernels = [e for e in events if e["ph"] == "X" and e.get("cat") == "kernel"]
     warps = [e for e in events if e["ph"] == "X" and e.get("cat") == "matmul" and e["pid"]]
     assert len(kernels) == 6, sorted({(e["ph"], e.get("cat", "")) for e in events if not e["pid"]})
-    for kernel in kernels[1:]:
-        near = [e for e in warps if abs(e["ts"] - kernel["ts"]) < 500]
-        assert near
-        first = min(e["ts"] for e in near)
-        print(f"kernel at {kernel['ts']:.1f} us, its first warp {first - kernel['ts']:+.1f} us")
-        # The launch and its completion bound the device's clock; CUPTI's records are not used.
-        assert abs(first - kernel["ts"]) < 200
+    for kernel in kernels:
+        end = kernel["ts"] + kernel["dur"]
+        inside = [e for e in warps if kernel["ts"] - 2 <= e["ts"] and e["ts"] + e["dur"] <= end + 2]
+        first, last = min(e["ts"] for e in inside), max(e["ts"] + e["dur"] for e in inside)
+        print(
+            f"kernel of {kernel['dur']:.1f} us: its first warp {first - kernel['ts']:+.1f} us from"
+            f" its start, its last {last - end:+.1f} us from its end"
+        )
+        assert len(inside) == 256 * 8
+
+
+def test_without_cupti_the_clocks_drift_is_followed(session):
+    """The launch and its completion bound the device's clock: what is between is its latency."""
+    a, b, c = tensors()
+    session(data="trace", mode="default:launches=6")
+    launched = []
+    for _ in range(6):
+        time.sleep(0.3)
+        launched.append(time.monotonic() * 1e6)
+        multiply(a, b, c)
+        torch.cuda.synchronize()
+    proton.finalize()
+    with open("run.chrome_trace", encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    starts = sorted(e["ts"] for e in events if e.get("cat") == "matmul" and e["pid"])
+    firsts = [at for before, at in zip([-1e9, *starts], starts) if at - before > 1e5]
+    assert len(firsts) == 6
+    for first, call in zip(firsts[2:], launched[2:]):
+        error = (first - firsts[1]) - (call - launched[1])
+        print(f"launch after {call - launched[1]:.0f} us: its first warp {error:+.1f} us from there")
+        assert abs(error) < 100
 
 
 def test_a_launch_costs_little(session):

@@ -2,13 +2,15 @@
  * The backend "instrumentation" beside a played driver: the test writes into the buffers what a
  * kernel would write, and looks at the profile.
  */
-#include "unit/recorded.h"
+#include "unit/trace_events.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include "backend/cuda/cupti_abi.h"
 #include "base/clock.h"
 #include "export/export.h"
+#include "fake/fake_cupti.h"
 #include "instrument/layout.h"
 #include "model/trace.h"
 
@@ -417,6 +419,63 @@ TEST(a_timeline)
 	CHECK_U64(units, 2 * CTAS * 2);
 	CHECK_U64(sections, 2 * CTAS * 2 * 5);
 	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 5 * 8 * 1000); /* all in the tree */
+	profile_free(profile);
+}
+
+/* Beside a session that has records of kernels: the warps lie inside their kernel's slice. */
+TEST(warps_lie_in_their_kernel)
+{
+	const uint64_t begin_ns = clock_monotonic_ns() + 1000000;
+	uint32_t (*launch_seen)(const struct fake_launch *);
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path("b"),
+		.backend = "cupti",
+		.data = "trace",
+		.flags = PROTON_SESSION_QUIET,
+	};
+	struct proton_error err = {0};
+	struct profile *profile;
+	int session;
+
+	start("trace", "");
+	add_kernel(1);
+	find(&launch_seen, dlopen(getenv("PROTON_CUPTI_PATH"), RTLD_NOW), "fake_launch");
+	CHECK_OK(proton_start(&options, &session, &err), err);
+	for (uint64_t i = 0; i < 3; i++) {
+		uint64_t address =
+			proton_instrument_buffer((size_t)CTAS * layout.cta_bytes, 128, STREAM);
+
+		/* The warps: 23 us, from some time on that nobody else knows. */
+		for (uint32_t slot = 0; slot < CTAS; slot++)
+			play_cta(address, slot, 1700000000000000000 + slot * 1000 + i * 40000);
+		launch_seen(&(struct fake_launch){
+			.call = CUPTI_CALL_LAUNCH_KERNEL,
+			.name = i == 1 ? "other" : "mm",
+			.context = &fake,
+			.records = 1,
+			.start_ns = begin_ns + i * 100000,
+			.end_ns = begin_ns + i * 100000 + 25000,
+		});
+		proton_instrument_launched(FUNCTION, STREAM);
+	}
+	profile = finish();
+	for (int i = 0; i < 2; i++) {
+		/* the played library hands over its records from the last on */
+		const struct row_event *kernel =
+			&profile->trace->events[find_event(profile, EVENT_KERNEL, "mm", 1 - i)];
+		int number = i ? 2 * 2 * CTAS : 0; /* what another kernel launched is left alone */
+		const struct row_event *first =
+			&profile->trace->events[find_event(profile, EVENT_UNIT, "mm", number)];
+		const struct row_event *last = &profile->trace->events[find_event(
+			profile, EVENT_UNIT, "mm", number + 2 * CTAS - 1)];
+		const struct row_event *scope =
+			&profile->trace->events[find_event(profile, EVENT_SECTION, "mm/k", number)];
+
+		CHECK_U64(first->start_ns - kernel->start_ns, 1000);
+		CHECK_U64(kernel->end_ns - last->end_ns, 1000);
+		CHECK_U64(scope->start_ns - first->start_ns, 100); /* 200 cycles at 2 GHz */
+	}
 	profile_free(profile);
 }
 

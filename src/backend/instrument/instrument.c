@@ -61,6 +61,7 @@ static bool is_capturing(uint64_t stream)
 uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t stream)
 {
 	uint32_t stride = atomic_load_explicit(&cta_stride, memory_order_relaxed);
+	struct trace_event earlier; /* of a launch that is not ours */
 	size_t needed;
 
 	/* acquire: what start() has bound is visible */
@@ -68,6 +69,7 @@ uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t strea
 		return 0;
 	if (pending.is_asked)
 		give_up(&pending, stream);
+	record_take_launch(&earlier);
 	pending = (struct pending){.bytes = bytes, .is_asked = true};
 	if (!bytes || alignment > 256) /* of what cuMemAlloc() gives */
 		return 0;
@@ -133,6 +135,7 @@ void proton_instrument_launched(uint64_t function, uint64_t stream)
 	buffer->used_bytes = used_bytes(&launch, &kernel->layout);
 	buffer->before_ns = launch.before_ns;
 	buffer->is_kept = is_kept(kernel, where);
+	record_take_launch(&buffer->launch);
 	if (launch.is_captured)
 		collect_put_graph(buffer);
 	else if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0)

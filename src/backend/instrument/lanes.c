@@ -172,12 +172,13 @@ bool lanes_add(struct lanes *lanes, const struct decoder *decoder, const struct 
 }
 
 bool lanes_commit(struct lanes *lanes, const struct tally *tally, uint32_t device,
-		  int64_t offset_ns)
+		  int64_t offset_ns, const struct trace_event *event)
 {
 	struct intra_launch launch = {
 		.where = tally->where,
 		.device = device,
 		.frame = tally->kernel->frame,
+		.event = event,
 		.units = lanes->units,
 		.unit_count = lanes->unit_count,
 		.node_count = tally->node_count,

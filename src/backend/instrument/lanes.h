@@ -28,10 +28,10 @@ bool lanes_add(struct lanes *lanes, const struct decoder *decoder, const struct 
 	       uint32_t cta, double mhz);
 /*
  * The launch is complete: moves it by `offset_ns`, onto the clock of the program, and hands it to
- * the traces; then it is empty again.
+ * the traces; then it is empty again. `event` is that of the call that launched it.
  */
 bool lanes_commit(struct lanes *lanes, const struct tally *tally, uint32_t device,
-		  int64_t offset_ns);
+		  int64_t offset_ns, const struct trace_event *event);
 void lanes_fini(struct lanes *lanes);
 
 #endif

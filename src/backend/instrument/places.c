@@ -8,6 +8,8 @@
 
 /* From a launch that finds the device idle to its first instruction; as a rule of thumb. */
 #define LAUNCH_LATENCY_NS 4000
+/* By how much the device's timer and our clock may drift apart: one part in so many, 100 ppm. */
+#define DRIFT_INVERSE 10000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct place places[PLACES_MAX];
@@ -68,13 +70,17 @@ void places_note_clock(struct place *place, double mhz)
 
 /*
  * A launch cannot begin before it is made nor be seen to have ended before it has: each one narrows
- * what the device's timer can differ by from our clock. Where the two drift, we begin anew.
+ * what the device's timer can differ by from our clock. The two drift, so what was learned earlier
+ * counts less and less; where they still cross, a clock was set and we begin anew.
  */
 static void narrow_offset(struct place *place, uint64_t before_ns, uint64_t after_ns,
 			  const struct lanes *lanes)
 {
 	uint64_t first_ns = UINT64_MAX;
 	uint64_t last_ns = 0;
+	int64_t earlier_least;
+	int64_t earlier_most;
+	int64_t drift;
 	int64_t least;
 	int64_t most;
 
@@ -88,15 +94,20 @@ static void narrow_offset(struct place *place, uint64_t before_ns, uint64_t afte
 		return;
 	least = (int64_t)(before_ns - first_ns);
 	most = (int64_t)(after_ns - last_ns);
-	if (place->has_offset && least <= place->offset_most_ns && most >= place->offset_least_ns) {
-		if (least < place->offset_least_ns)
-			least = place->offset_least_ns;
-		if (most > place->offset_most_ns)
-			most = place->offset_most_ns;
+	if (place->offset_at_ns) {
+		drift = after_ns > place->offset_at_ns
+				? (int64_t)((after_ns - place->offset_at_ns) / DRIFT_INVERSE)
+				: 0;
+		earlier_least = place->offset_least_ns - drift;
+		earlier_most = place->offset_most_ns + drift;
+		if (least <= earlier_most && most >= earlier_least) {
+			least = least > earlier_least ? least : earlier_least;
+			most = most < earlier_most ? most : earlier_most;
+		}
 	}
 	place->offset_least_ns = least;
 	place->offset_most_ns = most;
-	place->has_offset = true;
+	place->offset_at_ns = after_ns;
 }
 
 static int64_t offset_of(const struct place *place)

@@ -20,7 +20,7 @@ struct place {
 	/* device + offset = program: known to be between these, which launches narrow. */
 	int64_t offset_least_ns;
 	int64_t offset_most_ns;
-	bool has_offset;
+	uint64_t offset_at_ns; /* when these were so; 0: never */
 };
 
 /* Of the context, which is current, new if need be; NULL if there are too many. */

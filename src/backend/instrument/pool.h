@@ -12,6 +12,8 @@
 
 #include <libproton/proton.h>
 
+#include "record/trace.h"
+
 struct kernel;
 
 /* All buffers of the process together. */
@@ -32,6 +34,7 @@ struct buffer {
 	struct proton_context where;
 	size_t used_bytes; /* that the launch may have written */
 	uint64_t before_ns;
+	struct trace_event launch; /* its event in the traces that saw it */
 	bool is_kept; /* its events go into traces */
 };
 

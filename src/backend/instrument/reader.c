@@ -129,7 +129,8 @@ static void hand_on_lanes(struct reading *reading, uint64_t after_ns)
 
 	if (!report_has_room(kernel, lanes->unit_count + lanes->event_count))
 		atomic_fetch_add_explicit(&kernel->untraced, 1, memory_order_relaxed);
-	else if (!lanes_commit(lanes, reading->tally, reading->place->device, offset_ns))
+	else if (!lanes_commit(lanes, reading->tally, reading->place->device, offset_ns,
+			       &reading->buffer->launch))
 		fail("keeping events, for want of memory,", DRIVER_OUT_OF_MEMORY);
 }
 
