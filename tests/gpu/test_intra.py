@@ -284,7 +284,7 @@ def test_without_cupti_the_clocks_drift_is_followed(session):
     assert len(firsts) == 6
     for first, call in zip(firsts[2:], launched[2:]):
         error = (first - firsts[1]) - (call - launched[1])
-        print(f"launch after {call - launched[1]:.0f} us: its first warp {error:+.1f} us from there")
+        print(f"launch after {call - launched[1]:.0f} us: its first warp {error:+.1f} us off")
         assert abs(error) < 100
 
 
