@@ -1,8 +1,8 @@
 /*
  * Warps under the slice of their kernel. Two clocks tell of one launch: the vendor's records say
  * when the kernel ran, the kernel's own say when its warps did, on the device's timer, which is
- * moved to ours by an estimate. Where both are known of a launch, the first is what everything else in the
- * trace goes by, so the warps are moved into it.
+ * moved to ours by an estimate. Where both are known of a launch, the first is what everything else
+ * in the trace goes by, so the warps are moved into it.
  */
 #include <stdlib.h>
 
