@@ -272,29 +272,44 @@ static void write_track(void *context, const struct timeline_track *track)
 		write_host_track(chrome, track);
 }
 
-/* An arrow from the launch to what it launched: two events, each bound to the slice around it. */
+/* One end of an arrow: bound to the slice around it. */
+static char *put_arrow_end(char *at, const char *kind, const struct timeline_slice *slice,
+			   const struct timeline_track *track, uint64_t ns)
+{
+	at = PUT(at, ",\n{\"ph\":");
+	at = put_text(at, kind, strlen(kind));
+	at = PUT(at, ",\"cat\":\"flow\",\"name\":");
+	at = slice->end_track ? PUT(at, "\"async\"") : PUT(at, "\"launch->kernel\"");
+	at = PUT(at, ",\"id\":");
+	at = put_u64(at, slice->row);
+	at = PUT(at, ",\"pid\":");
+	at = put_u64(at, track->pid);
+	at = PUT(at, ",\"tid\":");
+	at = put_u64(at, track->tid);
+	at = PUT(at, ",\"ts\":");
+	at = put_us(at, ns);
+	*at++ = '}';
+	return at;
+}
+
+/*
+ * From the launch to the beginning of what it launched; or from the beginning of asynchronous work
+ * to where another warp saw its end.
+ */
 static void write_arrow(struct chrome *chrome, const struct timeline_slice *slice)
 {
 	uint64_t base_ns = chrome->timeline.base_ns;
+	bool is_async = slice->end_track != NULL;
 	char *begin = out_room(chrome->out, 512);
 	char *at = begin;
 
 	if (!at)
 		return;
-	at = PUT(at, ",\n{\"ph\":\"s\",\"cat\":\"flow\",\"name\":\"launch->kernel\",\"id\":");
-	at = put_u64(at, slice->row);
-	at = PUT(at, ",\"pid\":0,\"tid\":");
-	at = put_u64(at, slice->launch_track->tid);
-	at = PUT(at, ",\"ts\":");
-	at = put_us(at, slice->launch->start_ns - base_ns);
-	at = PUT(at, "},\n{\"ph\":\"f\",\"bp\":\"e\",\"cat\":\"flow\",\"name\":\"launch->kernel\","
-		     "\"id\":");
-	at = put_u64(at, slice->row);
-	at = PUT(at, ",\"pid\":0,\"tid\":");
-	at = put_u64(at, slice->track->tid);
-	at = PUT(at, ",\"ts\":");
-	at = put_us(at, slice->start_ns - base_ns);
-	*at++ = '}';
+	at = put_arrow_end(at, "\"s\"", slice, is_async ? slice->track : slice->launch_track,
+			   (is_async ? slice->start_ns : slice->launch->start_ns) - base_ns);
+	at = put_arrow_end(at, "\"f\",\"bp\":\"e\"", slice,
+			   is_async ? slice->end_track : slice->track,
+			   (is_async ? slice->end_ns : slice->start_ns) - base_ns);
 	chrome->out->length += (size_t)(at - begin);
 	chrome->out->total += (size_t)(at - begin);
 }
@@ -436,6 +451,8 @@ static void write_inner_slice(struct chrome *chrome, const struct timeline_slice
 		out_text(chrome->out, "\"name\":");
 		out_text(chrome->out, name);
 		out_byte(chrome->out, '}');
+		if (slice->end_track)
+			write_arrow(chrome, slice);
 		return;
 	}
 	out_text(chrome->out, "\"cat\":");

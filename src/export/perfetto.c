@@ -68,8 +68,10 @@ enum {
 	EVENT_COUNTER_INT = 30,
 	EVENT_COUNTER_DOUBLE = 44,
 	EVENT_FLOW = 47,
+	EVENT_FLOW_END = 48,
 	TYPE_BEGIN = 1,
 	TYPE_END = 2,
+	TYPE_INSTANT = 3,
 	TYPE_COUNTER = 4,
 
 	ANNOTATION_NAME_ID = 1,
@@ -122,6 +124,14 @@ static const char *const categories[] = {
 #define VECTOR_MAX 4096u /* elements that are written of a vector */
 #define CALL_STACK_BYTES_MAX 65536u
 
+/* Where a warp saw the end of asynchronous work that another began. */
+struct arrow {
+	uint64_t end_ns;
+	uint64_t track; /* uuid */
+	uint32_t frame;
+	uint32_t row;
+};
+
 struct perfetto {
 	struct protobuf_writer writer;
 	struct timeline timeline;
@@ -132,6 +142,10 @@ struct perfetto {
 	uint64_t *ends_ns; /* of the slices that are open on the current track */
 	size_t open_count;
 	size_t open_capacity;
+	/* Arrows of the CTA whose tracks are being written: to tracks that may follow. */
+	struct arrow *arrows;
+	size_t arrow_count;
+	size_t arrow_capacity;
 	struct out text;
 	bool failed;
 };
@@ -263,9 +277,9 @@ static char *put_field(char *at, uint32_t field, uint64_t value)
 }
 
 /* A flow's number, in the 8 bytes of a fixed64. */
-static char *put_flow(char *at, uint64_t flow)
+static char *put_flow(char *at, uint32_t field, uint64_t flow)
 {
-	at = put_varint(at, EVENT_FLOW << 3 | 1);
+	at = put_varint(at, field << 3 | 1);
 	memcpy(at, &flow, sizeof(flow)); /* little-endian, see format/rows.h */
 	return at + sizeof(flow);
 }
@@ -462,14 +476,48 @@ static void write_group(struct perfetto *p, const struct timeline_track *track)
 	protobuf_end(&p->writer);
 }
 
+static void keep_arrow(struct perfetto *p, const struct timeline_slice *slice)
+{
+	if (!array_reserve(&p->arrows, &p->arrow_capacity, p->arrow_count + 1,
+			   sizeof(*p->arrows))) {
+		p->failed = true;
+		return;
+	}
+	p->arrows[p->arrow_count++] = (struct arrow){
+		.end_ns = slice->end_ns,
+		.track = uuid_of(slice->end_track),
+		.frame = p->profile->nodes[slice->node].frame,
+		.row = slice->row,
+	};
+}
+
+/* The tracks of a CTA have all been described: what its arrows lead to, moments on them. */
+static void write_arrows(struct perfetto *p)
+{
+	for (size_t i = 0; i < p->arrow_count; i++) {
+		const struct arrow *arrow = &p->arrows[i];
+		char event[64];
+		char *at = put_field(event, EVENT_TYPE, TYPE_INSTANT);
+
+		at = put_field(at, EVENT_TRACK, arrow->track);
+		at = put_field(at, EVENT_NAME_ID, (uint64_t)arrow->frame + 1);
+		at = put_field(at, EVENT_CATEGORY_ID, EVENT_SECTION);
+		at = put_flow(at, EVENT_FLOW_END, arrow->row);
+		write_event(p, arrow->end_ns, event, (size_t)(at - event));
+	}
+	p->arrow_count = 0;
+}
+
 static void write_track(void *context, const struct timeline_track *track)
 {
 	struct perfetto *p = context;
 	char name[128];
 	size_t length = timeline_track_name(&p->timeline, track, name, sizeof(name));
 
-	if (track->is_first_of_pid)
+	if (track->is_first_of_pid) {
+		write_arrows(p);
 		write_group(p, track);
+	}
 	if (track->is_again)
 		return;
 	begin_packet(p, p->timeline.base_ns);
@@ -569,10 +617,10 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 	at = put_field(at, EVENT_TRACK, uuid_of(slice->track));
 	at = put_field(at, EVENT_NAME_ID, name);
 	at = put_field(at, EVENT_CATEGORY_ID, event ? event->kind : EVENT_SCOPE);
-	if (is_launch)
-		at = put_flow(at, slice->row);
+	if (is_launch || slice->end_track)
+		at = put_flow(at, EVENT_FLOW, slice->row);
 	else if (slice->has_arrow)
-		at = put_flow(at, slice->launch_row);
+		at = put_flow(at, EVENT_FLOW, slice->launch_row);
 	at = put_arguments(p, slice, has_frame, at);
 	if (samples) {
 		begin_packet(p, slice->start_ns);
@@ -592,6 +640,8 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 	} else {
 		p->failed = true;
 	}
+	if (slice->end_track)
+		keep_arrow(p, slice);
 	if (samples && event && event->kind == EVENT_SCOPE)
 		write_counters(p, slice);
 }
@@ -690,6 +740,7 @@ static int write_trace(struct perfetto *p, struct proton_error *err)
 		return err_set(err, PROTON_E_NOMEM, "out of memory");
 	write_head(p);
 	status = timeline_walk(&p->timeline, &sink, err);
+	write_arrows(p);
 	if (status == PROTON_OK && (p->failed || p->text.errnum))
 		status = err_set(err, PROTON_E_NOMEM, "out of memory");
 	return status;
@@ -715,6 +766,7 @@ int export_perfetto(const struct profile *profile, struct out *out, struct proto
 	free(p.known_stacks);
 	free(p.known_counters);
 	free(p.ends_ns);
+	free(p.arrows);
 	timeline_fini(&p.timeline);
 	return status;
 }

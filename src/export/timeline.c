@@ -373,6 +373,21 @@ uint32_t timeline_samples(const struct timeline *timeline, const struct timeline
 
 /* ------------------------------------------------------------------ slices */
 
+/* The track that the section's arrow leads to; it is on the same CTA and not empty. */
+static const struct timeline_track *end_track_of(const struct timeline *timeline,
+						 const struct row_event *event)
+{
+	uint32_t lane = event->link - 1;
+	const struct timeline_track *track;
+
+	if (!event->link || lane >= timeline->trace->lane_count ||
+	    timeline->first[lane] == timeline->first[lane + 1])
+		return NULL;
+	track = &timeline->tracks[lane];
+	return track->kind == TRACK_UNIT && track->pid == timeline->tracks[event->lane].pid ? track
+											    : NULL;
+}
+
 static void fill_slice(const struct timeline *timeline, uint32_t row, struct timeline_slice *out)
 {
 	const struct profile_trace *trace = timeline->trace;
@@ -387,6 +402,8 @@ static void fill_slice(const struct timeline *timeline, uint32_t row, struct tim
 		.event = event,
 		.is_unfinished = event->end_ns == 0,
 	};
+	if (event->kind == EVENT_SECTION)
+		out->end_track = end_track_of(timeline, event);
 	if (event->kind == EVENT_SCOPE || event->kind == EVENT_LAUNCH || event->kind >= EVENT_UNIT)
 		return;
 	launch = trace_event(trace, event->link);

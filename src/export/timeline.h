@@ -51,6 +51,8 @@ struct timeline_slice {
 	const struct row_event *launch;
 	const struct timeline_track *launch_track;
 	bool has_arrow; /* the first of its launch on this track: draw an arrow from there */
+	/* Asynchronous work: of the warp that saw its end, if another did: draw an arrow to it */
+	const struct timeline_track *end_track;
 };
 
 /* On every track slices come in order, what encloses before what is enclosed. */

@@ -246,7 +246,10 @@ struct row_event {
 	uint32_t node;
 	uint32_t lane;
 	uint32_t epoch;
-	/* scopes, launches: first sample; units, sections: 0; others: the launch (events) */
+	/*
+	 * scopes, launches: first sample; units: 0; sections that another warp saw the end of: that
+	 * warp's first lane + 1, else 0; others: the launch (events)
+	 */
 	uint32_t link;
 	/*
 	 * launches: the vendor's correlation id; kernels: row of launches; units: ns that writing

@@ -205,6 +205,8 @@ void store_intra_events(struct store *store, const struct intra_launch *launch, 
 			.node = nodes[event->node],
 			.lane = lanes[event->unit] + event->line,
 			.epoch = epoch,
+			.link = event->end_step ? lanes[(int64_t)event->unit + event->end_step] + 1
+						: 0,
 			.detail = event->cycles,
 			/* without its node it is a row that has not been filled */
 			.kind = nodes[event->node] ? EVENT_SECTION : EVENT_NONE,

@@ -17,8 +17,8 @@ import pytest
 from cmd_support import executable
 
 BASE = 1_700_000_000_000_000_000
-SCOPE, LAUNCH, KERNEL, COPY = 1, 2, 3, 4
-OF_GRAPH, NAMED = 1, 2
+SCOPE, LAUNCH, KERNEL, COPY, UNIT, SECTION = 1, 2, 3, 4, 6, 7
+OF_GRAPH, NAMED, ASYNC = 1, 2, 8
 
 
 class File:
@@ -54,8 +54,13 @@ class File:
         row = struct.pack("<4I4Q", self.string("CUDA"), number, 0, 0, 0, 0, 0, 0)
         return self.add(8, row)
 
-    def lane(self, kind: int, device: int, ident: int, number: int = 0) -> int:
-        return self.add(12, struct.pack("<2IQ2I", kind, device, ident, number, 0))
+    def lane(self, kind: int, device: int, ident: int, number: int = 0, name: int = 0) -> int:
+        return self.add(12, struct.pack("<2IQ2I", kind, device, ident, number, name))
+
+    def warp(self, kernel: int, cta: int, warp: int, lines: int = 1) -> int:
+        """The lanes of a warp of a kernel, whose name is a string; the first."""
+        place = (7 + cta) << 32 | cta
+        return [self.lane(3, 0, place, line << 16 | warp, kernel) for line in range(lines)][0]
 
     def event(
         self,
@@ -131,6 +136,29 @@ def sample_file(path: Path, state: int = 2) -> None:
     f.event(9, main, step, 1, 2)  # a kind of a later version
     f.event(SCOPE, 99, step, 1, 2)  # a lane that is not there
     f.write(path, state)
+
+
+def intra_file(path: Path, has_links: bool = True) -> None:
+    """An instrumented kernel of two CTAs: warp 1 waits for what warp 0 has begun."""
+    f = File()
+    f.device(0)
+    name = f.string("mm")
+    kernel = f.node(0, "mm", kind=3)
+    dot, copy, wait = (f.node(kernel, text) for text in ("dot", "copy", "wait"))
+    for cta in range(2):
+        at = 5000 * cta
+        loads, waits = f.warp(name, cta, 0, lines=2), f.warp(name, cta, 1)
+        f.event(UNIT, loads, kernel, at + 100, at + 1000, detail=50, flags=2000)
+        f.event(UNIT, waits, kernel, at + 110, at + 1010, detail=50, flags=2000)
+        f.event(SECTION, loads, dot, at + 200, at + 300, detail=200)
+        # One whose end the same warp saw, one that warp 1 did.
+        f.event(SECTION, loads + 1, copy, at + 250, at + 350, detail=200, flags=ASYNC)
+        link = waits + 1 if has_links else 0
+        f.event(SECTION, loads + 1, copy, at + 400, at + 600, link, 400, ASYNC)
+        f.event(SECTION, waits, wait, at + 450, at + 620, detail=340)
+    f.event(SECTION, loads + 1, copy, 5700, 5710, 4000000000, 20, ASYNC)  # not there
+    f.event(SECTION, loads + 1, copy, 5720, 5730, 1, 20, ASYNC)  # of another CTA
+    f.write(path)
 
 
 def export(path: Path, form: str) -> bytes:
@@ -246,6 +274,42 @@ def test_chrome_replays_show_the_scopes_of_their_capture(chrome):
     ]
 
 
+def test_chrome_arrows_lead_from_asynchronous_work_to_the_warp_that_saw_its_end(tmp_path):
+    for has_links in (True, False):
+        intra_file(tmp_path / f"{has_links}.proton", has_links)
+    events = json.loads(export(tmp_path / "True.proton", "chrome_trace"))["traceEvents"]
+    names = {
+        (e["pid"], e.get("tid"), e["name"]): e["args"]["name"]
+        for e in events
+        if e["ph"] == "M" and "name" in e["args"]
+    }
+    ids: dict[int, list[dict[str, Any]]] = {}
+    for e in events:
+        if e["ph"] in "sf":
+            ids.setdefault(e["id"], []).append(e)
+    assert len(ids) == 2
+    for cta, (start, finish) in enumerate(ids.values()):
+        assert (start["ph"], finish["ph"], finish["bp"]) == ("s", "f", "e")
+        assert start["cat"] == finish["cat"] and start["name"] == finish["name"]
+        assert start["pid"] == finish["pid"]
+        assert names[start["pid"], None, "process_name"] == f"mm Core{7 + cta} CTA{cta}"
+        assert names[start["pid"], start["tid"], "thread_name"] == "warp 0 (line 1)"
+        assert names[start["pid"], finish["tid"], "thread_name"] == "warp 1"
+        assert start["ts"] == pytest.approx(5 * cta + 0.3)
+        assert finish["ts"] == pytest.approx(5 * cta + 0.5)
+        # A slice lies around each end.
+        for end in (start, finish):
+            assert any(
+                e["ph"] == "X"
+                and (e["pid"], e["tid"]) == (end["pid"], end["tid"])
+                and e["ts"] <= end["ts"] <= e["ts"] + e["dur"]
+                for e in events
+            )
+    # What has no arrow takes no room for one.
+    plain = json.loads(export(tmp_path / "False.proton", "chrome_trace"))["traceEvents"]
+    assert plain == [e for e in events if e["ph"] not in "sf"]
+
+
 def test_chrome_open_scopes_end_where_the_recording_did(chrome):
     step = next(e for e in slices(chrome, "scope") if e["tid"] == 1)
     assert step["args"]["unfinished"] is True
@@ -312,6 +376,7 @@ class Perfetto:
         self.tracks: dict[int, bytes] = {}
         self.slices: list[dict[str, Any]] = []
         self.counters: list[tuple[str, int, Any]] = []
+        self.moments: list[dict[str, Any]] = []
         self.flags: list[int] = []
         packets = []
         for number, packet in fields(data):
@@ -338,6 +403,8 @@ class Perfetto:
                 self.slices.append(stack[-1])
             elif kind == 2:
                 stack.pop()["end"] = time - BASE
+            elif kind == 3:
+                self.moments.append(self.begin(time, track, event))
             else:
                 assert kind == 4
                 name = one(self.tracks[track], 2).decode()
@@ -364,6 +431,7 @@ class Perfetto:
             "track": one(self.tracks[track], 2).decode(),
             "start": time - BASE,
             "flow": [struct.unpack("<Q", v)[0] for n, v in fields(event) if n == 47],
+            "ended": [struct.unpack("<Q", v)[0] for n, v in fields(event) if n == 48],
             "args": arguments,
         }
 
@@ -446,6 +514,18 @@ def test_perfetto_flows_join_launches_and_kernels(perfetto):
     joined = [(launches[s["flow"][0]]["args"]["correlation"], s["start"]) for s in perfetto.slices
               if s["cat"] == "kernel" and s["flow"]]
     assert sorted(joined) == [(11, 300), (12, 300), (12, 500), (13, 1100), (14, 1300)]
+
+
+def test_perfetto_flows_join_asynchronous_work_and_the_warp_that_saw_its_end(tmp_path):
+    intra_file(tmp_path / "t.proton")
+    trace = Perfetto(export(tmp_path / "t.proton", "perfetto"))
+    begun = {s["flow"][0]: s for s in trace.slices if s["flow"]}
+    assert len(begun) == len(trace.moments) == 2
+    for moment in trace.moments:
+        copy = begun[moment["ended"][0]]
+        assert copy["track"] == "warp 0 (line 1)" and moment["track"] == "warp 1"
+        assert copy["name"] == moment["name"] == "copy" and moment["cat"] == "section"
+        assert moment["start"] == copy["end"] and moment["start"] % 5000 == 600
 
 
 # ------------------------------------------------------------------ the rest

@@ -32,7 +32,9 @@ enum code {
 	K_START = 1,
 	K_END,
 	LOAD,
-	DOT
+	DOT,
+	COPY_START,
+	COPY_END
 };
 
 static void find(void *slot, void *handle, const char *name)
@@ -100,10 +102,13 @@ static void add_kernel_of(uint32_t stride, uint32_t units, uint32_t ring_bytes)
 	layout_scope(&layout, "k", 1);
 	layout_scope(&layout, "load", 4);
 	layout_scope(&layout, "dot", 3);
+	layout_scope(&layout, "copy", 4);
 	layout_code(&layout, 0, INSTRUMENT_START);
 	layout_code(&layout, 0, INSTRUMENT_END);
 	layout_code(&layout, 1, INSTRUMENT_SCOPE);
 	layout_code(&layout, 2, INSTRUMENT_SCOPE);
+	layout_code(&layout, 3, INSTRUMENT_EVENT_START);
+	layout_code(&layout, 3, INSTRUMENT_EVENT_END);
 	out_init(&out, -1);
 	layout_write(&layout, &out);
 	text = out_take(&out, &length);
@@ -567,6 +572,75 @@ TEST(a_timeline_as_chrome_trace)
 	CHECK_OK(export_perfetto(profile, &out, &err), err);
 	CHECK(out.length > 1000);
 	out_fini(&out);
+	profile_free(profile);
+}
+
+/* A unit of `count` records that ran for 40000 cycles of 2 GHz, as its own timer tells. */
+static uint8_t *play_unit(uint8_t *cta, uint32_t unit, uint64_t start_ns, uint64_t clock,
+			  uint32_t count)
+{
+	struct instrument_unit_header header = {
+		.magic = INSTRUMENT_MAGIC,
+		.processor = 10,
+		.start_ns = start_ns,
+		.start_clock = clock,
+		.end_ns = start_ns + 20000,
+		.end_clock = clock + 40000,
+		.count = count,
+	};
+
+	memcpy(cta + layout_header_at(&layout, unit), &header, sizeof(header));
+	return cta + layout_ring_at(&layout, unit);
+}
+
+/*
+ * Warp 0 begins two copies and sees the end of one, warp 1 that of the other: while it loads, on
+ * the clock that they share. The timer has ticked between their beginnings, at a wrong moment.
+ */
+TEST(a_timeline_of_asynchronous_work)
+{
+	const struct row_event *copies[2] = {NULL};
+	const struct row_event *load = NULL;
+	struct profile *profile;
+	uint32_t count = 0;
+	uint8_t *ring;
+	uint64_t address;
+
+	start("trace", "");
+	add_kernel(1);
+	address = proton_instrument_buffer(layout.cta_bytes, 128, STREAM);
+	ring = play_unit((uint8_t *)(uintptr_t)address, 0, 1000000, 5000, 3);
+	put(ring, 0, 6000, COPY_START, 0);
+	put(ring, 1, 6100, COPY_END, 0);
+	put(ring, 2, 7000, COPY_START, 0);
+	ring = play_unit((uint8_t *)(uintptr_t)address, 1, 1001024, 5010, 2);
+	put(ring, 0, 7400, LOAD, 400);
+	put(ring, 1, 7600, COPY_END, 0);
+	proton_instrument_launched(FUNCTION, STREAM);
+	profile = finish();
+	CHECK(profile->trace);
+	for (uint64_t i = 1; i < profile->trace->event_count; i++) {
+		const struct row_event *event = trace_event(profile->trace, i);
+
+		if (!event || event->kind != EVENT_SECTION)
+			continue;
+		if (!(event->flags & EVENT_ASYNC)) {
+			load = event;
+		} else {
+			CHECK_LE(count, 1);
+			copies[count++] = event;
+		}
+	}
+	CHECK(load && count == 2);
+	CHECK_U64(copies[0]->link, 0);
+	CHECK_U64(copies[0]->detail, 100);
+	CHECK_U64(copies[1]->detail, 600);
+	CHECK_U64(copies[1]->link, load->lane + 1);
+	CHECK_U64(profile->trace->lanes[load->lane].number, 1);
+	CHECK_U64(profile->trace->lanes[copies[1]->lane].number, 1 << 16);
+	CHECK_U64(copies[1]->end_ns - copies[1]->start_ns, 300);
+	CHECK_U64(load->start_ns - copies[1]->start_ns, 200);
+	CHECK_EQ(value_of(profile, "mm/copy", "cycles"), 700);
 	profile_free(profile);
 }
 

@@ -43,20 +43,72 @@ static uint32_t place(struct placing *placing, uint32_t first, uint64_t start_ns
 	return at;
 }
 
-/* Cycles of a unit's clock on the device's timer. */
-static uint64_t to_ns(const struct decode_unit *unit, double ns_per_cycle, uint64_t clock)
-{
-	uint64_t cycles = clock > unit->start_clock ? clock - unit->start_clock : 0;
+/*
+ * The clock of the CTA's multiprocessor on the device's timer. One for all of its units: the timer
+ * ticks so slowly that by clocks of their own what happened on two of them would change places.
+ */
+struct clock {
+	uint64_t cycles; /* at `ns` of the timer */
+	uint64_t ns;
+	double mhz;
+	double ns_per_cycle;
+};
 
-	return unit->start_ns + (uint64_t)((double)cycles * ns_per_cycle + 0.5);
+/* By the unit that ran longest, which tells the rate best. */
+static struct clock clock_of(const struct decoder *decoder, double fallback_mhz)
+{
+	const struct decode_unit *longest = NULL;
+	double mhz;
+
+	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
+		const struct decode_unit *unit = &decoder->units[u];
+
+		if (unit->is_there &&
+		    (!longest || unit->end_clock - unit->start_clock >
+					 longest->end_clock - longest->start_clock))
+			longest = unit;
+	}
+	if (!longest)
+		return (struct clock){0};
+	mhz = decode_mhz(decoder->layout, longest, fallback_mhz);
+	if (mhz < 1)
+		mhz = 1000;
+	return (struct clock){
+		.cycles = longest->start_clock,
+		.ns = longest->start_ns,
+		.mhz = mhz,
+		.ns_per_cycle = 1000.0 / mhz,
+	};
 }
 
-static bool add_event(struct lanes *lanes, const struct decode_unit *unit, double ns_per_cycle,
-		      const struct decode_execution *execution, uint32_t node, uint32_t unit_index,
-		      struct placing *placing, uint32_t first_line)
+static uint64_t to_ns(const struct clock *clock, uint64_t cycles)
 {
-	uint64_t start_ns = to_ns(unit, ns_per_cycle, execution->start);
-	uint64_t end_ns = to_ns(unit, ns_per_cycle, execution->start + execution->duration);
+	double ns = (double)(int64_t)(cycles - clock->cycles) * clock->ns_per_cycle;
+
+	if (!(ns > -9e18 && ns < 9e18)) /* of a header that no kernel would have written */
+		return clock->ns;
+	return clock->ns + (uint64_t)(int64_t)(ns < 0 ? ns - 0.5 : ns + 0.5);
+}
+
+/* What a CTA's slices have in common. */
+struct adding {
+	struct lanes *lanes;
+	const struct decoder *decoder;
+	const struct tally *tally;
+	struct clock clock;
+	uint32_t unit_of[INSTRUMENT_UNIT_MAX]; /* by the decoder's unit: among lanes->units */
+	uint32_t *async;                       /* executions beside the units', by start */
+	size_t async_count;
+};
+
+static bool add_event(const struct adding *adding, uint32_t index, struct placing *placing,
+		      uint32_t first_line)
+{
+	const struct decode_execution *execution = &adding->decoder->executions[index];
+	struct lanes *lanes = adding->lanes;
+	uint32_t unit = adding->unit_of[execution->unit];
+	uint64_t start_ns = to_ns(&adding->clock, execution->start);
+	uint64_t end_ns = to_ns(&adding->clock, execution->start + execution->duration);
 
 	if (!array_reserve(&lanes->events, &lanes->event_capacity, lanes->event_count + 1,
 			   sizeof(*lanes->events)))
@@ -64,12 +116,13 @@ static bool add_event(struct lanes *lanes, const struct decode_unit *unit, doubl
 	lanes->events[lanes->event_count++] = (struct intra_event){
 		.start_ns = start_ns,
 		.end_ns = end_ns,
-		.unit = unit_index,
-		.node = node,
+		.unit = unit,
+		.node = adding->tally->node_of[index],
 		.cycles = execution->duration < UINT32_MAX ? (uint32_t)execution->duration
 							   : UINT32_MAX,
 		.line = (uint16_t)place(placing, first_line, start_ns, end_ns),
 		.is_async = execution->is_async,
+		.end_step = (int8_t)((int32_t)adding->unit_of[execution->end_unit] - (int32_t)unit),
 	};
 	return true;
 }
@@ -85,33 +138,56 @@ static int compare_starts(const void *a, const void *b, void *context)
 	return x->duration != y->duration ? (x->duration > y->duration ? -1 : 1) : 0;
 }
 
+/* Puts the executions beside the units' in order. False: out of memory. */
+static bool sort_async(struct adding *adding)
+{
+	const struct decoder *decoder = adding->decoder;
+	size_t first = decoder->execution_count;
+	size_t count;
+
+	while (first && decoder->executions[first - 1].is_async)
+		first--;
+	count = decoder->execution_count - first;
+	if (!count)
+		return true;
+	adding->async = malloc(count * sizeof(*adding->async));
+	if (!adding->async)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		adding->async[i] = (uint32_t)(first + i);
+	qsort_r(adding->async, count, sizeof(*adding->async), compare_starts, decoder->executions);
+	adding->async_count = count;
+	return true;
+}
+
 /* Asynchronous work that `unit` began, on lines of its own. */
-static bool add_async(struct lanes *lanes, const struct decoder *decoder, const struct tally *tally,
-		      uint32_t unit, const uint32_t *order, size_t count, double ns_per_cycle,
-		      struct placing *placing)
+static bool add_async(const struct adding *adding, uint32_t unit, struct placing *placing)
 {
 	uint32_t first_line = placing->count ? placing->count : 1;
 
-	for (size_t i = 0; i < count; i++) {
-		const struct decode_execution *execution = &decoder->executions[order[i]];
-		uint32_t node = tally->node_of[order[i]];
+	for (size_t i = 0; i < adding->async_count; i++) {
+		uint32_t index = adding->async[i];
 
-		if (execution->unit == unit && node &&
-		    !add_event(lanes, &decoder->units[unit], ns_per_cycle, execution, node,
-			       (uint32_t)lanes->unit_count - 1, placing, first_line))
+		if (adding->decoder->executions[index].unit == unit &&
+		    adding->tally->node_of[index] && !add_event(adding, index, placing, first_line))
 			return false;
 	}
 	return true;
 }
 
-static bool add_unit(struct lanes *lanes, const struct decode_unit *unit, uint32_t cta, double mhz)
+static bool add_unit(struct adding *adding, uint32_t index, uint32_t cta)
 {
+	const struct decode_unit *unit = &adding->decoder->units[index];
+	struct lanes *lanes = adding->lanes;
+	double mhz = adding->clock.mhz;
+
 	if (!array_reserve(&lanes->units, &lanes->unit_capacity, lanes->unit_count + 1,
 			   sizeof(*lanes->units)))
 		return false;
+	adding->unit_of[index] = (uint32_t)lanes->unit_count;
 	lanes->units[lanes->unit_count++] = (struct intra_unit){
-		.start_ns = unit->start_ns,
-		.end_ns = to_ns(unit, 1000.0 / mhz, unit->end_clock),
+		.start_ns = to_ns(&adding->clock, unit->start_clock),
+		.end_ns = to_ns(&adding->clock, unit->end_clock),
 		.cta = cta,
 		.processor = unit->processor,
 		.warp = unit->warp,
@@ -122,52 +198,44 @@ static bool add_unit(struct lanes *lanes, const struct decode_unit *unit, uint32
 	return true;
 }
 
+static bool add_slices(const struct adding *adding, uint32_t index)
+{
+	const struct decode_unit *unit = &adding->decoder->units[index];
+	struct placing placing;
+
+	for (uint32_t i = 0; i < LINES_MAX; i++)
+		placing.lines[i].depth = 0;
+	placing.count = 0;
+	for (uint32_t i = unit->first; i < unit->first + unit->count; i++)
+		if (adding->tally->node_of[i] && !add_event(adding, i, &placing, 0))
+			return false;
+	if (adding->async_count && !add_async(adding, index, &placing))
+		return false;
+	if (placing.count)
+		adding->lanes->units[adding->unit_of[index]].line_count = (uint16_t)placing.count;
+	return true;
+}
+
 bool lanes_add(struct lanes *lanes, const struct decoder *decoder, const struct tally *tally,
 	       uint32_t cta, double fallback_mhz)
 {
-	const struct decode_execution *all = decoder->executions;
-	size_t first_async = decoder->execution_count;
-	uint32_t *order = NULL;
-	size_t count;
-	bool is_ok = true;
+	struct adding adding = {
+		.lanes = lanes,
+		.decoder = decoder,
+		.tally = tally,
+		.clock = clock_of(decoder, fallback_mhz),
+	};
+	uint32_t unit_count = decoder->layout->unit_count;
+	bool is_ok = sort_async(&adding);
 
-	while (first_async && all[first_async - 1].is_async)
-		first_async--;
-	count = decoder->execution_count - first_async;
-	if (count) {
-		order = malloc(count * sizeof(*order));
-		if (!order)
-			return false;
-		for (size_t i = 0; i < count; i++)
-			order[i] = (uint32_t)(first_async + i);
-		qsort_r(order, count, sizeof(*order), compare_starts, decoder->executions);
-	}
-	for (uint32_t u = 0; is_ok && u < decoder->layout->unit_count; u++) {
-		const struct decode_unit *unit = &decoder->units[u];
-		struct placing placing;
-		double mhz;
-
-		if (!unit->is_there)
-			continue;
-		mhz = decode_mhz(decoder->layout, unit, fallback_mhz);
-		if (mhz < 1)
-			mhz = 1000;
-		for (uint32_t i = 0; i < LINES_MAX; i++)
-			placing.lines[i].depth = 0;
-		placing.count = 0;
-		is_ok = add_unit(lanes, unit, cta, mhz);
-		for (uint32_t i = unit->first; is_ok && i < unit->first + unit->count; i++)
-			if (tally->node_of[i])
-				is_ok = add_event(lanes, unit, 1000.0 / mhz, &all[i],
-						  tally->node_of[i],
-						  (uint32_t)lanes->unit_count - 1, &placing, 0);
-		if (is_ok && count)
-			is_ok = add_async(lanes, decoder, tally, u, order, count, 1000.0 / mhz,
-					  &placing);
-		if (is_ok && placing.count)
-			lanes->units[lanes->unit_count - 1].line_count = (uint16_t)placing.count;
-	}
-	free(order);
+	/* All units first: work that one began may end on any other. */
+	for (uint32_t u = 0; is_ok && u < unit_count; u++)
+		if (decoder->units[u].is_there)
+			is_ok = add_unit(&adding, u, cta);
+	for (uint32_t u = 0; is_ok && u < unit_count; u++)
+		if (decoder->units[u].is_there)
+			is_ok = add_slices(&adding, u);
+	free(adding.async);
 	return is_ok;
 }
 
