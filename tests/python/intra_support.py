@@ -13,8 +13,9 @@ import triton
 from intra_shapes import Case
 from intra_tool import TOOL
 from triton import knobs
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
+from triton._C.libtriton import llvm
+from triton.backends.compiler import GPUTarget, Language
+from triton.compiler import ASTSource, make_backend
 from triton.experimental.gluon._runtime import GluonASTSource
 
 NVIDIA_TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
@@ -61,6 +62,21 @@ def target_of(arch: str) -> GPUTarget:
     if arch.startswith("gfx"):
         return GPUTarget("hip", arch, 64)
     return GPUTarget("cuda", int(arch[3:]), 32)
+
+
+def is_for(case: Case, arch: str) -> bool:
+    wanted = case.targets.split()
+    return "all" in wanted or arch in wanted or ("nvidia" in wanted and arch.startswith("sm_"))
+
+
+def stages_of(case: Case, arch: str) -> dict:
+    """The stages of Triton's compiler behind LLVM IR, for a kernel that was compiled before."""
+    llvm.init_targets()
+    backend = make_backend(target_of(arch))
+    stages: dict = {}
+    options = backend.parse_options(case.options)
+    backend.add_stages(stages, options, Language.GLUON if case.fn.is_gluon() else Language.TRITON)
+    return stages
 
 
 def compile_to_llvm(case: Case, arch: str) -> Compiled:

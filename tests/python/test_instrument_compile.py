@@ -13,7 +13,7 @@ import re
 import pytest
 
 pytest.importorskip("triton")
-from intra_shapes import CASES, Case  # noqa: E402
+from intra_shapes import CASES  # noqa: E402
 from intra_support import (  # noqa: E402
     MARKER,
     SHARED,
@@ -21,6 +21,7 @@ from intra_support import (  # noqa: E402
     Compiled,
     compile_to_llvm,
     instrument,
+    is_for,
     without_markers,
 )
 
@@ -41,11 +42,6 @@ COSTS = {
 # value is put away once at its beginning and fetched once at its end.
 STACKS = {("specialized_matmul", "sm_100", "stack"): 8}
 NAMES = {case.name: case for case in CASES}
-
-
-def is_for(case: Case, arch: str) -> bool:
-    wanted = case.targets.split()
-    return "all" in wanted or arch in wanted or ("nvidia" in wanted and arch.startswith("sm_"))
 
 
 PAIRS = [(case.name, arch) for case in CASES for arch in SHARED if is_for(case, arch)]
