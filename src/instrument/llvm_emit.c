@@ -169,6 +169,22 @@ static void write_record(const struct emit *emit, const struct emit_target *targ
 	target->store(emit, place, marker, clock, word);
 }
 
+/*
+ * The first record of a block in which the ring's use varies: where the group goes. Not before that
+ * record: ptxas moves nothing across a reading of the clock, and would keep the address all along.
+ */
+static void open_group(const struct emit *emit, const struct emit_target *target, uint32_t block)
+{
+	char used[OPERAND_BYTES];
+
+	if (emit->plan->blocks[block].used != PLAN_VARIES)
+		return;
+	used_before(emit, block, used);
+	target->group(emit, block, used);
+	out_printf(emit->out, "  %%proton.n.%u = add i32 %s, %u\n", block, used,
+		   emit->plan->blocks[block].slot_count * INSTRUMENT_RECORD_BYTES);
+}
+
 /* A marker's line: the clock into its result, and the record. */
 static void write_marker(const struct emit *emit, const struct emit_target *target, uint32_t block,
 			 uint32_t marker)
@@ -182,21 +198,11 @@ static void write_marker(const struct emit *emit, const struct emit_target *targ
 	else /* its number must stay defined */
 		out_printf(emit->out, "  %.*s = add i32 %.*s, 0\n", (int)this->result.length,
 			   this->result.at, (int)clock.length, clock.at);
-	if (site->stores)
-		write_record(emit, target, block, marker);
-}
-
-/* The first record of a block in which the ring's use varies: where the group goes. */
-static void open_group(const struct emit *emit, const struct emit_target *target, uint32_t block)
-{
-	char used[OPERAND_BYTES];
-
-	if (emit->plan->blocks[block].used != PLAN_VARIES || !emit->plan->blocks[block].slot_count)
+	if (!site->stores)
 		return;
-	used_before(emit, block, used);
-	target->group(emit, block, used);
-	out_printf(emit->out, "  %%proton.n.%u = add i32 %s, %u\n", block, used,
-		   emit->plan->blocks[block].slot_count * INSTRUMENT_RECORD_BYTES);
+	if (site->slot == 0)
+		open_group(emit, target, block);
+	write_record(emit, target, block, marker);
 }
 
 /* ------------------------------------------------------------------ blocks */
@@ -214,7 +220,6 @@ static void write_block(const struct emit *emit, const struct emit_target *targe
 		line_as_it_is(emit, emit->function->lines[line++]);
 	if (index == 0)
 		target->entry(emit);
-	open_group(emit, target, index);
 	for (; line < block->end_line; line++) {
 		struct slice text = emit->function->lines[line];
 

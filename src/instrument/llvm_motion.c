@@ -25,6 +25,7 @@ struct motion {
 	size_t group_count;
 	size_t group_capacity;
 	bool *moves;         /* per line */
+	int32_t *loops;      /* per block: how many it is in */
 	struct slice *names; /* a hash table: what is computed from the wait on */
 	uint32_t name_count;
 };
@@ -191,6 +192,33 @@ static bool add_group(struct motion *motion, const struct group *group)
 	return true;
 }
 
+/*
+ * How many loops each block is in, going by the order of the text: LLVM prints a loop's blocks
+ * between its first and the one that leads back. NULL: out of memory.
+ */
+static int32_t *count_loops(const struct llvm_function *function)
+{
+	int32_t *loops = calloc(function->block_count + 1, sizeof(*loops));
+
+	if (!loops)
+		return NULL;
+	for (uint32_t b = 0; b < function->block_count; b++) {
+		const struct llvm_block *block = &function->blocks[b];
+
+		for (uint32_t i = 0; i < block->successor_count; i++) {
+			uint32_t to = function->successors[block->first_successor + i];
+
+			if (to <= b) {
+				loops[to]++;
+				loops[b + 1]--;
+			}
+		}
+	}
+	for (uint32_t b = 1; b < function->block_count; b++)
+		loops[b] += loops[b - 1];
+	return loops;
+}
+
 static bool find_groups(struct motion *motion)
 {
 	const struct llvm_function *function = motion->function;
@@ -199,6 +227,8 @@ static bool find_groups(struct motion *motion)
 		const struct llvm_block *block = &function->blocks[b];
 		uint32_t end = block->first_marker + block->marker_count;
 
+		if (!motion->loops[b])
+			continue;
 		for (uint32_t m = block->first_marker; m < end; m++) {
 			struct group group = {
 				.wait = wait_before(function, block, function->markers[m].line),
@@ -300,7 +330,8 @@ static int move(struct motion *motion, char **text_out, size_t *length_out,
 
 	motion->moves = calloc(motion->function->line_count, sizeof(*motion->moves));
 	motion->names = calloc(NAMES, sizeof(*motion->names));
-	if (!motion->moves || !motion->names || !find_groups(motion))
+	motion->loops = count_loops(motion->function);
+	if (!motion->moves || !motion->names || !motion->loops || !find_groups(motion))
 		return err_set(err, PROTON_E_NOMEM, "out of memory");
 	if (!motion->group_count)
 		return PROTON_OK;
@@ -327,6 +358,7 @@ int llvm_motion(const struct llvm_function *function, char **text_out, size_t *l
 		status = move(&motion, text_out, length_out, err);
 	free(motion.groups);
 	free(motion.moves);
+	free(motion.loops);
 	free(motion.names);
 	return status;
 }

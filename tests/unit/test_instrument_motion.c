@@ -3,7 +3,10 @@
 
 #include "instrument/llvm_motion.h"
 
-#define DEFINE "define ptx_kernel void @k(i32 %0, ptr addrspace(1) %1) #0 {\n"
+#define FLAT "define ptx_kernel void @k(i32 %0, ptr addrspace(1) %1) #0 {\n"
+/* The same with a loop, whose body follows. */
+#define DEFINE FLAT "  br label %loop\n\nloop:\n"
+#define END "  br i1 true, label %loop, label %done\n\ndone:\n  ret void\n}\n"
 #define MARK(result, kind)                                                                         \
 	"  " result " = tail call i32 asm sideeffect \"// proton.record " kind " s\", "            \
 	"\"=r\"() #1\n"
@@ -38,8 +41,7 @@ TEST(arithmetic_behind_a_marker_goes_before_its_wait)
 	char *text = moved(DEFINE MARK("%3", "start") WAIT MARK(
 		"%4", "end") "  %5 = add i32 %0, 8\n"
 			     "  tail call void asm sideeffect \"use $0 %7\", \"r\"(i32 %5)\n"
-			     "  %6 = shl i32 %5, 2\n"
-			     "  ret void\n}\n");
+			     "  %6 = shl i32 %5, 2\n" END);
 
 	CHECK(text != NULL);
 	check_order(text, "start s", "= add i32");
@@ -59,8 +61,7 @@ TEST(what_needs_the_wait_stays)
 	char *text = moved(DEFINE "  %3 = call i32 asm sideeffect \"// wait $0\", \"=r\"()\n" MARK(
 		"%4", "end") "  %5 = add i32 %3, 8\n"
 			     "  %6 = mul i32 %5, %0\n"
-			     "  %7 = mul i32 %0, 3\n"
-			     "  ret void\n}\n");
+			     "  %7 = mul i32 %0, 3\n" END);
 
 	CHECK(text != NULL);
 	check_order(text, "wait", "= add i32");
@@ -74,19 +75,30 @@ TEST(only_arithmetic_moves)
 	CHECK(!moved(DEFINE MARK("%3", "start")
 			     WAIT MARK("%4", "end") "  %5 = load i32, ptr addrspace(1) %1\n"
 						    "  %6 = udiv i32 7, %0\n"
-						    "  %7 = fadd float 1.0, 2.0\n"
-						    "  ret void\n}\n"));
+						    "  %7 = fadd float 1.0, 2.0\n" END));
 }
 
 TEST(nothing_moves_without_a_wait)
 {
 	CHECK(!moved(DEFINE MARK("%3", "start") "  store i32 1, ptr addrspace(1) %1\n" MARK(
-		"%4", "end") "  %5 = add i32 %0, 8\n  ret void\n}\n"));
+		"%4", "end") "  %5 = add i32 %0, 8\n" END));
 	/* The wait of another scope, before the marker of this one. */
 	CHECK(!moved(DEFINE WAIT MARK("%3", "start") "  store i32 1, ptr addrspace(1) %1\n" MARK(
-		"%4", "end") "  %5 = add i32 %4, 8\n  ret void\n}\n"));
+		"%4", "end") "  %5 = add i32 %4, 8\n" END));
 	CHECK(!moved("define ptx_kernel void @k(ptr %0) {\n" WAIT "  %2 = add i32 1, 2\n"
 		     "  ret void\n}\n"));
+}
+
+TEST(outside_loops_nothing_moves)
+{
+	CHECK(!moved(FLAT MARK("%3", "start")
+			     WAIT MARK("%4", "end") "  %5 = add i32 %0, 8\n  ret void\n}\n"));
+	/* Before the loop, and behind it. */
+	CHECK(!moved(
+		FLAT WAIT MARK("%3", "start") "  %4 = add i32 %0, 8\n  br label %5\n\n5:\n"
+					      "  br i1 true, label %5, label %6\n\n6:\n" WAIT MARK(
+						      "%7", "end") "  %8 = add i32 %0, 9\n"
+								   "  ret void\n}\n"));
 }
 
 TEST(a_barrier_between_is_passed)
@@ -95,8 +107,7 @@ TEST(a_barrier_between_is_passed)
 			   "  tail call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n" MARK(
 				   "%4", "end") MARK("%5", "start") "  %6 = add i32 %0, 8\n"
 								    "  br label %7\n\n"
-								    "7:     ; preds = %2\n"
-								    "  ret void\n}\n");
+								    "7:     ; preds = %2\n" END);
 
 	CHECK(text != NULL);
 	check_order(text, "= add i32", "wait.group");
@@ -119,7 +130,7 @@ TEST(a_scope_called_wait_is_none)
 		"  %7 = mul i32 %0, 9\n"
 		"  %8 = add i32 %5, %7\n" //
 		MARK("%9", "end")         //
-		"  ret void\n}\n";
+		END;
 	char *text = moved(kernel);
 
 	CHECK(text != NULL);

@@ -57,9 +57,6 @@ define amdgpu_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) no
 .lr.ph:                                           ; preds = %3, %.lr.ph
   %proton.i.1 = phi i32 [ 8, %3 ], [ %proton.n.1, %.lr.ph ]
   %6 = phi i32 [ %12, %.lr.ph ], [ 0, %3 ]
-  %proton.m.1 = and i32 %proton.i.1, 4095
-  %proton.a.1 = getelementptr i8, ptr addrspace(3) %proton.ring, i32 %proton.m.1
-  %proton.n.1 = add i32 %proton.i.1, 16
   call void @llvm.amdgcn.sched.barrier(i32 0)
   %proton.t.7 = call i64 @llvm.readcyclecounter()
   call void @llvm.amdgcn.sched.barrier(i32 0)
@@ -69,6 +66,9 @@ define amdgpu_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) no
   %proton.t.9 = call i64 @llvm.readcyclecounter()
   call void @llvm.amdgcn.sched.barrier(i32 0)
   %9 = trunc i64 %proton.t.9 to i32
+  %proton.m.1 = and i32 %proton.i.1, 4095
+  %proton.a.1 = getelementptr i8, ptr addrspace(3) %proton.ring, i32 %proton.m.1
+  %proton.n.1 = add i32 %proton.i.1, 16
   %proton.d.2 = sub i32 %9, %7
   %proton.l.2 = icmp ult i32 %proton.d.2, 16777215
   %proton.c.2 = select i1 %proton.l.2, i32 %proton.d.2, i32 16777215
@@ -89,13 +89,13 @@ define amdgpu_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) no
 
 ._crit_edge:                                      ; preds = %.lr.ph, %3
   %proton.i.2 = phi i32 [ 8, %3 ], [ %proton.n.1, %.lr.ph ]
-  %proton.m.2 = and i32 %proton.i.2, 4095
-  %proton.a.2 = getelementptr i8, ptr addrspace(3) %proton.ring, i32 %proton.m.2
-  %proton.n.2 = add i32 %proton.i.2, 8
   call void @llvm.amdgcn.sched.barrier(i32 0)
   %proton.t.14 = call i64 @llvm.readcyclecounter()
   call void @llvm.amdgcn.sched.barrier(i32 0)
   %14 = trunc i64 %proton.t.14 to i32
+  %proton.m.2 = and i32 %proton.i.2, 4095
+  %proton.a.2 = getelementptr i8, ptr addrspace(3) %proton.ring, i32 %proton.m.2
+  %proton.n.2 = add i32 %proton.i.2, 8
   %proton.p.4 = getelementptr i8, ptr addrspace(3) %proton.a.2, i32 0
   %proton.v.4 = insertelement <2 x i32> poison, i32 %14, i64 0
   %proton.x.4 = insertelement <2 x i32> %proton.v.4, i32 67108864, i64 1

@@ -50,13 +50,13 @@ define ptx_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) nofre
 .lr.ph:                                           ; preds = %3, %.lr.ph
   %proton.i.1 = phi i32 [ 8, %3 ], [ %proton.n.1, %.lr.ph ]
   %6 = phi i32 [ %12, %.lr.ph ], [ 0, %3 ]
+  %7 = call i32 asm sideeffect "mov.u32 $0, %clock;", "=r"()
+  %8 = load volatile i32, ptr addrspace(1) %0, align 4
+  %9 = call i32 asm sideeffect "mov.u32 $0, %clock;", "=r"()
   %proton.m.1 = and i32 %proton.i.1, 4095
   %proton.z.1 = zext i32 %proton.m.1 to i64
   %proton.a.1 = add i64 %proton.e.ring, %proton.z.1
   %proton.n.1 = add i32 %proton.i.1, 16
-  %7 = call i32 asm sideeffect "mov.u32 $0, %clock;", "=r"()
-  %8 = load volatile i32, ptr addrspace(1) %0, align 4
-  %9 = call i32 asm sideeffect "mov.u32 $0, %clock;", "=r"()
   %proton.d.2 = sub i32 %9, %7
   %proton.l.2 = icmp ult i32 %proton.d.2, 16777215
   %proton.c.2 = select i1 %proton.l.2, i32 %proton.d.2, i32 16777215
@@ -71,11 +71,11 @@ define ptx_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) nofre
 
 ._crit_edge:                                      ; preds = %.lr.ph, %3
   %proton.i.2 = phi i32 [ 8, %3 ], [ %proton.n.1, %.lr.ph ]
+  %14 = call i32 asm sideeffect "mov.u32 $0, %clock;", "=r"()
   %proton.m.2 = and i32 %proton.i.2, 4095
   %proton.z.2 = zext i32 %proton.m.2 to i64
   %proton.a.2 = add i64 %proton.e.ring, %proton.z.2
   %proton.n.2 = add i32 %proton.i.2, 8
-  %14 = call i32 asm sideeffect "mov.u32 $0, %clock;", "=r"()
   call void asm sideeffect "@$3 st.global.v2.b32 [$0+0], {$1, $2};", "l,r,r,b"(i64 %proton.a.2, i32 %14, i32 67108864, i1 %proton.on)
   br label %proton.fin
 
