@@ -1,10 +1,12 @@
 /*
  * Keeping a kernel's work where it was: a kernel computes its next addresses while it waits (for
  * its matrix products, for its copies), because the assembler moves them there. It moves nothing
- * across a reading of the clock; a marker behind a wait would leave that work undone until the wait
- * is over, and the kernel would slow down by more than the records cost. So integer and pointer
- * arithmetic that follows a marker behind a wait, and needs nothing the wait gives, is put before
- * the wait in the text.
+ * across a reading of the clock; a marker behind a wait would leave that work undone until the
+ * wait is over, and the kernel would slow down by more than the records cost. So integer and
+ * pointer arithmetic in loops that follows a marker behind a wait, and needs nothing the wait
+ * gives, is put before the wait in the text. Behind loops it stays: what is gained once is not
+ * worth the registers that all the addresses of an epilogue take while its last products are
+ * waited for.
  *
  * Measured on an H200: a matrix product of three stages with two scopes in its loop lost 6.9 % of
  * its time before; docs/design/intra-kernel-pass.md has the rest.
