@@ -2,6 +2,7 @@
 #include "instrument/llvm_pass.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "instrument/llvm_emit.h"
 #include "instrument/llvm_motion.h"
@@ -190,6 +191,11 @@ static int instrument(const struct llvm_function *function,
 	};
 	int status = choose_units(options, &result->layout, &emit.warp_mask, err);
 
+	/* LLVM reads hwreg(HW_REG_SHADER_CYCLES, 0, 20), which wraps every half millisecond. */
+	if (status == PROTON_OK && strncmp(options->arch, "gfx11", 5) == 0)
+		status = err_set(err, PROTON_E_UNSUPPORTED,
+				 "the cycle counter of %s has 20 bits, too few to measure with",
+				 options->arch);
 	if (status == PROTON_OK)
 		status = plan_make(function, &result->layout, &plan, err);
 	if (status != PROTON_OK)

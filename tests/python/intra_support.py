@@ -30,6 +30,8 @@ SHARED = {
     "gfx942": (65536, 65536),
     "gfx950": (163840, 163840),
 }
+# Waves of 32, and another way to read the clock. Not for all that the others are tried with.
+NEWER = {"gfx1201": (65536, 131072), "gfx1250": (327680, 327680)}
 MARKER = re.compile(
     r'^  (%\d+) = (?:tail )?call i32 asm sideeffect "// proton\.\w+ (start|end) ([^"]+)".*', re.M
 )
@@ -58,9 +60,14 @@ class Stop(Exception):
     """Carries LLVM IR out of Triton's compiler."""
 
 
+def lanes_of(arch: str) -> int:
+    """Threads of a warp, or a wave."""
+    return 64 if arch.startswith("gfx9") else 32
+
+
 def target_of(arch: str) -> GPUTarget:
     if arch.startswith("gfx"):
-        return GPUTarget("hip", arch, 64)
+        return GPUTarget("hip", arch, lanes_of(arch))
     return GPUTarget("cuda", int(arch[3:]), 32)
 
 
@@ -83,7 +90,7 @@ def compile_to_llvm(case: Case, arch: str) -> Compiled:
     """The LLVM IR that Triton makes of `case` for `arch`."""
     constants = dict(case.constants)
     if "T" in constants:
-        constants["T"] = 64 if arch.startswith("gfx") else 32
+        constants["T"] = lanes_of(arch)
 
     def hook(backend=None, stages=None, options=None, language=None, capability=None):
         if stages is None:
@@ -138,8 +145,9 @@ class Instrumented:
 
 def instrument(compiled: Compiled, **options: object) -> Instrumented:
     """The pass over `compiled`, or over any text with `compiled.text`; options as the tool's."""
-    limit, per_sm = SHARED[compiled.arch]
+    limit, per_sm = (SHARED | NEWER).get(compiled.arch, (0, 0))
     words = {
+        "threads": lanes_of(compiled.arch),
         "warps": compiled.metadata["num_warps"],
         "shared": compiled.metadata["shared"],
         "limit": limit,

@@ -16,6 +16,7 @@ pytest.importorskip("triton")
 from intra_shapes import CASES  # noqa: E402
 from intra_support import (  # noqa: E402
     MARKER,
+    NEWER,
     SHARED,
     TOOL,
     Compiled,
@@ -76,6 +77,27 @@ def test_an_instrumented_kernel_assembles(name, arch, record_property):
             assert after[key] <= most, f"{key}: {before} -> {after}"
     most = max(FREE_REGISTERS, before["registers"] + COSTS.get(name, COST))
     assert after["registers"] <= most, (before, after)
+
+
+@pytest.mark.parametrize("arch", NEWER)
+@pytest.mark.parametrize("name", ["add", "branches", "reductions", "matmul_1", "attention"])
+def test_a_newer_architecture_assembles(name, arch):
+    try:
+        kernel = compiled(name, arch)
+    except Exception as error:
+        pytest.skip(f"this Triton does not compile for it: {error}")
+    result = instrument(kernel)
+    assert result.records > 0 and result.ignored == 0
+    before = kernel.assemble(without_markers(kernel.text), kernel.metadata["shared"])
+    after = kernel.assemble(result.text, result.shared)
+    for key in ("local", "spills", "scalar spills"):
+        assert after[key] <= before[key]
+
+
+def test_a_clock_of_20_bits_is_refused():
+    kernel = compiled("add", "gfx942")
+    with pytest.raises(AssertionError, match="cycle counter of gfx1100 has 20 bits"):
+        instrument(Compiled(kernel.text, kernel.metadata, kernel.stages, "gfx1100"))
 
 
 @pytest.mark.parametrize("name, arch", [p for p in PAIRS if p[1] in ("sm_90", "gfx942")])
