@@ -11,6 +11,7 @@
 #include "record/thread_self.h"
 
 static _Atomic uint32_t host_device = DEVICE_NONE;
+static _Thread_local uint32_t own_work;
 
 void proton_op_enter(uint32_t frame, struct proton_context *where_out)
 {
@@ -92,6 +93,21 @@ void record_take_launch(struct trace_event *out)
 bool record_is_in_op(void)
 {
 	return thread_self && thread_self->in_op;
+}
+
+void record_own_work_begin(void)
+{
+	own_work++;
+}
+
+void record_own_work_end(void)
+{
+	own_work--;
+}
+
+bool record_is_own_work(void)
+{
+	return own_work;
 }
 
 void record_set_host_device(uint32_t device)

@@ -57,6 +57,14 @@ bool record_program_ends(void);
 /* True while the calling thread is between proton_op_enter() and proton_op_exit(). */
 bool record_is_in_op(void);
 
+/*
+ * What the calling thread has a device do from here on is a backend's own business, not the
+ * program's: whichever backend sees it, it belongs nowhere. The two nest.
+ */
+void record_own_work_begin(void);
+void record_own_work_end(void);
+bool record_is_own_work(void);
+
 /* The device that proton_kernel_begin() and _end() record for. */
 void record_set_host_device(uint32_t device);
 

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fake/cuda_calibrate.h"
+#include "fake/cuda_memory.h"
 #include "fake/fake_cupti.h"
 
 #define SLOT_COUNT 131072u
@@ -42,7 +44,7 @@ static uint64_t lost;
 static _Atomic uint32_t unsafe_calls;
 static _Thread_local int mode; /* 0: the default, in which a capture forbids much */
 
-static int failure(const char *name)
+int play_failure(const char *name)
 {
 	const char *wanted = getenv("FAKE_CUDA_FAIL");
 	size_t length = strlen(name);
@@ -56,7 +58,7 @@ static int unsafe(const char *name)
 {
 	if (atomic_load(&capture_status) && mode != 2)
 		atomic_fetch_add(&unsafe_calls, 1);
-	return failure(name);
+	return play_failure(name);
 }
 
 /* ------------------------------------------------------------------ the kernel */
@@ -129,26 +131,26 @@ FAKE_EXPORT uint32_t fake_unsafe_calls(void)
 FAKE_EXPORT int cuCtxGetCurrent(void **context)
 {
 	*context = getenv("FAKE_CUDA_NO_CONTEXT") ? NULL : &the_context;
-	return failure("cuCtxGetCurrent");
+	return play_failure("cuCtxGetCurrent");
 }
 
 FAKE_EXPORT int cuCtxGetId(void *context, uint64_t *id)
 {
 	*id = (uintptr_t)context;
-	return failure("cuCtxGetId");
+	return play_failure("cuCtxGetId");
 }
 
 FAKE_EXPORT int cuStreamGetCtx(void *stream, void **context)
 {
 	(void)stream;
 	*context = &the_context;
-	return failure("cuStreamGetCtx");
+	return play_failure("cuStreamGetCtx");
 }
 
 FAKE_EXPORT int cuStreamIsCapturing(void *stream, int *status)
 {
 	*status = (uintptr_t)stream == captured_stream ? atomic_load(&capture_status) : 0;
-	return failure("cuStreamIsCapturing");
+	return play_failure("cuStreamIsCapturing");
 }
 
 FAKE_EXPORT int cuThreadExchangeStreamCaptureMode(int *wanted)
@@ -157,20 +159,28 @@ FAKE_EXPORT int cuThreadExchangeStreamCaptureMode(int *wanted)
 
 	mode = *wanted;
 	*wanted = old;
-	return failure("cuThreadExchangeStreamCaptureMode");
+	return play_failure("cuThreadExchangeStreamCaptureMode");
 }
 
 FAKE_EXPORT int cuModuleLoadData(void **module, const void *image)
 {
-	*module = &the_context;
+	*module = play_calibrate_module(image);
+	if (!*module)
+		*module = &the_context;
 	return strncmp(image, ".version", 8) == 0 ? unsafe("cuModuleLoadData") : INVALID_VALUE;
 }
 
 FAKE_EXPORT int cuModuleGetFunction(void **function, void *module, const char *name)
 {
+	const char *its = module == &the_context ? "proton_append_metric" : "proton_calibrate";
+
 	*function = module;
-	return strcmp(name, "proton_append_metric") == 0 ? unsafe("cuModuleGetFunction")
-							 : INVALID_VALUE;
+	return strcmp(name, its) == 0 ? unsafe("cuModuleGetFunction") : INVALID_VALUE;
+}
+
+FAKE_EXPORT int cuModuleUnload(void *module)
+{
+	return module && module != &the_context ? unsafe("cuModuleUnload") : INVALID_VALUE;
 }
 
 FAKE_EXPORT int cuFuncLoad(void *function)
@@ -192,7 +202,7 @@ FAKE_EXPORT int cuMemHostUnregister(void *memory)
 FAKE_EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned flags)
 {
 	*address = (uintptr_t)memory;
-	return flags ? INVALID_VALUE : failure("cuMemHostGetDevicePointer_v2");
+	return flags ? INVALID_VALUE : play_failure("cuMemHostGetDevicePointer_v2");
 }
 
 FAKE_EXPORT int cuPointerGetAttribute(void *data, int attribute, uint64_t address)
@@ -203,22 +213,32 @@ FAKE_EXPORT int cuPointerGetAttribute(void *data, int attribute, uint64_t addres
 	return INVALID_VALUE; /* as of memory that no context owns */
 }
 
+static int launch_calibration(uint64_t buffer)
+{
+	if (on_launch)
+		on_launch(false, 0);
+	play_calibrate_launch(buffer);
+	return 0;
+}
+
 FAKE_EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
 			       unsigned block_x, unsigned block_y, unsigned block_z,
 			       unsigned shared_bytes, void *stream, void **parameters, void **extra)
 {
-	struct append append = {
+	struct append append;
+	bool is_captured = capture_status && (uintptr_t)stream == captured_stream;
+	int code = play_failure("cuLaunchKernel");
+
+	if (code)
+		return code;
+	if (function != &the_context && !extra && grid_x == 1 && block_x == 32 && shared_bytes)
+		return launch_calibration(*(uint64_t *)parameters[1]);
+	append = (struct append){
 		.ring = *(uint64_t *)parameters[0],
 		.source = *(uint64_t *)parameters[1],
 		.id = *(uint64_t *)parameters[2],
 		.bytes = *(uint32_t *)parameters[3],
 	};
-	bool is_captured = capture_status && (uintptr_t)stream == captured_stream;
-	int code = failure("cuLaunchKernel");
-
-	(void)shared_bytes;
-	if (code)
-		return code;
 	if (function != &the_context || extra || grid_x != 1 || grid_y != 1 || grid_z != 1 ||
 	    block_x != 32 || block_y != 1 || block_z != 1 || node_count == NODE_MAX)
 		return INVALID_VALUE;

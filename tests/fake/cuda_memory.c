@@ -22,6 +22,12 @@ static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
 static bool is_held;
 static size_t bytes_now;
 static size_t bytes_most;
+static void (*on_memory)(void);
+
+FAKE_EXPORT void fake_set_on_memory(void (*wanted)(void))
+{
+	on_memory = wanted;
+}
 
 FAKE_EXPORT void fake_hold_events(bool wanted)
 {
@@ -60,6 +66,10 @@ FAKE_EXPORT int cuCtxGetDevice(int *device)
 
 FAKE_EXPORT int cuStreamCreate(void **stream, unsigned flags)
 {
+	int code = play_failure("cuStreamCreate");
+
+	if (code)
+		return code;
 	*stream = malloc(1);
 	return flags == 1 && *stream ? 0 : 1;
 }
@@ -72,7 +82,17 @@ FAKE_EXPORT int cuStreamDestroy_v2(void *stream)
 
 FAKE_EXPORT int cuStreamSynchronize(void *stream)
 {
-	return stream ? 0 : 1;
+	return stream ? play_failure("cuStreamSynchronize") : 1;
+}
+
+FAKE_EXPORT int cuStreamQuery(void *stream)
+{
+	int result;
+
+	pthread_mutex_lock(&lock);
+	result = is_held ? NOT_READY : play_failure("cuStreamQuery");
+	pthread_mutex_unlock(&lock);
+	return stream ? result : 1;
 }
 
 FAKE_EXPORT int cuEventCreate(void **event, unsigned flags)
@@ -124,7 +144,10 @@ FAKE_EXPORT int cuMemAlloc_v2(uint64_t *address, size_t bytes)
 {
 	uint8_t *memory;
 	bool is_full;
+	int code = play_failure("cuMemAlloc");
 
+	if (code)
+		return code;
 	pthread_mutex_lock(&lock);
 	is_full = bytes_most && bytes_now + bytes > bytes_most;
 	if (!is_full)
@@ -166,13 +189,17 @@ FAKE_EXPORT int cuMemFreeHost(void *memory)
 
 FAKE_EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)
 {
+	if (on_memory)
+		on_memory();
 	memcpy(to, (const void *)(uintptr_t)from, bytes);
-	return stream ? 0 : 1;
+	return stream ? play_failure("cuMemcpyDtoHAsync") : 1;
 }
 
 FAKE_EXPORT int cuMemsetD8Async(uint64_t address, unsigned char value, size_t count, void *stream)
 {
 	(void)stream;
+	if (on_memory)
+		on_memory();
 	memset((void *)(uintptr_t)address, value, count);
-	return 0;
+	return play_failure("cuMemsetD8Async");
 }

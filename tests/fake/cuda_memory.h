@@ -12,4 +12,9 @@ void fake_hold_events(bool is_held);
 size_t fake_device_bytes(void);
 void fake_limit_device(size_t bytes);
 
+/* Called in each copy and set, on the thread that makes it: the test plays CUPTI. */
+void fake_set_on_memory(void (*on_memory)(void));
+/* What FAKE_CUDA_FAIL says of the entry point; for all files of the library. */
+int play_failure(const char *name);
+
 #endif

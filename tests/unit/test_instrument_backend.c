@@ -23,6 +23,8 @@ static struct {
 	size_t (*device_bytes)(void);
 	void (*limit_device)(size_t bytes);
 	void (*set_capture)(uint64_t stream, int status);
+	void (*set_record_cost)(double reading, double record);
+	uint32_t (*calibrations)(void);
 } fake;
 
 static struct instrument_layout layout;
@@ -60,6 +62,8 @@ static void load_fake(void)
 	find(&fake.device_bytes, handle, "fake_device_bytes");
 	find(&fake.limit_device, handle, "fake_limit_device");
 	find(&fake.set_capture, handle, "fake_set_capture");
+	find(&fake.set_record_cost, handle, "fake_set_record_cost");
+	find(&fake.calibrations, handle, "fake_calibrations");
 }
 
 static int start(const char *data, const char *mode)
@@ -642,6 +646,85 @@ TEST(a_timeline_of_asynchronous_work)
 	CHECK_U64(load->start_ns - copies[1]->start_ns, 200);
 	CHECK_EQ(value_of(profile, "mm/copy", "cycles"), 700);
 	profile_free(profile);
+}
+
+/* One launch with `mode`; what is measured of it. */
+static struct profile *run_once(const char *mode)
+{
+	start("tree", mode);
+	add_kernel(1);
+	CHECK(launch());
+	return finish();
+}
+
+/* Inside "k" are four scopes that touch each other; the first is alone before it begins. */
+TEST(time_shift_takes_off_what_was_measured)
+{
+	struct profile *profile;
+
+	load_fake();
+	fake.set_record_cost(3, 20);
+	profile = run_once("default:optimizations=time_shift");
+	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * (1000 - 6 * 3 - 4 * 20));
+	CHECK_EQ(value_of(profile, "mm/k/load", "cycles"), 8 * (100 - 3 + 100 - 23));
+	CHECK_EQ(value_of(profile, "mm/k/dot", "cycles"), 8 * (300 - 23 + 310 - 23));
+	profile_free(profile);
+	CHECK_U64(fake.calibrations(), 32);
+	fake.set_record_cost(1, 1);
+	profile = run_once("default:optimizations=time_shift");
+	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * (1000 - 6 * 3 - 4 * 20));
+	profile_free(profile);
+	CHECK_U64(fake.calibrations(), 32); /* once in the life of the process */
+}
+
+TEST(nothing_is_measured_unless_it_is_wanted)
+{
+	struct profile *profile = run_once("");
+
+	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * 1000);
+	profile_free(profile);
+	setenv("PROTON_INSTRUMENT_COST", "1.5,12.5", 1);
+	profile = run_once("default:optimizations=time_shift");
+	unsetenv("PROTON_INSTRUMENT_COST");
+	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * (1000 - 9 - 38));
+	profile_free(profile);
+	CHECK_U64(fake.calibrations(), 0);
+}
+
+TEST(what_cannot_be_measured_is_not_taken_off)
+{
+	struct profile *profile;
+
+	for (int i = 0; i < 2; i++) {
+		setenv("FAKE_CUDA_FAIL", "cuModuleLoadData=222", 1);
+		profile = run_once("default:optimizations=time_shift");
+		unsetenv("FAKE_CUDA_FAIL");
+		CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * 1000);
+		profile_free(profile);
+	}
+	CHECK_U64(fake.calibrations(), 0);
+}
+
+TEST(costs_that_are_not_understood)
+{
+	static const char *const wrong[] = {"",     "1",   "1,",    ",1",  "1,2,",     "1,2 ",
+					    "-1,2", "1;2", "1e3,2", "a,b", "1,2000001"};
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path("a"),
+		.backend = "instrumentation",
+		.mode = "default:optimizations=time_shift",
+	};
+	struct proton_error err = {0};
+	int session;
+
+	load_fake();
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		setenv("PROTON_INSTRUMENT_COST", wrong[i], 1);
+		CHECK_EQ(proton_start(&options, &session, &err), PROTON_E_INVALID);
+		CHECK_HAS(err.text, "PROTON_INSTRUMENT_COST is two numbers of cycles");
+	}
+	unsetenv("PROTON_INSTRUMENT_COST");
 }
 
 TEST(bad_modes_and_layouts)

@@ -118,13 +118,13 @@ static bool is_graph_launch(uint32_t call)
 
 /*
  * What was launched while every session pauses is kept too, with no session: its record is known,
- * and nobody's. So is that of a kernel of ours.
+ * and nobody's. So is that of a kernel of ours, be it another backend's.
  */
 static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 {
 	struct correlation correlation = {.where = {.sessions = 0}};
 
-	if (!tensors_are_launching())
+	if (!tensors_are_launching() && !record_is_own_work())
 		correlation.where = proton_context_here();
 	note_first(data->correlation_id);
 	correlation.is_shared = is_graph_launch(call) ||
@@ -165,9 +165,10 @@ static void on_launched(uint32_t call, const struct cupti_callback_data *data)
 /* A copy or a set. Whether it makes no record, one or many is the driver's business. */
 static void on_memory_call(uint32_t call, const struct cupti_callback_data *data)
 {
-	struct correlation correlation = {.where = proton_context_here(),
-					  .is_shared = memory_is_batch(call)};
+	struct correlation correlation = {.is_shared = memory_is_batch(call)};
 
+	if (!record_is_own_work())
+		correlation.where = proton_context_here();
 	note_first(data->correlation_id);
 	correlation.launch =
 		record_launch_begin(correlation.where, data->correlation_id, LAUNCH_MEMORY);

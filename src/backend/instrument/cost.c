@@ -2,16 +2,31 @@
 #include "backend/instrument/cost.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "backend/instrument/calibrate.h"
 #include "backend/instrument/driver.h"
-#include "base/array.h"
 #include "base/note.h"
 #include "format/number.h"
 
 /* Of one record; no clock is that slow to read. */
 #define CYCLES_MAX 1e6
+
+#define CHIP_MAX 16u
+
+/* Of each chip; two of a kind cost the same. */
+struct measured {
+	int chip;
+	bool is_known;
+	struct decode_cost cost;
+	struct proton_error failure;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next two */
+static struct measured measured[CHIP_MAX];
+static uint32_t measured_count;
 
 static struct {
 	struct decode_cost cost;
@@ -63,31 +78,54 @@ int cost_start(const struct instrument_mode *mode, struct proton_error *err)
 	return PROTON_OK;
 }
 
-/* What a record costs, by 10 x major + minor of the chip: measured with bench/intra.py. */
-static const struct {
-	uint64_t chip;
-	struct decode_cost cost;
-} known_costs[] = {
-	{90, {.empty = 13 * DECODE_CYCLE, .scope = 14 * DECODE_CYCLE}}, /* H200: 13.45 and 14.0 */
-};
-
-struct decode_cost cost_here(void)
+/* 10 x major + minor of the chip. */
+static int chip_here(void)
 {
-	struct decode_cost none = {0};
 	int major = 0;
 	int minor = 0;
 	int device = 0;
 
+	if (driver.cuCtxGetDevice(&device) != 0 ||
+	    driver.cuDeviceGetAttribute(&major, DRIVER_ATTRIBUTE_CC_MAJOR, device) != 0 ||
+	    driver.cuDeviceGetAttribute(&minor, DRIVER_ATTRIBUTE_CC_MINOR, device) != 0)
+		return 0;
+	return major * 10 + minor;
+}
+
+/* The lock is held. What could not be measured is not tried again. */
+static const struct measured *measured_on(int chip)
+{
+	static struct measured none;
+	struct measured *it;
+
+	for (uint32_t i = 0; i < measured_count; i++)
+		if (measured[i].chip == chip)
+			return &measured[i];
+	it = measured_count < CHIP_MAX ? &measured[measured_count++] : &none;
+	*it = (struct measured){.chip = chip};
+	it->is_known = calibrate(CALIBRATE_LIMIT_NS, &it->cost, &it->failure) == PROTON_OK;
+	return it;
+}
+
+struct decode_cost cost_here(void)
+{
+	struct decode_cost cost;
+	const struct measured *it;
+
 	if (!own.is_wanted || own.is_given)
 		return own.cost;
-	if (driver.cuCtxGetDevice(&device) == 0 &&
-	    driver.cuDeviceGetAttribute(&major, DRIVER_ATTRIBUTE_CC_MAJOR, device) == 0 &&
-	    driver.cuDeviceGetAttribute(&minor, DRIVER_ATTRIBUTE_CC_MINOR, device) == 0)
-		for (size_t i = 0; i < ARRAY_LENGTH(known_costs); i++)
-			if (known_costs[i].chip == (uint64_t)major * 10 + (uint64_t)minor)
-				return known_costs[i].cost;
-	note("time_shift takes nothing off: what a record costs on sm_%d is not known; "
-	     "PROTON_INSTRUMENT_COST says it, bench/intra.py measures it",
-	     major * 10 + minor);
-	return none;
+	pthread_mutex_lock(&lock);
+	it = measured_on(chip_here());
+	cost = it->cost;
+	if (!it->is_known)
+		note("time_shift takes nothing off: what a record costs on this GPU is not known, "
+		     "because %s; PROTON_INSTRUMENT_COST says it, bench/intra.py measures it",
+		     it->failure.text);
+	pthread_mutex_unlock(&lock);
+	return cost;
+}
+
+void cost_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
 }

@@ -8,7 +8,12 @@
 
 /* A run with `mode` begins: reads $PROTON_INSTRUMENT_COST. E_INVALID. */
 int cost_start(const struct instrument_mode *mode, struct proton_error *err);
-/* On the device of the current context. The user's word comes before what we know of the chip. */
+/*
+ * On the device of the current context, from any thread that is between driver_enter() and
+ * driver_leave(): as the user says, else measured once for each chip in the life of the process.
+ */
 struct decode_cost cost_here(void);
+/* After fork(), in the child. */
+void cost_forget(void);
 
 #endif

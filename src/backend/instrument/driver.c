@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "record/devices.h"
+#include "record/record.h"
 
 struct driver driver;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -38,6 +39,27 @@ static int bind_all(void *library, struct proton_error *err)
 	return PROTON_OK;
 }
 
+static void bind_for_kernels(void *library)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+	} names[] = {
+#define DRIVER_NAME(name, arguments) {#name, offsetof(struct driver, name)},
+		DRIVER_KERNEL_FUNCTIONS(DRIVER_NAME)
+#undef DRIVER_NAME
+	};
+	bool has_all = true;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(names) && has_all; i++)
+		has_all = dlsym(library, names[i].name) != NULL;
+	for (size_t i = 0; i < ARRAY_LENGTH(names) && has_all; i++) {
+		void *symbol = dlsym(library, names[i].name);
+
+		memcpy((char *)&driver + names[i].offset, &symbol, sizeof(symbol));
+	}
+}
+
 int driver_bind(struct proton_error *err)
 {
 	static bool is_bound;
@@ -55,6 +77,8 @@ int driver_bind(struct proton_error *err)
 					 dlerror());
 		else
 			status = bind_all(library, err);
+		if (status == PROTON_OK)
+			bind_for_kernels(library);
 		is_bound = status == PROTON_OK;
 	}
 	pthread_mutex_unlock(&lock);
@@ -65,11 +89,13 @@ int driver_enter(void)
 {
 	int mode = DRIVER_CAPTURE_RELAXED;
 
+	record_own_work_begin();
 	return driver.cuThreadExchangeStreamCaptureMode(&mode) == 0 ? mode : -1;
 }
 
 void driver_leave(int mode)
 {
+	record_own_work_end();
 	if (mode >= 0)
 		driver.cuThreadExchangeStreamCaptureMode(&mode);
 }

@@ -49,9 +49,20 @@
 	X(cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t bytes, void *stream))             \
 	X(cuMemsetD8Async, (uint64_t address, unsigned char value, size_t count, void *stream))
 
+/* For kernels of our own (calibrate.h): all of them, or NULL. */
+#define DRIVER_KERNEL_FUNCTIONS(X)                                                                 \
+	X(cuModuleLoadData, (void **module, const void *image))                                    \
+	X(cuModuleUnload, (void *module))                                                          \
+	X(cuModuleGetFunction, (void **function, void *module, const char *name))                  \
+	X(cuLaunchKernel, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,      \
+			   unsigned block_x, unsigned block_y, unsigned block_z,                   \
+			   unsigned shared_bytes, void *stream, void **parameters, void **extra))  \
+	X(cuStreamQuery, (void *stream))
+
 struct driver {
 #define DRIVER_FIELD(name, arguments) int(*name) arguments;
 	DRIVER_FUNCTIONS(DRIVER_FIELD)
+	DRIVER_KERNEL_FUNCTIONS(DRIVER_FIELD)
 #undef DRIVER_FIELD
 };
 
@@ -67,8 +78,8 @@ static inline void *driver_handle(uint64_t value)
 
 /*
  * While a thread captures a graph, calls such as cuMemAlloc are refused on every thread, and fail
- * that capture, unless the caller says that it knows what it does. Returns what to give to
- * driver_leave().
+ * that capture, unless the caller says that it knows what it does. What the thread has the device
+ * do meanwhile is ours, and in nobody's profile. Returns what to give to driver_leave().
  */
 int driver_enter(void);
 void driver_leave(int mode);

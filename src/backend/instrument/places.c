@@ -143,4 +143,5 @@ void places_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	place_count = 0;
+	cost_forget();
 }

@@ -1,0 +1,144 @@
+/* backend/instrument/calibrate beside a played driver, which plays the kernel too. */
+#include "unit/tap.h"
+
+#include <dlfcn.h>
+#include <math.h>
+
+#include "backend/instrument/calibrate.h"
+#include "backend/instrument/driver.h"
+
+#define LIMIT_NS 1000000
+
+static struct {
+	void (*hold_events)(bool is_held);
+	size_t (*device_bytes)(void);
+	void (*set_capture)(uint64_t stream, int status);
+	uint32_t (*unsafe_calls)(void);
+	void (*set_record_cost)(double reading, double record);
+	uint32_t (*calibrations)(void);
+} fake;
+
+static void find(void *slot, void *handle, const char *name)
+{
+	void *symbol = dlsym(handle, name);
+
+	if (!symbol)
+		FAIL("%s", dlerror());
+	memcpy(slot, &symbol, sizeof(symbol));
+}
+
+static void load_fake(void)
+{
+	const char *path = getenv("PROTON_CUDA_PATH");
+	struct proton_error err = {0};
+	void *handle;
+
+	if (!path)
+		SKIP("no played libraries: run by `meson test`");
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		FAIL("%s", dlerror());
+	find(&fake.hold_events, handle, "fake_hold_events");
+	find(&fake.device_bytes, handle, "fake_device_bytes");
+	find(&fake.set_capture, handle, "fake_set_capture");
+	find(&fake.unsafe_calls, handle, "fake_unsafe_calls");
+	find(&fake.set_record_cost, handle, "fake_set_record_cost");
+	find(&fake.calibrations, handle, "fake_calibrations");
+	CHECK_OK(driver_bind(&err), err);
+}
+
+static int measure(struct decode_cost *cost, struct proton_error *err)
+{
+	int mode = driver_enter();
+	int status = calibrate(LIMIT_NS, cost, err);
+
+	driver_leave(mode);
+	return status;
+}
+
+static void check_cost(double reading, double record)
+{
+	struct decode_cost cost = {0};
+	struct proton_error err = {0};
+
+	fake.set_record_cost(reading, record);
+	CHECK_OK(measure(&cost, &err), err);
+	CHECK_NEAR((double)cost.empty / DECODE_CYCLE, reading, 0.3);
+	CHECK_NEAR((double)cost.scope / DECODE_CYCLE, 2 * reading + record, 0.1);
+	CHECK_U64(fake.device_bytes(), 0);
+}
+
+TEST(costs_are_found_to_a_fraction_of_a_cycle)
+{
+	load_fake();
+	check_cost(2, 10);
+	check_cost(2.25, 9.5);
+	check_cost(13, 0.5);
+	check_cost(31, 80);
+}
+
+TEST(a_call_that_fails_is_named_and_nothing_is_left)
+{
+	static const char *const calls[] = {
+		"cuModuleLoadData", "cuModuleGetFunction", "cuStreamCreate",
+		"cuMemAlloc",       "cuMemsetD8Async",     "cuLaunchKernel",
+		"cuStreamQuery",    "cuMemcpyDtoHAsync",   "cuStreamSynchronize",
+	};
+	char wanted[64];
+
+	load_fake();
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		struct decode_cost cost = {.empty = 7, .scope = 8};
+		struct proton_error err = {0};
+
+		snprintf(wanted, sizeof(wanted), "%s=218", calls[i]);
+		setenv("FAKE_CUDA_FAIL", wanted, 1);
+		CHECK_EQ(measure(&cost, &err), PROTON_E_UNSUPPORTED);
+		unsetenv("FAKE_CUDA_FAIL");
+		snprintf(wanted, sizeof(wanted), "%s failed (218)", calls[i]);
+		CHECK_STR(err.text, wanted);
+		CHECK_EQ(cost.empty, 7);
+		CHECK_EQ(cost.scope, 8);
+		CHECK_U64(fake.device_bytes(), 0);
+	}
+}
+
+TEST(a_kernel_that_did_not_run_measures_nothing)
+{
+	struct decode_cost cost;
+	struct proton_error err = {0};
+
+	load_fake();
+	fake.set_record_cost(0, 0);
+	CHECK_EQ(measure(&cost, &err), PROTON_E_UNSUPPORTED);
+	CHECK_STR(err.text, "the kernel for it measured nonsense");
+	fake.set_record_cost(20000, 10);
+	CHECK_EQ(measure(&cost, &err), PROTON_E_UNSUPPORTED);
+	CHECK_U64(fake.device_bytes(), 0);
+}
+
+TEST(a_capture_is_not_disturbed)
+{
+	struct decode_cost cost;
+	struct proton_error err = {0};
+
+	load_fake();
+	fake.set_capture(7, 1);
+	CHECK_OK(measure(&cost, &err), err);
+	CHECK_U64(fake.unsafe_calls(), 0);
+	fake.set_capture(0, 0);
+}
+
+/* What it may still write to is left to it. */
+TEST(a_busy_device_is_not_waited_for)
+{
+	struct decode_cost cost;
+	struct proton_error err = {0};
+
+	load_fake();
+	fake.hold_events(true);
+	CHECK_EQ(measure(&cost, &err), PROTON_E_UNSUPPORTED);
+	CHECK_STR(err.text, "the device was busy");
+	CHECK(fake.device_bytes() > 0);
+	fake.hold_events(false);
+}
