@@ -1,8 +1,9 @@
 """Instrument kernels while Triton compiles them: where the passes in C are put into its pipeline.
 
 Nothing of Triton is changed. Its hook for compiler stages lets us replace the one that makes LLVM
-IR by a function that calls it and rewrites its result; the function that reads an overriding file
-is wrapped. `start` sets that up, also when Triton is imported later, and `stop` undoes it.
+IR by a function that calls it and rewrites its result; what reads files of IR, and the options that
+a source brings with it, are wrapped. `start` sets that up, also when Triton is imported later, and
+`stop` undoes it.
 """
 
 from __future__ import annotations
@@ -60,34 +61,34 @@ class _Pipeline:
         # Never with a comma, which separates the modes that Triton itself has.
         self.name = f"proton-{PASS_VERSION}-{self.key}"
         self._knobs: Optional[ModuleType] = None
-        self._compiler: Optional[ModuleType] = None
         self._previous_hook: Optional[Callable[..., Any]] = None
         self._previous_mode = ""
+        # What we have put into Triton's compiler: (owner, name, what was there, ours).
+        self._wrapped: list[tuple[Any, str, Any, Any]] = []
         self._parse: Optional[Callable[..., Any]] = None
         # Of what this thread compiles: .is_amd; .is_keyed, if our key was asked for.
         self._target = threading.local()
-        # One object each: a bound method is a new one whenever it is asked for.
-        self._stages_hook = self._add_stages
-        self._parse_hook = self._parse_override
+        self._stages_hook = self._add_stages  # a bound method is a new one whenever asked for
 
     # ---- in and out of Triton
 
     def install(self) -> None:
         when_imported("triton.knobs", self._set_knobs)
-        when_imported("triton.compiler.compiler", self._set_parse)
+        when_imported("triton.compiler.compiler", self._wrap_compiler)
 
     def remove(self) -> None:
         self.is_live = False  # for those who chained to our hooks and still call them
         forget("triton.knobs", self._set_knobs)
-        forget("triton.compiler.compiler", self._set_parse)
+        forget("triton.compiler.compiler", self._wrap_compiler)
         if self._knobs is not None:
             runtime, compilation = self._knobs.runtime, self._knobs.compilation
             if runtime.add_stages_inspection_hook is self._stages_hook:
                 runtime.add_stages_inspection_hook = self._previous_hook
             if compilation.instrumentation_mode == self.name:
                 compilation.instrumentation_mode = self._previous_mode
-        if self._compiler is not None and self._compiler.parse is self._parse_hook:
-            self._compiler.parse = self._parse  # type: ignore[attr-defined]
+        for owner, name, before, ours in self._wrapped:
+            if getattr(owner, name) is ours:
+                setattr(owner, name, before)
 
     def _set_knobs(self, knobs: ModuleType) -> None:
         runtime, compilation = knobs.runtime, knobs.compilation
@@ -100,10 +101,17 @@ class _Pipeline:
         runtime.add_stages_inspection_hook = self._stages_hook
         compilation.instrumentation_mode = self.name
 
-    def _set_parse(self, compiler: ModuleType) -> None:
-        self._compiler = compiler
+    def _wrap(self, owner: Any, name: str, ours: Any) -> None:
+        self._wrapped.append((owner, name, getattr(owner, name), ours))
+        setattr(owner, name, ours)
+
+    def _wrap_compiler(self, compiler: ModuleType) -> None:
+        files, sources = compiler.IRSource, compiler.ASTSource
         self._parse = compiler.parse
-        compiler.parse = self._parse_hook  # type: ignore[attr-defined]
+        self._wrap(compiler, "parse", self._parse_override)
+        self._wrap(files, "__init__", self._reading_file(files.__init__))
+        for kind in (files, sources):
+            self._wrap(kind, "parse_options", self._naming_mode(kind.parse_options))
 
     # ---- called by Triton
 
@@ -145,16 +153,15 @@ class _Pipeline:
     def _is_in_key(self, options: Any) -> bool:
         """Is the mode part of the key under which Triton will cache the kernel?
 
-        Else it would be found there by programs that instrument nothing. Launches always have it;
-        older versions of triton.compile() have it only when it is among their options.
+        Else it would be found there by programs that instrument nothing. It is, unless somebody has
+        taken it out of Triton's knobs or of the options.
         """
         if getattr(options, "instrumentation_mode", "") == self.name:
             return True
         if getattr(self._target, "is_keyed", False):
             return True
         note(
-            "a kernel is not instrumented: triton.compile() was called without "
-            "instrumentation_mode in its options",
+            "a kernel is not instrumented: another tool has set Triton's instrumentation_mode",
             once=True,
         )
         return False
@@ -216,17 +223,58 @@ class _Pipeline:
     def _parse_override(self, full_name: Any, ext: str, context: Any) -> Any:
         """Triton's parse(), which knows no operation of ours in a file that overrides a stage."""
         assert self._parse is not None
-        if self.is_live and ext in ("ttir", "ttgir", "glir"):
-            with open(full_name, encoding="utf-8", errors="surrogateescape") as file:
-                text = file.read()
-            try:
-                made = _libproton.instrument_override(text, getattr(self._target, "is_amd", False))
-            except _libproton.ProtonError as error:
-                raise ValueError(f"{full_name}: {error}") from None
-            if made is not None:
-                with _temporary_file(made, f".{ext}") as path:
-                    return self._parse(path, ext, context)
-        return self._parse(full_name, ext, context)
+        made = None
+        if self.is_live:
+            made = _translate(full_name, ext, getattr(self._target, "is_amd", False))
+        if made is None:
+            return self._parse(full_name, ext, context)
+        with _temporary_file(made, f".{ext}") as path:
+            return self._parse(path, ext, context)
+
+    def _reading_file(self, inner: Callable[..., None]) -> Callable[..., None]:
+        """The reading of a file that triton.compile() is given, with operations of ours in it."""
+
+        def init(source: Any, path: Any, context: Any, backend: Any) -> None:
+            ext = os.path.splitext(path)[1][1:]
+            made = None
+            if self.is_live:
+                made = _translate(path, ext, backend.target.backend == "hip")
+            if made is None:
+                inner(source, path, context, backend)
+                return
+            with _temporary_file(made, f".{ext}") as temporary:
+                inner(source, temporary, context, backend)
+            source.path = path
+
+        return init
+
+    def _naming_mode(self, inner: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+        """The options that a source has of its own, with our mode among them.
+
+        Launches have it among theirs, from the knobs. Who calls triton.compile() does not, and
+        before Triton asked its hook for a key there was no other way into that of the cache.
+        """
+
+        def parse_options(source: Any) -> dict[str, Any]:
+            options = inner(source)
+            knobs = self._knobs
+            if self.is_live and knobs and knobs.compilation.instrumentation_mode == self.name:
+                options = {**options, "instrumentation_mode": self.name}
+            return options
+
+        return parse_options
+
+
+def _translate(path: Any, ext: str, is_amd: bool) -> Optional[str]:
+    """A file of IR in which our operations are what Triton knows; None where it has none."""
+    if ext not in ("ttir", "ttgir", "glir"):
+        return None
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        text = file.read()
+    try:
+        return _libproton.instrument_override(text, is_amd)
+    except _libproton.ProtonError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _name_of(src: Any) -> str:

@@ -115,6 +115,9 @@ def test_triton_is_left_as_it_was():
         knobs.runtime.add_stages_inspection_hook,
         knobs.compilation.instrumentation_mode,
         compiler.parse,
+        compiler.IRSource.__init__,
+        compiler.IRSource.parse_options,
+        compiler.ASTSource.parse_options,
     )
     _instrument.start("default")
     assert flags.instrumentation_on
@@ -131,6 +134,9 @@ def test_triton_is_left_as_it_was():
         knobs.runtime.add_stages_inspection_hook,
         knobs.compilation.instrumentation_mode,
         compiler.parse,
+        compiler.IRSource.__init__,
+        compiler.IRSource.parse_options,
+        compiler.ASTSource.parse_options,
     )
     _instrument.stop()  # once too often
     with pytest.raises(ValueError, match="unknown key"):
@@ -179,7 +185,7 @@ def test_no_instrumented_kernel_is_cached_as_a_plain_one(capfd, monkeypatch):
     monkeypatch.setattr(triton.knobs.compilation, "instrumentation_mode", "")
     made = kernels.compile(kernels.marked_add, "sm_90", num_warps=8)
     assert not hasattr(made.metadata, "proton_layout")
-    assert "without instrumentation_mode in its options" in capfd.readouterr().err
+    assert "another tool has set Triton's instrumentation_mode" in capfd.readouterr().err
     monkeypatch.setattr(triton.knobs.compilation, "instrumentation_mode", mode)
 
 
@@ -269,3 +275,128 @@ def test_a_file_with_a_mistake_is_refused_in_words(monkeypatch, tmp_path):
             "sm_90",
             lambda lines: around(lines, "tt.return", ["    proton.record begin"], []),
         )
+
+
+# ------------------------------------------------------------------ ways to the compiler
+
+
+def source_of(kernel):
+    signature = {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+    return kernels.ASTSource(kernel, signature, constexprs={"BLOCK": 1024})
+
+
+def test_a_source_is_compiled_without_options():
+    """As torch.compile does, which knows nothing of modes; the cache keeps the two apart."""
+    target = kernels.target_of("sm_90")
+    plain = triton.compile(source_of(kernels.add), target=target)
+    assert not hasattr(plain.metadata, "proton_layout")
+    _instrument.start("default:auto=loads")
+    made = triton.compile(source_of(kernels.add), target=target)
+    _, scopes, _ = layout_of(made)
+    assert scopes[0].startswith("load@intra_kernels.py:")
+    _instrument.stop()
+    again = triton.compile(source_of(kernels.add), target=target)
+    assert not hasattr(again.metadata, "proton_layout")
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+def test_a_file_is_compiled(tmp_path, target):
+    """triton.compile("kernel.ttgir"), with records in it or without."""
+    where = kernels.target_of(target)
+    plain = tmp_path / "plain.ttgir"
+    plain.write_text(kernels.compile(kernels.add, target).asm["ttgir"])
+    marked = tmp_path / "marked.ttgir"
+    lines = plain.read_text().splitlines()
+    lines = around(lines, "get_program_id", ['    proton.record start "kernel"'], [])
+    lines = around(lines, "tt.return", ['    proton.record end "kernel"'], [])
+    marked.write_text("\n".join(lines))
+    _instrument.start("default")
+    made = triton.compile(str(marked), target=where)
+    assert layout_of(made)[1] == ["kernel"]
+    assert not hasattr(triton.compile(str(plain), target=where).metadata, "proton_layout")
+    _instrument.stop()
+    _instrument.start("default:auto=stores")
+    made = triton.compile(str(plain), target=where)
+    assert layout_of(made)[1][0].startswith("store@intra_kernels.py:")
+    assert set(layout_of(triton.compile(str(marked), target=where))[1]) > {"kernel"}
+    _instrument.stop()
+    assert not hasattr(triton.compile(str(plain), target=where).metadata, "proton_layout")
+    with pytest.raises(Exception):  # Triton's own parser knows no proton.record
+        triton.compile(str(marked), target=where)
+
+
+def test_a_file_with_a_mistake_is_refused_in_words_too(tmp_path):
+    path = tmp_path / "wrong.ttgir"
+    path.write_text("module {\n  proton.record begin\n}\n")
+    _instrument.start("default")
+    with pytest.raises(ValueError, match=r"wrong\.ttgir: line 2: not of the form: proton.record"):
+        triton.compile(str(path), target=kernels.target_of("sm_90"))
+
+
+class Driver:
+    """As much of a driver as a JIT function needs to be compiled, not launched."""
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device):
+        return 0
+
+    def get_current_target(self):
+        return kernels.target_of("sm_90")
+
+
+@pytest.fixture
+def jit(monkeypatch):
+    """Compiles a kernel as a launch does."""
+    monkeypatch.setattr(type(triton.runtime.driver), "active", Driver())
+
+    def compile(kernel):
+        kernel.device_caches.clear()
+        tensor = triton.runtime.jit.MockTensor("float32")
+        return kernel.warmup(tensor, tensor, tensor, 100, BLOCK=1024, grid=(1,))
+
+    yield compile
+    kernels.marked_add.device_caches.clear()
+
+
+def test_launches_compile_with_scopes(jit):
+    _instrument.start("default")
+    assert layout_of(jit(kernels.marked_add))[1] == ["kernel", "load 1 %", "copy"]
+
+
+def test_threads_compile_with_scopes(jit):
+    """Triton's mode that compiles what is launched on other threads."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    _instrument.start("default")
+    with ThreadPoolExecutor(2) as executor, triton.AsyncCompileMode(executor):
+        made = jit(kernels.marked_add)
+    assert layout_of(made.result())[1] == ["kernel", "load 1 %", "copy"]
+
+
+WORKER = """
+import sys
+sys.path.insert(0, {tests!r})
+import triton
+triton.knobs.compilation.instrumentation_mode = {mode!r}
+import intra_kernels
+intra_kernels.compile(intra_kernels.marked_add, "sm_90")
+"""
+
+
+@pytest.mark.skipif(
+    tuple(map(int, triton.__version__.split(".")[:2])) < (3, 9),
+    reason="processes that compile for another with its mode came with Triton 3.9",
+)
+def test_a_process_that_warms_the_cache_leaves_no_plain_kernel_under_our_name():
+    """Triton's pool of processes that compile ahead: they have our mode and not our passes."""
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    _instrument.start("default")
+    mode = triton.knobs.compilation.instrumentation_mode
+    program = WORKER.format(tests=str(Path(__file__).parent), mode=mode)
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert layout_of(kernels.compile(kernels.marked_add, "sm_90"))[1]
