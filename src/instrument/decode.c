@@ -45,6 +45,16 @@ void decoder_init(struct decoder *decoder, const struct instrument_layout *layou
 	*decoder = (struct decoder){.layout = layout, .cost = cost};
 }
 
+void decoder_begin(struct decoder *decoder, const struct instrument_layout *layout,
+		   struct decode_cost cost)
+{
+	decoder->layout = layout;
+	decoder->cost = cost;
+	decoder->totals = (struct decode_totals){0};
+	decoder->execution_count = 0;
+	decoder->event_count = 0;
+}
+
 void decoder_fini(struct decoder *decoder)
 {
 	free(decoder->executions);

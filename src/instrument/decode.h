@@ -52,7 +52,7 @@ struct decode_cost {
 	int32_t scope; /* by how much one inside, apart from others, makes a scope longer */
 };
 
-/* Summed over all CTAs that a decoder has seen since decode_reset(). */
+/* Summed over all CTAs that a decoder has seen since decoder_begin(). */
 struct decode_totals {
 	uint64_t ctas;                              /* with a unit at least */
 	uint64_t units;                             /* that ran and ended */
@@ -90,6 +90,9 @@ struct decoder {
 /* `layout` must outlive the decoder and have come from layout_read() or the pass. */
 void decoder_init(struct decoder *decoder, const struct instrument_layout *layout,
 		  struct decode_cost cost);
+/* From here on for another layout and with new totals; keeps the work space. */
+void decoder_begin(struct decoder *decoder, const struct instrument_layout *layout,
+		   struct decode_cost cost);
 void decoder_fini(struct decoder *decoder);
 /*
  * Decodes one CTA from its layout->cta_bytes bytes, of any alignment. False when memory is out.

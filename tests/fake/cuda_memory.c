@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "fake/fake_cupti.h"
+#include "fake/faults.h"
 
 #define NOT_READY 600
 #define OUT_OF_MEMORY 2
@@ -56,18 +57,50 @@ FAKE_EXPORT void fake_limit_device(size_t bytes)
 
 /* ------------------------------------------------------------------ the driver's calls */
 
+/* Each may be told to fail, as those of the backend "cuda" (faults.h). */
+const char *const fault_more[] = {
+	"cuCtxGetDevice",
+	"cuStreamCreate",
+	"cuStreamDestroy_v2",
+	"cuStreamSynchronize",
+	"cuEventCreate",
+	"cuEventDestroy_v2",
+	"cuEventRecord",
+	"cuEventQuery",
+	"cuEventSynchronize",
+	"cuMemAlloc_v2",
+	"cuMemFree_v2",
+	"cuMemHostAlloc",
+	"cuMemFreeHost",
+	"cuMemcpyDtoHAsync_v2",
+	"cuMemsetD8Async",
+	"cuMemcpy2DAsync_v2",
+	NULL,
+};
+
+#define MAY_FAIL(name)                                                                             \
+	do {                                                                                       \
+		int fault;                                                                         \
+                                                                                                   \
+		if (fault_strikes_more(name, &fault))                                              \
+			return fault;                                                              \
+	} while (0)
+
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the driver's are its own */
 
 FAKE_EXPORT int cuCtxGetDevice(int *device)
 {
+	MAY_FAIL("cuCtxGetDevice");
 	*device = 0;
 	return 0;
 }
 
 FAKE_EXPORT int cuStreamCreate(void **stream, unsigned flags)
 {
-	int code = play_failure("cuStreamCreate");
+	int code;
 
+	MAY_FAIL("cuStreamCreate");
+	code = play_failure("cuStreamCreate");
 	if (code)
 		return code;
 	*stream = malloc(1);
@@ -76,12 +109,14 @@ FAKE_EXPORT int cuStreamCreate(void **stream, unsigned flags)
 
 FAKE_EXPORT int cuStreamDestroy_v2(void *stream)
 {
+	MAY_FAIL("cuStreamDestroy_v2");
 	free(stream);
 	return 0;
 }
 
 FAKE_EXPORT int cuStreamSynchronize(void *stream)
 {
+	MAY_FAIL("cuStreamSynchronize");
 	return stream ? play_failure("cuStreamSynchronize") : 1;
 }
 
@@ -97,6 +132,7 @@ FAKE_EXPORT int cuStreamQuery(void *stream)
 
 FAKE_EXPORT int cuEventCreate(void **event, unsigned flags)
 {
+	MAY_FAIL("cuEventCreate");
 	(void)flags;
 	*event = calloc(1, sizeof(struct event));
 	return *event ? 0 : OUT_OF_MEMORY;
@@ -104,12 +140,14 @@ FAKE_EXPORT int cuEventCreate(void **event, unsigned flags)
 
 FAKE_EXPORT int cuEventDestroy_v2(void *event)
 {
+	MAY_FAIL("cuEventDestroy_v2");
 	free(event);
 	return 0;
 }
 
 FAKE_EXPORT int cuEventRecord(void *event, void *stream)
 {
+	MAY_FAIL("cuEventRecord");
 	(void)stream;
 	pthread_mutex_lock(&lock);
 	((struct event *)event)->is_pending = true;
@@ -121,6 +159,7 @@ FAKE_EXPORT int cuEventQuery(void *event)
 {
 	int result;
 
+	MAY_FAIL("cuEventQuery");
 	pthread_mutex_lock(&lock);
 	if (!is_held)
 		((struct event *)event)->is_pending = false;
@@ -131,6 +170,7 @@ FAKE_EXPORT int cuEventQuery(void *event)
 
 FAKE_EXPORT int cuEventSynchronize(void *event)
 {
+	MAY_FAIL("cuEventSynchronize");
 	pthread_mutex_lock(&lock);
 	while (is_held && ((struct event *)event)->is_pending)
 		pthread_cond_wait(&released, &lock);
@@ -146,6 +186,7 @@ FAKE_EXPORT int cuMemAlloc_v2(uint64_t *address, size_t bytes)
 	bool is_full;
 	int code = play_failure("cuMemAlloc");
 
+	MAY_FAIL("cuMemAlloc_v2");
 	if (code)
 		return code;
 	pthread_mutex_lock(&lock);
@@ -167,6 +208,7 @@ FAKE_EXPORT int cuMemFree_v2(uint64_t address)
 	uint8_t *memory = (uint8_t *)(uintptr_t)address - 256;
 	size_t bytes;
 
+	MAY_FAIL("cuMemFree_v2");
 	memcpy(&bytes, memory, sizeof(bytes));
 	pthread_mutex_lock(&lock);
 	bytes_now -= bytes;
@@ -177,18 +219,21 @@ FAKE_EXPORT int cuMemFree_v2(uint64_t address)
 
 FAKE_EXPORT int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
+	MAY_FAIL("cuMemHostAlloc");
 	*memory = malloc(bytes);
 	return *memory && flags == 1 ? 0 : OUT_OF_MEMORY;
 }
 
 FAKE_EXPORT int cuMemFreeHost(void *memory)
 {
+	MAY_FAIL("cuMemFreeHost");
 	free(memory);
 	return 0;
 }
 
 FAKE_EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)
 {
+	MAY_FAIL("cuMemcpyDtoHAsync_v2");
 	if (on_memory)
 		on_memory();
 	memcpy(to, (const void *)(uintptr_t)from, bytes);
@@ -197,9 +242,41 @@ FAKE_EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void
 
 FAKE_EXPORT int cuMemsetD8Async(uint64_t address, unsigned char value, size_t count, void *stream)
 {
+	MAY_FAIL("cuMemsetD8Async");
 	(void)stream;
 	if (on_memory)
 		on_memory();
 	memset((void *)(uintptr_t)address, value, count);
 	return play_failure("cuMemsetD8Async");
+}
+
+/* CUDA_MEMCPY2D, from the host to a device. */
+struct copy {
+	size_t from_x, from_y;
+	int from_kind;
+	const void *from_host;
+	uint64_t from_device;
+	void *from_array;
+	size_t from_pitch;
+	size_t to_x, to_y;
+	int to_kind;
+	void *to_host;
+	uint64_t to_device;
+	void *to_array;
+	size_t to_pitch;
+	size_t width, height;
+};
+
+FAKE_EXPORT int cuMemcpy2DAsync_v2(const struct copy *copy, void *stream)
+{
+	MAY_FAIL("cuMemcpy2DAsync_v2");
+	if (!stream || copy->from_kind != 1 || copy->to_kind != 2 ||
+	    copy->from_pitch < copy->width || copy->to_pitch < copy->width)
+		return 1;
+	if (on_memory)
+		on_memory();
+	for (size_t row = 0; row < copy->height; row++)
+		memcpy((uint8_t *)(uintptr_t)copy->to_device + row * copy->to_pitch,
+		       (const uint8_t *)copy->from_host + row * copy->from_pitch, copy->width);
+	return 0;
 }

@@ -32,7 +32,20 @@ static bool environment_says(const char *name, int *code)
 	return true;
 }
 
-bool fault_strikes(size_t index, int *code)
+static size_t index_of(const char *name)
+{
+	size_t i = 0;
+
+	for (; i < fault_entry_count && i < ENTRY_MAX; i++)
+		if (strcmp(fault_entries[i], name) == 0)
+			return i;
+	for (const char *const *more = fault_more; more && *more && i < ENTRY_MAX; more++, i++)
+		if (strcmp(*more, name) == 0)
+			return i;
+	abort(); /* a test that names an entry point nobody has */
+}
+
+static bool strikes(size_t index, const char *name, int *code)
 {
 	uint32_t call = atomic_fetch_add(&state[index].calls, 1) + 1;
 	uint32_t first = atomic_load(&state[index].first);
@@ -41,15 +54,17 @@ bool fault_strikes(size_t index, int *code)
 		*code = atomic_load(&state[index].code);
 		return true;
 	}
-	return environment_says(fault_entries[index], code);
+	return environment_says(name, code);
 }
 
-static size_t index_of(const char *name)
+bool fault_strikes(size_t index, int *code)
 {
-	for (size_t i = 0; i < fault_entry_count && i < ENTRY_MAX; i++)
-		if (strcmp(fault_entries[i], name) == 0)
-			return i;
-	abort(); /* a test that names an entry point nobody has */
+	return strikes(index, fault_entries[index], code);
+}
+
+bool fault_strikes_more(const char *name, int *code)
+{
+	return strikes(index_of(name), name, code);
 }
 
 FAKE_EXPORT void fake_fail(const char *name, uint32_t first, uint32_t count, int code)

@@ -12,7 +12,12 @@
 extern const char *const fault_entries[];
 extern const size_t fault_entry_count;
 
+/* Names of entry points that are not generated, NULL behind the last one, where there are any. */
+extern const char *const fault_more[] __attribute__((weak));
+
 /* Counts a call of entry point `index`; true if this call is to fail, with *code. */
 bool fault_strikes(size_t index, int *code);
+/* The same of one in fault_more. */
+bool fault_strikes_more(const char *name, int *code);
 
 #endif

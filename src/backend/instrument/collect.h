@@ -1,6 +1,7 @@
 /*
- * The background thread: waits for launches to end, copies their buffers back, decodes them, hands
- * the results on and zeroes the buffers for the next. Launching threads only put into its queue.
+ * The background threads: they wait for launches to end, copy their buffers back, decode them, hand
+ * the results on and clear the buffers for the next. Launching threads only put into their queue.
+ * The first of them is started for the first launch, others when launches that have ended wait.
  */
 #ifndef BACKEND_INSTRUMENT_COLLECT_H
 #define BACKEND_INSTRUMENT_COLLECT_H
@@ -8,7 +9,7 @@
 #include "backend/instrument/pool.h"
 #include "instrument/mode.h"
 
-/* Starts the thread. E_NOMEM. */
+/* A run with `mode` begins. E_INVALID. */
 int collect_start(const struct instrument_mode *mode, struct proton_error *err);
 /* The launch that fills `buffer` has been made; its event is recorded. Never waits for a device. */
 void collect_put(struct buffer *buffer);
@@ -16,7 +17,7 @@ void collect_put(struct buffer *buffer);
 void collect_put_graph(struct buffer *buffer);
 /* Waits until everything put so far has been handed on, and reports what went wrong. */
 void collect_flush(void);
-/* Flushes and ends the thread. */
+/* Flushes and ends the threads. */
 void collect_stop(void);
 void collect_forget(void);
 

@@ -23,6 +23,32 @@
 #define DRIVER_ATTRIBUTE_CC_MAJOR 75
 #define DRIVER_ATTRIBUTE_CC_MINOR 76
 
+#define DRIVER_MEMORY_HOST 1
+#define DRIVER_MEMORY_DEVICE 2
+
+/* Rows of bytes: CUDA_MEMCPY2D. */
+struct driver_copy {
+	size_t from_x;
+	size_t from_y;
+	int from_kind;
+	const void *from_host;
+	uint64_t from_device;
+	void *from_array;
+	size_t from_pitch;
+	size_t to_x;
+	size_t to_y;
+	int to_kind;
+	void *to_host;
+	uint64_t to_device;
+	void *to_array;
+	size_t to_pitch;
+	size_t width_bytes;
+	size_t rows;
+};
+
+_Static_assert(sizeof(struct driver_copy) == 128 && offsetof(struct driver_copy, rows) == 120,
+	       "CUDA_MEMCPY2D");
+
 /* Each as cuda.h declares it, with handles as pointers; 0 is success. */
 #define DRIVER_FUNCTIONS(X)                                                                        \
 	X(cuCtxGetCurrent, (void **context))                                                       \
@@ -47,6 +73,7 @@
 	X(cuMemHostAlloc, (void **memory, size_t bytes, unsigned flags))                           \
 	X(cuMemFreeHost, (void *memory))                                                           \
 	X(cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t bytes, void *stream))             \
+	X(cuMemcpy2DAsync_v2, (const struct driver_copy *copy, void *stream))                      \
 	X(cuMemsetD8Async, (uint64_t address, unsigned char value, size_t count, void *stream))
 
 /* For kernels of our own (calibrate.h): all of them, or NULL. */

@@ -1,7 +1,7 @@
 /*
  * The backend "instrumentation": kernels that a compiler pass (src/instrument) has given records
  * of the clock. Each launch writes into a buffer of ours; the launching thread takes one from a
- * pool and queues it behind the launch, and a background thread does the rest (collect.h).
+ * pool and queues it behind the launch, and background threads do the rest (collect.h).
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -45,6 +45,7 @@ static void give_up(struct pending *abandoned, uint64_t stream)
 	if (!buffer || buffer->is_of_graph)
 		return;
 	buffer->kernel = NULL;
+	buffer->stream = stream;
 	if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0)
 		collect_put(buffer);
 	else
@@ -131,6 +132,7 @@ void proton_instrument_launched(uint64_t function, uint64_t stream)
 	if (!record_is_in_op())
 		where = proton_context_enter(where, kernel->frame);
 	buffer->kernel = kernel;
+	buffer->stream = stream;
 	buffer->where = where;
 	buffer->used_bytes = used_bytes(&launch, &kernel->layout);
 	buffer->before_ns = launch.before_ns;
@@ -140,8 +142,10 @@ void proton_instrument_launched(uint64_t function, uint64_t stream)
 		collect_put_graph(buffer);
 	else if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0)
 		collect_put(buffer);
-	else
+	else {
+		record_intra_count(INTRA_DAMAGED, 1);
 		pool_drop(buffer); /* it may be written to: not to be used again */
+	}
 }
 
 int proton_instrument_kernel(uint64_t function, const char *name, const char *layout,

@@ -85,6 +85,8 @@ static void reset(struct kernel *kernel)
 	kernel->kept = 0;
 	kernel->unsampled = 0;
 	kernel->untraced = 0;
+	kernel->turns = 0;
+	kernel->turns_over = 0;
 	kernel->traced = 0;
 	kernel->traced_events = 0;
 	kernel->totals = (struct decode_totals){0};

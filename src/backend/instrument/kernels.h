@@ -17,6 +17,8 @@ struct kernel {
 	_Atomic uint32_t kept;       /* launches whose events went into traces, of this run */
 	_Atomic uint64_t unsampled;  /* launches without a buffer, of this run */
 	_Atomic uint64_t untraced;   /* launches that traces could have kept and did not */
+	uint64_t turns;              /* given to launches that go into traces, ... */
+	uint64_t turns_over;         /* ... and those that are over: turns.c */
 	uint64_t traced;             /* launches that they did, ... */
 	uint64_t traced_events;      /* ... and slices: report.c */
 	struct decode_totals totals; /* report.c: what went wrong and was not reported yet */

@@ -24,16 +24,26 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct buffer *unused;
 static size_t all_bytes; /* those handed out too */
 
-/* The smallest one that is large enough. The lock is held. */
-static struct buffer *find_unused(size_t bytes, void *context)
+/* For a launch that asks for `asked` bytes; both are large enough. */
+static bool is_better(const struct buffer *one, const struct buffer *other, size_t asked)
+{
+	if ((one->asked_bytes == asked) != (other->asked_bytes == asked))
+		return one->asked_bytes == asked;
+	if (one->bytes != other->bytes)
+		return one->bytes < other->bytes;
+	return !one->shape.cta_bytes && other->shape.cta_bytes;
+}
+
+/* One of `bytes` or more. The lock is held. */
+static struct buffer *find_unused(size_t bytes, size_t asked, void *context)
 {
 	struct buffer **best = NULL;
 	struct buffer *found;
 
-	for (struct buffer **at = &unused; *at && (!best || (*best)->bytes > bytes);
+	for (struct buffer **at = &unused; *at && (!best || (*best)->asked_bytes != asked);
 	     at = &(*at)->next)
 		if ((*at)->context == context && (*at)->bytes >= bytes &&
-		    (!best || (*at)->bytes < (*best)->bytes))
+		    (!best || is_better(*at, *best, asked)))
 			best = at;
 	if (!best)
 		return NULL;
@@ -188,25 +198,28 @@ struct buffer *pool_take(size_t bytes)
 {
 	struct buffer *buffer;
 	void *context = NULL;
+	size_t asked = bytes;
 	int mode;
 
 	if (driver.cuCtxGetCurrent(&context) != 0 || !context)
 		return NULL;
 	bytes = round_up(bytes);
 	pthread_mutex_lock(&lock);
-	buffer = find_unused(bytes, context);
+	buffer = find_unused(bytes, asked, context);
 	pthread_mutex_unlock(&lock);
-	if (buffer)
-		return buffer;
-	mode = driver_enter();
-	buffer = make_some(bytes, context);
-	driver_leave(mode);
+	if (!buffer) {
+		mode = driver_enter();
+		buffer = make_some(bytes, context);
+		driver_leave(mode);
+	}
 	while (buffer && buffer->next) {
 		struct buffer *spare = buffer->next;
 
 		buffer->next = spare->next;
 		pool_give(spare);
 	}
+	if (buffer)
+		buffer->asked_bytes = asked;
 	return buffer;
 }
 

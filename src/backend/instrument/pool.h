@@ -1,7 +1,7 @@
 /*
  * Device memory that instrumented kernels write into: buffers that are reused, of a bounded sum,
- * each zeroed before it is handed out. Taking one costs a lock and, only while the pool still
- * grows, an allocation now and then: several buffers are made at once.
+ * each cleared before it is handed out (clear.h). Taking one costs a lock and, only while the pool
+ * still grows, an allocation now and then: several buffers are made at once.
  */
 #ifndef BACKEND_INSTRUMENT_POOL_H
 #define BACKEND_INSTRUMENT_POOL_H
@@ -21,6 +21,14 @@ struct kernel;
 
 struct slab;
 
+/* Of a layout (instrument/layout.h), what says where headers are and where records end. */
+struct shape {
+	uint32_t unit_count;
+	uint32_t ring_bytes;
+	uint32_t slack_bytes;
+	uint32_t cta_bytes; /* 0: no layout at all */
+};
+
 struct buffer {
 	struct buffer *next; /* in whatever list it is */
 	struct slab *slab;   /* the allocation that it is a part of */
@@ -29,20 +37,29 @@ struct buffer {
 	void *context; /* of the driver */
 	void *event;   /* recorded behind the launch */
 	bool is_of_graph;
+	/* What it was cleared for: launches of this shape find zeros where they have to be. */
+	struct shape shape; /* none: for any, all of it is zero */
+	size_t asked_bytes; /* when it was taken last */
+	uint64_t number;    /* in the queue */
+	uint64_t turn;      /* of its kernel, to go into traces */
 	/* The launch that fills it. */
+	uint64_t stream;
 	struct kernel *kernel; /* NULL: nobody wants to know what is in it */
 	struct proton_context where;
 	size_t used_bytes; /* that the launch may have written */
 	uint64_t before_ns;
 	struct trace_event launch; /* its event in the traces that saw it */
-	bool is_kept; /* its events go into traces */
+	bool is_kept;              /* its events go into traces */
 };
 
-/* At least `bytes` of the current context, zeroed by now; NULL: none left. */
+/*
+ * At least `bytes` of the current context, cleared by now, if can be one that was last taken for as
+ * many: then it mostly was cleared for the same kernel. NULL: none left.
+ */
 struct buffer *pool_take(size_t bytes);
-/* One that will never come back, for a launch that is captured; zeroed by now. */
+/* One that will never come back, for a launch that is captured; all zero by now. */
 struct buffer *pool_take_for_graph(size_t bytes);
-/* Zeroed by the caller. */
+/* Cleared by the caller. */
 void pool_give(struct buffer *buffer);
 /* It is not usable any more: its context is gone. */
 void pool_drop(struct buffer *buffer);

@@ -3,16 +3,22 @@
 
 #include <stdatomic.h>
 
+#include "backend/instrument/clear.h"
 #include "backend/instrument/driver.h"
 #include "backend/instrument/kernels.h"
 #include "backend/instrument/report.h"
-#include "backend/instrument/tally.h"
+#include "backend/instrument/sums.h"
+#include "backend/instrument/turns.h"
 #include "base/clock.h"
 #include "base/note.h"
 #include "record/intra.h"
 
-/* What is copied back at once; larger buffers come in pieces. */
-#define STAGE_BYTES ((size_t)16 << 20)
+/*
+ * What is copied back at once: a few pieces of an ordinary launch, so that little time passes
+ * before the first can be decoded. A CTA is not divided, up to a limit.
+ */
+#define STAGE_BYTES ((size_t)1 << 20)
+#define STAGE_BYTES_MAX ((size_t)16 << 20)
 
 static atomic_bool has_failed; /* said once */
 
@@ -20,13 +26,14 @@ static atomic_bool has_failed; /* said once */
 struct reading {
 	struct reader *reader;
 	struct buffer *buffer;
+	const struct instrument_layout *layout;
 	struct place *place;
-	void *stream;
+	void **streams;
 	double clock_mhz;
-	struct decoder decoder;
-	struct tally *tally;
 	uint32_t next_slot;
 	bool wants_lanes;
+	uint32_t queued; /* pieces whose copies are */
+	bool is_cleared; /* that is queued too */
 };
 
 static void fail(const char *call, int result)
@@ -48,110 +55,228 @@ void reader_start(void)
 /* For kernels that are too short to measure the clock, what longer ones have shown is best. */
 static void note_clock(struct reading *reading)
 {
-	const struct decoder *decoder = &reading->decoder;
+	const struct decoder *decoder = &reading->reader->decoder;
 
-	for (uint32_t i = 0; i < decoder->layout->unit_count; i++) {
+	for (uint32_t i = 0; i < reading->layout->unit_count; i++) {
 		const struct decode_unit *unit = &decoder->units[i];
-		double mhz = unit->is_there ? decode_mhz(decoder->layout, unit, 0) : 0;
+		double mhz = unit->is_there ? decode_mhz(reading->layout, unit, 0) : 0;
 
 		if (mhz > 0)
 			reading->clock_mhz = mhz;
 	}
 }
 
-/* The whole CTAs in `bytes` bytes of the stage. */
-static bool decode_piece(struct reading *reading, size_t bytes)
+/* The whole CTAs in `bytes` bytes at `stage`. */
+static bool decode_piece(struct reading *reading, const char *stage, size_t bytes)
 {
-	const struct instrument_layout *layout = reading->decoder.layout;
-	const char *stage = reading->reader->stage;
+	const struct instrument_layout *layout = reading->layout;
+	struct reader *reader = reading->reader;
 
 	for (size_t at = 0; at + layout->cta_bytes <= bytes; at += layout->cta_bytes) {
 		uint32_t cta = reading->next_slot++ * layout->cta_stride;
 
 		if (at + 3 * (size_t)layout->cta_bytes <= bytes)
 			decode_prefetch(layout, stage + at + 2 * layout->cta_bytes);
-		if (!decode_cta(&reading->decoder, stage + at) ||
-		    !tally_add(reading->tally, &reading->decoder))
+		if (!decode_cta(&reader->decoder, stage + at) ||
+		    !tally_add(&reader->tally, &reader->decoder))
 			return false;
 		note_clock(reading);
-		if (reading->wants_lanes && !lanes_add(&reading->reader->lanes, &reading->decoder,
-						       reading->tally, cta, reading->clock_mhz))
+		if (reading->wants_lanes && !lanes_add(&reader->lanes, &reader->decoder,
+						       &reader->tally, cta, reading->clock_mhz))
 			return false;
 	}
 	return true;
 }
 
-static int copy_piece(const struct reading *reading, size_t at, size_t bytes)
+static void free_stages(struct reader *reader)
 {
-	int result = driver.cuMemcpyDtoHAsync_v2(
-		reading->reader->stage, reading->buffer->address + at, bytes, reading->stream);
+	for (uint32_t i = 0; i < READER_STAGES; i++) {
+		if (reader->stages[i])
+			driver.cuMemFreeHost(reader->stages[i]);
+		reader->stages[i] = NULL;
+	}
+	reader->stage_bytes = 0;
+}
 
-	return result ? result : driver.cuStreamSynchronize(reading->stream);
+/* Stages for whole CTAs of so many bytes. */
+static bool get_stages(struct reader *reader, size_t cta_bytes)
+{
+	size_t bytes = cta_bytes < STAGE_BYTES ? STAGE_BYTES : cta_bytes;
+
+	if (reader->stage_bytes >= bytes)
+		return true;
+	free_stages(reader);
+	for (uint32_t i = 0; bytes <= STAGE_BYTES_MAX && i < READER_STAGES; i++)
+		if (driver.cuMemHostAlloc(&reader->stages[i], bytes, DRIVER_HOST_PORTABLE) != 0)
+			reader->stages[i] = NULL;
+	if (!reader->stages[0]) {
+		free_stages(reader);
+		fail("cuMemHostAlloc", DRIVER_OUT_OF_MEMORY);
+		return false;
+	}
+	reader->stage_bytes = bytes;
+	return true;
+}
+
+/* The pieces that a buffer is copied in. */
+struct pieces {
+	size_t all_bytes;
+	size_t bytes; /* of each but the last */
+	uint32_t count;
+	uint32_t stage_count;
+};
+
+static size_t bytes_of(const struct pieces *pieces, uint32_t piece)
+{
+	size_t left = pieces->all_bytes - piece * pieces->bytes;
+
+	return left < pieces->bytes ? left : pieces->bytes;
+}
+
+static int queue_copy(const struct reading *reading, const struct pieces *pieces, uint32_t piece)
+{
+	uint32_t stage = piece % pieces->stage_count;
+
+	return driver.cuMemcpyDtoHAsync_v2(reading->reader->stages[stage],
+					   reading->buffer->address + piece * pieces->bytes,
+					   bytes_of(pieces, piece), reading->streams[stage]);
+}
+
+/* A buffer that was cleared for another layout is wiped, so that nothing of that is left. */
+static void queue_clearing(struct reading *reading, void *stream)
+{
+	struct buffer *buffer = reading->buffer;
+
+	if (clear_is_for(buffer, reading->layout)) {
+		reading->is_cleared = clear_headers(buffer, reading->layout, stream);
+		buffer->shape = clear_shape(reading->layout);
+	} else {
+		reading->is_cleared = clear_all(buffer, stream);
+		buffer->shape = (struct shape){0};
+	}
+}
+
+/* Waits for a piece and decodes it, while the next one comes or the buffer is cleared. */
+static bool read_piece(struct reading *reading, const struct pieces *pieces, uint32_t piece)
+{
+	uint32_t stage = piece % pieces->stage_count;
+	int result = 0;
+
+	while (result == 0 && reading->queued < pieces->count &&
+	       reading->queued < piece + pieces->stage_count)
+		result = queue_copy(reading, pieces, reading->queued++);
+	if (result == 0)
+		result = driver.cuStreamSynchronize(reading->streams[stage]);
+	if (result) {
+		fail("copying", result);
+		return false;
+	}
+	/* Only the last copy can be under way still: behind it, on its stream. */
+	if (reading->queued == pieces->count && !reading->is_cleared)
+		queue_clearing(reading,
+			       reading->streams[(pieces->count - 1) % pieces->stage_count]);
+	if (decode_piece(reading, reading->reader->stages[stage], bytes_of(pieces, piece)))
+		return true;
+	fail("decoding, for want of memory,", DRIVER_OUT_OF_MEMORY);
+	return false;
 }
 
 /* Copies and decodes the launch's buffer; what was found is in the tally and the lanes. */
 static bool read_bytes(struct reading *reading)
 {
 	struct reader *reader = reading->reader;
-	size_t cta_bytes = reading->decoder.layout->cta_bytes;
-	size_t piece = STAGE_BYTES / cta_bytes * cta_bytes;
-	size_t all = reading->buffer->used_bytes / cta_bytes * cta_bytes;
+	size_t cta_bytes = reading->layout->cta_bytes;
+	struct pieces pieces = {.all_bytes = reading->buffer->used_bytes / cta_bytes * cta_bytes};
+	bool is_ok = get_stages(reader, cta_bytes);
 
-	if (!piece || (!reader->stage && driver.cuMemHostAlloc(&reader->stage, STAGE_BYTES,
-							       DRIVER_HOST_PORTABLE) != 0)) {
-		reader->stage = NULL;
-		fail("cuMemHostAlloc", DRIVER_OUT_OF_MEMORY);
+	if (!is_ok)
 		return false;
-	}
-	for (size_t at = 0; at < all; at += piece) {
-		size_t bytes = all - at < piece ? all - at : piece;
-		int result = copy_piece(reading, at, bytes);
-
-		if (result) {
-			fail("copying", result);
-			return false;
-		}
-		if (!decode_piece(reading, bytes)) {
-			fail("decoding, for want of memory,", DRIVER_OUT_OF_MEMORY);
-			return false;
-		}
-	}
-	return true;
+	pieces.bytes = reader->stage_bytes / cta_bytes * cta_bytes;
+	pieces.count = (uint32_t)((pieces.all_bytes + pieces.bytes - 1) / pieces.bytes);
+	pieces.stage_count = reader->stages[1] ? READER_STAGES : 1;
+	for (uint32_t piece = 0; is_ok && piece < pieces.count; piece++)
+		is_ok = read_piece(reading, &pieces, piece);
+	return is_ok;
 }
 
-/* The slices go into the traces, if these have room. */
+/* The slices go into the traces, if these have room; in the order in which launches were taken. */
 static void hand_on_lanes(struct reading *reading, uint64_t after_ns)
 {
-	struct kernel *kernel = reading->buffer->kernel;
+	struct buffer *buffer = reading->buffer;
+	struct kernel *kernel = buffer->kernel;
 	struct lanes *lanes = &reading->reader->lanes;
-	int64_t offset_ns =
-		places_offset(reading->place, reading->buffer->before_ns, after_ns, lanes);
+	int64_t offset_ns;
 
+	turns_await(buffer);
+	offset_ns = places_offset(reading->place, buffer->before_ns, after_ns, lanes);
 	if (!report_has_room(kernel, lanes->unit_count + lanes->event_count))
 		atomic_fetch_add_explicit(&kernel->untraced, 1, memory_order_relaxed);
-	else if (!lanes_commit(lanes, reading->tally, reading->place->device, offset_ns,
-			       &reading->buffer->launch))
+	else if (!lanes_commit(lanes, &reading->reader->tally, reading->place->device, offset_ns,
+			       &buffer->launch))
 		fail("keeping events, for want of memory,", DRIVER_OUT_OF_MEMORY);
 }
 
 static void hand_on(struct reading *reading, uint64_t after_ns)
 {
-	const struct decode_totals *totals = &reading->decoder.totals;
+	struct reader *reader = reading->reader;
+	const struct decode_totals *totals = &reader->decoder.totals;
 
-	tally_commit(reading->tally, totals->units, reading->place->device);
+	if (!sums_take(&reader->tally, totals->units, reading->place->device))
+		fail("adding up, for want of memory,", DRIVER_OUT_OF_MEMORY);
 	if (reading->wants_lanes)
 		hand_on_lanes(reading, after_ns);
+	tally_reset(&reader->tally);
 	places_note_clock(reading->place, reading->clock_mhz);
 	report_add(reading->buffer->kernel, totals);
 }
 
-static void *stream_of(struct reader *reader, const struct place *place)
+static bool read_launch(struct reading *reading, uint64_t after_ns)
 {
-	void **stream = &reader->streams[place->index];
+	struct buffer *buffer = reading->buffer;
+	struct reader *reader = reading->reader;
+	bool is_ok;
 
-	if (!*stream && driver.cuStreamCreate(stream, DRIVER_STREAM_NON_BLOCKING) != 0)
-		*stream = NULL;
-	return *stream;
+	reading->layout = &buffer->kernel->layout;
+	reading->clock_mhz = places_clock(reading->place);
+	reading->wants_lanes = buffer->is_kept;
+	decoder_begin(&reader->decoder, reading->layout, reading->place->cost);
+	is_ok = tally_begin(&reader->tally, buffer->kernel, buffer->where) && read_bytes(reading);
+	if (is_ok)
+		hand_on(reading, after_ns);
+	reader->lanes.unit_count = 0;
+	reader->lanes.event_count = 0;
+	return is_ok;
+}
+
+/* By place; NULL if there are none. */
+static void **streams_of(struct reader *reader, const struct place *place)
+{
+	void **streams = reader->streams[place->index];
+
+	for (uint32_t i = 0; i < READER_STAGES; i++)
+		if (!streams[i] &&
+		    driver.cuStreamCreate(&streams[i], DRIVER_STREAM_NON_BLOCKING) != 0) {
+			streams[i] = NULL;
+			return NULL;
+		}
+	return streams;
+}
+
+/* Nothing is left in the buffer that a later launch could take for its own. */
+static bool clear_rest(struct reading *reading, bool is_read)
+{
+	struct buffer *buffer = reading->buffer;
+	bool is_ok = true;
+
+	if (!is_read || !reading->is_cleared) {
+		is_ok = clear_all(buffer, reading->streams[0]);
+		buffer->shape = (struct shape){0};
+	} else if (buffer->shape.cta_bytes && reading->reader->decoder.totals.dropped) {
+		is_ok = clear_slack(buffer, reading->layout, reading->streams[0]);
+	}
+	for (uint32_t i = 0; i < READER_STAGES; i++)
+		is_ok = driver.cuStreamSynchronize(reading->streams[i]) == 0 && is_ok;
+	return is_ok;
 }
 
 /* The launch has ended and its context is current. False: the buffer cannot be used again. */
@@ -160,24 +285,12 @@ static bool collect(struct reader *reader, struct buffer *buffer, uint64_t after
 	struct place *place = places_of(buffer->context);
 	struct reading reading = {.reader = reader, .buffer = buffer, .place = place};
 
-	reading.stream = place ? stream_of(reader, place) : NULL;
-	if (!reading.stream) {
+	reading.streams = place ? streams_of(reader, place) : NULL;
+	if (!reading.streams) {
 		fail("cuStreamCreate", DRIVER_OUT_OF_MEMORY);
 		return false;
 	}
-	if (buffer->kernel) {
-		reading.clock_mhz = places_clock(place);
-		reading.tally = tally_of(buffer->kernel, buffer->where);
-		reading.wants_lanes = buffer->is_kept;
-		decoder_init(&reading.decoder, &buffer->kernel->layout, place->cost);
-		if (reading.tally && read_bytes(&reading))
-			hand_on(&reading, after_ns);
-		reader->lanes.unit_count = 0;
-		reader->lanes.event_count = 0;
-		decoder_fini(&reading.decoder);
-	}
-	return driver.cuMemsetD8Async(buffer->address, 0, buffer->bytes, reading.stream) == 0 &&
-	       driver.cuStreamSynchronize(reading.stream) == 0;
+	return clear_rest(&reading, buffer->kernel && read_launch(&reading, after_ns));
 }
 
 void reader_read(struct reader *reader, struct buffer *buffer)
@@ -196,6 +309,7 @@ void reader_read(struct reader *reader, struct buffer *buffer)
 	} else {
 		fail("cuCtxPushCurrent", result);
 	}
+	turns_end(buffer);
 	if (is_good)
 		pool_give(buffer);
 	else
@@ -209,8 +323,10 @@ void reader_read_graph(struct reader *reader, struct buffer *buffer)
 
 	if (driver.cuCtxPushCurrent_v2(buffer->context) == 0) {
 		/* Refused while something is captured: then the next flush looks. */
+		turns_take(buffer);
 		if (driver.cuCtxSynchronize() == 0)
 			collect(reader, buffer, clock_monotonic_ns());
+		turns_end(buffer);
 		driver.cuCtxPopCurrent_v2(&popped);
 	}
 	driver_leave(mode);
@@ -224,13 +340,14 @@ void reader_fini(struct reader *reader)
 	for (uint32_t i = 0; (context = places_context(i)); i++) {
 		if (driver.cuCtxPushCurrent_v2(context) != 0)
 			continue;
-		if (reader->streams[i])
-			driver.cuStreamDestroy_v2(reader->streams[i]);
-		if (reader->stage)
-			driver.cuMemFreeHost(reader->stage);
-		reader->stage = NULL;
+		for (uint32_t j = 0; j < READER_STAGES; j++)
+			if (reader->streams[i][j])
+				driver.cuStreamDestroy_v2(reader->streams[i][j]);
+		free_stages(reader);
 		driver.cuCtxPopCurrent_v2(&popped);
 	}
+	decoder_fini(&reader->decoder);
+	tally_fini(&reader->tally);
 	lanes_fini(&reader->lanes);
 	*reader = (struct reader){0};
 }

@@ -9,10 +9,16 @@
 #include "backend/instrument/places.h"
 #include "backend/instrument/pool.h"
 
+/* While one piece of a buffer is decoded the next is copied: two of all that takes. */
+#define READER_STAGES 2u
+
 /* All zero: has not read anything yet. */
 struct reader {
-	void *streams[PLACES_MAX]; /* by place */
-	void *stage;               /* pinned */
+	void *streams[PLACES_MAX][READER_STAGES]; /* by place */
+	void *stages[READER_STAGES];              /* pinned; where memory is short only the first */
+	size_t stage_bytes;
+	struct decoder decoder;
+	struct tally tally;
 	struct lanes lanes;
 };
 
@@ -20,7 +26,7 @@ struct reader {
 void reader_start(void);
 /* Reads the buffer of a launch whose event has been recorded, and gives it back to the pool. */
 void reader_read(struct reader *reader, struct buffer *buffer);
-/* Reads what the last replay of a graph has left in its buffer, and zeroes that. */
+/* Reads what the last replay of a graph has left in its buffer, and clears that. */
 void reader_read_graph(struct reader *reader, struct buffer *buffer);
 /* Before places_clear(). */
 void reader_fini(struct reader *reader);

@@ -1,0 +1,282 @@
+/* Launches added up. See sums.h. */
+#include "backend/instrument/sums.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/instrument/histogram.h"
+#include "base/array.h"
+#include "base/hash.h"
+#include "record/devices.h"
+#include "record/intra.h"
+
+#define NODES_MAX 4096u
+#define BUCKETS 1024u
+
+/* A scope in its place below the kernel. */
+struct sum {
+	struct proton_context where;
+	uint32_t scope;
+	uint32_t first_child; /* 0: none */
+	uint32_t next_sibling;
+	uint64_t count;
+	uint64_t cycles;
+	uint64_t min;
+	uint64_t max;
+	uint32_t *histogram;
+};
+
+/* Of a kernel in a context. */
+struct sums {
+	struct sums *next;
+	const struct kernel *kernel;
+	struct proton_context where;
+	struct sum *nodes; /* 0 is the kernel */
+	uint32_t node_count;
+	size_t node_capacity;
+	uint32_t *frames; /* by scope */
+	uint64_t units;   /* sampled so far */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sums *buckets[BUCKETS];
+
+/* ------------------------------------------------------------------ finding */
+
+static void free_sums(struct sums *sums)
+{
+	for (uint32_t i = 0; i < sums->node_count; i++)
+		free(sums->nodes[i].histogram);
+	free(sums->nodes);
+	free(sums->frames);
+	free(sums);
+}
+
+static struct sums *make(const struct kernel *kernel, struct proton_context where)
+{
+	struct sums *sums = calloc(1, sizeof(*sums));
+
+	if (!sums)
+		return NULL;
+	sums->kernel = kernel;
+	sums->where = where;
+	sums->frames = calloc(kernel->layout.scope_count + 1, sizeof(*sums->frames));
+	if (!sums->frames ||
+	    !array_reserve(&sums->nodes, &sums->node_capacity, 1, sizeof(*sums->nodes))) {
+		free_sums(sums);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < kernel->layout.scope_count; i++)
+		sums->frames[i] =
+			proton_frame(kernel->layout.scopes[i], strlen(kernel->layout.scopes[i]));
+	sums->nodes[0] = (struct sum){.where = where};
+	sums->node_count = 1;
+	return sums;
+}
+
+static struct sums *sums_of(const struct kernel *kernel, struct proton_context where)
+{
+	uint64_t hash = hash_u64((uintptr_t)kernel ^ hash_bytes(&where, sizeof(where)));
+	struct sums **bucket = &buckets[hash % BUCKETS];
+	struct sums *sums;
+
+	for (sums = *bucket; sums; sums = sums->next)
+		if (sums->kernel == kernel && memcmp(&sums->where, &where, sizeof(where)) == 0)
+			return sums;
+	sums = make(kernel, where);
+	if (sums) {
+		sums->next = *bucket;
+		*bucket = sums;
+	}
+	return sums;
+}
+
+/* The child of `parent` for `scope`; the parent itself when there is no room for more. */
+static uint32_t child_of(struct sums *sums, uint32_t parent, uint32_t scope)
+{
+	uint32_t at;
+	uint32_t *histogram;
+
+	for (at = sums->nodes[parent].first_child; at; at = sums->nodes[at].next_sibling)
+		if (sums->nodes[at].scope == scope)
+			return at;
+	at = sums->node_count;
+	if (at == NODES_MAX || !array_reserve(&sums->nodes, &sums->node_capacity, (size_t)at + 1,
+					      sizeof(*sums->nodes)))
+		return parent;
+	histogram = calloc(HISTOGRAM_BUCKETS, sizeof(*histogram));
+	if (!histogram)
+		return parent;
+	sums->nodes[at] = (struct sum){
+		.where = proton_context_enter(sums->nodes[parent].where, sums->frames[scope]),
+		.scope = scope,
+		.min = UINT64_MAX,
+		.next_sibling = sums->nodes[parent].first_child,
+		.histogram = histogram,
+	};
+	sums->nodes[parent].first_child = at;
+	sums->node_count++;
+	return at;
+}
+
+/* ------------------------------------------------------------------ telling */
+
+static uint64_t percentile(const struct sum *node, double share)
+{
+	uint64_t wanted = (uint64_t)((double)node->count * share);
+	uint64_t seen = 0;
+
+	for (uint32_t i = 0; node->histogram && i < HISTOGRAM_BUCKETS; i++) {
+		seen += node->histogram[i];
+		if (seen > wanted) {
+			uint64_t cycles = histogram_cycles(i);
+
+			return cycles < node->min   ? node->min
+			       : cycles > node->max ? node->max
+						    : cycles;
+		}
+	}
+	return node->max;
+}
+
+enum {
+	CYCLES,
+	NORMALIZED,
+	EXECUTIONS,
+	PER_WARP,
+	MIN,
+	MEAN,
+	P99,
+	MAX,
+	DEVICE_ID,
+	DEVICE_TYPE,
+	METRICS,
+};
+
+/*
+ * All exclusive or properties: the cycles of a scope hold those of the scopes inside already, so
+ * that nothing may add up towards the root.
+ */
+static const struct proton_metric metrics[METRICS] = {
+	[CYCLES] = {.name = "cycles (exc)", .type = PROTON_METRIC_INT64},
+	[NORMALIZED] = {.name = "normalized_cycles (exc)", .type = PROTON_METRIC_DOUBLE},
+	[EXECUTIONS] = {.name = "executions (exc)", .type = PROTON_METRIC_INT64},
+	[PER_WARP] = {.name = "executions_per_warp (pty)", .type = PROTON_METRIC_DOUBLE},
+	[MIN] = {.name = "min_cycles (pty)", .type = PROTON_METRIC_INT64},
+	[MEAN] = {.name = "mean_cycles (pty)", .type = PROTON_METRIC_DOUBLE},
+	[P99] = {.name = "p99_cycles (pty)", .type = PROTON_METRIC_INT64},
+	[MAX] = {.name = "max_cycles (pty)", .type = PROTON_METRIC_INT64},
+	[DEVICE_ID] = {.name = "device_id (pty)", .type = PROTON_METRIC_STRING},
+	[DEVICE_TYPE] = {.name = "device_type (pty)", .type = PROTON_METRIC_STRING},
+};
+
+/* What `new` has counted is a part of `sum` by now. */
+static void tell(const struct sums *sums, const struct sum *sum, const struct tally_node *new,
+		 uint64_t units, const struct device *device)
+{
+	static uint32_t ids[METRICS];
+	struct proton_metric values[METRICS];
+	char device_id[12];
+
+	for (int i = 0; i < METRICS; i++) {
+		if (!ids[i])
+			ids[i] = proton_metric_name(metrics[i].name);
+		values[i] = metrics[i];
+		values[i].name_id = ids[i];
+	}
+	values[CYCLES].value.int64 = (int64_t) new->cycles;
+	values[NORMALIZED].value.float64 = (double)new->cycles / (double)units;
+	values[EXECUTIONS].value.int64 = (int64_t) new->count;
+	values[PER_WARP].value.float64 = (double)sum->count / (double)sums->units;
+	values[MIN].value.int64 = (int64_t)sum->min;
+	values[MEAN].value.float64 = (double)sum->cycles / (double)sum->count;
+	values[P99].value.int64 = (int64_t)percentile(sum, 0.99);
+	values[MAX].value.int64 = (int64_t)sum->max;
+	if (device) {
+		snprintf(device_id, sizeof(device_id), "%u", device->id);
+		values[DEVICE_ID].value.string = device_id;
+		values[DEVICE_TYPE].value.string = device->type;
+	}
+	proton_metrics_add(sum->where, values, device ? METRICS : DEVICE_ID, NULL);
+}
+
+/* ------------------------------------------------------------------ taking */
+
+static void add(struct sum *sum, const struct tally_node *node)
+{
+	uint32_t last = histogram_bucket(node->max);
+
+	sum->count += node->count;
+	sum->cycles += node->cycles;
+	if (node->min < sum->min)
+		sum->min = node->min;
+	if (node->max > sum->max)
+		sum->max = node->max;
+	for (uint32_t i = histogram_bucket(node->min); i <= last; i++)
+		sum->histogram[i] += node->histogram[i];
+}
+
+/* The lock is held. `places`: room for the index in `sums` of each node. */
+static void take(struct sums *sums, struct tally *tally, uint32_t *places, uint64_t units,
+		 const struct device *device)
+{
+	sums->units += units;
+	places[0] = 0;
+	for (uint32_t i = 1; i < tally->node_count; i++) {
+		struct tally_node *node = &tally->nodes[i];
+		uint32_t parent = places[node->parent];
+		uint32_t at = child_of(sums, parent, node->scope);
+
+		places[i] = at;
+		node->where = sums->nodes[at].where;
+		if (!node->count || at == parent)
+			continue;
+		add(&sums->nodes[at], node);
+		tell(sums, &sums->nodes[at], node, units, device);
+	}
+}
+
+bool sums_take(struct tally *tally, uint64_t units, uint32_t device)
+{
+	const struct device *described = devices_get(device);
+	uint32_t *places;
+	struct sums *sums;
+
+	if (!units)
+		return true;
+	places = calloc(tally->node_count, sizeof(*places));
+	if (!places)
+		return false;
+	if (described)
+		record_intra_device(tally->where, device);
+	pthread_mutex_lock(&lock);
+	sums = sums_of(tally->kernel, tally->where);
+	if (sums)
+		take(sums, tally, places, units, described);
+	pthread_mutex_unlock(&lock);
+	free(places);
+	return sums != NULL;
+}
+
+void sums_clear(void)
+{
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < BUCKETS; i++) {
+		while (buckets[i]) {
+			struct sums *next = buckets[i]->next;
+
+			free_sums(buckets[i]);
+			buckets[i] = next;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void sums_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	for (uint32_t i = 0; i < BUCKETS; i++)
+		buckets[i] = NULL; /* half changed, maybe */
+}

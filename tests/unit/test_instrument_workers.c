@@ -1,0 +1,650 @@
+/*
+ * Several threads that read instrumented kernels' buffers, beside a played driver: many launches at
+ * once, buffers that are used again, faults of the driver, fork and the end in the middle of it.
+ */
+#include "unit/trace_events.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "backend/instrument/workers.h"
+#include "instrument/layout.h"
+#include "model/trace.h"
+
+#define FUNCTION 0x1234
+#define OTHER_FUNCTION 0x5678
+#define STREAM 7
+#define CTAS 4
+#define ALWAYS UINT32_MAX
+
+/* The linker puts this in the place of what counts the machine's cores. */
+uint32_t __wrap_workers_limit(void);
+static uint32_t limit = WORKERS_MAX;
+
+uint32_t __wrap_workers_limit(void)
+{
+	return limit;
+}
+
+static struct {
+	void (*hold_events)(bool is_held);
+	size_t (*device_bytes)(void);
+	void (*set_capture)(uint64_t stream, int status);
+	void (*fail)(const char *name, uint32_t first, uint32_t count, int code);
+	uint32_t (*calls)(const char *name);
+} fake;
+
+static void find(void *slot, void *handle, const char *name)
+{
+	void *symbol = dlsym(handle, name);
+
+	if (!symbol)
+		FAIL("%s", dlerror());
+	memcpy(slot, &symbol, sizeof(symbol));
+}
+
+static void load_fake(void)
+{
+	const char *path = getenv("PROTON_CUDA_PATH");
+	void *handle;
+
+	if (!path)
+		SKIP("no played libraries: run by `meson test`");
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		FAIL("%s", dlerror());
+	find(&fake.hold_events, handle, "fake_hold_events");
+	find(&fake.device_bytes, handle, "fake_device_bytes");
+	find(&fake.set_capture, handle, "fake_set_capture");
+	find(&fake.fail, handle, "fake_fail");
+	find(&fake.calls, handle, "fake_calls");
+}
+
+static int start(const char *data)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path("a"),
+		.backend = "instrumentation",
+		.data = data,
+		.format = "proton",
+		.flags = PROTON_SESSION_QUIET,
+	};
+	struct proton_error err = {0};
+	int session = -1;
+
+	load_fake();
+	CHECK_OK(proton_start(&options, &session, &err), err);
+	return session;
+}
+
+static void flush(int session)
+{
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_EQ(proton_activate(session, NULL), PROTON_OK);
+}
+
+static struct profile *finish(void)
+{
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	CHECK_U64(fake.device_bytes(), 0);
+	return rec_load("a.proton");
+}
+
+static int64_t value_of(const struct profile *profile, const char *path, const char *metric)
+{
+	const struct profile_value *value = rec_value(profile, path, metric);
+
+	return value ? value->as.int64 : 0;
+}
+
+/* Threads of ours that read buffers. */
+static uint32_t worker_count(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *task;
+	uint32_t count = 0;
+
+	CHECK(tasks);
+	while ((task = readdir(tasks))) {
+		char path[300];
+		char name[32] = "";
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task->d_name);
+		file = fopen(path, "r");
+		if (file && fgets(name, sizeof(name), file))
+			count += strcmp(name, "proton-intra\n") == 0;
+		if (file)
+			fclose(file);
+	}
+	closedir(tasks);
+	return count;
+}
+
+/* ------------------------------------------------------------------ a kernel */
+
+/* Scopes "load" (code 1) and "dot" (2), whole executions. */
+static void add_kernel(struct instrument_layout *layout, uint64_t function, const char *name,
+		       uint32_t units, uint32_t ring_bytes, uint32_t slack_bytes)
+{
+	struct proton_error err = {0};
+	struct out out;
+	size_t length;
+	char *text;
+
+	*layout = (struct instrument_layout){
+		.unit_count = units,
+		.warps_per_unit = 1,
+		.warp_count = units,
+		.ring_bytes = ring_bytes,
+		.slack_bytes = slack_bytes,
+		.cta_stride = 1,
+		.units = {0, 1, 2, 3, 4, 5, 6, 7},
+	};
+	layout->cta_bytes = (uint32_t)(layout_ring_at(layout, units) + 127) & ~127u;
+	layout_scope(layout, "load", 4);
+	layout_scope(layout, "dot", 3);
+	layout_code(layout, 0, INSTRUMENT_SCOPE);
+	layout_code(layout, 1, INSTRUMENT_SCOPE);
+	out_init(&out, -1);
+	layout_write(layout, &out);
+	text = out_take(&out, &length);
+	CHECK_OK(proton_instrument_kernel(function, name, text, &err), err);
+	free(text);
+	out_fini(&out);
+}
+
+static uint8_t *cta_at(const struct instrument_layout *layout, uint64_t address, uint32_t slot)
+{
+	return (uint8_t *)(uintptr_t)address + (size_t)slot * layout->cta_bytes;
+}
+
+static void put(const struct instrument_layout *layout, uint8_t *cta, uint32_t unit, uint32_t place,
+		uint64_t clock, uint32_t code, uint32_t cycles)
+{
+	struct instrument_record record = {(uint32_t)clock, code << 24 | cycles};
+
+	memcpy(cta + layout_ring_at(layout, unit) + (size_t)place * sizeof(record), &record,
+	       sizeof(record));
+}
+
+static void end_unit(const struct instrument_layout *layout, uint8_t *cta, uint32_t unit,
+		     uint64_t start_clock, uint32_t count)
+{
+	struct instrument_unit_header header = {
+		.magic = INSTRUMENT_MAGIC,
+		.start_ns = 1000000,
+		.start_clock = start_clock,
+		.end_ns = 1000000 + 20000,
+		.end_clock = start_clock + 40000 + (uint64_t)count * 1000,
+		.count = count,
+	};
+
+	memcpy(cta + layout_header_at(layout, unit), &header, sizeof(header));
+}
+
+/* Each unit executes "load" `count` times, `cycles` long; units from `ended` on never end. */
+static void play(const struct instrument_layout *layout, uint64_t address, uint32_t ctas,
+		 uint32_t count, uint32_t cycles, uint32_t ended)
+{
+	for (uint32_t slot = 0; slot < ctas; slot++) {
+		uint8_t *cta = cta_at(layout, address, slot);
+
+		for (uint32_t unit = 0; unit < layout->unit_count; unit++) {
+			for (uint32_t i = 0; i < count; i++)
+				put(layout, cta, unit, i, 1000 + i * 1000, 1, cycles);
+			if (unit < ended)
+				end_unit(layout, cta, unit, 0, count);
+		}
+	}
+}
+
+/* One launch of CTAS CTAs with two executions per unit; the buffer's address, or 0. */
+static uint64_t launch_of(const struct instrument_layout *layout, uint64_t function,
+			  uint32_t cycles, uint32_t ended)
+{
+	uint64_t address = proton_instrument_buffer((size_t)CTAS * layout->cta_bytes, 128, STREAM);
+
+	if (address)
+		play(layout, address, CTAS, 2, cycles, ended);
+	proton_instrument_launched(function, STREAM);
+	return address;
+}
+
+static struct instrument_layout layout;
+
+static uint64_t launch(void)
+{
+	return launch_of(&layout, FUNCTION, 100, 2);
+}
+
+/* ------------------------------------------------------------------ threads */
+
+TEST(no_thread_before_the_first_launch)
+{
+	struct profile *profile;
+
+	start("tree");
+	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
+	CHECK_EQ(worker_count(), 0);
+	CHECK(launch());
+	profile = finish();
+	CHECK_EQ(worker_count(), 0);
+	CHECK_EQ(value_of(profile, "mm/load", "cycles"), CTAS * 2 * 2 * 100);
+	profile_free(profile);
+}
+
+/* One waits for the device; when the others have ended by then, more are called. */
+TEST(several_threads_where_launches_wait)
+{
+	const int launches = 100;
+	struct profile *profile;
+	int session = start("tree");
+
+	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
+	fake.hold_events(true);
+	for (int i = 0; i < launches; i++)
+		CHECK(launch());
+	CHECK_LE(worker_count(), 1);
+	fake.hold_events(false);
+	flush(session);
+	CHECK_LE(2, worker_count());
+	CHECK_LE(worker_count(), WORKERS_MAX);
+	profile = finish();
+	CHECK_EQ(worker_count(), 0);
+	CHECK_EQ(value_of(profile, "mm/load", "cycles"), launches * CTAS * 2 * 2 * 100);
+	CHECK_EQ(value_of(profile, "mm/load", "executions"), launches * CTAS * 2 * 2);
+	profile_free(profile);
+}
+
+TEST(one_thread_on_a_small_machine)
+{
+	struct profile *profile;
+	int session;
+
+	limit = 1;
+	session = start("tree");
+	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
+	fake.hold_events(true);
+	for (int i = 0; i < 20; i++)
+		CHECK(launch());
+	fake.hold_events(false);
+	flush(session);
+	CHECK_EQ(worker_count(), 1);
+	profile = finish();
+	limit = WORKERS_MAX;
+	CHECK_EQ(value_of(profile, "mm/load", "cycles"), 20 * CTAS * 2 * 2 * 100);
+	profile_free(profile);
+}
+
+/* A flush waits for what was put before it, also where a later launch is read first. */
+TEST(a_flush_waits_for_every_thread)
+{
+	struct profile *profile;
+	int session = start("tree");
+
+	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
+	for (int i = 1; i <= 200; i++) {
+		CHECK(launch());
+		CHECK(launch());
+		flush(session);
+	}
+	profile = finish();
+	CHECK_EQ(value_of(profile, "mm/load", "executions"), 400 * CTAS * 2 * 2);
+	profile_free(profile);
+}
+
+/* Slices that the session of `launches` would keep: of the 4th launch as if it came 4th. */
+TEST(traces_do_not_depend_on_which_thread_is_faster)
+{
+	static const uint32_t counts[] = {100000, 600000, 300000, 95000};
+	uint64_t seen[4] = {0};
+	struct profile *profile;
+
+	start("trace");
+	add_kernel(&layout, FUNCTION, "mm", 1, 8 << 20, 16);
+	fake.hold_events(true);
+	for (uint32_t i = 0; i < 4; i++) {
+		uint64_t address = proton_instrument_buffer(layout.cta_bytes, 128, STREAM);
+
+		CHECK(address);
+		play(&layout, address, 1, counts[i], i + 1, 1);
+		proton_instrument_launched(FUNCTION, STREAM);
+	}
+	fake.hold_events(false);
+	profile = finish();
+	CHECK(profile->trace);
+	for (uint64_t i = 1; i < profile->trace->event_count; i++) {
+		const struct row_event *event = trace_event(profile->trace, i);
+
+		if (event && event->kind == EVENT_SECTION && event->detail >= 1 &&
+		    event->detail <= 4)
+			seen[event->detail - 1]++;
+	}
+	CHECK_U64(seen[0], counts[0]);
+	CHECK_U64(seen[1], counts[1]);
+	CHECK_U64(seen[2], 0); /* 800,000 slices of a kernel, and no more */
+	CHECK_U64(seen[3], counts[3]);
+	profile_free(profile);
+}
+
+/* ------------------------------------------------------------------ buffers used again */
+
+/* What the last launch has left in the rings and headers is not this one's. */
+TEST(a_unit_that_never_ends_in_a_used_buffer)
+{
+	struct profile *profile;
+	uint64_t first;
+	int session = start("tree");
+
+	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
+	first = launch_of(&layout, FUNCTION, 100, 2);
+	flush(session);
+	CHECK_U64(launch_of(&layout, FUNCTION, 1000, 1), first);
+	flush(session);
+	CHECK_U64(launch_of(&layout, FUNCTION, 10000, 0), first);
+	profile = finish();
+	CHECK_EQ(value_of(profile, "mm/load", "cycles"), CTAS * 2 * 2 * 100 + CTAS * 1 * 2 * 1000);
+	profile_free(profile);
+}
+
+/* Only headers are cleared, by copies of rows; nothing is filled by a kernel of the driver's. */
+TEST(buffers_are_not_filled_between_launches)
+{
+	struct profile *profile;
+	uint32_t fills;
+	int session = start("tree");
+
+	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
+	CHECK(launch());
+	flush(session);
+	fake.fail("cuMemsetD8Async", 0, 0, 0);
+	fake.fail("cuMemcpy2DAsync_v2", 0, 0, 0);
+	for (int i = 0; i < 10; i++) {
+		CHECK(launch());
+		flush(session);
+	}
+	fills = fake.calls("cuMemsetD8Async");
+	CHECK_EQ(fills, 0);
+	CHECK_EQ(fake.calls("cuMemcpy2DAsync_v2"), 10);
+	profile = finish();
+	profile_free(profile);
+}
+
+/* Where headers of the one are, the other has records. */
+TEST(a_buffer_changes_between_layouts)
+{
+	struct instrument_layout other;
+	struct profile *profile;
+	uint64_t first;
+	int session = start("tree");
+
+	add_kernel(&layout, FUNCTION, "mm", 2, 512, 64);
+	add_kernel(&other, OTHER_FUNCTION, "other", 8, 64, 32);
+	CHECK_EQ(layout.cta_bytes, other.cta_bytes);
+	first = launch_of(&layout, FUNCTION, 1, 2);
+	for (int i = 0; i < 3; i++) {
+		flush(session);
+		CHECK_U64(launch_of(&other, OTHER_FUNCTION, 100, 5), first);
+		flush(session);
+		CHECK_U64(launch_of(&layout, FUNCTION, 10000, 1), first);
+	}
+	profile = finish();
+	CHECK_EQ(value_of(profile, "mm/load", "cycles"),
+		 CTAS * 2 * 2 * 1 + 3 * CTAS * 1 * 2 * 10000);
+	CHECK_EQ(value_of(profile, "other/load", "cycles"), 3 * CTAS * 5 * 2 * 100);
+	profile_free(profile);
+}
+
+/*
+ * A ring of 16 that was written 18 times: the last two records are at its beginning, or, if they
+ * belong to a group that began at its end, in the slack.
+ */
+static void play_wrapped(uint64_t address, bool is_in_slack, uint64_t last_clock, uint32_t code)
+{
+	uint8_t *cta = cta_at(&layout, address, 0);
+
+	for (uint32_t i = 0; i < 16; i++)
+		put(&layout, cta, 0, i, 1000 + i * 1000, 1, 10);
+	for (uint32_t i = 0; i < 2; i++)
+		put(&layout, cta, 0, is_in_slack ? 16 + i : i, last_clock + i * 100, code, 10);
+	end_unit(&layout, cta, 0, 0, 18);
+}
+
+/* A record that an earlier launch has left in the slack seems to be newer than the ring's. */
+TEST(slack_of_an_earlier_launch)
+{
+	struct profile *profile;
+	uint64_t first;
+	int session = start("tree");
+
+	add_kernel(&layout, FUNCTION, "mm", 1, 128, 16);
+	first = proton_instrument_buffer(layout.cta_bytes, 128, STREAM);
+	play_wrapped(first, true, 40000, 2);
+	proton_instrument_launched(FUNCTION, STREAM);
+	flush(session);
+	CHECK_U64(proton_instrument_buffer(layout.cta_bytes, 128, STREAM), first);
+	play_wrapped(first, false, 20000, 1);
+	proton_instrument_launched(FUNCTION, STREAM);
+	profile = finish();
+	CHECK_EQ(value_of(profile, "mm/dot", "executions"), 2); /* of the first launch */
+	CHECK_EQ(value_of(profile, "mm/load", "executions"), 14 + 16);
+	profile_free(profile);
+}
+
+TEST(graphs_are_cleared_too)
+{
+	struct profile *profile;
+	uint64_t address;
+	int session = start("tree");
+
+	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
+	fake.set_capture(STREAM, 1);
+	address = proton_instrument_buffer((size_t)CTAS * layout.cta_bytes, 128, STREAM);
+	proton_instrument_launched(FUNCTION, STREAM);
+	fake.set_capture(0, 0);
+	play(&layout, address, CTAS, 2, 100, 2);
+	flush(session);
+	flush(session); /* no replay in between: no sample */
+	play(&layout, address, CTAS, 2, 1000, 1);
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	profile = rec_load("a.proton");
+	CHECK_EQ(value_of(profile, "mm/load", "cycles"), CTAS * 2 * 2 * 100 + CTAS * 1 * 2 * 1000);
+	profile_free(profile);
+}
+
+/* ------------------------------------------------------------------ faults */
+
+static const char *const calls[] = {
+	"cuCtxGetDevice",       "cuCtxPopCurrent_v2", "cuCtxPushCurrent_v2", "cuCtxSynchronize",
+	"cuDeviceGetAttribute", "cuDeviceGetName",    "cuEventCreate",       "cuEventDestroy_v2",
+	"cuEventQuery",         "cuEventRecord",      "cuEventSynchronize",  "cuMemAlloc_v2",
+	"cuMemFreeHost",        "cuMemFree_v2",       "cuMemHostAlloc",      "cuMemcpy2DAsync_v2",
+	"cuMemcpyDtoHAsync_v2", "cuMemsetD8Async",    "cuStreamCreate",      "cuStreamDestroy_v2",
+	"cuStreamSynchronize",
+};
+
+/* What the session says is missing. */
+static uint64_t missing(int session)
+{
+	struct proton_counter counters[32];
+	int count = proton_statistics(session, counters, 32, NULL);
+	uint64_t sum = rec_counter(session, "launches of instrumented kernels not sampled");
+
+	for (int i = 0; i < count; i++)
+		if (counters[i].is_loss)
+			sum += counters[i].value;
+	return sum;
+}
+
+static int64_t executions_after(int launches, uint64_t *missing_out)
+{
+	struct profile *profile;
+	int64_t executions;
+	int session = start("tree");
+
+	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
+	fake.hold_events(true);
+	for (int i = 0; i < launches; i++)
+		launch();
+	fake.hold_events(false);
+	flush(session);
+	*missing_out = missing(session);
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	profile = rec_load("a.proton");
+	executions = value_of(profile, "mm/load", "executions");
+	profile_free(profile);
+	return executions;
+}
+
+/*
+ * The program goes on, no launch is counted twice or lost without a word, and once the fault is
+ * over all is well.
+ */
+static void try_fault(const char *call, uint32_t first, uint32_t count)
+{
+	const int whole = 6 * CTAS * 2 * 2;
+	int64_t executions;
+	uint64_t said;
+
+	load_fake();
+	fake.fail(call, first, count, 999);
+	executions = executions_after(6, &said);
+	if (executions > whole || executions % (CTAS * 2 * 2) || (executions < whole && !said))
+		FAIL("%s, call %u: %" PRId64 " executions of %d", call, first, executions, whole);
+	fake.fail(call, 0, 0, 0);
+	executions = executions_after(6, &said);
+	if (executions != whole)
+		FAIL("%s: %" PRId64 " executions of %d after the fault", call, executions, whole);
+}
+
+static void in_child(const char *call, uint32_t first, uint32_t count)
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		*rec_directory = '\0';
+		try_fault(call, first, count);
+		exit(0);
+	}
+	CHECK_LT(0, pid);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		FAIL("%s, call %u, %s: see above", call, first, count == 1 ? "once" : "always");
+}
+
+TEST(every_call_of_the_driver_may_fail)
+{
+	load_fake();
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		in_child(calls[i], 1, 1);
+		in_child(calls[i], 2, 1);
+		in_child(calls[i], 3, 1);
+		in_child(calls[i], 1, ALWAYS);
+	}
+}
+
+/* Filling is slower than copying rows, and right. */
+TEST(without_copies_of_rows_buffers_are_filled)
+{
+	struct profile *profile;
+	int session = start("tree");
+
+	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
+	fake.fail("cuMemcpy2DAsync_v2", 1, ALWAYS, 999);
+	CHECK(launch());
+	flush(session);
+	launch_of(&layout, FUNCTION, 1000, 1);
+	profile = finish();
+	fake.fail("cuMemcpy2DAsync_v2", 0, 0, 0);
+	CHECK_EQ(value_of(profile, "mm/load", "cycles"), CTAS * 2 * 2 * 100 + CTAS * 1 * 2 * 1000);
+	profile_free(profile);
+}
+
+/* ------------------------------------------------------------------ in the middle of it */
+
+static void run_in_child(void)
+{
+	struct profile *profile;
+
+	*rec_directory = '\0';
+	fake.hold_events(false);
+	start("tree");
+	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
+	CHECK(launch());
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	profile = rec_load("a.proton");
+	CHECK_EQ(value_of(profile, "mm/load", "executions"), CTAS * 2 * 2);
+	profile_free(profile);
+	exit(0);
+}
+
+TEST(a_fork_while_threads_read)
+{
+	struct profile *profile;
+	int session = start("tree");
+	int status;
+	pid_t pid;
+
+	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
+	fake.hold_events(true);
+	for (int i = 0; i < 40; i++)
+		CHECK(launch());
+	fake.hold_events(false);
+	flush(session); /* several threads by now */
+	for (int i = 0; i < 40; i++)
+		CHECK(launch());
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		run_in_child();
+	CHECK_LT(0, pid);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	profile = finish();
+	CHECK_EQ(value_of(profile, "mm/load", "executions"), 80 * CTAS * 2 * 2);
+	profile_free(profile);
+}
+
+static atomic_bool may_end;
+static atomic_int launched; /* with a buffer */
+
+static void *launch_on(void *unused)
+{
+	(void)unused;
+	while (!atomic_load(&may_end))
+		atomic_fetch_add(&launched, launch() != 0);
+	return NULL;
+}
+
+TEST(the_end_while_launches_go_on)
+{
+	struct profile *profile;
+	pthread_t threads[2];
+
+	for (int round = 0; round < 3; round++) {
+		start("tree");
+		add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
+		atomic_store(&may_end, false);
+		atomic_store(&launched, 0);
+		for (int i = 0; i < 2; i++)
+			pthread_create(&threads[i], NULL, launch_on, NULL);
+		while (atomic_load(&launched) < 200)
+			usleep(1000);
+		rec_finalize(PROTON_ALL_SESSIONS, "proton");
+		CHECK_EQ(worker_count(), 0);
+		atomic_store(&may_end, true);
+		for (int i = 0; i < 2; i++)
+			pthread_join(threads[i], NULL);
+		profile = rec_load("a.proton");
+		CHECK_LE(CTAS * 2 * 2, value_of(profile, "mm/load", "executions"));
+		CHECK_EQ(value_of(profile, "mm/load", "executions") % (CTAS * 2 * 2), 0);
+		profile_free(profile);
+	}
+}
