@@ -32,7 +32,7 @@ struct append {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char the_context;
 static fake_on_launch_fn on_launch;
-static uint64_t captured_stream;
+static _Atomic uint64_t captured_stream;
 static _Atomic int capture_status;
 static bool is_queueing;
 static struct append nodes[NODE_MAX];
@@ -95,7 +95,7 @@ FAKE_EXPORT void fake_set_on_launch(fake_on_launch_fn fn)
 
 FAKE_EXPORT void fake_set_capture(uint64_t stream, int status)
 {
-	captured_stream = stream;
+	atomic_store(&captured_stream, stream);
 	if (status == 1)
 		node_count = 0;
 	atomic_store(&capture_status, status);
@@ -149,7 +149,8 @@ FAKE_EXPORT int cuStreamGetCtx(void *stream, void **context)
 
 FAKE_EXPORT int cuStreamIsCapturing(void *stream, int *status)
 {
-	*status = (uintptr_t)stream == captured_stream ? atomic_load(&capture_status) : 0;
+	*status = (uintptr_t)stream == atomic_load(&captured_stream) ? atomic_load(&capture_status)
+								     : 0;
 	return play_failure("cuStreamIsCapturing");
 }
 
@@ -226,7 +227,7 @@ FAKE_EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y,
 			       unsigned shared_bytes, void *stream, void **parameters, void **extra)
 {
 	struct append append;
-	bool is_captured = capture_status && (uintptr_t)stream == captured_stream;
+	bool is_captured = capture_status && (uintptr_t)stream == atomic_load(&captured_stream);
 	int code = play_failure("cuLaunchKernel");
 
 	if (code)

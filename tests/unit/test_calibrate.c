@@ -44,7 +44,7 @@ static void load_fake(void)
 	find(&fake.unsafe_calls, handle, "fake_unsafe_calls");
 	find(&fake.set_record_cost, handle, "fake_set_record_cost");
 	find(&fake.calibrations, handle, "fake_calibrations");
-	CHECK_OK(driver_bind(&err), err);
+	CHECK_OK(driver_bind(false, &err), err);
 }
 
 static int measure(struct decode_cost *cost, struct proton_error *err)

@@ -1,6 +1,6 @@
 /*
  * The backend "instrumentation" beside a played driver: the test writes into the buffers what a
- * kernel would write, and looks at the profile.
+ * kernel would write, and looks at the profile. With $PROTON_HIP_PATH kernels are for AMD GPUs.
  */
 #include "unit/trace_events.h"
 
@@ -28,6 +28,7 @@ static struct {
 } fake;
 
 static struct instrument_layout layout;
+static bool is_amd;
 static size_t device_bytes_of_graphs; /* with --no-fork: never given back */
 
 enum code {
@@ -50,9 +51,12 @@ static void find(void *slot, void *handle, const char *name)
 
 static void load_fake(void)
 {
-	const char *path = getenv("PROTON_CUDA_PATH");
+	const char *path = getenv("PROTON_HIP_PATH");
 	void *handle;
 
+	is_amd = path != NULL;
+	if (!path)
+		path = getenv("PROTON_CUDA_PATH");
 	if (!path)
 		SKIP("no played libraries: run by `meson test`");
 	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -100,6 +104,7 @@ static void add_kernel_of(uint32_t stride, uint32_t units, uint32_t ring_bytes)
 		.ring_bytes = ring_bytes,
 		.slack_bytes = 16,
 		.cta_stride = stride,
+		.is_amd = is_amd,
 		.units = {0, 1},
 	};
 	layout.cta_bytes = (uint32_t)(layout_ring_at(&layout, units) + 127) & ~127u;
@@ -127,6 +132,12 @@ static void add_kernel(uint32_t stride)
 	add_kernel_of(stride, 2, 128);
 }
 
+/* The device's timer: an AMD GPU's counts at 100 MHz. */
+static uint64_t to_ticks(uint64_t ns)
+{
+	return is_amd ? ns / 10 : ns;
+}
+
 static void put(uint8_t *ring, uint32_t at, uint64_t clock, enum code code, uint32_t payload)
 {
 	struct instrument_record record = {(uint32_t)clock, (uint32_t)code << 24 | payload};
@@ -145,9 +156,9 @@ static void play_cta(uint64_t address, uint32_t slot, uint64_t start_ns)
 		struct instrument_unit_header header = {
 			.magic = INSTRUMENT_MAGIC,
 			.processor = slot + 10,
-			.start_ns = start_ns,
+			.start_ns = to_ticks(start_ns),
 			.start_clock = clock,
-			.end_ns = start_ns + 20000,
+			.end_ns = to_ticks(start_ns + 20000),
 			.end_clock = clock + 40000,
 			.count = 6,
 			.finalize_cycles = 400,
@@ -233,10 +244,10 @@ TEST(a_tree_of_scopes)
 	CHECK_NEAR(double_of(profile, "step/mm/k/dot", "executions_per_warp"), 2, 1e-9);
 	CHECK_NEAR(double_of(profile, "step/mm/k", "normalized_cycles"), 2000, 1e-9);
 	CHECK_STR(text_of(profile, "step/mm/k/dot", "device_id"), "0");
-	CHECK_STR(text_of(profile, "step/mm/k", "device_type"), "CUDA");
+	CHECK_STR(text_of(profile, "step/mm/k", "device_type"), is_amd ? "HIP" : "CUDA");
 	CHECK(!rec_value(profile, "step/mm", "device_id"));
 	CHECK_U64(profile->device_count, 1);
-	CHECK_STR(profile_text(profile, profile->devices[0].arch), "90");
+	CHECK_STR(profile_text(profile, profile->devices[0].arch), is_amd ? "gfx942" : "90");
 	profile_free(profile);
 }
 
@@ -447,6 +458,9 @@ TEST(warps_lie_in_their_kernel)
 	struct profile *profile;
 	int session;
 
+	load_fake();
+	if (is_amd)
+		SKIP("no backend has records of AMD GPUs' kernels");
 	start("trace", "");
 	add_kernel(1);
 	find(&launch_seen, dlopen(getenv("PROTON_CUPTI_PATH"), RTLD_NOW), "fake_launch");
@@ -504,9 +518,9 @@ static void launch_large(void)
 	const uint32_t count = 500000;
 	struct instrument_unit_header header = {
 		.magic = INSTRUMENT_MAGIC,
-		.start_ns = 1000000,
+		.start_ns = to_ticks(1000000),
 		.start_clock = 1000,
-		.end_ns = 1000000 + count * 10,
+		.end_ns = to_ticks(1000000 + count * 10),
 		.end_clock = 1000 + count * 20,
 		.count = count,
 	};
@@ -586,9 +600,9 @@ static uint8_t *play_unit(uint8_t *cta, uint32_t unit, uint64_t start_ns, uint64
 	struct instrument_unit_header header = {
 		.magic = INSTRUMENT_MAGIC,
 		.processor = 10,
-		.start_ns = start_ns,
+		.start_ns = to_ticks(start_ns),
 		.start_clock = clock,
-		.end_ns = start_ns + 20000,
+		.end_ns = to_ticks(start_ns + 20000),
 		.end_clock = clock + 40000,
 		.count = count,
 	};
@@ -663,6 +677,8 @@ TEST(time_shift_takes_off_what_was_measured)
 	struct profile *profile;
 
 	load_fake();
+	if (is_amd)
+		SKIP("measured on NVIDIA GPUs only");
 	fake.set_record_cost(3, 20);
 	profile = run_once("default:optimizations=time_shift");
 	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * (1000 - 6 * 3 - 4 * 20));

@@ -40,8 +40,7 @@ static bool zero_rows(uint64_t address, size_t pitch, size_t width, size_t rows,
 		.width_bytes = width,
 	};
 
-	/* HIP's table may lack it. */
-	if (!copy.from_host || width > ZEROS_BYTES || !driver.cuMemcpy2DAsync_v2)
+	if (!copy.from_host || width > ZEROS_BYTES)
 		return false;
 	for (size_t row = 0; row < rows; row += copy.rows) {
 		copy.rows = rows - row < ZEROS_BYTES / width ? rows - row : ZEROS_BYTES / width;

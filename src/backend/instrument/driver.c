@@ -1,42 +1,34 @@
-/* Binding the driver. See driver.h. */
+/* Choosing and binding the driver. See driver.h. */
 #include "backend/instrument/driver.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/instrument/driver_hip.h"
 #include "base/array.h"
 #include "record/devices.h"
 #include "record/record.h"
 
+enum vendor {
+	NONE,
+	CUDA,
+	HIP
+};
+
 struct driver driver;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic enum vendor bound;
 
-static int bind_all(void *library, struct proton_error *err)
+static void *open_cuda(void)
 {
-	static const struct {
-		const char *name;
-		size_t offset;
-	} names[] = {
-#define DRIVER_NAME(name, arguments) {#name, offsetof(struct driver, name)},
-		DRIVER_FUNCTIONS(DRIVER_NAME)
-#undef DRIVER_NAME
-	};
+	const char *named = getenv("PROTON_CUDA_PATH"); /* for tests: a libcuda of one's own */
 
-	for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
-		void *symbol = dlsym(library, names[i].name);
-
-		if (!symbol)
-			return err_set(err, PROTON_E_UNSUPPORTED,
-				       "instrumentation needs a newer driver: its libcuda.so.1 "
-				       "lacks %s",
-				       names[i].name);
-		memcpy((char *)&driver + names[i].offset, &symbol, sizeof(symbol));
-	}
-	return PROTON_OK;
+	return dlopen(named && *named ? named : "libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
 }
 
 static void bind_for_kernels(void *library)
@@ -60,29 +52,77 @@ static void bind_for_kernels(void *library)
 	}
 }
 
-int driver_bind(struct proton_error *err)
+static int bind_cuda(struct proton_error *err)
 {
-	static bool is_bound;
-	const char *named = getenv("PROTON_CUDA_PATH"); /* for tests: a libcuda of one's own */
-	void *library;
+	static const struct {
+		const char *name;
+		size_t offset;
+	} names[] = {
+#define DRIVER_NAME(name, arguments) {#name, offsetof(struct driver, name)},
+		DRIVER_FUNCTIONS(DRIVER_NAME)
+#undef DRIVER_NAME
+	};
+	void *library = open_cuda();
+
+	if (!library)
+		return err_set(err, PROTON_E_NOLIB,
+			       "a kernel for NVIDIA GPUs needs their driver: cannot load "
+			       "libcuda.so.1: %s",
+			       dlerror());
+	for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+		void *symbol = dlsym(library, names[i].name);
+
+		if (!symbol)
+			return err_set(err, PROTON_E_UNSUPPORTED,
+				       "instrumentation needs a newer driver: its libcuda.so.1 "
+				       "lacks %s",
+				       names[i].name);
+		memcpy((char *)&driver + names[i].offset, &symbol, sizeof(symbol));
+	}
+	bind_for_kernels(library);
+	return PROTON_OK;
+}
+
+int driver_look(struct proton_error *err)
+{
+	if (driver_hip_is_likely() || open_cuda())
+		return PROTON_OK;
+	return err_set(err, PROTON_E_NOLIB,
+		       "instrumentation needs a GPU: there is neither an NVIDIA driver (%s) nor an "
+		       "AMD one (no libamdhip64.so, no /dev/kfd)",
+		       dlerror());
+}
+
+int driver_bind(bool is_amd, struct proton_error *err)
+{
+	enum vendor wanted = is_amd ? HIP : CUDA;
+	enum vendor now;
 	int status = PROTON_OK;
 
 	pthread_mutex_lock(&lock);
-	if (!is_bound) {
-		library = dlopen(named && *named ? named : "libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-		if (!library)
-			status = err_set(err, PROTON_E_NOLIB,
-					 "instrumentation needs an NVIDIA GPU: cannot load the "
-					 "driver's libcuda.so.1: %s",
-					 dlerror());
-		else
-			status = bind_all(library, err);
-		if (status == PROTON_OK)
-			bind_for_kernels(library);
-		is_bound = status == PROTON_OK;
-	}
+	now = atomic_load_explicit(&bound, memory_order_relaxed);
+	if (now == NONE)
+		status = is_amd ? driver_hip_bind(err) : bind_cuda(err);
+	else if (now != wanted)
+		status = err_set(err, PROTON_E_UNSUPPORTED,
+				 "it is for %s GPUs, and kernels for %s GPUs have been "
+				 "instrumented in this process",
+				 is_amd ? "AMD" : "NVIDIA", is_amd ? "NVIDIA" : "AMD");
+	if (status == PROTON_OK)
+		/* release: pairs with driver_is_bound */
+		atomic_store_explicit(&bound, wanted, memory_order_release);
 	pthread_mutex_unlock(&lock);
 	return status;
+}
+
+static bool is_hip(void)
+{
+	return atomic_load_explicit(&bound, memory_order_acquire) == HIP;
+}
+
+bool driver_is_bound(void)
+{
+	return atomic_load_explicit(&bound, memory_order_acquire) != NONE;
 }
 
 int driver_enter(void)
@@ -109,18 +149,27 @@ static uint64_t attribute(int device, int which)
 		       : 0;
 }
 
+static void describe_arch(int device, char *arch, size_t capacity)
+{
+	if (is_hip())
+		driver_hip_arch(device, arch, capacity);
+	else
+		snprintf(arch, capacity, "%u",
+			 (unsigned)(attribute(device, DRIVER_ATTRIBUTE_CC_MAJOR) * 10 +
+				    attribute(device, DRIVER_ATTRIBUTE_CC_MINOR)));
+}
+
 uint32_t driver_device(uint64_t *clock_khz)
 {
-	struct device device = {.type = "CUDA"};
+	struct device device = {0};
 	int handle = 0;
 
 	*clock_khz = 0;
 	if (driver.cuCtxGetDevice(&handle) != 0 || handle < 0)
 		return DEVICE_NONE;
+	snprintf(device.type, sizeof(device.type), "%s", is_hip() ? "HIP" : "CUDA");
 	device.id = (uint32_t)handle; /* a CUdevice is the ordinal */
-	snprintf(device.arch, sizeof(device.arch), "%u",
-		 (unsigned)(attribute(handle, DRIVER_ATTRIBUTE_CC_MAJOR) * 10 +
-			    attribute(handle, DRIVER_ATTRIBUTE_CC_MINOR)));
+	describe_arch(handle, device.arch, sizeof(device.arch));
 	driver.cuDeviceGetName(device.name, sizeof(device.name), handle);
 	device.clock_khz = attribute(handle, DRIVER_ATTRIBUTE_CLOCK_RATE);
 	device.memory_clock_khz = attribute(handle, DRIVER_ATTRIBUTE_MEMORY_CLOCK_RATE);
@@ -128,4 +177,13 @@ uint32_t driver_device(uint64_t *clock_khz)
 	device.processors = attribute(handle, DRIVER_ATTRIBUTE_PROCESSORS);
 	*clock_khz = device.clock_khz;
 	return devices_add(&device);
+}
+
+uint64_t driver_timer_khz(void)
+{
+	int device = 0;
+
+	if (!is_hip())
+		return 1000000; /* %globaltimer counts ns */
+	return driver_hip_timer_khz(driver.cuCtxGetDevice(&device) == 0 ? device : 0);
 }

@@ -1,16 +1,20 @@
 /*
- * The functions of the CUDA driver that instrumentation needs, bound when it starts: no vendor's
- * header, no library to link with.
+ * The driver that instrumentation needs, under the names that CUDA's gives its functions: NVIDIA's
+ * libcuda.so.1, or HIP made to look like it (driver_hip.h). Which of the two, the first kernel says
+ * that is told to us: a process may have both libraries. No vendor's header, no library to link
+ * with.
  */
 #ifndef BACKEND_INSTRUMENT_DRIVER_H
 #define BACKEND_INSTRUMENT_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
 
 #define DRIVER_OUT_OF_MEMORY 2
+#define DRIVER_DEINITIALIZED 4
 #define DRIVER_CAPTURE_RELAXED 2
 #define DRIVER_STREAM_NON_BLOCKING 1u
 #define DRIVER_EVENT_QUIET 3u /* blocking wait, no timing */
@@ -93,8 +97,15 @@ struct driver {
 #undef DRIVER_FIELD
 };
 
-/* Opens libcuda.so.1 and binds `driver`; idempotent. E_NOLIB, E_UNSUPPORTED. */
-int driver_bind(struct proton_error *err);
+/* Could kernels be run here at all? Initialises nothing. E_NOLIB. */
+int driver_look(struct proton_error *err);
+/*
+ * Fills `driver` for kernels of this vendor; idempotent. E_NOLIB, E_UNSUPPORTED, also when it has
+ * been filled for the other one.
+ */
+int driver_bind(bool is_amd, struct proton_error *err);
+/* True if it has been: then the calling thread sees it. */
+bool driver_is_bound(void);
 extern struct driver driver;
 
 /* A handle of the driver from the number that others keep it as. */
@@ -107,6 +118,7 @@ static inline void *driver_handle(uint64_t value)
  * While a thread captures a graph, calls such as cuMemAlloc are refused on every thread, and fail
  * that capture, unless the caller says that it knows what it does. What the thread has the device
  * do meanwhile is ours, and in nobody's profile. Returns what to give to driver_leave().
+ * `driver` is bound.
  */
 int driver_enter(void);
 void driver_leave(int mode);
@@ -114,5 +126,7 @@ void driver_leave(int mode);
 /* The id of the device (record/devices.h) of the current context, described if new; and its clock.
  */
 uint32_t driver_device(uint64_t *clock_khz);
+/* The rate of the timer that units' headers have, of the current context's device. */
+uint64_t driver_timer_khz(void);
 
 #endif

@@ -65,8 +65,8 @@ uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t strea
 	struct trace_event earlier; /* of a launch that is not ours */
 	size_t needed;
 
-	/* acquire: what start() has bound is visible */
-	if (!atomic_load_explicit(&is_running, memory_order_acquire))
+	/* Nobody has told us of a kernel: then it is not one of ours that asks. */
+	if (!atomic_load_explicit(&is_running, memory_order_relaxed) || !driver_is_bound())
 		return 0;
 	if (pending.is_asked)
 		give_up(&pending, stream);
@@ -138,11 +138,11 @@ void proton_instrument_launched(uint64_t function, uint64_t stream)
 	buffer->before_ns = launch.before_ns;
 	buffer->is_kept = is_kept(kernel, where);
 	record_take_launch(&buffer->launch);
-	if (launch.is_captured)
+	if (launch.is_captured) {
 		collect_put_graph(buffer);
-	else if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0)
+	} else if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0) {
 		collect_put(buffer);
-	else {
+	} else {
 		record_intra_count(INTRA_DAMAGED, 1);
 		pool_drop(buffer); /* it may be written to: not to be used again */
 	}
@@ -151,10 +151,19 @@ void proton_instrument_launched(uint64_t function, uint64_t stream)
 int proton_instrument_kernel(uint64_t function, const char *name, const char *layout,
 			     struct proton_error *err)
 {
+	bool is_amd = false;
+	int status;
+
 	if (!function || !name || !layout)
 		return err_set(err, PROTON_E_INVALID,
 			       "an instrumented kernel needs a function, a name and a layout");
-	return kernels_add(function, name, layout, err);
+	status = kernels_add(function, name, layout, &is_amd, err);
+	if (status == PROTON_OK) {
+		status = driver_bind(is_amd, err);
+		if (status != PROTON_OK)
+			kernels_remove(function);
+	}
+	return status;
 }
 
 void proton_instrument_forget(uint64_t function)
@@ -197,7 +206,7 @@ static int start(const char *mode, struct proton_error *err)
 	int status = instrument_mode_read(mode, &read, err);
 
 	if (status == PROTON_OK)
-		status = driver_bind(err);
+		status = driver_look(err);
 	if (status != PROTON_OK)
 		return status;
 	pthread_once(&once, register_fork);
@@ -207,7 +216,7 @@ static int start(const char *mode, struct proton_error *err)
 		return status;
 	atomic_store(&cta_stride, read.cta_stride);
 	atomic_store(&launches_kept, read.launches);
-	atomic_store_explicit(&is_running, true, memory_order_release);
+	atomic_store(&is_running, true);
 	return PROTON_OK;
 }
 

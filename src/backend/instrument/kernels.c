@@ -20,7 +20,8 @@ static struct kernel **bucket_of(uint64_t function)
 	return &buckets[hash_u64(function) % BUCKETS];
 }
 
-int kernels_add(uint64_t function, const char *name, const char *layout, struct proton_error *err)
+int kernels_add(uint64_t function, const char *name, const char *layout, bool *is_amd_out,
+		struct proton_error *err)
 {
 	struct kernel *kernel = calloc(1, sizeof(*kernel));
 	struct kernel **bucket = bucket_of(function);
@@ -42,6 +43,7 @@ int kernels_add(uint64_t function, const char *name, const char *layout, struct 
 		return status;
 	}
 	kernel->function = function;
+	*is_amd_out = kernel->layout.is_amd;
 	kernels_remove(function);
 	pthread_mutex_lock(&lock);
 	kernel->next = *bucket;

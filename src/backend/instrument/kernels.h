@@ -25,7 +25,8 @@ struct kernel {
 };
 
 /* Adds or replaces one. E_FORMAT for a layout that is damaged, E_NOMEM. */
-int kernels_add(uint64_t function, const char *name, const char *layout, struct proton_error *err);
+int kernels_add(uint64_t function, const char *name, const char *layout, bool *is_amd_out,
+		struct proton_error *err);
 void kernels_remove(uint64_t function);
 /* NULL if it is not known. Valid for the life of the process. */
 struct kernel *kernels_find(uint64_t function);

@@ -1,0 +1,338 @@
+/*
+ * A libamdhip64 of two devices: its functions are those of the played libcuda (cuda_memory.c,
+ * cuda_append.c) under HIP's names, and with what HIP does otherwise. Each can be made to fail.
+ */
+#include "fake/hip.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/instrument/driver.h"
+#include "backend/instrument/hip_abi.h"
+#include "fake/cuda_memory.h"
+#include "fake/fake_cupti.h"
+#include "fake/faults.h"
+
+#define DEVICES 2
+#define INVALID_VALUE 1
+#define INVALID_DEVICE 101
+#define INVALID_HANDLE 400
+#define CAPTURED_EVENT 907
+
+/* Of the played libcuda. */
+int cuStreamIsCapturing(void *stream, int *status);
+int cuThreadExchangeStreamCaptureMode(int *mode);
+int cuStreamCreate(void **stream, unsigned flags);
+int cuStreamDestroy_v2(void *stream);
+int cuEventCreate(void **event, unsigned flags);
+int cuEventDestroy_v2(void *event);
+int cuEventRecord(void *event, void *stream);
+int cuEventQuery(void *event);
+int cuEventSynchronize(void *event);
+int cuMemAlloc_v2(uint64_t *address, size_t bytes);
+int cuMemFree_v2(uint64_t address);
+int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags);
+int cuMemFreeHost(void *memory);
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream);
+int cuMemcpy2DAsync_v2(const struct driver_copy *copy, void *stream);
+int cuMemsetD8Async(uint64_t address, unsigned char value, size_t count, void *stream);
+
+enum {
+#define FAULT_INDEX(name, arguments) FAULT_##name,
+	HIP_FUNCTIONS(FAULT_INDEX)
+#undef FAULT_INDEX
+};
+
+const char *const fault_entries[] = {
+#define FAULT_NAME(name, arguments) #name,
+	HIP_FUNCTIONS(FAULT_NAME)
+#undef FAULT_NAME
+};
+const size_t fault_entry_count = sizeof(fault_entries) / sizeof(fault_entries[0]);
+
+struct event {
+	void *event;
+	void *stream; /* recorded on */
+	int device;
+};
+
+static _Thread_local int current;
+static _Thread_local int last_error;
+static _Atomic int wall_clock_khz = 100000;
+static _Atomic uint32_t invalidated;
+
+static int done(int result)
+{
+	if (result)
+		last_error = result;
+	return result;
+}
+
+/* At the beginning of each entry point. */
+#define PLAY(name)                                                                                 \
+	do {                                                                                       \
+		int code;                                                                          \
+		if (fault_strikes(FAULT_##name, &code))                                            \
+			return done(code);                                                         \
+	} while (0)
+
+FAKE_EXPORT void fake_set_wall_clock(int khz)
+{
+	atomic_store(&wall_clock_khz, khz);
+}
+
+FAKE_EXPORT uint32_t fake_invalidated_captures(void)
+{
+	return atomic_load(&invalidated);
+}
+
+FAKE_EXPORT int fake_last_error(void)
+{
+	return last_error;
+}
+
+/* ------------------------------------------------------------------ devices */
+
+#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* HIP's are its own */
+
+FAKE_EXPORT int hipGetLastError(void)
+{
+	int error = last_error;
+
+	last_error = 0;
+	return error;
+}
+
+FAKE_EXPORT int hipGetDevice(int *device)
+{
+	PLAY(hipGetDevice);
+	*device = current;
+	return 0;
+}
+
+FAKE_EXPORT int hipSetDevice(int device)
+{
+	PLAY(hipSetDevice);
+	if (device < 0 || device >= DEVICES)
+		return done(INVALID_DEVICE);
+	current = device;
+	return 0;
+}
+
+FAKE_EXPORT int hipDeviceGetAttribute(int *value, int attribute, int device)
+{
+	PLAY(hipDeviceGetAttribute);
+	(void)device;
+	switch (attribute) {
+	case HIP_ATTRIBUTE_CLOCK_RATE:
+		*value = 2100000;
+		return 0;
+	case HIP_ATTRIBUTE_PROCESSORS:
+		*value = 304;
+		return 0;
+	case HIP_ATTRIBUTE_MEMORY_CLOCK_RATE:
+		*value = 1300000;
+		return 0;
+	case HIP_ATTRIBUTE_BUS_WIDTH:
+		*value = 8192;
+		return 0;
+	case HIP_ATTRIBUTE_WALL_CLOCK_RATE:
+		*value = atomic_load(&wall_clock_khz);
+		return *value ? 0 : done(INVALID_VALUE);
+	default:
+		return done(INVALID_VALUE);
+	}
+}
+
+FAKE_EXPORT int hipDeviceGetName(char *name, int length, int device)
+{
+	PLAY(hipDeviceGetName);
+	snprintf(name, (size_t)length, "Fake Instinct %d", device);
+	return 0;
+}
+
+FAKE_EXPORT int hipGetDevicePropertiesR0600(struct hip_properties *properties, int device)
+{
+	PLAY(hipGetDevicePropertiesR0600);
+	memset(properties, 0x5a, 1472);
+	strcpy(properties->arch, device ? "gfx90a:sramecc+:xnack-" : "gfx942:sramecc+:xnack-");
+	return 0;
+}
+
+/* ------------------------------------------------------------------ streams */
+
+FAKE_EXPORT int hipThreadExchangeStreamCaptureMode(int *mode)
+{
+	PLAY(hipThreadExchangeStreamCaptureMode);
+	return done(cuThreadExchangeStreamCaptureMode(mode));
+}
+
+FAKE_EXPORT int hipStreamIsCapturing(void *stream, int *status)
+{
+	PLAY(hipStreamIsCapturing);
+	return done(cuStreamIsCapturing(stream, status));
+}
+
+FAKE_EXPORT int hipDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+	PLAY(hipDeviceGetStreamPriorityRange);
+	*least = 1;
+	*greatest = -1;
+	return 0;
+}
+
+FAKE_EXPORT int hipStreamCreateWithFlags(void **stream, unsigned flags)
+{
+	PLAY(hipStreamCreateWithFlags);
+	return done(cuStreamCreate(stream, flags));
+}
+
+/* Waiting on a queue that others use would hold up what they launch. */
+FAKE_EXPORT int hipStreamCreateWithPriority(void **stream, unsigned flags, int priority)
+{
+	PLAY(hipStreamCreateWithPriority);
+	return done(priority == 1 ? cuStreamCreate(stream, flags) : INVALID_VALUE);
+}
+
+FAKE_EXPORT int hipStreamDestroy(void *stream)
+{
+	PLAY(hipStreamDestroy);
+	return done(cuStreamDestroy_v2(stream));
+}
+
+FAKE_EXPORT int hipStreamSynchronize(void *stream)
+{
+	(void)stream;
+	PLAY(hipStreamSynchronize);
+	return 0;
+}
+
+FAKE_EXPORT int hipStreamWaitEvent(void *stream, void *event, unsigned flags)
+{
+	PLAY(hipStreamWaitEvent);
+	return done(stream && event && !flags ? 0 : INVALID_HANDLE);
+}
+
+/* ------------------------------------------------------------------ events */
+
+FAKE_EXPORT int hipEventCreateWithFlags(void **event, unsigned flags)
+{
+	struct event *made;
+
+	PLAY(hipEventCreateWithFlags);
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return done(HIP_E_OUT_OF_MEMORY);
+	made->device = current;
+	*event = made;
+	return done(cuEventCreate(&made->event, flags));
+}
+
+FAKE_EXPORT int hipEventDestroy(void *event)
+{
+	PLAY(hipEventDestroy);
+	cuEventDestroy_v2(((struct event *)event)->event);
+	free(event);
+	return 0;
+}
+
+FAKE_EXPORT int hipEventRecord(void *event, void *stream)
+{
+	struct event *recorded = event;
+
+	PLAY(hipEventRecord);
+	if (recorded->device != current)
+		return done(INVALID_HANDLE);
+	recorded->stream = stream;
+	return done(cuEventRecord(recorded->event, stream));
+}
+
+/* As HIP: whoever asks for an event of a stream that is captured by now breaks the capture. */
+static bool breaks_capture(const struct event *event)
+{
+	int status = 0;
+
+	if (cuStreamIsCapturing(event->stream, &status) != 0 || !status)
+		return false;
+	atomic_fetch_add(&invalidated, 1);
+	return true;
+}
+
+FAKE_EXPORT int hipEventQuery(void *event)
+{
+	const struct event *asked = event;
+
+	PLAY(hipEventQuery);
+	return done(breaks_capture(asked) ? CAPTURED_EVENT : cuEventQuery(asked->event));
+}
+
+FAKE_EXPORT int hipEventSynchronize(void *event)
+{
+	const struct event *asked = event;
+
+	PLAY(hipEventSynchronize);
+	return done(breaks_capture(asked) ? CAPTURED_EVENT : cuEventSynchronize(asked->event));
+}
+
+/* ------------------------------------------------------------------ memory */
+
+FAKE_EXPORT int hipMalloc(void **memory, size_t bytes)
+{
+	uint64_t address = 0;
+	int result;
+
+	PLAY(hipMalloc);
+	result = cuMemAlloc_v2(&address, bytes);
+	*memory = (void *)(uintptr_t)address;
+	return done(result);
+}
+
+FAKE_EXPORT int hipFree(void *memory)
+{
+	PLAY(hipFree);
+	return done(cuMemFree_v2((uintptr_t)memory));
+}
+
+FAKE_EXPORT int hipHostMalloc(void **memory, size_t bytes, unsigned flags)
+{
+	PLAY(hipHostMalloc);
+	return done(cuMemHostAlloc(memory, bytes, flags));
+}
+
+FAKE_EXPORT int hipHostFree(void *memory)
+{
+	PLAY(hipHostFree);
+	return done(cuMemFreeHost(memory));
+}
+
+FAKE_EXPORT int hipMemcpyDtoHAsync(void *to, void *from, size_t bytes, void *stream)
+{
+	PLAY(hipMemcpyDtoHAsync);
+	return done(cuMemcpyDtoHAsync_v2(to, (uintptr_t)from, bytes, stream));
+}
+
+FAKE_EXPORT int hipMemsetD8Async(void *memory, unsigned char value, size_t count, void *stream)
+{
+	PLAY(hipMemsetD8Async);
+	return done(cuMemsetD8Async((uintptr_t)memory, value, count, stream));
+}
+
+FAKE_EXPORT int hipMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+				 size_t width, size_t height, int kind, void *stream)
+{
+	struct driver_copy copy = {
+		.from_kind = DRIVER_MEMORY_HOST,
+		.from_host = from,
+		.from_pitch = from_pitch,
+		.to_kind = DRIVER_MEMORY_DEVICE,
+		.to_device = (uintptr_t)to,
+		.to_pitch = to_pitch,
+		.width_bytes = width,
+		.rows = height,
+	};
+
+	PLAY(hipMemcpy2DAsync);
+	return done(kind == HIP_COPY_TO_DEVICE ? cuMemcpy2DAsync_v2(&copy, stream) : INVALID_VALUE);
+}

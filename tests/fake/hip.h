@@ -1,0 +1,15 @@
+/* What a test tells the fake libamdhip64, besides what cuda_memory.h, cuda_append.h and faults.h
+ * have. */
+#ifndef TESTS_FAKE_HIP_H
+#define TESTS_FAKE_HIP_H
+
+#include <stdint.h>
+
+/* The rate of the device's timer; 0: HIP does not know it. */
+void fake_set_wall_clock(int khz);
+/* Captures that calls have broken. */
+uint32_t fake_invalidated_captures(void);
+/* What hipGetLastError() would say on this thread. */
+int fake_last_error(void);
+
+#endif

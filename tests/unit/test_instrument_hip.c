@@ -1,0 +1,336 @@
+/* The backend "instrumentation" on a played libamdhip64: what HIP does otherwise than CUDA. */
+#include "unit/recorded.h"
+
+#include <dlfcn.h>
+
+#include "backend/instrument/driver.h"
+#include "backend/instrument/hip_abi.h"
+#include "instrument/layout.h"
+#include "record/devices.h"
+
+#define FUNCTION 0x1234
+#define STREAM 7
+
+static struct {
+	void (*hold_events)(bool is_held);
+	size_t (*device_bytes)(void);
+	void (*set_capture)(uint64_t stream, int status);
+	void (*set_wall_clock)(int khz);
+	uint32_t (*invalidated_captures)(void);
+	int (*last_error)(void);
+	void (*fail)(const char *name, uint32_t first, uint32_t count, int code);
+	uint32_t (*calls)(const char *name);
+	int (*set_device)(int device);
+	int (*get_device)(int *device);
+} fake;
+
+static const char *const entries[] = {
+#define ENTRY_NAME(name, arguments) #name,
+	HIP_FUNCTIONS(ENTRY_NAME)
+#undef ENTRY_NAME
+};
+#define ENTRIES (sizeof(entries) / sizeof(entries[0]))
+
+/* A libamdhip64 that lacks a function. */
+static const char *missing = "";
+void *__real_dlsym(void *handle, const char *name);
+void *__wrap_dlsym(void *handle, const char *name);
+
+void *__wrap_dlsym(void *handle, const char *name)
+{
+	return strcmp(name, missing) == 0 ? NULL : __real_dlsym(handle, name);
+}
+
+static void find(void *slot, void *handle, const char *name)
+{
+	void *symbol = dlsym(handle, name);
+
+	if (!symbol)
+		FAIL("%s", dlerror());
+	memcpy(slot, &symbol, sizeof(symbol));
+}
+
+static void load_fake(void)
+{
+	const char *path = getenv("PROTON_HIP_PATH");
+	void *handle;
+
+	if (!path)
+		SKIP("no played library: run by `meson test`");
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		FAIL("%s", dlerror());
+	find(&fake.hold_events, handle, "fake_hold_events");
+	find(&fake.device_bytes, handle, "fake_device_bytes");
+	find(&fake.set_capture, handle, "fake_set_capture");
+	find(&fake.set_wall_clock, handle, "fake_set_wall_clock");
+	find(&fake.invalidated_captures, handle, "fake_invalidated_captures");
+	find(&fake.last_error, handle, "fake_last_error");
+	find(&fake.fail, handle, "fake_fail");
+	find(&fake.calls, handle, "fake_calls");
+	find(&fake.set_device, handle, "hipSetDevice");
+	find(&fake.get_device, handle, "hipGetDevice");
+}
+
+static int try_start(struct proton_error *err)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path("a"),
+		.backend = "instrumentation",
+		.data = "trace",
+		.format = "proton",
+		.flags = PROTON_SESSION_QUIET,
+	};
+	int session = -1;
+	int status = proton_start(&options, &session, err);
+
+	return status == PROTON_OK ? session : status;
+}
+
+static int start(void)
+{
+	struct proton_error err = {0};
+	int session;
+
+	load_fake();
+	session = try_start(&err);
+	if (session < 0)
+		FAIL("start: %s", err.text);
+	return session;
+}
+
+/* One wave per CTA, a ring of 16 records. */
+static const char layout[] =
+	"proton-instrument 1\nvendor amd\nwarps 1\nwarps_per_unit 1\nring 128\n"
+	"slack 16\ncta 256\ncta_stride 1\nunits 0\nscope k\ncode 0 0\n";
+
+static int add_kernel(struct proton_error *err)
+{
+	return proton_instrument_kernel(FUNCTION, "mm", layout, err);
+}
+
+/* What a wave leaves: "k" of 1000 cycles at 2 GHz, in 20 us of a timer of 100 MHz. */
+static void play(uint64_t address)
+{
+	uint8_t *cta = (uint8_t *)(uintptr_t)address;
+	struct instrument_unit_header header = {
+		.magic = INSTRUMENT_MAGIC,
+		.count = 1,
+		.start_ns = 1000000,
+		.start_clock = 5000,
+		.end_ns = 1002000,
+		.end_clock = 45000,
+	};
+	struct instrument_record record = {6000, 1u << 24 | 1000};
+
+	memcpy(cta, &header, sizeof(header));
+	memcpy(cta + sizeof(header), &record, sizeof(record));
+}
+
+/* False if it got no buffer. */
+static bool launch(void)
+{
+	uint64_t address = proton_instrument_buffer(256, 128, STREAM);
+
+	if (address)
+		play(address);
+	proton_instrument_launched(FUNCTION, STREAM);
+	return address != 0;
+}
+
+static void flush(int session)
+{
+	CHECK_OK(proton_deactivate(session, true, NULL), (struct proton_error){0});
+	CHECK_OK(proton_activate(session, NULL), (struct proton_error){0});
+}
+
+static int64_t cycles(const struct profile *profile)
+{
+	const struct profile_value *value = rec_value(profile, "mm/k", "cycles");
+
+	return value ? value->as.int64 : 0;
+}
+
+static struct profile *finish(void)
+{
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	return rec_load("a.proton");
+}
+
+/* Everything that is called has to be there, whatever CUDA's table gains. */
+TEST(every_function_of_the_table)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+	} fields[] = {
+#define FIELD(name, arguments) {#name, offsetof(struct driver, name)},
+		DRIVER_FUNCTIONS(FIELD)
+#undef FIELD
+	};
+	struct proton_error err = {0};
+
+	load_fake();
+	CHECK(!driver_is_bound());
+	CHECK_OK(driver_bind(true, &err), err);
+	CHECK(driver_is_bound());
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		void *function;
+
+		memcpy(&function, (char *)&driver + fields[i].offset, sizeof(function));
+		if (!function)
+			FAIL("HIP has no %s", fields[i].name);
+	}
+}
+
+TEST(a_missing_function_is_named)
+{
+	struct proton_error err = {0};
+
+	load_fake();
+	for (size_t i = 0; i < ENTRIES; i++) {
+		missing = entries[i];
+		CHECK_EQ(add_kernel(&err), PROTON_E_UNSUPPORTED);
+		CHECK_HAS(err.text, entries[i]);
+		CHECK_HAS(err.text, "ROCm 6.0");
+	}
+	missing = "";
+	CHECK_OK(add_kernel(&err), err);
+}
+
+TEST(neither_driver)
+{
+	struct proton_error err = {0};
+
+	setenv("PROTON_HIP_PATH", "/nonexistent/libamdhip64.so", 1);
+	setenv("PROTON_CUDA_PATH", "/nonexistent/libcuda.so.1", 1);
+	CHECK_EQ(try_start(&err), PROTON_E_NOLIB);
+	CHECK_HAS(err.text, "libcuda.so.1");
+	CHECK_HAS(err.text, "libamdhip64.so");
+	CHECK_EQ(add_kernel(&err), PROTON_E_NOLIB);
+	CHECK_HAS(err.text, "cannot load libamdhip64.so");
+}
+
+/* A process has one of the two. */
+TEST(a_kernel_of_the_other_vendor)
+{
+	struct proton_error err = {0};
+	char nvidia[sizeof(layout) + 8];
+
+	load_fake();
+	snprintf(nvidia, sizeof(nvidia), "proton-instrument 1\nvendor nvidia%s",
+		 strstr(layout, "\nwarps"));
+	CHECK_OK(add_kernel(&err), err);
+	CHECK_EQ(proton_instrument_kernel(99, "cu", nvidia, &err), PROTON_E_UNSUPPORTED);
+	CHECK_HAS(err.text, "NVIDIA");
+}
+
+TEST(the_device_is_described)
+{
+	struct profile *profile;
+	struct proton_error err = {0};
+	const struct profile_device *device;
+
+	start();
+	CHECK_OK(add_kernel(&err), err);
+	CHECK_EQ(fake.set_device(1), 0);
+	CHECK(launch());
+	profile = finish();
+	CHECK_EQ(cycles(profile), 1000);
+	CHECK_U64(profile->device_count, 1);
+	device = &profile->devices[0];
+	CHECK_STR(profile_text(profile, device->type), "HIP");
+	CHECK_STR(profile_text(profile, device->arch), "gfx90a");
+	CHECK_STR(profile_text(profile, device->name), "Fake Instinct 1");
+	CHECK_U64(device->id, 1);
+	CHECK_U64(device->clock_khz, 2100000);
+	CHECK_U64(device->memory_clock_khz, 1300000);
+	CHECK_U64(device->bus_width_bits, 8192);
+	CHECK_U64(device->processors, 304);
+	profile_free(profile);
+}
+
+/* hipEventQuery() breaks the capture of a stream that the event was recorded on before. */
+TEST(a_capture_is_not_broken)
+{
+	struct profile *profile;
+	struct proton_error err = {0};
+	int session = start();
+	uint64_t address;
+
+	CHECK_OK(add_kernel(&err), err);
+	fake.hold_events(true);
+	CHECK(launch());
+	fake.set_capture(STREAM, 1);
+	address = proton_instrument_buffer(256, 128, STREAM);
+	CHECK(address != 0);
+	proton_instrument_launched(FUNCTION, STREAM);
+	fake.hold_events(false);
+	flush(session);
+	CHECK_U64(fake.invalidated_captures(), 0);
+	fake.set_capture(0, 0);
+	play(address);
+	profile = finish();
+	CHECK_EQ(cycles(profile), 2000);
+	profile_free(profile);
+}
+
+/* The thread's device is the program's own affair. */
+TEST(the_current_device_stays)
+{
+	struct proton_error err = {0};
+	int session = start();
+	int device = -1;
+	uint64_t address;
+
+	CHECK_OK(add_kernel(&err), err);
+	CHECK_EQ(fake.set_device(1), 0);
+	fake.set_capture(STREAM, 1);
+	address = proton_instrument_buffer(256, 128, STREAM);
+	CHECK(address != 0);
+	proton_instrument_launched(FUNCTION, STREAM);
+	fake.set_capture(0, 0);
+	play(address);
+	CHECK_EQ(fake.set_device(0), 0);
+	flush(session); /* on this thread, for graphs */
+	CHECK_EQ(fake.get_device(&device), 0);
+	CHECK_EQ(device, 0);
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+}
+
+/*
+ * Each entry point fails at each of its calls: the launch may get no buffer and what it wrote may
+ * be lost, which is counted, but nothing is left to the program, and all goes on as before.
+ */
+static void survive(const char *name, uint32_t call)
+{
+	struct proton_error err = {0};
+	struct profile *profile;
+	bool is_sampled;
+	uint64_t lost;
+	int session = start();
+
+	CHECK_OK(add_kernel(&err), err);
+	fake.fail(name, call, 1, 999);
+	is_sampled = launch();
+	CHECK_EQ(fake.last_error(), 0);
+	flush(session);
+	CHECK_EQ(fake.last_error(), 0);
+	fake.fail(name, 0, 0, 0);
+	CHECK(launch());
+	flush(session);
+	lost = rec_counter(session, "lost: record inside a kernel that cannot be read");
+	profile = finish();
+	CHECK_LE(1000, cycles(profile));
+	CHECK(lost != UINT64_MAX);
+	CHECK(cycles(profile) == 2000 || !is_sampled || lost > 0);
+	profile_free(profile);
+}
+
+TEST(any_call_may_fail)
+{
+	for (size_t i = 0; i < ENTRIES; i++)
+		for (uint32_t call = 1; call <= 3; call++)
+			survive(entries[i], call);
+}
