@@ -18,6 +18,9 @@ def parse_options(description: str) -> argparse.Namespace:
     parser.add_argument(
         "--increase-accuracy", action="store_true", help="take the cost of records off"
     )
+    parser.add_argument(
+        "--gmem_buffer", "--gmem-buffer", action="store_true", help="records in global memory"
+    )
     return parser.parse_args()
 
 
@@ -25,6 +28,8 @@ def mode_of(options: argparse.Namespace, **more: object) -> proton.mode.Default:
     """The mode that the options ask for."""
     if options.warp_sampling:
         more |= {"sampling_strategy": "selective", "sampling_options": options.warp_ids}
+    if options.gmem_buffer:
+        more["buffer_type"] = "global"
     if options.increase_accuracy:
         more["optimizations"] = "clock32,time_shift"
     return proton.mode.Default(**more)

@@ -91,18 +91,19 @@ class PCSampling(BaseMode):
 class InstrumentationMode(BaseMode):
     """Records inside kernels. Each field takes a member of its enumeration or its name.
 
-    metric_type: what is recorded. sampling_strategy and sampling_options: which units record.
+    metric_type: what is recorded. sampling_strategy and sampling_options: which units record, the
+    latter as a list of warps or separated by commas.
     granularity: what a unit is. buffer_strategy: what happens when the buffer is full.
     buffer_type and buffer_size: where it lies and its bytes (0: as the strategy needs).
     optimizations: a list, or names separated by commas.
     auto: kinds of automatic scopes, a list or separated by commas: "loads", "dots", "stores",
     "waits", "loops", "partitions", "all". cta: every n-th CTA records. launches: of each kernel,
-    how many a trace keeps, or "all".
+    how many a trace keeps, or "all"; None: the first 8, if they are not too large.
     """
 
     metric_type: Union[MetricType, str] = MetricType.CYCLE
     sampling_strategy: Union[SamplingStrategy, str] = SamplingStrategy.NONE
-    sampling_options: str = ""
+    sampling_options: Union[str, list[int]] = ""
     granularity: Union[Granularity, str] = Granularity.WARP
     buffer_strategy: Union[BufferStrategy, str] = BufferStrategy.CIRCULAR
     buffer_type: Union[BufferType, str] = BufferType.SHARED
@@ -110,7 +111,7 @@ class InstrumentationMode(BaseMode):
     optimizations: Union[list[Union[Optimize, str]], str] = field(default_factory=list)
     auto: Union[list[str], str] = field(default_factory=list)
     cta: int = 1
-    launches: Union[int, str] = 8
+    launches: Union[int, str, None] = None
 
     def __post_init__(self) -> None:
         for name, members in _FIELDS.items():
@@ -124,7 +125,9 @@ class InstrumentationMode(BaseMode):
                 raise ValueError(f"Unknown automatic scope: {kind}")
         object.__setattr__(self, "auto", kinds)
         _check_count("cta", self.cta)
-        if self.launches != "all":
+        if not isinstance(self.sampling_options, str):
+            object.__setattr__(self, "sampling_options", _warps(self.sampling_options))
+        if self.launches not in ("all", None):
             _check_count("launches", self.launches)
 
     def __hash__(self) -> int:
@@ -138,7 +141,7 @@ class InstrumentationMode(BaseMode):
         if self.auto:
             parts.append("auto=" + ",".join(self.auto))
         parts += [f"cta={self.cta}"] if self.cta != 1 else []
-        parts += [f"launches={self.launches}"] if self.launches != 8 else []
+        parts += [f"launches={self.launches}"] if self.launches is not None else []
         parts.append("optimizations=" + ",".join(str(value) for value in self.optimizations))
         return ":".join(parts)
 
@@ -168,10 +171,22 @@ _FIELDS: dict[str, dict[str, Any]] = {
 }
 
 
+# Names of the same in the tutorial of Triton's profiler.
+_ALIASES = {"buffer_type": {"shared_mem": "shared"}}
+
+
 def _list(chosen: Any) -> list[Any]:
     if isinstance(chosen, str):
         return [part.strip() for part in chosen.split(",") if part.strip()]
-    return list(chosen)
+    return list(chosen) if isinstance(chosen, (list, tuple, set, frozenset)) else [chosen]
+
+
+def _warps(chosen: Any) -> str:
+    warps = _list(chosen)
+    for warp in warps:
+        if isinstance(warp, bool) or not isinstance(warp, int) or warp < 0:
+            raise ValueError(f"sampling_options must be numbers of warps, not {warp!r}")
+    return ",".join(map(str, warps))
 
 
 def _check_count(field_name: str, value: Any) -> None:
@@ -182,6 +197,8 @@ def _check_count(field_name: str, value: Any) -> None:
 def _member(field_name: str, value: Any, members: dict[str, Any]) -> Any:
     if isinstance(value, Enum) and value in members.values():
         return value
-    if isinstance(value, str) and value in members:
-        return members[value]
+    if isinstance(value, str):
+        value = _ALIASES.get(field_name, {}).get(value, value)
+        if value in members:
+            return members[value]
     raise ValueError(f"Unknown {field_name}: {value}")

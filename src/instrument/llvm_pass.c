@@ -146,8 +146,10 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 		wanted = RING_MAX_BYTES;
 	if (wanted < INSTRUMENT_RECORD_BYTES)
 		return err_set(err, PROTON_E_INVALID,
-			       "a buffer of %u bytes holds no record for each of %u warps",
-			       options->buffer_bytes, layout->unit_count);
+			       "a buffer of %u bytes holds no record for each of %u warps: "
+			       "buffer_size is %u at least",
+			       options->buffer_bytes, layout->unit_count,
+			       layout->unit_count * INSTRUMENT_RECORD_BYTES);
 	/* A kernel without loops needs no more than it writes. */
 	while (in_all && wanted / 2 >= in_all && wanted > INSTRUMENT_RECORD_BYTES)
 		wanted /= 2;

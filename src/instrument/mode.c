@@ -38,7 +38,10 @@ static const struct choice sampling_strategies[] = {
 static const struct choice buffer_strategies[] = {
 	{"circular", BUFFER_CIRCULAR}, {"flush", BUFFER_FLUSH}, {NULL, 0}};
 static const struct choice buffer_types[] = {
-	{"shared", INSTRUMENT_BUFFER_SHARED}, {"global", INSTRUMENT_BUFFER_GLOBAL}, {NULL, 0}};
+	{"shared", INSTRUMENT_BUFFER_SHARED},
+	{"global", INSTRUMENT_BUFFER_GLOBAL},
+	{"shared_mem", INSTRUMENT_BUFFER_SHARED}, /* as upstream's tutorial has it */
+	{NULL, 0}};
 /* A warp group is four warps, as on Hopper. */
 static const struct choice granularities[] = {
 	{"warp", 1},
@@ -109,18 +112,23 @@ static int shown(struct word word)
 	return word.length > 60 ? 60 : (int)word.length;
 }
 
+/* "a, b, c" so far; returns how much of it there is. */
+static size_t list_name(char *names, size_t capacity, size_t used, const char *name)
+{
+	if (used < capacity)
+		used += (size_t)snprintf(names + used, capacity - used, "%s%s", used ? ", " : "",
+					 name);
+	return used;
+}
+
 static int refuse(struct reading *reading, const char *key, struct word value,
 		  const struct choice *choices)
 {
 	char names[160] = "";
 	size_t used = 0;
 
-	for (; choices && choices->name && used < sizeof(names); choices++) {
-		const char *between = used ? ", " : "";
-
-		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", between,
-					 choices->name);
-	}
+	for (; choices->name; choices++)
+		used = list_name(names, sizeof(names), used, choices->name);
 	return err_set(reading->err, PROTON_E_INVALID, "mode: unknown %s \"%.*s\"; there are %s",
 		       key, shown(value), value.at, names);
 }
@@ -284,6 +292,17 @@ static const struct {
 };
 #define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
 
+static int refuse_key(struct reading *reading, struct word name)
+{
+	char names[160] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < KEY_COUNT; i++)
+		used = list_name(names, sizeof(names), used, keys[i].name);
+	return err_set(reading->err, PROTON_E_INVALID, "mode: unknown key \"%.*s\"; there are %s",
+		       shown(name), name.at, names);
+}
+
 static int read_key(struct reading *reading, struct word part, uint32_t *seen)
 {
 	struct word value = part;
@@ -301,8 +320,7 @@ static int read_key(struct reading *reading, struct word part, uint32_t *seen)
 		*seen |= 1u << i;
 		return keys[i].read(reading, trim(value));
 	}
-	return err_set(reading->err, PROTON_E_INVALID, "mode: unknown key \"%.*s\"", shown(name),
-		       name.at);
+	return refuse_key(reading, name);
 }
 
 /* ------------------------------------------------------------------ the whole */

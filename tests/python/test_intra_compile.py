@@ -9,7 +9,7 @@ triton = pytest.importorskip("triton")
 import intra_kernels as kernels  # noqa: E402
 
 import triton_proton.language as pl  # noqa: E402
-from triton_proton import _instrument  # noqa: E402
+from triton_proton import _instrument, mode  # noqa: E402
 from triton_proton.flags import flags  # noqa: E402
 
 
@@ -64,6 +64,46 @@ def test_the_mode_reaches_the_pass():
     )
     keys, _, _ = layout_of(kernels.compile(kernels.marked_add, "sm_90"))
     assert (keys["units"], keys["ring"], keys["cta_stride"]) == ("0 3", "2048", "4")
+
+
+@pytest.mark.parametrize("warps", [1, 4, 8, 16])
+def test_every_granularity(warps):
+    """The first warp of each unit records, and a unit is a CTA at most."""
+    sizes = {
+        "warp": 1, "warp_2": 2, "warp_4": 4, "warp_8": 8, "warp_group": 4,
+        "warp_group_2": 8, "warp_group_4": 16, "warp_group_8": 32, "cta": 32,
+    }  # fmt: skip
+    assert set(sizes) == set(mode.granularities)
+    for name, size in sizes.items():
+        _instrument.start(f"default:granularity={name}")
+        keys, _, _ = layout_of(kernels.compile(kernels.marked_add, "sm_90", num_warps=warps))
+        assert keys["units"] == " ".join(map(str, range(0, warps, size))), name
+        assert int(keys["warps_per_unit"]) == min(size, warps), name
+        _instrument.stop()
+
+
+@pytest.mark.parametrize("size, ring", [(32, 8), (63, 8), (100, 16), (1000, 128), (1 << 20, 32768)])
+def test_sizes_of_buffers(size, ring):
+    """Rounded down for each of the four warps, and to what a CTA can have."""
+    _instrument.start(f"default:buffer_size={size}")
+    keys, _, _ = layout_of(kernels.compile(kernels.marked_add, "sm_90"))
+    assert int(keys["ring"]) == ring
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ("buffer_size=31", "a buffer of 31 bytes holds no record for each of 4 warps: buffer_size"),
+        ("sampling_strategy=selective:sampling_options=0,4", "warp 4 is to be sampled, but the k"),
+    ],
+)
+def test_modes_that_do_not_fit_a_kernel(capfd, monkeypatch, options, said):
+    monkeypatch.delenv("PROTON_QUIET", raising=False)
+    _instrument.start(f"default:{options}")
+    made = kernels.compile(kernels.marked_add, "sm_90")
+    assert not hasattr(made.metadata, "proton_layout")
+    lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("proton: ")]
+    assert len(lines) == 1 and f"marked_add is not instrumented: {said}" in lines[0]
 
 
 def test_gluon_and_partitions():

@@ -242,3 +242,6 @@ def test_the_options_of_the_tutorial(example, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["x", "--increase-accuracy"])
     mode = str(common.mode_of(common.parse_options(""), auto="all"))
     assert mode.endswith(":auto=all:optimizations=clock32,time_shift")
+    for spelling in ("--gmem_buffer", "--gmem-buffer"):
+        monkeypatch.setattr(sys, "argv", ["x", spelling])
+        assert ":buffer_type=global:" in str(common.mode_of(common.parse_options("")))

@@ -53,6 +53,10 @@ def test_names_become_members():
         ({"buffer_type": mode.Granularity.CTA}, "Unknown buffer_type: cta"),
         ({"optimizations": "fast"}, "Unknown optimization: fast"),
         ({"buffer_strategy": None}, "Unknown buffer_strategy: None"),
+        ({"optimizations": None}, "Unknown optimization: None"),
+        ({"auto": 3}, "Unknown automatic scope: 3"),
+        ({"sampling_options": [0, -1]}, "sampling_options must be numbers of warps, not -1"),
+        ({"sampling_options": [True]}, "sampling_options must be numbers of warps, not True"),
     ],
 )
 def test_unknown_values(options, text):
@@ -60,7 +64,22 @@ def test_unknown_values(options, text):
         mode.Default(**options)
 
 
+def test_ways_to_say_the_same():
+    assert mode.Default(buffer_type="shared_mem") == mode.Default(buffer_type="shared")
+    assert mode.Default(optimizations=mode.Optimize.CLOCK32).optimizations == [
+        mode.Optimize.CLOCK32
+    ]
+    listed = mode.Default(sampling_strategy="selective", sampling_options=[3, 0])
+    assert listed == mode.Default(sampling_strategy="selective", sampling_options="3,0")
+    assert mode.Default(sampling_options=2).sampling_options == "2"
+    # In the order in which they are listed, as in upstream's classes.
+    placed = mode.Default("cycle", "selective", "0", "cta", "circular", "global", 64, "clock32")
+    assert placed.granularity is mode.Granularity.CTA and placed.buffer_size == 64
+
+
 def test_what_is_new_in_modes():
+    assert "launches" not in str(mode.Default())
+    assert str(mode.Default(launches=8)).endswith(":launches=8:optimizations=")
     made = mode.Default(auto="loads, dots", cta=4, launches="all", optimizations="clock32")
     assert made.auto == ["loads", "dots"]
     assert str(made).endswith(":auto=loads,dots:cta=4:launches=all:optimizations=clock32")

@@ -120,11 +120,16 @@ TEST(refusals)
 	refused("pcsampling:interval=1000", "unsupported mode: pcsampling; ");
 	refused("defaults", "unsupported mode: defaults; ");
 	refused("default:fast", "\"fast\" is not of the form key=value");
-	refused("default:speed=1", "unknown key \"speed\"");
+	refused("default:speed=1",
+		"unknown key \"speed\"; there are metric_type, sampling_strategy, ");
+	refused("default:speed=1", ", cta, launches");
+	refused("default:=1", "unknown key \"\"");
 	refused("default:cta=1:cta=2", "cta is given twice");
 	refused("default:metric_type=joule", "unknown metric_type \"joule\"; there are cycle");
 	refused("default:buffer_strategy=flush", "\"flush\" is not supported");
 	refused("default:buffer_type=heap", "unknown buffer_type \"heap\"; there are shared, g");
+	CHECK_OK(instrument_mode_read("default:buffer_type=shared_mem", &mode, &err), err);
+	CHECK_EQ(mode.buffer, INSTRUMENT_BUFFER_SHARED);
 	refused("default:buffer_size=1k", "buffer_size is \"1k\", not a number");
 	refused("default:buffer_size=", "buffer_size is \"\", not a number");
 	refused("default:buffer_size=67108865", "buffer_size");

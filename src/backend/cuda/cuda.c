@@ -54,7 +54,10 @@ static bool is_usable(void)
 static int check_mode(const char *mode, struct proton_error *err)
 {
 	if (*mode)
-		return err_set(err, PROTON_E_INVALID, "cupti: unsupported mode: %s", mode);
+		return err_set(err, PROTON_E_INVALID,
+			       "cupti: unsupported mode: %s; only the backend "
+			       "\"instrumentation\" has modes",
+			       mode);
 	return PROTON_OK;
 }
 
