@@ -129,7 +129,7 @@ TEST(a_capture_is_not_disturbed)
 	fake.set_capture(0, 0);
 }
 
-/* What it may still write to is left to it. */
+/* What it may still write to is left to it until the next time. */
 TEST(a_busy_device_is_not_waited_for)
 {
 	struct decode_cost cost;
@@ -140,5 +140,8 @@ TEST(a_busy_device_is_not_waited_for)
 	CHECK_EQ(measure(&cost, &err), PROTON_E_UNSUPPORTED);
 	CHECK_STR(err.text, "the device was busy");
 	CHECK(fake.device_bytes() > 0);
+	CHECK_EQ(measure(&cost, &err), PROTON_E_UNSUPPORTED);
 	fake.hold_events(false);
+	CHECK_OK(measure(&cost, &err), err);
+	CHECK_U64(fake.device_bytes(), 0);
 }

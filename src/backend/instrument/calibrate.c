@@ -28,6 +28,7 @@ enum {
 };
 
 struct calibration {
+	void *context;
 	struct instrument_layout layout;
 	void *stream;
 	void *module;
@@ -36,6 +37,9 @@ struct calibration {
 	uint8_t *bytes;   /* the same here */
 	bool is_used;     /* the device may still write to it */
 };
+
+/* What a device was too busy for: to be given back when there is another occasion. */
+static struct calibration left;
 
 /* The least that was measured, in cycles. */
 struct least {
@@ -47,6 +51,11 @@ struct least {
 static int failed(const char *call, int result, struct proton_error *err)
 {
 	return err_set(err, PROTON_E_UNSUPPORTED, "%s failed (%d)", call, result);
+}
+
+static int busy(struct proton_error *err)
+{
+	return err_set(err, PROTON_E_UNSUPPORTED, "the device was busy");
 }
 
 /* ------------------------------------------------------------------ running */
@@ -115,7 +124,7 @@ static int await(struct calibration *it, uint64_t limit_ns, struct proton_error 
 
 	while ((result = driver.cuStreamQuery(it->stream)) == DRIVER_NOT_READY) {
 		if (clock_monotonic_ns() - start_ns > limit_ns)
-			return err_set(err, PROTON_E_UNSUPPORTED, "the device was busy");
+			return busy(err);
 		nanosleep(&pause, NULL);
 	}
 	if (result)
@@ -135,13 +144,17 @@ static int copy_back(const struct calibration *it, struct proton_error *err)
 	return result ? failed("cuStreamSynchronize", result, err) : PROTON_OK;
 }
 
-/* What the device may still use stays for ever. */
+/* What the device may still use stays; of several contexts' only the first is remembered. */
 static void release(struct calibration *it)
 {
 	free(it->bytes);
+	it->bytes = NULL;
 	layout_fini(&it->layout);
-	if (it->is_used && driver.cuStreamQuery(it->stream) == DRIVER_NOT_READY)
+	if (it->is_used && driver.cuStreamQuery(it->stream) == DRIVER_NOT_READY) {
+		if (!left.context)
+			left = *it;
 		return;
+	}
 	if (it->address)
 		driver.cuMemFree_v2(it->address);
 	if (it->stream)
@@ -221,6 +234,15 @@ static int reckon(const struct least *least, struct decode_cost *out, struct pro
 	return PROTON_OK;
 }
 
+static bool give_back_left(void)
+{
+	struct calibration before = left;
+
+	left = (struct calibration){0};
+	release(&before);
+	return !left.context;
+}
+
 int calibrate(uint64_t limit_ns, struct decode_cost *out, struct proton_error *err)
 {
 	struct calibration it = {0};
@@ -230,6 +252,9 @@ int calibrate(uint64_t limit_ns, struct decode_cost *out, struct proton_error *e
 	if (!driver.cuModuleLoadData)
 		return err_set(err, PROTON_E_UNSUPPORTED,
 			       "it is measured with NVIDIA's driver only");
+	driver.cuCtxGetCurrent(&it.context);
+	if (left.context && left.context == it.context && !give_back_left())
+		return busy(err);
 	status = prepare(&it, err);
 	if (status == PROTON_OK)
 		status = launch_all(&it, err);
@@ -242,4 +267,9 @@ int calibrate(uint64_t limit_ns, struct decode_cost *out, struct proton_error *e
 						  : err_set(err, PROTON_E_NOMEM, "out of memory");
 	release(&it);
 	return status;
+}
+
+void calibrate_forget(void)
+{
+	left = (struct calibration){0};
 }

@@ -12,9 +12,11 @@
 #define CALIBRATE_LIMIT_NS 1000000000ull
 
 /*
- * On the current context's device, from any thread that is between driver_enter() and
- * driver_leave(). E_UNSUPPORTED, with the call that failed; E_NOMEM.
+ * On the current context's device, between driver_enter() and driver_leave(); one caller at a time.
+ * E_UNSUPPORTED, with the call that failed; E_NOMEM.
  */
 int calibrate(uint64_t limit_ns, struct decode_cost *out, struct proton_error *err);
+/* After fork(), in the child. */
+void calibrate_forget(void);
 
 #endif

@@ -63,10 +63,24 @@ static bool read_cost(const char *text, struct decode_cost *out)
 	return read_cycles(&text, ',', &out->empty) && read_cycles(&text, 0, &out->scope);
 }
 
+/* A device may have been busy only. */
+static void forget_failures(void)
+{
+	uint32_t kept = 0;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < measured_count; i++)
+		if (measured[i].is_known)
+			measured[kept++] = measured[i];
+	measured_count = kept;
+	pthread_mutex_unlock(&lock);
+}
+
 int cost_start(const struct instrument_mode *mode, struct proton_error *err)
 {
 	const char *text = getenv("PROTON_INSTRUMENT_COST");
 
+	forget_failures();
 	own.cost = (struct decode_cost){0};
 	own.is_wanted = mode->time_shift;
 	if (own.is_wanted && text && !read_cost(text, &own.cost))
@@ -92,7 +106,7 @@ static int chip_here(void)
 	return major * 10 + minor;
 }
 
-/* The lock is held. What could not be measured is not tried again. */
+/* The lock is held. What could not be measured is not tried again before the next run. */
 static const struct measured *measured_on(int chip)
 {
 	static struct measured none;
@@ -128,4 +142,5 @@ struct decode_cost cost_here(void)
 void cost_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
+	calibrate_forget();
 }
