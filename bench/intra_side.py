@@ -88,6 +88,10 @@ def add(x, y, out, n, BLOCK: tl.constexpr, MARK: tl.constexpr):
 def empty_scopes(out, COUNT: tl.constexpr):
     pl.enter_scope("outer")
     for _ in tl.static_range(COUNT):
+        # An instruction for the compiler and none for the assembler: the scopes do not touch.
+        tl.inline_asm_elementwise(
+            "mov.u32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1
+        )
         pl.enter_scope("empty")
         pl.exit_scope("empty")
     pl.exit_scope("outer")
