@@ -30,6 +30,17 @@ FAKE_EXPORT void fake_set_on_memory(void (*wanted)(void))
 	on_memory = wanted;
 }
 
+static void free_lock_in_child(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
+
+/* A thread that is not in the child may have held it. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, free_lock_in_child);
+}
+
 FAKE_EXPORT void fake_hold_events(bool wanted)
 {
 	pthread_mutex_lock(&lock);
