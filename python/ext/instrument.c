@@ -67,8 +67,8 @@ PyDoc_STRVAR(llvm_doc,
 	     "Turn the markers of a kernel, LLVM IR as text, into records. None when it has none; "
 	     "else a dict: text, layout (text for the decoder), cta_bytes (of the buffer, for each "
 	     "CTA), shared (bytes that the kernel needs now), buffer (\"shared\" or \"global\"), "
-	     "records, ignored (markers in functions that were not inlined). ProtonError when the "
-	     "kernel cannot be instrumented.");
+	     "records, ignored (markers in functions that cannot be changed), reason (why not). "
+	     "ProtonError when the kernel cannot be instrumented.");
 
 static PyObject *llvm_result(const struct instrument_result *result)
 {
@@ -85,11 +85,12 @@ static PyObject *llvm_result(const struct instrument_result *result)
 		Py_DECREF(layout);
 		return NULL;
 	}
-	return Py_BuildValue("{s:N,s:N,s:I,s:I,s:s,s:I,s:I}", "text", text, "layout", layout,
+	return Py_BuildValue("{s:N,s:N,s:I,s:I,s:s,s:I,s:I,s:s}", "text", text, "layout", layout,
 			     "cta_bytes", result->layout.cta_bytes, "shared", result->shared_bytes,
 			     "buffer",
 			     result->buffer == INSTRUMENT_BUFFER_SHARED ? "shared" : "global",
-			     "records", result->record_count, "ignored", result->ignored_markers);
+			     "records", result->record_count, "ignored", result->ignored_markers,
+			     "reason", result->ignored_reason);
 }
 
 static PyObject *instrument_text(PyObject *module, PyObject *args)
@@ -117,7 +118,8 @@ static PyObject *instrument_text(PyObject *module, PyObject *args)
 	if (result.text)
 		made = llvm_result(&result);
 	else if (result.ignored_markers)
-		made = Py_BuildValue("{s:I}", "ignored", result.ignored_markers);
+		made = Py_BuildValue("{s:I,s:s}", "ignored", result.ignored_markers, "reason",
+				     result.ignored_reason);
 	else
 		made = Py_NewRef(Py_None);
 	instrument_result_fini(&result);

@@ -23,7 +23,7 @@ from ._note import note
 from .flags import flags
 
 # Goes up with every change of the code that the passes make: part of Triton's cache key.
-PASS_VERSION = 2
+PASS_VERSION = 3
 
 # Bytes of shared memory that a CTA can have, and that a multiprocessor has. NVIDIA: CUDA C++
 # Programming Guide, "Technical Specifications per Compute Capability". AMD: the LDS of a CU, from
@@ -190,10 +190,7 @@ class _Pipeline:
         if made is None:
             return text
         if made["ignored"]:
-            note(
-                f"{name}: {made['ignored']} marks in functions that are not inlined are left out",
-                once=True,
-            )
+            note(f"{name}: {made['ignored']} marks are left out: {made['reason']}", once=True)
         if "text" not in made:
             return text
         metadata["shared"] = made["shared"]

@@ -1,5 +1,6 @@
 /* Writing the instrumented text. See llvm_emit.h. */
 #include "instrument/llvm_emit.h"
+#include "instrument/llvm_helpers.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -102,8 +103,8 @@ static void define_line(const struct emit *emit)
 }
 
 /*
- * What LLVM inferred of the kernel as it was and is no longer so: that it touches no such memory,
- * and that it needs none of these inputs (AMD).
+ * What LLVM inferred of the kernel as it was and is no longer so: that it needs none of these
+ * inputs (AMD). It never infers that a function with markers touches no memory: assembly might.
  */
 static void attributes_line(const struct emit *emit, struct slice line)
 {
@@ -205,7 +206,149 @@ static void write_marker(const struct emit *emit, const struct emit_target *targ
 	write_record(emit, target, block, marker);
 }
 
+/* ------------------------------------------------------------------ helpers */
+
+static bool is_void(struct slice type)
+{
+	return type.length == 4 && *type.at == 'v';
+}
+
+/* What a helper returns: its value, if any, and the ring's use. */
+static void write_type(struct out *out, struct slice type)
+{
+	if (is_void(type))
+		out_text(out, "i32");
+	else
+		out_printf(out, "{ %.*s, i32 }", (int)type.length, type.at);
+}
+
+/* "BEFORE TYPE @NAME(ARGUMENTS, i32 USED, ...)", without what is behind. */
+static void write_signature(const struct emit *emit, const struct emit_target *target,
+			    const struct llvm_signature *signature, const char *used)
+{
+	struct out *out = emit->out;
+
+	llvm_signature_before(signature, out);
+	write_type(out, signature->type);
+	out_byte(out, ' ');
+	out_bytes(out, signature->name.at, signature->name.length);
+	out_byte(out, '(');
+	llvm_signature_arguments(signature, out);
+	out_printf(out, "%si32 %s", signature->arguments.length ? ", " : "", used);
+	target->context(emit);
+	out_byte(out, ')');
+}
+
+/* Reads a line that llvm_helpers_find() has read before. */
+static struct llvm_signature signature_of(struct slice line, struct slice name)
+{
+	struct llvm_signature signature = {0};
+	const char *end = line.at + line.length;
+	const char *at = line.at;
+
+	while ((at = memchr(at, '@', (size_t)(end - at))) != NULL) {
+		if (slices_equal(llvm_name_at(at + 1, end), name) &&
+		    llvm_signature_read(line, at, &signature))
+			break;
+		at++;
+	}
+	return signature;
+}
+
+static void write_call(const struct emit *emit, const struct emit_target *target, uint32_t block,
+		       struct slice line)
+{
+	const struct llvm_helpers *helpers = emit->function->helpers;
+	uint32_t helper = emit->function->blocks[block].helper;
+	struct llvm_signature call = signature_of(line, helpers->functions[helper].name);
+	const char *metadata = slice_find(call.after, ", !dbg");
+	struct out *out = emit->out;
+	char used[OPERAND_BYTES];
+
+	used_after(emit, block, used);
+	out_printf(out, "  %%proton.%s.%u = ", is_void(call.type) ? "given" : "call", block + 1);
+	write_signature(emit, target, &call, used);
+	if (metadata)
+		out_bytes(out, metadata, (size_t)(call.after.at + call.after.length - metadata));
+	out_byte(out, '\n');
+	if (!is_void(call.type)) {
+		out_bytes(out, "  ", 2);
+		out_bytes(out, call.result.at, call.result.length);
+		out_text(out, " = extractvalue ");
+		write_type(out, call.type);
+		out_printf(out, " %%proton.call.%u, 0\n  %%proton.given.%u = extractvalue ",
+			   block + 1, block + 1);
+		write_type(out, call.type);
+		out_printf(out, " %%proton.call.%u, 1\n", block + 1);
+	}
+	target->given(emit, block + 1);
+}
+
+static void write_return(const struct emit *emit, uint32_t block, struct slice line)
+{
+	struct slice type = emit->function->return_type;
+	const char *end = line.at + line.length;
+	const char *value = slice_find(line, "ret ") + 4;
+	const char *metadata = slice_find(line, ", !");
+	struct out *out = emit->out;
+	char used[OPERAND_BYTES];
+
+	used_after(emit, block, used);
+	if (!metadata)
+		metadata = end;
+	if (is_void(type)) {
+		out_printf(out, "  ret i32 %s", used);
+	} else {
+		out_printf(out, "  %%proton.value.%u = insertvalue ", block);
+		write_type(out, type);
+		out_printf(out, " poison, %.*s, 0\n  %%proton.both.%u = insertvalue ",
+			   (int)(metadata - value), value, block);
+		write_type(out, type);
+		out_printf(out, " %%proton.value.%u, i32 %s, 1\n  ret ", block, used);
+		write_type(out, type);
+		out_printf(out, " %%proton.both.%u", block);
+	}
+	out_bytes(out, metadata, (size_t)(end - metadata));
+	out_byte(out, '\n');
+}
+
+static void write_helper_define(const struct emit *emit, const struct emit_target *target)
+{
+	struct slice line = emit->function->lines[emit->function->define_line];
+	struct llvm_signature signature = signature_of(line, emit->function->name);
+
+	write_signature(emit, target, &signature, "%proton.given.0");
+	out_bytes(emit->out, signature.after.at, signature.after.length);
+	out_byte(emit->out, '\n');
+}
+
 /* ------------------------------------------------------------------ blocks */
+
+/* The first instructions of a function, in its first block. */
+static void write_entry(const struct emit *emit, const struct emit_target *target)
+{
+	if (emit->function->is_helper)
+		target->given(emit, 0);
+	else
+		target->entry(emit);
+}
+
+/* What is no marker. */
+static void write_line(const struct emit *emit, const struct emit_target *target, uint32_t index,
+		       uint32_t line)
+{
+	const struct llvm_block *block = &emit->function->blocks[index];
+	struct slice text = emit->function->lines[line];
+
+	if (block->helper != NAME_NONE && line + 1 == block->end_line)
+		write_call(emit, target, index, text);
+	else if (!block->is_return || !slice_starts(text, "ret "))
+		line_as_it_is(emit, text);
+	else if (emit->function->is_helper)
+		write_return(emit, index, text);
+	else
+		out_text(emit->out, "  br label %proton.fin\n");
+}
 
 static void write_block(const struct emit *emit, const struct emit_target *target, uint32_t index)
 {
@@ -219,17 +362,13 @@ static void write_block(const struct emit *emit, const struct emit_target *targe
 	while (line < block->end_line && slice_find(emit->function->lines[line], " = phi "))
 		line_as_it_is(emit, emit->function->lines[line++]);
 	if (index == 0)
-		target->entry(emit);
+		write_entry(emit, target);
 	for (; line < block->end_line; line++) {
-		struct slice text = emit->function->lines[line];
-
 		if (marker < block->first_marker + block->marker_count &&
 		    emit->function->markers[marker].line == line)
 			write_marker(emit, target, index, marker++);
-		else if (block->is_return && slice_starts(text, "ret "))
-			out_text(emit->out, "  br label %proton.fin\n");
 		else
-			line_as_it_is(emit, text);
+			write_line(emit, target, index, line);
 	}
 }
 
@@ -284,20 +423,29 @@ static bool has_shared_memory(const struct emit *emit)
 	return false;
 }
 
-void emit_text(const struct emit *emit, const struct emit_target *target)
+/* The lines from *line to before `end`, which are of no function that is instrumented. */
+static void write_outside(const struct emit *emit, uint32_t *line, uint32_t end)
+{
+	for (; *line < end; ++*line) {
+		struct slice text = emit->function->lines[*line];
+
+		if (*line > emit->function->end_line && slice_starts(text, "attributes #"))
+			attributes_line(emit, text);
+		else
+			line_as_it_is(emit, text);
+	}
+}
+
+/* From "define" to before "}". */
+static void write_function(const struct emit *emit, const struct emit_target *target)
 {
 	const struct llvm_function *function = emit->function;
-	uint32_t line = 0;
+	uint32_t line = function->define_line + 1;
 
-	for (uint32_t i = 0; i < function->define_line; i++) {
-		/* Comments belong to the function: what is added goes before them. */
-		line_as_it_is(emit, function->lines[i]);
-	}
-	if (emit->buffer == INSTRUMENT_BUFFER_SHARED && !has_shared_memory(emit))
-		out_text(emit->out,
-			 "@global_smem = external addrspace(3) global [0 x i8], align 16\n\n");
-	define_line(emit);
-	line = function->define_line + 1;
+	if (function->is_helper)
+		write_helper_define(emit, target);
+	else
+		define_line(emit);
 	for (uint32_t b = 0; b < function->block_count; b++) {
 		/* Blank lines, comments and the label before the block. */
 		for (; line < function->blocks[b].first_line; line++)
@@ -305,13 +453,44 @@ void emit_text(const struct emit *emit, const struct emit_target *target)
 		write_block(emit, target, b);
 		line = function->blocks[b].end_line;
 	}
-	write_end(emit, target);
-	for (line = function->end_line; line < function->line_count; line++) {
-		if (slice_starts(function->lines[line], "attributes #"))
-			attributes_line(emit, function->lines[line]);
-		else
-			line_as_it_is(emit, function->lines[line]);
-		if (line == function->end_line)
-			write_declarations(emit, target);
+	if (!function->is_helper)
+		write_end(emit, target);
+}
+
+/* The helpers that are defined before `end`, and the lines around them. */
+static void write_helpers(const struct emit *emit, const struct emit_target *target, uint32_t *next,
+			  uint32_t *line, uint32_t end)
+{
+	const struct llvm_helpers *helpers = emit->function->helpers;
+
+	for (; helpers && *next < helpers->count; ++*next) {
+		struct emit inner = *emit;
+
+		inner.function = &helpers->functions[*next];
+		inner.plan = &emit->helper_plans[*next];
+		if (inner.function->define_line >= end)
+			break;
+		write_outside(emit, line, inner.function->define_line);
+		write_function(&inner, target);
+		*line = inner.function->end_line;
 	}
+	write_outside(emit, line, end);
+}
+
+void emit_text(const struct emit *emit, const struct emit_target *target)
+{
+	const struct llvm_function *function = emit->function;
+	uint32_t next_helper = 0;
+	uint32_t line = 0;
+
+	/* Comments belong to the function: what is added goes before them. */
+	write_helpers(emit, target, &next_helper, &line, function->define_line);
+	if (emit->buffer == INSTRUMENT_BUFFER_SHARED && !has_shared_memory(emit))
+		out_text(emit->out,
+			 "@global_smem = external addrspace(3) global [0 x i8], align 16\n\n");
+	write_function(emit, target);
+	line = function->end_line;
+	write_outside(emit, &line, line + 1);
+	write_declarations(emit, target);
+	write_helpers(emit, target, &next_helper, &line, function->line_count);
 }

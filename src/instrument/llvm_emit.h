@@ -7,8 +7,9 @@
 
 struct emit {
 	struct out *out;
-	const struct llvm_function *function;
-	const struct plan *plan;
+	const struct llvm_function *function; /* the kernel, or the helper that is being written */
+	const struct plan *plan;              /* its plan */
+	const struct plan *helper_plans;
 	const struct instrument_layout *layout;
 	const struct instrument_options *options;
 	enum instrument_buffer buffer;
@@ -32,6 +33,10 @@ struct emit_target {
 	/* Stores the registers `clock` and `word` (or numbers). */
 	void (*store)(const struct emit *emit, struct emit_place place, uint32_t marker,
 		      const char *clock, const char *word);
+	/* Defines "%proton.i.BLOCK" as the use that a call brought: "%proton.given.BLOCK". */
+	void (*given)(const struct emit *emit, uint32_t block);
+	/* What entry() has defined and records need, as parameters or arguments: ", TYPE NAME". */
+	void (*context)(const struct emit *emit);
 	/* Behind the last block: from "proton.fin:", with `used` bytes, to "ret void". */
 	void (*finish)(const struct emit *emit, const char *used, const char *phi);
 	/* Functions that the above call; ended by NULL. */

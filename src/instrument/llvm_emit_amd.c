@@ -104,6 +104,21 @@ static void group(const struct emit *emit, uint32_t block, const char *used)
 		   is_global(emit) ? "%proton.ring.global" : "%proton.ring", block);
 }
 
+/* The same for all lanes, which the compiler does not see across a call. */
+static void given(const struct emit *emit, uint32_t block)
+{
+	out_printf(emit->out,
+		   "  %%proton.i.%u = call i32 @llvm.amdgcn.readfirstlane.i32(i32 "
+		   "%%proton.given.%u)\n",
+		   block, block);
+}
+
+static void context(const struct emit *emit)
+{
+	out_text(emit->out, is_global(emit) ? ", ptr addrspace(1) %proton.ring.global"
+					    : ", ptr addrspace(3) %proton.ring");
+}
+
 static void read_clock(const struct emit *emit, const struct llvm_marker *marker)
 {
 	const char *barrier = emit->options->sched_barriers
@@ -244,6 +259,8 @@ const struct emit_target emit_amd = {
 	.group = group,
 	.clock = read_clock,
 	.store = store,
+	.given = given,
+	.context = context,
 	.finish = finish,
 	.declarations = declarations,
 };

@@ -202,6 +202,18 @@ static void group(const struct emit *emit, uint32_t block, const char *used)
 			   block, block);
 }
 
+static void given(const struct emit *emit, uint32_t block)
+{
+	out_printf(emit->out, "  %%proton.i.%u = add i32 %%proton.given.%u, 0\n", block, block);
+}
+
+static void context(const struct emit *emit)
+{
+	out_printf(emit->out, ", %s %%proton.e.ring", is_global(emit) ? "i64" : "i32");
+	if (!all_record(emit))
+		out_text(emit->out, ", i1 %proton.on");
+}
+
 static void read_clock(const struct emit *emit, const struct llvm_marker *marker)
 {
 	out_printf(emit->out,
@@ -315,6 +327,8 @@ const struct emit_target emit_nvidia = {
 	.group = group,
 	.clock = read_clock,
 	.store = store,
+	.given = given,
+	.context = context,
 	.finish = finish,
 	.declarations = declarations,
 };

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "instrument/llvm_helpers.h"
 
 #define LINE_MAX_COUNT (8u << 20)
 #define RESULT_MAX_LENGTH 32u /* of a marker's result; LLVM's own are short numbers */
-#define PROBE_MAX 1024u       /* steps in the map of labels: only a made-up text needs more */
 
 bool slice_starts(struct slice line, const char *word)
 {
@@ -24,11 +24,6 @@ bool slice_starts(struct slice line, const char *word)
 const char *slice_find(struct slice line, const char *word)
 {
 	return line.length ? memmem(line.at, line.length, word, strlen(word)) : NULL;
-}
-
-static bool slices_equal(struct slice a, struct slice b)
-{
-	return a.length == b.length && memcmp(a.at, b.at, a.length) == 0;
 }
 
 static bool split_lines(const char *text, size_t length, struct llvm_function *function)
@@ -59,8 +54,7 @@ bool llvm_is_name_char(char c)
 	       c == '-' || c == '$' || c == '.' || c == '_';
 }
 
-/* The name at `at`, plain or quoted, quotes included; empty if there is none. */
-static struct slice name_at(const char *at, const char *end)
+struct slice llvm_name_at(const char *at, const char *end)
 {
 	const char *start = at;
 
@@ -77,7 +71,7 @@ static struct slice name_at(const char *at, const char *end)
 /* The label a line defines; empty if it is no label. */
 static struct slice label_of(struct slice line)
 {
-	struct slice name = name_at(line.at, line.at + line.length);
+	struct slice name = llvm_name_at(line.at, line.at + line.length);
 
 	if (!name.length || name.length >= line.length || name.at[name.length] != ':')
 		name.length = 0;
@@ -88,7 +82,7 @@ static struct slice label_of(struct slice line)
  * "%12 = tail call i32 asm sideeffect "<text>", ...": the result and the marker. A line that only
  * looks like one is left alone: its asm is a comment.
  */
-static bool marker_of(struct slice line, struct llvm_marker *out)
+bool llvm_marker_of(struct slice line, struct llvm_marker *out)
 {
 	const char *end = line.at + line.length;
 	const char *at = line.at;
@@ -103,7 +97,7 @@ static bool marker_of(struct slice line, struct llvm_marker *out)
 	if (!text)
 		return false;
 	out->result.at = at;
-	out->result.length = 1 + name_at(at + 1, end).length;
+	out->result.length = 1 + llvm_name_at(at + 1, end).length;
 	if (out->result.length == 1 || out->result.length > RESULT_MAX_LENGTH || at[1] == '"')
 		return false;
 	text = strchr(text, '"') + 1;
@@ -127,7 +121,7 @@ static const char *parameters_of(struct slice line)
 
 	if (!at)
 		return NULL;
-	name = name_at(at + 1, end);
+	name = llvm_name_at(at + 1, end);
 	at = name.at + name.length;
 	return name.length && at < end && *at == '(' ? at : NULL;
 }
@@ -155,7 +149,7 @@ static struct slice last_parameter_of(struct slice line)
 			start = at;
 		} else if (*at == '%' && depth == 1) {
 			found.at = at;
-			found.length = 1 + name_at(at + 1, end).length;
+			found.length = 1 + llvm_name_at(at + 1, end).length;
 			at += found.length - 1;
 		}
 	}
@@ -190,7 +184,7 @@ static bool is_blank(struct slice line)
 }
 
 /* Debug records ("#dbg_value(...)") are no instructions. */
-static bool is_instruction(struct slice line)
+bool llvm_is_instruction(struct slice line)
 {
 	return !is_blank(line) && !slice_starts(line, "#dbg");
 }
@@ -206,6 +200,7 @@ static struct llvm_block *add_block(struct llvm_function *function, size_t *capa
 		.first_line = first_line,
 		.end_line = first_line,
 		.first_marker = function->marker_count,
+		.helper = NAME_NONE,
 	};
 	return &function->blocks[function->block_count++];
 }
@@ -215,7 +210,7 @@ static bool add_marker(struct llvm_function *function, size_t *capacity, uint32_
 {
 	struct llvm_marker marker;
 
-	if (!marker_of(function->lines[line], &marker))
+	if (!llvm_marker_of(function->lines[line], &marker))
 		return true;
 	if (!array_reserve(&function->markers, capacity, function->marker_count + 1,
 			   sizeof(*function->markers)))
@@ -237,113 +232,140 @@ static int not_understood(uint32_t line, struct proton_error *err)
 		       "line %u of the kernel's LLVM IR is not understood", line + 1);
 }
 
-/* Finds the blocks and markers between "define" and "}". */
-static int read_blocks(struct llvm_function *function, struct proton_error *err)
+struct body {
+	struct llvm_function *function;
+	size_t block_capacity;
+	size_t marker_capacity;
+	struct llvm_block *block;
+	bool ended;                   /* the block has its terminator */
+	bool follows_marker;          /* the instruction before was one */
+	const struct llvm_call *call; /* the next one */
+	const struct llvm_call *calls_end;
+};
+
+static bool begin_block(struct body *body, struct slice label, uint32_t line)
 {
-	size_t block_capacity = 0;
-	size_t marker_capacity = 0;
-	struct llvm_block *block = NULL;
-	bool ended = true;                 /* the block has its terminator */
-	uint32_t last_marker = UINT32_MAX; /* line of the instruction before, if a marker */
+	body->block = add_block(body->function, &body->block_capacity, label, line);
+	body->ended = false;
+	body->follows_marker = false;
+	return body->block;
+}
+
+/* A call of a helper ends the block; what follows is one with the same label. */
+static bool end_at_call(struct body *body, uint32_t line)
+{
+	struct slice label = body->block->label;
+
+	body->block->helper = body->call->helper;
+	body->call++;
+	if (!begin_block(body, label, line + 1))
+		return false;
+	body->block->continues = true;
+	return true;
+}
+
+/* A terminator goes on to the line that is returned: a switch to the one with its "]". */
+static uint32_t end_block(struct body *body, uint32_t line)
+{
+	const struct llvm_function *function = body->function;
+	bool is_switch = slice_starts(function->lines[line], "switch ");
+
+	body->block->is_return = slice_starts(function->lines[line], "ret ");
+	body->ended = true;
+	while (is_switch && line < function->end_line && !slice_find(function->lines[line], "]"))
+		line++;
+	return line;
+}
+
+static int read_instruction(struct body *body, uint32_t *at, struct proton_error *err)
+{
+	struct llvm_function *function = body->function;
+	uint32_t markers = function->marker_count;
+	uint32_t line = *at;
+
+	if (!body->block && !begin_block(body, (struct slice){NULL, 0}, line))
+		return out_of_memory(err);
+	if (body->ended)
+		return not_understood(line, err);
+	if (!add_marker(function, &body->marker_capacity, line, body->follows_marker))
+		return out_of_memory(err);
+	body->follows_marker = function->marker_count > markers;
+	body->block->marker_count += body->follows_marker;
+	if (is_terminator(function->lines[line])) {
+		*at = end_block(body, line);
+		if (*at == function->end_line)
+			return not_understood(*at, err);
+	}
+	body->block->end_line = *at + 1;
+	while (body->call < body->calls_end && body->call->line < line)
+		body->call++;
+	if (body->call < body->calls_end && body->call->line == line && !end_at_call(body, line))
+		return out_of_memory(err);
+	return PROTON_OK;
+}
+
+/* The first call behind `line`. */
+static const struct llvm_call *first_call(const struct llvm_call *calls, uint32_t count,
+					  uint32_t line)
+{
+	while (count) {
+		uint32_t half = count / 2;
+
+		if (calls[half].line > line) {
+			count = half;
+		} else {
+			calls += half + 1;
+			count -= half + 1;
+		}
+	}
+	return calls;
+}
+
+/* Finds the blocks and markers between "define" and "}". */
+static int read_blocks(struct llvm_function *function, const struct llvm_call *calls,
+		       uint32_t call_count, struct proton_error *err)
+{
+	struct body body = {
+		.function = function,
+		.call = first_call(calls, call_count, function->define_line),
+		.calls_end = calls ? calls + call_count : NULL,
+	};
 
 	for (uint32_t i = function->define_line + 1; i < function->end_line; i++) {
 		struct slice line = function->lines[i];
 		struct slice label = label_of(line);
-		uint32_t markers = function->marker_count;
+		int status = PROTON_OK;
 
 		if (label.length) {
-			if (!ended)
+			if (body.block && !body.ended)
 				return not_understood(i, err);
-			function->entry_has_label |= function->block_count == 0;
-			block = add_block(function, &block_capacity, label, i + 1);
-			if (!block)
+			function->entry_has_label |= !body.block;
+			if (!begin_block(&body, label, i + 1))
 				return out_of_memory(err);
-			ended = false;
-			last_marker = UINT32_MAX;
-			continue;
+		} else if (llvm_is_instruction(line)) {
+			status = read_instruction(&body, &i, err);
 		}
-		if (!is_instruction(line))
-			continue;
-		if (!block && function->block_count == 0) {
-			block = add_block(function, &block_capacity, (struct slice){NULL, 0}, i);
-			if (!block)
-				return out_of_memory(err);
-			ended = false;
-		}
-		if (!block || ended)
-			return not_understood(i, err);
-		if (!add_marker(function, &marker_capacity, i, last_marker != UINT32_MAX))
-			return out_of_memory(err);
-		if (function->marker_count > markers) {
-			block->marker_count++;
-			last_marker = i;
-		} else {
-			last_marker = UINT32_MAX;
-		}
-		if (is_terminator(line)) {
-			block->is_return = slice_starts(line, "ret ");
-			/* A switch goes on to the line with its "]". */
-			while (slice_starts(line, "switch ") &&
-			       !slice_find(function->lines[i], "]"))
-				if (++i == function->end_line)
-					return not_understood(i, err);
-			ended = true;
-		}
-		block->end_line = i + 1;
+		if (status != PROTON_OK)
+			return status;
 	}
-	if (!function->block_count || !ended)
+	if (!body.block || !body.ended)
 		return not_understood(function->end_line, err);
 	return PROTON_OK;
 }
 
-/* The number of the block labelled `label`, by a map from labels; UINT32_MAX. */
-struct label_slot {
-	struct slice label;
-	uint32_t block;
-};
-
-/* FNV-1a */
-static uint32_t hash_label(struct slice label)
+static bool add_successor(struct llvm_function *function, size_t *capacity,
+			  struct llvm_block *block, uint32_t target)
 {
-	uint32_t hash = 2166136261u;
-
-	for (size_t i = 0; i < label.length; i++)
-		hash = (hash ^ (unsigned char)label.at[i]) * 16777619u;
-	return hash;
+	if (!array_reserve(&function->successors, capacity, function->successor_count + 1,
+			   sizeof(*function->successors)))
+		return false;
+	function->successors[function->successor_count++] = target;
+	block->successor_count++;
+	return true;
 }
 
-static uint32_t find_block(const struct label_slot *slots, uint32_t slot_count, struct slice label)
-{
-	uint32_t at = hash_label(label) & (slot_count - 1);
-
-	for (uint32_t i = 0; i < PROBE_MAX; i++, at = (at + 1) & (slot_count - 1)) {
-		if (!slots[at].label.at)
-			return UINT32_MAX;
-		if (slices_equal(slots[at].label, label))
-			return slots[at].block;
-	}
-	return UINT32_MAX;
-}
-
-/* False when the label is there already, or is not to be found again. */
-static bool add_label(struct label_slot *slots, uint32_t slot_count, struct slice label,
-		      uint32_t block)
-{
-	uint32_t at = hash_label(label) & (slot_count - 1);
-
-	for (uint32_t i = 0; i < PROBE_MAX; i++, at = (at + 1) & (slot_count - 1)) {
-		if (!slots[at].label.at) {
-			slots[at] = (struct label_slot){label, block};
-			return true;
-		}
-		if (slices_equal(slots[at].label, label))
-			return false;
-	}
-	return false;
-}
-
-static int read_edges(struct llvm_function *function, const struct label_slot *slots,
-		      uint32_t slot_count, struct proton_error *err)
+static int read_edges(struct llvm_function *function, const struct name_map *labels,
+		      struct proton_error *err)
 {
 	size_t capacity = 0;
 
@@ -352,6 +374,11 @@ static int read_edges(struct llvm_function *function, const struct label_slot *s
 		uint32_t line = block->end_line;
 
 		block->first_successor = function->successor_count;
+		if (block->helper != NAME_NONE) {
+			if (!add_successor(function, &capacity, block, b + 1))
+				return out_of_memory(err);
+			continue;
+		}
 		/* Back to the terminator's first line. */
 		while (line > block->first_line && !is_terminator(function->lines[line - 1]))
 			line--;
@@ -361,18 +388,14 @@ static int read_edges(struct llvm_function *function, const struct label_slot *s
 			const char *found;
 
 			while ((found = slice_find(text, "label %")) != NULL) {
-				struct slice label = name_at(found + 7, end);
-				uint32_t target = find_block(slots, slot_count, label);
+				struct slice label = llvm_name_at(found + 7, end);
+				uint32_t target = name_map_find(labels, label);
 
 				/* Nothing leads to the entry. */
-				if (target == UINT32_MAX || target == 0)
+				if (target == NAME_NONE || target == 0)
 					return not_understood(line, err);
-				if (!array_reserve(&function->successors, &capacity,
-						   function->successor_count + 1,
-						   sizeof(*function->successors)))
+				if (!add_successor(function, &capacity, block, target))
 					return out_of_memory(err);
-				function->successors[function->successor_count++] = target;
-				block->successor_count++;
 				text.at = label.at + label.length;
 				text.length = (size_t)(end - text.at);
 			}
@@ -383,27 +406,32 @@ static int read_edges(struct llvm_function *function, const struct label_slot *s
 
 static int link_blocks(struct llvm_function *function, struct proton_error *err)
 {
-	uint32_t slot_count = 16;
-	struct label_slot *slots;
+	struct name_map labels;
 	int status;
 
-	while (slot_count < function->block_count * 2)
-		slot_count *= 2;
-	slots = calloc(slot_count, sizeof(*slots));
-	if (!slots)
+	if (!name_map_init(&labels, function->block_count))
 		return out_of_memory(err);
 	for (uint32_t b = 0; b < function->block_count; b++) {
-		struct slice label = function->blocks[b].label;
+		const struct llvm_block *block = &function->blocks[b];
 
 		/* The entry may have none. */
-		if (label.length && !add_label(slots, slot_count, label, b)) {
-			free(slots);
-			return not_understood(function->blocks[b].first_line - 1, err);
+		if (block->label.length && !block->continues &&
+		    !name_map_add(&labels, block->label, b)) {
+			name_map_fini(&labels);
+			return not_understood(block->first_line - 1, err);
 		}
 	}
-	status = read_edges(function, slots, slot_count, err);
-	free(slots);
+	status = read_edges(function, &labels, err);
+	name_map_fini(&labels);
 	return status;
+}
+
+int llvm_function_read_body(struct llvm_function *function, const struct llvm_call *calls,
+			    uint32_t call_count, struct proton_error *err)
+{
+	int status = read_blocks(function, calls, call_count, err);
+
+	return status == PROTON_OK ? link_blocks(function, err) : status;
 }
 
 /* ------------------------------------------------------------------ the text */
@@ -437,7 +465,7 @@ static int find_kernel(struct llvm_function *function, struct proton_error *err)
 			is_in_kernel = true;
 			function->define_line = i;
 			function->is_amd = slice_find(line, " amdgpu_kernel ");
-		} else if (marker_of(line, &marker)) {
+		} else if (llvm_marker_of(line, &marker)) {
 			has_markers = true;
 			function->outside_markers += !is_in_kernel;
 		}
@@ -453,7 +481,22 @@ static int find_kernel(struct llvm_function *function, struct proton_error *err)
 	if (!memchr(function->lines[function->define_line].at, '{',
 		    function->lines[function->define_line].length))
 		return not_understood(function->define_line, err);
-	return read_blocks(function, err);
+	return PROTON_OK;
+}
+
+/* The helpers, if there are markers outside the kernel; then the kernel's blocks. */
+static int read_functions(struct llvm_function *function, struct proton_error *err)
+{
+	const struct llvm_helpers *helpers;
+	int status = PROTON_OK;
+
+	if (function->outside_markers)
+		status = llvm_helpers_find(function, err);
+	if (status != PROTON_OK)
+		return status;
+	helpers = function->helpers;
+	return llvm_function_read_body(function, helpers ? helpers->calls : NULL,
+				       helpers ? helpers->call_count : 0, err);
 }
 
 int llvm_function_read(const char *text, size_t length, struct llvm_function *function,
@@ -468,8 +511,8 @@ int llvm_function_read(const char *text, size_t length, struct llvm_function *fu
 		status = out_of_memory(err);
 	else
 		status = find_kernel(function, err);
-	if (status == PROTON_OK && function->block_count)
-		status = link_blocks(function, err);
+	if (status == PROTON_OK && function->last_parameter.length)
+		status = read_functions(function, err);
 	if (status != PROTON_OK)
 		llvm_function_fini(function);
 	return status;
@@ -481,6 +524,8 @@ uint32_t llvm_function_entry_number(const struct llvm_function *function)
 	uint32_t number = 0;
 	size_t i = 1;
 
+	if (function->is_helper)
+		return function->entry_number;
 	while (i < last.length && last.at[i] >= '0' && last.at[i] <= '9' && number < 1000000)
 		number = number * 10 + (uint32_t)(last.at[i++] - '0');
 	return i == last.length ? number + 1 : 0;
@@ -488,7 +533,9 @@ uint32_t llvm_function_entry_number(const struct llvm_function *function)
 
 void llvm_function_fini(struct llvm_function *function)
 {
-	free(function->lines);
+	if (!function->is_helper)
+		free(function->lines);
+	llvm_helpers_free(function->helpers);
 	free(function->blocks);
 	free(function->successors);
 	free(function->markers);

@@ -176,16 +176,51 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 
 /* ------------------------------------------------------------------ the pass */
 
-static int instrument(const struct llvm_function *function,
-		      const struct instrument_options *options, struct instrument_result *result,
-		      struct proton_error *err)
+/* The plans of the kernel and its helpers, in plans[0] what all of them have together. */
+static int make_plans(const struct llvm_function *kernel, struct instrument_layout *layout,
+		      struct plan *plans, struct proton_error *err)
 {
-	struct plan plan;
+	const struct llvm_helpers *helpers = kernel->helpers;
+	int status = plan_make(kernel, layout, &plans[0], err);
+
+	for (uint32_t i = 0; helpers && i < helpers->count && status == PROTON_OK; i++) {
+		const struct plan *plan = &plans[i + 1];
+
+		status = plan_make(&helpers->functions[i], layout, &plans[i + 1], err);
+		if (status != PROTON_OK)
+			break;
+		plans[0].record_count += plan->record_count;
+		if (plan->group_max > plans[0].group_max)
+			plans[0].group_max = plan->group_max;
+	}
+	return status;
+}
+
+static int make_text(struct emit *emit, struct instrument_result *result, struct proton_error *err)
+{
 	struct out out;
+	int status;
+
+	emit->out = &out;
+	out_init(&out, -1);
+	emit_text(emit, emit->function->is_amd ? &emit_amd : &emit_nvidia);
+	status = out_finish(&out, err);
+	if (status == PROTON_OK)
+		result->text = out_take(&out, &result->length);
+	out_fini(&out);
+	if (status == PROTON_OK && !result->text)
+		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+	return status;
+}
+
+static int instrument_with(const struct llvm_function *function,
+			   const struct instrument_options *options, struct plan *plans,
+			   struct instrument_result *result, struct proton_error *err)
+{
 	struct emit emit = {
-		.out = &out,
 		.function = function,
-		.plan = &plan,
+		.plan = &plans[0],
+		.helper_plans = &plans[1],
 		.layout = &result->layout,
 		.options = options,
 		.buffer = options->buffer,
@@ -199,29 +234,37 @@ static int instrument(const struct llvm_function *function,
 				 "the cycle counter of %s has 20 bits, too few to measure with",
 				 options->arch);
 	if (status == PROTON_OK)
-		status = plan_make(function, &result->layout, &plan, err);
+		status = make_plans(function, &result->layout, plans, err);
 	if (status != PROTON_OK)
 		return status;
 	result->layout.is_amd = function->is_amd;
 	status = size_rings(&emit, &result->layout, err);
-	if (status == PROTON_OK) {
-		out_init(&out, -1);
-		emit_text(&emit, function->is_amd ? &emit_amd : &emit_nvidia);
-		status = out_finish(&out, err);
-		if (status == PROTON_OK)
-			result->text = out_take(&out, &result->length);
-		out_fini(&out);
-		if (status == PROTON_OK && !result->text)
-			status = err_set(err, PROTON_E_NOMEM, "out of memory");
-	}
+	if (status == PROTON_OK)
+		status = make_text(&emit, result, err);
 	result->buffer = emit.buffer;
-	result->record_count = plan.record_count;
+	result->record_count = plans[0].record_count;
 	result->shared_bytes = options->shared_bytes;
 	if (emit.buffer == INSTRUMENT_BUFFER_SHARED)
 		result->shared_bytes = emit.shared_at + emit_starts_bytes(&emit) +
 				       (result->layout.unit_count + emit_has_spare(&emit)) *
 					       emit_ring_bytes(&emit);
-	plan_fini(&plan);
+	return status;
+}
+
+static int instrument(const struct llvm_function *function,
+		      const struct instrument_options *options, struct instrument_result *result,
+		      struct proton_error *err)
+{
+	uint32_t count = 1 + (function->helpers ? function->helpers->count : 0);
+	struct plan *plans = calloc(count + 1, sizeof(*plans));
+	int status;
+
+	if (!plans)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	status = instrument_with(function, options, plans, result, err);
+	for (uint32_t i = 0; i < count; i++)
+		plan_fini(&plans[i]);
+	free(plans);
 	return status;
 }
 
@@ -244,7 +287,8 @@ int instrument_llvm(const char *text, size_t length, const struct instrument_opt
 	}
 	if (status == PROTON_OK) {
 		out->ignored_markers = function.outside_markers;
-		if (function.marker_count)
+		memcpy(out->ignored_reason, function.outside_reason, sizeof(out->ignored_reason));
+		if (function.marker_count || function.helpers)
 			status = instrument(&function, options, out, err);
 	}
 	llvm_function_fini(&function);

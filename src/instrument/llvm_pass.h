@@ -9,6 +9,7 @@
 #define INSTRUMENT_LLVM_PASS_H
 
 #include "instrument/layout.h"
+#include "instrument/llvm_function.h"
 
 enum instrument_buffer {
 	INSTRUMENT_BUFFER_SHARED, /* rings in shared memory, copied out at the end */
@@ -34,10 +35,11 @@ struct instrument_result {
 	struct instrument_layout layout;
 	char *text; /* malloc'd, terminated; NULL: there was no marker, the text stays as it was */
 	size_t length;
-	uint32_t shared_bytes;         /* that the kernel needs now */
-	uint32_t record_count;         /* record sites in the text */
-	uint32_t ignored_markers;      /* in functions that were not inlined: they stay comments */
-	enum instrument_buffer buffer; /* shared may have become global, for want of room */
+	uint32_t shared_bytes;    /* that the kernel needs now */
+	uint32_t record_count;    /* record sites in the text */
+	uint32_t ignored_markers; /* that stay comments: of functions that cannot be changed */
+	char ignored_reason[LLVM_REASON_MAX]; /* a sentence, or empty */
+	enum instrument_buffer buffer;        /* shared may have become global, for want of room */
 };
 
 /*

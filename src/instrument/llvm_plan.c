@@ -40,7 +40,7 @@ static void plan_marker(const struct llvm_function *function, struct plan *plan,
 	struct plan_site *site = &plan->sites[index];
 
 	*site = (struct plan_site){.clock = index, .start = PLAN_NONE, .stores = true};
-	if (index > first && shares_clock(function, index))
+	if (shares_clock(function, index))
 		site->clock = plan->sites[index - 1].clock;
 	if (marker->is_event)
 		return;
@@ -67,13 +67,24 @@ static int too_many(struct proton_error *err)
 		       INSTRUMENT_CODE_MAX);
 }
 
-/* Pairs the markers of one block and gives its records their places in the group. */
-static int plan_block(const struct llvm_function *function, struct instrument_layout *layout,
-		      struct plan *plan, uint32_t b, uint32_t *last, struct proton_error *err)
+/* A call may end the scope and start it again: helpers have markers of it. */
+static bool is_elsewhere(const struct llvm_function *function, const struct marker *marker)
+{
+	return function->helpers &&
+	       name_map_find(&function->helpers->scopes,
+			     (struct slice){marker->name, marker->name_length}) != NAME_NONE;
+}
+
+/*
+ * Pairs the markers of one block. A pair may have calls of helpers between it, and then begins in a
+ * block before that this one continues: not earlier than at marker `head`.
+ */
+static int pair_block(const struct llvm_function *function, struct instrument_layout *layout,
+		      struct plan *plan, uint32_t b, uint32_t head, uint32_t *last,
+		      struct proton_error *err)
 {
 	uint32_t first = function->blocks[b].first_marker;
 	uint32_t end = first + function->blocks[b].marker_count;
-	uint32_t slots = 0;
 
 	for (uint32_t i = first; i < end; i++) {
 		const struct marker *marker = &function->markers[i].marker;
@@ -81,9 +92,21 @@ static int plan_block(const struct llvm_function *function, struct instrument_la
 
 		if (scope == UINT32_MAX)
 			return too_many(err);
-		plan_marker(function, plan, first, i, &last[scope]);
+		plan_marker(function, plan, is_elsewhere(function, marker) ? first : head, i,
+			    &last[scope]);
 		plan->sites[i].scope = scope;
 	}
+	return PROTON_OK;
+}
+
+/* Gives the records of a block their places in its group. */
+static int place_records(const struct llvm_function *function, struct instrument_layout *layout,
+			 struct plan *plan, uint32_t b, struct proton_error *err)
+{
+	uint32_t first = function->blocks[b].first_marker;
+	uint32_t end = first + function->blocks[b].marker_count;
+	uint32_t slots = 0;
+
 	for (uint32_t i = first; i < end; i++) {
 		struct plan_site *site = &plan->sites[i];
 
@@ -106,16 +129,19 @@ static int plan_sites(const struct llvm_function *function, struct instrument_la
 		      struct plan *plan, struct proton_error *err)
 {
 	uint32_t last[INSTRUMENT_CODE_MAX + 1]; /* marker of each scope, not an event's */
+	uint32_t head = 0;
+	int status = PROTON_OK;
 
 	for (size_t i = 0; i < ARRAY_LENGTH(last); i++)
 		last[i] = PLAN_NONE;
-	for (uint32_t b = 0; b < function->block_count; b++) {
-		int status = plan_block(function, layout, plan, b, last, err);
-
-		if (status != PROTON_OK)
-			return status;
+	for (uint32_t b = 0; b < function->block_count && status == PROTON_OK; b++) {
+		if (!function->blocks[b].continues)
+			head = function->blocks[b].first_marker;
+		status = pair_block(function, layout, plan, b, head, last, err);
 	}
-	return PROTON_OK;
+	for (uint32_t b = 0; b < function->block_count && status == PROTON_OK; b++)
+		status = place_records(function, layout, plan, b, err);
+	return status;
 }
 
 /* ------------------------------------------------------------------ blocks */
@@ -187,7 +213,7 @@ static bool find_used(const struct llvm_function *function, struct plan *plan)
 		return false;
 	for (uint32_t b = 0; b <= function->block_count; b++)
 		plan->blocks[b].used = PLAN_UNREACHED;
-	plan->blocks[0].used = 0;
+	plan->blocks[0].used = function->is_helper ? PLAN_VARIES : 0;
 	list[count++] = 0;
 	while (count) {
 		uint32_t b = list[--count];
@@ -197,6 +223,9 @@ static bool find_used(const struct llvm_function *function, struct plan *plan)
 		for (uint32_t i = 0; i < block->successor_count; i++) {
 			uint32_t to = function->successors[block->first_successor + i];
 
+			/* Nobody counts here what a helper records. */
+			if (function->blocks[to].continues)
+				used = PLAN_VARIES;
 			if (enter_with(plan, to, used))
 				list[count++] = to;
 		}
@@ -214,7 +243,8 @@ static bool find_used(const struct llvm_function *function, struct plan *plan)
  */
 static bool takes_over(const struct plan *plan, uint32_t block)
 {
-	return plan->blocks[block].used == PLAN_VARIES && !plan->blocks[block].has_phi;
+	return plan->blocks[block].used == PLAN_VARIES && !plan->blocks[block].has_phi &&
+	       !plan->blocks[block].is_given;
 }
 
 /* The block before one that takes over. */
@@ -240,6 +270,8 @@ static void find_sources(const struct llvm_function *function, struct plan *plan
 
 		block->has_phi = block->used == PLAN_VARIES && block->predecessor_count > 1;
 		block->source = PLAN_NONE;
+		block->is_given = b < function->block_count && (function->blocks[b].continues ||
+								(function->is_helper && b == 0));
 	}
 	for (uint32_t b = 0; b <= function->block_count; b++) {
 		uint32_t source = source_of(plan, b);

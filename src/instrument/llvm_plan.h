@@ -34,17 +34,18 @@ struct plan_block {
 	uint32_t predecessor_count; /* edges: a block may be there twice */
 	uint32_t source; /* VARIES: the block whose phi or addition holds the value on entry */
 	bool has_phi;    /* the value on entry is a phi of this block */
+	bool is_given;   /* it comes from the caller, or out of a call */
 };
 
 struct plan {
 	struct plan_site *sites;   /* one per marker */
-	struct plan_block *blocks; /* one per block, and one more for the end of the kernel */
+	struct plan_block *blocks; /* one per block, and one more for the end of the function */
 	uint32_t *predecessors;
 	uint32_t record_count;
 	uint32_t group_max; /* most slots of any block */
 };
 
-/* Adds the scopes and codes to `layout`. E_UNSUPPORTED, E_NOMEM. */
+/* Of the kernel or of a helper. Adds the scopes and codes to `layout`. E_UNSUPPORTED, E_NOMEM. */
 int plan_make(const struct llvm_function *function, struct instrument_layout *layout,
 	      struct plan *plan, struct proton_error *err);
 void plan_fini(struct plan *plan);

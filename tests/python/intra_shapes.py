@@ -35,22 +35,19 @@ class Case:
     constants: dict[str, object]
     options: dict[str, object] = field(default_factory=dict)
     targets: str = "all"  # or "nvidia", "sm_90", "sm_100", "several words"
-    ignored: bool = False  # has markers in functions that are not inlined
 
 
 CASES: list[Case] = []
 
 
-def case(name=None, targets="all", ignored=False, options=None, **arguments):
+def case(name=None, targets="all", options=None, **arguments):
     """Registers a kernel: its arguments are types as text, or constants."""
 
     def register(fn):
         signature = {k: v if isinstance(v, str) else "constexpr" for k, v in arguments.items()}
         constants = {k: v for k, v in arguments.items() if not isinstance(v, str)}
         CASES.append(
-            Case(
-                name or fn.__name__, fn, signature, constants, options or {}, targets, ignored
-            )
+            Case(name or fn.__name__, fn, signature, constants, options or {}, targets)
         )
         return fn
 
@@ -339,6 +336,9 @@ def many_scopes(x, o, n, B: tl.constexpr):
     tl.store(o + i, v)
 
 
+# ------------------------------------------------------------------ functions out of line
+
+
 @triton.jit(noinline=True)
 def helper(v):
     mark("// proton.record start helper")
@@ -347,7 +347,7 @@ def helper(v):
     return v
 
 
-@case(ignored=True, x=P, o=P, n="i32", B=256)
+@case(x=P, o=P, n="i32", B=256)
 @triton.jit
 def calls_a_helper(x, o, n, B: tl.constexpr):
     i = tl.arange(0, B)
@@ -358,6 +358,143 @@ def calls_a_helper(x, o, n, B: tl.constexpr):
         mark("// proton.record end call")
         v += s
     tl.store(o + i, v)
+
+
+@triton.jit(noinline=True)
+def inner_helper(p, n, B: tl.constexpr):
+    mark("// proton.record start inner")
+    i = tl.arange(0, B)
+    s = tl.sum(tl.load(p + i, mask=i < n, other=0.0), axis=0)
+    mark("// proton.record end inner")
+    return s
+
+
+@triton.jit(noinline=True)
+def carrying_helper(p, n, B: tl.constexpr):
+    return inner_helper(p, n, B) * 2
+
+
+@triton.jit(noinline=True)
+def outer_helper(p, n, B: tl.constexpr):
+    mark("// proton.record start outer")
+    a = carrying_helper(p, n, B)
+    if n > 5:
+        a += inner_helper(p + 4, n, B)
+    mark("// proton.record end outer")
+    return a
+
+
+@triton.jit(noinline=True)
+def returning_helper(p, n):
+    mark("// proton.record start returning")
+    if n == 0:
+        mark("// proton.record end returning")
+        return 0.0
+    v = tl.load(p)
+    for k in range(n):
+        mark("// proton.record start turn")
+        v += tl.load(p + k)
+        mark("// proton.record end turn")
+    mark("// proton.record end returning")
+    return v
+
+
+@triton.jit(noinline=True)
+def storing_helper(p, v):
+    mark("// proton.record start storing")
+    tl.store(p, v)
+    mark("// proton.record end storing")
+
+
+@triton.jit(noinline=True)
+def two_values_helper(a, b):
+    mark("// proton.record start values")
+    c = tl.exp(a) * b
+    mark("// proton.record end values")
+    return c, a + b
+
+
+@triton.jit(noinline=True)
+def ending_helper(v):
+    mark("// proton.record end across")
+    return v * 2
+
+
+@case(x=P, o=P, n="i32", B=256)
+@triton.jit
+def nested_helpers(x, o, n, B: tl.constexpr):
+    mark("// proton.record start kernel")
+    a = outer_helper(x, n, B)
+    a += inner_helper(x + 8, n, B)
+    b = returning_helper(x, n)
+    storing_helper(o + 1, b)
+    mark("// proton.record end kernel")
+    tl.store(o, a + b)
+
+
+@case(x=P, o=P, n="i32", B=256)
+@triton.jit
+def helpers_in_loops(x, o, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    v = tl.load(x + i)
+    total = 0.0
+    for k in range(n):
+        for j in range(k):
+            a, b = two_values_helper(tl.sum(v, axis=0), total)
+            total += a * b
+        mark("// proton.record start across")
+        total = ending_helper(total)
+        if total > 3:
+            total += helper(total)
+    tl.store(o + i, v + total)
+
+
+@case(x=P, o=P, n="i32", B=256)
+@triton.jit
+def only_a_helper_has_marks(x, o, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    v = tl.load(x + i, mask=i < n)
+    tl.store(o + i, v + helper(tl.max(v, axis=0)), mask=i < n)
+
+
+@gluon.jit(noinline=True)
+def gluon_helper(a, n):
+    gmark("// proton.record start gluon")
+    for _ in range(n):
+        a = gl.exp(a)
+    gmark("// proton.record end gluon")
+    return a
+
+
+@case(x=P, o=P, n="i32", B=512, T=32)
+@gluon.jit
+def gluon_calls_a_helper(x, o, n, B: gl.constexpr, T: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([4], [T], [4], [0])
+    i = gl.program_id(0) * B + gl.arange(0, B, layout=layout)
+    v = gl.load(x + i, mask=i < n)
+    gl.store(o + i, v + gluon_helper(gl.sum(v, axis=0), n), mask=i < n)
+
+
+@gluon.jit
+def default_with_helper(o, n, L: gl.constexpr):
+    i = gl.arange(0, 128, layout=L)
+    gl.store(o + i, i + gluon_helper(gl.sum(i, axis=0).to(gl.float32), n).to(gl.int32))
+
+
+@gluon.jit
+def worker_with_helper(o, n):
+    L: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    i = gl.arange(0, 128, layout=L)
+    gl.store(o + 128 + i, i + gluon_helper(gl.sum(i, axis=0).to(gl.float32), n).to(gl.int32))
+
+
+@case(targets="sm_90 sm_100 sm_120", o=I, n="i32")
+@gluon.jit
+def gluon_partitions_with_helpers(o, n):
+    L: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    gl.warp_specialize(
+        [(default_with_helper, (o, n, L)), (worker_with_helper, (o, n))], [4], [24]
+    )
 
 
 # ------------------------------------------------------------------ matrices

@@ -33,40 +33,78 @@ MARKERS = st.tuples(
 ITEMS = st.lists(st.one_of(MARKERS, MARKERS, st.just(None)), max_size=5)
 
 
+# What a function returns, by its number modulo 3. The kernel is number 0 and returns nothing.
+RETURNS = ["void", "i32", "{ i32, i32 }"]
+
+
 @st.composite
-def kernels(draw):
-    """Blocks of markers (None: other work) and where each leads; the first edge leads forward."""
-    count = draw(st.integers(1, 6))
-    blocks = []
-    for number in range(count):
-        edges = []
-        if number < count - 1 and draw(st.integers(0, 9)) > 0:
-            edges = [draw(st.integers(number + 1, count - 1))]
-            edges += draw(st.lists(st.integers(1, count - 1), max_size=3))
-        blocks.append((draw(ITEMS), edges))
-    if not any(item for items, _ in blocks for item in items):
-        blocks[0][0].append(("record start", "a"))
-    return blocks
+def functions(draw, helpers=0):
+    """The kernel and helpers: each is its blocks, of items and of where each leads.
+
+    An item is a marker, a call (a number: that of a later function), or None, other work. The first
+    edge leads forward.
+    """
+    made = []
+    for this in range(helpers + 1):
+        items = ITEMS
+        if this < helpers:
+            calls = st.integers(this + 1, helpers)
+            items = st.lists(st.one_of(MARKERS, calls, st.just(None)), max_size=5)
+        count = draw(st.integers(1, 6 if this == 0 else 3))
+        blocks = []
+        for number in range(count):
+            edges = []
+            if number < count - 1 and draw(st.integers(0, 9)) > 0:
+                edges = [draw(st.integers(number + 1, count - 1))]
+                edges += draw(st.lists(st.integers(1, count - 1), max_size=3 if this == 0 else 1))
+            blocks.append((draw(items), edges))
+        made.append(blocks)
+    if not any(isinstance(item, tuple) for items, _ in made[0] for item in items):
+        made[0][0][0].append(("record start", "a"))
+    return made
 
 
-def text_of(blocks, is_amd: bool) -> str:
-    """LLVM IR; block 0 has no label, as in what Triton makes."""
+def lines_of(blocks, this: int) -> list[str]:
+    """The instructions of a function; block 0 has no label, as in what Triton makes.
+
+    A helper adds its number to its parameter and returns that; its caller asks whether it did.
+    """
     lines = []
-    value = 3
+    value = 3 if this == 0 else 2
+    if this:
+        lines.append(f"  %sum = add i32 %0, {this}")
     for number, (items, edges) in enumerate(blocks):
         if number:
             lines.append(f"\nb{number}:                      ; preds = %whatever")
         for item in items:
             if item is None:
                 lines.append(f"  %{value} = add i32 %0, {value}")
+            elif isinstance(item, int):
+                kind = item % 3
+                left = f"%{value} = " if kind else ""
+                lines.append(f"  {left}tail call fastcc {RETURNS[kind]} @h{item}(i32 {value})")
+                result = f"%{value}"
+                if kind == 2:
+                    value += 1
+                    lines.append(f"  %{value} = extractvalue {RETURNS[2]} {result}, 1")
+                    result, kind = f"%{value}", 3
+                if kind:
+                    given = value if kind == 1 else value - 1
+                    lines.append(f"  call void @same(i32 {result}, i32 {given + item})")
+                value -= not kind
             else:
-                kind, name = item
+                what, name = item
                 lines.append(
-                    f'  %{value} = tail call i32 asm sideeffect "// proton.{kind} {name}", "=r"()'
+                    f'  %{value} = tail call i32 asm sideeffect "// proton.{what} {name}", "=r"()'
                 )
             value += 1
-        if not edges:
-            lines.append("  ret void")
+        if not edges and this % 3 == 2:
+            lines.append(f"  %{value} = insertvalue {RETURNS[2]} poison, i32 0, 0")
+            lines.append(f"  %{value + 1} = insertvalue {RETURNS[2]} %{value}, i32 %sum, 1")
+            lines.append(f"  ret {RETURNS[2]} %{value + 1}")
+            value += 2
+        elif not edges:
+            lines.append("  ret i32 %sum" if this % 3 else "  ret void")
         elif len(edges) == 1:
             lines.append(f"  br label %b{edges[0]}")
         else:
@@ -80,42 +118,92 @@ def text_of(blocks, is_amd: bool) -> str:
                 lines += [f"    i32 {i}, label %b{edge}" for i, edge in enumerate(edges) if i]
                 lines.append("  ]")
             value += 2
+    return lines
+
+
+def text_of(made, is_amd: bool) -> str:
+    """LLVM IR of a kernel and its helpers."""
     call = "amdgpu_kernel" if is_amd else "ptx_kernel"
-    return (
-        f"define {call} void @k(i32 %0, ptr addrspace(1) nofree readnone captures(none) %1) #0 {{\n"
-        + "\n".join(lines)
-        + "\n}\n\nattributes #0 = { nounwind }\n"
+    heads = [
+        f"{call} void @k(i32 %0, ptr addrspace(1) nofree readnone captures(none) %1)",
+        *(
+            f"internal fastcc {RETURNS[i % 3]} @h{i}(i32 %0) unnamed_addr"
+            for i in range(1, len(made))
+        ),
+    ]
+    bodies = [
+        f"define {head} #0 {{\n" + "\n".join(lines_of(blocks, i)) + "\n}\n"
+        for i, (head, blocks) in enumerate(zip(heads, made))
+    ]
+    return "\n".join(bodies) + "\nattributes #0 = { nounwind }\n"
+
+
+def records_something(made, this: int) -> bool:
+    """Has the function markers, or does it call one that has?"""
+    items = [item for items, _ in made[this] for item in items]
+    return any(
+        isinstance(item, tuple) or (isinstance(item, int) and records_something(made, item))
+        for item in items
     )
 
 
-def expected(blocks, choices) -> list[tuple[str, int]]:
+class Walk:
     """The records of a walk as (name, kind): pairs within one run of a block are one record."""
-    records: list[tuple[str, int]] = []
-    number, at = 0, 0
-    while True:
-        items, edges = blocks[number]
-        here: list[list] = []
-        for kind, name in (item for item in items if item):
-            what, _, which = kind.partition(" ")
-            if what == "event":
-                here.append([name, EVENT_START if which == "start" else EVENT_END])
+
+    def __init__(self, made, choices) -> None:
+        self.made, self.choices, self.at = made, choices, 0
+        self.records: list[list] = []
+        self.scopes_of_helpers = {
+            item[1]
+            for blocks in made[1:]
+            for items, _ in blocks
+            for item in items
+            if isinstance(item, tuple)
+        }
+        self.run(made[0])
+
+    def block(self, items) -> None:
+        here: list[list] = []  # records that a pair may begin with
+        for item in items:
+            if isinstance(item, int):
+                self.run(self.made[item])
+                if records_something(self.made, item):
+                    here = [r for r in here if r[0] not in self.scopes_of_helpers]
+            if not isinstance(item, tuple):
                 continue
-            mine = [r for r in here if r[0] == name and r[1] in (START, END, SCOPE, None)]
+            what, _, which = item[0].partition(" ")
+            name = item[1]
+            if what == "event":
+                self.records.append([name, EVENT_START if which == "start" else EVENT_END])
+                continue
+            mine = [r for r in here if r[0] == name]
             if which == "start":
-                here.append([name, START])
+                record = [name, START]
             elif mine and mine[-1][1] == START:
                 mine[-1][1] = None  # its record is that of the end
-                here.append([name, SCOPE])
+                record = [name, SCOPE]
             else:
-                here.append([name, END])
-        records += [(name, kind) for name, kind in here if kind is not None]
-        if not edges:
-            return records
-        choice = 0
-        if len(edges) > 1 and at < len(choices):
-            choice = choices[at] % len(edges)
-            at += 1
-        number = edges[choice]
+                record = [name, END]
+            here.append(record)
+            self.records.append(record)
+
+    def run(self, blocks) -> None:
+        number = 0
+        while True:
+            items, edges = blocks[number]
+            self.block(items)
+            if not edges:
+                return
+            choice = 0
+            if len(edges) > 1 and self.at < len(self.choices):
+                choice = self.choices[self.at] % len(edges)
+                self.at += 1
+            number = edges[choice]
+
+
+def expected(made, choices) -> list[tuple[str, int]]:
+    records = Walk(made, choices).records
+    return [(name, kind) for name, kind in records if kind is not None]
 
 
 # ------------------------------------------------------------------ the pass
@@ -179,8 +267,8 @@ class Unit:
         return found
 
 
-def check_unit(unit: Unit, blocks, choices, thread_start: int) -> None:
-    want = expected(blocks, choices)
+def check_unit(unit: Unit, made, choices, thread_start: int) -> None:
+    want = expected(made, choices)
     assert unit.magic == 0x314F5250 and unit.processor == 77
     assert unit.count == len(want)
     assert thread_start < unit.start < unit.end
@@ -205,7 +293,7 @@ def check_unit(unit: Unit, blocks, choices, thread_start: int) -> None:
     suppress_health_check=list(HealthCheck),
 )
 @given(
-    blocks=kernels(),
+    made=st.integers(0, 3).flatmap(lambda helpers: functions(helpers)),
     arch=st.sampled_from(["sm_90", "gfx942"]),
     choices=st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=3, max_size=3),
     buffer=st.sampled_from(["shared", "global"]),
@@ -219,7 +307,7 @@ def check_unit(unit: Unit, blocks, choices, thread_start: int) -> None:
     start=st.sampled_from([100, 2**32 - 300, 2**40 - 64]),
 )
 def test_memory_has_what_each_warp_met(
-    blocks, arch, choices, buffer, records, unit, sampled, stride, index, own, garbage, start
+    made, arch, choices, buffer, records, unit, sampled, stride, index, own, garbage, start
 ):
     is_amd = arch == "gfx942"
     lanes = 64 if is_amd else 32
@@ -234,7 +322,7 @@ def test_memory_has_what_each_warp_met(
         "shared": own,
         "barriers": 1,
     }
-    text, layout = instrument(text_of(blocks, is_amd), arch, options)
+    text, layout = instrument(text_of(made, is_amd), arch, options)
     run = compile_kernel(text)
     cta = Cta(
         index=index,
@@ -266,13 +354,13 @@ def test_memory_has_what_each_warp_met(
     assert all(place <= at < place + size for at in cta.memory)
     for number, first in enumerate(units):
         record = Unit(cta.memory, place, layout, number)
-        check_unit(record, blocks, choices[first], start + 1000 * first)
+        check_unit(record, made, choices[first], start + 1000 * first)
 
 
 @pytest.mark.parametrize("arch", ["sm_90", "gfx942"])
 def test_without_a_buffer_nothing_is_written(arch):
-    blocks = [([("record start", "a")], [1]), ([("record end", "a")], [])]
-    text, layout = instrument(text_of(blocks, arch == "gfx942"), arch, {"warps": 1})
+    made = [[([("record start", "a")], [1]), ([("record end", "a")], [])]]
+    text, layout = instrument(text_of(made, arch == "gfx942"), arch, {"warps": 1})
     cta = Cta(shared_bytes=int(layout["#shared"][0]))
     for lane in range(32):
         compile_kernel(text)(cta, Thread(cta, lane, 32, 5, []))
@@ -281,8 +369,8 @@ def test_without_a_buffer_nothing_is_written(arch):
 
 @pytest.mark.parametrize("arch", ["sm_90", "gfx942"])
 def test_a_scope_longer_than_a_record_can_say_is_as_long_as_it_can(arch, monkeypatch):
-    blocks = [([("record start", "a"), None, ("record end", "a")], [])]
-    text, layout = instrument(text_of(blocks, arch == "gfx942"), arch, {"warps": 1})
+    made = [[([("record start", "a"), None, ("record end", "a")], [])]]
+    text, layout = instrument(text_of(made, arch == "gfx942"), arch, {"warps": 1})
     cta = Cta(shared_bytes=int(layout["#shared"][0]), buffer=BUFFER)
     ticks = []
 

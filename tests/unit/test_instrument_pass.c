@@ -470,11 +470,11 @@ TEST(a_text_without_markers_stays)
 	}
 }
 
-TEST(markers_of_other_functions_are_counted)
+TEST(markers_of_functions_that_are_left_out_are_counted)
 {
 	struct instrument_options options = default_options();
 	struct instrument_result result =
-		pass(NVIDIA "  call void @h()\n  ret void\n}\n\ndefine internal void @h() {\n" MARK(
+		pass(NVIDIA "  call void @h()\n  ret void\n}\n\ndefine void @h() {\n" MARK(
 			     "%1", "start", "a") MARK("%2", "end", "a") "  ret void\n" END,
 		     &options);
 

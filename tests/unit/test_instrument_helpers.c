@@ -1,0 +1,417 @@
+/* Functions that stay out of line: how the ring's use gets into them and back, and which cannot. */
+#include "unit/tap.h"
+
+#include "instrument/llvm_helpers.h"
+#include "instrument/llvm_pass.h"
+#include "instrument/llvm_plan.h"
+
+#define KERNEL "define ptx_kernel void @k(i32 %0, ptr addrspace(1) nofree readnone %1) #0 {\n"
+#define AMD "define amdgpu_kernel void @k(i32 %0, ptr addrspace(1) nofree readnone %1) #0 {\n"
+#define MARK(result, kind, name)                                                                   \
+	"  " result " = tail call i32 asm sideeffect \"// proton.record " kind " " name            \
+	"\", \"=r\"() #1\n"
+#define END "}\n\n"
+#define FLOAT_HELPER                                                                               \
+	"define internal fastcc float @h(float %0) unnamed_addr #1 !dbg !7 {\n" MARK(              \
+		"%2", "start", "h") "  %3 = fadd float %0, 1.0\n" MARK("%4", "end",                \
+								       "h") "  ret float %3, "     \
+									    "!dbg !9\n" END
+
+static struct instrument_options options_for(const char *arch)
+{
+	return (struct instrument_options){
+		.arch = arch,
+		.warp_count = 4,
+		.threads_per_warp = *arch == 'g' ? 64 : 32,
+		.shared_limit = 65536,
+		.shared_per_processor = 65536,
+	};
+}
+
+static struct instrument_result pass(const char *text, const struct instrument_options *options)
+{
+	struct instrument_result result;
+	struct proton_error err;
+
+	CHECK_OK(instrument_llvm(text, strlen(text), options, &result, &err), err);
+	return result;
+}
+
+static struct llvm_function read_text(const char *text)
+{
+	struct llvm_function function;
+	struct proton_error err;
+
+	CHECK_OK(llvm_function_read(text, strlen(text), &function, &err), err);
+	return function;
+}
+
+TEST(a_helper_is_given_the_use_and_returns_it)
+{
+	struct instrument_options options = options_for("sm_90");
+	struct instrument_result result =
+		pass(KERNEL "  %3 = tail call fastcc float @h(float 1.0), !dbg !4\n"
+			    "  ret void\n" END FLOAT_HELPER,
+		     &options);
+
+	CHECK_EQ(result.record_count, 1);
+	CHECK_EQ(result.ignored_markers, 0);
+	CHECK_HAS(result.text,
+		  "  %proton.call.1 = tail call fastcc { float, i32 } @h(float 1.0, i32 0, i32 "
+		  "%proton.e.ring), !dbg !4\n"
+		  "  %3 = extractvalue { float, i32 } %proton.call.1, 0\n"
+		  "  %proton.given.1 = extractvalue { float, i32 } %proton.call.1, 1\n"
+		  "  %proton.i.1 = add i32 %proton.given.1, 0\n"
+		  "  br label %proton.fin\n");
+	CHECK_HAS(result.text, "%proton.f.count = lshr i32 %proton.i.1, 3\n");
+	CHECK_HAS(result.text,
+		  "define internal fastcc { float, i32 } @h(float %0, i32 %proton.given.0, i32 "
+		  "%proton.e.ring) unnamed_addr #1 !dbg !7 {\n"
+		  "  %proton.i.0 = add i32 %proton.given.0, 0\n");
+	CHECK_HAS(result.text,
+		  "  %proton.value.0 = insertvalue { float, i32 } poison, float %3, 0\n"
+		  "  %proton.both.0 = insertvalue { float, i32 } %proton.value.0, i32 "
+		  "%proton.n.0, 1\n"
+		  "  ret { float, i32 } %proton.both.0, !dbg !9\n}\n");
+	CHECK(!strstr(result.text, "// proton."));
+	instrument_result_fini(&result);
+}
+
+TEST(a_helper_without_a_value_returns_the_use)
+{
+	struct instrument_options options = options_for("gfx942");
+	struct instrument_result result =
+		pass("define internal void @\"h(2,)\"() #1 {\n" MARK(
+			     "%1", "start", "h") "  ret void\n" END AMD
+						 "  call void @\"h(2,)\"() #3\n  ret void\n" END,
+		     &options);
+
+	/* Its attributes need not fit the new type. */
+	CHECK_HAS(result.text,
+		  "  %proton.given.1 = call i32 @\"h(2,)\"(i32 0, ptr addrspace(3) %proton.ring)\n"
+		  "  %proton.i.1 = call i32 @llvm.amdgcn.readfirstlane.i32(i32 "
+		  "%proton.given.1)\n");
+	CHECK_HAS(result.text,
+		  "define internal i32 @\"h(2,)\"(i32 %proton.given.0, ptr addrspace(3) "
+		  "%proton.ring) #1 {\n");
+	CHECK_HAS(result.text, "  ret i32 %proton.n.0\n}\n");
+	instrument_result_fini(&result);
+}
+
+TEST(who_does_not_record_is_told)
+{
+	struct instrument_options options = options_for("sm_90");
+	struct instrument_result result;
+
+	options.warps = 1;
+	options.buffer = INSTRUMENT_BUFFER_GLOBAL;
+	result = pass(KERNEL
+		      "  %3 = call fastcc float @h(float 1.0)\n  ret void\n" END FLOAT_HELPER,
+		      &options);
+	CHECK_HAS(result.text, "@h(float 1.0, i32 0, i64 %proton.e.ring, i1 %proton.on)\n");
+	CHECK_HAS(result.text, "i32 %proton.given.0, i64 %proton.e.ring, i1 %proton.on) ");
+	instrument_result_fini(&result);
+}
+
+TEST(attributes_of_what_is_returned_go)
+{
+	struct instrument_options options = options_for("sm_90");
+	struct instrument_result result =
+		pass(KERNEL
+		     "  %3 = tail call fast fastcc noundef nofpclass(nan inf) { half, <2 x i32> "
+		     "} @h(float returned 1.0), !range !3\n"
+		     "  ret void\n" END
+		     "define internal fastcc noundef nofpclass(nan inf) { half, <2 x i32> } "
+		     "@h(float noundef returned %0) #1 {\n" MARK(
+			     "%2", "start", "h") "  ret { half, <2 x i32> } zeroinitializer\n" END,
+		     &options);
+
+	CHECK_HAS(result.text, " = tail call fastcc { { half, <2 x i32> }, i32 } @h(float 1.0, "
+			       "i32 0, i32 %proton.e.ring)\n");
+	CHECK_HAS(result.text, "define internal fastcc { { half, <2 x i32> }, i32 } @h(float "
+			       "noundef %0, i32 %proton.given.0, i32 %proton.e.ring) #1 {\n");
+	CHECK_HAS(result.text, " poison, { half, <2 x i32> } zeroinitializer, 0\n");
+	instrument_result_fini(&result);
+}
+
+TEST(who_calls_a_helper_is_one)
+{
+	struct llvm_function kernel = read_text(
+		KERNEL "  call void @a()\n  ret void\n" END
+		       "define internal void @plain() {\n  ret void\n" END
+		       "define internal void @a() {\n  call void @plain()\n"
+		       "  call void @b()\n  call void @b()\n  ret void\n" END
+		       "define internal void @b() {\n" MARK("%1", "start", "b") "  ret void\n" END);
+	const struct llvm_function *a;
+
+	CHECK(kernel.helpers);
+	CHECK_EQ(kernel.helpers->count, 2);
+	CHECK_EQ(kernel.helpers->call_count, 3);
+	CHECK_EQ(kernel.outside_markers, 0);
+	CHECK_EQ(kernel.blocks[0].helper, 0);
+	CHECK(kernel.blocks[1].continues);
+	a = &kernel.helpers->functions[0];
+	CHECK_EQ(a->block_count, 3);
+	CHECK_EQ(a->blocks[0].helper, 1);
+	CHECK_EQ(a->blocks[1].helper, 1);
+	CHECK_EQ(a->blocks[2].helper, NAME_NONE);
+	CHECK(a->blocks[2].is_return);
+	CHECK_EQ(a->successors[a->blocks[1].first_successor], 2);
+	llvm_function_fini(&kernel);
+}
+
+TEST(a_function_may_call_itself)
+{
+	struct instrument_options options = options_for("sm_90");
+	struct instrument_result result = pass(
+		KERNEL "  call void @a()\n  ret void\n" END "define internal void @a() {\n" MARK(
+			"%1", "start", "a") "  br i1 true, label %2, label %3\n\n2:\n"
+					    "  call void @a()\n  br label %3\n\n3:\n" MARK(
+						    "%4", "end", "a") "  ret void\n" END,
+		&options);
+
+	CHECK_HAS(result.text,
+		  "  %proton.i.3 = phi i32 [ %proton.n.0, %0 ], [ %proton.i.2, %2 ]\n");
+	instrument_result_fini(&result);
+}
+
+TEST(what_follows_a_call_has_the_label_of_its_block)
+{
+	struct instrument_options options = options_for("sm_90");
+	struct instrument_result result = pass(
+		KERNEL
+		"  br i1 true, label %x, label %y\n\nx:\n"
+		"  %3 = call fastcc float @h(float 1.0)\n"
+		"  %4 = call fastcc float @h(float 2.0)\n"
+		"  br label %y\n\ny:\n" MARK("%5", "start", "end") "  ret void\n" END FLOAT_HELPER,
+		&options);
+
+	CHECK_HAS(result.text, "@h(float 2.0, i32 %proton.i.2, ");
+	CHECK_HAS(result.text, "  %proton.i.4 = phi i32 [ 0, %2 ], [ %proton.i.3, %x ]\n");
+	instrument_result_fini(&result);
+}
+
+static enum instrument_kind kind_of(const char *text, uint32_t marker, uint32_t *records)
+{
+	struct llvm_function kernel = read_text(text);
+	struct instrument_layout layout = {0};
+	enum instrument_kind kind;
+	struct proton_error err;
+	struct plan plan;
+
+	CHECK_OK(plan_make(&kernel, &layout, &plan, &err), err);
+	*records = plan.record_count;
+	kind = (enum instrument_kind)layout.codes[plan.sites[marker].code].kind;
+	plan_fini(&plan);
+	layout_fini(&layout);
+	llvm_function_fini(&kernel);
+	return kind;
+}
+
+TEST(a_scope_around_a_call_is_one_record)
+{
+	uint32_t records;
+
+	CHECK_EQ(kind_of(KERNEL MARK("%3", "start",
+				     "a") "  %4 = call fastcc float @h(float 1.0)\n"
+					  "  %5 = call fastcc float @h(float 1.0)\n" MARK(
+						  "%6", "end", "a") "  ret void\n" END FLOAT_HELPER,
+			 1, &records),
+		 INSTRUMENT_SCOPE);
+	CHECK_EQ(records, 1);
+}
+
+#define CALL_H "  %4 = call fastcc float @h(float 1.0)\n"
+
+TEST(a_scope_that_helpers_have_too_is_not_paired_across_a_call)
+{
+	uint32_t records;
+
+	CHECK_EQ(kind_of(KERNEL MARK("%3", "start", "h")
+				 CALL_H MARK("%5", "end", "h") "  ret void\n" END FLOAT_HELPER,
+			 1, &records),
+		 INSTRUMENT_END);
+	CHECK_EQ(records, 2);
+	/* Within a block it is. */
+	CHECK_EQ(kind_of(KERNEL "  %3 = call fastcc float @h(float 1.0)\n" MARK("%4", "start", "h")
+				 MARK("%5", "end", "h") "  ret void\n" END FLOAT_HELPER,
+			 1, &records),
+		 INSTRUMENT_SCOPE);
+}
+
+TEST(a_ring_is_as_large_as_for_loops_where_helpers_record)
+{
+	struct instrument_options options = options_for("sm_90");
+	struct instrument_result result =
+		pass(KERNEL "  %3 = call fastcc float @h(float 1.0)\n  ret void\n" END FLOAT_HELPER,
+		     &options);
+
+	CHECK(result.layout.ring_bytes >= 512);
+	instrument_result_fini(&result);
+}
+
+/* ------------------------------------------------------------------ what cannot be done */
+
+static void check_left_out(const char *body, const char *reason)
+{
+	struct instrument_options options = options_for("sm_90");
+	struct instrument_result result;
+	char text[2048];
+
+	snprintf(text, sizeof(text), "%s", body);
+	result = pass(text, &options);
+	if (result.text || result.ignored_markers != 1)
+		FAIL("was instrumented: %s", body);
+	if (strcmp(result.ignored_reason, reason) != 0)
+		FAIL("\"%s\" instead of \"%s\"", result.ignored_reason, reason);
+	instrument_result_fini(&result);
+}
+
+#define CALL "  %3 = call float @h(float 1.0)\n"
+#define HEAD "define internal float @h(float %0) {\n"
+#define BODY MARK("%2", "start", "h") "  ret float %0\n" END
+
+TEST(what_cannot_be_changed_is_left_out)
+{
+	check_left_out(KERNEL "  ret void\n" END HEAD BODY, "the kernel does not call h");
+	check_left_out(KERNEL CALL "  ret void\n" END "define float @h(float %0) {\n" BODY,
+		       "h is visible outside of the kernel's module");
+	check_left_out(KERNEL CALL "  ret void\n" END
+				   "define internal strange float @h(float %0) {\n" BODY,
+		       "the signature of h is not understood");
+	check_left_out(KERNEL CALL "  ret void\n" END
+				   "define internal float @h(float %0, ...) {\n" BODY,
+		       "the signature of h is not understood");
+	check_left_out(KERNEL CALL
+		       "  ret void\n" END HEAD MARK("%2", "start", "h") "  br label %nowhere\n" END,
+		       "the instructions of h are not understood");
+	check_left_out(KERNEL CALL
+		       "  ret void\n" END HEAD MARK("%2", "start", "h") "  ret double 0.0\n" END,
+		       "the instructions of h are not understood");
+}
+
+TEST(what_is_not_only_called_is_left_out)
+{
+	static const char *const uses[] = {
+		"  store ptr @h, ptr %5\n",
+		"  call void @g(ptr @h)\n",
+		"  %4 = musttail call float @h(float 1.0)\n",
+		"  %4 = call float (float) @h(float 1.0)\n",
+		"  %4 = call double @h(float 1.0)\n",
+		"  %4 = call float @h(float 1.0) [ \"deopt\"() ]\n",
+		"  call float @h(float 1.0)\n",
+		"  %4 = invoke float @h(float 1.0) to label %5 unwind label %6\n",
+	};
+
+	for (size_t i = 0; i < sizeof(uses) / sizeof(uses[0]); i++) {
+		char text[1024];
+
+		snprintf(text, sizeof(text), "%s%s%s  ret void\n%s%s%s", KERNEL, CALL, uses[i], END,
+			 HEAD, BODY);
+		check_left_out(text, "h is used in other ways than by plain calls");
+	}
+	check_left_out("@table = global ptr @h\n" KERNEL CALL "  ret void\n" END HEAD BODY,
+		       "h is used in other ways than by plain calls");
+}
+
+TEST(what_is_quoted_and_metadata_do_no_harm)
+{
+	struct instrument_options options = options_for("sm_90");
+	struct instrument_result result = pass(
+		KERNEL CALL "  call void asm sideeffect \"@h\", \"\"()\n  ret void\n" END HEAD BODY
+			    "!nvvm.annotations = !{!0}\n!0 = !{ptr @h, !\"x\", i32 1}\n",
+		&options);
+
+	CHECK_EQ(result.ignored_markers, 0);
+	CHECK_EQ(result.record_count, 1);
+	instrument_result_fini(&result);
+}
+
+/* A helper is called with another signature now: who cannot be changed must not call it. */
+TEST(what_only_others_call_is_left_out_with_them)
+{
+	struct instrument_options options = options_for("sm_90");
+	struct instrument_result result =
+		pass(KERNEL MARK("%3", "start", "k") CALL
+		     "  %4 = call float @outer(float 1.0)\n"
+		     "  ret void\n" END
+		     "define float @outer(float %0) {\n  %2 = call float @h(float 1.0)\n"
+		     "  ret float %2\n" END HEAD BODY,
+		     &options);
+
+	CHECK_EQ(result.ignored_markers, 1);
+	CHECK_STR(result.ignored_reason, "h is called by a function that cannot be instrumented");
+	CHECK_HAS(result.text, CALL);
+	CHECK_HAS(result.text, HEAD);
+	CHECK_EQ(result.record_count, 1);
+	instrument_result_fini(&result);
+}
+
+TEST(a_function_without_an_end_is_none)
+{
+	struct instrument_options options = options_for("sm_90");
+	struct instrument_result result =
+		pass("define internal void @h() {\n" KERNEL MARK(
+			     "%3", "start", "k") "  call void @h()\n  ret void\n" END,
+		     &options);
+
+	CHECK_EQ(result.record_count, 1);
+	CHECK_HAS(result.text, "  call void @h()\n");
+	instrument_result_fini(&result);
+}
+
+/* ------------------------------------------------------------------ time */
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* About 1 MB of functions; each calls the next, or all call one, or one calls all. */
+static void write_many(struct out *out, int which)
+{
+	uint32_t count = 6000;
+
+	out_text(out, KERNEL "  call void @h0()\n");
+	for (uint32_t i = 1; which == 2 && i < count; i++)
+		out_printf(out, "  call void @h%u()\n", i);
+	out_text(out, "  ret void\n" END);
+	for (uint32_t i = 0; i < count; i++) {
+		/* In the last case the last one spoils all. */
+		out_printf(out, "define %s void @h%u() {\n", which == 3 && i == 0 ? "" : "internal",
+			   i);
+		out_text(out, MARK("%1", "start", "h"));
+		if (i + 1 < count && which != 2)
+			out_printf(out, "  call void @h%u()\n", which == 1 ? count - 1 : i + 1);
+		out_text(out, "  ret void\n" END);
+	}
+}
+
+TEST(time_grows_with_the_text)
+{
+	struct instrument_options options = options_for("sm_90");
+
+	for (int which = 0; which < 4; which++) {
+		struct instrument_result result;
+		struct proton_error err;
+		struct out out;
+		size_t length;
+		double start;
+		char *text;
+
+		out_init(&out, -1);
+		write_many(&out, which);
+		text = out_take(&out, &length);
+		out_fini(&out);
+		start = seconds();
+		CHECK_OK(instrument_llvm(text, length, &options, &result, &err), err);
+		if (seconds() - start > (TAP_IS_SANITIZED ? 10 : 1))
+			FAIL("text %d took %.2f s", which, seconds() - start);
+		CHECK_EQ(result.record_count, which == 3 ? 0 : 6000);
+		instrument_result_fini(&result);
+		free(text);
+	}
+}
