@@ -248,7 +248,10 @@ static void write_unit_track(struct chrome *chrome, const struct timeline_track 
 			   "\"args\":{\"name\":",
 			   track->pid);
 		json_quote(chrome->out, name, length);
-		out_text(chrome->out, "}}");
+		out_printf(chrome->out,
+			   "}},\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%u,"
+			   "\"args\":{\"sort_index\":%u}}",
+			   track->pid, track->pid);
 	}
 	if (track->is_again)
 		return;
@@ -259,7 +262,11 @@ static void write_unit_track(struct chrome *chrome, const struct timeline_track 
 		   "\"args\":{\"name\":",
 		   track->pid, track->tid);
 	json_quote(chrome->out, name, length);
-	out_text(chrome->out, "}}");
+	/* Without it viewers sort by name, and warp 10 stands before warp 2. */
+	out_printf(chrome->out,
+		   "}},\n{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":%u,\"tid\":%u,"
+		   "\"args\":{\"sort_index\":%u}}",
+		   track->pid, track->tid, track->tid);
 }
 
 static void write_track(void *context, const struct timeline_track *track)

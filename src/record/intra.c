@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "record/devices.h"
 #include "record/frames.h"
 #include "record/session.h"
 #include "record/store.h"
@@ -13,7 +14,7 @@ bool record_wants_intra(struct proton_context where)
 	return where.sessions & CONFIG_TRACED;
 }
 
-void record_intra_device(struct proton_context where, uint32_t device)
+void record_intra_launch(struct proton_context where, uint32_t device)
 {
 	const struct config *config = session_config_get(where.sessions);
 
@@ -22,7 +23,9 @@ void record_intra_device(struct proton_context where, uint32_t device)
 
 		if (!session)
 			continue;
-		store_device(&session->store, device);
+		store_count(&session->store, COUNTER_INSIDE, 1);
+		if (device != DEVICE_NONE)
+			store_device(&session->store, device);
 		session_unlock(session);
 	}
 }

@@ -51,8 +51,11 @@ struct intra_launch {
 
 /* Adds the launch to every trace that was active at its `where`. False when memory is out. */
 bool record_intra(const struct intra_launch *launch);
-/* Names the device among those of the sessions at `where`, for what its metrics say of it. */
-void record_intra_device(struct proton_context where, uint32_t device);
+/*
+ * A launch at `where` has been sampled: counts it there, and names the device among those of the
+ * sessions, for what its metrics say of it.
+ */
+void record_intra_launch(struct proton_context where, uint32_t device);
 /* True if there is such a trace. */
 bool record_wants_intra(struct proton_context where);
 

@@ -236,7 +236,9 @@ static int keep_working_file(struct session *session, struct proton_error *err)
 static void make_summary(const struct session *session, const struct output_format *format)
 {
 	const char *suffix = format->kind == OUTPUT_EXPORT ? format->export->suffix : "proton";
+	bool is_trace = format->kind == OUTPUT_EXPORT && format->export->needs_trace;
 	char path[PATH_MAX + 32];
+	char hint[PATH_MAX + 64];
 	char directory[PATH_MAX];
 	const char *shown = path;
 	size_t length;
@@ -255,7 +257,9 @@ static void make_summary(const struct session *session, const struct output_form
 		if (strncmp(path, directory, length) == 0 && path[length] == '/')
 			shown = path + length + 1;
 	}
-	summary_make(session, shown);
+	snprintf(hint, sizeof(hint), "%s %s",
+		 is_trace ? "open it in ui.perfetto.dev:" : "see it with: proton-viewer", shown);
+	summary_make(session, hint);
 }
 
 int output_finish(struct session *session, const struct output_format *format,

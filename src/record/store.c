@@ -22,6 +22,7 @@ static const struct {
 	[COUNTER_KERNELS] = {"kernels", false},
 	[COUNTER_METRICS] = {"metric values", false},
 	[COUNTER_MEMORY] = {"memory operations", false},
+	[COUNTER_INSIDE] = {"launches of instrumented kernels", false},
 	[COUNTER_UNSAMPLED] = {"launches of instrumented kernels not sampled", false},
 	[COUNTER_LOST_STORAGE] = {"lost: no room for the profile", true},
 	[COUNTER_LOST_NO_TIME] = {"lost: kernel record without a time", true},

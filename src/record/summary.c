@@ -40,7 +40,24 @@ static void append(char *text, size_t capacity, const char *format, ...)
 	va_end(args);
 }
 
-void summary_make(const struct session *session, const char *output)
+/* "54 kernel launches and the inside of 12" */
+static void append_launches(char *text, size_t capacity, const struct store *store)
+{
+	uint64_t kernels = store_counter(store, COUNTER_KERNELS);
+	uint64_t inside = store_counter(store, COUNTER_INSIDE);
+	char number[32];
+
+	if (kernels || !inside)
+		append(text, capacity, "%s kernel launch%s", grouped(kernels, number),
+		       kernels == 1 ? "" : "es");
+	if (kernels && inside)
+		append(text, capacity, " and the inside of %s", grouped(inside, number));
+	else if (inside)
+		append(text, capacity, "the inside of %s kernel launch%s", grouped(inside, number),
+		       inside == 1 ? "" : "es");
+}
+
+void summary_make(const struct session *session, const char *hint)
 {
 	const struct store *store = &session->store;
 	double seconds = (double)(clock_monotonic_ns() - session->start_ns) / 1e9;
@@ -49,14 +66,13 @@ void summary_make(const struct session *session, const char *output)
 	char text[sizeof(last)] = "";
 	char number[32];
 
-	if (!kernels && !contexts)
+	if (!kernels && !contexts && !store_counter(store, COUNTER_INSIDE)) {
 		append(text, sizeof(text),
 		       "nothing was recorded: no kernel ran and no scope was "
 		       "entered while the session was active");
-	else
-		append(text, sizeof(text), "recorded %s kernel launch%s", grouped(kernels, number),
-		       kernels == 1 ? "" : "es");
-	if (kernels || contexts) {
+	} else {
+		append(text, sizeof(text), "recorded ");
+		append_launches(text, sizeof(text), store);
 		append(text, sizeof(text), " in %s context%s", grouped(contexts, number),
 		       contexts == 1 ? "" : "s");
 		append(text, sizeof(text), ", %.3g s", seconds);
@@ -68,8 +84,8 @@ void summary_make(const struct session *session, const char *output)
 			append(text, sizeof(text), "; %s: %s", store_counter_name(counter),
 			       grouped(store_counter(store, counter), number));
 	}
-	if (output)
-		append(text, sizeof(text), "; see it with: proton-viewer %s", output);
+	if (hint)
+		append(text, sizeof(text), "; %s", hint);
 	pthread_mutex_lock(&lock);
 	memcpy(last, text, sizeof(last));
 	pthread_mutex_unlock(&lock);

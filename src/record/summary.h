@@ -5,9 +5,9 @@
 #include "record/session.h"
 
 /*
- * Remembers the line for proton_last_summary(). `output` is where to look, NULL if nothing was
+ * Remembers the line for proton_last_summary(). `hint` is how to look at it, NULL if nothing was
  * written. Called before the store is closed.
  */
-void summary_make(const struct session *session, const char *output);
+void summary_make(const struct session *session, const char *hint);
 
 #endif

@@ -158,6 +158,7 @@ def test_trace(run, tmp_path):
 
 
 COMMAND = r"""
+import ctypes, struct
 import triton
 from triton import knobs
 from triton.runtime import _allocation
@@ -173,7 +174,20 @@ assert sorted(names) == ["InstrumentationHook", "LaunchHook"], names
 assert "auto" in knobs.compilation.instrumentation_mode
 kernel = kernels.compile(kernels.add, "sm_90")
 assert "load@intra_kernels.py:" in kernel.metadata.proton_layout
-assert _allocation._profile_allocator(kernel.metadata.profile_scratch_size, 128, 7)
+knobs.runtime.kernel_load_end_hook(None, 0x77, "add", kernel.metadata_group, "hash")
+
+class Metadata:
+    data = {"name": "add", "function": 0x77, "stream": 7}
+    extras = []
+    def get(self):
+        return self.data
+
+size = kernel.metadata.profile_scratch_size
+answer = _allocation._profile_allocator(size, 128, 7)
+knobs.runtime.launch_enter_hook(Metadata())
+# One warp that has ended and recorded nothing.
+ctypes.memmove(answer, struct.pack("<IIIIQQQQ", 0x314f5250, 0, 0, 0, 1, 1, 100, 100), 48)
+knobs.runtime.launch_exit_hook(Metadata())
 """
 
 
@@ -194,4 +208,9 @@ def test_the_command_instruments(tmp_path, data):
     assert done.returncode == 0, done.stderr
     suffix = {"tree": "hatchet", "trace": "chrome_trace"}[data]
     assert (tmp_path / f"named.{suffix}").exists()
+    hint = {
+        "tree": "; see it with: proton-viewer named.hatchet",
+        "trace": "; open it in ui.perfetto.dev: named.chrome_trace",
+    }[data]
+    assert hint in done.stderr and "recorded the inside of 1 kernel launch in " in done.stderr
     assert not list(tmp_path.glob("of the program*"))

@@ -283,6 +283,12 @@ def test_chrome_arrows_lead_from_asynchronous_work_to_the_warp_that_saw_its_end(
         for e in events
         if e["ph"] == "M" and "name" in e["args"]
     }
+    order = [
+        (e["pid"], e["args"]["sort_index"]) for e in events if e["name"] == "thread_sort_index"
+    ]
+    assert order == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]
+    order = [e["args"]["sort_index"] for e in events if e["name"] == "process_sort_index"]
+    assert order == [0, 1, 2]
     ids: dict[int, list[dict[str, Any]]] = {}
     for e in events:
         if e["ph"] in "sf":

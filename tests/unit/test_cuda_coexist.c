@@ -1,30 +1,6 @@
 /* Another tool in the process uses CUPTI too: before, after, and while Proton does. */
 #include "unit/cuda_session.h"
 
-#include <fcntl.h>
-
-static int said_fd;
-
-/* Standard error goes to a file from now on. */
-static void begin_saying(void)
-{
-	said_fd = open(rec_path("said"), O_CREAT | O_TRUNC | O_RDWR | O_APPEND, 0600);
-	CHECK_LE(0, said_fd);
-	CHECK_LE(0, dup2(said_fd, STDERR_FILENO));
-}
-
-/* How often it was said. */
-static int said(const char *part)
-{
-	char text[8192] = "";
-	int count = 0;
-
-	CHECK_LE(0, pread(said_fd, text, sizeof(text) - 1, 0));
-	for (const char *at = text; (at = strstr(at, part)); at++)
-		count++;
-	return count;
-}
-
 /* As if nothing had ever been. */
 static void whole_session(void)
 {
@@ -114,7 +90,7 @@ TEST(a_tool_that_takes_over_the_buffers_is_noticed_and_said_once)
 	struct profile *profile;
 	int session;
 
-	begin_saying();
+	rec_begin_saying();
 	session = start();
 	launch_ns("before", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
@@ -127,11 +103,11 @@ TEST(a_tool_that_takes_over_the_buffers_is_noticed_and_said_once)
 		launch_ns("after", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "lost: kernel whose record did not come"), 7);
-	CHECK_EQ(said("did not hand over the records of 7 kernels; another tool"), 1);
+	CHECK_EQ(rec_said("did not hand over the records of 7 kernels; another tool"), 1);
 	proton_activate(session, NULL);
 	launch_ns("after", 5);
 	profile = finish();
-	CHECK_EQ(said("did not hand over"), 1);
+	CHECK_EQ(rec_said("did not hand over"), 1);
 	CHECK_U64(rec_count(profile, "before"), 1);
 	profile_free(profile);
 	whole_session();
@@ -142,19 +118,19 @@ TEST(a_tool_that_ends_cupti_is_noticed_and_said_once)
 	struct profile *profile;
 	int session;
 
-	begin_saying();
+	rec_begin_saying();
 	session = start();
 	launch_ns("before", 5);
 	fake.other_finalize();
 	launch_ns("after", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_EQ(said("another tool in this process ended CUPTI"), 1);
+	CHECK_EQ(rec_said("another tool in this process ended CUPTI"), 1);
 	profile = finish();
-	CHECK_EQ(said("another tool in this process ended CUPTI"), 1);
+	CHECK_EQ(rec_said("another tool in this process ended CUPTI"), 1);
 	CHECK_U64(rec_count(profile, "before"), 1);
 	profile_free(profile);
 	whole_session();
-	CHECK_EQ(said("proton: "), 1);
+	CHECK_EQ(rec_said("proton: "), 1);
 }
 
 TEST(cupti_may_be_ended_and_somebody_else_subscribe_before_we_stop)

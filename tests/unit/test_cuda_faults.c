@@ -5,8 +5,6 @@
  */
 #include "unit/cuda_session.h"
 
-#include <fcntl.h>
-
 #define KERNELS 10
 #define REPLAYS 3
 #define NODES 2
@@ -68,28 +66,6 @@ static uint64_t losses(int session)
 	return sum;
 }
 
-/* What was written to standard error meanwhile is counted in lines. */
-static int said_fd = -1;
-
-static void begin_saying(void)
-{
-	said_fd = open(rec_path("said"), O_CREAT | O_TRUNC | O_RDWR | O_APPEND, 0600);
-	CHECK_LE(0, said_fd);
-	fflush(stderr);
-	CHECK_LE(0, dup2(said_fd, STDERR_FILENO));
-}
-
-static int lines_said(void)
-{
-	char text[8192];
-	ssize_t length = pread(said_fd, text, sizeof(text), 0);
-	int lines = 0;
-
-	for (ssize_t i = 0; i < length; i++)
-		lines += text[i] == '\n';
-	return lines;
-}
-
 /* A session while the fault is on. Returns whether it started. */
 static bool session_with_fault(const struct entry *entry, bool may_stay)
 {
@@ -122,7 +98,7 @@ static bool session_with_fault(const struct entry *entry, bool may_stay)
 	if (!may_stay && !fake.is_idle())
 		FAIL("%s: something stayed on after the end", entry->name);
 	profile = rec_load("a.proton");
-	if (rec_count(profile, "k") != KERNELS && !lines_said() && !known)
+	if (rec_count(profile, "k") != KERNELS && !rec_said("\n") && !known)
 		FAIL("%s: kernels are missing, and nothing says so", entry->name);
 	profile_free(profile);
 	CHECK_EQ(fake.pushed(), entry->is_driver && strstr(entry->name, "Pop") ? fake.pushed() : 0);
@@ -153,11 +129,11 @@ static void try_fault(const struct entry *entry, uint32_t first, uint32_t count)
 			strcmp(entry->name, "cuptiActivityDisable") == 0;
 
 	load_fake();
-	begin_saying();
+	rec_begin_saying();
 	fail(entry, first, count);
 	session_with_fault(entry, may_stay);
-	if (lines_said() > 4)
-		FAIL("%s: said %d times", entry->name, lines_said());
+	if (rec_said("\n") > 4)
+		FAIL("%s: said %d times", entry->name, rec_said("\n"));
 	fail(entry, 0, 0);
 	session_without_fault(entry);
 }

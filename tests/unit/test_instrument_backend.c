@@ -223,6 +223,7 @@ static struct profile *finish(void)
 TEST(a_tree_of_scopes)
 {
 	struct profile *profile;
+	char summary[512];
 	uint64_t scope;
 
 	start("tree", "");
@@ -232,6 +233,9 @@ TEST(a_tree_of_scopes)
 	CHECK(launch());
 	proton_scope_exit(scope, NULL);
 	profile = finish();
+	proton_last_summary(summary, sizeof(summary));
+	CHECK_HAS(summary, "recorded the inside of 2 kernel launches in ");
+	CHECK_HAS(summary, "; see it with: proton-viewer ");
 	/* 2 launches x 4 CTAs x 2 warps */
 	CHECK_EQ(value_of(profile, "step/mm/k", "cycles"), 16 * 1000);
 	CHECK_EQ(value_of(profile, "step/mm/k/load", "cycles"), 16 * 200);
@@ -301,6 +305,7 @@ TEST(no_buffer_no_sample)
 	struct profile *profile;
 	int session = start("tree", "");
 
+	rec_begin_saying();
 	add_kernel(1);
 	fake.limit_device(100 << 10); /* one buffer of the least size */
 	fake.hold_events(true);
@@ -313,6 +318,7 @@ TEST(no_buffer_no_sample)
 	fake.limit_device(0);
 	CHECK(launch()); /* given back by now */
 	CHECK_U64(rec_counter(session, "launches of instrumented kernels not sampled"), 2);
+	CHECK_EQ(rec_said("proton: mm: 2 launches of it were not sampled: the memory for"), 1);
 	profile = finish();
 	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 2 * 8 * 1000);
 	profile_free(profile);

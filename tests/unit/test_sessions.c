@@ -211,6 +211,7 @@ TEST(the_summary_names_the_output_and_the_counts)
 	rec_finalize(PROTON_ALL_SESSIONS, NULL);
 	proton_last_summary(text, sizeof(text));
 	CHECK_HAS(text, "recorded 1,234 kernel launches in 1 context");
+	CHECK_HAS(text, "; see it with: proton-viewer ");
 	CHECK_HAS(text, "a.hatchet");
 	rec_start("b");
 	rec_finalize(PROTON_ALL_SESSIONS, NULL);

@@ -60,7 +60,7 @@ void report_add(struct kernel *kernel, const struct decode_totals *totals)
 	pthread_mutex_unlock(&lock);
 }
 
-/* "; a, 12 of b" */
+/* "3 of a, 12 of b" */
 static void list_broken(const struct kernel *kernel, char *text, size_t capacity)
 {
 	size_t used = 0;
@@ -84,9 +84,15 @@ static void say(struct kernel *kernel)
 
 	record_intra_count(INTRA_UNSAMPLED, unsampled + untraced);
 	if (untraced)
-		note("%s: the timeline holds %" PRIu64 " launches and not %" PRIu64
-		     " more: launches=all, or a number, in the mode keeps more",
+		note("%s: the trace shows %" PRIu64 " launches of it and not %" PRIu64
+		     " more, which are in the numbers all the same: launches=all, or a number, "
+		     "in the mode keeps more",
 		     kernel->name, kernel->traced, untraced);
+	if (unsampled)
+		note("%s: %" PRIu64 " launches of it were not sampled: the memory for records was "
+		     "in use, or one launch needs more than there is; cta=N in the mode, or a "
+		     "smaller buffer_size, needs less",
+		     kernel->name, unsampled);
 	for (uint32_t i = 0; i < INSTRUMENT_UNIT_MAX; i++)
 		warps += totals->dropped_warp[i] != 0;
 	if (totals->dropped)

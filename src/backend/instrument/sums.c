@@ -249,8 +249,7 @@ bool sums_take(struct tally *tally, uint64_t units, uint32_t device)
 	places = calloc(tally->node_count, sizeof(*places));
 	if (!places)
 		return false;
-	if (described)
-		record_intra_device(tally->where, device);
+	record_intra_launch(tally->where, device);
 	pthread_mutex_lock(&lock);
 	sums = sums_of(tally->kernel, tally->where);
 	if (sums)
