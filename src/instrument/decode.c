@@ -24,14 +24,6 @@ struct decode_end {
 	uint32_t index; /* of the execution in its unit */
 };
 
-/* A START that waits for its END. */
-struct decode_open {
-	uint64_t clock;
-	uint32_t
-		below; /* index of the one of the same scope that was open before, or DECODE_NONE */
-	uint32_t sequence;
-};
-
 /* A record of the window, its clock in 64 bits. */
 struct decode_reading {
 	uint64_t clock;
@@ -60,7 +52,6 @@ void decoder_fini(struct decoder *decoder)
 	free(decoder->executions);
 	free(decoder->events);
 	free(decoder->ends);
-	free(decoder->open);
 	free(decoder->readings);
 	*decoder = (struct decoder){0};
 }
@@ -171,40 +162,49 @@ static bool add_event(struct decoder *decoder, const struct decode_reading *read
 	return true;
 }
 
-/* What is open in one unit: lists by scope, in one array. */
+/*
+ * The executions of one unit. A START takes its place among them, so that they mostly are in order;
+ * what is open is in lists by scope, linked through `parent`.
+ */
 struct pairing {
 	struct decoder *decoder;
 	uint32_t innermost[INSTRUMENT_CODE_MAX + 1];
-	size_t open_count;
+	uint32_t dead; /* STARTs that are not, or not yet, executions */
 	uint8_t unit;
 	bool has_dropped;
 };
 
-static void open_scope(struct pairing *pairing, const struct decode_reading *reading,
-		       uint32_t sequence)
-{
-	pairing->decoder->open[pairing->open_count] = (struct decode_open){
-		.clock = reading->clock,
-		.below = pairing->innermost[reading->code.scope],
-		.sequence = sequence,
-	};
-	pairing->innermost[reading->code.scope] = (uint32_t)pairing->open_count++;
-}
+/* What `sequence` is while an END is waited for; no record has that number. */
+#define OPEN UINT32_MAX
 
-static void add_own(struct pairing *pairing, uint16_t scope, uint64_t start, uint64_t duration,
-		    uint32_t sequence)
+/* There is room. */
+static inline struct decode_execution *add_own(struct pairing *pairing,
+					       const struct decode_reading *reading,
+					       uint64_t duration, uint32_t sequence)
 {
 	struct decoder *decoder = pairing->decoder;
+	struct decode_execution *execution = &decoder->executions[decoder->execution_count++];
 
-	decoder->executions[decoder->execution_count++] = (struct decode_execution){
-		.start = start,
+	*execution = (struct decode_execution){
+		.start = reading->clock,
 		.duration = duration,
 		.parent = DECODE_NONE,
 		.sequence = sequence,
-		.scope = scope,
+		.scope = reading->code.scope,
 		.unit = pairing->unit,
 		.end_unit = pairing->unit,
 	};
+	return execution;
+}
+
+static void open_scope(struct pairing *pairing, const struct decode_reading *reading)
+{
+	uint32_t *innermost = &pairing->innermost[reading->code.scope];
+	struct decode_execution *execution = add_own(pairing, reading, 0, OPEN);
+
+	execution->parent = *innermost;
+	*innermost = (uint32_t)(execution - pairing->decoder->executions);
+	pairing->dead++;
 }
 
 static void close_scope(struct pairing *pairing, const struct decode_reading *reading,
@@ -213,7 +213,7 @@ static void close_scope(struct pairing *pairing, const struct decode_reading *re
 	struct decoder *decoder = pairing->decoder;
 	uint16_t scope = reading->code.scope;
 	uint32_t at = pairing->innermost[scope];
-	const struct decode_open *open;
+	struct decode_execution *execution;
 
 	if (at == DECODE_NONE) {
 		/* With records dropped, its start mostly is one of them. */
@@ -223,56 +223,56 @@ static void close_scope(struct pairing *pairing, const struct decode_reading *re
 			decoder->totals.broken[scope]++;
 		return;
 	}
-	open = &decoder->open[at];
-	pairing->innermost[scope] = open->below;
-	if (reading->clock < open->clock) /* the compiler turned them around */
+	execution = &decoder->executions[at];
+	pairing->innermost[scope] = execution->parent;
+	if (reading->clock < execution->start) { /* the compiler turned them around */
 		decoder->totals.broken[scope]++;
-	else
-		add_own(pairing, scope, open->clock, reading->clock - open->clock, sequence);
+		return;
+	}
+	execution->duration = reading->clock - execution->start;
+	execution->parent = DECODE_NONE;
+	execution->sequence = sequence;
+	pairing->dead--;
 }
 
-static void add_scope(struct pairing *pairing, const struct decode_reading *reading,
-		      uint32_t sequence)
+/* There is room for an execution more. */
+static inline bool take_reading(struct pairing *pairing, const struct decode_reading *reading,
+				uint32_t sequence)
 {
-	struct decoder *decoder = pairing->decoder;
-
-	add_own(pairing, reading->code.scope, reading->clock, reading->payload, sequence);
-	if (reading->payload == INSTRUMENT_DURATION_MAX)
-		decoder->executions[decoder->execution_count - 1].is_cut = true;
-}
-
-/* There is room for an execution and a START more. */
-static bool take_reading(struct pairing *pairing, const struct decode_reading *reading,
-			 uint32_t sequence)
-{
-	struct decoder *decoder = pairing->decoder;
-
 	switch (reading->code.kind) {
 	case INSTRUMENT_START:
-		open_scope(pairing, reading, sequence);
+		open_scope(pairing, reading);
 		return true;
 	case INSTRUMENT_END:
 		close_scope(pairing, reading, sequence);
 		return true;
 	case INSTRUMENT_SCOPE:
-		add_scope(pairing, reading, sequence);
+		add_own(pairing, reading, reading->payload, sequence)->is_cut =
+			reading->payload == INSTRUMENT_DURATION_MAX;
 		return true;
 	default:
-		return add_event(decoder, reading, sequence, pairing->unit);
+		return add_event(pairing->decoder, reading, sequence, pairing->unit);
 	}
 }
 
-static void count_left_open(struct pairing *pairing)
+/* STARTs without an END are counted, and gone. */
+static void remove_dead(struct pairing *pairing, size_t first)
 {
 	struct decoder *decoder = pairing->decoder;
+	struct decode_execution *all = decoder->executions;
+	size_t kept = first;
 
 	for (uint32_t scope = 0; scope < decoder->layout->scope_count; scope++) {
 		/* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): as many were set */
 		uint32_t at = pairing->innermost[scope];
 
-		for (; at != DECODE_NONE; at = decoder->open[at].below)
+		for (; at != DECODE_NONE; at = all[at].parent)
 			decoder->totals.broken[scope]++;
 	}
+	for (size_t i = first; i < decoder->execution_count; i++)
+		if (all[i].sequence != OPEN)
+			all[kept++] = all[i];
+	decoder->execution_count = kept;
 }
 
 /*
@@ -334,10 +334,7 @@ static bool read_forth(struct pairing *pairing, const struct ring *ring)
 		reading.clock = ring->start_clock + after;
 		reading.code = layout->codes[code];
 		reading.payload = record.word & INSTRUMENT_DURATION_MAX;
-		if (reading.code.kind == INSTRUMENT_SCOPE)
-			add_scope(pairing, &reading, i);
-		else
-			is_ok = take_reading(pairing, &reading, i);
+		is_ok = take_reading(pairing, &reading, i);
 	}
 	return is_ok;
 }
@@ -345,24 +342,24 @@ static bool read_forth(struct pairing *pairing, const struct ring *ring)
 static bool decode_ring(struct decoder *decoder, const struct ring *ring, uint8_t unit)
 {
 	uint32_t count = ring->count - ring->first;
+	size_t first = decoder->execution_count;
 	bool is_simple = !ring->first && ring->end_clock - ring->start_clock <= UINT32_MAX;
 	struct pairing pairing; /* a kilobyte that is not set for every unit */
 
-	if (!array_reserve(&decoder->executions, &decoder->execution_capacity,
-			   decoder->execution_count + count, sizeof(*decoder->executions)) ||
-	    !array_reserve(&decoder->open, &decoder->open_capacity, count,
-			   sizeof(*decoder->open)) ||
+	if (!array_reserve(&decoder->executions, &decoder->execution_capacity, first + count,
+			   sizeof(*decoder->executions)) ||
 	    (!is_simple && !array_reserve(&decoder->readings, &decoder->reading_capacity, count,
 					  sizeof(*decoder->readings))))
 		return false;
 	pairing.decoder = decoder;
-	pairing.open_count = 0;
+	pairing.dead = 0;
 	pairing.unit = unit;
 	pairing.has_dropped = ring->first != 0;
 	memset(pairing.innermost, 0xff, ring->layout->scope_count * sizeof(*pairing.innermost));
 	if (!(is_simple ? read_forth(&pairing, ring) : read_back(&pairing, ring)))
 		return false;
-	count_left_open(&pairing);
+	if (pairing.dead)
+		remove_dead(&pairing, first);
 	return true;
 }
 
@@ -386,17 +383,18 @@ static int compare_executions(const void *a, const void *b)
 	return (x->sequence < y->sequence) - (x->sequence > y->sequence);
 }
 
-/* They mostly are in order, or a few that were closed late are behind what lies in them. */
+/* Mostly they are in order, or a few are behind such as lie in them. */
 static void sort_executions(struct decode_execution *all, uint32_t count)
 {
 	uint64_t moves_left = (uint64_t)count * 8;
 
 	for (uint32_t i = 1; i < count; i++) {
-		struct decode_execution late = all[i];
+		struct decode_execution late;
 		uint32_t at = i;
 
 		if (compare_executions(&all[i - 1], &all[i]) <= 0)
 			continue;
+		late = all[i];
 		while (at && compare_executions(&all[at - 1], &late) > 0) {
 			if (!moves_left--)
 				break;
@@ -411,32 +409,46 @@ static void sort_executions(struct decode_execution *all, uint32_t count)
 	}
 }
 
-static bool is_over(const struct decode_execution *outer, const struct decode_execution *next)
+static inline bool is_over(uint64_t end, uint32_t sequence, const struct decode_execution *next)
 {
-	uint64_t end = end_of(outer);
+	return end < next->start || (end == next->start && sequence < next->sequence);
+}
 
-	return end < next->start || (end == next->start && outer->sequence < next->sequence);
+/* Each begins behind the one before it: they are in order, and none lies in another. */
+static bool is_flat(const struct decode_execution *all, uint32_t count)
+{
+	for (uint32_t i = 1; i < count; i++)
+		if (all[i].start <= all[i - 1].start ||
+		    !is_over(end_of(&all[i - 1]), all[i - 1].sequence, &all[i]))
+			return false;
+	return true;
 }
 
 /* Finds what each lies in; the unit's executions are in order. */
-static void nest(struct decoder *decoder, const struct decode_unit *unit)
+static void nest(struct decode_execution *all, uint32_t first, uint32_t count)
 {
-	uint32_t stack[DECODE_DEPTH_MAX];
+	struct {
+		uint64_t end;
+		uint32_t sequence;
+		uint32_t index;
+	} stack[DECODE_DEPTH_MAX];
 	uint32_t depth = 0;
-	struct decode_execution *all = decoder->executions;
 
-	for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
+	for (uint32_t i = first; i < first + count; i++) {
+		uint64_t end = end_of(&all[i]);
 		uint32_t at;
 
-		while (depth && is_over(&all[stack[depth - 1]], &all[i]))
+		while (depth && is_over(stack[depth - 1].end, stack[depth - 1].sequence, &all[i]))
 			depth--;
 		/* What only overlaps is no parent. */
-		for (at = depth; at; at--)
-			if (end_of(&all[stack[at - 1]]) >= end_of(&all[i]))
-				break;
-		all[i].parent = at ? stack[at - 1] : DECODE_NONE;
-		if (depth < DECODE_DEPTH_MAX)
-			stack[depth++] = i;
+		for (at = depth; at && stack[at - 1].end < end;)
+			at--;
+		all[i].parent = at ? stack[at - 1].index : DECODE_NONE;
+		if (depth == DECODE_DEPTH_MAX)
+			continue;
+		stack[depth].end = end;
+		stack[depth].sequence = all[i].sequence;
+		stack[depth++].index = i;
 	}
 }
 
@@ -673,8 +685,10 @@ static bool decode_unit(struct decoder *decoder, const uint8_t *cta, uint8_t ind
 	unit->count = (uint32_t)decoder->execution_count - unit->first;
 	if (!unit->count)
 		return true;
-	sort_executions(decoder->executions + unit->first, unit->count);
-	nest(decoder, unit);
+	if (!is_flat(decoder->executions + unit->first, unit->count)) {
+		sort_executions(decoder->executions + unit->first, unit->count);
+		nest(decoder->executions, unit->first, unit->count);
+	}
 	return (!decoder->cost.empty && !decoder->cost.scope) || shift(decoder, unit);
 }
 

@@ -81,8 +81,6 @@ struct decoder {
 	size_t event_capacity;
 	struct decode_end *ends;
 	size_t end_capacity;
-	struct decode_open *open;
-	size_t open_capacity;
 	struct decode_reading *readings;
 	size_t reading_capacity;
 };

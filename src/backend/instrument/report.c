@@ -16,6 +16,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of every kernel's totals */
 static bool is_bounded;
+static uint64_t missed; /* launches, of all kernels, since they were counted last */
 
 void report_start(bool wanted)
 {
@@ -82,7 +83,7 @@ static void say(struct kernel *kernel)
 	uint32_t warps = 0;
 	char broken[512] = "";
 
-	record_intra_count(INTRA_UNSAMPLED, unsampled + untraced);
+	missed += unsampled + untraced;
 	if (untraced)
 		note("%s: the trace shows %" PRIu64 " launches of it and not %" PRIu64
 		     " more, which are in the numbers all the same: launches=all, or a number, "
@@ -112,9 +113,14 @@ static void say(struct kernel *kernel)
 
 void report_all(void)
 {
+	uint64_t count;
+
 	pthread_mutex_lock(&lock);
 	kernels_visit(say);
+	count = missed;
+	missed = 0;
 	pthread_mutex_unlock(&lock);
+	record_intra_count(INTRA_UNSAMPLED, count);
 }
 
 void report_forget(void)
