@@ -72,6 +72,9 @@ uint32_t session_newest_serial(void);
 /* True if every live session asked for no notes. */
 bool session_all_quiet(void);
 
+/* Waits for the backends of these sessions; no lock is held while a vendor's library works. */
+int session_flush_backends(int id, struct proton_error *err);
+
 /* Waits while sessions that have ended are still writing their output. */
 void session_wait_written(void);
 

@@ -1,0 +1,41 @@
+/* A session's options. See settings.h. */
+#include "record/settings.h"
+
+#include <strings.h>
+
+#include "record/output.h"
+
+int settings_read(const struct proton_session_options *given, struct settings *out,
+		  struct proton_error *err)
+{
+	static const struct proton_session_options defaults = {.size = sizeof(defaults)};
+	const struct proton_session_options *o = given ? given : &defaults;
+	struct output_format format;
+	int status;
+
+	if (o->size != sizeof(*o))
+		return err_set(err, PROTON_E_INVALID,
+			       "proton_session_options.size is %zu, this library expects %zu",
+			       o->size, sizeof(*o));
+	*out = (struct settings){
+		.name = o->name ? o->name : "proton",
+		.mode = o->mode ? o->mode : "",
+		.format = o->format ? o->format : "",
+		.flags = o->flags,
+	};
+	if (o->context && strcasecmp(o->context, "python") == 0)
+		out->wants_source = true;
+	else if (o->context && strcasecmp(o->context, "shadow") != 0)
+		return err_set(err, PROTON_E_INVALID, "Unknown context source: %s", o->context);
+	if (o->data && strcasecmp(o->data, "trace") == 0)
+		out->is_trace = true;
+	else if (o->data && strcasecmp(o->data, "tree") != 0)
+		return err_set(err, PROTON_E_INVALID, "Unknown data: %s", o->data);
+	status = output_format_find(out->format, out->is_trace, &format, err);
+	if (status != PROTON_OK)
+		return status;
+	out->backend = backend_select(o->backend, err);
+	if (!out->backend)
+		return PROTON_E_INVALID;
+	return out->backend->check_mode(out->mode, err);
+}
