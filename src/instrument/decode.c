@@ -9,6 +9,9 @@
 /* Readings that the compiler put out of order are at most this far apart, in cycles. */
 #define OUT_OF_ORDER 0x1000000u
 
+/* No kernel runs for years: what bytes say beyond that is cut, so that sums of it have room. */
+#define ELAPSED_MAX (1ull << 58)
+
 /* Half of an asynchronous execution. */
 struct decode_event {
 	uint64_t clock;
@@ -475,12 +478,15 @@ static uint64_t pass(struct stopped *stopped, uint64_t clock)
 	if (clock != stopped->at) {
 		int64_t reading = stopped->cost->empty;
 		int64_t record = stopped->cost->scope - 2 * reading;
+		uint64_t elapsed = clock - stopped->origin;
 		int64_t moved;
 
+		if (elapsed > ELAPSED_MAX)
+			elapsed = ELAPSED_MAX;
 		stopped->spent += reading + stopped->stored * record;
 		stopped->stored = 0;
 		stopped->at = clock;
-		moved = (int64_t)((clock - stopped->origin) * DECODE_CYCLE) - stopped->spent;
+		moved = (int64_t)(elapsed * DECODE_CYCLE) - stopped->spent;
 		if (moved > stopped->moved)
 			stopped->moved = moved;
 	}
