@@ -72,6 +72,8 @@ static void load_fake(void)
 	find(&fake.get_device, handle, "hipGetDevice");
 }
 
+static const char *mode;
+
 static int try_start(struct proton_error *err)
 {
 	struct proton_session_options options = {
@@ -79,6 +81,7 @@ static int try_start(struct proton_error *err)
 		.name = rec_path("a"),
 		.backend = "instrumentation",
 		.data = "trace",
+		.mode = mode,
 		.format = "proton",
 		.flags = PROTON_SESSION_QUIET,
 	};
@@ -249,6 +252,27 @@ TEST(the_device_is_described)
 	CHECK_U64(device->bus_width_bits, 8192);
 	CHECK_U64(device->processors, 304);
 	profile_free(profile);
+}
+
+/* There is no kernel that measures it: a user has to say it. */
+TEST(records_cost_what_the_user_says)
+{
+	struct profile *profile;
+	struct proton_error err = {0};
+
+	mode = "default:optimizations=time_shift";
+	for (int is_said = 0; is_said < 2; is_said++) {
+		if (is_said)
+			setenv("PROTON_INSTRUMENT_COST", "40,100", 1);
+		start();
+		CHECK_OK(add_kernel(&err), err);
+		CHECK(launch());
+		profile = finish();
+		CHECK_EQ(cycles(profile), is_said ? 960 : 1000);
+		profile_free(profile);
+	}
+	unsetenv("PROTON_INSTRUMENT_COST");
+	mode = NULL;
 }
 
 /* hipEventQuery() breaks the capture of a stream that the event was recorded on before. */
