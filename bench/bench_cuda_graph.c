@@ -17,6 +17,7 @@
 #include "bench_session.h"
 #include "cuda_driver.h"
 #include "cupti_floor.h"
+#include "measuring.h"
 
 static long replays = 2000;
 static int nodes = 100;
@@ -57,11 +58,11 @@ static void measure_ours(const char *directory)
 	uint64_t token;
 	int session;
 
-	session = bench_session_start(directory, "graph");
+	session = bench_session_start(directory, "graph", "cupti", "tree");
 	token = proton_scope_enter("replays");
 	measure("ours");
 	proton_scope_exit(token, NULL);
-	bench_session_end(session);
+	bench_session_end(session, "hatchet");
 }
 
 int main(int argc, char **argv)

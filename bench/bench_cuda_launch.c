@@ -16,6 +16,7 @@
 #include "bench_session.h"
 #include "cuda_driver.h"
 #include "cupti_floor.h"
+#include "measuring.h"
 
 static double ours_us(const char *directory, long launches)
 {
@@ -23,12 +24,12 @@ static double ours_us(const char *directory, long launches)
 	double us;
 	int session;
 
-	session = bench_session_start(directory, "launch");
+	session = bench_session_start(directory, "launch", "cupti", "tree");
 	cuda_launch_loop_us(launches / 20);
 	token = proton_scope_enter("loop");
 	us = cuda_launch_loop_us(launches);
 	proton_scope_exit(token, NULL);
-	bench_session_end(session);
+	bench_session_end(session, "hatchet");
 	return us;
 }
 

@@ -14,6 +14,7 @@
 
 #include "bench_session.h"
 #include "cuda_driver.h"
+#include "measuring.h"
 
 #define SCOPES 16
 
@@ -58,12 +59,12 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		die("usage: bench_cuda_memory DIRECTORY [LAUNCHES [WARM_UP]]");
 	cuda_open();
-	session = bench_session_start(argv[1], "memory");
+	session = bench_session_start(argv[1], "memory", "cupti", "tree");
 	launch(warm_up);
 	printf("warm KiB\t%ld\n", resident_kib());
 	us = launch(launches);
 	printf("after KiB\t%ld\n", resident_kib());
 	printf("us per launch\t%.4f\n", us);
-	bench_session_end(session);
+	bench_session_end(session, "hatchet");
 	return 0;
 }

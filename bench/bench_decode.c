@@ -17,6 +17,7 @@
 
 #include "backend/instrument/lanes.h"
 #include "backend/instrument/tally.h"
+#include "measuring.h"
 
 #define CTAS 256u
 #define WARPS 8u
@@ -37,12 +38,6 @@ static const char *const shape_names[] = {
 static struct kernel kernel;
 static uint8_t *bytes;
 static uint64_t execution_count;
-
-static void die(const char *what)
-{
-	fprintf(stderr, "bench_decode: %s\n", what);
-	exit(2);
-}
 
 static void make_layout(enum shape shape)
 {

@@ -10,35 +10,17 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <libproton/proton.h>
 
 #include "base/clock.h"
+#include "bench_session.h"
+#include "measuring.h"
 #include "record/frames.h"
 #include "record/record.h"
 
-#define ROUNDS_MAX 101
-
 static const char *directory;
-static int rounds = 5;
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a;
-	double y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static void print_median(const char *name, const char *unit, double *values, int count)
-{
-	qsort(values, (size_t)count, sizeof(*values), compare);
-	printf("%s\t%s\t%.6g\n", name, unit, values[count / 2]);
-	fflush(stdout);
-}
+static int rounds;
 
 /* Median ns per call of `body`, which runs `count` iterations. */
 static void measure(const char *name, void (*body)(long count), long count)
@@ -53,25 +35,6 @@ static void measure(const char *name, void (*body)(long count), long count)
 		values[r] = (double)(clock_monotonic_ns() - start_ns) / (double)count;
 	}
 	print_median(name, "ns", values, rounds);
-}
-
-static void start(const char *name)
-{
-	char path[4096];
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = path,
-		.backend = "host",
-		.flags = PROTON_SESSION_QUIET,
-	};
-	struct proton_error err;
-	int session;
-
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	if (proton_start(&options, &session, &err) != PROTON_OK) {
-		fprintf(stderr, "bench_record: %s\n", err.text);
-		exit(2);
-	}
 }
 
 static void scope_by_name(long count)
@@ -128,22 +91,20 @@ static void metric(long count)
 
 static void bench_paths(void)
 {
-	uint64_t outer[3];
+	uint64_t layers[BENCH_LAYERS];
+	int session;
 
 	measure("scope enter+exit, by name, nothing live", scope_by_name, 3000000);
-	start("paths");
-	/* Inside three scopes, as real work is. */
-	for (int i = 0; i < 3; i++)
-		outer[i] = proton_scope_enter(i == 0 ? "epoch" : i == 1 ? "batch" : "layer");
+	session = bench_session_start(directory, "paths", "host", "tree");
+	bench_layers_enter(layers);
 	measure("scope enter+exit, by name", scope_by_name, 3000000);
 	measure("scope enter+exit, by frame", scope_by_frame, 3000000);
 	measure("timed scope enter+exit, by frame", scope_timed, 1000000);
 	measure("launch recorded in an existing context", launch, 3000000);
 	measure("host kernel begin+end", host_kernel, 1000000);
 	measure("metric value added", metric, 1000000);
-	for (int i = 2; i >= 0; i--)
-		proton_scope_exit(outer[i], NULL);
-	proton_finalize(PROTON_ALL_SESSIONS, "none", NULL);
+	bench_layers_exit(layers);
+	bench_session_end(session, "none");
 }
 
 /* Half scopes, half kernels below them; every tenth with metrics, as launch metadata gives them. */
@@ -175,47 +136,36 @@ static void bench_finalize(long nodes, const char *format)
 {
 	double values[ROUNDS_MAX];
 	double recording[ROUNDS_MAX];
+	double megabytes = 0;
 	char name[128];
-	char path[4096];
-	struct stat st = {0};
 	int few = rounds < 5 ? rounds : 5;
 
 	for (int r = 0; r < few; r++) {
-		struct proton_error err;
+		int session = bench_session_start(directory, "nodes", "host", "tree");
 		uint64_t start_ns;
 
-		start("nodes");
 		start_ns = clock_monotonic_ns();
 		record_nodes(nodes);
 		recording[r] = (double)(clock_monotonic_ns() - start_ns) / (double)nodes;
 		start_ns = clock_monotonic_ns();
-		if (proton_finalize(PROTON_ALL_SESSIONS, format, &err) != PROTON_OK) {
-			fprintf(stderr, "bench_record: %s\n", err.text);
-			exit(2);
-		}
+		bench_session_end(session, format);
 		values[r] = (double)(clock_monotonic_ns() - start_ns) / 1e9;
-		snprintf(path, sizeof(path), "%s/nodes.%s", directory, format);
-		stat(path, &st);
-		unlink(path);
+		megabytes = bench_session_megabytes(directory, "nodes", format);
 	}
 	snprintf(name, sizeof(name), "finalize %ld nodes as %s", nodes, format);
 	print_median(name, "s", values, few);
-	printf("size of %ld nodes as %s\tMB\t%.6g\n", nodes, format, (double)st.st_size / 1e6);
+	snprintf(name, sizeof(name), "size of %ld nodes as %s", nodes, format);
+	print_figure(name, "MB", megabytes);
 	snprintf(name, sizeof(name), "new context recorded, %ld nodes, for %s", nodes, format);
 	print_median(name, "ns", recording, few);
 }
 
 int main(int argc, char **argv)
 {
-	if (argc < 2) {
-		fprintf(stderr, "usage: bench_record DIRECTORY [ROUNDS [NODES]]\n");
-		return 2;
-	}
+	if (argc < 2)
+		die("usage: bench_record DIRECTORY [ROUNDS [NODES]]");
 	directory = argv[1];
-	if (argc > 2)
-		rounds = atoi(argv[2]);
-	if (rounds < 1 || rounds > ROUNDS_MAX)
-		rounds = 5;
+	rounds = rounds_of(argc > 2 ? argv[2] : NULL, 5);
 	if (argc > 3) { /* how far a profile grows: only that */
 		bench_finalize(atol(argv[3]), "proton");
 		return 0;

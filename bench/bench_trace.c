@@ -15,55 +15,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <libproton/proton.h>
 
 #include "base/clock.h"
+#include "bench_session.h"
+#include "measuring.h"
 #include "record/frames.h"
 #include "record/record.h"
 
-#define ROUNDS_MAX 101
 #define STREAMS 4u
 
 static const char *directory;
-static int rounds = 5;
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a;
-	double y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static void print_median(const char *name, const char *unit, double *values, int count)
-{
-	qsort(values, (size_t)count, sizeof(*values), compare);
-	printf("%s\t%s\t%.6g\n", name, unit, values[count / 2]);
-	fflush(stdout);
-}
-
-static void start(const char *name, const char *data)
-{
-	char path[4096];
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = path,
-		.data = data,
-		.backend = "host",
-		.flags = PROTON_SESSION_QUIET,
-	};
-	struct proton_error err;
-	int session;
-
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	if (proton_start(&options, &session, &err) != PROTON_OK) {
-		fprintf(stderr, "bench_trace: %s\n", err.text);
-		exit(2);
-	}
-}
+static int rounds;
 
 static void scopes(long count)
 {
@@ -125,21 +90,17 @@ static void measure(const char *name, void (*body)(long count), long count)
 
 	for (int r = 0; r < rounds; r++) {
 		for (int k = 0; k < 2; k++) {
-			uint64_t outer[3];
+			uint64_t layers[BENCH_LAYERS];
 			uint64_t start_ns;
+			int session = bench_session_start(directory, "paths", "host", kinds[k]);
 
-			start("paths", kinds[k]);
-			for (int i = 0; i < 3; i++)
-				outer[i] = proton_scope_enter(i == 0   ? "epoch"
-							      : i == 1 ? "batch"
-								       : "layer");
+			bench_layers_enter(layers);
 			body(count / 10);
 			start_ns = clock_monotonic_ns();
 			body(count);
 			values[k][r] = (double)(clock_monotonic_ns() - start_ns) / (double)count;
-			for (int i = 2; i >= 0; i--)
-				proton_scope_exit(outer[i], NULL);
-			proton_finalize(PROTON_ALL_SESSIONS, "none", NULL);
+			bench_layers_exit(layers);
+			bench_session_end(session, "none");
 		}
 	}
 	for (int k = 0; k < 2; k++) {
@@ -178,21 +139,17 @@ static void *watch_memory(void *unused)
 	return NULL;
 }
 
-/* Ends all sessions; how much memory grew meanwhile. */
-static double finalize_watched(const char *format)
+/* Ends the session; how much memory grew meanwhile. */
+static double finalize_watched(int session, const char *format)
 {
-	struct proton_error err;
 	pthread_t watcher;
 	double before_mb = own_mb();
 
 	peak_mb = before_mb;
 	atomic_store(&is_done, false);
 	if (pthread_create(&watcher, NULL, watch_memory, NULL) != 0)
-		exit(2);
-	if (proton_finalize(PROTON_ALL_SESSIONS, format, &err) != PROTON_OK) {
-		fprintf(stderr, "bench_trace: %s\n", err.text);
-		exit(2);
-	}
+		die("no thread");
+	bench_session_end(session, format);
 	atomic_store(&is_done, true);
 	pthread_join(watcher, NULL);
 	return peak_mb - before_mb;
@@ -224,25 +181,23 @@ static void bench_writing(long events, const char *format, const char *suffix)
 {
 	double values[ROUNDS_MAX];
 	double peaks[ROUNDS_MAX];
+	double megabytes = 0;
 	char name[128];
-	char path[4096];
-	struct stat st = {0};
 
 	for (int r = 0; r < rounds; r++) {
+		int session = bench_session_start(directory, "events", "host", "trace");
 		uint64_t start_ns;
 
-		start("events", "trace");
 		record_events(events);
 		start_ns = clock_monotonic_ns();
-		peaks[r] = finalize_watched(format);
+		peaks[r] = finalize_watched(session, format);
 		values[r] = (double)(clock_monotonic_ns() - start_ns) / 1e9;
-		snprintf(path, sizeof(path), "%s/events.%s", directory, suffix);
-		stat(path, &st);
-		unlink(path);
+		megabytes = bench_session_megabytes(directory, "events", suffix);
 	}
 	snprintf(name, sizeof(name), "finalize %ld events as %s", events, format);
 	print_median(name, "s", values, rounds);
-	printf("size of %ld events as %s\tMB\t%.6g\n", events, format, (double)st.st_size / 1e6);
+	snprintf(name, sizeof(name), "size of %ld events as %s", events, format);
+	print_figure(name, "MB", megabytes);
 	snprintf(name, sizeof(name), "memory to write %ld events as %s", events, format);
 	print_median(name, "MB", peaks, rounds);
 }
@@ -251,15 +206,10 @@ int main(int argc, char **argv)
 {
 	long events = 1000000;
 
-	if (argc < 2) {
-		fprintf(stderr, "usage: bench_trace DIRECTORY [ROUNDS [EVENTS]]\n");
-		return 2;
-	}
+	if (argc < 2)
+		die("usage: bench_trace DIRECTORY [ROUNDS [EVENTS]]");
 	directory = argv[1];
-	if (argc > 2)
-		rounds = atoi(argv[2]);
-	if (rounds < 1 || rounds > ROUNDS_MAX)
-		rounds = 5;
+	rounds = rounds_of(argc > 2 ? argv[2] : NULL, 5);
 	if (argc > 3)
 		events = atol(argv[3]);
 	measure("scope enter+exit, by frame", scopes, 1000000);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "measuring.h"
 
 static const char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
 			  ".visible .entry empty()\n{\nret;\n}\n";
@@ -15,12 +16,6 @@ static const char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
 struct cuda_driver cuda;
 
 static void *kernel;
-
-void die(const char *what)
-{
-	fprintf(stderr, "%s: %s\n", program_invocation_short_name, what);
-	exit(2);
-}
 
 static void bind(void *slot, void *library, const char *name)
 {

@@ -24,8 +24,6 @@ struct cuda_driver {
 
 extern struct cuda_driver cuda;
 
-/* Says what is wrong on standard error and ends the program with status 2. */
-void die(const char *what) __attribute__((noreturn));
 /* Opens the driver, makes the first device's primary context current, loads the kernel. */
 void cuda_open(void);
 /* Launches the empty kernel once: one block of one thread. */

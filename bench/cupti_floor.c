@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "backend/cuda/cupti_api.h"
-#include "cuda_driver.h"
+#include "measuring.h"
 
 #define FLOOR_SLOTS (1u << 20)
 #define FLOOR_BUFFER_BYTES (4u << 20)
