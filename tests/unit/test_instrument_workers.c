@@ -654,3 +654,28 @@ TEST(the_end_while_launches_go_on)
 		profile_free(profile);
 	}
 }
+
+/* ------------------------------------------------------------------ other sessions */
+
+/*
+ * The session that is ended first has another backend, and is the only one that was active when the
+ * kernels ran: ending it waits for all backends, not only for its own.
+ */
+TEST(the_end_of_a_session_waits_for_every_backend)
+{
+	struct profile *profile;
+	int session = start("tree");
+	int other = rec_start("host");
+
+	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
+	CHECK_EQ(proton_deactivate(session, false, NULL), PROTON_OK);
+	for (int i = 0; i < 50; i++)
+		CHECK(launch());
+	rec_finalize(other, "proton");
+	profile = rec_load("host.proton");
+	CHECK_EQ(value_of(profile, "mm/load", "executions"), 50 * CTAS * 2 * 2);
+	profile_free(profile);
+	profile = finish();
+	CHECK(!rec_value(profile, "mm/load", "executions"));
+	profile_free(profile);
+}
