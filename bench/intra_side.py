@@ -15,122 +15,13 @@ from typing import Any, Callable, Optional
 
 import torch
 import triton
-import triton.language as tl
+from intra_cases import ALL_LAUNCHES, MODE, SIDE, Case, cases, empty_scopes, proton
 
-SIDE = sys.argv[1] if len(sys.argv) > 1 else "ours"
-if SIDE == "upstream":
-    import triton.profiler as proton
-    import triton.profiler.language as pl
-
-    pl.enable_semantic("triton")
-    MODE = "default:optimizations=clock32"
-    ALL_LAUNCHES = MODE  # it has no other way
-else:
-    import triton_proton as proton
-    import triton_proton.language as pl
-
-    MODE = "default"
-    ALL_LAUNCHES = "default:launches=all"
-
-SIZE = 2048
 TRACED = 24
 
-
-@triton.jit
-def matmul(
-    a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, MARK: tl.constexpr
-):
-    rows = tl.program_id(0) * BM + tl.arange(0, BM)
-    columns = tl.program_id(1) * BN + tl.arange(0, BN)
-    inner = tl.arange(0, BK)
-    a_at = a + rows[:, None] * K + inner[None, :]
-    b_at = b + inner[:, None] * N + columns[None, :]
-    sums = tl.zeros((BM, BN), tl.float32)
-    for _ in range(0, K, BK):
-        if MARK:
-            pl.enter_scope("load")
-        x = tl.load(a_at)
-        y = tl.load(b_at)
-        if MARK:
-            pl.exit_scope("load")
-        if MARK:
-            pl.enter_scope("dot")
-        sums = tl.dot(x, y, sums)
-        if MARK:
-            pl.exit_scope("dot")
-        a_at += BK
-        b_at += BK * N
-    tl.store(c + rows[:, None] * N + columns[None, :], sums.to(tl.float16))
-
-
-@triton.jit
-def add(x, y, out, n, BLOCK: tl.constexpr, MARK: tl.constexpr):
-    if MARK:
-        pl.enter_scope("all")
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = at < n
-    if MARK:
-        pl.enter_scope("load")
-    left = tl.load(x + at, mask=mask)
-    right = tl.load(y + at, mask=mask)
-    if MARK:
-        pl.exit_scope("load")
-    if MARK:
-        pl.enter_scope("store")
-    tl.store(out + at, left + right, mask=mask)
-    if MARK:
-        pl.exit_scope("store")
-    if MARK:
-        pl.exit_scope("all")
-
-
-@triton.jit
-def empty_scopes(out, COUNT: tl.constexpr):
-    pl.enter_scope("outer")
-    for _ in tl.static_range(COUNT):
-        # An instruction for the compiler and none for the assembler: the scopes do not touch.
-        tl.inline_asm_elementwise(
-            "mov.u32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1
-        )
-        pl.enter_scope("empty")
-        pl.exit_scope("empty")
-    pl.exit_scope("outer")
-    tl.store(out, 1.0)
-
-
-class Case:
-    """A kernel that can be launched with and without its scopes."""
-
-    def __init__(self, name: str, launch: Callable[[bool], Any], result: torch.Tensor) -> None:
-        self.name = name
-        self.launch = launch
-        self.result = result
-
-
-def cases() -> list[Case]:
-    torch.manual_seed(1)
-    a = torch.randn(SIZE, SIZE, device="cuda", dtype=torch.float16)
-    b = torch.randn(SIZE, SIZE, device="cuda", dtype=torch.float16)
-    c = torch.empty_like(a)
-    grid = (SIZE // 128, SIZE // 128)
-
-    def multiply(stages: int) -> Callable[[bool], Any]:
-        def launch(mark: bool) -> Any:
-            return matmul[grid](
-                a, b, c, SIZE, SIZE, SIZE, BM=128, BN=128, BK=64, MARK=mark,
-                num_stages=stages, num_warps=8,
-            )  # fmt: skip
-
-        return launch
-
-    x = torch.randn(1 << 22, device="cuda")
-    y = torch.randn_like(x)
-    z = torch.empty_like(x)
-    return [
-        Case("matmul, 3 stages", multiply(3), c),
-        Case("matmul, 1 stage", multiply(1), c),
-        Case("vector add", lambda mark: add[(4096,)](x, y, z, 1 << 22, BLOCK=1024, MARK=mark), z),
-    ]
+# Records of kernels are taken in so many turns without and with scopes.
+ROUNDS = 5
+WARM = 3
 
 
 # ---------------------------------------------------------------------- reading profiles
@@ -148,35 +39,69 @@ def nodes_of(path: str) -> list[dict[str, Any]]:
     return found
 
 
-def kernel_us(path: str, kernel: str) -> float:
-    times = [
-        node["metrics"]["time (ns)"] / node["metrics"]["count"] / 1e3
-        for node in nodes_of(path)
-        if node["frame"]["name"] == kernel and node["metrics"].get("count")
+def kernels_of(directory: str, kernel: str) -> list[float]:
+    """Microseconds of each launch of the kernel in the Chrome trace there, in time's order."""
+    (name,) = (name for name in os.listdir(directory) if name.endswith(".chrome_trace"))
+    with open(os.path.join(directory, name), encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    found = [
+        (event["ts"], event["dur"])
+        for event in events
+        if event.get("ph") == "X" and event.get("cat") == "kernel" and event["name"] == kernel
     ]
-    return times[0]
+    return [duration for _, duration in sorted(found)]
 
 
 # ---------------------------------------------------------------------- measuring
 
 
-def kernel_time(case: Case, mark: bool, scratch: str, launches: int) -> float:
-    """Microseconds per launch from the kernel records of CUPTI."""
-    name = os.path.join(scratch, f"time{mark}")
+def kernel_times(case: Case, mark: bool, scratch: str, launches: int) -> list[float]:
+    """Microseconds of each launch from CUPTI's records, while what scopes record is read."""
+    directory = os.path.join(scratch, f"time{len(os.listdir(scratch))}")
+    os.makedirs(os.path.join(directory, "inside"))
     backend = {} if SIDE == "upstream" else {"backend": "cupti"}
-    records = proton.start(name, **backend)
-    inside: Optional[int] = None
+    proton.start(os.path.join(directory, "time"), data="trace", **backend)
     if mark:
-        inside = proton.start(name + "i", backend="instrumentation", data="tree", mode=MODE)
-    case.launch(mark)  # compile
-    torch.cuda.synchronize()
+        inside = os.path.join(directory, "inside", "time")
+        proton.start(inside, backend="instrumentation", data="tree", mode=MODE)
+    for _ in range(WARM):  # the first compiles
+        case.launch(mark)
+        torch.cuda.synchronize()
     for _ in range(launches):
         case.launch(mark)
     torch.cuda.synchronize()
-    del records, inside
     proton.finalize()
-    kernel = "add" if case.name == "vector add" else "matmul"
-    return kernel_us(name + ".hatchet", kernel)
+    times = kernels_of(directory, case.kernel)[WARM:]
+    if len(times) != launches:
+        raise RuntimeError(f"{len(times)} records of {launches} launches")
+    return times
+
+
+def compare(plain: list[list[float]], marked: list[list[float]]) -> dict[str, float]:
+    """
+    Rounds of records, taken in turns, to one figure each. Within a round the median: most launches
+    run while nothing is copied. The mean has all of it.
+    """
+    both = list(zip(plain, marked))
+    return {
+        "plain us": statistics.median(statistics.median(times) for times in plain),
+        "ratio": statistics.median(
+            statistics.median(with_scopes) / statistics.median(without)
+            for without, with_scopes in both
+        ),
+        "mean ratio": statistics.median(
+            statistics.mean(with_scopes) / statistics.mean(without)
+            for without, with_scopes in both
+        ),
+    }
+
+
+def kernel_time(case: Case, scratch: str, launches: int) -> dict[str, float]:
+    plain, marked = [], []
+    for _ in range(ROUNDS):
+        plain.append(kernel_times(case, False, scratch, launches))
+        marked.append(kernel_times(case, True, scratch, launches))
+    return compare(plain, marked)
 
 
 def flush(session: Any) -> None:
@@ -324,11 +249,9 @@ def main() -> None:
                 row[key] = measured(
                     f"{case.name}, wall", lambda: wall(case, mark, scratch, launches)
                 )
-            for mark in (False, True):
-                key = "marked kernel us" if mark else "plain kernel us"
-                row[key] = measured(
-                    f"{case.name}, kernel time", lambda: kernel_time(case, mark, scratch, launches)
-                )
+            row["kernel"] = measured(
+                f"{case.name}, kernel time", lambda: kernel_time(case, scratch, launches)
+            )
             if number == 0:
                 row["trace"] = measured("trace", lambda: trace(case, scratch, MODE))
                 row["whole trace"] = measured("trace", lambda: trace(case, scratch, ALL_LAUNCHES))
