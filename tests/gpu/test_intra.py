@@ -59,24 +59,36 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def wait_cycles(out, CYCLES: tl.constexpr):
+def wait_cycles(out, zero, CYCLES: tl.constexpr):
     """Spins until the clock has gone on by CYCLES, inside a scope, and stores how far it went.
 
-    Its first and its last instruction read the clock, so nothing else lies between them and the
-    scope's own readings.
+    Its first and its last instruction read the clock, so that little else lies between them and the
+    scope's own readings. It reads as the scope does: of a value that is the same for all of a warp
+    the assembler makes another instruction, which reads later, unless what the value hangs on comes
+    from memory. That has been waited for, by a loop of one turn, before the scope begins.
     """
+    limit = tl.inline_asm_elementwise(
+        '{ .reg .pred %p; mov.u32 $0, $1; .pragma "nounroll"; again: add.u32 $0, $0, $0; '
+        "setp.lt.u32 %p, $0, $1; @%p bra again; min.u32 $0, $0, $1; }",
+        "=&r,r",
+        [tl.load(zero) + CYCLES],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )
     with pl.scope("spin"):
-        spent = tl.inline_asm_elementwise(
-            "{ .reg .u32 %a, %b; .reg .pred %p; mov.u32 %a, %clock; again: mov.u32 %b, %clock; "
-            "sub.u32 $0, %b, %a; setp.lt.u32 %p, $0, $1; @%p bra again; "
-            "mov.u32 %b, %clock; sub.u32 $0, %b, %a; }",
-            "=r,r",
-            [tl.full((), CYCLES, tl.int32)],
-            dtype=tl.int32,
+        begin, end = tl.inline_asm_elementwise(
+            "{ .reg .u32 %d; .reg .pred %p, %q; setp.ne.u32 %q, $2, 0; "
+            "@%q mov.u32 $0, %clock; again: @%q mov.u32 $1, %clock; "
+            "sub.u32 %d, $1, $0; setp.lt.u32 %p, %d, $2; @%p bra again; "
+            "@%q mov.u32 $1, %clock; }",
+            "=&r,=&r,r",
+            [limit],
+            dtype=(tl.int32, tl.int32),
             is_pure=False,
             pack=1,
         )
-    tl.store(out + tl.program_id(0), spent)
+    tl.store(out + tl.program_id(0), end - begin)
 
 
 @pytest.fixture
@@ -162,9 +174,10 @@ def test_add_computes_the_same_and_nests(session):
 def test_known_cycles(session, cycles, capsys):
     """Within 2 % of what the kernel itself has read from the clock."""
     out = torch.zeros(64, device="cuda", dtype=torch.int32)
+    zero = torch.zeros(1, device="cuda", dtype=torch.int32)
     session(mode="default:optimizations=time_shift")
     for _ in range(5):
-        wait_cycles[(64,)](out, CYCLES=cycles, num_warps=1)
+        wait_cycles[(64,)](out, zero, CYCLES=cycles, num_warps=1)
     torch.cuda.synchronize()
     proton.finalize()
     metrics = nodes_of()["wait_cycles/spin"]

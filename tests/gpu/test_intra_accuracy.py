@@ -56,9 +56,8 @@ TIMED = tl.constexpr(
 )
 CLOCK = tl.constexpr("mov.u32 $0, %clock;")
 SLEEP = tl.constexpr(
-    REGISTERS
-    + SURE
-    + "@%q mov.u32 %a, %clock; nanosleep.u32 $1; @%q mov.u32 %b, %clock; sub.u32 $0, %b, %a; }"
+    "{ .reg .pred %q; setp.ne.u32 %q, $2, 0x7fffffff; @%q mov.u32 $0, %clock; "
+    "nanosleep.u32 $2; @%q mov.u32 $1, %clock; }"
 )
 
 
@@ -96,8 +95,10 @@ def sleep(out, ns):
     at = out + tl.program_id(0) * 2
     tl.store(at + 1, run(WORK, ns & 1))
     with pl.scope("sleep"):
-        spent = run(SLEEP, ns)
-    tl.store(at, spent)
+        begin, end = tl.inline_asm_elementwise(
+            SLEEP, "=&r,=&r,r", [ns], dtype=(tl.int32, tl.int32), is_pure=False, pack=1
+        )
+    tl.store(at, end - begin)
 
 
 @triton.jit

@@ -115,9 +115,10 @@ def test_known_cycles_without_being_told_the_cost(session, monkeypatch, cycles):
 
     monkeypatch.delenv("PROTON_INSTRUMENT_COST", raising=False)
     out = torch.zeros(64, device="cuda", dtype=torch.int32)
+    zero = torch.zeros(1, device="cuda", dtype=torch.int32)
     session(mode="default:optimizations=time_shift")
     for _ in range(5):
-        wait_cycles[(64,)](out, CYCLES=cycles, num_warps=1)
+        wait_cycles[(64,)](out, zero, CYCLES=cycles, num_warps=1)
     torch.cuda.synchronize()
     proton.finalize()
     spent = out.double().mean().item()
