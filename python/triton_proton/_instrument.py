@@ -19,11 +19,12 @@ from typing import Any, Optional
 
 from . import _libproton
 from ._imports import forget, when_imported
+from ._lost import marks_of, tell_lost
 from ._note import note
 from .flags import flags
 
 # Goes up with every change of the code that the passes make: part of Triton's cache key.
-PASS_VERSION = 3
+PASS_VERSION = 4
 
 # Bytes of shared memory that a CTA can have, and that a multiprocessor has. NVIDIA: CUDA C++
 # Programming Guide, "Technical Specifications per Compute Capability". AMD: the LDS of a CU, from
@@ -127,10 +128,10 @@ class _Pipeline:
             mine = hashlib.sha256(self.name.encode()).hexdigest()
             return f"{key}{self.name}", f"{digest}{mine}"
         if self.is_live:
-            self._wrap_llir(*args, **kwargs)
+            self._wrap_stages(*args, **kwargs)
         return result
 
-    def _wrap_llir(
+    def _wrap_stages(
         self, backend: Any, stages: dict[str, Any], options: Any, language: Any, capability: Any
     ) -> None:
         self._target.is_amd = backend.target.backend == "hip"
@@ -138,14 +139,19 @@ class _Pipeline:
         if inner is None or not self._is_in_key(options):
             return
         arch = f"sm_{capability}" if capability is not None else str(options.arch)
+        if "ttgir" in stages:
+            stages["ttgir"] = _watching_marks(stages["ttgir"], arch)
 
         def llir(src: Any, metadata: dict[str, Any]) -> Any:
             name = _name_of(src)
+            marks = marks_of(str(src))
             if self.has_autos:
                 src = self._insert_automatic(src, name, backend.target.backend == "hip")
             text = inner(src, metadata)
             if not isinstance(text, str):
                 return text
+            if marks:
+                tell_lost(name, marks, marks_of(text), False)
             return self._insert_records(text, metadata, name, arch, backend.target.warp_size)
 
         stages["llir"] = llir
@@ -260,6 +266,21 @@ class _Pipeline:
             return options
 
         return parse_options
+
+
+def _watching_marks(inner: Callable[..., Any], arch: str) -> Callable[..., Any]:
+    """A stage that makes MLIR of MLIR, and says which scopes got lost on the way."""
+
+    def stage(src: Any, metadata: dict[str, Any]) -> Any:
+        before = str(src)
+        marks = marks_of(before)
+        made = inner(src, metadata)
+        if marks:
+            is_specializing = arch == "sm_90" and "tt.warp_specialize" in before
+            tell_lost(_name_of(made), marks, marks_of(str(made)), is_specializing)
+        return made
+
+    return stage
 
 
 def _translate(path: Any, ext: str, is_amd: bool) -> Optional[str]:

@@ -217,7 +217,7 @@ static int open_line(struct walk *walk, const struct ttgir_line *line, struct sp
 			region.site = site_index(walk, site);
 		}
 	} else if (span_is(line->op, "tt.func")) {
-		region.is_open = span_find(text, "tt.func public ") != NULL;
+		region.is_open = true; /* those that stay out of line, too */
 	} else if (!span_is(line->op, "scf.if")) {
 		region.kind = REGION_OTHER;
 		region.is_open = false;

@@ -57,6 +57,27 @@ def test_scopes_become_records(target):
     assert metadata.shared > plain.metadata.shared
 
 
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+def test_functions_out_of_line_record(target):
+    _instrument.start("default:auto=loads")
+    _, scopes, named = layout_of(kernels.compile(kernels.calling, target))
+    words = {scope.partition("@")[0] for scope in scopes}
+    assert words == {"kernel", "sum", "load"}
+    assert ("sum", SCOPE) in named
+
+
+def test_scopes_that_the_compiler_drops_are_named(capfd, monkeypatch):
+    monkeypatch.delenv("PROTON_QUIET", raising=False)
+    _instrument.start("default")
+    _, scopes, _ = layout_of(kernels.compile(kernels.specialized, "sm_90"))
+    said = capfd.readouterr().err
+    if "load #1" in scopes:
+        assert "has dropped" not in said
+    else:
+        assert scopes == ["store"]
+        assert "specialized: Triton's compiler has dropped the marks of load #1; it does" in said
+
+
 def test_the_mode_reaches_the_pass():
     _instrument.start(
         "default:sampling_strategy=selective:sampling_options=3,0:buffer_type=global:"

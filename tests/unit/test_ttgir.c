@@ -302,14 +302,16 @@ TEST(locations)
 	named("loc(#loc1)", "#loc1 = loc(#loc1)\n", "start \"load\"\n");
 }
 
-TEST(functions_that_stay_apart_are_left_alone)
+TEST(functions_that_stay_out_of_line_get_scopes_too)
 {
 	struct instrument_mode mode;
 	const char *text = "module {\n  tt.func private @f() {\n    %1 = tt.load %0\n  }\n}\n";
 
 	CHECK_OK(instrument_mode_read("default:auto=all", &mode, &err), err);
 	CHECK_OK(ttgir_insert(text, strlen(text), &mode, false, TTGIR_MARKERS, &result, &err), err);
-	CHECK(!result.text);
+	CHECK_EQ(count(result.text, "// proton.record "), 2);
+	check_rest(result.text, text);
+	ttgir_result_fini(&result);
 }
 
 TEST(text_that_is_no_mlir_is_refused)
