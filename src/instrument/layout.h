@@ -25,10 +25,10 @@
 
 /* Written by one lane of each unit; 64 bytes. All zero where the unit never ended. */
 struct instrument_unit_header {
-	uint32_t magic;           /* INSTRUMENT_MAGIC, written last, with the next three */
+	uint32_t magic;           /* INSTRUMENT_MAGIC */
 	uint32_t processor;       /* NVIDIA: %smid; AMD: the HW_ID register */
 	uint32_t count;           /* records made, those overwritten too */
-	uint32_t finalize_cycles; /* spent copying the ring to this buffer */
+	uint32_t finalize_cycles; /* from end_clock until this was stored */
 	uint64_t start_ns;    /* device-wide timer at the kernel's entry; AMD: in units of 10 ns */
 	uint64_t start_clock; /* the multiprocessor's clock at the same moment, in cycles */
 	uint64_t end_ns;      /* the same two at the kernel's end, before the copy */

@@ -13,7 +13,7 @@ struct emit {
 	const struct instrument_layout *layout;
 	const struct instrument_options *options;
 	enum instrument_buffer buffer;
-	uint32_t shared_at; /* where the rings begin in shared memory, bytes */
+	uint32_t shared_at; /* where the units begin in shared memory, bytes */
 	uint32_t warp_mask; /* bit i: warp i records */
 };
 
@@ -54,18 +54,25 @@ static inline bool emit_has_spare(const struct emit *emit)
 		(emit->buffer == INSTRUMENT_BUFFER_GLOBAL && emit->layout->cta_stride > 1));
 }
 
-#define EMIT_START_BYTES 16u
-
-/* In shared memory before all rings: NVIDIA keeps the start's times of each unit there. */
-static inline uint32_t emit_starts_bytes(const struct emit *emit)
-{
-	return emit->function->is_amd ? 0 : emit->layout->unit_count * EMIT_START_BYTES;
-}
-
 /* The bytes of a ring with its slack. */
 static inline uint32_t emit_ring_bytes(const struct emit *emit)
 {
 	return emit->layout->ring_bytes + emit->layout->slack_bytes;
+}
+
+/*
+ * In shared memory before each ring: NVIDIA keeps what it writes of the header there, so that the
+ * start's times wait and one copy carries all.
+ */
+static inline uint32_t emit_header_bytes(const struct emit *emit)
+{
+	return emit->function->is_amd ? 0 : offsetof(struct instrument_unit_header, processor_high);
+}
+
+/* What a unit has in shared memory. */
+static inline uint32_t emit_shared_bytes(const struct emit *emit)
+{
+	return emit_header_bytes(emit) + emit_ring_bytes(emit);
 }
 
 /* The whole text with records instead of markers. */

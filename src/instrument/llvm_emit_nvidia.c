@@ -5,7 +5,12 @@
  */
 #include <stdio.h>
 
+#include "base/array.h"
 #include "instrument/llvm_emit.h"
+
+#define LANES 32u
+#define PIECE_BYTES 16u /* what a lane carries at once */
+#define HEADER_BYTES ((uint32_t)sizeof(struct instrument_unit_header))
 
 static bool is_global(const struct emit *emit)
 {
@@ -49,25 +54,40 @@ static void unit(const struct emit *emit, const char *p)
 			   (int32_t)emit->warp_mask, p, p);
 }
 
+/* A register `name` of a special one; "sideeffect" keeps both ends from sharing it all along. */
+static void special(const struct emit *emit, const char *p, const char *name, const char *reg)
+{
+	out_printf(emit->out,
+		   "  %%proton.%s.%s = call i32 asm sideeffect \"mov.u32 $0, %%%s;\", \"=r\"()\n",
+		   p, name, reg);
+}
+
+/* %proton.PREFIX.{ns,clock}: both clocks. */
+static void read_times(const struct emit *emit, const char *p)
+{
+	out_printf(emit->out,
+		   "  %%proton.%s.ns = call i64 asm sideeffect \"mov.u64 $0, %%globaltimer;\", "
+		   "\"=l\"()\n"
+		   "  %%proton.%s.clock = call i64 asm sideeffect \"mov.u64 $0, %%clock64;\", "
+		   "\"=l\"()\n",
+		   p, p);
+}
+
 /*
- * %proton.PREFIX.{tid,lane,warp,unit,slot,on,at}: who this thread is, whether its warp records, and
- * its CTA's place in the buffer. `on` does not ask for the lane.
+ * %proton.PREFIX.{tid,lane,warp,unit,on,at}: who this thread is, whether its warp records, and its
+ * CTA's place in the buffer. `on` does not ask for the lane.
  */
 static void identify(const struct emit *emit, const char *p)
 {
-	struct out *out = emit->out;
-	char profile[80];
-
-	/* "sideeffect" keeps the two places from sharing values across the whole kernel. */
-	static const char *const special[][2] = {
+	static const char *const registers[][2] = {
 		{"tid", "tid.x"},  {"cx", "ctaid.x"},  {"cy", "ctaid.y"},
 		{"cz", "ctaid.z"}, {"nx", "nctaid.x"}, {"ny", "nctaid.y"},
 	};
-	for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++)
-		out_printf(out,
-			   "  %%proton.%s.%s = call i32 asm sideeffect \"mov.u32 $0, %%%s;\", "
-			   "\"=r\"()\n",
-			   p, special[i][0], special[i][1]);
+	struct out *out = emit->out;
+	char profile[80];
+
+	for (size_t i = 0; i < ARRAY_LENGTH(registers); i++)
+		special(emit, p, registers[i][0], registers[i][1]);
 	out_printf(out,
 		   "  %%proton.%s.lane = and i32 %%proton.%s.tid, 31\n"
 		   "  %%proton.%s.warp = lshr i32 %%proton.%s.tid, 5\n"
@@ -96,59 +116,44 @@ static void identify(const struct emit *emit, const char *p)
 		   "  %%proton.%s.base = ptrtoint ptr addrspace(1) %s to i64\n"
 		   "  %%proton.%s.there = icmp ne i64 %%proton.%s.base, 0\n"
 		   "  %%proton.%s.on = and i1 %%proton.%s.on1, %%proton.%s.there\n"
-		   "  %%proton.%s.slot64 = zext i32 %%proton.%s.slot to i64\n"
-		   "  %%proton.%s.skip = mul i64 %%proton.%s.slot64, %u\n"
-		   "  %%proton.%s.at = add i64 %%proton.%s.base, %%proton.%s.skip\n"
-		   "  %%proton.%s.unit64 = zext i32 %%proton.%s.unit to i64\n"
-		   "  %%proton.%s.h = shl i64 %%proton.%s.unit64, 6\n"
-		   "  %%proton.%s.header = add i64 %%proton.%s.at, %%proton.%s.h\n",
-		   p, profile, p, p, p, p, p, p, p, p, p, emit->layout->cta_bytes, p, p, p, p, p, p,
-		   p, p, p, p);
+		   "  %%proton.%s.at = call i64 asm \"mad.wide.u32 $0, $1, %u, $2;\", "
+		   "\"=l,r,l\"(i32 %%proton.%s.slot, i64 %%proton.%s.base)\n",
+		   p, profile, p, p, p, p, p, p, emit->layout->cta_bytes, p, p);
 }
 
-/* %proton.PREFIX.ring: the address of the warp's ring in global memory. */
-static void global_ring(const struct emit *emit, const char *p)
+/* %proton.PREFIX.NAME: the unit's place among those of `bytes` each, in global memory. */
+static void global_unit(const struct emit *emit, const char *p, const char *name, uint32_t bytes)
 {
 	out_printf(emit->out,
-		   "  %%proton.%s.g = mul i64 %%proton.%s.unit64, %u\n"
-		   "  %%proton.%s.g0 = add i64 %%proton.%s.at, %zu\n"
-		   "  %%proton.%s.ring = add i64 %%proton.%s.g0, %%proton.%s.g\n",
-		   p, p, emit_ring_bytes(emit), p, p, layout_ring_at(emit->layout, 0), p, p, p);
+		   "  %%proton.%s.%s = call i64 asm \"mad.wide.u32 $0, $1, %u, $2;\", "
+		   "\"=l,r,l\"(i32 %%proton.%s.unit, i64 %%proton.%s.at)\n",
+		   p, name, bytes, p, p);
 }
 
-/*
- * %proton.PREFIX.ring: the same in shared memory, a 32-bit address; %proton.PREFIX.s2: where the
- * start's times are, before all rings.
- */
-static void shared_ring(const struct emit *emit, const char *p)
+/* %proton.PREFIX.ring: the unit's place in shared memory, a 32-bit address. */
+static void shared_unit(const struct emit *emit, const char *p)
 {
 	out_printf(emit->out,
 		   "  %%proton.%s.s0 = ptrtoint ptr addrspace(3) @global_smem to i32\n"
 		   "  %%proton.%s.s1 = mul i32 %%proton.%s.unit, %u\n"
-		   "  %%proton.%s.s3 = add i32 %%proton.%s.s0, %u\n"
-		   "  %%proton.%s.s2 = add i32 %%proton.%s.s3, %%proton.%s.s1\n"
-		   "  %%proton.%s.s = mul i32 %%proton.%s.unit, %u\n"
-		   "  %%proton.%s.s4 = add i32 %%proton.%s.s0, %u\n"
-		   "  %%proton.%s.ring = add i32 %%proton.%s.s4, %%proton.%s.s\n",
-		   p, p, p, EMIT_START_BYTES, p, p, emit->shared_at, p, p, p, p, p,
-		   emit_ring_bytes(emit), p, p,
-		   emit->shared_at + emit->layout->unit_count * EMIT_START_BYTES, p, p, p);
+		   "  %%proton.%s.s2 = add i32 %%proton.%s.s0, %u\n"
+		   "  %%proton.%s.ring = add i32 %%proton.%s.s2, %%proton.%s.s1\n",
+		   p, p, p, emit_shared_bytes(emit), p, p, emit->shared_at, p, p, p);
 }
 
 /* The kernel's entry with rings in global memory: the start's times go there at once. */
 static void entry_global(const struct emit *emit)
 {
 	identify(emit, "e");
-	global_ring(emit, "e");
-	out_text(
-		emit->out,
-		"  %proton.e.lead = icmp eq i32 %proton.e.lane, 0\n"
-		"  %proton.on = and i1 %proton.e.on, %proton.e.lead\n"
-		"  %proton.e.ns = call i64 asm sideeffect \"mov.u64 $0, %globaltimer;\", \"=l\"()\n"
-		"  %proton.e.clock = call i64 asm sideeffect \"mov.u64 $0, %clock64;\", \"=l\"()\n"
-		"  call void asm sideeffect \"@$3 st.global.v2.b64 [$0+16], {$1, $2};\", "
-		"\"l,l,l,b,~{memory}\"(i64 %proton.e.header, i64 %proton.e.ns, i64 "
-		"%proton.e.clock, i1 %proton.on)\n");
+	out_text(emit->out, "  %proton.e.lead = icmp eq i32 %proton.e.lane, 0\n"
+			    "  %proton.on = and i1 %proton.e.on, %proton.e.lead\n");
+	global_unit(emit, "e", "header", HEADER_BYTES);
+	global_unit(emit, "e", "ring", emit_ring_bytes(emit));
+	read_times(emit, "e");
+	out_text(emit->out,
+		 "  call void asm sideeffect \"@$3 st.global.v2.b64 [$0+16], {$1, $2};\", "
+		 "\"l,l,l,b,~{memory}\"(i64 %proton.e.header, i64 %proton.e.ns, i64 "
+		 "%proton.e.clock, i1 %proton.on)\n");
 }
 
 /*
@@ -160,20 +165,16 @@ static void entry_shared(const struct emit *emit)
 {
 	struct out *out = emit->out;
 
-	out_text(out, "  %proton.e.tid = call i32 asm sideeffect \"mov.u32 $0, %tid.x;\", "
-		      "\"=r\"()\n"
-		      "  %proton.e.warp = lshr i32 %proton.e.tid, 5\n");
+	special(emit, "e", "tid", "tid.x");
+	out_text(out, "  %proton.e.warp = lshr i32 %proton.e.tid, 5\n");
 	unit(emit, "e");
-	shared_ring(emit, "e");
+	shared_unit(emit, "e");
 	if (!all_record(emit))
 		out_text(out, "  %proton.on = and i1 %proton.e.on0, true\n");
+	read_times(emit, "e");
 	out_printf(out,
-		   "  %%proton.e.ns = call i64 asm sideeffect \"mov.u64 $0, %%globaltimer;\", "
-		   "\"=l\"()\n"
-		   "  %%proton.e.clock = call i64 asm sideeffect \"mov.u64 $0, %%clock64;\", "
-		   "\"=l\"()\n"
-		   "  call void asm sideeffect \"%sst.shared.v2.b64 [$0], {$1, $2};\", "
-		   "\"r,l,l%s,~{memory}\"(i32 %%proton.e.s2, i64 %%proton.e.ns, i64 "
+		   "  call void asm sideeffect \"%sst.shared.v2.b64 [$0+16], {$1, $2};\", "
+		   "\"r,l,l%s,~{memory}\"(i32 %%proton.e.ring, i64 %%proton.e.ns, i64 "
 		   "%%proton.e.clock%s)\n",
 		   all_record(emit) ? "" : "@$3 ", all_record(emit) ? "" : ",b",
 		   all_record(emit) ? "" : ", i1 %proton.on");
@@ -221,6 +222,13 @@ static void read_clock(const struct emit *emit, const struct llvm_marker *marker
 		   (int)marker->result.length, marker->result.at);
 }
 
+/* Of a ring's first byte from %proton.e.ring. */
+static uint32_t ring_offset(const struct emit *emit)
+{
+	return is_global(emit) ? (uint32_t)layout_ring_at(emit->layout, 0)
+			       : emit_header_bytes(emit);
+}
+
 static void store(const struct emit *emit, struct emit_place place, uint32_t marker,
 		  const char *clock, const char *word)
 {
@@ -237,87 +245,148 @@ static void store(const struct emit *emit, struct emit_place place, uint32_t mar
 	out_printf(emit->out,
 		   "  call void asm sideeffect \"%sst.%s.v2.b32 [$0+%u], {$1, $2};\", "
 		   "\"%s,r,r%s\"(%s %s, i32 %s, i32 %s%s)\n",
-		   asks ? "@$3 " : "", is_global(emit) ? "global" : "shared", place.offset_bytes,
-		   is_global(emit) ? "l" : "r", asks ? ",b" : "", type, address, clock, word,
-		   asks ? ", i1 %proton.on" : "");
+		   asks ? "@$3 " : "", is_global(emit) ? "global" : "shared",
+		   place.offset_bytes + ring_offset(emit), is_global(emit) ? "l" : "r",
+		   asks ? ",b" : "", type, address, clock, word, asks ? ", i1 %proton.on" : "");
 }
 
-/* Each lane carries every 32nd record of the ring from shared to global memory. */
-static void copy_ring(const struct emit *emit, const char *used)
+/* The most that a warp can have in its ring, with the slack. */
+static uint32_t most_bytes(const struct emit *emit)
 {
-	struct out *out = emit->out;
+	int64_t most = emit->plan->most_bytes;
+	uint32_t all = emit_ring_bytes(emit);
 
-	shared_ring(emit, "f");
-	out_printf(out,
-		   "  %%proton.f.g = mul i64 %%proton.f.unit64, %u\n"
-		   "  %%proton.f.g0 = add i64 %%proton.f.at, %zu\n"
-		   "  %%proton.f.to = add i64 %%proton.f.g0, %%proton.f.g\n"
+	return most >= 0 && most < all ? (uint32_t)most : all;
+}
+
+/*
+ * Where what lies in shared memory goes: %proton.f.tail is the place in global memory of the unit's
+ * first byte there if the header were right before the ring, %proton.f.to the place of this lane's
+ * bytes: the first lanes carry the header, which is somewhere else.
+ */
+static void copy_places(const struct emit *emit)
+{
+	uint32_t header = emit_header_bytes(emit);
+
+	out_printf(emit->out,
+		   "  %%proton.f.t0 = mul i32 %%proton.f.unit, %u\n"
+		   "  %%proton.f.tail = add i32 %%proton.f.t0, %zu\n"
+		   "  %%proton.f.head = shl i32 %%proton.f.unit, 6\n"
+		   "  %%proton.f.first = icmp ult i32 %%proton.f.near, %u\n"
+		   "  %%proton.f.t1 = select i1 %%proton.f.first, i32 %%proton.f.head, i32 "
+		   "%%proton.f.tail\n"
+		   "  %%proton.f.t2 = add i32 %%proton.f.t1, %%proton.f.near\n"
+		   "  %%proton.f.t3 = zext i32 %%proton.f.t2 to i64\n"
+		   "  %%proton.f.to = add i64 %%proton.f.at, %%proton.f.t3\n",
+		   emit_ring_bytes(emit), layout_ring_at(emit->layout, 0) - header, header);
+}
+
+/* Each lane carries 16 bytes from shared to global memory; what is too far for that goes first. */
+static void copy_far(const struct emit *emit)
+{
+	out_printf(emit->out,
+		   "  %%proton.f.far = add i32 %%proton.f.near, %u\n"
+		   "  %%proton.f.any = icmp ult i32 %%proton.f.far, %%proton.f.end\n"
+		   "  br i1 %%proton.f.any, label %%proton.copy, label %%proton.copied\n\n",
+		   LANES * PIECE_BYTES);
+	out_printf(emit->out,
+		   "proton.copy:\n"
+		   "  %%proton.k = phi i32 [ %%proton.f.far, %%proton.out ], "
+		   "[ %%proton.k.next, %%proton.copy ]\n"
+		   "  call void asm sideeffect \".pragma \\22nounroll\\22;\", \"\"()\n"
+		   "  %%proton.k.from = add i32 %%proton.f.ring, %%proton.k\n"
+		   "  %%proton.k.at = add i32 %%proton.f.tail, %%proton.k\n"
+		   "  %%proton.k.64 = zext i32 %%proton.k.at to i64\n"
+		   "  %%proton.k.to = add i64 %%proton.f.at, %%proton.k.64\n"
+		   "  call void asm sideeffect \"{ .reg .b64 %%a, %%b; "
+		   "ld.shared.v2.b64 {%%a, %%b}, [$0]; st.global.v2.b64 [$1], {%%a, %%b}; }\", "
+		   "\"r,l,~{memory}\"(i32 %%proton.k.from, i64 %%proton.k.to)\n"
+		   "  %%proton.k.next = add i32 %%proton.k, %u\n"
+		   "  %%proton.k.more = icmp ult i32 %%proton.k.next, %%proton.f.end\n"
+		   "  br i1 %%proton.k.more, label %%proton.copy, label %%proton.copied\n\n"
+		   "proton.copied:\n",
+		   LANES * PIECE_BYTES);
+}
+
+static void copy_near(const struct emit *emit)
+{
+	out_text(emit->out,
+		 "  %proton.f.from = add i32 %proton.f.ring, %proton.f.near\n"
+		 "  %proton.f.mine = icmp ult i32 %proton.f.near, %proton.f.end\n"
+		 "  call void asm sideeffect \"{ .reg .b64 %a, %b; "
+		 "@$2 ld.shared.v2.b64 {%a, %b}, [$0]; @$2 st.global.v2.b64 [$1], {%a, %b}; }\", "
+		 "\"r,l,b,~{memory}\"(i32 %proton.f.from, i64 %proton.f.to, i1 %proton.f.mine)\n");
+}
+
+/* The rest of the header at %proton.f.NAME, by all lanes or (`asks`) by the first. */
+static void header(const struct emit *emit, const char *name, const char *used, bool asks)
+{
+	const char *space = is_global(emit) ? "global" : "shared";
+	const char *letter = is_global(emit) ? "l" : "r";
+	const char *type = is_global(emit) ? "i64" : "i32";
+	const char *operand = asks ? ", i1 %proton.f.lead" : "";
+
+	out_printf(emit->out,
+		   "  call void asm sideeffect \"%sst.%s.v2.b64 [$0+32], {$1, $2};\", "
+		   "\"%s,l,l%s,~{memory}\"(%s %%proton.f.%s, i64 %%proton.f.ns, i64 "
+		   "%%proton.f.clock%s)\n",
+		   asks ? "@$3 " : "", space, letter, asks ? ",b" : "", type, name, operand);
+	out_printf(emit->out,
+		   "  %%proton.f.sm = call i32 asm \"mov.u32 $0, %%smid;\", \"=r\"()\n"
+		   "  %%proton.f.count = lshr i32 %s, 3\n"
+		   "  %%proton.f.clock32 = trunc i64 %%proton.f.clock to i32\n"
+		   "  %%proton.f.last = call i32 asm sideeffect \"mov.u32 $0, %%clock;\", "
+		   "\"=r\"()\n"
+		   "  %%proton.f.spent = sub i32 %%proton.f.last, %%proton.f.clock32\n"
+		   "  call void asm sideeffect \"%sst.%s.v4.b32 [$0], {$1, $2, $3, $4};\", "
+		   "\"%s,r,r,r,r%s,~{memory}\"(%s %%proton.f.%s, i32 %u, i32 %%proton.f.sm, i32 "
+		   "%%proton.f.count, i32 %%proton.f.spent%s)\n",
+		   used, asks ? "@$5 " : "", space, letter, asks ? ",b" : "", type, name,
+		   INSTRUMENT_MAGIC, operand);
+}
+
+static void finish_global(const struct emit *emit, const char *used)
+{
+	out_text(emit->out, "  %proton.f.lead = icmp eq i32 %proton.f.lane, 0\n");
+	global_unit(emit, "f", "header", HEADER_BYTES);
+	header(emit, "header", used, true);
+}
+
+static void finish_shared(const struct emit *emit, const char *used)
+{
+	uint32_t most = most_bytes(emit);
+	uint32_t before = emit_header_bytes(emit);
+
+	shared_unit(emit, "f");
+	out_printf(emit->out,
+		   "  call void asm sideeffect \"bar.warp.sync 0xffffffff;\", \"~{memory}\"()\n"
+		   "  %%proton.f.near = shl i32 %%proton.f.lane, 4\n"
 		   "  %%proton.f.less = icmp ult i32 %s, %u\n"
 		   "  %%proton.f.bytes = select i1 %%proton.f.less, i32 %s, i32 %u\n"
-		   "  %%proton.f.first = shl i32 %%proton.f.lane, 3\n"
-		   "  call void asm sideeffect \"bar.warp.sync 0xffffffff;\", \"~{memory}\"()\n"
-		   "  %%proton.f.lead0 = icmp eq i32 %%proton.f.lane, 0\n"
-		   "  call void asm sideeffect \"{ .reg .b64 %%a, %%b; "
-		   "ld.shared.v2.b64 {%%a, %%b}, [$0]; "
-		   "@$2 st.global.v2.b64 [$1+16], {%%a, %%b}; }\", "
-		   "\"r,l,b,~{memory}\"(i32 %%proton.f.s2, i64 %%proton.f.header, i1 "
-		   "%%proton.f.lead0)\n"
-		   "  %%proton.f.any = icmp ult i32 %%proton.f.first, %%proton.f.bytes\n"
-		   "  br i1 %%proton.f.any, label %%proton.copy, label %%proton.copied\n\n",
-		   emit_ring_bytes(emit), layout_ring_at(emit->layout, 0), used,
-		   emit_ring_bytes(emit), used, emit_ring_bytes(emit));
-	out_text(out, "proton.copy:\n"
-		      "  %proton.k = phi i32 [ %proton.f.first, %proton.out ], "
-		      "[ %proton.k.next, %proton.copy ]\n"
-		      "  %proton.k.from = add i32 %proton.f.ring, %proton.k\n"
-		      "  %proton.k.64 = zext i32 %proton.k to i64\n"
-		      "  %proton.k.to = add i64 %proton.f.to, %proton.k.64\n"
-		      "  %proton.k.value = call i64 asm sideeffect \"ld.shared.b64 $0, [$1];\", "
-		      "\"=l,r,~{memory}\"(i32 %proton.k.from)\n"
-		      "  call void asm sideeffect \"st.global.b64 [$0], $1;\", "
-		      "\"l,l,~{memory}\"(i64 %proton.k.to, i64 %proton.k.value)\n"
-		      "  %proton.k.next = add i32 %proton.k, 256\n"
-		      "  %proton.k.more = icmp ult i32 %proton.k.next, %proton.f.bytes\n"
-		      "  br i1 %proton.k.more, label %proton.copy, label %proton.copied\n\n");
+		   "  %%proton.f.end = add i32 %%proton.f.bytes, %u\n",
+		   used, most, used, most, before);
+	copy_places(emit);
+	if (before + most > LANES * PIECE_BYTES)
+		copy_far(emit);
+	header(emit, "ring", used, false);
+	copy_near(emit);
 }
 
 static void finish(const struct emit *emit, const char *used, const char *phi)
 {
-	struct out *out = emit->out;
-
-	out_printf(out, "\nproton.fin:\n%s", phi);
+	out_printf(emit->out, "\nproton.fin:\n%s", phi);
+	/* First, for they take their time. */
+	read_times(emit, "f");
 	identify(emit, "f");
-	out_text(
-		out,
-		"  br i1 %proton.f.on, label %proton.out, label %proton.done\n\n"
-		"proton.out:\n"
-		"  %proton.f.ns = call i64 asm sideeffect \"mov.u64 $0, %globaltimer;\", \"=l\"()\n"
-		"  %proton.f.clock = call i64 asm sideeffect \"mov.u64 $0, %clock64;\", "
-		"\"=l\"()\n");
+	out_text(emit->out, "  br i1 %proton.f.on, label %proton.out, label %proton.done\n\n"
+			    "proton.out:\n");
 	if (is_global(emit))
-		out_text(out, "  br label %proton.copied\n\n");
+		finish_global(emit, used);
 	else
-		copy_ring(emit, used);
-	out_printf(
-		out,
-		"proton.copied:\n"
-		"  %%proton.f.last = call i64 asm sideeffect \"mov.u64 $0, %%clock64;\", "
-		"\"=l\"()\n"
-		"  %%proton.f.spent = sub i64 %%proton.f.last, %%proton.f.clock\n"
-		"  %%proton.f.spent32 = trunc i64 %%proton.f.spent to i32\n"
-		"  %%proton.f.sm = call i32 asm \"mov.u32 $0, %%smid;\", \"=r\"()\n"
-		"  %%proton.f.count = lshr i32 %s, 3\n"
-		"  %%proton.f.lead = icmp eq i32 %%proton.f.lane, 0\n"
-		"  call void asm sideeffect \"@$3 st.global.v2.b64 [$0+32], {$1, $2};\", "
-		"\"l,l,l,b,~{memory}\"(i64 %%proton.f.header, i64 %%proton.f.ns, i64 "
-		"%%proton.f.clock, i1 %%proton.f.lead)\n"
-		"  call void asm sideeffect \"@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};\", "
-		"\"l,r,r,r,r,b,~{memory}\"(i64 %%proton.f.header, i32 %u, i32 %%proton.f.sm, i32 "
-		"%%proton.f.count, i32 %%proton.f.spent32, i1 %%proton.f.lead)\n"
-		"  br label %%proton.done\n\n"
-		"proton.done:\n"
-		"  ret void\n",
-		used, INSTRUMENT_MAGIC);
+		finish_shared(emit, used);
+	out_text(emit->out, "  br label %proton.done\n\n"
+			    "proton.done:\n"
+			    "  ret void\n");
 }
 
 static const char *const declarations[] = {NULL};

@@ -14,6 +14,7 @@
 #define RING_DEFAULT_MAX_BYTES 4096u /* more costs time at the end of each CTA, for the copy */
 #define RING_DEFAULT_MIN_BYTES 512u  /* with less, rather give up a CTA per multiprocessor */
 #define RING_MIN_BYTES 64u
+#define RING_LEAST_BYTES 16u /* and a slack's measure: what a lane copies at once */
 #define THREADS_PER_PROCESSOR 2048u
 #define CTAS_PER_PROCESSOR 32u
 #define CTA_ALIGN 128u
@@ -79,7 +80,7 @@ static uint32_t occupancy(const struct instrument_options *options, uint32_t lim
 	return count ? count : 1;
 }
 
-/* Bytes of a ring and its slack that leave room for `ctas` CTAs. */
+/* Bytes of a unit that leave room for `ctas` CTAs. */
 static uint32_t room_for_ring(const struct instrument_options *options, uint32_t limit,
 			      uint32_t shared_at, uint32_t ctas, uint32_t rings)
 {
@@ -93,9 +94,9 @@ static uint32_t room_for_ring(const struct instrument_options *options, uint32_t
 	return room > shared_at ? (room - shared_at) / rings : 0;
 }
 
-static uint32_t fit_ring(uint32_t room, uint32_t slack, uint32_t wanted)
+static uint32_t fit_ring(uint32_t room, uint32_t besides, uint32_t wanted)
 {
-	uint32_t ring = power_of_two_below(room > slack ? room - slack : 0);
+	uint32_t ring = power_of_two_below(room > besides ? room - besides : 0);
 
 	return ring < wanted ? ring : wanted;
 }
@@ -105,16 +106,15 @@ static uint32_t shared_ring(const struct emit *emit, uint32_t rings, uint32_t wa
 {
 	const struct instrument_options *options = emit->options;
 	uint32_t limit = options->shared_limit ? options->shared_limit : SHARED_LIMIT_BYTES;
-	uint32_t slack = emit->layout->slack_bytes;
-	uint32_t shared_at = emit->shared_at + emit_starts_bytes(emit);
 	uint32_t ctas = is_asked ? 1 : occupancy(options, limit, options->shared_bytes);
 	uint32_t least = wanted < RING_DEFAULT_MIN_BYTES ? wanted : RING_DEFAULT_MIN_BYTES;
+	uint32_t besides = emit_header_bytes(emit) + emit->layout->slack_bytes;
 	uint32_t ring;
 
 	for (;; ctas--) {
-		uint32_t room = room_for_ring(options, limit, shared_at, ctas, rings);
+		uint32_t room = room_for_ring(options, limit, emit->shared_at, ctas, rings);
 
-		ring = fit_ring(room, slack, wanted);
+		ring = fit_ring(room, besides, wanted);
 		if (ring >= least || ctas == 1)
 			break;
 	}
@@ -123,22 +123,15 @@ static uint32_t shared_ring(const struct emit *emit, uint32_t rings, uint32_t wa
 	return ring;
 }
 
-/* The most that any warp can have recorded, if that is known; else 0. */
-static uint32_t bytes_in_all(const struct emit *emit)
-{
-	int64_t used = emit->plan->blocks[emit->function->block_count].used;
-
-	return used > 0 && used < INT32_MAX ? (uint32_t)used : 0;
-}
-
 static int size_rings(struct emit *emit, struct instrument_layout *layout, struct proton_error *err)
 {
 	const struct instrument_options *options = emit->options;
 	uint32_t wanted = RING_DEFAULT_MAX_BYTES;
-	uint32_t in_all = bytes_in_all(emit);
+	int64_t most = emit->plan->most_bytes;
 	uint32_t rings;
 
-	layout->slack_bytes = (emit->plan->group_max - 1) * INSTRUMENT_RECORD_BYTES;
+	layout->slack_bytes =
+		round_up((emit->plan->group_max - 1) * INSTRUMENT_RECORD_BYTES, RING_LEAST_BYTES);
 	rings = layout->unit_count + emit_has_spare(emit);
 	if (options->buffer_bytes)
 		wanted = power_of_two_below(options->buffer_bytes / layout->unit_count);
@@ -150,10 +143,12 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 			       "buffer_size is %u at least",
 			       options->buffer_bytes, layout->unit_count,
 			       layout->unit_count * INSTRUMENT_RECORD_BYTES);
-	/* A kernel without loops needs no more than it writes. */
-	while (in_all && wanted / 2 >= in_all && wanted > INSTRUMENT_RECORD_BYTES)
+	if (wanted < RING_LEAST_BYTES)
+		wanted = RING_LEAST_BYTES;
+	/* A kernel that does not record in loops needs no more than its longest way writes. */
+	while (most >= 0 && wanted / 2 >= most && wanted > RING_LEAST_BYTES)
 		wanted /= 2;
-	if (in_all && wanted >= in_all)
+	if (most >= 0 && wanted >= most)
 		layout->slack_bytes = 0;
 	while (layout->slack_bytes > wanted && wanted < RING_MAX_BYTES)
 		wanted *= 2;
@@ -245,9 +240,9 @@ static int instrument_with(const struct llvm_function *function,
 	result->record_count = plans[0].record_count;
 	result->shared_bytes = options->shared_bytes;
 	if (emit.buffer == INSTRUMENT_BUFFER_SHARED)
-		result->shared_bytes = emit.shared_at + emit_starts_bytes(&emit) +
+		result->shared_bytes = emit.shared_at +
 				       (result->layout.unit_count + emit_has_spare(&emit)) *
-					       emit_ring_bytes(&emit);
+					       emit_shared_bytes(&emit);
 	return status;
 }
 

@@ -287,6 +287,137 @@ static void find_sources(const struct llvm_function *function, struct plan *plan
 	}
 }
 
+/* ------------------------------------------------------------------ the longest way */
+
+/*
+ * A walk over the blocks in depth, after Tarjan: blocks that lead to each other are found together,
+ * behind all that they lead to. What is kept of those is the most that can be recorded from there
+ * on.
+ */
+struct walk {
+	const struct llvm_function *function;
+	struct plan *plan;
+	uint32_t *number; /* of blocks, in the order of the walk, from 1 on; 0: not met */
+	uint32_t *least;  /* number of the first block that a block leads back to */
+	int64_t *most;    /* bytes; PLAN_UNREACHED: not known yet */
+	uint32_t *open;   /* blocks whose loop is not known yet */
+	uint32_t *way;    /* from the entry to where the walk is */
+	uint32_t *edge;   /* per block: which successor is next */
+	uint32_t open_count;
+	uint32_t met;
+};
+
+/* Round and round, or in a helper, where nobody counts here. */
+static bool records_unknown(const struct walk *walk, uint32_t first_open)
+{
+	uint32_t first = walk->open[first_open];
+	const struct llvm_block *block = &walk->function->blocks[first];
+	bool is_loop = walk->open_count - first_open > 1;
+	bool records = false;
+
+	if (block->continues)
+		return true;
+	for (uint32_t i = 0; i < block->successor_count; i++)
+		is_loop |= walk->function->successors[block->first_successor + i] == first;
+	for (uint32_t i = first_open; i < walk->open_count; i++)
+		records |= walk->plan->blocks[walk->open[i]].slot_count ||
+			   walk->function->blocks[walk->open[i]].continues;
+	return is_loop && records;
+}
+
+/* All blocks of the loop that begins with `block` have been met, or it is none. */
+static void close_loop(struct walk *walk, uint32_t block)
+{
+	uint32_t first = walk->open_count;
+	int64_t most = 0;
+
+	do
+		first--;
+	while (walk->open[first] != block);
+	for (uint32_t i = first; i < walk->open_count; i++) {
+		const struct llvm_block *b = &walk->function->blocks[walk->open[i]];
+
+		for (uint32_t e = 0; e < b->successor_count; e++) {
+			int64_t behind =
+				walk->most[walk->function->successors[b->first_successor + e]];
+
+			if (behind == PLAN_VARIES || most == PLAN_VARIES)
+				most = PLAN_VARIES;
+			else if (behind > most)
+				most = behind;
+		}
+	}
+	if (records_unknown(walk, first))
+		most = PLAN_VARIES;
+	else if (most != PLAN_VARIES)
+		most += (int64_t)walk->plan->blocks[block].slot_count * INSTRUMENT_RECORD_BYTES;
+	while (walk->open_count > first)
+		walk->most[walk->open[--walk->open_count]] = most;
+}
+
+static void meet(struct walk *walk, uint32_t block)
+{
+	walk->number[block] = walk->least[block] = ++walk->met;
+	walk->open[walk->open_count++] = block;
+}
+
+static void walk_all(struct walk *walk)
+{
+	uint32_t depth = 0;
+
+	meet(walk, 0);
+	walk->way[depth++] = 0;
+	while (depth) {
+		uint32_t at = walk->way[depth - 1];
+		const struct llvm_block *block = &walk->function->blocks[at];
+
+		if (walk->edge[at] < block->successor_count) {
+			uint32_t to =
+				walk->function
+					->successors[block->first_successor + walk->edge[at]++];
+
+			if (!walk->number[to]) {
+				meet(walk, to);
+				walk->way[depth++] = to;
+			} else if (walk->most[to] == PLAN_UNREACHED &&
+				   walk->number[to] < walk->least[at]) {
+				walk->least[at] = walk->number[to];
+			}
+			continue;
+		}
+		if (walk->least[at] == walk->number[at])
+			close_loop(walk, at);
+		if (--depth && walk->least[at] < walk->least[walk->way[depth - 1]])
+			walk->least[walk->way[depth - 1]] = walk->least[at];
+	}
+}
+
+static bool find_most(const struct llvm_function *function, struct plan *plan)
+{
+	uint32_t count = function->block_count;
+	uint32_t *words = calloc((size_t)count * 5 + 1, sizeof(*words));
+	struct walk walk = {
+		.function = function,
+		.plan = plan,
+		.number = words,
+		.most = calloc((size_t)count + 1, sizeof(*walk.most)),
+	};
+
+	if (words && walk.most) {
+		walk.least = words + count;
+		walk.open = words + (size_t)count * 2;
+		walk.way = words + (size_t)count * 3;
+		walk.edge = words + (size_t)count * 4;
+		for (uint32_t b = 0; b < count; b++)
+			walk.most[b] = PLAN_UNREACHED;
+		walk_all(&walk);
+		plan->most_bytes = walk.most[0];
+	}
+	free(walk.most);
+	free(words);
+	return words && walk.most;
+}
+
 int plan_make(const struct llvm_function *function, struct instrument_layout *layout,
 	      struct plan *plan, struct proton_error *err)
 {
@@ -302,7 +433,7 @@ int plan_make(const struct llvm_function *function, struct instrument_layout *la
 	}
 	status = plan_sites(function, layout, plan, err);
 	if (status == PROTON_OK) {
-		if (!find_used(function, plan))
+		if (!find_used(function, plan) || !find_most(function, plan))
 			status = out_of_memory(err);
 		else
 			find_sources(function, plan);

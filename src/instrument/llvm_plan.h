@@ -43,6 +43,7 @@ struct plan {
 	uint32_t *predecessors;
 	uint32_t record_count;
 	uint32_t group_max; /* most slots of any block */
+	int64_t most_bytes; /* that a warp can record on any way; PLAN_VARIES: not known */
 };
 
 /* Of the kernel or of a helper. Adds the scopes and codes to `layout`. E_UNSUPPORTED, E_NOMEM. */

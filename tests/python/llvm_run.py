@@ -102,7 +102,7 @@ class Translator:
     def asm(self, result: str | None, text: str, arguments: str) -> str:
         v = self.values(arguments)
         left = f"{self.name(result)} = " if result else ""
-        if text == "bar.warp.sync 0xffffffff;":
+        if text == "bar.warp.sync 0xffffffff;" or text.startswith(".pragma"):
             return "pass"
         if text.startswith("// proton."):
             return left + "0"  # in a function that nobody calls
@@ -133,13 +133,19 @@ class Translator:
             words = "+".join(f"split64({p})" if bits == "64" else f"[{p}]" for p in parts)
             call = f"cta.store('{space}', {v[0]} + {offset or 0}, {size}, {words})"
             return f"if {v[int(predicate)]}: {call}" if predicate else call
-        if text == "ld.shared.b64 $0, [$1];":
-            return left + f"join64(cta.load('shared', {v[0]}, 8))"
-        if text.startswith("{ .reg .b64 %a, %b; ld.shared.v2.b64"):
-            offset = re.search(r"\[\$1\+(\d+)\]", text)
-            assert offset and "@$2 st.global.v2.b64" in text
+        product = re.fullmatch(r"mad\.wide\.u32 \$0, \$1, (\d+), \$2;", text)
+        if product:
+            return left + f"(({v[0]} & {M32}) * {product[1]} + {v[1]}) & {M64}"
+        copy = re.fullmatch(
+            r"{ \.reg \.b64 %a, %b; (@\$2 )?ld\.shared\.v2\.b64 {%a, %b}, \[\$0\]; "
+            r"(@\$2 )?st\.global\.v2\.b64 \[\$1\], {%a, %b}; }",
+            text,
+        )
+        if copy:
+            assert copy[1] == copy[2]
             load = f"cta.load('shared', {v[0]}, 16)"
-            return f"if {v[2]}: cta.store('global', {v[1]} + {offset[1]}, 16, {load})"
+            call = f"cta.store('global', {v[1]}, 16, {load})"
+            return f"if {v[2]}: {call}" if copy[1] else call
         raise AssertionError(f"unknown asm: {text}")
 
     def call(self, result: str | None, name: str, arguments: str) -> str:
@@ -247,7 +253,8 @@ class Translator:
         if op == "getelementptr":
             parts = re.match(r"i8, ptr addrspace\((\d)\) (\S+), i\d+ (\S+)", rest)
             assert parts and result
-            base, step = (self.operand(p.rstrip(",")) for p in parts.groups()[1:])
+            base, step = self.operand(parts[2].rstrip(",")), parts[3]
+            step = step if re.fullmatch(r"-\d+", step) else self.operand(step)
             if parts[1] == "4":
                 return f"{self.name(result)} = ({base}[0], {base}[1] + {step})"
             return f"{self.name(result)} = {base} + {step}"

@@ -36,6 +36,7 @@ COST = 10
 COSTS = {
     "persistent_matmul": 56,
     "specialized_matmul": 16,
+    "scans": 12,  # sm_100 and sm_120 with Triton 3.9
     "matmul_3": 16,  # sm_80 with Triton 3.7
     "matmul_4": 16,
 }

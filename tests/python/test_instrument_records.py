@@ -206,6 +206,17 @@ def expected(made, choices) -> list[tuple[str, int]]:
     return [(name, kind) for name, kind in records if kind is not None]
 
 
+def longest(blocks, number: int = 0):
+    """The most records of any way from a block on; None where ways go round or call helpers."""
+    items, edges = blocks[number]
+    behind = [None if isinstance(item, int) else 0 for item in items] + [0]
+    for edge in edges:
+        behind.append(longest(blocks, edge) if edge > number else None)
+    if None in behind:
+        return None
+    return len(expected([[(items, [])]], [])) + max(behind)
+
+
 # ------------------------------------------------------------------ the pass
 
 
@@ -323,6 +334,11 @@ def test_memory_has_what_each_warp_met(
         "barriers": 1,
     }
     text, layout = instrument(text_of(made, is_amd), arch, options)
+    most = longest(made[0])
+    if not records and most is not None:
+        # As large as it must be: a power of two, two records at least.
+        ring = int(layout["ring"][0])
+        assert ring == max(16, 1 << (8 * most - 1).bit_length()) and layout["slack"] == ["0"]
     run = compile_kernel(text)
     cta = Cta(
         index=index,
@@ -379,6 +395,7 @@ def test_a_scope_longer_than_a_record_can_say_is_as_long_as_it_can(arch, monkeyp
         return ticks[-1]
 
     monkeypatch.setattr(Thread, "clock", clock)
-    compile_kernel(text)(cta, Thread(cta, 0, 32, 0, []))
+    for lane in range(32):
+        compile_kernel(text)(cta, Thread(cta, lane, 32, 0, []))
     unit = Unit(cta.memory, BUFFER, layout, 0)
     assert unit.words[1] == 1 << 24 | 0xFFFFFF

@@ -30,7 +30,7 @@ define amdgpu_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) no
   %proton.on0 = and i1 %proton.sampled, %proton.turn
   %proton.on = and i1 %proton.on0, %proton.there
   %proton.unit = select i1 %proton.on0, i32 %proton.nth, i32 1
-  %proton.skip = mul i32 %proton.unit, 4104
+  %proton.skip = mul i32 %proton.unit, 4112
   %proton.slot64 = zext i32 %proton.slot to i64
   %proton.far = mul i64 %proton.slot64, 8320
   %proton.at = getelementptr i8, ptr addrspace(1) %2, i64 %proton.far

@@ -32,7 +32,7 @@ define amdgpu_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) no
   %proton.on0 = and i1 %proton.sampled, %proton.turn
   %proton.on = and i1 %proton.on0, %proton.there
   %proton.unit = select i1 %proton.on0, i32 %proton.nth, i32 0
-  %proton.skip = mul i32 %proton.unit, 4104
+  %proton.skip = mul i32 %proton.unit, 4112
   %proton.slot64 = zext i32 %proton.slot to i64
   %proton.far = mul i64 %proton.slot64, 16768
   %proton.at = getelementptr i8, ptr addrspace(1) %2, i64 %proton.far
@@ -110,8 +110,8 @@ proton.out:
   %proton.end.clock = call i64 @llvm.readcyclecounter()
   %proton.lane = and i32 %proton.tid, 63
   %proton.first = shl i32 %proton.lane, 3
-  %proton.less = icmp ult i32 %proton.n.2, 4104
-  %proton.bytes = select i1 %proton.less, i32 %proton.n.2, i32 4104
+  %proton.less = icmp ult i32 %proton.n.2, 4112
+  %proton.bytes = select i1 %proton.less, i32 %proton.n.2, i32 4112
   %proton.any = icmp ult i32 %proton.first, %proton.bytes
   br i1 %proton.any, label %proton.copy, label %proton.copied
 

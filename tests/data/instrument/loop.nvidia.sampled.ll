@@ -28,22 +28,16 @@ define ptx_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) nofre
   %proton.e.base = ptrtoint ptr addrspace(1) %2 to i64
   %proton.e.there = icmp ne i64 %proton.e.base, 0
   %proton.e.on = and i1 %proton.e.on1, %proton.e.there
-  %proton.e.slot64 = zext i32 %proton.e.slot to i64
-  %proton.e.skip = mul i64 %proton.e.slot64, 8448
-  %proton.e.at = add i64 %proton.e.base, %proton.e.skip
-  %proton.e.unit64 = zext i32 %proton.e.unit to i64
-  %proton.e.h = shl i64 %proton.e.unit64, 6
-  %proton.e.header = add i64 %proton.e.at, %proton.e.h
-  %proton.e.g = mul i64 %proton.e.unit64, 4104
-  %proton.e.g0 = add i64 %proton.e.at, 128
-  %proton.e.ring = add i64 %proton.e.g0, %proton.e.g
+  %proton.e.at = call i64 asm "mad.wide.u32 $0, $1, 8448, $2;", "=l,r,l"(i32 %proton.e.slot, i64 %proton.e.base)
   %proton.e.lead = icmp eq i32 %proton.e.lane, 0
   %proton.on = and i1 %proton.e.on, %proton.e.lead
+  %proton.e.header = call i64 asm "mad.wide.u32 $0, $1, 64, $2;", "=l,r,l"(i32 %proton.e.unit, i64 %proton.e.at)
+  %proton.e.ring = call i64 asm "mad.wide.u32 $0, $1, 4112, $2;", "=l,r,l"(i32 %proton.e.unit, i64 %proton.e.at)
   %proton.e.ns = call i64 asm sideeffect "mov.u64 $0, %globaltimer;", "=l"()
   %proton.e.clock = call i64 asm sideeffect "mov.u64 $0, %clock64;", "=l"()
   call void asm sideeffect "@$3 st.global.v2.b64 [$0+16], {$1, $2};", "l,l,l,b,~{memory}"(i64 %proton.e.header, i64 %proton.e.ns, i64 %proton.e.clock, i1 %proton.on)
   %4 = call i32 asm sideeffect "mov.u32 $0, %clock;", "=r"()
-  call void asm sideeffect "@$3 st.global.v2.b32 [$0+0], {$1, $2};", "l,r,r,b"(i64 %proton.e.ring, i32 %4, i32 16777216, i1 %proton.on)
+  call void asm sideeffect "@$3 st.global.v2.b32 [$0+128], {$1, $2};", "l,r,r,b"(i64 %proton.e.ring, i32 %4, i32 16777216, i1 %proton.on)
   %5 = icmp sgt i32 %1, 0
   br i1 %5, label %.lr.ph, label %._crit_edge
 
@@ -61,9 +55,9 @@ define ptx_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) nofre
   %proton.l.2 = icmp ult i32 %proton.d.2, 16777215
   %proton.c.2 = select i1 %proton.l.2, i32 %proton.d.2, i32 16777215
   %proton.w.2 = or disjoint i32 %proton.c.2, 33554432
-  call void asm sideeffect "@$3 st.global.v2.b32 [$0+0], {$1, $2};", "l,r,r,b"(i64 %proton.a.1, i32 %7, i32 %proton.w.2, i1 %proton.on)
+  call void asm sideeffect "@$3 st.global.v2.b32 [$0+128], {$1, $2};", "l,r,r,b"(i64 %proton.a.1, i32 %7, i32 %proton.w.2, i1 %proton.on)
   %10 = add i32 %9, 0
-  call void asm sideeffect "@$3 st.global.v2.b32 [$0+8], {$1, $2};", "l,r,r,b"(i64 %proton.a.1, i32 %9, i32 50331648, i1 %proton.on)
+  call void asm sideeffect "@$3 st.global.v2.b32 [$0+136], {$1, $2};", "l,r,r,b"(i64 %proton.a.1, i32 %9, i32 50331648, i1 %proton.on)
   %11 = add i32 %6, %8
   %12 = add nuw nsw i32 %11, 1
   %13 = icmp slt i32 %12, %1
@@ -76,10 +70,12 @@ define ptx_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) nofre
   %proton.z.2 = zext i32 %proton.m.2 to i64
   %proton.a.2 = add i64 %proton.e.ring, %proton.z.2
   %proton.n.2 = add i32 %proton.i.2, 8
-  call void asm sideeffect "@$3 st.global.v2.b32 [$0+0], {$1, $2};", "l,r,r,b"(i64 %proton.a.2, i32 %14, i32 67108864, i1 %proton.on)
+  call void asm sideeffect "@$3 st.global.v2.b32 [$0+128], {$1, $2};", "l,r,r,b"(i64 %proton.a.2, i32 %14, i32 67108864, i1 %proton.on)
   br label %proton.fin
 
 proton.fin:
+  %proton.f.ns = call i64 asm sideeffect "mov.u64 $0, %globaltimer;", "=l"()
+  %proton.f.clock = call i64 asm sideeffect "mov.u64 $0, %clock64;", "=l"()
   %proton.f.tid = call i32 asm sideeffect "mov.u32 $0, %tid.x;", "=r"()
   %proton.f.cx = call i32 asm sideeffect "mov.u32 $0, %ctaid.x;", "=r"()
   %proton.f.cy = call i32 asm sideeffect "mov.u32 $0, %ctaid.y;", "=r"()
@@ -105,28 +101,19 @@ proton.fin:
   %proton.f.base = ptrtoint ptr addrspace(1) %2 to i64
   %proton.f.there = icmp ne i64 %proton.f.base, 0
   %proton.f.on = and i1 %proton.f.on1, %proton.f.there
-  %proton.f.slot64 = zext i32 %proton.f.slot to i64
-  %proton.f.skip = mul i64 %proton.f.slot64, 8448
-  %proton.f.at = add i64 %proton.f.base, %proton.f.skip
-  %proton.f.unit64 = zext i32 %proton.f.unit to i64
-  %proton.f.h = shl i64 %proton.f.unit64, 6
-  %proton.f.header = add i64 %proton.f.at, %proton.f.h
+  %proton.f.at = call i64 asm "mad.wide.u32 $0, $1, 8448, $2;", "=l,r,l"(i32 %proton.f.slot, i64 %proton.f.base)
   br i1 %proton.f.on, label %proton.out, label %proton.done
 
 proton.out:
-  %proton.f.ns = call i64 asm sideeffect "mov.u64 $0, %globaltimer;", "=l"()
-  %proton.f.clock = call i64 asm sideeffect "mov.u64 $0, %clock64;", "=l"()
-  br label %proton.copied
-
-proton.copied:
-  %proton.f.last = call i64 asm sideeffect "mov.u64 $0, %clock64;", "=l"()
-  %proton.f.spent = sub i64 %proton.f.last, %proton.f.clock
-  %proton.f.spent32 = trunc i64 %proton.f.spent to i32
+  %proton.f.lead = icmp eq i32 %proton.f.lane, 0
+  %proton.f.header = call i64 asm "mad.wide.u32 $0, $1, 64, $2;", "=l,r,l"(i32 %proton.f.unit, i64 %proton.f.at)
+  call void asm sideeffect "@$3 st.global.v2.b64 [$0+32], {$1, $2};", "l,l,l,b,~{memory}"(i64 %proton.f.header, i64 %proton.f.ns, i64 %proton.f.clock, i1 %proton.f.lead)
   %proton.f.sm = call i32 asm "mov.u32 $0, %smid;", "=r"()
   %proton.f.count = lshr i32 %proton.n.2, 3
-  %proton.f.lead = icmp eq i32 %proton.f.lane, 0
-  call void asm sideeffect "@$3 st.global.v2.b64 [$0+32], {$1, $2};", "l,l,l,b,~{memory}"(i64 %proton.f.header, i64 %proton.f.ns, i64 %proton.f.clock, i1 %proton.f.lead)
-  call void asm sideeffect "@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b,~{memory}"(i64 %proton.f.header, i32 827282000, i32 %proton.f.sm, i32 %proton.f.count, i32 %proton.f.spent32, i1 %proton.f.lead)
+  %proton.f.clock32 = trunc i64 %proton.f.clock to i32
+  %proton.f.last = call i32 asm sideeffect "mov.u32 $0, %clock;", "=r"()
+  %proton.f.spent = sub i32 %proton.f.last, %proton.f.clock32
+  call void asm sideeffect "@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b,~{memory}"(i64 %proton.f.header, i32 827282000, i32 %proton.f.sm, i32 %proton.f.count, i32 %proton.f.spent, i1 %proton.f.lead)
   br label %proton.done
 
 proton.done:
