@@ -53,6 +53,7 @@ void decoder_begin(struct decoder *decoder, const struct instrument_layout *layo
 void decoder_fini(struct decoder *decoder)
 {
 	free(decoder->executions);
+	free(decoder->cuts);
 	free(decoder->events);
 	free(decoder->ends);
 	free(decoder->readings);
@@ -220,10 +221,13 @@ static void close_scope(struct pairing *pairing, const struct decode_reading *re
 
 	if (at == DECODE_NONE) {
 		/* With records dropped, its start mostly is one of them. */
-		if (pairing->has_dropped)
+		if (pairing->has_dropped) {
 			decoder->totals.cut_by_drop[scope]++;
-		else
+			decoder->cuts[decoder->cut_count++] = (struct decode_cut){
+				.end = reading->clock, .scope = scope, .unit = pairing->unit};
+		} else {
 			decoder->totals.broken[scope]++;
+		}
 		return;
 	}
 	execution = &decoder->executions[at];
@@ -352,7 +356,9 @@ static bool decode_ring(struct decoder *decoder, const struct ring *ring, uint8_
 	if (!array_reserve(&decoder->executions, &decoder->execution_capacity, first + count,
 			   sizeof(*decoder->executions)) ||
 	    (!is_simple && !array_reserve(&decoder->readings, &decoder->reading_capacity, count,
-					  sizeof(*decoder->readings))))
+					  sizeof(*decoder->readings))) ||
+	    (ring->first && !array_reserve(&decoder->cuts, &decoder->cut_capacity,
+					   decoder->cut_count + count, sizeof(*decoder->cuts))))
 		return false;
 	pairing.decoder = decoder;
 	pairing.dead = 0;
@@ -705,6 +711,7 @@ bool decode_cta(struct decoder *decoder, const void *bytes)
 
 	decoder->execution_count = 0;
 	decoder->event_count = 0;
+	decoder->cut_count = 0;
 	for (uint32_t i = 0; i < decoder->layout->unit_count; i++)
 		if (!decode_unit(decoder, bytes, (uint8_t)i))
 			return false;

@@ -27,6 +27,13 @@ struct decode_execution {
 	bool is_cut; /* at least that long: the record could not say how long */
 };
 
+/* An end in a ring that has lost its oldest records, the start among them. */
+struct decode_cut {
+	uint64_t end;
+	uint16_t scope;
+	uint8_t unit;
+};
+
 struct decode_unit {
 	bool is_there; /* the unit ran and ended */
 	uint8_t warp;  /* its first */
@@ -74,7 +81,10 @@ struct decoder {
 	struct decode_unit units[INSTRUMENT_UNIT_MAX];
 	struct decode_execution *executions;
 	size_t execution_count;
+	struct decode_cut *cuts; /* unit by unit, in the order of their records */
+	size_t cut_count;
 	/* Work space. */
+	size_t cut_capacity;
 	size_t execution_capacity;
 	struct decode_event *events;
 	size_t event_count;

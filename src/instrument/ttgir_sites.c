@@ -82,6 +82,16 @@ static const struct operation *find_operation(struct span op)
 	return NULL;
 }
 
+uint32_t sites_kinds(struct span word)
+{
+	uint32_t kinds = 0;
+
+	for (size_t i = 0; i < OPERATION_COUNT; i++)
+		if (span_is(word, operations[i].word))
+			kinds |= operations[i].kind;
+	return kinds;
+}
+
 /* ------------------------------------------------------------------ walking */
 
 enum region_kind {

@@ -45,5 +45,7 @@ bool sites_name(struct sites *sites);
 /* Drops scopes, the innermost first, until at most these many and their records are left. */
 void sites_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit);
 void sites_fini(struct sites *sites);
+/* Bits of enum instrument_auto: what an automatic scope whose name begins with `word` is around. */
+uint32_t sites_kinds(struct span word);
 
 #endif

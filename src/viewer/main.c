@@ -17,7 +17,9 @@
 #include "viewer/options.h"
 #include "viewer/picture.h"
 #include "viewer/say.h"
+#include "viewer/select.h"
 #include "viewer/view.h"
+#include "viewer/warps.h"
 
 #define EXIT_BAD 2
 #define EXIT_GATE 3
@@ -199,6 +201,38 @@ static int show(const struct options *options, struct input *input, struct input
 	return status;
 }
 
+static int report_warps(const struct options *options, struct input *input)
+{
+	struct proton_error err = {0};
+	struct warps_report report;
+	struct view view;
+	struct out out;
+	int status = make_view(&view, input, NULL, options, &err);
+
+	if (status == PROTON_OK)
+		status = select_paths(options, view.profile, view.state, &err);
+	if (status) {
+		if (err.text[0])
+			complain(&err);
+		view_fini(&view);
+		return EXIT_BAD;
+	}
+	warps_report_init(&report, view.profile, view.state);
+	out_init(&out, STDOUT_FILENO);
+	if (!report.kernel_count)
+		warps_say_nothing(view.profile, options);
+	else if (options->csv)
+		warps_csv(&report, options, &out);
+	else if (options->json)
+		warps_json(&report, options, &out);
+	else
+		warps_print(&report, options, &out);
+	status = report.kernel_count ? finish(&out, &err) : EXIT_BAD;
+	warps_report_fini(&report);
+	view_fini(&view);
+	return status;
+}
+
 static int run(const struct options *options)
 {
 	struct proton_error err;
@@ -214,6 +248,8 @@ static int run(const struct options *options)
 		status = EXIT_BAD;
 	else if (is_export(options))
 		status = export(options, &input, &base);
+	else if (options->warps)
+		status = report_warps(options, &input);
 	else
 		status = show(options, &input, &base);
 	/* What was shown is not all that was asked for. */

@@ -25,7 +25,7 @@ static const char help_text[] =
 	"  -t, --threshold VALUE  at least VALUE of the first metric, or METRIC=VALUE\n"
 	"  -d, --depth N          levels of the tree; -n, --rows N  rows of a flat table\n"
 	"  --top, --group BY      flat: by kernel, scope, module, file or device\n"
-	"  --bottom-up            who calls each kernel\n"
+	"  --bottom-up            who calls each kernel;  --warps  who waits inside it\n"
 	"  --diff BASE            FILE minus BASE, by impact (also -diff, --diff-profile)\n"
 	"  --fail-if GATE         exit status 3: 'time > +5%', 'util < 0.5 in matmul'\n"
 	"  --merge HOW            of several files: sum, mean, min, max or spread\n"
@@ -56,6 +56,7 @@ enum {
 	OPTION_NAMES,
 	OPTION_PEAKS,
 	OPTION_TOP,
+	OPTION_WARPS,
 	OPTION_COLOR,
 	OPTION_VERSION
 };
@@ -73,6 +74,7 @@ static const struct option long_options[] = {
 	{"top", no_argument, NULL, OPTION_TOP},
 	{"group", required_argument, NULL, OPTION_GROUP},
 	{"bottom-up", no_argument, NULL, OPTION_BOTTOM_UP},
+	{"warps", no_argument, NULL, OPTION_WARPS},
 	{"diff", required_argument, NULL, OPTION_DIFF},
 	{"diff-profile", required_argument, NULL, OPTION_DIFF},
 	{"fail-if", required_argument, NULL, OPTION_FAIL_IF},
@@ -255,6 +257,9 @@ static enum options_result parse_one(struct options *options, int option)
 	case OPTION_BOTTOM_UP:
 		options->mode = VIEW_CALLERS;
 		return OPTIONS_RUN;
+	case OPTION_WARPS:
+		options->warps = true;
+		return OPTIONS_RUN;
 	case OPTION_DIFF:
 		options->base = optarg;
 		return OPTIONS_RUN;
@@ -314,8 +319,15 @@ static enum options_result check(const struct options *options)
 		return REFUSE("Cannot specify both --csv and --json");
 	if (options->json && options->print_sorted)
 		return REFUSE("Cannot specify both --json and --print-sorted");
-	if (options->rows && options->mode != VIEW_FLAT)
-		return REFUSE("--rows is for flat tables: --top or --group");
+	if (options->warps &&
+	    (options->mode != VIEW_TREE || options->metric_count || options->base ||
+	     options->export_format || options->output || options->list || options->print_sorted ||
+	     options->has_threshold || options->threshold_count || options->gate_count ||
+	     options->merge_how != MERGE_SUM))
+		return REFUSE("--warps is a report of its own: with it go -i, -e, -n, --names, "
+			      "--csv, --json and --color");
+	if (options->rows && options->mode != VIEW_FLAT && !options->warps)
+		return REFUSE("--rows is for flat tables (--top, --group) and --warps");
 	if (options->base && options->merge_how != MERGE_SUM)
 		return REFUSE("Cannot specify both --diff and --merge %s",
 			      options->merge_how == MERGE_SPREAD ? "spread" : "mean, min or max");

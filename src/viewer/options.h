@@ -63,6 +63,7 @@ struct options {
 	enum color_choice color;
 	bool list;
 	bool print_sorted;
+	bool warps;
 };
 
 enum options_result {

@@ -11,6 +11,7 @@
 #include "viewer/select.h"
 #include "viewer/util.h"
 #include "viewer/walk.h"
+#include "viewer/warps.h"
 #include "viewer/xalloc.h"
 
 #define CUMULATIVE "cum/%"
@@ -46,8 +47,13 @@ static int turn(struct profile **profile, const struct options *options, struct 
 int view_turn(struct profile **profile, const struct options *options, uint8_t **state_out,
 	      struct proton_error *err)
 {
+	bool is_export = options->export_format || options->output;
 	int status;
 
+	/* A report of its own (--warps), which is in the way of a tree of scopes. */
+	if (!options->warps && !options->list && (options->metric_count || !is_export) &&
+	    !warps_are_asked_for(options))
+		warps_strip(*profile);
 	*state_out = filter_prune(*profile);
 	if (options->mode == VIEW_TREE || options->list)
 		return PROTON_OK;

@@ -1,7 +1,9 @@
-/* instrument/layout and decode: any layout that can be read, over any bytes. */
+/* instrument/layout, decode and warps: any layout that can be read, over any bytes. */
 #include <stdlib.h>
 
 #include "instrument/decode.h"
+#include "instrument/warps.h"
+#include "instrument/warps_roles.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
@@ -33,6 +35,51 @@ static void check(const struct decoder *decoder)
 			abort();
 }
 
+/* Every cycle of every unit, and of the path, is somebody's. */
+static void check_sums(const struct warps_sums *sums)
+{
+	uint64_t path = 0;
+
+	for (uint32_t u = 0; u < sums->unit_count; u++) {
+		uint64_t cycles = sums->units[u].idle;
+
+		path += sums->units[u].path;
+		for (uint32_t i = 0; i <= sums->scope_count; i++) {
+			cycles += warps_cell(sums, u, i)->cycles;
+			path += warps_cell(sums, u, i)->path;
+		}
+		if (cycles != sums->units[u].cycles)
+			abort();
+	}
+	for (uint32_t i = 0; i < sums->scope_count; i++) {
+		path += sums->asyncs[i].path;
+		if (sums->asyncs[i].overlapped > sums->asyncs[i].cycles)
+			abort();
+	}
+	if (path != sums->cycles)
+		abort();
+}
+
+static void check_warps(struct warps *warps, const struct decoder *decoder)
+{
+	struct warps_kinds kinds;
+	struct warps_roles roles;
+	struct warps_sums sums;
+	struct out name;
+
+	warps_kinds_read(decoder->layout, &kinds);
+	if (!warps_sums_init(&sums, decoder->layout))
+		return;
+	if (warps_add(warps, decoder, &kinds, &sums))
+		check_sums(&sums);
+	warps_roles_find(&sums, &kinds, &roles);
+	out_init(&name, -1);
+	for (uint32_t role = 0; role < roles.count; role++)
+		warps_role_name(&roles, decoder->layout, role, &name);
+	out_fini(&name);
+	warps_sums_fini(&sums);
+}
+
 /* The layout's text, a byte of 0, then the memory of CTAs (what is missing reads as 0). */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
@@ -40,6 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	size_t text = zero ? (size_t)(zero - bytes) : length;
 	size_t rest = length - text - (zero != NULL);
 	struct instrument_layout layout;
+	struct warps warps = {0};
 	struct decoder decoder;
 	uint8_t *cta;
 	struct decode_cost cost = {0};
@@ -62,9 +110,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 		if (rest)
 			memcpy(cta, zero + 1 + at,
 			       rest - at < layout.cta_bytes ? rest - at : layout.cta_bytes);
-		if (decode_cta(&decoder, cta))
-			check(&decoder);
+		if (!decode_cta(&decoder, cta))
+			continue;
+		check(&decoder);
+		check_warps(&warps, &decoder);
 	}
+	warps_fini(&warps);
 	decoder_fini(&decoder);
 	layout_fini(&layout);
 	free(cta);

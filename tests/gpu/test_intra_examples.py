@@ -73,6 +73,12 @@ def test_automatic_scopes(options):
         assert scope in output("matmul-auto")
 
 
+@pytest.mark.skipif(not IS_HOPPER, reason="needs TMA and WGMMA of Hopper")
+def test_who_waits_for_whom():
+    printed = python(EXAMPLES / "example_warps.py")
+    assert "matmul_ws: " in printed and "critical path" in printed and "the path runs " in printed
+
+
 @pytest.mark.parametrize("options", [(), ("--op-measure",)], ids=" ".join)
 def test_an_edited_kernel(options):
     program = EXAMPLES / "example_override.py"

@@ -220,6 +220,28 @@ def test_the_dsl_in_gluon(example):
     assert scopes_of(made) == {"kernel", "tma", "wait", "wgmma", "store"}
 
 
+def test_who_waits_for_whom(example):
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    def descriptor(*shape):
+        layout = gl.NVMMASharedLayout.get_default_for(list(shape), gl.float16)
+        return f"tensordesc<fp16{list(shape)},{layout!r}>"
+
+    signature = {
+        "a_desc": descriptor(128, 64),
+        "b_desc": descriptor(64, 128),
+        "c": "*fp16",
+        "size": "i32",
+        "stages": "constexpr",
+    }
+    source = GluonASTSource(example("example_warps").matmul_ws, signature, {"stages": 3})
+    _instrument.start("default:auto=waits,dots,loads,partitions")
+    made = kernels.compile_source(source, "sm_90", num_warps=4)
+    words = {scope.partition("@")[0] for scope in scopes_of(made)}
+    assert {"default", "partition0", "wait_barrier", "tma_load", "dot", "copy"} <= words
+
+
 def test_nobody_edits_the_kernel(example):
     signature = dict.fromkeys("abc", "*fp16") | {"n": "i32", "BLOCK": "constexpr"}
     source = kernels.ASTSource(

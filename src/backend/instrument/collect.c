@@ -13,6 +13,7 @@
 #include "backend/instrument/report.h"
 #include "backend/instrument/sums.h"
 #include "backend/instrument/turns.h"
+#include "backend/instrument/warp_tally.h"
 #include "backend/instrument/workers.h"
 #include "base/note.h"
 
@@ -348,6 +349,7 @@ static void close_all(void)
 	}
 	places_clear();
 	sums_clear();
+	warp_tallies_clear();
 	pool_empty();
 }
 
@@ -399,4 +401,5 @@ void collect_forget(void)
 	report_forget();
 	clear_forget();
 	sums_forget();
+	warp_tallies_forget();
 }

@@ -73,16 +73,18 @@ static bool decode_piece(struct reading *reading, const char *stage, size_t byte
 	struct reader *reader = reading->reader;
 
 	for (size_t at = 0; at + layout->cta_bytes <= bytes; at += layout->cta_bytes) {
-		uint32_t cta = reading->next_slot++ * layout->cta_stride;
+		uint32_t slot = reading->next_slot++;
 
 		if (at + 3 * (size_t)layout->cta_bytes <= bytes)
 			decode_prefetch(layout, stage + at + 2 * layout->cta_bytes);
 		if (!decode_cta(&reader->decoder, stage + at) ||
-		    !tally_add(&reader->tally, &reader->decoder))
+		    !tally_add(&reader->tally, &reader->decoder) ||
+		    !warp_reading_add(&reader->warps, &reader->decoder, slot, stage + at))
 			return false;
 		note_clock(reading);
-		if (reading->wants_lanes && !lanes_add(&reader->lanes, &reader->decoder,
-						       &reader->tally, cta, reading->clock_mhz))
+		if (reading->wants_lanes &&
+		    !lanes_add(&reader->lanes, &reader->decoder, &reader->tally,
+			       slot * layout->cta_stride, reading->clock_mhz))
 			return false;
 	}
 	return true;
@@ -194,6 +196,8 @@ static bool read_bytes(struct reading *reading)
 	pieces.bytes = reader->stage_bytes / cta_bytes * cta_bytes;
 	pieces.count = (uint32_t)((pieces.all_bytes + pieces.bytes - 1) / pieces.bytes);
 	pieces.stage_count = reader->stages[1] ? READER_STAGES : 1;
+	warp_reading_begin(&reader->warps, reading->buffer->kernel, reading->buffer->where,
+			   pieces.all_bytes / cta_bytes);
 	for (uint32_t piece = 0; is_ok && piece < pieces.count; piece++)
 		is_ok = read_piece(reading, &pieces, piece);
 	return is_ok;
@@ -223,6 +227,7 @@ static void hand_on(struct reading *reading, uint64_t after_ns)
 
 	if (!sums_take(&reader->tally, totals->units, reading->place->device))
 		fail("adding up, for want of memory,", DRIVER_OUT_OF_MEMORY);
+	warp_reading_commit(&reader->warps, totals->ctas);
 	if (reading->wants_lanes)
 		hand_on_lanes(reading, after_ns);
 	tally_reset(&reader->tally);
@@ -349,5 +354,6 @@ void reader_fini(struct reader *reader)
 	decoder_fini(&reader->decoder);
 	tally_fini(&reader->tally);
 	lanes_fini(&reader->lanes);
+	warp_reading_fini(&reader->warps);
 	*reader = (struct reader){0};
 }

@@ -8,6 +8,7 @@
 #include "backend/instrument/lanes.h"
 #include "backend/instrument/places.h"
 #include "backend/instrument/pool.h"
+#include "backend/instrument/warp_tally.h"
 
 /* While one piece of a buffer is decoded the next is copied: two of all that takes. */
 #define READER_STAGES 2u
@@ -20,6 +21,7 @@ struct reader {
 	struct decoder decoder;
 	struct tally tally;
 	struct lanes lanes;
+	struct warp_reading warps;
 };
 
 /* A run begins: what fails is said again. */

@@ -1,0 +1,549 @@
+/* CTAs made by hand, and what their warps did to each other. */
+#include "unit/tap.h"
+
+#include "instrument/warps.h"
+#include "instrument/warps_roles.h"
+
+#define EXECUTIONS 4096
+
+static struct instrument_layout layout;
+static struct decoder decoder;
+static struct decode_execution executions[EXECUTIONS];
+static struct decode_cut cuts[16];
+static struct warps_kinds kinds;
+static struct warps warps;
+static struct warps_sums sums;
+
+/* The scopes, in this order; `events` are those from which on they are asynchronous. */
+static void make(const char *const *names, uint32_t count, uint32_t events)
+{
+	layout = (struct instrument_layout){.unit_count = 0, .warps_per_unit = 1};
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t scope = layout_scope(&layout, names[i], strlen(names[i]));
+
+		CHECK_U64(scope, i);
+		layout_code(&layout, i, i < events ? INSTRUMENT_SCOPE : INSTRUMENT_EVENT_START);
+	}
+	decoder = (struct decoder){.layout = &layout, .executions = executions, .cuts = cuts};
+	warps_kinds_read(&layout, &kinds);
+}
+
+static void unit(uint64_t start, uint64_t end)
+{
+	uint32_t index = layout.unit_count++;
+
+	layout.units[index] = (uint8_t)index;
+	layout.warp_count = index + 1;
+	decoder.units[index] = (struct decode_unit){
+		.is_there = true,
+		.warp = (uint8_t)index,
+		.start_clock = start,
+		.end_clock = end,
+		.first = (uint32_t)decoder.execution_count,
+	};
+}
+
+/* Of the unit made last; by start, what lies around others first. */
+static void ran(uint16_t scope, uint64_t start, uint64_t end)
+{
+	struct decode_unit *last = &decoder.units[layout.unit_count - 1];
+
+	CHECK(decoder.execution_count < EXECUTIONS);
+	executions[decoder.execution_count++] = (struct decode_execution){
+		.start = start,
+		.duration = end - start,
+		.parent = DECODE_NONE,
+		.sequence = last->dropped + last->count++,
+		.scope = scope,
+		.unit = (uint8_t)(layout.unit_count - 1),
+		.end_unit = (uint8_t)(layout.unit_count - 1),
+	};
+}
+
+static void went_on(uint16_t scope, uint8_t from, uint64_t start, uint8_t to, uint64_t end)
+{
+	executions[decoder.execution_count++] = (struct decode_execution){
+		.start = start,
+		.duration = end - start,
+		.parent = DECODE_NONE,
+		.scope = scope,
+		.unit = from,
+		.end_unit = to,
+		.is_async = true,
+	};
+}
+
+static uint64_t path_of_all(void)
+{
+	uint64_t path = 0;
+
+	for (uint32_t u = 0; u < sums.unit_count; u++) {
+		path += sums.units[u].path;
+		for (uint32_t i = 0; i <= sums.scope_count; i++)
+			path += warps_cell(&sums, u, i)->path;
+	}
+	for (uint32_t i = 0; i < sums.scope_count; i++)
+		path += sums.asyncs[i].path;
+	return path;
+}
+
+/* What holds of any CTA. */
+static void check_sums(void)
+{
+	CHECK_U64(path_of_all(), sums.cycles);
+	for (uint32_t u = 0; u < sums.unit_count; u++) {
+		uint64_t cycles = sums.units[u].idle;
+
+		for (uint32_t i = 0; i <= sums.scope_count; i++)
+			cycles += warps_cell(&sums, u, i)->cycles;
+		CHECK_U64(cycles, sums.units[u].cycles);
+		CHECK_U64(sums.units[u].cycles, sums.units[u].ctas ? sums.cycles : 0);
+	}
+	for (uint32_t i = 0; i < sums.scope_count; i++)
+		CHECK_LE(sums.asyncs[i].overlapped, sums.asyncs[i].cycles);
+}
+
+static void add(void)
+{
+	CHECK(warps_sums_init(&sums, &layout));
+	CHECK(warps_add(&warps, &decoder, &kinds, &sums));
+	check_sums();
+}
+
+static void done(void)
+{
+	warps_sums_fini(&sums);
+	warps_fini(&warps);
+	layout_fini(&layout);
+}
+
+static uint64_t path(uint32_t unit_index, uint32_t scope)
+{
+	return warps_cell(&sums, unit_index, scope)->path;
+}
+
+static uint64_t cycles(uint32_t unit_index, uint32_t scope)
+{
+	return warps_cell(&sums, unit_index, scope)->cycles;
+}
+
+static void check_role(uint32_t role, const char *expected)
+{
+	struct warps_roles roles;
+	struct out name;
+	char text[128];
+
+	warps_roles_find(&sums, &kinds, &roles);
+	CHECK(role < roles.count);
+	out_init(&name, -1);
+	warps_role_name(&roles, &layout, role, &name);
+	snprintf(text, sizeof(text), "%.*s", (int)name.length, name.bytes);
+	out_fini(&name);
+	CHECK_STR(text, expected);
+}
+
+TEST(kinds_are_told_by_names)
+{
+	static const char *const names[] = {
+		"wait_barrier@a.py:1",
+		"async_wait@a.py:2",
+		"dot@wait.py:3",
+		"atomic_poll@a.py:4",
+		"Wait for A",
+		"await",
+		"waiter",
+		"partition12@a.py:5",
+		"partition",
+		"default@a.py:6",
+		"empty_barrier",
+		"cluster_wait",
+		"dot_wait",
+		"waits",
+		"load",
+		"partition1x",
+	};
+	static const uint8_t expected[] = {
+		WARPS_WAIT,     WARPS_WAIT_OWN,  WARPS_WORK, WARPS_WAIT,    WARPS_WAIT, WARPS_WORK,
+		WARPS_WORK,     WARPS_PARTITION, WARPS_WORK, WARPS_DEFAULT, WARPS_WAIT, WARPS_WAIT,
+		WARPS_WAIT_OWN, WARPS_WAIT,      WARPS_WORK, WARPS_WORK,
+	};
+
+	make(names, 16, 16);
+	for (uint32_t i = 0; i < 16; i++)
+		CHECK_U64(kinds.of[i], expected[i]);
+	CHECK(kinds.has_waits);
+	CHECK(kinds.is_worth_it);
+	layout_fini(&layout);
+	make(&names[14], 1, 1);
+	CHECK(!kinds.has_waits);
+	CHECK(!kinds.is_worth_it);
+	layout_fini(&layout);
+	make(&names[0], 1, 0); /* only an event is called so */
+	CHECK(!kinds.has_waits);
+	CHECK(kinds.is_worth_it);
+	layout_fini(&layout);
+}
+
+/*
+ * The consumer waits for the producer twice: the path alternates.
+ *
+ *   0: load 100..400, 450..900           (producer, ends at 950)
+ *   1: wait 50..420, dot 420..500, wait 500..910, dot 910..1000
+ */
+TEST(a_producer_and_a_consumer)
+{
+	static const char *const names[] = {"load", "dot", "wait_barrier"};
+
+	make(names, 3, 3);
+	unit(0, 950);
+	ran(0, 100, 400);
+	ran(0, 450, 900);
+	unit(0, 1000);
+	ran(2, 50, 420);
+	ran(1, 420, 500);
+	ran(2, 500, 910);
+	ran(1, 910, 1000);
+	add();
+	CHECK_U64(sums.cycles, 1000);
+	CHECK_U64(path(1, 1), 90); /* the last dot */
+	/* 900 to 910 and then all of the producer, which never waited */
+	CHECK_U64(path(1, 2), 10);
+	CHECK_U64(path(0, 0), 450 + 300);
+	CHECK_U64(path(0, 3), 50 + 100);
+	CHECK_U64(cycles(1, 2), 370 + 410);
+	CHECK_U64(cycles(1, 1), 80 + 90);
+	CHECK_U64(cycles(1, 3), 50);
+	CHECK_U64(sums.units[0].idle, 50); /* 950 to 1000 */
+	check_role(0, "load (warp 0)");
+	check_role(1, "dot (warp 1)");
+	done();
+}
+
+/* With a buffer to be freed: the producer waits as well, and the end of its wait is no release. */
+TEST(a_ring_of_one_buffer)
+{
+	static const char *const names[] = {"load", "dot", "empty barrier", "full barrier"};
+
+	make(names, 4, 4);
+	unit(0, 1000);
+	ran(0, 0, 300);
+	ran(2, 300, 510); /* until the consumer is done with it */
+	ran(0, 510, 800);
+	unit(0, 1100);
+	ran(3, 0, 310);
+	ran(1, 310, 500);
+	ran(3, 500, 810);
+	ran(1, 810, 1100);
+	add();
+	CHECK_U64(path(1, 1), 290 + 190);
+	CHECK_U64(path(1, 3), 10 + 10);
+	CHECK_U64(path(0, 0), 290 + 300);
+	CHECK_U64(path(0, 2), 10);
+	done();
+}
+
+/* A copy that another warp has started decides, and before it, who started it. */
+TEST(the_path_goes_through_a_copy)
+{
+	static const char *const names[] = {"issue", "dot", "wait_barrier", "copy"};
+
+	make(names, 4, 3);
+	unit(0, 1200);
+	ran(0, 100, 130);
+	unit(0, 1250);
+	ran(1, 0, 200);
+	ran(2, 200, 900);
+	ran(1, 900, 1250);
+	went_on(3, 0, 130, 1, 910); /* recorded behind the wait */
+	add();
+	CHECK_U64(path(1, 1), 350);
+	CHECK_U64(sums.asyncs[3].path, 900 - 130);
+	CHECK_U64(path(0, 0), 30);
+	CHECK_U64(path(0, 4), 100);
+	CHECK_U64(sums.asyncs[3].cycles, 780);
+	CHECK_U64(sums.asyncs[3].overlapped, 70 + 10); /* beside the dot, and behind the wait */
+	done();
+}
+
+/* What had arrived before it was waited for has not stopped anybody. */
+TEST(a_wait_that_did_not_block)
+{
+	static const char *const names[] = {"dot", "wait_barrier", "copy"};
+
+	make(names, 3, 2);
+	unit(0, 100);
+	unit(0, 1000);
+	ran(0, 0, 500);
+	ran(1, 500, 540);
+	ran(0, 550, 1000);
+	went_on(2, 0, 50, 1, 545);
+	add();
+	CHECK_U64(sums.asyncs[2].path, 0);
+	CHECK_U64(path(1, 0), 950);
+	CHECK_U64(path(1, 1), 40);
+	CHECK_U64(path(1, 3), 10);
+	CHECK_U64(sums.asyncs[2].overlapped, 450 + 5);
+	done();
+}
+
+/* Waits for what the warp has started itself are nobody else's doing. */
+TEST(own_waits_stay_in_the_warp)
+{
+	static const char *const names[] = {"async_copy@a.py:1", "async_wait@a.py:2", "dot@a.py:3"};
+
+	make(names, 3, 3);
+	for (uint64_t u = 0; u < 2; u++) {
+		unit(u, 1000 + u);
+		ran(0, 100 + u, 150 + u);
+		ran(1, 150 + u, 700 + u);
+		ran(2, 700 + u, 1000 + u);
+	}
+	add();
+	CHECK_U64(path(1, 1), 550);
+	CHECK_U64(path(1, 2), 300);
+	CHECK_U64(path(1, 0), 50);
+	CHECK_U64(path(1, 3), 100);
+	CHECK_U64(path(0, 3), 1); /* before the other was there */
+	check_role(0, "warps 0-1");
+	done();
+}
+
+/* At a barrier of all warps the last that arrives is the one that the others waited for. */
+TEST(the_last_at_a_barrier)
+{
+	static const char *const names[] = {"work", "barrier@a.py:2"};
+
+	make(names, 2, 2);
+	unit(0, 1000);
+	ran(0, 0, 100);
+	ran(1, 100, 820);
+	ran(0, 820, 1000);
+	unit(0, 900);
+	ran(0, 0, 800);
+	ran(1, 800, 819);
+	unit(0, 950);
+	ran(0, 0, 200);
+	ran(1, 200, 821);
+	add();
+	CHECK_U64(path(0, 0), 180);
+	CHECK_U64(path(0, 1), 20);
+	CHECK_U64(path(1, 0), 800);
+	check_role(0, "warps 0-2");
+	done();
+}
+
+/* Warps of a numbered partition have nothing to do outside of it, and no end waits for them. */
+TEST(workers_are_idle_outside_of_their_partition)
+{
+	static const char *const names[] = {"default@a.py:1", "partition0@a.py:9", "load@a.py:10"};
+
+	make(names, 3, 3);
+	unit(0, 1000);
+	ran(0, 200, 700);
+	unit(5, 1010);
+	ran(1, 210, 650);
+	ran(2, 300, 400);
+	unit(5, 1010);
+	ran(1, 215, 690);
+	add();
+	CHECK_U64(sums.units[1].idle, 1010 - 440);
+	CHECK_U64(cycles(1, 2), 100);
+	CHECK_U64(cycles(1, 1), 340);
+	CHECK_U64(sums.units[2].idle, 1010 - 475);
+	CHECK_U64(path(0, 0), 500);
+	CHECK_U64(path(0, 3), 500);
+	CHECK_U64(sums.units[0].path, 10); /* behind its end: the workers go home */
+	check_role(0, "default@a.py:1 (warp 0)");
+	check_role(1, "partition0@a.py:9 (warps 1-2)");
+	done();
+}
+
+/* A unit without a scope of its own does nothing; one that starts a copy does. */
+TEST(spare_warps)
+{
+	static const char *const names[] = {"dot", "wait", "copy"};
+
+	make(names, 3, 2);
+	unit(0, 1000);
+	ran(1, 100, 600);
+	ran(0, 600, 900);
+	unit(0, 1000);
+	unit(0, 1020);
+	went_on(2, 1, 50, 0, 610);
+	add();
+	CHECK_U64(sums.units[2].idle, 1020);
+	CHECK_U64(sums.units[1].idle, 20);
+	CHECK_U64(sums.units[0].path, 20);
+	CHECK_U64(sums.asyncs[2].path, 550);
+	CHECK_U64(path(1, 3), 50);
+	check_role(0, "dot (warp 0)");
+	check_role(1, "warp 1");
+	check_role(2, "warp 2");
+	done();
+}
+
+TEST(no_waits_no_jumps)
+{
+	static const char *const names[] = {"load", "dot", "copy"};
+
+	make(names, 3, 2);
+	unit(0, 1000);
+	ran(0, 100, 300);
+	ran(1, 400, 600);
+	unit(0, 900);
+	ran(0, 100, 890);
+	went_on(2, 0, 100, 0, 500);
+	add();
+	CHECK(!kinds.has_waits);
+	CHECK_U64(path(0, 0), 200);
+	CHECK_U64(path(0, 1), 200);
+	CHECK_U64(path(0, 3), 600);
+	done();
+}
+
+/* What lies in a wait belongs to it; what overlaps one is cut. */
+TEST(nesting)
+{
+	static const char *const names[] = {"outer", "wait", "inner", "barrier"};
+
+	make(names, 4, 4);
+	unit(0, 1000);
+	ran(0, 100, 900);
+	ran(1, 200, 500);
+	ran(2, 250, 300);
+	ran(3, 400, 450);
+	ran(2, 480, 600); /* begins in the wait and ends behind it */
+	ran(3, 880, 950); /* overlaps the outer scope */
+	add();
+	CHECK_U64(cycles(0, 1), 300);
+	CHECK_U64(cycles(0, 2), 100);
+	CHECK_U64(cycles(0, 3), 70);
+	CHECK_U64(cycles(0, 0), 100 + 280);
+	CHECK_U64(cycles(0, 4), 100 + 50);
+	done();
+}
+
+/* Where records were overwritten only what all units have is looked at, open scopes included. */
+TEST(overwritten_records)
+{
+	static const char *const names[] = {"partition0@a.py:1", "load", "wait"};
+
+	make(names, 3, 3);
+	unit(0, 1000);
+	decoder.units[0].dropped = 5;
+	ran(1, 500, 600); /* ends first: its record is the oldest */
+	ran(1, 700, 800);
+	cuts[decoder.cut_count++] = (struct decode_cut){.end = 950, .scope = 0, .unit = 0};
+	unit(0, 990);
+	ran(2, 100, 900);
+	add();
+	CHECK_U64(sums.unseen, 600);
+	CHECK_U64(sums.cycles, 400);
+	CHECK_U64(cycles(0, 1), 100);
+	CHECK_U64(cycles(0, 0), 250);
+	CHECK_U64(sums.units[0].idle, 50);
+	CHECK_U64(cycles(1, 2), 300);
+	check_role(0, "partition0@a.py:1 (warp 0)");
+	done();
+}
+
+TEST(nothing_left)
+{
+	static const char *const names[] = {"load", "wait"};
+
+	make(names, 2, 2);
+	unit(0, 1000);
+	decoder.units[0].dropped = 5;
+	add();
+	CHECK_U64(sums.ctas, 0);
+	CHECK_U64(sums.left_out, 1);
+	decoder.units[0] = (struct decode_unit){0}; /* not even there */
+	CHECK(warps_add(&warps, &decoder, &kinds, &sums));
+	CHECK_U64(sums.left_out, 2);
+	done();
+}
+
+static uint64_t random_state = 1;
+
+static uint64_t random_below(uint64_t limit)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state % limit;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct decode_execution *x = a;
+	const struct decode_execution *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->duration > y->duration ? -1 : x->duration < y->duration;
+}
+
+/* Whatever the decoder says, the sums hold, and it ends. */
+TEST(anything_at_all)
+{
+	static const char *const names[] = {"a",       "wait",       "barrier", "partition1",
+					    "default", "async_wait", "copy",    "move"};
+
+	for (int round = 0; round < 2000; round++) {
+		uint64_t clocks = round % 2 ? 300 : 5000;
+
+		make(names, 8, 6);
+		for (uint64_t units = 1 + random_below(6); units; units--) {
+			unit(random_below(clocks / 4), clocks / 2 + random_below(clocks));
+			for (uint64_t i = random_below(40); i; i--) {
+				uint64_t start = random_below(clocks);
+
+				ran((uint16_t)random_below(6), start,
+				    start + random_below(clocks / 3));
+			}
+			qsort(&executions[decoder.units[layout.unit_count - 1].first],
+			      decoder.units[layout.unit_count - 1].count, sizeof(*executions),
+			      by_start);
+			if (random_below(5) == 0) {
+				decoder.units[layout.unit_count - 1].dropped = 3;
+				cuts[decoder.cut_count++] = (struct decode_cut){
+					.end = random_below(clocks),
+					.scope = (uint16_t)random_below(6),
+					.unit = (uint8_t)(layout.unit_count - 1)};
+			}
+		}
+		for (uint64_t i = random_below(40); i; i--) {
+			uint64_t start = random_below(clocks);
+
+			went_on((uint16_t)(6 + random_below(2)),
+				(uint8_t)random_below(layout.unit_count), start,
+				(uint8_t)random_below(layout.unit_count),
+				start + random_below(clocks));
+		}
+		add();
+		done();
+	}
+}
+
+TEST(sums_add_up)
+{
+	static const char *const names[] = {"load", "wait"};
+	struct warps_sums all;
+
+	make(names, 2, 2);
+	unit(0, 1000);
+	ran(0, 0, 100);
+	ran(1, 100, 300);
+	add();
+	CHECK(warps_sums_init(&all, &layout));
+	warps_sums_add(&all, &sums);
+	warps_sums_add(&all, &sums);
+	CHECK_U64(all.ctas, 2);
+	CHECK_U64(all.cycles, 2000);
+	CHECK_U64(warps_cell(&all, 0, 1)->cycles, 400);
+	CHECK_U64(warps_cell(&all, 0, 1)->executions, 2);
+	warps_sums_clear(&all);
+	CHECK_U64(all.cycles + all.units[0].cycles + warps_cell(&all, 0, 1)->cycles, 0);
+	warps_sums_fini(&all);
+	done();
+}
