@@ -282,6 +282,9 @@ TEST(an_end_whose_start_was_dropped_is_not_broken)
 	CHECK_U64(decoder.execution_count, 1);
 	CHECK_U64(decoder.totals.broken[0], 0);
 	CHECK_U64(decoder.totals.cut_by_drop[0], 1);
+	CHECK_U64(decoder.cut_count, 1);
+	CHECK_U64(decoder.cuts[0].end, 400);
+	CHECK_U64(decoder.cuts[0].scope, 0);
 	done();
 }
 
