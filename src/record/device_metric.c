@@ -159,7 +159,9 @@ static struct proton_metric convert(const struct device_metric *metric, const vo
 		struct number number =
 			read_element(metric->element, (const unsigned char *)bytes + i * size);
 
-		if (is_double(metric->type))
+		if (is_double(metric->type) && metric->element == PROTON_ELEMENT_UINT64)
+			float64s[i] = (double)(uint64_t)number.int64;
+		else if (is_double(metric->type))
 			float64s[i] = number.is_float ? number.float64 : (double)number.int64;
 		else
 			int64s[i] = number.is_float ? whole(number.float64) : number.int64;

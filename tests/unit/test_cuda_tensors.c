@@ -175,8 +175,9 @@ TEST(every_element_type_is_converted)
 	static const int32_t i32[] = {-70000};
 	static const uint32_t u32[] = {4000000000u};
 	static const int64_t i64[] = {-5000000000};
-	/* 1.5, -2, the smallest subnormal, and -0.25 as bfloat16. */
-	static const uint16_t f16[] = {0x3e00, 0xc000, 0x0001};
+	static const uint64_t u64[] = {12, 1ull << 63 | 1 << 20};
+	/* 1.5, -2, the smallest subnormal, infinity, NaN; -0.25 as bfloat16. */
+	static const uint16_t f16[] = {0x3e00, 0xc000, 0x0001, 0x7c00, 0x7e00};
 	static const uint16_t bf16[] = {0xbe80};
 	static const float f32[] = {0.5f};
 	static const double f64[] = {-1e300};
@@ -195,6 +196,8 @@ TEST(every_element_type_is_converted)
 		{"i32", PROTON_ELEMENT_INT32, i32, -70000},
 		{"u32", PROTON_ELEMENT_UINT32, u32, 4e9},
 		{"i64", PROTON_ELEMENT_INT64, i64, -5e9},
+		{"u64", PROTON_ELEMENT_UINT64, u64, 12},
+		{"u64 large", PROTON_ELEMENT_UINT64, u64 + 1, 0x1p63 + 0x1p20},
 		{"f16", PROTON_ELEMENT_FLOAT16, f16, 1.5},
 		{"f16n", PROTON_ELEMENT_FLOAT16, f16 + 1, -2},
 		{"f16s", PROTON_ELEMENT_FLOAT16, f16 + 2, 0x1p-24},
@@ -216,11 +219,19 @@ TEST(every_element_type_is_converted)
 	CHECK_EQ(add_at(proton_context_here(), "int", PROTON_METRIC_INT64, PROTON_ELEMENT_INT64,
 			i64, 1, NULL),
 		 PROTON_OK);
+	CHECK_EQ(add_at(proton_context_here(), "most", PROTON_METRIC_INT64, PROTON_ELEMENT_FLOAT16,
+			f16 + 3, 1, NULL),
+		 PROTON_OK);
+	CHECK_EQ(add_at(proton_context_here(), "nan", PROTON_METRIC_INT64, PROTON_ELEMENT_FLOAT16,
+			f16 + 4, 1, NULL),
+		 PROTON_OK);
 	profile = finish();
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		CHECK_NEAR(double_at(profile, "", cases[i].name), cases[i].wanted, 0);
 	CHECK_EQ(rec_value(profile, "", "whole")->as.int64, INT64_MIN);
 	CHECK_EQ(rec_value(profile, "", "int")->as.int64, -5000000000);
+	CHECK_EQ(rec_value(profile, "", "most")->as.int64, INT64_MAX);
+	CHECK_EQ(rec_value(profile, "", "nan")->as.int64, 0);
 	profile_free(profile);
 }
 
