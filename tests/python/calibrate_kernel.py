@@ -91,9 +91,17 @@ def tidy(ptx: str) -> str:
 
 
 def pattern(ptx: str) -> list[str]:
-    """What the kernel executes for its records, without the names of registers."""
+    """What the kernel executes for its records, but for names of registers and the ring's place."""
     body = ptx[ptx.index("%clock;") : ptx.rindex("st.shared.v2.b32")]
-    return [re.sub(r"%r\w+", "%r", line) for line in body.splitlines()]
+    first = int(re.search(r"st\.shared\.v2\.b32 \[%r\w+\+(\d+)\]", body)[1])
+
+    def place(found: re.Match[str]) -> str:
+        return f"[%r+{int(found[1]) - first}]"
+
+    return [
+        re.sub(r"%r\w+", "%r", re.sub(r"\[%r\w+\+(\d+)\]", place, line))
+        for line in body.splitlines()
+    ]
 
 
 def read_header() -> dict[str, str]:
@@ -103,6 +111,7 @@ def read_header() -> dict[str, str]:
     for name, value in re.findall(r"^static const char (\w+)\[\] =\n((?:\t\".*\n)+)", text, re.M):
         lines = re.findall(r"^\t\"(.*)\";?$", value, re.M)
         found[name] = "".join(lines).replace("\\n", "\n")
+    found["triton"] = re.search(r"by Triton (\S+) ", text)[1]
     found.update(re.findall(r"^#define CALIBRATE_(\w+) (?:\"?)(\w+?)u?(?:\"?)$", text, re.M))
     return found
 
@@ -118,8 +127,9 @@ def write_header() -> None:
 /*
  * The kernel that measures what a record costs, as PTX for every GPU from compute capability 8.0
  * on, and the layout of its records. Scopes with nothing in them, {FEW} in one and {MANY} in
- * another, none touching the next. Made by tests/python/calibrate_kernel.py, with what the pass
- * puts into any kernel; test_calibrate_kernel.py sees to it that this stays so. Not to be edited.
+ * another, none touching the next. Made by Triton {triton.__version__} and the pass, which
+ * tests/python/calibrate_kernel.py asks for it; test_calibrate_kernel.py sees to it that these are
+ * the records of any kernel. Not to be edited.
  */
 #ifndef BACKEND_INSTRUMENT_CALIBRATE_KERNEL_H
 #define BACKEND_INSTRUMENT_CALIBRATE_KERNEL_H
