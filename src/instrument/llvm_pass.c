@@ -18,6 +18,7 @@
 #define THREADS_PER_PROCESSOR 2048u
 #define CTAS_PER_PROCESSOR 32u
 #define CTA_ALIGN 128u
+#define CALL_DEPTH_MAX 8u /* of helpers; who calls itself, or deeper, records who knows how much */
 #define RING_MAX_BYTES (1u << 24) /* 32 of them with their slack are far from 32 bits */
 
 static uint32_t round_up(uint32_t value, uint32_t to)
@@ -171,6 +172,39 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 
 /* ------------------------------------------------------------------ the pass */
 
+static bool knows_calls(const struct llvm_function *function, const struct plan *helper_plans)
+{
+	for (uint32_t b = 0; b < function->block_count; b++) {
+		uint32_t helper = function->blocks[b].helper;
+
+		if (helper != NAME_NONE && helper_plans[helper].most_bytes == PLAN_UNREACHED)
+			return false;
+	}
+	return true;
+}
+
+/* How much is recorded at most: in helpers that call none, in those that call such, and so on. */
+static bool find_most(const struct llvm_function *kernel, struct plan *plans)
+{
+	const struct llvm_helpers *helpers = kernel->helpers;
+
+	for (uint32_t i = 0; i < helpers->count; i++)
+		plans[i + 1].most_bytes = PLAN_UNREACHED;
+	for (uint32_t depth = 0; depth < CALL_DEPTH_MAX; depth++)
+		for (uint32_t i = helpers->count; i-- > 0;) {
+			struct plan *plan = &plans[i + 1];
+
+			if (plan->most_bytes == PLAN_UNREACHED &&
+			    knows_calls(&helpers->functions[i], &plans[1]) &&
+			    !plan_find_most(&helpers->functions[i], plan, &plans[1]))
+				return false;
+		}
+	for (uint32_t i = 0; i < helpers->count; i++)
+		if (plans[i + 1].most_bytes == PLAN_UNREACHED)
+			plans[i + 1].most_bytes = PLAN_VARIES;
+	return plan_find_most(kernel, &plans[0], &plans[1]);
+}
+
 /* The plans of the kernel and its helpers, in plans[0] what all of them have together. */
 static int make_plans(const struct llvm_function *kernel, struct instrument_layout *layout,
 		      struct plan *plans, struct proton_error *err)
@@ -188,6 +222,8 @@ static int make_plans(const struct llvm_function *kernel, struct instrument_layo
 		if (plan->group_max > plans[0].group_max)
 			plans[0].group_max = plan->group_max;
 	}
+	if (status == PROTON_OK && helpers && !find_most(kernel, plans))
+		status = err_set(err, PROTON_E_NOMEM, "out of memory");
 	return status;
 }
 

@@ -297,6 +297,7 @@ static void find_sources(const struct llvm_function *function, struct plan *plan
 struct walk {
 	const struct llvm_function *function;
 	struct plan *plan;
+	const struct plan *helper_plans;
 	uint32_t *number; /* of blocks, in the order of the walk, from 1 on; 0: not met */
 	uint32_t *least;  /* number of the first block that a block leads back to */
 	int64_t *most;    /* bytes; PLAN_UNREACHED: not known yet */
@@ -307,7 +308,17 @@ struct walk {
 	uint32_t met;
 };
 
-/* Round and round, or in a helper, where nobody counts here. */
+/* What is recorded in a block and in the helper that it ends with a call of; PLAN_VARIES. */
+static int64_t most_of_block(const struct walk *walk, uint32_t block)
+{
+	uint32_t helper = walk->function->blocks[block].helper;
+	int64_t called = helper == NAME_NONE ? 0 : walk->helper_plans[helper].most_bytes;
+	int64_t own = (int64_t)walk->plan->blocks[block].slot_count * INSTRUMENT_RECORD_BYTES;
+
+	return called == PLAN_VARIES ? PLAN_VARIES : own + called;
+}
+
+/* Round and round, or in a helper. */
 static bool records_unknown(const struct walk *walk, uint32_t first_open)
 {
 	uint32_t first = walk->open[first_open];
@@ -315,14 +326,11 @@ static bool records_unknown(const struct walk *walk, uint32_t first_open)
 	bool is_loop = walk->open_count - first_open > 1;
 	bool records = false;
 
-	if (block->continues)
-		return true;
 	for (uint32_t i = 0; i < block->successor_count; i++)
 		is_loop |= walk->function->successors[block->first_successor + i] == first;
 	for (uint32_t i = first_open; i < walk->open_count; i++)
-		records |= walk->plan->blocks[walk->open[i]].slot_count ||
-			   walk->function->blocks[walk->open[i]].continues;
-	return is_loop && records;
+		records |= most_of_block(walk, walk->open[i]) != 0;
+	return (is_loop && records) || most_of_block(walk, first) == PLAN_VARIES;
 }
 
 /* All blocks of the loop that begins with `block` have been met, or it is none. */
@@ -350,7 +358,10 @@ static void close_loop(struct walk *walk, uint32_t block)
 	if (records_unknown(walk, first))
 		most = PLAN_VARIES;
 	else if (most != PLAN_VARIES)
-		most += (int64_t)walk->plan->blocks[block].slot_count * INSTRUMENT_RECORD_BYTES;
+		most += most_of_block(walk, block);
+	/* Helpers that call helpers twice, and so on. */
+	if (most > PLAN_MOST_MAX)
+		most = PLAN_VARIES;
 	while (walk->open_count > first)
 		walk->most[walk->open[--walk->open_count]] = most;
 }
@@ -392,13 +403,15 @@ static void walk_all(struct walk *walk)
 	}
 }
 
-static bool find_most(const struct llvm_function *function, struct plan *plan)
+bool plan_find_most(const struct llvm_function *function, struct plan *plan,
+		    const struct plan *helper_plans)
 {
 	uint32_t count = function->block_count;
 	uint32_t *words = calloc((size_t)count * 5 + 1, sizeof(*words));
 	struct walk walk = {
 		.function = function,
 		.plan = plan,
+		.helper_plans = helper_plans,
 		.number = words,
 		.most = calloc((size_t)count + 1, sizeof(*walk.most)),
 	};
@@ -433,7 +446,8 @@ int plan_make(const struct llvm_function *function, struct instrument_layout *la
 	}
 	status = plan_sites(function, layout, plan, err);
 	if (status == PROTON_OK) {
-		if (!find_used(function, plan) || !find_most(function, plan))
+		if (!find_used(function, plan) ||
+		    (!function->helpers && !plan_find_most(function, plan, NULL)))
 			status = out_of_memory(err);
 		else
 			find_sources(function, plan);

@@ -46,9 +46,17 @@ struct plan {
 	int64_t most_bytes; /* that a warp can record on any way; PLAN_VARIES: not known */
 };
 
-/* Of the kernel or of a helper. Adds the scopes and codes to `layout`. E_UNSUPPORTED, E_NOMEM. */
+#define PLAN_MOST_MAX ((int64_t)1 << 40)
+
+/*
+ * Of the kernel or of a helper. Adds the scopes and codes to `layout`. Where there are helpers
+ * most_bytes is not there yet. E_UNSUPPORTED, E_NOMEM.
+ */
 int plan_make(const struct llvm_function *function, struct instrument_layout *layout,
 	      struct plan *plan, struct proton_error *err);
+/* Finds most_bytes, when it is known of all helpers that the function calls. False: no memory. */
+bool plan_find_most(const struct llvm_function *function, struct plan *plan,
+		    const struct plan *helper_plans);
 void plan_fini(struct plan *plan);
 
 /* Bytes used on leaving `block`, or PLAN_VARIES. */

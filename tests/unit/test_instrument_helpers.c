@@ -239,15 +239,52 @@ TEST(a_scope_that_helpers_have_too_is_not_paired_across_a_call)
 		 INSTRUMENT_SCOPE);
 }
 
-TEST(a_ring_is_as_large_as_for_loops_where_helpers_record)
+static uint32_t ring_of(const char *text)
 {
 	struct instrument_options options = options_for("sm_90");
-	struct instrument_result result =
-		pass(KERNEL "  %3 = call fastcc float @h(float 1.0)\n  ret void\n" END FLOAT_HELPER,
-		     &options);
+	struct instrument_result result = pass(text, &options);
+	uint32_t bytes = result.layout.ring_bytes;
 
-	CHECK(result.layout.ring_bytes >= 512);
+	if (bytes < 512)
+		CHECK_EQ(result.layout.slack_bytes, 0);
 	instrument_result_fini(&result);
+	return bytes;
+}
+
+#define CALLS_C "define internal void @b() {\n  call void @c()\n  call void @c()\n  ret void\n" END
+#define C                                                                                          \
+	"define internal void @c() {\n" MARK("%1", "start", "c")                                   \
+		MARK("%2", "end", "c") "  ret void\n" END
+
+TEST(a_ring_is_for_what_helpers_can_record)
+{
+	/* In all calls together 5 records, and 2 in the kernel. */
+	const char *text = KERNEL MARK(
+		"%3", "start", "a") "  br i1 true, label %4, label %5\n\n4:\n"
+				    "  call void @b()\n  call void @b()\n  br label %5\n\n5:\n"
+				    "  call void @c()\n" MARK("%6", "end",
+							      "a") "  ret void\n" END CALLS_C C;
+
+	CHECK_EQ(ring_of(text), 64);
+}
+
+TEST(what_is_called_in_a_loop_has_no_bound)
+{
+	CHECK(ring_of(KERNEL
+		      "  br label %l\n\nl:\n  %3 = call fastcc float @h(float 1.0)\n"
+		      "  br i1 true, label %l, label %e\n\ne:\n  ret void\n" END FLOAT_HELPER) >=
+	      512);
+	CHECK(ring_of(KERNEL
+		      "  call void @a()\n  ret void\n" END "define internal void @a() {\n" MARK(
+			      "%1", "start", "a") "  call void @a()\n  ret void\n" END) >= 512);
+	/* A helper's loop that records nothing does not matter. */
+	CHECK_EQ(
+		ring_of(KERNEL
+			"  call void @a()\n  ret void\n" END "define internal void @a() {\n" MARK(
+				"%1", "start",
+				"a") "  br label %l\n\nl:\n  br i1 true, label %l, label %e\n\ne:\n"
+				     "  ret void\n" END),
+		16);
 }
 
 /* ------------------------------------------------------------------ what cannot be done */
