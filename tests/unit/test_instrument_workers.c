@@ -402,6 +402,37 @@ TEST(a_buffer_changes_between_layouts)
 	profile_free(profile);
 }
 
+/* Records of the one that are a header to the other: a clock like the magic number. */
+TEST(records_that_look_like_a_header)
+{
+	static struct instrument_layout other;
+	struct profile *profile;
+	uint64_t first;
+	uint8_t *cta;
+	int session = start("tree");
+
+	add_kernel(&layout, FUNCTION, "mm", 2, 512, 64);
+	add_kernel(&other, OTHER_FUNCTION, "other", 1, 1024, 192);
+	CHECK_EQ(layout.cta_bytes, other.cta_bytes);
+	CHECK_EQ(layout_header_at(&layout, 1), layout_ring_at(&other, 0));
+	first = launch_of(&layout, FUNCTION, 100, 2);
+	flush(session);
+	CHECK_U64(proton_instrument_buffer((size_t)CTAS * other.cta_bytes, 128, STREAM), first);
+	for (uint32_t slot = 0; slot < CTAS; slot++) {
+		cta = cta_at(&other, first, slot);
+		for (uint32_t i = 0; i < 8; i++)
+			put(&other, cta, 0, i, INSTRUMENT_MAGIC + (uint64_t)i * 1000, 1, 10 + i);
+		end_unit(&other, cta, 0, INSTRUMENT_MAGIC - 100, 8);
+	}
+	proton_instrument_launched(OTHER_FUNCTION, STREAM);
+	flush(session);
+	CHECK_U64(launch_of(&layout, FUNCTION, 10000, 1), first);
+	profile = finish();
+	CHECK_EQ(value_of(profile, "other/load", "executions"), CTAS * 8);
+	CHECK_EQ(value_of(profile, "mm/load", "executions"), CTAS * (2 + 1) * 2);
+	profile_free(profile);
+}
+
 /*
  * A ring of 16 that was written 18 times: the last two records are at its beginning, or, if they
  * belong to a group that began at its end, in the slack.
