@@ -310,12 +310,13 @@ static void copy_far(const struct emit *emit)
 
 static void copy_near(const struct emit *emit)
 {
-	out_text(emit->out,
-		 "  %proton.f.from = add i32 %proton.f.ring, %proton.f.near\n"
-		 "  %proton.f.mine = icmp ult i32 %proton.f.near, %proton.f.end\n"
-		 "  call void asm sideeffect \"{ .reg .b64 %a, %b; "
-		 "@$2 ld.shared.v2.b64 {%a, %b}, [$0]; @$2 st.global.v2.b64 [$1], {%a, %b}; }\", "
-		 "\"r,l,b,~{memory}\"(i32 %proton.f.from, i64 %proton.f.to, i1 %proton.f.mine)\n");
+	out_text(
+		emit->out,
+		"  %proton.f.from = add i32 %proton.f.ring, %proton.f.near\n"
+		"  %proton.f.inside = icmp ult i32 %proton.f.near, %proton.f.end\n"
+		"  call void asm sideeffect \"{ .reg .b64 %a, %b; "
+		"@$2 ld.shared.v2.b64 {%a, %b}, [$0]; @$2 st.global.v2.b64 [$1], {%a, %b}; }\", "
+		"\"r,l,b,~{memory}\"(i32 %proton.f.from, i64 %proton.f.to, i1 %proton.f.inside)\n");
 }
 
 /* The rest of the header at %proton.f.NAME, by all lanes or (`asks`) by the first. */

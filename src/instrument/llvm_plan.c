@@ -312,9 +312,13 @@ struct walk {
 static int64_t most_of_block(const struct walk *walk, uint32_t block)
 {
 	uint32_t helper = walk->function->blocks[block].helper;
-	int64_t called = helper == NAME_NONE ? 0 : walk->helper_plans[helper].most_bytes;
 	int64_t own = (int64_t)walk->plan->blocks[block].slot_count * INSTRUMENT_RECORD_BYTES;
+	int64_t called = PLAN_VARIES;
 
+	if (helper == NAME_NONE)
+		called = 0;
+	else if (walk->helper_plans)
+		called = walk->helper_plans[helper].most_bytes;
 	return called == PLAN_VARIES ? PLAN_VARIES : own + called;
 }
 

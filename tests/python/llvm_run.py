@@ -316,6 +316,8 @@ def put(vector: list[int] | None, at: int, value: int) -> list[int]:
 def compile_function(name: str, parameters: list[str], body: str, translator: Translator) -> str:
     """The source of a function of the CTA, the thread, and what the text has as parameters."""
     body = re.sub(r"\[\n(.*?)\n  \]", lambda m: m[0].replace("\n", " "), body, flags=re.S)
+    results = parameters + re.findall(r"^  (%[\w.]+) = ", body, re.M)
+    assert len(results) == len(set(results)), "a value has two definitions"
     names = [translator.name(p) for p in parameters]
     entry = translator.name("%" + str(sum(p[1:].isdigit() for p in parameters)))
     label, source = entry, [f"def {name}({', '.join(['cta', 'thread', *names])}):"]

@@ -119,8 +119,8 @@ proton.copied:
   %proton.f.spent = sub i32 %proton.f.last, %proton.f.clock32
   call void asm sideeffect "st.shared.v4.b32 [$0], {$1, $2, $3, $4};", "r,r,r,r,r,~{memory}"(i32 %proton.f.ring, i32 827282000, i32 %proton.f.sm, i32 %proton.f.count, i32 %proton.f.spent)
   %proton.f.from = add i32 %proton.f.ring, %proton.f.near
-  %proton.f.mine = icmp ult i32 %proton.f.near, %proton.f.end
-  call void asm sideeffect "{ .reg .b64 %a, %b; @$2 ld.shared.v2.b64 {%a, %b}, [$0]; @$2 st.global.v2.b64 [$1], {%a, %b}; }", "r,l,b,~{memory}"(i32 %proton.f.from, i64 %proton.f.to, i1 %proton.f.mine)
+  %proton.f.inside = icmp ult i32 %proton.f.near, %proton.f.end
+  call void asm sideeffect "{ .reg .b64 %a, %b; @$2 ld.shared.v2.b64 {%a, %b}, [$0]; @$2 st.global.v2.b64 [$1], {%a, %b}; }", "r,l,b,~{memory}"(i32 %proton.f.from, i64 %proton.f.to, i1 %proton.f.inside)
   br label %proton.done
 
 proton.done:
