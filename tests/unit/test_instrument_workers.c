@@ -28,6 +28,19 @@ uint32_t __wrap_workers_limit(void)
 	return limit;
 }
 
+/* And this before what starts threads. */
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+			  void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+			  void *argument);
+static bool has_no_threads;
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+			  void *argument)
+{
+	return has_no_threads ? EAGAIN : __real_pthread_create(thread, attributes, run, argument);
+}
+
 static struct {
 	void (*hold_events)(bool is_held);
 	size_t (*device_bytes)(void);
@@ -280,6 +293,26 @@ TEST(one_thread_on_a_small_machine)
 	profile = finish();
 	limit = WORKERS_MAX;
 	CHECK_EQ(value_of(profile, "mm/load", "cycles"), 20 * CTAS * 2 * 2 * 100);
+	profile_free(profile);
+}
+
+/* Whoever flushes reads them then. */
+TEST(launches_are_read_without_any_thread)
+{
+	struct profile *profile;
+	int session = start("tree");
+
+	has_no_threads = true;
+	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
+	for (int i = 0; i < 20; i++)
+		CHECK(launch());
+	flush(session);
+	CHECK_EQ(worker_count(), 0);
+	for (int i = 0; i < 20; i++)
+		CHECK(launch());
+	profile = finish();
+	has_no_threads = false;
+	CHECK_EQ(value_of(profile, "mm/load", "executions"), 40 * CTAS * 2 * 2);
 	profile_free(profile);
 }
 
