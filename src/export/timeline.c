@@ -327,18 +327,39 @@ const char *timeline_launch_name(uint16_t flags)
 	return flags & EVENT_OF_MEMORY ? "launch memory" : "launch";
 }
 
+static void describe_processor(uint32_t processor, char *text, size_t capacity)
+{
+	uint32_t array = processor >> LANE_AMD_ARRAY & 1;
+	char die[16] = "";
+	char of_engine[16] = "";
+
+	if (!(processor & LANE_AMD)) {
+		snprintf(text, capacity, "Core%u", processor);
+		return;
+	}
+	if (processor & LANE_AMD_DIES)
+		snprintf(die, sizeof(die), "XCC%u ", processor >> LANE_AMD_DIE & 15);
+	if (processor & LANE_AMD_WGP || array)
+		snprintf(of_engine, sizeof(of_engine), "SA%u ", array);
+	snprintf(text, capacity, "%sSE%u %s%s%u", die, processor >> LANE_AMD_ENGINE & 255,
+		 of_engine, processor & LANE_AMD_WGP ? "WGP" : "CU",
+		 processor >> LANE_AMD_UNIT & 255);
+}
+
 size_t timeline_group_name(const struct timeline *timeline, const struct timeline_track *track,
 			   char *text, size_t capacity)
 {
 	const struct profile_trace *trace = timeline->trace;
 	const struct row_lane *lane = &trace->lanes[track->lane];
 	uint32_t name = 0;
+	char processor[48];
 	int length;
 
 	if (lane->name < trace->string_count && trace->strings[lane->name])
 		name = trace->strings[lane->name] - 1;
-	length = snprintf(text, capacity, "%s Core%u CTA%u", profile_text(timeline->profile, name),
-			  (unsigned)(lane->id >> 32), (unsigned)lane->id);
+	describe_processor((uint32_t)(lane->id >> 32), processor, sizeof(processor));
+	length = snprintf(text, capacity, "%s %s CTA%u", profile_text(timeline->profile, name),
+			  processor, (unsigned)lane->id);
 	return length < 0 ? 0 : (size_t)length < capacity ? (size_t)length : capacity - 1;
 }
 

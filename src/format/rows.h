@@ -205,6 +205,17 @@ enum lane_kind {
 	LANE_UNIT = 3,   /* a line of a warp of an instrumented kernel */
 };
 
+/*
+ * The processor of a unit: on NVIDIA GPUs the multiprocessor's number, on AMD's where it is.
+ */
+#define LANE_AMD (1u << 31)      /* the rest is in fields, of which these are the first bits: */
+#define LANE_AMD_UNIT 0          /* 8 bits: the CU, or WGP, of the shader array */
+#define LANE_AMD_ARRAY 8         /* 1 bit: the shader array, of the engine */
+#define LANE_AMD_ENGINE 16       /* 8 bits: the shader engine, of the die */
+#define LANE_AMD_DIE 24          /* 4 bits: the die (XCC) */
+#define LANE_AMD_WGP (1u << 9)   /* units are WGPs, of two CUs each */
+#define LANE_AMD_DIES (1u << 10) /* the chip has several dies */
+
 /* Where events happen one after the other, or nested: a line of the picture. */
 struct row_lane {
 	uint32_t kind;   /* enum lane_kind */

@@ -12,6 +12,13 @@
 /* No kernel runs for years: what bytes say beyond that is cut, so that sums of it have room. */
 #define ELAPSED_MAX (1ull << 58)
 
+/*
+ * Rates of devices' timers: %globaltimer counts ns. LLVM's libc says 100 MHz of all GPUs that have
+ * s_memrealtime, and 25 to 100 MHz of later ones.
+ */
+#define NS_KHZ 1000000u
+#define AMD_KHZ 100000u
+
 /* Half of an asynchronous execution. */
 struct decode_event {
 	uint64_t clock;
@@ -34,10 +41,19 @@ struct decode_reading {
 	uint32_t payload;
 };
 
+static uint64_t usual_khz(const struct instrument_layout *layout)
+{
+	return layout->is_amd ? AMD_KHZ : NS_KHZ;
+}
+
 void decoder_init(struct decoder *decoder, const struct instrument_layout *layout,
 		  struct decode_cost cost)
 {
-	*decoder = (struct decoder){.layout = layout, .cost = cost};
+	*decoder = (struct decoder){
+		.layout = layout,
+		.cost = cost,
+		.timer_khz = usual_khz(layout),
+	};
 }
 
 void decoder_begin(struct decoder *decoder, const struct instrument_layout *layout,
@@ -45,6 +61,7 @@ void decoder_begin(struct decoder *decoder, const struct instrument_layout *layo
 {
 	decoder->layout = layout;
 	decoder->cost = cost;
+	decoder->timer_khz = usual_khz(layout);
 	decoder->totals = (struct decode_totals){0};
 	decoder->execution_count = 0;
 	decoder->event_count = 0;
@@ -655,6 +672,15 @@ static bool decode_events(struct decoder *decoder)
 
 /* ------------------------------------------------------------------ a CTA */
 
+static uint64_t timer_ns(const struct decoder *decoder, uint64_t ticks)
+{
+	uint64_t khz = decoder->timer_khz;
+
+	if (khz == NS_KHZ)
+		return ticks;
+	return ticks / khz * NS_KHZ + ticks % khz * NS_KHZ / khz;
+}
+
 static bool decode_unit(struct decoder *decoder, const uint8_t *cta, uint8_t index)
 {
 	const struct instrument_layout *layout = decoder->layout;
@@ -670,8 +696,9 @@ static bool decode_unit(struct decoder *decoder, const uint8_t *cta, uint8_t ind
 		return true; /* not there */
 	unit->is_there = true;
 	unit->processor = header.processor;
-	unit->start_ns = header.start_ns * decode_ns_per_tick(layout);
-	unit->end_ns = header.end_ns * decode_ns_per_tick(layout);
+	unit->processor_high = header.processor_high;
+	unit->start_ns = timer_ns(decoder, header.start_ns);
+	unit->end_ns = timer_ns(decoder, header.end_ns);
 	unit->start_clock = header.start_clock;
 	unit->end_clock = header.end_clock;
 	unit->finalize_cycles = header.finalize_cycles;
@@ -741,7 +768,6 @@ double decode_mhz(const struct instrument_layout *layout, const struct decode_un
 	uint64_t cycles = unit->end_clock - unit->start_clock;
 	double ns = unit->end_ns > unit->start_ns ? (double)(unit->end_ns - unit->start_ns) : 0;
 
-	(void)layout;
-	/* The device's timer may tick as slowly as once in 1.024 us. */
-	return ns < 10240 ? fallback_mhz : (double)cycles * 1000 / ns;
+	/* The device's timer may tick as slowly as once in 1.024 us; AMD's, in 10 or 40 ns. */
+	return ns < (layout->is_amd ? 1000 : 10240) ? fallback_mhz : (double)cycles * 1000 / ns;
 }

@@ -35,9 +35,10 @@ struct decode_cut {
 };
 
 struct decode_unit {
-	bool is_there; /* the unit ran and ended */
-	uint8_t warp;  /* its first */
-	uint32_t processor;
+	bool is_there;      /* the unit ran and ended */
+	uint8_t warp;       /* its first */
+	uint32_t processor; /* as the header has it */
+	uint32_t processor_high;
 	uint64_t start_ns; /* the device's timer, ns */
 	uint64_t end_ns;
 	uint64_t start_clock;
@@ -77,6 +78,7 @@ struct decoder {
 	const struct instrument_layout *layout;
 	struct decode_cost cost;
 	struct decode_totals totals;
+	uint64_t timer_khz; /* of the device's timer */
 	/* Of the CTA decoded last. */
 	struct decode_unit units[INSTRUMENT_UNIT_MAX];
 	struct decode_execution *executions;
@@ -95,7 +97,10 @@ struct decoder {
 	size_t reading_capacity;
 };
 
-/* `layout` must outlive the decoder and have come from layout_read() or the pass. */
+/*
+ * `layout` must outlive the decoder and have come from layout_read() or the pass. The timer's rate
+ * is the usual one, and may be set then.
+ */
 void decoder_init(struct decoder *decoder, const struct instrument_layout *layout,
 		  struct decode_cost cost);
 /* From here on for another layout and with new totals; keeps the work space. */
@@ -115,9 +120,5 @@ void decode_prefetch(const struct instrument_layout *layout, const void *bytes);
 /* The device's timer at `clock` of the unit, in ns; `fallback_mhz` where it cannot be measured. */
 double decode_mhz(const struct instrument_layout *layout, const struct decode_unit *unit,
 		  double fallback_mhz);
-static inline uint64_t decode_ns_per_tick(const struct instrument_layout *layout)
-{
-	return layout->is_amd ? 10 : 1; /* s_memrealtime counts at 100 MHz */
-}
 
 #endif

@@ -29,9 +29,9 @@ struct instrument_unit_header {
 	uint32_t processor;       /* NVIDIA: %smid; AMD: the HW_ID register */
 	uint32_t count;           /* records made, those overwritten too */
 	uint32_t finalize_cycles; /* from end_clock until this was stored */
-	uint64_t start_ns;    /* device-wide timer at the kernel's entry; AMD: in units of 10 ns */
-	uint64_t start_clock; /* the multiprocessor's clock at the same moment, in cycles */
-	uint64_t end_ns;      /* the same two at the kernel's end, before the copy */
+	uint64_t start_ns;        /* device-wide timer at the entry; AMD: ticks, 10 ns on gfx9 */
+	uint64_t start_clock;     /* the multiprocessor's clock at the same moment, in cycles */
+	uint64_t end_ns;          /* the same two at the kernel's end, before the copy */
 	uint64_t end_clock;
 	uint32_t processor_high; /* AMD: the XCC_ID register */
 	uint32_t reserved[3];

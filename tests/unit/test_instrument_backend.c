@@ -155,7 +155,8 @@ static void play_cta(uint64_t address, uint32_t slot, uint64_t start_ns)
 		uint64_t clock = 0x1ffffff00 + slot * 77;
 		struct instrument_unit_header header = {
 			.magic = INSTRUMENT_MAGIC,
-			.processor = slot + 10,
+			.processor = is_amd ? 7 << 8 | unit : slot + 10, /* waves differ */
+			.processor_high = 2,
 			.start_ns = to_ticks(start_ns),
 			.start_clock = clock,
 			.end_ns = to_ticks(start_ns + 20000),
@@ -581,7 +582,9 @@ TEST(a_timeline_as_chrome_trace)
 	CHECK_OK(export_chrome_trace(profile, &out, &err), err);
 	text = out_take(&out, &length);
 	CHECK_U64(occurrences(text, "\"process_name\",\"pid\":"), 1 + CTAS);
-	CHECK_U64(occurrences(text, "{\"name\":\"mm Core12 CTA2\"}"), 1);
+	CHECK_U64(occurrences(text, is_amd ? "{\"name\":\"mm XCC2 SE0 CU7 CTA2\"}"
+					   : "{\"name\":\"mm Core12 CTA2\"}"),
+		  1);
 	CHECK_U64(occurrences(text, "{\"name\":\"warp 1\"}"), CTAS);
 	CHECK_U64(occurrences(text, "\"name\":\"load\"}"), 3 * CTAS * 2 * 2);
 	CHECK_U64(occurrences(text, "\"dur\":0.500,\"name\":\"k\"}"), 3 * CTAS * 2);

@@ -5,6 +5,9 @@
 
 #include "backend/instrument/driver.h"
 #include "backend/instrument/hip_abi.h"
+#include "backend/instrument/processor.h"
+#include "export/export.h"
+#include "format/rows.h"
 #include "instrument/layout.h"
 #include "record/devices.h"
 
@@ -113,7 +116,9 @@ static int add_kernel(struct proton_error *err)
 	return proton_instrument_kernel(FUNCTION, "mm", layout, err);
 }
 
-/* What a wave leaves: "k" of 1000 cycles at 2 GHz, in 20 us of a timer of 100 MHz. */
+static uint64_t timer_khz = 100000;
+
+/* What a wave leaves: "k" of 1000 cycles at 2 GHz, in 20 us of the timer. */
 static void play(uint64_t address)
 {
 	uint8_t *cta = (uint8_t *)(uintptr_t)address;
@@ -122,7 +127,7 @@ static void play(uint64_t address)
 		.count = 1,
 		.start_ns = 1000000,
 		.start_clock = 5000,
-		.end_ns = 1002000,
+		.end_ns = 1000000 + timer_khz / 50,
 		.end_clock = 45000,
 	};
 	struct instrument_record record = {6000, 1u << 24 | 1000};
@@ -298,6 +303,61 @@ TEST(a_capture_is_not_broken)
 	profile = finish();
 	CHECK_EQ(cycles(profile), 2000);
 	profile_free(profile);
+}
+
+static char *timeline(const struct profile *profile)
+{
+	struct proton_error err = {0};
+	struct out out;
+	size_t length;
+	char *text;
+
+	out_init(&out, -1);
+	CHECK_OK(export_chrome_trace(profile, &out, &err), err);
+	text = out_take(&out, &length);
+	out_fini(&out);
+	return text;
+}
+
+/* A rate that the device tells, and the one of gfx9 where it tells none. */
+TEST(the_rate_of_the_timer)
+{
+	static const int rates[] = {100000, 25000, 0};
+	struct proton_error err = {0};
+
+	for (int i = 0; i < 3; i++) {
+		struct profile *profile;
+		char *text;
+
+		timer_khz = rates[i] ? (uint64_t)rates[i] : 100000;
+		start();
+		fake.set_wall_clock(rates[i]);
+		CHECK_OK(add_kernel(&err), err);
+		CHECK(launch());
+		profile = finish();
+		text = timeline(profile);
+		CHECK_HAS(text, "\"dur\":0.500,\"name\":\"k\"}");
+		CHECK_HAS(text, "\"Frequency (MHz)\":2000}");
+		free(text);
+		profile_free(profile);
+	}
+}
+
+/* HW_ID of wave 3 on SIMD 1 and of whichever pipe and queue. */
+#define WAVE (3u | 1u << 4 | 2u << 6 | 5u << 16 | 1u << 24)
+
+TEST(where_waves_ran)
+{
+	CHECK_U64(processor_of_amd("gfx942", WAVE | 7u << 8 | 2u << 13, 5),
+		  LANE_AMD | LANE_AMD_DIES | 7 | 2u << 16 | 5u << 24);
+	/* Bit 15 is a third one of the engine's number, on chips with eight. */
+	CHECK_U64(processor_of_amd("gfx942", 1u << 15 | 7u << 8, 0), LANE_AMD | LANE_AMD_DIES | 7);
+	CHECK_U64(processor_of_amd("gfx90a", WAVE | 7u << 13 | 15u << 8, 0xdead),
+		  LANE_AMD | 15 | 7u << 16);
+	CHECK_U64(processor_of_amd("gfx90a", WAVE | 1u << 12, 0), LANE_AMD | 1u << 8);
+	CHECK_U64(processor_of_amd("gfx1201", 31u | 3u << 8 | 9u << 10 | 1u << 16 | 6u << 18, 0),
+		  LANE_AMD | LANE_AMD_WGP | 9 | 1u << 8 | 6u << 16);
+	CHECK_U64(processor_of_amd("gfx950", WAVE, 15) >> 24 & 15, 15);
 }
 
 /* The thread's device is the program's own affair. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/instrument/processor.h"
 #include "base/array.h"
 
 #define LINES_MAX 16u
@@ -175,6 +176,13 @@ static bool add_async(const struct adding *adding, uint32_t unit, struct placing
 	return true;
 }
 
+static uint32_t processor_of(const struct adding *adding, const struct decode_unit *unit)
+{
+	if (!adding->decoder->layout->is_amd)
+		return unit->processor;
+	return processor_of_amd(adding->lanes->arch, unit->processor, unit->processor_high);
+}
+
 static bool add_unit(struct adding *adding, uint32_t index, uint32_t cta)
 {
 	const struct decode_unit *unit = &adding->decoder->units[index];
@@ -189,7 +197,7 @@ static bool add_unit(struct adding *adding, uint32_t index, uint32_t cta)
 		.start_ns = to_ns(&adding->clock, unit->start_clock),
 		.end_ns = to_ns(&adding->clock, unit->end_clock),
 		.cta = cta,
-		.processor = unit->processor,
+		.processor = processor_of(adding, unit),
 		.warp = unit->warp,
 		.line_count = 1,
 		.finalize_ns = (uint32_t)((double)unit->finalize_cycles * 1000 / mhz),

@@ -17,6 +17,7 @@ struct lanes {
 	size_t event_capacity;
 	struct proton_context *nodes;
 	size_t node_capacity;
+	const char *arch; /* of the device, such as "gfx942"; borrowed */
 };
 
 /*

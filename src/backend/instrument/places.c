@@ -21,6 +21,7 @@ static void init(struct place *place, uint32_t index, void *context)
 
 	*place = (struct place){.context = context, .index = index};
 	place->device = driver_device(&clock_khz);
+	place->timer_khz = driver_timer_khz();
 	place->clock_mhz = clock_khz ? (double)clock_khz / 1000 : 1000;
 	place->cost = cost_here();
 }

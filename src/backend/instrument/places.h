@@ -10,11 +10,12 @@
 
 #define PLACES_MAX 64u
 
-/* The first four do not change. */
+/* The first five do not change. */
 struct place {
 	void *context;
 	uint32_t index;
 	uint32_t device; /* record/devices.h */
+	uint64_t timer_khz;
 	struct decode_cost cost;
 	double clock_mhz;
 	/* device + offset = program: known to be between these, which launches narrow. */

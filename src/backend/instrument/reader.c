@@ -11,6 +11,7 @@
 #include "backend/instrument/turns.h"
 #include "base/clock.h"
 #include "base/note.h"
+#include "record/devices.h"
 #include "record/intra.h"
 
 /*
@@ -39,8 +40,7 @@ struct reading {
 static void fail(const char *call, int result)
 {
 	record_intra_count(INTRA_DAMAGED, 1);
-	if (result == 4 ||
-	    atomic_exchange(&has_failed, true)) /* 4: the driver is being shut down */
+	if (result == DRIVER_DEINITIALIZED || atomic_exchange(&has_failed, true))
 		return;
 	note("records of an instrumented kernel cannot be read: %s failed (%d)", call, result);
 }
@@ -113,7 +113,7 @@ static bool get_stages(struct reader *reader, size_t cta_bytes)
 			reader->stages[i] = NULL;
 	if (!reader->stages[0]) {
 		free_stages(reader);
-		fail("cuMemHostAlloc", DRIVER_OUT_OF_MEMORY);
+		fail("allocating pinned memory", DRIVER_OUT_OF_MEMORY);
 		return false;
 	}
 	reader->stage_bytes = bytes;
@@ -235,6 +235,13 @@ static void hand_on(struct reading *reading, uint64_t after_ns)
 	report_add(reading->buffer->kernel, totals);
 }
 
+static const char *arch_of(const struct place *place)
+{
+	const struct device *device = devices_get(place->device);
+
+	return device ? device->arch : "";
+}
+
 static bool read_launch(struct reading *reading, uint64_t after_ns)
 {
 	struct buffer *buffer = reading->buffer;
@@ -245,6 +252,8 @@ static bool read_launch(struct reading *reading, uint64_t after_ns)
 	reading->clock_mhz = places_clock(reading->place);
 	reading->wants_lanes = buffer->is_kept;
 	decoder_begin(&reader->decoder, reading->layout, reading->place->cost);
+	reader->decoder.timer_khz = reading->place->timer_khz;
+	reader->lanes.arch = arch_of(reading->place);
 	is_ok = tally_begin(&reader->tally, buffer->kernel, buffer->where) && read_bytes(reading);
 	if (is_ok)
 		hand_on(reading, after_ns);
@@ -292,7 +301,7 @@ static bool collect(struct reader *reader, struct buffer *buffer, uint64_t after
 
 	reading.streams = place ? streams_of(reader, place) : NULL;
 	if (!reading.streams) {
-		fail("cuStreamCreate", DRIVER_OUT_OF_MEMORY);
+		fail("creating a stream", DRIVER_OUT_OF_MEMORY);
 		return false;
 	}
 	return clear_rest(&reading, buffer->kernel && read_launch(&reading, after_ns));
@@ -309,10 +318,10 @@ void reader_read(struct reader *reader, struct buffer *buffer)
 		if (result == 0)
 			is_good = collect(reader, buffer, clock_monotonic_ns());
 		else
-			fail("cuEventSynchronize", result);
+			fail("waiting for the launch", result);
 		driver.cuCtxPopCurrent_v2(&popped);
 	} else {
-		fail("cuCtxPushCurrent", result);
+		fail("entering its context", result);
 	}
 	turns_end(buffer);
 	if (is_good)
