@@ -125,6 +125,12 @@ bool driver_is_bound(void)
 	return atomic_load_explicit(&bound, memory_order_acquire) != NONE;
 }
 
+void driver_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	driver_hip_forget();
+}
+
 int driver_enter(void)
 {
 	int mode = DRIVER_CAPTURE_RELAXED;

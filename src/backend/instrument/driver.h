@@ -106,6 +106,8 @@ int driver_look(struct proton_error *err);
 int driver_bind(bool is_amd, struct proton_error *err);
 /* True if it has been: then the calling thread sees it. */
 bool driver_is_bound(void);
+/* After fork(), in the child. */
+void driver_forget(void);
 extern struct driver driver;
 
 /* A handle of the driver from the number that others keep it as. */

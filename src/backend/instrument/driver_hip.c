@@ -199,6 +199,12 @@ static int get_watcher(void **stream)
 	return result;
 }
 
+void driver_hip_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	memset(watchers, 0, sizeof(watchers));
+}
+
 static int destroy_event(void *event)
 {
 	struct event *both = event;

@@ -29,5 +29,7 @@ int driver_hip_bind(struct proton_error *err);
 void driver_hip_arch(int device, char *arch, size_t capacity);
 /* The rate of what llvm.readsteadycounter reads. */
 uint64_t driver_hip_timer_khz(int device);
+/* After fork(), in the child. */
+void driver_hip_forget(void);
 
 #endif

@@ -189,6 +189,7 @@ static void forget_in_child(void)
 {
 	atomic_store(&is_running, false);
 	pending = (struct pending){0};
+	driver_forget();
 	collect_forget();
 	pool_forget();
 	kernels_forget();
