@@ -157,6 +157,8 @@ FAKE_EXPORT int hipGetDevicePropertiesR0600(struct hip_properties *properties, i
 {
 	PLAY(hipGetDevicePropertiesR0600);
 	memset(properties, 0x5a, 1472);
+	memcpy(properties->before + 296, &(size_t){65536}, sizeof(size_t)); /* sharedMemPerBlock */
+	memcpy(properties->before + 308, &(int){64}, sizeof(int));          /* warpSize */
 	strcpy(properties->arch, device ? "gfx90a:sramecc+:xnack-" : "gfx942:sramecc+:xnack-");
 	return 0;
 }

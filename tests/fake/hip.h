@@ -12,4 +12,10 @@ uint32_t fake_invalidated_captures(void);
 /* What hipGetLastError() would say on this thread. */
 int fake_last_error(void);
 
+/* Called in each launch: what the device does. The parameters are the kernel's. */
+typedef void (*fake_kernel_fn)(uint32_t ctas, uint32_t threads, uint64_t stream, void **parameters);
+void fake_set_kernel(fake_kernel_fn fn);
+/* The handle of every function. */
+uint64_t fake_function(void);
+
 #endif

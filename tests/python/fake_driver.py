@@ -1,4 +1,4 @@
-"""The played libcuda and libcupti (tests/fake), built for tests of whole programs."""
+"""The played libcuda, libcupti and libamdhip64 (tests/fake), built for tests of programs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,24 @@ CC = shutil.which(os.environ.get("CC", "cc"))
 INCLUDES = [f"-I{ROOT / name}" for name in ("src", "tests", "include")]
 
 
+def _build(path: Path, sources: list[Path], *options: str) -> None:
+    subprocess.run(
+        [CC, "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-w", "-shared", "-fPIC", "-pthread"]
+        + ["-fvisibility=hidden", *INCLUDES, *options, "-o", path, *sources],
+        check=True,
+    )
+
+
+@functools.lru_cache(maxsize=None)
+def hip_library() -> Path:
+    """A libamdhip64 under its own name."""
+    path = Path(tempfile.mkdtemp(prefix="proton-fake-")) / "libamdhip64.so"
+    names = ("faults", "hip", "hip_launch", "cuda_append", "cuda_calibrate", "cuda_memory")
+    sources = [FAKE / f"{name}.c" for name in names]
+    _build(path, sources, f"-Wl,--version-script,{FAKE / 'hip.map'}")
+    return path
+
+
 @functools.lru_cache(maxsize=None)
 def libraries() -> dict[str, str]:
     """Where the backend and programs find them: variables of the environment."""
@@ -29,13 +47,8 @@ def libraries() -> dict[str, str]:
         subprocess.run(
             [sys.executable, FAKE / "make_entries.py", symbols, library, entries], check=True
         )
-        sources = [FAKE / "faults.c", *sorted(FAKE.glob(f"{library}*.c")), entries]
         path = directory / f"libfake_{library}.so"
-        subprocess.run(
-            [CC, "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-w", "-shared", "-fPIC", "-pthread"]
-            + ["-fvisibility=hidden", *INCLUDES, "-o", path, *sources],
-            check=True,
-        )
+        _build(path, [FAKE / "faults.c", *sorted(FAKE.glob(f"{library}*.c")), entries])
         found[f"PROTON_{library.upper()}_PATH"] = str(path)
     return found
 

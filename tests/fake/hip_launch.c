@@ -1,0 +1,121 @@
+/*
+ * The part of the fake libamdhip64 that launchers need, Triton's above all: modules of which
+ * nothing is looked at, and launches that the test plays.
+ */
+#include "fake/hip.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fake/fake_cupti.h"
+
+#define VERSION 70125424 /* as hipDriverGetVersion() counts: 7.1.25424 */
+#define NOT_FOUND 500
+#define INVALID_VALUE 1
+
+static fake_kernel_fn on_kernel;
+static char the_module;
+static char the_function;
+
+FAKE_EXPORT void fake_set_kernel(fake_kernel_fn fn)
+{
+	on_kernel = fn;
+}
+
+FAKE_EXPORT uint64_t fake_function(void)
+{
+	return (uintptr_t)&the_function;
+}
+
+#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* HIP's are its own */
+
+FAKE_EXPORT int hipDriverGetVersion(int *version)
+{
+	*version = VERSION;
+	return 0;
+}
+
+FAKE_EXPORT const char *hipGetErrorString(int error)
+{
+	(void)error;
+	return "an error of the played library";
+}
+
+/* Names of one library: its own symbols, where those with versions are asked for without. */
+FAKE_EXPORT int hipGetProcAddress(const char *name, void **function, int version, uint64_t flags,
+				  int *status)
+{
+	Dl_info info;
+	void *library;
+
+	(void)version;
+	(void)flags;
+	(void)status;
+	if (strcmp(name, "hipGetDeviceProperties") == 0)
+		name = "hipGetDevicePropertiesR0600";
+	if (!dladdr(&the_module, &info))
+		return NOT_FOUND;
+	library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	*function = library ? dlsym(library, name) : NULL;
+	return *function ? 0 : NOT_FOUND;
+}
+
+FAKE_EXPORT int hipModuleLoadDataEx(void **module, const void *image, unsigned count, int *options,
+				    void **values)
+{
+	(void)count;
+	(void)options;
+	(void)values;
+	*module = &the_module;
+	return memcmp(image, "\177ELF", 4) == 0 ? 0 : INVALID_VALUE;
+}
+
+FAKE_EXPORT int hipModuleUnload(void *module)
+{
+	return module == &the_module ? 0 : INVALID_VALUE;
+}
+
+FAKE_EXPORT int hipModuleGetFunction(void **function, void *module, const char *name)
+{
+	*function = &the_function;
+	return module == &the_module && *name ? 0 : INVALID_VALUE;
+}
+
+FAKE_EXPORT int hipFuncGetAttribute(int *value, int attribute, void *function)
+{
+	(void)attribute;
+	*value = 1024; /* of registers, bytes and threads */
+	return function == &the_function ? 0 : INVALID_VALUE;
+}
+
+FAKE_EXPORT int hipPointerGetAttribute(void *data, int attribute, void *pointer)
+{
+	(void)attribute;
+	*(void **)data = pointer;
+	return 0;
+}
+
+FAKE_EXPORT int hipModuleLaunchKernel(void *function, unsigned grid_x, unsigned grid_y,
+				      unsigned grid_z, unsigned block_x, unsigned block_y,
+				      unsigned block_z, unsigned shared_bytes, void *stream,
+				      void **parameters, void **extra)
+{
+	(void)shared_bytes;
+	if (function != &the_function || extra || block_y != 1 || block_z != 1)
+		return INVALID_VALUE;
+	if (on_kernel)
+		on_kernel(grid_x * grid_y * grid_z, block_x, (uintptr_t)stream, parameters);
+	return 0;
+}
+
+FAKE_EXPORT int hipModuleLaunchCooperativeKernel(void *function, unsigned grid_x, unsigned grid_y,
+						 unsigned grid_z, unsigned block_x,
+						 unsigned block_y, unsigned block_z,
+						 unsigned shared_bytes, void *stream,
+						 void **parameters)
+{
+	return hipModuleLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+				     shared_bytes, stream, parameters, NULL);
+}

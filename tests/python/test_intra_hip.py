@@ -1,0 +1,162 @@
+"""Instrumented kernels on AMD, from Triton's own launcher on, beside a played libamdhip64.
+
+Triton compiles a kernel for gfx942, loads and launches it through its HIP driver; the played
+library calls the test, which writes what the kernel would write to the buffer that it was given.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fake_driver import hip_library, played
+
+pytest.importorskip("triton.backends.amd.driver")
+
+PROGRAM = r"""
+import ctypes, struct, sys
+import triton, triton_proton as proton
+import triton.language as tl
+from triton.backends.amd import driver as amd
+from triton.runtime.jit import MockTensor
+import intra_kernels as kernels
+
+STREAM, CTAS, PROFILE_SCRATCH = 7, 3, 5  # the last parameter: behind four and global scratch
+
+
+class Driver(amd.HIPDriver):
+    # Without torch, which the real one asks for devices and streams.
+    def __init__(self):
+        self.utils = amd.HIPUtils()
+        self.launcher_cls = amd.HIPLauncher
+
+    def get_current_device(self):
+        return 0
+
+    def set_current_device(self, device):
+        pass
+
+    def get_current_stream(self, device):
+        return STREAM
+
+
+triton.runtime.driver.set_active(Driver())
+target = triton.runtime.driver.active.get_current_target()
+assert (target.backend, target.arch, target.warp_size) == ("hip", "gfx942", 64), target
+library = ctypes.CDLL(sys.argv[1])
+buffers = []
+compiled = None
+
+
+def wave(at, ring, number, unit, codes):
+    clock, records = 5000, []
+    for code, (scope, kind) in enumerate(codes, 1):
+        if kind == 0:
+            records.append((clock, code << 24 | 100))
+            clock += 200
+    # 100 000 cycles in 5000 ticks of 10 ns: 2 GHz. The wave's own number is in HW_ID.
+    header = struct.pack(
+        "<IIIIQQQQII8x", 0x314F5250, unit | (4 + number) << 8 | 1 << 13, len(records), 10,
+        10**15, 4000, 10**15 + 5000, 104000, 6, 0)
+    ctypes.memmove(at + unit * 64, header, 64)
+    data = b"".join(struct.pack("<II", *record) for record in records)
+    ctypes.memmove(ring, data, len(data))
+
+
+@ctypes.CFUNCTYPE(
+    None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64, ctypes.POINTER(ctypes.c_void_p))
+def kernel(ctas, threads, stream, parameters):
+    scratch = ctypes.cast(parameters[PROFILE_SCRATCH], ctypes.POINTER(ctypes.c_uint64))[0]
+    assert (ctas, threads, stream) == (CTAS, 4 * 64, STREAM)
+    buffers.append(scratch)
+    if not scratch:
+        return
+    words = [line.split(" ", 1) for line in compiled.metadata.proton_layout.splitlines()[1:]]
+    keys = dict(words)
+    assert keys["vendor"] == "amd"
+    codes = [tuple(map(int, value.split())) for key, value in words if key == "code"]
+    units = len(keys["units"].split())
+    cta, ring, slack = (int(keys[key]) for key in ("cta", "ring", "slack"))
+    for number in range(ctas):
+        at = scratch + number * cta
+        for unit in range(units):
+            wave(at, at + units * 64 + unit * (ring + slack), number, unit, codes)
+
+
+def launch():
+    global compiled
+    tensor = MockTensor(tl.float32)
+    grid, arguments = (CTAS,), (tensor, tensor, tensor, 8)
+    if compiled is None:
+        compiled = kernels.marked_add.warmup(*arguments, BLOCK=64, num_warps=4, grid=grid)
+    kernels.marked_add[grid](*arguments, BLOCK=64, num_warps=4)
+
+
+library.fake_set_kernel(kernel)
+proton.start("a", backend="instrumentation", data=sys.argv[2], hook="triton")
+with proton.scope("step"):
+    launch()
+proton.deactivate()
+launch()
+proton.activate()
+launch()
+proton.finalize()
+launch()
+assert [bool(buffer) for buffer in buffers] == [True, False, True, False], buffers
+assert library.hipGetLastError() == 0
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    def go(data: str) -> None:
+        program = tmp_path / "program.py"
+        program.write_text(PROGRAM)
+        library = str(hip_library())
+        environment = played(
+            TRITON_CACHE_DIR=str(tmp_path / "cache"),
+            TRITON_LIBHIP_PATH=library,
+            PROTON_CUDA_PATH="/nonexistent/libcuda.so.1",
+            PROTON_HIP_PATH=None,  # found because Triton has loaded it
+        )
+        path = str(Path(__file__).parent)
+        environment["PYTHONPATH"] = f"{path}:{environment.get('PYTHONPATH', '')}"
+        done = subprocess.run(
+            [sys.executable, str(program), library, data],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+
+    return go
+
+
+def children(node):
+    return {child["frame"]["name"]: child for child in node["children"]}
+
+
+def test_tree(run, tmp_path):
+    run("tree")
+    root, devices = json.loads((tmp_path / "a.hatchet").read_text())
+    for above in (children(root)["step"], root):
+        metrics = children(children(above)["marked_add"])["load 1 %"]["metrics"]
+        assert metrics["cycles"] == 3 * 4 * 100  # CTAs, waves
+        assert metrics["executions"] == 12
+        assert metrics["device_id"] == "0" and metrics["device_type"] == "HIP"
+    assert devices["HIP"]["0"]["arch"] == "gfx942"
+    assert devices["HIP"]["0"]["num_sms"] == 304
+
+
+def test_trace(run, tmp_path):
+    run("trace")
+    events = json.loads((tmp_path / "a.chrome_trace").read_text())["traceEvents"]
+    groups = {e["args"]["name"] for e in events if e["name"] == "process_name" and e["pid"]}
+    assert groups == {f"marked_add XCC6 SE1 CU{4 + i} CTA{i}" for i in range(3)}
+    inside = [e for e in events if e["name"] == "load 1 %"]
+    assert len(inside) == 2 * 3 * 4
+    assert all(e["dur"] == pytest.approx(0.05) for e in inside)  # 2 GHz
