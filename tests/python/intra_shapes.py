@@ -543,6 +543,30 @@ case(
 case("matmul_all_lds", targets="gfx90a gfx942", **GEMM, BM=128, BN=128, BK=128, STAGES=1)(matmul)
 
 
+@case(**GEMM, BM=64, BN=64, BK=32)
+@triton.jit
+def matmul_with_a_helper(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    om = tl.program_id(0) * BM + tl.arange(0, BM)
+    on = tl.program_id(1) * BN + tl.arange(0, BN)
+    ok = tl.arange(0, BK)
+    ap = a + om[:, None] * K + ok[None, :]
+    bp = b + ok[:, None] * N + on[None, :]
+    acc = tl.zeros((BM, BN), tl.float32)
+    scale = 0.0
+    for _ in tl.range(0, K, BK, num_stages=3):
+        mark("// proton.record start load")
+        x = tl.load(ap)
+        y = tl.load(bp)
+        mark("// proton.record end load")
+        mark("// proton.record start dot")
+        acc = tl.dot(x, y, acc)
+        mark("// proton.record end dot")
+        scale += helper(scale)
+        ap += BK
+        bp += BK * N
+    tl.store(c + om[:, None] * N + on[None, :], (acc * scale).to(tl.float16))
+
+
 @case(**GEMM, BM=64, BN=64, BK=32, G=8)
 @triton.jit
 def grouped_matmul(
