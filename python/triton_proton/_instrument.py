@@ -24,7 +24,7 @@ from ._note import note
 from .flags import flags
 
 # Goes up with every change of the code that the passes make: part of Triton's cache key.
-PASS_VERSION = 5
+PASS_VERSION = 6
 
 # Bytes of shared memory that a CTA can have, and that a multiprocessor has. NVIDIA: CUDA C++
 # Programming Guide, "Technical Specifications per Compute Capability". AMD: the LDS of a CU, from
@@ -200,7 +200,12 @@ class _Pipeline:
         if "text" not in made:
             return text
         metadata["shared"] = made["shared"]
-        metadata["profile_scratch_size"] = made["cta_bytes"]
+        size = made["cta_bytes"]
+        if arch.startswith("gfx"):
+            # Triton's launcher for AMD asks for this times the grid, which leaves out the CTAs
+            # that share a cluster; NVIDIA's counts them.
+            size *= int(metadata.get("num_ctas") or 1)
+        metadata["profile_scratch_size"] = size
         metadata["profile_scratch_align"] = 128
         metadata["proton_layout"] = made["layout"]
         return made["text"]

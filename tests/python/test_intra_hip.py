@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from fake_driver import hip_library, played
 
+from triton_proton import _instrument, _libproton
+
 pytest.importorskip("triton.backends.amd.driver")
 
 PROGRAM = r"""
@@ -134,6 +136,16 @@ def run(tmp_path):
         assert done.returncode == 0, done.stderr
 
     return go
+
+
+@pytest.mark.parametrize("arch, size", [("sm_90", 256), ("gfx942", 256), ("gfx1250", 512)])
+def test_room_for_every_cta_of_a_cluster(monkeypatch, arch, size):
+    """Triton's launcher asks for the grid times this on AMD, for the CTAs times this on NVIDIA."""
+    made = {"text": "", "shared": 0, "cta_bytes": 256, "layout": "", "ignored": 0}
+    monkeypatch.setattr(_libproton, "instrument_llvm", lambda *_: made)
+    metadata = {"num_warps": 4, "num_ctas": 2 if size == 512 or arch == "sm_90" else 1}
+    _instrument._Pipeline("default")._insert_records("", metadata, "k", arch, 32)
+    assert metadata["profile_scratch_size"] == size
 
 
 def children(node):

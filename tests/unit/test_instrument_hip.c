@@ -44,6 +44,14 @@ void *__wrap_dlsym(void *handle, const char *name)
 	return strcmp(name, missing) == 0 ? NULL : __real_dlsym(handle, name);
 }
 
+/* Events of buffers that are dropped because the device may still write to them. */
+const char *__lsan_default_suppressions(void);
+
+const char *__lsan_default_suppressions(void)
+{
+	return "leak:create_event\n";
+}
+
 static void find(void *slot, void *handle, const char *name)
 {
 	void *symbol = dlsym(handle, name);
