@@ -26,7 +26,7 @@ help:
 	@echo 'make demo      profile the examples and print the tree'
 	@echo 'make test      build everything and run all tests'
 	@echo 'make check     static checks: rooms, hygiene, format, clang-tidy'
-	@echo 'make sanitize  unit tests and fuzz corpora under AddressSanitizer and UBSan'
+	@echo 'make sanitize  unit tests, fuzz corpora and the package under AddressSanitizer and UBSan'
 	@echo 'make tsan      tests of the recorder under ThreadSanitizer'
 	@echo 'make fuzz      each fuzz target for FUZZ_SECONDS (default 60); needs clang'
 	@echo 'make format    rewrite the C sources with clang-format'
@@ -85,11 +85,19 @@ format:
 
 ADDRESS := -Db_sanitize=address,undefined
 
+# What reaches most of the extension in half a minute.
+SANITIZED_PYTHON := $(addprefix tests/python/,test_api_data.py test_api_hooks.py test_api_metrics.py \
+	test_api_scopes.py test_api_sessions.py test_intra_session.py::test_tree test_lib.py \
+	test_python_context.py test_tensor_metrics.py)
+
 sanitize: | $(STAMPS)/tools
-	@test -e build-asan/build.ninja || $(call SETUP,build-asan $(ADDRESS) -Db_lundef=false)
+	@test -e build-asan/python || rm -rf build-asan # one that was set up without the extension
+	@test -e build-asan/build.ninja || \
+		$(call SETUP,build-asan $(ADDRESS) -Db_lundef=false -Dpython=enabled)
 	@$(NINJA) build-asan
 	@$(IN_VENV) UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $(RUN_TESTS) build-asan \
-		--suite unit --suite record --suite fuzz --suite golden
+		--suite unit --suite record --suite fuzz --suite golden \
+		--pytest tools/asan_python.sh -- $(SANITIZED_PYTHON)
 
 # ThreadSanitizer cannot place its shadow where addresses are random beyond 28 bits; setarch -R
 # takes the randomness away where that is allowed.
