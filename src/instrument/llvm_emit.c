@@ -255,21 +255,33 @@ static struct llvm_signature signature_of(struct slice line, struct slice name)
 	return signature;
 }
 
+/* Without its location LLVM would drop all of the kernel's; other metadata may be of the result. */
+static void write_location(struct out *out, struct slice after)
+{
+	static const char word[] = ", !dbg !";
+	const char *at = slice_find(after, word);
+	const char *end = after.at + after.length;
+	const char *digit = at ? at + strlen(word) : NULL;
+
+	while (at && digit < end && *digit >= '0' && *digit <= '9')
+		digit++;
+	if (at)
+		out_bytes(out, at, (size_t)(digit - at));
+}
+
 static void write_call(const struct emit *emit, const struct emit_target *target, uint32_t block,
 		       struct slice line)
 {
 	const struct llvm_helpers *helpers = emit->function->helpers;
 	uint32_t helper = emit->function->blocks[block].helper;
 	struct llvm_signature call = signature_of(line, helpers->functions[helper].name);
-	const char *metadata = slice_find(call.after, ", !dbg");
 	struct out *out = emit->out;
 	char used[OPERAND_BYTES];
 
 	used_after(emit, block, used);
 	out_printf(out, "  %%proton.%s.%u = ", is_void(call.type) ? "given" : "call", block + 1);
 	write_signature(emit, target, &call, used);
-	if (metadata)
-		out_bytes(out, metadata, (size_t)(call.after.at + call.after.length - metadata));
+	write_location(out, call.after);
 	out_byte(out, '\n');
 	if (!is_void(call.type)) {
 		out_bytes(out, "  ", 2);

@@ -109,7 +109,7 @@ def executions() -> dict[str, float]:
         prefix, node = queue.pop()
         for child in node["children"]:
             name = f"{prefix}/{child['frame']['name']}" if prefix else child["frame"]["name"]
-            if "executions" in child["metrics"]:
+            if prefix and "executions" in child["metrics"]:
                 found[name] = child["metrics"]["executions"]
             queue.append((name, child))
     return found

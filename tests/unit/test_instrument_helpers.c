@@ -119,7 +119,7 @@ TEST(attributes_of_what_is_returned_go)
 	struct instrument_result result =
 		pass(KERNEL
 		     "  %3 = tail call fast fastcc noundef nofpclass(nan inf) { half, <2 x i32> "
-		     "} @h(float returned 1.0), !range !3\n"
+		     "} @h(float returned 1.0), !dbg !12, !range !3\n"
 		     "  ret void\n" END
 		     "define internal fastcc noundef nofpclass(nan inf) { half, <2 x i32> } "
 		     "@h(float noundef returned %0) #1 {\n" MARK(
@@ -127,7 +127,7 @@ TEST(attributes_of_what_is_returned_go)
 		     &options);
 
 	CHECK_HAS(result.text, " = tail call fastcc { { half, <2 x i32> }, i32 } @h(float 1.0, "
-			       "i32 0, i32 %proton.e.ring)\n");
+			       "i32 0, i32 %proton.e.ring), !dbg !12\n");
 	CHECK_HAS(result.text, "define internal fastcc { { half, <2 x i32> }, i32 } @h(float "
 			       "noundef %0, i32 %proton.given.0, i32 %proton.e.ring) #1 {\n");
 	CHECK_HAS(result.text, " poison, { half, <2 x i32> } zeroinitializer, 0\n");
