@@ -103,9 +103,11 @@ def test_every_granularity(warps):
         _instrument.stop()
 
 
-@pytest.mark.parametrize("size, ring", [(32, 8), (63, 8), (100, 16), (1000, 128), (1 << 20, 32768)])
+@pytest.mark.parametrize(
+    "size, ring", [(32, 16), (63, 16), (200, 32), (1000, 128), (1 << 20, 32768)]
+)
 def test_sizes_of_buffers(size, ring):
-    """Rounded down for each of the four warps, and to what a CTA can have."""
+    """Rounded down for each of the four warps, to two records at least and what a CTA can have."""
     _instrument.start(f"default:buffer_size={size}")
     keys, _, _ = layout_of(kernels.compile(kernels.marked_add, "sm_90"))
     assert int(keys["ring"]) == ring
