@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "instrument/llvm_check.h"
 #include "instrument/llvm_emit.h"
 #include "instrument/llvm_motion.h"
 
@@ -241,7 +242,7 @@ static int make_text(struct emit *emit, struct instrument_result *result, struct
 	out_fini(&out);
 	if (status == PROTON_OK && !result->text)
 		status = err_set(err, PROTON_E_NOMEM, "out of memory");
-	return status;
+	return status == PROTON_OK ? llvm_check(result->text, result->length, err) : status;
 }
 
 static int instrument_with(const struct llvm_function *function,
