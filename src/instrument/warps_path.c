@@ -15,8 +15,11 @@
  */
 #include "instrument/warps_path.h"
 
-/* A wait that is shorter did not block: two readings of the clock and a test that succeeds. */
-#define BLOCKED_CYCLES 64u
+/*
+ * A wait that is shorter did not block: readings of the clock, and a test of a barrier in shared
+ * memory that succeeds. As little is not worth a path through somebody else either.
+ */
+#define BLOCKED_CYCLES 100u
 /* The end of asynchronous work is recorded behind the wait for it: at most so many cycles. */
 #define ASYNC_LATE 128u
 /* Candidates that are looked at for one wait, in a unit, and of asynchronous work. */

@@ -197,13 +197,13 @@ void warps_report_fini(struct warps_report *report)
 double warps_of_role(const struct warps_kernel *kernel, const struct warps_row *role,
 		     enum warps_number number)
 {
+	const struct warps_row *end = kernel->rows + kernel->count;
 	struct warps_row sum = {0};
 
 	for (size_t i = 0; i < WARPS_NUMBERS; i++)
 		sum.number[i] = NAN;
-	for (size_t i = 0; i < kernel->count; i++)
-		if (kernel->rows[i].role == role->role)
-			add_numbers(&sum, &kernel->rows[i]);
+	for (const struct warps_row *row = role; row < end && row->role == role->role; row++)
+		add_numbers(&sum, row);
 	return sum.number[number];
 }
 

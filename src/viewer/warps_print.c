@@ -272,17 +272,16 @@ static const struct warps_row *find_waiting(const struct warps_kernel *kernel, d
 }
 
 /* Of a role that waits, the wait that takes the most. */
-static const struct warps_row *find_wait(const struct warps_kernel *kernel, uint32_t role)
+static const struct warps_row *find_wait(const struct warps_kernel *kernel,
+					 const struct warps_row *role)
 {
+	const struct warps_row *end = kernel->rows + kernel->count;
 	const struct warps_row *found = NULL;
 
-	for (size_t i = 0; i < kernel->count; i++) {
-		const struct warps_row *row = &kernel->rows[i];
-
-		if (row->role == role && is_wait(row) &&
+	for (const struct warps_row *row = role; row < end && row->role == role->role; row++)
+		if (is_wait(row) &&
 		    (!found || row->number[WARPS_NUMBER_WAIT] > found->number[WARPS_NUMBER_WAIT]))
 			found = row;
-	}
 	return found;
 }
 
@@ -290,7 +289,7 @@ static void put_waiting(struct printer *printer)
 {
 	double waits;
 	const struct warps_row *role = find_waiting(printer->kernel, &waits);
-	const struct warps_row *wait = role ? find_wait(printer->kernel, role->role) : NULL;
+	const struct warps_row *wait = role ? find_wait(printer->kernel, role) : NULL;
 
 	if (!printer->kernel->has_waits) {
 		out_text(printer->out,

@@ -102,38 +102,45 @@ def spin(cycles):
 
 
 @gluon.jit
-def consume(full, empty, steps, cycles):
+def consume(full, empty, steps, cycles, item, has_event: gl.constexpr):
     stages: gl.constexpr = full.shape[0]
     for step in range(steps):
         with pl.scope("wait full"):
             mbarrier.wait(full.index(step % stages), (step // stages) & 1)
+        if has_event:
+            pl.end_event(item)
         with pl.scope("consume"):
             spin(cycles)
         mbarrier.arrive(empty.index(step % stages), count=1)
 
 
 @gluon.jit
-def produce(full, empty, steps, cycles):
+def produce(full, empty, steps, cycles, item, has_event: gl.constexpr):
     stages: gl.constexpr = full.shape[0]
     for step in range(steps):
         with pl.scope("wait empty"):
             mbarrier.wait(empty.index(step % stages), ((step // stages) & 1) ^ 1)
+        if has_event:
+            pl.start_event(item)
         with pl.scope("produce"):
             spin(cycles)
         mbarrier.arrive(full.index(step % stages), count=1)
 
 
 @gluon.jit
-def ping(steps, produce_cycles, consume_cycles, stages: gl.constexpr):
+def ping(
+    steps, produce_cycles, consume_cycles, stages: gl.constexpr, has_event: gl.constexpr = False
+):
     full = gl.allocate_shared_memory(gl.int64, [stages, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [stages, 1], mbarrier.MBarrierLayout())
     for i in gl.static_range(stages):
         mbarrier.init(full.index(i), count=1)
         mbarrier.init(empty.index(i), count=1)
+    item = pl.allocate_event("item")
     gl.warp_specialize(
         [
-            (consume, (full, empty, steps, consume_cycles)),
-            (produce, (full, empty, steps, produce_cycles)),
+            (consume, (full, empty, steps, consume_cycles, item, has_event)),
+            (produce, (full, empty, steps, produce_cycles, item, has_event)),
         ],
         [4],
         [24],
@@ -160,6 +167,29 @@ def test_the_path_runs_through_the_slow_side(slow):
     assert share_of_path(kernel, "wait") < 0.1
     assert waiting(roles[late]) < 0.1
     assert 0.5 < waiting(roles[quick]) < 0.9  # of 4000 cycles it works 1000
+
+
+@hopper
+@pytest.mark.parametrize("slow", ["produce", "consume"])
+def test_what_is_done_asynchronously_is_on_the_path_if_it_is_waited_for(slow):
+    cycles = {"produce": 1000, "consume": 1000} | {slow: 4000}
+    mode = "default:auto=partitions:buffer_type=global"
+    proton.start("run", backend="instrumentation", mode=mode)
+    ping[(64,)](40, cycles["produce"], cycles["consume"], 2, True, num_warps=4)
+    proton.finalize()
+    kernel = report()
+    (item,) = kernel["asynchronous"]
+    overlapped = item["overlapped_cycles"] / item["async_cycles"]
+    if slow == "produce":
+        assert share_of_path(kernel, "item", "produce") > 0.85
+        # The last item, which the end has waited for; from there on the producer never waits.
+        assert 0.01 < share_of_path(kernel, "item") < 0.1
+        assert overlapped < 0.5
+    else:
+        # What was there before it was waited for did not stop anybody.
+        assert share_of_path(kernel, "consume") > 0.85
+        assert share_of_path(kernel, "item") < 0.1
+        assert overlapped > 0.8
 
 
 @hopper
