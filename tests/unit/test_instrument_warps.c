@@ -4,6 +4,8 @@
  */
 #include "unit/recorded.h"
 
+#include <pthread.h>
+
 #include "export/export.h"
 #include "instrument/layout.h"
 #include "model/warp_metrics.h"
@@ -222,6 +224,30 @@ TEST(the_cost_of_records_does_not_move_clocks)
 	profile = finish();
 	check_ctas(profile, 2, 2);
 	CHECK_LE(value_of(profile, "mm/" DEFAULT "/dot@ws.py:9", "cycles"), 4 * 369);
+	profile_free(profile);
+}
+
+static void *launch_many(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < 100; i++)
+		launch(4);
+	return NULL;
+}
+
+TEST(launches_on_many_threads)
+{
+	struct profile *profile;
+	pthread_t threads[4];
+
+	start("default");
+	add_kernel();
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, launch_many, NULL);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	profile = finish();
+	check_ctas(profile, 4 * 100 * 4, (8 + 6) * 4); /* and 64, 128, ..., 384 */
 	profile_free(profile);
 }
 
