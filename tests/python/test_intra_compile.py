@@ -63,7 +63,8 @@ def test_functions_out_of_line_record(target):
     _, scopes, named = layout_of(kernels.compile(kernels.calling, target))
     words = {scope.partition("@")[0] for scope in scopes}
     assert words == {"kernel", "sum", "load"}
-    assert ("sum", SCOPE) in named
+    # Two records where its load is in a block of its own, as Triton 3.6 has it for AMD.
+    assert ("sum", SCOPE) in named or {("sum", START), ("sum", END)} <= named
 
 
 def test_scopes_that_the_compiler_drops_are_named(capfd, monkeypatch):
