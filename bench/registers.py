@@ -14,6 +14,7 @@ kernels without records between runs, --keep writes both texts there.
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 import sys
@@ -42,6 +43,7 @@ def load(case: Case, arch: str, cache: Path | None) -> Compiled | str:
         known = json.loads(file.read_text())
         if "why" in known:
             return known["why"]
+        prepare(arch)
         return Compiled(known["text"], known["metadata"], stages_of(case, arch), arch)
     try:
         kernel = compile_to_llvm(case, arch)
@@ -53,6 +55,12 @@ def load(case: Case, arch: str, cache: Path | None) -> Compiled | str:
         metadata = {k: v for k, v in kernel.metadata.items() if is_plain(v)}
         file.write_text(json.dumps({"text": kernel.text, "metadata": metadata}))
     return kernel
+
+
+@functools.lru_cache(maxsize=None)
+def prepare(arch: str) -> None:
+    """Triton sets options of LLVM for the whole process where it makes LLVM IR."""
+    compile_to_llvm(CASES[0], arch)
 
 
 def is_plain(value: object) -> bool:

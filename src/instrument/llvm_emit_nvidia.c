@@ -80,8 +80,14 @@ static void read_times(const struct emit *emit, const char *p)
 static void identify(const struct emit *emit, const char *p)
 {
 	static const char *const registers[][2] = {
-		{"tid", "tid.x"},  {"cx", "ctaid.x"},  {"cy", "ctaid.y"},
-		{"cz", "ctaid.z"}, {"nx", "nctaid.x"}, {"ny", "nctaid.y"},
+		{"tid", "tid.x"},
+		{"cx", "ctaid.x"},
+		{"cy", "ctaid.y"},
+		{"cz", "ctaid.z"},
+		{"nx", "nctaid.x"},
+		{"ny", "nctaid.y"},
+		/* Asked for too: ptxas would keep what it is made of from the entry on. */
+		{"lane", "laneid"},
 	};
 	struct out *out = emit->out;
 	char profile[80];
@@ -89,13 +95,12 @@ static void identify(const struct emit *emit, const char *p)
 	for (size_t i = 0; i < ARRAY_LENGTH(registers); i++)
 		special(emit, p, registers[i][0], registers[i][1]);
 	out_printf(out,
-		   "  %%proton.%s.lane = and i32 %%proton.%s.tid, 31\n"
 		   "  %%proton.%s.warp = lshr i32 %%proton.%s.tid, 5\n"
 		   "  %%proton.%s.r0 = mul i32 %%proton.%s.cz, %%proton.%s.ny\n"
 		   "  %%proton.%s.r1 = add i32 %%proton.%s.r0, %%proton.%s.cy\n"
 		   "  %%proton.%s.r2 = mul i32 %%proton.%s.r1, %%proton.%s.nx\n"
 		   "  %%proton.%s.cta = add i32 %%proton.%s.r2, %%proton.%s.cx\n",
-		   p, p, p, p, p, p, p, p, p, p, p, p, p, p, p, p);
+		   p, p, p, p, p, p, p, p, p, p, p, p, p, p);
 	unit(emit, p);
 	if (emit->layout->cta_stride > 1)
 		out_printf(out,

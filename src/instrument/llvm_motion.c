@@ -12,9 +12,9 @@
 #define REACH_LINES 4096u /* how far behind a marker work is looked for, and before it its wait */
 #define LINE_NONE UINT32_MAX
 
-/* Markers with nothing between them, behind a wait: what of `first` to `end` moves before it. */
+/* What of the lines `first` to `end` moves before the line `to`. */
 struct group {
-	uint32_t wait; /* line */
+	uint32_t to;
 	uint32_t first;
 	uint32_t end;
 };
@@ -24,9 +24,9 @@ struct motion {
 	struct group *groups; /* in the order of the text */
 	size_t group_count;
 	size_t group_capacity;
-	bool *moves;         /* per line */
+	uint32_t *moves;     /* per line: where to, plus 1; 0: it stays */
 	int32_t *loops;      /* per block: how many it is in */
-	struct slice *names; /* a hash table: what is computed from the wait on */
+	struct slice *names; /* a hash table: what is computed from a wait or from fragments */
 	uint32_t name_count;
 };
 
@@ -167,12 +167,12 @@ static bool find_moves(struct motion *motion, const struct group *group)
 
 	memset(motion->names, 0, NAMES * sizeof(*motion->names));
 	motion->name_count = 0;
-	for (uint32_t i = group->wait; i < group->first; i++)
+	for (uint32_t i = group->to; i < group->first; i++)
 		if (!add_result(motion, lines[i]))
 			return false;
 	for (uint32_t i = group->first; i < group->end; i++) {
 		if (is_movable(lines[i]) && !needs_added(motion, lines[i])) {
-			motion->moves[i] = true;
+			motion->moves[i] = group->to + 1;
 			is_any = true;
 		} else if (!add_result(motion, lines[i])) {
 			break;
@@ -183,13 +183,68 @@ static bool find_moves(struct motion *motion, const struct group *group)
 
 static bool add_group(struct motion *motion, const struct group *group)
 {
-	if (!find_moves(motion, group))
-		return true;
 	if (!array_reserve(&motion->groups, &motion->group_capacity, motion->group_count + 1,
 			   sizeof(*motion->groups)))
 		return false;
 	motion->groups[motion->group_count++] = *group;
 	return true;
+}
+
+/* Parts of matrices from shared memory into registers, as products want them. */
+static bool is_fragment(struct slice line)
+{
+	return slice_find(line, " call ") && slice_find(line, "ldmatrix") &&
+	       !slice_find(line, "\"// proton.");
+}
+
+/*
+ * The first of the lines before the marker at `line` that may be fragments and what is made of
+ * them; LINE_NONE if there is nothing else between the markers: then they are what is measured.
+ */
+static uint32_t fragments_before(const struct llvm_function *function,
+				 const struct llvm_block *block, uint32_t line)
+{
+	uint32_t least = line > REACH_LINES ? line - REACH_LINES : 0;
+
+	if (least < block->first_line)
+		least = block->first_line;
+	while (line-- > least) {
+		struct slice text = function->lines[line];
+
+		if (slice_find(text, "\"// proton."))
+			return LINE_NONE;
+		if (!is_fragment(text) && !is_passed(text))
+			return line + 1;
+		if (slice_find(text, "@llvm.nvvm.barrier"))
+			return line + 1;
+	}
+	return LINE_NONE;
+}
+
+/* Marks what moves behind the markers in front of `group->to`; true if something does. */
+static bool find_fragments(struct motion *motion, const struct group *group)
+{
+	const struct slice *lines = motion->function->lines;
+	bool is_any = false;
+
+	memset(motion->names, 0, NAMES * sizeof(*motion->names));
+	motion->name_count = 0;
+	for (uint32_t i = group->first; i < group->end; i++) {
+		bool is_first = is_fragment(lines[i]);
+
+		if (!is_first && (!slice_find(lines[i], " = ") || !needs_added(motion, lines[i])))
+			continue;
+		/* All of them or none: the rest would be used before it is made. */
+		if (!add_result(motion, lines[i])) {
+			for (uint32_t back = group->first; back <= i; back++)
+				if (motion->moves[back] == group->to + 1)
+					motion->moves[back] = 0;
+			return false;
+		}
+		motion->moves[i] = group->to + 1;
+		is_any = true;
+	}
+	return is_any;
 }
 
 /*
@@ -219,6 +274,33 @@ static int32_t *count_loops(const struct llvm_function *function)
 	return loops;
 }
 
+/* For the markers `first` to `last`, with nothing between them. False: out of memory. */
+static bool find_group(struct motion *motion, const struct llvm_block *block, uint32_t first,
+		       uint32_t last)
+{
+	const struct llvm_function *function = motion->function;
+	uint32_t line = function->markers[first].line;
+	uint32_t behind = function->markers[last].line + 1;
+	bool is_last = last + 1 == block->first_marker + block->marker_count;
+	struct group work = {
+		.to = wait_before(function, block, line),
+		.first = behind,
+		.end = is_last ? block->end_line - 1 : function->markers[last + 1].line,
+	};
+	struct group fragments = {
+		.to = behind,
+		.first = fragments_before(function, block, line),
+		.end = line,
+	};
+
+	if (work.end > work.first + REACH_LINES)
+		work.end = work.first + REACH_LINES;
+	if (work.to != LINE_NONE && find_moves(motion, &work) && !add_group(motion, &work))
+		return false;
+	return fragments.first == LINE_NONE || !find_fragments(motion, &fragments) ||
+	       add_group(motion, &fragments);
+}
+
 static bool find_groups(struct motion *motion)
 {
 	const struct llvm_function *function = motion->function;
@@ -230,18 +312,11 @@ static bool find_groups(struct motion *motion)
 		if (!motion->loops[b])
 			continue;
 		for (uint32_t m = block->first_marker; m < end; m++) {
-			struct group group = {
-				.wait = wait_before(function, block, function->markers[m].line),
-			};
+			uint32_t first = m;
 
 			while (m + 1 < end && function->markers[m + 1].follows)
 				m++;
-			group.first = function->markers[m].line + 1;
-			group.end = m + 1 < end ? function->markers[m + 1].line
-						: block->end_line - 1;
-			if (group.end > group.first + REACH_LINES)
-				group.end = group.first + REACH_LINES;
-			if (group.wait != LINE_NONE && !add_group(motion, &group))
+			if (!find_group(motion, block, first, m))
 				return false;
 		}
 	}
@@ -300,12 +375,10 @@ static void write_text(const struct motion *motion, struct out *out)
 			out_byte(out, '\n');
 			continue;
 		}
-		if (g < motion->group_count && motion->groups[g].wait == i) {
+		for (; g < motion->group_count && motion->groups[g].to == i; g++)
 			for (uint32_t m = motion->groups[g].first; m < motion->groups[g].end; m++)
-				if (motion->moves[m])
+				if (motion->moves[m] == i + 1)
 					write_named(function->lines[m], out);
-			g++;
-		}
 		if (!motion->moves[i])
 			write_named(function->lines[i], out);
 		if (i == function->define_line)

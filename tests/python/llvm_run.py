@@ -111,6 +111,7 @@ class Translator:
             axis = "xyz".index(special[2]) if special[2] else 0
             return left + {
                 "tid": "thread.tid",
+                "laneid": "thread.tid % thread.warp_size",
                 "ctaid": f"cta.index[{axis}]",
                 "nctaid": f"cta.grid[{axis}]",
                 "clock": "thread.clock() & M32",
