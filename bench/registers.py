@@ -71,12 +71,14 @@ def is_plain(value: object) -> bool:
     return True
 
 
-def assemble(kernel: Compiled, text: str, shared: int, cache: Path | None) -> dict[str, int]:
-    name = hashlib.sha256(f"{triton.__version__} {kernel.arch} {shared} {text}".encode())
+def assemble(
+    kernel: Compiled, text: str, shared: int, cache: Path | None, how: str
+) -> dict[str, int]:
+    name = hashlib.sha256(f"{triton.__version__} {kernel.arch} {shared} {how} {text}".encode())
     file = cache / f"{name.hexdigest()}.json" if cache else None
     if file and file.exists():
         return json.loads(file.read_text())
-    needs = kernel.assemble(text, shared)
+    needs = getattr(kernel, how)(text, shared)
     if file:
         file.write_text(json.dumps(needs))
     return needs
@@ -96,8 +98,8 @@ def row(case: Case, arch: str, words: dict[str, str], arguments: argparse.Namesp
         name = f"{triton.__version__}-{case.name}-{arch}"
         (arguments.keep / f"{name}.plain.ll").write_text(plain_text)
         (arguments.keep / f"{name}.marks.ll").write_text(result.text)
-    plain = assemble(kernel, plain_text, kernel.metadata["shared"], arguments.cache)
-    records = assemble(kernel, result.text, result.shared, arguments.cache)
+    plain = assemble(kernel, plain_text, kernel.metadata["shared"], arguments.cache, "assemble")
+    records = assemble(kernel, result.text, result.shared, arguments.cache, arguments.how)
     more = records["registers"] - plain["registers"]
     print(
         f"{case.name:20} {arch:7} {plain['registers']:4} {records['registers']:4} {more:+4}  "
@@ -114,6 +116,14 @@ def main() -> None:
     parser.add_argument("--arch", default="")
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--keep", type=Path)
+    parser.add_argument(
+        "--free",
+        dest="how",
+        action="store_const",
+        const="assemble",
+        default="assemble_records",
+        help="with as many registers as ptxas takes by itself",
+    )
     parser.add_argument("words", nargs="*", help="options of tests/tools/instrument")
     arguments = parser.parse_args()
     words = dict(word.split("=", 1) for word in arguments.words)

@@ -21,10 +21,11 @@ from . import _libproton
 from ._imports import forget, when_imported
 from ._lost import marks_of, tell_lost
 from ._note import note
+from ._registers import Fitting
 from .flags import flags
 
 # Goes up with every change of the code that the passes make: part of Triton's cache key.
-PASS_VERSION = 6
+PASS_VERSION = 7
 
 # Bytes of shared memory that a CTA can have, and that a multiprocessor has. NVIDIA: CUDA C++
 # Programming Guide, "Technical Specifications per Compute Capability". AMD: the LDS of a CU, from
@@ -139,6 +140,7 @@ class _Pipeline:
         if inner is None or not self._is_in_key(options):
             return
         arch = f"sm_{capability}" if capability is not None else str(options.arch)
+        fitting = Fitting(stages) if "ptx" in stages and "cubin" in stages else None
         if "ttgir" in stages:
             stages["ttgir"] = _watching_marks(stages["ttgir"], arch)
 
@@ -152,7 +154,11 @@ class _Pipeline:
                 return text
             if marks:
                 tell_lost(name, marks, marks_of(text), False)
-            return self._insert_records(text, metadata, name, arch, backend.target.warp_size)
+            before = dict(metadata)
+            made = self._insert_records(text, metadata, name, arch, backend.target.warp_size)
+            if fitting is not None and made is not text:
+                fitting.records_follow(text, before)
+            return made
 
         stages["llir"] = llir
 

@@ -17,6 +17,7 @@ from triton._C.libtriton import llvm
 from triton.backends.compiler import GPUTarget, Language
 from triton.compiler import ASTSource, make_backend
 from triton.experimental.gluon._runtime import GluonASTSource
+from triton_proton._registers import fit, needs_of, quietly
 
 NVIDIA_TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
@@ -53,7 +54,29 @@ class Compiled:
     def assemble(self, text: str, shared: int) -> dict[str, int]:
         """Machine code of `text`; what it needs of registers and memory."""
         metadata = {**self.metadata, "shared": shared}
-        return (assemble_amd if self.is_amd else assemble_nvidia)(self, text, metadata)
+        if self.is_amd:
+            return assemble_amd(self, text, metadata)
+        return needs_of_cubin(self.cubin(self.stages["ptx"](text, metadata), metadata))
+
+    def assemble_records(self, text: str, shared: int) -> dict[str, int]:
+        """The same for the kernel with records, as sessions assemble it."""
+        if self.is_amd:
+            return self.assemble(text, shared)
+        metadata = {**self.metadata, "shared": shared}
+        ptx = self.stages["ptx"](text, metadata)
+
+        def plain() -> bytes:
+            metadata = dict(self.metadata)
+            return self.cubin(self.stages["ptx"](self.text, metadata), metadata)
+
+        def limited(ptx: str) -> bytes:
+            return quietly(self.stages["cubin"], ptx, metadata)
+
+        made = fit(ptx, self.cubin(ptx, metadata), plain, limited)
+        return needs_of_cubin(made)
+
+    def cubin(self, ptx: str, metadata: dict) -> bytes:
+        return self.stages["cubin"](ptx, metadata)
 
 
 class Stop(Exception):
@@ -180,21 +203,19 @@ def without_markers(text: str) -> str:
     return MARKER.sub(r"  \1 = add i32 0, 0", text)
 
 
-def assemble_nvidia(compiled: Compiled, text: str, metadata: dict) -> dict[str, int]:
-    ptx = compiled.stages["ptx"](text, metadata)
-    cubin = compiled.stages["cubin"](ptx, metadata)
+def needs_of_cubin(cubin: bytes) -> dict[str, int]:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
         done = subprocess.run(
             [str(NVIDIA_TOOLS / "cuobjdump"), "-res-usage", file.name], capture_output=True
         )
-    words = dict(re.findall(r"\b(REG|STACK|LOCAL):(\d+)", done.stdout.decode()))
-    return {
-        "registers": int(words["REG"]),
-        "stack": int(words["STACK"]),
-        "local": int(words["LOCAL"]),
-    }
+    found = re.findall(r"\b(REG|STACK|LOCAL):(\d+)", done.stdout.decode())
+    words = {key: sum(int(n) for name, n in found if name == key) for key in ("STACK", "LOCAL")}
+    registers = max(int(n) for name, n in found if name == "REG")
+    if registers != needs_of(cubin).registers:
+        raise AssertionError(f"{registers} registers, but read as {needs_of(cubin)}")
+    return {"registers": registers, "stack": words["STACK"], "local": words["LOCAL"]}
 
 
 def assemble_amd(compiled: Compiled, text: str, metadata: dict) -> dict[str, int]:

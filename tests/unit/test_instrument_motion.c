@@ -89,6 +89,40 @@ TEST(nothing_moves_without_a_wait)
 		     "  ret void\n}\n"));
 }
 
+#define FRAGMENT(result)                                                                           \
+	"  " result " = tail call { i32, i32 } @llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.b16("      \
+	"ptr addrspace(3) null)\n"
+
+TEST(fragments_go_to_what_takes_them)
+{
+	char *text = moved(DEFINE MARK("%3", "start") WAIT "  %4 = add i32 %0, 8\n" FRAGMENT(
+		"%5") "  %6 = extractvalue { i32, i32 } %5, 1\n"
+		      "  %7 = add i32 %0, 9\n" MARK("%8", "end") MARK(
+			      "%9", "start") "  call void @mma(i32 %6, i32 %7, i32 %4)\n" END);
+
+	CHECK(text != NULL);
+	check_order(text, "end s", "ldmatrix");
+	check_order(text, "%proton.v.9 = ", "ldmatrix");
+	check_order(text, "ldmatrix", "extractvalue");
+	check_order(text, "extractvalue", "@mma");
+	check_order(text, "%proton.v.7 = add", "end s");
+	check_order(text, "%proton.v.4 = add", "end s");
+	free(text);
+}
+
+TEST(fragments_that_are_measured_stay)
+{
+	/* Nothing else between the markers. */
+	CHECK(!moved(DEFINE WAIT "  call void @f()\n" MARK("%3", "start") FRAGMENT("%4")
+			     MARK("%5", "end") "  call void @mma({ i32, i32 } %4)\n" END));
+	/* Nothing is known of what was before. */
+	CHECK(!moved(DEFINE FRAGMENT("%3")
+			     MARK("%4", "end") "  call void @mma({ i32, i32 } %3)\n" END));
+	/* Not in a loop. */
+	CHECK(!moved(FLAT MARK("%3", "start") "  call void @f()\n" FRAGMENT(
+		"%4") MARK("%5", "end") "  call void @mma({ i32, i32 } %4)\n  ret void\n}\n"));
+}
+
 TEST(outside_loops_nothing_moves)
 {
 	CHECK(!moved(FLAT MARK("%3", "start")

@@ -60,7 +60,7 @@ proton.fin:
   %proton.f.cz = call i32 asm sideeffect "mov.u32 $0, %ctaid.z;", "=r"()
   %proton.f.nx = call i32 asm sideeffect "mov.u32 $0, %nctaid.x;", "=r"()
   %proton.f.ny = call i32 asm sideeffect "mov.u32 $0, %nctaid.y;", "=r"()
-  %proton.f.lane = and i32 %proton.f.tid, 31
+  %proton.f.lane = call i32 asm sideeffect "mov.u32 $0, %laneid;", "=r"()
   %proton.f.warp = lshr i32 %proton.f.tid, 5
   %proton.f.r0 = mul i32 %proton.f.cz, %proton.f.ny
   %proton.f.r1 = add i32 %proton.f.r0, %proton.f.cy

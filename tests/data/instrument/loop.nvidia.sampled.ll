@@ -9,7 +9,7 @@ define ptx_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) nofre
   %proton.e.cz = call i32 asm sideeffect "mov.u32 $0, %ctaid.z;", "=r"()
   %proton.e.nx = call i32 asm sideeffect "mov.u32 $0, %nctaid.x;", "=r"()
   %proton.e.ny = call i32 asm sideeffect "mov.u32 $0, %nctaid.y;", "=r"()
-  %proton.e.lane = and i32 %proton.e.tid, 31
+  %proton.e.lane = call i32 asm sideeffect "mov.u32 $0, %laneid;", "=r"()
   %proton.e.warp = lshr i32 %proton.e.tid, 5
   %proton.e.r0 = mul i32 %proton.e.cz, %proton.e.ny
   %proton.e.r1 = add i32 %proton.e.r0, %proton.e.cy
@@ -82,7 +82,7 @@ proton.fin:
   %proton.f.cz = call i32 asm sideeffect "mov.u32 $0, %ctaid.z;", "=r"()
   %proton.f.nx = call i32 asm sideeffect "mov.u32 $0, %nctaid.x;", "=r"()
   %proton.f.ny = call i32 asm sideeffect "mov.u32 $0, %nctaid.y;", "=r"()
-  %proton.f.lane = and i32 %proton.f.tid, 31
+  %proton.f.lane = call i32 asm sideeffect "mov.u32 $0, %laneid;", "=r"()
   %proton.f.warp = lshr i32 %proton.f.tid, 5
   %proton.f.r0 = mul i32 %proton.f.cz, %proton.f.ny
   %proton.f.r1 = add i32 %proton.f.r0, %proton.f.cy

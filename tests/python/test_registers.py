@@ -1,0 +1,133 @@
+"""Keeping what records cost in registers small: what is chosen, without ptxas."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from triton_proton import _registers
+from triton_proton._registers import Fitting, Needs, fit, limited, needs_of
+
+PTX = ".visible .entry k(\n)\n.reqntid 128\n{\n}\n"
+
+
+def cubin(registers: int, stack: int = 0, more: bytes = b"") -> bytes:
+    """An ELF file with what is read of one: a section with names, and .nv.info."""
+    names = b"\0.names\0.nv.info\0"
+    info = struct.pack("<BBH", 3, 0x50, 0)  # a value in place
+    info += struct.pack("<BBHII", 4, 0x2F, 8, 1, registers)
+    info += struct.pack("<BBHII", 4, 0x11, 8, 1, stack) + more
+    sections = [
+        struct.pack("<II16xQQ24x", 0, 0, 0, 0),
+        struct.pack("<II16xQQ24x", 1, 3, 64, len(names)),
+        struct.pack("<II16xQQ24x", 8, 1, 64 + len(names), len(info)),
+    ]
+    table = 64 + len(names) + len(info)
+    head = b"\x7fELF\x02".ljust(40, b"\0") + struct.pack("<Q10xHHH", table, 64, 3, 1)
+    return head.ljust(64, b"\0") + names + info + b"".join(sections)
+
+
+def test_needs_are_read():
+    assert needs_of(cubin(40, 8)) == Needs(40, 8)
+    # Of a function that is called: its stack lies behind the other's.
+    helper = struct.pack("<BBHII", 4, 0x2F, 8, 2, 50) + struct.pack("<BBHII", 4, 0x11, 8, 2, 16)
+    assert needs_of(cubin(40, 8, helper)) == Needs(50, 24)
+
+
+def test_other_bytes_are_refused():
+    whole = cubin(40)
+    for length in range(len(whole) - 24):  # of the last section, nothing behind is read
+        with pytest.raises(ValueError):
+            needs_of(whole[:length])
+    with pytest.raises(ValueError):
+        needs_of(b"\x7fELF\x02" + b"\xff" * 200)
+
+
+def test_a_limit_is_put_behind_the_number_of_threads():
+    assert limited(PTX, 48) == ".visible .entry k(\n)\n.reqntid 128\n.maxnreg 48\n{\n}\n"
+    for ptx in (limited(PTX, 48), "", PTX + PTX, PTX.replace("{", ".minnctapersm 2\n{")):
+        with pytest.raises(ValueError):
+            limited(ptx, 40)
+
+
+def tried(made: tuple, plain: tuple, results: dict):
+    """What fit() chooses, and the limits it has tried."""
+    limits = []
+
+    def assemble(ptx: str) -> bytes:
+        limit = int(ptx.split(".maxnreg ")[1].split()[0])
+        limits.append(limit)
+        return cubin(*results[limit])  # a KeyError is ptxas that cannot
+
+    chosen = needs_of(fit(PTX, cubin(*made), lambda: cubin(*plain), assemble))
+    return tuple(chosen), limits
+
+
+@pytest.mark.parametrize(
+    "made, plain, results, chosen, limits",
+    [
+        ((32,), (8,), {}, (32, 0), []),  # costs nothing
+        ((96,), (90,), {}, (96, 0), []),  # as many as the kernel was given
+        ((123,), (96,), {96: (94,)}, (94, 0), [96]),
+        ((125,), (75,), {80: (80, 16), 81: (81,)}, (81, 0), [80, 81]),
+        ((60,), (48,), {54: (52,)}, (52, 0), [48, 54]),
+        ((60,), (48,), {48: (48, 8), 54: (54, 8)}, (60, 0), [48, 54]),
+        ((80, 8), (84,), {88: (86,)}, (86, 0), [88]),  # ptxas takes too few
+        ((255, 16), (255, 16), {}, (255, 16), []),
+        ((36,), (20,), {32: (32,)}, (32, 0), [32]),
+    ],
+)
+def test_registers_are_chosen(made, plain, results, chosen, limits):
+    assert tried(made, plain, results) == (chosen, limits)
+
+
+def pipeline():
+    """Stages as Triton has them, whose machine code has 60 registers more for records."""
+    seen = []
+
+    def ptx(src, metadata):
+        return f"// {src}\n{PTX}"
+
+    def make(src, metadata):
+        seen.append((src.splitlines()[0], ".maxnreg" in src, dict(metadata)))
+        return cubin(40 if "plain" in src or ".maxnreg" in src else 100)
+
+    return {"ptx": ptx, "cubin": make}, seen
+
+
+def test_a_kernel_with_records_is_assembled_again():
+    stages, seen = pipeline()
+    fitting = Fitting(stages)
+    fitting.records_follow("plain", {"shared": 1})
+    made = stages["cubin"](stages["ptx"]("records", {"shared": 2}), {"shared": 2})
+    assert needs_of(made) == Needs(40, 0)
+    assert seen == [
+        ("// records", False, {"shared": 2}),
+        ("// plain", False, {"shared": 1}),
+        ("// records", True, {"shared": 2}),
+    ]
+    # The next kernel knows nothing of it.
+    seen.clear()
+    stages["cubin"](stages["ptx"]("another", {}), {})
+    assert len(seen) == 1
+
+
+def test_what_somebody_puts_in_place_of_a_stage_stays(capsys):
+    stages, seen = pipeline()
+    Fitting(stages).records_follow("plain", {})
+    stages["ptx"]("records", {})
+    stages["cubin"]("// mine\n" + PTX, {})
+    assert len(seen) == 1
+    # What cannot be read is left as it was.
+    stages, _ = pipeline()
+    stages["cubin"] = lambda src, metadata: b"no machine code"
+    Fitting(stages).records_follow("plain", {})
+    assert stages["cubin"](stages["ptx"]("records", {}), {}) == b"no machine code"
+
+
+def test_triton_prints_nothing_of_what_was_only_tried(capsys):
+    scope = {}
+    exec("def stage(src, metadata):\n    print('a whole kernel')\n    raise OSError", scope)
+    with pytest.raises(OSError):
+        _registers.quietly(scope["stage"], PTX, {})
+    assert capsys.readouterr().out == "" and "print" not in scope
