@@ -253,6 +253,10 @@ void warps_say_nothing(const struct profile *profile, const struct options *opti
 
 	if (options->include || options->exclude)
 		say("in %s nothing that is shown says anything about warps", name);
+	else if (rollup_has(profile, WARPS_RECORDED_CTAS))
+		say("%s has too few records of any CTA to say anything about warps: others have "
+		    "overwritten them, and a larger buffer_size keeps more",
+		    name);
 	else if (rollup_has(profile, "normalized_cycles"))
 		say("%s says nothing about warps: no scope of its kernels is a wait, a partition "
 		    "or asynchronous work; the mode default:auto=waits,partitions records them",

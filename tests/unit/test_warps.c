@@ -401,6 +401,86 @@ TEST(no_waits_no_jumps)
 	done();
 }
 
+#define STEPS 200
+#define STAGES 3
+
+/*
+ * A pipeline as it runs: one warp starts copies into a ring of buffers, another multiplies what has
+ * come. Copies take `copy` cycles and follow each other; a multiplication takes `dot`.
+ */
+static void make_pipeline(uint64_t copy, uint64_t dot)
+{
+	static const char *const names[] = {"empty barrier", "issue", "full barrier", "dot",
+					    "copy"};
+	uint64_t issued[STEPS];
+	uint64_t free_at[STEPS];
+	uint64_t come[STEPS];
+	uint64_t loader = 50;
+	uint64_t memory = 0;
+	uint64_t multiplier = 50;
+
+	make(names, 5, 4);
+	unit(0, 0);
+	for (int i = 0; i < STEPS; i++) {
+		uint64_t start = loader + 5;
+		uint64_t ready = start + 30;
+
+		/* Both sides are played together: the buffer's multiplication has been by now. */
+		if (i >= STAGES && free_at[i - STAGES] + 20 > ready)
+			ready = free_at[i - STAGES] + 20;
+		ran(0, start, ready);
+		issued[i] = ready + 5;
+		ran(1, issued[i], issued[i] + 40);
+		loader = issued[i] + 40;
+		memory = (memory > issued[i] ? memory : issued[i]) + copy;
+		come[i] = memory;
+		start = multiplier + 5;
+		ready = start + 30 > come[i] ? start + 30 : come[i];
+		free_at[i] = ready + 10 + dot;
+		multiplier = free_at[i];
+	}
+	decoder.units[0].end_clock = multiplier + 100;
+	unit(0, multiplier + 100);
+	multiplier = 50;
+	for (int i = 0; i < STEPS; i++) {
+		ran(2, multiplier + 5, free_at[i] - dot - 10);
+		ran(3, free_at[i] - dot, free_at[i]);
+		multiplier = free_at[i];
+	}
+	for (int i = 0; i < STEPS; i++)
+		went_on(4, 0, issued[i], 1, free_at[i] - dot - 5);
+}
+
+static uint64_t share_of(uint64_t cycles_of_it)
+{
+	return 100 * cycles_of_it / sums.cycles;
+}
+
+TEST(a_pipeline_that_memory_holds_up)
+{
+	make_pipeline(1000, 300);
+	add();
+	/* Of three copies at once, the time between a buffer's multiplication and the next. */
+	CHECK_LE(85, share_of(sums.asyncs[4].path));
+	CHECK_LE(share_of(path(1, 3)), 15);
+	CHECK_LE(60, share_of(cycles(1, 2)));
+	CHECK_LE(100 * sums.asyncs[4].overlapped / sums.asyncs[4].cycles, 35);
+	check_role(0, "issue (warp 0)");
+	check_role(1, "dot (warp 1)");
+	done();
+}
+
+TEST(a_pipeline_that_multiplication_holds_up)
+{
+	make_pipeline(300, 1000);
+	add();
+	CHECK_LE(93, share_of(path(1, 3)));
+	CHECK_LE(share_of(sums.asyncs[4].path), 2); /* the first one */
+	CHECK_LE(share_of(cycles(1, 2)), 5);
+	CHECK_LE(95, 100 * sums.asyncs[4].overlapped / sums.asyncs[4].cycles);
+	done();
+}
+
 /* What lies in a wait belongs to it; what overlaps one is cut. */
 TEST(nesting)
 {
