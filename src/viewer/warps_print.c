@@ -306,47 +306,75 @@ static void put_waiting(struct printer *printer)
 	}
 }
 
-/* What a scope's operation is, by the word before its '@'. NULL: nothing that is known. */
-static const char *bound_by(const char *name)
+enum bound {
+	BOUND_MEMORY,
+	BOUND_DOTS,
+	BOUNDS
+};
+
+/* What a scope's operation is about, by the words before its '@'; BOUNDS: nobody knows. */
+static enum bound bound_of(const char *name)
 {
 	static const struct {
 		const char *part;
-		const char *what;
+		enum bound bound;
 	} words[] = {
-		{"load", "reading memory"}, {"gather", "reading memory"},
-		{"copy", "copying"},        {"dot", "multiplying"},
-		{"mma", "multiplying"},     {"store", "writing memory"},
-		{"atomic", "atomics"},
+		{"load", BOUND_MEMORY},       {"gather", BOUND_MEMORY}, {"copy", BOUND_MEMORY},
+		{"async_wait", BOUND_MEMORY}, {"tdm", BOUND_MEMORY},    {"store", BOUND_MEMORY},
+		{"atomic", BOUND_MEMORY},     {"dot", BOUND_DOTS},      {"mma", BOUND_DOTS},
 	};
 	size_t length = strcspn(name, "@");
 
 	for (size_t i = 0; i < ARRAY_LENGTH(words); i++)
 		if (memmem(name, length, words[i].part, strlen(words[i].part)))
-			return words[i].what;
-	return NULL;
+			return words[i].bound;
+	return BOUNDS;
+}
+
+/* ": bound by memory (64 % of it)", if at least half of the path is about one thing. */
+static void put_bound(struct printer *printer, const struct warps_row *rows, size_t count)
+{
+	static const char *const words[BOUNDS] = {"memory", "multiplication"};
+	const struct profile *profile = printer->report->profile;
+	double all = printer->kernel->rows[0].number[WARPS_NUMBER_CTA_CYCLES];
+	double sums[BOUNDS] = {0};
+
+	for (size_t i = 0; i < count; i++) {
+		enum bound bound = BOUNDS;
+
+		if (rows[i].scope != WARPS_NO_FRAME)
+			bound = bound_of(
+				profile_text(profile, profile->frames[rows[i].scope].name));
+		if (bound < BOUNDS)
+			sums[bound] += rows[i].number[WARPS_NUMBER_PATH];
+	}
+	for (int i = 0; i < BOUNDS; i++) {
+		if (sums[i] * 2 < all)
+			continue;
+		out_printf(printer->out, ": bound by %s (", words[i]);
+		put_percent(printer->out, percent(sums[i], all));
+		out_text(printer->out, " of it)");
+		return;
+	}
 }
 
 static void put_path(struct printer *printer)
 {
-	const struct warps_report *report = printer->report;
 	double all = printer->kernel->rows[0].number[WARPS_NUMBER_CTA_CYCLES];
 	size_t count;
 	struct warps_row *rows = path_rows(printer->kernel, &count);
-	double share = count ? percent(rows[0].number[WARPS_NUMBER_PATH], all) : 0;
-	const char *bound = NULL;
 
-	out_text(printer->out, "he path runs ");
-	put_percent(printer->out, share);
-	out_text(printer->out, " through ");
-	if (count)
+	if (count) {
+		out_text(printer->out, "he path runs ");
+		put_percent(printer->out, percent(rows[0].number[WARPS_NUMBER_PATH], all));
+		out_text(printer->out, " through ");
 		put_path_name(printer, &rows[0]);
-	out_bytes(printer->out, printer->cleaned.bytes, printer->cleaned.length);
-	printer->cleaned.length = 0;
-	if (count && rows[0].scope != WARPS_NO_FRAME && !is_wait(&rows[0]))
-		bound = bound_by(
-			profile_text(report->profile, report->profile->frames[rows[0].scope].name));
-	if (bound && share >= 50)
-		out_printf(printer->out, ": bound by %s", bound);
+		out_bytes(printer->out, printer->cleaned.bytes, printer->cleaned.length);
+		printer->cleaned.length = 0;
+	} else {
+		out_text(printer->out, "he path is not known");
+	}
+	put_bound(printer, rows, count);
 	out_text(printer->out, ".\n");
 	free(rows);
 }
