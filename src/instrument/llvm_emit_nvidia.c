@@ -149,12 +149,12 @@ static void shared_unit(const struct emit *emit, const char *p)
 /* The kernel's entry with rings in global memory: the start's times go there at once. */
 static void entry_global(const struct emit *emit)
 {
+	read_times(emit, "e");
 	identify(emit, "e");
 	out_text(emit->out, "  %proton.e.lead = icmp eq i32 %proton.e.lane, 0\n"
 			    "  %proton.on = and i1 %proton.e.on, %proton.e.lead\n");
 	global_unit(emit, "e", "header", HEADER_BYTES);
 	global_unit(emit, "e", "ring", emit_ring_bytes(emit));
-	read_times(emit, "e");
 	out_text(emit->out,
 		 "  call void asm sideeffect \"@$3 st.global.v2.b64 [$0+16], {$1, $2};\", "
 		 "\"l,l,l,b,~{memory}\"(i64 %proton.e.header, i64 %proton.e.ns, i64 "
@@ -170,13 +170,14 @@ static void entry_shared(const struct emit *emit)
 {
 	struct out *out = emit->out;
 
+	/* First, for they take their time, and nothing passes them. */
+	read_times(emit, "e");
 	special(emit, "e", "tid", "tid.x");
 	out_text(out, "  %proton.e.warp = lshr i32 %proton.e.tid, 5\n");
 	unit(emit, "e");
 	shared_unit(emit, "e");
 	if (!all_record(emit))
 		out_text(out, "  %proton.on = and i1 %proton.e.on0, true\n");
-	read_times(emit, "e");
 	out_printf(out,
 		   "  call void asm sideeffect \"%sst.shared.v2.b64 [$0+16], {$1, $2};\", "
 		   "\"r,l,l%s,~{memory}\"(i32 %%proton.e.ring, i64 %%proton.e.ns, i64 "

@@ -5,6 +5,8 @@ target datalayout = "e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-p7:32:32-i64:64-i128:
 @global_smem = external addrspace(3) global [0 x i8], align 16
 
 define ptx_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) nofree %2) local_unnamed_addr #0 {
+  %proton.e.ns = call i64 asm sideeffect "mov.u64 $0, %globaltimer;", "=l"()
+  %proton.e.clock = call i64 asm sideeffect "mov.u64 $0, %clock64;", "=l"()
   %proton.e.tid = call i32 asm sideeffect "mov.u32 $0, %tid.x;", "=r"()
   %proton.e.warp = lshr i32 %proton.e.tid, 5
   %proton.e.unit = add i32 %proton.e.warp, 0
@@ -13,8 +15,6 @@ define ptx_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) nofre
   %proton.e.s1 = mul i32 %proton.e.unit, 2112
   %proton.e.s2 = add i32 %proton.e.s0, 0
   %proton.e.ring = add i32 %proton.e.s2, %proton.e.s1
-  %proton.e.ns = call i64 asm sideeffect "mov.u64 $0, %globaltimer;", "=l"()
-  %proton.e.clock = call i64 asm sideeffect "mov.u64 $0, %clock64;", "=l"()
   call void asm sideeffect "st.shared.v2.b64 [$0+16], {$1, $2};", "r,l,l,~{memory}"(i32 %proton.e.ring, i64 %proton.e.ns, i64 %proton.e.clock)
   %4 = call i32 asm sideeffect "mov.u32 $0, %clock;", "=r"()
   call void asm sideeffect "st.shared.v2.b32 [$0+48], {$1, $2};", "r,r,r"(i32 %proton.e.ring, i32 %4, i32 16777216)

@@ -3,6 +3,8 @@ target datalayout = "e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-p7:32:32-i64:64-i128:
 
 ; Function Attrs: nounwind
 define ptx_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) nofree %2) local_unnamed_addr #0 {
+  %proton.e.ns = call i64 asm sideeffect "mov.u64 $0, %globaltimer;", "=l"()
+  %proton.e.clock = call i64 asm sideeffect "mov.u64 $0, %clock64;", "=l"()
   %proton.e.tid = call i32 asm sideeffect "mov.u32 $0, %tid.x;", "=r"()
   %proton.e.cx = call i32 asm sideeffect "mov.u32 $0, %ctaid.x;", "=r"()
   %proton.e.cy = call i32 asm sideeffect "mov.u32 $0, %ctaid.y;", "=r"()
@@ -33,8 +35,6 @@ define ptx_kernel void @loop(ptr addrspace(1) %0, i32 %1, ptr addrspace(1) nofre
   %proton.on = and i1 %proton.e.on, %proton.e.lead
   %proton.e.header = call i64 asm "mad.wide.u32 $0, $1, 64, $2;", "=l,r,l"(i32 %proton.e.unit, i64 %proton.e.at)
   %proton.e.ring = call i64 asm "mad.wide.u32 $0, $1, 4112, $2;", "=l,r,l"(i32 %proton.e.unit, i64 %proton.e.at)
-  %proton.e.ns = call i64 asm sideeffect "mov.u64 $0, %globaltimer;", "=l"()
-  %proton.e.clock = call i64 asm sideeffect "mov.u64 $0, %clock64;", "=l"()
   call void asm sideeffect "@$3 st.global.v2.b64 [$0+16], {$1, $2};", "l,l,l,b,~{memory}"(i64 %proton.e.header, i64 %proton.e.ns, i64 %proton.e.clock, i1 %proton.on)
   %4 = call i32 asm sideeffect "mov.u32 $0, %clock;", "=r"()
   call void asm sideeffect "@$3 st.global.v2.b32 [$0+128], {$1, $2};", "l,r,r,b"(i64 %proton.e.ring, i32 %4, i32 16777216, i1 %proton.on)
