@@ -5,10 +5,11 @@ Every kernel for every architecture it is for, without and with records, assembl
 the LLVM of the Triton that Python finds; nothing runs, so no GPU is needed and the figures are the
 same every time. Usage, with PROTON_BUILD naming a Meson build:
 
-    bench/registers.py [--kernel WORD] [--arch WORD] [--cache DIR] [--keep DIR] [key=value...]
+    bench/registers.py [--kernel WORD] [--arch WORD] [--free] [--cache DIR] [--keep DIR] [K=V...]
 
-The last are options of tests/tools/instrument. --cache keeps Triton's LLVM IR and the figures of
-kernels without records between runs, --keep writes both texts there.
+The last are options of tests/tools/instrument. Kernels with records are assembled as sessions do
+it (triton_proton/_registers.py, of the installed package), with --free as ptxas likes. --cache
+keeps Triton's LLVM IR and all figures between runs, --keep writes both texts there.
 """
 
 from __future__ import annotations
