@@ -55,20 +55,29 @@ def kernels_of(directory: str, kernel: str) -> list[float]:
 # ---------------------------------------------------------------------- measuring
 
 
-def kernel_times(case: Case, mark: bool, scratch: str, launches: int) -> list[float]:
-    """Microseconds of each launch from CUPTI's records, while what scopes record is read."""
+def kernel_times(
+    case: Case, mark: bool, scratch: str, launches: int, is_busy: bool
+) -> list[float]:
+    """
+    Microseconds of each launch from CUPTI's records: each alone on the device, with what the one
+    before has recorded read already; or, if `is_busy`, one behind the other while that goes on.
+    """
     directory = os.path.join(scratch, f"time{len(os.listdir(scratch))}")
     os.makedirs(os.path.join(directory, "inside"))
     backend = {} if SIDE == "upstream" else {"backend": "cupti"}
     proton.start(os.path.join(directory, "time"), data="trace", **backend)
+    session: Any = None
     if mark:
         inside = os.path.join(directory, "inside", "time")
-        proton.start(inside, backend="instrumentation", data="tree", mode=MODE)
-    for _ in range(WARM):  # the first compiles
+        session = proton.start(inside, backend="instrumentation", data="tree", mode=MODE)
+    for number in range(WARM + launches):  # the first compiles
         case.launch(mark)
+        if is_busy and number >= WARM:
+            continue
         torch.cuda.synchronize()
-    for _ in range(launches):
-        case.launch(mark)
+        if mark and SIDE == "ours":  # upstream has read it when the launch returns
+            proton.deactivate(session, flushing=True)
+            proton.activate(session)
     torch.cuda.synchronize()
     proton.finalize()
     times = kernels_of(directory, case.kernel)[WARM:]
@@ -78,30 +87,26 @@ def kernel_times(case: Case, mark: bool, scratch: str, launches: int) -> list[fl
 
 
 def compare(plain: list[list[float]], marked: list[list[float]]) -> dict[str, float]:
-    """
-    Rounds of records, taken in turns, to one figure each. Within a round the median: most launches
-    run while nothing is copied. The mean has all of it.
-    """
-    both = list(zip(plain, marked))
+    """Rounds of records, taken in turns, to one figure each: within a round the median."""
     return {
         "plain us": statistics.median(statistics.median(times) for times in plain),
         "ratio": statistics.median(
             statistics.median(with_scopes) / statistics.median(without)
-            for without, with_scopes in both
-        ),
-        "mean ratio": statistics.median(
-            statistics.mean(with_scopes) / statistics.mean(without)
-            for without, with_scopes in both
+            for without, with_scopes in zip(plain, marked)
         ),
     }
 
 
 def kernel_time(case: Case, scratch: str, launches: int) -> dict[str, float]:
-    plain, marked = [], []
-    for _ in range(ROUNDS):
-        plain.append(kernel_times(case, False, scratch, launches))
-        marked.append(kernel_times(case, True, scratch, launches))
-    return compare(plain, marked)
+    found: dict[str, float] = {}
+    for is_busy in (False,) if SIDE == "upstream" else (True, False):
+        plain, marked = [], []
+        for _ in range(ROUNDS):
+            plain.append(kernel_times(case, False, scratch, launches, is_busy))
+            marked.append(kernel_times(case, True, scratch, launches, is_busy))
+        ratio = compare(plain, marked)
+        found |= {"busy ratio": ratio["ratio"]} if is_busy else ratio
+    return found
 
 
 def flush(session: Any) -> None:

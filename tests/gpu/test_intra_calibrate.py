@@ -58,9 +58,6 @@ def empties(out, COUNT: tl.constexpr, APART: tl.constexpr):
                 pass
             if APART:
                 nothing(NOTHING)
-    nothing(NOTHING)
-    with pl.scope("alone"):
-        x = work(CHAIN, x)
     tl.store(out + 1, x)
 
 
@@ -73,7 +70,7 @@ def least(session, mode: str, count: int, apart: bool) -> dict[str, float]:  # n
     torch.cuda.synchronize()
     proton.finalize()
     nodes = nodes_of()
-    found = {name: nodes[f"empties/{name}"]["min_cycles"] for name in ("outer", "alone")}
+    found = {"outer": nodes["empties/outer"]["min_cycles"]}
     inner = nodes["empties/outer/empty"]
     assert inner["executions"] == LAUNCHES * count
     found["empty"] = inner["min_cycles"]
@@ -91,22 +88,17 @@ def test_what_is_taken_off_is_what_records_cost(session, capsys, apart):  # noqa
     def scope(found) -> float:
         return (found[MANY]["outer"] - found[FEW]["outer"]) / (MANY - FEW)
 
-    # A scope around work alone is shorter by what an empty one measures.
-    reading = raw[MANY]["alone"] - shifted[MANY]["alone"]
     with capsys.disabled():
         print(
             f"\n{'apart' if apart else 'touching'}: a scope costs {scope(raw):.2f} cycles, taken "
             f"off {scope(raw) - scope(shifted):.2f}; an empty one measures {raw[MANY]['empty']} "
-            f"(mean {raw[MANY]['mean']:.2f}), taken off {reading}"
+            f"(mean {raw[MANY]['mean']:.2f}), and with what it costs taken off "
+            f"{shifted[MANY]['empty']} (mean {shifted[MANY]['mean']:.2f})"
         )
     assert scope(raw) > 0
     assert abs(scope(shifted)) <= 2
-    assert 0 < reading
-    if apart:
-        assert abs(reading - raw[MANY]["empty"]) <= 2
-        assert abs(reading - raw[MANY]["mean"]) <= 3  # caches are cold at first
-    else:
-        assert shifted[MANY]["mean"] <= 4
+    assert shifted[MANY]["empty"] <= 2
+    assert shifted[MANY]["mean"] <= 4
 
 
 @pytest.mark.parametrize("cycles", [500, 2000, 20000, 1000000])
