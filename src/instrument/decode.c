@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "instrument/decode_events.h"
 
 /* Readings that the compiler put out of order are at most this far apart, in cycles. */
 #define OUT_OF_ORDER 0x1000000u
@@ -18,16 +19,6 @@
  */
 #define NS_KHZ 1000000u
 #define AMD_KHZ 100000u
-
-/* Half of an asynchronous execution. */
-struct decode_event {
-	uint64_t clock;
-	uint32_t sequence;
-	uint16_t scope;
-	uint8_t unit;
-	bool is_end;
-	bool is_used;
-};
 
 struct decode_end {
 	uint64_t clock;
@@ -72,6 +63,7 @@ void decoder_fini(struct decoder *decoder)
 	free(decoder->executions);
 	free(decoder->cuts);
 	free(decoder->events);
+	free(decoder->event_lists);
 	free(decoder->ends);
 	free(decoder->readings);
 	*decoder = (struct decoder){0};
@@ -158,15 +150,6 @@ static bool find(const struct ring *ring, uint32_t at, uint64_t now, struct inst
 
 /* ------------------------------------------------------------------ records to executions */
 
-static bool add_execution(struct decoder *decoder, const struct decode_execution *execution)
-{
-	if (!array_reserve(&decoder->executions, &decoder->execution_capacity,
-			   decoder->execution_count + 1, sizeof(*decoder->executions)))
-		return false;
-	decoder->executions[decoder->execution_count++] = *execution;
-	return true;
-}
-
 static bool add_event(struct decoder *decoder, const struct decode_reading *reading,
 		      uint32_t sequence, uint8_t unit)
 {
@@ -179,6 +162,7 @@ static bool add_event(struct decoder *decoder, const struct decode_reading *read
 		.scope = reading->code.scope,
 		.unit = unit,
 		.is_end = reading->code.kind == INSTRUMENT_EVENT_END,
+		.mate = DECODE_NONE,
 	};
 	return true;
 }
@@ -568,104 +552,6 @@ static bool shift(struct decoder *decoder, const struct decode_unit *unit)
 		/* No pass has written one that ends before it starts, but bytes are bytes. */
 		execution->duration =
 			ends[i].clock < execution->start ? 0 : ends[i].clock - execution->start;
-	}
-	return true;
-}
-
-/* ------------------------------------------------------------------ asynchronous work */
-
-static int compare_events(const void *a, const void *b)
-{
-	const struct decode_event *x = a;
-	const struct decode_event *y = b;
-
-	if (x->scope != y->scope)
-		return x->scope < y->scope ? -1 : 1;
-	if (x->clock != y->clock)
-		return x->clock < y->clock ? -1 : 1;
-	if (x->is_end != y->is_end)
-		return x->is_end ? 1 : -1;
-	if (x->unit != y->unit)
-		return x->unit < y->unit ? -1 : 1;
-	return (x->sequence > y->sequence) - (x->sequence < y->sequence);
-}
-
-/* The starts of one scope that wait: each unit's oldest is found from where the last was. */
-struct waiting {
-	size_t next[INSTRUMENT_UNIT_MAX]; /* index to look on from, by unit */
-	size_t oldest;                    /* the same for any unit */
-};
-
-static size_t take_start(struct decode_event *events, size_t end, size_t *from, int unit)
-{
-	for (; *from < end; ++*from) {
-		struct decode_event *event = &events[*from];
-
-		if (event->is_end || event->is_used || (unit >= 0 && event->unit != unit))
-			continue;
-		event->is_used = true;
-		return (*from)++;
-	}
-	return SIZE_MAX;
-}
-
-/* Pairs the events [first, last) of one scope, in the order of the clock. */
-static bool pair_events(struct decoder *decoder, size_t first, size_t last)
-{
-	struct decode_event *events = decoder->events;
-	struct waiting waiting;
-
-	for (uint32_t i = 0; i < INSTRUMENT_UNIT_MAX; i++)
-		waiting.next[i] = first;
-	waiting.oldest = first;
-	for (size_t i = first; i < last; i++) {
-		struct decode_event *end = &events[i];
-		size_t start;
-
-		if (!end->is_end)
-			continue;
-		start = take_start(events, i, &waiting.next[end->unit], end->unit);
-		if (start == SIZE_MAX)
-			start = take_start(events, i, &waiting.oldest, -1);
-		if (start == SIZE_MAX) {
-			if (decoder->units[end->unit].dropped)
-				decoder->totals.cut_by_drop[end->scope]++;
-			else
-				decoder->totals.broken[end->scope]++;
-			continue;
-		}
-		if (!add_execution(decoder, &(struct decode_execution){
-						    .start = events[start].clock,
-						    .duration = end->clock - events[start].clock,
-						    .parent = DECODE_NONE,
-						    .sequence = end->sequence,
-						    .scope = end->scope,
-						    .unit = events[start].unit,
-						    .end_unit = end->unit,
-						    .is_async = true,
-					    }))
-			return false;
-	}
-	for (size_t i = first; i < last; i++)
-		if (!events[i].is_end && !events[i].is_used)
-			decoder->totals.broken[events[i].scope]++;
-	return true;
-}
-
-static bool decode_events(struct decoder *decoder)
-{
-	size_t first = 0;
-
-	if (!decoder->event_count)
-		return true;
-	qsort(decoder->events, decoder->event_count, sizeof(*decoder->events), compare_events);
-	for (size_t i = 1; i <= decoder->event_count; i++) {
-		if (i < decoder->event_count &&
-		    decoder->events[i].scope == decoder->events[first].scope)
-			continue;
-		if (!pair_events(decoder, first, i))
-			return false;
-		first = i;
 	}
 	return true;
 }

@@ -22,7 +22,7 @@ struct decode_execution {
 	uint32_t sequence; /* of its end among the unit's records */
 	uint16_t scope;    /* index into the layout's scopes */
 	uint8_t unit;      /* whose record began it */
-	uint8_t end_unit;  /* asynchronous work: whose record ended it; else the same */
+	uint8_t end_unit;  /* asynchronous work: who saw its end first; else the same */
 	bool is_async;
 	bool is_cut; /* at least that long: the record could not say how long */
 };
@@ -71,7 +71,8 @@ struct decode_totals {
 	uint64_t dropped;                           /* records that were overwritten */
 	uint64_t dropped_warp[INSTRUMENT_UNIT_MAX]; /* the same by first warp of the unit */
 	uint64_t broken[INSTRUMENT_CODE_MAX + 1];   /* by scope: starts or ends without a pair */
-	uint64_t cut_by_drop[INSTRUMENT_CODE_MAX + 1]; /* by scope: ends whose start was dropped */
+	/* By scope: ends whose start was dropped; of asynchronous work also the other way round. */
+	uint64_t cut_by_drop[INSTRUMENT_CODE_MAX + 1];
 };
 
 struct decoder {
@@ -91,6 +92,8 @@ struct decoder {
 	struct decode_event *events;
 	size_t event_count;
 	size_t event_capacity;
+	uint32_t *event_lists;
+	size_t event_list_capacity;
 	struct decode_end *ends;
 	size_t end_capacity;
 	struct decode_reading *readings;
@@ -110,7 +113,7 @@ void decoder_fini(struct decoder *decoder);
 /*
  * Decodes one CTA from its layout->cta_bytes bytes, of any alignment. False when memory is out.
  * Executions of one unit follow each other, by start, what lies around others first; those of
- * asynchronous work come last, behind all units, and have no parent.
+ * asynchronous work come last, behind all units, by scope and by start, and have no parent.
  */
 bool decode_cta(struct decoder *decoder, const void *bytes);
 

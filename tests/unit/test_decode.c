@@ -9,7 +9,7 @@ static struct instrument_layout layout;
 static struct decoder decoder;
 static uint8_t memory[65536];
 
-/* Two units; ring and slack as given. Scopes a and b with codes SCOPE, START, END; e: events. */
+/* Ring and slack as given. Scopes a and b with codes SCOPE, START, END; e: events. */
 enum code {
 	A = 1,
 	A_START,
@@ -21,18 +21,19 @@ enum code {
 	E_END
 };
 
-static void make(uint32_t ring_bytes, uint32_t slack_bytes, struct decode_cost cost)
+static void make_units(uint32_t units, uint32_t ring_bytes, uint32_t slack_bytes,
+		       struct decode_cost cost)
 {
 	layout = (struct instrument_layout){
-		.unit_count = 2,
+		.unit_count = units,
 		.warps_per_unit = 1,
-		.warp_count = 8,
+		.warp_count = 12,
 		.ring_bytes = ring_bytes,
 		.slack_bytes = slack_bytes,
 		.cta_stride = 1,
-		.units = {2, 5},
+		.units = {2, 5, 6, 7, 8, 9, 10, 11},
 	};
-	layout.cta_bytes = (uint32_t)(layout_ring_at(&layout, 2) + 127) & ~127u;
+	layout.cta_bytes = (uint32_t)(layout_ring_at(&layout, units) + 127) & ~127u;
 	for (int s = 0; s < 2; s++) {
 		uint32_t scope = layout_scope(&layout, s ? "b" : "a", 1);
 
@@ -45,6 +46,11 @@ static void make(uint32_t ring_bytes, uint32_t slack_bytes, struct decode_cost c
 	layout_code(&layout, 2, INSTRUMENT_EVENT_END);
 	memset(memory, 0, sizeof(memory));
 	decoder_init(&decoder, &layout, cost);
+}
+
+static void make(uint32_t ring_bytes, uint32_t slack_bytes, struct decode_cost cost)
+{
+	make_units(2, ring_bytes, slack_bytes, cost);
 }
 
 static void header(uint32_t unit, uint64_t start_clock, uint64_t end_clock, uint32_t count)
@@ -301,29 +307,237 @@ TEST(damaged_records_are_counted)
 	done();
 }
 
-/* Own unit first, else the oldest of another. */
+/* Up to eight units, each with room for `records`, whose records event() makes. */
+static void make_events(uint32_t units, uint32_t records)
+{
+	make_units(units, records * 8, 0, (struct decode_cost){0});
+	for (uint32_t u = 0; u < units; u++)
+		header(u, 0, 1000000, 0);
+}
+
+static void event(uint32_t unit, uint64_t clock, enum code code)
+{
+	struct instrument_unit_header it;
+
+	memcpy(&it, memory + layout_header_at(&layout, unit), sizeof(it));
+	put(unit, it.count++ % (layout.ring_bytes / 8), clock, code, 0);
+	memcpy(memory + layout_header_at(&layout, unit), &it, sizeof(it));
+}
+
+static void check_event(size_t at, uint32_t unit, uint64_t start, uint32_t end_unit, uint64_t end)
+{
+	check_execution(at, 2, start, end - start, DECODE_NONE);
+	CHECK(decoder.executions[at].is_async);
+	CHECK_U64(decoder.executions[at].unit, unit);
+	CHECK_U64(decoder.executions[at].end_unit, end_unit);
+}
+
+static void check_totals(size_t executions, uint64_t broken, uint64_t cut)
+{
+	CHECK_U64(decoder.execution_count, executions);
+	CHECK_U64(decoder.totals.broken[2], broken);
+	CHECK_U64(decoder.totals.cut_by_drop[2], cut);
+}
+
+/* Own unit first, else what another has left. */
 TEST(events_pair_across_units)
 {
-	make(RING, 16, (struct decode_cost){0});
-	header(0, 0, 10000, 3);
-	put(0, 0, 100, E_START, 0);
-	put(0, 1, 200, E_START, 0);
-	put(0, 2, 1000, E_END, 0); /* its own oldest: 100 */
-	header(1, 0, 10000, 4);
-	put(1, 0, 300, E_START, 0);
-	put(1, 1, 500, E_END, 0);  /* its own: 300 */
-	put(1, 2, 1500, E_END, 0); /* the other's: 200 */
-	put(1, 3, 1600, E_END, 0); /* nobody's */
+	make_events(2, 8);
+	event(0, 100, E_START);
+	event(0, 200, E_START);
+	event(0, 1000, E_END); /* its own oldest: 100 */
+	event(1, 300, E_START);
+	event(1, 500, E_END);  /* its own: 300 */
+	event(1, 1500, E_END); /* the other's: 200 */
+	event(1, 1600, E_END); /* nobody's */
 	CHECK(decode_cta(&decoder, memory));
-	CHECK_U64(decoder.execution_count, 3);
-	check_execution(0, 2, 300, 200, DECODE_NONE);
-	check_execution(1, 2, 100, 900, DECODE_NONE);
-	check_execution(2, 2, 200, 1300, DECODE_NONE);
-	CHECK(decoder.executions[2].is_async);
-	CHECK_U64(decoder.executions[2].unit, 0);
-	CHECK_U64(decoder.executions[2].end_unit, 1);
-	CHECK_U64(decoder.totals.broken[2], 1);
+	check_totals(3, 1, 0);
+	check_event(0, 0, 100, 0, 1000);
+	check_event(1, 0, 200, 1, 1500);
+	check_event(2, 1, 300, 1, 500);
 	done();
+}
+
+/* The producer is two copies ahead; four warps see each copy, every time another one first. */
+static void play_copies(uint32_t copies)
+{
+	for (uint32_t k = 0; k < copies; k++) {
+		event(4, 1000 * k + 100, E_START);
+		for (uint32_t u = 0; u < 4; u++)
+			event(u, 1000 * (k + 2) + 500 + (u + k) % 4, E_END);
+	}
+}
+
+TEST(an_end_that_four_warps_see)
+{
+	make_events(5, 8);
+	play_copies(8);
+	CHECK(decode_cta(&decoder, memory));
+	check_totals(8, 0, 0);
+	for (uint32_t k = 0; k < 8; k++)
+		check_event(k, 4, 1000 * k + 100, (4 - k % 4) % 4, 1000 * (k + 2) + 500);
+	done();
+}
+
+/* The producer's first four starts are overwritten; the consumers' ends are all there. */
+TEST(starts_that_are_dropped)
+{
+	make_events(5, 8);
+	play_copies(8);
+	for (uint32_t i = 0; i < 4; i++)
+		event(4, 20000 + i, A);
+	CHECK(decode_cta(&decoder, memory));
+	check_totals(4 + 4, 0, 4 * 4);
+	for (uint32_t k = 4; k < 8; k++)
+		check_event(k, 4, 1000 * k + 100, (4 - k % 4) % 4, 1000 * (k + 2) + 500);
+	CHECK_U64(decoder.units[4].dropped, 4);
+	done();
+}
+
+/* The other way round: the consumers have made other records since. */
+TEST(ends_that_are_dropped)
+{
+	make_events(2, 8);
+	for (uint32_t k = 0; k < 4; k++) {
+		event(0, 1000 * k + 100, E_START);
+		event(1, 1000 * k + 500, E_END);
+	}
+	for (uint32_t i = 0; i < 5; i++) /* the first end is overwritten */
+		event(1, 20000 + 10 * i, A);
+	CHECK(decode_cta(&decoder, memory));
+	check_totals(5 + 3, 0, 1);
+	for (uint32_t k = 1; k < 4; k++)
+		check_event(5 + k - 1, 0, 1000 * k + 100, 1, 1000 * k + 500);
+	done();
+
+	make_events(2, 8);
+	event(0, 100, E_START);
+	event(1, 500, E_END);
+	for (uint32_t i = 0; i < 8; i++) /* all there is */
+		event(1, 20000 + 10 * i, A);
+	CHECK(decode_cta(&decoder, memory));
+	check_totals(8, 0, 1);
+	done();
+}
+
+/* Four warps each start a part of what one waits for as a whole. */
+TEST(starts_of_four_warps_that_one_ends)
+{
+	make_events(5, 8);
+	for (uint32_t k = 0; k < 3; k++) {
+		for (uint32_t u = 0; u < 4; u++)
+			event(u, 1000 * k + 100 + u, E_START);
+		event(4, 1000 * (k + 1) + 500, E_END);
+	}
+	CHECK(decode_cta(&decoder, memory));
+	check_totals(12, 0, 0);
+	for (uint32_t k = 0; k < 3; k++)
+		for (uint32_t u = 0; u < 4; u++)
+			check_event(4 * k + u, u, 1000 * k + 100 + u, 4, 1000 * (k + 1) + 500);
+	done();
+}
+
+TEST(four_warps_start_and_four_others_end)
+{
+	make_events(8, 8);
+	for (uint32_t k = 0; k < 3; k++)
+		for (uint32_t u = 0; u < 4; u++) {
+			event(u, 1000 * k + 100 + u, E_START);
+			event(4 + u, 1000 * (k + 1) + 500 - u, E_END);
+		}
+	CHECK(decode_cta(&decoder, memory));
+	check_totals(12, 0, 0);
+	for (uint32_t k = 0; k < 3; k++)
+		for (uint32_t u = 0; u < 4; u++)
+			check_event(4 * k + u, u, 1000 * k + 100 + u, 4 + u,
+				    1000 * (k + 1) + 500 - u);
+	done();
+}
+
+/* Warps that all do the same: each ends what it has started, though others are earlier. */
+TEST(warps_that_start_and_end)
+{
+	make_events(4, 8);
+	for (uint32_t u = 0; u < 4; u++) {
+		event(u, 100 + u, E_START);
+		event(u, 200 + u, E_START);
+		event(u, 1000 - 10 * u, E_END);
+		event(u, 2000 - 10 * u, E_END);
+	}
+	CHECK(decode_cta(&decoder, memory));
+	check_totals(8, 0, 0);
+	for (uint32_t u = 0; u < 4; u++) {
+		check_event(u, u, 100 + u, u, 1000 - 10 * u);
+		check_event(4 + u, u, 200 + u, u, 2000 - 10 * u);
+	}
+	done();
+}
+
+TEST(more_ends_than_starts_and_ends_that_are_early)
+{
+	make_events(3, 8);
+	event(0, 100, E_START);
+	event(0, 1000, E_START);
+	event(1, 500, E_END);
+	event(1, 900, E_END); /* before its start */
+	event(1, 1500, E_END);
+	event(2, 1100, E_END);
+	event(2, 1200, E_END); /* the second start was seen to end here alone */
+	CHECK(decode_cta(&decoder, memory));
+	check_totals(2, 2, 0);
+	check_event(0, 0, 100, 1, 500);
+	check_event(1, 0, 1000, 2, 1200);
+	done();
+}
+
+TEST(ends_or_starts_alone)
+{
+	make_events(3, 8);
+	event(0, 100, E_START);
+	event(1, 200, E_START);
+	CHECK(decode_cta(&decoder, memory));
+	check_totals(0, 2, 0);
+	done();
+
+	make_events(3, 8);
+	event(0, 100, E_END);
+	event(1, 200, E_END);
+	event(2, 200, A);
+	CHECK(decode_cta(&decoder, memory));
+	check_totals(1, 2, 0);
+	done();
+}
+
+/* Any events, also with rings that have wrapped: nothing is lost, and nothing ends early. */
+TEST(events_at_random)
+{
+	uint32_t state = 1;
+
+	for (int round = 0; round < 2000; round++) {
+		uint32_t units = 1 + round % 8;
+		uint32_t made = (uint32_t)round % 90;
+		uint64_t clock = 1;
+		uint32_t kept = 0;
+
+		make_events(units, 8);
+		for (uint32_t i = 0; i < made; i++) {
+			state = state * 1664525 + 1013904223;
+			clock += state >> 8 & 1;
+			event((state >> 16) % units, clock, state >> 24 & 1 ? E_START : E_END);
+		}
+		CHECK(decode_cta(&decoder, memory));
+		for (uint32_t u = 0; u < units; u++)
+			kept += decoder.units[u].record_count - decoder.units[u].dropped;
+		CHECK_LE(decoder.execution_count + decoder.totals.broken[2] +
+				 decoder.totals.cut_by_drop[2],
+			 kept);
+		for (size_t i = 0; i < decoder.execution_count; i++) {
+			CHECK_LE(decoder.executions[i].duration, clock);
+			CHECK_LE(i ? decoder.executions[i - 1].start : 0,
+				 decoder.executions[i].start);
+		}
+		done();
+	}
 }
 
 #define CYCLES(n) ((int32_t)((n)*DECODE_CYCLE))
