@@ -177,7 +177,8 @@ def turns_for(cycles: float, turn: float) -> int:
 def test_dependent_chains(session, capsys):  # noqa: F811
     turn = cycles_of_a_turn()
     rows = []
-    for cycles in LENGTHS:
+    # Not 500: its own first reading waits 14 cycles for a predicate, inside the scope.
+    for cycles in LENGTHS[1:]:
         turns = turns_for(cycles, turn)
         session(mode=MODE)
         two = both(turns, turns + 1)
