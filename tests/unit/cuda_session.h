@@ -5,9 +5,8 @@
 #ifndef TESTS_UNIT_CUDA_SESSION_H
 #define TESTS_UNIT_CUDA_SESSION_H
 
+#include "unit/played.h"
 #include "unit/recorded.h"
-
-#include <dlfcn.h>
 
 #include "fake/fake_cupti.h"
 
@@ -21,28 +20,6 @@ static struct {
 	int (*cu_init)(unsigned flags);
 } fake;
 #undef FAKE_POINTER
-
-static void fake_find(void *slot, void *handle, const char *name)
-{
-	void *symbol = dlsym(handle, name);
-
-	if (!symbol)
-		FAIL("%s", dlerror());
-	memcpy(slot, &symbol, sizeof(symbol));
-}
-
-static void *fake_open(const char *variable)
-{
-	const char *path = getenv(variable);
-	void *handle;
-
-	if (!path)
-		SKIP("no played libraries: run by `meson test`");
-	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!handle)
-		FAIL("%s", dlerror());
-	return handle;
-}
 
 /* Finds the controls in the libraries that the backend will load. */
 static void find_fake(void)

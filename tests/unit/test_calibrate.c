@@ -1,7 +1,7 @@
 /* backend/instrument/calibrate beside a played driver, which plays the kernel too. */
+#include "unit/played.h"
 #include "unit/tap.h"
 
-#include <dlfcn.h>
 #include <math.h>
 
 #include "backend/instrument/calibrate.h"
@@ -18,32 +18,17 @@ static struct {
 	uint32_t (*calibrations)(void);
 } fake;
 
-static void find(void *slot, void *handle, const char *name)
-{
-	void *symbol = dlsym(handle, name);
-
-	if (!symbol)
-		FAIL("%s", dlerror());
-	memcpy(slot, &symbol, sizeof(symbol));
-}
-
 static void load_fake(void)
 {
-	const char *path = getenv("PROTON_CUDA_PATH");
+	void *handle = fake_open("PROTON_CUDA_PATH");
 	struct proton_error err = {0};
-	void *handle;
 
-	if (!path)
-		SKIP("no played libraries: run by `meson test`");
-	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!handle)
-		FAIL("%s", dlerror());
-	find(&fake.hold_events, handle, "fake_hold_events");
-	find(&fake.device_bytes, handle, "fake_device_bytes");
-	find(&fake.set_capture, handle, "fake_set_capture");
-	find(&fake.unsafe_calls, handle, "fake_unsafe_calls");
-	find(&fake.set_record_cost, handle, "fake_set_record_cost");
-	find(&fake.calibrations, handle, "fake_calibrations");
+	fake_find(&fake.hold_events, handle, "fake_hold_events");
+	fake_find(&fake.device_bytes, handle, "fake_device_bytes");
+	fake_find(&fake.set_capture, handle, "fake_set_capture");
+	fake_find(&fake.unsafe_calls, handle, "fake_unsafe_calls");
+	fake_find(&fake.set_record_cost, handle, "fake_set_record_cost");
+	fake_find(&fake.calibrations, handle, "fake_calibrations");
 	CHECK_OK(driver_bind(false, &err), err);
 }
 

@@ -2,9 +2,9 @@
  * The backend "instrumentation" beside a played driver: the test writes into the buffers what a
  * kernel would write, and looks at the profile. With $PROTON_HIP_PATH kernels are for AMD GPUs.
  */
+#include "unit/played.h"
 #include "unit/trace_events.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 
 #include "backend/cuda/cupti_abi.h"
@@ -40,34 +40,18 @@ enum code {
 	COPY_END
 };
 
-static void find(void *slot, void *handle, const char *name)
-{
-	void *symbol = dlsym(handle, name);
-
-	if (!symbol)
-		FAIL("%s", dlerror());
-	memcpy(slot, &symbol, sizeof(symbol));
-}
-
 static void load_fake(void)
 {
-	const char *path = getenv("PROTON_HIP_PATH");
 	void *handle;
 
-	is_amd = path != NULL;
-	if (!path)
-		path = getenv("PROTON_CUDA_PATH");
-	if (!path)
-		SKIP("no played libraries: run by `meson test`");
-	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!handle)
-		FAIL("%s", dlerror());
-	find(&fake.hold_events, handle, "fake_hold_events");
-	find(&fake.device_bytes, handle, "fake_device_bytes");
-	find(&fake.limit_device, handle, "fake_limit_device");
-	find(&fake.set_capture, handle, "fake_set_capture");
-	find(&fake.set_record_cost, handle, "fake_set_record_cost");
-	find(&fake.calibrations, handle, "fake_calibrations");
+	is_amd = getenv("PROTON_HIP_PATH") != NULL;
+	handle = fake_open(is_amd ? "PROTON_HIP_PATH" : "PROTON_CUDA_PATH");
+	fake_find(&fake.hold_events, handle, "fake_hold_events");
+	fake_find(&fake.device_bytes, handle, "fake_device_bytes");
+	fake_find(&fake.limit_device, handle, "fake_limit_device");
+	fake_find(&fake.set_capture, handle, "fake_set_capture");
+	fake_find(&fake.set_record_cost, handle, "fake_set_record_cost");
+	fake_find(&fake.calibrations, handle, "fake_calibrations");
 }
 
 static int start(const char *data, const char *mode)
@@ -470,7 +454,7 @@ TEST(warps_lie_in_their_kernel)
 		SKIP("no backend has records of AMD GPUs' kernels");
 	start("trace", "");
 	add_kernel(1);
-	find(&launch_seen, dlopen(getenv("PROTON_CUPTI_PATH"), RTLD_NOW), "fake_launch");
+	fake_find(&launch_seen, dlopen(getenv("PROTON_CUPTI_PATH"), RTLD_NOW), "fake_launch");
 	CHECK_OK(proton_start(&options, &session, &err), err);
 	for (uint64_t i = 0; i < 3; i++) {
 		uint64_t address =

@@ -1,7 +1,6 @@
 /* The backend "instrumentation" on a played libamdhip64: what HIP does otherwise than CUDA. */
+#include "unit/played.h"
 #include "unit/recorded.h"
-
-#include <dlfcn.h>
 
 #include "backend/instrument/driver.h"
 #include "backend/instrument/hip_abi.h"
@@ -52,35 +51,20 @@ const char *__lsan_default_suppressions(void)
 	return "leak:create_event\n";
 }
 
-static void find(void *slot, void *handle, const char *name)
-{
-	void *symbol = dlsym(handle, name);
-
-	if (!symbol)
-		FAIL("%s", dlerror());
-	memcpy(slot, &symbol, sizeof(symbol));
-}
-
 static void load_fake(void)
 {
-	const char *path = getenv("PROTON_HIP_PATH");
-	void *handle;
+	void *handle = fake_open("PROTON_HIP_PATH");
 
-	if (!path)
-		SKIP("no played library: run by `meson test`");
-	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!handle)
-		FAIL("%s", dlerror());
-	find(&fake.hold_events, handle, "fake_hold_events");
-	find(&fake.device_bytes, handle, "fake_device_bytes");
-	find(&fake.set_capture, handle, "fake_set_capture");
-	find(&fake.set_wall_clock, handle, "fake_set_wall_clock");
-	find(&fake.invalidated_captures, handle, "fake_invalidated_captures");
-	find(&fake.last_error, handle, "fake_last_error");
-	find(&fake.fail, handle, "fake_fail");
-	find(&fake.calls, handle, "fake_calls");
-	find(&fake.set_device, handle, "hipSetDevice");
-	find(&fake.get_device, handle, "hipGetDevice");
+	fake_find(&fake.hold_events, handle, "fake_hold_events");
+	fake_find(&fake.device_bytes, handle, "fake_device_bytes");
+	fake_find(&fake.set_capture, handle, "fake_set_capture");
+	fake_find(&fake.set_wall_clock, handle, "fake_set_wall_clock");
+	fake_find(&fake.invalidated_captures, handle, "fake_invalidated_captures");
+	fake_find(&fake.last_error, handle, "fake_last_error");
+	fake_find(&fake.fail, handle, "fake_fail");
+	fake_find(&fake.calls, handle, "fake_calls");
+	fake_find(&fake.set_device, handle, "hipSetDevice");
+	fake_find(&fake.get_device, handle, "hipGetDevice");
 }
 
 static const char *mode;

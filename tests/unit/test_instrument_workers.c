@@ -2,10 +2,10 @@
  * Several threads that read instrumented kernels' buffers, beside a played driver: many launches at
  * once, buffers that are used again, faults of the driver, fork and the end in the middle of it.
  */
+#include "unit/played.h"
 #include "unit/trace_events.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -51,30 +51,15 @@ static struct {
 
 static size_t device_bytes_of_graphs; /* with --no-fork: never given back */
 
-static void find(void *slot, void *handle, const char *name)
-{
-	void *symbol = dlsym(handle, name);
-
-	if (!symbol)
-		FAIL("%s", dlerror());
-	memcpy(slot, &symbol, sizeof(symbol));
-}
-
 static void load_fake(void)
 {
-	const char *path = getenv("PROTON_CUDA_PATH");
-	void *handle;
+	void *handle = fake_open("PROTON_CUDA_PATH");
 
-	if (!path)
-		SKIP("no played libraries: run by `meson test`");
-	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!handle)
-		FAIL("%s", dlerror());
-	find(&fake.hold_events, handle, "fake_hold_events");
-	find(&fake.device_bytes, handle, "fake_device_bytes");
-	find(&fake.set_capture, handle, "fake_set_capture");
-	find(&fake.fail, handle, "fake_fail");
-	find(&fake.calls, handle, "fake_calls");
+	fake_find(&fake.hold_events, handle, "fake_hold_events");
+	fake_find(&fake.device_bytes, handle, "fake_device_bytes");
+	fake_find(&fake.set_capture, handle, "fake_set_capture");
+	fake_find(&fake.fail, handle, "fake_fail");
+	fake_find(&fake.calls, handle, "fake_calls");
 }
 
 static int start(const char *data)

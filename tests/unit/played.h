@@ -1,0 +1,33 @@
+/* The played libraries (tests/fake) that the test's environment names, and functions in them. */
+#ifndef TESTS_UNIT_PLAYED_H
+#define TESTS_UNIT_PLAYED_H
+
+#include "unit/tap.h"
+
+#include <dlfcn.h>
+
+/* Puts the address of function `name` into the pointer at `slot`. */
+static void fake_find(void *slot, void *handle, const char *name)
+{
+	void *symbol = dlsym(handle, name);
+
+	if (!symbol)
+		FAIL("%s", dlerror());
+	memcpy(slot, &symbol, sizeof(symbol));
+}
+
+/* The library that `variable` names, the one that the recorder will load. */
+static void *fake_open(const char *variable)
+{
+	const char *path = getenv(variable);
+	void *handle;
+
+	if (!path)
+		SKIP("no played libraries: run by `meson test`");
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		FAIL("%s", dlerror());
+	return handle;
+}
+
+#endif
