@@ -62,6 +62,7 @@ void decoder_fini(struct decoder *decoder)
 {
 	free(decoder->executions);
 	free(decoder->cuts);
+	free(decoder->sightings);
 	free(decoder->events);
 	free(decoder->event_lists);
 	free(decoder->ends);
@@ -625,6 +626,7 @@ bool decode_cta(struct decoder *decoder, const void *bytes)
 	decoder->execution_count = 0;
 	decoder->event_count = 0;
 	decoder->cut_count = 0;
+	decoder->sighting_count = 0;
 	for (uint32_t i = 0; i < decoder->layout->unit_count; i++)
 		if (!decode_unit(decoder, bytes, (uint8_t)i))
 			return false;

@@ -34,6 +34,13 @@ struct decode_cut {
 	uint8_t unit;
 };
 
+/* A further end of asynchronous work: somebody else has seen it too, or the same unit once more. */
+struct decode_sighting {
+	uint64_t clock;     /* not before the end */
+	uint32_t execution; /* its index */
+	uint8_t unit;
+};
+
 struct decode_unit {
 	bool is_there;      /* the unit ran and ended */
 	uint8_t warp;       /* its first */
@@ -86,8 +93,11 @@ struct decoder {
 	size_t execution_count;
 	struct decode_cut *cuts; /* unit by unit, in the order of their records */
 	size_t cut_count;
+	struct decode_sighting *sightings; /* by scope and by clock */
+	size_t sighting_count;
 	/* Work space. */
 	size_t cut_capacity;
+	size_t sighting_capacity;
 	size_t execution_capacity;
 	struct decode_event *events;
 	size_t event_count;

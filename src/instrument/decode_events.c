@@ -186,6 +186,27 @@ static void add_execution(struct decoder *decoder, struct decode_event *start)
 	};
 }
 
+/* What the event says, now that it is known what it belongs to; starts come before their ends. */
+static void tell(struct matching *matching, uint32_t index)
+{
+	struct decoder *decoder = matching->decoder;
+	struct decode_event *event = &matching->events[index];
+	const struct decode_event *start;
+
+	if (event->mate == DECODE_NONE) {
+		count_alone(matching, event);
+		return;
+	}
+	if (!event->is_end) {
+		add_execution(decoder, event);
+		return;
+	}
+	start = &matching->events[event->mate];
+	if (start->mate != index)
+		decoder->sightings[decoder->sighting_count++] =
+			(struct decode_sighting){event->clock, start->execution, event->unit};
+}
+
 /* The events [first, last) are those of one scope. */
 static void match_scope(struct matching *matching, uint32_t first, uint32_t last)
 {
@@ -196,10 +217,7 @@ static void match_scope(struct matching *matching, uint32_t first, uint32_t last
 		match_own(events, &matching->starts[u], &matching->ends[u]);
 	match_across(matching);
 	for (uint32_t i = first; i < last; i++)
-		if (events[i].mate == DECODE_NONE)
-			count_alone(matching, &events[i]);
-		else if (!events[i].is_end)
-			add_execution(matching->decoder, &events[i]);
+		tell(matching, i);
 }
 
 bool decode_events(struct decoder *decoder)
@@ -212,6 +230,8 @@ bool decode_events(struct decoder *decoder)
 		return true;
 	if (!array_reserve(&decoder->executions, &decoder->execution_capacity,
 			   decoder->execution_count + count, sizeof(*decoder->executions)) ||
+	    !array_reserve(&decoder->sightings, &decoder->sighting_capacity, count,
+			   sizeof(*decoder->sightings)) ||
 	    !array_reserve(&decoder->event_lists, &decoder->event_list_capacity, count,
 			   sizeof(*decoder->event_lists)))
 		return false;

@@ -395,6 +395,11 @@ static void add_executions(const struct warps *warps, struct warps_sums *sums)
 		}
 		cell->inclusive += execution->duration;
 	}
+	for (size_t i = 0; i < decoder->sighting_count; i++) {
+		const struct decode_sighting *it = &decoder->sightings[i];
+
+		warps_cell(sums, it->unit, decoder->executions[it->execution].scope)->executions++;
+	}
 	for (size_t i = 0; i < decoder->cut_count; i++) {
 		const struct decode_cut *cut = &decoder->cuts[i];
 		struct warps_cell *cell = warps_cell(sums, cut->unit, cut->scope);
@@ -409,14 +414,28 @@ static void add_executions(const struct warps *warps, struct warps_sums *sums)
 static int compare_ends(const void *a, const void *b, void *context)
 {
 	const struct decode_execution *all = context;
-	const struct decode_execution *x = &all[*(const uint32_t *)a];
-	const struct decode_execution *y = &all[*(const uint32_t *)b];
+	const struct warps_async_end *x = a;
+	const struct warps_async_end *y = b;
 
-	if (x->end_unit != y->end_unit)
-		return x->end_unit < y->end_unit ? -1 : 1;
-	if (end_of(x) != end_of(y))
-		return end_of(x) < end_of(y) ? -1 : 1;
-	return x->start < y->start ? -1 : x->start > y->start;
+	if (x->unit != y->unit)
+		return x->unit < y->unit ? -1 : 1;
+	if (x->clock != y->clock)
+		return x->clock < y->clock ? -1 : 1;
+	return all[x->execution].start < all[y->execution].start
+		       ? -1
+		       : all[x->execution].start > all[y->execution].start;
+}
+
+/* There is room. */
+static void add_async_end(struct warps *warps, struct warps_async_end end)
+{
+	const struct decoder *decoder = warps->decoder;
+	const struct decode_execution *it = &decoder->executions[end.execution];
+
+	note_did(warps, end.unit, it->scope);
+	if (it->start < warps->to && end.clock > warps->from && decoder->units[it->unit].is_there &&
+	    decoder->units[end.unit].is_there)
+		warps->async_ends[warps->async_end_count++] = end;
 }
 
 /* Before the units are cut: who starts or ends asynchronous work does something. */
@@ -427,23 +446,31 @@ static bool find_asyncs(struct warps *warps)
 
 	while (first && decoder->executions[first - 1].is_async)
 		first--;
-	warps->async_count = 0;
+	warps->async_end_count = 0;
 	memset(warps->did, 0, sizeof(warps->did));
-	if (!array_reserve(&warps->asyncs, &warps->async_capacity, decoder->execution_count - first,
-			   sizeof(*warps->asyncs)))
+	if (!array_reserve(&warps->async_ends, &warps->async_end_capacity,
+			   decoder->execution_count - first + decoder->sighting_count,
+			   sizeof(*warps->async_ends)))
 		return false;
 	for (size_t i = first; i < decoder->execution_count; i++) {
 		const struct decode_execution *it = &decoder->executions[i];
 
 		note_did(warps, it->unit, it->scope);
-		note_did(warps, it->end_unit, it->scope);
-		if (it->start < warps->to && end_of(it) > warps->from &&
-		    decoder->units[it->unit].is_there && decoder->units[it->end_unit].is_there)
-			warps->asyncs[warps->async_count++] = (uint32_t)i;
+		add_async_end(warps, (struct warps_async_end){.clock = end_of(it),
+							      .execution = (uint32_t)i,
+							      .unit = it->end_unit,
+							      .is_first = true});
 	}
-	if (warps->async_count)
-		qsort_r(warps->asyncs, warps->async_count, sizeof(*warps->asyncs), compare_ends,
-			decoder->executions);
+	for (size_t i = 0; i < decoder->sighting_count; i++) {
+		const struct decode_sighting *it = &decoder->sightings[i];
+
+		add_async_end(warps, (struct warps_async_end){.clock = it->clock,
+							      .execution = it->execution,
+							      .unit = it->unit});
+	}
+	if (warps->async_end_count)
+		qsort_r(warps->async_ends, warps->async_end_count, sizeof(*warps->async_ends),
+			compare_ends, decoder->executions);
 	return true;
 }
 
@@ -469,12 +496,15 @@ static uint64_t busy_before(const struct warps *warps, uint32_t unit, uint64_t c
 
 static void add_asyncs(const struct warps *warps, struct warps_sums *sums)
 {
-	for (size_t i = 0; i < warps->async_count; i++) {
-		const struct decode_execution *it = &warps->decoder->executions[warps->asyncs[i]];
+	for (size_t i = 0; i < warps->async_end_count; i++) {
+		const struct decode_execution *it =
+			&warps->decoder->executions[warps->async_ends[i].execution];
 		uint64_t start = it->start > warps->from ? it->start : warps->from;
 		uint64_t end = end_of(it) < warps->to ? end_of(it) : warps->to;
 		struct warps_async *async = &sums->asyncs[it->scope];
 
+		if (!warps->async_ends[i].is_first)
+			continue;
 		async->executions++;
 		async->cycles += end - start;
 		async->overlapped += busy_before(warps, it->end_unit, end) -
@@ -518,7 +548,7 @@ bool warps_add(struct warps *warps, const struct decoder *decoder, const struct 
 void warps_fini(struct warps *warps)
 {
 	free(warps->segments);
-	free(warps->asyncs);
+	free(warps->async_ends);
 	free(warps->waits);
 	free(warps->open);
 	*warps = (struct warps){0};

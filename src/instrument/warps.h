@@ -50,7 +50,7 @@ struct warps_cell {
 struct warps_async {
 	uint64_t executions;
 	uint64_t cycles;
-	uint64_t overlapped; /* while the unit that ends it worked */
+	uint64_t overlapped; /* while the unit that saw its end first worked */
 	uint64_t path;
 };
 
@@ -104,6 +104,14 @@ struct warps_interval {
 	uint16_t scope;
 };
 
+/* Where a unit has seen that asynchronous work is over. */
+struct warps_async_end {
+	uint64_t clock;
+	uint32_t execution;
+	uint8_t unit;
+	bool is_first; /* of those of that execution */
+};
+
 /* Work space, for one CTA after the other, of any kernels. All zero: nothing yet. */
 struct warps {
 	const struct decoder *decoder;
@@ -115,9 +123,9 @@ struct warps {
 	size_t segment_capacity;
 	uint32_t first[INSTRUMENT_UNIT_MAX + 1]; /* a unit's segments: [first[u], first[u + 1]) */
 	uint64_t did[INSTRUMENT_UNIT_MAX][4];    /* scopes that it executed, or began or ended */
-	uint32_t *asyncs; /* executions of asynchronous work, by the unit that ends it and by end */
-	size_t async_count;
-	size_t async_capacity;
+	struct warps_async_end *async_ends;      /* by unit and by clock */
+	size_t async_end_count;
+	size_t async_end_capacity;
 	struct warps_interval *waits; /* of the unit that is being cut */
 	size_t wait_count;
 	size_t wait_capacity;

@@ -63,24 +63,17 @@ static void go_to(struct path *path, uint32_t unit)
 
 /* ------------------------------------------------------------------ who ended a wait */
 
-static uint64_t async_end(const struct warps *warps, size_t at)
-{
-	const struct decode_execution *it = &warps->decoder->executions[warps->asyncs[at]];
-
-	return it->start + it->duration;
-}
-
-/* The number of asynchronous executions, in their order, that end in `unit` until `clock`. */
-static size_t asyncs_until(const struct warps *warps, uint32_t unit, uint64_t clock)
+/* The number of ends of asynchronous work, in their order, that `unit` has seen until `clock`. */
+static size_t ends_until(const struct warps *warps, uint32_t unit, uint64_t clock)
 {
 	size_t low = 0;
-	size_t high = warps->async_count;
+	size_t high = warps->async_end_count;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		uint32_t end_unit = warps->decoder->executions[warps->asyncs[middle]].end_unit;
+		const struct warps_async_end *end = &warps->async_ends[middle];
 
-		if (end_unit < unit || (end_unit == unit && async_end(warps, middle) <= clock))
+		if (end->unit < unit || (end->unit == unit && end->clock <= clock))
 			low = middle + 1;
 		else
 			high = middle;
@@ -109,14 +102,14 @@ static const struct decode_execution *find_async(const struct path *path,
 {
 	const struct warps *warps = path->warps;
 	const struct decode_execution *best = NULL;
-	size_t behind = asyncs_until(warps, path->unit, late_until(path, wait));
+	size_t behind = ends_until(warps, path->unit, late_until(path, wait));
 
 	for (uint32_t tries = 0; behind && tries < CANDIDATES; tries++) {
-		const struct decode_execution *it =
-			&warps->decoder->executions[warps->asyncs[--behind]];
-		uint64_t end = it->start + it->duration;
+		const struct warps_async_end *end = &warps->async_ends[--behind];
+		const struct decode_execution *it = &warps->decoder->executions[end->execution];
 
-		if (it->end_unit != path->unit || end <= wait->start || (best && end < path->time))
+		if (end->unit != path->unit || end->clock <= wait->start ||
+		    (best && end->clock < path->time))
 			break;
 		if (it->start < path->time && (!best || it->start > best->start))
 			best = it;

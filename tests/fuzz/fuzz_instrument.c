@@ -33,6 +33,11 @@ static void check(const struct decoder *decoder)
 		if (!decoder->executions[i].is_async ||
 		    decoder->executions[i].parent != DECODE_NONE)
 			abort();
+	for (size_t i = 0; i < decoder->sighting_count; i++)
+		if (decoder->sightings[i].execution < covered ||
+		    decoder->sightings[i].execution >= decoder->execution_count ||
+		    decoder->sightings[i].unit >= decoder->layout->unit_count)
+			abort();
 }
 
 /* Every cycle of every unit, and of the path, is somebody's. */

@@ -118,8 +118,7 @@ static void play_cta(uint8_t *cta, uint64_t clock)
 	for (uint32_t unit = 0; unit < 2; unit++) {
 		put(cta, unit, clock + 110, DEFAULT_START, 0);
 		put(cta, unit, clock + 150, WAIT, 650);
-		if (!unit)
-			put(cta, unit, clock + 810, COPY_END, 0);
+		put(cta, unit, clock + 810 + unit, COPY_END, 0); /* one copy, seen by both */
 		put(cta, unit, clock + 830, DOT, 370);
 		put(cta, unit, clock + 1250, DEFAULT_END, 0);
 	}

@@ -10,6 +10,7 @@ static struct instrument_layout layout;
 static struct decoder decoder;
 static struct decode_execution executions[EXECUTIONS];
 static struct decode_cut cuts[16];
+static struct decode_sighting sightings[64];
 static struct warps_kinds kinds;
 static struct warps warps;
 static struct warps_sums sums;
@@ -24,7 +25,8 @@ static void make(const char *const *names, uint32_t count, uint32_t events)
 		CHECK_U64(scope, i);
 		layout_code(&layout, i, i < events ? INSTRUMENT_SCOPE : INSTRUMENT_EVENT_START);
 	}
-	decoder = (struct decoder){.layout = &layout, .executions = executions, .cuts = cuts};
+	decoder = (struct decoder){
+		.layout = &layout, .executions = executions, .cuts = cuts, .sightings = sightings};
 	warps_kinds_read(&layout, &kinds);
 }
 
@@ -70,6 +72,16 @@ static void went_on(uint16_t scope, uint8_t from, uint64_t start, uint8_t to, ui
 		.unit = from,
 		.end_unit = to,
 		.is_async = true,
+	};
+}
+
+/* Another has seen the end of what was told last. */
+static void was_seen(uint8_t by, uint64_t clock)
+{
+	sightings[decoder.sighting_count++] = (struct decode_sighting){
+		.clock = clock,
+		.execution = (uint32_t)decoder.execution_count - 1,
+		.unit = by,
 	};
 }
 
@@ -262,6 +274,35 @@ TEST(the_path_goes_through_a_copy)
 	CHECK_U64(path(0, 4), 100);
 	CHECK_U64(sums.asyncs[3].cycles, 780);
 	CHECK_U64(sums.asyncs[3].overlapped, 70 + 10); /* beside the dot, and behind the wait */
+	done();
+}
+
+/* All warps of a partition wait for a copy; the one that ends last was not the first to see it. */
+TEST(the_path_goes_through_a_copy_that_two_wait_for)
+{
+	static const char *const names[] = {"issue", "dot", "wait_barrier", "copy"};
+
+	make(names, 4, 3);
+	unit(0, 1200);
+	ran(0, 100, 130);
+	unit(0, 1240);
+	ran(2, 200, 900);
+	ran(1, 900, 1240);
+	unit(0, 1250);
+	ran(2, 210, 902);
+	ran(1, 902, 1250);
+	went_on(3, 0, 130, 1, 910);
+	was_seen(2, 913);
+	add();
+	CHECK_U64(path(2, 1), 348);
+	CHECK_U64(sums.asyncs[3].path, 902 - 130);
+	CHECK_U64(path(0, 0), 30);
+	CHECK_U64(path(0, 4), 100);
+	CHECK_U64(sums.asyncs[3].executions, 1);
+	CHECK_U64(sums.asyncs[3].cycles, 780);
+	CHECK_U64(warps_cell(&sums, 2, 3)->executions, 1);
+	check_role(0, "issue (warp 0)");
+	check_role(1, "dot (warps 1-2)");
 	done();
 }
 
@@ -599,6 +640,10 @@ TEST(anything_at_all)
 				(uint8_t)random_below(layout.unit_count), start,
 				(uint8_t)random_below(layout.unit_count),
 				start + random_below(clocks));
+			if (random_below(2))
+				was_seen((uint8_t)random_below(layout.unit_count),
+					 start + executions[decoder.execution_count - 1].duration +
+						 random_below(clocks / 8));
 		}
 		add();
 		done();
