@@ -183,6 +183,26 @@ static bool is_blank(struct slice line)
 	return blanks == line.length || line.at[blanks] == ';';
 }
 
+struct slice llvm_next_name(struct slice line, const char **at)
+{
+	const char *end = line.at + line.length;
+	bool is_quoted = false;
+
+	for (; *at < end; (*at)++) {
+		struct slice name = {*at, 1};
+
+		if (**at == '"')
+			is_quoted = !is_quoted;
+		if (is_quoted || **at != '%')
+			continue;
+		while (name.at + name.length < end && llvm_is_name_char(name.at[name.length]))
+			name.length++;
+		*at = name.at + name.length;
+		return name;
+	}
+	return (struct slice){NULL, 0};
+}
+
 /* Debug records ("#dbg_value(...)") are no instructions. */
 bool llvm_is_instruction(struct slice line)
 {

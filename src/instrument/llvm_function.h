@@ -106,6 +106,8 @@ uint32_t llvm_function_entry_number(const struct llvm_function *function);
 bool llvm_is_name_char(char c);
 /* The name at `at`, plain or quoted, quotes included; empty if there is none. */
 struct slice llvm_name_at(const char *at, const char *end);
+/* The next "%name" of the line from *at on, outside quotes; length 0 when there is none. */
+struct slice llvm_next_name(struct slice line, const char **at);
 /* True for a line of a function that is neither blank, nor a comment, nor a debug record. */
 bool llvm_is_instruction(struct slice line);
 /* A line of a function may be one: then `out` has everything but `follows`. */

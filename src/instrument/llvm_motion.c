@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "base/buf.h"
+#include "instrument/llvm_hoist.h"
 
 #define NAMES 4096u       /* of one group, a power of two */
 #define NAMES_MAX 2048u   /* then the group ends */
@@ -24,8 +25,9 @@ struct motion {
 	struct group *groups; /* in the order of the text */
 	size_t group_count;
 	size_t group_capacity;
-	uint32_t *moves;     /* per line: where to, plus 1; 0: it stays */
-	int32_t *loops;      /* per block: how many it is in */
+	uint32_t *moves;           /* per line: where to, plus 1; 0: it stays */
+	struct llvm_hoist *hoists; /* per line; NULL: nothing is hoisted */
+	int32_t *loops;            /* per block: how many it is in */
 	struct slice *names; /* a hash table: what is computed from a wait or from fragments */
 	uint32_t name_count;
 };
@@ -70,27 +72,6 @@ static bool is_passed(struct slice line)
 	       slice_starts(line, ";") || slice_starts(line, "#dbg") || is_movable(line);
 }
 
-/* The next "%name" of the line from *at on, outside quotes; length 0 when there is none. */
-static struct slice next_name(struct slice line, const char **at)
-{
-	const char *end = line.at + line.length;
-	bool is_quoted = false;
-
-	for (; *at < end; (*at)++) {
-		struct slice name = {*at, 1};
-
-		if (**at == '"')
-			is_quoted = !is_quoted;
-		if (is_quoted || **at != '%')
-			continue;
-		while (name.at + name.length < end && llvm_is_name_char(name.at[name.length]))
-			name.length++;
-		*at = name.at + name.length;
-		return name;
-	}
-	return (struct slice){NULL, 0};
-}
-
 /* ------------------------------------------------------------------ names */
 
 static struct slice *name_slot(const struct motion *motion, struct slice name)
@@ -117,7 +98,7 @@ static bool add_result(struct motion *motion, struct slice line)
 
 	if (!slice_find(line, " = ") || !slice_starts(line, "%"))
 		return true;
-	name = next_name(line, &at);
+	name = llvm_next_name(line, &at);
 	slot = name_slot(motion, name);
 	if (!slot->at) {
 		*slot = name;
@@ -131,7 +112,7 @@ static bool needs_added(const struct motion *motion, struct slice line)
 	const char *at = slice_find(line, " = ");
 	struct slice name;
 
-	while ((name = next_name(line, &at)).length)
+	while ((name = llvm_next_name(line, &at)).length)
 		if (name_slot(motion, name)->at)
 			return true;
 	return false;
@@ -346,7 +327,7 @@ static void write_named(struct slice line, struct out *out)
 		digits++;
 	if (digits && digits < line.length && line.at[digits] == ':')
 		out_text(out, "proton.v."); /* a label */
-	while ((name = next_name(line, &at)).length) {
+	while ((name = llvm_next_name(line, &at)).length) {
 		if (!is_number(name))
 			continue;
 		out_bytes(out, done, (size_t)(name.at - done));
@@ -364,6 +345,14 @@ static void write_entry_label(const struct llvm_function *function, struct out *
 		out_printf(out, "proton.v.%u:\n", llvm_function_entry_number(function));
 }
 
+static void write_hoisted(const struct motion *motion, uint32_t line, struct out *out)
+{
+	uint32_t next = motion->hoists ? motion->hoists[line].first : 0;
+
+	for (; next; next = motion->hoists[next - 1].next)
+		write_named(motion->function->lines[next - 1], out);
+}
+
 static void write_text(const struct motion *motion, struct out *out)
 {
 	const struct llvm_function *function = motion->function;
@@ -379,6 +368,7 @@ static void write_text(const struct motion *motion, struct out *out)
 			for (uint32_t m = motion->groups[g].first; m < motion->groups[g].end; m++)
 				if (motion->moves[m] == i + 1)
 					write_named(function->lines[m], out);
+		write_hoisted(motion, i, out);
 		if (!motion->moves[i])
 			write_named(function->lines[i], out);
 		if (i == function->define_line)
@@ -404,9 +394,10 @@ static int move(struct motion *motion, char **text_out, size_t *length_out,
 	motion->moves = calloc(motion->function->line_count, sizeof(*motion->moves));
 	motion->names = calloc(NAMES, sizeof(*motion->names));
 	motion->loops = count_loops(motion->function);
-	if (!motion->moves || !motion->names || !motion->loops || !find_groups(motion))
+	if (!motion->moves || !motion->names || !motion->loops || !find_groups(motion) ||
+	    !llvm_hoist(motion->function, motion->moves, &motion->hoists))
 		return err_set(err, PROTON_E_NOMEM, "out of memory");
-	if (!motion->group_count)
+	if (!motion->group_count && !motion->hoists)
 		return PROTON_OK;
 	out_init(&out, -1);
 	write_text(motion, &out);
@@ -431,6 +422,7 @@ int llvm_motion(const struct llvm_function *function, char **text_out, size_t *l
 		status = move(&motion, text_out, length_out, err);
 	free(motion.groups);
 	free(motion.moves);
+	free(motion.hoists);
 	free(motion.loops);
 	free(motion.names);
 	return status;

@@ -158,6 +158,21 @@ def layer_norm(x, o, w, b, n, eps, B: tl.constexpr):
         tl.store(o + row + i, v, mask=i < n)
 
 
+@case(x=P, o=P, C=8192, B=1024)
+@triton.jit
+def unrolled_sum(x, o, C: tl.constexpr, B: tl.constexpr):
+    row = tl.program_id(0)
+    v = tl.zeros([B], tl.float32)
+    for k in tl.static_range(0, C, B):
+        mark("// proton.record start add")
+        v += tl.load(x + row * C + k + tl.arange(0, B))
+        mark("// proton.record end add")
+    mark("// proton.record start reduce")
+    s = tl.sum(v, axis=0)
+    mark("// proton.record end reduce")
+    tl.store(o + row, s)
+
+
 @case(x=P, o=P, at=I, n="i32", B=1024)
 @triton.jit
 def reductions(x, o, at, n, B: tl.constexpr):

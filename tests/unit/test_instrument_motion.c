@@ -180,3 +180,205 @@ TEST(kernels_of_amd_stay)
 	CHECK(!moved("define amdgpu_kernel void @k(i32 %0, ptr addrspace(1) %1) {\n" MARK(
 		"%3", "start") WAIT MARK("%4", "end") "  %5 = add i32 %0, 8\n  ret void\n}\n"));
 }
+
+#define ASM_LOAD(result)                                                                           \
+	"  " result " = tail call { i32, i32, i32 } asm sideeffect \"ld.global\", \"=r,=r,=r,l\"(" \
+	"ptr addrspace(1) %1)\n"
+#define PART(result, from, number)                                                                 \
+	"  " result " = extractvalue { i32, i32, i32 } " from ", " number ", !dbg !8\n"
+/* A load's three values, the first of which is added here. */
+#define LOADED(of)                                                                                 \
+	ASM_LOAD("%l" of)                                                                          \
+	PART("%i" of, "%l" of, "0")                                                                \
+	PART("%b" of, "%l" of, "1")                                                                \
+	PART("%c" of, "%l" of, "2")                                                                \
+	"  %a" of " = bitcast i32 %i" of " to float, !dbg !8\n"
+#define SCALAR(of, to) "  %s" of " = fadd float " to ", %a" of ", !dbg !9\n"
+/* And the others, in a vector. */
+#define VECTOR(of, to, source)                                                                     \
+	"  %p" of " = insertelement <2 x i32> poison, i32 %b" of ", i64 0, !dbg !8\n"              \
+	"  %q" of " = insertelement <2 x i32> %p" of ", i32 %c" of ", i64 1, !dbg !8\n"            \
+	"  %w" of " = bitcast <2 x i32> %q" of " to <2 x float>, !dbg !8\n"                        \
+	"  %v" of " = fadd <2 x float> " to ", %w" of ", !dbg !" source "\n"
+#define SUMS_END                                                                                   \
+	"  %e0 = extractelement <2 x float> %v2, i64 0\n"                                          \
+	"  %t = fadd float %s2, %e0\n"                                                             \
+	"  store float %t, ptr addrspace(1) %1\n  ret void\n}\n"
+
+TEST(vectors_go_to_the_scalars_of_their_place)
+{
+	static const char kernel[] = FLAT           //
+		MARK("%m0", "start")                //
+		LOADED("0")                         //
+		SCALAR("0", "0.0")                  //
+		MARK("%m1", "end")                  //
+		MARK("%m2", "start")                //
+		LOADED("1")                         //
+		SCALAR("1", "%s0")                  //
+		MARK("%m3", "end")                  //
+		MARK("%m4", "start")                //
+		LOADED("2")                         //
+		SCALAR("2", "%s1")                  //
+		VECTOR("0", "zeroinitializer", "9") //
+		VECTOR("1", "%v0", "9")             //
+		VECTOR("2", "%v1", "9")             //
+		MARK("%m5", "end")                  //
+		SUMS_END;
+	char *text = moved(kernel);
+
+	CHECK(text != NULL);
+	check_order(text, "%s0 = fadd", "%p0 = insert");
+	check_order(text, "%p0 = insert", "%q0 = insert");
+	check_order(text, "%q0 = insert", "%w0 = bitcast");
+	check_order(text, "%w0 = bitcast", "%v0 = fadd");
+	check_order(text, "%v0 = fadd", "%m1 = tail call");
+	check_order(text, "%s1 = fadd", "%v1 = fadd");
+	check_order(text, "%q1 = insert", "%v1 = fadd");
+	check_order(text, "%m2 = tail call", "%p1 = insert");
+	check_order(text, "%v1 = fadd", "%m3 = tail call");
+	check_order(text, "%m4 = tail call", "%p2 = insert");
+	check_order(text, "%v2 = fadd", "%m5 = tail call");
+	free(text);
+}
+
+/* A vector and another of the same place that consumes it. */
+#define CHAIN(to, source)                                                                          \
+	VECTOR("2", to, source) "  %z = fadd <2 x float> %v2, %v2, !dbg !" source "\n"
+/* A kernel whose vector is computed behind the second marker, `work` being in front of it. */
+#define LATER(work, vector)                                                                        \
+	FLAT MARK("%m0", "start") LOADED("2")                                                      \
+		work MARK("%m1", "end") "  call void @f()\n" vector MARK("%m2", "start") SUMS_END
+#define ZERO "zeroinitializer"
+
+TEST(vectors_without_evidence_stay)
+{
+	char *text = moved(LATER(SCALAR("2", "0.0"), CHAIN(ZERO, "9")));
+
+	CHECK(text != NULL); /* the pattern of those that follow */
+	check_order(text, "%v2 = fadd", "%m1 = tail call");
+	check_order(text, "@f()", "%z = fadd");
+	free(text);
+	/* From another place of the source: it may be what is behind the marker there too. */
+	CHECK(!moved(LATER(SCALAR("2", "0.0"), CHAIN(ZERO, "7"))));
+	CHECK(!moved(LATER(SCALAR("2", "0.0"), CHAIN(ZERO, "90"))));
+	/* One of its place behind the marker is what an unrolled loop has there. */
+	CHECK(!moved(LATER(SCALAR("2", "0.0"), VECTOR("2", ZERO, "9"))));
+	/* The scalar is on the same side. */
+	CHECK(!moved(LATER("", SCALAR("2", "0.0") CHAIN(ZERO, "9"))));
+	/* An operand is not there before. */
+	CHECK(!moved(LATER(SCALAR("2", "0.0"),
+			   "  %x = load <2 x float>, ptr addrspace(1) %1\n" CHAIN("%x", "9"))));
+	/* What it is made of is needed behind the marker too: more would be kept. */
+	CHECK(!moved(
+		LATER(SCALAR("2", "0.0"), CHAIN(ZERO, "9") "  call void @g(i32 %b2, i32 %c2)\n")));
+	/* Memory is read where it is. */
+	CHECK(!moved(LATER(SCALAR("2", "0.0"),
+			   "  %v2 = load <2 x float>, ptr addrspace(1) %1, !dbg !9\n"
+			   "  %z = fadd <2 x float> %v2, %v2, !dbg !9\n")));
+}
+
+#define LOCATIONS(load, sum)                                                                       \
+	"!6 = !DILocation(line: 4, column: 2, scope: !2)\n"                                        \
+	"!8 = !DILocation(" load ")\n"                                                             \
+	"!9 = distinct !DILocation(" sum ")\n"
+
+/* No scalar is left over, but the load is of the same line. */
+TEST(a_load_of_the_same_line_is_evidence)
+{
+#define LOADS_ONLY                                                                                 \
+	LATER("  call void @g(), !dbg !8\n", CHAIN(ZERO, "9") "  %s2 = fadd float 1.0, 2.0\n")
+	char *text = moved(LOADS_ONLY LOCATIONS("line: 3, column: 9, scope: !2",
+						"line: 3, column: 4, scope: !2"));
+
+	CHECK(text != NULL);
+	check_order(text, "%v2 = fadd", "%m1 = tail call");
+	free(text);
+	text = moved(LOADS_ONLY LOCATIONS("line: 3, column: 9, scope: !2, inlinedAt: !6",
+					  "line: 3, column: 4, scope: !2, inlinedAt: !6"));
+	CHECK(text != NULL);
+	free(text);
+	CHECK(!moved(LOADS_ONLY LOCATIONS("line: 3, column: 9, scope: !2",
+					  "line: 4, column: 4, scope: !2")));
+	CHECK(!moved(LOADS_ONLY LOCATIONS("line: 3, column: 9, scope: !2",
+					  "line: 3, column: 4, scope: !3")));
+	CHECK(!moved(LOADS_ONLY LOCATIONS("line: 3, column: 9, scope: !2, inlinedAt: !6",
+					  "line: 3, column: 4, scope: !2, inlinedAt: !7")));
+	CHECK(!moved(LOADS_ONLY LOCATIONS("line: 3, column: 9, scope: !2",
+					  "line: 3, column: 4, scope: !2, inlinedAt: !7")));
+	CHECK(!moved(LOADS_ONLY));
+}
+
+/* Additions that LLVM's vectors left over, each of a value from before the marker. */
+TEST(scalars_of_a_chain_move_too)
+{
+	static const char kernel[] = FLAT //
+		MARK("%m0", "start")      //
+		LOADED("0")               //
+		LOADED("2")               //
+		SCALAR("0", "0.0")        //
+		MARK("%m1", "end")        //
+		"  call void @f()\n"      //
+		SCALAR("2", "0.0")        //
+		VECTOR("2", ZERO, "7")    //
+		"  %y = fadd float %s2, %s0, !dbg !9\n"
+		"  %x = fadd float %y, %y, !dbg !6\n"
+		"  store float %x, ptr addrspace(1) %1\n" //
+		MARK("%m2", "start")                      //
+		"  ret void\n}\n";
+	char *text = moved(kernel);
+
+	CHECK(text != NULL);
+	check_order(text, "%s0 = fadd", "%s2 = fadd");
+	check_order(text, "%s2 = fadd", "%y = fadd");
+	check_order(text, "%y = fadd", "%m1 = tail call");
+	check_order(text, "@f()", "%v2 = fadd");
+	check_order(text, "@f()", "%x = fadd");
+	free(text);
+}
+
+TEST(wider_vectors_are_shuffled_where_they_move)
+{
+	static const char kernel[] = FLAT //
+		MARK("%m0", "start")      //
+		LOADED("2")               //
+		SCALAR("2", "0.0")        //
+		VECTOR("2", ZERO, "7")    //
+		MARK("%m1", "end")        //
+		"  call void @f()\n"
+		"  %n = shufflevector <2 x float> %v2, <2 x float> poison, <2 x i32> "
+		"<i32 1, i32 0>, !dbg !9\n"
+		"  %y = fadd <2 x float> %n, %v2, !dbg !9\n"
+		"  %z = fadd <2 x float> %y, %y, !dbg !9\n"
+		"  store <2 x float> %z, ptr addrspace(1) %1\n" //
+		MARK("%m2", "start")                            //
+		"  ret void\n}\n";
+	char *text = moved(kernel);
+
+	CHECK(text != NULL);
+	check_order(text, "%n = shuffle", "%y = fadd");
+	check_order(text, "%y = fadd", "%z = fadd");
+	check_order(text, "%z = fadd", "%m1 = tail call");
+	free(text);
+}
+
+TEST(vectors_that_need_fragments_stay_behind_them)
+{
+	static const char kernel[] = DEFINE             //
+		MARK("%m0", "start")                    //
+		"  call void @f()\n"                    //
+		"  %s = fadd float 1.0, 2.0, !dbg !9\n" //
+		FRAGMENT("%l")                          //
+		PART("%b2", "%l", "0")                  //
+		PART("%c2", "%l", "1")                  //
+		MARK("%m1", "end")                      //
+		"  call void @g()\n"                    //
+		CHAIN(ZERO, "9")                        //
+		MARK("%m2", "start")                    //
+		END;
+	char *text = moved(kernel);
+
+	CHECK(text != NULL);
+	check_order(text, "%m1 = tail call", "ldmatrix");
+	check_order(text, "ldmatrix", "%v2 = fadd");
+	free(text);
+}
