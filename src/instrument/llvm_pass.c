@@ -13,7 +13,9 @@
 /* What the hardware keeps of each CTA's shared memory for itself (CUDA, from sm_80 on). */
 #define SHARED_RESERVED_BYTES 1024u
 #define RING_DEFAULT_MAX_BYTES 4096u /* more costs time at the end of each CTA, for the copy */
-#define RING_DEFAULT_MIN_BYTES 512u  /* with less, rather use global memory */
+#define REGISTERS_PER_PROCESSOR 65536u
+#define REGISTERS_LIKELY 64u
+#define RING_DEFAULT_MIN_BYTES 512u /* with less, rather use global memory */
 #define RING_MIN_BYTES 64u
 #define RING_LEAST_BYTES 16u /* and a slack's measure: what a lane copies at once */
 #define THREADS_PER_PROCESSOR 2048u
@@ -107,20 +109,29 @@ static uint32_t fit_ring(uint32_t room, uint32_t besides, uint32_t wanted)
  * Bytes of each ring in shared memory; 0: there is no room. `wanted` is a power of two. Unless a
  * size is asked for, no CTA of a multiprocessor is given up for it: that costs a kernel more than
  * records in global memory do (flash attention on an H200: 1.31 x with three CTAs instead of four,
- * 1.16 x with four).
+ * 1.16 x with four). How many registers let run is not known yet; more than REGISTERS_LIKELY a
+ * thread are likely where shared memory is used at all.
  */
 static uint32_t shared_ring(const struct emit *emit, uint32_t rings, uint32_t wanted, bool is_asked)
 {
 	const struct instrument_options *options = emit->options;
 	uint32_t limit = options->shared_limit ? options->shared_limit : SHARED_LIMIT_BYTES;
 	uint32_t ctas = is_asked ? 1 : occupancy(options, limit, options->shared_bytes);
+	uint32_t likely = REGISTERS_PER_PROCESSOR / REGISTERS_LIKELY /
+			  (options->warp_count * options->threads_per_warp);
 	uint32_t least = wanted < RING_DEFAULT_MIN_BYTES ? wanted : RING_DEFAULT_MIN_BYTES;
 	uint32_t besides = emit_header_bytes(emit) + emit->layout->slack_bytes;
-	uint32_t room = room_for_ring(options, limit, emit->shared_at, ctas, rings);
-	uint32_t ring = fit_ring(room, besides, wanted);
+	uint32_t ring;
 
-	if (ctas > 1 && ring < least)
-		return 0;
+	for (;; ctas--) {
+		uint32_t room = room_for_ring(options, limit, emit->shared_at, ctas, rings);
+
+		ring = fit_ring(room, besides, wanted);
+		if (ring >= least || ctas <= 1)
+			break;
+		if (ctas <= likely)
+			return 0;
+	}
 	if (ring < RING_MIN_BYTES && ring < wanted)
 		return 0;
 	return ring;
