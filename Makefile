@@ -97,7 +97,7 @@ sanitize: | $(STAMPS)/tools
 	@$(NINJA) build-asan
 	@$(IN_VENV) UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $(RUN_TESTS) build-asan \
 		--suite unit --suite record --suite fuzz --suite golden \
-		--pytest tools/asan_python.sh -- $(SANITIZED_PYTHON)
+		--pytest tools/asan_python.sh --tests $(SANITIZED_PYTHON)
 
 # ThreadSanitizer cannot place its shadow where addresses are random beyond 28 bits; setarch -R
 # takes the randomness away where that is allowed.

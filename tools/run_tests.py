@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run the tests of a Meson build, and pytest, and add them up.
 
-Usage: run_tests.py BUILD [--suite NAME]... [--pytest PYTHON] [-- PYTEST-ARGUMENT...]
+Usage: run_tests.py BUILD [--suite NAME]... [--pytest PYTHON [--tests PYTEST-ARGUMENT...]]
 
 Ends with a line "N passed, N failed" (", N skipped" may follow); the exit status is 0 only if
 nothing failed and something passed. A test program that dies counts as failed even if each of
@@ -106,12 +106,12 @@ def main():
     parser.add_argument("build", type=Path)
     parser.add_argument("--suite", action="append", default=[])
     parser.add_argument("--pytest", metavar="PYTHON")
-    parser.add_argument("rest", nargs="*")
+    parser.add_argument("--tests", nargs="+", default=[], metavar="TEST")
     options = parser.parse_args()
     total = Total()
     run_meson(options.build, options.suite, total)
     if options.pytest:
-        run_pytest(options.pytest, options.rest, options.build, total)
+        run_pytest(options.pytest, options.tests, options.build, total)
     print(total)
     return 1 if total.failed or not total.passed else 0
 

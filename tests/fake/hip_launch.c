@@ -119,3 +119,21 @@ FAKE_EXPORT int hipModuleLaunchCooperativeKernel(void *function, unsigned grid_x
 	return hipModuleLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
 				     shared_bytes, stream, parameters, NULL);
 }
+
+/* HIP_LAUNCH_CONFIG of hip_runtime_api.h. */
+struct hip_launch_config {
+	unsigned grid[3];
+	unsigned block[3];
+	unsigned shared_bytes;
+	void *stream;
+	void *attributes;
+	unsigned attribute_count;
+};
+
+FAKE_EXPORT int hipDrvLaunchKernelEx(const struct hip_launch_config *config, void *function,
+				     void **parameters, void **extra)
+{
+	return hipModuleLaunchKernel(function, config->grid[0], config->grid[1], config->grid[2],
+				     config->block[0], config->block[1], config->block[2],
+				     config->shared_bytes, config->stream, parameters, extra);
+}
