@@ -633,9 +633,9 @@ static void run_in_child(void)
 {
 	struct profile *profile;
 
-#ifdef __SANITIZE_THREAD__
-	_exit(0); /* for it, locks that were held at fork() are held in the child */
-#endif
+	/* Sanitizers' own locks that another thread held at fork() are held in the child. */
+	if (TAP_IS_SANITIZED)
+		_exit(0);
 	*rec_directory = '\0';
 	fake.hold_events(false);
 	start("tree");
