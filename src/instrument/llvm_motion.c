@@ -8,8 +8,7 @@
 #include "base/buf.h"
 #include "instrument/llvm_hoist.h"
 
-#define NAMES 4096u       /* of one group, a power of two */
-#define NAMES_MAX 2048u   /* then the group ends */
+#define NAMES_MAX 2048u   /* of one group; then it ends */
 #define REACH_LINES 4096u /* how far behind a marker work is looked for, and before it its wait */
 #define LINE_NONE UINT32_MAX
 
@@ -28,7 +27,7 @@ struct motion {
 	uint32_t *moves;           /* per line: where to, plus 1; 0: it stays */
 	struct llvm_hoist *hoists; /* per line; NULL: nothing is hoisted */
 	int32_t *loops;            /* per block: how many it is in */
-	struct slice *names; /* a hash table: what is computed from a wait or from fragments */
+	struct name_map names;     /* what is computed from a wait or from fragments */
 	uint32_t name_count;
 };
 
@@ -74,19 +73,10 @@ static bool is_passed(struct slice line)
 
 /* ------------------------------------------------------------------ names */
 
-static struct slice *name_slot(const struct motion *motion, struct slice name)
+static void forget_results(struct motion *motion)
 {
-	uint32_t hash = 2166136261u; /* FNV-1a */
-
-	for (size_t i = 0; i < name.length; i++)
-		hash = (hash ^ (unsigned char)name.at[i]) * 16777619u;
-	for (uint32_t at = hash % NAMES;; at = (at + 1) % NAMES) {
-		struct slice *slot = &motion->names[at];
-
-		if (!slot->at ||
-		    (slot->length == name.length && memcmp(slot->at, name.at, name.length) == 0))
-			return slot;
-	}
+	name_map_clear(&motion->names);
+	motion->name_count = 0;
 }
 
 /* Notes what `line` defines; false when there are too many. */
@@ -94,14 +84,13 @@ static bool add_result(struct motion *motion, struct slice line)
 {
 	const char *at = line.at;
 	struct slice name;
-	struct slice *slot;
 
 	if (!slice_find(line, " = ") || !slice_starts(line, "%"))
 		return true;
 	name = llvm_next_name(line, &at);
-	slot = name_slot(motion, name);
-	if (!slot->at) {
-		*slot = name;
+	if (name_map_find(&motion->names, name) == NAME_NONE) {
+		if (!name_map_add(&motion->names, name, 0))
+			return false;
 		motion->name_count++;
 	}
 	return motion->name_count < NAMES_MAX;
@@ -113,7 +102,7 @@ static bool needs_added(const struct motion *motion, struct slice line)
 	struct slice name;
 
 	while ((name = llvm_next_name(line, &at)).length)
-		if (name_slot(motion, name)->at)
+		if (name_map_find(&motion->names, name) != NAME_NONE)
 			return true;
 	return false;
 }
@@ -146,8 +135,7 @@ static bool find_moves(struct motion *motion, const struct group *group)
 	const struct slice *lines = motion->function->lines;
 	bool is_any = false;
 
-	memset(motion->names, 0, NAMES * sizeof(*motion->names));
-	motion->name_count = 0;
+	forget_results(motion);
 	for (uint32_t i = group->to; i < group->first; i++)
 		if (!add_result(motion, lines[i]))
 			return false;
@@ -208,8 +196,7 @@ static bool find_fragments(struct motion *motion, const struct group *group)
 	const struct slice *lines = motion->function->lines;
 	bool is_any = false;
 
-	memset(motion->names, 0, NAMES * sizeof(*motion->names));
-	motion->name_count = 0;
+	forget_results(motion);
 	for (uint32_t i = group->first; i < group->end; i++) {
 		bool is_first = is_fragment(lines[i]);
 
@@ -392,10 +379,9 @@ static int move(struct motion *motion, char **text_out, size_t *length_out,
 	int status;
 
 	motion->moves = calloc(motion->function->line_count, sizeof(*motion->moves));
-	motion->names = calloc(NAMES, sizeof(*motion->names));
 	motion->loops = count_loops(motion->function);
-	if (!motion->moves || !motion->names || !motion->loops || !find_groups(motion) ||
-	    !llvm_hoist(motion->function, motion->moves, &motion->hoists))
+	if (!motion->moves || !name_map_init(&motion->names, NAMES_MAX) || !motion->loops ||
+	    !find_groups(motion) || !llvm_hoist(motion->function, motion->moves, &motion->hoists))
 		return err_set(err, PROTON_E_NOMEM, "out of memory");
 	if (!motion->group_count && !motion->hoists)
 		return PROTON_OK;
@@ -424,6 +410,6 @@ int llvm_motion(const struct llvm_function *function, char **text_out, size_t *l
 	free(motion.moves);
 	free(motion.hoists);
 	free(motion.loops);
-	free(motion.names);
+	name_map_fini(&motion.names);
 	return status;
 }

@@ -20,6 +20,11 @@ bool name_map_init(struct name_map *map, uint32_t count)
 	return map->slots;
 }
 
+void name_map_clear(struct name_map *map)
+{
+	memset(map->slots, 0, map->slot_count * sizeof(*map->slots));
+}
+
 void name_map_fini(struct name_map *map)
 {
 	free(map->slots);

@@ -26,6 +26,8 @@ struct name_map {
 
 /* Room for `count` names. False when memory is out. */
 bool name_map_init(struct name_map *map, uint32_t count);
+/* Empty again, with the room that it has. */
+void name_map_clear(struct name_map *map);
 void name_map_fini(struct name_map *map);
 
 /* The name's number; NAME_NONE. */
