@@ -8,12 +8,11 @@
 #include "backend/instrument/clear.h"
 #include "backend/instrument/cost.h"
 #include "backend/instrument/driver.h"
+#include "backend/instrument/history.h"
 #include "backend/instrument/places.h"
 #include "backend/instrument/reader.h"
 #include "backend/instrument/report.h"
-#include "backend/instrument/sums.h"
 #include "backend/instrument/turns.h"
-#include "backend/instrument/warp_tally.h"
 #include "backend/instrument/workers.h"
 #include "base/note.h"
 
@@ -348,8 +347,7 @@ static void close_all(void)
 		driver.cuCtxPopCurrent_v2(&popped);
 	}
 	places_clear();
-	sums_clear();
-	warp_tallies_clear();
+	history_clear();
 	pool_empty();
 }
 
@@ -400,6 +398,5 @@ void collect_forget(void)
 	turns_forget();
 	report_forget();
 	clear_forget();
-	sums_forget();
-	warp_tallies_forget();
+	history_forget();
 }

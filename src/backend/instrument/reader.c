@@ -5,9 +5,9 @@
 
 #include "backend/instrument/clear.h"
 #include "backend/instrument/driver.h"
+#include "backend/instrument/history.h"
 #include "backend/instrument/kernels.h"
 #include "backend/instrument/report.h"
-#include "backend/instrument/sums.h"
 #include "backend/instrument/turns.h"
 #include "base/clock.h"
 #include "base/note.h"
@@ -28,6 +28,7 @@ struct reading {
 	struct reader *reader;
 	struct buffer *buffer;
 	const struct instrument_layout *layout;
+	struct history *history;
 	struct place *place;
 	void **streams;
 	double clock_mhz;
@@ -196,8 +197,7 @@ static bool read_bytes(struct reading *reading)
 	pieces.bytes = reader->stage_bytes / cta_bytes * cta_bytes;
 	pieces.count = (uint32_t)((pieces.all_bytes + pieces.bytes - 1) / pieces.bytes);
 	pieces.stage_count = reader->stages[1] ? READER_STAGES : 1;
-	warp_reading_begin(&reader->warps, reading->buffer->kernel, reading->buffer->where,
-			   pieces.all_bytes / cta_bytes);
+	warp_reading_begin(&reader->warps, &reading->history->warps, pieces.all_bytes / cta_bytes);
 	for (uint32_t piece = 0; is_ok && piece < pieces.count; piece++)
 		is_ok = read_piece(reading, &pieces, piece);
 	return is_ok;
@@ -220,19 +220,34 @@ static void hand_on_lanes(struct reading *reading, uint64_t after_ns)
 		fail("keeping events, for want of memory,", DRIVER_OUT_OF_MEMORY);
 }
 
-static void hand_on(struct reading *reading, uint64_t after_ns)
+/* What the launch adds to those before it; the profile is told. */
+static void hand_on_numbers(struct reading *reading)
 {
 	struct reader *reader = reading->reader;
+	struct history *history = reading->history;
 	const struct decode_totals *totals = &reader->decoder.totals;
+	bool is_ok = true;
 
-	if (!sums_take(&reader->tally, totals->units, reading->place->device))
-		fail("adding up, for want of memory,", DRIVER_OUT_OF_MEMORY);
+	if (totals->units)
+		record_intra_launch(history->where, reading->place->device);
+	pthread_mutex_lock(&history->lock);
+	if (totals->units)
+		is_ok = sums_take(&history->sums, &reader->tally, totals->units,
+				  devices_get(reading->place->device));
 	warp_reading_commit(&reader->warps, totals->ctas);
+	pthread_mutex_unlock(&history->lock);
+	if (!is_ok)
+		fail("adding up, for want of memory,", DRIVER_OUT_OF_MEMORY);
+}
+
+static void hand_on(struct reading *reading, uint64_t after_ns)
+{
+	hand_on_numbers(reading);
 	if (reading->wants_lanes)
 		hand_on_lanes(reading, after_ns);
-	tally_reset(&reader->tally);
+	tally_reset(&reading->reader->tally);
 	places_note_clock(reading->place, reading->clock_mhz);
-	report_add(reading->buffer->kernel, totals);
+	report_add(reading->buffer->kernel, &reading->reader->decoder.totals);
 }
 
 static const char *arch_of(const struct place *place)
@@ -246,7 +261,7 @@ static bool read_launch(struct reading *reading, uint64_t after_ns)
 {
 	struct buffer *buffer = reading->buffer;
 	struct reader *reader = reading->reader;
-	bool is_ok;
+	bool is_ok = false;
 
 	reading->layout = &buffer->kernel->layout;
 	reading->clock_mhz = places_clock(reading->place);
@@ -254,7 +269,11 @@ static bool read_launch(struct reading *reading, uint64_t after_ns)
 	decoder_begin(&reader->decoder, reading->layout, reading->place->cost);
 	reader->decoder.timer_khz = reading->place->timer_khz;
 	reader->lanes.arch = arch_of(reading->place);
-	is_ok = tally_begin(&reader->tally, buffer->kernel, buffer->where) && read_bytes(reading);
+	reading->history = history_of(buffer->kernel, buffer->where);
+	if (!reading->history || !tally_begin(&reader->tally, buffer->kernel, buffer->where))
+		fail("adding up, for want of memory,", DRIVER_OUT_OF_MEMORY);
+	else
+		is_ok = read_bytes(reading);
 	if (is_ok)
 		hand_on(reading, after_ns);
 	reader->lanes.unit_count = 0;

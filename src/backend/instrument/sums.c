@@ -1,19 +1,16 @@
 /* Launches added up. See sums.h. */
 #include "backend/instrument/sums.h"
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/instrument/histogram.h"
 #include "base/array.h"
-#include "base/hash.h"
 #include "record/devices.h"
-#include "record/intra.h"
 
 #define NODES_MAX 4096u
-#define BUCKETS 1024u
 
 /* A scope in its place below the kernel. */
 struct sum {
@@ -28,69 +25,32 @@ struct sum {
 	uint32_t *histogram;
 };
 
-/* Of a kernel in a context. */
-struct sums {
-	struct sums *next;
-	const struct kernel *kernel;
-	struct proton_context where;
-	struct sum *nodes; /* 0 is the kernel */
-	uint32_t node_count;
-	size_t node_capacity;
-	uint32_t *frames; /* by scope */
-	uint64_t units;   /* sampled so far */
-};
+/* ------------------------------------------------------------------ nodes */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sums *buckets[BUCKETS];
+/* The first launch: there is the kernel, and a frame for each of its scopes. */
+static bool begin(struct sums *sums, const struct tally *tally)
+{
+	const struct instrument_layout *layout = &tally->kernel->layout;
 
-/* ------------------------------------------------------------------ finding */
+	if (!array_reserve(&sums->nodes, &sums->node_capacity, 1, sizeof(*sums->nodes)))
+		return false;
+	sums->frames = calloc(layout->scope_count + 1, sizeof(*sums->frames));
+	if (!sums->frames)
+		return false;
+	for (uint32_t i = 0; i < layout->scope_count; i++)
+		sums->frames[i] = proton_frame(layout->scopes[i], strlen(layout->scopes[i]));
+	sums->nodes[0] = (struct sum){.where = tally->where};
+	sums->node_count = 1;
+	return true;
+}
 
-static void free_sums(struct sums *sums)
+void sums_fini(struct sums *sums)
 {
 	for (uint32_t i = 0; i < sums->node_count; i++)
 		free(sums->nodes[i].histogram);
 	free(sums->nodes);
 	free(sums->frames);
-	free(sums);
-}
-
-static struct sums *make(const struct kernel *kernel, struct proton_context where)
-{
-	struct sums *sums = calloc(1, sizeof(*sums));
-
-	if (!sums)
-		return NULL;
-	sums->kernel = kernel;
-	sums->where = where;
-	sums->frames = calloc(kernel->layout.scope_count + 1, sizeof(*sums->frames));
-	if (!sums->frames ||
-	    !array_reserve(&sums->nodes, &sums->node_capacity, 1, sizeof(*sums->nodes))) {
-		free_sums(sums);
-		return NULL;
-	}
-	for (uint32_t i = 0; i < kernel->layout.scope_count; i++)
-		sums->frames[i] =
-			proton_frame(kernel->layout.scopes[i], strlen(kernel->layout.scopes[i]));
-	sums->nodes[0] = (struct sum){.where = where};
-	sums->node_count = 1;
-	return sums;
-}
-
-static struct sums *sums_of(const struct kernel *kernel, struct proton_context where)
-{
-	uint64_t hash = hash_u64((uintptr_t)kernel ^ hash_bytes(&where, sizeof(where)));
-	struct sums **bucket = &buckets[hash % BUCKETS];
-	struct sums *sums;
-
-	for (sums = *bucket; sums; sums = sums->next)
-		if (sums->kernel == kernel && memcmp(&sums->where, &where, sizeof(where)) == 0)
-			return sums;
-	sums = make(kernel, where);
-	if (sums) {
-		sums->next = *bucket;
-		*bucket = sums;
-	}
-	return sums;
+	*sums = (struct sums){0};
 }
 
 /* The child of `parent` for `scope`; the parent itself when there is no room for more. */
@@ -172,19 +132,29 @@ static const struct proton_metric metrics[METRICS] = {
 	[DEVICE_TYPE] = {.name = "device_type (pty)", .type = PROTON_METRIC_STRING},
 };
 
+static uint32_t id_of(int metric)
+{
+	static _Atomic uint32_t ids[METRICS];
+	/* relaxed, like the store below: every thread finds the same number */
+	uint32_t id = atomic_load_explicit(&ids[metric], memory_order_relaxed);
+
+	if (!id) {
+		id = proton_metric_name(metrics[metric].name);
+		atomic_store_explicit(&ids[metric], id, memory_order_relaxed);
+	}
+	return id;
+}
+
 /* What `new` has counted is a part of `sum` by now. */
 static void tell(const struct sums *sums, const struct sum *sum, const struct tally_node *new,
 		 uint64_t units, const struct device *device)
 {
-	static uint32_t ids[METRICS];
 	struct proton_metric values[METRICS];
 	char device_id[12];
 
 	for (int i = 0; i < METRICS; i++) {
-		if (!ids[i])
-			ids[i] = proton_metric_name(metrics[i].name);
 		values[i] = metrics[i];
-		values[i].name_id = ids[i];
+		values[i].name_id = id_of(i);
 	}
 	values[CYCLES].value.int64 = (int64_t) new->cycles;
 	values[NORMALIZED].value.float64 = (double)new->cycles / (double)units;
@@ -218,12 +188,16 @@ static void add(struct sum *sum, const struct tally_node *node)
 		sum->histogram[i] += node->histogram[i];
 }
 
-/* The lock is held. `places`: room for the index in `sums` of each node. */
-static void take(struct sums *sums, struct tally *tally, uint32_t *places, uint64_t units,
-		 const struct device *device)
+bool sums_take(struct sums *sums, struct tally *tally, uint64_t units, const struct device *device)
 {
+	uint32_t *places; /* the index in `sums` of each node */
+
+	if (!sums->node_count && !begin(sums, tally))
+		return false;
+	places = calloc(tally->node_count, sizeof(*places));
+	if (!places)
+		return false;
 	sums->units += units;
-	places[0] = 0;
 	for (uint32_t i = 1; i < tally->node_count; i++) {
 		struct tally_node *node = &tally->nodes[i];
 		uint32_t parent = places[node->parent];
@@ -236,46 +210,6 @@ static void take(struct sums *sums, struct tally *tally, uint32_t *places, uint6
 		add(&sums->nodes[at], node);
 		tell(sums, &sums->nodes[at], node, units, device);
 	}
-}
-
-bool sums_take(struct tally *tally, uint64_t units, uint32_t device)
-{
-	const struct device *described = devices_get(device);
-	uint32_t *places;
-	struct sums *sums;
-
-	if (!units)
-		return true;
-	places = calloc(tally->node_count, sizeof(*places));
-	if (!places)
-		return false;
-	record_intra_launch(tally->where, device);
-	pthread_mutex_lock(&lock);
-	sums = sums_of(tally->kernel, tally->where);
-	if (sums)
-		take(sums, tally, places, units, described);
-	pthread_mutex_unlock(&lock);
 	free(places);
-	return sums != NULL;
-}
-
-void sums_clear(void)
-{
-	pthread_mutex_lock(&lock);
-	for (uint32_t i = 0; i < BUCKETS; i++) {
-		while (buckets[i]) {
-			struct sums *next = buckets[i]->next;
-
-			free_sums(buckets[i]);
-			buckets[i] = next;
-		}
-	}
-	pthread_mutex_unlock(&lock);
-}
-
-void sums_forget(void)
-{
-	pthread_mutex_init(&lock, NULL);
-	for (uint32_t i = 0; i < BUCKETS; i++)
-		buckets[i] = NULL; /* half changed, maybe */
+	return true;
 }

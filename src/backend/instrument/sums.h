@@ -1,20 +1,28 @@
 /*
- * Launches added up, by kernel and context, for all threads: after each launch the profile is told
- * what it adds and what is known by now.
+ * Launches of a kernel in a context added up: after each launch the profile is told what it adds
+ * and what is known by now.
  */
 #ifndef BACKEND_INSTRUMENT_SUMS_H
 #define BACKEND_INSTRUMENT_SUMS_H
 
 #include "backend/instrument/tally.h"
 
+struct device;
+
+/* All zero: nothing has been added yet. */
+struct sums {
+	struct sum *nodes; /* 0 is the kernel */
+	uint32_t node_count;
+	size_t node_capacity;
+	uint32_t *frames; /* by scope */
+	uint64_t units;   /* sampled so far */
+};
+
 /*
  * The launch is complete, `units` of its warps were sampled on `device`: takes what `tally` has
- * counted, and sets its nodes' contexts. False: out of memory, and it is lost.
+ * counted, and sets its nodes' contexts. False: out of memory, and it is lost. The sums are locked.
  */
-bool sums_take(struct tally *tally, uint64_t units, uint32_t device);
-/* A run has ended. */
-void sums_clear(void);
-/* In the child of a fork. */
-void sums_forget(void);
+bool sums_take(struct sums *sums, struct tally *tally, uint64_t units, const struct device *device);
+void sums_fini(struct sums *sums);
 
 #endif

@@ -1,37 +1,14 @@
 /* Which CTAs are looked at, and how the profile is told. See warp_tally.h. */
 #include "backend/instrument/warp_tally.h"
 
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/hash.h"
-#include "instrument/warps_roles.h"
 #include "model/warp_metrics.h"
 
 #define FIRST_LAUNCHES 8u
 #define LATER_LAUNCHES 64u
 #define CTAS_MAX 32u
-
-#define BUCKETS 1024u
-
-/* Of a kernel in a context. */
-struct warp_tally {
-	struct warp_tally *next;
-	const struct kernel *kernel;
-	struct proton_context where;
-	struct proton_context warps; /* <warps>, below it */
-	struct warps_kinds kinds;
-	uint64_t launches;
-	bool has_roles; /* found in the first launch that was looked at, and kept */
-	struct warps_roles roles;
-	struct proton_context role_where[INSTRUMENT_UNIT_MAX];
-};
-
-/* Of the table, and of what is in it but its kinds. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct warp_tally *buckets[BUCKETS];
 
 enum {
 	RECORDED_CTAS,
@@ -103,7 +80,7 @@ static const char *scope_name(const struct instrument_layout *layout, uint32_t s
 static void tell_scope(const struct warp_tally *tally, const struct warps_sums *sums, uint32_t role,
 		       uint32_t scope)
 {
-	const struct instrument_layout *layout = &tally->kernel->layout;
+	const struct instrument_layout *layout = tally->layout;
 	bool is_wait = scope < layout->scope_count && warps_is_wait(tally->kinds.of[scope]);
 	struct warps_cell cell = {0};
 	struct told told = {0};
@@ -159,8 +136,8 @@ static void tell_async(const struct warp_tally *tally, const struct warps_sums *
 	if (tally->kinds.has_waits)
 		put(&told, OVERLAPPED_CYCLES, async->overlapped);
 	put(&told, PATH_CYCLES, async->path);
-	tell(&told, below(below(tally->warps, WARPS_ASYNC_FRAME),
-			  scope_name(&tally->kernel->layout, scope)));
+	tell(&told,
+	     below(below(tally->warps, WARPS_ASYNC_FRAME), scope_name(tally->layout, scope)));
 }
 
 static bool find_roles(struct warp_tally *tally, const struct warps_sums *sums)
@@ -171,7 +148,7 @@ static bool find_roles(struct warp_tally *tally, const struct warps_sums *sums)
 	out_init(&name, -1);
 	for (uint32_t role = 0; role < tally->roles.count; role++) {
 		name.length = 0;
-		warps_role_name(&tally->roles, &tally->kernel->layout, role, &name);
+		warps_role_name(&tally->roles, tally->layout, role, &name);
 		if (name.errnum)
 			break;
 		tally->role_where[role] =
@@ -198,62 +175,46 @@ static void tell_sums(struct warp_tally *tally, const struct warps_sums *sums, s
 
 /* ------------------------------------------------------------------ launches */
 
-/* Found or made; NULL when memory is out. The lock is held. */
-static struct warp_tally *tally_of(const struct kernel *kernel, struct proton_context where)
+void warp_tally_init(struct warp_tally *tally, const struct instrument_layout *layout,
+		     struct proton_context where)
 {
-	uint64_t hash = hash_u64((uintptr_t)kernel ^ hash_bytes(&where, sizeof(where)));
-	struct warp_tally **bucket = &buckets[hash % BUCKETS];
-	struct warp_tally *tally;
-
-	for (tally = *bucket; tally; tally = tally->next)
-		if (tally->kernel == kernel && memcmp(&tally->where, &where, sizeof(where)) == 0)
-			return tally;
-	tally = calloc(1, sizeof(*tally));
-	if (!tally)
-		return NULL;
-	tally->kernel = kernel;
-	tally->where = where;
-	warps_kinds_read(&kernel->layout, &tally->kinds);
+	tally->layout = layout;
+	warps_kinds_read(layout, &tally->kinds);
 	if (tally->kinds.is_worth_it)
 		tally->warps = below(where, WARPS_FRAME);
-	tally->next = *bucket;
-	*bucket = tally;
-	return tally;
 }
 
 /* The sums of the launch are 0. */
-static bool clear_sums(struct warp_reading *reading, const struct kernel *kernel)
+static bool clear_sums(struct warp_reading *reading, const struct instrument_layout *layout)
 {
-	if (reading->kernel == kernel) {
+	if (reading->layout == layout) {
 		warps_sums_clear(&reading->sums);
 		return true;
 	}
 	warps_sums_fini(&reading->sums);
-	reading->kernel = warps_sums_init(&reading->sums, &kernel->layout) ? kernel : NULL;
-	return reading->kernel != NULL;
+	reading->layout = warps_sums_init(&reading->sums, layout) ? layout : NULL;
+	return reading->layout != NULL;
 }
 
-void warp_reading_begin(struct warp_reading *reading, const struct kernel *kernel,
-			struct proton_context where, uint64_t slots)
+void warp_reading_begin(struct warp_reading *reading, struct warp_tally *tally, uint64_t slots)
 {
-	uint64_t launch = 0;
+	uint64_t launch;
 
-	pthread_mutex_lock(&lock);
-	reading->tally = tally_of(kernel, where);
-	if (reading->tally && reading->tally->kinds.is_worth_it)
-		launch = reading->tally->launches++;
-	else
-		reading->tally = NULL;
-	pthread_mutex_unlock(&lock);
-	reading->is_looked_at = reading->tally && slots &&
+	reading->is_looked_at = false;
+	reading->tally = tally->kinds.is_worth_it ? tally : NULL;
+	if (!reading->tally)
+		return;
+	/* relaxed: nothing but the number of it */
+	launch = atomic_fetch_add_explicit(&tally->launches, 1, memory_order_relaxed);
+	reading->is_looked_at = slots &&
 				(launch < FIRST_LAUNCHES || launch % LATER_LAUNCHES == 0) &&
-				clear_sums(reading, kernel);
+				clear_sums(reading, tally->layout);
 	if (!reading->is_looked_at)
 		return;
 	/* Spread over the grid, and not the same ones in each launch. */
 	reading->stride = (slots + CTAS_MAX - 1) / CTAS_MAX;
 	reading->phase = launch % reading->stride;
-	decoder_begin(&reading->exact, &kernel->layout, (struct decode_cost){0});
+	decoder_begin(&reading->exact, tally->layout, (struct decode_cost){0});
 }
 
 bool warp_reading_add(struct warp_reading *reading, const struct decoder *decoder, uint64_t slot,
@@ -275,12 +236,10 @@ void warp_reading_commit(struct warp_reading *reading, uint64_t ctas)
 
 	if (!reading->tally || !ctas)
 		return;
-	pthread_mutex_lock(&lock);
 	put(&told, RECORDED_CTAS, ctas);
 	if (reading->is_looked_at)
 		tell_sums(reading->tally, &reading->sums, &told);
 	tell(&told, reading->tally->warps);
-	pthread_mutex_unlock(&lock);
 	reading->tally = NULL;
 	reading->is_looked_at = false;
 }
@@ -291,25 +250,4 @@ void warp_reading_fini(struct warp_reading *reading)
 	warps_sums_fini(&reading->sums);
 	decoder_fini(&reading->exact);
 	*reading = (struct warp_reading){0};
-}
-
-void warp_tallies_clear(void)
-{
-	pthread_mutex_lock(&lock);
-	for (uint32_t i = 0; i < BUCKETS; i++) {
-		while (buckets[i]) {
-			struct warp_tally *next = buckets[i]->next;
-
-			free(buckets[i]);
-			buckets[i] = next;
-		}
-	}
-	pthread_mutex_unlock(&lock);
-}
-
-void warp_tallies_forget(void)
-{
-	pthread_mutex_init(&lock, NULL);
-	for (uint32_t i = 0; i < BUCKETS; i++)
-		buckets[i] = NULL; /* half changed, maybe */
 }

@@ -6,36 +6,48 @@
 #ifndef BACKEND_INSTRUMENT_WARP_TALLY_H
 #define BACKEND_INSTRUMENT_WARP_TALLY_H
 
-#include "backend/instrument/kernels.h"
-#include "instrument/warps.h"
+#include <stdatomic.h>
 
-struct warp_tally;
+#include <libproton/proton.h>
+
+#include "instrument/warps.h"
+#include "instrument/warps_roles.h"
+
+/* Of a kernel in a context, for all threads. */
+struct warp_tally {
+	const struct instrument_layout *layout; /* of the kernel */
+	struct warps_kinds kinds;
+	struct proton_context warps; /* <warps>, below the kernel */
+	_Atomic uint64_t launches;
+	/* Locked by who commits. */
+	bool has_roles; /* found in the first launch that was looked at, and kept */
+	struct warps_roles roles;
+	struct proton_context role_where[INSTRUMENT_UNIT_MAX];
+};
 
 /* One launch that a thread decodes, and its work space. All zero: none yet. */
 struct warp_reading {
-	struct warp_tally *tally; /* of the kernel in its context; NULL: nothing to be said */
+	struct warp_tally *tally; /* NULL: nothing to be said */
 	bool is_looked_at;
 	uint64_t stride; /* every so many CTAs, from `phase` on */
 	uint64_t phase;
-	const struct kernel *kernel; /* of `sums` */
+	const struct instrument_layout *layout; /* of `sums` */
 	struct warps_sums sums;
 	struct warps warps;
 	struct decoder exact; /* where the other one takes the cost of records off */
 };
 
+/* `where` ends with the kernel, of which `layout` is and stays. */
+void warp_tally_init(struct warp_tally *tally, const struct instrument_layout *layout,
+		     struct proton_context where);
+
 /* A launch of `slots` CTAs begins to be decoded. */
-void warp_reading_begin(struct warp_reading *reading, const struct kernel *kernel,
-			struct proton_context where, uint64_t slots);
+void warp_reading_begin(struct warp_reading *reading, struct warp_tally *tally, uint64_t slots);
 /* The CTA in `slot`, which `decoder` has decoded last from `bytes`. False: out of memory. */
 bool warp_reading_add(struct warp_reading *reading, const struct decoder *decoder, uint64_t slot,
 		      const void *bytes);
-/* The launch is complete, `ctas` of it had records: tells the profile. */
+/* The launch is complete, `ctas` of it had records: tells the profile. The tally is locked. */
 void warp_reading_commit(struct warp_reading *reading, uint64_t ctas);
 void warp_reading_fini(struct warp_reading *reading);
-
-/* A run has ended, and every reading with it. */
-void warp_tallies_clear(void);
-/* In the child of a fork. */
-void warp_tallies_forget(void);
 
 #endif
