@@ -128,19 +128,25 @@ static PyObject *instrument_text(PyObject *module, PyObject *args)
 
 /* ------------------------------------------------------------------ TTGIR */
 
+/* The text or None, and the result is released. */
+static PyObject *ttgir_text(struct ttgir_result *result)
+{
+	PyObject *text = result->text
+				 ? PyUnicode_DecodeUTF8(result->text, (Py_ssize_t)result->length,
+							"surrogateescape")
+				 : Py_NewRef(Py_None);
+	ttgir_result_fini(result);
+	return text;
+}
+
 /* (text or None, count, note or None), and the result is released. */
 static PyObject *ttgir_tuple(struct ttgir_result *result)
 {
-	PyObject *text = Py_NewRef(Py_None);
-	PyObject *made = NULL;
-	if (result->text) {
-		Py_DECREF(text);
-		text = PyUnicode_DecodeUTF8(result->text, (Py_ssize_t)result->length,
-					    "surrogateescape");
-	}
-	if (text)
-		made = Py_BuildValue("(NIz)", text, result->scope_count, result->note);
-	ttgir_result_fini(result);
+	struct ttgir_result rest = {.scope_count = result->scope_count, .note = result->note};
+	result->note = NULL;
+	PyObject *text = ttgir_text(result);
+	PyObject *made = text ? Py_BuildValue("(NIz)", text, rest.scope_count, rest.note) : NULL;
+	ttgir_result_fini(&rest);
 	return made;
 }
 
@@ -192,11 +198,55 @@ static PyObject *instrument_override(PyObject *module, PyObject *args)
 	int status = ttgir_translate(text, (size_t)length, is_amd, &result, &err);
 	if (status != PROTON_OK)
 		return ext_raise(ext_state_of(module), status, &err);
-	PyObject *made = result.text ? PyUnicode_DecodeUTF8(result.text, (Py_ssize_t)result.length,
-							    "surrogateescape")
-				     : Py_NewRef(Py_None);
-	ttgir_result_fini(&result);
-	return made;
+	return ttgir_text(&result);
+}
+
+PyDoc_STRVAR(
+	take_out_doc,
+	"instrument_take_out(text, when)\n--\n\n"
+	"Take the markers out of TTIR: the text, or None where they can stay. `when`: 0 for loops "
+	"to be specialized, 1 also for markers in loops, 2 always. ProtonError for text that is not "
+	"as MLIR prints it.");
+
+static PyObject *instrument_take_out(PyObject *module, PyObject *args)
+{
+	struct ttgir_result result;
+	struct proton_error err;
+	const char *text;
+	Py_ssize_t length;
+	int when;
+	if (!PyArg_ParseTuple(args, "s#i:instrument_take_out", &text, &length, &when))
+		return NULL;
+	int status = ttgir_take_out(text, (size_t)length, (enum ttgir_take_out)when, &result, &err);
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	return ttgir_text(&result);
+}
+
+PyDoc_STRVAR(
+	relocate_doc,
+	"instrument_relocate(before, after)\n--\n\n"
+	"Put the scopes of the TTIR `before` around their operations in `after`, the TTGIR that was "
+	"made of it without its markers: the text, or None if nothing changed. ProtonError for text "
+	"that is not as MLIR prints it.");
+
+static PyObject *instrument_relocate(PyObject *module, PyObject *args)
+{
+	struct ttgir_result result;
+	struct proton_error err;
+	const char *before, *after;
+	Py_ssize_t before_length, after_length;
+	if (!PyArg_ParseTuple(args, "s#s#:instrument_relocate", &before, &before_length, &after,
+			      &after_length))
+		return NULL;
+	int status;
+	Py_BEGIN_ALLOW_THREADS
+	status = ttgir_relocate(before, (size_t)before_length, after, (size_t)after_length, &result,
+				&err);
+	Py_END_ALLOW_THREADS
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	return ttgir_text(&result);
 }
 
 static PyMethodDef methods[] = {
@@ -204,6 +254,8 @@ static PyMethodDef methods[] = {
 	{"instrument_llvm", instrument_text, METH_VARARGS, llvm_doc},
 	{"instrument_ttgir", instrument_ttgir, METH_VARARGS, ttgir_doc},
 	{"instrument_override", instrument_override, METH_VARARGS, override_doc},
+	{"instrument_take_out", instrument_take_out, METH_VARARGS, take_out_doc},
+	{"instrument_relocate", instrument_relocate, METH_VARARGS, relocate_doc},
 	{NULL, NULL, 0, NULL},
 };
 

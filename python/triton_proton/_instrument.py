@@ -8,24 +8,23 @@ a source brings with it, are wrapped. `start` sets that up, also when Triton is 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Optional
 
 from . import _libproton
 from ._imports import forget, when_imported
-from ._lost import marks_of, tell_lost
+from ._marks import carry_marks, marks_of, tell_dropped
+from ._mlir import name_of, parse_instead, temporary_file
 from ._note import note
 from ._registers import Fitting
 from .flags import flags
 
 # Goes up with every change of the code that the passes make: part of Triton's cache key.
-PASS_VERSION = 9
+PASS_VERSION = 10
 
 # Bytes of shared memory that a CTA can have, and that a multiprocessor has. NVIDIA: CUDA C++
 # Programming Guide, "Technical Specifications per Compute Capability". AMD: the LDS of a CU, from
@@ -142,10 +141,10 @@ class _Pipeline:
         arch = f"sm_{capability}" if capability is not None else str(options.arch)
         fitting = Fitting(stages) if "ptx" in stages and "cubin" in stages else None
         if "ttgir" in stages:
-            stages["ttgir"] = _watching_marks(stages["ttgir"], arch)
+            stages["ttgir"] = carry_marks(stages["ttgir"], arch)
 
         def llir(src: Any, metadata: dict[str, Any]) -> Any:
-            name = _name_of(src)
+            name = name_of(src)
             marks = marks_of(str(src))
             if self.has_autos:
                 src = self._insert_automatic(src, name, backend.target.backend == "hip")
@@ -153,7 +152,7 @@ class _Pipeline:
             if not isinstance(text, str):
                 return text
             if marks:
-                tell_lost(name, marks, marks_of(text), False)
+                tell_dropped(name, marks, marks_of(text))
             before = dict(metadata)
             made = self._insert_records(text, metadata, name, arch, backend.target.warp_size)
             if fitting is not None and made is not text:
@@ -222,14 +221,7 @@ class _Pipeline:
             text, _, left_out = _libproton.instrument_ttgir(str(src), self.mode, is_amd)
             if left_out:
                 note(f"{name}: {left_out}", once=True)
-            if text is None:
-                return src
-            from triton._C.libtriton import ir
-
-            with _temporary_file(text, ".ttgir") as path:
-                module = ir.parse_mlir_module(path, src.context)
-            module.context = src.context
-            return module
+            return src if text is None else parse_instead(text, src)
         except Exception as error:
             note(f"{name} gets no automatic scopes: {error}", once=True)
             return src
@@ -242,7 +234,7 @@ class _Pipeline:
             made = _translate(full_name, ext, getattr(self._target, "is_amd", False))
         if made is None:
             return self._parse(full_name, ext, context)
-        with _temporary_file(made, f".{ext}") as path:
+        with temporary_file(made, f".{ext}") as path:
             return self._parse(path, ext, context)
 
     def _reading_file(self, inner: Callable[..., None]) -> Callable[..., None]:
@@ -256,7 +248,7 @@ class _Pipeline:
             if made is None:
                 inner(source, path, context, backend)
                 return
-            with _temporary_file(made, f".{ext}") as temporary:
+            with temporary_file(made, f".{ext}") as temporary:
                 inner(source, temporary, context, backend)
             source.path = path
 
@@ -279,21 +271,6 @@ class _Pipeline:
         return parse_options
 
 
-def _watching_marks(inner: Callable[..., Any], arch: str) -> Callable[..., Any]:
-    """A stage that makes MLIR of MLIR, and says which scopes got lost on the way."""
-
-    def stage(src: Any, metadata: dict[str, Any]) -> Any:
-        before = str(src)
-        marks = marks_of(before)
-        made = inner(src, metadata)
-        if marks:
-            is_specializing = arch == "sm_90" and "tt.warp_specialize" in before
-            tell_lost(_name_of(made), marks, marks_of(str(made)), is_specializing)
-        return made
-
-    return stage
-
-
 def _translate(path: Any, ext: str, is_amd: bool) -> Optional[str]:
     """A file of IR in which our operations are what Triton knows; None where it has none."""
     if ext not in ("ttir", "ttgir", "glir"):
@@ -304,26 +281,6 @@ def _translate(path: Any, ext: str, is_amd: bool) -> Optional[str]:
         return _libproton.instrument_override(text, is_amd)
     except _libproton.ProtonError as error:
         raise ValueError(f"{path}: {error}") from None
-
-
-def _name_of(src: Any) -> str:
-    """The name of the kernel in a module, for messages."""
-    try:
-        return str(src.get_entry_func_name())
-    except Exception:
-        return "a kernel"
-
-
-@contextlib.contextmanager
-def _temporary_file(text: str, suffix: str) -> Iterator[str]:
-    """A file with `text`, while it is needed: Triton's parser reads nothing else."""
-    descriptor, path = tempfile.mkstemp(suffix=suffix, prefix="proton-")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
-        yield path
-    finally:
-        os.unlink(path)
 
 
 # ---------------------------------------------------------------------- one for the process

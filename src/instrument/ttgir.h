@@ -7,8 +7,9 @@
  *     proton.record start "load"              %e = proton.allocate_event "copy" : i32
  *     proton.record end "load"                proton.event start %e : i32
  *
- * or nobody has touched the kernel, and scopes are put around its operations. Locations and
- * indentation are kept; text that is not understood is left alone.
+ * or nobody has touched the kernel, and scopes are put around its operations. And where markers cannot
+ * go through the compiler, they are taken out and put back behind it. Locations and indentation are
+ * kept; text that is not understood is left alone.
  */
 #ifndef INSTRUMENT_TTGIR_H
 #define INSTRUMENT_TTGIR_H
@@ -45,6 +46,28 @@ int ttgir_translate(const char *text, size_t length, bool is_amd, struct ttgir_r
  */
 int ttgir_insert(const char *text, size_t length, const struct instrument_mode *mode, bool is_amd,
 		 enum ttgir_spelling spelling, struct ttgir_result *out, struct proton_error *err);
+
+/* When markers cannot stay in TTIR that Triton's passes are given. */
+enum ttgir_take_out {
+	TTGIR_FROM_PARTITIONS, /* a loop is to be specialized: no version of Triton keeps them */
+	TTGIR_FROM_LOOPS,      /* or one to be pipelined, and this version cannot predicate them */
+	TTGIR_ALWAYS,
+};
+
+/*
+ * Takes the markers out of TTIR, all of them if any; the text is NULL where they can stay.
+ * E_UNSUPPORTED for text that is not as MLIR prints it.
+ */
+int ttgir_take_out(const char *text, size_t length, enum ttgir_take_out when,
+		   struct ttgir_result *out, struct proton_error *err);
+
+/*
+ * Puts them back: `before` is the TTIR with its markers, `after` the TTGIR that has been made of it
+ * without. Each scope is put around what has become of its operations. Left out are scopes whose
+ * start and end are not in one block, scopes of which no operation is left, and events.
+ */
+int ttgir_relocate(const char *before, size_t before_length, const char *after, size_t after_length,
+		   struct ttgir_result *out, struct proton_error *err);
 
 void ttgir_result_fini(struct ttgir_result *result);
 

@@ -6,7 +6,9 @@
 
 #include <stdlib.h>
 
-#define STEPS_MAX 64
+#include "base/hash.h"
+
+#define STEPS_MAX 128
 #define CALLERS_MAX 8
 
 static int compare_aliases(const void *a, const void *b)
@@ -164,46 +166,97 @@ static bool is_of_triton(struct span file)
 	return span_find(file, "/triton/language/") || span_find(file, "/triton/experimental/");
 }
 
+/* A location as the places it names one after the other: the callee's, its caller's, and so on. */
+struct path {
+	const struct ttgir_locations *locations;
+	struct span rest;
+	struct span callers[CALLERS_MAX];
+	uint32_t caller_count;
+	uint32_t step_count;
+};
+
+/* Of several locations in one, "fused", the first. */
+static struct span first_of_fused(struct span rest)
+{
+	struct span tag = until(rest, "[");
+
+	return until(inside(after(rest, tag, 0)), ",");
+}
+
+/* Takes one step inwards; true at a place, whose file is with its folders. */
+static bool step_in(struct path *path, struct ttgir_place *place)
+{
+	struct span rest = span_trim(path->rest);
+	struct span string;
+
+	if (rest.length && rest.at[0] == '#') {
+		rest = find_alias(path->locations, rest);
+	} else if (span_take(&rest, "loc(")) {
+		rest.length -= rest.length > 0;
+	} else if (span_take(&rest, "callsite")) {
+		struct span both = inside(rest);
+
+		rest = until(both, " at ");
+		if (path->caller_count < CALLERS_MAX)
+			path->callers[path->caller_count++] = after(both, rest, 4);
+	} else if (span_take(&rest, "fused")) {
+		rest = first_of_fused(rest);
+	} else if (take_string(&rest, &string)) {
+		if (rest.length && rest.at[0] == '(') {
+			rest = inside(rest); /* a name for another place */
+		} else if (take_number(&rest, &place->line)) {
+			take_number(&rest, &place->column);
+			place->file = string;
+			return true;
+		} else {
+			rest.length = 0;
+		}
+	} else {
+		rest.length = 0;
+	}
+	path->rest = rest;
+	return false;
+}
+
+/* The next place; false when there is none. */
+static bool next_place(struct path *path, struct ttgir_place *place)
+{
+	*place = (struct ttgir_place){.file = {path->rest.at, 0}};
+	for (; path->step_count < STEPS_MAX && path->rest.length; path->step_count++) {
+		if (!step_in(path, place))
+			continue;
+		path->rest.length = 0;
+		if (path->caller_count)
+			path->rest = path->callers[--path->caller_count];
+		return true;
+	}
+	return false;
+}
+
 struct ttgir_place ttgir_place_of(const struct ttgir_locations *locations, struct span location)
 {
-	struct ttgir_place place = {.file = {location.at, 0}};
-	struct span callers[CALLERS_MAX];
-	size_t caller_count = 0;
-	struct span rest = location;
+	struct path path = {.locations = locations, .rest = location};
+	struct ttgir_place place;
+	struct ttgir_place found = {.file = {location.at, 0}};
 
-	for (uint32_t step = 0; step < STEPS_MAX; step++) {
-		struct span string;
-
-		rest = span_trim(rest);
-		if (rest.length && rest.at[0] == '#') {
-			rest = find_alias(locations, rest);
-		} else if (span_take(&rest, "loc(")) {
-			rest.length -= rest.length > 0;
-		} else if (span_take(&rest, "callsite")) {
-			struct span both = inside(rest);
-
-			rest = until(both, " at ");
-			if (caller_count < CALLERS_MAX)
-				callers[caller_count++] = after(both, rest, 4);
-		} else if (span_take(&rest, "fused")) {
-			struct span tag = until(rest, "[");
-
-			rest = until(inside(after(rest, tag, 0)), ",");
-		} else if (take_string(&rest, &string)) {
-			if (rest.length && rest.at[0] == '(') {
-				rest = inside(rest); /* a name for another place */
-				continue;
-			}
-			if (!take_number(&rest, &place.line))
-				break;
-			take_number(&rest, &place.column);
-			place.file = without_folders(string);
-			if (!is_of_triton(string) || !caller_count)
-				break;
-			rest = callers[--caller_count];
-		} else {
+	while (next_place(&path, &place)) {
+		found = place;
+		if (!is_of_triton(place.file))
 			break;
-		}
 	}
-	return place;
+	found.file = without_folders(found.file);
+	return found;
+}
+
+uint64_t ttgir_location_key(const struct ttgir_locations *locations, struct span location)
+{
+	struct path path = {.locations = locations, .rest = location};
+	struct ttgir_place place;
+	uint64_t key = 0;
+
+	while (next_place(&path, &place)) {
+		key = hash_u64(key ^ hash_bytes(place.file.at, place.file.length));
+		key = hash_u64(key ^ ((uint64_t)place.line << 32 | place.column));
+	}
+	return key;
 }

@@ -82,6 +82,13 @@ static const struct operation *find_operation(struct span op)
 	return NULL;
 }
 
+uint32_t sites_kind_of(struct span op)
+{
+	const struct operation *operation = find_operation(op);
+
+	return operation ? operation->kind : 0;
+}
+
 uint32_t sites_kinds(struct span word)
 {
 	uint32_t kinds = 0;
@@ -243,7 +250,7 @@ static int close_line(struct walk *walk, const struct ttgir_line *line, struct s
 		return err_set(walk->err, PROTON_E_UNSUPPORTED,
 			       "line %u: a region ends that has not begun", walk->line + 1);
 	walk->region_count--;
-	if (text.at[text.length - 1] == '{')
+	if (text_opens_region(text))
 		return open_region(walk, closed); /* "} else {", "} do {" */
 	if (closed.kind == REGION_LOOP && closed.site != SITE_NONE) {
 		struct site *site = &walk->found->sites[closed.site];
@@ -293,12 +300,12 @@ static int walk_line(struct walk *walk, struct span text)
 	struct ttgir_line line;
 	struct span trimmed = span_trim(text);
 
-	if (!trimmed.length || trimmed.at[0] == '#' || trimmed.at[0] == '/')
+	if (text_is_no_code(trimmed))
 		return PROTON_OK;
 	ttgir_line_read(text, &line);
 	if (trimmed.at[0] == '}')
 		return close_line(walk, &line, trimmed);
-	if (trimmed.at[trimmed.length - 1] == '{') {
+	if (text_opens_region(trimmed)) {
 		if (!walk->found->warp_count)
 			walk->found->warp_count = number_behind(trimmed, "\"ttg.num-warps\" = ");
 		return open_line(walk, &line, trimmed);

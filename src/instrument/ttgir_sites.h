@@ -47,5 +47,7 @@ void sites_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limi
 void sites_fini(struct sites *sites);
 /* Bits of enum instrument_auto: what an automatic scope whose name begins with `word` is around. */
 uint32_t sites_kinds(struct span word);
+/* The bit of an operation, "ttg.async_copy_global_to_local"; 0 for one that gets no scope. */
+uint32_t sites_kind_of(struct span op);
 
 #endif

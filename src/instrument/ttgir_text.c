@@ -70,6 +70,16 @@ bool text_take_line(struct span *rest, struct span *line)
 	return true;
 }
 
+bool text_opens_region(struct span trimmed)
+{
+	return trimmed.length && trimmed.at[trimmed.length - 1] == '{';
+}
+
+bool text_is_no_code(struct span trimmed)
+{
+	return !trimmed.length || trimmed.at[0] == '#' || trimmed.at[0] == '/';
+}
+
 bool text_is_amd(struct span text)
 {
 	return span_find(text, "ttg.target = \"hip:") != NULL;

@@ -26,6 +26,10 @@ const char *span_find(struct span span, const char *text);
 
 /* Takes the next line off `rest`, without its newline; false at the end. */
 bool text_take_line(struct span *rest, struct span *line);
+/* A line, without blanks around it, that begins a region: a loop, a branch, a function. */
+bool text_opens_region(struct span trimmed);
+/* An empty line, an alias or a comment. */
+bool text_is_no_code(struct span trimmed);
 /* Does the text name an AMD device as its target? */
 bool text_is_amd(struct span text);
 
@@ -85,5 +89,7 @@ void ttgir_locations_fini(struct ttgir_locations *locations);
  * own library: then the caller's.
  */
 struct ttgir_place ttgir_place_of(const struct ttgir_locations *locations, struct span location);
+/* The same for the same place, called from the same places, also in another text; 0: not known. */
+uint64_t ttgir_location_key(const struct ttgir_locations *locations, struct span location);
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * instrument/ttgir: any bytes. What is translated has no operation of ours left, and what scopes
- * were put into still holds every line it had.
+ * were put into still holds every line it had. A text that holds a zero byte is two: what a kernel was
+ * before and after Triton's passes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -70,8 +71,65 @@ static void check_insertion(const char *text, size_t length, const char *mode_te
 	ttgir_result_fini(&result);
 }
 
+static size_t count(const char *text, size_t length, const char *part)
+{
+	const char *end = text + length;
+	size_t found = 0;
+
+	while ((text = memmem(text, (size_t)(end - text), part, strlen(part)))) {
+		text += strlen(part);
+		found++;
+	}
+	return found;
+}
+
+static void check_taking_out(const char *text, size_t length)
+{
+	struct proton_error err;
+	struct ttgir_result result;
+	struct ttgir_result again;
+
+	if (ttgir_take_out(text, length, TTGIR_ALWAYS, &result, &err) != PROTON_OK) {
+		if (result.text)
+			abort();
+		return;
+	}
+	if (result.text) {
+		check_lines(result.text, result.length, text, length);
+		if (ttgir_take_out(result.text, result.length, TTGIR_ALWAYS, &again, &err) !=
+			    PROTON_OK ||
+		    again.text)
+			abort();
+	}
+	ttgir_result_fini(&result);
+}
+
+static void check_relocation(const char *before, size_t before_length, const char *after,
+			     size_t after_length)
+{
+	static const char start[] = "\"// proton.record start ", end[] = "\"// proton.record end ";
+	struct proton_error err;
+	struct ttgir_result result;
+
+	if (ttgir_relocate(before, before_length, after, after_length, &result, &err) !=
+	    PROTON_OK) {
+		if (result.text)
+			abort();
+		return;
+	}
+	if (result.text) {
+		check_lines(after, after_length, result.text, result.length);
+		/* What begins ends. */
+		if (count(result.text, result.length, start) - count(after, after_length, start) !=
+		    count(result.text, result.length, end) - count(after, after_length, end))
+			abort();
+	}
+	ttgir_result_fini(&result);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
+	const char *middle;
 	/* A copy without a terminator: reading one byte too far is seen. */
 	char *text = malloc(length ? length : 1);
 
@@ -81,6 +139,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	check_translation(text, length);
 	check_insertion(text, length, "default:auto=all", TTGIR_MARKERS);
 	check_insertion(text, length, "default:auto=all:buffer_size=256", TTGIR_RECORDS);
+	check_taking_out(text, length);
+	middle = memchr(text, '\0', length);
+	if (middle)
+		check_relocation(text, (size_t)(middle - text), middle + 1,
+				 (size_t)(text + length - middle - 1));
+	else
+		check_relocation(text, length, text, length);
 	free(text);
 	return 0;
 }

@@ -66,8 +66,22 @@ def matmul(x, y, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def pipelined(x, y, out, n, BLOCK: tl.constexpr):
+    """Products of one block of x with many of y, which Triton loads ahead."""
+    block = tl.arange(0, BLOCK)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
+    a = tl.load(x + block)
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for k in range(n):
+        with pl.scope("load"):
+            b = tl.load(y + k * BLOCK * BLOCK + block)
+        with pl.scope("dot"):
+            total = tl.dot(a, b, total)
+    tl.store(out + block, total.to(tl.float16))
+
+
+@triton.jit
 def specialized(x, y, out, n, BLOCK: tl.constexpr):
-    """Triton makes partitions of its loop, and drops what is no part of any on sm_90."""
+    """Triton makes partitions of its loop, and drops what is no part of any, or copies it."""
     x_at = tl.make_tensor_descriptor(x, [n, n], [n, 1], [2 * BLOCK, BLOCK])
     y_at = tl.make_tensor_descriptor(y, [n, n], [n, 1], [BLOCK, BLOCK])
     out_at = tl.make_tensor_descriptor(out, [n, n], [n, 1], [2 * BLOCK, BLOCK])
@@ -77,9 +91,33 @@ def specialized(x, y, out, n, BLOCK: tl.constexpr):
         with pl.scope("load #1"):
             a = x_at.load([row, k])
             b = y_at.load([column, k])
-        total = tl.dot(a, b.T, total)
+        with pl.scope("dot"):
+            total = tl.dot(a, b.T, total)
     with pl.scope("store"):
         out_at.store([row, column], total.to(tl.float16))
+
+
+@triton.jit
+def without_work(x, y, out, n, BLOCK: tl.constexpr):
+    """Marks in a loop that Triton specializes and that are around nothing that could be found."""
+    x_at = tl.make_tensor_descriptor(x, [n, n], [n, 1], [2 * BLOCK, BLOCK])
+    y_at = tl.make_tensor_descriptor(y, [n, n], [n, 1], [BLOCK, BLOCK])
+    row, column = tl.program_id(0) * 2 * BLOCK, tl.program_id(1) * BLOCK
+    total = tl.zeros((2 * BLOCK, BLOCK), tl.float32)
+    copy = pl.allocate_event("copy")
+    for k in tl.range(0, n, BLOCK, warp_specialize=True, num_stages=2):
+        with pl.scope("place"):
+            at = k + 0
+        pl.start_event(copy)
+        a = x_at.load([row, at])
+        pl.end_event(copy)
+        pl.enter_scope("half")
+        if k > 5:
+            pl.exit_scope("half")
+        with pl.scope("dot"):
+            total = tl.dot(a, y_at.load([column, k]).T, total)
+    out_at = tl.make_tensor_descriptor(out, [n, n], [n, 1], [2 * BLOCK, BLOCK])
+    out_at.store([row, column], total.to(tl.float16))
 
 
 @triton.jit(noinline=True)
@@ -142,9 +180,10 @@ def compile(kernel, arch: str = "sm_90", **options):
     if kernel is partitions:
         source = GluonASTSource(kernel, {"out": "*i32"}, {})
         return compile_source(source, arch, **options)
-    of = "*fp16" if kernel in (matmul, specialized) else "*fp32"
+    of_halves = kernel in (matmul, pipelined, specialized, without_work)
+    of = "*fp16" if of_halves else "*fp32"
     signature = {"x": of, "y": of, "out": of, "n": "i32", "BLOCK": "constexpr"}
-    block = 64 if kernel in (matmul, specialized) else 1024
+    block = 64 if of_halves else 1024
     aligned = {(i,): [["tt.divisibility", 16]] for i in range(4)}
     source = ASTSource(kernel, signature, constexprs={"BLOCK": block}, attrs=aligned)
     return compile_source(source, arch, **options)

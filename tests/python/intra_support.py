@@ -17,6 +17,7 @@ from triton._C.libtriton import llvm
 from triton.backends.compiler import GPUTarget, Language
 from triton.compiler import ASTSource, make_backend
 from triton.experimental.gluon._runtime import GluonASTSource
+from triton_proton._marks import carry_marks
 from triton_proton._registers import fit, needs_of, quietly
 
 NVIDIA_TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
@@ -120,6 +121,8 @@ def compile_to_llvm(case: Case, arch: str) -> Compiled:
             return "intra tests", "intra tests"
         inner = stages["llir"]
         later = dict(stages)
+        # As sessions do: no Triton has all the marks behind all of its passes.
+        stages["ttgir"] = carry_marks(stages["ttgir"], arch)
 
         def llir(source, metadata):
             raise Stop(Compiled(str(inner(source, metadata)), metadata, later, arch))
@@ -145,12 +148,6 @@ def compile_to_llvm(case: Case, arch: str) -> Compiled:
             )
     except Stop as stop:
         return stop.args[0]
-    except RuntimeError as error:
-        # Before 3.9, for AMD and Blackwell: "pipeliner doesn't know how to predicate this op".
-        version = tuple(int(part) for part in triton.__version__.split(".")[:2])
-        if version < (3, 9) and arch not in ("sm_80", "sm_90"):
-            pytest.skip(f"this Triton cannot pipeline inline assembly: {error}")
-        raise
     finally:
         knobs.runtime.add_stages_inspection_hook = before
     raise AssertionError("Triton's compiler went past LLVM IR")

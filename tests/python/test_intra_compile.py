@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 triton = pytest.importorskip("triton")
@@ -67,16 +69,100 @@ def test_functions_out_of_line_record(target):
     assert ("sum", SCOPE) in named or {("sum", START), ("sum", END)} <= named
 
 
-def test_scopes_that_the_compiler_drops_are_named(capfd, monkeypatch):
+def scoped(ttgir: str, scope: str) -> list[list[str]]:
+    """The operations inside of each place of a scope, in the order of the text."""
+    places: list[list[str]] = []
+    is_open = False
+    for line in ttgir.splitlines():
+        if f'// proton.record start {scope}"' in line:
+            places.append([])
+            is_open = True
+        elif f'// proton.record end {scope}"' in line:
+            is_open = False
+        elif is_open and (found := re.search(r"\b(?:tt|ttg|ttng|amdg)\.(\w+)", line)):
+            places[-1].append(found[1])
+    assert not is_open
+    return places
+
+
+@pytest.mark.parametrize("line_info", [True, False])
+@pytest.mark.parametrize("target", ["sm_90", "sm_100", "sm_120"])
+def test_scopes_follow_their_operations_into_partitions(target, line_info, capfd, monkeypatch):
+    """Triton's passes drop their marks for sm_90, and copy them into partitions for sm_100."""
+    monkeypatch.setenv("TRITON_DISABLE_LINE_INFO", "0" if line_info else "1")
+    _instrument.start("default")
+    made = kernels.compile(kernels.specialized, target)
+    _, scopes, _ = layout_of(made)
+    assert sorted(scopes) == ["dot", "load #1", "store"]
+    assert "does not record" not in capfd.readouterr().err
+    ttgir = made.asm["ttgir"]
+    loads = scoped(ttgir, "load%20%231")
+    assert sum(place.count("async_tma_copy_global_to_local") for place in loads) == ttgir.count(
+        "ttng.async_tma_copy_global_to_local"
+    )
+    stores = scoped(ttgir, "store")
+    assert all("async_tma_copy_local_to_global" in place for place in stores)
+    dots = {"warp_group_dot", "tc_gen5_mma", "dot"}
+    assert any(dots & set(place) for place in scoped(ttgir, "dot"))
+    assert not any(dots & set(place) for place in loads + stores)
+
+
+@pytest.mark.parametrize("target", ["sm_90", "sm_100", "gfx90a", "gfx942", "gfx950"])
+def test_marks_in_loops_that_are_pipelined(target):
+    """Before 3.9 Triton's pipeliner stops at them, for AMD and Blackwell."""
+    _instrument.start("default")
+    made = kernels.compile(kernels.pipelined, target, num_stages=3)
+    _, scopes, _ = layout_of(made)
+    assert sorted(scopes) == ["dot", "load"]
+    assert scoped(made.asm["ttgir"], "load") and scoped(made.asm["ttgir"], "dot")
+
+
+def test_scopes_that_cannot_follow_are_named(capfd, monkeypatch):
     monkeypatch.delenv("PROTON_QUIET", raising=False)
     _instrument.start("default")
-    _, scopes, _ = layout_of(kernels.compile(kernels.specialized, "sm_90"))
-    said = capfd.readouterr().err
-    if "load #1" in scopes:
-        assert "has dropped" not in said
-    else:
-        assert scopes == ["store"]
-        assert "specialized: Triton's compiler has dropped the marks of load #1; it does" in said
+    made = kernels.compile(kernels.without_work, "sm_90")
+    assert layout_of(made)[1] == ["dot"]
+    assert "without_work does not record copy, half, place: where" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("is_fault_of_marks", [True, False])
+def test_a_stage_that_fails_is_given_the_kernel_without_marks(is_fault_of_marks):
+    """A kernel that compiles when nobody looks has to compile when somebody does."""
+    seen = []
+
+    def failing(stages):
+        inner = stages["ttgir"]
+
+        def ttgir(src, metadata):
+            seen.append("// proton." in str(src))
+            if seen[-1] or not is_fault_of_marks:
+                metadata["left"] = "behind"
+                raise RuntimeError("PassManager::run failed")
+            return inner(src, metadata)
+
+        stages["ttgir"] = ttgir
+
+    knobs = triton.knobs.runtime
+    before = knobs.add_stages_inspection_hook
+
+    def hook(backend=None, stages=None, options=None, language=None, capability=None):
+        if stages is None:
+            return "failing", "failing"
+        return failing(stages)
+
+    knobs.add_stages_inspection_hook = hook
+    try:
+        _instrument.start("default")
+        if is_fault_of_marks:
+            made = kernels.compile(kernels.marked_add, "sm_90")
+            assert "kernel" in layout_of(made)[1] and not hasattr(made.metadata, "left")
+        else:
+            with pytest.raises(RuntimeError, match="PassManager"):
+                kernels.compile(kernels.marked_add, "sm_90")
+        assert seen == [True, False]
+    finally:
+        _instrument.stop()
+        knobs.add_stages_inspection_hook = before
 
 
 def test_the_mode_reaches_the_pass():

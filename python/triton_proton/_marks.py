@@ -1,0 +1,126 @@
+"""A person's marks on their way through Triton's passes, where scopes would be lost or refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
+
+from . import _libproton
+from ._mlir import name_of, parse_instead
+from ._note import note
+
+_MARK = re.compile(r'"// proton\.(?:record|event) (?:start|end) ([^"]+)"')
+_NAMES_MAX = 8
+
+# An operation of MLIR and its location; a location that is a place in a file.
+_OPERATION = re.compile(r"(\s.*\S) loc\(.*\)")
+_PLACE = re.compile(r'loc\("[^"\n]*":\d')
+
+# enum ttgir_take_out
+_FROM_PARTITIONS, _FROM_LOOPS, _ALWAYS = range(3)
+
+
+def marks_of(text: str) -> set[str]:
+    """The scopes and events that a text, MLIR or LLVM IR, has marks of; encoded as they are."""
+    return set(_MARK.findall(text)) if "// proton." in text else set()
+
+
+def tell_dropped(kernel: str, before: set[str], after: set[str]) -> None:
+    """Name the scopes that a stage of the compiler has been given and not given back."""
+    if before - after:
+        names = _names(before - after)
+        note(f"{kernel}: Triton's compiler has dropped the marks of {names}", once=True)
+
+
+def carry_marks(inner: Callable[..., Any], arch: str) -> Callable[..., Any]:
+    """The stage that makes TTGIR of TTIR, around which marks are carried if it cannot take them."""
+
+    def stage(src: Any, metadata: dict[str, Any]) -> Any:
+        before = str(src)
+        marks = marks_of(before)
+        if not marks:
+            return inner(src, metadata)
+        before = _located(before)
+        when = _FROM_LOOPS if _refuses_loops(arch) else _FROM_PARTITIONS
+        plain = _without_marks(before, src, when)
+        if plain is None:
+            kept = dict(metadata)
+            try:
+                made = inner(src, metadata)
+                tell_dropped(name_of(made), marks, marks_of(str(made)))
+                return made
+            except Exception:
+                # Perhaps because of the marks: a program must not fail because it is measured.
+                plain = _without_marks(before, src, _ALWAYS)
+                if plain is None:
+                    raise
+                metadata.clear()
+                metadata.update(kept)
+        return _put_back(before, inner(plain, metadata), marks)
+
+    return stage
+
+
+def _refuses_loops(arch: str) -> bool:
+    """Does this Triton fail at marks in a loop, where it predicates what it pipelines?
+
+    Until 3.8, for AMD and for Blackwell with tensor memory ("pipeliner doesn't know how to
+    predicate this op").
+    """
+    import triton
+
+    version = [int(part) for part in re.findall(r"\d+", triton.__version__)[:2]]
+    return version < [3, 9] and arch.startswith(("gfx", "sm_10", "sm_11"))
+
+
+def _located(text: str) -> str:
+    """TTIR whose operations tell where they are: by its own lines, if Triton gives no others.
+
+    It does not with TRITON_DISABLE_LINE_INFO=1.
+    """
+    if _PLACE.search(text):
+        return text
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if operation := _OPERATION.fullmatch(line):
+            lines[number] = f'{operation[1]} loc("ttir":{number + 1}:1)'
+    return "\n".join(lines)
+
+
+def _without_marks(text: str, module: Any, when: int) -> Any:
+    """The module that `text` is without its marks; None if they can stay, or it is not understood."""
+    try:
+        plain = _libproton.instrument_take_out(text, when)
+        return None if plain is None else parse_instead(plain, module)
+    except Exception as error:
+        note(f"the marks of {name_of(module)} stay where Triton may drop them: {error}", once=True)
+        return None
+
+
+def _put_back(before: str, made: Any, marks: set[str]) -> Any:
+    """A module with the scopes of `before` around what has become of their operations."""
+    kernel, found = name_of(made), set()
+    try:
+        text = _libproton.instrument_relocate(before, str(made))
+        if text is not None:
+            made = parse_instead(text, made)
+            found = marks_of(text)
+    except Exception as error:
+        note(f"{kernel} records none of its scopes: {error}", once=True)
+        return made
+    if marks - found:
+        note(
+            f"{kernel} does not record {_names(marks - found)}: where Triton's passes take no "
+            "marks, a scope needs an operation that it is around, and its end in the block of its "
+            "start; events have none",
+            once=True,
+        )
+    return made
+
+
+def _names(marks: set[str]) -> str:
+    names = sorted(unquote(name) for name in marks)
+    more = len(names) - _NAMES_MAX
+    return ", ".join(names[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")

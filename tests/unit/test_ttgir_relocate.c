@@ -1,0 +1,256 @@
+/* instrument/ttgir: markers that are carried around Triton's passes. */
+#include "instrument/ttgir.h"
+#include "unit/tap.h"
+
+static struct proton_error err;
+static struct ttgir_result result;
+
+#define MARK(word, name)                                                                           \
+	"    %0 = tt.elementwise_inline_asm \"// proton." word " " name                            \
+	"\" {constraints = \"=r\", packed_element = 1 : i32, pure = false} -> i32\n"
+#define START(name) MARK("record start", name)
+#define END(name) MARK("record end", name)
+/* An operation of line `at` of the source; of no line that is known. */
+#define OP(what, at) "    " what " loc(\"k.py\":" #at ":1)\n"
+#define LOST(what) "    " what " loc(\"k.py\":1:0)\n"
+#define FUNC(body)                                                                                 \
+	"module {\n  tt.func public @k() {\n" body "    tt.return loc(\"k.py\":1:0)\n"             \
+	"  } loc(\"k.py\":1:0)\n} loc(\"k.py\":1:0)\n"
+
+#define LOAD_A OP("%a = tt.load %p : tensor<8x!tt.ptr<f16>>", 2)
+#define LOAD_B OP("%b = tt.load %q : tensor<8x!tt.ptr<f16>>", 3)
+#define DOT OP("%c = tt.dot %a, %b, %d : tensor<8xf16>", 4)
+#define ADD OP("%e = arith.addf %c, %c : tensor<8xf32>", 5)
+#define STORE OP("tt.store %p, %e : tensor<8x!tt.ptr<f16>>", 6)
+#define COPY_A OP("ttg.async_copy_global_to_local %p, %s", 2)
+#define COPY_B OP("ttg.async_copy_global_to_local %q, %s", 3)
+#define MMA OP("%c = ttng.warp_group_dot %a, %b, %d", 4)
+#define INDEX OP("%i = arith.addi %j, %j : i32", 2)
+
+/* Removes what is the same in every marker: "start NAME" and "end NAME" on lines of their own. */
+static char *shorten(const char *text)
+{
+	char *made = malloc(strlen(text) + 1);
+	char *to = made;
+
+	while (*text) {
+		size_t length = strcspn(text, "\n");
+		const char *mark = memmem(text, length, "// proton.record ", 17);
+
+		if (mark) {
+			mark += 17;
+			while (*mark != '"')
+				*to++ = *mark++;
+		} else {
+			memcpy(to, text, length);
+			to += length;
+		}
+		text += length + (text[length] == '\n');
+		*to++ = '\n';
+	}
+	*to = '\0';
+	return made;
+}
+
+static void relocated(const char *before, const char *after, const char *expected)
+{
+	char *made;
+
+	CHECK_OK(ttgir_relocate(before, strlen(before), after, strlen(after), &result, &err), err);
+	if (!expected) {
+		CHECK(!result.text);
+		return;
+	}
+	CHECK(result.text);
+	made = shorten(result.text);
+	CHECK_STR(made, expected);
+	free(made);
+	ttgir_result_fini(&result);
+}
+
+/* ------------------------------------------------------------------ back again */
+
+TEST(scopes_go_where_their_operations_went)
+{
+	relocated(FUNC(START("load") LOAD_A LOAD_B END("load") START("dot") DOT END("dot") STORE),
+		  FUNC(COPY_A COPY_B LOST("ttg.async_wait") MMA STORE),
+		  FUNC("start load\n" COPY_A COPY_B
+		       "end load\n" LOST("ttg.async_wait") "start dot\n" MMA "end dot\n" STORE));
+}
+
+TEST(partitions_have_the_scopes_of_what_they_do)
+{
+	relocated(
+		FUNC(START("load") LOAD_A END("load") START("dot") DOT END("dot")),
+		FUNC("    ttg.warp_specialize(%p) attributes {x = 1}\n"
+		     "    default {\n" INDEX COPY_A LOST(
+			     "ttg.warp_yield") "    }\n"
+					       "    partition0(%p: i32) num_warps(4) {\n" INDEX LOST(
+						       "ttng.wait_barrier %b") MMA
+						       LOST("ttg.warp_return") "    } : (i32) -> () loc(\"k.py\":2:1)\n"),
+		FUNC("    ttg.warp_specialize(%p) attributes {x = 1}\n"
+		     "    default {\n" INDEX "start load\n" COPY_A "end load\n" LOST(
+			     "ttg.warp_yield") "    }\n"
+					       "    partition0(%p: i32) num_warps(4) {\n" INDEX
+						       LOST("ttng.wait_barrier %b") "start dot\n" MMA "end dot\n" LOST(
+							       "ttg.warp_return") "    } : (i32) -> () loc(\"k.py\":2:1)\n"));
+}
+
+TEST(a_scope_that_was_torn_apart_has_two_places)
+{
+	relocated(FUNC(START("a") LOAD_A LOAD_B END("a") START("dot") DOT END("dot")),
+		  FUNC(COPY_A MMA COPY_B),
+		  FUNC("start a\n" COPY_A "end a\n"
+		       "start dot\n" MMA "end dot\n"
+		       "start a\n" COPY_B "end a\n"));
+}
+
+TEST(what_no_location_is_known_of_is_inside_between_two_of_a_scope)
+{
+	relocated(FUNC(START("a") LOAD_A LOAD_B END("a")),
+		  FUNC(LOST("ttg.barrier") COPY_A LOST("ttg.barrier") COPY_B LOST("ttg.barrier")),
+		  FUNC(LOST("ttg.barrier") "start a\n" COPY_A LOST("ttg.barrier") COPY_B
+		       "end a\n" LOST("ttg.barrier")));
+	/* A copy belongs to the wait for room before it. */
+	relocated(FUNC(START("a") LOAD_A END("a")),
+		  FUNC(OP("ttng.wait_barrier %b", 2) LOST("ttng.async_tma_copy_global_to_local %p")
+			       LOST("ttg.barrier")),
+		  FUNC("start a\n" OP("ttng.wait_barrier %b", 2) LOST(
+			  "ttng.async_tma_copy_global_to_local %p") "end a\n" LOST("ttg.barrier")));
+}
+
+TEST(loops_and_branches)
+{
+	relocated(FUNC(START("all") "    %x = scf.for %k = %0 to %1 {\n" START("load") LOAD_A END(
+			  "load") START("dot") DOT END("dot") "    } loc(\"k.py\":9:1)\n" END("all")
+			       START("out") STORE END("out")),
+		  FUNC("    %x = scf.for %k = %0 to %1 {\n" COPY_A MMA "    } loc(\"k.py\":9:1)\n"
+		       "    scf.if %y {\n" MMA STORE "    } else {\n" STORE
+		       "    } loc(\"k.py\":1:0)\n"),
+		  FUNC("start all\n"
+		       "    %x = scf.for %k = %0 to %1 {\n"
+		       "start load\n" COPY_A "end load\n"
+		       "start dot\n" MMA "end dot\n"
+		       "    } loc(\"k.py\":9:1)\n"
+		       "end all\n"
+		       "    scf.if %y {\n"
+		       "start all\nstart dot\n" MMA "end dot\nend all\n"
+		       "start out\n" STORE "end out\n"
+		       "    } else {\n"
+		       "start out\n" STORE "end out\n"
+		       "    } loc(\"k.py\":1:0)\n"));
+}
+
+TEST(other_regions_are_one_operation)
+{
+#define REDUCE                                                                                     \
+	"    %r = \"tt.reduce\"(%a) <{axis = 0 : i32}> ({\n    ^bb0(%x: f32):\n"                   \
+	"      tt.reduce.return %x : f32 loc(\"k.py\":7:1)\n"                                      \
+	"    }) : (tensor<8xf32>) -> f32 loc(\"k.py\":8:1)\n"
+	relocated(FUNC(START("sum") REDUCE END("sum") STORE), FUNC(REDUCE STORE),
+		  FUNC("start sum\n" REDUCE "end sum\n" STORE));
+}
+
+TEST(what_a_load_is_turned_into_is_the_load)
+{
+	/* Triton turns the block while it is copied: the copy has the location of the turn. */
+	relocated(FUNC(START("load") LOAD_B END("load") START("dot")
+			       OP("%t = tt.trans %b {order = array<i32: 1, 0>}", 7) DOT END("dot")),
+		  FUNC(OP("ttng.async_tma_copy_global_to_local %q", 7) MMA),
+		  FUNC("start load\n" OP("ttng.async_tma_copy_global_to_local %q",
+					 7) "end load\nstart dot\n" MMA "end dot\n"));
+}
+
+TEST(one_location_in_two_scopes_is_in_what_both_are_in)
+{
+	relocated(FUNC(START("all") START("a") ADD END("a") START("b") ADD END("b") END("all")),
+		  FUNC(ADD), FUNC("start all\n" ADD "end all\n"));
+}
+
+TEST(a_function_that_is_called_twice_has_two_scopes)
+{
+#define CALLED(at)                                                                                 \
+	"    %v = tt.load %p : tensor<8xf16> loc(callsite(\"h.py\":2:1 at \"k.py\":" #at ":3))\n"
+	relocated(FUNC(START("one") CALLED(5) END("one") START("two") CALLED(6) END("two")),
+		  FUNC(CALLED(6) CALLED(5)),
+		  FUNC("start two\n" CALLED(6) "end two\nstart one\n" CALLED(5) "end one\n"));
+}
+
+TEST(scopes_across_blocks_do_not_follow)
+{
+	const char *before = FUNC(START("half") LOAD_A "    scf.if %x {\n" END("half") LOAD_B
+				  "    } loc(\"k.py\":9:1)\n" START("half") DOT END("half")
+					  START("whole") STORE END("whole"));
+
+	relocated(before, FUNC(COPY_A MMA STORE),
+		  FUNC(COPY_A MMA "start whole\n" STORE "end whole\n"));
+	relocated(FUNC(END("a") START("a") LOAD_A), FUNC(COPY_A), NULL);
+	relocated(FUNC(MARK("event start", "e") LOAD_A MARK("event end", "e")), FUNC(COPY_A), NULL);
+}
+
+TEST(scopes_may_overlap)
+{
+	relocated(FUNC(START("a") LOAD_A START("b") LOAD_B END("a") DOT END("b")),
+		  FUNC(COPY_A COPY_B MMA),
+		  FUNC("start a\n" COPY_A "start b\n" COPY_B "end a\n" MMA "end b\n"));
+}
+
+/* ------------------------------------------------------------------ out */
+
+static void taken_out(const char *before, enum ttgir_take_out when, const char *expected)
+{
+	CHECK_OK(ttgir_take_out(before, strlen(before), when, &result, &err), err);
+	if (expected)
+		CHECK_STR(result.text, expected);
+	else
+		CHECK(!result.text);
+	ttgir_result_fini(&result);
+}
+
+#define LOOP(body, attributes) "    scf.for %k = %0 to %1 {\n" body "    }" attributes "\n"
+#define IF(body) "    scf.if %x {\n" body "    } else {\n" LOAD_B "    }\n"
+
+TEST(markers_leave_where_they_cannot_stay)
+{
+	const char *specialized = FUNC(START("a") LOOP(LOAD_A, " {tt.warp_specialize}") END("a"));
+	const char *pipelined = FUNC(LOOP(START("a") LOAD_A END("a") DOT, ""));
+
+	taken_out(specialized, TTGIR_FROM_PARTITIONS, FUNC(LOOP(LOAD_A, " {tt.warp_specialize}")));
+	taken_out(pipelined, TTGIR_FROM_LOOPS, FUNC(LOOP(LOAD_A DOT, "")));
+	taken_out(pipelined, TTGIR_ALWAYS, FUNC(LOOP(LOAD_A DOT, "")));
+	taken_out(FUNC(LOOP(IF(START("a") LOAD_A END("a")) DOT, "")), TTGIR_FROM_LOOPS,
+		  FUNC(LOOP(IF(LOAD_A) DOT, "")));
+	taken_out(FUNC(LOOP(MARK("event start", "e") LOAD_A, " {tt.num_stages = 2 : i32}")),
+		  TTGIR_FROM_LOOPS, FUNC(LOOP(LOAD_A, " {tt.num_stages = 2 : i32}")));
+}
+
+TEST(markers_stay_where_they_can)
+{
+	taken_out(FUNC(LOOP(START("a") LOAD_A END("a") DOT, "")), TTGIR_FROM_PARTITIONS, NULL);
+	taken_out(FUNC(START("a") LOOP(LOAD_A DOT, "") END("a")), TTGIR_FROM_LOOPS, NULL);
+	taken_out(FUNC(LOOP(START("a") LOOP(LOAD_A DOT, "") END("a"), "")), TTGIR_FROM_LOOPS, NULL);
+	taken_out(FUNC(LOOP(START("a") LOAD_A END("a") ADD, "")), TTGIR_FROM_LOOPS, NULL);
+	taken_out(FUNC(LOOP(LOAD_A DOT, " {tt.warp_specialize}")), TTGIR_ALWAYS, NULL);
+}
+
+TEST(text_that_is_no_mlir_is_refused)
+{
+	static const char *const wrong[] = {
+		"}\n",
+		"module {\n",
+		"module {\n} else {\n",
+	};
+	const char *right = FUNC(START("a") LOAD_A END("a"));
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		CHECK_EQ(ttgir_relocate(right, strlen(right), wrong[i], strlen(wrong[i]), &result,
+					&err),
+			 PROTON_E_UNSUPPORTED);
+		CHECK(!result.text);
+		CHECK_EQ(ttgir_relocate(wrong[i], strlen(wrong[i]), right, strlen(right), &result,
+					&err),
+			 PROTON_E_UNSUPPORTED);
+	}
+	CHECK_EQ(ttgir_take_out("}\n", 2, TTGIR_ALWAYS, &result, &err), PROTON_E_UNSUPPORTED);
+	CHECK(!result.text);
+}
