@@ -112,7 +112,8 @@ def main():
     run_meson(options.build, options.suite, total)
     if options.pytest:
         run_pytest(options.pytest, options.tests, options.build, total)
-    print(total)
+    # On a line of its own: what a test program writes last may not end with one.
+    print(f"\n{total}")
     return 1 if total.failed or not total.passed else 0
 
 
