@@ -205,8 +205,8 @@ PyDoc_STRVAR(
 	take_out_doc,
 	"instrument_take_out(text, when)\n--\n\n"
 	"Take the markers out of TTIR: the text, or None where they can stay. `when`: 0 for loops "
-	"to be specialized, 1 also for markers in loops, 2 always. ProtonError for text that is not "
-	"as MLIR prints it.");
+	"to be specialized, 1 also for markers in loops, 2 always. ProtonError for text that is "
+	"not as MLIR prints it.");
 
 static PyObject *instrument_take_out(PyObject *module, PyObject *args)
 {
@@ -226,9 +226,9 @@ static PyObject *instrument_take_out(PyObject *module, PyObject *args)
 PyDoc_STRVAR(
 	relocate_doc,
 	"instrument_relocate(before, after)\n--\n\n"
-	"Put the scopes of the TTIR `before` around their operations in `after`, the TTGIR that was "
-	"made of it without its markers: the text, or None if nothing changed. ProtonError for text "
-	"that is not as MLIR prints it.");
+	"Put the scopes of the TTIR `before` around their operations in `after`, the TTGIR that "
+	"was made of it without its markers: the text, or None if nothing changed. ProtonError "
+	"for text that is not as MLIR prints it.");
 
 static PyObject *instrument_relocate(PyObject *module, PyObject *args)
 {

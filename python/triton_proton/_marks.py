@@ -90,7 +90,7 @@ def _located(text: str) -> str:
 
 
 def _without_marks(text: str, module: Any, when: int) -> Any:
-    """The module that `text` is without its marks; None if they can stay, or it is not understood."""
+    """The module that `text` is without its marks; None if they can stay or are not understood."""
     try:
         plain = _libproton.instrument_take_out(text, when)
         return None if plain is None else parse_instead(plain, module)

@@ -7,9 +7,9 @@
  *     proton.record start "load"              %e = proton.allocate_event "copy" : i32
  *     proton.record end "load"                proton.event start %e : i32
  *
- * or nobody has touched the kernel, and scopes are put around its operations. And where markers cannot
- * go through the compiler, they are taken out and put back behind it. Locations and indentation are
- * kept; text that is not understood is left alone.
+ * or nobody has touched the kernel, and scopes are put around its operations. And where markers
+ * cannot go through the compiler, they are taken out and put back behind it. Locations and
+ * indentation are kept; text that is not understood is left alone.
  */
 #ifndef INSTRUMENT_TTGIR_H
 #define INSTRUMENT_TTGIR_H

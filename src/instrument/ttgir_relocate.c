@@ -1,11 +1,11 @@
 /*
  * Scopes follow their operations, where markers cannot go with them through Triton's passes (see
- * ttgir_take_out.c). When the passes are done, each scope is put around the operations that stood in
- * it: what an operation was made of is still told by its location.
+ * ttgir_take_out.c). When the passes are done, each scope is put around the operations that stood
+ * in it: what an operation was made of is still told by its location.
  *
  * Operations are visited block by block. One that was in other scopes than those that are open
- * closes some and opens others; one whose location says nothing is passed over, so that it is inside
- * when it lies between two of a scope and outside when it does not.
+ * closes some and opens others; one whose location says nothing is passed over, so that it is
+ * inside when it lies between two of a scope and outside when it does not.
  */
 #include "instrument/ttgir.h"
 

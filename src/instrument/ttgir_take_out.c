@@ -1,8 +1,8 @@
 /*
  * Markers are taken out where they cannot go through Triton's passes. Those that specialize warps
  * give each partition a copy of the loop with the operations that belong there; a marker has no
- * operands and no users, so it is dropped, or copied into all of them, or stays where nothing of its
- * scope is left. Those that pipeline loops may refuse it. ttgir_relocate.c puts them back.
+ * operands and no users, so it is dropped, or copied into all of them, or stays where nothing of
+ * its scope is left. Those that pipeline loops may refuse it. ttgir_relocate.c puts them back.
  */
 #include "instrument/ttgir.h"
 

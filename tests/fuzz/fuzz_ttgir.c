@@ -1,7 +1,7 @@
 /*
  * instrument/ttgir: any bytes. What is translated has no operation of ours left, and what scopes
- * were put into still holds every line it had. A text that holds a zero byte is two: what a kernel was
- * before and after Triton's passes.
+ * were put into still holds every line it had. A text that holds a zero byte is two: what a kernel
+ * was before and after Triton's passes.
  */
 #include <stdlib.h>
 #include <string.h>

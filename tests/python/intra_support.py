@@ -110,6 +110,12 @@ def stages_of(case: Case, arch: str) -> dict:
     return stages
 
 
+def is_old_pipeliner(arch: str) -> bool:
+    """Does this Triton pipeline for `arch` without marks, so that scopes follow operations?"""
+    version = tuple(int(part) for part in triton.__version__.split(".")[:2])
+    return version < (3, 9) and arch not in ("sm_80", "sm_90")
+
+
 def compile_to_llvm(case: Case, arch: str) -> Compiled:
     """The LLVM IR that Triton makes of `case` for `arch`."""
     constants = dict(case.constants)
@@ -148,6 +154,11 @@ def compile_to_llvm(case: Case, arch: str) -> Compiled:
             )
     except Stop as stop:
         return stop.args[0]
+    except RuntimeError as error:
+        if not is_old_pipeliner(arch):
+            raise
+        # "pipeliner doesn't know how to predicate this op": without marks that is a call.
+        pytest.skip(f"this Triton cannot pipeline the kernel: {error}")
     finally:
         knobs.runtime.add_stages_inspection_hook = before
     raise AssertionError("Triton's compiler went past LLVM IR")

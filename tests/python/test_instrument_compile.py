@@ -23,6 +23,7 @@ from intra_support import (  # noqa: E402
     compile_to_llvm,
     instrument,
     is_for,
+    is_old_pipeliner,
     without_markers,
 )
 
@@ -54,6 +55,8 @@ def test_enough_is_tried():
 def test_an_instrumented_kernel_assembles(name, arch, record_property):
     kernel = compiled(name, arch)
     result = instrument(kernel)
+    if name == "async_events" and is_old_pipeliner(arch):
+        pytest.skip("events cannot follow operations")
     assert result.records > 0
     assert result.ignored == 0 and not MARKER.search(result.text)
     assert result.shared <= SHARED[arch][0]
@@ -65,7 +68,8 @@ def test_an_instrumented_kernel_assembles(name, arch, record_property):
         if key not in ("registers", "scalars"):
             assert after[key] <= amount, f"{key}: {before} -> {after}"
     free = FREE_REGISTERS["gfx" if kernel.is_amd else "sm"]
-    most = max(free, before["registers"] + COST[result.buffer])
+    cost = COST[result.buffer] * (4 if is_old_pipeliner(arch) else 1)  # more, shorter scopes
+    most = max(free, before["registers"] + cost)
     assert after["registers"] <= most, (before, after)
 
 

@@ -78,23 +78,19 @@ TEST(scopes_go_where_their_operations_went)
 		       "end load\n" LOST("ttg.async_wait") "start dot\n" MMA "end dot\n" STORE));
 }
 
+/* clang-format off */
 TEST(partitions_have_the_scopes_of_what_they_do)
 {
-	relocated(
-		FUNC(START("load") LOAD_A END("load") START("dot") DOT END("dot")),
-		FUNC("    ttg.warp_specialize(%p) attributes {x = 1}\n"
-		     "    default {\n" INDEX COPY_A LOST(
-			     "ttg.warp_yield") "    }\n"
-					       "    partition0(%p: i32) num_warps(4) {\n" INDEX LOST(
-						       "ttng.wait_barrier %b") MMA
-						       LOST("ttg.warp_return") "    } : (i32) -> () loc(\"k.py\":2:1)\n"),
-		FUNC("    ttg.warp_specialize(%p) attributes {x = 1}\n"
-		     "    default {\n" INDEX "start load\n" COPY_A "end load\n" LOST(
-			     "ttg.warp_yield") "    }\n"
-					       "    partition0(%p: i32) num_warps(4) {\n" INDEX
-						       LOST("ttng.wait_barrier %b") "start dot\n" MMA "end dot\n" LOST(
-							       "ttg.warp_return") "    } : (i32) -> () loc(\"k.py\":2:1)\n"));
+#define WARPS "    ttg.warp_specialize(%p) attributes {x = 1}\n    default {\n"
+#define SECOND LOST("ttg.warp_yield") "    }\n    partition0(%p: i32) num_warps(4) {\n"
+#define WAIT LOST("ttng.wait_barrier %b")
+#define LAST LOST("ttg.warp_return") "    } : (i32) -> () loc(\"k.py\":2:1)\n"
+	relocated(FUNC(START("load") LOAD_A END("load") START("dot") DOT END("dot")),
+		  FUNC(WARPS INDEX COPY_A SECOND INDEX WAIT MMA LAST),
+		  FUNC(WARPS INDEX "start load\n" COPY_A "end load\n"
+		       SECOND INDEX WAIT "start dot\n" MMA "end dot\n" LAST));
 }
+/* clang-format on */
 
 TEST(a_scope_that_was_torn_apart_has_two_places)
 {
