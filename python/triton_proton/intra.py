@@ -34,6 +34,10 @@ class _Refused(Exception):
     """What is asked for cannot be done, in words."""
 
 
+def _say(text: str) -> None:
+    print(f"proton: {text}", file=sys.stderr)
+
+
 def _command(words: list[str]) -> list[str]:
     if words and words[0] == "--":
         words = words[1:]
@@ -59,13 +63,20 @@ def _files(directory: str) -> list[Path]:
 def dump(directory: str, words: list[str]) -> int:
     """Run a command, keep the TTGIR of each kernel in `directory`; the command's exit status."""
     environment = _environment(TRITON_KERNEL_DUMP="1", TRITON_DUMP_DIR=os.path.abspath(directory))
-    status = subprocess.run(_command(words), env=environment, check=False).returncode
+    command = _command(words)
+    try:
+        status = subprocess.run(command, env=environment, check=False).returncode
+    except OSError as error:
+        raise _Refused(f"cannot run {command[0]}: {error.strerror}") from None
     kept = 0
     for path in Path(directory).rglob("*"):
         if path.suffix in _OTHER_STAGES and path.is_file():
             path.unlink()
         kept += path.suffix == ".ttgir"
-    print(f"proton: {kept} kernels in {directory}", file=sys.stderr)
+    if kept:
+        _say(f"{kept} kernel{'s' if kept > 1 else ''} in {directory}")
+    else:
+        _say(f"no kernels in {directory}: the command compiled none")
     return status
 
 
@@ -87,6 +98,9 @@ def run(directory: str, words: list[str]) -> NoReturn:
 
 
 _RECORD = re.compile(r"^\s*(%[\w$.-]+ = )?proton\.\w+\b")
+_OPERATION = re.compile(r"^\s*(?:%[^=]*= )?\"?((?!arith\.|math\.|proton\.)[a-z]\w*\.\w+)")
+_SHOWN_MAX = 24
+_Scope = tuple[str, Optional[str], Optional[str]]  # a name, and the texts of its two ends
 
 
 def _indent(line: str) -> int:
@@ -106,16 +120,21 @@ def _body(lines: list[str]) -> tuple[int, int]:
     return begin + 1, end - 1
 
 
-def _put_scope(lines: list[str], name: str, first: Optional[str], last: Optional[str]) -> None:
-    """Put a scope around the lines from the first that holds `first` to the last with `last`."""
+def _put_scope(lines: list[str], name: str, first: Optional[str], last: Optional[str]) -> str:
+    """Put a scope around the lines from the first that holds `first` to the last with `last`.
+
+    Says why there is no place for it; nothing where there is.
+    """
     begin, end = _body(lines)
     body = range(begin, end + 1)
     start, stop = begin, end
     if first is not None:
         holds = [i for i in body if first in lines[i]]
         ends = [i for i in body if (last or first) in lines[i]]
-        if not holds or not ends or ends[-1] < holds[0]:
-            return
+        if not holds or not ends:
+            return f'no line holds "{last if holds else first}"'
+        if ends[-1] < holds[0]:
+            return f'every line that holds "{last}" is above those that hold "{first}"'
         start, stop = holds[0], ends[-1]
     level = _indent(lines[start])
     if any(_indent(line) < level for line in lines[start : stop + 1]):
@@ -127,9 +146,10 @@ def _put_scope(lines: list[str], name: str, first: Optional[str], last: Optional
     quoted = name.replace("\\", "\\\\").replace('"', '\\"')
     lines.insert(stop if is_last else stop + 1, f'{" " * level}proton.record end "{quoted}"')
     lines.insert(start, f'{" " * level}proton.record start "{quoted}"')
+    return ""
 
 
-def _split_scope(text: str) -> tuple[str, Optional[str], Optional[str]]:
+def _split_scope(text: str) -> _Scope:
     name, _, place = text.partition("=")
     first, _, last = place.partition("..")
     if not name:
@@ -137,21 +157,56 @@ def _split_scope(text: str) -> tuple[str, Optional[str], Optional[str]]:
     return name, first or None, last or None
 
 
-def _edit(text: str, scopes: Iterable[str], auto: Optional[str], clear: bool) -> tuple[str, int]:
-    """The text with scopes put in, and how many records it has now."""
-    lines = text.split("\n")
+def _operations(lines: list[str]) -> str:
+    """What a scope could be put around: the operations of a kernel, but for arithmetic."""
+    begin, end = _body(lines)
+    found = {match[1] for line in lines[begin : end + 1] if (match := _OPERATION.match(line))}
+    names = sorted(found)
+    more = f" and {len(names) - _SHOWN_MAX} more" if len(names) > _SHOWN_MAX else ""
+    return ", ".join(names[:_SHOWN_MAX]) + more
+
+
+class _Places:
+    """Which scopes have found a place in a file, and why the others have not."""
+
+    def __init__(self, scopes: Iterable[str]) -> None:
+        self.scopes = [_split_scope(scope) for scope in scopes]
+        self.found: set[_Scope] = set()
+        self.reasons: dict[_Scope, str] = {}
+
+    def put(self, path: Path, lines: list[str]) -> None:
+        for scope in self.scopes:
+            reason = _put_scope(lines, *scope)
+            if not reason:
+                self.found.add(scope)
+            elif scope not in self.reasons:
+                there = f"; in {path} there are {_operations(lines)}"
+                self.reasons[scope] = f"scope {scope[0]}: {reason}{there}"
+
+    def tell(self) -> bool:
+        """Name the scopes that no file has a place for; are there any?"""
+        missing = [scope for scope in self.scopes if scope not in self.found]
+        for scope in missing:
+            if scope in self.reasons:
+                _say(self.reasons[scope])
+        return bool(missing)
+
+
+def _edit(path: Path, places: _Places, auto: Optional[str], clear: bool) -> int:
+    """Put scopes into a file; how many records it has now."""
+    lines = path.read_text(encoding="utf-8").split("\n")
     if clear:
         lines = [line for line in lines if not _RECORD.match(line)]
-    for scope in scopes:
-        _put_scope(lines, *_split_scope(scope))
+    places.put(path, lines)
     text = "\n".join(lines)
     if auto:
         mode = f"default:buffer_type=global:auto={auto}"
         made, _, left_out = _libproton.instrument_ttgir(text, mode, False, True)
         if left_out:
-            print(f"proton: {left_out}", file=sys.stderr)
+            _say(left_out)
         text = made or text
-    return text, sum(1 for line in text.split("\n") if _RECORD.match(line))
+    path.write_text(text, encoding="utf-8")
+    return sum(1 for line in text.split("\n") if _RECORD.match(line))
 
 
 def insert(
@@ -161,29 +216,35 @@ def insert(
     kernels: Iterable[str] = (),
     clear: bool = False,
 ) -> int:
-    """Put records into the files of `directory`; 0, or 1 when none of them has any then.
+    """Put records into the files of `directory`; 0, or 1 when one of them is in no file then.
 
     scopes: "NAME" for the whole kernel, "NAME=TEXT" around the lines that hold TEXT, or
     "NAME=TEXT..TEXT" from the first line that holds the one to the last that holds the other.
     auto: kinds of automatic scopes, as in a mode. kernels: only these. clear: take out first what
     was put in before.
     """
+    files = _files(directory)
     wanted = set(kernels)
+    unknown = wanted - {path.stem for path in files}
+    if unknown:
+        there = ", ".join(sorted({path.stem for path in files}))
+        _say(f"there is no file of {', '.join(sorted(unknown))} in {directory}; there are {there}")
     scopes = list(scopes)
     if not scopes and not auto and not clear:
         scopes = ["kernel"]
+    places = _Places(scopes)
     total = 0
-    for path in _files(directory):
+    for path in files:
         if wanted and path.stem not in wanted:
             continue
         try:
-            text, records = _edit(path.read_text(encoding="utf-8"), scopes, auto, clear)
+            records = _edit(path, places, auto, clear)
         except _Refused as error:
             raise _Refused(f"{path}: {error}") from None
-        path.write_text(text, encoding="utf-8")
         print(f"{path}: {records} records")
         total += records
-    return 0 if total or clear else 1
+    is_missing = places.tell() or bool(unknown)
+    return 0 if (total or clear) and not is_missing else 1
 
 
 # ---------------------------------------------------------------------- the command

@@ -13,9 +13,10 @@ import pytest
 
 triton = pytest.importorskip("triton")
 
+import fake_driver  # noqa: E402
 import intra_kernels as kernels  # noqa: E402
 
-from triton_proton import _instrument, intra  # noqa: E402
+from triton_proton import _instrument, _override, intra  # noqa: E402
 from triton_proton.flags import flags  # noqa: E402
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "intra"
@@ -79,7 +80,7 @@ def test_dump_insert_run(tmp_path):
     dumped = step("dump", "files", program, 3)
     assert dumped.returncode == 3, dumped.stderr  # the program's own
     assert json.loads(dumped.stdout) == []
-    assert "proton: 1 kernels in files" in dumped.stderr
+    assert "proton: 1 kernel in files\n" in dumped.stderr
     (file,) = [path for path in Path("files").rglob("*") if path.is_file()]
     assert file.name == "add.ttgir"
     inserted = step("insert", "files", "--scope", "kernel", "--scope", "load=tt.load")
@@ -90,6 +91,53 @@ def test_dump_insert_run(tmp_path):
     ran = step("run", "files", "--", program, 0)
     assert ran.returncode == 0, ran.stderr
     assert sorted(json.loads(ran.stdout.splitlines()[-1])) == ["kernel", "load"]
+
+
+# Compiles a kernel for a launch, as Triton's launcher does, on a GPU that is not there.
+LAUNCHER = """
+import json, sys
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.runtime.jit import MockTensor
+import triton.language as tl
+
+class Driver:
+    def get_current_target(self):
+        return GPUTarget("cuda", 90, 32)
+    def get_current_device(self):
+        return 0
+    def get_current_stream(self, device):
+        return 7
+
+triton.runtime.driver.set_active(Driver())
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n) + tl.load(y + at, mask=at < n), mask=at < n)
+
+if len(sys.argv) > 1:
+    import triton_proton as proton
+    proton.start("of a run", backend="instrumentation", mode=sys.argv[1])
+tensor = MockTensor(tl.float32)
+made = add.warmup(tensor, tensor, tensor, 8, BLOCK=64, grid=(3,))
+layout = getattr(made.metadata, "proton_layout", "")
+print(json.dumps([line[6:] for line in layout.splitlines() if line.startswith("scope ")]))
+"""
+
+
+@pytest.mark.parametrize("dumped_with", [[], ["default"], ["default:auto=loads"]])
+def test_a_dump_serves_runs_of_every_mode(tmp_path, dumped_with):
+    program = tmp_path / "program.py"
+    program.write_text(LAUNCHER)
+    libraries = fake_driver.libraries()
+    dumped = step("dump", "files", program, *dumped_with, **libraries)
+    assert dumped.returncode == 0, dumped.stderr
+    assert step("insert", "files", "--scope", "load=tt.load").returncode == 0
+    for mode in ("default", "default:buffer_type=global"):
+        ran = step("run", "files", program, mode, **libraries)
+        assert ran.returncode == 0, ran.stderr
+        assert json.loads(ran.stdout.splitlines()[-1]) == ["load"]
 
 
 # ------------------------------------------------------------------ inserting
@@ -169,6 +217,7 @@ def test_automatic_scopes_can_be_edited(files):
         (["insert", "files", "--auto", "branches"], 'unknown automatic scope "branches"'),
         (["run", "files"], "no command is given"),
         (["run", "files", "./not_there"], "cannot run ./not_there: No such file"),
+        (["dump", "files", "./not_there"], "cannot run ./not_there: No such file"),
     ],
 )
 def test_mistakes(files, capsys, words, text):
@@ -178,10 +227,54 @@ def test_mistakes(files, capsys, words, text):
     assert files.read_text() == BODY
 
 
-def test_nothing_inserted_is_a_failure(files):
-    assert intra.insert("files", ["x=tt.descriptor_load"]) == 1
-    assert intra.insert("files", ["all"], kernels=["g"]) == 1
+@pytest.mark.parametrize(
+    "scope, reason",
+    [
+        ("x=tt.descriptor_load", 'no line holds "tt.descriptor_load"'),
+        ("x=tt.load..tt.lod", 'no line holds "tt.lod"'),
+        ("x=tt.store..tt.load", 'every line that holds "tt.load" is above those that hold "tt.st'),
+    ],
+)
+def test_a_scope_without_a_place_is_a_failure(files, capsys, scope, reason):
+    assert intra.insert("files", [scope]) == 1
     assert files.read_text() == BODY
+    said = capsys.readouterr().err
+    assert said.startswith(f"proton: scope x: {reason}")
+    there = "scf.for, scf.yield, tt.dot, tt.load, tt.return, tt.store"
+    assert said.endswith(f"; in files/hash/f.ttgir there are {there}\n")
+    assert intra.insert("files", ["load=tt.load", scope]) == 1
+    assert files.read_text().count("proton.record") == 2
+
+
+def test_a_scope_may_be_for_one_kernel_of_several(files, capsys):
+    other = files.with_name("g.ttgir")
+    other.write_text(BODY.replace("tt.dot", "tt.dot_scaled").replace("@f", "@g"))
+    assert intra.insert("files", ["dot=tt.dot_scaled"]) == 0
+    assert not capsys.readouterr().err
+    assert files.read_text() == BODY
+
+
+def test_a_kernel_without_a_file_is_a_failure(files, capsys):
+    assert intra.insert("files", ["all"], kernels=["g"]) == 1
+    assert capsys.readouterr().err == "proton: there is no file of g in files; there are f\n"
+    assert files.read_text() == BODY
+
+
+def test_a_dump_without_kernels_says_so(tmp_path):
+    dumped = step("dump", "files", "true")
+    assert dumped.returncode == 0
+    assert dumped.stderr == "proton: no kernels in files: the command compiled none\n"
+
+
+def test_triton_gets_its_names_of_sources_back():
+    source = triton.compiler.ASTSource
+    before = source.hash
+    _override.start()
+    _override.start()
+    _override.stop()
+    assert source.hash is not before
+    _override.stop()
+    assert source.hash is before
 
 
 # ------------------------------------------------------------------ the examples

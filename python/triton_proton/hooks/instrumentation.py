@@ -6,9 +6,10 @@ import json
 from types import ModuleType
 from typing import Any
 
-from .. import _instrument, _libproton
+from .. import _instrument, _libproton, _override
 from .._imports import when_imported
 from .._note import note
+from ..flags import flags
 from .hook import Hook
 
 _ALLOCATION = "triton.runtime._allocation"
@@ -23,6 +24,7 @@ class InstrumentationHook(Hook):
 
     priority = 0
     _by_mode: dict[str, "InstrumentationHook"] = {}
+    _has_scopes = False  # of any kernel that was loaded in this process
 
     # In C, for it runs at every launch.
     exit = staticmethod(_libproton.instrument_launched)
@@ -40,12 +42,22 @@ class InstrumentationHook(Hook):
 
     def activate(self) -> None:
         _instrument.start(self.mode)
+        _override.start()
         when_imported(_ALLOCATION, _set_allocator)
 
     def deactivate(self) -> None:
         # The allocator stays: kernels that were compiled with records may be launched later by
         # whoever keeps them, and must get their (empty) answer.
+        _override.stop()
         _instrument.stop()
+
+    def reset(self) -> None:
+        # Under the command its closing line says so.
+        if not InstrumentationHook._has_scopes and not flags.command_line:
+            note(
+                "no kernel with scopes was launched; marks in the source of Triton kernels "
+                "(triton_proton.language), or the mode default:auto=all, give them some"
+            )
 
     def init_handle(
         self, module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str
@@ -54,6 +66,7 @@ class InstrumentationHook(Hook):
         if layout is None:
             _libproton.instrument_forget(function)
             return
+        InstrumentationHook._has_scopes = True
         try:
             _libproton.instrument_kernel(function, name, layout)
         except (_libproton.ProtonError, ValueError) as error:
