@@ -44,6 +44,8 @@ struct backend {
 	 * Called when a session has started and again when it ends. NULL: nothing.
 	 */
 	void (*describe)(void (*add)(void *user, const char *key, const char *value), void *user);
+	/* What a session that saw no kernel of this backend lacks. NULL: nothing, none ran. */
+	const char *no_kernels;
 	/* After the last session. */
 	void (*stop)(void);
 	/*

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -63,19 +64,24 @@ void summary_make(const struct session *session, const char *hint)
 	double seconds = (double)(clock_monotonic_ns() - session->start_ns) / 1e9;
 	uint64_t kernels = store_counter(store, COUNTER_KERNELS);
 	uint64_t contexts = store_context_count(store);
+	bool has_kernels = kernels || store_counter(store, COUNTER_INSIDE);
+	const char *no_kernels = has_kernels ? NULL : session->backend->no_kernels;
 	char text[sizeof(last)] = "";
 	char number[32];
 
-	if (!kernels && !contexts && !store_counter(store, COUNTER_INSIDE)) {
-		append(text, sizeof(text),
-		       "nothing was recorded: no kernel ran and no scope was "
-		       "entered while the session was active");
+	if (!has_kernels && !contexts) {
+		append(text, sizeof(text), "nothing was recorded: %s",
+		       no_kernels ? no_kernels
+				  : "no kernel ran and no scope was entered while the session was "
+				    "active");
 	} else {
 		append(text, sizeof(text), "recorded ");
 		append_launches(text, sizeof(text), store);
 		append(text, sizeof(text), " in %s context%s", grouped(contexts, number),
 		       contexts == 1 ? "" : "s");
 		append(text, sizeof(text), ", %.3g s", seconds);
+		if (no_kernels)
+			append(text, sizeof(text), "; %s", no_kernels);
 	}
 	for (int i = 0; i < COUNTER_COUNT; i++) {
 		enum counter counter = (enum counter)i;

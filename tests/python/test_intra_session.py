@@ -214,3 +214,25 @@ def test_the_command_instruments(tmp_path, data):
     }[data]
     assert hint in done.stderr and "recorded the inside of 1 kernel launch in " in done.stderr
     assert not list(tmp_path.glob("of the program*"))
+
+
+NOTHING = """
+import triton_proton as proton
+proton.start("a", backend="instrumentation")
+proton.finalize()
+"""
+
+
+@pytest.mark.parametrize("command", [[], ["-m", "triton_proton.proton", "-b", "instrumentation"]])
+def test_what_gives_kernels_scopes_is_said_once(tmp_path, command):
+    (tmp_path / "program.py").write_text(NOTHING)
+    done = subprocess.run(
+        [sys.executable, *command, "program.py"],
+        cwd=tmp_path,
+        env=played(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("proton: ") and done.stderr.count("\n") == 1
+    assert "no kernel with scopes was launched; marks in the source of Triton" in done.stderr

@@ -240,6 +240,24 @@ TEST(a_tree_of_scopes)
 	profile_free(profile);
 }
 
+TEST(without_scopes_it_is_said_what_gives_kernels_some)
+{
+	static const char said[] = "no kernel with scopes was launched; marks in the source";
+	char summary[512];
+
+	start("tree", "");
+	rec_finalize(PROTON_ALL_SESSIONS, NULL);
+	proton_last_summary(summary, sizeof(summary));
+	CHECK_HAS(summary, "nothing was recorded: ");
+	CHECK_HAS(summary, said);
+	start("tree", "");
+	proton_scope_exit(proton_scope_enter("step"), NULL);
+	rec_finalize(PROTON_ALL_SESSIONS, NULL);
+	proton_last_summary(summary, sizeof(summary));
+	CHECK_HAS(summary, "recorded 0 kernel launches in 1 context, ");
+	CHECK_HAS(summary, said);
+}
+
 /* What str() of a mode in Python gives names every key. */
 TEST(a_mode_with_every_key)
 {
