@@ -6,6 +6,7 @@
 
 #define SITES_MAX 4096u
 #define REGIONS_MAX 256u
+#define UNPLACED_MAX 16u /* sites in a row */
 
 /* ------------------------------------------------------------------ operations */
 
@@ -122,6 +123,10 @@ struct walk {
 	uint32_t line;
 	struct region regions[REGIONS_MAX];
 	uint32_t region_count;
+	struct ttgir_place kernel; /* what passes give to operations that are nobody's */
+	struct ttgir_place before; /* of the last operation in the block that has one */
+	uint32_t unplaced[UNPLACED_MAX];
+	uint32_t unplaced_count;
 	bool is_specializing; /* behind "ttg.warp_specialize": its partitions follow */
 	struct proton_error *err;
 };
@@ -162,6 +167,45 @@ static void set_location(struct walk *walk, struct site *site, struct span locat
 	site->place = ttgir_place_of(&walk->locations, location);
 }
 
+static uint32_t site_index(const struct walk *walk, const struct site *site)
+{
+	return site ? (uint32_t)(site - walk->found->sites) : SITE_NONE;
+}
+
+static bool has_place(const struct walk *walk, const struct ttgir_place *place)
+{
+	return place->file.length &&
+	       !(place->line == walk->kernel.line && span_equal(place->file, walk->kernel.file));
+}
+
+static void leave_block(struct walk *walk)
+{
+	walk->before.file.length = 0;
+	walk->unplaced_count = 0;
+}
+
+/*
+ * The barriers of partitions, and copies that were divided among them, have the location of the
+ * kernel. A copy is placed with what is before it, the wait for room; anything else with what
+ * follows, which is what waits.
+ */
+static void place_operation(struct walk *walk, struct span location, struct site *site,
+			    bool is_load)
+{
+	struct ttgir_place place = ttgir_place_of(&walk->locations, location);
+
+	if (has_place(walk, &place)) {
+		for (uint32_t i = 0; i < walk->unplaced_count; i++)
+			walk->found->sites[walk->unplaced[i]].place = place;
+		walk->unplaced_count = 0;
+		walk->before = place;
+	} else if (site && is_load && walk->before.file.length) {
+		site->place = walk->before;
+	} else if (site && place.file.length && walk->unplaced_count < UNPLACED_MAX) {
+		walk->unplaced[walk->unplaced_count++] = site_index(walk, site);
+	}
+}
+
 static int open_region(struct walk *walk, struct region region)
 {
 	if (walk->region_count == REGIONS_MAX)
@@ -169,12 +213,8 @@ static int open_region(struct walk *walk, struct region region)
 			       "line %u: regions are nested more than %u deep", walk->line + 1,
 			       REGIONS_MAX);
 	walk->regions[walk->region_count++] = region;
+	leave_block(walk);
 	return PROTON_OK;
-}
-
-static uint32_t site_index(const struct walk *walk, const struct site *site)
-{
-	return site ? (uint32_t)(site - walk->found->sites) : SITE_NONE;
 }
 
 /* The number behind `key` in the line, at most a thousand; 0 when there is none. */
@@ -250,6 +290,7 @@ static int close_line(struct walk *walk, const struct ttgir_line *line, struct s
 		return err_set(walk->err, PROTON_E_UNSUPPORTED,
 			       "line %u: a region ends that has not begun", walk->line + 1);
 	walk->region_count--;
+	leave_block(walk);
 	if (text_opens_region(text))
 		return open_region(walk, closed); /* "} else {", "} do {" */
 	if (closed.kind == REGION_LOOP && closed.site != SITE_NONE) {
@@ -270,6 +311,7 @@ static void read_operation(struct walk *walk, const struct ttgir_line *line)
 				      ? &walk->found->sites[region->site]
 				      : NULL;
 	const struct operation *operation;
+	struct site *site = NULL;
 
 	walk->is_specializing = span_is(line->op, "ttg.warp_specialize");
 	if (around &&
@@ -286,13 +328,14 @@ static void read_operation(struct walk *walk, const struct ttgir_line *line)
 		set_location(walk, around, line->location);
 	operation = region->is_open ? find_operation(line->op) : NULL;
 	if (operation && (walk->autos & operation->kind)) {
-		struct site *site = add_site(walk, operation->word, line->indent);
-
+		site = add_site(walk, operation->word, line->indent);
 		if (site) {
 			site->end_line = walk->line;
 			set_location(walk, site, line->location);
 		}
 	}
+	place_operation(walk, line->location, site,
+			operation && operation->kind == INSTRUMENT_AUTO_LOADS);
 }
 
 static int walk_line(struct walk *walk, struct span text)
@@ -315,6 +358,22 @@ static int walk_line(struct walk *walk, struct span text)
 	return PROTON_OK;
 }
 
+/* Where the kernel begins: the location of the module. */
+static struct ttgir_place place_of_kernel(const struct walk *walk, struct span text)
+{
+	const char *last = span_find_last(text, "\n}");
+	struct span rest = {text.at, text.length};
+	struct span closing;
+	struct ttgir_line line;
+
+	if (last)
+		rest = (struct span){last + 1, text.length - (size_t)(last + 1 - text.at)};
+	if (!last || !text_take_line(&rest, &closing))
+		return (struct ttgir_place){.file = {text.at, 0}};
+	ttgir_line_read(closing, &line);
+	return ttgir_place_of(&walk->locations, line.location);
+}
+
 int sites_find(struct span text, uint32_t autos, struct sites *out, struct proton_error *err)
 {
 	struct walk *walk = calloc(1, sizeof(*walk));
@@ -329,6 +388,8 @@ int sites_find(struct span text, uint32_t autos, struct sites *out, struct proto
 		return err_set(err, PROTON_E_NOMEM, "out of memory");
 	}
 	walk->found = out;
+	walk->kernel = place_of_kernel(walk, text);
+	walk->before.file = (struct span){text.at, 0};
 	walk->autos = autos;
 	walk->err = err;
 	for (; status == PROTON_OK && text_take_line(&text, &line); walk->line++)

@@ -302,6 +302,29 @@ TEST(locations)
 	named("loc(#loc1)", "#loc1 = loc(#loc1)\n", "start \"load\"\n");
 }
 
+TEST(what_passes_give_the_place_of_the_kernel_is_placed_by_its_neighbours)
+{
+	static const char text[] = "module {\n  tt.func public @k() {\n"
+				   "    ttng.wait_barrier %b loc(\"k.py\":5:1)\n"
+				   "    ttng.async_tma_copy_global_to_local %p loc(\"k.py\":1:0)\n"
+				   "    ttng.wait_barrier %c loc(\"k.py\":1:0)\n"
+				   "    %d = ttng.warp_group_dot %e, %f loc(\"k.py\":7:1)\n"
+				   "    ttg.barrier local loc(\"k.py\":1:0)\n"
+				   "    tt.return loc(\"k.py\":1:0)\n"
+				   "  } loc(\"k.py\":1:0)\n} loc(\"k.py\":1:0)\n";
+	struct instrument_mode mode;
+
+	CHECK_OK(instrument_mode_read("default:auto=all", &mode, &err), err);
+	CHECK_OK(ttgir_insert(text, sizeof(text) - 1, &mode, false, TTGIR_MARKERS, &result, &err),
+		 err);
+	CHECK_EQ(count(result.text, "record start tma_load@k.py:5\""), 1);
+	CHECK_EQ(count(result.text, "record start wait_barrier@k.py:5\""), 1);
+	CHECK_EQ(count(result.text, "record start wait_barrier@k.py:7\""), 1);
+	CHECK_EQ(count(result.text, "record start barrier@k.py:1\""), 1);
+	CHECK_EQ(result.scope_count, 5);
+	ttgir_result_fini(&result);
+}
+
 TEST(functions_that_stay_out_of_line_get_scopes_too)
 {
 	struct instrument_mode mode;
