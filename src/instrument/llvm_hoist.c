@@ -401,6 +401,9 @@ static bool find_tree(struct hoisting *hoisting, const struct llvm_block *block,
 	uint32_t used;
 
 	*tree = (struct tree){.lines = {root}, .count = 1};
+	/* Where nothing leads to, a value may be made of itself. */
+	hoisting->lines[root].tree = root + 1;
+	hoisting->lines[root].tree_uses = 0;
 	for (uint32_t i = 0; i < tree->count; i++) {
 		struct slice text = hoisting->function->lines[tree->lines[i]];
 		const char *at = definition(text).at;
