@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Union
@@ -122,13 +123,13 @@ class InstrumentationMode(BaseMode):
         kinds = _list(self.auto)
         for kind in kinds:
             if kind not in automatic_scopes:
-                raise ValueError(f"Unknown automatic scope: {kind}")
+                raise ValueError(_unknown("automatic scope", kind, automatic_scopes))
         object.__setattr__(self, "auto", kinds)
         _check_count("cta", self.cta)
         if not isinstance(self.sampling_options, str):
             object.__setattr__(self, "sampling_options", _warps(self.sampling_options))
         if self.launches not in ("all", None):
-            _check_count("launches", self.launches)
+            _check_count("launches", self.launches, ' or "all"')
 
     def __hash__(self) -> int:
         return hash(str(self))
@@ -178,7 +179,7 @@ _ALIASES = {"buffer_type": {"shared_mem": "shared"}}
 def _list(chosen: Any) -> list[Any]:
     if isinstance(chosen, str):
         return [part.strip() for part in chosen.split(",") if part.strip()]
-    return list(chosen) if isinstance(chosen, (list, tuple, set, frozenset)) else [chosen]
+    return list(chosen) if isinstance(chosen, (list, tuple, range, set, frozenset)) else [chosen]
 
 
 def _warps(chosen: Any) -> str:
@@ -189,9 +190,9 @@ def _warps(chosen: Any) -> str:
     return ",".join(map(str, warps))
 
 
-def _check_count(field_name: str, value: Any) -> None:
+def _check_count(field_name: str, value: Any, or_what: str = "") -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise ValueError(f"{field_name} must be a positive integer, not {value!r}")
+        raise ValueError(f"{field_name} must be a positive integer{or_what}, not {value!r}")
 
 
 def _member(field_name: str, value: Any, members: dict[str, Any]) -> Any:
@@ -201,4 +202,8 @@ def _member(field_name: str, value: Any, members: dict[str, Any]) -> Any:
         value = _ALIASES.get(field_name, {}).get(value, value)
         if value in members:
             return members[value]
-    raise ValueError(f"Unknown {field_name}: {value}")
+    raise ValueError(_unknown(field_name, value, members))
+
+
+def _unknown(what: str, value: Any, known: Iterable[str]) -> str:
+    return f"Unknown {what}: {value}; there are {', '.join(known)}"

@@ -26,9 +26,10 @@ static const char help_text[] =
 	"Run a program, record its kernels and scopes, and write a profile at the end.\n"
 	"\n"
 	"  -n, --name PATH           output path without suffix (default: proton)\n"
-	"  -b, --backend NAME        what records kernels (default: the first usable one)\n"
+	"  -b, --backend NAME        what records kernels: cupti, host (default: the first\n"
+	"                            usable one); instrumentation: scopes inside kernels\n"
 	"  -c, --context KIND        shadow: scopes (default); python: Python call stacks\n"
-	"  -m, --mode MODE           how the backend works: NAME[:KEY=VALUE]...\n"
+	"  -m, --mode MODE           of instrumentation: NAME[:KEY=VALUE]...\n"
 	"  -d, --data KIND           tree (default), trace\n"
 	"  -k, --hook NAME           triton: ask kernels for their launch_metadata\n"
 	"  -o, --output-format NAME  hatchet (default of trees), hatchet_msgpack, proton,\n"
@@ -42,6 +43,7 @@ static const char help_text[] =
 	"examples:\n"
 	"  proton -n out/softmax -k triton softmax.py --rows 4096\n"
 	"  proton -c python pytest -k matmul tests\n"
+	"  proton -b instrumentation -m default:auto=all matmul.py\n"
 	"  proton-viewer -m time/ms out/softmax.hatchet\n";
 
 enum {

@@ -18,10 +18,6 @@ struct choice {
 };
 
 enum {
-	BUFFER_CIRCULAR,
-	BUFFER_FLUSH
-};
-enum {
 	SAMPLE_NONE,
 	SAMPLE_SELECTIVE
 };
@@ -35,8 +31,7 @@ enum {
 static const struct choice metric_types[] = {{"cycle", 0}, {NULL, 0}};
 static const struct choice sampling_strategies[] = {
 	{"none", SAMPLE_NONE}, {"selective", SAMPLE_SELECTIVE}, {NULL, 0}};
-static const struct choice buffer_strategies[] = {
-	{"circular", BUFFER_CIRCULAR}, {"flush", BUFFER_FLUSH}, {NULL, 0}};
+static const struct choice buffer_strategies[] = {{"circular", 0}, {NULL, 0}};
 static const struct choice buffer_types[] = {
 	{"shared", INSTRUMENT_BUFFER_SHARED},
 	{"global", INSTRUMENT_BUFFER_GLOBAL},
@@ -144,21 +139,29 @@ static int choose(struct reading *reading, const char *key, struct word value,
 	return refuse(reading, key, value, choices);
 }
 
+static bool is_number(struct word value, uint32_t least, uint32_t most, uint32_t *out)
+{
+	uint64_t number = 0;
+
+	for (size_t i = 0; i < value.length; i++) {
+		if (value.at[i] < '0' || value.at[i] > '9' || number > most)
+			return false;
+		number = number * 10 + (uint64_t)(value.at[i] - '0');
+	}
+	*out = (uint32_t)number;
+	return value.length > 0 && number >= least && number <= most;
+}
+
 static int read_number(struct reading *reading, const char *key, struct word value, uint32_t least,
 		       uint32_t most, uint32_t *out)
 {
-	uint64_t number = 0;
-	bool is_number = value.length > 0;
+	uint32_t number;
 
-	for (size_t i = 0; i < value.length && is_number; i++) {
-		is_number = value.at[i] >= '0' && value.at[i] <= '9' && number <= most;
-		number = number * 10 + (uint64_t)(value.at[i] - '0');
-	}
-	if (!is_number || number < least || number > most)
+	if (!is_number(value, least, most, &number))
 		return err_set(reading->err, PROTON_E_INVALID,
 			       "mode: %s is \"%.*s\", not a number from %u to %u", key,
 			       shown(value), value.at, least, most);
-	*out = (uint32_t)number;
+	*out = number;
 	return PROTON_OK;
 }
 
@@ -199,14 +202,13 @@ static int read_granularity(struct reading *reading, struct word value)
 
 static int read_buffer_strategy(struct reading *reading, struct word value)
 {
-	uint32_t strategy;
-	int status = choose(reading, "buffer_strategy", value, buffer_strategies, &strategy);
+	uint32_t unused;
 
-	if (status == PROTON_OK && strategy == BUFFER_FLUSH)
+	if (equals(value, "flush"))
 		return err_set(reading->err, PROTON_E_INVALID,
 			       "mode: buffer_strategy \"flush\" is not supported: buffers keep the "
 			       "latest records (\"circular\")");
-	return status;
+	return choose(reading, "buffer_strategy", value, buffer_strategies, &unused);
 }
 
 static int read_buffer_type(struct reading *reading, struct word value)
@@ -221,7 +223,7 @@ static int read_buffer_type(struct reading *reading, struct word value)
 
 static int read_buffer_size(struct reading *reading, struct word value)
 {
-	return read_number(reading, "buffer_size", value, 0, BUFFER_MAX_BYTES,
+	return read_number(reading, "buffer_size (bytes)", value, 0, BUFFER_MAX_BYTES,
 			   &reading->mode->buffer_bytes);
 }
 
@@ -265,13 +267,19 @@ static int read_cta(struct reading *reading, struct word value)
 
 static int read_launches(struct reading *reading, struct word value)
 {
+	uint32_t launches;
+
 	reading->mode->has_launches = true;
 	if (equals(value, "all")) {
 		reading->mode->launches = INSTRUMENT_LAUNCHES_ALL;
 		return PROTON_OK;
 	}
-	return read_number(reading, "launches", value, 1, INSTRUMENT_LAUNCHES_ALL - 1,
-			   &reading->mode->launches);
+	if (!is_number(value, 1, INSTRUMENT_LAUNCHES_ALL - 1, &launches))
+		return err_set(reading->err, PROTON_E_INVALID,
+			       "mode: launches is \"%.*s\", not a positive number or \"all\"",
+			       shown(value), value.at);
+	reading->mode->launches = launches;
+	return PROTON_OK;
 }
 
 static const struct {
@@ -351,6 +359,11 @@ int instrument_mode_read(const char *text, struct instrument_mode *mode, struct 
 		.launches = INSTRUMENT_LAUNCHES_DEFAULT,
 	};
 	mode->is_mma = equals(name, "mma");
+	if (memchr(name.at, '=', name.length))
+		return err_set(err, PROTON_E_INVALID,
+			       "mode: \"%.*s\" is no name of a mode; begin with \"default:\" or "
+			       "\"mma:\"",
+			       shown(name), name.at);
 	if (name.length && !mode->is_mma && !equals(name, "default"))
 		return err_set(err, PROTON_E_INVALID,
 			       "unsupported mode: %.*s; instrumentation has \"default\" and "

@@ -1,7 +1,9 @@
 /* The table of backends. See backend.h: adding one is a file and a line here. */
 #include "record/backend.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 #include <libproton/proton.h>
@@ -18,6 +20,21 @@ const struct backend *backend_at(size_t index)
 	return index < ARRAY_LENGTH(backends) ? backends[index] : NULL;
 }
 
+static const struct backend *refuse(const char *name, struct proton_error *err)
+{
+	const struct backend *backend;
+	char names[128] = "";
+
+	for (size_t i = 0; (backend = backend_at(i)); i++) {
+		size_t used = strlen(names);
+
+		snprintf(names + used, sizeof(names) - used, "%s%s", used ? ", " : "",
+			 backend->name);
+	}
+	err_set(err, PROTON_E_INVALID, "Unknown profiler: %s; there are %s", name, names);
+	return NULL;
+}
+
 const struct backend *backend_select(const char *name, struct proton_error *err)
 {
 	const struct backend *backend;
@@ -29,8 +46,7 @@ const struct backend *backend_select(const char *name, struct proton_error *err)
 	for (size_t i = 0; (backend = backend_at(i)); i++)
 		if (name ? strcasecmp(backend->name, name) == 0 : backend->is_usable())
 			return backend;
-	err_set(err, PROTON_E_INVALID, "Unknown profiler: %s", name ? name : "(none is usable)");
-	return NULL;
+	return refuse(name ? name : "(none is usable)", err);
 }
 
 const char *proton_backend_name(size_t index)

@@ -49,7 +49,7 @@ def test_names_become_members():
     "options, text",
     [
         ({"metric_type": "joule"}, "Unknown metric_type: joule"),
-        ({"granularity": "thread"}, "Unknown granularity: thread"),
+        ({"granularity": "thread"}, "Unknown granularity: thread; there are cta, warp, "),
         ({"buffer_type": mode.Granularity.CTA}, "Unknown buffer_type: cta"),
         ({"optimizations": "fast"}, "Unknown optimization: fast"),
         ({"buffer_strategy": None}, "Unknown buffer_strategy: None"),
@@ -72,6 +72,7 @@ def test_ways_to_say_the_same():
     listed = mode.Default(sampling_strategy="selective", sampling_options=[3, 0])
     assert listed == mode.Default(sampling_strategy="selective", sampling_options="3,0")
     assert mode.Default(sampling_options=2).sampling_options == "2"
+    assert mode.Default(sampling_options=range(3)).sampling_options == "0,1,2"
     # In the order in which they are listed, as in upstream's classes.
     placed = mode.Default("cycle", "selective", "0", "cta", "circular", "global", 64, "clock32")
     assert placed.granularity is mode.Granularity.CTA and placed.buffer_size == 64
@@ -84,9 +85,9 @@ def test_what_is_new_in_modes():
     assert made.auto == ["loads", "dots"]
     assert str(made).endswith(":auto=loads,dots:cta=4:launches=all:optimizations=clock32")
     for bad, text in (
-        ({"auto": "branches"}, "Unknown automatic scope: branches"),
+        ({"auto": "branches"}, "Unknown automatic scope: branches; there are loads, "),
         ({"cta": 0}, "cta must be a positive integer, not 0"),
-        ({"launches": "some"}, "launches must be a positive integer, not 'some'"),
+        ({"launches": "some"}, "launches must be a positive integer or \"all\", not 'some'"),
     ):
         with pytest.raises(ValueError, match=text):
             mode.Default(**bad)

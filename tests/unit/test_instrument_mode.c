@@ -88,7 +88,7 @@ TEST(launches_and_ctas)
 	CHECK_EQ(mode.cta_stride, 16);
 	CHECK_OK(instrument_mode_read("default:launches=1", &mode, &err), err);
 	CHECK_EQ(mode.launches, 1);
-	refused("default:launches=0", "launches is \"0\", not a number from 1 to 4294967294");
+	refused("default:launches=0", "launches is \"0\", not a positive number or \"all\"");
 	refused("default:launches=4294967296", "launches");
 	refused("default:cta=0", "cta is \"0\", not a number from 1 to");
 	refused("default:cta=18446744073709551617", "cta");
@@ -127,11 +127,15 @@ TEST(refusals)
 	refused("default:cta=1:cta=2", "cta is given twice");
 	refused("default:metric_type=joule", "unknown metric_type \"joule\"; there are cycle");
 	refused("default:buffer_strategy=flush", "\"flush\" is not supported");
+	refused("default:buffer_strategy=ring",
+		"unknown buffer_strategy \"ring\"; there are circular");
+	refused("auto=all", "\"auto=all\" is no name of a mode; begin with \"default:\" or");
+	refused("default,cta=2:auto=all", "\"default,cta=2\" is no name of a mode");
 	refused("default:buffer_type=heap", "unknown buffer_type \"heap\"; there are shared, g");
 	CHECK_OK(instrument_mode_read("default:buffer_type=shared_mem", &mode, &err), err);
 	CHECK_EQ(mode.buffer, INSTRUMENT_BUFFER_SHARED);
-	refused("default:buffer_size=1k", "buffer_size is \"1k\", not a number");
-	refused("default:buffer_size=", "buffer_size is \"\", not a number");
+	refused("default:buffer_size=1k", "buffer_size (bytes) is \"1k\", not a number from 0 to");
+	refused("default:buffer_size=", "buffer_size (bytes) is \"\", not a number");
 	refused("default:buffer_size=67108865", "buffer_size");
 	refused("default:optimizations=fast", "unknown optimization \"fast\"; there are clock32, ");
 	refused("default:sampling_strategy=selective", "needs the warps to sample");

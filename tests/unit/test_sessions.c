@@ -60,7 +60,7 @@ TEST(bad_options_are_named_and_leave_nothing)
 		 .status = PROTON_E_INVALID},
 		{.data = "table", .text = "Unknown data: table", .status = PROTON_E_INVALID},
 		{.backend = "vulkan",
-		 .text = "Unknown profiler: vulkan",
+		 .text = "Unknown profiler: vulkan; there are cupti, instrumentation, host",
 		 .status = PROTON_E_INVALID},
 		{.mode = "pcsampling",
 		 .text = "unsupported mode: pcsampling",
