@@ -154,7 +154,21 @@ static size_t flat_metrics(const struct metrics *metrics, const char **names)
 	return count;
 }
 
-/* Time if there is any, else what comes first. */
+/* Of scopes inside kernels: all of them, one warp, one execution, and how many of these. */
+static size_t cycle_metrics(const struct metrics *metrics, const char **names)
+{
+	static const char *const wanted[] = {"cycles", "normalized_cycles", "mean_cycles",
+					     "executions"};
+	size_t count = 0;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(wanted); i++) {
+		if (has_number(metrics, wanted[i]))
+			names[count++] = wanted[i];
+	}
+	return count;
+}
+
+/* Time if there is any, else cycles, else what comes first. */
 static size_t tree_metrics(const struct metrics *metrics, const char **names)
 {
 	size_t count = 0;
@@ -166,6 +180,8 @@ static size_t tree_metrics(const struct metrics *metrics, const char **names)
 			names[count++] = "count";
 		return count;
 	}
+	if (has_number(metrics, "cycles"))
+		return cycle_metrics(metrics, names);
 	if (has_number(metrics, "cpu_time"))
 		names[count++] = "cpu_time/ms";
 	/* Numbers first; text only if there is nothing else. */
