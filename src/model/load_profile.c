@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "model/clamped.h"
 #include "model/load.h"
 
 /* Where in the node being filled a metric or a device was stored. */
@@ -198,15 +199,6 @@ static void copy_info(struct view_loader *loader)
 
 /* ------------------------------------------------------------------ values */
 
-static int64_t add_clamped(int64_t a, int64_t b)
-{
-	int64_t sum;
-
-	if (__builtin_add_overflow(a, b, &sum))
-		return a < 0 ? INT64_MIN : INT64_MAX;
-	return sum;
-}
-
 /* The vector at word `at` of the view; NULL if it does not lie in its table. */
 static const uint64_t *view_vector(struct view_loader *loader, uint64_t at)
 {
@@ -219,25 +211,6 @@ static const uint64_t *view_vector(struct view_loader *loader, uint64_t at)
 	}
 	loader->word_budget -= words[at] + 1;
 	return words + at;
-}
-
-static void add_vector(struct profile *profile, uint32_t to, const uint64_t *from, bool is_double)
-{
-	uint64_t *sums = profile->words + to + 1;
-
-	for (uint64_t i = 0; i < from[0]; i++) {
-		double a;
-		double b;
-
-		if (!is_double) {
-			sums[i] = (uint64_t)add_clamped((int64_t)sums[i], (int64_t)from[i + 1]);
-			continue;
-		}
-		memcpy(&a, &sums[i], sizeof(a));
-		memcpy(&b, &from[i + 1], sizeof(b));
-		a += b;
-		memcpy(&sums[i], &a, sizeof(a));
-	}
 }
 
 /* Adds a row's value to the one that another epoch left, or stores it if `is_new`. */
@@ -255,7 +228,7 @@ static void merge_value(struct view_loader *loader, uint32_t index, const struct
 	case PROTON_METRIC_INT64:
 		if (is_replacing || is_adding)
 			value->as.int64 =
-				add_clamped(is_replacing ? 0 : value->as.int64, row->as.int64);
+				clamped_i64(is_replacing ? 0 : value->as.int64, row->as.int64);
 		break;
 	case PROTON_METRIC_DOUBLE:
 		if (is_replacing || is_adding)
@@ -271,8 +244,8 @@ static void merge_value(struct view_loader *loader, uint32_t index, const struct
 		if (!vector)
 			break;
 		if (is_adding && profile->words[value->as.vector] == vector[0])
-			add_vector(profile, value->as.vector, vector,
-				   metric->type == PROTON_METRIC_DOUBLE_VECTOR);
+			clamped_add_vector(profile->words + value->as.vector + 1, vector + 1,
+					   vector[0], metric->type == PROTON_METRIC_DOUBLE_VECTOR);
 		else if (is_new || is_later)
 			value->as.vector = profile_vector(profile, vector + 1, vector[0]);
 		break;
@@ -324,19 +297,6 @@ static void copy_values(struct view_loader *loader, uint32_t node, uint32_t firs
 
 /* ------------------------------------------------------------------ kernels */
 
-static uint64_t add_u64_clamped(uint64_t a, uint64_t b)
-{
-	uint64_t sum;
-
-	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
-static void add_bucket(uint32_t *bucket, uint32_t count)
-{
-	if (__builtin_add_overflow(*bucket, count, bucket))
-		*bucket = UINT32_MAX;
-}
-
 /* Adds a row's durations to histogram `to`: those of its histogram, or the one that it ran. */
 static void add_histogram(struct view_loader *loader, uint32_t to, const struct row_kernel *row)
 {
@@ -344,8 +304,10 @@ static void add_histogram(struct view_loader *loader, uint32_t to, const struct 
 	uint32_t *buckets = loader->profile->histograms[to].bucket;
 
 	if (!row->histogram) {
+		uint32_t bucket = histogram_bucket(row->min_ns);
+
 		if (row->count == 1)
-			add_bucket(&buckets[histogram_bucket(row->min_ns)], 1);
+			buckets[bucket] = clamped_u32(buckets[bucket], 1);
 		return;
 	}
 	if (row->histogram >= rows_of(loader, TABLE_HISTOGRAMS) || !loader->histogram_budget) {
@@ -354,7 +316,7 @@ static void add_histogram(struct view_loader *loader, uint32_t to, const struct 
 	}
 	loader->histogram_budget--;
 	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++)
-		add_bucket(&buckets[i], rows[row->histogram].bucket[i]);
+		buckets[i] = clamped_u32(buckets[i], rows[row->histogram].bucket[i]);
 }
 
 static void merge_kernel(struct view_loader *loader, uint32_t index, const struct row_kernel *row)
@@ -374,8 +336,8 @@ static void merge_kernel(struct view_loader *loader, uint32_t index, const struc
 		add_histogram(loader, histogram, row);
 	kernel = &profile->kernels[index];
 	kernel->histogram = histogram;
-	kernel->count = add_u64_clamped(kernel->count, row->count);
-	kernel->total_ns = add_u64_clamped(kernel->total_ns, row->total_ns);
+	kernel->count = clamped_u64(kernel->count, row->count);
+	kernel->total_ns = clamped_u64(kernel->total_ns, row->total_ns);
 	if (is_first || row->min_ns < kernel->min_ns)
 		kernel->min_ns = row->min_ns;
 	if (is_first || row->max_ns > kernel->max_ns)

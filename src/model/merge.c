@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "model/clamped.h"
 
 #define NONE UINT32_MAX
 #define FIRST_SLOTS 1024u
@@ -290,32 +291,6 @@ static uint32_t map_metric(struct merge *merge, uint32_t source_metric)
 	return id;
 }
 
-static int64_t add_clamped(int64_t a, int64_t b)
-{
-	int64_t sum;
-
-	if (__builtin_add_overflow(a, b, &sum))
-		return a < 0 ? INT64_MIN : INT64_MAX;
-	return sum;
-}
-
-static void add_vectors(uint64_t *sums, const uint64_t *from, uint64_t count, bool is_double)
-{
-	for (uint64_t i = 0; i < count; i++) {
-		double a;
-		double b;
-
-		if (!is_double) {
-			sums[i] = (uint64_t)add_clamped((int64_t)sums[i], (int64_t)from[i]);
-			continue;
-		}
-		memcpy(&a, &sums[i], sizeof(a));
-		memcpy(&b, &from[i], sizeof(b));
-		a += b;
-		memcpy(&sums[i], &a, sizeof(a));
-	}
-}
-
 static double number_of(const struct profile *profile, const struct profile_value *value)
 {
 	return profile->metrics[value->metric].type == PROTON_METRIC_INT64 ? (double)value->as.int64
@@ -330,8 +305,8 @@ static void put_vector(struct merge *merge, uint32_t index, const uint64_t *vect
 
 	if (!is_new && !(metric->flags & METRIC_PROPERTY) &&
 	    target->words[value->as.vector] == vector[0]) {
-		add_vectors(target->words + value->as.vector + 1, vector + 1, vector[0],
-			    metric->type == PROTON_METRIC_DOUBLE_VECTOR);
+		clamped_add_vector(target->words + value->as.vector + 1, vector + 1, vector[0],
+				   metric->type == PROTON_METRIC_DOUBLE_VECTOR);
 		return;
 	}
 	value->as.vector = profile_vector(target, vector + 1, vector[0]);
@@ -348,7 +323,7 @@ static void put_value(struct merge *merge, uint32_t index, const struct profile_
 
 	switch (metric->type) {
 	case PROTON_METRIC_INT64:
-		value->as.int64 = add_clamped(is_replacing ? 0 : value->as.int64, from->as.int64);
+		value->as.int64 = clamped_i64(is_replacing ? 0 : value->as.int64, from->as.int64);
 		break;
 	case PROTON_METRIC_DOUBLE:
 		value->as.float64 = number_of(merge->source, from) +
@@ -406,13 +381,6 @@ static uint32_t map_device(struct merge *merge, uint32_t source_device)
 	return merge->devices[source_device];
 }
 
-static uint64_t add_u64_clamped(uint64_t a, uint64_t b)
-{
-	uint64_t sum;
-
-	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 static bool is_distribution_known(const struct profile_kernel *kernel)
 {
 	return kernel->histogram || kernel->count == 0 ||
@@ -426,17 +394,14 @@ static void add_histogram(struct profile *target, uint32_t to, const struct prof
 	uint32_t *buckets = target->histograms[to].bucket;
 
 	if (!kernel->histogram) {
+		uint32_t bucket = histogram_bucket(kernel->min_ns);
+
 		if (kernel->count == 1)
-			buckets[histogram_bucket(kernel->min_ns)] +=
-				buckets[histogram_bucket(kernel->min_ns)] != UINT32_MAX;
+			buckets[bucket] = clamped_u32(buckets[bucket], 1);
 		return;
 	}
-	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
-		uint32_t count = from->histograms[kernel->histogram].bucket[i];
-
-		if (__builtin_add_overflow(buckets[i], count, &buckets[i]))
-			buckets[i] = UINT32_MAX;
-	}
+	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++)
+		buckets[i] = clamped_u32(buckets[i], from->histograms[kernel->histogram].bucket[i]);
 }
 
 /* The sum's histogram; 0 if it is not known, or one run says it all. */
@@ -483,8 +448,8 @@ void merge_kernel(struct merge *merge, uint32_t source_kernel, uint32_t target_n
 	kernel = &target->kernels[index];
 	is_first = kernel->count == 0;
 	kernel->histogram = histogram;
-	kernel->count = add_u64_clamped(kernel->count, from->count);
-	kernel->total_ns = add_u64_clamped(kernel->total_ns, from->total_ns);
+	kernel->count = clamped_u64(kernel->count, from->count);
+	kernel->total_ns = clamped_u64(kernel->total_ns, from->total_ns);
 	/* "Unknown" is the largest number there is: it wins as a maximum, and must as a minimum. */
 	if (is_first || from->min_ns == KERNEL_TIME_UNKNOWN ||
 	    (kernel->min_ns != KERNEL_TIME_UNKNOWN && from->min_ns < kernel->min_ns))
@@ -551,7 +516,7 @@ static void merge_counters(struct merge *merge)
 				found = &target->counters[k];
 		}
 		if (found)
-			found->value = add_u64_clamped(found->value, from->value);
+			found->value = clamped_u64(found->value, from->value);
 		else
 			profile_counter(target, name, from->is_loss, from->value);
 	}

@@ -12,6 +12,7 @@
 
 #include "base/array.h"
 #include "base/hash.h"
+#include "model/clamped.h"
 
 /* Ids are entry offsets / 8, so 32 GiB would be the limit; names of a run are far from this. */
 #define STRING_POOL_BYTES ((size_t)4 << 30)
@@ -339,13 +340,6 @@ struct profile_kernel *profile_kernel(struct profile *profile, uint32_t node, ui
 	return &profile->kernels[id];
 }
 
-static uint64_t add_clamped(uint64_t a, uint64_t b)
-{
-	uint64_t sum;
-
-	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 uint32_t profile_config(struct profile *profile, uint32_t first, const struct profile_config *added)
 {
 	struct profile_config wanted = {.flags = added->flags & CONFIG_OTHER,
@@ -380,9 +374,9 @@ uint32_t profile_config(struct profile *profile, uint32_t first, const struct pr
 		else
 			first = found;
 	}
-	profile->configs[found].count = add_clamped(profile->configs[found].count, added->count);
+	profile->configs[found].count = clamped_u64(profile->configs[found].count, added->count);
 	profile->configs[found].total_ns =
-		add_clamped(profile->configs[found].total_ns, added->total_ns);
+		clamped_u64(profile->configs[found].total_ns, added->total_ns);
 	return first;
 }
 
