@@ -1,49 +1,17 @@
 /* format/json_read: the grammar, exact numbers, strings of any kind, errors with their place. */
-#include "unit/tap.h"
+#include "unit/tokens.h"
 
 #include "format/json_read.h"
 
-/* The tokens of a text as one line: "[ k:a 1 2.5 "x" ]". Ends in "end" or "error". */
 static const char *tokens_of(const char *bytes, size_t length)
 {
-	static char text[8192];
 	struct json_reader reader;
-	struct token token;
-	size_t at = 0;
+	const char *text;
 	char *copy = malloc(length ? length : 1); /* no byte behind it, for AddressSanitizer */
 
 	memcpy(copy, bytes, length);
 	json_reader_init(&reader, copy, length);
-	for (;;) {
-		enum token_kind kind = json_next(&reader, &token);
-		static const char *const names[] = {"end", "error", "{", "}", "[", "]"};
-
-		if (at > sizeof(text) - 600)
-			FAIL("too many tokens");
-		if (kind <= TOKEN_ARRAY_END)
-			at += (size_t)sprintf(text + at, "%s ", names[kind]);
-		else if (kind == TOKEN_KEY)
-			at += (size_t)sprintf(text + at, "k:%.*s ", (int)token.length, token.text);
-		else if (kind == TOKEN_STRING)
-			at += (size_t)sprintf(text + at, "\"%.*s\" ", (int)token.length,
-					      token.text);
-		else if (kind == TOKEN_INT64)
-			at += (size_t)sprintf(text + at, "%" PRId64 " ", token.as.int64);
-		else if (kind == TOKEN_UINT64)
-			at += (size_t)sprintf(text + at, "%" PRIu64 "u ", token.as.uint64);
-		else if (kind == TOKEN_DOUBLE)
-			at += (size_t)sprintf(text + at, "%.17gd ", token.as.float64);
-		else if (kind == TOKEN_BOOL)
-			at += (size_t)sprintf(text + at, "%s ",
-					      token.as.boolean ? "true" : "false");
-		else
-			at += (size_t)sprintf(text + at, "null ");
-		if (kind == TOKEN_END || kind == TOKEN_ERROR) {
-			CHECK_EQ(json_next(&reader, &token), kind); /* and so it stays */
-			break;
-		}
-	}
-	text[at - 1] = '\0';
+	text = tokens_text(json_source(&reader));
 	json_reader_fini(&reader);
 	free(copy);
 	return text;
