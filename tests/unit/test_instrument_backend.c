@@ -2,6 +2,7 @@
  * The backend "instrumentation" beside a played driver: the test writes into the buffers what a
  * kernel would write, and looks at the profile. With $PROTON_HIP_PATH kernels are for AMD GPUs.
  */
+#include "unit/instrumented.h"
 #include "unit/played.h"
 #include "unit/trace_events.h"
 
@@ -11,7 +12,6 @@
 #include "base/clock.h"
 #include "export/export.h"
 #include "fake/fake_cupti.h"
-#include "instrument/layout.h"
 #include "model/trace.h"
 
 #define FUNCTION 0x1234
@@ -56,31 +56,13 @@ static void load_fake(void)
 
 static int start(const char *data, const char *mode)
 {
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path("a"),
-		.backend = "instrumentation",
-		.data = data,
-		.mode = mode,
-		.format = "proton",
-		.flags = PROTON_SESSION_QUIET,
-	};
-	struct proton_error err = {0};
-	int session = -1;
-
 	load_fake();
-	CHECK_OK(proton_start(&options, &session, &err), err);
-	return session;
+	return instrumented_start(data, mode);
 }
 
 /* "k" around "load" and "dot". */
 static void add_kernel_of(uint32_t stride, uint32_t units, uint32_t ring_bytes)
 {
-	struct proton_error err = {0};
-	struct out out;
-	size_t length;
-	char *text;
-
 	layout = (struct instrument_layout){
 		.unit_count = units,
 		.warps_per_unit = 1,
@@ -91,7 +73,7 @@ static void add_kernel_of(uint32_t stride, uint32_t units, uint32_t ring_bytes)
 		.is_amd = is_amd,
 		.units = {0, 1},
 	};
-	layout.cta_bytes = (uint32_t)(layout_ring_at(&layout, units) + 127) & ~127u;
+	layout.cta_bytes = instrumented_cta_bytes(&layout);
 	layout_scope(&layout, "k", 1);
 	layout_scope(&layout, "load", 4);
 	layout_scope(&layout, "dot", 3);
@@ -102,12 +84,7 @@ static void add_kernel_of(uint32_t stride, uint32_t units, uint32_t ring_bytes)
 	layout_code(&layout, 2, INSTRUMENT_SCOPE);
 	layout_code(&layout, 3, INSTRUMENT_EVENT_START);
 	layout_code(&layout, 3, INSTRUMENT_EVENT_END);
-	out_init(&out, -1);
-	layout_write(&layout, &out);
-	text = out_take(&out, &length);
-	CHECK_OK(proton_instrument_kernel(FUNCTION, "mm", text, &err), err);
-	free(text);
-	out_fini(&out);
+	instrumented_add(&layout, FUNCTION, "mm");
 }
 
 /* Two warps per CTA. */

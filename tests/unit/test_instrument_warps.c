@@ -2,12 +2,11 @@
  * The warps of an instrumented kernel, beside a played driver: from what the kernel writes to what
  * the profile says of its roles, its critical path and its asynchronous work.
  */
-#include "unit/recorded.h"
+#include "unit/instrumented.h"
 
 #include <pthread.h>
 
 #include "export/export.h"
-#include "instrument/layout.h"
 #include "model/warp_metrics.h"
 
 #define FUNCTION 0x1234
@@ -33,29 +32,13 @@ enum code {
 
 static void start(const char *mode)
 {
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path("a"),
-		.backend = "instrumentation",
-		.mode = mode,
-		.format = "proton",
-		.flags = PROTON_SESSION_QUIET,
-	};
-	struct proton_error err = {0};
-	int session = -1;
-
 	if (!getenv("PROTON_CUDA_PATH"))
 		SKIP("no played libraries: run by `meson test`");
-	CHECK_OK(proton_start(&options, &session, &err), err);
+	instrumented_start(NULL, mode);
 }
 
 static void add_kernel(void)
 {
-	struct proton_error err = {0};
-	struct out out;
-	size_t length;
-	char *text;
-
 	layout = (struct instrument_layout){
 		.unit_count = 3,
 		.warps_per_unit = 1,
@@ -65,7 +48,7 @@ static void add_kernel(void)
 		.cta_stride = 1,
 		.units = {0, 1, 4},
 	};
-	layout.cta_bytes = (uint32_t)(layout_ring_at(&layout, 3) + 127) & ~127u;
+	layout.cta_bytes = instrumented_cta_bytes(&layout);
 	layout_scope(&layout, DEFAULT, strlen(DEFAULT));
 	layout_scope(&layout, PARTITION, strlen(PARTITION));
 	layout_scope(&layout, "wait_barrier@ws.py:8", 20);
@@ -79,12 +62,7 @@ static void add_kernel(void)
 	layout_code(&layout, 3, INSTRUMENT_SCOPE);
 	layout_code(&layout, 4, INSTRUMENT_EVENT_START);
 	layout_code(&layout, 4, INSTRUMENT_EVENT_END);
-	out_init(&out, -1);
-	layout_write(&layout, &out);
-	text = out_take(&out, &length);
-	CHECK_OK(proton_instrument_kernel(FUNCTION, "mm", text, &err), err);
-	free(text);
-	out_fini(&out);
+	instrumented_add(&layout, FUNCTION, "mm");
 }
 
 static void put(uint8_t *cta, uint32_t unit, uint64_t clock, enum code code, uint32_t payload)

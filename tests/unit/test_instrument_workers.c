@@ -2,6 +2,7 @@
  * Several threads that read instrumented kernels' buffers, beside a played driver: many launches at
  * once, buffers that are used again, faults of the driver, fork and the end in the middle of it.
  */
+#include "unit/instrumented.h"
 #include "unit/played.h"
 #include "unit/trace_events.h"
 
@@ -10,7 +11,6 @@
 #include <stdatomic.h>
 
 #include "backend/instrument/workers.h"
-#include "instrument/layout.h"
 #include "model/trace.h"
 
 #define FUNCTION 0x1234
@@ -64,20 +64,8 @@ static void load_fake(void)
 
 static int start(const char *data)
 {
-	struct proton_session_options options = {
-		.size = sizeof(options),
-		.name = rec_path("a"),
-		.backend = "instrumentation",
-		.data = data,
-		.format = "proton",
-		.flags = PROTON_SESSION_QUIET,
-	};
-	struct proton_error err = {0};
-	int session = -1;
-
 	load_fake();
-	CHECK_OK(proton_start(&options, &session, &err), err);
-	return session;
+	return instrumented_start(data, NULL);
 }
 
 static void flush(int session)
@@ -130,11 +118,6 @@ static uint32_t worker_count(void)
 static void add_kernel(struct instrument_layout *layout, uint64_t function, const char *name,
 		       uint32_t units, uint32_t ring_bytes, uint32_t slack_bytes)
 {
-	struct proton_error err = {0};
-	struct out out;
-	size_t length;
-	char *text;
-
 	layout_fini(layout); /* of the last one */
 	*layout = (struct instrument_layout){
 		.unit_count = units,
@@ -145,17 +128,12 @@ static void add_kernel(struct instrument_layout *layout, uint64_t function, cons
 		.cta_stride = 1,
 		.units = {0, 1, 2, 3, 4, 5, 6, 7},
 	};
-	layout->cta_bytes = (uint32_t)(layout_ring_at(layout, units) + 127) & ~127u;
+	layout->cta_bytes = instrumented_cta_bytes(layout);
 	layout_scope(layout, "load", 4);
 	layout_scope(layout, "dot", 3);
 	layout_code(layout, 0, INSTRUMENT_SCOPE);
 	layout_code(layout, 1, INSTRUMENT_SCOPE);
-	out_init(&out, -1);
-	layout_write(layout, &out);
-	text = out_take(&out, &length);
-	CHECK_OK(proton_instrument_kernel(function, name, text, &err), err);
-	free(text);
-	out_fini(&out);
+	instrumented_add(layout, function, name);
 }
 
 static uint8_t *cta_at(const struct instrument_layout *layout, uint64_t address, uint32_t slot)

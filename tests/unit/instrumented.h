@@ -1,0 +1,51 @@
+/* For tests of instrumented kernels: sessions, and kernels by their layout. */
+#ifndef TESTS_UNIT_INSTRUMENTED_H
+#define TESTS_UNIT_INSTRUMENTED_H
+
+#include "unit/recorded.h"
+
+#include "instrument/layout.h"
+
+/* A session "a" of the backend "instrumentation" that must start. */
+static int instrumented_start(const char *data, const char *mode)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path("a"),
+		.backend = "instrumentation",
+		.data = data,
+		.mode = mode,
+		.format = "proton",
+		.flags = PROTON_SESSION_QUIET,
+	};
+	struct proton_error err = {0};
+	int session = -1;
+
+	CHECK_OK(proton_start(&options, &session, &err), err);
+	return session;
+}
+
+/* Where a CTA ends whose units' rings are as the layout says. */
+static uint32_t instrumented_cta_bytes(const struct instrument_layout *layout)
+{
+	return (uint32_t)(layout_ring_at(layout, layout->unit_count) + 127) & ~127u;
+}
+
+/* A kernel has been loaded whose records lie as `layout` says. */
+static void instrumented_add(const struct instrument_layout *layout, uint64_t function,
+			     const char *name)
+{
+	struct proton_error err = {0};
+	struct out out;
+	size_t length;
+	char *text;
+
+	out_init(&out, -1);
+	layout_write(layout, &out);
+	text = out_take(&out, &length);
+	CHECK_OK(proton_instrument_kernel(function, name, text, &err), err);
+	free(text);
+	out_fini(&out);
+}
+
+#endif
