@@ -1,6 +1,7 @@
-"""The kernels of bench/intra_side.py, each with and without scopes, and which profiler marks them.
+"""Kernels with and without scopes, for bench/intra_side.py and intra_short.py.
 
-The side is the program's first argument, `ours` (unless it says so) or `upstream`.
+The side, which is the profiler that marks them, is the program's first argument: `ours` (unless it
+says so) or `upstream`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ else:
     MODE = "default"
     ALL_LAUNCHES = "default:launches=all"
 
-__all__ = ["ALL_LAUNCHES", "MODE", "SIDE", "Case", "cases", "empty_scopes", "proton"]
+__all__ = ["ALL_LAUNCHES", "MODE", "SIDE", "Case", "add", "cases", "empty_scopes", "proton"]
 
 # Of a size that buffers of 50 launches fit into what there may be of them (512 MiB): a launch that
 # gets none is not sampled, and cheaper.
