@@ -7,7 +7,6 @@ Needs the installed package, torch with CUDA and triton.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -21,6 +20,7 @@ if not torch.cuda.is_available():
 
 import triton
 import triton.language as tl
+from trees import at, kernels, load, load_all
 
 import triton_proton as proton
 
@@ -54,26 +54,6 @@ def run(monkeypatch, tmp_path):
     proton.finalize(None, "none")
 
 
-def load(name: str = "test") -> tuple[dict, dict]:
-    """The root of `name`.hatchet and its devices."""
-    with open(f"{name}.hatchet", encoding="utf-8") as file:
-        root, devices = json.load(file)
-    return root, devices
-
-
-def at(node: dict, *path: str) -> dict:
-    for name in path:
-        found = [child for child in node["children"] if child["frame"]["name"] == name]
-        assert found, f"{name} is not among {[c['frame']['name'] for c in node['children']]}"
-        node = found[0]
-    return node
-
-
-def kernels(node: dict) -> int:
-    """Executions in the whole subtree."""
-    return node["metrics"].get("count", 0) + sum(kernels(child) for child in node["children"])
-
-
 def test_the_default_backend_is_cupti(run):
     session = proton.start("test")
     assert proton._libproton.session_backend(session) == "cupti"
@@ -88,7 +68,7 @@ def test_counts_scopes_and_the_device_table(run):
             run()
     run()
     proton.finalize()
-    root, devices = load()
+    root, devices = load_all()
     assert at(root, "outer", "add")["metrics"]["count"] == 100
     assert at(root, "outer", "inner", "add")["metrics"]["count"] == 1
     assert at(root, "add")["metrics"]["count"] == 1
@@ -132,7 +112,7 @@ def test_times_agree_with_the_profiler_of_torch(run, tmp_path):
         [sys.executable, str(script), "proton"], capture_output=True, text=True, check=True
     )
     count, total_us = (float(word) for word in result.stdout.split())
-    root, _ = load()
+    root = load()
     assert count == kernels(root) == 200
     ours_us = sum(child["metrics"]["time (ns)"] for child in root["children"]) / 1000
     assert ours_us == pytest.approx(total_us, rel=0.02)
@@ -143,7 +123,7 @@ def test_launch_metadata_names_the_kernel(run):
     for _ in range(10):
         run()
     proton.finalize()
-    metrics = at(load()[0], f"add_{N}")["metrics"]
+    metrics = at(load(), f"add_{N}")["metrics"]
     assert metrics["count"] == 10
     assert metrics["flops32"] == 10.0 * N
     assert metrics["bytes"] == 120 * N
@@ -155,8 +135,8 @@ def test_a_state_and_the_python_context(run):
     with proton.scope("s"), proton.state("st"):
         run()
     proton.finalize()
-    assert at(load("shadow")[0], "s", "st", "add")["metrics"]["count"] == 1
-    node, path = load("python")[0], []
+    assert at(load("shadow.hatchet"), "s", "st", "add")["metrics"]["count"] == 1
+    node, path = load("python.hatchet"), []
     while node["children"]:
         node = node["children"][0]
         path.append(node["frame"]["name"])
@@ -174,7 +154,7 @@ def test_backward_threads_belong_to_the_scope_that_called_backward(run):
             with proton.scope("backward"):
                 loss.backward()
     proton.finalize()
-    root, _ = load()
+    root = load()
     assert [child["frame"]["name"] for child in root["children"]] == ["step0", "step1"]
     for step in ("step0", "step1"):
         assert kernels(at(root, step, "backward")) >= 3
@@ -193,7 +173,7 @@ def test_streams_and_deactivation(run):
     proton.activate(session)
     run()
     proton.finalize()
-    root, _ = load()
+    root = load()
     assert at(root, "streams", "add")["metrics"]["count"] == 100
     assert at(root, "add")["metrics"]["count"] == 1
 
@@ -208,7 +188,7 @@ def test_a_graph_replay_is_attributed_to_its_launch(run):
         for _ in range(5):
             graph.replay()
     proton.finalize()
-    assert kernels(at(load()[0], "replay")) == 15
+    assert kernels(at(load(), "replay")) == 15
 
 
 def test_a_captured_kernel_keeps_its_scope_and_its_flops_at_every_replay(run):
@@ -224,7 +204,7 @@ def test_a_captured_kernel_keeps_its_scope_and_its_flops_at_every_replay(run):
         for _ in range(10):
             graph.replay()
     proton.finalize()
-    root, _ = load()
+    root = load()
     captured = at(root, "replay", "<captured_at>")
     first = at(captured, "first", f"add_{N}")["metrics"]
     second = at(captured, "second", f"add_{N}")["metrics"]
@@ -246,7 +226,7 @@ def test_graphs_captured_again_and_again_are_kept_apart(run):
         del graph
     proton.deactivate(session, flushing=True)
     proton.finalize()
-    captured = at(load()[0], "replay", "<captured_at>")
+    captured = at(load(), "replay", "<captured_at>")
     assert {child["frame"]["name"] for child in captured["children"]} == {
         f"capture{i}" for i in range(20)
     }
@@ -264,7 +244,7 @@ def test_a_compiled_model_in_graphs(run):
             with proton.scope(f"forward{i}"):
                 compiled(x)
     proton.finalize()
-    root, _ = load()
+    root = load()
     counts = [kernels(at(root, f"forward{i}")) for i in range(6)]
     assert counts[4] == counts[5] >= 1, counts
     assert not any(root["proton"].get("losses", {}).values())
@@ -292,7 +272,7 @@ def test_sessions_see_what_they_were_active_for(run):
         ("first", {"both": 1, "other": 1}),
         ("second", {"both": 1, "one": 2, "last": 1}),
     ):
-        root, _ = load(name)
+        root = load(f"{name}.hatchet")
         found = {c["frame"]["name"]: kernels(c) for c in root["children"]}
         assert {scope: count for scope, count in found.items() if count} == seen
         assert not any(root["proton"].get("losses", {}).values())
@@ -303,7 +283,7 @@ def test_fifty_starts_and_stops(run):
         proton.start("test")
         run()
         proton.finalize()
-        assert at(load()[0], "add")["metrics"]["count"] == 1
+        assert at(load(), "add")["metrics"]["count"] == 1
 
 
 def test_many_launches_lose_nothing(run):
@@ -311,7 +291,7 @@ def test_many_launches_lose_nothing(run):
     for _ in range(60000):
         run()
     proton.finalize()
-    root, _ = load()
+    root = load()
     assert at(root, "add")["metrics"]["count"] == 60000
     assert not any(root["proton"].get("losses", {}).values())
 
@@ -334,4 +314,4 @@ def test_the_command_records_a_script(run, tmp_path):
     )
     assert result.returncode == 0, result.stderr
     assert "kernel launch" in result.stderr
-    assert kernels(at(load("cmd")[0], "mine")) == 1
+    assert kernels(at(load("cmd.hatchet"), "mine")) == 1

@@ -6,7 +6,6 @@ python -m pytest tests/gpu
 from __future__ import annotations
 
 import ctypes
-import json
 import re
 
 import pytest
@@ -17,6 +16,7 @@ if not torch.cuda.is_available():
 
 import triton
 import triton.language as tl
+from trees import at, load, names
 
 import triton_proton as proton
 
@@ -40,23 +40,6 @@ def directory(monkeypatch, tmp_path):
     torch.cuda.init()
     yield
     proton.finalize(None, "none")
-
-
-def load() -> dict:
-    with open("test.hatchet", encoding="utf-8") as file:
-        return json.load(file)[0]
-
-
-def at(node: dict, *path: str) -> dict:
-    for name in path:
-        found = [child for child in node["children"] if child["frame"]["name"] == name]
-        assert found, f"{name} is not among {[c['frame']['name'] for c in node['children']]}"
-        node = found[0]
-    return node
-
-
-def names(node: dict) -> set[str]:
-    return {node["frame"]["name"]}.union(*(names(child) for child in node["children"]))
 
 
 def losses(root: dict) -> dict[str, int]:
@@ -136,8 +119,7 @@ def test_a_session_without_memory_beside_one_with_it():
     torch.cuda.synchronize()
     proton.finalize()
     assert COPY_IN not in names(load())
-    with open("other.hatchet", encoding="utf-8") as file:
-        root = json.load(file)[0]
+    root = load("other.hatchet")
     assert at(root, COPY_IN)["metrics"]["count"] == 100
     assert losses(root) == {}
 

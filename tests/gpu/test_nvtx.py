@@ -8,7 +8,6 @@ for its tool once in a process, at its first call.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -18,6 +17,8 @@ import pytest
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
+
+from trees import at, kernels, load
 
 BEGIN = """
 import os, torch
@@ -42,20 +43,6 @@ def run(code: str, tmp_path, **variables: str) -> subprocess.CompletedProcess[st
     )
 
 
-def kernels(node: dict) -> int:
-    return node["metrics"].get("count", 0) + sum(kernels(child) for child in node["children"])
-
-
-def at(path, *names: str) -> dict:
-    with open(path, encoding="utf-8") as file:
-        node = json.load(file)[0]
-    for name in names:
-        found = [child for child in node["children"] if child["frame"]["name"] == name]
-        assert found, f"{name} is not among {[c['frame']['name'] for c in node['children']]}"
-        node = found[0]
-    return node
-
-
 RANGES = """
 proton.start("test")
 print(os.popen("echo $NVTX_INJECTION64_PATH").read().strip() != "")
@@ -78,14 +65,14 @@ def test_ranges_are_scopes(tmp_path):
     result = run(RANGES, tmp_path)
     assert result.stdout.split() == ["True", "False"]
     file = tmp_path / "test.hatchet"
-    assert kernels(at(file, "outer")) == 2
-    assert kernels(at(file, "outer", "inner", "mine")) == 1
-    assert kernels(at(file)) == 3
+    assert kernels(at(load(file), "outer")) == 2
+    assert kernels(at(load(file), "outer", "inner", "mine")) == 1
+    assert kernels(load(file)) == 3
 
 
 def test_ranges_can_be_switched_off(tmp_path):
     run(RANGES, tmp_path, TRITON_ENABLE_NVTX="0")
-    names = [child["frame"]["name"] for child in at(tmp_path / "test.hatchet")["children"]]
+    names = [child["frame"]["name"] for child in load(tmp_path / "test.hatchet")["children"]]
     assert "outer" not in names and "mine" in names
 
 
@@ -94,7 +81,7 @@ def test_a_tool_of_the_users_is_left_alone(tmp_path):
     assert result.stdout.split() == ["True", "True"]
     assert "NVTX_INJECTION64_PATH is set to /no/such/tool.so" in result.stderr
     assert result.stderr.count("NVTX_INJECTION64_PATH") == 1
-    assert kernels(at(tmp_path / "test.hatchet")) == 3
+    assert kernels(load(tmp_path / "test.hatchet")) == 3
 
 
 def test_ranges_of_autograd_in_a_second_session(tmp_path):
@@ -111,4 +98,4 @@ for name in ("first", "second"):
         tmp_path,
     )
     for name in ("first", "second"):
-        assert kernels(at(tmp_path / f"{name}.hatchet", "step")) >= 3
+        assert kernels(at(load(tmp_path / f"{name}.hatchet"), "step")) >= 3

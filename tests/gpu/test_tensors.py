@@ -8,7 +8,6 @@ Needs the installed package, torch with CUDA and triton.
 from __future__ import annotations
 
 import gc
-import json
 import time
 
 import pytest
@@ -19,6 +18,7 @@ if not torch.cuda.is_available():
 
 import triton
 import triton.language as tl
+from trees import at, load, names
 
 import triton_proton as proton
 
@@ -52,24 +52,6 @@ def run(monkeypatch, tmp_path):
     launch.flops = flops
     yield launch
     proton.finalize(None, "none")
-
-
-def load(name: str = "test") -> dict:
-    with open(f"{name}.hatchet", encoding="utf-8") as file:
-        return json.load(file)[0]
-
-
-def at(node: dict, *path: str) -> dict:
-    for name in path:
-        found = [child for child in node["children"] if child["frame"]["name"] == name]
-        assert found, f"{name} is not among {[c['frame']['name'] for c in node['children']]}"
-        node = found[0]
-    return node
-
-
-def names(node: dict) -> set[str]:
-    """The names of all nodes."""
-    return {node["frame"]["name"]}.union(*(names(child) for child in node["children"]))
 
 
 def lost(session: int) -> dict:
@@ -256,7 +238,7 @@ def test_a_graph_outlives_its_session(run):
     with proton.scope("replay", {"y": x}):
         graph.replay()
     proton.finalize()
-    assert at(load("first"), "<captured_at>", "step")["metrics"]["loss"] == 2.0
+    assert at(load("first.hatchet"), "<captured_at>", "step")["metrics"]["loss"] == 2.0
     assert at(load(), "replay")["metrics"]["y"] == 1.0
     assert "proton_append_metric" not in names(load())
 
@@ -274,5 +256,5 @@ def test_sessions_count_what_they_were_active_for(run):
     x.fill_(10)
     graph.replay()
     proton.finalize()
-    assert at(load("first"), "<captured_at>", "step")["metrics"]["loss"] == 22.0
+    assert at(load("first.hatchet"), "<captured_at>", "step")["metrics"]["loss"] == 22.0
     assert "<captured_at>" not in names(load())

@@ -6,7 +6,6 @@ both, and a copy between them. Skipped with fewer than two GPUs.
 
 from __future__ import annotations
 
-import json
 import threading
 
 import pytest
@@ -14,6 +13,8 @@ import pytest
 torch = pytest.importorskip("torch")
 if torch.cuda.device_count() < 2:
     pytest.skip("needs two NVIDIA GPUs", allow_module_level=True)
+
+from trees import load, load_all
 
 import triton_proton as proton
 
@@ -35,12 +36,6 @@ def tensors(monkeypatch, tmp_path):
 def synchronize() -> None:
     for device in range(2):
         torch.cuda.synchronize(device)
-
-
-def load() -> tuple[dict, dict]:
-    with open("test.hatchet", encoding="utf-8") as file:
-        root, devices = json.load(file)
-    return root, devices
 
 
 def counts(node: dict) -> dict[str, int]:
@@ -71,7 +66,7 @@ def test_a_thread_for_each_device(tensors):
     for thread in threads:
         thread.join()
     proton.finalize()  # waits for both devices: nothing was synchronised
-    root, devices = load()
+    root, devices = load_all()
     assert counts(child(root, "device0")) == {"0": 300}
     assert counts(child(root, "device1")) == {"1": 400}
     assert set(devices["CUDA"]) == {"0", "1"}
@@ -86,7 +81,7 @@ def test_one_thread_in_turns_on_equal_streams(tensors):
         with torch.cuda.stream(streams[device]), proton.scope(f"device{int(device)}"):
             tensors[device].add_(1)
     proton.finalize()
-    root, _ = load()
+    root = load()
     assert counts(child(root, "device0")) == {"0": 400}
     assert counts(child(root, "device1")) == {"1": 100}
 
@@ -102,7 +97,7 @@ def test_a_copy_between_devices_disturbs_no_count(tensors):
             tensors[1].add_(1)
     proton.finalize()
     synchronize()
-    root, _ = load()
+    root = load()
     assert counts(child(root, "first")) == {"0": 50}
     assert counts(child(root, "second")) == {"1": 50}
 
@@ -125,6 +120,6 @@ def test_a_graph_on_each_device(tensors):
                 for _ in range(20):
                     graphs[device].replay()
     proton.finalize()
-    captured = child(child(load()[0], "replay"), "<captured_at>")
+    captured = child(child(load(), "replay"), "<captured_at>")
     for device in range(2):
         assert counts(child(captured, f"captured{device}")) == {str(device): 200}

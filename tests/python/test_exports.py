@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 from cmd_support import executable
+from protobuf_reader import protobuf_fields
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "viewer"
 # Profiles with kernel times.
@@ -248,38 +249,6 @@ def test_speedscope_of_everything():
 # ------------------------------------------------------------------ pprof
 
 
-def decode(data: bytes) -> list[tuple[int, int | bytes]]:
-    """The fields of a protocol buffer: numbers (varint, fixed64), or bytes."""
-    fields: list[tuple[int, int | bytes]] = []
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while at < len(data):
-        tag = varint()
-        if tag & 7 == 0:
-            fields.append((tag >> 3, varint()))
-        elif tag & 7 == 1:
-            fields.append((tag >> 3, int.from_bytes(data[at : at + 8], "little")))
-            at += 8
-        else:
-            assert tag & 7 == 2, "a wire type that pprof does not use"
-            length = varint()
-            assert at + length <= len(data)
-            fields.append((tag >> 3, data[at : at + length]))
-            at += length
-    return fields
-
-
 def numbers(packed: bytes) -> list[int]:
     """A packed field of int64."""
     values, value, shift = [], 0, 0
@@ -297,20 +266,20 @@ class Pprof:
     """A profile as https://github.com/google/pprof/blob/main/proto/profile.proto has it."""
 
     def __init__(self, data: bytes) -> None:
-        fields = decode(gzip.decompress(data))
+        fields = protobuf_fields(gzip.decompress(data))
         of = lambda number: [value for field, value in fields if field == number]
         self.strings = [text.decode("utf-8") for text in of(6)]
         assert self.strings[0] == ""
-        self.types = [tuple(self.text(dict(decode(t)), i) for i in (1, 2)) for t in of(1)]
-        functions = {f[1]: f for f in (dict(decode(f)) for f in of(5))}
+        self.types = [tuple(self.text(dict(protobuf_fields(t)), i) for i in (1, 2)) for t in of(1)]
+        functions = {f[1]: f for f in (dict(protobuf_fields(f)) for f in of(5))}
         self.locations = {}
-        for location in (dict(decode(value)) for value in of(4)):
-            line = dict(decode(location[4]))
+        for location in (dict(protobuf_fields(value)) for value in of(4)):
+            line = dict(protobuf_fields(location[4]))
             function = functions[line[1]]
             assert location[1] and location[1] not in self.locations
             name, file = self.text(function, 2), self.text(function, 4)
             self.locations[location[1]] = f"{file}:{line.get(2, 0)}@{name}" if file else name
-        self.samples = [self.sample(decode(value)) for value in of(2)]
+        self.samples = [self.sample(protobuf_fields(value)) for value in of(2)]
         self.default = self.strings[of(14)[0]]
 
     def text(self, message: dict, field: int) -> str:
@@ -319,7 +288,7 @@ class Pprof:
     def sample(self, fields) -> tuple[tuple[str, ...], list[int], dict[str, str]]:
         message = dict(fields)
         stack = tuple(self.locations[i] for i in reversed(numbers(message[1])))
-        labels = [dict(decode(value)) for field, value in fields if field == 3]
+        labels = [dict(protobuf_fields(value)) for field, value in fields if field == 3]
         values = numbers(message[2])
         assert len(values) == len(self.types)
         return stack, values, {self.text(label, 1): self.text(label, 2) for label in labels}

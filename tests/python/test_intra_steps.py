@@ -292,13 +292,16 @@ def test_the_dsl_in_triton(example, target):
     assert scopes_of(made) == {"kernel", "load_and_add", "load_x", "load_y", "store"}
 
 
-def test_the_dsl_in_gluon(example):
+def descriptor(*shape):
+    """The type of a tensor descriptor for such blocks."""
     from triton.experimental.gluon import language as gl
-    from triton.experimental.gluon._runtime import GluonASTSource
 
-    def descriptor(*shape):
-        layout = gl.NVMMASharedLayout.get_default_for(list(shape), gl.float16)
-        return f"tensordesc<fp16{list(shape)},{layout!r}>"
+    layout = gl.NVMMASharedLayout.get_default_for(list(shape), gl.float16)
+    return f"tensordesc<fp16{list(shape)},{layout!r}>"
+
+
+def test_the_dsl_in_gluon(example):
+    from triton.experimental.gluon._runtime import GluonASTSource
 
     signature = {
         "a_desc": descriptor(128, 64),
@@ -314,12 +317,7 @@ def test_the_dsl_in_gluon(example):
 
 
 def test_who_waits_for_whom(example):
-    from triton.experimental.gluon import language as gl
     from triton.experimental.gluon._runtime import GluonASTSource
-
-    def descriptor(*shape):
-        layout = gl.NVMMASharedLayout.get_default_for(list(shape), gl.float16)
-        return f"tensordesc<fp16{list(shape)},{layout!r}>"
 
     signature = {
         "a_desc": descriptor(128, 64),

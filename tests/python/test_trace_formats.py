@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from cmd_support import executable
+from protobuf_reader import protobuf_fields
 
 BASE = 1_700_000_000_000_000_000
 SCOPE, LAUNCH, KERNEL, COPY, UNIT, SECTION = 1, 2, 3, 4, 6, 7
@@ -336,40 +337,8 @@ def test_open_scopes_of_a_killed_run_end_with_its_last_event(tmp_path):
 # ------------------------------------------------------------------ Perfetto
 
 
-def fields(data: bytes) -> list[tuple[int, Any]]:
-    """The fields of a message: (number, integer or bytes)."""
-    found, at = [], 0
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-
-    while at < len(data):
-        tag = varint()
-        value: Any
-        if tag & 7 == 0:
-            value = varint()
-        elif tag & 7 == 1:
-            value, at = data[at : at + 8], at + 8
-            assert len(value) == 8
-        else:
-            assert tag & 7 == 2
-            length = varint()
-            value, at = data[at : at + length], at + length
-            assert len(value) == length
-        found.append((tag >> 3, value))
-    return found
-
-
 def one(message: bytes, number: int, default: Any = None) -> Any:
-    values = [v for n, v in fields(message) if n == number]
+    values = [v for n, v in protobuf_fields(message) if n == number]
     assert len(values) <= 1
     return values[0] if values else default
 
@@ -385,11 +354,11 @@ class Perfetto:
         self.moments: list[dict[str, Any]] = []
         self.flags: list[int] = []
         packets = []
-        for number, packet in fields(data):
+        for number, packet in protobuf_fields(data):
             assert number == 1
             assert one(packet, 10) == 1
             self.flags.append(one(packet, 13, 0))
-            for n, message in fields(one(packet, 12, b"")):
+            for n, message in protobuf_fields(one(packet, 12, b"")):
                 assert one(message, 1) not in self.interned[n]
                 self.interned[n][one(message, 1)] = one(message, 2).decode()
             descriptor = one(packet, 60)
@@ -422,8 +391,8 @@ class Perfetto:
 
     def begin(self, time: int, track: int, event: bytes) -> dict[str, Any]:
         arguments = {}
-        for annotation in [v for n, v in fields(event) if n == 4]:
-            ((_, name), (kind, value)) = fields(annotation)[:2]
+        for annotation in [v for n, v in protobuf_fields(event) if n == 4]:
+            ((_, name), (kind, value)) = protobuf_fields(annotation)[:2]
             if kind == 5:
                 value = struct.unpack("<d", value)[0]
             elif kind == 6:
@@ -436,8 +405,8 @@ class Perfetto:
             "cat": self.interned[1][one(event, 3)],
             "track": one(self.tracks[track], 2).decode(),
             "start": time - BASE,
-            "flow": [struct.unpack("<Q", v)[0] for n, v in fields(event) if n == 47],
-            "ended": [struct.unpack("<Q", v)[0] for n, v in fields(event) if n == 48],
+            "flow": [struct.unpack("<Q", v)[0] for n, v in protobuf_fields(event) if n == 47],
+            "ended": [struct.unpack("<Q", v)[0] for n, v in protobuf_fields(event) if n == 48],
             "args": arguments,
         }
 
