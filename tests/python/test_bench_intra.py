@@ -123,6 +123,22 @@ def test_targets_are_for_all_kernels(bench, ratios, mean, worst):
     assert rows["kernel 0: kernel time with scopes"]["met"] is (ratios[0] <= 1.05)
 
 
+@pytest.mark.parametrize("registers, spills", [(6, 0), (21, 0), (6, 8)])
+def test_what_must_hold_for_every_kernel_is_judged_for_each(bench, registers, spills):
+    side = side_of([1.0, 1.0])
+    of_plain = {"launching thread us": 5.0, "back to back us": 9.0, "sustained ms": 0.1}
+    for case in side["cases"].values():
+        case["plain"] = {**of_plain, "registers": 100, "spills": 0}
+        case["marked"] = {**of_plain, "registers": 100 + registers, "spills": spills}
+    rows = {row["work"]: row for row in bench("intra").rows_of({"ours": side})}
+    for kernel in ("kernel 0", "kernel 1"):
+        assert rows[f"{kernel}: more registers"]["met"] is (registers <= 6)
+        assert rows[f"{kernel}: spills"]["met"] is (spills == 0)
+        assert rows[f"{kernel}: results differ"]["met"] is True
+        assert rows[f"{kernel}: launch, back to back"]["met"] is None
+    assert rows["kernel 1: kernel time with scopes"]["met"] is None
+
+
 def test_a_kernel_without_figures_leaves_none_for_all(bench):
     rows = bench("intra").rows_of({"ours": side_of([1.0, None])})
     assert not [row for row in rows if row["work"].startswith("all kernels")]
