@@ -28,8 +28,8 @@ from run import HERE
 ALL = "all kernels"
 RECORD = "a record"
 
-# Figure, unit, and what is to be reached: by all cases where it must hold for EVERY one, else by the
-# first, by all of them together and by a record.
+# Figure, unit, and what is to be reached: by all cases where it must hold for EVERY one, else by
+# the first, by all of them together and by a record.
 FIGURES: dict[str, tuple[str, Optional[float]]] = {
     "kernel time, plain": ("us", None),
     "kernel time with scopes": ("x", 1.05),

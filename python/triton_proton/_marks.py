@@ -113,8 +113,8 @@ def _put_back(before: str, made: Any, marks: set[str]) -> Any:
     if marks - found:
         note(
             f"{kernel} does not record {_names(marks - found)}: where Triton's passes take no "
-            "marks, a scope needs an operation that it is around, and its end in the block of its "
-            "start; events have none",
+            "marks, a scope or an event needs an operation that it is around, and its end in the "
+            "block of its start",
             once=True,
         )
     return made

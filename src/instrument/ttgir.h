@@ -63,8 +63,8 @@ int ttgir_take_out(const char *text, size_t length, enum ttgir_take_out when,
 
 /*
  * Puts them back: `before` is the TTIR with its markers, `after` the TTGIR that has been made of it
- * without. Each scope is put around what has become of its operations. Left out are scopes whose
- * start and end are not in one block, scopes of which no operation is left, and events.
+ * without. Each scope, or event, is put around what has become of its operations. Left out are
+ * those whose start and end are not in one block, and those of which no operation is left.
  */
 int ttgir_relocate(const char *before, size_t before_length, const char *after, size_t after_length,
 		   struct ttgir_result *out, struct proton_error *err);

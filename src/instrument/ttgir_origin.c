@@ -156,6 +156,12 @@ static int add_site(struct walk *walk, const struct marker *marker, bool is_brok
 	return PROTON_OK;
 }
 
+/* An event is no scope, though it be called the same. */
+static bool is_of_same_scope(const struct marker *a, const struct marker *b)
+{
+	return a->is_event == b->is_event && strcmp(a->name, b->name) == 0;
+}
+
 /* How many scopes are open that did not begin in the current block. */
 static uint32_t count_around(const struct walk *walk)
 {
@@ -166,12 +172,10 @@ static int read_marker(struct walk *walk, const struct marker *marker)
 {
 	struct origin_set *open = &walk->open;
 
-	if (marker->is_event)
-		return PROTON_OK;
 	if (!marker->is_end)
 		return add_site(walk, marker, false);
 	for (uint32_t i = open->count; i-- > count_around(walk);) {
-		if (strcmp(walk->out->sites[open->sites[i]].marker.name, marker->name) != 0)
+		if (!is_of_same_scope(&walk->out->sites[open->sites[i]].marker, marker))
 			continue;
 		memmove(&open->sites[i], &open->sites[i + 1],
 			(open->count - i - 1) * sizeof(open->sites[0]));
@@ -273,7 +277,7 @@ static void spread_broken(struct origins *out)
 	for (size_t i = 0; i < out->site_count; i++)
 		for (size_t k = 0; k < out->site_count && !out->sites[i].is_broken; k++)
 			if (out->sites[k].is_broken &&
-			    strcmp(out->sites[i].marker.name, out->sites[k].marker.name) == 0)
+			    is_of_same_scope(&out->sites[i].marker, &out->sites[k].marker))
 				out->sites[i].is_broken = true;
 }
 

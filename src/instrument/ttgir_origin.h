@@ -8,7 +8,7 @@
 /* Scopes around one operation that are followed; those further in are taken for broken. */
 #define ORIGIN_DEPTH_MAX 16u
 
-/* One place where a scope begins. */
+/* One place where a scope begins, or an event. */
 struct origin_site {
 	struct marker marker; /* its start */
 	/* Its start and its end, or those of another place of the same name, do not stand in one
@@ -35,8 +35,9 @@ struct origins {
 };
 
 /*
- * Reads the scopes of `text`, which is TTIR with the markers of records. What has one location is
- * taken for one operation: it is in the scopes that all of it is in. E_UNSUPPORTED, E_NOMEM.
+ * Reads the scopes of `text`, which is TTIR with markers; an event is one, from its start to its
+ * end. What has one location is taken for one operation: it is in the scopes that all of it is in.
+ * E_UNSUPPORTED, E_NOMEM.
  */
 int origins_read(struct span text, struct origins *out, struct proton_error *err);
 /* NULL for a key that no operation has. */

@@ -320,6 +320,7 @@ static void write_insertions(const struct relocation *re, struct writing *writin
 			.prefix = writing->prefix,
 			.number = writing->marker_count,
 			.is_amd = writing->is_amd,
+			.is_event = start->is_event,
 			.is_end = made->is_end,
 			.name = {start->name, start->name_length},
 		};

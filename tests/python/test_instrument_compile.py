@@ -55,8 +55,6 @@ def test_enough_is_tried():
 def test_an_instrumented_kernel_assembles(name, arch, record_property):
     kernel = compiled(name, arch)
     result = instrument(kernel)
-    if name == "async_events" and is_old_pipeliner(arch):
-        pytest.skip("events cannot follow operations")
     assert result.records > 0
     assert result.ignored == 0 and not MARKER.search(result.text)
     assert result.shared <= SHARED[arch][0]
