@@ -55,7 +55,11 @@ def _name_of(value: Any) -> str:
     """What a kernel gives as a name: a str, or a constexpr that holds one."""
     value = getattr(value, "value", value)
     if not isinstance(value, str) or not value:
-        raise TypeError(f"the name of a scope is a string that is not empty, not {value!r}")
+        shown = "a value of the kernel" if hasattr(value, "handle") else repr(value)
+        raise TypeError(
+            "the name of a scope is a string that is not empty and is known when the kernel is "
+            f"compiled, not {shown}"
+        )
     return value
 
 

@@ -128,8 +128,12 @@ static int view_and_judge(struct view *view, const struct options *options)
 
 	if (!options->list && view_is_empty(view)) {
 		/* What -i and -e left of nothing has been said. */
-		if (options->mode == VIEW_TREE || (!options->include && !options->exclude))
+		if (options->mode == VIEW_TREE)
 			say_is_empty(options->path, view->profile);
+		else if (!options->include && !options->exclude)
+			say("%s has no times of kernels, which this is made of; the tree shows "
+			    "what was measured",
+			    input_display_name(options->path));
 		return options->gate_count ? EXIT_BAD : 0;
 	}
 	if (!options->list && view_filter(view, options, &err))

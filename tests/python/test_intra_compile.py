@@ -241,7 +241,7 @@ def test_semantics_can_be_disabled():
 
 def test_bad_marks():
     _instrument.start("default")
-    with pytest.raises(triton.CompilationError, match="the name of a scope is a string"):
+    with pytest.raises(triton.CompilationError, match="is compiled, not a value of the kernel"):
         kernels.compile(kernels.unnamed, "sm_90")
     with pytest.raises(triton.CompilationError, match="expected an event"):
         kernels.compile(kernels.not_an_event, "sm_90")
