@@ -27,6 +27,11 @@ struct decode_execution {
 	bool is_cut; /* at least that long: the record could not say how long */
 };
 
+static inline uint64_t decode_end_of(const struct decode_execution *execution)
+{
+	return execution->start + execution->duration;
+}
+
 /* An end in a ring that has lost its oldest records, the start among them. */
 struct decode_cut {
 	uint64_t end;

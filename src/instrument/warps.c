@@ -86,11 +86,6 @@ void warps_sums_clear(struct warps_sums *sums)
 
 /* ------------------------------------------------------------------ what is looked at */
 
-static uint64_t end_of(const struct decode_execution *execution)
-{
-	return execution->start + execution->duration;
-}
-
 /*
  * From when on all records of the unit are there: from its first instruction, or where some were
  * overwritten, from the end of the execution whose record is the oldest. UINT64_MAX: never.
@@ -107,7 +102,7 @@ static uint64_t seen_from(const struct decoder *decoder, const struct decode_uni
 		if (!oldest || execution->sequence < oldest->sequence)
 			oldest = execution;
 	}
-	return oldest ? end_of(oldest) : UINT64_MAX;
+	return oldest ? decode_end_of(oldest) : UINT64_MAX;
 }
 
 /* False if too little is known of the CTA. */
@@ -302,7 +297,7 @@ static bool open_scope(struct cutting *cutting, const struct decode_execution *e
 			   sizeof(*warps->open)))
 		return false;
 	warps->open[warps->open_count++] =
-		(struct warps_interval){.end = end_of(execution), .scope = execution->scope};
+		(struct warps_interval){.end = decode_end_of(execution), .scope = execution->scope};
 	return true;
 }
 
@@ -319,7 +314,7 @@ static bool look_through(struct cutting *cutting, const struct decode_unit *unit
 
 		note_did(warps, cutting->unit, scope);
 		if (warps_is_wait(warps->kinds->of[scope]) &&
-		    !add_wait(warps, all[i].start, end_of(&all[i]), scope))
+		    !add_wait(warps, all[i].start, decode_end_of(&all[i]), scope))
 			return false;
 	}
 	/* Warps are made by four: those that no partition needs do nothing. */
@@ -456,7 +451,7 @@ static bool find_asyncs(struct warps *warps)
 		const struct decode_execution *it = &decoder->executions[i];
 
 		note_did(warps, it->unit, it->scope);
-		add_async_end(warps, (struct warps_async_end){.clock = end_of(it),
+		add_async_end(warps, (struct warps_async_end){.clock = decode_end_of(it),
 							      .execution = (uint32_t)i,
 							      .unit = it->end_unit,
 							      .is_first = true});
@@ -500,7 +495,7 @@ static void add_asyncs(const struct warps *warps, struct warps_sums *sums)
 		const struct decode_execution *it =
 			&warps->decoder->executions[warps->async_ends[i].execution];
 		uint64_t start = it->start > warps->from ? it->start : warps->from;
-		uint64_t end = end_of(it) < warps->to ? end_of(it) : warps->to;
+		uint64_t end = decode_end_of(it) < warps->to ? decode_end_of(it) : warps->to;
 		struct warps_async *async = &sums->asyncs[it->scope];
 
 		if (!warps->async_ends[i].is_first)

@@ -149,7 +149,7 @@ uint16_t parse_unqualified(struct parser *parser, uint16_t scope)
 	return parse_tags(parser, node);
 }
 
-/* S_, S0_, ..., or an abbreviation; *is_new_out: it is no substitution by itself yet. */
+/* S_, S0_, ..., or an abbreviation. */
 uint16_t parse_substitution(struct parser *parser)
 {
 	static const struct {

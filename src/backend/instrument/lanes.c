@@ -109,7 +109,7 @@ static bool add_event(const struct adding *adding, uint32_t index, struct placin
 	struct lanes *lanes = adding->lanes;
 	uint32_t unit = adding->unit_of[execution->unit];
 	uint64_t start_ns = to_ns(&adding->clock, execution->start);
-	uint64_t end_ns = to_ns(&adding->clock, execution->start + execution->duration);
+	uint64_t end_ns = to_ns(&adding->clock, decode_end_of(execution));
 
 	if (!array_reserve(&lanes->events, &lanes->event_capacity, lanes->event_count + 1,
 			   sizeof(*lanes->events)))

@@ -1,0 +1,311 @@
+/* Records to executions. See decode_ring.h. */
+#include "instrument/decode_ring.h"
+
+#include <string.h>
+
+#include "base/array.h"
+#include "instrument/decode_events.h"
+
+/* Readings that the compiler put out of order are at most this far apart, in cycles. */
+#define OUT_OF_ORDER 0x1000000u
+
+/* A record of the window, its clock in 64 bits. */
+struct decode_reading {
+	uint64_t clock;
+	struct instrument_code code;
+	uint32_t payload;
+};
+
+/* ------------------------------------------------------------------ finding records */
+
+static struct instrument_record load(const struct decode_ring *ring, uint32_t index)
+{
+	struct instrument_record record;
+
+	memcpy(&record, ring->bytes + (size_t)index * INSTRUMENT_RECORD_BYTES, sizeof(record));
+	return record;
+}
+
+static bool is_valid(const struct decode_ring *ring, struct instrument_record record)
+{
+	uint32_t code = record.word >> 24;
+	uint64_t elapsed = ring->end_clock - ring->start_clock;
+
+	if (!code || code > ring->layout->code_count)
+		return false;
+	/* Within the kernel, where that is shorter than the clock's low half can tell. */
+	return elapsed > UINT32_MAX ||
+	       (uint32_t)(record.clock - (uint32_t)ring->start_clock) <= elapsed;
+}
+
+static bool is_saturated(const struct decode_ring *ring, struct instrument_record record)
+{
+	return ring->layout->codes[record.word >> 24].kind == INSTRUMENT_SCOPE &&
+	       (record.word & INSTRUMENT_DURATION_MAX) == INSTRUMENT_DURATION_MAX;
+}
+
+/* The low half of the clock when the record was made: of a whole execution, at its end. */
+static uint32_t made_at(const struct decode_ring *ring, struct instrument_record record)
+{
+	if (ring->layout->codes[record.word >> 24].kind != INSTRUMENT_SCOPE)
+		return record.clock;
+	return record.clock + (record.word & INSTRUMENT_DURATION_MAX);
+}
+
+/* How long before `now` a record was made; 0 if it seems to be a little after. */
+static uint32_t age(const struct decode_ring *ring, uint64_t now, struct instrument_record record)
+{
+	uint32_t before = (uint32_t)now - made_at(ring, record);
+
+	return before > UINT32_MAX - OUT_OF_ORDER ? 0 : before;
+}
+
+/*
+ * The record of logical position `at`, which was made before `now`. Where a group ran over the end
+ * of the ring the record lies in the slack, and the ring has one from the lap before; else it is
+ * the other way round: the newer of the two is meant. Where both are as new, a group as long as the
+ * ring has written both with one reading of the clock, and the slack last.
+ */
+static bool find(const struct decode_ring *ring, uint32_t at, uint64_t now,
+		 struct instrument_record *out)
+{
+	uint32_t index = at & (ring->capacity - 1);
+	struct instrument_record in_ring = load(ring, index);
+	struct instrument_record in_slack;
+	bool has_ring = is_valid(ring, in_ring);
+
+	*out = in_ring;
+	if (index >= ring->slack || at < ring->capacity)
+		return has_ring;
+	in_slack = load(ring, ring->capacity + index);
+	if (!is_valid(ring, in_slack))
+		return has_ring;
+	if (!has_ring || age(ring, now, in_slack) <= age(ring, now, in_ring))
+		*out = in_slack;
+	return true;
+}
+
+/* ------------------------------------------------------------------ records to executions */
+
+static bool add_event(struct decoder *decoder, const struct decode_reading *reading,
+		      uint32_t sequence, uint8_t unit)
+{
+	if (!array_reserve(&decoder->events, &decoder->event_capacity, decoder->event_count + 1,
+			   sizeof(*decoder->events)))
+		return false;
+	decoder->events[decoder->event_count++] = (struct decode_event){
+		.clock = reading->clock,
+		.sequence = sequence,
+		.scope = reading->code.scope,
+		.unit = unit,
+		.is_end = reading->code.kind == INSTRUMENT_EVENT_END,
+		.mate = DECODE_NONE,
+	};
+	return true;
+}
+
+/*
+ * The executions of one unit. A START takes its place among them, so that they mostly are in order;
+ * what is open is in lists by scope, linked through `parent`.
+ */
+struct pairing {
+	struct decoder *decoder;
+	uint32_t innermost[INSTRUMENT_CODE_MAX + 1];
+	uint32_t dead; /* STARTs that are not, or not yet, executions */
+	uint8_t unit;
+	bool has_dropped;
+};
+
+/* What `sequence` is while an END is waited for; no record has that number. */
+#define OPEN UINT32_MAX
+
+/* There is room. */
+static inline struct decode_execution *add_own(struct pairing *pairing,
+					       const struct decode_reading *reading,
+					       uint64_t duration, uint32_t sequence)
+{
+	struct decoder *decoder = pairing->decoder;
+	struct decode_execution *execution = &decoder->executions[decoder->execution_count++];
+
+	*execution = (struct decode_execution){
+		.start = reading->clock,
+		.duration = duration,
+		.parent = DECODE_NONE,
+		.sequence = sequence,
+		.scope = reading->code.scope,
+		.unit = pairing->unit,
+		.end_unit = pairing->unit,
+	};
+	return execution;
+}
+
+static void open_scope(struct pairing *pairing, const struct decode_reading *reading)
+{
+	uint32_t *innermost = &pairing->innermost[reading->code.scope];
+	struct decode_execution *execution = add_own(pairing, reading, 0, OPEN);
+
+	execution->parent = *innermost;
+	*innermost = (uint32_t)(execution - pairing->decoder->executions);
+	pairing->dead++;
+}
+
+static void close_scope(struct pairing *pairing, const struct decode_reading *reading,
+			uint32_t sequence)
+{
+	struct decoder *decoder = pairing->decoder;
+	uint16_t scope = reading->code.scope;
+	uint32_t at = pairing->innermost[scope];
+	struct decode_execution *execution;
+
+	if (at == DECODE_NONE) {
+		/* With records dropped, its start mostly is one of them. */
+		if (pairing->has_dropped) {
+			decoder->totals.cut_by_drop[scope]++;
+			decoder->cuts[decoder->cut_count++] = (struct decode_cut){
+				.end = reading->clock, .scope = scope, .unit = pairing->unit};
+		} else {
+			decoder->totals.broken[scope]++;
+		}
+		return;
+	}
+	execution = &decoder->executions[at];
+	pairing->innermost[scope] = execution->parent;
+	if (reading->clock < execution->start) { /* the compiler turned them around */
+		decoder->totals.broken[scope]++;
+		return;
+	}
+	execution->duration = reading->clock - execution->start;
+	execution->parent = DECODE_NONE;
+	execution->sequence = sequence;
+	pairing->dead--;
+}
+
+/* There is room for an execution more. */
+static inline bool take_reading(struct pairing *pairing, const struct decode_reading *reading,
+				uint32_t sequence)
+{
+	switch (reading->code.kind) {
+	case INSTRUMENT_START:
+		open_scope(pairing, reading);
+		return true;
+	case INSTRUMENT_END:
+		close_scope(pairing, reading, sequence);
+		return true;
+	case INSTRUMENT_SCOPE:
+		add_own(pairing, reading, reading->payload, sequence)->is_cut =
+			reading->payload == INSTRUMENT_DURATION_MAX;
+		return true;
+	default:
+		return add_event(pairing->decoder, reading, sequence, pairing->unit);
+	}
+}
+
+/* STARTs without an END are counted, and gone. */
+static void remove_dead(struct pairing *pairing, size_t first)
+{
+	struct decoder *decoder = pairing->decoder;
+	struct decode_execution *all = decoder->executions;
+	size_t kept = first;
+
+	for (uint32_t scope = 0; scope < decoder->layout->scope_count; scope++) {
+		/* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): as many were set */
+		uint32_t at = pairing->innermost[scope];
+
+		for (; at != DECODE_NONE; at = all[at].parent)
+			decoder->totals.broken[scope]++;
+	}
+	for (size_t i = first; i < decoder->execution_count; i++)
+		if (all[i].sequence != OPEN)
+			all[kept++] = all[i];
+	decoder->execution_count = kept;
+}
+
+/*
+ * Reads the ring from its newest record back, so that each clock's upper half follows from that of
+ * the record behind it; then pairs from the oldest on.
+ */
+static bool read_back(struct pairing *pairing, const struct decode_ring *ring)
+{
+	struct decoder *decoder = pairing->decoder;
+	struct decode_reading *readings = decoder->readings;
+	uint32_t count = ring->count - ring->first;
+	uint64_t now = ring->end_clock;
+	bool is_ok = true;
+
+	for (uint32_t i = count; i-- > 0;) {
+		struct instrument_record record;
+		uint32_t ahead;
+
+		readings[i].code.kind = UINT16_MAX;
+		if (!find(ring, ring->first + i, now, &record)) {
+			decoder->totals.damaged++;
+			continue;
+		}
+		/* A saturated one does not say when it was made: its start is all there is. */
+		if (!is_saturated(ring, record)) {
+			ahead = made_at(ring, record) - (uint32_t)now;
+			now = ahead < OUT_OF_ORDER ? now + ahead : now - age(ring, now, record);
+		}
+		readings[i].code = decoder->layout->codes[record.word >> 24];
+		readings[i].payload = record.word & INSTRUMENT_DURATION_MAX;
+		readings[i].clock = now - (uint32_t)((uint32_t)now - record.clock);
+	}
+	for (uint32_t i = 0; i < count && is_ok; i++)
+		if (readings[i].code.kind != UINT16_MAX)
+			is_ok = take_reading(pairing, &readings[i], ring->first + i);
+	return is_ok;
+}
+
+/*
+ * The same for what most rings are: nothing overwritten, and a kernel short enough that the low
+ * half of the clock says it all. Then one pass in order will do.
+ */
+static bool read_forth(struct pairing *pairing, const struct decode_ring *ring)
+{
+	const struct instrument_layout *layout = ring->layout;
+	uint64_t elapsed = ring->end_clock - ring->start_clock;
+	bool is_ok = true;
+
+	for (uint32_t i = 0; i < ring->count && is_ok; i++) {
+		struct instrument_record record = load(ring, i);
+		uint32_t after = record.clock - (uint32_t)ring->start_clock;
+		uint32_t code = record.word >> 24;
+		struct decode_reading reading;
+
+		if (!code || code > layout->code_count || after > elapsed) {
+			pairing->decoder->totals.damaged++;
+			continue;
+		}
+		reading.clock = ring->start_clock + after;
+		reading.code = layout->codes[code];
+		reading.payload = record.word & INSTRUMENT_DURATION_MAX;
+		is_ok = take_reading(pairing, &reading, i);
+	}
+	return is_ok;
+}
+
+bool decode_ring_read(struct decoder *decoder, const struct decode_ring *ring, uint8_t unit)
+{
+	uint32_t count = ring->count - ring->first;
+	size_t first = decoder->execution_count;
+	bool is_simple = !ring->first && ring->end_clock - ring->start_clock <= UINT32_MAX;
+	struct pairing pairing; /* a kilobyte that is not set for every unit */
+
+	if (!array_reserve(&decoder->executions, &decoder->execution_capacity, first + count,
+			   sizeof(*decoder->executions)) ||
+	    (!is_simple && !array_reserve(&decoder->readings, &decoder->reading_capacity, count,
+					  sizeof(*decoder->readings))) ||
+	    (ring->first && !array_reserve(&decoder->cuts, &decoder->cut_capacity,
+					   decoder->cut_count + count, sizeof(*decoder->cuts))))
+		return false;
+	pairing.decoder = decoder;
+	pairing.dead = 0;
+	pairing.unit = unit;
+	pairing.has_dropped = ring->first != 0;
+	memset(pairing.innermost, 0xff, ring->layout->scope_count * sizeof(*pairing.innermost));
+	if (!(is_simple ? read_forth(&pairing, ring) : read_back(&pairing, ring)))
+		return false;
+	if (pairing.dead)
+		remove_dead(&pairing, first);
+	return true;
+}

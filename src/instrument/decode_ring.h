@@ -1,0 +1,27 @@
+/*
+ * The ring of one unit: its latest records, oldest first, each with its clock in 64 bits, and the
+ * executions that they are the starts and ends of.
+ */
+#ifndef INSTRUMENT_DECODE_RING_H
+#define INSTRUMENT_DECODE_RING_H
+
+#include "instrument/decode.h"
+
+struct decode_ring {
+	const struct instrument_layout *layout;
+	const uint8_t *bytes;
+	uint32_t capacity; /* records, without the slack */
+	uint32_t slack;
+	uint32_t count;
+	uint32_t first; /* logical position of the oldest that is there */
+	uint64_t start_clock;
+	uint64_t end_clock;
+};
+
+/*
+ * Adds what the records say to the decoder's executions and events; what has no pair, or no kernel
+ * would have written, to its totals. False: out of memory.
+ */
+bool decode_ring_read(struct decoder *decoder, const struct decode_ring *ring, uint8_t unit);
+
+#endif
