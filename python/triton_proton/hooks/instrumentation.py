@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from types import ModuleType
 from typing import Any
 
@@ -52,8 +53,9 @@ class InstrumentationHook(Hook):
         _instrument.stop()
 
     def reset(self) -> None:
-        # Under the command its closing line says so.
-        if not InstrumentationHook._has_scopes and not flags.command_line:
+        # Under the command its closing line says so, and who dumps kernels has yet to edit them.
+        is_dump = os.environ.get("TRITON_KERNEL_DUMP", "0") not in ("", "0")
+        if not (InstrumentationHook._has_scopes or flags.command_line or is_dump):
             note(
                 "no kernel with scopes was launched; marks in the source of Triton kernels "
                 "(triton_proton.language), or the mode default:auto=all, give them some"
