@@ -139,7 +139,8 @@ int backend_use_take(const struct backend *backend, const char *mode, bool wants
 	else if (strcmp(use->mode, mode) != 0)
 		status = err_set(err, PROTON_E_INVALID,
 				 "Cannot add a session with the same profiler but a different "
-				 "mode than existing sessions");
+				 "mode than existing sessions: they have \"%.200s\"",
+				 *use->mode ? use->mode : "default");
 	if (status == PROTON_OK) {
 		use->users++;
 		if (wants_memory)
