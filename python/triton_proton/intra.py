@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NoReturn, Optional
 
 from . import _libproton
+from .mode import automatic_scopes
 
 # What Triton's dump leaves beside the TTGIR.
 _OTHER_STAGES = {
@@ -253,27 +254,39 @@ def insert(
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m triton_proton.intra",
-        description="Measure inside kernels by editing their TTGIR.",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     steps = parser.add_subparsers(dest="step", required=True)
     for name, about in (
         ("dump", "run a command and keep the TTGIR of its kernels"),
         ("run", "run a command with the files instead of what Triton makes"),
     ):
-        step = steps.add_parser(name, help=about)
-        step.add_argument("directory")
-        step.add_argument("command", nargs=argparse.REMAINDER)
-    step = steps.add_parser("insert", help="put records into the files")
-    step.add_argument("directory")
+        step = steps.add_parser(name, help=about, description=about)
+        step.add_argument("directory", help="where the files are")
+        step.add_argument(
+            "command", nargs=argparse.REMAINDER, help="PROGRAM.py [ARGS], or any other command"
+        )
+    about = "put records into the files: by default a scope around each kernel"
+    step = steps.add_parser("insert", help="put records into the files", description=about)
+    step.add_argument("directory", help="where the files are")
     step.add_argument(
         "--scope",
         action="append",
         default=[],
         metavar="NAME[=TEXT[..TEXT]]",
-        help="around the lines that hold TEXT, or the whole kernel",
+        help="from the first line that holds TEXT to the last, or to that of the second TEXT; "
+        "without TEXT around the whole kernel; may be repeated",
     )
-    step.add_argument("--auto", metavar="KINDS", help="loads,dots,stores,waits,loops,partitions")
-    step.add_argument("--kernel", action="append", default=[], help="only in this kernel")
+    kinds = ",".join(automatic_scopes[:-1])
+    step.add_argument("--auto", metavar="KINDS", help=f"{kinds} or {automatic_scopes[-1]}")
+    step.add_argument(
+        "--kernel",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only in this kernel; may be repeated",
+    )
     step.add_argument("--clear", action="store_true", help="take out what is in there first")
     return parser
 
