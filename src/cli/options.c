@@ -26,8 +26,7 @@ static const char help_text[] =
 	"Run a program, record its kernels and scopes, and write a profile at the end.\n"
 	"\n"
 	"  -n, --name PATH           output path without suffix (default: proton)\n"
-	"  -b, --backend NAME        what records kernels: cupti, host (default: the first\n"
-	"                            usable one); instrumentation: scopes inside kernels\n"
+	"  -b, --backend NAME        cupti, host (default: first usable), instrumentation\n"
 	"  -c, --context KIND        shadow: scopes (default); python: Python call stacks\n"
 	"  -m, --mode MODE           of instrumentation: NAME[:KEY=VALUE]...\n"
 	"  -d, --data KIND           tree (default), trace\n"
@@ -42,7 +41,6 @@ static const char help_text[] =
 	"\n"
 	"examples:\n"
 	"  proton -n out/softmax -k triton softmax.py --rows 4096\n"
-	"  proton -c python pytest -k matmul tests\n"
 	"  proton -b instrumentation -m default:auto=all matmul.py\n"
 	"  proton-viewer -m time/ms out/softmax.hatchet\n";
 
@@ -97,6 +95,30 @@ static void print_out(const char *text)
 {
 	fputs(text, stdout);
 	fflush(stdout);
+}
+
+/* What is to run: `module`, or what the words behind the options name. */
+static enum options_outcome take_target(int argc, char **argv, const char *module,
+					bool is_separated, struct options *options)
+{
+	if (module) {
+		options->kind = TARGET_MODULE;
+		options->target = module;
+		options->arguments = argv + optind;
+		return OPTIONS_RUN;
+	}
+	if (optind >= argc) {
+		note("no script to run; see proton --help");
+		return OPTIONS_BAD;
+	}
+	options->kind = TARGET_SCRIPT;
+	options->target = argv[optind];
+	if (is_separated)
+		options->kind = TARGET_PROGRAM;
+	else if (strcmp(options->target, "pytest") == 0)
+		options->kind = TARGET_MODULE;
+	options->arguments = argv + optind + 1;
+	return OPTIONS_RUN;
 }
 
 enum options_outcome options_parse(int argc, char **argv, struct options *options)
@@ -163,24 +185,7 @@ enum options_outcome options_parse(int argc, char **argv, struct options *option
 			return OPTIONS_BAD;
 		}
 	}
-	if (module) {
-		options->kind = TARGET_MODULE;
-		options->target = module;
-		options->arguments = argv + optind;
-		return OPTIONS_RUN;
-	}
-	if (optind >= argc) {
-		note("no script to run; see proton --help");
-		return OPTIONS_BAD;
-	}
-	options->kind = TARGET_SCRIPT;
-	options->target = argv[optind];
-	if (is_separated)
-		options->kind = TARGET_PROGRAM;
-	else if (strcmp(options->target, "pytest") == 0)
-		options->kind = TARGET_MODULE;
-	options->arguments = argv + optind + 1;
-	return OPTIONS_RUN;
+	return take_target(argc, argv, module, is_separated, options);
 }
 
 static const char *const contexts[] = {"shadow", "python"};
