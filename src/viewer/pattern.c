@@ -51,82 +51,103 @@ static const char *translate_escape(struct out *out, const char *p)
 	return p + 1;
 }
 
-/*
- * A bracket expression; `p` points behind '['. POSIX knows no backslash there: members that
- * would need one go to where they stand for themselves, ']' first and '-' last.
- */
-static const char *translate_bracket(struct out *out, const char *p, struct proton_error *err)
-{
-	struct out members;
-	bool has_bracket = false;
-	bool has_dash = false;
-	bool has_caret = false;
-	const char *start = p;
+/* What is between brackets. POSIX knows no backslash there: what would need one is told apart. */
+struct bracket {
+	struct out members; /* the others */
+	bool has_bracket;
+	bool has_dash;
+	bool has_caret;
+};
 
-	out_init(&members, -1);
-	out_byte(out, '[');
-	if (*p == '^')
-		out_byte(out, *p++);
+/* "[:alpha:]" and the like at `p`, which is '[': its last character; NULL if it is none. */
+static const char *class_end(const char *p)
+{
+	const char *end = p[1] == ':' || p[1] == '.' || p[1] == '=' ? strchr(p + 2, ']') : NULL;
+
+	return end && end[-1] == p[1] ? end : NULL;
+}
+
+static void add_escaped(struct bracket *bracket, char c, struct proton_error *err)
+{
+	if (class_members(c))
+		out_text(&bracket->members, class_members(c));
+	else if (class_members((char)(c | 0x20)) && c != ']')
+		err_set(err, PROTON_E_INVALID, "\\%c is not supported in brackets", c);
+	else if (c == ']')
+		bracket->has_bracket = true;
+	else if (c == '-')
+		bracket->has_dash = true;
+	else if (c == '^')
+		bracket->has_caret = true;
+	else
+		out_byte(&bracket->members, c);
+}
+
+/* Behind '[' or "[^"; returns where the closing ']' is, or the end of the text. */
+static const char *read_bracket(struct bracket *bracket, const char *p, struct proton_error *err)
+{
 	if (*p == ']') {
-		has_bracket = true;
+		bracket->has_bracket = true;
 		p++;
 	}
 	for (; *p && *p != ']'; p++) {
-		if (*p == '[' && (p[1] == ':' || p[1] == '.' || p[1] == '=')) {
-			const char *end = strchr(p + 2, ']');
+		const char *end = *p == '[' ? class_end(p) : NULL;
 
-			if (end && end[-1] == p[1]) {
-				out_bytes(&members, p, (size_t)(end + 1 - p));
-				p = end;
-				continue;
-			}
+		if (end) {
+			out_bytes(&bracket->members, p, (size_t)(end + 1 - p));
+			p = end;
+		} else if (*p == '-' && (bracket->members.length == 0 || p[1] == ']')) {
+			bracket->has_dash = true; /* no range: it stands for itself */
+		} else if (*p == '\\' && p[1]) {
+			add_escaped(bracket, *++p, err);
+		} else {
+			out_byte(&bracket->members, *p);
 		}
-		if (*p == '-' && (members.length == 0 || p[1] == ']')) {
-			has_dash = true; /* no range: it stands for itself */
-			continue;
-		}
-		if (*p != '\\' || !p[1]) {
-			out_byte(&members, *p);
-			continue;
-		}
-		p++;
-		if (class_members(*p))
-			out_text(&members, class_members(*p));
-		else if (class_members((char)(*p | 0x20)) && *p != ']')
-			err_set(err, PROTON_E_INVALID, "\\%c is not supported in brackets", *p);
-		else if (*p == ']')
-			has_bracket = true;
-		else if (*p == '-')
-			has_dash = true;
-		else if (*p == '^')
-			has_caret = true;
-		else
-			out_byte(&members, *p);
 	}
 	if (!*p)
 		err_set(err, PROTON_E_INVALID, "a [ has no ]");
-	if (has_bracket)
+	return p;
+}
+
+/* Members go to where they stand for themselves, ']' first and '-' last; '[' is written already. */
+static void write_bracket(struct out *out, const struct bracket *bracket, bool is_negated)
+{
+	if (bracket->has_bracket)
 		out_byte(out, ']');
 	/*
 	 * A caret that came first would negate: "[\^]" is an escaped caret, "[\^-]" a dash first.
 	 */
-	if (has_caret && !has_bracket && members.length == 0 && *start != '^') {
-		if (has_dash) {
+	if (bracket->has_caret && !bracket->has_bracket && bracket->members.length == 0 &&
+	    !is_negated) {
+		if (bracket->has_dash) {
 			out_text(out, "-^]");
 		} else {
 			out->length--;
 			out_text(out, "\\^");
 		}
-		out_fini(&members);
-		return *p ? p + 1 : p;
+		return;
 	}
-	out_bytes(out, members.bytes, members.length);
-	if (has_caret)
+	out_bytes(out, bracket->members.bytes, bracket->members.length);
+	if (bracket->has_caret)
 		out_byte(out, '^');
-	if (has_dash)
+	if (bracket->has_dash)
 		out_byte(out, '-');
 	out_byte(out, ']');
-	out_fini(&members);
+}
+
+/* A bracket expression; `p` points behind '['. Returns what is behind it. */
+static const char *translate_bracket(struct out *out, const char *p, struct proton_error *err)
+{
+	struct bracket bracket = {0};
+	bool is_negated = *p == '^';
+
+	out_init(&bracket.members, -1);
+	out_byte(out, '[');
+	if (is_negated)
+		out_byte(out, *p++);
+	p = read_bracket(&bracket, p, err);
+	write_bracket(out, &bracket, is_negated);
+	out_fini(&bracket.members);
 	return *p ? p + 1 : p;
 }
 
