@@ -366,11 +366,12 @@ static void *open_library(void)
 {
 	static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6",
 					    "libamdhip64.so"};
+	const char *name = named();
 	char path[PATH_MAX];
 	void *library = NULL;
 
-	if (named())
-		return dlopen(named(), RTLD_LAZY | RTLD_LOCAL);
+	if (name)
+		return dlopen(name, RTLD_LAZY | RTLD_LOCAL);
 	if (find_loaded(path))
 		return dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
 	for (size_t i = 0; !library && i < ARRAY_LENGTH(names); i++)
@@ -380,10 +381,11 @@ static void *open_library(void)
 
 bool driver_hip_is_likely(void)
 {
+	const char *name = named();
 	char path[PATH_MAX];
 
-	if (named())
-		return access(named(), R_OK) == 0;
+	if (name)
+		return access(name, R_OK) == 0;
 	/* The kernel's driver of AMD GPUs; under WSL there is none, but ROCm. */
 	return find_loaded(path) || access("/dev/kfd", F_OK) == 0 ||
 	       access("/opt/rocm/lib/libamdhip64.so", F_OK) == 0;

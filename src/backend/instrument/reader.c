@@ -77,7 +77,7 @@ static bool decode_piece(struct reading *reading, const char *stage, size_t byte
 		uint32_t slot = reading->next_slot++;
 
 		if (at + 3 * (size_t)layout->cta_bytes <= bytes)
-			decode_prefetch(layout, stage + at + 2 * layout->cta_bytes);
+			decode_prefetch(layout, stage + at + 2 * (size_t)layout->cta_bytes);
 		if (!decode_cta(&reader->decoder, stage + at) ||
 		    !tally_add(&reader->tally, &reader->decoder) ||
 		    !warp_reading_add(&reader->warps, &reader->decoder, slot, stage + at))
