@@ -9,6 +9,12 @@
 /* Readings that the compiler put out of order are at most this far apart, in cycles. */
 #define OUT_OF_ORDER 0x1000000u
 
+/*
+ * How long an execution is taken to be at most whose record could not say how long, in cycles: half
+ * of what a clock of 32 bits can tell, which leaves the other half for the time before it.
+ */
+#define SATURATED_MAX 0x80000000u
+
 /* A record of the window, its clock in 64 bits. */
 struct decode_reading {
 	uint64_t clock;
@@ -241,7 +247,6 @@ static bool read_back(struct pairing *pairing, const struct decode_ring *ring)
 			decoder->totals.damaged++;
 			continue;
 		}
-		/* A saturated one does not say when it was made: its start is all there is. */
 		if (!is_saturated(ring, record)) {
 			ahead = made_at(ring, record) - (uint32_t)now;
 			now = ahead < OUT_OF_ORDER ? now + ahead : now - age(ring, now, record);
@@ -249,6 +254,9 @@ static bool read_back(struct pairing *pairing, const struct decode_ring *ring)
 		readings[i].code = decoder->layout->codes[record.word >> 24];
 		readings[i].payload = record.word & INSTRUMENT_DURATION_MAX;
 		readings[i].clock = now - (uint32_t)((uint32_t)now - record.clock);
+		/* It does not say when it was made, but many of them must not add up to a wrap. */
+		if (is_saturated(ring, record) && now > readings[i].clock + SATURATED_MAX)
+			now = readings[i].clock + SATURATED_MAX;
 	}
 	for (uint32_t i = 0; i < count && is_ok; i++)
 		if (readings[i].code.kind != UINT16_MAX)

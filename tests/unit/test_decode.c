@@ -260,6 +260,23 @@ TEST(longer_than_a_record_can_say)
 	done();
 }
 
+/* None of them says when it was made, and together they take longer than the clock's low half. */
+TEST(many_that_are_longer_than_a_record_can_say)
+{
+	uint64_t base = 0x123456789;
+	uint64_t step = 0x28000000;
+
+	make(RING, 0, (struct decode_cost){0});
+	header(0, base, base + 8 * step, 8);
+	for (uint32_t i = 0; i < 8; i++)
+		put(0, i, base + i * step, A, INSTRUMENT_DURATION_MAX);
+	CHECK(decode_cta(&decoder, memory));
+	CHECK_U64(decoder.execution_count, 8);
+	for (uint32_t i = 0; i < 8; i++)
+		CHECK_U64(decoder.executions[i].start, base + i * step);
+	done();
+}
+
 TEST(broken_pairs_are_counted)
 {
 	make(RING, 16, (struct decode_cost){0});
