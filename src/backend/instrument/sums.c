@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/instrument/histogram.h"
+#include "backend/instrument/cycle_histogram.h"
 #include "base/array.h"
 #include "record/devices.h"
 
@@ -66,7 +66,7 @@ static uint32_t child_of(struct sums *sums, uint32_t parent, uint32_t scope)
 	if (at == NODES_MAX || !array_reserve(&sums->nodes, &sums->node_capacity, (size_t)at + 1,
 					      sizeof(*sums->nodes)))
 		return parent;
-	histogram = calloc(HISTOGRAM_BUCKETS, sizeof(*histogram));
+	histogram = calloc(CYCLE_BUCKETS, sizeof(*histogram));
 	if (!histogram)
 		return parent;
 	sums->nodes[at] = (struct sum){
@@ -88,10 +88,10 @@ static uint64_t percentile(const struct sum *node, double share)
 	uint64_t wanted = (uint64_t)((double)node->count * share);
 	uint64_t seen = 0;
 
-	for (uint32_t i = 0; node->histogram && i < HISTOGRAM_BUCKETS; i++) {
+	for (uint32_t i = 0; node->histogram && i < CYCLE_BUCKETS; i++) {
 		seen += node->histogram[i];
 		if (seen > wanted) {
-			uint64_t cycles = histogram_cycles(i);
+			uint64_t cycles = cycle_bucket_middle(i);
 
 			return cycles < node->min   ? node->min
 			       : cycles > node->max ? node->max
@@ -176,7 +176,7 @@ static void tell(const struct sums *sums, const struct sum *sum, const struct ta
 
 static void add(struct sum *sum, const struct tally_node *node)
 {
-	uint32_t last = histogram_bucket(node->max);
+	uint32_t last = cycle_bucket(node->max);
 
 	sum->count += node->count;
 	sum->cycles += node->cycles;
@@ -184,7 +184,7 @@ static void add(struct sum *sum, const struct tally_node *node)
 		sum->min = node->min;
 	if (node->max > sum->max)
 		sum->max = node->max;
-	for (uint32_t i = histogram_bucket(node->min); i <= last; i++)
+	for (uint32_t i = cycle_bucket(node->min); i <= last; i++)
 		sum->histogram[i] += node->histogram[i];
 }
 

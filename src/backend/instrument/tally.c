@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/instrument/histogram.h"
+#include "backend/instrument/cycle_histogram.h"
 #include "base/array.h"
 
 #define NODES_MAX 4096u
@@ -49,7 +49,7 @@ static uint32_t make_child(struct tally *tally, uint32_t parent, uint32_t scope)
 	node = &tally->nodes[parent];
 	if (!node->children)
 		node->children = calloc(tally->kernel->layout.scope_count, sizeof(uint32_t));
-	histogram = calloc(HISTOGRAM_BUCKETS, sizeof(*histogram));
+	histogram = calloc(CYCLE_BUCKETS, sizeof(*histogram));
 	if (!node->children || !histogram) {
 		free(histogram);
 		return parent;
@@ -75,7 +75,7 @@ static inline void add_to(struct tally_node *node, uint64_t cycles)
 		node->min = cycles;
 	if (cycles > node->max)
 		node->max = cycles;
-	node->histogram[histogram_bucket(cycles)]++;
+	node->histogram[cycle_bucket(cycles)]++;
 }
 
 bool tally_add(struct tally *tally, const struct decoder *decoder)
@@ -111,8 +111,8 @@ void tally_reset(struct tally *tally)
 		struct tally_node *node = &tally->nodes[i];
 
 		if (node->count)
-			memset(node->histogram + histogram_bucket(node->min), 0,
-			       (histogram_bucket(node->max) - histogram_bucket(node->min) + 1) *
+			memset(node->histogram + cycle_bucket(node->min), 0,
+			       (cycle_bucket(node->max) - cycle_bucket(node->min) + 1) *
 				       sizeof(*node->histogram));
 		node->count = 0;
 		node->cycles = 0;

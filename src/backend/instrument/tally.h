@@ -12,7 +12,7 @@ struct tally_node {
 	uint64_t cycles;
 	uint64_t min;
 	uint64_t max;
-	uint32_t *histogram; /* histogram.h */
+	uint32_t *histogram; /* cycle_histogram.h */
 	uint32_t *children;  /* by scope: index, 0: none; NULL while there is none at all */
 	uint32_t parent;     /* index, 0 is the kernel itself */
 	uint32_t scope;
