@@ -90,7 +90,7 @@ void summary_make(const struct session *session, const char *hint)
 			append(text, sizeof(text), "; %s: %s", store_counter_name(counter),
 			       grouped(store_counter(store, counter), number));
 	}
-	if (hint && (has_kernels || contexts))
+	if (hint)
 		append(text, sizeof(text), "; %s", hint);
 	pthread_mutex_lock(&lock);
 	memcpy(last, text, sizeof(last));

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -54,7 +54,8 @@ class InstrumentationHook(Hook):
 
     def reset(self) -> None:
         # Under the command its closing line says so, and who dumps kernels has yet to edit them.
-        is_dump = os.environ.get("TRITON_KERNEL_DUMP", "0") not in ("", "0")
+        knobs = sys.modules.get("triton.knobs")
+        is_dump = knobs is not None and knobs.compilation.dump_ir
         if not (InstrumentationHook._has_scopes or flags.command_line or is_dump):
             note(
                 "no kernel with scopes was launched; marks in the source of Triton kernels "
