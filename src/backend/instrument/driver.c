@@ -31,55 +31,40 @@ static void *open_cuda(void)
 	return dlopen(named && *named ? named : "libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
 }
 
-static void bind_for_kernels(void *library)
+const char *driver_find(void *library, const struct driver_name *names, size_t count,
+			void *functions)
 {
-	static const struct {
-		const char *name;
-		size_t offset;
-	} names[] = {
-#define DRIVER_NAME(name, arguments) {#name, offsetof(struct driver, name)},
-		DRIVER_KERNEL_FUNCTIONS(DRIVER_NAME)
-#undef DRIVER_NAME
-	};
-	bool has_all = true;
-
-	for (size_t i = 0; i < ARRAY_LENGTH(names) && has_all; i++)
-		has_all = dlsym(library, names[i].name) != NULL;
-	for (size_t i = 0; i < ARRAY_LENGTH(names) && has_all; i++) {
+	for (size_t i = 0; i < count; i++)
+		if (!dlsym(library, names[i].name))
+			return names[i].name;
+	for (size_t i = 0; i < count; i++) {
 		void *symbol = dlsym(library, names[i].name);
 
-		memcpy((char *)&driver + names[i].offset, &symbol, sizeof(symbol));
+		memcpy((char *)functions + names[i].offset, &symbol, sizeof(symbol));
 	}
+	return NULL;
 }
 
 static int bind_cuda(struct proton_error *err)
 {
-	static const struct {
-		const char *name;
-		size_t offset;
-	} names[] = {
 #define DRIVER_NAME(name, arguments) {#name, offsetof(struct driver, name)},
-		DRIVER_FUNCTIONS(DRIVER_NAME)
+	static const struct driver_name names[] = {DRIVER_FUNCTIONS(DRIVER_NAME)};
+	static const struct driver_name kernel_names[] = {DRIVER_KERNEL_FUNCTIONS(DRIVER_NAME)};
 #undef DRIVER_NAME
-	};
 	void *library = open_cuda();
+	const char *missing;
 
 	if (!library)
 		return err_set(err, PROTON_E_NOLIB,
 			       "a kernel for NVIDIA GPUs needs their driver: cannot load "
 			       "libcuda.so.1: %s",
 			       dlerror());
-	for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
-		void *symbol = dlsym(library, names[i].name);
-
-		if (!symbol)
-			return err_set(err, PROTON_E_UNSUPPORTED,
-				       "instrumentation needs a newer driver: its libcuda.so.1 "
-				       "lacks %s",
-				       names[i].name);
-		memcpy((char *)&driver + names[i].offset, &symbol, sizeof(symbol));
-	}
-	bind_for_kernels(library);
+	missing = driver_find(library, names, ARRAY_LENGTH(names), &driver);
+	if (missing)
+		return err_set(err, PROTON_E_UNSUPPORTED,
+			       "instrumentation needs a newer driver: its libcuda.so.1 lacks %s",
+			       missing);
+	driver_find(library, kernel_names, ARRAY_LENGTH(kernel_names), &driver);
 	return PROTON_OK;
 }
 

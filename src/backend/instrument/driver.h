@@ -97,6 +97,15 @@ struct driver {
 #undef DRIVER_FIELD
 };
 
+/* A function of a library, and where in a struct of pointers it goes. */
+struct driver_name {
+	const char *name;
+	size_t offset;
+};
+
+/* Fills `functions` with all of them; if the library lacks one with none, and returns its name. */
+const char *driver_find(void *library, const struct driver_name *names, size_t count,
+			void *functions);
 /* Could kernels be run here at all? Initialises nothing. E_NOLIB. */
 int driver_look(struct proton_error *err);
 /*

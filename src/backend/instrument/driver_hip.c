@@ -393,30 +393,21 @@ bool driver_hip_is_likely(void)
 
 int driver_hip_bind(struct proton_error *err)
 {
-	static const struct {
-		const char *name;
-		size_t offset;
-	} names[] = {
 #define HIP_NAME(name, arguments) {#name, offsetof(typeof(hip), name)},
-		HIP_FUNCTIONS(HIP_NAME)
+	static const struct driver_name names[] = {HIP_FUNCTIONS(HIP_NAME)};
 #undef HIP_NAME
-	};
 	void *library = open_library();
+	const char *missing;
 
 	if (!library)
 		return err_set(err, PROTON_E_NOLIB,
 			       "a kernel for AMD GPUs needs HIP: cannot load libamdhip64.so: %s",
 			       dlerror());
-	for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
-		void *symbol = dlsym(library, names[i].name);
-
-		if (!symbol)
-			return err_set(err, PROTON_E_UNSUPPORTED,
-				       "instrumentation needs ROCm 6.0 or later: libamdhip64.so "
-				       "lacks %s",
-				       names[i].name);
-		memcpy((char *)&hip + names[i].offset, &symbol, sizeof(symbol));
-	}
+	missing = driver_find(library, names, ARRAY_LENGTH(names), &hip);
+	if (missing)
+		return err_set(err, PROTON_E_UNSUPPORTED,
+			       "instrumentation needs ROCm 6.0 or later: libamdhip64.so lacks %s",
+			       missing);
 	driver = hip_driver;
 	return PROTON_OK;
 }
