@@ -270,6 +270,31 @@ static void show_raw(struct derive *derive, const struct raw_metric *raw,
 		take_raw(derive, raw, column);
 }
 
+/* Scopes inside kernels hold the cycles of those inside them, although nothing adds up. */
+static bool holds_inner(const struct raw_metric *raw)
+{
+	return strcmp(raw->name, "cycles") == 0 || strcmp(raw->name, "normalized_cycles") == 0;
+}
+
+/* What shares of an exclusive metric are of: all frames, or the outermost that have it. */
+static double sum_of(const struct derive *derive, const struct raw_metric *raw,
+		     const double *values)
+{
+	const struct profile_node *nodes = derive->metrics->profile->nodes;
+	bool *is_inner = xcalloc(derive->node_count, sizeof(bool));
+	double total = 0;
+
+	for (size_t i = 0; i < derive->node_count; i++) {
+		uint32_t parent = nodes[i].parent;
+
+		is_inner[i] = i && (is_inner[parent] || !isnan(values[parent]));
+		if (!isnan(values[i]) && !(is_inner[i] && holds_inner(raw)))
+			total += values[i];
+	}
+	free(is_inner);
+	return total;
+}
+
 static void show_share(struct derive *derive, const struct raw_metric *raw,
 		       struct metric_column *column)
 {
@@ -285,11 +310,8 @@ static void show_share(struct derive *derive, const struct raw_metric *raw,
 		total = sums[0];
 		free(sums);
 	}
-	if (!raw->is_inclusive) {
-		total = 0;
-		for (size_t i = 0; i < derive->node_count; i++)
-			total += isnan(column->values[i]) ? 0 : column->values[i];
-	}
+	if (!raw->is_inclusive)
+		total = sum_of(derive, raw, column->values);
 	for (size_t i = 0; i < derive->node_count; i++)
 		column->values[i] = total == 0 ? NAN : 100 * column->values[i] / total;
 	drop_exact(column);

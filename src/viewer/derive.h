@@ -7,7 +7,8 @@
  *   cpu_time/U  avg_cpu_time/U                      of timed scopes; the average is per kernel (C)
  *   [g|t]flop[8|16|32|64]/s  [g|t]byte/s            flops, flopsW or bytes / T
  *   util                                            share of the device's peak, see util.h
- *   METRIC/%                                        share of the root (inclusive) or of the sum
+ *   METRIC/%                                        share of the root (inclusive) or of the sum;
+ *                                                   of cycles, of the sum of outermost scopes
  *   METRIC                                          as it was recorded
  */
 #ifndef VIEWER_DERIVE_H

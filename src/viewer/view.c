@@ -155,12 +155,14 @@ static size_t flat_metrics(const struct metrics *metrics, const char **names)
 }
 
 /* Of scopes inside kernels: all of them, one warp, one execution, and how many of these. */
-static size_t cycle_metrics(const struct metrics *metrics, const char **names)
+static size_t cycle_metrics(const struct metrics *metrics, bool has_shares, const char **names)
 {
-	static const char *const wanted[] = {"cycles", "normalized_cycles", "mean_cycles",
-					     "executions"};
+	static const char *const wanted[] = {"normalized_cycles", "mean_cycles", "executions"};
 	size_t count = 0;
 
+	names[count++] = "cycles";
+	if (has_shares)
+		names[count++] = "cycles/%";
 	for (size_t i = 0; i < ARRAY_LENGTH(wanted); i++) {
 		if (has_number(metrics, wanted[i]))
 			names[count++] = wanted[i];
@@ -169,7 +171,7 @@ static size_t cycle_metrics(const struct metrics *metrics, const char **names)
 }
 
 /* Time if there is any, else cycles, else what comes first. */
-static size_t tree_metrics(const struct metrics *metrics, const char **names)
+static size_t tree_metrics(const struct metrics *metrics, bool has_shares, const char **names)
 {
 	size_t count = 0;
 
@@ -181,7 +183,7 @@ static size_t tree_metrics(const struct metrics *metrics, const char **names)
 		return count;
 	}
 	if (has_number(metrics, "cycles"))
-		return cycle_metrics(metrics, names);
+		return cycle_metrics(metrics, has_shares, names);
 	if (has_number(metrics, "cpu_time"))
 		names[count++] = "cpu_time/ms";
 	/* Numbers first; text only if there is nothing else. */
@@ -201,6 +203,7 @@ const char *const *view_metrics(const struct view *view, const struct options *o
 				const char *names[VIEW_METRICS_MOST], size_t *count_out)
 {
 	bool is_one = options->base || options->merge_how != MERGE_SUM;
+	bool is_file = options->export_format || options->output;
 
 	if (options->metric_count) {
 		*count_out = options->metric_count;
@@ -208,13 +211,14 @@ const char *const *view_metrics(const struct view *view, const struct options *o
 	}
 	if (options->mode == VIEW_FLAT && has_number(&view->metrics, "time"))
 		*count_out = flat_metrics(&view->metrics, names);
-	else
-		*count_out = tree_metrics(&view->metrics, names);
+	else /* which scope is inside which is known in trees only */
+		*count_out =
+			tree_metrics(&view->metrics, options->mode == VIEW_TREE && !is_file, names);
 	/* Each becomes several columns. */
 	if (is_one && *count_out > 1)
 		*count_out = 1;
 	/* Files have whole numbers, where there are any. */
-	if (*count_out && (options->export_format || options->output)) {
+	if (*count_out && is_file) {
 		if (strcmp(names[0], "time/ms") == 0)
 			names[0] = "time/ns";
 		else if (strcmp(names[0], "cpu_time/ms") == 0)
