@@ -181,8 +181,6 @@ static const char *unescape(const char *at, const char *end, char *to, size_t *u
 		if (code < 0xdc00 && low >= 0xdc00 && low < 0xe000) {
 			code = 0x10000 + ((code - 0xd800) << 10) + ((uint32_t)low - 0xdc00);
 			at += 6;
-		} else {
-			code = 0xfffd;
 		}
 	}
 	*used += utf8_encode(code, to + *used);

@@ -55,9 +55,14 @@ static inline size_t utf8_valid_length(const char *text, size_t length)
 	return at;
 }
 
-/* Writes a code point as UTF-8 to `text` (room for 4); returns the length. */
+/*
+ * Writes a code point, U+FFFD for a number that is none, as UTF-8 to `text` (room for 4); returns
+ * the length.
+ */
 static inline size_t utf8_encode(uint32_t code, char *text)
 {
+	if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+		code = 0xfffd;
 	if (code < 0x80) {
 		text[0] = (char)code;
 		return 1;

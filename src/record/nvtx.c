@@ -17,6 +17,7 @@
 #include <libproton/proton.h>
 
 #include "base/array.h"
+#include "format/utf8.h"
 #include "record/frames.h"
 #include "record/nvtx_environment.h"
 #include "record/session.h"
@@ -125,32 +126,6 @@ void nvtx_detach(void)
 
 /* ------------------------------------------------------------------ messages */
 
-static size_t utf8_put(char *out, uint32_t code)
-{
-	if (code < 0x80) {
-		out[0] = (char)code;
-		return 1;
-	}
-	if (code < 0x800) {
-		out[0] = (char)(0xc0 | code >> 6);
-		out[1] = (char)(0x80 | (code & 0x3f));
-		return 2;
-	}
-	if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-		code = 0xfffd; /* no character */
-	if (code < 0x10000) {
-		out[0] = (char)(0xe0 | code >> 12);
-		out[1] = (char)(0x80 | (code >> 6 & 0x3f));
-		out[2] = (char)(0x80 | (code & 0x3f));
-		return 3;
-	}
-	out[0] = (char)(0xf0 | code >> 18);
-	out[1] = (char)(0x80 | (code >> 12 & 0x3f));
-	out[2] = (char)(0x80 | (code >> 6 & 0x3f));
-	out[3] = (char)(0x80 | (code & 0x3f));
-	return 4;
-}
-
 static uint32_t frame_of(const char *text)
 {
 	if (!text || !*text)
@@ -173,7 +148,7 @@ static uint32_t frame_of_wide(const wchar_t *wide)
 	if (!text)
 		return FRAME_NONE;
 	for (size_t i = 0; i < count; i++)
-		used += utf8_put(text + used, (uint32_t)wide[i]);
+		used += utf8_encode((uint32_t)wide[i], text + used);
 	text[used] = '\0';
 	frame = frame_of(text);
 	if (text != small)

@@ -165,6 +165,16 @@ TEST(what_has_no_message_is_a_range_all_the_same)
 			"(unnamed range)/(unnamed range)/(unnamed range)/(unnamed range)/k");
 }
 
+TEST(a_wide_character_that_is_none_is_replaced)
+{
+	const wchar_t wide[] = {'a', 0xd800, 0xdfff, 0x110000, -1, 'z', 0};
+
+	start();
+	nvtx.push_w(wide);
+	rec_kernel("k");
+	check_kernel_at("a\ufffd\ufffd\ufffd\ufffdz/k");
+}
+
 TEST(a_long_message_is_kept_whole)
 {
 	static wchar_t wide[400];
