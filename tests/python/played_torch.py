@@ -13,10 +13,9 @@ import struct
 
 import triton
 import triton.language as tl
-from triton.backends.amd import driver as amd
+from played_hip import STREAM, Driver
 from triton.runtime.jit import MockTensor
 
-STREAM = 7
 float16, float32 = tl.float16, tl.float32
 
 
@@ -61,21 +60,6 @@ class cuda:
 
 
 # ------------------------------------------------------------------ the device
-
-
-class Driver(amd.HIPDriver):
-    def __init__(self):
-        self.utils = amd.HIPUtils()
-        self.launcher_cls = amd.HIPLauncher
-
-    def get_current_device(self):
-        return 0
-
-    def set_current_device(self, device):
-        pass
-
-    def get_current_stream(self, device):
-        return STREAM
 
 
 def wave(at, ring, number, unit, codes):

@@ -34,7 +34,7 @@ def run(tmp_path):
             **variables,
         )
         environment["PYTHONPATH"] = os.pathsep.join(
-            [str(tmp_path), environment.get("PYTHONPATH", "")]
+            [str(tmp_path), str(Path(__file__).parent), environment.get("PYTHONPATH", "")]
         )
         done = subprocess.run(
             [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True

@@ -22,28 +22,11 @@ PROGRAM = r"""
 import ctypes, struct, sys
 import triton, triton_proton as proton
 import triton.language as tl
-from triton.backends.amd import driver as amd
 from triton.runtime.jit import MockTensor
 import intra_kernels as kernels
+from played_hip import STREAM, Driver
 
-STREAM, CTAS, PROFILE_SCRATCH = 7, 3, 5  # the last parameter: behind four and global scratch
-
-
-class Driver(amd.HIPDriver):
-    # Without torch, which the real one asks for devices and streams.
-    def __init__(self):
-        self.utils = amd.HIPUtils()
-        self.launcher_cls = amd.HIPLauncher
-
-    def get_current_device(self):
-        return 0
-
-    def set_current_device(self, device):
-        pass
-
-    def get_current_stream(self, device):
-        return STREAM
-
+CTAS, PROFILE_SCRATCH = 3, 5  # the last parameter: behind four and global scratch
 
 triton.runtime.driver.set_active(Driver())
 target = triton.runtime.driver.active.get_current_target()
