@@ -121,8 +121,18 @@ class Expected:
 
     def share(self, name: str) -> pd.Series:
         values = self.raw(name)
-        root = values.iloc[0]
-        return 100 * values / (root if name in self.inclusive else values.sum())
+        if name in self.inclusive:
+            return 100 * values / values.iloc[0]
+        if name not in ("cycles", "normalized_cycles"):
+            return 100 * values / values.sum()
+        # A scope of a kernel holds the scopes inside it.
+        known = values.dropna()
+        outermost = [
+            value
+            for path, value in known.items()
+            if not any(path[:length] in known.index for length in range(1, len(path)))
+        ]
+        return 100 * values / sum(outermost)
 
     def columns(self) -> dict[str, pd.Series]:
         """Every metric that this profile has."""
