@@ -124,6 +124,9 @@ def _start(
             _interpreter.install(session)
         if used == _INSTRUMENTATION:
             HookManager.register(InstrumentationHook(mode), session)
+            if _is_interpreting() and not quiet:
+                text = "TRITON_INTERPRET is set: interpreted kernels have no scopes inside"
+                note(text, once=True)
         if chosen_hook is not None:
             HookManager.register(chosen_hook, session)
         else:

@@ -236,3 +236,17 @@ def test_what_gives_kernels_scopes_is_said_once(tmp_path, command):
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("proton: ") and done.stderr.count("\n") == 1
     assert "no kernel with scopes was launched; marks in the source of Triton" in done.stderr
+
+
+def test_the_interpreter_is_said_to_have_no_scopes(tmp_path):
+    (tmp_path / "program.py").write_text(NOTHING)
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        env=played(TRITON_INTERPRET="1"),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    said = "proton: TRITON_INTERPRET is set: interpreted kernels have no scopes inside\n"
+    assert done.stderr.startswith(said)
