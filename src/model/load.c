@@ -41,11 +41,20 @@ static char first_of_text(const char *bytes, size_t length)
 	return (char)(at < length ? bytes[at] : 0);
 }
 
+/* A profile file has room for its head before it has that. */
+static bool is_zero(const char *bytes, size_t length)
+{
+	return length >= FILE_HEAD_BYTES && !bytes[0] &&
+	       memcmp(bytes, bytes + 1, FILE_HEAD_BYTES - 1) == 0;
+}
+
 /* Things that people give by mistake; NULL if it is none of them. */
 static const char *known_stranger(const char *bytes, size_t length)
 {
 	if (length == 0)
 		return "it is empty";
+	if (is_zero(bytes, length))
+		return "it has no content: its process ended while it started";
 	if (begins_with(bytes, length, "\x1f\x8b", 2))
 		return "it is compressed with gzip; decompress it first (gunzip)";
 	if (begins_with(bytes, length, "\x28\xb5\x2f\xfd", 4))

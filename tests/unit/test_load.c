@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "export/export.h"
+#include "format/rows.h"
 #include "model/load.h"
 
 static void check_refused(const char *bytes, size_t length, const char *expected)
@@ -17,6 +18,25 @@ static void check_refused(const char *bytes, size_t length, const char *expected
 }
 
 #define REFUSED(literal, expected) check_refused(literal, sizeof(literal) - 1, expected)
+
+/* Killed between making room in the file and writing what it is. */
+TEST(a_profile_file_before_its_head_is_called_by_name)
+{
+	static const char zeros[PROFILE_FILE_HEADER_BYTES];
+	char path[] = "/tmp/proton-test-XXXXXX";
+	int fd = mkstemp(path);
+	struct profile *profile = NULL;
+	struct proton_error err;
+
+	CHECK_EQ(write(fd, zeros, sizeof(zeros)), sizeof(zeros));
+	close(fd);
+	CHECK_EQ(profile_load_file(path, &profile, &err), PROTON_E_FORMAT);
+	CHECK_HAS(err.text, "it has no content: its process ended while it started");
+	unlink(path);
+	check_refused(zeros, sizeof(zeros),
+		      "cannot read x.hatchet: it has no content: its process ended while it "
+		      "started");
+}
 
 TEST(strangers_are_called_by_name)
 {
