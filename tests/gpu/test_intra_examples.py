@@ -99,3 +99,24 @@ def test_the_command_with_a_mode():
     options = ("-n", "named", "-b", "instrumentation", "-m", "default:auto=dots")
     python("-m", "triton_proton.proton", *options, program)
     assert "dot@program.py:" in output("named")
+
+
+PLAIN = """
+import example_override, torch, triton
+
+x = torch.rand(98432, device="cuda")
+out = torch.empty_like(x)
+example_override.add[(triton.cdiv(x.numel(), 1024),)](x, x, out, x.numel(), BLOCK=1024)
+assert torch.equal(out, x + x)
+"""
+
+
+def test_a_dump_of_a_program_that_does_not_profile():
+    program = Path("program.py")
+    program.write_text(PLAIN)
+    steps = ("-m", "triton_proton.intra")
+    python(*steps, "dump", "ttgir_dump", program)
+    python(*steps, "insert", "ttgir_dump", "--scope", "load=tt.load")
+    command = (sys.executable, "-m", "triton_proton.proton", "-n", "named", "-b", "instrumentation")
+    python(*steps, "run", "ttgir_dump", *command, program)
+    assert '"load"' in output("named")

@@ -1,5 +1,7 @@
-"""The examples of scopes inside kernels, run as a user runs them: beside a played GPU, with a
-`torch` whose tensors are empty (played_torch.py)."""
+"""The examples of scopes inside kernels, run as a user runs them, beside a played GPU.
+
+Their `torch` is played_torch.py, whose tensors are empty.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ def run(tmp_path):
             TRITON_CACHE_DIR=str(tmp_path / "cache"),
             TRITON_LIBHIP_PATH=str(hip_library()),
             PROTON_CUDA_PATH="/nonexistent/libcuda.so.1",
-            PROTON_HIP_PATH=None,
+            PROTON_HIP_PATH=str(hip_library()),
             PYTHONWARNINGS="ignore",
             **variables,
         )
@@ -121,6 +123,26 @@ def test_overriding_ttgir_as_the_tutorial_does(run, tmp_path):
     assert set(scopes_of(tmp_path / "vector-add.hatchet")) == {"kernel", "load"}
     assert not run(*intra, "run", "ttgir_dump", example, "--op-measure")
     assert set(scopes_of(tmp_path / "vector-add.hatchet")) == {"kernel", "load"}
+
+
+PLAIN = """
+import example_override, torch, triton
+
+x = torch.rand(98432, device="cuda")
+example_override.add[(triton.cdiv(x.numel(), 1024),)](x, x, x, x.numel(), BLOCK=1024)
+"""
+
+
+def test_a_dump_of_a_program_that_does_not_profile(run, tmp_path):
+    shutil.copy(EXAMPLES / "example_override.py", tmp_path)
+    shutil.copy(EXAMPLES / "common.py", tmp_path)
+    (tmp_path / "program.py").write_text(PLAIN)
+    intra = ["-m", "triton_proton.intra"]
+    run(*intra, "dump", "ttgir_dump", "program.py")
+    run(*intra, "insert", "ttgir_dump", "--scope", "load=load")
+    command = [sys.executable, "-m", "triton_proton.proton", "-n", "named", "-b", "instrumentation"]
+    run(*intra, "run", "ttgir_dump", *command, "program.py")
+    assert set(scopes_of(tmp_path / "named.hatchet")) == {"load"}
 
 
 def test_an_example_for_another_gpu_says_so(run):
