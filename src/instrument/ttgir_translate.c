@@ -295,7 +295,10 @@ static int translate_line(struct translation *t, struct span text, bool *is_done
 		return translate_event(t, &line);
 	if (span_is(line.op, "proton.allocate_event"))
 		return allocate(t, &line);
-	return refuse(t, "there are proton.record, proton.event and proton.allocate_event");
+	return err_set(t->err, PROTON_E_FORMAT,
+		       "line %u: %.*s is none of proton.record, proton.event and "
+		       "proton.allocate_event",
+		       t->line, line.op.length > 40 ? 40 : (int)line.op.length, line.op.at);
 }
 
 static int translate(struct translation *t, struct span text)

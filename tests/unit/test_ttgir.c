@@ -164,7 +164,8 @@ TEST(what_is_not_understood_has_a_line)
 	refused("proton.event %4",
 		"line 1: not of the form: proton.event start %event : i32, or end");
 	refused("  proton.flush\n",
-		"line 1: there are proton.record, proton.event and proton.allocate_event");
+		"line 1: proton.flush is none of proton.record, proton.event and "
+		"proton.allocate_event");
 }
 
 TEST(text_without_records_is_left_alone)
