@@ -166,11 +166,11 @@ class Translator:
             return f"{left}f_{name}({', '.join(['cta', 'thread', *v])})"
         if name in simple:
             return left + simple[name]
-        if name == "llvm.amdgcn.readfirstlane.i32":
+        if name in ("llvm.amdgcn.readfirstlane.i32", "ldmatrix"):
             return left + v[0]
         if name == "llvm.ctpop.i32":
             return left + f"bin({v[0]}).count('1')"
-        if name == "llvm.amdgcn.sched.barrier":
+        if name in ("llvm.amdgcn.sched.barrier", "llvm.nvvm.cp.async.wait.group"):
             return "pass"
         if name == "choose":
             return left + f"thread.choose({v[0]})"
@@ -320,7 +320,9 @@ def compile_function(name: str, parameters: list[str], body: str, translator: Tr
     results = parameters + re.findall(r"^  (%[\w.]+) = ", body, re.M)
     assert len(results) == len(set(results)), "a value has two definitions"
     names = [translator.name(p) for p in parameters]
-    entry = translator.name("%" + str(sum(p[1:].isdigit() for p in parameters)))
+    first = re.match(r"\s*([\w.]+):", body)  # LLVM prints none where the entry has no name
+    number = str(sum(p[1:].isdigit() for p in parameters))
+    entry = translator.name("%" + (first[1] if first else number))
     label, source = entry, [f"def {name}({', '.join(['cta', 'thread', *names])}):"]
     source += [f"    prev, to = None, {entry!r}", "    while True:"]
     blocks: dict[str, list[str]] = {label: []}
@@ -328,7 +330,7 @@ def compile_function(name: str, parameters: list[str], body: str, translator: Tr
         head = re.match(r"([\w.]+):", line)
         if head:
             label = translator.name(head[1])
-            assert label not in blocks, label
+            assert label not in blocks or (label == entry and not blocks[label]), label
             blocks[label] = []
         elif line.strip():
             blocks[label].append(line)

@@ -30,7 +30,15 @@ MARKERS = st.tuples(
     st.sampled_from(["record start", "record end", "event start", "event end"]),
     st.sampled_from(["a", "b", "c"]),
 )
-ITEMS = st.lists(st.one_of(MARKERS, MARKERS, st.just(None)), max_size=5)
+# Other work: arithmetic, a wait that it may move in front of, a fragment of a matrix, which may
+# move behind markers, and the use of all such values before.
+WORK = st.sampled_from([None, None, "wait", "fragment", "use"])
+
+
+def items(*more):
+    """What is in a block; now and then more than the smaller rings hold."""
+    few = st.lists(st.one_of(MARKERS, MARKERS, WORK, *more), max_size=5)
+    return st.one_of(few, few, st.lists(st.one_of(MARKERS, WORK), max_size=14))
 
 
 # What a function returns, by its number modulo 3. The kernel is number 0 and returns nothing.
@@ -41,15 +49,12 @@ RETURNS = ["void", "i32", "{ i32, i32 }"]
 def functions(draw, helpers=0):
     """The kernel and helpers: each is its blocks, of items and of where each leads.
 
-    An item is a marker, a call (a number: that of a later function), or None, other work. The first
-    edge leads forward.
+    An item is a marker, a call (a number: that of a later function), or other work. The first edge
+    leads forward.
     """
     made = []
     for this in range(helpers + 1):
-        items = ITEMS
-        if this < helpers:
-            calls = st.integers(this + 1, helpers)
-            items = st.lists(st.one_of(MARKERS, calls, st.just(None)), max_size=5)
+        inside = items(*([st.integers(this + 1, helpers)] if this < helpers else []))
         count = draw(st.integers(1, 6 if this == 0 else 3))
         blocks = []
         for number in range(count):
@@ -57,7 +62,7 @@ def functions(draw, helpers=0):
             if number < count - 1 and draw(st.integers(0, 9)) > 0:
                 edges = [draw(st.integers(number + 1, count - 1))]
                 edges += draw(st.lists(st.integers(1, count - 1), max_size=3 if this == 0 else 1))
-            blocks.append((draw(items), edges))
+            blocks.append((draw(inside), edges))
         made.append(blocks)
     if not any(isinstance(item, tuple) for items, _ in made[0] for item in items):
         made[0][0][0].append(("record start", "a"))
@@ -76,9 +81,26 @@ def lines_of(blocks, this: int) -> list[str]:
     for number, (items, edges) in enumerate(blocks):
         if number:
             lines.append(f"\nb{number}:                      ; preds = %whatever")
-        for item in items:
+        made: list[tuple[int, int]] = []  # values, and by how much they are more than %0
+        for item in [*items, "use"]:
             if item is None:
                 lines.append(f"  %{value} = add i32 %0, {value}")
+                made.append((value, value))
+            elif item == "wait":
+                lines.append("  tail call void @llvm.nvvm.cp.async.wait.group(i32 0)")
+                value -= 1
+            elif item == "fragment":
+                lines.append(f"  %{value} = tail call i32 @ldmatrix(i32 %0)")
+                value += 1
+                lines.append(f"  %{value} = add i32 %{value - 1}, 7")
+                made.append((value, 7))
+            elif item == "use":
+                for result, more in made:
+                    lines.append(f"  %{value} = sub i32 %{result}, {more}")
+                    lines.append(f"  call void @same(i32 %{value}, i32 %0)")
+                    value += 1
+                made.clear()
+                value -= 1
             elif isinstance(item, int):
                 kind = item % 3
                 left = f"%{value} = " if kind else ""
@@ -313,7 +335,7 @@ def check_unit(unit: Unit, made, choices, thread_start: int) -> None:
     sampled=st.sampled_from([0, 0, 1, 2, 4, 5, 6]),
     stride=st.sampled_from([1, 1, 2, 3]),
     index=st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 1)),
-    own=st.sampled_from([0, 4, 1000]),
+    own=st.sampled_from([0, 4, 1000, 49000]),
     garbage=st.sampled_from([0, 0x01000007, 0xDEADBEEF]),
     start=st.sampled_from([100, 2**32 - 300, 2**40 - 64]),
 )
