@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "backend/cuda/tensors.h"
+#include "base/clock.h"
 #include "fake/cuda_append.h"
 
 #define STREAM 0x5000u
@@ -461,7 +462,11 @@ TEST(values_are_added_while_the_program_runs)
 
 TEST(what_does_not_fit_into_the_ring_is_counted)
 {
+	/* The thread that empties rings twice a second has not looked yet, or the machine is slow. */
+	uint64_t in_time_ns = clock_monotonic_ns() + 450000000;
 	double value = 1;
+	double found;
+	bool is_in_time;
 	struct profile *profile;
 	int session = start_device();
 
@@ -471,12 +476,16 @@ TEST(what_does_not_fit_into_the_ring_is_counted)
 	replay(1);
 	for (int i = 0; i < 131072 + 6; i++)
 		device.run_node(0); /* the device is far ahead, and nobody launches any more */
+	is_in_time = clock_monotonic_ns() < in_time_ns;
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_LE(1, rec_counter(session, LOST));
+	if (is_in_time)
+		CHECK_LE(1, rec_counter(session, LOST));
 	profile = finish();
-	CHECK_NEAR(double_at(profile, "<captured_at>", "x") +
-			   (double)7, /* 131072 of 131079 have room */
-		   131079, 0);
+	found = double_at(profile, "<captured_at>", "x");
+	if (is_in_time)
+		CHECK_NEAR(found, 131072, 0); /* of 131079 */
+	else
+		CHECK(found >= 131072 && found <= 131079);
 	profile_free(profile);
 }
 
