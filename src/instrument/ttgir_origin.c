@@ -66,7 +66,8 @@ bool origin_read_marker(const struct ttgir_line *line, struct marker *out)
 	struct span text = span_trim(line->rest);
 	const char *end;
 
-	if (!span_is(line->op, "tt.elementwise_inline_asm") || !span_take(&text, "\""))
+	if (!span_is(line->op, "tt.elementwise_inline_asm") || text_opens_region(text) ||
+	    !span_take(&text, "\""))
 		return false;
 	end = span_find(text, "\"");
 	return end && marker_parse(text.at, (size_t)(end - text.at), out);
