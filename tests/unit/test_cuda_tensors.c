@@ -462,7 +462,7 @@ TEST(values_are_added_while_the_program_runs)
 
 TEST(what_does_not_fit_into_the_ring_is_counted)
 {
-	/* The thread that empties rings twice a second has not looked yet, or the machine is slow. */
+	/* The thread that empties rings twice a second has not looked yet, unless all is slow. */
 	uint64_t in_time_ns = clock_monotonic_ns() + 450000000;
 	double value = 1;
 	double found;
