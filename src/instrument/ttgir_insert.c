@@ -99,13 +99,6 @@ static bool is_kept(const struct sites *sites, uint32_t index)
 	       !sites->scopes[sites->sites[index].scope].is_dropped;
 }
 
-static struct span indent_of(struct span line)
-{
-	struct span trimmed = span_trim(line);
-
-	return (struct span){line.at, (size_t)(trimmed.at - line.at)};
-}
-
 static void write_text(struct insertion *in, struct span text, const struct around *around)
 {
 	const struct sites *sites = in->sites;
@@ -116,7 +109,7 @@ static void write_text(struct insertion *in, struct span text, const struct arou
 		uint32_t behind = around[number].behind;
 
 		if (is_kept(sites, before))
-			write_marker(in, before, indent_of(line), sites->sites[before].is_inner);
+			write_marker(in, before, text_indent(line), sites->sites[before].is_inner);
 		out_bytes(in->out, line.at, line.length);
 		if (line.at + line.length < text.at || is_kept(sites, behind))
 			out_byte(in->out, '\n');
@@ -124,7 +117,7 @@ static void write_text(struct insertion *in, struct span text, const struct arou
 			continue;
 		/* Inside a partition one step further in, as the next line is. */
 		if (sites->sites[behind].is_inner)
-			write_marker(in, behind, indent_of(text), false);
+			write_marker(in, behind, text_indent(text), false);
 		else
 			write_marker(in, behind, sites->sites[behind].indent, true);
 	}

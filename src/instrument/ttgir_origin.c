@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "instrument/ttgir_lines.h"
 
-#define BLOCKS_MAX 256u
 #define SITES_MAX 1024u
 #define LOADS_MAX 256u /* more are not followed through views */
 
@@ -113,7 +113,7 @@ struct walk {
 	size_t site_capacity;
 	size_t capacity;
 	struct origin_set open;
-	struct block blocks[BLOCKS_MAX];
+	struct block blocks[TTGIR_DEPTH_MAX];
 	uint32_t block_count;
 	uint32_t line;
 	struct proton_error *err;
@@ -196,27 +196,21 @@ static void end_block(struct walk *walk)
 	walk->open.count = around;
 }
 
-static int begin_block(struct walk *walk, bool is_body)
+static void begin_block(struct walk *walk, bool is_body)
 {
-	if (walk->block_count == BLOCKS_MAX)
-		return err_set(walk->err, PROTON_E_UNSUPPORTED,
-			       "line %u: regions are nested more than %u deep", walk->line + 1,
-			       BLOCKS_MAX);
 	walk->blocks[walk->block_count++] = (struct block){walk->open, is_body};
-	return PROTON_OK;
 }
 
-static int close_line(struct walk *walk, const struct ttgir_line *line, struct span text)
+static int close_line(struct walk *walk, const struct ttgir_line *line, struct span trimmed)
 {
 	bool is_body;
 
-	if (!walk->block_count)
-		return err_set(walk->err, PROTON_E_UNSUPPORTED,
-			       "line %u: a region ends that has not begun", walk->line + 1);
 	end_block(walk);
 	is_body = walk->blocks[--walk->block_count].is_body;
-	if (text_opens_region(text))
-		return begin_block(walk, is_body); /* "} else {" */
+	if (text_opens_region(trimmed)) { /* "} else {" */
+		begin_block(walk, is_body);
+		return PROTON_OK;
+	}
 	return is_body ? PROTON_OK : add_operation(walk, line->location, &walk->open);
 }
 
@@ -248,26 +242,36 @@ static int read_operation(struct walk *walk, const struct ttgir_line *line)
 	return add_operation(walk, line->location, &walk->open);
 }
 
-static int walk_line(struct walk *walk, struct span text)
+static int walk_line(struct walk *walk, const struct text_line *text)
 {
-	struct span trimmed = span_trim(text);
 	struct ttgir_line line;
 	struct marker marker;
 
-	if (text_is_no_code(trimmed))
+	if (text_is_no_code(text->trimmed))
 		return PROTON_OK;
-	ttgir_line_read(text, &line);
-	if (trimmed.at[0] == '}')
-		return close_line(walk, &line, trimmed);
-	if (trimmed.at[0] == '^') {
+	ttgir_line_read(text->text, &line);
+	if (text_closes_region(text->trimmed))
+		return close_line(walk, &line, text->trimmed);
+	if (text->end != NO_LINE) {
+		begin_block(walk, span_is(line.op, "tt.func") || walk->block_count == 0);
+		return PROTON_OK;
+	}
+	if (text->trimmed.at[0] == '^') {
 		end_block(walk);
 		return PROTON_OK;
 	}
-	if (text_opens_region(trimmed))
-		return begin_block(walk, span_is(line.op, "tt.func") || walk->block_count == 0);
 	if (origin_read_marker(&line, &marker))
 		return read_marker(walk, &marker);
 	return read_operation(walk, &line);
+}
+
+static int walk_lines(struct walk *walk, const struct ttgir_lines *lines)
+{
+	int status = PROTON_OK;
+
+	for (; status == PROTON_OK && walk->line < lines->count; walk->line++)
+		status = walk_line(walk, &lines->at[walk->line]);
+	return status;
 }
 
 /* ------------------------------------------------------------------ results */
@@ -308,8 +312,8 @@ static void join_origins(struct origins *out)
 int origins_read(struct span text, struct origins *out, struct proton_error *err)
 {
 	struct walk *walk = calloc(1, sizeof(*walk));
-	struct span line;
-	int status = PROTON_OK;
+	struct ttgir_lines lines = {0};
+	int status;
 
 	*out = (struct origins){0};
 	if (!walk || !ttgir_locations_read(text, &walk->locations)) {
@@ -318,10 +322,10 @@ int origins_read(struct span text, struct origins *out, struct proton_error *err
 	}
 	walk->out = out;
 	walk->err = err;
-	for (; status == PROTON_OK && text_take_line(&text, &line); walk->line++)
-		status = walk_line(walk, line);
-	if (status == PROTON_OK && walk->block_count)
-		status = err_set(err, PROTON_E_UNSUPPORTED, "a region does not end");
+	status = ttgir_lines_read(text, &lines, err);
+	if (status == PROTON_OK)
+		status = walk_lines(walk, &lines);
+	ttgir_lines_fini(&lines);
 	ttgir_locations_fini(&walk->locations);
 	free(walk);
 	if (status != PROTON_OK) {

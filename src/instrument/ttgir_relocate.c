@@ -12,16 +12,9 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "instrument/ttgir_lines.h"
 #include "instrument/ttgir_origin.h"
 #include "instrument/ttgir_sites.h"
-
-#define DEPTH_MAX 256u
-#define NO_LINE UINT32_MAX
-
-struct text_line {
-	struct span text;
-	uint32_t end; /* where the region ends that begins here; NO_LINE: none does */
-};
 
 struct insertion {
 	uint32_t line;
@@ -36,9 +29,7 @@ struct insertion {
 struct relocation {
 	const struct origins *origins;
 	struct ttgir_locations locations;
-	struct text_line *lines;
-	size_t line_capacity;
-	uint32_t line_count;
+	struct ttgir_lines lines;
 	struct insertion *insertions;
 	size_t insertion_capacity;
 	uint32_t insertion_count;
@@ -58,51 +49,6 @@ static int out_of_memory(struct proton_error *err)
 	return err_set(err, PROTON_E_NOMEM, "out of memory");
 }
 
-/* ------------------------------------------------------------------ lines */
-
-/* Finds the end of each region. */
-static int match_regions(struct relocation *re)
-{
-	uint32_t open[DEPTH_MAX];
-	uint32_t depth = 0;
-
-	for (uint32_t i = 0; i < re->line_count; i++) {
-		struct span trimmed = span_trim(re->lines[i].text);
-
-		if (text_is_no_code(trimmed))
-			continue;
-		if (trimmed.at[0] == '}') {
-			if (!depth)
-				return err_set(re->err, PROTON_E_UNSUPPORTED,
-					       "line %u: a region ends that has not begun", i + 1);
-			if (!text_opens_region(trimmed))
-				re->lines[open[--depth]].end = i;
-		} else if (text_opens_region(trimmed)) {
-			if (depth == DEPTH_MAX)
-				return err_set(re->err, PROTON_E_UNSUPPORTED,
-					       "line %u: regions are nested more than %u deep",
-					       i + 1, DEPTH_MAX);
-			open[depth++] = i;
-		}
-	}
-	if (depth)
-		return err_set(re->err, PROTON_E_UNSUPPORTED, "a region does not end");
-	return PROTON_OK;
-}
-
-static int read_lines(struct relocation *re, struct span text)
-{
-	struct span line;
-
-	while (text_take_line(&text, &line)) {
-		if (!array_reserve(&re->lines, &re->line_capacity, re->line_count + 1,
-				   sizeof(*re->lines)))
-			return out_of_memory(re->err);
-		re->lines[re->line_count++] = (struct text_line){line, NO_LINE};
-	}
-	return match_regions(re);
-}
-
 /* ------------------------------------------------------------------ scopes */
 
 static int add_insertion(struct relocation *re, struct insertion made)
@@ -115,11 +61,6 @@ static int add_insertion(struct relocation *re, struct insertion made)
 	return PROTON_OK;
 }
 
-static struct span indent_of(struct span line)
-{
-	return (struct span){line.at, (size_t)(span_trim(line).at - line.at)};
-}
-
 /* Closes what is open and not in `kept`, the latest first. */
 static int close_scopes(struct relocation *re, struct position *at, const struct origin_set *kept)
 {
@@ -130,14 +71,15 @@ static int close_scopes(struct relocation *re, struct position *at, const struct
 
 		if (origin_set_has(kept, site))
 			continue;
-		status = add_insertion(re, (struct insertion){
-						   .line = at->last,
-						   .is_behind = true,
-						   .is_end = true,
-						   .site = site,
-						   .indent = indent_of(re->lines[at->last].text),
-						   .location = at->location,
-					   });
+		status = add_insertion(re,
+				       (struct insertion){
+					       .line = at->last,
+					       .is_behind = true,
+					       .is_end = true,
+					       .site = site,
+					       .indent = text_indent(re->lines.at[at->last].text),
+					       .location = at->location,
+				       });
 		memmove(&at->open.sites[i], &at->open.sites[i + 1],
 			(at->open.count - i - 1) * sizeof(at->open.sites[0]));
 		at->open.count--;
@@ -167,7 +109,7 @@ static int visit_work(struct relocation *re, struct position *at, uint32_t first
 		status = add_insertion(re, (struct insertion){
 						   .line = first,
 						   .site = site,
-						   .indent = indent_of(re->lines[first].text),
+						   .indent = text_indent(re->lines.at[first].text),
 						   .location = location,
 					   });
 		at->open.sites[at->open.count++] = site;
@@ -186,15 +128,9 @@ static const struct origin_set *scopes_of(const struct relocation *re, struct sp
 
 static int visit_block(struct relocation *re, uint32_t *line, const struct position *around);
 
-/* Is the region that begins at the line a part of "ttg.warp_specialize"? */
-static bool begins_partition(struct span trimmed)
-{
-	return span_take(&trimmed, "default") || span_take(&trimmed, "partition");
-}
-
 static bool has_blocks(const struct ttgir_line *line, struct span trimmed)
 {
-	return begins_partition(trimmed) || span_is(line->op, "scf.for") ||
+	return text_begins_partition(trimmed) || span_is(line->op, "scf.for") ||
 	       span_is(line->op, "scf.if") || span_is(line->op, "scf.while");
 }
 
@@ -202,13 +138,13 @@ static bool has_blocks(const struct ttgir_line *line, struct span trimmed)
 static int visit_regions(struct relocation *re, struct position *at, uint32_t first,
 			 const struct ttgir_line *line, struct span trimmed)
 {
-	uint32_t end = re->lines[first].end;
+	uint32_t end = re->lines.at[first].end;
 	const struct origin_set *scopes = NULL;
 	struct ttgir_line closing;
 	int status = PROTON_OK;
 
-	ttgir_line_read(re->lines[end].text, &closing);
-	if (!begins_partition(trimmed))
+	ttgir_line_read(re->lines.at[end].text, &closing);
+	if (!text_begins_partition(trimmed))
 		scopes = scopes_of(re, closing.location);
 	if (scopes)
 		status = visit_work(re, at, first, end, closing.location, scopes);
@@ -225,14 +161,14 @@ static int visit_regions(struct relocation *re, struct position *at, uint32_t fi
 
 static int visit_line(struct relocation *re, struct position *at, uint32_t number)
 {
-	struct span trimmed = span_trim(re->lines[number].text);
+	struct span trimmed = re->lines.at[number].trimmed;
 	const struct origin_set *scopes;
 	struct ttgir_line line;
 
 	if (trimmed.at[0] == '^')
 		return close_all(re, at);
-	ttgir_line_read(re->lines[number].text, &line);
-	if (re->lines[number].end != NO_LINE)
+	ttgir_line_read(re->lines.at[number].text, &line);
+	if (re->lines.at[number].end != NO_LINE)
 		return visit_regions(re, at, number, &line, trimmed);
 	scopes = origin_is_work(&line) ? scopes_of(re, line.location) : NULL;
 	if (scopes)
@@ -254,16 +190,16 @@ static int visit_block(struct relocation *re, uint32_t *line, const struct posit
 			if (at.around.count < ORIGIN_DEPTH_MAX)
 				at.around.sites[at.around.count++] = around->open.sites[i];
 	}
-	for (; *line < re->line_count && status == PROTON_OK; ++*line) {
-		struct span trimmed = span_trim(re->lines[*line].text);
+	for (; *line < re->lines.count && status == PROTON_OK; ++*line) {
+		struct span trimmed = re->lines.at[*line].trimmed;
 
 		if (text_is_no_code(trimmed))
 			continue;
-		if (trimmed.at[0] == '}')
+		if (text_closes_region(trimmed))
 			break;
 		status = visit_line(re, &at, *line);
-		if (re->lines[*line].end != NO_LINE)
-			*line = re->lines[*line].end;
+		if (re->lines.at[*line].end != NO_LINE)
+			*line = re->lines.at[*line].end;
 	}
 	return status == PROTON_OK ? close_all(re, &at) : status;
 }
@@ -272,12 +208,12 @@ static int visit_functions(struct relocation *re)
 {
 	int status = PROTON_OK;
 
-	for (uint32_t i = 0; i < re->line_count && status == PROTON_OK; i++) {
-		uint32_t end = re->lines[i].end;
+	for (uint32_t i = 0; i < re->lines.count && status == PROTON_OK; i++) {
+		uint32_t end = re->lines.at[i].end;
 		uint32_t inner = i + 1;
 		struct ttgir_line line;
 
-		ttgir_line_read(re->lines[i].text, &line);
+		ttgir_line_read(re->lines.at[i].text, &line);
 		if (end == NO_LINE || !span_is(line.op, "tt.func"))
 			continue;
 		status = visit_block(re, &inner, NULL);
@@ -343,8 +279,8 @@ static int write_text(struct relocation *re, struct span text, struct ttgir_resu
 			       "every register %%proton_... is taken");
 	qsort(re->insertions, re->insertion_count, sizeof(*re->insertions), compare_insertions);
 	out_init(&writing.out, -1);
-	for (uint32_t i = 0; i < re->line_count; i++) {
-		struct span line = re->lines[i].text;
+	for (uint32_t i = 0; i < re->lines.count; i++) {
+		struct span line = re->lines.at[i].text;
 
 		write_insertions(re, &writing, i, false, &next);
 		out_bytes(&writing.out, line.at, line.length);
@@ -363,7 +299,7 @@ static int write_text(struct relocation *re, struct span text, struct ttgir_resu
 
 static int relocate(struct relocation *re, struct span text, struct ttgir_result *result)
 {
-	int status = read_lines(re, text);
+	int status = ttgir_lines_read(text, &re->lines, re->err);
 
 	if (status == PROTON_OK && !ttgir_locations_read(text, &re->locations))
 		status = out_of_memory(re->err);
@@ -390,7 +326,7 @@ int ttgir_relocate(const char *before, size_t before_length, const char *after, 
 	if (origins.site_count)
 		status = relocate(&re, (struct span){after, after_length}, result);
 	ttgir_locations_fini(&re.locations);
-	free(re.lines);
+	ttgir_lines_fini(&re.lines);
 	free(re.insertions);
 	origins_fini(&origins);
 	if (status != PROTON_OK)

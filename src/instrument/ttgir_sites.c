@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "instrument/ttgir_lines.h"
+
 #define SITES_MAX 4096u
-#define REGIONS_MAX 256u
 #define UNPLACED_MAX 16u /* sites in a row */
 
 /* ------------------------------------------------------------------ operations */
@@ -121,14 +122,13 @@ struct walk {
 	struct ttgir_locations locations;
 	uint32_t autos;
 	uint32_t line;
-	struct region regions[REGIONS_MAX];
+	struct region regions[TTGIR_DEPTH_MAX];
 	uint32_t region_count;
 	struct ttgir_place kernel; /* what passes give to operations that are nobody's */
 	struct ttgir_place before; /* of the last operation in the block that has one */
 	uint32_t unplaced[UNPLACED_MAX];
 	uint32_t unplaced_count;
 	bool is_specializing; /* behind "ttg.warp_specialize": its partitions follow */
-	struct proton_error *err;
 };
 
 static const struct region outside = {REGION_OTHER, false, SITE_NONE, 0};
@@ -206,15 +206,10 @@ static void place_operation(struct walk *walk, struct span location, struct site
 	}
 }
 
-static int open_region(struct walk *walk, struct region region)
+static void open_region(struct walk *walk, struct region region)
 {
-	if (walk->region_count == REGIONS_MAX)
-		return err_set(walk->err, PROTON_E_UNSUPPORTED,
-			       "line %u: regions are nested more than %u deep", walk->line + 1,
-			       REGIONS_MAX);
 	walk->regions[walk->region_count++] = region;
 	leave_block(walk);
-	return PROTON_OK;
 }
 
 /* The number behind `key` in the line, at most a thousand; 0 when there is none. */
@@ -231,7 +226,7 @@ static uint32_t number_behind(struct span line, const char *key)
 	return number;
 }
 
-static int open_partition(struct walk *walk, const struct ttgir_line *line, struct span text)
+static void open_partition(struct walk *walk, const struct ttgir_line *line, struct span text)
 {
 	struct region region = *current(walk);
 	struct site *site = NULL;
@@ -251,16 +246,17 @@ static int open_partition(struct walk *walk, const struct ttgir_line *line, stru
 		}
 		region.site = site_index(walk, site);
 	}
-	return open_region(walk, region);
+	open_region(walk, region);
 }
 
-static int open_line(struct walk *walk, const struct ttgir_line *line, struct span text)
+static void open_line(struct walk *walk, const struct ttgir_line *line, struct span text)
 {
 	struct region region = *current(walk);
-	struct span word = text;
 
-	if (walk->is_specializing && (span_take(&word, "default") || span_take(&word, "partition")))
-		return open_partition(walk, line, text);
+	if (walk->is_specializing && text_begins_partition(text)) {
+		open_partition(walk, line, text);
+		return;
+	}
 	region.kind = REGION_PLAIN;
 	region.site = SITE_NONE;
 	if (span_is(line->op, "scf.for") || span_is(line->op, "scf.while")) {
@@ -279,20 +275,19 @@ static int open_line(struct walk *walk, const struct ttgir_line *line, struct sp
 		region.kind = REGION_OTHER;
 		region.is_open = false;
 	}
-	return open_region(walk, region);
+	open_region(walk, region);
 }
 
-static int close_line(struct walk *walk, const struct ttgir_line *line, struct span text)
+static void close_line(struct walk *walk, const struct ttgir_line *line, struct span text)
 {
 	struct region closed = *current(walk);
 
-	if (!walk->region_count)
-		return err_set(walk->err, PROTON_E_UNSUPPORTED,
-			       "line %u: a region ends that has not begun", walk->line + 1);
 	walk->region_count--;
 	leave_block(walk);
-	if (text_opens_region(text))
-		return open_region(walk, closed); /* "} else {", "} do {" */
+	if (text_opens_region(text)) { /* "} else {", "} do {" */
+		open_region(walk, closed);
+		return;
+	}
 	if (closed.kind == REGION_LOOP && closed.site != SITE_NONE) {
 		struct site *site = &walk->found->sites[closed.site];
 
@@ -301,7 +296,6 @@ static int close_line(struct walk *walk, const struct ttgir_line *line, struct s
 	}
 	/* Behind the last partition the operation's type follows. */
 	walk->is_specializing = closed.kind == REGION_PARTITION && span_find(text, " : ") == NULL;
-	return PROTON_OK;
 }
 
 static void read_operation(struct walk *walk, const struct ttgir_line *line)
@@ -338,24 +332,23 @@ static void read_operation(struct walk *walk, const struct ttgir_line *line)
 			operation && operation->kind == INSTRUMENT_AUTO_LOADS);
 }
 
-static int walk_line(struct walk *walk, struct span text)
+static void walk_line(struct walk *walk, const struct text_line *text)
 {
 	struct ttgir_line line;
-	struct span trimmed = span_trim(text);
 
-	if (text_is_no_code(trimmed))
-		return PROTON_OK;
-	ttgir_line_read(text, &line);
-	if (trimmed.at[0] == '}')
-		return close_line(walk, &line, trimmed);
-	if (text_opens_region(trimmed)) {
+	if (text_is_no_code(text->trimmed))
+		return;
+	ttgir_line_read(text->text, &line);
+	if (text_closes_region(text->trimmed)) {
+		close_line(walk, &line, text->trimmed);
+	} else if (text->end != NO_LINE) {
 		if (!walk->found->warp_count)
-			walk->found->warp_count = number_behind(trimmed, "\"ttg.num-warps\" = ");
-		return open_line(walk, &line, trimmed);
-	}
-	if (line.op.length)
+			walk->found->warp_count =
+				number_behind(text->trimmed, "\"ttg.num-warps\" = ");
+		open_line(walk, &line, text->trimmed);
+	} else if (line.op.length) {
 		read_operation(walk, &line);
-	return PROTON_OK;
+	}
 }
 
 /* Where the kernel begins: the location of the module. */
@@ -377,8 +370,8 @@ static struct ttgir_place place_of_kernel(const struct walk *walk, struct span t
 int sites_find(struct span text, uint32_t autos, struct sites *out, struct proton_error *err)
 {
 	struct walk *walk = calloc(1, sizeof(*walk));
-	struct span line;
-	int status = PROTON_OK;
+	struct ttgir_lines lines;
+	int status;
 
 	*out = (struct sites){0};
 	out->sites = calloc(SITES_MAX, sizeof(*out->sites));
@@ -391,11 +384,10 @@ int sites_find(struct span text, uint32_t autos, struct sites *out, struct proto
 	walk->kernel = place_of_kernel(walk, text);
 	walk->before.file = (struct span){text.at, 0};
 	walk->autos = autos;
-	walk->err = err;
-	for (; status == PROTON_OK && text_take_line(&text, &line); walk->line++)
-		status = walk_line(walk, line);
-	if (status == PROTON_OK && walk->region_count)
-		status = err_set(err, PROTON_E_UNSUPPORTED, "a region does not end");
+	status = ttgir_lines_read(text, &lines, err);
+	for (; status == PROTON_OK && walk->line < lines.count; walk->line++)
+		walk_line(walk, &lines.at[walk->line]);
+	ttgir_lines_fini(&lines);
 	ttgir_locations_fini(&walk->locations);
 	free(walk);
 	if (status != PROTON_OK)

@@ -6,12 +6,9 @@
  */
 #include "instrument/ttgir.h"
 
-#include <stdlib.h>
-
+#include "instrument/ttgir_lines.h"
 #include "instrument/ttgir_origin.h"
 #include "instrument/ttgir_sites.h"
-
-#define DEPTH_MAX 256u
 
 /* What stands in a region of TTIR, and in no loop inside of it. */
 struct region {
@@ -22,7 +19,7 @@ struct region {
 };
 
 struct regions {
-	struct region open[DEPTH_MAX];
+	struct region open[TTGIR_DEPTH_MAX];
 	uint32_t depth;
 };
 
@@ -46,73 +43,79 @@ static void end_region(struct regions *regions)
 	around->has_dot |= ended->has_dot;
 }
 
-/* *has_marked_loop: a loop with markers ended that is going to be pipelined. False when regions are
- * nested too deep, or end without a beginning. */
-static bool follow_regions(struct regions *regions, const struct ttgir_line *line,
-			   struct span trimmed, bool *has_marked_loop)
+/* A line of code; true if a loop with markers ends that is going to be pipelined. */
+static bool follow_line(struct regions *regions, const struct text_line *text,
+			const struct ttgir_line *line, bool is_marker)
 {
-	struct region *around = regions->depth ? &regions->open[regions->depth - 1] : NULL;
+	/* Outside of all regions: what the first one takes the place of. */
+	struct region *around = &regions->open[regions->depth ? regions->depth - 1 : 0];
+	bool is_marked_loop = false;
 
-	if (text_is_no_code(trimmed))
-		return true;
-	if (trimmed.at[0] == '}') {
-		if (!around)
+	if (text_closes_region(text->trimmed)) {
+		if (text_opens_region(text->trimmed)) /* "} else {" */
 			return false;
-		if (text_opens_region(trimmed)) /* "} else {" */
-			return true;
-		*has_marked_loop |= around->has_marker && is_pipelined(around, trimmed);
+		is_marked_loop = around->has_marker && is_pipelined(around, text->trimmed);
 		end_region(regions);
-	} else if (text_opens_region(trimmed)) {
-		if (regions->depth == DEPTH_MAX)
-			return false;
+	} else if (text->end != NO_LINE) {
 		regions->open[regions->depth++] = (struct region){
 			.is_loop = span_is(line->op, "scf.for") || span_is(line->op, "scf.while"),
 		};
-	} else if (around) {
+	} else {
 		uint32_t kind = sites_kind_of(line->op);
-		struct marker marker;
 
 		around->has_load |= kind == INSTRUMENT_AUTO_LOADS;
 		around->has_dot |= kind == INSTRUMENT_AUTO_DOTS;
-		around->has_marker |= origin_read_marker(line, &marker);
+		around->has_marker |= is_marker;
 	}
-	return true;
+	return is_marked_loop;
+}
+
+/* Writes the lines that are no markers. True if there are markers in a loop to be pipelined. */
+static bool write_rest(const struct ttgir_lines *lines, struct regions *regions, struct out *out,
+		       uint32_t *marker_count)
+{
+	bool has_marked_loop = false;
+
+	for (uint32_t i = 0; i < lines->count; i++) {
+		const struct text_line *text = &lines->at[i];
+		bool is_marker = false;
+
+		if (!text_is_no_code(text->trimmed)) {
+			struct ttgir_line line;
+			struct marker marker;
+
+			ttgir_line_read(text->text, &line);
+			is_marker = origin_read_marker(&line, &marker);
+			has_marked_loop |= follow_line(regions, text, &line, is_marker);
+		}
+		*marker_count += is_marker;
+		if (is_marker)
+			continue;
+		out_bytes(out, text->text.at, text->text.length);
+		out_byte(out, '\n');
+	}
+	return has_marked_loop;
 }
 
 int ttgir_take_out(const char *text, size_t length, enum ttgir_take_out when,
 		   struct ttgir_result *result, struct proton_error *err)
 {
-	struct span rest = {text, length};
-	struct regions *regions = calloc(1, sizeof(*regions));
-	bool has_marked_loop = false;
-	bool is_understood = true;
-	bool is_wanted = when == TTGIR_ALWAYS || span_find(rest, "tt.warp_specialize");
+	struct span whole = {text, length};
+	struct regions regions = {0};
+	struct ttgir_lines lines;
 	struct out out;
-	struct span line;
+	bool is_wanted = when == TTGIR_ALWAYS || span_find(whole, "tt.warp_specialize");
 	int status;
 
 	*result = (struct ttgir_result){0};
-	if (!regions)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	status = ttgir_lines_read(whole, &lines, err);
+	if (status != PROTON_OK)
+		return status;
 	out_init(&out, -1);
-	while (is_understood && text_take_line(&rest, &line)) {
-		struct ttgir_line read;
-		struct marker marker;
-
-		ttgir_line_read(line, &read);
-		is_understood = follow_regions(regions, &read, span_trim(line), &has_marked_loop);
-		if (origin_read_marker(&read, &marker)) {
-			result->scope_count++;
-			continue;
-		}
-		out_bytes(&out, line.at, line.length);
-		out_byte(&out, '\n');
-	}
-	free(regions);
+	if (write_rest(&lines, &regions, &out, &result->scope_count) && when == TTGIR_FROM_LOOPS)
+		is_wanted = true;
+	ttgir_lines_fini(&lines);
 	status = out_finish(&out, err);
-	if (status == PROTON_OK && !is_understood)
-		status = err_set(err, PROTON_E_UNSUPPORTED, "regions that are not MLIR's");
-	is_wanted |= when == TTGIR_FROM_LOOPS && has_marked_loop;
 	if (status == PROTON_OK && is_wanted && result->scope_count) {
 		result->text = out_take(&out, &result->length);
 		if (!result->text)

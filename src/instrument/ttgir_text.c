@@ -75,9 +75,24 @@ bool text_opens_region(struct span trimmed)
 	return trimmed.length && trimmed.at[trimmed.length - 1] == '{';
 }
 
+bool text_closes_region(struct span trimmed)
+{
+	return trimmed.length && trimmed.at[0] == '}';
+}
+
+bool text_begins_partition(struct span trimmed)
+{
+	return span_take(&trimmed, "default") || span_take(&trimmed, "partition");
+}
+
 bool text_is_no_code(struct span trimmed)
 {
 	return !trimmed.length || trimmed.at[0] == '#' || trimmed.at[0] == '/';
+}
+
+struct span text_indent(struct span line)
+{
+	return (struct span){line.at, (size_t)(span_trim(line).at - line.at)};
 }
 
 bool text_is_amd(struct span text)

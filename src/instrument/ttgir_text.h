@@ -28,8 +28,14 @@ const char *span_find(struct span span, const char *text);
 bool text_take_line(struct span *rest, struct span *line);
 /* A line, without blanks around it, that begins a region: a loop, a branch, a function. */
 bool text_opens_region(struct span trimmed);
+/* Ends a region, or a block of one. */
+bool text_closes_region(struct span trimmed);
+/* Begins a region of "ttg.warp_specialize", if it is behind one. */
+bool text_begins_partition(struct span trimmed);
 /* An empty line, an alias or a comment. */
 bool text_is_no_code(struct span trimmed);
+/* The blanks that a line begins with. */
+struct span text_indent(struct span line);
 /* Does the text name an AMD device as its target? */
 bool text_is_amd(struct span text);
 
