@@ -9,11 +9,10 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import struct
 
 import triton
 import triton.language as tl
-from played_hip import STREAM, Driver
+from played_hip import STREAM, Driver, play_waves, store_wave
 from triton.runtime.jit import MockTensor
 
 float16, float32 = tl.float16, tl.float32
@@ -68,13 +67,7 @@ def wave(at, ring, number, unit, codes):
     for code, (_, kind) in enumerate(codes, 1):
         records.append((clock, code << 24 | (100 if kind == 0 else 0)))
         clock += 200 if kind == 0 else 100
-    place = unit | (4 + number % 16) << 8 | 1 << 13
-    header = struct.pack(
-        "<IIIIQQQQII8x", 0x314F5250, place, len(records), 10,
-        10**15, 4000, 10**15 + 5000, 104000, 6, 0)  # fmt: skip
-    ctypes.memmove(at + unit * 64, header, 64)
-    data = b"".join(struct.pack("<II", *record) for record in records)
-    ctypes.memmove(ring, data, len(data))
+    store_wave(at, ring, unit, unit | (4 + number % 16) << 8 | 1 << 13, records)
 
 
 @ctypes.CFUNCTYPE(
@@ -87,15 +80,7 @@ def launched(ctas, threads, stream, parameters):
     # The last parameter, behind those that are no constants and the other scratch memory.
     arguments = [kind for kind in loaded[-1].src.signature.values() if kind != "constexpr"]
     scratch = ctypes.cast(parameters[len(arguments) + 1], ctypes.POINTER(ctypes.c_uint64))[0]
-    words = [line.split(" ", 1) for line in layout.splitlines()[1:]]
-    keys = dict(words)
-    codes = [tuple(map(int, value.split())) for key, value in words if key == "code"]
-    units = len(keys["units"].split())
-    cta, ring, slack = (int(keys[key]) for key in ("cta", "ring", "slack"))
-    for number in range(ctas):
-        at = scratch + number * cta
-        for unit in range(units):
-            wave(at, at + units * 64 + unit * (ring + slack), number, unit, codes)
+    play_waves(layout, scratch, ctas, wave)
 
 
 loaded = []

@@ -19,12 +19,12 @@ from triton_proton import _instrument, _libproton
 pytest.importorskip("triton.backends.amd.driver")
 
 PROGRAM = r"""
-import ctypes, struct, sys
+import ctypes, sys
 import triton, triton_proton as proton
 import triton.language as tl
 from triton.runtime.jit import MockTensor
 import intra_kernels as kernels
-from played_hip import STREAM, Driver
+from played_hip import STREAM, Driver, play_waves, store_wave
 
 CTAS, PROFILE_SCRATCH = 3, 5  # the last parameter: behind four and global scratch
 
@@ -42,13 +42,8 @@ def wave(at, ring, number, unit, codes):
         if kind == 0:
             records.append((clock, code << 24 | 100))
             clock += 200
-    # 100 000 cycles in 5000 ticks of 10 ns: 2 GHz. The wave's own number is in HW_ID.
-    header = struct.pack(
-        "<IIIIQQQQII8x", 0x314F5250, unit | (4 + number) << 8 | 1 << 13, len(records), 10,
-        10**15, 4000, 10**15 + 5000, 104000, 6, 0)
-    ctypes.memmove(at + unit * 64, header, 64)
-    data = b"".join(struct.pack("<II", *record) for record in records)
-    ctypes.memmove(ring, data, len(data))
+    # The wave's own number is in HW_ID.
+    store_wave(at, ring, unit, unit | (4 + number) << 8 | 1 << 13, records)
 
 
 @ctypes.CFUNCTYPE(
@@ -59,16 +54,8 @@ def kernel(ctas, threads, stream, parameters):
     buffers.append(scratch)
     if not scratch:
         return
-    words = [line.split(" ", 1) for line in compiled.metadata.proton_layout.splitlines()[1:]]
-    keys = dict(words)
-    assert keys["vendor"] == "amd"
-    codes = [tuple(map(int, value.split())) for key, value in words if key == "code"]
-    units = len(keys["units"].split())
-    cta, ring, slack = (int(keys[key]) for key in ("cta", "ring", "slack"))
-    for number in range(ctas):
-        at = scratch + number * cta
-        for unit in range(units):
-            wave(at, at + units * 64 + unit * (ring + slack), number, unit, codes)
+    assert "vendor amd" in compiled.metadata.proton_layout.splitlines()
+    play_waves(compiled.metadata.proton_layout, scratch, ctas, wave)
 
 
 def launch():
