@@ -1,12 +1,14 @@
 /*
  * Finalizing when SIGTERM, SIGHUP or SIGINT arrives, for programs that asked for it.
  *
- * The handler only writes the signal's number into a pipe; a thread that waits there finalizes
- * in an ordinary context, gives the signal its default course back and raises it again.
+ * The handler only stores the signal's number and posts a semaphore; a thread that waits for it
+ * finalizes in an ordinary context, gives the signal its default course back and raises it again.
+ * No pipe: a program may close descriptors that it does not know, and what is written to the number
+ * afterwards ends up in a file of the program.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -19,16 +21,19 @@
 #include "base/note.h"
 #include "record/session.h"
 
-static int pipe_ends[2] = {-1, -1};
+static sem_t arrived;
+static _Atomic int first_number; /* of the first signal; 0: none yet */
 static pid_t owner;
 
 static void on_signal(int number)
 {
 	int saved = errno;
-	unsigned char byte = (unsigned char)number;
+	int none = 0;
 
+	if (getpid() == owner)
+		atomic_compare_exchange_strong(&first_number, &none, number);
 	/* A forked child inherited the handler but not the thread: let the signal end it. */
-	if (getpid() != owner || write(pipe_ends[1], &byte, 1) != 1) {
+	if (getpid() != owner || sem_post(&arrived) < 0) {
 		signal(number, SIG_DFL);
 		raise(number);
 	}
@@ -55,18 +60,15 @@ static void finalize_and_say(void)
 
 static void *wait_for_signal(void *unused)
 {
-	unsigned char byte;
-	ssize_t n;
+	int number;
 
 	(void)unused;
-	do {
-		n = read(pipe_ends[0], &byte, 1);
-	} while (n < 0 && errno == EINTR);
-	if (n == 1) {
-		finalize_and_say();
-		signal(byte, SIG_DFL);
-		kill(getpid(), byte);
-	}
+	while (sem_wait(&arrived) < 0)
+		; /* EINTR is the only failure */
+	number = atomic_load(&first_number);
+	finalize_and_say();
+	signal(number, SIG_DFL);
+	kill(getpid(), number);
 	return NULL;
 }
 
@@ -99,7 +101,8 @@ int proton_finalize_on_signals(struct proton_error *err)
 
 	if (atomic_flag_test_and_set(&installed) && owner == getpid())
 		return PROTON_OK;
-	if (pipe2(pipe_ends, O_CLOEXEC) < 0)
+	atomic_store(&first_number, 0);
+	if (sem_init(&arrived, 0, 0) < 0)
 		return err_errno(err, errno, "cannot watch signals");
 	owner = getpid();
 	/* The thread takes no signals: the program's handlers run where they always did. */
