@@ -1,41 +1,74 @@
-/* Hashing of bytes and integers for the tables in memory; never stored in a file. */
+/*
+ * Keyed hashing of bytes and integers for the tables in memory. The key is random and made once per
+ * process, so that no file can contain names or numbers that all fall into one slot. A hash is
+ * never stored, and no result depends on the order of slots.
+ */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-/* A bijective mixer: the finaliser of MurmurHash3 (public domain), fmix64. */
-static inline uint64_t hash_u64(uint64_t x)
+extern _Atomic uint64_t hash_secret_word; /* 0: not made yet */
+
+/* Makes the key, once, whichever thread is first. */
+uint64_t hash_secret_make(void);
+
+static inline uint64_t hash_secret(void)
 {
+	/* relaxed: the word is all there is */
+	uint64_t secret = atomic_load_explicit(&hash_secret_word, memory_order_relaxed);
+
+	return __builtin_expect(secret != 0, 1) ? secret : hash_secret_make();
+}
+
+/* An odd factor made of the key. */
+static inline uint64_t hash_factor(uint64_t secret)
+{
+	return (secret << 29 | secret >> 35) | 1;
+}
+
+/* The finalizer of MurmurHash3 (public domain), fmix64, with a secret in place of one constant. */
+static inline uint64_t hash_mix(uint64_t x, uint64_t secret)
+{
+	x ^= secret;
 	x ^= x >> 33;
-	x *= 0xff51afd7ed558ccdULL;
+	x *= hash_factor(secret);
 	x ^= x >> 33;
 	x *= 0xc4ceb9fe1a85ec53ULL;
 	x ^= x >> 33;
 	return x;
 }
 
+/* A bijection. */
+static inline uint64_t hash_u64(uint64_t x)
+{
+	return hash_mix(x, hash_secret());
+}
+
 /* 8 bytes a step, folded through a 64x64->128 bit product; the shape of wyhash (public domain). */
 static inline uint64_t hash_bytes(const void *bytes, size_t length)
 {
 	const unsigned char *p = bytes;
-	uint64_t h = 0x9e3779b97f4a7c15ULL ^ length;
+	uint64_t secret = hash_secret();
+	uint64_t factor = hash_factor(secret);
+	uint64_t h = secret ^ length * 0x9e3779b97f4a7c15ULL;
 	uint64_t word;
 
 	while (length >= 8) {
 		__uint128_t product;
 
 		memcpy(&word, p, 8);
-		product = (__uint128_t)(h ^ word) * 0xa0761d6478bd642fULL;
+		product = (__uint128_t)(h ^ word) * factor;
 		h = (uint64_t)product ^ (uint64_t)(product >> 64);
 		p += 8;
 		length -= 8;
 	}
 	word = 0;
 	memcpy(&word, p, length);
-	return hash_u64(h ^ word);
+	return hash_mix(h ^ word, secret);
 }
 
 #endif

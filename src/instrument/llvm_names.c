@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBE_MAX 1024u /* steps: only a made-up text needs more */
+#include "base/hash.h"
+
+#define PROBE_MAX 1024u /* steps: half of the slots are free */
 
 bool slices_equal(struct slice a, struct slice b)
 {
@@ -31,20 +33,10 @@ void name_map_fini(struct name_map *map)
 	*map = (struct name_map){0};
 }
 
-/* FNV-1a */
-static uint32_t hash_name(struct slice name)
-{
-	uint32_t hash = 2166136261u;
-
-	for (size_t i = 0; i < name.length; i++)
-		hash = (hash ^ (unsigned char)name.at[i]) * 16777619u;
-	return hash;
-}
-
 /* The name's slot, or the free one where it belongs; NULL when that is too far. */
 static struct name_slot *slot_of(const struct name_map *map, struct slice name)
 {
-	uint32_t at = hash_name(name);
+	uint32_t at = (uint32_t)hash_bytes(name.at, name.length);
 
 	for (uint32_t i = 0; i < PROBE_MAX && i < map->slot_count; i++, at++) {
 		struct name_slot *slot = &map->slots[at & (map->slot_count - 1)];

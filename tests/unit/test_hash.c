@@ -1,5 +1,9 @@
-/* base/hash: no collisions where there should be none, and bits that look random. */
+/* base/hash: no collisions where there should be none, bits that look random, and a secret. */
 #include "unit/tap.h"
+
+#include <limits.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 
@@ -102,4 +106,68 @@ TEST(position_and_alignment_do_not_matter_to_equal_bytes)
 			expected = hash_bytes(at, 30);
 		CHECK_U64(hash_bytes(at + shift, 30), expected);
 	}
+}
+
+/* Names that all have the hash 0x1234567 after 16 bytes when the factor and the start are known. */
+TEST(names_made_to_collide_without_the_secret_do_not)
+{
+	static uint64_t hashes[65536];
+	const uint64_t start = 0x9e3779b97f4a7c15ULL ^ 16;
+
+	for (uint64_t i = 0; i < 65536; i++) {
+		uint64_t name[2] = {0x6161616161616161ULL + i, 0x1234567};
+		__uint128_t product = (__uint128_t)(start ^ name[0]) * 0xa0761d6478bd642fULL;
+
+		name[1] ^= (uint64_t)product ^ (uint64_t)(product >> 64);
+		hashes[i] = hash_bytes(name, sizeof(name));
+	}
+	CHECK_LT(fullest_slot(hashes, 65536), 64 + 60);
+	check_all_differ(hashes, 65536);
+}
+
+TEST(a_forked_child_hashes_as_its_parent)
+{
+	uint64_t expected = hash_u64(1);
+	int status = -1;
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(hash_u64(1) == expected ? 0 : 1);
+	CHECK(child > 0 && waitpid(child, &status, 0) == child);
+	CHECK_EQ(status, 0);
+}
+
+/* The hash of 1 in a program started anew: this test itself, which then only prints it. */
+static uint64_t hash_elsewhere(void)
+{
+	char self[PATH_MAX];
+	char command[PATH_MAX + 100];
+	char line[256];
+	unsigned long long hash = 0;
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	FILE *output;
+
+	CHECK(length > 0);
+	self[length] = '\0';
+	snprintf(command, sizeof(command), "PRINT_HASH=1 '%s' --no-fork every_program", self);
+	output = popen(command, "r");
+	CHECK(output != NULL);
+	while (fgets(line, sizeof(line), output))
+		sscanf(line, "# hash %llx", &hash);
+	pclose(output);
+	return hash;
+}
+
+TEST(every_program_has_a_secret_of_its_own)
+{
+	uint64_t first;
+
+	if (getenv("PRINT_HASH")) {
+		printf("# hash %llx\n", (unsigned long long)hash_u64(1));
+		return;
+	}
+	first = hash_elsewhere();
+	CHECK(first != 0);
+	CHECK(first != hash_elsewhere());
+	CHECK(first != hash_u64(1));
 }

@@ -1,0 +1,58 @@
+/* The key of the hashes. See hash.h. */
+#include "base/hash.h"
+
+#include <sys/auxv.h>
+#include <time.h>
+
+_Atomic uint64_t hash_secret_word;
+
+#ifdef HASH_FIXED_SECRET /* fuzzers: one input, one path through the program */
+
+static uint64_t draw(void)
+{
+	return HASH_FIXED_SECRET;
+}
+
+#else
+
+/*
+ * From the 16 random bytes that the kernel gives every program: no system call that a sandbox could
+ * refuse, and nothing to fail. libc makes its stack protector of the same bytes, which a folded
+ * product of both halves does not give away. A forked child inherits the key with the tables.
+ */
+static uint64_t draw(void)
+{
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr) */
+	const void *random = (const void *)getauxval(AT_RANDOM);
+	uint64_t halves[2] = {0};
+	__uint128_t product;
+
+	if (random) {
+		memcpy(halves, random, sizeof(halves));
+	} else {
+		struct timespec now;
+
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		halves[0] = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec;
+		halves[1] = (uintptr_t)&now;
+	}
+	product = (__uint128_t)(halves[0] ^ 0xa0761d6478bd642fULL) *
+		  (halves[1] ^ 0xe7037ed1a0b428dbULL);
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+#endif
+
+uint64_t hash_secret_make(void)
+{
+	uint64_t none = 0;
+	uint64_t made = draw();
+
+	if (!made)
+		made = 1;
+	/* relaxed: the word is all there is; the first one to arrive wins */
+	if (atomic_compare_exchange_strong_explicit(&hash_secret_word, &none, made,
+						    memory_order_relaxed, memory_order_relaxed))
+		return made;
+	return none;
+}
