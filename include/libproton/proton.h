@@ -84,7 +84,8 @@ PROTON_API int proton_deactivate(int session, bool flush, struct proton_error *e
  * finished), "none", and of traces "chrome_trace" or "perfetto". An unknown format, or one that a
  * session's data does not have, is refused with E_INVALID before anything is ended. When
  * the output cannot be written the working file stays and the error names both paths. Ending a
- * session that does not exist is no error. May be called inside open scopes.
+ * session that does not exist is no error. May be called inside open scopes. Returns when sessions
+ * that other threads are ending at the same time are written, too.
  */
 PROTON_API int proton_finalize(int session, const char *format, struct proton_error *err);
 

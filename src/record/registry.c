@@ -2,7 +2,6 @@
 #include "record/registry.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/region.h"
 #include "record/fork.h"
@@ -175,20 +174,12 @@ const char *proton_session_backend(int id)
 	return name;
 }
 
-bool session_all_quiet(void)
+static bool is_written_here(uint32_t slot)
 {
-	bool quiet = true;
-
-	pthread_mutex_lock(&registry.lock);
-	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-		if (registry.sessions[slot].is_live &&
-		    !(registry.sessions[slot].flags & PROTON_SESSION_QUIET))
-			quiet = false;
-	pthread_mutex_unlock(&registry.lock);
-	return quiet;
+	return pthread_equal(registry.sessions[slot].ender, pthread_self());
 }
 
-static bool is_writing(void)
+bool session_is_writing(void)
 {
 	bool found = false;
 
@@ -199,11 +190,34 @@ static bool is_writing(void)
 	return found;
 }
 
+void registry_wait_written(int id)
+{
+	uint32_t newest = session_newest_serial();
+	uint32_t slot = 0;
+
+	pthread_mutex_lock(&registry.lock);
+	while (slot < SESSION_MAX) {
+		const struct session *session = &registry.sessions[slot];
+
+		/*
+		 * Not for the calling thread itself: it may have been interrupted by a handler of
+		 * the program's that calls exit(). Not for sessions that began later: there may
+		 * always be another one.
+		 */
+		if (registry.slots[slot] == SLOT_ENDING && !is_written_here(slot) &&
+		    session->serial <= newest && (id == PROTON_ALL_SESSIONS || session->id == id)) {
+			pthread_cond_wait(&registry.changed, &registry.lock);
+			slot = 0; /* anything may have changed */
+		} else {
+			slot++;
+		}
+	}
+	pthread_mutex_unlock(&registry.lock);
+}
+
 void session_wait_written(void)
 {
-	/* Rare enough (a signal comes while the process ends) for polling to be the simple way. */
-	while (is_writing())
-		usleep(1000);
+	registry_wait_written(PROTON_ALL_SESSIONS);
 }
 
 /* ------------------------------------------------------------------ counters of all of them */

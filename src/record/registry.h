@@ -16,7 +16,7 @@ enum slot_state {
 
 struct registry {
 	pthread_mutex_t lock;   /* before any session's lock */
-	pthread_cond_t changed; /* a slot left SLOT_STARTING */
+	pthread_cond_t changed; /* a slot left SLOT_STARTING or SLOT_ENDING */
 	struct session sessions[SESSION_MAX];
 	enum slot_state slots[SESSION_MAX];
 	_Atomic uint32_t next_serial;
@@ -35,6 +35,8 @@ int registry_no_such(int id, struct proton_error *err);
 /* A live session that `id` names, or any live one for PROTON_ALL_SESSIONS. */
 bool registry_means(const struct session *session, int id);
 uint32_t registry_live_count(void);
+/* Waits until a session that another thread has ended is written; PROTON_ALL_SESSIONS: all. */
+void registry_wait_written(int id);
 void registry_free_texts(struct session *session);
 
 #endif

@@ -14,6 +14,7 @@
 #include "record/output.h"
 #include "record/registry.h"
 #include "record/settings.h"
+#include "record/signals.h"
 #include "record/thread.h"
 
 static int next_id;
@@ -22,10 +23,15 @@ static void finalize_at_exit(void)
 {
 	struct proton_error err;
 
+	/* Another thread that calls exit() runs what is left of the list: it has to wait, too. */
+	if (session_any_live() || session_is_writing())
+		atexit(finalize_at_exit);
 	/* exit() in a forked child must not end its parent's sessions; fork.c has emptied the
 	 * registry. */
 	if (session_any_live() && proton_finalize_owned(NULL, &err) != PROTON_OK)
 		note("%s", err.text);
+	session_wait_written();
+	signals_wait_raised();
 }
 
 static int prepare_process(struct proton_error *err)
@@ -162,7 +168,7 @@ static int add_session(const struct settings *settings, char *path, int *id_out,
 	return status;
 }
 
-/* The session that writes `path`, once it has started; NULL if there is none. */
+/* The session that records into `path`, once it has started; NULL if there is none. */
 static struct session *find_path(const char *path)
 {
 	uint32_t slot = 0;
@@ -173,7 +179,10 @@ static struct session *find_path(const char *path)
 
 		if (is_same && registry.slots[slot] == SLOT_LIVE)
 			return session;
-		if (is_same && registry.slots[slot] == SLOT_STARTING) {
+		/* One that is ending on another thread still has the files. */
+		if (is_same && (registry.slots[slot] == SLOT_STARTING ||
+				(registry.slots[slot] == SLOT_ENDING &&
+				 !pthread_equal(session->ender, pthread_self())))) {
 			pthread_cond_wait(&registry.changed, &registry.lock);
 			slot = 0; /* anything may have changed */
 		} else {

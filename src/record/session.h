@@ -31,6 +31,7 @@ struct session {
 	char *format; /* of the output, unless finalize names another */
 	const struct backend *backend;
 	uint64_t start_ns; /* monotonic */
+	pthread_t ender;   /* the thread that writes the output, once the session has ended */
 	struct store store;
 };
 
@@ -69,13 +70,12 @@ static inline bool session_any_live(void)
 /* The serial of the session started last; 0 if none was. */
 uint32_t session_newest_serial(void);
 
-/* True if every live session asked for no notes. */
-bool session_all_quiet(void);
-
 /* Waits for the backends of these sessions; no lock is held while a vendor's library works. */
 int session_flush_backends(int id, struct proton_error *err);
 
-/* Waits while sessions that have ended are still writing their output. */
+/* True while a session that has ended is writing its output. */
+bool session_is_writing(void);
+/* Waits until sessions that other threads have ended so far are written. */
 void session_wait_written(void);
 
 const struct config *session_config_get(uint32_t config);

@@ -44,6 +44,7 @@ static struct session *retire(int id)
 		session->is_live = false;
 		session->is_active = false;
 		pthread_mutex_unlock(&session->lock);
+		session->ender = pthread_self();
 		registry.slots[session - registry.sessions] = SLOT_ENDING;
 		session_publish();
 		if (registry_live_count() == 0)
@@ -105,6 +106,7 @@ static int finalize_one(int id, const char *format_name, uint64_t *in_vain,
 	pthread_mutex_lock(&registry.lock);
 	registry_free_texts(session);
 	registry.slots[session - registry.sessions] = SLOT_FREE;
+	pthread_cond_broadcast(&registry.changed);
 	pthread_mutex_unlock(&registry.lock);
 	return status;
 }
@@ -137,6 +139,8 @@ static int finalize(int id, const char *format_name, uint64_t *in_vain, struct p
 		if (status == PROTON_OK)
 			status = result;
 	}
+	/* Another thread may have ended some: the caller may end the process next. */
+	registry_wait_written(id);
 	return status;
 }
 

@@ -11,6 +11,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char last[1024];
+static bool is_last_quiet; /* its session asked for no notes */
+static bool is_last_taken; /* printed, or about to be */
 
 /* "12,345,678" into `text`. */
 static const char *grouped(uint64_t value, char text[32])
@@ -94,6 +96,8 @@ void summary_make(const struct session *session, const char *hint)
 		append(text, sizeof(text), "; %s", hint);
 	pthread_mutex_lock(&lock);
 	memcpy(last, text, sizeof(last));
+	is_last_quiet = session->flags & PROTON_SESSION_QUIET;
+	is_last_taken = false;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -101,7 +105,22 @@ void proton_last_summary(char *text, size_t capacity)
 {
 	pthread_mutex_lock(&lock);
 	snprintf(text, capacity, "%s", last);
+	is_last_taken = true;
 	pthread_mutex_unlock(&lock);
+}
+
+bool summary_take(char *text, size_t capacity)
+{
+	bool is_here;
+
+	pthread_mutex_lock(&lock);
+	is_here = *last && !is_last_quiet && !is_last_taken;
+	if (is_here) {
+		snprintf(text, capacity, "%s", last);
+		*last = '\0';
+	}
+	pthread_mutex_unlock(&lock);
+	return is_here;
 }
 
 int proton_statistics(int id, struct proton_counter *counters, size_t capacity,

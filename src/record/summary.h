@@ -10,4 +10,10 @@
  */
 void summary_make(const struct session *session, const char *hint);
 
+/*
+ * The line, once: false if proton_last_summary() has returned it, if there is none, or if its
+ * session is quiet. The end of the program and a signal can come together, and one of them prints.
+ */
+bool summary_take(char *text, size_t capacity);
+
 #endif

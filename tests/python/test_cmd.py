@@ -471,6 +471,28 @@ def test_signal_while_the_profile_is_being_written(tmp_path: Path) -> None:
     assert len(tree(tmp_path / "proton.hatchet")) == 100_000
 
 
+@pytest.mark.parametrize("end", ["", "raise SystemExit(3)", "import os; os.kill(os.getpid(), 1)"])
+def test_signal_just_before_the_script_ends(end: str, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        textwrap.dedent(
+            """
+            import os, signal
+            import triton.profiler as proton
+            for number in range(50_000):
+                with proton.scope(f"scope_{number}"):
+                    pass
+            os.kill(os.getpid(), signal.SIGTERM)
+            """
+        )
+        + end
+    )
+    result = proton("script.py", cwd=tmp_path)
+    assert result.returncode == -signal.SIGTERM
+    assert len(own_lines(result.stderr)) == 1
+    assert [path.name for path in tmp_path.glob("*proton*")] == ["proton.hatchet"]
+    assert len(tree(tmp_path / "proton.hatchet")) == 50_000
+
+
 def test_kill_leaves_a_readable_file(tmp_path: Path) -> None:
     child = start_waiting(tmp_path)
     child.kill()

@@ -1,0 +1,289 @@
+/* The program ends while its profile is being written: the profile is complete all the same. */
+#include "unit/recorded.h"
+
+#include <pthread.h>
+
+/* Enough that writing takes longer than anything else here. */
+#define SCOPES 50000
+
+/* Runs `program` in a child process, where a session is live; the status of waitpid(). */
+static int run_child(void (*program)(void))
+{
+	int status;
+	pid_t pid;
+
+	rec_dir();
+	pid = fork();
+	if (pid == 0) {
+		*rec_directory = '\0'; /* the directory is the parent's */
+		program();
+		_exit(99);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static char directory[64];
+
+/* A path that a child can use: its rec_directory is empty. */
+static int start(const char *name)
+{
+	char path[128];
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = path,
+		.backend = "host",
+		.flags = PROTON_SESSION_QUIET,
+	};
+	struct proton_error err;
+	int session;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	CHECK_OK(proton_start(&options, &session, &err), err);
+	return session;
+}
+
+static void record(void)
+{
+	char name[32];
+
+	for (int i = 0; i < SCOPES; i++) {
+		snprintf(name, sizeof(name), "scope_%d", i);
+		proton_scope_exit(proton_scope_enter_timed(name), NULL);
+	}
+}
+
+static void watch_signals(void)
+{
+	struct proton_error err;
+
+	for (int number = 1; number <= SIGTERM; number++)
+		if (number == SIGHUP || number == SIGINT || number == SIGTERM)
+			signal(number, SIG_DFL);
+	CHECK_OK(proton_finalize_on_signals(&err), err);
+}
+
+static void check_complete(const char *name)
+{
+	char file[64];
+	struct profile *profile;
+
+	snprintf(file, sizeof(file), "%s.hatchet", name);
+	profile = rec_load(file);
+	CHECK(profile->node_count > SCOPES);
+	profile_free(profile);
+	snprintf(file, sizeof(file), "%s.proton", name);
+	CHECK(!rec_exists(file));
+}
+
+static void begin(void)
+{
+	strcpy(directory, rec_dir());
+}
+
+static void end_after_sigterm(void)
+{
+	start("a");
+	watch_signals();
+	record();
+	raise(SIGTERM);
+	exit(0);
+}
+
+TEST(exit_after_sigterm_waits_for_the_profile_and_ends_by_the_signal)
+{
+	int status;
+
+	begin();
+	status = run_child(end_after_sigterm);
+	CHECK(WIFSIGNALED(status));
+	CHECK_EQ(WTERMSIG(status), SIGTERM);
+	check_complete("a");
+}
+
+static void end_with_several_sessions(void)
+{
+	start("a");
+	start("b");
+	start("c");
+	watch_signals();
+	record();
+	raise(SIGTERM);
+	exit(0);
+}
+
+TEST(exit_after_sigterm_waits_for_every_session)
+{
+	int status;
+
+	begin();
+	status = run_child(end_with_several_sessions);
+	CHECK(WIFSIGNALED(status));
+	check_complete("a");
+	check_complete("b");
+	check_complete("c");
+}
+
+static void end_after_two_signals(void)
+{
+	start("a");
+	watch_signals();
+	record();
+	raise(SIGINT);
+	raise(SIGTERM);
+	raise(SIGINT);
+	exit(0);
+}
+
+TEST(of_several_signals_the_first_ends_the_program_once_the_profile_is_complete)
+{
+	int status;
+
+	begin();
+	status = run_child(end_after_two_signals);
+	CHECK(WIFSIGNALED(status));
+	CHECK_EQ(WTERMSIG(status), SIGINT);
+	check_complete("a");
+}
+
+static void end_with_the_signal_blocked(void)
+{
+	sigset_t set;
+
+	start("a");
+	watch_signals();
+	record();
+	raise(SIGTERM);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	exit(0);
+}
+
+TEST(a_program_that_blocks_the_signal_after_it_came_does_not_hang)
+{
+	int status;
+
+	begin();
+	status = run_child(end_with_the_signal_blocked);
+	CHECK(WIFSIGNALED(status));
+	CHECK_EQ(WTERMSIG(status), SIGTERM);
+	check_complete("a");
+}
+
+/* ------------------------------------------------------------------ threads */
+
+static void *finalize_all(void *unused)
+{
+	(void)unused;
+	proton_finalize(PROTON_ALL_SESSIONS, NULL, NULL);
+	return NULL;
+}
+
+static void finalize_on_a_thread(void)
+{
+	pthread_t thread;
+
+	start("a");
+	record();
+	pthread_create(&thread, NULL, finalize_all, NULL);
+	while (proton_is_profiling())
+		sched_yield();
+}
+
+static void end_while_a_thread_writes(void)
+{
+	finalize_on_a_thread();
+	exit(0);
+}
+
+TEST(exit_waits_for_a_thread_that_finalizes)
+{
+	begin();
+	CHECK_EQ(run_child(end_while_a_thread_writes), 0);
+	check_complete("a");
+}
+
+static void finalize_while_a_thread_writes(void)
+{
+	finalize_on_a_thread();
+	proton_finalize(PROTON_ALL_SESSIONS, NULL, NULL);
+	_exit(0);
+}
+
+TEST(finalize_waits_for_a_thread_that_finalizes)
+{
+	begin();
+	CHECK_EQ(run_child(finalize_while_a_thread_writes), 0);
+	check_complete("a");
+}
+
+static void *call_exit(void *unused)
+{
+	(void)unused;
+	exit(0);
+}
+
+static void end_on_several_threads(void)
+{
+	pthread_t threads[4];
+
+	start("a");
+	record();
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, call_exit, NULL);
+	for (;;)
+		pause();
+}
+
+TEST(threads_that_call_exit_at_once_leave_a_complete_profile)
+{
+	begin();
+	CHECK_EQ(run_child(end_on_several_threads), 0);
+	check_complete("a");
+}
+
+static void start_again_while_a_thread_writes(void)
+{
+	finalize_on_a_thread();
+	start("a");
+	proton_scope_exit(proton_scope_enter_timed("second"), NULL);
+	exit(0);
+}
+
+TEST(a_name_whose_profile_is_being_written_can_be_started_again)
+{
+	struct profile *profile;
+
+	begin();
+	CHECK_EQ(run_child(start_again_while_a_thread_writes), 0);
+	profile = rec_load("a.hatchet");
+	CHECK(rec_node(profile, "second") != REC_NOWHERE);
+	profile_free(profile);
+}
+
+static void fork_while_a_signal_is_handled(void)
+{
+	start("a");
+	watch_signals();
+	record();
+	raise(SIGTERM);
+	if (fork() == 0)
+		exit(0);
+	exit(0);
+}
+
+TEST(a_child_forked_while_a_signal_is_handled_ends)
+{
+	int ends[2];
+	int status;
+	char byte;
+
+	begin();
+	CHECK_EQ(pipe(ends), 0);
+	status = run_child(fork_while_a_signal_is_handled);
+	CHECK(WIFSIGNALED(status));
+	close(ends[1]);
+	CHECK_EQ(read(ends[0], &byte, 1), 0); /* until nobody has the other end any more */
+	check_complete("a");
+}
