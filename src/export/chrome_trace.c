@@ -457,6 +457,8 @@ static void write_inner_slice(struct chrome *chrome, const struct timeline_slice
 	if (event->kind == EVENT_SECTION) {
 		out_text(chrome->out, "\"name\":");
 		out_text(chrome->out, name);
+		if (event->flags & EVENT_PARTIAL)
+			out_text(chrome->out, ",\"args\":{\"partial\":true}");
 		out_byte(chrome->out, '}');
 		if (slice->end_track)
 			write_arrow(chrome, slice);

@@ -20,7 +20,7 @@
 static const char *const arguments[] = {
 	"call_stack", "correlation", "device",  "stream",    "grid.x",      "grid.y",
 	"grid.z",     "block.x",     "block.y", "block.z",   "registers",   "shared_memory",
-	"unfinished", "bytes",       "cycles",  "clock_mhz", "finalize_ns",
+	"unfinished", "bytes",       "cycles",  "clock_mhz", "finalize_ns", "partial",
 };
 
 enum argument {
@@ -37,6 +37,7 @@ enum argument {
 	ARG_CYCLES,
 	ARG_CLOCK_MHZ,
 	ARG_FINALIZE_NS,
+	ARG_PARTIAL,
 	ARG_METRICS /* + the metric's index */
 };
 
@@ -372,6 +373,8 @@ static char *put_arguments(const struct perfetto *p, const struct timeline_slice
 		at = put_number(at, ARG_CLOCK_MHZ, event->flags);
 		at = put_number(at, ARG_FINALIZE_NS, event->detail);
 	}
+	if (event && event->kind == EVENT_SECTION && event->flags & EVENT_PARTIAL)
+		at = put_argument(at, ARG_PARTIAL, ANNOTATION_BOOL, 1);
 	if (slice->is_unfinished)
 		at = put_argument(at, ARG_UNFINISHED, ANNOTATION_BOOL, 1);
 	return at;

@@ -245,6 +245,7 @@ enum event_flag {
 	EVENT_NAMED = 2,     /* a launch whose node is the kernel that it launches */
 	EVENT_OF_MEMORY = 4, /* a launch of a copy or a set */
 	EVENT_ASYNC = 8,     /* a section that went on beside its warp */
+	EVENT_PARTIAL = 16,  /* a section that took at least that long: part of it was recorded */
 };
 
 /*

@@ -45,7 +45,6 @@ void decoder_begin(struct decoder *decoder, const struct instrument_layout *layo
 void decoder_fini(struct decoder *decoder)
 {
 	free(decoder->executions);
-	free(decoder->cuts);
 	free(decoder->sightings);
 	free(decoder->events);
 	free(decoder->event_lists);
@@ -207,7 +206,6 @@ bool decode_cta(struct decoder *decoder, const void *bytes)
 
 	decoder->execution_count = 0;
 	decoder->event_count = 0;
-	decoder->cut_count = 0;
 	decoder->sighting_count = 0;
 	for (uint32_t i = 0; i < decoder->layout->unit_count; i++)
 		if (!decode_unit(decoder, bytes, (uint8_t)i))

@@ -24,20 +24,14 @@ struct decode_execution {
 	uint8_t unit;      /* whose record began it */
 	uint8_t end_unit;  /* asynchronous work: who saw its end first; else the same */
 	bool is_async;
-	bool is_cut; /* at least that long: the record could not say how long */
+	/* It took at least that long: its start was overwritten, or the duration did not fit. */
+	bool is_partial;
 };
 
 static inline uint64_t decode_end_of(const struct decode_execution *execution)
 {
 	return execution->start + execution->duration;
 }
-
-/* An end in a ring that has lost its oldest records, the start among them. */
-struct decode_cut {
-	uint64_t end;
-	uint16_t scope;
-	uint8_t unit;
-};
 
 /* A further end of asynchronous work: somebody else has seen it too, or the same unit once more. */
 struct decode_sighting {
@@ -85,6 +79,7 @@ struct decode_totals {
 	uint64_t broken[INSTRUMENT_CODE_MAX + 1];   /* by scope: starts or ends without a pair */
 	/* By scope: ends whose start was dropped; of asynchronous work also the other way round. */
 	uint64_t cut_by_drop[INSTRUMENT_CODE_MAX + 1];
+	uint64_t partial[INSTRUMENT_CODE_MAX + 1]; /* by scope: executions known by their end */
 };
 
 struct decoder {
@@ -96,12 +91,9 @@ struct decoder {
 	struct decode_unit units[INSTRUMENT_UNIT_MAX];
 	struct decode_execution *executions;
 	size_t execution_count;
-	struct decode_cut *cuts; /* unit by unit, in the order of their records */
-	size_t cut_count;
 	struct decode_sighting *sightings; /* by scope and by clock */
 	size_t sighting_count;
 	/* Work space. */
-	size_t cut_capacity;
 	size_t sighting_capacity;
 	size_t execution_capacity;
 	struct decode_event *events;
@@ -129,6 +121,10 @@ void decoder_fini(struct decoder *decoder);
  * Decodes one CTA from its layout->cta_bytes bytes, of any alignment. False when memory is out.
  * Executions of one unit follow each other, by start, what lies around others first; those of
  * asynchronous work come last, behind all units, by scope and by start, and have no parent.
+ *
+ * Where a ring has lost its oldest records, an END without a START is that of a scope that was open
+ * before the oldest record that is left: a partial execution, which starts with that record, so
+ * that everything which ran in it is still inside it.
  */
 bool decode_cta(struct decoder *decoder, const void *bytes);
 

@@ -117,7 +117,10 @@ static bool add_event(struct decoder *decoder, const struct decode_reading *read
 struct pairing {
 	struct decoder *decoder;
 	uint32_t innermost[INSTRUMENT_CODE_MAX + 1];
-	uint32_t dead; /* STARTs that are not, or not yet, executions */
+	uint32_t dead;   /* STARTs that are not, or not yet, executions */
+	uint64_t oldest; /* the earliest clock of the records so far */
+	uint64_t latest; /* when the latest of them was made */
+	uint64_t seen[(INSTRUMENT_CODE_MAX + 64) / 64]; /* by scope: it has a record so far */
 	uint8_t unit;
 	bool has_dropped;
 };
@@ -155,6 +158,36 @@ static void open_scope(struct pairing *pairing, const struct decode_reading *rea
 	pairing->dead++;
 }
 
+static bool has_seen(const struct pairing *pairing, uint16_t scope)
+{
+	return pairing->seen[scope / 64] >> scope % 64 & 1;
+}
+
+/*
+ * An END without a START. Where records were dropped the START mostly is one of them: then the
+ * scope was open all the time before, as far as the ring goes back. Only the first END of a scope
+ * tells of that: what follows a whole execution has lost its START otherwise. There is room.
+ */
+static void close_unopened(struct pairing *pairing, const struct decode_reading *reading,
+			   uint32_t sequence)
+{
+	struct decode_totals *totals = &pairing->decoder->totals;
+	uint16_t scope = reading->code.scope;
+	struct decode_execution *execution;
+
+	if (!pairing->has_dropped) {
+		totals->broken[scope]++;
+		return;
+	}
+	totals->cut_by_drop[scope]++;
+	if (has_seen(pairing, scope))
+		return;
+	execution = add_own(pairing, reading, reading->clock - pairing->oldest, sequence);
+	execution->start = pairing->oldest;
+	execution->is_partial = true;
+	totals->partial[scope]++;
+}
+
 static void close_scope(struct pairing *pairing, const struct decode_reading *reading,
 			uint32_t sequence)
 {
@@ -164,14 +197,7 @@ static void close_scope(struct pairing *pairing, const struct decode_reading *re
 	struct decode_execution *execution;
 
 	if (at == DECODE_NONE) {
-		/* With records dropped, its start mostly is one of them. */
-		if (pairing->has_dropped) {
-			decoder->totals.cut_by_drop[scope]++;
-			decoder->cuts[decoder->cut_count++] = (struct decode_cut){
-				.end = reading->clock, .scope = scope, .unit = pairing->unit};
-		} else {
-			decoder->totals.broken[scope]++;
-		}
+		close_unopened(pairing, reading, sequence);
 		return;
 	}
 	execution = &decoder->executions[at];
@@ -186,20 +212,34 @@ static void close_scope(struct pairing *pairing, const struct decode_reading *re
 	pairing->dead--;
 }
 
+/* A record that cannot say how long the scope took: at least until the one before it was made. */
+static inline void add_whole(struct pairing *pairing, const struct decode_reading *reading,
+			     uint32_t sequence)
+{
+	bool is_partial = reading->payload == INSTRUMENT_DURATION_MAX;
+	uint64_t duration = reading->payload;
+
+	if (is_partial && pairing->latest > reading->clock + duration)
+		duration = pairing->latest - reading->clock;
+	add_own(pairing, reading, duration, sequence)->is_partial = is_partial;
+	pairing->latest = reading->clock + duration;
+}
+
 /* There is room for an execution more. */
 static inline bool take_reading(struct pairing *pairing, const struct decode_reading *reading,
 				uint32_t sequence)
 {
+	if (reading->code.kind == INSTRUMENT_SCOPE) {
+		add_whole(pairing, reading, sequence);
+		return true;
+	}
+	pairing->latest = reading->clock;
 	switch (reading->code.kind) {
 	case INSTRUMENT_START:
 		open_scope(pairing, reading);
 		return true;
 	case INSTRUMENT_END:
 		close_scope(pairing, reading, sequence);
-		return true;
-	case INSTRUMENT_SCOPE:
-		add_own(pairing, reading, reading->payload, sequence)->is_cut =
-			reading->payload == INSTRUMENT_DURATION_MAX;
 		return true;
 	default:
 		return add_event(pairing->decoder, reading, sequence, pairing->unit);
@@ -258,9 +298,16 @@ static bool read_back(struct pairing *pairing, const struct decode_ring *ring)
 		if (is_saturated(ring, record) && now > readings[i].clock + SATURATED_MAX)
 			now = readings[i].clock + SATURATED_MAX;
 	}
-	for (uint32_t i = 0; i < count && is_ok; i++)
-		if (readings[i].code.kind != UINT16_MAX)
-			is_ok = take_reading(pairing, &readings[i], ring->first + i);
+	for (uint32_t i = 0; i < count && is_ok; i++) {
+		uint16_t scope = readings[i].code.scope;
+
+		if (readings[i].code.kind == UINT16_MAX)
+			continue;
+		if (readings[i].clock < pairing->oldest)
+			pairing->oldest = readings[i].clock;
+		is_ok = take_reading(pairing, &readings[i], ring->first + i);
+		pairing->seen[scope / 64] |= 1ull << scope % 64;
+	}
 	return is_ok;
 }
 
@@ -302,12 +349,13 @@ bool decode_ring_read(struct decoder *decoder, const struct decode_ring *ring, u
 	if (!array_reserve(&decoder->executions, &decoder->execution_capacity, first + count,
 			   sizeof(*decoder->executions)) ||
 	    (!is_simple && !array_reserve(&decoder->readings, &decoder->reading_capacity, count,
-					  sizeof(*decoder->readings))) ||
-	    (ring->first && !array_reserve(&decoder->cuts, &decoder->cut_capacity,
-					   decoder->cut_count + count, sizeof(*decoder->cuts))))
+					  sizeof(*decoder->readings))))
 		return false;
 	pairing.decoder = decoder;
 	pairing.dead = 0;
+	pairing.oldest = UINT64_MAX;
+	pairing.latest = 0;
+	memset(pairing.seen, 0, sizeof(pairing.seen));
 	pairing.unit = unit;
 	pairing.has_dropped = ring->first != 0;
 	memset(pairing.innermost, 0xff, ring->layout->scope_count * sizeof(*pairing.innermost));

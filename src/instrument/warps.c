@@ -234,41 +234,6 @@ static void note_did(struct warps *warps, uint32_t unit, uint16_t scope)
 	warps->did[unit][scope / 64] |= 1ull << scope % 64;
 }
 
-/*
- * Scopes that were open when the first record that is left was made: an end without a start tells
- * of them, the first of its scope. Inner ones end first, so they are opened from behind.
- */
-static bool open_cuts(struct warps *warps, uint32_t unit)
-{
-	const struct decoder *decoder = warps->decoder;
-	size_t first = warps->open_count;
-
-	for (size_t i = 0; i < decoder->cut_count; i++) {
-		const struct decode_cut *cut = &decoder->cuts[i];
-
-		if (cut->unit != unit || did(warps, unit, cut->scope))
-			continue;
-		note_did(warps, unit, cut->scope);
-		if (warps_is_wait(warps->kinds->of[cut->scope])) {
-			if (!add_wait(warps, warps->from, cut->end, cut->scope))
-				return false;
-			continue;
-		}
-		if (!array_reserve(&warps->open, &warps->open_capacity, warps->open_count + 1,
-				   sizeof(*warps->open)))
-			return false;
-		warps->open[warps->open_count++] =
-			(struct warps_interval){.end = cut->end, .scope = cut->scope};
-	}
-	for (size_t a = first, b = warps->open_count; a + 1 < b; a++) {
-		struct warps_interval inner = warps->open[a];
-
-		warps->open[a] = warps->open[--b];
-		warps->open[b] = inner;
-	}
-	return true;
-}
-
 /* Cuts what lies between the cursor and `until`: scopes end meanwhile. */
 static bool close_until(struct cutting *cutting, uint64_t until)
 {
@@ -307,8 +272,6 @@ static bool look_through(struct cutting *cutting, const struct decode_unit *unit
 	struct warps *warps = cutting->warps;
 	const struct decode_execution *all = warps->decoder->executions;
 
-	if (!open_cuts(warps, cutting->unit))
-		return false;
 	for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
 		uint16_t scope = all[i].scope;
 
@@ -394,13 +357,6 @@ static void add_executions(const struct warps *warps, struct warps_sums *sums)
 		const struct decode_sighting *it = &decoder->sightings[i];
 
 		warps_cell(sums, it->unit, decoder->executions[it->execution].scope)->executions++;
-	}
-	for (size_t i = 0; i < decoder->cut_count; i++) {
-		const struct decode_cut *cut = &decoder->cuts[i];
-		struct warps_cell *cell = warps_cell(sums, cut->unit, cut->scope);
-
-		cell->executions++;
-		cell->inclusive += cut->end > warps->from ? cut->end - warps->from : 0;
 	}
 }
 

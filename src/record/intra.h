@@ -33,6 +33,7 @@ struct intra_event {
 	uint32_t cycles;
 	uint16_t line; /* of the unit; on one line slices follow each other or nest */
 	bool is_async;
+	bool is_partial; /* it took at least that long */
 	int8_t end_step; /* asynchronous: from `unit` to the one that saw the end, in `units` */
 };
 

@@ -210,7 +210,8 @@ void store_intra_events(struct store *store, const struct intra_launch *launch, 
 			.detail = event->cycles,
 			/* without its node it is a row that has not been filled */
 			.kind = nodes[event->node] ? EVENT_SECTION : EVENT_NONE,
-			.flags = event->is_async ? EVENT_ASYNC : 0,
+			.flags = (uint16_t)((event->is_async ? EVENT_ASYNC : 0) |
+					    (event->is_partial ? EVENT_PARTIAL : 0)),
 		};
 	}
 	store_commit(store, TABLE_EVENTS);

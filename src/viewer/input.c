@@ -12,9 +12,12 @@
 #include "base/array.h"
 #include "model/load.h"
 #include "model/merge.h"
+#include "model/scope_metrics.h"
 #include "viewer/progress.h"
 #include "viewer/say.h"
 #include "viewer/xalloc.h"
+
+#define PARTIAL_NAMED_MAX 3u /* scopes in a message */
 
 /* In the order in which one of several forms of the same profile is chosen. */
 static const char *const suffixes[] = {".proton", ".hatchet", ".hatchet_msgpack"};
@@ -245,6 +248,40 @@ static const char *cure_of(const char *cause)
 	return NULL;
 }
 
+static bool has_partial(const struct profile *profile, const struct profile_node *node)
+{
+	for (uint32_t v = node->first_value; v; v = profile->values[v].next) {
+		const struct profile_metric *metric = &profile->metrics[profile->values[v].metric];
+
+		if (strcmp(profile_text(profile, metric->name), SCOPE_PARTIAL_EXECUTIONS) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Scopes inside kernels with cycles that are a lower bound; the first few by name. */
+static void say_partial(const struct profile *profile)
+{
+	char names[256] = "";
+	size_t used = 0;
+	size_t count = 0;
+
+	for (size_t i = 0; i < profile->node_count; i++) {
+		char name[80];
+
+		if (!has_partial(profile, &profile->nodes[i]))
+			continue;
+		profile_frame_text(profile, profile->nodes[i].frame, name, sizeof(name));
+		if (count++ < PARTIAL_NAMED_MAX)
+			used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
+						 count > 1 ? ", " : "", name);
+	}
+	if (count)
+		say("the cycles of %zu scope%s inside kernels are a lower bound, because starts "
+		    "were overwritten (" SCOPE_PARTIAL_EXECUTIONS "): %s%s",
+		    count, count > 1 ? "s" : "", names, count > PARTIAL_NAMED_MAX ? ", ..." : "");
+}
+
 void input_say_losses(const struct profile *profile)
 {
 	for (size_t i = 0; i < profile->counter_count; i++) {
@@ -257,4 +294,5 @@ void input_say_losses(const struct profile *profile)
 			    strncmp(cause, "lost", 4) == 0 ? "" : "lost: ", cause, counter->value,
 			    cure ? "; what helps: " : "", cure ? cure : "");
 	}
+	say_partial(profile);
 }

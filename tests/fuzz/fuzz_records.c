@@ -178,25 +178,50 @@ static void store(const struct instrument_layout *layout, const struct warp *war
 	}
 }
 
-static void expect_execution(struct expected *want, const struct warp_record *record,
-			     uint64_t start, uint32_t sequence)
+static struct decode_execution *expect_execution(struct expected *want, uint16_t scope,
+						 uint64_t start, uint64_t end, uint32_t sequence)
 {
-	uint64_t duration = record->end - start;
-	bool is_cut = record->kind == INSTRUMENT_SCOPE && duration >= INSTRUMENT_DURATION_MAX;
+	want->executions[want->count] = (struct decode_execution){
+		.start = start, .duration = end - start, .sequence = sequence, .scope = scope};
+	return &want->executions[want->count++];
+}
 
-	want->executions[want->count++] = (struct decode_execution){
-		.start = start,
-		.duration = is_cut ? INSTRUMENT_DURATION_MAX : duration,
-		.sequence = sequence,
-		.scope = record->scope,
-		.is_cut = is_cut,
-	};
+/* One that does not say how long it was took at least until the record before it was made. */
+static uint64_t expect_whole(struct expected *want, const struct warp_record *record,
+			     uint64_t latest, uint32_t sequence)
+{
+	bool is_partial = record->end - record->start >= INSTRUMENT_DURATION_MAX;
+	uint64_t end = is_partial ? record->start + INSTRUMENT_DURATION_MAX : record->end;
+
+	if (is_partial && latest > end)
+		end = latest;
+	expect_execution(want, record->scope, record->start, end, sequence)->is_partial =
+		is_partial;
+	return end;
+}
+
+/* An END without a START, which was overwritten if it is the first of its scope that is left. */
+static void expect_cut(struct expected *want, const struct warp *warp, uint32_t at)
+{
+	const struct warp_record *record = &warp->records[at];
+	uint64_t oldest = record->start;
+	bool is_first = true;
+
+	++*(warp->first ? &want->cut[record->scope] : &want->broken[record->scope]);
+	for (uint32_t i = warp->first; i < at; i++) {
+		if (warp->records[i].start < oldest)
+			oldest = warp->records[i].start;
+		is_first &= warp->records[i].scope != record->scope;
+	}
+	if (warp->first && is_first)
+		expect_execution(want, record->scope, oldest, record->end, at)->is_partial = true;
 }
 
 /* An END is that of the latest START of its scope that has none yet. */
 static void expect(const struct warp *warp, struct expected *want)
 {
 	bool is_taken[RECORDS_MAX] = {false};
+	uint64_t latest = 0;
 
 	*want = (struct expected){0};
 	for (uint32_t i = warp->first; i < warp->count; i++) {
@@ -204,8 +229,11 @@ static void expect(const struct warp *warp, struct expected *want)
 		uint32_t start = i;
 
 		want->events += record->kind >= INSTRUMENT_EVENT_START;
-		if (record->kind == INSTRUMENT_SCOPE)
-			expect_execution(want, record, record->start, i);
+		if (record->kind == INSTRUMENT_SCOPE) {
+			latest = expect_whole(want, record, latest, i);
+			continue;
+		}
+		latest = record->end;
 		if (record->kind != INSTRUMENT_END)
 			continue;
 		while (start > warp->first &&
@@ -213,11 +241,12 @@ static void expect(const struct warp *warp, struct expected *want)
 			warp->records[start - 1].scope != record->scope || is_taken[start - 1]))
 			start--;
 		if (start == warp->first) {
-			++*(warp->first ? &want->cut[record->scope] : &want->broken[record->scope]);
+			expect_cut(want, warp, i);
 			continue;
 		}
 		is_taken[start - 1] = true;
-		expect_execution(want, record, warp->records[start - 1].start, i);
+		expect_execution(want, record->scope, warp->records[start - 1].start, record->end,
+				 i);
 	}
 	for (uint32_t i = warp->first; i < warp->count; i++)
 		want->broken[warp->records[i].scope] += warp->records[i].kind == INSTRUMENT_START &&
@@ -241,7 +270,7 @@ static void check_unit(const struct decoder *decoder, uint32_t u)
 			at++;
 		if (at == unit->first + unit->count || all[at].start != it->start ||
 		    all[at].duration != it->duration || all[at].scope != it->scope ||
-		    all[at].is_cut != it->is_cut || all[at].is_async)
+		    all[at].is_partial != it->is_partial || all[at].is_async)
 			abort();
 	}
 }

@@ -9,7 +9,6 @@
 static struct instrument_layout layout;
 static struct decoder decoder;
 static struct decode_execution executions[EXECUTIONS];
-static struct decode_cut cuts[16];
 static struct decode_sighting sightings[64];
 static struct warps_kinds kinds;
 static struct warps warps;
@@ -26,7 +25,7 @@ static void make(const char *const *names, uint32_t count, uint32_t events)
 		layout_code(&layout, i, i < events ? INSTRUMENT_SCOPE : INSTRUMENT_EVENT_START);
 	}
 	decoder = (struct decoder){
-		.layout = &layout, .executions = executions, .cuts = cuts, .sightings = sightings};
+		.layout = &layout, .executions = executions, .sightings = sightings};
 	warps_kinds_read(&layout, &kinds);
 }
 
@@ -552,9 +551,11 @@ TEST(overwritten_records)
 	make(names, 3, 3);
 	unit(0, 1000);
 	decoder.units[0].dropped = 5;
+	ran(0, 500, 950); /* was open when the oldest record was made */
 	ran(1, 500, 600); /* ends first: its record is the oldest */
 	ran(1, 700, 800);
-	cuts[decoder.cut_count++] = (struct decode_cut){.end = 950, .scope = 0, .unit = 0};
+	executions[0].sequence = 9;
+	executions[0].is_partial = true;
 	unit(0, 990);
 	ran(2, 100, 900);
 	add();
@@ -625,13 +626,8 @@ TEST(anything_at_all)
 			qsort(&executions[decoder.units[layout.unit_count - 1].first],
 			      decoder.units[layout.unit_count - 1].count, sizeof(*executions),
 			      by_start);
-			if (random_below(5) == 0) {
+			if (random_below(5) == 0)
 				decoder.units[layout.unit_count - 1].dropped = 3;
-				cuts[decoder.cut_count++] = (struct decode_cut){
-					.end = random_below(clocks),
-					.scope = (uint16_t)random_below(6),
-					.unit = (uint8_t)(layout.unit_count - 1)};
-			}
 		}
 		for (uint64_t i = random_below(40); i; i--) {
 			uint64_t start = random_below(clocks);

@@ -123,6 +123,7 @@ static bool add_event(const struct adding *adding, uint32_t index, struct placin
 							   : UINT32_MAX,
 		.line = (uint16_t)place(placing, first_line, start_ns, end_ns),
 		.is_async = execution->is_async,
+		.is_partial = execution->is_partial,
 		.end_step = (int8_t)((int32_t)adding->unit_of[execution->end_unit] - (int32_t)unit),
 	};
 	return true;

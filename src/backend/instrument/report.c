@@ -61,16 +61,17 @@ void report_add(struct kernel *kernel, const struct decode_totals *totals)
 	pthread_mutex_unlock(&lock);
 }
 
-/* "3 of a, 12 of b" */
-static void list_broken(const struct kernel *kernel, char *text, size_t capacity)
+/* "3 of a, 12 of b": what is counted by scope. */
+static void list_scopes(const struct kernel *kernel, const uint64_t *counts, char *text,
+			size_t capacity)
 {
 	size_t used = 0;
 
+	*text = '\0';
 	for (uint32_t i = 0; i < kernel->layout.scope_count && used < capacity; i++)
-		if (kernel->totals.broken[i])
+		if (counts[i])
 			used += (size_t)snprintf(text + used, capacity - used,
-						 "%s%" PRIu64 " of %s", used ? ", " : "",
-						 kernel->totals.broken[i],
+						 "%s%" PRIu64 " of %s", used ? ", " : "", counts[i],
 						 kernel->layout.scopes[i]);
 }
 
@@ -81,7 +82,7 @@ static void say(struct kernel *kernel)
 	uint64_t unsampled = atomic_exchange(&kernel->unsampled, 0);
 	uint64_t untraced = atomic_exchange(&kernel->untraced, 0);
 	uint32_t warps = 0;
-	char broken[512] = "";
+	char scopes[512];
 
 	missed += unsampled + untraced;
 	if (untraced)
@@ -101,10 +102,15 @@ static void say(struct kernel *kernel)
 		     " records, in %u of its warps, were overwritten by "
 		     "later ones: a larger buffer_size keeps more",
 		     kernel->name, totals->dropped, totals->records, warps);
-	list_broken(kernel, broken, sizeof(broken));
-	if (*broken)
+	list_scopes(kernel, totals->partial, scopes, sizeof(scopes));
+	if (*scopes)
+		note("%s: the start was overwritten, so cycles are a lower bound, of executions: "
+		     "%s",
+		     kernel->name, scopes);
+	list_scopes(kernel, totals->broken, scopes, sizeof(scopes));
+	if (*scopes)
 		note("%s: a start or an end is missing, or the compiler has moved it: %s",
-		     kernel->name, broken);
+		     kernel->name, scopes);
 	if (totals->damaged || totals->lost_units)
 		note("%s: %" PRIu64 " records could not be read, %" PRIu64 " warps did not end",
 		     kernel->name, totals->damaged, totals->lost_units);

@@ -8,6 +8,7 @@
 
 #include "backend/instrument/cycle_histogram.h"
 #include "base/array.h"
+#include "model/scope_metrics.h"
 #include "record/devices.h"
 
 #define NODES_MAX 4096u
@@ -18,11 +19,12 @@ struct sum {
 	uint32_t scope;
 	uint32_t first_child; /* 0: none */
 	uint32_t next_sibling;
-	uint64_t count;
+	uint64_t count; /* whole executions; these five are about them alone */
 	uint64_t cycles;
 	uint64_t min;
 	uint64_t max;
 	uint32_t *histogram;
+	uint64_t partial; /* other executions */
 };
 
 /* ------------------------------------------------------------------ nodes */
@@ -105,6 +107,7 @@ enum {
 	CYCLES,
 	NORMALIZED,
 	EXECUTIONS,
+	PARTIAL,
 	PER_WARP,
 	MIN,
 	MEAN,
@@ -123,6 +126,7 @@ static const struct proton_metric metrics[METRICS] = {
 	[CYCLES] = {.name = "cycles (exc)", .type = PROTON_METRIC_INT64},
 	[NORMALIZED] = {.name = "normalized_cycles (exc)", .type = PROTON_METRIC_DOUBLE},
 	[EXECUTIONS] = {.name = "executions (exc)", .type = PROTON_METRIC_INT64},
+	[PARTIAL] = {.name = SCOPE_PARTIAL_EXECUTIONS " (exc)", .type = PROTON_METRIC_INT64},
 	[PER_WARP] = {.name = "executions_per_warp (pty)", .type = PROTON_METRIC_DOUBLE},
 	[MIN] = {.name = "min_cycles (pty)", .type = PROTON_METRIC_INT64},
 	[MEAN] = {.name = "mean_cycles (pty)", .type = PROTON_METRIC_DOUBLE},
@@ -145,31 +149,58 @@ static uint32_t id_of(int metric)
 	return id;
 }
 
+/* Metrics of one scope, as they are put together. */
+struct told {
+	struct proton_metric values[METRICS];
+	size_t count;
+};
+
+static struct proton_metric *next(struct told *told, int metric)
+{
+	struct proton_metric *value = &told->values[told->count++];
+
+	*value = metrics[metric];
+	value->name_id = id_of(metric);
+	return value;
+}
+
+static void put_int64(struct told *told, int metric, uint64_t value)
+{
+	next(told, metric)->value.int64 = (int64_t)value;
+}
+
+static void put_double(struct told *told, int metric, double value)
+{
+	next(told, metric)->value.float64 = value;
+}
+
 /* What `new` has counted is a part of `sum` by now. */
 static void tell(const struct sums *sums, const struct sum *sum, const struct tally_node *new,
 		 uint64_t units, const struct device *device)
 {
-	struct proton_metric values[METRICS];
+	uint64_t cycles = new->cycles + new->partial_cycles;
+	struct told told = {.count = 0};
 	char device_id[12];
 
-	for (int i = 0; i < METRICS; i++) {
-		values[i] = metrics[i];
-		values[i].name_id = id_of(i);
+	put_int64(&told, CYCLES, cycles);
+	put_double(&told, NORMALIZED, (double)cycles / (double)units);
+	put_int64(&told, EXECUTIONS, new->count + new->partial);
+	if (new->partial)
+		put_int64(&told, PARTIAL, new->partial);
+	put_double(&told, PER_WARP, (double)(sum->count + sum->partial) / (double)sums->units);
+	/* How long a partial execution took is not known. */
+	if (sum->count) {
+		put_int64(&told, MIN, sum->min);
+		put_double(&told, MEAN, (double)sum->cycles / (double)sum->count);
+		put_int64(&told, P99, percentile(sum, 0.99));
+		put_int64(&told, MAX, sum->max);
 	}
-	values[CYCLES].value.int64 = (int64_t) new->cycles;
-	values[NORMALIZED].value.float64 = (double)new->cycles / (double)units;
-	values[EXECUTIONS].value.int64 = (int64_t) new->count;
-	values[PER_WARP].value.float64 = (double)sum->count / (double)sums->units;
-	values[MIN].value.int64 = (int64_t)sum->min;
-	values[MEAN].value.float64 = (double)sum->cycles / (double)sum->count;
-	values[P99].value.int64 = (int64_t)percentile(sum, 0.99);
-	values[MAX].value.int64 = (int64_t)sum->max;
 	if (device) {
 		snprintf(device_id, sizeof(device_id), "%u", device->id);
-		values[DEVICE_ID].value.string = device_id;
-		values[DEVICE_TYPE].value.string = device->type;
+		next(&told, DEVICE_ID)->value.string = device_id;
+		next(&told, DEVICE_TYPE)->value.string = device->type;
 	}
-	proton_metrics_add(sum->where, values, device ? METRICS : DEVICE_ID, NULL);
+	proton_metrics_add(sum->where, told.values, told.count, NULL);
 }
 
 /* ------------------------------------------------------------------ taking */
@@ -178,6 +209,9 @@ static void add(struct sum *sum, const struct tally_node *node)
 {
 	uint32_t last = cycle_bucket(node->max);
 
+	sum->partial += node->partial;
+	if (!node->count)
+		return;
 	sum->count += node->count;
 	sum->cycles += node->cycles;
 	if (node->min < sum->min)
@@ -205,7 +239,7 @@ bool sums_take(struct sums *sums, struct tally *tally, uint64_t units, const str
 
 		places[i] = at;
 		node->where = sums->nodes[at].where;
-		if (!node->count || at == parent)
+		if (!(node->count + node->partial) || at == parent)
 			continue;
 		add(&sums->nodes[at], node);
 		tell(sums, &sums->nodes[at], node, units, device);

@@ -67,8 +67,15 @@ static uint32_t make_child(struct tally *tally, uint32_t parent, uint32_t scope)
 
 /* ------------------------------------------------------------------ adding */
 
-static inline void add_to(struct tally_node *node, uint64_t cycles)
+static inline void add_to(struct tally_node *node, const struct decode_execution *execution)
 {
+	uint64_t cycles = execution->duration;
+
+	if (execution->is_partial) {
+		node->partial++;
+		node->partial_cycles += cycles;
+		return;
+	}
 	node->count++;
 	node->cycles += cycles;
 	if (cycles < node->min)
@@ -100,7 +107,7 @@ bool tally_add(struct tally *tally, const struct decoder *decoder)
 		}
 		node_of[i] = node;
 		if (node != parent)
-			add_to(&nodes[node], execution->duration);
+			add_to(&nodes[node], execution);
 	}
 	return true;
 }
@@ -118,6 +125,8 @@ void tally_reset(struct tally *tally)
 		node->cycles = 0;
 		node->min = UINT64_MAX;
 		node->max = 0;
+		node->partial = 0;
+		node->partial_cycles = 0;
 	}
 	tally->is_new = true;
 }

@@ -8,13 +8,15 @@
 #include "backend/instrument/kernels.h"
 
 struct tally_node {
-	uint64_t count;
+	uint64_t count; /* whole executions; these five are about them alone */
 	uint64_t cycles;
 	uint64_t min;
 	uint64_t max;
-	uint32_t *histogram; /* cycle_histogram.h */
-	uint32_t *children;  /* by scope: index, 0: none; NULL while there is none at all */
-	uint32_t parent;     /* index, 0 is the kernel itself */
+	uint32_t *histogram;     /* cycle_histogram.h */
+	uint64_t partial;        /* executions that were recorded in part (decode.h), ... */
+	uint64_t partial_cycles; /* ... and what they took at least */
+	uint32_t *children;      /* by scope: index, 0: none; NULL while there is none at all */
+	uint32_t parent;         /* index, 0 is the kernel itself */
 	uint32_t scope;
 	struct proton_context where; /* once it has been added to the sums */
 };
