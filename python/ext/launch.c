@@ -13,11 +13,28 @@
  */
 #include "ext.h"
 
+#include <stdatomic.h>
+
 /* What the calling thread is doing; libproton's ops and states are per thread too. */
 static _Thread_local struct {
-	bool is_in_op;   /* `enter` entered it */
-	bool is_in_hook; /* kernels launched by a metadata function have none of their own */
+	bool is_in_op;      /* `enter` entered it */
+	bool is_in_hook;    /* kernels launched by a metadata function have none of their own */
+	uint64_t first_id;  /* launch ids of this thread start after it; 0: none was given yet */
+	uint64_t launch_id; /* of the last launch that the hook "triton" entered; 0: none */
 } thread;
+
+/* Each thread numbers its launches in a range of its own, so that a launch shares no counter. */
+static void number_launch(void)
+{
+	static _Atomic uint32_t thread_count;
+	if (!thread.first_id)
+		thread.launch_id = thread.first_id =
+			(uint64_t)(atomic_fetch_add_explicit(&thread_count, 1,
+							     memory_order_relaxed) +
+				   1)
+			<< 40;
+	thread.launch_id++;
+}
 
 static void leave_op(void)
 {
@@ -167,23 +184,13 @@ static int matches(struct ext_launch *launch, PyObject *pattern, PyObject *name)
 	return is_match;
 }
 
-/* The same for either of two names. */
-static int matches_any(struct ext_launch *launch, PyObject *pattern, PyObject *first,
-		       PyObject *second)
+/* 1: metadata of a kernel with this name is wanted; 0; or -1 with an exception. */
+static int is_wanted(struct ext_launch *launch, PyObject *name)
 {
-	int result = matches(launch, pattern, first);
-	return result == 0 && first != second ? matches(launch, pattern, second) : result;
-}
-
-/* 1: metadata of a kernel with these names is wanted; 0; or -1 with an exception. */
-static int is_wanted(struct ext_launch *launch, PyObject *raw_name, PyObject *name)
-{
-	int result = 1;
-	if (launch->include)
-		result = matches_any(launch, launch->include, raw_name, name);
+	int result = launch->include ? matches(launch, launch->include, name) : 1;
 	if (result != 1 || !launch->exclude)
 		return result;
-	result = matches_any(launch, launch->exclude, raw_name, name);
+	result = matches(launch, launch->exclude, name);
 	return result < 0 ? result : !result;
 }
 
@@ -223,14 +230,15 @@ static int enter_op(struct ext_state *state, PyObject *raw_name, PyObject *launc
 		return -1;
 	if (!name || !PyUnicode_Check(name))
 		name = raw_name;
-	if (launch->include || launch->exclude) {
-		int wanted = is_wanted(launch, raw_name, name);
+	if (name != raw_name) {
+		int wanted = is_wanted(launch, name);
 		if (wanted != 1)
 			return wanted;
+		if (!ext_name_frame(state, name, &frame))
+			return -1;
 	}
-	if (name != raw_name && !ext_name_frame(state, name, &frame))
-		return -1;
 	bool is_plain;
+	number_launch();
 	proton_op_enter(frame, &where);
 	thread.is_in_op = true;
 	if (ext_metrics_add_launch(state, where, launched, &is_plain) < 0)
@@ -244,12 +252,9 @@ static int enter_named(struct ext_state *state, PyObject *metadata, PyObject **d
 	uint32_t kernel_frame;
 	if (!ext_name_frame(state, raw_name, &kernel_frame))
 		return -1;
-	if (state->launch.exclude) {
-		/* With an include pattern the metadata's name may match: it has to be computed. */
-		int is_excluded = matches(&state->launch, state->launch.exclude, raw_name);
-		if (is_excluded != 0)
-			return is_excluded < 0 ? -1 : 0;
-	}
+	int wanted = is_wanted(&state->launch, raw_name);
+	if (wanted != 1)
+		return wanted; /* the user's metadata function is not called */
 	PyObject *launched = evaluate(&state->launch, metadata, data, kernel_frame);
 	if (!launched)
 		return -1;
@@ -295,6 +300,15 @@ static PyObject *launch_exit(PyObject *module, PyObject *metadata)
 	if (!thread.is_in_hook)
 		leave_op();
 	Py_RETURN_NONE;
+}
+
+static PyObject *launch_id(PyObject *module, PyObject *unused)
+{
+	(void)module;
+	(void)unused;
+	if (!thread.launch_id)
+		Py_RETURN_NONE;
+	return PyLong_FromUnsignedLongLong(thread.launch_id);
 }
 
 static PyObject *launch_filter(PyObject *module, PyObject *const *args, Py_ssize_t arg_cnt)
@@ -368,6 +382,8 @@ static PyMethodDef launch_methods[] = {
 	{"launch_enter", launch_enter, METH_O,
 	 "launch_enter(metadata): the hook 'triton', before a kernel is launched."},
 	{"launch_exit", launch_exit, METH_O, "launch_exit(metadata): it was launched."},
+	{"launch_id", launch_id, METH_NOARGS,
+	 "launch_id(): id of the last launch that launch_enter() entered on this thread, or None."},
 	{"launch_filter", (PyCFunction)(void (*)(void))launch_filter, METH_FASTCALL,
 	 "launch_filter(include, exclude): compiled patterns or None."},
 	{"hooks_enter", hooks_enter, METH_O, "hooks_enter(metadata): call enter() of each hook."},

@@ -339,8 +339,8 @@ def test_a_launch_that_fails_between_enter_and_exit_does_not_wedge():
 @pytest.mark.parametrize(
     "filters, recorded",
     [
-        ({"include": "mat"}, {"matmul_big", "raw_2", "third"}),
-        ({"include": "raw_2"}, {"raw_1", "renamed", "third"}),
+        ({"include": "mat"}, {"raw_1", "raw_2", "third"}),
+        ({"include": "r"}, {"raw_1", "renamed", "third"}),
         ({"exclude": "mat"}, {"raw_1", "renamed", "named third"}),
         ({"exclude": "raw_1"}, {"raw_1", "renamed", "named third"}),
         ({"include": ".*", "exclude": "named"}, {"matmul_big", "renamed", "third"}),
@@ -358,10 +358,50 @@ def test_filters(filters, recorded):
     assert names(load("test.hatchet")) == recorded
 
 
+@pytest.mark.usefixtures("shapes")
+def test_metadata_of_a_kernel_with_the_wrong_name_is_not_computed():
+    computed = []
+
+    def compute():
+        computed.append("wanted_1")
+        return {"name": "wanted_name", "bytes": 8}
+
+    LaunchHook().configure(include="wanted", exclude=".*_2")
+    proton.start("test", hook="triton")
+    launch("other", lambda: pytest.fail("metadata of a kernel that include leaves out"))
+    launch("wanted_2", lambda: pytest.fail("metadata of a kernel that exclude leaves out"))
+    launch("wanted_1", compute)
+    proton.finalize()
+    assert computed == ["wanted_1"]
+    assert names(load("test.hatchet")) == {"other", "wanted_2", "wanted_name"}
+
+
+@pytest.mark.usefixtures("shapes")
+def test_each_recorded_launch_of_a_thread_has_an_id():
+    from triton_proton.hooks.launch import id as launch_id
+
+    seen = []
+
+    def work():
+        assert launch_id.get() is None
+        for _ in range(100):
+            launch("k")
+            seen.append(launch_id.get())
+
+    proton.start("test", hook="triton")
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    proton.finalize()
+    assert len(set(seen)) == 400
+
+
 def test_a_bad_filter_changes_nothing():
     import re
 
-    LaunchHook().configure(include="k")
+    LaunchHook().configure(include="k|named")
     with pytest.raises(re.error):
         LaunchHook().configure(include="x", exclude="(")
     proton.start("test", hook="triton")

@@ -30,8 +30,8 @@ class InstrumentationHook(Hook):
     # In C, for it runs at every launch.
     exit = staticmethod(_libproton.instrument_launched)
 
-    def __new__(cls, mode: Any = None) -> "InstrumentationHook":
-        text = "" if mode is None else str(mode)
+    def __new__(cls, mode_obj: Any = None) -> "InstrumentationHook":
+        text = "" if mode_obj is None else str(mode_obj)
         hook = cls._by_mode.get(text)
         if hook is None:
             hook = super().__new__(cls)

@@ -7,7 +7,23 @@ from typing import Optional
 
 from .. import _libproton
 from .._note import note
+from ..metric import FLOPS_WIDTHS
+from ..state import COMPUTE_METADATA_SCOPE_NAME
 from .hook import Hook
+
+__all__ = ["COMPUTE_METADATA_SCOPE_NAME", "LaunchHook", "id"]
+
+
+class _LaunchId:
+    """`id.get()`: the id of the last launch on this thread that the hook recorded, or None.
+
+    Ids are unique in the process; those of one thread increase.
+    """
+
+    get = staticmethod(_libproton.launch_id)
+
+
+id = _LaunchId()
 
 
 class LaunchHook(Hook):
@@ -18,6 +34,9 @@ class LaunchHook(Hook):
     """
 
     priority = 100
+    # Metric names that had a meaning of their own in Triton 3.6; every name is recorded.
+    flops_width = list(FLOPS_WIDTHS)
+    metrics = [*(f"flops{width}" for width in FLOPS_WIDTHS), "bytes", "flops"]
     _instance: Optional["LaunchHook"] = None
 
     # In C, for they run at every launch.
@@ -32,10 +51,11 @@ class LaunchHook(Hook):
     def configure(self, *, include: Optional[str] = None, exclude: Optional[str] = None) -> None:
         """Record metadata only of kernels whose name matches `include` and not `exclude`.
 
-        Both are regular expressions matched at the beginning of the compiled kernel's name and of
-        the name that its metadata gives; either match counts. Other kernels are timed all the
-        same, under their own name. The filter lasts until the next call or until the last session
-        with this hook has ended.
+        Both are regular expressions that are matched at the beginning of a name. The compiled
+        kernel's name and the name that its metadata gives must both pass. The metadata function of
+        a kernel with the wrong compiled name is not called. Kernels that are left out are timed
+        under their own name. The filter lasts until the next call or until the last session with
+        this hook has ended.
         """
         include_pattern = re.compile(include) if include is not None else None
         exclude_pattern = re.compile(exclude) if exclude is not None else None
