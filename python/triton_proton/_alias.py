@@ -34,6 +34,12 @@ class _AliasLoader(importlib.abc.Loader):
         for name, value in ((spec and spec.loader_state) or {}).items():
             setattr(module, name, value)
 
+    def get_code(self, fullname: str) -> Any:
+        """For `python -m triton.profiler.proton`, which runs the code instead of importing it."""
+        spec = importlib.util.find_spec(_PACKAGE + fullname[len(_NAME) :])
+        get_code = getattr(spec and spec.loader, "get_code", None)
+        return get_code(spec.name) if spec and get_code else None
+
 
 class _AliasFinder(importlib.abc.MetaPathFinder):
     def find_spec(
@@ -66,6 +72,11 @@ def install_as_triton_profiler() -> None:
         _replace_imported(package)
     elif sys.modules.get("triton") is not None:
         setattr(sys.modules["triton"], "profiler", package)
+    # The import of a module that sys.modules lacks would bind it as an attribute of the package:
+    # `import triton.profiler.scope` must not replace the class `scope` by the module.
+    for name, module in list(sys.modules.items()):
+        if name.startswith(_PACKAGE + "."):
+            sys.modules[_NAME + name[len(_PACKAGE) :]] = module
 
 
 def _replace_imported(package: ModuleType) -> None:

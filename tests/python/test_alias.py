@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -170,3 +173,31 @@ def test_a_module_that_fails_to_import_fails_as_ever_and_may_be_tried_again():
         """,
         env={"PYTHONDONTWRITEBYTECODE": "1"},
     )
+
+
+def test_importing_a_module_does_not_replace_the_function_of_its_name():
+    script("""
+        import triton_proton as ours
+        ours.install_as_triton_profiler()
+        import triton.profiler as proton
+        from triton.profiler.profile import _select_backend
+        from triton.profiler.scope import cpu_timed_scope
+        import triton.profiler.state
+        assert callable(proton.profile) and callable(proton.scope) and callable(proton.state)
+        assert proton.profile is ours.profile
+    """)
+
+
+@pytest.mark.parametrize("module, program", [("proton", "proton"), ("viewer", "proton-viewer")])
+def test_modules_run_with_option_m(module, program):
+    """`python -m triton.profiler.proton`, where the alias is installed at start."""
+    Path("sitecustomize.py").write_text(
+        "import triton_proton\ntriton_proton.install_as_triton_profiler()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", f"triton.profiler.{module}", "--version"],
+        env=dict(os.environ, PYTHONPATH=os.getcwd()),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and done.stdout.startswith(f"{program} "), done.stderr
