@@ -401,6 +401,11 @@ PROTON_API int proton_peak_flops(const char *device_type, const char *arch, unsi
 PROTON_API int proton_peak_bytes(const char *device_type, const char *arch, double bus_width_bits,
 				 double memory_clock_khz, double *bytes_per_second_out,
 				 struct proton_error *err);
+/*
+ * The architectures of `device_type` in that table, by index from 0; NULL after the last one, and
+ * for an unknown type. The string is constant.
+ */
+PROTON_API const char *proton_peak_arch(const char *device_type, uint32_t index);
 
 #ifdef __cplusplus
 }

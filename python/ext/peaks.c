@@ -35,9 +35,28 @@ static PyObject *peak_bytes(PyObject *module, PyObject *args)
 	return PyFloat_FromDouble(rate);
 }
 
+PyDoc_STRVAR(peak_arches_doc, "peak_arches(device_type)\n--\n\n"
+			      "Architectures of \"CUDA\" or \"HIP\" that have peak rates.");
+
+static PyObject *peak_arches(PyObject *module, PyObject *device_type)
+{
+	(void)module;
+	const char *type = PyUnicode_AsUTF8(device_type);
+	PyObject *arches = type ? PyList_New(0) : NULL;
+	const char *arch;
+	for (uint32_t i = 0; arches && (arch = proton_peak_arch(type, i)); i++) {
+		PyObject *name = PyUnicode_FromString(arch);
+		if (!name || PyList_Append(arches, name) < 0)
+			Py_CLEAR(arches);
+		Py_XDECREF(name);
+	}
+	return arches;
+}
+
 static PyMethodDef peaks_methods[] = {
 	{"peak_flops", peak_flops, METH_VARARGS, peak_flops_doc},
 	{"peak_bytes", peak_bytes, METH_VARARGS, peak_bytes_doc},
+	{"peak_arches", peak_arches, METH_O, peak_arches_doc},
 	{NULL, NULL, 0, NULL},
 };
 

@@ -98,6 +98,12 @@ def _mark(kind: str, name: Any, semantic: Any) -> None:
 # ---------------------------------------------------------------------- scopes
 
 
+def record(is_start: Any, scope_name: Any, semantic: Any) -> None:
+    """Begin or end a region, for functions that Triton's compiler calls (builtins)."""
+    kind = "record start" if getattr(is_start, "value", is_start) else "record end"
+    _mark(kind, scope_name, semantic)
+
+
 @_builtin
 def enter_scope(name: Any, _semantic: Any = None) -> None:
     """Begin the region `name` of the kernel."""
@@ -177,33 +183,45 @@ def _make_event_class() -> Any:
     return Event
 
 
+def _event_type() -> Any:
+    global _event_class
+    if _event_class is None:
+        _event_class = _make_event_class()
+    return _event_class
+
+
+def __getattr__(name: str) -> Any:
+    """`Event` needs Triton, which importing this module does not load."""
+    if name == "Event":
+        return _event_type()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 @_builtin
 def allocate_event(name: Any, _semantic: Any = None) -> Any:
     """An event called `name`, which may be given to other functions and to partitions."""
-    global _event_class
     if _semantic is None:
         return _name_of(name)
-    if _event_class is None:
-        _event_class = _make_event_class()
-    return _event_class(_name_of(name))
+    return _event_type()(_name_of(name))
 
 
-def _check_event(event: Any) -> None:
+def record_event(event: Any, is_start: Any, _semantic: Any = None) -> None:
+    """Start or end the asynchronous work of `event`, for functions that Triton's compiler calls."""
+    if _semantic is None:
+        return
     if _event_class is None or not isinstance(event, _event_class):
         raise TypeError("expected an event returned by allocate_event")
+    kind = "event start" if getattr(is_start, "value", is_start) else "event end"
+    _mark(kind, event.name, _semantic)
 
 
 @_builtin
 def start_event(event: Any, _semantic: Any = None) -> None:
     """The asynchronous work of `event` begins."""
-    if _semantic is not None:
-        _check_event(event)
-        _mark("event start", event.name, _semantic)
+    record_event(event, True, _semantic)
 
 
 @_builtin
 def end_event(event: Any, _semantic: Any = None) -> None:
     """The asynchronous work of `event` has ended, whichever warp began it."""
-    if _semantic is not None:
-        _check_event(event)
-        _mark("event end", event.name, _semantic)
+    record_event(event, False, _semantic)

@@ -14,11 +14,10 @@ from . import _libproton
 _TRITONS_OWN = frozenset(("name", "function", "stream"))
 FLOPS_WIDTHS = (8, 16, 32, 64)
 # Names that have one type whatever the caller writes.
-ROOFLINE_DTYPES: dict[str, type] = {
-    "flops": float,
-    **{f"flops{width}": float for width in FLOPS_WIDTHS},
-    "bytes": int,
+FLOPS_DTYPES: dict[str, type] = {
+    name: float for name in ("flops", *(f"flops{width}" for width in FLOPS_WIDTHS))
 }
+ROOFLINE_DTYPES: dict[str, type] = {**FLOPS_DTYPES, "bytes": int}
 
 
 def _plain_value(name: str, value: Any) -> Any:

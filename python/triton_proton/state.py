@@ -37,8 +37,8 @@ class state:
     def __exit__(self, *exception: Any) -> None:
         _exit_state()
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return decorate(self, function)
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        return decorate(self, func)
 
 
 class metadata_state(state):

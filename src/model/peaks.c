@@ -204,3 +204,12 @@ int proton_peak_bytes(const char *device_type, const char *arch, double bus_widt
 					: memory_byte_per_s(bus_width_bits, memory_clock_khz);
 	return PROTON_OK;
 }
+
+const char *proton_peak_arch(const char *device_type, uint32_t index)
+{
+	for (size_t i = 0; device_type && i < ARRAY_LENGTH(archs); i++) {
+		if (strcasecmp(archs[i].type, device_type) == 0 && index-- == 0)
+			return archs[i].name;
+	}
+	return NULL;
+}
