@@ -2,7 +2,8 @@
  * A table: one line per frame with its path from the root, its name, depth and devices, then each
  * metric. One that adds up has two columns, "NAME (inc)" and "NAME (exc)": with all that is below
  * the frame, and what is the frame's own. Numbers have all their digits, an empty field is no
- * value, and fields are quoted as RFC 4180 has it.
+ * value, and fields are quoted as RFC 4180 has it. Lines of an incomplete profile end with a field
+ * "partial", which is 1.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -55,7 +56,7 @@ static void write_head(struct csv *csv, const struct export_view *view)
 		if (has_two)
 			write_title(csv, metric->name, " (exc)");
 	}
-	out_byte(csv->out, '\n');
+	out_text(csv->out, profile_is_partial(view->profile) ? ",partial\n" : "\n");
 }
 
 static void write_number(struct out *out, const double *values, const int64_t *exact, uint32_t node)
@@ -138,7 +139,7 @@ static bool write_line(struct csv *csv, const struct export_view *view, uint32_t
 		if (metric->is_inclusive && metric->own)
 			write_number(csv->out, metric->own, metric->own_exact, node);
 	}
-	out_byte(csv->out, '\n');
+	out_text(csv->out, profile_is_partial(view->profile) ? ",1\n" : "\n");
 	return true;
 }
 

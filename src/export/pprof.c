@@ -196,6 +196,8 @@ static void write_run(struct pprof *pprof)
 					add_string(pprof, text.bytes, text.length));
 		out_fini(&text);
 	}
+	if (profile_is_partial(profile))
+		protobuf_uint64(&pprof->buffer, PROFILE_COMMENT, add_text(pprof, "partial: 1"));
 }
 
 /* ------------------------------------------------------------------ locations */

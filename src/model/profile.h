@@ -186,6 +186,12 @@ static inline const char *profile_text(const struct profile *profile, uint32_t s
 	return string_text(&profile->strings, string);
 }
 
+/* True if the profile lacks something that was, or would have been, recorded. */
+static inline bool profile_is_partial(const struct profile *profile)
+{
+	return profile->is_unfinished || profile->is_damaged;
+}
+
 /*
  * A frame's name as people read it: the name, or "file:line@function". Written to `text`
  * (terminated, cut at `capacity`); returns the full length.

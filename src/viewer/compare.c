@@ -577,6 +577,7 @@ int compare_many(struct view *view, struct input *input, const struct options *o
 	}
 	if (status == PROTON_OK)
 		status = check_found(&comparison, err);
+	comparison.all->is_damaged |= input->left_out > 0;
 	if (status == PROTON_OK)
 		show_tallies(&comparison, view, &tallies, input);
 	free(tallies.rows);

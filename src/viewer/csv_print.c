@@ -3,6 +3,7 @@
  * the tree, with the line that is
  * its parent, so that paths can be put together again whatever the names contain. Numbers have all
  * their digits; an empty field is no value. Quoting is that of RFC 4180.
+ * Rows of an incomplete profile (--allow-partial) end with a field "partial", which is 1.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -55,6 +56,7 @@ static void write_value(struct out *out, struct out *scratch, const struct pictu
 
 void csv_print(const struct picture *picture, struct out *out)
 {
+	bool is_partial = profile_is_partial(picture->profile);
 	size_t *line_at_level; /* the latest line printed of each level */
 	size_t capacity = 0;
 	size_t line = 0;
@@ -63,14 +65,16 @@ void csv_print(const struct picture *picture, struct out *out)
 	struct walk walk;
 
 	line_at_level = NULL;
-	out_init(&scratch, -1);
-	out_byte(&scratch, ' '); /* so that there are bytes to point at */
 	out_text(out, picture->is_flat ? "frame" : "node,parent,depth,frame");
 	for (size_t c = 0; c < picture->column_count; c++) {
 		out_byte(out, ',');
 		write_field(out, picture->columns[c].name, strlen(picture->columns[c].name));
 	}
-	out_byte(out, '\n');
+	out_text(out, is_partial ? ",partial\n" : "\n");
+	if (!picture->column_count)
+		return; /* nothing was measured */
+	out_init(&scratch, -1);
+	out_byte(&scratch, ' '); /* so that there are bytes to point at */
 	walk_init(&walk, picture);
 	while (!out->errnum && walk_next(&walk, &step)) {
 		if (step.is_more || (picture->is_flat && step.level == 0))
@@ -93,7 +97,7 @@ void csv_print(const struct picture *picture, struct out *out)
 		write_field(out, scratch.bytes, scratch.length);
 		for (size_t c = 0; c < picture->column_count; c++)
 			write_value(out, &scratch, picture, c, step.node);
-		out_byte(out, '\n');
+		out_text(out, is_partial ? ",1\n" : "\n");
 		line++;
 		if (picture->is_flat && line == picture->rows)
 			break;

@@ -217,18 +217,19 @@ static void choose_names(struct chosen *chosen, const struct options *options,
 }
 
 /* Of the first file, and how many more there are; of a difference, of both. */
-static char *make_title(const struct options *options, bool is_difference)
+static char *make_title(const struct options *options, bool is_difference, bool is_partial)
 {
+	const char *suffix = is_partial ? " (partial)" : "";
 	char *title;
 	int length;
 
 	if (is_difference)
-		length = asprintf(&title, "%s against %s", options->path, options->base);
+		length = asprintf(&title, "%s against %s%s", options->path, options->base, suffix);
 	else if (options->path_count > 1)
-		length =
-			asprintf(&title, "%s and %zu more", options->path, options->path_count - 1);
+		length = asprintf(&title, "%s and %zu more%s", options->path,
+				  options->path_count - 1, suffix);
 	else
-		length = asprintf(&title, "%s", options->path);
+		length = asprintf(&title, "%s%s", options->path, suffix);
 	if (length < 0)
 		xgive_up();
 	return title;
@@ -302,7 +303,9 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 {
 	int status;
 
-	*chosen = (struct chosen){.title = make_title(options, false)};
+	*chosen = (struct chosen){
+		.title = make_title(options, false, profile_is_partial(*profile)),
+	};
 	status = view_turn(profile, options, &chosen->state, err);
 	if (status)
 		return status;
@@ -417,8 +420,10 @@ static int take_columns(struct chosen *chosen, struct view *view,
 
 int export_columns(const struct options *options, struct view *view, struct proton_error *err)
 {
-	struct chosen chosen = {.title = make_title(options, options->base != NULL)};
 	const struct profile *profile = view->profile;
+	struct chosen chosen = {
+		.title = make_title(options, options->base != NULL, profile_is_partial(profile)),
+	};
 	struct export_target target;
 	int status = export_target_find(options, &target, err);
 

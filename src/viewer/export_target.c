@@ -163,6 +163,16 @@ int export_check(const struct options *options, struct proton_error *err)
 			   : check_whole(options, target.whole, err);
 }
 
+bool export_is_for_programs(const struct options *options)
+{
+	struct export_target target;
+	struct proton_error err;
+
+	if (export_target_find(options, &target, &err))
+		return false;
+	return target.view ? !target.view->is_report : !target.whole->needs_trace;
+}
+
 bool export_is_of_columns(const struct options *options)
 {
 	struct export_target target;

@@ -23,6 +23,9 @@ int export_target_find(const struct options *options, struct export_target *targ
  */
 int export_check(const struct options *options, struct proton_error *err);
 
+/* True if other programs compute with the numbers; false: users look at it (html, traces). */
+bool export_is_for_programs(const struct options *options);
+
 /*
  * True if what is exported is no profile but columns made by comparing profiles (viewer/compare.h):
  * of a difference, unless the format compares by itself, or of --merge other than sum.

@@ -156,6 +156,30 @@ void input_fini(struct input *input)
 	*input = (struct input){0};
 }
 
+/* Prints what an incomplete profile lacks; false: the command needs a complete one. */
+static bool is_accepted(const struct input *input, const struct profile *profile, const char *name)
+{
+	bool is_refused = input->needs_complete && !input->is_partial_allowed;
+
+	if (is_refused && profile->is_unfinished)
+		say("%s: the run did not finish (its process was killed, or is still recording); "
+		    "%s needs a complete profile; use --allow-partial to accept this one",
+		    name, input->needs_complete);
+	else if (is_refused && profile->is_damaged)
+		say("%s is damaged; %s needs a complete profile; use --allow-partial to accept "
+		    "this one",
+		    name, input->needs_complete);
+	if (is_refused)
+		return !profile_is_partial(profile);
+	if (profile->is_unfinished)
+		say("%s: the run did not finish (its process was killed, or is "
+		    "still recording); this is what had been recorded",
+		    name);
+	if (profile->is_damaged)
+		say("%s is damaged; this is what could be read", name);
+	return true;
+}
+
 struct profile *input_load(struct input *input, size_t index)
 {
 	struct profile *profile = NULL;
@@ -168,16 +192,23 @@ struct profile *input_load(struct input *input, size_t index)
 	progress_end();
 	if (status) {
 		say("%s", err.text);
+		if (status == PROTON_E_FORMAT && input->is_partial_allowed)
+			input->left_out++;
+		else
+			input->has_failed = true;
+		return NULL;
+	}
+	if (!is_accepted(input, profile, name)) {
+		profile_free(profile);
 		input->has_failed = true;
 		return NULL;
 	}
-	if (profile->is_unfinished)
-		say("%s: the run did not finish (its process was killed, or is "
-		    "still recording); this is what had been recorded",
-		    name);
-	if (profile->is_damaged)
-		say("%s is damaged; this is what could be read", name);
 	return profile;
+}
+
+bool input_is_refused(const struct input *input)
+{
+	return input->needs_complete && input->has_failed;
 }
 
 struct profile *input_load_all(struct input *input)
@@ -205,6 +236,7 @@ struct profile *input_load_all(struct input *input)
 	merge_free(merge);
 	if (sum->out_of_memory)
 		xgive_up();
+	sum->is_damaged |= input->left_out > 0;
 	if (loaded)
 		return sum;
 	profile_free(sum);

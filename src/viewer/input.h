@@ -14,15 +14,24 @@ struct input {
 	char **paths;  /* of files */
 	char **labels; /* short names that tell them apart */
 	size_t count;
-	bool has_failed; /* something could not be read, and was said */
+	bool has_failed; /* a message was printed: the exit status is 2 */
+	/*
+	 * The option that needs complete profiles, for messages; NULL: none does. With it an
+	 * incomplete file is an error, and so is the whole command, unless is_partial_allowed.
+	 */
+	const char *needs_complete;
+	bool is_partial_allowed; /* --allow-partial; of many files, those without content too */
+	size_t left_out;         /* such files */
 };
 
 /* The files that `paths` stand for: directories become the profiles in them, in natural order. */
 void input_init(struct input *input, char *const *paths, size_t count);
 void input_fini(struct input *input);
 
-/* One file's profile, the caller's; NULL: a sentence was said. */
+/* One file's profile, the caller's; NULL: a message was printed. */
 struct profile *input_load(struct input *input, size_t index);
+/* After loading: true if something is missing that the command cannot do without. */
+bool input_is_refused(const struct input *input);
 /* All files as one profile, the sums; NULL if none could be read. */
 struct profile *input_load_all(struct input *input);
 

@@ -2,12 +2,14 @@
  * --json: what is printed, for programs. One object:
  *
  *   {"metrics": [{"name": "time/ms", "inclusive": true}],
+ *    "partial": false,
  *    "rows": [{"node": 0, "parent": null, "depth": 0, "frame": "ROOT",
  *              "metrics": {"time/ms": 1.5}}]}
  *
  * Rows come in the order of the tree; "parent" is the "node" of an earlier row. Trees are not
  * nested, because many readers of JSON give up at a depth of a few hundred. A flat table has rows
- * of "frame" and "metrics" alone. What has no value is null.
+ * of "frame" and "metrics" alone. What has no value is null. "partial" is true if --allow-partial
+ * accepted an incomplete profile.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -141,9 +143,12 @@ void json_print(const struct picture *picture, struct out *out)
 	json_writer_init(&printer.writer, out, false);
 	json_begin_object(&printer.writer);
 	write_metrics(&printer);
+	json_key(&printer.writer, "partial");
+	json_bool(&printer.writer, profile_is_partial(picture->profile));
 	json_key(&printer.writer, "rows");
 	json_begin_array(&printer.writer);
-	write_rows(&printer);
+	if (picture->column_count)
+		write_rows(&printer);
 	out_byte(out, '\n');
 	json_end_array(&printer.writer);
 	json_end_object(&printer.writer);

@@ -90,8 +90,7 @@ static void say_is_empty(const char *path, const struct profile *profile)
 		    input_display_name(path), profile->node_count - 1);
 }
 
-/* Makes the view that the options ask for. E_INVALID with a sentence, or "" if one was said. */
-static int make_view(struct view *view, struct input *input, struct input *base,
+static int load_view(struct view *view, struct input *input, struct input *base,
 		     const struct options *options, struct proton_error *err)
 {
 	struct profile *profile;
@@ -121,6 +120,19 @@ static int make_view(struct view *view, struct input *input, struct input *base,
 	return view_columns(view, options, err);
 }
 
+/* Makes the view that the options ask for. E_INVALID with a message, or "" if one was printed. */
+static int make_view(struct view *view, struct input *input, struct input *base,
+		     const struct options *options, struct proton_error *err)
+{
+	int status = load_view(view, input, base, options, err);
+
+	if (status == PROTON_OK && (input_is_refused(input) || input_is_refused(base))) {
+		err->text[0] = '\0';
+		status = PROTON_E_INVALID;
+	}
+	return status;
+}
+
 static int view_and_judge(struct view *view, const struct options *options)
 {
 	struct proton_error err;
@@ -134,7 +146,10 @@ static int view_and_judge(struct view *view, const struct options *options)
 			say("%s has no times of kernels, which this is made of; the tree shows "
 			    "what was measured",
 			    input_display_name(options->path));
-		return options->gate_count ? EXIT_BAD : 0;
+		if (options->gate_count)
+			return EXIT_BAD;
+		/* A table without rows is what a program can read. */
+		return options->csv || options->json ? print(view, options) : 0;
 	}
 	if (!options->list && view_filter(view, options, &err))
 		return complain(&err);
@@ -185,7 +200,8 @@ static int export(const struct options *options, struct input *input, struct inp
 		before = input_load_all(base);
 	if (before)
 		input_say_losses(before);
-	if (profile && (before || !options->base))
+	if (profile && (before || !options->base) && !input_is_refused(input) &&
+	    !input_is_refused(base))
 		status = export_run(options, &profile, &before, &err) ? complain(&err) : 0;
 	profile_free(before);
 	profile_free(profile);
@@ -205,13 +221,13 @@ static int show(const struct options *options, struct input *input, struct input
 	return status;
 }
 
-static int report_warps(const struct options *options, struct input *input)
+static int report_warps(const struct options *options, struct input *input, struct input *base)
 {
 	struct proton_error err = {0};
 	struct warps_report report;
 	struct view view;
 	struct out out;
-	int status = make_view(&view, input, NULL, options, &err);
+	int status = make_view(&view, input, base, options, &err);
 
 	if (status == PROTON_OK)
 		status = select_paths(options, view.profile, view.state, &err);
@@ -237,8 +253,20 @@ static int report_warps(const struct options *options, struct input *input)
 	return status;
 }
 
+/* The option that needs complete profiles; NULL: users look at what is shown. */
+static const char *option_for_programs(const struct options *options)
+{
+	return options->gate_count                                     ? "--fail-if"
+	       : options->base                                         ? "--diff"
+	       : options->csv                                          ? "--csv"
+	       : options->json                                         ? "--json"
+	       : is_export(options) && export_is_for_programs(options) ? "--export"
+								       : NULL;
+}
+
 static int run(const struct options *options)
 {
+	const char *needs_complete = option_for_programs(options);
 	struct proton_error err;
 	struct input input;
 	struct input base;
@@ -248,12 +276,14 @@ static int run(const struct options *options)
 		return complain(&err);
 	input_init(&input, options->paths, options->path_count);
 	input_init(&base, &options->base, options->base ? 1 : 0);
+	input.needs_complete = base.needs_complete = needs_complete;
+	input.is_partial_allowed = base.is_partial_allowed = options->allow_partial;
 	if (input.count == 0 || (options->base && base.count == 0))
 		status = EXIT_BAD;
 	else if (is_export(options))
 		status = export(options, &input, &base);
 	else if (options->warps)
-		status = report_warps(options, &input);
+		status = report_warps(options, &input, &base);
 	else
 		status = show(options, &input, &base);
 	/* What was shown is not all that was asked for. */

@@ -29,6 +29,7 @@ static const char help_text[] =
 	"  --diff BASE            FILE minus BASE, by impact (also -diff, --diff-profile)\n"
 	"  --fail-if GATE         exit status 3: 'time > +5%', 'util < 0.5 in matmul'\n"
 	"  --merge HOW            of several files: sum, mean, min, max or spread\n"
+	"  --allow-partial        gates, --diff and programs: take incomplete profiles too\n"
 	"  --csv, --json          all digits, for programs\n"
 	"  --export FORMAT        html, folded, speedscope, pprof, ...; -o, --output FILE\n"
 	"  --names STYLE          of C++: short, full or raw\n"
@@ -40,11 +41,11 @@ static const char help_text[] =
 	"  [g|t]flop[4|8|16|32|64]/s [g|t]byte/s launch_config METRIC/%\n"
 	"Examples:\n"
 	"  proton-viewer -m time/ms,tflop16/s,util -t 0.1 -i attention proton.hatchet\n"
-	"  proton-viewer --top -n 20 proton.hatchet   proton-viewer --merge spread ranks/\n"
 	"  proton-viewer --diff old.hatchet --fail-if 'time > +5%' new.hatchet\n";
 
 enum {
 	OPTION_PRINT_SORTED = 256,
+	OPTION_ALLOW_PARTIAL,
 	OPTION_BOTTOM_UP,
 	OPTION_CSV,
 	OPTION_DIFF,
@@ -86,6 +87,7 @@ static const struct option long_options[] = {
 	{"output", required_argument, NULL, 'o'},
 	{"json", no_argument, NULL, OPTION_JSON},
 	{"color", required_argument, NULL, OPTION_COLOR},
+	{"allow-partial", no_argument, NULL, OPTION_ALLOW_PARTIAL},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, OPTION_VERSION},
 	{NULL, 0, NULL, 0},
@@ -277,6 +279,9 @@ static enum options_result parse_one(struct options *options, int option)
 		return REFUSE("--format must be full, file_function_line, function_line or "
 			      "file_function, not \"%s\"",
 			      optarg);
+	case OPTION_ALLOW_PARTIAL:
+		options->allow_partial = true;
+		return OPTIONS_RUN;
 	case OPTION_PRINT_SORTED:
 		options->print_sorted = true;
 		return OPTIONS_RUN;
@@ -315,6 +320,8 @@ static enum options_result check(const struct options *options)
 		return REFUSE("Cannot specify both include and exclude");
 	if (options->csv && options->print_sorted)
 		return REFUSE("Cannot specify both --csv and --print-sorted");
+	if (options->list && options->gate_count)
+		return REFUSE("Cannot specify both --list and --fail-if");
 	if (options->csv && options->json)
 		return REFUSE("Cannot specify both --csv and --json");
 	if (options->json && options->print_sorted)

@@ -62,6 +62,7 @@ struct options {
 	bool has_names;
 	enum color_choice color;
 	bool list;
+	bool allow_partial;
 	bool print_sorted;
 	bool warps;
 };

@@ -18,7 +18,7 @@ struct picture {
 	const struct metrics *metrics;
 	const uint8_t *state; /* per node, enum node_state */
 	const struct metric_column *columns;
-	size_t column_count; /* at least 1; colours show the share of the first */
+	size_t column_count; /* 0: --csv or --json of nothing; colours show the first one's share */
 	size_t sort_column;  /* siblings are sorted by it, largest first */
 	bool by_magnitude;   /* sorted by the size of numbers, whatever their sign */
 	size_t depth;        /* levels to print; the root is the first */

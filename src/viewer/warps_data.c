@@ -68,13 +68,14 @@ static void csv_name(struct data *data, uint32_t frame)
 
 void warps_csv(const struct warps_report *report, const struct options *options, struct out *out)
 {
+	bool is_partial = profile_is_partial(report->profile);
 	struct data data;
 
 	data_init(&data, report, options, out);
 	out_text(out, "kernel,role,scope");
 	for (size_t n = 0; n < WARPS_NUMBERS; n++)
 		out_printf(out, ",%s", warps_metrics[n]);
-	out_byte(out, '\n');
+	out_text(out, is_partial ? ",partial\n" : "\n");
 	for (size_t k = 0; k < report->kernel_count; k++) {
 		const struct warps_kernel *kernel = &report->kernels[k];
 
@@ -90,7 +91,7 @@ void warps_csv(const struct warps_report *report, const struct options *options,
 				out_byte(out, ',');
 				csv_number(out, row->number[n]);
 			}
-			out_byte(out, '\n');
+			out_text(out, is_partial ? ",1\n" : "\n");
 		}
 	}
 	out_fini(&data.name);
@@ -182,6 +183,8 @@ void warps_json(const struct warps_report *report, const struct options *options
 	data_init(&data, report, options, out);
 	json_writer_init(&data.json, out, false);
 	json_begin_object(&data.json);
+	json_key(&data.json, "partial");
+	json_bool(&data.json, profile_is_partial(report->profile));
 	json_key(&data.json, "kernels");
 	json_begin_array(&data.json);
 	for (size_t k = 0; k < report->kernel_count; k++)
