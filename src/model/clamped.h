@@ -32,16 +32,37 @@ static inline int64_t clamped_i64(int64_t a, int64_t b)
 	return sum;
 }
 
-/* Adds `count` elements, int64 or double, to as many; both are kept as words. */
-static inline void clamped_add_vector(uint64_t *sums, const uint64_t *from, uint64_t count,
-				      bool is_double)
+/* The counter of sums that reached the end of the range: the same name as the recorder's. */
+#define CLAMPED_COUNTER "lost: integer metric beyond 64 bits"
+
+/* Adds `more` to *sum; true if the result stays at the end of the range. */
+static inline bool clamped_add(int64_t *sum, int64_t more)
 {
+	int64_t exact;
+	bool is_clamped = __builtin_add_overflow(*sum, more, &exact);
+
+	*sum = clamped_i64(*sum, more);
+	return is_clamped;
+}
+
+/*
+ * Adds `count` elements, int64 or double, to as many; both are kept as words. Returns how many
+ * stay at the end of their range.
+ */
+static inline uint64_t clamped_add_vector(uint64_t *sums, const uint64_t *from, uint64_t count,
+					  bool is_double)
+{
+	uint64_t clamped = 0;
+
 	for (uint64_t i = 0; i < count; i++) {
 		double a;
 		double b;
 
 		if (!is_double) {
-			sums[i] = (uint64_t)clamped_i64((int64_t)sums[i], (int64_t)from[i]);
+			int64_t sum = (int64_t)sums[i];
+
+			clamped += clamped_add(&sum, (int64_t)from[i]);
+			sums[i] = (uint64_t)sum;
 			continue;
 		}
 		memcpy(&a, &sums[i], sizeof(a));
@@ -49,6 +70,7 @@ static inline void clamped_add_vector(uint64_t *sums, const uint64_t *from, uint
 		a += b;
 		memcpy(&sums[i], &a, sizeof(a));
 	}
+	return clamped;
 }
 
 #endif

@@ -226,9 +226,10 @@ static void merge_value(struct view_loader *loader, uint32_t index, const struct
 
 	switch (metric->type) {
 	case PROTON_METRIC_INT64:
+		if (is_replacing)
+			value->as.int64 = 0;
 		if (is_replacing || is_adding)
-			value->as.int64 =
-				clamped_i64(is_replacing ? 0 : value->as.int64, row->as.int64);
+			profile_clamped(profile, clamped_add(&value->as.int64, row->as.int64));
 		break;
 	case PROTON_METRIC_DOUBLE:
 		if (is_replacing || is_adding)
@@ -244,8 +245,11 @@ static void merge_value(struct view_loader *loader, uint32_t index, const struct
 		if (!vector)
 			break;
 		if (is_adding && profile->words[value->as.vector] == vector[0])
-			clamped_add_vector(profile->words + value->as.vector + 1, vector + 1,
-					   vector[0], metric->type == PROTON_METRIC_DOUBLE_VECTOR);
+			profile_clamped(profile,
+					clamped_add_vector(
+						profile->words + value->as.vector + 1, vector + 1,
+						vector[0],
+						metric->type == PROTON_METRIC_DOUBLE_VECTOR));
 		else if (is_new || is_later)
 			value->as.vector = profile_vector(profile, vector + 1, vector[0]);
 		break;

@@ -305,8 +305,10 @@ static void put_vector(struct merge *merge, uint32_t index, const uint64_t *vect
 
 	if (!is_new && !(metric->flags & METRIC_PROPERTY) &&
 	    target->words[value->as.vector] == vector[0]) {
-		clamped_add_vector(target->words + value->as.vector + 1, vector + 1, vector[0],
-				   metric->type == PROTON_METRIC_DOUBLE_VECTOR);
+		profile_clamped(target, clamped_add_vector(
+						target->words + value->as.vector + 1, vector + 1,
+						vector[0],
+						metric->type == PROTON_METRIC_DOUBLE_VECTOR));
 		return;
 	}
 	value->as.vector = profile_vector(target, vector + 1, vector[0]);
@@ -323,7 +325,9 @@ static void put_value(struct merge *merge, uint32_t index, const struct profile_
 
 	switch (metric->type) {
 	case PROTON_METRIC_INT64:
-		value->as.int64 = clamped_i64(is_replacing ? 0 : value->as.int64, from->as.int64);
+		if (is_replacing)
+			value->as.int64 = 0;
+		profile_clamped(target, clamped_add(&value->as.int64, from->as.int64));
 		break;
 	case PROTON_METRIC_DOUBLE:
 		value->as.float64 = number_of(merge->source, from) +
@@ -506,20 +510,9 @@ static void merge_counters(struct merge *merge)
 	const struct profile *source = merge->source;
 	struct profile *target = merge->target;
 
-	for (size_t i = 0; i < source->counter_count; i++) {
-		const struct profile_counter *from = &source->counters[i];
-		const char *name = profile_text(source, from->name);
-		struct profile_counter *found = NULL;
-
-		for (size_t k = 0; k < target->counter_count && !found; k++) {
-			if (strcmp(profile_text(target, target->counters[k].name), name) == 0)
-				found = &target->counters[k];
-		}
-		if (found)
-			found->value = clamped_u64(found->value, from->value);
-		else
-			profile_counter(target, name, from->is_loss, from->value);
-	}
+	for (size_t i = 0; i < source->counter_count; i++)
+		profile_counter(target, profile_text(source, source->counters[i].name),
+				source->counters[i].is_loss, source->counters[i].value);
 }
 
 void merge_about(struct merge *merge)

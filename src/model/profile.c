@@ -455,6 +455,9 @@ void profile_info(struct profile *profile, const char *key, const char *value)
 		profile->info[index] = pair;
 }
 
+/* Enough for what a recorder counts; a file with more has them one by one. */
+#define COUNTERS_SUMMED 128u
+
 void profile_counter(struct profile *profile, const char *name, bool is_loss, uint64_t value)
 {
 	uint32_t text = profile_string(profile, name, strlen(name));
@@ -462,8 +465,21 @@ void profile_counter(struct profile *profile, const char *name, bool is_loss, ui
 
 	if (profile->out_of_memory)
 		return;
+	for (size_t i = 0; i < profile->counter_count && i < COUNTERS_SUMMED; i++) {
+		if (profile->counters[i].name == text) {
+			profile->counters[i].value =
+				clamped_u64(profile->counters[i].value, value);
+			return;
+		}
+	}
 	index = APPEND(profile, counters, counter);
 	if (!profile->out_of_memory)
 		profile->counters[index] =
 			(struct profile_counter){.name = text, .is_loss = is_loss, .value = value};
+}
+
+void profile_clamped(struct profile *profile, uint64_t sums)
+{
+	if (sums)
+		profile_counter(profile, CLAMPED_COUNTER, true, sums);
 }

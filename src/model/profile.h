@@ -178,7 +178,10 @@ uint32_t profile_config(struct profile *profile, uint32_t first,
 uint32_t profile_histogram(struct profile *profile);
 uint32_t profile_vector(struct profile *profile, const uint64_t *elements, size_t count);
 void profile_info(struct profile *profile, const char *key, const char *value);
+/* Adds to the counter of that name, made if it is new. */
 void profile_counter(struct profile *profile, const char *name, bool is_loss, uint64_t value);
+/* Counts `sums` of integers that stay at the end of their range as lost. */
+void profile_clamped(struct profile *profile, uint64_t sums);
 
 /* Text of a string id; borrowed, valid for the life of the profile. */
 static inline const char *profile_text(const struct profile *profile, uint32_t string)

@@ -34,6 +34,7 @@ static const struct {
 	[COUNTER_LOST_PHASE] = {"lost: recorded after its phase was cleared", true},
 	[COUNTER_LOST_TYPE] = {"lost: metric value of another type than before", true},
 	[COUNTER_LOST_VALUE] = {"lost: metric value on a device or in a CUDA graph", true},
+	[COUNTER_LOST_RANGE] = {"lost: integer metric beyond 64 bits", true},
 	[COUNTER_LOST_INSIDE] = {"lost: record inside a kernel, overwritten by a later one", true},
 	[COUNTER_LOST_PAIR] = {"lost: start or end of a scope inside a kernel without the other",
 			       true},

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "model/clamped.h"
 #include "record/frames.h"
 #include "record/metric_names.h"
 #include "record/store_rows.h"
@@ -98,28 +99,22 @@ static bool new_vector(struct store *store, uint64_t length, uint64_t *first_out
 	return true;
 }
 
-static int64_t add_int64(int64_t a, int64_t b)
+static void add_vector(struct store *store, uint64_t *words, const struct proton_metric *metric,
+		       bool replace)
 {
-	return (int64_t)((uint64_t)a + (uint64_t)b); /* wraps instead of being undefined */
-}
+	/* An int64 and a double are both words. */
+	const uint64_t *from = (const void *)metric->value.int64s;
+	uint64_t clamped;
 
-static void add_vector(uint64_t *words, const struct proton_metric *metric, bool replace)
-{
-	for (uint32_t i = 0; i < metric->count; i++) {
-		if (metric->type == PROTON_METRIC_INT64_VECTOR) {
-			int64_t old = (int64_t)words[i];
-
-			words[i] = (uint64_t)(replace ? metric->value.int64s[i]
-						      : add_int64(old, metric->value.int64s[i]));
-		} else {
-			double old;
-			double new = metric->value.float64s[i];
-
-			memcpy(&old, &words[i], sizeof(old));
-			new = replace ? new : old + new;
-			memcpy(&words[i], &new, sizeof(new));
-		}
+	if (replace) {
+		if (metric->count)
+			memcpy(words, from, metric->count * sizeof(*words));
+		return;
 	}
+	clamped = clamped_add_vector(words, from, metric->count,
+				     metric->type == PROTON_METRIC_DOUBLE_VECTOR);
+	if (clamped)
+		store_count(store, COUNTER_LOST_RANGE, clamped);
 }
 
 /* Adds `metric` to `value`, or replaces it. The types are known to agree. */
@@ -133,8 +128,10 @@ static int combine(struct store *store, struct row_value *value, uint32_t row, u
 
 	switch (metric->type) {
 	case PROTON_METRIC_INT64:
-		value->as.int64 = replace ? metric->value.int64
-					  : add_int64(value->as.int64, metric->value.int64);
+		if (replace)
+			value->as.int64 = metric->value.int64;
+		else if (clamped_add(&value->as.int64, metric->value.int64))
+			store_count(store, COUNTER_LOST_RANGE, 1);
 		return PROTON_OK;
 	case PROTON_METRIC_DOUBLE:
 		value->as.float64 = (replace ? 0.0 : value->as.float64) + metric->value.float64;
@@ -153,7 +150,7 @@ static int combine(struct store *store, struct row_value *value, uint32_t row, u
 				       row, frames_text(metric_name_get(name).text, &length),
 				       words[value->as.vector], metric->count);
 		}
-		add_vector(words + value->as.vector + 1, metric, replace);
+		add_vector(store, words + value->as.vector + 1, metric, replace);
 		return PROTON_OK;
 	}
 	return PROTON_OK;

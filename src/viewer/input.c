@@ -256,6 +256,7 @@ static const char *cure_of(const char *cause)
 		{"dropped by the vendor", "a larger TRITON_PROFILE_BUFFER_SIZE"},
 		{"vendor buffers dropped", "a larger TRITON_PROFILE_BUFFER_SIZE"},
 		{"after its phase was cleared", "clear phases once they are complete"},
+		{"beyond 64 bits", "a float metric, or a coarser unit"},
 		{"another type than before", "one type per metric name"},
 		{"record without a time",
 		 "fewer kernels between flushes (phases), or a newer driver"},

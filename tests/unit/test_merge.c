@@ -100,6 +100,29 @@ TEST(two_trees_become_one_with_the_sums_of_both)
 	profile_free(sum);
 }
 
+TEST(integers_beyond_64_bits_stay_at_the_end_of_their_range_and_count_a_loss)
+{
+	struct profile *parts[2];
+	struct profile *sum;
+
+	for (int i = 0; i < 2; i++) {
+		struct profile *profile = parts[i] = profile_new();
+		uint32_t metric = profile_metric(profile, profile_string(profile, "n", 1),
+						 PROTON_METRIC_INT64, 0);
+
+		profile_value(profile, 0, metric)->as.int64 = INT64_MAX - 1;
+	}
+	sum = merged(parts[0], parts[1]);
+	CHECK_EQ(sum->values[sum->nodes[0].first_value].as.int64, INT64_MAX);
+	CHECK_EQ(sum->counter_count, 1);
+	CHECK_STR(profile_text(sum, sum->counters[0].name), "lost: integer metric beyond 64 bits");
+	CHECK(sum->counters[0].is_loss);
+	CHECK_U64(sum->counters[0].value, 1);
+	for (int i = 0; i < 2; i++)
+		profile_free(parts[i]);
+	profile_free(sum);
+}
+
 TEST(equal_siblings_of_one_file_become_one)
 {
 	struct profile *a = profile_new();

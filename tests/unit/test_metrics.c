@@ -154,15 +154,56 @@ TEST(strings_are_replaced)
 	profile_free(profile);
 }
 
-TEST(sums_wrap_instead_of_being_undefined)
+static const char beyond[] = "lost: integer metric beyond 64 bits";
+
+TEST(integer_sums_stay_at_the_end_of_their_range_and_count_a_loss)
+{
+	int64_t elements[] = {INT64_MIN, INT64_MAX, 1};
+	struct proton_metric vector = {.name = "v",
+				       .type = PROTON_METRIC_INT64_VECTOR,
+				       .count = 3,
+				       .value.int64s = elements};
+	struct profile *profile;
+	int session = rec_start("a");
+	const uint64_t *words;
+
+	CHECK_EQ(add_int("up", INT64_MAX), PROTON_OK);
+	CHECK_EQ(add_int("last (pty)", INT64_MAX), PROTON_OK);
+	CHECK_EQ(add_int("last (pty)", INT64_MAX), PROTON_OK);
+	CHECK_U64(rec_counter(session, beyond), 0);
+	CHECK_EQ(add_int("up", 1), PROTON_OK);
+	CHECK_U64(rec_counter(session, beyond), 1);
+	CHECK_EQ(add_int("down", INT64_MIN), PROTON_OK);
+	CHECK_EQ(add_int("down", -1), PROTON_OK);
+	CHECK_U64(rec_counter(session, beyond), 2);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(proton_metrics_add(proton_context_here(), &vector, 1, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, beyond), 4);
+	profile = finish();
+	CHECK_EQ(rec_value(profile, "", "up")->as.int64, INT64_MAX);
+	CHECK_EQ(rec_value(profile, "", "down")->as.int64, INT64_MIN);
+	words = profile->words + rec_value(profile, "", "v")->as.vector;
+	CHECK_EQ((int64_t)words[1], INT64_MIN);
+	CHECK_EQ((int64_t)words[2], INT64_MAX);
+	CHECK_EQ((int64_t)words[3], 2);
+	profile_free(profile);
+}
+
+TEST(integer_sums_over_phases_stay_at_the_end_of_their_range_and_count_a_loss)
 {
 	struct profile *profile;
+	int session = rec_start("a");
+	uint64_t lost = 0;
 
-	rec_start("a");
 	CHECK_EQ(add_int("n", INT64_MAX), PROTON_OK);
-	CHECK_EQ(add_int("n", 1), PROTON_OK);
+	CHECK_EQ(proton_phase_advance(session, NULL, NULL), PROTON_OK);
+	CHECK_EQ(add_int("n", INT64_MAX), PROTON_OK);
 	profile = finish();
-	CHECK_EQ(rec_value(profile, "", "n")->as.int64, INT64_MIN);
+	CHECK_EQ(rec_value(profile, "", "n")->as.int64, INT64_MAX);
+	for (size_t i = 0; i < profile->counter_count; i++)
+		if (strcmp(profile_text(profile, profile->counters[i].name), beyond) == 0)
+			lost += profile->counters[i].value;
+	CHECK_U64(lost, 1);
 	profile_free(profile);
 }
 
