@@ -2,7 +2,10 @@
 #include "record/registry.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/hash.h"
+#include "base/note.h"
 #include "base/region.h"
 #include "record/fork.h"
 #include "record/intra.h"
@@ -22,6 +25,13 @@ struct registry registry = {
 
 static struct region config_space;
 static uint64_t config_used = CONFIG_UNIT;
+
+/* Ids of configs by the hash of their content, the newest in front. Guarded by the registry. */
+#define RECENT_SETS 256u
+#define RECENT_WAYS 8u
+static struct {
+	uint32_t ids[RECENT_WAYS];
+} recent[RECENT_SETS];
 
 int registry_prepare(struct proton_error *err)
 {
@@ -67,36 +77,93 @@ void session_unlock(struct session *session)
 	pthread_mutex_unlock(&session->lock);
 }
 
-void session_publish(void)
+/* Fills in the config of what is active now, in memory that reads as zero; its id's flags. */
+static uint32_t fill(struct config *config)
 {
-	struct config *config;
-	uint64_t bytes = sizeof(struct config) + SESSION_MAX * sizeof(struct config_entry);
-	uint32_t id = 0;
 	uint32_t traced = 0;
 
-	if (config_used + bytes <= config_space.bytes) {
-		config = (void *)((char *)config_space.base + config_used);
-		for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
-			struct session *session = &registry.sessions[slot];
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
+		struct session *session = &registry.sessions[slot];
 
-			if (!session->is_live || !session->is_active)
-				continue;
-			config->entries[config->count++] = (struct config_entry){
-				.slot = slot,
-				.serial = session->serial,
-				.epoch = session->store.epoch,
-				.wants_source = session->wants_source,
-				.trace = (uint16_t)session->trace,
-				.wants_memory = (session->flags & PROTON_SESSION_MEMORY) != 0,
-			};
-			config->wants_source |= session->wants_source;
-			traced |= session->trace ? CONFIG_TRACED : 0;
-		}
-		if (config->count) {
-			id = (uint32_t)(config_used / CONFIG_UNIT) | traced;
-			config_used += sizeof(*config) + config->count * sizeof(config->entries[0]);
-		}
+		if (!session->is_live || !session->is_active)
+			continue;
+		config->entries[config->count++] = (struct config_entry){
+			.slot = slot,
+			.serial = session->serial,
+			.epoch = session->store.epoch,
+			.wants_source = session->wants_source,
+			.trace = (uint16_t)session->trace,
+			.wants_memory = (session->flags & PROTON_SESSION_MEMORY) != 0,
+		};
+		config->wants_source |= session->wants_source;
+		traced |= session->trace ? CONFIG_TRACED : 0;
 	}
+	return traced;
+}
+
+static size_t config_bytes(const struct config *config)
+{
+	return sizeof(*config) + config->count * sizeof(config->entries[0]);
+}
+
+/* Without a config nothing is recorded, which each session's losses say. */
+static void lose_config(const struct config *wanted)
+{
+	static bool is_said;
+
+	for (uint32_t i = 0; i < wanted->count; i++) {
+		struct session *session = session_lock_entry(&wanted->entries[i]);
+
+		if (!session)
+			continue;
+		store_count(&session->store, COUNTER_LOST_STORAGE, 1);
+		session_unlock(session);
+	}
+	if (!is_said)
+		note("cannot record more: no address space for another set of sessions; end "
+		     "a session, or change phases less often");
+	is_said = true;
+}
+
+/*
+ * The id of a config equal to `wanted`: sessions that are paused and resumed come back to the one
+ * that they had. 0 when there is no room.
+ */
+static uint32_t find_or_add(const struct config *wanted)
+{
+	size_t bytes = config_bytes(wanted);
+	uint32_t *ways = recent[hash_bytes(wanted, bytes) % RECENT_SETS].ids;
+	uint32_t id;
+
+	for (uint32_t way = 0; way < RECENT_WAYS; way++) {
+		const struct config *known = session_config_get(ways[way]);
+
+		if (ways[way] && config_bytes(known) == bytes && memcmp(known, wanted, bytes) == 0)
+			return ways[way];
+	}
+	if (config_used + bytes > config_space.bytes)
+		return 0;
+	id = (uint32_t)(config_used / CONFIG_UNIT);
+	memcpy((char *)config_space.base + config_used, wanted, bytes);
+	config_used += bytes;
+	memmove(ways + 1, ways, (RECENT_WAYS - 1) * sizeof(*ways));
+	ways[0] = id;
+	return id;
+}
+
+void session_publish(void)
+{
+	/* As many bytes as the largest config, zeroed. */
+	uint64_t space[(sizeof(struct config) + SESSION_MAX * sizeof(struct config_entry)) / 8] = {
+		0};
+	struct config *wanted = (void *)space;
+	uint32_t traced = fill(wanted);
+	uint32_t id = wanted->count ? find_or_add(wanted) : 0;
+
+	if (id)
+		id |= traced;
+	else if (wanted->count)
+		lose_config(wanted);
 	/* release: the config's content before its id; launches load it with acquire */
 	atomic_store_explicit(&session_config, id, memory_order_release);
 }

@@ -1,6 +1,8 @@
 /* record/: sessions from start to output, and everything that can be wrong with their options. */
 #include "unit/recorded.h"
 
+#include <sys/resource.h>
+
 static int start(const struct proton_session_options *options, struct proton_error *err)
 {
 	int session = -1;
@@ -262,4 +264,52 @@ TEST(the_data_of_a_live_session_can_be_read)
 	CHECK_STR(err.text, "Phase 3 has no data.");
 	CHECK_EQ(proton_data_get(session, 0, "pdf", &bytes, &length, &err), PROTON_E_INVALID);
 	rec_finalize(session, NULL);
+}
+
+/* Leaves room for 350 thousand sets of sessions. */
+static void limit_address_space(void)
+{
+	struct rlimit limit;
+
+	CHECK_EQ(getrlimit(RLIMIT_AS, &limit), 0);
+	limit.rlim_cur = 512ul << 20;
+	CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+TEST(pausing_and_resuming_uses_nothing_up)
+{
+	struct proton_error err;
+	int session;
+
+	if (TAP_IS_SANITIZED)
+		SKIP("a sanitizer needs more address space than the test leaves");
+	limit_address_space();
+	session = rec_start("a");
+	for (int i = 0; i < 1000000; i++) {
+		CHECK_OK(proton_deactivate(session, false, &err), err);
+		CHECK_OK(proton_activate(session, &err), err);
+	}
+	rec_kernel("k");
+	CHECK_U64(rec_counter(session, "kernels"), 1);
+	CHECK_U64(rec_counter(session, "lost: no room for the profile"), 0);
+	rec_finalize(session, NULL);
+}
+
+TEST(sets_of_sessions_that_run_out_are_a_loss)
+{
+	struct proton_error err;
+	int session;
+
+	if (TAP_IS_SANITIZED)
+		SKIP("a sanitizer needs more address space than the test leaves");
+	limit_address_space();
+	rec_begin_saying();
+	session = rec_start("a");
+	rec_start("b"); /* a set of two takes more than an epoch does */
+	rec_kernel("k");
+	for (int i = 0; i < 300000; i++)
+		CHECK_OK(proton_phase_advance(session, NULL, &err), err);
+	CHECK(rec_counter(session, "lost: no room for the profile") > 0);
+	CHECK_EQ(rec_said("no address space for another set of sessions"), 1);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
