@@ -246,10 +246,10 @@ static void merge_value(struct view_loader *loader, uint32_t index, const struct
 			break;
 		if (is_adding && profile->words[value->as.vector] == vector[0])
 			profile_clamped(profile,
-					clamped_add_vector(
-						profile->words + value->as.vector + 1, vector + 1,
-						vector[0],
-						metric->type == PROTON_METRIC_DOUBLE_VECTOR));
+					clamped_add_vector(profile->words + value->as.vector + 1,
+							   vector + 1, vector[0],
+							   metric->type ==
+								   PROTON_METRIC_DOUBLE_VECTOR));
 		else if (is_new || is_later)
 			value->as.vector = profile_vector(profile, vector + 1, vector[0]);
 		break;

@@ -305,10 +305,10 @@ static void put_vector(struct merge *merge, uint32_t index, const uint64_t *vect
 
 	if (!is_new && !(metric->flags & METRIC_PROPERTY) &&
 	    target->words[value->as.vector] == vector[0]) {
-		profile_clamped(target, clamped_add_vector(
-						target->words + value->as.vector + 1, vector + 1,
-						vector[0],
-						metric->type == PROTON_METRIC_DOUBLE_VECTOR));
+		profile_clamped(target,
+				clamped_add_vector(target->words + value->as.vector + 1, vector + 1,
+						   vector[0],
+						   metric->type == PROTON_METRIC_DOUBLE_VECTOR));
 		return;
 	}
 	value->as.vector = profile_vector(target, vector + 1, vector[0]);

@@ -467,8 +467,7 @@ void profile_counter(struct profile *profile, const char *name, bool is_loss, ui
 		return;
 	for (size_t i = 0; i < profile->counter_count && i < COUNTERS_SUMMED; i++) {
 		if (profile->counters[i].name == text) {
-			profile->counters[i].value =
-				clamped_u64(profile->counters[i].value, value);
+			profile->counters[i].value = clamped_u64(profile->counters[i].value, value);
 			return;
 		}
 	}

@@ -100,6 +100,20 @@ int proton_phase_is_complete(int id, uint32_t phase, bool *complete_out, struct 
 	return PROTON_OK;
 }
 
+/* The phases that have been marked are left by every thread, and their rows used again. */
+static void finish_clearing(struct session *session)
+{
+	session_publish();
+	trace_settle();
+	pthread_mutex_lock(&session->lock);
+	store_phase_unlink(&session->store);
+	pthread_mutex_unlock(&session->lock);
+	trace_settle();
+	pthread_mutex_lock(&session->lock);
+	store_phase_reuse(&session->store);
+	pthread_mutex_unlock(&session->lock);
+}
+
 int proton_phase_clear(int id, uint32_t phase, bool up_to, struct proton_error *err)
 {
 	struct session *session = session_get(id, err);
@@ -113,7 +127,8 @@ int proton_phase_clear(int id, uint32_t phase, bool up_to, struct proton_error *
 	else
 		store_phase_clear(&session->store, phase, up_to);
 	pthread_mutex_unlock(&session->lock);
-	session_publish();
+	if (status == PROTON_OK)
+		finish_clearing(session);
 	session_put(session);
 	return status;
 }

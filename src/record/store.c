@@ -208,47 +208,6 @@ uint32_t store_make_node(struct store *store, uint32_t context)
 	return node == NODE_NONE ? 0 : node;
 }
 
-uint32_t store_new_value(struct store *store)
-{
-	uint32_t row = store->free_value;
-
-	if (!row)
-		return store_new_row(store, TABLE_VALUES);
-	store->free_value = store_value_rows(store)[row].next;
-	store_value_rows(store)[row] = (struct row_value){0};
-	return row;
-}
-
-static uint32_t new_kernel(struct store *store)
-{
-	uint32_t row = store->free_kernel;
-
-	if (!row)
-		return store_new_row(store, TABLE_KERNELS);
-	store->free_kernel = store_kernel_rows(store)[row].next;
-	store_kernel_rows(store)[row] = (struct row_kernel){0};
-	return row;
-}
-
-static uint32_t new_histogram(struct store *store)
-{
-	struct row_histogram *histograms = store_histogram_rows(store);
-	uint32_t row = store->free_histogram;
-
-	if (!row)
-		return store_new_row(store, TABLE_HISTOGRAMS);
-	store->free_histogram = histograms[row].bucket[0];
-	histograms[row] = (struct row_histogram){0};
-	return row;
-}
-
-void store_link_value(struct store *store, uint32_t node, uint32_t row)
-{
-	store_value_rows(store)[row].next = store_node_rows(store)[node].first_value;
-	store_commit(store, TABLE_VALUES);
-	store_node_rows(store)[node].first_value = row;
-}
-
 /*
  * Notes that `node` was entered in the current epoch. The node holds the first and the last such
  * epoch; when the last moves on, the one it held gets a row of its own unless it is also the first.
@@ -339,7 +298,7 @@ static void add_execution(struct store *store, struct row_kernel *row, uint64_t 
 	struct row_histogram *histograms = store_histogram_rows(store);
 
 	if (row->count == 1 && !row->histogram) {
-		uint32_t histogram = new_histogram(store);
+		uint32_t histogram = store_new_histogram(store);
 
 		if (histogram) {
 			count_duration(&histograms[histogram], row->min_ns);
@@ -377,8 +336,7 @@ static void add_memory_bytes(struct store *store, uint32_t context, uint32_t epo
 void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 		  const struct execution *execution)
 {
-	struct row_kernel *rows;
-	uint32_t *first;
+	struct row_kernel *rows = store_kernel_rows(store);
 	uint32_t node;
 	uint32_t device_row;
 	uint32_t at;
@@ -396,20 +354,14 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 			store_count(store, COUNTER_LOST_STORAGE, 1);
 		return;
 	}
-	rows = store_kernel_rows(store);
-	first = &store_node_rows(store)[node].first_kernel;
-	for (at = *first; at; at = rows[at].next)
-		if (rows[at].epoch == epoch && rows[at].device == device_row)
-			break;
+	at = store_find_kernel(store, node, device_row, epoch);
 	if (!at) {
-		at = new_kernel(store);
+		at = store_new_kernel(store);
 		if (!at)
 			return;
 		rows[at].device = device_row;
 		rows[at].epoch = epoch;
-		rows[at].next = *first;
-		store_commit(store, TABLE_KERNELS);
-		*first = at;
+		store_link_kernel(store, node, at);
 	}
 	add_execution(store, &rows[at], execution->end_ns - execution->start_ns);
 	store_config(store, at, &execution->config, execution->end_ns - execution->start_ns);
@@ -465,6 +417,8 @@ int store_init(struct store *store, const char *path, struct proton_error *err)
 		status = region_reserve(&store->string_of_string, MAP_RESERVE, 1 << 20, 1, err);
 	if (status == PROTON_OK)
 		status = region_reserve(&store->config_of_kernel, MAP_RESERVE, 1 << 20, 1, err);
+	if (status == PROTON_OK)
+		status = store_lists_init(store, err);
 	if (status == PROTON_OK &&
 	    !profile_file_append(&store->file, TABLE_COUNTERS, COUNTER_COUNT))
 		status = err_errno(err, store->file.errnum, "cannot create the profile");
@@ -496,9 +450,11 @@ void store_fini(struct store *store, bool remove_file)
 	region_release(&store->frame_of_frame);
 	region_release(&store->string_of_string);
 	region_release(&store->config_of_kernel);
+	store_lists_fini(store);
 	free(store->metric_of_name);
 	free(store->device_rows);
 	free(store->spans);
+	free(store->cleared);
 	*store = (struct store){.file = {.fd = -1}};
 }
 

@@ -39,6 +39,7 @@ enum counter {
 #define LANE_NONE UINT32_MAX
 #define STORE_LANE_CACHE 64u
 #define STORE_LAUNCH_CACHE 256u
+#define STORE_VECTOR_LENGTHS 16u
 
 struct intra_launch;
 struct intra_unit;
@@ -54,6 +55,12 @@ struct intra_span {
 	bool is_aligned;
 };
 
+/* Vectors of one length that clearing a phase gave back, linked by their first elements. */
+struct free_vectors {
+	uint64_t length;
+	uint64_t first;
+};
+
 struct store {
 	struct profile_file file;
 	struct region node_of_context; /* u32 per process-wide context; 0 = no node yet */
@@ -64,13 +71,21 @@ struct store {
 	size_t metric_capacity;
 	uint32_t *device_rows; /* row + 1 per process-wide device */
 	size_t device_capacity;
+	struct region value_places; /* beside the rows of their tables, see store_lists.c */
+	struct region kernel_places;
+	struct region epoch_rows;
 	uint32_t free_value; /* lists of rows that clearing a phase gave back */
 	uint32_t free_kernel;
 	uint32_t free_histogram;
 	uint32_t free_config;
+	struct free_vectors free_vectors[STORE_VECTOR_LENGTHS];
+	uint64_t empty_vector;     /* word + 1 of the one that all share; 0: not made yet */
 	uint32_t epoch;            /* the current one: a row of TABLE_EPOCHS */
 	uint32_t first_kept_epoch; /* those before it have been cleared */
-	bool is_full;              /* said once */
+	uint32_t *cleared;         /* epochs that are being cleared */
+	size_t cleared_count;
+	size_t cleared_capacity;
+	bool is_full; /* said once */
 	/* Of traces only. */
 	uint32_t trace_serial; /* of the session; 0: no trace */
 	uint32_t thread_count; /* lanes of threads */
@@ -153,7 +168,13 @@ bool store_phase_is_kept(const struct store *store, uint32_t phase);
 /* Every phase before the current one has been recorded in full. */
 void store_phases_complete(struct store *store);
 bool store_phase_is_complete(const struct store *store, uint32_t phase);
+/*
+ * Clears a phase, or all up to it, in three steps. Between them no thread may be in the middle of
+ * adding to a row without the session's lock (trace_settle()).
+ */
 void store_phase_clear(struct store *store, uint32_t phase, bool up_to);
+void store_phase_unlink(struct store *store);
+void store_phase_reuse(struct store *store);
 
 /* The profile of one phase, or PHASE_ALL; the caller frees it. */
 int store_profile(const struct store *store, uint32_t phase, struct profile **out,

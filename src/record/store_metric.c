@@ -85,16 +85,61 @@ static bool is_vector(enum proton_metric_type type)
 	return type == PROTON_METRIC_INT64_VECTOR || type == PROTON_METRIC_DOUBLE_VECTOR;
 }
 
+/* Where vectors of that length are given back; NULL for empty ones, and past so many lengths. */
+static struct free_vectors *free_vectors_of(struct store *store, uint64_t length)
+{
+	for (size_t i = 0; length && i < STORE_VECTOR_LENGTHS; i++) {
+		struct free_vectors *at = &store->free_vectors[i];
+
+		if (!at->length)
+			at->length = length;
+		if (at->length == length)
+			return at;
+	}
+	return NULL;
+}
+
+void store_drop_vector(struct store *store, const struct row_value *value)
+{
+	const struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
+	uint64_t *words = profile_file_rows(&store->file, TABLE_VECTORS);
+	struct free_vectors *unused;
+
+	if (value->metric == METRIC_ENTERED || !is_vector(rows[value->metric].type))
+		return;
+	unused = free_vectors_of(store, words[value->as.vector]);
+	if (!unused)
+		return;
+	words[value->as.vector + 1] = unused->first;
+	unused->first = value->as.vector + 1;
+}
+
 /* First word of a new vector of zeros; 0 words for an empty one still has its length. */
 static bool new_vector(struct store *store, uint64_t length, uint64_t *first_out)
 {
+	struct free_vectors *unused = free_vectors_of(store, length);
 	uint64_t first = store->file.tables[TABLE_VECTORS].rows;
-	uint64_t *words = profile_file_append(&store->file, TABLE_VECTORS, length + 1);
+	uint64_t *words;
 
+	if (!length && store->empty_vector) {
+		*first_out = store->empty_vector - 1;
+		return true;
+	}
+	if (unused && unused->first) {
+		words = profile_file_rows(&store->file, TABLE_VECTORS);
+		first = unused->first - 1;
+		unused->first = words[first + 1];
+		memset(words + first + 1, 0, length * sizeof(*words));
+		*first_out = first;
+		return true;
+	}
+	words = profile_file_append(&store->file, TABLE_VECTORS, length + 1);
 	if (!words)
 		return false;
 	words[0] = length;
 	store_commit(store, TABLE_VECTORS);
+	if (!length)
+		store->empty_vector = first + 1;
 	*first_out = first;
 	return true;
 }
@@ -195,9 +240,7 @@ int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t
 	if (status != PROTON_OK)
 		return status;
 	rows = store_value_rows(store);
-	for (at = store_node_rows(store)[node].first_value; at; at = rows[at].next)
-		if (rows[at].metric == row && rows[at].epoch == epoch)
-			break;
+	at = store_find_value(store, node, row, epoch);
 	if (!at) {
 		uint64_t vector = 0;
 

@@ -2,6 +2,7 @@
  * Phases of a session. An epoch is one life of a phase; kernel and value rows carry theirs, so that
  * contexts are shared by all phases and clearing one gives its rows back for new ones.
  */
+#include "base/array.h"
 #include "base/clock.h"
 #include "record/store_rows.h"
 
@@ -41,7 +42,9 @@ bool store_phase_is_kept(const struct store *store, uint32_t phase)
 void store_phase_begin(struct store *store, uint32_t phase)
 {
 	uint64_t count = store->file.tables[TABLE_EPOCHS].rows;
-	struct row_epoch *row = profile_file_append(&store->file, TABLE_EPOCHS, 1);
+	struct row_epoch *row = store_lists_hold_epoch(store, count)
+					? profile_file_append(&store->file, TABLE_EPOCHS, 1)
+					: NULL;
 	uint64_t now_ns = clock_real_ns();
 
 	if (!row) { /* go on in the epoch there is */
@@ -61,49 +64,6 @@ void store_phase_finish(struct store *store)
 	store_epoch_rows(store)[store->epoch].flags |= EPOCH_COMPLETE;
 }
 
-static void drop_cleared_values(struct store *store, struct row_node *node)
-{
-	uint32_t *link = &node->first_value;
-
-	while (*link) {
-		uint32_t at = *link;
-		struct row_value *value = &store_value_rows(store)[at];
-
-		if (store_epoch_rows(store)[value->epoch].flags & EPOCH_CLEARED) {
-			*link = value->next;
-			value->next = store->free_value;
-			store->free_value = at;
-		} else {
-			link = &value->next;
-		}
-	}
-}
-
-static void drop_cleared_kernels(struct store *store, struct row_node *node)
-{
-	struct row_histogram *histograms = store_histogram_rows(store);
-	uint32_t *link = &node->first_kernel;
-
-	while (*link) {
-		uint32_t at = *link;
-		struct row_kernel *kernel = &store_kernel_rows(store)[at];
-
-		if (!(store_epoch_rows(store)[kernel->epoch].flags & EPOCH_CLEARED)) {
-			link = &kernel->next;
-			continue;
-		}
-		*link = kernel->next;
-		if (kernel->histogram) {
-			histograms[kernel->histogram].bucket[0] = store->free_histogram;
-			store->free_histogram = kernel->histogram;
-			kernel->histogram = 0;
-		}
-		store_drop_configs(store, at);
-		kernel->next = store->free_kernel;
-		store->free_kernel = at;
-	}
-}
-
 /* Marks every life of the phases `first` to `last` as cleared; those before are already. */
 static void mark_cleared(struct store *store, uint32_t first, uint32_t last)
 {
@@ -113,7 +73,13 @@ static void mark_cleared(struct store *store, uint32_t first, uint32_t last)
 	for (; epoch != EPOCH_NONE && rows[epoch].phase >= first; epoch--) {
 		if (rows[epoch].flags & EPOCH_CLEARED && epoch < store->first_kept_epoch)
 			break;
-		rows[epoch].flags |= EPOCH_CLEARED;
+		/* Without memory for the list its rows are not used again. */
+		if (!(rows[epoch].flags & EPOCH_CLEARED) &&
+		    array_reserve(&store->cleared, &store->cleared_capacity,
+				  store->cleared_count + 1, sizeof(*store->cleared)))
+			store->cleared[store->cleared_count++] = epoch;
+		__atomic_store_n(&rows[epoch].flags, rows[epoch].flags | EPOCH_CLEARED,
+				 __ATOMIC_RELAXED);
 		if (epoch == 0)
 			break;
 	}
@@ -124,16 +90,24 @@ static void mark_cleared(struct store *store, uint32_t first, uint32_t last)
 
 void store_phase_clear(struct store *store, uint32_t phase, bool up_to)
 {
-	uint64_t node_count = store->file.tables[TABLE_NODES].rows;
 	uint32_t current_phase = store_phase(store);
 
 	mark_cleared(store, up_to ? 0 : phase, phase);
-	for (uint64_t i = 0; i < node_count; i++) {
-		drop_cleared_values(store, &store_node_rows(store)[i]);
-		drop_cleared_kernels(store, &store_node_rows(store)[i]);
-	}
 	if (store_epoch_rows(store)[store->epoch].flags & EPOCH_CLEARED)
 		store_phase_begin(store, current_phase);
+}
+
+void store_phase_unlink(struct store *store)
+{
+	for (size_t i = 0; i < store->cleared_count; i++)
+		store_unlink_epoch(store, store->cleared[i]);
+}
+
+void store_phase_reuse(struct store *store)
+{
+	for (size_t i = 0; i < store->cleared_count; i++)
+		store_reuse_epoch(store, store->cleared[i]);
+	store->cleared_count = 0;
 }
 
 void store_phases_complete(struct store *store)
@@ -141,12 +115,9 @@ void store_phases_complete(struct store *store)
 	struct row_epoch *rows = store_epoch_rows(store);
 	uint32_t epoch = store->epoch;
 
-	/* Later lives of the current phase are not complete; what lies before a complete one is. */
-	while (epoch > 0 && !(rows[epoch - 1].flags & EPOCH_COMPLETE)) {
-		epoch--;
-		if (rows[epoch].phase < rows[store->epoch].phase)
-			rows[epoch].flags |= EPOCH_COMPLETE;
-	}
+	/* What is before a complete one is complete. */
+	while (epoch > 0 && !(rows[epoch - 1].flags & EPOCH_COMPLETE))
+		rows[--epoch].flags |= EPOCH_COMPLETE;
 }
 
 bool store_phase_is_complete(const struct store *store, uint32_t phase)

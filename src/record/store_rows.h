@@ -48,10 +48,30 @@ static inline void store_commit(struct store *store, enum table_id table)
 	profile_file_commit(&store->file, table);
 }
 
-/* A value row that clearing a phase gave back, or a new one; zeroed. 0 when there is no room. */
+/*
+ * store_lists.c: rows of nodes' lists. A new row is one that clearing a phase gave back, or is
+ * added to its table; zeroed, 0 when there is no room. The caller fills it, epoch included, and
+ * links it.
+ */
+int store_lists_init(struct store *store, struct proton_error *err);
+void store_lists_fini(struct store *store);
+bool store_lists_hold_epoch(const struct store *store, uint64_t epoch);
 uint32_t store_new_value(struct store *store);
-/* Puts value row `value`, filled by now, at the head of the node's list. */
 void store_link_value(struct store *store, uint32_t node, uint32_t value);
+uint32_t store_new_kernel(struct store *store);
+void store_link_kernel(struct store *store, uint32_t node, uint32_t kernel);
+uint32_t store_new_histogram(struct store *store);
+/* The row of a node's list, 0 if there is none. From any thread, without a lock. */
+uint32_t store_find_value(const struct store *store, uint32_t node, uint32_t metric,
+			  uint32_t epoch);
+uint32_t store_find_kernel(const struct store *store, uint32_t node, uint32_t device,
+			   uint32_t epoch);
+/* Takes the rows of an epoch out of the lists; they still lead to the rows after them. */
+void store_unlink_epoch(struct store *store, uint32_t epoch);
+/* Then, once no thread can be at one of them: they may be used again. */
+void store_reuse_epoch(struct store *store, uint32_t epoch);
+/* Gives the words of a vector back; harmless for other values. */
+void store_drop_vector(struct store *store, const struct row_value *value);
 /* The node of `context`, made with the ancestors it lacks; NODE_NONE when there is no room. */
 uint32_t store_node(struct store *store, uint32_t context);
 /* New rows at the end of a table, NULL when there is no room, which is said once. */

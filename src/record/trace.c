@@ -84,6 +84,16 @@ void trace_close(uint32_t index)
 	pthread_mutex_unlock(&list_lock);
 }
 
+void trace_settle(void)
+{
+	pthread_mutex_lock(&list_lock);
+	for (struct trace_thread *thread = threads; thread; thread = thread->next) {
+		lock(thread);
+		unlock(thread);
+	}
+	pthread_mutex_unlock(&list_lock);
+}
+
 void trace_fork_prepare(void)
 {
 	pthread_mutex_lock(&list_lock);

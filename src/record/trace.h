@@ -81,6 +81,9 @@ static inline uint32_t trace_row(const struct trace_event *event, uint32_t seria
 /* No thread writes into trace `index` any more when it returns; its session is not live. */
 void trace_close(uint32_t index);
 
+/* Waits until every thread has left what it is in the middle of under its own lock. */
+void trace_settle(void);
+
 /* What to add to a monotonic time to have Unix time: one number for the life of the process. */
 uint64_t trace_unix_offset_ns(void);
 

@@ -1,6 +1,8 @@
 /* Phases: each holds what was recorded in it; what is cleared is gone and its rows used again. */
 #include "unit/recorded.h"
 
+#include <time.h>
+
 static void in_scope(const char *scope)
 {
 	uint64_t token = proton_scope_enter(scope);
@@ -169,4 +171,124 @@ TEST(clearing_every_step_keeps_the_file_small)
 	}
 	CHECK_LE(st.st_size, after_warm_up + (64 << 10)); /* only the list of phases grows */
 	rec_finalize(session, "none");
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* CPU time of 2000 phases, each with a kernel and a metric, of which all but `kept` are cleared. */
+static uint64_t phases_take(int session, int kept)
+{
+	struct proton_metric metric = {.name = "n", .type = PROTON_METRIC_INT64, .value.int64 = 1};
+	uint64_t start_ns = cpu_ns();
+
+	for (int i = 0; i < 2000; i++) {
+		uint32_t phase;
+
+		in_scope("s");
+		proton_metrics_add(proton_context_here(), &metric, 1, NULL);
+		phase = advance(session);
+		if (kept && phase > (uint32_t)kept)
+			clear(session, phase - (uint32_t)kept - 1, false);
+	}
+	return cpu_ns() - start_ns;
+}
+
+TEST(a_phase_costs_the_same_however_many_are_kept)
+{
+	int session = rec_start("a");
+	uint64_t first_ns;
+
+	phases_take(session, 0); /* warm-up */
+	first_ns = phases_take(session, 0);
+	for (int i = 0; i < 15; i++)
+		phases_take(session, 0);
+	CHECK_LE(phases_take(session, 0), 8 * first_ns); /* 17 times with a search of all */
+	rec_finalize(session, "none");
+}
+
+TEST(clearing_a_phase_costs_the_same_however_many_are_kept)
+{
+	uint64_t few_ns;
+	int session = rec_start("a");
+
+	phases_take(session, 10); /* warm-up */
+	few_ns = phases_take(session, 10);
+	rec_finalize(session, "none");
+	session = rec_start("b");
+	for (int i = 0; i < 10; i++)
+		phases_take(session, 20000);
+	CHECK_LE(phases_take(session, 20000), 8 * few_ns);
+	CHECK_LE(phases_take(session, 20000), 8 * few_ns);
+	rec_finalize(session, "none");
+}
+
+TEST(clearing_a_phase_in_the_middle_leaves_its_neighbours)
+{
+	struct profile *profile;
+	int session = rec_start("a");
+
+	for (int phase = 0; phase < 6; phase++) {
+		for (int i = 0; i <= phase; i++)
+			in_scope("s");
+		advance(session);
+	}
+	clear(session, 2, false);
+	clear(session, 4, false);
+	clear(session, 3, false);
+	in_scope("s"); /* takes a row that was given back */
+	for (uint32_t phase = 0; phase < 7; phase++) {
+		if (phase >= 2 && phase <= 4)
+			continue;
+		profile = rec_load_phase("a.proton", phase);
+		CHECK_U64(rec_count(profile, "s/k"), phase == 6 ? 1 : phase + 1);
+		profile_free(profile);
+	}
+	profile = rec_load("a.proton");
+	CHECK_U64(rec_count(profile, "s/k"), 1 + 2 + 6 + 1);
+	profile_free(profile);
+	rec_finalize(session, "none");
+}
+
+TEST(vectors_of_cleared_phases_are_used_again)
+{
+	int64_t elements[] = {1, 2, 3};
+	struct proton_metric metrics[] = {
+		{.name = "v", .type = PROTON_METRIC_INT64_VECTOR, .count = 3},
+		{.name = "w", .type = PROTON_METRIC_INT64_VECTOR, .count = 1},
+		{.name = "empty", .type = PROTON_METRIC_INT64_VECTOR},
+	};
+	struct profile_view view;
+	struct proton_error err;
+	char *bytes;
+	size_t length;
+	int session = rec_start("a");
+
+	for (int i = 0; i < 3; i++)
+		metrics[i].value.int64s = elements;
+	for (int step = 0; step < 1000; step++) {
+		CHECK_OK(proton_metrics_add(proton_context_here(), metrics, 3, &err), err);
+		CHECK_OK(proton_metrics_add(proton_context_here(), metrics, 3, &err), err);
+		clear(session, advance(session) - 1, true);
+	}
+	CHECK_OK(proton_metrics_add(proton_context_here(), metrics, 3, &err), err);
+	CHECK_OK(file_read_all(rec_path("a.proton"), 0, &bytes, &length, &err), err);
+	CHECK_OK(profile_view_open(&view, bytes, length, &err), err);
+	CHECK_LE(view.rows[TABLE_VECTORS], 4 + 2 + 1);
+	CHECK_LE(view.rows[TABLE_VALUES], 8);
+	profile_view_fini(&view);
+	free(bytes);
+	rec_finalize(session, "proton");
+	{
+		struct profile *profile = rec_load("a.proton");
+		const struct profile_value *value = rec_value(profile, "", "v");
+
+		CHECK_U64(profile->words[value->as.vector + 3], 3);
+		profile_free(profile);
+	}
 }
