@@ -3,33 +3,32 @@
  * JSON. The page draws; every number on it comes from here or is divided there as the viewer
  * divides it.
  *
- * A browser is slow with a million frames, so that small ones are left out: HTML_NODES_MAX are
- * kept, those with the largest share of any metric. The page says how many are missing; they still
- * count in the frames above them.
+ * A browser is slow with a million frames, so only those with the largest share of any metric are
+ * drawn (html_nodes.h). The others still count in the frames above them, in searches
+ * (html_pruned.h) and in the table of kernels, which has all of them.
  */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "export/html/page.h"
+#include "export/html_nodes.h"
+#include "export/html_pruned.h"
 #include "export/report.h"
 #include "export/view.h"
 #include "format/json_write.h"
 
-#define HTML_NODES_MAX 20000u
-#define HTML_KERNELS_MAX 5000u
-
 struct html {
 	const struct export_view *view;
+	const struct html_nodes *nodes;
 	struct json_writer json;
 	struct out *out;
 	struct out scratch, quoted;
-	uint32_t *number_of_node; /* on the page; UINT32_MAX: not there */
+	double *weights;          /* per node */
+	uint32_t *number_of_node; /* on the page; UINT32_MAX: not drawn */
 	uint32_t *number_of_frame;
-	uint32_t *frames; /* on the page */
+	uint32_t *frames; /* by their number */
 	size_t node_count, frame_count;
-	size_t left_out;
-	double least_share;
 	bool is_out_of_memory;
 };
 
@@ -83,106 +82,29 @@ static void key_number(struct html *html, const char *key, double value)
 
 /* ------------------------------------------------------------------ which nodes */
 
-/* A node's largest share of the root's numbers, or of the largest number where nothing adds up. */
-static void add_shares(const struct html *html, double *shares)
-{
-	const struct export_view *view = html->view;
-	size_t count = view->profile->node_count;
-
-	for (size_t m = 0; m < view->metric_count; m++) {
-		const struct export_metric *metric = &view->metrics[m];
-		double whole = metric->is_inclusive ? metric->total[0] : 0;
-
-		if (!metric->own)
-			continue;
-		for (size_t i = 0; !metric->is_inclusive && i < count; i++)
-			if (view->shown[i] && fabs(metric->total[i]) > whole)
-				whole = fabs(metric->total[i]);
-		for (size_t i = 0; i < count && whole > 0; i++) {
-			double share = fabs(metric->total[i]) / whole;
-
-			if (share > shares[i])
-				shares[i] = share;
-		}
-	}
-	/* An exclusive number deep in the tree keeps what leads to it. */
-	for (size_t i = count; i-- > 1;) {
-		uint32_t parent = view->profile->nodes[i].parent;
-
-		if (view->shown[i] && shares[i] > shares[parent])
-			shares[parent] = shares[i];
-	}
-}
-
-static int descending(const void *left, const void *right)
-{
-	double a = *(const double *)left;
-	double b = *(const double *)right;
-
-	return a < b ? 1 : a > b ? -1 : 0;
-}
-
-/* Nodes with no more than this share are left out, so that the others are no more than a page can
- * have; below 0: nothing is. NAN when memory is out. */
-static double choose_share(const struct html *html, const double *shares)
-{
-	size_t count = html->view->profile->node_count;
-	size_t shown = 0;
-	double *sorted;
-	double share = -1;
-
-	if (count <= HTML_NODES_MAX)
-		return share;
-	sorted = malloc(count * sizeof(*sorted));
-	if (!sorted)
-		return NAN;
-	for (size_t i = 0; i < count; i++)
-		if (html->view->shown[i])
-			sorted[shown++] = shares[i];
-	if (shown > HTML_NODES_MAX) {
-		qsort(sorted, shown, sizeof(*sorted), descending);
-		share = sorted[HTML_NODES_MAX];
-	}
-	free(sorted);
-	return share;
-}
-
 static bool number_nodes(struct html *html)
 {
 	const struct profile *profile = html->view->profile;
-	double *shares = calloc(profile->node_count, sizeof(*shares));
 
 	html->number_of_node = malloc(profile->node_count * sizeof(*html->number_of_node));
 	html->number_of_frame = malloc((profile->frame_count + 1) * sizeof(*html->number_of_frame));
 	html->frames = malloc((profile->frame_count + 1) * sizeof(*html->frames));
-	if (!shares || !html->number_of_node || !html->number_of_frame || !html->frames) {
-		free(shares);
+	if (!html->number_of_node || !html->number_of_frame || !html->frames)
 		return false;
-	}
-	add_shares(html, shares);
-	html->least_share = choose_share(html, shares);
-	if (isnan(html->least_share)) {
-		free(shares);
-		return false;
-	}
 	memset(html->number_of_frame, 0xff, profile->frame_count * sizeof(*html->number_of_frame));
 	for (size_t i = 0; i < profile->node_count; i++) {
 		uint32_t frame = profile->nodes[i].frame;
 
 		html->number_of_node[i] = UINT32_MAX;
-		if (!html->view->shown[i])
+		if (html->nodes->place[i] == HTML_HIDDEN)
 			continue;
-		if (i > 0 && shares[i] <= html->least_share) {
-			html->left_out++;
-			continue;
-		}
-		html->number_of_node[i] = (uint32_t)html->node_count++;
+		if (html->nodes->place[i] == HTML_DRAWN)
+			html->number_of_node[i] = (uint32_t)html->node_count++;
 		if (html->number_of_frame[frame] == UINT32_MAX) {
 			html->frames[html->frame_count] = frame;
 			html->number_of_frame[frame] = (uint32_t)html->frame_count++;
 		}
 	}
-	free(shares);
 	return true;
 }
 
@@ -269,8 +191,6 @@ static void write_head(struct html *html)
 	json_bool(json, profile->is_unfinished);
 	json_key(json, "damaged");
 	json_bool(json, profile->is_damaged);
-	key_number(html, "left_out", (double)html->left_out);
-	key_number(html, "least_share", html->least_share);
 	write_devices(html);
 }
 
@@ -304,9 +224,11 @@ static void write_metric(struct html *html, const struct export_metric *metric)
 	json_key(json, "scientific");
 	json_bool(json, metric->is_scientific);
 	write_column(html, "values", metric->total);
-	/* What adds up over subtrees needs no more: the page subtracts. */
-	if (metric->own && !metric->is_inclusive)
-		write_column(html, "own", metric->own);
+	/* Of what adds up over subtrees these are the values. */
+	if (metric->own && !metric->is_inclusive && html->weights) {
+		html_weights(html->view, metric, html->weights);
+		write_column(html, "weights", html->weights);
+	}
 	json_end_object(json);
 }
 
@@ -377,26 +299,17 @@ static void write_histogram(struct html *html, const struct report_kernel *kerne
 
 static void write_kernels(struct html *html)
 {
-	const struct export_view *view = html->view;
-	const struct export_report *report = view->report;
+	const struct export_report *report = html->view->report;
 	struct json_writer *json = &html->json;
-	size_t count = report->kernel_count < HTML_KERNELS_MAX ? report->kernel_count
-							       : HTML_KERNELS_MAX;
-	struct out name;
 
-	out_init(&name, -1);
-	key_number(html, "kernels_left_out", (double)(report->kernel_count - count));
 	json_key(json, "kernels");
 	json_begin_array(json);
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < report->kernel_count; i++) {
 		const struct report_kernel *kernel = &report->kernels[i];
 
-		name.length = 0;
-		view->write_name(&name, view, kernel->frame);
 		json_line_break(json);
 		json_begin_array(json);
-		write_text(html, name.length ? name.bytes : "<unnamed>",
-			   name.length ? name.length : 9);
+		json_uint64(json, html->number_of_frame[kernel->frame]);
 		json_uint64(json, kernel->count);
 		json_uint64(json, kernel->total_ns);
 		write_number(html, known_time(kernel->min_ns));
@@ -408,50 +321,68 @@ static void write_kernels(struct html *html)
 		json_end_array(json);
 	}
 	json_end_array(json);
-	html->is_out_of_memory |= name.errnum != 0;
-	out_fini(&name);
 }
 
 /* ------------------------------------------------------------------ the page */
 
-static void write_profile(const struct export_view *view, struct out *out, bool *is_out_of_memory)
+static void write_pruned(struct html *html)
 {
-	struct html html = {.view = view, .out = out};
+	struct html_numbers numbers = {
+		.of_node = html->number_of_node,
+		.of_frame = html->number_of_frame,
+		.frame_count = html->frame_count,
+	};
+
+	json_key(&html->json, "pruned");
+	html->is_out_of_memory |= !html_pruned_write(&html->json, html->nodes, &numbers);
+}
+
+/* False when memory is out. */
+static bool write_profile(const struct html_nodes *nodes, struct out *out)
+{
+	const struct export_view *view = nodes->view;
+	struct html html = {.view = view, .nodes = nodes, .out = out};
 
 	json_writer_init(&html.json, out, false);
 	out_init(&html.scratch, -1);
 	out_init(&html.quoted, -1);
-	if (number_nodes(&html)) {
+	html.weights = malloc(view->profile->node_count * sizeof(*html.weights));
+	if (html.weights && number_nodes(&html)) {
 		json_begin_object(&html.json);
 		write_head(&html);
 		write_tree(&html);
+		write_pruned(&html);
 		write_kernels(&html);
 		json_end_object(&html.json);
 	} else {
 		html.is_out_of_memory = true;
 	}
-	if (html.is_out_of_memory || html.scratch.errnum || html.quoted.errnum)
-		*is_out_of_memory = true;
+	html.is_out_of_memory |= html.scratch.errnum || html.quoted.errnum;
 	out_fini(&html.scratch);
 	out_fini(&html.quoted);
+	free(html.weights);
 	free(html.number_of_node);
 	free(html.number_of_frame);
 	free(html.frames);
+	return !html.is_out_of_memory;
 }
 
 int export_html(struct export_view *view, struct out *out, struct proton_error *err)
 {
-	bool is_out_of_memory = false;
+	struct html_nodes nodes[2] = {0};
+	bool has_memory = html_nodes_init(nodes, view->other ? 2 : 1, view);
 
 	out_bytes(out, html_page_head, html_page_head_bytes);
 	out_text(out, "{\"version\":\"" PROTON_VERSION "\",\"now\":");
-	write_profile(view, out, &is_out_of_memory);
+	has_memory = has_memory && write_profile(&nodes[0], out);
 	out_text(out, ",\"before\":");
 	if (view->other)
-		write_profile(view->other, out, &is_out_of_memory);
+		has_memory = has_memory && write_profile(&nodes[1], out);
 	else
 		out_text(out, "null");
 	out_text(out, "}");
 	out_bytes(out, html_page_tail, html_page_tail_bytes);
-	return is_out_of_memory ? err_set(err, PROTON_E_NOMEM, "out of memory") : PROTON_OK;
+	html_nodes_fini(&nodes[0]);
+	html_nodes_fini(&nodes[1]);
+	return has_memory ? PROTON_OK : err_set(err, PROTON_E_NOMEM, "out of memory");
 }

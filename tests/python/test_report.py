@@ -296,19 +296,143 @@ def test_losses_are_told(browser):
     assert "did not finish" in notices and "vendor buffers dropped: 12" in notices
 
 
-def test_small_frames_of_large_profiles_are_left_out(browser, tmp_path):
+def test_small_frames_of_large_profiles_are_not_drawn(browser, tmp_path):
     made = [scope(f"s{i}", *[kernel(f"k{j}", 10 + j) for j in range(500)]) for i in range(50)]
     path = profile(tmp_path / "x.hatchet", *made)
     page = report(browser, path)
-    assert "12,500 frames with no more than" in text(browser, "#notices")
+    drawn = [10 + j for j in range(500) if 10 + j > 259]
+    missing = 50 * (sum(10 + j for j in range(500)) - sum(drawn)) / 1e6
+    whole = float(tree_rows(path, "time/ms")[0][0][0])
+    start, _, end = text(browser, "#notices").partition(": together ")
+    assert start == "12,500 frames with at most 0.004 % of any metric are not drawn"
+    assert abs(float(end.split()[0]) - missing) < 1e-4
+    assert f"ms, {100 * missing / whole:.2f} % of time/ms. They count in" in end
     assert page.stat().st_size < 2_000_000
+    assert browser.run("[...document.querySelectorAll('.rest')].length") == 50
     browser.click_element(frame("s7"))
     value = text(browser, "#details tbody td:nth-child(2)")
     assert value == next(n[0] for n, name in tree_rows(path, "time/ms") if name == "s7")
+    # Nothing is the scope's own, whatever is not drawn of what is inside.
+    assert text(browser, "#details tbody td:nth-child(4)") == "0"
     browser.click("#tab-kernels")
     assert browser.run("document.querySelectorAll('#kernels tbody tr').length") == 200
     browser.click("#more")
     assert browser.run("document.querySelectorAll('#kernels tbody tr').length") == 500
+
+
+def topmost(node: dict, matches, metric: str, inside: bool = False) -> tuple[int, float]:
+    """Frames that match, and what is measured in them, counted once where they are nested."""
+    found = [topmost(child, matches, metric, inside) for child in node["children"] if inside]
+    own = node["metrics"].get(metric, 0)
+    if inside:
+        return sum(f[0] for f in found) + matches(node), own + sum(f[1] for f in found)
+    count, value = 0, 0.0
+    for child in node["children"]:
+        more, part = topmost(child, matches, metric, matches(child))
+        count, value = count + more, value + part
+    return count, value
+
+
+def search_for(browser: Browser, wanted: str) -> str:
+    browser.run(f"document.getElementById('search').value = {json.dumps(wanted)}")
+    browser.run("document.getElementById('search').dispatchEvent(new Event('input'))")
+    return text(browser, "#found")
+
+
+def choose_metric(browser: Browser, name: str) -> None:
+    select = "document.getElementById('metric')"
+    index = f"[...{select}.options].findIndex(e => e.textContent === {json.dumps(name)})"
+    browser.run(f"{select}.selectedIndex = {index}")
+    browser.run(f"{select}.dispatchEvent(new Event('change'))")
+
+
+def nested_profile(path: Path) -> dict:
+    """Scopes in scopes of the same and of other names; about half of it is not drawn."""
+
+    def layer(step: int, i: int) -> dict:
+        kernels = [kernel(f"gemm_{j % 7}_{i % 11}", 50 + 13 * j + i, v=j) for j in range(40)]
+        inner = scope(f"block{i % 3}", *kernels[:20], scope("tail", *kernels[20:30]))
+        return scope(f"layer{i}", inner, scope(f"block{(i + step) % 3}x", *kernels[30:]))
+
+    steps = [scope(f"step{s}", *[layer(s, i) for i in range(60)]) for s in range(16)]
+    nested = scope("block1", scope("step1", kernel("gemm_0_0", 3), scope("block1", kernel("k", 4))))
+    profile(path, *steps, nested, v=0)
+    return json.loads(path.read_text())[0]
+
+
+def test_a_search_counts_what_is_not_drawn(browser, tmp_path):
+    path = tmp_path / "x.hatchet"
+    root = nested_profile(path)
+    report(browser, path, "-m", "time/ns,count,v")
+    assert "not drawn" in text(browser, "#notices")
+    expressions = ["gemm_0", "gemm_3_5", "^tail$", "block", "block1|gemm_0", "layer5$|gemm_1_1$"]
+    expressions += ["step1$", "tail|^k$", "1x", "step|block1", "^gemm", "."]
+    for metric, stored in [("time/ns", "time (ns)"), ("count", "count"), ("v", "v")]:
+        choose_metric(browser, metric)
+        whole = topmost(root, lambda _: True, stored)[1]
+        for expression in expressions:
+            frames, value = topmost(
+                root, lambda n, e=expression: bool(re.search(e, n["frame"]["name"])), stored
+            )
+            found = search_for(browser, f"/{expression}/")
+            assert found.startswith(f"{frames:,} frame"), expression
+            assert found.endswith(f", {100 * value / whole:.2f} % of {metric}"), expression
+    assert search_for(browser, "no such frame") == "0 frames, 0 % of v"
+
+
+def test_a_search_among_too_many_frames_has_bounds(browser, tmp_path):
+    """Where frames are too many to list, searches for kernels are exact and others have bounds."""
+    more = {f"m{i}": 1 for i in range(100)}
+    scopes = []
+    for i in range(120):
+        kernels = [kernel(f"a{j % 50}", 100 + j % 100) for j in range(440)]
+        inner = scope("inner", *[kernel(f"b{j % 50}", 90) for j in range(440)], scope("none"))
+        scopes.append(scope(f"s{i}", *kernels, inner))
+    path = profile(tmp_path / "x.hatchet", *scopes, **dict.fromkeys(more, 0))
+    document = json.loads(path.read_text())
+    document[0]["children"][0]["metrics"] = more
+    path.write_text(json.dumps(document))
+    report(browser, path)
+    root = document[0]
+    whole = topmost(root, lambda _: True, "time (ns)")[1]
+    for expression in ["^a7$", "^b", "^[ab]1", "^inner$"]:
+        frames, value = topmost(
+            root, lambda n, e=expression: bool(re.search(e, n["frame"]["name"])), "time (ns)"
+        )
+        found = search_for(browser, f"/{expression}/")
+        assert found.startswith(f"{frames:,} frame"), expression
+        assert found.endswith(f", {100 * value / whole:.2f} % of time/ms"), expression
+    found = search_for(browser, "/^inner$|^b/")
+    low, high = re.search(r", ([\d.]+) to ([\d.]+) % of time/ms$", found).groups()
+    value = topmost(root, lambda n: n["frame"]["name"][0] in "ib", "time (ns)")[1]
+    assert float(low) <= 100 * value / whole <= float(high)
+
+
+def test_sizes_of_exclusive_metrics_count_what_is_not_drawn(browser, tmp_path):
+    """Values that frames have themselves are summed before frames are left out."""
+    made = [kernel(f"k{j}", 10) for j in range(30000)]
+    left = scope("left", *[c | {"metrics": c["metrics"] | {"x (exc)": 1}} for c in made])
+    right = scope("right", kernel("r", 100, **{"x (exc)": 30000}))
+    path = profile(tmp_path / "x.hatchet", left, right)
+    report(browser, path, "-m", "x (exc),time/ns")
+    choose_metric(browser, "x (exc)")
+    assert search_for(browser, "/^r$/") == "1 frame, 50.00 % of x (exc)"
+    widths = [browser.run(f"{frame(name)}.offsetWidth") for name in ("left", "right")]
+    assert abs(widths[0] - widths[1]) < 3
+
+
+def test_the_table_has_every_kernel(browser, tmp_path):
+    path = profile(tmp_path / "x.hatchet", *[kernel(f"k{i}", 10 + i) for i in range(30000)])
+    report(browser, path)
+    rows = "document.querySelectorAll('#kernels tbody tr').length"
+    assert text(browser, "#filtered") == "30000 kernels"
+    assert text(browser, "#more") == "Show 5000 more of 30000 kernels"
+    browser.click("#tab-kernels")
+    browser.click("#more")
+    assert browser.run(rows) == 5200
+    browser.run("document.getElementById('filter').value = '/^k7$/'")
+    browser.run("document.getElementById('filter').dispatchEvent(new Event('input'))")
+    assert browser.run(rows) == 1
 
 
 def test_many_narrow_frames_are_one(browser, tmp_path):
@@ -346,3 +470,21 @@ def test_a_comparison(browser, tmp_path):
     )
     assert [row[0] for row in rows][-1] == "same"
     assert rows[0][4] in ("+50.00 %", "gone")
+
+
+def test_a_comparison_draws_the_same_frames_of_both(browser, tmp_path):
+    """What is small on one side only is neither new nor gone."""
+    sizes = [10 + i for i in range(25000)]
+    old = profile(tmp_path / "old.hatchet", *[kernel(f"k{i}", sizes[i]) for i in range(25000)])
+    new = profile(tmp_path / "new.hatchet", *[kernel(f"k{i}", sizes[-i]) for i in range(25000)])
+    report(browser, new, "-m", "time/ns", "--diff", old)
+    assert text(browser, "#notices").count("not drawn") == 2
+    search = "/^k1$|^k24999$/"  # small before, large after, and the other way round
+    value = 100 * (sizes[-1] + sizes[-24999]) / sum(sizes)
+    assert search_for(browser, search) == f"2 frames, {value:.2f} % of time/ns"
+    browser.run("document.getElementById('sized').value = 'old'")
+    browser.run("document.getElementById('sized').dispatchEvent(new Event('change'))")
+    value = 100 * (sizes[1] + sizes[24999]) / sum(sizes)
+    assert text(browser, "#found") == f"2 frames, {value:.2f} % of time/ns"
+    labels = browser.run("[...document.querySelectorAll('.frame')].map(e => e.title)")
+    assert not any(label.endswith(("new", "gone")) for label in labels)

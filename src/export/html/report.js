@@ -10,7 +10,8 @@ const byId = (id) => document.getElementById(id);
 const ROWS = [24, 36]; // pixels of a level, at least and at most
 const GRAPH_HEIGHT = 430; // what few levels may fill
 const LEAST_WIDTH = 0.35; // pixels; narrower frames are not drawn
-const TABLE_ROWS = 200;
+const TABLE_ROWS = [200, 5000]; // of kernels: at first, and more at a click
+const ROOFLINE_POINTS = 2000;
 
 function element(tag, properties, ...children) {
 	const made = document.createElement(tag);
@@ -80,7 +81,41 @@ const UNITS = { nanoseconds: "ns", microseconds: "µs", milliseconds: "ms", seco
 const unitOf = (metric) => UNITS[metric.unit] || "";
 const withUnit = (metric, text) => (unitOf(metric) && text !== "-" ? text + " " + unitOf(metric) : text);
 
+const count = (number) => number.toLocaleString("en-GB");
+const frames = (number) => `${count(number)} frame${number === 1 ? "" : "s"}`;
+
+/* Five bits a character, the lowest first: see src/export/html_pruned.h. */
+const DIGITS = new Uint8Array(128);
+[..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"].forEach((digit, value) => (DIGITS[digit.charCodeAt(0)] = value));
+
+function unpack(text) {
+	const numbers = [];
+	let [value, scale] = [0, 1];
+	for (let i = 0; i < text.length; i++) {
+		const digit = DIGITS[text.charCodeAt(i)];
+		value += (digit & 31) * scale;
+		scale *= 32;
+		if (digit & 32) continue;
+		numbers.push(value);
+		[value, scale] = [0, 1];
+	}
+	return numbers;
+}
+
+function unpackWeights({ unit, values }) {
+	const numbers = unpack(values);
+	const weights = [];
+	for (let i = 0; i < numbers.length; i++) {
+		weights.push(numbers[i] * unit);
+		if (!numbers[i]) for (let more = numbers[++i]; more > 0; more--) weights.push(0);
+	}
+	return weights;
+}
+
 // ---------------------------------------------------------------- the tree
+
+for (const profile of isDiff ? [data.now, data.before] : [data.now])
+	for (const kernel of profile.kernels) kernel[0] = profile.frames[kernel[0]];
 
 /* One tree of one profile, or of two: nodes are the same if their paths are. */
 function buildModel() {
@@ -88,6 +123,7 @@ function buildModel() {
 	const parent = [];
 	const children = [];
 	const numbers = []; // of the node in data.now and in data.before, -1: not there
+	const idOf = [[], []]; // the reverse, by side
 	const add = (name, above) => {
 		const id = names.length;
 		names.push(name);
@@ -99,36 +135,50 @@ function buildModel() {
 	};
 	[data.now, data.before].forEach((profile, side) => {
 		if (!profile) return;
-		const idOf = new Array(profile.frame.length);
-		const taken = new Map(); // "parent, name" to the nodes of that name, in order
+		const taken = new Map(); // "parent, name" to how many were seen
+		const first = new Map(); // the same to the nodes of data.now, in order
+		for (let id = 1; side && id < names.length; id++) {
+			const key = parent[id] + " " + names[id];
+			if (first.has(key)) first.get(key).push(id);
+			else first.set(key, [id]);
+		}
 		profile.frame.forEach((frame, number) => {
 			const name = profile.frames[frame];
+			let id = 0;
 			if (number === 0) {
-				idOf[0] = names.length ? 0 : add(name, 0);
+				if (!names.length) add(name, 0);
 			} else {
-				const above = idOf[profile.parent[number]];
-				const same = side ? children[above].filter((id) => names[id] === name) : [];
+				const above = idOf[side][profile.parent[number]];
 				const key = above + " " + name;
-				const count = taken.get(key) || 0;
-				taken.set(key, count + 1);
-				idOf[number] = side && count < same.length ? same[count] : add(name, above);
+				const same = first.get(key) || [];
+				const seen = taken.get(key) || 0;
+				taken.set(key, seen + 1);
+				id = seen < same.length ? same[seen] : add(name, above);
 			}
-			numbers[idOf[number]][side] = number;
+			idOf[side][number] = id;
+			numbers[id][side] = number;
 		});
 	});
-	const metrics = data.now.metrics.map((metric) => {
-		const other = isDiff ? data.before.metrics.find((m) => m.name === metric.name) : null;
+	/* What a drawn frame has below it that is not drawn, by node. */
+	const perNode = (values, side) => numbers.map((n) => (values && n[side] >= 0 ? values[n[side]] : 0));
+	const below = [data.now, data.before].map((profile, side) => perNode(profile && profile.pruned && unpack(profile.pruned.below), side));
+	const metrics = data.now.metrics.map((metric, index) => {
+		const otherIndex = isDiff ? data.before.metrics.findIndex((m) => m.name === metric.name) : -1;
+		const other = otherIndex < 0 ? null : data.before.metrics[otherIndex];
+		const prunedOf = (profile, at) => (profile && at >= 0 && profile.pruned && profile.pruned.metrics[at]) || null;
+		const pruned = [prunedOf(data.now, index), prunedOf(data.before, otherIndex)];
 		const pick = (from, side, key) => numbers.map((n) => (from && from[key] && n[side] >= 0 ? from[key][n[side]] : null));
 		const made = {
 			name: metric.name, unit: metric.unit, inclusive: metric.inclusive, adds: metric.adds,
 			style: { decimals: metric.decimals, scientific: metric.scientific },
 			now: pick(metric, 0, "values"), old: pick(other, 1, "values"),
-			nowOwn: pick(metric, 0, "own"), oldOwn: pick(other, 1, "own"),
+			nowWeights: pick(metric, 0, "weights"), oldWeights: pick(other, 1, "weights"),
+			pruned, below: pruned.map((from, side) => perNode(from && from.below, side)),
 		};
 		if (other && other.decimals > made.style.decimals) made.style.decimals = other.decimals;
 		return made;
 	});
-	return { names, parent, children, metrics, count: names.length };
+	return { names, parent, children, metrics, below, idOf, count: names.length };
 }
 
 const model = buildModel();
@@ -136,12 +186,8 @@ const kernelNames = new Set([...data.now.kernels, ...(isDiff ? data.before.kerne
 
 /* What frames are as wide as: of an inclusive metric its value, of another what is added below. */
 function weightsOf(metric, side) {
-	const values = side === "old" ? metric.old : metric.now;
-	if (metric.inclusive) return values.map((value) => Math.max(0, value || 0));
-	const own = side === "old" ? metric.oldOwn : metric.nowOwn;
-	const sums = own.map((value) => Math.max(0, value || 0));
-	for (let id = model.count - 1; id > 0; id--) sums[model.parent[id]] += sums[id];
-	return sums;
+	const values = metric.inclusive ? metric[side] : metric[side + "Weights"];
+	return values.map((value) => Math.max(0, value || 0));
 }
 
 function pathOf(id) {
@@ -177,9 +223,26 @@ function writeHead() {
 		if (profile.unfinished) notice("The run did not finish: its process was killed, or is still recording. This is what had been recorded.");
 		if (profile.damaged) notice("The file is damaged; this is what could be read.");
 		for (const [name, count] of profile.losses) notice(`Lost: ${name.replace(/^lost:? */, "")}: ${count}`);
-		if (profile.left_out) notice(`${profile.left_out.toLocaleString("en-GB")} frames with no more than ${Number((100 * profile.least_share).toPrecision(2))} % of any metric are not drawn; they count in the frames above them.`);
-		if (profile.kernels_left_out) notice(`The ${profile.kernels_left_out} kernels with the least time are not in the table.`);
+		if (profile.pruned) notice(prunedText(profile));
 	}
+}
+
+/* Rounded up: no frame that is not drawn has more. */
+function atMost(percents) {
+	const step = Math.pow(10, Math.floor(Math.log10(percents)) - 1);
+	return percents > 0 ? Number((Math.ceil(percents / step) * step).toPrecision(2)) : 0;
+}
+
+function prunedText(profile) {
+	const side = profile === data.now ? 0 : 1;
+	const metric = model.metrics.find((one) => one.adds && one.pruned[side]);
+	let text = `${frames(profile.pruned.count)} with at most ${atMost(100 * profile.pruned.share)} % of any metric ${profile.pruned.count === 1 ? "is" : "are"} not drawn`;
+	if (metric) {
+		const sum = metric.below[side].reduce((all, value) => all + value, 0);
+		const whole = weightsOf(metric, side ? "old" : "now")[0];
+		text += `: together ${withUnit(metric, figure(metric.style, sum))}, ${percent(sum, whole)} % of ${metric.name}`;
+	}
+	return text + ". They count in the frames above them, in searches and in the table of kernels.";
 }
 
 function writeCards() {
@@ -197,7 +260,7 @@ function writeCards() {
 		}
 		card(unitOf(metric) ? metric.name.replace(/ \((ns|us|ms|s)\)$|\/(ns|us|ms|s)$/, "") : metric.name, figure(metric.style, now), unitOf(metric), change);
 	}
-	if (data.now.kernels.length) card("kernels by name", String(data.now.kernels.length + data.now.kernels_left_out), "");
+	if (data.now.kernels.length) card("kernels by name", String(data.now.kernels.length), "");
 }
 
 // ---------------------------------------------------------------- flame graph
@@ -205,6 +268,7 @@ function writeCards() {
 const state = { metric: 0, zoom: 0, selected: 0, isIcicle: true, sized: "now", search: null };
 let weights = [];
 let drawn = new Map(); // node to its element
+let drawnRests = []; // [node above, element] of boxes for what has no element of its own
 const graph = byId("graph");
 
 function hashOf(text) {
@@ -251,7 +315,9 @@ const labelOf = (id) => model.names[id].replace(/^.*\/(?=[^/]*:\d+@)/, "");
 /* The frames to draw: [node, left, width, level], positions as shares of the width. */
 function layOut(pixels) {
 	const placed = [];
-	const tooNarrow = []; // [how many, left, width, level]
+	const tooNarrow = []; // [narrower frames, frames not drawn, left, width, level, what they are below]
+	const metric = model.metrics[state.metric];
+	const side = state.sized === "old" ? 1 : 0;
 	const above = pathOf(state.zoom);
 	above.slice(0, -1).forEach((id, level) => placed.push([id, 0, 1, level]));
 	const stack = [[state.zoom, 0, 1, above.length - 1]];
@@ -260,19 +326,23 @@ function layOut(pixels) {
 		placed.push([id, left, width, level]);
 		const kids = model.children[id].filter((kid) => weights[kid] > 0).sort((a, b) => weights[b] - weights[a] || a - b);
 		const inside = kids.reduce((sum, kid) => sum + weights[kid], 0);
-		const whole = Math.max(weights[id], inside);
+		const below = metric ? Math.max(0, metric.below[side][id]) : 0;
+		const whole = Math.max(weights[id], inside + below);
 		let at = left;
+		let [narrow, rest] = [0, below];
 		for (const kid of kids) {
 			const part = (weights[kid] / whole) * width;
 			if (part * pixels < LEAST_WIDTH) {
 				const others = kids.slice(kids.indexOf(kid));
-				const rest = (others.reduce((sum, other) => sum + weights[other], 0) / whole) * width;
-				if (rest * pixels >= 1) tooNarrow.push([others.length, at, rest, level + 1]);
+				rest += others.reduce((sum, other) => sum + weights[other], 0);
+				narrow = others.length;
 				break;
 			}
 			stack.push([kid, at, part, level + 1]);
 			at += part;
 		}
+		rest = whole ? (rest / whole) * width : 0;
+		if (rest * pixels >= 1) tooNarrow.push([narrow, model.below[side][id], at, rest, level + 1, id]);
 	}
 	return { placed, tooNarrow };
 }
@@ -286,7 +356,7 @@ function place(made, left, width, level, levels, row) {
 function draw() {
 	const pixels = graph.clientWidth || 1000;
 	const { placed, tooNarrow } = layOut(pixels);
-	const levels = 1 + [...placed, ...tooNarrow].reduce((most, frame) => Math.max(most, frame[3]), 0);
+	const levels = 1 + [...placed.map((frame) => frame[3]), ...tooNarrow.map((rest) => rest[4])].reduce((most, level) => Math.max(most, level), 0);
 	const hadFocus = graph.contains(document.activeElement);
 	const above = new Set(pathOf(state.zoom).slice(0, -1));
 	drawn = new Map();
@@ -313,10 +383,15 @@ function draw() {
 		drawn.set(id, made);
 		graph.append(made);
 	}
-	for (const [count, left, width, level] of tooNarrow) {
-		const text = `${count.toLocaleString("en-GB")} narrower frames`;
-		const made = element("div", { class: "rest", title: text + ": zoom in to see them" }, width * pixels < 90 ? "" : text);
+	drawnRests = [];
+	for (const [narrow, below, left, width, level, id] of tooNarrow) {
+		const texts = [];
+		if (narrow) texts.push(`${count(narrow)} narrower frames`);
+		if (below) texts.push(`${frames(below)} not drawn`);
+		const title = texts.join(" and ") + (narrow ? ": zoom in to see the narrower ones" : ", see the note above");
+		const made = element("div", { class: "rest", title: below ? title : texts[0] + ": zoom in to see them" }, width * pixels < 90 ? "" : texts.join(", "));
 		place(made, left, width, level, levels, row);
+		drawnRests.push([id, made]);
 		graph.append(made);
 	}
 	markFound();
@@ -341,8 +416,11 @@ function writeDetails() {
 	const id = state.selected;
 	const row = (tag, cells) => element("tr", {}, ...cells.map((cell) => element(tag, {}, cell)));
 	const rows = [];
-	const self = (metric, values) => values[id] === null ? null
-		: values[id] - model.children[id].reduce((sum, kid) => sum + (values[kid] || 0), 0);
+	const self = (metric, values) => {
+		if (values[id] === null) return null;
+		const rest = values[id] - metric.below[0][id] - model.children[id].reduce((sum, kid) => sum + (values[kid] || 0), 0);
+		return Math.abs(rest) <= 1e-12 * Math.abs(values[id]) ? 0 : rest; // what rounding leaves of nothing
+	};
 	for (const metric of model.metrics) {
 		const now = figure(metric.style, metric.now[id]);
 		if (isDiff) {
@@ -411,6 +489,75 @@ function matcherOf(text) {
 function markFound() {
 	graph.classList.toggle("searching", state.search !== null);
 	for (const [id, made] of drawn) made.classList.toggle("hit", state.search !== null && state.search.has(id));
+	for (const [id, made] of drawnRests) made.classList.toggle("hit", state.search !== null && state.foundBelow.has(id));
+}
+
+const unpacked = [null, null]; // the frames that are not drawn, by side, and weights by metric
+
+function prunedFrames(side) {
+	const pruned = (side ? data.before : data.now).pruned;
+	if (!unpacked[side] && pruned) {
+		unpacked[side] = { runs: unpack(pruned.runs), levels: unpack(pruned.levels), frames: unpack(pruned.frames), listed: new Map(), summed: new Map() };
+		if (pruned.summed_frames) {
+			unpacked[side].counts = unpack(pruned.summed_count);
+			unpacked[side].hasChildren = unpack(pruned.has_children);
+		}
+	}
+	return unpacked[side];
+}
+
+function prunedWeights(side, key) {
+	const known = unpacked[side][key];
+	const metric = model.metrics[state.metric];
+	const from = metric && metric.pruned[side];
+	if (!known.has(state.metric)) known.set(state.metric, from && from[key] ? unpackWeights(from[key]) : []);
+	return known.get(state.metric);
+}
+
+/* What a search finds among the frames that are not drawn; `inside`: nodes in which all is found. */
+function searchPruned(found, matches, inside) {
+	const side = state.sized === "old" ? 1 : 0;
+	const pruned = prunedFrames(side);
+	if (!pruned) return;
+	const hits = (side ? data.before : data.now).frames.map((name) => matches(name));
+	const weights = prunedWeights(side, "listed");
+	let at = 0;
+	for (let run = 0; run < pruned.runs.length; run += 2) {
+		const above = model.idOf[side][pruned.runs[run]];
+		const start = inside[above] ? 0 : Infinity;
+		let covered = start; // what is deeper than this level is in a frame that was found
+		for (const end = at + pruned.runs[run + 1]; at < end; at++) {
+			const level = pruned.levels[at];
+			if (level <= covered) covered = start;
+			if (!hits[pruned.frames[at]]) continue;
+			found.pruned++;
+			found.below.add(above);
+			if (covered !== Infinity) continue;
+			found.sum += weights[at] || 0;
+			covered = level;
+		}
+	}
+	if (!pruned.counts) return;
+	/* Of the smallest only sums by name are known: exact if nothing is below what was found. */
+	const summed = prunedWeights(side, "summed");
+	let [sum, isExact] = [0, true];
+	hits.forEach((isHit, frame) => {
+		if (!isHit) return;
+		found.pruned += pruned.counts[frame];
+		sum += summed[frame] || 0;
+		if (frame && pruned.hasChildren[frame]) isExact = false;
+	});
+	if (isExact) found.sum += sum;
+	else found.perhaps = sum;
+}
+
+function foundText(found) {
+	const whole = weights[0];
+	let text = frames(state.search.size + found.pruned);
+	if (found.pruned) text += ` (${count(found.pruned)} not drawn)`;
+	if (!whole || !model.metrics.length) return text;
+	const [least, most] = [percent(found.sum, whole), percent(Math.min(whole, found.sum + found.perhaps), whole)];
+	return `${text}, ${least === most ? least : `${least} to ${most}`} % of ${model.metrics[state.metric].name}`;
 }
 
 function search(text) {
@@ -419,21 +566,23 @@ function search(text) {
 	byId("found").textContent = matches === undefined ? "no regular expression" : "";
 	if (matches) {
 		const known = new Map();
+		const isMatch = (name) => {
+			if (!known.has(name)) known.set(name, matches(name));
+			return known.get(name);
+		};
 		const inside = new Uint8Array(model.count);
-		let sum = 0;
+		const found = { sum: 0, perhaps: 0, pruned: 0, below: new Set() };
 		state.search = new Set();
-		for (let id = 0; id < model.count; id++) {
-			const name = model.names[id];
-			if (!known.has(name)) known.set(name, id > 0 && matches(name));
-			const covered = id > 0 && inside[model.parent[id]];
-			if (known.get(name)) {
-				state.search.add(id);
-				if (!covered) sum += weights[id];
-			}
-			inside[id] = covered || known.get(name) ? 1 : 0;
+		for (let id = 1; id < model.count; id++) {
+			const covered = inside[model.parent[id]];
+			const isFound = isMatch(model.names[id]);
+			if (isFound) state.search.add(id);
+			if (isFound && !covered) found.sum += weights[id];
+			inside[id] = covered || isFound ? 1 : 0;
 		}
-		const share = weights[0] && model.metrics.length ? `, ${percent(sum, weights[0])} % of ${model.metrics[state.metric].name}` : "";
-		byId("found").textContent = `${state.search.size} frame${state.search.size === 1 ? "" : "s"}${share}`;
+		searchPruned(found, isMatch, inside);
+		state.foundBelow = found.below;
+		byId("found").textContent = foundText(found);
 	}
 	markFound();
 }
@@ -490,6 +639,7 @@ function startGraph() {
 	byId("sized").onchange = (event) => {
 		state.sized = event.target.value;
 		setMetric(state.metric);
+		search(byId("search").value);
 	};
 	byId("icicle").onclick = () => setDirection(true);
 	byId("flame").onclick = () => setDirection(false);
@@ -530,7 +680,7 @@ function startGraph() {
 // ---------------------------------------------------------------- kernels
 
 const [NAME, COUNT, TOTAL, LEAST, MOST, FLOPS, BYTES, UTIL, HISTOGRAM] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
-const table = { sort: 1, isDown: true, all: false, filter: null, columns: [], rows: [] };
+const table = { sort: 1, isDown: true, limit: TABLE_ROWS[0], filter: null, columns: [], rows: [] };
 
 const rate = (amount, ns, unit) => (amount === null || !ns ? null : amount / (ns / 1e9) / unit);
 /* The shortest duration of a bucket in ns: histogram_bucket_start_ns() of src/format/rows.h. */
@@ -641,7 +791,7 @@ function writeTable() {
 		if (left === null || right === null) return left === null ? 1 : -1;
 		return (left < right ? -1 : 1) * direction;
 	});
-	const shown = table.all ? rows : rows.slice(0, TABLE_ROWS);
+	const shown = rows.slice(0, table.limit);
 	byId("kernels").tBodies[0].replaceChildren(...shown.map((row) => {
 		const name = nameOf(row);
 		const button = element("button", { type: "button", title: name + "\nShow in the graph", onclick: () => showInGraph(name) }, name);
@@ -649,7 +799,7 @@ function writeTable() {
 	}));
 	byId("filtered").textContent = table.filter ? `${rows.length} of ${table.rows.length} kernels` : `${rows.length} kernels`;
 	byId("more").hidden = shown.length === rows.length;
-	byId("more").textContent = `Show all ${rows.length} kernels`;
+	byId("more").textContent = rows.length - shown.length <= TABLE_ROWS[1] ? `Show all ${rows.length} kernels` : `Show ${TABLE_ROWS[1]} more of ${rows.length} kernels`;
 	byId("kernels").querySelectorAll("th").forEach((head, index) => {
 		if (index === table.sort) head.setAttribute("aria-sort", table.isDown ? "descending" : "ascending");
 		else head.removeAttribute("aria-sort");
@@ -672,7 +822,7 @@ function startKernels() {
 		writeTable();
 	};
 	byId("more").onclick = () => {
-		table.all = true;
+		table.limit += TABLE_ROWS[1];
 		writeTable();
 	};
 	writeTable();
@@ -701,13 +851,17 @@ function roofsOf(devices) {
 }
 
 function startRoofline() {
-	const points = data.now.kernels.filter((kernel) => kernel[FLOPS] > 0 && kernel[BYTES] > 0 && kernel[TOTAL] > 0).map((kernel) => ({
+	const withBoth = data.now.kernels.filter((kernel) => kernel[FLOPS] > 0 && kernel[BYTES] > 0 && kernel[TOTAL] > 0);
+	const points = withBoth.slice(0, ROOFLINE_POINTS).map((kernel) => ({
 		name: kernel[NAME], time: kernel[TOTAL],
 		x: Math.log10(kernel[FLOPS] / kernel[BYTES]), y: Math.log10(kernel[FLOPS] / (kernel[TOTAL] / 1e9)),
 	}));
 	const roofs = roofsOf(data.now.devices);
-	const missing = data.now.kernels.length - points.length;
-	byId("roofline-note").textContent = missing && points.length ? `${missing} kernel${missing === 1 ? " has" : "s have"} no flops or no bytes and ${missing === 1 ? "is" : "are"} not drawn.` : "";
+	const missing = data.now.kernels.length - withBoth.length;
+	const notes = [];
+	if (missing) notes.push(`${missing} kernel${missing === 1 ? " has" : "s have"} no flops or no bytes and ${missing === 1 ? "is" : "are"} not drawn.`);
+	if (points.length < withBoth.length) notes.push(`Of the others the ${count(points.length)} with the most time are drawn.`);
+	byId("roofline-note").textContent = points.length ? notes.join(" ") : "";
 	if (!points.length) {
 		byId("roofline").append(element("p", { class: "empty" }, "A roofline needs kernels with flops and bytes, and this profile has none. Launch metadata of Triton kernels gives both."));
 		return;
