@@ -383,7 +383,7 @@ int compare_two(struct view *view, struct profile *base_profile, struct profile 
 			add_difference(&comparison, view, i, &base, &file);
 		add_standing(view, &base, &file);
 		view->shown_count = view->column_count;
-		view->sort_column = 2;
+		view->sort_column = comparison.shown_count ? 2 : 0; /* the change */
 		view->by_magnitude = true;
 		add_thresholds(&comparison, view, &base, &file);
 		add_gates(&comparison, view, &base, &file);
