@@ -163,68 +163,6 @@ void out_fini(struct out *out)
 	out->capacity = 0;
 }
 
-int file_replace_begin(struct file_replace *file, const char *path, struct proton_error *err)
-{
-	int fd;
-
-	*file = (struct file_replace){.path = strdup(path)};
-	if (asprintf(&file->temporary, "%s.%d.tmp", path, (int)getpid()) < 0)
-		file->temporary = NULL;
-	if (!file->path || !file->temporary) {
-		free(file->path);
-		free(file->temporary);
-		return err_set(err, PROTON_E_NOMEM, "cannot write %s: out of memory", path);
-	}
-	fd = open(file->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (fd < 0) {
-		int status = err_errno(err, errno, "cannot write %s", path);
-
-		free(file->path);
-		free(file->temporary);
-		return status;
-	}
-	out_init(&file->out, fd);
-	return PROTON_OK;
-}
-
-static void replace_fini(struct file_replace *file)
-{
-	if (file->out.fd >= 0)
-		close(file->out.fd);
-	out_fini(&file->out);
-	free(file->path);
-	free(file->temporary);
-	*file = (struct file_replace){.out = {.fd = -1}};
-}
-
-int file_replace_commit(struct file_replace *file, struct proton_error *err)
-{
-	int status = out_finish(&file->out, NULL);
-
-	if (status != PROTON_OK) {
-		status = err_errno(err, file->out.errnum, "cannot write %s", file->path);
-		file_replace_abandon(file);
-		return status;
-	}
-	/* close() is where a network file system reports a full disk. */
-	if (close(file->out.fd) < 0 && errno != EINTR)
-		status = err_errno(err, errno, "cannot write %s", file->path);
-	file->out.fd = -1;
-	if (status == PROTON_OK && rename(file->temporary, file->path) < 0)
-		status = err_errno(err, errno, "cannot write %s", file->path);
-	if (status != PROTON_OK)
-		unlink(file->temporary);
-	replace_fini(file);
-	return status;
-}
-
-void file_replace_abandon(struct file_replace *file)
-{
-	if (file->temporary)
-		unlink(file->temporary);
-	replace_fini(file);
-}
-
 /* Room for what the file says it has, once its head is right. */
 static bool reserve_rest(int fd, char **bytes, size_t *capacity)
 {

@@ -71,20 +71,6 @@ void out_printf(struct out *out, const char *format, ...) __attribute__((format(
 void out_u64(struct out *out, uint64_t value);
 void out_i64(struct out *out, int64_t value);
 
-/*
- * Replaces `path` whole or not at all: bytes go to a temporary file beside it, which is renamed
- * on success. Usage: file_replace_begin(), write to .out, then file_replace_commit() or _abandon().
- */
-struct file_replace {
-	struct out out;
-	char *path;
-	char *temporary;
-};
-
-int file_replace_begin(struct file_replace *file, const char *path, struct proton_error *err);
-int file_replace_commit(struct file_replace *file, struct proton_error *err);
-void file_replace_abandon(struct file_replace *file);
-
 /* What is no file of ours is refused before there are gigabytes of it. */
 struct file_limits {
 	uint64_t most_bytes; /* 0: any number */

@@ -3,6 +3,8 @@
 
 #include <strings.h>
 
+#include "base/replace.h"
+
 static const struct export_format formats[] = {
 	{.name = "hatchet", .suffix = "hatchet", .write = export_hatchet},
 	{.name = "hatchet_msgpack", .suffix = "hatchet_msgpack", .write = export_msgpack},

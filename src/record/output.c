@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/note.h"
+#include "base/replace.h"
 #include "model/load.h"
 #include "record/summary.h"
 

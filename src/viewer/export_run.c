@@ -141,11 +141,12 @@ static uint32_t *owners_of(const struct profile *profile, const uint8_t *shown)
 	return owner;
 }
 
-static int write_view(const struct export_target *target, struct export_view *view,
-		      const char *path, struct proton_error *err)
+static int write_view(const struct options *options, const struct export_target *target,
+		      struct export_view *view, struct proton_error *err)
 {
+	const char *path = options->output;
 	struct save save;
-	int status = save_begin(&save, path, err);
+	int status = save_begin(&save, path, options->no_clobber, err);
 
 	if (status)
 		return status;
@@ -336,7 +337,7 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 static int write_chosen(const struct options *options, const struct export_target *target,
 			struct chosen *chosen, struct proton_error *err)
 {
-	int status = write_view(target, &chosen->view, options->output, err);
+	int status = write_view(options, target, &chosen->view, err);
 
 	if (status == PROTON_OK && chosen->view.negative_count)
 		say("%" PRIu64 " values below zero are left out, for %s has no place for them",
@@ -378,7 +379,7 @@ static int export_whole(const struct options *options, const struct export_targe
 		free(state);
 	}
 	view.profile = *profile;
-	return write_view(target, &view, options->output, err);
+	return write_view(options, target, &view, err);
 }
 
 int export_run(const struct options *options, struct profile **profile, struct profile **base,

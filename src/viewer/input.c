@@ -43,11 +43,16 @@ static const char *suffix_of(const char *name, size_t *kind_out)
 	return NULL;
 }
 
-static int is_profile(const struct dirent *entry)
+bool input_is_profile_name(const char *name)
 {
 	size_t kind;
 
-	return entry->d_name[0] != '.' && suffix_of(entry->d_name, &kind) != NULL;
+	return name[0] != '.' && suffix_of(name, &kind) != NULL;
+}
+
+static int is_profile(const struct dirent *entry)
+{
+	return input_is_profile_name(entry->d_name);
 }
 
 static void add_path(struct input *input, size_t *capacity, const char *directory, const char *name)

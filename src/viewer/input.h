@@ -38,6 +38,9 @@ struct profile *input_load_all(struct input *input);
 /* What a reader of the numbers has to know before believing them: what was lost. */
 void input_say_losses(const struct profile *profile);
 
+/* True if a file of that name in an input directory is read. */
+bool input_is_profile_name(const char *name);
+
 /* "standard input" for "-". */
 const char *input_display_name(const char *path);
 

@@ -15,6 +15,7 @@
 #include "viewer/export_target.h"
 #include "viewer/input.h"
 #include "viewer/options.h"
+#include "viewer/output_check.h"
 #include "viewer/picture.h"
 #include "viewer/say.h"
 #include "viewer/select.h"
@@ -280,6 +281,8 @@ static int run(const struct options *options)
 	input.is_partial_allowed = base.is_partial_allowed = options->allow_partial;
 	if (input.count == 0 || (options->base && base.count == 0))
 		status = EXIT_BAD;
+	else if (output_check(options, &input, &base, &err))
+		status = complain(&err);
 	else if (is_export(options))
 		status = export(options, &input, &base);
 	else if (options->warps)

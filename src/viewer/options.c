@@ -32,11 +32,11 @@ static const char help_text[] =
 	"  --allow-partial        gates, --diff and programs: take incomplete profiles too\n"
 	"  --csv, --json          all digits, for programs\n"
 	"  --export FORMAT        html, folded, speedscope, pprof, ...; -o, --output FILE\n"
-	"  --names STYLE          of C++: short, full or raw\n"
+	"  --names STYLE          of C++: short, full, raw;  --color auto, always, never\n"
 	"  --peaks RATES          own peaks for util: flops16=989e12,bytes=3.35e12\n"
 	"  -f, --format FORMAT    of source: full, file_function_line, function_line, ...\n"
 	"  --print-sorted         after the tree, all frames by the first metric\n"
-	"  --color WHEN           auto, always, never    -h, --help    --version\n"
+	"  --no-clobber           refuse an existing -o FILE    -h, --help    --version\n"
 	"Metrics: [avg_|min_|max_|p50_|p90_|p99_]time/U cpu_time/U (U: s ms us ns) util\n"
 	"  [g|t]flop[4|8|16|32|64]/s [g|t]byte/s launch_config METRIC/%\n"
 	"Examples:\n"
@@ -55,6 +55,7 @@ enum {
 	OPTION_JSON,
 	OPTION_MERGE,
 	OPTION_NAMES,
+	OPTION_NO_CLOBBER,
 	OPTION_PEAKS,
 	OPTION_TOP,
 	OPTION_WARPS,
@@ -81,6 +82,7 @@ static const struct option long_options[] = {
 	{"fail-if", required_argument, NULL, OPTION_FAIL_IF},
 	{"merge", required_argument, NULL, OPTION_MERGE},
 	{"names", required_argument, NULL, OPTION_NAMES},
+	{"no-clobber", no_argument, NULL, OPTION_NO_CLOBBER},
 	{"peaks", required_argument, NULL, OPTION_PEAKS},
 	{"csv", no_argument, NULL, OPTION_CSV},
 	{"export", required_argument, NULL, OPTION_EXPORT},
@@ -273,6 +275,9 @@ static enum options_result parse_one(struct options *options, int option)
 		return parse_peaks(optarg);
 	case OPTION_NAMES:
 		return parse_names(options, optarg);
+	case OPTION_NO_CLOBBER:
+		options->no_clobber = true;
+		return OPTIONS_RUN;
 	case 'f':
 		if (name_format_find(optarg, &options->format))
 			return OPTIONS_RUN;

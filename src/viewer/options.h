@@ -43,6 +43,7 @@ struct options {
 	const char *exclude;
 	const char *export_format; /* --export; NULL: told by the end of `output` */
 	const char *output;
+	bool no_clobber;  /* an existing `output` is not replaced */
 	double threshold; /* of the first metric */
 	bool has_threshold;
 	struct threshold *thresholds; /* of others */

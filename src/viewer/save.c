@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,17 +52,21 @@ static sigset_t hold_signals(void)
 	return before;
 }
 
-static int begin_file(struct save *save, struct proton_error *err)
+static int begin_file(struct save *save, const char *path, bool no_clobber,
+		      struct proton_error *err)
 {
 	sigset_t before;
 	int status;
 
 	watch_signals();
 	before = hold_signals();
-	status = file_replace_begin(&save->file, save->path, err);
+	status = file_replace_begin(&save->file, path, err);
 	if (status == PROTON_OK)
 		temporary = xstrndup(save->file.temporary, strlen(save->file.temporary));
 	sigprocmask(SIG_SETMASK, &before, NULL);
+	if (status == PROTON_OK)
+		file_replace_clean(save->file.path);
+	save->file.is_exclusive = no_clobber;
 	save->out = &save->file.out;
 	return status;
 }
@@ -95,22 +98,30 @@ static void save_fini(struct save *save)
 	*save = (struct save){0};
 }
 
-int save_begin(struct save *save, const char *path, struct proton_error *err)
+/* What `path` names is already open as standard output, such as /dev/stdout. */
+static bool is_standard_output(const struct stat *info)
 {
-	char target[PATH_MAX];
+	struct stat standard;
+
+	return fstat(STDOUT_FILENO, &standard) == 0 && standard.st_dev == info->st_dev &&
+	       standard.st_ino == info->st_ino;
+}
+
+int save_begin(struct save *save, const char *path, bool no_clobber, struct proton_error *err)
+{
 	struct stat info;
 	int status;
 
 	*save = (struct save){0};
 	if (!path || strcmp(path, "-") == 0)
 		return begin_direct(save, err);
-	if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode) && realpath(path, target))
-		path = target;
-	save->path = xstrndup(path, strlen(path));
-	if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+	if (stat(path, &info) != 0 || (S_ISREG(info.st_mode) && !is_standard_output(&info))) {
+		status = begin_file(save, path, no_clobber, err);
+	} else {
+		if (!is_standard_output(&info))
+			save->path = xstrndup(path, strlen(path));
 		status = begin_direct(save, err);
-	else
-		status = begin_file(save, err);
+	}
 	if (status)
 		save_fini(save);
 	return status;

@@ -7,21 +7,23 @@
 
 #include <stdbool.h>
 
-#include "base/buf.h"
+#include "base/replace.h"
 
 struct save {
 	struct out *out; /* to write to */
 	struct file_replace file;
 	struct out direct; /* standard output, or what is no regular file, such as a pipe */
 	bool is_direct;
-	char *path;
+	char *path; /* of what is opened directly; NULL: standard output */
 };
 
 /*
- * `path` NULL or "-" is standard output. A symbolic link is followed, a device or a pipe is written
- * to as it is. After PROTON_OK one of save_commit() and save_abandon() must follow.
+ * `path` NULL or "-" is standard output. A symbolic link is followed; a device, a pipe or the file
+ * that standard output is redirected to is written to and not replaced. `no_clobber`: a file that
+ * exists by the time of the commit is kept, which is an error. After PROTON_OK one of save_commit()
+ * and save_abandon() must follow.
  */
-int save_begin(struct save *save, const char *path, struct proton_error *err);
+int save_begin(struct save *save, const char *path, bool no_clobber, struct proton_error *err);
 /* A reader that has seen enough (`| head`) is no error. */
 int save_commit(struct save *save, struct proton_error *err);
 void save_abandon(struct save *save);

@@ -1,43 +1,9 @@
-/* base/buf: output collects, flushes, reports its first error once; files are replaced whole. */
+/* base/buf: output collects, flushes, reports its first error once; files are read whole. */
 #include "unit/tap.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 
 #include "base/buf.h"
-
-/* A directory of this test's own; gone when the machine cleans /tmp, or by drop_folder(). */
-static char *make_folder(void)
-{
-	static char folder[64];
-
-	snprintf(folder, sizeof(folder), "/tmp/proton-test-XXXXXX");
-	CHECK(mkdtemp(folder) != NULL);
-	return folder;
-}
-
-static void drop_folder(const char *folder)
-{
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	CHECK_EQ(system(command), 0);
-}
-
-static size_t entries_of(const char *folder)
-{
-	char command[128];
-	char line[32] = "";
-	FILE *pipe;
-
-	snprintf(command, sizeof(command), "ls -A %s | wc -l", folder);
-	pipe = popen(command, "r");
-	CHECK(pipe != NULL);
-	CHECK(fgets(line, sizeof(line), pipe) != NULL);
-	pclose(pipe);
-	return (size_t)atoi(line);
-}
 
 TEST(out_collects_in_memory)
 {
@@ -194,101 +160,6 @@ TEST(out_that_failed_cannot_be_taken)
 	CHECK_PTR(out_take(&out, &length), NULL);
 	CHECK_EQ(out_finish(&out, NULL), PROTON_E_NOMEM);
 	out_fini(&out);
-}
-
-TEST(file_replace_writes_the_file_whole)
-{
-	char *folder = make_folder();
-	struct file_replace file;
-	struct proton_error err;
-	char path[128];
-	char *bytes;
-	size_t length;
-
-	snprintf(path, sizeof(path), "%s/out.json", folder);
-	for (int round = 0; round < 2; round++) {
-		CHECK_OK(file_replace_begin(&file, path, &err), err);
-		out_printf(&file.out, "round %d", round);
-		/* Until the commit the old content, or none, is what others see. */
-		CHECK_EQ(access(path, F_OK), round ? 0 : -1);
-		CHECK_OK(file_replace_commit(&file, &err), err);
-	}
-	CHECK_OK(file_read_all(path, 0, &bytes, &length, &err), err);
-	CHECK_STR(bytes, "round 1");
-	CHECK_EQ(entries_of(folder), 1);
-	free(bytes);
-	drop_folder(folder);
-}
-
-TEST(file_replace_abandoned_leaves_no_trace)
-{
-	char *folder = make_folder();
-	struct file_replace file;
-	struct proton_error err;
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/out.json", folder);
-	CHECK_OK(file_replace_begin(&file, path, &err), err);
-	out_text(&file.out, "half");
-	file_replace_abandon(&file);
-	file_replace_abandon(&file);
-	CHECK_EQ(entries_of(folder), 0);
-	drop_folder(folder);
-}
-
-TEST(file_replace_that_fails_keeps_the_old_file)
-{
-	char *folder = make_folder();
-	struct rlimit limit = {.rlim_cur = 100000, .rlim_max = 100000};
-	struct file_replace file;
-	struct proton_error err;
-	char path[128];
-	char *bytes;
-	size_t length;
-
-	snprintf(path, sizeof(path), "%s/out.json", folder);
-	CHECK_OK(file_replace_begin(&file, path, &err), err);
-	out_text(&file.out, "old");
-	CHECK_OK(file_replace_commit(&file, &err), err);
-	signal(SIGXFSZ, SIG_IGN);
-	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
-	CHECK_OK(file_replace_begin(&file, path, &err), err);
-	for (int i = 0; i < 100000; i++)
-		out_text(&file.out, "new text ");
-	CHECK_EQ(file_replace_commit(&file, &err), PROTON_E_IO);
-	CHECK_HAS(err.text, path);
-	CHECK_HAS(err.text, "File too large");
-	CHECK_OK(file_read_all(path, 0, &bytes, &length, &err), err);
-	CHECK_STR(bytes, "old");
-	CHECK_EQ(entries_of(folder), 1);
-	free(bytes);
-	drop_folder(folder);
-}
-
-TEST(file_replace_where_no_file_can_be_says_so)
-{
-	struct file_replace file;
-	struct proton_error err;
-
-	CHECK_EQ(file_replace_begin(&file, "/nonexistent/x", &err), PROTON_E_IO);
-	CHECK_STR(err.text, "cannot write /nonexistent/x: No such file or directory");
-}
-
-TEST(file_replace_cannot_replace_a_directory)
-{
-	char *folder = make_folder();
-	struct file_replace file;
-	struct proton_error err;
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/sub", folder);
-	CHECK_EQ(mkdir(path, 0777), 0);
-	CHECK_OK(file_replace_begin(&file, path, &err), err);
-	out_text(&file.out, "x");
-	CHECK_NE(file_replace_commit(&file, &err), PROTON_OK);
-	CHECK_HAS(err.text, path);
-	CHECK_EQ(entries_of(folder), 1);
-	drop_folder(folder);
 }
 
 TEST(file_read_all_says_why_it_cannot)
