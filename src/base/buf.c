@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/size_signal.h"
 
 #define OUT_FILE_BUFFER_BYTES (64 * 1024)
 
@@ -21,7 +22,7 @@ void out_init(struct out *out, int fd)
 static bool write_all(int fd, const char *bytes, size_t length, int *errnum)
 {
 	while (length) {
-		ssize_t n = write(fd, bytes, length);
+		ssize_t n = size_signal_write(fd, bytes, length);
 
 		if (n < 0) {
 			if (errno == EINTR)

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/size_signal.h"
+
 void note(const char *format, ...)
 {
 	char line[1024] = "proton: ";
@@ -23,7 +25,7 @@ void note(const char *format, ...)
 		used = sizeof(line) - 2;
 	line[used++] = '\n';
 	/* One write, so that lines of several processes do not mix; nothing to do if it fails. */
-	if (write(STDERR_FILENO, line, used) < 0)
+	if (size_signal_write(STDERR_FILENO, line, used) < 0)
 		errno = saved;
 	errno = saved;
 }

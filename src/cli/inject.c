@@ -19,6 +19,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/size_signal.h"
 #include "cli/handover.h"
 #include "cli/inject.h"
 #include "cli/inject_environment.h"
@@ -43,7 +44,7 @@ static void say(const char *text)
 		length = (int)sizeof(line) - 1;
 		line[length - 1] = '\n';
 	}
-	if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0)
+	if (length > 0 && size_signal_write(STDERR_FILENO, line, (size_t)length) < 0)
 		return;
 }
 
