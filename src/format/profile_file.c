@@ -2,13 +2,9 @@
 #include "format/profile_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -54,17 +50,18 @@ static bool add_extent(struct profile_file *file, enum table_id id, uint64_t byt
 		file->errnum = ENOMEM;
 		return false;
 	}
-	if (file->fd >= 0) {
+	if (file->place.path) {
 		char *at = (char *)table->space.base + table->mapped_bytes;
 
 		if (header->extent_count == PROFILE_FILE_MAX_EXTENTS) {
 			file->errnum = EFBIG;
 			return false;
 		}
-		file->errnum = posix_fallocate(file->fd, (off_t)file->file_bytes, (off_t)extent);
+		file->errnum =
+			working_file_allocate(&file->place, (off_t)file->file_bytes, (off_t)extent);
 		if (file->errnum)
 			return false;
-		if (mmap(at, extent, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file->fd,
+		if (mmap(at, extent, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file->place.fd,
 			 (off_t)file->file_bytes) == MAP_FAILED) {
 			file->errnum = errno;
 			return false;
@@ -129,84 +126,19 @@ void profile_file_view(const struct profile_file *file, struct profile_view *vie
 	}
 }
 
-/* Decides what to do about a file that is there already; on PROTON_OK the name is free. */
-static int make_way(struct profile_file *file, struct proton_error *err)
+/* Maps the header of a new file. */
+static int map_header(struct profile_file *file, struct proton_error *err)
 {
-	struct file_header *header = malloc(sizeof(*header));
-	int fd = open(file->path, O_RDWR | O_CLOEXEC);
-	int status = PROTON_OK;
-	size_t stem;
-	ssize_t n;
-
-	if (!header || fd < 0) {
-		status = fd < 0 && errno == ENOENT
-				 ? PROTON_OK
-				 : err_errno(err, errno, "cannot open %s", file->path);
-		goto out;
-	}
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		status = err_set(err, PROTON_E_BUSY, "%s is being written by another process",
-				 file->path);
-		goto out;
-	}
-	n = pread(fd, header, sizeof(*header), 0);
-	if (n == 0) {
-		unlink(file->path); /* created and killed before its first byte */
-		goto out;
-	}
-	if (n < (ssize_t)sizeof(*header) || memcmp(header->magic, PROFILE_FILE_MAGIC, 8) != 0) {
-		status = err_set(err, PROTON_E_INVALID,
-				 "%s is in the way: it exists and is not a profile", file->path);
-		goto out;
-	}
-	stem = strlen(file->path);
-	if (stem > 7 && strcmp(file->path + stem - 7, ".proton") == 0)
-		stem -= 7;
-	if (header->state == PROFILE_FILE_FINISHED || header->tables[TABLE_NODES].rows <= 1) {
-		unlink(file->path);
-	} else if (asprintf(&file->leftover, "%.*s.%u.proton", (int)stem, file->path, header->pid) <
-		   0) {
-		file->leftover = NULL;
-		status = err_set(err, PROTON_E_NOMEM, "out of memory");
-	} else if (rename(file->path, file->leftover) < 0) {
-		status = err_errno(err, errno, "cannot move %s to %s", file->path, file->leftover);
-	}
-out:
-	if (fd >= 0)
-		close(fd);
-	free(header);
-	return status;
-}
-
-/* Opens, locks and maps the header of a new file. */
-static int open_file(struct profile_file *file, struct proton_error *err)
-{
-	int status = PROTON_OK;
-
-	for (int attempt = 0; attempt < 3; attempt++) {
-		file->fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-		if (file->fd >= 0)
-			break;
-		if (errno != EEXIST)
-			return err_errno(err, errno, "cannot create %s", file->path);
-		status = make_way(file, err);
-		if (status != PROTON_OK)
-			return status;
-	}
-	if (file->fd < 0)
-		return err_set(err, PROTON_E_BUSY, "%s is being written by another process",
-			       file->path);
-	/* Not every file system has locks; without them two writers of one name go unnoticed. */
-	(void)flock(file->fd, LOCK_EX | LOCK_NB);
-	file->errnum = posix_fallocate(file->fd, 0, PROFILE_FILE_HEADER_BYTES);
+	file->errnum = working_file_allocate(&file->place, 0, PROFILE_FILE_HEADER_BYTES);
 	if (file->errnum)
-		return err_errno(err, file->errnum, "cannot create %s", file->path);
+		return err_errno(err, file->errnum, "cannot create %s", file->place.path);
 	file->header = mmap(NULL, PROFILE_FILE_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
-			    file->fd, 0);
+			    file->place.fd, 0);
 	if (file->header == MAP_FAILED) {
 		file->header = NULL;
 		return err_set(err, PROTON_E_UNSUPPORTED,
-			       "cannot map %s: the file system cannot share a mapping", file->path);
+			       "cannot map %s: the file system cannot share a mapping",
+			       file->place.path);
 	}
 	file->file_bytes = PROFILE_FILE_HEADER_BYTES;
 	return PROTON_OK;
@@ -217,7 +149,7 @@ static int reserve_tables(struct profile_file *file, struct proton_error *err)
 	for (int id = 0; id < TABLE_COUNT; id++) {
 		struct profile_table *table = &file->tables[id];
 		int status = region_reserve(&table->space, layout[id].reserve_bytes, 1 << 20,
-					    file->fd < 0, err);
+					    !file->place.path, err);
 
 		if (status != PROTON_OK)
 			return status;
@@ -233,38 +165,54 @@ static int reserve_tables(struct profile_file *file, struct proton_error *err)
 			continue;
 		if (!profile_file_append(file, (enum table_id)id, 1))
 			return err_errno(err, file->errnum, "cannot create %s",
-					 file->path ? file->path : "the profile");
+					 file->place.path ? file->place.path : "the profile");
 		profile_file_commit(file, (enum table_id)id);
 	}
 	return PROTON_OK;
 }
 
-int profile_file_create(struct profile_file *file, const char *path, struct proton_error *err)
+static int fill_header(struct profile_file *file, struct proton_error *err)
+{
+	memcpy(file->header->magic, PROFILE_FILE_MAGIC, sizeof(file->header->magic));
+	file->header->major = PROFILE_FILE_MAJOR;
+	file->header->minor = PROFILE_FILE_MINOR;
+	file->header->header_bytes = PROFILE_FILE_HEADER_BYTES;
+	file->header->pid = (uint32_t)getpid();
+	file->header->start_ns = clock_real_ns();
+	return reserve_tables(file, err);
+}
+
+static int create(struct profile_file *file, const char *path, bool is_own,
+		  struct proton_error *err)
 {
 	int status;
 
-	*file = (struct profile_file){.fd = -1};
-	if (path) {
-		file->path = strdup(path);
-		if (!file->path)
-			return err_set(err, PROTON_E_NOMEM, "out of memory");
-		status = open_file(file, err);
-	} else {
+	*file = (struct profile_file){.place.fd = -1};
+	if (!path) {
 		file->header = calloc(1, PROFILE_FILE_HEADER_BYTES);
 		status = file->header ? PROTON_OK : err_set(err, PROTON_E_NOMEM, "out of memory");
+	} else {
+		status = is_own ? working_file_create_own(&file->place, path, err)
+				: working_file_create(&file->place, path, err);
+		if (status != PROTON_OK)
+			return status;
+		status = map_header(file, err);
 	}
-	if (status == PROTON_OK) {
-		memcpy(file->header->magic, PROFILE_FILE_MAGIC, sizeof(file->header->magic));
-		file->header->major = PROFILE_FILE_MAJOR;
-		file->header->minor = PROFILE_FILE_MINOR;
-		file->header->header_bytes = PROFILE_FILE_HEADER_BYTES;
-		file->header->pid = (uint32_t)getpid();
-		file->header->start_ns = clock_real_ns();
-		status = reserve_tables(file, err);
-	}
+	if (status == PROTON_OK)
+		status = fill_header(file, err);
 	if (status != PROTON_OK)
-		profile_file_close(file, file->fd >= 0);
+		profile_file_close(file, true);
 	return status;
+}
+
+int profile_file_create(struct profile_file *file, const char *path, struct proton_error *err)
+{
+	return create(file, path, false, err);
+}
+
+int profile_file_create_own(struct profile_file *file, const char *path, struct proton_error *err)
+{
+	return create(file, path, true, err);
 }
 
 void profile_file_mark(struct profile_file *file, enum profile_file_state state, uint64_t end_ns)
@@ -275,20 +223,24 @@ void profile_file_mark(struct profile_file *file, enum profile_file_state state,
 
 void profile_file_close(struct profile_file *file, bool remove)
 {
+	bool is_mapped = file->place.path != NULL;
+
+	if (is_mapped && remove)
+		working_file_remove(&file->place);
 	for (int id = 0; id < TABLE_COUNT; id++)
 		region_release(&file->tables[id].space);
-	if (file->fd >= 0) {
-		if (file->header)
-			munmap(file->header, PROFILE_FILE_HEADER_BYTES);
-		if (remove)
-			unlink(file->path);
-		close(file->fd);
-	} else {
+	if (!is_mapped)
 		free(file->header);
-	}
-	free(file->path);
-	free(file->leftover);
-	*file = (struct profile_file){.fd = -1};
+	else if (file->header)
+		munmap(file->header, PROFILE_FILE_HEADER_BYTES);
+	working_file_close(&file->place);
+	*file = (struct profile_file){.place.fd = -1};
+}
+
+const char *profile_file_why(const struct profile_file *file)
+{
+	return file->errnum == EBADF ? "the program has closed its descriptor"
+				     : strerror(file->errnum);
 }
 
 int profile_file_write(const struct profile_view *view, struct out *out, struct proton_error *err)

@@ -14,6 +14,7 @@
 #include "base/region.h"
 #include "format/profile_view.h"
 #include "format/rows.h"
+#include "format/working_file.h"
 
 struct profile_table {
 	struct region space;
@@ -23,9 +24,7 @@ struct profile_table {
 };
 
 struct profile_file {
-	int fd; /* -1: private memory */
-	char *path;
-	char *leftover; /* where an unfinished profile of the same name was moved, or NULL */
+	struct working_file place; /* without a path: private memory */
 	struct file_header *header;
 	uint64_t file_bytes;
 	struct profile_table tables[TABLE_COUNT];
@@ -34,19 +33,21 @@ struct profile_file {
 };
 
 /*
- * Creates and locks `path`, or keeps everything in private memory when it is NULL. A finished
- * profile of that name is replaced; an unfinished one that nobody writes is moved to
- * `<path without .proton>.<pid>.proton`. E_BUSY: another process is writing it. E_INVALID:
- * something that is no profile is in the way. E_UNSUPPORTED: the file system cannot share a
- * mapping. Row 0 of strings, frames, nodes, values, kernels, histograms and configs exists
- * afterwards.
+ * Creates and locks `path` as in working_file_create(), or keeps everything in private memory when
+ * it is NULL. E_UNSUPPORTED: the file system cannot share a mapping. Row 0 of strings, frames,
+ * nodes, values, kernels, histograms and configs exists afterwards.
  */
 int profile_file_create(struct profile_file *file, const char *path, struct proton_error *err);
+/* The same under a name of this process's own, as in working_file_create_own(). */
+int profile_file_create_own(struct profile_file *file, const char *path, struct proton_error *err);
 
 /* `rows` new zeroed rows in a line, NULL when the table cannot grow (file->errnum says why). */
 void *profile_file_append(struct profile_file *file, enum table_id table, uint64_t rows);
 /* Counts all rows appended to `table` so far as part of the file. */
 void profile_file_commit(struct profile_file *file, enum table_id table);
+
+/* Why the last append failed. */
+const char *profile_file_why(const struct profile_file *file);
 
 static inline void *profile_file_rows(const struct profile_file *file, enum table_id table)
 {
@@ -58,7 +59,7 @@ void profile_file_view(const struct profile_file *file, struct profile_view *vie
 
 /* A new file is PROFILE_FILE_STARTING until its writer has put in what every profile has. */
 void profile_file_mark(struct profile_file *file, enum profile_file_state state, uint64_t end_ns);
-/* Unmaps and closes; `remove` also deletes the file. Safe twice. */
+/* Unmaps and closes; `remove` also deletes the file if it still has its name. Safe twice. */
 void profile_file_close(struct profile_file *file, bool remove);
 
 /* Writes a view as a compact, finished profile file: the header, then each table in one extent. */

@@ -72,31 +72,27 @@ static int create_store(struct session *session, const char *path, struct proton
 {
 	int status = store_init(&session->store, path, err);
 
-	if (status == PROTON_OK && session->store.file.leftover &&
+	if (status == PROTON_OK && session->store.file.place.leftover &&
 	    !(session->flags & PROTON_SESSION_QUIET))
 		note("an unfinished profile of an earlier run is kept as %s",
-		     session->store.file.leftover);
+		     session->store.file.place.leftover);
 	return status;
 }
 
 /* Another process records under this name: this one gets a name of its own. */
-static int open_under_own_name(struct session *session, struct proton_error *err)
+static int open_under_own_name(struct session *session, const char *working,
+			       struct proton_error *err)
 {
+	int status = store_init_own(&session->store, working, err);
+	const char *own = session->store.file.place.path;
 	char *path;
-	char *working;
-	int status;
 
-	if (asprintf(&path, "%s.%d", session->path, (int)getpid()) < 0)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
-	if (asprintf(&working, "%s.proton", path) < 0) {
-		free(path);
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
-	}
-	status = create_store(session, working, err);
-	free(working);
-	if (status != PROTON_OK) {
-		free(path);
+	if (status != PROTON_OK)
 		return status;
+	path = strndup(own, strlen(own) - strlen(".proton"));
+	if (!path) {
+		store_fini(&session->store, true);
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
 	}
 	if (!(session->flags & PROTON_SESSION_QUIET))
 		note("another process is writing %s; this one writes %s", session->path, path);
@@ -139,11 +135,11 @@ int output_open(struct session *session, struct proton_error *err)
 	if (asprintf(&working, "%s.proton", session->path) < 0)
 		return err_set(err, PROTON_E_NOMEM, "out of memory");
 	status = create_store(session, working, err);
-	free(working);
 	if (status == PROTON_E_BUSY)
-		status = open_under_own_name(session, err);
-	else if (status == PROTON_E_UNSUPPORTED)
+		status = open_under_own_name(session, working, err);
+	if (status == PROTON_E_UNSUPPORTED)
 		status = open_elsewhere(session, err);
+	free(working);
 	return status;
 }
 
@@ -274,22 +270,18 @@ int output_finish(struct session *session, const struct output_format *format,
 	store_phase_finish(&session->store);
 	if (format->kind == OUTPUT_EXPORT)
 		status = export_all(session, format->export, &why);
-	if (status == PROTON_OK && (keep || format->kind == OUTPUT_PROTON)) {
+	if (status == PROTON_OK && (keep || format->kind == OUTPUT_PROTON))
 		status = keep_working_file(session, &why);
-		keep = true;
-	}
 	if (status == PROTON_OK) {
 		make_summary(session, format);
-		/* A kept file has been replaced by its compact copy of the same name. */
-		store_fini(&session->store,
-			   !keep || !file->path ||
-				   strncmp(file->path, session->path, strlen(session->path)) != 0);
+		/* A kept file has been replaced by its compact copy, which stays. */
+		store_fini(&session->store, true);
 		return PROTON_OK;
 	}
 	profile_file_mark(file, PROFILE_FILE_FINISHED, clock_real_ns());
-	if (file->path)
+	if (file->place.path)
 		status = err_set(err, why.status, "%s; everything recorded is in %s", why.text,
-				 file->path);
+				 file->place.path);
 	else
 		status = err_set(err, why.status, "%s", why.text);
 	store_fini(&session->store, false);

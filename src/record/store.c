@@ -58,7 +58,8 @@ void *store_append(struct store *store, enum table_id table, uint64_t rows)
 	if (!at && !store->is_full) {
 		store->is_full = true;
 		note("cannot record more into %s: %s; the program goes on",
-		     store->file.path ? store->file.path : "memory", strerror(store->file.errnum));
+		     store->file.place.path ? store->file.place.path : "memory",
+		     profile_file_why(&store->file));
 	}
 	return at;
 }
@@ -402,15 +403,11 @@ void store_info(struct store *store, const char *key, const char *value)
 
 /* ------------------------------------------------------------------ life */
 
-int store_init(struct store *store, const char *path, struct proton_error *err)
+/* Everything but the file. */
+static int init_rest(struct store *store, struct proton_error *err)
 {
-	int status;
+	int status = region_reserve(&store->node_of_context, MAP_RESERVE, 1 << 20, 1, err);
 
-	*store = (struct store){0};
-	status = profile_file_create(&store->file, path, err);
-	if (status != PROTON_OK)
-		return status;
-	status = region_reserve(&store->node_of_context, MAP_RESERVE, 1 << 20, 1, err);
 	if (status == PROTON_OK)
 		status = region_reserve(&store->frame_of_frame, MAP_RESERVE, 1 << 20, 1, err);
 	if (status == PROTON_OK)
@@ -443,6 +440,24 @@ int store_init(struct store *store, const char *path, struct proton_error *err)
 	return status;
 }
 
+int store_init(struct store *store, const char *path, struct proton_error *err)
+{
+	int status;
+
+	*store = (struct store){0};
+	status = profile_file_create(&store->file, path, err);
+	return status == PROTON_OK ? init_rest(store, err) : status;
+}
+
+int store_init_own(struct store *store, const char *path, struct proton_error *err)
+{
+	int status;
+
+	*store = (struct store){0};
+	status = profile_file_create_own(&store->file, path, err);
+	return status == PROTON_OK ? init_rest(store, err) : status;
+}
+
 void store_fini(struct store *store, bool remove_file)
 {
 	profile_file_close(&store->file, remove_file);
@@ -455,7 +470,7 @@ void store_fini(struct store *store, bool remove_file)
 	free(store->device_rows);
 	free(store->spans);
 	free(store->cleared);
-	*store = (struct store){.file = {.fd = -1}};
+	*store = (struct store){.file = {.place = {.fd = -1}}};
 }
 
 int store_profile(const struct store *store, uint32_t phase, struct profile **out,

@@ -98,6 +98,8 @@ struct store {
 
 /* `path` NULL keeps the profile in private memory. */
 int store_init(struct store *store, const char *path, struct proton_error *err);
+/* In a file under a name of this process's own, made from `path`. */
+int store_init_own(struct store *store, const char *path, struct proton_error *err);
 void store_fini(struct store *store, bool remove_file);
 
 /* Notes that `context` was entered in the current epoch; makes its node. */

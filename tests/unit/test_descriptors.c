@@ -1,7 +1,11 @@
 /* A program that closes descriptors that it did not open, as daemons do, and reuses the numbers. */
 #include "unit/recorded.h"
 
-/* Closes every descriptor from 3 up and opens "mine" under each number that had been in use. */
+#include <sys/resource.h>
+
+#include "format/profile_file.h"
+
+/* Gives each number from 3 up that is in use to "mine", as if it had been closed first. */
 static void reuse_descriptors(void)
 {
 	bool was_open[4096] = {false};
@@ -9,10 +13,120 @@ static void reuse_descriptors(void)
 
 	CHECK_LE(0, file);
 	for (int fd = 3; fd < 4096; fd++)
-		was_open[fd] = fd != file && fcntl(fd, F_GETFD) >= 0;
+		was_open[fd] = fd != file && fd != rec_said_fd && fcntl(fd, F_GETFD) >= 0;
 	for (int fd = 3; fd < 4096; fd++)
 		if (was_open[fd])
 			CHECK_EQ(dup2(file, fd), fd);
+}
+
+static bool is_mine(int fd)
+{
+	struct stat mine;
+	struct stat st;
+
+	return stat(rec_path("mine"), &mine) == 0 && fstat(fd, &st) == 0 &&
+	       st.st_ino == mine.st_ino && st.st_dev == mine.st_dev;
+}
+
+static void enter_scopes(const char *prefix, int count)
+{
+	for (int i = 0; i < count; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "%s%d", prefix, i);
+		proton_scope_exit(proton_scope_enter(name), NULL);
+	}
+}
+
+/* Records beyond what is mapped while the program's file has the numbers of Proton's. */
+static void record_with_reused_descriptors(const char *data)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options), .name = rec_path("a"), .backend = "host", .data = data};
+	static const char text[] = "precious results\n";
+	char read_back[64] = "";
+	struct proton_error err;
+	struct stat st;
+	int session;
+	int status;
+	pid_t pid;
+
+	rec_begin_saying();
+	CHECK_OK(proton_start(&options, &session, &err), err);
+	enter_scopes("before", 100);
+	reuse_descriptors();
+	CHECK_EQ(pwrite(900, text, sizeof(text), 0), sizeof(text));
+	enter_scopes("after", 20000);
+	CHECK_NE(rec_counter(session, "lost: no room for the profile"), 0);
+	CHECK_EQ(rec_said("cannot record more into"), 1);
+	CHECK_EQ(rec_said("the program has closed its descriptor"), 1);
+	pid = fork();
+	if (pid == 0)
+		_exit(!is_mine(900));
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	rec_finalize(session, NULL);
+	CHECK(is_mine(900));
+	CHECK_EQ(fstat(900, &st), 0);
+	CHECK_EQ(st.st_size, sizeof(text));
+	CHECK_EQ(pread(900, read_back, sizeof(read_back), 0), sizeof(text));
+	CHECK_STR(read_back, text);
+	CHECK(!rec_exists("a.proton"));
+}
+
+TEST(a_closed_descriptor_ends_the_recording_and_touches_no_file_of_the_program)
+{
+	struct profile *profile;
+
+	record_with_reused_descriptors("tree");
+	profile = rec_load("a.hatchet");
+	CHECK_NE(rec_node(profile, "before99"), REC_NOWHERE);
+	CHECK_NE(rec_node(profile, "after0"), REC_NOWHERE);
+	CHECK_EQ(rec_node(profile, "after19999"), REC_NOWHERE);
+	profile_free(profile);
+}
+
+TEST(a_closed_descriptor_does_the_same_to_a_trace)
+{
+	record_with_reused_descriptors("trace");
+	CHECK(rec_exists("a.chrome_trace"));
+}
+
+TEST(a_file_whose_descriptor_was_closed_keeps_its_name)
+{
+	struct profile_file other;
+	struct proton_error err;
+
+	rec_start("a");
+	rec_kernel("k");
+	reuse_descriptors();
+	CHECK_EQ(profile_file_create(&other, rec_path("a.proton"), &err), PROTON_E_BUSY);
+	rec_finalize(PROTON_ALL_SESSIONS, NULL);
+	CHECK_OK(profile_file_create(&other, rec_path("a.proton"), &err), err);
+	profile_file_close(&other, true);
+}
+
+TEST(a_program_that_closes_the_first_hundreds_of_descriptors_is_recorded_whole)
+{
+	int session = rec_start("a");
+
+	for (int fd = 3; fd < 512; fd++)
+		close(fd);
+	enter_scopes("s", 20000);
+	CHECK_U64(rec_counter(session, "lost: no room for the profile"), 0);
+	rec_finalize(session, NULL);
+}
+
+TEST(a_low_limit_of_descriptors_is_enough)
+{
+	const struct rlimit limit = {.rlim_cur = 16, .rlim_max = 16};
+	int session;
+
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	session = rec_start("a");
+	enter_scopes("s", 20000);
+	CHECK_U64(rec_counter(session, "lost: no room for the profile"), 0);
+	rec_finalize(session, NULL);
 }
 
 TEST(a_signal_writes_the_profile_and_nothing_into_a_file_of_the_program)

@@ -169,13 +169,13 @@ TEST(an_unfinished_profile_is_moved_aside_and_a_finished_one_replaced)
 	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), &err), err);
 	snprintf(moved, sizeof(moved), "x.%d.proton", (int)getpid());
 	CHECK(rec_exists(moved));
-	CHECK_STR(file.leftover, rec_path(moved));
+	CHECK_STR(file.place.leftover, rec_path(moved));
 	profile_file_mark(&file, PROFILE_FILE_FINISHED, 1);
 	add_nodes(&file, 3);
 	profile_file_close(&file, false);
 	unlink(rec_path(moved));
 	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), &err), err);
-	CHECK_PTR(file.leftover, NULL);
+	CHECK_PTR(file.place.leftover, NULL);
 	CHECK(!rec_exists(moved));
 	profile_file_close(&file, true);
 }
@@ -229,7 +229,7 @@ TEST(a_full_file_system_is_an_error_from_append)
 	struct proton_error err;
 	uint64_t rows = 0;
 
-	signal(SIGXFSZ, SIG_IGN); /* a file size limit stands in for a full disk: fallocate fails */
+	/* A file size limit stands in for a full disk: fallocate fails. */
 	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), &err), err);
 	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	while (profile_file_append(&file, TABLE_NODES, 100))

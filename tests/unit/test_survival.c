@@ -250,16 +250,101 @@ static void fill(int session)
 	profile_free(profile);
 }
 
-TEST(a_file_that_may_not_grow_is_said_once_and_survived)
+static volatile sig_atomic_t size_signals;
+
+static void count_size_signal(int number)
+{
+	(void)number;
+	size_signals++;
+}
+
+/* Runs into a file size limit while recording and while writing the output. */
+static void exceed_file_size(void)
 {
 	struct rlimit limit = {.rlim_cur = 3 << 20, .rlim_max = RLIM_INFINITY};
+	struct proton_error err;
 	int session;
 
-	signal(SIGXFSZ, SIG_IGN);
 	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	session = rec_start("a");
 	fill(session);
-	rec_finalize(session, "none");
+	CHECK_EQ(proton_finalize(session, NULL, &err), PROTON_E_NOSPACE);
+	CHECK_HAS(err.text, "File too large");
+	CHECK_HAS(err.text, "everything recorded is in");
+	CHECK(!rec_exists("a.hatchet"));
+	limit.rlim_cur = 1000;
+	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	CHECK_LT(rec_start_as("b", "shadow", &err), 0);
+	CHECK_EQ(err.status, PROTON_E_NOSPACE);
+	CHECK(!rec_exists("b.proton"));
+}
+
+TEST(a_file_size_limit_acts_like_a_full_disk)
+{
+	exceed_file_size();
+}
+
+TEST(a_file_size_limit_acts_like_a_full_disk_on_tmpfs)
+{
+	if (mount("none", rec_dir(), "tmpfs", 0, NULL) != 0)
+		SKIP("mounting a tmpfs needs root: %s", strerror(errno));
+	exceed_file_size();
+	CHECK_EQ(umount2(rec_dir(), MNT_DETACH), 0);
+}
+
+TEST(a_file_size_limit_leaves_the_signals_of_the_program_alone)
+{
+	struct sigaction mine = {.sa_handler = count_size_signal};
+	struct rlimit limit = {.rlim_cur = 3 << 20, .rlim_max = RLIM_INFINITY};
+	struct sigaction now;
+	sigset_t set;
+	int fd;
+
+	CHECK_EQ(sigaction(SIGXFSZ, &mine, NULL), 0);
+	exceed_file_size();
+	CHECK_EQ(size_signals, 0);
+	CHECK_EQ(sigaction(SIGXFSZ, NULL, &now), 0);
+	CHECK(now.sa_handler == count_size_signal);
+	CHECK_EQ(pthread_sigmask(SIG_BLOCK, NULL, &set), 0);
+	CHECK_EQ(sigismember(&set, SIGXFSZ), 0);
+	/* One that the program has blocked and that is pending stays so. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGXFSZ);
+	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	fd = open(rec_path("own"), O_WRONLY | O_CREAT, 0600);
+	CHECK_LT(ftruncate(fd, 4 << 20), 0);
+	exceed_file_size();
+	CHECK_EQ(sigpending(&set), 0);
+	CHECK_EQ(sigismember(&set, SIGXFSZ), 1);
+	CHECK_EQ(size_signals, 0);
+	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	close(fd);
+}
+
+TEST(a_full_trace_acts_like_a_full_disk)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path("a"),
+		.backend = "host",
+		.data = "trace",
+		.flags = PROTON_SESSION_QUIET,
+	};
+	struct rlimit limit = {.rlim_cur = 3 << 20, .rlim_max = RLIM_INFINITY};
+	struct profile *profile;
+	struct proton_error err;
+	int session;
+
+	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	CHECK_OK(proton_start(&options, &session, &err), err);
+	for (int i = 0; i < 60000; i++)
+		proton_scope_exit(proton_scope_enter("step"), NULL);
+	CHECK_NE(rec_counter(session, "lost: no room for the profile"), 0);
+	CHECK_EQ(proton_finalize(session, NULL, &err), PROTON_E_NOSPACE);
+	profile = rec_load("a.proton");
+	CHECK(!profile->is_damaged);
+	CHECK_LT(10000, profile->trace->event_count);
+	profile_free(profile);
 }
 
 TEST(a_full_disk_is_said_once_and_survived)

@@ -1,0 +1,377 @@
+/* Creating, locking and removing a working file. See working_file.h. */
+#include "format/working_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/size_signal.h"
+#include "format/rows.h"
+
+#define SUFFIX ".proton"
+
+/* Each failed attempt is another process's success, so this many are never needed. */
+#define ATTEMPTS_MAX 10000u
+
+/* A larger number in a file's name is not one of these. */
+#define NUMBER_MAX 1000000u
+
+/* Programs that close what they have inherited, or count descriptors, rarely look further up. */
+#define FIRST_DESCRIPTOR 900u
+
+static int length_of_stem(const char *path)
+{
+	size_t length = strlen(path);
+	size_t suffix = strlen(SUFFIX);
+
+	if (length > suffix && strcmp(path + length - suffix, SUFFIX) == 0)
+		length -= suffix;
+	return (int)length;
+}
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* ------------------------------------------------------------------ numbered names */
+
+struct used_names {
+	uint32_t last; /* highest number in use; 0: none */
+	bool is_used;  /* the number that was asked for, by a file other than the ignored one */
+};
+
+/* The number of NAME.PID.REST or NAME.PID.NUMBER.REST, given what follows "NAME.PID.". */
+static uint32_t number_of(const char *rest)
+{
+	unsigned long number;
+	char *end;
+
+	if (*rest < '1' || *rest > '9')
+		return 1;
+	number = strtoul(rest, &end, 10);
+	return *end == '.' && number >= 2 && number <= NUMBER_MAX ? (uint32_t)number : 1;
+}
+
+/* Looks for files named after `path` and `pid`; `wanted` and `ignored` are for is_used. */
+static struct used_names find_used(const char *path, uint32_t pid, uint32_t wanted,
+				   const char *ignored)
+{
+	struct used_names used = {0};
+	const char *base = base_of(path);
+	const struct dirent *entry;
+	char *directory = base > path ? strndup(path, (size_t)(base - path)) : strdup(".");
+	char *prefix = NULL;
+	DIR *list = directory ? opendir(directory) : NULL;
+	int length = asprintf(&prefix, "%.*s.%u.", length_of_stem(base), base, pid);
+
+	while (list && length > 0 && (entry = readdir(list))) {
+		const char *name = entry->d_name;
+		uint32_t number;
+
+		if (strncmp(name, prefix, (size_t)length) != 0)
+			continue;
+		number = number_of(name + length);
+		used.last = number > used.last ? number : used.last;
+		if (number == wanted && strcmp(name, ignored) != 0)
+			used.is_used = true;
+	}
+	if (list)
+		closedir(list);
+	if (length >= 0)
+		free(prefix);
+	free(directory);
+	return used;
+}
+
+/* "<stem>.<pid>.proton", or with a number from 2; NULL: out of memory. */
+static char *numbered(const char *path, uint32_t pid, uint32_t number)
+{
+	int stem = length_of_stem(path);
+	char *name;
+	int length = number < 2 ? asprintf(&name, "%.*s.%u" SUFFIX, stem, path, pid)
+				: asprintf(&name, "%.*s.%u.%u" SUFFIX, stem, path, pid, number);
+
+	return length < 0 ? NULL : name;
+}
+
+/* ------------------------------------------------------------------ a file that exists */
+
+static int error_stranger(const struct working_file *file, struct proton_error *err)
+{
+	return err_set(err, PROTON_E_INVALID, "%s is in the way: it exists and is not a profile",
+		       file->path);
+}
+
+static int error_busy(const struct working_file *file, struct proton_error *err)
+{
+	return err_set(err, PROTON_E_BUSY, "%s is being written by another process", file->path);
+}
+
+static bool has_name(int fd, const char *path)
+{
+	struct stat own;
+	struct stat named;
+
+	return fstat(fd, &own) == 0 && lstat(path, &named) == 0 && own.st_dev == named.st_dev &&
+	       own.st_ino == named.st_ino;
+}
+
+/* Renames, but never over another file: EEXIST. */
+static bool rename_to_free(const char *from, const char *to)
+{
+	if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+		return true;
+	/* Not every file system can; most of those have hard links. */
+	return (errno == EINVAL || errno == ENOSYS) && link(from, to) == 0 && unlink(from) == 0;
+}
+
+/* Moves the unfinished profile at file->path, which this process has locked, to a free name. */
+static int move_aside(struct working_file *file, uint32_t pid, struct proton_error *err)
+{
+	uint32_t number = find_used(file->path, pid, 0, "").last + 1;
+
+	for (uint32_t i = 0; i < ATTEMPTS_MAX; i++) {
+		char *to = numbered(file->path, pid, number + i);
+
+		if (!to)
+			return err_set(err, PROTON_E_NOMEM, "out of memory");
+		if (rename_to_free(file->path, to)) {
+			free(file->leftover);
+			file->leftover = to;
+			return PROTON_OK;
+		}
+		if (errno != EEXIST) {
+			int status = err_errno(err, errno, "cannot move %s to %s", file->path, to);
+
+			free(to);
+			return status;
+		}
+		free(to);
+	}
+	return err_set(err, PROTON_E_IO, "cannot move %s: no name is free", file->path);
+}
+
+static bool is_zero(const void *bytes, size_t length)
+{
+	const char *at = bytes;
+
+	return !at[0] && memcmp(at, at + 1, length - 1) == 0;
+}
+
+/* Nothing was recorded into it, or its output has been written. */
+static bool is_expendable(const struct file_header *header)
+{
+	const struct file_table *tables = header->tables;
+
+	return header->state == PROFILE_FILE_FINISHED ||
+	       (tables[TABLE_NODES].rows <= 1 && tables[TABLE_VALUES].rows <= 1);
+}
+
+/* Frees the name of a file that is not empty and that this process has locked. */
+static int make_way(struct working_file *file, int fd, struct proton_error *err)
+{
+	struct file_header *header = malloc(sizeof(*header));
+	int status = PROTON_OK;
+	struct stat st;
+	ssize_t n;
+
+	if (!header)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	n = pread(fd, header, sizeof(*header), 0);
+	if (n == (ssize_t)sizeof(*header) && fstat(fd, &st) == 0 &&
+	    st.st_size == PROFILE_FILE_HEADER_BYTES && is_zero(header, sizeof(*header)))
+		unlink(file->path); /* of a process that was killed while it started */
+	else if (n < (ssize_t)sizeof(*header) || memcmp(header->magic, PROFILE_FILE_MAGIC, 8) != 0)
+		status = error_stranger(file, err);
+	else if (is_expendable(header))
+		unlink(file->path);
+	else
+		status = move_aside(file, header->pid, err);
+	free(header);
+	return status;
+}
+
+/* ------------------------------------------------------------------ create */
+
+/* Opens the name, new or not: errno EAGAIN when the file has gone away meanwhile. */
+static int open_name(const char *path, bool must_be_new, bool *is_new_out)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+
+	*is_new_out = fd >= 0;
+	if (fd < 0 && errno == EEXIST && !must_be_new) {
+		fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		if (fd < 0 && errno == ENOENT)
+			errno = EAGAIN;
+	}
+	return fd;
+}
+
+/*
+ * One attempt to get file->path. On PROTON_OK *fd_out is the empty file, locked, or -1: something
+ * has changed, try again.
+ */
+static int try_name(struct working_file *file, bool must_be_new, int *fd_out,
+		    struct proton_error *err)
+{
+	bool is_new;
+	int fd = open_name(file->path, must_be_new, &is_new);
+	int status = PROTON_OK;
+	struct stat st;
+
+	*fd_out = -1;
+	if (fd < 0) {
+		if (errno == EAGAIN)
+			return PROTON_OK;
+		if (errno == EEXIST)
+			return error_busy(file, err);
+		if (errno == ELOOP)
+			return error_stranger(file, err);
+		return err_errno(err, errno, "cannot create %s", file->path);
+	}
+	/* Not every file system has locks; there, a file that exists is left to its writer. */
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0 && (errno == EWOULDBLOCK || !is_new))
+		status = error_busy(file, err);
+	else if (fstat(fd, &st) < 0)
+		status = err_errno(err, errno, "cannot create %s", file->path);
+	else if (!S_ISREG(st.st_mode))
+		status = error_stranger(file, err);
+	else if (has_name(fd, file->path) && st.st_size)
+		status = make_way(file, fd, err);
+	else if (has_name(fd, file->path))
+		*fd_out = fd;
+	if (*fd_out < 0)
+		close(fd);
+	return status;
+}
+
+/* Takes the descriptor over, with a number where the program does not expect one. */
+static void set_descriptor(struct working_file *file, int fd)
+{
+	struct rlimit limit = {.rlim_cur = FIRST_DESCRIPTOR};
+	unsigned from;
+	struct stat st;
+	int high;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	from = limit.rlim_cur > FIRST_DESCRIPTOR + FIRST_DESCRIPTOR / 8
+		       ? FIRST_DESCRIPTOR
+		       : (unsigned)(limit.rlim_cur - limit.rlim_cur / 8);
+	high = fcntl(fd, F_DUPFD_CLOEXEC, from);
+	if (high >= 0) {
+		close(fd);
+		fd = high;
+	}
+	file->fd = fd;
+	if (fstat(fd, &st) == 0) {
+		file->device = st.st_dev;
+		file->inode = st.st_ino;
+	}
+}
+
+static int take_name(struct working_file *file, bool must_be_new, struct proton_error *err)
+{
+	int fd = -1;
+
+	for (uint32_t i = 0; i < ATTEMPTS_MAX; i++) {
+		int status = try_name(file, must_be_new, &fd, err);
+
+		if (status != PROTON_OK)
+			return status;
+		if (fd >= 0) {
+			set_descriptor(file, fd);
+			return PROTON_OK;
+		}
+	}
+	return error_busy(file, err);
+}
+
+int working_file_create(struct working_file *file, const char *path, struct proton_error *err)
+{
+	int status;
+
+	*file = (struct working_file){.fd = -1, .path = strdup(path)};
+	if (!file->path)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	status = take_name(file, false, err);
+	if (status != PROTON_OK)
+		working_file_close(file);
+	return status;
+}
+
+int working_file_create_own(struct working_file *file, const char *path, struct proton_error *err)
+{
+	uint32_t pid = (uint32_t)getpid();
+	uint32_t number = find_used(path, pid, 0, "").last + 1;
+	int status = PROTON_E_BUSY;
+
+	*file = (struct working_file){.fd = -1};
+	for (uint32_t i = 0; i < ATTEMPTS_MAX && status == PROTON_E_BUSY; i++, number++) {
+		free(file->path);
+		file->path = numbered(path, pid, number);
+		if (!file->path)
+			return err_set(err, PROTON_E_NOMEM, "out of memory");
+		status = take_name(file, true, err);
+		/* A process that had the number may have ended just now and left its output. */
+		if (status == PROTON_OK &&
+		    find_used(path, pid, number, base_of(file->path)).is_used) {
+			working_file_remove(file);
+			close(file->fd);
+			file->fd = -1;
+			status = error_busy(file, err);
+		}
+	}
+	if (status != PROTON_OK)
+		working_file_close(file);
+	return status;
+}
+
+/* ------------------------------------------------------------------ use */
+
+static bool has_descriptor(const struct working_file *file)
+{
+	struct stat st;
+
+	return fstat(file->fd, &st) == 0 && st.st_dev == file->device && st.st_ino == file->inode;
+}
+
+int working_file_allocate(const struct working_file *file, off_t offset, off_t bytes)
+{
+	struct size_signal held;
+	int errnum = EINTR;
+
+	if (!has_descriptor(file))
+		return EBADF;
+	size_signal_hold(&held);
+	for (int attempt = 0; attempt < 100 && errnum == EINTR; attempt++)
+		errnum = posix_fallocate(file->fd, offset, bytes);
+	size_signal_release(&held);
+	return errnum;
+}
+
+void working_file_remove(const struct working_file *file)
+{
+	struct stat st;
+
+	if (lstat(file->path, &st) == 0 && st.st_dev == file->device && st.st_ino == file->inode)
+		unlink(file->path);
+}
+
+void working_file_close(struct working_file *file)
+{
+	if (file->fd >= 0 && has_descriptor(file))
+		close(file->fd);
+	free(file->path);
+	free(file->leftover);
+	*file = (struct working_file){.fd = -1};
+}
