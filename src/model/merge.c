@@ -4,23 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/array.h"
 #include "model/clamped.h"
+#include "model/pairs.h"
 
 #define NONE UINT32_MAX
-#define FIRST_SLOTS 1024u
-
-/* From a pair of indices to one. An entry whose value is 0 is free. */
-struct pair_slot {
-	uint64_t pair;
-	uint32_t value;
-};
-
-struct pair_table {
-	struct pair_slot *slots;
-	size_t slot_count; /* a power of two, or 0 */
-	size_t count;
-};
 
 struct merge {
 	struct profile *target;
@@ -30,63 +18,22 @@ struct merge {
 	uint32_t *devices;
 	bool *is_kernel_frame; /* by frame of the target */
 	size_t is_kernel_capacity;
-	struct pair_table children; /* (parent, frame) -> node */
-	struct pair_table values;   /* (node, metric) -> value */
-	struct pair_table kernels;  /* (node, device) -> kernel */
+	struct pairs children; /* (parent, frame) -> node */
+	struct pairs values;   /* (node, metric) -> value */
+	struct pairs kernels;  /* (node, device) -> kernel */
+	struct pairs counters; /* (name, 0) -> index + 1 */
+	uint32_t *newest;      /* by metric of the target: its latest value; 0: none */
+	uint32_t *older;       /* by value: the one of its metric before it */
+	size_t newest_capacity, older_capacity;
 	bool has_about;
 };
 
-/* ------------------------------------------------------------------ pairs */
-
-static struct pair_slot *pair_slot(const struct pair_table *table, uint64_t pair)
-{
-	size_t mask = table->slot_count - 1;
-	size_t i = (size_t)hash_u64(pair + 1) & mask;
-
-	while (table->slots[i].value && table->slots[i].pair != pair)
-		i = (i + 1) & mask;
-	return &table->slots[i];
-}
-
-static bool pair_grow(struct pair_table *table)
-{
-	struct pair_table old = *table;
-	size_t wanted = old.slot_count ? old.slot_count * 2 : FIRST_SLOTS;
-
-	if (table->count < old.slot_count / 2)
-		return true;
-	table->slots = calloc(wanted, sizeof(*table->slots));
-	if (!table->slots) {
-		table->slots = old.slots;
-		return false;
-	}
-	table->slot_count = wanted;
-	for (size_t i = 0; i < old.slot_count; i++) {
-		if (old.slots[i].value)
-			*pair_slot(table, old.slots[i].pair) = old.slots[i];
-	}
-	free(old.slots);
-	return true;
-}
-
-static uint32_t pair_find(const struct pair_table *table, uint32_t a, uint32_t b)
-{
-	return table->slot_count ? pair_slot(table, (uint64_t)a << 32 | b)->value : 0;
-}
-
-static void pair_add(struct merge *merge, struct pair_table *table, uint32_t a, uint32_t b,
+/* Notes what is in the target now. */
+static void pair_add(struct merge *merge, struct pairs *pairs, uint32_t a, uint32_t b,
 		     uint32_t value)
 {
-	uint64_t pair = (uint64_t)a << 32 | b;
-
-	if (!value)
-		return;
-	if (!pair_grow(table)) {
+	if (value && !pairs_add(pairs, a, b, value))
 		merge->target->out_of_memory = true;
-		return;
-	}
-	*pair_slot(table, pair) = (struct pair_slot){pair, value};
-	table->count++;
 }
 
 /* ------------------------------------------------------------------ life */
@@ -129,9 +76,12 @@ void merge_free(struct merge *merge)
 	restore_kinds(merge);
 	drop_maps(merge);
 	free(merge->is_kernel_frame);
-	free(merge->children.slots);
-	free(merge->values.slots);
-	free(merge->kernels.slots);
+	pairs_fini(&merge->children);
+	pairs_fini(&merge->values);
+	pairs_fini(&merge->kernels);
+	pairs_fini(&merge->counters);
+	free(merge->newest);
+	free(merge->older);
 	free(merge);
 }
 
@@ -212,7 +162,7 @@ static uint32_t map_frame(struct merge *merge, uint32_t source_frame)
 
 static uint32_t child_of(struct merge *merge, uint32_t parent, uint32_t frame)
 {
-	uint32_t node = pair_find(&merge->children, parent, frame);
+	uint32_t node = pairs_find(&merge->children, parent, frame);
 
 	if (node || merge->target->out_of_memory)
 		return node;
@@ -241,20 +191,34 @@ static bool is_number(uint16_t type)
 	return type == PROTON_METRIC_INT64 || type == PROTON_METRIC_DOUBLE;
 }
 
-/* An integer metric of the target turns out to be a double elsewhere. */
-static void make_double(struct profile *target, uint32_t metric)
+/* Remembers which values a metric of the target has. */
+static void note_value(struct merge *merge, uint32_t metric, uint32_t value)
 {
-	for (size_t i = 1; i < target->value_count; i++) {
-		struct profile_value *value = &target->values[i];
+	size_t known = merge->newest_capacity;
 
-		if (value->metric == metric)
-			value->as.float64 = (double)value->as.int64;
+	if (!array_reserve(&merge->newest, &merge->newest_capacity, (size_t)metric + 1,
+			   sizeof(*merge->newest)) ||
+	    !array_reserve(&merge->older, &merge->older_capacity, (size_t)value + 1,
+			   sizeof(*merge->older))) {
+		merge->target->out_of_memory = true;
+		return;
 	}
+	if (merge->newest_capacity > known)
+		memset(merge->newest + known, 0,
+		       (merge->newest_capacity - known) * sizeof(*merge->newest));
+	merge->older[value] = merge->newest[metric];
+	merge->newest[metric] = value;
+}
+
+/* An integer metric of the target turns out to be a double elsewhere. */
+static void make_double(struct merge *merge, uint32_t metric)
+{
+	struct profile *target = merge->target;
+	uint32_t v = metric < merge->newest_capacity ? merge->newest[metric] : 0;
+
+	for (; v; v = merge->older[v])
+		target->values[v].as.float64 = (double)target->values[v].as.int64;
 	target->metrics[metric].type = PROTON_METRIC_DOUBLE;
-	free(target->metric_slots); /* by name and type: made anew with the next search */
-	target->metric_slots = NULL;
-	target->metric_slot_count = 0;
-	profile_metric(target, target->metrics[metric].name, PROTON_METRIC_DOUBLE, 0);
 }
 
 static uint32_t map_metric(struct merge *merge, uint32_t source_metric)
@@ -277,7 +241,7 @@ static uint32_t map_metric(struct merge *merge, uint32_t source_metric)
 	if (found) {
 		id = (uint32_t)(found - target->metrics);
 		if (found->type == PROTON_METRIC_INT64)
-			make_double(target, id);
+			make_double(merge, id);
 		/* Inclusive in one file is inclusive. */
 		target->metrics[id].flags &= row->flags;
 	} else {
@@ -354,7 +318,7 @@ void merge_values(struct merge *merge, uint32_t source_node, uint32_t target_nod
 
 		if (target->out_of_memory)
 			return;
-		index = pair_find(&merge->values, target_node, metric);
+		index = pairs_find(&merge->values, target_node, metric);
 		is_new = index == 0;
 		if (is_new) {
 			index = (uint32_t)(profile_value(target, target_node, metric) -
@@ -362,6 +326,9 @@ void merge_values(struct merge *merge, uint32_t source_node, uint32_t target_nod
 			if (target->out_of_memory)
 				return;
 			pair_add(merge, &merge->values, target_node, metric, index);
+			note_value(merge, metric, index);
+			if (target->out_of_memory)
+				return;
 		}
 		put_value(merge, index, &source->values[v], is_new);
 	}
@@ -435,7 +402,7 @@ void merge_kernel(struct merge *merge, uint32_t source_kernel, uint32_t target_n
 	const struct profile_kernel *from = &merge->source->kernels[source_kernel];
 	struct profile *target = merge->target;
 	uint32_t device = map_device(merge, from->device);
-	uint32_t index = pair_find(&merge->kernels, target_node, device);
+	uint32_t index = pairs_find(&merge->kernels, target_node, device);
 	struct profile_kernel *kernel;
 	uint32_t histogram;
 	bool is_first;
@@ -478,31 +445,44 @@ void merge_kernels(struct merge *merge, uint32_t source_node, uint32_t target_no
 
 /* ------------------------------------------------------------------ the whole */
 
+/* The target's string that is `string` of the source up to a NUL, or STRING_NONE. */
+static uint32_t find_text(const struct merge *merge, uint32_t string)
+{
+	const char *text = profile_text(merge->source, string);
+
+	return strings_find(&merge->target->strings, text, strlen(text));
+}
+
+static void copy_info(struct merge *merge)
+{
+	const struct profile *source = merge->source;
+
+	for (size_t i = 0; i < source->info_count; i++)
+		profile_info(merge->target, profile_text(source, source->info[i].key),
+			     profile_text(source, source->info[i].value));
+}
+
 /* Info that all sources agree on stays; a value that differs goes. */
 static void merge_info(struct merge *merge)
 {
 	const struct profile *source = merge->source;
 	struct profile *target = merge->target;
+	struct pairs pairs = {0};
 	size_t kept = 0;
 
-	if (!merge->has_about) {
-		for (size_t i = 0; i < source->info_count; i++)
-			profile_info(target, profile_text(source, source->info[i].key),
-				     profile_text(source, source->info[i].value));
-		return;
-	}
-	for (size_t i = 0; i < target->info_count; i++) {
-		const char *key = profile_text(target, target->info[i].key);
-		const char *value = profile_text(target, target->info[i].value);
-		bool is_same = false;
+	for (size_t i = 0; i < source->info_count && target->info_count; i++) {
+		uint32_t key = find_text(merge, source->info[i].key);
+		uint32_t value = find_text(merge, source->info[i].value);
 
-		for (size_t k = 0; k < source->info_count && !is_same; k++)
-			is_same = strcmp(profile_text(source, source->info[k].key), key) == 0 &&
-				  strcmp(profile_text(source, source->info[k].value), value) == 0;
-		if (is_same)
-			target->info[kept++] = target->info[i];
+		if (key != STRING_NONE && value != STRING_NONE && !pairs_find(&pairs, key, value) &&
+		    !pairs_add(&pairs, key, value, 1))
+			target->out_of_memory = true;
 	}
+	for (size_t i = 0; i < target->info_count; i++)
+		if (pairs_find(&pairs, target->info[i].key, target->info[i].value))
+			target->info[kept++] = target->info[i];
 	target->info_count = kept;
+	pairs_fini(&pairs);
 }
 
 static void merge_counters(struct merge *merge)
@@ -510,9 +490,25 @@ static void merge_counters(struct merge *merge)
 	const struct profile *source = merge->source;
 	struct profile *target = merge->target;
 
-	for (size_t i = 0; i < source->counter_count; i++)
-		profile_counter(target, profile_text(source, source->counters[i].name),
-				source->counters[i].is_loss, source->counters[i].value);
+	for (size_t i = 0; i < source->counter_count; i++) {
+		const struct profile_counter *from = &source->counters[i];
+		uint32_t name = find_text(merge, from->name);
+		uint32_t found = name == STRING_NONE ? 0 : pairs_find(&merge->counters, name, 0);
+		size_t count;
+
+		if (found) {
+			struct profile_counter *counter = &target->counters[found - 1];
+
+			counter->value = clamped_u64(counter->value, from->value);
+			continue;
+		}
+		count = target->counter_count;
+		profile_counter(target, profile_text(source, from->name), from->is_loss,
+				from->value);
+		if (target->counter_count > count)
+			pair_add(merge, &merge->counters, target->counters[count].name, 0,
+				 (uint32_t)target->counter_count);
+	}
 }
 
 void merge_about(struct merge *merge)
@@ -526,7 +522,10 @@ void merge_about(struct merge *merge)
 		target->end_ns = source->end_ns;
 	target->is_unfinished = target->is_unfinished || source->is_unfinished;
 	target->is_damaged = target->is_damaged || source->is_damaged;
-	merge_info(merge);
+	if (merge->has_about)
+		merge_info(merge);
+	else
+		copy_info(merge);
 	merge_counters(merge);
 	merge->has_about = true;
 }

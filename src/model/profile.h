@@ -126,7 +126,7 @@ struct profile {
 	size_t counter_count, counter_capacity;
 	uint32_t *frame_slots; /* index over frames, by content; id + 1 */
 	uint32_t frame_slot_count;
-	uint32_t *metric_slots; /* index over metrics, by name and type; id + 1 */
+	uint32_t *metric_slots; /* index over metrics, by name; id + 1 */
 	uint32_t metric_slot_count;
 	uint32_t value_tail_node, value_tail; /* where the last value was added, and its index */
 	uint32_t kernel_tail_node, kernel_tail;

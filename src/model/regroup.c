@@ -9,6 +9,13 @@
 #include "model/merge.h"
 
 #define NO_FRAME UINT32_MAX
+/*
+ * A chain of n kernels has n * n / 2 callers. What a profile may cost: so many steps, of which one
+ * that makes a new node counts as many.
+ */
+#define CALLERS_BUDGET ((uint64_t)1 << 22)
+#define CALLERS_BUDGET_PER_NODE 512u
+#define NEW_CALLER_COST 16u
 
 struct regroup {
 	const struct profile *source;
@@ -196,28 +203,47 @@ int profile_regroup(const struct profile *profile, enum regroup_by by, const boo
 	return end(&regroup, out, err);
 }
 
+/* Adds a kernel and its callers. False: the budget is spent. */
+static bool add_callers(struct regroup *regroup, uint32_t node, size_t levels, uint64_t *budget)
+{
+	const struct profile *source = regroup->source;
+	uint32_t place = merge_child(regroup->merge, 0, source->nodes[node].frame);
+	uint32_t up = source->nodes[node].parent;
+
+	for (size_t level = 0; up && level < levels; level++) {
+		size_t before = regroup->target->node_count;
+		uint32_t cost;
+
+		place = merge_child(regroup->merge, place, source->nodes[up].frame);
+		cost = regroup->target->node_count > before ? NEW_CALLER_COST : 1;
+		if (*budget < cost)
+			return false;
+		*budget -= cost;
+		up = source->nodes[up].parent;
+	}
+	merge_values(regroup->merge, node, place);
+	merge_kernels(regroup->merge, node, place);
+	return true;
+}
+
 int profile_invert(const struct profile *profile, size_t levels, const bool *keeps,
 		   struct profile **out, struct proton_error *err)
 {
+	uint64_t budget = CALLERS_BUDGET + CALLERS_BUDGET_PER_NODE * profile->node_count;
 	struct regroup regroup;
+	bool is_whole = true;
 	int status = begin(&regroup, profile, keeps, err);
 
 	if (status)
 		return status;
-	for (uint32_t i = 0; i < profile->node_count && !regroup.target->out_of_memory; i++) {
-		const struct profile_node *node = &profile->nodes[i];
-		uint32_t place;
-		size_t level = 0;
-
-		if (!is_kept(&regroup, i) || !node->first_kernel)
-			continue;
-		place = merge_child(regroup.merge, 0, node->frame);
-		for (uint32_t up = node->parent; up && level < levels; level++) {
-			place = merge_child(regroup.merge, place, profile->nodes[up].frame);
-			up = profile->nodes[up].parent;
-		}
-		merge_values(regroup.merge, i, place);
-		merge_kernels(regroup.merge, i, place);
-	}
-	return end(&regroup, out, err);
+	for (uint32_t i = 0; i < profile->node_count && !regroup.target->out_of_memory; i++)
+		if (is_whole && is_kept(&regroup, i) && profile->nodes[i].first_kernel)
+			is_whole = add_callers(&regroup, i, levels, &budget);
+	status = end(&regroup, out, err);
+	if (status || is_whole)
+		return status;
+	profile_free(*out);
+	return err_set(err, PROTON_E_RANGE,
+		       "the callers of all kernels are too many frames for this profile; show "
+		       "fewer levels of them (--depth)");
 }

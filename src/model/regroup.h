@@ -35,7 +35,8 @@ int profile_regroup(const struct profile *profile, enum regroup_by by, const boo
 
 /*
  * Below the root each kernel, below it its callers, innermost first, up to `levels` of them. What
- * is rolled up is a caller's share of the kernel.
+ * is rolled up is a caller's share of the kernel. E_NOMEM; E_RANGE: this would be many times more
+ * nodes than the profile has.
  */
 int profile_invert(const struct profile *profile, size_t levels, const bool *keeps,
 		   struct profile **out, struct proton_error *err);

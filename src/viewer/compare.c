@@ -152,16 +152,24 @@ static int derive_side(struct comparison *comparison, struct view *view,
 	return status;
 }
 
-/* From a profile's nodes to those of the union. */
-static void project(struct comparison *comparison, const struct view *view, struct side *side)
+/* Adds a profile's tree to the union: for each of its nodes that of the union, malloc'd. */
+static uint32_t *add_tree(struct comparison *comparison, const struct profile *profile)
 {
-	const struct profile *profile = view->profile;
 	uint32_t *nodes;
 
 	merge_source(comparison->merge, profile);
 	nodes = merge_tree(comparison->merge);
 	if (!nodes || comparison->all->out_of_memory)
 		xgive_up();
+	return nodes;
+}
+
+/* From a profile's nodes to those of the union. */
+static void project(struct comparison *comparison, const struct view *view, struct side *side)
+{
+	const struct profile *profile = view->profile;
+	uint32_t *nodes = add_tree(comparison, profile);
+
 	side->node_count = comparison->all->node_count;
 	side->has_node = xcalloc(side->node_count, sizeof(bool));
 	for (size_t n = 0; n < profile->node_count; n++)
@@ -180,20 +188,28 @@ static void project(struct comparison *comparison, const struct view *view, stru
 	free(nodes);
 }
 
+/* The numbers of a profile by its own nodes. Takes the profile, also when it fails. */
+static int begin_side(struct comparison *comparison, struct profile *profile, struct view *view,
+		      struct side *side, struct proton_error *err)
+{
+	int status = view_init(view, without_twins(profile), comparison->options, err);
+
+	*side = (struct side){0};
+	if (status)
+		return status;
+	name_metrics(comparison, view);
+	side->column_count = comparison->name_count;
+	side->columns = xcalloc(side->column_count, sizeof(*side->columns));
+	return derive_side(comparison, view, side->columns, err);
+}
+
 /* Takes the profile. */
 static int add_side(struct comparison *comparison, struct profile *profile, struct side *side,
 		    struct proton_error *err)
 {
 	struct view view;
-	int status = view_init(&view, without_twins(profile), comparison->options, err);
+	int status = begin_side(comparison, profile, &view, side, err);
 
-	*side = (struct side){0};
-	if (status)
-		return status;
-	name_metrics(comparison, &view);
-	side->column_count = comparison->name_count;
-	side->columns = xcalloc(side->column_count, sizeof(*side->columns));
-	status = derive_side(comparison, &view, side->columns, err);
 	if (status == PROTON_OK)
 		project(comparison, &view, side);
 	view_fini(&view);
@@ -424,24 +440,28 @@ static void take(struct tally *tally, double value, uint32_t file)
 	tally->count++;
 }
 
+/* Touches the nodes of this file alone: the union of many files is large. */
 static void add_tallies(struct comparison *comparison, struct tallies *tallies,
-			const struct side *side, uint32_t file)
+			const struct profile *profile, const struct side *side, uint32_t file)
 {
+	uint32_t *nodes = add_tree(comparison, profile);
 	size_t names = comparison->name_count;
 	size_t before = tallies->node_count * names;
+	size_t after = comparison->all->node_count * names;
 
 	tallies->file_count++;
-	if (names == 0)
-		return; /* empty profiles so far */
-	xreserve(&tallies->rows, &tallies->capacity, side->node_count * names,
-		 sizeof(*tallies->rows));
-	memset(tallies->rows + before, 0,
-	       (side->node_count * names - before) * sizeof(*tallies->rows));
-	tallies->node_count = side->node_count;
-	for (size_t n = 0; n < side->node_count; n++) {
-		for (size_t i = 0; i < names; i++)
-			take(&tallies->rows[n * names + i], side->columns[i].values[n], file);
+	if (names) { /* else: empty profiles so far */
+		xreserve(&tallies->rows, &tallies->capacity, after, sizeof(*tallies->rows));
+		memset(tallies->rows + before, 0, (after - before) * sizeof(*tallies->rows));
+		tallies->node_count = comparison->all->node_count;
 	}
+	for (size_t i = 0; i < names; i++) {
+		const double *values = side->columns[i].values;
+
+		for (size_t n = 0; values && n < profile->node_count; n++)
+			take(&tallies->rows[nodes[n] * names + i], values[n], file);
+	}
+	free(nodes);
 }
 
 /* Files without a node have 0 there, where numbers add up. */
@@ -563,12 +583,14 @@ int compare_many(struct view *view, struct input *input, const struct options *o
 	for (size_t i = 0; i < input->count && status == PROTON_OK; i++) {
 		struct profile *profile = input_load(input, i);
 		struct side side;
+		struct view one;
 
 		if (!profile)
 			continue;
-		status = add_side(&comparison, profile, &side, err);
+		status = begin_side(&comparison, profile, &one, &side, err);
 		if (status == PROTON_OK)
-			add_tallies(&comparison, &tallies, &side, (uint32_t)i);
+			add_tallies(&comparison, &tallies, one.profile, &side, (uint32_t)i);
+		view_fini(&one);
 		side_fini(&side);
 	}
 	if (status == PROTON_OK && tallies.file_count == 0) {

@@ -65,23 +65,25 @@ static void add_path(struct input *input, size_t *capacity, const char *director
 	input->paths[input->count++] = path;
 }
 
-/* True if `name` is in the directory in a form that comes before its own. */
+static int compare_entry(const void *name, const void *entry)
+{
+	return strverscmp(name, (*(struct dirent *const *)entry)->d_name);
+}
+
+/* True if `name` is in the directory in a form that comes before its own. Entries are sorted. */
 static bool is_there_already(struct dirent **entries, int count, const char *name)
 {
 	size_t kind = 0;
 	const char *suffix = suffix_of(name, &kind);
-	size_t stem = (size_t)(suffix - name);
+	bool is_found = false;
 
-	for (int i = 0; i < count; i++) {
-		size_t other_kind = 0;
-		const char *other = entries[i]->d_name;
-		const char *other_suffix = suffix_of(other, &other_kind);
+	for (size_t i = 0; i < kind && !is_found; i++) {
+		char other[sizeof(entries[0]->d_name) + 16];
 
-		if (other_kind < kind && (size_t)(other_suffix - other) == stem &&
-		    memcmp(other, name, stem) == 0)
-			return true;
+		snprintf(other, sizeof(other), "%.*s%s", (int)(suffix - name), name, suffixes[i]);
+		is_found = bsearch(other, entries, (size_t)count, sizeof(*entries), compare_entry);
 	}
-	return false;
+	return is_found;
 }
 
 static void add_directory(struct input *input, size_t *capacity, const char *path)
@@ -320,17 +322,24 @@ static void say_partial(const struct profile *profile)
 		    count, count > 1 ? "s" : "", names, count > PARTIAL_NAMED_MAX ? ", ..." : "");
 }
 
+#define LOSSES_SHOWN 20
+
 void input_say_losses(const struct profile *profile)
 {
+	size_t count = 0;
+
 	for (size_t i = 0; i < profile->counter_count; i++) {
 		const struct profile_counter *counter = &profile->counters[i];
 		const char *cause = profile_text(profile, counter->name);
-		const char *cure = cure_of(cause);
+		const char *cure;
 
-		if (counter->is_loss && counter->value)
-			say("%s%s: %" PRIu64 "%s%s",
-			    strncmp(cause, "lost", 4) == 0 ? "" : "lost: ", cause, counter->value,
-			    cure ? "; what helps: " : "", cure ? cure : "");
+		if (!counter->is_loss || !counter->value || ++count > LOSSES_SHOWN)
+			continue;
+		cure = cure_of(cause);
+		say("%s%s: %" PRIu64 "%s%s", strncmp(cause, "lost", 4) == 0 ? "" : "lost: ", cause,
+		    counter->value, cure ? "; what helps: " : "", cure ? cure : "");
 	}
+	if (count > LOSSES_SHOWN)
+		say("lost: %zu further counters are not shown", count - LOSSES_SHOWN);
 	say_partial(profile);
 }
