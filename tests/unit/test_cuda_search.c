@@ -1,0 +1,255 @@
+/*
+ * Where backend/cuda finds libcupti: each place in turn, and that the earlier one wins. The loader
+ * reads its search path when a process starts, so that each search is a run of this program with an
+ * environment of its own.
+ */
+#include "unit/recorded.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <sys/mount.h>
+
+#include "backend/cuda/cupti_api.h"
+
+extern char **environ;
+
+#define TOOLKIT "/usr/local/cuda"
+#define ANSWER_BYTES 1024
+
+/* The run that searches: loads the libraries named in SEARCH_LOADED, and answers with the path. */
+__attribute__((constructor)) static void search(void)
+{
+	const char *loaded = getenv("SEARCH_LOADED");
+	const struct cupti_api *api;
+	struct proton_error err;
+
+	if (!loaded)
+		return;
+	if (*loaded && !dlopen(loaded, RTLD_NOW | RTLD_LOCAL))
+		printf("%s", dlerror());
+	else if (cupti_api_get(&api, &err) == PROTON_OK)
+		printf("%s", api->path);
+	else
+		printf("%s", err.text);
+	fflush(stdout);
+	_exit(0);
+}
+
+/* "<directory>/<path>", the directories of which are made; a played libcupti with `is_file`. */
+static const char *place(const char *path, bool is_file)
+{
+	const char *whole = rec_path(path);
+	char part[256];
+
+	for (const char *at = strchr(whole + 5, '/'); at; at = strchr(at + 1, '/')) {
+		snprintf(part, sizeof(part), "%.*s", (int)(at - whole), whole);
+		if (mkdir(part, 0700) != 0)
+			CHECK_EQ(errno, EEXIST);
+	}
+	if (is_file) {
+		struct proton_error err;
+		char *bytes;
+		size_t size;
+		int fd;
+
+		/* A copy: to the loader, links to one file are one library. */
+		CHECK_OK(file_read_all(getenv("PROTON_CUPTI_PATH"), 0, &bytes, &size, &err), err);
+		fd = open(whole, O_CREAT | O_TRUNC | O_WRONLY, 0700);
+		CHECK_LE(0, fd);
+		CHECK_EQ(write(fd, bytes, size), size);
+		close(fd);
+		free(bytes);
+	}
+	return whole;
+}
+
+struct searched {
+	const char *loaded; /* a library that the process has already */
+	const char *proton; /* PROTON_CUPTI_PATH, and so on; NULL: not set */
+	const char *triton;
+	const char *home;
+	const char *path;
+	const char *loader;
+};
+
+static void set(const char *name, const char *value)
+{
+	if (value)
+		setenv(name, value, 1);
+	else
+		unsetenv(name);
+}
+
+/* The machine's own toolkit is not there for this test. */
+static void hide_toolkit(void)
+{
+	if (access(TOOLKIT, F_OK) != 0)
+		return;
+	if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+	    mount("none", TOOLKIT, "tmpfs", 0, "size=64k") != 0)
+		SKIP("hiding %s needs root: %s", TOOLKIT, strerror(errno));
+}
+
+/* Where libcupti was found, or the error; until the next call. */
+static const char *find(struct searched searched)
+{
+	static char answer[ANSWER_BYTES];
+	size_t length = 0;
+	ssize_t got;
+	int fds[2];
+	pid_t pid;
+
+	CHECK_EQ(pipe(fds), 0);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		dup2(fds[1], STDOUT_FILENO);
+		close(fds[0]);
+		close(fds[1]);
+		setenv("SEARCH_LOADED", searched.loaded ? searched.loaded : "", 1);
+		set("PROTON_CUPTI_PATH", searched.proton);
+		set("TRITON_CUPTI_LIB_PATH", searched.triton);
+		set("CUDA_HOME", searched.home);
+		set("CUDA_PATH", searched.path);
+		set("LD_LIBRARY_PATH", searched.loader);
+		execl("/proc/self/exe", "searching", (char *)NULL);
+		_exit(1);
+	}
+	close(fds[1]);
+	while ((got = read(fds[0], answer + length, sizeof(answer) - 1 - length)) > 0)
+		length += (size_t)got;
+	close(fds[0]);
+	answer[length] = '\0';
+	CHECK_EQ(waitpid(pid, NULL, 0), pid);
+	return answer;
+}
+
+static void need_fake(void)
+{
+	if (!getenv("PROTON_CUPTI_PATH"))
+		SKIP("no played libraries: run by `meson test`");
+}
+
+TEST(a_named_place_is_the_only_one)
+{
+	const char *directory;
+	const char *other;
+
+	need_fake();
+	directory = place("named/libcupti.so.12", true);
+	other = place("other/libcupti.so", true);
+	CHECK_STR(find((struct searched){.proton = directory}), directory);
+	CHECK_STR(find((struct searched){.proton = rec_path("named")}), directory);
+	CHECK_STR(find((struct searched){.triton = rec_path("other")}), other);
+	CHECK_STR(find((struct searched){.proton = rec_path("named"), .triton = rec_path("other")}),
+		  directory);
+	CHECK_STR(find((struct searched){.proton = "", .triton = rec_path("other")}), other);
+	/* What is not there is an error, whatever there is elsewhere. */
+	CHECK_HAS(find((struct searched){.proton = rec_path("typo"), .triton = rec_path("other")}),
+		  "cannot find libcupti (looked in: PROTON_CUPTI_PATH=");
+	CHECK_HAS(find((struct searched){.triton = rec_path("typo"), .loader = rec_path("other")}),
+		  "cannot find libcupti (looked in: TRITON_CUPTI_LIB_PATH=");
+}
+
+TEST(of_one_directory_the_newest_library_is_taken)
+{
+	const char *names[] = {"d/libcupti.so", "d/libcupti.so.12", "d/libcupti.so.13"};
+
+	need_fake();
+	for (int i = 0; i < 3; i++) {
+		const char *newest = place(names[i], true);
+
+		CHECK_STR(find((struct searched){.proton = rec_path("d")}), newest);
+	}
+}
+
+/* From the last place that is tried to the first: each is found though the later ones are there. */
+TEST(without_a_named_place_each_is_tried_in_its_turn)
+{
+	static const char *const places[] = {
+		"loader/libcupti.so.13",
+		"path/lib64/libcupti.so",
+		"path/extras/CUPTI/lib64/libcupti.so.12",
+		"home/lib64/libcupti.so",
+		"home/extras/CUPTI/lib64/libcupti.so",
+		"site-packages/triton/backends/nvidia/lib/cupti/libcupti.so",
+		"site-packages/nvidia/cuda_cupti/lib/libcupti.so.12",
+		"site-packages/nvidia/cu13/lib/libcupti.so.13",
+	};
+	struct searched searched = {0};
+
+	need_fake();
+	hide_toolkit();
+	searched.loaded = strdup(place("site-packages/some/module.so", true));
+	searched.home = strdup(rec_path("home"));
+	searched.path = strdup(rec_path("path"));
+	searched.loader = strdup(rec_path("loader"));
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		const char *whole = place(places[i], true);
+
+		CHECK_STR(find(searched), whole);
+	}
+	free((void *)(uintptr_t)searched.loaded);
+	free((void *)(uintptr_t)searched.home);
+	free((void *)(uintptr_t)searched.path);
+	free((void *)(uintptr_t)searched.loader);
+}
+
+/* Each place alone: one that is not there does not end the search. */
+TEST(one_place_is_found_without_the_others)
+{
+	static const char *const places[] = {
+		"1/loader/libcupti.so",
+		"2/path/lib64/libcupti.so.13",
+		"3/home/extras/CUPTI/lib64/libcupti.so.13",
+		"4/dist-packages/triton/backends/nvidia/lib/cupti/libcupti.so",
+	};
+
+	need_fake();
+	hide_toolkit();
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		const char *whole = place(places[i], true);
+		char roots[4][64];
+		char module[64];
+
+		snprintf(module, sizeof(module), "%zu/dist-packages/module.so", i + 1);
+		snprintf(roots[0], 64, "%s/%zu/home", rec_dir(), i + 1);
+		snprintf(roots[1], 64, "%s/%zu/path", rec_dir(), i + 1);
+		snprintf(roots[2], 64, "%s/%zu/loader", rec_dir(), i + 1);
+		CHECK_STR(find((struct searched){.loaded = place(module, true),
+						 .home = roots[0],
+						 .path = i == 1 ? roots[1] : NULL,
+						 .loader = roots[2]}),
+			  whole);
+	}
+}
+
+TEST(a_copy_that_the_process_has_loaded_comes_first)
+{
+	const char *loaded;
+	const char *wheel;
+
+	need_fake();
+	loaded = place("loader/libcupti.so.12", true);
+	wheel = place("site-packages/nvidia/cu13/lib/libcupti.so.13", true);
+	place("site-packages/libcupti.so.11", true);
+	CHECK_STR(find((struct searched){.loaded = "libcupti.so.12", .loader = rec_path("loader")}),
+		  loaded);
+	CHECK_STR(find((struct searched){.loaded = rec_path("site-packages/libcupti.so.11"),
+					 .loader = rec_path("loader")}),
+		  wheel);
+}
+
+TEST(where_it_was_looked_for_is_said)
+{
+	const char *answer;
+
+	need_fake();
+	hide_toolkit();
+	answer = find((struct searched){.home = rec_path("home"), .path = ""});
+	if (*answer == '/')
+		SKIP("the loader finds %s", answer);
+	CHECK_STR(answer, "cannot find libcupti (looked in: the process, NVIDIA's and Triton's "
+			  "wheels, CUDA_HOME, CUDA_PATH, /usr/local/cuda, the loader's path); pip "
+			  "install nvidia-cuda-cupti, or name its directory in PROTON_CUPTI_PATH");
+}
