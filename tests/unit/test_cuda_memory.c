@@ -1,5 +1,6 @@
 /* Memory copies and sets in backend/cuda, against the played libraries. */
 #include "unit/cuda_session.h"
+#include "unit/trace_events.h"
 
 #include "backend/cuda/memory.h"
 
@@ -128,6 +129,65 @@ TEST(copies_and_sets_are_attributed_like_kernels)
 	CHECK_PTR(rec_value(profile, "load/Memset (Device)", "bytes"), NULL);
 	profile_free(profile);
 	CHECK(fake.is_idle());
+}
+
+static void start_memory_trace(void)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path("a"),
+		.data = "trace",
+		.backend = "cupti",
+		.flags = PROTON_SESSION_QUIET | PROTON_SESSION_MEMORY,
+	};
+	struct proton_error err = {0};
+
+	load_fake();
+	CHECK_OK(proton_start(&options, NULL, &err), err);
+}
+
+/* An event of a memory operation: its bytes, time, stream, and the call that it leads to. */
+static void check_event(const struct profile *profile, enum event_kind kind, const char *path,
+			uint64_t bytes, uint64_t ns, uint32_t call)
+{
+	const struct row_event *event = need_event(profile, kind, path);
+	const struct row_event *launch = trace_event(profile->trace, event->link);
+
+	CHECK_U64(event->detail, bytes);
+	CHECK_U64(event->end_ns - event->start_ns, ns);
+	CHECK_EQ(event->flags, 0);
+	CHECK_EQ(profile->trace->lanes[event->lane].kind, LANE_STREAM);
+	CHECK(launch);
+	CHECK_EQ(launch->kind, EVENT_LAUNCH);
+	CHECK_EQ(launch->flags, EVENT_OF_MEMORY);
+	CHECK_EQ(launch->detail, call);
+	CHECK_STR(event_path(profile, launch), "load");
+}
+
+TEST(copies_and_sets_are_events_of_their_own_kinds)
+{
+	struct profile *profile;
+	uint32_t calls[3];
+	uint64_t token;
+
+	start_memory_trace();
+	token = proton_scope_enter("load");
+	calls[0] = call_driver(call_number("cuMemcpyHtoDAsync_v2"));
+	record_copy(calls[0], 1, 2, 3, 4096, 0);
+	calls[1] = call_driver(call_number("cuMemsetD8Async"));
+	record_set(calls[1], 64);
+	calls[2] = call_driver(call_number("cuMemsetD32_v2"));
+	record_set(calls[2], 5000000000);
+	proton_scope_exit(token, NULL);
+	profile = finish();
+	CHECK_U64(count_events(profile), 7);
+	check_event(profile, EVENT_COPY, "load/Memcpy HtoD (Pinned -> Device)", 4096, 100,
+		    calls[0]);
+	CHECK(find_event(profile, EVENT_SET, "load/Memset (Device)", 1));
+	/* Handed over newest first. What does not fit into the field is as much as does. */
+	check_event(profile, EVENT_SET, "load/Memset (Device)", UINT32_MAX, 20, calls[2]);
+	CHECK(!find_event(profile, EVENT_COPY, "load/Memset (Device)", 0));
+	profile_free(profile);
 }
 
 TEST(a_copy_between_devices_is_one_too)

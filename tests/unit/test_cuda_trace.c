@@ -2,6 +2,8 @@
 #include "unit/cuda_session.h"
 #include "unit/trace_events.h"
 
+#include <malloc.h>
+
 #include "base/clock.h"
 
 static void start_trace(void)
@@ -76,6 +78,49 @@ TEST(streams_of_different_devices_have_lanes_of_their_own)
 	CHECK(lanes[0] != lanes[1] && lanes[1] != lanes[2] && lanes[0] != lanes[2]);
 	CHECK(profile->trace->lanes[lanes[0]].device != profile->trace->lanes[lanes[1]].device);
 	profile_free(profile);
+}
+
+/* Three extents of launches: what was recorded is read while the session goes on. */
+#define CONFIGS 4000
+
+TEST(thousands_of_launch_configurations_keep_their_values)
+{
+	struct profile *profile;
+	bool is_seen[CONFIGS + 1] = {false};
+	uint32_t count = 0;
+
+	mallopt(M_PERTURB, 0xa5); /* freed memory no longer has its values */
+	start_trace();
+	for (uint32_t i = 1; i <= CONFIGS; i++)
+		fake.launch(&(struct fake_launch){
+			.call = CUPTI_CALL_LAUNCH_KERNEL,
+			.name = "mm",
+			.context = &fake,
+			.records = 1,
+			.start_ns = i,
+			.end_ns = 2 * i,
+			.config = {.grid = {i, 1, 1}, .registers_per_thread = i % 200},
+		});
+	CHECK_EQ(proton_deactivate(PROTON_ALL_SESSIONS, true, NULL), PROTON_OK);
+	profile = rec_load("a.proton");
+	CHECK(!profile->is_damaged);
+	for (uint32_t row = 1; row < profile->trace->event_count; row++) {
+		const struct row_event *event = trace_event(profile->trace, row);
+		const struct launch_config *config;
+
+		if (!event || event->kind != EVENT_KERNEL)
+			continue;
+		CHECK_LT(event->detail, profile->trace->launch_count);
+		config = &profile->trace->launches[event->detail].config;
+		CHECK_U64(event->end_ns - event->start_ns, config->grid[0]);
+		CHECK_EQ(config->registers_per_thread, config->grid[0] % 200);
+		CHECK(config->grid[0] <= CONFIGS && !is_seen[config->grid[0]]);
+		is_seen[config->grid[0]] = true;
+		count++;
+	}
+	CHECK_EQ(count, CONFIGS);
+	profile_free(profile);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
 
 TEST(what_an_op_launches_leads_to_the_op_with_its_metrics)
