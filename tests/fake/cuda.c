@@ -19,6 +19,7 @@ static void *seen[CONTEXT_MAX];
 static unsigned seen_count;
 static _Thread_local void *stack[16];
 static _Thread_local int depth;
+static void (*_Atomic waiting)(void);
 
 static _Atomic pid_t initialised; /* the process that called cuInit() */
 
@@ -109,10 +110,13 @@ int play_cuCtxPopCurrent_v2(void **context)
 
 int play_cuCtxSynchronize(void)
 {
+	void (*wait)(void) = atomic_load(&waiting);
 	unsigned i = 0;
 
 	if (!depth)
 		return 201;
+	if (wait)
+		wait();
 	atomic_fetch_add(&synchronized, 1);
 	pthread_mutex_lock(&lock);
 	while (i < seen_count && seen[i] != stack[depth - 1])
@@ -121,6 +125,11 @@ int play_cuCtxSynchronize(void)
 		seen[seen_count++] = stack[depth - 1];
 	pthread_mutex_unlock(&lock);
 	return 0;
+}
+
+FAKE_EXPORT void fake_set_waiting(void (*wait)(void))
+{
+	atomic_store(&waiting, wait);
 }
 
 FAKE_EXPORT unsigned fake_synchronized(void)

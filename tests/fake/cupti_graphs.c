@@ -220,7 +220,10 @@ static void run(uint32_t at, struct cupti_kernel *kernel, bool runs_bodies)
 
 FAKE_EXPORT uint32_t fake_graph_launch(uint32_t exec, const char *name, bool runs_bodies)
 {
-	struct cupti_callback_data data = {.correlation_id = subscribe_next_correlation()};
+	struct cupti_callback_data data = {
+		.context = graphs, /* the only one that runs graphs */
+		.correlation_id = subscribe_next_correlation(),
+	};
 	struct cupti_kernel kernel = {
 		.kind = CUPTI_KIND_CONCURRENT_KERNEL,
 		.start_ns = 1,

@@ -100,6 +100,8 @@ struct fake_launch {
 	/* How often a context was waited for, and how many different ones. */                     \
 	X(unsigned, synchronized, (void))                                                          \
 	X(unsigned, synchronized_contexts, (void))                                                 \
+	/* A wait for a context calls this first; NULL: nothing. */                                \
+	X(void, set_waiting, (void (*waiting)(void)))                                              \
 	/* Contexts pushed and not popped on the calling thread. */                                \
 	X(int, pushed, (void))
 

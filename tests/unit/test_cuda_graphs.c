@@ -2,8 +2,11 @@
 #include "unit/cuda_session.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 
 #include "backend/cuda/graphs.h"
+#include "base/clock.h"
 
 static const struct {
 	const char *name;
@@ -299,7 +302,6 @@ TEST(a_session_may_end_in_the_middle_of_a_capture_and_the_next_begin_in_it)
 	fake.graph_capture_kernel(graph, "node");
 	fake.call(CUPTI_CALL_END_CAPTURE, 0);
 	replay(fake.graph_instantiate(graph), 2);
-	launch_ns("k", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_EQ(fake.synchronized(), 1); /* no capture is thought to be open */
 	profile = finish();
@@ -410,4 +412,78 @@ TEST(threads_may_capture_replay_and_destroy_while_others_flush)
 		CHECK_U64(rec_count(profile, path), 50 * 3 * 2);
 	}
 	profile_free(profile);
+}
+
+static _Atomic bool stop_replaying;
+static uint64_t waiting_max; /* records that wait to be handed over: the fake takes any number */
+static _Atomic uint64_t replays;
+static int other_session;
+
+/* At the pace at which the records are read: one comes at any time. */
+static void *replay_without_end(void *exec)
+{
+	while (!atomic_load(&stop_replaying)) {
+		for (int i = 0; i < 100; i++) {
+			fake.graph_launch(*(uint32_t *)exec, "node", true);
+			atomic_fetch_add(&replays, 1);
+		}
+		while (!atomic_load(&stop_replaying) &&
+		       2 * atomic_load(&replays) >
+			       rec_counter(other_session, "kernels") + waiting_max)
+			sched_yield();
+	}
+	return NULL;
+}
+
+/* While two threads replay without end, each flush has what was replayed before it. */
+static void flush_while_others_replay(uint64_t rounds, uint64_t records)
+{
+	int session = start();
+	uint32_t endless = captured_exec("endless", 2);
+	uint32_t own = captured_exec("own", 3);
+	pthread_t threads[2];
+
+	waiting_max = records;
+	other_session = start_named("b", "cupti", NULL); /* is active throughout */
+	CHECK_LE(0, other_session);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, replay_without_end, &endless), 0);
+	for (uint64_t i = 1; i <= rounds; i++) {
+		uint64_t before = atomic_load(&replays);
+		struct profile *profile;
+
+		replay(own, 1);
+		CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+		profile = rec_load("a.proton");
+		CHECK_U64(rec_count(profile, "replay/<captured_at>/own/node"), 3 * i);
+		CHECK(i > 1 || rec_count(profile, "<captured_at>/endless/node") >= 2 * before);
+		profile_free(profile);
+		CHECK_EQ(proton_activate(session, NULL), PROTON_OK);
+	}
+	atomic_store(&stop_replaying, true);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	profile_free(finish());
+}
+
+TEST(a_flush_ends_while_other_threads_replay_without_end)
+{
+	flush_while_others_replay(20, 1000);
+}
+
+static void wait_for_periodic_flush(void)
+{
+	const struct timespec tick = {.tv_nsec = 100000};
+	uint32_t before = fake.calls("cuptiActivityFlushAll");
+
+	while (fake.calls("cuptiActivityFlushAll") == before && !atomic_load(&stop_replaying))
+		nanosleep(&tick, NULL);
+}
+
+/* To read what is handed over takes longer than a flush waits once later replays have come. */
+TEST(a_flush_does_not_end_while_another_hands_its_records_over)
+{
+	load_fake();
+	fake.set_waiting(wait_for_periodic_flush);
+	flush_while_others_replay(3, 60000);
 }

@@ -5,8 +5,8 @@
  * Rules of CUPTI that shape this file: buffers are asked for on the application's thread, so they
  * come from a pool; zeroed ones save it a memset; a flush is no fence, the buffer may arrive a
  * moment after it returns; a forced flush hands over kernels that still run, with an end time of 0,
- * and never again: only the end of everything may force; no lock of ours is held while CUPTI is
- * called.
+ * and never again: only the end of everything may force; while CUPTI is called, no lock of ours is
+ * held but that of flushes.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -48,7 +48,11 @@ static uint8_t **lent; /* buffers that CUPTI has */
 static size_t lent_count;
 static size_t lent_capacity;
 
-static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next two */
+/*
+ * Guards the next two. One flush at a time: a flush that started while another hands records over
+ * would return at once, and ours would take the records that others read meanwhile for the last.
+ */
+static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t given_up; /* launches whose record never came */
 static bool missing_was_noted;
 
@@ -507,6 +511,15 @@ int activity_flush(const struct cupti_api *api, uint64_t launched, uint32_t last
 	pthread_mutex_unlock(&flush_lock);
 	return failure == CUPTI_OK ? PROTON_OK
 				   : cupti_error(api, failure, "cuptiActivityFlushAll", err);
+}
+
+bool activity_ask(const struct cupti_api *api)
+{
+	if (pthread_mutex_trylock(&flush_lock) != 0)
+		return false;
+	api->cuptiActivityFlushAll(0);
+	pthread_mutex_unlock(&flush_lock);
+	return true;
 }
 
 void activity_stop(const struct cupti_api *api)

@@ -40,6 +40,8 @@ bool activity_missed_records(void);
  */
 int activity_flush(const struct cupti_api *api, uint64_t launched, uint32_t last_shared,
 		   bool in_doubt, struct proton_error *err);
+/* Makes CUPTI hand over what is complete; false if a flush is under way, which does. */
+bool activity_ask(const struct cupti_api *api);
 
 /* CPU time that records have cost on CUPTI's thread since the start, in ns. */
 uint64_t activity_cost_ns(void);

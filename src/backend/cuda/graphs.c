@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cuda/cuda.h"
 #include "backend/cuda/tensors.h"
 #include "base/array.h"
 #include "base/clock.h"
@@ -396,7 +397,10 @@ void graphs_flush_if_due(const struct cupti_api *api)
 	    !atomic_exchange(&is_flush_due, false))
 		return;
 	now_ns = clock_monotonic_ns();
-	api->cuptiActivityFlushAll(0);
+	if (!activity_ask(api)) {
+		atomic_store_explicit(&is_flush_due, true, memory_order_relaxed);
+		return;
+	}
 	pthread_mutex_lock(&lock);
 	/* What this flush hands over may come a moment later: only what was old at the last one. */
 	if (asked_ns > patience_ns)

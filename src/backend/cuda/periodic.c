@@ -55,7 +55,7 @@ static void *run(void *unused)
 		rounds = launched != before ? 2 : rounds - (rounds > 0);
 		/* How many replays there were is not counted. */
 		if (rounds || callbacks_last_shared())
-			cupti->cuptiActivityFlushAll(0);
+			activity_ask(cupti);
 		tensors_catch_up();
 		before = launched;
 	}
