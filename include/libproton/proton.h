@@ -131,16 +131,28 @@ PROTON_API bool proton_sessions_are_owned(void);
 
 /*
  * A frame names one level of a calling context. Ids are process-wide, small and never reused;
- * UINT32_MAX when memory is out, which every function below takes as "no further level".
+ * UINT32_MAX when memory is out, which every function below takes as "no further level". A process
+ * that makes too many (PROTON_MAX_NAMES) gets PROTON_FRAME_OTHER, the frame of "(other)".
  */
 PROTON_API uint32_t proton_frame(const char *name, size_t length);
+#define PROTON_FRAME_OTHER 1u
+/*
+ * The frame of a scope or state that the calling thread enters next: as proton_frame(), but
+ * PROTON_FRAME_OTHER for a new name where the thread's innermost scope has as many children as it
+ * may have (PROTON_MAX_CHILDREN). For names without end, such as those of requests: they then make
+ * no frames without end. proton_scope_enter() does the same.
+ */
+PROTON_API uint32_t proton_scope_frame(const char *name, size_t length);
 /* A source frame, shown as "file:line@function". */
 PROTON_API uint32_t proton_frame_source(const char *file, size_t file_length, const char *function,
 					size_t function_length, uint32_t line);
 
 #define PROTON_CONTEXT_ROOT 0u
 
-/* The context reached from `parent` by `frame`; found or made. PROTON_CONTEXT_ROOT on E_NOMEM. */
+/*
+ * The context reached from `parent` by `frame`; found or made, that of "(other)" where `parent` has
+ * as many children as it may have. PROTON_CONTEXT_ROOT on E_NOMEM.
+ */
 PROTON_API uint32_t proton_context_child(uint32_t parent, uint32_t frame);
 
 /*

@@ -84,8 +84,13 @@ PyObject *ext_raise(struct ext_state *state, int status, const struct proton_err
  */
 const char *ext_utf8(PyObject *string, Py_ssize_t *length_out, PyObject **owner_out);
 
-/* The frame of a scope, op or kernel called `name`. False with an exception. */
+/* The frame of an op or kernel called `name`. False with an exception. */
 bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out);
+/*
+ * The frame of a scope called `name` that the thread enters next. PROTON_FRAME_OTHER is for this
+ * entry only.
+ */
+bool ext_scope_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out);
 
 /* ------------------------------------------------------------------ metrics (metric.c) */
 

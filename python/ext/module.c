@@ -70,7 +70,8 @@ const char *ext_utf8(PyObject *string, Py_ssize_t *length_out, PyObject **owner_
 	return PyBytes_AS_STRING(encoded);
 }
 
-bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out)
+static bool find_frame(struct ext_state *state, PyObject *name, bool is_entered,
+		       uint32_t *frame_out)
 {
 	size_t index = ((uintptr_t)name >> 4) & (EXT_NAME_SLOTS - 1);
 	struct ext_name_slot *slot = &state->names[index];
@@ -83,8 +84,12 @@ bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out
 	const char *bytes = ext_utf8(name, &length, &owner);
 	if (!bytes)
 		return false;
-	*frame_out = proton_frame(bytes, (size_t)length);
+	*frame_out = is_entered ? proton_scope_frame(bytes, (size_t)length)
+				: proton_frame(bytes, (size_t)length);
 	Py_DECREF(owner);
+	/* Too many names where the thread is; elsewhere this one may have its own frame. */
+	if (*frame_out == PROTON_FRAME_OTHER)
+		return true;
 	/* A subclass of str may be mutable where it matters, and is rare: not kept. */
 	if (PyUnicode_CheckExact(name)) {
 		PyObject *old = slot->name;
@@ -93,6 +98,16 @@ bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out
 		Py_XDECREF(old);
 	}
 	return true;
+}
+
+bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out)
+{
+	return find_frame(state, name, false, frame_out);
+}
+
+bool ext_scope_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out)
+{
+	return find_frame(state, name, true, frame_out);
 }
 
 PyObject *ext_package_attribute(const char *module, const char *name)

@@ -216,9 +216,9 @@ static PyObject *scope_enter(PyObject *object, PyObject *unused)
 	uint64_t token = 0;
 	bool is_recorded = proton_is_profiling();
 	if (is_recorded && !self->has_frame) {
-		if (!ext_name_frame(self->state, self->name, &self->frame))
+		if (!ext_scope_frame(self->state, self->name, &self->frame))
 			return NULL;
-		self->has_frame = true;
+		self->has_frame = self->frame != PROTON_FRAME_OTHER;
 	}
 	struct open_entry *entry = entry_push(self);
 	if (!entry)

@@ -127,7 +127,7 @@ static int enter_named(struct ext_state *state, uint64_t id, PyObject *name, PyO
 	if (!self)
 		return -1;
 	if (proton_is_profiling()) {
-		if (!ext_name_frame(state, name, &frame))
+		if (!ext_scope_frame(state, name, &frame))
 			return -1;
 		token = proton_scope_enter_frame(frame);
 	}

@@ -31,6 +31,7 @@ static int copy_profile(int id, uint32_t phase, struct profile **out, struct pro
 	if (!session)
 		return PROTON_E_RANGE;
 	pthread_mutex_lock(&session->lock);
+	store_count_folded(&session->store);
 	status = store_profile(&session->store, phase, out, err);
 	pthread_mutex_unlock(&session->lock);
 	session_put(session);

@@ -14,6 +14,9 @@
 #include "format/rows.h"
 
 #define FRAME_NONE UINT32_MAX
+/* "(other)", in which is what limits.h does not let have a frame or a context of its own. */
+#define FRAME_OTHER 1u
+#define FRAME_OTHER_KERNEL 2u
 
 /* Reserves the tables; idempotent, called by the first start. */
 int frames_init(struct proton_error *err);
@@ -24,8 +27,16 @@ const struct row_frame *frames_get(uint32_t frame);
 const char *frames_text(uint32_t string, uint32_t *length_out);
 uint32_t frames_string(const char *text, size_t length); /* STRING_NONE when memory is out */
 
-/* Found or made; FRAME_NONE when memory is out. */
+/* The same for the value of a metric; that of "(other)" past the limit. */
+uint32_t frames_value_text(const char *text, size_t length);
+
+/* Found or made, "(other)" past the limit; FRAME_NONE when memory is out. */
 uint32_t frames_add(enum frame_kind kind, const char *name, size_t length);
+/*
+ * The frame of a name that is to be entered below `parent`: as frames_add(), but "(other)" if it
+ * would be one child too many, so that names without end make no frames without end.
+ */
+uint32_t frames_add_below(uint32_t parent, const char *name, size_t length);
 /* The frame of the same name that stands for a kernel. */
 uint32_t frames_as_kernel(uint32_t frame);
 
@@ -35,7 +46,7 @@ struct context {
 };
 
 struct context frames_context(uint32_t context);
-/* Found or made; `parent` itself when memory is out. */
+/* Found or made, "(other)" past the limit; `parent` itself when memory is out. */
 uint32_t frames_child(uint32_t parent, uint32_t frame);
 /* The context reached from `context` by the frames that lead from the root to `path`. */
 uint32_t frames_append(uint32_t context, uint32_t path);

@@ -11,6 +11,7 @@
 #include "format/rows.h"
 #include "record/fork.h"
 #include "record/frames.h"
+#include "record/limits.h"
 
 #define NAMES_RESERVE (256ull << 20)
 
@@ -101,7 +102,8 @@ uint32_t metric_name_add(const char *name)
 		goto out;
 	found = find(name, length, &key);
 	id = atomic_load_explicit(&count, memory_order_relaxed);
-	if (!found && (uint64_t)(id + 1) * sizeof(struct entry) <= space.bytes) {
+	if (!found && id < LIMITS_METRICS &&
+	    (uint64_t)(id + 1) * sizeof(struct entry) <= space.bytes) {
 		struct entry entry = {
 			.raw = frames_string(name, length),
 			.parsed = parse(name, length),
@@ -118,6 +120,8 @@ uint32_t metric_name_add(const char *name)
 	}
 out:
 	pthread_mutex_unlock(&lock);
+	if (!found)
+		limits_fold();
 	return found ? found - 1 : METRIC_NAME_NONE;
 }
 

@@ -17,7 +17,8 @@ struct metric_name {
 
 /*
  * "(exc)", "(pty)" and "(inc)" at the end of a name are taken off with the blanks before them and
- * become flags. METRIC_NAME_NONE when memory is out.
+ * become flags. METRIC_NAME_NONE, counted as lost, past LIMITS_METRICS and
+ * when memory is out.
  */
 uint32_t metric_name_add(const char *name);
 struct metric_name metric_name_get(uint32_t id);

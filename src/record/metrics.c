@@ -58,8 +58,7 @@ int proton_metrics_add(struct proton_context where, const struct proton_metric *
 			name = metrics[m].name_id ? metrics[m].name_id - 1
 						  : metric_name_add(metrics[m].name);
 			if (name == METRIC_NAME_NONE)
-				result = err_set(status == PROTON_OK ? err : NULL, PROTON_E_NOMEM,
-						 "out of memory");
+				continue; /* counted as lost */
 		}
 		/* Given for work that is captured now and runs later, it counts at each run. */
 		if (result == PROTON_OK && captured_is_on() &&

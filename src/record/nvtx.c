@@ -130,7 +130,7 @@ static uint32_t frame_of(const char *text)
 {
 	if (!text || !*text)
 		text = NAME_OF_NONE;
-	return proton_frame(text, strlen(text));
+	return thread_frame(text, strlen(text));
 }
 
 static uint32_t frame_of_wide(const wchar_t *wide)

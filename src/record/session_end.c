@@ -98,6 +98,7 @@ static int finalize_one(int id, const char *format_name, uint64_t *in_vain,
 	if (flushed != PROTON_OK)
 		note("%s", ignored.text);
 	*in_vain += launches_in_vain(session);
+	store_count_folded(&session->store);
 	store_align(&session->store);
 	/* Both names were checked before: this cannot fail. */
 	output_format_find(format_name && *format_name ? format_name : session->format,

@@ -10,6 +10,7 @@
 #include "model/load.h"
 #include "record/devices.h"
 #include "record/frames.h"
+#include "record/limits.h"
 #include "record/metric_names.h"
 #include "record/store_rows.h"
 
@@ -34,6 +35,7 @@ static const struct {
 	[COUNTER_LOST_PHASE] = {"lost: recorded after its phase was cleared", true},
 	[COUNTER_LOST_TYPE] = {"lost: metric value of another type than before", true},
 	[COUNTER_LOST_VALUE] = {"lost: metric value on a device or in a CUDA graph", true},
+	[COUNTER_LOST_NAME] = {"lost: name beyond the limits, in (other)", true},
 	[COUNTER_LOST_RANGE] = {"lost: integer metric beyond 64 bits", true},
 	[COUNTER_LOST_INSIDE] = {"lost: record inside a kernel, overwritten by a later one", true},
 	[COUNTER_LOST_PAIR] = {"lost: start or end of a scope inside a kernel without the other",
@@ -80,6 +82,16 @@ void store_count(struct store *store, enum counter counter, uint64_t more)
 	struct row_counter *row = profile_file_rows(&store->file, TABLE_COUNTERS);
 
 	row[counter].value += more;
+}
+
+void store_count_folded(struct store *store)
+{
+	uint64_t now = limits_folded();
+
+	if (now == store->folded)
+		return;
+	store_count(store, COUNTER_LOST_NAME, now - store->folded);
+	store->folded = now;
 }
 
 uint64_t store_counter(const struct store *store, enum counter counter)
@@ -155,6 +167,7 @@ uint32_t store_node(struct store *store, uint32_t context)
 {
 	uint32_t *map = store->node_of_context.base;
 
+	store_count_folded(store);
 	if ((uint64_t)(context + 1) * sizeof(*map) > store->node_of_context.bytes) {
 		store_count(store, COUNTER_LOST_STORAGE, 1);
 		return NODE_NONE;
@@ -408,6 +421,7 @@ static int init_rest(struct store *store, struct proton_error *err)
 {
 	int status = region_reserve(&store->node_of_context, MAP_RESERVE, 1 << 20, 1, err);
 
+	store->folded = limits_folded();
 	if (status == PROTON_OK)
 		status = region_reserve(&store->frame_of_frame, MAP_RESERVE, 1 << 20, 1, err);
 	if (status == PROTON_OK)

@@ -29,6 +29,7 @@ enum counter {
 	COUNTER_LOST_PHASE,
 	COUNTER_LOST_TYPE,
 	COUNTER_LOST_VALUE,
+	COUNTER_LOST_NAME,
 	COUNTER_LOST_RANGE,
 	COUNTER_LOST_INSIDE,
 	COUNTER_LOST_PAIR,
@@ -85,7 +86,9 @@ struct store {
 	uint32_t *cleared;         /* epochs that are being cleared */
 	size_t cleared_count;
 	size_t cleared_capacity;
-	bool is_full; /* said once */
+	uint64_t
+		folded; /* limits_folded() up to here is in COUNTER_LOST_NAME, or before its time */
+	bool is_full;   /* said once */
 	/* Of traces only. */
 	uint32_t trace_serial; /* of the session; 0: no trace */
 	uint32_t thread_count; /* lanes of threads */
@@ -116,6 +119,8 @@ void store_event_metric(struct store *store, uint32_t event, uint32_t name,
 /* Sets what the profile says under `key`, which it had no value for or another one. */
 void store_info(struct store *store, const char *key, const char *value);
 void store_count(struct store *store, enum counter counter, uint64_t more);
+/* Brings what is counted for all sessions together (limits.h) up to date. */
+void store_count_folded(struct store *store);
 uint64_t store_counter(const struct store *store, enum counter counter);
 const char *store_counter_name(enum counter counter);
 bool store_counter_is_loss(enum counter counter);

@@ -182,8 +182,9 @@ static int combine(struct store *store, struct row_value *value, uint32_t row, u
 		value->as.float64 = (replace ? 0.0 : value->as.float64) + metric->value.float64;
 		return PROTON_OK;
 	case PROTON_METRIC_STRING:
-		value->as.string = store_string(store, frames_string(metric->value.string,
-								     strlen(metric->value.string)));
+		value->as.string =
+			store_string(store, frames_value_text(metric->value.string,
+							      strlen(metric->value.string)));
 		return PROTON_OK;
 	case PROTON_METRIC_INT64_VECTOR:
 	case PROTON_METRIC_DOUBLE_VECTOR:

@@ -131,6 +131,7 @@ int proton_statistics(int id, struct proton_counter *counters, size_t capacity,
 	if (!session)
 		return PROTON_E_RANGE;
 	pthread_mutex_lock(&session->lock);
+	store_count_folded(&session->store);
 	for (size_t i = 0; i < COUNTER_COUNT && i < capacity; i++)
 		counters[i] = (struct proton_counter){
 			.name = store_counter_name((enum counter)i),

@@ -314,14 +314,26 @@ uint64_t proton_scope_enter_timed_frame(uint32_t frame)
 	return session_any_live() ? enter(frame, true) : 0;
 }
 
+uint32_t thread_frame(const char *name, size_t length)
+{
+	const struct thread *thread = thread_get();
+
+	return frames_add_below(thread ? scope_context(thread) : PROTON_CONTEXT_ROOT, name, length);
+}
+
+uint32_t proton_scope_frame(const char *name, size_t length)
+{
+	return thread_frame(name, length);
+}
+
 uint64_t proton_scope_enter(const char *name)
 {
-	return session_any_live() ? enter(proton_frame(name, strlen(name)), false) : 0;
+	return session_any_live() ? enter(thread_frame(name, strlen(name)), false) : 0;
 }
 
 uint64_t proton_scope_enter_timed(const char *name)
 {
-	return session_any_live() ? enter(proton_frame(name, strlen(name)), true) : 0;
+	return session_any_live() ? enter(thread_frame(name, strlen(name)), true) : 0;
 }
 
 /* The scope a token means, NULL if it is gone. *thread_out is the calling thread if it owns it. */
@@ -440,11 +452,11 @@ void proton_state_enter(const char *name)
 	const size_t prefix_length = sizeof(prefix) - 1;
 
 	if (strncmp(name, prefix, prefix_length) == 0)
-		proton_state_enter_frames(proton_frame(name, prefix_length - 1),
-					  proton_frame(name + prefix_length,
+		proton_state_enter_frames(thread_frame(name, prefix_length - 1),
+					  thread_frame(name + prefix_length,
 						       strlen(name + prefix_length)));
 	else
-		proton_state_enter_frames(proton_frame(name, strlen(name)), FRAME_NONE);
+		proton_state_enter_frames(thread_frame(name, strlen(name)), FRAME_NONE);
 }
 
 void proton_state_enter_frames(uint32_t outer, uint32_t inner)

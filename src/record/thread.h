@@ -24,6 +24,8 @@ void thread_set_main(void);
  * again after its scope has ended, its serial does not.
  */
 uint32_t thread_scope_serial(uint64_t token);
+/* The frame of a name that the calling thread is about to enter: see frames_add_below(). */
+uint32_t thread_frame(const char *name, size_t length);
 /* Open scopes of the calling thread. */
 size_t thread_scope_depth(void);
 /* The innermost event of the calling thread that metrics for `where` belong to; NULL if none. */

@@ -263,6 +263,9 @@ static const char *cure_of(const char *cause)
 		{"dropped by the vendor", "a larger TRITON_PROFILE_BUFFER_SIZE"},
 		{"vendor buffers dropped", "a larger TRITON_PROFILE_BUFFER_SIZE"},
 		{"after its phase was cleared", "clear phases once they are complete"},
+		{"name beyond the limits",
+		 "names without numbers of requests or steps in them, or a larger "
+		 "PROTON_MAX_CHILDREN"},
 		{"beyond 64 bits", "a float metric, or a coarser unit"},
 		{"another type than before", "one type per metric name"},
 		{"record without a time",

@@ -1,0 +1,254 @@
+/* record/limits: names without end go into "(other)", are counted, and memory stays bounded. */
+#include "unit/recorded.h"
+
+static const char folded[] = "lost: name beyond the limits, in (other)";
+
+static void set_limit(const char *variable, const char *value)
+{
+	CHECK_EQ(setenv(variable, value, 1), 0);
+}
+
+/* Enters a scope called "<stem> <i>", timed, with a kernel inside. */
+static void request(const char *stem, long i, bool has_kernel)
+{
+	char name[64];
+	uint64_t token;
+
+	snprintf(name, sizeof(name), "%s %ld", stem, i);
+	token = proton_scope_enter_timed(name);
+	if (has_kernel)
+		rec_kernel("k");
+	proton_scope_exit(token, NULL);
+}
+
+static uint64_t rows(const char *file, enum table_id table)
+{
+	struct profile_view view;
+	struct proton_error err;
+	char *bytes;
+	size_t length;
+	uint64_t count;
+
+	CHECK_OK(file_read_all(rec_path(file), 0, &bytes, &length, &err), err);
+	CHECK_OK(profile_view_open(&view, bytes, length, &err), err);
+	count = view.rows[table];
+	profile_view_fini(&view);
+	free(bytes);
+	return count;
+}
+
+static long resident_kb(void)
+{
+	char line[256];
+	long anonymous = 0;
+	long file = 0;
+	long shared = 0;
+	FILE *status = fopen("/proc/self/status", "r");
+
+	CHECK(status != NULL);
+	while (fgets(line, sizeof(line), status)) {
+		sscanf(line, "RssAnon: %ld", &anonymous);
+		sscanf(line, "RssFile: %ld", &file);
+		sscanf(line, "RssShmem: %ld", &shared);
+	}
+	fclose(status);
+	return anonymous + file + shared;
+}
+
+TEST(children_beyond_the_limit_are_other)
+{
+	struct profile *profile;
+	int session;
+
+	set_limit("PROTON_MAX_CHILDREN", "10");
+	session = rec_start("a");
+	for (long i = 0; i < 25; i++)
+		request("r", i, true);
+	request("r", 3, true); /* known already */
+	CHECK_U64(rec_counter(session, folded), 15);
+	rec_finalize(session, "proton");
+	profile = rec_load("a.proton");
+	CHECK_U64(rec_count(profile, "r 3/k"), 2);
+	CHECK_U64(rec_count(profile, "r 9/k"), 1);
+	CHECK_EQ(rec_node(profile, "r 10"), REC_NOWHERE);
+	CHECK_U64(rec_count(profile, "(other)/k"), 15);
+	CHECK(rec_value(profile, "(other)", "cpu_time (ns)"));
+	profile_free(profile);
+}
+
+TEST(each_parent_has_an_other_of_its_own_and_no_second_level_of_it)
+{
+	struct profile *profile;
+	uint32_t other;
+	int session;
+
+	set_limit("PROTON_MAX_CHILDREN", "4");
+	session = rec_start("a");
+	for (int outer = 0; outer < 3; outer++) {
+		uint64_t token = proton_scope_enter(outer == 0 ? "x" : outer == 1 ? "y" : "z");
+
+		for (long i = 0; i < 10; i++)
+			request("inner", i, true);
+		proton_scope_exit(token, NULL);
+	}
+	for (long i = 0; i < 9; i++) {
+		char name[32];
+		uint64_t token;
+
+		snprintf(name, sizeof(name), "flood %ld", i);
+		token = proton_scope_enter(name);
+		for (long k = 0; k < 9; k++)
+			request("below", i * 9 + k, true);
+		proton_scope_exit(token, NULL);
+	}
+	rec_finalize(session, "proton");
+	profile = rec_load("a.proton");
+	CHECK_U64(rec_count(profile, "x/inner 0/k"), 1);
+	CHECK_U64(rec_count(profile, "x/(other)/k"), 6);
+	CHECK_U64(rec_count(profile, "z/(other)/k"), 6);
+	CHECK_U64(rec_count(profile, "(other)/below 12/k"), 1);
+	CHECK_EQ(rec_node(profile, "(other)/below 13"), REC_NOWHERE);
+	/* The kernels of the rest are one, and no scope is in between. */
+	other = rec_node(profile, "(other)/(other)");
+	CHECK_EQ(profile->frames[profile->nodes[other].frame].kind, FRAME_KERNEL);
+	CHECK_U64(rec_count(profile, "(other)/(other)"), 8 * 9 - 4);
+	profile_free(profile);
+}
+
+TEST(kernels_beyond_the_limit_are_a_kernel)
+{
+	struct profile *profile;
+	uint32_t node;
+	int session;
+
+	set_limit("PROTON_MAX_CHILDREN", "3");
+	session = rec_start("a");
+	for (long i = 0; i < 8; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "k %ld", i);
+		rec_kernel(name);
+	}
+	rec_finalize(session, "proton");
+	profile = rec_load("a.proton");
+	CHECK_U64(rec_count(profile, "k 2"), 1);
+	CHECK_U64(rec_count(profile, "(other)"), 5);
+	node = rec_node(profile, "(other)");
+	CHECK_EQ(profile->frames[profile->nodes[node].frame].kind, FRAME_KERNEL);
+	profile_free(profile);
+}
+
+TEST(contexts_of_the_process_are_limited)
+{
+	int session;
+
+	set_limit("PROTON_MAX_CONTEXTS", "1000");
+	session = rec_start("a");
+	for (long i = 0; i < 100; i++) {
+		char name[32];
+		uint64_t token;
+
+		snprintf(name, sizeof(name), "outer %ld", i);
+		token = proton_scope_enter(name);
+		for (long k = 0; k < 100; k++)
+			request("inner", k, false);
+		proton_scope_exit(token, NULL);
+	}
+	/* Each context may have an (other) in addition. */
+	CHECK_LE(rec_counter(session, "contexts"), 2000);
+	CHECK(rec_counter(session, folded) > 90);
+	rec_finalize(session, "none");
+}
+
+TEST(frames_that_a_program_makes_without_end_are_other)
+{
+	uint32_t first;
+	int session;
+
+	set_limit("PROTON_MAX_NAMES", "100");
+	session = rec_start("a");
+	first = proton_frame("mine", 4);
+	CHECK_NE(first, PROTON_FRAME_OTHER);
+	for (long i = 0; i < 1000; i++) {
+		char name[32];
+		int length = snprintf(name, sizeof(name), "n %ld", i);
+
+		proton_scope_exit(proton_scope_enter_frame(proton_frame(name, (size_t)length)),
+				  NULL);
+	}
+	CHECK_EQ(proton_frame("new", 3), PROTON_FRAME_OTHER);
+	CHECK_EQ(proton_frame("mine", 4), first);
+	CHECK_EQ(proton_frame("(other)", 7), PROTON_FRAME_OTHER);
+	CHECK_LE(rec_counter(session, "contexts"), 101);
+	rec_finalize(session, "none");
+}
+
+TEST(a_limit_of_zero_is_none_and_nonsense_is_reported)
+{
+	int session;
+
+	set_limit("PROTON_MAX_CHILDREN", "0");
+	set_limit("PROTON_MAX_CONTEXTS", "many");
+	rec_begin_saying();
+	session = rec_start("a");
+	for (long i = 0; i < 70000; i++)
+		request("r", i, false);
+	CHECK_U64(rec_counter(session, "contexts"), 70000);
+	CHECK_EQ(rec_said("PROTON_MAX_CONTEXTS: \"many\" is not a number; using 16777216"), 1);
+	rec_finalize(session, "none");
+}
+
+TEST(texts_and_metric_names_without_end_are_counted)
+{
+	int session = rec_start("a");
+	uint64_t strings;
+
+	for (long i = 0; i < 90000; i++) {
+		char text[32];
+		struct proton_metric metric = {
+			.name = "id (pty)", .type = PROTON_METRIC_STRING, .value.string = text};
+
+		snprintf(text, sizeof(text), "text %ld", i);
+		CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
+	}
+	CHECK_U64(rec_counter(session, folded), 90000 - 65536);
+	strings = rows("a.proton", TABLE_STRINGS);
+	for (long i = 0; i < 20000; i++) {
+		char name[32];
+		struct proton_metric metric = {
+			.name = name, .type = PROTON_METRIC_INT64, .value.int64 = 1};
+
+		snprintf(name, sizeof(name), "metric %ld", i);
+		CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
+	}
+	CHECK_LE(rows("a.proton", TABLE_STRINGS), strings + 16384 * 3);
+	CHECK(rec_counter(session, folded) > 90000 - 65536 + 3000);
+	rec_finalize(session, "proton");
+	{
+		struct profile *profile = rec_load("a.proton");
+		const struct profile_value *value = rec_value(profile, "", "id");
+
+		CHECK_STR(profile_text(profile, (uint32_t)value->as.string), "(other)");
+		profile_free(profile);
+	}
+}
+
+TEST(a_service_with_names_without_end_stays_small)
+{
+	const long count = TAP_IS_SANITIZED ? 200000 : 3000000;
+	struct stat st;
+	long before_kb;
+	int session;
+
+	before_kb = resident_kb();
+	session = rec_start("a");
+	for (long i = 0; i < count; i++)
+		request("request", i, false);
+	CHECK_EQ(stat(rec_path("a.proton"), &st), 0);
+	CHECK_LE(st.st_blocks * 512, 32 << 20);
+	if (!TAP_IS_SANITIZED)
+		CHECK_LE(resident_kb() - before_kb, 40 << 10);
+	CHECK_U64(rec_counter(session, "metric values"), (uint64_t)count);
+	CHECK_U64(rec_counter(session, folded), (uint64_t)count - 65536);
+	rec_finalize(session, "none");
+}
