@@ -11,7 +11,7 @@ import weakref
 import pytest
 
 import triton_proton as proton
-from support import at, load, metrics, names
+from support import at, load, metrics, names, script
 
 
 def finish():
@@ -627,3 +627,34 @@ def test_states_without_a_session():
     with proton.state("s"):
         proton.enter_state("t")
         proton.exit_state()
+
+
+def test_names_without_end_go_into_other(tmp_path):
+    script(
+        """
+        import triton_proton as proton
+
+        @proton.scope("known later", {"n": 1})
+        def function():
+            pass
+
+        proton.start("test", backend="host")
+        for i in range(30):
+            with proton.scope(f"request {i}", {"n": 1}):
+                pass
+        function()
+        with proton.scope("request 0", {"n": 1}):
+            function()
+        for i in range(30):
+            proton.enter_scope(f"step {i}", metrics={"n": 1})
+            proton.exit_scope()
+        proton.finalize()
+        """,
+        env={"PROTON_MAX_CHILDREN": "10"},
+    )
+    root = load(tmp_path / "test.hatchet")
+    assert root["proton"]["losses"] == {"lost: name beyond the limits, in (other)": 51}
+    assert metrics(root, "request 9") == {"n": 1}
+    assert metrics(root, "(other)") == {"n": 20 + 1 + 30}
+    # A decorator that was folded once has a place of its own where there is room.
+    assert metrics(root, "request 0", "known later") == {"n": 1}
