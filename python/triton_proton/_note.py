@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
+# Control characters, line separators, bidirectional marks and bytes that are not UTF-8, as in
+# src/base/printable.h.
+_OBEYED = re.compile(
+    "[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
 _said: set[str] = set()
+
+
+def printable(text: str) -> str:
+    """`text` with what a terminal would obey as \\xNN, byte by byte."""
+
+    def escape(match: re.Match[str]) -> str:
+        is_byte = "\udc80" <= match[0] <= "\udcff"
+        octets = match[0].encode("utf-8", "surrogateescape" if is_byte else "surrogatepass")
+        return "".join(f"\\x{octet:02x}" for octet in octets)
+
+    return _OBEYED.sub(escape, text)
 
 
 def note(text: str, *, once: bool = False) -> None:
@@ -17,6 +35,6 @@ def note(text: str, *, once: bool = False) -> None:
             return
         _said.add(text)
     try:
-        print(f"proton: {text}", file=sys.stderr, flush=True)
+        print(f"proton: {printable(text)}", file=sys.stderr, flush=True)
     except (OSError, ValueError, AttributeError):
         pass  # a closed or missing standard error is no reason to stop the program

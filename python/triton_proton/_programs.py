@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn, Optional
 
+from ._note import printable
+
 
 def _directories() -> Iterator[str]:
     """Where an installation of this package may have put programs, most likely first."""
@@ -53,7 +55,7 @@ def become(name: str) -> NoReturn:
     path = find_program(name)
     if path is None:
         message = f"proton: the program '{name}' is not installed beside {sys.executable}"
-        print(message, file=sys.stderr)
+        print(printable(message), file=sys.stderr)
         sys.exit(2)
     environment = dict(os.environ, PROTON_PYTHON=sys.executable)
     sys.stdout.flush()
@@ -61,5 +63,5 @@ def become(name: str) -> NoReturn:
     try:
         os.execve(path, [path, *sys.argv[1:]], environment)
     except OSError as error:
-        print(f"proton: cannot run {path}: {error.strerror}", file=sys.stderr)
+        print(printable(f"proton: cannot run {path}: {error.strerror}"), file=sys.stderr)
         sys.exit(2)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NoReturn, Optional
 
 from . import _libproton
+from ._note import printable
 from .mode import automatic_scopes
 
 # What Triton's dump leaves beside the TTGIR.
@@ -36,7 +37,7 @@ class _Refused(Exception):
 
 
 def _say(text: str) -> None:
-    print(f"proton: {text}", file=sys.stderr)
+    print(f"proton: {printable(text)}", file=sys.stderr)
 
 
 def _command(words: list[str]) -> list[str]:
@@ -242,7 +243,7 @@ def insert(
             records = _edit(path, places, auto, clear)
         except _Refused as error:
             raise _Refused(f"{path}: {error}") from None
-        print(f"{path}: {records} records")
+        print(f"{printable(str(path))}: {records} records")
         total += records
     is_missing = places.tell() or bool(unknown)
     return 0 if (total or clear) and not is_missing else 1
@@ -303,7 +304,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
             options.directory, options.scope, options.auto, options.kernel, options.clear
         )
     except (_Refused, ValueError, OSError, _libproton.ProtonError) as error:
-        print(f"proton: {error}", file=sys.stderr)
+        _say(str(error))
         return 2
 
 

@@ -33,7 +33,7 @@ def _plain_value(name: str, value: Any) -> Any:
             return _plain_number(name, listed)
         flat = _flatten(listed)
         if not flat:
-            raise ValueError(f"metric '{name}': the {type(value).__name__} is empty")
+            raise ValueError(f"metric {name!r}: the {type(value).__name__} is empty")
         return flat[0] if len(flat) == 1 else flat
     return _plain_number(name, value)
 
@@ -47,7 +47,7 @@ def _plain_number(name: str, value: Any) -> Any:
         if hasattr(value, method):
             return convert(value)
     raise TypeError(
-        f"metric '{name}': a {type(value).__name__} is neither a number nor a list of numbers"
+        f"metric {name!r}: a {type(value).__name__} is neither a number nor a list of numbers"
     )
 
 
@@ -136,11 +136,11 @@ def _on_device(name: str, tensor: Any) -> Optional[tuple[int, int, Any]]:
         element = _element_of(tensor.dtype)
     count = tensor.numel()
     if count == 0:
-        raise ValueError(f"metric '{name}': the {type(tensor).__name__} is empty")
+        raise ValueError(f"metric {name!r}: the {type(tensor).__name__} is empty")
     if count * tensor.element_size() > _libproton.device_metric_max_bytes:
         if _is_capturing():
             raise ValueError(
-                f"metric '{name}': a tensor of more than {_libproton.device_metric_max_bytes} "
+                f"metric {name!r}: a tensor of more than {_libproton.device_metric_max_bytes} "
                 "bytes cannot be a metric in a CUDA graph"
             )
         return None

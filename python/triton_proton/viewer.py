@@ -39,6 +39,7 @@ from ._frames import (
     remove_frames,
     time_factor_dict,
 )
+from ._note import printable
 from ._programs import become, find_program
 
 __all__ = [
@@ -248,7 +249,8 @@ def print_tree(
             arguments.append("--color=always")
         sys.stdout.write(_view([*arguments, *gf._arguments]))
         return
-    frame = format_frames(_graph_frame(gf), format)
+    frame = format_frames(_graph_frame(gf), format).copy()
+    frame.dataframe["name"] = frame.dataframe["name"].map(printable)
     columns = [metrics] if isinstance(metrics, str) else list(metrics)
     print(frame.tree(metric_column=columns, expand_name=True, depth=depth, render_header=False))
     if print_sorted:

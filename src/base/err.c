@@ -1,10 +1,12 @@
-/* Error text. See err.h. */
+/* Error text. See err.h. Names in it are made printable here, for all that print it. */
 #include "base/err.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/printable.h"
 
 #undef err_set /* the analyzer's, see err.h */
 #undef err_errno
@@ -18,6 +20,7 @@ int err_set(struct proton_error *err, int status, const char *format, ...)
 		err->status = status;
 		vsnprintf(err->text, sizeof(err->text), format, args);
 		va_end(args);
+		printable_message(err->text, sizeof(err->text));
 	}
 	return status;
 }
@@ -44,6 +47,7 @@ void err_wrap(struct proton_error *err, const char *format, ...)
 		memcpy(text + used + 2, err->text, rest);
 		text[used + 2 + rest] = '\0';
 	}
+	printable_message(text, sizeof(text));
 	memcpy(err->text, text, sizeof(text));
 }
 
@@ -82,6 +86,7 @@ int err_errno(struct proton_error *err, int errnum, const char *format, ...)
 		if (used < sizeof(err->text))
 			snprintf(err->text + used, sizeof(err->text) - used, ": %s",
 				 strerror_r(errnum, reason, sizeof(reason)));
+		printable_message(err->text, sizeof(err->text));
 	}
 	return status;
 }

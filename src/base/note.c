@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/printable.h"
 #include "base/size_signal.h"
 
 void note(const char *format, ...)
@@ -14,15 +16,14 @@ void note(const char *format, ...)
 	const size_t prefix = 8;
 	int saved = errno;
 	va_list args;
-	int length;
 	size_t used;
 
 	va_start(args, format);
-	length = vsnprintf(line + prefix, sizeof(line) - prefix - 1, format, args);
+	if (vsnprintf(line + prefix, sizeof(line) - prefix - 1, format, args) < 0)
+		line[prefix] = '\0';
 	va_end(args);
-	used = prefix + (length < 0 ? 0 : (size_t)length);
-	if (used > sizeof(line) - 2)
-		used = sizeof(line) - 2;
+	printable_message(line + prefix, sizeof(line) - prefix - 1);
+	used = strlen(line);
 	line[used++] = '\n';
 	/* One write, so that lines of several processes do not mix; nothing to do if it fails. */
 	if (size_signal_write(STDERR_FILENO, line, used) < 0)

@@ -19,6 +19,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/printable.h"
 #include "base/size_signal.h"
 #include "cli/handover.h"
 #include "cli/inject.h"
@@ -37,14 +38,12 @@ static _Atomic bool is_finished;
 /* One line in one write; what cannot be written is not worth more. */
 static void say(const char *text)
 {
-	char line[2048];
-	int length = snprintf(line, sizeof(line), "proton: %s\n", text);
+	char line[2048] = "proton: ";
+	size_t length = strlen(line);
 
-	if (length >= (int)sizeof(line)) {
-		length = (int)sizeof(line) - 1;
-		line[length - 1] = '\n';
-	}
-	if (length > 0 && size_signal_write(STDERR_FILENO, line, (size_t)length) < 0)
+	length += printable_copy(line + length, sizeof(line) - length - 1, text, strlen(text));
+	line[length++] = '\n';
+	if (size_signal_write(STDERR_FILENO, line, length) < 0)
 		return;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "export/view.h"
+#include "format/csv_write.h"
 #include "format/number.h"
 
 struct csv {
@@ -20,29 +21,13 @@ struct csv {
 	size_t capacity;
 };
 
-static void write_field(struct out *out, const char *text, size_t length)
-{
-	if (!memchr(text, '"', length) && !memchr(text, ',', length) &&
-	    !memchr(text, '\n', length) && !memchr(text, '\r', length)) {
-		out_bytes(out, text, length);
-		return;
-	}
-	out_byte(out, '"');
-	for (size_t i = 0; i < length; i++) {
-		if (text[i] == '"')
-			out_byte(out, '"');
-		out_byte(out, text[i]);
-	}
-	out_byte(out, '"');
-}
-
 static void write_title(struct csv *csv, const char *name, const char *suffix)
 {
 	csv->field.length = 0;
 	out_text(&csv->field, name);
 	out_text(&csv->field, suffix);
 	out_byte(csv->out, ',');
-	write_field(csv->out, csv->field.bytes, csv->field.length);
+	csv_text(csv->out, csv->field.bytes, csv->field.length);
 }
 
 static void write_head(struct csv *csv, const struct export_view *view)
@@ -76,8 +61,8 @@ static void write_word(struct out *out, const struct export_metric *metric, uint
 {
 	out_byte(out, ',');
 	if (metric->words && metric->word[node] != EXPORT_NO_WORD)
-		write_field(out, metric->words[metric->word[node]],
-			    strlen(metric->words[metric->word[node]]));
+		csv_text(out, metric->words[metric->word[node]],
+			 strlen(metric->words[metric->word[node]]));
 }
 
 /* Every device of a node once: "CUDA 0;CUDA 1". */
@@ -102,8 +87,7 @@ static void write_devices(struct csv *csv, const struct profile *profile, uint32
 		out_u64(&csv->field, device->id);
 	}
 	out_byte(csv->out, ',');
-	if (csv->field.length)
-		write_field(csv->out, csv->field.bytes, csv->field.length);
+	csv_text(csv->out, csv->field.bytes, csv->field.length);
 }
 
 static bool write_line(struct csv *csv, const struct export_view *view, uint32_t node,
@@ -116,16 +100,18 @@ static bool write_line(struct csv *csv, const struct export_view *view, uint32_t
 	csv->path.length = level ? csv->lengths[level - 1] : 0;
 	if (level)
 		out_byte(&csv->path, ';');
-	export_path_name(&csv->path, &csv->scratch, view, frame);
-	csv->lengths[level] = csv->path.length;
 	csv->field.length = 0;
 	view->write_name(&csv->field, view, frame);
+	/* A spreadsheet may end a field at the semicolon. */
+	if (csv->field.length && csv_is_formula(csv->field.bytes, csv->field.length))
+		out_byte(&csv->path, '\'');
+	export_path_name(&csv->path, &csv->scratch, view, frame);
+	csv->lengths[level] = csv->path.length;
 	if (csv->path.errnum || csv->scratch.errnum || csv->field.errnum)
 		return false;
-	write_field(csv->out, csv->path.bytes, csv->path.length);
+	csv_quoted(csv->out, csv->path.bytes, csv->path.length);
 	out_byte(csv->out, ',');
-	if (csv->field.length)
-		write_field(csv->out, csv->field.bytes, csv->field.length);
+	csv_text(csv->out, csv->field.bytes, csv->field.length);
 	out_byte(csv->out, ',');
 	out_u64(csv->out, level);
 	write_devices(csv, view->profile, node);

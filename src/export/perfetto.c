@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/utf8.h"
 #include "export/export.h"
 #include "export/perfetto_fields.h"
 #include "export/timeline.h"
 #include "format/protobuf_write.h"
-#include "format/utf8.h"
 
 /* Arguments of slices; their numbers are these + 1, those of metrics follow. */
 static const char *const arguments[] = {

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/utf8.h"
 #include "export/view.h"
 #include "format/gzip_write.h"
 #include "format/protobuf_write.h"
-#include "format/utf8.h"
 
 /* Fields of message Profile, and of the messages in it. */
 enum {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "format/utf8.h"
+#include "base/printable.h"
 #include "model/rollup.h"
 
 static const struct export_view_format formats[] = {
@@ -64,10 +64,16 @@ uint32_t export_view_next(const struct export_view *view, uint32_t node, uint32_
 	return 0;
 }
 
+/* Ends a line or a name for some reader, or cannot be text. */
+static bool is_separator(uint32_t code)
+{
+	return code < 0x20 || code == ';' || (code >= 0x7f && code < 0xa0) || code == 0x2028 ||
+	       code == 0x2029 || code == UINT32_MAX;
+}
+
 void export_path_name(struct out *out, struct out *scratch, const struct export_view *view,
 		      uint32_t frame)
 {
-	static const char hex[] = "0123456789abcdef";
 	size_t at = 0;
 	size_t plain = 0;
 
@@ -78,18 +84,20 @@ void export_path_name(struct out *out, struct out *scratch, const struct export_
 		return;
 	}
 	while (at < scratch->length) {
-		unsigned char byte = (unsigned char)scratch->bytes[at];
-		size_t step = utf8_sequence(scratch->bytes + at, scratch->length - at);
+		uint32_t code;
+		size_t step = utf8_decode(scratch->bytes + at, scratch->length - at, &code);
 
-		if (step && byte >= 0x20 && byte != 0x7f && byte != ';') {
+		if (!is_separator(code)) {
 			at += step;
 			continue;
 		}
 		out_bytes(out, scratch->bytes + plain, at - plain);
-		out_text(out, "\\x");
-		out_byte(out, hex[byte >> 4]);
-		out_byte(out, hex[byte & 15]);
-		plain = ++at;
+		for (plain = at + step; at < plain; at++) {
+			char escape[PRINTABLE_ESCAPE_BYTES];
+
+			printable_escape((unsigned char)scratch->bytes[at], escape);
+			out_bytes(out, escape, sizeof(escape));
+		}
 	}
 	out_bytes(out, scratch->bytes + plain, at - plain);
 }

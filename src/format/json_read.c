@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/utf8.h"
 #include "format/number.h"
-#include "format/utf8.h"
 
 enum state {
 	STATE_VALUE,         /* a value must come */

@@ -3,8 +3,9 @@
 
 #include <math.h>
 
+#include "base/printable.h"
+#include "base/utf8.h"
 #include "format/number.h"
-#include "format/utf8.h"
 
 #define SPACES_10 "                                        " /* 10 levels */
 
@@ -103,6 +104,25 @@ static void escape_byte(struct out *out, unsigned char byte)
 	}
 }
 
+/* DEL, C1, line separators and bidirectional marks: escaped, readers get the same text. */
+static bool is_escaped(const char *text, size_t step)
+{
+	uint32_t code;
+
+	if (step == 1)
+		return *text == 0x7f;
+	utf8_decode(text, step, &code);
+	return !printable_is(code);
+}
+
+static void escape_code(struct out *out, const char *text, size_t step)
+{
+	uint32_t code;
+
+	utf8_decode(text, step, &code);
+	out_printf(out, "\\u%04x", (unsigned int)code);
+}
+
 void json_quote(struct out *out, const char *text, size_t length)
 {
 	size_t at = 0;
@@ -115,18 +135,21 @@ void json_quote(struct out *out, const char *text, size_t length)
 		while (at < length && (unsigned char)text[at] >= 0x20 && text[at] != '"' &&
 		       text[at] != '\\') {
 			step = utf8_sequence(text + at, length - at);
-			if (!step)
+			if (!step || is_escaped(text + at, step))
 				break;
 			at += step;
 		}
 		out_bytes(out, text + plain, at - plain);
 		if (at == length)
 			break;
+		step = utf8_sequence(text + at, length - at);
 		if (!step)
 			out_bytes(out, UTF8_REPLACEMENT, 3);
+		else if (is_escaped(text + at, step))
+			escape_code(out, text + at, step);
 		else
 			escape_byte(out, (unsigned char)text[at]);
-		at++;
+		at += step ? step : 1;
 	}
 	out_byte(out, '"');
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "format/utf8.h"
+#include "base/utf8.h"
 
 struct msgpack_level {
 	uint64_t left; /* tokens still to come: elements of an array, keys and values of a map */

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <math.h>
 
-#include "format/utf8.h"
+#include "base/utf8.h"
 
 /* A type byte and a big-endian integer of `bytes` bytes. */
 static void tagged(struct out *out, unsigned tag, uint64_t value, unsigned bytes)

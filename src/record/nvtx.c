@@ -17,7 +17,7 @@
 #include <libproton/proton.h>
 
 #include "base/array.h"
-#include "format/utf8.h"
+#include "base/utf8.h"
 #include "record/frames.h"
 #include "record/nvtx_environment.h"
 #include "record/session.h"

@@ -2,37 +2,18 @@
  * --csv: the tree for programs, or a flat table. One line per node in the order of
  * the tree, with the line that is
  * its parent, so that paths can be put together again whatever the names contain. Numbers have all
- * their digits; an empty field is no value. Quoting is that of RFC 4180.
+ * their digits; an empty field is no value. Text is written as in format/csv_write.h.
  * Rows of an incomplete profile (--allow-partial) end with a field "partial", which is 1.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/csv_write.h"
 #include "format/number.h"
 #include "viewer/picture.h"
 #include "viewer/walk.h"
 #include "viewer/xalloc.h"
-
-static void write_field(struct out *out, const char *text, size_t length)
-{
-	const char *end = text + length;
-	const char *quote;
-
-	if (!memchr(text, '"', length) && !memchr(text, ',', length) &&
-	    !memchr(text, '\n', length) && !memchr(text, '\r', length)) {
-		out_bytes(out, text, length);
-		return;
-	}
-	out_byte(out, '"');
-	while ((quote = memchr(text, '"', (size_t)(end - text))) != NULL) {
-		out_bytes(out, text, (size_t)(quote + 1 - text));
-		out_byte(out, '"');
-		text = quote + 1;
-	}
-	out_bytes(out, text, (size_t)(end - text));
-	out_byte(out, '"');
-}
 
 static void write_value(struct out *out, struct out *scratch, const struct picture *picture,
 			size_t c, uint32_t node)
@@ -43,7 +24,7 @@ static void write_value(struct out *out, struct out *scratch, const struct pictu
 	if (!column->values) {
 		scratch->length = 0;
 		picture_text(scratch, picture, column, node);
-		write_field(out, scratch->bytes, scratch->length);
+		csv_text(out, scratch->bytes, scratch->length);
 	} else if (isfinite(column->values[node])) {
 		char text[NUMBER_TEXT_BYTES];
 
@@ -68,7 +49,7 @@ void csv_print(const struct picture *picture, struct out *out)
 	out_text(out, picture->is_flat ? "frame" : "node,parent,depth,frame");
 	for (size_t c = 0; c < picture->column_count; c++) {
 		out_byte(out, ',');
-		write_field(out, picture->columns[c].name, strlen(picture->columns[c].name));
+		csv_text(out, picture->columns[c].name, strlen(picture->columns[c].name));
 	}
 	out_text(out, is_partial ? ",partial\n" : "\n");
 	if (!picture->column_count)
@@ -94,7 +75,7 @@ void csv_print(const struct picture *picture, struct out *out)
 		name_write_styled(&scratch, picture->profile,
 				  picture->profile->nodes[step.node].frame, picture->format,
 				  picture->names);
-		write_field(out, scratch.bytes, scratch.length);
+		csv_text(out, scratch.bytes, scratch.length);
 		for (size_t c = 0; c < picture->column_count; c++)
 			write_value(out, &scratch, picture, c, step.node);
 		out_text(out, is_partial ? ",1\n" : "\n");

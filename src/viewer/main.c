@@ -19,6 +19,7 @@
 #include "viewer/picture.h"
 #include "viewer/say.h"
 #include "viewer/select.h"
+#include "viewer/text.h"
 #include "viewer/view.h"
 #include "viewer/warps.h"
 
@@ -31,11 +32,27 @@ static int complain(const struct proton_error *err)
 	return EXIT_BAD;
 }
 
+/* Names in CSV may hold what a terminal obeys: there it is collected first. */
+static void begin(struct out *out, const struct options *options)
+{
+	out_init(out, options->csv && isatty(STDOUT_FILENO) == 1 ? -1 : STDOUT_FILENO);
+}
+
 /* A reader that has seen enough (`| head`) is no error. */
 static int finish(struct out *out, struct proton_error *err)
 {
-	bool is_cut_short = out_finish(out, err) && out->errnum == EPIPE;
-	int status = out->errnum && !is_cut_short ? complain(err) : 0;
+	struct out raw = *out;
+	bool is_cut_short;
+	int status;
+
+	if (raw.fd < 0) {
+		out_init(out, STDOUT_FILENO);
+		text_clean_lines(out, raw.bytes, raw.length);
+		out->errnum = out->errnum ? out->errnum : raw.errnum;
+		out_fini(&raw);
+	}
+	is_cut_short = out_finish(out, err) && out->errnum == EPIPE;
+	status = out->errnum && !is_cut_short ? complain(err) : 0;
 
 	out_fini(out);
 	return status;
@@ -48,7 +65,7 @@ static int print(struct view *view, const struct options *options)
 	struct out out;
 
 	view_settle(view, options);
-	out_init(&out, STDOUT_FILENO);
+	begin(&out, options);
 	if (options->list) {
 		list_print(&view->metrics, &out);
 	} else if (options->csv) {
@@ -239,7 +256,7 @@ static int report_warps(const struct options *options, struct input *input, stru
 		return EXIT_BAD;
 	}
 	warps_report_init(&report, view.profile, view.state);
-	out_init(&out, STDOUT_FILENO);
+	begin(&out, options);
 	if (!report.kernel_count)
 		warps_say_nothing(view.profile, options);
 	else if (options->csv)

@@ -11,6 +11,7 @@
 
 #include <libproton/proton.h>
 
+#include "base/printable.h"
 #include "viewer/peaks.h"
 #include "viewer/say.h"
 #include "viewer/xalloc.h"
@@ -346,6 +347,16 @@ static enum options_result check(const struct options *options)
 	return OPTIONS_RUN;
 }
 
+static bool is_printable_line(int argc, char **argv)
+{
+	uint32_t code = ' ';
+
+	for (int i = 0; i < argc; i++)
+		for (const char *at = argv[i]; *at && printable_is(code);)
+			at += utf8_decode(at, strlen(at), &code);
+	return printable_is(code);
+}
+
 enum options_result options_parse(struct options *options, int argc, char **argv)
 {
 	char name[] = "proton-viewer";
@@ -361,7 +372,11 @@ enum options_result options_parse(struct options *options, int argc, char **argv
 		if (strcmp(argv[i], "-diff") == 0)
 			argv[i] = long_diff;
 	}
+	/* Its messages contain the option: what is not printable is left to say(). */
+	opterr = is_printable_line(argc, argv);
 	while ((option = getopt_long(argc, argv, "lm:i:e:t:d:n:f:o:h", long_options, NULL)) != -1) {
+		if (option == '?' && !opterr)
+			say("option '%s' is not known, or its value is missing", argv[optind - 1]);
 		result = parse_one(options, option);
 		if (result != OPTIONS_RUN)
 			return result;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "viewer/text.h"
 #include "viewer/xalloc.h"
 
 /* Signals that people and systems end programs with. */
@@ -78,7 +79,8 @@ static int begin_direct(struct save *save, struct proton_error *err)
 	if (fd < 0)
 		return err_errno(err, errno, "cannot write %s", save->path);
 	save->is_direct = true;
-	out_init(&save->direct, fd);
+	save->terminal = isatty(fd) == 1 ? fd : -1;
+	out_init(&save->direct, save->terminal < 0 ? fd : -1);
 	save->out = &save->direct;
 	return PROTON_OK;
 }
@@ -91,7 +93,7 @@ static void save_fini(struct save *save)
 	free(name);
 	if (save->is_direct) {
 		if (save->path)
-			close(save->direct.fd);
+			close(save->terminal < 0 ? save->direct.fd : save->terminal);
 		out_fini(&save->direct);
 	}
 	free(save->path);
@@ -127,10 +129,23 @@ int save_begin(struct save *save, const char *path, bool no_clobber, struct prot
 	return status;
 }
 
+/* Names in any format may hold what a terminal obeys. */
+static void clean_for_terminal(struct save *save)
+{
+	struct out raw = save->direct;
+
+	out_init(&save->direct, save->terminal);
+	text_clean_lines(&save->direct, raw.bytes, raw.length);
+	save->direct.errnum = save->direct.errnum ? save->direct.errnum : raw.errnum;
+	out_fini(&raw);
+}
+
 int save_commit(struct save *save, struct proton_error *err)
 {
 	int status;
 
+	if (save->is_direct && save->terminal >= 0)
+		clean_for_terminal(save);
 	if (save->is_direct) {
 		status = out_finish(&save->direct, err);
 		if (status && save->direct.errnum == EPIPE)

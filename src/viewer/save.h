@@ -13,6 +13,7 @@ struct save {
 	struct out *out; /* to write to */
 	struct file_replace file;
 	struct out direct; /* standard output, or what is no regular file, such as a pipe */
+	int terminal;      /* that `direct` is for: then it is collected, and cleaned; else -1 */
 	bool is_direct;
 	char *path; /* of what is opened directly; NULL: standard output */
 };

@@ -3,30 +3,7 @@
 
 #include <wchar.h>
 
-#include "format/utf8.h"
-
-size_t text_decode(const char *text, size_t length, uint32_t *code)
-{
-	const unsigned char *p = (const unsigned char *)text;
-	size_t bytes = utf8_sequence(text, length);
-
-	if (bytes <= 1) {
-		*code = bytes ? p[0] : UINT32_MAX;
-		return 1;
-	}
-	*code = p[0] & (0xffu >> (bytes + 1));
-	for (size_t i = 1; i < bytes; i++)
-		*code = *code << 6 | (p[i] & 0x3fu);
-	return bytes;
-}
-
-static bool is_unfit(uint32_t code)
-{
-	if (code < 0x20 || (code >= 0x7f && code < 0xa0) || code == UINT32_MAX)
-		return true;
-	/* Marks that turn the direction of the text around could make a name read as another. */
-	return (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
-}
+#include "base/printable.h"
 
 void text_clean(struct out *out, const char *text, size_t length)
 {
@@ -37,17 +14,35 @@ void text_clean(struct out *out, const char *text, size_t length)
 		return;
 	while (i < length) {
 		uint32_t code;
-		size_t bytes = text_decode(text + i, length - i, &code);
+		size_t bytes = utf8_decode(text + i, length - i, &code);
 
-		if (is_unfit(code)) {
+		if (!printable_is(code)) {
 			out_bytes(out, text + start, i - start);
-			for (size_t k = 0; k < bytes; k++)
-				out_printf(out, "\\x%02x", (unsigned char)text[i + k]);
+			for (size_t k = 0; k < bytes; k++) {
+				char escape[PRINTABLE_ESCAPE_BYTES];
+
+				printable_escape((unsigned char)text[i + k], escape);
+				out_bytes(out, escape, sizeof(escape));
+			}
 			start = i + bytes;
 		}
 		i += bytes;
 	}
 	out_bytes(out, text + start, length - start);
+}
+
+void text_clean_lines(struct out *out, const char *text, size_t length)
+{
+	const char *end = text + length;
+	const char *line_end;
+
+	for (; length && (line_end = memchr(text, '\n', length)) != NULL;
+	     length = (size_t)(end - text)) {
+		text_clean(out, text, (size_t)(line_end - text));
+		out_byte(out, '\n');
+		text = line_end + 1;
+	}
+	text_clean(out, text, length);
 }
 
 static size_t columns_of(uint32_t code)
@@ -69,7 +64,7 @@ size_t text_columns(const char *text, size_t length)
 	while (i < length) {
 		uint32_t code;
 
-		i += text_decode(text + i, length - i, &code);
+		i += utf8_decode(text + i, length - i, &code);
 		columns += columns_of(code);
 	}
 	return columns;
@@ -82,7 +77,7 @@ static size_t fitting_head(const char *text, size_t length, size_t columns)
 
 	while (i < length) {
 		uint32_t code;
-		size_t bytes = text_decode(text + i, length - i, &code);
+		size_t bytes = utf8_decode(text + i, length - i, &code);
 		size_t width = columns_of(code);
 
 		if (width > columns)
@@ -115,7 +110,7 @@ void text_shorten(struct out *out, const char *text, size_t length, size_t colum
 	while (i < length && passed < total - tail) {
 		uint32_t code;
 
-		i += text_decode(text + i, length - i, &code);
+		i += utf8_decode(text + i, length - i, &code);
 		passed += columns_of(code);
 	}
 	out_bytes(out, text + i, length - i);

@@ -11,14 +11,11 @@
 
 #include "base/buf.h"
 
-/*
- * Decodes one character of `text`, `length` > 0 bytes; returns how many bytes it has. A byte that
- * starts no valid UTF-8 gives *code = UINT32_MAX and 1.
- */
-size_t text_decode(const char *text, size_t length, uint32_t *code);
-
-/* Appends `text`; control characters and bytes that are no UTF-8 become "\xNN". */
+/* Appends `text`; what is not printable (base/printable.h) becomes "\xNN". */
 void text_clean(struct out *out, const char *text, size_t length);
+
+/* The same of lines: their ends stay. */
+void text_clean_lines(struct out *out, const char *text, size_t length);
 
 /* Columns that cleaned text takes on a terminal. */
 size_t text_columns(const char *text, size_t length);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/csv_write.h"
 #include "format/json_write.h"
 #include "format/number.h"
 #include "viewer/names.h"
@@ -58,6 +59,8 @@ static void csv_name(struct data *data, uint32_t frame)
 {
 	read_name(data, frame);
 	out_byte(data->out, '"');
+	if (csv_is_formula(data->name.bytes, data->name.length))
+		out_byte(data->out, '\'');
 	for (size_t i = 0; i < data->name.length; i++) {
 		if (data->name.bytes[i] == '"')
 			out_byte(data->out, '"');

@@ -115,7 +115,8 @@ TEST(strings_are_escaped_and_repaired)
 	check_quoted("plain", 5, "\"plain\"");
 	check_quoted("", 0, "\"\"");
 	check_quoted("\"\\\b\f\n\r\t/", 8, "\"\\\"\\\\\\b\\f\\n\\r\\t/\"");
-	check_quoted("\0\x01\x1f\x7f", 4, "\"\\u0000\\u0001\\u001f\x7f\"");
+	check_quoted("\0\x01\x1f\x7f", 4, "\"\\u0000\\u0001\\u001f\\u007f\"");
+	check_quoted("\xc2\x9b\xe2\x80\xae\xe2\x80\xa8", 8, "\"\\u009b\\u202e\\u2028\"");
 	check_quoted("\xc3\xa9\xf0\x9f\x9a\x80", 6, "\"\xc3\xa9\xf0\x9f\x9a\x80\"");
 	check_quoted("a\xff\xc3", 3, "\"a\xef\xbf\xbd\xef\xbf\xbd\"");
 	check_quoted("\xc3\"", 2, "\"\xef\xbf\xbd\\\"\"");

@@ -45,6 +45,23 @@ TEST(a_long_note_is_cut_but_still_a_line)
 	}
 }
 
+TEST(a_note_obeys_no_name)
+{
+	static char text[3000];
+	const char *line;
+
+	CHECK_STR(caught("\033[31m\n\xc2\x9b\xe2\x80\xae\xff\xc3\xa9"),
+		  "proton: \\x1b[31m\\x0a\\xc2\\x9b\\xe2\\x80\\xae\\xff\xc3\xa9\n");
+	for (size_t length = 200; length < 1100; length += 100) {
+		memset(text, '\033', length);
+		text[length] = '\0';
+		line = caught(text);
+		CHECK_LE(strlen(line), 1023);
+		CHECK_PTR(strchr(line, '\n'), line + strlen(line) - 1);
+		CHECK(!strchr(line, '\033'));
+	}
+}
+
 TEST(a_note_keeps_errno)
 {
 	errno = EXDEV;

@@ -1,6 +1,6 @@
 /* UTF-8: how far bytes are valid, and what stands for those that are not. */
-#ifndef FORMAT_UTF8_H
-#define FORMAT_UTF8_H
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -53,6 +53,25 @@ static inline size_t utf8_valid_length(const char *text, size_t length)
 		at += step;
 	}
 	return at;
+}
+
+/*
+ * Decodes one character of `text`, `length` > 0 bytes; returns how many bytes it has. A byte that
+ * starts no valid UTF-8 gives *code = UINT32_MAX and 1.
+ */
+static inline size_t utf8_decode(const char *text, size_t length, uint32_t *code)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	size_t bytes = utf8_sequence(text, length);
+
+	if (bytes <= 1) {
+		*code = bytes ? p[0] : UINT32_MAX;
+		return 1;
+	}
+	*code = p[0] & (0xffu >> (bytes + 1));
+	for (size_t i = 1; i < bytes; i++)
+		*code = *code << 6 | (p[i] & 0x3fu);
+	return bytes;
 }
 
 /*

@@ -1,0 +1,86 @@
+/*
+ * Text that is safe to print. Names come from files, devices and command lines: a terminal obeys
+ * control characters (colors, titles, the clipboard), line separators end a line of a file, and
+ * bidirectional marks make a name read as another. All of these are shown as \xNN, byte by byte.
+ */
+#ifndef BASE_PRINTABLE_H
+#define BASE_PRINTABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+/* `code` is a code point, or UINT32_MAX for a byte that is not valid UTF-8. */
+static inline bool printable_is(uint32_t code)
+{
+	if (code < 0x7f)
+		return code >= 0x20;
+	if (code < 0xa0 || code == UINT32_MAX)
+		return false;
+	return code != 0x61c && code != 0x200e && code != 0x200f &&
+	       (code < 0x2028 || code > 0x202e) && (code < 0x2066 || code > 0x2069);
+}
+
+#define PRINTABLE_ESCAPE_BYTES 4
+
+/* Writes a byte as \xNN. */
+static inline void printable_escape(unsigned char byte, char to[PRINTABLE_ESCAPE_BYTES])
+{
+	static const char hex[] = "0123456789abcdef";
+
+	to[0] = '\\';
+	to[1] = 'x';
+	to[2] = hex[byte >> 4];
+	to[3] = hex[byte & 15];
+}
+
+/*
+ * Copies text and makes it printable. Where `room` bytes (at least 1) are not enough, it ends after
+ * a whole character; a NUL follows. Returns the length. Allocates nothing.
+ */
+static inline size_t printable_copy(char *to, size_t room, const char *text, size_t length)
+{
+	size_t used = 0;
+	size_t at = 0;
+
+	while (at < length) {
+		uint32_t code;
+		size_t bytes = utf8_decode(text + at, length - at, &code);
+		size_t needed = printable_is(code) ? bytes : bytes * PRINTABLE_ESCAPE_BYTES;
+
+		if (needed >= room - used)
+			break;
+		if (printable_is(code))
+			memcpy(to + used, text + at, bytes);
+		else
+			for (size_t i = 0; i < bytes; i++)
+				printable_escape((unsigned char)text[at + i],
+						 to + used + i * PRINTABLE_ESCAPE_BYTES);
+		used += needed;
+		at += bytes;
+	}
+	to[used] = '\0';
+	return used;
+}
+
+/* Makes a message printable in its buffer of `room` bytes, at most PRINTABLE_MESSAGE_MAX. */
+#define PRINTABLE_MESSAGE_MAX 2048
+static inline void printable_message(char *text, size_t room)
+{
+	char raw[PRINTABLE_MESSAGE_MAX];
+	size_t length = strnlen(text, room);
+	size_t at = 0;
+	uint32_t code = 0x20;
+
+	while (at < length && printable_is(code))
+		at += utf8_decode(text + at, length - at, &code);
+	if (printable_is(code) || room > sizeof(raw))
+		return;
+	memcpy(raw, text, length);
+	printable_copy(text, room, raw, length);
+}
+
+#endif

@@ -1,0 +1,47 @@
+/* Fields of CSV. See csv_write.h. */
+#include "format/csv_write.h"
+
+static bool needs_quotes(const char *text, size_t length)
+{
+	return memchr(text, '"', length) || memchr(text, ',', length) ||
+	       memchr(text, '\n', length) || memchr(text, '\r', length);
+}
+
+bool csv_is_formula(const char *text, size_t length)
+{
+	static const char begins[] = "=+-@\t\r\n'";
+
+	/* Some spreadsheets take U+FF0B, U+FF0D, U+FF1D and U+FF20 for + - = @. */
+	if (length >= 3 && memcmp(text, "\xef\xbc", 2) == 0)
+		return memchr("\x8b\x8d\x9d\xa0", text[2], 4) != NULL;
+	return length > 0 && memchr(begins, text[0], sizeof(begins) - 1) != NULL;
+}
+
+static void write_field(struct out *out, const char *mark, const char *text, size_t length)
+{
+	const char *end = text + length;
+	const char *quote;
+	bool is_quoted = needs_quotes(text, length);
+
+	out_text(out, is_quoted ? "\"" : "");
+	out_text(out, mark);
+	while (is_quoted && (quote = memchr(text, '"', (size_t)(end - text))) != NULL) {
+		out_bytes(out, text, (size_t)(quote + 1 - text));
+		out_byte(out, '"');
+		text = quote + 1;
+	}
+	out_bytes(out, text, (size_t)(end - text));
+	out_text(out, is_quoted ? "\"" : "");
+}
+
+void csv_quoted(struct out *out, const char *text, size_t length)
+{
+	if (length)
+		write_field(out, "", text, length);
+}
+
+void csv_text(struct out *out, const char *text, size_t length)
+{
+	if (length)
+		write_field(out, csv_is_formula(text, length) ? "'" : "", text, length);
+}
