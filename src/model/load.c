@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/hash.h"
+#include "format/profile_snapshot.h"
 
 static bool begins_with(const char *bytes, size_t length, const char *prefix, size_t prefix_length)
 {
@@ -41,11 +43,13 @@ static char first_of_text(const char *bytes, size_t length)
 	return (char)(at < length ? bytes[at] : 0);
 }
 
-/* A profile file has room for its head before it has that. */
+/*
+ * A profile file has blocks for its header before it has that. Of a header that is written while it
+ * is read, the end may be there and the beginning not.
+ */
 static bool is_zero(const char *bytes, size_t length)
 {
-	return length >= FILE_HEAD_BYTES && !bytes[0] &&
-	       memcmp(bytes, bytes + 1, FILE_HEAD_BYTES - 1) == 0;
+	return length >= FILE_HEAD_BYTES && !bytes[0] && memcmp(bytes, bytes + 1, 63) == 0;
 }
 
 /* Things that people give by mistake; NULL if it is none of them. */
@@ -137,7 +141,47 @@ static int check_head(const char *name, const char *bytes, size_t length, struct
 	return refuse(name, err);
 }
 
-int profile_load_file(const char *path, struct profile **out, struct proton_error *err)
+#define SNAPSHOTS_MAX 10
+
+/*
+ * Loads a file that is being recorded, or that a killed process left. False: it is neither, or it
+ * is truncated. Clearing a phase moves rows from one list to another, so that a list may be
+ * inconsistent although its file is not: then the file has changed when it is read again.
+ */
+static bool load_recording(const char *path, struct profile **out, int *status_out,
+			   struct proton_error *err)
+{
+	uint64_t last_hash = 0;
+
+	for (int i = 0; i < SNAPSHOTS_MAX; i++) {
+		struct profile *profile;
+		uint64_t hash;
+		char *bytes;
+		size_t length;
+		int status;
+
+		if (!profile_snapshot_read(path, &bytes, &length))
+			return false;
+		hash = hash_bytes(bytes, length);
+		status = load_bytes(path, bytes, length, &bytes, &profile, err);
+		free(bytes);
+		if (status == PROTON_OK && profile->is_damaged && (!i || hash != last_hash)) {
+			last_hash = hash;
+			if (i < SNAPSHOTS_MAX - 1) {
+				profile_free(profile);
+				continue;
+			}
+			profile->is_damaged = false; /* it has changed each time */
+		}
+		if (status == PROTON_OK)
+			*out = profile;
+		*status_out = status;
+		return true;
+	}
+	return false;
+}
+
+static int load_whole(const char *path, struct profile **out, struct proton_error *err)
 {
 	const struct file_limits limits = {.most_bytes = size_limit(), .check_head = check_head};
 	const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
@@ -149,5 +193,18 @@ int profile_load_file(const char *path, struct profile **out, struct proton_erro
 		return status;
 	status = load_bytes(name, bytes, length, &bytes, out, err);
 	free(bytes);
+	return status;
+}
+
+int profile_load_file(const char *path, struct profile **out, struct proton_error *err)
+{
+	int status;
+
+	if (load_recording(path, out, &status, err))
+		return status;
+	status = load_whole(path, out, err);
+	/* It may have begun to record meanwhile. */
+	if (status == PROTON_E_FORMAT)
+		load_recording(path, out, &status, err);
 	return status;
 }
