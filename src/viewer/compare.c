@@ -7,35 +7,12 @@
 #include <string.h>
 
 #include "model/merge.h"
+#include "viewer/compare_parts.h"
 #include "viewer/filter.h"
 #include "viewer/say.h"
 #include "viewer/xalloc.h"
 
-/* One profile's numbers, by node of the union. */
-struct side {
-	struct metric_column *columns; /* by name; none if no name was known yet */
-	size_t column_count;
-	size_t node_count; /* of the union when this was added: later nodes have no value */
-	bool *has_node;
-};
-
-struct comparison {
-	const struct options *options;
-	struct profile *all; /* the union */
-	struct merge *merge;
-	char **names; /* shown metrics, then those of thresholds, then those of gates */
-	size_t name_count;
-	size_t shown_count;
-	bool *is_found; /* some profile has that metric */
-	bool *is_inclusive;
-	bool *is_additive;
-	/* Of additive metrics: the label of what they are made of, and what that is divided by. */
-	char **source;
-	double *divisor;
-	struct proton_error first_error; /* about a metric that has not been found yet */
-};
-
-static void begin(struct comparison *comparison, const struct options *options)
+void comparison_begin(struct comparison *comparison, const struct options *options)
 {
 	*comparison = (struct comparison){.options = options, .all = profile_new()};
 	comparison->merge = comparison->all ? merge_new(comparison->all) : NULL;
@@ -43,14 +20,16 @@ static void begin(struct comparison *comparison, const struct options *options)
 		xgive_up();
 }
 
-static void end(struct comparison *comparison)
+void comparison_end(struct comparison *comparison)
 {
 	merge_free(comparison->merge);
 	profile_free(comparison->all);
 	for (size_t i = 0; i < comparison->name_count; i++) {
 		free(comparison->names[i]);
 		free(comparison->source[i]);
+		free(comparison->labels[i]);
 	}
+	free(comparison->labels);
 	free(comparison->source);
 	free(comparison->divisor);
 	free(comparison->names);
@@ -80,6 +59,7 @@ static void name_metrics(struct comparison *comparison, const struct view *view)
 		return; /* an empty profile */
 	count = comparison->shown_count + options->threshold_count + options->gate_count;
 	comparison->names = xcalloc(count, sizeof(*comparison->names));
+	comparison->labels = xcalloc(count, sizeof(*comparison->labels));
 	comparison->is_found = xcalloc(count, sizeof(bool));
 	comparison->is_inclusive = xcalloc(count, sizeof(bool));
 	comparison->is_additive = xcalloc(count, sizeof(bool));
@@ -91,14 +71,6 @@ static void name_metrics(struct comparison *comparison, const struct view *view)
 		add_name(comparison, options->thresholds[i].metric);
 	for (size_t i = 0; i < options->gate_count; i++)
 		add_name(comparison, options->gates[i].metric);
-}
-
-static void side_fini(struct side *side)
-{
-	for (size_t i = 0; i < side->column_count; i++)
-		metric_column_fini(&side->columns[i]);
-	free(side->columns);
-	free(side->has_node);
 }
 
 /* Siblings of one name become one node, so that paths tell nodes apart. */
@@ -139,6 +111,8 @@ static int derive_side(struct comparison *comparison, struct view *view,
 					 comparison->names[i]);
 			break;
 		}
+		if (!comparison->is_found[i])
+			comparison->labels[i] = xstrndup(columns[i].name, strlen(columns[i].name));
 		comparison->is_found[i] = true;
 		comparison->is_inclusive[i] = columns[i].is_inclusive;
 		comparison->is_additive[i] = columns[i].is_additive;
@@ -152,8 +126,27 @@ static int derive_side(struct comparison *comparison, struct view *view,
 	return status;
 }
 
-/* Adds a profile's tree to the union: for each of its nodes that of the union, malloc'd. */
-static uint32_t *add_tree(struct comparison *comparison, const struct profile *profile)
+int comparison_derive(struct comparison *comparison, struct profile *profile, struct view *view,
+		      struct metric_column **columns_out, struct proton_error *err)
+{
+	int status = view_init(view, without_twins(profile), comparison->options, err);
+
+	*columns_out = NULL;
+	if (status)
+		return status;
+	name_metrics(comparison, view);
+	*columns_out = xcalloc(comparison->name_count, sizeof(**columns_out));
+	return derive_side(comparison, view, *columns_out, err);
+}
+
+void comparison_free_columns(const struct comparison *comparison, struct metric_column *columns)
+{
+	for (size_t i = 0; columns && i < comparison->name_count; i++)
+		metric_column_fini(&columns[i]);
+	free(columns);
+}
+
+uint32_t *comparison_map(struct comparison *comparison, const struct profile *profile)
 {
 	uint32_t *nodes;
 
@@ -164,59 +157,7 @@ static uint32_t *add_tree(struct comparison *comparison, const struct profile *p
 	return nodes;
 }
 
-/* From a profile's nodes to those of the union. */
-static void project(struct comparison *comparison, const struct view *view, struct side *side)
-{
-	const struct profile *profile = view->profile;
-	uint32_t *nodes = add_tree(comparison, profile);
-
-	side->node_count = comparison->all->node_count;
-	side->has_node = xcalloc(side->node_count, sizeof(bool));
-	for (size_t n = 0; n < profile->node_count; n++)
-		side->has_node[nodes[n]] = view->state[n] != NODE_GONE;
-	for (size_t i = 0; i < comparison->name_count; i++) {
-		struct metric_column *column = &side->columns[i];
-		double *values = xcalloc(side->node_count, sizeof(*values));
-
-		for (size_t n = 0; n < side->node_count; n++)
-			values[n] = NAN;
-		for (size_t n = 0; column->values && n < profile->node_count; n++)
-			values[nodes[n]] = column->values[n];
-		free(column->values);
-		column->values = values;
-	}
-	free(nodes);
-}
-
-/* The numbers of a profile by its own nodes. Takes the profile, also when it fails. */
-static int begin_side(struct comparison *comparison, struct profile *profile, struct view *view,
-		      struct side *side, struct proton_error *err)
-{
-	int status = view_init(view, without_twins(profile), comparison->options, err);
-
-	*side = (struct side){0};
-	if (status)
-		return status;
-	name_metrics(comparison, view);
-	side->column_count = comparison->name_count;
-	side->columns = xcalloc(side->column_count, sizeof(*side->columns));
-	return derive_side(comparison, view, side->columns, err);
-}
-
-/* Takes the profile. */
-static int add_side(struct comparison *comparison, struct profile *profile, struct side *side,
-		    struct proton_error *err)
-{
-	struct view view;
-	int status = begin_side(comparison, profile, &view, side, err);
-
-	if (status == PROTON_OK)
-		project(comparison, &view, side);
-	view_fini(&view);
-	return status;
-}
-
-static int check_found(const struct comparison *comparison, struct proton_error *err)
+int comparison_check_found(const struct comparison *comparison, struct proton_error *err)
 {
 	for (size_t i = 0; i < comparison->name_count; i++) {
 		if (!comparison->is_found[i]) {
@@ -228,21 +169,9 @@ static int check_found(const struct comparison *comparison, struct proton_error 
 	return PROTON_OK;
 }
 
-/* A value of the union's node; what is not there counts as 0 where numbers add up. */
-static double value_of(const struct comparison *comparison, const struct side *side, size_t name,
-		       size_t node)
-{
-	bool is_there = name < side->column_count && node < side->node_count;
-	double value = is_there ? side->columns[name].values[node] : NAN;
-
-	return isnan(value) && comparison->is_additive[name] && comparison->is_inclusive[name]
-		       ? 0
-		       : value;
-}
-
 /* ------------------------------------------------------------------ the result */
 
-static char *joined(const char *a, const char *b)
+char *comparison_joined(const char *a, const char *b)
 {
 	size_t length = strlen(a) + 1 + strlen(b) + 1;
 	char *text = xcalloc(length, 1);
@@ -251,14 +180,13 @@ static char *joined(const char *a, const char *b)
 	return text;
 }
 
-/* A column of the view with a value for every node of the union. `which` is a constant. */
-static struct metric_column *new_column(const struct comparison *comparison, struct view *view,
-					size_t name, const char *text, const char *which)
+struct metric_column *comparison_column(const struct comparison *comparison, struct view *view,
+					size_t name, const char *which)
 {
 	struct metric_column *column = &view->columns[view->column_count++];
 
 	*column = (struct metric_column){
-		.name = joined(text, which),
+		.name = comparison_joined(comparison->labels[name], which),
 		.which = which,
 		.is_inclusive = comparison->is_inclusive[name],
 		.divisor = comparison->divisor[name],
@@ -269,8 +197,7 @@ static struct metric_column *new_column(const struct comparison *comparison, str
 	return column;
 }
 
-/* The union becomes the view's profile. */
-static void take_union(struct comparison *comparison, struct view *view, size_t columns)
+void comparison_take_union(struct comparison *comparison, struct view *view, size_t columns)
 {
 	merge_free(comparison->merge);
 	comparison->merge = NULL;
@@ -279,135 +206,14 @@ static void take_union(struct comparison *comparison, struct view *view, size_t 
 	view->state = filter_prune(view->profile);
 	metrics_init(&view->metrics, view->profile);
 	view->columns = xcalloc(columns, sizeof(*view->columns));
-	if (comparison->options->gate_count) {
-		view->gate_after = xcalloc(comparison->options->gate_count, sizeof(double *));
-		view->gate_before = xcalloc(comparison->options->gate_count, sizeof(double *));
-		view->gate_is_inclusive = xcalloc(comparison->options->gate_count, sizeof(bool));
-	}
+	if (comparison->options->gate_count)
+		view->gates = xcalloc(comparison->options->gate_count, sizeof(*view->gates));
+	view->gate_count = comparison->options->gate_count;
 }
 
-static size_t first_gate(const struct comparison *comparison)
+size_t comparison_first_gate(const struct comparison *comparison)
 {
 	return comparison->shown_count + comparison->options->threshold_count;
-}
-
-/* ------------------------------------------------------------------ two */
-
-static const char *const standings[] = {"new", "gone"};
-
-static void add_standing(struct view *view, const struct side *base, const struct side *file)
-{
-	struct metric_column *column = &view->columns[view->column_count++];
-	size_t count = view->profile->node_count;
-
-	*column = (struct metric_column){.name = xstrndup("path", 4), .words = standings};
-	column->word = xcalloc(count, sizeof(*column->word));
-	for (size_t n = 0; n < count; n++) {
-		bool was = n < base->node_count && base->has_node[n];
-		bool is = n < file->node_count && file->has_node[n];
-
-		column->word[n] = was == is ? WORD_NONE : was;
-	}
-}
-
-static void add_difference(const struct comparison *comparison, struct view *view, size_t name,
-			   const struct side *base, const struct side *file)
-{
-	const struct side *side = name < base->column_count && base->columns[name].name ? base
-											: file;
-	const char *text = side->columns[name].name;
-	struct metric_column *before = new_column(comparison, view, name, text, "before");
-	struct metric_column *after = new_column(comparison, view, name, text, "after");
-	struct metric_column *change = new_column(comparison, view, name, text, "change");
-	struct metric_column *percent = new_column(comparison, view, name, text, "change/%");
-
-	for (size_t n = 0; n < view->profile->node_count; n++) {
-		double old = value_of(comparison, base, name, n);
-		double new = value_of(comparison, file, name, n);
-		double ratio;
-
-		before->values[n] = old;
-		after->values[n] = new;
-		/* An additive number that only one of them has is all change. */
-		if (comparison->is_additive[name] && isnan(old) != isnan(new)) {
-			old = isnan(old) ? 0 : old;
-			new = isnan(new) ? 0 : new;
-		}
-		ratio = change_percent(old, new);
-		change->values[n] = new - old;
-		percent->values[n] = isfinite(ratio) ? ratio : NAN;
-	}
-	before->is_additive = after->is_additive = comparison->is_additive[name];
-}
-
-/* A column that is only looked at. */
-static struct metric_column *add_hidden(const struct comparison *comparison, struct view *view,
-					const struct side *side, size_t name)
-{
-	struct metric_column *column =
-		new_column(comparison, view, name, comparison->names[name], "hidden");
-
-	for (size_t n = 0; n < view->profile->node_count; n++)
-		column->values[n] = value_of(comparison, side, name, n);
-	return column;
-}
-
-/* A threshold looks at the change. */
-static void add_thresholds(const struct comparison *comparison, struct view *view,
-			   const struct side *base, const struct side *file)
-{
-	for (size_t i = comparison->shown_count; i < first_gate(comparison); i++) {
-		struct metric_column *change = add_hidden(comparison, view, file, i);
-
-		for (size_t n = 0; n < view->profile->node_count; n++)
-			change->values[n] -= value_of(comparison, base, i, n);
-	}
-}
-
-static void add_gates(const struct comparison *comparison, struct view *view,
-		      const struct side *base, const struct side *file)
-{
-	for (size_t i = first_gate(comparison); i < comparison->name_count; i++) {
-		size_t gate = i - first_gate(comparison);
-
-		view->gate_before[gate] = add_hidden(comparison, view, base, i)->values;
-		view->gate_after[gate] = add_hidden(comparison, view, file, i)->values;
-		view->gate_is_inclusive[gate] = comparison->is_inclusive[i];
-	}
-}
-
-int compare_two(struct view *view, struct profile *base_profile, struct profile *file_profile,
-		const struct options *options, struct proton_error *err)
-{
-	struct comparison comparison;
-	struct side base = {0};
-	struct side file = {0};
-	int status;
-
-	*view = (struct view){0};
-	begin(&comparison, options);
-	status = add_side(&comparison, base_profile, &base, err);
-	if (status == PROTON_OK)
-		status = add_side(&comparison, file_profile, &file, err);
-	else
-		profile_free(file_profile);
-	if (status == PROTON_OK)
-		status = check_found(&comparison, err);
-	if (status == PROTON_OK) {
-		take_union(&comparison, view, 4 * comparison.name_count + 1);
-		for (size_t i = 0; i < comparison.shown_count; i++)
-			add_difference(&comparison, view, i, &base, &file);
-		add_standing(view, &base, &file);
-		view->shown_count = view->column_count;
-		view->sort_column = comparison.shown_count ? 2 : 0; /* the change */
-		view->by_magnitude = true;
-		add_thresholds(&comparison, view, &base, &file);
-		add_gates(&comparison, view, &base, &file);
-	}
-	side_fini(&base);
-	side_fini(&file);
-	end(&comparison);
-	return status;
 }
 
 /* ------------------------------------------------------------------ many */
@@ -442,9 +248,10 @@ static void take(struct tally *tally, double value, uint32_t file)
 
 /* Touches the nodes of this file alone: the union of many files is large. */
 static void add_tallies(struct comparison *comparison, struct tallies *tallies,
-			const struct profile *profile, const struct side *side, uint32_t file)
+			const struct profile *profile, const struct metric_column *columns,
+			uint32_t file)
 {
-	uint32_t *nodes = add_tree(comparison, profile);
+	uint32_t *nodes = comparison_map(comparison, profile);
 	size_t names = comparison->name_count;
 	size_t before = tallies->node_count * names;
 	size_t after = comparison->all->node_count * names;
@@ -456,7 +263,7 @@ static void add_tallies(struct comparison *comparison, struct tallies *tallies,
 		tallies->node_count = comparison->all->node_count;
 	}
 	for (size_t i = 0; i < names; i++) {
-		const double *values = side->columns[i].values;
+		const double *values = columns[i].values;
 
 		for (size_t n = 0; values && n < profile->node_count; n++)
 			take(&tallies->rows[nodes[n] * names + i], values[n], file);
@@ -510,8 +317,7 @@ static const double *add_tally_column(const struct comparison *comparison, struc
 		[MERGE_SUM] = "sum", [MERGE_MEAN] = "mean",       [MERGE_MIN] = "min",
 		[MERGE_MAX] = "max", [MERGE_SPREAD] = "spread/%",
 	};
-	struct metric_column *column =
-		new_column(comparison, view, name, comparison->names[name], words[how]);
+	struct metric_column *column = comparison_column(comparison, view, name, words[how]);
 
 	column->is_additive = comparison->is_additive[name] && how == MERGE_MEAN;
 	for (size_t n = 0; n < view->profile->node_count; n++)
@@ -529,7 +335,7 @@ static void add_most_in(const struct comparison *comparison, struct view *view,
 	size_t count = view->profile->node_count;
 
 	*column = (struct metric_column){
-		.name = joined(comparison->names[name], is_time ? "slowest" : "most in"),
+		.name = comparison_joined(comparison->names[name], is_time ? "slowest" : "most in"),
 		.words = (const char *const *)input->labels,
 	};
 	column->word = xcalloc(count, sizeof(*column->word));
@@ -549,7 +355,7 @@ static void show_tallies(struct comparison *comparison, struct view *view, struc
 	enum merge_how judged = how == MERGE_SPREAD ? MERGE_MEAN : how;
 
 	finish_tallies(comparison, tallies);
-	take_union(comparison, view, 5 * comparison->name_count);
+	comparison_take_union(comparison, view, 5 * comparison->name_count);
 	for (size_t i = 0; i < comparison->shown_count; i++) {
 		add_tally_column(comparison, view, tallies, i, judged);
 		if (how != MERGE_SPREAD)
@@ -562,12 +368,15 @@ static void show_tallies(struct comparison *comparison, struct view *view, struc
 	view->shown_count = view->column_count;
 	for (size_t i = comparison->shown_count; i < comparison->name_count; i++) {
 		const double *values = add_tally_column(comparison, view, tallies, i, judged);
-		size_t gate = i - first_gate(comparison);
+		size_t gate = i - comparison_first_gate(comparison);
 
-		if (i < first_gate(comparison))
+		if (i < comparison_first_gate(comparison))
 			continue;
-		view->gate_after[gate] = values;
-		view->gate_is_inclusive[gate] = comparison->is_inclusive[i];
+		view->gates[gate] = (struct gate_numbers){
+			.label = xstrndup(comparison->labels[i], strlen(comparison->labels[i])),
+			.after = values,
+			.is_inclusive = comparison->is_inclusive[i],
+		};
 	}
 }
 
@@ -579,30 +388,32 @@ int compare_many(struct view *view, struct input *input, const struct options *o
 	int status = PROTON_OK;
 
 	*view = (struct view){0};
-	begin(&comparison, options);
+	comparison_begin(&comparison, options);
 	for (size_t i = 0; i < input->count && status == PROTON_OK; i++) {
 		struct profile *profile = input_load(input, i);
-		struct side side;
+		struct metric_column *columns;
 		struct view one;
 
 		if (!profile)
 			continue;
-		status = begin_side(&comparison, profile, &one, &side, err);
+		status = comparison_derive(&comparison, profile, &one, &columns, err);
 		if (status == PROTON_OK)
-			add_tallies(&comparison, &tallies, one.profile, &side, (uint32_t)i);
+			add_tallies(&comparison, &tallies, one.profile, columns, (uint32_t)i);
+		comparison_free_columns(&comparison, columns);
 		view_fini(&one);
-		side_fini(&side);
 	}
 	if (status == PROTON_OK && tallies.file_count == 0) {
 		err->text[0] = '\0'; /* why has been said of each file */
 		status = PROTON_E_INVALID;
 	}
 	if (status == PROTON_OK)
-		status = check_found(&comparison, err);
+		status = comparison_check_found(&comparison, err);
 	comparison.all->is_damaged |= input->left_out > 0;
-	if (status == PROTON_OK)
+	if (status == PROTON_OK) {
 		show_tallies(&comparison, view, &tallies, input);
+		input_say_losses(view->profile);
+	}
 	free(tallies.rows);
-	end(&comparison);
+	comparison_end(&comparison);
 	return status;
 }

@@ -342,6 +342,17 @@ static bool is_known_base(const struct metrics *metrics, const char *name, size_
 	return is_known;
 }
 
+bool derive_lacks_unit(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(formulas); i++) {
+		bool is_time = formulas[i].kind != FORMULA_RATE && formulas[i].kind != FORMULA_UTIL;
+
+		if (is_time && strcasecmp(formulas[i].family, name) == 0)
+			return true;
+	}
+	return false;
+}
+
 static int refuse(const struct metrics *metrics, const char *name, struct proton_error *err)
 {
 	const struct formula *formula = find_formula(name);
@@ -360,6 +371,10 @@ static int refuse(const struct metrics *metrics, const char *name, struct proton
 			       formula->name,
 			       is_present(metrics, formula->source) ? "data to derive it from"
 								    : formula->source);
+	if (derive_lacks_unit(name))
+		return err_set(err, PROTON_E_INVALID,
+			       "metric %.100s has no unit; write %.100s/ms (or /s, /us, /ns)", name,
+			       name);
 	nearest_names(metrics, name, near, sizeof(near));
 	if (slash && is_known_base(metrics, name, (size_t)(slash - name)))
 		return err_set(err, PROTON_E_INVALID, "Unsupported unit %.60s in metric %.100s%s",

@@ -60,6 +60,8 @@ int derive_column(struct derive *derive, const char *name, struct metric_column 
  */
 int derive_own_column(struct derive *derive, const char *name, struct metric_column *column_out,
 		      struct proton_error *err);
+/* True of "time", "avg_time", ... without the unit that belongs to them. */
+bool derive_lacks_unit(const char *name);
 void metric_column_fini(struct metric_column *column);
 
 /*

@@ -5,12 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "viewer/derive.h"
 #include "viewer/filter.h"
-#include "viewer/names.h"
-#include "viewer/say.h"
+#include "viewer/repeats.h"
 #include "viewer/xalloc.h"
-
-#define SAID_MOST 5
 
 static const char *skip_spaces(const char *text)
 {
@@ -54,7 +52,29 @@ static const char *parse_amount(struct gate *gate, const char *text)
 		gate->kind = GATE_CHANGE_PERCENT;
 		end++;
 	}
+	gate->amount_text = xstrndup(text, (size_t)(end - text));
 	return skip_spaces(end);
+}
+
+/* "time > 3" would be three nanoseconds. Percents are the same in every unit. */
+static int check_unit(struct gate *gate, struct proton_error *err)
+{
+	size_t length = strlen(gate->metric);
+	char *metric;
+
+	if (!derive_lacks_unit(gate->metric))
+		return PROTON_OK;
+	if (gate->kind != GATE_CHANGE_PERCENT)
+		return err_set(err, PROTON_E_INVALID,
+			       "--fail-if \"%.100s\": %.40s has no unit; write %.40s/ms "
+			       "(or /s, /us, /ns)",
+			       gate->text, gate->metric, gate->metric);
+	metric = xcalloc(length + sizeof("/ms"), 1);
+	memcpy(metric, gate->metric, length);
+	memcpy(metric + length, "/ms", sizeof("/ms"));
+	free(gate->metric);
+	gate->metric = metric;
+	return PROTON_OK;
 }
 
 int gate_parse(struct gate *gate, const char *text, struct proton_error *err)
@@ -73,9 +93,11 @@ int gate_parse(struct gate *gate, const char *text, struct proton_error *err)
 		return bad(gate, err);
 	if (strncmp(rest, "in", 2) == 0 && (rest[2] == ' ' || rest[2] == '\t')) {
 		gate->pattern = trimmed(rest + 2, strlen(rest + 2));
-		return *gate->pattern ? PROTON_OK : bad(gate, err);
+		rest = "";
 	}
-	return *rest ? bad(gate, err) : PROTON_OK;
+	if (*rest || (gate->pattern && !*gate->pattern))
+		return bad(gate, err);
+	return check_unit(gate, err);
 }
 
 void gate_fini(struct gate *gate)
@@ -83,6 +105,7 @@ void gate_fini(struct gate *gate)
 	free(gate->text);
 	free(gate->metric);
 	free(gate->pattern);
+	free(gate->amount_text);
 	*gate = (struct gate){0};
 }
 
@@ -93,7 +116,7 @@ double change_percent(double before, double after)
 	return 100 * (after - before) / fabs(before);
 }
 
-static double judged(const struct gate *gate, double before, double after)
+double gate_judged(const struct gate *gate, double before, double after)
 {
 	switch (gate->kind) {
 	case GATE_CHANGE:
@@ -113,32 +136,66 @@ static bool is_bad(const struct gate *gate, double value)
 	return gate->is_above ? value > gate->amount : value < gate->amount;
 }
 
-static void say_failed(const struct gate *gate, const struct profile *profile, uint32_t node,
-		       double before, double after)
+/* True if the change may be chance, and without a change the gate would not fail. */
+static bool is_excused(const struct gate *gate, const struct gate_finding *finding)
 {
-	struct out name;
+	return gate->kind != GATE_VALUE && !isnan(finding->low) && !is_bad(gate, 0) &&
+	       verdict_of(finding->low, finding->high, true) == VERDICT_NOISE;
+}
 
-	out_init(&name, -1);
-	name_write(&name, profile, profile->nodes[node].frame, NAME_FULL);
-	out_byte(&name, '\0');
-	if (gate->kind == GATE_VALUE)
-		say("gate failed: %s: %s has %.6g", gate->text, name.bytes, after);
-	else
-		say("gate failed: %s: %s went from %.6g to %.6g (%+.3g%%)", gate->text, name.bytes,
-		    before, after, change_percent(before, after));
-	out_fini(&name);
+/* True if `a` is farther on the bad side than `b`. */
+static bool is_worse(const struct gate *gate, const struct gate_finding *a,
+		     const struct gate_finding *b)
+{
+	double left = gate_judged(gate, a->before, a->after);
+	double right = gate_judged(gate, b->before, b->after);
+
+	if (a->is_failed != b->is_failed)
+		return a->is_failed;
+	return gate->is_above ? left > right : left < right;
+}
+
+static void add_finding(struct gate_result *result, struct gate_finding *finding)
+{
+	const struct gate *gate = result->gate;
+
+	if (is_bad(gate, gate_judged(gate, finding->before, finding->after))) {
+		finding->is_noise = is_excused(gate, finding);
+		finding->is_failed = !finding->is_noise;
+	}
+	result->failed += finding->is_failed;
+	result->within_noise += finding->is_noise;
+	if (result->checked++ == 0 || is_worse(gate, finding, &result->worst))
+		result->worst = *finding;
+	/* What is only noise leaves space for what fails. */
+	if (result->finding_count >= (finding->is_failed  ? GATE_FINDINGS_MOST
+				      : finding->is_noise ? GATE_FINDINGS_MOST / 2
+							  : 0))
+		return;
+	xreserve(&result->findings, &result->finding_capacity, result->finding_count + 1,
+		 sizeof(*result->findings));
+	result->findings[result->finding_count++] = *finding;
+}
+
+static struct gate_finding finding_of(const struct gate_numbers *numbers, uint32_t node)
+{
+	return (struct gate_finding){
+		.node = node,
+		.before = numbers->before ? numbers->before[node] : NAN,
+		.after = numbers->after[node],
+		.low = numbers->low ? numbers->low[node] : NAN,
+		.high = numbers->high ? numbers->high[node] : NAN,
+	};
 }
 
 int gate_check(const struct gate *gate, const struct profile *profile, const uint8_t *state,
-	       const double *before, const double *after, bool is_inclusive, bool *holds_out,
+	       const struct gate_numbers *numbers, struct gate_result *result,
 	       struct proton_error *err)
 {
 	bool *matches = NULL;
-	size_t checked = 0;
-	size_t failed = 0;
 
-	*holds_out = true;
-	if (gate->kind != GATE_VALUE && !before)
+	*result = (struct gate_result){.gate = gate, .label = numbers->label};
+	if (gate->kind != GATE_VALUE && !numbers->before)
 		return err_set(err, PROTON_E_INVALID,
 			       "--fail-if \"%.100s\" is about a change and needs --diff",
 			       gate->text);
@@ -149,27 +206,26 @@ int gate_check(const struct gate *gate, const struct profile *profile, const uin
 			return status;
 	}
 	for (uint32_t i = 0; i < profile->node_count; i++) {
-		double old = before ? before[i] : NAN;
+		struct gate_finding finding = finding_of(numbers, i);
 
-		if (matches ? !matches[i] : is_inclusive && i > 0)
+		if (matches ? !matches[i] : numbers->is_inclusive && i > 0)
 			continue;
-		if (state[i] == NODE_GONE || isnan(after[i]) ||
-		    (gate->kind != GATE_VALUE && isnan(old)))
+		if (state[i] == NODE_GONE || isnan(finding.after) ||
+		    (gate->kind != GATE_VALUE && isnan(finding.before)))
 			continue;
-		checked++;
-		if (!is_bad(gate, judged(gate, old, after[i])))
-			continue;
-		if (failed++ < SAID_MOST)
-			say_failed(gate, profile, i, old, after[i]);
+		add_finding(result, &finding);
 	}
 	free(matches);
-	if (failed > SAID_MOST)
-		say("gate failed: %s: and in %zu more frames", gate->text, failed - SAID_MOST);
-	*holds_out = failed == 0;
-	if (checked == 0)
+	if (result->checked == 0)
 		return err_set(err, PROTON_E_INVALID,
 			       "--fail-if \"%.100s\" cannot be checked: no frame that it is about "
 			       "has a value",
 			       gate->text);
 	return PROTON_OK;
+}
+
+void gate_result_fini(struct gate_result *result)
+{
+	free(result->findings);
+	*result = (struct gate_result){0};
 }

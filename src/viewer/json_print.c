@@ -3,20 +3,25 @@
  *
  *   {"metrics": [{"name": "time/ms", "inclusive": true}],
  *    "partial": false,
+ *    "comparison": {"base_runs": 5, "runs": 5, "confidence": 0.95},
+ *    "gates": [...],
  *    "rows": [{"node": 0, "parent": null, "depth": 0, "frame": "ROOT",
  *              "metrics": {"time/ms": 1.5}}]}
  *
  * Rows come in the order of the tree; "parent" is the "node" of an earlier row. Trees are not
  * nested, because many readers of JSON give up at a depth of a few hundred. A flat table has rows
  * of "frame" and "metrics" alone. What has no value is null. "partial" is true if --allow-partial
- * accepted an incomplete profile.
+ * accepted an incomplete profile. "comparison" is there with --diff ("confidence" is null where one
+ * run of a side gives no interval), "gates" with --fail-if (gate_report.h).
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "format/json_write.h"
+#include "viewer/gate_report.h"
 #include "viewer/picture.h"
+#include "viewer/repeats.h"
 #include "viewer/walk.h"
 #include "viewer/xalloc.h"
 
@@ -134,6 +139,22 @@ static void write_rows(struct json_printer *printer)
 	free(line_at_level);
 }
 
+static void write_comparison(struct json_printer *printer)
+{
+	const struct picture *picture = printer->picture;
+	bool has_intervals = picture->base_runs > 1 && picture->runs > 1;
+
+	json_key(&printer->writer, "comparison");
+	json_begin_object(&printer->writer);
+	json_key(&printer->writer, "base_runs");
+	json_uint64(&printer->writer, picture->base_runs);
+	json_key(&printer->writer, "runs");
+	json_uint64(&printer->writer, picture->runs);
+	json_key(&printer->writer, "confidence");
+	json_double(&printer->writer, has_intervals ? REPEATS_CONFIDENCE : NAN);
+	json_end_object(&printer->writer);
+}
+
 void json_print(const struct picture *picture, struct out *out)
 {
 	struct json_printer printer = {.picture = picture};
@@ -145,6 +166,13 @@ void json_print(const struct picture *picture, struct out *out)
 	write_metrics(&printer);
 	json_key(&printer.writer, "partial");
 	json_bool(&printer.writer, profile_is_partial(picture->profile));
+	if (picture->runs)
+		write_comparison(&printer);
+	if (picture->gate_count) {
+		json_key(&printer.writer, "gates");
+		gate_write_json(&printer.writer, picture->gates, picture->gate_count,
+				picture->profile);
+	}
 	json_key(&printer.writer, "rows");
 	json_begin_array(&printer.writer);
 	if (picture->column_count)

@@ -1,6 +1,6 @@
 /*
  * proton-viewer: load, turn, derive, filter, print, judge. Exit status 0, 2 with a sentence for bad
- * input, or 3 if a gate does not hold.
+ * input, or 3 if a gate fails.
  */
 #include <errno.h>
 #include <locale.h>
@@ -13,6 +13,7 @@
 #include "viewer/compare.h"
 #include "viewer/export_run.h"
 #include "viewer/export_target.h"
+#include "viewer/gate_report.h"
 #include "viewer/input.h"
 #include "viewer/options.h"
 #include "viewer/output_check.h"
@@ -22,6 +23,7 @@
 #include "viewer/text.h"
 #include "viewer/view.h"
 #include "viewer/warps.h"
+#include "viewer/xalloc.h"
 
 #define EXIT_BAD 2
 #define EXIT_GATE 3
@@ -58,12 +60,15 @@ static int finish(struct out *out, struct proton_error *err)
 	return status;
 }
 
-static int print(struct view *view, const struct options *options)
+/* `gates`: what became of the options' gates; NULL: they were not checked. */
+static int print(struct view *view, const struct options *options, const struct gate_result *gates)
 {
 	struct picture picture = view_picture(view, options);
 	struct proton_error err = {0};
 	struct out out;
 
+	picture.gates = gates;
+	picture.gate_count = gates ? options->gate_count : 0;
 	view_settle(view, options);
 	begin(&out, options);
 	if (options->list) {
@@ -81,22 +86,37 @@ static int print(struct view *view, const struct options *options)
 	return finish(&out, &err);
 }
 
-static int judge(const struct view *view, const struct options *options)
+/* EXIT_BAD: a gate could not be checked. */
+static int judge(const struct view *view, const struct options *options,
+		 struct gate_result *results)
 {
 	struct proton_error err;
-	int result = 0;
 
 	for (size_t i = 0; i < options->gate_count; i++) {
-		bool holds;
-
-		if (gate_check(&options->gates[i], view->profile, view->state,
-			       view->gate_before ? view->gate_before[i] : NULL, view->gate_after[i],
-			       view->gate_is_inclusive[i], &holds, &err))
+		if (gate_check(&options->gates[i], view->profile, view->state, &view->gates[i],
+			       &results[i], &err))
 			return complain(&err);
-		if (!holds)
-			result = EXIT_GATE;
 	}
-	return result;
+	return 0;
+}
+
+static int print_judged(struct view *view, const struct options *options)
+{
+	struct gate_result *results = xcalloc(options->gate_count, sizeof(*results));
+	int status = judge(view, options, results);
+	bool is_judged = status == 0;
+
+	if (is_judged)
+		status = print(view, options, results);
+	for (size_t i = 0; i < options->gate_count; i++) {
+		if (is_judged)
+			gate_say(&results[i], view->profile);
+		if (status == 0 && results[i].failed)
+			status = EXIT_GATE;
+		gate_result_fini(&results[i]);
+	}
+	free(results);
+	return status;
 }
 
 static void say_is_empty(const char *path, const struct profile *profile)
@@ -116,22 +136,14 @@ static int load_view(struct view *view, struct input *input, struct input *base,
 
 	*view = (struct view){0};
 	err->text[0] = '\0';
+	if (options->base && !options->list)
+		return compare_runs(view, base, input, options, err);
 	if (options->merge_how != MERGE_SUM && !options->list)
 		return compare_many(view, input, options, err);
 	profile = input_load_all(input);
 	if (!profile)
 		return PROTON_E_INVALID;
 	input_say_losses(profile);
-	if (options->base && !options->list) {
-		struct profile *before = input_load_all(base);
-
-		if (!before) {
-			profile_free(profile);
-			return PROTON_E_INVALID;
-		}
-		input_say_losses(before);
-		return compare_two(view, before, profile, options, err);
-	}
 	status = view_init(view, profile, options, err);
 	if (status || options->list || view_is_empty(view))
 		return status;
@@ -154,7 +166,6 @@ static int make_view(struct view *view, struct input *input, struct input *base,
 static int view_and_judge(struct view *view, const struct options *options)
 {
 	struct proton_error err;
-	int status;
 
 	if (!options->list && view_is_empty(view)) {
 		/* What -i and -e left of nothing has been said. */
@@ -167,12 +178,11 @@ static int view_and_judge(struct view *view, const struct options *options)
 		if (options->gate_count)
 			return EXIT_BAD;
 		/* A table without rows is what a program can read. */
-		return options->csv || options->json ? print(view, options) : 0;
+		return options->csv || options->json ? print(view, options, NULL) : 0;
 	}
 	if (!options->list && view_filter(view, options, &err))
 		return complain(&err);
-	status = print(view, options);
-	return status || options->list ? status : judge(view, options);
+	return options->list ? print(view, options, NULL) : print_judged(view, options);
 }
 
 static bool is_export(const struct options *options)
@@ -211,6 +221,8 @@ static int export(const struct options *options, struct input *input, struct inp
 
 	if (export_is_of_columns(options))
 		return export_compared(options, input, base);
+	if (options->base && compare_check_sums(options, base, input, &err))
+		return complain(&err);
 	profile = input_load_all(input);
 	if (profile)
 		input_say_losses(profile);
@@ -218,8 +230,10 @@ static int export(const struct options *options, struct input *input, struct inp
 		before = input_load_all(base);
 	if (before)
 		input_say_losses(before);
-	if (profile && (before || !options->base) && !input_is_refused(input) &&
-	    !input_is_refused(base))
+	if (before && compare_check_sums(options, base, input, &err))
+		complain(&err);
+	else if (profile && (before || !options->base) && !input_is_refused(input) &&
+		 !input_is_refused(base))
 		status = export_run(options, &profile, &before, &err) ? complain(&err) : 0;
 	profile_free(before);
 	profile_free(profile);

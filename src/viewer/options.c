@@ -28,15 +28,15 @@ static const char help_text[] =
 	"  --top, --group BY      flat: by kernel, scope, module, file or device\n"
 	"  --bottom-up            who calls each kernel;  --warps  who waits inside it\n"
 	"  --diff BASE            FILE minus BASE, by impact (also -diff, --diff-profile)\n"
+	"                         (of several runs on a side: means and verdicts)\n"
 	"  --fail-if GATE         exit status 3: 'time > +5%', 'util < 0.5 in matmul'\n"
 	"  --merge HOW            of several files: sum, mean, min, max or spread\n"
-	"  --allow-partial        gates, --diff and programs: take incomplete profiles too\n"
+	"  --allow-partial        gates, --diff, programs: take incomplete profiles\n"
 	"  --csv, --json          all digits, for programs\n"
 	"  --export FORMAT        html, folded, speedscope, pprof, ...; -o, --output FILE\n"
 	"  --names STYLE          of C++: short, full, raw;  --color auto, always, never\n"
 	"  --peaks RATES          own peaks for util: flops16=989e12,bytes=3.35e12\n"
-	"  -f, --format FORMAT    of source: full, file_function_line, function_line, ...\n"
-	"  --print-sorted         after the tree, all frames by the first metric\n"
+	"  -f, --format FORMAT    of source: full, file_function, ...; --print-sorted\n"
 	"  --no-clobber           refuse an existing -o FILE    -h, --help    --version\n"
 	"Metrics: [avg_|min_|max_|p50_|p90_|p99_]time/U cpu_time/U (U: s ms us ns) util\n"
 	"  [g|t]flop[4|8|16|32|64]/s [g|t]byte/s launch_config METRIC/%\n"
@@ -211,6 +211,7 @@ static enum options_result parse_merge(struct options *options, const char *text
 	if (found < 0)
 		return REFUSE("--merge must be sum, mean, min, max or spread, not \"%s\"", text);
 	options->merge_how = (enum merge_how)found;
+	options->is_sum_asked_for = found == MERGE_SUM;
 	return OPTIONS_RUN;
 }
 
@@ -341,9 +342,9 @@ static enum options_result check(const struct options *options)
 			      "--csv, --json and --color");
 	if (options->rows && options->mode != VIEW_FLAT && !options->warps)
 		return REFUSE("--rows is for flat tables (--top, --group) and --warps");
-	if (options->base && options->merge_how != MERGE_SUM)
+	if (options->base && options->merge_how != MERGE_SUM && options->merge_how != MERGE_MEAN)
 		return REFUSE("Cannot specify both --diff and --merge %s",
-			      options->merge_how == MERGE_SPREAD ? "spread" : "mean, min or max");
+			      options->merge_how == MERGE_SPREAD ? "spread" : "min or max");
 	return OPTIONS_RUN;
 }
 

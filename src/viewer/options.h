@@ -58,6 +58,7 @@ struct options {
 	bool csv;
 	bool json;
 	enum merge_how merge_how;
+	bool is_sum_asked_for; /* by --merge sum: not the default */
 	enum name_format format;
 	enum name_style names;
 	bool has_names;

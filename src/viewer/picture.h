@@ -24,7 +24,10 @@ struct picture {
 	size_t depth;        /* levels to print; the root is the first */
 	bool is_flat;        /* a table of the nodes below the root */
 	size_t rows;         /* of a flat table; 0: all */
-	bool is_default;     /* columns that a terminal has no room for may be left out */
+	size_t base_runs, runs; /* compared; 0: nothing is */
+	const struct gate_result *gates;
+	size_t gate_count;
+	bool is_default; /* columns that a terminal has no room for may be left out */
 	enum name_format format;
 	enum name_style names;
 	struct term term;

@@ -387,6 +387,9 @@ static void print_legend(struct printer *printer)
 	} else {
 		out_text(printer->out, "in the order of the file");
 	}
+	if (picture->base_runs > 1 || picture->runs > 1)
+		out_printf(printer->out, "%smeans of %zu and %zu runs", separator,
+			   picture->base_runs, picture->runs);
 	if (printer->dropped)
 		out_printf(printer->out, "%s%zu columns more with a wider terminal or -m",
 			   separator, printer->dropped);

@@ -87,9 +87,9 @@ void view_fini(struct view *view)
 	for (size_t i = 0; i < view->column_count; i++)
 		metric_column_fini(&view->columns[i]);
 	free(view->columns);
-	free(view->gate_before);
-	free(view->gate_after);
-	free(view->gate_is_inclusive);
+	for (size_t i = 0; i < view->gate_count; i++)
+		free(view->gates[i].label);
+	free(view->gates);
 	metrics_fini(&view->metrics);
 	free(view->state);
 	profile_free(view->profile);
@@ -273,8 +273,8 @@ int view_columns(struct view *view, const struct options *options, struct proton
 	derive_fini(&derive);
 	if (status || !options->gate_count)
 		return status;
-	view->gate_after = xcalloc(options->gate_count, sizeof(*view->gate_after));
-	view->gate_is_inclusive = xcalloc(options->gate_count, sizeof(bool));
+	view->gates = xcalloc(options->gate_count, sizeof(*view->gates));
+	view->gate_count = options->gate_count;
 	for (size_t i = 0; i < options->gate_count; i++) {
 		const struct metric_column *column =
 			&view->columns[view->shown_count + options->threshold_count + i];
@@ -282,8 +282,11 @@ int view_columns(struct view *view, const struct options *options, struct proton
 		if (!column->values)
 			return err_set(err, PROTON_E_INVALID,
 				       "--fail-if needs a number, and %s is none", column->name);
-		view->gate_after[i] = column->values;
-		view->gate_is_inclusive[i] = column->is_inclusive;
+		view->gates[i] = (struct gate_numbers){
+			.label = xstrndup(column->name, strlen(column->name)),
+			.after = column->values,
+			.is_inclusive = column->is_inclusive,
+		};
 	}
 	return PROTON_OK;
 }
@@ -321,6 +324,8 @@ struct picture view_picture(const struct view *view, const struct options *optio
 		.depth = options->depth,
 		.is_flat = options->mode == VIEW_FLAT,
 		.rows = options->rows,
+		.base_runs = view->base_runs,
+		.runs = view->runs,
 		.format = options->format,
 		.names = is_text || options->has_names ? options->names : NAMES_RAW,
 		.term = term_probe(options->color),

@@ -26,9 +26,9 @@ struct view {
 	size_t sort_column;
 	bool by_magnitude;
 	bool is_default;            /* nobody asked for these columns: some may be left out */
-	const double **gate_before; /* per gate; NULL without --diff */
-	const double **gate_after;
-	bool *gate_is_inclusive;
+	struct gate_numbers *gates; /* of the options' gates */
+	size_t gate_count;
+	size_t base_runs, runs; /* of --diff; 0 without it */
 };
 
 /*

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "viewer/derive.h"
 #include "viewer/gate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
@@ -18,7 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	memcpy(text, bytes, length);
 	text[length] = '\0';
 	if (gate_parse(&gate, text, &err) == PROTON_OK &&
-	    (!*gate.metric || gate.amount != gate.amount))
+	    (!*gate.metric || gate.amount != gate.amount || !gate.amount_text ||
+	     derive_lacks_unit(gate.metric)))
 		abort();
 	gate_fini(&gate);
 	free(text);

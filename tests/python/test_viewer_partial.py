@@ -48,7 +48,6 @@ FOR_PROGRAMS = {
     "gate and merge": ["--merge", "max", "--fail-if", "count > 1e9"],
     "diff": ["-m", "count", "--diff", str(DATA / "cuda.hatchet")],
     "diff json": ["-m", "count", "--json", "--diff", str(DATA / "cuda.hatchet")],
-    "diff html": ["--export", "html", "--diff", str(DATA / "cuda.hatchet")],
     "csv file": ["--export", "csv"],
     "folded": ["--export", "folded", "-m", "count"],
     "speedscope": ["--export", "speedscope", "-m", "count"],
@@ -149,6 +148,17 @@ def test_a_base_is_complete_or_refused(inputs, name, view):
     (line,) = messages_of(done)
     assert (done.returncode, done.stdout) == (2, b"") and said in line
     assert viewer("--allow-partial", *options, DATA / "cuda.hatchet").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["cut.hatchet", "killed.proton"])
+def test_a_report_that_compares_needs_complete_profiles(inputs, name):
+    report = ["--export", "html", "--diff"]
+    part, whole = inputs[name][0], DATA / "cuda.hatchet"
+    for files in ([part, whole], [whole, part]):
+        done = viewer(*report, *files)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert "--diff needs a complete profile" in messages_of(done)[0]
+        assert viewer("--allow-partial", *report, *files).returncode == 0
 
 
 @pytest.mark.parametrize("gate", ["count > 1", "count < 1e9", "count > 1e9"])
