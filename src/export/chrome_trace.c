@@ -1,108 +1,57 @@
 /*
- * Chrome's trace event format (JSON), as the first Proton and torch write it: what ui.perfetto.dev,
- * chrome://tracing and many scripts read. docs/guide/traces.md lists tracks and arguments.
+ * Chrome's trace event format (JSON), as upstream Proton and torch.profiler write it: what
+ * ui.perfetto.dev, chrome://tracing and many scripts read. Fields and track names are those of
+ * upstream, with additions; docs/guide/traces.md lists them.
  *
  * A million events are hundreds of megabytes of text, so lines are put together by hand from parts
  * that are made once: what a node's slices have in common is kept from the first.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/chrome_frame.h"
+#include "export/chrome_intra.h"
+#include "export/chrome_text.h"
+#include "export/chrome_values.h"
 #include "export/export.h"
 #include "export/timeline.h"
 #include "format/json_write.h"
 
 /* What is kept of nodes, at most; the rest is made anew for each slice. */
 #define KEPT_BYTES_MAX (32u << 20)
-#define CALL_STACK_MAX 1024u
 
 struct chrome {
 	struct out *out;
 	struct timeline timeline;
 	const struct profile *profile;
-	struct json_writer json; /* for values */
-	char **names;            /* by node: as JSON, for slices inside kernels */
-	char **kept;             /* by node: "name" and the beginning of "args", or NULL */
+	struct chrome_intra *intra; /* NULL: no records of instrumented kernels */
+	char **kept;                /* by node: "name" and the beginning of "args", or NULL */
 	uint32_t *kept_length;
 	size_t kept_bytes;
+	bool has_streams; /* something ran on a GPU */
+	bool has_devices; /* on several */
 	bool has_events;
 	bool failed;
 };
 
-static char *put_u64(char *at, uint64_t value)
-{
-	char digits[20];
-	size_t count = 0;
-
-	do {
-		digits[count++] = (char)('0' + value % 10);
-		value /= 10;
-	} while (value);
-	while (count)
-		*at++ = digits[--count];
-	return at;
-}
-
-/* Nanoseconds as microseconds with all three decimals. */
-static char *put_us(char *at, uint64_t ns)
-{
-	uint64_t rest = ns % 1000;
-
-	at = put_u64(at, ns / 1000);
-	*at++ = '.';
-	*at++ = (char)('0' + rest / 100);
-	*at++ = (char)('0' + rest / 10 % 10);
-	*at++ = (char)('0' + rest % 10);
-	return at;
-}
-
-static char *put_text(char *at, const char *text, size_t length)
-{
-	memcpy(at, text, length);
-	return at + length;
-}
-
-#define PUT(at, literal) put_text(at, literal, sizeof(literal) - 1)
-
 /* ------------------------------------------------------------------ nodes */
 
-static void quote_frame(const struct profile *profile, struct out *out, uint32_t frame)
+/* "name":"k" and "args":{"call_stack":["ROOT","a","k"] of `node`, with what names it between. */
+static void make_node(const struct profile *profile, uint32_t node, struct out *out)
 {
-	char text[1024];
-	size_t length = profile_frame_text(profile, frame, text, sizeof(text));
-
-	if (length >= sizeof(text))
-		length = sizeof(text) - 1;
-	json_quote(out, text, length);
-}
-
-/* "name":"k","args":{"call_stack":["ROOT","a"] of `node`. */
-static void make_node(const struct profile *profile, uint32_t node, const char *prefix,
-		      struct out *out)
-{
-	uint32_t path[CALL_STACK_MAX];
-	uint32_t depth = 0;
-
 	out_text(out, "\"name\":");
-	if (node) {
-		quote_frame(profile, out, profile->nodes[node].frame);
-		for (uint32_t at = profile->nodes[node].parent; at && depth < CALL_STACK_MAX;
-		     at = profile->nodes[at].parent)
-			path[depth++] = at;
-	} else {
-		json_quote(out, prefix, strlen(prefix));
-	}
-	out_text(out, ",\"args\":{\"call_stack\":[\"ROOT\"");
-	while (depth) {
-		out_byte(out, ',');
-		quote_frame(profile, out, profile->nodes[path[--depth]].frame);
-	}
-	out_byte(out, ']');
+	if (node)
+		chrome_quote_frame(profile, out, profile->nodes[node].frame);
+	else
+		out_text(out, "\"ROOT\"");
+	out_text(out, ",\"args\":{\"call_stack\":");
+	chrome_call_stack(profile, out, node);
 }
 
 /* Writes what the slices of `node` have in common, from what is kept if it is. */
-static void write_node(struct chrome *chrome, uint32_t node, const char *root_name)
+static void write_node(struct chrome *chrome, uint32_t node)
 {
 	struct out made;
 	size_t length;
@@ -113,7 +62,7 @@ static void write_node(struct chrome *chrome, uint32_t node, const char *root_na
 		return;
 	}
 	out_init(&made, -1);
-	make_node(chrome->profile, node, root_name, &made);
+	make_node(chrome->profile, node, &made);
 	text = out_take(&made, &length);
 	out_fini(&made);
 	if (!text) {
@@ -130,84 +79,6 @@ static void write_node(struct chrome *chrome, uint32_t node, const char *root_na
 	}
 }
 
-/* ------------------------------------------------------------------ metrics */
-
-static void write_vector(struct chrome *chrome, uint64_t at, bool is_double)
-{
-	const struct profile_trace *trace = chrome->timeline.trace;
-	uint64_t count = at < trace->word_count ? trace->words[at] : 0;
-
-	if (count > trace->word_count - at - 1)
-		count = 0;
-	json_begin_array(&chrome->json);
-	for (uint64_t i = 0; i < count; i++) {
-		double value;
-
-		memcpy(&value, &trace->words[at + 1 + i], sizeof(value));
-		if (is_double)
-			json_double(&chrome->json, value);
-		else
-			json_int64(&chrome->json, (int64_t)trace->words[at + 1 + i]);
-	}
-	json_end_array(&chrome->json);
-}
-
-static void write_value(struct chrome *chrome, const struct profile_metric *metric,
-			const struct row_sample *sample)
-{
-	const struct profile_trace *trace = chrome->timeline.trace;
-	uint32_t string = 0;
-
-	json_writer_init(&chrome->json, chrome->out, false);
-	switch (metric->type) {
-	case PROTON_METRIC_INT64:
-		json_int64(&chrome->json, sample->as.int64);
-		break;
-	case PROTON_METRIC_DOUBLE:
-		json_double(&chrome->json, sample->as.float64);
-		break;
-	case PROTON_METRIC_STRING:
-		if (sample->as.string < trace->string_count && trace->strings[sample->as.string])
-			string = trace->strings[sample->as.string] - 1;
-		json_string(&chrome->json, profile_text(chrome->profile, string),
-			    string_length(&chrome->profile->strings, string));
-		break;
-	default:
-		write_vector(chrome, sample->as.vector,
-			     metric->type == PROTON_METRIC_DOUBLE_VECTOR);
-		break;
-	}
-}
-
-static void write_metric_name(struct chrome *chrome, const struct profile_metric *metric)
-{
-	json_quote(chrome->out, profile_text(chrome->profile, metric->name),
-		   string_length(&chrome->profile->strings, metric->name));
-}
-
-/* ,"metrics":{...} */
-static void write_metrics(struct chrome *chrome, uint32_t first)
-{
-	const struct profile_metric *metric;
-	const struct row_sample *sample;
-	uint32_t last = UINT32_MAX; /* lists lead backwards: what does not is damaged */
-	bool is_first = true;
-
-	out_text(chrome->out, ",\"metrics\":{");
-	for (uint32_t at = first; at < last; last = at, at = sample->next) {
-		sample = timeline_sample(&chrome->timeline, at, &metric);
-		if (!sample)
-			break;
-		if (!is_first)
-			out_byte(chrome->out, ',');
-		is_first = false;
-		write_metric_name(chrome, metric);
-		out_byte(chrome->out, ':');
-		write_value(chrome, metric, sample);
-	}
-	out_byte(chrome->out, '}');
-}
-
 /* ------------------------------------------------------------------ events */
 
 static void begin_event(struct chrome *chrome)
@@ -217,106 +88,89 @@ static void begin_event(struct chrome *chrome)
 	chrome->has_events = true;
 }
 
-static void write_host_track(struct chrome *chrome, const struct timeline_track *track)
+/* Its number among the devices of its type, or -1. */
+static int device_number(const struct chrome *chrome, uint32_t lane)
 {
-	char name[128];
-	size_t length = timeline_track_name(&chrome->timeline, track, name, sizeof(name));
+	const struct profile_trace *trace = chrome->timeline.trace;
+	uint32_t device = trace->lanes[lane].device;
 
+	if (device >= trace->device_count || !trace->devices[device])
+		return -1;
+	return (int)chrome->profile->devices[trace->devices[device] - 1].id;
+}
+
+/* Upstream's names; with several devices the device's number follows, which upstream lacks. */
+static void name_track(const struct chrome *chrome, const struct timeline_track *track, char *text,
+		       size_t capacity)
+{
+	const struct row_lane *lane = &chrome->timeline.trace->lanes[track->lane];
+	char device[32] = "";
+	char part[32] = "";
+
+	if (track->kind == TRACK_THREAD) {
+		snprintf(text, capacity, "CPU Thread %u", lane->number);
+		return;
+	}
+	if (chrome->has_devices)
+		snprintf(device, sizeof(device), " on GPU %d", device_number(chrome, track->lane));
+	if (track->part)
+		snprintf(part, sizeof(part), " (%u)", track->part + 1);
+	snprintf(text, capacity, "%s %" PRIu64 "%s%s",
+		 track->kind == TRACK_GRAPH ? "Graph: Stream" : "GPU Stream", lane->id, device,
+		 part);
+}
+
+static void write_track(void *context, const struct timeline_track *track)
+{
+	struct chrome *chrome = context;
+	char name[128];
+
+	if (chrome->intra) {
+		chrome_intra_track(chrome->intra, track);
+		return;
+	}
+	if (!chrome->has_streams)
+		return; /* a trace of the CPU alone has no names of tracks upstream */
+	name_track(chrome, track, name, sizeof(name));
 	begin_event(chrome);
 	out_printf(
 		chrome->out,
 		"{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":0,\"tid\":%u,\"args\":{\"name\":",
 		track->tid);
-	json_quote(chrome->out, name, length);
+	json_quote(chrome->out, name, strlen(name));
 	out_printf(chrome->out,
 		   "}},\n{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":0,\"tid\":%u,"
 		   "\"args\":{\"sort_index\":%u}}",
 		   track->tid, track->order);
 }
 
-/* A CTA is a process, a line of a warp a thread of it. */
-static void write_unit_track(struct chrome *chrome, const struct timeline_track *track)
-{
-	char name[512];
-	size_t length;
-
-	if (track->is_first_of_pid) {
-		length = timeline_group_name(&chrome->timeline, track, name, sizeof(name));
-		begin_event(chrome);
-		out_printf(chrome->out,
-			   "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,"
-			   "\"args\":{\"name\":",
-			   track->pid);
-		json_quote(chrome->out, name, length);
-		out_printf(chrome->out,
-			   "}},\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%u,"
-			   "\"args\":{\"sort_index\":%u}}",
-			   track->pid, track->pid);
-	}
-	if (track->is_again)
-		return;
-	length = timeline_track_name(&chrome->timeline, track, name, sizeof(name));
-	begin_event(chrome);
-	out_printf(chrome->out,
-		   "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,"
-		   "\"args\":{\"name\":",
-		   track->pid, track->tid);
-	json_quote(chrome->out, name, length);
-	/* Without it viewers sort by name, and warp 10 stands before warp 2. */
-	out_printf(chrome->out,
-		   "}},\n{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":%u,\"tid\":%u,"
-		   "\"args\":{\"sort_index\":%u}}",
-		   track->pid, track->tid, track->tid);
-}
-
-static void write_track(void *context, const struct timeline_track *track)
-{
-	struct chrome *chrome = context;
-
-	if (track->kind == TRACK_UNIT)
-		write_unit_track(chrome, track);
-	else
-		write_host_track(chrome, track);
-}
-
-/* One end of an arrow: bound to the slice around it. */
+/* One end of an arrow: bound to the slice around it. Another event follows. */
 static char *put_arrow_end(char *at, const char *kind, const struct timeline_slice *slice,
 			   const struct timeline_track *track, uint64_t ns)
 {
-	at = PUT(at, ",\n{\"ph\":");
+	at = PUT(at, "{\"ph\":");
 	at = put_text(at, kind, strlen(kind));
-	at = PUT(at, ",\"cat\":\"flow\",\"name\":");
-	at = slice->end_track ? PUT(at, "\"async\"") : PUT(at, "\"launch->kernel\"");
-	at = PUT(at, ",\"id\":");
+	at = PUT(at, ",\"bp\":\"e\",\"cat\":\"flow\",\"name\":\"launch->kernel\",\"id\":");
 	at = put_u64(at, slice->row);
-	at = PUT(at, ",\"pid\":");
-	at = put_u64(at, track->pid);
-	at = PUT(at, ",\"tid\":");
+	at = PUT(at, ",\"pid\":0,\"tid\":");
 	at = put_u64(at, track->tid);
 	at = PUT(at, ",\"ts\":");
 	at = put_us(at, ns);
-	*at++ = '}';
-	return at;
+	return PUT(at, "},\n");
 }
 
-/*
- * From the launch to the beginning of what it launched; or from the beginning of asynchronous work
- * to where another warp saw its end.
- */
+/* From the launch to the beginning of what it launched. */
 static void write_arrow(struct chrome *chrome, const struct timeline_slice *slice)
 {
 	uint64_t base_ns = chrome->timeline.base_ns;
-	bool is_async = slice->end_track != NULL;
 	char *begin = out_room(chrome->out, 512);
 	char *at = begin;
 
 	if (!at)
 		return;
-	at = put_arrow_end(at, "\"s\"", slice, is_async ? slice->track : slice->launch_track,
-			   (is_async ? slice->start_ns : slice->launch->start_ns) - base_ns);
-	at = put_arrow_end(at, "\"f\",\"bp\":\"e\"", slice,
-			   is_async ? slice->end_track : slice->track,
-			   (is_async ? slice->end_ns : slice->start_ns) - base_ns);
+	at = put_arrow_end(at, "\"s\"", slice, slice->launch_track,
+			   slice->launch->start_ns - base_ns);
+	at = put_arrow_end(at, "\"f\"", slice, slice->track, slice->start_ns - base_ns);
 	chrome->out->length += (size_t)(at - begin);
 	chrome->out->total += (size_t)(at - begin);
 }
@@ -336,19 +190,19 @@ static void write_device_args(struct chrome *chrome, const struct timeline_slice
 {
 	const struct profile_trace *trace = chrome->timeline.trace;
 	const struct row_event *event = slice->event;
-	const struct row_lane *lane = &trace->lanes[slice->track->lane];
+	int device = device_number(chrome, slice->track->lane);
 	const struct launch_config *config;
 	char *begin = out_room(chrome->out, 512);
 	char *at = begin;
 
 	if (!at)
 		return;
-	if (lane->device < trace->device_count && trace->devices[lane->device]) {
+	if (device >= 0) {
 		at = PUT(at, ",\"device\":");
-		at = put_u64(at, chrome->profile->devices[trace->devices[lane->device] - 1].id);
+		at = put_u64(at, (uint64_t)device);
 	}
 	at = PUT(at, ",\"stream\":");
-	at = put_u64(at, lane->id);
+	at = put_u64(at, trace->lanes[slice->track->lane].id);
 	if (slice->launch) {
 		at = PUT(at, ",\"correlation\":");
 		at = put_u64(at, slice->launch->detail);
@@ -372,7 +226,7 @@ static void write_device_args(struct chrome *chrome, const struct timeline_slice
 	chrome->out->total += (size_t)(at - begin);
 }
 
-static const char *category_of(const struct timeline_slice *slice)
+static const char *category_of(const struct timeline_slice *slice, bool has_metrics)
 {
 	static const char *const categories[] = {
 		[EVENT_SCOPE] = "scope",     [EVENT_LAUNCH] = "launch", [EVENT_KERNEL] = "kernel",
@@ -380,116 +234,19 @@ static const char *category_of(const struct timeline_slice *slice)
 		[EVENT_SECTION] = "section",
 	};
 
-	return slice->event ? categories[slice->event->kind] : "scope";
+	if (!slice->event)
+		return "scope"; /* of a graph */
+	return has_metrics && slice->event->kind == EVENT_SCOPE ? "metric"
+								: categories[slice->event->kind];
 }
 
-/* Values of a scope's numbers, as a line that the viewer draws. */
-static void write_counters(struct chrome *chrome, const struct timeline_slice *slice,
-			   uint32_t first)
+/* Where, when and of which category it is. */
+static void write_head_of(struct chrome *chrome, const struct timeline_slice *slice,
+			  const char *category)
 {
-	const struct profile_metric *metric;
-	const struct row_sample *sample;
-	uint32_t last = UINT32_MAX;
-
-	for (uint32_t at = first; at < last; last = at, at = sample->next) {
-		char time[48];
-		char *end;
-
-		sample = timeline_sample(&chrome->timeline, at, &metric);
-		if (!sample)
-			break;
-		if (metric->type != PROTON_METRIC_INT64 && metric->type != PROTON_METRIC_DOUBLE)
-			continue;
-		out_text(chrome->out, ",\n{\"ph\":\"C\",\"pid\":0,\"name\":");
-		write_metric_name(chrome, metric);
-		out_text(chrome->out, ",\"ts\":");
-		end = put_us(time, slice->start_ns - chrome->timeline.base_ns);
-		out_bytes(chrome->out, time, (size_t)(end - time));
-		out_text(chrome->out, ",\"args\":{\"value\":");
-		write_value(chrome, metric, sample);
-		out_text(chrome->out, "}}");
-	}
-}
-
-/* "name" of a node as JSON, made once. */
-static const char *name_of(struct chrome *chrome, uint32_t node)
-{
-	struct out made;
-	size_t length;
-
-	if (chrome->names[node])
-		return chrome->names[node];
-	out_init(&made, -1);
-	quote_frame(chrome->profile, &made, chrome->profile->nodes[node].frame);
-	chrome->names[node] = out_take(&made, &length);
-	out_fini(&made);
-	if (!chrome->names[node])
-		chrome->failed = true;
-	return chrome->names[node] ? chrome->names[node] : "\"\"";
-}
-
-/*
- * What happened inside kernels: there may be a million of these, so they say no more than what and
- * when. The arguments that the first Proton gives each slice are those of its warp's own slice.
- */
-static void write_inner_slice(struct chrome *chrome, const struct timeline_slice *slice)
-{
-	const struct row_event *event = slice->event;
-	const char *name = name_of(chrome, slice->node);
-	char head[128];
-	char *at = PUT(head, "{\"ph\":\"X\",\"pid\":");
-
-	if (event->kind == EVENT_SECTION && chrome->has_events)
-		out_byte(chrome->out, ','); /* a line for each warp: a byte less per slice */
-	else
-		begin_event(chrome);
-	at = put_u64(at, slice->track->pid);
-	at = PUT(at, ",\"tid\":");
-	at = put_u64(at, slice->track->tid);
-	at = PUT(at, ",\"ts\":");
-	at = put_us(at, slice->start_ns - chrome->timeline.base_ns);
-	at = PUT(at, ",\"dur\":");
-	at = put_us(at, slice->end_ns - slice->start_ns);
-	if (event->flags & EVENT_ASYNC && event->kind == EVENT_SECTION)
-		at = PUT(at, ",\"cat\":\"async\"");
-	*at++ = ',';
-	out_bytes(chrome->out, head, (size_t)(at - head));
-	if (event->kind == EVENT_SECTION) {
-		out_text(chrome->out, "\"name\":");
-		out_text(chrome->out, name);
-		if (event->flags & EVENT_PARTIAL)
-			out_text(chrome->out, ",\"args\":{\"partial\":true}");
-		out_byte(chrome->out, '}');
-		if (slice->end_track)
-			write_arrow(chrome, slice);
-		return;
-	}
-	out_text(chrome->out, "\"cat\":");
-	out_text(chrome->out, name);
-	out_byte(chrome->out, ',');
-	write_node(chrome, slice->node, "ROOT");
-	out_printf(chrome->out,
-		   ",\"Init Time (ns)\":%" PRIu64 ",\"Post Final Time (ns)\":%" PRIu64
-		   ",\"Finalization Time (ns)\":%u,\"Frequency (MHz)\":%u}}",
-		   event->start_ns, event->end_ns + event->detail, event->detail, event->flags);
-}
-
-static void write_slice(void *context, const struct timeline_slice *slice)
-{
-	struct chrome *chrome = context;
-	const char *category = category_of(slice);
-	bool is_launch = slice->event && slice->event->kind == EVENT_LAUNCH;
-	bool is_plain_launch = is_launch && !(slice->event->flags & EVENT_NAMED);
-	uint32_t samples = timeline_samples(&chrome->timeline, slice);
-	char *begin;
+	char *begin = out_room(chrome->out, 256);
 	char *at;
 
-	if (slice->track->kind == TRACK_UNIT) {
-		write_inner_slice(chrome, slice);
-		return;
-	}
-	begin_event(chrome);
-	begin = out_room(chrome->out, 256);
 	if (!begin)
 		return;
 	at = PUT(begin, "{\"ph\":\"X\",\"pid\":0,\"tid\":");
@@ -503,29 +260,63 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 	at = PUT(at, "\",");
 	chrome->out->length += (size_t)(at - begin);
 	chrome->out->total += (size_t)(at - begin);
-	if (is_plain_launch) {
+}
+
+/* "name":... and the beginning of "args". */
+static void write_name(struct chrome *chrome, const struct timeline_slice *slice,
+		       const struct chrome_values *values)
+{
+	const struct profile *profile = chrome->profile;
+	bool is_launch = slice->event && slice->event->kind == EVENT_LAUNCH;
+
+	if (is_launch && !(slice->event->flags & EVENT_NAMED)) {
 		/* It has no frame of its own: its node is the context that it happened in. */
 		out_printf(chrome->out, "\"name\":\"%s\",\"args\":{\"correlation\":",
 			   timeline_launch_name(slice->event->flags));
 		out_u64(chrome->out, slice->event->detail);
+		return;
+	}
+	if (values->count && slice->event->kind == EVENT_SCOPE && slice->node) {
+		out_text(chrome->out, "\"name\":");
+		if (!chrome_values_quote(values, chrome->out, profile->nodes[slice->node].frame))
+			chrome->failed = true;
+		out_text(chrome->out, ",\"args\":{\"call_stack\":");
+		chrome_call_stack(profile, chrome->out, slice->node);
 	} else {
-		write_node(chrome, slice->node, "ROOT");
-		if (is_launch && slice->event->detail) {
-			out_text(chrome->out, ",\"correlation\":");
-			out_u64(chrome->out, slice->event->detail);
-		}
+		write_node(chrome, slice->node);
+	}
+	if (is_launch && slice->event->detail) {
+		out_text(chrome->out, ",\"correlation\":");
+		out_u64(chrome->out, slice->event->detail);
+	}
+}
+
+static void write_slice(void *context, const struct timeline_slice *slice)
+{
+	struct chrome *chrome = context;
+	struct chrome_values values;
+
+	if (chrome->intra) {
+		chrome_intra_slice(chrome->intra, slice);
+		return;
+	}
+	chrome_values_read(&values, &chrome->timeline, timeline_samples(&chrome->timeline, slice));
+	begin_event(chrome);
+	if (slice->has_arrow)
+		write_arrow(chrome, slice);
+	write_head_of(chrome, slice, category_of(slice, values.count != 0));
+	write_name(chrome, slice, &values);
+	if (slice->event && slice->event->kind == EVENT_SCOPE) {
+		out_text(chrome->out, ",\"scope_id\":");
+		out_u64(chrome->out, slice->row);
 	}
 	if (slice->event && slice->track->kind == TRACK_STREAM)
 		write_device_args(chrome, slice);
 	if (slice->is_unfinished)
 		out_text(chrome->out, ",\"unfinished\":true");
-	if (samples)
-		write_metrics(chrome, samples);
+	if (values.count && !chrome_values_write(&values, chrome->out))
+		chrome->failed = true;
 	out_bytes(chrome->out, "}}", 2);
-	if (slice->has_arrow)
-		write_arrow(chrome, slice);
-	if (samples && slice->event && slice->event->kind == EVENT_SCOPE)
-		write_counters(chrome, slice, samples);
 }
 
 static void ignore_track_end(void *context, const struct timeline_track *track)
@@ -549,7 +340,7 @@ static void write_head(struct chrome *chrome)
 		json_uint64(&json, chrome->timeline.base_ns);
 	}
 	json_key(&json, "displayTimeUnit");
-	json_string(&json, "us", 2);
+	json_string(&json, chrome->intra ? "ns" : "us", 2);
 	json_key(&json, "otherData");
 	json_begin_object(&json);
 	for (size_t i = 0; i < profile->info_count; i++) {
@@ -571,7 +362,7 @@ static void write_head(struct chrome *chrome)
 	}
 	json_end_object(&json);
 	out_text(chrome->out, ",\"traceEvents\":[\n");
-	if (!chrome->timeline.count)
+	if (!chrome->has_streams || chrome->intra)
 		return;
 	begin_event(chrome);
 	out_text(chrome->out, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,\"tid\":0,"
@@ -580,15 +371,56 @@ static void write_head(struct chrome *chrome)
 			      "\"args\":{\"sort_index\":0}}");
 }
 
-int export_chrome_trace(const struct profile *profile, struct out *out, struct proton_error *err)
+/* Is there anything on a GPU, and on more than one? */
+static void look_at_lanes(struct chrome *chrome)
 {
-	struct chrome chrome = {.out = out, .profile = profile};
+	const struct profile_trace *trace = chrome->timeline.trace;
+	int first = -1;
+
+	for (uint32_t i = 0; i < trace->lane_count; i++) {
+		if (trace->lanes[i].kind != LANE_STREAM ||
+		    chrome->timeline.first[i] == chrome->timeline.first[i + 1])
+			continue;
+		if (chrome->has_streams && device_number(chrome, i) != first)
+			chrome->has_devices = true;
+		first = device_number(chrome, i);
+		chrome->has_streams = true;
+	}
+}
+
+static int write_events(struct chrome *chrome, struct proton_error *err)
+{
 	const struct timeline_sink sink = {
-		.context = &chrome,
+		.context = chrome,
 		.track = write_track,
 		.slice = write_slice,
 		.track_end = ignore_track_end,
 	};
+	int status;
+
+	chrome->kept = calloc(chrome->profile->node_count, sizeof(*chrome->kept));
+	chrome->kept_length = calloc(chrome->profile->node_count, sizeof(*chrome->kept_length));
+	if (chrome_intra_is_wanted(&chrome->timeline)) {
+		chrome->intra = chrome_intra_new(&chrome->timeline, chrome->out);
+		if (!chrome->intra)
+			return err_set(err, PROTON_E_NOMEM, "out of memory");
+	}
+	if (!chrome->kept || !chrome->kept_length)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	look_at_lanes(chrome);
+	write_head(chrome);
+	status = timeline_walk(&chrome->timeline, &sink, err);
+	out_text(chrome->out, "\n]}\n");
+	if (chrome->intra && chrome_intra_has_failed(chrome->intra))
+		chrome->failed = true;
+	if (status == PROTON_OK && chrome->failed)
+		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+	return status;
+}
+
+int export_chrome_trace(const struct profile *profile, struct out *out, struct proton_error *err)
+{
+	struct chrome chrome = {.out = out, .profile = profile};
 	int status;
 
 	if (!profile->trace)
@@ -597,25 +429,12 @@ int export_chrome_trace(const struct profile *profile, struct out *out, struct p
 	status = timeline_init(&chrome.timeline, profile, err);
 	if (status != PROTON_OK)
 		return status;
-	chrome.kept = calloc(profile->node_count, sizeof(*chrome.kept));
-	chrome.kept_length = calloc(profile->node_count, sizeof(*chrome.kept_length));
-	chrome.names = calloc(profile->node_count, sizeof(*chrome.names));
-	if (chrome.kept && chrome.kept_length && chrome.names) {
-		write_head(&chrome);
-		status = timeline_walk(&chrome.timeline, &sink, err);
-		out_text(out, "\n]}\n");
-	} else {
-		chrome.failed = true;
-	}
-	if (status == PROTON_OK && chrome.failed)
-		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+	status = write_events(&chrome, err);
 	for (size_t i = 0; chrome.kept && i < profile->node_count; i++)
 		free(chrome.kept[i]);
-	for (size_t i = 0; chrome.names && i < profile->node_count; i++)
-		free(chrome.names[i]);
-	free(chrome.names);
 	free(chrome.kept);
 	free(chrome.kept_length);
+	chrome_intra_free(chrome.intra);
 	timeline_fini(&chrome.timeline);
 	return status;
 }

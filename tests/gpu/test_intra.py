@@ -227,6 +227,26 @@ def test_graph_outlives_its_session(session):
     assert torch.equal(out, x + y)
 
 
+def read_trace(name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A Chrome trace, and its events with `ts` in microseconds of Unix time as `unix`."""
+    with open(f"{name}.chrome_trace", encoding="utf-8") as file:
+        trace = json.load(file)
+    for event in trace["traceEvents"]:
+        event["unix"] = event.get("ts", 0) + trace["baseTimeNanoseconds"] / 1000
+    return trace, trace["traceEvents"]
+
+
+def runs_of_warps(events: list[dict[str, Any]]) -> list[tuple[float, float]]:
+    """When each warp of each launch began and ended, in microseconds of Unix time."""
+    runs = {}
+    for event in events:
+        begin, end = (event["args"][f"{name} Time (ns)"] for name in ("Init", "Post Final"))
+        warp = event["tid"].partition(" (")[0]
+        end -= event["args"]["Finalization Time (ns)"]
+        runs[event["pid"], warp, begin] = (begin / 1000, end / 1000)
+    return list(runs.values())
+
+
 def test_timeline(session, tmp_path):
     a, b, c = tensors()
     session(data="trace")
@@ -234,25 +254,17 @@ def test_timeline(session, tmp_path):
         multiply(a, b, c)
     torch.cuda.synchronize()
     proton.finalize()
-    with open("run.chrome_trace", encoding="utf-8") as file:
-        events = json.load(file)["traceEvents"]
-    groups = {e["args"]["name"] for e in events if e["name"] == "process_name" and e["pid"]}
+    trace, events = read_trace("run")
+    groups = {e["pid"] for e in events}
     assert all(name.startswith("matmul Core") for name in groups)
     assert {name.rsplit("CTA", 1)[1] for name in groups} == {str(i) for i in range(256)}
-    warps = [e for e in events if e["ph"] == "X" and e.get("cat") == "matmul" and e["pid"]]
-    assert len(warps) == 6 * 256 * 8  # as many launches as make 800,000 slices
-    assert all(500 < e["args"]["Frequency (MHz)"] < 4000 for e in warps)
-    inside = [e for e in events if e["ph"] == "X" and e["name"] == "dot"]
-    by_track: dict[tuple[int, int], list[Any]] = {}
-    for event in warps:
-        by_track.setdefault((event["pid"], event["tid"]), []).append(event)
-    for event in inside[:1000]:
-        around = by_track.get((event["pid"], event["tid"]), [])
-        assert any(
-            one["ts"] - 0.1 <= event["ts"]
-            and event["ts"] + event["dur"] <= one["ts"] + one["dur"] + 0.1
-            for one in around
-        ) or not around
+    assert len(runs_of_warps(events)) == 6 * 256 * 8  # as many launches as make 800,000 slices
+    assert all(500 < e["args"]["Frequency (MHz)"] < 4000 for e in events)
+    base_us = trace["baseTimeNanoseconds"] / 1000
+    for event in [e for e in events if e["name"] == "dot"][:1000]:
+        begin = event["args"]["Init Time (ns)"] / 1000 - base_us
+        end = event["args"]["Post Final Time (ns)"] / 1000 - base_us
+        assert begin - 0.1 <= event["ts"] and event["ts"] + event["dur"] <= end + 0.1
 
 
 def test_beside_cupti_the_slices_line_up(session):
@@ -263,17 +275,15 @@ def test_beside_cupti_the_slices_line_up(session):
         multiply(a, b, c)
         torch.cuda.synchronize()
     proton.finalize()
-    with open("run.chrome_trace", encoding="utf-8") as file:
-        events = json.load(file)["traceEvents"]
-    kernels = [e for e in events if e["ph"] == "X" and e.get("cat") == "kernel"]
-    warps = [e for e in events if e["ph"] == "X" and e.get("cat") == "matmul" and e["pid"]]
-    assert len(kernels) == 6, sorted({(e["ph"], e.get("cat", "")) for e in events if not e["pid"]})
+    warps = runs_of_warps(read_trace("run")[1])
+    kernels = [e for e in read_trace("records")[1] if e.get("cat") == "kernel"]
+    assert len(kernels) == 6
     for kernel in kernels:
-        end = kernel["ts"] + kernel["dur"]
-        inside = [e for e in warps if kernel["ts"] - 2 <= e["ts"] and e["ts"] + e["dur"] <= end + 2]
-        first, last = min(e["ts"] for e in inside), max(e["ts"] + e["dur"] for e in inside)
+        begin, end = kernel["unix"], kernel["unix"] + kernel["dur"]
+        inside = [run for run in warps if begin - 2 <= run[0] and run[1] <= end + 2]
+        first, last = min(run[0] for run in inside), max(run[1] for run in inside)
         print(
-            f"kernel of {kernel['dur']:.1f} us: its first warp {first - kernel['ts']:+.1f} us from"
+            f"kernel of {kernel['dur']:.1f} us: its first warp {first - begin:+.1f} us from"
             f" its start, its last {last - end:+.1f} us from its end"
         )
         assert len(inside) == 256 * 8
@@ -283,21 +293,21 @@ def test_without_cupti_warps_lie_between_their_launch_and_its_end(session):
     """The launch and its completion bound the device's clock, however the two drift."""
     a, b, c = tensors()
     session(data="trace", mode="default:launches=6")
+    proton.start("scopes", backend="host", data="trace")
     for number in range(6):
         time.sleep(0.3)
         with proton.scope(f"launch {number}"):
             multiply(a, b, c)
             torch.cuda.synchronize()
     proton.finalize()
-    with open("run.chrome_trace", encoding="utf-8") as file:
-        events = json.load(file)["traceEvents"]
-    warps = [e for e in events if e.get("cat") == "matmul" and e["pid"]]
+    warps = runs_of_warps(read_trace("run")[1])
+    calls = read_trace("scopes")[1]
     for number in range(6):
-        (call,) = (e for e in events if e["name"] == f"launch {number}" and e["ph"] == "X")
-        begin, end = call["ts"], call["ts"] + call["dur"]
-        inside = [e for e in warps if begin - 20 < e["ts"] and e["ts"] + e["dur"] < end + 20]
-        first = min((e["ts"] for e in inside), default=end)
-        print(f"launch of {call['dur']:.0f} us: its first warp {first - begin:.1f} us behind it")
+        (call,) = (e for e in calls if e["name"] == f"launch {number}")
+        begin, end = call["unix"], call["unix"] + call["dur"]
+        inside = [run for run in warps if begin - 20 < run[0] and run[1] < end + 20]
+        first = min((run[0] for run in inside), default=end)
+        print(f"launch of {call['dur']:.0f} us: its first warp {first - begin:.1f} us after it")
         assert len(inside) == 256 * 8
 
 

@@ -122,7 +122,7 @@ def test_each_stream_has_its_track(events):
     main = {e["tid"] for e in below(events, "step")}
     assert len(main) == 1
     assert kernel["tid"] not in main
-    assert names[kernel["tid"]].startswith("GPU 0 Stream ")
+    assert names[kernel["tid"]].startswith("GPU Stream ")
     assert names[kernel["tid"]] != names[main.pop()]
 
 

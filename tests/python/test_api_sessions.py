@@ -473,10 +473,11 @@ def test_a_trace_is_written_in_chromes_format(tmp_path, monkeypatch):
     proton.enter_scope("open")
     proton.finalize(session)
     trace = json.loads(Path("t.chrome_trace").read_text())
-    found = {e["name"]: e for e in trace["traceEvents"] if e["ph"] == "X"}
+    found = {e["name"].partition(":")[0]: e for e in trace["traceEvents"] if e["ph"] == "X"}
     assert set(found) == {"outer", "inner", "open"}
-    assert found["inner"]["args"]["call_stack"] == ["ROOT", "outer"]
-    assert found["outer"]["args"]["metrics"] == {"loss": 0.5}
+    assert found["inner"]["args"]["call_stack"] == ["ROOT", "outer", "inner"]
+    assert found["outer"]["name"] == "outer: <loss, 0.500000>"
+    assert found["outer"]["args"]["metrics"] == {"loss": "0.500000"}
     assert found["open"]["args"]["unfinished"] is True
     assert abs(trace["baseTimeNanoseconds"] / 1e9 - time.time()) < 600
 

@@ -187,7 +187,7 @@ def slices(trace: dict[str, Any], category: str) -> list[dict[str, Any]]:
 
 def test_chrome_times_are_microseconds_since_the_base(chrome):
     assert chrome["baseTimeNanoseconds"] == BASE + 50
-    step = next(e for e in slices(chrome, "scope") if e["tid"] == 0 and e["name"] == "step")
+    (step,) = slices(chrome, "metric")
     assert (step["ts"], step["dur"]) == (0.05, 1.9)
 
 
@@ -198,10 +198,10 @@ def test_chrome_tracks_are_unique_per_device_and_named(chrome):
     assert names == {
         0: "CPU Thread 0",
         1: "CPU Thread 1",
-        200007: "GPU 0 Stream 7",
-        210007: "GPU 1 Stream 7",
-        100007: "GPU 0 Graph: Stream 7",
-        min(t for t in names if t >= 1000000): "GPU 0 Stream 7 (2)",
+        200007: "GPU Stream 7 on GPU 0",
+        210007: "GPU Stream 7 on GPU 1",
+        100007: "Graph: Stream 7 on GPU 0",
+        min(t for t in names if t >= 1000000): "GPU Stream 7 on GPU 0 (2)",
     }
     order = {
         e["tid"]: e["args"]["sort_index"]
@@ -229,7 +229,7 @@ def test_chrome_slices_of_a_track_nest_or_follow(chrome):
 def test_chrome_kernels_have_numbers_as_arguments(chrome):
     kernel = slices(chrome, "kernel")[0]
     assert kernel["args"] == {
-        "call_stack": ["ROOT", "step", 'layer "1"'],
+        "call_stack": ["ROOT", "step", 'layer "1"', "mm"],
         "device": 0,
         "stream": 7,
         "correlation": 11,
@@ -241,11 +241,15 @@ def test_chrome_kernels_have_numbers_as_arguments(chrome):
     assert [e["args"]["bytes"] for e in slices(chrome, "copy")] == [4096]
 
 
-def test_chrome_metrics_are_arguments_and_counters(chrome):
-    step = next(e for e in slices(chrome, "scope") if e["tid"] == 0 and e["name"] == "step")
-    assert step["args"]["metrics"] == {"loss": 0.25, "label": "epoch ü"}
-    counters = [e for e in chrome["traceEvents"] if e["ph"] == "C"]
-    assert [(e["name"], e["ts"], e["args"]) for e in counters] == [("loss", 0.05, {"value": 0.25})]
+def test_chrome_scopes_with_metrics_name_them_as_upstream_does(chrome):
+    (step,) = slices(chrome, "metric")
+    assert step["name"] == "step: <label, epoch ü>, <loss, 0.250000>"
+    assert step["args"]["metrics"] == {"loss": "0.250000", "label": "epoch ü"}
+    assert step["args"]["values"] == {"loss": 0.25, "label": "epoch ü"}
+    assert step["args"]["call_stack"] == ["ROOT", "step"]
+    scopes = slices(chrome, "scope") + [step]
+    ids = [e["args"]["scope_id"] for e in scopes if e["tid"] < 100000]
+    assert len(ids) == len(set(ids)) == 3 and all(isinstance(one, int) for one in ids)
 
 
 def test_chrome_arrows_lead_from_the_launch_to_its_first_kernel_on_a_track(chrome):
@@ -275,46 +279,90 @@ def test_chrome_replays_show_the_scopes_of_their_capture(chrome):
     ]
 
 
-def test_chrome_arrows_lead_from_asynchronous_work_to_the_warp_that_saw_its_end(tmp_path):
-    for has_links in (True, False):
-        intra_file(tmp_path / f"{has_links}.proton", has_links)
-    events = json.loads(export(tmp_path / "True.proton", "chrome_trace"))["traceEvents"]
-    names = {
-        (e["pid"], e.get("tid"), e["name"]): e["args"]["name"]
-        for e in events
-        if e["ph"] == "M" and "name" in e["args"]
-    }
-    order = [
-        (e["pid"], e["args"]["sort_index"]) for e in events if e["name"] == "thread_sort_index"
+@pytest.fixture(scope="module")
+def intra(tmp_path_factory) -> dict[str, Any]:
+    path = tmp_path_factory.mktemp("intra") / "t.proton"
+    intra_file(path)
+    return json.loads(export(path, "chrome_trace"))
+
+
+def test_chrome_slices_inside_kernels_have_upstreams_fields(intra):
+    events = intra["traceEvents"]
+    assert intra["displayTimeUnit"] == "ns"
+    assert {e["ph"] for e in events} == {"X"}
+    dots = [e for e in events if e["name"] == "dot"]
+    assert [(e["pid"], e["tid"], e["cat"]) for e in dots] == [
+        ("mm Core7 CTA0", "warp 0 (line 0)", "mm"),
+        ("mm Core8 CTA1", "warp 0 (line 0)", "mm"),
     ]
-    assert order == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]
-    order = [e["args"]["sort_index"] for e in events if e["name"] == "process_sort_index"]
-    assert order == [0, 1, 2]
-    ids: dict[int, list[dict[str, Any]]] = {}
-    for e in events:
-        if e["ph"] in "sf":
-            ids.setdefault(e["id"], []).append(e)
-    assert len(ids) == 2
-    for cta, (start, finish) in enumerate(ids.values()):
-        assert (start["ph"], finish["ph"], finish["bp"]) == ("s", "f", "e")
-        assert start["cat"] == finish["cat"] and start["name"] == finish["name"]
-        assert start["pid"] == finish["pid"]
-        assert names[start["pid"], None, "process_name"] == f"mm Core{7 + cta} CTA{cta}"
-        assert names[start["pid"], start["tid"], "thread_name"] == "warp 0 (line 1)"
-        assert names[start["pid"], finish["tid"], "thread_name"] == "warp 1"
+    for cta, dot in enumerate(dots):
+        assert dot["ts"] == pytest.approx(5 * cta + 0.1) and dot["dur"] == 0.1
+        assert dot["args"] == {
+            "Init Time (ns)": BASE + 5000 * cta + 100,
+            "Post Final Time (ns)": BASE + 5000 * cta + 1050,
+            "Finalization Time (ns)": 50,
+            "Frequency (MHz)": 2000,
+            "call_stack": ["ROOT", "mm"],
+        }
+    (wait, _) = (e for e in events if e["name"] == "wait")
+    assert wait["tid"] == "warp 1 (line 0)"
+    assert wait["args"]["Init Time (ns)"] == BASE + 110
+
+
+def test_chrome_asynchronous_work_of_one_warp_is_a_slice(intra):
+    copies = [e for e in intra["traceEvents"] if e["cat"] == "async"]
+    # The last two lead to tracks that are not there.
+    assert [e["ts"] for e in copies] == pytest.approx([0.15, 5.15, 5.6, 5.62])
+    assert {e["tid"] for e in copies} == {"warp 0 (line 1)"}
+    assert copies[1]["args"]["Init Time (ns)"] == BASE + 5100
+
+
+def test_chrome_asynchronous_work_across_warps_is_two_bound_ends(intra):
+    ends = [e for e in intra["traceEvents"] if e["cat"] == "flow"]
+    assert len(ends) == 4
+    for cta, (start, end) in enumerate(zip(ends[::2], ends[1::2])):
+        assert start["bind_id"] == end["bind_id"]
+        assert start["flow_out"] is True and end["flow_in"] is True
+        assert start["pid"] == end["pid"] == f"mm Core{7 + cta} CTA{cta}"
+        assert (start["tid"], end["tid"]) == ("warp 0 (line 0)", "warp 1 (line 0)")
         assert start["ts"] == pytest.approx(5 * cta + 0.3)
-        assert finish["ts"] == pytest.approx(5 * cta + 0.5)
-        # A slice lies around each end.
-        for end in (start, finish):
-            assert any(
-                e["ph"] == "X"
-                and (e["pid"], e["tid"]) == (end["pid"], end["tid"])
-                and e["ts"] <= end["ts"] <= e["ts"] + e["dur"]
-                for e in events
-            )
-    # What has no arrow takes no room for one.
-    plain = json.loads(export(tmp_path / "False.proton", "chrome_trace"))["traceEvents"]
-    assert plain == [e for e in events if e["ph"] not in "sf"]
+        assert end["ts"] == pytest.approx(5 * cta + 0.5)
+        assert start["dur"] == end["dur"] == 0
+
+
+def test_chrome_traces_of_the_cpu_alone_have_slices_only(tmp_path):
+    f = File()
+    lane, node = f.lane(1, 0, 1), f.node(0, "step")
+    metric = f.add(3, struct.pack("<I2H", f.string("foo"), 2, 0))
+    sample = f.add(14, struct.pack("<IId", 0, metric, 1.0))
+    f.event(SCOPE, lane, node, 10, 20, link=sample)
+    f.write(tmp_path / "t.proton")
+    (event,) = json.loads(export(tmp_path / "t.proton", "chrome_trace"))["traceEvents"]
+    assert (event["cat"], event["name"]) == ("metric", "step: <foo, 1.000000>")
+
+
+def test_chrome_values_of_one_scope_are_summed(tmp_path):
+    """A metric may be given more than once; a JSON object must not repeat a key."""
+    f = File()
+    lane, node = f.lane(1, 0, 1), f.node(0, "step")
+    number = f.add(3, struct.pack("<I2H", f.string("n"), 1, 0))
+    text = f.add(3, struct.pack("<I2H", f.string("t"), 3, 2))
+    last = 0
+    for value in (5, 2**63 - 3, 7):
+        last = f.add(14, struct.pack("<IIq", last, number, value))
+        last = f.add(14, struct.pack("<IIQ", last, text, f.string(f"{value} <")))
+    f.event(SCOPE, lane, node, 10, 20, link=last)
+    f.write(tmp_path / "t.proton")
+    (event,) = json.loads(
+        export(tmp_path / "t.proton", "chrome_trace"), object_pairs_hook=unique_keys
+    )["traceEvents"]
+    assert event["args"]["values"] == {"n": 2**63 - 1, "t": "7 <"}
+    assert event["args"]["metrics"] == {"n": str(2**63 - 1), "t": "7 <"}
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    assert len({key for key, _ in pairs}) == len(pairs)
+    return dict(pairs)
 
 
 def test_chrome_open_scopes_end_where_the_recording_did(chrome):
@@ -419,17 +467,21 @@ def perfetto(tmp_path_factory) -> Perfetto:
 
 
 def test_perfetto_shows_the_same_slices_as_chrome(perfetto, chrome):
-    names = {
-        e["tid"]: e["args"]["name"] for e in chrome["traceEvents"] if e["name"] == "thread_name"
-    }
+    graph, stream = "GPU {} Graph: Stream 7{}", "GPU {} Stream 7{}"
+    names = {}
+    for e in chrome["traceEvents"]:
+        if e["name"] == "thread_name":
+            name, _, device = e["args"]["name"].partition(" on GPU ")
+            text = graph if name.startswith("Graph") else stream
+            names[e["tid"]] = text.format(device[0], device[1:]) if device else name
     base = chrome["baseTimeNanoseconds"] - BASE
     expected = sorted(
         (
             names[e["tid"]],
             round(e["ts"] * 1000) + base,
             round((e["ts"] + e["dur"]) * 1000) + base,
-            e["name"],
-            e["cat"],
+            e["name"].partition(":")[0],
+            e["cat"].replace("metric", "scope"),
         )
         for e in chrome["traceEvents"]
         if e["ph"] == "X"
@@ -545,6 +597,6 @@ def test_events_whose_links_go_in_circles_are_written(tmp_path):
             events = [e for e in json.loads(data)["traceEvents"] if e["ph"] == "X"]
             spans = [(e["ts"], e["dur"]) for e in events]
             assert spans == [(0, 0.01), (0.005, 0.005), (0.025, 0)]
-            assert events[1]["args"]["metrics"] == {"m": 5}
+            assert events[1]["args"]["values"] == {"m": 5}
         else:
             assert len(Perfetto(data).slices) == 3

@@ -560,18 +560,17 @@ TEST(a_timeline_as_chrome_trace)
 	out_init(&out, -1);
 	CHECK_OK(export_chrome_trace(profile, &out, &err), err);
 	text = out_take(&out, &length);
-	CHECK_U64(occurrences(text, "\"process_name\",\"pid\":"), 1 + CTAS);
-	CHECK_U64(occurrences(text, is_amd ? "{\"name\":\"mm XCC2 SE0 CU7 CTA2\"}"
-					   : "{\"name\":\"mm Core12 CTA2\"}"),
-		  1);
-	CHECK_U64(occurrences(text, "{\"name\":\"warp 1\"}"), CTAS);
-	CHECK_U64(occurrences(text, "\"name\":\"load\"}"), 3 * CTAS * 2 * 2);
-	CHECK_U64(occurrences(text, "\"dur\":0.500,\"name\":\"k\"}"), 3 * CTAS * 2);
-	CHECK_U64(occurrences(text, "\"Finalization Time (ns)\":200,\"Frequency (MHz)\":2000}}"),
-		  3 * CTAS * 2);
-	CHECK_U64(occurrences(text,
-			      "\"cat\":\"mm\",\"name\":\"mm\",\"args\":{\"call_stack\":[\"ROOT\"]"),
-		  3 * CTAS * 2);
+	/* Each warp of each launch: "k", two "load" and one each of two others. */
+	CHECK_U64(occurrences(text, "{\"ph\":"), 3 * CTAS * 2 * 5);
+	CHECK_U64(occurrences(text, is_amd ? "\"pid\":\"mm XCC2 SE0 CU7 CTA2\""
+					   : "\"pid\":\"mm Core12 CTA2\""),
+		  3 * 2 * 5);
+	CHECK_U64(occurrences(text, "\"tid\":\"warp 1 (line 0)\""), 3 * CTAS * 5);
+	CHECK_U64(occurrences(text, "\"name\":\"load\""), 3 * CTAS * 2 * 2);
+	CHECK_U64(occurrences(text, "\"dur\":0.500,\"cat\":\"mm\""), 3 * CTAS * 2);
+	CHECK_U64(occurrences(text, "\"Finalization Time (ns)\":200,\"Frequency (MHz)\":2000"),
+		  3 * CTAS * 2 * 5);
+	CHECK_U64(occurrences(text, "\"call_stack\":[\"ROOT\",\"mm\"]"), 3 * CTAS * 2 * 5);
 	free(text);
 	out_fini(&out);
 	out_init(&out, -1);

@@ -1,0 +1,270 @@
+/* Intra-kernel scopes in Chrome's trace event format, with the fields of upstream Proton. */
+#include "export/chrome_intra.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "export/chrome_frame.h"
+#include "export/chrome_text.h"
+#include "format/json_write.h"
+
+/* One run of a warp: what its slices have in common. */
+struct run {
+	uint64_t start_ns;
+	uint64_t end_ns;
+	char *args; /* "cat":"mm", then "args":{...} without the last brace */
+	size_t cat_length;
+	size_t length;
+};
+
+struct chrome_intra {
+	const struct timeline *timeline;
+	struct out *out;
+	char **names; /* by node: its frame as JSON, or NULL */
+	/* The runs of the current warp of a CTA, in the order of their starts, and where it is. */
+	struct run *runs;
+	size_t run_count;
+	size_t run_capacity;
+	const struct row_lane *lane;
+	struct out pid; /* "pid":"mm Core7 CTA12" of the current CTA */
+	struct out tid; /* "tid":"warp 0 (line 1)" of the current track */
+	bool has_events;
+	bool has_failed;
+};
+
+bool chrome_intra_is_wanted(const struct timeline *timeline)
+{
+	const struct profile_trace *trace = timeline->trace;
+
+	for (uint64_t i = 0; i < trace->lane_count; i++)
+		if (trace->lanes[i].kind == LANE_UNIT &&
+		    timeline->first[i] < timeline->first[i + 1])
+			return true;
+	return false;
+}
+
+struct chrome_intra *chrome_intra_new(const struct timeline *timeline, struct out *out)
+{
+	struct chrome_intra *intra = calloc(1, sizeof(*intra));
+
+	if (!intra)
+		return NULL;
+	intra->timeline = timeline;
+	intra->out = out;
+	out_init(&intra->pid, -1);
+	out_init(&intra->tid, -1);
+	intra->names = calloc(timeline->profile->node_count, sizeof(*intra->names));
+	if (intra->names)
+		return intra;
+	chrome_intra_free(intra);
+	return NULL;
+}
+
+static void forget_runs(struct chrome_intra *intra)
+{
+	for (size_t i = 0; i < intra->run_count; i++)
+		free(intra->runs[i].args);
+	intra->run_count = 0;
+}
+
+void chrome_intra_free(struct chrome_intra *intra)
+{
+	if (!intra)
+		return;
+	forget_runs(intra);
+	free(intra->runs);
+	for (size_t i = 0; intra->names && i < intra->timeline->profile->node_count; i++)
+		free(intra->names[i]);
+	free(intra->names);
+	out_fini(&intra->pid);
+	out_fini(&intra->tid);
+	free(intra);
+}
+
+bool chrome_intra_has_failed(const struct chrome_intra *intra)
+{
+	return intra->has_failed;
+}
+
+/* ------------------------------------------------------------------ tracks */
+
+static uint32_t warp_of(const struct row_lane *lane)
+{
+	return lane->number & 0xffff;
+}
+
+void chrome_intra_track(struct chrome_intra *intra, const struct timeline_track *track)
+{
+	const struct row_lane *lane = &intra->timeline->trace->lanes[track->lane];
+	const struct row_lane *before = intra->lane;
+	bool is_same_cta = before && before->device == lane->device && before->name == lane->name &&
+			   before->id == lane->id;
+
+	if (track->kind != TRACK_UNIT)
+		return;
+	/* All runs of a warp come before its further lines, whose slices lie in them. */
+	if (!is_same_cta || warp_of(before) != warp_of(lane))
+		forget_runs(intra);
+	if (!is_same_cta) {
+		char name[512];
+		size_t length = timeline_group_name(intra->timeline, track, name, sizeof(name));
+
+		intra->pid.length = 0;
+		out_text(&intra->pid, "\"pid\":");
+		json_quote(&intra->pid, name, length);
+	}
+	intra->tid.length = 0;
+	out_printf(&intra->tid, "\"tid\":\"warp %u (line %u)\"", warp_of(lane), lane->number >> 16);
+	intra->lane = lane;
+}
+
+/* ------------------------------------------------------------------ slices */
+
+static const char *name_of(struct chrome_intra *intra, uint32_t node)
+{
+	const struct profile *profile = intra->timeline->profile;
+	struct out made;
+	size_t length;
+
+	if (intra->names[node])
+		return intra->names[node];
+	out_init(&made, -1);
+	chrome_quote_frame(profile, &made, profile->nodes[node].frame);
+	intra->names[node] = out_take(&made, &length);
+	out_fini(&made);
+	if (!intra->names[node])
+		intra->has_failed = true;
+	return intra->names[node] ? intra->names[node] : "\"\"";
+}
+
+/* A warp's slice is not drawn; its slices get its times and the kernel's call stack. */
+static void add_run(struct chrome_intra *intra, const struct timeline_slice *slice)
+{
+	const struct row_event *event = slice->event;
+	struct run *run;
+	struct out made;
+
+	if (!array_reserve(&intra->runs, &intra->run_capacity, intra->run_count + 1,
+			   sizeof(*intra->runs))) {
+		intra->has_failed = true;
+		return;
+	}
+	out_init(&made, -1);
+	out_text(&made, "\"cat\":");
+	out_text(&made, name_of(intra, slice->node));
+	out_byte(&made, ',');
+	run = &intra->runs[intra->run_count];
+	*run = (struct run){.start_ns = slice->start_ns, .end_ns = slice->end_ns};
+	run->cat_length = made.length;
+	out_printf(&made,
+		   "\"args\":{\"Init Time (ns)\":%" PRIu64 ",\"Post Final Time (ns)\":%" PRIu64
+		   ",\"Finalization Time (ns)\":%u,\"Frequency (MHz)\":%u,\"call_stack\":",
+		   event->start_ns, event->end_ns + event->detail, event->detail, event->flags);
+	chrome_call_stack(intra->timeline->profile, &made, slice->node);
+	run->args = out_take(&made, &run->length);
+	out_fini(&made);
+	if (run->args)
+		intra->run_count++;
+	else
+		intra->has_failed = true;
+}
+
+/* The run of the warp in which the slice began; NULL if its record is missing. */
+static const struct run *run_of(const struct chrome_intra *intra,
+				const struct timeline_slice *slice)
+{
+	size_t low = 0;
+	size_t high = intra->run_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (intra->runs[middle].start_ns <= slice->start_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? &intra->runs[low - 1] : intra->run_count ? &intra->runs[0] : NULL;
+}
+
+static void begin_slice(struct chrome_intra *intra, const struct timeline_slice *slice)
+{
+	if (intra->has_events)
+		out_bytes(intra->out, ",\n", 2);
+	intra->has_events = true;
+	out_text(intra->out, "{\"ph\":\"X\",\"name\":");
+	out_text(intra->out, name_of(intra, slice->node));
+	out_byte(intra->out, ',');
+	out_bytes(intra->out, intra->pid.bytes, intra->pid.length);
+	out_byte(intra->out, ',');
+}
+
+static void write_times(struct chrome_intra *intra, uint64_t start_ns, uint64_t length_ns)
+{
+	char text[96];
+	char *at = PUT(text, ",\"ts\":");
+
+	at = put_us(at, start_ns - intra->timeline->base_ns);
+	at = PUT(at, ",\"dur\":");
+	at = put_us(at, length_ns);
+	*at++ = ',';
+	out_bytes(intra->out, text, (size_t)(at - text));
+}
+
+static void end_slice(struct chrome_intra *intra, const struct timeline_slice *slice,
+		      const struct run *run)
+{
+	if (run)
+		out_bytes(intra->out, run->args + run->cat_length, run->length - run->cat_length);
+	else
+		out_text(intra->out, "\"args\":{\"call_stack\":[\"ROOT\"]");
+	if (slice->event->flags & EVENT_PARTIAL)
+		out_text(intra->out, ",\"partial\":true");
+	out_bytes(intra->out, "}}", 2);
+}
+
+/* Asynchronous work that another warp saw the end of: an end on each warp, bound by a number. */
+static void write_ends(struct chrome_intra *intra, const struct timeline_slice *slice,
+		       const struct run *run)
+{
+	const struct row_lane *lanes = intra->timeline->trace->lanes;
+
+	for (int is_end = 0; is_end < 2; is_end++) {
+		const struct timeline_track *track = is_end ? slice->end_track : slice->track;
+
+		begin_slice(intra, slice);
+		out_printf(intra->out, "\"tid\":\"warp %u (line 0)\"",
+			   warp_of(&lanes[track->lane]));
+		write_times(intra, is_end ? slice->end_ns : slice->start_ns, 0);
+		out_printf(intra->out, "\"cat\":\"flow\",\"bind_id\":%u,\"%s\":true,", slice->row,
+			   is_end ? "flow_in" : "flow_out");
+		end_slice(intra, slice, run);
+	}
+}
+
+void chrome_intra_slice(struct chrome_intra *intra, const struct timeline_slice *slice)
+{
+	const struct run *run;
+
+	if (slice->track->kind != TRACK_UNIT)
+		return;
+	if (slice->event->kind == EVENT_UNIT) {
+		add_run(intra, slice);
+		return;
+	}
+	run = run_of(intra, slice);
+	if (slice->end_track) {
+		write_ends(intra, slice, run);
+		return;
+	}
+	begin_slice(intra, slice);
+	out_bytes(intra->out, intra->tid.bytes, intra->tid.length);
+	write_times(intra, slice->start_ns, slice->end_ns - slice->start_ns);
+	if (slice->event->flags & EVENT_ASYNC)
+		out_text(intra->out, "\"cat\":\"async\",");
+	else if (run)
+		out_bytes(intra->out, run->args, run->cat_length);
+	end_slice(intra, slice, run);
+}
