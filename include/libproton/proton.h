@@ -45,12 +45,14 @@ enum proton_session_flag {
 	PROTON_SESSION_KEEP_WORKING_FILE = 1u << 0, /* leave `<name>.proton` beside the output */
 	PROTON_SESSION_QUIET = 1u << 1,             /* no notes on standard error */
 	PROTON_SESSION_MEMORY = 1u << 2,            /* memory copies and sets of GPUs too */
+	PROTON_SESSION_NO_CLOBBER = 1u << 3,        /* refuse a name with existing output */
 };
 
 /* Options of proton_start(). Set `size` to sizeof(struct proton_session_options), the rest to 0. */
 struct proton_session_options {
 	size_t size;
-	const char *name;    /* output path without suffix, "proton" if NULL; "" or "-": stdout */
+	const char *name; /* output path without suffix (one of an output is dropped), "proton" if
+			      * NULL; "" or "-": stdout */
 	const char *context; /* "shadow" (scopes, default) or "python" (needs the Python package) */
 	const char *data;    /* "tree" (default) or "trace": events too */
 	const char *backend; /* one of proton_backend_name(); NULL: the first that is usable */
@@ -64,7 +66,11 @@ struct proton_session_options {
  * Start recording. `options` may be NULL. Starting a session whose name is that of a live session
  * activates that session again and returns its id (the other options are not looked at).
  * Ids count up from 0 and are never reused. On failure nothing is left active or on disk.
- * Errors: E_INVALID (unknown context, data, backend or mode), E_IO and E_NOSPACE (working file),
+ * An earlier profile of that name is replaced when the session is finalized, unless nothing was
+ * recorded or PROTON_SESSION_NO_CLOBBER or the variable PROTON_NO_CLOBBER=1 is set. A file that is
+ * not a profile is never replaced.
+ * Errors: E_INVALID (unknown context, data, backend or mode; a name that cannot be an output, or
+ * that has a file which is not to be replaced), E_IO and E_NOSPACE (working file),
  * E_NOMEM, E_UNSUPPORTED, and the backend's own E_NOLIB, E_BUSY, E_PERMISSION, E_VERSION.
  */
 PROTON_API int proton_start(const struct proton_session_options *options, int *session_out,

@@ -1,7 +1,6 @@
 /* Options into the environment. See handover.h. */
 #include "cli/handover.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/note.h"
+#include "format/target.h"
 
 #define INJECTION "CUDA_INJECTION64_PATH"
 
@@ -77,16 +77,11 @@ bool handover_can_inject(const struct options *options)
 /* An output name as a path that holds wherever a child is; malloc'd, NULL when that cannot be. */
 static char *absolute(const char *name)
 {
-	char directory[PATH_MAX];
 	char *path = NULL;
 
-	if (!name || !*name || strcmp(name, "-") == 0)
+	if (!name || target_is_standard_output(name))
 		name = "proton";
-	if (*name == '/')
-		return strdup(name);
-	if (!getcwd(directory, sizeof(directory)) || asprintf(&path, "%s/%s", directory, name) < 0)
-		return NULL;
-	return path;
+	return target_stem(name, &path, NULL) == PROTON_OK ? path : NULL;
 }
 
 static bool put_injection(const struct options *options, const char *library)
@@ -119,6 +114,7 @@ bool handover_export(const struct options *options, const char *library, bool mu
 	     put(HANDOVER_FORMAT, options->format) &&
 	     put(HANDOVER_MEMORY, options->wants_memory ? "1" : NULL) &&
 	     put(HANDOVER_QUIET, options->is_quiet ? "1" : "0") &&
+	     (!options->no_clobber || put("PROTON_NO_CLOBBER", "1")) &&
 	     (!options->has_no_nvtx || put("TRITON_ENABLE_NVTX", "0")) &&
 	     (!library || (options->has_no_children && !must_inject) ||
 	      put_injection(options, library));

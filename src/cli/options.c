@@ -17,6 +17,8 @@
 
 #include "base/array.h"
 #include "base/note.h"
+#include "export/export.h"
+#include "format/target.h"
 
 static const char help_text[] =
 	"usage: proton [options] {script.py | pytest} [args]\n"
@@ -33,11 +35,11 @@ static const char help_text[] =
 	"  -k, --hook NAME           triton: ask kernels for their launch_metadata\n"
 	"  -o, --output-format NAME  hatchet (default of trees), hatchet_msgpack, proton,\n"
 	"                            chrome_trace (default of traces), perfetto, none\n"
+	"      --no-clobber          refuse a name with existing output\n"
 	"      --memory              record memory copies and sets of GPUs too\n"
 	"      --module NAME         run a module as `python -m NAME` does\n"
 	"      --no-children, --no-nvtx  leave children, or NVTX ranges, alone\n"
-	"  -q, --quiet               say nothing unless something is wrong\n"
-	"  -h, --help, --version     print this text, or the version\n"
+	"  -q, --quiet               print only what is wrong    -h, --help, --version\n"
 	"\n"
 	"examples:\n"
 	"  proton -n out/softmax -k triton softmax.py --rows 4096\n"
@@ -50,6 +52,7 @@ enum {
 	OPTION_VERSION,
 	OPTION_NO_NVTX,
 	OPTION_NO_CHILDREN,
+	OPTION_NO_CLOBBER,
 };
 
 static const struct option long_options[] = {
@@ -63,6 +66,7 @@ static const struct option long_options[] = {
 	{"memory", no_argument, NULL, OPTION_MEMORY},
 	{"module", required_argument, NULL, OPTION_MODULE},
 	{"no-children", no_argument, NULL, OPTION_NO_CHILDREN},
+	{"no-clobber", no_argument, NULL, OPTION_NO_CLOBBER},
 	{"no-nvtx", no_argument, NULL, OPTION_NO_NVTX},
 	{"quiet", no_argument, NULL, 'q'},
 	{"version", no_argument, NULL, OPTION_VERSION},
@@ -171,6 +175,9 @@ enum options_outcome options_parse(int argc, char **argv, struct options *option
 		case OPTION_NO_CHILDREN:
 			options->has_no_children = true;
 			break;
+		case OPTION_NO_CLOBBER:
+			options->no_clobber = true;
+			break;
 		case OPTION_NO_NVTX:
 			options->has_no_nvtx = true;
 			break;
@@ -216,44 +223,45 @@ static bool check_choice(const char **value, const char *what, const char *const
 	return false;
 }
 
-/* The directory of the output must be there and take files; the recorder would find out later. */
-static bool check_name(const char *name)
+/* The suffix of what the session will write; NULL: nothing. The format has been checked. */
+static const char *suffix_of(const struct options *options)
 {
-	const char *slash;
-	char directory[4096] = ".";
-	struct stat status;
+	const char *name = options->format;
+	const struct export_format *format;
 
-	if (!name || name[0] == '\0' || strcmp(name, "-") == 0)
-		return true;
-	slash = strrchr(name, '/');
-	if (slash) {
-		size_t length = slash == name ? 1 : (size_t)(slash - name);
+	if (!name)
+		name = options->data && strcmp(options->data, "trace") == 0 ? "chrome_trace"
+									    : "hatchet";
+	format = export_format_find(name);
+	return format ? format->suffix : NULL;
+}
 
-		if (length >= sizeof(directory)) {
-			note("the output name is too long");
-			return false;
-		}
-		memcpy(directory, name, length);
-		directory[length] = '\0';
-	}
-	if (stat(directory, &status) != 0) {
-		note("cannot write to directory '%s': %s", directory, strerror(errno));
+/* What the recorder would find out later. */
+static bool check_name(const struct options *options)
+{
+	const char *name = options->name ? options->name : "proton";
+	bool no_clobber = options->no_clobber || target_env_no_clobber();
+	struct proton_error err;
+	char *stem = NULL;
+	int status;
+
+	if (!*name) {
+		note("the output name is empty; use a file name, or - for standard output");
 		return false;
 	}
-	if (!S_ISDIR(status.st_mode)) {
-		note("cannot write to '%s': it is not a directory", directory);
+	if (target_is_standard_output(name)) {
+		if (!options->format || strcmp(options->format, "proton") != 0)
+			return true;
+		note("output format \"proton\" cannot go to standard output");
 		return false;
 	}
-	if (slash && slash[1] == '\0') {
-		note("the output name '%s' is a directory: add a file name, such as %sproton", name,
-		     name);
-		return false;
-	}
-	if (access(directory, W_OK | X_OK) != 0) {
-		note("cannot write to directory '%s': %s", directory, strerror(errno));
-		return false;
-	}
-	return true;
+	status = target_stem(name, &stem, &err);
+	if (status == PROTON_OK)
+		status = target_check_all(stem, suffix_of(options), no_clobber, &err);
+	if (status != PROTON_OK)
+		note("%s", err.text);
+	free(stem);
+	return status == PROTON_OK;
 }
 
 /* A file Python can run: a script, or a directory or zip archive with a __main__.py. */
@@ -301,7 +309,7 @@ bool options_check(struct options *options)
 	    !check_choice(&options->data, "data", data_kinds, ARRAY_LENGTH(data_kinds)) ||
 	    !check_choice(&options->hook, "hook", hooks, ARRAY_LENGTH(hooks)) ||
 	    !check_choice(&options->format, "output format", formats, ARRAY_LENGTH(formats)) ||
-	    !check_name(options->name))
+	    !check_name(options))
 		return false;
 	if (options->target[0] == '\0') {
 		note("the name of what to run is empty");

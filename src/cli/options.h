@@ -21,6 +21,7 @@ struct options {
 	const char *format;
 	bool wants_memory;
 	bool is_quiet;
+	bool no_clobber; /* existing output is refused */
 	bool has_no_nvtx;
 	bool has_no_children;
 	enum target_kind kind;

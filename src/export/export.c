@@ -31,13 +31,14 @@ const struct export_format *export_format_find(const char *name)
 }
 
 int export_to_file(const struct export_format *format, const struct profile *profile,
-		   const char *path, struct proton_error *err)
+		   const char *path, bool no_clobber, struct proton_error *err)
 {
 	struct file_replace file;
 	int status = file_replace_begin(&file, path, err);
 
 	if (status != PROTON_OK)
 		return status;
+	file.is_exclusive = no_clobber;
 	status = format->write(profile, &file.out, err);
 	if (status != PROTON_OK) {
 		file_replace_abandon(&file);

@@ -20,9 +20,9 @@ const struct export_format *export_format_at(size_t index);
 /* NULL if there is none of that name. */
 const struct export_format *export_format_find(const char *name);
 
-/* Writes `path` whole or not at all. */
+/* Writes `path` whole or not at all. `no_clobber`: fails if there is such a file by then. */
 int export_to_file(const struct export_format *format, const struct profile *profile,
-		   const char *path, struct proton_error *err);
+		   const char *path, bool no_clobber, struct proton_error *err);
 
 int export_hatchet(const struct profile *profile, struct out *out, struct proton_error *err);
 int export_hatchet_compact(const struct profile *profile, struct out *out,

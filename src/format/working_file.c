@@ -135,8 +135,9 @@ static bool rename_to_free(const char *from, const char *to)
 	return (errno == EINVAL || errno == ENOSYS) && link(from, to) == 0 && unlink(from) == 0;
 }
 
-/* Moves the unfinished profile at file->path, which this process has locked, to a free name. */
-static int move_aside(struct working_file *file, uint32_t pid, struct proton_error *err)
+/* Moves the profile at file->path, which this process has locked, to a free name: *moved_out. */
+static int move_aside(const struct working_file *file, uint32_t pid, char **moved_out,
+		      struct proton_error *err)
 {
 	uint32_t number = find_used(file->path, pid, 0, "").last + 1;
 
@@ -146,8 +147,8 @@ static int move_aside(struct working_file *file, uint32_t pid, struct proton_err
 		if (!to)
 			return err_set(err, PROTON_E_NOMEM, "out of memory");
 		if (rename_to_free(file->path, to)) {
-			free(file->leftover);
-			file->leftover = to;
+			free(*moved_out);
+			*moved_out = to;
 			return PROTON_OK;
 		}
 		if (errno != EEXIST) {
@@ -168,13 +169,12 @@ static bool is_zero(const void *bytes, size_t length)
 	return !at[0] && memcmp(at, at + 1, length - 1) == 0;
 }
 
-/* Nothing was recorded into it, or its output has been written. */
+/* Nothing was recorded into it. */
 static bool is_expendable(const struct file_header *header)
 {
 	const struct file_table *tables = header->tables;
 
-	return header->state == PROFILE_FILE_FINISHED ||
-	       (tables[TABLE_NODES].rows <= 1 && tables[TABLE_VALUES].rows <= 1);
+	return tables[TABLE_NODES].rows <= 1 && tables[TABLE_VALUES].rows <= 1;
 }
 
 /* Frees the name of a file that is not empty and that this process has locked. */
@@ -196,7 +196,12 @@ static int make_way(struct working_file *file, int fd, struct proton_error *err)
 	else if (is_expendable(header))
 		unlink(file->path);
 	else
-		status = move_aside(file, header->pid, err);
+		status = move_aside(file, header->pid,
+				    header->state == PROFILE_FILE_FINISHED ? &file->earlier
+									   : &file->leftover,
+				    err);
+	if (status == PROTON_OK && file->earlier && fstat(fd, &st) == 0)
+		file->earlier_mode = st.st_mode & 0777;
 	free(header);
 	return status;
 }
@@ -289,6 +294,8 @@ static int take_name(struct working_file *file, bool must_be_new, struct proton_
 		if (status != PROTON_OK)
 			return status;
 		if (fd >= 0) {
+			if (file->earlier)
+				(void)fchmod(fd, file->earlier_mode);
 			set_descriptor(file, fd);
 			return PROTON_OK;
 		}
@@ -365,6 +372,16 @@ void working_file_remove(const struct working_file *file)
 
 	if (lstat(file->path, &st) == 0 && st.st_dev == file->device && st.st_ino == file->inode)
 		unlink(file->path);
+	if (file->earlier)
+		rename_to_free(file->earlier, file->path);
+}
+
+void working_file_drop_earlier(struct working_file *file)
+{
+	if (file->earlier)
+		unlink(file->earlier);
+	free(file->earlier);
+	file->earlier = NULL;
 }
 
 void working_file_close(struct working_file *file)
@@ -373,5 +390,6 @@ void working_file_close(struct working_file *file)
 		close(file->fd);
 	free(file->path);
 	free(file->leftover);
+	free(file->earlier);
 	*file = (struct working_file){.fd = -1};
 }

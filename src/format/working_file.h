@@ -23,15 +23,17 @@ struct working_file {
 	int fd;
 	char *path;
 	char *leftover; /* where an unfinished profile of the same name was moved, or NULL */
+	char *earlier;  /* where a finished one was moved while this one is recorded, or NULL */
+	mode_t earlier_mode;
 	dev_t device;
 	ino_t inode;
 };
 
 /*
- * Creates and locks `path`, which ends in ".proton" and is copied. A finished profile of that name
- * is removed, an unfinished one that no process writes is moved to the first free name of NAME.PID,
- * NAME.PID.2 and so on, with the PID that wrote it. E_BUSY: another process is writing it.
- * E_INVALID: something that is not a profile has the name.
+ * Creates and locks `path`, which ends in ".proton" and is copied. A profile of that name that no
+ * process writes is moved to the first free name of NAME.PID, NAME.PID.2 and so on, with the PID
+ * that wrote it. A finished one gets its name back when this file is removed. E_BUSY: another
+ * process is writing it. E_INVALID: something that is not a profile has the name.
  */
 int working_file_create(struct working_file *file, const char *path, struct proton_error *err);
 
@@ -44,8 +46,13 @@ int working_file_create_own(struct working_file *file, const char *path, struct 
 /* Allocates blocks; an errno, or 0. EBADF: the descriptor is not that of the file any more. */
 int working_file_allocate(const struct working_file *file, off_t offset, off_t bytes);
 
-/* Removes the file if it still has its name, which asks for the lock: before it is unmapped. */
+/*
+ * Removes the file if it still has its name, which asks for the lock: before it is unmapped. An
+ * earlier finished profile gets the name.
+ */
 void working_file_remove(const struct working_file *file);
+/* Removes the earlier finished profile: this one has replaced it. */
+void working_file_drop_earlier(struct working_file *file);
 /* Closes the descriptor, unless the number means another file by now, and frees the texts. */
 void working_file_close(struct working_file *file);
 

@@ -13,7 +13,8 @@
 #include "base/clock.h"
 #include "base/note.h"
 #include "base/replace.h"
-#include "model/load.h"
+#include "format/target.h"
+#include "record/earlier.h"
 #include "record/summary.h"
 
 int output_format_find(const char *name, bool is_trace, struct output_format *out,
@@ -40,32 +41,38 @@ int output_format_find(const char *name, bool is_trace, struct output_format *ou
 	return PROTON_OK;
 }
 
-static bool is_standard_output(const char *name)
+int output_format_check(const struct output_format *format, const char *path,
+			struct proton_error *err)
 {
-	return !*name || strcmp(name, "-") == 0;
+	if (path || format->kind != OUTPUT_PROTON)
+		return PROTON_OK;
+	return err_set(err, PROTON_E_INVALID,
+		       "output format \"proton\" cannot go to standard output");
 }
 
 int output_path(const char *name, char **out, struct proton_error *err)
 {
-	char directory[PATH_MAX];
-
 	*out = NULL;
-	if (is_standard_output(name))
-		return PROTON_OK;
-	if (name[strlen(name) - 1] == '/')
-		return err_set(err, PROTON_E_INVALID,
-			       "the name %s is a directory; give a file name without suffix", name);
-	if (*name == '/') {
-		*out = strdup(name);
-	} else {
-		if (!getcwd(directory, sizeof(directory)))
-			return err_errno(err, errno, "cannot find the current directory");
-		if (asprintf(out, "%s/%s", directory, name) < 0)
-			*out = NULL;
-	}
-	if (!*out)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
-	return PROTON_OK;
+	return target_is_standard_output(name) ? PROTON_OK : target_stem(name, out, err);
+}
+
+static bool may_not_replace(const struct session *session)
+{
+	return session->flags & PROTON_SESSION_NO_CLOBBER;
+}
+
+/* What exists where the session will write, unless finalize names another format. */
+static int check_target(const struct session *session, struct proton_error *err)
+{
+	struct output_format format;
+	const char *suffix = NULL;
+	int status = output_format_find(session->format, session->trace != 0, &format, err);
+
+	if (status != PROTON_OK)
+		return status;
+	if (format.kind == OUTPUT_EXPORT)
+		suffix = format.export->suffix;
+	return target_check_all(session->path, suffix, may_not_replace(session), err);
 }
 
 static int create_store(struct session *session, const char *path, struct proton_error *err)
@@ -132,6 +139,10 @@ int output_open(struct session *session, struct proton_error *err)
 
 	if (!session->path)
 		return create_store(session, NULL, err);
+	status = check_target(session, err);
+	if (status != PROTON_OK)
+		return status;
+	file_replace_clean(session->path);
 	if (asprintf(&working, "%s.proton", session->path) < 0)
 		return err_set(err, PROTON_E_NOMEM, "out of memory");
 	status = create_store(session, working, err);
@@ -159,6 +170,42 @@ static int export_to_stdout(const struct export_format *format, const struct pro
 	return status;
 }
 
+static bool is_empty(const struct store *store)
+{
+	for (int i = 0; i < COUNTER_COUNT; i++)
+		if (!store_counter_is_loss((enum counter)i) &&
+		    store_counter(store, (enum counter)i))
+			return false;
+	return store_context_count(store) == 0;
+}
+
+/* Even `proton -q` prints it: the user would take the earlier profile for the new one. */
+static void note_kept(const struct session *session, const char *path)
+{
+	if (!(session->flags & PROTON_SESSION_QUIET) || proton_sessions_are_owned())
+		note("nothing was recorded; the earlier profile %s is kept", path);
+}
+
+/* Writes the profile, unless it is empty and there is an earlier one. */
+static int export_to_path(struct session *session, const struct export_format *format,
+			  const struct profile *profile, const char *path, struct proton_error *err)
+{
+	bool has_earlier = false;
+	int status = target_check(path, may_not_replace(session), &has_earlier, err);
+
+	if (status != PROTON_OK)
+		return status;
+	if (has_earlier && is_empty(&session->store) && earlier_is_kept(path)) {
+		note_kept(session, path);
+		session->has_kept_earlier = true;
+		return PROTON_OK;
+	}
+	status = export_to_file(format, profile, path, may_not_replace(session), err);
+	if (status == PROTON_OK)
+		earlier_note_written(path);
+	return status;
+}
+
 static int export_phase(struct session *session, const struct export_format *format, uint32_t phase,
 			bool is_part, struct proton_error *err)
 {
@@ -180,7 +227,7 @@ static int export_phase(struct session *session, const struct export_format *for
 
 		if (length < 0)
 			path = NULL;
-		status = path ? export_to_file(format, profile, path, err)
+		status = path ? export_to_path(session, format, profile, path, err)
 			      : err_set(err, PROTON_E_NOMEM, "out of memory");
 	}
 	free(path);
@@ -203,6 +250,18 @@ static int export_all(struct session *session, const struct export_format *forma
 	return status;
 }
 
+/* The same for `<path>.proton`, which was moved while this run was recorded. */
+static bool keeps_earlier_working_file(struct session *session)
+{
+	const char *earlier = session->store.file.place.earlier;
+
+	if (!earlier || !is_empty(&session->store) || !earlier_is_kept(earlier))
+		return false;
+	note_kept(session, session->store.file.place.path);
+	session->has_kept_earlier = true;
+	return true;
+}
+
 /* Rewrites the working file as a compact, finished profile at `<path>.proton`. */
 static int keep_working_file(struct session *session, struct proton_error *err)
 {
@@ -211,23 +270,26 @@ static int keep_working_file(struct session *session, struct proton_error *err)
 	char *path;
 	int status;
 
-	if (!session->path)
-		return err_set(err, PROTON_E_INVALID,
-			       "output format \"proton\" cannot go to standard output");
+	if (keeps_earlier_working_file(session))
+		return PROTON_OK;
 	if (asprintf(&path, "%s.proton", session->path) < 0)
 		return err_set(err, PROTON_E_NOMEM, "out of memory");
 	profile_file_view(&session->store.file, &view);
 	view.end_ns = clock_real_ns();
 	status = file_replace_begin(&file, path, err);
-	free(path);
-	if (status != PROTON_OK)
-		return status;
-	status = profile_file_write(&view, &file.out, err);
-	if (status != PROTON_OK) {
-		file_replace_abandon(&file);
-		return status;
+	if (status == PROTON_OK) {
+		status = profile_file_write(&view, &file.out, err);
+		if (status == PROTON_OK)
+			status = file_replace_commit(&file, err);
+		else
+			file_replace_abandon(&file);
 	}
-	return file_replace_commit(&file, err);
+	if (status == PROTON_OK) {
+		earlier_note_written(path);
+		working_file_drop_earlier(&session->store.file.place);
+	}
+	free(path);
+	return status;
 }
 
 static void make_summary(const struct session *session, const struct output_format *format)
@@ -240,7 +302,7 @@ static void make_summary(const struct session *session, const struct output_form
 	const char *shown = path;
 	size_t length;
 
-	if (!session->path || format->kind == OUTPUT_NONE) {
+	if (!session->path || format->kind == OUTPUT_NONE || session->has_kept_earlier) {
 		summary_make(session, NULL);
 		return;
 	}
@@ -279,6 +341,9 @@ int output_finish(struct session *session, const struct output_format *format,
 		return PROTON_OK;
 	}
 	profile_file_mark(file, PROFILE_FILE_FINISHED, clock_real_ns());
+	/* E_INVALID is for what is refused before anything ends. */
+	if (why.status == PROTON_E_INVALID)
+		why.status = PROTON_E_IO;
 	if (file->place.path)
 		status = err_set(err, why.status, "%s; everything recorded is in %s", why.text,
 				 file->place.path);

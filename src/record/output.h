@@ -24,12 +24,17 @@ struct output_format {
 int output_format_find(const char *name, bool is_trace, struct output_format *out,
 		       struct proton_error *err);
 
-/* Absolute path of `name` without suffix, malloc'd. */
+/* E_INVALID: the output of a session named `path` (NULL: standard output) cannot be `format`. */
+int output_format_check(const struct output_format *format, const char *path,
+			struct proton_error *err);
+
+/* Absolute path of `name` without suffix, malloc'd; NULL for standard output. */
 int output_path(const char *name, char **out, struct proton_error *err);
 
 /*
- * Creates the session's store in `<path>.proton`, or where that cannot be mapped in /dev/shm or in
- * private memory, which is noted. May change session->path when another process writes there.
+ * Refuses a name with files that are not to be replaced. Creates the session's store in
+ * `<path>.proton`, or where that cannot be mapped in /dev/shm or in private memory, which is noted.
+ * May change session->path when another process writes there.
  */
 int output_open(struct session *session, struct proton_error *err);
 

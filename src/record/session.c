@@ -111,6 +111,7 @@ static int open_session(const struct settings *settings, char *path, struct sess
 	session->wants_source = settings->wants_source;
 	session->trace = trace;
 	session->flags = settings->flags;
+	session->has_kept_earlier = false;
 	status = open_store(session, err);
 	if (status != PROTON_OK) {
 		registry_free_texts(session);

@@ -28,7 +28,8 @@ struct session {
 	int id;            /* what the user sees */
 	char *path;        /* absolute output path without suffix; NULL for standard output */
 	char *mode;
-	char *format; /* of the output, unless finalize names another */
+	char *format;          /* of the output, unless finalize names another */
+	bool has_kept_earlier; /* nothing was recorded: the earlier output was not replaced */
 	const struct backend *backend;
 	uint64_t start_ns; /* monotonic */
 	pthread_t ender;   /* the thread that writes the output, once the session has ended */

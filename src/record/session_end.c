@@ -128,6 +128,8 @@ static int finalize(int id, const char *format_name, uint64_t *in_vain, struct p
 		ids[count++] = registry.sessions[slot].id;
 		status = output_format_find(format_name, registry.sessions[slot].trace != 0,
 					    &format, err);
+		if (status == PROTON_OK && format_name && *format_name)
+			status = output_format_check(&format, registry.sessions[slot].path, err);
 	}
 	pthread_mutex_unlock(&registry.lock);
 	if (status != PROTON_OK)

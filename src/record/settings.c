@@ -3,6 +3,7 @@
 
 #include <strings.h>
 
+#include "format/target.h"
 #include "record/output.h"
 
 int settings_read(const struct proton_session_options *given, struct settings *out,
@@ -31,7 +32,12 @@ int settings_read(const struct proton_session_options *given, struct settings *o
 		out->is_trace = true;
 	else if (o->data && strcasecmp(o->data, "tree") != 0)
 		return err_set(err, PROTON_E_INVALID, "Unknown data: %s", o->data);
+	if (target_env_no_clobber())
+		out->flags |= PROTON_SESSION_NO_CLOBBER;
 	status = output_format_find(out->format, out->is_trace, &format, err);
+	if (status == PROTON_OK)
+		status = output_format_check(
+			&format, target_is_standard_output(out->name) ? NULL : out->name, err);
 	if (status != PROTON_OK)
 		return status;
 	out->backend = backend_select(o->backend, err);

@@ -383,7 +383,7 @@ static void time_format(const struct profile *profile, const char *name)
 	struct proton_error err;
 	double export_s;
 
-	if (fd < 0 || export_to_file(format, profile, path, &err) != PROTON_OK) {
+	if (fd < 0 || export_to_file(format, profile, path, false, &err) != PROTON_OK) {
 		fprintf(stderr, "make_profile: cannot write %s\n", path);
 		exit(1);
 	}

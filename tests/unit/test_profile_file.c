@@ -157,7 +157,7 @@ TEST(a_table_that_is_listed_twice_is_damage_and_leaks_nothing)
 	profile_file_close(&file, true);
 }
 
-TEST(an_unfinished_profile_is_moved_aside_and_a_finished_one_replaced)
+TEST(an_earlier_profile_is_moved_and_a_finished_one_comes_back)
 {
 	struct profile_file file;
 	struct proton_error err;
@@ -176,8 +176,16 @@ TEST(an_unfinished_profile_is_moved_aside_and_a_finished_one_replaced)
 	unlink(rec_path(moved));
 	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), &err), err);
 	CHECK_PTR(file.place.leftover, NULL);
+	CHECK_STR(file.place.earlier, rec_path(moved));
+	CHECK(rec_exists(moved));
+	profile_file_close(&file, true);
+	CHECK(rec_exists("x.proton"));
+	CHECK(!rec_exists(moved));
+	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), &err), err);
+	working_file_drop_earlier(&file.place);
 	CHECK(!rec_exists(moved));
 	profile_file_close(&file, true);
+	CHECK(!rec_exists("x.proton"));
 }
 
 TEST(a_file_that_somebody_writes_is_left_alone)

@@ -1,0 +1,15 @@
+/* Recognizing outputs of a session, of any format, so that no other file is replaced. */
+#ifndef FORMAT_RECOGNIZE_H
+#define FORMAT_RECOGNIZE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * True if a file that begins with these bytes is a profile: a profile file, hatchet (JSON or
+ * MessagePack), a Chrome trace or a Perfetto trace. A few KiB are enough; says nothing about the
+ * rest of the file.
+ */
+bool recognize_profile(const char *bytes, size_t length);
+
+#endif

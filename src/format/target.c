@@ -1,0 +1,288 @@
+/* Where the output of a session goes. See target.h. */
+#include "format/target.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/buf.h"
+#include "base/replace.h"
+#include "format/profile_view.h"
+#include "format/recognize.h"
+#include "format/rows.h"
+
+/* Of the outputs; a test compares them with the formats. */
+static const char *const suffixes[] = {"hatchet", "hatchet_msgpack", "proton", "chrome_trace",
+				       "pftrace"};
+
+/* What is added to a name: ".PID", ".part_N" and a suffix. */
+#define NAME_TAIL_MAX 40
+
+bool target_is_standard_output(const char *name)
+{
+	return !*name || strcmp(name, "-") == 0;
+}
+
+bool target_env_no_clobber(void)
+{
+	const char *value = getenv("PROTON_NO_CLOBBER");
+
+	return value && *value && strcmp(value, "0") != 0;
+}
+
+/* ------------------------------------------------------------------ names */
+
+static bool is_directory_name(const char *base, size_t length)
+{
+	return length == 0 || (length == 1 && base[0] == '.') ||
+	       (length == 2 && base[0] == '.' && base[1] == '.');
+}
+
+/* The length of `base` without the suffix of an output. */
+static size_t length_without_suffix(const char *base)
+{
+	const char *dot = strrchr(base, '.');
+
+	for (size_t i = 0; dot && i < ARRAY_LENGTH(suffixes); i++)
+		if (strcmp(dot + 1, suffixes[i]) == 0 &&
+		    !is_directory_name(base, (size_t)(dot - base)))
+			return (size_t)(dot - base);
+	return strlen(base);
+}
+
+/* The directory must exist and take files; the recorder would find out later. */
+static int check_directory(const char *directory, struct proton_error *err)
+{
+	struct stat st;
+
+	if (stat(directory, &st) < 0)
+		return err_errno(err, errno, "cannot write to directory '%s'", directory);
+	if (!S_ISDIR(st.st_mode))
+		return err_set(err, PROTON_E_INVALID, "cannot write to '%s': it is not a directory",
+			       directory);
+	if (faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) < 0)
+		return err_errno(err, errno, "cannot write to directory '%s'", directory);
+	return PROTON_OK;
+}
+
+static int check_name(const char *name, const char *base, struct proton_error *err)
+{
+	struct stat st;
+
+	if (is_directory_name(base, strlen(base)))
+		return err_set(err, PROTON_E_INVALID,
+			       "the output name '%s' is a directory: add a file name, such as "
+			       "%s%sproton",
+			       name, name, *base ? "/" : "");
+	if ((strncmp(name, "/dev/", 5) == 0 && strncmp(name, "/dev/shm/", 9) != 0) ||
+	    (stat(name, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+		return err_set(err, PROTON_E_INVALID,
+			       "the output name '%s' is a device or a pipe; use a file name, - for "
+			       "standard output, or the output format none",
+			       name);
+	return PROTON_OK;
+}
+
+static int check_length(const char *directory, const char *base, size_t length,
+			struct proton_error *err)
+{
+	long most = pathconf(directory, _PC_NAME_MAX);
+	size_t maximum = (size_t)(most > 0 ? most : NAME_MAX) - NAME_TAIL_MAX;
+
+	if (length <= maximum)
+		return PROTON_OK;
+	return err_set(err, PROTON_E_INVALID,
+		       "the output name '%.20s...' is too long: %zu bytes; the maximum is %zu",
+		       base, length, maximum);
+}
+
+int target_stem(const char *name, char **stem_out, struct proton_error *err)
+{
+	const char *slash = strrchr(name, '/');
+	const char *base = slash ? slash + 1 : name;
+	size_t prefix = (size_t)(base - name);
+	size_t length = length_without_suffix(base);
+	char directory[PATH_MAX] = ".";
+	char current[PATH_MAX] = "";
+	int status = check_name(name, base, err);
+
+	if (status != PROTON_OK)
+		return status;
+	if (*name != '/' && !getcwd(current, sizeof(current)))
+		return err_errno(err, errno, "cannot find the current directory");
+	if (strlen(current) + 1 + strlen(name) + NAME_TAIL_MAX >= PATH_MAX)
+		return err_set(err, PROTON_E_INVALID, "the output name '%.20s...' is too long",
+			       name);
+	if (slash)
+		snprintf(directory, sizeof(directory), "%.*s", slash == name ? 1 : (int)prefix - 1,
+			 name);
+	status = check_directory(directory, err);
+	if (status == PROTON_OK)
+		status = check_length(directory, base, length, err);
+	if (status != PROTON_OK)
+		return status;
+	if (asprintf(stem_out, "%s%s%.*s", current, *current ? "/" : "", (int)(prefix + length),
+		     name) < 0)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ files that exist */
+
+/* The first bytes of a file; -1: errno. */
+static ssize_t read_head(const char *path, char *bytes, size_t capacity)
+{
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	size_t length = 0;
+	ssize_t n = 1;
+
+	if (fd < 0)
+		return -1;
+	while (length < capacity && n) {
+		n = read(fd, bytes + length, capacity - length);
+		if (n < 0 && errno != EINTR)
+			break;
+		length += n > 0 ? (size_t)n : 0;
+	}
+	close(fd);
+	return n < 0 ? -1 : (ssize_t)length;
+}
+
+static int refuse_existing(const char *path, struct proton_error *err)
+{
+	return err_set(err, PROTON_E_INVALID,
+		       "%s exists, and --no-clobber (PROTON_NO_CLOBBER) keeps it; choose another "
+		       "name",
+		       path);
+}
+
+static int refuse_foreign(const char *path, struct proton_error *err)
+{
+	return err_set(err, PROTON_E_INVALID,
+		       "cannot write %s: it exists and is not a profile; choose another name or "
+		       "remove it",
+		       path);
+}
+
+/* The file is renamed over: that needs its directory, which a link may have changed. */
+static int check_directory_of(const char *path, struct proton_error *err)
+{
+	const char *slash = strrchr(path, '/');
+	char directory[PATH_MAX] = ".";
+
+	if (slash)
+		snprintf(directory, sizeof(directory), "%.*s",
+			 slash == path ? 1 : (int)(slash - path), path);
+	return check_directory(directory, err);
+}
+
+int target_check(const char *path, bool no_clobber, bool *has_profile_out, struct proton_error *err)
+{
+	char head[FILE_HEAD_BYTES];
+	bool exists;
+	struct stat st;
+	char *target;
+	ssize_t length = 0;
+	int status = file_replace_target(path, &target, &exists, &st, err);
+
+	if (status != PROTON_OK)
+		return status;
+	if (exists) {
+		length = read_head(target, head, sizeof(head));
+		status = no_clobber ? refuse_existing(path, err)
+			 : length < 0
+				 ? err_errno(err, errno, "cannot write %s: cannot read it", path)
+				 : check_directory_of(target, err);
+	}
+	if (status == PROTON_OK && length > 0 && !recognize_profile(head, (size_t)length))
+		status = refuse_foreign(path, err);
+	if (status == PROTON_OK && has_profile_out)
+		*has_profile_out = length > 0;
+	free(target);
+	return status;
+}
+
+/* Parts of an earlier run: all have the same suffix. */
+static int check_parts(const char *stem, const char *suffix, struct proton_error *err)
+{
+	const char *base = strrchr(stem, '/') + 1;
+	char *directory = strndup(stem, (size_t)(base - stem));
+	DIR *entries = directory ? opendir(directory) : NULL;
+	const struct dirent *entry;
+	size_t length = strlen(base);
+	int status = PROTON_OK;
+
+	while (entries && status == PROTON_OK && (entry = readdir(entries))) {
+		const char *rest = entry->d_name + length;
+
+		if (strncmp(entry->d_name, base, length) != 0 || strncmp(rest, ".part_", 6) != 0)
+			continue;
+		rest += 6;
+		rest += strspn(rest, "0123456789");
+		if (*rest == '.' && strcmp(rest + 1, suffix) == 0)
+			status = refuse_existing(entry->d_name, err);
+	}
+	if (entries)
+		closedir(entries);
+	free(directory);
+	return status;
+}
+
+/* All zeros: another process is starting, or was killed while it started. */
+static bool is_blank(const char *bytes, size_t length)
+{
+	return length == 0 || (bytes[0] == '\0' && memcmp(bytes, bytes + 1, length - 1) == 0);
+}
+
+/* The working file: an earlier one that is finished is replaced, any other profile is moved. */
+static int check_working_file(const char *path, bool no_clobber, struct proton_error *err)
+{
+	char head[FILE_HEAD_BYTES];
+	uint32_t state;
+	struct stat st;
+	ssize_t length;
+
+	if (lstat(path, &st) < 0)
+		return errno == ENOENT ? PROTON_OK : err_errno(err, errno, "cannot write %s", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, PROTON_E_INVALID,
+			       "cannot write the working file %s: it exists and is not a regular "
+			       "file; choose another name or remove it",
+			       path);
+	length = read_head(path, head, sizeof(head));
+	if (length < 0)
+		return err_errno(err, errno, "cannot read the earlier working file %s", path);
+	if (is_blank(head, (size_t)length))
+		return PROTON_OK;
+	if (!profile_view_recognize(head, (size_t)length))
+		return refuse_foreign(path, err);
+	if (!no_clobber || (size_t)length < sizeof(head))
+		return PROTON_OK;
+	memcpy(&state, head + offsetof(struct file_header, state), sizeof(state));
+	return state == PROFILE_FILE_FINISHED ? refuse_existing(path, err) : PROTON_OK;
+}
+
+int target_check_all(const char *stem, const char *suffix, bool no_clobber,
+		     struct proton_error *err)
+{
+	char path[PATH_MAX];
+	int status = PROTON_OK;
+
+	if (suffix && strcmp(suffix, "proton") != 0) {
+		snprintf(path, sizeof(path), "%s.%s", stem, suffix);
+		status = target_check(path, no_clobber, NULL, err);
+		if (status == PROTON_OK && no_clobber)
+			status = check_parts(stem, suffix, err);
+	}
+	if (status != PROTON_OK)
+		return status;
+	snprintf(path, sizeof(path), "%s.proton", stem);
+	return check_working_file(path, no_clobber, err);
+}
