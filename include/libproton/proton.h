@@ -128,7 +128,8 @@ PROTON_API void proton_await_driver(void);
 PROTON_API int proton_driver_initialises(struct proton_error *err);
 /*
  * E_IO also when kernels were launched and not one record of them came, and the error of
- * proton_driver_initialises() if it had one; the output is written.
+ * proton_driver_initialises() if it had one; the output is written. When no session is live, the
+ * error of the call that ended them: several exit functions may call this.
  */
 PROTON_API int proton_finalize_owned(const char *format, struct proton_error *err);
 PROTON_API bool proton_sessions_are_owned(void);

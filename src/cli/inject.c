@@ -63,6 +63,8 @@ static bool is_empty(void)
 
 static void finish(int status, void *unused)
 {
+	/* The library's own exit function may have been first: it has reported what failed. */
+	bool is_live = proton_is_profiling();
 	const char *format = NULL;
 	struct proton_error err;
 	char summary[1024];
@@ -74,7 +76,8 @@ static void finish(int status, void *unused)
 	if (is_child && is_empty())
 		format = "none";
 	if (proton_finalize_owned(format, &err) != PROTON_OK) {
-		say(err.text);
+		if (is_live)
+			say(err.text);
 		if (status == 0) {
 			/* The program did well, its profile is lost: that is ours to report. */
 			fflush(NULL);

@@ -171,13 +171,24 @@ bool record_program_ends(void)
 
 int proton_finalize_owned(const char *format, struct proton_error *err)
 {
+	static struct proton_error earlier;
+	bool is_live = session_any_live();
+	struct proton_error why = {0};
 	uint64_t in_vain = 0;
 	int status;
 
 	atomic_store_explicit(&registry.program_ends, true, memory_order_relaxed);
-	status = finalize(PROTON_ALL_SESSIONS, format, &in_vain, err);
-
+	status = finalize(PROTON_ALL_SESSIONS, format, &in_vain, &why);
 	if (status == PROTON_OK && in_vain)
-		return error_in_vain(in_vain, err);
-	return status == PROTON_OK ? driver_failure(err) : status;
+		status = error_in_vain(in_vain, &why);
+	if (status == PROTON_OK)
+		status = driver_failure(&why);
+	/* Several exit functions call this: each learns that the profile is not written. */
+	pthread_mutex_lock(&registry.lock);
+	if (is_live)
+		earlier = why;
+	else if (status == PROTON_OK)
+		why = earlier;
+	pthread_mutex_unlock(&registry.lock);
+	return why.status == PROTON_OK ? PROTON_OK : err_set(err, why.status, "%s", why.text);
 }

@@ -55,6 +55,12 @@ PROGRAM = r"""
         proton_kernel_end();
         proton_scope_exit(scope, NULL);
         printf("%s %d\n", argv[0], argc);
+        for (int i = 0; strcmp(how, "scopes") == 0 && i < 20000; i++) {
+            char name[32];
+
+            snprintf(name, sizeof(name), "scope %d", i);
+            proton_scope_exit(proton_scope_enter(name), NULL);
+        }
         if (strcmp(how, "exit") == 0)
             exit(9);
         if (strcmp(how, "_exit") == 0) {
@@ -177,6 +183,22 @@ def test_program_that_ends(how: str, status: int, left: str, program: Path, tmp_
     shown = run([executable("proton-viewer"), "-m", "time/s", left], tmp_path)
     assert shown.returncode == 0 and "work" in shown.stdout
     assert len(own_lines(result.stderr)) == (1 if left.endswith(".hatchet") else 0)
+
+
+@needs_compiler
+@pytest.mark.parametrize("limit", [1000, 3000])
+def test_file_size_limit(limit: int, program: Path, tmp_path: Path) -> None:
+    """It acts like a full disk, on the recording (1000) and on the output (both)."""
+    command = [executable("proton"), "--", str(program), "scopes"]
+    result = run(["bash", "-c", f'ulimit -f {limit}; exec "$@"', "bash", *command], tmp_path)
+    assert result.returncode == 1
+    assert result.stdout == f"{program} 2\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["proton.proton"]
+    assert ("cannot record more" in result.stderr) == (limit == 1000)
+    assert result.stderr.count("proton.hatchet: File too large") == 1
+    shown = run([executable("proton-viewer"), "proton.proton"], tmp_path)
+    assert shown.returncode == 0 and "work" in shown.stdout
+    assert ("no room for the profile" in shown.stderr + shown.stdout) == (limit == 1000)
 
 
 @needs_compiler
