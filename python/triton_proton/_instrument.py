@@ -24,7 +24,7 @@ from ._registers import Fitting
 from .flags import flags
 
 # Goes up with every change of the code that the passes make: part of Triton's cache key.
-PASS_VERSION = 12
+PASS_VERSION = 13
 
 # Bytes of shared memory that a CTA can have, and that a multiprocessor has. NVIDIA: CUDA C++
 # Programming Guide, "Technical Specifications per Compute Capability". AMD: the LDS of a CU, from

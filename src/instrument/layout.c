@@ -41,12 +41,38 @@ uint32_t layout_code(struct instrument_layout *layout, uint32_t scope, enum inst
 	return layout->code_count;
 }
 
+struct instrument_nesting *layout_nesting(struct instrument_layout *layout)
+{
+	if (layout->nesting)
+		return layout->nesting;
+	layout->nesting = calloc(SCOPE_MAX, sizeof(*layout->nesting));
+	for (uint32_t i = 0; layout->nesting && i < SCOPE_MAX; i++)
+		layout->nesting[i].parent = INSTRUMENT_NO_SCOPE;
+	return layout->nesting;
+}
+
 void layout_fini(struct instrument_layout *layout)
 {
+	free(layout->nesting);
 	for (uint32_t i = 0; i < layout->scope_count; i++)
 		free(layout->scopes[i]);
 	free(layout->scopes);
 	*layout = (struct instrument_layout){0};
+}
+
+static void write_nesting(const struct instrument_layout *layout, struct out *out)
+{
+	for (uint32_t i = 0; layout->nesting && i < layout->scope_count; i++) {
+		if (!layout->nesting[i].is_known)
+			continue;
+		out_printf(out, "around %u", i);
+		for (uint32_t other = 0; other < layout->scope_count; other++)
+			if (layout_may_contain(layout, other, i))
+				out_printf(out, " %u", other);
+		out_byte(out, '\n');
+		if (layout->nesting[i].parent != INSTRUMENT_NO_SCOPE)
+			out_printf(out, "parent %u %u\n", i, layout->nesting[i].parent);
+	}
 }
 
 void layout_write(const struct instrument_layout *layout, struct out *out)
@@ -73,6 +99,7 @@ void layout_write(const struct instrument_layout *layout, struct out *out)
 	}
 	for (uint32_t i = 1; i <= layout->code_count; i++)
 		out_printf(out, "code %u %u\n", layout->codes[i].scope, layout->codes[i].kind);
+	write_nesting(layout, out);
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -164,6 +191,36 @@ static bool read_code(struct reader *reader, struct instrument_layout *layout)
 	return layout_code(layout, scope, kind) == count + 1;
 }
 
+static bool read_around(struct reader *reader, struct instrument_layout *layout)
+{
+	struct instrument_nesting *nesting = layout_nesting(layout);
+	uint32_t scope;
+	uint32_t other;
+
+	if (!nesting || !read_number(reader, &scope) || scope >= SCOPE_MAX)
+		return false;
+	nesting[scope].is_known = true;
+	while (reader->at < reader->end) {
+		if (!read_number(reader, &other) || other >= SCOPE_MAX)
+			return false;
+		nesting[scope].around[other / 64] |= 1ull << other % 64;
+	}
+	return true;
+}
+
+static bool read_parent(struct reader *reader, struct instrument_layout *layout)
+{
+	struct instrument_nesting *nesting = layout_nesting(layout);
+	uint32_t scope;
+	uint32_t parent;
+
+	if (!nesting || !read_number(reader, &scope) || !read_number(reader, &parent) ||
+	    scope >= SCOPE_MAX || parent >= SCOPE_MAX)
+		return false;
+	nesting[scope].parent = (uint16_t)parent;
+	return true;
+}
+
 static bool read_line(struct reader *reader, struct instrument_layout *layout)
 {
 	if (read_word(reader, "vendor")) {
@@ -188,6 +245,10 @@ static bool read_line(struct reader *reader, struct instrument_layout *layout)
 		return read_scope(reader, layout);
 	if (read_word(reader, "code"))
 		return read_code(reader, layout);
+	if (read_word(reader, "around"))
+		return read_around(reader, layout);
+	if (read_word(reader, "parent"))
+		return read_parent(reader, layout);
 	return true; /* a later version's key */
 }
 
@@ -203,6 +264,28 @@ static bool are_units_sane(const struct instrument_layout *layout)
 	return true;
 }
 
+/* What is said is said of scopes that are there, and no scope is inside itself. */
+static bool is_nesting_sane(const struct instrument_layout *layout)
+{
+	const struct instrument_nesting *nesting = layout->nesting;
+
+	for (uint32_t i = 0; nesting && i < SCOPE_MAX; i++) {
+		uint32_t depth = 0;
+
+		if (i >= layout->scope_count && nesting[i].is_known)
+			return false;
+		for (uint32_t other = layout->scope_count; other < SCOPE_MAX; other++)
+			if (nesting[i].is_known && layout_may_contain(layout, other, i))
+				return false;
+		for (uint32_t p = nesting[i].parent; p != INSTRUMENT_NO_SCOPE;
+		     p = nesting[p].parent)
+			if (!nesting[i].is_known || p >= layout->scope_count ||
+			    ++depth > layout->scope_count)
+				return false;
+	}
+	return true;
+}
+
 static bool is_sane(const struct instrument_layout *layout)
 {
 	uint32_t ring = layout->ring_bytes;
@@ -211,7 +294,8 @@ static bool is_sane(const struct instrument_layout *layout)
 	return are_units_sane(layout) && layout->cta_stride && layout->cta_bytes % CTA_ALIGN == 0 &&
 	       ring >= INSTRUMENT_RECORD_BYTES && ring <= (1u << 28) && (ring & (ring - 1)) == 0 &&
 	       slack % INSTRUMENT_RECORD_BYTES == 0 && slack <= ring &&
-	       layout_ring_at(layout, layout->unit_count) <= layout->cta_bytes;
+	       layout_ring_at(layout, layout->unit_count) <= layout->cta_bytes &&
+	       is_nesting_sane(layout);
 }
 
 int layout_read(const char *text, size_t length, struct instrument_layout *layout,

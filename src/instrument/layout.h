@@ -60,6 +60,16 @@ struct instrument_code {
 	uint16_t kind;  /* enum instrument_kind */
 };
 
+#define INSTRUMENT_NO_SCOPE UINT16_MAX
+#define INSTRUMENT_SCOPE_WORDS ((INSTRUMENT_CODE_MAX + 63) / 64) /* of a set of scopes */
+
+/* How a scope nests, as far as that is known when the kernel is compiled (llvm_nesting.h). */
+struct instrument_nesting {
+	uint64_t around[INSTRUMENT_SCOPE_WORDS]; /* scopes that may be open at its start or end */
+	uint16_t parent; /* the innermost that always is, at its start; INSTRUMENT_NO_SCOPE */
+	bool is_known;   /* false: nothing is, and `parent` is INSTRUMENT_NO_SCOPE */
+};
+
 struct instrument_layout {
 	uint32_t unit_count;
 	uint32_t warps_per_unit;
@@ -71,7 +81,8 @@ struct instrument_layout {
 	bool is_amd;
 	uint8_t units[INSTRUMENT_UNIT_MAX]; /* the first warp of each, ascending */
 	uint32_t scope_count;
-	char **scopes; /* names, owned */
+	char **scopes;                      /* names, owned */
+	struct instrument_nesting *nesting; /* by scope, owned; NULL: nothing is known */
 	uint32_t code_count;
 	struct instrument_code codes[INSTRUMENT_CODE_MAX + 1]; /* from 1 on */
 };
@@ -93,7 +104,19 @@ static inline size_t layout_ring_at(const struct instrument_layout *layout, uint
 uint32_t layout_scope(struct instrument_layout *layout, const char *name, size_t length);
 /* The code of (scope, kind), added if new; 0 when there are too many. */
 uint32_t layout_code(struct instrument_layout *layout, uint32_t scope, enum instrument_kind kind);
+/* What is known of how scopes nest, which is nothing at first. NULL when memory is out. */
+struct instrument_nesting *layout_nesting(struct instrument_layout *layout);
 void layout_fini(struct instrument_layout *layout);
+
+/* True if scope `outer` may be open at a start or an end of `inner`, as far as is known. */
+static inline bool layout_may_contain(const struct instrument_layout *layout, uint32_t outer,
+				      uint32_t inner)
+{
+	const struct instrument_nesting *nesting = layout->nesting;
+
+	return !nesting || !nesting[inner].is_known ||
+	       (nesting[inner].around[outer / 64] >> outer % 64 & 1);
+}
 
 /*
  * The layout as text that travels in the kernel's metadata: one "key value..." per line, names

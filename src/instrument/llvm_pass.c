@@ -7,6 +7,7 @@
 #include "instrument/llvm_check.h"
 #include "instrument/llvm_emit.h"
 #include "instrument/llvm_motion.h"
+#include "instrument/llvm_nesting.h"
 
 #define SHARED_LIMIT_BYTES (48u << 10) /* any CTA of any device may have it */
 #define SHARED_ALIGN 16u               /* of @global_smem */
@@ -235,7 +236,8 @@ static int make_plans(const struct llvm_function *kernel, struct instrument_layo
 		if (plan->group_max > plans[0].group_max)
 			plans[0].group_max = plan->group_max;
 	}
-	if (status == PROTON_OK && helpers && !find_most(kernel, plans))
+	if (status == PROTON_OK &&
+	    ((helpers && !find_most(kernel, plans)) || !llvm_nesting(kernel, plans, layout)))
 		status = err_set(err, PROTON_E_NOMEM, "out of memory");
 	return status;
 }

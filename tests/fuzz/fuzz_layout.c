@@ -6,6 +6,23 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static bool nests_the_same(const struct instrument_layout *a, const struct instrument_layout *b,
+			   uint32_t scope)
+{
+	uint32_t parent = a->nesting ? a->nesting[scope].parent : INSTRUMENT_NO_SCOPE;
+	uint32_t depth = 0;
+
+	if (parent != (b->nesting ? b->nesting[scope].parent : INSTRUMENT_NO_SCOPE))
+		return false;
+	for (; parent != INSTRUMENT_NO_SCOPE; parent = a->nesting[parent].parent)
+		if (++depth > a->scope_count)
+			return false;
+	for (uint32_t other = 0; other < a->scope_count; other++)
+		if (layout_may_contain(a, other, scope) != layout_may_contain(b, other, scope))
+			return false;
+	return true;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct instrument_layout layout;
@@ -27,7 +44,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		    memcmp(again.codes, layout.codes, sizeof(layout.codes)) != 0)
 			abort();
 		for (uint32_t i = 0; i < layout.scope_count; i++)
-			if (strcmp(layout.scopes[i], again.scopes[i]) != 0)
+			if (strcmp(layout.scopes[i], again.scopes[i]) != 0 ||
+			    !nests_the_same(&layout, &again, i))
 				abort();
 		layout_fini(&again);
 		layout_fini(&layout);

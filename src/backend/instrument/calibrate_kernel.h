@@ -29,7 +29,10 @@ static const char calibrate_layout[] =
 	"scope many\n"
 	"code 1 0\n"
 	"code 0 0\n"
-	"code 2 0\n";
+	"code 2 0\n"
+	"around 0\n"
+	"around 1 0 2\n"
+	"around 2\n";
 
 static const char calibrate_kernel[] =
 	".version 7.0\n"

@@ -1,0 +1,306 @@
+/* What the compiler's view of a kernel says about scopes inside each other. */
+#include "unit/tap.h"
+
+#include "instrument/llvm_pass.h"
+
+static struct instrument_result result;
+
+/* ------------------------------------------------------------------ kernels */
+
+/*
+ * Writes a kernel of words:
+ *   +a -a      start and end of scope a        *a /a     of an event
+ *   b:         a block                         >b ?b,c   leads there, or to one of two
+ *   .          returns                         @f {f     calls f; the function f begins
+ */
+struct writer {
+	struct out out;
+	uint32_t value;
+	bool is_callee;
+};
+
+static void write_marker(struct writer *writer, const char *kind, const char *name)
+{
+	out_printf(&writer->out,
+		   "  %%%u = tail call i32 asm sideeffect \"// proton.%s %s\", \"=r\"() #1\n",
+		   writer->value++, kind, name);
+}
+
+static void begin(struct writer *writer, const char *name)
+{
+	if (name)
+		out_printf(&writer->out, "}\ndefine internal fastcc i32 @%s(i32 %%0) #0 {\n", name);
+	else
+		out_text(&writer->out,
+			 "define ptx_kernel void @k(i32 %0, ptr addrspace(1) %1) {\n");
+	writer->is_callee = name != NULL;
+	writer->value = name ? 2 : 3;
+}
+
+static void write_jump(struct writer *writer, char *word)
+{
+	char *other = strchr(word, ',');
+
+	if (other)
+		*other++ = '\0';
+	if (other)
+		out_printf(&writer->out, "  br i1 true, label %%%s, label %%%s\n\n", word, other);
+	else
+		out_printf(&writer->out, "  br label %%%s\n\n", word);
+}
+
+static void write_word(struct writer *writer, char *word)
+{
+	static const char signs[] = "+-*/";
+	static const char *const kinds[] = {"record start", "record end", "event start",
+					    "event end"};
+	const char *sign = strchr(signs, *word);
+
+	if (sign)
+		write_marker(writer, kinds[sign - signs], word + 1);
+	else if (*word == '>' || *word == '?')
+		write_jump(writer, word + 1);
+	else if (*word == '{')
+		begin(writer, word + 1);
+	else if (*word == '@')
+		out_printf(&writer->out, "  %%%u = tail call fastcc i32 @%s(i32 %%0)\n",
+			   writer->value++, word + 1);
+	else if (*word == '.')
+		out_text(&writer->out, writer->is_callee ? "  ret i32 %0\n\n" : "  ret void\n\n");
+	else
+		out_printf(&writer->out, "%s\n", word);
+}
+
+static void instrument(const char *words)
+{
+	struct instrument_options options = {
+		.arch = "sm_90", .warp_count = 4, .threads_per_warp = 32, .shared_limit = 232448};
+	struct writer writer = {.value = 0};
+	struct proton_error err;
+	char text[512];
+
+	snprintf(text, sizeof(text), "%s", words);
+	out_init(&writer.out, -1);
+	begin(&writer, NULL);
+	for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
+		write_word(&writer, word);
+	out_text(&writer.out, "}\n");
+	CHECK_OK(instrument_llvm(writer.out.bytes, writer.out.length, &options, &result, &err),
+		 err);
+	out_fini(&writer.out);
+}
+
+static uint32_t scope_of(const char *name)
+{
+	for (uint32_t i = 0; i < result.layout.scope_count; i++)
+		if (strcmp(result.layout.scopes[i], name) == 0)
+			return i;
+	FAIL("no scope %s", name);
+}
+
+/* "" where there is none. */
+static const char *parent_of(const char *name)
+{
+	const struct instrument_nesting *nesting = result.layout.nesting;
+	uint32_t scope = scope_of(name);
+
+	CHECK(nesting && nesting[scope].is_known);
+	return nesting[scope].parent == INSTRUMENT_NO_SCOPE
+		       ? ""
+		       : result.layout.scopes[nesting[scope].parent];
+}
+
+static bool may_lie_in(const char *inner, const char *outer)
+{
+	return layout_may_contain(&result.layout, scope_of(outer), scope_of(inner));
+}
+
+static void done(void)
+{
+	instrument_result_fini(&result);
+}
+
+/* ------------------------------------------------------------------ what is known of them */
+
+/* A partition around a loop around two scopes, the second behind a branch. */
+TEST(scopes_in_a_loop_lie_in_what_is_around_it)
+{
+	instrument("+partition +loop >a a: +load -load ?b,c b: +dot >d d: -dot >c c: ?a,e "
+		   "e: -loop -partition .");
+	CHECK_STR(parent_of("partition"), "");
+	CHECK_STR(parent_of("loop"), "partition");
+	CHECK_STR(parent_of("load"), "loop");
+	CHECK_STR(parent_of("dot"), "loop");
+	CHECK(may_lie_in("dot", "loop") && may_lie_in("dot", "partition"));
+	CHECK(!may_lie_in("dot", "load") && !may_lie_in("load", "dot"));
+	CHECK(!may_lie_in("loop", "loop") && !may_lie_in("partition", "loop"));
+	done();
+}
+
+/* Two partitions, of which a warp runs one, have the same scope: in neither of them always. */
+TEST(a_scope_in_two_partitions_has_what_both_lie_in_as_its_parent)
+{
+	instrument("+all ?a,b a: +one +wait -wait -one >c b: +two +wait -wait -two >c c: -all .");
+	CHECK_STR(parent_of("one"), "all");
+	CHECK_STR(parent_of("two"), "all");
+	CHECK_STR(parent_of("wait"), "all");
+	CHECK(may_lie_in("wait", "one") && may_lie_in("wait", "two"));
+	CHECK(!may_lie_in("one", "two"));
+	done();
+}
+
+/* The kernel returns early: what follows in the scope still runs in it. */
+TEST(a_scope_that_a_path_leaves_without_its_end_is_a_parent)
+{
+	instrument("+all ?a,b a: +load -load ?c,b b: . c: -all .");
+	CHECK_STR(parent_of("load"), "all");
+	done();
+}
+
+/* Nothing ends it, or nothing ends it later. */
+TEST(a_scope_without_an_end_is_no_parent)
+{
+	instrument("+lost +load -load >b b: +store -store .");
+	CHECK_STR(parent_of("load"), "");
+	CHECK_STR(parent_of("store"), "");
+	CHECK(may_lie_in("load", "lost"));
+	done();
+	/* An iteration of a pipelined loop ends the copy of the one before. */
+	instrument("+copy >a a: -copy +dot -dot +copy ?a,b b: -copy +store -store .");
+	CHECK_STR(parent_of("dot"), "");
+	CHECK(!may_lie_in("dot", "copy"));
+	CHECK_STR(parent_of("store"), "");
+	done();
+}
+
+/* They cross: only at its start is the second in the first. */
+TEST(scopes_that_cross)
+{
+	instrument("+a >a a: +b -a +c -c -b .");
+	CHECK_STR(parent_of("b"), "a");
+	CHECK_STR(parent_of("c"), "b");
+	CHECK(may_lie_in("a", "b")); /* ends there */
+	CHECK(!may_lie_in("c", "a"));
+	done();
+}
+
+/* Scopes that are around it in one order here and in another there. */
+TEST(an_order_that_differs_is_not_decided)
+{
+	instrument("+all ?a,b a: +x +y +in -in -y -x >c b: +y +x +in -in -x -y >c c: -all .");
+	CHECK_STR(parent_of("in"), "all");
+	CHECK_STR(parent_of("x"), "all");
+	done();
+}
+
+/* One call is in a scope, and another is not; what the callee has itself stays. */
+TEST(noinline_callees)
+{
+	instrument("+all +one @f +behind -behind -one @f -all . {f +outer +inner -inner -outer .");
+	CHECK_STR(parent_of("inner"), "outer");
+	CHECK_STR(parent_of("outer"), "all");
+	CHECK(may_lie_in("inner", "one"));
+	CHECK_STR(parent_of("behind"), "one");
+	CHECK(!may_lie_in("behind", "outer"));
+	done();
+}
+
+/* A scope begins in a callee and ends in another. */
+TEST(a_scope_across_callees)
+{
+	instrument("@begin +in -in @finish +out -out . {begin +both . {finish -both .");
+	CHECK_STR(parent_of("in"), "both");
+	CHECK_STR(parent_of("out"), "");
+	CHECK(!may_lie_in("out", "both"));
+	done();
+}
+
+TEST(events_do_not_nest)
+{
+	instrument("+a *copy +b -b /copy -a .");
+	CHECK_STR(parent_of("b"), "a");
+	CHECK(!may_lie_in("b", "copy"));
+	CHECK(!result.layout.nesting[scope_of("copy")].is_known);
+	done();
+}
+
+/* What nothing leads to says nothing. */
+TEST(blocks_that_are_not_reached)
+{
+	instrument("+a +b -b -a . b: +b -b +dead -dead .");
+	CHECK_STR(parent_of("b"), "a");
+	CHECK(!result.layout.nesting[scope_of("dead")].is_known);
+	done();
+}
+
+/* ------------------------------------------------------------------ in the layout's text */
+
+static const char plain[] = "proton-instrument 1\nvendor nvidia\nwarps 1\nwarps_per_unit 1\n"
+			    "ring 64\nslack 0\ncta 128\ncta_stride 1\nunits 0\n"
+			    "scope a\nscope b\nscope c\ncode 0 0\ncode 1 0\ncode 2 0\n";
+
+static int read_with(const char *more, struct instrument_layout *layout)
+{
+	struct proton_error err;
+	char text[512];
+	int length = snprintf(text, sizeof(text), "%s%s", plain, more);
+
+	return layout_read(text, (size_t)length, layout, &err);
+}
+
+TEST(a_layout_carries_what_is_known)
+{
+	static const char nesting[] = "around 0\naround 1 0 2\nparent 1 0\n";
+	struct instrument_layout layout;
+	struct out out;
+
+	CHECK_EQ(read_with(nesting, &layout), PROTON_OK);
+	CHECK(layout.nesting[0].is_known && layout.nesting[1].is_known);
+	CHECK(!layout.nesting[2].is_known);
+	CHECK_EQ(layout.nesting[1].parent, 0);
+	CHECK_EQ(layout.nesting[0].parent, INSTRUMENT_NO_SCOPE);
+	CHECK(!layout_may_contain(&layout, 1, 0) && !layout_may_contain(&layout, 1, 1));
+	CHECK(layout_may_contain(&layout, 2, 1));
+	CHECK(layout_may_contain(&layout, 0, 2)); /* not known */
+	out_init(&out, -1);
+	layout_write(&layout, &out);
+	out_byte(&out, '\0');
+	CHECK_HAS(out.bytes, nesting);
+	out_fini(&out);
+	layout_fini(&layout);
+}
+
+/* What a pass of an earlier version wrote, and what one of a later version may add. */
+TEST(a_layout_without_nesting_is_read)
+{
+	struct instrument_layout layout;
+
+	CHECK_EQ(read_with("", &layout), PROTON_OK);
+	CHECK(!layout.nesting);
+	CHECK(layout_may_contain(&layout, 1, 0));
+	layout_fini(&layout);
+	CHECK_EQ(read_with("hotness 1 2\n", &layout), PROTON_OK);
+	layout_fini(&layout);
+}
+
+TEST(nesting_that_cannot_be_is_refused)
+{
+	static const char *const damage[] = {
+		"around\n",
+		"around x\n",
+		"around 3\n",             /* no such scope */
+		"around 0 3\n",           /* neither */
+		"around 255 0\n",         /* more than any layout has */
+		"around 0 1x\n",          /* no number */
+		"parent 0\n",             /* of whom? */
+		"parent 0 1\n",           /* of a scope of which nothing is known */
+		"around 0\nparent 0 3\n", /* no such parent */
+		"around 0\nparent 0 0\n", /* in itself */
+		"around 0\naround 1\nparent 0 1\nparent 1 0\n",
+	};
+	struct instrument_layout layout;
+
+	for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++)
+		if (read_with(damage[i], &layout) != PROTON_E_FORMAT)
+			FAIL("\"%s\" was accepted", damage[i]);
+}
