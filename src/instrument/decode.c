@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "instrument/decode_cost.h"
 #include "instrument/decode_events.h"
+#include "instrument/decode_nest.h"
 #include "instrument/decode_ring.h"
 
 /*
@@ -51,90 +51,6 @@ void decoder_fini(struct decoder *decoder)
 	free(decoder->ends);
 	free(decoder->readings);
 	*decoder = (struct decoder){0};
-}
-
-/* ------------------------------------------------------------------ nesting */
-
-/* By start, what lies around others first: it ends later, or its end was recorded later. */
-static int compare_executions(const void *a, const void *b)
-{
-	const struct decode_execution *x = a;
-	const struct decode_execution *y = b;
-
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	if (x->duration != y->duration)
-		return x->duration > y->duration ? -1 : 1;
-	return (x->sequence < y->sequence) - (x->sequence > y->sequence);
-}
-
-/* Mostly they are in order, or a few are behind such as lie in them. */
-static void sort_executions(struct decode_execution *all, uint32_t count)
-{
-	uint64_t moves_left = (uint64_t)count * 8;
-
-	for (uint32_t i = 1; i < count; i++) {
-		struct decode_execution late;
-		uint32_t at = i;
-
-		if (compare_executions(&all[i - 1], &all[i]) <= 0)
-			continue;
-		late = all[i];
-		while (at && compare_executions(&all[at - 1], &late) > 0) {
-			if (!moves_left--)
-				break;
-			all[at] = all[at - 1];
-			at--;
-		}
-		all[at] = late;
-		if (moves_left == UINT64_MAX) {
-			qsort(all, count, sizeof(*all), compare_executions);
-			return;
-		}
-	}
-}
-
-static inline bool is_over(uint64_t end, uint32_t sequence, const struct decode_execution *next)
-{
-	return end < next->start || (end == next->start && sequence < next->sequence);
-}
-
-/* Each begins behind the one before it: they are in order, and none lies in another. */
-static bool is_flat(const struct decode_execution *all, uint32_t count)
-{
-	for (uint32_t i = 1; i < count; i++)
-		if (all[i].start <= all[i - 1].start ||
-		    !is_over(decode_end_of(&all[i - 1]), all[i - 1].sequence, &all[i]))
-			return false;
-	return true;
-}
-
-/* Finds what each lies in; the unit's executions are in order. */
-static void nest(struct decode_execution *all, uint32_t first, uint32_t count)
-{
-	struct {
-		uint64_t end;
-		uint32_t sequence;
-		uint32_t index;
-	} stack[DECODE_DEPTH_MAX];
-	uint32_t depth = 0;
-
-	for (uint32_t i = first; i < first + count; i++) {
-		uint64_t end = decode_end_of(&all[i]);
-		uint32_t at;
-
-		while (depth && is_over(stack[depth - 1].end, stack[depth - 1].sequence, &all[i]))
-			depth--;
-		/* What only overlaps is no parent. */
-		for (at = depth; at && stack[at - 1].end < end;)
-			at--;
-		all[i].parent = at ? stack[at - 1].index : DECODE_NONE;
-		if (depth == DECODE_DEPTH_MAX)
-			continue;
-		stack[depth].end = end;
-		stack[depth].sequence = all[i].sequence;
-		stack[depth++].index = i;
-	}
 }
 
 /* ------------------------------------------------------------------ a CTA */
@@ -188,14 +104,10 @@ static bool decode_unit(struct decoder *decoder, const uint8_t *cta, uint8_t ind
 	totals->dropped_warp[unit->warp] += ring.first;
 	if (!decode_ring_read(decoder, &ring, index))
 		return false;
+	if (!decode_nest(decoder, unit->first, &ring))
+		return false;
 	unit->count = (uint32_t)decoder->execution_count - unit->first;
-	if (!unit->count)
-		return true;
-	if (!is_flat(decoder->executions + unit->first, unit->count)) {
-		sort_executions(decoder->executions + unit->first, unit->count);
-		nest(decoder->executions, unit->first, unit->count);
-	}
-	return (!decoder->cost.empty && !decoder->cost.scope) ||
+	return !unit->count || (!decoder->cost.empty && !decoder->cost.scope) ||
 	       decode_take_cost_off(decoder, unit);
 }
 

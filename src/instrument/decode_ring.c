@@ -117,16 +117,15 @@ static bool add_event(struct decoder *decoder, const struct decode_reading *read
 struct pairing {
 	struct decoder *decoder;
 	uint32_t innermost[INSTRUMENT_CODE_MAX + 1];
-	uint32_t dead;   /* STARTs that are not, or not yet, executions */
-	uint64_t oldest; /* the earliest clock of the records so far */
-	uint64_t latest; /* when the latest of them was made */
-	uint64_t seen[(INSTRUMENT_CODE_MAX + 64) / 64]; /* by scope: it has a record so far */
+	uint32_t dead;                           /* STARTs that are not, or not yet, executions */
+	uint64_t oldest;                         /* the earliest clock of the records so far */
+	uint64_t latest;                         /* when the latest of them was made */
+	uint64_t made;                           /* when the first of them was */
+	uint64_t seen[INSTRUMENT_SCOPE_WORDS];   /* scopes with a record so far */
+	uint64_t around[INSTRUMENT_SCOPE_WORDS]; /* scopes that all of these may lie in */
 	uint8_t unit;
 	bool has_dropped;
 };
-
-/* What `sequence` is while an END is waited for; no record has that number. */
-#define OPEN UINT32_MAX
 
 /* There is room. */
 static inline struct decode_execution *add_own(struct pairing *pairing,
@@ -151,7 +150,7 @@ static inline struct decode_execution *add_own(struct pairing *pairing,
 static void open_scope(struct pairing *pairing, const struct decode_reading *reading)
 {
 	uint32_t *innermost = &pairing->innermost[reading->code.scope];
-	struct decode_execution *execution = add_own(pairing, reading, 0, OPEN);
+	struct decode_execution *execution = add_own(pairing, reading, 0, DECODE_OPEN);
 
 	execution->parent = *innermost;
 	*innermost = (uint32_t)(execution - pairing->decoder->executions);
@@ -163,10 +162,34 @@ static bool has_seen(const struct pairing *pairing, uint16_t scope)
 	return pairing->seen[scope / 64] >> scope % 64 & 1;
 }
 
+/* The scope has a record, and lies in the scopes that are open. */
+static void note_seen(struct pairing *pairing, uint16_t scope)
+{
+	const struct instrument_nesting *nesting = pairing->decoder->layout->nesting;
+
+	if (has_seen(pairing, scope))
+		return;
+	pairing->seen[scope / 64] |= 1ull << scope % 64;
+	for (uint32_t i = 0; nesting && nesting[scope].is_known && i < INSTRUMENT_SCOPE_WORDS; i++)
+		pairing->around[i] &= nesting[scope].around[i];
+}
+
+/*
+ * True if the scope can have been open since before the oldest record: everything so far may lie in
+ * it. A scope of which nothing is known lies in itself never.
+ */
+static bool may_have_been_open(const struct pairing *pairing, uint16_t scope)
+{
+	const struct instrument_nesting *nesting = pairing->decoder->layout->nesting;
+
+	if ((!nesting || !nesting[scope].is_known) && has_seen(pairing, scope))
+		return false;
+	return pairing->around[scope / 64] >> scope % 64 & 1;
+}
+
 /*
  * An END without a START. Where records were dropped the START mostly is one of them: then the
- * scope was open all the time before, as far as the ring goes back. Only the first END of a scope
- * tells of that: what follows a whole execution has lost its START otherwise. There is room.
+ * scope was open all the time before, as far as the ring goes back. There is room.
  */
 static void close_unopened(struct pairing *pairing, const struct decode_reading *reading,
 			   uint32_t sequence)
@@ -175,13 +198,11 @@ static void close_unopened(struct pairing *pairing, const struct decode_reading 
 	uint16_t scope = reading->code.scope;
 	struct decode_execution *execution;
 
-	if (!pairing->has_dropped) {
+	if (!pairing->has_dropped || !may_have_been_open(pairing, scope)) {
 		totals->broken[scope]++;
 		return;
 	}
 	totals->cut_by_drop[scope]++;
-	if (has_seen(pairing, scope))
-		return;
 	execution = add_own(pairing, reading, reading->clock - pairing->oldest, sequence);
 	execution->start = pairing->oldest;
 	execution->is_partial = true;
@@ -246,24 +267,24 @@ static inline bool take_reading(struct pairing *pairing, const struct decode_rea
 	}
 }
 
-/* STARTs without an END are counted, and gone. */
-static void remove_dead(struct pairing *pairing, size_t first)
+/* STARTs without an END are counted; `parent` has linked them. */
+static void count_dead(struct pairing *pairing)
 {
 	struct decoder *decoder = pairing->decoder;
 	struct decode_execution *all = decoder->executions;
-	size_t kept = first;
 
 	for (uint32_t scope = 0; scope < decoder->layout->scope_count; scope++) {
 		/* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): as many were set */
 		uint32_t at = pairing->innermost[scope];
 
-		for (; at != DECODE_NONE; at = all[at].parent)
+		while (at != DECODE_NONE) {
+			uint32_t outer = all[at].parent;
+
 			decoder->totals.broken[scope]++;
+			all[at].parent = DECODE_NONE;
+			at = outer;
+		}
 	}
-	for (size_t i = first; i < decoder->execution_count; i++)
-		if (all[i].sequence != OPEN)
-			all[kept++] = all[i];
-	decoder->execution_count = kept;
 }
 
 /*
@@ -299,14 +320,18 @@ static bool read_back(struct pairing *pairing, const struct decode_ring *ring)
 			now = readings[i].clock + SATURATED_MAX;
 	}
 	for (uint32_t i = 0; i < count && is_ok; i++) {
-		uint16_t scope = readings[i].code.scope;
+		const struct decode_reading *reading = &readings[i];
+		bool is_first = pairing->oldest == UINT64_MAX;
 
-		if (readings[i].code.kind == UINT16_MAX)
+		if (reading->code.kind == UINT16_MAX)
 			continue;
-		if (readings[i].clock < pairing->oldest)
-			pairing->oldest = readings[i].clock;
-		is_ok = take_reading(pairing, &readings[i], ring->first + i);
-		pairing->seen[scope / 64] |= 1ull << scope % 64;
+		if (reading->clock < pairing->oldest)
+			pairing->oldest = reading->clock;
+		is_ok = take_reading(pairing, reading, ring->first + i);
+		if (is_first)
+			pairing->made = pairing->latest;
+		if (pairing->has_dropped && reading->code.kind < INSTRUMENT_EVENT_START)
+			note_seen(pairing, reading->code.scope);
 	}
 	return is_ok;
 }
@@ -339,7 +364,7 @@ static bool read_forth(struct pairing *pairing, const struct decode_ring *ring)
 	return is_ok;
 }
 
-bool decode_ring_read(struct decoder *decoder, const struct decode_ring *ring, uint8_t unit)
+bool decode_ring_read(struct decoder *decoder, struct decode_ring *ring, uint8_t unit)
 {
 	uint32_t count = ring->count - ring->first;
 	size_t first = decoder->execution_count;
@@ -355,13 +380,17 @@ bool decode_ring_read(struct decoder *decoder, const struct decode_ring *ring, u
 	pairing.dead = 0;
 	pairing.oldest = UINT64_MAX;
 	pairing.latest = 0;
+	pairing.made = 0;
 	memset(pairing.seen, 0, sizeof(pairing.seen));
+	memset(pairing.around, 0xff, sizeof(pairing.around));
 	pairing.unit = unit;
 	pairing.has_dropped = ring->first != 0;
 	memset(pairing.innermost, 0xff, ring->layout->scope_count * sizeof(*pairing.innermost));
 	if (!(is_simple ? read_forth(&pairing, ring) : read_back(&pairing, ring)))
 		return false;
 	if (pairing.dead)
-		remove_dead(&pairing, first);
+		count_dead(&pairing);
+	ring->oldest = pairing.made;
+	ring->open_count = pairing.dead;
 	return true;
 }

@@ -320,8 +320,8 @@ static void say_partial(const struct profile *profile)
 						 count > 1 ? ", " : "", name);
 	}
 	if (count)
-		say("the cycles of %zu scope%s inside kernels are a lower bound, because starts "
-		    "were overwritten (" SCOPE_PARTIAL_EXECUTIONS "): %s%s",
+		say("the cycles of %zu scope%s inside kernels are a lower bound, because only a "
+		    "part was recorded (" SCOPE_PARTIAL_EXECUTIONS "): %s%s",
 		    count, count > 1 ? "s" : "", names, count > PARTIAL_NAMED_MAX ? ", ..." : "");
 }
 

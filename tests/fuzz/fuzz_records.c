@@ -207,13 +207,15 @@ static void expect_cut(struct expected *want, const struct warp *warp, uint32_t 
 	uint64_t oldest = record->start;
 	bool is_first = true;
 
-	++*(warp->first ? &want->cut[record->scope] : &want->broken[record->scope]);
 	for (uint32_t i = warp->first; i < at; i++) {
 		if (warp->records[i].start < oldest)
 			oldest = warp->records[i].start;
-		is_first &= warp->records[i].scope != record->scope;
+		is_first &= warp->records[i].scope != record->scope ||
+			    warp->records[i].kind >= INSTRUMENT_EVENT_START;
 	}
-	if (warp->first && is_first)
+	is_first &= warp->first > 0;
+	++*(is_first ? &want->cut[record->scope] : &want->broken[record->scope]);
+	if (is_first)
 		expect_execution(want, record->scope, oldest, record->end, at)->is_partial = true;
 }
 

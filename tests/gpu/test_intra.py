@@ -59,6 +59,19 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def long_loop(x, out, turns, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    with pl.scope("outer"):
+        total = tl.zeros((BLOCK,), tl.float32)
+        with pl.scope("loop"):
+            for i in range(turns):
+                with pl.scope("turn"):
+                    total += tl.load(x + i * BLOCK + at)
+        with pl.scope("store"):
+            tl.store(out + tl.program_id(0) * BLOCK + at, total)
+
+
+@triton.jit
 def wait_cycles(out, zero, CYCLES: tl.constexpr):
     """Spins until the clock has gone on by CYCLES, inside a scope, and stores how far it went.
 
@@ -168,6 +181,40 @@ def test_add_computes_the_same_and_nests(session):
     assert nodes["add/all"]["cycles"] >= nodes["add/all/load"]["cycles"]
     assert nodes["add/all"]["executions_per_warp"] == pytest.approx(1)
     assert "add/all/store" in nodes
+
+
+@pytest.mark.parametrize("turns", [4, 1000])
+def test_scopes_stay_around_what_a_full_ring_buffer_keeps(session, turns):
+    """16 records of each warp: with 1000 turns all starts of what is around them are gone."""
+    blocks, warps, size = 64, 4, 512
+    x = torch.randn(turns * size, device="cuda")
+    out = torch.empty(blocks * size, device="cuda")
+    session(mode="default:buffer_size=512")
+    long_loop[(blocks,)](x, out, turns, BLOCK=size, num_warps=warps)
+    torch.cuda.synchronize()
+    proton.finalize()
+    sums = x.view(turns, size).sum(0)
+    torch.testing.assert_close(out.view(blocks, size)[7], sums, rtol=1e-3, atol=1e-2)
+    nodes = {path: metrics for path, metrics in nodes_of().items() if "<" not in path}
+    assert set(nodes) == {
+        "long_loop",
+        "long_loop/outer",
+        "long_loop/outer/loop",
+        "long_loop/outer/loop/turn",
+        "long_loop/outer/store",
+    }
+    outer, loop = nodes["long_loop/outer"], nodes["long_loop/outer/loop"]
+    turn, store = nodes["long_loop/outer/loop/turn"], nodes["long_loop/outer/store"]
+    is_full = turns == 1000
+    for metrics in (outer, loop):
+        assert metrics["executions"] == blocks * warps
+        assert metrics.get("partial_executions", 0) == is_full * blocks * warps
+        assert ("min_cycles" in metrics) == (not is_full)
+    for metrics in (turn, store):
+        assert "partial_executions" not in metrics
+    assert store["executions"] == blocks * warps
+    assert turn["executions"] <= blocks * warps * min(turns, 16)
+    assert outer["cycles"] >= loop["cycles"] + store["cycles"] > turn["cycles"] > 0
 
 
 @pytest.mark.parametrize("cycles", [500, 2000, 20000, 1000000])

@@ -140,7 +140,7 @@ TEST(scopes_with_overwritten_starts_keep_their_place_in_the_tree)
 	/* Of whole ones. */
 	CHECK_EQ(value_of(profile, "mm/partition", "min_cycles"), 1000);
 	CHECK_EQ(value_of(profile, "mm/partition", "max_cycles"), 1000);
-	CHECK_EQ(rec_said("proton: mm: the start was overwritten, so cycles are a lower bound, of "
+	CHECK_EQ(rec_said("proton: mm: only a part was recorded, so cycles are a lower bound, of "
 			  "executions: 2 of partition, 2 of loop"),
 		 1);
 	profile_free(profile);

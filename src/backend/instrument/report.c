@@ -104,8 +104,7 @@ static void say(struct kernel *kernel)
 		     kernel->name, totals->dropped, totals->records, warps);
 	list_scopes(kernel, totals->partial, scopes, sizeof(scopes));
 	if (*scopes)
-		note("%s: the start was overwritten, so cycles are a lower bound, of executions: "
-		     "%s",
+		note("%s: only a part was recorded, so cycles are a lower bound, of executions: %s",
 		     kernel->name, scopes);
 	list_scopes(kernel, totals->broken, scopes, sizeof(scopes));
 	if (*scopes)
