@@ -133,18 +133,22 @@ TEST(runs_without_any_variance_differ_or_do_not)
 static struct gate_result checked(const char *text, double before, double after, double low,
 				  double high)
 {
-	static struct gate gate;
 	static char label[] = "time/ms";
 	struct gate_numbers numbers = {label, &before, &after, &low, &high, true};
 	struct profile *profile = profile_new();
 	uint8_t state = NODE_SHOWN;
 	struct gate_result result;
+	struct gate_result counts;
+	struct gate gate;
 
-	gate_fini(&gate);
 	CHECK_OK(gate_parse(&gate, text, &err), err);
 	CHECK_OK(gate_check(&gate, profile, &state, &numbers, &result, &err), err);
+	counts = (struct gate_result){.failed = result.failed, .within_noise = result.within_noise};
+	CHECK(result.finding_count == counts.failed + counts.within_noise);
+	gate_result_fini(&result);
+	gate_fini(&gate);
 	profile_free(profile);
-	return result;
+	return counts;
 }
 
 #define FAILS(text, change, low, high) (checked(text, 100, 100 + (change), low, high).failed == 1)
