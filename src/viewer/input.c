@@ -81,6 +81,7 @@ static bool is_there_already(struct dirent **entries, int count, const char *nam
 		char other[sizeof(entries[0]->d_name) + 16];
 
 		snprintf(other, sizeof(other), "%.*s%s", (int)(suffix - name), name, suffixes[i]);
+		/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
 		is_found = bsearch(other, entries, (size_t)count, sizeof(*entries), compare_entry);
 	}
 	return is_found;
