@@ -11,12 +11,14 @@
 #include <unistd.h>
 
 #include "viewer/compare.h"
+#include "viewer/cut.h"
 #include "viewer/export_run.h"
 #include "viewer/export_target.h"
 #include "viewer/gate_report.h"
 #include "viewer/input.h"
 #include "viewer/options.h"
 #include "viewer/output_check.h"
+#include "viewer/pager.h"
 #include "viewer/picture.h"
 #include "viewer/say.h"
 #include "viewer/select.h"
@@ -34,14 +36,16 @@ static int complain(const struct proton_error *err)
 	return EXIT_BAD;
 }
 
-/* Names in CSV may hold what a terminal obeys: there it is collected first. */
+/* On a terminal text is collected first: for a pager, and CSV because names in it are raw. */
 static void begin(struct out *out, const struct options *options)
 {
-	out_init(out, options->csv && isatty(STDOUT_FILENO) == 1 ? -1 : STDOUT_FILENO);
+	bool is_collected = options->csv || (!options->json && !options->no_pager);
+
+	out_init(out, is_collected && isatty(STDOUT_FILENO) == 1 ? -1 : STDOUT_FILENO);
 }
 
 /* A reader that has seen enough (`| head`) is no error. */
-static int finish(struct out *out, struct proton_error *err)
+static int finish(struct out *out, const struct options *options, struct proton_error *err)
 {
 	struct out raw = *out;
 	bool is_cut_short;
@@ -49,7 +53,10 @@ static int finish(struct out *out, struct proton_error *err)
 
 	if (raw.fd < 0) {
 		out_init(out, STDOUT_FILENO);
-		text_clean_lines(out, raw.bytes, raw.length);
+		if (options->csv)
+			text_clean_lines(out, raw.bytes, raw.length);
+		else if (raw.errnum || !pager_show(raw.bytes, raw.length))
+			out_bytes(out, raw.bytes, raw.length);
 		out->errnum = out->errnum ? out->errnum : raw.errnum;
 		out_fini(&raw);
 	}
@@ -58,6 +65,14 @@ static int finish(struct out *out, struct proton_error *err)
 
 	out_fini(out);
 	return status;
+}
+
+/* A person at a terminal who has not said how much to show gets what can be read. */
+static bool is_cut(const struct options *options, const struct picture *picture)
+{
+	return picture->term.is_tty && !options->all && !options->print_sorted &&
+	       !options->depth_is_set && !options->rows && !options->has_threshold &&
+	       !options->threshold_count;
 }
 
 /* `gates`: what became of the options' gates; NULL: they were not checked. */
@@ -78,12 +93,14 @@ static int print(struct view *view, const struct options *options, const struct 
 	} else if (options->json) {
 		json_print(&picture, &out);
 	} else {
+		if (is_cut(options, &picture))
+			cut_tree(&picture, view->state);
 		header_print(&picture, &out);
 		tree_print(&picture, &out);
 		if (options->print_sorted)
 			sorted_print(&picture, &out);
 	}
-	return finish(&out, &err);
+	return finish(&out, options, &err);
 }
 
 /* EXIT_BAD: a gate could not be checked. */
@@ -279,7 +296,7 @@ static int report_warps(const struct options *options, struct input *input, stru
 		warps_json(&report, options, &out);
 	else
 		warps_print(&report, options, &out);
-	status = report.kernel_count ? finish(&out, &err) : EXIT_BAD;
+	status = report.kernel_count ? finish(&out, options, &err) : EXIT_BAD;
 	warps_report_fini(&report);
 	view_fini(&view);
 	return status;

@@ -37,6 +37,7 @@ static const char help_text[] =
 	"  --names STYLE          of C++: short, full, raw;  --color auto, always, never\n"
 	"  --peaks RATES          own peaks for util: flops16=989e12,bytes=3.35e12\n"
 	"  -f, --format FORMAT    of source: full, file_function, ...; --print-sorted\n"
+	"  --all, --no-pager      on a terminal: all frames; no pager\n"
 	"  --no-clobber           refuse an existing -o FILE    -h, --help    --version\n"
 	"Metrics: [avg_|min_|max_|p50_|p90_|p99_]time/U cpu_time/U (U: s ms us ns) util\n"
 	"  [g|t]flop[4|8|16|32|64]/s [g|t]byte/s launch_config METRIC/%\n"
@@ -46,6 +47,7 @@ static const char help_text[] =
 
 enum {
 	OPTION_PRINT_SORTED = 256,
+	OPTION_ALL,
 	OPTION_ALLOW_PARTIAL,
 	OPTION_BOTTOM_UP,
 	OPTION_CSV,
@@ -57,6 +59,7 @@ enum {
 	OPTION_MERGE,
 	OPTION_NAMES,
 	OPTION_NO_CLOBBER,
+	OPTION_NO_PAGER,
 	OPTION_PEAKS,
 	OPTION_TOP,
 	OPTION_WARPS,
@@ -90,6 +93,8 @@ static const struct option long_options[] = {
 	{"output", required_argument, NULL, 'o'},
 	{"json", no_argument, NULL, OPTION_JSON},
 	{"color", required_argument, NULL, OPTION_COLOR},
+	{"all", no_argument, NULL, OPTION_ALL},
+	{"no-pager", no_argument, NULL, OPTION_NO_PAGER},
 	{"allow-partial", no_argument, NULL, OPTION_ALLOW_PARTIAL},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, OPTION_VERSION},
@@ -277,6 +282,12 @@ static enum options_result parse_one(struct options *options, int option)
 		return parse_peaks(optarg);
 	case OPTION_NAMES:
 		return parse_names(options, optarg);
+	case OPTION_ALL:
+		options->all = true;
+		return OPTIONS_RUN;
+	case OPTION_NO_PAGER:
+		options->no_pager = true;
+		return OPTIONS_RUN;
 	case OPTION_NO_CLOBBER:
 		options->no_clobber = true;
 		return OPTIONS_RUN;

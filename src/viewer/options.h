@@ -66,6 +66,8 @@ struct options {
 	bool list;
 	bool allow_partial;
 	bool print_sorted;
+	bool all;      /* --all: a terminal gets every frame, too */
+	bool no_pager; /* --no-pager */
 	bool warps;
 };
 

@@ -13,6 +13,13 @@
 #include "viewer/names.h"
 #include "viewer/term.h"
 
+/* Frames that a terminal is spared, unless --all is given. */
+struct picture_cut {
+	size_t frames;
+	double value;   /* of the column that siblings are sorted by */
+	double percent; /* NAN: not a share of anything */
+};
+
 struct picture {
 	const struct profile *profile;
 	const struct metrics *metrics;
@@ -30,6 +37,7 @@ struct picture {
 	bool is_default; /* columns that a terminal has no room for may be left out */
 	enum name_format format;
 	enum name_style names;
+	struct picture_cut cut;
 	struct term term;
 };
 

@@ -368,6 +368,27 @@ static void print_shares(struct printer *printer)
 	out_byte(printer->out, '\n');
 }
 
+/* "1234 more frames, 5.6 % of time/ms; show them with --all" */
+static void print_cut(struct printer *printer)
+{
+	const struct picture *picture = printer->picture;
+	const struct picture_cut *cut = &picture->cut;
+
+	out_printf(printer->out, "%zu more frame%s", cut->frames, cut->frames > 1 ? "s" : "");
+	if (!isnan(cut->percent)) {
+		const char *name = picture->columns[picture->sort_column].name;
+		char text[FIGURE_MAX_BYTES];
+		size_t length =
+			figure_write(text, (struct figure_style){.decimals = 2}, cut->percent);
+
+		out_text(printer->out, ", ");
+		out_bytes(printer->out, text, length);
+		out_text(printer->out, " % of ");
+		text_clean(printer->out, name, strlen(name));
+	}
+	out_text(printer->out, "; show them with --all\n");
+}
+
 static void print_legend(struct printer *printer)
 {
 	const struct picture *picture = printer->picture;
@@ -397,6 +418,8 @@ static void print_legend(struct printer *printer)
 	out_byte(printer->out, '\n');
 	if (picture->term.has_color && picture->columns[0].values)
 		print_shares(printer);
+	if (picture->cut.frames)
+		print_cut(printer);
 }
 
 void tree_print(const struct picture *picture, struct out *out)
