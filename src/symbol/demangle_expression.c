@@ -3,8 +3,22 @@
 
 /* ------------------------------------------------------------------ expressions */
 
+/* Digits; of floating-point numbers they are hexadecimal, and complex ones have two parts. */
+static void skip_value(struct parser *parser)
+{
+	char c = peek(parser, 0);
+
+	while (is_digit(c) || (c >= 'a' && c <= 'f') || c == '_') {
+		parser->at++;
+		c = peek(parser, 0);
+	}
+}
+
 static uint16_t parse_literal(struct parser *parser)
 {
+	/* Null pointers, strings and lambdas have no value. */
+	char first = peek(parser, 1);
+	bool may_be_empty = first == 'D' || first == 'A' || first == 'U';
 	const char *start;
 	uint16_t type;
 	uint16_t node;
@@ -20,8 +34,9 @@ static uint16_t parse_literal(struct parser *parser)
 		return 0;
 	is_negative = take(parser, "n");
 	start = parser->at;
-	while (parser->at < parser->end && *parser->at != 'E')
-		parser->at++;
+	skip_value(parser);
+	if (parser->at == start && (is_negative || !may_be_empty))
+		return 0;
 	node = with_text(parser, NODE_LITERAL, start, (size_t)(parser->at - start), type);
 	if (node && is_negative)
 		parser->tree->nodes[node].flags = FLAG_NEGATIVE;

@@ -85,7 +85,7 @@ bool parse_parameters(struct parser *parser, uint16_t *list)
 		if (!append(parser, list, &tail, parse_type(parser)))
 			return false;
 	}
-	return true;
+	return *list != 0; /* none are written as "void" */
 }
 
 /* Ul <parameters> E [number] _  or  Ut [number] _ */
@@ -124,6 +124,12 @@ static uint16_t parse_tags(struct parser *parser, uint16_t node)
 	return node;
 }
 
+/* C1 to C5, D0 to D5: a constructor, a destructor. */
+static bool is_structor(char c, char number)
+{
+	return (c == 'C' || c == 'D') && number >= (c == 'C' ? '1' : '0') && number <= '5';
+}
+
 /* `scope`: what a constructor is named after, or 0. */
 uint16_t parse_unqualified(struct parser *parser, uint16_t scope)
 {
@@ -139,7 +145,7 @@ uint16_t parse_unqualified(struct parser *parser, uint16_t scope)
 		node = parse_source_name(parser);
 	} else if (c == 'U') {
 		node = parse_unnamed(parser);
-	} else if (scope && (c == 'C' || c == 'D') && is_digit(peek(parser, 1))) {
+	} else if (scope && is_structor(c, peek(parser, 1))) {
 		parser->at += 2;
 		parser->is_unreturning = true;
 		node = wrap(parser, c == 'C' ? NODE_CTOR : NODE_DTOR, scope);
@@ -515,7 +521,7 @@ uint16_t demangle_parse(struct demangle_tree *tree, const char *mangled, size_t 
 	if (!take(&parser, "_Z"))
 		return 0;
 	node = parse_encoding(&parser);
-	if (node && peek(&parser, 0) == '.') {
+	if (node && peek(&parser, 0) == '.' && parser.end - parser.at > 1) {
 		node = with_text(&parser, NODE_CLONE, parser.at, (size_t)(parser.end - parser.at),
 				 node);
 		parser.at = parser.end;

@@ -66,6 +66,33 @@ def test_what_is_no_name_of_cxx_stays(tmp_path):
     assert shown(tmp_path, names, "full") == names
 
 
+# Cut off, without a value, a type or parameters, with numbers that lead nowhere.
+MALFORMED = [
+    "_Z1fILbEEvv", "_Z1fILiEEvv", "_Z1fILinEEvv", "_Z1fILbnEEvv", "_Z1fILN2ns4KindEEEvv",
+    "_Z1fILi1", "_Z1fIiEi", "_Z1fIiEKT_", "_Z1fUlE_", "_Z1fIiEvT0_", "_Z1fiS_", "_Z1fSx",
+    "_Z1fIiEvT", "_Z1fIiEvT_E", "_Z1fIJiEvDpT_", "_Z1fDpT_", "_ZN1aIiE", "_ZN1a1bE1c1", "_ZNE",
+    "_ZN1aC9Ev", "_Z0f", "_Z99f", "_Z1fv_", "_ZZ1fvE", "_ZZ1fvE1xd_", "_ZTV", "_ZThn8_",
+    "_ZTh8N1a1bEv", "_Z1fIXpliLi1EEvv", "_Z1fIXplLi1EEEvv", "_Z1fIXE Evv", "_Z1fIXstEEvv",
+    "_Z1fA_", "_Z1fA3i_", "_Z1fPK", "_Z1fDv4", "_Z1fDv4_", "_Z1fu", "_ZNKE", "_ZStE", "_ZSt1",
+    "_Zcv", "_ZGVE", "_ZN1aB3xE",
+]
+
+
+def test_malformed_names_stay(tmp_path):
+    names = [*MALFORMED, "_Z1fPFiE", "_Z1fM3FooKFvE", "_Z1f."]  # binutils leaves these alone too
+    assert shown(tmp_path, names, "full") == names
+    assert shown(tmp_path, names, "short") == names
+
+
+@pytest.mark.parametrize("tool", ["c++filt", "llvm-cxxfilt"])
+def test_malformed_names_are_malformed_to_others(tool):
+    if shutil.which(tool) is None:
+        pytest.skip(f"no {tool}")
+    stored = "\n".join(MALFORMED)
+    text = subprocess.run([tool], input=stored, capture_output=True, text=True, check=True).stdout
+    assert text.splitlines() == MALFORMED
+
+
 def test_filters_know_both_names(tmp_path):
     path = DATA.parent.parent / "viewer" / "up_tree.hatchet"
     for pattern in ("^_ZN2at6native", r"at::native::CUDAFunctor_add<c10::Half>"):

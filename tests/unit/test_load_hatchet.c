@@ -109,6 +109,47 @@ TEST(names_on_root_are_inclusive)
 	profile_free(profile);
 }
 
+/* Whether the metrics x, cpu_time (ns) and note of a tree whose ROOT ends with `rest` are exclusive. */
+static void check_exclusive(const char *rest, bool is_x, bool is_cpu_time)
+{
+	static const struct {
+		const char *name;
+		uint16_t type;
+	} metrics[] = {{"x", PROTON_METRIC_INT64},
+		       {"cpu_time (ns)", PROTON_METRIC_INT64},
+		       {"note", PROTON_METRIC_STRING},
+		       {"v", PROTON_METRIC_INT64_VECTOR}};
+	const bool expected[] = {is_x, is_cpu_time, true, true};
+	struct profile *profile;
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "[{\"children\":[%s],\"frame\":{\"name\":\"ROOT\",\"type\":\"function\"}%s},{}]",
+		 NODE("", "a", "\"x\":1,\"cpu_time (ns)\":5,\"note\":\"t\",\"v\":[1]"), rest);
+	profile = load(text);
+	for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++) {
+		uint32_t metric = metric_of(profile, metrics[i].name, metrics[i].type);
+
+		if (profile->metrics[metric].flags != (expected[i] ? METRIC_EXCLUSIVE : 0))
+			FAIL("flags of %s with \"%s\": %u", metrics[i].name, rest,
+			     profile->metrics[metric].flags);
+	}
+	CHECK_EQ(value_of(profile, 1, metric_of(profile, "x", PROTON_METRIC_INT64))->as.int64, 1);
+	profile_free(profile);
+}
+
+TEST(without_metrics_on_root_numbers_are_inclusive_except_cpu_time)
+{
+	check_exclusive("", false, true);
+	check_exclusive(",\"more\":{\"x\":3}", false, true);
+	/* A ROOT that has metrics, but none of that name, tells that they are exclusive. */
+	check_exclusive(",\"metrics\":{}", true, true);
+	check_exclusive(",\"metrics\":{\"y\":0}", true, true);
+	check_exclusive(",\"metrics\":{\"x\":0}", false, true);
+	check_exclusive(",\"metrics\":{\"cpu_time (ns)\":0}", true, false);
+	check_exclusive(",\"metrics\":{\"note\":0,\"v\":0}", true, true);
+}
+
 TEST(without_a_device_time_and_count_are_metrics)
 {
 	struct profile *profile = load("[" NODE(NODE("", "a", "\"time (ns)\":10,\"count\":2"),
