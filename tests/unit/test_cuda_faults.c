@@ -204,6 +204,59 @@ TEST(a_start_that_fails_half_way_leaves_nothing)
 	session_without_fault(&enable);
 }
 
+static int start_data(const char *name, const char *data, struct proton_error *err)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path(name),
+		.data = data,
+		.backend = "cupti",
+		.flags = PROTON_SESSION_QUIET,
+	};
+	int session = -1;
+
+	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
+}
+
+/* Of a start that fails nothing stays taken: neither one of 32 sessions nor one of 4 traces. */
+TEST(any_number_of_starts_may_fail_before_one_works)
+{
+	static const struct entry subscribe = {"cuptiSubscribe", false, false};
+	struct proton_error err = {0};
+	char name[16];
+
+	load_fake();
+	fail(&subscribe, 1, FAKE_ALWAYS);
+	for (int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		CHECK_LT(start_data(name, i % 2 ? "trace" : "tree", &err), 0);
+		CHECK_HAS(err.text, "cuptiSubscribe failed");
+		snprintf(name, sizeof(name), "f%d.proton", i);
+		CHECK(!rec_exists(name));
+	}
+	for (int i = 0; i < 100; i++) {
+		CHECK_LT(start_data("nowhere/a", i % 2 ? "trace" : "tree", &err), 0);
+		CHECK_HAS(err.text, "No such file or directory");
+	}
+	CHECK(!proton_is_profiling());
+	fail(&subscribe, 0, 0);
+	for (int i = 0; i < 4; i++) {
+		snprintf(name, sizeof(name), "t%d", i);
+		CHECK_LE(0, start_data(name, "trace", &err));
+	}
+	launch_ns("k", 10);
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	for (int i = 0; i < 4; i++) {
+		struct profile *profile;
+
+		snprintf(name, sizeof(name), "t%d.proton", i);
+		profile = rec_load(name);
+		CHECK_U64(rec_count(profile, "k"), 1);
+		profile_free(profile);
+	}
+	session_without_fault(&subscribe);
+}
+
 /* ------------------------------------------------------------------ missing symbols */
 
 /* A copy of the library in which the symbol has another name. */

@@ -7,6 +7,7 @@
 #include "unit/trace_events.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -34,11 +35,14 @@ int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
 			  void *argument);
 static bool has_no_threads;
+static _Atomic int threads_left = INT_MAX;
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
 			  void *argument)
 {
-	return has_no_threads ? EAGAIN : __real_pthread_create(thread, attributes, run, argument);
+	if (has_no_threads || atomic_fetch_sub(&threads_left, 1) <= 0)
+		return EAGAIN;
+	return __real_pthread_create(thread, attributes, run, argument);
 }
 
 static struct {
@@ -265,17 +269,53 @@ TEST(launches_are_read_without_any_thread)
 	struct profile *profile;
 	int session = start("tree");
 
+	rec_begin_saying();
 	has_no_threads = true;
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
 	for (int i = 0; i < 20; i++)
 		CHECK(launch());
 	flush(session);
 	CHECK_EQ(worker_count(), 0);
+	CHECK_EQ(rec_said("are read at the end only: no thread can be started"), 1);
 	for (int i = 0; i < 20; i++)
 		CHECK(launch());
 	profile = finish();
 	has_no_threads = false;
 	CHECK_EQ(value_of(profile, "mm/load", "executions"), 40 * CTAS * 2 * 2);
+	profile_free(profile);
+}
+
+/* The first reads them all, and nothing is said: nothing is late. */
+TEST(launches_are_read_where_a_second_thread_cannot_be_started)
+{
+	struct profile *profile;
+	int session = start("tree");
+
+	rec_begin_saying();
+	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
+	for (int round = 1; round <= 3; round++) {
+		threads_left = round == 1;
+		fake.hold_events(true);
+		for (int i = 0; i < 100; i++)
+			CHECK(launch());
+		fake.hold_events(false);
+		flush(session);
+		CHECK_EQ(worker_count(), 1);
+		CHECK_LT(atomic_load(&threads_left), 0); /* others were asked for */
+	}
+	CHECK_EQ(rec_said("no thread can be started"), 0);
+	/* Once there are threads again, there is a second one. */
+	threads_left = INT_MAX;
+	fake.hold_events(true);
+	for (int i = 0; i < 100; i++)
+		CHECK(launch());
+	fake.hold_events(false);
+	flush(session);
+	CHECK_LE(2, worker_count());
+	profile = finish();
+	CHECK_EQ(worker_count(), 0);
+	CHECK_EQ(value_of(profile, "mm/load", "executions"), 400 * CTAS * 2 * 2);
+	CHECK_EQ(value_of(profile, "mm/load", "cycles"), 400 * CTAS * 2 * 2 * 100);
 	profile_free(profile);
 }
 

@@ -201,6 +201,38 @@ TEST(owned_sessions_are_not_ended_by_the_program)
 	CHECK(!rec_exists("other.hatchet"));
 }
 
+TEST(after_the_owned_session_has_ended_no_other_starts)
+{
+	struct proton_error err;
+	int session = rec_start("a");
+	int other = -7;
+
+	proton_own_sessions();
+	rec_kernel("k");
+	CHECK_OK(proton_finalize_owned(NULL, &err), err);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(proton_start(OPTIONS(.name = rec_path("b")), &other, &err),
+			 PROTON_E_STATE);
+		CHECK_STR(err.text, "the session belongs to the proton command and has ended");
+	}
+	CHECK_EQ(other, -7);
+	CHECK(!proton_is_profiling());
+	CHECK(!rec_exists("b.proton"));
+	/* What the program goes on to do does no harm and is not recorded. */
+	rec_kernel("late");
+	CHECK_EQ(proton_activate(session, &err), PROTON_E_RANGE);
+	CHECK_OK(proton_finalize(PROTON_ALL_SESSIONS, NULL, &err), err);
+	CHECK_OK(proton_finalize_owned(NULL, &err), err);
+	CHECK(!rec_exists("b.hatchet"));
+	{
+		struct profile *profile = rec_load("a.hatchet");
+
+		CHECK_U64(rec_count(profile, "k"), 1);
+		CHECK_EQ(rec_node(profile, "late"), REC_NOWHERE);
+		profile_free(profile);
+	}
+}
+
 TEST(the_summary_names_the_output_and_the_counts)
 {
 	char text[512];
