@@ -156,6 +156,24 @@ int file_replace_target(const char *path, char **target_out, bool *exists_out, s
 	return PROTON_OK;
 }
 
+/*
+ * Opens a new file. Its number is never that of a closed standard stream, where messages of the
+ * program would go into it.
+ */
+static int open_new(const char *path, mode_t mode)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	int moved;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (moved < 0)
+		return fd;
+	close(fd);
+	return moved;
+}
+
 /* A new file, locked; -1: errno. */
 static int create_temporary(struct file_replace *file)
 {
@@ -169,8 +187,7 @@ static int create_temporary(struct file_replace *file)
 			errno = ENOMEM;
 			return -1;
 		}
-		fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-			  file->has_earlier ? 0600 : 0666);
+		fd = open_new(file->temporary, file->has_earlier ? 0600 : 0666);
 		if (fd < 0 && errno != EEXIST)
 			return -1;
 		if (fd < 0)

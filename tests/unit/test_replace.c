@@ -112,6 +112,39 @@ TEST(file_replace_abandoned_leaves_no_trace)
 	drop_folder(folder);
 }
 
+/* Neither taken for a failure nor open to what the program prints meanwhile. */
+TEST(file_replace_leaves_closed_standard_streams_alone)
+{
+	char *folder = make_folder();
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/x", folder);
+	for (int closed = 1; closed < 8; closed++) {
+		struct file_replace file;
+		struct proton_error err;
+		int saved[3];
+
+		fflush(stdout);
+		for (int fd = 0; fd < 3; fd++) {
+			saved[fd] = fcntl(fd, F_DUPFD_CLOEXEC, 100);
+			if (closed & 1 << fd)
+				close(fd);
+		}
+		CHECK_OK(file_replace_begin(&file, path, &err), err);
+		for (int fd = 0; fd < 3; fd++)
+			CHECK_EQ(fcntl(fd, F_GETFD) < 0, (closed >> fd) & 1);
+		out_text(&file.out, "whole");
+		CHECK_OK(file_replace_commit(&file, &err), err);
+		for (int fd = 0; fd < 3; fd++) {
+			CHECK_EQ(fcntl(fd, F_GETFD) < 0, (closed >> fd) & 1);
+			dup2(saved[fd], fd);
+			close(saved[fd]);
+		}
+		check_content(path, "whole");
+	}
+	drop_folder(folder);
+}
+
 TEST(file_replace_that_fails_keeps_the_old_file)
 {
 	char *folder = make_folder();
