@@ -26,6 +26,16 @@ def printable(text: str) -> str:
     return _OBEYED.sub(escape, text)
 
 
+def say(text: str) -> None:
+    """Print a line on standard error, if there is one."""
+    if sys.stderr is None:
+        return  # print() would take standard output instead
+    try:
+        print(printable(text), file=sys.stderr, flush=True)
+    except (OSError, ValueError, AttributeError):
+        pass  # a closed standard error is no reason to stop the program
+
+
 def note(text: str, *, once: bool = False) -> None:
     """Print `proton: TEXT` unless PROTON_QUIET is set; with `once`, a text appears only once."""
     if os.environ.get("PROTON_QUIET", "0") not in ("", "0"):
@@ -34,7 +44,4 @@ def note(text: str, *, once: bool = False) -> None:
         if text in _said:
             return
         _said.add(text)
-    try:
-        print(f"proton: {printable(text)}", file=sys.stderr, flush=True)
-    except (OSError, ValueError, AttributeError):
-        pass  # a closed or missing standard error is no reason to stop the program
+    say(f"proton: {text}")

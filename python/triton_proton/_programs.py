@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn, Optional
 
-from ._note import printable
+from ._note import say
 
 
 def _directories() -> Iterator[str]:
@@ -54,14 +54,14 @@ def become(name: str) -> NoReturn:
     """Replace this process by the program, with this process's arguments."""
     path = find_program(name)
     if path is None:
-        message = f"proton: the program '{name}' is not installed beside {sys.executable}"
-        print(printable(message), file=sys.stderr)
+        say(f"proton: the program '{name}' is not installed beside {sys.executable}")
         sys.exit(2)
     environment = dict(os.environ, PROTON_PYTHON=sys.executable)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
     try:
         os.execve(path, [path, *sys.argv[1:]], environment)
     except OSError as error:
-        print(printable(f"proton: cannot run {path}: {error.strerror}"), file=sys.stderr)
+        say(f"proton: cannot run {path}: {error.strerror}")
         sys.exit(2)

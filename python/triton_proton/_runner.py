@@ -94,6 +94,8 @@ def _sentence(error: BaseException) -> str:
 
 def _say(text: str) -> None:
     line = f"proton: {text}\n"
+    if sys.__stderr__ is None:
+        return  # it was closed at the start: its number may be that of a file of the script's
     try:
         os.write(2, line.encode("utf-8", "backslashreplace"))
     except OSError:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NoReturn, Optional
 
 from . import _libproton
-from ._note import printable
+from ._note import printable, say
 from .mode import automatic_scopes
 
 # What Triton's dump leaves beside the TTGIR.
@@ -37,7 +37,7 @@ class _Refused(Exception):
 
 
 def _say(text: str) -> None:
-    print(f"proton: {printable(text)}", file=sys.stderr)
+    say(f"proton: {text}")
 
 
 def _command(words: list[str]) -> list[str]:
@@ -89,7 +89,8 @@ def run(directory: str, words: list[str]) -> NoReturn:
     environment = _environment(
         TRITON_KERNEL_OVERRIDE="1", TRITON_OVERRIDE_DIR=os.path.abspath(directory)
     )
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     try:
         os.execvpe(command[0], command, environment)
     except OSError as error:

@@ -39,7 +39,7 @@ from ._frames import (
     remove_frames,
     time_factor_dict,
 )
-from ._note import printable
+from ._note import printable, say
 from ._programs import become, find_program
 
 __all__ = [
@@ -93,8 +93,8 @@ def _view(arguments: list[str]) -> str:
     if done.returncode != 0:
         unsupported = message.startswith(("Unsupported", "Cannot specify"))
         raise (ValueError if unsupported else RuntimeError)(message or "proton-viewer failed")
-    if message:
-        print(done.stderr.strip(), file=sys.stderr)
+    for line in done.stderr.splitlines():
+        say(line)
     return done.stdout
 
 
@@ -245,9 +245,9 @@ def print_tree(
             arguments.append(f"--format={format}")
         if print_sorted:
             arguments.append("--print-sorted")
-        if sys.stdout.isatty():
+        if sys.stdout is not None and sys.stdout.isatty():
             arguments.append("--color=always")
-        sys.stdout.write(_view([*arguments, *gf._arguments]))
+        print(_view([*arguments, *gf._arguments]), end="")
         return
     frame = format_frames(_graph_frame(gf), format).copy()
     frame.dataframe["name"] = frame.dataframe["name"].map(printable)
@@ -264,7 +264,7 @@ def print_tree(
 
 def show_metrics(file_name: _FileName) -> None:
     """Print the metrics that the profile has, and those that can be derived from them."""
-    sys.stdout.write(_view(["--list", "--", _check_readable(file_name)]))
+    print(_view(["--list", "--", _check_readable(file_name)]), end="")
 
 
 def read(filename: _FileName) -> tuple[Any, list[str], list[str], dict[str, Any]]:

@@ -5,6 +5,7 @@
  */
 #include <stddef.h>
 
+#include "base/standard.h"
 #include "cli/launch.h"
 #include "cli/options.h"
 
@@ -19,6 +20,7 @@ int main(int argc, char **argv)
 {
 	struct options options;
 
+	standard_occupy();
 	switch (options_parse(argc, argv, &options)) {
 	case OPTIONS_DONE:
 		return 0;

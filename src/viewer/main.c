@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/standard.h"
 #include "viewer/compare.h"
 #include "viewer/cut.h"
 #include "viewer/export_run.h"
@@ -351,6 +352,7 @@ int main(int argc, char **argv)
 	enum options_result result;
 	int status = 0;
 
+	standard_occupy();
 	setlocale(LC_CTYPE, "");
 	signal(SIGPIPE, SIG_IGN);
 	result = options_parse(&options, argc, argv);
