@@ -6,8 +6,10 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -275,6 +277,54 @@ def test_privileged_program(tmp_path: Path) -> None:
     result = proton("--", "./privileged", cwd=tmp_path)
     assert result.returncode == 2
     assert "rights of another user" in own_lines(result.stderr)[0]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file another group")
+def test_program_of_another_group(tmp_path: Path) -> None:
+    path = tmp_path / "privileged"
+    shutil.copy(shutil.which("true") or "/bin/true", path)
+    os.chown(path, 0, 1)
+    path.chmod(0o2755)
+    result = proton("--", "./privileged", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "rights of another user" in own_lines(result.stderr)[0]
+    os.chown(path, 0, os.getegid())
+    path.chmod(0o6755)  # its own owner and group
+    assert proton("--", "./privileged", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file capabilities")
+def test_program_with_file_capabilities() -> None:
+    """The loader ignores LD_PRELOAD in it, except for root, who gains nothing by them."""
+    with tempfile.TemporaryDirectory() as folder:
+        tmp_path = Path(folder)
+        os.chown(folder, 65534, 65534)
+        path = tmp_path / "capable"
+        shutil.copy(shutil.which("true") or "/bin/true", path)
+        path.chmod(0o755)
+
+        def run(user: int) -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                [executable("proton"), "-n", f"p{user}", "--", "./capable"],
+                cwd=tmp_path, env=environment(), user=user, group=user, extra_groups=[],
+                capture_output=True, text=True, timeout=60,
+            )  # fmt: skip
+
+        try:
+            before = run(65534)
+        except PermissionError:
+            pytest.skip("the command cannot be reached by other users")
+        assert before.returncode == 0, before.stderr
+        # CAP_NET_RAW, effective, in the second version of the attribute.
+        capabilities = struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0)
+        try:
+            os.setxattr(path, "security.capability", capabilities)
+        except OSError as error:
+            pytest.skip(f"no capabilities of files: {error.strerror}")
+        refused = run(65534)
+        assert refused.returncode == 2
+        assert "another user (setuid, setgid or capabilities)" in own_lines(refused.stderr)[0]
+        assert run(0).returncode == 0
 
 
 def test_file_that_is_no_program(tmp_path: Path) -> None:
