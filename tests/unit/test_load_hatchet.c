@@ -109,7 +109,7 @@ TEST(names_on_root_are_inclusive)
 	profile_free(profile);
 }
 
-/* Whether the metrics x, cpu_time (ns) and note of a tree whose ROOT ends with `rest` are exclusive. */
+/* The metrics of a tree whose ROOT ends with `rest`: are x and cpu_time (ns) exclusive? */
 static void check_exclusive(const char *rest, bool is_x, bool is_cpu_time)
 {
 	static const struct {
