@@ -52,27 +52,24 @@ def test_chrome_head_has_the_info_and_the_losses_with_their_numbers(tmp_path):
     }
 
 
-def test_chrome_warps_have_their_times_and_clock_as_arguments(tmp_path):
+def test_chrome_intra_kernel_slices_have_the_times_and_clock_of_their_warp(tmp_path):
     intra_file(tmp_path / "t.proton")
-    warps = [
-        (e["pid"], e["args"])
+    found = {
+        (e["pid"], e["tid"], e["name"]): e["args"]
         for e in chrome(tmp_path / "t.proton")["traceEvents"]
-        if e["ph"] == "X" and "args" in e
-    ]
-    assert warps == [
-        (
-            cta + 1,
-            {
-                "call_stack": ["ROOT"],
-                "Init Time (ns)": BASE + 5000 * cta + 100 + 10 * warp,
-                "Post Final Time (ns)": BASE + 5000 * cta + 1050 + 10 * warp,
-                "Finalization Time (ns)": 50,
-                "Frequency (MHz)": 2000,
-            },
-        )
+        if e["cat"] != "flow" and e["name"] in ("dot", "wait")
+    }
+    assert found == {
+        (f"mm Core{7 + cta} CTA{cta}", f"warp {warp} (line 0)", name): {
+            "call_stack": ["ROOT", "mm"],
+            "Init Time (ns)": BASE + 5000 * cta + 100 + 10 * warp,
+            "Post Final Time (ns)": BASE + 5000 * cta + 1050 + 10 * warp,
+            "Finalization Time (ns)": 50,
+            "Frequency (MHz)": 2000,
+        }
         for cta in range(2)
-        for warp in range(2)
-    ]
+        for warp, name in enumerate(("dot", "wait"))
+    }
 
 
 def test_perfetto_warps_and_their_scopes_have_their_numbers(tmp_path):
@@ -107,7 +104,7 @@ def test_chrome_copies_and_sets_have_their_bytes_device_and_launch(tmp_path):
         (found,) = slices(trace, category)
         assert (found["name"], found["dur"]) == (name, 0.05)
         assert found["args"] == {
-            "call_stack": ["ROOT", "step"],
+            "call_stack": ["ROOT", "step", name],
             "device": 3 * i,
             "stream": 20 + 3 * i,
             "correlation": 30 + i,
@@ -154,16 +151,17 @@ def metrics_file(path):
 def test_chrome_metrics_of_every_type_have_their_values(tmp_path):
     metrics_file(tmp_path / "t.proton")
     trace = chrome(tmp_path / "t.proton")
-    (step,) = slices(trace, "scope")
-    assert step["args"]["metrics"] == {
+    (step,) = slices(trace, "metric")
+    assert step["args"]["values"] == {
         "low": -(2**63),
         "rate": -0.125,
         "label": 'a "b"',
         "pair": [-5, 2**62],
         "weights": [0.5, -1e300],
     }
-    counters = [(e["name"], e["args"]) for e in trace["traceEvents"] if e["ph"] == "C"]
-    assert counters == [("rate", {"value": -0.125}), ("low", {"value": -(2**63)})]
+    texts = step["args"]["metrics"]
+    assert (texts["low"], texts["rate"], texts["label"]) == (str(-(2**63)), "-0.125000", 'a "b"')
+    assert all(f"<{name}, {text}>" in step["name"] for name, text in texts.items())
 
 
 def test_perfetto_metrics_of_every_type_have_their_values(tmp_path):
