@@ -24,6 +24,7 @@
 #include "cli/handover.h"
 #include "cli/inject.h"
 #include "cli/inject_environment.h"
+#include "format/working_file.h"
 
 #define EXIT_NOT_RUN 2 /* as in main.c */
 #define EXIT_NO_PROFILE 1
@@ -144,9 +145,10 @@ __attribute__((constructor)) static void preloaded(void)
 static void begin_in_child(const struct inject_options *options)
 {
 	struct proton_error err;
-	char *name;
+	/* Never that of an earlier process with the same id: containers may share a volume. */
+	char *name = working_file_own_name(options->children);
 
-	if (asprintf(&name, "%s.%d", options->children, (int)getpid()) < 0)
+	if (!name)
 		return;
 	is_child = true;
 	if (begin(options, name, &err) != PROTON_OK)

@@ -316,6 +316,16 @@ int working_file_create(struct working_file *file, const char *path, struct prot
 	return status;
 }
 
+char *working_file_own_name(const char *path)
+{
+	uint32_t pid = (uint32_t)getpid();
+	char *name = numbered(path, pid, find_used(path, pid, 0, "").last + 1);
+
+	if (name)
+		name[length_of_stem(name)] = '\0';
+	return name;
+}
+
 int working_file_create_own(struct working_file *file, const char *path, struct proton_error *err)
 {
 	uint32_t pid = (uint32_t)getpid();

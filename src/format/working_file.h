@@ -43,6 +43,9 @@ int working_file_create(struct working_file *file, const char *path, struct prot
  */
 int working_file_create_own(struct working_file *file, const char *path, struct proton_error *err);
 
+/* The name that working_file_create_own() would try first, without suffix; NULL: out of memory. */
+char *working_file_own_name(const char *path);
+
 /* Allocates blocks; an errno, or 0. EBADF: the descriptor is not that of the file any more. */
 int working_file_allocate(const struct working_file *file, off_t offset, off_t bytes);
 

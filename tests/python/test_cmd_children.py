@@ -216,6 +216,20 @@ def test_a_child_has_a_file_of_its_own(way: str, program: str, tmp_path: Path) -
     assert len(own_lines(result.stderr)) == 2
 
 
+def test_a_child_replaces_no_file_of_an_equal_process_id(program: str, tmp_path: Path) -> None:
+    """Two containers that share a volume number their processes alike."""
+    if subprocess.run(["unshare", "-pf", "true"], capture_output=True).returncode:
+        pytest.skip("a name space of process ids needs root")
+    words = [program, "init", "launch", "spawn", "init", *["launch"] * 2]
+    command = ["unshare", "-pf", executable("proton"), "-n", "p", "--"]
+    (child,) = children(run([*command, *words], tmp_path, env=played()).stdout)
+    (again,) = children(run([*command, *words, "launch"], tmp_path, env=played()).stdout)
+    assert child == again
+    assert files(tmp_path) == sorted(["p.hatchet", f"p.{child}.hatchet", f"p.{child}.2.hatchet"])
+    assert counts(tmp_path / f"p.{child}.hatchet") == {"kernel": 2}
+    assert counts(tmp_path / f"p.{child}.2.hatchet") == {"kernel": 3}
+
+
 def test_children_of_children(program: str, tmp_path: Path) -> None:
     result = go(tmp_path, "--", program, "spawn", "init", "launch", "spawn", "init", "launch")
     found = children(result.stdout)
