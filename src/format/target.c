@@ -238,7 +238,8 @@ static int check_parts(const char *stem, const char *suffix, struct proton_error
 /* All zeros: another process is starting, or was killed while it started. */
 static bool is_blank(const char *bytes, size_t length)
 {
-	return length == 0 || (bytes[0] == '\0' && memcmp(bytes, bytes + 1, length - 1) == 0);
+	return length == 0 || (length == FILE_HEAD_BYTES && bytes[0] == '\0' &&
+			       memcmp(bytes, bytes + 1, length - 1) == 0);
 }
 
 /* The working file: an earlier one that is finished is replaced, any other profile is moved. */

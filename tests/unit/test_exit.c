@@ -187,6 +187,7 @@ static void finalize_on_a_thread(void)
 	start("a");
 	record();
 	pthread_create(&thread, NULL, finalize_all, NULL);
+	pthread_detach(thread);
 	while (proton_is_profiling())
 		sched_yield();
 }
