@@ -164,6 +164,9 @@ int main(int argc, char **argv)
 {
 	if (argc < 2)
 		die("usage: bench_record DIRECTORY [ROUNDS [NODES]]");
+	/* The nodes of a profile that is to be finalized have one parent. */
+	setenv("PROTON_MAX_CHILDREN", "0", 1);
+	setenv("PROTON_MAX_NAMES", "0", 1);
 	directory = argv[1];
 	rounds = rounds_of(argc > 2 ? argv[2] : NULL, 5);
 	if (argc > 3) { /* how far a profile grows: only that */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "record/adding.h"
 #include "record/frames.h"
 #include "record/record.h"
 #include "record/session.h"
@@ -198,7 +199,7 @@ void captured_record(struct proton_context launch, const struct captured *captur
 			continue;
 		if (execution->is_memory && !entry->wants_memory)
 			continue;
-		session = session_lock_entry(entry);
+		session = adding_lock(entry);
 		if (!session)
 			continue;
 		if (is_known) {
@@ -227,7 +228,7 @@ void captured_record_metrics(struct proton_context launch, const struct captured
 
 		if (!was_active(captured, entry))
 			continue;
-		session = session_lock_entry(entry);
+		session = adding_lock(entry);
 		if (!session)
 			continue;
 		add_metrics(session, entry, entry->wants_source ? launch.source : launch.shadow,

@@ -6,6 +6,7 @@
 
 #include "export/export.h"
 #include "model/load.h"
+#include "record/adding.h"
 #include "record/session.h"
 #include "record/thread.h"
 
@@ -30,10 +31,10 @@ static int copy_profile(int id, uint32_t phase, struct profile **out, struct pro
 	session = session_get(id, err);
 	if (!session)
 		return PROTON_E_RANGE;
-	pthread_mutex_lock(&session->lock);
+	adding_pause(session);
 	store_count_folded(&session->store);
 	status = store_profile(&session->store, phase, out, err);
-	pthread_mutex_unlock(&session->lock);
+	adding_resume(session);
 	session_put(session);
 	return status;
 }
@@ -101,20 +102,6 @@ int proton_phase_is_complete(int id, uint32_t phase, bool *complete_out, struct 
 	return PROTON_OK;
 }
 
-/* The phases that have been marked are left by every thread, and their rows used again. */
-static void finish_clearing(struct session *session)
-{
-	session_publish();
-	trace_settle();
-	pthread_mutex_lock(&session->lock);
-	store_phase_unlink(&session->store);
-	pthread_mutex_unlock(&session->lock);
-	trace_settle();
-	pthread_mutex_lock(&session->lock);
-	store_phase_reuse(&session->store);
-	pthread_mutex_unlock(&session->lock);
-}
-
 int proton_phase_clear(int id, uint32_t phase, bool up_to, struct proton_error *err)
 {
 	struct session *session = session_get(id, err);
@@ -122,14 +109,13 @@ int proton_phase_clear(int id, uint32_t phase, bool up_to, struct proton_error *
 
 	if (!session)
 		return PROTON_E_RANGE;
-	pthread_mutex_lock(&session->lock);
+	adding_pause(session);
 	if (phase > store_phase(&session->store))
 		status = err_set(err, PROTON_E_RANGE, "Phase %u has no data.", phase);
 	else
 		store_phase_clear(&session->store, phase, up_to);
-	pthread_mutex_unlock(&session->lock);
-	if (status == PROTON_OK)
-		finish_clearing(session);
+	adding_resume(session);
+	session_publish();
 	session_put(session);
 	return status;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "record/adding.h"
 #include "record/captured.h"
 #include "record/metric_names.h"
 #include "record/record.h"
@@ -183,7 +184,7 @@ static void add_now(const struct device_metric *metric, const struct proton_metr
 
 	for (uint32_t i = 0; i < config->count; i++) {
 		const struct config_entry *entry = &config->entries[i];
-		struct session *session = session_lock_entry(entry);
+		struct session *session = adding_lock(entry);
 
 		if (!session)
 			continue;
@@ -288,7 +289,7 @@ static const struct backend *reader_of(const struct config *config)
 	const struct backend *backend = NULL;
 
 	for (uint32_t i = 0; i < config->count && !backend; i++) {
-		struct session *session = session_lock_entry(&config->entries[i]);
+		struct session *session = adding_lock(&config->entries[i]);
 
 		if (!session)
 			continue;

@@ -9,6 +9,9 @@ void fork_guard_install(void);
 void session_fork_prepare(void);
 void session_fork_parent(void);
 void session_fork_child(void);
+void adding_fork_prepare(void); /* by session_fork_prepare(): between its locks */
+void adding_fork_parent(void);
+void adding_fork_child(void);
 void backend_use_fork_prepare(void);
 void backend_use_fork_parent(void);
 void backend_use_fork_child(void);

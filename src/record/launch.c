@@ -5,6 +5,7 @@
 #include <libproton/proton.h>
 
 #include "base/clock.h"
+#include "record/adding.h"
 #include "record/frames.h"
 #include "record/record.h"
 #include "record/session.h"
@@ -173,14 +174,24 @@ void record_kernel(struct proton_context where, const struct execution *executio
 	for (uint32_t i = 0; i < config->count; i++) {
 		const struct config_entry *entry = &config->entries[i];
 		struct session *session;
+		struct adding adding;
+		uint32_t context;
+		bool is_added;
 
 		if (execution->is_memory && !entry->wants_memory)
 			continue;
-		session = session_lock_entry(entry);
+		context = entry->wants_source ? where.source : where.shadow;
+		if (adding_begin(entry, &adding)) {
+			is_added = store_try_kernel(adding.store, context, entry->epoch, execution,
+						    adding.is_shared, adding.stripe);
+			adding_end(&adding);
+			if (is_added)
+				continue;
+		}
+		session = adding_lock(entry);
 		if (!session)
 			continue;
-		store_kernel(&session->store, entry->wants_source ? where.source : where.shadow,
-			     entry->epoch, execution);
+		store_kernel(&session->store, context, entry->epoch, execution);
 		session_unlock(session);
 	}
 }

@@ -1,6 +1,7 @@
 /* Metrics given through the public API, spread over the sessions they belong to. */
 #include <libproton/proton.h>
 
+#include "record/adding.h"
 #include "record/captured.h"
 #include "record/frames.h"
 #include "record/metric_names.h"
@@ -40,6 +41,39 @@ uint32_t proton_metric_name(const char *name)
 	return metric_name_add(name) + 1; /* METRIC_NAME_NONE + 1 is 0 */
 }
 
+/* Adds a metric in every session of `config`; the first error counts. */
+static int add_everywhere(struct proton_context where, const struct config *config, uint32_t name,
+			  const struct proton_metric *metric, const struct trace_event *event,
+			  struct proton_error *err)
+{
+	int result = PROTON_OK;
+
+	for (uint32_t i = 0; result == PROTON_OK && i < config->count; i++) {
+		const struct config_entry *entry = &config->entries[i];
+		uint32_t context = entry->wants_source ? where.source : where.shadow;
+		uint32_t row = event && entry->trace ? trace_row(event, entry->serial) : 0;
+		struct session *session;
+		struct adding adding;
+		bool is_added;
+
+		if (!row && adding_begin(entry, &adding)) {
+			is_added = store_try_metric(adding.store, context, entry->epoch, name,
+						    metric, adding.is_shared, adding.stripe);
+			adding_end(&adding);
+			if (is_added)
+				continue;
+		}
+		session = adding_lock(entry);
+		if (!session)
+			continue;
+		result = store_metric(&session->store, context, entry->epoch, name, metric, err);
+		if (row)
+			store_event_metric(&session->store, row, name, metric);
+		session_unlock(session);
+	}
+	return result;
+}
+
 int proton_metrics_add(struct proton_context where, const struct proton_metric *metrics,
 		       size_t count, struct proton_error *err)
 {
@@ -51,7 +85,8 @@ int proton_metrics_add(struct proton_context where, const struct proton_metric *
 		return PROTON_OK;
 	event = where.sessions & CONFIG_TRACED ? thread_open_event(where) : NULL;
 	for (size_t m = 0; m < count; m++) {
-		int result = check(&metrics[m], status == PROTON_OK ? err : NULL);
+		struct proton_error *first = status == PROTON_OK ? err : NULL;
+		int result = check(&metrics[m], first);
 		uint32_t name = METRIC_NAME_NONE;
 
 		if (result == PROTON_OK) {
@@ -59,25 +94,10 @@ int proton_metrics_add(struct proton_context where, const struct proton_metric *
 						  : metric_name_add(metrics[m].name);
 			if (name == METRIC_NAME_NONE)
 				continue; /* counted as lost */
-		}
-		/* Given for work that is captured now and runs later, it counts at each run. */
-		if (result == PROTON_OK && captured_is_on() &&
-		    captured_hold(where, name, &metrics[m]))
-			continue;
-		for (uint32_t i = 0; result == PROTON_OK && i < config->count; i++) {
-			const struct config_entry *entry = &config->entries[i];
-			struct session *session = session_lock_entry(entry);
-
-			if (!session)
+			/* Given for work that is captured and runs later: it counts at each run. */
+			if (captured_is_on() && captured_hold(where, name, &metrics[m]))
 				continue;
-			result = store_metric(&session->store,
-					      entry->wants_source ? where.source : where.shadow,
-					      entry->epoch, name, &metrics[m],
-					      status == PROTON_OK ? err : NULL);
-			if (event && entry->trace && trace_row(event, entry->serial))
-				store_event_metric(&session->store, trace_row(event, entry->serial),
-						   name, &metrics[m]);
-			session_unlock(session);
+			result = add_everywhere(where, config, name, &metrics[m], event, first);
 		}
 		if (status == PROTON_OK)
 			status = result;

@@ -333,6 +333,7 @@ void record_intra_count(enum intra_counter counter, uint64_t count)
 void session_fork_prepare(void)
 {
 	pthread_mutex_lock(&registry.lock);
+	adding_fork_prepare();
 	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
 		pthread_mutex_lock(&registry.sessions[slot].lock);
 }
@@ -341,11 +342,13 @@ void session_fork_parent(void)
 {
 	for (uint32_t slot = SESSION_MAX; slot-- > 0;)
 		pthread_mutex_unlock(&registry.sessions[slot].lock);
+	adding_fork_parent();
 	pthread_mutex_unlock(&registry.lock);
 }
 
 void session_fork_child(void)
 {
+	adding_fork_child();
 	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
 		struct session *session = &registry.sessions[slot];
 

@@ -131,6 +131,7 @@ static void go_live(struct session *session)
 	session->serial = registry.next_serial++;
 	session->store.trace_serial = session->trace ? session->serial : 0;
 	session->is_active = true;
+	atomic_store(&session->owner, 0);
 	session->is_live = true;
 	atomic_store_explicit(&registry.program_ends, false, memory_order_relaxed);
 	pthread_mutex_unlock(&session->lock);

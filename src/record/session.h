@@ -18,13 +18,15 @@
 #define SESSION_MAX 32u
 
 struct session {
-	pthread_mutex_t lock; /* guards the rest against other threads' records */
-	bool is_live;
+	pthread_mutex_t lock;    /* guards the rest against other threads' records */
+	_Atomic bool is_live;    /* this and the serial are also read without the lock */
+	_Atomic uint32_t serial; /* of this use of the slot; matches config entries */
+	_Atomic uint32_t owner;  /* who adds to values, see adding.h */
+	uint32_t paused_owner;
 	bool is_active;
 	bool wants_source; /* context "python" */
 	uint32_t trace;    /* data "trace": its number among traces, from 1; else 0 */
 	uint32_t flags;    /* PROTON_SESSION_* */
-	uint32_t serial;   /* of this use of the slot; matches config entries */
 	int id;            /* what the user sees */
 	char *path;        /* absolute output path without suffix; NULL for standard output */
 	char *mode;

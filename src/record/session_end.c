@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/note.h"
+#include "record/adding.h"
 #include "record/backend_use.h"
 #include "record/describe.h"
 #include "record/driver.h"
@@ -51,6 +52,8 @@ static struct session *retire(int id)
 			atomic_fetch_add_explicit(&session_generation, 1, memory_order_release);
 	}
 	pthread_mutex_unlock(&registry.lock);
+	if (session)
+		adding_stop(session);
 	if (session && session->trace)
 		trace_close(session->trace - 1);
 	if (session) {

@@ -94,13 +94,6 @@ void store_count_folded(struct store *store)
 	store->folded = now;
 }
 
-uint64_t store_counter(const struct store *store, enum counter counter)
-{
-	const struct row_counter *row = profile_file_rows(&store->file, TABLE_COUNTERS);
-
-	return row[counter].value;
-}
-
 uint64_t store_context_count(const struct store *store)
 {
 	return store->file.tables[TABLE_NODES].rows - 1;
@@ -271,17 +264,12 @@ uint32_t store_device(struct store *store, uint32_t device)
 	const struct device *source;
 	struct row_device *row;
 	uint64_t index = store->file.tables[TABLE_DEVICES].rows;
-	size_t old = store->device_capacity;
 
-	if (device < old && store->device_rows[device])
+	if (device < DEVICE_MAX && store->device_rows[device])
 		return store->device_rows[device] - 1;
-	source = devices_get(device);
-	if (!source || !array_reserve(&store->device_rows, &store->device_capacity,
-				      (size_t)device + 1, sizeof(*store->device_rows)))
+	source = device < DEVICE_MAX ? devices_get(device) : NULL;
+	if (!source)
 		return UINT32_MAX;
-	if (store->device_capacity > old)
-		memset(store->device_rows + old, 0,
-		       (store->device_capacity - old) * sizeof(*store->device_rows));
 	row = profile_file_append(&store->file, TABLE_DEVICES, 1);
 	if (!row)
 		return UINT32_MAX;
@@ -296,38 +284,9 @@ uint32_t store_device(struct store *store, uint32_t device)
 		.processors = source->processors,
 	};
 	store_commit(store, TABLE_DEVICES);
-	store->device_rows[device] = (uint32_t)index + 1;
+	/* release: store_try_kernel() finds the device counted */
+	__atomic_store_n(&store->device_rows[device], (uint32_t)index + 1, __ATOMIC_RELEASE);
 	return (uint32_t)index;
-}
-
-static void count_duration(struct row_histogram *histogram, uint64_t duration_ns)
-{
-	uint32_t *bucket = &histogram->bucket[histogram_bucket(duration_ns)];
-
-	*bucket += *bucket != UINT32_MAX;
-}
-
-static void add_execution(struct store *store, struct row_kernel *row, uint64_t duration_ns)
-{
-	struct row_histogram *histograms = store_histogram_rows(store);
-
-	if (row->count == 1 && !row->histogram) {
-		uint32_t histogram = store_new_histogram(store);
-
-		if (histogram) {
-			count_duration(&histograms[histogram], row->min_ns);
-			store_commit(store, TABLE_HISTOGRAMS);
-			row->histogram = histogram;
-		}
-	}
-	if (row->histogram)
-		count_duration(&histograms[row->histogram], duration_ns);
-	if (!row->count || duration_ns < row->min_ns)
-		row->min_ns = duration_ns;
-	if (duration_ns > row->max_ns)
-		row->max_ns = duration_ns;
-	row->total_ns += duration_ns;
-	row->count++;
 }
 
 /*
@@ -377,9 +336,9 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 		rows[at].epoch = epoch;
 		store_link_kernel(store, node, at);
 	}
-	add_execution(store, &rows[at], execution->end_ns - execution->start_ns);
+	store_add_execution(store, at, execution->end_ns - execution->start_ns);
 	store_config(store, at, &execution->config, execution->end_ns - execution->start_ns);
-	store_count(store, execution->is_memory ? COUNTER_MEMORY : COUNTER_KERNELS, 1);
+	store_count_add(store, execution->is_memory ? COUNTER_MEMORY : COUNTER_KERNELS);
 	if (execution->is_memory)
 		add_memory_bytes(store, context, epoch, execution->bytes);
 	if (store->trace_serial && !execution->is_of_host)
@@ -428,6 +387,9 @@ static int init_rest(struct store *store, struct proton_error *err)
 		status = region_reserve(&store->string_of_string, MAP_RESERVE, 1 << 20, 1, err);
 	if (status == PROTON_OK)
 		status = region_reserve(&store->config_of_kernel, MAP_RESERVE, 1 << 20, 1, err);
+	if (status == PROTON_OK)
+		status = region_reserve(&store->metric_of_name, LIMITS_METRICS * sizeof(uint32_t),
+					1 << 16, 1, err);
 	if (status == PROTON_OK)
 		status = store_lists_init(store, err);
 	if (status == PROTON_OK &&
@@ -480,8 +442,7 @@ void store_fini(struct store *store, bool remove_file)
 	region_release(&store->string_of_string);
 	region_release(&store->config_of_kernel);
 	store_lists_fini(store);
-	free(store->metric_of_name);
-	free(store->device_rows);
+	region_release(&store->metric_of_name);
 	free(store->spans);
 	free(store->cleared);
 	*store = (struct store){.file = {.place = {.fd = -1}}};

@@ -11,6 +11,7 @@
 #include "base/region.h"
 #include "format/profile_file.h"
 #include "model/profile.h"
+#include "record/devices.h"
 #include "record/execution.h"
 
 enum counter {
@@ -67,11 +68,11 @@ struct store {
 	struct region node_of_context; /* u32 per process-wide context; 0 = no node yet */
 	struct region frame_of_frame;
 	struct region string_of_string;
-	struct region config_of_kernel; /* u32 per row of TABLE_KERNELS: what it ran with last */
-	uint32_t *metric_of_name;       /* row + 1 per process-wide metric name */
-	size_t metric_capacity;
-	uint32_t *device_rows; /* row + 1 per process-wide device */
-	size_t device_capacity;
+	struct region config_of_kernel;   /* u32 per row of TABLE_KERNELS: what it ran with last */
+	struct region metric_of_name;     /* u32 per process-wide metric name: row + 1 */
+	uint32_t device_rows[DEVICE_MAX]; /* row + 1 per process-wide device */
+	uint32_t stripes; /* further rows of counters, for threads that share them; 0: none */
+	bool is_shared;   /* several threads add: how the one that holds the lock has to */
 	struct region value_places; /* beside the rows of their tables, see store_lists.c */
 	struct region kernel_places;
 	struct region epoch_rows;
@@ -116,6 +117,16 @@ int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t
 /* Gives event `event` of this store a metric that store_metric() has taken. */
 void store_event_metric(struct store *store, uint32_t event, uint32_t name,
 			const struct proton_metric *metric);
+/*
+ * The same to rows that exist, without the session's lock, see record/adding.h: false if there are
+ * none, or if more than a number has to be changed. `stripe` is any number of the thread's own.
+ */
+bool store_try_kernel(const struct store *store, uint32_t context, uint32_t epoch,
+		      const struct execution *execution, bool is_shared, uint32_t stripe);
+bool store_try_metric(const struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
+		      const struct proton_metric *metric, bool is_shared, uint32_t stripe);
+/* Gives the threads counters that they do not have to share. */
+void store_share_counters(struct store *store);
 /* Sets what the profile says under `key`, which it had no value for or another one. */
 void store_info(struct store *store, const char *key, const char *value);
 void store_count(struct store *store, enum counter counter, uint64_t more);
@@ -175,13 +186,8 @@ bool store_phase_is_kept(const struct store *store, uint32_t phase);
 /* Every phase before the current one has been recorded in full. */
 void store_phases_complete(struct store *store);
 bool store_phase_is_complete(const struct store *store, uint32_t phase);
-/*
- * Clears a phase, or all up to it, in three steps. Between them no thread may be in the middle of
- * adding to a row without the session's lock (trace_settle()).
- */
+/* Clears a phase, or all up to it. No thread may be adding to a row meanwhile (adding_pause()). */
 void store_phase_clear(struct store *store, uint32_t phase, bool up_to);
-void store_phase_unlink(struct store *store);
-void store_phase_reuse(struct store *store);
 
 /* The profile of one phase, or PHASE_ALL; the caller frees it. */
 int store_profile(const struct store *store, uint32_t phase, struct profile **out,

@@ -206,37 +206,33 @@ uint32_t store_new_histogram(struct store *store)
 
 /* ------------------------------------------------------------------ whole epochs */
 
-void store_unlink_epoch(struct store *store, uint32_t epoch)
+static void drop_kernel(struct store *store, uint32_t at)
 {
-	for (uint32_t at = rows_of(store, epoch)->value; at; at = value_place(store, at)->of_epoch)
-		unlink_value(store, at);
-	for (uint32_t at = rows_of(store, epoch)->kernel; at;
-	     at = kernel_place(store, at)->of_epoch)
-		unlink_kernel(store, at);
-}
-
-void store_reuse_epoch(struct store *store, uint32_t epoch)
-{
+	struct row_kernel *kernel = &store_kernel_rows(store)[at];
 	struct row_histogram *histograms = store_histogram_rows(store);
 
-	for (uint32_t at = rows_of(store, epoch)->value; at;
-	     at = value_place(store, at)->of_epoch) {
+	unlink_kernel(store, at);
+	if (kernel->histogram) {
+		histograms[kernel->histogram].bucket[0] = store->free_histogram;
+		store->free_histogram = kernel->histogram;
+		kernel->histogram = 0;
+	}
+	store_drop_configs(store, at);
+	kernel->next = store->free_kernel;
+	store->free_kernel = at;
+}
+
+void store_drop_epoch(struct store *store, uint32_t epoch)
+{
+	struct epoch_rows *first = rows_of(store, epoch);
+
+	for (uint32_t at = first->value; at; at = value_place(store, at)->of_epoch) {
+		unlink_value(store, at);
 		store_drop_vector(store, &store_value_rows(store)[at]);
 		store_value_rows(store)[at].next = store->free_value;
 		store->free_value = at;
 	}
-	for (uint32_t at = rows_of(store, epoch)->kernel; at;
-	     at = kernel_place(store, at)->of_epoch) {
-		struct row_kernel *kernel = &store_kernel_rows(store)[at];
-
-		if (kernel->histogram) {
-			histograms[kernel->histogram].bucket[0] = store->free_histogram;
-			store->free_histogram = kernel->histogram;
-			kernel->histogram = 0;
-		}
-		store_drop_configs(store, at);
-		kernel->next = store->free_kernel;
-		store->free_kernel = at;
-	}
-	*rows_of(store, epoch) = (struct epoch_rows){0};
+	for (uint32_t at = first->kernel; at; at = kernel_place(store, at)->of_epoch)
+		drop_kernel(store, at);
+	*first = (struct epoch_rows){0};
 }

@@ -32,24 +32,20 @@ static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
 	struct metric_name parsed = metric_name_get(name);
 	struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
 	uint64_t count = store->file.tables[TABLE_METRICS].rows;
-	size_t old = store->metric_capacity;
+	uint32_t *map = store->metric_of_name.base;
 	uint32_t text;
 
-	if (name < old && store->metric_of_name[name])
-		return store->metric_of_name[name] - 1;
-	if (!array_reserve(&store->metric_of_name, &store->metric_capacity, (size_t)name + 1,
-			   sizeof(*store->metric_of_name)))
+	if ((uint64_t)(name + 1) * sizeof(*map) > store->metric_of_name.bytes)
 		return UINT32_MAX;
-	if (store->metric_capacity > old)
-		memset(store->metric_of_name + old, 0,
-		       (store->metric_capacity - old) * sizeof(*store->metric_of_name));
+	if (map[name])
+		return map[name] - 1;
 	text = store_string(store, parsed.text);
 	if (!text && parsed.text)
 		return UINT32_MAX;
 	for (uint32_t row = 0; row < count; row++) {
 		if (rows[row].name ==
 		    text) { /* the same name with another suffix: the first one rules */
-			store->metric_of_name[name] = row + 1;
+			__atomic_store_n(&map[name], row + 1, __ATOMIC_RELEASE);
 			return row;
 		}
 	}
@@ -61,7 +57,8 @@ static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
 		.flags = (uint16_t)parsed.flags,
 	};
 	store_commit(store, TABLE_METRICS);
-	store->metric_of_name[name] = (uint32_t)count + 1;
+	/* release: store_try_metric() finds the metric counted */
+	__atomic_store_n(&map[name], (uint32_t)count + 1, __ATOMIC_RELEASE);
 	return (uint32_t)count;
 }
 
@@ -173,13 +170,23 @@ static int combine(struct store *store, struct row_value *value, uint32_t row, u
 
 	switch (metric->type) {
 	case PROTON_METRIC_INT64:
-		if (replace)
-			value->as.int64 = metric->value.int64;
-		else if (clamped_add(&value->as.int64, metric->value.int64))
+		if (replace) {
+			__atomic_store_n(&value->as.int64, metric->value.int64, __ATOMIC_RELAXED);
+		} else if (!store_add_int64(&value->as.int64, metric->value.int64,
+					    store->is_shared)) {
+			__atomic_store_n(&value->as.int64,
+					 metric->value.int64 < 0 ? INT64_MIN : INT64_MAX,
+					 __ATOMIC_RELAXED);
 			store_count(store, COUNTER_LOST_RANGE, 1);
+		}
 		return PROTON_OK;
 	case PROTON_METRIC_DOUBLE:
-		value->as.float64 = (replace ? 0.0 : value->as.float64) + metric->value.float64;
+		if (replace)
+			__atomic_store(&value->as.float64, &(double){metric->value.float64},
+				       __ATOMIC_RELAXED);
+		else
+			store_add_double(&value->as.float64, metric->value.float64,
+					 store->is_shared);
 		return PROTON_OK;
 	case PROTON_METRIC_STRING:
 		value->as.string =
@@ -258,6 +265,6 @@ int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t
 			rows[at].as.vector = vector;
 		store_link_value(store, node, at);
 	}
-	store_count(store, COUNTER_METRICS, 1);
+	store_count_add(store, COUNTER_METRICS);
 	return combine(store, &rows[at], row, name, metric, err);
 }

@@ -93,21 +93,11 @@ void store_phase_clear(struct store *store, uint32_t phase, bool up_to)
 	uint32_t current_phase = store_phase(store);
 
 	mark_cleared(store, up_to ? 0 : phase, phase);
+	for (size_t i = 0; i < store->cleared_count; i++)
+		store_drop_epoch(store, store->cleared[i]);
+	store->cleared_count = 0;
 	if (store_epoch_rows(store)[store->epoch].flags & EPOCH_CLEARED)
 		store_phase_begin(store, current_phase);
-}
-
-void store_phase_unlink(struct store *store)
-{
-	for (size_t i = 0; i < store->cleared_count; i++)
-		store_unlink_epoch(store, store->cleared[i]);
-}
-
-void store_phase_reuse(struct store *store)
-{
-	for (size_t i = 0; i < store->cleared_count; i++)
-		store_reuse_epoch(store, store->cleared[i]);
-	store->cleared_count = 0;
 }
 
 void store_phases_complete(struct store *store)

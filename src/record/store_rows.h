@@ -66,10 +66,8 @@ uint32_t store_find_value(const struct store *store, uint32_t node, uint32_t met
 			  uint32_t epoch);
 uint32_t store_find_kernel(const struct store *store, uint32_t node, uint32_t device,
 			   uint32_t epoch);
-/* Takes the rows of an epoch out of the lists; they still lead to the rows after them. */
-void store_unlink_epoch(struct store *store, uint32_t epoch);
-/* Then, once no thread can be at one of them: they may be used again. */
-void store_reuse_epoch(struct store *store, uint32_t epoch);
+/* Takes the rows of an epoch out of the lists; they may be used again. */
+void store_drop_epoch(struct store *store, uint32_t epoch);
 /* Gives the words of a vector back; harmless for other values. */
 void store_drop_vector(struct store *store, const struct row_value *value);
 /* The node of `context`, made with the ancestors it lacks; NODE_NONE when there is no room. */
@@ -85,6 +83,14 @@ void store_device_event(struct store *store, uint32_t node, uint32_t device, uin
 void store_sample(struct store *store, uint32_t event, const struct row_value *value);
 /* The file's copy of a process-wide string; 0, the empty string, when there is no room. */
 uint32_t store_string(struct store *store, uint32_t string);
+/*
+ * store_add.c: what the thread that holds the session's lock adds; store->is_shared says how. A sum
+ * that would leave its range stays, and is false.
+ */
+void store_add_execution(struct store *store, uint32_t kernel, uint64_t duration_ns);
+bool store_add_int64(int64_t *sum, int64_t more, bool is_shared);
+void store_add_double(double *sum, double more, bool is_shared);
+void store_count_add(struct store *store, enum counter counter);
 /* Adds one execution of kernel row `kernel` to the configuration it was launched with. */
 void store_config(struct store *store, uint32_t kernel, const struct launch_config *config,
 		  uint64_t duration_ns);

@@ -365,12 +365,18 @@ uint32_t thread_scope_serial(uint64_t token)
 static __attribute__((noinline)) void add_cpu_time(const struct thread *thread,
 						   const struct scope *scope, uint64_t end_ns)
 {
+	static _Atomic uint32_t name_id; /* looked up once */
 	struct proton_metric metric = {
 		.name = "cpu_time (ns)(exc)",
+		.name_id = atomic_load_explicit(&name_id, memory_order_relaxed),
 		.type = PROTON_METRIC_INT64,
 		.value.int64 = (int64_t)(end_ns - scope->start_ns),
 	};
 
+	if (!metric.name_id) {
+		metric.name_id = proton_metric_name(metric.name);
+		atomic_store_explicit(&name_id, metric.name_id, memory_order_relaxed);
+	}
 	proton_metrics_add(locate(thread, scope->own), &metric, 1, NULL);
 }
 

@@ -1,6 +1,6 @@
 /*
- * The calling thread's own state, for thread.c (scopes, states) and launch.c (ops, launches, host
- * kernels) alone; everybody else goes through thread.h. No other thread reads it.
+ * The calling thread's own state, for thread.c (scopes, states), launch.c (ops, launches, host
+ * kernels) and adding.c alone; everybody else goes through thread.h. No other thread reads it.
  */
 #ifndef RECORD_THREAD_SELF_H
 #define RECORD_THREAD_SELF_H

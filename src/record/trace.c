@@ -7,7 +7,6 @@
 #include "record/trace.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -22,18 +21,6 @@
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct trace_thread *threads;
 static _Atomic uint64_t unix_offset_ns;
-
-static void lock(struct trace_thread *thread)
-{
-	/* acquire: pairs with unlock() */
-	while (atomic_exchange_explicit(&thread->is_locked, true, memory_order_acquire))
-		sched_yield();
-}
-
-static void unlock(struct trace_thread *thread)
-{
-	atomic_store_explicit(&thread->is_locked, false, memory_order_release);
-}
 
 uint64_t trace_unix_offset_ns(void)
 {
@@ -77,9 +64,9 @@ void trace_close(uint32_t index)
 {
 	pthread_mutex_lock(&list_lock);
 	for (struct trace_thread *thread = threads; thread; thread = thread->next) {
-		lock(thread);
+		trace_thread_lock(thread);
 		thread->writers[index] = (struct trace_writer){0};
-		unlock(thread);
+		trace_thread_unlock(thread);
 	}
 	pthread_mutex_unlock(&list_lock);
 }
@@ -88,8 +75,8 @@ void trace_settle(void)
 {
 	pthread_mutex_lock(&list_lock);
 	for (struct trace_thread *thread = threads; thread; thread = thread->next) {
-		lock(thread);
-		unlock(thread);
+		trace_thread_lock(thread);
+		trace_thread_unlock(thread);
 	}
 	pthread_mutex_unlock(&list_lock);
 }
@@ -206,11 +193,11 @@ void trace_begin(struct trace_thread *thread, const struct config *config,
 		 const struct trace_begin *begin, struct trace_event *event)
 {
 	event->count = 0;
-	lock(thread);
+	trace_thread_lock(thread);
 	for (uint32_t i = 0; i < config->count; i++)
 		if (config->entries[i].trace)
 			begin_in(thread, &config->entries[i], begin, event);
-	unlock(thread);
+	trace_thread_unlock(thread);
 }
 
 static struct row_event *open_row(const struct trace_thread *thread,
@@ -226,25 +213,25 @@ void trace_end(struct trace_thread *thread, struct trace_event *event, uint64_t 
 {
 	uint64_t end_unix_ns = end_ns + trace_unix_offset_ns();
 
-	lock(thread);
+	trace_thread_lock(thread);
 	for (uint32_t i = 0; i < event->count; i++) {
 		struct row_event *row = open_row(thread, event, i);
 
 		if (row)
 			__atomic_store_n(&row->end_ns, end_unix_ns, __ATOMIC_RELAXED);
 	}
-	unlock(thread);
+	trace_thread_unlock(thread);
 	event->count = 0;
 }
 
 void trace_set_detail(struct trace_thread *thread, const struct trace_event *event, uint32_t detail)
 {
-	lock(thread);
+	trace_thread_lock(thread);
 	for (uint32_t i = 0; i < event->count; i++) {
 		struct row_event *row = open_row(thread, event, i);
 
 		if (row && !row->detail)
 			row->detail = detail;
 	}
-	unlock(thread);
+	trace_thread_unlock(thread);
 }

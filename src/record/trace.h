@@ -10,6 +10,7 @@
 #ifndef RECORD_TRACE_H
 #define RECORD_TRACE_H
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -46,6 +47,18 @@ struct trace_thread {
 	struct trace_thread *previous;
 	struct trace_writer writers[TRACE_MAX];
 };
+
+static inline void trace_thread_lock(struct trace_thread *thread)
+{
+	/* acquire: pairs with the release below */
+	while (atomic_exchange_explicit(&thread->is_locked, true, memory_order_acquire))
+		sched_yield();
+}
+
+static inline void trace_thread_unlock(struct trace_thread *thread)
+{
+	atomic_store_explicit(&thread->is_locked, false, memory_order_release);
+}
 
 void trace_thread_add(struct trace_thread *thread);
 void trace_thread_remove(struct trace_thread *thread);

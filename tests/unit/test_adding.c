@@ -1,0 +1,208 @@
+/* record/adding: threads add to the same rows without a common lock, and nothing gets lost. */
+#include "unit/recorded.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define THREADS 8
+#define LOOPS (TAP_IS_SANITIZED ? 2000 : 20000)
+
+static _Atomic bool stop;
+static _Atomic uint64_t recorded; /* by add_until_stopped() */
+
+/* Timed scopes with a kernel, an integer and a float in them, all of one context. */
+static void *add_to_one_context(void *data)
+{
+	uint32_t scope = proton_frame("scope", 5);
+	long loops = data ? (long)(intptr_t)data : LOOPS;
+
+	for (long i = 0; i < loops; i++) {
+		struct proton_metric metrics[] = {
+			{.name = "n", .type = PROTON_METRIC_INT64, .value.int64 = 3},
+			{.name = "x", .type = PROTON_METRIC_DOUBLE, .value.float64 = 0.5},
+			{.name = "last (pty)", .type = PROTON_METRIC_INT64, .value.int64 = 7},
+		};
+		uint64_t token = proton_scope_enter_timed_frame(scope);
+
+		rec_kernel("k");
+		proton_metrics_add(proton_context_here(), metrics, 3, NULL);
+		proton_scope_exit(token, NULL);
+	}
+	return NULL;
+}
+
+static void run_threads(void *(*work)(void *), void *data, int count)
+{
+	pthread_t threads[THREADS];
+
+	for (int i = 0; i < count; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, work, data), 0);
+	for (int i = 0; i < count; i++)
+		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+}
+
+/* Histogram, extremes and sums agree with the count of the kernel below `path`. */
+static void check_kernel(const struct profile *profile, const char *path, uint64_t count)
+{
+	uint32_t node = rec_node(profile, path);
+	const struct profile_kernel *kernel;
+	uint64_t sum = 0;
+
+	CHECK_NE(node, REC_NOWHERE);
+	kernel = &profile->kernels[profile->nodes[node].first_kernel];
+	CHECK_U64(kernel->count, count);
+	CHECK_LE(kernel->min_ns * count, kernel->total_ns);
+	CHECK_LE(kernel->total_ns, kernel->max_ns * count);
+	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++)
+		sum += profile->histograms[kernel->histogram].bucket[i];
+	CHECK_U64(sum, count);
+}
+
+TEST(sums_of_one_context_are_exact)
+{
+	const uint64_t count = (uint64_t)THREADS * LOOPS;
+	struct profile *profile;
+	int session = rec_start("a");
+
+	run_threads(add_to_one_context, NULL, THREADS);
+	CHECK_U64(rec_counter(session, "kernels"), count);
+	CHECK_U64(rec_counter(session, "metric values"), 4 * count);
+	rec_finalize(session, "proton");
+	profile = rec_load("a.proton");
+	check_kernel(profile, "scope/k", count);
+	CHECK_U64((uint64_t)rec_value(profile, "scope", "n")->as.int64, 3 * count);
+	CHECK_NEAR(rec_value(profile, "scope", "x")->as.float64, 0.5 * (double)count, 0);
+	CHECK_EQ(rec_value(profile, "scope", "last")->as.int64, 7);
+	/* The counters of the threads are one to a reader. */
+	for (size_t i = 0; i < profile->counter_count; i++) {
+		const char *name = profile_text(profile, profile->counters[i].name);
+
+		if (strcmp(name, "kernels") == 0)
+			CHECK_U64(profile->counters[i].value, count);
+		for (size_t k = 0; k < i; k++)
+			CHECK(strcmp(profile_text(profile, profile->counters[k].name), name) != 0);
+	}
+	profile_free(profile);
+}
+
+TEST(a_thread_after_another_may_add)
+{
+	struct profile *profile;
+	int session = rec_start("a");
+
+	add_to_one_context(NULL);
+	run_threads(add_to_one_context, NULL, 1);
+	run_threads(add_to_one_context, NULL, 1);
+	rec_finalize(session, "proton");
+	profile = rec_load("a.proton");
+	check_kernel(profile, "scope/k", 3 * (uint64_t)LOOPS);
+	profile_free(profile);
+}
+
+TEST(integers_of_several_threads_stay_at_the_end_of_their_range)
+{
+	struct proton_metric large = {
+		.name = "n", .type = PROTON_METRIC_INT64, .value.int64 = INT64_MAX - 30};
+	struct profile *profile;
+	int session = rec_start("a");
+	uint64_t token = proton_scope_enter("scope");
+
+	proton_metrics_add(proton_context_here(), &large, 1, NULL);
+	proton_scope_exit(token, NULL);
+	run_threads(add_to_one_context, (void *)(intptr_t)100, THREADS);
+	CHECK_U64(rec_counter(session, "lost: integer metric beyond 64 bits"), THREADS * 100 - 10);
+	rec_finalize(session, "proton");
+	profile = rec_load("a.proton");
+	CHECK_EQ(rec_value(profile, "scope", "n")->as.int64, INT64_MAX);
+	profile_free(profile);
+}
+
+static void *add_until_stopped(void *data)
+{
+	(void)data;
+	while (!atomic_load(&stop)) {
+		rec_kernel("k");
+		atomic_fetch_add(&recorded, 1);
+	}
+	return NULL;
+}
+
+TEST(phases_that_are_read_and_cleared_meanwhile_lose_nothing_of_the_others)
+{
+	pthread_t threads[THREADS];
+	struct proton_error err;
+	uint64_t found = 0;
+	uint64_t cleared = 0;
+	int session = rec_start("a");
+	int rounds = TAP_IS_SANITIZED ? 20 : 200;
+
+	for (int i = 0; i < THREADS; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, add_until_stopped, NULL), 0);
+	for (int round = 0; round < rounds; round++) {
+		uint32_t phase;
+		struct profile *profile;
+		char *bytes;
+		size_t length;
+
+		CHECK_OK(proton_phase_advance(session, &phase, &err), err);
+		if (round % 2)
+			continue; /* kept */
+		/* Two phases ago all kernels are recorded: they take microseconds. */
+		if (phase < 3)
+			continue;
+		CHECK_OK(proton_data_get(session, phase - 3, "hatchet", &bytes, &length, &err),
+			 err);
+		CHECK_OK(profile_load_bytes("data", bytes, length, &profile, &err), err);
+		cleared += rec_count(profile, "k");
+		profile_free(profile);
+		proton_free(bytes);
+		CHECK_OK(proton_phase_clear(session, phase - 3, false, &err), err);
+	}
+	atomic_store(&stop, true);
+	for (int i = 0; i < THREADS; i++)
+		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	found = rec_counter(session, "kernels");
+	CHECK_U64(found + rec_counter(session, "lost: recorded after its phase was cleared"),
+		  atomic_load(&recorded));
+	rec_finalize(session, "proton");
+	{
+		struct profile *profile = rec_load("a.proton");
+
+		/* A kernel may have come between reading its phase and clearing it. */
+		CHECK_LE(rec_count(profile, "k") + cleared, found);
+		CHECK_LE(found, rec_count(profile, "k") + cleared + 16 * (uint64_t)rounds);
+		profile_free(profile);
+	}
+}
+
+TEST(what_threads_have_added_survives_a_kill)
+{
+	struct profile *profile;
+	uint64_t counted = 0;
+	int status;
+	pid_t child;
+
+	rec_dir();
+	child = fork();
+	if (child == 0) {
+		pthread_t thread;
+
+		rec_start("a");
+		for (int i = 0; i < THREADS; i++)
+			pthread_create(&thread, NULL, add_until_stopped, NULL);
+		while (atomic_load(&recorded) < 20000)
+			sched_yield();
+		kill(getpid(), SIGKILL);
+	}
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK(WIFSIGNALED(status));
+	profile = rec_load("a.proton");
+	CHECK(!profile->is_damaged);
+	for (size_t i = 0; i < profile->counter_count; i++)
+		if (strcmp(profile_text(profile, profile->counters[i].name), "kernels") == 0)
+			counted = profile->counters[i].value;
+	CHECK_LE(20000, rec_count(profile, "k"));
+	/* At most what each thread was in the middle of. */
+	CHECK_LE(rec_count(profile, "k") - counted, THREADS);
+	profile_free(profile);
+}
