@@ -38,6 +38,8 @@ static bool write_all(int fd, const char *bytes, size_t length, int *errnum)
 
 static void flush(struct out *out)
 {
+	if (out->fd >= 0 && out_is_over(out) && !out->errnum)
+		out->errnum = EFBIG;
 	if (out->fd >= 0 && !out->errnum)
 		write_all(out->fd, out->bytes, out->length, &out->errnum);
 	out->length = 0;
@@ -55,6 +57,9 @@ char *out_room_slow(struct out *out, size_t length)
 		wanted = length > OUT_FILE_BUFFER_BYTES ? length : OUT_FILE_BUFFER_BYTES;
 	} else if (__builtin_add_overflow(out->length, length, &wanted)) {
 		out->errnum = ENOMEM;
+		return NULL;
+	} else if (out->most && wanted > out->most) {
+		out->errnum = EFBIG;
 		return NULL;
 	}
 	if (!out->errnum && !array_reserve(&out->bytes, &out->capacity, wanted, 1))

@@ -6,6 +6,7 @@
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +21,15 @@ struct out {
 	int fd;         /* -1: keep everything in memory */
 	int errnum;     /* first failure, 0 = none */
 	uint64_t total; /* bytes appended since out_init */
+	/* To a file: of `total`, in memory: of `length`. 0: any number. Beyond it appends fail. */
+	uint64_t most;
 };
+
+/* True if it failed, or is about to, because of `most`. */
+static inline bool out_is_over(const struct out *out)
+{
+	return out->most && (out->fd < 0 ? out->errnum == EFBIG : out->total > out->most);
+}
 
 /* Writes to `fd`, which stays the caller's; -1 collects in memory. */
 void out_init(struct out *out, int fd);

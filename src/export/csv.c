@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "export/bounds.h"
 #include "export/view.h"
 #include "format/csv_write.h"
 #include "format/number.h"
@@ -35,7 +36,7 @@ static void write_head(struct csv *csv, const struct export_view *view)
 	out_text(csv->out, "path,name,depth,device");
 	for (size_t m = 0; m < view->metric_count; m++) {
 		const struct export_metric *metric = &view->metrics[m];
-		bool has_two = metric->is_inclusive && metric->own;
+		bool has_two = metric->is_inclusive && metric->own.values;
 
 		write_title(csv, metric->name, has_two ? " (inc)" : "");
 		if (has_two)
@@ -44,17 +45,18 @@ static void write_head(struct csv *csv, const struct export_view *view)
 	out_text(csv->out, profile_is_partial(view->profile) ? ",partial\n" : "\n");
 }
 
-static void write_number(struct out *out, const double *values, const int64_t *exact, uint32_t node)
+static void write_number(struct out *out, const struct export_numbers *numbers, uint32_t node)
 {
+	double value = export_value(numbers, node);
 	char text[NUMBER_TEXT_BYTES];
 
 	out_byte(out, ',');
-	if (!isfinite(values[node]))
+	if (!isfinite(value))
 		return;
-	if (exact)
-		out_i64(out, exact[node]);
+	if (numbers->exact)
+		out_i64(out, export_exact(numbers, node));
 	else
-		out_bytes(out, text, number_from_double(values[node], text));
+		out_bytes(out, text, number_from_double(value, text));
 }
 
 static void write_word(struct out *out, const struct export_metric *metric, uint32_t node)
@@ -118,12 +120,12 @@ static bool write_line(struct csv *csv, const struct export_view *view, uint32_t
 	for (size_t m = 0; m < view->metric_count; m++) {
 		const struct export_metric *metric = &view->metrics[m];
 
-		if (metric->total)
-			write_number(csv->out, metric->total, metric->total_exact, node);
+		if (metric->total.values)
+			write_number(csv->out, &metric->total, node);
 		else
 			write_word(csv->out, metric, node);
-		if (metric->is_inclusive && metric->own)
-			write_number(csv->out, metric->own, metric->own_exact, node);
+		if (metric->is_inclusive && metric->own.values)
+			write_number(csv->out, &metric->own, node);
 	}
 	out_text(csv->out, profile_is_partial(view->profile) ? ",1\n" : "\n");
 	return true;
@@ -133,20 +135,25 @@ int export_csv(struct export_view *view, struct out *out, struct proton_error *e
 {
 	struct csv csv = {.out = out};
 	bool has_memory = true;
+	bool is_too_long;
 	uint32_t level = 0;
 	uint32_t node = 0;
 
 	out_init(&csv.path, -1);
 	out_init(&csv.scratch, -1);
 	out_init(&csv.field, -1);
+	csv.path.most = BOUNDS_PATH_BYTES;
 	write_head(&csv, view);
 	do {
 		has_memory = write_line(&csv, view, node, level);
 		node = export_view_next(view, node, &level);
 	} while (node && has_memory && !out->errnum);
+	is_too_long = out_is_over(&csv.path);
 	out_fini(&csv.path);
 	out_fini(&csv.scratch);
 	out_fini(&csv.field);
 	free(csv.lengths);
+	if (is_too_long)
+		return bounds_refuse(view->profile, err);
 	return has_memory ? PROTON_OK : err_set(err, PROTON_E_NOMEM, "out of memory");
 }

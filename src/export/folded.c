@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "export/bounds.h"
 #include "export/view.h"
 #include "format/number.h"
 
@@ -39,14 +40,14 @@ static bool enter(struct folded *folded, const struct export_view *view, uint32_
 
 static void write_number(struct out *out, const struct export_metric *metric, uint32_t node)
 {
-	double value = metric->own[node];
+	double value = export_value(&metric->own, node);
 	char text[NUMBER_TEXT_BYTES];
 
 	out_byte(out, ' ');
 	if (!(value > 0) || !isfinite(value))
 		out_byte(out, '0');
-	else if (metric->own_exact)
-		out_i64(out, metric->own_exact[node]);
+	else if (metric->own.exact)
+		out_i64(out, export_exact(&metric->own, node));
 	else
 		out_bytes(out, text, number_from_double(value, text));
 }
@@ -57,7 +58,7 @@ static void write_line(struct out *out, const struct folded *folded, struct expo
 	bool is_any = false;
 
 	for (size_t m = 0; m < view->metric_count; m++) {
-		double value = view->metrics[m].own[node];
+		double value = export_value(&view->metrics[m].own, node);
 
 		view->negative_count += value < 0;
 		is_any |= value > 0 && isfinite(value);
@@ -74,19 +75,24 @@ int export_folded(struct export_view *view, struct out *out, struct proton_error
 {
 	struct folded folded = {0};
 	bool has_memory = true;
+	bool is_too_long;
 	uint32_t level = 0;
 	uint32_t node = 0;
 
 	out_init(&folded.path, -1);
 	out_init(&folded.scratch, -1);
+	folded.path.most = BOUNDS_PATH_BYTES;
 	do {
 		has_memory = enter(&folded, view, node, level);
 		if (has_memory)
 			write_line(out, &folded, view, node);
 		node = export_view_next(view, node, &level);
 	} while (node && has_memory && !out->errnum);
+	is_too_long = out_is_over(&folded.path);
 	out_fini(&folded.path);
 	out_fini(&folded.scratch);
 	free(folded.lengths);
+	if (is_too_long)
+		return bounds_refuse(view->profile, err);
 	return has_memory ? PROTON_OK : err_set(err, PROTON_E_NOMEM, "out of memory");
 }

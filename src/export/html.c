@@ -196,15 +196,15 @@ static void write_head(struct html *html)
 
 /* ------------------------------------------------------------------ the tree */
 
-static void write_column(struct html *html, const char *key, const double *values)
+static void write_column(struct html *html, const char *key, const struct export_numbers *numbers)
 {
 	const struct profile *profile = html->view->profile;
 
 	json_key(&html->json, key);
 	json_begin_array(&html->json);
-	for (size_t i = 0; i < profile->node_count; i++)
+	for (uint32_t i = 0; i < profile->node_count; i++)
 		if (html->number_of_node[i] != UINT32_MAX)
-			write_number(html, values[i]);
+			write_number(html, export_value(numbers, i));
 	json_end_array(&html->json);
 }
 
@@ -219,15 +219,15 @@ static void write_metric(struct html *html, const struct export_metric *metric)
 	json_key(json, "inclusive");
 	json_bool(json, metric->is_inclusive);
 	json_key(json, "adds");
-	json_bool(json, metric->own != NULL);
+	json_bool(json, metric->own.values != NULL);
 	key_number(html, "decimals", metric->decimals);
 	json_key(json, "scientific");
 	json_bool(json, metric->is_scientific);
-	write_column(html, "values", metric->total);
+	write_column(html, "values", &metric->total);
 	/* Of what adds up over subtrees these are the values. */
-	if (metric->own && !metric->is_inclusive && html->weights) {
+	if (metric->own.values && !metric->is_inclusive && html->weights) {
 		html_weights(html->view, metric, html->weights);
-		write_column(html, "weights", html->weights);
+		write_column(html, "weights", &(struct export_numbers){.values = html->weights});
 	}
 	json_end_object(json);
 }

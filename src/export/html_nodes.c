@@ -20,15 +20,15 @@ static void add_shares(struct html_nodes *nodes)
 
 	for (size_t m = 0; m < view->metric_count; m++) {
 		const struct export_metric *metric = &view->metrics[m];
-		double whole = metric->is_inclusive ? metric->total[0] : 0;
+		double whole = metric->is_inclusive ? export_value(&metric->total, 0) : 0;
 
-		if (!metric->own)
+		if (!metric->own.values)
 			continue;
-		for (size_t i = 0; !metric->is_inclusive && i < count; i++)
-			if (view->shown[i] && fabs(metric->total[i]) > whole)
-				whole = fabs(metric->total[i]);
-		for (size_t i = 0; i < count && whole > 0; i++) {
-			double share = fabs(metric->total[i]) / whole;
+		for (uint32_t i = 0; !metric->is_inclusive && i < count; i++)
+			if (view->shown[i] && fabs(export_value(&metric->total, i)) > whole)
+				whole = fabs(export_value(&metric->total, i));
+		for (uint32_t i = 0; i < count && whole > 0; i++) {
+			double share = fabs(export_value(&metric->total, i)) / whole;
 
 			if (share > shares[i])
 				shares[i] = share;
@@ -46,11 +46,14 @@ static void add_shares(struct html_nodes *nodes)
 void html_weights(const struct export_view *view, const struct export_metric *metric,
 		  double *weights)
 {
-	const double *values = metric->is_inclusive ? metric->total : metric->own;
+	const struct export_numbers *numbers = metric->is_inclusive ? &metric->total : &metric->own;
 	size_t count = view->profile->node_count;
 
-	for (size_t i = 0; i < count; i++)
-		weights[i] = view->shown[i] && values[i] > 0 ? values[i] : 0;
+	for (uint32_t i = 0; i < count; i++) {
+		double value = export_value(numbers, i);
+
+		weights[i] = view->shown[i] && value > 0 ? value : 0;
+	}
 	for (size_t i = count; !metric->is_inclusive && i-- > 1;)
 		weights[view->profile->nodes[i].parent] += weights[i];
 }
@@ -198,7 +201,7 @@ static size_t listed_room(const struct export_view *view)
 	size_t chars = 4;
 
 	for (size_t m = 0; m < view->metric_count; m++)
-		chars += view->metrics[m].own ? 3 : 0;
+		chars += view->metrics[m].own.values ? 3 : 0;
 	return HTML_LISTED_CHARS / chars;
 }
 

@@ -272,14 +272,15 @@ static void write_below(struct pruned *pruned, const struct export_metric *metri
 {
 	const struct html_nodes *nodes = pruned->nodes;
 	const struct profile *profile = nodes->view->profile;
-	const double *values = metric->is_inclusive ? metric->total : pruned->weights;
+	struct export_numbers weights = {.values = pruned->weights};
+	const struct export_numbers *numbers = metric->is_inclusive ? &metric->total : &weights;
 	double *below = calloc(profile->node_count, sizeof(*below));
 
 	json_key(pruned->json, "below");
 	json_begin_array(pruned->json);
-	for (size_t i = 1; below && i < profile->node_count; i++)
-		if (nodes->place[i] > HTML_DRAWN && !isnan(values[i]))
-			below[profile->nodes[i].parent] += values[i];
+	for (uint32_t i = 1; below && i < profile->node_count; i++)
+		if (nodes->place[i] > HTML_DRAWN && !isnan(export_value(numbers, i)))
+			below[profile->nodes[i].parent] += export_value(numbers, i);
 	for (size_t i = 0; below && i < profile->node_count; i++)
 		if (nodes->place[i] == HTML_DRAWN)
 			json_double(pruned->json, below[i]);
@@ -293,7 +294,7 @@ static void write_metric(struct pruned *pruned, const struct export_metric *metr
 	const struct html_nodes *nodes = pruned->nodes;
 
 	json_line_break(pruned->json);
-	if (!metric->own) {
+	if (!metric->own.values) {
 		json_double(pruned->json, NAN);
 		return;
 	}

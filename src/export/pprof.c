@@ -6,6 +6,7 @@
  * Values are whole numbers there. Times are always in nanoseconds, whatever unit was asked for; all
  * else is rounded. Strings that are no UTF-8 are repaired.
  */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -50,6 +51,7 @@ struct pprof {
 	struct out bytes; /* written, not yet given to gzip */
 	struct protobuf_writer buffer;
 	struct gzip_writer gzip;
+	uint64_t given; /* bytes that went to gzip */
 	uint64_t string_count;
 	uint64_t *index_of_string; /* in the string table, by string of the profile; 0: not there */
 	bool *has_location;        /* by frame */
@@ -64,10 +66,18 @@ struct pprof {
 
 static void give_to_gzip(struct pprof *pprof, size_t least)
 {
+	struct out *out = pprof->gzip.out;
+
 	if (pprof->bytes.errnum)
 		pprof->is_out_of_memory = true;
 	if (pprof->bytes.length <= least)
 		return;
+	/* What is written is compressed, and a reader has to hold what is not. */
+	pprof->given += pprof->bytes.length;
+	if (out->most && pprof->given > out->most && !out->errnum) {
+		out->total = pprof->given;
+		out->errnum = EFBIG;
+	}
 	gzip_bytes(&pprof->gzip, pprof->bytes.bytes, pprof->bytes.length);
 	pprof->bytes.length = 0;
 }
@@ -254,12 +264,12 @@ static uint64_t value_of(const struct pprof *pprof, size_t m, uint32_t node, boo
 	double scale = unit_ns(metric->unit);
 	double value = pprof->device_own[m] ? pprof->device_own[m][node] : 0;
 
-	if (has_rest && !isnan(metric->own[node])) {
+	if (has_rest && !isnan(export_value(&metric->own, node))) {
 		double by_kernels = pprof->all_own[m] ? pprof->all_own[m][node] : 0;
 
-		if (by_kernels == 0 && value == 0 && metric->own_exact && scale <= 1)
-			return (uint64_t)metric->own_exact[node];
-		value += metric->own[node] - by_kernels;
+		if (by_kernels == 0 && value == 0 && metric->own.exact && scale <= 1)
+			return (uint64_t)export_exact(&metric->own, node);
+		value += export_value(&metric->own, node) - by_kernels;
 	}
 	return whole_number(value * (scale > 0 ? scale : 1));
 }

@@ -71,7 +71,7 @@ static void write_frames(struct speedscope *speedscope)
 }
 
 /* One pass over the nodes with a weight: their stacks, or with `is_weights` what they weigh. */
-static void write_samples(struct speedscope *speedscope, const double *own, const int64_t *exact,
+static void write_samples(struct speedscope *speedscope, const struct export_numbers *own,
 			  bool is_weights)
 {
 	const struct export_view *view = speedscope->view;
@@ -81,6 +81,8 @@ static void write_samples(struct speedscope *speedscope, const double *own, cons
 
 	json_begin_array(json);
 	do {
+		double value = export_value(own, node);
+
 		if (!array_reserve(&speedscope->path, &speedscope->path_capacity, (size_t)level + 1,
 				   sizeof(*speedscope->path))) {
 			speedscope->is_out_of_memory = true;
@@ -88,11 +90,11 @@ static void write_samples(struct speedscope *speedscope, const double *own, cons
 		}
 		speedscope->path[level] =
 			speedscope->index_of_frame[view->profile->nodes[node].frame];
-		if (own[node] > 0 && isfinite(own[node])) {
-			if (is_weights && exact) {
-				json_int64(json, exact[node]);
+		if (value > 0 && isfinite(value)) {
+			if (is_weights && own->exact) {
+				json_int64(json, export_exact(own, node));
 			} else if (is_weights) {
-				json_double(json, own[node]);
+				json_double(json, value);
 			} else {
 				/* The root is part of every stack, and of none but its own. */
 				json_begin_array(json);
@@ -119,17 +121,19 @@ static const char *known_unit(const char *unit)
 }
 
 static void write_profile(struct speedscope *speedscope, const struct export_metric *metric,
-			  const char *device, const double *own, const int64_t *exact)
+			  const char *device, const struct export_numbers *own)
 {
 	struct json_writer *json = &speedscope->json;
 	struct out *name = &speedscope->scratch;
 	double sum = 0;
 
-	for (size_t i = 0; i < speedscope->view->profile->node_count; i++) {
-		if (!speedscope->view->shown[i] || isnan(own[i]))
+	for (uint32_t i = 0; i < speedscope->view->profile->node_count; i++) {
+		double value = export_value(own, i);
+
+		if (!speedscope->view->shown[i] || isnan(value))
 			continue;
-		speedscope->view->negative_count += own[i] < 0;
-		sum += own[i] > 0 && isfinite(own[i]) ? own[i] : 0;
+		speedscope->view->negative_count += value < 0;
+		sum += value > 0 && isfinite(value) ? value : 0;
 	}
 	name->length = 0;
 	out_text(name, metric->name);
@@ -148,9 +152,9 @@ static void write_profile(struct speedscope *speedscope, const struct export_met
 	json_key(json, "endValue");
 	json_double(json, sum);
 	json_key(json, "samples");
-	write_samples(speedscope, own, exact, false);
+	write_samples(speedscope, own, false);
 	json_key(json, "weights");
-	write_samples(speedscope, own, exact, true);
+	write_samples(speedscope, own, true);
 	json_end_object(json);
 }
 
@@ -173,7 +177,8 @@ static void write_devices(struct speedscope *speedscope, const struct export_met
 		out_u64(&text, device->id);
 		out_byte(&text, '\0');
 		if (own && !text.errnum)
-			write_profile(speedscope, metric, text.bytes, own, NULL);
+			write_profile(speedscope, metric, text.bytes,
+				      &(struct export_numbers){.values = own});
 		else
 			speedscope->is_out_of_memory = true;
 		out_fini(&text);
@@ -194,7 +199,7 @@ static void write_profiles(struct speedscope *speedscope)
 	for (size_t m = 0; m < view->metric_count; m++) {
 		const struct export_metric *metric = &view->metrics[m];
 
-		write_profile(speedscope, metric, "", metric->own, metric->own_exact);
+		write_profile(speedscope, metric, "", &metric->own);
 		if (metric->field != EXPORT_NO_FIELD && device_count > 1)
 			write_devices(speedscope, metric, used);
 	}

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "export/bounds.h"
 
 static const char *const built_in_names[BUILT_INS] = {
 	[BUILT_IN_COUNT] = "count",
@@ -12,6 +13,9 @@ static const char *const built_in_names[BUILT_INS] = {
 	[BUILT_IN_DEVICE_TYPE] = "device_type",
 	[BUILT_IN_TIME] = "time (ns)",
 };
+
+/* Texts of this much are kept of any profile. */
+#define TEXTS_BYTES_MIN ((uint64_t)8 << 20)
 
 /* More entries than this are sorted by qsort(). */
 #define INSERTION_SORT_MAX 32u
@@ -529,54 +533,64 @@ static int texts_finish(struct plan_texts *texts, struct proton_error *err)
 }
 
 /* hatchet takes a node without a name for a mistake. */
-static void encode_name(struct out *out, const struct profile *profile, uint32_t name,
-			plan_encode_fn encode)
+static void encode_frame(struct plan_texts *texts, const struct tree_plan *plan, uint32_t frame,
+			 plan_encode_fn encode, struct out *out)
 {
-	uint32_t length = string_length(&profile->strings, name);
+	const struct profile *profile = plan->profile;
+	const struct profile_frame *row = &profile->frames[frame];
+	struct out *text = &texts->scratch;
 
-	if (length)
-		encode(out, profile_text(profile, name), length);
+	if (row->kind != FRAME_SOURCE) {
+		uint32_t length = string_length(&profile->strings, row->name);
+
+		encode(out, length ? profile_text(profile, row->name) : "<unnamed>",
+		       length ? length : 9);
+		return;
+	}
+	text->length = 0;
+	out_text(text, profile_text(profile, row->file));
+	out_byte(text, ':');
+	out_u64(text, row->line);
+	out_byte(text, '@');
+	out_text(text, profile_text(profile, row->name));
+	if (text->errnum)
+		out->errnum = text->errnum;
 	else
-		encode(out, "<unnamed>", 9);
+		encode(out, text->bytes, text->length);
 }
 
 int plan_texts_of_frames(struct plan_texts *texts, const struct tree_plan *plan,
 			 plan_encode_fn encode, struct proton_error *err)
 {
 	const struct profile *profile = plan->profile;
-	size_t capacity = 0;
-	char *text = NULL;
+	uint64_t most = TEXTS_BYTES_MIN + 4 * bounds_profile_bytes(profile);
 
 	out_init(&texts->bytes, -1);
+	out_init(&texts->scratch, -1);
+	out_init(&texts->encoded, -1);
 	texts->offsets = malloc((profile->frame_count + 1) * sizeof(*texts->offsets));
-	for (uint32_t i = 0; texts->offsets && i <= profile->frame_count; i++) {
-		const struct profile_frame *frame = &profile->frames[i];
-		size_t length;
-
-		texts->offsets[i] = texts->bytes.length;
-		if (i == profile->frame_count)
-			break;
-		if (frame->kind != FRAME_SOURCE) {
-			encode_name(&texts->bytes, profile, frame->name, encode);
-			continue;
-		}
-		length = profile_frame_text(profile, i, text, capacity);
-		if (length >= capacity) {
-			if (!array_reserve(&text, &capacity, length + 1, 1)) {
-				free(texts->offsets);
-				texts->offsets = NULL;
-				break;
-			}
-			profile_frame_text(profile, i, text, capacity);
-		}
-		encode(&texts->bytes, text, length);
-	}
-	free(text);
-	if (!texts->offsets) {
-		plan_texts_fini(texts);
+	if (!texts->offsets)
 		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	for (uint32_t i = 0; i < profile->frame_count; i++) {
+		texts->offsets[i] = texts->bytes.length;
+		if (texts->bytes.length < most)
+			encode_frame(texts, plan, i, encode, &texts->bytes);
 	}
+	texts->offsets[profile->frame_count] = texts->bytes.length;
 	return texts_finish(texts, err);
+}
+
+const char *plan_frame_text(struct plan_texts *texts, const struct tree_plan *plan, uint32_t frame,
+			    plan_encode_fn encode, size_t *length)
+{
+	const char *text = plan_text(texts, frame, length);
+
+	if (*length) /* an encoded text is never empty */
+		return text;
+	texts->encoded.length = 0;
+	encode_frame(texts, plan, frame, encode, &texts->encoded);
+	*length = texts->encoded.length;
+	return texts->encoded.errnum ? NULL : texts->encoded.bytes;
 }
 
 int plan_texts_of_keys(struct plan_texts *texts, const struct tree_plan *plan,
@@ -597,6 +611,8 @@ int plan_texts_of_keys(struct plan_texts *texts, const struct tree_plan *plan,
 void plan_texts_fini(struct plan_texts *texts)
 {
 	out_fini(&texts->bytes);
+	out_fini(&texts->scratch);
+	out_fini(&texts->encoded);
 	free(texts->offsets);
 	texts->offsets = NULL;
 }

@@ -101,10 +101,13 @@ uint32_t tree_plan_counters(const struct tree_plan *plan, bool is_loss);
 
 /*
  * Where texts that were encoded once lie in one buffer: text i from offsets[i] to offsets[i + 1].
+ * Frames may share one long name, so that all texts are more than the profile: those beyond a
+ * multiple of it are empty here, and encoded when they are needed.
  */
 struct plan_texts {
 	struct out bytes;
 	size_t *offsets;
+	struct out scratch, encoded; /* of the text that was needed last */
 };
 
 typedef void (*plan_encode_fn)(struct out *out, const char *text, size_t length);
@@ -115,6 +118,10 @@ int plan_texts_of_frames(struct plan_texts *texts, const struct tree_plan *plan,
 int plan_texts_of_keys(struct plan_texts *texts, const struct tree_plan *plan,
 		       plan_encode_fn encode, struct proton_error *err);
 void plan_texts_fini(struct plan_texts *texts);
+
+/* A frame's name, encoded; NULL when memory is out. Valid until the next one is asked for. */
+const char *plan_frame_text(struct plan_texts *texts, const struct tree_plan *plan, uint32_t frame,
+			    plan_encode_fn encode, size_t *length);
 
 static inline const char *plan_text(const struct plan_texts *texts, uint32_t index, size_t *length)
 {

@@ -291,12 +291,16 @@ static void write_members(struct tree_writer *writer, uint32_t node, uint32_t ke
 	const struct tree_format *format = writer->format;
 	uint32_t frame = writer->plan.profile->nodes[node].frame;
 	size_t length;
-	const char *name = plan_text(&writer->frames, frame, &length);
+	const char *name =
+		plan_frame_text(&writer->frames, &writer->plan, frame, format->encode, &length);
 
 	fixed_key(writer, FIXED_FRAME);
 	format->begin_map(writer->context, 2);
 	fixed_key(writer, FIXED_NAME);
-	format->encoded(writer->context, name, length);
+	if (name)
+		format->encoded(writer->context, name, length);
+	else
+		writer->is_out_of_memory = true;
 	fixed_key(writer, FIXED_TYPE);
 	fixed_string(writer, FIXED_FUNCTION);
 	format->end_map(writer->context);

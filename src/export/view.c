@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "base/printable.h"
+#include "export/bounds.h"
 #include "model/rollup.h"
 
 static const struct export_view_format formats[] = {
@@ -18,24 +19,47 @@ static const struct export_view_format formats[] = {
 	 .what = "stacks for flamegraph.pl and inferno, one a line",
 	 .needs_weight = true,
 	 .takes_one = true,
+	 .has_paths = true,
 	 .write = export_folded},
 	{.name = "speedscope",
 	 .suffix = "speedscope.json",
 	 .what = "for https://www.speedscope.app",
 	 .needs_weight = true,
+	 .has_paths = true,
 	 .write = export_speedscope},
 	{.name = "pprof",
 	 .suffix = "pb.gz",
 	 .what = "for pprof and what reads its profiles",
 	 .is_binary = true,
 	 .needs_weight = true,
+	 .has_paths = true,
 	 .write = export_pprof},
-	{.name = "csv", .suffix = "csv", .what = "a table, one frame a line", .write = export_csv},
+	{.name = "csv",
+	 .suffix = "csv",
+	 .what = "a table, one frame a line",
+	 .has_paths = true,
+	 .write = export_csv},
 };
 
 const struct export_view_format *export_view_format_at(size_t index)
 {
 	return index < ARRAY_LENGTH(formats) ? &formats[index] : NULL;
+}
+
+uint32_t export_run_of(const struct export_numbers *numbers, uint32_t node)
+{
+	uint32_t low = 0;
+	uint32_t high = numbers->run_count;
+
+	while (high - low > 1) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (numbers->starts[middle] <= node)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 static uint32_t first_shown(const struct export_view *view, uint32_t node)
@@ -140,4 +164,30 @@ bool *export_used_devices(const struct export_view *view, size_t *count)
 		}
 	}
 	return used;
+}
+
+static bool is_written(const struct export_view *view, uint32_t node)
+{
+	for (size_t m = 0; m < view->metric_count; m++) {
+		const struct export_numbers *own = &view->metrics[m].own;
+
+		if (own->values && export_value(own, node) > 0)
+			return true;
+	}
+	return false;
+}
+
+int export_check_paths(const struct export_view *view, bool is_table, struct proton_error *err)
+{
+	uint64_t most = bounds_output(view->profile);
+	uint64_t bytes = 0;
+	uint32_t level = 0;
+	uint32_t node = 0;
+
+	do {
+		if (is_table || is_written(view, node))
+			bytes += 2ull * level;
+		node = export_view_next(view, node, &level);
+	} while (node && bytes <= most);
+	return bytes <= most ? PROTON_OK : bounds_refuse(view->profile, err);
 }

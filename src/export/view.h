@@ -17,20 +17,43 @@
 
 struct export_report; /* export/report.h */
 
+/*
+ * Numbers of the nodes. Of a profile with many metrics most are the same as those of the node
+ * before: then there is one per run of equal ones.
+ */
+struct export_numbers {
+	const double *values;   /* NAN where there is nothing; NULL: no numbers at all */
+	const int64_t *exact;   /* the same as integers; NULL if they are none */
+	const uint32_t *starts; /* first nodes of the runs; NULL: there is a value per node */
+	uint32_t run_count;
+};
+
+/* The run that a node is in. */
+uint32_t export_run_of(const struct export_numbers *numbers, uint32_t node);
+
+static inline double export_value(const struct export_numbers *numbers, uint32_t node)
+{
+	return numbers->values[numbers->starts ? export_run_of(numbers, node) : node];
+}
+
+/* Where there are exact ones. */
+static inline int64_t export_exact(const struct export_numbers *numbers, uint32_t node)
+{
+	return numbers->exact[numbers->starts ? export_run_of(numbers, node) : node];
+}
+
 struct export_metric {
 	const char *name; /* as the viewer shows it: "time/ms", "flops16" */
 	const char *unit; /* "nanoseconds" ... "seconds", "bytes", "count"; "" = none known */
 	/* Of what was compared: "before", "mean", ..., with which the name ends; else NULL. */
 	const char *which;
-	/* Per node, NAN where there is nothing; the exact ones are NULL if they are no integers. */
-	const double *total; /* what the viewer prints; NULL: a word per node, of a table only */
-	const int64_t *total_exact;
+	/* What the viewer prints; none: a word per node, of a table only. */
+	struct export_numbers total;
 	/*
-	 * What a node adds itself, with what is hidden directly below it. NULL: no number that adds
-	 * up, such as an average or a rate.
+	 * What a node adds itself, with what is hidden directly below it. None: not additive, such
+	 * as an average or a rate.
 	 */
-	const double *own;
-	const int64_t *own_exact;
+	struct export_numbers own;
 	bool is_inclusive; /* total adds up over subtrees; else it is the frame's own */
 	uint32_t field;    /* enum kernel_field, where kernels have it; or EXPORT_NO_FIELD */
 	double per_unit;   /* what the kernels' field is divided by to be `own` */
@@ -64,6 +87,7 @@ struct export_view_format {
 	bool is_binary;    /* nothing to look at on a terminal */
 	bool needs_weight; /* shows metrics as sizes: those without `own` are refused */
 	bool takes_one;    /* a single metric, or one before and after */
+	bool has_paths;    /* writes the path of each frame, not only its parent */
 	bool is_report;    /* needs view->report, and shows derived metrics too */
 	int (*write)(struct export_view *view, struct out *out, struct proton_error *err);
 };
@@ -99,5 +123,11 @@ double *export_device_own(const struct export_view *view, const struct export_me
 			  uint32_t device);
 /* True for each device on which something ran, malloc'd; *count of them. */
 bool *export_used_devices(const struct export_view *view, size_t *count);
+
+/*
+ * E_RANGE if the path of every frame that is written, at 2 bytes a level, is too much already.
+ * `is_table`: frames without a value are written too.
+ */
+int export_check_paths(const struct export_view *view, bool is_table, struct proton_error *err);
 
 #endif

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 void column_fini(struct column *column)
 {
 	free(column->value);
@@ -144,22 +146,80 @@ bool rollup_is_inclusive(const struct profile *profile, const char *name)
 	return metric && !(metric->flags & (METRIC_EXCLUSIVE | METRIC_PROPERTY));
 }
 
+bool value_index_init(struct value_index *index, const struct profile *profile)
+{
+	size_t count = 0;
+	size_t *next;
+
+	index->first = calloc(profile->metric_count + 2, sizeof(*index->first));
+	index->nodes = malloc(profile->value_count * sizeof(*index->nodes) + 1);
+	index->values = malloc(profile->value_count * sizeof(*index->values) + 1);
+	if (!index->first || !index->nodes || !index->values)
+		return false;
+	next = index->first +
+	       1; /* first where an entry goes, in the end where the next ones begin */
+	for (uint32_t node = 0; node < profile->node_count; node++)
+		for (uint32_t v = profile->nodes[node].first_value; v; v = profile->values[v].next)
+			next[profile->values[v].metric + 1]++;
+	for (size_t i = 0; i <= profile->metric_count; i++)
+		next[i] = count += next[i];
+	for (uint32_t node = 0; node < profile->node_count; node++) {
+		for (uint32_t v = profile->nodes[node].first_value; v;
+		     v = profile->values[v].next) {
+			size_t at = next[profile->values[v].metric]++;
+
+			index->nodes[at] = node;
+			index->values[at] = v;
+		}
+	}
+	return true;
+}
+
+void value_index_fini(struct value_index *index)
+{
+	free(index->first);
+	free(index->nodes);
+	free(index->values);
+	*index = (struct value_index){0};
+}
+
+static void add_value(struct column *column, const struct profile *profile, uint32_t node,
+		      const struct profile_value *value)
+{
+	const struct profile_metric *metric = &profile->metrics[value->metric];
+
+	if (metric->type == PROTON_METRIC_INT64)
+		add_int64(column, node, value->as.int64);
+	else if (metric->type == PROTON_METRIC_DOUBLE)
+		add_double(column, node, value->as.float64);
+}
+
+/* Of both types that a number of that name may have. */
+static void add_indexed(struct column *column, const struct profile *profile,
+			const struct value_index *index, uint32_t name)
+{
+	static const uint16_t types[] = {PROTON_METRIC_INT64, PROTON_METRIC_DOUBLE};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(types); i++) {
+		const struct profile_metric *found = profile_metric_find(profile, name, types[i]);
+		size_t metric = found ? (size_t)(found - profile->metrics) : 0;
+
+		for (size_t at = found ? index->first[metric] : 0;
+		     found && at < index->first[metric + 1]; at++)
+			add_value(column, profile, index->nodes[at],
+				  &profile->values[index->values[at]]);
+	}
+}
+
 static void add_values(struct column *column, const struct profile *profile, uint32_t name)
 {
 	for (uint32_t node = 0; node < profile->node_count; node++) {
 		const struct profile_value *value;
 
 		for (uint32_t v = profile->nodes[node].first_value; v; v = value->next) {
-			const struct profile_metric *metric;
-
 			value = &profile->values[v];
-			metric = &profile->metrics[value->metric];
-			if (metric->name != name)
-				continue;
-			if (metric->type == PROTON_METRIC_INT64)
-				add_int64(column, node, value->as.int64);
-			else if (metric->type == PROTON_METRIC_DOUBLE)
-				add_double(column, node, value->as.float64);
+			if (profile->metrics[value->metric].name == name)
+				add_value(column, profile, node, value);
 		}
 	}
 }
@@ -183,6 +243,13 @@ static void add_kernels(struct column *column, const struct profile *profile,
 int rollup_metric(const struct profile *profile, const char *name, bool is_inclusive,
 		  struct column *out, struct proton_error *err)
 {
+	return rollup_metric_indexed(profile, NULL, name, is_inclusive, out, err);
+}
+
+int rollup_metric_indexed(const struct profile *profile, const struct value_index *index,
+			  const char *name, bool is_inclusive, struct column *out,
+			  struct proton_error *err)
+{
 	uint32_t string = find_string(profile, name);
 	const struct profile_metric *metric = find_number(profile, string);
 	enum kernel_field field;
@@ -197,7 +264,9 @@ int rollup_metric(const struct profile *profile, const char *name, bool is_inclu
 		return status;
 	if (has_kernels)
 		add_kernels(&column, profile, field, ROLLUP_ALL_DEVICES);
-	if (metric)
+	if (metric && index)
+		add_indexed(&column, profile, index, string);
+	else if (metric)
 		add_values(&column, profile, string);
 	if (is_inclusive)
 		roll_up(&column, profile);

@@ -20,6 +20,20 @@ struct column {
 void column_fini(struct column *column);
 
 /*
+ * The values of a profile by metric, for whoever asks for the columns of many: without it each
+ * column is a search of all values. It may be NULL below.
+ */
+struct value_index {
+	size_t *first;    /* by metric, and one more: where its entries begin */
+	uint32_t *nodes;  /* entries, by node */
+	uint32_t *values; /* of profile->values */
+};
+
+/* False when memory is out; value_index_fini() is harmless then. */
+bool value_index_init(struct value_index *index, const struct profile *profile);
+void value_index_fini(struct value_index *index);
+
+/*
  * True if `name` is the name of a number: of a metric, or "time (ns)" or "count" where kernels ran.
  */
 bool rollup_has(const struct profile *profile, const char *name);
@@ -33,6 +47,9 @@ bool rollup_is_inclusive(const struct profile *profile, const char *name);
  */
 int rollup_metric(const struct profile *profile, const char *name, bool is_inclusive,
 		  struct column *out, struct proton_error *err);
+int rollup_metric_indexed(const struct profile *profile, const struct value_index *index,
+			  const char *name, bool is_inclusive, struct column *out,
+			  struct proton_error *err);
 
 enum kernel_field {
 	KERNEL_TOTAL_NS,

@@ -8,6 +8,14 @@
 #include "viewer/figure.h"
 #include "viewer/xalloc.h"
 
+void measure_fini(struct measure *measure)
+{
+	metric_column_fini(&measure->total);
+	metric_column_fini(&measure->own);
+	free(measure->total_starts);
+	free(measure->own_starts);
+}
+
 static bool ends_with(const char *text, const char *end)
 {
 	size_t length = text ? strlen(text) : 0;
@@ -174,10 +182,8 @@ struct export_metric measure_describe(const struct measure *measure, const struc
 	struct export_metric metric = {
 		.name = total->name,
 		.unit = unit_of(total),
-		.total = total->values,
-		.total_exact = total->exact,
-		.own = measure->own.values,
-		.own_exact = measure->own.exact,
+		.total = {.values = total->values, .exact = total->exact},
+		.own = {.values = measure->own.values, .exact = measure->own.exact},
 		.is_inclusive = total->is_inclusive,
 		.field = EXPORT_NO_FIELD,
 		.per_unit = total->divisor,
@@ -200,4 +206,59 @@ struct export_metric measure_describe(const struct measure *measure, const struc
 			metric.field = KERNEL_COUNT;
 	}
 	return metric;
+}
+
+static bool is_same(const struct metric_column *column, size_t a, size_t b)
+{
+	return memcmp(&column->values[a], &column->values[b], sizeof(*column->values)) == 0 &&
+	       (!column->exact || column->exact[a] == column->exact[b]);
+}
+
+/* A copy of its first bytes instead of the array: shrinking it would leave a hole in the heap. */
+static void *shrunk(void *array, size_t bytes)
+{
+	void *copy;
+
+	if (!array)
+		return NULL;
+	copy = xcalloc(bytes, 1);
+	memcpy(copy, array, bytes);
+	free(array);
+	return copy;
+}
+
+static size_t pack(struct metric_column *column, uint32_t **starts_out,
+		   struct export_numbers *numbers, size_t count)
+{
+	uint32_t *starts;
+	size_t runs = 1;
+
+	if (!column->values)
+		return 0;
+	for (size_t i = 1; i < count; i++)
+		runs += !is_same(column, i - 1, i);
+	if (runs > count / 4)
+		return count * (sizeof(double) + (column->exact ? sizeof(int64_t) : 0));
+	starts = xcalloc(runs, sizeof(*starts));
+	runs = 1;
+	for (size_t i = 1; i < count; i++) {
+		if (is_same(column, runs - 1, i))
+			continue;
+		column->values[runs] = column->values[i];
+		if (column->exact)
+			column->exact[runs] = column->exact[i];
+		starts[runs++] = (uint32_t)i;
+	}
+	column->values = shrunk(column->values, runs * sizeof(*column->values));
+	column->exact = shrunk(column->exact, runs * sizeof(*column->exact));
+	*starts_out = starts;
+	*numbers = (struct export_numbers){column->values, column->exact, starts, (uint32_t)runs};
+	return runs * (sizeof(double) + sizeof(int64_t) + sizeof(uint32_t));
+}
+
+size_t measure_pack(struct measure *measure, struct export_metric *metric, size_t node_count)
+{
+	return pack(&measure->total, &measure->total_starts, &metric->total, node_count) +
+	       pack(&measure->own, &measure->own_starts, &metric->own, node_count) +
+	       sizeof(*measure) + sizeof(*metric);
 }

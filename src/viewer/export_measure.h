@@ -12,7 +12,10 @@
 struct measure {
 	struct metric_column total;
 	struct metric_column own;
+	uint32_t *total_starts, *own_starts; /* of packed ones */
 };
+
+void measure_fini(struct measure *measure);
 
 /*
  * Fills measure->own from measure->total if it adds up: what a node recorded itself, with what is
@@ -26,5 +29,11 @@ void measure_compared(struct measure *measure, const struct profile *profile, co
 /* As an exporter wants it; borrows from the measure. */
 struct export_metric measure_describe(const struct measure *measure, const struct profile *profile,
 				      const uint8_t *shown);
+
+/*
+ * Turns numbers per node, of which most are the same as the one before, into runs. Returns the
+ * bytes that they take now.
+ */
+size_t measure_pack(struct measure *measure, struct export_metric *metric, size_t node_count);
 
 #endif

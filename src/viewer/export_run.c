@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/bounds.h"
 #include "viewer/derive.h"
 #include "viewer/export_measure.h"
 #include "viewer/export_target.h"
@@ -25,6 +26,12 @@
 #include "viewer/say.h"
 #include "viewer/select.h"
 #include "viewer/xalloc.h"
+
+/* Numbers that a byte of the largest output stands for, when the metrics are many. */
+#define BYTES_PER_CELL 8u
+/* From how many numbers on they are packed, and what they may take then, for any profile. */
+#define PACKED_CELLS_MIN ((uint64_t)1 << 20)
+#define PACKED_BYTES_MAX ((uint64_t)24 << 20)
 
 /* ------------------------------------------------------------------ which metrics */
 
@@ -86,26 +93,22 @@ static size_t report_names(const struct metrics *metrics, const char **names)
 	return count;
 }
 
-/* The columns of the metrics asked for; which ones it could be made of is checked. */
-static int derive_all(struct derive *derive, const struct export_view_format *format,
-		      const char *const *names, struct measure *measures, size_t count,
-		      struct proton_error *err)
+/* The column of a metric that was asked for; whether the format has a place for it is checked. */
+static int derive_total(struct derive *derive, const struct export_view_format *format,
+			const char *name, struct metric_column *column, struct proton_error *err)
 {
-	for (size_t i = 0; i < count; i++) {
-		struct metric_column *column = &measures[i].total;
-		int status = derive_column(derive, names[i], column, err);
+	int status = derive_column(derive, name, column, err);
 
-		if (status)
-			return status;
-		if (!column->values)
-			return err_set(err, PROTON_E_INVALID,
-				       "metric %.100s is no number, and %s holds numbers",
-				       column->name, format->name);
-		if (format->needs_weight && !column->is_additive)
-			return err_set(err, PROTON_E_INVALID,
-				       "metric %.100s does not add up, and %s shows what does",
-				       column->name, format->name);
-	}
+	if (status)
+		return status;
+	if (!column->values)
+		return err_set(err, PROTON_E_INVALID,
+			       "metric %.100s is no number, and %s holds numbers", column->name,
+			       format->name);
+	if (format->needs_weight && !column->is_additive)
+		return err_set(err, PROTON_E_INVALID,
+			       "metric %.100s does not add up, and %s shows what does",
+			       column->name, format->name);
 	return PROTON_OK;
 }
 
@@ -146,19 +149,26 @@ static int write_view(const struct options *options, const struct export_target 
 {
 	const char *path = options->output;
 	struct save save;
-	int status = save_begin(&save, path, options->no_clobber, err);
+	int status = PROTON_OK;
+	bool is_over;
 
+	if (target->view && target->view->has_paths)
+		status = export_check_paths(view, !target->view->needs_weight, err);
+	if (status == PROTON_OK)
+		status = save_begin(&save, path, options->no_clobber, err);
 	if (status)
 		return status;
+	save.out->most = bounds_output(view->profile);
 	progress_begin("writing", path ? path : "-");
 	status = target->view ? target->view->write(view, save.out, err)
 			      : target->whole->write(view->profile, save.out, err);
-	if (status)
+	is_over = out_is_over(save.out);
+	if (status || is_over)
 		save_abandon(&save);
 	else
 		status = save_commit(&save, err);
 	progress_end();
-	return status;
+	return is_over ? bounds_refuse(view->profile, err) : status;
 }
 
 /* A view, and the memory behind it. */
@@ -181,8 +191,7 @@ struct chosen {
 static void chosen_fini(struct chosen *chosen)
 {
 	for (size_t i = 0; i < chosen->count; i++) {
-		metric_column_fini(&chosen->measures[i].total);
-		metric_column_fini(&chosen->measures[i].own);
+		measure_fini(&chosen->measures[i]);
 	}
 	for (size_t i = 0; i < chosen->threshold_count; i++)
 		metric_column_fini(&chosen->thresholds[i]);
@@ -215,6 +224,54 @@ static void choose_names(struct chosen *chosen, const struct options *options,
 	else
 		chosen->count = default_names(&chosen->metrics, format, chosen->names);
 	chosen->measures = xcalloc(chosen->count, sizeof(*chosen->measures));
+	chosen->described = xcalloc(chosen->count, sizeof(*chosen->described));
+}
+
+/* Tables have a number per metric and frame, and some of the formats as many bytes or more. */
+static int check_cells(const struct chosen *chosen, const struct profile *profile,
+		       struct proton_error *err)
+{
+	uint64_t most = bounds_output(profile) / BYTES_PER_CELL;
+
+	if (!chosen->count || profile->node_count <= most / chosen->count)
+		return PROTON_OK;
+	return err_set(err, PROTON_E_RANGE,
+		       "%zu metrics of %zu frames are more numbers than a profile of this size may "
+		       "become; choose metrics (-m)",
+		       chosen->count, profile->node_count);
+}
+
+/*
+ * The numbers of all metrics, one after the other: those of many are packed before the next ones
+ * are made. Of the first the total is there already.
+ */
+static int measure_all(struct chosen *chosen, const struct export_view_format *format,
+		       const struct profile *profile, struct proton_error *err)
+{
+	uint64_t bytes = bounds_profile_bytes(profile);
+	bool is_packed = chosen->count > (PACKED_CELLS_MIN + bytes / 4) / profile->node_count;
+	uint64_t used = 0;
+
+	for (size_t i = 0; i < chosen->count; i++) {
+		struct measure *measure = &chosen->measures[i];
+		int status = i ? derive_total(&chosen->derive, format, chosen->names[i],
+					      &measure->total, err)
+			       : PROTON_OK;
+
+		if (status)
+			return status;
+		measure_own(measure, &chosen->derive, chosen->names[i], chosen->state);
+		chosen->described[i] = measure_describe(measure, profile, chosen->state);
+		if (!is_packed)
+			continue;
+		used += measure_pack(measure, &chosen->described[i], profile->node_count);
+		if (used > PACKED_BYTES_MAX + 16 * bytes)
+			return err_set(err, PROTON_E_RANGE,
+				       "the numbers of %zu metrics do not fit into the memory that "
+				       "a profile of this size may take; choose metrics (-m)",
+				       chosen->count);
+	}
+	return PROTON_OK;
 }
 
 /* Of the first file, and how many more there are; of a difference, of both. */
@@ -279,10 +336,6 @@ static int choose_nodes(struct chosen *chosen, const struct options *options,
 static void fill_view(struct chosen *chosen, const struct options *options,
 		      const struct export_view_format *format, const struct profile *profile)
 {
-	chosen->described = xcalloc(chosen->count, sizeof(*chosen->described));
-	for (size_t i = 0; i < chosen->count; i++)
-		chosen->described[i] =
-			measure_describe(&chosen->measures[i], profile, chosen->state);
 	chosen->view = (struct export_view){
 		.profile = profile,
 		.title = chosen->title,
@@ -313,8 +366,10 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 	metrics_init(&chosen->metrics, *profile);
 	derive_init(&chosen->derive, &chosen->metrics);
 	choose_names(chosen, options, format);
-	status = derive_all(&chosen->derive, format, chosen->names, chosen->measures, chosen->count,
-			    err);
+	status = check_cells(chosen, *profile, err);
+	if (status == PROTON_OK && chosen->count)
+		status = derive_total(&chosen->derive, format, chosen->names[0],
+				      &chosen->measures[0].total, err);
 	if (status == PROTON_OK && chosen->count == 0 && format->needs_weight)
 		status =
 			err_set(err, PROTON_E_INVALID, "nothing was measured in %s", options->path);
@@ -324,8 +379,9 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 		return status;
 	show_levels(*profile, chosen->state, options->depth);
 	chosen->owner = owners_of(*profile, chosen->state);
-	for (size_t i = 0; i < chosen->count; i++)
-		measure_own(&chosen->measures[i], &chosen->derive, chosen->names[i], chosen->state);
+	status = measure_all(chosen, format, *profile, err);
+	if (status)
+		return status;
 	fill_view(chosen, options, format, *profile);
 	if (format->is_report) {
 		report_init(&chosen->report, &chosen->metrics, chosen->state);
@@ -438,8 +494,12 @@ int export_columns(const struct options *options, struct view *view, struct prot
 	if (status == PROTON_OK) {
 		show_levels(profile, chosen.state, options->depth);
 		chosen.owner = owners_of(profile, chosen.state);
-		for (size_t i = 0; i < chosen.count; i++)
+		chosen.described = xcalloc(chosen.count, sizeof(*chosen.described));
+		for (size_t i = 0; i < chosen.count; i++) {
 			measure_compared(&chosen.measures[i], profile, chosen.state);
+			chosen.described[i] =
+				measure_describe(&chosen.measures[i], profile, chosen.state);
+		}
 		fill_view(&chosen, options, target.view, profile);
 		status = write_chosen(options, &target, &chosen, err);
 	}

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/standard.h"
+#include "export/bounds.h"
 #include "viewer/compare.h"
 #include "viewer/cut.h"
 #include "viewer/export_run.h"
@@ -46,8 +47,10 @@ static void begin(struct out *out, const struct options *options)
 }
 
 /* A reader that has seen enough (`| head`) is no error. */
-static int finish(struct out *out, const struct options *options, struct proton_error *err)
+static int finish(struct out *out, const struct profile *profile, const struct options *options,
+		  struct proton_error *err)
 {
+	bool is_over = out_is_over(out);
 	struct out raw = *out;
 	bool is_cut_short;
 	int status;
@@ -62,6 +65,8 @@ static int finish(struct out *out, const struct options *options, struct proton_
 		out_fini(&raw);
 	}
 	is_cut_short = out_finish(out, err) && out->errnum == EPIPE;
+	if ((is_over || out_is_over(out)) && !is_cut_short)
+		bounds_refuse(profile, err);
 	status = out->errnum && !is_cut_short ? complain(err) : 0;
 
 	out_fini(out);
@@ -87,6 +92,7 @@ static int print(struct view *view, const struct options *options, const struct 
 	picture.gate_count = gates ? options->gate_count : 0;
 	view_settle(view, options);
 	begin(&out, options);
+	out.most = bounds_output(view->profile);
 	if (options->list) {
 		list_print(&view->metrics, &out);
 	} else if (options->csv) {
@@ -101,7 +107,7 @@ static int print(struct view *view, const struct options *options, const struct 
 		if (options->print_sorted)
 			sorted_print(&picture, &out);
 	}
-	return finish(&out, options, &err);
+	return finish(&out, view->profile, options, &err);
 }
 
 /* EXIT_BAD: a gate could not be checked. */
@@ -289,6 +295,7 @@ static int report_warps(const struct options *options, struct input *input, stru
 	}
 	warps_report_init(&report, view.profile, view.state);
 	begin(&out, options);
+	out.most = bounds_output(view.profile);
 	if (!report.kernel_count)
 		warps_say_nothing(view.profile, options);
 	else if (options->csv)
@@ -297,7 +304,7 @@ static int report_warps(const struct options *options, struct input *input, stru
 		warps_json(&report, options, &out);
 	else
 		warps_print(&report, options, &out);
-	status = report.kernel_count ? finish(&out, options, &err) : EXIT_BAD;
+	status = report.kernel_count ? finish(&out, view.profile, options, &err) : EXIT_BAD;
 	warps_report_fini(&report);
 	view_fini(&view);
 	return status;

@@ -12,6 +12,7 @@
 #define DEVICE_ID "device_id"
 #define DEVICE_TYPE "device_type"
 #define LAUNCH_CONFIG "launch_config"
+#define MANY 64u
 
 /* Length of a label without its unit: "time (ns)" -> 4. */
 static size_t bare_length(const char *label)
@@ -62,6 +63,41 @@ static void add_kernel_metrics(struct metrics *metrics, size_t *capacity)
 		metrics->has_kernel_range = profile->kernels[i].min_ns != KERNEL_TIME_UNKNOWN;
 }
 
+static int compare_labels(const void *left, const void *right)
+{
+	const struct raw_metric *a = *(const struct raw_metric *const *)left;
+	const struct raw_metric *b = *(const struct raw_metric *const *)right;
+	int order = strcmp(a->label, b->label);
+
+	return order ? order : (a > b) - (a < b);
+}
+
+static int compare_names(const void *left, const void *right)
+{
+	const struct raw_metric *a = *(const struct raw_metric *const *)left;
+	const struct raw_metric *b = *(const struct raw_metric *const *)right;
+	int order = strcmp(a->name, b->name);
+
+	return order ? order : (a > b) - (a < b);
+}
+
+/* Some programs have as many metrics as scopes: one must be found without looking at all. */
+static void index_many(struct metrics *metrics)
+{
+	size_t count = metrics->count;
+
+	if (count <= MANY)
+		return;
+	metrics->by_label = xcalloc(count, sizeof(*metrics->by_label));
+	metrics->by_name = xcalloc(count, sizeof(*metrics->by_name));
+	for (size_t i = 0; i < count; i++)
+		metrics->by_label[i] = metrics->by_name[i] = &metrics->raws[i];
+	qsort(metrics->by_label, count, sizeof(*metrics->by_label), compare_labels);
+	qsort(metrics->by_name, count, sizeof(*metrics->by_name), compare_names);
+	if (!value_index_init(&metrics->values, metrics->profile))
+		xgive_up();
+}
+
 void metrics_init(struct metrics *metrics, const struct profile *profile)
 {
 	struct raw_metric device_id = {.source = RAW_DEVICE_ID, .metric = METRIC_NONE};
@@ -101,6 +137,7 @@ void metrics_init(struct metrics *metrics, const struct profile *profile)
 	if (profile->config_count > 1 && !metrics_find(metrics, LAUNCH_CONFIG))
 		add(metrics, &capacity, LAUNCH_CONFIG,
 		    (struct raw_metric){.source = RAW_LAUNCH_CONFIG, .metric = METRIC_NONE});
+	index_many(metrics);
 }
 
 void metrics_fini(struct metrics *metrics)
@@ -110,24 +147,51 @@ void metrics_fini(struct metrics *metrics)
 		free(metrics->raws[i].label);
 	}
 	free(metrics->raws);
+	free(metrics->by_label);
+	free(metrics->by_name);
+	value_index_fini(&metrics->values);
 	*metrics = (struct metrics){0};
+}
+
+static const char *text_of(const struct raw_metric *raw, bool by_label)
+{
+	return by_label ? raw->label : raw->name;
+}
+
+/* The first one with that label or name. */
+static const struct raw_metric *find(const struct metrics *metrics, const char *text, bool by_label)
+{
+	const struct raw_metric **sorted = by_label ? metrics->by_label : metrics->by_name;
+	size_t low = 0;
+	size_t high = sorted ? metrics->count : 0;
+
+	for (size_t i = 0; !sorted && i < metrics->count; i++) {
+		if (strcmp(text_of(&metrics->raws[i], by_label), text) == 0)
+			return &metrics->raws[i];
+	}
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(text_of(sorted[middle], by_label), text) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return sorted && low < metrics->count && strcmp(text_of(sorted[low], by_label), text) == 0
+		       ? sorted[low]
+		       : NULL;
 }
 
 const struct raw_metric *metrics_find(const struct metrics *metrics, const char *name)
 {
-	const struct raw_metric *found = NULL;
+	const struct raw_metric *found = find(metrics, name, true);
 	char *bare;
 
-	for (size_t i = 0; i < metrics->count; i++) {
-		if (strcmp(metrics->raws[i].label, name) == 0)
-			return &metrics->raws[i];
-	}
+	if (found)
+		return found;
 	bare = xstrndup(name, bare_length(name));
 	lower(bare);
-	for (size_t i = 0; i < metrics->count && !found; i++) {
-		if (strcmp(metrics->raws[i].name, bare) == 0)
-			found = &metrics->raws[i];
-	}
+	found = find(metrics, bare, false);
 	free(bare);
 	return found;
 }
@@ -137,7 +201,8 @@ struct column metrics_column(const struct metrics *metrics, const struct raw_met
 {
 	struct column column;
 
-	if (rollup_metric(metrics->profile, raw->label, is_inclusive, &column, NULL))
+	if (rollup_metric_indexed(metrics->profile, metrics->by_label ? &metrics->values : NULL,
+				  raw->label, is_inclusive, &column, NULL))
 		xgive_up(); /* the name is there, so it is memory that is not */
 	return column;
 }

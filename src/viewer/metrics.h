@@ -37,6 +37,10 @@ struct metrics {
 	struct raw_metric *raws;
 	size_t count;
 	bool has_kernel_range; /* some kernel knows its shortest and longest run */
+	/* Where there are many; else NULL. */
+	const struct raw_metric **by_label,
+		**by_name; /* sorted; of equal ones the first one first */
+	struct value_index values;
 };
 
 void metrics_init(struct metrics *metrics, const struct profile *profile);

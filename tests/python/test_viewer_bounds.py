@@ -128,3 +128,72 @@ def test_the_callers_of_a_long_chain_are_refused(tmp_path, options):
     assert not (tmp_path / "out").exists()
     status, text, _, memory = view("--bottom-up", "-d", 20, path)
     assert status == 0, text
+
+
+@pytest.mark.parametrize("form", ["csv", "html", "pprof", "speedscope"])
+def test_many_metrics_take_no_table_of_nodes_and_metrics(tmp_path, form):
+    """One number per frame, each of a metric of its own: a table would have 6 million."""
+    frames = [node(f"n{i}", [], **{f"m{i}": i + 1}) for i in range(2500)]
+    zeros = {f"m{i}": 0 for i in range(2500)}  # which say that the metrics are inclusive
+    path = write(tmp_path / "wide.hatchet", node("ROOT", frames, **zeros))
+    status, text, _, memory = view("--export", form, "-o", tmp_path / "out", path)
+    assert status == 0, text
+    assert memory < 64 << 20
+    if form == "csv":
+        lines = (tmp_path / "out").read_text().splitlines()
+        titles, root, last = (lines[i].split(",") for i in (0, 1, -1))
+        at = titles.index("m2499 (inc)")
+        assert (root[at], root[at + 1]) == ("2500", "")
+        assert (last[at], last[at + 1]) == ("2500", "2500")
+        assert last[titles.index("m7 (inc)")] == "0" and last[titles.index("m7 (exc)")] == ""
+
+
+@pytest.mark.parametrize("form", ["csv", "html", "pprof", "speedscope"])
+def test_more_numbers_than_a_profile_may_become_are_refused(tmp_path, form):
+    frames = [node(f"n{i}", [], **{f"m{i}": i + 1}) for i in range(12000)]
+    path = write(tmp_path / "wide.hatchet", node("ROOT", frames, m0=0))
+    status, text, seconds, memory = view("--export", form, "-o", tmp_path / "out", path)
+    assert status == 2 and "choose metrics (-m)" in text and text.count("\n") == 1
+    assert seconds < 3 and memory < 64 << 20
+    assert not (tmp_path / "out").exists()
+    status, text, _, _ = view("--export", form, "-m", "m7,m8", "-o", tmp_path / "out", path)
+    assert status == 0, text
+
+
+def test_as_many_metrics_as_there_are_names_cost_as_much_as_their_number(tmp_path):
+    def run(count: int) -> float:
+        path = tmp_path / f"{count}.hatchet"
+        write(path, node("ROOT", [], **{f"k{i}": i for i in range(count)}))
+        status, text, seconds, _ = view("--export", "csv", "-o", tmp_path / "out", path)
+        assert status == 0, text
+        return seconds
+
+    assert ratio_of(run, (10000, 20000)) < MOST_RATIO
+
+
+@pytest.mark.parametrize("form", ["folded", "csv", "speedscope", "pprof"])
+def test_paths_of_a_long_chain_are_refused_before_they_are_written(tmp_path, form):
+    path = chain(tmp_path / "chain.hatchet", 40000)
+    status, text, seconds, _ = view("--export", form, "-o", tmp_path / "out", path)
+    assert status == 2 and "the output would be more than" in text and text.count("\n") == 1
+    assert seconds < 3
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["chain.hatchet", "messages"]
+    status, text, _, _ = view("--export", form, "-d", 500, "-o", tmp_path / "out", path)
+    assert status == 0, text
+
+
+@pytest.mark.parametrize("form", ["html", "hatchet", "hatchet_msgpack"])
+def test_a_long_chain_is_written_where_no_paths_are(tmp_path, form):
+    path = chain(tmp_path / "chain.hatchet", 40000)
+    status, text, _, _ = view("--export", form, "-o", tmp_path / "out", path)
+    assert status == 0, text
+    assert (tmp_path / "out").stat().st_size < 20 * path.stat().st_size
+
+
+@pytest.mark.parametrize("form", ["folded", "csv"])
+def test_a_path_of_long_names_is_refused(tmp_path, form):
+    path = chain(tmp_path / "chain.hatchet", 600, "n" * 10000)
+    status, text, _, memory = view("--export", form, "-o", tmp_path / "out", path)
+    assert status == 2 and "the output would be more than" in text
+    assert memory < 64 << 20
+    assert not (tmp_path / "out").exists()

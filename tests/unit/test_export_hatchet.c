@@ -6,7 +6,10 @@
 #include "unit/tap.h"
 
 #include "export/export.h"
+#include "export/tree_plan.h"
+#include "format/json_write.h"
 #include "model/load.h"
+#include "unit/viewer_build.h"
 
 static uint32_t string(struct profile *profile, const char *text)
 {
@@ -415,4 +418,37 @@ TEST(formats_are_found_without_regard_to_case)
 	CHECK_STR(export_format_find("Hatchet")->name, "hatchet");
 	CHECK_STR(export_format_find("hatchet_MSGPACK")->suffix, "hatchet_msgpack");
 	CHECK_PTR(export_format_find("chrome"), NULL);
+}
+
+/* Frames of one file with a name of 1 MB: 300 MB when each is kept, 1 MB in the profile. */
+TEST(a_long_name_that_many_frames_share_is_not_kept_for_each)
+{
+	struct profile *profile = profile_new();
+	char *file = malloc(1 << 20);
+	struct plan_texts texts = {0};
+	struct tree_plan plan;
+	struct proton_error err;
+	size_t length;
+
+	CHECK(file != NULL);
+	memset(file, 'f', 1 << 20);
+	file[(1 << 20) - 1] = '\0';
+	for (uint32_t line = 1; line <= 300; line++)
+		build_source(profile, 0, file, line, "g");
+	CHECK_OK(tree_plan_init(&plan, profile, &err), err);
+	CHECK_OK(plan_texts_of_frames(&texts, &plan, json_quote, &err), err);
+	CHECK_LT(texts.bytes.length, 32 << 20);
+	for (uint32_t frame = 1; frame <= 300; frame++) {
+		char end[16];
+		const char *text = plan_frame_text(&texts, &plan, frame, json_quote, &length);
+
+		snprintf(end, sizeof(end), "f:%u@g\"", frame);
+		CHECK(text != NULL);
+		CHECK_MEM(text + length - strlen(end), end, strlen(end));
+		CHECK_U64(length, (1 << 20) + strlen(end) - 1);
+	}
+	plan_texts_fini(&texts);
+	tree_plan_fini(&plan);
+	profile_free(profile);
+	free(file);
 }

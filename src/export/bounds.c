@@ -1,0 +1,46 @@
+/* How large an output may be. See bounds.h. */
+#include "export/bounds.h"
+
+#include <inttypes.h>
+
+#define MIB ((uint64_t)1 << 20)
+
+uint64_t bounds_profile_bytes(const struct profile *profile)
+{
+	uint64_t bytes = profile->strings.used;
+
+	bytes += profile->frame_count * sizeof(*profile->frames);
+	bytes += profile->node_count * sizeof(*profile->nodes);
+	bytes += profile->metric_count * sizeof(*profile->metrics);
+	bytes += profile->value_count * sizeof(*profile->values);
+	bytes += profile->kernel_count * sizeof(*profile->kernels);
+	bytes += profile->config_count * sizeof(*profile->configs);
+	bytes += profile->histogram_count * sizeof(*profile->histograms);
+	bytes += profile->word_count * sizeof(*profile->words);
+	bytes += profile->info_count * sizeof(*profile->info);
+	bytes += profile->counter_count * sizeof(*profile->counters);
+	if (profile->trace) {
+		bytes += profile->trace->event_count * sizeof(*profile->trace->events);
+		bytes += profile->trace->sample_count * sizeof(*profile->trace->samples);
+		bytes += profile->trace->lane_count * sizeof(*profile->trace->lanes);
+	}
+	return bytes;
+}
+
+uint64_t bounds_output(const struct profile *profile)
+{
+	uint64_t bytes = bounds_profile_bytes(profile);
+	uint64_t of_small = 64 * MIB + 1000 * bytes;
+	uint64_t of_large = 256 * MIB + 32 * bytes;
+
+	return of_small < of_large ? of_small : of_large;
+}
+
+int bounds_refuse(const struct profile *profile, struct proton_error *err)
+{
+	return err_set(err, PROTON_E_RANGE,
+		       "the output would be more than %" PRIu64
+		       " MB, the most for a profile of this size; show less of it (--depth, "
+		       "--include, --threshold, -m), or choose another format",
+		       bounds_output(profile) / MIB);
+}
