@@ -263,7 +263,7 @@ bool html_nodes_init(struct html_nodes *nodes, size_t count, const struct export
 
 		nodes[i].view = view;
 		nodes[i].shares = calloc(node_count, sizeof(*nodes[i].shares));
-		nodes[i].place = malloc(node_count);
+		nodes[i].place = calloc(node_count, 1);
 		if (!nodes[i].shares || !nodes[i].place)
 			return false;
 		add_shares(&nodes[i]);
