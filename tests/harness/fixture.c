@@ -72,3 +72,17 @@ TEST(skips)
 TEST(passes_after_all_that)
 {
 }
+
+TEST(has_default_signals)
+{
+	static const int numbers[] = {SIGHUP, SIGINT, SIGTERM, SIGPIPE, SIGUSR1, SIGXFSZ, SIGCHLD};
+	struct sigaction action;
+	sigset_t blocked;
+
+	CHECK_EQ(sigprocmask(SIG_BLOCK, NULL, &blocked), 0);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		CHECK_EQ(sigaction(numbers[i], NULL, &action), 0);
+		CHECK(action.sa_handler == SIG_DFL);
+		CHECK(!sigismember(&blocked, numbers[i]));
+	}
+}

@@ -35,7 +35,7 @@ expect "a hang is ended" '^# still running after 1 s$'
 expect "an exit code is a failure" '^not ok 9 - exits_with_an_error$'
 expect "a skipped test is neither" '^ok 10 - skips # SKIP there is no reason$'
 expect "what comes after still runs" '^ok 11 - passes_after_all_that$'
-expect "the plan is whole" '^1\.\.11$'
+expect "the plan is whole" '^1\.\.12$'
 expect "the exit status tells" '^status 1$'
 
 status=0
@@ -49,6 +49,15 @@ expect "without fork the exit status tells" '^status 1$'
 
 said=$("$fixture" passes && echo "status 0")
 expect "passing tests alone are a success" '^status 0$'
+
+# As under nohup, and where what starts the tests does not wait for its children.
+for options in "" --no-fork; do
+    said=$(trap '' HUP INT TERM PIPE USR1 CHLD; "$fixture" $options has_default) || true
+    expect "ignored signals have their defaults in a test $options" '^ok 1 - has_default_signals$'
+done
+said=$(trap '' CHLD; "$fixture" fails_by_number crashes) || true
+expect "a failure is seen where children are not waited for" '^not ok 1 - fails_by_number$'
+expect "a crash is seen there too" '^not ok 2 - crashes$'
 
 echo "1..$number"
 exit $failed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
@@ -13,6 +14,24 @@ from triton_proton.hooks import HookManager, LaunchHook
 # These tests say what holds without a GPU; where there is one, tests/gpu does the rest.
 if os.path.exists("/dev/nvidiactl"):
     os.environ["PROTON_BACKEND"] = "host"
+
+# Python ignores these itself, and restores them in the programs that it starts.
+OF_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
+
+
+def have_default_signals() -> None:
+    """
+    Programs that tests start have the default for signals that our caller ignores or blocks, as
+    nohup does: an ignored signal stays ignored across exec(), a handled one does not.
+    """
+    for number in signal.valid_signals():
+        if signal.getsignal(number) == signal.SIG_IGN and number not in OF_PYTHON:
+            signal.signal(number, lambda *_: None)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide how a child ended
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+have_default_signals()
 
 
 @pytest.fixture(autouse=True)

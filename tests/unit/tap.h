@@ -206,6 +206,19 @@ static int tap_wait(pid_t pid, int timeout_s)
 	return status;
 }
 
+/* A test has the default for signals that its caller ignores or blocks, as nohup does. */
+static void tap_reset_signals(void)
+{
+	struct sigaction action;
+	sigset_t none;
+
+	for (int number = 1; number <= SIGRTMAX; number++)
+		if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
+			signal(number, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 static int tap_run_forked(const struct tap_test *test, int timeout_s)
 {
 	sigset_t child;
@@ -219,7 +232,7 @@ static int tap_run_forked(const struct tap_test *test, int timeout_s)
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
-		sigprocmask(SIG_SETMASK, &old, NULL);
+		tap_reset_signals();
 		setpgid(0, 0);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		test->run();
@@ -278,6 +291,9 @@ int main(int argc, char **argv)
 		mmap(NULL, 256, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (tap_skip_reason == MAP_FAILED)
 		return TAP_EXIT_FAILED;
+	signal(SIGCHLD, SIG_DFL); /* ignored, it would hide how a test ended */
+	if (!tap_is_forking)
+		tap_reset_signals();
 	for (test = tap_first; test; test = test->next) {
 		int code;
 
