@@ -140,6 +140,10 @@ TEST(scopes_with_overwritten_starts_keep_their_place_in_the_tree)
 	/* Of whole ones. */
 	CHECK_EQ(value_of(profile, "mm/partition", "min_cycles"), 1000);
 	CHECK_EQ(value_of(profile, "mm/partition", "max_cycles"), 1000);
+	/* Twice, 8 and 44 records: of one of the two warps 36 were overwritten. */
+	CHECK_EQ(rec_said("proton: mm: 72 of 104 records, in 1 of its warps, were overwritten by "
+			  "later ones"),
+		 1);
 	CHECK_EQ(rec_said("proton: mm: only a part was recorded, so cycles are a lower bound, of "
 			  "executions: 2 of partition, 2 of loop"),
 		 1);
