@@ -327,8 +327,10 @@ int load_tree(const struct token_source *source, struct profile **out, struct pr
 	loader.count = profile_string(profile, "count", 5);
 	loader.device_id = profile_string(profile, "device_id", 9);
 	loader.device_type = profile_string(profile, "device_type", 11);
-	is_whole = read_list(&loader, &is_tree);
-	if (!is_whole && !(is_tree && source->is_truncated(source->reader)))
+	is_whole = !profile->out_of_memory && read_list(&loader, &is_tree);
+	if (profile->out_of_memory)
+		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+	else if (!is_whole && !(is_tree && source->is_truncated(source->reader)))
 		status = fail_load(source, is_tree, err);
 	if (status == PROTON_OK) {
 		profile->is_damaged |= !is_whole;

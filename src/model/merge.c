@@ -248,6 +248,8 @@ static uint32_t map_metric(struct merge *merge, uint32_t source_metric)
 		size_t count = target->metric_count;
 
 		id = profile_metric(target, name, row->type, row->flags);
+		if (target->out_of_memory)
+			return NONE;
 		if (target->metric_count == count && is_number(row->type))
 			target->metrics[id].flags &= row->flags;
 	}

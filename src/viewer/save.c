@@ -63,7 +63,11 @@ static int begin_file(struct save *save, const char *path, bool no_clobber,
 	before = hold_signals();
 	status = file_replace_begin(&save->file, path, err);
 	if (status == PROTON_OK)
-		temporary = xstrndup(save->file.temporary, strlen(save->file.temporary));
+		temporary = strdup(save->file.temporary);
+	if (status == PROTON_OK && !temporary) {
+		file_replace_abandon(&save->file);
+		status = err_set(err, PROTON_E_NOMEM, "cannot write %s: out of memory", path);
+	}
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (status == PROTON_OK)
 		file_replace_clean(save->file.path);

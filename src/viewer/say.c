@@ -1,11 +1,21 @@
 /* Sentences. See say.h. */
 #include "viewer/say.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "viewer/text.h"
+
+/* Without memory for what text_clean() needs: all that is not ASCII becomes '?'. */
+static void say_plainly(char *text)
+{
+	for (char *at = text; *at; at++)
+		if (*at < ' ' || *at > '~')
+			*at = '?';
+	dprintf(STDERR_FILENO, "proton-viewer: %s\n", text);
+}
 
 void say(const char *format, ...)
 {
@@ -23,6 +33,8 @@ void say(const char *format, ...)
 	out_text(&out, "proton-viewer: ");
 	text_clean(&out, text, (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1);
 	out_byte(&out, '\n');
-	out_finish(&out, NULL); /* nobody is left to be told if this fails */
+	out_finish(&out, NULL); /* an error of standard error cannot be reported */
+	if (out.errnum == ENOMEM)
+		say_plainly(text);
 	out_fini(&out);
 }

@@ -1,0 +1,659 @@
+/*
+ * An allocation that fails: loading, merging, exporting and decoding are tried with the first, the
+ * second, ... allocation failing, and with all from there on. Each must end with one error and
+ * without a crash, a leak or a file that is left; or do its work without what was not there.
+ *
+ * The program is linked with --wrap for everything that allocates, so that only our own calls fail.
+ */
+#include "unit/trace_events.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "export/export.h"
+#include "instrument/decode.h"
+#include "model/load.h"
+#include "model/merge.h"
+#include "model/percentile.h"
+#include "model/regroup.h"
+#include "model/rollup.h"
+
+#define main viewer_main
+#include "viewer/main.c"
+#undef main
+
+/* ------------------------------------------------------------------ the wrappers */
+
+static long live;     /* allocations that were not freed */
+static long number;   /* of the next allocation */
+static long fails_at; /* 0: never */
+static bool fails_from_there;
+
+static bool fails(void)
+{
+	number++;
+	return fails_at && (fails_from_there ? number >= fails_at : number == fails_at);
+}
+
+static bool has_failed(void)
+{
+	return fails_at && number >= fails_at;
+}
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *old, size_t bytes);
+void __real_free(void *memory);
+char *__real_strdup(const char *text);
+int __real_vasprintf(char **out, const char *format, va_list arguments);
+void *__real_mmap(void *at, size_t length, int protection, int flags, int fd, off_t offset);
+
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_realloc(void *old, size_t bytes);
+void __wrap_free(void *memory);
+char *__wrap_strdup(const char *text);
+int __wrap_asprintf(char **out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void *__wrap_mmap(void *at, size_t length, int protection, int flags, int fd, off_t offset);
+void __wrap_exit(int status);
+
+static void *noted(void *memory)
+{
+	live += memory != NULL;
+	return memory;
+}
+
+static void *refused(void)
+{
+	errno = ENOMEM;
+	return NULL;
+}
+
+void *__wrap_malloc(size_t bytes)
+{
+	return fails() ? refused() : noted(__real_malloc(bytes));
+}
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+	return fails() ? refused() : noted(__real_calloc(count, bytes));
+}
+
+void *__wrap_realloc(void *old, size_t bytes)
+{
+	void *memory;
+
+	if (fails())
+		return refused();
+	memory = __real_realloc(old, bytes);
+	live += !old && memory;
+	return memory;
+}
+
+void __wrap_free(void *memory)
+{
+	live -= memory != NULL;
+	__real_free(memory);
+}
+
+char *__wrap_strdup(const char *text)
+{
+	return fails() ? refused() : noted(__real_strdup(text));
+}
+
+int __wrap_asprintf(char **out, const char *format, ...)
+{
+	va_list arguments;
+	int length;
+
+	if (fails()) {
+		refused();
+		return -1;
+	}
+	va_start(arguments, format);
+	length = vasprintf(out, format, arguments);
+	va_end(arguments);
+	live += length >= 0;
+	return length;
+}
+
+void *__wrap_mmap(void *at, size_t length, int protection, int flags, int fd, off_t offset)
+{
+	if (fails()) {
+		refused();
+		return MAP_FAILED;
+	}
+	return __real_mmap(at, length, protection, flags, fd, offset);
+}
+
+static long *made; /* shared with a child that runs the viewer: allocations that it has tried */
+
+/* The viewer ends with exit() where it cannot go on; sanitizers have nothing to say about that. */
+void __wrap_exit(int status)
+{
+	if (made)
+		*made = number;
+	fflush(NULL);
+	_exit(status);
+}
+
+/* ------------------------------------------------------------------ one operation after another */
+
+/* Does something that may run out of memory; PROTON_OK with *sum_out telling what came out. */
+typedef int (*operation_fn)(const void *what, uint64_t *sum_out, struct proton_error *err);
+
+#define ALLOCATIONS_MAX 100000
+
+static void check_once(operation_fn operation, const void *what, uint64_t expected)
+{
+	struct proton_error err = {0};
+	uint64_t sum = 0;
+	long before = live;
+	long at = fails_at;
+	int status;
+
+	number = 0;
+	status = operation(what, &sum, &err);
+	fails_at = has_failed() ? 0 : -1; /* checks allocate too */
+	if (status != PROTON_OK)
+		CHECK_EQ(status, PROTON_E_NOMEM);
+	if (status != PROTON_OK)
+		CHECK_HAS(err.text, "out of memory");
+	else
+		CHECK_U64(sum, expected);
+	CHECK_EQ(live, before);
+	fails_at = fails_at ? -1 : at;
+}
+
+static void check_all(operation_fn operation, const void *what)
+{
+	struct proton_error err;
+	uint64_t expected = 0;
+
+	fails_at = 0;
+	CHECK_OK(operation(what, &expected, &err), err);
+	for (int from_there = 0; from_there < 2; from_there++) {
+		fails_from_there = from_there;
+		for (long n = 1; n < ALLOCATIONS_MAX; n++) {
+			fails_at = n;
+			check_once(operation, what, expected);
+			if (fails_at < 0)
+				break; /* it needs fewer */
+		}
+	}
+	fails_at = 0;
+}
+
+/* ------------------------------------------------------------------ profiles */
+
+struct sample {
+	const char *path;
+	char *bytes;
+	size_t length;
+};
+
+/* A profile file with events, that is recorded when it is first needed. */
+#define TRACE "trace.proton"
+
+static void record_trace(void)
+{
+	struct proton_metric loss = {
+		.name = "loss", .type = PROTON_METRIC_DOUBLE, .value.float64 = 0.5};
+	struct proton_context where;
+
+	if (rec_exists(TRACE))
+		return;
+	trace_start("trace");
+	for (uint32_t i = 0; i < 20; i++) {
+		char name[16];
+		uint64_t token;
+
+		snprintf(name, sizeof(name), "step %u", i);
+		token = proton_scope_enter(name);
+		proton_metrics_add(proton_scope_context(token), &loss, 1, NULL);
+		proton_op_enter(proton_frame("named", 5), &where);
+		rec_kernel("k");
+		proton_op_exit();
+		proton_scope_exit(token, NULL);
+	}
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+}
+
+static void find_sample(const char *path, char *full, size_t capacity)
+{
+	if (strcmp(path, TRACE) == 0)
+		record_trace();
+	if (strcmp(path, TRACE) == 0)
+		snprintf(full, capacity, "%s", rec_path(path));
+	else
+		snprintf(full, capacity, "%s/%s", TESTS_DIR, path);
+}
+
+static struct sample read_sample(const char *path)
+{
+	struct sample sample = {.path = path};
+	struct proton_error err;
+	char full[512];
+
+	find_sample(path, full, sizeof(full));
+	CHECK_OK(file_read_all(full, NULL, &sample.bytes, &sample.length, &err), err);
+	return sample;
+}
+
+static const char *const samples[] = {
+	TRACE,
+	"data/viewer/cuda.hatchet",
+	"data/viewer/mixed.hatchet",
+	"data/viewer/losses.hatchet",
+	"data/viewer/warps.hatchet",
+	"data/viewer/up_tree.hatchet_msgpack",
+};
+
+static uint64_t sum_of(const struct profile *profile)
+{
+	return profile->node_count + 1000 * profile->value_count + 1000000 * profile->kernel_count +
+	       profile->strings.used;
+}
+
+static int load(const void *what, uint64_t *sum_out, struct proton_error *err)
+{
+	const struct sample *sample = what;
+	struct profile *profile;
+	int status = profile_load_bytes(sample->path, sample->bytes, sample->length, &profile, err);
+
+	if (status)
+		return status;
+	*sum_out = sum_of(profile);
+	profile_free(profile);
+	return PROTON_OK;
+}
+
+TEST(loading_fails_with_one_error_or_not_at_all)
+{
+	for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+		struct sample sample = read_sample(samples[i]);
+
+		check_all(load, &sample);
+		free(sample.bytes);
+	}
+}
+
+static struct profile *load_sample(const char *path)
+{
+	struct sample sample = read_sample(path);
+	struct profile *profile;
+	struct proton_error err;
+
+	CHECK_OK(profile_load_bytes(path, sample.bytes, sample.length, &profile, &err), err);
+	free(sample.bytes);
+	return profile;
+}
+
+static int merge(const void *what, uint64_t *sum_out, struct proton_error *err)
+{
+	struct profile *const *sources = what;
+	struct profile *target = profile_new();
+	struct merge *merger = target ? merge_new(target) : NULL;
+	bool has_memory;
+
+	for (size_t i = 0; merger && i < 3; i++) {
+		merge_source(merger, sources[i]);
+		free(merge_tree(merger));
+	}
+	has_memory = merger && !target->out_of_memory;
+	merge_free(merger);
+	has_memory = has_memory && !target->out_of_memory;
+	if (has_memory)
+		*sum_out = sum_of(target);
+	profile_free(target);
+	return has_memory ? PROTON_OK : err_set(err, PROTON_E_NOMEM, "out of memory");
+}
+
+TEST(merging_notes_that_memory_was_out)
+{
+	struct profile *sources[] = {
+		load_sample("data/viewer/cuda.hatchet"),
+		load_sample("data/viewer/mixed.hatchet"),
+		load_sample("data/viewer/losses.hatchet"),
+	};
+
+	check_all(merge, sources);
+	for (size_t i = 0; i < 3; i++)
+		profile_free(sources[i]);
+}
+
+static int turn_around(const void *what, uint64_t *sum_out, struct proton_error *err)
+{
+	static const enum regroup_by groups[] = {REGROUP_KERNEL, REGROUP_SCOPE, REGROUP_FILE,
+						 REGROUP_MODULE, REGROUP_DEVICE};
+	struct profile *turned;
+	struct column column;
+	int status = PROTON_OK;
+
+	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]) && !status; i++) {
+		status = profile_regroup(what, groups[i], NULL, &turned, err);
+		if (status)
+			break;
+		*sum_out += sum_of(turned);
+		profile_free(turned);
+	}
+	if (!status)
+		status = profile_invert(what, 100, NULL, &turned, err);
+	if (status)
+		return status;
+	*sum_out += sum_of(turned);
+	status = rollup_metric(turned, "time (ns)", true, &column, err);
+	if (!status) {
+		*sum_out += (uint64_t)column.value[0];
+		column_fini(&column);
+		status = rollup_percentile(turned, 0.5, &column, err);
+	}
+	if (!status)
+		column_fini(&column);
+	profile_free(turned);
+	return status;
+}
+
+TEST(turning_a_profile_around_fails_with_one_error)
+{
+	struct profile *profile = load_sample("data/viewer/cuda.hatchet");
+
+	check_all(turn_around, profile);
+	profile_free(profile);
+}
+
+struct export_case {
+	const struct export_format *format;
+	const struct profile *profile;
+};
+
+static int export_in_memory(const void *what, uint64_t *sum_out, struct proton_error *err)
+{
+	const struct export_case *export_case = what;
+	struct out out;
+	int status;
+
+	out_init(&out, -1);
+	status = export_case->format->write(export_case->profile, &out, err);
+	if (status == PROTON_OK)
+		status = out_finish(&out, err);
+	*sum_out = out.total;
+	if (status && status != PROTON_E_NOMEM)
+		printf("# %s: %s\n", export_case->format->name, err->text);
+	else if (status && !strstr(err->text, "out of memory"))
+		err_set(err, PROTON_E_NOMEM, "out of memory"); /* the system's words for it */
+	out_fini(&out);
+	return status;
+}
+
+TEST(exporting_fails_with_one_error)
+{
+	static const char *const trees[] = {"data/viewer/cuda.hatchet",
+					    "data/viewer/mixed.hatchet"};
+	const struct export_format *format;
+
+	for (size_t f = 0; (format = export_format_at(f)) != NULL; f++) {
+		for (size_t i = 0; i < 2 && !format->needs_trace; i++) {
+			struct profile *profile = load_sample(trees[i]);
+
+			check_all(export_in_memory, &(struct export_case){format, profile});
+			profile_free(profile);
+		}
+		if (format->needs_trace) {
+			struct profile *profile = load_sample(TRACE);
+
+			CHECK(profile->trace != NULL);
+			check_all(export_in_memory, &(struct export_case){format, profile});
+			profile_free(profile);
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ decoding */
+
+#define CTA_BYTES 65536u
+#define RING_RECORDS 64u
+
+/* Scopes that lie in each other, and asynchronous work, in every unit. */
+static void fill_cta(const struct instrument_layout *layout, uint8_t *cta, uint32_t records)
+{
+	for (uint32_t u = 0; u < layout->unit_count; u++) {
+		struct instrument_unit_header header = {
+			.magic = INSTRUMENT_MAGIC,
+			.start_clock = 1000,
+			.end_clock = 100000,
+			.end_ns = 50000,
+			.count = records,
+		};
+
+		memcpy(cta + layout_header_at(layout, u), &header, sizeof(header));
+		for (uint32_t i = 0; i < records; i++) {
+			/* 1: a scope, 2: its start, 3: its end, 4 and 5: asynchronous work */
+			uint32_t code = i % 4 == 0 ? 2 : i % 4 == 1 ? 4 : i % 4 == 2 ? 5 : 3;
+			struct instrument_record record = {1100 + 100 * i, code << 24};
+
+			memcpy(cta + layout_ring_at(layout, u) + i * sizeof(record), &record,
+			       sizeof(record));
+		}
+	}
+}
+
+static int decode(const void *what, uint64_t *sum_out, struct proton_error *err)
+{
+	static uint8_t cta[CTA_BYTES];
+	const struct instrument_layout *layout = what;
+	struct decoder decoder;
+	bool has_memory = true;
+
+	decoder_init(&decoder, layout, (struct decode_cost){16, 48});
+	for (uint32_t records = 4; records <= RING_RECORDS; records *= 4) {
+		bool is_decoded;
+
+		memset(cta, 0, sizeof(cta));
+		fill_cta(layout, cta, records);
+		is_decoded = decode_cta(&decoder, cta);
+		has_memory = has_memory && is_decoded;
+		if (!is_decoded && !fails_from_there)
+			CHECK(decode_cta(&decoder, cta)); /* there is memory again */
+		if (is_decoded || !fails_from_there)
+			*sum_out += decoder.execution_count * records;
+	}
+	if (!has_memory && !fails_from_there)
+		CHECK_U64(*sum_out, layout->unit_count * (2 * 1 * 4 + 2 * 4 * 16 + 2 * 16 * 64));
+	decoder_fini(&decoder);
+	return has_memory ? PROTON_OK : err_set(err, PROTON_E_NOMEM, "out of memory");
+}
+
+TEST(decoding_fails_and_goes_on_when_there_is_memory_again)
+{
+	struct instrument_layout layout = {
+		.unit_count = 3,
+		.warps_per_unit = 1,
+		.warp_count = 8,
+		.ring_bytes = RING_RECORDS * INSTRUMENT_RECORD_BYTES,
+		.slack_bytes = 2 * INSTRUMENT_RECORD_BYTES,
+		.cta_stride = 1,
+		.units = {0, 1, 2},
+	};
+	uint32_t scope;
+
+	layout.cta_bytes = (uint32_t)(layout_ring_at(&layout, layout.unit_count) + 127) & ~127u;
+	CHECK_LT(layout.cta_bytes, CTA_BYTES);
+	scope = layout_scope(&layout, "a", 1);
+	layout_code(&layout, scope, INSTRUMENT_SCOPE);
+	layout_code(&layout, scope, INSTRUMENT_START);
+	layout_code(&layout, scope, INSTRUMENT_END);
+	scope = layout_scope(&layout, "e", 1);
+	layout_code(&layout, scope, INSTRUMENT_EVENT_START);
+	layout_code(&layout, scope, INSTRUMENT_EVENT_END);
+	check_all(decode, &layout);
+	layout_fini(&layout);
+}
+
+/* ------------------------------------------------------------------ the viewer */
+
+#define MOST_ARGUMENTS 8
+#define CUDA "data/viewer/cuda.hatchet"
+
+/* OUT is a file in an empty directory. */
+#define FIRST_EXPORT 6
+/* A step of n / STEP allocations: forks of a sanitized program take long. */
+#ifdef __SANITIZE_ADDRESS__
+#define STEP 20
+#else
+#define STEP 100
+#endif
+static const char *const runs[][MOST_ARGUMENTS] = {
+	{CUDA},
+	{"--top", "--csv", CUDA},
+	{"--bottom-up", "--json", CUDA},
+	{"--diff", CUDA, "--fail-if", "time/ms > +5%", CUDA},
+	{"--merge", "spread", CUDA, "data/viewer/hip.hatchet"},
+	{"--warps", "data/viewer/warps.hatchet"},
+	{"--export", "html", "-o", "OUT", CUDA},
+	{"--export", "folded", "-o", "OUT", CUDA},
+	{"--export", "speedscope", "-o", "OUT", CUDA},
+	{"--export", "pprof", "-o", "OUT", CUDA},
+	{"--export", "csv", "-o", "OUT", CUDA},
+	{"--export", "hatchet", "-o", "OUT", CUDA, "data/viewer/hip.hatchet"},
+	{"--export", "hatchet_msgpack", "-o", "OUT", "--group", "device", CUDA},
+	{"--export", "chrome_trace", "-o", "OUT", TRACE},
+	{"--export", "perfetto", "-o", "OUT", TRACE},
+};
+
+static void run_viewer(const char *const *run, const char *folder, int messages)
+{
+	static char texts[MOST_ARGUMENTS][512];
+	char program[] = "proton-viewer";
+	char *argv[MOST_ARGUMENTS + 2] = {program};
+	int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	int argc = 1;
+
+	for (int i = 0; i < MOST_ARGUMENTS && run[i]; i++, argc++) {
+		if (strcmp(run[i], "OUT") == 0)
+			snprintf(texts[i], sizeof(texts[i]), "%s/out", folder);
+		else if (strcmp(run[i], TRACE) == 0 || strncmp(run[i], "data/", 5) == 0)
+			find_sample(run[i], texts[i], sizeof(texts[i]));
+		else
+			snprintf(texts[i], sizeof(texts[i]), "%s", run[i]);
+		argv[argc] = texts[i];
+	}
+	dup2(nowhere, STDOUT_FILENO);
+	dup2(messages, STDERR_FILENO);
+	optind = 0;
+	number = 0;
+	exit(viewer_main(argc, argv));
+}
+
+/* The exit status of a run of which allocation n fails; its messages in `text`. */
+static int try_viewer(const char *const *run, const char *folder, long n, char *text,
+		      size_t capacity)
+{
+	int messages = memfd_create("messages", MFD_CLOEXEC);
+	ssize_t length;
+	int status;
+	pid_t child;
+
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		fails_at = n;
+		run_viewer(run, folder, messages);
+	}
+	CHECK(child > 0 && waitpid(child, &status, 0) == child);
+	length = pread(messages, text, capacity - 1, 0);
+	text[length > 0 ? length : 0] = '\0';
+	close(messages);
+	if (!WIFEXITED(status))
+		printf("# %s: allocation %ld: %s\n", run[1] ? run[1] : run[0], n, text);
+	CHECK(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static size_t files_in(const char *folder)
+{
+	struct dirent *entry;
+	size_t count = 0;
+	DIR *directory = opendir(folder);
+
+	CHECK(directory != NULL);
+	while ((entry = readdir(directory)) != NULL)
+		count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+	closedir(directory);
+	return count;
+}
+
+static size_t count_of(const char *text, const char *part)
+{
+	size_t count = 0;
+
+	for (; (text = strstr(text, part)) != NULL; text++)
+		count++;
+	return count;
+}
+
+static void check_run(const char *const *run, const char *folder)
+{
+	char text[4096];
+	char path[300];
+	int expected = try_viewer(run, folder, 0, text, sizeof(text));
+	size_t outputs = files_in(folder);
+	long total = *made;
+
+	CHECK(expected == 0 || expected == EXIT_GATE);
+	snprintf(path, sizeof(path), "%s/out", folder);
+	unlink(path);
+	for (long n = 1; n <= total; n += 1 + n / (fails_from_there ? 20 : STEP)) {
+		int status = try_viewer(run, folder, n, text, sizeof(text));
+		size_t errors = count_of(text, "out of memory") + count_of(text, "allocate memory");
+
+		size_t left = files_in(folder);
+		size_t most = fails_from_there ? 2 : 1; /* one for each of two files */
+
+		if (status != EXIT_BAD ? status != expected || left != outputs
+				       : errors < 1 || errors > most || left)
+			printf("# %s %s, allocation %ld of %ld: status %d, %zu files, %s\n", run[0],
+			       run[1] ? run[1] : "", n, total, status, left, text);
+		if (status != EXIT_BAD) {
+			CHECK_EQ(status, expected);
+			CHECK_EQ(left, outputs);
+		} else {
+			CHECK_LE(1, errors);
+			CHECK_LE(errors, most);
+			CHECK_EQ(left, 0);
+		}
+		unlink(path);
+	}
+}
+
+static void check_runs(size_t first, size_t end)
+{
+	char folder[] = "/tmp/proton-test-XXXXXX";
+
+	made = __real_mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			   -1, 0);
+	CHECK(made != MAP_FAILED);
+	CHECK(mkdtemp(folder) != NULL);
+	record_trace();
+	for (size_t i = first; i < end; i++) {
+		fails_from_there = false;
+		check_run(runs[i], folder);
+		fails_from_there = true;
+		check_run(runs[i], folder);
+	}
+	rmdir(folder);
+}
+
+TEST(the_viewer_prints_with_one_error_or_none)
+{
+	check_runs(0, FIRST_EXPORT);
+}
+
+TEST(an_export_ends_with_one_error_and_leaves_no_file)
+{
+	check_runs(FIRST_EXPORT, sizeof(runs) / sizeof(runs[0]));
+}
