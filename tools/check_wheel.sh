@@ -27,7 +27,9 @@ wheel=$(echo "$folder"/*.whl)
 names=$("$folder/venv/bin/python" -m zipfile -l "$wheel" | awk '{print $1}')
 for wanted in '^triton_proton/libproton\.so\.0$' '^triton_proton/libproton_inject\.so$' \
     '^triton_proton/_libproton\..*\.so$' '^triton_proton/__init__\.py$' \
-    '/scripts/proton$' '/scripts/proton-viewer$' '/licenses/LICENSE$'; do
+    '^triton_proton/bin/proton$' '^triton_proton/bin/proton-viewer$' \
+    '/scripts/proton$' '/scripts/proton-viewer$' \
+    '/scripts/triton-proton$' '/scripts/triton-proton-viewer$' '/licenses/LICENSE$'; do
     grep -q -E "$wanted" <<<"$names" || fail "nothing in the wheel is called $wanted"
 done
 if grep -E '\.(c|h|o|a|pyc)$|meson\.build|tests/' <<<"$names"; then
@@ -36,7 +38,7 @@ fi
 
 package=$("$folder/venv/bin/python" -c \
     'import importlib.util as u; print(u.find_spec("triton_proton").submodule_search_locations[0])')
-for file in "$package"/*.so* "$folder/venv/bin/proton" "$folder/venv/bin/proton-viewer"; do
+for file in "$package"/*.so* "$package"/bin/* "$folder"/venv/bin/{,triton-}proton{,-viewer}; do
     [ ! -L "$file" ] || fail "$file is a symbolic link"
     for needed in $(readelf -dW "$file" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
         case $needed in
@@ -52,10 +54,20 @@ done
 
 cd "$folder"
 version=$(venv/bin/python -c 'import triton_proton; print(triton_proton.__version__)')
-for command in proton proton-viewer; do
-    [ -x "venv/bin/$command" ] || fail "$command cannot be executed"
-    said=$("venv/bin/$command" --version) || fail "$command --version fails"
+for file in venv/bin/{,triton-}proton{,-viewer} "$package"/bin/proton{,-viewer}; do
+    command=${file#"$folder"/}
+    [ -x "$file" ] || fail "$command cannot be executed"
+    said=$("$file" --version) || fail "$command --version fails"
     grep -q -F "$version" <<<"$said" || fail "$command says '$said', the package $version"
+done
+# Without the names that Triton's wheel installs and its uninstallation removes.
+rm venv/bin/proton venv/bin/proton-viewer
+echo 'import triton_proton; triton_proton.scope("a", {"n": 1}).__enter__()' >scopes.py
+for command in venv/bin/triton-proton "$package/bin/proton" "venv/bin/python -m triton_proton"; do
+    rm -f proton.hatchet
+    said=$($command -b host scopes.py 2>&1) || fail "$command cannot run a script: $said"
+    venv/bin/python -m triton_proton.viewer -m n proton.hatchet >/dev/null ||
+        fail "no profile from $command"
 done
 # One recorder in a process, whether it is injected or imported: the same file.
 venv/bin/python -c '

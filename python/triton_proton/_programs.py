@@ -14,6 +14,8 @@ from ._note import say
 
 def _directories() -> Iterator[str]:
     """Where an installation of this package may have put programs, most likely first."""
+    # A wheel's own, which no package that installs the same names can replace or remove.
+    yield str(Path(__file__).resolve().parent / "bin")
     if sys.executable:
         yield os.path.dirname(sys.executable)
     for scheme in (None, "posix_user"):
@@ -42,7 +44,7 @@ def _is_tritons(path: str) -> bool:
 
 
 def find_program(name: str) -> Optional[str]:
-    """The path of the program beside this Python, else beside this package, else on PATH."""
+    """The path of the program in this package, else next to this Python, else on PATH."""
     for directory in _directories():
         path = os.path.join(directory, name)
         if os.access(path, os.X_OK) and not os.path.isdir(path) and not _is_tritons(path):

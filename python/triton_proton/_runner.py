@@ -52,7 +52,7 @@ def _start(options: dict[str, str]) -> None:
     _libproton.finalize_on_signals()
     # Registered before anything of the script's: exit functions run last in, first out, so what
     # the script does in its own is still recorded.
-    atexit.register(_finish, os.getpid(), quiet)
+    atexit.register(_finish, os.getpid(), quiet, options.get("viewer", "proton-viewer"))
 
 
 def _leave_children_alone() -> None:
@@ -64,7 +64,7 @@ def _leave_children_alone() -> None:
         del os.environ[name]
 
 
-def _finish(owner: int, quiet: bool) -> None:
+def _finish(owner: int, quiet: bool, viewer: str) -> None:
     """End the session at the end of the process; print where the profile is."""
     if os.getpid() != owner:
         return  # a forked child runs the exit functions too, but owns no session
@@ -85,7 +85,7 @@ def _finish(owner: int, quiet: bool) -> None:
     if not quiet:
         summary = _libproton.last_summary()
         if summary:
-            _say(summary)
+            _say(summary.replace("see it with: proton-viewer", f"see it with: {viewer}"))
 
 
 def _sentence(error: BaseException) -> str:

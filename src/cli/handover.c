@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/note.h"
+#include "cli/which.h"
 #include "format/target.h"
 
 #define INJECTION "CUDA_INJECTION64_PATH"
@@ -105,6 +106,7 @@ static bool put_injection(const struct options *options, const char *library)
 
 bool handover_export(const struct options *options, const char *library, bool must_inject)
 {
+	const char *viewer = which_viewer();
 	bool ok;
 
 	clear_leftovers();
@@ -114,6 +116,7 @@ bool handover_export(const struct options *options, const char *library, bool mu
 	     put(HANDOVER_FORMAT, options->format) &&
 	     put(HANDOVER_MEMORY, options->wants_memory ? "1" : NULL) &&
 	     put(HANDOVER_QUIET, options->is_quiet ? "1" : "0") &&
+	     put(HANDOVER_VIEWER, strcmp(viewer, "proton-viewer") == 0 ? NULL : viewer) &&
 	     (!options->no_clobber || put("PROTON_NO_CLOBBER", "1")) &&
 	     (!options->has_no_nvtx || put("TRITON_ENABLE_NVTX", "0")) &&
 	     (!library || (options->has_no_children && !must_inject) ||

@@ -26,6 +26,8 @@
 #define HANDOVER_FORMAT HANDOVER_PREFIX "FORMAT"
 #define HANDOVER_MEMORY HANDOVER_PREFIX "MEMORY" /* "1", or absent */
 #define HANDOVER_QUIET HANDOVER_PREFIX "QUIET"   /* "0" or "1"; always there */
+/* What to call `proton-viewer` in messages; absent if that name is ours. */
+#define HANDOVER_VIEWER HANDOVER_PREFIX "VIEWER"
 /* What the variable of that name was before; absent if it was not set. */
 #define HANDOVER_PYTHONPATH HANDOVER_PREFIX "PYTHONPATH"
 #define HANDOVER_LD_PRELOAD HANDOVER_PREFIX "LD_PRELOAD"

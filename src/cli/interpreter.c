@@ -164,11 +164,33 @@ static void explain(enum verdict verdict, const char *python, const char *module
 	}
 }
 
+/*
+ * The directory of this program's Python; malloc'd. The copy inside the package
+ * (PREFIX/lib/python3.x/site-packages/triton_proton/bin) belongs to the Python in PREFIX/bin.
+ */
+static char *python_directory(void)
+{
+	static const char in_package[] = "/triton_proton/bin";
+	char *own = search_own_directory();
+	size_t length = own ? strlen(own) : 0;
+	char *above;
+
+	if (length < sizeof(in_package) ||
+	    strcmp(own + length - sizeof(in_package) + 1, in_package))
+		return own;
+	if (asprintf(&above, "%s/../../../../../bin", own) < 0)
+		return own;
+	free(own);
+	own = realpath(above, NULL);
+	free(above);
+	return own;
+}
+
 /* The candidates in order, malloc'd; fewer than `capacity` of them. */
 static size_t list_candidates(char **paths, size_t capacity)
 {
 	static const char *const names[] = {"python3", "python"};
-	char *directory = search_own_directory();
+	char *directory = python_directory();
 	size_t count = 0;
 	char *plain;
 

@@ -19,6 +19,7 @@
 /* Seen from this executable: a build tree, an installation, a Python environment. */
 static const char *const library_patterns[] = {
 	"",
+	"../", /* from the package's own directory of programs */
 	"../lib*/proton/",
 	"../lib/*/proton/",
 	"../lib*/python3*/site-packages/triton_proton/",

@@ -17,6 +17,7 @@
 
 #include "base/array.h"
 #include "base/note.h"
+#include "cli/which.h"
 #include "export/export.h"
 #include "format/target.h"
 
@@ -39,7 +40,7 @@ static const char help_text[] =
 	"      --memory              record memory copies and sets of GPUs too\n"
 	"      --module NAME         run a module as `python -m NAME` does\n"
 	"      --no-children, --no-nvtx  leave children, or NVTX ranges, alone\n"
-	"  -q, --quiet               print only what is wrong    -h, --help, --version\n"
+	"  -q, --quiet               print only errors   -h, --help, --version, --which\n"
 	"\n"
 	"examples:\n"
 	"  proton -n out/softmax -k triton softmax.py --rows 4096\n"
@@ -50,6 +51,7 @@ enum {
 	OPTION_MODULE = 256,
 	OPTION_MEMORY,
 	OPTION_VERSION,
+	OPTION_WHICH,
 	OPTION_NO_NVTX,
 	OPTION_NO_CHILDREN,
 	OPTION_NO_CLOBBER,
@@ -70,6 +72,7 @@ static const struct option long_options[] = {
 	{"no-nvtx", no_argument, NULL, OPTION_NO_NVTX},
 	{"quiet", no_argument, NULL, 'q'},
 	{"version", no_argument, NULL, OPTION_VERSION},
+	{"which", no_argument, NULL, OPTION_WHICH},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
@@ -183,7 +186,10 @@ enum options_outcome options_parse(int argc, char **argv, struct options *option
 			break;
 		case OPTION_VERSION:
 			print_out("proton " PROTON_VERSION "\n");
+			which_note_others();
 			return OPTIONS_DONE;
+		case OPTION_WHICH:
+			return which_print() ? OPTIONS_DONE : OPTIONS_BAD;
 		case 'h':
 			print_out(help_text);
 			return OPTIONS_DONE;

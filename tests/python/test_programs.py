@@ -36,14 +36,46 @@ def environment_of_its_own(tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory], check=True)
     package = Path(_programs.__file__).parent.parent
     (site,) = (directory / "lib").glob("python3*/site-packages")
-    # A copy: the programs beside the package that is tested are not to be found.
-    shutil.copytree(package / "triton_proton", site / "triton_proton")
+    # A copy: the programs of the package that is tested are not to be found.
+    shutil.copytree(
+        package / "triton_proton", site / "triton_proton", ignore=shutil.ignore_patterns("bin")
+    )
     return directory / "bin"
 
 
-@pytest.mark.parametrize(
-    "module, name", [("triton_proton.proton", "proton"), ("triton_proton.viewer", "proton-viewer")]
-)
+@pytest.fixture
+def tritons(environment_of_its_own) -> Path:
+    """The scripts that Triton's wheel installs, where this package's programs were before."""
+    for name, module in (("proton", "proton"), ("proton-viewer", "viewer")):
+        script = environment_of_its_own / name
+        script.write_text(f"#!/bin/sh\nimport sys\nfrom triton.profiler.{module} import main\n")
+        script.chmod(0o755)
+    return environment_of_its_own
+
+
+def package_of(binaries: Path) -> Path:
+    (package,) = (binaries.parent / "lib").glob("python3*/site-packages/triton_proton")
+    return package
+
+
+MODULES = [
+    ("triton_proton", "proton"),
+    ("triton_proton.proton", "proton"),
+    ("triton_proton.viewer", "proton-viewer"),
+]
+
+
+@pytest.mark.parametrize("module, name", MODULES)
+def test_program_in_the_package_comes_first(tritons, module, name):
+    (package_of(tritons) / "bin").mkdir()
+    program = fake_program(package_of(tritons) / "bin", name)
+    result = run(module, "-x", python=str(tritons / "python"), PYTHONPATH="")
+    assert result.stdout.split()[0] == str(program)
+    (tritons / name).unlink()  # as the uninstallation of Triton does
+    assert run(module, python=str(tritons / "python"), PYTHONPATH="").returncode == 7
+
+
+@pytest.mark.parametrize("module, name", MODULES)
 def test_the_program_beside_this_python_takes_over(environment_of_its_own, module, name):
     program = fake_program(environment_of_its_own, name)
     python = str(environment_of_its_own / "python")
@@ -80,3 +112,58 @@ def test_the_script_that_triton_installs_is_not_ours(environment_of_its_own, tmp
     python = str(environment_of_its_own / "python")
     result = run("triton_proton.proton", python=python, PYTHONPATH="", PATH=f"{tmp_path}:/bin")
     assert result.stdout.startswith(str(program))
+
+
+def native(name: str) -> str:
+    path = _programs.find_program(name)
+    assert path is not None
+    return path
+
+
+def copied(name: str, directory: Path) -> str:
+    directory.mkdir(exist_ok=True)
+    return shutil.copy(native(name), directory / name)
+
+
+def test_which_program_runs_is_printed(tritons, tmp_path):
+    path = f"{tritons}:{os.environ['PATH']}"
+    result = run("triton_proton", "--which", PATH=path, PROTON_PYTHON=str(tritons / "python"))
+    lines = result.stdout.splitlines()
+    assert result.returncode == 0, result.stderr
+    assert lines[0].startswith("this program: ") and lines[2].startswith("package: ")
+    assert f"proton: {tritons / 'proton'} (Triton's own profiler)" in lines
+    assert f"proton-viewer: {tritons / 'proton-viewer'} (Triton's own profiler)" in lines
+    assert result.stderr.count("\n") == 1 and f"{tritons / 'proton'} is Triton's" in result.stderr
+
+
+def test_version_notes_tritons_program(tritons, tmp_path):
+    ours = copied("proton", tmp_path / "ours")
+    environment = {**os.environ, "PATH": f"{tmp_path / 'ours'}:/usr/bin:/bin"}
+    environment.pop("PROTON_PYTHON", None)
+
+    def version():
+        return subprocess.run(
+            [ours, "--version"], env=environment, capture_output=True, text=True, check=True
+        )
+
+    assert version().stderr == ""
+    environment["PATH"] = f"{tritons}:/usr/bin:/bin"
+    plain = version()
+    assert plain.stdout.startswith("proton ") and plain.stdout.count("\n") == 1
+    assert plain.stderr.count("\n") == 1 and "triton-proton" in plain.stderr
+    environment["PATH"] = "/usr/bin:/bin"
+    environment["PROTON_PYTHON"] = str(tritons / "python")
+    assert version().stderr == plain.stderr
+
+
+def test_summary_names_the_viewer_that_is_ours(tritons, tmp_path):
+    (tmp_path / "s.py").write_text("import triton_proton\nwith triton_proton.scope('a'): pass\n")
+    for path, viewer in ((f"{tritons}:/usr/bin:/bin", "triton-proton-viewer"), ("/bin", "proton")):
+        done = subprocess.run(
+            [native("proton"), "-b", "host", "s.py"],
+            env={**os.environ, "PATH": path, "PROTON_PYTHON": sys.executable},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        assert f"see it with: {viewer}" in done.stderr

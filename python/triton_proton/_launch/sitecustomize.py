@@ -23,7 +23,7 @@ def _launch() -> None:
         names = [name for name in os.environ if name.startswith(prefix)]
         options = {name[len(prefix) :].lower(): os.environ[name] for name in names}
         # With a PID, the driver brings the recorder into children, which look for the rest then.
-        own = ("PYTHON", "PYTHONPATH", "HOOK", "CONTEXT")
+        own = ("PYTHON", "PYTHONPATH", "HOOK", "CONTEXT", "VIEWER")
         for name in names:
             if "pid" not in options or name[len(prefix) :] in own:
                 del os.environ[name]
