@@ -185,8 +185,8 @@ enum options_outcome options_parse(int argc, char **argv, struct options *option
 			options->has_no_nvtx = true;
 			break;
 		case OPTION_VERSION:
-			print_out("proton " PROTON_VERSION "\n");
 			which_note_others();
+			print_out("proton " PROTON_VERSION "\n");
 			return OPTIONS_DONE;
 		case OPTION_WHICH:
 			return which_print() ? OPTIONS_DONE : OPTIONS_BAD;
