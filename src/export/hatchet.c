@@ -86,6 +86,11 @@ static void boolean(void *context, bool value)
 	json_bool(context, value);
 }
 
+static bool has_failed(void *context)
+{
+	return ((struct hatchet *)context)->json.out->errnum != 0;
+}
+
 static void whole(void *context, bool begin)
 {
 	struct hatchet *hatchet = context;
@@ -125,6 +130,7 @@ static const struct tree_format format = {
 	.uint64 = uint64,
 	.float64 = float64,
 	.boolean = boolean,
+	.has_failed = has_failed,
 	.whole = whole,
 	.before_part = before_part,
 	.extras = extras,

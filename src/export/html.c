@@ -40,14 +40,18 @@ static void write_text(struct html *html, const char *text, size_t length)
 	struct out *quoted = &html->quoted;
 	struct out *safe = &html->scratch;
 
+	if (html->out->errnum)
+		return;
 	quoted->length = 0;
 	json_quote(quoted, text, length);
 	safe->length = 0;
-	for (size_t i = 0; i < quoted->length; i++) {
-		if (quoted->bytes[i] == '<')
+	for (const char *at = quoted->bytes, *end = at + quoted->length; at < end;) {
+		const char *mark = memchr(at, '<', (size_t)(end - at));
+
+		out_bytes(safe, at, (size_t)((mark ? mark : end) - at));
+		if (mark)
 			out_text(safe, "\\u003c");
-		else
-			out_byte(safe, quoted->bytes[i]);
+		at = mark ? mark + 1 : end;
 	}
 	json_string_quoted(&html->json, safe->bytes, safe->length);
 }

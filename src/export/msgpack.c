@@ -53,6 +53,11 @@ static void boolean(void *context, bool value)
 	msgpack_bool(context, value);
 }
 
+static bool has_failed(void *context)
+{
+	return ((struct out *)context)->errnum != 0;
+}
+
 static void nothing(void *context)
 {
 	(void)context;
@@ -79,6 +84,7 @@ static const struct tree_format format = {
 	.uint64 = uint64,
 	.float64 = float64,
 	.boolean = boolean,
+	.has_failed = has_failed,
 	.whole = no_frame,
 	.before_part = nothing,
 	.extras = no_frame,

@@ -384,6 +384,8 @@ static void write_tree(struct tree_writer *writer)
 
 	enter_node(writer, node);
 	for (;;) {
+		if (writer->format->has_failed(writer->context))
+			return;
 		if (nodes[node].first_child) {
 			node = nodes[node].first_child;
 			enter_node(writer, node);

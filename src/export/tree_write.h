@@ -24,6 +24,8 @@ struct tree_format {
 	void (*uint64)(void *context, uint64_t value);
 	void (*float64)(void *context, double value);
 	void (*boolean)(void *context, bool value);
+	/* True if the output cannot be written any more: the walk ends. */
+	bool (*has_failed)(void *context);
 	/* Before all of it, or behind. */
 	void (*whole)(void *context, bool begin);
 	/* A node or the table of devices follows. */

@@ -127,6 +127,8 @@ void json_quote(struct out *out, const char *text, size_t length)
 {
 	size_t at = 0;
 
+	if (out->errnum)
+		return;
 	out_byte(out, '"');
 	while (at < length) {
 		size_t plain = at;
@@ -134,6 +136,10 @@ void json_quote(struct out *out, const char *text, size_t length)
 
 		while (at < length && (unsigned char)text[at] >= 0x20 && text[at] != '"' &&
 		       text[at] != '\\') {
+			if ((unsigned char)text[at] < 0x7f) {
+				at++;
+				continue;
+			}
 			step = utf8_sequence(text + at, length - at);
 			if (!step || is_escaped(text + at, step))
 				break;

@@ -9,6 +9,7 @@
 #include "model/pairs.h"
 
 #define NONE UINT32_MAX
+#define LONG_STRING 256u /* bytes: many frames may share one, which is searched for once */
 
 struct merge {
 	struct profile *target;
@@ -22,6 +23,7 @@ struct merge {
 	struct pairs values;   /* (node, metric) -> value */
 	struct pairs kernels;  /* (node, device) -> kernel */
 	struct pairs counters; /* (name, 0) -> index + 1 */
+	struct pairs strings;  /* (long string of the source, 0) -> that of the target */
 	uint32_t *newest;      /* by metric of the target: its latest value; 0: none */
 	uint32_t *older;       /* by value: the one of its metric before it */
 	size_t newest_capacity, older_capacity;
@@ -53,6 +55,7 @@ static void drop_maps(struct merge *merge)
 	free(merge->metrics);
 	free(merge->devices);
 	merge->frames = merge->metrics = merge->devices = NULL;
+	pairs_fini(&merge->strings);
 }
 
 /* Kinds were left out while frames were compared: a kernel here may be a mere name there. */
@@ -110,9 +113,16 @@ void merge_source(struct merge *merge, const struct profile *source)
 static uint32_t copy_string(struct merge *merge, uint32_t string)
 {
 	const struct strings *strings = &merge->source->strings;
+	bool is_long = string_length(strings, string) >= LONG_STRING;
+	uint32_t found = is_long ? pairs_find(&merge->strings, string, 0) : 0;
 
-	return profile_string(merge->target, string_text(strings, string),
-			      string_length(strings, string));
+	if (found)
+		return found;
+	found = profile_string(merge->target, string_text(strings, string),
+			       string_length(strings, string));
+	if (is_long)
+		pair_add(merge, &merge->strings, string, 0, found);
+	return found;
 }
 
 static void note_kernel_frame(struct merge *merge, uint32_t frame)

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "model/merge.h"
+#include "model/pairs.h"
 
 #define NO_FRAME UINT32_MAX
 /*
@@ -22,7 +23,8 @@ struct regroup {
 	struct profile *target;
 	struct merge *merge;
 	const bool *keeps;
-	uint32_t *inner; /* by node: the innermost source frame at or above it, or NO_FRAME */
+	uint32_t *inner;     /* by node: the innermost source frame at or above it, or NO_FRAME */
+	struct pairs places; /* (file, 0) -> node of the target, by file or module */
 	struct out name;
 };
 
@@ -46,6 +48,7 @@ static int end(struct regroup *regroup, struct profile **out, struct proton_erro
 {
 	merge_free(regroup->merge);
 	out_fini(&regroup->name);
+	pairs_fini(&regroup->places);
 	free(regroup->inner);
 	if (regroup->target->out_of_memory) {
 		profile_free(regroup->target);
@@ -125,16 +128,26 @@ static uint32_t source_of(struct regroup *regroup, uint32_t node, enum regroup_b
 {
 	uint32_t frame = regroup->inner[node];
 	const char *file;
+	uint32_t string;
+	uint32_t place;
 
 	if (frame == NO_FRAME)
 		return named(regroup, "(no source)");
-	file = profile_text(regroup->source, regroup->source->frames[frame].file);
-	if (by == REGROUP_FILE)
-		return named(regroup, file);
-	regroup->name.length = 0;
-	write_module(&regroup->name, file);
-	out_byte(&regroup->name, '\0');
-	return named(regroup, regroup->name.errnum ? "" : regroup->name.bytes);
+	string = regroup->source->frames[frame].file;
+	place = pairs_find(&regroup->places, string, 0);
+	if (place)
+		return place;
+	file = profile_text(regroup->source, string);
+	if (by == REGROUP_MODULE) {
+		regroup->name.length = 0;
+		write_module(&regroup->name, file);
+		out_byte(&regroup->name, '\0');
+		file = regroup->name.errnum ? "" : regroup->name.bytes;
+	}
+	place = named(regroup, file);
+	if (place && !pairs_add(&regroup->places, string, 0, place))
+		regroup->target->out_of_memory = true;
+	return place;
 }
 
 static uint32_t device_of(struct regroup *regroup, uint32_t index)
