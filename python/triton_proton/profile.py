@@ -60,8 +60,14 @@ def _obey_nvtx_knob() -> None:
         _libproton.nvtx_enable(bool(group.enable_nvtx))
 
 
-def _select_backend() -> Optional[str]:
-    """The backend used when none is named; None leaves the choice to the recorder."""
+def _select_backend() -> str:
+    """The name of the backend that is used when none is given, as Triton's profiler has it."""
+    chosen = _default_backend() or os.environ.get("PROTON_BACKEND")
+    return chosen or _libproton.get_available_profilers()[0]
+
+
+def _default_backend() -> Optional[str]:
+    """The backend used when none is given; None leaves the choice to the recorder."""
     if os.environ.get("PROTON_BACKEND"):
         return None
     if _is_interpreting() or _libproton.get_available_profilers() == [_HOST]:
@@ -107,7 +113,7 @@ def _start(
     path = DEFAULT_PROFILE_NAME if name is None else os.fspath(name)
     is_default = backend is None and not os.environ.get("PROTON_BACKEND")
     _obey_nvtx_knob()
-    wanted = _select_backend() if backend is None else backend
+    wanted = _default_backend() if backend is None else backend
     session = _libproton.start(
         path,
         context,

@@ -201,3 +201,16 @@ def test_modules_run_with_option_m(module, program):
         text=True,
     )
     assert done.returncode == 0 and done.stdout.startswith(f"{program} "), done.stderr
+
+
+def test_the_default_backend_has_a_name():
+    """Upstream's own tests pass it to the extension of Triton's profiler."""
+    script("""
+        import os
+        from triton_proton.profile import _select_backend
+        from triton_proton._libproton import get_available_profilers
+        os.environ.pop("PROTON_BACKEND", None)
+        assert _select_backend() in get_available_profilers()
+        os.environ["PROTON_BACKEND"] = "host"
+        assert _select_backend() == "host"
+    """)
