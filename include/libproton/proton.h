@@ -56,10 +56,15 @@ struct proton_session_options {
 	const char *context; /* "shadow" (scopes, default) or "python" (needs the Python package) */
 	const char *data;    /* "tree" (default) or "trace": events too */
 	const char *backend; /* one of proton_backend_name(); NULL: the first that is usable */
-	const char *mode;    /* the backend's, "name[:key=value]..."; NULL or "": its default */
-	const char *format;  /* of the output unless proton_finalize() names one; NULL: "hatchet" */
-	uint32_t flags;      /* PROTON_SESSION_* */
-	uint32_t reserved;   /* 0 */
+	/*
+	 * The backend's, "name[:key=value]..."; NULL or "": its default. With the mode
+	 * "periodic_flushing[:format=NAME]" proton_phase_advance() writes the phases before the
+	 * new one and clears them.
+	 */
+	const char *mode;
+	const char *format; /* of the output unless proton_finalize() names one; NULL: "hatchet" */
+	uint32_t flags;     /* PROTON_SESSION_* */
+	uint32_t reserved;  /* 0 */
 };
 
 /*

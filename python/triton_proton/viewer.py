@@ -188,7 +188,8 @@ def parse(
     path = _check_readable(filename)
     names = bare_names(metrics)
     filters = _filters(include, exclude, threshold)
-    head = json.loads(_view(["--json", "--depth=1", "-m", ",".join(names), "--", path]))
+    options = ["--json", "--allow-partial", "--depth=1", "-m", ",".join(names)]
+    head = json.loads(_view([*options, "--", path]))
     derived = [
         one["name"] + (INCLUSIVE if one["inclusive"] else "") for one in head["metrics"]
     ]

@@ -7,6 +7,7 @@
 #include "export/export.h"
 #include "model/load.h"
 #include "record/adding.h"
+#include "record/periodic.h"
 #include "record/session.h"
 #include "record/thread.h"
 
@@ -84,6 +85,7 @@ int proton_phase_advance(int id, uint32_t *phase_out, struct proton_error *err)
 	pthread_mutex_unlock(&session->lock);
 	session_publish();
 	session_put(session);
+	periodic_flush(id);
 	if (phase_out)
 		*phase_out = phase;
 	return PROTON_OK;

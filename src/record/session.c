@@ -107,6 +107,8 @@ static int open_session(const struct settings *settings, char *path, struct sess
 	session->path = path;
 	session->mode = strdup(settings->mode);
 	session->format = strdup(settings->format);
+	session->periodic = settings->periodic;
+	session->first_part = 0;
 	session->backend = settings->backend;
 	session->wants_source = settings->wants_source;
 	session->trace = trace;

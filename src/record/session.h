@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "export/export.h"
 #include "record/backend.h"
 #include "record/store.h"
 #include "record/trace.h"
@@ -32,6 +33,9 @@ struct session {
 	char *mode;
 	char *format;          /* of the output, unless finalize names another */
 	bool has_kept_earlier; /* nothing was recorded: the earlier output was not replaced */
+	const struct export_format
+		*periodic;   /* mode "periodic_flushing": of its files; else NULL */
+	uint32_t first_part; /* phases before it are written or cleared */
 	const struct backend *backend;
 	uint64_t start_ns; /* monotonic */
 	pthread_t ender;   /* the thread that writes the output, once the session has ended */

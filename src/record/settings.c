@@ -5,6 +5,7 @@
 
 #include "format/target.h"
 #include "record/output.h"
+#include "record/periodic.h"
 
 int settings_read(const struct proton_session_options *given, struct settings *out,
 		  struct proton_error *err)
@@ -43,5 +44,17 @@ int settings_read(const struct proton_session_options *given, struct settings *o
 	out->backend = backend_select(o->backend, err);
 	if (!out->backend)
 		return PROTON_E_INVALID;
-	return out->backend->check_mode(out->mode, err);
+	status = periodic_read_mode(out->backend->name, out->mode, out->is_trace, &out->periodic,
+				    err);
+	if (status != PROTON_OK || !out->periodic)
+		return status != PROTON_OK ? status : out->backend->check_mode(out->mode, err);
+	if (target_is_standard_output(out->name))
+		return err_set(err, PROTON_E_INVALID,
+			       "mode periodic_flushing writes several files, which standard "
+			       "output cannot hold; give a name");
+	/* The recorder does the flushing: to the backend it is its default mode. */
+	out->mode = "";
+	if (!*out->format)
+		out->format = out->periodic->name;
+	return PROTON_OK;
 }

@@ -5,6 +5,7 @@
 #include <libproton/proton.h>
 #include <stdbool.h>
 
+#include "export/export.h"
 #include "record/backend.h"
 
 /* Strings are borrowed from the caller. */
@@ -13,6 +14,7 @@ struct settings {
 	const char *mode;
 	const char *format;
 	const struct backend *backend;
+	const struct export_format *periodic; /* see periodic_read_mode() */
 	bool wants_source;
 	bool is_trace;
 	uint32_t flags;

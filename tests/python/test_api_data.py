@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 import triton_proton as proton
@@ -104,3 +107,24 @@ def test_depth_of_scopes_and_of_python():
 
     assert deeper() == (1, frames + 1)
     assert frames > 3
+
+
+@pytest.mark.parametrize("form", ["hatchet", "hatchet_msgpack"])
+def test_periodic_flushing_writes_parts(form):
+    session = proton.start("t", backend="host", mode=f"periodic_flushing:format={form}")
+    for i in range(100):
+        if i and i % 10 == 0:
+            proton.data.advance_phase(session)
+        with proton.scope(f"s{i}", {"items": 1}):
+            pass
+    proton.finalize(output_format=form)
+    parts = sorted(Path(".").glob(f"*.{form}"), key=lambda path: int(path.stem.split("_")[1]))
+    assert [path.name for path in parts] == [f"t.part_{i}.{form}" for i in range(10)]
+    for number, path in enumerate(parts):
+        data = path.read_bytes()
+        if form == "hatchet":
+            root = json.loads(data)[0]
+        else:
+            root = pytest.importorskip("msgpack").unpackb(data, strict_map_key=False)[0]
+        found = [child["frame"]["name"] for child in root["children"]]
+        assert sorted(found) == sorted(f"s{10 * number + i}" for i in range(10))

@@ -179,6 +179,9 @@ def test_errors_are_exceptions(profile):
         viewer.parse(["time/us"], profile, include="a", exclude="b")
     with pytest.raises(RuntimeError, match="Metric x is not found"):
         viewer.match_available_metrics("x", ["time (ns)"], [])
+    Path("cut.hatchet").write_text(Path(profile).read_text()[:-100])
+    with pytest.raises(RuntimeError, match="cut.hatchet"):
+        viewer.read("cut.hatchet")
 
 
 def test_other_formats_are_read(profile):

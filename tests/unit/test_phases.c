@@ -1,6 +1,8 @@
 /* Phases: each holds what was recorded in it; what is cleared is gone and its rows used again. */
 #include "unit/recorded.h"
 
+#include <pthread.h>
+#include <sys/stat.h>
 #include <time.h>
 
 static void in_scope(const char *scope)
@@ -291,4 +293,159 @@ TEST(vectors_of_cleared_phases_are_used_again)
 		CHECK_U64(profile->words[value->as.vector + 3], 3);
 		profile_free(profile);
 	}
+}
+
+static int start_periodic(const char *mode, const char *data)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path("a"),
+		.backend = "host",
+		.mode = mode,
+		.data = data,
+		.flags = PROTON_SESSION_QUIET,
+	};
+	struct proton_error err;
+	int session = -1;
+
+	CHECK_OK(proton_start(&options, &session, &err), err);
+	return session;
+}
+
+TEST(periodic_flushing_writes_each_phase_and_clears_it)
+{
+	int session = start_periodic("periodic_flushing", NULL);
+	struct proton_error err;
+	char *bytes;
+	size_t length;
+
+	for (int phase = 0; phase < 5; phase++) {
+		char scope[16];
+		char file[32];
+
+		snprintf(scope, sizeof(scope), "s%d", phase);
+		in_scope(scope);
+		CHECK_EQ(advance(session), (uint32_t)phase + 1);
+		snprintf(file, sizeof(file), "a.part_%d.hatchet", phase);
+		CHECK(rec_exists(file));
+		CHECK_OK(file_read_all(rec_path(file), 0, &bytes, &length, &err), err);
+		CHECK_HAS(bytes, scope);
+		CHECK(!strstr(bytes, phase ? "\"s0\"" : "\"s1\""));
+		free(bytes);
+		CHECK_EQ(proton_data_get(session, (uint32_t)phase, NULL, &bytes, &length, &err),
+			 PROTON_E_RANGE);
+	}
+	in_scope("last");
+	CHECK_OK(proton_finalize(session, NULL, &err), err);
+	CHECK(rec_exists("a.part_5.hatchet") && !rec_exists("a.part_6.hatchet"));
+	CHECK(!rec_exists("a.hatchet") && !rec_exists("a.proton"));
+}
+
+TEST(periodic_flushing_uses_its_format_at_the_end_too)
+{
+	int session = start_periodic("periodic_flushing:format=hatchet_msgpack", NULL);
+	struct proton_error err;
+
+	in_scope("s");
+	advance(session);
+	in_scope("s");
+	CHECK_OK(proton_finalize(session, NULL, &err), err);
+	CHECK(rec_exists("a.part_0.hatchet_msgpack") && rec_exists("a.part_1.hatchet_msgpack"));
+	session = start_periodic("Periodic_Flushing", "trace");
+	in_scope("s");
+	advance(session);
+	CHECK_OK(proton_finalize(session, NULL, &err), err);
+	CHECK(rec_exists("a.part_0.chrome_trace"));
+}
+
+TEST(a_phase_that_cannot_be_written_is_kept)
+{
+	int session = start_periodic("periodic_flushing", NULL);
+	struct proton_error err;
+	char *bytes;
+	size_t length;
+
+	CHECK_EQ(mkdir(rec_path("a.part_0.hatchet"), 0777), 0);
+	in_scope("first");
+	CHECK_EQ(advance(session), 1);
+	CHECK_OK(proton_data_get(session, 0, NULL, &bytes, &length, &err), err);
+	CHECK_HAS(bytes, "first");
+	proton_free(bytes);
+	CHECK_EQ(rmdir(rec_path("a.part_0.hatchet")), 0);
+	in_scope("second");
+	CHECK_EQ(advance(session), 2);
+	CHECK(rec_exists("a.part_0.hatchet") && rec_exists("a.part_1.hatchet"));
+	CHECK_OK(proton_finalize(session, "none", &err), err);
+}
+
+TEST(periodic_flushing_refuses_what_it_cannot_do)
+{
+	static const struct {
+		const char *name;
+		const char *mode;
+		const char *text;
+	} cases[] = {
+		{"a", "periodic_flushing:every=5", "host: unsupported option key: every; "},
+		{"a", "periodic_flushing:format=xml", "host: unsupported format: xml"},
+		{"a", "periodic_flushing:format=perfetto", "host: unsupported format: perfetto"},
+		{"a", "periodic_flushing:format=none", "host: unsupported format: none"},
+		{"a", "periodic", "host: unsupported mode: periodic; "},
+		{"-", "periodic_flushing", "standard output"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct proton_session_options options = {
+			.size = sizeof(options),
+			.name = cases[i].name,
+			.backend = "host",
+			.mode = cases[i].mode,
+		};
+		struct proton_error err;
+		int session;
+
+		CHECK_EQ(proton_start(&options, &session, &err), PROTON_E_INVALID);
+		CHECK_HAS(err.text, cases[i].text);
+	}
+}
+
+static void *advance_often(void *argument)
+{
+	const int *session = argument;
+	struct proton_error err;
+
+	for (int i = 0; i < 50; i++) {
+		in_scope("t");
+		CHECK_OK(proton_phase_advance(*session, NULL, &err), err);
+	}
+	return NULL;
+}
+
+TEST(threads_that_advance_at_once_lose_no_phase)
+{
+	int session = start_periodic("periodic_flushing", NULL);
+	pthread_t threads[4];
+	struct proton_error err;
+	uint64_t kernels;
+
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, advance_often, &session), 0);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	/* A kernel that ends after another thread has written its phase is counted as lost. */
+	kernels = rec_counter(session, "lost: recorded after its phase was cleared");
+	CHECK_OK(proton_finalize(session, NULL, &err), err);
+	for (int phase = 0; phase <= 200; phase++) {
+		char file[32];
+		char *bytes;
+		size_t length;
+
+		snprintf(file, sizeof(file), "a.part_%d.hatchet", phase);
+		if (!rec_exists(file))
+			continue;
+		CHECK_OK(file_read_all(rec_path(file), 0, &bytes, &length, &err), err);
+		for (const char *at = bytes; (at = strstr(at, "\"count\": ")); at++)
+			kernels += strtoull(at + strlen("\"count\": "), NULL, 10);
+		free(bytes);
+	}
+	CHECK_U64(kernels, 200);
 }

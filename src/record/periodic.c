@@ -1,0 +1,145 @@
+/* Mode "periodic_flushing": writes phases as they end. See periodic.h. */
+#include "record/periodic.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/note.h"
+#include "format/target.h"
+#include "record/earlier.h"
+#include "record/output.h"
+#include "record/session.h"
+
+#define MODE "periodic_flushing"
+#define FORMAT "format="
+
+int periodic_read_mode(const char *backend, const char *mode, bool is_trace,
+		       const struct export_format **format_out, struct proton_error *err)
+{
+	size_t length = strcspn(mode, ":");
+	const char *option = mode[length] ? mode + length + 1 : "";
+	struct output_format format;
+
+	*format_out = NULL;
+	if (length != strlen(MODE) || strncasecmp(mode, MODE, length) != 0)
+		return PROTON_OK;
+	if (*option && strncmp(option, FORMAT, strlen(FORMAT)) != 0)
+		return err_set(err, PROTON_E_INVALID,
+			       "%s: unsupported option key: %.*s; " MODE " has the option format",
+			       backend, (int)strcspn(option, "=:"), option);
+	option += *option ? strlen(FORMAT) : 0;
+	if (output_format_find(option, is_trace, &format, err) != PROTON_OK ||
+	    format.kind != OUTPUT_EXPORT)
+		return err_set(err, PROTON_E_INVALID, "%s: unsupported format: %s", backend,
+			       option);
+	*format_out = format.export;
+	return PROTON_OK;
+}
+
+/* A phase to be written: a copy of what it holds. */
+struct part {
+	const struct export_format *format;
+	struct profile *profile;
+	char *path;
+	uint32_t phase;
+	bool no_clobber;
+};
+
+static void free_part(struct part *part)
+{
+	profile_free(part->profile);
+	free(part->path);
+}
+
+/* Copies the first ended phase from `from` on that was not cleared; false: there is none. */
+static bool take_part(int id, uint32_t from, struct part *out)
+{
+	struct session *session = session_get(id, NULL);
+	bool is_taken = false;
+
+	*out = (struct part){.phase = from};
+	if (!session)
+		return false;
+	pthread_mutex_lock(&session->lock);
+	while (out->phase < store_phase(&session->store) &&
+	       !store_phase_is_kept(&session->store, out->phase))
+		out->phase++;
+	session->first_part = out->phase;
+	if (session->periodic && out->phase < store_phase(&session->store)) {
+		struct proton_error err;
+
+		out->format = session->periodic;
+		out->no_clobber = session->flags & PROTON_SESSION_NO_CLOBBER;
+		store_count_folded(&session->store);
+		if (store_profile(&session->store, out->phase, &out->profile, &err) != PROTON_OK)
+			note("phase %u is not written yet: %s", out->phase, err.text);
+		else if (asprintf(&out->path, "%s.part_%u.%s", session->path, out->phase,
+				  out->format->suffix) < 0)
+			out->path = NULL;
+		is_taken = out->profile && out->path;
+	}
+	pthread_mutex_unlock(&session->lock);
+	session_put(session);
+	if (!is_taken)
+		free_part(out);
+	return is_taken;
+}
+
+static int write_part(const struct part *part, struct proton_error *err)
+{
+	int status = target_check(part->path, part->no_clobber, NULL, err);
+
+	/* The session is still live; this phase of it is final. */
+	part->profile->is_unfinished = false;
+	part->profile->end_ns = clock_real_ns();
+	if (status == PROTON_OK)
+		status = export_to_file(part->format, part->profile, part->path, part->no_clobber,
+					err);
+	if (status == PROTON_OK)
+		earlier_note_written(part->path);
+	return status;
+}
+
+/* The first phase that may have to be written; UINT32_MAX in other modes. */
+static uint32_t first_part(int id)
+{
+	struct session *session = session_get(id, NULL);
+	uint32_t first = UINT32_MAX;
+
+	if (!session)
+		return first;
+	pthread_mutex_lock(&session->lock);
+	if (session->periodic)
+		first = session->first_part;
+	pthread_mutex_unlock(&session->lock);
+	session_put(session);
+	return first;
+}
+
+void periodic_flush(int id)
+{
+	uint32_t first = first_part(id);
+	struct proton_error err;
+	struct part part;
+
+	if (first == UINT32_MAX)
+		return;
+	if (session_flush_backends(id, &err) != PROTON_OK)
+		note("%s", err.text);
+	while (take_part(id, first, &part)) {
+		int status = write_part(&part, &err);
+
+		first = part.phase + 1;
+		if (status == PROTON_OK)
+			status = proton_phase_clear(id, part.phase, false, &err);
+		if (status != PROTON_OK) {
+			note("phase %u is kept in memory: %s", part.phase, err.text);
+			free_part(&part);
+			return;
+		}
+		free_part(&part);
+	}
+}
