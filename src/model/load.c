@@ -44,12 +44,12 @@ static char first_of_text(const char *bytes, size_t length)
 }
 
 /*
- * A profile file has blocks for its header before it has that. Of a header that is written while it
- * is read, the end may be there and the beginning not.
+ * True where the magic number of a profile file will be: the file has blocks for its header before
+ * it has that. If the header is written while it is read, only the rest of it may be read.
  */
-static bool is_zero(const char *bytes, size_t length)
+static bool is_starting(const char *bytes, size_t length)
 {
-	return length >= FILE_HEAD_BYTES && !bytes[0] && memcmp(bytes, bytes + 1, 63) == 0;
+	return length >= FILE_HEAD_BYTES && !bytes[0] && memcmp(bytes, bytes + 1, 7) == 0;
 }
 
 /* Things that people give by mistake; NULL if it is none of them. */
@@ -57,7 +57,7 @@ static const char *known_stranger(const char *bytes, size_t length)
 {
 	if (length == 0)
 		return "it is empty";
-	if (is_zero(bytes, length))
+	if (is_starting(bytes, length))
 		return "it has no content: its process ended while it started";
 	if (begins_with(bytes, length, "\x1f\x8b", 2))
 		return "it is compressed with gzip; decompress it first (gunzip)";
@@ -198,13 +198,21 @@ static int load_whole(const char *path, struct profile **out, struct proton_erro
 
 int profile_load_file(const char *path, struct profile **out, struct proton_error *err)
 {
+	struct profile *again;
 	int status;
+	int again_status;
 
 	if (load_recording(path, out, &status, err))
 		return status;
 	status = load_whole(path, out, err);
-	/* It may have begun to record meanwhile. */
-	if (status == PROTON_E_FORMAT)
-		load_recording(path, out, &status, err);
-	return status;
+	/* It may have begun to record between the two: then one read of it all is inconsistent. */
+	if (status != PROTON_E_FORMAT && (status != PROTON_OK || !(*out)->is_unfinished))
+		return status;
+	if (!load_recording(path, &again, &again_status, err))
+		return status;
+	if (status == PROTON_OK)
+		profile_free(*out);
+	if (again_status == PROTON_OK)
+		*out = again;
+	return again_status;
 }
