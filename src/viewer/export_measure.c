@@ -208,10 +208,14 @@ struct export_metric measure_describe(const struct measure *measure, const struc
 	return metric;
 }
 
+/* The same to the bit: NAN is NAN, and 0 is not -0. */
 static bool is_same(const struct metric_column *column, size_t a, size_t b)
 {
-	return memcmp(&column->values[a], &column->values[b], sizeof(*column->values)) == 0 &&
-	       (!column->exact || column->exact[a] == column->exact[b]);
+	uint64_t bits[2];
+
+	memcpy(&bits[0], &column->values[a], sizeof(bits[0]));
+	memcpy(&bits[1], &column->values[b], sizeof(bits[1]));
+	return bits[0] == bits[1] && (!column->exact || column->exact[a] == column->exact[b]);
 }
 
 /* A copy of its first bytes instead of the array: shrinking it would leave a hole in the heap. */

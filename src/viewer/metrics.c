@@ -88,12 +88,12 @@ static void index_many(struct metrics *metrics)
 
 	if (count <= MANY)
 		return;
-	metrics->by_label = xcalloc(count, sizeof(*metrics->by_label));
-	metrics->by_name = xcalloc(count, sizeof(*metrics->by_name));
+	metrics->by_label = xcalloc(count, sizeof(void *));
+	metrics->by_name = xcalloc(count, sizeof(void *));
 	for (size_t i = 0; i < count; i++)
 		metrics->by_label[i] = metrics->by_name[i] = &metrics->raws[i];
-	qsort(metrics->by_label, count, sizeof(*metrics->by_label), compare_labels);
-	qsort(metrics->by_name, count, sizeof(*metrics->by_name), compare_names);
+	qsort(metrics->by_label, count, sizeof(void *), compare_labels);
+	qsort(metrics->by_name, count, sizeof(void *), compare_names);
 	if (!value_index_init(&metrics->values, metrics->profile))
 		xgive_up();
 }
