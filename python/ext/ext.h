@@ -77,6 +77,13 @@ static inline struct ext_state *ext_state_of(PyObject *module)
 
 /* Set the exception that `status` calls for, with the text of `err`; always returns NULL. */
 PyObject *ext_raise(struct ext_state *state, int status, const struct proton_error *err);
+/*
+ * `text` as messages show it: characters that would act on a terminal are escaped. New reference;
+ * NULL with an exception.
+ */
+PyObject *ext_shown(PyObject *text);
+/* Raises `format`, which has one %U for the name as ext_shown() gives it. NULL. */
+PyObject *ext_raise_named(PyObject *exception, const char *format, PyObject *name);
 
 /*
  * The UTF-8 bytes of a string, with what UTF-8 cannot express escaped. *owner_out is what keeps

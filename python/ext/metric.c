@@ -64,25 +64,31 @@ static enum forced_type forced_type_of(const char *name)
 
 /* ------------------------------------------------------------------ single values */
 
+/* ValueError "metric 'NAME': why"; -1. */
+static int refuse(const char *name, const char *why)
+{
+	PyObject *text = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "replace");
+	PyObject *shown = text ? ext_shown(text) : NULL;
+	if (shown)
+		PyErr_Format(PyExc_ValueError, "metric '%U': %s", shown, why);
+	Py_XDECREF(shown);
+	Py_XDECREF(text);
+	return -1;
+}
+
 static int integer_of(PyObject *value, const char *name, int64_t *out)
 {
 	if (PyFloat_Check(value)) {
 		double number = PyFloat_AS_DOUBLE(value);
-		if (!(number >= -0x1p63 && number < 0x1p63)) {
-			PyErr_Format(PyExc_ValueError, "metric '%s': %R does not fit into 64 bits",
-				     name, value);
-			return -1;
-		}
+		if (!(number >= -0x1p63 && number < 0x1p63))
+			return refuse(name, "the number does not fit into 64 bits");
 		*out = (int64_t)number;
 		return 0;
 	}
 	int overflow;
 	long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-	if (overflow) {
-		PyErr_Format(PyExc_ValueError, "metric '%s': the integer does not fit into 64 bits",
-			     name);
-		return -1;
-	}
+	if (overflow)
+		return refuse(name, "the integer does not fit into 64 bits");
 	if (number == -1 && PyErr_Occurred())
 		return -1;
 	*out = number;
@@ -100,9 +106,7 @@ static int double_of(PyObject *value, const char *name, double *out)
 		if (!PyErr_ExceptionMatches(PyExc_OverflowError))
 			return -1;
 		PyErr_Clear();
-		PyErr_Format(PyExc_ValueError, "metric '%s': the integer is too large for a float",
-			     name);
-		return -1;
+		return refuse(name, "the integer is too large for a float");
 	}
 	*out = number;
 	return 0;
@@ -164,12 +168,10 @@ static int convert_vector(PyObject *sequence, enum forced_type forced, struct me
 	Py_ssize_t item_cnt = PySequence_Fast_GET_SIZE(sequence);
 	bool has_double = false;
 	if (item_cnt == 0) {
-		PyErr_Format(PyExc_ValueError, "metric '%s': the list is empty", metric->name);
-		return -1;
+		return refuse(metric->name, "the list is empty");
 	}
 	if ((uint64_t)item_cnt > UINT32_MAX) {
-		PyErr_Format(PyExc_ValueError, "metric '%s': the list is too long", metric->name);
-		return -1;
+		return refuse(metric->name, "the list is too long");
 	}
 	for (Py_ssize_t i = 0; i < item_cnt; i++) {
 		PyObject *item = PySequence_Fast_GET_ITEM(sequence, i);
@@ -242,8 +244,7 @@ static int convert_string(PyObject *value, struct proton_metric *metric)
 		return -1;
 	if (strlen(metric->value.string) == (size_t)length)
 		return 0;
-	PyErr_Format(PyExc_ValueError, "metric '%s': the text holds a NUL", metric->name);
-	return -1;
+	return refuse(metric->name, "the text holds a NUL");
 }
 
 /* One value; list->is_plain turns false when it needs Python. */

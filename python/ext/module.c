@@ -49,6 +49,32 @@ PyObject *ext_raise(struct ext_state *state, int status, const struct proton_err
 	return NULL;
 }
 
+PyObject *ext_shown(PyObject *text)
+{
+	PyObject *printable = PyObject_CallMethod(text, "isprintable", NULL);
+	bool is_printable = printable == Py_True;
+	if (!printable)
+		return NULL;
+	Py_DECREF(printable);
+	if (is_printable)
+		return Py_NewRef(text);
+	PyObject *quoted = PyObject_Repr(text);
+	if (!quoted)
+		return NULL;
+	PyObject *shown = PyUnicode_Substring(quoted, 1, PyUnicode_GET_LENGTH(quoted) - 1);
+	Py_DECREF(quoted);
+	return shown;
+}
+
+PyObject *ext_raise_named(PyObject *exception, const char *format, PyObject *name)
+{
+	PyObject *shown = ext_shown(name);
+	if (shown)
+		PyErr_Format(exception, format, shown);
+	Py_XDECREF(shown);
+	return NULL;
+}
+
 /* ------------------------------------------------------------------ names */
 
 const char *ext_utf8(PyObject *string, Py_ssize_t *length_out, PyObject **owner_out)

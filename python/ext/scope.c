@@ -246,9 +246,9 @@ static PyObject *scope_exit(PyObject *object, PyObject *const *args, Py_ssize_t 
 	if (!entry_pop(self, &token)) {
 		if (is_unwinding)
 			Py_RETURN_FALSE;
-		PyErr_Format(self->state->error,
-			     "scope '%U' is left on a thread that has not entered it", self->name);
-		return NULL;
+		return ext_raise_named(self->state->error,
+				       "scope '%U' is left on a thread that has not entered it",
+				       self->name);
 	}
 	if (token != 0) {
 		struct proton_error err;

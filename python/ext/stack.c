@@ -165,6 +165,20 @@ static PyObject *push_scope(PyObject *module, PyObject *const *args, Py_ssize_t 
 	return PyLong_FromUnsignedLongLong(id);
 }
 
+static PyObject *raise_mismatch(PyObject *open, PyObject *given)
+{
+	PyObject *text = PyObject_Str(given);
+	PyObject *shown_given = text ? ext_shown(text) : NULL;
+	PyObject *shown_open = shown_given ? ext_shown(open) : NULL;
+	if (shown_open)
+		PyErr_Format(PyExc_ValueError, "Scope name mismatch: %U != %U", shown_open,
+			     shown_given);
+	Py_XDECREF(shown_open);
+	Py_XDECREF(shown_given);
+	Py_XDECREF(text);
+	return NULL;
+}
+
 /* pop_scope(name or None, metrics or None): the id of the scope that was left, or None. */
 static PyObject *pop_scope(PyObject *module, PyObject *const *args, Py_ssize_t arg_cnt)
 {
@@ -191,8 +205,7 @@ static PyObject *pop_scope(PyObject *module, PyObject *const *args, Py_ssize_t a
 		if (!same && !is_recorded)
 			Py_RETURN_NONE;
 		if (!same)
-			return PyErr_Format(PyExc_ValueError, "Scope name mismatch: %U != %S",
-					    top.name, args[0]);
+			return raise_mismatch(top.name, args[0]);
 	}
 	if (top.token != 0 &&
 	    ext_metrics_add(state, proton_scope_context(top.token), args[1]) < 0) {
@@ -244,8 +257,7 @@ static PyObject *exit_scope(PyObject *module, PyObject *args)
 		Py_RETURN_NONE;
 	}
 	if (proton_is_profiling())
-		return PyErr_Format(state->error, "scope %llu '%U' is not open on this thread", id,
-				    name);
+		return ext_raise_named(state->error, "scope '%U' is not open on this thread", name);
 	Py_RETURN_NONE;
 }
 

@@ -253,3 +253,15 @@ def test_any_dict_is_taken_or_refused_with_a_sentence(values):
 def test_plain_metrics_of_plain_metrics_is_the_same():
     values = {"a": 1, "b": [1.5], "c": "x"}
     assert plain_metrics(values) == values
+
+
+def test_errors_show_names_that_a_terminal_must_not_obey():
+    proton.start("test")
+    with pytest.raises(ValueError) as raised, proton.scope("s", {"\x1b]0;x\x07\u202e": 2**70}):
+        pass
+    assert str(raised.value).isprintable() and "\\x1b]0;x" in str(raised.value)
+    proton.enter_scope("a\x1b[2J")
+    with pytest.raises(ValueError) as raised:
+        proton.exit_scope("b\u202e")
+    assert str(raised.value) == r"Scope name mismatch: a\x1b[2J != b\u202e"
+    proton.exit_scope()
