@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import random
 import re
@@ -59,9 +57,8 @@ def test_include_finds_what_python_finds(seed, tmp_path):
     make_profile(path, sorted(names))
     for _ in range(50):
         pattern = make_pattern(random_)
-        command = [executable("proton-viewer"), "--csv", "-m", "count", "-i", pattern, str(path)]
+        command = [executable("proton-viewer"), "--json", "-m", "count", "-i", pattern, str(path)]
         done = subprocess.run(command, capture_output=True, timeout=60)
         assert done.returncode == 0, (pattern, done.stderr)
-        rows = list(csv.reader(io.StringIO(done.stdout.decode(), newline="")))
-        found = {row[3] for row in rows[2:]}
+        found = {row["frame"] for row in json.loads(done.stdout)["rows"][1:]}
         assert found == {name for name in names if re.search(pattern, name, re.ASCII)}, pattern
