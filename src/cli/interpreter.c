@@ -217,7 +217,7 @@ static size_t list_candidates(char **paths, size_t capacity)
 	return count;
 }
 
-static bool use_named(const char *name, const char *module, struct interpreter *found)
+static bool use(const char *name, const char *what, const char *module, struct interpreter *found)
 {
 	char *plain;
 	char *path = search_path(name, &plain);
@@ -225,12 +225,18 @@ static bool use_named(const char *name, const char *module, struct interpreter *
 
 	free(plain);
 	if (!path) {
-		note("cannot run PROTON_PYTHON='%s': there is no such program", name);
+		note("cannot run %s'%s': there is no such program", what, name);
 		return false;
 	}
 	verdict = judge(path, module, found);
 	explain(verdict, path, module);
 	return verdict == VERDICT_GOOD;
+}
+
+bool interpreter_use(const char *name, struct interpreter *found)
+{
+	*found = (struct interpreter){0};
+	return use(name, "", NULL, found);
 }
 
 bool interpreter_find(const char *module, struct interpreter *found)
@@ -244,7 +250,7 @@ bool interpreter_find(const char *module, struct interpreter *found)
 
 	*found = (struct interpreter){0};
 	if (named && named[0] != '\0')
-		return use_named(named, module, found);
+		return use(named, "PROTON_PYTHON=", module, found);
 	count = list_candidates(paths, ARRAY_LENGTH(paths));
 	for (size_t i = 0; i < count; i++) {
 		struct interpreter candidate;

@@ -16,6 +16,8 @@ struct interpreter {
  * as well. False, and one sentence on standard error that names what was tried, if there is none.
  */
 bool interpreter_find(const char *module, struct interpreter *found);
+/* That of the user's command, a path or a name on $PATH. */
+bool interpreter_use(const char *name, struct interpreter *found);
 void interpreter_fini(struct interpreter *interpreter);
 
 #endif

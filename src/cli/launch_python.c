@@ -27,7 +27,7 @@ static size_t count_words(char *const *words)
 	return count;
 }
 
-/* python [-m] target arguments...; the strings stay where they are, the array is malloc'd. */
+/* python [[-m] target] arguments...; the strings stay where they are, the array is malloc'd. */
 static char **make_argv(const struct options *options, const char *python)
 {
 	size_t count = count_words(options->arguments);
@@ -39,9 +39,17 @@ static char **make_argv(const struct options *options, const char *python)
 	argv[used++] = (char *)(uintptr_t)python;
 	if (options->kind == TARGET_MODULE)
 		argv[used++] = (char *)(uintptr_t) "-m";
-	argv[used++] = (char *)(uintptr_t)options->target;
+	if (options->kind != TARGET_PYTHON)
+		argv[used++] = (char *)(uintptr_t)options->target;
 	memcpy(argv + used, options->arguments, count * sizeof(*argv));
 	return argv;
+}
+
+static bool find_interpreter(const struct options *options, struct interpreter *python)
+{
+	if (options->kind == TARGET_PYTHON)
+		return interpreter_use(options->target, python);
+	return interpreter_find(options->kind == TARGET_MODULE ? options->target : NULL, python);
 }
 
 void launch_python(const struct options *options)
@@ -51,7 +59,7 @@ void launch_python(const struct options *options)
 	char *hook = NULL;
 	char **argv = NULL;
 
-	if (!interpreter_find(options->kind == TARGET_MODULE ? options->target : NULL, &python))
+	if (!find_interpreter(options, &python))
 		goto out;
 	if (asprintf(&hook, "%s/_launch", python.package) < 0) {
 		hook = NULL;

@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/note.h"
+#include "cli/script.h"
 #include "cli/which.h"
 #include "export/export.h"
 #include "format/target.h"
@@ -114,6 +114,10 @@ static enum options_outcome take_target(int argc, char **argv, const char *modul
 		options->arguments = argv + optind;
 		return OPTIONS_RUN;
 	}
+	options->options = argv + 1;
+	options->option_count = (size_t)optind - 1;
+	if (optind >= argc && !script_check_mode(options))
+		return OPTIONS_BAD;
 	if (optind >= argc) {
 		note("no script to run; see proton --help");
 		return OPTIONS_BAD;
@@ -270,45 +274,6 @@ static bool check_name(const struct options *options)
 	return status == PROTON_OK;
 }
 
-/* A file Python can run: a script, or a directory or zip archive with a __main__.py. */
-static bool check_script(const char *path)
-{
-	struct stat status;
-	char magic[4] = "";
-	FILE *file;
-
-	if (strcmp(path, "-") == 0)
-		return true;
-	if (stat(path, &status) != 0) {
-		note("cannot run '%s': %s", path, strerror(errno));
-		return false;
-	}
-	if (S_ISDIR(status.st_mode)) {
-		char inside[4096];
-
-		snprintf(inside, sizeof(inside), "%s/__main__.py", path);
-		if (access(inside, R_OK) == 0)
-			return true;
-		note("cannot run '%s': it is a directory without a __main__.py", path);
-		return false;
-	}
-	if (!S_ISREG(status.st_mode))
-		return true; /* a pipe such as /dev/fd/63: looking at it would use it up */
-	file = fopen(path, "rb");
-	if (!file) {
-		note("cannot run '%s': %s", path, strerror(errno));
-		return false;
-	}
-	if (fread(magic, 1, sizeof(magic), file) == sizeof(magic) &&
-	    memcmp(magic, "\177ELF", 4) == 0) {
-		note("'%s' is a program, not a Python script: use proton -- %s", path, path);
-		fclose(file);
-		return false;
-	}
-	fclose(file);
-	return true;
-}
-
 bool options_check(struct options *options)
 {
 	if (!check_choice(&options->context, "context", contexts, ARRAY_LENGTH(contexts)) ||
@@ -321,8 +286,10 @@ bool options_check(struct options *options)
 		note("the name of what to run is empty");
 		return false;
 	}
+	if (options->kind != TARGET_PROGRAM && !script_check_mode(options))
+		return false;
 	if (options->kind == TARGET_SCRIPT)
-		return check_script(options->target);
+		return script_check(options);
 	if (options->kind == TARGET_PROGRAM && options->hook) {
 		note("-k works with Python targets only: leave it out, or name a script");
 		return false;

@@ -3,11 +3,13 @@
 #define CLI_OPTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum target_kind {
 	TARGET_SCRIPT,  /* python SCRIPT args */
 	TARGET_MODULE,  /* python -m MODULE args */
 	TARGET_PROGRAM, /* any program, after `--` */
+	TARGET_PYTHON,  /* an interpreter with its arguments: `proton python x.py` */
 };
 
 /* Strings are borrowed from argv; NULL means not given. */
@@ -26,7 +28,9 @@ struct options {
 	bool has_no_children;
 	enum target_kind kind;
 	const char *target; /* script, module or program */
-	char **arguments;   /* those of the target, without its name; NULL-terminated */
+	char **options;     /* the words before the target */
+	size_t option_count;
+	char **arguments; /* those of the target, without its name; NULL-terminated */
 };
 
 enum options_outcome {

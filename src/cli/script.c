@@ -1,0 +1,290 @@
+/* The first word after the options. See script.h. */
+#include "cli/script.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/buf.h"
+#include "base/note.h"
+#include "cli/search.h"
+
+#define HEAD_BYTES 512
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* python, python3, python3.11, python3.13t, pypy3 */
+static bool is_python_name(const char *name)
+{
+	const char *rest = name;
+
+	if (strncmp(name, "python", 6) == 0)
+		rest = name + 6;
+	else if (strncmp(name, "pypy", 4) == 0)
+		rest = name + 4;
+	else
+		return false;
+	rest += strspn(rest, "0123456789.");
+	return *rest == '\0' || strcmp(rest, "t") == 0 || strcmp(rest, "d") == 0;
+}
+
+/* ------------------------------------------------------------------ the command to type */
+
+/* A word as a shell reads it. */
+static void add_word(struct out *text, const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789_@%+=:,./-";
+
+	if (text->length)
+		out_byte(text, ' ');
+	if (*word && !word[strspn(word, plain)]) {
+		out_text(text, word);
+		return;
+	}
+	out_byte(text, '\'');
+	for (; *word; word++) {
+		if (*word == '\'')
+			out_text(text, "'\\''");
+		else
+			out_byte(text, *word);
+	}
+	out_byte(text, '\'');
+}
+
+/* PROBLEM: use "proton OPTIONS -- BEFORE TARGET ARGUMENTS", with the user's words. */
+static void advise(const char *problem, const char *before, const struct options *options,
+		   const char *target)
+{
+	struct out text;
+	char *command;
+	size_t length;
+
+	out_init(&text, -1);
+	add_word(&text, "proton");
+	for (size_t i = 0; i < options->option_count; i++)
+		add_word(&text, options->options[i]);
+	add_word(&text, "--");
+	if (before)
+		add_word(&text, before);
+	add_word(&text, target);
+	for (char **word = options->arguments; *word; word++)
+		add_word(&text, *word);
+	command = out_take(&text, &length);
+	note("%s: use %s", problem, command ? command : "proton -- PROGRAM");
+	free(command);
+	out_fini(&text);
+}
+
+static bool refuse(const char *kind, const char *before, const struct options *options,
+		   const char *target)
+{
+	char *problem = NULL;
+
+	if (asprintf(&problem, "'%s' is %s, not a Python script", options->target, kind) > 0)
+		advise(problem, before, options, target);
+	free(problem);
+	return false;
+}
+
+/* ------------------------------------------------------------------ what a file is */
+
+/* The program that runs a script, by its `#!` line; of `env`, the program that it runs. */
+static const char *interpreter_of(char *head)
+{
+	char *word = head + 2;
+	char *next;
+
+	head[strcspn(head, "\n")] = '\0';
+	word += strspn(word, " \t");
+	next = word + strcspn(word, " \t");
+	if (*next)
+		*next++ = '\0';
+	if (strcmp(base_name(word), "env") != 0)
+		return word;
+	do {
+		next += strspn(next, " \t");
+		word = next;
+		next += strcspn(next, " \t");
+		if (*next)
+			*next++ = '\0';
+	} while (*word == '-' || strchr(word, '='));
+	return word;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t length = strlen(text);
+
+	return length >= strlen(end) && strcmp(text + length - strlen(end), end) == 0;
+}
+
+/* True unless it is a script of another language: by its `#!` line, or its suffix. */
+static bool is_for_python(const struct options *options, char *head)
+{
+	const char *path = options->target;
+	const char *shell = "sh";
+	bool has_line = strncmp(head, "#!", 2) == 0;
+	char *kind = NULL;
+	char *here = NULL;
+
+	/* pip makes scripts start with `'''exec' PYTHON "$0"` if the Python's path is long. */
+	if (ends_with(path, ".py") || strstr(head, "'''exec'"))
+		return true;
+	if (has_line)
+		shell = interpreter_of(head);
+	else if (!ends_with(path, ".sh"))
+		return true;
+	if (is_python_name(base_name(shell)) || !*shell)
+		return true;
+	if (asprintf(&kind, "a script of %s", shell) < 0)
+		return false;
+	if (!has_line || access(path, X_OK) != 0)
+		refuse(kind, shell, options, path);
+	else if (strchr(path, '/') || asprintf(&here, "./%s", path) < 0)
+		refuse(kind, NULL, options, path);
+	else
+		refuse(kind, NULL, options, here);
+	free(here);
+	free(kind);
+	return false;
+}
+
+static bool check_file(const struct options *options)
+{
+	const char *path = options->target;
+	char head[HEAD_BYTES + 1];
+	FILE *file = fopen(path, "rb");
+	char *here = NULL;
+	size_t length;
+
+	if (!file) {
+		note("cannot run '%s': %s", path, strerror(errno));
+		return false;
+	}
+	length = fread(head, 1, HEAD_BYTES, file);
+	fclose(file);
+	head[length] = '\0';
+	if (length < 4 || memcmp(head, "\177ELF", 4) != 0)
+		return is_for_python(options, head);
+	if (strchr(path, '/') || asprintf(&here, "./%s", path) < 0)
+		here = NULL;
+	refuse("a program", NULL, options, here ? here : path);
+	free(here);
+	return false;
+}
+
+/* ------------------------------------------------------------------ targets */
+
+/* Options of the interpreter that shut the recorder out: -I, -E, -S. */
+static bool is_deaf(char *const *words)
+{
+	for (; *words && (*words)[0] == '-' && (*words)[1] && (*words)[1] != '-'; words++) {
+		for (const char *letter = *words + 1; *letter; letter++) {
+			if (strchr("IES", *letter))
+				return true;
+			if (*letter == 'c' || *letter == 'm')
+				return false; /* what follows belongs to the program */
+			if (*letter != 'W' && *letter != 'X')
+				continue;
+			if (!letter[1] && words[1])
+				words++; /* its value */
+			break;
+		}
+	}
+	return false;
+}
+
+static bool take_python(struct options *options)
+{
+	if (is_deaf(options->arguments)) {
+		note("%s ignores PYTHONPATH (options -I, -E or -S), through which the recorder is "
+		     "started",
+		     options->target);
+		return false;
+	}
+	options->kind = TARGET_PYTHON;
+	return true;
+}
+
+/* There is no such file: perhaps a command on PATH. */
+static bool check_command(struct options *options, int why)
+{
+	const char *name = options->target;
+	char *plain = NULL;
+	char *path = strchr(name, '/') ? NULL : search_path(name, &plain);
+	char *problem = NULL;
+
+	free(plain);
+	if (!path) {
+		note("cannot run '%s': %s", name, strerror(why));
+		return false;
+	}
+	if (is_python_name(name)) {
+		free(path);
+		return take_python(options);
+	}
+	if (asprintf(&problem, "cannot run '%s': there is no such script, but a program %s", name,
+		     path) > 0)
+		advise(problem, NULL, options, name);
+	free(problem);
+	free(path);
+	return false;
+}
+
+/* A file Python can run: a script, or a directory or zip archive with a __main__.py. */
+bool script_check(struct options *options)
+{
+	const char *path = options->target;
+	struct stat status;
+
+	if (strcmp(path, "-") == 0)
+		return true;
+	if (stat(path, &status) != 0)
+		return check_command(options, errno);
+	if (S_ISDIR(status.st_mode)) {
+		char inside[4096];
+
+		snprintf(inside, sizeof(inside), "%s/__main__.py", path);
+		if (access(inside, R_OK) == 0)
+			return true;
+		note("cannot run '%s': it is a directory without a __main__.py", path);
+		return false;
+	}
+	if (!S_ISREG(status.st_mode))
+		return true; /* a pipe such as /dev/fd/63: looking at it would use it up */
+	if (strchr(path, '/') && is_python_name(base_name(path)) && access(path, X_OK) == 0)
+		return take_python(options);
+	return check_file(options);
+}
+
+bool script_check_mode(const struct options *options)
+{
+	static const char *const modes[] = {"default", "mma", "periodic_flushing", "pcsampling"};
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789_.";
+	const char *mode = options->mode;
+	const char *target = options->target;
+
+	/* The recorder reads modes; here only what can be nothing but a module is of interest. */
+	if (!mode || !*mode || *mode == '.' || mode[strspn(mode, letters)])
+		return true;
+	for (size_t i = 0; i < ARRAY_LENGTH(modes); i++)
+		if (strcasecmp(mode, modes[i]) == 0)
+			return true;
+	if (target && !strchr(mode, '.') && access(target, F_OK) == 0)
+		return true;
+	note("'%s' is not a mode (-m); to run a module: proton --module %s%s%s", mode, mode,
+	     target ? " " : "", target ? target : "");
+	return false;
+}
