@@ -132,6 +132,14 @@ PROTON_API void proton_own_sessions(void);
 PROTON_API void proton_await_driver(void);
 PROTON_API int proton_driver_initialises(struct proton_error *err);
 /*
+ * For a tool that is loaded into processes most of which never use this library (shells, env,
+ * compilers): proton_await_use() names a function that starts the session, and proton_use() calls
+ * it, once; so does proton_start(). A runtime that has scopes without a start calls proton_use()
+ * when it is loaded, as the Python package does.
+ */
+PROTON_API void proton_await_use(void (*begin)(void));
+PROTON_API void proton_use(void);
+/*
  * E_IO also when kernels were launched and not one record of them came, and the error of
  * proton_driver_initialises() if it had one; the output is written. When no session is live, the
  * error of the call that ended them: several exit functions may call this.

@@ -203,6 +203,7 @@ static int module_exec(PyObject *module)
 	struct ext_state *state = ext_state_of(module);
 	if (claim_process(state) < 0)
 		return -1;
+	proton_use();
 	state->error = PyErr_NewExceptionWithDoc(
 		"triton_proton.ProtonError",
 		"Profiling failed, the text says why; `status` is libproton's number for it.",

@@ -85,23 +85,38 @@ static char *absolute(const char *name)
 	return target_stem(name, &path, NULL) == PROTON_OK ? path : NULL;
 }
 
-static bool put_injection(const struct options *options, const char *library)
+/* Who the target is, and where its children write. */
+static bool put_family(const struct options *options)
 {
+	char *base = options->has_no_children ? NULL : absolute(options->name);
 	char pid[16];
-	char *base;
 	bool ok;
 
+	snprintf(pid, sizeof(pid), "%d", (int)getpid());
+	ok = (base || options->has_no_children) && put(HANDOVER_CHILDREN, base) &&
+	     put(HANDOVER_PID, pid);
+	free(base);
+	return ok;
+}
+
+bool handover_follow(const struct options *options)
+{
+	bool ok = put_family(options) &&
+		  put(HANDOVER_GATHER, options->has_no_children ? NULL : "1");
+
+	if (!ok)
+		note("out of memory");
+	return ok;
+}
+
+static bool put_injection(const struct options *options, const char *library)
+{
 	if (foreign_injection() && !options->is_quiet)
 		note(INJECTION " is set to %s and left alone: child processes are not recorded",
 		     foreign_injection());
 	if (!handover_can_inject(options))
 		return true;
-	base = options->has_no_children ? NULL : absolute(options->name);
-	snprintf(pid, sizeof(pid), "%d", (int)getpid());
-	ok = (base || options->has_no_children) && put(HANDOVER_CHILDREN, base) &&
-	     put(HANDOVER_PID, pid) && put(INJECTION, library);
-	free(base);
-	return ok;
+	return put_family(options) && put(INJECTION, library);
 }
 
 bool handover_export(const struct options *options, const char *library, bool must_inject)

@@ -36,7 +36,12 @@
  * if children are recorded.
  */
 #define HANDOVER_CHILDREN HANDOVER_PREFIX "CHILDREN"
-/* The process id of the target, in decimal; there if CUDA_INJECTION64_PATH is ours. */
+/* "1" if children are entered through LD_PRELOAD too and report to the target at their end. */
+#define HANDOVER_GATHER HANDOVER_PREFIX "GATHER"
+/*
+ * The process id of the target, in decimal; there if CUDA_INJECTION64_PATH is ours or the target
+ * was entered through LD_PRELOAD.
+ */
 #define HANDOVER_PID HANDOVER_PREFIX "PID"
 /* sys.executable of the interpreter that is meant; another one passes everything on. */
 #define HANDOVER_PYTHON HANDOVER_PREFIX "PYTHON"
@@ -50,6 +55,9 @@ bool handover_can_inject(const struct options *options);
  * on standard error).
  */
 bool handover_export(const struct options *options, const char *library, bool must_inject);
+
+/* For a target that is entered through LD_PRELOAD: its children are, too, unless not wanted. */
+bool handover_follow(const struct options *options);
 
 /* `first` in front of the colon-separated `variable`, whose old value goes to `saved`. */
 bool handover_put_in_front(const char *variable, const char *saved, const char *first);

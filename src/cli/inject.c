@@ -10,8 +10,10 @@
  * fork before. A program that calls proton_start() itself gets this session, or, if it
  * did so first, is left alone.
  */
+#include <fcntl.h>
 #include <libproton/proton.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +25,9 @@
 #include "base/size_signal.h"
 #include "cli/handover.h"
 #include "cli/inject.h"
+#include "cli/inject_children.h"
 #include "cli/inject_environment.h"
+#include "cli/inject_exec.h"
 #include "format/working_file.h"
 
 #define EXIT_NOT_RUN 2 /* as in main.c */
@@ -32,9 +36,16 @@
 
 static pid_t owner; /* a forked child runs the exit functions too, but owns no session */
 static bool is_child;
+static char own_part[64];           /* of a child's name: its process id */
+static bool is_gathering;           /* children report to this process */
+static bool is_used;                /* the program uses libproton or CUDA: no shell, no env */
+static struct inject_options given; /* of `proton`, if it came by LD_PRELOAD */
+static sigset_t first_mask;
 static bool is_quiet;
 static int session;
 static _Atomic bool is_finished;
+static bool is_lost;      /* the profile could not be written */
+static int error_fd = -1; /* standard error, where the program has closed it at its end */
 
 /* One line in one write; what cannot be written is not worth more. */
 static void say(const char *text)
@@ -44,7 +55,7 @@ static void say(const char *text)
 
 	length += printable_copy(line + length, sizeof(line) - length - 1, text, strlen(text));
 	line[length++] = '\n';
-	if (size_signal_write(STDERR_FILENO, line, length) < 0)
+	if (size_signal_write(error_fd < 0 ? STDERR_FILENO : error_fd, line, length) < 0)
 		return;
 }
 
@@ -62,56 +73,125 @@ static bool is_empty(void)
 	return count >= 0;
 }
 
-static void finish(int status, void *unused)
+/* The summary of a session, with the name by which the viewer can be called. */
+static void say_summary(const char *summary, const char *more)
+{
+	static const char viewer[] = "see it with: proton-viewer";
+	const char *at = given.viewer ? strstr(summary, viewer) : NULL;
+	char text[2048];
+
+	if (is_quiet || !*summary)
+		return;
+	if (at)
+		snprintf(text, sizeof(text), "%.*ssee it with: %s%s%s", (int)(at - summary),
+			 summary, given.viewer, at + strlen(viewer), more);
+	else
+		snprintf(text, sizeof(text), "%s%s", summary, more);
+	say(text);
+}
+
+/* What this process (`summary`; NULL: nothing) and those it started have recorded, in one line. */
+static void say_family(const char *summary, const struct children *children)
+{
+	const char *hint = strstr(children->summary, "; see it with: ");
+	const char *base = strrchr(given.children ? given.children : "", '/');
+	char text[2048] = "";
+
+	if (!summary && children->count == 1) {
+		say_summary(children->summary, "");
+		return;
+	}
+	base = base ? base + 1 : given.children;
+	if (summary && children->count)
+		snprintf(text, sizeof(text), "; recorded %zu child process%s too, as %s.PID",
+			 children->count, children->count == 1 ? "" : "es", base);
+	if (summary) {
+		say_summary(summary, text);
+		return;
+	}
+	snprintf(text, sizeof(text), "recorded %zu processes, each as %s.PID%s", children->count,
+		 base, hint ? hint : "");
+	say_summary(text, "");
+}
+
+/* False, after a line, if the profile could not be written. */
+static bool end_session(bool is_last)
 {
 	/* The library's own exit function may have been first: it has reported what failed. */
 	bool is_live = proton_is_profiling();
+	bool is_idle = (is_child || is_gathering || !is_last) && is_empty();
+	struct children children = {0};
 	const char *format = NULL;
 	struct proton_error err;
 	char summary[1024];
 
-	(void)unused;
-	/* Registered twice where both ways lead here: see InitializeInjection(). */
-	if (getpid() != owner || atomic_exchange(&is_finished, true))
-		return;
-	if (is_child && is_empty())
+	if (is_gathering && is_last)
+		children_gather(given.children, &children);
+	if (is_idle && (is_child || !is_last || children.count))
 		format = "none";
 	if (proton_finalize_owned(format, &err) != PROTON_OK) {
 		if (is_live)
 			say(err.text);
-		if (status == 0) {
-			/* The program did well, its profile is lost: that is ours to report. */
-			fflush(NULL);
-			_exit(EXIT_NO_PROFILE);
-		}
-		return;
+		return false;
 	}
-	if (is_quiet || format)
-		return;
+	if (format && children.count == 1 && given.name && strcmp(given.name, "-") != 0)
+		children_take_name(given.children, &children);
 	proton_last_summary(summary, sizeof(summary));
-	if (summary[0] != '\0')
-		say(summary);
+	if (is_child && !format && given.is_gathered &&
+	    children_report(given.children, given.target, own_part, summary))
+		return true;
+	if (!format || children.count)
+		say_family(format ? NULL : summary, &children);
+	return true;
+}
+
+/* Once, by whichever exit function is first. */
+static void end_once(void)
+{
+	if (getpid() == owner && !atomic_exchange(&is_finished, true))
+		is_lost = !end_session(true);
+}
+
+static void finish(int status, void *unused)
+{
+	(void)unused;
+	end_once();
+	if (getpid() == owner && is_lost && status == 0) {
+		/* The program did well, its profile is lost: that is ours to report. */
+		fflush(NULL);
+		_exit(EXIT_NO_PROFILE);
+	}
+}
+
+/*
+ * What was registered before main() runs last, after the destructors of libraries. This one comes
+ * before libproton's, which would write an empty profile for a program that only started others.
+ */
+__attribute__((destructor)) static void unloaded(void)
+{
+	end_once();
 }
 
 /* What proton_start() says. */
-static int begin(const struct inject_options *given, const char *name, struct proton_error *err)
+static int begin(const struct inject_options *from, const char *name, struct proton_error *err)
 {
 	struct proton_session_options options = {
 		.size = sizeof(options),
 		.name = name,
-		.backend = given->backend,
-		.mode = given->mode,
-		.data = given->data,
-		.format = given->format,
+		.backend = from->backend,
+		.mode = from->mode,
+		.data = from->data,
+		.format = from->format,
 	};
+	static bool is_registered; /* after inject_return() */
 	int status;
 
-	is_quiet = given->quiet[0] == '1';
+	is_quiet = from->quiet[0] == '1';
 	/* Python's call paths need the package, which starts its own session. */
-	if (given->context && strcmp(given->context, "python") != 0)
-		options.context = given->context;
+	if (from->context && strcmp(from->context, "python") != 0)
+		options.context = from->context;
 	options.flags = (is_quiet ? PROTON_SESSION_QUIET : 0u) |
-			(given->memory ? PROTON_SESSION_MEMORY : 0u);
+			(from->memory ? PROTON_SESSION_MEMORY : 0u);
 	status = proton_start(&options, &session, err);
 	if (status != PROTON_OK)
 		return status;
@@ -119,27 +199,10 @@ static int begin(const struct inject_options *given, const char *name, struct pr
 	atomic_store(&is_finished, false);
 	proton_own_sessions();
 	proton_finalize_on_signals(NULL);
-	on_exit(finish, NULL);
+	if (!is_registered)
+		on_exit(finish, NULL);
+	is_registered = true;
 	return PROTON_OK;
-}
-
-__attribute__((constructor)) static void preloaded(void)
-{
-	struct inject_options options;
-	struct proton_error err;
-
-	/* Without the first it came with the driver, without the second by hand: nobody asked. */
-	if (!inject_environment_leave_preload() || !inject_environment_read(&options))
-		return;
-	if (!options.is_followed)
-		inject_environment_clear();
-	if (inject_environment_is_for_driver())
-		proton_await_driver();
-	if (begin(&options, options.name, &err) != PROTON_OK) {
-		say(err.text);
-		_exit(EXIT_NOT_RUN);
-	}
-	inject_options_fini(&options);
 }
 
 static void begin_in_child(const struct inject_options *options)
@@ -153,8 +216,104 @@ static void begin_in_child(const struct inject_options *options)
 	is_child = true;
 	if (begin(options, name, &err) != PROTON_OK)
 		say(err.text);
+	snprintf(own_part, sizeof(own_part), "%s", name + strlen(options->children) + 1);
 	free(name);
 }
+
+/* The program uses libproton for the first time. */
+static void begin_on_use(void)
+{
+	is_used = true;
+	if (owner != getpid() && !proton_sessions_are_owned())
+		begin_in_child(&given);
+}
+
+static void begin_in_target(void)
+{
+	struct proton_error err;
+
+	is_gathering = given.is_gathered;
+	if (begin(&given, given.name, &err) != PROTON_OK) {
+		say(err.text);
+		_exit(EXIT_NOT_RUN);
+	}
+}
+
+__attribute__((constructor)) static void preloaded(void)
+{
+	/* Without the first it came with the driver, without the second by hand: nobody asked. */
+	if (!inject_environment_leave_preload() || !inject_environment_read(&given))
+		return;
+	inject_exec_keep();
+	if (!given.is_followed)
+		inject_environment_clear();
+	if (inject_environment_is_for_driver())
+		proton_await_driver();
+	sigprocmask(SIG_BLOCK, NULL, &first_mask);
+	is_used = inject_environment_is_needed();
+	if (given.target == getpid())
+		begin_in_target();
+	else if (is_used)
+		begin_in_child(&given);
+	if (!is_used)
+		proton_await_use(begin_on_use);
+}
+
+/* ------------------------------------------------------------------ another program */
+
+bool inject_is_owner(void)
+{
+	return owner && getpid() == owner;
+}
+
+bool inject_leave(void)
+{
+	bool is_idle;
+
+	if (!inject_is_owner() || atomic_exchange(&is_finished, true))
+		return false;
+	is_idle = is_empty();
+	if (end_session(false) && !is_idle)
+		inject_exec_detach(); /* the name is taken */
+	return true;
+}
+
+void inject_return(void)
+{
+	struct proton_error err;
+
+	if (is_child)
+		begin_in_child(&given);
+	else if (begin(&given, given.name, &err) != PROTON_OK)
+		say(err.text);
+}
+
+void inject_wrapper_closes_error(void)
+{
+	if (!is_used && inject_is_owner() && error_fd < 0)
+		error_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+}
+
+/* In a handler the program may be anywhere, in malloc() too. */
+static bool is_in_signal_handler(void)
+{
+	sigset_t mask;
+
+	if (pthread_sigmask(SIG_BLOCK, NULL, &mask) != 0)
+		return true;
+	for (int number = 1; number < SIGRTMIN; number++)
+		if (sigismember(&mask, number) == 1 && sigismember(&first_mask, number) == 0)
+			return true;
+	return false;
+}
+
+void inject_wrapper_exits(int status)
+{
+	if (!is_used && inject_is_owner() && !is_in_signal_handler())
+		finish(status, NULL);
+}
+
+/* ------------------------------------------------------------------ the driver */
 
 /* The driver has loaded this library and says so. */
 static void injected(void)
@@ -162,6 +321,7 @@ static void injected(void)
 	struct inject_options options;
 	struct proton_error err;
 
+	is_used = true;
 	if (proton_driver_initialises(&err) != PROTON_OK)
 		say(err.text); /* too late to refuse, and said again at the end */
 	if (owner == getpid()) {

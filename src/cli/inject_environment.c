@@ -2,6 +2,7 @@
 #include "cli/inject_environment.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,9 +55,11 @@ bool inject_environment_read(struct inject_options *options)
 	options->data = copy_of(HANDOVER_DATA);
 	options->format = copy_of(HANDOVER_FORMAT);
 	options->memory = copy_of(HANDOVER_MEMORY);
+	options->viewer = copy_of(HANDOVER_VIEWER);
 	options->children = copy_of(HANDOVER_CHILDREN);
 	options->target = target ? (pid_t)strtol(target, NULL, 10) : 0;
-	options->is_followed = options->children;
+	options->is_gathered = options->children && value_of(HANDOVER_GATHER);
+	options->is_followed = options->children && inject_environment_is_for_driver();
 	return true;
 }
 
@@ -70,6 +73,7 @@ void inject_options_fini(struct inject_options *options)
 	free(options->data);
 	free(options->format);
 	free(options->memory);
+	free(options->viewer);
 	free(options->children);
 	*options = (struct inject_options){0};
 }
@@ -112,6 +116,41 @@ bool inject_environment_is_for_driver(void)
 	const char *value = value_of("CUDA_INJECTION64_PATH");
 
 	return value && names_us_first(value);
+}
+
+/* Looks for libproton among the names of libraries that an object needs; 1: found. */
+static int find_need(struct dl_phdr_info *object, size_t size, void *own_base)
+{
+	static const char wanted[] = "libproton.so";
+	const ElfW(Dyn) *dynamic = NULL;
+	const char *names = NULL;
+
+	(void)size;
+	if ((void *)object->dlpi_addr == own_base)
+		return 0;
+	for (size_t i = 0; i < object->dlpi_phnum; i++)
+		if (object->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			dynamic = (const void *)(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr);
+	/* Some architectures leave the address as it is in the file. */
+	for (const ElfW(Dyn) *entry = dynamic; entry && entry->d_tag != DT_NULL; entry++)
+		if (entry->d_tag == DT_STRTAB)
+			names = (const char *)(entry->d_un.d_ptr < object->dlpi_addr
+						       ? entry->d_un.d_ptr + object->dlpi_addr
+						       : entry->d_un.d_ptr);
+	for (; names && dynamic->d_tag != DT_NULL; dynamic++)
+		if (dynamic->d_tag == DT_NEEDED &&
+		    strncmp(names + dynamic->d_un.d_val, wanted, strlen(wanted)) == 0)
+			return 1;
+	return 0;
+}
+
+bool inject_environment_is_needed(void)
+{
+	Dl_info info;
+
+	if (!dladdr(&environment_is_ours, &info))
+		return true;
+	return dl_iterate_phdr(find_need, info.dli_fbase) != 0;
 }
 
 void inject_environment_clear(void)

@@ -19,8 +19,10 @@ struct inject_options {
 	char *data;
 	char *format;
 	char *memory;     /* "1" */
+	char *viewer;     /* what to call proton-viewer */
 	char *children;   /* base of their names; NULL: they are not recorded */
 	pid_t target;     /* the process that was asked for; 0: any that reads this */
+	bool is_gathered; /* children report to the target */
 	bool is_followed; /* the variables are to stay, for the driver's sake */
 };
 
@@ -32,6 +34,8 @@ void inject_options_fini(struct inject_options *options);
 bool inject_environment_leave_preload(void);
 /* True if the driver will load this library when the process initialises CUDA. */
 bool inject_environment_is_for_driver(void);
+/* True if the program or a library that it was linked with uses libproton. */
+bool inject_environment_is_needed(void);
 /* Takes out everything that `proton` left. */
 void inject_environment_clear(void);
 

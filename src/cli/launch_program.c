@@ -46,7 +46,8 @@ static bool hand_over(const struct options *options, const char *program, const 
 	}
 	return handover_export(options, library, entry == PROGRAM_INJECT) &&
 	       (entry == PROGRAM_INJECT ||
-		handover_put_in_front("LD_PRELOAD", HANDOVER_LD_PRELOAD, library));
+		(handover_follow(options) &&
+		 handover_put_in_front("LD_PRELOAD", HANDOVER_LD_PRELOAD, library)));
 }
 
 void launch_program(const struct options *options, const char *library_directory)

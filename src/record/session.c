@@ -220,6 +220,7 @@ int proton_start(const struct proton_session_options *options, int *session_out,
 	if (backend_use_is_moving_here())
 		return err_set(err, PROTON_E_STATE,
 			       "a session cannot be started while the thread starts another");
+	proton_use();
 	pthread_mutex_lock(&registry.lock);
 	if (atomic_load_explicit(&registry.is_owned, memory_order_relaxed)) {
 		status = start_owned(&id, err);
@@ -301,6 +302,33 @@ int proton_deactivate(int id, bool flush, struct proton_error *err)
 }
 
 /* ------------------------------------------------------------------ sessions of the command */
+
+static pthread_mutex_t use_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* `begin` comes here */
+static _Atomic bool is_use_awaited;
+static void (*begin_on_use)(void); /* guarded by use_lock */
+
+void proton_await_use(void (*begin)(void))
+{
+	pthread_mutex_lock(&use_lock);
+	begin_on_use = begin;
+	atomic_store_explicit(&is_use_awaited, begin != NULL, memory_order_release);
+	pthread_mutex_unlock(&use_lock);
+}
+
+void proton_use(void)
+{
+	void (*begin)(void);
+
+	if (!atomic_load_explicit(&is_use_awaited, memory_order_acquire))
+		return;
+	pthread_mutex_lock(&use_lock);
+	begin = begin_on_use;
+	begin_on_use = NULL;
+	if (begin)
+		begin();
+	atomic_store_explicit(&is_use_awaited, false, memory_order_release);
+	pthread_mutex_unlock(&use_lock);
+}
 
 void proton_own_sessions(void)
 {

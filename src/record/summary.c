@@ -60,6 +60,15 @@ static void append_launches(char *text, size_t capacity, const struct store *sto
 		       inside == 1 ? "" : "es");
 }
 
+/* An empty profile is nothing to look at. */
+static bool is_empty(const struct store *store)
+{
+	for (int i = 0; i < COUNTER_COUNT; i++)
+		if (store_counter(store, (enum counter)i))
+			return false;
+	return store_context_count(store) == 0;
+}
+
 void summary_make(const struct session *session, const char *hint)
 {
 	const struct store *store = &session->store;
@@ -92,7 +101,7 @@ void summary_make(const struct session *session, const char *hint)
 			append(text, sizeof(text), "; %s: %s", store_counter_name(counter),
 			       grouped(store_counter(store, counter), number));
 	}
-	if (hint)
+	if (hint && !is_empty(store))
 		append(text, sizeof(text), "; %s", hint);
 	pthread_mutex_lock(&lock);
 	memcpy(last, text, sizeof(last));

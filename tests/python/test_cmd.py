@@ -233,7 +233,7 @@ def test_name_with_directory(scopes: Path, tmp_path: Path) -> None:
 
 def test_script_that_changes_directory(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
-    (tmp_path / "script.py").write_text("import os; os.chdir('below')")
+    (tmp_path / "script.py").write_text("import os; os.chdir('below')\n" + textwrap.dedent(SCOPES))
     result = proton("-n", "p", "script.py", cwd=tmp_path)
     assert (tmp_path / "p.hatchet").exists()
     assert str(tmp_path / "p.hatchet") in own_lines(result.stderr)[0]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cmd_support import environment, own_lines, proton, run, executable
+from cmd_support import environment, executable, own_lines, proton, run
 
 SCRIPT = """
 import sys

@@ -1,0 +1,412 @@
+/*
+ * exec and posix_spawn with the recorder in the new program. See inject_exec.h.
+ *
+ * These run between fork and exec, after vfork even in the parent's memory: they allocate nothing,
+ * change nothing, and take the addresses of the real functions from before.
+ */
+#include "cli/inject_exec.h"
+
+#include <alloca.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "cli/handover.h"
+#include "cli/inject.h"
+#include "cli/program_kind.h"
+
+#define HERE __attribute__((visibility("default")))
+#define KEPT_MAX 24
+#define INJECTION "CUDA_INJECTION64_PATH="
+
+static const char exec_is_ours; /* an address in this library */
+static const char *library;     /* its path */
+static char *kept[KEPT_MAX];    /* NAME=VALUE: what `proton` left, without LD_PRELOAD */
+static size_t kept_count;
+static bool is_for_children;
+
+static __typeof__(execve) *real_execve;
+static __typeof__(execvpe) *real_execvpe;
+static __typeof__(fexecve) *real_fexecve;
+static __typeof__(posix_spawn) *real_spawn;
+static __typeof__(posix_spawnp) *real_spawnp;
+static __typeof__(fclose) *real_fclose;
+
+static bool is_variable(const char *entry, const char *name)
+{
+	size_t length = strlen(name);
+
+	return strncmp(entry, name, length) == 0 && entry[length] == '=';
+}
+
+static bool is_left_by_proton(const char *entry)
+{
+	return strncmp(entry, HANDOVER_PREFIX, strlen(HANDOVER_PREFIX)) == 0;
+}
+
+/* The functions that are called in place of ours. */
+__attribute__((constructor(101))) static void find_real(void)
+{
+	real_execve = (__typeof__(execve) *)dlsym(RTLD_NEXT, "execve");
+	real_execvpe = (__typeof__(execvpe) *)dlsym(RTLD_NEXT, "execvpe");
+	real_fexecve = (__typeof__(fexecve) *)dlsym(RTLD_NEXT, "fexecve");
+	real_spawn = (__typeof__(posix_spawn) *)dlsym(RTLD_NEXT, "posix_spawn");
+	real_spawnp = (__typeof__(posix_spawnp) *)dlsym(RTLD_NEXT, "posix_spawnp");
+	real_fclose = (__typeof__(fclose) *)dlsym(RTLD_NEXT, "fclose");
+}
+
+void inject_exec_keep(void)
+{
+	Dl_info info;
+
+	if (!dladdr(&exec_is_ours, &info) || !info.dli_fname)
+		return;
+	for (char **entry = environ; entry && *entry; entry++) {
+		bool is_injection = strncmp(*entry, INJECTION, strlen(INJECTION)) == 0 &&
+				    strcmp(*entry + strlen(INJECTION), info.dli_fname) == 0;
+
+		if (!is_left_by_proton(*entry) && !is_injection)
+			continue;
+		if (is_variable(*entry, HANDOVER_LD_PRELOAD) || kept_count == KEPT_MAX)
+			continue;
+		if (is_variable(*entry, HANDOVER_GATHER))
+			is_for_children = true;
+		kept[kept_count] = strdup(*entry);
+		kept_count += kept[kept_count] != NULL;
+	}
+	library = strdup(info.dli_fname);
+}
+
+void inject_exec_detach(void)
+{
+	for (size_t i = 0; i < kept_count; i++) {
+		if (!is_variable(kept[i], HANDOVER_PID))
+			continue;
+		free(kept[i]);
+		kept[i] = strdup(HANDOVER_PID "=0");
+	}
+}
+
+/* ------------------------------------------------------------------ the environment */
+
+static bool names_us_first(const char *preload)
+{
+	size_t length = strlen(library);
+
+	return strncmp(preload, library, length) == 0 &&
+	       (preload[length] == '\0' || preload[length] == ':');
+}
+
+static size_t count_words(char *const *words)
+{
+	size_t count = 0;
+
+	while (words && words[count])
+		count++;
+	return count;
+}
+
+/* What LD_PRELOAD is in `given`; NULL: not there. *is_done: another `proton` has put itself in. */
+static const char *find_preload(char *const *given, bool *is_done)
+{
+	const char *preload = NULL;
+
+	*is_done = false;
+	for (; given && *given; given++) {
+		if (is_variable(*given, "LD_PRELOAD"))
+			preload = strchr(*given, '=') + 1;
+		else if (is_variable(*given, HANDOVER_PYTHON))
+			*is_done = true;
+	}
+	*is_done = *is_done || (preload && names_us_first(preload));
+	return preload;
+}
+
+static bool is_replaced(const char *entry)
+{
+	if (is_variable(entry, "LD_PRELOAD") || is_left_by_proton(entry))
+		return true;
+	for (size_t i = 0; i < kept_count; i++)
+		if (strncmp(entry, INJECTION, strlen(INJECTION)) == 0 &&
+		    strncmp(kept[i], INJECTION, strlen(INJECTION)) == 0)
+			return strcmp(entry, kept[i]) == 0;
+	return false;
+}
+
+/* Another tool's injection library is left alone. */
+static bool has_other_injection(char *const *given)
+{
+	for (; given && *given; given++)
+		if (strncmp(*given, INJECTION, strlen(INJECTION)) == 0 && !is_replaced(*given))
+			return true;
+	return false;
+}
+
+static size_t environment_words(char *const *given)
+{
+	return count_words(given) + kept_count + 3;
+}
+
+static size_t environment_bytes(const char *preload)
+{
+	return 2 * (preload ? strlen(preload) : 0) + strlen(library) + 64;
+}
+
+/* `given` with the recorder in it; `words` and `bytes` have room for that. */
+static void make_environment(char *const *given, const char *preload, char **words, char *bytes)
+{
+	bool is_other = has_other_injection(given);
+	size_t count = 0;
+
+	words[count++] = bytes;
+	bytes += sprintf(bytes, "LD_PRELOAD=%s%s%s", library, preload && *preload ? ":" : "",
+			 preload ? preload : "") +
+		 1;
+	if (preload) {
+		words[count++] = bytes;
+		sprintf(bytes, HANDOVER_LD_PRELOAD "=%s", preload);
+	}
+	for (size_t i = 0; i < kept_count; i++)
+		if (!is_other || strncmp(kept[i], INJECTION, strlen(INJECTION)) != 0)
+			words[count++] = kept[i];
+	for (; given && *given; given++)
+		if (!is_replaced(*given))
+			words[count++] = *given;
+	words[count] = NULL;
+}
+
+/* ------------------------------------------------------------------ the program */
+
+/* Where the program is, as execvp() finds it. False: nowhere, or it cannot be run. */
+static bool find_program(const char *name, bool is_searched, char path[PATH_MAX])
+{
+	const char *part = getenv("PATH");
+
+	if (!name || !*name)
+		return false;
+	if (!is_searched || strchr(name, '/'))
+		return snprintf(path, PATH_MAX, "%s", name) < PATH_MAX && access(path, X_OK) == 0;
+	if (!part)
+		part = "/bin:/usr/bin";
+	for (;; part++) {
+		size_t length = strcspn(part, ":");
+
+		if (snprintf(path, PATH_MAX, "%.*s%s%s", (int)length, part, length ? "/" : "./",
+			     name) < PATH_MAX &&
+		    access(path, X_OK) == 0)
+			return true;
+		part += length;
+		if (!*part)
+			return false;
+	}
+}
+
+/* May the recorder go into this program? LD_PRELOAD breaks some, and others complain of it. */
+static bool is_to_follow(const char *name, bool is_searched, bool is_child)
+{
+	char path[PATH_MAX];
+	char file[PATH_MAX];
+
+	return library && kept_count && (is_for_children || !is_child) &&
+	       find_program(name, is_searched, path) && program_kind(path, file) == PROGRAM_DYNAMIC;
+}
+
+struct plan {
+	bool is_followed;
+	bool has_left; /* the session of this process has ended for the new program's */
+	const char *preload;
+};
+
+static struct plan make_plan(const char *name, bool is_searched, bool is_child, char *const *given)
+{
+	struct plan plan = {0};
+	int saved = errno;
+	bool is_done = false;
+
+	if (!real_execve)
+		find_real(); /* a constructor that ran before ours */
+	if (is_to_follow(name, is_searched, is_child)) {
+		plan.preload = find_preload(given, &is_done);
+		plan.is_followed = !is_done;
+		if (!is_child)
+			plan.has_left = inject_leave();
+	}
+	errno = saved;
+	return plan;
+}
+
+/* The new program did not start: this one goes on. */
+static int come_back(const struct plan *plan, int result)
+{
+	int saved = errno;
+
+	if (plan->has_left)
+		inject_return();
+	errno = saved;
+	return result;
+}
+
+/* ------------------------------------------------------------------ exec */
+
+static int run(const char *name, bool is_searched, char *const *argv, char *const *given)
+{
+	struct plan plan = make_plan(name, is_searched, !inject_is_owner(), given);
+	char *const *environment = given;
+
+	if (plan.is_followed) {
+		char **words = alloca(environment_words(given) * sizeof(*words));
+
+		make_environment(given, plan.preload, words,
+				 alloca(environment_bytes(plan.preload)));
+		environment = words;
+	}
+	if (is_searched)
+		return come_back(&plan, real_execvpe(name, argv, environment));
+	return come_back(&plan, real_execve(name, argv, environment));
+}
+
+HERE int execve(const char *path, char *const argv[], char *const envp[])
+{
+	return run(path, false, argv, envp);
+}
+
+HERE int execv(const char *path, char *const argv[])
+{
+	return run(path, false, argv, environ);
+}
+
+HERE int execvp(const char *file, char *const argv[])
+{
+	return run(file, true, argv, environ);
+}
+
+HERE int execvpe(const char *file, char *const argv[], char *const envp[])
+{
+	return run(file, true, argv, envp);
+}
+
+HERE int fexecve(int fd, char *const argv[], char *const envp[])
+{
+	char path[64];
+
+	if (fd < 0)
+		return real_fexecve(fd, argv, envp);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return run(path, false, argv, envp);
+}
+
+/* The words of execl(): counted first, then copied. `first` is argv[0]. */
+#define COLLECT(first, args, argv)                                                                 \
+	do {                                                                                       \
+		va_list counting;                                                                  \
+		size_t word_count = 1;                                                             \
+		va_copy(counting, args);                                                           \
+		while (va_arg(counting, char *))                                                   \
+			word_count++;                                                              \
+		va_end(counting);                                                                  \
+		(argv) = alloca((word_count + 1) * sizeof(*(argv)));                               \
+		(argv)[0] = (char *)(uintptr_t)(first);                                            \
+		for (size_t word = 1; word <= word_count; word++)                                  \
+			(argv)[word] = va_arg(args, char *);                                       \
+	} while (0)
+
+HERE int execl(const char *path, const char *first, ...)
+{
+	char **argv;
+	va_list args;
+
+	va_start(args, first);
+	COLLECT(first, args, argv);
+	va_end(args);
+	return run(path, false, argv, environ);
+}
+
+HERE int execlp(const char *file, const char *first, ...)
+{
+	char **argv;
+	va_list args;
+
+	va_start(args, first);
+	COLLECT(first, args, argv);
+	va_end(args);
+	return run(file, true, argv, environ);
+}
+
+HERE int execle(const char *path, const char *first, ...)
+{
+	char **argv;
+	char **environment;
+	va_list args;
+
+	va_start(args, first);
+	COLLECT(first, args, argv);
+	environment = va_arg(args, char **);
+	va_end(args);
+	return run(path, false, argv, environment);
+}
+
+/* ------------------------------------------------------------------ posix_spawn */
+
+static int spawn(__typeof__(posix_spawn) *real, bool is_searched, pid_t *pid, const char *name,
+		 const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+		 char *const *argv, char *const *given)
+{
+	struct plan plan = make_plan(name, is_searched, true, given);
+	char **words;
+
+	if (!plan.is_followed)
+		return real(pid, name, actions, attributes, argv, given);
+	words = alloca(environment_words(given) * sizeof(*words));
+	make_environment(given, plan.preload, words, alloca(environment_bytes(plan.preload)));
+	return real(pid, name, actions, attributes, argv, words);
+}
+
+HERE int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+		     const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
+{
+	return spawn(real_spawn, false, pid, path, actions, attributes, argv, envp);
+}
+
+HERE int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+		      const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
+{
+	return spawn(real_spawnp, true, pid, file, actions, attributes, argv, envp);
+}
+
+/* ------------------------------------------------------------------ the end */
+
+HERE int fclose(FILE *stream)
+{
+	if (!real_fclose)
+		find_real();
+	if (stream == stderr)
+		inject_wrapper_closes_error();
+	return real_fclose(stream);
+}
+
+static _Noreturn void leave(int status)
+{
+	for (;;)
+		syscall(SYS_exit_group, status);
+}
+
+/* Shells end like this: their line is printed all the same. */
+HERE _Noreturn void _exit(int status)
+{
+	inject_wrapper_exits(status);
+	leave(status);
+}
+
+HERE _Noreturn void _Exit(int status)
+{
+	inject_wrapper_exits(status);
+	leave(status);
+}
