@@ -176,7 +176,7 @@ static char *python_directory(void)
 	char *above;
 
 	if (length < sizeof(in_package) ||
-	    strcmp(own + length - sizeof(in_package) + 1, in_package))
+	    strcmp(own + length - sizeof(in_package) + 1, in_package) != 0)
 		return own;
 	if (asprintf(&above, "%s/../../../../../bin", own) < 0)
 		return own;

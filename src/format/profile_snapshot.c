@@ -90,8 +90,8 @@ static bool read_range(struct snapshot *snapshot, uint32_t table, uint64_t from,
 static bool drop_half_filled(struct snapshot *snapshot, uint64_t from, uint64_t to,
 			     uint32_t row_bytes, char *bytes)
 {
-	size_t length = (size_t)(to - from);
-	char *again = malloc(length);
+	size_t length = (size_t)(to - from); /* at least a row */
+	char *again = malloc(length + 1);
 	bool is_read = again && read_range(snapshot, TABLE_EVENTS, from, to, again);
 
 	for (size_t at = 0; is_read && at < length; at += row_bytes) {

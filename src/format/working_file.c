@@ -182,18 +182,20 @@ static int make_way(struct working_file *file, int fd, struct proton_error *err)
 {
 	struct file_header *header = malloc(sizeof(*header));
 	int status = PROTON_OK;
+	bool is_unstarted;
 	struct stat st;
 	ssize_t n;
 
 	if (!header)
 		return err_set(err, PROTON_E_NOMEM, "out of memory");
 	n = pread(fd, header, sizeof(*header), 0);
-	if (n == (ssize_t)sizeof(*header) && fstat(fd, &st) == 0 &&
-	    st.st_size == PROFILE_FILE_HEADER_BYTES && is_zero(header, sizeof(*header)))
-		unlink(file->path); /* of a process that was killed while it started */
-	else if (n < (ssize_t)sizeof(*header) || memcmp(header->magic, PROFILE_FILE_MAGIC, 8) != 0)
+	/* Of a process that was killed while it started. */
+	is_unstarted = n == (ssize_t)sizeof(*header) && fstat(fd, &st) == 0 &&
+		       st.st_size == PROFILE_FILE_HEADER_BYTES && is_zero(header, sizeof(*header));
+	if (!is_unstarted &&
+	    (n < (ssize_t)sizeof(*header) || memcmp(header->magic, PROFILE_FILE_MAGIC, 8) != 0))
 		status = error_stranger(file, err);
-	else if (is_expendable(header))
+	else if (is_unstarted || is_expendable(header))
 		unlink(file->path);
 	else
 		status = move_aside(file, header->pid,

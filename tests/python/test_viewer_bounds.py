@@ -180,7 +180,7 @@ def test_paths_of_a_long_chain_are_refused_before_they_are_written(tmp_path, for
     status, text, seconds, _ = view("--export", form, "-o", tmp_path / "out", path)
     assert status == 2 and "the output would be more than" in text and text.count("\n") == 1
     assert seconds < 3
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["chain.hatchet", "messages"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["chain.hatchet"]
     status, text, _, _ = view("--export", form, "-d", 500, "-o", tmp_path / "out", path)
     assert status == 0, text
 
