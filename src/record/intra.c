@@ -37,11 +37,12 @@ struct rows {
 };
 
 static bool find_rows(struct store *store, const struct intra_launch *launch, bool wants_source,
-		      const struct rows *rows, uint32_t device)
+		      const struct rows *rows, uint32_t device, uint32_t epoch)
 {
 	for (size_t i = 0; i < launch->node_count; i++)
-		rows->nodes[i] = store_make_node(store, wants_source ? launch->nodes[i].source
-								     : launch->nodes[i].shadow);
+		rows->nodes[i] = store_make_node(
+			store, wants_source ? launch->nodes[i].source : launch->nodes[i].shadow,
+			epoch);
 	for (size_t i = 0; i < launch->unit_count; i++) {
 		rows->lanes[i] = store_unit_lanes(store, device, launch->frame, &launch->units[i]);
 		if (rows->lanes[i] == LANE_NONE)
@@ -54,11 +55,12 @@ static void add_to(struct store *store, const struct config_entry *entry,
 		   const struct intra_launch *launch, const struct rows *rows)
 {
 	uint32_t device = store_device(store, launch->device);
-	uint32_t kernel = store_make_node(store, entry->wants_source ? launch->where.source
-								     : launch->where.shadow);
+	uint32_t kernel = store_make_node(
+		store, entry->wants_source ? launch->where.source : launch->where.shadow,
+		entry->epoch);
 
 	if (!kernel || device == UINT32_MAX ||
-	    !find_rows(store, launch, entry->wants_source, rows, device))
+	    !find_rows(store, launch, entry->wants_source, rows, device, entry->epoch))
 		return; /* counted as a loss by the store */
 	store_intra_events(store, launch, entry->epoch, kernel, rows->nodes, rows->lanes,
 			   trace_row(launch->event, entry->serial));

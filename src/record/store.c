@@ -156,7 +156,7 @@ static uint32_t frame_of(struct store *store, uint32_t frame)
 	return map[frame];
 }
 
-uint32_t store_node(struct store *store, uint32_t context)
+uint32_t store_node(struct store *store, uint32_t context, uint32_t epoch)
 {
 	uint32_t *map = store->node_of_context.base;
 
@@ -189,8 +189,8 @@ uint32_t store_node(struct store *store, uint32_t context)
 		store_node_rows(store)[row] = (struct row_node){
 			.parent = map[parent],
 			.frame = frame,
-			.first_epoch = store->epoch,
-			.last_epoch = store->epoch,
+			.first_epoch = epoch,
+			.last_epoch = epoch,
 		};
 		store_commit(store, TABLE_NODES);
 		/* release: store_find_node() finds the node counted */
@@ -208,9 +208,9 @@ uint32_t store_find_node(const struct store *store, uint32_t context)
 	return __atomic_load_n(&map[context], __ATOMIC_ACQUIRE);
 }
 
-uint32_t store_make_node(struct store *store, uint32_t context)
+uint32_t store_make_node(struct store *store, uint32_t context, uint32_t epoch)
 {
-	uint32_t node = store_node(store, context);
+	uint32_t node = store_node(store, context, epoch);
 
 	return node == NODE_NONE ? 0 : node;
 }
@@ -245,7 +245,7 @@ static void mark_entered(struct store *store, uint32_t node)
 
 void store_enter(struct store *store, uint32_t context)
 {
-	uint32_t node = store_node(store, context);
+	uint32_t node = store_node(store, context, store->epoch);
 
 	if (node != NODE_NONE)
 		mark_entered(store, node);
@@ -320,7 +320,7 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 	}
 	if (store_epoch_is_cleared(store, epoch))
 		return;
-	node = store_node(store, context);
+	node = store_node(store, context, epoch);
 	device_row = node == NODE_NONE ? UINT32_MAX : store_device(store, execution->device);
 	if (device_row == UINT32_MAX) {
 		if (node != NODE_NONE)

@@ -147,8 +147,8 @@ uint32_t store_reserve_events(struct store *store, uint32_t count);
 uint32_t store_thread_lane(struct store *store, uint64_t id, const char *name);
 /* The node of `context`; 0 if it has none yet (or is the root). From any thread, without a lock. */
 uint32_t store_find_node(const struct store *store, uint32_t context);
-/* The same, made if it is not there; 0 when there is no room (or is the root). */
-uint32_t store_make_node(struct store *store, uint32_t context);
+/* The same, made for `epoch` if it is not there; 0 when there is no room (or is the root). */
+uint32_t store_make_node(struct store *store, uint32_t context, uint32_t epoch);
 
 /* The row of `device` in this file; row + 1 is remembered. UINT32_MAX when there is no room. */
 uint32_t store_device(struct store *store, uint32_t device);

@@ -237,7 +237,7 @@ int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t
 
 	if (store_epoch_is_cleared(store, epoch))
 		return PROTON_OK;
-	node = store_node(store, context);
+	node = store_node(store, context, epoch);
 	row = node == NODE_NONE ? UINT32_MAX : metric_of(store, name, (uint16_t)metric->type);
 	if (row == UINT32_MAX) {
 		if (node != NODE_NONE)

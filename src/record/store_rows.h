@@ -70,8 +70,11 @@ uint32_t store_find_kernel(const struct store *store, uint32_t node, uint32_t de
 void store_drop_epoch(struct store *store, uint32_t epoch);
 /* Gives the words of a vector back; harmless for other values. */
 void store_drop_vector(struct store *store, const struct row_value *value);
-/* The node of `context`, made with the ancestors it lacks; NODE_NONE when there is no room. */
-uint32_t store_node(struct store *store, uint32_t context);
+/*
+ * The node of `context`, made with the ancestors it lacks; NODE_NONE when there is no room. What is
+ * made belongs to `epoch`, that of the launch: its record may come when the phase has ended.
+ */
+uint32_t store_node(struct store *store, uint32_t context, uint32_t epoch);
 /* New rows at the end of a table, NULL when there is no room, which is said once. */
 void *store_append(struct store *store, enum table_id table, uint64_t rows);
 /* A copy of a text in the file, not interned; 0, the empty string, when there is no room. */

@@ -155,7 +155,7 @@ static bool find_node(struct trace_writer *writer, const struct config_entry *en
 	session = session_lock_entry(entry);
 	if (!session)
 		return false;
-	*node_out = store_make_node(writer->store, context);
+	*node_out = store_make_node(writer->store, context, entry->epoch);
 	session_unlock(session);
 	return *node_out != 0;
 }

@@ -295,6 +295,35 @@ TEST(vectors_of_cleared_phases_are_used_again)
 	}
 }
 
+/* As a GPU does: the record comes when the phase of its launch has ended. */
+TEST(a_late_record_makes_its_nodes_in_the_phase_of_its_launch)
+{
+	int session = rec_start("a");
+	struct proton_context where;
+	struct profile *profile;
+
+	proton_scope_exit(proton_scope_enter("other"), NULL);
+	where = proton_context_here();
+	where.shadow = proton_context_child(where.shadow, proton_frame("late", 4));
+	CHECK_EQ(advance(session), 1);
+	{
+		struct proton_metric metric = {
+			.name = "m", .type = PROTON_METRIC_INT64, .value.int64 = 1};
+		struct proton_error err;
+
+		CHECK_OK(proton_metrics_add(where, &metric, 1, &err), err);
+	}
+	in_scope("new");
+	profile = rec_load_phase("a.proton", 0);
+	CHECK_NE(rec_node(profile, "late"), REC_NOWHERE);
+	profile_free(profile);
+	profile = rec_load_phase("a.proton", 1);
+	CHECK_EQ(rec_node(profile, "late"), REC_NOWHERE);
+	CHECK_NE(rec_node(profile, "new"), REC_NOWHERE);
+	profile_free(profile);
+	rec_finalize(session, "none");
+}
+
 static int start_periodic(const char *mode, const char *data)
 {
 	struct proton_session_options options = {
