@@ -197,7 +197,7 @@ int target_check(const char *path, bool no_clobber, bool *has_profile_out, struc
 	if (exists) {
 		length = read_head(target, head, sizeof(head));
 		status = no_clobber ? refuse_existing(path, err)
-			 : length < 0
+			 : length < 0 && errno != ENOENT
 				 ? err_errno(err, errno, "cannot write %s: cannot read it", path)
 				 : check_directory_of(target, err);
 	}
@@ -235,11 +235,16 @@ static int check_parts(const char *stem, const char *suffix, struct proton_error
 	return status;
 }
 
-/* All zeros: another process is starting, or was killed while it started. */
+/*
+ * Zeros in place of the magic number: another process is starting, or was killed while it started.
+ * What else begins with zeros is refused when the file is locked.
+ */
 static bool is_blank(const char *bytes, size_t length)
 {
-	return length == 0 || (length == FILE_HEAD_BYTES && bytes[0] == '\0' &&
-			       memcmp(bytes, bytes + 1, length - 1) == 0);
+	static const char zeros[8];
+
+	return length == 0 ||
+	       (length == FILE_HEAD_BYTES && memcmp(bytes, zeros, sizeof(zeros)) == 0);
 }
 
 /* The working file: an earlier one that is finished is replaced, any other profile is moved. */
@@ -258,6 +263,8 @@ static int check_working_file(const char *path, bool no_clobber, struct proton_e
 			       "file; choose another name or remove it",
 			       path);
 	length = read_head(path, head, sizeof(head));
+	if (length < 0 && errno == ENOENT)
+		return PROTON_OK; /* its process has just moved or removed it */
 	if (length < 0)
 		return err_errno(err, errno, "cannot read the earlier working file %s", path);
 	if (is_blank(head, (size_t)length))
