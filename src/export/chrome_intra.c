@@ -30,11 +30,11 @@ struct chrome_intra {
 	const struct row_lane *lane;
 	struct out pid; /* "pid":"mm Core7 CTA12" of the current CTA */
 	struct out tid; /* "tid":"warp 0 (line 1)" of the current track */
-	bool has_events;
+	bool *has_events;
 	bool has_failed;
 };
 
-bool chrome_intra_is_wanted(const struct timeline *timeline)
+bool chrome_intra_has_any(const struct timeline *timeline)
 {
 	const struct profile_trace *trace = timeline->trace;
 
@@ -45,7 +45,8 @@ bool chrome_intra_is_wanted(const struct timeline *timeline)
 	return false;
 }
 
-struct chrome_intra *chrome_intra_new(const struct timeline *timeline, struct out *out)
+struct chrome_intra *chrome_intra_new(const struct timeline *timeline, struct out *out,
+				      bool *has_events)
 {
 	struct chrome_intra *intra = calloc(1, sizeof(*intra));
 
@@ -53,6 +54,7 @@ struct chrome_intra *chrome_intra_new(const struct timeline *timeline, struct ou
 		return NULL;
 	intra->timeline = timeline;
 	intra->out = out;
+	intra->has_events = has_events;
 	out_init(&intra->pid, -1);
 	out_init(&intra->tid, -1);
 	intra->names = calloc(timeline->profile->node_count, sizeof(*intra->names));
@@ -102,8 +104,6 @@ void chrome_intra_track(struct chrome_intra *intra, const struct timeline_track 
 	bool is_same_cta = before && before->device == lane->device && before->name == lane->name &&
 			   before->id == lane->id;
 
-	if (track->kind != TRACK_UNIT)
-		return;
 	/* All runs of a warp come before its further lines, whose slices lie in them. */
 	if (!is_same_cta || warp_of(before) != warp_of(lane))
 		forget_runs(intra);
@@ -191,9 +191,9 @@ static const struct run *run_of(const struct chrome_intra *intra,
 
 static void begin_slice(struct chrome_intra *intra, const struct timeline_slice *slice)
 {
-	if (intra->has_events)
+	if (*intra->has_events)
 		out_bytes(intra->out, ",\n", 2);
-	intra->has_events = true;
+	*intra->has_events = true;
 	out_text(intra->out, "{\"ph\":\"X\",\"name\":");
 	out_text(intra->out, name_of(intra, slice->node));
 	out_byte(intra->out, ',');
@@ -248,8 +248,6 @@ void chrome_intra_slice(struct chrome_intra *intra, const struct timeline_slice 
 {
 	const struct run *run;
 
-	if (slice->track->kind != TRACK_UNIT)
-		return;
 	if (slice->event->kind == EVENT_UNIT) {
 		add_run(intra, slice);
 		return;

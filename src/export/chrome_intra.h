@@ -11,14 +11,18 @@
 
 struct chrome_intra;
 
-/* True if the trace has records of instrumented kernels: then nothing else goes into the file. */
-bool chrome_intra_is_wanted(const struct timeline *timeline);
+/* True if the trace has records of instrumented kernels. */
+bool chrome_intra_has_any(const struct timeline *timeline);
 
-/* NULL: out of memory. Both must outlive it. Freed by chrome_intra_free(). */
-struct chrome_intra *chrome_intra_new(const struct timeline *timeline, struct out *out);
+/*
+ * `has_events`: an event was written before, a comma is due. NULL: out of memory. All three must
+ * outlive it. Freed by chrome_intra_free().
+ */
+struct chrome_intra *chrome_intra_new(const struct timeline *timeline, struct out *out,
+				      bool *has_events);
 void chrome_intra_free(struct chrome_intra *intra);
 
-/* A sink of timeline_walk(): tracks other than TRACK_UNIT are skipped. */
+/* A sink of timeline_walk() for tracks of the kind TRACK_UNIT. */
 void chrome_intra_track(struct chrome_intra *intra, const struct timeline_track *track);
 void chrome_intra_slice(struct chrome_intra *intra, const struct timeline_slice *slice);
 /* True if memory ran out meanwhile. */

@@ -26,10 +26,11 @@ struct chrome {
 	struct out *out;
 	struct timeline timeline;
 	const struct profile *profile;
-	struct chrome_intra *intra; /* NULL: no records of instrumented kernels */
-	char **kept;                /* by node: "name" and the beginning of "args", or NULL */
+	struct chrome_intra *intra;
+	char **kept; /* by node: "name" and the beginning of "args", or NULL */
 	uint32_t *kept_length;
 	size_t kept_bytes;
+	bool is_intra;    /* of a session that instruments kernels: nothing else is written */
 	bool has_streams; /* something ran on a GPU */
 	bool has_devices; /* on several */
 	bool has_events;
@@ -125,11 +126,9 @@ static void write_track(void *context, const struct timeline_track *track)
 	struct chrome *chrome = context;
 	char name[128];
 
-	if (chrome->intra) {
+	if (track->kind == TRACK_UNIT)
 		chrome_intra_track(chrome->intra, track);
-		return;
-	}
-	if (!chrome->has_streams)
+	if (track->kind == TRACK_UNIT || chrome->is_intra || !chrome->has_streams)
 		return; /* a trace of the CPU alone has no names of tracks upstream */
 	name_track(chrome, track, name, sizeof(name));
 	begin_event(chrome);
@@ -296,10 +295,10 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 	struct chrome *chrome = context;
 	struct chrome_values values;
 
-	if (chrome->intra) {
+	if (slice->track->kind == TRACK_UNIT)
 		chrome_intra_slice(chrome->intra, slice);
+	if (slice->track->kind == TRACK_UNIT || chrome->is_intra)
 		return;
-	}
 	chrome_values_read(&values, &chrome->timeline, timeline_samples(&chrome->timeline, slice));
 	begin_event(chrome);
 	if (slice->has_arrow)
@@ -340,7 +339,7 @@ static void write_head(struct chrome *chrome)
 		json_uint64(&json, chrome->timeline.base_ns);
 	}
 	json_key(&json, "displayTimeUnit");
-	json_string(&json, chrome->intra ? "ns" : "us", 2);
+	json_string(&json, chrome->is_intra ? "ns" : "us", 2);
 	json_key(&json, "otherData");
 	json_begin_object(&json);
 	for (size_t i = 0; i < profile->info_count; i++) {
@@ -362,7 +361,7 @@ static void write_head(struct chrome *chrome)
 	}
 	json_end_object(&json);
 	out_text(chrome->out, ",\"traceEvents\":[\n");
-	if (!chrome->has_streams || chrome->intra)
+	if (!chrome->has_streams || chrome->is_intra)
 		return;
 	begin_event(chrome);
 	out_text(chrome->out, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,\"tid\":0,"
@@ -388,6 +387,16 @@ static void look_at_lanes(struct chrome *chrome)
 	}
 }
 
+/* The backend of a session that instruments kernels; others may run beside it. */
+static bool instruments(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->info_count; i++)
+		if (strcmp(profile_text(profile, profile->info[i].key), "backend") == 0)
+			return strcmp(profile_text(profile, profile->info[i].value),
+				      "instrumentation") == 0;
+	return true; /* a profile that does not name it: what is inside kernels is rarer */
+}
+
 static int write_events(struct chrome *chrome, struct proton_error *err)
 {
 	const struct timeline_sink sink = {
@@ -400,18 +409,15 @@ static int write_events(struct chrome *chrome, struct proton_error *err)
 
 	chrome->kept = calloc(chrome->profile->node_count, sizeof(*chrome->kept));
 	chrome->kept_length = calloc(chrome->profile->node_count, sizeof(*chrome->kept_length));
-	if (chrome_intra_is_wanted(&chrome->timeline)) {
-		chrome->intra = chrome_intra_new(&chrome->timeline, chrome->out);
-		if (!chrome->intra)
-			return err_set(err, PROTON_E_NOMEM, "out of memory");
-	}
-	if (!chrome->kept || !chrome->kept_length)
+	chrome->intra = chrome_intra_new(&chrome->timeline, chrome->out, &chrome->has_events);
+	if (!chrome->kept || !chrome->kept_length || !chrome->intra)
 		return err_set(err, PROTON_E_NOMEM, "out of memory");
 	look_at_lanes(chrome);
+	chrome->is_intra = chrome_intra_has_any(&chrome->timeline) && instruments(chrome->profile);
 	write_head(chrome);
 	status = timeline_walk(&chrome->timeline, &sink, err);
 	out_text(chrome->out, "\n]}\n");
-	if (chrome->intra && chrome_intra_has_failed(chrome->intra))
+	if (chrome_intra_has_failed(chrome->intra))
 		chrome->failed = true;
 	if (status == PROTON_OK && chrome->failed)
 		status = err_set(err, PROTON_E_NOMEM, "out of memory");

@@ -330,6 +330,26 @@ def test_chrome_asynchronous_work_across_warps_is_two_bound_ends(intra):
         assert start["dur"] == end["dur"] == 0
 
 
+@pytest.mark.parametrize("backend", ["cupti", "instrumentation"])
+def test_chrome_traces_of_sessions_beside_one_that_instruments_have_everything(tmp_path, backend):
+    f = File()
+    f.device(0)
+    name = f.string("mm")
+    f.add(9, struct.pack("<2I", f.string("backend"), f.string(backend)))
+    kernel = f.node(0, "mm", kind=3)
+    dot = f.node(kernel, "dot")
+    f.event(SCOPE, f.lane(1, 0, 1), f.node(0, "step"), 10, 2000)
+    f.event(KERNEL, f.lane(2, 0, 7), kernel, 90, 1100)
+    warp = f.warp(name, 0, 0)
+    f.event(UNIT, warp, kernel, 100, 1000, detail=50, flags=2000)
+    f.event(SECTION, warp, dot, 200, 300, detail=200)
+    f.write(tmp_path / "t.proton")
+    trace = json.loads(export(tmp_path / "t.proton", "chrome_trace"))
+    found = [(e["name"], e["pid"]) for e in trace["traceEvents"] if e["ph"] == "X"]
+    others = [] if backend == "instrumentation" else [("step", 0), ("mm", 0)]
+    assert found == [*others, ("dot", "mm Core7 CTA0")]
+
+
 def test_chrome_traces_of_the_cpu_alone_have_slices_only(tmp_path):
     f = File()
     lane, node = f.lane(1, 0, 1), f.node(0, "step")
