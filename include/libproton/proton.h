@@ -105,6 +105,11 @@ PROTON_API bool proton_is_profiling(void);
 
 /* The `index`-th backend's name, NULL past the last one. Pointers are static. */
 PROTON_API const char *proton_backend_name(size_t index);
+/*
+ * The backend of a session that names none, here and now: PROTON_BACKEND, else the first that is
+ * usable. NULL: PROTON_BACKEND is unknown.
+ */
+PROTON_API const char *proton_backend_default(void);
 /* The backend of a live session, a static name; NULL when there is no such session. */
 PROTON_API const char *proton_session_backend(int session);
 

@@ -258,6 +258,14 @@ static PyObject *get_available_profilers(PyObject *module, PyObject *unused)
 	return names;
 }
 
+static PyObject *default_backend(PyObject *module, PyObject *unused)
+{
+	(void)module;
+	(void)unused;
+	const char *name = proton_backend_default();
+	return name ? PyUnicode_FromString(name) : Py_NewRef(Py_None);
+}
+
 static PyObject *session_backend(PyObject *module, PyObject *args)
 {
 	int session;
@@ -443,6 +451,8 @@ static PyMethodDef session_methods[] = {
 	 "Finalize when SIGTERM or SIGHUP arrives, where nothing else handles them."},
 	{"is_profiling", is_profiling, METH_NOARGS, "True while a session is live."},
 	{"get_available_profilers", get_available_profilers, METH_NOARGS, "Names of the backends."},
+	{"default_backend", default_backend, METH_NOARGS,
+	 "default_backend(): the backend of a session that names none; None: it is unknown."},
 	{"session_backend", session_backend, METH_VARARGS,
 	 "session_backend(session): the name of its backend; None: there is no such session."},
 	{"select_profiler_from_triton_backend", select_profiler, METH_VARARGS,

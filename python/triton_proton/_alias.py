@@ -16,11 +16,21 @@ from typing import Any, Optional
 
 _NAME = "triton.profiler"
 _PACKAGE = __name__.rpartition(".")[0]
+_EXTENSION = "triton._C.libproton"  # a package with one module, `proton`
+
+
+def _ours(fullname: str) -> Optional[str]:
+    """Our module in place of Triton's `fullname`, or None."""
+    if fullname in (_EXTENSION, _EXTENSION + ".proton"):
+        return _PACKAGE + "._low_level"
+    if fullname == _NAME or fullname.startswith(_NAME + "."):
+        return _PACKAGE + fullname[len(_NAME) :]
+    return None
 
 
 class _AliasLoader(importlib.abc.Loader):
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        module = importlib.import_module(_PACKAGE + spec.name[len(_NAME) :])
+        module = importlib.import_module(_ours(spec.name) or spec.name)
         # The import system is about to write its own idea of these into the module.
         spec.loader_state = {
             name: getattr(module, name)
@@ -36,7 +46,7 @@ class _AliasLoader(importlib.abc.Loader):
 
     def get_code(self, fullname: str) -> Any:
         """For `python -m triton.profiler.proton`, which runs the code instead of importing it."""
-        spec = importlib.util.find_spec(_PACKAGE + fullname[len(_NAME) :])
+        spec = importlib.util.find_spec(_ours(fullname) or fullname)
         get_code = getattr(spec and spec.loader, "get_code", None)
         return get_code(spec.name) if spec and get_code else None
 
@@ -45,15 +55,12 @@ class _AliasFinder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None
     ) -> Optional[importlib.machinery.ModuleSpec]:
-        if fullname != _NAME and not fullname.startswith(_NAME + "."):
-            return None
-        ours = _PACKAGE + fullname[len(_NAME) :]
-        found = importlib.util.find_spec(ours)
+        ours = _ours(fullname)
+        found = importlib.util.find_spec(ours) if ours else None
         if found is None:
             return None
-        return importlib.machinery.ModuleSpec(
-            fullname, _AliasLoader(), is_package=found.submodule_search_locations is not None
-        )
+        is_package = found.submodule_search_locations is not None or fullname == _EXTENSION
+        return importlib.machinery.ModuleSpec(fullname, _AliasLoader(), is_package=is_package)
 
 
 _finder = _AliasFinder()
@@ -72,6 +79,10 @@ def install_as_triton_profiler() -> None:
         _replace_imported(package)
     elif sys.modules.get("triton") is not None:
         setattr(sys.modules["triton"], "profiler", package)
+    if _EXTENSION in sys.modules:
+        low_level = importlib.import_module(_PACKAGE + "._low_level")
+        sys.modules[_EXTENSION] = sys.modules[_EXTENSION + ".proton"] = low_level
+        setattr(sys.modules["triton._C"], "libproton", low_level)
     # The import of a module that sys.modules lacks would bind it as an attribute of the package:
     # `import triton.profiler.scope` must not replace the class `scope` by the module.
     for name, module in list(sys.modules.items()):

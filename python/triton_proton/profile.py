@@ -62,15 +62,14 @@ def _obey_nvtx_knob() -> None:
 
 def _select_backend() -> str:
     """The name of the backend that is used when none is given, as Triton's profiler has it."""
-    chosen = _default_backend() or os.environ.get("PROTON_BACKEND")
-    return chosen or _libproton.get_available_profilers()[0]
+    return _default_backend() or _libproton.default_backend() or _HOST
 
 
 def _default_backend() -> Optional[str]:
     """The backend used when none is given; None leaves the choice to the recorder."""
     if os.environ.get("PROTON_BACKEND"):
         return None
-    if _is_interpreting() or _libproton.get_available_profilers() == [_HOST]:
+    if _is_interpreting():
         return _HOST
     return None
 

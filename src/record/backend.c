@@ -49,6 +49,13 @@ const struct backend *backend_select(const char *name, struct proton_error *err)
 	return refuse(name ? name : "(none is usable)", err);
 }
 
+const char *proton_backend_default(void)
+{
+	const struct backend *backend = backend_select(NULL, NULL);
+
+	return backend ? backend->name : NULL;
+}
+
 const char *proton_backend_name(size_t index)
 {
 	const struct backend *backend = backend_at(index);

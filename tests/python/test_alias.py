@@ -214,3 +214,33 @@ def test_the_default_backend_has_a_name():
         os.environ["PROTON_BACKEND"] = "host"
         assert _select_backend() == "host"
     """)
+
+
+def test_the_extension_is_ours_too():
+    """A program that calls Triton's extension must not record with a second profiler."""
+    (Path("triton") / "_C").mkdir()
+    (Path("triton") / "_C" / "__init__.py").touch()
+    (Path("triton") / "_C" / "libproton.py").write_text("WHOSE = 'theirs'\n")
+    for before in ("", "import triton._C.libproton"):
+        script(f"""
+            {before}
+            import triton_proton as ours
+            ours.install_as_triton_profiler()
+            import triton._C.libproton.proton as libproton
+            from triton._C.libproton import proton
+            from triton_proton import _libproton
+            assert libproton is proton and libproton.start is _libproton.start
+            assert not hasattr(libproton, "WHOSE")
+            session = libproton.start("low", "shadow", "tree", "host")
+            scope = libproton.record_scope()
+            libproton.enter_scope(scope, "one")
+            libproton.add_metrics(scope, {{"a": 1.0, "v": [1, 2]}})
+            libproton.exit_scope(scope, "one")
+            libproton.init_function_metadata(0, "f", [(0, "root")], [], "meta.json")
+            libproton.enter_instrumented_op(0, 0, 0, 0)
+            libproton.exit_instrumented_op(0, 0, 0, 0)
+            libproton.destroy_function_metadata(0)
+            libproton.finalize_all("hatchet")
+            import json
+            assert '"one"' in open("low.hatchet").read()
+        """)
