@@ -54,19 +54,22 @@ static int add_everywhere(struct proton_context where, const struct config *conf
 		uint32_t row = event && entry->trace ? trace_row(event, entry->serial) : 0;
 		struct session *session;
 		struct adding adding;
-		bool is_added;
+		bool is_added = false;
 
-		if (!row && adding_begin(entry, &adding)) {
+		if (adding_begin(entry, &adding)) {
 			is_added = store_try_metric(adding.store, context, entry->epoch, name,
 						    metric, adding.is_shared, adding.stripe);
 			adding_end(&adding);
-			if (is_added)
-				continue;
 		}
-		session = adding_lock(entry);
+		if (is_added && !row)
+			continue;
+		/* An event's sample is a new row: it needs the lock, but no values of others. */
+		session = is_added ? session_lock_entry(entry) : adding_lock(entry);
 		if (!session)
 			continue;
-		result = store_metric(&session->store, context, entry->epoch, name, metric, err);
+		if (!is_added)
+			result = store_metric(&session->store, context, entry->epoch, name, metric,
+					      err);
 		if (row)
 			store_event_metric(&session->store, row, name, metric);
 		session_unlock(session);
