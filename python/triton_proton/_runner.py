@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
 
 EXIT_NOT_RUN = 2  # as src/cli/main.c: the recorder did not start and the script did not run
@@ -68,6 +69,15 @@ def _finish(owner: int, quiet: bool, viewer: str) -> None:
     """End the session at the end of the process; print where the profile is."""
     if os.getpid() != owner:
         return  # a forked child runs the exit functions too, but owns no session
+    try:
+        _finish_once(quiet, viewer)
+    except KeyboardInterrupt:
+        _finish_once(quiet, viewer)  # what has been done already is not done again
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def _finish_once(quiet: bool, viewer: str) -> None:
     from triton_proton import _libproton
 
     # So that our line comes after the script's output when both go to one file.

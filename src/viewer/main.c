@@ -202,7 +202,11 @@ static int view_and_judge(struct view *view, const struct options *options)
 		if (options->gate_count)
 			return EXIT_BAD;
 		/* A table without rows is what a program can read. */
-		return options->csv || options->json ? print(view, options, NULL) : 0;
+		return options->csv || options->json ? print(view, options, NULL) : EXIT_BAD;
+	}
+	if (options->list && view->profile->node_count == 1 && view_is_empty(view)) {
+		say_is_empty(options->path, view->profile);
+		return EXIT_BAD;
 	}
 	if (!options->list && view_filter(view, options, &err))
 		return complain(&err);

@@ -577,3 +577,33 @@ def test_traces_from_the_command_line(form, tmp_path):
     assert result.returncode == 0, result.stderr
     file = tmp_path / {"chrome_trace": "proton.chrome_trace", "perfetto": "proton.pftrace"}[form]
     assert b"step" in file.read_bytes()
+
+
+@pytest.mark.parametrize("slow", ["sitecustomize.py", "triton_proton/__init__.py"])
+def test_interrupt_while_it_starts(slow: str, tmp_path: Path) -> None:
+    """Ctrl-C ends it as it ends any program: no traceback of ours."""
+    import triton_proton
+
+    path = tmp_path / "slow" / slow
+    if "/" in slow:
+        shutil.copytree(Path(triton_proton.__file__).parent, path.parent)
+    path.parent.mkdir(exist_ok=True, parents=True)
+    # Not in the interpreter that proton asks first.
+    path.write_text(
+        "import sys, time\nif sys.orig_argv[1] != '-c':\n"
+        "    print('importing', flush=True)\n    time.sleep(60)\n"
+    )
+    (tmp_path / "script.py").write_text("print('ran')\n")
+    child = subprocess.Popen(
+        [executable("proton"), "-b", "host", "script.py"],
+        cwd=tmp_path,
+        env=environment(PYTHONPATH=str(tmp_path / "slow")),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None and child.stdout.readline() == "importing\n"
+    child.send_signal(signal.SIGINT)
+    stdout, stderr = child.communicate(timeout=60)
+    assert (child.returncode, stdout) == (-signal.SIGINT, "")
+    assert "Traceback" not in stderr and "KeyboardInterrupt" not in stderr

@@ -49,4 +49,16 @@ def _launch() -> None:
         raise error
 
 
-_launch()
+def _launch_or_leave() -> None:
+    try:
+        _launch()
+    except KeyboardInterrupt:
+        # Out of here, Python would make a fatal error with a traceback of it.
+        import os
+        import signal
+
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+_launch_or_leave()
