@@ -231,6 +231,23 @@ PROTON_API uint64_t proton_scope_enter_timed_frame(uint32_t frame);
 PROTON_API struct proton_context proton_scope_context(uint64_t token);
 
 /*
+ * For runtimes with tasks that take turns on a thread (coroutines of an event loop): each task has
+ * scopes and states of its own. The provider names the task that runs on the calling thread, by a
+ * number that is not used again (0: none), and the origin of that task: what proton_task_origin()
+ * returned where the task was made (0: unknown), whose scopes it is in at first. False: the thread
+ * runs no tasks any more. It is asked at each measurement, in launches too, but only on threads on
+ * which proton_tasks_follow() was called since, which a runtime does before a task enters a scope.
+ */
+struct proton_task {
+	uint64_t id;
+	uint64_t origin;
+};
+typedef bool (*proton_tasks_provider_fn)(struct proton_task *running_out);
+PROTON_API void proton_tasks_provider_set(proton_tasks_provider_fn running);
+PROTON_API void proton_tasks_follow(void);
+PROTON_API uint64_t proton_task_origin(void);
+
+/*
  * A state is the last level of every context recorded on this thread while it is set, below
  * scopes entered later too. States do not nest: an inner one hides the outer one until it is
  * left. "__proton_launch_metadata:KERNEL" makes two levels.

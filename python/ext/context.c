@@ -463,11 +463,16 @@ static uint32_t depth_with_gil(struct thread_path *path, PyThreadState *thread)
  * libproton calls this on any thread, for instance from a driver's callback below a launcher that
  * has released the GIL. A thread that Python has never seen has no frames.
  */
-static PyThreadState *thread_of_caller(void)
+PyThreadState *ext_thread_of_caller(void)
 {
 	if (is_finalizing() || !Py_IsInitialized())
 		return NULL;
 	return PyGILState_GetThisThreadState();
+}
+
+bool ext_uses_own_frames(void)
+{
+	return uses_own_frames;
 }
 
 static uint32_t with_gil(uint32_t (*answer)(struct thread_path *path, PyThreadState *thread),
@@ -483,7 +488,7 @@ static uint32_t with_gil(uint32_t (*answer)(struct thread_path *path, PyThreadSt
 
 static uint32_t provide_context(void)
 {
-	PyThreadState *thread = thread_of_caller();
+	PyThreadState *thread = ext_thread_of_caller();
 	struct thread_path *path = thread ? thread_path_get() : NULL;
 	if (!path)
 		return PROTON_CONTEXT_ROOT;
@@ -495,7 +500,7 @@ static uint32_t provide_context(void)
 
 static uint32_t provide_depth(void)
 {
-	PyThreadState *thread = thread_of_caller();
+	PyThreadState *thread = ext_thread_of_caller();
 	struct thread_path *path = thread ? thread_path_get() : NULL;
 	return path ? with_gil(depth_with_gil, path, thread) : 0;
 }

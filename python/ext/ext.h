@@ -138,6 +138,32 @@ int ext_device_add_tensors(struct ext_state *state, struct proton_context where,
 /* Lets go of tensors that have been read. */
 void ext_device_let_go(void);
 
+/* ------------------------------------------------------------------ tasks (tasks.c) */
+
+uint64_t ext_task_begin_slowly(void);
+void ext_task_end_slowly(void);
+
+/*
+ * Before a scope or state is entered or left: the number of the task of asyncio that runs, whose it
+ * then is; 0: none. ext_task_end() comes after it, before other code of Python can run.
+ */
+static inline uint64_t ext_task_begin(void)
+{
+	/* An event loop that runs has set it. */
+	return PyThreadState_Get()->async_gen_firstiter ? ext_task_begin_slowly() : 0;
+}
+
+static inline void ext_task_end(uint64_t task)
+{
+	if (task)
+		ext_task_end_slowly();
+}
+
+/* The thread that calls, perhaps without the GIL; NULL: Python does not know it, or ends. */
+PyThreadState *ext_thread_of_caller(void);
+/* frames_walk_own() and its like may be used. */
+bool ext_uses_own_frames(void);
+
 /* ------------------------------------------------------------------ parts of the module */
 
 /* Each adds its functions, types or constants; 0, or -1 with an exception. */
@@ -147,6 +173,8 @@ int ext_session_init(PyObject *module, struct ext_state *state);
 int ext_metric_init(PyObject *module, struct ext_state *state);
 int ext_launch_init(PyObject *module, struct ext_state *state);
 int ext_device_init(PyObject *module);
+int ext_tasks_init(void);
+void ext_tasks_fini(void);
 int ext_context_init(PyObject *module, struct ext_state *state);
 int ext_instrument_init(PyObject *module);
 int ext_peaks_init(PyObject *module);

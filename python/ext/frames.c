@@ -138,6 +138,15 @@ bool frames_walk_own(struct frame_walk *walk, PyThreadState *thread)
 	return true;
 }
 
+bool frames_outermost_coroutine(PyThreadState *thread, const void **frame_out)
+{
+	*frame_out = NULL;
+	for (struct own_frame *frame = top_frame(thread); frame; frame = frame->previous)
+		if (frame->owner == OWNED_BY_GENERATOR)
+			*frame_out = frame;
+	return true;
+}
+
 static bool walks_are_equal(const struct frame_walk *a, const struct frame_walk *b)
 {
 	if (a->cnt != b->cnt)
@@ -168,6 +177,13 @@ bool frames_walk_own(struct frame_walk *walk, PyThreadState *thread)
 {
 	(void)walk;
 	(void)thread;
+	return false;
+}
+
+bool frames_outermost_coroutine(PyThreadState *thread, const void **frame_out)
+{
+	(void)thread;
+	(void)frame_out;
 	return false;
 }
 

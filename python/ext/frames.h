@@ -33,6 +33,12 @@ bool frames_walk_public(struct frame_walk *walk);
 bool frames_walk_own(struct frame_walk *walk, PyThreadState *thread);
 
 /*
+ * The outermost coroutine or generator on the stack, likewise; NULL: none. False: the frames of
+ * this version are not known.
+ */
+bool frames_outermost_coroutine(PyThreadState *thread, const void **frame_out);
+
+/*
  * True when frames_walk_own() can be used: the version is one whose frames we know, and both ways
  * find the same on the stack of the caller, who holds the GIL and is called from Python.
  */

@@ -219,6 +219,8 @@ static int module_exec(PyObject *module)
 	if (ext_device_init(module) < 0 || ext_instrument_init(module) < 0 ||
 	    ext_instrument_launch_init(module) < 0 || ext_peaks_init(module) < 0)
 		return -1;
+	if (ext_tasks_init() < 0)
+		return -1;
 	return ext_context_init(module, state);
 }
 
@@ -257,6 +259,7 @@ static void module_free(void *module)
 		return;
 	if (state->has_process && --loaded_cnt == 0)
 		ext_context_fini();
+	ext_tasks_fini();
 	module_clear((PyObject *)module);
 }
 

@@ -3,8 +3,8 @@
  *
  * A scope object is a name with metrics; what is open because of it lives in `open`, one entry per
  * entry into the block, with the thread that entered. So one object may be used in a recursive
- * function, by many threads and nested in itself: leaving ends the newest entry of the thread
- * that leaves. Nearly always there is one entry, kept inside the object.
+ * function, by many threads and tasks and nested in itself: leaving ends the newest entry of the
+ * task or thread that leaves. Nearly always there is one entry, kept inside the object.
  *
  * Objects are made for each `with scope("x")`, so making one must be cheap: vectorcall, no
  * dict, and the garbage collector only hears of objects that hold metrics.
@@ -13,6 +13,7 @@
 
 struct open_entry {
 	uint64_t token;
+	uint64_t task; /* of the thread; 0: none */
 	unsigned long thread;
 };
 
@@ -192,20 +193,31 @@ static struct open_entry *entry_push(struct scope *self)
 	return &self->open[self->open_cnt++];
 }
 
-/* The newest entry of the calling thread, taken out. False: there is none. */
-static bool entry_pop(struct scope *self, uint64_t *token_out)
+/*
+ * The newest entry of the task, taken out; else of the calling thread: an event loop closes
+ * generators in other tasks. False: there is none.
+ */
+static bool entry_pop(struct scope *self, uint64_t task, uint64_t *token_out)
 {
 	unsigned long thread = PyThread_get_thread_ident();
+	uint32_t found = UINT32_MAX;
 	for (uint32_t i = self->open_cnt; i-- > 0;) {
 		if (self->open[i].thread != thread)
 			continue;
-		*token_out = self->open[i].token;
-		self->open_cnt--;
-		memmove(&self->open[i], &self->open[i + 1],
-			(self->open_cnt - i) * sizeof(*self->open));
-		return true;
+		if (found == UINT32_MAX)
+			found = i;
+		if (self->open[i].task != task)
+			continue;
+		found = i;
+		break;
 	}
-	return false;
+	if (found == UINT32_MAX)
+		return false;
+	*token_out = self->open[found].token;
+	self->open_cnt--;
+	memmove(&self->open[found], &self->open[found + 1],
+		(self->open_cnt - found) * sizeof(*self->open));
+	return true;
 }
 
 static PyObject *scope_enter(PyObject *object, PyObject *unused)
@@ -223,15 +235,18 @@ static PyObject *scope_enter(PyObject *object, PyObject *unused)
 	struct open_entry *entry = entry_push(self);
 	if (!entry)
 		return NULL;
+	uint64_t task = ext_task_begin();
 	if (is_recorded)
 		token = self->is_timed ? proton_scope_enter_timed_frame(self->frame)
 				       : proton_scope_enter_frame(self->frame);
+	ext_task_end(task);
 	entry->token = token;
+	entry->task = task;
 	entry->thread = PyThread_get_thread_ident();
 	if (self->metrics && token != 0 &&
 	    ext_metrics_add(self->state, proton_scope_context(token), self->metrics) < 0) {
 		/* Python does not call __exit__ after a failed __enter__. */
-		if (entry_pop(self, &token))
+		if (entry_pop(self, task, &token))
 			proton_scope_exit(token, NULL);
 		return NULL;
 	}
@@ -243,7 +258,9 @@ static PyObject *scope_exit(PyObject *object, PyObject *const *args, Py_ssize_t 
 	struct scope *self = (struct scope *)object;
 	bool is_unwinding = arg_cnt > 0 && args[0] != Py_None;
 	uint64_t token;
-	if (!entry_pop(self, &token)) {
+	uint64_t task = ext_task_begin();
+	if (!entry_pop(self, task, &token)) {
+		ext_task_end(task);
 		if (is_unwinding)
 			Py_RETURN_FALSE;
 		return ext_raise_named(self->state->error,
@@ -253,9 +270,12 @@ static PyObject *scope_exit(PyObject *object, PyObject *const *args, Py_ssize_t 
 	if (token != 0) {
 		struct proton_error err;
 		int status = proton_scope_exit(token, &err);
+		ext_task_end(task);
 		/* An exception on its way matters more than a scope. */
 		if (status != PROTON_OK && !is_unwinding)
 			return ext_raise(self->state, status, &err);
+	} else {
+		ext_task_end(task);
 	}
 	Py_RETURN_FALSE;
 }
@@ -333,8 +353,8 @@ PyDoc_STRVAR(
 	"one ending in \"(pty)\" is a property: the last value stays. One object may be entered\n"
 	"again before it is left, and by several threads.\n\n"
 	"As a decorator of generators and coroutines the scope is open exactly while their own\n"
-	"code runs. A `with` block should not await or yield: what runs meanwhile on the thread\n"
-	"would count as part of it.\n\n"
+	"code runs. Tasks of asyncio have scopes of their own, so a `with` block may await. It\n"
+	"should not yield in a generator: what runs meanwhile would count as part of it.\n\n"
 	"    with proton.scope(\"attention\", {\"flops\": 2e9}):\n"
 	"        kernel[grid](x, y)\n");
 

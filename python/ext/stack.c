@@ -11,6 +11,7 @@
 struct named_scope {
 	uint64_t id;
 	uint64_t token;
+	uint64_t task; /* of the thread; 0: none */
 	PyObject *name;
 };
 
@@ -58,7 +59,7 @@ static struct thread_scopes *thread_scopes_get(struct ext_state *state)
 }
 
 static int thread_scopes_push(struct thread_scopes *self, uint64_t id, uint64_t token,
-			      PyObject *name)
+			      uint64_t task, PyObject *name)
 {
 	if (self->cnt == self->capacity) {
 		uint32_t capacity = self->capacity ? self->capacity * 2 : 8;
@@ -70,7 +71,7 @@ static int thread_scopes_push(struct thread_scopes *self, uint64_t id, uint64_t 
 		self->scopes = block;
 		self->capacity = capacity;
 	}
-	self->scopes[self->cnt++] = (struct named_scope){id, token, Py_NewRef(name)};
+	self->scopes[self->cnt++] = (struct named_scope){id, token, task, Py_NewRef(name)};
 	return 0;
 }
 
@@ -85,7 +86,9 @@ static int thread_scopes_leave(struct ext_state *state, struct thread_scopes *se
 	if (scope.token == 0)
 		return 0;
 	struct proton_error err;
+	uint64_t task = ext_task_begin();
 	int status = proton_scope_exit(scope.token, &err);
+	ext_task_end(task);
 	if (status == PROTON_OK)
 		return 0;
 	ext_raise(state, status, &err);
@@ -123,15 +126,18 @@ static int enter_named(struct ext_state *state, uint64_t id, PyObject *name, PyO
 {
 	struct thread_scopes *self = thread_scopes_get(state);
 	uint64_t token = 0;
+	uint64_t task = 0;
 	uint32_t frame;
 	if (!self)
 		return -1;
 	if (proton_is_profiling()) {
 		if (!ext_scope_frame(state, name, &frame))
 			return -1;
+		task = ext_task_begin();
 		token = proton_scope_enter_frame(frame);
+		ext_task_end(task);
 	}
-	if (thread_scopes_push(self, id, token, name) < 0) {
+	if (thread_scopes_push(self, id, token, task, name) < 0) {
 		proton_scope_exit(token, NULL);
 		return -1;
 	}
@@ -179,6 +185,17 @@ static PyObject *raise_mismatch(PyObject *open, PyObject *given)
 	return NULL;
 }
 
+/* How many scopes there are up to the newest one that the running task has entered; 0: none. */
+static uint32_t last_of_task(const struct thread_scopes *self)
+{
+	uint64_t task = ext_task_begin();
+	uint32_t cnt = self->cnt;
+	ext_task_end(task);
+	while (cnt && self->scopes[cnt - 1].token && self->scopes[cnt - 1].task != task)
+		cnt--;
+	return cnt;
+}
+
 /* pop_scope(name or None, metrics or None): the id of the scope that was left, or None. */
 static PyObject *pop_scope(PyObject *module, PyObject *const *args, Py_ssize_t arg_cnt)
 {
@@ -191,13 +208,14 @@ static PyObject *pop_scope(PyObject *module, PyObject *const *args, Py_ssize_t a
 	bool is_recorded = proton_is_profiling();
 	if (!self)
 		return NULL;
-	if (self->cnt == 0) {
+	uint32_t last = last_of_task(self);
+	if (last == 0) {
 		if (!is_recorded)
 			Py_RETURN_NONE;
 		PyErr_SetString(PyExc_IndexError, "exit_scope: no scope is open on this thread");
 		return NULL;
 	}
-	struct named_scope top = self->scopes[self->cnt - 1];
+	struct named_scope top = self->scopes[last - 1];
 	if (args[0] != Py_None) {
 		int same = PyObject_RichCompareBool(top.name, args[0], Py_EQ);
 		if (same < 0)
@@ -342,7 +360,9 @@ static PyObject *enter_state(PyObject *module, PyObject *name)
 	const char *bytes = ext_utf8(name, &length, &owner);
 	if (!bytes)
 		return NULL;
+	uint64_t task = ext_task_begin();
 	proton_state_enter(bytes);
+	ext_task_end(task);
 	Py_DECREF(owner);
 	Py_RETURN_NONE;
 }
@@ -351,7 +371,9 @@ static PyObject *exit_state(PyObject *module, PyObject *unused)
 {
 	(void)module;
 	(void)unused;
+	uint64_t task = ext_task_begin();
 	proton_state_exit();
+	ext_task_end(task);
 	Py_RETURN_NONE;
 }
 

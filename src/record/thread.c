@@ -25,6 +25,7 @@
 /* A token: generation (16 bits) | thread (24) | depth (24); depth counts from 1, so never 0. */
 #define TOKEN_DEPTH_BITS 24u
 #define TOKEN_THREAD_BITS 24u
+#define TASK_ORDINAL (1u << (TOKEN_THREAD_BITS - 1)) /* of the numbers of threads */
 
 _Thread_local struct thread *thread_self;
 static pthread_key_t exit_key;
@@ -39,19 +40,29 @@ static void thread_free(void *data)
 {
 	struct thread *thread = data;
 
+	task_drop_all(thread);
 	/* What the thread has left open ends with it. */
-	for (size_t i = thread->depth; i-- > 0;)
-		if (thread->scopes[i].event.count)
-			trace_end(&thread->trace, &thread->scopes[i].event, clock_monotonic_ns());
+	for (size_t i = thread->stack.depth; i-- > 0;)
+		if (thread->stack.scopes[i].event.count)
+			trace_end(&thread->trace, &thread->stack.scopes[i].event,
+				  clock_monotonic_ns());
 	trace_thread_remove(&thread->trace);
 	thread_self = NULL;
-	free(thread->scopes);
+	free(thread->stack.scopes);
+	free(thread->others);
 	free(thread);
 }
 
 static void make_exit_key(void)
 {
 	pthread_key_create(&exit_key, thread_free);
+}
+
+uint32_t thread_new_ordinal(bool is_task)
+{
+	uint32_t number = atomic_fetch_add_explicit(&thread_count, 1, memory_order_relaxed);
+
+	return (number & (TASK_ORDINAL - 1)) | (is_task ? TASK_ORDINAL : 0);
 }
 
 struct thread *thread_new(void)
@@ -62,8 +73,8 @@ struct thread *thread_new(void)
 		return NULL;
 	pthread_once(&exit_key_once, make_exit_key);
 	pthread_setspecific(exit_key, thread);
-	thread->ordinal = atomic_fetch_add_explicit(&thread_count, 1, memory_order_relaxed) &
-			  ((1u << TOKEN_THREAD_BITS) - 1);
+	thread->ordinal = thread_new_ordinal(false);
+	thread->stack.ordinal = thread->ordinal;
 	trace_thread_add(&thread->trace);
 	thread_self = thread;
 	return thread;
@@ -71,8 +82,9 @@ struct thread *thread_new(void)
 
 void thread_renew(struct thread *thread, uint32_t generation)
 {
+	task_drop_all(thread);
 	thread->generation = generation;
-	thread->depth = 0;
+	thread->stack.depth = 0;
 	thread->kernel_depth = 0;
 	thread->in_op = false;
 	thread->has_events = false;
@@ -97,8 +109,10 @@ void thread_set_main(void)
 void thread_fork_child(void)
 {
 	/* The forking thread is the child's only one; its scopes go with the generation. */
-	if (thread_self)
-		thread_self->state_depth = 0;
+	if (thread_self) {
+		task_drop_all(thread_self);
+		thread_self->stack.state_depth = 0;
+	}
 	trace_fork_child(thread_self ? &thread_self->trace : NULL);
 }
 
@@ -106,7 +120,7 @@ size_t thread_scope_depth(void)
 {
 	struct thread *thread = thread_get();
 
-	return thread ? thread->depth : 0;
+	return thread ? thread->stack.depth : 0;
 }
 
 size_t thread_source_depth(void)
@@ -126,23 +140,37 @@ void proton_context_provider_set(proton_context_provider_fn provide,
 
 /* ------------------------------------------------------------------ contexts */
 
-/* Innermost scope: the thread's own, else the main thread's as it stands now. */
-static uint32_t scope_context(const struct thread *thread)
+uint32_t thread_outer_context(const struct thread *thread)
 {
-	if (thread->depth)
-		return thread->scopes[thread->depth - 1].context;
 	if (is_main(thread))
 		return PROTON_CONTEXT_ROOT;
 	return atomic_load_explicit(&main_context, memory_order_relaxed);
 }
 
-static void publish_main(const struct thread *thread)
+/* Innermost scope: the thread's own, else the main thread's as it stands now. */
+static inline uint32_t scope_context(const struct thread *thread)
+{
+	if (thread->stack.depth)
+		return thread->stack.scopes[thread->stack.depth - 1].context;
+	if (thread->stack.task)
+		return task_origin_context(thread);
+	return thread_outer_context(thread);
+}
+
+uint32_t thread_scope_context(const struct thread *thread)
+{
+	return scope_context(thread);
+}
+
+static inline void publish_main(const struct thread *thread)
 {
 	if (is_main(thread))
-		atomic_store_explicit(&main_context,
-				      thread->depth ? thread->scopes[thread->depth - 1].context
-						    : PROTON_CONTEXT_ROOT,
-				      memory_order_relaxed);
+		atomic_store_explicit(&main_context, scope_context(thread), memory_order_relaxed);
+}
+
+void thread_publish_main(const struct thread *thread)
+{
+	publish_main(thread);
 }
 
 static __attribute__((noinline)) uint32_t below_innermost_state(const struct thread *thread,
@@ -150,16 +178,17 @@ static __attribute__((noinline)) uint32_t below_innermost_state(const struct thr
 {
 	const struct state *state;
 
-	state = &thread->states[(thread->state_depth < STATE_MAX ? thread->state_depth
-								 : STATE_MAX) -
-				1];
+	state = &thread->stack
+			 .states[(thread->stack.state_depth < STATE_MAX ? thread->stack.state_depth
+									: STATE_MAX) -
+				 1];
 	context = frames_child(context, state->frames[0]);
 	return frames_child(context, state->frames[1]);
 }
 
 static inline uint32_t below_state(const struct thread *thread, uint32_t context)
 {
-	return thread->state_depth ? below_innermost_state(thread, context) : context;
+	return thread->stack.state_depth ? below_innermost_state(thread, context) : context;
 }
 
 static inline uint32_t current_config(void)
@@ -282,26 +311,27 @@ static uint64_t enter(uint32_t frame, bool is_timed)
 	struct scope *scope;
 	uint32_t config;
 
-	if (!thread || frame == FRAME_NONE || thread->depth >= (1u << TOKEN_DEPTH_BITS) - 1)
+	if (!thread || frame == FRAME_NONE || thread->stack.depth >= (1u << TOKEN_DEPTH_BITS) - 1)
 		return 0;
-	if (__builtin_expect(thread->depth == thread->capacity, 0) &&
-	    !array_reserve(&thread->scopes, &thread->capacity, thread->depth + 1,
-			   sizeof(*thread->scopes)))
+	if (__builtin_expect(thread->stack.depth == thread->stack.capacity, 0) &&
+	    !array_reserve(&thread->stack.scopes, &thread->stack.capacity, thread->stack.depth + 1,
+			   sizeof(*thread->stack.scopes)))
 		return 0;
 	config = current_config();
-	scope = &thread->scopes[thread->depth];
+	scope = &thread->stack.scopes[thread->stack.depth];
 	scope->context = enter_context(thread, scope_context(thread), frame, config);
 	scope->own = below_state(thread, scope->context);
 	scope->serial = ++thread->entered ? thread->entered : ++thread->entered;
-	thread->depth++;
+	thread->stack.depth++;
 	publish_main(thread);
 	scope->event.count = 0;
+	scope->is_left = false;
 	if (__builtin_expect(config & CONFIG_TRACED, 0))
 		begin_scope(thread, scope, config);
 	/* Last, so that what it cost to enter is not part of what is timed. */
 	scope->start_ns = is_timed ? clock_monotonic_ns() : 0;
 	return (uint64_t)(uint16_t)thread->generation << (TOKEN_THREAD_BITS + TOKEN_DEPTH_BITS) |
-	       (uint64_t)thread->ordinal << TOKEN_DEPTH_BITS | thread->depth;
+	       (uint64_t)thread->stack.ordinal << TOKEN_DEPTH_BITS | thread->stack.depth;
 }
 
 uint64_t proton_scope_enter_frame(uint32_t frame)
@@ -336,22 +366,31 @@ uint64_t proton_scope_enter_timed(const char *name)
 	return session_any_live() ? enter(thread_frame(name, strlen(name)), true) : 0;
 }
 
+static struct scope *scope_at(uint64_t token, const struct thread *thread)
+{
+	uint64_t depth = token & ((1u << TOKEN_DEPTH_BITS) - 1);
+
+	if (depth == 0 || depth > thread->stack.depth ||
+	    token >> (TOKEN_THREAD_BITS + TOKEN_DEPTH_BITS) != (uint16_t)thread->generation)
+		return NULL;
+	return &thread->stack.scopes[depth - 1];
+}
+
 /* The scope a token means, NULL if it is gone. *thread_out is the calling thread if it owns it. */
 static struct scope *scope_of(uint64_t token, struct thread **thread_out)
 {
-	struct thread *thread = thread_get();
-	uint64_t depth = token & ((1u << TOKEN_DEPTH_BITS) - 1);
+	*thread_out = thread_get();
+	return *thread_out ? scope_at(token, *thread_out) : NULL;
+}
 
-	*thread_out = thread;
-	if (!thread || depth == 0 || depth > thread->depth ||
-	    token >> (TOKEN_THREAD_BITS + TOKEN_DEPTH_BITS) != (uint16_t)thread->generation)
-		return NULL;
-	return &thread->scopes[depth - 1];
+static uint32_t ordinal_of(uint64_t token)
+{
+	return token >> TOKEN_DEPTH_BITS & ((1u << TOKEN_THREAD_BITS) - 1);
 }
 
 static bool is_of_other_thread(uint64_t token, const struct thread *thread)
 {
-	return (token >> TOKEN_DEPTH_BITS & ((1u << TOKEN_THREAD_BITS) - 1)) != thread->ordinal;
+	return ordinal_of(token) != thread->stack.ordinal;
 }
 
 uint32_t thread_scope_serial(uint64_t token)
@@ -384,21 +423,64 @@ static __attribute__((noinline)) void add_cpu_time(const struct thread *thread,
 static __attribute__((noinline)) void end_events(struct thread *thread, const struct scope *scope,
 						 uint64_t end_ns)
 {
-	for (size_t i = thread->depth; i-- > (size_t)(scope - thread->scopes);) {
-		struct trace_event *event = &thread->scopes[i].event;
+	for (size_t i = thread->stack.depth; i-- > (size_t)(scope - thread->stack.scopes);) {
+		struct trace_event *event = &thread->stack.scopes[i].event;
 
 		if (event->count)
 			trace_end(&thread->trace, event, end_ns ? end_ns : clock_monotonic_ns());
 	}
-	if (scope == thread->scopes)
+	if (scope == thread->stack.scopes && !thread->other_count)
 		thread->has_events = false;
+}
+
+/* Ends what is measured of `scope`, and cuts the stack back to it. */
+static inline void leave(struct thread *thread, struct scope *scope)
+{
+	uint64_t end_ns = scope->start_ns ? clock_monotonic_ns() : 0;
+
+	if (__builtin_expect(thread->has_events, 0))
+		end_events(thread, scope, end_ns);
+	if (scope->start_ns)
+		add_cpu_time(thread, scope, end_ns);
+	thread->stack.depth = (size_t)(scope - thread->stack.scopes);
+	if (__builtin_expect(thread->has_tasks, 0))
+		while (thread->stack.depth && scope[-1].is_left) {
+			scope--;
+			thread->stack.depth--;
+		}
+}
+
+/*
+ * A scope of a task that another one leaves: a generator that the event loop closes. What the task
+ * has entered since stays open.
+ */
+static __attribute__((cold)) bool leave_in_task(struct thread *thread, uint64_t token)
+{
+	struct scope *scope;
+
+	if (!task_switch_to(thread, ordinal_of(token)))
+		return ordinal_of(token) & TASK_ORDINAL; /* it has ended */
+	thread->is_following = true;
+	scope = scope_at(token, thread);
+	if (scope && scope == &thread->stack.scopes[thread->stack.depth - 1]) {
+		leave(thread, scope);
+	} else if (scope && !scope->is_left) {
+		if (scope->event.count)
+			trace_end(&thread->trace, &scope->event, clock_monotonic_ns());
+		if (scope->start_ns)
+			add_cpu_time(thread, scope, clock_monotonic_ns());
+		scope->event.count = 0;
+		scope->is_left = true;
+	}
+	thread->is_following = false;
+	task_follow(thread);
+	return true;
 }
 
 int proton_scope_exit(uint64_t token, struct proton_error *err)
 {
 	struct thread *thread;
 	struct scope *scope;
-	uint64_t end_ns = 0;
 
 	if (!token || !session_any_live())
 		return PROTON_OK;
@@ -406,18 +488,15 @@ int proton_scope_exit(uint64_t token, struct proton_error *err)
 	if (!thread ||
 	    token >> (TOKEN_THREAD_BITS + TOKEN_DEPTH_BITS) != (uint16_t)thread->generation)
 		return PROTON_OK;
-	if (is_of_other_thread(token, thread))
+	if (is_of_other_thread(token, thread)) {
+		if (leave_in_task(thread, token))
+			return PROTON_OK;
 		return err_set(err, PROTON_E_STATE,
 			       "a scope must be left on the thread that entered it");
+	}
 	if (!scope)
 		return PROTON_OK;
-	if (scope->start_ns)
-		end_ns = clock_monotonic_ns();
-	if (__builtin_expect(thread->has_events, 0))
-		end_events(thread, scope, end_ns);
-	if (scope->start_ns)
-		add_cpu_time(thread, scope, end_ns);
-	thread->depth = (size_t)(scope - thread->scopes);
+	leave(thread, scope);
 	publish_main(thread);
 	return PROTON_OK;
 }
@@ -443,10 +522,11 @@ const struct trace_event *thread_open_event(struct proton_context where)
 		return NULL;
 	if (thread->in_op && thread->op_event.count && thread->op.shadow == where.shadow)
 		return &thread->op_event;
-	for (size_t i = thread->depth; i-- > 0;)
-		if (thread->scopes[i].event.count && (thread->scopes[i].own == where.shadow ||
-						      thread->scopes[i].context == where.shadow))
-			return &thread->scopes[i].event;
+	for (size_t i = thread->stack.depth; i-- > 0;)
+		if (thread->stack.scopes[i].event.count &&
+		    (thread->stack.scopes[i].own == where.shadow ||
+		     thread->stack.scopes[i].context == where.shadow))
+			return &thread->stack.scopes[i].event;
 	return NULL;
 }
 
@@ -471,15 +551,15 @@ void proton_state_enter_frames(uint32_t outer, uint32_t inner)
 
 	if (!thread)
 		return;
-	if (thread->state_depth < STATE_MAX)
-		thread->states[thread->state_depth] = (struct state){{outer, inner}};
-	thread->state_depth++;
+	if (thread->stack.state_depth < STATE_MAX)
+		thread->stack.states[thread->stack.state_depth] = (struct state){{outer, inner}};
+	thread->stack.state_depth++;
 }
 
 void proton_state_exit(void)
 {
-	struct thread *thread = thread_self;
+	struct thread *thread = thread_self ? thread_get() : NULL;
 
-	if (thread && thread->state_depth)
-		thread->state_depth--;
+	if (thread && thread->stack.state_depth)
+		thread->stack.state_depth--;
 }

@@ -13,6 +13,7 @@
 #include <libproton/proton.h>
 
 #include "record/session.h"
+#include "record/task.h"
 #include "record/trace.h"
 
 #define CACHE_ENTRIES 256u
@@ -25,6 +26,7 @@ struct scope {
 	uint64_t start_ns; /* 0: not timed */
 	uint32_t serial;   /* of this entry into a scope on this thread; not 0 */
 	struct trace_event event;
+	bool is_left; /* by another task than the one that entered it, see task.h */
 };
 
 struct state {
@@ -44,18 +46,33 @@ struct cache_entry {
 	uint32_t config; /* in which the context has been noted; 0: in none */
 };
 
-struct thread {
-	uint32_t ordinal;
-	uint32_t generation; /* of the scopes below */
+#define TASK_ORIGIN_OWN UINT32_MAX
+
+/* Open scopes and states: of a thread, or of a task on it (task.h). */
+struct stack {
 	struct scope *scopes;
 	size_t depth;
 	size_t capacity;
-	uint32_t entered; /* scopes ever; wraps */
+	uint64_t task;    /* 0: the thread's own */
+	uint32_t ordinal; /* in tokens */
+	uint32_t origin;  /* the context of a task without scopes; TASK_ORIGIN_OWN: the thread's */
+	uint32_t state_depth; /* may exceed STATE_MAX: those beyond are only counted */
 	struct state states[STATE_MAX];
-	uint32_t state_depth;  /* may exceed STATE_MAX: those beyond are only counted */
-	uint32_t kernel_depth; /* likewise */
+};
+
+struct thread {
+	uint32_t ordinal;
+	uint32_t generation; /* of the scopes below */
+	bool has_tasks;      /* the stack may have to be exchanged */
+	bool is_following;
 	bool in_op;
-	bool has_events; /* some scope has, or had */
+	bool has_events;       /* some scope has, or had */
+	uint32_t entered;      /* scopes ever; wraps */
+	uint32_t kernel_depth; /* may exceed KERNEL_MAX */
+	struct stack stack;
+	struct stack *others; /* of tasks that do not run, and the thread's own while one does */
+	size_t other_count;
+	size_t other_capacity;
 	struct proton_context op;
 	struct trace_event op_event;
 	struct trace_event launch_event;
@@ -73,6 +90,15 @@ __attribute__((cold)) struct thread *thread_new(void);
 /* Drops the scopes of past sessions. */
 __attribute__((cold)) void thread_renew(struct thread *thread, uint32_t generation);
 
+/* A number for tokens that no other stack has. */
+uint32_t thread_new_ordinal(bool is_task);
+/* Of the stack of the thread: its innermost scope, or what stands for it. */
+uint32_t thread_scope_context(const struct thread *thread);
+/* The innermost scope of the main thread, for other threads. */
+uint32_t thread_outer_context(const struct thread *thread);
+/* Tells other threads where the main thread is, if this is it. */
+void thread_publish_main(const struct thread *thread);
+
 /* The calling thread with the scopes of past sessions dropped; NULL when memory is out. */
 static inline struct thread *thread_get(void)
 {
@@ -81,6 +107,8 @@ static inline struct thread *thread_get(void)
 
 	if (thread && thread->generation != generation)
 		thread_renew(thread, generation);
+	if (thread && __builtin_expect(thread->has_tasks, 0))
+		task_follow(thread);
 	return thread;
 }
 

@@ -1,0 +1,190 @@
+/*
+ * Which task of asyncio runs: each has scopes and states of its own (proton_tasks_provider_set()).
+ *
+ * Nothing is asked while no event loop runs on the thread: a loop sets the hooks for asynchronous
+ * generators, which are a field of the thread's state. A number for a task is kept on the task; the
+ * scopes in which a task was made come through a context variable, which a new task copies.
+ *
+ * A launcher has mostly given the GIL away. Taking it back is only needed when another task runs
+ * than before: the outermost coroutine on the stack tells, which can be looked at without it.
+ */
+#include "ext.h"
+
+#include "frames.h"
+
+static PyObject *get_running_loop; /* asyncio's, once it was imported; kept for ever */
+static PyObject *current_task;
+static PyObject *origin_variable; /* number of the innermost scope, see proton_task_origin() */
+static PyObject *number_name;
+static uint64_t last_number; /* guarded by the GIL */
+
+/* What the thread has learned last. */
+static _Thread_local struct {
+	struct proton_task task;
+	const void *frame; /* the outermost coroutine then */
+	bool has_frame;
+	bool is_fresh; /* it still holds: no other code of Python runs before it is used */
+} seen;
+
+static PyObject *imported(const char *name)
+{
+	PyObject *text = PyUnicode_FromString(name);
+	PyObject *module = text ? PyImport_GetModule(text) : NULL;
+	Py_XDECREF(text);
+	return module;
+}
+
+static bool find_asyncio(void)
+{
+	if (current_task)
+		return true;
+	/* Not imported for this: the loop may be another library's. */
+	PyObject *events = imported("asyncio.events");
+	PyObject *tasks = events ? imported("asyncio.tasks") : NULL;
+	PyObject *loop = tasks ? PyObject_GetAttrString(events, "_get_running_loop") : NULL;
+	PyObject *task = loop ? PyObject_GetAttrString(tasks, "current_task") : NULL;
+	Py_XDECREF(events);
+	Py_XDECREF(tasks);
+	if (!task) {
+		Py_XDECREF(loop);
+		return false;
+	}
+	get_running_loop = loop;
+	current_task = task;
+	return true;
+}
+
+/* The number of a task, given when it is first met; 0 with an exception. */
+static uint64_t number_of(PyObject *task)
+{
+	PyObject *number = PyObject_GetAttr(task, number_name);
+	if (!number) {
+		if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+			return 0;
+		PyErr_Clear();
+		number = PyLong_FromUnsignedLongLong(++last_number);
+		if (!number || PyObject_SetAttr(task, number_name, number) < 0) {
+			Py_XDECREF(number);
+			return 0;
+		}
+	}
+	uint64_t result = PyLong_AsUnsignedLongLong(number);
+	Py_DECREF(number);
+	return PyErr_Occurred() ? 0 : result;
+}
+
+static uint64_t origin_here(void)
+{
+	PyObject *value = NULL;
+	if (PyContextVar_Get(origin_variable, NULL, &value) < 0 || !value)
+		return 0;
+	uint64_t origin = PyLong_AsUnsignedLongLong(value);
+	Py_DECREF(value);
+	return PyErr_Occurred() ? 0 : origin;
+}
+
+/* With the GIL. False: no loop of asyncio runs on this thread. */
+static bool ask(struct proton_task *out)
+{
+	*out = (struct proton_task){0};
+	if (!find_asyncio())
+		return false;
+	PyObject *loop = PyObject_CallNoArgs(get_running_loop);
+	if (!loop || loop == Py_None) {
+		Py_XDECREF(loop);
+		return false;
+	}
+	PyObject *task = PyObject_CallOneArg(current_task, loop);
+	Py_DECREF(loop);
+	if (task && task != Py_None) {
+		out->id = number_of(task);
+		out->origin = out->id ? origin_here() : 0;
+	}
+	Py_XDECREF(task);
+	return true;
+}
+
+/* The same; an exception that is set stays, one that this causes does not. */
+static bool ask_quietly(struct proton_task *out)
+{
+	PyObject *type, *value, *traceback;
+	PyErr_Fetch(&type, &value, &traceback);
+	bool has_loop = ask(out);
+	PyErr_Clear();
+	PyErr_Restore(type, value, traceback);
+	return has_loop;
+}
+
+static bool has_event_loop(PyThreadState *thread)
+{
+	return thread->async_gen_firstiter || thread->async_gen_finalizer;
+}
+
+/* libproton asks, on any thread and perhaps without the GIL. */
+static bool provide_task(struct proton_task *out)
+{
+	if (seen.is_fresh) {
+		*out = seen.task;
+		return true;
+	}
+	PyThreadState *thread = ext_thread_of_caller();
+	if (!thread || !has_event_loop(thread))
+		return false;
+	if (PyGILState_Check())
+		return ask_quietly(out);
+	const void *frame = NULL;
+	bool has_frame = ext_uses_own_frames() && frames_outermost_coroutine(thread, &frame);
+	if (has_frame && seen.has_frame && frame == seen.frame) {
+		*out = seen.task;
+		return true;
+	}
+	PyGILState_STATE gil = PyGILState_Ensure();
+	bool has_loop = ask_quietly(out);
+	PyGILState_Release(gil);
+	seen.task = *out;
+	seen.frame = frame;
+	seen.has_frame = has_frame && has_loop;
+	return has_loop;
+}
+
+uint64_t ext_task_begin_slowly(void)
+{
+	if (!has_event_loop(PyThreadState_Get()) || !proton_is_profiling())
+		return 0;
+	seen.has_frame = false;
+	seen.is_fresh = ask_quietly(&seen.task) && seen.task.id;
+	if (!seen.is_fresh)
+		return 0;
+	proton_tasks_follow();
+	return seen.task.id;
+}
+
+void ext_task_end_slowly(void)
+{
+	PyObject *type, *value, *traceback;
+	PyErr_Fetch(&type, &value, &traceback);
+	PyObject *origin = PyLong_FromUnsignedLongLong(proton_task_origin());
+	PyObject *token = origin ? PyContextVar_Set(origin_variable, origin) : NULL;
+	seen.is_fresh = false;
+	Py_XDECREF(origin);
+	Py_XDECREF(token);
+	PyErr_Clear(); /* a task made now then begins where its thread is */
+	PyErr_Restore(type, value, traceback);
+}
+
+int ext_tasks_init(void)
+{
+	if (!number_name)
+		number_name = PyUnicode_InternFromString("_triton_proton_task");
+	if (!origin_variable)
+		origin_variable = PyContextVar_New("triton_proton.scope", NULL);
+	if (!number_name || !origin_variable)
+		return -1;
+	proton_tasks_provider_set(provide_task);
+	return 0;
+}
+
+void ext_tasks_fini(void)
+{
+	proton_tasks_provider_set(NULL);
+}

@@ -1,0 +1,194 @@
+/* record/task: scopes and states of tasks that take turns on a thread. */
+#include "unit/recorded.h"
+
+#include <pthread.h>
+
+static _Thread_local struct proton_task running;
+static _Thread_local bool has_loop;
+
+static bool provide(struct proton_task *out)
+{
+	*out = running;
+	return has_loop;
+}
+
+static void begin(void)
+{
+	rec_start("a");
+	proton_tasks_provider_set(provide);
+	has_loop = true;
+}
+
+static void run(uint64_t task, uint64_t origin)
+{
+	running = (struct proton_task){task, origin};
+}
+
+static struct profile *finish(void)
+{
+	run(0, 0);
+	has_loop = false;
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+	return rec_load("a.proton");
+}
+
+static uint64_t enter_in(uint64_t task, uint64_t origin, const char *name)
+{
+	run(task, origin);
+	proton_tasks_follow();
+	return proton_scope_enter(name);
+}
+
+TEST(tasks_have_scopes_of_their_own)
+{
+	struct profile *profile;
+	uint64_t a, b;
+
+	begin();
+	a = enter_in(1, 0, "a");
+	b = enter_in(2, 0, "b");
+	run(1, 0);
+	rec_kernel("k");
+	run(3, 0);
+	rec_kernel("k");
+	run(1, 0);
+	proton_scope_exit(a, NULL);
+	rec_kernel("k");
+	run(2, 0);
+	rec_kernel("k");
+	proton_scope_exit(b, NULL);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "a/k"), 1);
+	CHECK_U64(rec_count(profile, "b/k"), 1);
+	CHECK_U64(rec_count(profile, "k"), 2);
+	profile_free(profile);
+}
+
+TEST(a_task_begins_where_it_was_made)
+{
+	struct profile *profile;
+	uint64_t outer, origin, own, scope;
+
+	begin();
+	own = proton_scope_enter("own");
+	outer = enter_in(1, 0, "outer");
+	origin = proton_task_origin();
+	proton_scope_exit(outer, NULL);
+	run(2, origin);
+	rec_kernel("k");
+	scope = proton_scope_enter("inner");
+	rec_kernel("k");
+	proton_scope_exit(scope, NULL);
+	run(0, 0);
+	rec_kernel("k");
+	proton_scope_exit(own, NULL);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "own/outer/k"), 1);
+	CHECK_U64(rec_count(profile, "own/outer/inner/k"), 1);
+	CHECK_U64(rec_count(profile, "own/k"), 1);
+	profile_free(profile);
+}
+
+TEST(a_scope_left_by_another_task_cuts_nothing)
+{
+	struct profile *profile;
+	uint64_t first, second;
+
+	begin();
+	first = enter_in(1, 0, "first");
+	second = enter_in(1, 0, "second");
+	run(2, 0);
+	CHECK_OK(proton_scope_exit(first, NULL), (struct proton_error){0});
+	CHECK_OK(proton_scope_exit(first, NULL), (struct proton_error){0});
+	rec_kernel("other");
+	run(1, 0);
+	rec_kernel("k");
+	proton_scope_exit(second, NULL);
+	rec_kernel("k");
+	/* The task has no stack any more. */
+	run(2, 0);
+	CHECK_OK(proton_scope_exit(second, NULL), (struct proton_error){0});
+	profile = finish();
+	CHECK_U64(rec_count(profile, "first/second/k"), 1);
+	CHECK_U64(rec_count(profile, "k"), 1);
+	CHECK_U64(rec_count(profile, "other"), 1);
+	profile_free(profile);
+}
+
+TEST(states_belong_to_tasks)
+{
+	struct profile *profile;
+
+	begin();
+	run(1, 0);
+	proton_tasks_follow();
+	proton_state_enter("one");
+	run(2, 0);
+	rec_kernel("k");
+	proton_state_enter("two");
+	run(1, 0);
+	rec_kernel("k");
+	proton_state_exit();
+	rec_kernel("k");
+	run(2, 0);
+	proton_state_exit();
+	profile = finish();
+	CHECK_U64(rec_count(profile, "one/k"), 1);
+	CHECK_U64(rec_count(profile, "k"), 2);
+	profile_free(profile);
+}
+
+TEST(the_end_of_the_session_ends_scopes_of_tasks)
+{
+	struct profile *profile;
+	uint64_t a, own;
+
+	begin();
+	own = proton_scope_enter("own");
+	a = enter_in(1, 0, "a");
+	enter_in(2, 0, "b");
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	rec_start("a");
+	run(1, 0);
+	CHECK_OK(proton_scope_exit(a, NULL), (struct proton_error){0});
+	run(0, 0);
+	CHECK_OK(proton_scope_exit(own, NULL), (struct proton_error){0});
+	rec_kernel("k");
+	profile = finish();
+	CHECK_U64(rec_count(profile, "k"), 1);
+	profile_free(profile);
+}
+
+static void *loop(void *name)
+{
+	uint64_t tokens[8];
+
+	has_loop = true;
+	for (int round = 0; round < 50; round++) {
+		for (uint64_t task = 1; task <= 8; task++)
+			tokens[task - 1] = enter_in(task, 0, name);
+		for (uint64_t task = 8; task >= 1; task--) {
+			run(task, 0);
+			rec_kernel("k");
+			proton_scope_exit(tokens[task - 1], NULL);
+		}
+	}
+	return NULL;
+}
+
+TEST(threads_with_tasks)
+{
+	static char names[4][4] = {"w", "x", "y", "z"};
+	struct profile *profile;
+	pthread_t threads[4];
+
+	begin();
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, loop, names[i]);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	profile = finish();
+	CHECK_U64(rec_count(profile, "w/k"), 400);
+	CHECK_U64(rec_count(profile, "z/k"), 400);
+	profile_free(profile);
+}
