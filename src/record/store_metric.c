@@ -159,6 +159,18 @@ static void add_vector(struct store *store, uint64_t *words, const struct proton
 		store_count(store, COUNTER_LOST_RANGE, clamped);
 }
 
+/* Without room for the text the value stays what it was. */
+static void set_text(struct store *store, struct row_value *value, const char *given)
+{
+	uint32_t text = frames_value_text(given, strlen(given));
+	uint32_t string = text == STRING_NONE ? 0 : store_string(store, text);
+
+	if (string || !text)
+		value->as.string = string;
+	else
+		store_count(store, COUNTER_LOST_STORAGE, 1);
+}
+
 /* Adds `metric` to `value`, or replaces it. The types are known to agree. */
 static int combine(struct store *store, struct row_value *value, uint32_t row, uint32_t name,
 		   const struct proton_metric *metric, struct proton_error *err)
@@ -189,9 +201,7 @@ static int combine(struct store *store, struct row_value *value, uint32_t row, u
 					 store->is_shared);
 		return PROTON_OK;
 	case PROTON_METRIC_STRING:
-		value->as.string =
-			store_string(store, frames_value_text(metric->value.string,
-							      strlen(metric->value.string)));
+		set_text(store, value, metric->value.string);
 		return PROTON_OK;
 	case PROTON_METRIC_INT64_VECTOR:
 	case PROTON_METRIC_DOUBLE_VECTOR:

@@ -321,6 +321,32 @@ TEST(a_file_size_limit_leaves_the_signals_of_the_program_alone)
 	close(fd);
 }
 
+TEST(texts_that_do_not_fit_are_counted_as_lost)
+{
+	struct rlimit limit = {.rlim_cur = 2 << 20, .rlim_max = RLIM_INFINITY};
+	char text[4096];
+	struct proton_metric metric = {
+		.name = "t (pty)", .type = PROTON_METRIC_STRING, .value.string = text};
+	struct proton_error err;
+	uint64_t before;
+	int session;
+
+	rec_dir();
+	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	session = rec_start("a");
+	memset(text, 'x', sizeof(text));
+	text[sizeof(text) - 1] = '\0';
+	before = rec_counter(session, "lost: no room for the profile");
+	for (int i = 0; i < 1000; i++) {
+		text[0] = (char)('a' + i % 26);
+		text[1] = (char)('a' + i / 26 % 26);
+		text[2] = (char)('a' + i / 676);
+		CHECK_OK(proton_metrics_add(proton_context_here(), &metric, 1, &err), err);
+	}
+	CHECK_LT(before + 100, rec_counter(session, "lost: no room for the profile"));
+	CHECK_OK(proton_finalize(session, "none", &err), err);
+}
+
 TEST(a_full_trace_acts_like_a_full_disk)
 {
 	struct proton_session_options options = {
