@@ -128,14 +128,16 @@ static bool read_table(struct snapshot *snapshot, uint32_t index)
 
 	*extent = (struct file_extent){.table = table->id, .offset = snapshot->length};
 	for (int pass = 0; pass < PASSES_MAX; pass++) {
-		uint64_t max = length_max(snapshot);
 		uint64_t bytes;
+		uint64_t max;
 		char *at;
 
 		if (!read_header(snapshot) ||
 		    __builtin_mul_overflow(snapshot->now.tables[index].rows, table->row_bytes,
-					   &bytes) ||
-		    bytes > max)
+					   &bytes))
+			return false;
+		max = length_max(snapshot); /* of what is counted or more: the file grows first */
+		if (bytes > max)
 			return false;
 		if (bytes <= done)
 			break;
