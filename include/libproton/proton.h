@@ -155,7 +155,8 @@ PROTON_API bool proton_sessions_are_owned(void);
 /* ------------------------------------------------------------------ frames and contexts */
 
 /*
- * A frame names one level of a calling context. Ids are process-wide, small and never reused;
+ * A frame names one level of a calling context. Ids are process-wide, small and, for those that
+ * these functions return, never reused;
  * UINT32_MAX when memory is out, which every function below takes as "no further level". A process
  * that makes too many (PROTON_MAX_NAMES) gets PROTON_FRAME_OTHER, the frame of "(other)".
  */
@@ -226,6 +227,15 @@ PROTON_API int proton_scope_exit(uint64_t token, struct proton_error *err);
 /* The same, and the wall time inside is added to the exclusive metric "cpu_time (ns)". */
 PROTON_API uint64_t proton_scope_enter_timed(const char *name);
 PROTON_API uint64_t proton_scope_enter_timed_frame(uint32_t frame);
+
+/*
+ * The same by a name of `length` bytes. `known` may be NULL; else it points to memory of the
+ * caller's that belongs to this name, 0 at first, in which the name is remembered, so that entering
+ * it again is as fast as by frame. With `name` NULL only a remembered name is entered; 0 if it is
+ * not known any more.
+ */
+PROTON_API uint64_t proton_scope_enter_name(const char *name, size_t length, uint64_t *known);
+PROTON_API uint64_t proton_scope_enter_timed_name(const char *name, size_t length, uint64_t *known);
 
 /* Where the scope's own metrics belong (its context with the state at the time it was entered). */
 PROTON_API struct proton_context proton_scope_context(uint64_t token);

@@ -27,7 +27,8 @@
 /* One slot of the cache of names: the string is held, so its address cannot be another's. */
 struct ext_name_slot {
 	PyObject *name;
-	uint32_t frame;
+	uint64_t known; /* of proton_scope_enter_name() */
+	uint32_t frame; /* 0: not asked for yet */
 };
 
 /* The same for the names of metrics; what is in it is metric.c's. */
@@ -94,10 +95,11 @@ const char *ext_utf8(PyObject *string, Py_ssize_t *length_out, PyObject **owner_
 /* The frame of an op or kernel called `name`. False with an exception. */
 bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out);
 /*
- * The frame of a scope called `name` that the thread enters next. PROTON_FRAME_OTHER is for this
- * entry only.
+ * Enter a scope called `name`. `known` is the caller's as of proton_scope_enter_name(), or NULL.
+ * The token is 0 if nothing is recorded. False with an exception.
  */
-bool ext_scope_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out);
+bool ext_scope_enter(struct ext_state *state, PyObject *name, uint64_t *known, bool is_timed,
+		     uint64_t *token_out);
 
 /* ------------------------------------------------------------------ metrics (metric.c) */
 

@@ -96,44 +96,78 @@ const char *ext_utf8(PyObject *string, Py_ssize_t *length_out, PyObject **owner_
 	return PyBytes_AS_STRING(encoded);
 }
 
-static bool find_frame(struct ext_state *state, PyObject *name, bool is_entered,
-		       uint32_t *frame_out)
+/* The slot of a name: its own, or one that belongs to another. */
+static struct ext_name_slot *slot_of(struct ext_state *state, PyObject *name)
 {
-	size_t index = ((uintptr_t)name >> 4) & (EXT_NAME_SLOTS - 1);
-	struct ext_name_slot *slot = &state->names[index];
-	if (slot->name == name) {
-		*frame_out = slot->frame;
+	return &state->names[((uintptr_t)name >> 4) & (EXT_NAME_SLOTS - 1)];
+}
+
+/* A subclass of str may be mutable where it matters, and is rare: not kept. */
+static void keep_name(struct ext_name_slot *slot, PyObject *name, struct ext_name_slot found)
+{
+	PyObject *old = slot->name;
+	if (!PyUnicode_CheckExact(name))
+		return;
+	found.name = Py_NewRef(name);
+	*slot = found;
+	Py_XDECREF(old);
+}
+
+bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out)
+{
+	struct ext_name_slot *slot = slot_of(state, name);
+	struct ext_name_slot found = {0};
+	if (slot->name == name)
+		found = *slot;
+	*frame_out = found.frame;
+	if (found.frame)
 		return true;
+	PyObject *owner;
+	Py_ssize_t length;
+	const char *bytes = ext_utf8(name, &length, &owner);
+	if (!bytes)
+		return false;
+	found.frame = *frame_out = proton_frame(bytes, (size_t)length);
+	Py_DECREF(owner);
+	keep_name(slot, name, found);
+	return true;
+}
+
+static uint64_t enter_name(const char *name, size_t length, uint64_t *known, bool is_timed)
+{
+	return is_timed ? proton_scope_enter_timed_name(name, length, known)
+			: proton_scope_enter_name(name, length, known);
+}
+
+bool ext_scope_enter(struct ext_state *state, PyObject *name, uint64_t *known, bool is_timed,
+		     uint64_t *token_out)
+{
+	struct ext_name_slot *slot = slot_of(state, name);
+	struct ext_name_slot found = {0};
+	if (slot->name == name)
+		found = *slot;
+	if (known && *known)
+		found.known = *known;
+	if (found.known) {
+		*token_out = enter_name(NULL, 0, &found.known, is_timed);
+		if (*token_out) {
+			if (known)
+				*known = found.known;
+			return true;
+		}
 	}
 	PyObject *owner;
 	Py_ssize_t length;
 	const char *bytes = ext_utf8(name, &length, &owner);
 	if (!bytes)
 		return false;
-	*frame_out = is_entered ? proton_scope_frame(bytes, (size_t)length)
-				: proton_frame(bytes, (size_t)length);
+	found.known = 0;
+	*token_out = enter_name(bytes, (size_t)length, &found.known, is_timed);
+	if (known)
+		*known = found.known;
 	Py_DECREF(owner);
-	/* Too many names where the thread is; elsewhere this one may have its own frame. */
-	if (*frame_out == PROTON_FRAME_OTHER)
-		return true;
-	/* A subclass of str may be mutable where it matters, and is rare: not kept. */
-	if (PyUnicode_CheckExact(name)) {
-		PyObject *old = slot->name;
-		slot->name = Py_NewRef(name);
-		slot->frame = *frame_out;
-		Py_XDECREF(old);
-	}
+	keep_name(slot, name, found);
 	return true;
-}
-
-bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out)
-{
-	return find_frame(state, name, false, frame_out);
-}
-
-bool ext_scope_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out)
-{
-	return find_frame(state, name, true, frame_out);
 }
 
 PyObject *ext_package_attribute(const char *module, const char *name)

@@ -25,8 +25,7 @@ struct scope {
 	struct open_entry *open; /* `first` or a block from PyMem_Malloc */
 	uint32_t open_cnt;
 	uint32_t open_capacity;
-	uint32_t frame;
-	bool has_frame;
+	uint64_t known; /* of proton_scope_enter_name() */
 	bool is_timed;
 	struct open_entry first;
 };
@@ -81,8 +80,7 @@ static PyObject *scope_make(PyTypeObject *type, struct ext_state *state, bool is
 	self->open = &self->first;
 	self->open_cnt = 0;
 	self->open_capacity = 1;
-	self->frame = 0;
-	self->has_frame = false;
+	self->known = 0;
 	self->is_timed = is_timed;
 	if (metrics && !PyObject_GC_IsTracked((PyObject *)self))
 		PyObject_GC_Track((PyObject *)self);
@@ -226,20 +224,18 @@ static PyObject *scope_enter(PyObject *object, PyObject *unused)
 	(void)unused;
 	/* Entered while nothing is recorded: an entry all the same, so that leaving finds it. */
 	uint64_t token = 0;
-	bool is_recorded = proton_is_profiling();
-	if (is_recorded && !self->has_frame) {
-		if (!ext_scope_frame(self->state, self->name, &self->frame))
-			return NULL;
-		self->has_frame = self->frame != PROTON_FRAME_OTHER;
-	}
-	struct open_entry *entry = entry_push(self);
-	if (!entry)
-		return NULL;
 	uint64_t task = ext_task_begin();
-	if (is_recorded)
-		token = self->is_timed ? proton_scope_enter_timed_frame(self->frame)
-				       : proton_scope_enter_frame(self->frame);
+	bool is_entered =
+		!proton_is_profiling() ||
+		ext_scope_enter(self->state, self->name, &self->known, self->is_timed, &token);
 	ext_task_end(task);
+	if (!is_entered)
+		return NULL;
+	struct open_entry *entry = entry_push(self);
+	if (!entry) {
+		proton_scope_exit(token, NULL);
+		return NULL;
+	}
 	entry->token = token;
 	entry->task = task;
 	entry->thread = PyThread_get_thread_ident();

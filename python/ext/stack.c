@@ -127,15 +127,14 @@ static int enter_named(struct ext_state *state, uint64_t id, PyObject *name, PyO
 	struct thread_scopes *self = thread_scopes_get(state);
 	uint64_t token = 0;
 	uint64_t task = 0;
-	uint32_t frame;
 	if (!self)
 		return -1;
 	if (proton_is_profiling()) {
-		if (!ext_scope_frame(state, name, &frame))
-			return -1;
 		task = ext_task_begin();
-		token = proton_scope_enter_frame(frame);
+		bool is_entered = ext_scope_enter(state, name, NULL, false, &token);
 		ext_task_end(task);
+		if (!is_entered)
+			return -1;
 	}
 	if (thread_scopes_push(self, id, token, task, name) < 0) {
 		proton_scope_exit(token, NULL);

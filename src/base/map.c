@@ -22,14 +22,32 @@ static struct map_table *table_new(uint64_t slots)
 	return table;
 }
 
-static void put(struct map_table *table, uint64_t key, uint32_t value)
+/* True if it took a free slot, false if that of a removed key. */
+static bool put(struct map_table *table, uint64_t key, uint32_t value)
 {
+	bool is_free;
+
 	uint64_t i = hash_u64(key) & table->mask;
 
-	while (atomic_load_explicit(&table->slots[i].key, memory_order_relaxed))
+	while (atomic_load_explicit(&table->slots[i].key, memory_order_relaxed) &&
+	       atomic_load_explicit(&table->slots[i].value, memory_order_relaxed))
 		i = (i + 1) & table->mask;
-	atomic_store_explicit(&table->slots[i].value, value, memory_order_relaxed);
+	is_free = !atomic_load_explicit(&table->slots[i].key, memory_order_relaxed);
+	/* Until the key is there, a removed one finds this value: see map_remove(). */
+	atomic_store_explicit(&table->slots[i].value, value, memory_order_release);
 	atomic_store_explicit(&table->slots[i].key, key, memory_order_release);
+	return is_free;
+}
+
+static bool is_used(const struct map_table *table, uint64_t i)
+{
+	return atomic_load_explicit(&table->slots[i].key, memory_order_relaxed) != 0;
+}
+
+static bool is_removed(const struct map_table *table, uint64_t i)
+{
+	return is_used(table, i) &&
+	       !atomic_load_explicit(&table->slots[i].value, memory_order_relaxed);
 }
 
 /* Gives back the memory of a table that readers may still be probing; its header must survive. */
@@ -47,27 +65,49 @@ bool map_insert(struct map *map, uint64_t key, uint32_t value)
 {
 	struct map_table *table = atomic_load_explicit(&map->table, memory_order_relaxed);
 
-	if (!table || map->count >= (table->mask + 1) / 3 * 2) {
-		uint64_t slots = table ? (table->mask + 1) * 2 : FIRST_SLOTS;
+	if (!table || map->used >= (table->mask + 1) / 3 * 2) {
+		/* What is used may be keys that were removed: then as many slots will do. */
+		uint64_t before = table ? table->mask + 1 : FIRST_SLOTS / 2;
+		uint64_t slots = table && map->count < before / 3 ? before : 2 * before;
 		struct map_table *grown = table_new(slots);
 
 		if (!grown)
 			return false;
-		for (uint64_t i = 0; table && i <= table->mask; i++) {
-			uint64_t old =
-				atomic_load_explicit(&table->slots[i].key, memory_order_relaxed);
-
-			if (old)
-				put(grown, old,
+		for (uint64_t i = 0; table && i <= table->mask; i++)
+			if (is_used(table, i) && !is_removed(table, i))
+				put(grown,
+				    atomic_load_explicit(&table->slots[i].key,
+							 memory_order_relaxed),
 				    atomic_load_explicit(&table->slots[i].value,
 							 memory_order_relaxed));
-		}
 		atomic_store_explicit(&map->table, grown, memory_order_release);
 		if (table)
 			table_retire(table);
 		table = grown;
+		map->used = map->count;
 	}
-	put(table, key, value);
+	map->used += put(table, key, value);
 	map->count++;
 	return true;
+}
+
+void map_remove(struct map *map, uint64_t key)
+{
+	struct map_table *table = atomic_load_explicit(&map->table, memory_order_relaxed);
+	uint64_t i = hash_u64(key);
+
+	if (!table || !map_find(map, key))
+		return;
+	i &= table->mask;
+	while (atomic_load_explicit(&table->slots[i].key, memory_order_relaxed) != key)
+		i = (i + 1) & table->mask;
+	atomic_store_explicit(&table->slots[i].value, 0, memory_order_relaxed);
+	map->count--;
+	/* No probe goes on beyond a free slot: before one, removed slots are free ones. */
+	if (is_used(table, (i + 1) & table->mask))
+		return;
+	for (; is_removed(table, i); i = (i - 1) & table->mask) {
+		atomic_store_explicit(&table->slots[i].key, 0, memory_order_relaxed);
+		map->used--;
+	}
 }

@@ -115,3 +115,13 @@ uint32_t strings_find(const struct strings *strings, const char *bytes, size_t l
 	slot = slot_of(strings, bytes, length);
 	return strings->slots[slot] ? strings->slots[slot] - 1 : STRING_NONE;
 }
+
+uint32_t strings_reserve(struct strings *strings, size_t bytes)
+{
+	uint32_t id = (uint32_t)(strings->used / 8);
+
+	if (strings->used + bytes > strings->pool.bytes || strings->used / 8 >= STRING_NONE - 1)
+		return STRING_NONE;
+	strings->used += bytes;
+	return id;
+}

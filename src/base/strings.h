@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/region.h"
 
@@ -31,6 +32,11 @@ void strings_fini(struct strings *strings);
 uint32_t strings_add(struct strings *strings, const char *bytes, size_t length);
 /* The id if the string is there, else STRING_NONE. */
 uint32_t strings_find(const struct strings *strings, const char *bytes, size_t length);
+/*
+ * An entry of `bytes`, a multiple of 8, that is no part of the index: its text may be replaced by
+ * another that fits. STRING_NONE when memory is out.
+ */
+uint32_t strings_reserve(struct strings *strings, size_t bytes);
 
 /* Bytes an entry of `length` takes. */
 static inline uint64_t string_entry_bytes(uint64_t length)
@@ -47,6 +53,16 @@ static inline uint32_t string_length(const struct strings *strings, uint32_t id)
 {
 	return *(const uint32_t *)(const void *)((const char *)strings->pool.base +
 						 (uint64_t)id * 8);
+}
+
+/* Makes `text` the text of an entry of `bytes`. The rest is zero, as are further empty strings. */
+static inline void string_write(void *entry, size_t bytes, const char *text, size_t length)
+{
+	uint32_t stored = (uint32_t)length;
+
+	memcpy(entry, &stored, sizeof(stored));
+	memcpy((char *)entry + 4, text, length);
+	memset((char *)entry + 4 + length, 0, bytes - 4 - length);
 }
 
 #endif

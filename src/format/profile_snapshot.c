@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -178,6 +179,34 @@ static uint32_t find_table(const struct file_header *header, enum table_id id)
 	return found;
 }
 
+/*
+ * What was cleared while the tables were read may be gone from some of them, or another's name by
+ * now: it counts as cleared in those that were read before, too. A flag is set before anything of
+ * its phase is used again.
+ */
+static bool take_cleared(struct snapshot *snapshot)
+{
+	const struct file_extent *extent = snapshot->header.extents;
+	const struct file_extent *end = extent + snapshot->header.extent_count;
+	const size_t flags = offsetof(struct row_epoch, flags);
+	uint32_t row_bytes;
+	char *again;
+	bool is_read;
+
+	while (extent < end && extent->table != TABLE_EPOCHS)
+		extent++;
+	if (extent == end)
+		return true;
+	row_bytes = snapshot->header.tables[find_table(&snapshot->header, TABLE_EPOCHS)].row_bytes;
+	again = malloc(extent->bytes);
+	is_read = again && read_range(snapshot, TABLE_EPOCHS, 0, extent->bytes, again);
+	for (size_t at = 0; is_read && at < extent->bytes; at += row_bytes)
+		memcpy(snapshot->bytes + extent->offset + at + flags, again + at + flags,
+		       sizeof(uint32_t));
+	free(again);
+	return is_read;
+}
+
 static bool read_tables(struct snapshot *snapshot)
 {
 	struct file_header *header = &snapshot->header;
@@ -199,6 +228,8 @@ static bool read_tables(struct snapshot *snapshot)
 		    (index < header->table_count && !read_table(snapshot, index)))
 			return false;
 	}
+	if (!take_cleared(snapshot))
+		return false;
 	memset(snapshot->bytes, 0, PROFILE_FILE_HEADER_BYTES);
 	memcpy(snapshot->bytes, header, sizeof(*header));
 	return true;

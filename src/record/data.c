@@ -8,6 +8,7 @@
 #include "model/load.h"
 #include "record/adding.h"
 #include "record/periodic.h"
+#include "record/reuse.h"
 #include "record/session.h"
 #include "record/thread.h"
 
@@ -118,6 +119,8 @@ int proton_phase_clear(int id, uint32_t phase, bool up_to, struct proton_error *
 		store_phase_clear(&session->store, phase, up_to);
 	adding_resume(session);
 	session_publish();
+	if (status == PROTON_OK)
+		reuse_names();
 	session_put(session);
 	return status;
 }

@@ -18,6 +18,7 @@ void backend_use_fork_child(void);
 void metric_names_fork_prepare(void);
 void metric_names_fork_parent(void);
 void metric_names_fork_child(void);
+void frames_fork_prepare_reuse(void); /* by session_fork_prepare(): before sessions */
 void frames_fork_prepare(void);
 void frames_fork_parent(void);
 void frames_fork_child(void);

@@ -11,12 +11,16 @@
 #include "base/strings.h"
 #include "record/fork.h"
 #include "record/limits.h"
+#include "record/names.h"
+#include "record/reuse.h"
 
 #define STRINGS_RESERVE (8ull << 30)
 #define FRAMES_RESERVE (4ull << 30)
 #define CONTEXTS_RESERVE (8ull << 30)
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards every addition below */
+/* Locks, in the order in which they are taken: reuse_lock, a session, lock. */
+static pthread_mutex_t reuse_lock = PTHREAD_MUTEX_INITIALIZER; /* one name is replaced at a time */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;       /* guards every addition below */
 static _Atomic bool ready;
 static struct strings strings;
 static struct region frame_space; /* struct row_frame; row 0 is the root's */
@@ -38,6 +42,7 @@ struct node {
 };
 
 #define CONTEXT_ANY UINT32_MAX
+#define CONTEXT_NONE FRAMES_CONTEXT_NONE
 
 static struct node *node_at(uint32_t context)
 {
@@ -83,6 +88,8 @@ int frames_init(struct proton_error *err)
 			status = region_reserve(&twin_space, FRAMES_RESERVE / 4, 1 << 20, 1, err);
 		if (status == PROTON_OK)
 			status = region_reserve(&context_space, CONTEXTS_RESERVE, 1 << 20, 1, err);
+		if (status == PROTON_OK)
+			status = names_init(err);
 		frame_count = 1;
 		context_count = 1;
 		if (status == PROTON_OK && !add_others())
@@ -95,6 +102,7 @@ int frames_init(struct proton_error *err)
 			region_release(&frame_space);
 			region_release(&twin_space);
 			region_release(&context_space);
+			region_release(&names_space);
 		}
 	}
 	pthread_mutex_unlock(&lock);
@@ -181,18 +189,26 @@ static uint64_t key_of(enum frame_kind kind, const char *name, size_t length)
 	return key ? key : 1;
 }
 
-/*
- * The frame of this content, or 0 with *key_out the first free key of its probe sequence: two
- * contents of one 64-bit hash (never seen, but allowed) take neighbouring keys.
- */
-static uint32_t find_frame(const struct content *content, uint64_t *key_out)
+static uint64_t first_key(const struct content *content)
 {
 	uint64_t key = key_of(content->kind, content->name, content->name_length) ^
 		       (content->line ? hash_u64(content->line) : 0);
-	uint32_t frame;
 
 	if (content->file_length)
 		key = hash_u64(key) ^ hash_bytes(content->file, content->file_length);
+	return key ? key : 1;
+}
+
+/*
+ * The frame of this content, or 0 with *key_out the first free key of its probe sequence: two
+ * contents of one 64-bit hash (never seen, but allowed) take neighbouring keys. With the lock, or
+ * in a section.
+ */
+static uint32_t find_frame(const struct content *content, uint64_t *key_out)
+{
+	uint64_t key = first_key(content);
+	uint32_t frame;
+
 	for (;; key++) {
 		if (!key)
 			key = 1;
@@ -204,12 +220,25 @@ static uint32_t find_frame(const struct content *content, uint64_t *key_out)
 	return frame;
 }
 
+/*
+ * The same without the lock, of frames that stay what they are: only their texts may be read. 0 if
+ * it is not known without the lock.
+ */
+static uint32_t find_fixed(const struct content *content)
+{
+	uint64_t key = first_key(content);
+	uint32_t frame = map_find(&frame_map, key);
+
+	return frame && name_state(frame) == NAME_FIXED && content_is(content, frame) ? frame : 0;
+}
+
 /* A new row; FRAME_NONE when there is no room. The lock is held. */
 static uint32_t put_frame(uint64_t key, enum frame_kind kind, uint32_t name, uint32_t file,
 			  uint32_t line)
 {
 	if ((uint64_t)(frame_count + 1) * sizeof(struct row_frame) > frame_space.bytes ||
-	    (uint64_t)(frame_count + 1) * sizeof(uint32_t) > twin_space.bytes)
+	    (uint64_t)(frame_count + 1) * sizeof(uint32_t) > twin_space.bytes ||
+	    (uint64_t)(frame_count + 1) * sizeof(struct name) > names_space.bytes)
 		return FRAME_NONE;
 	((struct row_frame *)frame_space.base)[frame_count] = (struct row_frame){
 		.kind = (uint32_t)kind, .name = name, .file = file, .line = line};
@@ -241,7 +270,15 @@ static uint32_t make_frame(uint64_t key, const struct content *content)
 	return put_frame(key, content->kind, name, file, content->line);
 }
 
-/* Found, or made unless `parent` has too many children. */
+static void cut(struct content *content)
+{
+	if (content->name_length > STRING_MAX_BYTES)
+		content->name_length = STRING_MAX_BYTES;
+	if (content->file_length > STRING_MAX_BYTES)
+		content->file_length = STRING_MAX_BYTES;
+}
+
+/* Found, or made unless `parent` has too many children; a frame for the life of the process. */
 static uint32_t add_frame(struct content *content, uint32_t parent)
 {
 	uint64_t key;
@@ -249,25 +286,21 @@ static uint32_t add_frame(struct content *content, uint32_t parent)
 
 	if (!frames_are_ready())
 		return FRAME_NONE;
-	if (content->name_length > STRING_MAX_BYTES)
-		content->name_length = STRING_MAX_BYTES;
-	if (content->file_length > STRING_MAX_BYTES)
-		content->file_length = STRING_MAX_BYTES;
-	frame = find_frame(content, &key);
+	cut(content);
+	frame = find_fixed(content);
 	if (frame)
 		return frame;
-	if (parent != CONTEXT_ANY && is_full(parent)) {
-		limits_fold();
-		return other_of(content->kind);
-	}
 	pthread_mutex_lock(&lock);
-	frame = find_frame(content, &key); /* another thread may have been faster */
-	if (!frame) {
+	frame = find_frame(content, &key);
+	if (frame)
+		names_set(frame, NAME_FIXED);
+	else if (parent != CONTEXT_ANY && is_full(parent))
+		frame = other_of(content->kind);
+	else
 		frame = make_frame(key, content);
-		if (is_other(frame))
-			limits_fold();
-	}
 	pthread_mutex_unlock(&lock);
+	if (is_other(frame) && !content_is(content, frame))
+		limits_fold();
 	return frame;
 }
 
@@ -358,32 +391,290 @@ static bool is_repeated_other(uint32_t parent, uint32_t frame)
 	return frame == FRAME_OTHER && node_at(parent)->context.frame == FRAME_OTHER;
 }
 
+static uint32_t find_context(uint32_t parent, uint32_t frame)
+{
+	return map_find(&context_map, (uint64_t)parent << 32 | frame);
+}
+
+/* Found or made, that of "(other)" if it is one too many. The lock is held. */
+static uint32_t add_context(uint32_t parent, uint32_t frame)
+{
+	uint32_t child = find_context(parent, frame);
+
+	if (!child && !is_other(frame) && is_full(parent)) {
+		limits_fold();
+		frame = other_of(frames_get(frame)->kind);
+		child = is_repeated_other(parent, frame) ? parent : find_context(parent, frame);
+	}
+	return child ? child : put_context(parent, frame);
+}
+
 uint32_t frames_child(uint32_t parent, uint32_t frame)
 {
-	uint64_t key = (uint64_t)parent << 32 | frame;
-	bool is_folded = false;
 	uint32_t child;
 
 	if (frame == FRAME_NONE || frame == 0 || is_repeated_other(parent, frame))
 		return parent;
-	child = map_find(&context_map, key);
-	if (child)
+	child = find_context(parent, frame);
+	if (child && name_state(frame) == NAME_FIXED)
 		return child;
 	pthread_mutex_lock(&lock);
-	child = map_find(&context_map, key);
-	if (!child && !is_other(frame) && is_full(parent)) {
-		is_folded = true;
-		frame = other_of(frames_get(frame)->kind);
-		child = is_repeated_other(parent, frame)
-				? parent
-				: map_find(&context_map, (uint64_t)parent << 32 | frame);
+	switch (name_state(frame)) {
+	case NAME_FIXED:
+		break;
+	case NAME_LIVE:
+	case NAME_LEAVING:
+		names_set(frame, NAME_FIXED);
+		break;
+	case NAME_FREE: /* of a past that was cleared */
+		pthread_mutex_unlock(&lock);
+		return parent;
 	}
-	if (!child)
-		child = put_context(parent, frame);
+	child = add_context(parent, frame);
 	pthread_mutex_unlock(&lock);
-	if (is_folded)
-		limits_fold();
 	return child;
+}
+
+/* ------------------------------------------------------------------ scopes entered by name */
+
+static struct content content_of(const char *name, size_t length)
+{
+	struct content content = {
+		.kind = FRAME_NAME, .name = name, .name_length = length, .file = ""};
+
+	cut(&content);
+	return content;
+}
+
+void frames_fix_path(uint32_t context)
+{
+	for (; context != PROTON_CONTEXT_ROOT; context = node_at(context)->context.parent) {
+		uint32_t frame = node_at(context)->context.frame;
+
+		if (name_state(frame) == NAME_FIXED)
+			continue;
+		pthread_mutex_lock(&lock);
+		if (name_state(frame) != NAME_FREE)
+			names_set(frame, NAME_FIXED);
+		pthread_mutex_unlock(&lock);
+	}
+}
+
+uint32_t frames_find_name(const char *name, size_t length)
+{
+	struct content content = content_of(name, length);
+	uint64_t key;
+
+	return find_frame(&content, &key);
+}
+
+/* A frame for new content below `parent`, unless there are too many. The lock is held. */
+static uint32_t make_name(uint32_t parent, uint64_t key, const struct content *content)
+{
+	uint32_t frame = is_full(parent) ? FRAME_OTHER : make_frame(key, content);
+
+	if (frame == FRAME_OTHER)
+		limits_fold();
+	return frame;
+}
+
+/*
+ * The context of a name that is known, or for which there is room; CONTEXT_NONE if it has to
+ * replace another name. The lock is held.
+ */
+static uint32_t enter_known(uint32_t parent, const struct content *content, uint32_t *frame)
+{
+	uint64_t key;
+	uint32_t child;
+	bool is_new;
+
+	*frame = find_frame(content, &key);
+	is_new = !*frame;
+	if (is_new && names_has_free(parent))
+		return CONTEXT_NONE;
+	if (is_new)
+		*frame = make_name(parent, key, content);
+	else if (name_state(*frame) == NAME_LEAVING)
+		names_set(*frame, NAME_LIVE); /* it has come back in time */
+	if (*frame == FRAME_NONE || is_repeated_other(parent, *frame))
+		return parent;
+	child = add_context(parent, *frame);
+	if (child == parent || node_at(child)->context.frame != *frame)
+		*frame = FRAME_OTHER;
+	else if (is_new && *frame != FRAME_OTHER)
+		names_make(*frame, child);
+	else if (name_state(*frame) == NAME_LIVE && name_of(*frame)->owner != child)
+		names_set(*frame, NAME_FIXED); /* below two parents it cannot be replaced */
+	return child;
+}
+
+/* Room for the text of a frame that is replaced. The lock is held. */
+static bool make_room(uint32_t frame, size_t bytes)
+{
+	struct row_frame *row = (struct row_frame *)frame_space.base + frame;
+	size_t capacity = 64;
+	uint32_t id;
+
+	if (name_of(frame)->capacity >= bytes)
+		return true;
+	while (capacity < bytes)
+		capacity *= 2;
+	if (strings.used + capacity > limits_get()->name_bytes)
+		return false;
+	id = strings_reserve(&strings, capacity);
+	if (id == STRING_NONE)
+		return false;
+	row->name = id;
+	name_of(frame)->capacity = (uint32_t)capacity;
+	return true;
+}
+
+/* Lists a frame of new content. The lock is held. */
+static bool list_renewed(uint32_t frame, const struct content *content)
+{
+	uint64_t key;
+
+	if (find_frame(content, &key) || !map_insert(&frame_map, key, frame))
+		return false;
+	atomic_store_explicit((_Atomic uint32_t *)twin_space.base + frame, 0, memory_order_relaxed);
+	names_renew(frame);
+	return true;
+}
+
+/* A free frame below `parent` with room for the text, 0 if there is none. */
+static uint32_t take_name(uint32_t parent, size_t bytes, bool *has_moved)
+{
+	uint32_t frame;
+
+	pthread_mutex_lock(&lock);
+	frame = names_take(parent);
+	*has_moved = frame && name_of(frame)->capacity < bytes;
+	if (frame && !make_room(frame, bytes)) {
+		names_give(parent, frame);
+		frame = 0;
+	}
+	pthread_mutex_unlock(&lock);
+	return frame;
+}
+
+/* The context below `parent` whose name this one has replaced; CONTEXT_NONE if there is none. */
+static uint32_t enter_renewed(uint32_t parent, const struct content *content, uint32_t *frame_out)
+{
+	uint32_t child = CONTEXT_NONE;
+	uint32_t frame;
+	bool has_moved;
+
+	pthread_mutex_lock(&reuse_lock);
+	frame = take_name(parent, string_entry_bytes(content->name_length), &has_moved);
+	if (frame) {
+		/* Nobody else finds the frame: its text is this thread's. */
+		string_write((char *)strings.pool.base + (uint64_t)frames_get(frame)->name * 8,
+			     name_of(frame)->capacity, content->name, content->name_length);
+		/* One that some file has no room for is not used again. */
+		if (reuse_in_sessions(frame, has_moved)) {
+			pthread_mutex_lock(&lock);
+			if (list_renewed(frame, content)) {
+				child = name_of(frame)->owner;
+				*frame_out = frame;
+			} else {
+				names_give(parent, frame);
+			}
+			pthread_mutex_unlock(&lock);
+		}
+	}
+	pthread_mutex_unlock(&reuse_lock);
+	return child;
+}
+
+uint32_t frames_enter(uint32_t parent, const char *name, size_t length, uint32_t *frame)
+{
+	struct content content;
+	uint32_t child = *frame ? find_context(parent, *frame) : 0;
+
+	if (child && name_state(*frame) <= NAME_LIVE)
+		return child;
+	if (!name)
+		return CONTEXT_NONE;
+	content = content_of(name, length);
+	/* Again if another thread has made the name meanwhile. */
+	for (int attempt = 0; attempt < 3; attempt++) {
+		if (!*frame && is_full(parent) && !names_has_free(parent))
+			break;
+		pthread_mutex_lock(&lock);
+		child = enter_known(parent, &content, frame);
+		pthread_mutex_unlock(&lock);
+		if (child == CONTEXT_NONE)
+			child = enter_renewed(parent, &content, frame);
+		if (child != CONTEXT_NONE)
+			return child;
+	}
+	limits_fold();
+	*frame = FRAME_OTHER;
+	return frames_child(parent, FRAME_OTHER);
+}
+
+/* ------------------------------------------------------------------ making room for names */
+
+bool frames_reuse_mark(uint32_t limit)
+{
+	bool has_any = false;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t frame = 1; frame < frame_count; frame++)
+		if (name_state(frame) == NAME_LIVE &&
+		    atomic_load_explicit(&name_of(frame)->last, memory_order_relaxed) < limit) {
+			names_set(frame, NAME_LEAVING);
+			has_any = true;
+		}
+	pthread_mutex_unlock(&lock);
+	return has_any;
+}
+
+/* Takes the frame out of the map. The lock is held. */
+static void unlist(uint32_t frame)
+{
+	const struct row_frame *row = frames_get(frame);
+	struct content content = {.kind = FRAME_NAME, .file = ""};
+	uint32_t length;
+	uint64_t key;
+
+	content.name = frames_text(row->name, &length);
+	content.name_length = length;
+	if (find_frame(&content, &key) == frame)
+		map_remove(&frame_map, key);
+}
+
+uint32_t frames_reuse_unlist(uint32_t limit, uint32_t first, bool keep_all)
+{
+	pthread_mutex_lock(&lock);
+	for (uint32_t frame = 1; frame < frame_count; frame++) {
+		if (name_state(frame) != NAME_LEAVING)
+			continue;
+		if (keep_all ||
+		    atomic_load_explicit(&name_of(frame)->last, memory_order_relaxed) >= limit) {
+			names_set(frame, NAME_LIVE);
+			continue;
+		}
+		unlist(frame);
+		names_set(frame, NAME_FREE);
+		name_of(frame)->next = first;
+		first = frame;
+	}
+	pthread_mutex_unlock(&lock);
+	return first;
+}
+
+void frames_reuse_give(uint32_t first)
+{
+	pthread_mutex_lock(&lock);
+	while (first) {
+		uint32_t next = name_of(first)->next;
+		uint32_t owner = name_of(first)->owner;
+
+		names_give(node_at(owner)->context.parent, first);
+		first = next;
+	}
+	pthread_mutex_unlock(&lock);
 }
 
 static uint64_t append_key(uint32_t context, uint32_t path)
@@ -431,6 +722,11 @@ uint32_t proton_context_child(uint32_t parent, uint32_t frame)
 	return frames_child(parent, frame);
 }
 
+void frames_fork_prepare_reuse(void)
+{
+	pthread_mutex_lock(&reuse_lock);
+}
+
 void frames_fork_prepare(void)
 {
 	pthread_mutex_lock(&lock);
@@ -439,9 +735,11 @@ void frames_fork_prepare(void)
 void frames_fork_parent(void)
 {
 	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&reuse_lock);
 }
 
 void frames_fork_child(void)
 {
+	pthread_mutex_init(&reuse_lock, NULL);
 	pthread_mutex_init(&lock, NULL);
 }

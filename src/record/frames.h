@@ -1,7 +1,8 @@
 /*
  * The process-wide frames and calling contexts that every thread and session shares: small
- * integers that never change meaning while the process lives. Looking up what exists takes no
- * lock; adding takes one. They are not given back when sessions end: a program's contexts recur.
+ * integers. Looking up what exists takes no lock; adding takes one. They are not given back when
+ * sessions end: a program's contexts recur. They never change meaning while the process lives, but
+ * for names that were entered and cleared, see names.h.
  */
 #ifndef RECORD_FRAMES_H
 #define RECORD_FRAMES_H
@@ -48,6 +49,27 @@ struct context {
 struct context frames_context(uint32_t context);
 /* Found or made, "(other)" past the limit; `parent` itself when memory is out. */
 uint32_t frames_child(uint32_t parent, uint32_t frame);
+/*
+ * The context of a scope entered by name below `parent`; what is new may take the place of what was
+ * cleared. *frame is its frame as the caller knows it, or 0; that of the context afterwards.
+ * Without a name only a known one is found: FRAMES_CONTEXT_NONE. In a section.
+ */
+uint32_t frames_enter(uint32_t parent, const char *name, size_t length, uint32_t *frame);
+#define FRAMES_CONTEXT_NONE UINT32_MAX
+/* The names on the path of `context`, which a caller keeps, stay what they are. In a section. */
+void frames_fix_path(uint32_t context);
+/* The frame of a name; 0: none, or not to be found without the lock. In a section. */
+uint32_t frames_find_name(const char *name, size_t length);
+
+/*
+ * What makes room for names, in this order, see reuse.c. Names last used before tick `limit` are
+ * marked as leaving; false if there are none. Those that no thread has come back to are taken out,
+ * unless `keep_all`, and put in front of the list `first`. They may be used again.
+ */
+bool frames_reuse_mark(uint32_t limit);
+uint32_t frames_reuse_unlist(uint32_t limit, uint32_t first, bool keep_all);
+void frames_reuse_give(uint32_t first);
+
 /* The context reached from `context` by the frames that lead from the root to `path`. */
 uint32_t frames_append(uint32_t context, uint32_t path);
 

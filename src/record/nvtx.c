@@ -133,24 +133,33 @@ static uint32_t frame_of(const char *text)
 	return thread_frame(text, strlen(text));
 }
 
-static uint32_t frame_of_wide(const wchar_t *wide)
+#define SMALL 256u
+
+/* The text in UTF-8: in `small`, or in memory for the caller to free; NULL when that is out. */
+static char *utf8_of(const wchar_t *wide, char small[SMALL])
 {
-	char small[256];
 	char *text = small;
 	size_t count = 0;
 	size_t used = 0;
-	uint32_t frame;
 
 	while (wide && count < WIDE_MAX && wide[count])
 		count++;
-	if (4 * count >= sizeof(small))
+	if (4 * count >= SMALL)
 		text = malloc(4 * count + 1);
 	if (!text)
-		return FRAME_NONE;
+		return NULL;
 	for (size_t i = 0; i < count; i++)
 		used += utf8_encode((uint32_t)wide[i], text + used);
 	text[used] = '\0';
-	frame = frame_of(text);
+	return text;
+}
+
+static uint32_t frame_of_wide(const wchar_t *wide)
+{
+	char small[SMALL];
+	char *text = utf8_of(wide, small);
+	uint32_t frame = text ? frame_of(text) : FRAME_NONE;
+
 	if (text != small)
 		free(text);
 	return frame;
@@ -172,22 +181,6 @@ static uint32_t frame_of_handle(const void *handle)
 	return value >> 32 == STRING_TAG ? (uint32_t)value : frame_of(NULL);
 }
 
-static uint32_t frame_of_attributes(const struct nvtx_attributes *attributes)
-{
-	if (!attributes || attributes->size < sizeof(*attributes))
-		return frame_of(NULL);
-	switch (attributes->message_type) {
-	case NVTX_TEXT_ASCII:
-		return frame_of(attributes->message.ascii);
-	case NVTX_TEXT_WIDE:
-		return frame_of_wide(attributes->message.wide);
-	case NVTX_TEXT_REGISTERED:
-		return frame_of_handle(attributes->message.registered);
-	default:
-		return frame_of(NULL);
-	}
-}
-
 /* ------------------------------------------------------------------ ranges */
 
 static int level_of(const struct ranges *ranges, size_t count, const void *domain)
@@ -205,8 +198,8 @@ static bool is_recorded(void)
 	return session_any_live() && atomic_load_explicit(&is_on, memory_order_relaxed);
 }
 
-/* The level of the new range in its domain, from 0. */
-static int push(const void *domain, uint32_t frame)
+/* The level of the new range in its domain, from 0. It is called `text`, or by the frame. */
+static int push(const void *domain, const char *text, uint32_t frame)
 {
 	struct ranges *ranges = ranges_get();
 	uint64_t token;
@@ -214,7 +207,9 @@ static int push(const void *domain, uint32_t frame)
 	if (!ranges || !array_reserve(&ranges->items, &ranges->capacity, ranges->count + 1,
 				      sizeof(*ranges->items)))
 		return NVTX_E_NOT_TRACKED;
-	token = proton_scope_enter_frame(frame);
+	if (text && !*text)
+		text = NAME_OF_NONE;
+	token = text ? proton_scope_enter(text) : proton_scope_enter_frame(frame);
 	if (!token)
 		return NVTX_E_NOT_TRACKED;
 	ranges->items[ranges->count++] = (struct range){
@@ -245,19 +240,51 @@ static int pop(const void *domain)
 	return level_of(ranges, at, domain);
 }
 
+static int push_text(const void *domain, const char *text)
+{
+	return push(domain, text ? text : "", 0);
+}
+
+static int push_wide(const void *domain, const wchar_t *wide)
+{
+	char small[SMALL];
+	char *text = utf8_of(wide, small);
+	int level = text ? push_text(domain, text) : NVTX_E_NOT_TRACKED;
+
+	if (text != small)
+		free(text);
+	return level;
+}
+
+static int push_attributes(const void *domain, const struct nvtx_attributes *attributes)
+{
+	if (!attributes || attributes->size < sizeof(*attributes))
+		return push_text(domain, NULL);
+	switch (attributes->message_type) {
+	case NVTX_TEXT_ASCII:
+		return push_text(domain, attributes->message.ascii);
+	case NVTX_TEXT_WIDE:
+		return push_wide(domain, attributes->message.wide);
+	case NVTX_TEXT_REGISTERED:
+		return push(domain, NULL, frame_of_handle(attributes->message.registered));
+	default:
+		return push_text(domain, NULL);
+	}
+}
+
 static int push_a(const char *message)
 {
-	return is_recorded() ? push(NULL, frame_of(message)) : NVTX_E_NOT_TRACKED;
+	return is_recorded() ? push_text(NULL, message) : NVTX_E_NOT_TRACKED;
 }
 
 static int push_w(const wchar_t *message)
 {
-	return is_recorded() ? push(NULL, frame_of_wide(message)) : NVTX_E_NOT_TRACKED;
+	return is_recorded() ? push_wide(NULL, message) : NVTX_E_NOT_TRACKED;
 }
 
 static int push_ex(const struct nvtx_attributes *attributes)
 {
-	return is_recorded() ? push(NULL, frame_of_attributes(attributes)) : NVTX_E_NOT_TRACKED;
+	return is_recorded() ? push_attributes(NULL, attributes) : NVTX_E_NOT_TRACKED;
 }
 
 static int pop_default(void)
@@ -267,7 +294,7 @@ static int pop_default(void)
 
 static int domain_push_ex(const void *domain, const struct nvtx_attributes *attributes)
 {
-	return is_recorded() ? push(domain, frame_of_attributes(attributes)) : NVTX_E_NOT_TRACKED;
+	return is_recorded() ? push_attributes(domain, attributes) : NVTX_E_NOT_TRACKED;
 }
 
 static int domain_pop(const void *domain)

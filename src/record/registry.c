@@ -334,6 +334,7 @@ void session_fork_prepare(void)
 {
 	pthread_mutex_lock(&registry.lock);
 	adding_fork_prepare();
+	frames_fork_prepare_reuse();
 	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
 		pthread_mutex_lock(&registry.sessions[slot].lock);
 }

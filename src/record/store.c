@@ -12,6 +12,7 @@
 #include "record/frames.h"
 #include "record/limits.h"
 #include "record/metric_names.h"
+#include "record/names.h"
 #include "record/store_rows.h"
 
 #define MAP_RESERVE (4ull << 30) /* a thousand million contexts, or kernels */
@@ -130,6 +131,47 @@ uint32_t store_string(struct store *store, uint32_t string)
 	return map[string];
 }
 
+/* A copy of a frame's name in an entry of its own, as large as the frame's; 0: no room. */
+static uint32_t new_name(struct store *store, uint32_t frame)
+{
+	uint64_t id = store->file.tables[TABLE_STRINGS].rows;
+	size_t bytes = name_of(frame)->capacity;
+	uint32_t length;
+	const char *text = frames_text(frames_get(frame)->name, &length);
+	void *at = id < UINT32_MAX - bytes / 8 ? store_append(store, TABLE_STRINGS, bytes / 8)
+					       : NULL;
+
+	if (!at)
+		return 0;
+	string_write(at, bytes, text, length);
+	store_commit(store, TABLE_STRINGS);
+	return (uint32_t)id;
+}
+
+bool store_rename(struct store *store, uint32_t frame, bool has_moved)
+{
+	const uint32_t *map = store->frame_of_frame.base;
+	struct row_frame *row = profile_file_rows(&store->file, TABLE_FRAMES);
+	uint32_t length;
+	const char *text = frames_text(frames_get(frame)->name, &length);
+	uint32_t name;
+
+	if ((uint64_t)(frame + 1) * sizeof(*map) > store->frame_of_frame.bytes || !map[frame])
+		return true;
+	row += map[frame];
+	if (!has_moved) {
+		/* No reader has a name in its profile that only cleared phases have used. */
+		string_write((char *)profile_file_rows(&store->file, TABLE_STRINGS) +
+				     (uint64_t)row->name * 8,
+			     name_of(frame)->capacity, text, length);
+		return true;
+	}
+	name = new_name(store, frame);
+	if (name)
+		__atomic_store_n(&row->name, name, __ATOMIC_RELEASE);
+	return name != 0;
+}
+
 /* The file's copy of a process-wide frame; 0 when there is no room. */
 static uint32_t frame_of(struct store *store, uint32_t frame)
 {
@@ -143,7 +185,8 @@ static uint32_t frame_of(struct store *store, uint32_t frame)
 		return 0;
 	if (map[frame])
 		return map[frame];
-	row.name = store_string(store, source->name);
+	row.name = name_of(frame)->capacity ? new_name(store, frame)
+					    : store_string(store, source->name);
 	row.file = store_string(store, source->file);
 	if ((!row.name && source->name) || (!row.file && source->file))
 		return 0; /* a frame without its name would be wrong, not merely missing */
@@ -210,7 +253,8 @@ uint32_t store_find_node(const struct store *store, uint32_t context)
 
 uint32_t store_make_node(struct store *store, uint32_t context, uint32_t epoch)
 {
-	uint32_t node = store_node(store, context, epoch);
+	uint32_t node = store_epoch_is_cleared(store, epoch) ? NODE_NONE
+							     : store_node(store, context, epoch);
 
 	return node == NODE_NONE ? 0 : node;
 }

@@ -147,7 +147,10 @@ uint32_t store_reserve_events(struct store *store, uint32_t count);
 uint32_t store_thread_lane(struct store *store, uint64_t id, const char *name);
 /* The node of `context`; 0 if it has none yet (or is the root). From any thread, without a lock. */
 uint32_t store_find_node(const struct store *store, uint32_t context);
-/* The same, made for `epoch` if it is not there; 0 when there is no room (or is the root). */
+/*
+ * The same, made for something of `epoch` if it is not there; 0 when there is no room (or is the
+ * root), or what is of that epoch has been cleared, which is counted.
+ */
 uint32_t store_make_node(struct store *store, uint32_t context, uint32_t epoch);
 
 /* The row of `device` in this file; row + 1 is remembered. UINT32_MAX when there is no room. */
@@ -186,6 +189,13 @@ bool store_phase_is_kept(const struct store *store, uint32_t phase);
 /* Every phase before the current one has been recorded in full. */
 void store_phases_complete(struct store *store);
 bool store_phase_is_complete(const struct store *store, uint32_t phase);
+/* The tick (names.h) at which the first phase that is kept began. */
+uint32_t store_first_kept_tick(const struct store *store);
+/*
+ * A process-wide frame that no kept phase has used has another text now, and more room for it if it
+ * `has_moved`. False if there is no room in the file.
+ */
+bool store_rename(struct store *store, uint32_t frame, bool has_moved);
 /* Clears a phase, or all up to it. No thread may be adding to a row meanwhile (adding_pause()). */
 void store_phase_clear(struct store *store, uint32_t phase, bool up_to);
 

@@ -6,6 +6,7 @@
  * reader does not need: its node, the row before it in the node's list, and the next row of the
  * same epoch. So clearing a phase costs its own rows, not all nodes and not all phases.
  */
+#include "record/names.h"
 #include "record/store_rows.h"
 
 /* What belongs to a row and is not in the file. */
@@ -19,6 +20,7 @@ struct row_place {
 struct epoch_rows {
 	uint32_t value;
 	uint32_t kernel;
+	uint32_t tick; /* of names.h, at its beginning */
 };
 
 #define PLACES_RESERVE (8ull << 30)
@@ -59,6 +61,16 @@ static struct epoch_rows *rows_of(const struct store *store, uint32_t epoch)
 bool store_lists_hold_epoch(const struct store *store, uint64_t epoch)
 {
 	return (epoch + 1) * sizeof(struct epoch_rows) <= store->epoch_rows.bytes;
+}
+
+void store_lists_begin_epoch(struct store *store, uint32_t epoch)
+{
+	rows_of(store, epoch)->tick = names_tick();
+}
+
+uint32_t store_lists_tick(const struct store *store, uint32_t epoch)
+{
+	return rows_of(store, epoch)->tick;
 }
 
 /* A row of `table` whose place is in `places`; 0 when there is no room. */
@@ -234,5 +246,5 @@ void store_drop_epoch(struct store *store, uint32_t epoch)
 	}
 	for (uint32_t at = first->kernel; at; at = kernel_place(store, at)->of_epoch)
 		drop_kernel(store, at);
-	*first = (struct epoch_rows){0};
+	*first = (struct epoch_rows){.tick = first->tick};
 }

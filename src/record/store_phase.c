@@ -55,7 +55,16 @@ void store_phase_begin(struct store *store, uint32_t phase)
 		store_epoch_rows(store)[count - 1].end_ns = now_ns;
 	*row = (struct row_epoch){.phase = phase, .start_ns = now_ns};
 	store_commit(store, TABLE_EPOCHS);
+	store_lists_begin_epoch(store, (uint32_t)count);
 	store->epoch = (uint32_t)count;
+}
+
+uint32_t store_first_kept_tick(const struct store *store)
+{
+	/* None is kept if there was no room for another: then names are not used again. */
+	return store->first_kept_epoch <= store->epoch
+		       ? store_lists_tick(store, store->first_kept_epoch)
+		       : 0;
 }
 
 void store_phase_finish(struct store *store)

@@ -56,6 +56,7 @@ static inline void store_commit(struct store *store, enum table_id table)
 int store_lists_init(struct store *store, struct proton_error *err);
 void store_lists_fini(struct store *store);
 bool store_lists_hold_epoch(const struct store *store, uint64_t epoch);
+uint32_t store_lists_tick(const struct store *store, uint32_t epoch);
 uint32_t store_new_value(struct store *store);
 void store_link_value(struct store *store, uint32_t node, uint32_t value);
 uint32_t store_new_kernel(struct store *store);
@@ -72,9 +73,11 @@ void store_drop_epoch(struct store *store, uint32_t epoch);
 void store_drop_vector(struct store *store, const struct row_value *value);
 /*
  * The node of `context`, made with the ancestors it lacks; NODE_NONE when there is no room. What is
- * made belongs to `epoch`, that of the launch: its record may come when the phase has ended.
+ * made belongs to `epoch`, that of the launch: its record may come when the phase has ended. It has
+ * not been cleared.
  */
 uint32_t store_node(struct store *store, uint32_t context, uint32_t epoch);
+void store_lists_begin_epoch(struct store *store, uint32_t epoch);
 /* New rows at the end of a table, NULL when there is no room, which is said once. */
 void *store_append(struct store *store, enum table_id table, uint64_t rows);
 /* A copy of a text in the file, not interned; 0, the empty string, when there is no room. */

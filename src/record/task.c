@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "record/frames.h"
 #include "record/thread.h"
 #include "record/thread_self.h"
 
@@ -32,8 +33,17 @@ void proton_tasks_follow(void)
 uint64_t proton_task_origin(void)
 {
 	struct thread *thread = session_any_live() ? thread_get() : NULL;
+	uint32_t context;
+	bool is_outermost;
 
-	return thread ? (uint64_t)thread->generation << 32 | thread_scope_context(thread) : 0;
+	if (!thread)
+		return 0;
+	is_outermost = section_begin(thread);
+	context = thread_scope_context(thread);
+	/* The task may begin when the scope has been left and cleared long since. */
+	frames_fix_path(context);
+	section_end(thread, is_outermost);
+	return (uint64_t)thread->generation << 32 | context;
 }
 
 static void end_events(struct thread *thread, struct stack *stack)
@@ -48,7 +58,7 @@ static bool is_unused(const struct stack *stack)
 	return stack->task && stack->depth == 0 && stack->state_depth == 0;
 }
 
-/* Puts the thread's stack aside, and `next` in its place. */
+/* Puts the thread's stack aside, and `next` in its place. The thread's lock is held. */
 static void replace(struct thread *thread, const struct stack *next)
 {
 	if (is_unused(&thread->stack))
@@ -60,17 +70,23 @@ static void replace(struct thread *thread, const struct stack *next)
 
 static bool reserve(struct thread *thread)
 {
-	return thread->other_count < thread->other_capacity ||
-	       array_reserve(&thread->others, &thread->other_capacity, thread->other_count + 1,
-			     sizeof(*thread->others));
+	bool has_room;
+
+	trace_thread_lock(&thread->trace); /* what reads the stacks holds it, see thread.c */
+	has_room = array_reserve(&thread->others, &thread->other_capacity, thread->other_count + 1,
+				 sizeof(*thread->others));
+	trace_thread_unlock(&thread->trace);
+	return has_room;
 }
 
 static void switch_to(struct thread *thread, size_t index)
 {
 	struct stack next = thread->others[index];
 
+	trace_thread_lock(&thread->trace);
 	thread->others[index] = thread->others[--thread->other_count];
 	replace(thread, &next);
+	trace_thread_unlock(&thread->trace);
 }
 
 static void begin(struct thread *thread, const struct proton_task *task)
@@ -84,7 +100,9 @@ static void begin(struct thread *thread, const struct proton_task *task)
 	/* Where the task was made, unless the sessions of that time have ended. */
 	if (task->origin && task->origin >> 32 == thread->generation)
 		next.origin = (uint32_t)task->origin;
+	trace_thread_lock(&thread->trace);
 	replace(thread, &next);
+	trace_thread_unlock(&thread->trace);
 }
 
 void task_follow(struct thread *thread)
@@ -144,10 +162,12 @@ void task_drop_all(struct thread *thread)
 		i++;
 	if (i < thread->other_count)
 		switch_to(thread, i);
-	for (i = 0; i < thread->other_count; i++) {
+	for (i = 0; i < thread->other_count; i++)
 		end_events(thread, &thread->others[i]);
+	trace_thread_lock(&thread->trace);
+	for (i = 0; i < thread->other_count; i++)
 		free(thread->others[i].scopes);
-	}
 	thread->other_count = 0;
+	trace_thread_unlock(&thread->trace);
 	thread->has_tasks = false;
 }

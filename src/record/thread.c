@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "record/fork.h"
 #include "record/frames.h"
+#include "record/names.h"
 #include "record/record.h"
 #include "record/session.h"
 #include "record/thread_self.h"
@@ -80,11 +81,17 @@ struct thread *thread_new(void)
 	return thread;
 }
 
+static inline void set_depth(struct thread *thread, size_t depth)
+{
+	/* release: pairs with note_open(), which finds the scopes below it filled */
+	__atomic_store_n(&thread->stack.depth, depth, __ATOMIC_RELEASE);
+}
+
 void thread_renew(struct thread *thread, uint32_t generation)
 {
 	task_drop_all(thread);
 	thread->generation = generation;
-	thread->stack.depth = 0;
+	set_depth(thread, 0);
 	thread->kernel_depth = 0;
 	thread->in_op = false;
 	thread->has_events = false;
@@ -114,6 +121,67 @@ void thread_fork_child(void)
 		thread_self->stack.state_depth = 0;
 	}
 	trace_fork_child(thread_self ? &thread_self->trace : NULL);
+}
+
+static struct thread *thread_of(struct trace_thread *trace)
+{
+	return (struct thread *)((char *)trace - offsetof(struct thread, trace));
+}
+
+static uint64_t wait_until_ns; /* guarded by the registry, as is the next */
+static bool has_waited_in_vain;
+
+static void wait_section(struct trace_thread *trace)
+{
+	struct thread *thread = thread_of(trace);
+	/* acquire: pairs with section_end() */
+	uint32_t section = atomic_load_explicit(&thread->section, memory_order_acquire);
+
+	while (section & 1 &&
+	       atomic_load_explicit(&thread->section, memory_order_acquire) == section) {
+		if (clock_monotonic_ns() > wait_until_ns) {
+			has_waited_in_vain = true;
+			return;
+		}
+		sched_yield();
+	}
+}
+
+bool threads_wait_sections(uint64_t timeout_ns)
+{
+	wait_until_ns = clock_monotonic_ns() + timeout_ns;
+	has_waited_in_vain = false;
+	trace_each_thread(wait_section);
+	return !has_waited_in_vain;
+}
+
+static void note_stack(const struct stack *stack)
+{
+	size_t depth = __atomic_load_n(&stack->depth, __ATOMIC_ACQUIRE);
+
+	for (size_t i = 0; i < depth; i++)
+		names_note(__atomic_load_n(&stack->scopes[i].context, __ATOMIC_RELAXED));
+}
+
+static void note_open(struct trace_thread *trace)
+{
+	const struct thread *thread = thread_of(trace);
+
+	trace_thread_lock(trace); /* while it is held, no stack moves or is exchanged */
+	note_stack(&thread->stack);
+	for (size_t i = 0; i < thread->other_count; i++)
+		note_stack(&thread->others[i]);
+	trace_thread_unlock(trace);
+}
+
+void threads_note_open(void)
+{
+	trace_each_thread(note_open);
+}
+
+bool thread_is_in_section(void)
+{
+	return thread_self && atomic_load_explicit(&thread_self->section, memory_order_relaxed) & 1;
 }
 
 size_t thread_scope_depth(void)
@@ -191,15 +259,21 @@ static inline uint32_t below_state(const struct thread *thread, uint32_t context
 	return thread->stack.state_depth ? below_innermost_state(thread, context) : context;
 }
 
+static inline uint32_t cache_index(uint32_t parent, uint32_t frame)
+{
+	return hash_u64((uint64_t)parent << 32 | frame) % CACHE_ENTRIES;
+}
+
 static inline uint32_t current_config(void)
 {
 	/* acquire: pairs with session_publish, so that the config's content is visible */
 	return atomic_load_explicit(&session_config, memory_order_acquire);
 }
 
-static struct proton_context locate(const struct thread *thread, uint32_t shadow)
+/* `shadow` has been noted for `config`, see names.h. */
+static struct proton_context locate(const struct thread *thread, uint32_t shadow, uint32_t config)
 {
-	struct proton_context where = {.shadow = shadow, .sessions = current_config()};
+	struct proton_context where = {.shadow = shadow, .sessions = config};
 
 	if (session_config_get(where.sessions)->wants_source) {
 		proton_context_provider_fn provide =
@@ -210,6 +284,39 @@ static struct proton_context locate(const struct thread *thread, uint32_t shadow
 		where.source = below_state(thread, where.source);
 	}
 	return where;
+}
+
+static __attribute__((noinline)) void note_again(struct scope *scope, uint32_t config)
+{
+	names_note(scope->context);
+	scope->config = config;
+}
+
+/* At an open scope of the thread's own. */
+static inline struct proton_context locate_scope(struct thread *thread, struct scope *scope,
+						 uint32_t shadow)
+{
+	uint32_t config = current_config();
+
+	if (__builtin_expect(scope->config != config, 0))
+		note_again(scope, config);
+	return locate(thread, shadow, config);
+}
+
+/* Where the main thread is, for a thread without scopes. */
+static struct proton_context locate_inherited(struct thread *thread)
+{
+	bool is_outermost = section_begin(thread);
+	uint32_t config = current_config();
+	uint32_t context = scope_context(thread);
+
+	if (thread->inherited != context || thread->inherited_config != config) {
+		names_note(context);
+		thread->inherited = context;
+		thread->inherited_config = config;
+	}
+	section_end(thread, is_outermost);
+	return locate(thread, below_state(thread, context), config);
 }
 
 struct proton_context proton_context_here(void)
@@ -223,7 +330,12 @@ struct proton_context proton_context_here(void)
 		return (struct proton_context){0};
 	if (thread->in_op)
 		return thread->op;
-	return locate(thread, below_state(thread, scope_context(thread)));
+	if (thread->stack.depth) {
+		struct scope *scope = &thread->stack.scopes[thread->stack.depth - 1];
+
+		return locate_scope(thread, scope, below_state(thread, scope->context));
+	}
+	return locate_inherited(thread);
 }
 
 struct proton_context proton_context_enter(struct proton_context where, uint32_t frame)
@@ -261,26 +373,49 @@ static void note_entered(uint32_t context, uint32_t config_id)
 	}
 }
 
+/* The name of a scope to enter. */
+struct entered {
+	const char *text; /* NULL: only if it is known */
+	size_t length;
+	uint64_t *known; /* the caller's: word << 32 | frame, see names.h; or NULL */
+};
+
 /* Apart and cold, as is all that a known scope does not need: inline it cost 2 ns of 13. */
-__attribute__((cold)) static void learn(struct cache_entry *entry, uint32_t parent, uint32_t frame,
-					uint32_t config)
+__attribute__((cold)) static uint32_t learn(struct thread *thread, uint32_t parent, uint32_t frame,
+					    uint32_t config, const struct entered *name)
 {
-	entry->parent = parent;
-	entry->frame = frame;
-	entry->context = frames_child(parent, frame);
-	entry->config = config;
-	note_entered(entry->context, config);
+	uint32_t context = name ? frames_enter(parent, name->text, name->length, &frame)
+				: frames_child(parent, frame);
+
+	if (context == FRAMES_CONTEXT_NONE)
+		return context;
+	thread->cache[cache_index(parent, frame)] = (struct cache_entry){
+		.parent = parent, .frame = frame, .context = context, .config = config};
+	note_entered(context, config);
+	names_note(context); /* last: what notes the scope may be of a later phase */
+	if (name && name->known)
+		*name->known = frame == FRAME_OTHER ? 0 : (uint64_t)name_word(frame) << 32 | frame;
+	return context;
 }
 
 static inline uint32_t enter_context(struct thread *thread, uint32_t parent, uint32_t frame,
-				     uint32_t config)
+				     uint32_t config, const struct entered *name)
 {
-	uint64_t hash = hash_u64((uint64_t)parent << 32 | frame);
-	struct cache_entry *entry = &thread->cache[hash % CACHE_ENTRIES];
+	const struct cache_entry *entry = &thread->cache[cache_index(parent, frame)];
 
 	if (entry->parent != parent || entry->frame != frame || entry->config != config || !config)
-		learn(entry, parent, frame, config);
+		return learn(thread, parent, frame, config, name);
 	return entry->context;
+}
+
+/* The frame of a name as far as that is known; 0: not at all. */
+static inline uint32_t find_name(const struct entered *name)
+{
+	uint32_t frame = name->known ? (uint32_t)*name->known : 0;
+
+	if (frame && name_word(frame) == *name->known >> 32)
+		return frame;
+	return name->text ? frames_find_name(name->text, name->length) : 0;
 }
 
 void thread_begin_event(struct thread *thread, enum event_kind kind, struct proton_context where,
@@ -305,25 +440,50 @@ static __attribute__((noinline)) void begin_scope(struct thread *thread, struct 
 	thread->has_events = true;
 }
 
-static uint64_t enter(uint32_t frame, bool is_timed)
+/* Room for one more scope. The lock is for note_open(). */
+static __attribute__((noinline)) bool grow(struct thread *thread)
+{
+	bool has_room;
+
+	trace_thread_lock(&thread->trace);
+	has_room = array_reserve(&thread->stack.scopes, &thread->stack.capacity,
+				 thread->stack.depth + 1, sizeof(*thread->stack.scopes));
+	trace_thread_unlock(&thread->trace);
+	return has_room;
+}
+
+/* By frame, or by name. */
+static inline __attribute__((always_inline)) uint64_t enter(uint32_t frame,
+							    const struct entered *name,
+							    bool is_timed)
 {
 	struct thread *thread = thread_get();
 	struct scope *scope;
 	uint32_t config;
+	uint32_t context;
+	bool is_outermost;
 
 	if (!thread || frame == FRAME_NONE || thread->stack.depth >= (1u << TOKEN_DEPTH_BITS) - 1)
 		return 0;
-	if (__builtin_expect(thread->stack.depth == thread->stack.capacity, 0) &&
-	    !array_reserve(&thread->stack.scopes, &thread->stack.capacity, thread->stack.depth + 1,
-			   sizeof(*thread->stack.scopes)))
+	if (__builtin_expect(thread->stack.depth == thread->stack.capacity, 0) && !grow(thread))
 		return 0;
+	is_outermost = section_begin(thread);
 	config = current_config();
+	if (name)
+		frame = find_name(name);
+	context = enter_context(thread, scope_context(thread), frame, config, name);
+	if (name && context == FRAMES_CONTEXT_NONE) {
+		section_end(thread, is_outermost);
+		return 0;
+	}
 	scope = &thread->stack.scopes[thread->stack.depth];
-	scope->context = enter_context(thread, scope_context(thread), frame, config);
-	scope->own = below_state(thread, scope->context);
-	scope->serial = ++thread->entered ? thread->entered : ++thread->entered;
-	thread->stack.depth++;
+	__atomic_store_n(&scope->context, context, __ATOMIC_RELAXED);
+	scope->config = config;
+	set_depth(thread, thread->stack.depth + 1);
+	section_end(thread, is_outermost);
 	publish_main(thread);
+	scope->own = below_state(thread, context);
+	scope->serial = ++thread->entered ? thread->entered : ++thread->entered;
 	scope->event.count = 0;
 	scope->is_left = false;
 	if (__builtin_expect(config & CONFIG_TRACED, 0))
@@ -336,12 +496,46 @@ static uint64_t enter(uint32_t frame, bool is_timed)
 
 uint64_t proton_scope_enter_frame(uint32_t frame)
 {
-	return session_any_live() ? enter(frame, false) : 0;
+	return session_any_live() ? enter(frame, NULL, false) : 0;
 }
 
 uint64_t proton_scope_enter_timed_frame(uint32_t frame)
 {
-	return session_any_live() ? enter(frame, true) : 0;
+	return session_any_live() ? enter(frame, NULL, true) : 0;
+}
+
+#define TO_NUL SIZE_MAX
+
+static __attribute__((noinline)) uint64_t enter_name(const char *text, size_t length,
+						     uint64_t *known, bool is_timed)
+{
+	const struct entered name = {
+		.text = text,
+		.length = length == TO_NUL ? strlen(text) : length,
+		.known = known,
+	};
+
+	return enter(0, &name, is_timed);
+}
+
+uint64_t proton_scope_enter(const char *name)
+{
+	return session_any_live() ? enter_name(name, TO_NUL, NULL, false) : 0;
+}
+
+uint64_t proton_scope_enter_timed(const char *name)
+{
+	return session_any_live() ? enter_name(name, TO_NUL, NULL, true) : 0;
+}
+
+uint64_t proton_scope_enter_name(const char *name, size_t length, uint64_t *known)
+{
+	return session_any_live() ? enter_name(name, length, known, false) : 0;
+}
+
+uint64_t proton_scope_enter_timed_name(const char *name, size_t length, uint64_t *known)
+{
+	return session_any_live() ? enter_name(name, length, known, true) : 0;
 }
 
 uint32_t thread_frame(const char *name, size_t length)
@@ -354,16 +548,6 @@ uint32_t thread_frame(const char *name, size_t length)
 uint32_t proton_scope_frame(const char *name, size_t length)
 {
 	return thread_frame(name, length);
-}
-
-uint64_t proton_scope_enter(const char *name)
-{
-	return session_any_live() ? enter(thread_frame(name, strlen(name)), false) : 0;
-}
-
-uint64_t proton_scope_enter_timed(const char *name)
-{
-	return session_any_live() ? enter(thread_frame(name, strlen(name)), true) : 0;
 }
 
 static struct scope *scope_at(uint64_t token, const struct thread *thread)
@@ -401,8 +585,8 @@ uint32_t thread_scope_serial(uint64_t token)
 	return scope && !is_of_other_thread(token, thread) ? scope->serial : 0;
 }
 
-static __attribute__((noinline)) void add_cpu_time(const struct thread *thread,
-						   const struct scope *scope, uint64_t end_ns)
+static __attribute__((noinline)) void add_cpu_time(struct thread *thread, struct scope *scope,
+						   uint64_t end_ns)
 {
 	static _Atomic uint32_t name_id; /* looked up once */
 	struct proton_metric metric = {
@@ -416,7 +600,7 @@ static __attribute__((noinline)) void add_cpu_time(const struct thread *thread,
 		metric.name_id = proton_metric_name(metric.name);
 		atomic_store_explicit(&name_id, metric.name_id, memory_order_relaxed);
 	}
-	proton_metrics_add(locate(thread, scope->own), &metric, 1, NULL);
+	proton_metrics_add(locate_scope(thread, scope, scope->own), &metric, 1, NULL);
 }
 
 /* Ends the events of `scope` and of those entered after it that were never left. */
@@ -442,11 +626,11 @@ static inline void leave(struct thread *thread, struct scope *scope)
 		end_events(thread, scope, end_ns);
 	if (scope->start_ns)
 		add_cpu_time(thread, scope, end_ns);
-	thread->stack.depth = (size_t)(scope - thread->stack.scopes);
+	set_depth(thread, (size_t)(scope - thread->stack.scopes));
 	if (__builtin_expect(thread->has_tasks, 0))
 		while (thread->stack.depth && scope[-1].is_left) {
 			scope--;
-			thread->stack.depth--;
+			set_depth(thread, thread->stack.depth - 1);
 		}
 }
 
@@ -511,7 +695,7 @@ struct proton_context proton_scope_context(uint64_t token)
 	scope = scope_of(token, &thread);
 	if (!scope || is_of_other_thread(token, thread))
 		return (struct proton_context){0};
-	return locate(thread, scope->own);
+	return locate_scope(thread, scope, scope->own);
 }
 
 const struct trace_event *thread_open_event(struct proton_context where)

@@ -6,6 +6,7 @@
 #ifndef RECORD_THREAD_H
 #define RECORD_THREAD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,14 @@ void thread_set_main(void);
 uint32_t thread_scope_serial(uint64_t token);
 /* The frame of a name that the calling thread is about to enter: see frames_add_below(). */
 uint32_t thread_frame(const char *name, size_t length);
+/*
+ * Waits until every thread has left the section (thread_self.h) that it is in. False: one has not.
+ * The registry is locked.
+ */
+bool threads_wait_sections(uint64_t timeout_ns);
+/* Notes the names of all open scopes as used now. */
+void threads_note_open(void);
+bool thread_is_in_section(void);
 /* Open scopes of the calling thread. */
 size_t thread_scope_depth(void);
 /* The innermost event of the calling thread that metrics for `where` belong to; NULL if none. */

@@ -1,6 +1,7 @@
 /*
  * The calling thread's own state, for thread.c (scopes, states), launch.c (ops, launches, host
- * kernels) and adding.c alone; everybody else goes through thread.h. No other thread reads it.
+ * kernels) and adding.c alone; everybody else goes through thread.h. Another thread reads the
+ * section, and the contexts of the scopes with the thread's lock.
  */
 #ifndef RECORD_THREAD_SELF_H
 #define RECORD_THREAD_SELF_H
@@ -25,6 +26,7 @@ struct scope {
 	uint32_t own;      /* the same below the state of the time: where its metrics go */
 	uint64_t start_ns; /* 0: not timed */
 	uint32_t serial;   /* of this entry into a scope on this thread; not 0 */
+	uint32_t config;   /* for which the names on the path have been noted, see names.h */
 	struct trace_event event;
 	bool is_left; /* by another task than the one that entered it, see task.h */
 };
@@ -62,8 +64,9 @@ struct stack {
 
 struct thread {
 	uint32_t ordinal;
-	uint32_t generation; /* of the scopes below */
-	bool has_tasks;      /* the stack may have to be exchanged */
+	uint32_t generation;      /* of the scopes below */
+	_Atomic uint32_t section; /* odd: in one; see section_begin() */
+	bool has_tasks;           /* the stack may have to be exchanged */
 	bool is_following;
 	bool in_op;
 	bool has_events;       /* some scope has, or had */
@@ -80,6 +83,9 @@ struct thread {
 	struct trace_thread trace;
 	struct kernel kernels[KERNEL_MAX];
 	struct cache_entry cache[CACHE_ENTRIES];
+	/* The main thread's scope that this one was in last, and for which config it was noted. */
+	uint32_t inherited;
+	uint32_t inherited_config;
 };
 
 /* NULL until the thread has recorded something. */
@@ -110,6 +116,32 @@ static inline struct thread *thread_get(void)
 	if (thread && __builtin_expect(thread->has_tasks, 0))
 		task_follow(thread);
 	return thread;
+}
+
+/*
+ * A section: from finding a name, or the main thread's scope, until it has been noted or is among
+ * the thread's open scopes. Nothing that was found in it becomes another name's meanwhile. It may
+ * take the locks of names, of a session and of frames, no other. True if it is the outermost.
+ */
+static inline bool section_begin(struct thread *thread)
+{
+	uint32_t section = atomic_load_explicit(&thread->section, memory_order_relaxed);
+
+	if (section & 1)
+		return false; /* a signal handler's */
+	atomic_store_explicit(&thread->section, section + 1, memory_order_relaxed);
+	/* The barrier that has to be here is in reuse.c; this is the compiler's. */
+	atomic_signal_fence(memory_order_seq_cst);
+	return true;
+}
+
+static inline void section_end(struct thread *thread, bool is_outermost)
+{
+	uint32_t section = atomic_load_explicit(&thread->section, memory_order_relaxed);
+
+	/* release: who sees the section ended sees what was noted in it */
+	if (is_outermost)
+		atomic_store_explicit(&thread->section, section + 1, memory_order_release);
 }
 
 /* In the sessions that are traces, for a thread that is at `where`. */

@@ -71,14 +71,23 @@ void trace_close(uint32_t index)
 	pthread_mutex_unlock(&list_lock);
 }
 
-void trace_settle(void)
+void trace_each_thread(void (*visit)(struct trace_thread *thread))
 {
 	pthread_mutex_lock(&list_lock);
-	for (struct trace_thread *thread = threads; thread; thread = thread->next) {
-		trace_thread_lock(thread);
-		trace_thread_unlock(thread);
-	}
+	for (struct trace_thread *thread = threads; thread; thread = thread->next)
+		visit(thread);
 	pthread_mutex_unlock(&list_lock);
+}
+
+static void settle(struct trace_thread *thread)
+{
+	trace_thread_lock(thread);
+	trace_thread_unlock(thread);
+}
+
+void trace_settle(void)
+{
+	trace_each_thread(settle);
 }
 
 void trace_fork_prepare(void)

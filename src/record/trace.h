@@ -94,6 +94,9 @@ static inline uint32_t trace_row(const struct trace_event *event, uint32_t seria
 /* No thread writes into trace `index` any more when it returns; its session is not live. */
 void trace_close(uint32_t index);
 
+/* Calls `visit` for each thread; none comes or goes meanwhile. */
+void trace_each_thread(void (*visit)(struct trace_thread *thread));
+
 /* Waits until every thread has left what it is in the middle of under its own lock. */
 void trace_settle(void);
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import triton_proton as proton
-from support import at, metrics, names
+from support import at, load, metrics, names, script
 
 
 def record(name):
@@ -82,6 +82,57 @@ def test_clear():
         with pytest.raises(IndexError, match=f"Phase {phase} has no data"):
             proton.data.get(session, phase)
     assert names(at(proton.data.get(session, 2)[0])) == {"c"}
+
+
+ENDLESS = """
+import triton_proton as proton
+
+def names(tree):
+    return {child["frame"]["name"] for child in tree["children"]}
+
+session = proton.start("test", backend="host")
+for phase in range(40):
+    wanted = {f"request {phase}.{i} {'x' * (i * phase % 50)}" for i in range(45)}
+    for name in wanted:
+        with proton.scope(name, metrics={"n": 1}):
+            pass
+    with proton.scope("step"):
+        pass
+    proton.enter_scope(f"pushed {phase}")
+    proton.exit_scope()
+    tree = proton.data.get(session, phase)[0]
+    assert names(tree) == wanted | {"step", f"pushed {phase}"}, (phase, names(tree))
+    assert all(child["metrics"].get("n", 1) == 1 for child in tree["children"])
+    proton.data.advance_phase(session)
+    proton.data.clear(session, phase, clear_up_to_phase=True)
+print("fresh")
+"""
+
+
+def test_names_without_end_are_fresh_in_each_phase():
+    done = script(ENDLESS, env={"PROTON_MAX_CHILDREN": "50"})
+    assert done.stdout == "fresh\n", done.stderr
+
+
+PARTS = """
+import triton_proton as proton
+
+session = proton.start("test", backend="host", mode="periodic_flushing")
+for phase in range(10):
+    for i in range(45):
+        with proton.scope(f"request {phase}.{i}"):
+            pass
+    proton.data.advance_phase(session)
+proton.finalize()
+"""
+
+
+def test_names_without_end_are_fresh_in_each_part():
+    script(PARTS, env={"PROTON_MAX_CHILDREN": "50"})
+    for phase in range(10):
+        assert names(load(f"test.part_{phase}.hatchet")) == {
+            f"request {phase}.{i}" for i in range(45)
+        }
 
 
 def test_each_phase_is_a_file(tmp_path):

@@ -41,6 +41,57 @@ TEST(what_was_inserted_is_found_and_nothing_else)
 		CHECK_EQ(map_find(&map, key_of(i)), 0);
 }
 
+TEST(keys_that_come_and_go_take_no_more_slots)
+{
+	static struct map map;
+	const struct map_table *table = NULL;
+
+	for (uint32_t i = 0; i < 1000; i++)
+		CHECK(map_insert(&map, key_of(i), i + 1));
+	for (uint32_t i = 1000; i < 20 * KEYS; i++) {
+		CHECK(map_insert(&map, key_of(i), i + 1));
+		map_remove(&map, key_of(i - 1000 + i % 7));
+		map_remove(&map, key_of(i - 1000 - 7)); /* what the line above has left */
+		CHECK_EQ(map_find(&map, key_of(i)), i + 1);
+		if (i == KEYS)
+			table = map.table;
+	}
+	CHECK_LE(map.count, 1020);
+	CHECK(map.count > 900);
+	CHECK_LE(table->mask, 4096);
+	CHECK_LE(map.table->mask, 4096);
+	for (uint32_t i = 20 * KEYS - 900; i < 20 * KEYS; i++)
+		CHECK_EQ(map_find(&map, key_of(i)), i + 1);
+	for (uint32_t i = 1000; i < 20 * KEYS - 2000; i++)
+		CHECK_EQ(map_find(&map, key_of(i)), 0);
+	map_remove(&map, key_of(3)); /* gone already */
+}
+
+TEST(random_inserts_and_removes_agree_with_an_array)
+{
+	static struct map map;
+	static uint32_t expected[3000];
+	uint64_t live = 0;
+	uint32_t seed = 1;
+
+	for (uint32_t n = 0; n < 2000000; n++) {
+		uint32_t i = (seed = seed * 1664525 + 1013904223) >> 8;
+		uint32_t key = i % 3000;
+
+		CHECK_EQ(map_find(&map, key_of(key)), expected[key]);
+		if (expected[key]) {
+			map_remove(&map, key_of(key));
+			expected[key] = 0;
+			live--;
+		} else {
+			CHECK(map_insert(&map, key_of(key), n + 1));
+			expected[key] = n + 1;
+			live++;
+		}
+		CHECK_U64(map.count, live);
+	}
+}
+
 static struct map shared_map;
 static _Atomic uint32_t inserted;
 
