@@ -201,7 +201,7 @@ def test_children(way, go, tmp_path):
     result = go(*first, way, "init", "launch=5")
     ((child, status),) = re.findall(r"^child (\d+) (\d+)", result.stdout, re.MULTILINE)
     assert status == "0", result.stderr
-    if not first:  # a program that records nothing itself, as a wrapper does: its child has the name
+    if not first:  # a program that records nothing itself is taken for a wrapper
         assert names(tmp_path) == ["p.hatchet"], result.stderr
         assert count(tmp_path / "p.hatchet") == 5
         return
