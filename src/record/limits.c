@@ -8,7 +8,7 @@
 
 #include "base/note.h"
 
-#define CHILDREN_DEFAULT 65536u
+#define CHILDREN_DEFAULT 131072u
 #define CONTEXTS_DEFAULT (16u << 20)
 #define NAMES_DEFAULT (256u << 10)
 #define BYTES_PER_NAME 128u
