@@ -54,16 +54,17 @@ static void free_part(struct part *part)
 	free(part->path);
 }
 
-/* Copies the first ended phase from `from` on that was not cleared; false: there is none. */
-static bool take_part(int id, uint32_t from, struct part *out)
+/* Copies the first ended phase that is neither written nor cleared; false: there is none. */
+static bool take_part(int id, struct part *out)
 {
 	struct session *session = session_get(id, NULL);
 	bool is_taken = false;
 
-	*out = (struct part){.phase = from};
+	*out = (struct part){0};
 	if (!session)
 		return false;
 	pthread_mutex_lock(&session->lock);
+	out->phase = session->first_part;
 	while (out->phase < store_phase(&session->store) &&
 	       !store_phase_is_kept(&session->store, out->phase))
 		out->phase++;
@@ -103,36 +104,28 @@ static int write_part(const struct part *part, struct proton_error *err)
 	return status;
 }
 
-/* The first phase that may have to be written; UINT32_MAX in other modes. */
-static uint32_t first_part(int id)
+static bool is_periodic(int id)
 {
 	struct session *session = session_get(id, NULL);
-	uint32_t first = UINT32_MAX;
+	bool is_wanted = session && session->periodic;
 
-	if (!session)
-		return first;
-	pthread_mutex_lock(&session->lock);
-	if (session->periodic)
-		first = session->first_part;
-	pthread_mutex_unlock(&session->lock);
-	session_put(session);
-	return first;
+	if (session)
+		session_put(session);
+	return is_wanted;
 }
 
 void periodic_flush(int id)
 {
-	uint32_t first = first_part(id);
 	struct proton_error err;
 	struct part part;
 
-	if (first == UINT32_MAX)
+	if (!is_periodic(id))
 		return;
 	if (session_flush_backends(id, &err) != PROTON_OK)
 		note("%s", err.text);
-	while (take_part(id, first, &part)) {
+	while (take_part(id, &part)) {
 		int status = write_part(&part, &err);
 
-		first = part.phase + 1;
 		if (status == PROTON_OK)
 			status = proton_phase_clear(id, part.phase, false, &err);
 		if (status != PROTON_OK) {
