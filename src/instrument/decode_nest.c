@@ -21,7 +21,7 @@ static int compare_executions(const void *a, const void *b)
 	return (x->sequence < y->sequence) - (x->sequence > y->sequence);
 }
 
-/* Mostly they are in order, or a few are behind such as lie in them. */
+/* Most are in order; a few come after executions that they contain. */
 static void sort_executions(struct decode_execution *all, uint32_t count)
 {
 	uint64_t moves_left = (uint64_t)count * 8;
@@ -52,7 +52,7 @@ static inline bool is_over(uint64_t end, uint32_t sequence, const struct decode_
 	return end < next->start || (end == next->start && sequence < next->sequence);
 }
 
-/* Each begins behind the one before it: they are in order, and none lies in another. */
+/* Each begins after the one before it: they are in order, and none contains another. */
 static bool is_flat(const struct decode_execution *all, uint32_t count)
 {
 	for (uint32_t i = 1; i < count; i++)
@@ -172,7 +172,7 @@ static void reach(struct opening *opening, uint32_t index)
 	}
 }
 
-/* Goes through the unit's executions as they begin; further ones come behind them. */
+/* Goes through the unit's executions as they begin; further ones come after them. */
 static void find_reaches(struct opening *opening, uint32_t first, uint32_t end)
 {
 	const struct instrument_layout *layout = opening->decoder->layout;
@@ -208,7 +208,7 @@ static uint32_t depth_of(const struct instrument_layout *layout, uint16_t scope)
 	return depth;
 }
 
-/* Sequences of executions that have been closed here: behind all records. */
+/* Sequences of executions that have been closed here: after all records. */
 #define CLOSED_MIN (DECODE_OPEN - 1 - INSTRUMENT_CODE_MAX)
 
 /* With what is known by now, unless that is nothing but its start. */
@@ -221,7 +221,7 @@ static void close_open(struct decoder *decoder, struct decode_execution *executi
 	last = &decoder->executions[execution->parent];
 	execution->duration = decode_end_of(last) - execution->start;
 	execution->parent = DECODE_NONE;
-	/* The outer one behind the inner one. */
+	/* The outer one after the inner one. */
 	execution->sequence = DECODE_OPEN - 1 - depth_of(decoder->layout, execution->scope);
 	execution->is_partial = true;
 	decoder->totals.partial[execution->scope]++;
@@ -252,8 +252,8 @@ static bool extend(const struct decoder *decoder, struct decode_execution *outer
 	return outer->duration != duration;
 }
 
-/* Those from `behind` on are not in their order: they began before the oldest record. */
-static void extend_all(const struct decoder *decoder, uint32_t first, uint32_t behind)
+/* Those from `unordered` on are not in order: they began before the oldest record. */
+static void extend_all(const struct decoder *decoder, uint32_t first, uint32_t unordered)
 {
 	struct decode_execution *all = decoder->executions;
 	uint32_t rounds = DECODE_DEPTH_MAX;
@@ -264,8 +264,8 @@ static void extend_all(const struct decoder *decoder, uint32_t first, uint32_t b
 		for (uint32_t i = (uint32_t)decoder->execution_count; i-- > first;)
 			if (all[i].sequence >= CLOSED_MIN && !is_open(&all[i]))
 				has_changed |= extend(decoder, &all[i],
-						      &all[i < behind ? i + 1 : first],
-						      all + behind);
+						      &all[i < unordered ? i + 1 : first],
+						      all + unordered);
 	}
 }
 

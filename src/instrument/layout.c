@@ -264,7 +264,7 @@ static bool are_units_sane(const struct instrument_layout *layout)
 	return true;
 }
 
-/* What is said is said of scopes that are there, and no scope is inside itself. */
+/* The nesting names existing scopes only, and no scope is inside itself. */
 static bool is_nesting_sane(const struct instrument_layout *layout)
 {
 	const struct instrument_nesting *nesting = layout->nesting;
