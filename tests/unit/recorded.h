@@ -14,6 +14,7 @@
 #include <libproton/proton.h>
 
 #include "base/buf.h"
+#include "format/profile_view.h"
 #include "model/load.h"
 #include "model/profile.h"
 
@@ -205,6 +206,23 @@ __attribute__((unused)) static int rec_said(const char *part)
 	CHECK_LE(0, pread(rec_said_fd, text, sizeof(text) - 1, 0));
 	for (const char *at = text; (at = strstr(at, part)); at++)
 		count++;
+	return count;
+}
+
+/* The rows that a table of the profile file in rec_dir() has. */
+__attribute__((unused)) static uint64_t rec_rows(const char *file, enum table_id table)
+{
+	struct profile_view view;
+	struct proton_error err;
+	char *bytes;
+	size_t length;
+	uint64_t count;
+
+	CHECK_OK(file_read_all(rec_path(file), 0, &bytes, &length, &err), err);
+	CHECK_OK(profile_view_open(&view, bytes, length, &err), err);
+	count = view.rows[table];
+	profile_view_fini(&view);
+	free(bytes);
 	return count;
 }
 

@@ -21,22 +21,6 @@ static void request(const char *stem, long i, bool has_kernel)
 	proton_scope_exit(token, NULL);
 }
 
-static uint64_t rows(const char *file, enum table_id table)
-{
-	struct profile_view view;
-	struct proton_error err;
-	char *bytes;
-	size_t length;
-	uint64_t count;
-
-	CHECK_OK(file_read_all(rec_path(file), 0, &bytes, &length, &err), err);
-	CHECK_OK(profile_view_open(&view, bytes, length, &err), err);
-	count = view.rows[table];
-	profile_view_fini(&view);
-	free(bytes);
-	return count;
-}
-
 static long resident_kb(void)
 {
 	char line[256];
@@ -212,7 +196,7 @@ TEST(texts_and_metric_names_without_end_are_counted)
 		CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
 	}
 	CHECK_U64(rec_counter(session, folded), 90000 - 65536);
-	strings = rows("a.proton", TABLE_STRINGS);
+	strings = rec_rows("a.proton", TABLE_STRINGS);
 	for (long i = 0; i < 20000; i++) {
 		char name[32];
 		struct proton_metric metric = {
@@ -221,7 +205,7 @@ TEST(texts_and_metric_names_without_end_are_counted)
 		snprintf(name, sizeof(name), "metric %ld", i);
 		CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
 	}
-	CHECK_LE(rows("a.proton", TABLE_STRINGS), strings + 16384 * 3);
+	CHECK_LE(rec_rows("a.proton", TABLE_STRINGS), strings + 16384 * 3);
 	CHECK(rec_counter(session, folded) > 90000 - 65536 + 3000);
 	rec_finalize(session, "proton");
 	{

@@ -106,22 +106,6 @@ static uint32_t check_numbers(const struct profile *profile)
 	return scopes;
 }
 
-static uint64_t rows(const char *file, enum table_id table)
-{
-	struct profile_view view;
-	struct proton_error err;
-	char *bytes;
-	size_t length;
-	uint64_t count;
-
-	CHECK_OK(file_read_all(rec_path(file), 0, &bytes, &length, &err), err);
-	CHECK_OK(profile_view_open(&view, bytes, length, &err), err);
-	count = view.rows[table];
-	profile_view_fini(&view);
-	free(bytes);
-	return count;
-}
-
 TEST(each_phase_has_its_own_names_when_those_before_are_cleared)
 {
 	uint64_t nodes = 0;
@@ -143,13 +127,13 @@ TEST(each_phase_has_its_own_names_when_those_before_are_cleared)
 		profile_free(profile);
 		next_phase(session);
 		if (phase == 200) {
-			nodes = rows("a.proton", TABLE_NODES);
-			strings = rows("a.proton", TABLE_STRINGS);
+			nodes = rec_rows("a.proton", TABLE_NODES);
+			strings = rec_rows("a.proton", TABLE_STRINGS);
 		}
 	}
 	CHECK_U64(rec_counter(session, folded), 0);
-	CHECK_U64(rows("a.proton", TABLE_NODES), nodes);
-	CHECK_LE(rows("a.proton", TABLE_STRINGS), strings + 64); /* longer names move */
+	CHECK_U64(rec_rows("a.proton", TABLE_NODES), nodes);
+	CHECK_LE(rec_rows("a.proton", TABLE_STRINGS), strings + 64); /* longer names move */
 	rec_finalize(session, "none");
 }
 
