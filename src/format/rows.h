@@ -189,6 +189,7 @@ struct row_counter {
 enum epoch_flag {
 	EPOCH_COMPLETE = 1, /* everything launched in it has been recorded */
 	EPOCH_CLEARED = 2,
+	EPOCH_CLOSED = 4, /* takes no more rows: its phase is being written to a file */
 };
 
 /* An epoch is one life of a phase: clearing the current phase begins another of its number. */

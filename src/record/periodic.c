@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/note.h"
 #include "format/target.h"
+#include "record/adding.h"
 #include "record/earlier.h"
 #include "record/output.h"
 #include "record/session.h"
@@ -54,24 +55,35 @@ static void free_part(struct part *part)
 	free(part->path);
 }
 
-/* Copies the first ended phase that is neither written nor cleared; false: there is none. */
+/* Closes the first ended phase that no thread writes and that is still kept; false: none. */
+static bool close_next(struct session *session, uint32_t *phase_out)
+{
+	struct store *store = &session->store;
+	uint32_t end = store_phase(store);
+	uint32_t phase = session->first_part;
+
+	while (phase < end && !store_phase_is_kept(store, phase))
+		phase++;
+	session->first_part = phase;
+	while (phase < end &&
+	       (!store_phase_is_kept(store, phase) || !store_phase_close(store, phase, true)))
+		phase++;
+	*phase_out = phase;
+	return phase < end;
+}
+
+/* Closes a phase and copies what it holds; false: there is none, or no memory. */
 static bool take_part(int id, struct part *out)
 {
 	struct session *session = session_get(id, NULL);
+	struct proton_error err;
 	bool is_taken = false;
 
 	*out = (struct part){0};
 	if (!session)
 		return false;
-	pthread_mutex_lock(&session->lock);
-	out->phase = session->first_part;
-	while (out->phase < store_phase(&session->store) &&
-	       !store_phase_is_kept(&session->store, out->phase))
-		out->phase++;
-	session->first_part = out->phase;
-	if (session->periodic && out->phase < store_phase(&session->store)) {
-		struct proton_error err;
-
+	adding_pause(session);
+	if (session->periodic && close_next(session, &out->phase)) {
 		out->format = session->periodic;
 		out->no_clobber = session->flags & PROTON_SESSION_NO_CLOBBER;
 		store_count_folded(&session->store);
@@ -81,12 +93,27 @@ static bool take_part(int id, struct part *out)
 				  out->format->suffix) < 0)
 			out->path = NULL;
 		is_taken = out->profile && out->path;
+		if (!is_taken)
+			store_phase_close(&session->store, out->phase, false);
 	}
-	pthread_mutex_unlock(&session->lock);
+	adding_resume(session);
 	session_put(session);
 	if (!is_taken)
 		free_part(out);
 	return is_taken;
+}
+
+/* A phase that could not be written goes on to take records. */
+static void keep_part(int id, const struct part *part)
+{
+	struct session *session = session_get(id, NULL);
+
+	if (!session)
+		return;
+	adding_pause(session);
+	store_phase_close(&session->store, part->phase, false);
+	adding_resume(session);
+	session_put(session);
 }
 
 static int write_part(const struct part *part, struct proton_error *err)
@@ -130,6 +157,7 @@ void periodic_flush(int id)
 			status = proton_phase_clear(id, part.phase, false, &err);
 		if (status != PROTON_OK) {
 			note("phase %u is kept in memory: %s", part.phase, err.text);
+			keep_part(id, &part);
 			free_part(&part);
 			return;
 		}

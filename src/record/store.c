@@ -297,7 +297,7 @@ void store_enter(struct store *store, uint32_t context)
 
 bool store_epoch_is_cleared(struct store *store, uint32_t epoch)
 {
-	if (!(store_epoch_rows(store)[epoch].flags & EPOCH_CLEARED))
+	if (!(store_epoch_rows(store)[epoch].flags & (EPOCH_CLEARED | EPOCH_CLOSED)))
 		return false;
 	store_count(store, COUNTER_LOST_PHASE, 1);
 	return true;

@@ -196,6 +196,11 @@ uint32_t store_first_kept_tick(const struct store *store);
  * `has_moved`. False if there is no room in the file.
  */
 bool store_rename(struct store *store, uint32_t frame, bool has_moved);
+/*
+ * A closed phase takes no more rows: what comes later is counted as lost. False if it is as wanted
+ * already. No thread may be adding to a row meanwhile (adding_pause()).
+ */
+bool store_phase_close(struct store *store, uint32_t phase, bool is_closed);
 /* Clears a phase, or all up to it. No thread may be adding to a row meanwhile (adding_pause()). */
 void store_phase_clear(struct store *store, uint32_t phase, bool up_to);
 

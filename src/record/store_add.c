@@ -147,7 +147,7 @@ void store_count_add(struct store *store, enum counter counter)
 static bool is_open(const struct store *store, uint32_t epoch)
 {
 	return !(__atomic_load_n(&store_epoch_rows(store)[epoch].flags, __ATOMIC_RELAXED) &
-		 EPOCH_CLEARED);
+		 (EPOCH_CLEARED | EPOCH_CLOSED));
 }
 
 bool store_try_kernel(const struct store *store, uint32_t context, uint32_t epoch,

@@ -97,6 +97,24 @@ static void mark_cleared(struct store *store, uint32_t first, uint32_t last)
 		store->first_kept_epoch++;
 }
 
+bool store_phase_close(struct store *store, uint32_t phase, bool is_closed)
+{
+	struct row_epoch *rows = store_epoch_rows(store);
+	uint32_t epoch = epoch_of(store, phase);
+	bool is_changed = false;
+
+	for (; epoch != EPOCH_NONE && rows[epoch].phase == phase; epoch--) {
+		if (!!(rows[epoch].flags & EPOCH_CLOSED) != is_closed) {
+			__atomic_store_n(&rows[epoch].flags, rows[epoch].flags ^ EPOCH_CLOSED,
+					 __ATOMIC_RELAXED);
+			is_changed = true;
+		}
+		if (epoch == 0)
+			break;
+	}
+	return is_changed;
+}
+
 void store_phase_clear(struct store *store, uint32_t phase, bool up_to)
 {
 	uint32_t current_phase = store_phase(store);
