@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Optional, Union
 
-from . import _interpreter, _libproton
+from . import _command, _interpreter, _libproton
 from ._note import note
 from .flags import flags
 from .hooks.hook import Hook, HookManager
@@ -177,7 +177,10 @@ def start(
     when profiling cannot start; nothing is left active then. A profile that is still being
     recorded when the interpreter exits is written at that point.
     """
-    if flags.command_line or _is_disabled():
+    if _is_disabled():
+        return None
+    if flags.command_line:
+        _command.ask(os.fspath(name) if name is not None else DEFAULT_PROFILE_NAME)
         return None
     return _start(
         name, context=context, data=data, backend=backend, mode=mode, hook=hook, memory=memory
@@ -218,16 +221,23 @@ def _start_owned(
 # ---------------------------------------------------------------------- running sessions
 
 
-def _check_command_line(session: Optional[int]) -> None:
+def _chosen(session: Optional[int], session_id: Optional[int], verb: str) -> Optional[int]:
+    """The session that is meant, by either name; under the command there is only 0."""
+    if session is not None and session_id is not None:
+        raise TypeError("session and session_id mean the same; only one of them can be given")
+    session = session if session_id is None else session_id
     if flags.command_line and session not in (None, 0):
-        raise ValueError(
-            "Only one session can be activated/deactivated when running from the command line."
-        )
+        raise ValueError(f"Only one session can be {verb} when running from the command line.")
+    return session
 
 
-def activate(session: Optional[int] = None) -> None:
-    """Record again, into `session` or into every session. Doing it twice is harmless."""
-    _check_command_line(session)
+def activate(session: Optional[int] = None, *, session_id: Optional[int] = None) -> None:
+    """Record again, into `session` or into every session. Doing it twice is harmless.
+
+    session_id: another name of `session`.
+    """
+    session = _chosen(session, session_id, "activated/deactivated")
+    _command.pause(False)
     if session is None:
         _libproton.activate_all()
     else:
@@ -235,12 +245,16 @@ def activate(session: Optional[int] = None) -> None:
     HookManager.activate(session)
 
 
-def deactivate(session: Optional[int] = None, flushing: bool = False) -> None:
+def deactivate(
+    session: Optional[int] = None, flushing: bool = False, *, session_id: Optional[int] = None
+) -> None:
     """Stop recording, into `session` or into every session, until `activate`.
 
     flushing: wait for the work launched so far, so that `data.get` sees all of it.
+    session_id: another name of `session`.
     """
-    _check_command_line(session)
+    session = _chosen(session, session_id, "activated/deactivated")
+    _command.pause(True)
     if session is None:
         _libproton.deactivate_all(flushing)
     else:
@@ -248,20 +262,22 @@ def deactivate(session: Optional[int] = None, flushing: bool = False) -> None:
     HookManager.deactivate(session)
 
 
-def finalize(session: Optional[int] = None, output_format: Optional[str] = "") -> None:
+def finalize(
+    session: Optional[int] = None,
+    output_format: Optional[str] = "",
+    *,
+    session_id: Optional[int] = None,
+) -> None:
     """End `session`, or every session, and write its output.
 
     output_format: "hatchet" (the default), "hatchet_msgpack", "proton" (keep the file recorded
     into) or "none"; for traces "chrome_trace" (their default) and "perfetto" too. An unknown
     format is a ValueError and ends nothing. When the output cannot be written, ProtonError names
     what is left and where. Under the `proton` command nothing happens: the profile is written when
-    the script has ended.
+    the script has ended. session_id: another name of `session`.
     """
+    session = _chosen(session, session_id, "finalized")
     if flags.command_line:
-        if session not in (None, 0):
-            raise ValueError(
-                "Only one session can be finalized when running from the command line."
-            )
         return
     try:
         if session is None:

@@ -18,6 +18,7 @@ import subprocess
 import sys
 from typing import Any, Optional, Union
 
+from . import _command
 from ._frames import (
     INCLUSIVE,
     FactorDict,
@@ -100,7 +101,7 @@ def _view(arguments: list[str]) -> str:
 
 def _check_readable(filename: _FileName) -> str:
     """The path as str; the error of open() if it cannot be read."""
-    path = os.fspath(filename)
+    path = _command.readable(os.fspath(filename))
     with open(path, "rb"):
         return path
 
@@ -224,7 +225,7 @@ def apply_diff_profile(
         return sides[0].sub(sides[1])
 
     if isinstance(gf, ParsedProfile) and gf._made is None:
-        return ParsedProfile([f"--diff={os.fspath(diff_file)}", *gf._arguments], make)
+        return ParsedProfile([f"--diff={_check_readable(diff_file)}", *gf._arguments], make)
     return make()
 
 

@@ -53,6 +53,34 @@ def libraries() -> dict[str, str]:
     return found
 
 
+LAUNCHER = """
+#include <dlfcn.h>
+#include <stdlib.h>
+#include "fake/fake_cupti.h"
+
+__attribute__((visibility("default"))) void launch(const char *name, unsigned long long nanoseconds)
+{
+    static unsigned long long now_ns = 1000;
+    struct fake_launch one = {.call = CUPTI_CALL_LAUNCH_KERNEL, .name = name, .context = &one,
+                              .stream = 7, .records = 1};
+    void *library = dlopen(getenv("PROTON_CUPTI_PATH"), RTLD_NOW);
+    ((int (*)(unsigned))dlsym(dlopen(getenv("PROTON_CUDA_PATH"), RTLD_NOW), "cuInit"))(0);
+    one.start_ns = now_ns;
+    one.end_ns = now_ns += nanoseconds;
+    ((unsigned (*)(const struct fake_launch *))dlsym(library, "fake_launch"))(&one);
+}
+"""
+
+
+@functools.lru_cache(maxsize=None)
+def launcher() -> str:
+    """A library for ctypes: launch(b"kernel", 1000) launches a kernel that takes 1000 ns."""
+    directory = Path(tempfile.mkdtemp(prefix="proton-fake-"))
+    (directory / "launcher.c").write_text(LAUNCHER)
+    _build(directory / "launcher.so", [directory / "launcher.c"])
+    return str(directory / "launcher.so")
+
+
 def played(**changes: str | None) -> dict[str, str]:
     """This process's environment, on a machine that has the played driver."""
     changes.setdefault("PROTON_BACKEND", None)

@@ -50,6 +50,20 @@ def test_all_sessions_at_once():
     assert not flags.profiling_on
 
 
+def test_the_number_goes_by_either_name():
+    first, second = proton.start("a"), proton.start("b")
+    proton.deactivate(session_id=first)
+    with proton.scope("once", {"m": 1}):
+        pass
+    proton.activate(session_id=first)
+    proton.finalize(session_id=first)
+    assert files() == {"a.hatchet", "b.proton"}
+    with pytest.raises(TypeError, match="only one of them"):
+        proton.deactivate(first, session_id=second)
+    proton.finalize(session_id=second)
+    assert names(load("a.hatchet")) == set() and names(load("b.hatchet")) == {"once"}
+
+
 def test_default_name():
     assert proton.DEFAULT_PROFILE_NAME == "proton"
     proton.start()
