@@ -22,7 +22,7 @@ build: $(BUILD)/build.ninja
 	@$(NINJA) $(BUILD)
 
 help:
-	@echo 'make build     build the library and the commands in $(BUILD)/'
+	@echo 'make build     build the library and the commands in $(BUILD)/, no tests'
 	@echo 'make demo      profile the examples and print the tree'
 	@echo 'make test      build everything and run all tests'
 	@echo 'make check     static checks: rooms, hygiene, format, clang-tidy'
@@ -115,7 +115,7 @@ FUZZ_SECONDS ?= 60
 fuzz: | $(STAMPS)/tools
 	@test -e build-fuzz/build.ninja || CC=clang $(call SETUP,build-fuzz -Dfuzz=true \
 		$(ADDRESS) -Db_lundef=false)
-	@$(NINJA) build-fuzz
+	@$(NINJA) build-fuzz fuzz
 	@tools/run_fuzz.sh build-fuzz/tests/fuzz $(FUZZ_SECONDS)
 
 clean:

@@ -81,6 +81,13 @@ def run_meson(build, suites, total):
         total.failed += 1
 
 
+def build_programs(build):
+    """What Python tests run; "meson test" builds only what its own tests need."""
+    ninja = Path(sys.executable).parent / "ninja"
+    command = [str(ninja) if ninja.exists() else "ninja", "--quiet", "-C", str(build)]
+    return subprocess.run([*command, "test-programs"]).returncode == 0
+
+
 def run_pytest(python, arguments, build, total):
     """tests/python with that Python; some need what was built for tests."""
     environment = {**os.environ, "PROTON_TEST_BUILD": str(build.resolve())}
@@ -110,6 +117,9 @@ def main():
     options = parser.parse_args()
     total = Total()
     run_meson(options.build, options.suite, total)
+    if options.pytest and not build_programs(options.build):
+        print("run_tests: the programs of the Python tests cannot be built")
+        total.failed += 1
     if options.pytest:
         run_pytest(options.pytest, options.tests, options.build, total)
     # On a line of its own: what a test program writes last may not end with one.

@@ -31,6 +31,14 @@ has_files() {
     done
 }
 
+# Every target of a plain build is below src/ or python/.
+builds_product_alone() {
+    "$meson" introspect --targets "$build" | tr '{' '\n' |
+        grep '"build_by_default": true' | grep -o '"defined_in": "[^"]*"' | sort -u >"$root/made"
+    grep -q '/src/meson.build"' "$root/made" || { echo "no target is built"; return 1; }
+    ! grep -v -E '/(src|python)/meson\.build"' "$root/made"
+}
+
 build_examples() {
     for program in "$source"/examples/c/*.c; do
         # shellcheck disable=SC2046
@@ -58,6 +66,7 @@ export LD_LIBRARY_PATH="$root$prefix/$libdir"
 
 check "meson install works" "$meson" install -C "$build" --no-rebuild --quiet --destdir "$root"
 check "everything is installed" has_files
+check "a plain build makes no program of tests" builds_product_alone
 check "the commands start" "$root$prefix/$bindir/proton" --version
 check "the viewer starts" "$root$prefix/$bindir/proton-viewer" --version
 if command -v pkg-config >/dev/null; then
