@@ -34,23 +34,22 @@ void chrome_values_read(struct chrome_values *values, const struct timeline *tim
 			uint32_t first)
 {
 	const struct profile_metric *metric;
-	const struct row_sample *sample;
+	struct row_sample sample;
 	uint32_t last = UINT32_MAX; /* lists lead backwards: what does not is corrupt */
 
 	values->timeline = timeline;
 	values->count = 0;
-	for (uint32_t at = first; at && at < last; last = at, at = sample->next) {
+	for (uint32_t at = first; at && at < last; last = at, at = sample.next) {
 		struct chrome_value *known;
 
-		sample = timeline_sample(timeline, at, &metric);
-		if (!sample)
+		if (!timeline_sample(timeline, at, &metric, &sample))
 			break;
 		known = find(values, metric);
 		if (known)
-			add(known, sample);
+			add(known, &sample);
 		else if (values->count < CHROME_VALUES_MAX)
 			values->values[values->count++] =
-				(struct chrome_value){.metric = metric, .sample = *sample};
+				(struct chrome_value){.metric = metric, .sample = sample};
 	}
 	for (uint32_t i = 0; i < values->count / 2; i++) {
 		struct chrome_value swapped = values->values[i];

@@ -315,14 +315,13 @@ static void put_metric(struct perfetto *p, const struct profile_metric *metric,
 static void put_metrics(struct perfetto *p, uint32_t first)
 {
 	const struct profile_metric *metric;
-	const struct row_sample *sample;
+	struct row_sample sample;
 	uint32_t last = UINT32_MAX; /* lists lead backwards: what does not is damaged */
 
-	for (uint32_t at = first; at < last; last = at, at = sample->next) {
-		sample = timeline_sample(&p->timeline, at, &metric);
-		if (!sample)
+	for (uint32_t at = first; at < last; last = at, at = sample.next) {
+		if (!timeline_sample(&p->timeline, at, &metric, &sample))
 			break;
-		put_metric(p, metric, sample);
+		put_metric(p, metric, &sample);
 	}
 }
 
@@ -494,15 +493,14 @@ static void close_until(struct perfetto *p, const struct timeline_track *track, 
 static void write_counters(struct perfetto *p, const struct timeline_slice *slice)
 {
 	const struct profile_metric *metric;
-	const struct row_sample *sample;
+	struct row_sample sample;
 	uint32_t last = UINT32_MAX;
 
 	for (uint32_t at = timeline_samples(&p->timeline, slice); at < last;
-	     last = at, at = sample->next) {
+	     last = at, at = sample.next) {
 		uint64_t index;
 
-		sample = timeline_sample(&p->timeline, at, &metric);
-		if (!sample)
+		if (!timeline_sample(&p->timeline, at, &metric, &sample))
 			break;
 		if (metric->type != PROTON_METRIC_INT64 && metric->type != PROTON_METRIC_DOUBLE)
 			continue;
@@ -523,9 +521,9 @@ static void write_counters(struct perfetto *p, const struct timeline_slice *slic
 		protobuf_uint64(&p->writer, EVENT_TYPE, TYPE_COUNTER);
 		protobuf_uint64(&p->writer, EVENT_TRACK, UUID_COUNTERS + index);
 		if (metric->type == PROTON_METRIC_INT64)
-			protobuf_int64(&p->writer, EVENT_COUNTER_INT, sample->as.int64);
+			protobuf_int64(&p->writer, EVENT_COUNTER_INT, sample.as.int64);
 		else
-			protobuf_double(&p->writer, EVENT_COUNTER_DOUBLE, sample->as.float64);
+			protobuf_double(&p->writer, EVENT_COUNTER_DOUBLE, sample.as.float64);
 		protobuf_end(&p->writer);
 		protobuf_end(&p->writer);
 	}

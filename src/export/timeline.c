@@ -365,19 +365,22 @@ size_t timeline_group_name(const struct timeline *timeline, const struct timelin
 
 /* ------------------------------------------------------------------ samples */
 
-const struct row_sample *timeline_sample(const struct timeline *timeline, uint32_t row,
-					 const struct profile_metric **metric_out)
+bool timeline_sample(const struct timeline *timeline, uint32_t row,
+		     const struct profile_metric **metric_out, struct row_sample *sample_out)
 {
 	const struct profile_trace *trace = timeline->trace;
 	const struct row_sample *sample;
 
 	if (row == 0 || row >= trace->sample_count)
-		return NULL;
+		return false;
 	sample = &trace->samples[row];
 	if (sample->metric >= trace->metric_count || !trace->metrics[sample->metric])
-		return NULL;
+		return false;
 	*metric_out = &timeline->profile->metrics[trace->metrics[sample->metric] - 1];
-	return sample;
+	*sample_out = *sample;
+	if (trace->is_widened[sample->metric])
+		sample_out->as.float64 = (double)sample->as.int64;
+	return true;
 }
 
 uint32_t timeline_samples(const struct timeline *timeline, const struct timeline_slice *slice)

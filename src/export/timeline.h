@@ -97,8 +97,8 @@ size_t timeline_group_name(const struct timeline *timeline, const struct timelin
 
 /* The first sample of the event or of the launch it belongs to; 0: none. */
 uint32_t timeline_samples(const struct timeline *timeline, const struct timeline_slice *slice);
-/* The sample if it can be used, else NULL; its metric goes to *metric_out. */
-const struct row_sample *timeline_sample(const struct timeline *timeline, uint32_t row,
-					 const struct profile_metric **metric_out);
+/* The sample in row `row` as a value of its metric. False if it cannot be used. */
+bool timeline_sample(const struct timeline *timeline, uint32_t row,
+		     const struct profile_metric **metric_out, struct row_sample *sample_out);
 
 #endif

@@ -33,6 +33,7 @@ struct view_loader {
 	uint32_t *frames;
 	uint32_t *strings;
 	uint32_t *metrics;
+	bool *is_widened; /* by metric of the view: integers, of which the profile has doubles */
 	uint32_t *devices;
 	uint32_t *kernels;
 	struct last_use *metric_uses; /* by metric of the profile */
@@ -134,21 +135,41 @@ static bool is_metric_type(uint16_t type)
 	       type == PROTON_METRIC_DOUBLE_VECTOR;
 }
 
+/* Integers of a name that also has doubles become doubles: one metric that can be summed. */
 static void map_metrics(struct view_loader *loader)
 {
 	const struct row_metric *rows = loader->view->table[TABLE_METRICS];
+	uint64_t count = rows_of(loader, TABLE_METRICS);
 	struct profile *profile = loader->profile;
+	bool *has_doubles;
 
-	for (uint64_t i = 0; i < rows_of(loader, TABLE_METRICS); i++) {
-		if (!is_metric_type(rows[i].type)) {
+	for (uint64_t i = 0; i < count; i++)
+		map_string(loader, rows[i].name);
+	has_doubles = calloc(profile->strings.used / 8 + 1, sizeof(*has_doubles)); /* by string */
+	if (!has_doubles) {
+		profile->out_of_memory = true;
+		return;
+	}
+	for (uint64_t i = 0; i < count; i++)
+		if (rows[i].type == PROTON_METRIC_DOUBLE)
+			has_doubles[map_string(loader, rows[i].name)] = true;
+	for (uint64_t i = 0; i < count; i++) {
+		uint32_t name = map_string(loader, rows[i].name);
+		uint16_t type = rows[i].type;
+
+		if (!is_metric_type(type)) {
 			profile->is_damaged = true;
 			continue;
 		}
+		loader->is_widened[i] = type == PROTON_METRIC_INT64 && has_doubles[name];
+		if (loader->is_widened[i])
+			type = PROTON_METRIC_DOUBLE;
 		loader->metrics[i] =
-			profile_metric(profile, map_string(loader, rows[i].name), rows[i].type,
+			profile_metric(profile, name, type,
 				       rows[i].flags & (METRIC_EXCLUSIVE | METRIC_PROPERTY)) +
 			1;
 	}
+	free(has_doubles);
 }
 
 static void map_devices(struct view_loader *loader)
@@ -222,6 +243,7 @@ static void merge_value(struct view_loader *loader, uint32_t index, const struct
 	const struct profile_metric *metric = &profile->metrics[value->metric];
 	bool is_replacing = is_new || (is_later && metric->flags & METRIC_PROPERTY);
 	bool is_adding = !is_new && !(metric->flags & METRIC_PROPERTY);
+	double given = loader->is_widened[row->metric] ? (double)row->as.int64 : row->as.float64;
 	const uint64_t *vector;
 
 	switch (metric->type) {
@@ -233,8 +255,7 @@ static void merge_value(struct view_loader *loader, uint32_t index, const struct
 		break;
 	case PROTON_METRIC_DOUBLE:
 		if (is_replacing || is_adding)
-			value->as.float64 = is_replacing ? row->as.float64
-							 : value->as.float64 + row->as.float64;
+			value->as.float64 = is_replacing ? given : value->as.float64 + given;
 		break;
 	case PROTON_METRIC_STRING:
 		if (is_new || is_later)
@@ -536,6 +557,7 @@ static void take_events(struct view_loader *loader)
 		.word_count = rows_of(loader, TABLE_VECTORS),
 		.nodes = loader->nodes,
 		.metrics = loader->metrics,
+		.is_widened = loader->is_widened,
 		.devices = loader->devices,
 		.strings = loader->strings,
 		.is_selected = loader->is_selected,
@@ -547,6 +569,7 @@ static void take_events(struct view_loader *loader)
 	};
 	loader->nodes = NULL;
 	loader->metrics = NULL;
+	loader->is_widened = NULL;
 	loader->devices = NULL;
 	loader->strings = NULL;
 	loader->is_selected = NULL;
@@ -585,6 +608,7 @@ static bool alloc_maps(struct view_loader *loader)
 	loader->frames = calloc(rows_of(loader, TABLE_FRAMES) + 1, sizeof(*loader->frames));
 	loader->strings = calloc(rows_of(loader, TABLE_STRINGS) + 1, sizeof(*loader->strings));
 	loader->metrics = calloc(metrics + 1, sizeof(*loader->metrics));
+	loader->is_widened = calloc(metrics + 1, sizeof(*loader->is_widened));
 	loader->devices = calloc(devices + 1, sizeof(*loader->devices));
 	loader->kernels = calloc(kernels + 1, sizeof(*loader->kernels));
 	loader->metric_uses = calloc(metrics + 1, sizeof(*loader->metric_uses));
@@ -597,9 +621,9 @@ static bool alloc_maps(struct view_loader *loader)
 	loader->word_budget = rows_of(loader, TABLE_VECTORS);
 	loader->histogram_budget = rows_of(loader, TABLE_HISTOGRAMS);
 	return loader->nodes && loader->frames && loader->strings && loader->metrics &&
-	       loader->devices && loader->kernels && loader->metric_uses && loader->device_uses &&
-	       loader->seen_values && loader->seen_kernels && loader->is_selected &&
-	       loader->is_kept &&
+	       loader->is_widened && loader->devices && loader->kernels && loader->metric_uses &&
+	       loader->device_uses && loader->seen_values && loader->seen_kernels &&
+	       loader->is_selected && loader->is_kept &&
 	       array_reserve(&profile->nodes, &profile->node_capacity, nodes + 1,
 			     sizeof(*profile->nodes)) &&
 	       array_reserve(&profile->values, &profile->value_capacity, values + 1,
@@ -614,6 +638,7 @@ static void free_maps(struct view_loader *loader)
 	free(loader->frames);
 	free(loader->strings);
 	free(loader->metrics);
+	free(loader->is_widened);
 	free(loader->devices);
 	free(loader->kernels);
 	free(loader->metric_uses);

@@ -67,6 +67,7 @@ void trace_free(struct profile_trace *trace)
 	free(trace->file);
 	free(trace->nodes);
 	free(trace->metrics);
+	free(trace->is_widened);
 	free(trace->devices);
 	free(trace->strings);
 	free(trace->is_selected);

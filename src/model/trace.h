@@ -27,6 +27,7 @@ struct profile_trace {
 	/* By the number in a row: that of the profile + 1, 0 = none. */
 	uint32_t *nodes;
 	uint32_t *metrics;
+	bool *is_widened; /* by metric: its samples are integers, the profile's metric is double */
 	uint32_t *devices;
 	uint32_t *strings;
 	bool *is_selected; /* by epoch: part of this profile */

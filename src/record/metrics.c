@@ -70,7 +70,7 @@ static int add_everywhere(struct proton_context where, const struct config *conf
 		if (!is_added)
 			result = store_metric(&session->store, context, entry->epoch, name, metric,
 					      err);
-		if (row)
+		if (row && result == PROTON_OK)
 			store_event_metric(&session->store, row, name, metric);
 		session_unlock(session);
 	}

@@ -70,6 +70,7 @@ struct store {
 	struct region string_of_string;
 	struct region config_of_kernel;   /* u32 per row of TABLE_KERNELS: what it ran with last */
 	struct region metric_of_name;     /* u32 per process-wide metric name: row + 1 */
+	bool has_mixed_types;             /* a metric name has rows of several types */
 	uint32_t device_rows[DEVICE_MAX]; /* row + 1 per process-wide device */
 	uint32_t stripes; /* further rows of counters, for threads that share them; 0: none */
 	bool is_shared;   /* several threads add: how the one that holds the lock has to */

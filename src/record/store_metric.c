@@ -26,55 +26,76 @@ static const char *type_name(uint32_t type)
 	}
 }
 
-/* The row of metric `name`, added with `type` if new; UINT32_MAX when there is no room. */
+/*
+ * The row of metric `name` for values of `type`, added if new; UINT32_MAX when there is no room. A
+ * name has one row for each type that it was given with, and the flags of the first.
+ */
 static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
 {
 	struct metric_name parsed = metric_name_get(name);
 	struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
 	uint64_t count = store->file.tables[TABLE_METRICS].rows;
 	uint32_t *map = store->metric_of_name.base;
+	uint16_t flags = (uint16_t)parsed.flags;
+	uint64_t row = 0;
+	bool is_known = false;
 	uint32_t text;
 
 	if ((uint64_t)(name + 1) * sizeof(*map) > store->metric_of_name.bytes)
 		return UINT32_MAX;
-	if (map[name])
+	if (map[name] && rows[map[name] - 1].type == type)
 		return map[name] - 1;
 	text = store_string(store, parsed.text);
 	if (!text && parsed.text)
 		return UINT32_MAX;
-	for (uint32_t row = 0; row < count; row++) {
-		if (rows[row].name ==
-		    text) { /* the same name with another suffix: the first one rules */
-			__atomic_store_n(&map[name], row + 1, __ATOMIC_RELEASE);
-			return row;
-		}
+	for (; row < count && !(rows[row].name == text && rows[row].type == type); row++) {
+		if (rows[row].name == text && !is_known)
+			flags = rows[row].flags; /* also of another suffix */
+		is_known = is_known || rows[row].name == text;
 	}
-	if (!profile_file_append(&store->file, TABLE_METRICS, 1))
-		return UINT32_MAX;
-	rows[count] = (struct row_metric){
-		.name = text,
-		.type = type,
-		.flags = (uint16_t)parsed.flags,
-	};
-	store_commit(store, TABLE_METRICS);
+	if (row == count) {
+		if (!profile_file_append(&store->file, TABLE_METRICS, 1))
+			return UINT32_MAX;
+		rows[row] = (struct row_metric){.name = text, .type = type, .flags = flags};
+		store_commit(store, TABLE_METRICS);
+		store->has_mixed_types = store->has_mixed_types || is_known;
+	}
 	/* release: store_try_metric() finds the metric counted */
-	__atomic_store_n(&map[name], (uint32_t)count + 1, __ATOMIC_RELEASE);
-	return (uint32_t)count;
+	__atomic_store_n(&map[name], (uint32_t)row + 1, __ATOMIC_RELEASE);
+	return (uint32_t)row;
 }
 
-static int check_type(struct store *store, uint32_t row, uint32_t name,
-		      const struct proton_metric *metric, struct proton_error *err)
+/* A value of `node` with the name of metric `row` and another type; NULL if there is none. */
+static const struct row_value *value_of_other_type(const struct store *store, uint32_t node,
+						   uint32_t row, uint32_t epoch)
 {
-	const struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
+	const struct row_metric *metrics = profile_file_rows(&store->file, TABLE_METRICS);
+	const struct row_value *rows = store_value_rows(store);
+
+	if (!store->has_mixed_types)
+		return NULL;
+	for (uint32_t at = store_node_rows(store)[node].first_value; at; at = rows[at].next)
+		if (rows[at].epoch == epoch && rows[at].metric != METRIC_ENTERED &&
+		    rows[at].metric != row && metrics[rows[at].metric].name == metrics[row].name)
+			return &rows[at];
+	return NULL;
+}
+
+/* A value keeps the type that its context gave it first. */
+static int check_type(struct store *store, uint32_t node, uint32_t row, uint32_t epoch,
+		      uint32_t name, struct proton_error *err)
+{
+	const struct row_metric *metrics = profile_file_rows(&store->file, TABLE_METRICS);
+	const struct row_value *other = value_of_other_type(store, node, row, epoch);
 	uint32_t length;
 
-	if (rows[row].type == (uint16_t)metric->type)
+	if (!other)
 		return PROTON_OK;
 	store_count(store, COUNTER_LOST_TYPE, 1);
 	return err_set(err, PROTON_E_TYPE,
-		       "Metric value type mismatch for valueId %u (%s): current=%s, new=%s", row,
-		       frames_text(metric_name_get(name).text, &length), type_name(rows[row].type),
-		       type_name((uint32_t)metric->type));
+		       "Metric value type mismatch for valueId %u (%s): current=%s, new=%s",
+		       other->metric, frames_text(metric_name_get(name).text, &length),
+		       type_name(metrics[other->metric].type), type_name(metrics[row].type));
 }
 
 static bool is_vector(enum proton_metric_type type)
@@ -223,10 +244,9 @@ void store_event_metric(struct store *store, uint32_t event, uint32_t name,
 			const struct proton_metric *metric)
 {
 	uint32_t row = metric_of(store, name, (uint16_t)metric->type);
-	const struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
 	struct row_value value = {.metric = row};
 
-	if (row == UINT32_MAX || rows[row].type != (uint16_t)metric->type)
+	if (row == UINT32_MAX)
 		return; /* counted when it was added to the node */
 	if (is_vector(metric->type) && !new_vector(store, metric->count, &value.as.vector)) {
 		store_count(store, COUNTER_LOST_STORAGE, 1);
@@ -254,14 +274,14 @@ int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t
 			store_count(store, COUNTER_LOST_STORAGE, 1);
 		return PROTON_OK; /* said once and counted, not raised at each call */
 	}
-	status = check_type(store, row, name, metric, err);
-	if (status != PROTON_OK)
-		return status;
 	rows = store_value_rows(store);
 	at = store_find_value(store, node, row, epoch);
 	if (!at) {
 		uint64_t vector = 0;
 
+		status = check_type(store, node, row, epoch, name, err);
+		if (status != PROTON_OK)
+			return status;
 		if (is_vector(metric->type) && !new_vector(store, metric->count, &vector)) {
 			store_count(store, COUNTER_LOST_STORAGE, 1);
 			return PROTON_OK;

@@ -268,7 +268,7 @@ static const char *cure_of(const char *cause)
 		 "names without numbers of requests or steps in them, or a larger "
 		 "PROTON_MAX_CHILDREN"},
 		{"beyond 64 bits", "a float metric, or a coarser unit"},
-		{"another type than before", "one type per metric name"},
+		{"another type than before", "one type per metric name and context"},
 		{"record without a time",
 		 "fewer kernels between flushes (phases), or a newer driver"},
 		{"ends before it begins", "a newer driver or CUPTI, or shorter sessions"},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -93,6 +95,41 @@ def test_the_type_of_a_metric_does_not_change():
     text = r"Metric value type mismatch for valueId 0 \(a\): current=double, new=int64_t"
     with pytest.raises(ValueError, match=text):
         record({"a": 1.0}, {"a": 1})
+
+
+def test_a_metric_may_have_another_type_in_another_scope():
+    given = {"a": 1, "b": 0.5, "c": "text", "d": [1, 2], "e": [0.5, 0.25], "f": 3}
+    proton.start("types")
+    for name, value in given.items():
+        with proton.scope(name, {"n": value}):
+            pass
+    with proton.scope("b", {"n": 0.25}):
+        pass
+    proton.finalize()
+    root = load("types.hatchet")
+    assert {name: metrics(root, name)["n"] for name in given} == {**given, "b": 0.75}
+
+
+@pytest.mark.parametrize("first, second", [("1", 1.0), (1.0, "1"), (2, 1.5)])
+def test_a_property_is_text_in_one_scope_and_a_number_in_another(first, second):
+    proton.start("property")
+    for name, value in (("a", first), ("b", second), ("b", second)):
+        with proton.scope(name, {"p (pty)": value}):
+            pass
+    proton.finalize()
+    root = load("property.hatchet")
+    assert (metrics(root, "a")["p"], metrics(root, "b")["p"]) == (first, second)
+    assert not metrics(root)
+
+
+def test_a_trace_has_values_of_both_number_types():
+    proton.start("numbers", data="trace")
+    for name, value in (("a", 1), ("b", 0.5)):
+        with proton.scope(name, {"n": value}):
+            pass
+    proton.finalize()
+    events = json.loads(Path("numbers.chrome_trace").read_text())["traceEvents"]
+    assert [event["args"]["values"] for event in events] == [{"n": 1}, {"n": 0.5}]
 
 
 def test_the_length_of_a_vector_does_not_change():

@@ -104,6 +104,58 @@ TEST(another_type_is_refused_with_the_text_users_know)
 	rec_finalize(session, NULL);
 }
 
+/* One value in a scope. */
+static void enter_and_add(const char *name, const char *metric, enum proton_metric_type type,
+			  int64_t int64, double float64)
+{
+	uint64_t scope = proton_scope_enter(name);
+
+	CHECK_EQ(add(metric, type, int64, float64, NULL), PROTON_OK);
+	proton_scope_exit(scope, NULL);
+}
+
+TEST(numbers_of_both_types_in_different_contexts_are_one_metric)
+{
+	struct profile *profile;
+
+	rec_start("a");
+	enter_and_add("x", "a", PROTON_METRIC_INT64, 3, 0);
+	enter_and_add("y", "a", PROTON_METRIC_DOUBLE, 0, 0.5);
+	enter_and_add("z", "a (exc)", PROTON_METRIC_INT64, 4, 0);
+	enter_and_add("x", "a", PROTON_METRIC_INT64, 1, 0);
+	profile = finish();
+	CHECK_EQ(profile->metric_count, 1);
+	CHECK_EQ(profile->metrics[0].type, PROTON_METRIC_DOUBLE);
+	CHECK(rec_value(profile, "x", "a")->as.float64 == 4);
+	CHECK(rec_value(profile, "y", "a")->as.float64 == 0.5);
+	CHECK(rec_value(profile, "z", "a")->as.float64 == 4);
+	profile_free(profile);
+}
+
+TEST(a_property_is_text_in_one_context_and_a_number_in_another)
+{
+	struct proton_metric text = {
+		.name = "a (pty)", .type = PROTON_METRIC_STRING, .value.string = "one"};
+	struct proton_error err = {0};
+	struct profile *profile;
+	uint64_t scope;
+
+	rec_start("a");
+	enter_and_add("x", "a (pty)", PROTON_METRIC_DOUBLE, 0, 1);
+	scope = proton_scope_enter("y");
+	CHECK_OK(proton_metrics_add(proton_context_here(), &text, 1, &err), err);
+	CHECK_EQ(add("a (pty)", PROTON_METRIC_DOUBLE, 0, 1, &err), PROTON_E_TYPE);
+	CHECK_STR(err.text,
+		  "Metric value type mismatch for valueId 1 (a): current=string, new=double");
+	proton_scope_exit(scope, NULL);
+	enter_and_add("x", "a (pty)", PROTON_METRIC_DOUBLE, 0, 2);
+	profile = finish();
+	CHECK_EQ(profile->metric_count, 2);
+	CHECK(rec_value(profile, "x", "a")->as.float64 == 2);
+	CHECK_STR(profile_text(profile, rec_value(profile, "y", "a")->as.string), "one");
+	profile_free(profile);
+}
+
 TEST(vectors_add_element_by_element_and_keep_their_length)
 {
 	int64_t ints[] = {1, 2, 3};
