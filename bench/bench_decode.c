@@ -15,8 +15,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "backend/instrument/lanes.h"
-#include "backend/instrument/tally.h"
+#include "backend/intra/launch_totals.h"
+#include "backend/intra/trace_builder.h"
 #include "measuring.h"
 
 #define CTAS 256u

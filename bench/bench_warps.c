@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "instrument/decode.h"
-#include "instrument/warps.h"
+#include "intra/decode/decoder.h"
+#include "intra/warps/segments.h"
 
 #define UNITS 8u
 #define ROUNDS 500u

@@ -5,9 +5,9 @@
  */
 #include "ext.h"
 
-#include "instrument/llvm_pass.h"
-#include "instrument/mode.h"
-#include "instrument/ttgir.h"
+#include "intra/llvm/llvm_pass.h"
+#include "intra/mode.h"
+#include "intra/ttgir/ttgir.h"
 
 static PyObject *text_of_out(struct out *out)
 {

@@ -64,7 +64,7 @@ def _name_of(value: Any) -> str:
 
 
 def _marker(kind: str, name: str) -> str:
-    """The text that src/instrument/marker.h describes."""
+    """The text that src/intra/marker.h describes."""
     encoded = "".join(
         chr(byte) if byte in _PLAIN else f"%{byte:02X}"
         for byte in name.encode("utf-8", "surrogateescape")

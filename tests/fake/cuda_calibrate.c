@@ -1,5 +1,5 @@
 /*
- * The part of the fake libcuda that runs src/backend/instrument/calibrate_kernel.h: a processor
+ * The part of the fake libcuda that runs src/backend/intra/calibrate_kernel.h: a processor
  * whose clock goes on when it is read and when a record is stored. The first launches take three
  * times as long, as without caches, and every eighth ends without a trace.
  */
@@ -8,9 +8,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "backend/instrument/calibrate_kernel.h"
+#include "backend/intra/calibrate_kernel.h"
 #include "fake/fake_cupti.h"
-#include "instrument/layout.h"
+#include "intra/layout.h"
 
 #define SLOW_LAUNCHES 5
 #define HEADER_BYTES sizeof(struct instrument_unit_header)

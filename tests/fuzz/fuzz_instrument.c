@@ -1,9 +1,9 @@
-/* instrument/layout, decode and warps: any layout that can be read, over any bytes. */
+/* intra/layout, intra/decode and intra/warps: any layout that can be read, over any bytes. */
 #include <stdlib.h>
 
-#include "instrument/decode.h"
-#include "instrument/warps.h"
-#include "instrument/warps_roles.h"
+#include "intra/decode/decoder.h"
+#include "intra/warps/segments.h"
+#include "intra/warps/warp_roles.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "instrument/layout.h"
+#include "intra/layout.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "instrument/llvm_pass.h"
+#include "intra/llvm/llvm_pass.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

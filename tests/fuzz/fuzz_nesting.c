@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "instrument/decode.h"
+#include "intra/decode/decoder.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 

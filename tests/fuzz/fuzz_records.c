@@ -1,11 +1,11 @@
 /*
- * instrument/decode over what warps can have written: the input says what each does and when, its
+ * intra/decode over what warps can have written: the input says what each does and when, its
  * records are stored as the pass stores them, and what is read must be what it did.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "instrument/decode.h"
+#include "intra/decode/decoder.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 

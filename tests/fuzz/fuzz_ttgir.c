@@ -1,12 +1,12 @@
 /*
- * instrument/ttgir: any bytes. What is translated has no operation of ours left, and what scopes
+ * intra/ttgir: any bytes. What is translated has no operation of ours left, and what scopes
  * were put into still holds every line it had. A text that holds a zero byte is two: what a kernel
  * was before and after Triton's passes.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "instrument/ttgir.h"
+#include "intra/ttgir/ttgir.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 

@@ -1,4 +1,4 @@
-"""The kernel that measures what a record costs: src/backend/instrument/calibrate_kernel.h.
+"""The kernel that measures what a record costs: src/backend/intra/calibrate_kernel.h.
 
     python tests/python/calibrate_kernel.py     writes the file anew
 
@@ -131,8 +131,8 @@ def write_header() -> None:
  * tests/python/calibrate_kernel.py asks for it; test_calibrate_kernel.py sees to it that these are
  * the records of any kernel. Not to be edited.
  */
-#ifndef BACKEND_INSTRUMENT_CALIBRATE_KERNEL_H
-#define BACKEND_INSTRUMENT_CALIBRATE_KERNEL_H
+#ifndef BACKEND_INTRA_CALIBRATE_KERNEL_H
+#define BACKEND_INTRA_CALIBRATE_KERNEL_H
 
 #define CALIBRATE_NAME "{NAME}"
 #define CALIBRATE_FEW {FEW}u

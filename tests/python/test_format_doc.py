@@ -104,7 +104,7 @@ def test_the_header_of_a_unit_is_that_of_the_compiler(tmp_path):
         for offset, size, name in rows
     ]
     source = tmp_path / "header.c"
-    source.write_text('#include "instrument/layout.h"\n' + "\n".join(checks) + "\n")
+    source.write_text('#include "intra/layout.h"\n' + "\n".join(checks) + "\n")
     includes = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
     subprocess.run(
         [compiler, "-std=gnu11", "-D_GNU_SOURCE", *includes, "-fsyntax-only", str(source)],

@@ -1,4 +1,4 @@
-"""src/backend/instrument/hip_abi.h against HIP's own header, which Triton's wheels bring along."""
+"""src/backend/intra/hip_abi.h against HIP's own header, which Triton's wheels bring along."""
 
 from __future__ import annotations
 

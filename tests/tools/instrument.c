@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "instrument/llvm_pass.h"
+#include "intra/llvm/llvm_pass.h"
 
 static uint64_t number_of(const char *key, int count, char **words, uint64_t otherwise)
 {

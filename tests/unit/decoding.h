@@ -4,7 +4,7 @@
 
 #include "unit/tap.h"
 
-#include "instrument/decode.h"
+#include "intra/decode/decoder.h"
 
 #define RING 64u /* bytes: 8 records */
 

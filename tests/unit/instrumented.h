@@ -4,7 +4,7 @@
 
 #include "unit/recorded.h"
 
-#include "instrument/layout.h"
+#include "intra/layout.h"
 
 /* A session "a" of the backend "instrumentation" that must start. */
 static int instrumented_start(const char *data, const char *mode)

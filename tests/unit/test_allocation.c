@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 
 #include "export/export.h"
-#include "instrument/decode.h"
+#include "intra/decode/decoder.h"
 #include "model/load.h"
 #include "model/merge.h"
 #include "model/percentile.h"

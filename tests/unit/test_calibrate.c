@@ -1,11 +1,11 @@
-/* backend/instrument/calibrate beside a played driver, which plays the kernel too. */
+/* backend/intra/calibrate beside a played driver, which plays the kernel too. */
 #include "unit/played.h"
 #include "unit/tap.h"
 
 #include <math.h>
 
-#include "backend/instrument/calibrate.h"
-#include "backend/instrument/driver.h"
+#include "backend/intra/calibrate.h"
+#include "backend/intra/gpu_driver.h"
 
 #define LIMIT_NS 1000000
 

@@ -1,7 +1,7 @@
 /* What the pass has written: mistakes over which LLVM would end the program are found. */
 #include "unit/tap.h"
 
-#include "instrument/llvm_check.h"
+#include "intra/llvm/verify_names.h"
 
 static bool is_right(const char *body)
 {

@@ -1,9 +1,9 @@
 /* Functions that stay out of line: how the ring's use gets into them and back, and which cannot. */
 #include "unit/tap.h"
 
-#include "instrument/llvm_helpers.h"
-#include "instrument/llvm_pass.h"
-#include "instrument/llvm_plan.h"
+#include "intra/llvm/llvm_pass.h"
+#include "intra/llvm/noinline_callees.h"
+#include "intra/llvm/record_plan.h"
 
 #define KERNEL "define ptx_kernel void @k(i32 %0, ptr addrspace(1) nofree readnone %1) #0 {\n"
 #define AMD "define amdgpu_kernel void @k(i32 %0, ptr addrspace(1) nofree readnone %1) #0 {\n"

@@ -2,12 +2,12 @@
 #include "unit/played.h"
 #include "unit/recorded.h"
 
-#include "backend/instrument/driver.h"
-#include "backend/instrument/hip_abi.h"
-#include "backend/instrument/processor.h"
+#include "backend/intra/gpu_driver.h"
+#include "backend/intra/hip_abi.h"
+#include "backend/intra/sm_id.h"
 #include "export/export.h"
 #include "format/rows.h"
-#include "instrument/layout.h"
+#include "intra/layout.h"
 #include "record/devices.h"
 
 #define FUNCTION 0x1234

@@ -1,5 +1,5 @@
-/* instrument/mode: every key, every refusal. */
-#include "instrument/mode.h"
+/* intra/mode: every key, every refusal. */
+#include "intra/mode.h"
 
 #include "unit/tap.h"
 

@@ -1,7 +1,7 @@
 /* Keeping a kernel's work where it was: what moves before a wait, and what does not. */
 #include "unit/tap.h"
 
-#include "instrument/llvm_motion.h"
+#include "intra/llvm/reschedule.h"
 
 #define FLAT "define ptx_kernel void @k(i32 %0, ptr addrspace(1) %1) #0 {\n"
 /* The same with a loop, whose body follows. */

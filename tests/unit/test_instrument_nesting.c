@@ -1,7 +1,7 @@
 /* What the compiler's view of a kernel says about scopes inside each other. */
 #include "unit/tap.h"
 
-#include "instrument/llvm_pass.h"
+#include "intra/llvm/llvm_pass.h"
 
 static struct instrument_result result;
 

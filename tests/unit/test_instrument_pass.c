@@ -4,9 +4,9 @@
  */
 #include "unit/tap.h"
 
-#include "instrument/llvm_pass.h"
-#include "instrument/llvm_plan.h"
-#include "instrument/marker.h"
+#include "intra/llvm/llvm_pass.h"
+#include "intra/llvm/record_plan.h"
+#include "intra/marker.h"
 
 #define NVIDIA                                                                                     \
 	"define ptx_kernel void @k(i32 %0, ptr addrspace(1) nofree readnone captures(none) %1) "   \

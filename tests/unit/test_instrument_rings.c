@@ -1,7 +1,7 @@
 /* How large rings are where the most that a warp can record is known. */
 #include "unit/tap.h"
 
-#include "instrument/llvm_pass.h"
+#include "intra/llvm/llvm_pass.h"
 
 #define NVIDIA "define ptx_kernel void @k(i32 %0, ptr addrspace(1) %1) #0 {\n"
 #define MARK(result, kind, name)                                                                   \

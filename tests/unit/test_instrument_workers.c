@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "backend/instrument/workers.h"
+#include "backend/intra/reader_threads.h"
 #include "model/trace.h"
 
 #define FUNCTION 0x1234

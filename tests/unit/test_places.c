@@ -1,7 +1,7 @@
-/* backend/instrument/places: how a device's timer is brought onto the clock of the program. */
+/* backend/intra/device_clock: how a device's timer is brought onto the clock of the program. */
 #include "unit/tap.h"
 
-#include "backend/instrument/places.h"
+#include "backend/intra/device_clock.h"
 
 #define MS 1000000
 #define LATENCY 4000 /* a device that is idle begins that long after the launch */

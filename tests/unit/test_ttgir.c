@@ -1,7 +1,7 @@
-/* instrument/ttgir: records of a person, and scopes that nobody wrote, in TTGIR of real kernels. */
-#include "instrument/ttgir.h"
+/* intra/ttgir: records of a person, and scopes that nobody wrote, in TTGIR of real kernels. */
+#include "intra/ttgir/ttgir.h"
 
-#include "instrument/marker.h"
+#include "intra/marker.h"
 #include "unit/tap.h"
 
 static struct proton_error err;

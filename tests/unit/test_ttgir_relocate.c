@@ -1,5 +1,5 @@
-/* instrument/ttgir: markers that are carried around Triton's passes. */
-#include "instrument/ttgir.h"
+/* intra/ttgir: markers that are carried around Triton's passes. */
+#include "intra/ttgir/ttgir.h"
 #include "unit/tap.h"
 
 static struct proton_error err;

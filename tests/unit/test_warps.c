@@ -1,8 +1,8 @@
 /* CTAs made by hand, and what their warps did to each other. */
 #include "unit/tap.h"
 
-#include "instrument/warps.h"
-#include "instrument/warps_roles.h"
+#include "intra/warps/segments.h"
+#include "intra/warps/warp_roles.h"
 
 #define EXECUTIONS 4096
 

@@ -1,0 +1,275 @@
+/*
+ * The kernel is launched a few times on a stream of its own. Something else may run on the same
+ * multiprocessor, and the first launches find nothing in the caches: both make things longer, so
+ * that the least of all launches is what is meant.
+ */
+#include "backend/intra/calibrate.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "backend/intra/calibrate_kernel.h"
+#include "backend/intra/gpu_driver.h"
+#include "base/clock.h"
+
+#define LAUNCHES 32u
+#define THREADS 32u
+#define EMPTIES (CALIBRATE_FEW + CALIBRATE_MANY)
+/* No record takes that long, unless it was not the kernel that ran. */
+#define CYCLES_MAX 10000
+#define PAUSE_NS 20000
+
+/* Indices of the scopes in the kernel's layout. */
+enum {
+	FEW,
+	EMPTY,
+	MANY
+};
+
+struct calibration {
+	void *context;
+	struct instrument_layout layout;
+	void *stream;
+	void *module;
+	void *function;
+	uint64_t address; /* on the device: a buffer for each launch */
+	uint8_t *bytes;   /* the same here */
+	bool is_used;     /* the device may still write to it */
+};
+
+/* What a device was too busy for: to be given back when there is another occasion. */
+static struct calibration left;
+
+/* The least that was measured, in cycles. */
+struct least {
+	uint64_t outer[2]; /* around few, around many */
+	uint64_t empty[EMPTIES];
+	uint32_t launches;
+};
+
+static int failed(const char *call, int result, struct proton_error *err)
+{
+	return err_set(err, PROTON_E_UNSUPPORTED, "%s failed (%d)", call, result);
+}
+
+static int busy(struct proton_error *err)
+{
+	return err_set(err, PROTON_E_UNSUPPORTED, "the device was busy");
+}
+
+/* ------------------------------------------------------------------ running */
+
+static int prepare(struct calibration *it, struct proton_error *err)
+{
+	size_t bytes;
+	int result;
+	int status = layout_read(calibrate_layout, sizeof(calibrate_layout) - 1, &it->layout, err);
+
+	if (status != PROTON_OK)
+		return status;
+	bytes = (size_t)LAUNCHES * it->layout.cta_bytes;
+	it->bytes = malloc(bytes);
+	if (!it->bytes)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	result = driver.cuModuleLoadData(&it->module, calibrate_kernel);
+	if (result) {
+		it->module = NULL;
+		return failed("cuModuleLoadData", result, err);
+	}
+	result = driver.cuModuleGetFunction(&it->function, it->module, CALIBRATE_NAME);
+	if (result)
+		return failed("cuModuleGetFunction", result, err);
+	result = driver.cuStreamCreate(&it->stream, DRIVER_STREAM_NON_BLOCKING);
+	if (result) {
+		it->stream = NULL;
+		return failed("cuStreamCreate", result, err);
+	}
+	result = driver.cuMemAlloc_v2(&it->address, bytes);
+	if (result) {
+		it->address = 0;
+		return failed("cuMemAlloc", result, err);
+	}
+	return PROTON_OK;
+}
+
+static int launch_all(struct calibration *it, struct proton_error *err)
+{
+	int result = driver.cuMemsetD8Async(it->address, 0, (size_t)LAUNCHES * it->layout.cta_bytes,
+					    it->stream);
+
+	if (result)
+		return failed("cuMemsetD8Async", result, err);
+	it->is_used = true;
+	for (uint32_t i = 0; i < LAUNCHES; i++) {
+		uint64_t unused = 0; /* what Triton calls the global scratch memory */
+		uint64_t buffer = it->address + (uint64_t)i * it->layout.cta_bytes;
+		void *parameters[] = {&unused, &buffer};
+
+		result = driver.cuLaunchKernel(it->function, 1, 1, 1, THREADS, 1, 1,
+					       CALIBRATE_SHARED_BYTES, it->stream, parameters,
+					       NULL);
+		if (result)
+			return failed("cuLaunchKernel", result, err);
+	}
+	return PROTON_OK;
+}
+
+/* Not cuStreamSynchronize(): a kernel of the program's may occupy the device for long. */
+static int await(struct calibration *it, uint64_t limit_ns, struct proton_error *err)
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+	uint64_t start_ns = clock_monotonic_ns();
+	int result;
+
+	while ((result = driver.cuStreamQuery(it->stream)) == DRIVER_NOT_READY) {
+		if (clock_monotonic_ns() - start_ns > limit_ns)
+			return busy(err);
+		nanosleep(&pause, NULL);
+	}
+	if (result)
+		return failed("cuStreamQuery", result, err);
+	it->is_used = false;
+	return PROTON_OK;
+}
+
+static int copy_back(const struct calibration *it, struct proton_error *err)
+{
+	int result = driver.cuMemcpyDtoHAsync_v2(
+		it->bytes, it->address, (size_t)LAUNCHES * it->layout.cta_bytes, it->stream);
+
+	if (result)
+		return failed("cuMemcpyDtoHAsync", result, err);
+	result = driver.cuStreamSynchronize(it->stream);
+	return result ? failed("cuStreamSynchronize", result, err) : PROTON_OK;
+}
+
+/* What the device may still use stays; of several contexts' only the first is remembered. */
+static void release(struct calibration *it)
+{
+	free(it->bytes);
+	it->bytes = NULL;
+	layout_fini(&it->layout);
+	if (it->is_used && driver.cuStreamQuery(it->stream) == DRIVER_NOT_READY) {
+		if (!left.context)
+			left = *it;
+		return;
+	}
+	if (it->address)
+		driver.cuMemFree_v2(it->address);
+	if (it->stream)
+		driver.cuStreamDestroy_v2(it->stream);
+	if (it->module)
+		driver.cuModuleUnload(it->module);
+}
+
+/* ------------------------------------------------------------------ reckoning */
+
+static void lessen(uint64_t *least, uint64_t cycles)
+{
+	if (cycles < *least)
+		*least = cycles;
+}
+
+/* One launch; one whose records are not whole is passed over. */
+static void look_at(const struct decoder *decoder, struct least *least)
+{
+	uint32_t empties = 0;
+	uint32_t outer[2] = {0};
+
+	if (decoder->execution_count != EMPTIES + 2)
+		return;
+	for (uint32_t i = 0; i < EMPTIES + 2; i++)
+		if (decoder->executions[i].scope != EMPTY)
+			outer[decoder->executions[i].scope == MANY]++;
+	if (outer[0] != 1 || outer[1] != 1)
+		return;
+	for (uint32_t i = 0; i < EMPTIES + 2; i++) {
+		const struct decode_execution *execution = &decoder->executions[i];
+
+		lessen(execution->scope == EMPTY ? &least->empty[empties++]
+						 : &least->outer[execution->scope == MANY],
+		       execution->duration);
+	}
+	least->launches++;
+}
+
+static bool look_at_all(const struct calibration *it, struct least *least)
+{
+	struct decoder decoder;
+	bool is_ok = true;
+
+	memset(least, 0xff, sizeof(*least));
+	least->launches = 0;
+	decoder_init(&decoder, &it->layout, (struct decode_cost){0});
+	for (uint32_t i = 0; i < LAUNCHES && is_ok; i++) {
+		is_ok = decode_cta(&decoder, it->bytes + (size_t)i * it->layout.cta_bytes);
+		if (is_ok)
+			look_at(&decoder, least);
+	}
+	decoder_fini(&decoder);
+	return is_ok;
+}
+
+static int32_t mean(uint64_t cycles, uint32_t count)
+{
+	return (int32_t)((cycles * DECODE_CYCLE + count / 2) / count);
+}
+
+static int reckon(const struct least *least, struct decode_cost *out, struct proton_error *err)
+{
+	uint64_t more = least->outer[1] - least->outer[0];
+	uint64_t empty = 0;
+
+	for (uint32_t i = 0; i < EMPTIES && least->launches; i++)
+		empty += least->empty[i] < CYCLES_MAX ? least->empty[i] : CYCLES_MAX;
+	if (least->launches < LAUNCHES / 2 || least->outer[1] <= least->outer[0] ||
+	    more > (uint64_t)CYCLES_MAX * CALIBRATE_MANY || !empty ||
+	    empty >= (uint64_t)CYCLES_MAX * EMPTIES)
+		return err_set(err, PROTON_E_UNSUPPORTED, "the kernel for it measured nonsense");
+	*out = (struct decode_cost){
+		.empty = mean(empty, EMPTIES),
+		.scope = mean(more, CALIBRATE_MANY - CALIBRATE_FEW),
+	};
+	return PROTON_OK;
+}
+
+static bool give_back_left(void)
+{
+	struct calibration before = left;
+
+	left = (struct calibration){0};
+	release(&before);
+	return !left.context;
+}
+
+int calibrate(uint64_t limit_ns, struct decode_cost *out, struct proton_error *err)
+{
+	struct calibration it = {0};
+	struct least least;
+	int status;
+
+	if (!driver.cuModuleLoadData)
+		return err_set(err, PROTON_E_UNSUPPORTED,
+			       "it is measured with NVIDIA's driver only");
+	driver.cuCtxGetCurrent(&it.context);
+	if (left.context && left.context == it.context && !give_back_left())
+		return busy(err);
+	status = prepare(&it, err);
+	if (status == PROTON_OK)
+		status = launch_all(&it, err);
+	if (status == PROTON_OK)
+		status = await(&it, limit_ns, err);
+	if (status == PROTON_OK)
+		status = copy_back(&it, err);
+	if (status == PROTON_OK)
+		status = look_at_all(&it, &least) ? reckon(&least, out, err)
+						  : err_set(err, PROTON_E_NOMEM, "out of memory");
+	release(&it);
+	return status;
+}
+
+void calibrate_forget(void)
+{
+	left = (struct calibration){0};
+}

@@ -1,0 +1,249 @@
+/* Launches added up. See context_totals.h. */
+#include "backend/intra/context_totals.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/intra/cycle_histogram.h"
+#include "base/array.h"
+#include "model/scope_metrics.h"
+#include "record/devices.h"
+
+#define NODES_MAX 4096u
+
+/* A scope in its place below the kernel. */
+struct sum {
+	struct proton_context where;
+	uint32_t scope;
+	uint32_t first_child; /* 0: none */
+	uint32_t next_sibling;
+	uint64_t count; /* whole executions; these five are about them alone */
+	uint64_t cycles;
+	uint64_t min;
+	uint64_t max;
+	uint32_t *histogram;
+	uint64_t partial; /* other executions */
+};
+
+/* ------------------------------------------------------------------ nodes */
+
+/* The first launch: there is the kernel, and a frame for each of its scopes. */
+static bool begin(struct sums *sums, const struct tally *tally)
+{
+	const struct instrument_layout *layout = &tally->kernel->layout;
+
+	if (!array_reserve(&sums->nodes, &sums->node_capacity, 1, sizeof(*sums->nodes)))
+		return false;
+	sums->frames = calloc(layout->scope_count + 1, sizeof(*sums->frames));
+	if (!sums->frames)
+		return false;
+	for (uint32_t i = 0; i < layout->scope_count; i++)
+		sums->frames[i] = proton_frame(layout->scopes[i], strlen(layout->scopes[i]));
+	sums->nodes[0] = (struct sum){.where = tally->where};
+	sums->node_count = 1;
+	return true;
+}
+
+void sums_fini(struct sums *sums)
+{
+	for (uint32_t i = 0; i < sums->node_count; i++)
+		free(sums->nodes[i].histogram);
+	free(sums->nodes);
+	free(sums->frames);
+	*sums = (struct sums){0};
+}
+
+/* The child of `parent` for `scope`; the parent itself when there is no room for more. */
+static uint32_t child_of(struct sums *sums, uint32_t parent, uint32_t scope)
+{
+	uint32_t at;
+	uint32_t *histogram;
+
+	for (at = sums->nodes[parent].first_child; at; at = sums->nodes[at].next_sibling)
+		if (sums->nodes[at].scope == scope)
+			return at;
+	at = sums->node_count;
+	if (at == NODES_MAX || !array_reserve(&sums->nodes, &sums->node_capacity, (size_t)at + 1,
+					      sizeof(*sums->nodes)))
+		return parent;
+	histogram = calloc(CYCLE_BUCKETS, sizeof(*histogram));
+	if (!histogram)
+		return parent;
+	sums->nodes[at] = (struct sum){
+		.where = proton_context_enter(sums->nodes[parent].where, sums->frames[scope]),
+		.scope = scope,
+		.min = UINT64_MAX,
+		.next_sibling = sums->nodes[parent].first_child,
+		.histogram = histogram,
+	};
+	sums->nodes[parent].first_child = at;
+	sums->node_count++;
+	return at;
+}
+
+/* ------------------------------------------------------------------ telling */
+
+static uint64_t percentile(const struct sum *node, double share)
+{
+	uint64_t wanted = (uint64_t)((double)node->count * share);
+	uint64_t seen = 0;
+
+	for (uint32_t i = 0; node->histogram && i < CYCLE_BUCKETS; i++) {
+		seen += node->histogram[i];
+		if (seen > wanted) {
+			uint64_t cycles = cycle_bucket_middle(i);
+
+			return cycles < node->min   ? node->min
+			       : cycles > node->max ? node->max
+						    : cycles;
+		}
+	}
+	return node->max;
+}
+
+enum {
+	CYCLES,
+	NORMALIZED,
+	EXECUTIONS,
+	PARTIAL,
+	PER_WARP,
+	MIN,
+	MEAN,
+	P99,
+	MAX,
+	DEVICE_ID,
+	DEVICE_TYPE,
+	METRICS,
+};
+
+/*
+ * All exclusive or properties: the cycles of a scope hold those of the scopes inside already, so
+ * that nothing may add up towards the root.
+ */
+static const struct proton_metric metrics[METRICS] = {
+	[CYCLES] = {.name = "cycles (exc)", .type = PROTON_METRIC_INT64},
+	[NORMALIZED] = {.name = "normalized_cycles (exc)", .type = PROTON_METRIC_DOUBLE},
+	[EXECUTIONS] = {.name = "executions (exc)", .type = PROTON_METRIC_INT64},
+	[PARTIAL] = {.name = SCOPE_PARTIAL_EXECUTIONS " (exc)", .type = PROTON_METRIC_INT64},
+	[PER_WARP] = {.name = "executions_per_warp (pty)", .type = PROTON_METRIC_DOUBLE},
+	[MIN] = {.name = "min_cycles (pty)", .type = PROTON_METRIC_INT64},
+	[MEAN] = {.name = "mean_cycles (pty)", .type = PROTON_METRIC_DOUBLE},
+	[P99] = {.name = "p99_cycles (pty)", .type = PROTON_METRIC_INT64},
+	[MAX] = {.name = "max_cycles (pty)", .type = PROTON_METRIC_INT64},
+	[DEVICE_ID] = {.name = "device_id (pty)", .type = PROTON_METRIC_STRING},
+	[DEVICE_TYPE] = {.name = "device_type (pty)", .type = PROTON_METRIC_STRING},
+};
+
+static uint32_t id_of(int metric)
+{
+	static _Atomic uint32_t ids[METRICS];
+	/* relaxed, like the store below: every thread finds the same number */
+	uint32_t id = atomic_load_explicit(&ids[metric], memory_order_relaxed);
+
+	if (!id) {
+		id = proton_metric_name(metrics[metric].name);
+		atomic_store_explicit(&ids[metric], id, memory_order_relaxed);
+	}
+	return id;
+}
+
+/* Metrics of one scope, as they are put together. */
+struct told {
+	struct proton_metric values[METRICS];
+	size_t count;
+};
+
+static struct proton_metric *next(struct told *told, int metric)
+{
+	struct proton_metric *value = &told->values[told->count++];
+
+	*value = metrics[metric];
+	value->name_id = id_of(metric);
+	return value;
+}
+
+static void put_int64(struct told *told, int metric, uint64_t value)
+{
+	next(told, metric)->value.int64 = (int64_t)value;
+}
+
+static void put_double(struct told *told, int metric, double value)
+{
+	next(told, metric)->value.float64 = value;
+}
+
+/* What `new` has counted is a part of `sum` by now. */
+static void tell(const struct sums *sums, const struct sum *sum, const struct tally_node *new,
+		 uint64_t units, const struct device *device)
+{
+	uint64_t cycles = new->cycles + new->partial_cycles;
+	struct told told = {.count = 0};
+	char device_id[12];
+
+	put_int64(&told, CYCLES, cycles);
+	put_double(&told, NORMALIZED, (double)cycles / (double)units);
+	put_int64(&told, EXECUTIONS, new->count + new->partial);
+	if (new->partial)
+		put_int64(&told, PARTIAL, new->partial);
+	put_double(&told, PER_WARP, (double)(sum->count + sum->partial) / (double)sums->units);
+	/* How long a partial execution took is not known. */
+	if (sum->count) {
+		put_int64(&told, MIN, sum->min);
+		put_double(&told, MEAN, (double)sum->cycles / (double)sum->count);
+		put_int64(&told, P99, percentile(sum, 0.99));
+		put_int64(&told, MAX, sum->max);
+	}
+	if (device) {
+		snprintf(device_id, sizeof(device_id), "%u", device->id);
+		next(&told, DEVICE_ID)->value.string = device_id;
+		next(&told, DEVICE_TYPE)->value.string = device->type;
+	}
+	proton_metrics_add(sum->where, told.values, told.count, NULL);
+}
+
+/* ------------------------------------------------------------------ taking */
+
+static void add(struct sum *sum, const struct tally_node *node)
+{
+	uint32_t last = cycle_bucket(node->max);
+
+	sum->partial += node->partial;
+	if (!node->count)
+		return;
+	sum->count += node->count;
+	sum->cycles += node->cycles;
+	if (node->min < sum->min)
+		sum->min = node->min;
+	if (node->max > sum->max)
+		sum->max = node->max;
+	for (uint32_t i = cycle_bucket(node->min); i <= last; i++)
+		sum->histogram[i] += node->histogram[i];
+}
+
+bool sums_take(struct sums *sums, struct tally *tally, uint64_t units, const struct device *device)
+{
+	uint32_t *places; /* the index in `sums` of each node */
+
+	if (!sums->node_count && !begin(sums, tally))
+		return false;
+	places = calloc(tally->node_count, sizeof(*places));
+	if (!places)
+		return false;
+	sums->units += units;
+	for (uint32_t i = 1; i < tally->node_count; i++) {
+		struct tally_node *node = &tally->nodes[i];
+		uint32_t parent = places[node->parent];
+		uint32_t at = child_of(sums, parent, node->scope);
+
+		places[i] = at;
+		node->where = sums->nodes[at].where;
+		if (!(node->count + node->partial) || at == parent)
+			continue;
+		add(&sums->nodes[at], node);
+		tell(sums, &sums->nodes[at], node, units, device);
+	}
+	free(places);
+	return true;
+}

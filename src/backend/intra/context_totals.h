@@ -1,0 +1,28 @@
+/*
+ * Launches of a kernel in a context added up: after each launch the profile is told what it adds
+ * and what is known by now.
+ */
+#ifndef BACKEND_INTRA_CONTEXT_TOTALS_H
+#define BACKEND_INTRA_CONTEXT_TOTALS_H
+
+#include "backend/intra/launch_totals.h"
+
+struct device;
+
+/* All zero: nothing has been added yet. */
+struct sums {
+	struct sum *nodes; /* 0 is the kernel */
+	uint32_t node_count;
+	size_t node_capacity;
+	uint32_t *frames; /* by scope */
+	uint64_t units;   /* sampled so far */
+};
+
+/*
+ * The launch is complete, `units` of its warps were sampled on `device`: takes what `tally` has
+ * counted, and sets its nodes' contexts. False: out of memory, and it is lost. The sums are locked.
+ */
+bool sums_take(struct sums *sums, struct tally *tally, uint64_t units, const struct device *device);
+void sums_fini(struct sums *sums);
+
+#endif

@@ -1,0 +1,277 @@
+/* Buffers on devices. See device_buffers.h. */
+#include "backend/intra/device_buffers.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "backend/intra/gpu_driver.h"
+
+#define BYTES_MIN ((size_t)64 << 10)
+
+/* What is allocated at once, if buffers are smaller than that; and how many at most. */
+#define SLAB_BYTES ((size_t)32 << 20)
+#define SLAB_BUFFERS 16u
+
+/* An allocation of the device, cut into buffers. */
+struct slab {
+	uint64_t address;
+	void *context;
+	uint32_t count;
+	uint32_t unused_count;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct buffer *unused;
+static size_t all_bytes; /* those handed out too */
+
+/* For a launch that asks for `asked` bytes; both are large enough. */
+static bool is_better(const struct buffer *one, const struct buffer *other, size_t asked)
+{
+	if ((one->asked_bytes == asked) != (other->asked_bytes == asked))
+		return one->asked_bytes == asked;
+	if (one->bytes != other->bytes)
+		return one->bytes < other->bytes;
+	return !one->shape.cta_bytes && other->shape.cta_bytes;
+}
+
+/* One of `bytes` or more. The lock is held. */
+static struct buffer *find_unused(size_t bytes, size_t asked, void *context)
+{
+	struct buffer **best = NULL;
+	struct buffer *found;
+
+	for (struct buffer **at = &unused; *at && (!best || (*best)->asked_bytes != asked);
+	     at = &(*at)->next)
+		if ((*at)->context == context && (*at)->bytes >= bytes &&
+		    (!best || is_better(*at, *best, asked)))
+			best = at;
+	if (!best)
+		return NULL;
+	found = *best;
+	*best = found->next;
+	found->next = NULL;
+	found->slab->unused_count--;
+	return found;
+}
+
+/* Sizes in steps of a quarter, so that launches of nearly the same size share buffers. */
+static size_t round_up(size_t bytes)
+{
+	size_t step = BYTES_MIN;
+
+	while (bytes > step * 4)
+		step *= 2;
+	return (bytes + step - 1) / step * step;
+}
+
+/* ------------------------------------------------------------------ slabs */
+
+/* Takes the buffers of `slab` off the list and frees it, if its context still is; locked. */
+static void free_slab(struct slab *slab, bool is_there)
+{
+	for (struct buffer **at = &unused; *at;) {
+		struct buffer *buffer = *at;
+
+		if (buffer->slab != slab) {
+			at = &buffer->next;
+			continue;
+		}
+		*at = buffer->next;
+		all_bytes -= buffer->bytes;
+		if (is_there)
+			driver.cuEventDestroy_v2(buffer->event);
+		free(buffer);
+	}
+	if (is_there)
+		driver.cuMemFree_v2(slab->address);
+	free(slab);
+}
+
+/* One of which no buffer is in use; the lock is held. */
+static struct slab *find_idle(void)
+{
+	for (struct buffer *buffer = unused; buffer; buffer = buffer->next)
+		if (buffer->slab->unused_count == buffer->slab->count)
+			return buffer->slab;
+	return NULL;
+}
+
+/* Room for `bytes` more under the limit, made if need be by giving up what is unused. */
+static bool claim(size_t bytes)
+{
+	struct slab *idle;
+	bool is_free;
+
+	pthread_mutex_lock(&lock);
+	while (bytes <= POOL_BYTES_MAX && all_bytes + bytes > POOL_BYTES_MAX &&
+	       (idle = find_idle()))
+		free_slab(idle, true);
+	is_free = bytes <= POOL_BYTES_MAX && all_bytes + bytes <= POOL_BYTES_MAX;
+	if (is_free)
+		all_bytes += bytes;
+	pthread_mutex_unlock(&lock);
+	return is_free;
+}
+
+static void unclaim(size_t bytes)
+{
+	pthread_mutex_lock(&lock);
+	all_bytes -= bytes;
+	pthread_mutex_unlock(&lock);
+}
+
+static struct buffer *cut(struct slab *slab, uint32_t index, size_t bytes, void *context)
+{
+	struct buffer *buffer = calloc(1, sizeof(*buffer));
+
+	if (!buffer)
+		return NULL;
+	buffer->slab = slab;
+	buffer->address = slab->address + index * bytes;
+	buffer->bytes = bytes;
+	buffer->context = context;
+	if (driver.cuEventCreate(&buffer->event, DRIVER_EVENT_QUIET) == 0)
+		return buffer;
+	free(buffer);
+	return NULL;
+}
+
+/* Zeroes it and waits for that, so that its buffers can be used on any stream. */
+static bool zero(uint64_t address, size_t bytes)
+{
+	void *stream = NULL;
+	bool is_ok = driver.cuStreamCreate(&stream, DRIVER_STREAM_NON_BLOCKING) == 0 &&
+		     driver.cuMemsetD8Async(address, 0, bytes, stream) == 0 &&
+		     driver.cuStreamSynchronize(stream) == 0;
+
+	if (stream)
+		driver.cuStreamDestroy_v2(stream);
+	return is_ok;
+}
+
+/* `count` buffers of `bytes` bytes each in one allocation: a list, or NULL. */
+static struct buffer *make(size_t bytes, uint32_t count, void *context)
+{
+	struct slab *slab = calloc(1, sizeof(*slab));
+	struct buffer *list = NULL;
+
+	if (!slab || !claim(bytes * count)) {
+		free(slab);
+		return NULL;
+	}
+	slab->context = context;
+	if (driver.cuMemAlloc_v2(&slab->address, bytes * count) != 0) {
+		unclaim(bytes * count);
+		free(slab);
+		return NULL;
+	}
+	if (zero(slab->address, bytes * count))
+		for (uint32_t i = 0; i < count; i++) {
+			struct buffer *buffer = cut(slab, i, bytes, context);
+
+			if (!buffer)
+				break;
+			buffer->next = list;
+			list = buffer;
+			slab->count++;
+		}
+	unclaim(bytes * (count - slab->count));
+	if (list)
+		return list;
+	driver.cuMemFree_v2(slab->address);
+	free(slab);
+	return NULL;
+}
+
+/* As many at once as make the next launches cheap; fewer when memory is short. */
+static struct buffer *make_some(size_t bytes, void *context)
+{
+	uint32_t count = bytes < SLAB_BYTES ? (uint32_t)(SLAB_BYTES / bytes) : 1;
+	struct buffer *list = make(bytes, count < SLAB_BUFFERS ? count : SLAB_BUFFERS, context);
+
+	return list || count == 1 ? list : make(bytes, 1, context);
+}
+
+/* ------------------------------------------------------------------ buffers */
+
+struct buffer *pool_take(size_t bytes)
+{
+	struct buffer *buffer;
+	void *context = NULL;
+	size_t asked = bytes;
+	int mode;
+
+	if (driver.cuCtxGetCurrent(&context) != 0 || !context)
+		return NULL;
+	bytes = round_up(bytes);
+	pthread_mutex_lock(&lock);
+	buffer = find_unused(bytes, asked, context);
+	pthread_mutex_unlock(&lock);
+	if (!buffer) {
+		mode = driver_enter();
+		buffer = make_some(bytes, context);
+		driver_leave(mode);
+	}
+	while (buffer && buffer->next) {
+		struct buffer *spare = buffer->next;
+
+		buffer->next = spare->next;
+		pool_give(spare);
+	}
+	if (buffer)
+		buffer->asked_bytes = asked;
+	return buffer;
+}
+
+struct buffer *pool_take_for_graph(size_t bytes)
+{
+	struct buffer *buffer = NULL;
+	void *context = NULL;
+	int mode = driver_enter();
+
+	if (driver.cuCtxGetCurrent(&context) == 0 && context)
+		buffer = make(round_up(bytes), 1, context);
+	driver_leave(mode);
+	if (buffer)
+		buffer->is_of_graph = true;
+	return buffer;
+}
+
+void pool_give(struct buffer *buffer)
+{
+	pthread_mutex_lock(&lock);
+	buffer->slab->unused_count++;
+	buffer->next = unused;
+	unused = buffer;
+	pthread_mutex_unlock(&lock);
+}
+
+/* Its slab is never idle from now on, so that memory is never given back. */
+void pool_drop(struct buffer *buffer)
+{
+	unclaim(buffer->bytes);
+	free(buffer);
+}
+
+void pool_empty(void)
+{
+	struct slab *idle;
+	void *popped;
+
+	pthread_mutex_lock(&lock);
+	while ((idle = find_idle())) {
+		bool is_there = driver.cuCtxPushCurrent_v2(idle->context) == 0;
+
+		free_slab(idle, is_there);
+		if (is_there)
+			driver.cuCtxPopCurrent_v2(&popped);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void pool_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	unused = NULL;
+	all_bytes = 0;
+}

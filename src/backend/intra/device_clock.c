@@ -1,0 +1,148 @@
+/* What is known of contexts. See device_clock.h. */
+#include "backend/intra/device_clock.h"
+
+#include <pthread.h>
+
+#include "backend/intra/gpu_driver.h"
+#include "backend/intra/record_overhead.h"
+
+/* From a launch that finds the device idle to its first instruction; as a rule of thumb. */
+#define LAUNCH_LATENCY_NS 4000
+/* By how much the device's timer and our clock may drift apart: one part in so many, 100 ppm. */
+#define DRIFT_INVERSE 10000
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct place places[PLACES_MAX];
+static uint32_t place_count;
+
+static void init(struct place *place, uint32_t index, void *context)
+{
+	uint64_t clock_khz;
+
+	*place = (struct place){.context = context, .index = index};
+	place->device = driver_device(&clock_khz);
+	place->timer_khz = driver_timer_khz();
+	place->clock_mhz = clock_khz ? (double)clock_khz / 1000 : 1000;
+	place->cost = cost_here();
+}
+
+struct place *places_of(void *context)
+{
+	struct place *place = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < place_count && !place; i++)
+		if (places[i].context == context)
+			place = &places[i];
+	if (!place && place_count < PLACES_MAX) {
+		place = &places[place_count];
+		init(place, place_count++, context);
+	}
+	pthread_mutex_unlock(&lock);
+	return place;
+}
+
+void *places_context(uint32_t index)
+{
+	void *context;
+
+	pthread_mutex_lock(&lock);
+	context = index < place_count ? places[index].context : NULL;
+	pthread_mutex_unlock(&lock);
+	return context;
+}
+
+double places_clock(const struct place *place)
+{
+	double mhz;
+
+	pthread_mutex_lock(&lock);
+	mhz = place->clock_mhz;
+	pthread_mutex_unlock(&lock);
+	return mhz;
+}
+
+void places_note_clock(struct place *place, double mhz)
+{
+	pthread_mutex_lock(&lock);
+	place->clock_mhz = mhz;
+	pthread_mutex_unlock(&lock);
+}
+
+/*
+ * A launch cannot begin before it is made nor be seen to have ended before it has: each one narrows
+ * what the device's timer can differ by from our clock. The two drift, so what was learned earlier
+ * counts less and less; where they still cross, a clock was set and we begin anew.
+ */
+static void narrow_offset(struct place *place, uint64_t before_ns, uint64_t after_ns,
+			  const struct lanes *lanes)
+{
+	uint64_t first_ns = UINT64_MAX;
+	uint64_t last_ns = 0;
+	int64_t earlier_least;
+	int64_t earlier_most;
+	int64_t drift;
+	int64_t least;
+	int64_t most;
+
+	for (size_t i = 0; i < lanes->unit_count; i++) {
+		if (lanes->units[i].start_ns < first_ns)
+			first_ns = lanes->units[i].start_ns;
+		if (lanes->units[i].end_ns > last_ns)
+			last_ns = lanes->units[i].end_ns;
+	}
+	if (!lanes->unit_count)
+		return;
+	least = (int64_t)(before_ns - first_ns);
+	most = (int64_t)(after_ns - last_ns);
+	if (place->offset_at_ns) {
+		drift = after_ns > place->offset_at_ns
+				? (int64_t)((after_ns - place->offset_at_ns) / DRIFT_INVERSE)
+				: 0;
+		earlier_least = place->offset_least_ns - drift;
+		earlier_most = place->offset_most_ns + drift;
+		if (least <= earlier_most && most >= earlier_least) {
+			least = least > earlier_least ? least : earlier_least;
+			most = most < earlier_most ? most : earlier_most;
+		}
+	}
+	place->offset_least_ns = least;
+	place->offset_most_ns = most;
+	place->offset_at_ns = after_ns;
+}
+
+static int64_t offset_of(const struct place *place)
+{
+	int64_t room = place->offset_most_ns - place->offset_least_ns;
+
+	if (room < 0)
+		room = 0;
+	return place->offset_least_ns +
+	       (room / 2 < LAUNCH_LATENCY_NS ? room / 2 : LAUNCH_LATENCY_NS);
+}
+
+int64_t places_offset(struct place *place, uint64_t before_ns, uint64_t after_ns,
+		      const struct lanes *lanes)
+{
+	int64_t offset_ns;
+
+	pthread_mutex_lock(&lock);
+	narrow_offset(place, before_ns, after_ns, lanes);
+	offset_ns = offset_of(place);
+	pthread_mutex_unlock(&lock);
+	return offset_ns;
+}
+
+void places_clear(void)
+{
+	pthread_mutex_lock(&lock);
+	place_count = 0;
+	pthread_mutex_unlock(&lock);
+}
+
+void places_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	place_count = 0;
+	cost_forget();
+}

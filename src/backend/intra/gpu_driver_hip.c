@@ -1,0 +1,413 @@
+/* HIP in the driver's shape. See gpu_driver_hip.h. */
+#include "backend/intra/gpu_driver_hip.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend/intra/gpu_driver.h"
+#include "backend/intra/hip_abi.h"
+#include "base/array.h"
+
+#define DEVICES_MAX 64
+#define NESTING_MAX 8
+#define TIMER_KHZ 100000 /* of all that follow gfx9, and where HIP does not tell */
+
+/* Errors and flags that the rest of the backend compares and gives are the same numbers. */
+_Static_assert(HIP_E_OUT_OF_MEMORY == DRIVER_OUT_OF_MEMORY, "hipErrorOutOfMemory");
+_Static_assert(HIP_E_DEINITIALIZED == DRIVER_DEINITIALIZED, "hipErrorDeinitialized");
+_Static_assert(HIP_E_NOT_READY == DRIVER_NOT_READY, "hipErrorNotReady");
+_Static_assert(HIP_CAPTURE_RELAXED == DRIVER_CAPTURE_RELAXED, "hipStreamCaptureModeRelaxed");
+_Static_assert(HIP_STREAM_NON_BLOCKING == DRIVER_STREAM_NON_BLOCKING, "hipStreamNonBlocking");
+_Static_assert((HIP_EVENT_BLOCKING_SYNC | HIP_EVENT_DISABLE_TIMING) == DRIVER_EVENT_QUIET,
+	       "hipEventBlockingSync, hipEventDisableTiming");
+_Static_assert(HIP_HOST_PORTABLE == DRIVER_HOST_PORTABLE, "hipHostMallocPortable");
+
+static struct {
+#define HIP_FIELD(name, arguments) int(*name) arguments;
+	HIP_FUNCTIONS(HIP_FIELD)
+#undef HIP_FIELD
+} hip;
+
+/* What cuEventCreate() gives. */
+struct event {
+	void *behind; /* the launch, on its stream */
+	void *seen;   /* behind a wait for it, on `watcher` */
+	void *watcher;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void *watchers[DEVICES_MAX]; /* one stream for each device, kept */
+static _Thread_local int before[NESTING_MAX];
+static _Thread_local int depth;
+
+/* An error is not left to the program. */
+static int take_back(int result)
+{
+	if (result)
+		hip.hipGetLastError();
+	return result;
+}
+
+/* ------------------------------------------------------------------ contexts are devices */
+
+static int get_device(int *device)
+{
+	return take_back(hip.hipGetDevice(device));
+}
+
+static int get_context(void **context)
+{
+	int device = 0;
+	int result = get_device(&device);
+
+	if (result == 0)
+		*context = driver_handle((uint64_t)device + 1);
+	return result;
+}
+
+static int push_context(void *context)
+{
+	int device = 0;
+	int result = !context || depth == NESTING_MAX ? HIP_E_INVALID_CONTEXT : get_device(&device);
+
+	if (result == 0)
+		result = take_back(hip.hipSetDevice((int)((uintptr_t)context - 1)));
+	if (result == 0)
+		before[depth++] = device;
+	return result;
+}
+
+static int pop_context(void **context)
+{
+	int result = depth ? get_context(context) : HIP_E_INVALID_CONTEXT;
+
+	return result ? result : take_back(hip.hipSetDevice(before[--depth]));
+}
+
+static int synchronize_context(void)
+{
+	return take_back(hip.hipStreamSynchronize(NULL));
+}
+
+/* ------------------------------------------------------------------ devices */
+
+static int get_attribute(int *value, int attribute, int device)
+{
+	int ours;
+
+	switch (attribute) {
+	case DRIVER_ATTRIBUTE_CLOCK_RATE:
+		ours = HIP_ATTRIBUTE_CLOCK_RATE;
+		break;
+	case DRIVER_ATTRIBUTE_PROCESSORS:
+		ours = HIP_ATTRIBUTE_PROCESSORS;
+		break;
+	case DRIVER_ATTRIBUTE_MEMORY_CLOCK_RATE:
+		ours = HIP_ATTRIBUTE_MEMORY_CLOCK_RATE;
+		break;
+	case DRIVER_ATTRIBUTE_BUS_WIDTH:
+		ours = HIP_ATTRIBUTE_BUS_WIDTH;
+		break;
+	default:
+		return HIP_E_NOT_SUPPORTED; /* compute capabilities: driver_hip_arch() */
+	}
+	return take_back(hip.hipDeviceGetAttribute(value, ours, device));
+}
+
+static int get_name(char *name, int length, int device)
+{
+	return take_back(hip.hipDeviceGetName(name, length, device));
+}
+
+void driver_hip_arch(int device, char *arch, size_t capacity)
+{
+	struct hip_properties properties = {0};
+
+	*arch = '\0';
+	if (take_back(hip.hipGetDevicePropertiesR0600(&properties, device)) != 0)
+		return;
+	properties.arch[sizeof(properties.arch) - 1] = '\0';
+	/* Behind the colon: what the driver has switched on. */
+	snprintf(arch, capacity, "%.*s", (int)strcspn(properties.arch, ":"), properties.arch);
+}
+
+uint64_t driver_hip_timer_khz(int device)
+{
+	int khz = 0;
+	int result =
+		take_back(hip.hipDeviceGetAttribute(&khz, HIP_ATTRIBUTE_WALL_CLOCK_RATE, device));
+
+	return result == 0 && khz > 0 ? (uint64_t)khz : TIMER_KHZ;
+}
+
+/* ------------------------------------------------------------------ streams and events */
+
+static int exchange_capture_mode(int *mode)
+{
+	return take_back(hip.hipThreadExchangeStreamCaptureMode(mode));
+}
+
+static int is_capturing(void *stream, int *status)
+{
+	return take_back(hip.hipStreamIsCapturing(stream, status));
+}
+
+static int create_stream(void **stream, unsigned flags)
+{
+	return take_back(hip.hipStreamCreateWithFlags(stream, flags));
+}
+
+static int destroy_stream(void *stream)
+{
+	return take_back(hip.hipStreamDestroy(stream));
+}
+
+static int synchronize_stream(void *stream)
+{
+	return take_back(hip.hipStreamSynchronize(stream));
+}
+
+/* The stream of the current device on which launches are waited for. */
+static int get_watcher(void **stream)
+{
+	int device = 0;
+	int least = 0;
+	int greatest;
+	int result = get_device(&device);
+
+	if (result == 0 && (device < 0 || device >= DEVICES_MAX))
+		result = HIP_E_NOT_SUPPORTED;
+	if (result)
+		return result;
+	pthread_mutex_lock(&lock);
+	if (!watchers[device]) {
+		if (take_back(hip.hipDeviceGetStreamPriorityRange(&least, &greatest)) != 0)
+			least = 0;
+		result = take_back(hip.hipStreamCreateWithPriority(&watchers[device],
+								   HIP_STREAM_NON_BLOCKING, least));
+		if (result)
+			watchers[device] = NULL;
+	}
+	*stream = watchers[device];
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+void driver_hip_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	memset(watchers, 0, sizeof(watchers));
+}
+
+static int destroy_event(void *event)
+{
+	struct event *both = event;
+	int result = 0;
+
+	if (both->behind)
+		result = take_back(hip.hipEventDestroy(both->behind));
+	if (both->seen)
+		result = take_back(hip.hipEventDestroy(both->seen)) || result;
+	free(both);
+	return result;
+}
+
+static int create_event(void **event, unsigned flags)
+{
+	struct event *both = calloc(1, sizeof(*both));
+	int result = both ? get_watcher(&both->watcher) : HIP_E_OUT_OF_MEMORY;
+
+	if (result == 0)
+		result = take_back(hip.hipEventCreateWithFlags(&both->behind, flags));
+	if (result == 0)
+		result = take_back(hip.hipEventCreateWithFlags(&both->seen, flags));
+	if (result == 0)
+		*event = both;
+	else if (both)
+		destroy_event(both);
+	return result;
+}
+
+static int record_event(void *event, void *stream)
+{
+	struct event *both = event;
+	int result = hip.hipEventRecord(both->behind, stream);
+
+	if (result == 0)
+		result = hip.hipStreamWaitEvent(both->watcher, both->behind, 0);
+	if (result == 0)
+		result = hip.hipEventRecord(both->seen, both->watcher);
+	return take_back(result);
+}
+
+static int query_event(void *event)
+{
+	return take_back(hip.hipEventQuery(((struct event *)event)->seen));
+}
+
+static int synchronize_event(void *event)
+{
+	return take_back(hip.hipEventSynchronize(((struct event *)event)->seen));
+}
+
+/* ------------------------------------------------------------------ memory */
+
+static int allocate(uint64_t *address, size_t bytes)
+{
+	void *memory = NULL;
+	int result = take_back(hip.hipMalloc(&memory, bytes));
+
+	if (result == 0)
+		*address = (uintptr_t)memory;
+	return result;
+}
+
+static int release(uint64_t address)
+{
+	return take_back(hip.hipFree(driver_handle(address)));
+}
+
+static int allocate_host(void **memory, size_t bytes, unsigned flags)
+{
+	return take_back(hip.hipHostMalloc(memory, bytes, flags));
+}
+
+static int release_host(void *memory)
+{
+	return take_back(hip.hipHostFree(memory));
+}
+
+static int copy_to_host(void *to, uint64_t from, size_t bytes, void *stream)
+{
+	return take_back(hip.hipMemcpyDtoHAsync(to, driver_handle(from), bytes, stream));
+}
+
+/* Only what the backend asks for: rows from the host to a device, from their beginning. */
+static int copy_rows(const struct driver_copy *copy, void *stream)
+{
+	if (copy->from_kind != DRIVER_MEMORY_HOST || copy->to_kind != DRIVER_MEMORY_DEVICE ||
+	    copy->from_x || copy->from_y || copy->to_x || copy->to_y)
+		return HIP_E_NOT_SUPPORTED;
+	return take_back(hip.hipMemcpy2DAsync(driver_handle(copy->to_device), copy->to_pitch,
+					      copy->from_host, copy->from_pitch, copy->width_bytes,
+					      copy->rows, HIP_COPY_TO_DEVICE, stream));
+}
+
+static int set(uint64_t address, unsigned char value, size_t count, void *stream)
+{
+	return take_back(hip.hipMemsetD8Async(driver_handle(address), value, count, stream));
+}
+
+static const struct driver hip_driver = {
+	.cuCtxGetCurrent = get_context,
+	.cuCtxPushCurrent_v2 = push_context,
+	.cuCtxPopCurrent_v2 = pop_context,
+	.cuCtxGetDevice = get_device,
+	.cuCtxSynchronize = synchronize_context,
+	.cuDeviceGetAttribute = get_attribute,
+	.cuDeviceGetName = get_name,
+	.cuStreamIsCapturing = is_capturing,
+	.cuThreadExchangeStreamCaptureMode = exchange_capture_mode,
+	.cuStreamCreate = create_stream,
+	.cuStreamDestroy_v2 = destroy_stream,
+	.cuStreamSynchronize = synchronize_stream,
+	.cuEventCreate = create_event,
+	.cuEventDestroy_v2 = destroy_event,
+	.cuEventRecord = record_event,
+	.cuEventQuery = query_event,
+	.cuEventSynchronize = synchronize_event,
+	.cuMemAlloc_v2 = allocate,
+	.cuMemFree_v2 = release,
+	.cuMemHostAlloc = allocate_host,
+	.cuMemFreeHost = release_host,
+	.cuMemcpyDtoHAsync_v2 = copy_to_host,
+	.cuMemcpy2DAsync_v2 = copy_rows,
+	.cuMemsetD8Async = set,
+};
+
+/* ------------------------------------------------------------------ finding it */
+
+static const char *named(void)
+{
+	const char *path = getenv("PROTON_HIP_PATH"); /* for tests: a libamdhip64 of one's own */
+
+	return path && *path ? path : NULL;
+}
+
+static int is_hip(struct dl_phdr_info *info, size_t size, void *path_out)
+{
+	const char *slash = strrchr(info->dlpi_name, '/');
+	const char *name = slash ? slash + 1 : info->dlpi_name;
+
+	(void)size;
+	if (strncmp(name, "libamdhip64.so", strlen("libamdhip64.so")) != 0 ||
+	    strlen(info->dlpi_name) >= PATH_MAX)
+		return 0;
+	strcpy(path_out, info->dlpi_name); /* NOLINT(clang-analyzer-security.insecureAPI.strcpy) */
+	return 1;
+}
+
+/*
+ * The one that is in the process, by its path: PyTorch brings its own, whose name differs from that
+ * of ROCm's, and a second one would know none of the first one's streams.
+ */
+static bool find_loaded(char path[static PATH_MAX])
+{
+	return dl_iterate_phdr(is_hip, path) != 0;
+}
+
+static void *open_library(void)
+{
+	static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6",
+					    "libamdhip64.so"};
+	const char *name = named();
+	char path[PATH_MAX];
+	void *library = NULL;
+
+	if (name)
+		return dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+	if (find_loaded(path))
+		return dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+	for (size_t i = 0; !library && i < ARRAY_LENGTH(names); i++)
+		library = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
+	return library;
+}
+
+bool driver_hip_is_likely(void)
+{
+	const char *name = named();
+	char path[PATH_MAX];
+
+	if (name)
+		return access(name, R_OK) == 0;
+	/* The kernel's driver of AMD GPUs; under WSL there is none, but ROCm. */
+	return find_loaded(path) || access("/dev/kfd", F_OK) == 0 ||
+	       access("/opt/rocm/lib/libamdhip64.so", F_OK) == 0;
+}
+
+int driver_hip_bind(struct proton_error *err)
+{
+#define HIP_NAME(name, arguments) {#name, offsetof(typeof(hip), name)},
+	static const struct driver_name names[] = {HIP_FUNCTIONS(HIP_NAME)};
+#undef HIP_NAME
+	void *library = open_library();
+	const char *missing;
+
+	if (!library)
+		return err_set(err, PROTON_E_NOLIB,
+			       "a kernel for AMD GPUs needs HIP: cannot load libamdhip64.so: %s",
+			       dlerror());
+	missing = driver_find(library, names, ARRAY_LENGTH(names), &hip);
+	if (missing)
+		return err_set(err, PROTON_E_UNSUPPORTED,
+			       "instrumentation needs ROCm 6.0 or later: libamdhip64.so lacks %s",
+			       missing);
+	driver = hip_driver;
+	return PROTON_OK;
+}

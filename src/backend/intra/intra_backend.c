@@ -1,0 +1,246 @@
+/*
+ * The backend "instrumentation": kernels that a compiler pass (src/instrument) has given records
+ * of the clock. Each launch writes into a buffer of ours; the launching thread takes one from a
+ * pool and queues it behind the launch, and background threads do the rest (launch_queue.h).
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <libproton/proton.h>
+
+#include "backend/intra/gpu_driver.h"
+#include "backend/intra/launch_queue.h"
+#include "backend/intra/loaded_kernels.h"
+#include "base/clock.h"
+#include "record/backend.h"
+#include "record/intra.h"
+#include "record/record.h"
+#include "record/session.h"
+
+/* CTAs of a grid that is not sampled in full are this large at most, when room is reckoned. */
+#define CTA_BYTES_MAX ((size_t)4 << 20)
+
+/* The buffer that the launch which this thread is making will fill. */
+struct pending {
+	struct buffer *buffer;
+	size_t bytes; /* asked for */
+	uint64_t before_ns;
+	bool is_asked; /* and not launched yet */
+	bool is_captured;
+};
+
+static _Thread_local struct pending pending;
+static atomic_bool is_running;
+static _Atomic uint32_t cta_stride;
+static _Atomic uint32_t launches_kept;
+
+/* ------------------------------------------------------------------ launches */
+
+/* A launch that failed between the two calls: the buffer may be in use, nobody knows by whom. */
+static void give_up(struct pending *abandoned, uint64_t stream)
+{
+	struct buffer *buffer = abandoned->buffer;
+
+	*abandoned = (struct pending){0};
+	if (!buffer || buffer->is_of_graph)
+		return;
+	buffer->kernel = NULL;
+	buffer->stream = stream;
+	if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0)
+		collect_put(buffer);
+	else
+		pool_drop(buffer);
+}
+
+static bool is_capturing(uint64_t stream)
+{
+	int status = 0;
+
+	return driver.cuStreamIsCapturing(driver_handle(stream), &status) != 0 || status != 0;
+}
+
+uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t stream)
+{
+	uint32_t stride = atomic_load_explicit(&cta_stride, memory_order_relaxed);
+	struct trace_event earlier; /* of a launch that is not ours */
+	size_t needed;
+
+	/* Nobody has told us of a kernel: then it is not one of ours that asks. */
+	if (!atomic_load_explicit(&is_running, memory_order_relaxed) || !driver_is_bound())
+		return 0;
+	if (pending.is_asked)
+		give_up(&pending, stream);
+	record_take_launch(&earlier);
+	pending = (struct pending){.bytes = bytes, .is_asked = true};
+	if (!bytes || alignment > 256) /* of what cuMemAlloc() gives */
+		return 0;
+	if (!atomic_load_explicit(&session_config, memory_order_relaxed))
+		return 0; /* every session is paused */
+	/* Of every n-th CTA there is a place, and of the last few. */
+	needed = stride > 1 ? bytes / stride + CTA_BYTES_MAX : bytes;
+	if (needed > bytes)
+		needed = bytes;
+	pending.is_captured = is_capturing(stream);
+	pending.buffer = pending.is_captured ? pool_take_for_graph(needed) : pool_take(needed);
+	pending.before_ns = clock_monotonic_ns();
+	return pending.buffer ? pending.buffer->address : 0;
+}
+
+static size_t used_bytes(const struct pending *launch, const struct instrument_layout *layout)
+{
+	size_t ctas = launch->bytes / layout->cta_bytes;
+	size_t used = (ctas + layout->cta_stride - 1) / layout->cta_stride * layout->cta_bytes;
+
+	return used < launch->buffer->bytes ? used : launch->buffer->bytes;
+}
+
+/* True if this launch is among those of its kernel that traces keep. */
+static bool is_kept(struct kernel *kernel, struct proton_context where)
+{
+	uint32_t kept = atomic_load_explicit(&launches_kept, memory_order_relaxed);
+
+	if (!record_wants_intra(where))
+		return false;
+	if (kept == INSTRUMENT_LAUNCHES_ALL ||
+	    atomic_fetch_add_explicit(&kernel->kept, 1, memory_order_relaxed) < kept)
+		return true;
+	atomic_fetch_add_explicit(&kernel->untraced, 1, memory_order_relaxed);
+	return false;
+}
+
+void proton_instrument_launched(uint64_t function, uint64_t stream)
+{
+	struct pending launch = pending;
+	struct proton_context where;
+	struct kernel *kernel;
+	struct buffer *buffer = launch.buffer;
+
+	if (!launch.is_asked)
+		return;
+	kernel = kernels_find(function);
+	where = proton_context_here();
+	if (!buffer && kernel && !proton_context_is_empty(where))
+		atomic_fetch_add_explicit(&kernel->unsampled, 1, memory_order_relaxed);
+	if (!buffer || !kernel || proton_context_is_empty(where)) {
+		if (buffer && !kernel)
+			record_intra_count(INTRA_DAMAGED, 1);
+		give_up(&pending, stream);
+		return;
+	}
+	pending = (struct pending){0};
+	/* Inside an op, a hook has named the kernel already. */
+	if (!record_is_in_op())
+		where = proton_context_enter(where, kernel->frame);
+	buffer->kernel = kernel;
+	buffer->stream = stream;
+	buffer->where = where;
+	buffer->used_bytes = used_bytes(&launch, &kernel->layout);
+	buffer->before_ns = launch.before_ns;
+	buffer->is_kept = is_kept(kernel, where);
+	record_take_launch(&buffer->launch);
+	if (launch.is_captured) {
+		collect_put_graph(buffer);
+	} else if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0) {
+		collect_put(buffer);
+	} else {
+		record_intra_count(INTRA_DAMAGED, 1);
+		pool_drop(buffer); /* it may be written to: not to be used again */
+	}
+}
+
+int proton_instrument_kernel(uint64_t function, const char *name, const char *layout,
+			     struct proton_error *err)
+{
+	bool is_amd = false;
+	int status;
+
+	if (!function || !name || !layout)
+		return err_set(err, PROTON_E_INVALID,
+			       "an instrumented kernel needs a function, a name and a layout");
+	status = kernels_add(function, name, layout, &is_amd, err);
+	if (status == PROTON_OK) {
+		status = driver_bind(is_amd, err);
+		if (status != PROTON_OK)
+			kernels_remove(function);
+	}
+	return status;
+}
+
+void proton_instrument_forget(uint64_t function)
+{
+	kernels_remove(function);
+}
+
+/* ------------------------------------------------------------------ the backend */
+
+static bool is_usable(void)
+{
+	return false; /* kernels have to be compiled for it: only by name */
+}
+
+static int check_mode(const char *mode, struct proton_error *err)
+{
+	struct instrument_mode read;
+
+	return instrument_mode_read(mode, &read, err);
+}
+
+static void forget_in_child(void)
+{
+	atomic_store(&is_running, false);
+	pending = (struct pending){0};
+	driver_forget();
+	collect_forget();
+	pool_forget();
+	kernels_forget();
+}
+
+static void register_fork(void)
+{
+	pthread_atfork(NULL, NULL, forget_in_child);
+}
+
+static int start(const char *mode, struct proton_error *err)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct instrument_mode read;
+	int status = instrument_mode_read(mode, &read, err);
+
+	if (status == PROTON_OK)
+		status = driver_look(err);
+	if (status != PROTON_OK)
+		return status;
+	pthread_once(&once, register_fork);
+	kernels_reset();
+	status = collect_start(&read, err);
+	if (status != PROTON_OK)
+		return status;
+	atomic_store(&cta_stride, read.cta_stride);
+	atomic_store(&launches_kept, read.launches);
+	atomic_store(&is_running, true);
+	return PROTON_OK;
+}
+
+static int flush(struct proton_error *err)
+{
+	(void)err;
+	collect_flush();
+	return PROTON_OK;
+}
+
+static void stop(void)
+{
+	atomic_store(&is_running, false);
+	collect_stop();
+}
+
+const struct backend instrument_backend = {
+	.name = "instrumentation",
+	.is_usable = is_usable,
+	.check_mode = check_mode,
+	.start = start,
+	.flush = flush,
+	.no_kernels = "no kernel with scopes was launched; marks in the source of Triton kernels "
+		      "(triton_proton.language), or the mode default:auto=all, give them some",
+	.stop = stop,
+};

@@ -1,0 +1,402 @@
+/* From buffers to profiles, in the background. See launch_queue.h. */
+#include "backend/intra/launch_queue.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include "backend/intra/buffer_clear.h"
+#include "backend/intra/device_clock.h"
+#include "backend/intra/gpu_driver.h"
+#include "backend/intra/kernel_history.h"
+#include "backend/intra/launch_reader.h"
+#include "backend/intra/loss_warnings.h"
+#include "backend/intra/ordered_commit.h"
+#include "backend/intra/reader_threads.h"
+#include "backend/intra/record_overhead.h"
+#include "base/note.h"
+
+/* How often a thread looks for work, and how many times before it waits to be woken: 100 ms. */
+#define LOOK_NS 500000
+#define LOOKS 200
+
+/* Streams with a launch that has not ended which are remembered while looking for one that has. */
+#define STREAMS_MAX 16u
+
+struct worker {
+	pthread_t thread;
+	struct reader reader;
+	uint64_t number; /* of the buffer that it reads; 0: none */
+};
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t has_work;  /* for the one that looks for launches */
+	pthread_cond_t is_wanted; /* for the others */
+	pthread_cond_t is_done;   /* for whoever flushes */
+	bool is_running;
+	bool is_stopping;
+	bool is_looking;     /* one does; others are idle or read */
+	bool is_waiting;     /* it has found nothing for a while, and waits to be woken */
+	bool is_making;      /* a thread is being started */
+	bool has_failed;     /* none could be */
+	uint32_t idle_count; /* that wait to be wanted */
+	uint32_t worker_count;
+	uint32_t worker_limit;
+	uint64_t put;         /* how many buffers ever; each has the number that it came as */
+	struct buffer *first; /* the queue */
+	struct buffer **last;
+	struct buffer *graphs; /* buffers that belong to graphs */
+	struct buffer *left;   /* the same of sessions that have ended */
+} shared = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.has_work = PTHREAD_COND_INITIALIZER,
+	.is_wanted = PTHREAD_COND_INITIALIZER,
+	.is_done = PTHREAD_COND_INITIALIZER,
+	.last = &shared.first,
+};
+
+static struct worker workers[WORKERS_MAX];
+static struct worker flusher; /* whoever flushes, one at a time: */
+static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ------------------------------------------------------------------ the queue; it is locked */
+
+static bool is_behind(const struct buffer *buffer, struct buffer *const *busy, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (busy[i]->context == buffer->context && busy[i]->stream == buffer->stream)
+			return true;
+	return false;
+}
+
+/* The first launch that has ended, NULL if none. On one stream they end in order. */
+static struct buffer **find_ended(void)
+{
+	struct buffer *busy[STREAMS_MAX];
+	uint32_t count = 0;
+
+	for (struct buffer **at = &shared.first; *at; at = &(*at)->next) {
+		if (is_behind(*at, busy, count))
+			continue;
+		if (driver.cuEventQuery((*at)->event) != DRIVER_NOT_READY)
+			return at;
+		if (count < STREAMS_MAX)
+			busy[count++] = *at;
+	}
+	return NULL;
+}
+
+/* The first that has ended, else the oldest, NULL if there is none. */
+static struct buffer *take(struct worker *worker)
+{
+	struct buffer **at = find_ended();
+	struct buffer *buffer;
+
+	if (!at)
+		at = &shared.first;
+	buffer = *at;
+	if (!buffer)
+		return NULL;
+	*at = buffer->next;
+	if (shared.last == &buffer->next)
+		shared.last = at;
+	worker->number = buffer->number;
+	turns_take(buffer);
+	return buffer;
+}
+
+static void read_one(struct worker *worker, struct buffer *buffer)
+{
+	pthread_mutex_unlock(&shared.lock);
+	reader_read(&worker->reader, buffer);
+	pthread_mutex_lock(&shared.lock);
+	worker->number = 0;
+	pthread_cond_broadcast(&shared.is_done);
+}
+
+/* ------------------------------------------------------------------ the threads */
+
+static void *run(void *worker);
+
+/* The program's signals are not for our threads. */
+static int make_thread(struct worker *worker)
+{
+	sigset_t all;
+	sigset_t previous;
+	int result;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &previous);
+	result = pthread_create(&worker->thread, NULL, run, worker);
+	pthread_sigmask(SIG_SETMASK, &previous, NULL);
+	return result;
+}
+
+/* The lock is held, though not while the thread is made. */
+static void add_worker(void)
+{
+	struct worker *worker = &workers[shared.worker_count];
+	int result;
+
+	if (shared.is_making || shared.worker_count >= shared.worker_limit)
+		return;
+	shared.is_making = true;
+	pthread_mutex_unlock(&shared.lock);
+	result = make_thread(worker);
+	pthread_mutex_lock(&shared.lock);
+	shared.is_making = false;
+	if (result == 0)
+		shared.worker_count++;
+	else if (!shared.worker_count && !shared.has_failed) {
+		shared.has_failed = true;
+		note("the records of instrumented kernels are read at the end only: no thread can "
+		     "be started for it (%d)",
+		     result);
+	}
+	pthread_cond_broadcast(&shared.is_done); /* who stops waits for us */
+}
+
+/*
+ * While launches follow each other one thread looks for them now and then: to wake it costs the
+ * launching one more than all else that it does for us. The lock is held.
+ */
+static void wait_for_work(void)
+{
+	for (int idle = 0; !shared.first && !shared.is_stopping; idle++) {
+		struct timespec until;
+
+		if (idle >= LOOKS) {
+			shared.is_waiting = true;
+			pthread_cond_wait(&shared.has_work, &shared.lock);
+			shared.is_waiting = false;
+			continue;
+		}
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += LOOK_NS;
+		if (until.tv_nsec >= 1000000000) {
+			until.tv_nsec -= 1000000000;
+			until.tv_sec++;
+		}
+		pthread_cond_timedwait(&shared.has_work, &shared.lock, &until);
+	}
+}
+
+/* The next buffer, NULL at the end; the lock is held. */
+static struct buffer *next(struct worker *worker)
+{
+	struct buffer *buffer;
+
+	while (shared.is_looking && !shared.is_stopping) {
+		shared.idle_count++;
+		pthread_cond_wait(&shared.is_wanted, &shared.lock);
+		shared.idle_count--;
+	}
+	shared.is_looking = true;
+	wait_for_work();
+	buffer = take(worker);
+	shared.is_looking = false;
+	/* More threads only where launches have to wait: mostly one is enough. */
+	if (buffer && shared.first && find_ended()) {
+		if (shared.idle_count)
+			pthread_cond_signal(&shared.is_wanted);
+		else
+			add_worker();
+	}
+	return buffer;
+}
+
+static void *run(void *arg)
+{
+	struct worker *worker = arg;
+	struct buffer *buffer;
+
+	pthread_setname_np(pthread_self(), "proton-intra");
+	driver_enter(); /* whoever captures a graph is not disturbed by us */
+	pthread_mutex_lock(&shared.lock);
+	while ((buffer = next(worker)))
+		read_one(worker, buffer);
+	pthread_mutex_unlock(&shared.lock);
+	return NULL;
+}
+
+void collect_put(struct buffer *buffer)
+{
+	pthread_mutex_lock(&shared.lock);
+	if (!shared.is_running) {
+		/* The last session has ended meanwhile: it may be in use, so it is not reused. */
+		pthread_mutex_unlock(&shared.lock);
+		pool_drop(buffer);
+		return;
+	}
+	buffer->next = NULL;
+	buffer->number = ++shared.put;
+	*shared.last = buffer;
+	shared.last = &buffer->next;
+	if (!shared.worker_count)
+		add_worker();
+	else if (shared.is_waiting)
+		pthread_cond_signal(&shared.has_work);
+	pthread_mutex_unlock(&shared.lock);
+}
+
+void collect_put_graph(struct buffer *buffer)
+{
+	pthread_mutex_lock(&shared.lock);
+	buffer->next = shared.graphs;
+	shared.graphs = buffer;
+	pthread_mutex_unlock(&shared.lock);
+}
+
+int collect_start(const struct instrument_mode *mode, struct proton_error *err)
+{
+	int result = cost_start(mode, err);
+
+	if (result != PROTON_OK)
+		return result;
+	report_start(!mode->has_launches);
+	reader_start();
+	pthread_mutex_lock(&shared.lock);
+	shared.worker_limit = workers_limit();
+	shared.has_failed = false;
+	shared.is_stopping = false;
+	shared.is_running = true;
+	pthread_mutex_unlock(&shared.lock);
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ flushing */
+
+/* Every buffer up to that number has been read; the lock is held. */
+static bool is_read(uint64_t number)
+{
+	if (shared.first && shared.first->number <= number)
+		return false;
+	for (uint32_t i = 0; i < WORKERS_MAX; i++)
+		if (workers[i].number && workers[i].number <= number)
+			return false;
+	return true;
+}
+
+/* Reads the oldest buffer because there is no thread that could; the lock is held. */
+static void read_here(void)
+{
+	int mode = driver_enter();
+
+	read_one(&flusher, take(&flusher));
+	driver_leave(mode);
+}
+
+static void await(uint64_t number)
+{
+	pthread_mutex_lock(&shared.lock);
+	pthread_cond_signal(&shared.has_work);
+	while (!is_read(number)) {
+		if (shared.first && !shared.worker_count && !shared.is_making)
+			read_here();
+		else
+			pthread_cond_wait(&shared.is_done, &shared.lock);
+	}
+	pthread_mutex_unlock(&shared.lock);
+}
+
+void collect_flush(void)
+{
+	struct buffer *graphs;
+	uint64_t put;
+
+	pthread_mutex_lock(&flush_lock);
+	pthread_mutex_lock(&shared.lock);
+	put = shared.put;
+	graphs = shared.graphs; /* only collect_stop() takes any off */
+	pthread_mutex_unlock(&shared.lock);
+	await(put);
+	for (struct buffer *buffer = graphs; buffer; buffer = buffer->next)
+		reader_read_graph(&flusher.reader, buffer);
+	pthread_mutex_unlock(&flush_lock);
+	report_all();
+}
+
+static void end_threads(void)
+{
+	pthread_mutex_lock(&shared.lock);
+	shared.is_running = false;
+	shared.is_stopping = true;
+	while (shared.is_making)
+		pthread_cond_wait(&shared.is_done, &shared.lock);
+	pthread_cond_broadcast(&shared.has_work);
+	pthread_cond_broadcast(&shared.is_wanted);
+	pthread_mutex_unlock(&shared.lock);
+	for (uint32_t i = 0; i < shared.worker_count; i++)
+		pthread_join(workers[i].thread, NULL);
+	shared.worker_count = 0;
+	await(shared.put); /* what was put since the flush and no thread has read */
+}
+
+static void close_all(void)
+{
+	void *popped;
+
+	for (uint32_t i = 0; i < WORKERS_MAX; i++)
+		reader_fini(&workers[i].reader);
+	reader_fini(&flusher.reader);
+	for (uint32_t i = 0; places_context(i); i++) {
+		if (driver.cuCtxPushCurrent_v2(places_context(i)) != 0)
+			continue;
+		clear_fini();
+		driver.cuCtxPopCurrent_v2(&popped);
+	}
+	places_clear();
+	history_clear();
+	pool_empty();
+}
+
+void collect_stop(void)
+{
+	struct buffer *buffer;
+
+	collect_flush();
+	pthread_mutex_lock(&flush_lock);
+	end_threads();
+	/* Graphs live on and write into theirs: that memory is never given back. */
+	pthread_mutex_lock(&shared.lock);
+	while ((buffer = shared.graphs) != NULL) {
+		shared.graphs = buffer->next;
+		buffer->next = shared.left;
+		shared.left = buffer;
+	}
+	pthread_mutex_unlock(&shared.lock);
+	close_all();
+	pthread_mutex_unlock(&flush_lock);
+}
+
+/* ------------------------------------------------------------------ fork */
+
+/* None of the threads is here, and what they held is the parent's. */
+void collect_forget(void)
+{
+	pthread_mutex_init(&shared.lock, NULL);
+	pthread_mutex_init(&flush_lock, NULL);
+	pthread_cond_init(&shared.has_work, NULL);
+	pthread_cond_init(&shared.is_wanted, NULL);
+	pthread_cond_init(&shared.is_done, NULL);
+	shared.is_running = false;
+	shared.is_stopping = false;
+	shared.is_looking = false;
+	shared.is_waiting = false;
+	shared.is_making = false;
+	shared.idle_count = 0;
+	shared.worker_count = 0;
+	shared.first = NULL;
+	shared.last = &shared.first;
+	shared.put = 0;
+	shared.graphs = NULL;
+	for (uint32_t i = 0; i < WORKERS_MAX; i++)
+		workers[i] = (struct worker){0};
+	flusher = (struct worker){0};
+	places_forget();
+	turns_forget();
+	report_forget();
+	clear_forget();
+	history_forget();
+}

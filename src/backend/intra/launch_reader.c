@@ -1,0 +1,387 @@
+/* Reading buffers. See launch_reader.h. */
+#include "backend/intra/launch_reader.h"
+
+#include <stdatomic.h>
+
+#include "backend/intra/buffer_clear.h"
+#include "backend/intra/gpu_driver.h"
+#include "backend/intra/kernel_history.h"
+#include "backend/intra/loaded_kernels.h"
+#include "backend/intra/loss_warnings.h"
+#include "backend/intra/ordered_commit.h"
+#include "base/clock.h"
+#include "base/note.h"
+#include "record/devices.h"
+#include "record/intra.h"
+
+/*
+ * What is copied back at once: a few pieces of an ordinary launch, so that little time passes
+ * before the first can be decoded. A CTA is not divided, up to a limit.
+ */
+#define STAGE_BYTES ((size_t)1 << 20)
+#define STAGE_BYTES_MAX ((size_t)16 << 20)
+
+static atomic_bool has_failed; /* said once */
+
+/* One buffer that is being read. */
+struct reading {
+	struct reader *reader;
+	struct buffer *buffer;
+	const struct instrument_layout *layout;
+	struct history *history;
+	struct place *place;
+	void **streams;
+	double clock_mhz;
+	uint32_t next_slot;
+	bool wants_lanes;
+	uint32_t queued; /* pieces whose copies are */
+	bool is_cleared; /* that is queued too */
+};
+
+static void fail(const char *call, int result)
+{
+	record_intra_count(INTRA_DAMAGED, 1);
+	if (result == DRIVER_DEINITIALIZED || atomic_exchange(&has_failed, true))
+		return;
+	note("records of an instrumented kernel cannot be read: %s failed (%d)", call, result);
+}
+
+void reader_start(void)
+{
+	atomic_store(&has_failed, false);
+}
+
+/* ------------------------------------------------------------------ one buffer */
+
+/* For kernels that are too short to measure the clock, what longer ones have shown is best. */
+static void note_clock(struct reading *reading)
+{
+	const struct decoder *decoder = &reading->reader->decoder;
+
+	for (uint32_t i = 0; i < reading->layout->unit_count; i++) {
+		const struct decode_unit *unit = &decoder->units[i];
+		double mhz = unit->is_there ? decode_mhz(reading->layout, unit, 0) : 0;
+
+		if (mhz > 0)
+			reading->clock_mhz = mhz;
+	}
+}
+
+/* The whole CTAs in `bytes` bytes at `stage`. */
+static bool decode_piece(struct reading *reading, const char *stage, size_t bytes)
+{
+	const struct instrument_layout *layout = reading->layout;
+	struct reader *reader = reading->reader;
+
+	for (size_t at = 0; at + layout->cta_bytes <= bytes; at += layout->cta_bytes) {
+		uint32_t slot = reading->next_slot++;
+
+		if (at + 3 * (size_t)layout->cta_bytes <= bytes)
+			decode_prefetch(layout, stage + at + 2 * (size_t)layout->cta_bytes);
+		if (!decode_cta(&reader->decoder, stage + at) ||
+		    !tally_add(&reader->tally, &reader->decoder) ||
+		    !warp_reading_add(&reader->warps, &reader->decoder, slot, stage + at))
+			return false;
+		note_clock(reading);
+		if (reading->wants_lanes &&
+		    !lanes_add(&reader->lanes, &reader->decoder, &reader->tally,
+			       slot * layout->cta_stride, reading->clock_mhz))
+			return false;
+	}
+	return true;
+}
+
+static void free_stages(struct reader *reader)
+{
+	for (uint32_t i = 0; i < READER_STAGES; i++) {
+		if (reader->stages[i])
+			driver.cuMemFreeHost(reader->stages[i]);
+		reader->stages[i] = NULL;
+	}
+	reader->stage_bytes = 0;
+}
+
+/* Stages for whole CTAs of so many bytes. */
+static bool get_stages(struct reader *reader, size_t cta_bytes)
+{
+	size_t bytes = cta_bytes < STAGE_BYTES ? STAGE_BYTES : cta_bytes;
+
+	if (reader->stage_bytes >= bytes)
+		return true;
+	free_stages(reader);
+	for (uint32_t i = 0; bytes <= STAGE_BYTES_MAX && i < READER_STAGES; i++)
+		if (driver.cuMemHostAlloc(&reader->stages[i], bytes, DRIVER_HOST_PORTABLE) != 0)
+			reader->stages[i] = NULL;
+	if (!reader->stages[0]) {
+		free_stages(reader);
+		fail("allocating pinned memory", DRIVER_OUT_OF_MEMORY);
+		return false;
+	}
+	reader->stage_bytes = bytes;
+	return true;
+}
+
+/* The pieces that a buffer is copied in. */
+struct pieces {
+	size_t all_bytes;
+	size_t bytes; /* of each but the last */
+	uint32_t count;
+	uint32_t stage_count;
+};
+
+static size_t bytes_of(const struct pieces *pieces, uint32_t piece)
+{
+	size_t left = pieces->all_bytes - piece * pieces->bytes;
+
+	return left < pieces->bytes ? left : pieces->bytes;
+}
+
+static int queue_copy(const struct reading *reading, const struct pieces *pieces, uint32_t piece)
+{
+	uint32_t stage = piece % pieces->stage_count;
+
+	return driver.cuMemcpyDtoHAsync_v2(reading->reader->stages[stage],
+					   reading->buffer->address + piece * pieces->bytes,
+					   bytes_of(pieces, piece), reading->streams[stage]);
+}
+
+/* A buffer that was cleared for another layout is wiped, so that nothing of that is left. */
+static void queue_clearing(struct reading *reading, void *stream)
+{
+	struct buffer *buffer = reading->buffer;
+
+	if (clear_is_for(buffer, reading->layout)) {
+		reading->is_cleared = clear_headers(buffer, reading->layout, stream);
+		buffer->shape = clear_shape(reading->layout);
+	} else {
+		reading->is_cleared = clear_all(buffer, stream);
+		buffer->shape = (struct shape){0};
+	}
+}
+
+/* Waits for a piece and decodes it, while the next one comes or the buffer is cleared. */
+static bool read_piece(struct reading *reading, const struct pieces *pieces, uint32_t piece)
+{
+	uint32_t stage = piece % pieces->stage_count;
+	int result = 0;
+
+	while (result == 0 && reading->queued < pieces->count &&
+	       reading->queued < piece + pieces->stage_count)
+		result = queue_copy(reading, pieces, reading->queued++);
+	if (result == 0)
+		result = driver.cuStreamSynchronize(reading->streams[stage]);
+	if (result) {
+		fail("copying", result);
+		return false;
+	}
+	/* Only the last copy can be under way still: behind it, on its stream. */
+	if (reading->queued == pieces->count && !reading->is_cleared)
+		queue_clearing(reading,
+			       reading->streams[(pieces->count - 1) % pieces->stage_count]);
+	if (decode_piece(reading, reading->reader->stages[stage], bytes_of(pieces, piece)))
+		return true;
+	fail("decoding, for want of memory,", DRIVER_OUT_OF_MEMORY);
+	return false;
+}
+
+/* Copies and decodes the launch's buffer; what was found is in the tally and the lanes. */
+static bool read_bytes(struct reading *reading)
+{
+	struct reader *reader = reading->reader;
+	size_t cta_bytes = reading->layout->cta_bytes;
+	struct pieces pieces = {.all_bytes = reading->buffer->used_bytes / cta_bytes * cta_bytes};
+	bool is_ok = get_stages(reader, cta_bytes);
+
+	if (!is_ok)
+		return false;
+	pieces.bytes = reader->stage_bytes / cta_bytes * cta_bytes;
+	pieces.count = (uint32_t)((pieces.all_bytes + pieces.bytes - 1) / pieces.bytes);
+	pieces.stage_count = reader->stages[1] ? READER_STAGES : 1;
+	warp_reading_begin(&reader->warps, &reading->history->warps, pieces.all_bytes / cta_bytes);
+	for (uint32_t piece = 0; is_ok && piece < pieces.count; piece++)
+		is_ok = read_piece(reading, &pieces, piece);
+	return is_ok;
+}
+
+/* The slices go into the traces, if these have room; in the order in which launches were taken. */
+static void hand_on_lanes(struct reading *reading, uint64_t after_ns)
+{
+	struct buffer *buffer = reading->buffer;
+	struct kernel *kernel = buffer->kernel;
+	struct lanes *lanes = &reading->reader->lanes;
+	int64_t offset_ns;
+
+	turns_await(buffer);
+	offset_ns = places_offset(reading->place, buffer->before_ns, after_ns, lanes);
+	if (!report_has_room(kernel, lanes->unit_count + lanes->event_count))
+		atomic_fetch_add_explicit(&kernel->untraced, 1, memory_order_relaxed);
+	else if (!lanes_commit(lanes, &reading->reader->tally, reading->place->device, offset_ns,
+			       &buffer->launch))
+		fail("keeping events, for want of memory,", DRIVER_OUT_OF_MEMORY);
+}
+
+/* What the launch adds to those before it; the profile is told. */
+static void hand_on_numbers(struct reading *reading)
+{
+	struct reader *reader = reading->reader;
+	struct history *history = reading->history;
+	const struct decode_totals *totals = &reader->decoder.totals;
+	bool is_ok = true;
+
+	if (totals->units)
+		record_intra_launch(history->where, reading->place->device);
+	pthread_mutex_lock(&history->lock);
+	if (totals->units)
+		is_ok = sums_take(&history->sums, &reader->tally, totals->units,
+				  devices_get(reading->place->device));
+	warp_reading_commit(&reader->warps, totals->ctas);
+	pthread_mutex_unlock(&history->lock);
+	if (!is_ok)
+		fail("adding up, for want of memory,", DRIVER_OUT_OF_MEMORY);
+}
+
+static void hand_on(struct reading *reading, uint64_t after_ns)
+{
+	hand_on_numbers(reading);
+	if (reading->wants_lanes)
+		hand_on_lanes(reading, after_ns);
+	tally_reset(&reading->reader->tally);
+	places_note_clock(reading->place, reading->clock_mhz);
+	report_add(reading->buffer->kernel, &reading->reader->decoder.totals);
+}
+
+static const char *arch_of(const struct place *place)
+{
+	const struct device *device = devices_get(place->device);
+
+	return device ? device->arch : "";
+}
+
+static bool read_launch(struct reading *reading, uint64_t after_ns)
+{
+	struct buffer *buffer = reading->buffer;
+	struct reader *reader = reading->reader;
+	bool is_ok = false;
+
+	reading->layout = &buffer->kernel->layout;
+	reading->clock_mhz = places_clock(reading->place);
+	reading->wants_lanes = buffer->is_kept;
+	decoder_begin(&reader->decoder, reading->layout, reading->place->cost);
+	reader->decoder.timer_khz = reading->place->timer_khz;
+	reader->lanes.arch = arch_of(reading->place);
+	reading->history = history_of(buffer->kernel, buffer->where);
+	if (!reading->history || !tally_begin(&reader->tally, buffer->kernel, buffer->where))
+		fail("adding up, for want of memory,", DRIVER_OUT_OF_MEMORY);
+	else
+		is_ok = read_bytes(reading);
+	if (is_ok)
+		hand_on(reading, after_ns);
+	reader->lanes.unit_count = 0;
+	reader->lanes.event_count = 0;
+	return is_ok;
+}
+
+/* By place; NULL if there are none. */
+static void **streams_of(struct reader *reader, const struct place *place)
+{
+	void **streams = reader->streams[place->index];
+
+	for (uint32_t i = 0; i < READER_STAGES; i++)
+		if (!streams[i] &&
+		    driver.cuStreamCreate(&streams[i], DRIVER_STREAM_NON_BLOCKING) != 0) {
+			streams[i] = NULL;
+			return NULL;
+		}
+	return streams;
+}
+
+/* Nothing is left in the buffer that a later launch could take for its own. */
+static bool clear_rest(struct reading *reading, bool is_read)
+{
+	struct buffer *buffer = reading->buffer;
+	bool is_ok = true;
+
+	if (!is_read || !reading->is_cleared) {
+		is_ok = clear_all(buffer, reading->streams[0]);
+		buffer->shape = (struct shape){0};
+	} else if (buffer->shape.cta_bytes && reading->reader->decoder.totals.dropped) {
+		is_ok = clear_slack(buffer, reading->layout, reading->streams[0]);
+	}
+	for (uint32_t i = 0; i < READER_STAGES; i++)
+		is_ok = driver.cuStreamSynchronize(reading->streams[i]) == 0 && is_ok;
+	return is_ok;
+}
+
+/* The launch has ended and its context is current. False: the buffer cannot be used again. */
+static bool collect(struct reader *reader, struct buffer *buffer, uint64_t after_ns)
+{
+	struct place *place = places_of(buffer->context);
+	struct reading reading = {.reader = reader, .buffer = buffer, .place = place};
+
+	reading.streams = place ? streams_of(reader, place) : NULL;
+	if (!reading.streams) {
+		fail("creating a stream", DRIVER_OUT_OF_MEMORY);
+		return false;
+	}
+	return clear_rest(&reading, buffer->kernel && read_launch(&reading, after_ns));
+}
+
+void reader_read(struct reader *reader, struct buffer *buffer)
+{
+	void *popped;
+	bool is_good = false;
+	int result = driver.cuCtxPushCurrent_v2(buffer->context);
+
+	if (result == 0) {
+		result = driver.cuEventSynchronize(buffer->event);
+		if (result == 0)
+			is_good = collect(reader, buffer, clock_monotonic_ns());
+		else
+			fail("waiting for the launch", result);
+		driver.cuCtxPopCurrent_v2(&popped);
+	} else {
+		fail("entering its context", result);
+	}
+	turns_end(buffer);
+	if (is_good)
+		pool_give(buffer);
+	else
+		pool_drop(buffer);
+}
+
+void reader_read_graph(struct reader *reader, struct buffer *buffer)
+{
+	int mode = driver_enter();
+	void *popped;
+
+	if (driver.cuCtxPushCurrent_v2(buffer->context) == 0) {
+		/* Refused while something is captured: then the next flush looks. */
+		turns_take(buffer);
+		if (driver.cuCtxSynchronize() == 0)
+			collect(reader, buffer, clock_monotonic_ns());
+		turns_end(buffer);
+		driver.cuCtxPopCurrent_v2(&popped);
+	}
+	driver_leave(mode);
+}
+
+void reader_fini(struct reader *reader)
+{
+	void *context;
+	void *popped;
+
+	for (uint32_t i = 0; (context = places_context(i)); i++) {
+		if (driver.cuCtxPushCurrent_v2(context) != 0)
+			continue;
+		for (uint32_t j = 0; j < READER_STAGES; j++)
+			if (reader->streams[i][j])
+				driver.cuStreamDestroy_v2(reader->streams[i][j]);
+		free_stages(reader);
+		driver.cuCtxPopCurrent_v2(&popped);
+	}
+	decoder_fini(&reader->decoder);
+	tally_fini(&reader->tally);
+	lanes_fini(&reader->lanes);
+	warp_reading_fini(&reader->warps);
+	*reader = (struct reader){0};
+}

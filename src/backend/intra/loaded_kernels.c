@@ -1,0 +1,107 @@
+/* Kernels by handle. See loaded_kernels.h. */
+#include "backend/intra/loaded_kernels.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <libproton/proton.h>
+
+#include "base/hash.h"
+#include "record/frames.h"
+
+#define BUCKETS 256u
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kernel *buckets[BUCKETS];
+
+static struct kernel **bucket_of(uint64_t function)
+{
+	return &buckets[hash_u64(function) % BUCKETS];
+}
+
+int kernels_add(uint64_t function, const char *name, const char *layout, bool *is_amd_out,
+		struct proton_error *err)
+{
+	struct kernel *kernel = calloc(1, sizeof(*kernel));
+	struct kernel **bucket = bucket_of(function);
+	int status = frames_init(err);
+
+	if (!kernel || status != PROTON_OK) {
+		free(kernel);
+		return status != PROTON_OK ? status : err_set(err, PROTON_E_NOMEM, "out of memory");
+	}
+	status = layout_read(layout, strlen(layout), &kernel->layout, err);
+	kernel->name = strdup(name);
+	kernel->frame = frames_add(FRAME_KERNEL, name, strlen(name));
+	if (status == PROTON_OK && (!kernel->name || kernel->frame == FRAME_NONE))
+		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+	if (status != PROTON_OK) {
+		layout_fini(&kernel->layout);
+		free(kernel->name);
+		free(kernel);
+		return status;
+	}
+	kernel->function = function;
+	*is_amd_out = kernel->layout.is_amd;
+	kernels_remove(function);
+	pthread_mutex_lock(&lock);
+	kernel->next = *bucket;
+	*bucket = kernel;
+	pthread_mutex_unlock(&lock);
+	return PROTON_OK;
+}
+
+void kernels_remove(uint64_t function)
+{
+	pthread_mutex_lock(&lock);
+	for (struct kernel *kernel = *bucket_of(function); kernel; kernel = kernel->next)
+		if (kernel->function == function)
+			kernel->function = 0;
+	pthread_mutex_unlock(&lock);
+}
+
+struct kernel *kernels_find(uint64_t function)
+{
+	struct kernel *kernel;
+
+	pthread_mutex_lock(&lock);
+	for (kernel = *bucket_of(function); kernel; kernel = kernel->next)
+		if (kernel->function == function)
+			break;
+	pthread_mutex_unlock(&lock);
+	return function ? kernel : NULL;
+}
+
+void kernels_visit(void (*visit)(struct kernel *kernel))
+{
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < BUCKETS; i++)
+		for (struct kernel *kernel = buckets[i]; kernel; kernel = kernel->next)
+			visit(kernel);
+	pthread_mutex_unlock(&lock);
+}
+
+static void reset(struct kernel *kernel)
+{
+	kernel->kept = 0;
+	kernel->unsampled = 0;
+	kernel->untraced = 0;
+	kernel->turns = 0;
+	kernel->turns_over = 0;
+	kernel->traced = 0;
+	kernel->traced_events = 0;
+	kernel->totals = (struct decode_totals){0};
+}
+
+void kernels_reset(void)
+{
+	kernels_visit(reset);
+}
+
+void kernels_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	for (uint32_t i = 0; i < BUCKETS; i++)
+		buckets[i] = NULL; /* the parent's driver knew them */
+}

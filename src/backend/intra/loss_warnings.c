@@ -1,0 +1,134 @@
+/* What went wrong. See loss_warnings.h. */
+#include "backend/intra/loss_warnings.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "base/note.h"
+#include "record/intra.h"
+
+/*
+ * Slices of one kernel in a trace whose mode does not say how many launches to keep: some 60 MB as
+ * Chrome's JSON. The first launch is kept whatever it has.
+ */
+#define EVENTS_DEFAULT 800000u
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of every kernel's totals */
+static bool is_bounded;
+static uint64_t missed; /* launches, of all kernels, since they were counted last */
+
+void report_start(bool wanted)
+{
+	is_bounded = wanted;
+}
+
+bool report_has_room(struct kernel *kernel, uint64_t events)
+{
+	bool is_ok;
+
+	pthread_mutex_lock(&lock);
+	is_ok = !is_bounded || !kernel->traced || kernel->traced_events + events <= EVENTS_DEFAULT;
+	if (is_ok) {
+		kernel->traced++;
+		kernel->traced_events += events;
+	}
+	pthread_mutex_unlock(&lock);
+	return is_ok;
+}
+
+static void add_totals(struct decode_totals *sum, const struct decode_totals *more)
+{
+	uint64_t *to = (uint64_t *)(void *)sum;
+	const uint64_t *from = (const uint64_t *)(const void *)more;
+
+	_Static_assert(sizeof(*sum) % sizeof(*to) == 0, "counters of 64 bits only");
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+		to[i] += from[i];
+}
+
+void report_add(struct kernel *kernel, const struct decode_totals *totals)
+{
+	uint64_t broken = 0;
+
+	for (uint32_t i = 0; i < kernel->layout.scope_count; i++)
+		broken += totals->broken[i];
+	record_intra_count(INTRA_DROPPED, totals->dropped);
+	record_intra_count(INTRA_BROKEN, broken);
+	record_intra_count(INTRA_DAMAGED, totals->damaged);
+	pthread_mutex_lock(&lock);
+	add_totals(&kernel->totals, totals);
+	pthread_mutex_unlock(&lock);
+}
+
+/* "3 of a, 12 of b": what is counted by scope. */
+static void list_scopes(const struct kernel *kernel, const uint64_t *counts, char *text,
+			size_t capacity)
+{
+	size_t used = 0;
+
+	*text = '\0';
+	for (uint32_t i = 0; i < kernel->layout.scope_count && used < capacity; i++)
+		if (counts[i])
+			used += (size_t)snprintf(text + used, capacity - used,
+						 "%s%" PRIu64 " of %s", used ? ", " : "", counts[i],
+						 kernel->layout.scopes[i]);
+}
+
+/* Once per kernel what went wrong, not once per warp. */
+static void say(struct kernel *kernel)
+{
+	const struct decode_totals *totals = &kernel->totals;
+	uint64_t unsampled = atomic_exchange(&kernel->unsampled, 0);
+	uint64_t untraced = atomic_exchange(&kernel->untraced, 0);
+	uint32_t warps = 0;
+	char scopes[512];
+
+	missed += unsampled + untraced;
+	if (untraced)
+		note("%s: the trace shows %" PRIu64 " launches of it and not %" PRIu64
+		     " more, which are in the numbers all the same: launches=all, or a number, "
+		     "in the mode keeps more",
+		     kernel->name, kernel->traced, untraced);
+	if (unsampled)
+		note("%s: %" PRIu64 " launches of it were not sampled: the memory for records was "
+		     "in use, or one launch needs more than there is; cta=N in the mode, or a "
+		     "smaller buffer_size, needs less",
+		     kernel->name, unsampled);
+	for (uint32_t i = 0; i < INSTRUMENT_UNIT_MAX; i++)
+		warps += totals->dropped_warp[i] != 0;
+	if (totals->dropped)
+		note("%s: %" PRIu64 " of %" PRIu64
+		     " records, in %u of its warps, were overwritten by "
+		     "later ones: a larger buffer_size keeps more",
+		     kernel->name, totals->dropped, totals->records, warps);
+	list_scopes(kernel, totals->partial, scopes, sizeof(scopes));
+	if (*scopes)
+		note("%s: only a part was recorded, so cycles are a lower bound, of executions: %s",
+		     kernel->name, scopes);
+	list_scopes(kernel, totals->broken, scopes, sizeof(scopes));
+	if (*scopes)
+		note("%s: a start or an end is missing, or the compiler has moved it: %s",
+		     kernel->name, scopes);
+	if (totals->damaged || totals->lost_units)
+		note("%s: %" PRIu64 " records could not be read, %" PRIu64 " warps did not end",
+		     kernel->name, totals->damaged, totals->lost_units);
+	kernel->totals = (struct decode_totals){0};
+}
+
+void report_all(void)
+{
+	uint64_t count;
+
+	pthread_mutex_lock(&lock);
+	kernels_visit(say);
+	count = missed;
+	missed = 0;
+	pthread_mutex_unlock(&lock);
+	record_intra_count(INTRA_UNSAMPLED, count);
+}
+
+void report_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}

@@ -1,0 +1,18 @@
+/* How many threads read buffers. See reader_threads.h. */
+#include "backend/intra/reader_threads.h"
+
+#include <sched.h>
+
+uint32_t workers_limit(void)
+{
+	cpu_set_t cores;
+	int count = 1;
+
+	/* With more than 1024 cores it fails, and there are enough. */
+	if (sched_getaffinity(0, sizeof(cores), &cores) != 0)
+		return WORKERS_MAX;
+	count = CPU_COUNT(&cores) / 4;
+	if (count < 1)
+		return 1;
+	return (uint32_t)count < WORKERS_MAX ? (uint32_t)count : WORKERS_MAX;
+}

@@ -1,0 +1,12 @@
+/* How many threads read buffers. */
+#ifndef BACKEND_INTRA_READER_THREADS_H
+#define BACKEND_INTRA_READER_THREADS_H
+
+#include <stdint.h>
+
+#define WORKERS_MAX 4u
+
+/* At most so many on this machine: a quarter of the cores that the process may use. */
+uint32_t workers_limit(void);
+
+#endif

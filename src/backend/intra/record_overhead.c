@@ -1,0 +1,146 @@
+/* What a record costs. See record_overhead.h. */
+#include "backend/intra/record_overhead.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "backend/intra/calibrate.h"
+#include "backend/intra/gpu_driver.h"
+#include "base/note.h"
+#include "format/number.h"
+
+/* Of one record; no clock is that slow to read. */
+#define CYCLES_MAX 1e6
+
+#define CHIP_MAX 16u
+
+/* Of each chip; two of a kind cost the same. */
+struct measured {
+	int chip;
+	bool is_known;
+	struct decode_cost cost;
+	struct proton_error failure;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next two */
+static struct measured measured[CHIP_MAX];
+static uint32_t measured_count;
+
+static struct {
+	struct decode_cost cost;
+	bool is_given; /* by the user */
+	bool is_wanted;
+} own;
+
+/* A number of cycles as JSON writes it, in front of `end`; false if there is none. */
+static bool read_cycles(const char **text, char end, int32_t *out)
+{
+	const char *at = *text;
+	double cycles;
+
+	while (*at >= '0' && *at <= '9')
+		at++;
+	if (at == *text)
+		return false;
+	if (*at == '.')
+		for (at++; *at >= '0' && *at <= '9';)
+			at++;
+	if (*at != end)
+		return false;
+	cycles = number_to_double(*text);
+	if (cycles > CYCLES_MAX)
+		return false;
+	*out = (int32_t)lround(cycles * DECODE_CYCLE);
+	*text = end ? at + 1 : at;
+	return true;
+}
+
+/* "EMPTY,SCOPE", in cycles. */
+static bool read_cost(const char *text, struct decode_cost *out)
+{
+	return read_cycles(&text, ',', &out->empty) && read_cycles(&text, 0, &out->scope);
+}
+
+/* A device may have been busy only. */
+static void forget_failures(void)
+{
+	uint32_t kept = 0;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < measured_count; i++)
+		if (measured[i].is_known)
+			measured[kept++] = measured[i];
+	measured_count = kept;
+	pthread_mutex_unlock(&lock);
+}
+
+int cost_start(const struct instrument_mode *mode, struct proton_error *err)
+{
+	const char *text = getenv("PROTON_INSTRUMENT_COST");
+
+	forget_failures();
+	own.cost = (struct decode_cost){0};
+	own.is_wanted = mode->time_shift;
+	if (own.is_wanted && text && !read_cost(text, &own.cost))
+		return err_set(err, PROTON_E_INVALID,
+			       "PROTON_INSTRUMENT_COST is two numbers of cycles with a comma "
+			       "between them, not \"%s\"",
+			       text);
+	own.is_given = text != NULL;
+	return PROTON_OK;
+}
+
+/* 10 x major + minor of the chip. */
+static int chip_here(void)
+{
+	int major = 0;
+	int minor = 0;
+	int device = 0;
+
+	if (driver.cuCtxGetDevice(&device) != 0 ||
+	    driver.cuDeviceGetAttribute(&major, DRIVER_ATTRIBUTE_CC_MAJOR, device) != 0 ||
+	    driver.cuDeviceGetAttribute(&minor, DRIVER_ATTRIBUTE_CC_MINOR, device) != 0)
+		return 0;
+	return major * 10 + minor;
+}
+
+/* The lock is held. What could not be measured is not tried again before the next run. */
+static const struct measured *measured_on(int chip)
+{
+	static struct measured none;
+	struct measured *it;
+
+	for (uint32_t i = 0; i < measured_count; i++)
+		if (measured[i].chip == chip)
+			return &measured[i];
+	it = measured_count < CHIP_MAX ? &measured[measured_count++] : &none;
+	*it = (struct measured){.chip = chip};
+	it->is_known = calibrate(CALIBRATE_LIMIT_NS, &it->cost, &it->failure) == PROTON_OK;
+	return it;
+}
+
+struct decode_cost cost_here(void)
+{
+	struct decode_cost cost;
+	const struct measured *it;
+
+	if (!own.is_wanted || own.is_given)
+		return own.cost;
+	pthread_mutex_lock(&lock);
+	it = measured_on(chip_here());
+	cost = it->cost;
+	if (!it->is_known)
+		note("time_shift takes nothing off: what a record costs on this GPU is not known, "
+		     "because %s; PROTON_INSTRUMENT_COST says it, bench/intra.py measures it",
+		     it->failure.text);
+	pthread_mutex_unlock(&lock);
+	return cost;
+}
+
+void cost_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	calibrate_forget();
+}

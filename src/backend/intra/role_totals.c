@@ -1,0 +1,253 @@
+/* Which CTAs are looked at, and how the profile is told. See role_totals.h. */
+#include "backend/intra/role_totals.h"
+
+#include <string.h>
+
+#include "base/buf.h"
+#include "model/warp_metrics.h"
+
+#define FIRST_LAUNCHES 8u
+#define LATER_LAUNCHES 64u
+#define CTAS_MAX 32u
+
+enum {
+	RECORDED_CTAS,
+	SAMPLED_CTAS,
+	CTA_CYCLES,
+	UNSEEN_CYCLES,
+	SAMPLED_WARPS,
+	WARP_CYCLES,
+	IDLE_CYCLES,
+	BUSY_CYCLES,
+	WAIT_CYCLES,
+	ASYNC_CYCLES,
+	OVERLAPPED_CYCLES,
+	PATH_CYCLES,
+	METRICS,
+};
+
+/* Exclusive: what is said of a role is not the sum of what is said of its scopes. */
+static const char *const metric_names[METRICS] = {
+	[RECORDED_CTAS] = WARPS_RECORDED_CTAS " (exc)",
+	[SAMPLED_CTAS] = WARPS_SAMPLED_CTAS " (exc)",
+	[CTA_CYCLES] = WARPS_CTA_CYCLES " (exc)",
+	[UNSEEN_CYCLES] = WARPS_UNSEEN_CYCLES " (exc)",
+	[SAMPLED_WARPS] = WARPS_SAMPLED_WARPS " (exc)",
+	[WARP_CYCLES] = WARPS_WARP_CYCLES " (exc)",
+	[IDLE_CYCLES] = WARPS_IDLE_CYCLES " (exc)",
+	[BUSY_CYCLES] = WARPS_BUSY_CYCLES " (exc)",
+	[WAIT_CYCLES] = WARPS_WAIT_CYCLES " (exc)",
+	[ASYNC_CYCLES] = WARPS_ASYNC_CYCLES " (exc)",
+	[OVERLAPPED_CYCLES] = WARPS_OVERLAPPED_CYCLES " (exc)",
+	[PATH_CYCLES] = WARPS_PATH_CYCLES " (exc)",
+};
+
+/* ------------------------------------------------------------------ telling */
+
+/* Numbers for one node. */
+struct told {
+	struct proton_metric values[METRICS];
+	size_t count;
+};
+
+static void put(struct told *told, int metric, uint64_t value)
+{
+	told->values[told->count++] = (struct proton_metric){
+		.name = metric_names[metric],
+		.type = PROTON_METRIC_INT64,
+		.name_id = proton_metric_name(metric_names[metric]),
+		.value.int64 = (int64_t)value,
+	};
+}
+
+static void tell(const struct told *told, struct proton_context where)
+{
+	if (told->count)
+		proton_metrics_add(where, told->values, told->count, NULL);
+}
+
+static struct proton_context below(struct proton_context where, const char *name)
+{
+	return proton_context_enter(where, proton_frame(name, strlen(name)));
+}
+
+/* The name of a scope, or of what is outside of all. */
+static const char *scope_name(const struct instrument_layout *layout, uint32_t scope)
+{
+	return scope < layout->scope_count ? layout->scopes[scope] : WARPS_OUTSIDE_FRAME;
+}
+
+static void tell_scope(const struct warp_tally *tally, const struct warps_sums *sums, uint32_t role,
+		       uint32_t scope)
+{
+	const struct instrument_layout *layout = tally->layout;
+	bool is_wait = scope < layout->scope_count && warps_is_wait(tally->kinds.of[scope]);
+	struct warps_cell cell = {0};
+	struct told told = {0};
+
+	for (uint32_t u = 0; u < sums->unit_count; u++) {
+		if (tally->roles.of[u] != role)
+			continue;
+		cell.executions += warps_cell(sums, u, scope)->executions;
+		cell.cycles += warps_cell(sums, u, scope)->cycles;
+		cell.path += warps_cell(sums, u, scope)->path;
+	}
+	if (!cell.cycles && (!cell.executions || tally->kinds.is_async[scope]))
+		return;
+	put(&told, is_wait ? WAIT_CYCLES : BUSY_CYCLES, cell.cycles);
+	put(&told, PATH_CYCLES, cell.path);
+	tell(&told, below(tally->role_where[role], scope_name(layout, scope)));
+}
+
+static void tell_role(const struct warp_tally *tally, const struct warps_sums *sums, uint32_t role)
+{
+	struct warps_unit unit = {0};
+	struct told told = {0};
+
+	for (uint32_t u = 0; u < sums->unit_count; u++) {
+		if (tally->roles.of[u] != role)
+			continue;
+		unit.ctas += sums->units[u].ctas;
+		unit.cycles += sums->units[u].cycles;
+		unit.idle += sums->units[u].idle;
+		unit.path += sums->units[u].path;
+	}
+	/* Warps that nobody has anything to do for, such as those beside a partition of one. */
+	if (unit.idle == unit.cycles && !unit.path)
+		return;
+	put(&told, SAMPLED_WARPS, unit.ctas);
+	put(&told, WARP_CYCLES, unit.cycles);
+	put(&told, IDLE_CYCLES, unit.idle);
+	put(&told, PATH_CYCLES, unit.path);
+	tell(&told, tally->role_where[role]);
+	for (uint32_t i = 0; i <= sums->scope_count; i++)
+		tell_scope(tally, sums, role, i);
+}
+
+static void tell_async(const struct warp_tally *tally, const struct warps_sums *sums,
+		       uint32_t scope)
+{
+	const struct warps_async *async = &sums->asyncs[scope];
+	struct told told = {0};
+
+	if (!async->executions)
+		return;
+	put(&told, ASYNC_CYCLES, async->cycles);
+	if (tally->kinds.has_waits)
+		put(&told, OVERLAPPED_CYCLES, async->overlapped);
+	put(&told, PATH_CYCLES, async->path);
+	tell(&told,
+	     below(below(tally->warps, WARPS_ASYNC_FRAME), scope_name(tally->layout, scope)));
+}
+
+static bool find_roles(struct warp_tally *tally, const struct warps_sums *sums)
+{
+	struct out name;
+
+	warps_roles_find(sums, &tally->kinds, &tally->roles);
+	out_init(&name, -1);
+	for (uint32_t role = 0; role < tally->roles.count; role++) {
+		name.length = 0;
+		warps_role_name(&tally->roles, tally->layout, role, &name);
+		if (name.errnum)
+			break;
+		tally->role_where[role] =
+			proton_context_enter(tally->warps, proton_frame(name.bytes, name.length));
+	}
+	tally->has_roles = !name.errnum;
+	out_fini(&name);
+	return tally->has_roles;
+}
+
+static void tell_sums(struct warp_tally *tally, const struct warps_sums *sums, struct told *told)
+{
+	if (!sums->ctas || (!tally->has_roles && !find_roles(tally, sums)))
+		return;
+	put(told, SAMPLED_CTAS, sums->ctas);
+	put(told, CTA_CYCLES, sums->cycles);
+	if (sums->unseen)
+		put(told, UNSEEN_CYCLES, sums->unseen);
+	for (uint32_t role = 0; role < tally->roles.count; role++)
+		tell_role(tally, sums, role);
+	for (uint32_t i = 0; i < sums->scope_count; i++)
+		tell_async(tally, sums, i);
+}
+
+/* ------------------------------------------------------------------ launches */
+
+void warp_tally_init(struct warp_tally *tally, const struct instrument_layout *layout,
+		     struct proton_context where)
+{
+	tally->layout = layout;
+	warps_kinds_read(layout, &tally->kinds);
+	if (tally->kinds.is_worth_it)
+		tally->warps = below(where, WARPS_FRAME);
+}
+
+/* The sums of the launch are 0. */
+static bool clear_sums(struct warp_reading *reading, const struct instrument_layout *layout)
+{
+	if (reading->layout == layout) {
+		warps_sums_clear(&reading->sums);
+		return true;
+	}
+	warps_sums_fini(&reading->sums);
+	reading->layout = warps_sums_init(&reading->sums, layout) ? layout : NULL;
+	return reading->layout != NULL;
+}
+
+void warp_reading_begin(struct warp_reading *reading, struct warp_tally *tally, uint64_t slots)
+{
+	uint64_t launch;
+
+	reading->is_looked_at = false;
+	reading->tally = tally->kinds.is_worth_it ? tally : NULL;
+	if (!reading->tally)
+		return;
+	/* relaxed: nothing but the number of it */
+	launch = atomic_fetch_add_explicit(&tally->launches, 1, memory_order_relaxed);
+	reading->is_looked_at = slots &&
+				(launch < FIRST_LAUNCHES || launch % LATER_LAUNCHES == 0) &&
+				clear_sums(reading, tally->layout);
+	if (!reading->is_looked_at)
+		return;
+	/* Spread over the grid, and not the same ones in each launch. */
+	reading->stride = (slots + CTAS_MAX - 1) / CTAS_MAX;
+	reading->phase = launch % reading->stride;
+	decoder_begin(&reading->exact, tally->layout, (struct decode_cost){0});
+}
+
+bool warp_reading_add(struct warp_reading *reading, const struct decoder *decoder, uint64_t slot,
+		      const void *bytes)
+{
+	if (!reading->is_looked_at || slot % reading->stride != reading->phase)
+		return true;
+	if (decoder->cost.empty || decoder->cost.scope) {
+		if (!decode_cta(&reading->exact, bytes))
+			return false;
+		decoder = &reading->exact;
+	}
+	return warps_add(&reading->warps, decoder, &reading->tally->kinds, &reading->sums);
+}
+
+void warp_reading_commit(struct warp_reading *reading, uint64_t ctas)
+{
+	struct told told = {0};
+
+	if (!reading->tally || !ctas)
+		return;
+	put(&told, RECORDED_CTAS, ctas);
+	if (reading->is_looked_at)
+		tell_sums(reading->tally, &reading->sums, &told);
+	tell(&told, reading->tally->warps);
+	reading->tally = NULL;
+	reading->is_looked_at = false;
+}
+
+void warp_reading_fini(struct warp_reading *reading)
+{
+	warps_fini(&reading->warps);
+	warps_sums_fini(&reading->sums);
+	decoder_fini(&reading->exact);
+	*reading = (struct warp_reading){0};
+}

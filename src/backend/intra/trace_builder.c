@@ -1,0 +1,291 @@
+/* Timelines of launches. See trace_builder.h. */
+#include "backend/intra/trace_builder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/intra/sm_id.h"
+#include "base/array.h"
+
+#define LINES_MAX 16u
+#define LINE_DEPTH 32u
+
+/* What is open on a line, by end. */
+struct line {
+	uint64_t ends_ns[LINE_DEPTH];
+	uint32_t depth;
+};
+
+struct placing {
+	struct line lines[LINES_MAX];
+	uint32_t count;
+};
+
+/* The first line on which the slice follows or nests; the last one if there are too many. */
+static uint32_t place(struct placing *placing, uint32_t first, uint64_t start_ns, uint64_t end_ns)
+{
+	uint32_t at;
+
+	for (at = first; at < LINES_MAX; at++) {
+		struct line *line = &placing->lines[at];
+
+		while (line->depth && line->ends_ns[line->depth - 1] <= start_ns)
+			line->depth--;
+		if (line->depth < LINE_DEPTH &&
+		    (!line->depth || line->ends_ns[line->depth - 1] >= end_ns)) {
+			line->ends_ns[line->depth++] = end_ns;
+			break;
+		}
+	}
+	if (at == LINES_MAX)
+		at--;
+	if (at >= placing->count)
+		placing->count = at + 1;
+	return at;
+}
+
+/*
+ * The clock of the CTA's multiprocessor on the device's timer. One for all of its units: the timer
+ * ticks so slowly that by clocks of their own what happened on two of them would change places.
+ */
+struct clock {
+	uint64_t cycles; /* at `ns` of the timer */
+	uint64_t ns;
+	double mhz;
+	double ns_per_cycle;
+};
+
+/* By the unit that ran longest, which tells the rate best. */
+static struct clock clock_of(const struct decoder *decoder, double fallback_mhz)
+{
+	const struct decode_unit *longest = NULL;
+	double mhz;
+
+	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
+		const struct decode_unit *unit = &decoder->units[u];
+
+		if (unit->is_there &&
+		    (!longest || unit->end_clock - unit->start_clock >
+					 longest->end_clock - longest->start_clock))
+			longest = unit;
+	}
+	if (!longest)
+		return (struct clock){0};
+	mhz = decode_mhz(decoder->layout, longest, fallback_mhz);
+	if (mhz < 1)
+		mhz = 1000;
+	return (struct clock){
+		.cycles = longest->start_clock,
+		.ns = longest->start_ns,
+		.mhz = mhz,
+		.ns_per_cycle = 1000.0 / mhz,
+	};
+}
+
+static uint64_t to_ns(const struct clock *clock, uint64_t cycles)
+{
+	double ns = (double)(int64_t)(cycles - clock->cycles) * clock->ns_per_cycle;
+
+	if (!(ns > -9e18 && ns < 9e18)) /* of a header that no kernel would have written */
+		return clock->ns;
+	return clock->ns + (uint64_t)(int64_t)(ns < 0 ? ns - 0.5 : ns + 0.5);
+}
+
+/* What a CTA's slices have in common. */
+struct adding {
+	struct lanes *lanes;
+	const struct decoder *decoder;
+	const struct tally *tally;
+	struct clock clock;
+	uint32_t unit_of[INSTRUMENT_UNIT_MAX]; /* by the decoder's unit: among lanes->units */
+	uint32_t *async;                       /* executions beside the units', by start */
+	size_t async_count;
+};
+
+static bool add_event(const struct adding *adding, uint32_t index, struct placing *placing,
+		      uint32_t first_line)
+{
+	const struct decode_execution *execution = &adding->decoder->executions[index];
+	struct lanes *lanes = adding->lanes;
+	uint32_t unit = adding->unit_of[execution->unit];
+	uint64_t start_ns = to_ns(&adding->clock, execution->start);
+	uint64_t end_ns = to_ns(&adding->clock, decode_end_of(execution));
+
+	if (!array_reserve(&lanes->events, &lanes->event_capacity, lanes->event_count + 1,
+			   sizeof(*lanes->events)))
+		return false;
+	lanes->events[lanes->event_count++] = (struct intra_event){
+		.start_ns = start_ns,
+		.end_ns = end_ns,
+		.unit = unit,
+		.node = adding->tally->node_of[index],
+		.cycles = execution->duration < UINT32_MAX ? (uint32_t)execution->duration
+							   : UINT32_MAX,
+		.line = (uint16_t)place(placing, first_line, start_ns, end_ns),
+		.is_async = execution->is_async,
+		.is_partial = execution->is_partial,
+		.end_step = (int8_t)((int32_t)adding->unit_of[execution->end_unit] - (int32_t)unit),
+	};
+	return true;
+}
+
+static int compare_starts(const void *a, const void *b, void *context)
+{
+	const struct decode_execution *all = context;
+	const struct decode_execution *x = &all[*(const uint32_t *)a];
+	const struct decode_execution *y = &all[*(const uint32_t *)b];
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->duration != y->duration ? (x->duration > y->duration ? -1 : 1) : 0;
+}
+
+/* Puts the executions beside the units' in order. False: out of memory. */
+static bool sort_async(struct adding *adding)
+{
+	const struct decoder *decoder = adding->decoder;
+	size_t first = decoder->execution_count;
+	size_t count;
+
+	while (first && decoder->executions[first - 1].is_async)
+		first--;
+	count = decoder->execution_count - first;
+	if (!count)
+		return true;
+	adding->async = malloc(count * sizeof(*adding->async));
+	if (!adding->async)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		adding->async[i] = (uint32_t)(first + i);
+	qsort_r(adding->async, count, sizeof(*adding->async), compare_starts, decoder->executions);
+	adding->async_count = count;
+	return true;
+}
+
+/* Asynchronous work that `unit` began, on lines of its own. */
+static bool add_async(const struct adding *adding, uint32_t unit, struct placing *placing)
+{
+	uint32_t first_line = placing->count ? placing->count : 1;
+
+	for (size_t i = 0; i < adding->async_count; i++) {
+		uint32_t index = adding->async[i];
+
+		if (adding->decoder->executions[index].unit == unit &&
+		    adding->tally->node_of[index] && !add_event(adding, index, placing, first_line))
+			return false;
+	}
+	return true;
+}
+
+static uint32_t processor_of(const struct adding *adding, const struct decode_unit *unit)
+{
+	if (!adding->decoder->layout->is_amd)
+		return unit->processor;
+	return processor_of_amd(adding->lanes->arch, unit->processor, unit->processor_high);
+}
+
+static bool add_unit(struct adding *adding, uint32_t index, uint32_t cta)
+{
+	const struct decode_unit *unit = &adding->decoder->units[index];
+	struct lanes *lanes = adding->lanes;
+	double mhz = adding->clock.mhz;
+
+	if (!array_reserve(&lanes->units, &lanes->unit_capacity, lanes->unit_count + 1,
+			   sizeof(*lanes->units)))
+		return false;
+	adding->unit_of[index] = (uint32_t)lanes->unit_count;
+	lanes->units[lanes->unit_count++] = (struct intra_unit){
+		.start_ns = to_ns(&adding->clock, unit->start_clock),
+		.end_ns = to_ns(&adding->clock, unit->end_clock),
+		.cta = cta,
+		.processor = processor_of(adding, unit),
+		.warp = unit->warp,
+		.line_count = 1,
+		.finalize_ns = (uint32_t)((double)unit->finalize_cycles * 1000 / mhz),
+		.clock_mhz = (uint16_t)(mhz < 65535 ? mhz : 65535),
+	};
+	return true;
+}
+
+static bool add_slices(const struct adding *adding, uint32_t index)
+{
+	const struct decode_unit *unit = &adding->decoder->units[index];
+	struct placing placing;
+
+	for (uint32_t i = 0; i < LINES_MAX; i++)
+		placing.lines[i].depth = 0;
+	placing.count = 0;
+	for (uint32_t i = unit->first; i < unit->first + unit->count; i++)
+		if (adding->tally->node_of[i] && !add_event(adding, i, &placing, 0))
+			return false;
+	if (adding->async_count && !add_async(adding, index, &placing))
+		return false;
+	if (placing.count)
+		adding->lanes->units[adding->unit_of[index]].line_count = (uint16_t)placing.count;
+	return true;
+}
+
+bool lanes_add(struct lanes *lanes, const struct decoder *decoder, const struct tally *tally,
+	       uint32_t cta, double fallback_mhz)
+{
+	struct adding adding = {
+		.lanes = lanes,
+		.decoder = decoder,
+		.tally = tally,
+		.clock = clock_of(decoder, fallback_mhz),
+	};
+	uint32_t unit_count = decoder->layout->unit_count;
+	bool is_ok = sort_async(&adding);
+
+	/* All units first: work that one began may end on any other. */
+	for (uint32_t u = 0; is_ok && u < unit_count; u++)
+		if (decoder->units[u].is_there)
+			is_ok = add_unit(&adding, u, cta);
+	for (uint32_t u = 0; is_ok && u < unit_count; u++)
+		if (decoder->units[u].is_there)
+			is_ok = add_slices(&adding, u);
+	free(adding.async);
+	return is_ok;
+}
+
+bool lanes_commit(struct lanes *lanes, const struct tally *tally, uint32_t device,
+		  int64_t offset_ns, const struct trace_event *event)
+{
+	struct intra_launch launch = {
+		.where = tally->where,
+		.device = device,
+		.frame = tally->kernel->frame,
+		.event = event,
+		.units = lanes->units,
+		.unit_count = lanes->unit_count,
+		.node_count = tally->node_count,
+		.events = lanes->events,
+		.event_count = lanes->event_count,
+	};
+	bool is_ok = array_reserve(&lanes->nodes, &lanes->node_capacity, tally->node_count,
+				   sizeof(*lanes->nodes));
+
+	for (uint32_t i = 0; is_ok && i < tally->node_count; i++)
+		lanes->nodes[i] = tally->nodes[i].where;
+	for (size_t i = 0; is_ok && i < lanes->unit_count; i++) {
+		lanes->units[i].start_ns += (uint64_t)offset_ns;
+		lanes->units[i].end_ns += (uint64_t)offset_ns;
+	}
+	for (size_t i = 0; is_ok && i < lanes->event_count; i++) {
+		lanes->events[i].start_ns += (uint64_t)offset_ns;
+		lanes->events[i].end_ns += (uint64_t)offset_ns;
+	}
+	launch.nodes = lanes->nodes;
+	is_ok = is_ok && record_intra(&launch);
+	lanes->unit_count = 0;
+	lanes->event_count = 0;
+	return is_ok;
+}
+
+void lanes_fini(struct lanes *lanes)
+{
+	free(lanes->units);
+	free(lanes->events);
+	free(lanes->nodes);
+	*lanes = (struct lanes){0};
+}

@@ -1,0 +1,38 @@
+/*
+ * One launch as a timeline: its CTAs' cycles on the clock of the program, and slices put on lines
+ * so that on each they follow each other or nest.
+ */
+#ifndef BACKEND_INTRA_TRACE_BUILDER_H
+#define BACKEND_INTRA_TRACE_BUILDER_H
+
+#include "backend/intra/launch_totals.h"
+#include "record/intra.h"
+
+struct lanes {
+	struct intra_unit *units;
+	size_t unit_count;
+	size_t unit_capacity;
+	struct intra_event *events;
+	size_t event_count;
+	size_t event_capacity;
+	struct proton_context *nodes;
+	size_t node_capacity;
+	const char *arch; /* of the device, such as "gfx942"; borrowed */
+};
+
+/*
+ * Adds the CTA that `decoder` has decoded last and `tally` added; `cta` is its number in the grid,
+ * `mhz` the clock where it cannot be measured. Times stay those of the device for now. False: out
+ * of memory.
+ */
+bool lanes_add(struct lanes *lanes, const struct decoder *decoder, const struct tally *tally,
+	       uint32_t cta, double mhz);
+/*
+ * The launch is complete: moves it by `offset_ns`, onto the clock of the program, and hands it to
+ * the traces; then it is empty again. `event` is that of the call that launched it.
+ */
+bool lanes_commit(struct lanes *lanes, const struct tally *tally, uint32_t device,
+		  int64_t offset_ns, const struct trace_event *event);
+void lanes_fini(struct lanes *lanes);
+
+#endif

@@ -1,0 +1,251 @@
+/*
+ * Starts and ends of asynchronous work to executions.
+ *
+ * An end belongs to the oldest open start of its own unit. What is left of a scope has begun in one
+ * unit and ended in another, often in several: each warp of a partition records that it has seen
+ * the end. No record says which work it is about, but whoever starts work and whoever waits for it
+ * do so in the same order, so the k-th end of one unit is that of the k-th start of the other,
+ * however far ahead that is. Taking the oldest start that is open would give the second warp that
+ * sees an end the start of the next work.
+ */
+#include "intra/decode/async_events.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+/* Starts or ends of one unit and scope that have no mate yet: their indices, ascending. */
+struct list {
+	uint32_t *at;
+	uint32_t count;
+	bool is_cut; /* a mate may have been overwritten */
+};
+
+struct matching {
+	struct decoder *decoder;
+	struct decode_event *events; /* the decoder's, in order */
+	bool any_dropped;
+	struct list starts[INSTRUMENT_UNIT_MAX];
+	struct list ends[INSTRUMENT_UNIT_MAX];
+};
+
+/* By scope and clock; of what is as old, starts first, so that an end is behind its start. */
+static int compare_events(const void *a, const void *b)
+{
+	const struct decode_event *x = a;
+	const struct decode_event *y = b;
+
+	if (x->scope != y->scope)
+		return x->scope < y->scope ? -1 : 1;
+	if (x->clock != y->clock)
+		return x->clock < y->clock ? -1 : 1;
+	if (x->is_end != y->is_end)
+		return x->is_end ? 1 : -1;
+	if (x->unit != y->unit)
+		return x->unit < y->unit ? -1 : 1;
+	return (x->sequence > y->sequence) - (x->sequence < y->sequence);
+}
+
+static struct list *list_of(struct matching *matching, const struct decode_event *event)
+{
+	return event->is_end ? &matching->ends[event->unit] : &matching->starts[event->unit];
+}
+
+/* Sorts the events [first, last) into lists, which share the decoder's work space. */
+static void make_lists(struct matching *matching, uint32_t first, uint32_t last)
+{
+	uint32_t *at = matching->decoder->event_lists;
+
+	memset(matching->starts, 0, sizeof(matching->starts));
+	memset(matching->ends, 0, sizeof(matching->ends));
+	for (uint32_t i = first; i < last; i++)
+		list_of(matching, &matching->events[i])->count++;
+	for (uint32_t u = 0; u < INSTRUMENT_UNIT_MAX; u++) {
+		matching->starts[u].at = at;
+		at += matching->starts[u].count;
+		matching->starts[u].count = 0;
+		matching->ends[u].at = at;
+		at += matching->ends[u].count;
+		matching->ends[u].count = 0;
+	}
+	for (uint32_t i = first; i < last; i++) {
+		struct list *list = list_of(matching, &matching->events[i]);
+
+		list->at[list->count++] = i;
+	}
+}
+
+/* False: it would end before it starts. */
+static bool match(struct decode_event *events, uint32_t start, uint32_t end)
+{
+	if (end < start)
+		return false;
+	if (end < events[start].mate)
+		events[start].mate = end;
+	events[end].mate = start;
+	return true;
+}
+
+/* The ends of a unit take its own starts, the oldest first; the lists keep the others. */
+static void match_own(struct decode_event *events, struct list *starts, struct list *ends)
+{
+	uint32_t kept = 0;
+	uint32_t next = 0;
+
+	for (uint32_t i = 0; i < ends->count; i++) {
+		if (next < starts->count && match(events, starts->at[next], ends->at[i]))
+			next++;
+		else
+			ends->at[kept++] = ends->at[i];
+	}
+	ends->count = kept;
+	starts->at += next;
+	starts->count -= next;
+}
+
+static bool has_lost(const struct matching *matching, const struct list *list)
+{
+	return matching->decoder->units[matching->events[*list->at].unit].dropped != 0;
+}
+
+/* In order; from the last ones back where the first ones may have been overwritten. */
+static void match_lists(struct matching *matching, struct list *starts, struct list *ends)
+{
+	uint32_t count = starts->count < ends->count ? starts->count : ends->count;
+	const uint32_t *start = starts->at;
+	const uint32_t *end = ends->at;
+
+	if (has_lost(matching, starts) || has_lost(matching, ends)) {
+		start += starts->count - count;
+		end += ends->count - count;
+		starts->is_cut = true;
+		ends->is_cut = true;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		match(matching->events, start[i], end[i]);
+}
+
+/* The lists that hold something. */
+static uint32_t choose(struct list *lists, struct list **chosen)
+{
+	uint32_t count = 0;
+
+	for (uint32_t u = 0; u < INSTRUMENT_UNIT_MAX; u++)
+		if (lists[u].count)
+			chosen[count++] = &lists[u];
+	return count;
+}
+
+/*
+ * As many units that start as units that end: one each. Of fewer, each has several of the others.
+ * Every list of the longer side is gone through once, so this is linear in the events.
+ */
+static void match_across(struct matching *matching)
+{
+	struct list *starts[INSTRUMENT_UNIT_MAX];
+	struct list *ends[INSTRUMENT_UNIT_MAX];
+	uint32_t start_count = choose(matching->starts, starts);
+	uint32_t end_count = choose(matching->ends, ends);
+	uint32_t count = start_count > end_count ? start_count : end_count;
+
+	if (start_count && end_count)
+		for (uint32_t i = 0; i < count; i++)
+			match_lists(matching, starts[i % start_count], ends[i % end_count]);
+	else
+		/* All of the other side may have been overwritten, whoever that was. */
+		for (uint32_t i = 0; i < count; i++)
+			(start_count ? starts : ends)[i]->is_cut = matching->any_dropped;
+}
+
+static void count_alone(struct matching *matching, const struct decode_event *event)
+{
+	struct decode_totals *totals = &matching->decoder->totals;
+
+	if (list_of(matching, event)->is_cut)
+		totals->cut_by_drop[event->scope]++;
+	else
+		totals->broken[event->scope]++;
+}
+
+/* There is room. */
+static void add_execution(struct decoder *decoder, struct decode_event *start)
+{
+	const struct decode_event *end = &decoder->events[start->mate];
+
+	start->execution = (uint32_t)decoder->execution_count;
+	decoder->executions[decoder->execution_count++] = (struct decode_execution){
+		.start = start->clock,
+		.duration = end->clock - start->clock,
+		.parent = DECODE_NONE,
+		.sequence = end->sequence,
+		.scope = start->scope,
+		.unit = start->unit,
+		.end_unit = end->unit,
+		.is_async = true,
+	};
+}
+
+/* What the event says, now that it is known what it belongs to; starts come before their ends. */
+static void tell(struct matching *matching, uint32_t index)
+{
+	struct decoder *decoder = matching->decoder;
+	struct decode_event *event = &matching->events[index];
+	const struct decode_event *start;
+
+	if (event->mate == DECODE_NONE) {
+		count_alone(matching, event);
+		return;
+	}
+	if (!event->is_end) {
+		add_execution(decoder, event);
+		return;
+	}
+	start = &matching->events[event->mate];
+	if (start->mate != index)
+		decoder->sightings[decoder->sighting_count++] =
+			(struct decode_sighting){event->clock, start->execution, event->unit};
+}
+
+/* The events [first, last) are those of one scope. */
+static void match_scope(struct matching *matching, uint32_t first, uint32_t last)
+{
+	struct decode_event *events = matching->events;
+
+	make_lists(matching, first, last);
+	for (uint32_t u = 0; u < INSTRUMENT_UNIT_MAX; u++)
+		match_own(events, &matching->starts[u], &matching->ends[u]);
+	match_across(matching);
+	for (uint32_t i = first; i < last; i++)
+		tell(matching, i);
+}
+
+bool decode_events(struct decoder *decoder)
+{
+	uint32_t count = (uint32_t)decoder->event_count;
+	struct matching matching;
+	uint32_t first = 0;
+
+	if (!count)
+		return true;
+	if (!array_reserve(&decoder->executions, &decoder->execution_capacity,
+			   decoder->execution_count + count, sizeof(*decoder->executions)) ||
+	    !array_reserve(&decoder->sightings, &decoder->sighting_capacity, count,
+			   sizeof(*decoder->sightings)) ||
+	    !array_reserve(&decoder->event_lists, &decoder->event_list_capacity, count,
+			   sizeof(*decoder->event_lists)))
+		return false;
+	matching.decoder = decoder;
+	matching.events = decoder->events;
+	matching.any_dropped = false;
+	for (uint32_t u = 0; u < decoder->layout->unit_count; u++)
+		matching.any_dropped |= decoder->units[u].dropped != 0;
+	qsort(decoder->events, count, sizeof(*decoder->events), compare_events);
+	for (uint32_t i = 1; i <= count; i++) {
+		if (i < count && decoder->events[i].scope == decoder->events[first].scope)
+			continue;
+		match_scope(&matching, first, i);
+		first = i;
+	}
+	return true;
+}

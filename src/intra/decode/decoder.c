@@ -1,0 +1,153 @@
+/* CTAs to executions that lie in each other. See decoder.h. */
+#include "intra/decode/decoder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "intra/decode/async_events.h"
+#include "intra/decode/execution_nesting.h"
+#include "intra/decode/ring_records.h"
+#include "intra/decode/subtract_overhead.h"
+
+/*
+ * Rates of devices' timers: %globaltimer counts ns. LLVM's libc says 100 MHz of all GPUs that have
+ * s_memrealtime, and 25 to 100 MHz of later ones.
+ */
+#define NS_KHZ 1000000u
+#define AMD_KHZ 100000u
+
+static uint64_t usual_khz(const struct instrument_layout *layout)
+{
+	return layout->is_amd ? AMD_KHZ : NS_KHZ;
+}
+
+void decoder_init(struct decoder *decoder, const struct instrument_layout *layout,
+		  struct decode_cost cost)
+{
+	*decoder = (struct decoder){
+		.layout = layout,
+		.cost = cost,
+		.timer_khz = usual_khz(layout),
+	};
+}
+
+void decoder_begin(struct decoder *decoder, const struct instrument_layout *layout,
+		   struct decode_cost cost)
+{
+	decoder->layout = layout;
+	decoder->cost = cost;
+	decoder->timer_khz = usual_khz(layout);
+	decoder->totals = (struct decode_totals){0};
+	decoder->execution_count = 0;
+	decoder->event_count = 0;
+}
+
+void decoder_fini(struct decoder *decoder)
+{
+	free(decoder->executions);
+	free(decoder->sightings);
+	free(decoder->events);
+	free(decoder->event_lists);
+	free(decoder->ends);
+	free(decoder->readings);
+	*decoder = (struct decoder){0};
+}
+
+/* ------------------------------------------------------------------ a CTA */
+
+static uint64_t timer_ns(const struct decoder *decoder, uint64_t ticks)
+{
+	uint64_t khz = decoder->timer_khz;
+
+	if (khz == NS_KHZ)
+		return ticks;
+	return ticks / khz * NS_KHZ + ticks % khz * NS_KHZ / khz;
+}
+
+static bool decode_unit(struct decoder *decoder, const uint8_t *cta, uint8_t index)
+{
+	const struct instrument_layout *layout = decoder->layout;
+	struct decode_unit *unit = &decoder->units[index];
+	struct decode_totals *totals = &decoder->totals;
+	struct instrument_unit_header header;
+	struct decode_ring ring;
+
+	memcpy(&header, cta + layout_header_at(layout, index), sizeof(header));
+	*unit = (struct decode_unit){.warp = layout->units[index],
+				     .first = (uint32_t)decoder->execution_count};
+	if (header.magic != INSTRUMENT_MAGIC || header.end_clock < header.start_clock)
+		return true; /* not there */
+	unit->is_there = true;
+	unit->processor = header.processor;
+	unit->processor_high = header.processor_high;
+	unit->start_ns = timer_ns(decoder, header.start_ns);
+	unit->end_ns = timer_ns(decoder, header.end_ns);
+	unit->start_clock = header.start_clock;
+	unit->end_clock = header.end_clock;
+	unit->finalize_cycles = header.finalize_cycles;
+	unit->record_count = header.count;
+	ring = (struct decode_ring){
+		.layout = layout,
+		.bytes = cta + layout_ring_at(layout, index),
+		.capacity = layout->ring_bytes / INSTRUMENT_RECORD_BYTES,
+		.slack = layout->slack_bytes / INSTRUMENT_RECORD_BYTES,
+		.count = header.count,
+		.start_clock = header.start_clock,
+		.end_clock = header.end_clock,
+	};
+	if (ring.count > ring.capacity)
+		ring.first = ring.count - ring.capacity;
+	unit->dropped = ring.first;
+	totals->units++;
+	totals->records += header.count;
+	totals->dropped += ring.first;
+	totals->dropped_warp[unit->warp] += ring.first;
+	if (!decode_ring_read(decoder, &ring, index))
+		return false;
+	if (!decode_nest(decoder, unit->first, &ring))
+		return false;
+	unit->count = (uint32_t)decoder->execution_count - unit->first;
+	return !unit->count || (!decoder->cost.empty && !decoder->cost.scope) ||
+	       decode_take_cost_off(decoder, unit);
+}
+
+bool decode_cta(struct decoder *decoder, const void *bytes)
+{
+	uint64_t units = decoder->totals.units;
+	uint64_t there;
+
+	decoder->execution_count = 0;
+	decoder->event_count = 0;
+	decoder->sighting_count = 0;
+	for (uint32_t i = 0; i < decoder->layout->unit_count; i++)
+		if (!decode_unit(decoder, bytes, (uint8_t)i))
+			return false;
+	there = decoder->totals.units - units;
+	decoder->totals.ctas += there != 0;
+	decoder->totals.lost_ctas += there == 0;
+	decoder->totals.lost_units += there ? decoder->layout->unit_count - there : 0;
+	return decode_events(decoder);
+}
+
+void decode_prefetch(const struct instrument_layout *layout, const void *bytes)
+{
+	const uint8_t *cta = bytes;
+
+	for (uint32_t i = 0; i < layout->unit_count; i++) {
+		const uint8_t *ring = cta + layout_ring_at(layout, i);
+
+		__builtin_prefetch(cta + layout_header_at(layout, i));
+		__builtin_prefetch(ring);
+		__builtin_prefetch(ring + 64);
+	}
+}
+
+double decode_mhz(const struct instrument_layout *layout, const struct decode_unit *unit,
+		  double fallback_mhz)
+{
+	uint64_t cycles = unit->end_clock - unit->start_clock;
+	double ns = unit->end_ns > unit->start_ns ? (double)(unit->end_ns - unit->start_ns) : 0;
+
+	/* The device's timer may tick as slowly as once in 1.024 us; AMD's, in 10 or 40 ns. */
+	return ns < (layout->is_amd ? 1000 : 10240) ? fallback_mhz : (double)cycles * 1000 / ns;
+}

@@ -1,0 +1,320 @@
+/* Executions that lie in each other. See execution_nesting.h. */
+#include "intra/decode/execution_nesting.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+/* ------------------------------------------------------------------ by time */
+
+/* By start, what lies around others first: it ends later, or its end was recorded later. */
+static int compare_executions(const void *a, const void *b)
+{
+	const struct decode_execution *x = a;
+	const struct decode_execution *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	if (x->duration != y->duration)
+		return x->duration > y->duration ? -1 : 1;
+	return (x->sequence < y->sequence) - (x->sequence > y->sequence);
+}
+
+/* Most are in order; a few come after executions that they contain. */
+static void sort_executions(struct decode_execution *all, uint32_t count)
+{
+	uint64_t moves_left = (uint64_t)count * 8;
+
+	for (uint32_t i = 1; i < count; i++) {
+		struct decode_execution late;
+		uint32_t at = i;
+
+		if (compare_executions(&all[i - 1], &all[i]) <= 0)
+			continue;
+		late = all[i];
+		while (at && compare_executions(&all[at - 1], &late) > 0) {
+			if (!moves_left--)
+				break;
+			all[at] = all[at - 1];
+			at--;
+		}
+		all[at] = late;
+		if (moves_left == UINT64_MAX) {
+			qsort(all, count, sizeof(*all), compare_executions);
+			return;
+		}
+	}
+}
+
+static inline bool is_over(uint64_t end, uint32_t sequence, const struct decode_execution *next)
+{
+	return end < next->start || (end == next->start && sequence < next->sequence);
+}
+
+/* Each begins after the one before it: they are in order, and none contains another. */
+static bool is_flat(const struct decode_execution *all, uint32_t count)
+{
+	for (uint32_t i = 1; i < count; i++)
+		if (all[i].start <= all[i - 1].start ||
+		    !is_over(decode_end_of(&all[i - 1]), all[i - 1].sequence, &all[i]))
+			return false;
+	return true;
+}
+
+/* Finds what each lies in; the unit's executions are in order. */
+static void nest(struct decode_execution *all, uint32_t first, uint32_t count)
+{
+	struct {
+		uint64_t end;
+		uint32_t sequence;
+		uint32_t index;
+	} stack[DECODE_DEPTH_MAX];
+	uint32_t depth = 0;
+
+	for (uint32_t i = first; i < first + count; i++) {
+		uint64_t end = decode_end_of(&all[i]);
+		uint32_t at;
+
+		while (depth && is_over(stack[depth - 1].end, stack[depth - 1].sequence, &all[i]))
+			depth--;
+		/* What only overlaps is no parent. */
+		for (at = depth; at && stack[at - 1].end < end;)
+			at--;
+		all[i].parent = at ? stack[at - 1].index : DECODE_NONE;
+		if (depth == DECODE_DEPTH_MAX)
+			continue;
+		stack[depth].end = end;
+		stack[depth].sequence = all[i].sequence;
+		stack[depth++].index = i;
+	}
+}
+
+/* ------------------------------------------------------------------ scopes without an end */
+
+/*
+ * Scopes without a record of their end: the kernel left them on another path, or the record is
+ * corrupt. The compiler knows what runs only inside them (static_nesting.h): while that runs they
+ * are open. They last at least from their start, or the oldest record of a ring that has lost some,
+ * until the end of the last such execution.
+ */
+struct opening {
+	struct decoder *decoder;
+	const struct decode_ring *ring;
+	uint32_t open[INSTRUMENT_CODE_MAX]; /* by scope: its index, or DECODE_NONE */
+	/* By scope: when its first execution began; 0: it was open at the oldest record. */
+	uint64_t first[INSTRUMENT_CODE_MAX];
+};
+
+static bool is_open(const struct decode_execution *execution)
+{
+	return execution->sequence == DECODE_OPEN;
+}
+
+/* Until the end is known: `parent` is the execution inside it that ends last. */
+static void set_reach(struct decode_execution *all, uint32_t outer, uint32_t inner)
+{
+	uint32_t last = all[outer].parent;
+
+	if (last == DECODE_NONE || decode_end_of(&all[inner]) > decode_end_of(&all[last]))
+		all[outer].parent = inner;
+}
+
+/*
+ * The scope was open when the oldest record was made, and no record is about it: `inner` tells.
+ * There is room.
+ */
+static uint32_t open_before(struct opening *opening, uint16_t scope,
+			    const struct decode_execution *inner)
+{
+	struct decoder *decoder = opening->decoder;
+	uint32_t at = (uint32_t)decoder->execution_count++;
+
+	opening->first[scope] = 0;
+	decoder->executions[at] = (struct decode_execution){
+		.start = inner->start < opening->ring->oldest ? inner->start
+							      : opening->ring->oldest,
+		.parent = DECODE_NONE,
+		.sequence = DECODE_OPEN,
+		.scope = scope,
+		.unit = inner->unit,
+		.end_unit = inner->unit,
+	};
+	return at;
+}
+
+/*
+ * True if `outer`, which is around `inner`, began before the oldest record. Of a scope that may lie
+ * in itself an execution that is known can be an inner one: then nothing is said.
+ */
+static bool was_open_before(const struct opening *opening, uint16_t outer,
+			    const struct decode_execution *inner)
+{
+	return opening->ring->first && opening->open[outer] == DECODE_NONE &&
+	       opening->first[outer] && decode_end_of(inner) <= opening->first[outer] &&
+	       !layout_may_contain(opening->decoder->layout, outer, outer);
+}
+
+/* An execution that ended: all around it lasts as long. */
+static void reach(struct opening *opening, uint32_t index)
+{
+	struct decode_execution *all = opening->decoder->executions;
+	const struct instrument_layout *layout = opening->decoder->layout;
+	uint16_t scope = all[index].scope;
+	uint16_t outer = layout->nesting[scope].parent;
+
+	for (; outer != INSTRUMENT_NO_SCOPE && layout_may_contain(layout, outer, scope);
+	     outer = layout->nesting[outer].parent) {
+		if (was_open_before(opening, outer, &all[index]))
+			opening->open[outer] = open_before(opening, outer, &all[index]);
+		if (opening->open[outer] != DECODE_NONE)
+			set_reach(all, opening->open[outer], index);
+	}
+}
+
+/* Goes through the unit's executions as they begin; further ones come after them. */
+static void find_reaches(struct opening *opening, uint32_t first, uint32_t end)
+{
+	const struct instrument_layout *layout = opening->decoder->layout;
+	const struct decode_execution *all = opening->decoder->executions;
+
+	memset(opening->open, 0xff, sizeof(opening->open));
+	memset(opening->first, 0xff, sizeof(opening->first));
+	for (uint32_t i = first; i < end; i++)
+		if (all[i].is_partial)
+			opening->first[all[i].scope] = 0;
+		else if (all[i].start < opening->first[all[i].scope])
+			opening->first[all[i].scope] = all[i].start;
+	for (uint32_t i = first; i < end; i++) {
+		uint16_t scope = all[i].scope;
+
+		if (is_open(&all[i])) {
+			opening->open[scope] = i;
+			continue;
+		}
+		/* The one before has ended by now, unless this one lies in it. */
+		if (!layout_may_contain(layout, scope, scope))
+			opening->open[scope] = DECODE_NONE;
+		reach(opening, i);
+	}
+}
+
+static uint32_t depth_of(const struct instrument_layout *layout, uint16_t scope)
+{
+	uint32_t depth = 0;
+
+	while ((scope = layout->nesting[scope].parent) != INSTRUMENT_NO_SCOPE)
+		depth++;
+	return depth;
+}
+
+/* Sequences of executions that have been closed here: after all records. */
+#define CLOSED_MIN (DECODE_OPEN - 1 - INSTRUMENT_CODE_MAX)
+
+/* With what is known by now, unless that is nothing but its start. */
+static void close_open(struct decoder *decoder, struct decode_execution *execution)
+{
+	const struct decode_execution *last;
+
+	if (execution->parent == DECODE_NONE)
+		return;
+	last = &decoder->executions[execution->parent];
+	execution->duration = decode_end_of(last) - execution->start;
+	execution->parent = DECODE_NONE;
+	/* The outer one after the inner one. */
+	execution->sequence = DECODE_OPEN - 1 - depth_of(decoder->layout, execution->scope);
+	execution->is_partial = true;
+	decoder->totals.partial[execution->scope]++;
+}
+
+/*
+ * What began inside a scope ends there too, and what ended inside one that began before the oldest
+ * record has begun there. The others are in [inner, end). True if `outer` is longer now.
+ */
+static bool extend(const struct decoder *decoder, struct decode_execution *outer,
+		   const struct decode_execution *inner, const struct decode_execution *end)
+{
+	uint64_t duration = outer->duration;
+	uint64_t until = decode_end_of(outer);
+
+	for (; inner < end && inner->start < until; inner++) {
+		uint64_t inner_end = decode_end_of(inner);
+
+		if (is_open(inner) ||
+		    !layout_may_contain(decoder->layout, outer->scope, inner->scope))
+			continue;
+		if (inner->start >= outer->start)
+			until = inner_end > until ? inner_end : until;
+		else if (inner_end > outer->start && inner_end < until)
+			outer->start = inner->start;
+	}
+	outer->duration = until - outer->start;
+	return outer->duration != duration;
+}
+
+/* Those from `unordered` on are not in order: they began before the oldest record. */
+static void extend_all(const struct decoder *decoder, uint32_t first, uint32_t unordered)
+{
+	struct decode_execution *all = decoder->executions;
+	uint32_t rounds = DECODE_DEPTH_MAX;
+	bool has_changed = true;
+
+	while (has_changed && rounds--) {
+		has_changed = false;
+		for (uint32_t i = (uint32_t)decoder->execution_count; i-- > first;)
+			if (all[i].sequence >= CLOSED_MIN && !is_open(&all[i]))
+				has_changed |= extend(decoder, &all[i],
+						      &all[i < unordered ? i + 1 : first],
+						      all + unordered);
+	}
+}
+
+/* Those that stay open are gone. */
+static void remove_open(struct decoder *decoder, uint32_t first)
+{
+	size_t kept = first;
+
+	for (size_t i = first; i < decoder->execution_count; i++)
+		if (!is_open(&decoder->executions[i]))
+			decoder->executions[kept++] = decoder->executions[i];
+	decoder->execution_count = kept;
+}
+
+static bool close_all(struct decoder *decoder, uint32_t first, const struct decode_ring *ring)
+{
+	uint32_t end = (uint32_t)decoder->execution_count;
+	struct opening opening = {.decoder = decoder, .ring = ring};
+
+	if (!array_reserve(&decoder->executions, &decoder->execution_capacity,
+			   (size_t)end + decoder->layout->scope_count,
+			   sizeof(*decoder->executions)))
+		return false;
+	/* What is open lies around what begins with it. */
+	for (uint32_t i = first; i < end; i++)
+		if (is_open(&decoder->executions[i]))
+			decoder->executions[i].duration = UINT64_MAX - decoder->executions[i].start;
+	sort_executions(decoder->executions + first, end - first);
+	find_reaches(&opening, first, end);
+	for (uint32_t i = first; i < decoder->execution_count; i++)
+		if (is_open(&decoder->executions[i]))
+			close_open(decoder, &decoder->executions[i]);
+	extend_all(decoder, first, end);
+	return true;
+}
+
+bool decode_nest(struct decoder *decoder, uint32_t first, const struct decode_ring *ring)
+{
+	bool has_nesting = decoder->layout->nesting;
+	uint32_t count;
+
+	if (has_nesting && (ring->open_count || ring->first) && !close_all(decoder, first, ring))
+		return false;
+	if (ring->open_count)
+		remove_open(decoder, first);
+	count = (uint32_t)decoder->execution_count - first;
+	if (!is_flat(decoder->executions + first, count)) {
+		sort_executions(decoder->executions + first, count);
+		nest(decoder->executions, first, count);
+	}
+	return true;
+}

@@ -1,0 +1,326 @@
+/* The layout of what instrumented kernels write. See layout.h. */
+#include "intra/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SCOPE_MAX INSTRUMENT_CODE_MAX
+#define CTA_ALIGN 128u
+
+static const char first_line[] = "proton-instrument 1";
+
+uint32_t layout_scope(struct instrument_layout *layout, const char *name, size_t length)
+{
+	for (uint32_t i = 0; i < layout->scope_count; i++)
+		if (strlen(layout->scopes[i]) == length &&
+		    memcmp(layout->scopes[i], name, length) == 0)
+			return i;
+	if (layout->scope_count == SCOPE_MAX)
+		return UINT32_MAX;
+	if (!layout->scopes)
+		layout->scopes = calloc(SCOPE_MAX, sizeof(*layout->scopes));
+	if (!layout->scopes)
+		return UINT32_MAX;
+	layout->scopes[layout->scope_count] = strndup(name, length);
+	if (!layout->scopes[layout->scope_count])
+		return UINT32_MAX;
+	return layout->scope_count++;
+}
+
+uint32_t layout_code(struct instrument_layout *layout, uint32_t scope, enum instrument_kind kind)
+{
+	for (uint32_t i = 1; i <= layout->code_count; i++)
+		if (layout->codes[i].scope == scope && layout->codes[i].kind == kind)
+			return i;
+	if (layout->code_count == INSTRUMENT_CODE_MAX)
+		return 0;
+	layout->codes[++layout->code_count] = (struct instrument_code){
+		.scope = (uint16_t)scope,
+		.kind = (uint16_t)kind,
+	};
+	return layout->code_count;
+}
+
+struct instrument_nesting *layout_nesting(struct instrument_layout *layout)
+{
+	if (layout->nesting)
+		return layout->nesting;
+	layout->nesting = calloc(SCOPE_MAX, sizeof(*layout->nesting));
+	for (uint32_t i = 0; layout->nesting && i < SCOPE_MAX; i++)
+		layout->nesting[i].parent = INSTRUMENT_NO_SCOPE;
+	return layout->nesting;
+}
+
+void layout_fini(struct instrument_layout *layout)
+{
+	free(layout->nesting);
+	for (uint32_t i = 0; i < layout->scope_count; i++)
+		free(layout->scopes[i]);
+	free(layout->scopes);
+	*layout = (struct instrument_layout){0};
+}
+
+static void write_nesting(const struct instrument_layout *layout, struct out *out)
+{
+	for (uint32_t i = 0; layout->nesting && i < layout->scope_count; i++) {
+		if (!layout->nesting[i].is_known)
+			continue;
+		out_printf(out, "around %u", i);
+		for (uint32_t other = 0; other < layout->scope_count; other++)
+			if (layout_may_contain(layout, other, i))
+				out_printf(out, " %u", other);
+		out_byte(out, '\n');
+		if (layout->nesting[i].parent != INSTRUMENT_NO_SCOPE)
+			out_printf(out, "parent %u %u\n", i, layout->nesting[i].parent);
+	}
+}
+
+void layout_write(const struct instrument_layout *layout, struct out *out)
+{
+	out_printf(out, "%s\nvendor %s\nwarps %u\nwarps_per_unit %u\nring %u\nslack %u\ncta %u\n",
+		   first_line, layout->is_amd ? "amd" : "nvidia", layout->warp_count,
+		   layout->warps_per_unit, layout->ring_bytes, layout->slack_bytes,
+		   layout->cta_bytes);
+	out_printf(out, "cta_stride %u\nunits", layout->cta_stride);
+	for (uint32_t i = 0; i < layout->unit_count; i++)
+		out_printf(out, " %u", layout->units[i]);
+	out_byte(out, '\n');
+	for (uint32_t i = 0; i < layout->scope_count; i++) {
+		out_text(out, "scope ");
+		for (const char *c = layout->scopes[i]; *c; c++) {
+			if (*c == '\n')
+				out_text(out, "\\n");
+			else if (*c == '\\')
+				out_text(out, "\\\\");
+			else
+				out_byte(out, *c);
+		}
+		out_byte(out, '\n');
+	}
+	for (uint32_t i = 1; i <= layout->code_count; i++)
+		out_printf(out, "code %u %u\n", layout->codes[i].scope, layout->codes[i].kind);
+	write_nesting(layout, out);
+}
+
+/* ------------------------------------------------------------------ reading */
+
+struct reader {
+	const char *at;
+	const char *end; /* of the line */
+};
+
+static bool read_word(struct reader *reader, const char *word)
+{
+	size_t length = strlen(word);
+
+	if ((size_t)(reader->end - reader->at) < length || memcmp(reader->at, word, length) != 0)
+		return false;
+	if (reader->at + length < reader->end && reader->at[length] != ' ')
+		return false;
+	reader->at += length;
+	if (reader->at < reader->end)
+		reader->at++;
+	return true;
+}
+
+static bool read_number(struct reader *reader, uint32_t *out)
+{
+	uint64_t value = 0;
+	const char *start = reader->at;
+
+	while (reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9') {
+		value = value * 10 + (uint64_t)(*reader->at++ - '0');
+		if (value > UINT32_MAX)
+			return false;
+	}
+	if (reader->at == start)
+		return false;
+	if (reader->at < reader->end && *reader->at++ != ' ')
+		return false;
+	*out = (uint32_t)value;
+	return true;
+}
+
+static bool read_scope(struct reader *reader, struct instrument_layout *layout)
+{
+	uint32_t count = layout->scope_count;
+	char name[512];
+	size_t length = 0;
+
+	while (reader->at < reader->end) {
+		char c = *reader->at++;
+
+		if (c == '\\') {
+			if (reader->at == reader->end)
+				return false;
+			c = *reader->at++;
+			if (c != 'n' && c != '\\')
+				return false;
+			c = c == 'n' ? '\n' : c;
+		}
+		if (length == sizeof(name) || !c)
+			return false;
+		name[length++] = c;
+	}
+	/* A name twice would shift the numbers of those behind it. */
+	return length && layout_scope(layout, name, length) == count;
+}
+
+static bool read_units(struct reader *reader, struct instrument_layout *layout)
+{
+	uint32_t warp;
+
+	while (reader->at < reader->end) {
+		if (layout->unit_count == INSTRUMENT_UNIT_MAX || !read_number(reader, &warp) ||
+		    warp >= INSTRUMENT_UNIT_MAX)
+			return false;
+		layout->units[layout->unit_count++] = (uint8_t)warp;
+	}
+	return true;
+}
+
+static bool read_code(struct reader *reader, struct instrument_layout *layout)
+{
+	uint32_t scope;
+	uint32_t kind;
+	uint32_t count = layout->code_count;
+
+	if (!read_number(reader, &scope) || !read_number(reader, &kind) ||
+	    scope >= layout->scope_count || kind > INSTRUMENT_EVENT_END)
+		return false;
+	return layout_code(layout, scope, kind) == count + 1;
+}
+
+static bool read_around(struct reader *reader, struct instrument_layout *layout)
+{
+	struct instrument_nesting *nesting = layout_nesting(layout);
+	uint32_t scope;
+	uint32_t other;
+
+	if (!nesting || !read_number(reader, &scope) || scope >= SCOPE_MAX)
+		return false;
+	nesting[scope].is_known = true;
+	while (reader->at < reader->end) {
+		if (!read_number(reader, &other) || other >= SCOPE_MAX)
+			return false;
+		nesting[scope].around[other / 64] |= 1ull << other % 64;
+	}
+	return true;
+}
+
+static bool read_parent(struct reader *reader, struct instrument_layout *layout)
+{
+	struct instrument_nesting *nesting = layout_nesting(layout);
+	uint32_t scope;
+	uint32_t parent;
+
+	if (!nesting || !read_number(reader, &scope) || !read_number(reader, &parent) ||
+	    scope >= SCOPE_MAX || parent >= SCOPE_MAX)
+		return false;
+	nesting[scope].parent = (uint16_t)parent;
+	return true;
+}
+
+static bool read_line(struct reader *reader, struct instrument_layout *layout)
+{
+	if (read_word(reader, "vendor")) {
+		layout->is_amd = read_word(reader, "amd");
+		return layout->is_amd || read_word(reader, "nvidia");
+	}
+	if (read_word(reader, "warps"))
+		return read_number(reader, &layout->warp_count);
+	if (read_word(reader, "warps_per_unit"))
+		return read_number(reader, &layout->warps_per_unit);
+	if (read_word(reader, "ring"))
+		return read_number(reader, &layout->ring_bytes);
+	if (read_word(reader, "slack"))
+		return read_number(reader, &layout->slack_bytes);
+	if (read_word(reader, "cta"))
+		return read_number(reader, &layout->cta_bytes);
+	if (read_word(reader, "cta_stride"))
+		return read_number(reader, &layout->cta_stride);
+	if (read_word(reader, "units"))
+		return read_units(reader, layout);
+	if (read_word(reader, "scope"))
+		return read_scope(reader, layout);
+	if (read_word(reader, "code"))
+		return read_code(reader, layout);
+	if (read_word(reader, "around"))
+		return read_around(reader, layout);
+	if (read_word(reader, "parent"))
+		return read_parent(reader, layout);
+	return true; /* a later version's key */
+}
+
+static bool are_units_sane(const struct instrument_layout *layout)
+{
+	if (!layout->unit_count || !layout->warps_per_unit ||
+	    layout->warp_count > INSTRUMENT_UNIT_MAX || layout->warps_per_unit > layout->warp_count)
+		return false;
+	for (uint32_t i = 0; i < layout->unit_count; i++)
+		if (layout->units[i] >= layout->warp_count ||
+		    (i && layout->units[i] <= layout->units[i - 1]))
+			return false;
+	return true;
+}
+
+/* The nesting names existing scopes only, and no scope is inside itself. */
+static bool is_nesting_sane(const struct instrument_layout *layout)
+{
+	const struct instrument_nesting *nesting = layout->nesting;
+
+	for (uint32_t i = 0; nesting && i < SCOPE_MAX; i++) {
+		uint32_t depth = 0;
+
+		if (i >= layout->scope_count && nesting[i].is_known)
+			return false;
+		for (uint32_t other = layout->scope_count; other < SCOPE_MAX; other++)
+			if (nesting[i].is_known && layout_may_contain(layout, other, i))
+				return false;
+		for (uint32_t p = nesting[i].parent; p != INSTRUMENT_NO_SCOPE;
+		     p = nesting[p].parent)
+			if (!nesting[i].is_known || p >= layout->scope_count ||
+			    ++depth > layout->scope_count)
+				return false;
+	}
+	return true;
+}
+
+static bool is_sane(const struct instrument_layout *layout)
+{
+	uint32_t ring = layout->ring_bytes;
+	uint32_t slack = layout->slack_bytes;
+
+	return are_units_sane(layout) && layout->cta_stride && layout->cta_bytes % CTA_ALIGN == 0 &&
+	       ring >= INSTRUMENT_RECORD_BYTES && ring <= (1u << 28) && (ring & (ring - 1)) == 0 &&
+	       slack % INSTRUMENT_RECORD_BYTES == 0 && slack <= ring &&
+	       layout_ring_at(layout, layout->unit_count) <= layout->cta_bytes &&
+	       is_nesting_sane(layout);
+}
+
+int layout_read(const char *text, size_t length, struct instrument_layout *layout,
+		struct proton_error *err)
+{
+	const char *end = text + length;
+	bool is_first = true;
+
+	*layout = (struct instrument_layout){0};
+	while (text < end) {
+		const char *newline = memchr(text, '\n', (size_t)(end - text));
+		struct reader reader = {text, newline ? newline : end};
+
+		if (is_first ? !read_word(&reader, first_line) : !read_line(&reader, layout)) {
+			layout_fini(layout);
+			return err_set(err, PROTON_E_FORMAT,
+				       "the layout of the kernel's records is damaged");
+		}
+		is_first = false;
+		text = reader.end + (newline != NULL);
+	}
+	if (is_first || !is_sane(layout)) {
+		layout_fini(layout);
+		return err_set(err, PROTON_E_FORMAT,
+			       "the layout of the kernel's records is damaged");
+	}
+	return PROTON_OK;
+}

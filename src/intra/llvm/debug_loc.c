@@ -1,0 +1,107 @@
+/* Where in the source lines of LLVM IR are from. See debug_loc.h. */
+#include "intra/llvm/debug_loc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+/* The number behind `word`; NAME_NONE. */
+static uint32_t number_behind(struct slice line, const char *word)
+{
+	const char *at = slice_find(line, word);
+	const char *end = line.at + line.length;
+	uint32_t number = 0;
+
+	if (!at)
+		return NAME_NONE;
+	for (at += strlen(word); at < end && *at >= '0' && *at <= '9'; at++)
+		number = number * 10 + (uint32_t)(*at - '0');
+	return number;
+}
+
+/* A place in the source: "!7 = !DILocation(line: 3, column: 9, scope: !4, inlinedAt: !5)". */
+struct place {
+	uint32_t line;
+	uint32_t scope;
+	uint32_t inlined_at;
+	uint32_t number;
+};
+
+static bool is_same_line(const struct place *a, const struct place *b)
+{
+	return a->line == b->line && a->scope == b->scope && a->inlined_at == b->inlined_at;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct place *left = a;
+	const struct place *right = b;
+
+	if (left->line != right->line)
+		return left->line < right->line ? -1 : 1;
+	if (left->scope != right->scope)
+		return left->scope < right->scope ? -1 : 1;
+	if (left->inlined_at != right->inlined_at)
+		return left->inlined_at < right->inlined_at ? -1 : 1;
+	return (left->number > right->number) - (left->number < right->number);
+}
+
+bool llvm_sources_init(struct llvm_sources *sources, const struct llvm_function *function)
+{
+	struct place *places = NULL;
+	size_t capacity = 0;
+	size_t count = 0;
+
+	*sources = (struct llvm_sources){.function = function};
+	sources->first = calloc(function->line_count, sizeof(*sources->first));
+	if (!sources->first)
+		return false;
+	for (uint32_t i = function->end_line; i < function->line_count; i++) {
+		struct slice line = function->lines[i];
+		uint32_t number = slice_starts(line, "!") ? number_behind(line, "!") : NAME_NONE;
+
+		/* Each number has a line. */
+		if (!slice_find(line, "!DILocation(") || number >= function->line_count)
+			continue;
+		if (!array_reserve(&places, &capacity, count + 1, sizeof(*places))) {
+			free(places);
+			return false;
+		}
+		places[count++] = (struct place){
+			.line = number_behind(line, "line: "),
+			.scope = number_behind(line, "scope: !"),
+			.inlined_at = number_behind(line, "inlinedAt: !"),
+			.number = number,
+		};
+	}
+	if (count)
+		qsort(places, count, sizeof(*places), compare_places);
+	for (size_t i = 0, first = 0; i < count; i++) {
+		if (!is_same_line(&places[first], &places[i]))
+			first = i;
+		sources->first[places[i].number] = places[first].number + 1;
+	}
+	free(places);
+	return true;
+}
+
+void llvm_sources_fini(struct llvm_sources *sources)
+{
+	free(sources->first);
+	*sources = (struct llvm_sources){0};
+}
+
+uint32_t llvm_place_of(const struct llvm_function *function, uint32_t line)
+{
+	return number_behind(function->lines[line], ", !dbg !");
+}
+
+uint32_t llvm_source_of(const struct llvm_sources *sources, uint32_t line)
+{
+	uint32_t place = llvm_place_of(sources->function, line);
+
+	return place < sources->function->line_count && sources->first[place]
+		       ? sources->first[place] - 1
+		       : place;
+}

@@ -1,0 +1,508 @@
+/* Writing the instrumented text. See emit.h. */
+#include "intra/llvm/emit.h"
+#include "intra/llvm/noinline_callees.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPERAND_BYTES 32
+
+static void line_as_it_is(const struct emit *emit, struct slice line)
+{
+	out_bytes(emit->out, line.at, line.length);
+	out_byte(emit->out, '\n');
+}
+
+/* ------------------------------------------------------------------ values of "used" */
+
+/* On entry to `block`, as an operand. */
+static void used_before(const struct emit *emit, uint32_t block, char *text)
+{
+	const struct plan_block *b = &emit->plan->blocks[block];
+
+	if (b->used != PLAN_VARIES)
+		snprintf(text, OPERAND_BYTES, "%" PRId64, b->used < 0 ? (int64_t)0 : b->used);
+	else if (b->source == block)
+		snprintf(text, OPERAND_BYTES, "%%proton.i.%u", block);
+	else
+		snprintf(text, OPERAND_BYTES, "%%proton.%c.%u",
+			 emit->plan->blocks[b->source].slot_count ? 'n' : 'i', b->source);
+}
+
+static void used_after(const struct emit *emit, uint32_t block, char *text)
+{
+	int64_t used = plan_used_after(emit->plan, block);
+
+	if (used != PLAN_VARIES)
+		snprintf(text, OPERAND_BYTES, "%" PRId64, used);
+	else if (emit->plan->blocks[block].slot_count)
+		snprintf(text, OPERAND_BYTES, "%%proton.n.%u", block);
+	else
+		used_before(emit, block, text);
+}
+
+static void write_label(const struct emit *emit, struct out *out, uint32_t block)
+{
+	struct slice label = emit->function->blocks[block].label;
+
+	if (label.length) {
+		out_byte(out, '%');
+		out_bytes(out, label.at, label.length);
+	} else {
+		out_printf(out, "%%%" PRIu32, llvm_function_entry_number(emit->function));
+	}
+}
+
+static void write_phi(const struct emit *emit, struct out *out, uint32_t block)
+{
+	const struct plan_block *b = &emit->plan->blocks[block];
+
+	out_printf(out, "  %%proton.i.%u = phi i32 ", block);
+	for (uint32_t i = 0; i < b->predecessor_count; i++) {
+		uint32_t from = emit->plan->predecessors[b->first_predecessor + i];
+		char value[OPERAND_BYTES];
+
+		used_after(emit, from, value);
+		out_printf(out, "%s[ %s, ", i ? ", " : "", value);
+		write_label(emit, out, from);
+		out_text(out, " ]");
+	}
+	out_byte(out, '\n');
+}
+
+/* ------------------------------------------------------------------ the function's own lines */
+
+/* The buffer's parameter is written through now. */
+static void define_line(const struct emit *emit)
+{
+	static const char *const gone[] = {"readnone ", "readonly ", "captures(none) ",
+					   "nocapture "};
+	struct slice line = emit->function->lines[emit->function->define_line];
+	struct slice name = emit->function->last_parameter;
+	const char *end = line.at + line.length;
+	const char *at = name.at;
+
+	while (at > line.at && memcmp(at, "ptr ", 4) != 0)
+		at--;
+	out_bytes(emit->out, line.at, (size_t)(at - line.at));
+	while (at < name.at) {
+		size_t skip = 0;
+
+		for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
+			if ((size_t)(end - at) > strlen(gone[i]) &&
+			    memcmp(at, gone[i], strlen(gone[i])) == 0)
+				skip = strlen(gone[i]);
+		if (!skip)
+			out_byte(emit->out, *at++);
+		at += skip;
+	}
+	out_bytes(emit->out, at, (size_t)(end - at));
+	out_byte(emit->out, '\n');
+}
+
+/*
+ * What LLVM inferred of the kernel as it was and is no longer so: that it needs none of these
+ * inputs (AMD). It never infers that a function with markers touches no memory: assembly might.
+ */
+static void attributes_line(const struct emit *emit, struct slice line)
+{
+	static const char *const gone[] = {
+		"\"amdgpu-no-workgroup-id-x\"",  "\"amdgpu-no-workgroup-id-y\"",
+		"\"amdgpu-no-workgroup-id-z\"",  "\"amdgpu-no-workitem-id-x\"",
+		"\"amdgpu-no-implicitarg-ptr\"",
+	};
+	const char *end = line.at + line.length;
+	const char *at = line.at;
+
+	while (at < end) {
+		size_t skip = 0;
+
+		for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++) {
+			size_t length = strlen(gone[i]);
+
+			if ((size_t)(end - at) >= length && memcmp(at, gone[i], length) == 0)
+				skip = length;
+		}
+		if (!skip)
+			out_byte(emit->out, *at++);
+		at += skip;
+	}
+	out_byte(emit->out, '\n');
+}
+
+/* ------------------------------------------------------------------ records */
+
+static void write_record(const struct emit *emit, const struct emit_target *target, uint32_t block,
+			 uint32_t marker)
+{
+	const struct plan_site *site = &emit->plan->sites[marker];
+	const struct plan_block *b = &emit->plan->blocks[block];
+	struct slice end = emit->function->markers[site->clock].result;
+	struct emit_place place = {PLAN_NONE, site->slot * INSTRUMENT_RECORD_BYTES};
+	char clock[64];
+	char word[64];
+
+	if (b->used == PLAN_VARIES)
+		place.block = block;
+	else
+		place.offset_bytes += (uint32_t)(b->used < 0 ? 0 : b->used) &
+				      (emit->layout->ring_bytes - 1);
+	if (site->start == PLAN_NONE) {
+		snprintf(clock, sizeof(clock), "%.*s", (int)end.length, end.at);
+		snprintf(word, sizeof(word), "%" PRId32, (int32_t)(site->code << 24));
+	} else {
+		struct slice start =
+			emit->function->markers[emit->plan->sites[site->start].clock].result;
+
+		snprintf(clock, sizeof(clock), "%.*s", (int)start.length, start.at);
+		snprintf(word, sizeof(word), "%%proton.w.%u", marker);
+		out_printf(emit->out,
+			   "  %%proton.d.%u = sub i32 %.*s, %s\n"
+			   "  %%proton.l.%u = icmp ult i32 %%proton.d.%u, %u\n"
+			   "  %%proton.c.%u = select i1 %%proton.l.%u, i32 %%proton.d.%u, i32 %u\n"
+			   "  %s = or disjoint i32 %%proton.c.%u, %" PRId32 "\n",
+			   marker, (int)end.length, end.at, clock, marker, marker,
+			   INSTRUMENT_DURATION_MAX, marker, marker, marker, INSTRUMENT_DURATION_MAX,
+			   word, marker, (int32_t)(site->code << 24));
+	}
+	target->store(emit, place, marker, clock, word);
+}
+
+/*
+ * The first record of a block in which the ring's use varies: where the group goes. Not before that
+ * record: ptxas moves nothing across a reading of the clock, and would keep the address all along.
+ */
+static void open_group(const struct emit *emit, const struct emit_target *target, uint32_t block)
+{
+	char used[OPERAND_BYTES];
+
+	if (emit->plan->blocks[block].used != PLAN_VARIES)
+		return;
+	used_before(emit, block, used);
+	target->group(emit, block, used);
+	out_printf(emit->out, "  %%proton.n.%u = add i32 %s, %u\n", block, used,
+		   emit->plan->blocks[block].slot_count * INSTRUMENT_RECORD_BYTES);
+}
+
+/* A marker's line: the clock into its result, and the record. */
+static void write_marker(const struct emit *emit, const struct emit_target *target, uint32_t block,
+			 uint32_t marker)
+{
+	const struct llvm_marker *this = &emit->function->markers[marker];
+	const struct plan_site *site = &emit->plan->sites[marker];
+	struct slice clock = emit->function->markers[site->clock].result;
+
+	if (site->clock == marker)
+		target->clock(emit, this);
+	else /* its number must stay defined */
+		out_printf(emit->out, "  %.*s = add i32 %.*s, 0\n", (int)this->result.length,
+			   this->result.at, (int)clock.length, clock.at);
+	if (!site->stores)
+		return;
+	if (site->slot == 0)
+		open_group(emit, target, block);
+	write_record(emit, target, block, marker);
+}
+
+/* ------------------------------------------------------------------ helpers */
+
+static bool is_void(struct slice type)
+{
+	return type.length == 4 && *type.at == 'v';
+}
+
+/* What a helper returns: its value, if any, and the ring's use. */
+static void write_type(struct out *out, struct slice type)
+{
+	if (is_void(type))
+		out_text(out, "i32");
+	else
+		out_printf(out, "{ %.*s, i32 }", (int)type.length, type.at);
+}
+
+/* "BEFORE TYPE @NAME(ARGUMENTS, i32 USED, ...)", without what is behind. */
+static void write_signature(const struct emit *emit, const struct emit_target *target,
+			    const struct llvm_signature *signature, const char *used)
+{
+	struct out *out = emit->out;
+
+	llvm_signature_before(signature, out);
+	write_type(out, signature->type);
+	out_byte(out, ' ');
+	out_bytes(out, signature->name.at, signature->name.length);
+	out_byte(out, '(');
+	llvm_signature_arguments(signature, out);
+	out_printf(out, "%si32 %s", signature->arguments.length ? ", " : "", used);
+	target->context(emit);
+	out_byte(out, ')');
+}
+
+/* Reads a line that llvm_helpers_find() has read before. */
+static struct llvm_signature signature_of(struct slice line, struct slice name)
+{
+	struct llvm_signature signature = {0};
+	const char *end = line.at + line.length;
+	const char *at = line.at;
+
+	while ((at = memchr(at, '@', (size_t)(end - at))) != NULL) {
+		if (slices_equal(llvm_name_at(at + 1, end), name) &&
+		    llvm_signature_read(line, at, &signature))
+			break;
+		at++;
+	}
+	return signature;
+}
+
+/* Without its location LLVM would drop all of the kernel's; other metadata may be of the result. */
+static void write_location(struct out *out, struct slice after)
+{
+	static const char word[] = ", !dbg !";
+	const char *at = slice_find(after, word);
+	const char *end = after.at + after.length;
+	const char *digit = at ? at + strlen(word) : NULL;
+
+	while (at && digit < end && *digit >= '0' && *digit <= '9')
+		digit++;
+	if (at)
+		out_bytes(out, at, (size_t)(digit - at));
+}
+
+static void write_call(const struct emit *emit, const struct emit_target *target, uint32_t block,
+		       struct slice line)
+{
+	const struct llvm_helpers *helpers = emit->function->helpers;
+	uint32_t helper = emit->function->blocks[block].helper;
+	struct llvm_signature call = signature_of(line, helpers->functions[helper].name);
+	struct out *out = emit->out;
+	char used[OPERAND_BYTES];
+
+	used_after(emit, block, used);
+	out_printf(out, "  %%proton.%s.%u = ", is_void(call.type) ? "given" : "call", block + 1);
+	write_signature(emit, target, &call, used);
+	write_location(out, call.after);
+	out_byte(out, '\n');
+	if (!is_void(call.type)) {
+		out_bytes(out, "  ", 2);
+		out_bytes(out, call.result.at, call.result.length);
+		out_text(out, " = extractvalue ");
+		write_type(out, call.type);
+		out_printf(out, " %%proton.call.%u, 0\n  %%proton.given.%u = extractvalue ",
+			   block + 1, block + 1);
+		write_type(out, call.type);
+		out_printf(out, " %%proton.call.%u, 1\n", block + 1);
+	}
+	target->given(emit, block + 1);
+}
+
+static void write_return(const struct emit *emit, uint32_t block, struct slice line)
+{
+	struct slice type = emit->function->return_type;
+	const char *end = line.at + line.length;
+	const char *value = slice_find(line, "ret ") + 4;
+	const char *metadata = slice_find(line, ", !");
+	struct out *out = emit->out;
+	char used[OPERAND_BYTES];
+
+	used_after(emit, block, used);
+	if (!metadata)
+		metadata = end;
+	if (is_void(type)) {
+		out_printf(out, "  ret i32 %s", used);
+	} else {
+		out_printf(out, "  %%proton.value.%u = insertvalue ", block);
+		write_type(out, type);
+		out_printf(out, " poison, %.*s, 0\n  %%proton.both.%u = insertvalue ",
+			   (int)(metadata - value), value, block);
+		write_type(out, type);
+		out_printf(out, " %%proton.value.%u, i32 %s, 1\n  ret ", block, used);
+		write_type(out, type);
+		out_printf(out, " %%proton.both.%u", block);
+	}
+	out_bytes(out, metadata, (size_t)(end - metadata));
+	out_byte(out, '\n');
+}
+
+static void write_helper_define(const struct emit *emit, const struct emit_target *target)
+{
+	struct slice line = emit->function->lines[emit->function->define_line];
+	struct llvm_signature signature = signature_of(line, emit->function->name);
+
+	write_signature(emit, target, &signature, "%proton.given.0");
+	out_bytes(emit->out, signature.after.at, signature.after.length);
+	out_byte(emit->out, '\n');
+}
+
+/* ------------------------------------------------------------------ blocks */
+
+/* The first instructions of a function, in its first block. */
+static void write_entry(const struct emit *emit, const struct emit_target *target)
+{
+	if (emit->function->is_helper)
+		target->given(emit, 0);
+	else
+		target->entry(emit);
+}
+
+/* What is no marker. */
+static void write_line(const struct emit *emit, const struct emit_target *target, uint32_t index,
+		       uint32_t line)
+{
+	const struct llvm_block *block = &emit->function->blocks[index];
+	struct slice text = emit->function->lines[line];
+
+	if (block->helper != NAME_NONE && line + 1 == block->end_line)
+		write_call(emit, target, index, text);
+	else if (!block->is_return || !slice_starts(text, "ret "))
+		line_as_it_is(emit, text);
+	else if (emit->function->is_helper)
+		write_return(emit, index, text);
+	else
+		out_text(emit->out, "  br label %proton.fin\n");
+}
+
+static void write_block(const struct emit *emit, const struct emit_target *target, uint32_t index)
+{
+	const struct llvm_block *block = &emit->function->blocks[index];
+	uint32_t marker = block->first_marker;
+	uint32_t line = block->first_line;
+
+	if (emit->plan->blocks[index].has_phi)
+		write_phi(emit, emit->out, index);
+	/* Phis stay first. */
+	while (line < block->end_line && slice_find(emit->function->lines[line], " = phi "))
+		line_as_it_is(emit, emit->function->lines[line++]);
+	if (index == 0)
+		write_entry(emit, target);
+	for (; line < block->end_line; line++) {
+		if (marker < block->first_marker + block->marker_count &&
+		    emit->function->markers[marker].line == line)
+			write_marker(emit, target, index, marker++);
+		else
+			write_line(emit, target, index, line);
+	}
+}
+
+static void write_end(const struct emit *emit, const struct emit_target *target)
+{
+	uint32_t end = emit->function->block_count;
+	char used[OPERAND_BYTES];
+	struct out phi;
+	size_t length;
+	char *text = NULL;
+
+	out_init(&phi, -1);
+	if (emit->plan->blocks[end].has_phi) {
+		write_phi(emit, &phi, end);
+		text = out_take(&phi, &length);
+	}
+	out_fini(&phi);
+	used_before(emit, end, used);
+	target->finish(emit, used, text ? text : "");
+	free(text);
+}
+
+static bool is_declared(const struct emit *emit, const char *name)
+{
+	for (uint32_t i = 0; i < emit->function->line_count; i++) {
+		struct slice line = emit->function->lines[i];
+
+		if (line.length && *line.at == 'd' && slice_starts(line, "declare ") &&
+		    slice_find(line, name))
+			return true;
+	}
+	return false;
+}
+
+static void write_declarations(const struct emit *emit, const struct emit_target *target)
+{
+	for (const char *const *line = target->declarations; *line; line++) {
+		const char *name = strchr(*line, '@');
+		char call[128];
+
+		snprintf(call, sizeof(call), "%.*s", (int)(strchr(name, '(') + 1 - name), name);
+		if (!is_declared(emit, call))
+			out_printf(emit->out, "\n%s\n", *line);
+	}
+}
+
+static bool has_shared_memory(const struct emit *emit)
+{
+	for (uint32_t i = 0; i < emit->function->define_line; i++)
+		if (slice_starts(emit->function->lines[i], "@global_smem ="))
+			return true;
+	return false;
+}
+
+/* The lines from *line to before `end`, which are of no function that is instrumented. */
+static void write_outside(const struct emit *emit, uint32_t *line, uint32_t end)
+{
+	for (; *line < end; ++*line) {
+		struct slice text = emit->function->lines[*line];
+
+		if (*line > emit->function->end_line && slice_starts(text, "attributes #"))
+			attributes_line(emit, text);
+		else
+			line_as_it_is(emit, text);
+	}
+}
+
+/* From "define" to before "}". */
+static void write_function(const struct emit *emit, const struct emit_target *target)
+{
+	const struct llvm_function *function = emit->function;
+	uint32_t line = function->define_line + 1;
+
+	if (function->is_helper)
+		write_helper_define(emit, target);
+	else
+		define_line(emit);
+	for (uint32_t b = 0; b < function->block_count; b++) {
+		/* Blank lines, comments and the label before the block. */
+		for (; line < function->blocks[b].first_line; line++)
+			line_as_it_is(emit, function->lines[line]);
+		write_block(emit, target, b);
+		line = function->blocks[b].end_line;
+	}
+	if (!function->is_helper)
+		write_end(emit, target);
+}
+
+/* The helpers that are defined before `end`, and the lines around them. */
+static void write_helpers(const struct emit *emit, const struct emit_target *target, uint32_t *next,
+			  uint32_t *line, uint32_t end)
+{
+	const struct llvm_helpers *helpers = emit->function->helpers;
+
+	for (; helpers && *next < helpers->count; ++*next) {
+		struct emit inner = *emit;
+
+		inner.function = &helpers->functions[*next];
+		inner.plan = &emit->helper_plans[*next];
+		if (inner.function->define_line >= end)
+			break;
+		write_outside(emit, line, inner.function->define_line);
+		write_function(&inner, target);
+		*line = inner.function->end_line;
+	}
+	write_outside(emit, line, end);
+}
+
+void emit_text(const struct emit *emit, const struct emit_target *target)
+{
+	const struct llvm_function *function = emit->function;
+	uint32_t next_helper = 0;
+	uint32_t line = 0;
+
+	/* Comments belong to the function: what is added goes before them. */
+	write_helpers(emit, target, &next_helper, &line, function->define_line);
+	if (emit->buffer == INSTRUMENT_BUFFER_SHARED && !has_shared_memory(emit))
+		out_text(emit->out,
+			 "@global_smem = external addrspace(3) global [0 x i8], align 16\n\n");
+	write_function(emit, target);
+	line = function->end_line;
+	write_outside(emit, &line, line + 1);
+	write_declarations(emit, target);
+	write_helpers(emit, target, &next_helper, &line, function->line_count);
+}

@@ -1,0 +1,65 @@
+/* A map from names to numbers. See ir_names.h. */
+#include "intra/llvm/ir_names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+#define PROBE_MAX 1024u /* steps: half of the slots are free */
+
+bool slices_equal(struct slice a, struct slice b)
+{
+	return a.length == b.length && memcmp(a.at, b.at, a.length) == 0;
+}
+
+bool name_map_init(struct name_map *map, uint32_t count)
+{
+	map->slot_count = 16;
+	while (map->slot_count < count * 2)
+		map->slot_count *= 2;
+	map->slots = calloc(map->slot_count, sizeof(*map->slots));
+	return map->slots;
+}
+
+void name_map_clear(struct name_map *map)
+{
+	memset(map->slots, 0, map->slot_count * sizeof(*map->slots));
+}
+
+void name_map_fini(struct name_map *map)
+{
+	free(map->slots);
+	*map = (struct name_map){0};
+}
+
+/* The name's slot, or the free one where it belongs; NULL when that is too far. */
+static struct name_slot *slot_of(const struct name_map *map, struct slice name)
+{
+	uint32_t at = (uint32_t)hash_bytes(name.at, name.length);
+
+	for (uint32_t i = 0; i < PROBE_MAX && i < map->slot_count; i++, at++) {
+		struct name_slot *slot = &map->slots[at & (map->slot_count - 1)];
+
+		if (!slot->name.at || slices_equal(slot->name, name))
+			return slot;
+	}
+	return NULL;
+}
+
+uint32_t name_map_find(const struct name_map *map, struct slice name)
+{
+	const struct name_slot *slot = slot_of(map, name);
+
+	return slot && slot->name.at ? slot->number : NAME_NONE;
+}
+
+bool name_map_add(struct name_map *map, struct slice name, uint32_t number)
+{
+	struct name_slot *slot = slot_of(map, name);
+
+	if (!slot || slot->name.at)
+		return false;
+	*slot = (struct name_slot){name, number};
+	return true;
+}

@@ -1,0 +1,191 @@
+/* The line that defines or calls a function, taken apart. See noinline_callees.h. */
+#include <string.h>
+
+#include "base/array.h"
+#include "intra/llvm/noinline_callees.h"
+
+/* Words before a type. */
+static const char *const kept[] = {"define", "internal", "private", "dso_local", "tail",
+				   "notail", "call",     "fastcc",  "ccc",       "coldcc"};
+/* Attributes of what is returned, and what a call may assume of a float. */
+static const char *const dropped[] = {
+	"noundef", "zeroext", "signext", "noext", "inreg",    "nonnull", "noalias", "nnan",
+	"ninf",    "nsz",     "arcp",    "afn",   "contract", "reassoc", "fast",
+};
+/* The same with something in parentheses. */
+static const char *const dropped_calls[] = {"range", "nofpclass", "dereferenceable",
+					    "dereferenceable_or_null"};
+
+static bool is_one_of(struct slice word, const char *const *words, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strlen(words[i]) == word.length && memcmp(words[i], word.at, word.length) == 0)
+			return true;
+	return false;
+}
+
+/* Behind the closing parenthesis of the one at `at`; NULL. What is quoted does not count. */
+static const char *behind_parentheses(const char *at, const char *end)
+{
+	int depth = 0;
+
+	for (; at < end; at++) {
+		if (*at == '"') {
+			at = memchr(at + 1, '"', (size_t)(end - at - 1));
+			if (!at)
+				return NULL;
+		}
+		depth += (*at == '(') - (*at == ')');
+		if (depth == 0)
+			return at + 1;
+	}
+	return NULL;
+}
+
+/* The word at `at`, if it may stand before a type; else empty. *is_kept says what becomes of it. */
+static struct slice next_word(const char *at, const char *end, bool *is_kept)
+{
+	static const struct slice none = {NULL, 0};
+	struct slice word = {at, 0};
+	const char *behind;
+
+	while (at + word.length < end && llvm_is_name_char(at[word.length]))
+		word.length++;
+	behind = at + word.length;
+	*is_kept = is_one_of(word, kept, ARRAY_LENGTH(kept));
+	if (behind == end)
+		return none;
+	if (*behind == ' ')
+		return *is_kept || is_one_of(word, dropped, ARRAY_LENGTH(dropped)) ? word : none;
+	if (*behind != '(' || !is_one_of(word, dropped_calls, ARRAY_LENGTH(dropped_calls)))
+		return none;
+	behind = behind_parentheses(behind, end);
+	if (!behind || behind == end || *behind != ' ')
+		return none;
+	return (struct slice){at, (size_t)(behind - at)};
+}
+
+/* Where the type begins; the words before it that are kept go to `out` (NULL ok). */
+static const char *skip_words(struct slice before, struct out *out)
+{
+	const char *end = before.at + before.length;
+	const char *at = before.at;
+	bool is_kept;
+	struct slice word;
+
+	while ((word = next_word(at, end, &is_kept)).length) {
+		if (is_kept && out) {
+			out_bytes(out, word.at, word.length);
+			out_byte(out, ' ');
+		}
+		at = word.at + word.length + 1;
+	}
+	return at;
+}
+
+static bool is_number_behind(struct slice type, const char *prefix, const char *suffix)
+{
+	size_t i = strlen(prefix);
+	size_t end = type.length - strlen(suffix);
+
+	if (type.length < i + strlen(suffix) + 1 || memcmp(type.at, prefix, i) != 0 ||
+	    memcmp(type.at + end, suffix, strlen(suffix)) != 0)
+		return false;
+	while (i < end && type.at[i] >= '0' && type.at[i] <= '9')
+		i++;
+	return i == end;
+}
+
+static bool is_aggregate(struct slice type)
+{
+	int depth = 0;
+
+	for (size_t i = 0; i < type.length; i++) {
+		char c = type.at[i];
+
+		if (c == '"' || c == '@' || c == '%')
+			return false;
+		depth += (c == '{' || c == '[' || c == '<') - (c == '}' || c == ']' || c == '>');
+		if (depth == 0)
+			return i && i + 1 == type.length;
+	}
+	return false;
+}
+
+static bool is_type(struct slice type)
+{
+	static const char *const plain[] = {"void", "half", "bfloat", "float", "double", "ptr"};
+
+	return is_one_of(type, plain, ARRAY_LENGTH(plain)) || is_number_behind(type, "i", "") ||
+	       is_number_behind(type, "ptr addrspace(", ")") || is_aggregate(type);
+}
+
+/* Behind a call there may be attributes, which it does without, and metadata. */
+static bool is_after_call(struct slice after)
+{
+	size_t i = 0;
+
+	if (after.length > 2 && after.at[0] == ' ' && after.at[1] == '#')
+		for (i = 2; i < after.length && after.at[i] >= '0' && after.at[i] <= '9';)
+			i++;
+	return i == after.length || (after.length > i + 2 && memcmp(after.at + i, ", !", 3) == 0);
+}
+
+bool llvm_signature_read(struct slice line, const char *at, struct llvm_signature *out)
+{
+	const char *end = line.at + line.length;
+	struct slice name = llvm_name_at(at + 1, end);
+	const char *behind = name.at + name.length;
+	const char *close;
+	const char *type;
+	bool is_call = line.length && *line.at == ' ';
+
+	*out = (struct llvm_signature){.name = {at, name.length + 1}};
+	if (!name.length || behind == end || *behind != '(')
+		return false;
+	close = behind_parentheses(behind, end);
+	if (!close)
+		return false;
+	out->arguments = (struct slice){behind + 1, (size_t)(close - behind - 2)};
+	out->after = (struct slice){close, (size_t)(end - close)};
+	while (line.length && *line.at == ' ') {
+		line.at++;
+		line.length--;
+	}
+	if (*line.at == '%') {
+		const char *equals = slice_find(line, " = ");
+
+		if (!equals || equals > at)
+			return false;
+		out->result = (struct slice){line.at, (size_t)(equals - line.at)};
+		line.at = equals + 3;
+	}
+	out->before = (struct slice){line.at, (size_t)(at - line.at)};
+	type = skip_words(out->before, NULL);
+	if (type >= at || at[-1] != ' ')
+		return false;
+	out->type = (struct slice){type, (size_t)(at - 1 - type)};
+	out->before.length = (size_t)(type - line.at);
+	return is_type(out->type) && !slice_find(out->arguments, "...") &&
+	       (is_call ? slice_find(out->before, "call ") && is_after_call(out->after)
+			: slice_find(out->before, "define ") && slice_find(out->after, "{"));
+}
+
+void llvm_signature_before(const struct llvm_signature *signature, struct out *out)
+{
+	skip_words(signature->before, out);
+}
+
+void llvm_signature_arguments(const struct llvm_signature *signature, struct out *out)
+{
+	static const char gone[] = "returned "; /* that the argument is what is returned */
+	struct slice rest = signature->arguments;
+	const char *found;
+
+	while ((found = slice_find(rest, gone)) != NULL) {
+		out_bytes(out, rest.at, (size_t)(found - rest.at));
+		rest.length -= (size_t)(found - rest.at) + strlen(gone);
+		rest.at = found + strlen(gone);
+	}
+	out_bytes(out, rest.at, rest.length);
+}

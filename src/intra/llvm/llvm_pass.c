@@ -1,0 +1,352 @@
+/* The pass over LLVM IR text: what goes where, and how large the buffers are. See llvm_pass.h. */
+#include "intra/llvm/llvm_pass.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "intra/llvm/emit.h"
+#include "intra/llvm/reschedule.h"
+#include "intra/llvm/static_nesting.h"
+#include "intra/llvm/verify_names.h"
+
+#define SHARED_LIMIT_BYTES (48u << 10) /* any CTA of any device may have it */
+#define SHARED_ALIGN 16u               /* of @global_smem */
+/* What the hardware keeps of each CTA's shared memory for itself (CUDA, from sm_80 on). */
+#define SHARED_RESERVED_BYTES 1024u
+#define RING_DEFAULT_MAX_BYTES 4096u /* more costs time at the end of each CTA, for the copy */
+#define REGISTERS_PER_PROCESSOR 65536u
+#define REGISTERS_LIKELY 64u
+#define RING_DEFAULT_MIN_BYTES 512u /* with less, rather use global memory */
+#define RING_MIN_BYTES 64u
+#define RING_LEAST_BYTES 16u /* and a slack's measure: what a lane copies at once */
+#define THREADS_PER_PROCESSOR 2048u
+#define CTAS_PER_PROCESSOR 32u
+#define CTA_ALIGN 128u
+#define CALL_DEPTH_MAX 8u /* of helpers; who calls itself, or deeper, records who knows how much */
+#define RING_MAX_BYTES (1u << 24) /* 32 of them with their slack are far from 32 bits */
+
+static uint32_t round_up(uint32_t value, uint32_t to)
+{
+	return (value + to - 1) / to * to;
+}
+
+static uint32_t power_of_two_below(uint32_t value)
+{
+	return value ? 1u << (31 - __builtin_clz(value)) : 0;
+}
+
+/* ------------------------------------------------------------------ who records */
+
+static int choose_units(const struct instrument_options *options, struct instrument_layout *layout,
+			uint32_t *mask_out, struct proton_error *err)
+{
+	uint32_t step = options->warps_per_unit ? options->warps_per_unit : 1;
+
+	if (options->warp_count == 0 || options->warp_count > INSTRUMENT_UNIT_MAX)
+		return err_set(err, PROTON_E_INVALID, "%u warps in a CTA", options->warp_count);
+	if (options->threads_per_warp != 32 && options->threads_per_warp != 64)
+		return err_set(err, PROTON_E_INVALID, "%u threads in a warp",
+			       options->threads_per_warp);
+	if (options->warps >> options->warp_count)
+		return err_set(err, PROTON_E_INVALID,
+			       "warp %d is to be sampled, but the kernel has %u warps",
+			       63 - __builtin_clzll(options->warps), options->warp_count);
+	if (step > options->warp_count)
+		step = options->warp_count;
+	layout->warp_count = options->warp_count;
+	layout->warps_per_unit = step;
+	layout->cta_stride = options->cta_stride ? options->cta_stride : 1;
+	*mask_out = 0;
+	for (uint32_t warp = 0; warp < options->warp_count; warp += step) {
+		uint64_t members = (step >= 64 ? UINT64_MAX : (1ull << step) - 1) << warp;
+
+		if (options->warps && !(options->warps & members))
+			continue;
+		layout->units[layout->unit_count++] = (uint8_t)warp;
+		*mask_out |= 1u << warp;
+	}
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ how much they record */
+
+/* How many CTAs of `shared` bytes run on one multiprocessor at once. */
+static uint32_t occupancy(const struct instrument_options *options, uint32_t limit, uint32_t shared)
+{
+	uint32_t per_processor = options->shared_per_processor ? options->shared_per_processor
+							       : limit;
+	uint32_t threads = options->warp_count * options->threads_per_warp;
+	uint32_t count = per_processor / (shared + SHARED_RESERVED_BYTES);
+
+	if (count > THREADS_PER_PROCESSOR / threads)
+		count = THREADS_PER_PROCESSOR / threads;
+	if (count > CTAS_PER_PROCESSOR)
+		count = CTAS_PER_PROCESSOR;
+	return count ? count : 1;
+}
+
+/* Bytes of a unit that leave room for `ctas` CTAs. */
+static uint32_t room_for_ring(const struct instrument_options *options, uint32_t limit,
+			      uint32_t shared_at, uint32_t ctas, uint32_t rings)
+{
+	uint32_t per_processor = options->shared_per_processor ? options->shared_per_processor
+							       : limit;
+	uint32_t room = per_processor / ctas;
+
+	room = room > SHARED_RESERVED_BYTES ? room - SHARED_RESERVED_BYTES : 0;
+	if (room > limit)
+		room = limit;
+	return room > shared_at ? (room - shared_at) / rings : 0;
+}
+
+static uint32_t fit_ring(uint32_t room, uint32_t besides, uint32_t wanted)
+{
+	uint32_t ring = power_of_two_below(room > besides ? room - besides : 0);
+
+	return ring < wanted ? ring : wanted;
+}
+
+/*
+ * Bytes of each ring in shared memory; 0: there is no room. `wanted` is a power of two. Unless a
+ * size is asked for, no CTA of a multiprocessor is given up for it: that costs a kernel more than
+ * records in global memory do (flash attention on an H200: 1.31 x with three CTAs instead of four,
+ * 1.16 x with four). How many registers let run is not known yet; more than REGISTERS_LIKELY a
+ * thread are likely where shared memory is used at all.
+ */
+static uint32_t shared_ring(const struct emit *emit, uint32_t rings, uint32_t wanted, bool is_asked)
+{
+	const struct instrument_options *options = emit->options;
+	uint32_t limit = options->shared_limit ? options->shared_limit : SHARED_LIMIT_BYTES;
+	uint32_t ctas = is_asked ? 1 : occupancy(options, limit, options->shared_bytes);
+	uint32_t likely = REGISTERS_PER_PROCESSOR / REGISTERS_LIKELY /
+			  (options->warp_count * options->threads_per_warp);
+	uint32_t least = wanted < RING_DEFAULT_MIN_BYTES ? wanted : RING_DEFAULT_MIN_BYTES;
+	uint32_t besides = emit_header_bytes(emit) + emit->layout->slack_bytes;
+	uint32_t ring;
+
+	for (;; ctas--) {
+		uint32_t room = room_for_ring(options, limit, emit->shared_at, ctas, rings);
+
+		ring = fit_ring(room, besides, wanted);
+		if (ring >= least || ctas <= 1)
+			break;
+		if (ctas <= likely)
+			return 0;
+	}
+	if (ring < RING_MIN_BYTES && ring < wanted)
+		return 0;
+	return ring;
+}
+
+static int size_rings(struct emit *emit, struct instrument_layout *layout, struct proton_error *err)
+{
+	const struct instrument_options *options = emit->options;
+	uint32_t wanted = RING_DEFAULT_MAX_BYTES;
+	int64_t most = emit->plan->most_bytes;
+	uint32_t rings;
+
+	layout->slack_bytes =
+		round_up((emit->plan->group_max - 1) * INSTRUMENT_RECORD_BYTES, RING_LEAST_BYTES);
+	rings = layout->unit_count + emit_has_spare(emit);
+	if (options->buffer_bytes)
+		wanted = power_of_two_below(options->buffer_bytes / layout->unit_count);
+	if (wanted > RING_MAX_BYTES)
+		wanted = RING_MAX_BYTES;
+	if (wanted < INSTRUMENT_RECORD_BYTES)
+		return err_set(err, PROTON_E_INVALID,
+			       "a buffer of %u bytes holds no record for each of %u warps: "
+			       "buffer_size is %u at least",
+			       options->buffer_bytes, layout->unit_count,
+			       layout->unit_count * INSTRUMENT_RECORD_BYTES);
+	if (wanted < RING_LEAST_BYTES)
+		wanted = RING_LEAST_BYTES;
+	/* A kernel that does not record in loops needs no more than its longest way writes. */
+	while (most >= 0 && wanted / 2 >= most && wanted > RING_LEAST_BYTES)
+		wanted /= 2;
+	if (most >= 0 && wanted >= most)
+		layout->slack_bytes = 0;
+	while (layout->slack_bytes > wanted && wanted < RING_MAX_BYTES)
+		wanted *= 2;
+	if (layout->slack_bytes > wanted)
+		return err_set(err, PROTON_E_UNSUPPORTED,
+			       "%u records in one basic block are too many", emit->plan->group_max);
+	layout->ring_bytes = 0;
+	if (emit->buffer == INSTRUMENT_BUFFER_SHARED)
+		layout->ring_bytes = shared_ring(emit, rings, wanted, options->buffer_bytes > 0);
+	if (layout->ring_bytes < layout->slack_bytes || !layout->ring_bytes) {
+		emit->buffer = INSTRUMENT_BUFFER_GLOBAL;
+		rings = layout->unit_count + emit_has_spare(emit);
+		layout->ring_bytes = wanted;
+	}
+	if (emit->buffer == INSTRUMENT_BUFFER_SHARED)
+		rings = layout->unit_count; /* the spare one is not copied */
+	layout->cta_bytes = round_up((uint32_t)layout_ring_at(layout, rings), CTA_ALIGN);
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ the pass */
+
+static bool knows_calls(const struct llvm_function *function, const struct plan *helper_plans)
+{
+	for (uint32_t b = 0; b < function->block_count; b++) {
+		uint32_t helper = function->blocks[b].helper;
+
+		if (helper != NAME_NONE && helper_plans[helper].most_bytes == PLAN_UNREACHED)
+			return false;
+	}
+	return true;
+}
+
+/* How much is recorded at most: in helpers that call none, in those that call such, and so on. */
+static bool find_most(const struct llvm_function *kernel, struct plan *plans)
+{
+	const struct llvm_helpers *helpers = kernel->helpers;
+
+	for (uint32_t i = 0; i < helpers->count; i++)
+		plans[i + 1].most_bytes = PLAN_UNREACHED;
+	for (uint32_t depth = 0; depth < CALL_DEPTH_MAX; depth++)
+		for (uint32_t i = helpers->count; i-- > 0;) {
+			struct plan *plan = &plans[i + 1];
+
+			if (plan->most_bytes == PLAN_UNREACHED &&
+			    knows_calls(&helpers->functions[i], &plans[1]) &&
+			    !plan_find_most(&helpers->functions[i], plan, &plans[1]))
+				return false;
+		}
+	for (uint32_t i = 0; i < helpers->count; i++)
+		if (plans[i + 1].most_bytes == PLAN_UNREACHED)
+			plans[i + 1].most_bytes = PLAN_VARIES;
+	return plan_find_most(kernel, &plans[0], &plans[1]);
+}
+
+/* The plans of the kernel and its helpers, in plans[0] what all of them have together. */
+static int make_plans(const struct llvm_function *kernel, struct instrument_layout *layout,
+		      struct plan *plans, struct proton_error *err)
+{
+	const struct llvm_helpers *helpers = kernel->helpers;
+	int status = plan_make(kernel, layout, &plans[0], err);
+
+	for (uint32_t i = 0; helpers && i < helpers->count && status == PROTON_OK; i++) {
+		const struct plan *plan = &plans[i + 1];
+
+		status = plan_make(&helpers->functions[i], layout, &plans[i + 1], err);
+		if (status != PROTON_OK)
+			break;
+		plans[0].record_count += plan->record_count;
+		if (plan->group_max > plans[0].group_max)
+			plans[0].group_max = plan->group_max;
+	}
+	if (status == PROTON_OK &&
+	    ((helpers && !find_most(kernel, plans)) || !llvm_nesting(kernel, plans, layout)))
+		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+	return status;
+}
+
+static int make_text(struct emit *emit, struct instrument_result *result, struct proton_error *err)
+{
+	struct out out;
+	int status;
+
+	emit->out = &out;
+	out_init(&out, -1);
+	emit_text(emit, emit->function->is_amd ? &emit_amd : &emit_nvidia);
+	status = out_finish(&out, err);
+	if (status == PROTON_OK)
+		result->text = out_take(&out, &result->length);
+	out_fini(&out);
+	if (status == PROTON_OK && !result->text)
+		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+	return status == PROTON_OK ? llvm_check(result->text, result->length, err) : status;
+}
+
+static int instrument_with(const struct llvm_function *function,
+			   const struct instrument_options *options, struct plan *plans,
+			   struct instrument_result *result, struct proton_error *err)
+{
+	struct emit emit = {
+		.function = function,
+		.plan = &plans[0],
+		.helper_plans = &plans[1],
+		.layout = &result->layout,
+		.options = options,
+		.buffer = options->buffer,
+		.shared_at = round_up(options->shared_bytes, SHARED_ALIGN),
+	};
+	int status = choose_units(options, &result->layout, &emit.warp_mask, err);
+
+	/* LLVM reads hwreg(HW_REG_SHADER_CYCLES, 0, 20), which wraps every half millisecond. */
+	if (status == PROTON_OK && strncmp(options->arch, "gfx11", 5) == 0)
+		status = err_set(err, PROTON_E_UNSUPPORTED,
+				 "the cycle counter of %s has 20 bits, too few to measure with",
+				 options->arch);
+	if (status == PROTON_OK)
+		status = make_plans(function, &result->layout, plans, err);
+	if (status != PROTON_OK)
+		return status;
+	result->layout.is_amd = function->is_amd;
+	status = size_rings(&emit, &result->layout, err);
+	if (status == PROTON_OK)
+		status = make_text(&emit, result, err);
+	result->buffer = emit.buffer;
+	result->record_count = plans[0].record_count;
+	result->shared_bytes = options->shared_bytes;
+	if (emit.buffer == INSTRUMENT_BUFFER_SHARED)
+		result->shared_bytes = emit.shared_at +
+				       (result->layout.unit_count + emit_has_spare(&emit)) *
+					       emit_shared_bytes(&emit);
+	return status;
+}
+
+static int instrument(const struct llvm_function *function,
+		      const struct instrument_options *options, struct instrument_result *result,
+		      struct proton_error *err)
+{
+	uint32_t count = 1 + (function->helpers ? function->helpers->count : 0);
+	struct plan *plans = calloc(count + 1, sizeof(*plans));
+	int status;
+
+	if (!plans)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	status = instrument_with(function, options, plans, result, err);
+	for (uint32_t i = 0; i < count; i++)
+		plan_fini(&plans[i]);
+	free(plans);
+	return status;
+}
+
+int instrument_llvm(const char *text, size_t length, const struct instrument_options *options,
+		    struct instrument_result *out, struct proton_error *err)
+{
+	struct llvm_function function;
+	size_t moved_length;
+	char *moved;
+	int status;
+
+	*out = (struct instrument_result){.shared_bytes = options->shared_bytes};
+	status = llvm_function_read(text, length, &function, err);
+	if (status != PROTON_OK)
+		return status;
+	status = llvm_motion(&function, &moved, &moved_length, err);
+	if (moved) {
+		llvm_function_fini(&function);
+		status = llvm_function_read(moved, moved_length, &function, err);
+	}
+	if (status == PROTON_OK) {
+		out->ignored_markers = function.outside_markers;
+		memcpy(out->ignored_reason, function.outside_reason, sizeof(out->ignored_reason));
+		if (function.marker_count || function.helpers)
+			status = instrument(&function, options, out, err);
+	}
+	llvm_function_fini(&function);
+	free(moved);
+	if (status != PROTON_OK)
+		instrument_result_fini(out);
+	return status;
+}
+
+void instrument_result_fini(struct instrument_result *result)
+{
+	layout_fini(&result->layout);
+	free(result->text);
+	*result = (struct instrument_result){0};
+}

@@ -1,0 +1,581 @@
+/* Functions out of line that have markers. See noinline_callees.h. */
+#include "intra/llvm/noinline_callees.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+#define NAME_SAID_MAX 100u /* of a function, in a message */
+#define FROM_KERNEL (UINT32_MAX - 1)
+#define FROM_NOWHERE UINT32_MAX
+
+enum obstacle {
+	OBSTACLE_NONE,
+	OBSTACLE_VISIBLE,
+	OBSTACLE_SIGNATURE,
+	OBSTACLE_BODY,
+	OBSTACLE_ADDRESS,
+	OBSTACLE_CALLER,
+	OBSTACLE_UNCALLED,
+};
+
+/* Around the function's name. */
+static const char *const reasons[][2] = {
+	[OBSTACLE_NONE] = {"", ""},
+	[OBSTACLE_VISIBLE] = {"", " is visible outside of the kernel's module"},
+	[OBSTACLE_SIGNATURE] = {"the signature of ", " is not understood"},
+	[OBSTACLE_BODY] = {"the instructions of ", " are not understood"},
+	[OBSTACLE_ADDRESS] = {"", " is used in other ways than by plain calls"},
+	[OBSTACLE_CALLER] = {"", " is called by a function that cannot be instrumented"},
+	[OBSTACLE_UNCALLED] = {"the kernel does not call ", ""},
+};
+
+/* A function that is not the kernel. */
+struct candidate {
+	struct slice name;
+	uint32_t define_line;
+	uint32_t end_line;
+	uint32_t marker_count;
+	bool is_wanted; /* has markers, or calls one that is wanted */
+	enum obstacle obstacle;
+	uint32_t helper; /* its number as one */
+	struct slice return_type;
+};
+
+struct reference {
+	uint32_t line;
+	const char *at;
+	uint32_t from; /* candidate, or FROM_... */
+	uint32_t to;   /* candidate */
+};
+
+struct search {
+	struct llvm_function *kernel;
+	struct candidate *candidates; /* in the order of the text, as the references */
+	size_t candidate_capacity;
+	uint32_t candidate_count;
+	struct reference *references;
+	size_t reference_capacity;
+	uint32_t reference_count;
+	uint32_t *order; /* references by where they lead to */
+	uint32_t *first; /* of each candidate in `order`, and one more */
+	uint32_t *list;  /* candidates to be looked at */
+	uint32_t list_count;
+	struct name_map names;
+};
+
+static int out_of_memory(struct proton_error *err)
+{
+	return err_set(err, PROTON_E_NOMEM, "out of memory");
+}
+
+/* ------------------------------------------------------------------ functions */
+
+static bool is_end(struct slice line)
+{
+	return line.length == 1 && *line.at == '}';
+}
+
+static bool is_define(struct slice line)
+{
+	return line.length && *line.at == 'd' && slice_starts(line, "define ");
+}
+
+static bool add_candidate(struct search *search, uint32_t define_line)
+{
+	struct slice line = search->kernel->lines[define_line];
+	const char *at = memchr(line.at, '@', line.length);
+	struct candidate candidate = {.define_line = define_line};
+	struct llvm_marker marker;
+	uint32_t i = define_line + 1;
+
+	while (i < search->kernel->line_count && !is_end(search->kernel->lines[i]) &&
+	       !is_define(search->kernel->lines[i]))
+		candidate.marker_count += llvm_marker_of(search->kernel->lines[i++], &marker);
+	if (!at || i == search->kernel->line_count || !is_end(search->kernel->lines[i]))
+		return true;
+	candidate.end_line = i;
+	candidate.name = llvm_name_at(at + 1, line.at + line.length);
+	if (!array_reserve(&search->candidates, &search->candidate_capacity,
+			   search->candidate_count + 1, sizeof(*search->candidates)))
+		return false;
+	search->candidates[search->candidate_count++] = candidate;
+	return true;
+}
+
+static int find_candidates(struct search *search, struct proton_error *err)
+{
+	const struct llvm_function *kernel = search->kernel;
+
+	for (uint32_t i = 0; i < kernel->line_count; i++) {
+		if (i == kernel->define_line) {
+			i = kernel->end_line;
+		} else if (is_define(kernel->lines[i])) {
+			uint32_t count = search->candidate_count;
+
+			if (!add_candidate(search, i))
+				return out_of_memory(err);
+			if (search->candidate_count > count)
+				i = search->candidates[count].end_line;
+		}
+	}
+	if (!name_map_init(&search->names, search->candidate_count))
+		return out_of_memory(err);
+	for (uint32_t c = 0; c < search->candidate_count; c++) {
+		struct candidate *candidate = &search->candidates[c];
+
+		if (!candidate->name.length || !name_map_add(&search->names, candidate->name, c))
+			candidate->obstacle = OBSTACLE_SIGNATURE;
+	}
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ references */
+
+/* The next '@' of the line from `at` on that is not inside quotes; NULL. */
+static const char *next_at(const char *at, const char *end)
+{
+	for (; at < end; at++) {
+		if (*at == '@')
+			return at;
+		if (*at == '"') {
+			at = memchr(at + 1, '"', (size_t)(end - at - 1));
+			if (!at)
+				return NULL;
+		}
+	}
+	return NULL;
+}
+
+static int find_in_line(struct search *search, uint32_t number, const char *at, uint32_t from,
+			struct proton_error *err)
+{
+	struct slice line = search->kernel->lines[number];
+	const char *end = line.at + line.length;
+
+	while ((at = next_at(at, end)) != NULL) {
+		struct slice name = llvm_name_at(at + 1, end);
+		uint32_t to = name_map_find(&search->names, name);
+
+		if (to != NAME_NONE) {
+			if (!array_reserve(&search->references, &search->reference_capacity,
+					   search->reference_count + 1,
+					   sizeof(*search->references)))
+				return out_of_memory(err);
+			search->references[search->reference_count++] =
+				(struct reference){number, at, from, to};
+		}
+		at = name.length ? name.at + name.length : at + 1;
+	}
+	return PROTON_OK;
+}
+
+/* Metadata may name a function as it likes. */
+static bool may_refer(struct slice line)
+{
+	return line.length && *line.at != '!' && *line.at != ';' &&
+	       memchr(line.at, '@', line.length);
+}
+
+static int find_references(struct search *search, struct proton_error *err)
+{
+	const struct llvm_function *kernel = search->kernel;
+	uint32_t next = 0; /* the first candidate that ends behind the line */
+	int status = PROTON_OK;
+
+	for (uint32_t i = 0; i < kernel->line_count && status == PROTON_OK; i++) {
+		const struct candidate *here =
+			next < search->candidate_count ? &search->candidates[next] : NULL;
+		const char *at = kernel->lines[i].at;
+		uint32_t from = FROM_NOWHERE;
+
+		if (here && i == here->end_line) {
+			next++;
+			continue;
+		}
+		if (!may_refer(kernel->lines[i]))
+			continue;
+		if (i > kernel->define_line && i < kernel->end_line)
+			from = FROM_KERNEL;
+		else if (here && i > here->define_line)
+			from = next;
+		else if (here && i == here->define_line)
+			at = here->name.at + here->name.length; /* behind its own name */
+		status = find_in_line(search, i, at, from, err);
+	}
+	return status;
+}
+
+/* Sorts the references by where they lead to. */
+static int order_references(struct search *search, struct proton_error *err)
+{
+	uint32_t total = 0;
+
+	search->order = calloc(search->reference_count + 1, sizeof(*search->order));
+	search->first = calloc(search->candidate_count + 2, sizeof(*search->first));
+	search->list = calloc(search->candidate_count + 1, sizeof(*search->list));
+	if (!search->order || !search->first || !search->list)
+		return out_of_memory(err);
+	for (uint32_t r = 0; r < search->reference_count; r++)
+		search->first[search->references[r].to]++;
+	for (uint32_t c = 0; c <= search->candidate_count; c++) {
+		uint32_t count = search->first[c];
+
+		search->first[c] = total;
+		total += count;
+	}
+	for (uint32_t r = 0; r < search->reference_count; r++)
+		search->order[search->first[search->references[r].to]++] = r;
+	/* Each has moved to where the next began. */
+	memmove(search->first + 1, search->first, search->candidate_count * sizeof(uint32_t));
+	search->first[0] = 0;
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ who can be a helper */
+
+static void want(struct search *search, uint32_t candidate)
+{
+	if (candidate >= search->candidate_count || search->candidates[candidate].is_wanted)
+		return;
+	search->candidates[candidate].is_wanted = true;
+	search->list[search->list_count++] = candidate;
+}
+
+/* Those with markers, and who calls them. */
+static void find_wanted(struct search *search)
+{
+	for (uint32_t c = 0; c < search->candidate_count; c++)
+		if (search->candidates[c].marker_count)
+			want(search, c);
+	while (search->list_count) {
+		uint32_t c = search->list[--search->list_count];
+
+		for (uint32_t i = search->first[c]; i < search->first[c + 1]; i++)
+			want(search, search->references[search->order[i]].from);
+	}
+}
+
+static bool returns_are_plain(const struct llvm_function *function, struct slice type)
+{
+	for (uint32_t b = 0; b < function->block_count; b++) {
+		const struct llvm_block *block = &function->blocks[b];
+		struct slice line = function->lines[block->end_line ? block->end_line - 1 : 0];
+		const char *at = slice_find(line, "ret ");
+
+		if (block->is_return && ((size_t)(line.at + line.length - at) < 4 + type.length ||
+					 memcmp(at + 4, type.at, type.length) != 0))
+			return false;
+	}
+	return true;
+}
+
+static int read_candidate(const struct search *search, const struct candidate *candidate,
+			  const struct llvm_call *calls, uint32_t call_count,
+			  struct llvm_function *out, struct proton_error *err)
+{
+	*out = (struct llvm_function){
+		.lines = search->kernel->lines,
+		.line_count = search->kernel->line_count,
+		.define_line = candidate->define_line,
+		.end_line = candidate->end_line,
+		.is_amd = search->kernel->is_amd,
+		.is_helper = true,
+		.name = candidate->name,
+		.return_type = candidate->return_type,
+	};
+	return llvm_function_read_body(out, calls, call_count, err);
+}
+
+/* What keeps the candidate by itself from being a helper. */
+static int check_candidate(const struct search *search, struct candidate *candidate,
+			   struct proton_error *err)
+{
+	struct slice line = search->kernel->lines[candidate->define_line];
+	struct llvm_signature signature;
+	struct llvm_function function;
+	int status;
+
+	if (!llvm_signature_read(line, candidate->name.at - 1, &signature)) {
+		candidate->obstacle = OBSTACLE_SIGNATURE;
+		return PROTON_OK;
+	}
+	if (!slice_find(signature.before, "internal ") &&
+	    !slice_find(signature.before, "private ")) {
+		candidate->obstacle = OBSTACLE_VISIBLE;
+		return PROTON_OK;
+	}
+	candidate->return_type = signature.type;
+	status = read_candidate(search, candidate, NULL, 0, &function, err);
+	if (status == PROTON_E_NOMEM)
+		return status;
+	if (status != PROTON_OK || !returns_are_plain(&function, signature.type))
+		candidate->obstacle = OBSTACLE_BODY;
+	llvm_function_fini(&function);
+	return PROTON_OK;
+}
+
+/* A call whose result is not named would be numbered: it cannot become two instructions. */
+static bool is_plain_call(const struct search *search, const struct reference *reference)
+{
+	const struct candidate *to = &search->candidates[reference->to];
+	struct llvm_signature call;
+
+	return reference->from != FROM_NOWHERE &&
+	       llvm_signature_read(search->kernel->lines[reference->line], reference->at, &call) &&
+	       slices_equal(call.type, to->return_type) &&
+	       (call.result.length > 0) == (call.type.length != 4 || *call.type.at != 'v');
+}
+
+static void obstruct(struct search *search, uint32_t candidate, enum obstacle obstacle)
+{
+	if (search->candidates[candidate].obstacle == OBSTACLE_NONE)
+		search->candidates[candidate].obstacle = obstacle;
+}
+
+/* What a function that is no helper calls cannot be one either. */
+static void spread_obstacles(struct search *search)
+{
+	uint32_t *first = search->first; /* by caller now: the references are in its order */
+	uint32_t r = 0;
+
+	for (uint32_t c = 0; c < search->candidate_count; c++) {
+		const struct candidate *candidate = &search->candidates[c];
+
+		while (r < search->reference_count &&
+		       search->references[r].line < candidate->define_line)
+			r++;
+		first[c] = r;
+		if (candidate->is_wanted && candidate->obstacle != OBSTACLE_NONE)
+			search->list[search->list_count++] = c;
+	}
+	first[search->candidate_count] = search->reference_count;
+	while (search->list_count) {
+		uint32_t c = search->list[--search->list_count];
+
+		for (uint32_t i = first[c]; i < first[c + 1]; i++) {
+			uint32_t to = search->references[i].to;
+
+			if (search->references[i].from != c || !search->candidates[to].is_wanted ||
+			    search->candidates[to].obstacle != OBSTACLE_NONE)
+				continue;
+			search->candidates[to].obstacle = OBSTACLE_CALLER;
+			search->list[search->list_count++] = to;
+		}
+	}
+}
+
+static int find_obstacles(struct search *search, struct proton_error *err)
+{
+	for (uint32_t c = 0; c < search->candidate_count; c++) {
+		struct candidate *candidate = &search->candidates[c];
+		int status = PROTON_OK;
+
+		if (candidate->is_wanted && candidate->obstacle == OBSTACLE_NONE)
+			status = check_candidate(search, candidate, err);
+		if (status != PROTON_OK)
+			return status;
+	}
+	for (uint32_t r = 0; r < search->reference_count; r++) {
+		const struct reference *reference = &search->references[r];
+
+		if (search->candidates[reference->to].is_wanted &&
+		    !is_plain_call(search, reference))
+			obstruct(search, reference->to, OBSTACLE_ADDRESS);
+	}
+	spread_obstacles(search);
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ the helpers */
+
+static bool is_helper(const struct candidate *candidate)
+{
+	return candidate->is_wanted && candidate->obstacle == OBSTACLE_NONE;
+}
+
+/* A kernel that calls none has none: it would get what records need, and no records. */
+static void find_uncalled(struct search *search)
+{
+	for (uint32_t r = 0; r < search->reference_count; r++)
+		if (search->references[r].from == FROM_KERNEL &&
+		    is_helper(&search->candidates[search->references[r].to]))
+			return;
+	for (uint32_t c = 0; c < search->candidate_count; c++)
+		obstruct(search, c, OBSTACLE_UNCALLED);
+}
+
+static void say_why(const struct search *search)
+{
+	struct llvm_function *kernel = search->kernel;
+	char *reason = kernel->outside_reason;
+
+	for (uint32_t c = 0; c < search->candidate_count; c++) {
+		const struct candidate *candidate = &search->candidates[c];
+		struct slice name = candidate->name;
+
+		if (!candidate->marker_count || candidate->obstacle == OBSTACLE_NONE)
+			continue;
+		if (name.length > 1 && *name.at == '"')
+			name = (struct slice){name.at + 1, name.length - 2};
+		if (name.length > NAME_SAID_MAX)
+			name.length = NAME_SAID_MAX;
+		snprintf(reason, sizeof(kernel->outside_reason), "%s%.*s%s",
+			 reasons[candidate->obstacle][0], (int)name.length, name.at,
+			 reasons[candidate->obstacle][1]);
+		for (char *at = reason; *at; at++)
+			if ((unsigned char)*at < ' ' || (unsigned char)*at > '~')
+				*at = '?';
+		return;
+	}
+	snprintf(reason, sizeof(kernel->outside_reason), "they are in no function");
+}
+
+/* The number behind the last unnamed parameter: that of an entry block without a label. */
+static uint32_t entry_number_of(struct slice arguments)
+{
+	const char *end = arguments.at + arguments.length;
+	uint32_t count = 0;
+
+	for (const char *at = arguments.at; at < end; at++) {
+		if (*at == '"') {
+			at = memchr(at + 1, '"', (size_t)(end - at - 1));
+			if (!at)
+				break;
+		} else if (*at == '%') {
+			struct slice name = llvm_name_at(at + 1, end);
+			size_t digits = 0;
+
+			while (digits < name.length && name.at[digits] >= '0' &&
+			       name.at[digits] <= '9')
+				digits++;
+			count += digits && digits == name.length;
+		}
+	}
+	return count;
+}
+
+static int read_helper(const struct search *search, const struct candidate *candidate,
+		       struct llvm_helpers *helpers, struct proton_error *err)
+{
+	struct llvm_function *function = &helpers->functions[candidate->helper];
+	struct slice line = search->kernel->lines[candidate->define_line];
+	struct llvm_signature signature;
+	int status = read_candidate(search, candidate, helpers->calls, helpers->call_count,
+				    function, err);
+
+	helpers->count++;
+	/* It has been read before. */
+	if (status != PROTON_OK || !llvm_signature_read(line, candidate->name.at - 1, &signature))
+		return status;
+	function->entry_number = entry_number_of(signature.arguments);
+	function->helpers = helpers;
+	return PROTON_OK;
+}
+
+static int find_scopes(struct llvm_helpers *helpers, struct proton_error *err)
+{
+	uint32_t count = 0;
+
+	for (uint32_t h = 0; h < helpers->count; h++)
+		count += helpers->functions[h].marker_count;
+	if (!name_map_init(&helpers->scopes, count))
+		return out_of_memory(err);
+	for (uint32_t h = 0; h < helpers->count; h++)
+		for (uint32_t i = 0; i < helpers->functions[h].marker_count; i++) {
+			const struct marker *marker = &helpers->functions[h].markers[i].marker;
+
+			name_map_add(&helpers->scopes,
+				     (struct slice){marker->name, marker->name_length}, i);
+		}
+	return PROTON_OK;
+}
+
+static int make_helpers(struct search *search, uint32_t count, struct proton_error *err)
+{
+	struct llvm_helpers *helpers = calloc(1, sizeof(*helpers));
+
+	if (!helpers)
+		return out_of_memory(err);
+	search->kernel->helpers = helpers;
+	helpers->functions = calloc(count, sizeof(*helpers->functions));
+	helpers->calls = calloc(search->reference_count + 1, sizeof(*helpers->calls));
+	if (!helpers->functions || !helpers->calls)
+		return out_of_memory(err);
+	for (uint32_t r = 0; r < search->reference_count; r++) {
+		const struct reference *reference = &search->references[r];
+		const struct candidate *to = &search->candidates[reference->to];
+
+		if (is_helper(to))
+			helpers->calls[helpers->call_count++] =
+				(struct llvm_call){reference->line, to->helper};
+	}
+	for (uint32_t c = 0; c < search->candidate_count; c++) {
+		int status = PROTON_OK;
+
+		if (is_helper(&search->candidates[c]))
+			status = read_helper(search, &search->candidates[c], helpers, err);
+		if (status != PROTON_OK)
+			return status;
+	}
+	return find_scopes(helpers, err);
+}
+
+static int find(struct search *search, struct proton_error *err)
+{
+	uint32_t count = 0;
+	int status = find_candidates(search, err);
+
+	if (status == PROTON_OK)
+		status = find_references(search, err);
+	if (status == PROTON_OK)
+		status = order_references(search, err);
+	if (status != PROTON_OK)
+		return status;
+	find_wanted(search);
+	status = find_obstacles(search, err);
+	if (status != PROTON_OK)
+		return status;
+	find_uncalled(search);
+	for (uint32_t c = 0; c < search->candidate_count; c++) {
+		struct candidate *candidate = &search->candidates[c];
+
+		if (!is_helper(candidate))
+			continue;
+		candidate->helper = count++;
+		search->kernel->outside_markers -= candidate->marker_count;
+	}
+	if (search->kernel->outside_markers)
+		say_why(search);
+	return count ? make_helpers(search, count, err) : PROTON_OK;
+}
+
+int llvm_helpers_find(struct llvm_function *kernel, struct proton_error *err)
+{
+	struct search search = {.kernel = kernel};
+	int status = find(&search, err);
+
+	free(search.candidates);
+	free(search.references);
+	free(search.order);
+	free(search.first);
+	free(search.list);
+	name_map_fini(&search.names);
+	return status;
+}
+
+void llvm_helpers_free(struct llvm_helpers *helpers)
+{
+	if (!helpers)
+		return;
+	for (uint32_t i = 0; i < helpers->count; i++) {
+		helpers->functions[i].helpers = NULL; /* the kernel's, these */
+		llvm_function_fini(&helpers->functions[i]);
+	}
+	free(helpers->functions);
+	free(helpers->calls);
+	name_map_fini(&helpers->scopes);
+	free(helpers);
+}

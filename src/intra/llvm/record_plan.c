@@ -1,0 +1,470 @@
+/* What is to be recorded where. See record_plan.h. */
+#include "intra/llvm/record_plan.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+
+static int out_of_memory(struct proton_error *err)
+{
+	return err_set(err, PROTON_E_NOMEM, "out of memory");
+}
+
+/* ------------------------------------------------------------------ sites */
+
+/*
+ * The latest start of the same scope before marker `end` in its block, if no end has taken it.
+ * `last` has the latest marker of every scope; those of earlier blocks are below `first`.
+ */
+static uint32_t open_start(const struct llvm_function *function, const struct plan *plan,
+			   uint32_t first, uint32_t last)
+{
+	if (last == PLAN_NONE || last < first || function->markers[last].marker.is_end ||
+	    !plan->sites[last].stores)
+		return PLAN_NONE;
+	return last;
+}
+
+static bool shares_clock(const struct llvm_function *function, uint32_t marker)
+{
+	const struct llvm_marker *this = &function->markers[marker];
+
+	return this->follows && !(this->marker.is_end && !this[-1].marker.is_end);
+}
+
+/* A record of one marker: not yet which, for the end of its scope may follow. */
+static void plan_marker(const struct llvm_function *function, struct plan *plan, uint32_t first,
+			uint32_t index, uint32_t *last)
+{
+	const struct marker *marker = &function->markers[index].marker;
+	struct plan_site *site = &plan->sites[index];
+
+	*site = (struct plan_site){.clock = index, .start = PLAN_NONE, .stores = true};
+	if (shares_clock(function, index))
+		site->clock = plan->sites[index - 1].clock;
+	if (marker->is_event)
+		return;
+	if (marker->is_end)
+		site->start = open_start(function, plan, first, *last);
+	if (site->start != PLAN_NONE)
+		plan->sites[site->start].stores = false;
+	*last = index;
+}
+
+static enum instrument_kind kind_of(const struct marker *marker, const struct plan_site *site)
+{
+	if (marker->is_event)
+		return marker->is_end ? INSTRUMENT_EVENT_END : INSTRUMENT_EVENT_START;
+	if (site->start != PLAN_NONE)
+		return INSTRUMENT_SCOPE;
+	return marker->is_end ? INSTRUMENT_END : INSTRUMENT_START;
+}
+
+static int too_many(struct proton_error *err)
+{
+	return err_set(err, PROTON_E_UNSUPPORTED,
+		       "more than %u scopes and kinds of records in one kernel",
+		       INSTRUMENT_CODE_MAX);
+}
+
+/* A call may end the scope and start it again: helpers have markers of it. */
+static bool is_elsewhere(const struct llvm_function *function, const struct marker *marker)
+{
+	return function->helpers &&
+	       name_map_find(&function->helpers->scopes,
+			     (struct slice){marker->name, marker->name_length}) != NAME_NONE;
+}
+
+/*
+ * Pairs the markers of one block. A pair may have calls of helpers between it, and then begins in a
+ * block before that this one continues: not earlier than at marker `head`.
+ */
+static int pair_block(const struct llvm_function *function, struct instrument_layout *layout,
+		      struct plan *plan, uint32_t b, uint32_t head, uint32_t *last,
+		      struct proton_error *err)
+{
+	uint32_t first = function->blocks[b].first_marker;
+	uint32_t end = first + function->blocks[b].marker_count;
+
+	for (uint32_t i = first; i < end; i++) {
+		const struct marker *marker = &function->markers[i].marker;
+		uint32_t scope = layout_scope(layout, marker->name, marker->name_length);
+
+		if (scope == UINT32_MAX)
+			return too_many(err);
+		plan_marker(function, plan, is_elsewhere(function, marker) ? first : head, i,
+			    &last[scope]);
+		plan->sites[i].scope = scope;
+	}
+	return PROTON_OK;
+}
+
+/* Gives the records of a block their places in its group. */
+static int place_records(const struct llvm_function *function, struct instrument_layout *layout,
+			 struct plan *plan, uint32_t b, struct proton_error *err)
+{
+	uint32_t first = function->blocks[b].first_marker;
+	uint32_t end = first + function->blocks[b].marker_count;
+	uint32_t slots = 0;
+
+	for (uint32_t i = first; i < end; i++) {
+		struct plan_site *site = &plan->sites[i];
+
+		if (!site->stores)
+			continue;
+		site->slot = slots++;
+		site->code = layout_code(layout, site->scope,
+					 kind_of(&function->markers[i].marker, site));
+		if (!site->code)
+			return too_many(err);
+	}
+	plan->blocks[b].slot_count = slots;
+	plan->record_count += slots;
+	if (slots > plan->group_max)
+		plan->group_max = slots;
+	return PROTON_OK;
+}
+
+static int plan_sites(const struct llvm_function *function, struct instrument_layout *layout,
+		      struct plan *plan, struct proton_error *err)
+{
+	uint32_t last[INSTRUMENT_CODE_MAX + 1]; /* marker of each scope, not an event's */
+	uint32_t head = 0;
+	int status = PROTON_OK;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(last); i++)
+		last[i] = PLAN_NONE;
+	for (uint32_t b = 0; b < function->block_count && status == PROTON_OK; b++) {
+		if (!function->blocks[b].continues)
+			head = function->blocks[b].first_marker;
+		status = pair_block(function, layout, plan, b, head, last, err);
+	}
+	for (uint32_t b = 0; b < function->block_count && status == PROTON_OK; b++)
+		status = place_records(function, layout, plan, b, err);
+	return status;
+}
+
+/* ------------------------------------------------------------------ blocks */
+
+/* Calls `edge` for every edge, those from returns to the kernel's end too. */
+static void each_edge(const struct llvm_function *function,
+		      void (*edge)(struct plan *plan, uint32_t from, uint32_t to),
+		      struct plan *plan)
+{
+	for (uint32_t b = 0; b < function->block_count; b++) {
+		const struct llvm_block *block = &function->blocks[b];
+
+		for (uint32_t i = 0; i < block->successor_count; i++)
+			edge(plan, b, function->successors[block->first_successor + i]);
+		if (block->is_return)
+			edge(plan, b, function->block_count);
+	}
+}
+
+static void count_edge(struct plan *plan, uint32_t from, uint32_t to)
+{
+	(void)from;
+	plan->blocks[to].predecessor_count++;
+}
+
+static void add_edge(struct plan *plan, uint32_t from, uint32_t to)
+{
+	struct plan_block *block = &plan->blocks[to];
+
+	plan->predecessors[block->first_predecessor + block->predecessor_count++] = from;
+}
+
+static bool find_predecessors(const struct llvm_function *function, struct plan *plan)
+{
+	uint32_t total = 0;
+
+	each_edge(function, count_edge, plan);
+	for (uint32_t b = 0; b <= function->block_count; b++) {
+		plan->blocks[b].first_predecessor = total;
+		total += plan->blocks[b].predecessor_count;
+		plan->blocks[b].predecessor_count = 0;
+	}
+	plan->predecessors = calloc(total + 1, sizeof(*plan->predecessors));
+	if (plan->predecessors)
+		each_edge(function, add_edge, plan);
+	return plan->predecessors;
+}
+
+/* Tells `block` that it may be entered with `used`; true if that is news. */
+static bool enter_with(struct plan *plan, uint32_t block, int64_t used)
+{
+	int64_t *known = &plan->blocks[block].used;
+	int64_t before = *known;
+
+	if (before == PLAN_UNREACHED)
+		*known = used;
+	else if (before != used)
+		*known = PLAN_VARIES;
+	return *known != before;
+}
+
+/* Each block's value changes at most twice, so it is on the list at most that often. */
+static bool find_used(const struct llvm_function *function, struct plan *plan)
+{
+	uint32_t *list = calloc((size_t)function->block_count * 2 + 2, sizeof(*list));
+	size_t count = 0;
+
+	if (!list)
+		return false;
+	for (uint32_t b = 0; b <= function->block_count; b++)
+		plan->blocks[b].used = PLAN_UNREACHED;
+	plan->blocks[0].used = function->is_helper ? PLAN_VARIES : 0;
+	list[count++] = 0;
+	while (count) {
+		uint32_t b = list[--count];
+		const struct llvm_block *block = &function->blocks[b];
+		int64_t used = plan_used_after(plan, b);
+
+		for (uint32_t i = 0; i < block->successor_count; i++) {
+			uint32_t to = function->successors[block->first_successor + i];
+
+			/* Nobody counts here what a helper records. */
+			if (function->blocks[to].continues)
+				used = PLAN_VARIES;
+			if (enter_with(plan, to, used))
+				list[count++] = to;
+		}
+		if (block->is_return)
+			enter_with(plan, function->block_count, used);
+	}
+	free(list);
+	return true;
+}
+
+/*
+ * Which block holds each value that varies. A block with one way in takes over the value that the
+ * block before it leaves; chains of those end at a phi or an addition, for blocks that are reached
+ * are not in a ring without a second way in.
+ */
+static bool takes_over(const struct plan *plan, uint32_t block)
+{
+	return plan->blocks[block].used == PLAN_VARIES && !plan->blocks[block].has_phi &&
+	       !plan->blocks[block].is_given;
+}
+
+/* The block before one that takes over. */
+static uint32_t block_before(const struct plan *plan, uint32_t block)
+{
+	return plan->predecessors[plan->blocks[block].first_predecessor];
+}
+
+static uint32_t source_of(const struct plan *plan, uint32_t block)
+{
+	while (plan->blocks[block].source == PLAN_NONE && takes_over(plan, block)) {
+		block = block_before(plan, block);
+		if (plan->blocks[block].slot_count)
+			return block;
+	}
+	return plan->blocks[block].source == PLAN_NONE ? block : plan->blocks[block].source;
+}
+
+static void find_sources(const struct llvm_function *function, struct plan *plan)
+{
+	for (uint32_t b = 0; b <= function->block_count; b++) {
+		struct plan_block *block = &plan->blocks[b];
+
+		block->has_phi = block->used == PLAN_VARIES && block->predecessor_count > 1;
+		block->source = PLAN_NONE;
+		block->is_given = b < function->block_count && (function->blocks[b].continues ||
+								(function->is_helper && b == 0));
+	}
+	for (uint32_t b = 0; b <= function->block_count; b++) {
+		uint32_t source = source_of(plan, b);
+		uint32_t at = b;
+
+		/* For the whole chain, so that no part of it is walked again. */
+		while (plan->blocks[at].source == PLAN_NONE) {
+			plan->blocks[at].source = source;
+			if (!takes_over(plan, at) || block_before(plan, at) == source)
+				break;
+			at = block_before(plan, at);
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ the longest way */
+
+/*
+ * A walk over the blocks in depth, after Tarjan: blocks that lead to each other are found together,
+ * behind all that they lead to. What is kept of those is the most that can be recorded from there
+ * on.
+ */
+struct walk {
+	const struct llvm_function *function;
+	struct plan *plan;
+	const struct plan *helper_plans;
+	uint32_t *number; /* of blocks, in the order of the walk, from 1 on; 0: not met */
+	uint32_t *least;  /* number of the first block that a block leads back to */
+	int64_t *most;    /* bytes; PLAN_UNREACHED: not known yet */
+	uint32_t *open;   /* blocks whose loop is not known yet */
+	uint32_t *way;    /* from the entry to where the walk is */
+	uint32_t *edge;   /* per block: which successor is next */
+	uint32_t open_count;
+	uint32_t met;
+};
+
+/* What is recorded in a block and in the helper that it ends with a call of; PLAN_VARIES. */
+static int64_t most_of_block(const struct walk *walk, uint32_t block)
+{
+	uint32_t helper = walk->function->blocks[block].helper;
+	int64_t own = (int64_t)walk->plan->blocks[block].slot_count * INSTRUMENT_RECORD_BYTES;
+	int64_t called = PLAN_VARIES;
+
+	if (helper == NAME_NONE)
+		called = 0;
+	else if (walk->helper_plans)
+		called = walk->helper_plans[helper].most_bytes;
+	return called == PLAN_VARIES ? PLAN_VARIES : own + called;
+}
+
+/* Round and round, or in a helper. */
+static bool records_unknown(const struct walk *walk, uint32_t first_open)
+{
+	uint32_t first = walk->open[first_open];
+	const struct llvm_block *block = &walk->function->blocks[first];
+	bool is_loop = walk->open_count - first_open > 1;
+	bool records = false;
+
+	for (uint32_t i = 0; i < block->successor_count; i++)
+		is_loop |= walk->function->successors[block->first_successor + i] == first;
+	for (uint32_t i = first_open; i < walk->open_count; i++)
+		records |= most_of_block(walk, walk->open[i]) != 0;
+	return (is_loop && records) || most_of_block(walk, first) == PLAN_VARIES;
+}
+
+/* All blocks of the loop that begins with `block` have been met, or it is none. */
+static void close_loop(struct walk *walk, uint32_t block)
+{
+	uint32_t first = walk->open_count;
+	int64_t most = 0;
+
+	do
+		first--;
+	while (walk->open[first] != block);
+	for (uint32_t i = first; i < walk->open_count; i++) {
+		const struct llvm_block *b = &walk->function->blocks[walk->open[i]];
+
+		for (uint32_t e = 0; e < b->successor_count; e++) {
+			int64_t behind =
+				walk->most[walk->function->successors[b->first_successor + e]];
+
+			if (behind == PLAN_VARIES || most == PLAN_VARIES)
+				most = PLAN_VARIES;
+			else if (behind > most)
+				most = behind;
+		}
+	}
+	if (records_unknown(walk, first))
+		most = PLAN_VARIES;
+	else if (most != PLAN_VARIES)
+		most += most_of_block(walk, block);
+	/* Helpers that call helpers twice, and so on. */
+	if (most > PLAN_MOST_MAX)
+		most = PLAN_VARIES;
+	while (walk->open_count > first)
+		walk->most[walk->open[--walk->open_count]] = most;
+}
+
+static void meet(struct walk *walk, uint32_t block)
+{
+	walk->number[block] = walk->least[block] = ++walk->met;
+	walk->open[walk->open_count++] = block;
+}
+
+static void walk_all(struct walk *walk)
+{
+	uint32_t depth = 0;
+
+	meet(walk, 0);
+	walk->way[depth++] = 0;
+	while (depth) {
+		uint32_t at = walk->way[depth - 1];
+		const struct llvm_block *block = &walk->function->blocks[at];
+
+		if (walk->edge[at] < block->successor_count) {
+			uint32_t to =
+				walk->function
+					->successors[block->first_successor + walk->edge[at]++];
+
+			if (!walk->number[to]) {
+				meet(walk, to);
+				walk->way[depth++] = to;
+			} else if (walk->most[to] == PLAN_UNREACHED &&
+				   walk->number[to] < walk->least[at]) {
+				walk->least[at] = walk->number[to];
+			}
+			continue;
+		}
+		if (walk->least[at] == walk->number[at])
+			close_loop(walk, at);
+		if (--depth && walk->least[at] < walk->least[walk->way[depth - 1]])
+			walk->least[walk->way[depth - 1]] = walk->least[at];
+	}
+}
+
+bool plan_find_most(const struct llvm_function *function, struct plan *plan,
+		    const struct plan *helper_plans)
+{
+	uint32_t count = function->block_count;
+	uint32_t *words = calloc((size_t)count * 5 + 1, sizeof(*words));
+	struct walk walk = {
+		.function = function,
+		.plan = plan,
+		.helper_plans = helper_plans,
+		.number = words,
+		.most = calloc((size_t)count + 1, sizeof(*walk.most)),
+	};
+
+	if (words && walk.most) {
+		walk.least = words + count;
+		walk.open = words + (size_t)count * 2;
+		walk.way = words + (size_t)count * 3;
+		walk.edge = words + (size_t)count * 4;
+		for (uint32_t b = 0; b < count; b++)
+			walk.most[b] = PLAN_UNREACHED;
+		walk_all(&walk);
+		plan->most_bytes = walk.most[0];
+	}
+	free(walk.most);
+	free(words);
+	return words && walk.most;
+}
+
+int plan_make(const struct llvm_function *function, struct instrument_layout *layout,
+	      struct plan *plan, struct proton_error *err)
+{
+	int status;
+
+	*plan = (struct plan){
+		.sites = calloc(function->marker_count + 1, sizeof(*plan->sites)),
+		.blocks = calloc(function->block_count + 1, sizeof(*plan->blocks)),
+	};
+	if (!plan->sites || !plan->blocks || !find_predecessors(function, plan)) {
+		plan_fini(plan);
+		return out_of_memory(err);
+	}
+	status = plan_sites(function, layout, plan, err);
+	if (status == PROTON_OK) {
+		if (!find_used(function, plan) ||
+		    (!function->helpers && !plan_find_most(function, plan, NULL)))
+			status = out_of_memory(err);
+		else
+			find_sources(function, plan);
+	}
+	if (status != PROTON_OK)
+		plan_fini(plan);
+	return status;
+}
+
+void plan_fini(struct plan *plan)
+{
+	free(plan->sites);
+	free(plan->blocks);
+	free(plan->predecessors);
+	*plan = (struct plan){0};
+}

@@ -1,0 +1,415 @@
+/* Keeping a kernel's work where it was. See reschedule.h. */
+#include "intra/llvm/reschedule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/buf.h"
+#include "intra/llvm/hoist_vector_ops.h"
+
+#define NAMES_MAX 2048u   /* of one group; then it ends */
+#define REACH_LINES 4096u /* how far behind a marker work is looked for, and before it its wait */
+#define LINE_NONE UINT32_MAX
+
+/* What of the lines `first` to `end` moves before the line `to`. */
+struct group {
+	uint32_t to;
+	uint32_t first;
+	uint32_t end;
+};
+
+struct motion {
+	const struct llvm_function *function;
+	struct group *groups; /* in the order of the text */
+	size_t group_count;
+	size_t group_capacity;
+	uint32_t *moves;           /* per line: where to, plus 1; 0: it stays */
+	struct llvm_hoist *hoists; /* per line; NULL: nothing is hoisted */
+	int32_t *loops;            /* per block: how many it is in */
+	struct name_map names;     /* what is computed from a wait or from fragments */
+	uint32_t name_count;
+};
+
+/* ------------------------------------------------------------------ lines */
+
+/* Arithmetic on integers and pointers: no memory, no trap, no float (that may be the real work). */
+static bool is_movable(struct slice line)
+{
+	static const char *const opcodes[] = {
+		"add",  "sub",   "mul",      "shl",      "lshr",    "ashr",
+		"and",  "or",    "xor",      "icmp",     "select",  "zext",
+		"sext", "trunc", "ptrtoint", "inttoptr", "bitcast", "getelementptr",
+	};
+	const char *equals = slice_find(line, " = ");
+	struct slice rest;
+
+	if (!equals || !slice_starts(line, "%"))
+		return false;
+	rest = (struct slice){equals + 3, (size_t)(line.at + line.length - equals - 3)};
+	for (size_t i = 0; i < ARRAY_LENGTH(opcodes); i++) {
+		size_t length = strlen(opcodes[i]);
+
+		if (rest.length > length && memcmp(rest.at, opcodes[i], length) == 0 &&
+		    rest.at[length] == ' ')
+			return !slice_find(line, "float") && !slice_find(line, "double");
+	}
+	return false;
+}
+
+/* A marker is none, whatever its scope is called. */
+static bool is_wait(struct slice line)
+{
+	return slice_find(line, " call ") && slice_find(line, "wait") &&
+	       !slice_find(line, "\"// proton.");
+}
+
+/* Between a wait and its marker: barriers, and what takes the wait's results apart. */
+static bool is_passed(struct slice line)
+{
+	return slice_find(line, "@llvm.nvvm.barrier") || slice_find(line, " = extractvalue ") ||
+	       slice_starts(line, ";") || slice_starts(line, "#dbg") || is_movable(line);
+}
+
+/* ------------------------------------------------------------------ names */
+
+static void forget_results(struct motion *motion)
+{
+	name_map_clear(&motion->names);
+	motion->name_count = 0;
+}
+
+/* Notes what `line` defines; false when there are too many. */
+static bool add_result(struct motion *motion, struct slice line)
+{
+	const char *at = line.at;
+	struct slice name;
+
+	if (!slice_find(line, " = ") || !slice_starts(line, "%"))
+		return true;
+	name = llvm_next_name(line, &at);
+	if (name_map_find(&motion->names, name) == NAME_NONE) {
+		if (!name_map_add(&motion->names, name, 0))
+			return false;
+		motion->name_count++;
+	}
+	return motion->name_count < NAMES_MAX;
+}
+
+static bool needs_added(const struct motion *motion, struct slice line)
+{
+	const char *at = slice_find(line, " = ");
+	struct slice name;
+
+	while ((name = llvm_next_name(line, &at)).length)
+		if (name_map_find(&motion->names, name) != NAME_NONE)
+			return true;
+	return false;
+}
+
+/* ------------------------------------------------------------------ groups */
+
+/* The line of the wait that the marker at `line` is behind; LINE_NONE. */
+static uint32_t wait_before(const struct llvm_function *function, const struct llvm_block *block,
+			    uint32_t line)
+{
+	uint32_t found = LINE_NONE;
+	uint32_t least = line > REACH_LINES ? line - REACH_LINES : 0;
+
+	if (least < block->first_line)
+		least = block->first_line;
+	while (line-- > least) {
+		struct slice text = function->lines[line];
+
+		if (is_wait(text))
+			found = line;
+		else if (!is_passed(text))
+			break;
+	}
+	return found;
+}
+
+/* Marks what moves before the group's wait; true if something does. */
+static bool find_moves(struct motion *motion, const struct group *group)
+{
+	const struct slice *lines = motion->function->lines;
+	bool is_any = false;
+
+	forget_results(motion);
+	for (uint32_t i = group->to; i < group->first; i++)
+		if (!add_result(motion, lines[i]))
+			return false;
+	for (uint32_t i = group->first; i < group->end; i++) {
+		if (is_movable(lines[i]) && !needs_added(motion, lines[i])) {
+			motion->moves[i] = group->to + 1;
+			is_any = true;
+		} else if (!add_result(motion, lines[i])) {
+			break;
+		}
+	}
+	return is_any;
+}
+
+static bool add_group(struct motion *motion, const struct group *group)
+{
+	if (!array_reserve(&motion->groups, &motion->group_capacity, motion->group_count + 1,
+			   sizeof(*motion->groups)))
+		return false;
+	motion->groups[motion->group_count++] = *group;
+	return true;
+}
+
+/* Parts of matrices from shared memory into registers, as products want them. */
+static bool is_fragment(struct slice line)
+{
+	return slice_find(line, " call ") && slice_find(line, "ldmatrix") &&
+	       !slice_find(line, "\"// proton.");
+}
+
+/*
+ * The first of the lines before the marker at `line` that may be fragments and what is made of
+ * them; LINE_NONE if there is nothing else between the markers: then they are what is measured.
+ */
+static uint32_t fragments_before(const struct llvm_function *function,
+				 const struct llvm_block *block, uint32_t line)
+{
+	uint32_t least = line > REACH_LINES ? line - REACH_LINES : 0;
+
+	if (least < block->first_line)
+		least = block->first_line;
+	while (line-- > least) {
+		struct slice text = function->lines[line];
+
+		if (slice_find(text, "\"// proton."))
+			return LINE_NONE;
+		if (!is_fragment(text) && !is_passed(text))
+			return line + 1;
+		if (slice_find(text, "@llvm.nvvm.barrier"))
+			return line + 1;
+	}
+	return LINE_NONE;
+}
+
+/* Marks what moves behind the markers in front of `group->to`; true if something does. */
+static bool find_fragments(struct motion *motion, const struct group *group)
+{
+	const struct slice *lines = motion->function->lines;
+	bool is_any = false;
+
+	forget_results(motion);
+	for (uint32_t i = group->first; i < group->end; i++) {
+		bool is_first = is_fragment(lines[i]);
+
+		if (!is_first && (!slice_find(lines[i], " = ") || !needs_added(motion, lines[i])))
+			continue;
+		/* All of them or none: the rest would be used before it is made. */
+		if (!add_result(motion, lines[i])) {
+			for (uint32_t back = group->first; back <= i; back++)
+				if (motion->moves[back] == group->to + 1)
+					motion->moves[back] = 0;
+			return false;
+		}
+		motion->moves[i] = group->to + 1;
+		is_any = true;
+	}
+	return is_any;
+}
+
+/*
+ * How many loops each block is in, going by the order of the text: LLVM prints a loop's blocks
+ * between its first and the one that leads back. NULL: out of memory.
+ */
+static int32_t *count_loops(const struct llvm_function *function)
+{
+	int32_t *loops = calloc(function->block_count + 1, sizeof(*loops));
+
+	if (!loops)
+		return NULL;
+	for (uint32_t b = 0; b < function->block_count; b++) {
+		const struct llvm_block *block = &function->blocks[b];
+
+		for (uint32_t i = 0; i < block->successor_count; i++) {
+			uint32_t to = function->successors[block->first_successor + i];
+
+			if (to <= b) {
+				loops[to]++;
+				loops[b + 1]--;
+			}
+		}
+	}
+	for (uint32_t b = 1; b < function->block_count; b++)
+		loops[b] += loops[b - 1];
+	return loops;
+}
+
+/* For the markers `first` to `last`, with nothing between them. False: out of memory. */
+static bool find_group(struct motion *motion, const struct llvm_block *block, uint32_t first,
+		       uint32_t last)
+{
+	const struct llvm_function *function = motion->function;
+	uint32_t line = function->markers[first].line;
+	uint32_t behind = function->markers[last].line + 1;
+	bool is_last = last + 1 == block->first_marker + block->marker_count;
+	struct group work = {
+		.to = wait_before(function, block, line),
+		.first = behind,
+		.end = is_last ? block->end_line - 1 : function->markers[last + 1].line,
+	};
+	struct group fragments = {
+		.to = behind,
+		.first = fragments_before(function, block, line),
+		.end = line,
+	};
+
+	if (work.end > work.first + REACH_LINES)
+		work.end = work.first + REACH_LINES;
+	if (work.to != LINE_NONE && find_moves(motion, &work) && !add_group(motion, &work))
+		return false;
+	return fragments.first == LINE_NONE || !find_fragments(motion, &fragments) ||
+	       add_group(motion, &fragments);
+}
+
+static bool find_groups(struct motion *motion)
+{
+	const struct llvm_function *function = motion->function;
+
+	for (uint32_t b = 0; b < function->block_count; b++) {
+		const struct llvm_block *block = &function->blocks[b];
+		uint32_t end = block->first_marker + block->marker_count;
+
+		if (!motion->loops[b])
+			continue;
+		for (uint32_t m = block->first_marker; m < end; m++) {
+			uint32_t first = m;
+
+			while (m + 1 < end && function->markers[m + 1].follows)
+				m++;
+			if (!find_group(motion, block, first, m))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* ------------------------------------------------------------------ writing */
+
+static bool is_number(struct slice name)
+{
+	for (size_t i = 1; i < name.length; i++)
+		if (name.at[i] < '0' || name.at[i] > '9')
+			return false;
+	return name.length > 1;
+}
+
+/* A line of the kernel, its unnamed values named. */
+static void write_named(struct slice line, struct out *out)
+{
+	const char *end = line.at + line.length;
+	const char *done = line.at;
+	const char *at = line.at;
+	struct slice name;
+	size_t digits = 0;
+
+	while (digits < line.length && line.at[digits] >= '0' && line.at[digits] <= '9')
+		digits++;
+	if (digits && digits < line.length && line.at[digits] == ':')
+		out_text(out, "proton.v."); /* a label */
+	while ((name = llvm_next_name(line, &at)).length) {
+		if (!is_number(name))
+			continue;
+		out_bytes(out, done, (size_t)(name.at - done));
+		out_text(out, "%proton.v.");
+		done = name.at + 1;
+	}
+	out_bytes(out, done, (size_t)(end - done));
+	out_byte(out, '\n');
+}
+
+/* The entry block's number, which LLVM does not print: the one behind the unnamed parameters. */
+static void write_entry_label(const struct llvm_function *function, struct out *out)
+{
+	if (!function->entry_has_label)
+		out_printf(out, "proton.v.%u:\n", llvm_function_entry_number(function));
+}
+
+static void write_hoisted(const struct motion *motion, uint32_t line, struct out *out)
+{
+	uint32_t next = motion->hoists ? motion->hoists[line].first : 0;
+
+	for (; next; next = motion->hoists[next - 1].next)
+		write_named(motion->function->lines[next - 1], out);
+}
+
+static void write_text(const struct motion *motion, struct out *out)
+{
+	const struct llvm_function *function = motion->function;
+	size_t g = 0;
+
+	for (uint32_t i = 0; i < function->line_count; i++) {
+		if (i < function->define_line || i > function->end_line) {
+			out_bytes(out, function->lines[i].at, function->lines[i].length);
+			out_byte(out, '\n');
+			continue;
+		}
+		for (; g < motion->group_count && motion->groups[g].to == i; g++)
+			for (uint32_t m = motion->groups[g].first; m < motion->groups[g].end; m++)
+				if (motion->moves[m] == i + 1)
+					write_named(function->lines[m], out);
+		write_hoisted(motion, i, out);
+		if (!motion->moves[i])
+			write_named(function->lines[i], out);
+		if (i == function->define_line)
+			write_entry_label(function, out);
+	}
+}
+
+static bool names_types_by_number(const struct llvm_function *function)
+{
+	for (uint32_t i = 0; i < function->define_line; i++)
+		if (function->lines[i].length && *function->lines[i].at == '%' &&
+		    slice_find(function->lines[i], " = type "))
+			return true;
+	return false;
+}
+
+static int move(struct motion *motion, char **text_out, size_t *length_out,
+		struct proton_error *err)
+{
+	struct out out;
+	int status;
+
+	motion->moves = calloc(motion->function->line_count, sizeof(*motion->moves));
+	motion->loops = count_loops(motion->function);
+	if (!motion->moves || !name_map_init(&motion->names, NAMES_MAX) || !motion->loops ||
+	    !find_groups(motion) || !llvm_hoist(motion->function, motion->moves, &motion->hoists))
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	if (!motion->group_count && !motion->hoists)
+		return PROTON_OK;
+	out_init(&out, -1);
+	write_text(motion, &out);
+	status = out_finish(&out, err);
+	if (status == PROTON_OK) {
+		*text_out = out_take(&out, length_out);
+		if (!*text_out)
+			status = err_set(err, PROTON_E_NOMEM, "out of memory");
+	}
+	out_fini(&out);
+	return status;
+}
+
+int llvm_motion(const struct llvm_function *function, char **text_out, size_t *length_out,
+		struct proton_error *err)
+{
+	struct motion motion = {.function = function};
+	int status = PROTON_OK;
+
+	*text_out = NULL;
+	if (function->marker_count && !function->is_amd && !names_types_by_number(function))
+		status = move(&motion, text_out, length_out, err);
+	free(motion.groups);
+	free(motion.moves);
+	free(motion.hoists);
+	free(motion.loops);
+	name_map_fini(&motion.names);
+	return status;
+}

@@ -1,0 +1,400 @@
+/*
+ * Static nesting by dataflow. See static_nesting.h.
+ *
+ * Three sets of scopes flow along the edges of the control flow: forwards those that may be open
+ * (on some path) and those that must be (on every path), backwards those that may still end. A
+ * scope is around another one if it must be open at each start of that one and may end after it:
+ * one that never ends is open for the rest of the kernel, but nobody meant everything to be in it.
+ *
+ * A call leads into the callee and, for scopes that no noinline function has markers of, past it.
+ * For the others all calls of a function are taken together, which can only make what is known
+ * less: more scopes that may be open, fewer that must be.
+ */
+#include "intra/llvm/static_nesting.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Passes over all blocks. A few more than loops are nested and calls are deep will do. */
+#define ROUNDS_MAX 64u
+
+struct set {
+	uint64_t bits[INSTRUMENT_SCOPE_WORDS];
+};
+
+/* A block, or the end of a function, which its returns lead to. */
+struct state {
+	struct set may; /* open on entry */
+	struct set must;
+	struct set ending; /* on entry: may end later, by an END before the next START */
+	struct set opens;  /* by the block, and open when it ends */
+	struct set closes;
+	struct set ends; /* in the block, before any start */
+	struct set starts;
+	bool is_reached;
+};
+
+struct flow {
+	const struct llvm_function *kernel;
+	const struct plan *plans;
+	struct state *states;
+	uint32_t *first; /* of each function: the state of its first block */
+	uint32_t function_count;
+	struct set in_callees; /* scopes that noinline functions have markers of */
+	bool has_changed;
+};
+
+/* ------------------------------------------------------------------ sets */
+
+static void add(struct set *set, uint32_t scope)
+{
+	set->bits[scope / 64] |= 1ull << scope % 64;
+}
+
+static void take(struct set *set, uint32_t scope)
+{
+	set->bits[scope / 64] &= ~(1ull << scope % 64);
+}
+
+static bool has(const struct set *set, uint32_t scope)
+{
+	return set->bits[scope / 64] >> scope % 64 & 1;
+}
+
+/* (set without `without`) and `more` */
+static struct set apply(const struct set *set, const struct set *without, const struct set *more)
+{
+	struct set result;
+
+	for (uint32_t i = 0; i < INSTRUMENT_SCOPE_WORDS; i++)
+		result.bits[i] = (set->bits[i] & ~without->bits[i]) | more->bits[i];
+	return result;
+}
+
+/* From `yes` what is in `mask`, from `no` the rest. */
+static struct set choose(const struct set *mask, const struct set *yes, const struct set *no)
+{
+	struct set result;
+
+	for (uint32_t i = 0; i < INSTRUMENT_SCOPE_WORDS; i++)
+		result.bits[i] = (yes->bits[i] & mask->bits[i]) | (no->bits[i] & ~mask->bits[i]);
+	return result;
+}
+
+static void join(struct set *set, const struct set *more)
+{
+	for (uint32_t i = 0; i < INSTRUMENT_SCOPE_WORDS; i++)
+		set->bits[i] |= more->bits[i];
+}
+
+static void meet(struct set *set, const struct set *other)
+{
+	for (uint32_t i = 0; i < INSTRUMENT_SCOPE_WORDS; i++)
+		set->bits[i] &= other->bits[i];
+}
+
+/* ------------------------------------------------------------------ the graph */
+
+static const struct llvm_function *function_of(const struct flow *flow, uint32_t function)
+{
+	return function ? &flow->kernel->helpers->functions[function - 1] : flow->kernel;
+}
+
+static struct state *state_of(const struct flow *flow, uint32_t function, uint32_t block)
+{
+	return &flow->states[flow->first[function] + block];
+}
+
+static struct state *end_of(const struct flow *flow, uint32_t function)
+{
+	return state_of(flow, function, function_of(flow, function)->block_count);
+}
+
+/* What the markers of a block do to the sets. */
+static void read_block(struct flow *flow, uint32_t f, uint32_t b)
+{
+	const struct llvm_function *function = function_of(flow, f);
+	const struct llvm_block *block = &function->blocks[b];
+	struct state *state = state_of(flow, f, b);
+
+	for (uint32_t i = 0; i < block->marker_count; i++) {
+		uint32_t marker = block->first_marker + i;
+		uint32_t scope = flow->plans[f].sites[marker].scope;
+
+		if (function->markers[marker].marker.is_event)
+			continue;
+		if (f)
+			add(&flow->in_callees, scope);
+		if (function->markers[marker].marker.is_end) {
+			take(&state->opens, scope);
+			add(&state->closes, scope);
+			if (!has(&state->starts, scope))
+				add(&state->ends, scope);
+		} else {
+			add(&state->opens, scope);
+			if (!has(&state->ends, scope))
+				add(&state->starts, scope);
+		}
+	}
+}
+
+static bool flow_init(struct flow *flow)
+{
+	const struct llvm_helpers *helpers = flow->kernel->helpers;
+	uint32_t count = 0;
+
+	flow->function_count = 1 + (helpers ? helpers->count : 0);
+	flow->first = calloc(flow->function_count, sizeof(*flow->first));
+	if (!flow->first)
+		return false;
+	for (uint32_t f = 0; f < flow->function_count; f++) {
+		flow->first[f] = count;
+		count += function_of(flow, f)->block_count + 1;
+	}
+	flow->states = calloc(count, sizeof(*flow->states));
+	if (!flow->states)
+		return false;
+	for (uint32_t f = 0; f < flow->function_count; f++)
+		for (uint32_t b = 0; b < function_of(flow, f)->block_count; b++)
+			read_block(flow, f, b);
+	flow->states[0].is_reached = true;
+	return true;
+}
+
+static void flow_fini(struct flow *flow)
+{
+	free(flow->first);
+	free(flow->states);
+}
+
+/* ------------------------------------------------------------------ forwards */
+
+static void enter(struct flow *flow, struct state *to, const struct set *may,
+		  const struct set *must)
+{
+	struct state before = *to;
+
+	if (!to->is_reached)
+		to->must = *must;
+	to->is_reached = true;
+	join(&to->may, may);
+	meet(&to->must, must);
+	flow->has_changed |= !before.is_reached ||
+			     memcmp(&before.may, &to->may, sizeof(to->may)) != 0 ||
+			     memcmp(&before.must, &to->must, sizeof(to->must)) != 0;
+}
+
+static void go_forwards(struct flow *flow, uint32_t f, uint32_t b)
+{
+	const struct llvm_function *function = function_of(flow, f);
+	const struct llvm_block *block = &function->blocks[b];
+	const struct state *state = state_of(flow, f, b);
+	struct set may;
+	struct set must;
+
+	if (!state->is_reached)
+		return;
+	may = apply(&state->may, &state->closes, &state->opens);
+	must = apply(&state->must, &state->closes, &state->opens);
+	if (block->helper != NAME_NONE) {
+		const struct state *end = end_of(flow, block->helper + 1);
+
+		enter(flow, state_of(flow, block->helper + 1, 0), &may, &must);
+		if (!end->is_reached)
+			return;
+		may = choose(&flow->in_callees, &end->may, &may);
+		must = choose(&flow->in_callees, &end->must, &must);
+	}
+	for (uint32_t i = 0; i < block->successor_count; i++)
+		enter(flow, state_of(flow, f, function->successors[block->first_successor + i]),
+		      &may, &must);
+	if (block->is_return)
+		enter(flow, end_of(flow, f), &may, &must);
+}
+
+/* ------------------------------------------------------------------ backwards */
+
+static void come_from(struct flow *flow, struct state *to, const struct set *ending)
+{
+	struct set before = to->ending;
+
+	join(&to->ending, ending);
+	flow->has_changed |= memcmp(&before, &to->ending, sizeof(before)) != 0;
+}
+
+/* What may end after a block. */
+static struct set ending_after(const struct flow *flow, uint32_t f, uint32_t b)
+{
+	const struct llvm_function *function = function_of(flow, f);
+	const struct llvm_block *block = &function->blocks[b];
+	struct set ending = {{0}};
+
+	for (uint32_t i = 0; i < block->successor_count; i++)
+		join(&ending,
+		     &state_of(flow, f, function->successors[block->first_successor + i])->ending);
+	if (block->is_return)
+		join(&ending, &end_of(flow, f)->ending);
+	if (block->helper != NAME_NONE)
+		ending = choose(&flow->in_callees, &state_of(flow, block->helper + 1, 0)->ending,
+				&ending);
+	return ending;
+}
+
+static void go_backwards(struct flow *flow, uint32_t f, uint32_t b)
+{
+	const struct llvm_block *block = &function_of(flow, f)->blocks[b];
+	struct state *state = state_of(flow, f, b);
+	struct set ending = ending_after(flow, f, b);
+
+	if (block->helper != NAME_NONE)
+		come_from(flow, end_of(flow, block->helper + 1), &state_of(flow, f, b + 1)->ending);
+	ending = apply(&ending, &state->starts, &state->ends);
+	come_from(flow, state, &ending);
+}
+
+/* Until nothing changes. False: it would take too long. */
+static bool solve(struct flow *flow)
+{
+	uint32_t rounds = 0;
+
+	do {
+		flow->has_changed = false;
+		for (uint32_t f = 0; f < flow->function_count; f++)
+			for (uint32_t b = 0; b < function_of(flow, f)->block_count; b++)
+				go_forwards(flow, f, b);
+	} while (flow->has_changed && ++rounds < ROUNDS_MAX);
+	if (flow->has_changed)
+		return false;
+	rounds = 0;
+	do {
+		flow->has_changed = false;
+		for (uint32_t f = flow->function_count; f-- > 0;)
+			for (uint32_t b = function_of(flow, f)->block_count; b-- > 0;)
+				go_backwards(flow, f, b);
+	} while (flow->has_changed && ++rounds < ROUNDS_MAX);
+	return !flow->has_changed;
+}
+
+/* ------------------------------------------------------------------ what it comes to */
+
+/* Of each scope: what is open at its starts. */
+struct found {
+	struct set around[INSTRUMENT_CODE_MAX]; /* may be open where it starts or ends */
+	struct set must[INSTRUMENT_CODE_MAX];   /* at every start */
+	struct set ending[INSTRUMENT_CODE_MAX]; /* may end after some start */
+	bool is_started[INSTRUMENT_CODE_MAX];
+};
+
+static void look_forwards(const struct flow *flow, uint32_t f, uint32_t b, struct found *found)
+{
+	const struct llvm_function *function = function_of(flow, f);
+	const struct llvm_block *block = &function->blocks[b];
+	struct set may = state_of(flow, f, b)->may;
+	struct set must = state_of(flow, f, b)->must;
+
+	for (uint32_t i = 0; i < block->marker_count; i++) {
+		const struct marker *marker = &function->markers[block->first_marker + i].marker;
+		uint32_t scope = flow->plans[f].sites[block->first_marker + i].scope;
+
+		if (marker->is_event)
+			continue;
+		if (marker->is_end) {
+			take(&may, scope);
+			take(&must, scope);
+			join(&found->around[scope], &may);
+			continue;
+		}
+		join(&found->around[scope], &may);
+		if (!found->is_started[scope])
+			found->must[scope] = must;
+		meet(&found->must[scope], &must);
+		found->is_started[scope] = true;
+		add(&may, scope);
+		add(&must, scope);
+	}
+}
+
+static void look_backwards(const struct flow *flow, uint32_t f, uint32_t b, struct found *found)
+{
+	const struct llvm_function *function = function_of(flow, f);
+	const struct llvm_block *block = &function->blocks[b];
+	struct set ending = ending_after(flow, f, b);
+
+	for (uint32_t i = block->marker_count; i-- > 0;) {
+		const struct marker *marker = &function->markers[block->first_marker + i].marker;
+		uint32_t scope = flow->plans[f].sites[block->first_marker + i].scope;
+
+		if (marker->is_event)
+			continue;
+		if (marker->is_end) {
+			add(&ending, scope);
+			continue;
+		}
+		join(&found->ending[scope], &ending);
+		take(&ending, scope);
+	}
+}
+
+/* P is around Q around X, or the other way round: one of them always begins with the other open. */
+static bool are_ordered(const struct found *found, uint32_t p, uint32_t q)
+{
+	return has(&found->must[p], q) || has(&found->must[q], p);
+}
+
+/* The innermost of the scopes around `scope` that has an order with all the others. */
+static uint16_t parent_of(const struct found *found, uint32_t scope, uint32_t scope_count)
+{
+	const struct set *around = &found->must[scope];
+	uint16_t parent = INSTRUMENT_NO_SCOPE;
+
+	for (uint32_t p = 0; p < scope_count; p++) {
+		bool is_ordered = has(around, p);
+
+		for (uint32_t q = 0; q < scope_count && is_ordered; q++)
+			is_ordered = q == p || !has(around, q) || are_ordered(found, p, q);
+		if (is_ordered && (parent == INSTRUMENT_NO_SCOPE || has(&found->must[p], parent)))
+			parent = (uint16_t)p;
+	}
+	return parent;
+}
+
+static bool store(const struct flow *flow, struct found *found, struct instrument_layout *layout)
+{
+	struct instrument_nesting *nesting = layout_nesting(layout);
+
+	if (!nesting)
+		return false;
+	for (uint32_t f = 0; f < flow->function_count; f++)
+		for (uint32_t b = 0; b < function_of(flow, f)->block_count; b++) {
+			if (!state_of(flow, f, b)->is_reached)
+				continue;
+			look_forwards(flow, f, b, found);
+			look_backwards(flow, f, b, found);
+		}
+	for (uint32_t i = 0; i < layout->scope_count; i++) {
+		meet(&found->must[i], &found->ending[i]);
+		take(&found->must[i], i);
+	}
+	for (uint32_t i = 0; i < layout->scope_count; i++) {
+		nesting[i].is_known = found->is_started[i];
+		if (!found->is_started[i])
+			continue;
+		memcpy(nesting[i].around, found->around[i].bits, sizeof(nesting[i].around));
+		nesting[i].parent = parent_of(found, i, layout->scope_count);
+	}
+	return true;
+}
+
+bool llvm_nesting(const struct llvm_function *kernel, const struct plan *plans,
+		  struct instrument_layout *layout)
+{
+	struct flow flow = {.kernel = kernel, .plans = plans};
+	struct found *found = calloc(1, sizeof(*found));
+	bool is_ok = found && flow_init(&flow);
+
+	if (is_ok && solve(&flow))
+		is_ok = store(&flow, found, layout);
+	flow_fini(&flow);
+	free(found);
+	return is_ok;
+}

@@ -1,0 +1,63 @@
+/*
+ * The mode of instrumentation: `NAME[:KEY=VALUE]...`, as users write it and as the objects of
+ * triton_proton.mode print themselves. docs/guide/intra-kernel.md lists the keys.
+ *
+ *     default:granularity=warp_4:sampling_strategy=selective:sampling_options=0,3:auto=loads,dots
+ */
+#ifndef INTRA_MODE_H
+#define INTRA_MODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "intra/llvm/llvm_pass.h"
+
+/* What gets scopes without a word in the kernel's source: bits of instrument_mode.autos. */
+enum instrument_auto {
+	INSTRUMENT_AUTO_LOADS = 1u << 0,
+	INSTRUMENT_AUTO_DOTS = 1u << 1,
+	INSTRUMENT_AUTO_STORES = 1u << 2,
+	INSTRUMENT_AUTO_WAITS = 1u << 3,
+	INSTRUMENT_AUTO_LOOPS = 1u << 4,
+	INSTRUMENT_AUTO_PARTITIONS = 1u << 5,
+	INSTRUMENT_AUTO_ALL = (1u << 6) - 1,
+};
+
+#define INSTRUMENT_LAUNCHES_DEFAULT 8u
+#define INSTRUMENT_LAUNCHES_ALL UINT32_MAX
+
+struct instrument_mode {
+	bool is_mma;             /* "mma": automatic scopes around dots */
+	uint32_t autos;          /* bits of enum instrument_auto */
+	uint32_t warps_per_unit; /* granularity; the whole CTA is INSTRUMENT_UNIT_MAX */
+	uint64_t warps;          /* bit i: warp i is sampled; 0: all */
+	enum instrument_buffer buffer;
+	uint32_t buffer_bytes; /* of a CTA; 0: as the kernel's shared memory allows */
+	uint32_t cta_stride;   /* every n-th CTA records; at least 1 */
+	uint32_t launches;     /* of each kernel, kept in a trace; INSTRUMENT_LAUNCHES_ALL */
+	bool has_launches;     /* the mode says so itself */
+	bool time_shift;       /* the cost of a record is taken off what surrounds it */
+	bool sched_barriers;   /* AMD: nothing is scheduled across a record */
+	/*
+	 * Accepted and always so: clocks are stored as 32 bits, which the decoder extends, and
+	 * nothing is stored before a scope has ended where both its ends are in one block.
+	 */
+	bool clock32;
+	bool sched_stores;
+};
+
+/* Reads `text`; NULL and "" are "default". E_INVALID with a sentence. */
+int instrument_mode_read(const char *text, struct instrument_mode *mode, struct proton_error *err);
+
+/* Fills in what the mode decides of the pass's options, and leaves the rest. */
+void instrument_mode_options(const struct instrument_mode *mode,
+			     struct instrument_options *options);
+
+/*
+ * What the mode changes in a compiled kernel, in one spelling and without commas: equal where
+ * equal code is made. Part of Triton's cache key.
+ */
+void instrument_mode_key(const struct instrument_mode *mode, struct out *out);
+
+#endif

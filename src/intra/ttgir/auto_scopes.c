@@ -1,0 +1,215 @@
+/* Automatic scopes: where they go in the text, and how many. See ttgir.h. */
+#include "intra/ttgir/ttgir.h"
+
+#include <stdlib.h>
+
+#include "intra/layout.h"
+#include "intra/ttgir/find_operations.h"
+
+/* A scope may need a code for its start, its end, and both in one. */
+#define SCOPES_MAX (INSTRUMENT_CODE_MAX / 3)
+/* Records of a ring that are sure to fit, where the mode does not say: see llvm_pass.c. */
+#define SHARED_RECORDS 64u
+#define GLOBAL_RECORDS 512u
+#define NAMES_IN_NOTE 6u
+
+/* What is to be written around a line; an index of a site, or SITE_NONE. */
+struct around {
+	uint32_t before;
+	uint32_t behind;
+};
+
+static uint32_t records_of_ring(const struct instrument_mode *mode, uint32_t warp_count)
+{
+	uint32_t warps = warp_count ? warp_count : 1;
+	uint32_t units = (warps + mode->warps_per_unit - 1) / mode->warps_per_unit;
+	uint32_t chosen = (uint32_t)__builtin_popcountll(mode->warps);
+
+	if (chosen && chosen < units)
+		units = chosen;
+	if (mode->buffer_bytes)
+		return mode->buffer_bytes / units / INSTRUMENT_RECORD_BYTES;
+	return mode->buffer == INSTRUMENT_BUFFER_SHARED ? SHARED_RECORDS : GLOBAL_RECORDS;
+}
+
+/* ------------------------------------------------------------------ what was left out */
+
+static char *write_note(const struct sites *sites, uint32_t records)
+{
+	struct out out;
+	uint32_t dropped = 0;
+	uint32_t named = 0;
+	size_t length;
+	char *text;
+
+	for (uint32_t i = 0; i < sites->scope_count; i++)
+		dropped += sites->scopes[i].is_dropped;
+	if (!dropped && !sites->missed)
+		return NULL;
+	out_init(&out, -1);
+	out_printf(&out,
+		   "%u of %u automatic scopes are left out, the innermost first, because a warp "
+		   "has room for %u records and a kernel for %u scopes: ",
+		   dropped + sites->missed, sites->scope_count + sites->missed, records,
+		   SCOPES_MAX);
+	for (uint32_t i = 0; i < sites->scope_count && named < NAMES_IN_NOTE; i++)
+		if (sites->scopes[i].is_dropped)
+			out_printf(&out, "%s%s", named++ ? ", " : "", sites->scopes[i].name);
+	if (dropped + sites->missed > named)
+		out_text(&out, ", ...");
+	out_text(&out, "; a larger buffer_size or fewer kinds in auto= help");
+	text = out_take(&out, &length);
+	out_fini(&out);
+	return text;
+}
+
+/* ------------------------------------------------------------------ writing */
+
+struct insertion {
+	struct out *out;
+	const struct sites *sites;
+	char prefix[TTGIR_PREFIX_MAX];
+	uint32_t marker_count;
+	bool is_amd;
+	bool is_record;
+};
+
+static void write_marker(struct insertion *in, uint32_t index, struct span indent, bool is_end)
+{
+	const struct site *site = &in->sites->sites[index];
+	const char *name = in->sites->scopes[site->scope].name;
+	struct ttgir_marker marker = {
+		.indent = indent,
+		.location = site->location,
+		.prefix = in->is_record ? NULL : in->prefix,
+		.number = in->marker_count++,
+		.is_amd = in->is_amd,
+		.is_end = is_end,
+		.name = {name, strlen(name)},
+	};
+
+	if (in->is_record)
+		marker.location.length = 0; /* a person reads it */
+	ttgir_marker_write(&marker, in->out);
+}
+
+static bool is_kept(const struct sites *sites, uint32_t index)
+{
+	return index != SITE_NONE && sites->sites[index].scope != SITE_NONE &&
+	       !sites->scopes[sites->sites[index].scope].is_dropped;
+}
+
+static void write_text(struct insertion *in, struct span text, const struct around *around)
+{
+	const struct sites *sites = in->sites;
+	struct span line;
+
+	for (uint32_t number = 0; text_take_line(&text, &line); number++) {
+		uint32_t before = around[number].before;
+		uint32_t behind = around[number].behind;
+
+		if (is_kept(sites, before))
+			write_marker(in, before, text_indent(line), sites->sites[before].is_inner);
+		out_bytes(in->out, line.at, line.length);
+		if (line.at + line.length < text.at || is_kept(sites, behind))
+			out_byte(in->out, '\n');
+		if (!is_kept(sites, behind))
+			continue;
+		/* Inside a partition one step further in, as the next line is. */
+		if (sites->sites[behind].is_inner)
+			write_marker(in, behind, text_indent(text), false);
+		else
+			write_marker(in, behind, sites->sites[behind].indent, true);
+	}
+}
+
+static struct around *place_sites(struct span text, const struct sites *sites)
+{
+	struct span line;
+	uint32_t count = 0;
+	struct around *around;
+
+	for (struct span rest = text; text_take_line(&rest, &line); count++)
+		;
+	around = calloc(count ? count : 1, sizeof(*around));
+	if (!around)
+		return NULL;
+	for (uint32_t i = 0; i < count; i++)
+		around[i] = (struct around){SITE_NONE, SITE_NONE};
+	for (uint32_t i = 0; i < sites->count; i++) {
+		const struct site *site = &sites->sites[i];
+
+		if (site->end_line == SITE_NONE)
+			continue;
+		if (site->is_inner) {
+			around[site->start_line].behind = i;
+			around[site->end_line].before = i;
+		} else {
+			around[site->start_line].before = i;
+			around[site->end_line].behind = i;
+		}
+	}
+	return around;
+}
+
+static int insert(struct span text, const struct sites *sites, struct insertion *in,
+		  struct ttgir_result *result, struct proton_error *err)
+{
+	struct out out;
+	struct around *around = place_sites(text, sites);
+	int status;
+
+	if (!around)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	out_init(&out, -1);
+	in->out = &out;
+	in->sites = sites;
+	write_text(in, text, around);
+	status = out_finish(&out, err);
+	if (status == PROTON_OK && in->marker_count) {
+		result->text = out_take(&out, &result->length);
+		if (!result->text)
+			status = err_set(err, PROTON_E_NOMEM, "out of memory");
+	}
+	out_fini(&out);
+	in->out = NULL;
+	free(around);
+	return status;
+}
+
+int ttgir_insert(const char *text, size_t length, const struct instrument_mode *mode, bool is_amd,
+		 enum ttgir_spelling spelling, struct ttgir_result *result,
+		 struct proton_error *err)
+{
+	struct span whole = {text, length};
+	struct insertion in = {
+		.is_amd = is_amd || text_is_amd(whole),
+		.is_record = spelling == TTGIR_RECORDS,
+	};
+	struct sites sites;
+	uint32_t records;
+	int status;
+
+	*result = (struct ttgir_result){0};
+	if (!mode->autos)
+		return PROTON_OK;
+	if (!ttgir_prefix(whole, in.prefix))
+		return err_set(err, PROTON_E_UNSUPPORTED, "every register %%proton_... is taken");
+	status = sites_find(whole, mode->autos, &sites, err);
+	if (status != PROTON_OK)
+		return status;
+	records = records_of_ring(mode, sites.warp_count);
+	if (!sites_name(&sites)) {
+		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+	} else {
+		sites_limit(&sites, SCOPES_MAX, records);
+		status = insert(whole, &sites, &in, result, err);
+		result->note = status == PROTON_OK ? write_note(&sites, records) : NULL;
+		for (uint32_t i = 0; i < sites.scope_count; i++)
+			result->scope_count += !sites.scopes[i].is_dropped;
+	}
+	sites_fini(&sites);
+	if (status != PROTON_OK)
+		ttgir_result_fini(result);
+	return status;
+}

@@ -1,0 +1,262 @@
+/*
+ * Locations of MLIR: "loc(...)" around a place, a name, a call, several at once, or an alias for
+ * one of these. Nested ones are followed by a loop, a limited number of steps.
+ */
+#include "intra/ttgir/mlir_text.h"
+
+#include <stdlib.h>
+
+#include "base/hash.h"
+
+#define STEPS_MAX 128
+#define CALLERS_MAX 8
+
+static int compare_aliases(const void *a, const void *b)
+{
+	struct span left = ((const struct ttgir_alias *)a)->name;
+	struct span right = ((const struct ttgir_alias *)b)->name;
+	size_t shorter = left.length < right.length ? left.length : right.length;
+	int order = shorter ? memcmp(left.at, right.at, shorter) : 0;
+
+	if (order)
+		return order;
+	return (left.length > right.length) - (left.length < right.length);
+}
+
+bool ttgir_locations_read(struct span text, struct ttgir_locations *out)
+{
+	struct span line;
+	size_t capacity = 0;
+
+	*out = (struct ttgir_locations){0};
+	while (text_take_line(&text, &line)) {
+		const char *equals;
+
+		if (line.length < 4 || memcmp(line.at, "#loc", 4) != 0)
+			continue;
+		equals = span_find(line, " = loc(");
+		if (!equals)
+			continue;
+		if (out->count == capacity) {
+			struct ttgir_alias *grown;
+
+			capacity = capacity ? capacity * 2 : 64;
+			grown = realloc(out->aliases, capacity * sizeof(*grown));
+			if (!grown) {
+				ttgir_locations_fini(out);
+				return false;
+			}
+			out->aliases = grown;
+		}
+		out->aliases[out->count++] = (struct ttgir_alias){
+			.name = {line.at, (size_t)(equals - line.at)},
+			.body = span_trim((struct span){
+				equals + 3, line.length - (size_t)(equals + 3 - line.at)}),
+		};
+	}
+	if (out->count)
+		qsort(out->aliases, out->count, sizeof(*out->aliases), compare_aliases);
+	return true;
+}
+
+void ttgir_locations_fini(struct ttgir_locations *locations)
+{
+	free(locations->aliases);
+	*locations = (struct ttgir_locations){0};
+}
+
+/* ------------------------------------------------------------------ one location */
+
+/* Takes "..." off, without the quotes. A quote inside is written \22. */
+static bool take_string(struct span *rest, struct span *string)
+{
+	const char *end;
+
+	if (!rest->length || rest->at[0] != '"')
+		return false;
+	end = memchr(rest->at + 1, '"', rest->length - 1);
+	if (!end)
+		return false;
+	*string = (struct span){rest->at + 1, (size_t)(end - rest->at - 1)};
+	rest->length -= (size_t)(end + 1 - rest->at);
+	rest->at = end + 1;
+	return true;
+}
+
+static bool take_number(struct span *rest, uint32_t *out)
+{
+	uint32_t number = 0;
+	size_t i = 0;
+
+	if (!span_take(rest, ":"))
+		return false;
+	for (; i < rest->length && rest->at[i] >= '0' && rest->at[i] <= '9' && i < 9; i++)
+		number = number * 10 + (uint32_t)(rest->at[i] - '0');
+	rest->at += i;
+	rest->length -= i;
+	*out = number;
+	return i > 0;
+}
+
+static struct span without_folders(struct span file)
+{
+	const char *slash = span_find_last(file, "/");
+
+	if (slash) {
+		file.length -= (size_t)(slash + 1 - file.at);
+		file.at = slash + 1;
+	}
+	return file;
+}
+
+/* What stands before the first `end` that is in no parentheses and in no string. */
+static struct span until(struct span rest, const char *end)
+{
+	size_t depth = 0;
+	bool is_string = false;
+	size_t length = strlen(end);
+
+	for (size_t i = 0; i < rest.length; i++) {
+		char c = rest.at[i];
+
+		if (!is_string && depth == 0 && rest.length - i >= length &&
+		    memcmp(rest.at + i, end, length) == 0)
+			return (struct span){rest.at, i};
+		if (c == '"')
+			is_string = !is_string;
+		else if (!is_string && (c == '(' || c == '[' || c == '<'))
+			depth++;
+		else if (!is_string && (c == ')' || c == ']' || c == '>') && depth)
+			depth--;
+	}
+	return rest;
+}
+
+static struct span find_alias(const struct ttgir_locations *locations, struct span name)
+{
+	struct ttgir_alias key = {.name = name};
+	const struct ttgir_alias *found = NULL;
+
+	if (locations->count)
+		found = bsearch(&key, locations->aliases, locations->count, sizeof(key),
+				compare_aliases);
+	return found ? found->body : (struct span){name.at, 0};
+}
+
+/* "X at Y", with what stands before Y cut off. */
+static struct span after(struct span rest, struct span before, size_t skip)
+{
+	size_t used = before.length + skip;
+
+	if (used > rest.length)
+		used = rest.length;
+	return (struct span){rest.at + used, rest.length - used};
+}
+
+/* The inside of "WORD(...)" or "WORD[...]", once WORD is taken off. */
+static struct span inside(struct span rest)
+{
+	if (rest.length < 2)
+		return (struct span){rest.at, 0};
+	return (struct span){rest.at + 1, rest.length - 2};
+}
+
+static bool is_of_triton(struct span file)
+{
+	return span_find(file, "/triton/language/") || span_find(file, "/triton/experimental/");
+}
+
+/* A location as the places it names one after the other: the callee's, its caller's, and so on. */
+struct path {
+	const struct ttgir_locations *locations;
+	struct span rest;
+	struct span callers[CALLERS_MAX];
+	uint32_t caller_count;
+	uint32_t step_count;
+};
+
+/* Of several locations in one, "fused", the first. */
+static struct span first_of_fused(struct span rest)
+{
+	struct span tag = until(rest, "[");
+
+	return until(inside(after(rest, tag, 0)), ",");
+}
+
+/* Takes one step inwards; true at a place, whose file is with its folders. */
+static bool step_in(struct path *path, struct ttgir_place *place)
+{
+	struct span rest = span_trim(path->rest);
+	struct span string;
+
+	if (rest.length && rest.at[0] == '#') {
+		rest = find_alias(path->locations, rest);
+	} else if (span_take(&rest, "loc(")) {
+		rest.length -= rest.length > 0;
+	} else if (span_take(&rest, "callsite")) {
+		struct span both = inside(rest);
+
+		rest = until(both, " at ");
+		if (path->caller_count < CALLERS_MAX)
+			path->callers[path->caller_count++] = after(both, rest, 4);
+	} else if (span_take(&rest, "fused")) {
+		rest = first_of_fused(rest);
+	} else if (take_string(&rest, &string)) {
+		if (rest.length && rest.at[0] == '(') {
+			rest = inside(rest); /* a name for another place */
+		} else if (take_number(&rest, &place->line)) {
+			take_number(&rest, &place->column);
+			place->file = string;
+			return true;
+		} else {
+			rest.length = 0;
+		}
+	} else {
+		rest.length = 0;
+	}
+	path->rest = rest;
+	return false;
+}
+
+/* The next place; false when there is none. */
+static bool next_place(struct path *path, struct ttgir_place *place)
+{
+	*place = (struct ttgir_place){.file = {path->rest.at, 0}};
+	for (; path->step_count < STEPS_MAX && path->rest.length; path->step_count++) {
+		if (!step_in(path, place))
+			continue;
+		path->rest.length = 0;
+		if (path->caller_count)
+			path->rest = path->callers[--path->caller_count];
+		return true;
+	}
+	return false;
+}
+
+struct ttgir_place ttgir_place_of(const struct ttgir_locations *locations, struct span location)
+{
+	struct path path = {.locations = locations, .rest = location};
+	struct ttgir_place place;
+	struct ttgir_place found = {.file = {location.at, 0}};
+
+	while (next_place(&path, &place)) {
+		found = place;
+		if (!is_of_triton(place.file))
+			break;
+	}
+	found.file = without_folders(found.file);
+	return found;
+}
+
+uint64_t ttgir_location_key(const struct ttgir_locations *locations, struct span location)
+{
+	struct path path = {.locations = locations, .rest = location};
+	struct ttgir_place place;
+	uint64_t key = 0;
+
+	while (next_place(&path, &place)) {
+		key = hash_u64(key ^ hash_bytes(place.file.at, place.file.length));
+		key = hash_u64(key ^ ((uint64_t)place.line << 32 | place.column));
+	}
+	return key;
+}

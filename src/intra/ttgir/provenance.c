@@ -1,0 +1,356 @@
+/* Reading the scopes of TTIR. See provenance.h. */
+#include "intra/ttgir/provenance.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "intra/ttgir/mlir_regions.h"
+
+#define SITES_MAX 1024u
+#define LOADS_MAX 256u /* more are not followed through views */
+
+/* ------------------------------------------------------------------ operations */
+
+static bool is_any_of(struct span op, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (span_is(op, names[i]))
+			return true;
+	return false;
+}
+
+static bool ends_with(struct span span, const char *text)
+{
+	size_t length = strlen(text);
+
+	return span.length >= length && memcmp(span.at + span.length - length, text, length) == 0;
+}
+
+bool origin_is_work(const struct ttgir_line *line)
+{
+	static const char *const views[] = {
+		"arith.constant",
+		"cf.br",
+		"cf.cond_br",
+		"scf.condition",
+		"tt.broadcast",
+		"tt.expand_dims",
+		"tt.get_num_programs",
+		"tt.get_program_id",
+		"tt.make_range",
+		"tt.reshape",
+		"tt.splat",
+		"tt.trans",
+		"tt.unsplat",
+		"ttg.local_dealloc",
+		"ttg.warp_specialize",
+		"ttng.init_barrier",
+		"ttng.inval_barrier",
+		"ttng.reinterpret_tensor_descriptor",
+	};
+	struct span op = line->op;
+
+	if (!op.length || is_any_of(op, views, ARRAY_LENGTH(views)) || ends_with(op, "return") ||
+	    ends_with(op, "yield") || span_find(op, ".memdesc_") ||
+	    span_find(op, "rocdl.") == op.at)
+		return false;
+	if (ends_with(op, "_alloc")) /* only one that fills what it allocates */
+		return span_find(line->rest, "(tensor<") != NULL;
+	if (span_take(&op, "arith.") || span_take(&op, "math."))
+		return span_find(line->rest, "tensor<") != NULL;
+	return true;
+}
+
+bool origin_read_marker(const struct ttgir_line *line, struct marker *out)
+{
+	struct span text = span_trim(line->rest);
+	const char *end;
+
+	if (!span_is(line->op, "tt.elementwise_inline_asm") || text_opens_region(text) ||
+	    !span_take(&text, "\""))
+		return false;
+	end = span_find(text, "\"");
+	return end && marker_parse(text.at, (size_t)(end - text.at), out);
+}
+
+/* ------------------------------------------------------------------ sets */
+
+bool origin_set_has(const struct origin_set *set, uint32_t site)
+{
+	for (uint32_t i = 0; i < set->count; i++)
+		if (set->sites[i] == site)
+			return true;
+	return false;
+}
+
+static void keep_common(struct origin_set *set, const struct origin_set *other)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < set->count; i++)
+		if (origin_set_has(other, set->sites[i]))
+			set->sites[kept++] = set->sites[i];
+	set->count = kept;
+}
+
+/* ------------------------------------------------------------------ walking */
+
+struct block {
+	struct origin_set around; /* open where it begins */
+	bool is_body;             /* of a function or a module */
+};
+
+struct load {
+	struct span result;
+	struct origin_set set;
+};
+
+struct walk {
+	struct origins *out;
+	struct ttgir_locations locations;
+	struct load loads[LOADS_MAX];
+	uint32_t load_count;
+	size_t site_capacity;
+	size_t capacity;
+	struct origin_set open;
+	struct block blocks[TTGIR_DEPTH_MAX];
+	uint32_t block_count;
+	uint32_t line;
+	struct proton_error *err;
+};
+
+static int out_of_memory(struct proton_error *err)
+{
+	return err_set(err, PROTON_E_NOMEM, "out of memory");
+}
+
+static int add_operation(struct walk *walk, struct span location, const struct origin_set *set)
+{
+	uint64_t key = ttgir_location_key(&walk->locations, location);
+	struct origins *out = walk->out;
+
+	if (!key)
+		return PROTON_OK;
+	if (!array_reserve(&out->origins, &walk->capacity, out->count + 1, sizeof(*out->origins)))
+		return out_of_memory(walk->err);
+	out->origins[out->count++] = (struct origin){key, *set};
+	return PROTON_OK;
+}
+
+static int add_site(struct walk *walk, const struct marker *marker, bool is_broken)
+{
+	struct origins *out = walk->out;
+	uint32_t index = (uint32_t)out->site_count;
+
+	if (index == SITES_MAX)
+		return err_set(walk->err, PROTON_E_UNSUPPORTED,
+			       "line %u: scopes begin at more than %u places", walk->line + 1,
+			       SITES_MAX);
+	if (!array_reserve(&out->sites, &walk->site_capacity, out->site_count + 1,
+			   sizeof(*out->sites)))
+		return out_of_memory(walk->err);
+	if (!is_broken && walk->open.count == ORIGIN_DEPTH_MAX)
+		is_broken = true;
+	out->sites[out->site_count++] = (struct origin_site){*marker, is_broken};
+	if (!is_broken)
+		walk->open.sites[walk->open.count++] = index;
+	return PROTON_OK;
+}
+
+/* An event is no scope, though it be called the same. */
+static bool is_of_same_scope(const struct marker *a, const struct marker *b)
+{
+	return a->is_event == b->is_event && strcmp(a->name, b->name) == 0;
+}
+
+/* How many scopes are open that did not begin in the current block. */
+static uint32_t count_around(const struct walk *walk)
+{
+	return walk->block_count ? walk->blocks[walk->block_count - 1].around.count : 0;
+}
+
+static int read_marker(struct walk *walk, const struct marker *marker)
+{
+	struct origin_set *open = &walk->open;
+
+	if (!marker->is_end)
+		return add_site(walk, marker, false);
+	for (uint32_t i = open->count; i-- > count_around(walk);) {
+		if (!is_of_same_scope(&walk->out->sites[open->sites[i]].marker, marker))
+			continue;
+		memmove(&open->sites[i], &open->sites[i + 1],
+			(open->count - i - 1) * sizeof(open->sites[0]));
+		open->count--;
+		return PROTON_OK;
+	}
+	return add_site(walk, marker, true);
+}
+
+/* What began in the current block has to have ended in it. */
+static void end_block(struct walk *walk)
+{
+	uint32_t around = count_around(walk);
+
+	for (uint32_t i = around; i < walk->open.count; i++)
+		walk->out->sites[walk->open.sites[i]].is_broken = true;
+	walk->open.count = around;
+}
+
+static void begin_block(struct walk *walk, bool is_body)
+{
+	walk->blocks[walk->block_count++] = (struct block){walk->open, is_body};
+}
+
+static int close_line(struct walk *walk, const struct ttgir_line *line, struct span trimmed)
+{
+	bool is_body;
+
+	end_block(walk);
+	is_body = walk->blocks[--walk->block_count].is_body;
+	if (text_opens_region(trimmed)) { /* "} else {" */
+		begin_block(walk, is_body);
+		return PROTON_OK;
+	}
+	return is_body ? PROTON_OK : add_operation(walk, line->location, &walk->open);
+}
+
+/* Another view of what a load brings: Triton moves it into the load, which gets its location. */
+static int read_view(struct walk *walk, const struct ttgir_line *line)
+{
+	struct span operand = span_trim(line->rest);
+
+	for (uint32_t i = walk->load_count; i-- > 0;) {
+		const struct load *load = &walk->loads[i];
+
+		if (load->result.length && operand.length > load->result.length &&
+		    memcmp(operand.at, load->result.at, load->result.length) == 0 &&
+		    operand.at[load->result.length] == ' ')
+			return add_operation(walk, line->location, &load->set);
+	}
+	return PROTON_OK;
+}
+
+static int read_operation(struct walk *walk, const struct ttgir_line *line)
+{
+	if (span_is(line->op, "tt.trans") || span_is(line->op, "tt.reshape"))
+		return read_view(walk, line);
+	if (!origin_is_work(line))
+		return PROTON_OK;
+	if ((span_is(line->op, "tt.load") || span_is(line->op, "tt.descriptor_load")) &&
+	    walk->load_count < LOADS_MAX)
+		walk->loads[walk->load_count++] = (struct load){line->result, walk->open};
+	return add_operation(walk, line->location, &walk->open);
+}
+
+static int walk_line(struct walk *walk, const struct text_line *text)
+{
+	struct ttgir_line line;
+	struct marker marker;
+
+	if (text_is_no_code(text->trimmed))
+		return PROTON_OK;
+	ttgir_line_read(text->text, &line);
+	if (text_closes_region(text->trimmed))
+		return close_line(walk, &line, text->trimmed);
+	if (text->end != NO_LINE) {
+		begin_block(walk, span_is(line.op, "tt.func") || walk->block_count == 0);
+		return PROTON_OK;
+	}
+	if (text->trimmed.at[0] == '^') {
+		end_block(walk);
+		return PROTON_OK;
+	}
+	if (origin_read_marker(&line, &marker))
+		return read_marker(walk, &marker);
+	return read_operation(walk, &line);
+}
+
+static int walk_lines(struct walk *walk, const struct ttgir_lines *lines)
+{
+	int status = PROTON_OK;
+
+	for (; status == PROTON_OK && walk->line < lines->count; walk->line++)
+		status = walk_line(walk, &lines->at[walk->line]);
+	return status;
+}
+
+/* ------------------------------------------------------------------ results */
+
+/* All places of a name are broken when one is: which of them is meant cannot be told. */
+static void spread_broken(struct origins *out)
+{
+	for (size_t i = 0; i < out->site_count; i++)
+		for (size_t k = 0; k < out->site_count && !out->sites[i].is_broken; k++)
+			if (out->sites[k].is_broken &&
+			    is_of_same_scope(&out->sites[i].marker, &out->sites[k].marker))
+				out->sites[i].is_broken = true;
+}
+
+static int compare_origins(const void *a, const void *b)
+{
+	uint64_t left = ((const struct origin *)a)->key;
+	uint64_t right = ((const struct origin *)b)->key;
+
+	return (left > right) - (left < right);
+}
+
+static void join_origins(struct origins *out)
+{
+	size_t kept = 0;
+
+	if (out->count)
+		qsort(out->origins, out->count, sizeof(*out->origins), compare_origins);
+	for (size_t i = 0; i < out->count; i++) {
+		if (kept && out->origins[kept - 1].key == out->origins[i].key)
+			keep_common(&out->origins[kept - 1].set, &out->origins[i].set);
+		else
+			out->origins[kept++] = out->origins[i];
+	}
+	out->count = kept;
+}
+
+int origins_read(struct span text, struct origins *out, struct proton_error *err)
+{
+	struct walk *walk = calloc(1, sizeof(*walk));
+	struct ttgir_lines lines = {0};
+	int status;
+
+	*out = (struct origins){0};
+	if (!walk || !ttgir_locations_read(text, &walk->locations)) {
+		free(walk);
+		return out_of_memory(err);
+	}
+	walk->out = out;
+	walk->err = err;
+	status = ttgir_lines_read(text, &lines, err);
+	if (status == PROTON_OK)
+		status = walk_lines(walk, &lines);
+	ttgir_lines_fini(&lines);
+	ttgir_locations_fini(&walk->locations);
+	free(walk);
+	if (status != PROTON_OK) {
+		origins_fini(out);
+		return status;
+	}
+	spread_broken(out);
+	join_origins(out);
+	return PROTON_OK;
+}
+
+const struct origin_set *origins_find(const struct origins *origins, uint64_t key)
+{
+	struct origin wanted = {.key = key};
+	const struct origin *found = NULL;
+
+	if (origins->count && key)
+		found = bsearch(&wanted, origins->origins, origins->count,
+				sizeof(*origins->origins), compare_origins);
+	return found ? &found->set : NULL;
+}
+
+void origins_fini(struct origins *origins)
+{
+	free(origins->sites);
+	free(origins->origins);
+	*origins = (struct origins){0};
+}

@@ -1,0 +1,335 @@
+/*
+ * Scopes follow their operations, where markers cannot go with them through Triton's passes (see
+ * strip_markers.c). When the passes are done, each scope is put around the operations that stood
+ * in it: what an operation was made of is still told by its location.
+ *
+ * Operations are visited block by block. One that was in other scopes than those that are open
+ * closes some and opens others; one whose location says nothing is passed over, so that it is
+ * inside when it lies between two of a scope and outside when it does not.
+ */
+#include "intra/ttgir/ttgir.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "intra/ttgir/find_operations.h"
+#include "intra/ttgir/mlir_regions.h"
+#include "intra/ttgir/provenance.h"
+
+struct insertion {
+	uint32_t line;
+	uint32_t sequence;
+	bool is_behind;
+	bool is_end;
+	uint32_t site;
+	struct span indent;
+	struct span location;
+};
+
+struct relocation {
+	const struct origins *origins;
+	struct ttgir_locations locations;
+	struct ttgir_lines lines;
+	struct insertion *insertions;
+	size_t insertion_capacity;
+	uint32_t insertion_count;
+	struct proton_error *err;
+};
+
+/* Where the walk stands in a block. */
+struct position {
+	struct origin_set around; /* open where the block begins */
+	struct origin_set open;   /* begun in it */
+	uint32_t last;            /* line of the last operation of those */
+	struct span location;     /* its */
+};
+
+static int out_of_memory(struct proton_error *err)
+{
+	return err_set(err, PROTON_E_NOMEM, "out of memory");
+}
+
+/* ------------------------------------------------------------------ scopes */
+
+static int add_insertion(struct relocation *re, struct insertion made)
+{
+	if (!array_reserve(&re->insertions, &re->insertion_capacity, re->insertion_count + 1,
+			   sizeof(*re->insertions)))
+		return out_of_memory(re->err);
+	made.sequence = re->insertion_count;
+	re->insertions[re->insertion_count++] = made;
+	return PROTON_OK;
+}
+
+/* Closes what is open and not in `kept`, the latest first. */
+static int close_scopes(struct relocation *re, struct position *at, const struct origin_set *kept)
+{
+	int status = PROTON_OK;
+
+	for (uint32_t i = at->open.count; i-- > 0 && status == PROTON_OK;) {
+		uint32_t site = at->open.sites[i];
+
+		if (origin_set_has(kept, site))
+			continue;
+		status = add_insertion(re,
+				       (struct insertion){
+					       .line = at->last,
+					       .is_behind = true,
+					       .is_end = true,
+					       .site = site,
+					       .indent = text_indent(re->lines.at[at->last].text),
+					       .location = at->location,
+				       });
+		memmove(&at->open.sites[i], &at->open.sites[i + 1],
+			(at->open.count - i - 1) * sizeof(at->open.sites[0]));
+		at->open.count--;
+	}
+	return status;
+}
+
+static int close_all(struct relocation *re, struct position *at)
+{
+	static const struct origin_set nothing;
+
+	return close_scopes(re, at, &nothing);
+}
+
+/* The lines from `first` to `last` are an operation that was in the scopes of `wanted`. */
+static int visit_work(struct relocation *re, struct position *at, uint32_t first, uint32_t last,
+		      struct span location, const struct origin_set *wanted)
+{
+	int status = close_scopes(re, at, wanted);
+
+	for (uint32_t i = 0; i < wanted->count && status == PROTON_OK; i++) {
+		uint32_t site = wanted->sites[i];
+
+		if (re->origins->sites[site].is_broken || origin_set_has(&at->around, site) ||
+		    origin_set_has(&at->open, site) || at->open.count == ORIGIN_DEPTH_MAX)
+			continue;
+		status = add_insertion(re, (struct insertion){
+						   .line = first,
+						   .site = site,
+						   .indent = text_indent(re->lines.at[first].text),
+						   .location = location,
+					   });
+		at->open.sites[at->open.count++] = site;
+	}
+	at->last = last;
+	at->location = location;
+	return status;
+}
+
+static const struct origin_set *scopes_of(const struct relocation *re, struct span location)
+{
+	return origins_find(re->origins, ttgir_location_key(&re->locations, location));
+}
+
+/* ------------------------------------------------------------------ walking */
+
+static int visit_block(struct relocation *re, uint32_t *line, const struct position *around);
+
+static bool has_blocks(const struct ttgir_line *line, struct span trimmed)
+{
+	return text_begins_partition(trimmed) || span_is(line->op, "scf.for") ||
+	       span_is(line->op, "scf.if") || span_is(line->op, "scf.while");
+}
+
+/* An operation with regions, from `first` on. */
+static int visit_regions(struct relocation *re, struct position *at, uint32_t first,
+			 const struct ttgir_line *line, struct span trimmed)
+{
+	uint32_t end = re->lines.at[first].end;
+	const struct origin_set *scopes = NULL;
+	struct ttgir_line closing;
+	int status = PROTON_OK;
+
+	ttgir_line_read(re->lines.at[end].text, &closing);
+	if (!text_begins_partition(trimmed))
+		scopes = scopes_of(re, closing.location);
+	if (scopes)
+		status = visit_work(re, at, first, end, closing.location, scopes);
+	if (!has_blocks(line, trimmed))
+		return status;
+	if (!scopes)
+		status = close_all(re, at); /* what is inside may be in others */
+	for (uint32_t i = first; i < end && status == PROTON_OK;) {
+		i++;
+		status = visit_block(re, &i, at);
+	}
+	return status;
+}
+
+static int visit_line(struct relocation *re, struct position *at, uint32_t number)
+{
+	struct span trimmed = re->lines.at[number].trimmed;
+	const struct origin_set *scopes;
+	struct ttgir_line line;
+
+	if (trimmed.at[0] == '^')
+		return close_all(re, at);
+	ttgir_line_read(re->lines.at[number].text, &line);
+	if (re->lines.at[number].end != NO_LINE)
+		return visit_regions(re, at, number, &line, trimmed);
+	scopes = origin_is_work(&line) ? scopes_of(re, line.location) : NULL;
+	if (scopes)
+		return visit_work(re, at, number, number, line.location, scopes);
+	if (at->open.count && sites_kind_of(line.op) == INSTRUMENT_AUTO_LOADS)
+		at->last = number; /* its part of a copy, behind the wait for room */
+	return PROTON_OK;
+}
+
+/* From *line on, up to the line that ends the block, which it then names. */
+static int visit_block(struct relocation *re, uint32_t *line, const struct position *around)
+{
+	struct position at = {.last = NO_LINE};
+	int status = PROTON_OK;
+
+	if (around) {
+		at.around = around->around;
+		for (uint32_t i = 0; i < around->open.count; i++)
+			if (at.around.count < ORIGIN_DEPTH_MAX)
+				at.around.sites[at.around.count++] = around->open.sites[i];
+	}
+	for (; *line < re->lines.count && status == PROTON_OK; ++*line) {
+		struct span trimmed = re->lines.at[*line].trimmed;
+
+		if (text_is_no_code(trimmed))
+			continue;
+		if (text_closes_region(trimmed))
+			break;
+		status = visit_line(re, &at, *line);
+		if (re->lines.at[*line].end != NO_LINE)
+			*line = re->lines.at[*line].end;
+	}
+	return status == PROTON_OK ? close_all(re, &at) : status;
+}
+
+static int visit_functions(struct relocation *re)
+{
+	int status = PROTON_OK;
+
+	for (uint32_t i = 0; i < re->lines.count && status == PROTON_OK; i++) {
+		uint32_t end = re->lines.at[i].end;
+		uint32_t inner = i + 1;
+		struct ttgir_line line;
+
+		ttgir_line_read(re->lines.at[i].text, &line);
+		if (end == NO_LINE || !span_is(line.op, "tt.func"))
+			continue;
+		status = visit_block(re, &inner, NULL);
+		i = end;
+	}
+	return status;
+}
+
+/* ------------------------------------------------------------------ writing */
+
+static int compare_insertions(const void *a, const void *b)
+{
+	const struct insertion *left = a;
+	const struct insertion *right = b;
+
+	if (left->line != right->line)
+		return left->line < right->line ? -1 : 1;
+	if (left->is_behind != right->is_behind)
+		return left->is_behind ? 1 : -1;
+	return left->sequence < right->sequence ? -1 : 1;
+}
+
+struct writing {
+	struct out out;
+	char prefix[TTGIR_PREFIX_MAX];
+	uint32_t marker_count;
+	bool is_amd;
+};
+
+/* Those of the line, before or behind it, from *next on. */
+static void write_insertions(const struct relocation *re, struct writing *writing, uint32_t line,
+			     bool is_behind, uint32_t *next)
+{
+	for (; *next < re->insertion_count; ++*next) {
+		const struct insertion *made = &re->insertions[*next];
+		const struct marker *start = &re->origins->sites[made->site].marker;
+		struct ttgir_marker marker = {
+			.indent = made->indent,
+			.location = made->location,
+			.prefix = writing->prefix,
+			.number = writing->marker_count,
+			.is_amd = writing->is_amd,
+			.is_event = start->is_event,
+			.is_end = made->is_end,
+			.name = {start->name, start->name_length},
+		};
+
+		if (made->line != line || made->is_behind != is_behind)
+			return;
+		writing->marker_count++;
+		ttgir_marker_write(&marker, &writing->out);
+	}
+}
+
+static int write_text(struct relocation *re, struct span text, struct ttgir_result *result)
+{
+	struct writing writing = {.is_amd = text_is_amd(text)};
+	uint32_t next = 0;
+	int status;
+
+	if (!ttgir_prefix(text, writing.prefix))
+		return err_set(re->err, PROTON_E_UNSUPPORTED,
+			       "every register %%proton_... is taken");
+	qsort(re->insertions, re->insertion_count, sizeof(*re->insertions), compare_insertions);
+	out_init(&writing.out, -1);
+	for (uint32_t i = 0; i < re->lines.count; i++) {
+		struct span line = re->lines.at[i].text;
+
+		write_insertions(re, &writing, i, false, &next);
+		out_bytes(&writing.out, line.at, line.length);
+		out_byte(&writing.out, '\n');
+		write_insertions(re, &writing, i, true, &next);
+	}
+	status = out_finish(&writing.out, re->err);
+	if (status == PROTON_OK) {
+		result->text = out_take(&writing.out, &result->length);
+		if (!result->text)
+			status = out_of_memory(re->err);
+	}
+	out_fini(&writing.out);
+	return status;
+}
+
+static int relocate(struct relocation *re, struct span text, struct ttgir_result *result)
+{
+	int status = ttgir_lines_read(text, &re->lines, re->err);
+
+	if (status == PROTON_OK && !ttgir_locations_read(text, &re->locations))
+		status = out_of_memory(re->err);
+	if (status == PROTON_OK)
+		status = visit_functions(re);
+	if (status == PROTON_OK && re->insertion_count)
+		status = write_text(re, text, result);
+	return status;
+}
+
+int ttgir_relocate(const char *before, size_t before_length, const char *after, size_t after_length,
+		   struct ttgir_result *result, struct proton_error *err)
+{
+	struct span whole = {before, before_length};
+	struct relocation re = {.err = err};
+	struct origins origins;
+	int status;
+
+	*result = (struct ttgir_result){0};
+	status = origins_read(whole, &origins, err);
+	if (status != PROTON_OK)
+		return status;
+	re.origins = &origins;
+	if (origins.site_count)
+		status = relocate(&re, (struct span){after, after_length}, result);
+	ttgir_locations_fini(&re.locations);
+	ttgir_lines_fini(&re.lines);
+	free(re.insertions);
+	origins_fini(&origins);
+	if (status != PROTON_OK)
+		ttgir_result_fini(result);
+	return status;
+}

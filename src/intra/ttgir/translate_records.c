@@ -1,0 +1,365 @@
+/*
+ * Records and events that a person has put into a dumped file become markers.
+ *
+ * An event is a value of the text, but must be known by name here: its register is followed from
+ * `proton.allocate_event` into the partitions it is given to. What allocated it becomes a constant,
+ * so that its other uses stay legal.
+ */
+#include "intra/ttgir/ttgir.h"
+
+#include <stdlib.h>
+
+#include "intra/marker.h"
+#include "intra/ttgir/mlir_text.h"
+
+#define EVENTS_MAX 4096u
+#define OPERANDS_MAX 256u
+#define NO_EVENT UINT32_MAX
+
+struct event {
+	struct span name;  /* as written, with escapes */
+	struct span value; /* the register that holds it */
+};
+
+struct translation {
+	struct out *out;
+	struct proton_error *err;
+	struct event *events; /* in the order of the text; a register's last one counts */
+	uint32_t event_count;
+	uint32_t operands[OPERANDS_MAX]; /* of the last warp_specialize: events, or NO_EVENT */
+	uint32_t operand_count;
+	char prefix[TTGIR_PREFIX_MAX];
+	uint32_t marker_count;
+	uint32_t line;
+	bool is_amd;
+};
+
+static int refuse(const struct translation *t, const char *what)
+{
+	return err_set(t->err, PROTON_E_FORMAT, "line %u: %s", t->line, what);
+}
+
+/* ------------------------------------------------------------------ names */
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return -1;
+}
+
+/* Takes "NAME" off; its inside is left as written. */
+static bool take_quoted(struct span *rest, struct span *name)
+{
+	*rest = span_trim(*rest);
+	if (!span_take(rest, "\""))
+		return false;
+	*name = (struct span){rest->at, 0};
+	while (name->length < rest->length && rest->at[name->length] != '"')
+		name->length += rest->at[name->length] == '\\' ? 2 : 1;
+	if (name->length >= rest->length)
+		return false;
+	rest->at += name->length + 1;
+	rest->length -= name->length + 1;
+	return name->length > 0;
+}
+
+/* The name that MLIR's escapes stand for, cut to what a marker can hold. */
+static struct span unescape(struct span name, char buffer[MARKER_NAME_MAX])
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < name.length && used < MARKER_NAME_MAX; i++) {
+		char c = name.at[i];
+
+		if (c == '\\' && i + 1 < name.length) {
+			int high = hex_digit(name.at[i + 1]);
+			int low = i + 2 < name.length ? hex_digit(name.at[i + 2]) : -1;
+
+			c = name.at[++i];
+			if (high >= 0 && low >= 0) {
+				c = (char)(high * 16 + low);
+				i++;
+			} else if (c == 'n') {
+				c = '\n';
+			} else if (c == 't') {
+				c = '\t';
+			}
+		}
+		buffer[used++] = c ? c : ' ';
+	}
+	return (struct span){buffer, used};
+}
+
+static void write_marker(struct translation *t, const struct ttgir_line *line, bool is_event,
+			 bool is_end, struct span name)
+{
+	char buffer[MARKER_NAME_MAX];
+	struct ttgir_marker marker = {
+		.indent = line->indent,
+		.location = line->location,
+		.prefix = t->prefix,
+		.number = t->marker_count++,
+		.is_amd = t->is_amd,
+		.is_event = is_event,
+		.is_end = is_end,
+		.name = unescape(name, buffer),
+	};
+
+	ttgir_marker_write(&marker, t->out);
+}
+
+/* ------------------------------------------------------------------ events */
+
+static int add_event(struct translation *t, struct span value, struct span name)
+{
+	if (t->event_count == EVENTS_MAX)
+		return refuse(t, "too many events");
+	t->events[t->event_count++] = (struct event){.name = name, .value = value};
+	return PROTON_OK;
+}
+
+static uint32_t find_event(const struct translation *t, struct span value)
+{
+	for (uint32_t i = t->event_count; i > 0; i--)
+		if (span_equal(t->events[i - 1].value, value))
+			return i - 1;
+	return NO_EVENT;
+}
+
+/* Takes "%x" off. */
+static struct span take_register(struct span *rest)
+{
+	struct span name;
+
+	*rest = span_trim(*rest);
+	name = (struct span){rest->at, 0};
+	if (!rest->length || rest->at[0] != '%')
+		return name;
+	while (name.length < rest->length && !strchr(" ,:)#\t\r", rest->at[name.length]))
+		name.length++;
+	rest->at += name.length;
+	rest->length -= name.length;
+	return name;
+}
+
+/* The next of the list "A, B)" at whose beginning `rest` stands; false behind the last. */
+static bool take_item(struct span *rest, struct span *item)
+{
+	size_t depth = 0;
+	size_t i = 0;
+
+	if (!rest->length)
+		return false;
+	for (; i < rest->length; i++) {
+		char c = rest->at[i];
+
+		if (depth == 0 && (c == ',' || c == ')'))
+			break;
+		if (c == '(' || c == '[' || c == '<' || c == '{')
+			depth++;
+		else if ((c == ')' || c == ']' || c == '>' || c == '}') && depth)
+			depth--;
+	}
+	*item = span_trim((struct span){rest->at, i});
+	if (i < rest->length && rest->at[i] == ',') {
+		rest->at += i + 1;
+		rest->length -= i + 1;
+	} else {
+		rest->length = 0;
+	}
+	return item->length > 0;
+}
+
+/* "ttg.warp_specialize(%a, %b)": which of the operands are events. */
+static void read_operands(struct translation *t, struct span rest)
+{
+	struct span item;
+
+	t->operand_count = 0;
+	if (!span_take(&rest, "("))
+		return;
+	while (t->operand_count < OPERANDS_MAX && take_item(&rest, &item))
+		t->operands[t->operand_count++] = find_event(t, item);
+}
+
+/* "partition0(%arg1: i32, ...)": its arguments are the operands above. */
+static int read_arguments(struct translation *t, struct span rest)
+{
+	struct span item;
+
+	if (!t->event_count)
+		return PROTON_OK;
+	rest = span_trim(rest);
+	for (uint32_t i = 0; i < t->operand_count && take_item(&rest, &item); i++) {
+		int status;
+
+		if (t->operands[i] == NO_EVENT)
+			continue;
+		status = add_event(t, take_register(&item), t->events[t->operands[i]].name);
+		if (status != PROTON_OK)
+			return status;
+	}
+	return PROTON_OK;
+}
+
+static int allocate(struct translation *t, const struct ttgir_line *line)
+{
+	struct span rest = line->rest;
+	struct span name;
+
+	if (!line->result.length || !take_quoted(&rest, &name))
+		return refuse(t, "not of the form: %event = proton.allocate_event \"name\" : i32");
+	out_bytes(t->out, line->indent.at, line->indent.length);
+	out_bytes(t->out, line->result.at, line->result.length);
+	out_printf(t->out, " = arith.constant %u : i32", t->event_count);
+	if (line->location.length) {
+		out_byte(t->out, ' ');
+		out_bytes(t->out, line->location.at, line->location.length);
+	}
+	out_byte(t->out, '\n');
+	return add_event(t, line->result, name);
+}
+
+/* ------------------------------------------------------------------ operations */
+
+/* Takes "start" or "end" off. */
+static bool take_side(struct span *rest, bool *is_end)
+{
+	*rest = span_trim(*rest);
+	*is_end = span_take(rest, "end ");
+	return *is_end || span_take(rest, "start ");
+}
+
+static int translate_record(struct translation *t, const struct ttgir_line *line)
+{
+	struct span rest = line->rest;
+	struct span name;
+	bool is_end;
+
+	if (!take_side(&rest, &is_end) || !take_quoted(&rest, &name))
+		return refuse(t, "not of the form: proton.record start \"name\", or end \"name\"");
+	write_marker(t, line, false, is_end, name);
+	return PROTON_OK;
+}
+
+static int translate_event(struct translation *t, const struct ttgir_line *line)
+{
+	struct span rest = line->rest;
+	struct span value;
+	uint32_t event;
+	bool is_end;
+
+	if (!take_side(&rest, &is_end))
+		return refuse(t, "not of the form: proton.event start %event : i32, or end");
+	value = take_register(&rest);
+	event = find_event(t, value);
+	if (event == NO_EVENT)
+		return err_set(t->err, PROTON_E_FORMAT,
+			       "line %u: %.*s is no event that proton.allocate_event makes above",
+			       t->line, value.length > 60 ? 60 : (int)value.length, value.at);
+	write_marker(t, line, true, is_end, t->events[event].name);
+	return PROTON_OK;
+}
+
+static int translate_line(struct translation *t, struct span text, bool *is_done)
+{
+	struct ttgir_line line;
+	struct span trimmed = span_trim(text);
+
+	*is_done = false;
+	if (span_take(&trimmed, "partition")) {
+		const char *open = span_find(trimmed, "(");
+
+		if (!open)
+			return PROTON_OK;
+		trimmed.length -= (size_t)(open + 1 - trimmed.at);
+		trimmed.at = open + 1;
+		return read_arguments(t, trimmed);
+	}
+	ttgir_line_read(text, &line);
+	if (span_is(line.op, "ttg.warp_specialize")) {
+		read_operands(t, line.rest);
+		return PROTON_OK;
+	}
+	if (line.op.length < 7 || memcmp(line.op.at, "proton.", 7) != 0)
+		return PROTON_OK;
+	*is_done = true;
+	if (span_is(line.op, "proton.record"))
+		return translate_record(t, &line);
+	if (span_is(line.op, "proton.event"))
+		return translate_event(t, &line);
+	if (span_is(line.op, "proton.allocate_event"))
+		return allocate(t, &line);
+	return err_set(t->err, PROTON_E_FORMAT,
+		       "line %u: %.*s is none of proton.record, proton.event and "
+		       "proton.allocate_event",
+		       t->line, line.op.length > 40 ? 40 : (int)line.op.length, line.op.at);
+}
+
+static int translate(struct translation *t, struct span text)
+{
+	struct span line;
+
+	while (text_take_line(&text, &line)) {
+		bool is_done;
+		int status;
+
+		t->line++;
+		status = translate_line(t, line, &is_done);
+		if (status != PROTON_OK)
+			return status;
+		if (is_done)
+			continue;
+		out_bytes(t->out, line.at, line.length);
+		if (line.at + line.length < text.at)
+			out_byte(t->out, '\n');
+	}
+	return PROTON_OK;
+}
+
+int ttgir_translate(const char *text, size_t length, bool is_amd, struct ttgir_result *result,
+		    struct proton_error *err)
+{
+	struct span whole = {text, length};
+	struct out out;
+	struct translation t = {
+		.out = &out,
+		.err = err,
+		.is_amd = is_amd || text_is_amd(whole),
+	};
+	int status;
+
+	*result = (struct ttgir_result){0};
+	if (!span_find(whole, "proton."))
+		return PROTON_OK;
+	if (!ttgir_prefix(whole, t.prefix))
+		return err_set(err, PROTON_E_FORMAT, "every register %%proton_... is taken");
+	t.events = calloc(EVENTS_MAX, sizeof(*t.events));
+	if (!t.events)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	out_init(&out, -1);
+	status = translate(&t, whole);
+	if (status == PROTON_OK)
+		status = out_finish(&out, err);
+	if (status == PROTON_OK && (t.marker_count || t.event_count)) {
+		result->text = out_take(&out, &result->length);
+		result->scope_count = t.marker_count;
+		if (!result->text)
+			status = err_set(err, PROTON_E_NOMEM, "out of memory");
+	}
+	out_fini(&out);
+	free(t.events);
+	return status;
+}
+
+void ttgir_result_fini(struct ttgir_result *result)
+{
+	free(result->text);
+	free(result->note);
+	*result = (struct ttgir_result){0};
+}

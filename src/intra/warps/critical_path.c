@@ -1,0 +1,269 @@
+/*
+ * The critical path: what the CTA's end had to wait for, back to its beginning. It is always in one
+ * unit and goes back in time along the unit's segments. At a wait that blocked it asks who ended
+ * it, in this order:
+ *
+ * 1. asynchronous work whose end the unit has recorded in the wait or right behind it: the path
+ *    runs through that work and goes on where and when it was started;
+ * 2. at a barrier, the unit that was last to begin or end something while the wait lasted, which is
+ *    the last that can have arrived: the path goes on there;
+ * 3. nobody: the wait itself is on the path, and it goes on in the unit before the wait.
+ *
+ * Where a unit has nothing to do the path is in one that has. Time never rises on the path, and
+ * stands still for two steps at most; every segment and all asynchronous work can be come from only
+ * once, so the work is linear in them, but for looking through a bounded number of candidates.
+ */
+#include "intra/warps/critical_path.h"
+
+/*
+ * A wait that is shorter did not block: readings of the clock, and a test of a barrier in shared
+ * memory that succeeds. As little is not worth a path through somebody else either.
+ */
+#define BLOCKED_CYCLES 100u
+/* The end of asynchronous work is recorded behind the wait for it: at most so many cycles. */
+#define ASYNC_LATE 128u
+/* Candidates that are looked at for one wait, in a unit, and of asynchronous work. */
+#define CANDIDATES 16u
+
+struct path {
+	struct warps *warps;
+	struct warps_sums *sums;
+	uint64_t time; /* what lies behind it is told */
+	uint32_t unit;
+	/* By unit, the last segment that begins before `time`, or one behind it. */
+	uint32_t at[INSTRUMENT_UNIT_MAX];
+};
+
+static bool has_segments(const struct path *path, uint32_t unit)
+{
+	return path->warps->first[unit] < path->warps->first[unit + 1];
+}
+
+/* What the unit did just before `time`. */
+static const struct warps_segment *segment_at(struct path *path, uint32_t unit)
+{
+	const struct warps_segment *segments = path->warps->segments;
+
+	while (segments[path->at[unit]].start >= path->time)
+		path->at[unit]--;
+	return &segments[path->at[unit]];
+}
+
+/* The stretch from `start` to where the path is belongs to a scope of its unit. */
+static void take(struct path *path, uint32_t scope, uint64_t start)
+{
+	warps_cell(path->sums, path->unit, scope)->path += path->time - start;
+	path->time = start;
+}
+
+static void go_to(struct path *path, uint32_t unit)
+{
+	path->unit = unit;
+}
+
+/* ------------------------------------------------------------------ who ended a wait */
+
+/* The number of ends of asynchronous work, in their order, that `unit` has seen until `clock`. */
+static size_t ends_until(const struct warps *warps, uint32_t unit, uint64_t clock)
+{
+	size_t low = 0;
+	size_t high = warps->async_end_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct warps_async_end *end = &warps->async_ends[middle];
+
+		if (end->unit < unit || (end->unit == unit && end->clock <= clock))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Until when an end is one of what the wait was for: the unit may wait for the next thing soon. */
+static uint64_t late_until(const struct path *path, const struct warps_segment *wait)
+{
+	const struct warps *warps = path->warps;
+	const struct warps_segment *end = warps->segments + warps->first[path->unit + 1];
+	uint64_t until = wait->end + ASYNC_LATE;
+
+	if (path->time < wait->end)
+		return path->time; /* came into the middle of it */
+	for (const struct warps_segment *next = wait + 1; next < end && next->start < until; next++)
+		if (warps_is_wait(next->kind) && !next->is_idle)
+			return next->start;
+	return until;
+}
+
+/* NULL: none. Of several that end together, the one that was started last. */
+static const struct decode_execution *find_async(const struct path *path,
+						 const struct warps_segment *wait)
+{
+	const struct warps *warps = path->warps;
+	const struct decode_execution *best = NULL;
+	size_t behind = ends_until(warps, path->unit, late_until(path, wait));
+
+	for (uint32_t tries = 0; behind && tries < CANDIDATES; tries++) {
+		const struct warps_async_end *end = &warps->async_ends[--behind];
+		const struct decode_execution *it = &warps->decoder->executions[end->execution];
+
+		if (end->unit != path->unit || end->clock <= wait->start ||
+		    (best && end->clock < path->time))
+			break;
+		if (it->start < path->time && (!best || it->start > best->start))
+			best = it;
+	}
+	return best;
+}
+
+/*
+ * The latest moment in (wait->start, time] at which `unit` began or ended something that may have
+ * ended the wait; 0 if there is none. Those who wait for the same do not end it when their wait is
+ * over, but when it begins: they arrive.
+ */
+static uint64_t last_deed(struct path *path, uint32_t unit, const struct warps_segment *wait)
+{
+	const struct warps_segment *first = path->warps->segments + path->warps->first[unit];
+	const struct warps_segment *segment = segment_at(path, unit);
+	bool is_same = warps_did_same(path->warps, unit, path->unit);
+
+	if (segment->end > path->time) {
+		if (segment == first)
+			return 0;
+		segment--;
+	}
+	for (uint32_t tries = 0; tries < CANDIDATES && segment->end > wait->start; tries++) {
+		bool is_wait = warps_is_wait(segment->kind);
+
+		if (!segment->is_idle && (is_wait ? !is_same && segment->end < path->time : true))
+			return segment->end;
+		if (segment-- == first)
+			return 0;
+	}
+	return 0;
+}
+
+/* False: nobody is known to have ended it. */
+static bool follow_barrier(struct path *path, const struct warps_segment *wait)
+{
+	uint32_t unit_count = path->warps->decoder->layout->unit_count;
+	uint32_t scope = wait->scope;
+	uint32_t found = 0;
+	uint64_t latest = 0;
+
+	for (uint32_t u = 0; u < unit_count; u++) {
+		uint64_t deed = u != path->unit && has_segments(path, u) ? last_deed(path, u, wait)
+									 : 0;
+		bool is_other = deed && deed == latest &&
+				warps_did_same(path->warps, found, path->unit) &&
+				!warps_did_same(path->warps, u, path->unit);
+
+		if (deed > latest || is_other) {
+			latest = deed;
+			found = u;
+		}
+	}
+	if (!latest)
+		return false;
+	take(path, scope, latest);
+	go_to(path, found);
+	return true;
+}
+
+static void follow_async(struct path *path, const struct decode_execution *async)
+{
+	uint64_t start = async->start > path->warps->from ? async->start : path->warps->from;
+
+	path->sums->asyncs[async->scope].path += path->time - start;
+	path->time = start;
+	go_to(path, async->unit);
+}
+
+static void follow_wait(struct path *path, const struct warps_segment *wait)
+{
+	const struct decode_execution *async = NULL;
+	bool has_blocked = wait->end - wait->start >= BLOCKED_CYCLES;
+
+	if (has_blocked)
+		async = find_async(path, wait);
+	if (async)
+		follow_async(path, async);
+	else if (!has_blocked || wait->kind != WARPS_WAIT || !follow_barrier(path, wait))
+		take(path, wait->scope, wait->start);
+}
+
+/* ------------------------------------------------------------------ units without work */
+
+/*
+ * To a unit that has something to do: now, one that works before one that waits; else the one that
+ * had until last. What lies between is on the path, behind that one's end.
+ */
+static void leave_idle(struct path *path)
+{
+	uint32_t unit_count = path->warps->decoder->layout->unit_count;
+	uint64_t best_end = path->warps->from;
+	uint32_t best = path->unit;
+	bool best_waits = false;
+
+	for (uint32_t u = 0; u < unit_count; u++) {
+		const struct warps_segment *segment;
+		bool waits;
+		uint64_t end;
+
+		if (!has_segments(path, u))
+			continue;
+		segment = segment_at(path, u);
+		while (segment->is_idle && segment > path->warps->segments + path->warps->first[u])
+			segment--;
+		if (segment->is_idle)
+			continue;
+		waits = warps_is_wait(segment->kind);
+		end = segment->end < path->time ? segment->end : path->time;
+		if (end > best_end || (end == best_end && best_waits && !waits)) {
+			best = u;
+			best_end = end;
+			best_waits = waits;
+		}
+	}
+	path->sums->units[best].path += path->time - best_end;
+	path->time = best_end;
+	go_to(path, best);
+}
+
+/* ------------------------------------------------------------------ */
+
+/* Where the CTA ends: in the unit that ends last. */
+static void begin(struct path *path)
+{
+	const struct decoder *decoder = path->warps->decoder;
+	uint64_t latest = 0;
+
+	path->time = path->warps->to;
+	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
+		if (!has_segments(path, u))
+			continue;
+		path->at[u] = path->warps->first[u + 1] - 1;
+		if (decoder->units[u].end_clock >= latest) {
+			latest = decoder->units[u].end_clock;
+			path->unit = u;
+		}
+	}
+}
+
+void warps_path(struct warps *warps, struct warps_sums *sums)
+{
+	struct path path = {.warps = warps, .sums = sums};
+
+	begin(&path);
+	while (path.time > warps->from) {
+		const struct warps_segment *segment = segment_at(&path, path.unit);
+
+		if (segment->is_idle)
+			leave_idle(&path);
+		else if (warps_is_wait(segment->kind))
+			follow_wait(&path, segment);
+		else
+			take(&path, segment->scope, segment->start);
+	}
+}

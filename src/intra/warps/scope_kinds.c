@@ -1,0 +1,84 @@
+/* What scopes are, told by their names. See warps.h. */
+#include "intra/warps/segments.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "intra/mode.h"
+#include "intra/ttgir/find_operations.h"
+
+/* Automatic scopes of operations that wait for what their own warp has started. */
+static const char *const own_waits[] = {"async_wait", "dot_wait", "store_wait", "tdm_wait"};
+/* Anywhere in a name, as a word of its own: "wait for A", "empty_barrier". */
+static const char *const wait_words[] = {"wait", "waits", "waiting", "barrier", "barriers"};
+
+static bool is_wait_word(struct span word)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(wait_words); i++)
+		if (strlen(wait_words[i]) == word.length &&
+		    strncasecmp(wait_words[i], word.at, word.length) == 0)
+			return true;
+	return false;
+}
+
+static bool has_wait_word(struct span name)
+{
+	size_t start = 0;
+
+	for (size_t i = 0; i <= name.length; i++) {
+		if (i < name.length && isalpha((unsigned char)name.at[i]))
+			continue;
+		if (is_wait_word((struct span){name.at + start, i - start}))
+			return true;
+		start = i + 1;
+	}
+	return false;
+}
+
+/* "partition3" */
+static bool is_numbered_partition(struct span name)
+{
+	if (!span_take(&name, "partition") || !name.length)
+		return false;
+	for (size_t i = 0; i < name.length; i++)
+		if (!isdigit((unsigned char)name.at[i]))
+			return false;
+	return true;
+}
+
+/* A name is the operation, and where there is one, '@' and its place. */
+static enum warps_kind kind_of(const char *name)
+{
+	struct span word = {name, strcspn(name, "@")};
+
+	if (is_numbered_partition(word))
+		return WARPS_PARTITION;
+	if (span_is(word, "default"))
+		return WARPS_DEFAULT;
+	for (size_t i = 0; i < ARRAY_LENGTH(own_waits); i++)
+		if (span_is(word, own_waits[i]))
+			return WARPS_WAIT_OWN;
+	if (has_wait_word(word) || (sites_kinds(word) & INSTRUMENT_AUTO_WAITS))
+		return WARPS_WAIT;
+	return WARPS_WORK;
+}
+
+void warps_kinds_read(const struct instrument_layout *layout, struct warps_kinds *out)
+{
+	*out = (struct warps_kinds){0};
+	for (uint32_t i = 0; i < layout->scope_count; i++)
+		out->of[i] = (uint8_t)kind_of(layout->scopes[i]);
+	for (uint32_t i = 1; i <= layout->code_count; i++) {
+		struct instrument_code code = layout->codes[i];
+		bool is_event = code.kind == INSTRUMENT_EVENT_START ||
+				code.kind == INSTRUMENT_EVENT_END;
+
+		if (is_event)
+			out->is_async[code.scope] = true;
+		else if (warps_is_wait(out->of[code.scope]))
+			out->has_waits = true;
+		out->is_worth_it = out->is_worth_it || is_event ||
+				   out->of[code.scope] != WARPS_WORK;
+	}
+}

@@ -1,0 +1,506 @@
+/* From executions to segments, and what adds up of them. See segments.h. */
+#include "intra/warps/segments.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "intra/warps/critical_path.h"
+
+/* No CTA runs that long, an hour; damaged clocks may say so. */
+#define CYCLES_MAX (1ull << 43)
+
+/* ------------------------------------------------------------------ sums */
+
+bool warps_sums_init(struct warps_sums *sums, const struct instrument_layout *layout)
+{
+	size_t scopes = (size_t)layout->scope_count + 1;
+
+	*sums = (struct warps_sums){
+		.unit_count = layout->unit_count,
+		.scope_count = layout->scope_count,
+		.cells = calloc(scopes * layout->unit_count, sizeof(*sums->cells)),
+		.asyncs = calloc(scopes, sizeof(*sums->asyncs)),
+	};
+	if (sums->cells && sums->asyncs)
+		return true;
+	warps_sums_fini(sums);
+	return false;
+}
+
+void warps_sums_fini(struct warps_sums *sums)
+{
+	free(sums->cells);
+	free(sums->asyncs);
+	*sums = (struct warps_sums){0};
+}
+
+static void add_async(struct warps_async *to, const struct warps_async *more)
+{
+	to->executions += more->executions;
+	to->cycles += more->cycles;
+	to->overlapped += more->overlapped;
+	to->path += more->path;
+}
+
+static void add_cell(struct warps_cell *to, const struct warps_cell *more)
+{
+	to->executions += more->executions;
+	to->inclusive += more->inclusive;
+	to->cycles += more->cycles;
+	to->path += more->path;
+}
+
+void warps_sums_add(struct warps_sums *sums, const struct warps_sums *more)
+{
+	size_t cells = ((size_t)sums->scope_count + 1) * sums->unit_count;
+
+	sums->ctas += more->ctas;
+	sums->cycles += more->cycles;
+	sums->unseen += more->unseen;
+	sums->left_out += more->left_out;
+	for (uint32_t u = 0; u < sums->unit_count; u++) {
+		sums->units[u].ctas += more->units[u].ctas;
+		sums->units[u].cycles += more->units[u].cycles;
+		sums->units[u].idle += more->units[u].idle;
+		sums->units[u].path += more->units[u].path;
+	}
+	for (size_t i = 0; i < cells; i++)
+		add_cell(&sums->cells[i], &more->cells[i]);
+	for (uint32_t i = 0; i < sums->scope_count; i++)
+		add_async(&sums->asyncs[i], &more->asyncs[i]);
+}
+
+void warps_sums_clear(struct warps_sums *sums)
+{
+	size_t cells = ((size_t)sums->scope_count + 1) * sums->unit_count;
+
+	sums->ctas = 0;
+	sums->cycles = 0;
+	sums->unseen = 0;
+	sums->left_out = 0;
+	memset(sums->units, 0, sizeof(sums->units));
+	memset(sums->cells, 0, cells * sizeof(*sums->cells));
+	memset(sums->asyncs, 0, sums->scope_count * sizeof(*sums->asyncs));
+}
+
+/* ------------------------------------------------------------------ what is looked at */
+
+/*
+ * From when on all records of the unit are there: from its first instruction, or where some were
+ * overwritten, from the end of the execution whose record is the oldest. UINT64_MAX: never.
+ */
+static uint64_t seen_from(const struct decoder *decoder, const struct decode_unit *unit)
+{
+	const struct decode_execution *oldest = NULL;
+
+	if (!unit->dropped)
+		return unit->start_clock;
+	for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
+		const struct decode_execution *execution = &decoder->executions[i];
+
+		if (!oldest || execution->sequence < oldest->sequence)
+			oldest = execution;
+	}
+	return oldest ? decode_end_of(oldest) : UINT64_MAX;
+}
+
+/* False if too little is known of the CTA. */
+static bool find_window(struct warps *warps, uint64_t *unseen)
+{
+	const struct decoder *decoder = warps->decoder;
+	const struct decode_unit *first = NULL;
+	uint64_t start = UINT64_MAX;
+
+	warps->from = 0;
+	warps->to = 0;
+	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
+		const struct decode_unit *unit = &decoder->units[u];
+		uint64_t from;
+
+		if (!unit->is_there)
+			continue;
+		if (!first)
+			first = unit;
+		else if (!decoder->layout->is_amd && unit->processor != first->processor)
+			return false; /* another clock: damaged */
+		from = seen_from(decoder, unit);
+		if (unit->dropped && from > warps->from)
+			warps->from = from;
+		if (unit->start_clock < start)
+			start = unit->start_clock;
+		if (unit->end_clock > warps->to)
+			warps->to = unit->end_clock;
+	}
+	if (!first || warps->to - start > CYCLES_MAX)
+		return false;
+	if (warps->from < start)
+		warps->from = start;
+	*unseen = warps->from - start;
+	return warps->from < warps->to;
+}
+
+/* ------------------------------------------------------------------ segments */
+
+/* One unit that is being cut. */
+struct cutting {
+	struct warps *warps;
+	uint64_t cursor; /* up to here it is cut */
+	size_t wait;     /* the first that is not over at the cursor */
+	uint32_t unit;
+	bool is_worker; /* runs a numbered partition and nothing else, or not even that */
+};
+
+/* What the unit does from the cursor on until `end`. */
+static bool add_segment(struct cutting *cutting, uint64_t end, uint16_t scope, bool is_idle)
+{
+	struct warps *warps = cutting->warps;
+	const struct decoder *decoder = warps->decoder;
+
+	if (!array_reserve(&warps->segments, &warps->segment_capacity, warps->segment_count + 1,
+			   sizeof(*warps->segments)))
+		return false;
+	warps->segments[warps->segment_count++] = (struct warps_segment){
+		.start = cutting->cursor,
+		.end = end,
+		.scope = scope,
+		.kind = scope < decoder->layout->scope_count ? warps->kinds->of[scope] : WARPS_WORK,
+		.is_idle = is_idle,
+	};
+	cutting->cursor = end;
+	return true;
+}
+
+/* The same, but for the waits in between. */
+static bool cut_until(struct cutting *cutting, uint64_t end, uint16_t scope, bool is_idle)
+{
+	const struct warps *warps = cutting->warps;
+
+	if (end > warps->to)
+		end = warps->to;
+	while (cutting->cursor < end) {
+		const struct warps_interval *wait =
+			cutting->wait < warps->wait_count ? &warps->waits[cutting->wait] : NULL;
+		uint64_t until = end;
+
+		if (wait && wait->start <= cutting->cursor) {
+			/* As a whole, whatever lies in it. */
+			if (!add_segment(cutting, wait->end, wait->scope, false))
+				return false;
+			cutting->wait++;
+			continue;
+		}
+		if (wait && wait->start < until)
+			until = wait->start;
+		if (!add_segment(cutting, until, scope, is_idle))
+			return false;
+	}
+	return true;
+}
+
+/* The outermost waits of the unit, one behind the other, within what is looked at. */
+static bool add_wait(struct warps *warps, uint64_t start, uint64_t end, uint16_t scope)
+{
+	uint64_t least = warps->wait_count ? warps->waits[warps->wait_count - 1].end : warps->from;
+
+	if (start < least)
+		start = least;
+	if (end > warps->to)
+		end = warps->to;
+	if (start >= end)
+		return true;
+	if (!array_reserve(&warps->waits, &warps->wait_capacity, warps->wait_count + 1,
+			   sizeof(*warps->waits)))
+		return false;
+	warps->waits[warps->wait_count++] =
+		(struct warps_interval){.start = start, .end = end, .scope = scope};
+	return true;
+}
+
+static bool did_anything(const struct warps *warps, uint32_t unit)
+{
+	const uint64_t *bits = warps->did[unit];
+
+	return bits[0] | bits[1] | bits[2] | bits[3];
+}
+
+static bool did(const struct warps *warps, uint32_t unit, uint16_t scope)
+{
+	return warps->did[unit][scope / 64] >> scope % 64 & 1;
+}
+
+static void note_did(struct warps *warps, uint32_t unit, uint16_t scope)
+{
+	warps->did[unit][scope / 64] |= 1ull << scope % 64;
+}
+
+/* Cuts what lies between the cursor and `until`: scopes end meanwhile. */
+static bool close_until(struct cutting *cutting, uint64_t until)
+{
+	struct warps *warps = cutting->warps;
+	uint16_t outside = (uint16_t)warps->decoder->layout->scope_count;
+
+	while (warps->open_count) {
+		const struct warps_interval *inner = &warps->open[warps->open_count - 1];
+
+		if (inner->end > until)
+			return cut_until(cutting, until, inner->scope, false);
+		if (!cut_until(cutting, inner->end, inner->scope, false))
+			return false;
+		warps->open_count--;
+	}
+	return cut_until(cutting, until, outside, cutting->is_worker);
+}
+
+static bool open_scope(struct cutting *cutting, const struct decode_execution *execution)
+{
+	struct warps *warps = cutting->warps;
+
+	if (!close_until(cutting, execution->start))
+		return false;
+	if (!array_reserve(&warps->open, &warps->open_capacity, warps->open_count + 1,
+			   sizeof(*warps->open)))
+		return false;
+	warps->open[warps->open_count++] =
+		(struct warps_interval){.end = decode_end_of(execution), .scope = execution->scope};
+	return true;
+}
+
+/* Notes what the unit did and where it waited, before its time is cut. */
+static bool look_through(struct cutting *cutting, const struct decode_unit *unit)
+{
+	struct warps *warps = cutting->warps;
+	const struct decode_execution *all = warps->decoder->executions;
+
+	for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
+		uint16_t scope = all[i].scope;
+
+		note_did(warps, cutting->unit, scope);
+		if (warps_is_wait(warps->kinds->of[scope]) &&
+		    !add_wait(warps, all[i].start, decode_end_of(&all[i]), scope))
+			return false;
+	}
+	/* Warps are made by four: those that no partition needs do nothing. */
+	cutting->is_worker = !did_anything(warps, cutting->unit);
+	for (uint16_t i = 0; i < warps->decoder->layout->scope_count; i++)
+		if (warps->kinds->of[i] == WARPS_PARTITION && did(warps, cutting->unit, i))
+			cutting->is_worker = true;
+	return true;
+}
+
+static bool cut_unit(struct warps *warps, uint32_t index)
+{
+	const struct decoder *decoder = warps->decoder;
+	const struct decode_unit *unit = &decoder->units[index];
+	struct cutting cutting = {.warps = warps, .cursor = warps->from, .unit = index};
+	uint16_t outside = (uint16_t)decoder->layout->scope_count;
+
+	warps->wait_count = 0;
+	warps->open_count = 0;
+	if (!unit->is_there)
+		return true;
+	if (!look_through(&cutting, unit) || !cut_until(&cutting, unit->start_clock, outside, true))
+		return false;
+	for (uint32_t i = unit->first; i < unit->first + unit->count; i++)
+		if (!warps_is_wait(warps->kinds->of[decoder->executions[i].scope]) &&
+		    !open_scope(&cutting, &decoder->executions[i]))
+			return false;
+	return close_until(&cutting, unit->end_clock) &&
+	       cut_until(&cutting, warps->to, outside, true);
+}
+
+static bool is_busy(const struct warps_segment *segment)
+{
+	return !segment->is_idle && !warps_is_wait(segment->kind);
+}
+
+static void add_unit(struct warps *warps, uint32_t unit, struct warps_sums *sums)
+{
+	uint64_t busy = 0;
+
+	if (warps->first[unit] == warps->first[unit + 1])
+		return;
+	sums->units[unit].ctas++;
+	sums->units[unit].cycles += warps->to - warps->from;
+	for (uint32_t i = warps->first[unit]; i < warps->first[unit + 1]; i++) {
+		struct warps_segment *segment = &warps->segments[i];
+		uint64_t cycles = segment->end - segment->start;
+
+		segment->busy_before = busy;
+		if (is_busy(segment))
+			busy += cycles;
+		if (segment->is_idle)
+			sums->units[unit].idle += cycles;
+		else
+			warps_cell(sums, unit, segment->scope)->cycles += cycles;
+	}
+}
+
+/* What is named, whether or not it lies in what is looked at. */
+static void add_executions(const struct warps *warps, struct warps_sums *sums)
+{
+	const struct decoder *decoder = warps->decoder;
+
+	for (size_t i = 0; i < decoder->execution_count; i++) {
+		const struct decode_execution *execution = &decoder->executions[i];
+		struct warps_cell *cell;
+
+		cell = warps_cell(sums, execution->unit, execution->scope);
+		cell->executions++;
+		if (execution->is_async) {
+			warps_cell(sums, execution->end_unit, execution->scope)->executions++;
+			continue;
+		}
+		cell->inclusive += execution->duration;
+	}
+	for (size_t i = 0; i < decoder->sighting_count; i++) {
+		const struct decode_sighting *it = &decoder->sightings[i];
+
+		warps_cell(sums, it->unit, decoder->executions[it->execution].scope)->executions++;
+	}
+}
+
+/* ------------------------------------------------------------------ asynchronous work */
+
+static int compare_ends(const void *a, const void *b, void *context)
+{
+	const struct decode_execution *all = context;
+	const struct warps_async_end *x = a;
+	const struct warps_async_end *y = b;
+
+	if (x->unit != y->unit)
+		return x->unit < y->unit ? -1 : 1;
+	if (x->clock != y->clock)
+		return x->clock < y->clock ? -1 : 1;
+	return all[x->execution].start < all[y->execution].start
+		       ? -1
+		       : all[x->execution].start > all[y->execution].start;
+}
+
+/* There is room. */
+static void add_async_end(struct warps *warps, struct warps_async_end end)
+{
+	const struct decoder *decoder = warps->decoder;
+	const struct decode_execution *it = &decoder->executions[end.execution];
+
+	note_did(warps, end.unit, it->scope);
+	if (it->start < warps->to && end.clock > warps->from && decoder->units[it->unit].is_there &&
+	    decoder->units[end.unit].is_there)
+		warps->async_ends[warps->async_end_count++] = end;
+}
+
+/* Before the units are cut: who starts or ends asynchronous work does something. */
+static bool find_asyncs(struct warps *warps)
+{
+	const struct decoder *decoder = warps->decoder;
+	size_t first = decoder->execution_count;
+
+	while (first && decoder->executions[first - 1].is_async)
+		first--;
+	warps->async_end_count = 0;
+	memset(warps->did, 0, sizeof(warps->did));
+	if (!array_reserve(&warps->async_ends, &warps->async_end_capacity,
+			   decoder->execution_count - first + decoder->sighting_count,
+			   sizeof(*warps->async_ends)))
+		return false;
+	for (size_t i = first; i < decoder->execution_count; i++) {
+		const struct decode_execution *it = &decoder->executions[i];
+
+		note_did(warps, it->unit, it->scope);
+		add_async_end(warps, (struct warps_async_end){.clock = decode_end_of(it),
+							      .execution = (uint32_t)i,
+							      .unit = it->end_unit,
+							      .is_first = true});
+	}
+	for (size_t i = 0; i < decoder->sighting_count; i++) {
+		const struct decode_sighting *it = &decoder->sightings[i];
+
+		add_async_end(warps, (struct warps_async_end){.clock = it->clock,
+							      .execution = it->execution,
+							      .unit = it->unit});
+	}
+	if (warps->async_end_count)
+		qsort_r(warps->async_ends, warps->async_end_count, sizeof(*warps->async_ends),
+			compare_ends, decoder->executions);
+	return true;
+}
+
+/* Cycles that the unit has worked before `clock`, which is in what is looked at. */
+static uint64_t busy_before(const struct warps *warps, uint32_t unit, uint64_t clock)
+{
+	uint32_t low = warps->first[unit];
+	uint32_t high = warps->first[unit + 1];
+	const struct warps_segment *segment;
+
+	/* The last that begins at `clock` or before. */
+	while (high - low > 1) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (warps->segments[middle].start <= clock)
+			low = middle;
+		else
+			high = middle;
+	}
+	segment = &warps->segments[low];
+	return segment->busy_before + (is_busy(segment) ? clock - segment->start : 0);
+}
+
+static void add_asyncs(const struct warps *warps, struct warps_sums *sums)
+{
+	for (size_t i = 0; i < warps->async_end_count; i++) {
+		const struct decode_execution *it =
+			&warps->decoder->executions[warps->async_ends[i].execution];
+		uint64_t start = it->start > warps->from ? it->start : warps->from;
+		uint64_t end = decode_end_of(it) < warps->to ? decode_end_of(it) : warps->to;
+		struct warps_async *async = &sums->asyncs[it->scope];
+
+		if (!warps->async_ends[i].is_first)
+			continue;
+		async->executions++;
+		async->cycles += end - start;
+		async->overlapped += busy_before(warps, it->end_unit, end) -
+				     busy_before(warps, it->end_unit, start);
+	}
+}
+
+/* ------------------------------------------------------------------ a CTA */
+
+bool warps_add(struct warps *warps, const struct decoder *decoder, const struct warps_kinds *kinds,
+	       struct warps_sums *sums)
+{
+	uint64_t unseen = 0;
+
+	warps->decoder = decoder;
+	warps->kinds = kinds;
+	warps->segment_count = 0;
+	if (!find_window(warps, &unseen)) {
+		sums->left_out++;
+		return true;
+	}
+	if (!find_asyncs(warps))
+		return false;
+	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
+		warps->first[u] = (uint32_t)warps->segment_count;
+		if (!cut_unit(warps, u))
+			return false;
+		warps->first[u + 1] = (uint32_t)warps->segment_count;
+	}
+	sums->ctas++;
+	sums->cycles += warps->to - warps->from;
+	sums->unseen += unseen;
+	for (uint32_t u = 0; u < decoder->layout->unit_count; u++)
+		add_unit(warps, u, sums);
+	add_executions(warps, sums);
+	add_asyncs(warps, sums);
+	warps_path(warps, sums);
+	return true;
+}
+
+void warps_fini(struct warps *warps)
+{
+	free(warps->segments);
+	free(warps->async_ends);
+	free(warps->waits);
+	free(warps->open);
+	*warps = (struct warps){0};
+}
