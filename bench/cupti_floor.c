@@ -4,10 +4,18 @@
 #include <stdlib.h>
 
 #include "backend/cuda/cupti_api.h"
+#include "base/array.h"
 #include "measuring.h"
 
 #define FLOOR_SLOTS (1u << 20)
 #define FLOOR_BUFFER_BYTES (4u << 20)
+
+/* Triton launches with the second, the runtime with either. */
+static const uint32_t floor_calls[] = {
+	CUPTI_CALL_LAUNCH_KERNEL,
+	CUPTI_CALL_LAUNCH_KERNEL_EX,
+	CUPTI_CALL_GRAPH_LAUNCH,
+};
 
 static const struct cupti_api *cupti;
 static void *floor_subscriber;
@@ -53,12 +61,14 @@ void floor_start(void)
 	if (cupti_api_get(&cupti, &err) != PROTON_OK)
 		die(err.text);
 	if (cupti->cuptiSubscribe(&floor_subscriber, floor_callback, NULL) ||
-	    cupti->cuptiActivityRegisterCallbacks(floor_requested, floor_completed) ||
-	    cupti->cuptiEnableCallback(1, floor_subscriber, CUPTI_DOMAIN_DRIVER_API,
-				       CUPTI_CALL_LAUNCH_KERNEL) ||
-	    cupti->cuptiEnableCallback(1, floor_subscriber, CUPTI_DOMAIN_DRIVER_API,
-				       CUPTI_CALL_GRAPH_LAUNCH) ||
-	    cupti->cuptiActivityEnable(CUPTI_KIND_CONCURRENT_KERNEL))
+	    cupti->cuptiActivityRegisterCallbacks(floor_requested, floor_completed))
+		die("CUPTI cannot be started");
+	for (size_t i = 0; i < ARRAY_LENGTH(floor_calls); i++) {
+		if (cupti->cuptiEnableCallback(1, floor_subscriber, CUPTI_DOMAIN_DRIVER_API,
+					       floor_calls[i]))
+			die("CUPTI cannot be started");
+	}
+	if (cupti->cuptiActivityEnable(CUPTI_KIND_CONCURRENT_KERNEL))
 		die("CUPTI cannot be started");
 }
 
@@ -68,4 +78,9 @@ void floor_stop(void)
 	cupti->cuptiActivityDisable(CUPTI_KIND_CONCURRENT_KERNEL);
 	cupti->cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
 	cupti->cuptiUnsubscribe(floor_subscriber);
+}
+
+unsigned long floor_recorded(void)
+{
+	return floor_records;
 }

@@ -8,5 +8,7 @@
 void floor_start(void);
 /* Nothing stays subscribed or enabled. */
 void floor_stop(void);
+/* The number of records so far. */
+unsigned long floor_recorded(void);
 
 #endif
