@@ -1,16 +1,16 @@
 """What recording costs whole Python programs on an NVIDIA GPU, beside Triton's profiler.
 
-    python bench/cuda_programs.py [--rounds N] [--write] [--only WORK] [--build DIR]
+    python bench/cuda_programs.py [--rounds N] [--seconds S] [--write] [--only WORK] [--build DIR]
 
 Works: `step` (a training step of a Llama-shaped model), `graph` (replays of a CUDA graph of 100
 Triton kernels), `many` (60,000 kernels: size of the profile and time to write it).
 
 Needs a GPU, torch, triton, the installed package, Meson and a C compiler. Each side runs in
-processes of its own, for two profilers cannot hold CUPTI in one; inside a process plain and
-profiled turns alternate, and what a profiler adds is measured against the plain turns around it.
-`floor` is bare CUPTI (cupti_floor.c): kernel records and one store in the launch callback. `noise`
-is the spread of the plain medians of all processes. --write stores
-bench/results/cuda_programs.json.
+processes of its own, for two profilers cannot hold CUPTI in one. `step` is measured as in
+cuda_command.py; `floor` is bare CUPTI (cupti_floor.c) and --seconds bounds it. In `graph` plain and
+profiled turns alternate inside a process, and `noise` is the spread of the plain medians of all
+processes. --write stores bench/results/cuda_programs.json; with --only it replaces the rows of that
+work alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ import tempfile
 from typing import Any
 
 import report
-from run import HERE, ROOT, build
+from program_turns import Case, Programs, make_row
+from run import ROOT
+from turns import MIN_ROUNDS
 
 PROCESSES = 3  # per side and work
 
@@ -33,20 +35,7 @@ COMMON = """
 import json, os, statistics, sys, time
 import torch
 side, options, rounds = json.loads(sys.argv[1])
-if side == "floor":
-    import ctypes
-
-    class proton:
-        "Bare CUPTI in the place of a profiler."
-        library = ctypes.CDLL(sys.argv[3])
-
-        def start(name, **options):
-            proton.library.floor_start()
-
-        def finalize(session):
-            proton.library.floor_stop()
-
-elif side == "ours":
+if side == "ours":
     import triton_proton as proton
 else:
     import triton.profiler as proton
@@ -66,27 +55,6 @@ def start(name):
 def file_bytes(name):
     return sum(os.path.getsize(file) for file in os.listdir(".") if file.startswith(name + "."))
 """
-
-STEP = (
-    COMMON
-    + """
-sys.path.insert(0, sys.argv[2])
-from llama_step import make_step
-
-step = make_step()
-timed(step, 20)
-plain, profiled = [], []
-for number in range(rounds):
-    before = timed(step, 10)
-    session = start("profile_%d" % number)
-    timed(step, 2)
-    profiled.append(timed(step, 10))
-    proton.finalize(session)
-    timed(step, 2)
-    plain.append((before + timed(step, 10)) / 2)
-print(json.dumps([plain, profiled]))
-"""
-)
 
 GRAPH = (
     COMMON
@@ -152,9 +120,6 @@ print(json.dumps([sizes, seconds]))
 )
 
 
-floor_library = ""  # set by main()
-
-
 def run_side(program: str, side: str, options: dict[str, str], rounds: int) -> list[list[float]]:
     """The two lists that one process of a program prints."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -162,7 +127,7 @@ def run_side(program: str, side: str, options: dict[str, str], rounds: int) -> l
         with open(script, "w", encoding="utf-8") as file:
             file.write(program)
         output = subprocess.run(
-            [sys.executable, script, json.dumps([side, options, rounds]), HERE, floor_library],
+            [sys.executable, script, json.dumps([side, options, rounds])],
             cwd=scratch,
             check=True,
             stdout=subprocess.PIPE,
@@ -187,46 +152,32 @@ def spread(sides: dict[str, list[list[float]]]) -> float:
     return (max(plain) - min(plain)) / statistics.median(plain)
 
 
-def step(rounds: int) -> list[dict[str, Any]]:
-    """Shares of the plain step, each the median over all rounds of all processes."""
-    cases = {
-        "floor": ("floor", {}),
-        "shadow": ("ours", {"context": "shadow"}),
-        "python": ("ours", {"context": "python"}),
-        "upstream shadow": ("upstream", {"context": "shadow"}),
-        "upstream python": ("upstream", {"context": "python"}),
-    }
-    shares: dict[str, list[float]] = {name: [] for name in cases}
-    plains: list[float] = []
-    for _ in range(PROCESSES):
-        for name, (side, options) in cases.items():
-            off, on = run_side(STEP, side, options, rounds)
-            plains.append(statistics.median(off))
-            shares[name] += [b / a for a, b in zip(off, on)]
-    share = {name: statistics.median(found) for name, found in shares.items()}
-    plain = statistics.median(plains)
+STEP_SIDES = {
+    "plain": Case(),
+    "floor": Case("floor"),
+    "shadow": Case("ours", options={"context": "shadow"}),
+    "python": Case("ours", options={"context": "python"}),
+    "upstream shadow": Case("upstream", options={"context": "shadow"}),
+    "upstream python": Case("upstream", options={"context": "python"}),
+}
+
+
+def step(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """By the CPU time of the launching thread, as in cuda_command.py."""
+    programs = Programs(STEP_SIDES, ["step"], directory=options.build)
+    programs.use_one_cupti()
+    found = programs.measure(max(options.rounds, MIN_ROUNDS), 3, options.seconds)
     rows = []
-    for context, limit in (("shadow", 1.02), ("python", 1.06)):
-        rows.append(
-            report.row(
-                f"training step of a Llama-shaped model, {context}",
-                "ms per step",
-                plain=plain,
-                floor=plain * share["floor"],
-                ours=plain * share[context],
-                upstream=plain * share[f"upstream {context}"],
-                noise=(max(plains) - min(plains)) / plain,
-                target=f"{share[context]:.3f} x plain (bare CUPTI {share['floor']:.3f}, upstream "
-                f"{share[f'upstream {context}']:.3f}): at most {limit}",
-                met=share[context] <= limit,
-            )
-        )
+    for context in ("shadow", "python"):
+        columns = {"ours": context, "upstream": f"upstream {context}", "floor": "floor"}
+        limits = {"floor": ("bare CUPTI", 0.01)}
+        rows.append(make_row(found, "step", context, columns, context, limits))
         report.show(rows[-1])
     return rows
 
 
-def graph(rounds: int) -> list[dict[str, Any]]:
-    sides = medians(GRAPH, {"context": "shadow"}, rounds)
+def graph(options: argparse.Namespace) -> list[dict[str, Any]]:
+    sides = medians(GRAPH, {"context": "shadow"}, options.rounds)
     added = {
         side: statistics.median(on - off for off, on in found) for side, found in sides.items()
     }
@@ -247,8 +198,8 @@ def graph(rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def many(rounds: int) -> list[dict[str, Any]]:
-    sides = medians(MANY, {"context": "shadow"}, rounds)
+def many(options: argparse.Namespace) -> list[dict[str, Any]]:
+    sides = medians(MANY, {"context": "shadow"}, options.rounds)
     found = {
         side: [statistics.median(column) for column in zip(*values)]
         for side, values in sides.items()
@@ -282,6 +233,7 @@ WORKS = {"step": step, "graph": graph, "many": many}
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="rounds inside a process")
+    parser.add_argument("--seconds", type=float, help="the training step takes at most so long")
     parser.add_argument("--only", choices=sorted(WORKS), help="one work instead of all")
     parser.add_argument(
         "--write", action="store_true", help="store bench/results/cuda_programs.json"
@@ -289,15 +241,16 @@ def main() -> int:
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build directory")
     options = parser.parse_args()
 
-    global floor_library
-    floor_library = os.path.abspath(build(options.build, "libcupti_floor.so"))
     rows = []
     for name, work in WORKS.items():
         if options.only in (None, name):
-            rows += work(options.rounds)
+            rows += work(options)
     if options.write:
         modules = ("triton_proton", "triton", "torch")
-        report.write("cuda_programs", report.gpu(), report.versions(*modules), rows)
+        of = report.versions(*modules)
+        if options.only:
+            rows = report.merged("cuda_programs", rows)
+        report.write("cuda_programs", report.gpu(), of, rows)
     return 1 if any(row["met"] is False for row in rows) else 0
 
 

@@ -19,7 +19,6 @@ bench/results/cuda_python.json.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -30,6 +29,7 @@ from typing import Any, Optional
 
 import report
 from run import HERE, ROOT, build
+from turns import Side
 
 OVER_FLOOR_US = 0.3
 # Work, options of the session, at most this share of what upstream adds, compared with the floor.
@@ -42,40 +42,10 @@ CASES: dict[str, tuple[str, dict[str, str], float, bool]] = {
 Turn = Sequence[float]  # us per launch: plain, with the profiler, plain
 
 
-class Side:
-    """A process that launches."""
-
-    def __init__(self, name: str, cpu: int, library: str, scratch: str) -> None:
-        directory = os.path.join(scratch, name)
-        os.mkdir(directory)
-        self.process = subprocess.Popen(
-            [sys.executable, os.path.join(HERE, "launch_side.py"), name, str(cpu), library],
-            cwd=directory,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.name = name
-
-    def answer(self, word: str) -> str:
-        """The rest of the next line that begins with `word`; profilers print lines too."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith(word):
-                return line[len(word) :]
-        raise SystemExit(f"the side '{self.name}' has ended: see above")
-
-    def turn(self, options: Mapping[str, str], launches: int) -> Turn:
-        assert self.process.stdin is not None
-        request = {"options": dict(options), "launches": launches}
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.answer("turn "))
-
-    def end(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
+def start_side(name: str, cpu: int, library: str, scratch: str) -> Side:
+    """A process that launches; its standard error is kept apart until it fails."""
+    command = [sys.executable, os.path.join(HERE, "launch_side.py"), name, str(cpu), library]
+    return Side(name, command, os.path.join(scratch, name))
 
 
 def added(turn: Turn) -> float:
@@ -150,7 +120,8 @@ def measure(sides: Sequence[Side], rounds: int, launches: int) -> dict[str, dict
         first = number % len(sides)
         for case, (_, options, _, _) in CASES.items():
             for side in (*sides[first:], *sides[:first]):
-                turn = side.turn({} if side.name == "floor" else options, launches)
+                asked = {} if side.name == "floor" else dict(options)
+                turn = side.ask({"options": asked, "launches": launches})
                 if number >= 0:
                     turns[case][side.name].append(turn)
     return turns
@@ -186,7 +157,7 @@ def main() -> int:
     cpu = max(os.sched_getaffinity(0)) if options.cpu is None else options.cpu
     os.environ["PROTON_QUIET"] = "1"
     with tempfile.TemporaryDirectory() as scratch:
-        sides = [Side(name, cpu, os.path.abspath(library), scratch) for name in names]
+        sides = [start_side(name, cpu, os.path.abspath(library), scratch) for name in names]
         for side in sides:
             side.answer("ready")
         turns = measure(sides, options.rounds, options.launches)

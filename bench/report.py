@@ -56,7 +56,7 @@ def show(one: Mapping[str, Any]) -> None:
     ]
     if one["noise"] is not None:
         columns.append(f"noise {100 * one['noise']:.1f} %")
-    verdict = {None: "", True: "  met: ", False: "  MISSED: "}[one["met"]]
+    verdict = {None: "  ", True: "  met: ", False: "  MISSED: "}[one["met"]]
     print(
         f"{one['work']:<48} {'  '.join(columns)}  ({one['unit']}){verdict}{one['target'] or ''}",
         flush=True,
@@ -91,3 +91,12 @@ def write(
     with open(os.path.join(RESULTS, name + ".json"), "w", encoding="utf-8") as file:
         json.dump(result, file, indent=1)
         file.write("\n")
+
+
+def merged(name: str, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The rows of bench/results/`name`.json, with `rows` in place of those of the same work."""
+    new = {one["work"]: one for one in rows}
+    with open(os.path.join(RESULTS, name + ".json"), encoding="utf-8") as file:
+        before = json.load(file)["rows"]
+    kept = [new.pop(one["work"], one) for one in before]
+    return [*kept, *new.values()]

@@ -1,0 +1,125 @@
+"""What the `proton` command costs a Python program on an NVIDIA GPU, beside proton.start().
+
+    python bench/cuda_command.py [--seconds S] [--rounds N] [--write] [--build DIR]
+
+Works: a training step of a Llama-shaped model, and the launch of an empty Triton kernel in a loop.
+Judged is the CPU time of the launching thread; wall time stands beside it. The sides: no profiler
+(`plain`); an empty library in CUDA_INJECTION64_PATH; bare CUPTI (`floor`: kernel records and one
+store in the launch callback), started after a warm-up and before CUDA is initialised; sessions of
+triton_proton started at these times; the same program below `proton`, with and without its options;
+Triton's profiler.
+
+In each round each side has a new process (bench/program_side.py), and these take turns
+(bench/turns.py). A figure is the median of the differences between two sides in the same round,
+with its interval of 95 %. A target is met if the whole interval meets it, in 8 rounds or more.
+`noise` is the distance of the quartiles of the plain processes, as a share.
+
+--seconds bounds the measurement: no round begins that would end later. When time is up or the
+script is stopped (SIGINT, SIGTERM), the rounds that are complete count. --played tries the script
+out with tests/fake and no GPU. --write stores bench/results/cuda_command.json. Needs what
+cuda_python.py needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import report
+from cuda_python import played_environment
+from program_turns import WORKS, Case, Programs, make_row
+from run import ROOT
+from turns import Round
+
+CASES = {
+    "plain": Case(),
+    "empty": Case(injection=True),
+    "floor": Case("floor"),
+    "early floor": Case("floor", "early"),
+    "early": Case("ours", "early"),
+    "late": Case("ours"),
+    "proton": Case(command=[]),
+    "no children": Case(command=["--no-children"]),
+    "no nvtx": Case(command=["--no-nvtx"]),
+    "upstream": Case("upstream"),
+}
+LIMIT = 0.01
+API = {"early": ("the API", LIMIT)}
+FLOOR = {"floor": ("bare CUPTI", LIMIT)}
+BESIDE_FLOOR = {"floor": ("bare CUPTI", None)}
+BESIDE_PROTON = {"proton": ("proton", None)}
+# Side, its name, the column of its figure, what it is compared with.
+ROWS = [
+    ("empty", "an empty injection library", "floor", {}),
+    ("early floor", "bare CUPTI started before CUDA", "floor", BESIDE_FLOOR),
+    ("early", "API started before CUDA", "ours", FLOOR),
+    ("late", "API started after a warm-up", "ours", FLOOR),
+    ("proton", "proton", "ours", {**API, **FLOOR}),
+    ("no children", "proton --no-children", "ours", BESIDE_PROTON),
+    ("no nvtx", "proton --no-nvtx", "ours", BESIDE_PROTON),
+]
+
+
+def make_rows(rounds: Sequence[Round]) -> list[dict[str, Any]]:
+    """The rows of all works; without rounds their figures are missing and no target is met."""
+    rows = []
+    for work in WORKS:
+        for side, title, column, limits in ROWS:
+            columns = {"floor": "floor", "upstream": "upstream", column: side}
+            if column == "floor":
+                del columns["upstream"]
+            rows.append(make_row(rounds, work, title, columns, side, limits))
+    return rows
+
+
+def main() -> int:
+    begin = time.monotonic()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=12, help="at most so many")
+    parser.add_argument("--seconds", type=float, help="the measurement takes at most so long")
+    parser.add_argument("--turns", type=int, default=3, help="of a process, in each work")
+    parser.add_argument("--steps", type=int, help="training steps in a turn")
+    parser.add_argument("--launches", type=int, help="launches in a turn")
+    parser.add_argument("--cpu", type=int, help="processor of the timed loops; default: the last")
+    parser.add_argument("--played", action="store_true", help="try it out without a GPU")
+    parser.add_argument(
+        "--write", action="store_true", help="store bench/results/cuda_command.json"
+    )
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build directory")
+    options = parser.parse_args()
+    if options.turns < 1 or options.rounds < 1:
+        parser.error("--rounds and --turns must be at least 1")
+
+    cases = dict(CASES)
+    if options.played:
+        played_environment(options.build)
+        del cases["upstream"]
+    else:
+        machine = report.gpu()
+        of = report.versions("triton_proton", "triton", "torch")
+    programs = Programs(
+        cases,
+        list(WORKS),
+        directory=options.build,
+        cpu=options.cpu,
+        counts={"step": options.steps, "launch": options.launches},
+    )
+    if not options.played:
+        programs.use_one_cupti()
+    left = None
+    if options.seconds is not None:
+        left = max(options.seconds - (time.monotonic() - begin), 1.0)
+    rows = make_rows(programs.measure(options.rounds, options.turns, left))
+    for row in rows:
+        report.show(row)
+    if options.write and not options.played:
+        report.write("cuda_command", machine, of, rows)
+    return 1 if any(row["met"] is False for row in rows) and not options.played else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""One side of bench/cuda_command.py and of the training step of bench/cuda_programs.py.
+
+    python bench/program_side.py OPTIONS
+
+OPTIONS is a JSON object: `profiler`, null or "ours", "upstream" or "floor" (bare CUPTI: the
+functions of `library`, see cupti_floor.h); `start`, "early" (before CUDA is initialised) or "late"
+(after a warm-up); `options` of the session; `works`, of which `step` is a training step and
+`launch` the launch of an empty Triton kernel; `cpu`. A profiler that is not started here may come
+from outside, as with the `proton` command.
+
+Each line on standard input asks for a turn: {"work": W, "count": N}. The answer is a line
+"turn [CPU, WALL]", seconds per call: the CPU time of the thread until its last call has returned,
+and wall time with the end of the work on the GPU. The end of the input ends the process; floor's
+leaves the number of its records in the file `recorded`.
+
+While a work is timed, its thread stays on processor `cpu` and garbage is not collected. A step does
+its backward pass on this thread as well, so that one thread makes all launches.
+
+With PROTON_BENCH_PLAYED set the launches are those of tests/fake, as in launch_side.py.
+"""
+
+from __future__ import annotations
+
+import launch_side  # the first: it takes this directory out of sys.path
+
+import ctypes
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PLAYED_STEP = 100  # launches
+WARM_UP = {"step": (10, 1), "launch": (2000, 200)}  # before the first turn, before each
+
+
+def played_driver() -> None:
+    """What the driver does when it is initialised: enter the library that a variable names."""
+    path = os.environ.get("CUDA_INJECTION64_PATH")
+    if path:
+        ctypes.CDLL(path).InitializeInjection()
+
+
+def played_works() -> tuple[dict[str, Callable[[int], None]], Callable[[], None]]:
+    played_driver()
+    launch, wait = launch_side.played_launcher()
+    return {"step": lambda count: launch(count * PLAYED_STEP), "launch": launch}, wait
+
+
+def real_works(names: list[str]) -> tuple[dict[str, Callable[[int], None]], Callable[[], None]]:
+    """Functions that do a work N times, and one that waits for the GPU."""
+    import torch
+
+    works = {}
+    if "step" in names:
+        sys.path.insert(0, HERE)
+        from llama_step import make_step
+
+        del sys.path[0]
+        torch.autograd.set_multithreading_enabled(False)
+        one_step = make_step()
+
+        def step(count: int) -> None:
+            for _ in range(count):
+                one_step()
+
+        works["step"] = step
+    if "launch" in names:
+        works["launch"] = launch_side.triton_launcher()[0]
+    return works, torch.cuda.synchronize
+
+
+def make_starter(asked: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """Functions that start and stop what this process is to be measured with."""
+    if asked["profiler"] is None:
+        return lambda: None, lambda _: None
+    if asked["profiler"] == "floor":
+        floor = ctypes.CDLL(asked["library"])
+
+        def stop(_: Any) -> None:
+            floor.floor_stop()
+            floor.floor_recorded.restype = ctypes.c_ulong
+            with open("recorded", "w", encoding="ascii") as file:
+                file.write(str(floor.floor_recorded()))
+
+        return floor.floor_start, stop
+    if asked["profiler"] == "ours":
+        import triton_proton as proton
+    else:
+        import triton.profiler as proton
+    return lambda: proton.start("profile", **asked["options"]), proton.finalize
+
+
+def main() -> None:
+    asked = json.loads(sys.argv[1])
+    everywhere = os.sched_getaffinity(0)
+    is_played = "PROTON_BENCH_PLAYED" in os.environ
+    if not is_played:
+        import torch  # noqa: F401  so that all sides find the same libcupti
+    start, stop = make_starter(asked)
+    session = start() if asked["start"] == "early" else None
+    works, wait = played_works() if is_played else real_works(asked["works"])
+
+    def timed(work: Callable[[int], None], count: int) -> tuple[float, float]:
+        gc.collect()
+        gc.disable()
+        os.sched_setaffinity(0, {asked["cpu"]})
+        wait()
+        wall, cpu = time.perf_counter(), time.thread_time()
+        work(count)
+        cpu = time.thread_time() - cpu
+        wait()
+        wall = time.perf_counter() - wall
+        os.sched_setaffinity(0, everywhere)
+        gc.enable()
+        return cpu / count, wall / count
+
+    for name, work in works.items():
+        work(WARM_UP[name][0])
+    wait()
+    if asked["start"] == "late":
+        session = start()
+    for name, work in works.items():  # a profiler has its first buffers then
+        work(WARM_UP[name][0])
+    wait()
+    gc.collect()
+    gc.freeze()  # what torch has made need not be gone through at each turn
+    print("ready", flush=True)
+    for line in sys.stdin:
+        turn = json.loads(line)
+        work = works[turn["work"]]
+        work(WARM_UP[turn["work"]][1])
+        print("turn", json.dumps(timed(work, turn["count"])), flush=True)
+    wait()
+    stop(session)
+
+
+if __name__ == "__main__":
+    main()
