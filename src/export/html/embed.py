@@ -1,6 +1,7 @@
-"""Makes a C source of the report's page: embed.py report.html report.css report.js OUTPUT.c
+"""Makes a C source of the report's page: embed.py report.html report.css SCRIPT.js... OUTPUT.c
 
-The page names the places: {{css}}, {{js}} and, where it is cut in two, {{profile}}.
+The page names the places: {{css}}, {{js}} and, where it is cut in two, {{profile}}. The scripts
+share one scope, in the order in which they are given.
 """
 
 from __future__ import annotations
@@ -24,14 +25,20 @@ def array(name: str, text: str) -> str:
     )
 
 
+def read(parts: list[Path]) -> str:
+    texts = [part.read_text(encoding="utf-8") for part in parts]
+    for part, text in zip(parts, texts):
+        assert "</s" not in text, f"{part} would end the element that contains it"
+    return "\n".join(texts)
+
+
 def main() -> None:
-    page, css, js, output = (Path(argument) for argument in sys.argv[1:])
+    page, css, *scripts, output = (Path(argument) for argument in sys.argv[1:])
     text = page.read_text(encoding="utf-8")
-    for place, part in (("{{css}}", css), ("{{js}}", js)):
+    script = f'"use strict";\n(() => {{\n{read(scripts)}}})();\n'
+    for place, part in (("{{css}}", read([css])), ("{{js}}", script)):
         assert text.count(place) == 1, place
-        inserted = part.read_text(encoding="utf-8")
-        assert "</s" not in inserted, f"{part} would end the element that it stands in"
-        text = text.replace(place, inserted)
+        text = text.replace(place, part)
     head, separator, tail = text.partition("{{profile}}")
     assert separator
     output.write_text(

@@ -1,4 +1,4 @@
-/* The page around a profile, made of report.html, report.css and report.js by embed.py. */
+/* The page around a profile, made of the files of this directory by embed.py. */
 #ifndef EXPORT_HTML_PAGE_H
 #define EXPORT_HTML_PAGE_H
 

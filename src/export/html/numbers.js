@@ -1,0 +1,108 @@
+/* Elements of the page, and numbers: figure() prints as figure_write() of src/viewer/figure.c. */
+const data = JSON.parse(document.getElementById("profile").textContent);
+const isDiff = data.before !== null;
+const byId = (id) => document.getElementById(id);
+const ROWS = [24, 36]; // pixels of a level, at least and at most
+const GRAPH_HEIGHT = 430; // what few levels may fill
+const LEAST_WIDTH = 0.35; // pixels; narrower frames are not drawn
+const TABLE_ROWS = [200, 5000]; // of kernels: at first, and more at a click
+const ROOFLINE_POINTS = 2000;
+
+function element(tag, properties, ...children) {
+	const made = document.createElement(tag);
+	for (const [key, value] of Object.entries(properties || {})) {
+		if (key === "class") made.className = value;
+		else if (key.includes("-") || key === "role" || key === "for") made.setAttribute(key, value);
+		else made[key] = value;
+	}
+	made.append(...children);
+	return made;
+}
+
+function drawing(tag, attributes, ...children) {
+	const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+	for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
+	made.append(...children);
+	return made;
+}
+
+// ---------------------------------------------------------------- numbers
+
+/* printf("%.*f"): a tie goes to the even digit, where toFixed() goes up. */
+function fixed(value, decimals) {
+	const long = Math.abs(value).toFixed(Math.min(100, decimals + 30));
+	const point = long.length - 30;
+	const text = Math.abs(value).toFixed(decimals);
+	if (/^50*$/.test(long.slice(point))) {
+		const down = decimals ? long.slice(0, point) : long.slice(0, point - 1);
+		if ("02468".includes(down[down.length - 1])) return (value < 0 ? "-" : "") + down;
+	}
+	return (value < 0 ? "-" : "") + text;
+}
+
+function exponential(value, decimals) {
+	return value.toExponential(decimals).replace(/e([+-])(\d)$/, "e$10$2");
+}
+
+/* The style of a column: figure_style_for() of src/viewer/figure.c. */
+function styleFor(largest, isInteger) {
+	if (largest >= 1e15 || (largest > 0 && largest < 1e-6)) return { scientific: true, decimals: 4 };
+	if (isInteger) return { scientific: false, decimals: 0 };
+	const magnitude = largest > 0 ? Math.floor(Math.log10(largest)) : 0;
+	let decimals = 4 - magnitude;
+	if (decimals < 2) decimals = largest < 1e7 ? 2 : 0;
+	return { scientific: false, decimals };
+}
+
+function figure(style, value) {
+	if (value === null || !Number.isFinite(value)) return "-";
+	if (value === 0) return "0";
+	if (style.scientific) return exponential(value, style.decimals);
+	if (Math.abs(value) < 0.5 * Math.pow(10, -style.decimals)) return exponential(value, 0);
+	return fixed(value, style.decimals);
+}
+
+const PERCENT = { scientific: false, decimals: 2 };
+const percent = (part, whole) => (whole ? figure(PERCENT, (100 * part) / whole) : "-");
+const signed = (text) => (/^[-0]/.test(text) && !/[1-9]/.test(text) ? "0" : text.startsWith("-") ? "−" + text.slice(1) : "+" + text);
+
+function changePercent(before, after) {
+	if (!before) return after ? "new" : "";
+	if (!after) return "gone";
+	return signed(figure(PERCENT, (100 * (after - before)) / before)) + " %";
+}
+
+const UNITS = { nanoseconds: "ns", microseconds: "µs", milliseconds: "ms", seconds: "s", bytes: "B", percent: "%" };
+const unitOf = (metric) => UNITS[metric.unit] || "";
+const withUnit = (metric, text) => (unitOf(metric) && text !== "-" ? text + " " + unitOf(metric) : text);
+
+const count = (number) => number.toLocaleString("en-GB");
+const frames = (number) => `${count(number)} frame${number === 1 ? "" : "s"}`;
+
+/* Five bits a character, the lowest first: see src/export/html_pruned.h. */
+const DIGITS = new Uint8Array(128);
+[..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"].forEach((digit, value) => (DIGITS[digit.charCodeAt(0)] = value));
+
+function unpack(text) {
+	const numbers = [];
+	let [value, scale] = [0, 1];
+	for (let i = 0; i < text.length; i++) {
+		const digit = DIGITS[text.charCodeAt(i)];
+		value += (digit & 31) * scale;
+		scale *= 32;
+		if (digit & 32) continue;
+		numbers.push(value);
+		[value, scale] = [0, 1];
+	}
+	return numbers;
+}
+
+function unpackWeights({ unit, values }) {
+	const numbers = unpack(values);
+	const weights = [];
+	for (let i = 0; i < numbers.length; i++) {
+		weights.push(numbers[i] * unit);
+		if (!numbers[i]) for (let more = numbers[++i]; more > 0; more--) weights.push(0);
+	}
+	return weights;
+}
