@@ -101,16 +101,20 @@ class Browser:
                 return answer["result"]
             self.events.append(answer)
 
-    def open(self, path: Path) -> None:
+    def open(self, path: Path, address: str = "") -> None:
         self.events.clear()
         self.requests.clear()
-        self.send("Page.navigate", url=path.resolve().as_uri())
+        # The number makes it another page: a different address after "#" would not load it again.
+        url = f"{path.resolve().as_uri()}?{self.number}{address}"
+        self.send("Page.navigate", url=url)
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self.receive())
 
-    def run(self, script: str) -> Any:
+    def run(self, script: str, awaits: bool = False) -> Any:
         """The value of an expression in the page."""
-        result = self.send("Runtime.evaluate", expression=script, returnByValue=True)
+        result = self.send(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=awaits
+        )
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
@@ -119,22 +123,18 @@ class Browser:
         self.click_element(f"document.querySelector({json.dumps(selector)})")
 
     def click_element(self, expression: str) -> None:
-        box = self.run(
-            f"(() => {{ const e = {expression}; e.scrollIntoView({{block: 'nearest'}});"
-            " const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]"
-            "})()"
-        )
+        x, y = self.place_of(expression)
         for kind in ("mousePressed", "mouseReleased"):
             self.send(
                 "Input.dispatchMouseEvent",
                 type=kind,
-                x=box[0],
-                y=box[1],
+                x=x,
+                y=y,
                 button="left",
                 clickCount=1,
             )
 
-    def key(self, name: str, text: str = "") -> None:
+    def key(self, name: str, text: str = "", modifiers: int = 0) -> None:
         codes = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowLeft": 37, "ArrowUp": 38}
         codes |= {"ArrowRight": 39, "ArrowDown": 40}
         text = "\r" if name == "Enter" else text
@@ -146,10 +146,55 @@ class Browser:
                 key=name,
                 windowsVirtualKeyCode=code,
                 text=text if kind == "keyDown" else "",
+                modifiers=modifiers,
             )
 
     def type(self, text: str) -> None:
         self.send("Input.insertText", text=text)
+
+    def window(self, width: int, height: int, is_phone: bool = False) -> None:
+        """The size of the page. A phone has fingers and no mouse."""
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=is_phone,
+        )
+        self.send("Emulation.setTouchEmulationEnabled", enabled=is_phone)
+
+    def place_of(self, expression: str) -> tuple[float, float]:
+        """The middle of an element, brought into view."""
+        x, y = self.run(
+            f"(() => {{ const e = {expression}; e.scrollIntoView({{block: 'nearest'}});"
+            " const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]"
+            "})()"
+        )
+        return x, y
+
+    def hover(self, expression: str) -> None:
+        x, y = self.place_of(expression)
+        self.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def tap(self, expression: str) -> None:
+        x, y = self.place_of(expression)
+        self.send("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        self.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    def go(self, step: int) -> None:
+        """Back (-1) or forward (1) in the history of the page."""
+        history = self.send("Page.getNavigationHistory")
+        entry = history["entries"][history["currentIndex"] + step]
+        wanted = json.dumps(entry["url"])
+        self.send("Page.navigateToHistoryEntry", entryId=entry["id"])
+        self.until(f"location.href === {wanted}")
+
+    def until(self, condition: str) -> None:
+        """Waits for an expression to be true, drawing frames of animation."""
+        wait = f"({condition}) || new Promise(r => requestAnimationFrame(() => r(false)))"
+        end = time.monotonic() + TIMEOUT_S
+        while not self.run(wait, awaits=True):
+            assert time.monotonic() < end, condition
 
     def color_scheme(self, name: str) -> None:
         features = [{"name": "prefers-color-scheme", "value": name}]

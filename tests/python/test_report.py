@@ -4,98 +4,30 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
-from browser import Browser, find_browser
-from cmd_support import executable
+from report_support import (  # noqa: F401 (fixtures)
+    DATA,
+    browser,
+    choose_metric,
+    focused,
+    frame,
+    kernel,
+    names,
+    needs_browser,
+    no_errors,
+    profile,
+    report,
+    scope,
+    search_for,
+    shown,
+    text,
+    tree_rows,
+    viewer,
+)
 
-DATA = Path(__file__).resolve().parent.parent / "data" / "viewer"
-PROGRAM = find_browser()
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium (Debian: chromium)")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    started = Browser(PROGRAM, tmp_path_factory.mktemp("chromium"))
-    yield started
-    started.close()
-
-
-@pytest.fixture(autouse=True)
-def no_errors(browser):
-    browser.color_scheme("light")
-    browser.errors.clear()
-    yield
-    assert browser.errors == []
-
-
-def viewer(*arguments: object) -> str:
-    command = [executable("proton-viewer"), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.decode()
-
-
-def report(browser: Browser, path: Path, *arguments: object) -> Path:
-    """The page of a profile, opened."""
-    viewer("-o", "report.html", *arguments, path)
-    browser.open(Path("report.html"))
-    return Path("report.html")
-
-
-def profile(path: Path, *children: dict, **root: float) -> Path:
-    metrics = {"count": 0, "time (ns)": 0} | root
-    frame = {"name": "ROOT", "type": "function"}
-    tree = {"children": list(children), "frame": frame, "metrics": metrics}
-    path.write_text(json.dumps([tree, {"CUDA": {"0": {"arch": "90"}}}]))
-    return path
-
-
-def kernel(name: str, time_ns: int, count: int = 1, **metrics: float) -> dict:
-    built_in = {"count": count, "time (ns)": time_ns, "device_id": "0", "device_type": "CUDA"}
-    frame = {"name": name, "type": "function"}
-    return {"children": [], "frame": frame, "metrics": built_in | metrics}
-
-
-def scope(name: str, *children: dict) -> dict:
-    frame = {"name": name, "type": "function"}
-    return {"children": list(children), "frame": frame, "metrics": {}}
-
-
-def shown(browser: Browser) -> list[str]:
-    """Labels of the frames that are drawn."""
-    return browser.run("[...document.querySelectorAll('.frame')].map(e => e.ariaLabel)")
-
-
-def names(browser: Browser) -> list[str]:
-    """The whole names of the frames that are drawn."""
-    return browser.run("[...document.querySelectorAll('.frame')].map(e => e.title.split('\\n')[0])")
-
-
-def text(browser: Browser, selector: str) -> str:
-    return browser.run(f"document.querySelector({json.dumps(selector)}).textContent")
-
-
-def frame(name: str) -> str:
-    return f"[...document.querySelectorAll('.frame')].find(e => e.title.startsWith('{name}\\n'))"
-
-
-def focused(browser: Browser) -> str:
-    return browser.run("document.activeElement.title.split('\\n')[0]")
-
-
-def tree_rows(path: Path, metrics: str) -> list[tuple[list[str], str]]:
-    """What the CLI prints: the numbers and the name of each line."""
-    count = len(metrics.split(","))
-    rows = []
-    for line in viewer("--names", "raw", "-m", metrics, path).splitlines()[1:]:
-        if not line:
-            break
-        *numbers, name = line.split(None, count)
-        rows.append((numbers, re.sub(r"^[│├└─ ]*", "", name)))
-    return rows
+pytestmark = needs_browser
 
 
 # ------------------------------------------------------------------ numbers
@@ -217,14 +149,13 @@ def test_a_search_highlights(browser):
     report(browser, DATA / "mixed.hatchet")
     browser.key("/", "/")
     browser.type("gemm")
-    hits = "[...document.querySelectorAll('.frame.hit')].map(e => e.title.split('\\n')[0])"
-    assert browser.run(hits) == ["gemm", "gemm"]
+    assert names(browser, ".frame.hit") == ["gemm", "gemm"]
     whole, gemm = (sum(values) for values in ([444050], [240000, 120000]))
     assert text(browser, "#found") == f"2 frames, {100 * gemm / whole:.2f} % of time/ms"
     browser.key("Escape")
-    assert browser.run(hits) == [] and text(browser, "#found") == ""
+    assert names(browser, ".frame.hit") == [] and text(browser, "#found") == ""
     browser.type("/^(mlp|gelu)$/")
-    assert sorted(browser.run(hits)) == ["gelu", "mlp"]
+    assert sorted(names(browser, ".frame.hit")) == ["gelu", "mlp"]
     assert text(browser, "#found") == f"2 frames, {100 * 129000 / whole:.2f} % of time/ms"
 
 
@@ -331,19 +262,6 @@ def topmost(node: dict, matches, metric: str, inside: bool = False) -> tuple[int
         more, part = topmost(child, matches, metric, matches(child))
         count, value = count + more, value + part
     return count, value
-
-
-def search_for(browser: Browser, wanted: str) -> str:
-    browser.run(f"document.getElementById('search').value = {json.dumps(wanted)}")
-    browser.run("document.getElementById('search').dispatchEvent(new Event('input'))")
-    return text(browser, "#found")
-
-
-def choose_metric(browser: Browser, name: str) -> None:
-    select = "document.getElementById('metric')"
-    index = f"[...{select}.options].findIndex(e => e.textContent === {json.dumps(name)})"
-    browser.run(f"{select}.selectedIndex = {index}")
-    browser.run(f"{select}.dispatchEvent(new Event('change'))")
 
 
 def nested_profile(path: Path) -> dict:
@@ -486,5 +404,5 @@ def test_a_comparison_draws_the_same_frames_of_both(browser, tmp_path):
     browser.run("document.getElementById('sized').dispatchEvent(new Event('change'))")
     value = 100 * (sizes[1] + sizes[24999]) / sum(sizes)
     assert text(browser, "#found") == f"2 frames, {value:.2f} % of time/ns"
-    labels = browser.run("[...document.querySelectorAll('.frame')].map(e => e.title)")
+    labels = shown(browser)
     assert not any(label.endswith(("new", "gone")) for label in labels)

@@ -1,9 +1,14 @@
-/* The flame graph: what is drawn of the tree, its search, and its use by mouse and keyboard. */
+/* The flame graph: what is drawn of the tree, and its use by mouse and keyboard. */
 
-const state = { metric: 0, zoom: 0, selected: 0, isIcicle: true, sized: "now", search: null };
+const isTouched = matchMedia("(pointer: coarse)").matches;
+const ROWS = isTouched ? [32, 40] : [24, 36]; // pixels of a level, minimum and maximum
+const GRAPH_HEIGHT = 430; // what few levels may fill
+const LEAST_WIDTH = 0.35; // pixels; narrower frames are not drawn
+
+const state = { tab: "graph", metric: 0, zoom: 0, selected: 0, isIcicle: true, sized: "now", query: "", search: null };
 let weights = [];
 let drawn = new Map(); // node to its element
-let drawnRests = []; // [node above, element] of boxes for what has no element of its own
+let drawnRests = []; // [node above, element, narrow nodes] of boxes for what has no element of its own
 const graph = byId("graph");
 
 function hashOf(text) {
@@ -35,22 +40,43 @@ function colour(made, id) {
 
 function describe(id) {
 	const metric = model.metrics[state.metric];
-	const now = withUnit(metric, figure(metric.style, metric.now[id]));
+	const now = withUnit(metric, metric.now[id]);
 	if (isDiff) {
-		const old = withUnit(metric, figure(metric.style, metric.old[id]));
+		const old = withUnit(metric, metric.old[id]);
 		return `${model.names[id]}\n${metric.name}: ${old} before, ${now} after ${changePercent(metric.old[id], metric.now[id])}`;
 	}
 	const share = metric.inclusive ? `, ${percent(metric.now[id], metric.now[0])} %` : "";
 	return `${model.names[id]}\n${metric.name}: ${now}${share}`;
 }
 
-/* A source frame without its directories; the whole name is in the title. */
+/* What a frame has beyond the frames below it; 0 if only rounding leaves something. */
+function itself(metric, id) {
+	const value = metric.now[id];
+	if (value === null) return null;
+	const kids = model.children[id].map((kid) => metric.now[kid] || 0);
+	const inside = kids.reduce((sum, part) => sum + part, metric.below[0][id]);
+	const rounding = (kids.length + model.below[0][id] + 8) * Number.EPSILON * Math.max(Math.abs(value), Math.abs(inside));
+	return Math.abs(value - inside) <= rounding ? 0 : value - inside;
+}
+
+const TIP_METRICS = 6; // beside the one that is drawn
+
+function frameTip(id) {
+	const drawnMetric = model.metrics[state.metric];
+	const lines = [describe(id)];
+	if (!isDiff && model.children[id].length && drawnMetric.inclusive) lines.push(`itself: ${withUnit(drawnMetric, itself(drawnMetric, id))}`);
+	const others = model.metrics.filter((metric) => metric !== drawnMetric && metric.now[id] !== null);
+	if (!isDiff) for (const metric of others.slice(0, TIP_METRICS)) lines.push(`${metric.name}: ${withUnit(metric, metric.now[id])}`);
+	return lines.join("\n");
+}
+
+/* A source frame without its directories; the whole name is in the tooltip. */
 const labelOf = (id) => model.names[id].replace(/^.*\/(?=[^/]*:\d+@)/, "");
 
 /* The frames to draw: [node, left, width, level], positions as shares of the width. */
 function layOut(pixels) {
 	const placed = [];
-	const tooNarrow = []; // [narrower frames, frames not drawn, left, width, level, what they are below]
+	const tooNarrow = []; // [narrower nodes, frames not drawn, left, width, level, what they are below]
 	const metric = model.metrics[state.metric];
 	const side = state.sized === "old" ? 1 : 0;
 	const above = pathOf(state.zoom);
@@ -64,13 +90,12 @@ function layOut(pixels) {
 		const below = metric ? Math.max(0, metric.below[side][id]) : 0;
 		const whole = Math.max(weights[id], inside + below);
 		let at = left;
-		let [narrow, rest] = [0, below];
+		let [narrow, rest] = [[], below];
 		for (const kid of kids) {
 			const part = (weights[kid] / whole) * width;
 			if (part * pixels < LEAST_WIDTH) {
-				const others = kids.slice(kids.indexOf(kid));
-				rest += others.reduce((sum, other) => sum + weights[other], 0);
-				narrow = others.length;
+				narrow = kids.slice(kids.indexOf(kid));
+				rest += narrow.reduce((sum, other) => sum + weights[other], 0);
 				break;
 			}
 			stack.push([kid, at, part, level + 1]);
@@ -108,7 +133,7 @@ function draw() {
 		const isThin = width * pixels < 26;
 		const made = element("div", {
 			class: "frame" + (isThin ? " thin" : "") + (above.has(id) ? " above" : ""),
-			role: "treeitem", tabIndex: id === state.selected ? 0 : -1, title: describe(id),
+			role: "treeitem", tabIndex: id === state.selected ? 0 : -1,
 			"aria-level": level + 1, "aria-selected": id === state.selected, "data-node": id,
 			"aria-label": describe(id).replace("\n", ", "),
 		}, isThin ? "" : labelOf(id));
@@ -121,18 +146,20 @@ function draw() {
 	drawnRests = [];
 	for (const [narrow, below, left, width, level, id] of tooNarrow) {
 		const texts = [];
-		if (narrow) texts.push(`${count(narrow)} narrower frames`);
+		if (narrow.length) texts.push(`${count(narrow.length)} narrower frame${narrow.length === 1 ? "" : "s"}`);
 		if (below) texts.push(`${frames(below)} not drawn`);
-		const title = texts.join(" and ") + (narrow ? ": zoom in to see the narrower ones" : ", see the note above");
-		const made = element("div", { class: "rest", title: below ? title : texts[0] + ": zoom in to see them" }, width * pixels < 90 ? "" : texts.join(", "));
+		const canZoom = narrow.length && id !== state.zoom;
+		const tip = texts.join("\n") + (canZoom ? "\nClick to zoom in" : "");
+		const made = element("div", { class: "rest" + (canZoom ? " zooms" : "") + (width * pixels < 26 ? " thin" : ""), "data-tip": tip, "data-above": id }, width * pixels < 90 ? "" : texts.join(", "));
 		place(made, left, width, level, levels, row);
-		drawnRests.push([id, made]);
+		drawnRests.push([id, made, narrow]);
 		graph.append(made);
 	}
 	markFound();
 	if (hadFocus) drawn.get(state.selected).focus({ preventScroll: true });
 	writeCrumbs();
 	byId("reset").disabled = state.zoom === 0;
+	hideTipOfGone();
 }
 
 function writeCrumbs() {
@@ -143,7 +170,7 @@ function writeCrumbs() {
 	shown.forEach((id, index) => {
 		if (index) byId("crumbs").append(element("span", {}, "›"));
 		if (id === null) byId("crumbs").append(element("span", {}, "…"));
-		else byId("crumbs").append(element("button", { type: "button", title: model.names[id], onclick: () => zoom(id) }, labelOf(id)));
+		else byId("crumbs").append(element("button", { type: "button", "data-tip": model.names[id], onclick: () => zoom(id) }, labelOf(id)));
 	});
 }
 
@@ -151,20 +178,15 @@ function writeDetails() {
 	const id = state.selected;
 	const row = (tag, cells) => element("tr", {}, ...cells.map((cell) => element(tag, {}, cell)));
 	const rows = [];
-	const self = (metric, values) => {
-		if (values[id] === null) return null;
-		const rest = values[id] - metric.below[0][id] - model.children[id].reduce((sum, kid) => sum + (values[kid] || 0), 0);
-		return Math.abs(rest) <= 1e-12 * Math.abs(values[id]) ? 0 : rest; // what rounding leaves of nothing
-	};
 	for (const metric of model.metrics) {
 		const now = figure(metric.style, metric.now[id]);
 		if (isDiff) {
-			const change = (metric.now[id] || 0) - (metric.old[id] || 0);
+			const change = difference(metric.old[id] || 0, metric.now[id] || 0);
 			rows.push(row("td", [metric.name, figure(metric.style, metric.old[id]), now, metric.adds ? signed(figure(metric.style, change)) : "", changePercent(metric.old[id], metric.now[id])]));
 			continue;
 		}
 		const adds = metric.inclusive && metric.adds;
-		rows.push(row("td", [metric.name, now, adds ? percent(metric.now[id], metric.now[0]) : "", adds ? figure(metric.style, self(metric, metric.now)) : ""]));
+		rows.push(row("td", [metric.name, now, adds ? percent(metric.now[id], metric.now[0]) : "", adds ? figure(metric.style, itself(metric, id)) : ""]));
 	}
 	const head = isDiff ? ["", "before", "after", "change", "%"] : ["", "value", "% of all", "itself"];
 	byId("details").replaceChildren(element("h2", {}, model.names[id]),
@@ -188,138 +210,34 @@ function select(id, takesFocus) {
 		}
 	}
 	writeDetails();
+	writeHit();
 }
 
-function zoom(id) {
+function zoomTo(id, selected = id) {
 	state.zoom = id;
-	state.selected = id;
+	state.selected = selected;
 	draw();
 	writeDetails();
-	const made = drawn.get(id);
+	writeHit();
+	const made = drawn.get(state.selected);
 	if (made) made.scrollIntoView({ block: "nearest" });
 }
 
-function setMetric(index) {
+function zoom(id) {
+	if (id === state.zoom && id === state.selected) return;
+	zoomTo(id);
+	remember(true);
+}
+
+function setMetric(index, side = state.sized) {
 	state.metric = index;
-	weights = model.metrics.length ? weightsOf(model.metrics[index], state.sized) : new Array(model.count).fill(0);
+	state.sized = side;
+	byId("metric").value = index;
+	byId("sized").value = side;
+	weights = model.metrics.length ? weightsOf(model.metrics[index], side) : new Array(model.count).fill(0);
 	draw();
 	writeDetails();
-}
-
-/* "text" anywhere, in any case; "/regex/" as the author wrote it. */
-function matcherOf(text) {
-	if (!text) return null;
-	if (text.length > 2 && text.startsWith("/") && text.endsWith("/")) {
-		try {
-			const expression = new RegExp(text.slice(1, -1));
-			return (name) => expression.test(name);
-		} catch (error) {
-			return undefined;
-		}
-	}
-	const wanted = text.toLowerCase();
-	return (name) => name.toLowerCase().includes(wanted);
-}
-
-function markFound() {
-	graph.classList.toggle("searching", state.search !== null);
-	for (const [id, made] of drawn) made.classList.toggle("hit", state.search !== null && state.search.has(id));
-	for (const [id, made] of drawnRests) made.classList.toggle("hit", state.search !== null && state.foundBelow.has(id));
-}
-
-const unpacked = [null, null]; // the frames that are not drawn, by side, and weights by metric
-
-function prunedFrames(side) {
-	const pruned = (side ? data.before : data.now).pruned;
-	if (!unpacked[side] && pruned) {
-		unpacked[side] = { runs: unpack(pruned.runs), levels: unpack(pruned.levels), frames: unpack(pruned.frames), listed: new Map(), summed: new Map() };
-		if (pruned.summed_frames) {
-			unpacked[side].counts = unpack(pruned.summed_count);
-			unpacked[side].hasChildren = unpack(pruned.has_children);
-		}
-	}
-	return unpacked[side];
-}
-
-function prunedWeights(side, key) {
-	const known = unpacked[side][key];
-	const metric = model.metrics[state.metric];
-	const from = metric && metric.pruned[side];
-	if (!known.has(state.metric)) known.set(state.metric, from && from[key] ? unpackWeights(from[key]) : []);
-	return known.get(state.metric);
-}
-
-/* What a search finds among the frames that are not drawn; `inside`: nodes in which all is found. */
-function searchPruned(found, matches, inside) {
-	const side = state.sized === "old" ? 1 : 0;
-	const pruned = prunedFrames(side);
-	if (!pruned) return;
-	const hits = (side ? data.before : data.now).frames.map((name) => matches(name));
-	const weights = prunedWeights(side, "listed");
-	let at = 0;
-	for (let run = 0; run < pruned.runs.length; run += 2) {
-		const above = model.idOf[side][pruned.runs[run]];
-		const start = inside[above] ? 0 : Infinity;
-		let covered = start; // what is deeper than this level is in a frame that was found
-		for (const end = at + pruned.runs[run + 1]; at < end; at++) {
-			const level = pruned.levels[at];
-			if (level <= covered) covered = start;
-			if (!hits[pruned.frames[at]]) continue;
-			found.pruned++;
-			found.below.add(above);
-			if (covered !== Infinity) continue;
-			found.sum += weights[at] || 0;
-			covered = level;
-		}
-	}
-	if (!pruned.counts) return;
-	/* Of the smallest only sums by name are known: exact if nothing is below what was found. */
-	const summed = prunedWeights(side, "summed");
-	let [sum, isExact] = [0, true];
-	hits.forEach((isHit, frame) => {
-		if (!isHit) return;
-		found.pruned += pruned.counts[frame];
-		sum += summed[frame] || 0;
-		if (frame && pruned.hasChildren[frame]) isExact = false;
-	});
-	if (isExact) found.sum += sum;
-	else found.perhaps = sum;
-}
-
-function foundText(found) {
-	const whole = weights[0];
-	let text = frames(state.search.size + found.pruned);
-	if (found.pruned) text += ` (${count(found.pruned)} not drawn)`;
-	if (!whole || !model.metrics.length) return text;
-	const [least, most] = [percent(found.sum, whole), percent(Math.min(whole, found.sum + found.perhaps), whole)];
-	return `${text}, ${least === most ? least : `${least} to ${most}`} % of ${model.metrics[state.metric].name}`;
-}
-
-function search(text) {
-	const matches = matcherOf(text);
-	state.search = null;
-	byId("found").textContent = matches === undefined ? "no regular expression" : "";
-	if (matches) {
-		const known = new Map();
-		const isMatch = (name) => {
-			if (!known.has(name)) known.set(name, matches(name));
-			return known.get(name);
-		};
-		const inside = new Uint8Array(model.count);
-		const found = { sum: 0, perhaps: 0, pruned: 0, below: new Set() };
-		state.search = new Set();
-		for (let id = 1; id < model.count; id++) {
-			const covered = inside[model.parent[id]];
-			const isFound = isMatch(model.names[id]);
-			if (isFound) state.search.add(id);
-			if (isFound && !covered) found.sum += weights[id];
-			inside[id] = covered || isFound ? 1 : 0;
-		}
-		searchPruned(found, isMatch, inside);
-		state.foundBelow = found.below;
-		byId("found").textContent = foundText(found);
-	}
-	markFound();
+	search(state.query);
 }
 
 /* The frame beside one, on its level. */
@@ -332,6 +250,7 @@ function beside(id, step) {
 }
 
 function onGraphKey(event) {
+	if (event.altKey || event.ctrlKey || event.metaKey) return; // the browser's: Back, Forward
 	const id = state.selected;
 	const inner = () => model.children[id].filter((kid) => drawn.has(kid)).sort((a, b) => weights[b] - weights[a])[0];
 	const outer = () => (id ? model.parent[id] : id);
@@ -342,15 +261,25 @@ function onGraphKey(event) {
 	};
 	if (moves[event.key] && drawn.has(id)) {
 		const next = moves[event.key]();
-		if (next !== undefined && drawn.has(next)) select(next, true);
+		if (next !== undefined && drawn.has(next)) {
+			select(next, true);
+			remember(false);
+		}
 	} else if (event.key === "Enter" || event.key === " ") {
 		zoom(id);
+		focusSelected();
 	} else if (event.key === "Backspace") {
 		zoom(model.parent[state.zoom]);
+		focusSelected();
 	} else {
 		return;
 	}
 	event.preventDefault();
+}
+
+function focusSelected() {
+	const made = drawn.get(state.selected);
+	if (made) made.focus({ preventScroll: true });
 }
 
 function setDirection(isIcicle) {
@@ -361,6 +290,8 @@ function setDirection(isIcicle) {
 	byId("graph-scroll").scrollTop = isIcicle ? 0 : graph.clientHeight;
 }
 
+const FIRST_METRIC = Math.max(0, model.metrics.findIndex((metric) => metric.adds));
+
 function startGraph() {
 	model.metrics.forEach((metric, index) => {
 		if (metric.adds) byId("metric").append(element("option", { value: index }, metric.name));
@@ -368,23 +299,25 @@ function startGraph() {
 	if (!model.metrics.some((metric) => metric.adds)) byId("metric").disabled = true;
 	byId("metric").onchange = (event) => {
 		setMetric(Number(event.target.value));
-		search(byId("search").value);
+		remember(true);
 	};
 	byId("sized-label").hidden = !isDiff;
 	byId("sized").onchange = (event) => {
-		state.sized = event.target.value;
-		setMetric(state.metric);
-		search(byId("search").value);
+		setMetric(state.metric, event.target.value);
+		remember(true);
 	};
-	byId("icicle").onclick = () => setDirection(true);
-	byId("flame").onclick = () => setDirection(false);
-	byId("search").oninput = (event) => search(event.target.value);
+	for (const [name, isIcicle] of [["icicle", true], ["flame", false]]) {
+		byId(name).onclick = () => {
+			setDirection(isIcicle);
+			remember(true);
+		};
+	}
 	byId("reset").onclick = () => zoom(0);
 	graph.onclick = (event) => {
-		const made = event.target.closest(".frame");
+		const made = event.target.closest(".frame, .rest.zooms");
 		if (!made) return;
-		zoom(Number(made.dataset.node));
-		drawn.get(state.selected).focus({ preventScroll: true });
+		zoom(Number(made.dataset.node || made.dataset.above));
+		focusSelected();
 	};
 	graph.onkeydown = onGraphKey;
 	const legend = byId("legend");
@@ -402,8 +335,7 @@ function startGraph() {
 		sample({ "--hue": HUES.source }, "source line");
 		sample({ "--hue": HUES.scope }, "scope");
 	}
-	const first = model.metrics.findIndex((metric) => metric.adds);
-	setMetric(first < 0 ? 0 : first);
+	setMetric(FIRST_METRIC);
 	let width = graph.clientWidth;
 	new ResizeObserver(() => {
 		if (!graph.clientWidth || graph.clientWidth === width) return;

@@ -1,7 +1,9 @@
 /* The table of kernels by name. */
 
 const [NAME, COUNT, TOTAL, LEAST, MOST, FLOPS, BYTES, UTIL, HISTOGRAM] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
-const table = { sort: 1, isDown: true, limit: TABLE_ROWS[0], filter: null, columns: [], rows: [] };
+const TABLE_ROWS = [200, 5000]; // at first, and more at a click
+const HOTTEST = 5;
+const table = { sort: 1, isDown: true, limit: TABLE_ROWS[0], query: "", filter: null, columns: [], rows: [] };
 
 const rate = (amount, ns, unit) => (amount === null || !ns ? null : amount / (ns / 1e9) / unit);
 /* The shortest duration of a bucket in ns: histogram_bucket_start_ns() of src/format/rows.h. */
@@ -14,19 +16,18 @@ function duration(ns) {
 
 function histogram(kernel) {
 	const buckets = kernel[HISTOGRAM];
-	if (!buckets.length) return document.createTextNode("");
+	if (!buckets.length) return [];
 	const first = Math.max(0, buckets[0][0] - 1);
 	const last = Math.max(buckets[buckets.length - 1][0] + 1, first + 11);
 	const most = buckets.reduce((high, bucket) => Math.max(high, bucket[1]), 0);
 	const bar = Math.max(2, Math.min(8, Math.floor(96 / (last - first + 1))));
 	const text = buckets.map(([index, count]) => `${count} of ${duration(bucketStart(index))} to ${duration(bucketStart(index + 1))}`).join("\n");
-	const made = drawing("svg", { width: 96, height: 20, role: "img", "aria-label": "Durations: " + text.replace(/\n/g, ", ") }, drawing("title", {}));
-	made.firstChild.textContent = text;
+	const made = drawing("svg", { width: 96, height: 20, role: "img", "aria-label": "Durations: " + text.replace(/\n/g, ", "), "data-tip": "Durations\n" + text });
 	for (const [index, count] of buckets) {
 		const height = Math.max(1.5, (count / most) * 19);
 		made.append(drawing("rect", { x: (index - first) * bar, y: 20 - height, width: bar - 1, height, rx: 1, fill: "var(--bar)" }));
 	}
-	return made;
+	return [made];
 }
 
 function makeColumns() {
@@ -42,7 +43,7 @@ function makeColumns() {
 			{ title: "Kernel", value: (row) => row[0][NAME] },
 			{ title: "time/ms before", value: (row) => row[1][TOTAL] / 1e6 },
 			{ title: "time/ms after", value: (row) => row[0][TOTAL] / 1e6 },
-			{ title: "change", value: (row) => (row[0][TOTAL] - row[1][TOTAL]) / 1e6, isChange: true, sortBy: (row) => Math.abs(row[0][TOTAL] - row[1][TOTAL]) },
+			{ title: "change", value: (row) => difference(row[1][TOTAL], row[0][TOTAL]) / 1e6, isChange: true, sortBy: (row) => Math.abs(row[0][TOTAL] - row[1][TOTAL]) },
 			{ title: "%", value: (row) => (row[1][TOTAL] ? (100 * (row[0][TOTAL] - row[1][TOTAL])) / row[1][TOTAL] : Infinity), text: (row) => changePercent(row[1][TOTAL], row[0][TOTAL]) },
 			{ title: "count before", value: (row) => row[1][COUNT], isInteger: true },
 			{ title: "count after", value: (row) => row[0][COUNT], isInteger: true },
@@ -83,22 +84,15 @@ function styleColumns() {
 }
 
 function cellOf(column, row) {
-	if (column.draw) return element("td", {}, column.draw(row));
+	if (column.draw) return element("td", { role: "cell", "data-label": column.title }, ...column.draw(row));
 	const value = column.value(row);
-	const cell = element("td", {}, column.text ? column.text(row) : column.isChange ? signed(figure(column.style, value)) : figure(column.style, value));
+	const cell = element("td", { role: "cell", "data-label": column.title }, column.text ? column.text(row) : column.isChange ? signed(figure(column.style, value)) : figure(column.style, value));
 	if (column.isShare) {
 		cell.className = "share";
 		cell.style.setProperty("--part", value + "%");
 	}
 	if (column.isChange && value) cell.className = value > 0 ? "worse" : "better";
 	return cell;
-}
-
-function showInGraph(name) {
-	byId("search").value = name;
-	search(name);
-	showTab("graph");
-	byId("search").focus();
 }
 
 function writeTable() {
@@ -115,10 +109,16 @@ function writeTable() {
 	const shown = rows.slice(0, table.limit);
 	byId("kernels").tBodies[0].replaceChildren(...shown.map((row) => {
 		const name = nameOf(row);
-		const button = element("button", { type: "button", title: name + "\nShow in the graph", onclick: () => showInGraph(name) }, name);
-		return element("tr", {}, element("td", {}, button), ...table.columns.slice(1).map((other) => cellOf(other, row)));
+		const button = element("button", { type: "button", "data-tip": name + "\nShow in the graph" }, name);
+		const made = element("tr", { role: "row" }, element("td", { role: "cell" }, button), ...table.columns.slice(1).map((other) => cellOf(other, row)));
+		made.onclick = () => {
+			const selection = getSelection(); // of a number, to copy it
+			if (selection.isCollapsed || !made.contains(selection.anchorNode)) showInGraph(name);
+		};
+		return made;
 	}));
-	byId("filtered").textContent = table.filter ? `${rows.length} of ${table.rows.length} kernels` : `${rows.length} kernels`;
+	const kernels = `${table.rows.length} kernel${table.rows.length === 1 ? "" : "s"}`;
+	byId("filtered").textContent = table.filter ? `${rows.length} of ${kernels}` : kernels;
 	byId("more").hidden = shown.length === rows.length;
 	byId("more").textContent = rows.length - shown.length <= TABLE_ROWS[1] ? `Show all ${rows.length} kernels` : `Show ${TABLE_ROWS[1]} more of ${rows.length} kernels`;
 	byId("kernels").querySelectorAll("th").forEach((head, index) => {
@@ -127,20 +127,47 @@ function writeTable() {
 	});
 }
 
+function setFilter(text) {
+	const field = byId("filter");
+	if (field.value === text && table.query === text) return;
+	field.value = text;
+	table.query = text;
+	table.filter = matcherOf(text) || null;
+	writeTable();
+}
+
+/* For a narrow window, where the graph and the table are below: the kernels with the most time. */
+function writeHottest() {
+	const kernels = [...data.now.kernels].sort((a, b) => b[TOTAL] - a[TOTAL]);
+	const whole = kernels.reduce((sum, kernel) => sum + kernel[TOTAL], 0);
+	byId("hottest").hidden = !whole;
+	byId("hottest-list").append(...kernels.slice(0, HOTTEST).filter((kernel) => kernel[TOTAL]).map((kernel) => {
+		const share = (100 * kernel[TOTAL]) / whole;
+		const button = element("button", { type: "button", onclick: () => showInGraph(kernel[NAME]) },
+			element("span", { class: "name" }, kernel[NAME]), " ",
+			element("span", { class: "number" }, figure(PERCENT, share) + " % · " + duration(kernel[TOTAL])));
+		button.style.setProperty("--part", share + "%");
+		return element("li", {}, button);
+	}));
+}
+
 function startKernels() {
 	makeColumns();
 	styleColumns();
-	byId("kernels").tHead.append(element("tr", {}, ...table.columns.map((column, index) => {
-		if (column.draw) return element("th", {}, column.title);
-		return element("th", {}, element("button", { type: "button", onclick: () => {
+	writeHottest();
+	byId("kernels").setAttribute("role", "table");
+	byId("kernels").tHead.append(element("tr", { role: "row" }, ...table.columns.map((column, index) => {
+		if (column.draw) return element("th", { role: "columnheader" }, column.title);
+		return element("th", { role: "columnheader" }, element("button", { type: "button", onclick: () => {
 			table.isDown = table.sort === index ? !table.isDown : index > 0;
 			table.sort = index;
 			writeTable();
 		} }, column.title));
 	})));
 	byId("filter").oninput = (event) => {
-		table.filter = matcherOf(event.target.value) || null;
-		writeTable();
+		const isStep = !event.target.value !== !table.query;
+		setFilter(event.target.value);
+		remember(isStep);
 	};
 	byId("more").onclick = () => {
 		table.limit += TABLE_ROWS[1];

@@ -93,8 +93,10 @@ function writeHead() {
 	const parts = [];
 	const devices = now.devices.map((d) => `${d.type} ${d.id}${d.name || d.arch ? " " + (d.name || d.arch) : ""}`);
 	const base = (path) => path.replace(/^.*\/(?=.)/, "");
-	byId("title").textContent = (command || base(now.title)) + (isDiff ? " compared with " + base(data.before.title) : "");
-	byId("title").title = now.title + (isDiff ? "\n" + data.before.title : "");
+	/* The program without its directory: the interpreter of an environment has a long one. */
+	const shortCommand = command && command.replace(/^\S*\/(?=[^\s/])/, "");
+	byId("title").textContent = (shortCommand || base(now.title)) + (isDiff ? " compared with " + base(data.before.title) : "");
+	byId("title").dataset.tip = [command, now.title, isDiff ? data.before.title : ""].filter((line) => line).join("\n");
 	if (command) parts.push(base(now.title));
 	if (devices.length > 6) parts.push(devices.slice(0, 6).join(", ") + `, ${devices.length - 6} more`);
 	else if (devices.length) parts.push(devices.join(", "));
@@ -107,11 +109,11 @@ function writeHead() {
 	byId("foot").textContent = `proton-viewer ${data.version}. Numbers are those of proton-viewer; everything is in this file.`;
 	for (const profile of isDiff ? [now, data.before] : [now]) {
 		const which = isDiff ? base(profile.title) + ": " : "";
-		const notice = (text) => byId("notices").append(element("p", { class: "notice" }, which + text));
+		const notice = (text, kind = "notice") => byId("notices").append(element("p", { class: kind }, which + text));
 		if (profile.unfinished) notice("The run did not finish: its process was killed, or is still recording. This is what had been recorded.");
 		if (profile.damaged) notice("The file is damaged; this is what could be read.");
 		for (const [name, count] of profile.losses) notice(`Lost: ${name.replace(/^lost:? */, "")}: ${count}`);
-		if (profile.pruned) notice(prunedText(profile));
+		if (profile.pruned) notice(prunedText(profile), "notice quiet");
 	}
 }
 
@@ -128,13 +130,19 @@ function prunedText(profile) {
 	if (metric) {
 		const sum = metric.below[side].reduce((all, value) => all + value, 0);
 		const whole = weightsOf(metric, side ? "old" : "now")[0];
-		text += `: together ${withUnit(metric, figure(metric.style, sum))}, ${percent(sum, whole)} % of ${metric.name}`;
+		text += `: together ${withUnit(metric, sum)}, ${percent(sum, whole)} % of ${metric.name}`;
 	}
 	return text + ". They count in the frames above them, in searches and in the table of kernels.";
 }
 
+/* Operations are in the thousands of millions. */
+function cardAmount(metric, value) {
+	if (/^flops\d*$/.test(metric.name) && Math.abs(value) >= 1e4) return scaled(value, 1000, THOUSANDS);
+	return amount(metric, value);
+}
+
 function writeCards() {
-	const card = (label, value, unit, change) => byId("cards").append(element("div", { class: "card" },
+	const card = (label, [value, unit], exact, change) => byId("cards").append(element("div", { class: "card", "data-tip": exact },
 		element("div", { class: "label" }, label),
 		element("div", { class: "value" }, value, ...(unit ? [element("span", { class: "unit" }, unit)] : [])),
 		...(change ? [change] : [])));
@@ -143,10 +151,11 @@ function writeCards() {
 		const [now, old] = [metric.now[0] || 0, metric.old[0] || 0];
 		let change = null;
 		if (isDiff) {
-			change = element("div", { class: "change" }, `before ${withUnit(metric, figure(metric.style, old))}, ${changePercent(old, now)}`);
-			if (metric.unit.endsWith("seconds") && now !== old) change.classList.add(now > old ? "worse" : "better");
+			change = element("div", { class: "change" }, `before ${cardAmount(metric, old).join(" ").trim()}, ${changePercent(old, now)}`);
+			if (metric.unit.endsWith("seconds") && difference(old, now)) change.classList.add(now > old ? "worse" : "better");
 		}
-		card(unitOf(metric) ? metric.name.replace(/ \((ns|us|ms|s)\)$|\/(ns|us|ms|s)$/, "") : metric.name, figure(metric.style, now), unitOf(metric), change);
+		const name = unitOf(metric) ? metric.name.replace(/ \((ns|us|ms|s)\)$|\/(ns|us|ms|s)$/, "") : metric.name;
+		card(name, cardAmount(metric, now), `${metric.name}: ${figure(metric.style, now)}`, change);
 	}
-	if (data.now.kernels.length) card("kernels by name", String(data.now.kernels.length), "");
+	if (data.now.kernels.length) card("kernels by name", [count(data.now.kernels.length), ""], "kernels by name: " + data.now.kernels.length);
 }

@@ -2,11 +2,6 @@
 const data = JSON.parse(document.getElementById("profile").textContent);
 const isDiff = data.before !== null;
 const byId = (id) => document.getElementById(id);
-const ROWS = [24, 36]; // pixels of a level, at least and at most
-const GRAPH_HEIGHT = 430; // what few levels may fill
-const LEAST_WIDTH = 0.35; // pixels; narrower frames are not drawn
-const TABLE_ROWS = [200, 5000]; // of kernels: at first, and more at a click
-const ROOFLINE_POINTS = 2000;
 
 function element(tag, properties, ...children) {
 	const made = document.createElement(tag);
@@ -66,15 +61,54 @@ const PERCENT = { scientific: false, decimals: 2 };
 const percent = (part, whole) => (whole ? figure(PERCENT, (100 * part) / whole) : "-");
 const signed = (text) => (/^[-0]/.test(text) && !/[1-9]/.test(text) ? "0" : text.startsWith("-") ? "−" + text.slice(1) : "+" + text);
 
+/* after - before; 0 if they differ in digits that rounding makes: figure_difference() of figure.c. */
+function difference(before, after) {
+	const change = after - before;
+	return Math.abs(change) <= 1e-12 * Math.max(Math.abs(before), Math.abs(after)) ? 0 : change;
+}
+
 function changePercent(before, after) {
 	if (!before) return after ? "new" : "";
 	if (!after) return "gone";
-	return signed(figure(PERCENT, (100 * (after - before)) / before)) + " %";
+	return signed(figure(PERCENT, (100 * difference(before, after)) / before)) + " %";
 }
 
 const UNITS = { nanoseconds: "ns", microseconds: "µs", milliseconds: "ms", seconds: "s", bytes: "B", percent: "%" };
 const unitOf = (metric) => UNITS[metric.unit] || "";
-const withUnit = (metric, text) => (unitOf(metric) && text !== "-" ? text + " " + unitOf(metric) : text);
+const TIMES = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]];
+const SIZES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+const THOUSANDS = ["", "k", "M", "G", "T", "P", "E"];
+
+/* [text, unit] in the largest of the units that leaves 1 or more before the point. */
+function scaled(value, base, units) {
+	let step = 0;
+	while (step + 1 < units.length && Math.abs(value) >= base) {
+		value /= base;
+		step++;
+	}
+	/* 1023.999 MiB would be rounded to 1024.00 MiB. */
+	if (step && step + 1 < units.length && Math.abs(value).toFixed(2) >= base) {
+		value /= base;
+		step++;
+	}
+	return [figure(step || !Number.isInteger(value) ? PERCENT : styleFor(value, true), value), units[step]];
+}
+
+/* A number alone: [text, unit]. The metric's unit is kept where it has digits for the number. */
+function amount(metric, value) {
+	const text = figure(metric.style, value);
+	const unit = unitOf(metric);
+	if (text === "-" || !value) return [text, text === "-" ? "" : unit];
+	if (unit === "B") return scaled(value, 1024, SIZES);
+	const own = TIMES.find(([name]) => name === unit);
+	if (!own || (!text.includes("e") && Math.abs(value) < 1e6)) return [text, unit];
+	const ns = value * own[1];
+	if (Math.abs(ns) < 1e-3) return ["0", unit];
+	const [name, size] = TIMES.find((time) => Math.abs(ns) >= time[1]) || TIMES[3];
+	return [figure(styleFor(Math.abs(ns / size), false), ns / size), name];
+}
+
+const withUnit = (metric, value) => amount(metric, value).filter((part) => part).join(" ");
 
 const count = (number) => number.toLocaleString("en-GB");
 const frames = (number) => `${count(number)} frame${number === 1 ? "" : "s"}`;

@@ -2,25 +2,36 @@
 
 const TABS = ["graph", "kernels", "roofline"];
 
-function showTab(wanted) {
+function showOnly(wanted) {
+	state.tab = wanted;
 	for (const name of TABS) {
 		const isShown = name === wanted;
 		byId("panel-" + name).hidden = !isShown;
 		byId("tab-" + name).setAttribute("aria-selected", isShown);
 		byId("tab-" + name).tabIndex = isShown ? 0 : -1;
 	}
+}
+
+function showTab(wanted) {
+	showOnly(wanted);
 	if (wanted === "graph") draw();
+}
+
+function goToTab(wanted) {
+	if (wanted === state.tab) return;
+	showTab(wanted);
+	remember(true);
 }
 
 function startTabs() {
 	TABS.forEach((name, index) => {
 		const tab = byId("tab-" + name);
-		tab.onclick = () => showTab(name);
+		tab.onclick = () => goToTab(name);
 		tab.onkeydown = (event) => {
-			const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-			if (!step) return;
-			const next = TABS[(index + step + TABS.length) % TABS.length];
-			showTab(next);
+			const targets = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: TABS.length - 1 };
+			if (!(event.key in targets) || event.altKey || event.ctrlKey || event.metaKey) return;
+			const next = TABS[(targets[event.key] + TABS.length) % TABS.length];
+			goToTab(next);
 			byId("tab-" + next).focus();
 			event.preventDefault();
 		};
@@ -50,18 +61,32 @@ function startTheme() {
 	label();
 }
 
+/* One step out: to the whole profile, then out of the search. */
+function leave() {
+	const hadFocus = graph.contains(document.activeElement);
+	if (state.zoom) {
+		zoom(0);
+	} else if (state.query) {
+		byId("search").value = "";
+		byId("search").dispatchEvent(new Event("input"));
+	}
+	if (hadFocus) focusSelected();
+}
+
 document.addEventListener("keydown", (event) => {
 	const isTyping = event.target.matches("input, select");
-	if (event.key === "/" && !isTyping) {
-		showTab("graph");
+	const isCommand = event.altKey || event.ctrlKey || event.metaKey;
+	if (event.key === "/" && !isTyping && !isCommand) {
+		goToTab("graph");
 		byId("search").focus();
 		event.preventDefault();
 	} else if (event.key === "Escape") {
+		hideTip();
 		if (isTyping && event.target.value && event.target.type === "search") {
 			event.target.value = "";
 			event.target.dispatchEvent(new Event("input"));
 		} else if (!byId("panel-graph").hidden) {
-			zoom(0);
+			leave();
 		}
 	}
 });
@@ -70,6 +95,13 @@ writeHead();
 writeCards();
 startTheme();
 startTabs();
+startTip();
 startGraph();
+startSearch();
 startKernels();
 startRoofline();
+startHistory();
+document.querySelector(".skip").onclick = (event) => {
+	byId("main").focus();
+	event.preventDefault(); // the address is what is shown
+};

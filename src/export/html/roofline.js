@@ -1,5 +1,7 @@
 /* Operations per second over operations per byte, below the peak rates of the devices. */
 
+const ROOFLINE_POINTS = 2000;
+const LETTER = 7; // pixels of a letter, about
 const WIDTHS = [4, 8, 16, 32, 64];
 
 function power(exponent) {
@@ -20,7 +22,8 @@ function roofsOf(devices) {
 	return roofs;
 }
 
-function startRoofline() {
+/* `room`: the width of the picture, in which a letter is as large as elsewhere on the page. */
+function drawRoofline(room) {
 	const withBoth = data.now.kernels.filter((kernel) => kernel[FLOPS] > 0 && kernel[BYTES] > 0 && kernel[TOTAL] > 0);
 	const points = withBoth.slice(0, ROOFLINE_POINTS).map((kernel) => ({
 		name: kernel[NAME], time: kernel[TOTAL],
@@ -33,7 +36,7 @@ function startRoofline() {
 	if (points.length < withBoth.length) notes.push(`Of the others the ${count(points.length)} with the most time are drawn.`);
 	byId("roofline-note").textContent = points.length ? notes.join(" ") : "";
 	if (!points.length) {
-		byId("roofline").append(element("p", { class: "empty" }, "A roofline needs kernels with flops and bytes, and this profile has none. Launch metadata of Triton kernels gives both."));
+		byId("roofline").replaceChildren(element("p", { class: "empty" }, "A roofline needs kernels with flops and bytes, and this profile has none. Launch metadata of Triton kernels gives both."));
 		return;
 	}
 	const ridges = roofs.flatMap((roof) => roof.flops.map(([, flops]) => Math.log10(flops / roof.bytes)));
@@ -42,7 +45,8 @@ function startRoofline() {
 	const ys = [...points.map((point) => point.y), ...tops];
 	const [x0, x1] = [Math.floor(Math.min(...xs) - 0.3), Math.ceil(Math.max(...xs) + 0.5)];
 	const [y0, y1] = [Math.floor(Math.min(...ys) - 0.3), Math.ceil(Math.max(...ys) + 0.2)];
-	const [width, height, left, bottom] = [1100, 520, 70, 46];
+	const isNarrow = room < 600;
+	const [width, height, left, bottom] = [room, isNarrow ? 380 : 520, isNarrow ? 52 : 70, 46];
 	const px = (x) => left + ((x - x0) / (x1 - x0)) * (width - left - 20);
 	const py = (y) => height - bottom - ((y - y0) / (y1 - y0)) * (height - bottom - 20);
 	const svg = drawing("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Operations per second over operations per byte" });
@@ -80,17 +84,35 @@ function startRoofline() {
 	points.sort((a, b) => b.time - a.time).forEach((point, index) => {
 		const radius = 3 + 10 * Math.sqrt(point.time / longest);
 		const label = `${point.name}: ${figure(styleFor(Math.pow(10, point.y - 12), false), Math.pow(10, point.y - 12))} Tflop/s, ${Number(Math.pow(10, point.x).toPrecision(4))} operations per byte`;
-		const circle = drawing("circle", { cx: px(point.x), cy: py(point.y), r: radius, tabindex: 0, role: "img", "aria-label": label }, drawing("title", {}));
-		circle.firstChild.textContent = label;
+		const circle = drawing("circle", { cx: px(point.x), cy: py(point.y), r: radius, tabindex: 0, role: "img", "aria-label": label, "data-tip": label.replace(": ", "\n") });
 		svg.append(circle);
-		if (index >= 20) return;
-		const shown = point.name.length > 44 ? point.name.slice(0, 43) + "…" : point.name;
-		const [from, to, y] = [px(point.x) + radius + 5, px(point.x) + radius + 5 + 7 * shown.length, py(point.y) + 4];
-		const isFree = (at) => labels.every(([l, r, other]) => r < from || l > to || Math.abs(other - at) > 14);
+		if (index >= (isNarrow ? 5 : 20)) return;
+		/* On the side with more space, and no longer than that. */
+		const spaces = [width - px(point.x) - radius - 5, px(point.x) - radius - 5];
+		const isRight = spaces[0] >= spaces[1] || spaces[0] >= 44 * LETTER;
+		const letters = Math.min(44, Math.floor(spaces[isRight ? 0 : 1] / LETTER));
+		const shown = point.name.length > letters ? point.name.slice(0, Math.max(0, letters - 1)) + "…" : point.name;
+		const at = px(point.x) + (isRight ? radius + 5 : -radius - 5);
+		const [from, to] = isRight ? [at, at + LETTER * shown.length] : [at - LETTER * shown.length, at];
+		const y = py(point.y) + 4;
+		const isFree = (line) => labels.every(([l, r, other]) => r < from || l > to || Math.abs(other - line) > 14);
 		const found = [0, 15, -15, 30, -30, 45, 60, 75, 90].map((step) => y + step).find(isFree);
 		if (found === undefined) return;
 		labels.push([from, to, found]);
-		text(shown, { class: "name", x: from, y: found });
+		text(shown, { class: "name", x: at, y: found, "text-anchor": isRight ? "start" : "end" });
 	});
-	byId("roofline").append(svg);
+	byId("roofline").replaceChildren(svg);
+}
+
+let rooflineWidth = 0;
+
+function startRoofline() {
+	const fit = () => {
+		const width = Math.max(320, Math.min(1100, byId("roofline").clientWidth - 20 || 1100));
+		if (width === rooflineWidth) return;
+		rooflineWidth = width;
+		drawRoofline(width);
+	};
+	fit();
+	new ResizeObserver(fit).observe(byId("roofline"));
 }

@@ -1,0 +1,137 @@
+/*
+ * What is shown, in the address: #zoom=model/step&search=gemm. Back, Forward, and links restore it.
+ * Frames are named by their path, so a link also works on another profile of the same program; what
+ * that profile lacks is left out.
+ */
+
+const LONGEST_PATH = 4000; // characters; a longer one is written as the number of the frame
+const QUIET_MS = 200; // browsers refuse a change of the address at every key
+
+/* encodeURIComponent() refuses halves of surrogate pairs. */
+const encode = (text) => encodeURIComponent(text.replace(/[\ud800-\udfff]/gu, "\ufffd"));
+
+function decode(text) {
+	try {
+		return decodeURIComponent(text);
+	} catch (error) {
+		return null;
+	}
+}
+
+/* A frame with the name of a frame before it, below the same frame, has its number after ";". */
+function stepText(id) {
+	const same = model.children[model.parent[id]].filter((kid) => model.names[kid] === model.names[id]);
+	return encode(model.names[id]) + (same.length > 1 && same[0] !== id ? ";" + (same.indexOf(id) + 1) : "");
+}
+
+function pathText(id) {
+	const text = pathOf(id).slice(1).map(stepText).join("/");
+	return text.length <= LONGEST_PATH ? text : `;${id};${hashOf(model.names[id])}`;
+}
+
+/* null: this profile has no such frame. */
+function nodeOfPath(text) {
+	const byNumber = /^;(\d+);(\d+)$/.exec(text);
+	if (byNumber) {
+		const id = Number(byNumber[1]);
+		return id < model.count && hashOf(model.names[id]) === Number(byNumber[2]) ? id : null;
+	}
+	let id = 0;
+	for (const step of text.split("/")) {
+		const [name, which] = step.split(";");
+		const wanted = decode(name);
+		const same = model.children[id].filter((kid) => model.names[kid].replace(/[\ud800-\udfff]/gu, "\ufffd") === wanted);
+		id = same[which ? Number(which) - 1 : 0];
+		if (id === undefined) return null;
+	}
+	return id;
+}
+
+function addressOfState() {
+	const parts = [];
+	const metric = model.metrics[state.metric];
+	if (state.tab !== "graph") parts.push("tab=" + state.tab);
+	if (metric && state.metric !== FIRST_METRIC) parts.push("metric=" + encode(metric.name));
+	if (state.sized === "old") parts.push("sized=before");
+	if (!state.isIcicle) parts.push("view=flame");
+	if (state.zoom) parts.push("zoom=" + pathText(state.zoom));
+	if (state.selected !== state.zoom) parts.push("select=" + (state.selected ? pathText(state.selected) : ""));
+	if (state.query) parts.push("search=" + encode(state.query));
+	if (byId("filter").value) parts.push("filter=" + encode(byId("filter").value));
+	return parts.length ? "#" + parts.join("&") : "";
+}
+
+let writtenAddress = location.hash;
+let pendingAddress = null; // of the present entry, written once it is quiet
+let pendingTimer = 0;
+
+function writeAddress(how, address) {
+	clearTimeout(pendingTimer);
+	pendingAddress = null;
+	if (address === writtenAddress) return;
+	try {
+		history[how](null, "", address || location.href.split("#")[0]);
+		writtenAddress = location.hash;
+	} catch (error) {
+		/* A page inside another one may have no history. */
+	}
+}
+
+/* After a change of what is shown: a step that Back undoes, or one more of the same kind. */
+function remember(isStep) {
+	const address = addressOfState();
+	if (isStep) {
+		if (pendingAddress !== null) writeAddress("replaceState", pendingAddress);
+		writeAddress("pushState", address);
+		return;
+	}
+	pendingAddress = address;
+	clearTimeout(pendingTimer);
+	pendingTimer = setTimeout(() => writeAddress("replaceState", address), QUIET_MS);
+}
+
+function parseAddress(address) {
+	const wanted = new Map();
+	for (const part of address.replace(/^#/, "").split("&")) {
+		const at = part.indexOf("=");
+		if (at > 0) wanted.set(part.slice(0, at), part.slice(at + 1));
+	}
+	return wanted;
+}
+
+/* Shows what an address names, and the default of everything that it does not name. */
+function restore(address) {
+	const wanted = parseAddress(address);
+	const textOf = (key) => decode(wanted.get(key) || "") || "";
+	const zoomed = wanted.get("zoom") ? nodeOfPath(wanted.get("zoom")) : 0;
+	const selected = wanted.has("select") ? (wanted.get("select") ? nodeOfPath(wanted.get("select")) : 0) : zoomed;
+	const metric = model.metrics.findIndex((one) => one.adds && one.name === textOf("metric"));
+	const tab = TABS.includes(wanted.get("tab")) ? wanted.get("tab") : "graph";
+	const hadTab = state.tab;
+	state.zoom = zoomed || 0;
+	state.selected = selected || state.zoom;
+	if (wanted.get("select") === "") state.selected = 0;
+	state.query = textOf("search");
+	byId("search").value = state.query;
+	showOnly(tab);
+	setFilter(textOf("filter"));
+	setDirection(wanted.get("view") !== "flame");
+	setMetric(metric < 0 ? FIRST_METRIC : metric, isDiff && wanted.get("sized") === "before" ? "old" : "now");
+	byId("absent").hidden = zoomed !== null && selected !== null;
+	if (tab !== hadTab && document.activeElement === document.body) byId("tab-" + tab).focus({ preventScroll: true });
+	const made = drawn.get(state.selected);
+	if (made && state.selected) made.scrollIntoView({ block: "nearest" });
+}
+
+function startHistory() {
+	const onMove = () => {
+		if (location.hash === writtenAddress) return;
+		clearTimeout(pendingTimer);
+		pendingAddress = null;
+		writtenAddress = location.hash;
+		restore(location.hash);
+	};
+	addEventListener("popstate", onMove);
+	addEventListener("hashchange", onMove);
+	if (location.hash) restore(location.hash);
+}

@@ -1,0 +1,64 @@
+/* The tooltip: at once, at the pointer or at what the keyboard reached, of frames and of what has data-tip. */
+
+const TIP_GAP = 14; // pixels from the pointer
+const tip = element("div", { id: "tip", "aria-hidden": "true", hidden: true });
+let tipOwner = null;
+
+function hideTip() {
+	tip.hidden = true;
+	tipOwner = null;
+}
+
+function hideTipOfGone() {
+	if (tipOwner && !tipOwner.isConnected) hideTip();
+}
+
+/* Inside the window, and not below the pointer. */
+function placeTip(x, y, above) {
+	const { offsetWidth: width, offsetHeight: height } = tip;
+	const right = document.documentElement.clientWidth;
+	const bottom = document.documentElement.clientHeight;
+	const left = Math.max(4, Math.min(x, right - width - 4));
+	const top = y + height + 4 <= bottom ? y : Math.max(4, above - height);
+	tip.style.left = left + "px";
+	tip.style.top = top + "px";
+}
+
+function showTip(owner, x, y, above) {
+	if (owner !== tipOwner) {
+		const text = owner.dataset.node === undefined ? owner.dataset.tip : frameTip(Number(owner.dataset.node));
+		const [first, ...more] = text.split("\n");
+		tip.replaceChildren(element("b", {}, first), ...more.map((line) => element("div", {}, line)));
+		tip.hidden = false;
+		tipOwner = owner;
+	}
+	placeTip(x, y, above);
+}
+
+const tipOwnerOf = (target) => (target.closest ? target.closest(".frame, [data-tip]") : null);
+
+function startTip() {
+	document.body.append(tip);
+	const atPointer = (event) => {
+		const owner = tipOwnerOf(event.target);
+		if (owner) showTip(owner, event.clientX + TIP_GAP, event.clientY + TIP_GAP, event.clientY - TIP_GAP);
+		else hideTip();
+	};
+	document.addEventListener("pointermove", (event) => event.pointerType !== "touch" && atPointer(event));
+	document.addEventListener("pointerover", (event) => event.pointerType !== "touch" && atPointer(event));
+	document.documentElement.addEventListener("pointerleave", hideTip);
+	/* A finger has nothing to hover with: a tap on what does nothing else. */
+	document.addEventListener("click", (event) => {
+		const owner = event.pointerType === "touch" && tipOwnerOf(event.target);
+		if (owner && !owner.closest("button, .frame, .zooms, #kernels tr")) atPointer(event);
+		else if (event.pointerType === "touch") hideTip();
+	});
+	document.addEventListener("focusin", (event) => {
+		const owner = tipOwnerOf(event.target);
+		if (!owner || !event.target.matches(":focus-visible")) return;
+		const box = owner.getBoundingClientRect();
+		showTip(owner, box.left, box.bottom + 4, box.top - 4);
+	});
+	document.addEventListener("focusout", hideTip);
+	document.addEventListener("scroll", hideTip, { capture: true, passive: true });
+}
