@@ -2,6 +2,10 @@
 
 A row is a dict with the keys work, unit, plain, ours, upstream, floor, noise, target and met; None
 where a column does not apply. `noise` is a share, `target` a sentence, `met` what came of it.
+
+    python bench/report.py NAME [WORD]
+
+prints the rows of bench/results/NAME.json whose work contains WORD as the table of README has them.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import json
 import os
 import platform
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
@@ -100,3 +105,30 @@ def merged(name: str, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, An
         before = json.load(file)["rows"]
     kept = [new.pop(one["work"], one) for one in before]
     return [*kept, *new.values()]
+
+
+def as_markdown(one: Mapping[str, Any]) -> str:
+    """A row of the table in README: the work, our figure, the others."""
+    beside = [
+        f"{one[column]} {name}"
+        for column, name in (
+            ("plain", "without a profiler"),
+            ("floor", "with bare CUPTI"),
+            ("upstream", "with upstream"),
+        )
+        if one[column] is not None
+    ]
+    measured = "" if one["ours"] is None else f"{one['ours']} {one['unit']}"
+    return f"| {one['work']} | {measured} | {', '.join(beside)} |"
+
+
+def main(name: str, word: str = "") -> None:
+    with open(os.path.join(RESULTS, name + ".json"), encoding="utf-8") as file:
+        rows = json.load(file)["rows"]
+    for one in rows:
+        if word in one["work"]:
+            print(as_markdown(one))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

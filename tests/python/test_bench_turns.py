@@ -136,6 +136,17 @@ def test_new_rows_take_the_place_of_old_ones(bench, monkeypatch, tmp_path):
     assert [(row["work"], row["ours"]) for row in rows] == [("a", 1), ("b", 3), ("c", 4)]
 
 
+def test_rows_for_the_readme(bench, monkeypatch, tmp_path, capsys):
+    report = bench("report")
+    monkeypatch.setattr(report, "RESULTS", str(tmp_path))
+    figures = {"plain": 9.0, "ours": 9.3, "upstream": 10.5, "floor": 9.25}
+    rows = [report.row("launch, proton", "us", **figures), report.row("other", "s", plain=1)]
+    report.write("x", "a GPU", {}, rows)
+    report.main("x", "proton")
+    line = "| launch, proton | 9.3 us | 9.0 without a profiler, 9.25 with bare CUPTI, "
+    assert capsys.readouterr().out == line + "10.5 with upstream |\n"
+
+
 ANSWERING = """
 import sys
 print("something else")
