@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "bench_session.h"
 #include "measuring.h"
-#include "record/frames.h"
+#include "record/names/frames.h"
 #include "record/record.h"
 
 #define STREAMS 4u

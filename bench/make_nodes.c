@@ -9,7 +9,7 @@
 
 #include <libproton/proton.h>
 
-#include "record/frames.h"
+#include "record/names/frames.h"
 #include "record/record.h"
 
 #define LAYERS 100

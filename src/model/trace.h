@@ -44,7 +44,10 @@ static inline const struct row_event *trace_event(const struct profile_trace *tr
 	if (row == 0 || row >= trace->event_count)
 		return NULL;
 	event = &trace->events[row];
-	/* acquire: of a session that still records; pairs with the release in record/trace.c */
+	/*
+	 * acquire: of a session that still records; pairs with the release in
+	 * record/thread/thread_trace.c
+	 */
 	if (__atomic_load_n(&event->kind, __ATOMIC_ACQUIRE) == EVENT_NONE ||
 	    event->kind > EVENT_SECTION || event->epoch >= trace->epoch_count ||
 	    !trace->is_selected[event->epoch] || event->lane >= trace->lane_count ||

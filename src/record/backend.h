@@ -22,16 +22,17 @@ struct backend {
 	/* First session. On failure nothing is left running. */
 	int (*start)(const char *mode, struct proton_error *err);
 	/*
-	 * The driver is being initialised: begins what start() has postponed (record/driver.h).
-	 * Between a start and its stop, at any time. NULL: it never postpones.
+	 * The driver is being initialised: begins what start() has postponed
+	 * (record/session/await_driver.h). Between a start and its stop, at any time. NULL: it
+	 * never postpones.
 	 */
 	int (*resume)(struct proton_error *err);
 	/* Waits until everything launched before the call has been recorded. */
 	int (*flush)(struct proton_error *err);
 	/*
 	 * Reads a metric in device memory, in stream order and without waiting, and hands it to
-	 * record/device_metric.h once for each execution. The backend releases it, unless this
-	 * fails. NULL: there is no such memory.
+	 * record/thread/device_metric.h once for each execution. The backend releases it, unless
+	 * this fails. NULL: there is no such memory.
 	 */
 	int (*read_metric)(const struct device_metric *metric, struct proton_error *err);
 	/*

@@ -7,7 +7,7 @@
 
 #include <libproton/proton.h>
 
-#include "record/fork.h"
+#include "record/session/fork.h"
 
 #define BACKEND_MAX 8u
 #define MODE_MAX 4096u /* all keys of instrumentation are some 300 bytes */

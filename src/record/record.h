@@ -7,9 +7,9 @@
 
 #include <libproton/proton.h>
 
-#include "record/devices.h"
-#include "record/execution.h"
-#include "record/trace.h"
+#include "record/store/devices.h"
+#include "record/store/execution.h"
+#include "record/thread/thread_trace.h"
 
 /*
  * Adds one finished kernel, launched at `where`, in every session that was active there.

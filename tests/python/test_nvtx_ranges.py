@@ -58,7 +58,7 @@ def test_our_declarations_agree_with_the_real_headers(tmp_path: Path) -> None:
     lines = [
         "#include <stddef.h>",
         "#include <nvtx3/nvToolsExt.h>",
-        '#include "record/nvtx_abi.h"',
+        '#include "record/nvtx/nvtx_abi.h"',
     ]
     for ours, theirs in CONSTANTS.items():
         lines.append(f'_Static_assert((long)({ours}) == (long)({theirs}), "{ours}");')

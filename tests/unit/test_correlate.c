@@ -1,5 +1,7 @@
-/* record/correlate.h: launches find their records, also when the table has become too small. */
-#include "record/correlate.h"
+/*
+ * record/thread/correlate.h: launches find their records, also when the table has become too small.
+ */
+#include "record/thread/correlate.h"
 
 #include "unit/tap.h"
 

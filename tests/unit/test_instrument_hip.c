@@ -8,7 +8,7 @@
 #include "export/export.h"
 #include "format/rows.h"
 #include "intra/layout.h"
-#include "record/devices.h"
+#include "record/store/devices.h"
 
 #define FUNCTION 0x1234
 #define STREAM 7

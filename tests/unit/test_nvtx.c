@@ -5,8 +5,8 @@
 #include <wchar.h>
 
 #include "base/array.h"
-#include "record/nvtx.h"
-#include "record/nvtx_environment.h"
+#include "record/nvtx/nvtx.h"
+#include "record/nvtx/nvtx_environment.h"
 
 static struct {
 	int (*push_ex)(const struct nvtx_attributes *);

@@ -7,9 +7,9 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "record/adding.h"
-#include "record/frames.h"
-#include "record/names.h"
+#include "record/names/frames.h"
+#include "record/names/reused_names.h"
+#include "record/session/adding.h"
 
 static const char folded[] = "lost: name beyond the limits, in (other)";
 static const char late[] = "lost: recorded after its phase was cleared";

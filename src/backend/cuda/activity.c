@@ -23,9 +23,9 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/note.h"
-#include "record/correlate.h"
-#include "record/frames.h"
+#include "record/names/frames.h"
 #include "record/record.h"
+#include "record/thread/correlate.h"
 
 #define BUFFER_DEFAULT_BYTES (4u << 20) /* CUPTI recommends 1 to 10 MB */
 #define BUFFER_MIN_BYTES (64u << 10)

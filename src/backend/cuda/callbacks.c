@@ -16,8 +16,8 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/note.h"
-#include "record/correlate.h"
 #include "record/record.h"
+#include "record/thread/correlate.h"
 
 #define SAMPLE_PERIOD 1024u
 

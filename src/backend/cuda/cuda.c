@@ -3,9 +3,9 @@
  * Subscribed once per process, given back after the last session.
  *
  * CUPTI has threads of its own, which a forked child lacks: its calls there wait for them for ever.
- * So it is not touched before the driver is initialised, if somebody tells of that (driver.h);
- * until then the libraries are only loaded. In a child of a process that has touched it nothing of
- * it is called.
+ * So it is not touched before the driver is initialised, if somebody tells of that
+ * (await_driver.h); until then the libraries are only loaded. In a child of a process that has
+ * touched it nothing of it is called.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,15 +14,15 @@
 
 #include "backend/cuda/contexts.h"
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/flush_thread.h"
 #include "backend/cuda/graphs.h"
-#include "backend/cuda/periodic.h"
 #include "backend/cuda/tensors.h"
 #include "base/clock.h"
 #include "record/backend.h"
-#include "record/correlate.h"
-#include "record/driver.h"
-#include "record/nvtx.h"
+#include "record/nvtx/nvtx.h"
 #include "record/record.h"
+#include "record/session/await_driver.h"
+#include "record/thread/correlate.h"
 
 static const struct cupti_api *api;
 /* Moved by backend_use.c's one caller at a time; a flush may look at it meanwhile. */

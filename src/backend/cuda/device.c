@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "backend/cuda/cuda.h"
-#include "record/devices.h"
+#include "record/store/devices.h"
 
 #define ORDINAL_MAX 256u
 

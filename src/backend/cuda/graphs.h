@@ -6,7 +6,7 @@
 #define BACKEND_CUDA_GRAPHS_H
 
 #include "backend/cuda/cupti_api.h"
-#include "record/captured.h"
+#include "record/thread/captured.h"
 
 /* A resource callback about graphs, on the application's thread. */
 void graphs_on_resource(const struct cupti_api *api, uint32_t event,

@@ -12,7 +12,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "base/array.h"
-#include "record/frames.h"
+#include "record/names/frames.h"
 
 enum {
 	CALL_COPY = 1,

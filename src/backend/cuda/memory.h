@@ -3,7 +3,7 @@
 #define BACKEND_CUDA_MEMORY_H
 
 #include "backend/cuda/cupti_api.h"
-#include "record/execution.h"
+#include "record/store/execution.h"
 
 /* What a record of CUPTI says of a copy or a set. */
 struct memory_operation {

@@ -22,7 +22,7 @@
 #include "backend/cuda/append_kernel.h"
 #include "base/array.h"
 #include "base/note.h"
-#include "record/frames.h"
+#include "record/names/frames.h"
 #include "record/record.h"
 
 #define QUEUE_MAX (1u << 20) /* values of one node whose records have not come */

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "backend/cuda/cupti_api.h"
-#include "record/device_metric.h"
+#include "record/thread/device_metric.h"
 
 struct tensor;
 

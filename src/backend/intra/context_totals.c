@@ -9,7 +9,7 @@
 #include "backend/intra/cycle_histogram.h"
 #include "base/array.h"
 #include "model/scope_metrics.h"
-#include "record/devices.h"
+#include "record/store/devices.h"
 
 #define NODES_MAX 4096u
 

@@ -12,7 +12,7 @@
 
 #include <libproton/proton.h>
 
-#include "record/trace.h"
+#include "record/thread/thread_trace.h"
 
 struct kernel;
 

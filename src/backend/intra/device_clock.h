@@ -14,7 +14,7 @@
 struct place {
 	void *context;
 	uint32_t index;
-	uint32_t device; /* record/devices.h */
+	uint32_t device; /* record/store/devices.h */
 	uint64_t timer_khz;
 	struct decode_cost cost;
 	double clock_mhz;

@@ -11,8 +11,8 @@
 
 #include "backend/intra/gpu_driver_hip.h"
 #include "base/array.h"
-#include "record/devices.h"
 #include "record/record.h"
+#include "record/store/devices.h"
 
 enum vendor {
 	NONE,

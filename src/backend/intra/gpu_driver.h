@@ -134,8 +134,7 @@ static inline void *driver_handle(uint64_t value)
 int driver_enter(void);
 void driver_leave(int mode);
 
-/* The id of the device (record/devices.h) of the current context, described if new; and its clock.
- */
+/* The id (record/store/devices.h) of the current context's device, described if new; its clock. */
 uint32_t driver_device(uint64_t *clock_khz);
 /* The rate of the timer that units' headers have, of the current context's device. */
 uint64_t driver_timer_khz(void);

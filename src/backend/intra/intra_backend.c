@@ -13,9 +13,9 @@
 #include "backend/intra/loaded_kernels.h"
 #include "base/clock.h"
 #include "record/backend.h"
-#include "record/intra.h"
 #include "record/record.h"
-#include "record/session.h"
+#include "record/session/session.h"
+#include "record/store/intra_launch.h"
 
 /* CTAs of a grid that is not sampled in full are this large at most, when room is reckoned. */
 #define CTA_BYTES_MAX ((size_t)4 << 20)

@@ -11,8 +11,8 @@
 #include "backend/intra/ordered_commit.h"
 #include "base/clock.h"
 #include "base/note.h"
-#include "record/devices.h"
-#include "record/intra.h"
+#include "record/store/devices.h"
+#include "record/store/intra_launch.h"
 
 /*
  * What is copied back at once: a few pieces of an ordinary launch, so that little time passes

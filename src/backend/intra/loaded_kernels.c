@@ -8,7 +8,7 @@
 #include <libproton/proton.h>
 
 #include "base/hash.h"
-#include "record/frames.h"
+#include "record/names/frames.h"
 
 #define BUCKETS 256u
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/note.h"
-#include "record/intra.h"
+#include "record/store/intra_launch.h"
 
 /*
  * Slices of one kernel in a trace whose mode does not say how many launches to keep: some 60 MB as

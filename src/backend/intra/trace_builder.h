@@ -6,7 +6,7 @@
 #define BACKEND_INTRA_TRACE_BUILDER_H
 
 #include "backend/intra/launch_totals.h"
-#include "record/intra.h"
+#include "record/store/intra_launch.h"
 
 struct lanes {
 	struct intra_unit *units;

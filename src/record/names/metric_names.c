@@ -1,0 +1,151 @@
+/* Process-wide metric names. See metric_names.h. */
+#include "record/names/metric_names.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/region.h"
+#include "base/strings.h"
+#include "format/rows.h"
+#include "record/names/frames.h"
+#include "record/names/name_limits.h"
+#include "record/session/fork.h"
+
+#define NAMES_RESERVE (256ull << 20)
+
+struct entry {
+	uint32_t raw; /* the name as given */
+	struct metric_name parsed;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct region space;
+static _Atomic uint32_t count; /* changed under the lock */
+static struct map map;         /* hash of the name as given -> entry + 1 */
+
+static const struct entry *entry_at(uint32_t id)
+{
+	return (const struct entry *)space.base + id;
+}
+
+static uint32_t find(const char *name, size_t length, uint64_t *key_out)
+{
+	uint64_t key = hash_bytes(name, length);
+
+	for (;; key++) {
+		uint32_t found;
+
+		if (!key)
+			key = 1;
+		found = map_find(&map, key);
+		if (found) {
+			uint32_t raw_length;
+			const char *raw = frames_text(entry_at(found - 1)->raw, &raw_length);
+
+			if (raw_length != length || memcmp(raw, name, length) != 0)
+				continue;
+		}
+		*key_out = key;
+		return found;
+	}
+}
+
+static bool take_suffix(const char *name, size_t *length, const char *suffix)
+{
+	size_t suffix_length = strlen(suffix);
+
+	if (*length < suffix_length ||
+	    memcmp(name + *length - suffix_length, suffix, suffix_length) != 0)
+		return false;
+	*length -= suffix_length;
+	return true;
+}
+
+static struct metric_name parse(const char *name, size_t length)
+{
+	struct metric_name parsed = {.flags = 0};
+
+	while (length && name[length - 1] == ' ')
+		length--;
+	if (take_suffix(name, &length, "(exc)"))
+		parsed.flags = METRIC_EXCLUSIVE;
+	else if (take_suffix(name, &length, "(pty)"))
+		parsed.flags = METRIC_PROPERTY;
+	else
+		take_suffix(name, &length, "(inc)");
+	while (length && name[length - 1] == ' ')
+		length--;
+	while (length && name[0] == ' ') {
+		name++;
+		length--;
+	}
+	parsed.text = frames_string(name, length);
+	return parsed;
+}
+
+uint32_t metric_name_add(const char *name)
+{
+	size_t length = strnlen(name, STRING_MAX_BYTES);
+	uint64_t key;
+	uint32_t found;
+	uint32_t id;
+
+	if (!frames_are_ready())
+		return METRIC_NAME_NONE;
+	found = find(name, length, &key);
+	if (found)
+		return found - 1;
+	pthread_mutex_lock(&lock);
+	if (!space.base && region_reserve(&space, NAMES_RESERVE, 1 << 16, 1, NULL) != PROTON_OK)
+		goto out;
+	found = find(name, length, &key);
+	id = atomic_load_explicit(&count, memory_order_relaxed);
+	if (!found && id < LIMITS_METRICS &&
+	    (uint64_t)(id + 1) * sizeof(struct entry) <= space.bytes) {
+		struct entry entry = {
+			.raw = frames_string(name, length),
+			.parsed = parse(name, length),
+		};
+
+		if (entry.raw != STRING_NONE && entry.parsed.text != STRING_NONE) {
+			((struct entry *)space.base)[id] = entry;
+			if (map_insert(&map, key, id + 1)) {
+				found = id + 1;
+				/* release: pairs with metric_name_exists's acquire */
+				atomic_store_explicit(&count, found, memory_order_release);
+			}
+		}
+	}
+out:
+	pthread_mutex_unlock(&lock);
+	if (!found)
+		limits_fold();
+	return found ? found - 1 : METRIC_NAME_NONE;
+}
+
+struct metric_name metric_name_get(uint32_t id)
+{
+	return entry_at(id)->parsed;
+}
+
+bool metric_name_exists(uint32_t id)
+{
+	return id < atomic_load_explicit(&count, memory_order_acquire);
+}
+
+void metric_names_fork_prepare(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void metric_names_fork_parent(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+void metric_names_fork_child(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}

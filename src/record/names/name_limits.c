@@ -1,0 +1,64 @@
+/* Limits of what a process may name. See name_limits.h. */
+#include "record/names/name_limits.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/note.h"
+
+#define CHILDREN_DEFAULT 131072u
+#define CONTEXTS_DEFAULT (16u << 20)
+#define NAMES_DEFAULT (256u << 10)
+#define BYTES_PER_NAME 128u
+/* Ids are 32 bits wide, of which the highest mean something else. */
+#define LIMIT_MAX (1u << 30)
+static struct limits limits = {
+	.children = CHILDREN_DEFAULT,
+	.contexts = CONTEXTS_DEFAULT,
+	.names = NAMES_DEFAULT,
+	.name_bytes = (uint64_t)NAMES_DEFAULT * BYTES_PER_NAME,
+};
+static _Atomic uint64_t folded;
+
+/* 0 means no limit. */
+static void read_limit(const char *variable, uint32_t *limit)
+{
+	const char *text = getenv(variable);
+	unsigned long long value;
+	char *end;
+
+	if (!text || !*text)
+		return;
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (*end || errno || !isdigit((unsigned char)*text)) {
+		note("%s: \"%s\" is not a number; using %u", variable, text, *limit);
+		return;
+	}
+	*limit = value == 0 || value > LIMIT_MAX ? LIMIT_MAX : (uint32_t)value;
+}
+
+void limits_read(void)
+{
+	read_limit("PROTON_MAX_CHILDREN", &limits.children);
+	read_limit("PROTON_MAX_CONTEXTS", &limits.contexts);
+	read_limit("PROTON_MAX_NAMES", &limits.names);
+	limits.name_bytes = (uint64_t)limits.names * BYTES_PER_NAME;
+}
+
+const struct limits *limits_get(void)
+{
+	return &limits;
+}
+
+uint64_t limits_folded(void)
+{
+	return atomic_load_explicit(&folded, memory_order_relaxed);
+}
+
+void limits_fold(void)
+{
+	atomic_fetch_add_explicit(&folded, 1, memory_order_relaxed);
+}

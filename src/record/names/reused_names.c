@@ -1,0 +1,111 @@
+/* Names that are used again. See reused_names.h. */
+#include "record/names/reused_names.h"
+
+#include <libproton/proton.h>
+
+#include "base/map.h"
+#include "record/names/frames.h"
+
+#define NAMES_RESERVE (5ull << 30)
+
+struct region names_space;
+static _Atomic uint32_t tick = 1;
+static _Atomic uint64_t made;
+static struct map free_map; /* parent + 1 -> the first of its free names */
+
+int names_init(struct proton_error *err)
+{
+	return region_reserve(&names_space, NAMES_RESERVE, 1 << 20, 1, err);
+}
+
+uint32_t names_tick(void)
+{
+	/* The phase is published after this, with release: who sees it notes this tick or later. */
+	return atomic_fetch_add_explicit(&tick, 1, memory_order_relaxed) + 1;
+}
+
+static void note(struct name *name, uint32_t now)
+{
+	uint32_t last = atomic_load_explicit(&name->last, memory_order_relaxed);
+
+	while (last < now &&
+	       !atomic_compare_exchange_weak_explicit(&name->last, &last, now, memory_order_relaxed,
+						      memory_order_relaxed))
+		;
+}
+
+void names_note(uint32_t context)
+{
+	uint32_t now = atomic_load_explicit(&tick, memory_order_relaxed);
+
+	while (context != PROTON_CONTEXT_ROOT) {
+		struct context at = frames_context(context);
+		struct name *name = name_of(at.frame);
+
+		if (atomic_load_explicit(&name->owner, memory_order_relaxed) == context)
+			note(name, now);
+		context = at.parent;
+	}
+}
+
+uint64_t names_made(void)
+{
+	return atomic_load_explicit(&made, memory_order_relaxed);
+}
+
+void names_set(uint32_t frame, enum name_state state)
+{
+	struct name *name = name_of(frame);
+	uint32_t version = atomic_load_explicit(&name->word, memory_order_relaxed) & ~3u;
+
+	/* release: pairs with name_word() */
+	atomic_store_explicit(&name->word, version | state, memory_order_release);
+}
+
+void names_make(uint32_t frame, uint32_t context)
+{
+	atomic_store_explicit(&name_of(frame)->owner, context, memory_order_relaxed);
+	note(name_of(frame), atomic_load_explicit(&tick, memory_order_relaxed));
+	names_set(frame, NAME_LIVE);
+	atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
+}
+
+void names_renew(uint32_t frame)
+{
+	struct name *name = name_of(frame);
+	uint32_t word = atomic_load_explicit(&name->word, memory_order_relaxed);
+
+	note(name, atomic_load_explicit(&tick, memory_order_relaxed));
+	atomic_store_explicit(&name->word, ((word & ~3u) + 4) | NAME_LIVE, memory_order_release);
+	atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
+}
+
+static uint64_t key_of(uint32_t parent)
+{
+	return (uint64_t)parent + 1;
+}
+
+bool names_has_free(uint32_t parent)
+{
+	return map_find(&free_map, key_of(parent)) != 0;
+}
+
+uint32_t names_take(uint32_t parent)
+{
+	uint32_t frame = map_find(&free_map, key_of(parent));
+
+	if (!frame)
+		return 0;
+	map_remove(&free_map, key_of(parent));
+	/* If memory is out, the others of this parent are not used again. */
+	if (name_of(frame)->next)
+		map_insert(&free_map, key_of(parent), name_of(frame)->next);
+	return frame;
+}
+
+void names_give(uint32_t parent, uint32_t frame)
+{
+	name_of(frame)->next = map_find(&free_map, key_of(parent));
+	map_remove(&free_map, key_of(parent));
+	map_insert(&free_map, key_of(parent), frame);
+}

@@ -1,0 +1,381 @@
+/*
+ * NVTX ranges as scopes. See nvtx.h.
+ *
+ * Each thread keeps a stack of the ranges it has pushed: their domain, and the scope each has
+ * entered. A pop ends the innermost range of its domain; ranges of other domains above it, whose
+ * scopes end with it, stay in the stack as a reminder until their own pop. A pop without a push
+ * changes nothing; what was never popped ends with the last session.
+ */
+#include "record/nvtx/nvtx.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <libproton/proton.h>
+
+#include "base/array.h"
+#include "base/utf8.h"
+#include "record/names/frames.h"
+#include "record/nvtx/nvtx_environment.h"
+#include "record/session/session.h"
+#include "record/thread/thread.h"
+
+#define WIDE_MAX 65536u                /* characters of a wide message that are looked at */
+#define STRING_TAG 0x50525458ull       /* upper half of the handles that we give out */
+#define NAME_OF_NONE "(unnamed range)" /* a range without a message */
+
+struct range {
+	const void *domain;
+	uint64_t token;
+	uint32_t serial; /* of the scope; 0: it has ended */
+};
+
+struct ranges {
+	uint32_t generation;
+	size_t count;
+	size_t capacity;
+	struct range *items;
+};
+
+enum choice {
+	CHOICE_NONE, /* the environment will decide */
+	CHOICE_ON,
+	CHOICE_OFF,
+};
+
+static _Thread_local struct ranges *self;
+static pthread_key_t exit_key;
+static pthread_once_t exit_key_once = PTHREAD_ONCE_INIT;
+static _Atomic int choice;
+static _Atomic bool is_on;
+
+static void ranges_free(void *data)
+{
+	struct ranges *ranges = data;
+
+	free(ranges->items);
+	free(ranges);
+}
+
+static void make_exit_key(void)
+{
+	pthread_key_create(&exit_key, ranges_free);
+}
+
+/* The calling thread's, without what was pushed under sessions that have ended. */
+static struct ranges *ranges_get(void)
+{
+	uint32_t generation = atomic_load_explicit(&session_generation, memory_order_relaxed);
+
+	if (!self) {
+		self = calloc(1, sizeof(*self));
+		if (!self)
+			return NULL;
+		pthread_once(&exit_key_once, make_exit_key);
+		pthread_setspecific(exit_key, self);
+	}
+	if (self->generation != generation) {
+		self->generation = generation;
+		self->count = 0;
+	}
+	return self;
+}
+
+/* ------------------------------------------------------------------ on or off */
+
+static bool is_false(const char *value)
+{
+	static const char *const words[] = {"0", "false", "off", "n", "no"};
+
+	for (size_t i = 0; value && i < ARRAY_LENGTH(words); i++)
+		if (strcasecmp(value, words[i]) == 0)
+			return true;
+	return false;
+}
+
+/* The environment is no place to look into at every range. */
+static void decide(void)
+{
+	int asked = atomic_load_explicit(&choice, memory_order_relaxed);
+	bool enable = asked == CHOICE_ON ||
+		      (asked == CHOICE_NONE && !is_false(getenv("TRITON_ENABLE_NVTX")));
+
+	atomic_store_explicit(&is_on, enable, memory_order_relaxed);
+}
+
+void proton_nvtx_enable(bool enable)
+{
+	atomic_store_explicit(&choice, enable ? CHOICE_ON : CHOICE_OFF, memory_order_relaxed);
+	atomic_store_explicit(&is_on, enable, memory_order_relaxed);
+}
+
+void nvtx_attach(void)
+{
+	decide();
+	if (atomic_load_explicit(&is_on, memory_order_relaxed))
+		nvtx_environment_set();
+}
+
+void nvtx_detach(void)
+{
+	nvtx_environment_reset();
+}
+
+/* ------------------------------------------------------------------ messages */
+
+static uint32_t frame_of(const char *text)
+{
+	if (!text || !*text)
+		text = NAME_OF_NONE;
+	return thread_frame(text, strlen(text));
+}
+
+#define SMALL 256u
+
+/* The text in UTF-8: in `small`, or in memory for the caller to free; NULL when that is out. */
+static char *utf8_of(const wchar_t *wide, char small[SMALL])
+{
+	char *text = small;
+	size_t count = 0;
+	size_t used = 0;
+
+	while (wide && count < WIDE_MAX && wide[count])
+		count++;
+	if (4 * count >= SMALL)
+		text = malloc(4 * count + 1);
+	if (!text)
+		return NULL;
+	for (size_t i = 0; i < count; i++)
+		used += utf8_encode((uint32_t)wide[i], text + used);
+	text[used] = '\0';
+	return text;
+}
+
+static uint32_t frame_of_wide(const wchar_t *wide)
+{
+	char small[SMALL];
+	char *text = utf8_of(wide, small);
+	uint32_t frame = text ? frame_of(text) : FRAME_NONE;
+
+	if (text != small)
+		free(text);
+	return frame;
+}
+
+/* A string or domain of the program's is known to it by its frame. */
+static const void *handle_of(uint32_t frame)
+{
+	if (frame == FRAME_NONE)
+		return NULL;
+	return (const void *)(uintptr_t)(STRING_TAG << 32 | frame);
+}
+
+static uint32_t frame_of_handle(const void *handle)
+{
+	uintptr_t value = (uintptr_t)handle;
+
+	/* NULL: registered before there was a tool. */
+	return value >> 32 == STRING_TAG ? (uint32_t)value : frame_of(NULL);
+}
+
+/* ------------------------------------------------------------------ ranges */
+
+static int level_of(const struct ranges *ranges, size_t count, const void *domain)
+{
+	int level = 0;
+
+	for (size_t i = 0; i < count; i++)
+		level += ranges->items[i].domain == domain;
+	return level;
+}
+
+/* False spares the caller making a frame of a message that nobody will see. */
+static bool is_recorded(void)
+{
+	return session_any_live() && atomic_load_explicit(&is_on, memory_order_relaxed);
+}
+
+/* The level of the new range in its domain, from 0. It is called `text`, or by the frame. */
+static int push(const void *domain, const char *text, uint32_t frame)
+{
+	struct ranges *ranges = ranges_get();
+	uint64_t token;
+
+	if (!ranges || !array_reserve(&ranges->items, &ranges->capacity, ranges->count + 1,
+				      sizeof(*ranges->items)))
+		return NVTX_E_NOT_TRACKED;
+	if (text && !*text)
+		text = NAME_OF_NONE;
+	token = text ? proton_scope_enter(text) : proton_scope_enter_frame(frame);
+	if (!token)
+		return NVTX_E_NOT_TRACKED;
+	ranges->items[ranges->count++] = (struct range){
+		.domain = domain,
+		.token = token,
+		.serial = thread_scope_serial(token),
+	};
+	return level_of(ranges, ranges->count - 1, domain);
+}
+
+/* The level of the range that ended. */
+static int pop(const void *domain)
+{
+	struct ranges *ranges = session_any_live() ? ranges_get() : NULL;
+	size_t at = ranges ? ranges->count : 0;
+	struct range *range;
+
+	while (at && ranges->items[at - 1].domain != domain)
+		at--;
+	if (!at)
+		return NVTX_E_NOT_TRACKED;
+	range = &ranges->items[--at];
+	/* A scope that has ended already leaves a token that may mean another one by now. */
+	if (range->serial && thread_scope_serial(range->token) == range->serial)
+		proton_scope_exit(range->token, NULL);
+	ranges->count--;
+	memmove(range, range + 1, (ranges->count - at) * sizeof(*range));
+	return level_of(ranges, at, domain);
+}
+
+static int push_text(const void *domain, const char *text)
+{
+	return push(domain, text ? text : "", 0);
+}
+
+static int push_wide(const void *domain, const wchar_t *wide)
+{
+	char small[SMALL];
+	char *text = utf8_of(wide, small);
+	int level = text ? push_text(domain, text) : NVTX_E_NOT_TRACKED;
+
+	if (text != small)
+		free(text);
+	return level;
+}
+
+static int push_attributes(const void *domain, const struct nvtx_attributes *attributes)
+{
+	if (!attributes || attributes->size < sizeof(*attributes))
+		return push_text(domain, NULL);
+	switch (attributes->message_type) {
+	case NVTX_TEXT_ASCII:
+		return push_text(domain, attributes->message.ascii);
+	case NVTX_TEXT_WIDE:
+		return push_wide(domain, attributes->message.wide);
+	case NVTX_TEXT_REGISTERED:
+		return push(domain, NULL, frame_of_handle(attributes->message.registered));
+	default:
+		return push_text(domain, NULL);
+	}
+}
+
+static int push_a(const char *message)
+{
+	return is_recorded() ? push_text(NULL, message) : NVTX_E_NOT_TRACKED;
+}
+
+static int push_w(const wchar_t *message)
+{
+	return is_recorded() ? push_wide(NULL, message) : NVTX_E_NOT_TRACKED;
+}
+
+static int push_ex(const struct nvtx_attributes *attributes)
+{
+	return is_recorded() ? push_attributes(NULL, attributes) : NVTX_E_NOT_TRACKED;
+}
+
+static int pop_default(void)
+{
+	return pop(NULL);
+}
+
+static int domain_push_ex(const void *domain, const struct nvtx_attributes *attributes)
+{
+	return is_recorded() ? push_attributes(domain, attributes) : NVTX_E_NOT_TRACKED;
+}
+
+static int domain_pop(const void *domain)
+{
+	return pop(domain);
+}
+
+static const void *register_string_a(const void *domain, const char *text)
+{
+	(void)domain;
+	return handle_of(frame_of(text));
+}
+
+static const void *register_string_w(const void *domain, const wchar_t *text)
+{
+	(void)domain;
+	return handle_of(frame_of_wide(text));
+}
+
+static const void *domain_create_a(const char *name)
+{
+	return handle_of(frame_of(name));
+}
+
+static const void *domain_create_w(const wchar_t *name)
+{
+	return handle_of(frame_of_wide(name));
+}
+
+/* ------------------------------------------------------------------ the tool's entry */
+
+struct entry {
+	uint32_t id;
+	nvtx_function function;
+};
+
+#define ENTRY(id, function)                                                                        \
+	{                                                                                          \
+		(id), (nvtx_function)(function)                                                    \
+	}
+
+static const struct entry core[] = {
+	ENTRY(NVTX_CORE_PUSH_EX, push_ex),
+	ENTRY(NVTX_CORE_PUSH_A, push_a),
+	ENTRY(NVTX_CORE_PUSH_W, push_w),
+	ENTRY(NVTX_CORE_POP, pop_default),
+};
+
+static const struct entry core2[] = {
+	ENTRY(NVTX_CORE2_DOMAIN_PUSH_EX, domain_push_ex),
+	ENTRY(NVTX_CORE2_DOMAIN_POP, domain_pop),
+	ENTRY(NVTX_CORE2_REGISTER_STRING_A, register_string_a),
+	ENTRY(NVTX_CORE2_REGISTER_STRING_W, register_string_w),
+	ENTRY(NVTX_CORE2_DOMAIN_CREATE_A, domain_create_a),
+	ENTRY(NVTX_CORE2_DOMAIN_CREATE_W, domain_create_w),
+};
+
+static bool install(const struct nvtx_callbacks *callbacks, uint32_t module,
+		    const struct entry *entries, size_t count)
+{
+	nvtx_function **table = NULL;
+	unsigned int size = 0;
+
+	if (!callbacks->get_module_table(module, &table, &size) || !table)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (entries[i].id < size && table[entries[i].id])
+			*table[entries[i].id] = entries[i].function;
+	return true;
+}
+
+int InitializeInjectionNvtx2(nvtx_get_table_fn get_table)
+{
+	const struct nvtx_callbacks *callbacks = get_table(NVTX_TABLE_CALLBACKS);
+
+	if (!callbacks || callbacks->struct_size < sizeof(*callbacks) ||
+	    frames_init(NULL) != PROTON_OK)
+		return 0;
+	decide();
+	if (!install(callbacks, NVTX_MODULE_CORE, core, ARRAY_LENGTH(core)))
+		return 0;
+	install(callbacks, NVTX_MODULE_CORE2, core2, ARRAY_LENGTH(core2));
+	return 1;
+}

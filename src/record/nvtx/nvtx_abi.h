@@ -1,0 +1,84 @@
+/*
+ * The part of NVTX 3's interface between a program and a tool that is used here, declared so that
+ * no header of NVIDIA's is needed to build; tests/python/test_cupti_abi.py compares it with the
+ * real ones where they are installed.
+ *
+ * At its first call, each copy of NVTX in a process (it is a header: one per library that uses
+ * it) loads the file named by NVTX_INJECTION64_PATH and calls InitializeInjectionNvtx2() in it
+ * with a function that gives its tables. A table is an array of pointers to NVTX's own function
+ * pointers; the tool puts its functions there, what it leaves becomes a no-op.
+ */
+#ifndef RECORD_NVTX_NVTX_ABI_H
+#define RECORD_NVTX_NVTX_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NVTX_TABLE_CALLBACKS 1u
+#define NVTX_E_NOT_TRACKED (-2) /* of push and pop: no such range */
+
+enum nvtx_module {
+	NVTX_MODULE_CORE = 1,
+	NVTX_MODULE_CORE2 = 5,
+};
+
+enum nvtx_core {
+	NVTX_CORE_PUSH_EX = 8,
+	NVTX_CORE_PUSH_A = 9,
+	NVTX_CORE_PUSH_W = 10,
+	NVTX_CORE_POP = 11,
+};
+
+enum nvtx_core2 {
+	NVTX_CORE2_DOMAIN_PUSH_EX = 4,
+	NVTX_CORE2_DOMAIN_POP = 5,
+	NVTX_CORE2_REGISTER_STRING_A = 10,
+	NVTX_CORE2_REGISTER_STRING_W = 11,
+	NVTX_CORE2_DOMAIN_CREATE_A = 12,
+	NVTX_CORE2_DOMAIN_CREATE_W = 13,
+};
+
+enum nvtx_message_type {
+	NVTX_TEXT_NONE = 0,
+	NVTX_TEXT_ASCII = 1,
+	NVTX_TEXT_WIDE = 2,
+	NVTX_TEXT_REGISTERED = 3,
+};
+
+union nvtx_message {
+	const char *ascii;
+	const wchar_t *wide;
+	const void *registered; /* what our register functions returned */
+};
+
+/* The attributes of a range, version 2. */
+struct nvtx_attributes {
+	uint16_t version;
+	uint16_t size;
+	uint32_t category;
+	int32_t color_type;
+	uint32_t color;
+	int32_t payload_type;
+	int32_t unused;
+	uint64_t payload;
+	int32_t message_type;
+	union nvtx_message message;
+};
+
+typedef void (*nvtx_function)(void);
+
+struct nvtx_callbacks {
+	size_t struct_size;
+	/* 1 if there is such a module; `*size_out` is the number of entries. */
+	int (*get_module_table)(uint32_t module, nvtx_function ***table_out,
+				unsigned int *size_out);
+};
+
+typedef const void *(*nvtx_get_table_fn)(uint32_t table);
+
+_Static_assert(offsetof(struct nvtx_attributes, payload) == 24, "NVTX ABI");
+_Static_assert(offsetof(struct nvtx_attributes, message_type) == 32, "NVTX ABI");
+_Static_assert(offsetof(struct nvtx_attributes, message) == 40, "NVTX ABI");
+_Static_assert(sizeof(struct nvtx_attributes) == 48, "NVTX ABI");
+
+#endif

@@ -1,0 +1,155 @@
+/*
+ * Adding to a session's rows without its lock. See adding.h.
+ *
+ * Locks, in the order in which they are taken: the registry, pause_lock, the list of threads, a
+ * thread, a session. What waits for threads holds no session.
+ */
+#include "record/session/adding.h"
+
+#include <sched.h>
+
+#include "record/session/fork.h"
+#include "record/session/registry.h"
+#include "record/thread/thread_self.h"
+
+/* Values of session.owner; others are a thread's number + OWNER_FIRST. */
+enum owner {
+	OWNER_NONE,
+	OWNER_SHARED,
+	OWNER_PAUSED,
+	OWNER_FIRST,
+};
+
+static pthread_mutex_t pause_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint32_t owner_of(const struct thread *thread)
+{
+	return thread ? thread->ordinal + OWNER_FIRST : UINT32_MAX;
+}
+
+/* True if a thread that is `mine` may add; *is_shared_out tells how. */
+static bool may_add(struct session *session, uint32_t mine, bool *is_shared_out)
+{
+	/* acquire: pairs with the release in resume(), so that the stripes are visible */
+	uint32_t owner = atomic_load_explicit(&session->owner, memory_order_acquire);
+
+	if (owner == OWNER_NONE && mine != UINT32_MAX &&
+	    atomic_compare_exchange_strong_explicit(&session->owner, &owner, mine,
+						    memory_order_acquire, memory_order_acquire))
+		owner = mine;
+	*is_shared_out = owner == OWNER_SHARED;
+	return owner == mine || owner == OWNER_SHARED;
+}
+
+bool adding_begin(const struct config_entry *entry, struct adding *out)
+{
+	struct session *session = &registry.sessions[entry->slot];
+	struct thread *thread = thread_self;
+
+	if (!thread)
+		return false;
+	trace_thread_lock(&thread->trace);
+	/* What ends the session waits for this thread's lock after it has said so. */
+	if (session->is_live && session->serial == entry->serial &&
+	    may_add(session, owner_of(thread), &out->is_shared)) {
+		out->thread = thread;
+		out->store = &session->store;
+		out->stripe = thread->ordinal;
+		return true;
+	}
+	trace_thread_unlock(&thread->trace);
+	return false;
+}
+
+void adding_end(const struct adding *adding)
+{
+	trace_thread_unlock(&adding->thread->trace);
+}
+
+/* Takes the values away from the threads; who had them. pause_lock is held. */
+static uint32_t take_values(struct session *session)
+{
+	uint32_t before =
+		atomic_exchange_explicit(&session->owner, OWNER_PAUSED, memory_order_acq_rel);
+
+	trace_settle();
+	return before;
+}
+
+static void give_values(struct session *session, uint32_t owner)
+{
+	/* release: pairs with may_add() */
+	atomic_store_explicit(&session->owner, owner, memory_order_release);
+}
+
+/* From now on several threads add to the session, if it still is the one meant. */
+static void share(struct session *session, uint32_t serial)
+{
+	uint32_t before;
+
+	pthread_mutex_lock(&pause_lock);
+	before = take_values(session);
+	pthread_mutex_lock(&session->lock);
+	if (session->is_live && session->serial == serial) {
+		store_share_counters(&session->store);
+		before = OWNER_SHARED;
+	}
+	give_values(session, before);
+	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&pause_lock);
+}
+
+struct session *adding_lock(const struct config_entry *entry)
+{
+	uint32_t mine = owner_of(thread_self);
+
+	for (;;) {
+		struct session *session = session_lock_entry(entry);
+
+		if (!session)
+			return NULL;
+		if (may_add(session, mine, &session->store.is_shared))
+			return session;
+		session_unlock(session);
+		if (atomic_load_explicit(&session->owner, memory_order_relaxed) == OWNER_PAUSED)
+			sched_yield(); /* it takes the lock next */
+		else
+			share(session, entry->serial);
+	}
+}
+
+void adding_pause(struct session *session)
+{
+	pthread_mutex_lock(&pause_lock);
+	session->paused_owner = take_values(session);
+	pthread_mutex_lock(&session->lock);
+}
+
+void adding_resume(struct session *session)
+{
+	give_values(session, session->paused_owner);
+	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&pause_lock);
+}
+
+void adding_stop(struct session *session)
+{
+	pthread_mutex_lock(&pause_lock);
+	take_values(session);
+	pthread_mutex_unlock(&pause_lock);
+}
+
+void adding_fork_prepare(void)
+{
+	pthread_mutex_lock(&pause_lock);
+}
+
+void adding_fork_parent(void)
+{
+	pthread_mutex_unlock(&pause_lock);
+}
+
+void adding_fork_child(void)
+{
+	pthread_mutex_init(&pause_lock, NULL);
+}

@@ -1,0 +1,63 @@
+/* What the driver's initialisation is to backends. See await_driver.h. */
+#include "record/session/await_driver.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <libproton/proton.h>
+
+#include "record/backend_use.h"
+
+static _Atomic bool is_awaited;
+static _Atomic pid_t told; /* the process whose driver has told */
+static pthread_mutex_t failure_lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static struct proton_error failure;
+static pid_t failed; /* the process in which it was; 0: none */
+
+void proton_await_driver(void)
+{
+	atomic_store(&is_awaited, true);
+}
+
+bool driver_is_awaited(void)
+{
+	return atomic_load(&is_awaited) && atomic_load(&told) != getpid();
+}
+
+static void keep_failure(const struct proton_error *why)
+{
+	pthread_mutex_lock(&failure_lock);
+	failure = *why;
+	failed = getpid();
+	pthread_mutex_unlock(&failure_lock);
+}
+
+int proton_driver_initialises(struct proton_error *err)
+{
+	const struct backend *backend;
+	struct proton_error why;
+	int status = PROTON_OK;
+
+	/* Before the backends are asked: one that is being started sees it, or is asked then. */
+	atomic_store(&told, getpid());
+	for (size_t i = 0; (backend = backend_at(i)) && status == PROTON_OK; i++)
+		status = backend_use_resume(backend, &why);
+	if (status == PROTON_OK)
+		return PROTON_OK;
+	keep_failure(&why);
+	return err_set(err, status, "%s", why.text);
+}
+
+int driver_failure(struct proton_error *err)
+{
+	int status = PROTON_OK;
+
+	pthread_mutex_lock(&failure_lock);
+	if (failed == getpid())
+		status = err_set(err, failure.status,
+				 "nothing that ran on the GPU was recorded: %s", failure.text);
+	pthread_mutex_unlock(&failure_lock);
+	return status;
+}

@@ -1,0 +1,139 @@
+/* Reading a live session: its data, its phases, its depth. */
+#include <stdlib.h>
+#include <strings.h>
+
+#include <libproton/proton.h>
+
+#include "export/export.h"
+#include "model/load.h"
+#include "record/names/reclaim_names.h"
+#include "record/session/adding.h"
+#include "record/session/periodic_flush.h"
+#include "record/session/session.h"
+#include "record/thread/thread.h"
+
+/* In memory the JSON is compact: nobody reads it. */
+static const struct export_format *format_in_memory(const char *name)
+{
+	static const struct export_format compact = {
+		.name = "hatchet", .suffix = "hatchet", .write = export_hatchet_compact};
+
+	if (!name || !*name || strcasecmp(name, "hatchet") == 0)
+		return &compact;
+	return export_format_find(name);
+}
+
+static int copy_profile(int id, uint32_t phase, struct profile **out, struct proton_error *err)
+{
+	struct session *session;
+	int status;
+
+	if (phase == PHASE_ALL)
+		return err_set(err, PROTON_E_RANGE, "Phase %u has no data.", phase);
+	session = session_get(id, err);
+	if (!session)
+		return PROTON_E_RANGE;
+	adding_pause(session);
+	store_count_folded(&session->store);
+	status = store_profile(&session->store, phase, out, err);
+	adding_resume(session);
+	session_put(session);
+	return status;
+}
+
+int proton_data_get(int id, uint32_t phase, const char *format_name, char **bytes_out,
+		    size_t *length_out, struct proton_error *err)
+{
+	const struct export_format *format = format_in_memory(format_name);
+	struct profile *profile = NULL;
+	struct out out;
+	int status;
+
+	if (!format)
+		return err_set(err, PROTON_E_INVALID, "Unknown output format: %s", format_name);
+	status = copy_profile(id, phase, &profile, err);
+	if (status != PROTON_OK)
+		return status;
+	out_init(&out, -1);
+	status = format->write(profile, &out, err);
+	if (status == PROTON_OK)
+		status = out_finish(&out, err);
+	if (status == PROTON_OK) {
+		*bytes_out = out_take(&out, length_out);
+		if (!*bytes_out)
+			status = err_set(err, PROTON_E_NOMEM, "out of memory");
+	}
+	out_fini(&out);
+	profile_free(profile);
+	return status;
+}
+
+void proton_free(void *memory)
+{
+	free(memory);
+}
+
+int proton_phase_advance(int id, uint32_t *phase_out, struct proton_error *err)
+{
+	struct session *session = session_get(id, err);
+	uint32_t phase;
+
+	if (!session)
+		return PROTON_E_RANGE;
+	pthread_mutex_lock(&session->lock);
+	store_phase_begin(&session->store, store_phase(&session->store) + 1);
+	phase = store_phase(&session->store);
+	pthread_mutex_unlock(&session->lock);
+	session_publish();
+	session_put(session);
+	periodic_flush(id);
+	if (phase_out)
+		*phase_out = phase;
+	return PROTON_OK;
+}
+
+int proton_phase_is_complete(int id, uint32_t phase, bool *complete_out, struct proton_error *err)
+{
+	struct session *session = session_get(id, err);
+
+	if (!session)
+		return PROTON_E_RANGE;
+	pthread_mutex_lock(&session->lock);
+	*complete_out = store_phase_is_complete(&session->store, phase);
+	pthread_mutex_unlock(&session->lock);
+	session_put(session);
+	return PROTON_OK;
+}
+
+int proton_phase_clear(int id, uint32_t phase, bool up_to, struct proton_error *err)
+{
+	struct session *session = session_get(id, err);
+	int status = PROTON_OK;
+
+	if (!session)
+		return PROTON_E_RANGE;
+	adding_pause(session);
+	if (phase > store_phase(&session->store))
+		status = err_set(err, PROTON_E_RANGE, "Phase %u has no data.", phase);
+	else
+		store_phase_clear(&session->store, phase, up_to);
+	adding_resume(session);
+	session_publish();
+	if (status == PROTON_OK)
+		reuse_names();
+	session_put(session);
+	return status;
+}
+
+int proton_context_depth(int id, size_t *depth_out, struct proton_error *err)
+{
+	struct session *session = session_get(id, err);
+	bool wants_source;
+
+	if (!session)
+		return PROTON_E_RANGE;
+	wants_source = session->wants_source;
+	session_put(session);
+	*depth_out = wants_source ? thread_source_depth() : thread_scope_depth();
+	return PROTON_OK;
+}

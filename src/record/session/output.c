@@ -1,0 +1,354 @@
+/* A session's files. See output.h. */
+#include "record/session/output.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/note.h"
+#include "base/replace.h"
+#include "format/target.h"
+#include "record/session/earlier_output.h"
+#include "record/session/summary.h"
+
+int output_format_find(const char *name, bool is_trace, struct output_format *out,
+		       struct proton_error *err)
+{
+	*out = (struct output_format){.kind = OUTPUT_EXPORT};
+	if (!name || !*name)
+		name = is_trace ? "chrome_trace" : "hatchet";
+	if (strcasecmp(name, "proton") == 0) {
+		out->kind = OUTPUT_PROTON;
+		return PROTON_OK;
+	}
+	if (strcasecmp(name, "none") == 0) {
+		out->kind = OUTPUT_NONE;
+		return PROTON_OK;
+	}
+	out->export = export_format_find(name);
+	if (!out->export)
+		return err_set(err, PROTON_E_INVALID, "Unknown output format: %s", name);
+	if (out->export->needs_trace && !is_trace)
+		return err_set(err, PROTON_E_INVALID,
+			       "output format %s needs a session with data=\"trace\"",
+			       out->export->name);
+	return PROTON_OK;
+}
+
+int output_format_check(const struct output_format *format, const char *path,
+			struct proton_error *err)
+{
+	if (path || format->kind != OUTPUT_PROTON)
+		return PROTON_OK;
+	return err_set(err, PROTON_E_INVALID,
+		       "output format \"proton\" cannot go to standard output");
+}
+
+int output_path(const char *name, char **out, struct proton_error *err)
+{
+	*out = NULL;
+	return target_is_standard_output(name) ? PROTON_OK : target_stem(name, out, err);
+}
+
+static bool may_not_replace(const struct session *session)
+{
+	return session->flags & PROTON_SESSION_NO_CLOBBER;
+}
+
+/* What exists where the session will write, unless finalize names another format. */
+static int check_target(const struct session *session, struct proton_error *err)
+{
+	struct output_format format;
+	const char *suffix = NULL;
+	int status = output_format_find(session->format, session->trace != 0, &format, err);
+
+	if (status != PROTON_OK)
+		return status;
+	if (format.kind == OUTPUT_EXPORT)
+		suffix = format.export->suffix;
+	return target_check_all(session->path, suffix, may_not_replace(session), err);
+}
+
+static int create_store(struct session *session, const char *path, struct proton_error *err)
+{
+	int status = store_init(&session->store, path, err);
+
+	if (status == PROTON_OK && session->store.file.place.leftover &&
+	    !(session->flags & PROTON_SESSION_QUIET))
+		note("an unfinished profile of an earlier run is kept as %s",
+		     session->store.file.place.leftover);
+	return status;
+}
+
+/* Another process records under this name: this one gets a name of its own. */
+static int open_under_own_name(struct session *session, const char *working,
+			       struct proton_error *err)
+{
+	int status = store_init_own(&session->store, working, err);
+	const char *own = session->store.file.place.path;
+	char *path;
+
+	if (status != PROTON_OK)
+		return status;
+	path = strndup(own, strlen(own) - strlen(".proton"));
+	if (!path) {
+		store_fini(&session->store, true);
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	}
+	if (!(session->flags & PROTON_SESSION_QUIET))
+		note("another process is writing %s; this one writes %s", session->path, path);
+	free(session->path);
+	session->path = path;
+	return PROTON_OK;
+}
+
+/* The output's file system cannot share a mapping (some network file systems). */
+static int open_elsewhere(struct session *session, struct proton_error *err)
+{
+	const char *base = strrchr(session->path, '/') + 1;
+	char *working;
+	int status;
+
+	if (asprintf(&working, "/dev/shm/proton-%d-%s.proton", (int)getpid(), base) < 0)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	status = create_store(session, working, err);
+	if (status == PROTON_OK) {
+		note("%s cannot hold the working file; it is %s until the end", session->path,
+		     working);
+	} else {
+		status = create_store(session, NULL, err);
+		if (status == PROTON_OK)
+			note("%s cannot hold the working file and neither can /dev/shm; the "
+			     "profile is in memory and lost if the process is killed",
+			     session->path);
+	}
+	free(working);
+	return status;
+}
+
+int output_open(struct session *session, struct proton_error *err)
+{
+	char *working;
+	int status;
+
+	if (!session->path)
+		return create_store(session, NULL, err);
+	status = check_target(session, err);
+	if (status != PROTON_OK)
+		return status;
+	file_replace_clean(session->path);
+	if (asprintf(&working, "%s.proton", session->path) < 0)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	status = create_store(session, working, err);
+	if (status == PROTON_E_BUSY)
+		status = open_under_own_name(session, working, err);
+	if (status == PROTON_E_UNSUPPORTED)
+		status = open_elsewhere(session, err);
+	free(working);
+	return status;
+}
+
+/* ------------------------------------------------------------------ finish */
+
+static int export_to_stdout(const struct export_format *format, const struct profile *profile,
+			    struct proton_error *err)
+{
+	struct out out;
+	int status;
+
+	out_init(&out, STDOUT_FILENO);
+	status = format->write(profile, &out, err);
+	if (status == PROTON_OK)
+		status = out_finish(&out, err);
+	out_fini(&out);
+	return status;
+}
+
+static bool is_empty(const struct store *store)
+{
+	for (int i = 0; i < COUNTER_COUNT; i++)
+		if (!store_counter_is_loss((enum counter)i) &&
+		    store_counter(store, (enum counter)i))
+			return false;
+	return store_context_count(store) == 0;
+}
+
+/* Even `proton -q` prints it: the user would take the earlier profile for the new one. */
+static void note_kept(const struct session *session, const char *path)
+{
+	if (!(session->flags & PROTON_SESSION_QUIET) || proton_sessions_are_owned())
+		note("nothing was recorded; the earlier profile %s is kept", path);
+}
+
+/* Writes the profile, unless it is empty and there is an earlier one. */
+static int export_to_path(struct session *session, const struct export_format *format,
+			  const struct profile *profile, const char *path, struct proton_error *err)
+{
+	bool has_earlier = false;
+	int status = target_check(path, may_not_replace(session), &has_earlier, err);
+
+	if (status != PROTON_OK)
+		return status;
+	if (has_earlier && is_empty(&session->store) && earlier_is_kept(path)) {
+		note_kept(session, path);
+		session->has_kept_earlier = true;
+		return PROTON_OK;
+	}
+	status = export_to_file(format, profile, path, may_not_replace(session), err);
+	if (status == PROTON_OK)
+		earlier_note_written(path);
+	return status;
+}
+
+static int export_phase(struct session *session, const struct export_format *format, uint32_t phase,
+			bool is_part, struct proton_error *err)
+{
+	struct profile *profile = NULL;
+	char *path = NULL;
+	int status = store_profile(&session->store, phase, &profile, err);
+
+	if (status != PROTON_OK)
+		return status;
+	/* The store still counts as being written; this copy of it is final. */
+	profile->is_unfinished = false;
+	profile->end_ns = clock_real_ns();
+	if (!session->path) {
+		status = export_to_stdout(format, profile, err);
+	} else {
+		int length = is_part ? asprintf(&path, "%s.part_%u.%s", session->path, phase,
+						format->suffix)
+				     : asprintf(&path, "%s.%s", session->path, format->suffix);
+
+		if (length < 0)
+			path = NULL;
+		status = path ? export_to_path(session, format, profile, path, err)
+			      : err_set(err, PROTON_E_NOMEM, "out of memory");
+	}
+	free(path);
+	profile_free(profile);
+	return status;
+}
+
+/* One file, or one per phase that was not cleared once the phase has been advanced. */
+static int export_all(struct session *session, const struct export_format *format,
+		      struct proton_error *err)
+{
+	uint32_t last = store_phase(&session->store);
+	int status = PROTON_OK;
+
+	if (last == 0)
+		return export_phase(session, format, 0, false, err);
+	for (uint32_t phase = 0; phase <= last && status == PROTON_OK; phase++)
+		if (store_phase_is_kept(&session->store, phase))
+			status = export_phase(session, format, phase, true, err);
+	return status;
+}
+
+/* The same for `<path>.proton`, which was moved while this run was recorded. */
+static bool keeps_earlier_working_file(struct session *session)
+{
+	const char *earlier = session->store.file.place.earlier;
+
+	if (!earlier || !is_empty(&session->store) || !earlier_is_kept(earlier))
+		return false;
+	note_kept(session, session->store.file.place.path);
+	session->has_kept_earlier = true;
+	return true;
+}
+
+/* Rewrites the working file as a compact, finished profile at `<path>.proton`. */
+static int keep_working_file(struct session *session, struct proton_error *err)
+{
+	struct profile_view view;
+	struct file_replace file;
+	char *path;
+	int status;
+
+	if (keeps_earlier_working_file(session))
+		return PROTON_OK;
+	if (asprintf(&path, "%s.proton", session->path) < 0)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	profile_file_view(&session->store.file, &view);
+	view.end_ns = clock_real_ns();
+	status = file_replace_begin(&file, path, err);
+	if (status == PROTON_OK) {
+		status = profile_file_write(&view, &file.out, err);
+		if (status == PROTON_OK)
+			status = file_replace_commit(&file, err);
+		else
+			file_replace_abandon(&file);
+	}
+	if (status == PROTON_OK) {
+		earlier_note_written(path);
+		working_file_drop_earlier(&session->store.file.place);
+	}
+	free(path);
+	return status;
+}
+
+static void make_summary(const struct session *session, const struct output_format *format)
+{
+	const char *suffix = format->kind == OUTPUT_EXPORT ? format->export->suffix : "proton";
+	bool is_trace = format->kind == OUTPUT_EXPORT && format->export->needs_trace;
+	char path[PATH_MAX + 32];
+	char hint[PATH_MAX + 64];
+	char directory[PATH_MAX];
+	const char *shown = path;
+	size_t length;
+
+	if (!session->path || format->kind == OUTPUT_NONE || session->has_kept_earlier) {
+		summary_make(session, NULL);
+		return;
+	}
+	if (format->kind == OUTPUT_EXPORT && store_phase(&session->store) > 0)
+		snprintf(path, sizeof(path), "%s.part_*.%s", session->path, suffix);
+	else
+		snprintf(path, sizeof(path), "%s.%s", session->path, suffix);
+	/* Below the current directory the short form is what one would type. */
+	if (getcwd(directory, sizeof(directory))) {
+		length = strlen(directory);
+		if (strncmp(path, directory, length) == 0 && path[length] == '/')
+			shown = path + length + 1;
+	}
+	snprintf(hint, sizeof(hint), "%s %s",
+		 is_trace ? "open it in ui.perfetto.dev:" : "see it with: proton-viewer", shown);
+	summary_make(session, hint);
+}
+
+int output_finish(struct session *session, const struct output_format *format,
+		  struct proton_error *err)
+{
+	struct profile_file *file = &session->store.file;
+	bool keep = session->flags & PROTON_SESSION_KEEP_WORKING_FILE && session->path;
+	struct proton_error why = {0};
+	int status = PROTON_OK;
+
+	store_phase_finish(&session->store);
+	if (format->kind == OUTPUT_EXPORT)
+		status = export_all(session, format->export, &why);
+	if (status == PROTON_OK && (keep || format->kind == OUTPUT_PROTON))
+		status = keep_working_file(session, &why);
+	if (status == PROTON_OK) {
+		make_summary(session, format);
+		/* A kept file has been replaced by its compact copy, which stays. */
+		store_fini(&session->store, true);
+		return PROTON_OK;
+	}
+	profile_file_mark(file, PROFILE_FILE_FINISHED, clock_real_ns());
+	/* E_INVALID is for what is refused before anything ends. */
+	if (why.status == PROTON_E_INVALID)
+		why.status = PROTON_E_IO;
+	if (file->place.path)
+		status = err_set(err, why.status, "%s; everything recorded is in %s", why.text,
+				 file->place.path);
+	else
+		status = err_set(err, why.status, "%s", why.text);
+	store_fini(&session->store, false);
+	return status;
+}

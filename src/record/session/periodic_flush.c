@@ -1,0 +1,166 @@
+/* Mode "periodic_flushing": writes phases as they end. See periodic_flush.h. */
+#include "record/session/periodic_flush.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/note.h"
+#include "format/target.h"
+#include "record/session/adding.h"
+#include "record/session/earlier_output.h"
+#include "record/session/output.h"
+#include "record/session/session.h"
+
+#define MODE "periodic_flushing"
+#define FORMAT "format="
+
+int periodic_read_mode(const char *backend, const char *mode, bool is_trace,
+		       const struct export_format **format_out, struct proton_error *err)
+{
+	size_t length = strcspn(mode, ":");
+	const char *option = mode[length] ? mode + length + 1 : "";
+	struct output_format format;
+
+	*format_out = NULL;
+	if (length != strlen(MODE) || strncasecmp(mode, MODE, length) != 0)
+		return PROTON_OK;
+	if (*option && strncmp(option, FORMAT, strlen(FORMAT)) != 0)
+		return err_set(err, PROTON_E_INVALID,
+			       "%s: unsupported option key: %.*s; " MODE " has the option format",
+			       backend, (int)strcspn(option, "=:"), option);
+	option += *option ? strlen(FORMAT) : 0;
+	if (output_format_find(option, is_trace, &format, err) != PROTON_OK ||
+	    format.kind != OUTPUT_EXPORT)
+		return err_set(err, PROTON_E_INVALID, "%s: unsupported format: %s", backend,
+			       option);
+	*format_out = format.export;
+	return PROTON_OK;
+}
+
+/* A phase to be written: a copy of what it holds. */
+struct part {
+	const struct export_format *format;
+	struct profile *profile;
+	char *path;
+	uint32_t phase;
+	bool no_clobber;
+};
+
+static void free_part(struct part *part)
+{
+	profile_free(part->profile);
+	free(part->path);
+}
+
+/* Closes the first ended phase that no thread writes and that is still kept; false: none. */
+static bool close_next(struct session *session, uint32_t *phase_out)
+{
+	struct store *store = &session->store;
+	uint32_t end = store_phase(store);
+	uint32_t phase = session->first_part;
+
+	while (phase < end && !store_phase_is_kept(store, phase))
+		phase++;
+	session->first_part = phase;
+	while (phase < end &&
+	       (!store_phase_is_kept(store, phase) || !store_phase_close(store, phase, true)))
+		phase++;
+	*phase_out = phase;
+	return phase < end;
+}
+
+/* Closes a phase and copies what it holds; false: there is none, or no memory. */
+static bool take_part(int id, struct part *out)
+{
+	struct session *session = session_get(id, NULL);
+	struct proton_error err;
+	bool is_taken = false;
+
+	*out = (struct part){0};
+	if (!session)
+		return false;
+	adding_pause(session);
+	if (session->periodic && close_next(session, &out->phase)) {
+		out->format = session->periodic;
+		out->no_clobber = session->flags & PROTON_SESSION_NO_CLOBBER;
+		store_count_folded(&session->store);
+		if (store_profile(&session->store, out->phase, &out->profile, &err) != PROTON_OK)
+			note("phase %u is not written yet: %s", out->phase, err.text);
+		else if (asprintf(&out->path, "%s.part_%u.%s", session->path, out->phase,
+				  out->format->suffix) < 0)
+			out->path = NULL;
+		is_taken = out->profile && out->path;
+		if (!is_taken)
+			store_phase_close(&session->store, out->phase, false);
+	}
+	adding_resume(session);
+	session_put(session);
+	if (!is_taken)
+		free_part(out);
+	return is_taken;
+}
+
+/* A phase that could not be written goes on to take records. */
+static void keep_part(int id, const struct part *part)
+{
+	struct session *session = session_get(id, NULL);
+
+	if (!session)
+		return;
+	adding_pause(session);
+	store_phase_close(&session->store, part->phase, false);
+	adding_resume(session);
+	session_put(session);
+}
+
+static int write_part(const struct part *part, struct proton_error *err)
+{
+	int status = target_check(part->path, part->no_clobber, NULL, err);
+
+	/* The session is still live; this phase of it is final. */
+	part->profile->is_unfinished = false;
+	part->profile->end_ns = clock_real_ns();
+	if (status == PROTON_OK)
+		status = export_to_file(part->format, part->profile, part->path, part->no_clobber,
+					err);
+	if (status == PROTON_OK)
+		earlier_note_written(part->path);
+	return status;
+}
+
+static bool is_periodic(int id)
+{
+	struct session *session = session_get(id, NULL);
+	bool is_wanted = session && session->periodic;
+
+	if (session)
+		session_put(session);
+	return is_wanted;
+}
+
+void periodic_flush(int id)
+{
+	struct proton_error err;
+	struct part part;
+
+	if (!is_periodic(id))
+		return;
+	if (session_flush_backends(id, &err) != PROTON_OK)
+		note("%s", err.text);
+	while (take_part(id, &part)) {
+		int status = write_part(&part, &err);
+
+		if (status == PROTON_OK)
+			status = proton_phase_clear(id, part.phase, false, &err);
+		if (status != PROTON_OK) {
+			note("phase %u is kept in memory: %s", part.phase, err.text);
+			keep_part(id, &part);
+			free_part(&part);
+			return;
+		}
+		free_part(&part);
+	}
+}

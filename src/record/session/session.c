@@ -1,0 +1,341 @@
+/* Sessions begin, pause and go on. See session.h; session_end.c ends them. */
+#include "record/session/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/note.h"
+#include "record/backend_use.h"
+#include "record/names/frames.h"
+#include "record/nvtx/nvtx_environment.h"
+#include "record/session/fork.h"
+#include "record/session/output.h"
+#include "record/session/registry.h"
+#include "record/session/settings.h"
+#include "record/session/signals.h"
+#include "record/store/run_info.h"
+#include "record/thread/thread.h"
+
+static int next_id;
+
+static void finalize_at_exit(void)
+{
+	struct proton_error err;
+
+	/* Another thread that calls exit() runs what is left of the list: it has to wait, too. */
+	if (session_any_live() || session_is_writing())
+		atexit(finalize_at_exit);
+	/* exit() in a forked child must not end its parent's sessions; fork.c has emptied the
+	 * registry. */
+	if (session_any_live() && proton_finalize_owned(NULL, &err) != PROTON_OK)
+		note("%s", err.text);
+	session_wait_written();
+	signals_wait_raised();
+}
+
+static int prepare_process(struct proton_error *err)
+{
+	static bool prepared;
+	int status = frames_init(err);
+
+	if (status != PROTON_OK || prepared)
+		return status;
+	status = registry_prepare(err);
+	if (status != PROTON_OK)
+		return status;
+	fork_guard_install();
+	atexit(finalize_at_exit);
+	prepared = true;
+	return PROTON_OK;
+}
+
+/* A number among traces that is free; 0 when all are taken. The registry is locked. */
+static uint32_t free_trace(void)
+{
+	bool is_taken[TRACE_MAX + 1] = {false};
+
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		if (registry.slots[slot] != SLOT_FREE)
+			is_taken[registry.sessions[slot].trace] = true;
+	for (uint32_t trace = 1; trace <= TRACE_MAX; trace++)
+		if (!is_taken[trace])
+			return trace;
+	return 0;
+}
+
+/* Opens the session's files and fills in what every profile begins with. */
+static int open_store(struct session *session, struct proton_error *err)
+{
+	int status = session->mode && session->format
+			     ? output_open(session, err)
+			     : err_set(err, PROTON_E_NOMEM, "out of memory");
+
+	if (status != PROTON_OK)
+		return status;
+	describe_session(session);
+	if (session->trace)
+		status = store_trace_init(&session->store, err);
+	if (status != PROTON_OK)
+		store_fini(&session->store, true);
+	return status;
+}
+
+/* A free slot with the session's files open. The registry is locked. Takes `path` over. */
+static int open_session(const struct settings *settings, char *path, struct session **out,
+			struct proton_error *err)
+{
+	struct session *session;
+	uint32_t trace = settings->is_trace ? free_trace() : 0;
+	uint32_t slot = 0;
+	int status;
+
+	while (slot < SESSION_MAX && registry.slots[slot] != SLOT_FREE)
+		slot++;
+	if (slot == SESSION_MAX) {
+		free(path);
+		return err_set(err, PROTON_E_STATE, "cannot start: %u sessions are live already",
+			       SESSION_MAX);
+	}
+	if (settings->is_trace && !trace) {
+		free(path);
+		return err_set(err, PROTON_E_STATE,
+			       "cannot start: %u sessions with data \"trace\" are live already",
+			       TRACE_MAX);
+	}
+	session = &registry.sessions[slot];
+	session->path = path;
+	session->mode = strdup(settings->mode);
+	session->format = strdup(settings->format);
+	session->periodic = settings->periodic;
+	session->first_part = 0;
+	session->backend = settings->backend;
+	session->wants_source = settings->wants_source;
+	session->trace = trace;
+	session->flags = settings->flags;
+	session->has_kept_earlier = false;
+	status = open_store(session, err);
+	if (status != PROTON_OK) {
+		registry_free_texts(session);
+		return status;
+	}
+	registry.slots[slot] = SLOT_STARTING;
+	*out = session;
+	return PROTON_OK;
+}
+
+static void go_live(struct session *session)
+{
+	registry.slots[session - registry.sessions] = SLOT_LIVE;
+	session->id = next_id++;
+	session->start_ns = clock_monotonic_ns();
+	pthread_mutex_lock(&session->lock);
+	session->serial = registry.next_serial++;
+	session->store.trace_serial = session->trace ? session->serial : 0;
+	session->is_active = true;
+	atomic_store(&session->owner, 0);
+	session->is_live = true;
+	atomic_store_explicit(&registry.program_ends, false, memory_order_relaxed);
+	pthread_mutex_unlock(&session->lock);
+	if (registry_live_count() == 1) {
+		thread_set_main();
+		atomic_fetch_add_explicit(&session_generation, 1, memory_order_release);
+	}
+	session_publish();
+}
+
+/* The registry is locked on entry and return, but not while the backend starts. */
+static int add_session(const struct settings *settings, char *path, int *id_out,
+		       struct proton_error *err)
+{
+	struct session *session = NULL;
+	int status = open_session(settings, path, &session, err);
+
+	if (status != PROTON_OK)
+		return status;
+	pthread_mutex_unlock(&registry.lock);
+	status = backend_use_take(settings->backend, settings->mode,
+				  settings->flags & PROTON_SESSION_MEMORY, err);
+	pthread_mutex_lock(&registry.lock);
+	if (status == PROTON_OK) {
+		describe_backend(session);
+		go_live(session);
+		*id_out = session->id;
+		if (!(session->flags & PROTON_SESSION_QUIET))
+			nvtx_environment_say();
+	} else {
+		store_fini(&session->store, true);
+		registry_free_texts(session);
+		registry.slots[session - registry.sessions] = SLOT_FREE;
+	}
+	pthread_cond_broadcast(&registry.changed);
+	return status;
+}
+
+/* The session that records into `path`, once it has started; NULL if there is none. */
+static struct session *find_path(const char *path)
+{
+	uint32_t slot = 0;
+
+	while (slot < SESSION_MAX) {
+		struct session *session = &registry.sessions[slot];
+		bool is_same = session->path && strcmp(session->path, path) == 0;
+
+		if (is_same && registry.slots[slot] == SLOT_LIVE)
+			return session;
+		/* One that is ending on another thread still has the files. */
+		if (is_same && (registry.slots[slot] == SLOT_STARTING ||
+				(registry.slots[slot] == SLOT_ENDING &&
+				 !pthread_equal(session->ender, pthread_self())))) {
+			pthread_cond_wait(&registry.changed, &registry.lock);
+			slot = 0; /* anything may have changed */
+		} else {
+			slot++;
+		}
+	}
+	return NULL;
+}
+
+static int start_owned(int *session_out, struct proton_error *err)
+{
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
+		if (registry.sessions[slot].is_live) {
+			*session_out = registry.sessions[slot].id;
+			return PROTON_OK;
+		}
+	}
+	return err_set(err, PROTON_E_STATE,
+		       "the session belongs to the proton command and has ended");
+}
+
+int proton_start(const struct proton_session_options *options, int *session_out,
+		 struct proton_error *err)
+{
+	struct settings settings = {0};
+	struct session *session;
+	char *path = NULL;
+	int status;
+	int id = 0;
+
+	if (backend_use_is_moving_here())
+		return err_set(err, PROTON_E_STATE,
+			       "a session cannot be started while the thread starts another");
+	proton_use();
+	pthread_mutex_lock(&registry.lock);
+	if (atomic_load_explicit(&registry.is_owned, memory_order_relaxed)) {
+		status = start_owned(&id, err);
+		goto out;
+	}
+	status = settings_read(options, &settings, err);
+	if (status == PROTON_OK)
+		status = prepare_process(err);
+	if (status == PROTON_OK)
+		status = output_path(settings.name, &path, err);
+	if (status != PROTON_OK)
+		goto out;
+	session = path ? find_path(path) : NULL;
+	if (session) {
+		session->is_active = true;
+		session_publish();
+		id = session->id;
+		free(path);
+		goto out;
+	}
+	status = add_session(&settings, path, &id, err);
+out:
+	pthread_mutex_unlock(&registry.lock);
+	if (status == PROTON_OK && session_out)
+		*session_out = id;
+	return status;
+}
+
+/* ------------------------------------------------------------------ activate, deactivate */
+
+static int set_active(int id, bool active, struct proton_error *err)
+{
+	int status = PROTON_OK;
+
+	pthread_mutex_lock(&registry.lock);
+	if (id != PROTON_ALL_SESSIONS && !registry_find(id))
+		status = registry_no_such(id, err);
+	for (uint32_t slot = 0; status == PROTON_OK && slot < SESSION_MAX; slot++)
+		if (registry_means(&registry.sessions[slot], id))
+			registry.sessions[slot].is_active = active;
+	if (status == PROTON_OK)
+		session_publish();
+	pthread_mutex_unlock(&registry.lock);
+	return status;
+}
+
+/* Everything before the current phase has been recorded. */
+static void complete_phases(int id)
+{
+	pthread_mutex_lock(&registry.lock);
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
+		struct session *session = &registry.sessions[slot];
+
+		if (!registry_means(session, id))
+			continue;
+		pthread_mutex_lock(&session->lock);
+		store_phases_complete(&session->store);
+		store_align(&session->store);
+		pthread_mutex_unlock(&session->lock);
+	}
+	pthread_mutex_unlock(&registry.lock);
+}
+
+int proton_activate(int id, struct proton_error *err)
+{
+	return set_active(id, true, err);
+}
+
+int proton_deactivate(int id, bool flush, struct proton_error *err)
+{
+	int status = set_active(id, false, err);
+
+	if (status != PROTON_OK || !flush)
+		return status;
+	status = session_flush_backends(id, err);
+	if (status == PROTON_OK)
+		complete_phases(id);
+	return status;
+}
+
+/* ------------------------------------------------------------------ sessions of the command */
+
+static pthread_mutex_t use_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* `begin` comes here */
+static _Atomic bool is_use_awaited;
+static void (*begin_on_use)(void); /* guarded by use_lock */
+
+void proton_await_use(void (*begin)(void))
+{
+	pthread_mutex_lock(&use_lock);
+	begin_on_use = begin;
+	atomic_store_explicit(&is_use_awaited, begin != NULL, memory_order_release);
+	pthread_mutex_unlock(&use_lock);
+}
+
+void proton_use(void)
+{
+	void (*begin)(void);
+
+	if (!atomic_load_explicit(&is_use_awaited, memory_order_acquire))
+		return;
+	pthread_mutex_lock(&use_lock);
+	begin = begin_on_use;
+	begin_on_use = NULL;
+	if (begin)
+		begin();
+	atomic_store_explicit(&is_use_awaited, false, memory_order_release);
+	pthread_mutex_unlock(&use_lock);
+}
+
+void proton_own_sessions(void)
+{
+	atomic_store_explicit(&registry.is_owned, true, memory_order_relaxed);
+}
+
+bool proton_sessions_are_owned(void)
+{
+	return atomic_load_explicit(&registry.is_owned, memory_order_relaxed);
+}

@@ -1,0 +1,197 @@
+/* Sessions end: what backends still hold comes in, and the output is written. */
+#include "record/session/session.h"
+
+#include <inttypes.h>
+
+#include "base/note.h"
+#include "record/backend_use.h"
+#include "record/record.h"
+#include "record/session/adding.h"
+#include "record/session/await_driver.h"
+#include "record/session/output.h"
+#include "record/session/registry.h"
+#include "record/store/run_info.h"
+
+int session_flush_backends(int id, struct proton_error *err)
+{
+	const struct backend *backend;
+	int status = PROTON_OK;
+
+	for (size_t i = 0; (backend = backend_at(i)); i++) {
+		bool is_used = false;
+		int result;
+
+		pthread_mutex_lock(&registry.lock);
+		for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+			is_used |= registry_means(&registry.sessions[slot], id) &&
+				   registry.sessions[slot].backend == backend;
+		pthread_mutex_unlock(&registry.lock);
+		result = is_used ? backend_use_flush(backend, err) : PROTON_OK;
+		if (result != PROTON_OK)
+			status = result;
+	}
+	return status;
+}
+
+/* Takes a session out of the registry, so that nothing is recorded into it any more. */
+static struct session *retire(int id)
+{
+	struct session *session;
+
+	pthread_mutex_lock(&registry.lock);
+	session = registry_find(id);
+	if (session) {
+		pthread_mutex_lock(&session->lock);
+		session->is_live = false;
+		session->is_active = false;
+		pthread_mutex_unlock(&session->lock);
+		session->ender = pthread_self();
+		registry.slots[session - registry.sessions] = SLOT_ENDING;
+		session_publish();
+		if (registry_live_count() == 0)
+			atomic_fetch_add_explicit(&session_generation, 1, memory_order_release);
+	}
+	pthread_mutex_unlock(&registry.lock);
+	if (session)
+		adding_stop(session);
+	if (session && session->trace)
+		trace_close(session->trace - 1);
+	if (session) {
+		describe_backend(session); /* what recording has cost */
+		backend_use_release(session->backend, session->flags & PROTON_SESSION_MEMORY);
+	}
+	return session;
+}
+
+/* Kernels that a session saw launched, if not one of them has a record; else 0. */
+static uint64_t launches_in_vain(struct session *session)
+{
+	if (store_counter(&session->store, COUNTER_KERNELS))
+		return 0;
+	return store_counter(&session->store, COUNTER_LOST_MISSING) +
+	       store_counter(&session->store, COUNTER_LOST_DROPPED);
+}
+
+/* The profile is written, but without what it was made for. */
+static int error_in_vain(uint64_t launches, struct proton_error *err)
+{
+	return err_set(
+		err, PROTON_E_IO,
+		"%" PRIu64 " kernels were launched, but there is no record of any: the driver "
+		"may not let this user profile (NVreg_RestrictProfilingToAdminUsers), another "
+		"profiler may hold the GPU (nsys, ncu, torch.profiler, DCGM), or the GPU "
+		"reported an error",
+		launches);
+}
+
+/* *in_vain grows by launches_in_vain(). */
+static int finalize_one(int id, const char *format_name, uint64_t *in_vain,
+			struct proton_error *err)
+{
+	struct output_format format = {.kind = OUTPUT_EXPORT};
+	struct proton_error ignored;
+	struct session *session;
+	/* Of every session: what other backends have measured goes into this one as well. */
+	int flushed = session_flush_backends(-1, &ignored);
+	int status;
+
+	session = retire(id);
+	if (!session)
+		return PROTON_OK;
+	if (flushed != PROTON_OK)
+		note("%s", ignored.text);
+	*in_vain += launches_in_vain(session);
+	store_count_folded(&session->store);
+	store_align(&session->store);
+	/* Both names were checked before: this cannot fail. */
+	output_format_find(format_name && *format_name ? format_name : session->format,
+			   session->trace != 0, &format, err);
+	status = output_finish(session, &format, err);
+	pthread_mutex_lock(&registry.lock);
+	registry_free_texts(session);
+	registry.slots[session - registry.sessions] = SLOT_FREE;
+	pthread_cond_broadcast(&registry.changed);
+	pthread_mutex_unlock(&registry.lock);
+	return status;
+}
+
+static int finalize(int id, const char *format_name, uint64_t *in_vain, struct proton_error *err)
+{
+	struct output_format format;
+	int ids[SESSION_MAX];
+	size_t count = 0;
+	int status = output_format_find(format_name, true, &format, err);
+
+	if (status != PROTON_OK)
+		return status;
+	pthread_mutex_lock(&registry.lock);
+	for (uint32_t slot = 0; slot < SESSION_MAX && status == PROTON_OK; slot++) {
+		if (!registry_means(&registry.sessions[slot], id))
+			continue;
+		ids[count++] = registry.sessions[slot].id;
+		status = output_format_find(format_name, registry.sessions[slot].trace != 0,
+					    &format, err);
+		if (status == PROTON_OK && format_name && *format_name)
+			status = output_format_check(&format, registry.sessions[slot].path, err);
+	}
+	pthread_mutex_unlock(&registry.lock);
+	if (status != PROTON_OK)
+		return status;
+	/* All are ended even if one cannot be written; the first error is the one reported. */
+	for (size_t i = 0; i < count; i++) {
+		int result = finalize_one(ids[i], format_name, in_vain,
+					  status == PROTON_OK ? err : NULL);
+
+		if (status == PROTON_OK)
+			status = result;
+	}
+	/* Another thread may have ended some: the caller may end the process next. */
+	registry_wait_written(id);
+	return status;
+}
+
+int proton_finalize(int id, const char *format, struct proton_error *err)
+{
+	struct proton_error why;
+	uint64_t in_vain = 0;
+	int status;
+
+	if (proton_sessions_are_owned())
+		return PROTON_OK;
+	status = finalize(id, format, &in_vain, err);
+	/* The program goes on: it gets its file, and the user this line. */
+	if (in_vain) {
+		error_in_vain(in_vain, &why);
+		note("%s", why.text);
+	}
+	return status;
+}
+
+bool record_program_ends(void)
+{
+	return atomic_load_explicit(&registry.program_ends, memory_order_relaxed);
+}
+
+int proton_finalize_owned(const char *format, struct proton_error *err)
+{
+	static struct proton_error earlier;
+	bool is_live = session_any_live();
+	struct proton_error why = {0};
+	uint64_t in_vain = 0;
+	int status;
+
+	atomic_store_explicit(&registry.program_ends, true, memory_order_relaxed);
+	status = finalize(PROTON_ALL_SESSIONS, format, &in_vain, &why);
+	if (status == PROTON_OK && in_vain)
+		status = error_in_vain(in_vain, &why);
+	if (status == PROTON_OK)
+		status = driver_failure(&why);
+	/* Several exit functions call this: each learns that the profile is not written. */
+	pthread_mutex_lock(&registry.lock);
+	if (is_live)
+		earlier = why;
+	else if (status == PROTON_OK)
+		why = earlier;
+	pthread_mutex_unlock(&registry.lock);
+	return why.status == PROTON_OK ? PROTON_OK : err_set(err, why.status, "%s", why.text);
+}

@@ -1,0 +1,27 @@
+/* What a session is asked to be: its options with their defaults, checked. */
+#ifndef RECORD_SESSION_SETTINGS_H
+#define RECORD_SESSION_SETTINGS_H
+
+#include <libproton/proton.h>
+#include <stdbool.h>
+
+#include "export/export.h"
+#include "record/backend.h"
+
+/* Strings are borrowed from the caller. */
+struct settings {
+	const char *name;
+	const char *mode;
+	const char *format;
+	const struct backend *backend;
+	const struct export_format *periodic; /* see periodic_read_mode() */
+	bool wants_source;
+	bool is_trace;
+	uint32_t flags;
+};
+
+/* `given` NULL is all defaults. E_INVALID with a sentence. */
+int settings_read(const struct proton_session_options *given, struct settings *out,
+		  struct proton_error *err);
+
+#endif

@@ -1,0 +1,148 @@
+/*
+ * Finalizing when SIGTERM, SIGHUP or SIGINT arrives, for programs that asked for it.
+ *
+ * The handler only wakes a thread, which finalizes in an ordinary context, restores the default
+ * action of the signal and raises it again. A program that ends by itself at the same time waits
+ * for that thread in its exit function, so that the profile is complete and the exit status is
+ * that of the signal. There is no pipe: a program that closes every descriptor would make the
+ * handler write into one of its own files.
+ */
+#include "record/session/signals.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <libproton/proton.h>
+
+#include "base/array.h"
+#include "base/err.h"
+#include "base/note.h"
+#include "record/session/session.h"
+#include "record/session/summary.h"
+
+static sem_t arrival;
+static _Atomic int arrived; /* the signal being handled; 0: none */
+static _Atomic pid_t owner; /* the process that has the thread */
+static pthread_t handler_thread;
+
+static void on_signal(int number)
+{
+	int saved = errno;
+	int none = 0;
+
+	/* A forked child inherited the handler but not the thread: let the signal end it. */
+	if (getpid() != owner) {
+		signal(number, SIG_DFL);
+		raise(number);
+	} else if (atomic_compare_exchange_strong(&arrived, &none, number)) {
+		/* A second signal changes nothing: the first one ends the process. */
+		sem_post(&arrival);
+	}
+	errno = saved;
+}
+
+static void finalize_and_report(void)
+{
+	bool is_busy = session_any_live() || session_is_writing();
+	struct proton_error err;
+	char summary[1024];
+
+	if (session_any_live() && proton_finalize_owned(NULL, &err) != PROTON_OK)
+		note("%s", err.text);
+	session_wait_written();
+	if (is_busy && summary_take(summary, sizeof(summary)))
+		note("%s", summary);
+}
+
+static void *wait_for_signals(void *unused)
+{
+	sigset_t one;
+
+	(void)unused;
+	for (;;) {
+		int number;
+
+		if (sem_wait(&arrival) < 0)
+			continue;
+		number = atomic_load(&arrived);
+		finalize_and_report();
+		signal(number, SIG_DFL);
+		sigemptyset(&one);
+		sigaddset(&one, number);
+		/* Every other thread may block it: this one takes it. */
+		pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+		kill(getpid(), number);
+		/* Still alive: the first process of a container ignores default actions. */
+		atomic_store(&arrived, 0);
+	}
+	return NULL;
+}
+
+void signals_wait_raised(void)
+{
+	/* Rare enough for polling to be the simple way. */
+	while (owner == getpid() && atomic_load(&arrived) &&
+	       !pthread_equal(pthread_self(), handler_thread))
+		usleep(1000);
+}
+
+static int install(int number, struct proton_error *err)
+{
+	struct sigaction action;
+
+	if (sigaction(number, NULL, &action) < 0)
+		return err_errno(err, errno, "cannot watch signal %d", number);
+	if (action.sa_handler != SIG_DFL)
+		return PROTON_OK; /* the program has its own idea */
+	memset(&action, 0, sizeof(action));
+	action.sa_handler = on_signal;
+	action.sa_flags = SA_RESTART;
+	sigemptyset(&action.sa_mask);
+	if (sigaction(number, &action, NULL) < 0)
+		return err_errno(err, errno, "cannot watch signal %d", number);
+	return PROTON_OK;
+}
+
+static int start_watching(struct proton_error *err)
+{
+	static const int numbers[] = {SIGTERM, SIGHUP, SIGINT};
+	sigset_t all;
+	sigset_t previous;
+	int failed;
+	int status = PROTON_OK;
+
+	if (owner == getpid())
+		return PROTON_OK;
+	if (sem_init(&arrival, 0, 0) < 0)
+		return err_errno(err, errno, "cannot watch signals");
+	atomic_store(&arrived, 0);
+	/* The thread takes no signals: the program's handlers run where they always did. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &previous);
+	failed = pthread_create(&handler_thread, NULL, wait_for_signals, NULL);
+	pthread_sigmask(SIG_SETMASK, &previous, NULL);
+	if (failed)
+		return err_errno(err, failed, "cannot watch signals");
+	pthread_detach(handler_thread);
+	owner = getpid();
+	for (size_t i = 0; i < ARRAY_LENGTH(numbers) && status == PROTON_OK; i++)
+		status = install(numbers[i], err);
+	return status;
+}
+
+int proton_finalize_on_signals(struct proton_error *err)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	int status;
+
+	pthread_mutex_lock(&lock);
+	status = start_watching(err);
+	pthread_mutex_unlock(&lock);
+	return status;
+}

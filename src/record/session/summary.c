@@ -1,0 +1,158 @@
+/* What a session recorded and lost, as numbers and as one line. See summary.h. */
+#include "record/session/summary.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char last[1024];
+static bool is_last_quiet; /* its session asked for no notes */
+static bool is_last_taken; /* printed, or about to be */
+
+/* "12,345,678" into `text`. */
+static const char *grouped(uint64_t value, char text[32])
+{
+	char digits[24];
+	int length = snprintf(digits, sizeof(digits), "%" PRIu64, value);
+	int at = 0;
+
+	for (int i = 0; i < length; i++) {
+		if (i && (length - i) % 3 == 0)
+			text[at++] = ',';
+		text[at++] = digits[i];
+	}
+	text[at] = '\0';
+	return text;
+}
+
+static void append(char *text, size_t capacity, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void append(char *text, size_t capacity, const char *format, ...)
+{
+	size_t used = strlen(text);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text + used, capacity - used, format, args);
+	va_end(args);
+}
+
+/* "54 kernel launches and the inside of 12" */
+static void append_launches(char *text, size_t capacity, const struct store *store)
+{
+	uint64_t kernels = store_counter(store, COUNTER_KERNELS);
+	uint64_t inside = store_counter(store, COUNTER_INSIDE);
+	char number[32];
+
+	if (kernels || !inside)
+		append(text, capacity, "%s kernel launch%s", grouped(kernels, number),
+		       kernels == 1 ? "" : "es");
+	if (kernels && inside)
+		append(text, capacity, " and the inside of %s", grouped(inside, number));
+	else if (inside)
+		append(text, capacity, "the inside of %s kernel launch%s", grouped(inside, number),
+		       inside == 1 ? "" : "es");
+}
+
+/* An empty profile is nothing to look at. */
+static bool is_empty(const struct store *store)
+{
+	for (int i = 0; i < COUNTER_COUNT; i++)
+		if (store_counter(store, (enum counter)i))
+			return false;
+	return store_context_count(store) == 0;
+}
+
+void summary_make(const struct session *session, const char *hint)
+{
+	const struct store *store = &session->store;
+	double seconds = (double)(clock_monotonic_ns() - session->start_ns) / 1e9;
+	uint64_t kernels = store_counter(store, COUNTER_KERNELS);
+	uint64_t contexts = store_context_count(store);
+	bool has_kernels = kernels || store_counter(store, COUNTER_INSIDE);
+	const char *no_kernels = has_kernels ? NULL : session->backend->no_kernels;
+	char text[sizeof(last)] = "";
+	char number[32];
+
+	if (!has_kernels && !contexts) {
+		append(text, sizeof(text), "nothing was recorded: %s",
+		       no_kernels ? no_kernels
+				  : "no kernel ran and no scope was entered while the session was "
+				    "active");
+	} else {
+		append(text, sizeof(text), "recorded ");
+		append_launches(text, sizeof(text), store);
+		append(text, sizeof(text), " in %s context%s", grouped(contexts, number),
+		       contexts == 1 ? "" : "s");
+		append(text, sizeof(text), ", %.3g s", seconds);
+		if (no_kernels)
+			append(text, sizeof(text), "; %s", no_kernels);
+	}
+	for (int i = 0; i < COUNTER_COUNT; i++) {
+		enum counter counter = (enum counter)i;
+
+		if (store_counter_is_loss(counter) && store_counter(store, counter))
+			append(text, sizeof(text), "; %s: %s", store_counter_name(counter),
+			       grouped(store_counter(store, counter), number));
+	}
+	if (hint && !is_empty(store))
+		append(text, sizeof(text), "; %s", hint);
+	pthread_mutex_lock(&lock);
+	memcpy(last, text, sizeof(last));
+	is_last_quiet = session->flags & PROTON_SESSION_QUIET;
+	is_last_taken = false;
+	pthread_mutex_unlock(&lock);
+}
+
+void proton_last_summary(char *text, size_t capacity)
+{
+	pthread_mutex_lock(&lock);
+	snprintf(text, capacity, "%s", last);
+	is_last_taken = true;
+	pthread_mutex_unlock(&lock);
+}
+
+bool summary_take(char *text, size_t capacity)
+{
+	bool is_here;
+
+	pthread_mutex_lock(&lock);
+	is_here = *last && !is_last_quiet && !is_last_taken;
+	if (is_here) {
+		snprintf(text, capacity, "%s", last);
+		*last = '\0';
+	}
+	pthread_mutex_unlock(&lock);
+	return is_here;
+}
+
+int proton_statistics(int id, struct proton_counter *counters, size_t capacity,
+		      struct proton_error *err)
+{
+	struct session *session = session_get(id, err);
+
+	if (!session)
+		return PROTON_E_RANGE;
+	pthread_mutex_lock(&session->lock);
+	store_count_folded(&session->store);
+	for (size_t i = 0; i < COUNTER_COUNT && i < capacity; i++)
+		counters[i] = (struct proton_counter){
+			.name = store_counter_name((enum counter)i),
+			.value = store_counter(&session->store, (enum counter)i),
+			.is_loss = store_counter_is_loss((enum counter)i),
+		};
+	if (capacity > COUNTER_COUNT)
+		counters[COUNTER_COUNT] = (struct proton_counter){
+			.name = "contexts",
+			.value = store_context_count(&session->store),
+		};
+	pthread_mutex_unlock(&session->lock);
+	session_put(session);
+	return COUNTER_COUNT + 1;
+}

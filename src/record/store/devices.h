@@ -1,0 +1,25 @@
+/* The devices this process has seen, shared by all sessions. Ids are small and never reused. */
+#ifndef RECORD_STORE_DEVICES_H
+#define RECORD_STORE_DEVICES_H
+
+#include <stdint.h>
+
+#define DEVICE_MAX 256u
+#define DEVICE_NONE UINT32_MAX
+
+struct device {
+	char type[16]; /* "CUDA", "HIP", "CPU" */
+	uint32_t id;   /* ordinal within its type */
+	char arch[32];
+	char name[96];
+	uint64_t clock_khz;
+	uint64_t memory_clock_khz;
+	uint64_t bus_width_bits;
+	uint64_t processors;
+};
+
+/* The id of the device of this type and ordinal, added if new; DEVICE_NONE past DEVICE_MAX. */
+uint32_t devices_add(const struct device *device);
+const struct device *devices_get(uint32_t device);
+
+#endif

@@ -1,0 +1,90 @@
+/* Events of instrumented kernels in traces. See intra_launch.h. */
+#include "record/store/intra_launch.h"
+
+#include <stdlib.h>
+
+#include "record/names/frames.h"
+#include "record/session/session.h"
+#include "record/store/devices.h"
+#include "record/store/store.h"
+#include "record/thread/thread_trace.h"
+
+bool record_wants_intra(struct proton_context where)
+{
+	return where.sessions & CONFIG_TRACED;
+}
+
+void record_intra_launch(struct proton_context where, uint32_t device)
+{
+	const struct config *config = session_config_get(where.sessions);
+
+	for (uint32_t i = 0; i < config->count; i++) {
+		struct session *session = session_lock_entry(&config->entries[i]);
+
+		if (!session)
+			continue;
+		store_count(&session->store, COUNTER_INSIDE, 1);
+		if (device != DEVICE_NONE)
+			store_device(&session->store, device);
+		session_unlock(session);
+	}
+}
+
+/* The launch's nodes and lanes as rows of one store. */
+struct rows {
+	uint32_t *nodes;
+	uint32_t *lanes; /* of the first line of each unit */
+};
+
+static bool find_rows(struct store *store, const struct intra_launch *launch, bool wants_source,
+		      const struct rows *rows, uint32_t device, uint32_t epoch)
+{
+	for (size_t i = 0; i < launch->node_count; i++)
+		rows->nodes[i] = store_make_node(
+			store, wants_source ? launch->nodes[i].source : launch->nodes[i].shadow,
+			epoch);
+	for (size_t i = 0; i < launch->unit_count; i++) {
+		rows->lanes[i] = store_unit_lanes(store, device, launch->frame, &launch->units[i]);
+		if (rows->lanes[i] == LANE_NONE)
+			return false;
+	}
+	return true;
+}
+
+static void add_to(struct store *store, const struct config_entry *entry,
+		   const struct intra_launch *launch, const struct rows *rows)
+{
+	uint32_t device = store_device(store, launch->device);
+	uint32_t kernel = store_make_node(
+		store, entry->wants_source ? launch->where.source : launch->where.shadow,
+		entry->epoch);
+
+	if (!kernel || device == UINT32_MAX ||
+	    !find_rows(store, launch, entry->wants_source, rows, device, entry->epoch))
+		return; /* counted as a loss by the store */
+	store_intra_events(store, launch, entry->epoch, kernel, rows->nodes, rows->lanes,
+			   trace_row(launch->event, entry->serial));
+}
+
+bool record_intra(const struct intra_launch *launch)
+{
+	const struct config *config = session_config_get(launch->where.sessions);
+	struct rows rows = {
+		.nodes = calloc(launch->node_count + 1, sizeof(*rows.nodes)),
+		.lanes = calloc(launch->unit_count + 1, sizeof(*rows.lanes)),
+	};
+	bool is_ok = rows.nodes && rows.lanes;
+
+	for (uint32_t i = 0; is_ok && i < config->count; i++) {
+		const struct config_entry *entry = &config->entries[i];
+		struct session *session = entry->trace ? session_lock_entry(entry) : NULL;
+
+		if (!session)
+			continue;
+		add_to(&session->store, entry, launch, &rows);
+		session_unlock(session);
+	}
+	free(rows.nodes);
+	free(rows.lanes);
+	return is_ok;
+}

@@ -1,0 +1,54 @@
+/* What a profile says about where it comes from. See run_info.h. */
+#include "record/store/run_info.h"
+
+#include <libproton/proton.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* The arguments of this process, separated by spaces. */
+static void describe_command(struct store *store)
+{
+	FILE *file = fopen("/proc/self/cmdline", "re");
+	char text[4096];
+	size_t length;
+
+	if (!file)
+		return;
+	length = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[length] = '\0';
+	for (size_t i = 0; i + 1 < length; i++)
+		if (!text[i])
+			text[i] = ' ';
+	store_info(store, "command", text);
+}
+
+void describe_session(struct session *session)
+{
+	struct store *store = &session->store;
+	char host[256];
+
+	store_info(store, "version", PROTON_VERSION);
+	store_info(store, "backend", session->backend->name);
+	store_info(store, "context", session->wants_source ? "python" : "shadow");
+	if (session->trace)
+		store_info(store, "data", "trace");
+	if (*session->mode)
+		store_info(store, "mode", session->mode);
+	if (session->flags & PROTON_SESSION_MEMORY)
+		store_info(store, "memory", "recorded");
+	if (gethostname(host, sizeof(host)) == 0)
+		store_info(store, "host", host);
+	describe_command(store);
+}
+
+static void add_info(void *user, const char *key, const char *value)
+{
+	store_info(user, key, value);
+}
+
+void describe_backend(struct session *session)
+{
+	if (session->backend->describe)
+		session->backend->describe(add_info, &session->store);
+}

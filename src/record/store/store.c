@@ -1,0 +1,502 @@
+/* What one session has recorded. See store.h. */
+#include "record/store/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/note.h"
+#include "model/load.h"
+#include "record/names/frames.h"
+#include "record/names/metric_names.h"
+#include "record/names/name_limits.h"
+#include "record/names/reused_names.h"
+#include "record/store/devices.h"
+#include "record/store/store_rows.h"
+
+#define MAP_RESERVE (4ull << 30) /* a thousand million contexts, or kernels */
+
+static const struct {
+	const char *name;
+	bool is_loss;
+} counters[COUNTER_COUNT] = {
+	[COUNTER_KERNELS] = {"kernels", false},
+	[COUNTER_METRICS] = {"metric values", false},
+	[COUNTER_MEMORY] = {"memory operations", false},
+	[COUNTER_INSIDE] = {"launches of instrumented kernels", false},
+	[COUNTER_UNSAMPLED] = {"launches of instrumented kernels not sampled", false},
+	[COUNTER_LOST_STORAGE] = {"lost: no room for the profile", true},
+	[COUNTER_LOST_NO_TIME] = {"lost: kernel record without a time", true},
+	[COUNTER_LOST_TIME] = {"lost: kernel record that ends before it begins", true},
+	[COUNTER_LOST_UNMATCHED] = {"lost: kernel record whose launch is not known", true},
+	[COUNTER_LOST_MEMORY] = {"lost: memory record whose call is not known", true},
+	[COUNTER_LOST_DROPPED] = {"lost: dropped by the vendor's library", true},
+	[COUNTER_LOST_MISSING] = {"lost: kernel whose record did not come", true},
+	[COUNTER_LOST_PHASE] = {"lost: recorded after its phase was cleared", true},
+	[COUNTER_LOST_TYPE] = {"lost: metric value of another type than before", true},
+	[COUNTER_LOST_VALUE] = {"lost: metric value on a device or in a CUDA graph", true},
+	[COUNTER_LOST_NAME] = {"lost: name beyond the limits, in (other)", true},
+	[COUNTER_LOST_RANGE] = {"lost: integer metric beyond 64 bits", true},
+	[COUNTER_LOST_INSIDE] = {"lost: record inside a kernel, overwritten by a later one", true},
+	[COUNTER_LOST_PAIR] = {"lost: start or end of a scope inside a kernel without the other",
+			       true},
+	[COUNTER_LOST_DAMAGED] = {"lost: record inside a kernel that cannot be read", true},
+};
+
+const char *store_counter_name(enum counter counter)
+{
+	return counters[counter].name;
+}
+
+bool store_counter_is_loss(enum counter counter)
+{
+	return counters[counter].is_loss;
+}
+
+void *store_append(struct store *store, enum table_id table, uint64_t rows)
+{
+	void *at = profile_file_append(&store->file, table, rows);
+
+	if (!at && !store->is_full) {
+		store->is_full = true;
+		note("cannot record more into %s: %s; the program goes on",
+		     store->file.place.path ? store->file.place.path : "memory",
+		     profile_file_why(&store->file));
+	}
+	return at;
+}
+
+uint32_t store_new_row(struct store *store, enum table_id table)
+{
+	uint64_t index = store->file.tables[table].rows;
+
+	if (index >= UINT32_MAX || !store_append(store, table, 1)) {
+		store_count(store, COUNTER_LOST_STORAGE, 1);
+		return 0;
+	}
+	return (uint32_t)index;
+}
+
+void store_count(struct store *store, enum counter counter, uint64_t more)
+{
+	struct row_counter *row = profile_file_rows(&store->file, TABLE_COUNTERS);
+
+	row[counter].value += more;
+}
+
+void store_count_folded(struct store *store)
+{
+	uint64_t now = limits_folded();
+
+	if (now == store->folded)
+		return;
+	store_count(store, COUNTER_LOST_NAME, now - store->folded);
+	store->folded = now;
+}
+
+uint64_t store_context_count(const struct store *store)
+{
+	return store->file.tables[TABLE_NODES].rows - 1;
+}
+
+uint32_t store_new_string(struct store *store, const char *text, size_t length)
+{
+	uint64_t rows = string_entry_bytes(length) / 8;
+	uint64_t id = store->file.tables[TABLE_STRINGS].rows;
+	uint32_t stored = (uint32_t)length;
+	char *at;
+
+	if (!length)
+		return 0;
+	at = id < UINT32_MAX - rows ? store_append(store, TABLE_STRINGS, rows) : NULL;
+	if (!at)
+		return 0;
+	memcpy(at, &stored, sizeof(stored));
+	memcpy(at + 4, text, length);
+	store_commit(store, TABLE_STRINGS);
+	return (uint32_t)id;
+}
+
+uint32_t store_string(struct store *store, uint32_t string)
+{
+	uint32_t *map = store->string_of_string.base;
+	uint32_t length;
+	const char *text = frames_text(string, &length);
+
+	if (!length || (uint64_t)string * sizeof(*map) >= store->string_of_string.bytes)
+		return 0;
+	if (!map[string])
+		map[string] = store_new_string(store, text, length);
+	return map[string];
+}
+
+/* A copy of a frame's name in an entry of its own, as large as the frame's; 0: no room. */
+static uint32_t new_name(struct store *store, uint32_t frame)
+{
+	uint64_t id = store->file.tables[TABLE_STRINGS].rows;
+	size_t bytes = name_of(frame)->capacity;
+	uint32_t length;
+	const char *text = frames_text(frames_get(frame)->name, &length);
+	void *at = id < UINT32_MAX - bytes / 8 ? store_append(store, TABLE_STRINGS, bytes / 8)
+					       : NULL;
+
+	if (!at)
+		return 0;
+	string_write(at, bytes, text, length);
+	store_commit(store, TABLE_STRINGS);
+	return (uint32_t)id;
+}
+
+bool store_rename(struct store *store, uint32_t frame, bool has_moved)
+{
+	const uint32_t *map = store->frame_of_frame.base;
+	struct row_frame *row = profile_file_rows(&store->file, TABLE_FRAMES);
+	uint32_t length;
+	const char *text = frames_text(frames_get(frame)->name, &length);
+	uint32_t name;
+
+	if ((uint64_t)(frame + 1) * sizeof(*map) > store->frame_of_frame.bytes || !map[frame])
+		return true;
+	row += map[frame];
+	if (!has_moved) {
+		/* No reader has a name in its profile that only cleared phases have used. */
+		string_write((char *)profile_file_rows(&store->file, TABLE_STRINGS) +
+				     (uint64_t)row->name * 8,
+			     name_of(frame)->capacity, text, length);
+		return true;
+	}
+	name = new_name(store, frame);
+	if (name)
+		__atomic_store_n(&row->name, name, __ATOMIC_RELEASE);
+	return name != 0;
+}
+
+/* The file's copy of a process-wide frame; 0 when there is no room. */
+static uint32_t frame_of(struct store *store, uint32_t frame)
+{
+	uint32_t *map = store->frame_of_frame.base;
+	const struct row_frame *source = frames_get(frame);
+	struct row_frame row = {.kind = source->kind, .line = source->line};
+	struct row_frame *stored;
+	uint64_t index = store->file.tables[TABLE_FRAMES].rows;
+
+	if ((uint64_t)(frame + 1) * sizeof(*map) > store->frame_of_frame.bytes)
+		return 0;
+	if (map[frame])
+		return map[frame];
+	row.name = name_of(frame)->capacity ? new_name(store, frame)
+					    : store_string(store, source->name);
+	row.file = store_string(store, source->file);
+	if ((!row.name && source->name) || (!row.file && source->file))
+		return 0; /* a frame without its name would be wrong, not merely missing */
+	stored = store_append(store, TABLE_FRAMES, 1);
+	if (!stored)
+		return 0;
+	*stored = row;
+	store_commit(store, TABLE_FRAMES);
+	map[frame] = (uint32_t)index;
+	return map[frame];
+}
+
+uint32_t store_node(struct store *store, uint32_t context, uint32_t epoch)
+{
+	uint32_t *map = store->node_of_context.base;
+
+	store_count_folded(store);
+	if ((uint64_t)(context + 1) * sizeof(*map) > store->node_of_context.bytes) {
+		store_count(store, COUNTER_LOST_STORAGE, 1);
+		return NODE_NONE;
+	}
+	if (context == PROTON_CONTEXT_ROOT || map[context])
+		return map[context];
+	/* Each turn makes the outermost node that is missing: paths are short and this is rare. */
+	while (!map[context]) {
+		uint32_t missing = context;
+		uint32_t parent = frames_context(missing).parent;
+		uint32_t frame;
+		uint32_t row;
+
+		while (parent != PROTON_CONTEXT_ROOT && !map[parent]) {
+			missing = parent;
+			parent = frames_context(missing).parent;
+		}
+		frame = frame_of(store, frames_context(missing).frame);
+		if (!frame) {
+			store_count(store, COUNTER_LOST_STORAGE, 1);
+			return NODE_NONE;
+		}
+		row = store_new_row(store, TABLE_NODES);
+		if (!row)
+			return NODE_NONE;
+		store_node_rows(store)[row] = (struct row_node){
+			.parent = map[parent],
+			.frame = frame,
+			.first_epoch = epoch,
+			.last_epoch = epoch,
+		};
+		store_commit(store, TABLE_NODES);
+		/* release: store_find_node() finds the node counted */
+		__atomic_store_n(&map[missing], row, __ATOMIC_RELEASE);
+	}
+	return map[context];
+}
+
+uint32_t store_find_node(const struct store *store, uint32_t context)
+{
+	const uint32_t *map = store->node_of_context.base;
+
+	if ((uint64_t)(context + 1) * sizeof(*map) > store->node_of_context.bytes)
+		return 0;
+	return __atomic_load_n(&map[context], __ATOMIC_ACQUIRE);
+}
+
+uint32_t store_make_node(struct store *store, uint32_t context, uint32_t epoch)
+{
+	uint32_t node = store_epoch_is_cleared(store, epoch) ? NODE_NONE
+							     : store_node(store, context, epoch);
+
+	return node == NODE_NONE ? 0 : node;
+}
+
+/*
+ * Notes that `node` was entered in the current epoch. The node holds the first and the last such
+ * epoch; when the last moves on, the one it held gets a row of its own unless it is also the first.
+ */
+static void mark_entered(struct store *store, uint32_t node)
+{
+	struct row_node *row = &store_node_rows(store)[node];
+	bool first_is_cleared;
+	bool last_is_cleared;
+
+	if (row->last_epoch == store->epoch)
+		return;
+	first_is_cleared = store_epoch_rows(store)[row->first_epoch].flags & EPOCH_CLEARED;
+	last_is_cleared = store_epoch_rows(store)[row->last_epoch].flags & EPOCH_CLEARED;
+	if (first_is_cleared) {
+		row->first_epoch = last_is_cleared ? store->epoch : row->last_epoch;
+	} else if (row->last_epoch != row->first_epoch && !last_is_cleared) {
+		uint32_t value = store_new_value(store);
+
+		if (value) {
+			store_value_rows(store)[value].metric = METRIC_ENTERED;
+			store_value_rows(store)[value].epoch = row->last_epoch;
+			store_link_value(store, node, value);
+		}
+	}
+	row->last_epoch = store->epoch;
+}
+
+void store_enter(struct store *store, uint32_t context)
+{
+	uint32_t node = store_node(store, context, store->epoch);
+
+	if (node != NODE_NONE)
+		mark_entered(store, node);
+}
+
+bool store_epoch_is_cleared(struct store *store, uint32_t epoch)
+{
+	if (!(store_epoch_rows(store)[epoch].flags & (EPOCH_CLEARED | EPOCH_CLOSED)))
+		return false;
+	store_count(store, COUNTER_LOST_PHASE, 1);
+	return true;
+}
+
+uint32_t store_device(struct store *store, uint32_t device)
+{
+	const struct device *source;
+	struct row_device *row;
+	uint64_t index = store->file.tables[TABLE_DEVICES].rows;
+
+	if (device < DEVICE_MAX && store->device_rows[device])
+		return store->device_rows[device] - 1;
+	source = device < DEVICE_MAX ? devices_get(device) : NULL;
+	if (!source)
+		return UINT32_MAX;
+	row = profile_file_append(&store->file, TABLE_DEVICES, 1);
+	if (!row)
+		return UINT32_MAX;
+	*row = (struct row_device){
+		.type = store_new_string(store, source->type, strlen(source->type)),
+		.id = source->id,
+		.arch = store_new_string(store, source->arch, strlen(source->arch)),
+		.name = store_new_string(store, source->name, strlen(source->name)),
+		.clock_khz = source->clock_khz,
+		.memory_clock_khz = source->memory_clock_khz,
+		.bus_width_bits = source->bus_width_bits,
+		.processors = source->processors,
+	};
+	store_commit(store, TABLE_DEVICES);
+	/* release: store_try_kernel() finds the device counted */
+	__atomic_store_n(&store->device_rows[device], (uint32_t)index + 1, __ATOMIC_RELEASE);
+	return (uint32_t)index;
+}
+
+/*
+ * Not "bytes": that is what kernels move through the device's own memory, and from it the viewer
+ * takes how well they use that memory.
+ */
+static void add_memory_bytes(struct store *store, uint32_t context, uint32_t epoch, uint64_t bytes)
+{
+	struct proton_metric metric = {
+		.name = "memory_bytes",
+		.type = PROTON_METRIC_INT64,
+		.value.int64 = (int64_t)bytes,
+	};
+	uint32_t name = metric_name_add(metric.name);
+
+	if (name != METRIC_NAME_NONE)
+		store_metric(store, context, epoch, name, &metric, NULL);
+}
+
+void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
+		  const struct execution *execution)
+{
+	struct row_kernel *rows = store_kernel_rows(store);
+	uint32_t node;
+	uint32_t device_row;
+	uint32_t at;
+
+	if (execution->end_ns < execution->start_ns) {
+		store_count(store, COUNTER_LOST_TIME, 1);
+		return;
+	}
+	if (store_epoch_is_cleared(store, epoch))
+		return;
+	node = store_node(store, context, epoch);
+	device_row = node == NODE_NONE ? UINT32_MAX : store_device(store, execution->device);
+	if (device_row == UINT32_MAX) {
+		if (node != NODE_NONE)
+			store_count(store, COUNTER_LOST_STORAGE, 1);
+		return;
+	}
+	at = store_find_kernel(store, node, device_row, epoch);
+	if (!at) {
+		at = store_new_kernel(store);
+		if (!at)
+			return;
+		rows[at].device = device_row;
+		rows[at].epoch = epoch;
+		store_link_kernel(store, node, at);
+	}
+	store_add_execution(store, at, execution->end_ns - execution->start_ns);
+	store_config(store, at, &execution->config, execution->end_ns - execution->start_ns);
+	store_count_add(store, execution->is_memory ? COUNTER_MEMORY : COUNTER_KERNELS);
+	if (execution->is_memory)
+		add_memory_bytes(store, context, epoch, execution->bytes);
+	if (store->trace_serial && !execution->is_of_host)
+		store_device_event(store, node, device_row, epoch, execution);
+}
+
+/* The row that has `key`; NULL if none has. There are a dozen. */
+static struct row_info *find_info(const struct store *store, const char *key)
+{
+	struct row_info *rows = profile_file_rows(&store->file, TABLE_INFO);
+	const char *strings = profile_file_rows(&store->file, TABLE_STRINGS);
+
+	for (uint64_t i = 0; i < store->file.tables[TABLE_INFO].rows; i++)
+		if (strcmp(strings + (uint64_t)rows[i].key * 8 + 4, key) == 0)
+			return &rows[i];
+	return NULL;
+}
+
+void store_info(struct store *store, const char *key, const char *value)
+{
+	struct row_info *row = find_info(store, key);
+
+	if (row) {
+		row->value = store_new_string(store, value, strlen(value));
+		return;
+	}
+	row = profile_file_append(&store->file, TABLE_INFO, 1);
+	if (!row)
+		return;
+	row->key = store_new_string(store, key, strlen(key));
+	row->value = store_new_string(store, value, strlen(value));
+	store_commit(store, TABLE_INFO);
+}
+
+/* ------------------------------------------------------------------ life */
+
+/* Everything but the file. */
+static int init_rest(struct store *store, struct proton_error *err)
+{
+	int status = region_reserve(&store->node_of_context, MAP_RESERVE, 1 << 20, 1, err);
+
+	store->folded = limits_folded();
+	if (status == PROTON_OK)
+		status = region_reserve(&store->frame_of_frame, MAP_RESERVE, 1 << 20, 1, err);
+	if (status == PROTON_OK)
+		status = region_reserve(&store->string_of_string, MAP_RESERVE, 1 << 20, 1, err);
+	if (status == PROTON_OK)
+		status = region_reserve(&store->config_of_kernel, MAP_RESERVE, 1 << 20, 1, err);
+	if (status == PROTON_OK)
+		status = region_reserve(&store->metric_of_name, LIMITS_METRICS * sizeof(uint32_t),
+					1 << 16, 1, err);
+	if (status == PROTON_OK)
+		status = store_lists_init(store, err);
+	if (status == PROTON_OK &&
+	    !profile_file_append(&store->file, TABLE_COUNTERS, COUNTER_COUNT))
+		status = err_errno(err, store->file.errnum, "cannot create the profile");
+	if (status == PROTON_OK) {
+		struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
+
+		for (int i = 0; i < COUNTER_COUNT; i++)
+			rows[i] = (struct row_counter){
+				.name = store_new_string(store, counters[i].name,
+							 strlen(counters[i].name)),
+				.is_loss = counters[i].is_loss,
+			};
+		store_commit(store, TABLE_COUNTERS);
+		store_phase_begin(store, 0);
+		if (!store->file.tables[TABLE_EPOCHS].rows)
+			status = err_errno(err, store->file.errnum, "cannot create the profile");
+	}
+	if (status == PROTON_OK)
+		profile_file_mark(&store->file, PROFILE_FILE_RECORDING, 0);
+	else
+		store_fini(store, true);
+	return status;
+}
+
+int store_init(struct store *store, const char *path, struct proton_error *err)
+{
+	int status;
+
+	*store = (struct store){0};
+	status = profile_file_create(&store->file, path, err);
+	return status == PROTON_OK ? init_rest(store, err) : status;
+}
+
+int store_init_own(struct store *store, const char *path, struct proton_error *err)
+{
+	int status;
+
+	*store = (struct store){0};
+	status = profile_file_create_own(&store->file, path, err);
+	return status == PROTON_OK ? init_rest(store, err) : status;
+}
+
+void store_fini(struct store *store, bool remove_file)
+{
+	profile_file_close(&store->file, remove_file);
+	region_release(&store->node_of_context);
+	region_release(&store->frame_of_frame);
+	region_release(&store->string_of_string);
+	region_release(&store->config_of_kernel);
+	store_lists_fini(store);
+	region_release(&store->metric_of_name);
+	free(store->spans);
+	free(store->cleared);
+	*store = (struct store){.file = {.place = {.fd = -1}}};
+}
+
+int store_profile(const struct store *store, uint32_t phase, struct profile **out,
+		  struct proton_error *err)
+{
+	struct profile_view view;
+
+	profile_file_view(&store->file, &view);
+	return profile_load_view(&view, phase, out, err);
+}

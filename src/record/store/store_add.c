@@ -1,0 +1,242 @@
+/*
+ * Adding to values and kernels. The rows are made under the session's lock; a thread that finds its
+ * row adds to it without, see record/session/adding.h.
+ */
+#include <string.h>
+
+#include "model/clamped.h"
+#include "record/store/store_rows.h"
+
+/* A number is added by one thread at a time, or by several: `is_shared`. Relaxed: they are sums. */
+static void add_u64(uint64_t *sum, uint64_t more, bool is_shared)
+{
+	if (is_shared)
+		__atomic_fetch_add(sum, more, __ATOMIC_RELAXED);
+	else
+		__atomic_store_n(sum, __atomic_load_n(sum, __ATOMIC_RELAXED) + more,
+				 __ATOMIC_RELAXED);
+}
+
+/* ------------------------------------------------------------------ counters */
+
+/* The first of the counters that threads spread: a cache line of them. */
+#define STRIPE_COUNTERS 4u
+#define STRIPES 16u
+
+_Static_assert(COUNTER_KERNELS < STRIPE_COUNTERS && COUNTER_METRICS < STRIPE_COUNTERS, "stripes");
+
+void store_share_counters(struct store *store)
+{
+	struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
+	uint64_t count = store->file.tables[TABLE_COUNTERS].rows;
+	uint64_t padding = (STRIPE_COUNTERS - count % STRIPE_COUNTERS) % STRIPE_COUNTERS;
+	uint64_t more = padding + (uint64_t)STRIPES * STRIPE_COUNTERS;
+
+	/* Without room for them all threads share the first. */
+	if (store->stripes || !profile_file_append(&store->file, TABLE_COUNTERS, more))
+		return;
+	for (uint64_t i = 0; i < more; i++) {
+		rows[count + i] = rows[(i + STRIPE_COUNTERS - padding) % STRIPE_COUNTERS];
+		rows[count + i].value = 0;
+	}
+	store_commit(store, TABLE_COUNTERS);
+	store->stripes = (uint32_t)(count + padding);
+}
+
+static void count_one(const struct store *store, enum counter counter, bool is_shared,
+		      uint32_t stripe)
+{
+	struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
+
+	if (is_shared && store->stripes)
+		rows += store->stripes + stripe % STRIPES * STRIPE_COUNTERS;
+	add_u64(&rows[counter].value, 1, is_shared);
+}
+
+uint64_t store_counter(const struct store *store, enum counter counter)
+{
+	const struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
+	uint64_t sum = __atomic_load_n(&rows[counter].value, __ATOMIC_RELAXED);
+
+	if (!store->stripes || counter >= STRIPE_COUNTERS)
+		return sum;
+	rows += store->stripes;
+	for (uint32_t i = 0; i < STRIPES; i++)
+		sum += __atomic_load_n(&rows[i * STRIPE_COUNTERS + counter].value,
+				       __ATOMIC_RELAXED);
+	return sum;
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+static void count_duration(struct row_histogram *histogram, uint64_t duration_ns, bool is_shared)
+{
+	uint32_t *bucket = &histogram->bucket[histogram_bucket(duration_ns)];
+	uint32_t count = __atomic_load_n(bucket, __ATOMIC_RELAXED);
+
+	if (!is_shared) {
+		__atomic_store_n(bucket, count + (count != UINT32_MAX), __ATOMIC_RELAXED);
+		return;
+	}
+	while (count != UINT32_MAX &&
+	       !__atomic_compare_exchange_n(bucket, &count, count + 1, true, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED))
+		;
+}
+
+/* *extreme becomes `value` if that is below it (is_min) or above it. */
+static void take_extreme(uint64_t *extreme, uint64_t value, bool is_min, bool is_shared)
+{
+	uint64_t now = __atomic_load_n(extreme, __ATOMIC_RELAXED);
+
+	while (is_min ? value < now : value > now) {
+		if (!is_shared) {
+			__atomic_store_n(extreme, value, __ATOMIC_RELAXED);
+			return;
+		}
+		if (__atomic_compare_exchange_n(extreme, &now, value, true, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED))
+			return;
+	}
+}
+
+/* The histogram of a row that ran once; made under the session's lock. */
+static void make_histogram(struct store *store, struct row_kernel *row)
+{
+	uint32_t histogram = store_new_histogram(store);
+
+	if (!histogram)
+		return;
+	count_duration(&store_histogram_rows(store)[histogram], row->min_ns, false);
+	store_commit(store, TABLE_HISTOGRAMS);
+	/* release: a thread without the lock finds the histogram filled */
+	__atomic_store_n(&row->histogram, histogram, __ATOMIC_RELEASE);
+}
+
+static void add_duration(const struct store *store, struct row_kernel *row, uint64_t duration_ns,
+			 bool is_shared)
+{
+	uint32_t histogram = __atomic_load_n(&row->histogram, __ATOMIC_ACQUIRE);
+
+	if (histogram)
+		count_duration(&store_histogram_rows(store)[histogram], duration_ns, is_shared);
+	take_extreme(&row->min_ns, duration_ns, true, is_shared);
+	take_extreme(&row->max_ns, duration_ns, false, is_shared);
+	add_u64(&row->total_ns, duration_ns, is_shared);
+	add_u64(&row->count, 1, is_shared);
+}
+
+void store_add_execution(struct store *store, uint32_t kernel, uint64_t duration_ns)
+{
+	struct row_kernel *row = &store_kernel_rows(store)[kernel];
+	uint64_t count = __atomic_load_n(&row->count, __ATOMIC_RELAXED);
+
+	if (count == 0) /* no thread without the lock adds before there is a histogram */
+		__atomic_store_n(&row->min_ns, duration_ns, __ATOMIC_RELAXED);
+	else if (count == 1 && !row->histogram)
+		make_histogram(store, row);
+	add_duration(store, row, duration_ns, store->is_shared);
+}
+
+void store_count_add(struct store *store, enum counter counter)
+{
+	count_one(store, counter, store->is_shared, 0);
+}
+
+/* True if what belongs to `epoch` can be added; what cannot is counted under the lock. */
+static bool is_open(const struct store *store, uint32_t epoch)
+{
+	return !(__atomic_load_n(&store_epoch_rows(store)[epoch].flags, __ATOMIC_RELAXED) &
+		 (EPOCH_CLEARED | EPOCH_CLOSED));
+}
+
+bool store_try_kernel(const struct store *store, uint32_t context, uint32_t epoch,
+		      const struct execution *execution, bool is_shared, uint32_t stripe)
+{
+	uint32_t device =
+		execution->device < DEVICE_MAX
+			? __atomic_load_n(&store->device_rows[execution->device], __ATOMIC_ACQUIRE)
+			: 0;
+	uint32_t node = store_find_node(store, context);
+	struct row_kernel *row;
+	uint32_t at;
+
+	if (!device || (!node && context != PROTON_CONTEXT_ROOT) || !is_open(store, epoch) ||
+	    execution->end_ns < execution->start_ns || execution->is_memory ||
+	    execution->config.grid[0] || (store->trace_serial && !execution->is_of_host))
+		return false;
+	at = store_find_kernel(store, node, device - 1, epoch);
+	row = &store_kernel_rows(store)[at];
+	if (!at || !__atomic_load_n(&row->histogram, __ATOMIC_ACQUIRE))
+		return false;
+	add_duration(store, row, execution->end_ns - execution->start_ns, is_shared);
+	count_one(store, COUNTER_KERNELS, is_shared, stripe);
+	return true;
+}
+
+/* ------------------------------------------------------------------ metrics */
+
+bool store_add_int64(int64_t *sum, int64_t more, bool is_shared)
+{
+	int64_t now = __atomic_load_n(sum, __ATOMIC_RELAXED);
+	int64_t next;
+
+	do {
+		if (__builtin_add_overflow(now, more, &next))
+			return false;
+		if (!is_shared) {
+			__atomic_store_n(sum, next, __ATOMIC_RELAXED);
+			return true;
+		}
+	} while (!__atomic_compare_exchange_n(sum, &now, next, true, __ATOMIC_RELAXED,
+					      __ATOMIC_RELAXED));
+	return true;
+}
+
+void store_add_double(double *sum, double more, bool is_shared)
+{
+	double now;
+	double next;
+
+	__atomic_load(sum, &now, __ATOMIC_RELAXED);
+	do {
+		next = now + more;
+		if (!is_shared) {
+			__atomic_store(sum, &next, __ATOMIC_RELAXED);
+			return;
+		}
+	} while (!__atomic_compare_exchange(sum, &now, &next, true, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED));
+}
+
+bool store_try_metric(const struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
+		      const struct proton_metric *metric, bool is_shared, uint32_t stripe)
+{
+	const struct row_metric *metrics = profile_file_rows(&store->file, TABLE_METRICS);
+	const uint32_t *map = store->metric_of_name.base;
+	uint32_t row = (uint64_t)(name + 1) * sizeof(*map) <= store->metric_of_name.bytes
+			       ? __atomic_load_n(&map[name], __ATOMIC_ACQUIRE)
+			       : 0;
+	uint32_t node = store_find_node(store, context);
+	struct row_value *value;
+	uint32_t at;
+	bool is_replaced;
+
+	if (!row || (!node && context != PROTON_CONTEXT_ROOT) || !is_open(store, epoch) ||
+	    metrics[--row].type != (uint16_t)metric->type ||
+	    (metric->type != PROTON_METRIC_INT64 && metric->type != PROTON_METRIC_DOUBLE))
+		return false;
+	at = store_find_value(store, node, row, epoch);
+	if (!at)
+		return false;
+	value = &store_value_rows(store)[at];
+	is_replaced = metrics[row].flags & METRIC_PROPERTY;
+	if (is_replaced) /* an int64 and a double are both words */
+		__atomic_store_n(&value->as.int64, metric->value.int64, __ATOMIC_RELAXED);
+	else if (metric->type == PROTON_METRIC_DOUBLE)
+		store_add_double(&value->as.float64, metric->value.float64, is_shared);
+	else if (!store_add_int64(&value->as.int64, metric->value.int64, is_shared))
+		return false; /* its end is reached, which is a loss */
+	count_one(store, COUNTER_METRICS, is_shared, stripe);
+	return true;
+}

@@ -1,0 +1,94 @@
+/*
+ * Warps under the slice of their kernel. Two clocks tell of one launch: the vendor's records say
+ * when the kernel ran, the kernel's own say when its warps did, on the device's timer, which is
+ * moved to ours by an estimate. Where both are known of a launch, the first is what everything else
+ * in the trace goes by, so the warps are moved into it.
+ */
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "record/store/intra_launch.h"
+#include "record/store/store_rows.h"
+
+void store_note_span(struct store *store, const struct intra_span *span)
+{
+	if (!span->link || !span->count ||
+	    !array_reserve(&store->spans, &store->span_capacity, store->span_count + 1,
+			   sizeof(*store->spans)))
+		return; /* its times remain the estimate */
+	store->spans[store->span_count++] = *span;
+}
+
+static int compare_spans(const void *a, const void *b)
+{
+	const struct intra_span *x = a;
+	const struct intra_span *y = b;
+
+	if (x->link != y->link)
+		return x->link < y->link ? -1 : 1;
+	return (x->first > y->first) - (x->first < y->first);
+}
+
+/* The first of `link` that waits; a launch that a hook named may be several kernels. */
+static struct intra_span *find_span(const struct store *store, uint32_t link, uint32_t node)
+{
+	size_t low = 0;
+	size_t high = store->span_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (store->spans[middle].link < link)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < store->span_count && store->spans[low].link == link; low++)
+		if (!store->spans[low].is_aligned && store->spans[low].node == node)
+			return &store->spans[low];
+	return NULL;
+}
+
+/*
+ * What the kernel took longer than its warps lies half before and half behind them: neither clock
+ * says more. (It is a microsecond or two: the launch, and the end being noticed.)
+ */
+static void move(const struct store *store, struct intra_span *span, const struct row_event *kernel)
+{
+	int64_t room_ns = (int64_t)(kernel->end_ns - kernel->start_ns) -
+			  (int64_t)(span->end_ns - span->start_ns);
+	uint64_t by_ns = kernel->start_ns + (uint64_t)(room_ns / 2) - span->start_ns;
+
+	for (uint32_t row = span->first; row < span->first + span->count; row++) {
+		struct row_event *event = store_event_row(store, row);
+
+		event->start_ns += by_ns;
+		event->end_ns += by_ns;
+	}
+	span->is_aligned = true;
+}
+
+void store_align(struct store *store)
+{
+	uint64_t rows = store->file.tables[TABLE_EVENTS].rows;
+	size_t left = 0;
+
+	if (!store->span_count)
+		return;
+	qsort(store->spans, store->span_count, sizeof(*store->spans), compare_spans);
+	for (uint64_t row = 1; row < rows; row++) {
+		const struct row_event *event = store_event_row(store, (uint32_t)row);
+		struct intra_span *span;
+
+		/* acquire: a thread that fills a row stores the kind last */
+		if (__atomic_load_n(&event->kind, __ATOMIC_ACQUIRE) != EVENT_KERNEL || !event->link)
+			continue;
+		span = find_span(store, event->link, event->node);
+		if (span)
+			move(store, span, event);
+	}
+	for (size_t i = 0; i < store->span_count; i++)
+		if (!store->spans[i].is_aligned)
+			store->spans[left++] = store->spans[i];
+	store->span_count = left;
+}

@@ -1,0 +1,114 @@
+/*
+ * What kernels were launched with. Nearly every execution of a kernel has the configuration of the
+ * one before, so each kernel row remembers the row of TABLE_CONFIGS that it counted last, and one
+ * comparison settles it. The rows of a kernel form a circle through that one; more than
+ * CONFIGS_PER_KERNEL configurations share a row for all others.
+ */
+#include <string.h>
+
+#include "record/store/store_rows.h"
+
+static struct row_config *config_rows(const struct store *store)
+{
+	return profile_file_rows(&store->file, TABLE_CONFIGS);
+}
+
+/* Where is kept what `kernel` counted last; NULL past what could be reserved. */
+static uint32_t *last_of(const struct store *store, uint32_t kernel)
+{
+	uint32_t *map = store->config_of_kernel.base;
+
+	return (uint64_t)(kernel + 1) * sizeof(*map) <= store->config_of_kernel.bytes ? &map[kernel]
+										      : NULL;
+}
+
+static uint32_t new_config(struct store *store)
+{
+	uint32_t row = store->free_config;
+
+	if (!row)
+		return store_new_row(store, TABLE_CONFIGS);
+	store->free_config = config_rows(store)[row].next;
+	config_rows(store)[row] = (struct row_config){0};
+	return row;
+}
+
+/* The row of `config` in the kernel's circle, made if it is new; 0 when there is no room. */
+static uint32_t find_or_make(struct store *store, uint32_t kernel, uint32_t last,
+			     const struct launch_config *config)
+{
+	struct row_config *rows = config_rows(store);
+	uint32_t flags = 0;
+	uint32_t others = 0;
+	uint32_t own = 0;
+	uint32_t at = last;
+
+	if (last) {
+		do {
+			if (rows[at].flags & CONFIG_OTHER)
+				others = at;
+			else if (memcmp(&rows[at].config, config, sizeof(*config)) == 0)
+				return at;
+			else
+				own++;
+			at = rows[at].next;
+		} while (at != last);
+	}
+	if (own >= CONFIGS_PER_KERNEL) {
+		if (others)
+			return others;
+		flags = CONFIG_OTHER;
+	}
+	at = new_config(store);
+	if (!at)
+		return 0;
+	rows[at].flags = flags;
+	if (!flags)
+		rows[at].config = *config;
+	rows[at].next = last ? rows[last].next : at;
+	rows[at].kernel = kernel;
+	store_commit(store, TABLE_CONFIGS);
+	if (last)
+		rows[last].next = at;
+	return at;
+}
+
+void store_config(struct store *store, uint32_t kernel, const struct launch_config *config,
+		  uint64_t duration_ns)
+{
+	struct row_config *rows = config_rows(store);
+	uint32_t *last = last_of(store, kernel);
+	uint32_t at;
+
+	if (!config->grid[0] || !last) /* the backend does not know */
+		return;
+	at = *last;
+	if (!at || memcmp(&rows[at].config, config, sizeof(*config)) != 0) {
+		at = find_or_make(store, kernel, at, config);
+		if (!at)
+			return;
+		*last = at;
+	}
+	rows[at].count++;
+	rows[at].total_ns += duration_ns;
+}
+
+void store_drop_configs(struct store *store, uint32_t kernel)
+{
+	struct row_config *rows = config_rows(store);
+	uint32_t *last = last_of(store, kernel);
+	uint32_t at;
+
+	if (!last || !*last)
+		return;
+	at = *last;
+	do {
+		uint32_t next = rows[at].next;
+
+		rows[at].kernel = 0; /* readers see an unused row from here on */
+		rows[at].next = store->free_config;
+		store->free_config = at;
+		at = next;
+	} while (at != *last);
+	*last = 0;
+}

@@ -1,0 +1,237 @@
+/*
+ * Events of a trace: lanes, what ran on devices, metric values given to events. The rows of the
+ * program's threads are reserved here and filled by trace.c.
+ */
+#include <string.h>
+
+#include "base/hash.h"
+#include "record/names/frames.h"
+#include "record/store/intra_launch.h"
+#include "record/store/store_rows.h"
+#include "record/thread/thread_trace.h"
+
+int store_trace_init(struct store *store, struct proton_error *err)
+{
+	static const enum table_id tables[] = {TABLE_EVENTS, TABLE_SAMPLES, TABLE_LAUNCHES};
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		if (!profile_file_append(&store->file, tables[i], 1))
+			return err_errno(err, store->file.errnum, "cannot create the profile");
+		store_commit(store, tables[i]);
+	}
+	return PROTON_OK;
+}
+
+uint32_t store_reserve_events(struct store *store, uint32_t count)
+{
+	uint64_t first = store->file.tables[TABLE_EVENTS].rows;
+
+	if (first + count > UINT32_MAX || !store_append(store, TABLE_EVENTS, count)) {
+		store_count(store, COUNTER_LOST_STORAGE, 1);
+		return 0;
+	}
+	store_commit(store, TABLE_EVENTS);
+	return (uint32_t)first;
+}
+
+/* ------------------------------------------------------------------ lanes */
+
+static uint32_t add_lane(struct store *store, const struct row_lane *lane)
+{
+	uint64_t index = store->file.tables[TABLE_LANES].rows;
+	struct row_lane *row = store_append(store, TABLE_LANES, 1);
+
+	if (!row) {
+		store_count(store, COUNTER_LOST_STORAGE, 1);
+		return LANE_NONE;
+	}
+	*row = *lane;
+	store_commit(store, TABLE_LANES);
+	return (uint32_t)index;
+}
+
+uint32_t store_thread_lane(struct store *store, uint64_t id, const char *name)
+{
+	return add_lane(store,
+			&(struct row_lane){.kind = LANE_THREAD,
+					   .id = id,
+					   .number = store->thread_count++,
+					   .name = store_new_string(store, name, strlen(name))});
+}
+
+static uint32_t stream_lane(struct store *store, uint32_t device, uint32_t stream)
+{
+	const struct row_lane *rows = profile_file_rows(&store->file, TABLE_LANES);
+	uint64_t count = store->file.tables[TABLE_LANES].rows;
+	uint32_t *cached = &store->lanes[(device * 31 + stream) % STORE_LANE_CACHE];
+
+	if (*cached < count && rows[*cached].kind == LANE_STREAM &&
+	    rows[*cached].device == device && rows[*cached].id == stream)
+		return *cached;
+	for (uint32_t i = 0; i < count; i++)
+		if (rows[i].kind == LANE_STREAM && rows[i].device == device && rows[i].id == stream)
+			return *cached = i;
+	return *cached = add_lane(store, &(struct row_lane){.kind = LANE_STREAM,
+							    .device = device,
+							    .id = stream});
+}
+
+/* ------------------------------------------------------------------ what ran on a device */
+
+/* The row of a launch configuration: the one stored last under its hash, or a new one. */
+static uint32_t launch_of(struct store *store, const struct launch_config *config)
+{
+	struct row_launch wanted = {.config = *config};
+	struct row_launch *rows = profile_file_rows(&store->file, TABLE_LAUNCHES);
+	uint32_t *cached;
+	uint32_t row;
+
+	if (!config->grid[0])
+		return 0; /* not known */
+	cached = &store->launches[hash_bytes(&wanted, sizeof(wanted)) % STORE_LAUNCH_CACHE];
+	if (*cached && memcmp(&rows[*cached], &wanted, sizeof(wanted)) == 0)
+		return *cached;
+	row = store_new_row(store, TABLE_LAUNCHES);
+	if (!row)
+		return 0;
+	rows[row] = wanted;
+	store_commit(store, TABLE_LAUNCHES);
+	return *cached = row;
+}
+
+void store_device_event(struct store *store, uint32_t node, uint32_t device, uint32_t epoch,
+			const struct execution *execution)
+{
+	uint32_t lane = stream_lane(store, device, execution->stream);
+	uint64_t detail = execution->is_memory ? execution->bytes
+					       : launch_of(store, &execution->config);
+	uint32_t at = lane == LANE_NONE ? 0 : store_new_row(store, TABLE_EVENTS);
+	struct row_event *row;
+
+	if (!at)
+		return;
+	row = store_event_row(store, at);
+	*row = (struct row_event){
+		.start_ns = execution->start_ns + trace_unix_offset_ns(),
+		.end_ns = execution->end_ns + trace_unix_offset_ns(),
+		.node = node,
+		.lane = lane,
+		.epoch = epoch,
+		.link = trace_row(execution->launch, store->trace_serial),
+		.detail = detail < UINT32_MAX ? (uint32_t)detail : UINT32_MAX,
+		.kind = execution->is_set      ? EVENT_SET
+			: execution->is_memory ? EVENT_COPY
+					       : EVENT_KERNEL,
+		.flags = execution->is_of_graph ? EVENT_OF_GRAPH : 0,
+	};
+	store_commit(store, TABLE_EVENTS);
+}
+
+/* ------------------------------------------------------------------ inside kernels */
+
+uint32_t store_unit_lanes(struct store *store, uint32_t device, uint32_t frame,
+			  const struct intra_unit *unit)
+{
+	uint64_t first = store->file.tables[TABLE_LANES].rows;
+	struct row_lane *rows = store_append(store, TABLE_LANES, unit->line_count);
+	uint32_t name = store_string(store, frames_get(frame)->name);
+
+	if (!rows) {
+		store_count(store, COUNTER_LOST_STORAGE, 1);
+		return LANE_NONE;
+	}
+	for (uint32_t line = 0; line < unit->line_count; line++)
+		rows[line] = (struct row_lane){
+			.kind = LANE_UNIT,
+			.device = device,
+			.id = (uint64_t)unit->processor << 32 | unit->cta,
+			.number = line << 16 | unit->warp,
+			.name = name,
+		};
+	store_commit(store, TABLE_LANES);
+	return (uint32_t)first;
+}
+
+static void fill_unit(struct row_event *row, const struct intra_unit *unit)
+{
+	*row = (struct row_event){
+		.start_ns = unit->start_ns + trace_unix_offset_ns(),
+		.end_ns = unit->end_ns + trace_unix_offset_ns(),
+		.detail = unit->finalize_ns,
+		.kind = EVENT_UNIT,
+		.flags = unit->clock_mhz,
+	};
+}
+
+void store_intra_events(struct store *store, const struct intra_launch *launch, uint32_t epoch,
+			uint32_t kernel, const uint32_t *nodes, const uint32_t *lanes,
+			uint32_t link)
+{
+	uint64_t count = launch->unit_count + launch->event_count;
+	struct intra_span span = {
+		.first = (uint32_t)store->file.tables[TABLE_EVENTS].rows,
+		.count = (uint32_t)count,
+		.link = link,
+		.node = kernel,
+		.start_ns = UINT64_MAX,
+	};
+	struct row_event *row;
+
+	if (store_epoch_is_cleared(store, epoch))
+		return;
+	row = store->file.tables[TABLE_EVENTS].rows + count > UINT32_MAX
+		      ? NULL
+		      : store_append(store, TABLE_EVENTS, count);
+	if (!row) {
+		store_count(store, COUNTER_LOST_STORAGE, count);
+		return;
+	}
+	for (size_t i = 0; i < launch->unit_count; i++, row++) {
+		fill_unit(row, &launch->units[i]);
+		row->node = kernel;
+		row->lane = lanes[i];
+		row->epoch = epoch;
+		if (row->start_ns < span.start_ns)
+			span.start_ns = row->start_ns;
+		if (row->end_ns > span.end_ns)
+			span.end_ns = row->end_ns;
+	}
+	for (size_t i = 0; i < launch->event_count; i++, row++) {
+		const struct intra_event *event = &launch->events[i];
+
+		*row = (struct row_event){
+			.start_ns = event->start_ns + trace_unix_offset_ns(),
+			.end_ns = event->end_ns + trace_unix_offset_ns(),
+			.node = nodes[event->node],
+			.lane = lanes[event->unit] + event->line,
+			.epoch = epoch,
+			.link = event->end_step ? lanes[(int64_t)event->unit + event->end_step] + 1
+						: 0,
+			.detail = event->cycles,
+			/* without its node it is a row that has not been filled */
+			.kind = nodes[event->node] ? EVENT_SECTION : EVENT_NONE,
+			.flags = (uint16_t)((event->is_async ? EVENT_ASYNC : 0) |
+					    (event->is_partial ? EVENT_PARTIAL : 0)),
+		};
+	}
+	store_commit(store, TABLE_EVENTS);
+	store_note_span(store, &span);
+}
+
+/* ------------------------------------------------------------------ metrics of events */
+
+void store_sample(struct store *store, uint32_t event, const struct row_value *value)
+{
+	struct row_sample *rows = profile_file_rows(&store->file, TABLE_SAMPLES);
+	struct row_event *row = store_event_row(store, event);
+	uint32_t at = store_new_row(store, TABLE_SAMPLES);
+
+	if (!at)
+		return;
+	rows[at].next = row->link;
+	rows[at].metric = value->metric;
+	memcpy(&rows[at].as, &value->as, sizeof(rows[at].as));
+	store_commit(store, TABLE_SAMPLES);
+	/* release: who follows the link finds the sample filled */
+	__atomic_store_n(&row->link, at, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,300 @@
+/* Metric values of a session: finding the metric's row, and how values of each type add up. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "model/clamped.h"
+#include "record/names/frames.h"
+#include "record/names/metric_names.h"
+#include "record/store/store_rows.h"
+
+static const char *type_name(uint32_t type)
+{
+	switch (type) {
+	case PROTON_METRIC_INT64:
+		return "int64_t";
+	case PROTON_METRIC_DOUBLE:
+		return "double";
+	case PROTON_METRIC_STRING:
+		return "string";
+	case PROTON_METRIC_INT64_VECTOR:
+		return "vector<int64_t>";
+	case PROTON_METRIC_DOUBLE_VECTOR:
+		return "vector<double>";
+	default:
+		return "unknown";
+	}
+}
+
+/*
+ * The row of metric `name` for values of `type`, added if new; UINT32_MAX when there is no room. A
+ * name has one row for each type that it was given with, and the flags of the first.
+ */
+static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
+{
+	struct metric_name parsed = metric_name_get(name);
+	struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
+	uint64_t count = store->file.tables[TABLE_METRICS].rows;
+	uint32_t *map = store->metric_of_name.base;
+	uint16_t flags = (uint16_t)parsed.flags;
+	uint64_t row = 0;
+	bool is_known = false;
+	uint32_t text;
+
+	if ((uint64_t)(name + 1) * sizeof(*map) > store->metric_of_name.bytes)
+		return UINT32_MAX;
+	if (map[name] && rows[map[name] - 1].type == type)
+		return map[name] - 1;
+	text = store_string(store, parsed.text);
+	if (!text && parsed.text)
+		return UINT32_MAX;
+	for (; row < count && !(rows[row].name == text && rows[row].type == type); row++) {
+		if (rows[row].name == text && !is_known)
+			flags = rows[row].flags; /* also of another suffix */
+		is_known = is_known || rows[row].name == text;
+	}
+	if (row == count) {
+		if (!profile_file_append(&store->file, TABLE_METRICS, 1))
+			return UINT32_MAX;
+		rows[row] = (struct row_metric){.name = text, .type = type, .flags = flags};
+		store_commit(store, TABLE_METRICS);
+		store->has_mixed_types = store->has_mixed_types || is_known;
+	}
+	/* release: store_try_metric() finds the metric counted */
+	__atomic_store_n(&map[name], (uint32_t)row + 1, __ATOMIC_RELEASE);
+	return (uint32_t)row;
+}
+
+/* A value of `node` with the name of metric `row` and another type; NULL if there is none. */
+static const struct row_value *value_of_other_type(const struct store *store, uint32_t node,
+						   uint32_t row, uint32_t epoch)
+{
+	const struct row_metric *metrics = profile_file_rows(&store->file, TABLE_METRICS);
+	const struct row_value *rows = store_value_rows(store);
+
+	if (!store->has_mixed_types)
+		return NULL;
+	for (uint32_t at = store_node_rows(store)[node].first_value; at; at = rows[at].next)
+		if (rows[at].epoch == epoch && rows[at].metric != METRIC_ENTERED &&
+		    rows[at].metric != row && metrics[rows[at].metric].name == metrics[row].name)
+			return &rows[at];
+	return NULL;
+}
+
+/* A value keeps the type that its context gave it first. */
+static int check_type(struct store *store, uint32_t node, uint32_t row, uint32_t epoch,
+		      uint32_t name, struct proton_error *err)
+{
+	const struct row_metric *metrics = profile_file_rows(&store->file, TABLE_METRICS);
+	const struct row_value *other = value_of_other_type(store, node, row, epoch);
+	uint32_t length;
+
+	if (!other)
+		return PROTON_OK;
+	store_count(store, COUNTER_LOST_TYPE, 1);
+	return err_set(err, PROTON_E_TYPE,
+		       "Metric value type mismatch for valueId %u (%s): current=%s, new=%s",
+		       other->metric, frames_text(metric_name_get(name).text, &length),
+		       type_name(metrics[other->metric].type), type_name(metrics[row].type));
+}
+
+static bool is_vector(enum proton_metric_type type)
+{
+	return type == PROTON_METRIC_INT64_VECTOR || type == PROTON_METRIC_DOUBLE_VECTOR;
+}
+
+/* Where vectors of that length are given back; NULL for empty ones, and past so many lengths. */
+static struct free_vectors *free_vectors_of(struct store *store, uint64_t length)
+{
+	for (size_t i = 0; length && i < STORE_VECTOR_LENGTHS; i++) {
+		struct free_vectors *at = &store->free_vectors[i];
+
+		if (!at->length)
+			at->length = length;
+		if (at->length == length)
+			return at;
+	}
+	return NULL;
+}
+
+void store_drop_vector(struct store *store, const struct row_value *value)
+{
+	const struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
+	uint64_t *words = profile_file_rows(&store->file, TABLE_VECTORS);
+	struct free_vectors *unused;
+
+	if (value->metric == METRIC_ENTERED || !is_vector(rows[value->metric].type))
+		return;
+	unused = free_vectors_of(store, words[value->as.vector]);
+	if (!unused)
+		return;
+	words[value->as.vector + 1] = unused->first;
+	unused->first = value->as.vector + 1;
+}
+
+/* First word of a new vector of zeros; 0 words for an empty one still has its length. */
+static bool new_vector(struct store *store, uint64_t length, uint64_t *first_out)
+{
+	struct free_vectors *unused = free_vectors_of(store, length);
+	uint64_t first = store->file.tables[TABLE_VECTORS].rows;
+	uint64_t *words;
+
+	if (!length && store->empty_vector) {
+		*first_out = store->empty_vector - 1;
+		return true;
+	}
+	if (unused && unused->first) {
+		words = profile_file_rows(&store->file, TABLE_VECTORS);
+		first = unused->first - 1;
+		unused->first = words[first + 1];
+		memset(words + first + 1, 0, length * sizeof(*words));
+		*first_out = first;
+		return true;
+	}
+	words = profile_file_append(&store->file, TABLE_VECTORS, length + 1);
+	if (!words)
+		return false;
+	words[0] = length;
+	store_commit(store, TABLE_VECTORS);
+	if (!length)
+		store->empty_vector = first + 1;
+	*first_out = first;
+	return true;
+}
+
+static void add_vector(struct store *store, uint64_t *words, const struct proton_metric *metric,
+		       bool replace)
+{
+	/* An int64 and a double are both words. */
+	const uint64_t *from = (const void *)metric->value.int64s;
+	uint64_t clamped;
+
+	if (replace) {
+		if (metric->count)
+			memcpy(words, from, metric->count * sizeof(*words));
+		return;
+	}
+	clamped = clamped_add_vector(words, from, metric->count,
+				     metric->type == PROTON_METRIC_DOUBLE_VECTOR);
+	if (clamped)
+		store_count(store, COUNTER_LOST_RANGE, clamped);
+}
+
+/* Without room for the text the value stays what it was. */
+static void set_text(struct store *store, struct row_value *value, const char *given)
+{
+	uint32_t text = frames_value_text(given, strlen(given));
+	uint32_t string = text == STRING_NONE ? 0 : store_string(store, text);
+
+	if (string || !text)
+		value->as.string = string;
+	else
+		store_count(store, COUNTER_LOST_STORAGE, 1);
+}
+
+/* Adds `metric` to `value`, or replaces it. The types are known to agree. */
+static int combine(struct store *store, struct row_value *value, uint32_t row, uint32_t name,
+		   const struct proton_metric *metric, struct proton_error *err)
+{
+	const struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
+	uint64_t *words = profile_file_rows(&store->file, TABLE_VECTORS);
+	bool replace = rows[row].flags & METRIC_PROPERTY;
+	uint32_t length;
+
+	switch (metric->type) {
+	case PROTON_METRIC_INT64:
+		if (replace) {
+			__atomic_store_n(&value->as.int64, metric->value.int64, __ATOMIC_RELAXED);
+		} else if (!store_add_int64(&value->as.int64, metric->value.int64,
+					    store->is_shared)) {
+			__atomic_store_n(&value->as.int64,
+					 metric->value.int64 < 0 ? INT64_MIN : INT64_MAX,
+					 __ATOMIC_RELAXED);
+			store_count(store, COUNTER_LOST_RANGE, 1);
+		}
+		return PROTON_OK;
+	case PROTON_METRIC_DOUBLE:
+		if (replace)
+			__atomic_store(&value->as.float64, &(double){metric->value.float64},
+				       __ATOMIC_RELAXED);
+		else
+			store_add_double(&value->as.float64, metric->value.float64,
+					 store->is_shared);
+		return PROTON_OK;
+	case PROTON_METRIC_STRING:
+		set_text(store, value, metric->value.string);
+		return PROTON_OK;
+	case PROTON_METRIC_INT64_VECTOR:
+	case PROTON_METRIC_DOUBLE_VECTOR:
+		if (words[value->as.vector] != metric->count) {
+			store_count(store, COUNTER_LOST_TYPE, 1);
+			return err_set(err, PROTON_E_TYPE,
+				       "Vector metric size mismatch for valueId %u (%s): "
+				       "current=%" PRIu64 ", new=%u",
+				       row, frames_text(metric_name_get(name).text, &length),
+				       words[value->as.vector], metric->count);
+		}
+		add_vector(store, words + value->as.vector + 1, metric, replace);
+		return PROTON_OK;
+	}
+	return PROTON_OK;
+}
+
+void store_event_metric(struct store *store, uint32_t event, uint32_t name,
+			const struct proton_metric *metric)
+{
+	uint32_t row = metric_of(store, name, (uint16_t)metric->type);
+	struct row_value value = {.metric = row};
+
+	if (row == UINT32_MAX)
+		return; /* counted when it was added to the node */
+	if (is_vector(metric->type) && !new_vector(store, metric->count, &value.as.vector)) {
+		store_count(store, COUNTER_LOST_STORAGE, 1);
+		return;
+	}
+	if (combine(store, &value, row, name, metric, NULL) == PROTON_OK)
+		store_sample(store, event, &value);
+}
+
+int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
+		 const struct proton_metric *metric, struct proton_error *err)
+{
+	struct row_value *rows;
+	uint32_t node;
+	uint32_t row;
+	uint32_t at;
+	int status;
+
+	if (store_epoch_is_cleared(store, epoch))
+		return PROTON_OK;
+	node = store_node(store, context, epoch);
+	row = node == NODE_NONE ? UINT32_MAX : metric_of(store, name, (uint16_t)metric->type);
+	if (row == UINT32_MAX) {
+		if (node != NODE_NONE)
+			store_count(store, COUNTER_LOST_STORAGE, 1);
+		return PROTON_OK; /* said once and counted, not raised at each call */
+	}
+	rows = store_value_rows(store);
+	at = store_find_value(store, node, row, epoch);
+	if (!at) {
+		uint64_t vector = 0;
+
+		status = check_type(store, node, row, epoch, name, err);
+		if (status != PROTON_OK)
+			return status;
+		if (is_vector(metric->type) && !new_vector(store, metric->count, &vector)) {
+			store_count(store, COUNTER_LOST_STORAGE, 1);
+			return PROTON_OK;
+		}
+		at = store_new_value(store);
+		if (!at)
+			return PROTON_OK;
+		rows[at].metric = row;
+		rows[at].epoch = epoch;
+		if (is_vector(metric->type))
+			rows[at].as.vector = vector;
+		store_link_value(store, node, at);
+	}
+	store_count_add(store, COUNTER_METRICS);
+	return combine(store, &rows[at], row, name, metric, err);
+}

@@ -1,0 +1,146 @@
+/*
+ * Phases of a session. An epoch is one life of a phase; kernel and value rows carry theirs, so that
+ * contexts are shared by all phases and clearing one gives its rows back for new ones.
+ */
+#include "base/array.h"
+#include "base/clock.h"
+#include "record/store/store_rows.h"
+
+#define EPOCH_NONE UINT32_MAX
+
+/* The last epoch whose phase is at most `phase`; phases never go down from row to row. */
+static uint32_t epoch_of(const struct store *store, uint32_t phase)
+{
+	const struct row_epoch *rows = store_epoch_rows(store);
+	uint64_t low = 0;
+	uint64_t high = store->file.tables[TABLE_EPOCHS].rows;
+
+	while (low < high) {
+		uint64_t middle = (low + high) / 2;
+
+		if (rows[middle].phase <= phase)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? (uint32_t)(low - 1) : EPOCH_NONE;
+}
+
+uint32_t store_phase(const struct store *store)
+{
+	return store_epoch_rows(store)[store->epoch].phase;
+}
+
+bool store_phase_is_kept(const struct store *store, uint32_t phase)
+{
+	uint32_t epoch = epoch_of(store, phase);
+
+	return epoch != EPOCH_NONE && store_epoch_rows(store)[epoch].phase == phase &&
+	       !(store_epoch_rows(store)[epoch].flags & EPOCH_CLEARED);
+}
+
+void store_phase_begin(struct store *store, uint32_t phase)
+{
+	uint64_t count = store->file.tables[TABLE_EPOCHS].rows;
+	struct row_epoch *row = store_lists_hold_epoch(store, count)
+					? profile_file_append(&store->file, TABLE_EPOCHS, 1)
+					: NULL;
+	uint64_t now_ns = clock_real_ns();
+
+	if (!row) { /* go on in the epoch there is */
+		store_count(store, COUNTER_LOST_STORAGE, 1);
+		return;
+	}
+	if (count)
+		store_epoch_rows(store)[count - 1].end_ns = now_ns;
+	*row = (struct row_epoch){.phase = phase, .start_ns = now_ns};
+	store_commit(store, TABLE_EPOCHS);
+	store_lists_begin_epoch(store, (uint32_t)count);
+	store->epoch = (uint32_t)count;
+}
+
+uint32_t store_first_kept_tick(const struct store *store)
+{
+	/* None is kept if there was no room for another: then names are not used again. */
+	return store->first_kept_epoch <= store->epoch
+		       ? store_lists_tick(store, store->first_kept_epoch)
+		       : 0;
+}
+
+void store_phase_finish(struct store *store)
+{
+	store_epoch_rows(store)[store->epoch].end_ns = clock_real_ns();
+	store_epoch_rows(store)[store->epoch].flags |= EPOCH_COMPLETE;
+}
+
+/* Marks every life of the phases `first` to `last` as cleared; those before are already. */
+static void mark_cleared(struct store *store, uint32_t first, uint32_t last)
+{
+	struct row_epoch *rows = store_epoch_rows(store);
+	uint32_t epoch = epoch_of(store, last);
+
+	for (; epoch != EPOCH_NONE && rows[epoch].phase >= first; epoch--) {
+		if (rows[epoch].flags & EPOCH_CLEARED && epoch < store->first_kept_epoch)
+			break;
+		/* Without memory for the list its rows are not used again. */
+		if (!(rows[epoch].flags & EPOCH_CLEARED) &&
+		    array_reserve(&store->cleared, &store->cleared_capacity,
+				  store->cleared_count + 1, sizeof(*store->cleared)))
+			store->cleared[store->cleared_count++] = epoch;
+		__atomic_store_n(&rows[epoch].flags, rows[epoch].flags | EPOCH_CLEARED,
+				 __ATOMIC_RELAXED);
+		if (epoch == 0)
+			break;
+	}
+	while (store->first_kept_epoch < store->file.tables[TABLE_EPOCHS].rows &&
+	       rows[store->first_kept_epoch].flags & EPOCH_CLEARED)
+		store->first_kept_epoch++;
+}
+
+bool store_phase_close(struct store *store, uint32_t phase, bool is_closed)
+{
+	struct row_epoch *rows = store_epoch_rows(store);
+	uint32_t epoch = epoch_of(store, phase);
+	bool is_changed = false;
+
+	for (; epoch != EPOCH_NONE && rows[epoch].phase == phase; epoch--) {
+		if (!!(rows[epoch].flags & EPOCH_CLOSED) != is_closed) {
+			__atomic_store_n(&rows[epoch].flags, rows[epoch].flags ^ EPOCH_CLOSED,
+					 __ATOMIC_RELAXED);
+			is_changed = true;
+		}
+		if (epoch == 0)
+			break;
+	}
+	return is_changed;
+}
+
+void store_phase_clear(struct store *store, uint32_t phase, bool up_to)
+{
+	uint32_t current_phase = store_phase(store);
+
+	mark_cleared(store, up_to ? 0 : phase, phase);
+	for (size_t i = 0; i < store->cleared_count; i++)
+		store_drop_epoch(store, store->cleared[i]);
+	store->cleared_count = 0;
+	if (store_epoch_rows(store)[store->epoch].flags & EPOCH_CLEARED)
+		store_phase_begin(store, current_phase);
+}
+
+void store_phases_complete(struct store *store)
+{
+	struct row_epoch *rows = store_epoch_rows(store);
+	uint32_t epoch = store->epoch;
+
+	/* What is before a complete one is complete. */
+	while (epoch > 0 && !(rows[epoch - 1].flags & EPOCH_COMPLETE))
+		rows[--epoch].flags |= EPOCH_COMPLETE;
+}
+
+bool store_phase_is_complete(const struct store *store, uint32_t phase)
+{
+	uint32_t epoch = epoch_of(store, phase);
+
+	return epoch != EPOCH_NONE && store_epoch_rows(store)[epoch].phase == phase &&
+	       store_epoch_rows(store)[epoch].flags & EPOCH_COMPLETE;
+}

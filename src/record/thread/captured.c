@@ -1,0 +1,238 @@
+/* Captured work and its executions. See captured.h. */
+#include "record/thread/captured.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "record/names/frames.h"
+#include "record/record.h"
+#include "record/session/adding.h"
+#include "record/session/session.h"
+
+/*
+ * Captures open in the whole process. A capture may be ended by another thread than began it; the
+ * flag of the one that began then stays set, and counts only while some capture is open.
+ */
+static _Atomic int open_captures;
+
+/* What the calling thread captures. Freed when the capture ends. */
+static _Thread_local struct {
+	bool is_on;
+	struct captured_metric *metrics;
+	size_t count;
+	size_t capacity;
+} capture;
+
+static bool is_vector(const struct captured_metric *metric)
+{
+	return metric->value.type == PROTON_METRIC_INT64_VECTOR ||
+	       metric->value.type == PROTON_METRIC_DOUBLE_VECTOR;
+}
+
+static void free_elements(const struct captured_metric *metrics, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (is_vector(&metrics[i])) /* ours; the interface takes them as const */
+			free((void *)(uintptr_t)metrics[i].value.value.int64s);
+}
+
+void captured_set(bool is_capturing)
+{
+	if (is_capturing)
+		atomic_fetch_add_explicit(&open_captures, 1, memory_order_relaxed);
+	else if (atomic_load_explicit(&open_captures, memory_order_relaxed) > 0)
+		atomic_fetch_sub_explicit(&open_captures, 1, memory_order_relaxed);
+	capture.is_on = is_capturing;
+	free_elements(capture.metrics, capture.count);
+	free(capture.metrics);
+	capture.metrics = NULL;
+	capture.count = 0;
+	capture.capacity = 0;
+}
+
+bool captured_any_open(void)
+{
+	return atomic_load_explicit(&open_captures, memory_order_relaxed) > 0;
+}
+
+bool captured_is_on(void)
+{
+	return capture.is_on && captured_any_open();
+}
+
+void captured_clear(void)
+{
+	atomic_store_explicit(&open_captures, 0, memory_order_relaxed);
+}
+
+/* `path` below the special frame that says that what follows was captured. */
+static uint32_t below_captured_at(uint32_t path)
+{
+	static const char name[] = "<captured_at>";
+	uint32_t frame = frames_add(FRAME_NAME, name, sizeof(name) - 1);
+
+	return frames_append(frames_child(PROTON_CONTEXT_ROOT, frame), path);
+}
+
+struct proton_context captured_path(struct proton_context where)
+{
+	return (struct proton_context){
+		.shadow = below_captured_at(where.shadow),
+		.source = below_captured_at(where.source),
+		.sessions = where.sessions,
+	};
+}
+
+bool captured_hold(struct proton_context where, uint32_t name, const struct proton_metric *metric)
+{
+	struct captured_metric held = {
+		.shadow = below_captured_at(where.shadow),
+		.source = below_captured_at(where.source),
+		.name = name,
+		.value = *metric,
+	};
+
+	if (metric->type == PROTON_METRIC_STRING ||
+	    !array_reserve(&capture.metrics, &capture.capacity, capture.count + 1,
+			   sizeof(*capture.metrics)))
+		return false;
+	if (is_vector(&held)) {
+		size_t bytes = (size_t)metric->count * sizeof(int64_t);
+		int64_t *copy = malloc(bytes ? bytes : 1);
+
+		if (!copy)
+			return false;
+		if (bytes)
+			memcpy(copy, metric->value.int64s, bytes);
+		held.value.value.int64s = copy;
+	}
+	capture.metrics[capture.count++] = held;
+	return true;
+}
+
+bool captured_take_rest(struct captured *captured)
+{
+	size_t capacity = captured->metric_count;
+
+	if (!array_reserve(&captured->metrics, &capacity, captured->metric_count + capture.count,
+			   sizeof(*captured->metrics)))
+		return false;
+	memcpy(captured->metrics + captured->metric_count, capture.metrics,
+	       capture.count * sizeof(*capture.metrics));
+	captured->metric_count += (uint32_t)capture.count;
+	capture.count = 0;
+	return true;
+}
+
+size_t captured_held(void)
+{
+	return capture.count;
+}
+
+bool captured_take(struct captured *out, bool is_kernel)
+{
+	struct proton_context here = proton_context_here();
+
+	*out = (struct captured){
+		.where = captured_path(here),
+		.newest_serial = session_newest_serial(),
+		.is_named = is_kernel && record_is_in_op(),
+	};
+	if (capture.count && is_kernel) {
+		out->metrics = malloc(capture.count * sizeof(*out->metrics));
+		if (!out->metrics)
+			return false;
+		memcpy(out->metrics, capture.metrics, capture.count * sizeof(*out->metrics));
+		out->metric_count = (uint32_t)capture.count;
+		capture.count = 0;
+	}
+	return true;
+}
+
+void captured_free(struct captured *captured)
+{
+	free_elements(captured->metrics, captured->metric_count);
+	free(captured->metrics);
+	*captured = (struct captured){0};
+}
+
+static bool was_active(const struct captured *captured, const struct config_entry *entry)
+{
+	const struct config *config = session_config_get(captured->where.sessions);
+
+	for (uint32_t i = 0; i < config->count; i++)
+		if (config->entries[i].slot == entry->slot &&
+		    config->entries[i].serial == entry->serial)
+			return true;
+	return false;
+}
+
+static void add_metrics(struct session *session, const struct config_entry *entry, uint32_t launch,
+			const struct captured *captured)
+{
+	for (uint32_t i = 0; i < captured->metric_count; i++) {
+		const struct captured_metric *metric = &captured->metrics[i];
+		uint32_t path = entry->wants_source ? metric->source : metric->shadow;
+
+		/* A type that does not fit is counted as a loss by the store. */
+		store_metric(&session->store, frames_append(launch, path), entry->epoch,
+			     metric->name, &metric->value, NULL);
+	}
+}
+
+void captured_record(struct proton_context launch, const struct captured *captured,
+		     const struct execution *execution)
+{
+	const struct config *config = session_config_get(launch.sessions);
+
+	for (uint32_t i = 0; i < config->count; i++) {
+		const struct config_entry *entry = &config->entries[i];
+		uint32_t context = entry->wants_source ? launch.source : launch.shadow;
+		bool is_known = was_active(captured, entry);
+		struct session *session;
+
+		/* It was live and paused when this was captured: what it did not see is not shown.
+		 */
+		if (!is_known && entry->serial <= captured->newest_serial)
+			continue;
+		if (execution->is_memory && !entry->wants_memory)
+			continue;
+		session = adding_lock(entry);
+		if (!session)
+			continue;
+		if (is_known) {
+			uint32_t path = entry->wants_source ? captured->where.source
+							    : captured->where.shadow;
+
+			add_metrics(session, entry, context, captured);
+			context = frames_append(context, path);
+			if (!captured->is_named)
+				context = frames_child(context, execution->frame);
+		} else {
+			context = frames_child(context, execution->frame);
+		}
+		store_kernel(&session->store, context, entry->epoch, execution);
+		session_unlock(session);
+	}
+}
+
+void captured_record_metrics(struct proton_context launch, const struct captured *captured)
+{
+	const struct config *config = session_config_get(launch.sessions);
+
+	for (uint32_t i = 0; i < config->count; i++) {
+		const struct config_entry *entry = &config->entries[i];
+		struct session *session;
+
+		if (!was_active(captured, entry))
+			continue;
+		session = adding_lock(entry);
+		if (!session)
+			continue;
+		add_metrics(session, entry, entry->wants_source ? launch.source : launch.shadow,
+			    captured);
+		session_unlock(session);
+	}
+}

@@ -1,0 +1,341 @@
+/* Metric values in device memory: the public call, and their conversion. See device_metric.h. */
+#include "record/thread/device_metric.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record/names/metric_names.h"
+#include "record/record.h"
+#include "record/session/adding.h"
+#include "record/session/session.h"
+#include "record/thread/captured.h"
+
+#define INLINE_COUNT 16u
+
+static uint32_t element_bytes(enum proton_element element)
+{
+	switch (element) {
+	case PROTON_ELEMENT_BOOL:
+	case PROTON_ELEMENT_INT8:
+	case PROTON_ELEMENT_UINT8:
+		return 1;
+	case PROTON_ELEMENT_INT16:
+	case PROTON_ELEMENT_UINT16:
+	case PROTON_ELEMENT_FLOAT16:
+	case PROTON_ELEMENT_BFLOAT16:
+		return 2;
+	case PROTON_ELEMENT_INT32:
+	case PROTON_ELEMENT_UINT32:
+	case PROTON_ELEMENT_FLOAT32:
+		return 4;
+	case PROTON_ELEMENT_INT64:
+	case PROTON_ELEMENT_UINT64:
+	case PROTON_ELEMENT_FLOAT64:
+		return 8;
+	}
+	return 0;
+}
+
+/* IEEE 754 binary16: 5 bits of exponent with bias 15, 10 of fraction. */
+static double half_of(uint16_t bits)
+{
+	int exponent = bits >> 10 & 31;
+	int fraction = bits & 1023;
+	double value;
+
+	if (exponent == 31)
+		value = fraction ? NAN : INFINITY;
+	else if (exponent)
+		value = ldexp(1024 + fraction, exponent - 25);
+	else
+		value = ldexp(fraction, -24);
+	return bits & 0x8000 ? -value : value;
+}
+
+/* bfloat16 is the upper half of a binary32. */
+static double bfloat_of(uint16_t bits)
+{
+	uint32_t wide = (uint32_t)bits << 16;
+	float value;
+
+	memcpy(&value, &wide, sizeof(value));
+	return value;
+}
+
+/* One element as it is in memory: an integer or a floating-point number. */
+struct number {
+	bool is_float;
+	int64_t int64;
+	double float64;
+};
+
+#define READ(type, field)                                                                          \
+	do {                                                                                       \
+		type value;                                                                        \
+                                                                                                   \
+		memcpy(&value, at, sizeof(value));                                                 \
+		number.field = (__typeof__(number.field))value;                                    \
+	} while (0)
+
+static struct number read_element(enum proton_element element, const unsigned char *at)
+{
+	struct number number = {.is_float = element >= PROTON_ELEMENT_FLOAT16};
+	uint16_t bits;
+
+	switch (element) {
+	case PROTON_ELEMENT_BOOL:
+		number.int64 = *at != 0;
+		break;
+	case PROTON_ELEMENT_INT8:
+		READ(int8_t, int64);
+		break;
+	case PROTON_ELEMENT_UINT8:
+		number.int64 = *at;
+		break;
+	case PROTON_ELEMENT_INT16:
+		READ(int16_t, int64);
+		break;
+	case PROTON_ELEMENT_UINT16:
+		READ(uint16_t, int64);
+		break;
+	case PROTON_ELEMENT_INT32:
+		READ(int32_t, int64);
+		break;
+	case PROTON_ELEMENT_UINT32:
+		READ(uint32_t, int64);
+		break;
+	case PROTON_ELEMENT_INT64:
+	case PROTON_ELEMENT_UINT64: /* beyond 2^63 it wraps, as sums of metrics do */
+		READ(int64_t, int64);
+		break;
+	case PROTON_ELEMENT_FLOAT16:
+		memcpy(&bits, at, sizeof(bits));
+		number.float64 = half_of(bits);
+		break;
+	case PROTON_ELEMENT_BFLOAT16:
+		memcpy(&bits, at, sizeof(bits));
+		number.float64 = bfloat_of(bits);
+		break;
+	case PROTON_ELEMENT_FLOAT32:
+		READ(float, float64);
+		break;
+	case PROTON_ELEMENT_FLOAT64:
+		READ(double, float64);
+		break;
+	}
+	return number;
+}
+
+/* Towards zero as a cast does, held within 64 bits; what is no number counts nothing. */
+static int64_t whole(double value)
+{
+	if (isnan(value))
+		return 0;
+	if (value >= 0x1p63)
+		return INT64_MAX;
+	return value < -0x1p63 ? INT64_MIN : (int64_t)value;
+}
+
+static bool is_double(enum proton_metric_type type)
+{
+	return type == PROTON_METRIC_DOUBLE || type == PROTON_METRIC_DOUBLE_VECTOR;
+}
+
+static bool is_scalar(enum proton_metric_type type)
+{
+	return type == PROTON_METRIC_INT64 || type == PROTON_METRIC_DOUBLE;
+}
+
+/* `words` has room for metric->count numbers of 64 bits. */
+static struct proton_metric convert(const struct device_metric *metric, const void *bytes,
+				    void *words)
+{
+	struct proton_metric out = {.type = metric->type, .count = metric->count};
+	int64_t *int64s = words;
+	double *float64s = words;
+	uint32_t size = element_bytes(metric->element);
+
+	for (uint32_t i = 0; i < metric->count; i++) {
+		struct number number =
+			read_element(metric->element, (const unsigned char *)bytes + i * size);
+
+		if (is_double(metric->type) && metric->element == PROTON_ELEMENT_UINT64)
+			float64s[i] = (double)(uint64_t)number.int64;
+		else if (is_double(metric->type))
+			float64s[i] = number.is_float ? number.float64 : (double)number.int64;
+		else
+			int64s[i] = number.is_float ? whole(number.float64) : number.int64;
+	}
+	if (metric->type == PROTON_METRIC_INT64)
+		out.value.int64 = int64s[0];
+	else if (metric->type == PROTON_METRIC_DOUBLE)
+		out.value.float64 = float64s[0];
+	else if (metric->type == PROTON_METRIC_INT64_VECTOR)
+		out.value.int64s = int64s;
+	else
+		out.value.float64s = float64s;
+	return out;
+}
+
+static void add_now(const struct device_metric *metric, const struct proton_metric *value)
+{
+	const struct config *config = session_config_get(metric->where.sessions);
+
+	for (uint32_t i = 0; i < config->count; i++) {
+		const struct config_entry *entry = &config->entries[i];
+		struct session *session = adding_lock(entry);
+
+		if (!session)
+			continue;
+		/* A type that does not fit is counted as a loss by the store. */
+		store_metric(&session->store,
+			     entry->wants_source ? metric->where.source : metric->where.shadow,
+			     entry->epoch, metric->name, value, NULL);
+		session_unlock(session);
+	}
+}
+
+static void add(const struct device_metric *metric, const struct proton_context *launch,
+		const void *bytes)
+{
+	union {
+		int64_t int64s[INLINE_COUNT];
+		double float64s[INLINE_COUNT];
+	} inline_words = {0};
+	void *words = &inline_words;
+	struct proton_metric value;
+
+	if (metric->count > INLINE_COUNT)
+		words = calloc(metric->count, sizeof(int64_t));
+	if (!words) {
+		record_lost(RECORD_LOST_VALUE, 1);
+		return;
+	}
+	value = convert(metric, bytes, words);
+	if (launch) {
+		struct captured_metric given = {
+			.shadow = metric->where.shadow,
+			.source = metric->where.source,
+			.name = metric->name,
+			.value = value,
+		};
+
+		captured_record_metrics(*launch, &(struct captured){
+							 .where = metric->where,
+							 .newest_serial = metric->newest_serial,
+							 .metric_count = 1,
+							 .metrics = &given,
+						 });
+	} else {
+		add_now(metric, &value);
+	}
+	if (words != &inline_words)
+		free(words);
+}
+
+void device_metric_add(const struct device_metric *metric, const void *bytes)
+{
+	add(metric, NULL, bytes);
+}
+
+void device_metric_add_execution(const struct device_metric *metric, struct proton_context launch,
+				 const void *bytes)
+{
+	add(metric, &launch, bytes);
+}
+
+void device_metric_release(const struct device_metric *metric)
+{
+	if (metric->release)
+		metric->release(metric->user);
+}
+
+void device_metric_set_captured(struct device_metric *metric)
+{
+	metric->where = captured_path(metric->where);
+	metric->newest_serial = session_newest_serial();
+}
+
+/* ------------------------------------------------------------------ the public call */
+
+static int check(const struct proton_device_metric *metric, struct proton_error *err)
+{
+	bool is_known = is_scalar(metric->type) || metric->type == PROTON_METRIC_INT64_VECTOR ||
+			metric->type == PROTON_METRIC_DOUBLE_VECTOR;
+
+	if (metric->size != sizeof(*metric))
+		return err_set(err, PROTON_E_INVALID,
+			       "proton_device_metric.size is %zu, this library expects %zu",
+			       metric->size, sizeof(*metric));
+	if (!metric->name || !*metric->name)
+		return err_set(err, PROTON_E_INVALID, "a metric needs a name");
+	if (!is_known || !element_bytes(metric->element))
+		return err_set(err, PROTON_E_INVALID,
+			       "metric %s: in device memory there are numbers and vectors of "
+			       "numbers only",
+			       metric->name);
+	if (!metric->address || !metric->count)
+		return err_set(err, PROTON_E_INVALID, "metric %s has no value", metric->name);
+	if (is_scalar(metric->type) && metric->count != 1)
+		return err_set(err, PROTON_E_INVALID, "metric %s is one number, not %u",
+			       metric->name, metric->count);
+	return PROTON_OK;
+}
+
+/* The first backend there that can read device memory; NULL if there is none. */
+static const struct backend *reader_of(const struct config *config)
+{
+	const struct backend *backend = NULL;
+
+	for (uint32_t i = 0; i < config->count && !backend; i++) {
+		struct session *session = adding_lock(&config->entries[i]);
+
+		if (!session)
+			continue;
+		if (session->backend->read_metric)
+			backend = session->backend;
+		session_unlock(session);
+	}
+	return backend;
+}
+
+int proton_metrics_add_device(struct proton_context where,
+			      const struct proton_device_metric *metric, struct proton_error *err)
+{
+	const struct config *config = session_config_get(where.sessions);
+	const struct backend *backend;
+	struct device_metric reading;
+	int status = check(metric, err);
+
+	if (status != PROTON_OK)
+		return status;
+	reading = (struct device_metric){
+		.where = where,
+		.type = metric->type,
+		.element = metric->element,
+		.count = metric->count,
+		.address = metric->address,
+		.stream = metric->stream,
+		.release = metric->release,
+		.user = metric->user,
+	};
+	if (!config->count) {
+		device_metric_release(&reading);
+		return PROTON_OK;
+	}
+	if (metric->count > PROTON_DEVICE_METRIC_MAX_BYTES / element_bytes(metric->element))
+		return err_set(err, PROTON_E_INVALID,
+			       "metric %s: %u elements in device memory are more than %u bytes",
+			       metric->name, metric->count, PROTON_DEVICE_METRIC_MAX_BYTES);
+	reading.bytes = metric->count * element_bytes(metric->element);
+	backend = reader_of(config);
+	if (!backend)
+		return err_set(err, PROTON_E_UNSUPPORTED,
+			       "metric %s: values in device memory need a GPU backend",
+			       metric->name);
+	reading.name = metric_name_add(metric->name);
+	if (reading.name == METRIC_NAME_NONE)
+		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	return backend->read_metric(&reading, err);
+}

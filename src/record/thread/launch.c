@@ -1,0 +1,197 @@
+/*
+ * What a thread launches: ops (launches that a hook has named), launches as a backend sees them,
+ * kernels on the CPU; and where finished executions are added.
+ */
+#include <libproton/proton.h>
+
+#include "base/clock.h"
+#include "record/names/frames.h"
+#include "record/record.h"
+#include "record/session/adding.h"
+#include "record/session/session.h"
+#include "record/thread/thread_self.h"
+
+static _Atomic uint32_t host_device = DEVICE_NONE;
+static _Thread_local uint32_t own_work;
+
+void proton_op_enter(uint32_t frame, struct proton_context *where_out)
+{
+	struct thread *thread = session_any_live() ? thread_get() : NULL;
+
+	*where_out = (struct proton_context){0};
+	if (!thread)
+		return;
+	if (!thread->in_op) {
+		thread->op = proton_context_enter(proton_context_here(), frames_as_kernel(frame));
+		if (thread->op.sessions & CONFIG_TRACED)
+			thread_begin_event(thread, EVENT_LAUNCH, thread->op, &thread->op_event);
+		thread->in_op = true;
+	}
+	*where_out = thread->op;
+}
+
+void proton_op_exit(void)
+{
+	struct thread *thread = thread_self;
+
+	if (!thread)
+		return;
+	thread->in_op = false;
+	if (thread->op_event.count)
+		trace_end(&thread->trace, &thread->op_event, clock_monotonic_ns());
+}
+
+const struct trace_event *record_launch_begin(struct proton_context where, uint32_t correlation,
+					      enum launch_kind kind)
+{
+	static const uint16_t flags[] = {
+		[LAUNCH_KERNEL] = 0,
+		[LAUNCH_GRAPH] = EVENT_OF_GRAPH,
+		[LAUNCH_MEMORY] = EVENT_OF_MEMORY,
+	};
+	struct thread *thread = where.sessions & CONFIG_TRACED ? thread_get() : NULL;
+
+	if (!thread)
+		return NULL;
+	if (thread->in_op && kind == LAUNCH_KERNEL) { /* the op is the launch */
+		trace_set_detail(&thread->trace, &thread->op_event, correlation);
+		thread->last_launch = thread->op_event;
+		return &thread->op_event;
+	}
+	trace_begin(&thread->trace, session_config_get(where.sessions),
+		    &(struct trace_begin){.kind = EVENT_LAUNCH,
+					  .flags = flags[kind],
+					  .shadow = where.shadow,
+					  .source = where.source,
+					  .detail = correlation,
+					  .start_ns = clock_monotonic_ns()},
+		    &thread->launch_event);
+	if (kind == LAUNCH_KERNEL)
+		thread->last_launch = thread->launch_event;
+	return &thread->launch_event;
+}
+
+void record_launch_end(void)
+{
+	struct thread *thread = thread_self;
+
+	if (thread && thread->launch_event.count)
+		trace_end(&thread->trace, &thread->launch_event, clock_monotonic_ns());
+}
+
+void record_take_launch(struct trace_event *out)
+{
+	struct thread *thread = thread_self;
+
+	if (!thread) {
+		out->count = 0;
+		return;
+	}
+	*out = thread->last_launch;
+	thread->last_launch.count = 0;
+}
+
+bool record_is_in_op(void)
+{
+	return thread_self && thread_self->in_op;
+}
+
+void record_own_work_begin(void)
+{
+	own_work++;
+}
+
+void record_own_work_end(void)
+{
+	own_work--;
+}
+
+bool record_is_own_work(void)
+{
+	return own_work;
+}
+
+void record_set_host_device(uint32_t device)
+{
+	atomic_store_explicit(&host_device, device, memory_order_relaxed);
+}
+
+/* The CPU, which the host backend has described; under another backend its bare name will do. */
+static uint32_t host_device_id(void)
+{
+	static const struct device cpu = {.type = "CPU"};
+	uint32_t device = atomic_load_explicit(&host_device, memory_order_relaxed);
+
+	return device == DEVICE_NONE ? devices_add(&cpu) : device;
+}
+
+void proton_kernel_begin(uint32_t frame)
+{
+	struct thread *thread = session_any_live() ? thread_get() : NULL;
+
+	if (!thread)
+		return;
+	if (thread->kernel_depth < KERNEL_MAX) {
+		struct kernel *kernel = &thread->kernels[thread->kernel_depth];
+
+		kernel->where = thread->in_op ? thread->op
+					      : proton_context_enter(proton_context_here(),
+								     frames_as_kernel(frame));
+		kernel->event.count = 0;
+		if (kernel->where.sessions & CONFIG_TRACED)
+			thread_begin_event(thread, EVENT_KERNEL, kernel->where, &kernel->event);
+		kernel->start_ns = clock_monotonic_ns();
+	}
+	thread->kernel_depth++;
+}
+
+void proton_kernel_end(void)
+{
+	uint64_t end_ns = clock_monotonic_ns();
+	struct thread *thread = session_any_live() ? thread_get() : NULL;
+	struct kernel *kernel;
+
+	if (!thread || !thread->kernel_depth)
+		return;
+	if (--thread->kernel_depth >= KERNEL_MAX)
+		return;
+	kernel = &thread->kernels[thread->kernel_depth];
+	if (kernel->event.count)
+		trace_end(&thread->trace, &kernel->event, end_ns);
+	record_kernel(kernel->where, &(struct execution){
+					     .device = host_device_id(),
+					     .is_of_host = true,
+					     .start_ns = kernel->start_ns,
+					     .end_ns = end_ns,
+				     });
+}
+
+void record_kernel(struct proton_context where, const struct execution *execution)
+{
+	const struct config *config = session_config_get(where.sessions);
+
+	where = proton_context_enter(where, execution->frame);
+	for (uint32_t i = 0; i < config->count; i++) {
+		const struct config_entry *entry = &config->entries[i];
+		struct session *session;
+		struct adding adding;
+		uint32_t context;
+		bool is_added;
+
+		if (execution->is_memory && !entry->wants_memory)
+			continue;
+		context = entry->wants_source ? where.source : where.shadow;
+		if (adding_begin(entry, &adding)) {
+			is_added = store_try_kernel(adding.store, context, entry->epoch, execution,
+						    adding.is_shared, adding.stripe);
+			adding_end(&adding);
+			if (is_added)
+				continue;
+		}
+		session = adding_lock(entry);
+		if (!session)
+			continue;
+		store_kernel(&session->store, context, entry->epoch, execution);
+		session_unlock(session);
+	}
+}

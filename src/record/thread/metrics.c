@@ -1,0 +1,109 @@
+/* Metrics given through the public API, spread over the sessions they belong to. */
+#include <libproton/proton.h>
+
+#include "record/names/frames.h"
+#include "record/names/metric_names.h"
+#include "record/session/adding.h"
+#include "record/session/session.h"
+#include "record/thread/captured.h"
+#include "record/thread/thread.h"
+
+static int check(const struct proton_metric *metric, struct proton_error *err)
+{
+	if (!metric->name || !*metric->name)
+		return err_set(err, PROTON_E_INVALID, "a metric needs a name");
+	if (metric->name_id && !metric_name_exists(metric->name_id - 1))
+		return err_set(err, PROTON_E_INVALID, "metric %s has a name_id that no name has",
+			       metric->name);
+	switch (metric->type) {
+	case PROTON_METRIC_INT64:
+	case PROTON_METRIC_DOUBLE:
+		return PROTON_OK;
+	case PROTON_METRIC_STRING:
+		if (metric->value.string)
+			return PROTON_OK;
+		break;
+	case PROTON_METRIC_INT64_VECTOR:
+	case PROTON_METRIC_DOUBLE_VECTOR:
+		if (metric->value.int64s || !metric->count)
+			return PROTON_OK;
+		break;
+	}
+	return err_set(err, PROTON_E_INVALID, "metric %s has an unknown type or no value",
+		       metric->name);
+}
+
+uint32_t proton_metric_name(const char *name)
+{
+	/* Names may be made before the first session, as frames may. */
+	if (!name || !*name || frames_init(NULL) != PROTON_OK)
+		return 0;
+	return metric_name_add(name) + 1; /* METRIC_NAME_NONE + 1 is 0 */
+}
+
+/* Adds a metric in every session of `config`; the first error counts. */
+static int add_everywhere(struct proton_context where, const struct config *config, uint32_t name,
+			  const struct proton_metric *metric, const struct trace_event *event,
+			  struct proton_error *err)
+{
+	int result = PROTON_OK;
+
+	for (uint32_t i = 0; result == PROTON_OK && i < config->count; i++) {
+		const struct config_entry *entry = &config->entries[i];
+		uint32_t context = entry->wants_source ? where.source : where.shadow;
+		uint32_t row = event && entry->trace ? trace_row(event, entry->serial) : 0;
+		struct session *session;
+		struct adding adding;
+		bool is_added = false;
+
+		if (adding_begin(entry, &adding)) {
+			is_added = store_try_metric(adding.store, context, entry->epoch, name,
+						    metric, adding.is_shared, adding.stripe);
+			adding_end(&adding);
+		}
+		if (is_added && !row)
+			continue;
+		/* An event's sample is a new row: it needs the lock, but no values of others. */
+		session = is_added ? session_lock_entry(entry) : adding_lock(entry);
+		if (!session)
+			continue;
+		if (!is_added)
+			result = store_metric(&session->store, context, entry->epoch, name, metric,
+					      err);
+		if (row && result == PROTON_OK)
+			store_event_metric(&session->store, row, name, metric);
+		session_unlock(session);
+	}
+	return result;
+}
+
+int proton_metrics_add(struct proton_context where, const struct proton_metric *metrics,
+		       size_t count, struct proton_error *err)
+{
+	const struct config *config = session_config_get(where.sessions);
+	const struct trace_event *event;
+	int status = PROTON_OK;
+
+	if (!config->count)
+		return PROTON_OK;
+	event = where.sessions & CONFIG_TRACED ? thread_open_event(where) : NULL;
+	for (size_t m = 0; m < count; m++) {
+		struct proton_error *first = status == PROTON_OK ? err : NULL;
+		int result = check(&metrics[m], first);
+		uint32_t name = METRIC_NAME_NONE;
+
+		if (result == PROTON_OK) {
+			name = metrics[m].name_id ? metrics[m].name_id - 1
+						  : metric_name_add(metrics[m].name);
+			if (name == METRIC_NAME_NONE)
+				continue; /* counted as lost */
+			/* Given for work that is captured and runs later: it counts at each run. */
+			if (captured_is_on() && captured_hold(where, name, &metrics[m]))
+				continue;
+			result = add_everywhere(where, config, name, &metrics[m], event, first);
+		}
+		if (status == PROTON_OK)
+			status = result;
+	}
+	return status;
+}

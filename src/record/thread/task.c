@@ -1,0 +1,173 @@
+/* Stacks of tasks. See task.h. */
+#include "record/thread/task.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <libproton/proton.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "record/names/frames.h"
+#include "record/thread/thread.h"
+#include "record/thread/thread_self.h"
+
+static _Atomic(proton_tasks_provider_fn) provider;
+
+void proton_tasks_provider_set(proton_tasks_provider_fn running)
+{
+	atomic_store_explicit(&provider, running, memory_order_release);
+}
+
+void proton_tasks_follow(void)
+{
+	struct thread *thread = session_any_live() ? thread_get() : NULL;
+
+	if (!thread || thread->has_tasks)
+		return;
+	thread->has_tasks = true;
+	task_follow(thread);
+}
+
+uint64_t proton_task_origin(void)
+{
+	struct thread *thread = session_any_live() ? thread_get() : NULL;
+	uint32_t context;
+	bool is_outermost;
+
+	if (!thread)
+		return 0;
+	is_outermost = section_begin(thread);
+	context = thread_scope_context(thread);
+	/* The task may begin when the scope has been left and cleared long since. */
+	frames_fix_path(context);
+	section_end(thread, is_outermost);
+	return (uint64_t)thread->generation << 32 | context;
+}
+
+static void end_events(struct thread *thread, struct stack *stack)
+{
+	for (size_t i = stack->depth; i-- > 0;)
+		if (stack->scopes[i].event.count)
+			trace_end(&thread->trace, &stack->scopes[i].event, clock_monotonic_ns());
+}
+
+static bool is_unused(const struct stack *stack)
+{
+	return stack->task && stack->depth == 0 && stack->state_depth == 0;
+}
+
+/* Puts the thread's stack aside, and `next` in its place. The thread's lock is held. */
+static void replace(struct thread *thread, const struct stack *next)
+{
+	if (is_unused(&thread->stack))
+		free(thread->stack.scopes);
+	else
+		thread->others[thread->other_count++] = thread->stack; /* has room: reserved */
+	thread->stack = *next;
+}
+
+static bool reserve(struct thread *thread)
+{
+	bool has_room;
+
+	trace_thread_lock(&thread->trace); /* what reads the stacks holds it, see thread.c */
+	has_room = array_reserve(&thread->others, &thread->other_capacity, thread->other_count + 1,
+				 sizeof(*thread->others));
+	trace_thread_unlock(&thread->trace);
+	return has_room;
+}
+
+static void switch_to(struct thread *thread, size_t index)
+{
+	struct stack next = thread->others[index];
+
+	trace_thread_lock(&thread->trace);
+	thread->others[index] = thread->others[--thread->other_count];
+	replace(thread, &next);
+	trace_thread_unlock(&thread->trace);
+}
+
+static void begin(struct thread *thread, const struct proton_task *task)
+{
+	struct stack next = {
+		.task = task->id,
+		.ordinal = thread_new_ordinal(true),
+		.origin = TASK_ORIGIN_OWN,
+	};
+
+	/* Where the task was made, unless the sessions of that time have ended. */
+	if (task->origin && task->origin >> 32 == thread->generation)
+		next.origin = (uint32_t)task->origin;
+	trace_thread_lock(&thread->trace);
+	replace(thread, &next);
+	trace_thread_unlock(&thread->trace);
+}
+
+void task_follow(struct thread *thread)
+{
+	proton_tasks_provider_fn running = atomic_load_explicit(&provider, memory_order_acquire);
+	struct proton_task task = {0};
+	bool has_tasks;
+
+	/* What the runtime does to answer may come here. A launch stays where it began. */
+	if (thread->is_following || thread->in_op)
+		return;
+	thread->is_following = true;
+	has_tasks = running && running(&task);
+	thread->is_following = false;
+	if (!has_tasks)
+		task.id = 0;
+	if (task.id != thread->stack.task) {
+		size_t i = 0;
+
+		while (i < thread->other_count && thread->others[i].task != task.id)
+			i++;
+		if (i < thread->other_count)
+			switch_to(thread, i);
+		else if (reserve(thread))
+			begin(thread, &task);
+		thread_publish_main(thread);
+	}
+	thread->has_tasks = has_tasks || thread->other_count || thread->stack.task;
+}
+
+bool task_switch_to(struct thread *thread, uint32_t ordinal)
+{
+	for (size_t i = 0; i < thread->other_count; i++) {
+		if (thread->others[i].ordinal != ordinal)
+			continue;
+		switch_to(thread, i);
+		return true;
+	}
+	return false;
+}
+
+uint32_t task_origin_context(const struct thread *thread)
+{
+	if (thread->stack.origin != TASK_ORIGIN_OWN)
+		return thread->stack.origin;
+	for (size_t i = 0; i < thread->other_count; i++)
+		if (!thread->others[i].task && thread->others[i].depth)
+			return thread->others[i].scopes[thread->others[i].depth - 1].context;
+	return thread_outer_context(thread);
+}
+
+void task_drop_all(struct thread *thread)
+{
+	size_t i = 0;
+
+	while (i < thread->other_count && thread->others[i].task)
+		i++;
+	if (i < thread->other_count)
+		switch_to(thread, i);
+	for (i = 0; i < thread->other_count; i++)
+		end_events(thread, &thread->others[i]);
+	trace_thread_lock(&thread->trace);
+	for (i = 0; i < thread->other_count; i++)
+		free(thread->others[i].scopes);
+	thread->other_count = 0;
+	trace_thread_unlock(&thread->trace);
+	thread->has_tasks = false;
+}

@@ -1,0 +1,45 @@
+/*
+ * What each thread keeps for itself: its stack of scopes, its states, the launch in progress. The
+ * functions of the public API that belong to it are in thread.c (scopes, states, "here") and
+ * launch.c (ops, host kernels), and take no lock unless a context is new.
+ */
+#ifndef RECORD_THREAD_THREAD_H
+#define RECORD_THREAD_THREAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <libproton/proton.h>
+
+#include "record/thread/thread_trace.h"
+
+/*
+ * The calling thread becomes the main one: threads without scopes of their own are attributed to
+ * its scopes. Called by the start of the first session, before the generation turns odd.
+ */
+void thread_set_main(void);
+
+/*
+ * Which entry into a scope the token means now, on the calling thread; 0: none. A token may come
+ * again after its scope has ended, its serial does not.
+ */
+uint32_t thread_scope_serial(uint64_t token);
+/* The frame of a name that the calling thread is about to enter: see frames_add_below(). */
+uint32_t thread_frame(const char *name, size_t length);
+/*
+ * Waits until every thread has left the section (thread_self.h) that it is in. False: one has not.
+ * The registry is locked.
+ */
+bool threads_wait_sections(uint64_t timeout_ns);
+/* Notes the names of all open scopes as used now. */
+void threads_note_open(void);
+bool thread_is_in_section(void);
+/* Open scopes of the calling thread. */
+size_t thread_scope_depth(void);
+/* The innermost event of the calling thread that metrics for `where` belong to; NULL if none. */
+const struct trace_event *thread_open_event(struct proton_context where);
+/* Frames of the calling thread's source context; 0 without a provider. */
+size_t thread_source_depth(void);
+
+#endif

@@ -1,0 +1,246 @@
+/*
+ * Events of the program's threads. See thread_trace.h.
+ *
+ * Locks, in the order in which they are taken: the list of threads, a thread, a session. The end of
+ * a session takes the first two, so no session may be locked around it.
+ */
+#include "record/thread/thread_trace.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "record/session/session.h"
+
+/* Rows that a thread reserves at once: enough to make the session's lock rare. */
+#define CHUNK_ROWS 128u
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct trace_thread *threads;
+static _Atomic uint64_t unix_offset_ns;
+
+uint64_t trace_unix_offset_ns(void)
+{
+	uint64_t offset_ns = atomic_load_explicit(&unix_offset_ns, memory_order_relaxed);
+	uint64_t expected = 0;
+
+	if (offset_ns)
+		return offset_ns;
+	offset_ns = clock_real_ns() - clock_monotonic_ns();
+	if (!atomic_compare_exchange_strong(&unix_offset_ns, &expected, offset_ns))
+		offset_ns = expected;
+	return offset_ns;
+}
+
+/* ------------------------------------------------------------------ threads */
+
+void trace_thread_add(struct trace_thread *thread)
+{
+	pthread_mutex_lock(&list_lock);
+	thread->previous = NULL;
+	thread->next = threads;
+	if (threads)
+		threads->previous = thread;
+	threads = thread;
+	pthread_mutex_unlock(&list_lock);
+}
+
+void trace_thread_remove(struct trace_thread *thread)
+{
+	pthread_mutex_lock(&list_lock);
+	if (thread->previous)
+		thread->previous->next = thread->next;
+	else
+		threads = thread->next;
+	if (thread->next)
+		thread->next->previous = thread->previous;
+	pthread_mutex_unlock(&list_lock);
+}
+
+void trace_close(uint32_t index)
+{
+	pthread_mutex_lock(&list_lock);
+	for (struct trace_thread *thread = threads; thread; thread = thread->next) {
+		trace_thread_lock(thread);
+		thread->writers[index] = (struct trace_writer){0};
+		trace_thread_unlock(thread);
+	}
+	pthread_mutex_unlock(&list_lock);
+}
+
+void trace_each_thread(void (*visit)(struct trace_thread *thread))
+{
+	pthread_mutex_lock(&list_lock);
+	for (struct trace_thread *thread = threads; thread; thread = thread->next)
+		visit(thread);
+	pthread_mutex_unlock(&list_lock);
+}
+
+static void settle(struct trace_thread *thread)
+{
+	trace_thread_lock(thread);
+	trace_thread_unlock(thread);
+}
+
+void trace_settle(void)
+{
+	trace_each_thread(settle);
+}
+
+void trace_fork_prepare(void)
+{
+	pthread_mutex_lock(&list_lock);
+}
+
+void trace_fork_parent(void)
+{
+	pthread_mutex_unlock(&list_lock);
+}
+
+void trace_fork_child(struct trace_thread *own)
+{
+	pthread_mutex_init(&list_lock, NULL);
+	threads = NULL;
+	if (!own)
+		return;
+	*own = (struct trace_thread){0};
+	trace_thread_add(own);
+}
+
+/* ------------------------------------------------------------------ events */
+
+/* The writer of an entry's session, made on the thread's first event there. */
+static struct trace_writer *writer_of(struct trace_thread *thread, const struct config_entry *entry)
+{
+	struct trace_writer *writer = &thread->writers[entry->trace - 1];
+	struct session *session;
+	char name[17] = "";
+
+	if (writer->serial == entry->serial)
+		return writer;
+	session = session_lock_entry(entry);
+	if (!session)
+		return NULL;
+	prctl(PR_GET_NAME, name, 0, 0, 0);
+	*writer = (struct trace_writer){
+		.serial = entry->serial,
+		.store = &session->store,
+		.lane = store_thread_lane(&session->store, (uint64_t)syscall(SYS_gettid), name),
+	};
+	session_unlock(session);
+	return writer;
+}
+
+/* A row for a new event; 0 when there is none. */
+static uint32_t take_row(struct trace_writer *writer, const struct config_entry *entry)
+{
+	struct session *session;
+
+	if (writer->next == writer->end) {
+		session = session_lock_entry(entry);
+		if (!session)
+			return 0;
+		writer->next = store_reserve_events(writer->store, CHUNK_ROWS);
+		writer->end = writer->next ? writer->next + CHUNK_ROWS : 0;
+		session_unlock(session);
+		if (!writer->next)
+			return 0;
+	}
+	return writer->next++;
+}
+
+/* The node of `context`, which mostly is there already; false when there is no room for it. */
+static bool find_node(struct trace_writer *writer, const struct config_entry *entry,
+		      uint32_t context, uint32_t *node_out)
+{
+	struct session *session;
+
+	*node_out = store_find_node(writer->store, context);
+	if (*node_out || context == PROTON_CONTEXT_ROOT)
+		return true;
+	session = session_lock_entry(entry);
+	if (!session)
+		return false;
+	*node_out = store_make_node(writer->store, context, entry->epoch);
+	session_unlock(session);
+	return *node_out != 0;
+}
+
+static void begin_in(struct trace_thread *thread, const struct config_entry *entry,
+		     const struct trace_begin *begin, struct trace_event *event)
+{
+	struct trace_writer *writer = writer_of(thread, entry);
+	bool has_source = entry->wants_source && begin->kind != EVENT_SCOPE;
+	struct row_event *row;
+	uint32_t node;
+	uint32_t at;
+
+	if (!writer || !find_node(writer, entry, has_source ? begin->source : begin->shadow, &node))
+		return;
+	at = take_row(writer, entry);
+	if (!at)
+		return;
+	row = store_event_row(writer->store, at);
+	row->start_ns = begin->start_ns + trace_unix_offset_ns();
+	row->node = node;
+	row->lane = writer->lane;
+	row->epoch = entry->epoch;
+	row->link = trace_row(begin->launch, entry->serial);
+	row->detail = begin->detail;
+	row->flags = begin->flags;
+	/* release: who reads a kind finds the rest of the row filled */
+	__atomic_store_n(&row->kind, begin->kind, __ATOMIC_RELEASE);
+	event->at[event->count].serial = entry->serial;
+	event->at[event->count].row = at;
+	event->count++;
+}
+
+void trace_begin(struct trace_thread *thread, const struct config *config,
+		 const struct trace_begin *begin, struct trace_event *event)
+{
+	event->count = 0;
+	trace_thread_lock(thread);
+	for (uint32_t i = 0; i < config->count; i++)
+		if (config->entries[i].trace)
+			begin_in(thread, &config->entries[i], begin, event);
+	trace_thread_unlock(thread);
+}
+
+static struct row_event *open_row(const struct trace_thread *thread,
+				  const struct trace_event *event, uint32_t i)
+{
+	for (uint32_t w = 0; w < TRACE_MAX; w++)
+		if (thread->writers[w].serial == event->at[i].serial)
+			return store_event_row(thread->writers[w].store, event->at[i].row);
+	return NULL; /* the session has ended */
+}
+
+void trace_end(struct trace_thread *thread, struct trace_event *event, uint64_t end_ns)
+{
+	uint64_t end_unix_ns = end_ns + trace_unix_offset_ns();
+
+	trace_thread_lock(thread);
+	for (uint32_t i = 0; i < event->count; i++) {
+		struct row_event *row = open_row(thread, event, i);
+
+		if (row)
+			__atomic_store_n(&row->end_ns, end_unix_ns, __ATOMIC_RELAXED);
+	}
+	trace_thread_unlock(thread);
+	event->count = 0;
+}
+
+void trace_set_detail(struct trace_thread *thread, const struct trace_event *event, uint32_t detail)
+{
+	trace_thread_lock(thread);
+	for (uint32_t i = 0; i < event->count; i++) {
+		struct row_event *row = open_row(thread, event, i);
+
+		if (row && !row->detail)
+			row->detail = detail;
+	}
+	trace_thread_unlock(thread);
+}
