@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 
-EXIT_NOT_RUN = 2  # as src/cli/main.c: the recorder did not start and the script did not run
+EXIT_NOT_RUN = 2  # as src/cli/proton_main.c: the recorder did not start and the script did not run
 EXIT_NO_PROFILE = 1
 
 

@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-#include "cli/options.h"
+#include "cli/proton_options.h"
 
 #define HANDOVER_PREFIX "PROTON_RUN_"
 

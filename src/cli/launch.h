@@ -2,7 +2,7 @@
 #ifndef CLI_LAUNCH_H
 #define CLI_LAUNCH_H
 
-#include "cli/options.h"
+#include "cli/proton_options.h"
 
 /* A script or module, in Python. */
 void launch_python(const struct options *options);

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "cli/options.h"
+#include "cli/proton_options.h"
 
 /*
  * True if Python can run the target. A Python interpreter (`proton python x.py`) becomes

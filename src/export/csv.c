@@ -10,7 +10,7 @@
 
 #include "base/array.h"
 #include "export/bounds.h"
-#include "export/view.h"
+#include "export/export_view.h"
 #include "format/csv_write.h"
 #include "format/number.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/array.h"
 #include "export/bounds.h"
-#include "export/view.h"
+#include "export/export_view.h"
 #include "format/number.h"
 
 struct folded {

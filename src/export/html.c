@@ -11,11 +11,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "export/export_view.h"
 #include "export/html/page.h"
 #include "export/html_nodes.h"
 #include "export/html_pruned.h"
-#include "export/report.h"
-#include "export/view.h"
+#include "export/html_report.h"
 #include "format/json_write.h"
 
 struct html {

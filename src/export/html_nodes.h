@@ -7,7 +7,7 @@
 #ifndef EXPORT_HTML_NODES_H
 #define EXPORT_HTML_NODES_H
 
-#include "export/view.h"
+#include "export/export_view.h"
 
 #define HTML_DRAWN_MAX 20000u
 #define HTML_LISTED_CHARS (24u << 20)

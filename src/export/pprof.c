@@ -12,7 +12,7 @@
 
 #include "base/array.h"
 #include "base/utf8.h"
-#include "export/view.h"
+#include "export/export_view.h"
 #include "format/gzip_write.h"
 #include "format/protobuf_write.h"
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "export/view.h"
+#include "export/export_view.h"
 #include "format/json_write.h"
 
 #define SCHEMA "https://www.speedscope.app/file-format-schema.json"

@@ -1,6 +1,6 @@
 /*
  * A trace as what trace viewers draw: tracks of slices that follow each other or nest. Made from
- * the events of a profile (model/trace.h), for the exporters of trace formats.
+ * the events of a profile (model/trace_events.h), for the exporters of trace formats.
  *
  * A thread is a track. A stream of a device is as many tracks as have to lie side by side where its
  * kernels overlap. Above each stream that ran graphs stands a track with the scopes in which those

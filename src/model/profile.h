@@ -17,7 +17,7 @@
 
 #include "base/strings.h"
 #include "format/rows.h"
-#include "model/trace.h"
+#include "model/trace_events.h"
 
 struct profile_node {
 	uint32_t parent; /* of the root: 0 */

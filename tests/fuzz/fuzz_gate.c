@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/derive.h"
-#include "viewer/gate.h"
+#include "viewer/numbers/gate.h"
+#include "viewer/query/derive.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 

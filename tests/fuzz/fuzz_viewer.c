@@ -3,7 +3,7 @@
  * is called again and again with the bytes as a file in memory; what it prints goes nowhere.
  */
 #define main viewer_main
-#include "viewer/main.c"
+#include "viewer/viewer_main.c"
 #undef main
 
 #include <fcntl.h>

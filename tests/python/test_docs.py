@@ -108,8 +108,8 @@ def options(source: str) -> list[str]:
 @pytest.mark.parametrize(
     "source, page, manual",
     [
-        ("src/cli/options.c", "command-line.md", "proton.1"),
-        ("src/viewer/options.c", "viewing.md", "proton-viewer.1"),
+        ("src/cli/proton_options.c", "command-line.md", "proton.1"),
+        ("src/viewer/query/viewer_options.c", "viewing.md", "proton-viewer.1"),
     ],
 )
 def test_every_option_is_in_the_guide_and_the_manual(source, page, manual):

@@ -23,7 +23,7 @@
 #include "model/rollup.h"
 
 #define main viewer_main
-#include "viewer/main.c"
+#include "viewer/viewer_main.c"
 #undef main
 
 /* ------------------------------------------------------------------ the wrappers */

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "export/export.h"
 #include "fake/fake_cupti.h"
-#include "model/trace.h"
+#include "model/trace_events.h"
 
 #define FUNCTION 0x1234
 #define STREAM 7

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 
 #include "backend/intra/reader_threads.h"
-#include "model/trace.h"
+#include "model/trace_events.h"
 
 #define FUNCTION 0x1234
 #define OTHER_FUNCTION 0x5678

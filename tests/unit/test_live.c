@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "model/trace.h"
+#include "model/trace_events.h"
 
 /* Young files grow fastest, for their size; old ones take long to read. */
 #define ROUNDS (TAP_IS_SANITIZED ? 3 : 10)

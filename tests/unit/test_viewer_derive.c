@@ -2,11 +2,11 @@
 #include "unit/tap.h"
 
 #include "unit/viewer_build.h"
-#include "viewer/derive.h"
-#include "viewer/figure.h"
-#include "viewer/filter.h"
-#include "viewer/nearest.h"
-#include "viewer/util.h"
+#include "viewer/numbers/utilization.h"
+#include "viewer/print/number_format.h"
+#include "viewer/query/derive.h"
+#include "viewer/query/filter.h"
+#include "viewer/query/nearest.h"
 
 static struct proton_error err;
 

@@ -2,8 +2,8 @@
 #include "unit/tap.h"
 
 #include "unit/viewer_build.h"
-#include "viewer/filter.h"
-#include "viewer/pattern.h"
+#include "viewer/query/filter.h"
+#include "viewer/query/pattern.h"
 
 static struct proton_error err;
 

@@ -4,8 +4,8 @@
 #include <locale.h>
 
 #include "unit/viewer_build.h"
-#include "viewer/names.h"
-#include "viewer/text.h"
+#include "viewer/print/printable_text.h"
+#include "viewer/query/frame_names.h"
 
 static char written[512];
 

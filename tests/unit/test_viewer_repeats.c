@@ -4,9 +4,9 @@
 #include <math.h>
 
 #include "unit/viewer_build.h"
-#include "viewer/filter.h"
-#include "viewer/gate.h"
-#include "viewer/repeats.h"
+#include "viewer/numbers/gate.h"
+#include "viewer/numbers/repeats.h"
+#include "viewer/query/filter.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

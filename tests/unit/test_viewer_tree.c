@@ -2,9 +2,9 @@
 #include "unit/tap.h"
 
 #include "unit/viewer_build.h"
-#include "viewer/filter.h"
-#include "viewer/picture.h"
-#include "viewer/walk.h"
+#include "viewer/print/table_model.h"
+#include "viewer/query/filter.h"
+#include "viewer/query/walk.h"
 
 static struct proton_error err;
 

@@ -20,8 +20,8 @@ struct kernel {
 	uint64_t turns;              /* given to launches that go into traces, ... */
 	uint64_t turns_over;         /* ... and those that are over: ordered_commit.c */
 	uint64_t traced;             /* launches that they did, ... */
-	uint64_t traced_events;      /* ... and slices: report.c */
-	struct decode_totals totals; /* report.c: what went wrong and was not reported yet */
+	uint64_t traced_events;      /* ... and slices: loss_warnings.c */
+	struct decode_totals totals; /* loss_warnings.c: what went wrong and was not reported yet */
 };
 
 /* Adds or replaces one. E_FORMAT for a layout that is damaged, E_NOMEM. */

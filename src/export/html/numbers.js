@@ -1,4 +1,4 @@
-/* Elements of the page, and numbers: figure() prints as figure_write() of src/viewer/figure.c. */
+/* Elements of the page, and numbers: figure() prints as figure_write() of src/viewer/print/number_format.c. */
 const data = JSON.parse(document.getElementById("profile").textContent);
 const isDiff = data.before !== null;
 const byId = (id) => document.getElementById(id);
@@ -39,7 +39,7 @@ function exponential(value, decimals) {
 	return value.toExponential(decimals).replace(/e([+-])(\d)$/, "e$10$2");
 }
 
-/* The style of a column: figure_style_for() of src/viewer/figure.c. */
+/* The style of a column: figure_style_for() of src/viewer/print/number_format.c. */
 function styleFor(largest, isInteger) {
 	if (largest >= 1e15 || (largest > 0 && largest < 1e-6)) return { scientific: true, decimals: 4 };
 	if (isInteger) return { scientific: false, decimals: 0 };

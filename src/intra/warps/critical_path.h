@@ -1,4 +1,4 @@
-/* The critical path of a CTA whose units have been cut into segments (warps.h). */
+/* The critical path of a CTA whose units have been cut into segments (print_warps.h). */
 #ifndef INTRA_WARPS_CRITICAL_PATH_H
 #define INTRA_WARPS_CRITICAL_PATH_H
 

@@ -1,4 +1,4 @@
-/* What scopes are, told by their names. See warps.h. */
+/* What scopes are, told by their names. See print_warps.h. */
 #include "intra/warps/segments.h"
 
 #include <ctype.h>

@@ -2,7 +2,7 @@
  * The process-wide frames and calling contexts that every thread and session shares: small
  * integers. Looking up what exists takes no lock; adding takes one. They are not given back when
  * sessions end: a program's contexts recur. They never change meaning while the process lives, but
- * for names that were entered and cleared, see names.h.
+ * for names that were entered and cleared, see frame_names.h.
  */
 #ifndef RECORD_NAMES_FRAMES_H
 #define RECORD_NAMES_FRAMES_H

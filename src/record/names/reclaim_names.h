@@ -1,6 +1,6 @@
 /*
  * Making room for names without end: what was recorded under a name has been cleared, so the name's
- * place can be another one's. See names.h.
+ * place can be another one's. See frame_names.h.
  */
 #ifndef RECORD_NAMES_RECLAIM_NAMES_H
 #define RECORD_NAMES_RECLAIM_NAMES_H

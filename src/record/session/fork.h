@@ -25,6 +25,6 @@ void frames_fork_child(void);
 void devices_fork_prepare(void);
 void devices_fork_parent(void);
 void devices_fork_child(void);
-void thread_fork_child(void); /* also trace.h's part */
+void thread_fork_child(void); /* also trace_events.h's part */
 
 #endif

@@ -191,7 +191,7 @@ bool store_phase_is_kept(const struct store *store, uint32_t phase);
 /* Every phase before the current one has been recorded in full. */
 void store_phases_complete(struct store *store);
 bool store_phase_is_complete(const struct store *store, uint32_t phase);
-/* The tick (names.h) at which the first phase that is kept began. */
+/* The tick (frame_names.h) at which the first phase that is kept began. */
 uint32_t store_first_kept_tick(const struct store *store);
 /*
  * A process-wide frame that no kept phase has used has another text now, and more room for it if it

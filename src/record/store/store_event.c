@@ -1,6 +1,6 @@
 /*
  * Events of a trace: lanes, what ran on devices, metric values given to events. The rows of the
- * program's threads are reserved here and filled by trace.c.
+ * program's threads are reserved here and filled by trace_events.c.
  */
 #include <string.h>
 

@@ -20,7 +20,7 @@ struct row_place {
 struct epoch_rows {
 	uint32_t value;
 	uint32_t kernel;
-	uint32_t tick; /* of names.h, at its beginning */
+	uint32_t tick; /* of frame_names.h, at its beginning */
 };
 
 #define PLACES_RESERVE (8ull << 30)

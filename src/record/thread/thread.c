@@ -270,7 +270,7 @@ static inline uint32_t current_config(void)
 	return atomic_load_explicit(&session_config, memory_order_acquire);
 }
 
-/* `shadow` has been noted for `config`, see names.h. */
+/* `shadow` has been noted for `config`, see frame_names.h. */
 static struct proton_context locate(const struct thread *thread, uint32_t shadow, uint32_t config)
 {
 	struct proton_context where = {.shadow = shadow, .sessions = config};
@@ -377,7 +377,7 @@ static void note_entered(uint32_t context, uint32_t config_id)
 struct entered {
 	const char *text; /* NULL: only if it is known */
 	size_t length;
-	uint64_t *known; /* the caller's: word << 32 | frame, see names.h; or NULL */
+	uint64_t *known; /* the caller's: word << 32 | frame, see frame_names.h; or NULL */
 };
 
 /* Apart and cold, as is all that a known scope does not need: inline it cost 2 ns of 13. */

@@ -26,7 +26,7 @@ struct scope {
 	uint32_t own;      /* the same below the state of the time: where its metrics go */
 	uint64_t start_ns; /* 0: not timed */
 	uint32_t serial;   /* of this entry into a scope on this thread; not 0 */
-	uint32_t config;   /* for which the names on the path have been noted, see names.h */
+	uint32_t config;   /* for which the names on the path have been noted, see frame_names.h */
 	struct trace_event event;
 	bool is_left; /* by another task than the one that entered it, see task.h */
 };

@@ -1,0 +1,43 @@
+/* What the HTML report tells besides the tree: kernels one by one, and what devices can do. */
+#ifndef EXPORT_HTML_REPORT_H
+#define EXPORT_HTML_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format/rows.h"
+
+#define REPORT_WIDTHS 5 /* of operands: 4, 8, 16, 32 and 64 bits */
+
+/* A kernel by name, wherever it ran: sums over the nodes that are shown. */
+struct report_kernel {
+	uint32_t frame;
+	uint64_t count;
+	uint64_t total_ns;
+	uint64_t min_ns; /* KERNEL_TIME_UNKNOWN if the source does not tell */
+	uint64_t max_ns;
+	double flops; /* NAN where none were recorded; so all of these */
+	double bytes;
+	double util;
+	bool has_histogram; /* of all its runs */
+	uint64_t bucket[HISTOGRAM_BUCKETS];
+};
+
+struct report_device {
+	uint32_t device; /* index of profile->devices */
+	uint64_t total_ns;
+	bool has_peaks;
+	double flop_per_s[REPORT_WIDTHS];
+	double byte_per_s;
+};
+
+struct export_report {
+	struct report_kernel *kernels; /* by total time, the largest first */
+	size_t kernel_count;
+	struct report_device *devices; /* on which something ran */
+	size_t device_count;
+	bool uses_width[REPORT_WIDTHS]; /* operations of that width were recorded */
+};
+
+#endif

@@ -1,0 +1,169 @@
+/* Files that are there whole or not at all. See save.h. */
+#include "viewer/export/save.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "viewer/print/printable_text.h"
+#include "viewer/print/xalloc.h"
+
+/* Signals that people and systems end programs with. */
+static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+/* What a signal must not leave behind; NULL: nothing. */
+static char *volatile temporary;
+
+static void remove_and_end(int number)
+{
+	if (temporary)
+		unlink(temporary);
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+static void watch_signals(void)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(ending_signals); i++) {
+		struct sigaction action;
+
+		/* Who started us may have said that it is to be ignored (nohup). */
+		if (sigaction(ending_signals[i], NULL, &action) || action.sa_handler == SIG_IGN)
+			continue;
+		action = (struct sigaction){.sa_handler = remove_and_end};
+		sigaction(ending_signals[i], &action, NULL);
+	}
+}
+
+/* The temporary file and its name in `temporary` come and go together. */
+static sigset_t hold_signals(void)
+{
+	sigset_t held;
+	sigset_t before;
+
+	sigemptyset(&held);
+	for (size_t i = 0; i < ARRAY_LENGTH(ending_signals); i++)
+		sigaddset(&held, ending_signals[i]);
+	sigprocmask(SIG_BLOCK, &held, &before);
+	return before;
+}
+
+static int begin_file(struct save *save, const char *path, bool no_clobber,
+		      struct proton_error *err)
+{
+	sigset_t before;
+	int status;
+
+	watch_signals();
+	before = hold_signals();
+	status = file_replace_begin(&save->file, path, err);
+	if (status == PROTON_OK)
+		temporary = strdup(save->file.temporary);
+	if (status == PROTON_OK && !temporary) {
+		file_replace_abandon(&save->file);
+		status = err_set(err, PROTON_E_NOMEM, "cannot write %s: out of memory", path);
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	if (status == PROTON_OK)
+		file_replace_clean(save->file.path);
+	save->file.is_exclusive = no_clobber;
+	save->out = &save->file.out;
+	return status;
+}
+
+static int begin_direct(struct save *save, struct proton_error *err)
+{
+	int fd = save->path ? open(save->path, O_WRONLY | O_CLOEXEC) : STDOUT_FILENO;
+
+	if (fd < 0)
+		return err_errno(err, errno, "cannot write %s", save->path);
+	save->is_direct = true;
+	save->terminal = isatty(fd) == 1 ? fd : -1;
+	out_init(&save->direct, save->terminal < 0 ? fd : -1);
+	save->out = &save->direct;
+	return PROTON_OK;
+}
+
+static void save_fini(struct save *save)
+{
+	char *name = temporary;
+
+	temporary = NULL;
+	free(name);
+	if (save->is_direct) {
+		if (save->path)
+			close(save->terminal < 0 ? save->direct.fd : save->terminal);
+		out_fini(&save->direct);
+	}
+	free(save->path);
+	*save = (struct save){0};
+}
+
+/* What `path` names is already open as standard output, such as /dev/stdout. */
+static bool is_standard_output(const struct stat *info)
+{
+	struct stat standard;
+
+	return fstat(STDOUT_FILENO, &standard) == 0 && standard.st_dev == info->st_dev &&
+	       standard.st_ino == info->st_ino;
+}
+
+int save_begin(struct save *save, const char *path, bool no_clobber, struct proton_error *err)
+{
+	struct stat info;
+	int status;
+
+	*save = (struct save){0};
+	if (!path || strcmp(path, "-") == 0)
+		return begin_direct(save, err);
+	if (stat(path, &info) != 0 || (S_ISREG(info.st_mode) && !is_standard_output(&info))) {
+		status = begin_file(save, path, no_clobber, err);
+	} else {
+		if (!is_standard_output(&info))
+			save->path = xstrndup(path, strlen(path));
+		status = begin_direct(save, err);
+	}
+	if (status)
+		save_fini(save);
+	return status;
+}
+
+/* Names in any format may hold what a terminal obeys. */
+static void clean_for_terminal(struct save *save)
+{
+	struct out raw = save->direct;
+
+	out_init(&save->direct, save->terminal);
+	text_clean_lines(&save->direct, raw.bytes, raw.length);
+	save->direct.errnum = save->direct.errnum ? save->direct.errnum : raw.errnum;
+	out_fini(&raw);
+}
+
+int save_commit(struct save *save, struct proton_error *err)
+{
+	int status;
+
+	if (save->is_direct && save->terminal >= 0)
+		clean_for_terminal(save);
+	if (save->is_direct) {
+		status = out_finish(&save->direct, err);
+		if (status && save->direct.errnum == EPIPE)
+			status = PROTON_OK;
+	} else {
+		status = file_replace_commit(&save->file, err);
+	}
+	save_fini(save);
+	return status;
+}
+
+void save_abandon(struct save *save)
+{
+	if (!save->is_direct)
+		file_replace_abandon(&save->file);
+	save_fini(save);
+}

@@ -1,0 +1,419 @@
+/* Several profiles beside each other. See compare.h. */
+#include "viewer/numbers/compare.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/merge.h"
+#include "viewer/numbers/compare_parts.h"
+#include "viewer/print/say.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/query/filter.h"
+
+void comparison_begin(struct comparison *comparison, const struct options *options)
+{
+	*comparison = (struct comparison){.options = options, .all = profile_new()};
+	comparison->merge = comparison->all ? merge_new(comparison->all) : NULL;
+	if (!comparison->merge)
+		xgive_up();
+}
+
+void comparison_end(struct comparison *comparison)
+{
+	merge_free(comparison->merge);
+	profile_free(comparison->all);
+	for (size_t i = 0; i < comparison->name_count; i++) {
+		free(comparison->names[i]);
+		free(comparison->source[i]);
+		free(comparison->labels[i]);
+	}
+	free(comparison->labels);
+	free(comparison->source);
+	free(comparison->divisor);
+	free(comparison->names);
+	free(comparison->is_found);
+	free(comparison->is_inclusive);
+	free(comparison->is_additive);
+}
+
+/* A copy, for names may be those of a profile that goes before the next one comes. */
+static void add_name(struct comparison *comparison, const char *name)
+{
+	comparison->names[comparison->name_count++] = xstrndup(name, strlen(name));
+}
+
+/* The first profile with metrics decides about those that are shown by default. */
+static void name_metrics(struct comparison *comparison, const struct view *view)
+{
+	const struct options *options = comparison->options;
+	const char *defaults[VIEW_METRICS_MOST];
+	const char *const *shown;
+	size_t count;
+
+	if (comparison->names)
+		return;
+	shown = view_metrics(view, options, defaults, &comparison->shown_count);
+	if (comparison->shown_count == 0)
+		return; /* an empty profile */
+	count = comparison->shown_count + options->threshold_count + options->gate_count;
+	comparison->names = xcalloc(count, sizeof(*comparison->names));
+	comparison->labels = xcalloc(count, sizeof(*comparison->labels));
+	comparison->is_found = xcalloc(count, sizeof(bool));
+	comparison->is_inclusive = xcalloc(count, sizeof(bool));
+	comparison->is_additive = xcalloc(count, sizeof(bool));
+	comparison->source = xcalloc(count, sizeof(char *));
+	comparison->divisor = xcalloc(count, sizeof(double));
+	for (size_t i = 0; i < comparison->shown_count; i++)
+		add_name(comparison, shown[i]);
+	for (size_t i = 0; i < options->threshold_count; i++)
+		add_name(comparison, options->thresholds[i].metric);
+	for (size_t i = 0; i < options->gate_count; i++)
+		add_name(comparison, options->gates[i].metric);
+}
+
+/* Siblings of one name become one node, so that paths tell nodes apart. */
+static struct profile *without_twins(struct profile *profile)
+{
+	struct profile *unique = profile_new();
+	struct merge *merge = unique ? merge_new(unique) : NULL;
+
+	if (!merge)
+		xgive_up();
+	merge_source(merge, profile);
+	free(merge_tree(merge));
+	merge_free(merge);
+	if (unique->out_of_memory)
+		xgive_up();
+	profile_free(profile);
+	return unique;
+}
+
+static int derive_side(struct comparison *comparison, struct view *view,
+		       struct metric_column *columns, struct proton_error *err)
+{
+	struct derive derive;
+	int status = PROTON_OK;
+
+	derive_init(&derive, &view->metrics);
+	for (size_t i = 0; i < comparison->name_count && status == PROTON_OK; i++) {
+		struct proton_error missing;
+
+		if (derive_column(&derive, comparison->names[i], &columns[i], &missing)) {
+			if (!comparison->first_error.text[0])
+				comparison->first_error = missing;
+			continue;
+		}
+		if (!columns[i].values) {
+			status = err_set(err, PROTON_E_INVALID,
+					 "metric %.100s is no number and cannot be compared",
+					 comparison->names[i]);
+			break;
+		}
+		if (!comparison->is_found[i])
+			comparison->labels[i] = xstrndup(columns[i].name, strlen(columns[i].name));
+		comparison->is_found[i] = true;
+		comparison->is_inclusive[i] = columns[i].is_inclusive;
+		comparison->is_additive[i] = columns[i].is_additive;
+		if (!columns[i].source || comparison->source[i])
+			continue;
+		comparison->source[i] =
+			xstrndup(columns[i].source->label, strlen(columns[i].source->label));
+		comparison->divisor[i] = columns[i].divisor;
+	}
+	derive_fini(&derive);
+	return status;
+}
+
+int comparison_derive(struct comparison *comparison, struct profile *profile, struct view *view,
+		      struct metric_column **columns_out, struct proton_error *err)
+{
+	int status = view_init(view, without_twins(profile), comparison->options, err);
+
+	*columns_out = NULL;
+	if (status)
+		return status;
+	name_metrics(comparison, view);
+	*columns_out = xcalloc(comparison->name_count, sizeof(**columns_out));
+	return derive_side(comparison, view, *columns_out, err);
+}
+
+void comparison_free_columns(const struct comparison *comparison, struct metric_column *columns)
+{
+	for (size_t i = 0; columns && i < comparison->name_count; i++)
+		metric_column_fini(&columns[i]);
+	free(columns);
+}
+
+uint32_t *comparison_map(struct comparison *comparison, const struct profile *profile)
+{
+	uint32_t *nodes;
+
+	merge_source(comparison->merge, profile);
+	nodes = merge_tree(comparison->merge);
+	if (!nodes || comparison->all->out_of_memory)
+		xgive_up();
+	return nodes;
+}
+
+int comparison_check_found(const struct comparison *comparison, struct proton_error *err)
+{
+	for (size_t i = 0; i < comparison->name_count; i++) {
+		if (!comparison->is_found[i]) {
+			if (err)
+				*err = comparison->first_error;
+			return PROTON_E_INVALID;
+		}
+	}
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ the result */
+
+char *comparison_joined(const char *a, const char *b)
+{
+	size_t length = strlen(a) + 1 + strlen(b) + 1;
+	char *text = xcalloc(length, 1);
+
+	snprintf(text, length, "%s %s", a, b);
+	return text;
+}
+
+struct metric_column *comparison_column(const struct comparison *comparison, struct view *view,
+					size_t name, const char *which)
+{
+	struct metric_column *column = &view->columns[view->column_count++];
+
+	*column = (struct metric_column){
+		.name = comparison_joined(comparison->labels[name], which),
+		.which = which,
+		.is_inclusive = comparison->is_inclusive[name],
+		.divisor = comparison->divisor[name],
+	};
+	if (comparison->source[name])
+		column->source = metrics_find(&view->metrics, comparison->source[name]);
+	column->values = xcalloc(view->profile->node_count, sizeof(*column->values));
+	return column;
+}
+
+void comparison_take_union(struct comparison *comparison, struct view *view, size_t columns)
+{
+	merge_free(comparison->merge);
+	comparison->merge = NULL;
+	*view = (struct view){.profile = comparison->all};
+	comparison->all = NULL;
+	view->state = filter_prune(view->profile);
+	metrics_init(&view->metrics, view->profile);
+	view->columns = xcalloc(columns, sizeof(*view->columns));
+	if (comparison->options->gate_count)
+		view->gates = xcalloc(comparison->options->gate_count, sizeof(*view->gates));
+	view->gate_count = comparison->options->gate_count;
+}
+
+size_t comparison_first_gate(const struct comparison *comparison)
+{
+	return comparison->shown_count + comparison->options->threshold_count;
+}
+
+/* ------------------------------------------------------------------ many */
+
+/* Over the files, per metric and node of the union. */
+struct tally {
+	double sum, least, most;
+	uint32_t count; /* files that have a value */
+	uint32_t most_in;
+};
+
+struct tallies {
+	struct tally *rows; /* name_count per node */
+	size_t capacity;
+	size_t node_count;
+	size_t file_count;
+};
+
+static void take(struct tally *tally, double value, uint32_t file)
+{
+	if (isnan(value))
+		return;
+	if (tally->count == 0 || value < tally->least)
+		tally->least = value;
+	if (tally->count == 0 || value > tally->most) {
+		tally->most = value;
+		tally->most_in = file;
+	}
+	tally->sum += value;
+	tally->count++;
+}
+
+/* Touches the nodes of this file alone: the union of many files is large. */
+static void add_tallies(struct comparison *comparison, struct tallies *tallies,
+			const struct profile *profile, const struct metric_column *columns,
+			uint32_t file)
+{
+	uint32_t *nodes = comparison_map(comparison, profile);
+	size_t names = comparison->name_count;
+	size_t before = tallies->node_count * names;
+	size_t after = comparison->all->node_count * names;
+
+	tallies->file_count++;
+	if (names) { /* else: empty profiles so far */
+		xreserve(&tallies->rows, &tallies->capacity, after, sizeof(*tallies->rows));
+		memset(tallies->rows + before, 0, (after - before) * sizeof(*tallies->rows));
+		tallies->node_count = comparison->all->node_count;
+	}
+	for (size_t i = 0; i < names; i++) {
+		const double *values = columns[i].values;
+
+		for (size_t n = 0; values && n < profile->node_count; n++)
+			take(&tallies->rows[nodes[n] * names + i], values[n], file);
+	}
+	free(nodes);
+}
+
+/* Files without a node have 0 there, where numbers add up. */
+static void finish_tallies(const struct comparison *comparison, struct tallies *tallies)
+{
+	for (size_t n = 0; n < tallies->node_count; n++) {
+		for (size_t i = 0; i < comparison->name_count; i++) {
+			struct tally *tally = &tallies->rows[n * comparison->name_count + i];
+
+			if (!comparison->is_additive[i] || tally->count == 0 ||
+			    tally->count == tallies->file_count)
+				continue;
+			tally->count = (uint32_t)tallies->file_count;
+			tally->least = fmin(tally->least, 0);
+			tally->most = fmax(tally->most, 0);
+		}
+	}
+}
+
+static double tally_value(const struct tally *tally, enum merge_how how)
+{
+	if (tally->count == 0)
+		return NAN;
+	switch (how) {
+	case MERGE_SUM:
+		return tally->sum;
+	case MERGE_MIN:
+		return tally->least;
+	case MERGE_MAX:
+		return tally->most;
+	case MERGE_MEAN:
+		return tally->sum / tally->count;
+	case MERGE_SPREAD:
+		break;
+	}
+	return tally->sum == 0
+		       ? (tally->least == tally->most ? 0 : NAN)
+		       : 100 * (tally->most - tally->least) / fabs(tally->sum / tally->count);
+}
+
+static const double *add_tally_column(const struct comparison *comparison, struct view *view,
+				      const struct tallies *tallies, size_t name,
+				      enum merge_how how)
+{
+	static const char *const words[] = {
+		[MERGE_SUM] = "sum", [MERGE_MEAN] = "mean",       [MERGE_MIN] = "min",
+		[MERGE_MAX] = "max", [MERGE_SPREAD] = "spread/%",
+	};
+	struct metric_column *column = comparison_column(comparison, view, name, words[how]);
+
+	column->is_additive = comparison->is_additive[name] && how == MERGE_MEAN;
+	for (size_t n = 0; n < view->profile->node_count; n++)
+		column->values[n] =
+			tally_value(&tallies->rows[n * comparison->name_count + name], how);
+	return column->values;
+}
+
+/* The file with the most; nothing where all have the same. */
+static void add_most_in(const struct comparison *comparison, struct view *view,
+			const struct tallies *tallies, size_t name, const struct input *input)
+{
+	bool is_time = strstr(comparison->names[name], "time") != NULL;
+	struct metric_column *column = &view->columns[view->column_count++];
+	size_t count = view->profile->node_count;
+
+	*column = (struct metric_column){
+		.name = comparison_joined(comparison->names[name], is_time ? "slowest" : "most in"),
+		.words = (const char *const *)input->labels,
+	};
+	column->word = xcalloc(count, sizeof(*column->word));
+	for (size_t n = 0; n < count; n++) {
+		const struct tally *tally = &tallies->rows[n * comparison->name_count + name];
+
+		column->word[n] = tally->count && tally->most > tally->least ? tally->most_in
+									     : WORD_NONE;
+	}
+}
+
+static void show_tallies(struct comparison *comparison, struct view *view, struct tallies *tallies,
+			 const struct input *input)
+{
+	const struct options *options = comparison->options;
+	enum merge_how how = options->merge_how;
+	enum merge_how judged = how == MERGE_SPREAD ? MERGE_MEAN : how;
+
+	finish_tallies(comparison, tallies);
+	comparison_take_union(comparison, view, 5 * comparison->name_count);
+	for (size_t i = 0; i < comparison->shown_count; i++) {
+		add_tally_column(comparison, view, tallies, i, judged);
+		if (how != MERGE_SPREAD)
+			continue;
+		add_tally_column(comparison, view, tallies, i, MERGE_MIN);
+		add_tally_column(comparison, view, tallies, i, MERGE_MAX);
+		add_tally_column(comparison, view, tallies, i, MERGE_SPREAD);
+		add_most_in(comparison, view, tallies, i, input);
+	}
+	view->shown_count = view->column_count;
+	for (size_t i = comparison->shown_count; i < comparison->name_count; i++) {
+		const double *values = add_tally_column(comparison, view, tallies, i, judged);
+		size_t gate = i - comparison_first_gate(comparison);
+
+		if (i < comparison_first_gate(comparison))
+			continue;
+		view->gates[gate] = (struct gate_numbers){
+			.label = xstrndup(comparison->labels[i], strlen(comparison->labels[i])),
+			.after = values,
+			.is_inclusive = comparison->is_inclusive[i],
+		};
+	}
+}
+
+int compare_many(struct view *view, struct input *input, const struct options *options,
+		 struct proton_error *err)
+{
+	struct comparison comparison;
+	struct tallies tallies = {0};
+	int status = PROTON_OK;
+
+	*view = (struct view){0};
+	comparison_begin(&comparison, options);
+	for (size_t i = 0; i < input->count && status == PROTON_OK; i++) {
+		struct profile *profile = input_load(input, i);
+		struct metric_column *columns;
+		struct view one;
+
+		if (!profile)
+			continue;
+		status = comparison_derive(&comparison, profile, &one, &columns, err);
+		if (status == PROTON_OK)
+			add_tallies(&comparison, &tallies, one.profile, columns, (uint32_t)i);
+		comparison_free_columns(&comparison, columns);
+		view_fini(&one);
+	}
+	if (status == PROTON_OK && tallies.file_count == 0) {
+		err->text[0] = '\0'; /* why has been said of each file */
+		status = PROTON_E_INVALID;
+	}
+	if (status == PROTON_OK)
+		status = comparison_check_found(&comparison, err);
+	comparison.all->is_damaged |= input->left_out > 0;
+	if (status == PROTON_OK) {
+		show_tallies(&comparison, view, &tallies, input);
+		input_say_losses(view->profile);
+	}
+	free(tallies.rows);
+	comparison_end(&comparison);
+	return status;
+}

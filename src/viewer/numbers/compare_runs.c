@@ -1,0 +1,430 @@
+/*
+ * --diff: runs of FILE against runs of BASE, node by node. A side is one file, several files that
+ * are runs of the same program, or with --merge sum one profile made of several files.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/export/export_target.h"
+#include "viewer/numbers/compare.h"
+#include "viewer/numbers/compare_parts.h"
+#include "viewer/numbers/repeats.h"
+#include "viewer/print/say.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/query/filter.h"
+
+/* A number of one run. */
+struct entry {
+	uint32_t node; /* of the union */
+	uint32_t name; /* index of comparison->names */
+	double value;
+};
+
+/* One side. Only what the runs have is stored: their trees may differ. */
+struct runs {
+	size_t count;
+	struct entry *entries; /* in the order of the runs */
+	size_t entry_count, entry_capacity;
+	bool *has_node; /* by node of the union */
+	size_t node_capacity;
+	/* The values by node and name, once all runs are known. */
+	double *values;
+	size_t *first; /* index of `values` by node * name_count + name; one more at the end */
+};
+
+static void runs_fini(struct runs *runs)
+{
+	free(runs->entries);
+	free(runs->has_node);
+	free(runs->values);
+	free(runs->first);
+}
+
+static void reserve_nodes(struct runs *runs, size_t count)
+{
+	size_t before = runs->node_capacity;
+
+	xreserve(&runs->has_node, &runs->node_capacity, count, sizeof(bool));
+	memset(runs->has_node + before, 0, runs->node_capacity - before);
+}
+
+static void take_values(struct comparison *comparison, const struct view *view,
+			const struct metric_column *columns, struct runs *runs)
+{
+	uint32_t *nodes = comparison_map(comparison, view->profile);
+
+	reserve_nodes(runs, comparison->all->node_count);
+	for (size_t n = 0; n < view->profile->node_count; n++) {
+		if (view->state[n] != NODE_GONE)
+			runs->has_node[nodes[n]] = true;
+		for (size_t i = 0; i < comparison->name_count; i++) {
+			if (!columns[i].values || isnan(columns[i].values[n]))
+				continue;
+			xreserve(&runs->entries, &runs->entry_capacity, runs->entry_count + 1,
+				 sizeof(*runs->entries));
+			runs->entries[runs->entry_count++] =
+				(struct entry){nodes[n], (uint32_t)i, columns[i].values[n]};
+		}
+	}
+	free(nodes);
+	runs->count++;
+}
+
+/* Takes the profile. */
+static int add_run(struct comparison *comparison, struct profile *profile, struct runs *runs,
+		   struct proton_error *err)
+{
+	struct metric_column *columns;
+	struct view view;
+	int status = comparison_derive(comparison, profile, &view, &columns, err);
+
+	if (status == PROTON_OK)
+		take_values(comparison, &view, columns, runs);
+	comparison_free_columns(comparison, columns);
+	view_fini(&view);
+	return status;
+}
+
+/* E_INVALID with "" as text: a message was printed of each file. */
+static int add_side(struct comparison *comparison, struct input *input, struct runs *runs,
+		    struct proton_error *err)
+{
+	bool is_sum = comparison->options->is_sum_asked_for;
+	int status = PROTON_OK;
+
+	for (size_t i = 0; i < (is_sum ? 1 : input->count) && status == PROTON_OK; i++) {
+		struct profile *profile = is_sum ? input_load_all(input) : input_load(input, i);
+
+		if (profile)
+			status = add_run(comparison, profile, runs, err);
+	}
+	if (status == PROTON_OK && runs->count == 0) {
+		err->text[0] = '\0';
+		status = PROTON_E_INVALID;
+	}
+	return status;
+}
+
+/* ------------------------------------------------------------------ changes */
+
+/* All runs are known: brings the values of a node and name together. */
+static void sort_values(const struct comparison *comparison, struct runs *runs)
+{
+	size_t names = comparison->name_count;
+	size_t keys = comparison->all->node_count * names;
+	size_t *first = xcalloc(keys + 2, sizeof(*first));
+
+	reserve_nodes(runs, comparison->all->node_count);
+	runs->values = xcalloc(runs->entry_count, sizeof(*runs->values));
+	for (size_t i = 0; i < runs->entry_count; i++)
+		first[runs->entries[i].node * names + runs->entries[i].name + 2]++;
+	for (size_t k = 2; k < keys + 2; k++)
+		first[k] += first[k - 1];
+	/* Each entry moves the beginning of the next key up to its place. */
+	for (size_t i = 0; i < runs->entry_count; i++) {
+		const struct entry *entry = &runs->entries[i];
+
+		runs->values[first[entry->node * names + entry->name + 1]++] = entry->value;
+	}
+	runs->first = first;
+	free(runs->entries);
+	runs->entries = NULL;
+}
+
+/* A run without a node has 0 there where numbers add up, if another run of the side has it. */
+static struct repeats repeats_at(const struct comparison *comparison, const struct runs *runs,
+				 size_t name, size_t node)
+{
+	size_t key = node * comparison->name_count + name;
+	size_t count = runs->first[key + 1] - runs->first[key];
+	size_t zeros = count && comparison->is_additive[name] ? runs->count - count : 0;
+
+	return repeats_of(runs->values + runs->first[key], count, zeros);
+}
+
+/* What became of a number. */
+struct change {
+	double before, after; /* means; NAN: no value */
+	double median_before, median_after;
+	double difference;
+	double percent;
+	double low, high; /* of the difference; NAN: not known */
+};
+
+static struct change change_at(const struct comparison *comparison, const struct runs *base,
+			       const struct runs *file, size_t name, size_t node)
+{
+	struct repeats before = repeats_at(comparison, base, name, node);
+	struct repeats after = repeats_at(comparison, file, name, node);
+	bool is_additive = comparison->is_additive[name];
+	bool is_zero = is_additive && comparison->is_inclusive[name];
+	struct change change = {.low = NAN, .high = NAN};
+
+	change.before = is_zero && !before.count ? 0 : before.mean;
+	change.after = is_zero && !after.count ? 0 : after.mean;
+	change.median_before = is_zero && !before.count ? 0 : before.median;
+	change.median_after = is_zero && !after.count ? 0 : after.median;
+	/* An additive number that only one of them has is all change. */
+	if (is_additive && !before.count && (after.count || is_zero))
+		before = repeats_of(NULL, 0, base->count);
+	if (is_additive && !after.count && before.count)
+		after = repeats_of(NULL, 0, file->count);
+	change.difference = after.mean - before.mean;
+	change.percent = change_percent(before.mean, after.mean);
+	repeats_interval(&before, &after, &change.low, &change.high);
+	return change;
+}
+
+/* ------------------------------------------------------------------ columns */
+
+#define COLUMNS_OF_GATE 4 /* before, after, low, high */
+
+enum change_column {
+	COLUMN_BEFORE,
+	COLUMN_AFTER,
+	COLUMN_CHANGE, /* sorted by */
+	COLUMN_PERCENT,
+	COLUMNS_OF_ONE_RUN,
+	COLUMN_LOW_PERCENT = COLUMNS_OF_ONE_RUN,
+	COLUMN_HIGH_PERCENT,
+	COLUMNS_OF_RUNS,
+	COLUMN_LOW = COLUMNS_OF_RUNS,
+	COLUMN_HIGH,
+	COLUMN_MEDIAN_BEFORE,
+	COLUMN_MEDIAN_AFTER,
+	COLUMNS_FOR_PROGRAMS,
+};
+
+static const char *const column_names[] = {
+	[COLUMN_BEFORE] = "before",
+	[COLUMN_AFTER] = "after",
+	[COLUMN_CHANGE] = "change",
+	[COLUMN_PERCENT] = "change/%",
+	[COLUMN_LOW_PERCENT] = "low/%",
+	[COLUMN_HIGH_PERCENT] = "high/%",
+	[COLUMN_LOW] = "low",
+	[COLUMN_HIGH] = "high",
+	[COLUMN_MEDIAN_BEFORE] = "median before",
+	[COLUMN_MEDIAN_AFTER] = "median after",
+};
+
+static double percent_of(double part, double whole)
+{
+	return whole == 0 ? NAN : 100 * part / fabs(whole);
+}
+
+static double number_of(const struct change *change, enum change_column which)
+{
+	switch (which) {
+	case COLUMN_BEFORE:
+		return change->before;
+	case COLUMN_AFTER:
+		return change->after;
+	case COLUMN_CHANGE:
+		return change->difference;
+	case COLUMN_PERCENT:
+		return isfinite(change->percent) ? change->percent : NAN;
+	case COLUMN_LOW_PERCENT:
+		return percent_of(change->low, change->before);
+	case COLUMN_HIGH_PERCENT:
+		return percent_of(change->high, change->before);
+	case COLUMN_LOW:
+		return change->low;
+	case COLUMN_HIGH:
+		return change->high;
+	case COLUMN_MEDIAN_BEFORE:
+		return change->median_before;
+	case COLUMN_MEDIAN_AFTER:
+		return change->median_after;
+	default:
+		return NAN;
+	}
+}
+
+static struct metric_column *add_words(struct view *view, char *name, const char *const *words)
+{
+	struct metric_column *column = &view->columns[view->column_count++];
+
+	*column = (struct metric_column){.name = name, .words = words};
+	column->word = xcalloc(view->profile->node_count, sizeof(*column->word));
+	return column;
+}
+
+static void add_metric(const struct comparison *comparison, struct view *view, size_t name,
+		       struct runs *base, struct runs *file)
+{
+	const struct options *options = comparison->options;
+	bool is_for_programs = options->csv || options->json || options->export_format ||
+			       options->output;
+	bool has_runs = base->count > 1 || file->count > 1;
+	size_t count = !has_runs         ? COLUMNS_OF_ONE_RUN
+		       : is_for_programs ? COLUMNS_FOR_PROGRAMS
+					 : COLUMNS_OF_RUNS;
+	struct metric_column *columns[COLUMNS_FOR_PROGRAMS];
+	struct metric_column *verdict = NULL;
+	bool is_time = verdict_is_time(comparison->labels[name]);
+
+	for (size_t c = 0; c < count; c++)
+		columns[c] = comparison_column(comparison, view, name, column_names[c]);
+	columns[COLUMN_BEFORE]->is_additive = comparison->is_additive[name];
+	columns[COLUMN_AFTER]->is_additive = comparison->is_additive[name];
+	if (has_runs)
+		verdict = add_words(view, comparison_joined(comparison->labels[name], "verdict"),
+				    verdict_words);
+	for (size_t n = 0; n < view->profile->node_count; n++) {
+		struct change change = change_at(comparison, base, file, name, n);
+
+		for (size_t c = 0; c < count; c++)
+			columns[c]->values[n] = number_of(&change, (enum change_column)c);
+		if (verdict)
+			verdict->word[n] = isnan(change.low)
+						   ? WORD_NONE
+						   : verdict_of(change.low, change.high, is_time);
+	}
+}
+
+static const char *const standings[] = {"new", "gone"};
+
+static void add_standing(struct view *view, const struct runs *base, const struct runs *file)
+{
+	struct metric_column *column = add_words(view, xstrndup("path", 4), standings);
+
+	for (size_t n = 0; n < view->profile->node_count; n++) {
+		bool was = base->has_node[n];
+		bool is = file->has_node[n];
+
+		column->word[n] = was == is ? WORD_NONE : was;
+	}
+}
+
+/* Columns that are only looked at. */
+static void add_hidden(const struct comparison *comparison, struct view *view,
+		       const struct runs *base, const struct runs *file)
+{
+	size_t gates = comparison_first_gate(comparison);
+
+	for (size_t i = comparison->shown_count; i < comparison->name_count; i++) {
+		size_t count = i < gates ? 1 : COLUMNS_OF_GATE;
+		double *values[COLUMNS_OF_GATE];
+
+		for (size_t c = 0; c < count; c++)
+			values[c] = comparison_column(comparison, view, i, "hidden")->values;
+		for (size_t n = 0; n < view->profile->node_count; n++) {
+			struct change change = change_at(comparison, base, file, i, n);
+			const double numbers[COLUMNS_OF_GATE] = {change.before, change.after,
+								 change.low, change.high};
+
+			/* A threshold is about the change. */
+			if (i < gates)
+				values[0][n] = change.after - change.before;
+			for (size_t c = 0; i >= gates && c < count; c++)
+				values[c][n] = numbers[c];
+		}
+		if (i < gates)
+			continue;
+		view->gates[i - gates] = (struct gate_numbers){
+			.label = xstrndup(comparison->labels[i], strlen(comparison->labels[i])),
+			.before = values[0],
+			.after = values[1],
+			.low = values[2],
+			.high = values[3],
+			.is_inclusive = comparison->is_inclusive[i],
+		};
+	}
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+int compare_check_sums(const struct options *options, const struct input *base,
+		       const struct input *input, struct proton_error *err)
+{
+	size_t before = base->count - base->left_out;
+	size_t after = input->count - input->left_out;
+	bool is_export = options->export_format || options->output;
+	bool is_report = is_export && !export_is_of_columns(options);
+
+	if (before != after && (options->is_sum_asked_for || is_report))
+		return err_set(err, PROTON_E_INVALID,
+			       "%s cannot compare sums of %zu files with %zu of the base%s",
+			       is_report ? "this report" : "--merge sum", after, before,
+			       is_report ? "" : "; leave it out to compare means");
+	if (is_report && before > 1 && !options->is_sum_asked_for)
+		return err_set(err, PROTON_E_INVALID,
+			       "this report shows sums and no means of several files; add --merge "
+			       "sum, or choose csv");
+	return PROTON_OK;
+}
+
+static bool has_relative_gate(const struct options *options)
+{
+	for (size_t i = 0; i < options->gate_count; i++) {
+		if (options->gates[i].kind != GATE_VALUE)
+			return true;
+	}
+	return false;
+}
+
+static void say_one_run(const struct options *options, const struct runs *base,
+			const struct runs *file)
+{
+	if ((base->count > 1 && file->count > 1) ||
+	    (base->count == file->count && !has_relative_gate(options)))
+		return;
+	say("one run%s: no noise estimate; give several runs of each side to tell a change "
+	    "from noise",
+	    base->count == file->count ? " of each side"
+	    : base->count == 1         ? " of the base"
+				       : "");
+}
+
+static void show_runs(struct comparison *comparison, struct view *view, struct runs *base,
+		      struct runs *file)
+{
+	sort_values(comparison, base);
+	sort_values(comparison, file);
+	comparison_take_union(comparison, view,
+			      (COLUMNS_FOR_PROGRAMS + 1) * comparison->name_count + 1);
+	for (size_t i = 0; i < comparison->shown_count; i++)
+		add_metric(comparison, view, i, base, file);
+	add_standing(view, base, file);
+	view->shown_count = view->column_count;
+	view->sort_column = comparison->shown_count ? COLUMN_CHANGE : 0;
+	view->by_magnitude = true;
+	view->base_runs = base->count;
+	view->runs = file->count;
+	add_hidden(comparison, view, base, file);
+}
+
+int compare_runs(struct view *view, struct input *base, struct input *input,
+		 const struct options *options, struct proton_error *err)
+{
+	struct comparison comparison;
+	struct runs before = {0};
+	struct runs after = {0};
+	int status = compare_check_sums(options, base, input, err);
+
+	*view = (struct view){0};
+	if (status)
+		return status;
+	comparison_begin(&comparison, options);
+	status = add_side(&comparison, base, &before, err);
+	if (status == PROTON_OK)
+		status = add_side(&comparison, input, &after, err);
+	if (status == PROTON_OK)
+		status = compare_check_sums(options, base, input, err);
+	if (status == PROTON_OK)
+		status = comparison_check_found(&comparison, err);
+	comparison.all->is_damaged |= base->left_out || input->left_out;
+	if (status == PROTON_OK) {
+		show_runs(&comparison, view, &before, &after);
+		if (!input_is_refused(base) && !input_is_refused(input)) {
+			input_say_losses(view->profile);
+			say_one_run(options, &before, &after);
+		}
+	}
+	runs_fini(&before);
+	runs_fini(&after);
+	comparison_end(&comparison);
+	return status;
+}

@@ -1,0 +1,231 @@
+/* Gates. See gate.h. */
+#include "viewer/numbers/gate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/numbers/repeats.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/query/derive.h"
+#include "viewer/query/filter.h"
+
+static const char *skip_spaces(const char *text)
+{
+	return text + strspn(text, " \t");
+}
+
+static char *trimmed(const char *text, size_t length)
+{
+	while (length > 0 && (*text == ' ' || *text == '\t')) {
+		text++;
+		length--;
+	}
+	while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t'))
+		length--;
+	return xstrndup(text, length);
+}
+
+static int bad(const struct gate *gate, struct proton_error *err)
+{
+	return err_set(err, PROTON_E_INVALID,
+		       "--fail-if \"%.100s\" is not METRIC >|<|>=|<= [+|-]NUMBER[%%] [in REGEX]",
+		       gate->text);
+}
+
+/* "[+|-]NUMBER[%]"; returns what follows, or NULL. */
+static const char *parse_amount(struct gate *gate, const char *text)
+{
+	bool has_sign = *text == '+' || *text == '-';
+	char *end;
+
+	/* strtod() knows signs, "inf" and hexadecimal numbers too; here it is digits. */
+	if (!strchr("0123456789.", text[has_sign]) || !text[has_sign])
+		return NULL;
+	gate->amount = strtod(text, &end);
+	if (end == text || !isfinite(gate->amount))
+		return NULL;
+	gate->kind = has_sign ? GATE_CHANGE : GATE_VALUE;
+	if (*end == '%') {
+		if (!has_sign)
+			return NULL;
+		gate->kind = GATE_CHANGE_PERCENT;
+		end++;
+	}
+	gate->amount_text = xstrndup(text, (size_t)(end - text));
+	return skip_spaces(end);
+}
+
+/* "time > 3" would be three nanoseconds. Percents are the same in every unit. */
+static int check_unit(struct gate *gate, struct proton_error *err)
+{
+	size_t length = strlen(gate->metric);
+	char *metric;
+
+	if (!derive_lacks_unit(gate->metric))
+		return PROTON_OK;
+	if (gate->kind != GATE_CHANGE_PERCENT)
+		return err_set(err, PROTON_E_INVALID,
+			       "--fail-if \"%.100s\": %.40s has no unit; write %.40s/ms "
+			       "(or /s, /us, /ns)",
+			       gate->text, gate->metric, gate->metric);
+	metric = xcalloc(length + sizeof("/ms"), 1);
+	memcpy(metric, gate->metric, length);
+	memcpy(metric + length, "/ms", sizeof("/ms"));
+	free(gate->metric);
+	gate->metric = metric;
+	return PROTON_OK;
+}
+
+int gate_parse(struct gate *gate, const char *text, struct proton_error *err)
+{
+	size_t length = strcspn(text, "<>");
+	const char *rest;
+
+	*gate = (struct gate){.text = xstrndup(text, strlen(text))};
+	gate->metric = trimmed(text, length);
+	if (!text[length] || !*gate->metric)
+		return bad(gate, err);
+	gate->is_above = text[length] == '>';
+	gate->is_equal_bad = text[length + 1] == '=';
+	rest = parse_amount(gate, skip_spaces(text + length + 1 + gate->is_equal_bad));
+	if (!rest)
+		return bad(gate, err);
+	if (strncmp(rest, "in", 2) == 0 && (rest[2] == ' ' || rest[2] == '\t')) {
+		gate->pattern = trimmed(rest + 2, strlen(rest + 2));
+		rest = "";
+	}
+	if (*rest || (gate->pattern && !*gate->pattern))
+		return bad(gate, err);
+	return check_unit(gate, err);
+}
+
+void gate_fini(struct gate *gate)
+{
+	free(gate->text);
+	free(gate->metric);
+	free(gate->pattern);
+	free(gate->amount_text);
+	*gate = (struct gate){0};
+}
+
+double change_percent(double before, double after)
+{
+	if (before == after)
+		return 0;
+	return 100 * (after - before) / fabs(before);
+}
+
+double gate_judged(const struct gate *gate, double before, double after)
+{
+	switch (gate->kind) {
+	case GATE_CHANGE:
+		return after - before;
+	case GATE_CHANGE_PERCENT:
+		return change_percent(before, after);
+	case GATE_VALUE:
+		break;
+	}
+	return after;
+}
+
+static bool is_bad(const struct gate *gate, double value)
+{
+	if (value == gate->amount)
+		return gate->is_equal_bad;
+	return gate->is_above ? value > gate->amount : value < gate->amount;
+}
+
+/* True if the change may be chance, and without a change the gate would not fail. */
+static bool is_excused(const struct gate *gate, const struct gate_finding *finding)
+{
+	return gate->kind != GATE_VALUE && !isnan(finding->low) && !is_bad(gate, 0) &&
+	       verdict_of(finding->low, finding->high, true) == VERDICT_NOISE;
+}
+
+/* True if `a` is farther on the bad side than `b`. */
+static bool is_worse(const struct gate *gate, const struct gate_finding *a,
+		     const struct gate_finding *b)
+{
+	double left = gate_judged(gate, a->before, a->after);
+	double right = gate_judged(gate, b->before, b->after);
+
+	if (a->is_failed != b->is_failed)
+		return a->is_failed;
+	return gate->is_above ? left > right : left < right;
+}
+
+static void add_finding(struct gate_result *result, struct gate_finding *finding)
+{
+	const struct gate *gate = result->gate;
+
+	if (is_bad(gate, gate_judged(gate, finding->before, finding->after))) {
+		finding->is_noise = is_excused(gate, finding);
+		finding->is_failed = !finding->is_noise;
+	}
+	result->failed += finding->is_failed;
+	result->within_noise += finding->is_noise;
+	if (result->checked++ == 0 || is_worse(gate, finding, &result->worst))
+		result->worst = *finding;
+	/* What is only noise leaves space for what fails. */
+	if (result->finding_count >= (finding->is_failed  ? GATE_FINDINGS_MOST
+				      : finding->is_noise ? GATE_FINDINGS_MOST / 2
+							  : 0))
+		return;
+	xreserve(&result->findings, &result->finding_capacity, result->finding_count + 1,
+		 sizeof(*result->findings));
+	result->findings[result->finding_count++] = *finding;
+}
+
+static struct gate_finding finding_of(const struct gate_numbers *numbers, uint32_t node)
+{
+	return (struct gate_finding){
+		.node = node,
+		.before = numbers->before ? numbers->before[node] : NAN,
+		.after = numbers->after[node],
+		.low = numbers->low ? numbers->low[node] : NAN,
+		.high = numbers->high ? numbers->high[node] : NAN,
+	};
+}
+
+int gate_check(const struct gate *gate, const struct profile *profile, const uint8_t *state,
+	       const struct gate_numbers *numbers, struct gate_result *result,
+	       struct proton_error *err)
+{
+	bool *matches = NULL;
+
+	*result = (struct gate_result){.gate = gate, .label = numbers->label};
+	if (gate->kind != GATE_VALUE && !numbers->before)
+		return err_set(err, PROTON_E_INVALID,
+			       "--fail-if \"%.100s\" is about a change and needs --diff",
+			       gate->text);
+	if (gate->pattern) {
+		int status = filter_matches(profile, gate->pattern, &matches, err);
+
+		if (status)
+			return status;
+	}
+	for (uint32_t i = 0; i < profile->node_count; i++) {
+		struct gate_finding finding = finding_of(numbers, i);
+
+		if (matches ? !matches[i] : numbers->is_inclusive && i > 0)
+			continue;
+		if (state[i] == NODE_GONE || isnan(finding.after) ||
+		    (gate->kind != GATE_VALUE && isnan(finding.before)))
+			continue;
+		add_finding(result, &finding);
+	}
+	free(matches);
+	if (result->checked == 0)
+		return err_set(err, PROTON_E_INVALID,
+			       "--fail-if \"%.100s\" cannot be checked: no frame that it is about "
+			       "has a value",
+			       gate->text);
+	return PROTON_OK;
+}
+
+void gate_result_fini(struct gate_result *result)
+{
+	free(result->findings);
+	*result = (struct gate_result){0};
+}

@@ -1,0 +1,185 @@
+/* What gates found. See gate_report.h. */
+#include "viewer/numbers/gate_report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "viewer/numbers/repeats.h"
+#include "viewer/print/say.h"
+#include "viewer/query/frame_names.h"
+
+#define SAID_MOST 5
+
+static const char *operator_of(const struct gate *gate)
+{
+	return gate->is_above ? (gate->is_equal_bad ? ">=" : ">")
+			      : (gate->is_equal_bad ? "<=" : "<");
+}
+
+static double percent_of(double part, double whole)
+{
+	return whole == 0 ? NAN : 100 * part / fabs(whole);
+}
+
+/* ------------------------------------------------------------------ messages */
+
+/* " (before 3, after 3.2, 95 % interval +4.1% to +9.9%)", or "" of a value. */
+static void put_change(char *text, size_t capacity, const struct gate *gate,
+		       const struct gate_finding *finding)
+{
+	bool is_percent = gate->kind == GATE_CHANGE_PERCENT && finding->before != 0;
+	double low = is_percent ? percent_of(finding->low, finding->before) : finding->low;
+	double high = is_percent ? percent_of(finding->high, finding->before) : finding->high;
+	const char *unit = is_percent ? "%" : "";
+	size_t used;
+
+	text[0] = '\0';
+	if (gate->kind == GATE_VALUE)
+		return;
+	used = (size_t)snprintf(text, capacity, " (before %.6g, after %.6g", finding->before,
+				finding->after);
+	if (!isnan(low) && used < capacity)
+		used += (size_t)snprintf(text + used, capacity - used,
+					 ", %.0f %% interval %+.3g%s to %+.3g%s",
+					 100 * REPEATS_CONFIDENCE, low, unit, high, unit);
+	if (used < capacity)
+		snprintf(text + used, capacity - used, ")");
+}
+
+/* "time/ms 3.21 > 3.00 in matmul" */
+static void say_finding(const struct gate_result *result, const struct profile *profile,
+			const struct gate_finding *finding)
+{
+	const struct gate *gate = result->gate;
+	double judged = gate_judged(gate, finding->before, finding->after);
+	char value[40];
+	char change[200];
+	struct out name;
+
+	snprintf(value, sizeof(value), gate->kind == GATE_VALUE ? "%.6g%s" : "%+.6g%s", judged,
+		 gate->kind == GATE_CHANGE_PERCENT ? "%" : "");
+	put_change(change, sizeof(change), gate, finding);
+	out_init(&name, -1);
+	name_write(&name, profile, profile->nodes[finding->node].frame, NAME_FULL);
+	out_byte(&name, '\0');
+	say("gate %s: %s %s %s %s in %s%s%s", finding->is_failed ? "failed" : "passed",
+	    result->label, value, operator_of(gate), gate->amount_text, name.bytes, change,
+	    finding->is_noise ? ": within noise" : "");
+	out_fini(&name);
+}
+
+void gate_say(const struct gate_result *result, const struct profile *profile)
+{
+	const struct gate *gate = result->gate;
+
+	for (int is_noise = 0; is_noise <= 1; is_noise++) {
+		size_t count = is_noise ? result->within_noise : result->failed;
+		size_t said = 0;
+
+		for (size_t i = 0; i < result->finding_count && said < SAID_MOST; i++) {
+			if (result->findings[i].is_noise != is_noise)
+				continue;
+			say_finding(result, profile, &result->findings[i]);
+			said++;
+		}
+		if (count > said)
+			say("gate %s: %s: %zu more frames%s", is_noise ? "passed" : "failed",
+			    gate->text, count - said, is_noise ? ": within noise" : "");
+	}
+}
+
+/* ------------------------------------------------------------------ json */
+
+static void put_text(struct json_writer *json, const char *key, const char *text)
+{
+	json_key(json, key);
+	json_string(json, text, strlen(text));
+}
+
+static void put_number(struct json_writer *json, const char *key, double value)
+{
+	json_key(json, key);
+	json_double(json, isfinite(value) ? value : NAN);
+}
+
+static void put_count(struct json_writer *json, const char *key, size_t value)
+{
+	json_key(json, key);
+	json_uint64(json, value);
+}
+
+static void put_finding(struct json_writer *json, const struct gate_result *result,
+			const struct gate_finding *finding, const struct profile *profile)
+{
+	struct out name;
+
+	json_begin_object(json);
+	out_init(&name, -1);
+	name_write(&name, profile, profile->nodes[finding->node].frame, NAME_FULL);
+	out_byte(&name, '\0');
+	put_text(json, "frame", name.bytes);
+	out_fini(&name);
+	json_key(json, "failed");
+	json_bool(json, finding->is_failed);
+	if (isnan(finding->before)) {
+		put_number(json, "value", finding->after);
+		json_end_object(json);
+		return;
+	}
+	put_number(json, "before", finding->before);
+	put_number(json, "after", finding->after);
+	put_number(json, "change", finding->after - finding->before);
+	put_number(json, "change/%", change_percent(finding->before, finding->after));
+	put_number(json, "low", finding->low);
+	put_number(json, "high", finding->high);
+	put_number(json, "low/%", percent_of(finding->low, finding->before));
+	put_number(json, "high/%", percent_of(finding->high, finding->before));
+	if (isnan(finding->low))
+		put_number(json, "verdict", NAN);
+	else
+		put_text(json, "verdict",
+			 verdict_words[verdict_of(finding->low, finding->high,
+						  verdict_is_time(result->label))]);
+	json_end_object(json);
+}
+
+static void put_result(struct json_writer *json, const struct gate_result *result,
+		       const struct profile *profile)
+{
+	static const char *const kinds[] = {
+		[GATE_VALUE] = "value",
+		[GATE_CHANGE] = "change",
+		[GATE_CHANGE_PERCENT] = "change/%",
+	};
+
+	json_line_break(json);
+	json_begin_object(json);
+	put_text(json, "gate", result->gate->text);
+	put_text(json, "metric", result->label);
+	put_text(json, "kind", kinds[result->gate->kind]);
+	put_text(json, "operator", operator_of(result->gate));
+	put_number(json, "limit", result->gate->amount);
+	json_key(json, "failed");
+	json_bool(json, result->failed > 0);
+	put_count(json, "checked", result->checked);
+	put_count(json, "failures", result->failed);
+	put_count(json, "within_noise", result->within_noise);
+	json_key(json, "frames");
+	json_begin_array(json);
+	for (size_t i = 0; i < result->finding_count; i++)
+		put_finding(json, result, &result->findings[i], profile);
+	if (!result->finding_count)
+		put_finding(json, result, &result->worst, profile);
+	json_end_array(json);
+	json_end_object(json);
+}
+
+void gate_write_json(struct json_writer *json, const struct gate_result *results, size_t count,
+		     const struct profile *profile)
+{
+	json_begin_array(json);
+	for (size_t i = 0; i < count; i++)
+		put_result(json, &results[i], profile);
+	json_end_array(json);
+}

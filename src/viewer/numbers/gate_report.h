@@ -1,0 +1,27 @@
+/* What gates found: messages on standard error, and the "gates" of --json. */
+#ifndef VIEWER_NUMBERS_GATE_REPORT_H
+#define VIEWER_NUMBERS_GATE_REPORT_H
+
+#include "format/json_write.h"
+#include "viewer/numbers/gate.h"
+
+/* Which frames failed, or would have without noise. */
+void gate_say(const struct gate_result *result, const struct profile *profile);
+
+/*
+ * The array:
+ *
+ *   [{"gate": "time > +5%", "metric": "time/ms", "kind": "change/%", "operator": ">", "limit": 5.0,
+ *     "failed": true, "checked": 1, "failures": 1, "within_noise": 0,
+ *     "frames": [{"frame": "ROOT", "failed": true, "before": 3.0, "after": 3.3, "change": 0.3,
+ *                 "change/%": 10.0, "low": 0.2, "high": 0.4, "low/%": 6.7, "high/%": 13.3,
+ *                 "verdict": "slower"}]}]
+ *
+ * "kind" is "value", "change" or "change/%". "frames" are at most GATE_FINDINGS_MOST that failed or
+ * are within noise; if there are none, the one that is nearest to the limit. Without --diff a frame
+ * has "value" in place of all that follows "failed". What is not known is null.
+ */
+void gate_write_json(struct json_writer *json, const struct gate_result *results, size_t count,
+		     const struct profile *profile);
+
+#endif

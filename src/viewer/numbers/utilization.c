@@ -1,0 +1,153 @@
+/* Utilization. See utilization.h. */
+#include "viewer/numbers/utilization.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "viewer/print/say.h"
+#include "viewer/print/xalloc.h"
+
+static const struct raw_metric *find_number(const struct metrics *metrics, const char *name)
+{
+	const struct raw_metric *raw = metrics_find(metrics, name);
+
+	return raw && raw->source == RAW_NUMBER && raw->metric != METRIC_NONE ? raw : NULL;
+}
+
+void util_init(struct util *util, const struct metrics *metrics)
+{
+	const struct profile *profile = metrics->profile;
+
+	*util = (struct util){
+		.metrics = metrics, .profile = profile, .bytes = find_number(metrics, "bytes")};
+	for (size_t w = 0; w < PEAK_WIDTHS; w++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "flops%u", peak_width_bits[w]);
+		util->flops[w] = find_number(metrics, name);
+	}
+	util->peaks = xcalloc(profile->device_count, sizeof(*util->peaks));
+	util->has_peaks = xcalloc(profile->device_count, sizeof(*util->has_peaks));
+	for (size_t i = 0; i < profile->device_count; i++)
+		util->has_peaks[i] = peaks_find(profile, &profile->devices[i], &util->peaks[i]);
+}
+
+void util_fini(struct util *util)
+{
+	free(util->peaks);
+	free(util->has_peaks);
+	*util = (struct util){0};
+}
+
+bool util_is_possible(const struct metrics *metrics)
+{
+	bool is_possible = find_number(metrics, "bytes") != NULL;
+
+	for (size_t w = 0; w < PEAK_WIDTHS && !is_possible; w++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "flops%u", peak_width_bits[w]);
+		is_possible = find_number(metrics, name) != NULL;
+	}
+	return is_possible && metrics->profile->kernel_count > 1;
+}
+
+bool util_is_known(const struct metrics *metrics)
+{
+	const struct profile *profile = metrics->profile;
+	struct peaks peaks;
+
+	for (size_t i = 0; i < profile->device_count; i++)
+		if (peaks_find(profile, &profile->devices[i], &peaks))
+			return true;
+	return false;
+}
+
+static double own_number(const struct util *util, const struct raw_metric *raw, uint32_t node)
+{
+	return raw ? metrics_own_number(util->metrics, raw, node) : 0;
+}
+
+/*
+ * The peak that counts for a node. It may have run on several devices: its time on each tells how
+ * much of each device's peak it could have used. `width` PEAK_WIDTHS: bytes.
+ */
+static double peak_of_node(const struct util *util, uint32_t node, size_t width)
+{
+	const struct profile_kernel *kernels = util->profile->kernels;
+	double capacity = 0;
+	double total_ns = 0;
+
+	for (uint32_t i = util->profile->nodes[node].first_kernel; i; i = kernels[i].next) {
+		const struct peaks *peaks = &util->peaks[kernels[i].device];
+		double ns = (double)kernels[i].total_ns;
+
+		if (!util->has_peaks[kernels[i].device])
+			return NAN;
+		capacity += ns *
+			    (width < PEAK_WIDTHS ? peaks->flop_per_s[width] : peaks->byte_per_s);
+		total_ns += ns;
+	}
+	return total_ns > 0 ? capacity / total_ns : NAN;
+}
+
+double util_least_flop_time_s(const struct util *util, uint32_t node)
+{
+	double seconds = 0;
+
+	for (size_t w = 0; w < PEAK_WIDTHS; w++) {
+		double flops = own_number(util, util->flops[w], node);
+
+		if (flops != 0)
+			seconds += flops / peak_of_node(util, node, w);
+	}
+	return seconds;
+}
+
+double util_least_byte_time_s(const struct util *util, uint32_t node)
+{
+	double bytes = own_number(util, util->bytes, node);
+
+	return bytes != 0 ? bytes / peak_of_node(util, node, PEAK_WIDTHS) : 0;
+}
+
+double util_of_node(const struct util *util, uint32_t node)
+{
+	const struct profile_kernel *kernels = util->profile->kernels;
+	double flop_time_s;
+	double byte_time_s;
+	double ns = 0;
+
+	if (isnan(peak_of_node(util, node, 0)))
+		return NAN;
+	for (uint32_t i = util->profile->nodes[node].first_kernel; i; i = kernels[i].next)
+		ns += (double)kernels[i].total_ns;
+	flop_time_s = util_least_flop_time_s(util, node);
+	byte_time_s = util_least_byte_time_s(util, node);
+	return (flop_time_s > byte_time_s ? flop_time_s : byte_time_s) / (ns / 1e9);
+}
+
+void util_say_unknown(const struct util *util)
+{
+	const struct profile *profile = util->profile;
+	bool *is_used = xcalloc(profile->device_count, sizeof(*is_used));
+
+	for (size_t i = 1; i < profile->kernel_count; i++)
+		is_used[profile->kernels[i].device] = true;
+	for (size_t i = 0; i < profile->device_count; i++) {
+		const struct profile_device *device = &profile->devices[i];
+		bool is_said = false;
+
+		for (size_t k = 0; k < i && !is_said; k++)
+			is_said = is_used[k] && !util->has_peaks[k] &&
+				  profile->devices[k].arch == device->arch &&
+				  profile->devices[k].type == device->type;
+		if (!is_used[i] || util->has_peaks[i] || is_said)
+			continue;
+		say("util is not known for %s devices of architecture \"%s\": there are no peak "
+		    "rates for it",
+		    profile_text(profile, device->type), profile_text(profile, device->arch));
+	}
+	free(is_used);
+}

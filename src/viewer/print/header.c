@@ -1,0 +1,108 @@
+/* The line above a picture: what was run, how long, on what. See table_model.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "viewer/print/printable_text.h"
+#include "viewer/print/table_model.h"
+
+static const char *info_of(const struct profile *profile, const char *key)
+{
+	for (size_t i = 0; i < profile->info_count; i++) {
+		if (strcmp(profile_text(profile, profile->info[i].key), key) == 0)
+			return profile_text(profile, profile->info[i].value);
+	}
+	return NULL;
+}
+
+static void separate(struct out *out, const struct picture *picture, bool *has_any)
+{
+	if (*has_any)
+		out_text(out, picture->term.has_utf8 ? " · " : "; ");
+	*has_any = true;
+}
+
+static void write_seconds(struct out *out, double seconds)
+{
+	if (seconds < 120)
+		out_printf(out, "%.3g s", seconds);
+	else
+		out_printf(out, "%d:%02d:%02d h", (int)(seconds / 3600), (int)(seconds / 60) % 60,
+			   (int)seconds % 60);
+}
+
+/* Devices of one type and name are told together: "CUDA 0-3 NVIDIA H200". */
+static void write_devices(struct out *out, const struct picture *picture, bool *has_any)
+{
+	const struct profile *profile = picture->profile;
+
+	for (size_t i = 0; i < profile->device_count; i++) {
+		const struct profile_device *device = &profile->devices[i];
+		const char *name = profile_text(profile, device->name);
+		const char *arch = profile_text(profile, device->arch);
+		size_t last = i;
+
+		while (last + 1 < profile->device_count &&
+		       profile->devices[last + 1].type == device->type &&
+		       profile->devices[last + 1].name == device->name &&
+		       profile->devices[last + 1].arch == device->arch &&
+		       profile->devices[last + 1].id == profile->devices[last].id + 1)
+			last++;
+		separate(out, picture, has_any);
+		text_clean(out, profile_text(profile, device->type),
+			   strlen(profile_text(profile, device->type)));
+		out_printf(out, " %" PRIu32, device->id);
+		if (last > i)
+			out_printf(out, "-%" PRIu32, profile->devices[last].id);
+		if (*name || *arch) {
+			out_byte(out, ' ');
+			text_clean(out, *name ? name : arch, strlen(*name ? name : arch));
+		}
+		i = last;
+	}
+}
+
+static void write_start(struct out *out, uint64_t start_ns)
+{
+	time_t seconds = (time_t)(start_ns / 1000000000u);
+	struct tm local;
+	char text[32];
+
+	if (!localtime_r(&seconds, &local) ||
+	    strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &local) == 0)
+		return;
+	out_text(out, text);
+}
+
+void header_print(const struct picture *picture, struct out *out)
+{
+	const struct profile *profile = picture->profile;
+	const char *command = info_of(profile, "command");
+	const char *host = info_of(profile, "host");
+	bool has_any = false;
+
+	/* Other programs' files know nothing but devices; that is no line of its own. */
+	if (!command && !profile->start_ns)
+		return;
+	paint(out, picture, PAINT_FAINT, 0);
+	if (command) {
+		separate(out, picture, &has_any);
+		text_clean(out, command, strlen(command));
+	}
+	if (profile->start_ns && profile->end_ns > profile->start_ns) {
+		separate(out, picture, &has_any);
+		write_seconds(out, (double)(profile->end_ns - profile->start_ns) / 1e9);
+	}
+	write_devices(out, picture, &has_any);
+	if (host) {
+		separate(out, picture, &has_any);
+		text_clean(out, host, strlen(host));
+	}
+	if (profile->start_ns) {
+		separate(out, picture, &has_any);
+		write_start(out, profile->start_ns);
+	}
+	unpaint(out, picture, PAINT_FAINT, 0);
+	out_byte(out, '\n');
+}

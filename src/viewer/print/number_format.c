@@ -1,0 +1,44 @@
+/* Number styles. See number_format.h. */
+#include "viewer/print/number_format.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define SCIENTIFIC_FROM 1e15 /* above, a double has no exact integers to show for its digits */
+#define SCIENTIFIC_BELOW 1e-6
+#define DECIMALS_LEAST_BELOW 1e7 /* smaller columns have two decimals at least */
+
+struct figure_style figure_style_for(double largest, bool is_integer)
+{
+	struct figure_style style = {0};
+
+	if (largest >= SCIENTIFIC_FROM || (largest > 0 && largest < SCIENTIFIC_BELOW)) {
+		style.is_scientific = true;
+		style.decimals = 4;
+	} else if (!is_integer) {
+		int magnitude = largest > 0 ? (int)floor(log10(largest)) : 0;
+
+		style.decimals = 4 - magnitude;
+		if (style.decimals < 2)
+			style.decimals = largest < DECIMALS_LEAST_BELOW ? 2 : 0;
+	}
+	return style;
+}
+
+size_t figure_write(char text[FIGURE_MAX_BYTES], struct figure_style style, double value)
+{
+	int length;
+
+	if (!isfinite(value))
+		length = snprintf(text, FIGURE_MAX_BYTES, "-");
+	else if (value == 0)
+		length = snprintf(text, FIGURE_MAX_BYTES, "0");
+	else if (style.is_scientific)
+		length = snprintf(text, FIGURE_MAX_BYTES, "%.*e", style.decimals, value);
+	else if (fabs(value) < 0.5 * pow(10, -style.decimals))
+		/* It would read as zero, which it is not. */
+		length = snprintf(text, FIGURE_MAX_BYTES, "%.0e", value);
+	else
+		length = snprintf(text, FIGURE_MAX_BYTES, "%.*f", style.decimals, value);
+	return (size_t)length;
+}

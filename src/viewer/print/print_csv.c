@@ -1,0 +1,89 @@
+/*
+ * --csv: the tree for programs, or a flat table. One line per node in the order of
+ * the tree, with the line that is
+ * its parent, so that paths can be put together again whatever the names contain. Numbers have all
+ * their digits; an empty field is no value. Text is written as in format/csv_write.h.
+ * Rows of an incomplete profile (--allow-partial) end with a field "partial", which is 1.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/csv_write.h"
+#include "format/number.h"
+#include "viewer/print/table_model.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/query/walk.h"
+
+static void write_value(struct out *out, struct out *scratch, const struct picture *picture,
+			size_t c, uint32_t node)
+{
+	const struct metric_column *column = &picture->columns[c];
+
+	out_byte(out, ',');
+	if (!column->values) {
+		scratch->length = 0;
+		picture_text(scratch, picture, column, node);
+		csv_text(out, scratch->bytes, scratch->length);
+	} else if (isfinite(column->values[node])) {
+		char text[NUMBER_TEXT_BYTES];
+
+		if (column->exact)
+			out_i64(out, column->exact[node]);
+		else
+			out_bytes(out, text, number_from_double(column->values[node], text));
+	}
+}
+
+void csv_print(const struct picture *picture, struct out *out)
+{
+	bool is_partial = profile_is_partial(picture->profile);
+	size_t *line_at_level; /* the latest line printed of each level */
+	size_t capacity = 0;
+	size_t line = 0;
+	struct out scratch;
+	struct walk_step step;
+	struct walk walk;
+
+	line_at_level = NULL;
+	out_text(out, picture->is_flat ? "frame" : "node,parent,depth,frame");
+	for (size_t c = 0; c < picture->column_count; c++) {
+		out_byte(out, ',');
+		csv_text(out, picture->columns[c].name, strlen(picture->columns[c].name));
+	}
+	out_text(out, is_partial ? ",partial\n" : "\n");
+	if (!picture->column_count)
+		return; /* nothing was measured */
+	out_init(&scratch, -1);
+	out_byte(&scratch, ' '); /* so that there are bytes to point at */
+	walk_init(&walk, picture);
+	while (!out->errnum && walk_next(&walk, &step)) {
+		if (step.is_more || (picture->is_flat && step.level == 0))
+			continue;
+		xreserve(&line_at_level, &capacity, (size_t)step.level + 1, sizeof(*line_at_level));
+		line_at_level[step.level] = line;
+		if (!picture->is_flat) {
+			out_u64(out, line);
+			out_byte(out, ',');
+			if (step.level)
+				out_u64(out, line_at_level[step.level - 1]);
+			out_byte(out, ',');
+			out_u64(out, step.level);
+			out_byte(out, ',');
+		}
+		scratch.length = 0;
+		name_write_styled(&scratch, picture->profile,
+				  picture->profile->nodes[step.node].frame, picture->format,
+				  picture->names);
+		csv_text(out, scratch.bytes, scratch.length);
+		for (size_t c = 0; c < picture->column_count; c++)
+			write_value(out, &scratch, picture, c, step.node);
+		out_text(out, is_partial ? ",1\n" : "\n");
+		line++;
+		if (picture->is_flat && line == picture->rows)
+			break;
+	}
+	walk_fini(&walk);
+	out_fini(&scratch);
+	free(line_at_level);
+}

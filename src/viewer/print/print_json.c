@@ -1,0 +1,185 @@
+/*
+ * --json: what is printed, for programs. One object:
+ *
+ *   {"metrics": [{"name": "time/ms", "inclusive": true}],
+ *    "partial": false,
+ *    "comparison": {"base_runs": 5, "runs": 5, "confidence": 0.95},
+ *    "gates": [...],
+ *    "rows": [{"node": 0, "parent": null, "depth": 0, "frame": "ROOT",
+ *              "metrics": {"time/ms": 1.5}}]}
+ *
+ * Rows come in the order of the tree; "parent" is the "node" of an earlier row. Trees are not
+ * nested, because many readers of JSON give up at a depth of a few hundred. A flat table has rows
+ * of "frame" and "metrics" alone. What has no value is null. "partial" is true if --allow-partial
+ * accepted an incomplete profile. "comparison" is there with --diff ("confidence" is null where one
+ * run of a side gives no interval), "gates" with --fail-if (gate_report.h).
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/json_write.h"
+#include "viewer/numbers/gate_report.h"
+#include "viewer/numbers/repeats.h"
+#include "viewer/print/table_model.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/query/walk.h"
+
+struct json_printer {
+	const struct picture *picture;
+	struct json_writer writer;
+	struct out scratch;
+};
+
+static void write_metrics(struct json_printer *printer)
+{
+	const struct picture *picture = printer->picture;
+
+	json_key(&printer->writer, "metrics");
+	json_begin_array(&printer->writer);
+	for (size_t c = 0; c < picture->column_count; c++) {
+		const char *name = picture->columns[c].name;
+
+		json_begin_object(&printer->writer);
+		json_key(&printer->writer, "name");
+		json_string(&printer->writer, name, strlen(name));
+		json_key(&printer->writer, "inclusive");
+		json_bool(&printer->writer, picture->columns[c].is_inclusive);
+		json_end_object(&printer->writer);
+	}
+	json_end_array(&printer->writer);
+}
+
+static void write_value(struct json_printer *printer, const struct metric_column *column,
+			uint32_t node)
+{
+	if (!column->values) {
+		printer->scratch.length = 0;
+		picture_text(&printer->scratch, printer->picture, column, node);
+		if (printer->scratch.length)
+			json_string(&printer->writer, printer->scratch.bytes,
+				    printer->scratch.length);
+		else
+			json_double(&printer->writer, NAN);
+	} else if (column->exact && isfinite(column->values[node])) {
+		json_int64(&printer->writer, column->exact[node]);
+	} else {
+		json_double(&printer->writer, column->values[node]);
+	}
+}
+
+static void write_name(struct json_printer *printer, uint32_t node)
+{
+	const struct picture *picture = printer->picture;
+
+	printer->scratch.length = 0;
+	name_write_styled(&printer->scratch, picture->profile, picture->profile->nodes[node].frame,
+			  picture->format, picture->names);
+	json_key(&printer->writer, "frame");
+	json_string(&printer->writer, printer->scratch.bytes, printer->scratch.length);
+}
+
+static void write_place(struct json_writer *writer, size_t line, const size_t *line_at_level,
+			uint32_t level)
+{
+	json_key(writer, "node");
+	json_uint64(writer, line);
+	json_key(writer, "parent");
+	if (level)
+		json_uint64(writer, line_at_level[level - 1]);
+	else
+		json_double(writer, NAN);
+	json_key(writer, "depth");
+	json_uint64(writer, level);
+}
+
+static void write_row(struct json_printer *printer, uint32_t node)
+{
+	const struct picture *picture = printer->picture;
+
+	write_name(printer, node);
+	json_key(&printer->writer, "metrics");
+	json_begin_object(&printer->writer);
+	for (size_t c = 0; c < picture->column_count; c++) {
+		json_key(&printer->writer, picture->columns[c].name);
+		write_value(printer, &picture->columns[c], node);
+	}
+	json_end_object(&printer->writer);
+}
+
+static void write_rows(struct json_printer *printer)
+{
+	const struct picture *picture = printer->picture;
+	struct json_writer *writer = &printer->writer;
+	size_t *line_at_level = NULL; /* the latest line printed of each level */
+	size_t capacity = 0;
+	size_t line = 0;
+	struct walk_step step;
+	struct walk walk;
+
+	walk_init(&walk, picture);
+	while (!writer->out->errnum && walk_next(&walk, &step)) {
+		if (step.is_more || (picture->is_flat && step.level == 0))
+			continue;
+		if (picture->is_flat && picture->rows && line == picture->rows)
+			break;
+		json_line_break(writer);
+		json_begin_object(writer);
+		if (!picture->is_flat) {
+			xreserve(&line_at_level, &capacity, (size_t)step.level + 1,
+				 sizeof(*line_at_level));
+			line_at_level[step.level] = line;
+			write_place(writer, line, line_at_level, step.level);
+		}
+		write_row(printer, step.node);
+		json_end_object(writer);
+		line++;
+	}
+	walk_fini(&walk);
+	free(line_at_level);
+}
+
+static void write_comparison(struct json_printer *printer)
+{
+	const struct picture *picture = printer->picture;
+	bool has_intervals = picture->base_runs > 1 && picture->runs > 1;
+
+	json_key(&printer->writer, "comparison");
+	json_begin_object(&printer->writer);
+	json_key(&printer->writer, "base_runs");
+	json_uint64(&printer->writer, picture->base_runs);
+	json_key(&printer->writer, "runs");
+	json_uint64(&printer->writer, picture->runs);
+	json_key(&printer->writer, "confidence");
+	json_double(&printer->writer, has_intervals ? REPEATS_CONFIDENCE : NAN);
+	json_end_object(&printer->writer);
+}
+
+void json_print(const struct picture *picture, struct out *out)
+{
+	struct json_printer printer = {.picture = picture};
+
+	out_init(&printer.scratch, -1);
+	out_byte(&printer.scratch, ' '); /* so that there are bytes to point at */
+	json_writer_init(&printer.writer, out, false);
+	json_begin_object(&printer.writer);
+	write_metrics(&printer);
+	json_key(&printer.writer, "partial");
+	json_bool(&printer.writer, profile_is_partial(picture->profile));
+	if (picture->runs)
+		write_comparison(&printer);
+	if (picture->gate_count) {
+		json_key(&printer.writer, "gates");
+		gate_write_json(&printer.writer, picture->gates, picture->gate_count,
+				picture->profile);
+	}
+	json_key(&printer.writer, "rows");
+	json_begin_array(&printer.writer);
+	if (picture->column_count)
+		write_rows(&printer);
+	out_byte(out, '\n');
+	json_end_array(&printer.writer);
+	json_end_object(&printer.writer);
+	out_byte(out, '\n');
+	out_fini(&printer.scratch);
+}

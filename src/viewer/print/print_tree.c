@@ -1,0 +1,458 @@
+/*
+ * The tree for people: numbers in columns on the left, where they can be compared, and the tree on
+ * the right, where it may be as wide as it likes.
+ *
+ *   time/ms  time/%  count  frame
+ *   0.01645  100.00      4  ROOT
+ *   0.00653   39.69      2  ├─ outer
+ *   0.00506   30.73      1  │  └─ inner
+ *
+ * On a terminal names are shortened in the middle to fit a line and deep levels share the last
+ * indentation, with "+N" before the name; a file or a pipe gets every name whole.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/print/number_format.h"
+#include "viewer/print/printable_text.h"
+#include "viewer/print/table_model.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/query/filter.h"
+#include "viewer/query/walk.h"
+
+#define GAP_COLUMNS 2
+#define LEVEL_COLUMNS 3
+#define LEVELS_WITHOUT_TERMINAL 100 /* a tree 100 000 deep must not make lines of 300 000 bytes */
+#define NAME_COLUMNS_LEAST 24       /* kept free for the name on a terminal */
+#define MORE_BYTES 32
+#define TEXT_COLUMNS_MOST 32 /* of a column that shows text, on a terminal */
+
+struct layout {
+	struct figure_style *styles; /* per column */
+	size_t *widths;
+	size_t numbers_columns; /* all columns with their gaps */
+	size_t levels;          /* as many are indented */
+};
+
+struct printer {
+	const struct picture *picture;
+	struct picture fitted; /* what `picture` points to: as many columns as there is room for */
+	size_t dropped;        /* columns that were left out */
+	struct out *out;
+	struct layout layout;
+	struct bands bands;
+	struct out scratch; /* a name as it is stored, then cleaned */
+	struct out cleaned;
+	bool *continues; /* per level: a sibling follows below */
+};
+
+struct drawing {
+	const char *through; /* passes this level by */
+	const char *branch;
+	const char *last;
+	const char *ellipsis;
+	const char *separator;
+};
+
+static const struct drawing drawings[2] = {
+	{"|  ", "|- ", "`- ", "...", "; "},
+	{"│  ", "├─ ", "└─ ", "…", " · "},
+};
+
+static const struct drawing *drawing_of(const struct printer *printer)
+{
+	return &drawings[printer->picture->term.has_utf8];
+}
+
+/* The text of a raw metric that is no number, cleaned; "-" if the node has none. */
+static void value_text(struct printer *printer, const struct metric_column *column, uint32_t node)
+{
+	printer->scratch.length = 0;
+	printer->cleaned.length = 0;
+	picture_text(&printer->scratch, printer->picture, column, node);
+	text_clean(&printer->cleaned, printer->scratch.bytes, printer->scratch.length);
+	if (printer->cleaned.length == 0)
+		out_byte(&printer->cleaned, column->words ? ' ' : '-');
+}
+
+static size_t text_column_width(struct printer *printer, const struct metric_column *column)
+{
+	const struct picture *picture = printer->picture;
+	size_t widest = 1;
+
+	for (size_t i = 0; i < picture->profile->node_count; i++) {
+		size_t columns;
+
+		if (picture->state[i] != NODE_SHOWN)
+			continue;
+		value_text(printer, column, (uint32_t)i);
+		columns = text_columns(printer->cleaned.bytes, printer->cleaned.length);
+		if (columns > widest)
+			widest = columns;
+	}
+	if (picture->term.is_tty && widest > TEXT_COLUMNS_MOST)
+		widest = TEXT_COLUMNS_MOST;
+	return widest;
+}
+
+static size_t number_column_width(const struct printer *printer, const struct metric_column *column,
+				  struct figure_style *style_out)
+{
+	const struct picture *picture = printer->picture;
+	char text[FIGURE_MAX_BYTES];
+	double largest = 0;
+	double smallest = 0;
+	size_t widest = 1;
+	bool has_tiny = false;
+
+	for (size_t i = 0; i < picture->profile->node_count; i++) {
+		double value = column->values[i];
+
+		if (picture->state[i] != NODE_SHOWN || !isfinite(value))
+			continue;
+		if (value > largest)
+			largest = value;
+		if (value < smallest)
+			smallest = value;
+	}
+	*style_out =
+		figure_style_for(largest > -smallest ? largest : -smallest, column->exact != NULL);
+	for (size_t i = 0; i < picture->profile->node_count && !has_tiny; i++)
+		has_tiny = picture->state[i] == NODE_SHOWN && column->values[i] != 0 &&
+			   fabs(column->values[i]) < 0.5 * pow(10, -style_out->decimals);
+	if (has_tiny)
+		widest = figure_write(text, *style_out, smallest < 0 ? -1e-100 : 1e-100);
+	for (int i = 0; i < 2; i++) {
+		size_t width = figure_write(text, *style_out, i == 0 ? largest : smallest);
+
+		if (width > widest)
+			widest = width;
+	}
+	return widest;
+}
+
+/* Nobody asked for exactly these columns: the last are left out where they would leave no room. */
+static void drop_columns(struct printer *printer)
+{
+	struct picture *picture = &printer->fitted;
+	struct layout *layout = &printer->layout;
+	size_t room = picture->term.columns;
+
+	while (picture->is_default && picture->term.is_tty && picture->column_count > 1 &&
+	       layout->numbers_columns + NAME_COLUMNS_LEAST > room) {
+		picture->column_count--;
+		printer->dropped++;
+		layout->numbers_columns -= layout->widths[picture->column_count] + GAP_COLUMNS;
+	}
+}
+
+static void lay_out(struct printer *printer)
+{
+	const struct picture *picture = printer->picture;
+	struct layout *layout = &printer->layout;
+	size_t room;
+
+	layout->styles = xcalloc(picture->column_count, sizeof(*layout->styles));
+	layout->widths = xcalloc(picture->column_count, sizeof(*layout->widths));
+	for (size_t c = 0; c < picture->column_count; c++) {
+		const struct metric_column *column = &picture->columns[c];
+		size_t header = text_columns(column->name, strlen(column->name));
+
+		layout->widths[c] =
+			column->values ? number_column_width(printer, column, &layout->styles[c])
+				       : text_column_width(printer, column);
+		if (layout->widths[c] < header)
+			layout->widths[c] = header;
+		layout->numbers_columns += layout->widths[c] + GAP_COLUMNS;
+	}
+	drop_columns(printer);
+	layout->levels = LEVELS_WITHOUT_TERMINAL;
+	if (picture->term.is_tty) {
+		room = layout->numbers_columns + NAME_COLUMNS_LEAST;
+		room = picture->term.columns > room ? picture->term.columns - room : 0;
+		layout->levels = room / LEVEL_COLUMNS + 1;
+	}
+}
+
+static void print_cell(struct printer *printer, size_t c, const char *text, size_t length)
+{
+	size_t width = printer->layout.widths[c];
+	size_t columns = text_columns(text, length);
+
+	if (columns <= width)
+		text_pad(printer->out, width - columns);
+	text_shorten(printer->out, text, length, width, drawing_of(printer)->ellipsis, false);
+}
+
+static void print_header(struct printer *printer)
+{
+	const struct picture *picture = printer->picture;
+
+	paint(printer->out, picture, PAINT_HEADER, 0);
+	for (size_t c = 0; c < picture->column_count; c++) {
+		const char *name = picture->columns[c].name;
+
+		printer->cleaned.length = 0;
+		text_clean(&printer->cleaned, name, strlen(name));
+		print_cell(printer, c, printer->cleaned.bytes, printer->cleaned.length);
+		text_pad(printer->out, GAP_COLUMNS);
+	}
+	out_text(printer->out, "frame");
+	unpaint(printer->out, picture, PAINT_HEADER, 0);
+	out_byte(printer->out, '\n');
+}
+
+static void print_numbers(struct printer *printer, uint32_t node, size_t band)
+{
+	const struct picture *picture = printer->picture;
+	char text[FIGURE_MAX_BYTES];
+
+	for (size_t c = 0; c < picture->column_count; c++) {
+		const struct metric_column *column = &picture->columns[c];
+
+		if (c == 0)
+			paint(printer->out, picture, PAINT_BAND, band);
+		if (column->values) {
+			size_t length =
+				figure_write(text, printer->layout.styles[c], column->values[node]);
+			print_cell(printer, c, text, length);
+		} else {
+			value_text(printer, column, node);
+			print_cell(printer, c, printer->cleaned.bytes, printer->cleaned.length);
+		}
+		if (c == 0)
+			unpaint(printer->out, picture, PAINT_BAND, band);
+		text_pad(printer->out, GAP_COLUMNS);
+	}
+}
+
+/* The lines that lead to a node; returns the columns they take. */
+static size_t print_branches(struct printer *printer, const struct walk_step *step)
+{
+	const struct drawing *drawing = drawing_of(printer);
+	size_t levels = step->level < printer->layout.levels ? step->level : printer->layout.levels;
+	size_t columns = levels * LEVEL_COLUMNS;
+
+	if (step->level == 0 || printer->picture->is_flat)
+		return 0;
+	paint(printer->out, printer->picture, PAINT_FAINT, 0);
+	for (size_t i = 1; i < levels; i++)
+		out_text(printer->out, printer->continues[i] ? drawing->through : "   ");
+	out_text(printer->out, step->is_last ? drawing->last : drawing->branch);
+	if (step->level > levels) {
+		char depth[32];
+		size_t length =
+			(size_t)snprintf(depth, sizeof(depth), "+%zu", step->level - levels);
+
+		out_bytes(printer->out, depth, length);
+		out_byte(printer->out, ' ');
+		columns += length + 1;
+	}
+	unpaint(printer->out, printer->picture, PAINT_FAINT, 0);
+	if (step->level < printer->layout.levels)
+		printer->continues[step->level] = !step->is_last;
+	return columns;
+}
+
+/* "(12 more)": frames that are there but not printed. */
+static size_t more_text(char text[MORE_BYTES], uint32_t more)
+{
+	return (size_t)snprintf(text, MORE_BYTES, "(%" PRIu32 " more)", more);
+}
+
+static void print_more(struct printer *printer, uint32_t more)
+{
+	char text[MORE_BYTES];
+	size_t length = more_text(text, more);
+
+	paint(printer->out, printer->picture, PAINT_FAINT, 0);
+	out_bytes(printer->out, text, length);
+	unpaint(printer->out, printer->picture, PAINT_FAINT, 0);
+}
+
+/* Columns left for a name on a terminal. */
+static size_t name_room(const struct printer *printer, const struct walk_step *step,
+			size_t branches)
+{
+	size_t columns = printer->picture->term.columns;
+	size_t taken = printer->layout.numbers_columns + branches;
+	char text[MORE_BYTES];
+
+	if (columns == 0)
+		return SIZE_MAX;
+	if (step->more)
+		taken += 1 + more_text(text, step->more);
+	return columns > taken + NAME_COLUMNS_LEAST / 2 ? columns - taken : NAME_COLUMNS_LEAST / 2;
+}
+
+static void print_name(struct printer *printer, const struct walk_step *step, size_t columns,
+		       size_t band)
+{
+	const struct picture *picture = printer->picture;
+	uint32_t frame = picture->profile->nodes[step->node].frame;
+
+	printer->scratch.length = 0;
+	printer->cleaned.length = 0;
+	name_write_styled(&printer->scratch, picture->profile, frame, picture->format,
+			  picture->names);
+	text_clean(&printer->cleaned, printer->scratch.bytes, printer->scratch.length);
+	paint(printer->out, picture, PAINT_BAND, band);
+	text_shorten(printer->out, printer->cleaned.bytes, printer->cleaned.length,
+		     name_room(printer, step, columns), drawing_of(printer)->ellipsis,
+		     picture->profile->frames[frame].kind == FRAME_SOURCE);
+	unpaint(printer->out, picture, PAINT_BAND, band);
+	if (step->more) {
+		out_byte(printer->out, ' ');
+		print_more(printer, step->more);
+	}
+}
+
+static void print_step(struct printer *printer, const struct walk_step *step)
+{
+	const struct metric_column *first = &printer->picture->columns[0];
+	size_t band = first->values ? band_of(&printer->bands, first->values[step->node])
+				    : PAINT_NO_BAND;
+
+	if (step->is_more) {
+		text_pad(printer->out, printer->layout.numbers_columns);
+		print_branches(printer, step);
+		print_more(printer, step->more);
+	} else {
+		print_numbers(printer, step->node, band);
+		print_name(printer, step, print_branches(printer, step), band);
+	}
+	out_byte(printer->out, '\n');
+}
+
+/* "inclusive: a, b" if there are any. */
+static bool print_scope(struct printer *printer, bool is_inclusive)
+{
+	const struct picture *picture = printer->picture;
+	bool has_any = false;
+
+	for (size_t c = 0; c < picture->column_count; c++) {
+		if (picture->columns[c].is_inclusive != is_inclusive)
+			continue;
+		out_text(printer->out, has_any        ? ", "
+				       : is_inclusive ? "inclusive: "
+						      : "exclusive: ");
+		text_clean(printer->out, picture->columns[c].name,
+			   strlen(picture->columns[c].name));
+		has_any = true;
+	}
+	return has_any;
+}
+
+/* What the colours mean. */
+static void print_shares(struct printer *printer)
+{
+	const struct picture *picture = printer->picture;
+
+	paint(printer->out, picture, PAINT_FAINT, 0);
+	out_text(printer->out, printer->bands.is_of_root  ? "share of the root:"
+			       : printer->bands.is_of_sum ? "share of the sum:"
+							  : "share of the largest:");
+	unpaint(printer->out, picture, PAINT_FAINT, 0);
+	for (size_t band = 0; band < PAINT_BANDS; band++) {
+		out_byte(printer->out, ' ');
+		paint(printer->out, picture, PAINT_BAND, band);
+		if (band + 1 < PAINT_BANDS)
+			out_printf(printer->out, ">=%g%%", band_least_percent(band));
+		else
+			out_printf(printer->out, "<%g%%", band_least_percent(band - 1));
+		unpaint(printer->out, picture, PAINT_BAND, band);
+	}
+	out_byte(printer->out, '\n');
+}
+
+/* "1234 more frames, 5.6 % of time/ms; show them with --all" */
+static void print_cut(struct printer *printer)
+{
+	const struct picture *picture = printer->picture;
+	const struct picture_cut *cut = &picture->cut;
+
+	out_printf(printer->out, "%zu more frame%s", cut->frames, cut->frames > 1 ? "s" : "");
+	if (!isnan(cut->percent)) {
+		const char *name = picture->columns[picture->sort_column].name;
+		char text[FIGURE_MAX_BYTES];
+		size_t length =
+			figure_write(text, (struct figure_style){.decimals = 2}, cut->percent);
+
+		out_text(printer->out, ", ");
+		out_bytes(printer->out, text, length);
+		out_text(printer->out, " % of ");
+		text_clean(printer->out, name, strlen(name));
+	}
+	out_text(printer->out, "; show them with --all\n");
+}
+
+static void print_legend(struct printer *printer)
+{
+	const struct picture *picture = printer->picture;
+	const struct metric_column *first = &picture->columns[picture->sort_column];
+	const char *separator = drawing_of(printer)->separator;
+
+	out_byte(printer->out, '\n');
+	paint(printer->out, picture, PAINT_FAINT, 0);
+	if (print_scope(printer, true))
+		out_text(printer->out, separator);
+	if (print_scope(printer, false))
+		out_text(printer->out, separator);
+	if (first->values) {
+		out_text(printer->out,
+			 picture->by_magnitude ? "sorted by the size of " : "sorted by ");
+		text_clean(printer->out, first->name, strlen(first->name));
+	} else {
+		out_text(printer->out, "in the order of the file");
+	}
+	if (picture->base_runs > 1 || picture->runs > 1)
+		out_printf(printer->out, "%smeans of %zu and %zu runs", separator,
+			   picture->base_runs, picture->runs);
+	if (printer->dropped)
+		out_printf(printer->out, "%s%zu columns more with a wider terminal or -m",
+			   separator, printer->dropped);
+	unpaint(printer->out, picture, PAINT_FAINT, 0);
+	out_byte(printer->out, '\n');
+	if (picture->term.has_color && picture->columns[0].values)
+		print_shares(printer);
+	if (picture->cut.frames)
+		print_cut(printer);
+}
+
+void tree_print(const struct picture *picture, struct out *out)
+{
+	struct printer printer = {.fitted = *picture, .out = out};
+	struct walk_step step;
+	struct walk walk;
+	size_t row_count = 0;
+
+	printer.picture = &printer.fitted;
+	out_init(&printer.scratch, -1);
+	out_init(&printer.cleaned, -1);
+	printer.bands = bands_of(picture);
+	lay_out(&printer);
+	printer.continues = xcalloc(printer.layout.levels + 1, sizeof(*printer.continues));
+	walk_init(&walk, picture);
+	print_header(&printer);
+	while (!out->errnum && walk_next(&walk, &step)) {
+		if (picture->is_flat && step.level == 0)
+			continue;
+		if (picture->is_flat && picture->rows && row_count++ == picture->rows) {
+			step.is_more = true;
+			step.more = (uint32_t)walk.stack_count + 1;
+			print_step(&printer, &step);
+			break;
+		}
+		print_step(&printer, &step);
+	}
+	print_legend(&printer);
+	walk_fini(&walk);
+	free(printer.continues);
+	free(printer.layout.styles);
+	free(printer.layout.widths);
+	out_fini(&printer.scratch);
+	out_fini(&printer.cleaned);
+}

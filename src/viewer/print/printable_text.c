@@ -1,0 +1,130 @@
+/* Cleaning, measuring and shortening of names. See printable_text.h. */
+#include "viewer/print/printable_text.h"
+
+#include <wchar.h>
+
+#include "base/printable.h"
+
+void text_clean(struct out *out, const char *text, size_t length)
+{
+	size_t start = 0; /* of the run that needs no change */
+	size_t i = 0;
+
+	if (length == 0)
+		return;
+	while (i < length) {
+		uint32_t code;
+		size_t bytes = utf8_decode(text + i, length - i, &code);
+
+		if (!printable_is(code)) {
+			out_bytes(out, text + start, i - start);
+			for (size_t k = 0; k < bytes; k++) {
+				char escape[PRINTABLE_ESCAPE_BYTES];
+
+				printable_escape((unsigned char)text[i + k], escape);
+				out_bytes(out, escape, sizeof(escape));
+			}
+			start = i + bytes;
+		}
+		i += bytes;
+	}
+	out_bytes(out, text + start, length - start);
+}
+
+void text_clean_lines(struct out *out, const char *text, size_t length)
+{
+	const char *end = text + length;
+	const char *line_end;
+
+	for (; length && (line_end = memchr(text, '\n', length)) != NULL;
+	     length = (size_t)(end - text)) {
+		text_clean(out, text, (size_t)(line_end - text));
+		out_byte(out, '\n');
+		text = line_end + 1;
+	}
+	text_clean(out, text, length);
+}
+
+static size_t columns_of(uint32_t code)
+{
+	int columns;
+
+	if (code < 0x80)
+		return 1;
+	columns = code == UINT32_MAX ? 1 : wcwidth((wchar_t)code);
+	/* -1: the locale does not know the character; most that remain take one column. */
+	return columns < 0 ? 1 : (size_t)columns;
+}
+
+size_t text_columns(const char *text, size_t length)
+{
+	size_t columns = 0;
+	size_t i = 0;
+
+	while (i < length) {
+		uint32_t code;
+
+		i += utf8_decode(text + i, length - i, &code);
+		columns += columns_of(code);
+	}
+	return columns;
+}
+
+/* Bytes of the longest beginning that takes at most `columns`. */
+static size_t fitting_head(const char *text, size_t length, size_t columns)
+{
+	size_t i = 0;
+
+	while (i < length) {
+		uint32_t code;
+		size_t bytes = utf8_decode(text + i, length - i, &code);
+		size_t width = columns_of(code);
+
+		if (width > columns)
+			break;
+		columns -= width;
+		i += bytes;
+	}
+	return i;
+}
+
+void text_shorten(struct out *out, const char *text, size_t length, size_t columns,
+		  const char *mark, bool keep_end)
+{
+	size_t total = text_columns(text, length);
+	size_t mark_columns = text_columns(mark, strlen(mark));
+	size_t room = columns > mark_columns ? columns - mark_columns : 0;
+	size_t tail = keep_end ? room : room / 2;
+	size_t passed = 0;
+	size_t i = 0;
+
+	if (total <= columns) {
+		out_bytes(out, text, length);
+		return;
+	}
+	out_bytes(out, text, fitting_head(text, length, room - tail));
+	out_text(out, mark);
+	/*
+	 * The tail begins where what is left fits; a wide character may make it a column shorter.
+	 */
+	while (i < length && passed < total - tail) {
+		uint32_t code;
+
+		i += utf8_decode(text + i, length - i, &code);
+		passed += columns_of(code);
+	}
+	out_bytes(out, text + i, length - i);
+}
+
+void text_pad(struct out *out, size_t count)
+{
+	static const char spaces[] =
+		"                                                                ";
+
+	while (count > 0) {
+		size_t part = count < sizeof(spaces) - 1 ? count : sizeof(spaces) - 1;
+
+		out_bytes(out, spaces, part);
+		count -= part;
+	}
+}

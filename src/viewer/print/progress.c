@@ -1,0 +1,84 @@
+/*
+ * Progress. See progress.h. A timer's signal writes the line, so that what works need not know; its
+ * text is made beforehand, because a signal handler may do little more than write(2).
+ */
+#include "viewer/print/progress.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#define LINE_BYTES 60 /* shorter than any terminal is wide, so that it can be taken back */
+
+static char line[LINE_BYTES + 16]; /* the text, room for the seconds, a carriage return */
+static size_t line_length;
+static volatile sig_atomic_t seconds;
+
+static void write_line(int number)
+{
+	int errnum = errno;
+	char text[sizeof(line)];
+	char digits[12];
+	size_t count = 0;
+	size_t length = line_length;
+	int rest = ++seconds;
+
+	(void)number;
+	memcpy(text, line, length);
+	do {
+		digits[count++] = (char)('0' + rest % 10);
+		rest /= 10;
+	} while (rest);
+	while (count)
+		text[length++] = digits[--count];
+	memcpy(text + length, " s\r", 3);
+	if (write(STDERR_FILENO, text, length + 3) < 0)
+		seconds--; /* nobody to tell */
+	errno = errnum;
+}
+
+static void set_timer(time_t interval_s)
+{
+	struct itimerval timer = {{interval_s, 0}, {interval_s, 0}};
+
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+void progress_begin(const char *verb, const char *name)
+{
+	struct sigaction action = {.sa_handler = write_line, .sa_flags = SA_RESTART};
+	const char *base = strrchr(name, '/');
+	int length;
+
+	progress_end();
+	if (isatty(STDERR_FILENO) != 1)
+		return;
+	if (strcmp(name, "-") == 0)
+		base = "standard input";
+	else
+		base = base && base[1] ? base + 1 : name;
+	length = snprintf(line, LINE_BYTES, "proton-viewer: %s %s ", verb, base);
+	line_length = length < LINE_BYTES ? (size_t)length : LINE_BYTES - 1;
+	for (size_t i = 0; i < line_length; i++)
+		if ((unsigned char)line[i] < 0x20 || (unsigned char)line[i] >= 0x7f)
+			line[i] = '?';
+	sigaction(SIGALRM, &action, NULL);
+	set_timer(1);
+}
+
+void progress_end(void)
+{
+	char blank[sizeof(line)];
+
+	set_timer(0);
+	if (!seconds)
+		return;
+	seconds = 0;
+	memset(blank, ' ', sizeof(blank));
+	blank[sizeof(blank) - 1] = '\r';
+	if (write(STDERR_FILENO, blank, sizeof(blank)) < 0)
+		return;
+}

@@ -1,0 +1,11 @@
+/* Cells of a picture that are text. See table_model.h. */
+#include "viewer/print/table_model.h"
+
+void picture_text(struct out *out, const struct picture *picture,
+		  const struct metric_column *column, uint32_t node)
+{
+	if (!column->words)
+		metrics_text(out, picture->metrics, column->raw, node);
+	else if (column->word[node] != WORD_NONE)
+		out_text(out, column->words[column->word[node]]);
+}

@@ -1,0 +1,64 @@
+/* The terminal. See terminal.h. */
+#include "viewer/print/terminal.h"
+
+#include <langinfo.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define COLUMNS_UNKNOWN 80
+#define COLUMNS_LEAST 40
+
+bool color_choice_find(const char *text, enum color_choice *choice_out)
+{
+	if (strcmp(text, "auto") == 0)
+		*choice_out = COLOR_AUTO;
+	else if (strcmp(text, "always") == 0)
+		*choice_out = COLOR_ALWAYS;
+	else if (strcmp(text, "never") == 0)
+		*choice_out = COLOR_NEVER;
+	else
+		return false;
+	return true;
+}
+
+static bool is_set(const char *variable)
+{
+	const char *value = getenv(variable);
+
+	return value && *value;
+}
+
+static bool want_color(enum color_choice choice, bool is_tty)
+{
+	const char *kind = getenv("TERM");
+
+	if (choice != COLOR_AUTO)
+		return choice == COLOR_ALWAYS;
+	return is_tty && !is_set("NO_COLOR") && kind && *kind && strcmp(kind, "dumb") != 0;
+}
+
+static size_t find_columns(void)
+{
+	struct winsize size;
+	const char *variable = getenv("COLUMNS");
+	long columns = variable ? strtol(variable, NULL, 10) : 0;
+
+	if (columns <= 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+		columns = size.ws_col;
+	if (columns <= 0)
+		columns = COLUMNS_UNKNOWN;
+	return columns < COLUMNS_LEAST ? COLUMNS_LEAST : (size_t)columns;
+}
+
+struct term term_probe(enum color_choice choice)
+{
+	struct term term = {.is_tty = isatty(STDOUT_FILENO) == 1};
+
+	term.has_color = want_color(choice, term.is_tty);
+	term.has_utf8 = strcasecmp(nl_langinfo(CODESET), "UTF-8") == 0;
+	term.columns = term.is_tty ? find_columns() : 0;
+	return term;
+}

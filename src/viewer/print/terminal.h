@@ -1,0 +1,24 @@
+/* What standard output can show: is it a terminal, how wide, in colour, with box drawing? */
+#ifndef VIEWER_PRINT_TERMINAL_H
+#define VIEWER_PRINT_TERMINAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum color_choice {
+	COLOR_AUTO,
+	COLOR_ALWAYS,
+	COLOR_NEVER
+};
+
+struct term {
+	bool is_tty;
+	bool has_color;
+	bool has_utf8;  /* by the locale: setlocale() must have been called */
+	size_t columns; /* 0: no limit, standard output is no terminal */
+};
+
+bool color_choice_find(const char *text, enum color_choice *choice_out);
+struct term term_probe(enum color_choice choice);
+
+#endif

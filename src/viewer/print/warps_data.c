@@ -1,0 +1,199 @@
+/*
+ * --warps for programs: the sums as they are stored. With --csv one line per kernel, role, scope of
+ * a role, and asynchronous work; with --json one object per kernel with the same in lists.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/csv_write.h"
+#include "format/json_write.h"
+#include "format/number.h"
+#include "viewer/print/print_warps.h"
+#include "viewer/query/frame_names.h"
+
+struct data {
+	const struct warps_report *report;
+	const struct options *options;
+	struct out *out;
+	struct json_writer json;
+	struct out name;
+};
+
+/* The stored names, unless others are asked for. */
+static void read_name(struct data *data, uint32_t frame)
+{
+	data->name.length = 0;
+	if (frame != WARPS_NO_FRAME)
+		name_write_styled(&data->name, data->report->profile, frame, data->options->format,
+				  data->options->has_names ? data->options->names : NAMES_RAW);
+}
+
+static void data_init(struct data *data, const struct warps_report *report,
+		      const struct options *options, struct out *out)
+{
+	*data = (struct data){.report = report, .options = options, .out = out};
+	out_init(&data->name, -1);
+	out_byte(&data->name, ' '); /* so that there are bytes to point at */
+}
+
+/* Sums of cycles are whole numbers, but a file may say anything. */
+static bool is_whole(double value)
+{
+	return value >= -0x1p53 && value <= 0x1p53 && value == floor(value);
+}
+
+/* ------------------------------------------------------------------ csv */
+
+static void csv_number(struct out *out, double value)
+{
+	char text[NUMBER_TEXT_BYTES];
+
+	if (is_whole(value))
+		out_i64(out, (int64_t)value);
+	else if (isfinite(value))
+		out_bytes(out, text, number_from_double(value, text));
+}
+
+static void csv_name(struct data *data, uint32_t frame)
+{
+	read_name(data, frame);
+	out_byte(data->out, '"');
+	if (csv_is_formula(data->name.bytes, data->name.length))
+		out_byte(data->out, '\'');
+	for (size_t i = 0; i < data->name.length; i++) {
+		if (data->name.bytes[i] == '"')
+			out_byte(data->out, '"');
+		out_byte(data->out, data->name.bytes[i]);
+	}
+	out_byte(data->out, '"');
+}
+
+void warps_csv(const struct warps_report *report, const struct options *options, struct out *out)
+{
+	bool is_partial = profile_is_partial(report->profile);
+	struct data data;
+
+	data_init(&data, report, options, out);
+	out_text(out, "kernel,role,scope");
+	for (size_t n = 0; n < WARPS_NUMBERS; n++)
+		out_printf(out, ",%s", warps_metrics[n]);
+	out_text(out, is_partial ? ",partial\n" : "\n");
+	for (size_t k = 0; k < report->kernel_count; k++) {
+		const struct warps_kernel *kernel = &report->kernels[k];
+
+		for (size_t i = 0; i < kernel->count; i++) {
+			const struct warps_row *row = &kernel->rows[i];
+
+			csv_name(&data, row->kernel);
+			out_byte(out, ',');
+			csv_name(&data, row->role);
+			out_byte(out, ',');
+			csv_name(&data, row->scope);
+			for (size_t n = 0; n < WARPS_NUMBERS; n++) {
+				out_byte(out, ',');
+				csv_number(out, row->number[n]);
+			}
+			out_text(out, is_partial ? ",1\n" : "\n");
+		}
+	}
+	out_fini(&data.name);
+}
+
+/* ------------------------------------------------------------------ json */
+
+static void json_name(struct data *data, const char *key, uint32_t frame)
+{
+	read_name(data, frame);
+	json_key(&data->json, key);
+	json_string(&data->json, data->name.bytes, data->name.length);
+}
+
+static void json_number(struct json_writer *json, double value)
+{
+	if (is_whole(value))
+		json_int64(json, (int64_t)value);
+	else
+		json_double(json, value);
+}
+
+static void json_row(struct data *data, const char *key, uint32_t frame,
+		     const struct warps_row *row)
+{
+	json_name(data, key, frame);
+	for (size_t n = 0; n < WARPS_NUMBERS; n++) {
+		if (isnan(row->number[n]))
+			continue;
+		json_key(&data->json, warps_metrics[n]);
+		json_number(&data->json, row->number[n]);
+	}
+}
+
+/* A role, up to where its object ends; returns the row behind it. */
+static size_t json_role(struct data *data, const struct warps_kernel *kernel, size_t at)
+{
+	const struct warps_row *role = &kernel->rows[at];
+
+	json_line_break(&data->json);
+	json_begin_object(&data->json);
+	json_row(data, "role", role->role, role);
+	json_key(&data->json, "scopes");
+	json_begin_array(&data->json);
+	for (at++; at < kernel->count && kernel->rows[at].role == role->role; at++) {
+		json_begin_object(&data->json);
+		json_row(data, "scope", kernel->rows[at].scope, &kernel->rows[at]);
+		json_end_object(&data->json);
+	}
+	json_end_array(&data->json);
+	json_end_object(&data->json);
+	return at;
+}
+
+static void json_kernel(struct data *data, const struct warps_kernel *kernel)
+{
+	struct json_writer *json = &data->json;
+	size_t at = 1;
+
+	json_line_break(json);
+	json_begin_object(json);
+	json_row(data, "kernel", kernel->rows[0].kernel, &kernel->rows[0]);
+	json_key(json, "roles");
+	json_begin_array(json);
+	while (at < kernel->count) {
+		if (kernel->rows[at].is_async)
+			at++;
+		else
+			at = json_role(data, kernel, at);
+	}
+	json_end_array(json);
+	json_key(json, "asynchronous");
+	json_begin_array(json);
+	for (size_t i = 1; i < kernel->count; i++) {
+		if (!kernel->rows[i].is_async)
+			continue;
+		json_begin_object(json);
+		json_row(data, "scope", kernel->rows[i].scope, &kernel->rows[i]);
+		json_end_object(json);
+	}
+	json_end_array(json);
+	json_end_object(json);
+}
+
+void warps_json(const struct warps_report *report, const struct options *options, struct out *out)
+{
+	struct data data;
+
+	data_init(&data, report, options, out);
+	json_writer_init(&data.json, out, false);
+	json_begin_object(&data.json);
+	json_key(&data.json, "partial");
+	json_bool(&data.json, profile_is_partial(report->profile));
+	json_key(&data.json, "kernels");
+	json_begin_array(&data.json);
+	for (size_t k = 0; k < report->kernel_count; k++)
+		json_kernel(&data, &report->kernels[k]);
+	json_end_array(&data.json);
+	json_end_object(&data.json);
+	out_byte(out, '\n');
+	out_fini(&data.name);
+}

@@ -1,0 +1,409 @@
+/*
+ * --warps for people: of each kernel a table of its roles, what its critical path runs through, its
+ * asynchronous work, and in one sentence what that comes to.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "model/rollup.h"
+#include "model/warp_metrics.h"
+#include "viewer/print/print_warps.h"
+#include "viewer/print/printable_text.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/query/frame_names.h"
+
+#define PATH_ROWS 8           /* unless --rows says how many */
+#define NAME_COLUMNS_LEAST 24 /* however narrow the terminal is */
+#define LITTLE_PERCENT 1.0    /* of waiting, which is not worth a word */
+
+struct printer {
+	const struct warps_report *report;
+	const struct options *options;
+	const struct warps_kernel *kernel;
+	struct term term;
+	struct out *out;
+	struct out scratch; /* a name as it is stored, then cleaned */
+	struct out cleaned;
+};
+
+/* ------------------------------------------------------------------ words and numbers */
+
+static double percent(double part, double whole)
+{
+	return whole > 0 ? 100 * part / whole : NAN;
+}
+
+/* A name, as printable text. */
+static void put_name(struct printer *printer, struct out *out, uint32_t frame)
+{
+	printer->scratch.length = 0;
+	name_write_styled(&printer->scratch, printer->report->profile, frame,
+			  printer->options->format, printer->options->names);
+	text_clean(out, printer->scratch.bytes, printer->scratch.length);
+}
+
+/* Right-aligned; "-" for what is not known. */
+static void put_number(struct printer *printer, int columns, int decimals, double value)
+{
+	if (isnan(value))
+		out_printf(printer->out, "%*s", columns, "-");
+	else
+		out_printf(printer->out, "%*.*f", columns, decimals, value);
+}
+
+/* What has been gathered in `cleaned`, at the end of a line with `used` columns. */
+static void end_line(struct printer *printer, size_t used)
+{
+	size_t room = SIZE_MAX;
+
+	if (printer->term.columns)
+		room = printer->term.columns > used + NAME_COLUMNS_LEAST
+			       ? printer->term.columns - used
+			       : NAME_COLUMNS_LEAST;
+	text_shorten(printer->out, printer->cleaned.bytes, printer->cleaned.length, room,
+		     printer->term.has_utf8 ? "…" : "...", false);
+	out_byte(printer->out, '\n');
+	printer->cleaned.length = 0;
+}
+
+static void put_percent(struct out *out, double value)
+{
+	out_printf(out, "%.0f %%", value);
+}
+
+/* ------------------------------------------------------------------ the tables */
+
+static void print_head(struct printer *printer)
+{
+	const double *number = printer->kernel->rows[0].number;
+	double ctas = number[WARPS_NUMBER_SAMPLED_CTAS];
+	double unseen = number[WARPS_NUMBER_UNSEEN];
+	double cycles = number[WARPS_NUMBER_CTA_CYCLES];
+
+	put_name(printer, printer->out, printer->kernel->rows[0].kernel);
+	out_printf(printer->out, ": %.0f of %.0f CTAs, %.0f cycles each\n", ctas,
+		   number[WARPS_NUMBER_RECORDED_CTAS], cycles / ctas);
+	if (unseen > 0) {
+		out_text(printer->out, "Of these CTAs the first ");
+		put_percent(printer->out, percent(unseen, unseen + cycles));
+		out_text(printer->out, " are not in here: records were overwritten; a larger "
+				       "buffer_size keeps more.\n");
+	}
+}
+
+static void print_roles(struct printer *printer)
+{
+	const struct warps_kernel *kernel = printer->kernel;
+	double ctas = kernel->rows[0].number[WARPS_NUMBER_SAMPLED_CTAS];
+	double all = kernel->rows[0].number[WARPS_NUMBER_CTA_CYCLES];
+
+	out_text(printer->out, "\n  busy/%  waiting/%  idle/%  path/%  warps  role\n");
+	for (size_t i = 0; i < kernel->count; i++) {
+		const struct warps_row *role = &kernel->rows[i];
+		double cycles = role->number[WARPS_NUMBER_WARP_CYCLES];
+		double busy = warps_of_role(kernel, role, WARPS_NUMBER_BUSY);
+		double waits = warps_of_role(kernel, role, WARPS_NUMBER_WAIT);
+
+		if (role->role == WARPS_NO_FRAME || role->scope != WARPS_NO_FRAME || role->is_async)
+			continue;
+		if (isnan(waits) && kernel->has_waits)
+			waits = 0;
+		put_number(printer, 8, 1, percent(isnan(busy) ? 0 : busy, cycles));
+		put_number(printer, 11, 1, percent(waits, cycles));
+		put_number(printer, 8, 1, percent(role->number[WARPS_NUMBER_IDLE], cycles));
+		put_number(printer, 8, 1,
+			   percent(warps_of_role(kernel, role, WARPS_NUMBER_PATH), all));
+		put_number(printer, 7, 0, role->number[WARPS_NUMBER_WARPS] / ctas);
+		out_text(printer->out, "  ");
+		put_name(printer, &printer->cleaned, role->role);
+		end_line(printer, 44);
+	}
+}
+
+static int by_path(const void *left, const void *right)
+{
+	const struct warps_row *a = left;
+	const struct warps_row *b = right;
+	double path_a = a->number[WARPS_NUMBER_PATH];
+	double path_b = b->number[WARPS_NUMBER_PATH];
+
+	if (path_a < path_b || path_a > path_b)
+		return path_a < path_b ? 1 : -1;
+	if (a->role != b->role)
+		return a->role < b->role ? -1 : 1;
+	return a->scope < b->scope ? -1 : a->scope > b->scope;
+}
+
+/* What the path runs through, the most first; malloc'd. */
+static struct warps_row *path_rows(const struct warps_kernel *kernel, size_t *count_out)
+{
+	struct warps_row *rows = xcalloc(kernel->count, sizeof(*rows));
+	size_t count = 0;
+
+	for (size_t i = 0; i < kernel->count; i++)
+		if (kernel->rows[i].number[WARPS_NUMBER_PATH] > 0)
+			rows[count++] = kernel->rows[i];
+	if (count)
+		qsort(rows, count, sizeof(*rows), by_path);
+	*count_out = count;
+	return rows;
+}
+
+static bool is_wait(const struct warps_row *row)
+{
+	return !isnan(row->number[WARPS_NUMBER_WAIT]);
+}
+
+/* Is the role called after this scope, as after its partition? */
+static bool is_namesake(const struct printer *printer, const struct warps_row *row)
+{
+	const struct profile *profile = printer->report->profile;
+	const char *scope = profile_text(profile, profile->frames[row->scope].name);
+	const char *role = profile_text(profile, profile->frames[row->role].name);
+	size_t length = strlen(scope);
+
+	return strncmp(role, scope, length) == 0 && strncmp(role + length, " (warp", 6) == 0;
+}
+
+/* "wait_barrier@mm.py:33, waiting in partition0@mm.py:20 (warps 0-3)" */
+static void put_path_name(struct printer *printer, const struct warps_row *row)
+{
+	struct out *out = &printer->cleaned;
+
+	if (row->scope == WARPS_NO_FRAME) {
+		out_text(out, "(nobody worked), ");
+		put_name(printer, out, row->role);
+		return;
+	}
+	if (!row->is_async && is_namesake(printer, row)) {
+		put_name(printer, out, row->role);
+		out_text(out, is_wait(row) ? ", waiting" : ", outside of other scopes");
+		return;
+	}
+	put_name(printer, out, row->scope);
+	if (row->is_async) {
+		out_text(out, ", asynchronous");
+		return;
+	}
+	out_text(out, is_wait(row) ? ", waiting in " : " in ");
+	put_name(printer, out, row->role);
+}
+
+static void print_path(struct printer *printer)
+{
+	double all = printer->kernel->rows[0].number[WARPS_NUMBER_CTA_CYCLES];
+	double ctas = printer->kernel->rows[0].number[WARPS_NUMBER_SAMPLED_CTAS];
+	size_t most = printer->options->rows ? printer->options->rows : PATH_ROWS;
+	double shown = 0;
+	size_t count;
+	struct warps_row *rows = path_rows(printer->kernel, &count);
+
+	out_text(printer->out, "\n  path/%    cycles  critical path\n");
+	for (size_t i = 0; i < count && i < most; i++) {
+		double path = rows[i].number[WARPS_NUMBER_PATH];
+
+		shown += path;
+		put_number(printer, 8, 1, percent(path, all));
+		put_number(printer, 10, 0, path / ctas);
+		out_text(printer->out, "  ");
+		put_path_name(printer, &rows[i]);
+		end_line(printer, 20);
+	}
+	if (count > most) {
+		put_number(printer, 8, 1, percent(all - shown, all));
+		put_number(printer, 10, 0, (all - shown) / ctas);
+		out_printf(printer->out, "  (%zu more)\n", count - most);
+	}
+	free(rows);
+}
+
+static bool print_asyncs(struct printer *printer)
+{
+	const struct warps_kernel *kernel = printer->kernel;
+	double all = kernel->rows[0].number[WARPS_NUMBER_CTA_CYCLES];
+	double ctas = kernel->rows[0].number[WARPS_NUMBER_SAMPLED_CTAS];
+	bool has_any = false;
+
+	for (size_t i = 0; i < kernel->count; i++) {
+		const struct warps_row *row = &kernel->rows[i];
+		double cycles = row->number[WARPS_NUMBER_ASYNC];
+
+		if (!row->is_async)
+			continue;
+		if (!has_any)
+			out_text(printer->out,
+				 "\n  overlapped/%  path/%    cycles  asynchronous work\n");
+		has_any = true;
+		put_number(printer, 14, 1, percent(row->number[WARPS_NUMBER_OVERLAPPED], cycles));
+		put_number(printer, 8, 1, percent(row->number[WARPS_NUMBER_PATH], all));
+		put_number(printer, 10, 0, cycles / ctas);
+		out_text(printer->out, "  ");
+		put_name(printer, &printer->cleaned, row->scope);
+		end_line(printer, 34);
+	}
+	return has_any;
+}
+
+/* ------------------------------------------------------------------ what it comes to */
+
+/* The role whose warps wait the most together; NULL if none waits. Its share of its own time. */
+static const struct warps_row *find_waiting(const struct warps_kernel *kernel, double *percent_out)
+{
+	const struct warps_row *found = NULL;
+	double most = 0;
+
+	*percent_out = 0;
+	for (size_t i = 0; i < kernel->count; i++) {
+		const struct warps_row *role = &kernel->rows[i];
+		double waits;
+
+		if (role->role == WARPS_NO_FRAME || role->scope != WARPS_NO_FRAME || role->is_async)
+			continue;
+		waits = warps_of_role(kernel, role, WARPS_NUMBER_WAIT);
+		if (waits > most) {
+			most = waits;
+			found = role;
+			*percent_out = percent(waits, role->number[WARPS_NUMBER_WARP_CYCLES]);
+		}
+	}
+	return found;
+}
+
+/* Of a role that waits, the wait that takes the most. */
+static const struct warps_row *find_wait(const struct warps_kernel *kernel,
+					 const struct warps_row *role)
+{
+	const struct warps_row *end = kernel->rows + kernel->count;
+	const struct warps_row *found = NULL;
+
+	for (const struct warps_row *row = role; row < end && row->role == role->role; row++)
+		if (is_wait(row) &&
+		    (!found || row->number[WARPS_NUMBER_WAIT] > found->number[WARPS_NUMBER_WAIT]))
+			found = row;
+	return found;
+}
+
+static void put_waiting(struct printer *printer)
+{
+	double waits;
+	const struct warps_row *role = find_waiting(printer->kernel, &waits);
+	const struct warps_row *wait = role ? find_wait(printer->kernel, role) : NULL;
+
+	if (!printer->kernel->has_waits) {
+		out_text(printer->out,
+			 "No waits were recorded (the mode default:auto=waits does); t");
+	} else if (!wait || !(waits >= LITTLE_PERCENT)) {
+		out_text(printer->out, "The warps wait for less than 1 % of their time; t");
+	} else {
+		put_name(printer, printer->out, role->role);
+		out_text(printer->out, " waits ");
+		put_percent(printer->out, waits);
+		out_text(printer->out, " of its time, mostly in ");
+		put_name(printer, printer->out, wait->scope);
+		out_text(printer->out, "; t");
+	}
+}
+
+enum bound {
+	BOUND_MEMORY,
+	BOUND_DOTS,
+	BOUNDS
+};
+
+/* What a scope's operation is about, by the words before its '@'; BOUNDS: nobody knows. */
+static enum bound bound_of(const char *name)
+{
+	static const struct {
+		const char *part;
+		enum bound bound;
+	} words[] = {
+		{"load", BOUND_MEMORY},       {"gather", BOUND_MEMORY}, {"copy", BOUND_MEMORY},
+		{"async_wait", BOUND_MEMORY}, {"tdm", BOUND_MEMORY},    {"store", BOUND_MEMORY},
+		{"atomic", BOUND_MEMORY},     {"dot", BOUND_DOTS},      {"mma", BOUND_DOTS},
+	};
+	size_t length = strcspn(name, "@");
+
+	for (size_t i = 0; i < ARRAY_LENGTH(words); i++)
+		if (memmem(name, length, words[i].part, strlen(words[i].part)))
+			return words[i].bound;
+	return BOUNDS;
+}
+
+/* ": bound by memory (64 % of it)", if at least half of the path is about one thing. */
+static void put_bound(struct printer *printer, const struct warps_row *rows, size_t count)
+{
+	static const char *const words[BOUNDS] = {"memory", "multiplication"};
+	const struct profile *profile = printer->report->profile;
+	double all = printer->kernel->rows[0].number[WARPS_NUMBER_CTA_CYCLES];
+	double sums[BOUNDS] = {0};
+
+	for (size_t i = 0; i < count; i++) {
+		enum bound bound = BOUNDS;
+
+		if (rows[i].scope != WARPS_NO_FRAME)
+			bound = bound_of(
+				profile_text(profile, profile->frames[rows[i].scope].name));
+		if (bound < BOUNDS)
+			sums[bound] += rows[i].number[WARPS_NUMBER_PATH];
+	}
+	for (int i = 0; i < BOUNDS; i++) {
+		if (sums[i] * 2 < all)
+			continue;
+		out_printf(printer->out, ": bound by %s (", words[i]);
+		put_percent(printer->out, percent(sums[i], all));
+		out_text(printer->out, " of it)");
+		return;
+	}
+}
+
+static void put_path(struct printer *printer)
+{
+	double all = printer->kernel->rows[0].number[WARPS_NUMBER_CTA_CYCLES];
+	size_t count;
+	struct warps_row *rows = path_rows(printer->kernel, &count);
+
+	if (count) {
+		out_text(printer->out, "he path runs ");
+		put_percent(printer->out, percent(rows[0].number[WARPS_NUMBER_PATH], all));
+		out_text(printer->out, " through ");
+		put_path_name(printer, &rows[0]);
+		out_bytes(printer->out, printer->cleaned.bytes, printer->cleaned.length);
+		printer->cleaned.length = 0;
+	} else {
+		out_text(printer->out, "he path is not known");
+	}
+	put_bound(printer, rows, count);
+	out_text(printer->out, ".\n");
+	free(rows);
+}
+
+void warps_print(const struct warps_report *report, const struct options *options, struct out *out)
+{
+	struct printer printer = {
+		.report = report,
+		.options = options,
+		.term = term_probe(options->color),
+		.out = out,
+	};
+
+	out_init(&printer.scratch, -1);
+	out_init(&printer.cleaned, -1);
+	for (size_t i = 0; i < report->kernel_count && !out->errnum; i++) {
+		printer.kernel = &report->kernels[i];
+		if (i)
+			out_byte(out, '\n');
+		print_head(&printer);
+		print_roles(&printer);
+		print_path(&printer);
+		if (!print_asyncs(&printer))
+			out_text(out, "\nNo asynchronous work was marked (pl.start_event, "
+				      "pl.end_event).");
+		out_byte(out, '\n');
+		put_waiting(&printer);
+		put_path(&printer);
+	}
+	out_fini(&printer.scratch);
+	out_fini(&printer.cleaned);
+}

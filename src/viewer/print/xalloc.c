@@ -1,0 +1,37 @@
+/* Memory or a sentence. See xalloc.h. */
+#include "viewer/print/xalloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+_Noreturn void xgive_up(void)
+{
+	fputs("proton-viewer: out of memory\n", stderr);
+	exit(2);
+}
+
+void *xcalloc(size_t count, size_t element_bytes)
+{
+	void *memory = calloc(count ? count : 1, element_bytes ? element_bytes : 1);
+
+	if (!memory)
+		xgive_up();
+	return memory;
+}
+
+char *xstrndup(const char *text, size_t length)
+{
+	char *copy = xcalloc(length + 1, 1);
+
+	memcpy(copy, text, length);
+	return copy;
+}
+
+void xreserve(void *data, size_t *capacity, size_t count, size_t element_bytes)
+{
+	if (!array_reserve(data, capacity, count, element_bytes))
+		xgive_up();
+}

@@ -1,0 +1,379 @@
+/* A profile the way the command line wants to see it. See arrange.h. */
+#include "viewer/query/arrange.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "viewer/numbers/utilization.h"
+#include "viewer/print/print_warps.h"
+#include "viewer/print/say.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/query/filter.h"
+#include "viewer/query/select.h"
+#include "viewer/query/walk.h"
+
+#define CUMULATIVE "cum/%"
+#define DEFAULT_METRICS 3
+
+static int turn(struct profile **profile, const struct options *options, struct proton_error *err)
+{
+	struct profile *turned = NULL;
+	bool *keeps = NULL;
+	size_t matches = 0;
+	int status = PROTON_OK;
+
+	if (options->include || options->exclude)
+		status = filter_select(*profile, options->include, options->exclude, &keeps,
+				       &matches, err);
+	if (status)
+		return status;
+	if (keeps && matches == 0)
+		say("no frame matches \"%s\"",
+		    options->include ? options->include : options->exclude);
+	if (options->mode == VIEW_FLAT)
+		status = profile_regroup(*profile, options->group_by, keeps, &turned, err);
+	else
+		status = profile_invert(*profile, options->depth, keeps, &turned, err);
+	free(keeps);
+	if (status)
+		return status;
+	profile_free(*profile);
+	*profile = turned;
+	return PROTON_OK;
+}
+
+int view_turn(struct profile **profile, const struct options *options, uint8_t **state_out,
+	      struct proton_error *err)
+{
+	bool is_export = options->export_format || options->output;
+	int status;
+
+	/* A report of its own (--warps), which is in the way of a tree of scopes. */
+	if (!options->warps && !options->list && (options->metric_count || !is_export) &&
+	    !warps_are_asked_for(options))
+		warps_strip(*profile);
+	*state_out = filter_prune(*profile);
+	if (options->mode == VIEW_TREE || options->list)
+		return PROTON_OK;
+	free(*state_out);
+	*state_out = NULL;
+	status = turn(profile, options, err);
+	if (status)
+		return status;
+	*state_out = filter_prune(*profile);
+	return PROTON_OK;
+}
+
+int view_init(struct view *view, struct profile *profile, const struct options *options,
+	      struct proton_error *err)
+{
+	int status;
+
+	*view = (struct view){0};
+	status = view_turn(&profile, options, &view->state, err);
+	if (status) {
+		profile_free(profile);
+		return status;
+	}
+	view->profile = profile;
+	metrics_init(&view->metrics, profile);
+	return PROTON_OK;
+}
+
+void view_fini(struct view *view)
+{
+	for (size_t i = 0; i < view->column_count; i++)
+		metric_column_fini(&view->columns[i]);
+	free(view->columns);
+	for (size_t i = 0; i < view->gate_count; i++)
+		free(view->gates[i].label);
+	free(view->gates);
+	metrics_fini(&view->metrics);
+	free(view->state);
+	profile_free(view->profile);
+	*view = (struct view){0};
+}
+
+bool view_is_empty(const struct view *view)
+{
+	const struct profile *profile = view->profile;
+
+	if (view->metrics.count == 0)
+		return true;
+	if (profile->nodes[0].first_value || profile->nodes[0].first_kernel)
+		return false;
+	for (size_t i = 1; i < profile->node_count; i++) {
+		if (view->state[i] == NODE_SHOWN)
+			return false;
+	}
+	return true;
+}
+
+/* ------------------------------------------------------------------ which metrics */
+
+static bool has_number(const struct metrics *metrics, const char *name)
+{
+	const struct raw_metric *raw = metrics_find(metrics, name);
+
+	return raw && raw->source == RAW_NUMBER;
+}
+
+static bool is_derivable(const struct metrics *metrics, const char *name)
+{
+	const char *derived;
+	const char *family;
+
+	for (size_t i = 0; (derived = derive_available(metrics, i, &family)) != NULL; i++) {
+		if (strcmp(derived, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A flat table says as much as there is room for; the first are the most important ones. */
+static size_t flat_metrics(const struct metrics *metrics, const char **names)
+{
+	static const char *const wanted[] = {
+		"count",       "avg_time/us", "min_time/us", "p50_time/us", "p90_time/us",
+		"p99_time/us", "max_time/us", "tflop4/s",    "tflop8/s",    "tflop16/s",
+		"tflop32/s",   "tflop64/s",   "tflop/s",     "gbyte/s",     "util",
+	};
+	size_t count = 0;
+
+	names[count++] = "time/ms";
+	names[count++] = "time/%";
+	names[count++] = CUMULATIVE;
+	for (size_t i = 0; i < ARRAY_LENGTH(wanted); i++) {
+		if (strcmp(wanted[i], "util") == 0 && !util_is_known(metrics))
+			continue;
+		if (is_derivable(metrics, wanted[i]) || has_number(metrics, wanted[i]))
+			names[count++] = wanted[i];
+	}
+	return count;
+}
+
+/* Of scopes inside kernels: all of them, one warp, one execution, and how many of these. */
+static size_t cycle_metrics(const struct metrics *metrics, bool has_shares, const char **names)
+{
+	static const char *const wanted[] = {"normalized_cycles", "mean_cycles", "executions"};
+	size_t count = 0;
+
+	names[count++] = "cycles";
+	if (has_shares)
+		names[count++] = "cycles/%";
+	for (size_t i = 0; i < ARRAY_LENGTH(wanted); i++) {
+		if (has_number(metrics, wanted[i]))
+			names[count++] = wanted[i];
+	}
+	return count;
+}
+
+/* Time if there is any, else cycles, else what comes first. */
+static size_t tree_metrics(const struct metrics *metrics, bool has_shares, const char **names)
+{
+	size_t count = 0;
+
+	if (has_number(metrics, "time")) {
+		names[count++] = "time/ms";
+		names[count++] = "time/%";
+		if (has_number(metrics, "count"))
+			names[count++] = "count";
+		return count;
+	}
+	if (has_number(metrics, "cycles"))
+		return cycle_metrics(metrics, has_shares, names);
+	if (has_number(metrics, "cpu_time"))
+		names[count++] = "cpu_time/ms";
+	/* Numbers first; text only if there is nothing else. */
+	for (int is_text = 0; is_text <= (count == 0); is_text++) {
+		for (size_t i = 0; i < metrics->count && count < DEFAULT_METRICS; i++) {
+			const struct raw_metric *raw = &metrics->raws[i];
+
+			if ((raw->source != RAW_NUMBER) == is_text &&
+			    strcmp(raw->name, "cpu_time") != 0)
+				names[count++] = raw->label;
+		}
+	}
+	return count;
+}
+
+const char *const *view_metrics(const struct view *view, const struct options *options,
+				const char *names[VIEW_METRICS_MOST], size_t *count_out)
+{
+	bool is_one = options->base || options->merge_how != MERGE_SUM;
+	bool is_file = options->export_format || options->output;
+
+	if (options->metric_count) {
+		*count_out = options->metric_count;
+		return options->metrics;
+	}
+	if (options->mode == VIEW_FLAT && has_number(&view->metrics, "time"))
+		*count_out = flat_metrics(&view->metrics, names);
+	else /* which scope is inside which is known in trees only */
+		*count_out =
+			tree_metrics(&view->metrics, options->mode == VIEW_TREE && !is_file, names);
+	/* Each becomes several columns. */
+	if (is_one && *count_out > 1)
+		*count_out = 1;
+	/* Files have whole numbers, where there are any. */
+	if (*count_out && is_file) {
+		if (strcmp(names[0], "time/ms") == 0)
+			names[0] = "time/ns";
+		else if (strcmp(names[0], "cpu_time/ms") == 0)
+			names[0] = "cpu_time/ns";
+	}
+	return names;
+}
+
+/* ------------------------------------------------------------------ columns */
+
+static int add_column(struct view *view, struct derive *derive, const char *name, bool is_flat,
+		      struct proton_error *err)
+{
+	struct metric_column *column = &view->columns[view->column_count];
+	int status;
+
+	if (strcmp(name, CUMULATIVE) != 0) {
+		status = derive_column(derive, name, column, err);
+		view->column_count += status == PROTON_OK;
+		return status;
+	}
+	if (!is_flat || view->column_count == 0)
+		return err_set(
+			err, PROTON_E_INVALID,
+			"metric cum/%% is the running share of the first metric: it "
+			"is for flat tables (--top, --group) and cannot be the first itself");
+	*column = (struct metric_column){.name = xstrndup(CUMULATIVE, strlen(CUMULATIVE))};
+	column->values = xcalloc(view->profile->node_count, sizeof(*column->values));
+	view->column_count++;
+	return PROTON_OK;
+}
+
+int view_columns(struct view *view, const struct options *options, struct proton_error *err)
+{
+	const char *names[VIEW_METRICS_MOST];
+	size_t count;
+	const char *const *wanted = view_metrics(view, options, names, &count);
+	struct derive derive;
+	int status = PROTON_OK;
+
+	derive_init(&derive, &view->metrics);
+	view->columns = xcalloc(count + options->threshold_count + options->gate_count,
+				sizeof(*view->columns));
+	view->is_default = options->metric_count == 0;
+	for (size_t i = 0; i < count && status == PROTON_OK; i++)
+		status = add_column(view, &derive, wanted[i], options->mode == VIEW_FLAT, err);
+	view->shown_count = view->column_count;
+	for (size_t i = 0; i < options->threshold_count && status == PROTON_OK; i++)
+		status = add_column(view, &derive, options->thresholds[i].metric, false, err);
+	for (size_t i = 0; i < options->gate_count && status == PROTON_OK; i++)
+		status = add_column(view, &derive, options->gates[i].metric, false, err);
+	derive_fini(&derive);
+	if (status || !options->gate_count)
+		return status;
+	view->gates = xcalloc(options->gate_count, sizeof(*view->gates));
+	view->gate_count = options->gate_count;
+	for (size_t i = 0; i < options->gate_count; i++) {
+		const struct metric_column *column =
+			&view->columns[view->shown_count + options->threshold_count + i];
+
+		if (!column->values)
+			return err_set(err, PROTON_E_INVALID,
+				       "--fail-if needs a number, and %s is none", column->name);
+		view->gates[i] = (struct gate_numbers){
+			.label = xstrndup(column->name, strlen(column->name)),
+			.after = column->values,
+			.is_inclusive = column->is_inclusive,
+		};
+	}
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ filters */
+
+int view_filter(struct view *view, const struct options *options, struct proton_error *err)
+{
+	struct thresholds thresholds = {
+		.first = &view->columns[view->sort_column],
+		.others = &view->columns[view->shown_count],
+		.by_magnitude = view->by_magnitude,
+	};
+	int status = options->mode == VIEW_TREE
+			     ? select_paths(options, view->profile, view->state, err)
+			     : PROTON_OK;
+
+	return status ? status
+		      : select_least(options, view->profile, &thresholds, view->state, err);
+}
+
+struct picture view_picture(const struct view *view, const struct options *options)
+{
+	bool is_text = !options->csv && !options->json;
+
+	return (struct picture){
+		.profile = view->profile,
+		.metrics = &view->metrics,
+		.state = view->state,
+		.columns = view->columns,
+		.column_count = view->shown_count,
+		.sort_column = view->sort_column,
+		.by_magnitude = view->by_magnitude,
+		.is_default = view->is_default,
+		.depth = options->depth,
+		.is_flat = options->mode == VIEW_FLAT,
+		.rows = options->rows,
+		.base_runs = view->base_runs,
+		.runs = view->runs,
+		.format = options->format,
+		.names = is_text || options->has_names ? options->names : NAMES_RAW,
+		.term = term_probe(options->color),
+	};
+}
+
+/* Of the first metric: the root's value, or the sum of all if it does not add up. */
+static double whole_of(const struct view *view)
+{
+	const struct metric_column *first = &view->columns[0];
+	double sum = 0;
+
+	if (first->is_inclusive)
+		return first->values[0];
+	for (size_t i = 0; i < view->profile->node_count; i++)
+		sum += isnan(first->values[i]) ? 0 : first->values[i];
+	return sum;
+}
+
+void view_settle(struct view *view, const struct options *options)
+{
+	struct picture picture = view_picture(view, options);
+	double *cumulative = NULL;
+	double sum = 0;
+	double whole;
+	struct walk_step step;
+	struct walk walk;
+
+	for (size_t i = 0; i < view->shown_count; i++) {
+		if (strcmp(view->columns[i].name, CUMULATIVE) == 0)
+			cumulative = view->columns[i].values;
+	}
+	if (!cumulative || !view->columns[0].values)
+		return;
+	whole = whole_of(view);
+	for (size_t i = 0; i < view->profile->node_count; i++)
+		cumulative[i] = NAN;
+	walk_init(&walk, &picture);
+	while (walk_next(&walk, &step)) {
+		double value = view->columns[0].values[step.node];
+
+		if (step.is_more || step.level == 0 || isnan(value))
+			continue;
+		sum += value;
+		/* Not 100.00000000000003. */
+		cumulative[step.node] = whole == 0                      ? NAN
+					: fabs(sum / whole - 1) < 1e-12 ? 100
+									: 100 * sum / whole;
+	}
+	walk_fini(&walk);
+}

@@ -1,0 +1,428 @@
+/* Derived metrics: one table of formulas. See derive.h. */
+#include "viewer/query/derive.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/array.h"
+#include "model/percentile.h"
+#include "viewer/numbers/utilization.h"
+#include "viewer/print/xalloc.h"
+#include "viewer/query/nearest.h"
+
+enum formula_kind {
+	FORMULA_TIME,    /* source, in another unit */
+	FORMULA_AVERAGE, /* source / C */
+	FORMULA_LEAST,   /* of kernel rows */
+	FORMULA_MOST,
+	FORMULA_P50, /* of histograms */
+	FORMULA_P90,
+	FORMULA_P99,
+	FORMULA_RATE, /* source / T */
+	FORMULA_UTIL,
+};
+
+struct formula {
+	const char *name;
+	const char *family; /* of formulas that differ in the unit only */
+	enum formula_kind kind;
+	const char *source; /* raw metric */
+	double unit;        /* what the result is divided by: ns, or flop and bytes */
+};
+
+/* Rows of the table, which clang-format would take for blocks. */
+/* clang-format off */
+#define TIMES(family, kind, source)                                                                \
+	{family "/s", family, kind, source, 1e9},                                                  \
+	{family "/ms", family, kind, source, 1e6},                                                 \
+	{family "/us", family, kind, source, 1e3},                                                 \
+	{family "/ns", family, kind, source, 1}
+#define RATES(family, source)                                                                      \
+	{family "/s", family, FORMULA_RATE, source, 1},                                            \
+	{"g" family "/s", family, FORMULA_RATE, source, 1e9},                                      \
+	{"t" family "/s", family, FORMULA_RATE, source, 1e12}
+/* clang-format on */
+
+static const struct formula formulas[] = {
+	TIMES("time", FORMULA_TIME, "time"),
+	TIMES("avg_time", FORMULA_AVERAGE, "time"),
+	TIMES("min_time", FORMULA_LEAST, "time"),
+	TIMES("max_time", FORMULA_MOST, "time"),
+	TIMES("p50_time", FORMULA_P50, "time"),
+	TIMES("p90_time", FORMULA_P90, "time"),
+	TIMES("p99_time", FORMULA_P99, "time"),
+	TIMES("cpu_time", FORMULA_TIME, "cpu_time"),
+	TIMES("avg_cpu_time", FORMULA_AVERAGE, "cpu_time"),
+	RATES("flop", "flops"),
+	RATES("flop4", "flops4"),
+	RATES("flop8", "flops8"),
+	RATES("flop16", "flops16"),
+	RATES("flop32", "flops32"),
+	RATES("flop64", "flops64"),
+	RATES("byte", "bytes"),
+	{"memory_byte/s", "memory_byte", FORMULA_RATE, "memory_bytes", 1},
+	{"memory_gbyte/s", "memory_byte", FORMULA_RATE, "memory_bytes", 1e9},
+	{"memory_tbyte/s", "memory_byte", FORMULA_RATE, "memory_bytes", 1e12},
+	{"util", "util", FORMULA_UTIL, "time", 1},
+};
+
+void derive_init(struct derive *derive, const struct metrics *metrics)
+{
+	*derive = (struct derive){.metrics = metrics, .node_count = metrics->profile->node_count};
+}
+
+void derive_fini(struct derive *derive)
+{
+	free(derive->time_s);
+	free(derive->count);
+	derive->time_s = NULL;
+	derive->count = NULL;
+}
+
+void metric_column_fini(struct metric_column *column)
+{
+	free(column->name);
+	free(column->values);
+	free(column->exact);
+	free(column->word);
+	*column = (struct metric_column){0};
+}
+
+static bool is_present(const struct metrics *metrics, const char *name)
+{
+	const struct raw_metric *raw = metrics_find(metrics, name);
+
+	return raw && raw->source == RAW_NUMBER;
+}
+
+static bool is_available(const struct metrics *metrics, const struct formula *formula)
+{
+	switch (formula->kind) {
+	case FORMULA_TIME:
+		return is_present(metrics, formula->source);
+	case FORMULA_AVERAGE:
+		return is_present(metrics, formula->source) && is_present(metrics, "count");
+	case FORMULA_LEAST:
+	case FORMULA_MOST:
+	case FORMULA_P50:
+	case FORMULA_P90:
+	case FORMULA_P99:
+		return metrics->has_kernel_range;
+	case FORMULA_RATE:
+		return is_present(metrics, formula->source) && is_present(metrics, "time");
+	case FORMULA_UTIL:
+		return util_is_possible(metrics);
+	}
+	return false;
+}
+
+const char *derive_available(const struct metrics *metrics, size_t index, const char **family_out)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(formulas); i++) {
+		if (!is_available(metrics, &formulas[i]) || index-- > 0)
+			continue;
+		*family_out = formulas[i].family;
+		return formulas[i].name;
+	}
+	return NULL;
+}
+
+/* A raw metric's numbers the way it is meant: rolled up if it is inclusive. */
+static void take_raw(const struct derive *derive, const struct raw_metric *raw,
+		     struct metric_column *column)
+{
+	struct column numbers =
+		metrics_column(derive->metrics, raw, raw->is_inclusive && !derive->own_only);
+
+	column->values = numbers.value;
+	column->exact = numbers.exact;
+	column->is_inclusive = raw->is_inclusive;
+	column->source = raw;
+	column->divisor = 1;
+}
+
+static double *rolled_up(const struct derive *derive, const struct raw_metric *raw)
+{
+	struct column numbers = metrics_column(derive->metrics, raw, true);
+
+	free(numbers.exact);
+	return numbers.value;
+}
+
+static void drop_exact(struct metric_column *column)
+{
+	free(column->exact);
+	column->exact = NULL;
+}
+
+static void scale(const struct derive *derive, struct metric_column *column, double divisor)
+{
+	column->divisor = divisor;
+	if (divisor == 1)
+		return;
+	drop_exact(column);
+	for (size_t i = 0; i < derive->node_count; i++)
+		column->values[i] /= divisor;
+}
+
+/* What comes out infinite (work without time) is no number to show. */
+static void divide(const struct derive *derive, struct metric_column *column,
+		   const double *divisors)
+{
+	drop_exact(column);
+	for (size_t i = 0; i < derive->node_count; i++)
+		column->values[i] = divisors[i] == 0 ? NAN : column->values[i] / divisors[i];
+}
+
+static const double *time_s(struct derive *derive)
+{
+	if (!derive->time_s) {
+		const struct raw_metric *raw = metrics_find(derive->metrics, "time");
+		double ns = metrics_unit_ns(raw->label);
+
+		derive->time_s = rolled_up(derive, raw);
+		for (size_t i = 0; i < derive->node_count; i++)
+			derive->time_s[i] /= 1e9 / ns;
+	}
+	return derive->time_s;
+}
+
+static const double *count(struct derive *derive)
+{
+	if (!derive->count)
+		derive->count = rolled_up(derive, metrics_find(derive->metrics, "count"));
+	return derive->count;
+}
+
+static double *utilization(struct derive *derive)
+{
+	double *values = xcalloc(derive->node_count, sizeof(*values));
+	struct util util;
+
+	util_init(&util, derive->metrics);
+	util_say_unknown(&util);
+	for (size_t i = 0; i < derive->node_count; i++)
+		values[i] = util_of_node(&util, (uint32_t)i);
+	util_fini(&util);
+	return values;
+}
+
+static double *percentiles(const struct derive *derive, enum formula_kind kind)
+{
+	double share = kind == FORMULA_P50 ? 0.5 : kind == FORMULA_P90 ? 0.9 : 0.99;
+	struct column column;
+
+	if (rollup_percentile(derive->metrics->profile, share, &column, NULL))
+		xgive_up();
+	return column.value;
+}
+
+static void apply(struct derive *derive, const struct formula *formula,
+		  struct metric_column *column)
+{
+	const struct raw_metric *raw = metrics_find(derive->metrics, formula->source);
+	double unit = formula->unit;
+
+	switch (formula->kind) {
+	case FORMULA_TIME:
+		take_raw(derive, raw, column);
+		column->is_additive = true;
+		unit /= metrics_unit_ns(raw->label);
+		break;
+	case FORMULA_AVERAGE:
+		take_raw(derive, raw, column);
+		divide(derive, column, count(derive));
+		unit /= metrics_unit_ns(raw->label);
+		break;
+	case FORMULA_LEAST:
+	case FORMULA_MOST:
+		column->values =
+			metrics_kernel_range(derive->metrics, formula->kind == FORMULA_MOST).value;
+		column->is_inclusive = true;
+		break;
+	case FORMULA_P50:
+	case FORMULA_P90:
+	case FORMULA_P99:
+		column->values = percentiles(derive, formula->kind);
+		column->is_inclusive = true;
+		break;
+	case FORMULA_RATE:
+		take_raw(derive, raw, column);
+		divide(derive, column, time_s(derive));
+		break;
+	case FORMULA_UTIL:
+		column->values = utilization(derive);
+		break;
+	}
+	scale(derive, column, unit);
+	column->name = xstrndup(formula->name, strlen(formula->name));
+}
+
+static void show_raw(struct derive *derive, const struct raw_metric *raw,
+		     struct metric_column *column)
+{
+	column->name = xstrndup(raw->label, strlen(raw->label));
+	column->raw = raw;
+	column->is_additive = raw->source == RAW_NUMBER;
+	if (raw->source == RAW_NUMBER)
+		take_raw(derive, raw, column);
+}
+
+/* Scopes inside kernels hold the cycles of those inside them, although nothing adds up. */
+static bool holds_inner(const struct raw_metric *raw)
+{
+	return strcmp(raw->name, "cycles") == 0 || strcmp(raw->name, "normalized_cycles") == 0;
+}
+
+/* What shares of an exclusive metric are of: all frames, or the outermost that have it. */
+static double sum_of(const struct derive *derive, const struct raw_metric *raw,
+		     const double *values)
+{
+	const struct profile_node *nodes = derive->metrics->profile->nodes;
+	bool *is_inner = xcalloc(derive->node_count, sizeof(bool));
+	double total = 0;
+
+	for (size_t i = 0; i < derive->node_count; i++) {
+		uint32_t parent = nodes[i].parent;
+
+		is_inner[i] = i && (is_inner[parent] || !isnan(values[parent]));
+		if (!isnan(values[i]) && !(is_inner[i] && holds_inner(raw)))
+			total += values[i];
+	}
+	free(is_inner);
+	return total;
+}
+
+static void show_share(struct derive *derive, const struct raw_metric *raw,
+		       struct metric_column *column)
+{
+	size_t length = strlen(raw->name);
+	double total;
+
+	take_raw(derive, raw, column);
+	column->is_additive = true;
+	total = column->values[0];
+	if (raw->is_inclusive && derive->own_only) {
+		double *sums = rolled_up(derive, raw);
+
+		total = sums[0];
+		free(sums);
+	}
+	if (!raw->is_inclusive)
+		total = sum_of(derive, raw, column->values);
+	for (size_t i = 0; i < derive->node_count; i++)
+		column->values[i] = total == 0 ? NAN : 100 * column->values[i] / total;
+	drop_exact(column);
+	column->divisor = total / 100;
+	column->name = xcalloc(length + 3, 1);
+	memcpy(column->name, raw->name, length);
+	memcpy(column->name + length, "/%", 2);
+}
+
+static const struct formula *find_formula(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(formulas); i++) {
+		if (strcasecmp(formulas[i].name, name) == 0)
+			return &formulas[i];
+	}
+	return NULL;
+}
+
+/* True if what stands before the slash is the name of a raw metric or of formulas. */
+static bool is_known_base(const struct metrics *metrics, const char *name, size_t length)
+{
+	char *base = xstrndup(name, length);
+	bool is_known = metrics_find(metrics, base) != NULL;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(formulas) && !is_known; i++)
+		is_known = strcasecmp(formulas[i].family, base) == 0;
+	free(base);
+	return is_known;
+}
+
+bool derive_lacks_unit(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(formulas); i++) {
+		bool is_time = formulas[i].kind != FORMULA_RATE && formulas[i].kind != FORMULA_UTIL;
+
+		if (is_time && strcasecmp(formulas[i].family, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int refuse(const struct metrics *metrics, const char *name, struct proton_error *err)
+{
+	const struct formula *formula = find_formula(name);
+	const char *slash = strrchr(name, '/');
+	char near[200];
+
+	if (formula && formula->kind == FORMULA_UTIL)
+		return err_set(
+			err, PROTON_E_INVALID,
+			"metric util is not found: it needs kernels with flops4, flops8, flops16, "
+			"flops32, flops64 or bytes");
+	if (formula)
+		return err_set(err, PROTON_E_INVALID,
+			       "metric %s is not found: the profile has no %s. "
+			       "Use --list to see the available metrics",
+			       formula->name,
+			       is_present(metrics, formula->source) ? "data to derive it from"
+								    : formula->source);
+	if (derive_lacks_unit(name))
+		return err_set(err, PROTON_E_INVALID,
+			       "metric %.100s has no unit; write %.100s/ms (or /s, /us, /ns)", name,
+			       name);
+	nearest_names(metrics, name, near, sizeof(near));
+	if (slash && is_known_base(metrics, name, (size_t)(slash - name)))
+		return err_set(err, PROTON_E_INVALID, "Unsupported unit %.60s in metric %.100s%s",
+			       slash + 1, name, near);
+	return err_set(err, PROTON_E_INVALID,
+		       "metric %.100s is not found%s. Use --list to see the available metrics",
+		       name, near);
+}
+
+int derive_column(struct derive *derive, const char *name, struct metric_column *column_out,
+		  struct proton_error *err)
+{
+	const struct raw_metric *raw = metrics_find(derive->metrics, name);
+	const struct formula *formula = find_formula(name);
+	size_t length = strlen(name);
+
+	*column_out = (struct metric_column){0};
+	if (raw) {
+		show_raw(derive, raw, column_out);
+		return PROTON_OK;
+	}
+	if (formula && is_available(derive->metrics, formula)) {
+		apply(derive, formula, column_out);
+		return PROTON_OK;
+	}
+	if (length > 2 && strcmp(name + length - 2, "/%") == 0) {
+		char *base = xstrndup(name, length - 2);
+
+		raw = metrics_find(derive->metrics, base);
+		free(base);
+		if (raw && raw->source != RAW_NUMBER)
+			return err_set(err, PROTON_E_INVALID, "metric %.100s is no number",
+				       raw->name);
+		if (raw) {
+			show_share(derive, raw, column_out);
+			return PROTON_OK;
+		}
+	}
+	return refuse(derive->metrics, name, err);
+}
+
+int derive_own_column(struct derive *derive, const char *name, struct metric_column *column_out,
+		      struct proton_error *err)
+{
+	int status;
+
+	derive->own_only = true;
+	status = derive_column(derive, name, column_out, err);
+	derive->own_only = false;
+	return status;
+}

@@ -1,0 +1,233 @@
+/*
+ * Filters. See filter.h.
+ *
+ * A node's parent comes before it, so one pass over the nodes from the front hands something down
+ * the tree and one from the back hands it up, however deep the tree is.
+ */
+#include "viewer/query/filter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/print/xalloc.h"
+#include "viewer/query/frame_names.h"
+#include "viewer/query/pattern.h"
+
+#define METADATA_FRAME "__proton_launch_metadata"
+
+static bool is_metadata(const char *name)
+{
+	size_t length = strlen(METADATA_FRAME);
+
+	return strncmp(name, METADATA_FRAME, length) == 0 &&
+	       (name[length] == '\0' || name[length] == ':');
+}
+
+uint8_t *filter_prune(struct profile *profile)
+{
+	uint8_t *state = xcalloc(profile->node_count, sizeof(*state));
+	bool *frame_is_metadata = xcalloc(profile->frame_count, sizeof(*frame_is_metadata));
+	bool *keeps = xcalloc(profile->node_count, sizeof(*keeps));
+
+	for (size_t i = 0; i < profile->frame_count; i++)
+		frame_is_metadata[i] = is_metadata(profile_text(profile, profile->frames[i].name));
+	for (size_t i = 1; i < profile->node_count; i++) {
+		struct profile_node *node = &profile->nodes[i];
+
+		if (state[node->parent] == NODE_GONE || frame_is_metadata[node->frame]) {
+			state[i] = NODE_GONE;
+			node->first_value = 0;
+			node->first_kernel = 0;
+		}
+	}
+	for (size_t i = profile->node_count; i-- > 1;) {
+		const struct profile_node *node = &profile->nodes[i];
+
+		if (state[i] == NODE_GONE)
+			continue;
+		if (node->first_value || node->first_kernel)
+			keeps[i] = true;
+		if (keeps[i])
+			keeps[node->parent] = true;
+		else
+			state[i] = NODE_GONE;
+	}
+	free(keeps);
+	free(frame_is_metadata);
+	return state;
+}
+
+/* For each frame, whether the pattern is found in its full name. Only asked for what is shown. */
+struct matcher {
+	const struct profile *profile;
+	regex_t regex;
+	struct out name;
+	int8_t *known; /* per frame: 0 not asked yet, 1 matches, -1 does not */
+};
+
+static int matcher_init(struct matcher *matcher, const struct profile *profile, const char *pattern,
+			struct proton_error *err)
+{
+	int status = pattern_compile(&matcher->regex, pattern, err);
+
+	if (status)
+		return status;
+	matcher->profile = profile;
+	matcher->known = xcalloc(profile->frame_count, sizeof(*matcher->known));
+	out_init(&matcher->name, -1);
+	return PROTON_OK;
+}
+
+static void matcher_fini(struct matcher *matcher)
+{
+	pattern_fini(&matcher->regex);
+	out_fini(&matcher->name);
+	free(matcher->known);
+}
+
+static bool matches_styled(struct matcher *matcher, uint32_t frame, enum name_style style)
+{
+	matcher->name.length = 0;
+	name_write_styled(&matcher->name, matcher->profile, frame, NAME_FULL, style);
+	out_byte(&matcher->name, '\0');
+	return !matcher->name.errnum && pattern_matches(&matcher->regex, matcher->name.bytes);
+}
+
+/* The root stands for the whole run and matches nothing. */
+static bool matches(struct matcher *matcher, size_t node)
+{
+	uint32_t frame = matcher->profile->nodes[node].frame;
+
+	if (node == 0)
+		return false;
+	if (matcher->known[frame] == 0) {
+		/* The name that is stored, or as it is in the source: either may be meant. */
+		matcher->known[frame] = matches_styled(matcher, frame, NAMES_RAW) ||
+							matches_styled(matcher, frame, NAMES_FULL)
+						? 1
+						: -1;
+	}
+	return matcher->known[frame] == 1;
+}
+
+int filter_include(const struct profile *profile, uint8_t *state, const char *pattern,
+		   size_t *matches_out, struct proton_error *err)
+{
+	struct matcher matcher;
+	int status = matcher_init(&matcher, profile, pattern, err);
+	bool *keeps;
+	size_t count = 0;
+
+	if (status)
+		return status;
+	keeps = xcalloc(profile->node_count, sizeof(*keeps));
+	for (size_t i = 1; i < profile->node_count; i++) {
+		if (state[i] != NODE_SHOWN)
+			continue;
+		if (matches(&matcher, i)) {
+			keeps[i] = true;
+			count++;
+		} else {
+			keeps[i] = keeps[profile->nodes[i].parent];
+		}
+	}
+	for (size_t i = profile->node_count; i-- > 1;) {
+		if (keeps[i])
+			keeps[profile->nodes[i].parent] = true;
+		else if (state[i] == NODE_SHOWN)
+			state[i] = NODE_HIDDEN;
+	}
+	free(keeps);
+	matcher_fini(&matcher);
+	*matches_out = count;
+	return PROTON_OK;
+}
+
+int filter_exclude(const struct profile *profile, uint8_t *state, const char *pattern,
+		   size_t *matches_out, struct proton_error *err)
+{
+	struct matcher matcher;
+	int status = matcher_init(&matcher, profile, pattern, err);
+	size_t count = 0;
+
+	if (status)
+		return status;
+	for (size_t i = 1; i < profile->node_count; i++) {
+		if (state[i] != NODE_SHOWN)
+			continue;
+		if (state[profile->nodes[i].parent] == NODE_HIDDEN) {
+			state[i] = NODE_HIDDEN;
+		} else if (matches(&matcher, i)) {
+			state[i] = NODE_HIDDEN;
+			count++;
+		}
+	}
+	matcher_fini(&matcher);
+	*matches_out = count;
+	return PROTON_OK;
+}
+
+int filter_matches(const struct profile *profile, const char *pattern, bool **matches_out,
+		   struct proton_error *err)
+{
+	struct matcher matcher;
+	int status = matcher_init(&matcher, profile, pattern, err);
+	bool *found;
+
+	if (status)
+		return status;
+	found = xcalloc(profile->node_count, sizeof(*found));
+	for (size_t i = 1; i < profile->node_count; i++)
+		found[i] = matches(&matcher, i);
+	matcher_fini(&matcher);
+	*matches_out = found;
+	return PROTON_OK;
+}
+
+int filter_select(const struct profile *profile, const char *include, const char *exclude,
+		  bool **keeps_out, size_t *matches_out, struct proton_error *err)
+{
+	bool *keeps;
+	size_t count = 0;
+	int status = filter_matches(profile, include ? include : exclude, &keeps, err);
+
+	if (status)
+		return status;
+	for (size_t i = 0; i < profile->node_count; i++) {
+		count += keeps[i];
+		keeps[i] = keeps[i] || keeps[profile->nodes[i].parent];
+	}
+	for (size_t i = 0; exclude && i < profile->node_count; i++)
+		keeps[i] = !keeps[i];
+	*keeps_out = keeps;
+	*matches_out = count;
+	return PROTON_OK;
+}
+
+void filter_require(const struct profile *profile, uint8_t *state, const bool *is_enough)
+{
+	bool *keeps = xcalloc(profile->node_count, sizeof(*keeps));
+
+	for (size_t i = profile->node_count; i-- > 1;) {
+		if (state[i] != NODE_SHOWN)
+			continue;
+		if (is_enough[i])
+			keeps[i] = true;
+		if (keeps[i])
+			keeps[profile->nodes[i].parent] = true;
+		else
+			state[i] = NODE_BELOW;
+	}
+	free(keeps);
+}
+
+void filter_threshold(const struct profile *profile, uint8_t *state, const double *values,
+		      double least)
+{
+	bool *is_enough = xcalloc(profile->node_count, sizeof(*is_enough));
+
+	for (size_t i = 0; i < profile->node_count; i++)
+		is_enough[i] = values[i] >= least; /* false for NAN */
+	filter_require(profile, state, is_enough);
+	free(is_enough);
+}

@@ -1,0 +1,349 @@
+/* Files and directories. See input.h. */
+#include "viewer/query/input.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/array.h"
+#include "model/load.h"
+#include "model/merge.h"
+#include "model/scope_metrics.h"
+#include "viewer/print/progress.h"
+#include "viewer/print/say.h"
+#include "viewer/print/xalloc.h"
+
+#define PARTIAL_NAMED_MAX 3u /* scopes in a message */
+
+/* In the order in which one of several forms of the same profile is chosen. */
+static const char *const suffixes[] = {".proton", ".hatchet", ".hatchet_msgpack"};
+
+const char *input_display_name(const char *path)
+{
+	return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
+/* Where a file's suffix begins, and which of `suffixes` it is; NULL: none. */
+static const char *suffix_of(const char *name, size_t *kind_out)
+{
+	size_t length = strlen(name);
+
+	for (size_t i = 0; i < ARRAY_LENGTH(suffixes); i++) {
+		size_t suffix = strlen(suffixes[i]);
+
+		if (length > suffix && strcmp(name + length - suffix, suffixes[i]) == 0) {
+			*kind_out = i;
+			return name + length - suffix;
+		}
+	}
+	return NULL;
+}
+
+bool input_is_profile_name(const char *name)
+{
+	size_t kind;
+
+	return name[0] != '.' && suffix_of(name, &kind) != NULL;
+}
+
+static int is_profile(const struct dirent *entry)
+{
+	return input_is_profile_name(entry->d_name);
+}
+
+static void add_path(struct input *input, size_t *capacity, const char *directory, const char *name)
+{
+	size_t length = strlen(directory) + 1 + strlen(name) + 1;
+	char *path = xcalloc(length, 1);
+
+	snprintf(path, length, "%s%s%s", directory, *directory ? "/" : "", name);
+	xreserve(&input->paths, capacity, input->count + 1, sizeof(*input->paths));
+	input->paths[input->count++] = path;
+}
+
+static int compare_entry(const void *name, const void *entry)
+{
+	return strverscmp(name, (*(struct dirent *const *)entry)->d_name);
+}
+
+/* True if `name` is in the directory in a form that comes before its own. Entries are sorted. */
+static bool is_there_already(struct dirent **entries, int count, const char *name)
+{
+	size_t kind = 0;
+	const char *suffix = suffix_of(name, &kind);
+	bool is_found = false;
+
+	for (size_t i = 0; i < kind && !is_found; i++) {
+		char other[sizeof(entries[0]->d_name) + 16];
+
+		snprintf(other, sizeof(other), "%.*s%s", (int)(suffix - name), name, suffixes[i]);
+		/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
+		is_found = bsearch(other, entries, (size_t)count, sizeof(*entries), compare_entry);
+	}
+	return is_found;
+}
+
+static void add_directory(struct input *input, size_t *capacity, const char *path)
+{
+	struct dirent **entries;
+	int count = scandir(path, &entries, is_profile, versionsort);
+	size_t before = input->count;
+
+	if (count < 0) {
+		say("cannot read %s: %s", path, strerror(errno));
+		input->has_failed = true;
+		return;
+	}
+	for (int i = 0; i < count; i++) {
+		if (!is_there_already(entries, count, entries[i]->d_name))
+			add_path(input, capacity, path, entries[i]->d_name);
+	}
+	for (int i = 0; i < count; i++)
+		free(entries[i]);
+	free(entries);
+	if (input->count == before) {
+		say("cannot read %s: it is a directory without profiles (.proton, .hatchet or "
+		    ".hatchet_msgpack)",
+		    path);
+		input->has_failed = true;
+	}
+}
+
+/* Labels are file names without suffix; with the directory if that does not tell them apart. */
+static void make_labels(struct input *input)
+{
+	bool is_ambiguous = false;
+
+	input->labels = xcalloc(input->count, sizeof(*input->labels));
+	for (size_t i = 0; i < input->count; i++) {
+		const char *path = input_display_name(input->paths[i]);
+		const char *slash = strrchr(path, '/');
+		const char *name = slash ? slash + 1 : path;
+		size_t kind;
+		const char *suffix = suffix_of(name, &kind);
+
+		input->labels[i] = xstrndup(name, suffix ? (size_t)(suffix - name) : strlen(name));
+		is_ambiguous = is_ambiguous ||
+			       (i && strcmp(input->labels[i], input->labels[i - 1]) == 0);
+	}
+	for (size_t i = 0; is_ambiguous && i < input->count; i++) {
+		free(input->labels[i]);
+		input->labels[i] = xstrndup(input->paths[i], strlen(input->paths[i]));
+	}
+}
+
+void input_init(struct input *input, char *const *paths, size_t count)
+{
+	size_t capacity = 0;
+
+	*input = (struct input){0};
+	for (size_t i = 0; i < count; i++) {
+		struct stat status;
+
+		if (strcmp(paths[i], "-") != 0 && stat(paths[i], &status) == 0 &&
+		    S_ISDIR(status.st_mode))
+			add_directory(input, &capacity, paths[i]);
+		else
+			add_path(input, &capacity, "", paths[i]);
+	}
+	make_labels(input);
+}
+
+void input_fini(struct input *input)
+{
+	for (size_t i = 0; i < input->count; i++) {
+		free(input->paths[i]);
+		free(input->labels[i]);
+	}
+	free(input->paths);
+	free(input->labels);
+	*input = (struct input){0};
+}
+
+/* Prints what an incomplete profile lacks; false: the command needs a complete one. */
+static bool is_accepted(const struct input *input, const struct profile *profile, const char *name)
+{
+	bool is_refused = input->needs_complete && !input->is_partial_allowed;
+
+	if (is_refused && profile->is_unfinished)
+		say("%s: the run did not finish (its process was killed, or is still recording); "
+		    "%s needs a complete profile; use --allow-partial to accept this one",
+		    name, input->needs_complete);
+	else if (is_refused && profile->is_damaged)
+		say("%s is damaged; %s needs a complete profile; use --allow-partial to accept "
+		    "this one",
+		    name, input->needs_complete);
+	if (is_refused)
+		return !profile_is_partial(profile);
+	if (profile->is_unfinished)
+		say("%s: the run did not finish (its process was killed, or is "
+		    "still recording); this is what had been recorded",
+		    name);
+	if (profile->is_damaged)
+		say("%s is damaged; this is what could be read", name);
+	return true;
+}
+
+struct profile *input_load(struct input *input, size_t index)
+{
+	struct profile *profile = NULL;
+	struct proton_error err;
+	const char *name = input_display_name(input->paths[index]);
+	int status;
+
+	progress_begin("reading", input->paths[index]);
+	status = profile_load_file(input->paths[index], &profile, &err);
+	progress_end();
+	if (status) {
+		say("%s", err.text);
+		if (status == PROTON_E_FORMAT && input->is_partial_allowed)
+			input->left_out++;
+		else
+			input->has_failed = true;
+		return NULL;
+	}
+	if (!is_accepted(input, profile, name)) {
+		profile_free(profile);
+		input->has_failed = true;
+		return NULL;
+	}
+	return profile;
+}
+
+bool input_is_refused(const struct input *input)
+{
+	return input->needs_complete && input->has_failed;
+}
+
+struct profile *input_load_all(struct input *input)
+{
+	struct profile *sum;
+	struct merge *merge;
+	size_t loaded = 0;
+
+	if (input->count == 1)
+		return input_load(input, 0);
+	sum = profile_new();
+	merge = sum ? merge_new(sum) : NULL;
+	if (!merge)
+		xgive_up();
+	for (size_t i = 0; i < input->count; i++) {
+		struct profile *profile = input_load(input, i);
+
+		if (!profile)
+			continue;
+		merge_source(merge, profile);
+		free(merge_tree(merge));
+		profile_free(profile);
+		loaded++;
+	}
+	merge_free(merge);
+	if (sum->out_of_memory)
+		xgive_up();
+	sum->is_damaged |= input->left_out > 0;
+	if (loaded)
+		return sum;
+	profile_free(sum);
+	return NULL;
+}
+
+/* What to do about a loss; the whole table is in docs/guide/failures.md. */
+static const char *cure_of(const char *cause)
+{
+	static const struct {
+		const char *cause;
+		const char *cure;
+	} cures[] = {
+		{"no room for the profile",
+		 "more disk space, fewer contexts, or phases that are cleared"},
+		{"whose launch is not known", "start the session before the launches that matter"},
+		{"dropped by the vendor", "a larger TRITON_PROFILE_BUFFER_SIZE"},
+		{"vendor buffers dropped", "a larger TRITON_PROFILE_BUFFER_SIZE"},
+		{"after its phase was cleared", "clear phases once they are complete"},
+		{"name beyond the limits",
+		 "names without numbers of requests or steps in them, or a larger "
+		 "PROTON_MAX_CHILDREN"},
+		{"beyond 64 bits", "a float metric, or a coarser unit"},
+		{"another type than before", "one type per metric name and context"},
+		{"record without a time",
+		 "fewer kernels between flushes (phases), or a newer driver"},
+		{"ends before it begins", "a newer driver or CUPTI, or shorter sessions"},
+		{"whose call is not known", "start the session before the copies that matter"},
+		{"record did not come", "end other tools that use CUPTI first"},
+		{"overwritten by a later one",
+		 "a larger buffer_size, fewer warps (sampling_options), or fewer scopes"},
+		{"inside a kernel without the other", "scopes whose ends are in one block"},
+		{"inside a kernel that cannot be read", "report it: a defect of the backend"},
+		{"on a device or in a CUDA graph", "fewer tensors per replay"},
+		{"overwritten by a later one", "a larger buffer_size, fewer warps or scopes"},
+		{"of a scope inside a kernel", "scopes around more of the kernel"},
+		{"inside a kernel that cannot be read", "see the notes on standard error"},
+		{"impossible time", "report it: a defect of a backend or a driver"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(cures); i++) {
+		if (strstr(cause, cures[i].cause))
+			return cures[i].cure;
+	}
+	return NULL;
+}
+
+static bool has_partial(const struct profile *profile, const struct profile_node *node)
+{
+	for (uint32_t v = node->first_value; v; v = profile->values[v].next) {
+		const struct profile_metric *metric = &profile->metrics[profile->values[v].metric];
+
+		if (strcmp(profile_text(profile, metric->name), SCOPE_PARTIAL_EXECUTIONS) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Scopes inside kernels with cycles that are a lower bound; the first few by name. */
+static void say_partial(const struct profile *profile)
+{
+	char names[256] = "";
+	size_t used = 0;
+	size_t count = 0;
+
+	for (size_t i = 0; i < profile->node_count; i++) {
+		char name[80];
+
+		if (!has_partial(profile, &profile->nodes[i]))
+			continue;
+		profile_frame_text(profile, profile->nodes[i].frame, name, sizeof(name));
+		if (count++ < PARTIAL_NAMED_MAX)
+			used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
+						 count > 1 ? ", " : "", name);
+	}
+	if (count)
+		say("the cycles of %zu scope%s inside kernels are a lower bound, because only a "
+		    "part was recorded (" SCOPE_PARTIAL_EXECUTIONS "): %s%s",
+		    count, count > 1 ? "s" : "", names, count > PARTIAL_NAMED_MAX ? ", ..." : "");
+}
+
+#define LOSSES_SHOWN 20
+
+void input_say_losses(const struct profile *profile)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < profile->counter_count; i++) {
+		const struct profile_counter *counter = &profile->counters[i];
+		const char *cause = profile_text(profile, counter->name);
+		const char *cure;
+
+		if (!counter->is_loss || !counter->value || ++count > LOSSES_SHOWN)
+			continue;
+		cure = cure_of(cause);
+		say("%s%s: %" PRIu64 "%s%s", strncmp(cause, "lost", 4) == 0 ? "" : "lost: ", cause,
+		    counter->value, cure ? "; what helps: " : "", cure ? cure : "");
+	}
+	if (count > LOSSES_SHOWN)
+		say("lost: %zu further counters are not shown", count - LOSSES_SHOWN);
+	say_partial(profile);
+}

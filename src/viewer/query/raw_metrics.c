@@ -1,0 +1,337 @@
+/* Raw metrics. See raw_metrics.h. */
+#include "viewer/query/raw_metrics.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/print/config_text.h"
+#include "viewer/print/xalloc.h"
+
+#define KERNEL_TIME "time (ns)"
+#define KERNEL_COUNT_NAME "count"
+#define DEVICE_ID "device_id"
+#define DEVICE_TYPE "device_type"
+#define LAUNCH_CONFIG "launch_config"
+#define MANY 64u
+
+/* Length of a label without its unit: "time (ns)" -> 4. */
+static size_t bare_length(const char *label)
+{
+	const char *paren = strrchr(label, '(');
+	size_t length = strlen(label);
+
+	if (!paren || paren == label || label[length - 1] != ')')
+		return length;
+	length = (size_t)(paren - label);
+	while (length > 1 && label[length - 1] == ' ')
+		length--;
+	return length;
+}
+
+/* ASCII only: the names of metrics are not in need of more, and the locale has no say in them. */
+static void lower(char *text)
+{
+	for (; *text; text++) {
+		if (*text >= 'A' && *text <= 'Z')
+			*text = (char)(*text + ('a' - 'A'));
+	}
+}
+
+static void add(struct metrics *metrics, size_t *capacity, const char *label,
+		struct raw_metric model)
+{
+	struct raw_metric *raw;
+
+	xreserve(&metrics->raws, capacity, metrics->count + 1, sizeof(*metrics->raws));
+	raw = &metrics->raws[metrics->count++];
+	*raw = model;
+	raw->label = xstrndup(label, strlen(label));
+	raw->name = xstrndup(label, bare_length(label));
+	lower(raw->name);
+}
+
+static void add_kernel_metrics(struct metrics *metrics, size_t *capacity)
+{
+	const struct profile *profile = metrics->profile;
+	struct raw_metric raw = {.source = RAW_NUMBER, .metric = METRIC_NONE, .is_inclusive = true};
+
+	if (profile->kernel_count <= 1)
+		return;
+	add(metrics, capacity, KERNEL_TIME, raw);
+	add(metrics, capacity, KERNEL_COUNT_NAME, raw);
+	for (size_t i = 1; i < profile->kernel_count && !metrics->has_kernel_range; i++)
+		metrics->has_kernel_range = profile->kernels[i].min_ns != KERNEL_TIME_UNKNOWN;
+}
+
+static int compare_labels(const void *left, const void *right)
+{
+	const struct raw_metric *a = *(const struct raw_metric *const *)left;
+	const struct raw_metric *b = *(const struct raw_metric *const *)right;
+	int order = strcmp(a->label, b->label);
+
+	return order ? order : (a > b) - (a < b);
+}
+
+static int compare_names(const void *left, const void *right)
+{
+	const struct raw_metric *a = *(const struct raw_metric *const *)left;
+	const struct raw_metric *b = *(const struct raw_metric *const *)right;
+	int order = strcmp(a->name, b->name);
+
+	return order ? order : (a > b) - (a < b);
+}
+
+/* Some programs have as many metrics as scopes: one must be found without looking at all. */
+static void index_many(struct metrics *metrics)
+{
+	size_t count = metrics->count;
+
+	if (count <= MANY)
+		return;
+	metrics->by_label = xcalloc(count, sizeof(void *));
+	metrics->by_name = xcalloc(count, sizeof(void *));
+	for (size_t i = 0; i < count; i++)
+		metrics->by_label[i] = metrics->by_name[i] = &metrics->raws[i];
+	qsort(metrics->by_label, count, sizeof(void *), compare_labels);
+	qsort(metrics->by_name, count, sizeof(void *), compare_names);
+	if (!value_index_init(&metrics->values, metrics->profile))
+		xgive_up();
+}
+
+void metrics_init(struct metrics *metrics, const struct profile *profile)
+{
+	struct raw_metric device_id = {.source = RAW_DEVICE_ID, .metric = METRIC_NONE};
+	struct raw_metric device_type = {.source = RAW_DEVICE_TYPE, .metric = METRIC_NONE};
+	bool has_kernels = profile->kernel_count > 1;
+	size_t capacity = 0;
+
+	*metrics = (struct metrics){.profile = profile};
+	add_kernel_metrics(metrics, &capacity);
+	for (size_t i = 0; i < profile->metric_count; i++) {
+		const struct profile_metric *metric = &profile->metrics[i];
+		const char *label = profile_text(profile, metric->name);
+		bool is_number = metric->type == PROTON_METRIC_INT64 ||
+				 metric->type == PROTON_METRIC_DOUBLE;
+		struct raw_metric raw = {.source = RAW_TEXT, .metric = (uint32_t)i};
+
+		if (is_number) {
+			raw.source = RAW_NUMBER;
+			raw.is_inclusive = !(metric->flags & (METRIC_EXCLUSIVE | METRIC_PROPERTY));
+		}
+		/* What kernels have too is one metric with theirs. */
+		if (has_kernels && is_number &&
+		    (strcmp(label, KERNEL_TIME) == 0 || strcmp(label, KERNEL_COUNT_NAME) == 0))
+			continue;
+		if (has_kernels && strcmp(label, DEVICE_ID) == 0)
+			device_id.metric = raw.metric;
+		else if (has_kernels && strcmp(label, DEVICE_TYPE) == 0)
+			device_type.metric = raw.metric;
+		else
+			add(metrics, &capacity, label, raw);
+	}
+	if (has_kernels) {
+		add(metrics, &capacity, DEVICE_ID, device_id);
+		add(metrics, &capacity, DEVICE_TYPE, device_type);
+	}
+	/* Index 0 is unused. A metric of that name is the program's own and goes first. */
+	if (profile->config_count > 1 && !metrics_find(metrics, LAUNCH_CONFIG))
+		add(metrics, &capacity, LAUNCH_CONFIG,
+		    (struct raw_metric){.source = RAW_LAUNCH_CONFIG, .metric = METRIC_NONE});
+	index_many(metrics);
+}
+
+void metrics_fini(struct metrics *metrics)
+{
+	for (size_t i = 0; i < metrics->count; i++) {
+		free(metrics->raws[i].name);
+		free(metrics->raws[i].label);
+	}
+	free(metrics->raws);
+	free(metrics->by_label);
+	free(metrics->by_name);
+	value_index_fini(&metrics->values);
+	*metrics = (struct metrics){0};
+}
+
+static const char *text_of(const struct raw_metric *raw, bool by_label)
+{
+	return by_label ? raw->label : raw->name;
+}
+
+/* The first one with that label or name. */
+static const struct raw_metric *find(const struct metrics *metrics, const char *text, bool by_label)
+{
+	const struct raw_metric **sorted = by_label ? metrics->by_label : metrics->by_name;
+	size_t low = 0;
+	size_t high = sorted ? metrics->count : 0;
+
+	for (size_t i = 0; !sorted && i < metrics->count; i++) {
+		if (strcmp(text_of(&metrics->raws[i], by_label), text) == 0)
+			return &metrics->raws[i];
+	}
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(text_of(sorted[middle], by_label), text) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return sorted && low < metrics->count && strcmp(text_of(sorted[low], by_label), text) == 0
+		       ? sorted[low]
+		       : NULL;
+}
+
+const struct raw_metric *metrics_find(const struct metrics *metrics, const char *name)
+{
+	const struct raw_metric *found = find(metrics, name, true);
+	char *bare;
+
+	if (found)
+		return found;
+	bare = xstrndup(name, bare_length(name));
+	lower(bare);
+	found = find(metrics, bare, false);
+	free(bare);
+	return found;
+}
+
+struct column metrics_column(const struct metrics *metrics, const struct raw_metric *raw,
+			     bool is_inclusive)
+{
+	struct column column;
+
+	if (rollup_metric_indexed(metrics->profile, metrics->by_label ? &metrics->values : NULL,
+				  raw->label, is_inclusive, &column, NULL))
+		xgive_up(); /* the name is there, so it is memory that is not */
+	return column;
+}
+
+struct column metrics_kernel_range(const struct metrics *metrics, bool longest)
+{
+	struct column column;
+
+	if (rollup_kernel(metrics->profile, longest ? KERNEL_MAX_NS : KERNEL_MIN_NS,
+			  ROLLUP_ALL_DEVICES, true, &column, NULL))
+		xgive_up();
+	return column;
+}
+
+double metrics_own_number(const struct metrics *metrics, const struct raw_metric *raw,
+			  uint32_t node)
+{
+	const struct profile *profile = metrics->profile;
+	const struct profile_value *values = profile->values;
+
+	for (uint32_t i = profile->nodes[node].first_value; i; i = values[i].next) {
+		if (values[i].metric != raw->metric)
+			continue;
+		return profile->metrics[raw->metric].type == PROTON_METRIC_INT64
+			       ? (double)values[i].as.int64
+			       : values[i].as.float64;
+	}
+	return 0;
+}
+
+/* Every device (or type of device) of a node once, in order of appearance: "0,1". */
+static void write_devices(struct out *out, const struct metrics *metrics, enum raw_source source,
+			  uint32_t first)
+{
+	const struct profile *profile = metrics->profile;
+	const struct profile_kernel *kernels = profile->kernels;
+
+	for (uint32_t i = first; i; i = kernels[i].next) {
+		const struct profile_device *device = &profile->devices[kernels[i].device];
+		bool is_known = false;
+
+		for (uint32_t k = first; k != i && !is_known; k = kernels[k].next) {
+			const struct profile_device *other = &profile->devices[kernels[k].device];
+
+			is_known = source == RAW_DEVICE_ID ? other->id == device->id
+							   : other->type == device->type;
+		}
+		if (is_known)
+			continue;
+		if (i != first)
+			out_byte(out, ',');
+		if (source == RAW_DEVICE_ID)
+			out_u64(out, device->id);
+		else
+			out_text(out, profile_text(profile, device->type));
+	}
+}
+
+static void write_vector(struct out *out, const uint64_t *words, bool is_integer)
+{
+	out_byte(out, '[');
+	for (uint64_t i = 1; i <= words[0]; i++) {
+		double number;
+
+		if (i > 1)
+			out_text(out, ", ");
+		memcpy(&number, &words[i], sizeof(number));
+		if (is_integer)
+			out_i64(out, (int64_t)words[i]);
+		else
+			out_printf(out, "%.6g", number);
+	}
+	out_byte(out, ']');
+}
+
+static void write_value(struct out *out, const struct profile *profile,
+			const struct profile_value *value)
+{
+	switch (profile->metrics[value->metric].type) {
+	case PROTON_METRIC_INT64:
+		out_i64(out, value->as.int64);
+		break;
+	case PROTON_METRIC_DOUBLE:
+		out_printf(out, "%.6g", value->as.float64);
+		break;
+	case PROTON_METRIC_STRING:
+		out_bytes(out, profile_text(profile, value->as.string),
+			  string_length(&profile->strings, value->as.string));
+		break;
+	case PROTON_METRIC_INT64_VECTOR:
+		write_vector(out, &profile->words[value->as.vector], true);
+		break;
+	case PROTON_METRIC_DOUBLE_VECTOR:
+		write_vector(out, &profile->words[value->as.vector], false);
+		break;
+	}
+}
+
+void metrics_text(struct out *out, const struct metrics *metrics, const struct raw_metric *raw,
+		  uint32_t node)
+{
+	const struct profile *profile = metrics->profile;
+	const struct profile_value *values = profile->values;
+
+	if (raw->source == RAW_LAUNCH_CONFIG) {
+		config_text_write(out, profile, node);
+		return;
+	}
+	if (raw->source != RAW_TEXT && profile->nodes[node].first_kernel) {
+		write_devices(out, metrics, raw->source, profile->nodes[node].first_kernel);
+		return;
+	}
+	for (uint32_t i = profile->nodes[node].first_value; i; i = values[i].next) {
+		if (values[i].metric == raw->metric) {
+			write_value(out, profile, &values[i]);
+			return;
+		}
+	}
+}
+
+double metrics_unit_ns(const char *label)
+{
+	const char *unit = label + bare_length(label);
+
+	while (*unit == ' ')
+		unit++;
+	if (strcmp(unit, "(us)") == 0)
+		return 1e3;
+	if (strcmp(unit, "(ms)") == 0)
+		return 1e6;
+	return strcmp(unit, "(s)") == 0 ? 1e9 : 1;
+}

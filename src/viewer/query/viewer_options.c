@@ -1,0 +1,419 @@
+/* Options: names and meanings are those people know from Proton's viewer. See viewer_options.h. */
+#include "viewer/query/viewer_options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <libproton/proton.h>
+
+#include "base/printable.h"
+#include "viewer/numbers/peak_options.h"
+#include "viewer/print/say.h"
+#include "viewer/print/xalloc.h"
+
+#define DEPTH_DEFAULT 100
+
+/* 24 lines of 80 columns: the smallest screen there is. */
+static const char help_text[] =
+	"usage: proton-viewer [options] FILE|DIRECTORY...  (-: stdin; several are merged)\n"
+	"  -m, --metrics A,B,...  what to show, sorted by A; -l, --list: what there is\n"
+	"  -i, --include REGEX    only paths through a match; -e, --exclude REGEX without\n"
+	"  -t, --threshold VALUE  at least VALUE of the first metric, or METRIC=VALUE\n"
+	"  -d, --depth N          levels of the tree; -n, --rows N  rows of a flat table\n"
+	"  --top, --group BY      flat: by kernel, scope, module, file or device\n"
+	"  --bottom-up            who calls each kernel;  --warps  who waits inside it\n"
+	"  --diff BASE            FILE minus BASE, by impact (also -diff, --diff-profile)\n"
+	"                         (of several runs on a side: means and verdicts)\n"
+	"  --fail-if GATE         exit status 3: 'time > +5%', 'util < 0.5 in matmul'\n"
+	"  --merge HOW            of several files: sum, mean, min, max or spread\n"
+	"  --allow-partial        gates, --diff, programs: take incomplete profiles\n"
+	"  --csv, --json          all digits, for programs\n"
+	"  --export FORMAT        html, folded, speedscope, pprof, ...; -o, --output FILE\n"
+	"  --names STYLE          of C++: short, full, raw;  --color auto, always, never\n"
+	"  --peaks RATES          own peaks for util: flops16=989e12,bytes=3.35e12\n"
+	"  -f, --format FORMAT    of source: full, file_function, ...; --print-sorted\n"
+	"  --all, --no-pager      on a terminal: all frames; no pager\n"
+	"  --no-clobber           refuse an existing -o FILE    -h, --help    --version\n"
+	"Metrics: [avg_|min_|max_|p50_|p90_|p99_]time/U cpu_time/U (U: s ms us ns) util\n"
+	"  [g|t]flop[4|8|16|32|64]/s [g|t]byte/s launch_config METRIC/%\n"
+	"Examples:\n"
+	"  proton-viewer -m time/ms,tflop16/s,util -t 0.1 -i attention proton.hatchet\n"
+	"  proton-viewer --diff old.hatchet --fail-if 'time > +5%' new.hatchet\n";
+
+enum {
+	OPTION_PRINT_SORTED = 256,
+	OPTION_ALL,
+	OPTION_ALLOW_PARTIAL,
+	OPTION_BOTTOM_UP,
+	OPTION_CSV,
+	OPTION_DIFF,
+	OPTION_EXPORT,
+	OPTION_FAIL_IF,
+	OPTION_GROUP,
+	OPTION_JSON,
+	OPTION_MERGE,
+	OPTION_NAMES,
+	OPTION_NO_CLOBBER,
+	OPTION_NO_PAGER,
+	OPTION_PEAKS,
+	OPTION_TOP,
+	OPTION_WARPS,
+	OPTION_COLOR,
+	OPTION_VERSION
+};
+
+static const struct option long_options[] = {
+	{"list", no_argument, NULL, 'l'},
+	{"metrics", required_argument, NULL, 'm'},
+	{"include", required_argument, NULL, 'i'},
+	{"exclude", required_argument, NULL, 'e'},
+	{"threshold", required_argument, NULL, 't'},
+	{"depth", required_argument, NULL, 'd'},
+	{"format", required_argument, NULL, 'f'},
+	{"print-sorted", no_argument, NULL, OPTION_PRINT_SORTED},
+	{"rows", required_argument, NULL, 'n'},
+	{"top", no_argument, NULL, OPTION_TOP},
+	{"group", required_argument, NULL, OPTION_GROUP},
+	{"bottom-up", no_argument, NULL, OPTION_BOTTOM_UP},
+	{"warps", no_argument, NULL, OPTION_WARPS},
+	{"diff", required_argument, NULL, OPTION_DIFF},
+	{"diff-profile", required_argument, NULL, OPTION_DIFF},
+	{"fail-if", required_argument, NULL, OPTION_FAIL_IF},
+	{"merge", required_argument, NULL, OPTION_MERGE},
+	{"names", required_argument, NULL, OPTION_NAMES},
+	{"no-clobber", no_argument, NULL, OPTION_NO_CLOBBER},
+	{"peaks", required_argument, NULL, OPTION_PEAKS},
+	{"csv", no_argument, NULL, OPTION_CSV},
+	{"export", required_argument, NULL, OPTION_EXPORT},
+	{"output", required_argument, NULL, 'o'},
+	{"json", no_argument, NULL, OPTION_JSON},
+	{"color", required_argument, NULL, OPTION_COLOR},
+	{"all", no_argument, NULL, OPTION_ALL},
+	{"no-pager", no_argument, NULL, OPTION_NO_PAGER},
+	{"allow-partial", no_argument, NULL, OPTION_ALLOW_PARTIAL},
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, OPTION_VERSION},
+	{NULL, 0, NULL, 0},
+};
+
+#define REFUSE(...) (say(__VA_ARGS__), OPTIONS_BAD)
+
+static enum options_result parse_metrics(struct options *options, const char *text)
+{
+	size_t capacity = 0;
+	char *rest;
+	char *part;
+
+	free(options->metrics_text);
+	free(options->metrics);
+	options->metrics = NULL;
+	options->metric_count = 0;
+	options->metrics_text = rest = xstrndup(text, strlen(text));
+	while ((part = strsep(&rest, ",")) != NULL) {
+		size_t length;
+
+		part += strspn(part, " ");
+		length = strlen(part);
+		while (length > 0 && part[length - 1] == ' ')
+			part[--length] = '\0';
+		if (length == 0)
+			continue;
+		xreserve(&options->metrics, &capacity, options->metric_count + 1,
+			 sizeof(*options->metrics));
+		options->metrics[options->metric_count++] = part;
+	}
+	return options->metric_count ? OPTIONS_RUN : REFUSE("--metrics needs at least one metric");
+}
+
+static enum options_result parse_threshold(struct options *options, const char *text)
+{
+	const char *equals = strrchr(text, '=');
+	const char *number = equals ? equals + 1 : text;
+	char *end;
+	double least = strtod(number, &end);
+	struct threshold *threshold;
+
+	if (end == number || *end || isnan(least))
+		return REFUSE("--threshold needs a number, not \"%s\"", number);
+	if (!equals) {
+		options->threshold = least;
+		options->has_threshold = true;
+		return OPTIONS_RUN;
+	}
+	if (equals == text)
+		return REFUSE("--threshold needs a metric before the \"=\" of \"%s\"", text);
+	xreserve(&options->thresholds, &options->threshold_capacity, options->threshold_count + 1,
+		 sizeof(*options->thresholds));
+	threshold = &options->thresholds[options->threshold_count++];
+	threshold->metric = xstrndup(text, (size_t)(equals - text));
+	threshold->least = least;
+	return OPTIONS_RUN;
+}
+
+static enum options_result parse_count(size_t *count, const char *option, const char *text)
+{
+	char *end;
+	unsigned long number;
+
+	errno = 0;
+	number = strtoul(text, &end, 10);
+	if (end == text || *end || *text == '-' || number == 0)
+		return REFUSE("%s needs a whole number of at least 1, not \"%s\"", option, text);
+	*count = number;
+	return OPTIONS_RUN;
+}
+
+static enum options_result parse_gate(struct options *options, const char *text)
+{
+	struct proton_error err;
+
+	xreserve(&options->gates, &options->gate_capacity, options->gate_count + 1,
+		 sizeof(*options->gates));
+	return gate_parse(&options->gates[options->gate_count++], text, &err)
+		       ? REFUSE("%s", err.text)
+		       : OPTIONS_RUN;
+}
+
+/* The index of `text` in a list of words that ends with NULL, or -1. */
+static int find_word(const char *const *words, const char *text)
+{
+	for (int i = 0; words[i]; i++) {
+		if (strcmp(words[i], text) == 0)
+			return i;
+	}
+	return -1;
+}
+
+static enum options_result parse_group(struct options *options, const char *text)
+{
+	static const char *const words[] = {
+		[REGROUP_KERNEL] = "kernel", [REGROUP_SCOPE] = "scope",   [REGROUP_FILE] = "file",
+		[REGROUP_MODULE] = "module", [REGROUP_DEVICE] = "device", NULL,
+	};
+	int found = find_word(words, text);
+
+	if (found < 0)
+		return REFUSE("--group must be kernel, scope, module, file or device, not \"%s\"",
+			      text);
+	options->mode = VIEW_FLAT;
+	options->group_by = (enum regroup_by)found;
+	return OPTIONS_RUN;
+}
+
+static enum options_result parse_merge(struct options *options, const char *text)
+{
+	static const char *const words[] = {
+		[MERGE_SUM] = "sum", [MERGE_MEAN] = "mean",     [MERGE_MIN] = "min",
+		[MERGE_MAX] = "max", [MERGE_SPREAD] = "spread", NULL,
+	};
+	int found = find_word(words, text);
+
+	if (found < 0)
+		return REFUSE("--merge must be sum, mean, min, max or spread, not \"%s\"", text);
+	options->merge_how = (enum merge_how)found;
+	options->is_sum_asked_for = found == MERGE_SUM;
+	return OPTIONS_RUN;
+}
+
+static enum options_result parse_peaks(const char *text)
+{
+	struct proton_error err;
+
+	return peaks_set_own(text, &err) ? REFUSE("%s", err.text) : OPTIONS_RUN;
+}
+
+static enum options_result parse_names(struct options *options, const char *text)
+{
+	static const char *const words[] = {
+		[NAMES_RAW] = "raw", [NAMES_FULL] = "full", [NAMES_SHORT] = "short", NULL};
+	int found = find_word(words, text);
+
+	if (found < 0)
+		return REFUSE("--names must be short, full or raw, not \"%s\"", text);
+	options->names = (enum name_style)found;
+	options->has_names = true;
+	return OPTIONS_RUN;
+}
+
+static enum options_result parse_one(struct options *options, int option)
+{
+	switch (option) {
+	case 'l':
+		options->list = true;
+		return OPTIONS_RUN;
+	case 'm':
+		return parse_metrics(options, optarg);
+	case 'i':
+		options->include = optarg;
+		return OPTIONS_RUN;
+	case 'e':
+		options->exclude = optarg;
+		return OPTIONS_RUN;
+	case 't':
+		return parse_threshold(options, optarg);
+	case 'd':
+		options->depth_is_set = true;
+		return parse_count(&options->depth, "--depth", optarg);
+	case 'n':
+		return parse_count(&options->rows, "--rows", optarg);
+	case OPTION_TOP:
+		return parse_group(options, "kernel");
+	case OPTION_GROUP:
+		return parse_group(options, optarg);
+	case OPTION_BOTTOM_UP:
+		options->mode = VIEW_CALLERS;
+		return OPTIONS_RUN;
+	case OPTION_WARPS:
+		options->warps = true;
+		return OPTIONS_RUN;
+	case OPTION_DIFF:
+		options->base = optarg;
+		return OPTIONS_RUN;
+	case OPTION_FAIL_IF:
+		return parse_gate(options, optarg);
+	case OPTION_MERGE:
+		return parse_merge(options, optarg);
+	case OPTION_PEAKS:
+		return parse_peaks(optarg);
+	case OPTION_NAMES:
+		return parse_names(options, optarg);
+	case OPTION_ALL:
+		options->all = true;
+		return OPTIONS_RUN;
+	case OPTION_NO_PAGER:
+		options->no_pager = true;
+		return OPTIONS_RUN;
+	case OPTION_NO_CLOBBER:
+		options->no_clobber = true;
+		return OPTIONS_RUN;
+	case 'f':
+		if (name_format_find(optarg, &options->format))
+			return OPTIONS_RUN;
+		return REFUSE("--format must be full, file_function_line, function_line or "
+			      "file_function, not \"%s\"",
+			      optarg);
+	case OPTION_ALLOW_PARTIAL:
+		options->allow_partial = true;
+		return OPTIONS_RUN;
+	case OPTION_PRINT_SORTED:
+		options->print_sorted = true;
+		return OPTIONS_RUN;
+	case OPTION_CSV:
+		options->csv = true;
+		return OPTIONS_RUN;
+	case OPTION_EXPORT:
+		options->export_format = optarg;
+		return OPTIONS_RUN;
+	case 'o':
+		options->output = optarg;
+		return OPTIONS_RUN;
+	case OPTION_JSON:
+		options->json = true;
+		return OPTIONS_RUN;
+	case OPTION_COLOR:
+		if (color_choice_find(optarg, &options->color))
+			return OPTIONS_RUN;
+		return REFUSE("--color must be auto, always or never, not \"%s\"", optarg);
+	case 'h':
+		fputs(help_text, stdout);
+		return OPTIONS_DONE;
+	case OPTION_VERSION:
+		puts("proton-viewer " PROTON_VERSION);
+		return OPTIONS_DONE;
+	default:
+		/* getopt_long() has said what is wrong. */
+		return REFUSE("see proton-viewer --help");
+	}
+}
+
+/* What cannot be together. */
+static enum options_result check(const struct options *options)
+{
+	if (options->include && options->exclude)
+		return REFUSE("Cannot specify both include and exclude");
+	if (options->csv && options->print_sorted)
+		return REFUSE("Cannot specify both --csv and --print-sorted");
+	if (options->list && options->gate_count)
+		return REFUSE("Cannot specify both --list and --fail-if");
+	if (options->csv && options->json)
+		return REFUSE("Cannot specify both --csv and --json");
+	if (options->json && options->print_sorted)
+		return REFUSE("Cannot specify both --json and --print-sorted");
+	if (options->warps &&
+	    (options->mode != VIEW_TREE || options->metric_count || options->base ||
+	     options->export_format || options->output || options->list || options->print_sorted ||
+	     options->has_threshold || options->threshold_count || options->gate_count ||
+	     options->merge_how != MERGE_SUM))
+		return REFUSE("--warps is a report of its own: with it go -i, -e, -n, --names, "
+			      "--csv, --json and --color");
+	if (options->rows && options->mode != VIEW_FLAT && !options->warps)
+		return REFUSE("--rows is for flat tables (--top, --group) and --warps");
+	if (options->base && options->merge_how != MERGE_SUM && options->merge_how != MERGE_MEAN)
+		return REFUSE("Cannot specify both --diff and --merge %s",
+			      options->merge_how == MERGE_SPREAD ? "spread" : "min or max");
+	return OPTIONS_RUN;
+}
+
+static bool is_printable_line(int argc, char **argv)
+{
+	uint32_t code = ' ';
+
+	for (int i = 0; i < argc; i++)
+		for (const char *at = argv[i]; *at && printable_is(code);)
+			at += utf8_decode(at, strlen(at), &code);
+	return printable_is(code);
+}
+
+enum options_result options_parse(struct options *options, int argc, char **argv)
+{
+	char name[] = "proton-viewer";
+	static char long_diff[] = "--diff";
+	enum options_result result = OPTIONS_RUN;
+	int option;
+
+	*options = (struct options){.depth = DEPTH_DEFAULT, .names = NAMES_SHORT};
+	if (argc > 0)
+		argv[0] = name; /* getopt_long() begins its sentences with it */
+	/* Proton's first viewer had a long option with one dash; getopt() would see -d iff. */
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "-diff") == 0)
+			argv[i] = long_diff;
+	}
+	/* Its messages contain the option: what is not printable is left to say(). */
+	opterr = is_printable_line(argc, argv);
+	while ((option = getopt_long(argc, argv, "lm:i:e:t:d:n:f:o:h", long_options, NULL)) != -1) {
+		if (option == '?' && !opterr)
+			say("option '%s' is not known, or its value is missing", argv[optind - 1]);
+		result = parse_one(options, option);
+		if (result != OPTIONS_RUN)
+			return result;
+	}
+	if (check(options) == OPTIONS_BAD)
+		return OPTIONS_BAD;
+	if (argc - optind == 0)
+		return REFUSE("Must specify a file to read; see proton-viewer --help");
+	/* A screen has an end, a file has not. */
+	if ((options->export_format || options->output) && !options->depth_is_set)
+		options->depth = SIZE_MAX;
+	options->paths = argv + optind;
+	options->path_count = (size_t)(argc - optind);
+	options->path = argv[optind];
+	return OPTIONS_RUN;
+}
+
+void options_fini(struct options *options)
+{
+	for (size_t i = 0; i < options->threshold_count; i++)
+		free(options->thresholds[i].metric);
+	for (size_t i = 0; i < options->gate_count; i++)
+		gate_fini(&options->gates[i]);
+	free(options->thresholds);
+	free(options->gates);
+	free(options->metrics);
+	free(options->metrics_text);
+}

@@ -1,0 +1,147 @@
+/* Walking the tree with a stack of its own. See walk.h. */
+#include "viewer/query/walk.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/print/xalloc.h"
+#include "viewer/query/filter.h"
+
+/* An exclusive column's sort keys: a node's own value, else the best below it. */
+static double *keys_of(const struct picture *picture)
+{
+	const struct profile *profile = picture->profile;
+	const struct metric_column *column = &picture->columns[picture->sort_column];
+	double *keys;
+
+	if (!column->values)
+		return NULL;
+	keys = xcalloc(profile->node_count, sizeof(*keys));
+	memcpy(keys, column->values, profile->node_count * sizeof(*keys));
+	if (picture->by_magnitude) {
+		/* What cancels out above does not hide what is below. */
+		for (size_t i = profile->node_count; i-- > 0;) {
+			uint32_t parent = profile->nodes[i].parent;
+
+			keys[i] = fabs(keys[i]);
+			if (i && !(fabs(keys[parent]) >= keys[i]))
+				keys[parent] = keys[i];
+		}
+		return keys;
+	}
+	if (column->is_inclusive)
+		return keys;
+	for (size_t i = profile->node_count; i-- > 1;) {
+		uint32_t parent = profile->nodes[i].parent;
+
+		if (isnan(column->values[parent]) && !(keys[parent] >= keys[i]))
+			keys[parent] = keys[i];
+	}
+	return keys;
+}
+
+static uint32_t *sizes_of(const struct picture *picture)
+{
+	const struct profile *profile = picture->profile;
+	uint32_t *sizes = xcalloc(profile->node_count, sizeof(*sizes));
+
+	for (size_t i = profile->node_count; i-- > 0;) {
+		if (picture->state[i] != NODE_SHOWN && picture->state[i] != NODE_BELOW)
+			continue;
+		sizes[i]++;
+		if (i > 0)
+			sizes[profile->nodes[i].parent] += sizes[i];
+	}
+	return sizes;
+}
+
+void walk_init(struct walk *walk, const struct picture *picture)
+{
+	*walk = (struct walk){.picture = picture};
+	walk->keys = keys_of(picture);
+	walk->sizes = sizes_of(picture);
+	xreserve(&walk->stack, &walk->stack_capacity, 1, sizeof(*walk->stack));
+	walk->stack[walk->stack_count++] = (struct walk_step){.is_last = true};
+}
+
+void walk_fini(struct walk *walk)
+{
+	free(walk->keys);
+	free(walk->sizes);
+	free(walk->stack);
+	*walk = (struct walk){0};
+}
+
+/* For the stack: what is to be printed first comes last. */
+static int compare_steps(const void *left, const void *right, void *keys_pointer)
+{
+	const struct walk_step *a = left;
+	const struct walk_step *b = right;
+	const double *keys = keys_pointer;
+	double key_a = keys ? keys[a->node] : 0;
+	double key_b = keys ? keys[b->node] : 0;
+
+	if (isnan(key_a) != isnan(key_b))
+		return isnan(key_a) ? -1 : 1;
+	if (key_a < key_b || key_a > key_b)
+		return key_a < key_b ? -1 : 1;
+	return a->node < b->node ? 1 : -1;
+}
+
+static void push_children(struct walk *walk, const struct walk_step *parent)
+{
+	const struct profile *profile = walk->picture->profile;
+	const uint8_t *state = walk->picture->state;
+	struct walk_step *first;
+	uint32_t below = 0;
+	size_t start = walk->stack_count;
+
+	for (uint32_t i = profile->nodes[parent->node].first_child; i;
+	     i = profile->nodes[i].next_sibling) {
+		if (state[i] == NODE_BELOW)
+			below += walk->sizes[i];
+	}
+	if (below) {
+		xreserve(&walk->stack, &walk->stack_capacity, start + 1, sizeof(*walk->stack));
+		walk->stack[walk->stack_count++] = (struct walk_step){
+			.node = parent->node,
+			.level = parent->level + 1,
+			.is_last = true,
+			.is_more = true,
+			.more = below,
+		};
+		start++;
+	}
+	for (uint32_t i = profile->nodes[parent->node].first_child; i;
+	     i = profile->nodes[i].next_sibling) {
+		if (state[i] != NODE_SHOWN)
+			continue;
+		xreserve(&walk->stack, &walk->stack_capacity, walk->stack_count + 1,
+			 sizeof(*walk->stack));
+		walk->stack[walk->stack_count++] =
+			(struct walk_step){.node = i, .level = parent->level + 1};
+	}
+	if (walk->stack_count == start)
+		return;
+	first = &walk->stack[start];
+	qsort_r(first, walk->stack_count - start, sizeof(*first), compare_steps, walk->keys);
+	first->is_last = !below;
+}
+
+bool walk_next(struct walk *walk, struct walk_step *step_out)
+{
+	struct walk_step *step;
+
+	if (walk->stack_count == 0)
+		return false;
+	*step_out = walk->stack[--walk->stack_count];
+	step = step_out;
+	if (step->is_more)
+		return true;
+	if (step->level + 1 < walk->picture->depth)
+		push_children(walk, step);
+	else
+		step->more = walk->sizes[step->node] - 1;
+	return true;
+}
