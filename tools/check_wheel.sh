@@ -52,6 +52,9 @@ for file in "$package"/*.so* "$package"/bin/* "$folder"/venv/bin/{,triton-}proto
     done
 done
 
+"$python" tools/check_hardening.py "$package"/*.so* "$package"/bin/* \
+    "$folder"/venv/bin/{,triton-}proton{,-viewer} || fail "these are not hardened"
+
 cd "$folder"
 version=$(venv/bin/python -c 'import triton_proton; print(triton_proton.__version__)')
 for file in venv/bin/{,triton-}proton{,-viewer} "$package"/bin/proton{,-viewer}; do

@@ -49,7 +49,6 @@ void *__real_calloc(size_t count, size_t bytes);
 void *__real_realloc(void *old, size_t bytes);
 void __real_free(void *memory);
 char *__real_strdup(const char *text);
-int __real_vasprintf(char **out, const char *format, va_list arguments);
 void *__real_mmap(void *at, size_t length, int protection, int flags, int fd, off_t offset);
 
 void *__wrap_malloc(size_t bytes);
@@ -58,6 +57,8 @@ void *__wrap_realloc(void *old, size_t bytes);
 void __wrap_free(void *memory);
 char *__wrap_strdup(const char *text);
 int __wrap_asprintf(char **out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int __wrap___asprintf_chk(char **out, int flag, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 void *__wrap_mmap(void *at, size_t length, int protection, int flags, int fd, off_t offset);
 void __wrap_exit(int status);
 
@@ -105,19 +106,34 @@ char *__wrap_strdup(const char *text)
 	return fails() ? refused() : noted(__real_strdup(text));
 }
 
-int __wrap_asprintf(char **out, const char *format, ...)
+static int format_text(char **out, const char *format, va_list arguments)
 {
-	va_list arguments;
-	int length;
-
 	if (fails()) {
 		refused();
 		return -1;
 	}
-	va_start(arguments, format);
-	length = vasprintf(out, format, arguments);
-	va_end(arguments);
+	int length = vasprintf(out, format, arguments);
 	live += length >= 0;
+	return length;
+}
+
+int __wrap_asprintf(char **out, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	int length = format_text(out, format, arguments);
+	va_end(arguments);
+	return length;
+}
+
+/* The same with _FORTIFY_SOURCE. */
+int __wrap___asprintf_chk(char **out, int flag, const char *format, ...)
+{
+	va_list arguments;
+	(void)flag;
+	va_start(arguments, format);
+	int length = format_text(out, format, arguments);
+	va_end(arguments);
 	return length;
 }
 
