@@ -241,16 +241,16 @@ def main() -> int:
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build directory")
     options = parser.parse_args()
 
+    # Before the measurement, whose end may be the end of the time that there is.
+    machine, of = report.gpu(), report.versions("triton_proton", "triton", "torch")
     rows = []
     for name, work in WORKS.items():
         if options.only in (None, name):
             rows += work(options)
     if options.write:
-        modules = ("triton_proton", "triton", "torch")
-        of = report.versions(*modules)
         if options.only:
             rows = report.merged("cuda_programs", rows)
-        report.write("cuda_programs", report.gpu(), of, rows)
+        report.write("cuda_programs", machine, of, rows)
     return 1 if any(row["met"] is False for row in rows) else 0
 
 

@@ -159,6 +159,8 @@ def take_round(
             attempt(sides, name, lambda side: (side.end(), check(side)))
         return {name: found[name] for name in sides}
     finally:
+        for side in sides.values():  # at once: a process with a GPU takes its time to end
+            side.process.kill()
         for side in sides.values():
             side.kill()
 
