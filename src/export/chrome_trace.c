@@ -208,7 +208,7 @@ static void write_device_args(struct chrome *chrome, const struct timeline_slice
 	}
 	if (event->kind != EVENT_KERNEL) {
 		at = PUT(at, ",\"bytes\":");
-		at = put_u64(at, event->detail);
+		at = put_u64(at, trace_bytes(trace, event));
 	} else if (event->detail && event->detail < trace->launch_count) {
 		config = &trace->launches[event->detail].config;
 		at = PUT(at, ",\"grid\":");

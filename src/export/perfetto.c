@@ -49,6 +49,7 @@ static const char *const categories[] = {
 
 /* Numbers of tracks: the process, threads and streams, counters. */
 #define UUID_PROCESS 1u
+#define UUID_LOSSES 2u
 #define UUID_TRACKS 16u
 #define UUID_COUNTERS (1ull << 32)
 #define UUID_GROUPS (1ull << 40) /* CTAs of instrumented kernels */
@@ -339,7 +340,7 @@ static char *put_device(const struct perfetto *p, const struct timeline_slice *s
 	if (slice->launch)
 		at = put_number(at, ARG_CORRELATION, slice->launch->detail);
 	if (slice->event->kind != EVENT_KERNEL)
-		return put_number(at, ARG_BYTES, slice->event->detail);
+		return put_number(at, ARG_BYTES, trace_bytes(trace, slice->event));
 	if (!slice->event->detail || slice->event->detail >= trace->launch_count)
 		return at;
 	config = &trace->launches[slice->event->detail].config;
@@ -651,6 +652,42 @@ static void write_head(struct perfetto *p)
 	protobuf_end(&p->writer);
 }
 
+/* A track at the top, with an instant per cause of loss: the format has no field for them. */
+static void write_losses(struct perfetto *p)
+{
+	const struct profile *profile = p->profile;
+	bool has_track = false;
+
+	for (size_t i = 0; i < profile->counter_count; i++) {
+		const struct profile_counter *counter = &profile->counters[i];
+
+		if (!counter->is_loss || !counter->value)
+			continue;
+		begin_packet(p, p->timeline.base_ns);
+		if (!has_track) {
+			protobuf_begin(&p->writer, PACKET_TRACK_DESCRIPTOR);
+			protobuf_uint64(&p->writer, TRACK_UUID, UUID_LOSSES);
+			protobuf_uint64(&p->writer, TRACK_PARENT, UUID_PROCESS);
+			put_string(p, TRACK_NAME, "lost", 4);
+			protobuf_end(&p->writer);
+			protobuf_end(&p->writer);
+			begin_packet(p, p->timeline.base_ns);
+			has_track = true;
+		}
+		protobuf_begin(&p->writer, PACKET_TRACK_EVENT);
+		protobuf_uint64(&p->writer, EVENT_TYPE, TYPE_INSTANT);
+		protobuf_uint64(&p->writer, EVENT_TRACK, UUID_LOSSES);
+		put_string(p, EVENT_NAME, profile_text(profile, counter->name),
+			   string_length(&profile->strings, counter->name));
+		protobuf_begin(&p->writer, EVENT_ANNOTATION);
+		put_string(p, ANNOTATION_NAME, "count", 5);
+		protobuf_uint64(&p->writer, ANNOTATION_UINT, counter->value);
+		protobuf_end(&p->writer);
+		protobuf_end(&p->writer);
+		protobuf_end(&p->writer);
+	}
+}
+
 static uint64_t *new_bits(uint64_t count)
 {
 	return calloc(count / 64 + 1, sizeof(uint64_t));
@@ -672,6 +709,7 @@ static int write_trace(struct perfetto *p, struct proton_error *err)
 	if (!p->known_frames || !p->known_stacks || !p->known_counters)
 		return err_set(err, PROTON_E_NOMEM, "out of memory");
 	write_head(p);
+	write_losses(p);
 	status = timeline_walk(&p->timeline, &sink, err);
 	write_arrows(p);
 	if (status == PROTON_OK && (p->failed || p->text.errnum))

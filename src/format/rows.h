@@ -17,7 +17,7 @@
 
 #define PROFILE_FILE_MAGIC "\x89PROTON\n"
 #define PROFILE_FILE_MAJOR 1
-#define PROFILE_FILE_MINOR 1
+#define PROFILE_FILE_MINOR 2
 #define PROFILE_FILE_HEADER_BYTES 65536u
 #define PROFILE_FILE_MAX_TABLES 32u
 #define PROFILE_FILE_MAX_EXTENTS 2048u
@@ -239,6 +239,11 @@ enum event_kind {
 	EVENT_SET = 5,
 	EVENT_UNIT = 6,    /* a warp of an instrumented kernel, from its start to its end */
 	EVENT_SECTION = 7, /* a scope inside a kernel */
+	/*
+	 * Not an event: `start_ns` is the bytes of the copy or set in the row before, which are
+	 * more than its `detail` can hold. Readers of minor version 1 skip it.
+	 */
+	EVENT_SIZE = 8,
 };
 
 enum event_flag {
@@ -266,7 +271,7 @@ struct row_event {
 	uint32_t link;
 	/*
 	 * launches: the vendor's correlation id; kernels: row of launches; units: ns that writing
-	 * the records took; sections: cycles; others: bytes
+	 * the records took; sections: cycles; others: bytes; UINT32_MAX: see EVENT_SIZE
 	 */
 	uint32_t detail;
 	uint16_t kind;  /* enum event_kind */

@@ -56,6 +56,17 @@ static inline const struct row_event *trace_event(const struct profile_trace *tr
 	return event;
 }
 
+/* The bytes of a copy or set that trace_event() returned. */
+static inline uint64_t trace_bytes(const struct profile_trace *trace, const struct row_event *event)
+{
+	const struct row_event *size = event + 1;
+
+	if (event->detail != UINT32_MAX || size >= trace->events + trace->event_count)
+		return event->detail;
+	return __atomic_load_n(&size->kind, __ATOMIC_ACQUIRE) == EVENT_SIZE ? size->start_ns
+									    : event->detail;
+}
+
 /*
  * Makes the rows the trace's own, so that the view may go: those that the view made are taken, and
  * the others are copied; or, with `file`, the malloc'd bytes that the view is of become the trace's

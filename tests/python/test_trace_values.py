@@ -21,7 +21,9 @@ from test_trace_formats import (
 )
 
 SET = 5
+SIZE = 8
 OF_MEMORY = 4
+LARGE = ((COPY, 2**32), (SET, 3 * 2**40 + 5))
 INT64, DOUBLE, STRING, INT64_VECTOR, DOUBLE_VECTOR = 1, 2, 3, 5, 6
 
 
@@ -50,6 +52,40 @@ def test_chrome_head_has_the_info_and_the_losses_with_their_numbers(tmp_path):
         "lost: buffers were full": 3,
         "lost: damaged records": 2**64 - 1,
     }
+
+
+def losses_file(path, *counters):
+    f = File()
+    f.event(SCOPE, f.lane(1, 0, 1), f.node(0, "step"), 10, 20)
+    for name, is_loss, value in counters:
+        f.add(10, struct.pack("<2IQ", f.string(name), is_loss, value))
+    f.write(path)
+
+
+def test_perfetto_has_an_instant_for_each_cause_of_loss(tmp_path):
+    schema = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    path = tmp_path / "t.proton"
+    lost = {"lost: buffers were full": 3, "lost: damaged records": 2**64 - 1}
+    counters = [("scopes", 0, 12), ("lost: nothing of this", 1, 0)]
+    losses_file(path, *counters, *((name, 1, value) for name, value in lost.items()))
+    trace = schema.Trace()
+    trace.ParseFromString(export(path, "perfetto"))
+    tracks = {
+        p.track_descriptor.uuid: p.track_descriptor
+        for p in trace.packet
+        if p.HasField("track_descriptor")
+    }
+    (uuid,) = [uuid for uuid, track in tracks.items() if track.name == "lost"]
+    assert tracks[tracks[uuid].parent_uuid].process.pid == 77
+    found = [p for p in trace.packet if p.track_event.track_uuid == uuid]
+    assert {p.timestamp for p in found} == {BASE + 10}
+    assert {p.track_event.type for p in found} == {schema.TrackEvent.TYPE_INSTANT}
+    annotations = {p.track_event.name: p.track_event.debug_annotations for p in found}
+    assert {
+        name: [(a.name, a.uint_value) for a in values] for name, values in annotations.items()
+    } == {name: [("count", value)] for name, value in lost.items()}
+    losses_file(path, *counters)
+    assert b"lost" not in export(path, "perfetto")
 
 
 def test_chrome_intra_kernel_slices_have_the_times_and_clock_of_their_warp(tmp_path):
@@ -82,17 +118,31 @@ def test_perfetto_warps_and_their_scopes_have_their_numbers(tmp_path):
 
 
 def memory_file(path):
-    """A copy and a memset that a call of their own launched, on two devices."""
+    """Copies and sets that a call of their own launched, on two devices; the last are large."""
     f = File()
     thread = f.lane(1, 0, 1)
     streams = [f.lane(2, f.device(number), 20 + number) for number in (0, 3)]
     step = f.node(0, "step")
     nodes = [f.node(step, name, kind=3) for name in ("Memcpy HtoD", "Memset (Device)")]
-    for i, (kind, size) in enumerate(((COPY, 4096), (SET, 2**32 - 1))):
+    for i, (kind, size) in enumerate(((COPY, 4096), (SET, 2**32 - 1), *LARGE)):
         at = 100 * i
         launch = f.event(LAUNCH, thread, step, at + 5, at + 9, detail=30 + i, flags=OF_MEMORY)
-        f.event(kind, streams[i], nodes[i], at + 10, at + 60, launch, size)
+        f.event(kind, streams[i % 2], nodes[i % 2], at + 10, at + 60, launch, min(size, 2**32 - 1))
+        if i > 1:
+            f.add(13, struct.pack("<2Q5I2H", size, 0, 0, streams[i % 2], 0, 0, 0, SIZE, 0))
     f.write(path)
+
+
+def test_copies_beyond_4_gib_have_their_bytes(tmp_path):
+    memory_file(tmp_path / "t.proton")
+    expected = [4096, 2**32 - 1, *(size for _, size in LARGE)]
+    trace = chrome(tmp_path / "t.proton")
+    found = slices(trace, "copy") + slices(trace, "set")
+    by_time = [e["args"]["bytes"] for e in sorted(found, key=lambda e: e["ts"])]
+    assert by_time == expected
+    slices_there = Perfetto(export(tmp_path / "t.proton", "perfetto")).slices
+    by_time = sorted((s["start"], s["args"]["bytes"]) for s in slices_there if "bytes" in s["args"])
+    assert [size for _, size in by_time] == expected
 
 
 def test_chrome_copies_and_sets_have_their_bytes_device_and_launch(tmp_path):
@@ -101,7 +151,7 @@ def test_chrome_copies_and_sets_have_their_bytes_device_and_launch(tmp_path):
     for i, (category, name, size) in enumerate(
         (("copy", "Memcpy HtoD", 4096), ("set", "Memset (Device)", 2**32 - 1))
     ):
-        (found,) = slices(trace, category)
+        found = slices(trace, category)[0]
         assert (found["name"], found["dur"]) == (name, 0.05)
         assert found["args"] == {
             "call_stack": ["ROOT", "step", name],
@@ -110,14 +160,14 @@ def test_chrome_copies_and_sets_have_their_bytes_device_and_launch(tmp_path):
             "correlation": 30 + i,
             "bytes": size,
         }
-    assert [e["args"]["correlation"] for e in slices(trace, "launch")] == [30, 31]
+    assert [e["args"]["correlation"] for e in slices(trace, "launch")] == [30, 31, 32, 33]
 
 
 def test_perfetto_copies_and_sets_have_their_bytes_device_and_launch(tmp_path):
     memory_file(tmp_path / "t.proton")
     found = Perfetto(export(tmp_path / "t.proton", "perfetto")).slices
     for i, (category, size) in enumerate((("copy", 4096), ("set", 2**32 - 1))):
-        (one,) = [s for s in found if s["cat"] == category]
+        one = min((s for s in found if s["cat"] == category), key=lambda s: s["start"])
         assert one["args"] == {
             "call_stack": "ROOT / step",
             "device": 3 * i,

@@ -153,7 +153,8 @@ static void check_event(const struct profile *profile, enum event_kind kind, con
 	const struct row_event *event = need_event(profile, kind, path);
 	const struct row_event *launch = trace_event(profile->trace, event->link);
 
-	CHECK_U64(event->detail, bytes);
+	CHECK_U64(trace_bytes(profile->trace, event), bytes);
+	CHECK_U64(event->detail, bytes < UINT32_MAX ? bytes : UINT32_MAX);
 	CHECK_U64(event->end_ns - event->start_ns, ns);
 	CHECK_EQ(event->flags, 0);
 	CHECK_EQ(profile->trace->lanes[event->lane].kind, LANE_STREAM);
@@ -184,8 +185,8 @@ TEST(copies_and_sets_are_events_of_their_own_kinds)
 	check_event(profile, EVENT_COPY, "load/Memcpy HtoD (Pinned -> Device)", 4096, 100,
 		    calls[0]);
 	CHECK(find_event(profile, EVENT_SET, "load/Memset (Device)", 1));
-	/* Handed over newest first. What does not fit into the field is as much as does. */
-	check_event(profile, EVENT_SET, "load/Memset (Device)", UINT32_MAX, 20, calls[2]);
+	/* Handed over newest first. A size beyond 32 bits is in the row that follows. */
+	check_event(profile, EVENT_SET, "load/Memset (Device)", 5000000000, 20, calls[2]);
 	CHECK(!find_event(profile, EVENT_COPY, "load/Memset (Device)", 0));
 	profile_free(profile);
 }

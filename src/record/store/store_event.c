@@ -99,6 +99,22 @@ static uint32_t launch_of(struct store *store, const struct launch_config *confi
 	return *cached = row;
 }
 
+/* The row after a copy or set of that many bytes; without space the bytes stay UINT32_MAX. */
+static void add_size(struct store *store, const struct row_event *event, uint64_t bytes)
+{
+	uint32_t at = store_new_row(store, TABLE_EVENTS);
+
+	if (!at)
+		return;
+	*store_event_row(store, at) = (struct row_event){
+		.start_ns = bytes,
+		.lane = event->lane,
+		.epoch = event->epoch,
+		.kind = EVENT_SIZE,
+	};
+	store_commit(store, TABLE_EVENTS);
+}
+
 void store_device_event(struct store *store, uint32_t node, uint32_t device, uint32_t epoch,
 			const struct execution *execution)
 {
@@ -125,6 +141,8 @@ void store_device_event(struct store *store, uint32_t node, uint32_t device, uin
 		.flags = execution->is_of_graph ? EVENT_OF_GRAPH : 0,
 	};
 	store_commit(store, TABLE_EVENTS);
+	if (execution->is_memory && detail >= UINT32_MAX)
+		add_size(store, row, detail);
 }
 
 /* ------------------------------------------------------------------ inside kernels */

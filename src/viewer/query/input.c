@@ -276,12 +276,9 @@ static const char *cure_of(const char *cause)
 		{"record did not come", "end other tools that use CUPTI first"},
 		{"overwritten by a later one",
 		 "a larger buffer_size, fewer warps (sampling_options), or fewer scopes"},
-		{"inside a kernel without the other", "scopes whose ends are in one block"},
-		{"inside a kernel that cannot be read", "report it: a defect of the backend"},
-		{"on a device or in a CUDA graph", "fewer tensors per replay"},
-		{"overwritten by a later one", "a larger buffer_size, fewer warps or scopes"},
 		{"of a scope inside a kernel", "scopes around more of the kernel"},
 		{"inside a kernel that cannot be read", "see the notes on standard error"},
+		{"on a device or in a CUDA graph", "fewer tensors per replay"},
 		{"impossible time", "report it: a defect of a backend or a driver"},
 	};
 
