@@ -139,7 +139,7 @@ static const char *const work_names[] = {
 	[LANES] = "decoding, adding up and slices",
 };
 
-static struct tally tally;
+static struct launch_totals tally;
 
 /* Other programs on the machine do not count. */
 static uint64_t own_ns(void)
@@ -150,9 +150,9 @@ static uint64_t own_ns(void)
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-static double pass_ns(enum work work, struct decode_cost cost)
+static double pass_ns(enum work work, struct decode_overhead cost)
 {
-	static struct lanes lanes;
+	static struct trace_builder lanes;
 	struct decoder decoder;
 	uint64_t begin_ns = own_ns();
 	uint64_t end_ns;
@@ -163,9 +163,9 @@ static double pass_ns(enum work work, struct decode_cost cost)
 		bool is_ok = decode_cta(&decoder, bytes + (size_t)cta * kernel.layout.cta_bytes);
 
 		if (is_ok && work >= TALLY)
-			is_ok = tally_add(&tally, &decoder);
+			is_ok = launch_totals_add(&tally, &decoder);
 		if (is_ok && work == LANES)
-			is_ok = lanes_add(&lanes, &decoder, &tally, cta, 1000);
+			is_ok = trace_builder_add(&lanes, &decoder, &tally, cta, 1000);
 		if (!is_ok)
 			die("out of memory");
 		execution_count += decoder.execution_count;
@@ -179,7 +179,7 @@ static double pass_ns(enum work work, struct decode_cost cost)
 	return (double)(end_ns - begin_ns) / (double)execution_count;
 }
 
-static void measure(enum shape shape, enum work work, struct decode_cost cost, int rounds)
+static void measure(enum shape shape, enum work work, struct decode_overhead cost, int rounds)
 {
 	double least = pass_ns(work, cost);
 
@@ -197,20 +197,21 @@ static void measure(enum shape shape, enum work work, struct decode_cost cost, i
 int main(int argc, char **argv)
 {
 	int rounds = argc > 1 ? atoi(argv[1]) : 51;
-	const struct decode_cost none = {0};
-	const struct decode_cost some = {.empty = 13 * DECODE_CYCLE, .scope = 14 * DECODE_CYCLE};
+	const struct decode_overhead none = {0};
+	const struct decode_overhead some = {.empty = 13 * DECODE_CYCLE,
+					     .scope = 14 * DECODE_CYCLE};
 
 	if (rounds < 1)
 		die("ROUNDS is at least 1");
 	for (enum shape shape = WHOLE; shape <= PAIRS; shape++) {
 		make_buffer(shape);
-		if (!tally_begin(&tally, &kernel, (struct proton_context){0}))
+		if (!launch_totals_begin(&tally, &kernel, (struct proton_context){0}))
 			die("out of memory");
 		measure(shape, DECODE, none, rounds);
 		measure(shape, TALLY, none, rounds);
 		measure(shape, TALLY, some, rounds);
 		measure(shape, LANES, none, rounds);
-		tally_fini(&tally);
+		launch_totals_fini(&tally);
 		layout_fini(&kernel.layout);
 		free(bytes);
 	}

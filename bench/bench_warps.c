@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 	if (records < 3 || records > 1u << 20)
 		return 2;
 	make(records);
-	decoder_init(&decoder, &layout, (struct decode_cost){0});
+	decoder_init(&decoder, &layout, (struct decode_overhead){0});
 	warps_kinds_read(&layout, &kinds);
 	if (!cta || !warps_sums_init(&sums, &layout))
 		return 1;

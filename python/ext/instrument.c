@@ -173,7 +173,7 @@ static PyObject *instrument_ttgir(PyObject *module, PyObject *args)
 		return ext_raise(ext_state_of(module), status, &err);
 	enum ttgir_spelling spelling = for_people ? TTGIR_RECORDS : TTGIR_MARKERS;
 	Py_BEGIN_ALLOW_THREADS
-	status = ttgir_insert(text, (size_t)length, &mode, is_amd, spelling, &result, &err);
+	status = ttgir_insert_scopes(text, (size_t)length, &mode, is_amd, spelling, &result, &err);
 	Py_END_ALLOW_THREADS
 	if (status != PROTON_OK)
 		return ext_raise(ext_state_of(module), status, &err);
@@ -195,7 +195,7 @@ static PyObject *instrument_override(PyObject *module, PyObject *args)
 	int is_amd;
 	if (!PyArg_ParseTuple(args, "s#p:instrument_override", &text, &length, &is_amd))
 		return NULL;
-	int status = ttgir_translate(text, (size_t)length, is_amd, &result, &err);
+	int status = ttgir_translate_records(text, (size_t)length, is_amd, &result, &err);
 	if (status != PROTON_OK)
 		return ext_raise(ext_state_of(module), status, &err);
 	return ttgir_text(&result);
@@ -217,7 +217,8 @@ static PyObject *instrument_take_out(PyObject *module, PyObject *args)
 	int when;
 	if (!PyArg_ParseTuple(args, "s#i:instrument_take_out", &text, &length, &when))
 		return NULL;
-	int status = ttgir_take_out(text, (size_t)length, (enum ttgir_take_out)when, &result, &err);
+	int status = ttgir_strip_markers(text, (size_t)length, (enum ttgir_strip_markers)when,
+					 &result, &err);
 	if (status != PROTON_OK)
 		return ext_raise(ext_state_of(module), status, &err);
 	return ttgir_text(&result);
@@ -241,8 +242,8 @@ static PyObject *instrument_relocate(PyObject *module, PyObject *args)
 		return NULL;
 	int status;
 	Py_BEGIN_ALLOW_THREADS
-	status = ttgir_relocate(before, (size_t)before_length, after, (size_t)after_length, &result,
-				&err);
+	status = ttgir_restore_scopes(before, (size_t)before_length, after, (size_t)after_length,
+				      &result, &err);
 	Py_END_ALLOW_THREADS
 	if (status != PROTON_OK)
 		return ext_raise(ext_state_of(module), status, &err);

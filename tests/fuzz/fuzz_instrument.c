@@ -95,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	struct warps warps = {0};
 	struct decoder decoder;
 	uint8_t *cta;
-	struct decode_cost cost = {0};
+	struct decode_overhead cost = {0};
 
 	if (layout_read((const char *)bytes, text, &layout, NULL) != PROTON_OK)
 		return 0;
@@ -105,9 +105,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	}
 	/* What a user says may make no sense: that a record costs less than nothing. */
 	if (rest % 3 == 1)
-		cost = (struct decode_cost){.empty = 208, .scope = 224};
+		cost = (struct decode_overhead){.empty = 208, .scope = 224};
 	else if (rest % 3 == 2)
-		cost = (struct decode_cost){.empty = 150, .scope = 325};
+		cost = (struct decode_overhead){.empty = 150, .scope = 325};
 	cta = calloc(1, layout.cta_bytes);
 	decoder_init(&decoder, &layout, cost);
 	for (size_t at = 0; cta && (at < rest || !at); at += layout.cta_bytes) {

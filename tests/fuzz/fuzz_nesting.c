@@ -344,7 +344,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	cta = calloc(1, layout.cta_bytes);
 	if (cta)
 		store(cta);
-	decoder_init(&decoder, &layout, (struct decode_cost){0, 0});
+	decoder_init(&decoder, &layout, (struct decode_overhead){0, 0});
 	if (cta && decode_cta(&decoder, cta))
 		check(&decoder);
 	decoder_fini(&decoder);

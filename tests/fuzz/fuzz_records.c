@@ -360,7 +360,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 		store(&layout, &warps[u], u, cta);
 		expect(&warps[u], &expected[u]);
 	}
-	decoder_init(&decoder, &layout, (struct decode_cost){0, 0});
+	decoder_init(&decoder, &layout, (struct decode_overhead){0, 0});
 	if (cta && decode_cta(&decoder, cta))
 		check(&decoder);
 	decoder_fini(&decoder);

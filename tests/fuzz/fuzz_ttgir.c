@@ -16,14 +16,15 @@ static void check_translation(const char *text, size_t length)
 	struct ttgir_result result;
 	struct ttgir_result again;
 
-	if (ttgir_translate(text, length, length & 1, &result, &err) != PROTON_OK) {
+	if (ttgir_translate_records(text, length, length & 1, &result, &err) != PROTON_OK) {
 		if (result.text || !err.text[0])
 			abort();
 		return;
 	}
 	if (result.text) {
 		/* Nothing is left to translate. */
-		if (ttgir_translate(result.text, result.length, false, &again, &err) != PROTON_OK ||
+		if (ttgir_translate_records(result.text, result.length, false, &again, &err) !=
+			    PROTON_OK ||
 		    again.text)
 			abort();
 	}
@@ -64,7 +65,7 @@ static void check_insertion(const char *text, size_t length, const char *mode_te
 
 	if (instrument_mode_read(mode_text, &mode, &err) != PROTON_OK)
 		abort();
-	if (ttgir_insert(text, length, &mode, false, spelling, &result, &err) != PROTON_OK)
+	if (ttgir_insert_scopes(text, length, &mode, false, spelling, &result, &err) != PROTON_OK)
 		return;
 	if (result.text)
 		check_lines(text, length, result.text, result.length);
@@ -89,14 +90,14 @@ static void check_taking_out(const char *text, size_t length)
 	struct ttgir_result result;
 	struct ttgir_result again;
 
-	if (ttgir_take_out(text, length, TTGIR_ALWAYS, &result, &err) != PROTON_OK) {
+	if (ttgir_strip_markers(text, length, TTGIR_ALWAYS, &result, &err) != PROTON_OK) {
 		if (result.text)
 			abort();
 		return;
 	}
 	if (result.text) {
 		check_lines(result.text, result.length, text, length);
-		if (ttgir_take_out(result.text, result.length, TTGIR_ALWAYS, &again, &err) !=
+		if (ttgir_strip_markers(result.text, result.length, TTGIR_ALWAYS, &again, &err) !=
 			    PROTON_OK ||
 		    again.text)
 			abort();
@@ -111,7 +112,7 @@ static void check_relocation(const char *before, size_t before_length, const cha
 	struct proton_error err;
 	struct ttgir_result result;
 
-	if (ttgir_relocate(before, before_length, after, after_length, &result, &err) !=
+	if (ttgir_restore_scopes(before, before_length, after, after_length, &result, &err) !=
 	    PROTON_OK) {
 		if (result.text)
 			abort();

@@ -25,7 +25,7 @@ enum code {
 };
 
 static void make_units(uint32_t units, uint32_t ring_bytes, uint32_t slack_bytes,
-		       struct decode_cost cost)
+		       struct decode_overhead cost)
 {
 	layout = (struct instrument_layout){
 		.unit_count = units,
@@ -51,7 +51,7 @@ static void make_units(uint32_t units, uint32_t ring_bytes, uint32_t slack_bytes
 	decoder_init(&decoder, &layout, cost);
 }
 
-static void make(uint32_t ring_bytes, uint32_t slack_bytes, struct decode_cost cost)
+static void make(uint32_t ring_bytes, uint32_t slack_bytes, struct decode_overhead cost)
 {
 	make_units(2, ring_bytes, slack_bytes, cost);
 }

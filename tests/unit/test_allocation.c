@@ -465,7 +465,7 @@ static int decode(const void *what, uint64_t *sum_out, struct proton_error *err)
 	struct decoder decoder;
 	bool has_memory = true;
 
-	decoder_init(&decoder, layout, (struct decode_cost){16, 48});
+	decoder_init(&decoder, layout, (struct decode_overhead){16, 48});
 	for (uint32_t records = 4; records <= RING_RECORDS; records *= 4) {
 		bool is_decoded;
 

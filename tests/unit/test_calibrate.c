@@ -32,7 +32,7 @@ static void load_fake(void)
 	CHECK_OK(driver_bind(false, &err), err);
 }
 
-static int measure(struct decode_cost *cost, struct proton_error *err)
+static int measure(struct decode_overhead *cost, struct proton_error *err)
 {
 	int mode = driver_enter();
 	int status = calibrate(LIMIT_NS, cost, err);
@@ -43,7 +43,7 @@ static int measure(struct decode_cost *cost, struct proton_error *err)
 
 static void check_cost(double reading, double record)
 {
-	struct decode_cost cost = {0};
+	struct decode_overhead cost = {0};
 	struct proton_error err = {0};
 
 	fake.set_record_cost(reading, record);
@@ -73,7 +73,7 @@ TEST(a_call_that_fails_is_named_and_nothing_is_left)
 
 	load_fake();
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-		struct decode_cost cost = {.empty = 7, .scope = 8};
+		struct decode_overhead cost = {.empty = 7, .scope = 8};
 		struct proton_error err = {0};
 
 		snprintf(wanted, sizeof(wanted), "%s=218", calls[i]);
@@ -90,7 +90,7 @@ TEST(a_call_that_fails_is_named_and_nothing_is_left)
 
 TEST(a_kernel_that_did_not_run_measures_nothing)
 {
-	struct decode_cost cost;
+	struct decode_overhead cost;
 	struct proton_error err = {0};
 
 	load_fake();
@@ -104,7 +104,7 @@ TEST(a_kernel_that_did_not_run_measures_nothing)
 
 TEST(a_capture_is_not_disturbed)
 {
-	struct decode_cost cost;
+	struct decode_overhead cost;
 	struct proton_error err = {0};
 
 	load_fake();
@@ -117,7 +117,7 @@ TEST(a_capture_is_not_disturbed)
 /* What it may still write to is left to it until the next time. */
 TEST(a_busy_device_is_not_waited_for)
 {
-	struct decode_cost cost;
+	struct decode_overhead cost;
 	struct proton_error err = {0};
 
 	load_fake();

@@ -3,7 +3,7 @@
 
 TEST(nothing_ran)
 {
-	make(RING, 16, (struct decode_cost){0});
+	make(RING, 16, (struct decode_overhead){0});
 	CHECK(decode_cta(&decoder, memory));
 	CHECK_U64(decoder.execution_count, 0);
 	CHECK_U64(decoder.totals.lost_ctas, 1);
@@ -13,7 +13,7 @@ TEST(nothing_ran)
 
 TEST(scopes_nest_by_time)
 {
-	make(RING, 16, (struct decode_cost){0});
+	make(RING, 16, (struct decode_overhead){0});
 	header(0, 1000, 2000, 4);
 	put(0, 0, 1100, A_START, 0);
 	put(0, 1, 1200, B, 50);
@@ -35,7 +35,7 @@ TEST(scopes_nest_by_time)
 /* Readings of the clock that are shared: what was recorded later lies around. */
 TEST(equal_times_nest_by_order)
 {
-	make(RING, 16, (struct decode_cost){0});
+	make(RING, 16, (struct decode_overhead){0});
 	header(1, 1000, 2000, 3);
 	put(1, 0, 1100, B, 100);
 	put(1, 1, 1100, A, 100);
@@ -49,7 +49,7 @@ TEST(equal_times_nest_by_order)
 
 TEST(overlap_is_no_nesting)
 {
-	make(RING, 16, (struct decode_cost){0});
+	make(RING, 16, (struct decode_overhead){0});
 	header(0, 0, 2000, 4);
 	put(0, 0, 100, A_START, 0);
 	put(0, 1, 200, B_START, 0);
@@ -64,7 +64,7 @@ TEST(overlap_is_no_nesting)
 /* A wrap with no group across the end: the slack holds nothing, or something older. */
 TEST(wrapped_ring_is_read_in_order)
 {
-	make(RING, 16, (struct decode_cost){0});
+	make(RING, 16, (struct decode_overhead){0});
 	header(0, 0, 100000, 11); /* 0..2 are overwritten by 8..10 */
 	for (uint32_t i = 0; i < 11; i++)
 		put(0, i % 8, 1000 * (i + 1), A, i);
@@ -83,7 +83,7 @@ TEST(groups_run_into_the_slack)
 	for (uint32_t groups = 1; groups < 40; groups++) {
 		uint32_t oldest = groups * 3 > 8 ? groups * 3 - 8 : 0;
 
-		make(RING, 16, (struct decode_cost){0});
+		make(RING, 16, (struct decode_overhead){0});
 		header(0, 0, 1000000, groups * 3);
 		for (uint32_t g = 0; g < groups; g++)
 			for (uint32_t i = 0; i < 3; i++)
@@ -100,7 +100,7 @@ TEST(groups_run_into_the_slack)
 /* What lay in shared memory before the kernel does not pass for a record. */
 TEST(a_group_longer_than_the_ring_with_one_reading_of_the_clock)
 {
-	make(8, 8, (struct decode_cost){0});
+	make(8, 8, (struct decode_overhead){0});
 	header(0, 50, 400, 4);
 	put(0, 0, 100, A_START, 0);
 	put(0, 1, 100, B_START, 0); /* in the slack */
@@ -112,7 +112,7 @@ TEST(a_group_longer_than_the_ring_with_one_reading_of_the_clock)
 
 TEST(old_bytes_in_the_slack)
 {
-	make(RING, 16, (struct decode_cost){0});
+	make(RING, 16, (struct decode_overhead){0});
 	header(0, 500000, 600000, 9);
 	for (uint32_t i = 0; i < 9; i++)
 		put(0, i % 8, 500000 + 1000 * (i + 1), A, i);
@@ -128,7 +128,7 @@ TEST(clock_wraps)
 {
 	uint64_t base = 0x5fffff000;
 
-	make(RING, 16, (struct decode_cost){0});
+	make(RING, 16, (struct decode_overhead){0});
 	header(0, base, base + 0x300000000, 4);
 	put(0, 0, base + 0x100, A_START, 0);
 	put(0, 1, base + 0x800, B, 0x1000); /* across the wrap */
@@ -147,7 +147,7 @@ TEST(clock_wraps_in_a_short_kernel)
 {
 	uint64_t base = 0x3ffffff00;
 
-	make(RING, 16, (struct decode_cost){0});
+	make(RING, 16, (struct decode_overhead){0});
 	header(0, base, base + 0x1000, 2);
 	put(0, 0, base + 0x10, A_START, 0);
 	put(0, 1, base + 0x810, A_END, 0);
@@ -158,7 +158,7 @@ TEST(clock_wraps_in_a_short_kernel)
 
 TEST(longer_than_a_record_can_say)
 {
-	make(RING, 16, (struct decode_cost){0});
+	make(RING, 16, (struct decode_overhead){0});
 	header(0, 0, 0x3000000, 2);
 	put(0, 0, 0x2800000, B, 10);
 	put(0, 1, 100, A, INSTRUMENT_DURATION_MAX);
@@ -177,7 +177,7 @@ TEST(many_that_are_longer_than_a_record_can_say)
 	uint64_t base = 0x123456789;
 	uint64_t step = 0x28000000;
 
-	make(RING, 0, (struct decode_cost){0});
+	make(RING, 0, (struct decode_overhead){0});
 	header(0, base, base + 8 * step, 8);
 	for (uint32_t i = 0; i < 8; i++)
 		put(0, i, base + i * step, A, INSTRUMENT_DURATION_MAX);
@@ -190,7 +190,7 @@ TEST(many_that_are_longer_than_a_record_can_say)
 
 TEST(broken_pairs_are_counted)
 {
-	make(RING, 16, (struct decode_cost){0});
+	make(RING, 16, (struct decode_overhead){0});
 	header(0, 0, 2000, 5);
 	put(0, 0, 100, A_END, 0); /* no start */
 	put(0, 1, 200, A_START, 0);
@@ -208,7 +208,7 @@ TEST(broken_pairs_are_counted)
 
 TEST(damaged_records_are_counted)
 {
-	make(RING, 16, (struct decode_cost){0});
+	make(RING, 16, (struct decode_overhead){0});
 	header(0, 1000, 2000, 4);
 	put(0, 0, 1100, A, 1);
 	put(0, 1, 1200, (enum code)200, 1);
@@ -222,7 +222,7 @@ TEST(damaged_records_are_counted)
 /* Up to eight units, each with room for `records`, whose records event() makes. */
 static void make_events(uint32_t units, uint32_t records)
 {
-	make_units(units, records * 8, 0, (struct decode_cost){0});
+	make_units(units, records * 8, 0, (struct decode_overhead){0});
 	for (uint32_t u = 0; u < units; u++)
 		header(u, 0, 1000000, 0);
 }
@@ -469,7 +469,7 @@ TEST(events_at_random)
 
 TEST(the_cost_of_records_is_taken_out)
 {
-	make(RING, 16, (struct decode_cost){.empty = CYCLES(10), .scope = CYCLES(25)});
+	make(RING, 16, (struct decode_overhead){.empty = CYCLES(10), .scope = CYCLES(25)});
 	header(0, 0, 10000, 4);
 	put(0, 0, 1000, A_START, 0);
 	put(0, 1, 1100, B, 110);
@@ -486,7 +486,7 @@ TEST(the_cost_of_records_is_taken_out)
 /* Scopes that touch share a reading: the record of the first is made inside the second. */
 TEST(the_cost_of_scopes_that_touch)
 {
-	make(RING, 16, (struct decode_cost){.empty = CYCLES(10), .scope = CYCLES(25)});
+	make(RING, 16, (struct decode_overhead){.empty = CYCLES(10), .scope = CYCLES(25)});
 	header(0, 0, 10000, 4);
 	put(0, 0, 1000, B, 110);
 	put(0, 1, 1110, B, 115);
@@ -508,7 +508,7 @@ TEST(fractions_of_cycles_add_up)
 	};
 	uint64_t clock = 1000;
 
-	make(4096, 16, (struct decode_cost){.empty = CYCLES(2.25), .scope = CYCLES(13.5)});
+	make(4096, 16, (struct decode_overhead){.empty = CYCLES(2.25), .scope = CYCLES(13.5)});
 	header(0, 0, 100000, COUNT + 2);
 	put(0, 0, clock, A_START, 0);
 	for (uint32_t i = 0; i < COUNT; i++) {
@@ -534,7 +534,7 @@ TEST(what_is_not_there_is_taken_off_later)
 		COUNT = 100
 	};
 
-	make(4096, 16, (struct decode_cost){.empty = CYCLES(10), .scope = CYCLES(30)});
+	make(4096, 16, (struct decode_overhead){.empty = CYCLES(10), .scope = CYCLES(30)});
 	header(0, 0, 100000, COUNT + 2);
 	put(0, 0, 1000, A_START, 0);
 	for (uint32_t i = 0; i < COUNT; i++)
@@ -549,7 +549,7 @@ TEST(what_is_not_there_is_taken_off_later)
 
 TEST(an_empty_scope_costs_nothing)
 {
-	make(RING, 16, (struct decode_cost){.empty = CYCLES(10), .scope = CYCLES(25)});
+	make(RING, 16, (struct decode_overhead){.empty = CYCLES(10), .scope = CYCLES(25)});
 	header(0, 0, 10000, 2);
 	put(0, 0, 1000, A, 9);
 	put(0, 1, 1000, A, 10);
@@ -561,7 +561,7 @@ TEST(an_empty_scope_costs_nothing)
 
 TEST(the_clock_is_measured)
 {
-	make(RING, 16, (struct decode_cost){0});
+	make(RING, 16, (struct decode_overhead){0});
 	header(0, 0, 100000, 0);
 	header(1, 0, 1000, 0); /* too short for the timer */
 	CHECK(decode_cta(&decoder, memory));

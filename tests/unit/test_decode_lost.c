@@ -3,7 +3,7 @@
 
 TEST(an_end_whose_start_was_dropped_is_a_partial_execution)
 {
-	make(16, 0, (struct decode_cost){0});
+	make(16, 0, (struct decode_overhead){0});
 	header(0, 0, 2000, 4);
 	put(0, 0, 300, B, 1);
 	put(0, 1, 400, A_END, 0);
@@ -22,7 +22,7 @@ TEST(an_end_whose_start_was_dropped_is_a_partial_execution)
 /* Two scopes were open before the oldest record, which ends a third one. */
 TEST(partial_executions_nest)
 {
-	make(RING, 0, (struct decode_cost){0});
+	make(RING, 0, (struct decode_overhead){0});
 	layout_scope(&layout, "outer", 5);
 	layout_code(&layout, 3, INSTRUMENT_START);
 	layout_code(&layout, 3, INSTRUMENT_END); /* the tenth */
@@ -54,7 +54,7 @@ TEST(partial_executions_nest)
 /* An END that nothing began lies around nothing that is known. */
 TEST(a_second_end_without_a_start_is_no_partial_execution)
 {
-	make(32, 0, (struct decode_cost){0});
+	make(32, 0, (struct decode_overhead){0});
 	header(0, 0, 2000, 7);
 	put(0, 3, 300, B, 1);
 	put(0, 0, 400, A_START, 0);
@@ -72,7 +72,7 @@ TEST(a_second_end_without_a_start_is_no_partial_execution)
 /* One of two warps has lost records: the tree of the other is whole. */
 TEST(only_the_warp_that_lost_records_has_partial_executions)
 {
-	make(16, 0, (struct decode_cost){0});
+	make(16, 0, (struct decode_overhead){0});
 	header(0, 0, 2000, 2);
 	put(0, 0, 100, A_START, 0);
 	put(0, 1, 900, A_END, 0);
@@ -92,7 +92,8 @@ TEST(only_the_warp_that_lost_records_has_partial_executions)
 /* What is taken off a partial execution is taken off what lies in it. */
 TEST(the_cost_of_records_in_a_partial_execution)
 {
-	make(32, 0, (struct decode_cost){.empty = 10 * DECODE_CYCLE, .scope = 25 * DECODE_CYCLE});
+	make(32, 0,
+	     (struct decode_overhead){.empty = 10 * DECODE_CYCLE, .scope = 25 * DECODE_CYCLE});
 	header(0, 0, 10000, 6);
 	put(0, 2, 1000, B, 110);
 	put(0, 3, 1200, B, 110);
@@ -123,7 +124,7 @@ static void know(uint32_t inner, uint32_t outer, uint64_t around)
 
 TEST(an_end_that_cannot_have_been_open_is_broken)
 {
-	make(16, 0, (struct decode_cost){0});
+	make(16, 0, (struct decode_overhead){0});
 	know(0, NO_SCOPE, 0);
 	know(1, NO_SCOPE, 0);
 	header(0, 0, 2000, 3);
@@ -140,7 +141,7 @@ TEST(an_end_that_cannot_have_been_open_is_broken)
 /* A scope that may lie in itself may have been open twice. */
 TEST(a_scope_in_itself_may_have_two_overwritten_starts)
 {
-	make(32, 0, (struct decode_cost){0});
+	make(32, 0, (struct decode_overhead){0});
 	know(0, NO_SCOPE, IN_A);
 	header(0, 0, 2000, 8);
 	put(0, 0, 300, A_START, 0);
@@ -159,7 +160,7 @@ TEST(a_scope_in_itself_may_have_two_overwritten_starts)
 /* The kernel left a by another way than its end, and the start was overwritten. */
 TEST(a_scope_without_any_record_is_around_what_only_runs_in_it)
 {
-	make(16, 0, (struct decode_cost){0});
+	make(16, 0, (struct decode_overhead){0});
 	know(0, NO_SCOPE, 0);
 	know(1, 0, IN_A);
 	header(0, 0, 2000, 8);
@@ -179,7 +180,7 @@ TEST(a_scope_without_any_record_is_around_what_only_runs_in_it)
 
 TEST(scopes_without_any_record_nest)
 {
-	make(8, 0, (struct decode_cost){0});
+	make(8, 0, (struct decode_overhead){0});
 	layout_scope(&layout, "outermost", 9); /* the fourth */
 	know(3, NO_SCOPE, 0);
 	know(0, 3, 8);
@@ -197,7 +198,7 @@ TEST(scopes_without_any_record_nest)
 /* Nothing was overwritten; what follows the last b may have run outside of a. */
 TEST(a_start_without_an_end_lasts_until_what_only_runs_in_it)
 {
-	make(RING, 0, (struct decode_cost){0});
+	make(RING, 0, (struct decode_overhead){0});
 	know(0, NO_SCOPE, 0);
 	know(1, 0, IN_A);
 	header(0, 0, 2000, 6);
@@ -223,7 +224,7 @@ TEST(a_start_without_an_end_lasts_until_what_only_runs_in_it)
 /* What may run outside of a is left where the records have it. */
 TEST(what_runs_in_several_scopes_is_not_put_into_one)
 {
-	make(16, 0, (struct decode_cost){0});
+	make(16, 0, (struct decode_overhead){0});
 	know(0, NO_SCOPE, 0);
 	know(1, NO_SCOPE, IN_A);
 	header(0, 0, 2000, 8);

@@ -53,7 +53,7 @@ static void insert(const char *name, const char *mode_text, enum ttgir_spelling 
 	char *text = read_data(name, &length);
 
 	CHECK_OK(instrument_mode_read(mode_text, &mode, &err), err);
-	CHECK_OK(ttgir_insert(text, length, &mode, false, spelling, &result, &err), err);
+	CHECK_OK(ttgir_insert_scopes(text, length, &mode, false, spelling, &result, &err), err);
 	if (result.text)
 		check_rest(result.text, text);
 	free(text);
@@ -61,14 +61,15 @@ static void insert(const char *name, const char *mode_text, enum ttgir_spelling 
 
 static void translated(const char *text, const char *expected)
 {
-	CHECK_OK(ttgir_translate(text, strlen(text), false, &result, &err), err);
+	CHECK_OK(ttgir_translate_records(text, strlen(text), false, &result, &err), err);
 	CHECK_STR(result.text, expected);
 	ttgir_result_fini(&result);
 }
 
 static void refused(const char *text, const char *why)
 {
-	CHECK_EQ(ttgir_translate(text, strlen(text), false, &result, &err), PROTON_E_FORMAT);
+	CHECK_EQ(ttgir_translate_records(text, strlen(text), false, &result, &err),
+		 PROTON_E_FORMAT);
 	CHECK_STR(err.text, why);
 	CHECK(!result.text);
 }
@@ -107,7 +108,7 @@ TEST(registers_do_not_clash)
 {
 	const char *text = "%proton_0 = x\nproton.record end \"a\"\n";
 
-	CHECK_OK(ttgir_translate(text, strlen(text), false, &result, &err), err);
+	CHECK_OK(ttgir_translate_records(text, strlen(text), false, &result, &err), err);
 	CHECK_HAS(result.text, "%proton_0 = x\n%proton_v1_0 = tt.elementwise_inline_asm");
 	ttgir_result_fini(&result);
 }
@@ -117,10 +118,11 @@ TEST(amd_has_other_registers)
 	const char *text = "module attributes {ttg.target = \"hip:gfx942\"} {\n"
 			   "  proton.record start \"a\"\n}\n";
 
-	CHECK_OK(ttgir_translate(text, strlen(text), false, &result, &err), err);
+	CHECK_OK(ttgir_translate_records(text, strlen(text), false, &result, &err), err);
 	CHECK_HAS(result.text, "{constraints = \"=v\", ");
 	ttgir_result_fini(&result);
-	CHECK_OK(ttgir_translate("proton.record start \"a\"", 23, true, &result, &err), err);
+	CHECK_OK(ttgir_translate_records("proton.record start \"a\"", 23, true, &result, &err),
+		 err);
 	CHECK_HAS(result.text, "{constraints = \"=v\", ");
 	ttgir_result_fini(&result);
 }
@@ -139,7 +141,7 @@ TEST(events_are_followed_into_partitions)
 		"    ttg.warp_return\n"
 		"  } : (!ttg.memdesc<3x1xi64, #s>, i32) -> ()\n";
 
-	CHECK_OK(ttgir_translate(text, strlen(text), false, &result, &err), err);
+	CHECK_OK(ttgir_translate_records(text, strlen(text), false, &result, &err), err);
 	CHECK_HAS(result.text, "  %e = arith.constant 0 : i32 loc(#loc1)\n");
 	CHECK_HAS(result.text, "\n  " MARK_START "event start copy" MARK_REST " loc(#loc2)\n");
 	CHECK_HAS(result.text, "\n    " MARK_END "event end copy" MARK_REST "\n");
@@ -173,7 +175,8 @@ TEST(text_without_records_is_left_alone)
 	const char *texts[] = {"", "\n", "module {\n}\n", "// proton.record in a comment\n"};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-		CHECK_OK(ttgir_translate(texts[i], strlen(texts[i]), false, &result, &err), err);
+		CHECK_OK(ttgir_translate_records(texts[i], strlen(texts[i]), false, &result, &err),
+			 err);
 		CHECK(!result.text);
 	}
 }
@@ -274,7 +277,9 @@ static void named(const char *location, const char *aliases, const char *expecte
 		 "module {\n  tt.func public @f() {\n    %%1 = tt.load %%0 : f32 %s\n  }\n}\n%s",
 		 location, aliases);
 	CHECK_OK(instrument_mode_read("default:auto=loads", &mode, &err), err);
-	CHECK_OK(ttgir_insert(text, strlen(text), &mode, false, TTGIR_RECORDS, &result, &err), err);
+	CHECK_OK(ttgir_insert_scopes(text, strlen(text), &mode, false, TTGIR_RECORDS, &result,
+				     &err),
+		 err);
 	CHECK_HAS(result.text, expected);
 	ttgir_result_fini(&result);
 }
@@ -316,7 +321,8 @@ TEST(what_passes_give_the_place_of_the_kernel_is_placed_by_its_neighbours)
 	struct instrument_mode mode;
 
 	CHECK_OK(instrument_mode_read("default:auto=all", &mode, &err), err);
-	CHECK_OK(ttgir_insert(text, sizeof(text) - 1, &mode, false, TTGIR_MARKERS, &result, &err),
+	CHECK_OK(ttgir_insert_scopes(text, sizeof(text) - 1, &mode, false, TTGIR_MARKERS, &result,
+				     &err),
 		 err);
 	CHECK_EQ(count(result.text, "record start tma_load@k.py:5\""), 1);
 	CHECK_EQ(count(result.text, "record start wait_barrier@k.py:5\""), 1);
@@ -332,7 +338,9 @@ TEST(functions_that_stay_out_of_line_get_scopes_too)
 	const char *text = "module {\n  tt.func private @f() {\n    %1 = tt.load %0\n  }\n}\n";
 
 	CHECK_OK(instrument_mode_read("default:auto=all", &mode, &err), err);
-	CHECK_OK(ttgir_insert(text, strlen(text), &mode, false, TTGIR_MARKERS, &result, &err), err);
+	CHECK_OK(ttgir_insert_scopes(text, strlen(text), &mode, false, TTGIR_MARKERS, &result,
+				     &err),
+		 err);
 	CHECK_EQ(count(result.text, "// proton.record "), 2);
 	check_rest(result.text, text);
 	ttgir_result_fini(&result);
@@ -344,16 +352,17 @@ TEST(text_that_is_no_mlir_is_refused)
 	char deep[2048] = "";
 
 	CHECK_OK(instrument_mode_read("default:auto=all", &mode, &err), err);
-	CHECK_EQ(ttgir_insert("}\n", 2, &mode, false, TTGIR_MARKERS, &result, &err),
+	CHECK_EQ(ttgir_insert_scopes("}\n", 2, &mode, false, TTGIR_MARKERS, &result, &err),
 		 PROTON_E_UNSUPPORTED);
 	CHECK_STR(err.text, "line 1: a region ends that has not begun");
-	CHECK_EQ(ttgir_insert("module {\n", 9, &mode, false, TTGIR_MARKERS, &result, &err),
+	CHECK_EQ(ttgir_insert_scopes("module {\n", 9, &mode, false, TTGIR_MARKERS, &result, &err),
 		 PROTON_E_UNSUPPORTED);
 	for (int i = 0; i < 257; i++)
 		strcat(deep, "a {\n");
-	CHECK_EQ(ttgir_insert(deep, strlen(deep), &mode, false, TTGIR_MARKERS, &result, &err),
+	CHECK_EQ(ttgir_insert_scopes(deep, strlen(deep), &mode, false, TTGIR_MARKERS, &result,
+				     &err),
 		 PROTON_E_UNSUPPORTED);
 	CHECK_STR(err.text, "line 257: regions are nested more than 256 deep");
-	CHECK_OK(ttgir_insert("", 0, &mode, false, TTGIR_MARKERS, &result, &err), err);
+	CHECK_OK(ttgir_insert_scopes("", 0, &mode, false, TTGIR_MARKERS, &result, &err), err);
 	CHECK(!result.text);
 }

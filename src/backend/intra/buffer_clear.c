@@ -56,15 +56,16 @@ static size_t rows_of(const struct buffer *buffer, const struct instrument_layou
 	return buffer->used_bytes / layout->cta_bytes;
 }
 
-bool clear_headers(const struct buffer *buffer, const struct instrument_layout *layout,
-		   void *stream)
+bool buffer_clear_headers(const struct buffer *buffer, const struct instrument_layout *layout,
+			  void *stream)
 {
 	return zero_rows(buffer->address, layout->cta_bytes, layout_ring_at(layout, 0),
 			 rows_of(buffer, layout), stream) ||
-	       clear_all(buffer, stream);
+	       buffer_clear_all(buffer, stream);
 }
 
-bool clear_slack(const struct buffer *buffer, const struct instrument_layout *layout, void *stream)
+bool buffer_clear_slack(const struct buffer *buffer, const struct instrument_layout *layout,
+			void *stream)
 {
 	bool is_ok = true;
 
@@ -72,28 +73,28 @@ bool clear_slack(const struct buffer *buffer, const struct instrument_layout *la
 		is_ok = zero_rows(
 			buffer->address + layout_ring_at(layout, unit) + layout->ring_bytes,
 			layout->cta_bytes, layout->slack_bytes, rows_of(buffer, layout), stream);
-	return is_ok || clear_all(buffer, stream);
+	return is_ok || buffer_clear_all(buffer, stream);
 }
 
-bool clear_all(const struct buffer *buffer, void *stream)
+bool buffer_clear_all(const struct buffer *buffer, void *stream)
 {
 	return driver.cuMemsetD8Async(buffer->address, 0, buffer->bytes, stream) == 0;
 }
 
-struct shape clear_shape(const struct instrument_layout *layout)
+struct shape buffer_clear_shape(const struct instrument_layout *layout)
 {
 	return (struct shape){layout->unit_count, layout->ring_bytes, layout->slack_bytes,
 			      layout->cta_bytes};
 }
 
-bool clear_is_for(const struct buffer *buffer, const struct instrument_layout *layout)
+bool buffer_clear_is_for(const struct buffer *buffer, const struct instrument_layout *layout)
 {
-	struct shape shape = clear_shape(layout);
+	struct shape shape = buffer_clear_shape(layout);
 
 	return !buffer->shape.cta_bytes || memcmp(&buffer->shape, &shape, sizeof(shape)) == 0;
 }
 
-void clear_fini(void)
+void buffer_clear_fini(void)
 {
 	pthread_mutex_lock(&lock);
 	if (zeros)
@@ -102,7 +103,7 @@ void clear_fini(void)
 	pthread_mutex_unlock(&lock);
 }
 
-void clear_forget(void)
+void buffer_clear_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	zeros = NULL;

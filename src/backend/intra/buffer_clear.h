@@ -16,19 +16,20 @@
 /* All of these only queue the work on `stream`; the context is current. False: it failed. */
 
 /* The headers of the CTAs that the last launch may have had. */
-bool clear_headers(const struct buffer *buffer, const struct instrument_layout *layout,
-		   void *stream);
+bool buffer_clear_headers(const struct buffer *buffer, const struct instrument_layout *layout,
+			  void *stream);
 /* The slack behind their rings. */
-bool clear_slack(const struct buffer *buffer, const struct instrument_layout *layout, void *stream);
+bool buffer_clear_slack(const struct buffer *buffer, const struct instrument_layout *layout,
+			void *stream);
 /* All of it: for launches of any layout. */
-bool clear_all(const struct buffer *buffer, void *stream);
+bool buffer_clear_all(const struct buffer *buffer, void *stream);
 
-struct shape clear_shape(const struct instrument_layout *layout);
+struct shape buffer_clear_shape(const struct instrument_layout *layout);
 /* True if a launch of the layout finds zeros where they have to be. */
-bool clear_is_for(const struct buffer *buffer, const struct instrument_layout *layout);
+bool buffer_clear_is_for(const struct buffer *buffer, const struct instrument_layout *layout);
 
 /* A run has ended; some context is current. */
-void clear_fini(void);
-void clear_forget(void);
+void buffer_clear_fini(void);
+void buffer_clear_forget(void);
 
 #endif

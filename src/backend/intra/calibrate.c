@@ -201,7 +201,7 @@ static bool look_at_all(const struct calibration *it, struct least *least)
 
 	memset(least, 0xff, sizeof(*least));
 	least->launches = 0;
-	decoder_init(&decoder, &it->layout, (struct decode_cost){0});
+	decoder_init(&decoder, &it->layout, (struct decode_overhead){0});
 	for (uint32_t i = 0; i < LAUNCHES && is_ok; i++) {
 		is_ok = decode_cta(&decoder, it->bytes + (size_t)i * it->layout.cta_bytes);
 		if (is_ok)
@@ -216,7 +216,7 @@ static int32_t mean(uint64_t cycles, uint32_t count)
 	return (int32_t)((cycles * DECODE_CYCLE + count / 2) / count);
 }
 
-static int reckon(const struct least *least, struct decode_cost *out, struct proton_error *err)
+static int reckon(const struct least *least, struct decode_overhead *out, struct proton_error *err)
 {
 	uint64_t more = least->outer[1] - least->outer[0];
 	uint64_t empty = 0;
@@ -227,7 +227,7 @@ static int reckon(const struct least *least, struct decode_cost *out, struct pro
 	    more > (uint64_t)CYCLES_MAX * CALIBRATE_MANY || !empty ||
 	    empty >= (uint64_t)CYCLES_MAX * EMPTIES)
 		return err_set(err, PROTON_E_UNSUPPORTED, "the kernel for it measured nonsense");
-	*out = (struct decode_cost){
+	*out = (struct decode_overhead){
 		.empty = mean(empty, EMPTIES),
 		.scope = mean(more, CALIBRATE_MANY - CALIBRATE_FEW),
 	};
@@ -243,7 +243,7 @@ static bool give_back_left(void)
 	return !left.context;
 }
 
-int calibrate(uint64_t limit_ns, struct decode_cost *out, struct proton_error *err)
+int calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_error *err)
 {
 	struct calibration it = {0};
 	struct least least;

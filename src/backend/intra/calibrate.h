@@ -15,7 +15,7 @@
  * On the current context's device, between driver_enter() and driver_leave(); one caller at a time.
  * E_UNSUPPORTED, with the call that failed; E_NOMEM.
  */
-int calibrate(uint64_t limit_ns, struct decode_cost *out, struct proton_error *err);
+int calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_error *err);
 /* After fork(), in the child. */
 void calibrate_forget(void);
 

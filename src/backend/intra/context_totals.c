@@ -14,7 +14,7 @@
 #define NODES_MAX 4096u
 
 /* A scope in its place below the kernel. */
-struct sum {
+struct scope_total {
 	struct proton_context where;
 	uint32_t scope;
 	uint32_t first_child; /* 0: none */
@@ -30,9 +30,9 @@ struct sum {
 /* ------------------------------------------------------------------ nodes */
 
 /* The first launch: there is the kernel, and a frame for each of its scopes. */
-static bool begin(struct sums *sums, const struct tally *tally)
+static bool begin(struct context_totals *sums, const struct launch_totals *totals)
 {
-	const struct instrument_layout *layout = &tally->kernel->layout;
+	const struct instrument_layout *layout = &totals->kernel->layout;
 
 	if (!array_reserve(&sums->nodes, &sums->node_capacity, 1, sizeof(*sums->nodes)))
 		return false;
@@ -41,22 +41,22 @@ static bool begin(struct sums *sums, const struct tally *tally)
 		return false;
 	for (uint32_t i = 0; i < layout->scope_count; i++)
 		sums->frames[i] = proton_frame(layout->scopes[i], strlen(layout->scopes[i]));
-	sums->nodes[0] = (struct sum){.where = tally->where};
+	sums->nodes[0] = (struct scope_total){.where = totals->where};
 	sums->node_count = 1;
 	return true;
 }
 
-void sums_fini(struct sums *sums)
+void context_totals_fini(struct context_totals *sums)
 {
 	for (uint32_t i = 0; i < sums->node_count; i++)
 		free(sums->nodes[i].histogram);
 	free(sums->nodes);
 	free(sums->frames);
-	*sums = (struct sums){0};
+	*sums = (struct context_totals){0};
 }
 
 /* The child of `parent` for `scope`; the parent itself when there is no room for more. */
-static uint32_t child_of(struct sums *sums, uint32_t parent, uint32_t scope)
+static uint32_t child_of(struct context_totals *sums, uint32_t parent, uint32_t scope)
 {
 	uint32_t at;
 	uint32_t *histogram;
@@ -71,7 +71,7 @@ static uint32_t child_of(struct sums *sums, uint32_t parent, uint32_t scope)
 	histogram = calloc(CYCLE_BUCKETS, sizeof(*histogram));
 	if (!histogram)
 		return parent;
-	sums->nodes[at] = (struct sum){
+	sums->nodes[at] = (struct scope_total){
 		.where = proton_context_enter(sums->nodes[parent].where, sums->frames[scope]),
 		.scope = scope,
 		.min = UINT64_MAX,
@@ -85,7 +85,7 @@ static uint32_t child_of(struct sums *sums, uint32_t parent, uint32_t scope)
 
 /* ------------------------------------------------------------------ telling */
 
-static uint64_t percentile(const struct sum *node, double share)
+static uint64_t percentile(const struct scope_total *node, double share)
 {
 	uint64_t wanted = (uint64_t)((double)node->count * share);
 	uint64_t seen = 0;
@@ -175,8 +175,8 @@ static void put_double(struct told *told, int metric, double value)
 }
 
 /* What `new` has counted is a part of `sum` by now. */
-static void tell(const struct sums *sums, const struct sum *sum, const struct tally_node *new,
-		 uint64_t units, const struct device *device)
+static void tell(const struct context_totals *sums, const struct scope_total *sum,
+		 const struct launch_node *new, uint64_t units, const struct device *device)
 {
 	uint64_t cycles = new->cycles + new->partial_cycles;
 	struct told told = {.count = 0};
@@ -205,7 +205,7 @@ static void tell(const struct sums *sums, const struct sum *sum, const struct ta
 
 /* ------------------------------------------------------------------ taking */
 
-static void add(struct sum *sum, const struct tally_node *node)
+static void add(struct scope_total *sum, const struct launch_node *node)
 {
 	uint32_t last = cycle_bucket(node->max);
 
@@ -222,18 +222,19 @@ static void add(struct sum *sum, const struct tally_node *node)
 		sum->histogram[i] += node->histogram[i];
 }
 
-bool sums_take(struct sums *sums, struct tally *tally, uint64_t units, const struct device *device)
+bool context_totals_add(struct context_totals *sums, struct launch_totals *totals, uint64_t units,
+			const struct device *device)
 {
 	uint32_t *places; /* the index in `sums` of each node */
 
-	if (!sums->node_count && !begin(sums, tally))
+	if (!sums->node_count && !begin(sums, totals))
 		return false;
-	places = calloc(tally->node_count, sizeof(*places));
+	places = calloc(totals->node_count, sizeof(*places));
 	if (!places)
 		return false;
 	sums->units += units;
-	for (uint32_t i = 1; i < tally->node_count; i++) {
-		struct tally_node *node = &tally->nodes[i];
+	for (uint32_t i = 1; i < totals->node_count; i++) {
+		struct launch_node *node = &totals->nodes[i];
 		uint32_t parent = places[node->parent];
 		uint32_t at = child_of(sums, parent, node->scope);
 

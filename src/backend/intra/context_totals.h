@@ -10,8 +10,8 @@
 struct device;
 
 /* All zero: nothing has been added yet. */
-struct sums {
-	struct sum *nodes; /* 0 is the kernel */
+struct context_totals {
+	struct scope_total *nodes; /* 0 is the kernel */
 	uint32_t node_count;
 	size_t node_capacity;
 	uint32_t *frames; /* by scope */
@@ -19,10 +19,11 @@ struct sums {
 };
 
 /*
- * The launch is complete, `units` of its warps were sampled on `device`: takes what `tally` has
+ * The launch is complete, `units` of its warps were sampled on `device`: takes what `totals` has
  * counted, and sets its nodes' contexts. False: out of memory, and it is lost. The sums are locked.
  */
-bool sums_take(struct sums *sums, struct tally *tally, uint64_t units, const struct device *device);
-void sums_fini(struct sums *sums);
+bool context_totals_add(struct context_totals *sums, struct launch_totals *totals, uint64_t units,
+			const struct device *device);
+void context_totals_fini(struct context_totals *sums);
 
 #endif

@@ -103,10 +103,11 @@ static bool claim(size_t bytes)
 	bool is_free;
 
 	pthread_mutex_lock(&lock);
-	while (bytes <= POOL_BYTES_MAX && all_bytes + bytes > POOL_BYTES_MAX &&
+	while (bytes <= DEVICE_BUFFERS_BYTES_MAX && all_bytes + bytes > DEVICE_BUFFERS_BYTES_MAX &&
 	       (idle = find_idle()))
 		free_slab(idle, true);
-	is_free = bytes <= POOL_BYTES_MAX && all_bytes + bytes <= POOL_BYTES_MAX;
+	is_free = bytes <= DEVICE_BUFFERS_BYTES_MAX &&
+		  all_bytes + bytes <= DEVICE_BUFFERS_BYTES_MAX;
 	if (is_free)
 		all_bytes += bytes;
 	pthread_mutex_unlock(&lock);
@@ -194,7 +195,7 @@ static struct buffer *make_some(size_t bytes, void *context)
 
 /* ------------------------------------------------------------------ buffers */
 
-struct buffer *pool_take(size_t bytes)
+struct buffer *device_buffers_take(size_t bytes)
 {
 	struct buffer *buffer;
 	void *context = NULL;
@@ -216,14 +217,14 @@ struct buffer *pool_take(size_t bytes)
 		struct buffer *spare = buffer->next;
 
 		buffer->next = spare->next;
-		pool_give(spare);
+		device_buffers_give(spare);
 	}
 	if (buffer)
 		buffer->asked_bytes = asked;
 	return buffer;
 }
 
-struct buffer *pool_take_for_graph(size_t bytes)
+struct buffer *device_buffers_take_for_graph(size_t bytes)
 {
 	struct buffer *buffer = NULL;
 	void *context = NULL;
@@ -237,7 +238,7 @@ struct buffer *pool_take_for_graph(size_t bytes)
 	return buffer;
 }
 
-void pool_give(struct buffer *buffer)
+void device_buffers_give(struct buffer *buffer)
 {
 	pthread_mutex_lock(&lock);
 	buffer->slab->unused_count++;
@@ -247,13 +248,13 @@ void pool_give(struct buffer *buffer)
 }
 
 /* Its slab is never idle from now on, so that memory is never given back. */
-void pool_drop(struct buffer *buffer)
+void device_buffers_drop(struct buffer *buffer)
 {
 	unclaim(buffer->bytes);
 	free(buffer);
 }
 
-void pool_empty(void)
+void device_buffers_empty(void)
 {
 	struct slab *idle;
 	void *popped;
@@ -269,7 +270,7 @@ void pool_empty(void)
 	pthread_mutex_unlock(&lock);
 }
 
-void pool_forget(void)
+void device_buffers_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	unused = NULL;

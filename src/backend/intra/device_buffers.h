@@ -17,7 +17,7 @@
 struct kernel;
 
 /* All buffers of the process together. */
-#define POOL_BYTES_MAX ((size_t)512 << 20)
+#define DEVICE_BUFFERS_BYTES_MAX ((size_t)512 << 20)
 
 struct slab;
 
@@ -56,16 +56,16 @@ struct buffer {
  * At least `bytes` of the current context, cleared by now, if can be one that was last taken for as
  * many: then it mostly was cleared for the same kernel. NULL: none left.
  */
-struct buffer *pool_take(size_t bytes);
+struct buffer *device_buffers_take(size_t bytes);
 /* One that will never come back, for a launch that is captured; all zero by now. */
-struct buffer *pool_take_for_graph(size_t bytes);
+struct buffer *device_buffers_take_for_graph(size_t bytes);
 /* Cleared by the caller. */
-void pool_give(struct buffer *buffer);
+void device_buffers_give(struct buffer *buffer);
 /* It is not usable any more: its context is gone. */
-void pool_drop(struct buffer *buffer);
+void device_buffers_drop(struct buffer *buffer);
 /* Gives what is unused back to the devices. */
-void pool_empty(void);
+void device_buffers_empty(void);
 /* In the child of a fork, where nothing of it exists. */
-void pool_forget(void);
+void device_buffers_forget(void);
 
 #endif

@@ -12,29 +12,29 @@
 #define DRIFT_INVERSE 10000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct place places[PLACES_MAX];
+static struct device_clock places[DEVICE_CLOCKS_MAX];
 static uint32_t place_count;
 
-static void init(struct place *place, uint32_t index, void *context)
+static void init(struct device_clock *place, uint32_t index, void *context)
 {
 	uint64_t clock_khz;
 
-	*place = (struct place){.context = context, .index = index};
+	*place = (struct device_clock){.context = context, .index = index};
 	place->device = driver_device(&clock_khz);
 	place->timer_khz = driver_timer_khz();
 	place->clock_mhz = clock_khz ? (double)clock_khz / 1000 : 1000;
-	place->cost = cost_here();
+	place->cost = record_overhead_here();
 }
 
-struct place *places_of(void *context)
+struct device_clock *device_clock_of(void *context)
 {
-	struct place *place = NULL;
+	struct device_clock *place = NULL;
 
 	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < place_count && !place; i++)
 		if (places[i].context == context)
 			place = &places[i];
-	if (!place && place_count < PLACES_MAX) {
+	if (!place && place_count < DEVICE_CLOCKS_MAX) {
 		place = &places[place_count];
 		init(place, place_count++, context);
 	}
@@ -42,7 +42,7 @@ struct place *places_of(void *context)
 	return place;
 }
 
-void *places_context(uint32_t index)
+void *device_clock_context(uint32_t index)
 {
 	void *context;
 
@@ -52,7 +52,7 @@ void *places_context(uint32_t index)
 	return context;
 }
 
-double places_clock(const struct place *place)
+double device_clock_mhz(const struct device_clock *place)
 {
 	double mhz;
 
@@ -62,7 +62,7 @@ double places_clock(const struct place *place)
 	return mhz;
 }
 
-void places_note_clock(struct place *place, double mhz)
+void device_clock_note_mhz(struct device_clock *place, double mhz)
 {
 	pthread_mutex_lock(&lock);
 	place->clock_mhz = mhz;
@@ -74,8 +74,8 @@ void places_note_clock(struct place *place, double mhz)
  * what the device's timer can differ by from our clock. The two drift, so what was learned earlier
  * counts less and less; where they still cross, a clock was set and we begin anew.
  */
-static void narrow_offset(struct place *place, uint64_t before_ns, uint64_t after_ns,
-			  const struct lanes *lanes)
+static void narrow_offset(struct device_clock *place, uint64_t before_ns, uint64_t after_ns,
+			  const struct trace_builder *builder)
 {
 	uint64_t first_ns = UINT64_MAX;
 	uint64_t last_ns = 0;
@@ -85,13 +85,13 @@ static void narrow_offset(struct place *place, uint64_t before_ns, uint64_t afte
 	int64_t least;
 	int64_t most;
 
-	for (size_t i = 0; i < lanes->unit_count; i++) {
-		if (lanes->units[i].start_ns < first_ns)
-			first_ns = lanes->units[i].start_ns;
-		if (lanes->units[i].end_ns > last_ns)
-			last_ns = lanes->units[i].end_ns;
+	for (size_t i = 0; i < builder->unit_count; i++) {
+		if (builder->units[i].start_ns < first_ns)
+			first_ns = builder->units[i].start_ns;
+		if (builder->units[i].end_ns > last_ns)
+			last_ns = builder->units[i].end_ns;
 	}
-	if (!lanes->unit_count)
+	if (!builder->unit_count)
 		return;
 	least = (int64_t)(before_ns - first_ns);
 	most = (int64_t)(after_ns - last_ns);
@@ -111,7 +111,7 @@ static void narrow_offset(struct place *place, uint64_t before_ns, uint64_t afte
 	place->offset_at_ns = after_ns;
 }
 
-static int64_t offset_of(const struct place *place)
+static int64_t offset_of(const struct device_clock *place)
 {
 	int64_t room = place->offset_most_ns - place->offset_least_ns;
 
@@ -121,28 +121,28 @@ static int64_t offset_of(const struct place *place)
 	       (room / 2 < LAUNCH_LATENCY_NS ? room / 2 : LAUNCH_LATENCY_NS);
 }
 
-int64_t places_offset(struct place *place, uint64_t before_ns, uint64_t after_ns,
-		      const struct lanes *lanes)
+int64_t device_clock_offset(struct device_clock *place, uint64_t before_ns, uint64_t after_ns,
+			    const struct trace_builder *builder)
 {
 	int64_t offset_ns;
 
 	pthread_mutex_lock(&lock);
-	narrow_offset(place, before_ns, after_ns, lanes);
+	narrow_offset(place, before_ns, after_ns, builder);
 	offset_ns = offset_of(place);
 	pthread_mutex_unlock(&lock);
 	return offset_ns;
 }
 
-void places_clear(void)
+void device_clock_clear(void)
 {
 	pthread_mutex_lock(&lock);
 	place_count = 0;
 	pthread_mutex_unlock(&lock);
 }
 
-void places_forget(void)
+void device_clock_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	place_count = 0;
-	cost_forget();
+	record_overhead_forget();
 }

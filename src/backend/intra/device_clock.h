@@ -8,15 +8,15 @@
 #include "backend/intra/trace_builder.h"
 #include "intra/decode/decoder.h"
 
-#define PLACES_MAX 64u
+#define DEVICE_CLOCKS_MAX 64u
 
 /* The first five do not change. */
-struct place {
+struct device_clock {
 	void *context;
 	uint32_t index;
 	uint32_t device; /* record/store/devices.h */
 	uint64_t timer_khz;
-	struct decode_cost cost;
+	struct decode_overhead cost;
 	double clock_mhz;
 	/* device + offset = program: known to be between these, which launches narrow. */
 	int64_t offset_least_ns;
@@ -25,20 +25,20 @@ struct place {
 };
 
 /* Of the context, which is current, new if need be; NULL if there are too many. */
-struct place *places_of(void *context);
+struct device_clock *device_clock_of(void *context);
 /* The context of the i-th place; NULL behind the last one. */
-void *places_context(uint32_t index);
+void *device_clock_context(uint32_t index);
 /* The clock, where it cannot be measured: what launches that were long enough have shown. */
-double places_clock(const struct place *place);
-void places_note_clock(struct place *place, double mhz);
+double device_clock_mhz(const struct device_clock *place);
+void device_clock_note_mhz(struct device_clock *place, double mhz);
 /*
- * What to add to the device's timer. `lanes` have the times of a launch that was made after
+ * What to add to the device's timer. `builder` have the times of a launch that was made after
  * `before_ns` and was seen to have ended at `after_ns`.
  */
-int64_t places_offset(struct place *place, uint64_t before_ns, uint64_t after_ns,
-		      const struct lanes *lanes);
+int64_t device_clock_offset(struct device_clock *place, uint64_t before_ns, uint64_t after_ns,
+			    const struct trace_builder *builder);
 /* Contexts may be gone by the next run, and their handles used again. */
-void places_clear(void);
-void places_forget(void);
+void device_clock_clear(void);
+void device_clock_forget(void);
 
 #endif

@@ -47,9 +47,9 @@ static void give_up(struct pending *abandoned, uint64_t stream)
 	buffer->kernel = NULL;
 	buffer->stream = stream;
 	if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0)
-		collect_put(buffer);
+		launch_queue_put(buffer);
 	else
-		pool_drop(buffer);
+		device_buffers_drop(buffer);
 }
 
 static bool is_capturing(uint64_t stream)
@@ -81,7 +81,8 @@ uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t strea
 	if (needed > bytes)
 		needed = bytes;
 	pending.is_captured = is_capturing(stream);
-	pending.buffer = pending.is_captured ? pool_take_for_graph(needed) : pool_take(needed);
+	pending.buffer = pending.is_captured ? device_buffers_take_for_graph(needed)
+					     : device_buffers_take(needed);
 	pending.before_ns = clock_monotonic_ns();
 	return pending.buffer ? pending.buffer->address : 0;
 }
@@ -117,7 +118,7 @@ void proton_instrument_launched(uint64_t function, uint64_t stream)
 
 	if (!launch.is_asked)
 		return;
-	kernel = kernels_find(function);
+	kernel = loaded_kernels_find(function);
 	where = proton_context_here();
 	if (!buffer && kernel && !proton_context_is_empty(where))
 		atomic_fetch_add_explicit(&kernel->unsampled, 1, memory_order_relaxed);
@@ -139,12 +140,12 @@ void proton_instrument_launched(uint64_t function, uint64_t stream)
 	buffer->is_kept = is_kept(kernel, where);
 	record_take_launch(&buffer->launch);
 	if (launch.is_captured) {
-		collect_put_graph(buffer);
+		launch_queue_put_graph(buffer);
 	} else if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0) {
-		collect_put(buffer);
+		launch_queue_put(buffer);
 	} else {
 		record_intra_count(INTRA_DAMAGED, 1);
-		pool_drop(buffer); /* it may be written to: not to be used again */
+		device_buffers_drop(buffer); /* it may be written to: not to be used again */
 	}
 }
 
@@ -157,18 +158,18 @@ int proton_instrument_kernel(uint64_t function, const char *name, const char *la
 	if (!function || !name || !layout)
 		return err_set(err, PROTON_E_INVALID,
 			       "an instrumented kernel needs a function, a name and a layout");
-	status = kernels_add(function, name, layout, &is_amd, err);
+	status = loaded_kernels_add(function, name, layout, &is_amd, err);
 	if (status == PROTON_OK) {
 		status = driver_bind(is_amd, err);
 		if (status != PROTON_OK)
-			kernels_remove(function);
+			loaded_kernels_remove(function);
 	}
 	return status;
 }
 
 void proton_instrument_forget(uint64_t function)
 {
-	kernels_remove(function);
+	loaded_kernels_remove(function);
 }
 
 /* ------------------------------------------------------------------ the backend */
@@ -190,9 +191,9 @@ static void forget_in_child(void)
 	atomic_store(&is_running, false);
 	pending = (struct pending){0};
 	driver_forget();
-	collect_forget();
-	pool_forget();
-	kernels_forget();
+	launch_queue_forget();
+	device_buffers_forget();
+	loaded_kernels_forget();
 }
 
 static void register_fork(void)
@@ -211,8 +212,8 @@ static int start(const char *mode, struct proton_error *err)
 	if (status != PROTON_OK)
 		return status;
 	pthread_once(&once, register_fork);
-	kernels_reset();
-	status = collect_start(&read, err);
+	loaded_kernels_reset();
+	status = launch_queue_start(&read, err);
 	if (status != PROTON_OK)
 		return status;
 	atomic_store(&cta_stride, read.cta_stride);
@@ -224,14 +225,14 @@ static int start(const char *mode, struct proton_error *err)
 static int flush(struct proton_error *err)
 {
 	(void)err;
-	collect_flush();
+	launch_queue_flush();
 	return PROTON_OK;
 }
 
 static void stop(void)
 {
 	atomic_store(&is_running, false);
-	collect_stop();
+	launch_queue_stop();
 }
 
 const struct backend instrument_backend = {

@@ -9,26 +9,26 @@
 #define BUCKETS 1024u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the table alone */
-static struct history *buckets[BUCKETS];
+static struct kernel_history *buckets[BUCKETS];
 
-static struct history *make(const struct kernel *kernel, struct proton_context where)
+static struct kernel_history *make(const struct kernel *kernel, struct proton_context where)
 {
-	struct history *history = calloc(1, sizeof(*history));
+	struct kernel_history *history = calloc(1, sizeof(*history));
 
 	if (!history)
 		return NULL;
 	history->kernel = kernel;
 	history->where = where;
 	pthread_mutex_init(&history->lock, NULL);
-	warp_tally_init(&history->warps, &kernel->layout, where);
+	role_totals_init(&history->warps, &kernel->layout, where);
 	return history;
 }
 
-struct history *history_of(const struct kernel *kernel, struct proton_context where)
+struct kernel_history *kernel_history_of(const struct kernel *kernel, struct proton_context where)
 {
 	uint64_t hash = hash_u64((uintptr_t)kernel ^ hash_bytes(&where, sizeof(where)));
-	struct history **bucket = &buckets[hash % BUCKETS];
-	struct history *history;
+	struct kernel_history **bucket = &buckets[hash % BUCKETS];
+	struct kernel_history *history;
 
 	pthread_mutex_lock(&lock);
 	for (history = *bucket; history; history = history->next)
@@ -42,15 +42,15 @@ struct history *history_of(const struct kernel *kernel, struct proton_context wh
 	return history;
 }
 
-void history_clear(void)
+void kernel_history_clear(void)
 {
 	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < BUCKETS; i++) {
 		while (buckets[i]) {
-			struct history *history = buckets[i];
+			struct kernel_history *history = buckets[i];
 
 			buckets[i] = history->next;
-			sums_fini(&history->sums);
+			context_totals_fini(&history->sums);
 			pthread_mutex_destroy(&history->lock);
 			free(history);
 		}
@@ -58,7 +58,7 @@ void history_clear(void)
 	pthread_mutex_unlock(&lock);
 }
 
-void history_forget(void)
+void kernel_history_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	for (uint32_t i = 0; i < BUCKETS; i++)

@@ -11,20 +11,20 @@
 #include "backend/intra/role_totals.h"
 
 /* A thread that has read a launch adds it while it holds the lock. */
-struct history {
-	struct history *next; /* of the same bucket */
+struct kernel_history {
+	struct kernel_history *next; /* of the same bucket */
 	const struct kernel *kernel;
 	struct proton_context where;
 	pthread_mutex_t lock;
-	struct sums sums;
-	struct warp_tally warps;
+	struct context_totals sums;
+	struct role_totals warps;
 };
 
 /* Found or made; valid until the run has ended. NULL: out of memory. */
-struct history *history_of(const struct kernel *kernel, struct proton_context where);
+struct kernel_history *kernel_history_of(const struct kernel *kernel, struct proton_context where);
 /* A run has ended, and every reading with it. */
-void history_clear(void);
+void kernel_history_clear(void);
 /* In the child of a fork. */
-void history_forget(void);
+void kernel_history_forget(void);
 
 #endif

@@ -25,7 +25,7 @@
 
 struct worker {
 	pthread_t thread;
-	struct reader reader;
+	struct launch_reader reader;
 	uint64_t number; /* of the buffer that it reads; 0: none */
 };
 
@@ -56,7 +56,7 @@ static struct {
 	.last = &shared.first,
 };
 
-static struct worker workers[WORKERS_MAX];
+static struct worker workers[READER_THREADS_MAX];
 static struct worker flusher; /* whoever flushes, one at a time: */
 static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -102,14 +102,14 @@ static struct buffer *take(struct worker *worker)
 	if (shared.last == &buffer->next)
 		shared.last = at;
 	worker->number = buffer->number;
-	turns_take(buffer);
+	commit_take(buffer);
 	return buffer;
 }
 
 static void read_one(struct worker *worker, struct buffer *buffer)
 {
 	pthread_mutex_unlock(&shared.lock);
-	reader_read(&worker->reader, buffer);
+	launch_reader_read(&worker->reader, buffer);
 	pthread_mutex_lock(&shared.lock);
 	worker->number = 0;
 	pthread_cond_broadcast(&shared.is_done);
@@ -220,13 +220,13 @@ static void *run(void *arg)
 	return NULL;
 }
 
-void collect_put(struct buffer *buffer)
+void launch_queue_put(struct buffer *buffer)
 {
 	pthread_mutex_lock(&shared.lock);
 	if (!shared.is_running) {
 		/* The last session has ended meanwhile: it may be in use, so it is not reused. */
 		pthread_mutex_unlock(&shared.lock);
-		pool_drop(buffer);
+		device_buffers_drop(buffer);
 		return;
 	}
 	buffer->next = NULL;
@@ -240,7 +240,7 @@ void collect_put(struct buffer *buffer)
 	pthread_mutex_unlock(&shared.lock);
 }
 
-void collect_put_graph(struct buffer *buffer)
+void launch_queue_put_graph(struct buffer *buffer)
 {
 	pthread_mutex_lock(&shared.lock);
 	buffer->next = shared.graphs;
@@ -248,16 +248,16 @@ void collect_put_graph(struct buffer *buffer)
 	pthread_mutex_unlock(&shared.lock);
 }
 
-int collect_start(const struct instrument_mode *mode, struct proton_error *err)
+int launch_queue_start(const struct instrument_mode *mode, struct proton_error *err)
 {
-	int result = cost_start(mode, err);
+	int result = record_overhead_start(mode, err);
 
 	if (result != PROTON_OK)
 		return result;
-	report_start(!mode->has_launches);
-	reader_start();
+	loss_start(!mode->has_launches);
+	launch_reader_start();
 	pthread_mutex_lock(&shared.lock);
-	shared.worker_limit = workers_limit();
+	shared.worker_limit = reader_threads_limit();
 	shared.has_failed = false;
 	shared.is_stopping = false;
 	shared.is_running = true;
@@ -272,7 +272,7 @@ static bool is_read(uint64_t number)
 {
 	if (shared.first && shared.first->number <= number)
 		return false;
-	for (uint32_t i = 0; i < WORKERS_MAX; i++)
+	for (uint32_t i = 0; i < READER_THREADS_MAX; i++)
 		if (workers[i].number && workers[i].number <= number)
 			return false;
 	return true;
@@ -300,7 +300,7 @@ static void await(uint64_t number)
 	pthread_mutex_unlock(&shared.lock);
 }
 
-void collect_flush(void)
+void launch_queue_flush(void)
 {
 	struct buffer *graphs;
 	uint64_t put;
@@ -308,13 +308,13 @@ void collect_flush(void)
 	pthread_mutex_lock(&flush_lock);
 	pthread_mutex_lock(&shared.lock);
 	put = shared.put;
-	graphs = shared.graphs; /* only collect_stop() takes any off */
+	graphs = shared.graphs; /* only launch_queue_stop() takes any off */
 	pthread_mutex_unlock(&shared.lock);
 	await(put);
 	for (struct buffer *buffer = graphs; buffer; buffer = buffer->next)
-		reader_read_graph(&flusher.reader, buffer);
+		launch_reader_read_graph(&flusher.reader, buffer);
 	pthread_mutex_unlock(&flush_lock);
-	report_all();
+	loss_report_all();
 }
 
 static void end_threads(void)
@@ -337,25 +337,25 @@ static void close_all(void)
 {
 	void *popped;
 
-	for (uint32_t i = 0; i < WORKERS_MAX; i++)
-		reader_fini(&workers[i].reader);
-	reader_fini(&flusher.reader);
-	for (uint32_t i = 0; places_context(i); i++) {
-		if (driver.cuCtxPushCurrent_v2(places_context(i)) != 0)
+	for (uint32_t i = 0; i < READER_THREADS_MAX; i++)
+		launch_reader_fini(&workers[i].reader);
+	launch_reader_fini(&flusher.reader);
+	for (uint32_t i = 0; device_clock_context(i); i++) {
+		if (driver.cuCtxPushCurrent_v2(device_clock_context(i)) != 0)
 			continue;
-		clear_fini();
+		buffer_clear_fini();
 		driver.cuCtxPopCurrent_v2(&popped);
 	}
-	places_clear();
-	history_clear();
-	pool_empty();
+	device_clock_clear();
+	kernel_history_clear();
+	device_buffers_empty();
 }
 
-void collect_stop(void)
+void launch_queue_stop(void)
 {
 	struct buffer *buffer;
 
-	collect_flush();
+	launch_queue_flush();
 	pthread_mutex_lock(&flush_lock);
 	end_threads();
 	/* Graphs live on and write into theirs: that memory is never given back. */
@@ -373,7 +373,7 @@ void collect_stop(void)
 /* ------------------------------------------------------------------ fork */
 
 /* None of the threads is here, and what they held is the parent's. */
-void collect_forget(void)
+void launch_queue_forget(void)
 {
 	pthread_mutex_init(&shared.lock, NULL);
 	pthread_mutex_init(&flush_lock, NULL);
@@ -391,12 +391,12 @@ void collect_forget(void)
 	shared.last = &shared.first;
 	shared.put = 0;
 	shared.graphs = NULL;
-	for (uint32_t i = 0; i < WORKERS_MAX; i++)
+	for (uint32_t i = 0; i < READER_THREADS_MAX; i++)
 		workers[i] = (struct worker){0};
 	flusher = (struct worker){0};
-	places_forget();
-	turns_forget();
-	report_forget();
-	clear_forget();
-	history_forget();
+	device_clock_forget();
+	commit_forget();
+	loss_forget();
+	buffer_clear_forget();
+	kernel_history_forget();
 }

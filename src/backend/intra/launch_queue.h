@@ -10,15 +10,15 @@
 #include "intra/mode.h"
 
 /* A run with `mode` begins. E_INVALID. */
-int collect_start(const struct instrument_mode *mode, struct proton_error *err);
+int launch_queue_start(const struct instrument_mode *mode, struct proton_error *err);
 /* The launch that fills `buffer` has been made; its event is recorded. Never waits for a device. */
-void collect_put(struct buffer *buffer);
-/* A launch that became part of a graph: looked at by each collect_flush(). */
-void collect_put_graph(struct buffer *buffer);
+void launch_queue_put(struct buffer *buffer);
+/* A launch that became part of a graph: looked at by each launch_queue_flush(). */
+void launch_queue_put_graph(struct buffer *buffer);
 /* Waits until everything put so far has been handed on, and reports what went wrong. */
-void collect_flush(void);
+void launch_queue_flush(void);
 /* Flushes and ends the threads. */
-void collect_stop(void);
-void collect_forget(void);
+void launch_queue_stop(void);
+void launch_queue_forget(void);
 
 #endif

@@ -25,15 +25,15 @@ static atomic_bool has_failed; /* said once */
 
 /* One buffer that is being read. */
 struct reading {
-	struct reader *reader;
+	struct launch_reader *reader;
 	struct buffer *buffer;
 	const struct instrument_layout *layout;
-	struct history *history;
-	struct place *place;
+	struct kernel_history *history;
+	struct device_clock *place;
 	void **streams;
 	double clock_mhz;
 	uint32_t next_slot;
-	bool wants_lanes;
+	bool wants_trace;
 	uint32_t queued; /* pieces whose copies are */
 	bool is_cleared; /* that is queued too */
 };
@@ -46,7 +46,7 @@ static void fail(const char *call, int result)
 	note("records of an instrumented kernel cannot be read: %s failed (%d)", call, result);
 }
 
-void reader_start(void)
+void launch_reader_start(void)
 {
 	atomic_store(&has_failed, false);
 }
@@ -71,7 +71,7 @@ static void note_clock(struct reading *reading)
 static bool decode_piece(struct reading *reading, const char *stage, size_t bytes)
 {
 	const struct instrument_layout *layout = reading->layout;
-	struct reader *reader = reading->reader;
+	struct launch_reader *reader = reading->reader;
 
 	for (size_t at = 0; at + layout->cta_bytes <= bytes; at += layout->cta_bytes) {
 		uint32_t slot = reading->next_slot++;
@@ -79,19 +79,19 @@ static bool decode_piece(struct reading *reading, const char *stage, size_t byte
 		if (at + 3 * (size_t)layout->cta_bytes <= bytes)
 			decode_prefetch(layout, stage + at + 2 * (size_t)layout->cta_bytes);
 		if (!decode_cta(&reader->decoder, stage + at) ||
-		    !tally_add(&reader->tally, &reader->decoder) ||
-		    !warp_reading_add(&reader->warps, &reader->decoder, slot, stage + at))
+		    !launch_totals_add(&reader->totals, &reader->decoder) ||
+		    !role_reading_add(&reader->warps, &reader->decoder, slot, stage + at))
 			return false;
 		note_clock(reading);
-		if (reading->wants_lanes &&
-		    !lanes_add(&reader->lanes, &reader->decoder, &reader->tally,
-			       slot * layout->cta_stride, reading->clock_mhz))
+		if (reading->wants_trace &&
+		    !trace_builder_add(&reader->builder, &reader->decoder, &reader->totals,
+				       slot * layout->cta_stride, reading->clock_mhz))
 			return false;
 	}
 	return true;
 }
 
-static void free_stages(struct reader *reader)
+static void free_stages(struct launch_reader *reader)
 {
 	for (uint32_t i = 0; i < READER_STAGES; i++) {
 		if (reader->stages[i])
@@ -102,7 +102,7 @@ static void free_stages(struct reader *reader)
 }
 
 /* Stages for whole CTAs of so many bytes. */
-static bool get_stages(struct reader *reader, size_t cta_bytes)
+static bool get_stages(struct launch_reader *reader, size_t cta_bytes)
 {
 	size_t bytes = cta_bytes < STAGE_BYTES ? STAGE_BYTES : cta_bytes;
 
@@ -150,11 +150,11 @@ static void queue_clearing(struct reading *reading, void *stream)
 {
 	struct buffer *buffer = reading->buffer;
 
-	if (clear_is_for(buffer, reading->layout)) {
-		reading->is_cleared = clear_headers(buffer, reading->layout, stream);
-		buffer->shape = clear_shape(reading->layout);
+	if (buffer_clear_is_for(buffer, reading->layout)) {
+		reading->is_cleared = buffer_clear_headers(buffer, reading->layout, stream);
+		buffer->shape = buffer_clear_shape(reading->layout);
 	} else {
-		reading->is_cleared = clear_all(buffer, stream);
+		reading->is_cleared = buffer_clear_all(buffer, stream);
 		buffer->shape = (struct shape){0};
 	}
 }
@@ -184,10 +184,10 @@ static bool read_piece(struct reading *reading, const struct pieces *pieces, uin
 	return false;
 }
 
-/* Copies and decodes the launch's buffer; what was found is in the tally and the lanes. */
+/* Copies and decodes the launch's buffer; what was found is in the totals and the builder. */
 static bool read_bytes(struct reading *reading)
 {
-	struct reader *reader = reading->reader;
+	struct launch_reader *reader = reading->reader;
 	size_t cta_bytes = reading->layout->cta_bytes;
 	struct pieces pieces = {.all_bytes = reading->buffer->used_bytes / cta_bytes * cta_bytes};
 	bool is_ok = get_stages(reader, cta_bytes);
@@ -197,34 +197,34 @@ static bool read_bytes(struct reading *reading)
 	pieces.bytes = reader->stage_bytes / cta_bytes * cta_bytes;
 	pieces.count = (uint32_t)((pieces.all_bytes + pieces.bytes - 1) / pieces.bytes);
 	pieces.stage_count = reader->stages[1] ? READER_STAGES : 1;
-	warp_reading_begin(&reader->warps, &reading->history->warps, pieces.all_bytes / cta_bytes);
+	role_reading_begin(&reader->warps, &reading->history->warps, pieces.all_bytes / cta_bytes);
 	for (uint32_t piece = 0; is_ok && piece < pieces.count; piece++)
 		is_ok = read_piece(reading, &pieces, piece);
 	return is_ok;
 }
 
 /* The slices go into the traces, if these have room; in the order in which launches were taken. */
-static void hand_on_lanes(struct reading *reading, uint64_t after_ns)
+static void hand_on_trace(struct reading *reading, uint64_t after_ns)
 {
 	struct buffer *buffer = reading->buffer;
 	struct kernel *kernel = buffer->kernel;
-	struct lanes *lanes = &reading->reader->lanes;
+	struct trace_builder *builder = &reading->reader->builder;
 	int64_t offset_ns;
 
-	turns_await(buffer);
-	offset_ns = places_offset(reading->place, buffer->before_ns, after_ns, lanes);
-	if (!report_has_room(kernel, lanes->unit_count + lanes->event_count))
+	commit_await(buffer);
+	offset_ns = device_clock_offset(reading->place, buffer->before_ns, after_ns, builder);
+	if (!loss_has_room(kernel, builder->unit_count + builder->event_count))
 		atomic_fetch_add_explicit(&kernel->untraced, 1, memory_order_relaxed);
-	else if (!lanes_commit(lanes, &reading->reader->tally, reading->place->device, offset_ns,
-			       &buffer->launch))
+	else if (!trace_builder_commit(builder, &reading->reader->totals, reading->place->device,
+				       offset_ns, &buffer->launch))
 		fail("keeping events, for want of memory,", DRIVER_OUT_OF_MEMORY);
 }
 
 /* What the launch adds to those before it; the profile is told. */
 static void hand_on_numbers(struct reading *reading)
 {
-	struct reader *reader = reading->reader;
-	struct history *history = reading->history;
+	struct launch_reader *reader = reading->reader;
+	struct kernel_history *history = reading->history;
 	const struct decode_totals *totals = &reader->decoder.totals;
 	bool is_ok = true;
 
@@ -232,9 +232,9 @@ static void hand_on_numbers(struct reading *reading)
 		record_intra_launch(history->where, reading->place->device);
 	pthread_mutex_lock(&history->lock);
 	if (totals->units)
-		is_ok = sums_take(&history->sums, &reader->tally, totals->units,
-				  devices_get(reading->place->device));
-	warp_reading_commit(&reader->warps, totals->ctas);
+		is_ok = context_totals_add(&history->sums, &reader->totals, totals->units,
+					   devices_get(reading->place->device));
+	role_reading_commit(&reader->warps, totals->ctas);
 	pthread_mutex_unlock(&history->lock);
 	if (!is_ok)
 		fail("adding up, for want of memory,", DRIVER_OUT_OF_MEMORY);
@@ -243,14 +243,14 @@ static void hand_on_numbers(struct reading *reading)
 static void hand_on(struct reading *reading, uint64_t after_ns)
 {
 	hand_on_numbers(reading);
-	if (reading->wants_lanes)
-		hand_on_lanes(reading, after_ns);
-	tally_reset(&reading->reader->tally);
-	places_note_clock(reading->place, reading->clock_mhz);
-	report_add(reading->buffer->kernel, &reading->reader->decoder.totals);
+	if (reading->wants_trace)
+		hand_on_trace(reading, after_ns);
+	launch_totals_reset(&reading->reader->totals);
+	device_clock_note_mhz(reading->place, reading->clock_mhz);
+	loss_add(reading->buffer->kernel, &reading->reader->decoder.totals);
 }
 
-static const char *arch_of(const struct place *place)
+static const char *arch_of(const struct device_clock *place)
 {
 	const struct device *device = devices_get(place->device);
 
@@ -260,29 +260,30 @@ static const char *arch_of(const struct place *place)
 static bool read_launch(struct reading *reading, uint64_t after_ns)
 {
 	struct buffer *buffer = reading->buffer;
-	struct reader *reader = reading->reader;
+	struct launch_reader *reader = reading->reader;
 	bool is_ok = false;
 
 	reading->layout = &buffer->kernel->layout;
-	reading->clock_mhz = places_clock(reading->place);
-	reading->wants_lanes = buffer->is_kept;
+	reading->clock_mhz = device_clock_mhz(reading->place);
+	reading->wants_trace = buffer->is_kept;
 	decoder_begin(&reader->decoder, reading->layout, reading->place->cost);
 	reader->decoder.timer_khz = reading->place->timer_khz;
-	reader->lanes.arch = arch_of(reading->place);
-	reading->history = history_of(buffer->kernel, buffer->where);
-	if (!reading->history || !tally_begin(&reader->tally, buffer->kernel, buffer->where))
+	reader->builder.arch = arch_of(reading->place);
+	reading->history = kernel_history_of(buffer->kernel, buffer->where);
+	if (!reading->history ||
+	    !launch_totals_begin(&reader->totals, buffer->kernel, buffer->where))
 		fail("adding up, for want of memory,", DRIVER_OUT_OF_MEMORY);
 	else
 		is_ok = read_bytes(reading);
 	if (is_ok)
 		hand_on(reading, after_ns);
-	reader->lanes.unit_count = 0;
-	reader->lanes.event_count = 0;
+	reader->builder.unit_count = 0;
+	reader->builder.event_count = 0;
 	return is_ok;
 }
 
 /* By place; NULL if there are none. */
-static void **streams_of(struct reader *reader, const struct place *place)
+static void **streams_of(struct launch_reader *reader, const struct device_clock *place)
 {
 	void **streams = reader->streams[place->index];
 
@@ -302,10 +303,10 @@ static bool clear_rest(struct reading *reading, bool is_read)
 	bool is_ok = true;
 
 	if (!is_read || !reading->is_cleared) {
-		is_ok = clear_all(buffer, reading->streams[0]);
+		is_ok = buffer_clear_all(buffer, reading->streams[0]);
 		buffer->shape = (struct shape){0};
 	} else if (buffer->shape.cta_bytes && reading->reader->decoder.totals.dropped) {
-		is_ok = clear_slack(buffer, reading->layout, reading->streams[0]);
+		is_ok = buffer_clear_slack(buffer, reading->layout, reading->streams[0]);
 	}
 	for (uint32_t i = 0; i < READER_STAGES; i++)
 		is_ok = driver.cuStreamSynchronize(reading->streams[i]) == 0 && is_ok;
@@ -313,9 +314,9 @@ static bool clear_rest(struct reading *reading, bool is_read)
 }
 
 /* The launch has ended and its context is current. False: the buffer cannot be used again. */
-static bool collect(struct reader *reader, struct buffer *buffer, uint64_t after_ns)
+static bool collect(struct launch_reader *reader, struct buffer *buffer, uint64_t after_ns)
 {
-	struct place *place = places_of(buffer->context);
+	struct device_clock *place = device_clock_of(buffer->context);
 	struct reading reading = {.reader = reader, .buffer = buffer, .place = place};
 
 	reading.streams = place ? streams_of(reader, place) : NULL;
@@ -326,7 +327,7 @@ static bool collect(struct reader *reader, struct buffer *buffer, uint64_t after
 	return clear_rest(&reading, buffer->kernel && read_launch(&reading, after_ns));
 }
 
-void reader_read(struct reader *reader, struct buffer *buffer)
+void launch_reader_read(struct launch_reader *reader, struct buffer *buffer)
 {
 	void *popped;
 	bool is_good = false;
@@ -342,35 +343,35 @@ void reader_read(struct reader *reader, struct buffer *buffer)
 	} else {
 		fail("entering its context", result);
 	}
-	turns_end(buffer);
+	commit_end(buffer);
 	if (is_good)
-		pool_give(buffer);
+		device_buffers_give(buffer);
 	else
-		pool_drop(buffer);
+		device_buffers_drop(buffer);
 }
 
-void reader_read_graph(struct reader *reader, struct buffer *buffer)
+void launch_reader_read_graph(struct launch_reader *reader, struct buffer *buffer)
 {
 	int mode = driver_enter();
 	void *popped;
 
 	if (driver.cuCtxPushCurrent_v2(buffer->context) == 0) {
 		/* Refused while something is captured: then the next flush looks. */
-		turns_take(buffer);
+		commit_take(buffer);
 		if (driver.cuCtxSynchronize() == 0)
 			collect(reader, buffer, clock_monotonic_ns());
-		turns_end(buffer);
+		commit_end(buffer);
 		driver.cuCtxPopCurrent_v2(&popped);
 	}
 	driver_leave(mode);
 }
 
-void reader_fini(struct reader *reader)
+void launch_reader_fini(struct launch_reader *reader)
 {
 	void *context;
 	void *popped;
 
-	for (uint32_t i = 0; (context = places_context(i)); i++) {
+	for (uint32_t i = 0; (context = device_clock_context(i)); i++) {
 		if (driver.cuCtxPushCurrent_v2(context) != 0)
 			continue;
 		for (uint32_t j = 0; j < READER_STAGES; j++)
@@ -380,8 +381,8 @@ void reader_fini(struct reader *reader)
 		driver.cuCtxPopCurrent_v2(&popped);
 	}
 	decoder_fini(&reader->decoder);
-	tally_fini(&reader->tally);
-	lanes_fini(&reader->lanes);
-	warp_reading_fini(&reader->warps);
-	*reader = (struct reader){0};
+	launch_totals_fini(&reader->totals);
+	trace_builder_fini(&reader->builder);
+	role_reading_fini(&reader->warps);
+	*reader = (struct launch_reader){0};
 }

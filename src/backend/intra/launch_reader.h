@@ -14,23 +14,23 @@
 #define READER_STAGES 2u
 
 /* All zero: has not read anything yet. */
-struct reader {
-	void *streams[PLACES_MAX][READER_STAGES]; /* by place */
-	void *stages[READER_STAGES];              /* pinned; where memory is short only the first */
+struct launch_reader {
+	void *streams[DEVICE_CLOCKS_MAX][READER_STAGES]; /* by place */
+	void *stages[READER_STAGES]; /* pinned; where memory is short only the first */
 	size_t stage_bytes;
 	struct decoder decoder;
-	struct tally tally;
-	struct lanes lanes;
-	struct warp_reading warps;
+	struct launch_totals totals;
+	struct trace_builder builder;
+	struct role_reading warps;
 };
 
 /* A run begins: what fails is said again. */
-void reader_start(void);
+void launch_reader_start(void);
 /* Reads the buffer of a launch whose event has been recorded, and gives it back to the pool. */
-void reader_read(struct reader *reader, struct buffer *buffer);
+void launch_reader_read(struct launch_reader *reader, struct buffer *buffer);
 /* Reads what the last replay of a graph has left in its buffer, and clears that. */
-void reader_read_graph(struct reader *reader, struct buffer *buffer);
-/* Before places_clear(). */
-void reader_fini(struct reader *reader);
+void launch_reader_read_graph(struct launch_reader *reader, struct buffer *buffer);
+/* Before device_clock_clear(). */
+void launch_reader_fini(struct launch_reader *reader);
 
 #endif

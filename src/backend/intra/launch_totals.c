@@ -11,63 +11,64 @@
 
 /* ------------------------------------------------------------------ nodes */
 
-static void free_nodes(struct tally *tally)
+static void free_nodes(struct launch_totals *totals)
 {
-	for (uint32_t i = 0; i < tally->node_count; i++) {
-		free(tally->nodes[i].histogram);
-		free(tally->nodes[i].children);
+	for (uint32_t i = 0; i < totals->node_count; i++) {
+		free(totals->nodes[i].histogram);
+		free(totals->nodes[i].children);
 	}
-	tally->node_count = 0;
+	totals->node_count = 0;
 }
 
-bool tally_begin(struct tally *tally, const struct kernel *kernel, struct proton_context where)
+bool launch_totals_begin(struct launch_totals *totals, const struct kernel *kernel,
+			 struct proton_context where)
 {
 	/* Launches of one kernel mostly have the same tree. */
-	if (tally->kernel != kernel || !tally->is_new)
-		free_nodes(tally);
-	if (!array_reserve(&tally->nodes, &tally->node_capacity, 1, sizeof(*tally->nodes)))
+	if (totals->kernel != kernel || !totals->is_new)
+		free_nodes(totals);
+	if (!array_reserve(&totals->nodes, &totals->node_capacity, 1, sizeof(*totals->nodes)))
 		return false;
-	tally->kernel = kernel;
-	tally->where = where;
-	tally->is_new = false;
-	if (!tally->node_count)
-		tally->nodes[tally->node_count++] = (struct tally_node){0};
-	tally->nodes[0].where = where;
+	totals->kernel = kernel;
+	totals->where = where;
+	totals->is_new = false;
+	if (!totals->node_count)
+		totals->nodes[totals->node_count++] = (struct launch_node){0};
+	totals->nodes[0].where = where;
 	return true;
 }
 
 /* The child of `parent` for `scope`; the parent itself when there is no room for more. */
-static uint32_t make_child(struct tally *tally, uint32_t parent, uint32_t scope)
+static uint32_t make_child(struct launch_totals *totals, uint32_t parent, uint32_t scope)
 {
-	uint32_t at = tally->node_count;
+	uint32_t at = totals->node_count;
 	uint32_t *histogram;
-	struct tally_node *node;
+	struct launch_node *node;
 
-	if (at == NODES_MAX || !array_reserve(&tally->nodes, &tally->node_capacity, (size_t)at + 1,
-					      sizeof(*tally->nodes)))
+	if (at == NODES_MAX || !array_reserve(&totals->nodes, &totals->node_capacity,
+					      (size_t)at + 1, sizeof(*totals->nodes)))
 		return parent;
-	node = &tally->nodes[parent];
+	node = &totals->nodes[parent];
 	if (!node->children)
-		node->children = calloc(tally->kernel->layout.scope_count, sizeof(uint32_t));
+		node->children = calloc(totals->kernel->layout.scope_count, sizeof(uint32_t));
 	histogram = calloc(CYCLE_BUCKETS, sizeof(*histogram));
 	if (!node->children || !histogram) {
 		free(histogram);
 		return parent;
 	}
-	tally->nodes[at] = (struct tally_node){
+	totals->nodes[at] = (struct launch_node){
 		.parent = parent,
 		.scope = scope,
 		.min = UINT64_MAX,
 		.histogram = histogram,
 	};
 	node->children[scope] = at;
-	tally->node_count++;
+	totals->node_count++;
 	return at;
 }
 
 /* ------------------------------------------------------------------ adding */
 
-static inline void add_to(struct tally_node *node, const struct decode_execution *execution)
+static inline void add_to(struct launch_node *node, const struct decode_execution *execution)
 {
 	uint64_t cycles = execution->duration;
 
@@ -85,16 +86,16 @@ static inline void add_to(struct tally_node *node, const struct decode_execution
 	node->histogram[cycle_bucket(cycles)]++;
 }
 
-bool tally_add(struct tally *tally, const struct decoder *decoder)
+bool launch_totals_add(struct launch_totals *totals, const struct decoder *decoder)
 {
 	const struct decode_execution *executions = decoder->executions;
-	struct tally_node *nodes = tally->nodes;
+	struct launch_node *nodes = totals->nodes;
 	uint32_t *node_of;
 
-	if (!array_reserve(&tally->node_of, &tally->node_of_capacity, decoder->execution_count + 1,
-			   sizeof(*tally->node_of)))
+	if (!array_reserve(&totals->node_of, &totals->node_of_capacity,
+			   decoder->execution_count + 1, sizeof(*totals->node_of)))
 		return false;
-	node_of = tally->node_of;
+	node_of = totals->node_of;
 	for (size_t i = 0, count = decoder->execution_count; i < count; i++) {
 		const struct decode_execution *execution = &executions[i];
 		uint32_t parent = execution->parent == DECODE_NONE ? 0 : node_of[execution->parent];
@@ -102,8 +103,8 @@ bool tally_add(struct tally *tally, const struct decoder *decoder)
 		uint32_t node = children ? children[execution->scope] : 0;
 
 		if (!node) {
-			node = make_child(tally, parent, execution->scope);
-			nodes = tally->nodes;
+			node = make_child(totals, parent, execution->scope);
+			nodes = totals->nodes;
 		}
 		node_of[i] = node;
 		if (node != parent)
@@ -112,10 +113,10 @@ bool tally_add(struct tally *tally, const struct decoder *decoder)
 	return true;
 }
 
-void tally_reset(struct tally *tally)
+void launch_totals_reset(struct launch_totals *totals)
 {
-	for (uint32_t i = 0; i < tally->node_count; i++) {
-		struct tally_node *node = &tally->nodes[i];
+	for (uint32_t i = 0; i < totals->node_count; i++) {
+		struct launch_node *node = &totals->nodes[i];
 
 		if (node->count)
 			memset(node->histogram + cycle_bucket(node->min), 0,
@@ -128,13 +129,13 @@ void tally_reset(struct tally *tally)
 		node->partial = 0;
 		node->partial_cycles = 0;
 	}
-	tally->is_new = true;
+	totals->is_new = true;
 }
 
-void tally_fini(struct tally *tally)
+void launch_totals_fini(struct launch_totals *totals)
 {
-	free_nodes(tally);
-	free(tally->nodes);
-	free(tally->node_of);
-	*tally = (struct tally){0};
+	free_nodes(totals);
+	free(totals->nodes);
+	free(totals->node_of);
+	*totals = (struct launch_totals){0};
 }

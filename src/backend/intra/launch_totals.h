@@ -7,7 +7,7 @@
 
 #include "backend/intra/loaded_kernels.h"
 
-struct tally_node {
+struct launch_node {
 	uint64_t count; /* whole executions; these five are about them alone */
 	uint64_t cycles;
 	uint64_t min;
@@ -22,10 +22,10 @@ struct tally_node {
 };
 
 /* All zero: has not added anything yet. */
-struct tally {
+struct launch_totals {
 	const struct kernel *kernel;
 	struct proton_context where; /* of the kernel */
-	struct tally_node *nodes;    /* parents before their children */
+	struct launch_node *nodes;   /* parents before their children */
 	uint32_t node_count;
 	size_t node_capacity;
 	bool is_new; /* no node has counted anything */
@@ -35,11 +35,12 @@ struct tally {
 };
 
 /* A launch of the kernel, whose context is `where`, begins. False: out of memory. */
-bool tally_begin(struct tally *tally, const struct kernel *kernel, struct proton_context where);
-/* Adds the CTA that `decoder` has decoded last; fills tally->node_of. False: out of memory. */
-bool tally_add(struct tally *tally, const struct decoder *decoder);
+bool launch_totals_begin(struct launch_totals *totals, const struct kernel *kernel,
+			 struct proton_context where);
+/* Adds the CTA that `decoder` has decoded last; fills totals->node_of. False: out of memory. */
+bool launch_totals_add(struct launch_totals *totals, const struct decoder *decoder);
 /* Every node is as if nothing had been counted: sums.c has taken it all. */
-void tally_reset(struct tally *tally);
-void tally_fini(struct tally *tally);
+void launch_totals_reset(struct launch_totals *totals);
+void launch_totals_fini(struct launch_totals *totals);
 
 #endif

@@ -20,8 +20,8 @@ static struct kernel **bucket_of(uint64_t function)
 	return &buckets[hash_u64(function) % BUCKETS];
 }
 
-int kernels_add(uint64_t function, const char *name, const char *layout, bool *is_amd_out,
-		struct proton_error *err)
+int loaded_kernels_add(uint64_t function, const char *name, const char *layout, bool *is_amd_out,
+		       struct proton_error *err)
 {
 	struct kernel *kernel = calloc(1, sizeof(*kernel));
 	struct kernel **bucket = bucket_of(function);
@@ -44,7 +44,7 @@ int kernels_add(uint64_t function, const char *name, const char *layout, bool *i
 	}
 	kernel->function = function;
 	*is_amd_out = kernel->layout.is_amd;
-	kernels_remove(function);
+	loaded_kernels_remove(function);
 	pthread_mutex_lock(&lock);
 	kernel->next = *bucket;
 	*bucket = kernel;
@@ -52,7 +52,7 @@ int kernels_add(uint64_t function, const char *name, const char *layout, bool *i
 	return PROTON_OK;
 }
 
-void kernels_remove(uint64_t function)
+void loaded_kernels_remove(uint64_t function)
 {
 	pthread_mutex_lock(&lock);
 	for (struct kernel *kernel = *bucket_of(function); kernel; kernel = kernel->next)
@@ -61,7 +61,7 @@ void kernels_remove(uint64_t function)
 	pthread_mutex_unlock(&lock);
 }
 
-struct kernel *kernels_find(uint64_t function)
+struct kernel *loaded_kernels_find(uint64_t function)
 {
 	struct kernel *kernel;
 
@@ -73,7 +73,7 @@ struct kernel *kernels_find(uint64_t function)
 	return function ? kernel : NULL;
 }
 
-void kernels_visit(void (*visit)(struct kernel *kernel))
+void loaded_kernels_visit(void (*visit)(struct kernel *kernel))
 {
 	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < BUCKETS; i++)
@@ -94,12 +94,12 @@ static void reset(struct kernel *kernel)
 	kernel->totals = (struct decode_totals){0};
 }
 
-void kernels_reset(void)
+void loaded_kernels_reset(void)
 {
-	kernels_visit(reset);
+	loaded_kernels_visit(reset);
 }
 
-void kernels_forget(void)
+void loaded_kernels_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	for (uint32_t i = 0; i < BUCKETS; i++)

@@ -25,15 +25,15 @@ struct kernel {
 };
 
 /* Adds or replaces one. E_FORMAT for a layout that is damaged, E_NOMEM. */
-int kernels_add(uint64_t function, const char *name, const char *layout, bool *is_amd_out,
-		struct proton_error *err);
-void kernels_remove(uint64_t function);
+int loaded_kernels_add(uint64_t function, const char *name, const char *layout, bool *is_amd_out,
+		       struct proton_error *err);
+void loaded_kernels_remove(uint64_t function);
 /* NULL if it is not known. Valid for the life of the process. */
-struct kernel *kernels_find(uint64_t function);
+struct kernel *loaded_kernels_find(uint64_t function);
 /* A new run begins: none of them has been launched. */
-void kernels_reset(void);
+void loaded_kernels_reset(void);
 /* Calls `visit` for each. */
-void kernels_visit(void (*visit)(struct kernel *kernel));
-void kernels_forget(void);
+void loaded_kernels_visit(void (*visit)(struct kernel *kernel));
+void loaded_kernels_forget(void);
 
 #endif

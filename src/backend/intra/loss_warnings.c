@@ -18,12 +18,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of every kernel's to
 static bool is_bounded;
 static uint64_t missed; /* launches, of all kernels, since they were counted last */
 
-void report_start(bool wanted)
+void loss_start(bool wanted)
 {
 	is_bounded = wanted;
 }
 
-bool report_has_room(struct kernel *kernel, uint64_t events)
+bool loss_has_room(struct kernel *kernel, uint64_t events)
 {
 	bool is_ok;
 
@@ -47,7 +47,7 @@ static void add_totals(struct decode_totals *sum, const struct decode_totals *mo
 		to[i] += from[i];
 }
 
-void report_add(struct kernel *kernel, const struct decode_totals *totals)
+void loss_add(struct kernel *kernel, const struct decode_totals *totals)
 {
 	uint64_t broken = 0;
 
@@ -116,19 +116,19 @@ static void say(struct kernel *kernel)
 	kernel->totals = (struct decode_totals){0};
 }
 
-void report_all(void)
+void loss_report_all(void)
 {
 	uint64_t count;
 
 	pthread_mutex_lock(&lock);
-	kernels_visit(say);
+	loaded_kernels_visit(say);
 	count = missed;
 	missed = 0;
 	pthread_mutex_unlock(&lock);
 	record_intra_count(INTRA_UNSAMPLED, count);
 }
 
-void report_forget(void)
+void loss_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
 }

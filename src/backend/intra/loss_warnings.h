@@ -5,16 +5,16 @@
 #include "backend/intra/loaded_kernels.h"
 
 /* A run begins; `is_bounded`: the mode does not say how many launches traces keep. */
-void report_start(bool is_bounded);
+void loss_start(bool is_bounded);
 /*
  * A launch with so many slices is about to go into the traces; false: this and later ones of the
  * kernel are too many.
  */
-bool report_has_room(struct kernel *kernel, uint64_t events);
+bool loss_has_room(struct kernel *kernel, uint64_t events);
 /* A launch of the kernel has been decoded. */
-void report_add(struct kernel *kernel, const struct decode_totals *totals);
+void loss_add(struct kernel *kernel, const struct decode_totals *totals);
 /* Says it for every kernel that has something new. */
-void report_all(void);
-void report_forget(void);
+void loss_report_all(void);
+void loss_forget(void);
 
 #endif

@@ -13,7 +13,7 @@ static bool has_turn(const struct buffer *buffer)
 	return buffer->kernel && buffer->is_kept;
 }
 
-void turns_take(struct buffer *buffer)
+void commit_take(struct buffer *buffer)
 {
 	if (!has_turn(buffer))
 		return;
@@ -29,7 +29,7 @@ static void await(const struct buffer *buffer)
 		pthread_cond_wait(&is_over, &lock);
 }
 
-void turns_await(const struct buffer *buffer)
+void commit_await(const struct buffer *buffer)
 {
 	if (!has_turn(buffer))
 		return;
@@ -38,7 +38,7 @@ void turns_await(const struct buffer *buffer)
 	pthread_mutex_unlock(&lock);
 }
 
-void turns_end(const struct buffer *buffer)
+void commit_end(const struct buffer *buffer)
 {
 	if (!has_turn(buffer))
 		return;
@@ -49,7 +49,7 @@ void turns_end(const struct buffer *buffer)
 	pthread_mutex_unlock(&lock);
 }
 
-void turns_forget(void)
+void commit_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	pthread_cond_init(&is_over, NULL);

@@ -9,11 +9,11 @@
 #include "backend/intra/device_buffers.h"
 
 /* The launch in `buffer` has been taken; each of these does nothing if it goes into no trace. */
-void turns_take(struct buffer *buffer);
+void commit_take(struct buffer *buffer);
 /* Waits until those before it are over. */
-void turns_await(const struct buffer *buffer);
+void commit_await(const struct buffer *buffer);
 /* It is in the traces, or will never be. */
-void turns_end(const struct buffer *buffer);
-void turns_forget(void);
+void commit_end(const struct buffer *buffer);
+void commit_forget(void);
 
 #endif

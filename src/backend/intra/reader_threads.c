@@ -3,16 +3,16 @@
 
 #include <sched.h>
 
-uint32_t workers_limit(void)
+uint32_t reader_threads_limit(void)
 {
 	cpu_set_t cores;
 	int count = 1;
 
 	/* With more than 1024 cores it fails, and there are enough. */
 	if (sched_getaffinity(0, sizeof(cores), &cores) != 0)
-		return WORKERS_MAX;
+		return READER_THREADS_MAX;
 	count = CPU_COUNT(&cores) / 4;
 	if (count < 1)
 		return 1;
-	return (uint32_t)count < WORKERS_MAX ? (uint32_t)count : WORKERS_MAX;
+	return (uint32_t)count < READER_THREADS_MAX ? (uint32_t)count : READER_THREADS_MAX;
 }

@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-#define WORKERS_MAX 4u
+#define READER_THREADS_MAX 4u
 
 /* At most so many on this machine: a quarter of the cores that the process may use. */
-uint32_t workers_limit(void);
+uint32_t reader_threads_limit(void);
 
 #endif

@@ -20,7 +20,7 @@
 struct measured {
 	int chip;
 	bool is_known;
-	struct decode_cost cost;
+	struct decode_overhead cost;
 	struct proton_error failure;
 };
 
@@ -29,7 +29,7 @@ static struct measured measured[CHIP_MAX];
 static uint32_t measured_count;
 
 static struct {
-	struct decode_cost cost;
+	struct decode_overhead cost;
 	bool is_given; /* by the user */
 	bool is_wanted;
 } own;
@@ -58,7 +58,7 @@ static bool read_cycles(const char **text, char end, int32_t *out)
 }
 
 /* "EMPTY,SCOPE", in cycles. */
-static bool read_cost(const char *text, struct decode_cost *out)
+static bool read_cost(const char *text, struct decode_overhead *out)
 {
 	return read_cycles(&text, ',', &out->empty) && read_cycles(&text, 0, &out->scope);
 }
@@ -76,12 +76,12 @@ static void forget_failures(void)
 	pthread_mutex_unlock(&lock);
 }
 
-int cost_start(const struct instrument_mode *mode, struct proton_error *err)
+int record_overhead_start(const struct instrument_mode *mode, struct proton_error *err)
 {
 	const char *text = getenv("PROTON_INSTRUMENT_COST");
 
 	forget_failures();
-	own.cost = (struct decode_cost){0};
+	own.cost = (struct decode_overhead){0};
 	own.is_wanted = mode->time_shift;
 	if (own.is_wanted && text && !read_cost(text, &own.cost))
 		return err_set(err, PROTON_E_INVALID,
@@ -121,9 +121,9 @@ static const struct measured *measured_on(int chip)
 	return it;
 }
 
-struct decode_cost cost_here(void)
+struct decode_overhead record_overhead_here(void)
 {
-	struct decode_cost cost;
+	struct decode_overhead cost;
 	const struct measured *it;
 
 	if (!own.is_wanted || own.is_given)
@@ -139,7 +139,7 @@ struct decode_cost cost_here(void)
 	return cost;
 }
 
-void cost_forget(void)
+void record_overhead_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	calibrate_forget();

@@ -7,13 +7,13 @@
 #include "intra/mode.h"
 
 /* A run with `mode` begins: reads $PROTON_INSTRUMENT_COST. E_INVALID. */
-int cost_start(const struct instrument_mode *mode, struct proton_error *err);
+int record_overhead_start(const struct instrument_mode *mode, struct proton_error *err);
 /*
  * On the device of the current context, from any thread that is between driver_enter() and
  * driver_leave(): as the user says, else measured once for each chip in the life of the process.
  */
-struct decode_cost cost_here(void);
+struct decode_overhead record_overhead_here(void);
 /* After fork(), in the child. */
-void cost_forget(void);
+void record_overhead_forget(void);
 
 #endif

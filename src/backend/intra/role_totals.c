@@ -77,35 +77,36 @@ static const char *scope_name(const struct instrument_layout *layout, uint32_t s
 	return scope < layout->scope_count ? layout->scopes[scope] : WARPS_OUTSIDE_FRAME;
 }
 
-static void tell_scope(const struct warp_tally *tally, const struct warps_sums *sums, uint32_t role,
-		       uint32_t scope)
+static void tell_scope(const struct role_totals *totals, const struct warps_sums *sums,
+		       uint32_t role, uint32_t scope)
 {
-	const struct instrument_layout *layout = tally->layout;
-	bool is_wait = scope < layout->scope_count && warps_is_wait(tally->kinds.of[scope]);
+	const struct instrument_layout *layout = totals->layout;
+	bool is_wait = scope < layout->scope_count && warps_is_wait(totals->kinds.of[scope]);
 	struct warps_cell cell = {0};
 	struct told told = {0};
 
 	for (uint32_t u = 0; u < sums->unit_count; u++) {
-		if (tally->roles.of[u] != role)
+		if (totals->roles.of[u] != role)
 			continue;
 		cell.executions += warps_cell(sums, u, scope)->executions;
 		cell.cycles += warps_cell(sums, u, scope)->cycles;
 		cell.path += warps_cell(sums, u, scope)->path;
 	}
-	if (!cell.cycles && (!cell.executions || tally->kinds.is_async[scope]))
+	if (!cell.cycles && (!cell.executions || totals->kinds.is_async[scope]))
 		return;
 	put(&told, is_wait ? WAIT_CYCLES : BUSY_CYCLES, cell.cycles);
 	put(&told, PATH_CYCLES, cell.path);
-	tell(&told, below(tally->role_where[role], scope_name(layout, scope)));
+	tell(&told, below(totals->role_where[role], scope_name(layout, scope)));
 }
 
-static void tell_role(const struct warp_tally *tally, const struct warps_sums *sums, uint32_t role)
+static void tell_role(const struct role_totals *totals, const struct warps_sums *sums,
+		      uint32_t role)
 {
 	struct warps_unit unit = {0};
 	struct told told = {0};
 
 	for (uint32_t u = 0; u < sums->unit_count; u++) {
-		if (tally->roles.of[u] != role)
+		if (totals->roles.of[u] != role)
 			continue;
 		unit.ctas += sums->units[u].ctas;
 		unit.cycles += sums->units[u].cycles;
@@ -119,12 +120,12 @@ static void tell_role(const struct warp_tally *tally, const struct warps_sums *s
 	put(&told, WARP_CYCLES, unit.cycles);
 	put(&told, IDLE_CYCLES, unit.idle);
 	put(&told, PATH_CYCLES, unit.path);
-	tell(&told, tally->role_where[role]);
+	tell(&told, totals->role_where[role]);
 	for (uint32_t i = 0; i <= sums->scope_count; i++)
-		tell_scope(tally, sums, role, i);
+		tell_scope(totals, sums, role, i);
 }
 
-static void tell_async(const struct warp_tally *tally, const struct warps_sums *sums,
+static void tell_async(const struct role_totals *totals, const struct warps_sums *sums,
 		       uint32_t scope)
 {
 	const struct warps_async *async = &sums->asyncs[scope];
@@ -133,59 +134,59 @@ static void tell_async(const struct warp_tally *tally, const struct warps_sums *
 	if (!async->executions)
 		return;
 	put(&told, ASYNC_CYCLES, async->cycles);
-	if (tally->kinds.has_waits)
+	if (totals->kinds.has_waits)
 		put(&told, OVERLAPPED_CYCLES, async->overlapped);
 	put(&told, PATH_CYCLES, async->path);
 	tell(&told,
-	     below(below(tally->warps, WARPS_ASYNC_FRAME), scope_name(tally->layout, scope)));
+	     below(below(totals->warps, WARPS_ASYNC_FRAME), scope_name(totals->layout, scope)));
 }
 
-static bool find_roles(struct warp_tally *tally, const struct warps_sums *sums)
+static bool find_roles(struct role_totals *totals, const struct warps_sums *sums)
 {
 	struct out name;
 
-	warps_roles_find(sums, &tally->kinds, &tally->roles);
+	warps_roles_find(sums, &totals->kinds, &totals->roles);
 	out_init(&name, -1);
-	for (uint32_t role = 0; role < tally->roles.count; role++) {
+	for (uint32_t role = 0; role < totals->roles.count; role++) {
 		name.length = 0;
-		warps_role_name(&tally->roles, tally->layout, role, &name);
+		warps_role_name(&totals->roles, totals->layout, role, &name);
 		if (name.errnum)
 			break;
-		tally->role_where[role] =
-			proton_context_enter(tally->warps, proton_frame(name.bytes, name.length));
+		totals->role_where[role] =
+			proton_context_enter(totals->warps, proton_frame(name.bytes, name.length));
 	}
-	tally->has_roles = !name.errnum;
+	totals->has_roles = !name.errnum;
 	out_fini(&name);
-	return tally->has_roles;
+	return totals->has_roles;
 }
 
-static void tell_sums(struct warp_tally *tally, const struct warps_sums *sums, struct told *told)
+static void tell_sums(struct role_totals *totals, const struct warps_sums *sums, struct told *told)
 {
-	if (!sums->ctas || (!tally->has_roles && !find_roles(tally, sums)))
+	if (!sums->ctas || (!totals->has_roles && !find_roles(totals, sums)))
 		return;
 	put(told, SAMPLED_CTAS, sums->ctas);
 	put(told, CTA_CYCLES, sums->cycles);
 	if (sums->unseen)
 		put(told, UNSEEN_CYCLES, sums->unseen);
-	for (uint32_t role = 0; role < tally->roles.count; role++)
-		tell_role(tally, sums, role);
+	for (uint32_t role = 0; role < totals->roles.count; role++)
+		tell_role(totals, sums, role);
 	for (uint32_t i = 0; i < sums->scope_count; i++)
-		tell_async(tally, sums, i);
+		tell_async(totals, sums, i);
 }
 
 /* ------------------------------------------------------------------ launches */
 
-void warp_tally_init(struct warp_tally *tally, const struct instrument_layout *layout,
-		     struct proton_context where)
+void role_totals_init(struct role_totals *totals, const struct instrument_layout *layout,
+		      struct proton_context where)
 {
-	tally->layout = layout;
-	warps_kinds_read(layout, &tally->kinds);
-	if (tally->kinds.is_worth_it)
-		tally->warps = below(where, WARPS_FRAME);
+	totals->layout = layout;
+	warps_kinds_read(layout, &totals->kinds);
+	if (totals->kinds.is_worth_it)
+		totals->warps = below(where, WARPS_FRAME);
 }
 
 /* The sums of the launch are 0. */
-static bool clear_sums(struct warp_reading *reading, const struct instrument_layout *layout)
+static bool clear_sums(struct role_reading *reading, const struct instrument_layout *layout)
 {
 	if (reading->layout == layout) {
 		warps_sums_clear(&reading->sums);
@@ -196,28 +197,28 @@ static bool clear_sums(struct warp_reading *reading, const struct instrument_lay
 	return reading->layout != NULL;
 }
 
-void warp_reading_begin(struct warp_reading *reading, struct warp_tally *tally, uint64_t slots)
+void role_reading_begin(struct role_reading *reading, struct role_totals *totals, uint64_t slots)
 {
 	uint64_t launch;
 
 	reading->is_looked_at = false;
-	reading->tally = tally->kinds.is_worth_it ? tally : NULL;
-	if (!reading->tally)
+	reading->totals = totals->kinds.is_worth_it ? totals : NULL;
+	if (!reading->totals)
 		return;
 	/* relaxed: nothing but the number of it */
-	launch = atomic_fetch_add_explicit(&tally->launches, 1, memory_order_relaxed);
+	launch = atomic_fetch_add_explicit(&totals->launches, 1, memory_order_relaxed);
 	reading->is_looked_at = slots &&
 				(launch < FIRST_LAUNCHES || launch % LATER_LAUNCHES == 0) &&
-				clear_sums(reading, tally->layout);
+				clear_sums(reading, totals->layout);
 	if (!reading->is_looked_at)
 		return;
 	/* Spread over the grid, and not the same ones in each launch. */
 	reading->stride = (slots + CTAS_MAX - 1) / CTAS_MAX;
 	reading->phase = launch % reading->stride;
-	decoder_begin(&reading->exact, tally->layout, (struct decode_cost){0});
+	decoder_begin(&reading->exact, totals->layout, (struct decode_overhead){0});
 }
 
-bool warp_reading_add(struct warp_reading *reading, const struct decoder *decoder, uint64_t slot,
+bool role_reading_add(struct role_reading *reading, const struct decoder *decoder, uint64_t slot,
 		      const void *bytes)
 {
 	if (!reading->is_looked_at || slot % reading->stride != reading->phase)
@@ -227,27 +228,27 @@ bool warp_reading_add(struct warp_reading *reading, const struct decoder *decode
 			return false;
 		decoder = &reading->exact;
 	}
-	return warps_add(&reading->warps, decoder, &reading->tally->kinds, &reading->sums);
+	return warps_add(&reading->warps, decoder, &reading->totals->kinds, &reading->sums);
 }
 
-void warp_reading_commit(struct warp_reading *reading, uint64_t ctas)
+void role_reading_commit(struct role_reading *reading, uint64_t ctas)
 {
 	struct told told = {0};
 
-	if (!reading->tally || !ctas)
+	if (!reading->totals || !ctas)
 		return;
 	put(&told, RECORDED_CTAS, ctas);
 	if (reading->is_looked_at)
-		tell_sums(reading->tally, &reading->sums, &told);
-	tell(&told, reading->tally->warps);
-	reading->tally = NULL;
+		tell_sums(reading->totals, &reading->sums, &told);
+	tell(&told, reading->totals->warps);
+	reading->totals = NULL;
 	reading->is_looked_at = false;
 }
 
-void warp_reading_fini(struct warp_reading *reading)
+void role_reading_fini(struct role_reading *reading)
 {
 	warps_fini(&reading->warps);
 	warps_sums_fini(&reading->sums);
 	decoder_fini(&reading->exact);
-	*reading = (struct warp_reading){0};
+	*reading = (struct role_reading){0};
 }

@@ -14,7 +14,7 @@
 #include "intra/warps/warp_roles.h"
 
 /* Of a kernel in a context, for all threads. */
-struct warp_tally {
+struct role_totals {
 	const struct instrument_layout *layout; /* of the kernel */
 	struct warps_kinds kinds;
 	struct proton_context warps; /* <warps>, below the kernel */
@@ -26,8 +26,8 @@ struct warp_tally {
 };
 
 /* One launch that a thread decodes, and its work space. All zero: none yet. */
-struct warp_reading {
-	struct warp_tally *tally; /* NULL: nothing to be said */
+struct role_reading {
+	struct role_totals *totals; /* NULL: nothing to be said */
 	bool is_looked_at;
 	uint64_t stride; /* every so many CTAs, from `phase` on */
 	uint64_t phase;
@@ -38,16 +38,16 @@ struct warp_reading {
 };
 
 /* `where` ends with the kernel, of which `layout` is and stays. */
-void warp_tally_init(struct warp_tally *tally, const struct instrument_layout *layout,
-		     struct proton_context where);
+void role_totals_init(struct role_totals *totals, const struct instrument_layout *layout,
+		      struct proton_context where);
 
 /* A launch of `slots` CTAs begins to be decoded. */
-void warp_reading_begin(struct warp_reading *reading, struct warp_tally *tally, uint64_t slots);
+void role_reading_begin(struct role_reading *reading, struct role_totals *totals, uint64_t slots);
 /* The CTA in `slot`, which `decoder` has decoded last from `bytes`. False: out of memory. */
-bool warp_reading_add(struct warp_reading *reading, const struct decoder *decoder, uint64_t slot,
+bool role_reading_add(struct role_reading *reading, const struct decoder *decoder, uint64_t slot,
 		      const void *bytes);
-/* The launch is complete, `ctas` of it had records: tells the profile. The tally is locked. */
-void warp_reading_commit(struct warp_reading *reading, uint64_t ctas);
-void warp_reading_fini(struct warp_reading *reading);
+/* The launch is complete, `ctas` of it had records: tells the profile. The totals is locked. */
+void role_reading_commit(struct role_reading *reading, uint64_t ctas);
+void role_reading_fini(struct role_reading *reading);
 
 #endif

@@ -21,7 +21,7 @@ static bool is_one_of(const char *arch, const char *first, const char *second)
 	return strcmp(arch, first) == 0 || strcmp(arch, second) == 0;
 }
 
-uint32_t processor_of_amd(const char *arch, uint32_t hw_id, uint32_t xcc_id)
+uint32_t sm_id_of_amd(const char *arch, uint32_t hw_id, uint32_t xcc_id)
 {
 	bool is_gfx9 = strncmp(arch, "gfx9", 4) == 0;
 	bool has_dies = strncmp(arch, "gfx94", 5) == 0 || strcmp(arch, "gfx950") == 0;

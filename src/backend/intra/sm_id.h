@@ -8,6 +8,6 @@
  * As struct row_lane keeps it: the same for all waves that share a CU (or a WGP) of an AMD GPU,
  * whose registers differ by wave. `arch` is such as "gfx942", of the device.
  */
-uint32_t processor_of_amd(const char *arch, uint32_t hw_id, uint32_t xcc_id);
+uint32_t sm_id_of_amd(const char *arch, uint32_t hw_id, uint32_t xcc_id);
 
 #endif

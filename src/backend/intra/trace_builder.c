@@ -93,11 +93,11 @@ static uint64_t to_ns(const struct clock *clock, uint64_t cycles)
 
 /* What a CTA's slices have in common. */
 struct adding {
-	struct lanes *lanes;
+	struct trace_builder *builder;
 	const struct decoder *decoder;
-	const struct tally *tally;
+	const struct launch_totals *totals;
 	struct clock clock;
-	uint32_t unit_of[INSTRUMENT_UNIT_MAX]; /* by the decoder's unit: among lanes->units */
+	uint32_t unit_of[INSTRUMENT_UNIT_MAX]; /* by the decoder's unit: among builder->units */
 	uint32_t *async;                       /* executions beside the units', by start */
 	size_t async_count;
 };
@@ -106,19 +106,19 @@ static bool add_event(const struct adding *adding, uint32_t index, struct placin
 		      uint32_t first_line)
 {
 	const struct decode_execution *execution = &adding->decoder->executions[index];
-	struct lanes *lanes = adding->lanes;
+	struct trace_builder *builder = adding->builder;
 	uint32_t unit = adding->unit_of[execution->unit];
 	uint64_t start_ns = to_ns(&adding->clock, execution->start);
 	uint64_t end_ns = to_ns(&adding->clock, decode_end_of(execution));
 
-	if (!array_reserve(&lanes->events, &lanes->event_capacity, lanes->event_count + 1,
-			   sizeof(*lanes->events)))
+	if (!array_reserve(&builder->events, &builder->event_capacity, builder->event_count + 1,
+			   sizeof(*builder->events)))
 		return false;
-	lanes->events[lanes->event_count++] = (struct intra_event){
+	builder->events[builder->event_count++] = (struct intra_event){
 		.start_ns = start_ns,
 		.end_ns = end_ns,
 		.unit = unit,
-		.node = adding->tally->node_of[index],
+		.node = adding->totals->node_of[index],
 		.cycles = execution->duration < UINT32_MAX ? (uint32_t)execution->duration
 							   : UINT32_MAX,
 		.line = (uint16_t)place(placing, first_line, start_ns, end_ns),
@@ -171,7 +171,8 @@ static bool add_async(const struct adding *adding, uint32_t unit, struct placing
 		uint32_t index = adding->async[i];
 
 		if (adding->decoder->executions[index].unit == unit &&
-		    adding->tally->node_of[index] && !add_event(adding, index, placing, first_line))
+		    adding->totals->node_of[index] &&
+		    !add_event(adding, index, placing, first_line))
 			return false;
 	}
 	return true;
@@ -181,20 +182,20 @@ static uint32_t processor_of(const struct adding *adding, const struct decode_un
 {
 	if (!adding->decoder->layout->is_amd)
 		return unit->processor;
-	return processor_of_amd(adding->lanes->arch, unit->processor, unit->processor_high);
+	return sm_id_of_amd(adding->builder->arch, unit->processor, unit->processor_high);
 }
 
 static bool add_unit(struct adding *adding, uint32_t index, uint32_t cta)
 {
 	const struct decode_unit *unit = &adding->decoder->units[index];
-	struct lanes *lanes = adding->lanes;
+	struct trace_builder *builder = adding->builder;
 	double mhz = adding->clock.mhz;
 
-	if (!array_reserve(&lanes->units, &lanes->unit_capacity, lanes->unit_count + 1,
-			   sizeof(*lanes->units)))
+	if (!array_reserve(&builder->units, &builder->unit_capacity, builder->unit_count + 1,
+			   sizeof(*builder->units)))
 		return false;
-	adding->unit_of[index] = (uint32_t)lanes->unit_count;
-	lanes->units[lanes->unit_count++] = (struct intra_unit){
+	adding->unit_of[index] = (uint32_t)builder->unit_count;
+	builder->units[builder->unit_count++] = (struct intra_unit){
 		.start_ns = to_ns(&adding->clock, unit->start_clock),
 		.end_ns = to_ns(&adding->clock, unit->end_clock),
 		.cta = cta,
@@ -216,22 +217,22 @@ static bool add_slices(const struct adding *adding, uint32_t index)
 		placing.lines[i].depth = 0;
 	placing.count = 0;
 	for (uint32_t i = unit->first; i < unit->first + unit->count; i++)
-		if (adding->tally->node_of[i] && !add_event(adding, i, &placing, 0))
+		if (adding->totals->node_of[i] && !add_event(adding, i, &placing, 0))
 			return false;
 	if (adding->async_count && !add_async(adding, index, &placing))
 		return false;
 	if (placing.count)
-		adding->lanes->units[adding->unit_of[index]].line_count = (uint16_t)placing.count;
+		adding->builder->units[adding->unit_of[index]].line_count = (uint16_t)placing.count;
 	return true;
 }
 
-bool lanes_add(struct lanes *lanes, const struct decoder *decoder, const struct tally *tally,
-	       uint32_t cta, double fallback_mhz)
+bool trace_builder_add(struct trace_builder *builder, const struct decoder *decoder,
+		       const struct launch_totals *totals, uint32_t cta, double fallback_mhz)
 {
 	struct adding adding = {
-		.lanes = lanes,
+		.builder = builder,
 		.decoder = decoder,
-		.tally = tally,
+		.totals = totals,
 		.clock = clock_of(decoder, fallback_mhz),
 	};
 	uint32_t unit_count = decoder->layout->unit_count;
@@ -248,44 +249,44 @@ bool lanes_add(struct lanes *lanes, const struct decoder *decoder, const struct 
 	return is_ok;
 }
 
-bool lanes_commit(struct lanes *lanes, const struct tally *tally, uint32_t device,
-		  int64_t offset_ns, const struct trace_event *event)
+bool trace_builder_commit(struct trace_builder *builder, const struct launch_totals *totals,
+			  uint32_t device, int64_t offset_ns, const struct trace_event *event)
 {
 	struct intra_launch launch = {
-		.where = tally->where,
+		.where = totals->where,
 		.device = device,
-		.frame = tally->kernel->frame,
+		.frame = totals->kernel->frame,
 		.event = event,
-		.units = lanes->units,
-		.unit_count = lanes->unit_count,
-		.node_count = tally->node_count,
-		.events = lanes->events,
-		.event_count = lanes->event_count,
+		.units = builder->units,
+		.unit_count = builder->unit_count,
+		.node_count = totals->node_count,
+		.events = builder->events,
+		.event_count = builder->event_count,
 	};
-	bool is_ok = array_reserve(&lanes->nodes, &lanes->node_capacity, tally->node_count,
-				   sizeof(*lanes->nodes));
+	bool is_ok = array_reserve(&builder->nodes, &builder->node_capacity, totals->node_count,
+				   sizeof(*builder->nodes));
 
-	for (uint32_t i = 0; is_ok && i < tally->node_count; i++)
-		lanes->nodes[i] = tally->nodes[i].where;
-	for (size_t i = 0; is_ok && i < lanes->unit_count; i++) {
-		lanes->units[i].start_ns += (uint64_t)offset_ns;
-		lanes->units[i].end_ns += (uint64_t)offset_ns;
+	for (uint32_t i = 0; is_ok && i < totals->node_count; i++)
+		builder->nodes[i] = totals->nodes[i].where;
+	for (size_t i = 0; is_ok && i < builder->unit_count; i++) {
+		builder->units[i].start_ns += (uint64_t)offset_ns;
+		builder->units[i].end_ns += (uint64_t)offset_ns;
 	}
-	for (size_t i = 0; is_ok && i < lanes->event_count; i++) {
-		lanes->events[i].start_ns += (uint64_t)offset_ns;
-		lanes->events[i].end_ns += (uint64_t)offset_ns;
+	for (size_t i = 0; is_ok && i < builder->event_count; i++) {
+		builder->events[i].start_ns += (uint64_t)offset_ns;
+		builder->events[i].end_ns += (uint64_t)offset_ns;
 	}
-	launch.nodes = lanes->nodes;
+	launch.nodes = builder->nodes;
 	is_ok = is_ok && record_intra(&launch);
-	lanes->unit_count = 0;
-	lanes->event_count = 0;
+	builder->unit_count = 0;
+	builder->event_count = 0;
 	return is_ok;
 }
 
-void lanes_fini(struct lanes *lanes)
+void trace_builder_fini(struct trace_builder *builder)
 {
-	free(lanes->units);
-	free(lanes->events);
-	free(lanes->nodes);
-	*lanes = (struct lanes){0};
+	free(builder->units);
+	free(builder->events);
+	free(builder->nodes);
+	*builder = (struct trace_builder){0};
 }

@@ -8,7 +8,7 @@
 #include "backend/intra/launch_totals.h"
 #include "record/store/intra_launch.h"
 
-struct lanes {
+struct trace_builder {
 	struct intra_unit *units;
 	size_t unit_count;
 	size_t unit_capacity;
@@ -21,18 +21,18 @@ struct lanes {
 };
 
 /*
- * Adds the CTA that `decoder` has decoded last and `tally` added; `cta` is its number in the grid,
+ * Adds the CTA that `decoder` has decoded last and `totals` added; `cta` is its number in the grid,
  * `mhz` the clock where it cannot be measured. Times stay those of the device for now. False: out
  * of memory.
  */
-bool lanes_add(struct lanes *lanes, const struct decoder *decoder, const struct tally *tally,
-	       uint32_t cta, double mhz);
+bool trace_builder_add(struct trace_builder *builder, const struct decoder *decoder,
+		       const struct launch_totals *totals, uint32_t cta, double mhz);
 /*
  * The launch is complete: moves it by `offset_ns`, onto the clock of the program, and hands it to
  * the traces; then it is empty again. `event` is that of the call that launched it.
  */
-bool lanes_commit(struct lanes *lanes, const struct tally *tally, uint32_t device,
-		  int64_t offset_ns, const struct trace_event *event);
-void lanes_fini(struct lanes *lanes);
+bool trace_builder_commit(struct trace_builder *builder, const struct launch_totals *totals,
+			  uint32_t device, int64_t offset_ns, const struct trace_event *event);
+void trace_builder_fini(struct trace_builder *builder);
 
 #endif

@@ -24,7 +24,7 @@ struct list {
 
 struct matching {
 	struct decoder *decoder;
-	struct decode_event *events; /* the decoder's, in order */
+	struct decode_async_event *events; /* the decoder's, in order */
 	bool any_dropped;
 	struct list starts[INSTRUMENT_UNIT_MAX];
 	struct list ends[INSTRUMENT_UNIT_MAX];
@@ -33,8 +33,8 @@ struct matching {
 /* By scope and clock; of what is as old, starts first, so that an end is behind its start. */
 static int compare_events(const void *a, const void *b)
 {
-	const struct decode_event *x = a;
-	const struct decode_event *y = b;
+	const struct decode_async_event *x = a;
+	const struct decode_async_event *y = b;
 
 	if (x->scope != y->scope)
 		return x->scope < y->scope ? -1 : 1;
@@ -47,7 +47,7 @@ static int compare_events(const void *a, const void *b)
 	return (x->sequence > y->sequence) - (x->sequence < y->sequence);
 }
 
-static struct list *list_of(struct matching *matching, const struct decode_event *event)
+static struct list *list_of(struct matching *matching, const struct decode_async_event *event)
 {
 	return event->is_end ? &matching->ends[event->unit] : &matching->starts[event->unit];
 }
@@ -77,7 +77,7 @@ static void make_lists(struct matching *matching, uint32_t first, uint32_t last)
 }
 
 /* False: it would end before it starts. */
-static bool match(struct decode_event *events, uint32_t start, uint32_t end)
+static bool match(struct decode_async_event *events, uint32_t start, uint32_t end)
 {
 	if (end < start)
 		return false;
@@ -88,7 +88,7 @@ static bool match(struct decode_event *events, uint32_t start, uint32_t end)
 }
 
 /* The ends of a unit take its own starts, the oldest first; the lists keep the others. */
-static void match_own(struct decode_event *events, struct list *starts, struct list *ends)
+static void match_own(struct decode_async_event *events, struct list *starts, struct list *ends)
 {
 	uint32_t kept = 0;
 	uint32_t next = 0;
@@ -158,7 +158,7 @@ static void match_across(struct matching *matching)
 			(start_count ? starts : ends)[i]->is_cut = matching->any_dropped;
 }
 
-static void count_alone(struct matching *matching, const struct decode_event *event)
+static void count_alone(struct matching *matching, const struct decode_async_event *event)
 {
 	struct decode_totals *totals = &matching->decoder->totals;
 
@@ -169,9 +169,9 @@ static void count_alone(struct matching *matching, const struct decode_event *ev
 }
 
 /* There is room. */
-static void add_execution(struct decoder *decoder, struct decode_event *start)
+static void add_execution(struct decoder *decoder, struct decode_async_event *start)
 {
-	const struct decode_event *end = &decoder->events[start->mate];
+	const struct decode_async_event *end = &decoder->events[start->mate];
 
 	start->execution = (uint32_t)decoder->execution_count;
 	decoder->executions[decoder->execution_count++] = (struct decode_execution){
@@ -190,8 +190,8 @@ static void add_execution(struct decoder *decoder, struct decode_event *start)
 static void tell(struct matching *matching, uint32_t index)
 {
 	struct decoder *decoder = matching->decoder;
-	struct decode_event *event = &matching->events[index];
-	const struct decode_event *start;
+	struct decode_async_event *event = &matching->events[index];
+	const struct decode_async_event *start;
 
 	if (event->mate == DECODE_NONE) {
 		count_alone(matching, event);
@@ -204,13 +204,13 @@ static void tell(struct matching *matching, uint32_t index)
 	start = &matching->events[event->mate];
 	if (start->mate != index)
 		decoder->sightings[decoder->sighting_count++] =
-			(struct decode_sighting){event->clock, start->execution, event->unit};
+			(struct decode_further_end){event->clock, start->execution, event->unit};
 }
 
 /* The events [first, last) are those of one scope. */
 static void match_scope(struct matching *matching, uint32_t first, uint32_t last)
 {
-	struct decode_event *events = matching->events;
+	struct decode_async_event *events = matching->events;
 
 	make_lists(matching, first, last);
 	for (uint32_t u = 0; u < INSTRUMENT_UNIT_MAX; u++)
@@ -220,7 +220,7 @@ static void match_scope(struct matching *matching, uint32_t first, uint32_t last
 		tell(matching, i);
 }
 
-bool decode_events(struct decoder *decoder)
+bool decode_async_events(struct decoder *decoder)
 {
 	uint32_t count = (uint32_t)decoder->event_count;
 	struct matching matching;

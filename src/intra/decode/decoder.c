@@ -22,7 +22,7 @@ static uint64_t usual_khz(const struct instrument_layout *layout)
 }
 
 void decoder_init(struct decoder *decoder, const struct instrument_layout *layout,
-		  struct decode_cost cost)
+		  struct decode_overhead cost)
 {
 	*decoder = (struct decoder){
 		.layout = layout,
@@ -32,7 +32,7 @@ void decoder_init(struct decoder *decoder, const struct instrument_layout *layou
 }
 
 void decoder_begin(struct decoder *decoder, const struct instrument_layout *layout,
-		   struct decode_cost cost)
+		   struct decode_overhead cost)
 {
 	decoder->layout = layout;
 	decoder->cost = cost;
@@ -102,13 +102,13 @@ static bool decode_unit(struct decoder *decoder, const uint8_t *cta, uint8_t ind
 	totals->records += header.count;
 	totals->dropped += ring.first;
 	totals->dropped_warp[unit->warp] += ring.first;
-	if (!decode_ring_read(decoder, &ring, index))
+	if (!decode_ring_records(decoder, &ring, index))
 		return false;
-	if (!decode_nest(decoder, unit->first, &ring))
+	if (!decode_execution_nesting(decoder, unit->first, &ring))
 		return false;
 	unit->count = (uint32_t)decoder->execution_count - unit->first;
 	return !unit->count || (!decoder->cost.empty && !decoder->cost.scope) ||
-	       decode_take_cost_off(decoder, unit);
+	       decode_subtract_overhead(decoder, unit);
 }
 
 bool decode_cta(struct decoder *decoder, const void *bytes)
@@ -126,7 +126,7 @@ bool decode_cta(struct decoder *decoder, const void *bytes)
 	decoder->totals.ctas += there != 0;
 	decoder->totals.lost_ctas += there == 0;
 	decoder->totals.lost_units += there ? decoder->layout->unit_count - there : 0;
-	return decode_events(decoder);
+	return decode_async_events(decoder);
 }
 
 void decode_prefetch(const struct instrument_layout *layout, const void *bytes)

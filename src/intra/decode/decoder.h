@@ -17,7 +17,7 @@
 
 struct decode_execution {
 	uint64_t start;    /* cycles of the multiprocessor's clock, 64 bits */
-	uint64_t duration; /* cycles, without what the records themselves cost (decode_cost) */
+	uint64_t duration; /* cycles, without what the records themselves cost (decode_overhead) */
 	uint32_t parent;   /* index of the execution it lies in, or DECODE_NONE */
 	uint32_t sequence; /* of its end among the unit's records */
 	uint16_t scope;    /* index into the layout's scopes */
@@ -34,7 +34,7 @@ static inline uint64_t decode_end_of(const struct decode_execution *execution)
 }
 
 /* A further end of asynchronous work: somebody else has seen it too, or the same unit once more. */
-struct decode_sighting {
+struct decode_further_end {
 	uint64_t clock;     /* not before the end */
 	uint32_t execution; /* its index */
 	uint8_t unit;
@@ -61,7 +61,7 @@ struct decode_unit {
  * because what is a fraction for one record is not for the thousands of a loop.
  */
 #define DECODE_CYCLE 16 /* parts */
-struct decode_cost {
+struct decode_overhead {
 	int32_t empty; /* what an empty scope measures: the cost of reading the clock */
 	int32_t scope; /* by how much one inside, apart from others, makes a scope longer */
 };
@@ -84,19 +84,19 @@ struct decode_totals {
 
 struct decoder {
 	const struct instrument_layout *layout;
-	struct decode_cost cost;
+	struct decode_overhead cost;
 	struct decode_totals totals;
 	uint64_t timer_khz; /* of the device's timer */
 	/* Of the CTA decoded last. */
 	struct decode_unit units[INSTRUMENT_UNIT_MAX];
 	struct decode_execution *executions;
 	size_t execution_count;
-	struct decode_sighting *sightings; /* by scope and by clock */
+	struct decode_further_end *sightings; /* by scope and by clock */
 	size_t sighting_count;
 	/* Work space. */
 	size_t sighting_capacity;
 	size_t execution_capacity;
-	struct decode_event *events;
+	struct decode_async_event *events;
 	size_t event_count;
 	size_t event_capacity;
 	uint32_t *event_lists;
@@ -112,10 +112,10 @@ struct decoder {
  * is the usual one, and may be set then.
  */
 void decoder_init(struct decoder *decoder, const struct instrument_layout *layout,
-		  struct decode_cost cost);
+		  struct decode_overhead cost);
 /* From here on for another layout and with new totals; keeps the work space. */
 void decoder_begin(struct decoder *decoder, const struct instrument_layout *layout,
-		   struct decode_cost cost);
+		   struct decode_overhead cost);
 void decoder_fini(struct decoder *decoder);
 /*
  * Decodes one CTA from its layout->cta_bytes bytes, of any alignment. False when memory is out.

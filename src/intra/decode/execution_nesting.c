@@ -302,7 +302,8 @@ static bool close_all(struct decoder *decoder, uint32_t first, const struct deco
 	return true;
 }
 
-bool decode_nest(struct decoder *decoder, uint32_t first, const struct decode_ring *ring)
+bool decode_execution_nesting(struct decoder *decoder, uint32_t first,
+			      const struct decode_ring *ring)
 {
 	bool has_nesting = decoder->layout->nesting;
 	uint32_t count;

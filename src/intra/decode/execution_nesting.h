@@ -8,6 +8,7 @@
  * Puts the unit's executions, which begin with `first` and come from `ring`, in their order, and
  * finds the one that each lies in. False: out of memory.
  */
-bool decode_nest(struct decoder *decoder, uint32_t first, const struct decode_ring *ring);
+bool decode_execution_nesting(struct decoder *decoder, uint32_t first,
+			      const struct decode_ring *ring);
 
 #endif

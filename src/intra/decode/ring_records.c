@@ -99,7 +99,7 @@ static bool add_event(struct decoder *decoder, const struct decode_reading *read
 	if (!array_reserve(&decoder->events, &decoder->event_capacity, decoder->event_count + 1,
 			   sizeof(*decoder->events)))
 		return false;
-	decoder->events[decoder->event_count++] = (struct decode_event){
+	decoder->events[decoder->event_count++] = (struct decode_async_event){
 		.clock = reading->clock,
 		.sequence = sequence,
 		.scope = reading->code.scope,
@@ -364,7 +364,7 @@ static bool read_forth(struct pairing *pairing, const struct decode_ring *ring)
 	return is_ok;
 }
 
-bool decode_ring_read(struct decoder *decoder, struct decode_ring *ring, uint8_t unit)
+bool decode_ring_records(struct decoder *decoder, struct decode_ring *ring, uint8_t unit)
 {
 	uint32_t count = ring->count - ring->first;
 	size_t first = decoder->execution_count;

@@ -16,7 +16,7 @@ struct decode_ring {
 	uint32_t first; /* logical position of the oldest that is there */
 	uint64_t start_clock;
 	uint64_t end_clock;
-	/* Set by decode_ring_read(). */
+	/* Set by decode_ring_records(). */
 	uint64_t oldest;     /* when the oldest record that is left was made, where some are not */
 	uint32_t open_count; /* executions that wait for an END: DECODE_OPEN */
 };
@@ -29,6 +29,6 @@ struct decode_ring {
  * would have written, to its totals. STARTs without an END stay among the executions, with their
  * start and DECODE_OPEN. False: out of memory.
  */
-bool decode_ring_read(struct decoder *decoder, struct decode_ring *ring, uint8_t unit);
+bool decode_ring_records(struct decoder *decoder, struct decode_ring *ring, uint8_t unit);
 
 #endif

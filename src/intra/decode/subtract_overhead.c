@@ -22,7 +22,7 @@ struct decode_end {
 
 /* The clock that stood still. */
 struct stopped {
-	const struct decode_cost *cost;
+	const struct decode_overhead *cost;
 	uint64_t origin; /* the first reading */
 	uint64_t at;     /* the latest */
 	int64_t spent;   /* on records until then, in parts of a cycle */
@@ -77,7 +77,7 @@ static void sort_ends(struct decode_end *ends, uint32_t count)
 		qsort(ends, count, sizeof(*ends), compare_ends);
 }
 
-bool decode_take_cost_off(struct decoder *decoder, const struct decode_unit *unit)
+bool decode_subtract_overhead(struct decoder *decoder, const struct decode_unit *unit)
 {
 	struct decode_execution *all = decoder->executions + unit->first;
 	struct stopped stopped = {.cost = &decoder->cost, .origin = all->start, .at = all->start};

@@ -5,6 +5,6 @@
 #include "intra/decode/decoder.h"
 
 /* Of a unit that has executions, which are in order and stay so. False: out of memory. */
-bool decode_take_cost_off(struct decoder *decoder, const struct decode_unit *unit);
+bool decode_subtract_overhead(struct decoder *decoder, const struct decode_unit *unit);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 
-/* The number behind `word`; NAME_NONE. */
+/* The number behind `word`; IR_NAME_NONE. */
 static uint32_t number_behind(struct slice line, const char *word)
 {
 	const char *at = slice_find(line, word);
@@ -14,7 +14,7 @@ static uint32_t number_behind(struct slice line, const char *word)
 	uint32_t number = 0;
 
 	if (!at)
-		return NAME_NONE;
+		return IR_NAME_NONE;
 	for (at += strlen(word); at < end && *at >= '0' && *at <= '9'; at++)
 		number = number * 10 + (uint32_t)(*at - '0');
 	return number;
@@ -47,19 +47,19 @@ static int compare_places(const void *a, const void *b)
 	return (left->number > right->number) - (left->number < right->number);
 }
 
-bool llvm_sources_init(struct llvm_sources *sources, const struct llvm_function *function)
+bool debug_lines_init(struct debug_lines *sources, const struct ir_function *function)
 {
 	struct place *places = NULL;
 	size_t capacity = 0;
 	size_t count = 0;
 
-	*sources = (struct llvm_sources){.function = function};
+	*sources = (struct debug_lines){.function = function};
 	sources->first = calloc(function->line_count, sizeof(*sources->first));
 	if (!sources->first)
 		return false;
 	for (uint32_t i = function->end_line; i < function->line_count; i++) {
 		struct slice line = function->lines[i];
-		uint32_t number = slice_starts(line, "!") ? number_behind(line, "!") : NAME_NONE;
+		uint32_t number = slice_starts(line, "!") ? number_behind(line, "!") : IR_NAME_NONE;
 
 		/* Each number has a line. */
 		if (!slice_find(line, "!DILocation(") || number >= function->line_count)
@@ -86,20 +86,20 @@ bool llvm_sources_init(struct llvm_sources *sources, const struct llvm_function 
 	return true;
 }
 
-void llvm_sources_fini(struct llvm_sources *sources)
+void debug_lines_fini(struct debug_lines *sources)
 {
 	free(sources->first);
-	*sources = (struct llvm_sources){0};
+	*sources = (struct debug_lines){0};
 }
 
-uint32_t llvm_place_of(const struct llvm_function *function, uint32_t line)
+uint32_t debug_loc_of(const struct ir_function *function, uint32_t line)
 {
 	return number_behind(function->lines[line], ", !dbg !");
 }
 
-uint32_t llvm_source_of(const struct llvm_sources *sources, uint32_t line)
+uint32_t debug_line_of(const struct debug_lines *sources, uint32_t line)
 {
-	uint32_t place = llvm_place_of(sources->function, line);
+	uint32_t place = debug_loc_of(sources->function, line);
 
 	return place < sources->function->line_count && sources->first[place]
 		       ? sources->first[place] - 1

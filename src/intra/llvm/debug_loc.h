@@ -11,21 +11,21 @@
 
 #include "intra/llvm/ir_function.h"
 
-struct llvm_sources {
-	const struct llvm_function *function;
+struct debug_lines {
+	const struct ir_function *function;
 	uint32_t *first; /* by place: one that stands for all of its line, plus 1; 0: unknown */
 };
 
 /* False: out of memory; to be ended all the same. */
-bool llvm_sources_init(struct llvm_sources *sources, const struct llvm_function *function);
-void llvm_sources_fini(struct llvm_sources *sources);
+bool debug_lines_init(struct debug_lines *sources, const struct ir_function *function);
+void debug_lines_fini(struct debug_lines *sources);
 
-/* The place that a line of the function is of, as a number; NAME_NONE. */
-uint32_t llvm_place_of(const struct llvm_function *function, uint32_t line);
+/* The place that a line of the function is of, as a number; IR_NAME_NONE. */
+uint32_t debug_loc_of(const struct ir_function *function, uint32_t line);
 /*
  * The same for all places of one line of the source: a load and the addition of what it loads have
  * different columns.
  */
-uint32_t llvm_source_of(const struct llvm_sources *sources, uint32_t line);
+uint32_t debug_line_of(const struct debug_lines *sources, uint32_t line);
 
 #endif

@@ -51,7 +51,7 @@ static void write_label(const struct emit *emit, struct out *out, uint32_t block
 		out_byte(out, '%');
 		out_bytes(out, label.at, label.length);
 	} else {
-		out_printf(out, "%%%" PRIu32, llvm_function_entry_number(emit->function));
+		out_printf(out, "%%%" PRIu32, ir_function_entry_number(emit->function));
 	}
 }
 
@@ -190,7 +190,7 @@ static void open_group(const struct emit *emit, const struct emit_target *target
 static void write_marker(const struct emit *emit, const struct emit_target *target, uint32_t block,
 			 uint32_t marker)
 {
-	const struct llvm_marker *this = &emit->function->markers[marker];
+	const struct ir_marker *this = &emit->function->markers[marker];
 	const struct plan_site *site = &emit->plan->sites[marker];
 	struct slice clock = emit->function->markers[site->clock].result;
 
@@ -206,14 +206,14 @@ static void write_marker(const struct emit *emit, const struct emit_target *targ
 	write_record(emit, target, block, marker);
 }
 
-/* ------------------------------------------------------------------ helpers */
+/* ------------------------------------------------------------------ callees */
 
 static bool is_void(struct slice type)
 {
 	return type.length == 4 && *type.at == 'v';
 }
 
-/* What a helper returns: its value, if any, and the ring's use. */
+/* What a callee returns: its value, if any, and the ring's use. */
 static void write_type(struct out *out, struct slice type)
 {
 	if (is_void(type))
@@ -224,31 +224,31 @@ static void write_type(struct out *out, struct slice type)
 
 /* "BEFORE TYPE @NAME(ARGUMENTS, i32 USED, ...)", without what is behind. */
 static void write_signature(const struct emit *emit, const struct emit_target *target,
-			    const struct llvm_signature *signature, const char *used)
+			    const struct ir_signature *signature, const char *used)
 {
 	struct out *out = emit->out;
 
-	llvm_signature_before(signature, out);
+	ir_signature_before(signature, out);
 	write_type(out, signature->type);
 	out_byte(out, ' ');
 	out_bytes(out, signature->name.at, signature->name.length);
 	out_byte(out, '(');
-	llvm_signature_arguments(signature, out);
+	ir_signature_arguments(signature, out);
 	out_printf(out, "%si32 %s", signature->arguments.length ? ", " : "", used);
 	target->context(emit);
 	out_byte(out, ')');
 }
 
-/* Reads a line that llvm_helpers_find() has read before. */
-static struct llvm_signature signature_of(struct slice line, struct slice name)
+/* Reads a line that callees_find() has read before. */
+static struct ir_signature signature_of(struct slice line, struct slice name)
 {
-	struct llvm_signature signature = {0};
+	struct ir_signature signature = {0};
 	const char *end = line.at + line.length;
 	const char *at = line.at;
 
 	while ((at = memchr(at, '@', (size_t)(end - at))) != NULL) {
-		if (slices_equal(llvm_name_at(at + 1, end), name) &&
-		    llvm_signature_read(line, at, &signature))
+		if (slices_equal(ir_name_at(at + 1, end), name) &&
+		    ir_signature_read(line, at, &signature))
 			break;
 		at++;
 	}
@@ -272,9 +272,9 @@ static void write_location(struct out *out, struct slice after)
 static void write_call(const struct emit *emit, const struct emit_target *target, uint32_t block,
 		       struct slice line)
 {
-	const struct llvm_helpers *helpers = emit->function->helpers;
-	uint32_t helper = emit->function->blocks[block].helper;
-	struct llvm_signature call = signature_of(line, helpers->functions[helper].name);
+	const struct callees *callees = emit->function->callees;
+	uint32_t callee = emit->function->blocks[block].callee;
+	struct ir_signature call = signature_of(line, callees->functions[callee].name);
 	struct out *out = emit->out;
 	char used[OPERAND_BYTES];
 
@@ -324,10 +324,10 @@ static void write_return(const struct emit *emit, uint32_t block, struct slice l
 	out_byte(out, '\n');
 }
 
-static void write_helper_define(const struct emit *emit, const struct emit_target *target)
+static void write_callee_define(const struct emit *emit, const struct emit_target *target)
 {
 	struct slice line = emit->function->lines[emit->function->define_line];
-	struct llvm_signature signature = signature_of(line, emit->function->name);
+	struct ir_signature signature = signature_of(line, emit->function->name);
 
 	write_signature(emit, target, &signature, "%proton.given.0");
 	out_bytes(emit->out, signature.after.at, signature.after.length);
@@ -339,7 +339,7 @@ static void write_helper_define(const struct emit *emit, const struct emit_targe
 /* The first instructions of a function, in its first block. */
 static void write_entry(const struct emit *emit, const struct emit_target *target)
 {
-	if (emit->function->is_helper)
+	if (emit->function->is_callee)
 		target->given(emit, 0);
 	else
 		target->entry(emit);
@@ -349,14 +349,14 @@ static void write_entry(const struct emit *emit, const struct emit_target *targe
 static void write_line(const struct emit *emit, const struct emit_target *target, uint32_t index,
 		       uint32_t line)
 {
-	const struct llvm_block *block = &emit->function->blocks[index];
+	const struct ir_block *block = &emit->function->blocks[index];
 	struct slice text = emit->function->lines[line];
 
-	if (block->helper != NAME_NONE && line + 1 == block->end_line)
+	if (block->callee != IR_NAME_NONE && line + 1 == block->end_line)
 		write_call(emit, target, index, text);
 	else if (!block->is_return || !slice_starts(text, "ret "))
 		line_as_it_is(emit, text);
-	else if (emit->function->is_helper)
+	else if (emit->function->is_callee)
 		write_return(emit, index, text);
 	else
 		out_text(emit->out, "  br label %proton.fin\n");
@@ -364,7 +364,7 @@ static void write_line(const struct emit *emit, const struct emit_target *target
 
 static void write_block(const struct emit *emit, const struct emit_target *target, uint32_t index)
 {
-	const struct llvm_block *block = &emit->function->blocks[index];
+	const struct ir_block *block = &emit->function->blocks[index];
 	uint32_t marker = block->first_marker;
 	uint32_t line = block->first_line;
 
@@ -451,11 +451,11 @@ static void write_outside(const struct emit *emit, uint32_t *line, uint32_t end)
 /* From "define" to before "}". */
 static void write_function(const struct emit *emit, const struct emit_target *target)
 {
-	const struct llvm_function *function = emit->function;
+	const struct ir_function *function = emit->function;
 	uint32_t line = function->define_line + 1;
 
-	if (function->is_helper)
-		write_helper_define(emit, target);
+	if (function->is_callee)
+		write_callee_define(emit, target);
 	else
 		define_line(emit);
 	for (uint32_t b = 0; b < function->block_count; b++) {
@@ -465,21 +465,21 @@ static void write_function(const struct emit *emit, const struct emit_target *ta
 		write_block(emit, target, b);
 		line = function->blocks[b].end_line;
 	}
-	if (!function->is_helper)
+	if (!function->is_callee)
 		write_end(emit, target);
 }
 
-/* The helpers that are defined before `end`, and the lines around them. */
-static void write_helpers(const struct emit *emit, const struct emit_target *target, uint32_t *next,
+/* The callees that are defined before `end`, and the lines around them. */
+static void write_callees(const struct emit *emit, const struct emit_target *target, uint32_t *next,
 			  uint32_t *line, uint32_t end)
 {
-	const struct llvm_helpers *helpers = emit->function->helpers;
+	const struct callees *callees = emit->function->callees;
 
-	for (; helpers && *next < helpers->count; ++*next) {
+	for (; callees && *next < callees->count; ++*next) {
 		struct emit inner = *emit;
 
-		inner.function = &helpers->functions[*next];
-		inner.plan = &emit->helper_plans[*next];
+		inner.function = &callees->functions[*next];
+		inner.plan = &emit->callee_plans[*next];
 		if (inner.function->define_line >= end)
 			break;
 		write_outside(emit, line, inner.function->define_line);
@@ -491,12 +491,12 @@ static void write_helpers(const struct emit *emit, const struct emit_target *tar
 
 void emit_text(const struct emit *emit, const struct emit_target *target)
 {
-	const struct llvm_function *function = emit->function;
-	uint32_t next_helper = 0;
+	const struct ir_function *function = emit->function;
+	uint32_t next_callee = 0;
 	uint32_t line = 0;
 
 	/* Comments belong to the function: what is added goes before them. */
-	write_helpers(emit, target, &next_helper, &line, function->define_line);
+	write_callees(emit, target, &next_callee, &line, function->define_line);
 	if (emit->buffer == INSTRUMENT_BUFFER_SHARED && !has_shared_memory(emit))
 		out_text(emit->out,
 			 "@global_smem = external addrspace(3) global [0 x i8], align 16\n\n");
@@ -504,5 +504,5 @@ void emit_text(const struct emit *emit, const struct emit_target *target)
 	line = function->end_line;
 	write_outside(emit, &line, line + 1);
 	write_declarations(emit, target);
-	write_helpers(emit, target, &next_helper, &line, function->line_count);
+	write_callees(emit, target, &next_callee, &line, function->line_count);
 }

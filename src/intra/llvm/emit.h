@@ -7,9 +7,9 @@
 
 struct emit {
 	struct out *out;
-	const struct llvm_function *function; /* the kernel, or the helper that is being written */
-	const struct plan *plan;              /* its plan */
-	const struct plan *helper_plans;
+	const struct ir_function *function; /* the kernel, or the callee that is being written */
+	const struct plan *plan;            /* its plan */
+	const struct plan *callee_plans;
 	const struct instrument_layout *layout;
 	const struct instrument_options *options;
 	enum instrument_buffer buffer;
@@ -29,7 +29,7 @@ struct emit_target {
 	/* Defines "%proton.a.BLOCK", the address `used` bytes (a register) into the ring. */
 	void (*group)(const struct emit *emit, uint32_t block, const char *used);
 	/* Defines the marker's result as the low half of the clock. */
-	void (*clock)(const struct emit *emit, const struct llvm_marker *marker);
+	void (*clock)(const struct emit *emit, const struct ir_marker *marker);
 	/* Stores the registers `clock` and `word` (or numbers). */
 	void (*store)(const struct emit *emit, struct emit_place place, uint32_t marker,
 		      const char *clock, const char *word);

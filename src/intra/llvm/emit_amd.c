@@ -119,7 +119,7 @@ static void context(const struct emit *emit)
 					    : ", ptr addrspace(3) %proton.ring");
 }
 
-static void read_clock(const struct emit *emit, const struct llvm_marker *marker)
+static void read_clock(const struct emit *emit, const struct ir_marker *marker)
 {
 	const char *barrier = emit->options->sched_barriers
 				      ? "  call void @llvm.amdgcn.sched.barrier(i32 0)\n"

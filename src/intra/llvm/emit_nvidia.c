@@ -221,7 +221,7 @@ static void context(const struct emit *emit)
 		out_text(emit->out, ", i1 %proton.on");
 }
 
-static void read_clock(const struct emit *emit, const struct llvm_marker *marker)
+static void read_clock(const struct emit *emit, const struct ir_marker *marker)
 {
 	out_printf(emit->out,
 		   "  %.*s = call i32 asm sideeffect \"mov.u32 $0, %%clock;\", \"=r\"()\n",

@@ -36,12 +36,12 @@ struct tree {
 };
 
 struct hoisting {
-	const struct llvm_function *function;
+	const struct ir_function *function;
 	uint32_t *moves;
-	struct llvm_hoist *hoists;
+	struct hoist_vector_ops *hoists;
 	struct line *lines;
-	struct name_map definitions; /* names of values, to their lines */
-	struct llvm_sources sources;
+	struct ir_names definitions; /* names of values, to their lines */
+	struct debug_lines sources;
 	/* Of one block: */
 	uint32_t *runs; /* the first line of each run of markers */
 	size_t run_count;
@@ -165,25 +165,25 @@ static enum kind kind_of(struct slice line, uint32_t *registers_out)
 	return is_arithmetic(text) ? KIND_VECTOR : KIND_PACK;
 }
 
-/* The line that defines the next operand of `line`, from *at on; NAME_NONE: defined by none. */
+/* The line that defines the next operand of `line`, from *at on; IR_NAME_NONE: defined by none. */
 static bool next_operand(const struct hoisting *hoisting, struct slice line, const char **at,
 			 uint32_t *out)
 {
-	struct slice name = llvm_next_name(line, at);
+	struct slice name = ir_next_name(line, at);
 
 	if (name.length)
-		*out = name_map_find(&hoisting->definitions, name);
+		*out = ir_names_find(&hoisting->definitions, name);
 	return name.length;
 }
 
 /* ------------------------------------------------------------------ the function */
 
-static bool is_within(const struct llvm_block *block, uint32_t line)
+static bool is_within(const struct ir_block *block, uint32_t line)
 {
 	return line >= block->first_line && line < block->end_line;
 }
 
-static bool has_runs(const struct llvm_function *function, const struct llvm_block *block)
+static bool has_runs(const struct ir_function *function, const struct ir_block *block)
 {
 	uint32_t runs = 0;
 
@@ -195,11 +195,11 @@ static bool has_runs(const struct llvm_function *function, const struct llvm_blo
 /* Of all blocks; whether there is anything to move. */
 static bool find_kinds(struct hoisting *hoisting)
 {
-	const struct llvm_function *function = hoisting->function;
+	const struct ir_function *function = hoisting->function;
 	bool is_any = false;
 
 	for (uint32_t b = 0; b < function->block_count; b++) {
-		const struct llvm_block *block = &function->blocks[b];
+		const struct ir_block *block = &function->blocks[b];
 
 		if (!has_runs(function, block))
 			continue;
@@ -216,7 +216,7 @@ static bool find_kinds(struct hoisting *hoisting)
 /* Where values are defined and how often they are used. False: their names are not understood. */
 static bool find_values(struct hoisting *hoisting)
 {
-	const struct llvm_function *function = hoisting->function;
+	const struct ir_function *function = hoisting->function;
 	uint32_t used;
 
 	for (uint32_t i = function->define_line + 1; i < function->end_line; i++) {
@@ -224,7 +224,7 @@ static bool find_values(struct hoisting *hoisting)
 		const char *at = line.at;
 
 		if (definition(line).length &&
-		    !name_map_add(&hoisting->definitions, llvm_next_name(line, &at), i))
+		    !ir_names_add(&hoisting->definitions, ir_next_name(line, &at), i))
 			return false;
 	}
 	for (uint32_t i = function->define_line + 1; i < function->end_line; i++) {
@@ -233,7 +233,7 @@ static bool find_values(struct hoisting *hoisting)
 		const char *at = text.at ? text.at : line.at;
 
 		while (next_operand(hoisting, line, &at, &used))
-			if (used != NAME_NONE)
+			if (used != IR_NAME_NONE)
 				hoisting->lines[used].uses++;
 	}
 	return true;
@@ -266,9 +266,9 @@ static uint32_t region_at(const struct hoisting *hoisting, uint32_t line)
 }
 
 /* The regions of the block's lines, which those that move anyway have where they go. */
-static bool find_regions(struct hoisting *hoisting, const struct llvm_block *block)
+static bool find_regions(struct hoisting *hoisting, const struct ir_block *block)
 {
-	const struct llvm_function *function = hoisting->function;
+	const struct ir_function *function = hoisting->function;
 	uint32_t end = block->first_marker + block->marker_count;
 	uint32_t marker = block->first_marker;
 
@@ -299,8 +299,7 @@ static bool add_place(uint64_t **places, size_t *count, size_t *capacity, uint32
 }
 
 /* Whether an operand of arithmetic is arithmetic of the same place, and not before a marker. */
-static bool is_chained(const struct hoisting *hoisting, const struct llvm_block *block,
-		       uint32_t line)
+static bool is_chained(const struct hoisting *hoisting, const struct ir_block *block, uint32_t line)
 {
 	struct slice text = hoisting->function->lines[line];
 	const struct line *user = &hoisting->lines[line];
@@ -308,11 +307,11 @@ static bool is_chained(const struct hoisting *hoisting, const struct llvm_block 
 	uint32_t used;
 
 	while (next_operand(hoisting, text, &at, &used))
-		if (used != NAME_NONE && is_within(block, used) &&
+		if (used != IR_NAME_NONE && is_within(block, used) &&
 		    hoisting->lines[used].kind == user->kind &&
 		    hoisting->lines[used].region == user->region &&
-		    llvm_place_of(hoisting->function, used) ==
-			    llvm_place_of(hoisting->function, line))
+		    debug_loc_of(hoisting->function, used) ==
+			    debug_loc_of(hoisting->function, line))
 			return true;
 	return false;
 }
@@ -333,19 +332,19 @@ static bool is_evidence(const struct hoisting *hoisting, uint32_t line)
 }
 
 /* Where the evidence and the chains of each place of the source are. False: out of memory. */
-static bool find_places(struct hoisting *hoisting, const struct llvm_block *block)
+static bool find_places(struct hoisting *hoisting, const struct ir_block *block)
 {
 	hoisting->evidence_count = 0;
 	hoisting->chain_count = 0;
 	for (uint32_t i = block->first_line; i < block->end_line; i++) {
 		uint32_t region = hoisting->lines[i].region;
-		uint32_t place = llvm_place_of(hoisting->function, i);
+		uint32_t place = debug_loc_of(hoisting->function, i);
 
-		if (place == NAME_NONE)
+		if (place == IR_NAME_NONE)
 			continue;
 		if (is_evidence(hoisting, i) &&
 		    !add_place(&hoisting->evidence, &hoisting->evidence_count,
-			       &hoisting->evidence_capacity, llvm_source_of(&hoisting->sources, i),
+			       &hoisting->evidence_capacity, debug_line_of(&hoisting->sources, i),
 			       region))
 			return false;
 		if (is_operation(&hoisting->lines[i]) && is_chained(hoisting, block, i) &&
@@ -383,7 +382,7 @@ static void settle(struct hoisting *hoisting, uint32_t line, uint32_t region)
 	uint32_t used;
 
 	while (next_operand(hoisting, text, &at, &used)) {
-		struct line *value = used == NAME_NONE ? NULL : &hoisting->lines[used];
+		struct line *value = used == IR_NAME_NONE ? NULL : &hoisting->lines[used];
 
 		if (!value)
 			continue;
@@ -394,7 +393,7 @@ static void settle(struct hoisting *hoisting, uint32_t line, uint32_t region)
 }
 
 /* What must move for `root` to do so. False: too much. */
-static bool find_tree(struct hoisting *hoisting, const struct llvm_block *block, uint32_t root,
+static bool find_tree(struct hoisting *hoisting, const struct ir_block *block, uint32_t root,
 		      struct tree *tree)
 {
 	uint32_t region = hoisting->lines[root].region;
@@ -409,7 +408,7 @@ static bool find_tree(struct hoisting *hoisting, const struct llvm_block *block,
 		const char *at = definition(text).at;
 
 		while (next_operand(hoisting, text, &at, &used)) {
-			struct line *value = used == NAME_NONE ? NULL : &hoisting->lines[used];
+			struct line *value = used == IR_NAME_NONE ? NULL : &hoisting->lines[used];
 
 			/* Of another block: there before this one. */
 			if (!value || !is_within(block, used))
@@ -433,7 +432,7 @@ static bool find_tree(struct hoisting *hoisting, const struct llvm_block *block,
 }
 
 /* Whether the tree in its region keeps no more registers alive than it frees there. */
-static bool is_worth_it(struct hoisting *hoisting, const struct llvm_block *block,
+static bool is_worth_it(struct hoisting *hoisting, const struct ir_block *block,
 			const struct tree *tree)
 {
 	uint32_t freed = 0;
@@ -451,7 +450,7 @@ static bool is_worth_it(struct hoisting *hoisting, const struct llvm_block *bloc
 		const char *at = definition(text).at;
 
 		while (next_operand(hoisting, text, &at, &used)) {
-			struct line *value = used == NAME_NONE ? NULL : &hoisting->lines[used];
+			struct line *value = used == IR_NAME_NONE ? NULL : &hoisting->lines[used];
 
 			if (!value || !is_within(block, used) || !value->tree_uses)
 				continue;
@@ -478,7 +477,7 @@ static int compare_lines(const void *a, const void *b)
 static void hoist_tree(struct hoisting *hoisting, struct tree *tree)
 {
 	uint32_t to = hoisting->runs[tree->region];
-	struct llvm_hoist *there = &hoisting->hoists[to];
+	struct hoist_vector_ops *there = &hoisting->hoists[to];
 
 	qsort(tree->lines, tree->count, sizeof(*tree->lines), compare_lines);
 	for (uint32_t i = 0; i < tree->count; i++) {
@@ -499,13 +498,13 @@ static void hoist_tree(struct hoisting *hoisting, struct tree *tree)
 static bool may_be_root(const struct hoisting *hoisting, uint32_t line)
 {
 	const struct line *root = &hoisting->lines[line];
-	uint32_t place = llvm_place_of(hoisting->function, line);
+	uint32_t place = debug_loc_of(hoisting->function, line);
 
-	return is_operation(root) && !hoisting->moves[line] && place != NAME_NONE &&
+	return is_operation(root) && !hoisting->moves[line] && place != IR_NAME_NONE &&
 	       has_place(hoisting->chains, hoisting->chain_count, place, root->region);
 }
 
-static bool hoist_block(struct hoisting *hoisting, const struct llvm_block *block)
+static bool hoist_block(struct hoisting *hoisting, const struct ir_block *block)
 {
 	struct tree tree;
 
@@ -515,7 +514,7 @@ static bool hoist_block(struct hoisting *hoisting, const struct llvm_block *bloc
 		if (may_be_root(hoisting, i) && find_tree(hoisting, block, i, &tree) &&
 		    tree.region < hoisting->lines[i].region &&
 		    has_place(hoisting->evidence, hoisting->evidence_count,
-			      llvm_source_of(&hoisting->sources, i), tree.region) &&
+			      debug_line_of(&hoisting->sources, i), tree.region) &&
 		    is_worth_it(hoisting, block, &tree))
 			hoist_tree(hoisting, &tree);
 		else if (hoisting->lines[i].kind < KIND_PACK)
@@ -526,7 +525,7 @@ static bool hoist_block(struct hoisting *hoisting, const struct llvm_block *bloc
 
 static bool hoist_all(struct hoisting *hoisting)
 {
-	const struct llvm_function *function = hoisting->function;
+	const struct ir_function *function = hoisting->function;
 
 	hoisting->lines = calloc(function->line_count, sizeof(*hoisting->lines));
 	if (!hoisting->lines)
@@ -535,11 +534,11 @@ static bool hoist_all(struct hoisting *hoisting)
 		return true;
 	hoisting->hoists = calloc(function->line_count, sizeof(*hoisting->hoists));
 	if (!hoisting->hoists ||
-	    !name_map_init(&hoisting->definitions, function->end_line - function->define_line))
+	    !ir_names_init(&hoisting->definitions, function->end_line - function->define_line))
 		return false;
 	if (!find_values(hoisting))
 		return true;
-	if (!llvm_sources_init(&hoisting->sources, function))
+	if (!debug_lines_init(&hoisting->sources, function))
 		return false;
 	for (uint32_t b = 0; b < function->block_count; b++)
 		if (has_runs(function, &function->blocks[b]) &&
@@ -548,8 +547,8 @@ static bool hoist_all(struct hoisting *hoisting)
 	return true;
 }
 
-bool llvm_hoist(const struct llvm_function *function, uint32_t *moves,
-		struct llvm_hoist **hoists_out)
+bool hoist_vector_ops(const struct ir_function *function, uint32_t *moves,
+		      struct hoist_vector_ops **hoists_out)
 {
 	struct hoisting hoisting = {.function = function, .moves = moves};
 	bool is_done = hoist_all(&hoisting);
@@ -558,8 +557,8 @@ bool llvm_hoist(const struct llvm_function *function, uint32_t *moves,
 	free(hoisting.runs);
 	free(hoisting.evidence);
 	free(hoisting.chains);
-	llvm_sources_fini(&hoisting.sources);
-	name_map_fini(&hoisting.definitions);
+	debug_lines_fini(&hoisting.sources);
+	ir_names_fini(&hoisting.definitions);
 	*hoists_out = is_done && hoisting.is_any ? hoisting.hoists : NULL;
 	if (!*hoists_out)
 		free(hoisting.hoists);

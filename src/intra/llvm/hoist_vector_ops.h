@@ -22,7 +22,7 @@
 #include "intra/llvm/ir_function.h"
 
 /* Of a line, each plus 1, 0 for none. */
-struct llvm_hoist {
+struct hoist_vector_ops {
 	uint32_t first; /* that moves before it */
 	uint32_t last;
 	uint32_t next; /* that moves to the same place as it does, behind it */
@@ -33,7 +33,7 @@ struct llvm_hoist {
  * it stays. What is hoisted is added. *hoists_out has an element per line (malloc'd), or is NULL if
  * nothing is. False: out of memory.
  */
-bool llvm_hoist(const struct llvm_function *function, uint32_t *moves,
-		struct llvm_hoist **hoists_out);
+bool hoist_vector_ops(const struct ir_function *function, uint32_t *moves,
+		      struct hoist_vector_ops **hoists_out);
 
 #endif

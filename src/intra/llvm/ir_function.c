@@ -10,23 +10,7 @@
 #define LINE_MAX_COUNT (8u << 20)
 #define RESULT_MAX_LENGTH 32u /* of a marker's result; LLVM's own are short numbers */
 
-bool slice_starts(struct slice line, const char *word)
-{
-	size_t length = strlen(word);
-
-	while (line.length && (*line.at == ' ' || *line.at == '\t')) {
-		line.at++;
-		line.length--;
-	}
-	return line.length >= length && memcmp(line.at, word, length) == 0;
-}
-
-const char *slice_find(struct slice line, const char *word)
-{
-	return line.length ? memmem(line.at, line.length, word, strlen(word)) : NULL;
-}
-
-static bool split_lines(const char *text, size_t length, struct llvm_function *function)
+static bool split_lines(const char *text, size_t length, struct ir_function *function)
 {
 	const char *end = text + length;
 	size_t capacity = 0;
@@ -48,13 +32,13 @@ static bool split_lines(const char *text, size_t length, struct llvm_function *f
 
 /* ------------------------------------------------------------------ pieces of a line */
 
-bool llvm_is_name_char(char c)
+bool ir_is_name_char(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
 	       c == '-' || c == '$' || c == '.' || c == '_';
 }
 
-struct slice llvm_name_at(const char *at, const char *end)
+struct slice ir_name_at(const char *at, const char *end)
 {
 	const char *start = at;
 
@@ -63,7 +47,7 @@ struct slice llvm_name_at(const char *at, const char *end)
 
 		return (struct slice){start, quote ? (size_t)(quote + 1 - start) : 0};
 	}
-	while (at < end && llvm_is_name_char(*at))
+	while (at < end && ir_is_name_char(*at))
 		at++;
 	return (struct slice){start, (size_t)(at - start)};
 }
@@ -71,7 +55,7 @@ struct slice llvm_name_at(const char *at, const char *end)
 /* The label a line defines; empty if it is no label. */
 static struct slice label_of(struct slice line)
 {
-	struct slice name = llvm_name_at(line.at, line.at + line.length);
+	struct slice name = ir_name_at(line.at, line.at + line.length);
 
 	if (!name.length || name.length >= line.length || name.at[name.length] != ':')
 		name.length = 0;
@@ -82,7 +66,7 @@ static struct slice label_of(struct slice line)
  * "%12 = tail call i32 asm sideeffect "<text>", ...": the result and the marker. A line that only
  * looks like one is left alone: its asm is a comment.
  */
-bool llvm_marker_of(struct slice line, struct llvm_marker *out)
+bool ir_marker_of(struct slice line, struct ir_marker *out)
 {
 	const char *end = line.at + line.length;
 	const char *at = line.at;
@@ -97,7 +81,7 @@ bool llvm_marker_of(struct slice line, struct llvm_marker *out)
 	if (!text)
 		return false;
 	out->result.at = at;
-	out->result.length = 1 + llvm_name_at(at + 1, end).length;
+	out->result.length = 1 + ir_name_at(at + 1, end).length;
 	if (out->result.length == 1 || out->result.length > RESULT_MAX_LENGTH || at[1] == '"')
 		return false;
 	text = strchr(text, '"') + 1;
@@ -121,7 +105,7 @@ static const char *parameters_of(struct slice line)
 
 	if (!at)
 		return NULL;
-	name = llvm_name_at(at + 1, end);
+	name = ir_name_at(at + 1, end);
 	at = name.at + name.length;
 	return name.length && at < end && *at == '(' ? at : NULL;
 }
@@ -149,7 +133,7 @@ static struct slice last_parameter_of(struct slice line)
 			start = at;
 		} else if (*at == '%' && depth == 1) {
 			found.at = at;
-			found.length = 1 + llvm_name_at(at + 1, end).length;
+			found.length = 1 + ir_name_at(at + 1, end).length;
 			at += found.length - 1;
 		}
 	}
@@ -183,7 +167,7 @@ static bool is_blank(struct slice line)
 	return blanks == line.length || line.at[blanks] == ';';
 }
 
-struct slice llvm_next_name(struct slice line, const char **at)
+struct slice ir_next_name(struct slice line, const char **at)
 {
 	const char *end = line.at + line.length;
 	bool is_quoted = false;
@@ -195,7 +179,7 @@ struct slice llvm_next_name(struct slice line, const char **at)
 			is_quoted = !is_quoted;
 		if (is_quoted || **at != '%')
 			continue;
-		while (name.at + name.length < end && llvm_is_name_char(name.at[name.length]))
+		while (name.at + name.length < end && ir_is_name_char(name.at[name.length]))
 			name.length++;
 		*at = name.at + name.length;
 		return name;
@@ -204,33 +188,32 @@ struct slice llvm_next_name(struct slice line, const char **at)
 }
 
 /* Debug records ("#dbg_value(...)") are no instructions. */
-bool llvm_is_instruction(struct slice line)
+bool ir_is_instruction(struct slice line)
 {
 	return !is_blank(line) && !slice_starts(line, "#dbg");
 }
 
-static struct llvm_block *add_block(struct llvm_function *function, size_t *capacity,
-				    struct slice label, uint32_t first_line)
+static struct ir_block *add_block(struct ir_function *function, size_t *capacity,
+				  struct slice label, uint32_t first_line)
 {
 	if (!array_reserve(&function->blocks, capacity, function->block_count + 1,
 			   sizeof(*function->blocks)))
 		return NULL;
-	function->blocks[function->block_count] = (struct llvm_block){
+	function->blocks[function->block_count] = (struct ir_block){
 		.label = label,
 		.first_line = first_line,
 		.end_line = first_line,
 		.first_marker = function->marker_count,
-		.helper = NAME_NONE,
+		.callee = IR_NAME_NONE,
 	};
 	return &function->blocks[function->block_count++];
 }
 
-static bool add_marker(struct llvm_function *function, size_t *capacity, uint32_t line,
-		       bool follows)
+static bool add_marker(struct ir_function *function, size_t *capacity, uint32_t line, bool follows)
 {
-	struct llvm_marker marker;
+	struct ir_marker marker;
 
-	if (!llvm_marker_of(function->lines[line], &marker))
+	if (!ir_marker_of(function->lines[line], &marker))
 		return true;
 	if (!array_reserve(&function->markers, capacity, function->marker_count + 1,
 			   sizeof(*function->markers)))
@@ -253,14 +236,14 @@ static int not_understood(uint32_t line, struct proton_error *err)
 }
 
 struct body {
-	struct llvm_function *function;
+	struct ir_function *function;
 	size_t block_capacity;
 	size_t marker_capacity;
-	struct llvm_block *block;
-	bool ended;                   /* the block has its terminator */
-	bool follows_marker;          /* the instruction before was one */
-	const struct llvm_call *call; /* the next one */
-	const struct llvm_call *calls_end;
+	struct ir_block *block;
+	bool ended;                     /* the block has its terminator */
+	bool follows_marker;            /* the instruction before was one */
+	const struct callee_call *call; /* the next one */
+	const struct callee_call *calls_end;
 };
 
 static bool begin_block(struct body *body, struct slice label, uint32_t line)
@@ -271,12 +254,12 @@ static bool begin_block(struct body *body, struct slice label, uint32_t line)
 	return body->block;
 }
 
-/* A call of a helper ends the block; what follows is one with the same label. */
+/* A call of a callee ends the block; what follows is one with the same label. */
 static bool end_at_call(struct body *body, uint32_t line)
 {
 	struct slice label = body->block->label;
 
-	body->block->helper = body->call->helper;
+	body->block->callee = body->call->callee;
 	body->call++;
 	if (!begin_block(body, label, line + 1))
 		return false;
@@ -287,7 +270,7 @@ static bool end_at_call(struct body *body, uint32_t line)
 /* A terminator goes on to the line that is returned: a switch to the one with its "]". */
 static uint32_t end_block(struct body *body, uint32_t line)
 {
-	const struct llvm_function *function = body->function;
+	const struct ir_function *function = body->function;
 	bool is_switch = slice_starts(function->lines[line], "switch ");
 
 	body->block->is_return = slice_starts(function->lines[line], "ret ");
@@ -299,7 +282,7 @@ static uint32_t end_block(struct body *body, uint32_t line)
 
 static int read_instruction(struct body *body, uint32_t *at, struct proton_error *err)
 {
-	struct llvm_function *function = body->function;
+	struct ir_function *function = body->function;
 	uint32_t markers = function->marker_count;
 	uint32_t line = *at;
 
@@ -325,8 +308,8 @@ static int read_instruction(struct body *body, uint32_t *at, struct proton_error
 }
 
 /* The first call behind `line`. */
-static const struct llvm_call *first_call(const struct llvm_call *calls, uint32_t count,
-					  uint32_t line)
+static const struct callee_call *first_call(const struct callee_call *calls, uint32_t count,
+					    uint32_t line)
 {
 	while (count) {
 		uint32_t half = count / 2;
@@ -342,7 +325,7 @@ static const struct llvm_call *first_call(const struct llvm_call *calls, uint32_
 }
 
 /* Finds the blocks and markers between "define" and "}". */
-static int read_blocks(struct llvm_function *function, const struct llvm_call *calls,
+static int read_blocks(struct ir_function *function, const struct callee_call *calls,
 		       uint32_t call_count, struct proton_error *err)
 {
 	struct body body = {
@@ -362,7 +345,7 @@ static int read_blocks(struct llvm_function *function, const struct llvm_call *c
 			function->entry_has_label |= !body.block;
 			if (!begin_block(&body, label, i + 1))
 				return out_of_memory(err);
-		} else if (llvm_is_instruction(line)) {
+		} else if (ir_is_instruction(line)) {
 			status = read_instruction(&body, &i, err);
 		}
 		if (status != PROTON_OK)
@@ -373,8 +356,8 @@ static int read_blocks(struct llvm_function *function, const struct llvm_call *c
 	return PROTON_OK;
 }
 
-static bool add_successor(struct llvm_function *function, size_t *capacity,
-			  struct llvm_block *block, uint32_t target)
+static bool add_successor(struct ir_function *function, size_t *capacity, struct ir_block *block,
+			  uint32_t target)
 {
 	if (!array_reserve(&function->successors, capacity, function->successor_count + 1,
 			   sizeof(*function->successors)))
@@ -384,17 +367,17 @@ static bool add_successor(struct llvm_function *function, size_t *capacity,
 	return true;
 }
 
-static int read_edges(struct llvm_function *function, const struct name_map *labels,
+static int read_edges(struct ir_function *function, const struct ir_names *labels,
 		      struct proton_error *err)
 {
 	size_t capacity = 0;
 
 	for (uint32_t b = 0; b < function->block_count; b++) {
-		struct llvm_block *block = &function->blocks[b];
+		struct ir_block *block = &function->blocks[b];
 		uint32_t line = block->end_line;
 
 		block->first_successor = function->successor_count;
-		if (block->helper != NAME_NONE) {
+		if (block->callee != IR_NAME_NONE) {
 			if (!add_successor(function, &capacity, block, b + 1))
 				return out_of_memory(err);
 			continue;
@@ -408,11 +391,11 @@ static int read_edges(struct llvm_function *function, const struct name_map *lab
 			const char *found;
 
 			while ((found = slice_find(text, "label %")) != NULL) {
-				struct slice label = llvm_name_at(found + 7, end);
-				uint32_t target = name_map_find(labels, label);
+				struct slice label = ir_name_at(found + 7, end);
+				uint32_t target = ir_names_find(labels, label);
 
 				/* Nothing leads to the entry. */
-				if (target == NAME_NONE || target == 0)
+				if (target == IR_NAME_NONE || target == 0)
 					return not_understood(line, err);
 				if (!add_successor(function, &capacity, block, target))
 					return out_of_memory(err);
@@ -424,30 +407,30 @@ static int read_edges(struct llvm_function *function, const struct name_map *lab
 	return PROTON_OK;
 }
 
-static int link_blocks(struct llvm_function *function, struct proton_error *err)
+static int link_blocks(struct ir_function *function, struct proton_error *err)
 {
-	struct name_map labels;
+	struct ir_names labels;
 	int status;
 
-	if (!name_map_init(&labels, function->block_count))
+	if (!ir_names_init(&labels, function->block_count))
 		return out_of_memory(err);
 	for (uint32_t b = 0; b < function->block_count; b++) {
-		const struct llvm_block *block = &function->blocks[b];
+		const struct ir_block *block = &function->blocks[b];
 
 		/* The entry may have none. */
 		if (block->label.length && !block->continues &&
-		    !name_map_add(&labels, block->label, b)) {
-			name_map_fini(&labels);
+		    !ir_names_add(&labels, block->label, b)) {
+			ir_names_fini(&labels);
 			return not_understood(block->first_line - 1, err);
 		}
 	}
 	status = read_edges(function, &labels, err);
-	name_map_fini(&labels);
+	ir_names_fini(&labels);
 	return status;
 }
 
-int llvm_function_read_body(struct llvm_function *function, const struct llvm_call *calls,
-			    uint32_t call_count, struct proton_error *err)
+int ir_function_read_body(struct ir_function *function, const struct callee_call *calls,
+			  uint32_t call_count, struct proton_error *err)
 {
 	int status = read_blocks(function, calls, call_count, err);
 
@@ -463,12 +446,12 @@ static bool is_kernel(struct slice line)
 }
 
 /* Finds the kernel, and counts the markers of other functions. */
-static int find_kernel(struct llvm_function *function, struct proton_error *err)
+static int find_kernel(struct ir_function *function, struct proton_error *err)
 {
 	bool is_found = false;
 	bool is_in_kernel = false;
 	bool has_markers = false;
-	struct llvm_marker marker;
+	struct ir_marker marker;
 
 	for (uint32_t i = 0; i < function->line_count; i++) {
 		struct slice line = function->lines[i];
@@ -485,7 +468,7 @@ static int find_kernel(struct llvm_function *function, struct proton_error *err)
 			is_in_kernel = true;
 			function->define_line = i;
 			function->is_amd = slice_find(line, " amdgpu_kernel ");
-		} else if (llvm_marker_of(line, &marker)) {
+		} else if (ir_marker_of(line, &marker)) {
 			has_markers = true;
 			function->outside_markers += !is_in_kernel;
 		}
@@ -504,27 +487,27 @@ static int find_kernel(struct llvm_function *function, struct proton_error *err)
 	return PROTON_OK;
 }
 
-/* The helpers, if there are markers outside the kernel; then the kernel's blocks. */
-static int read_functions(struct llvm_function *function, struct proton_error *err)
+/* The callees, if there are markers outside the kernel; then the kernel's blocks. */
+static int read_functions(struct ir_function *function, struct proton_error *err)
 {
-	const struct llvm_helpers *helpers;
+	const struct callees *callees;
 	int status = PROTON_OK;
 
 	if (function->outside_markers)
-		status = llvm_helpers_find(function, err);
+		status = callees_find(function, err);
 	if (status != PROTON_OK)
 		return status;
-	helpers = function->helpers;
-	return llvm_function_read_body(function, helpers ? helpers->calls : NULL,
-				       helpers ? helpers->call_count : 0, err);
+	callees = function->callees;
+	return ir_function_read_body(function, callees ? callees->calls : NULL,
+				     callees ? callees->call_count : 0, err);
 }
 
-int llvm_function_read(const char *text, size_t length, struct llvm_function *function,
-		       struct proton_error *err)
+int ir_function_read(const char *text, size_t length, struct ir_function *function,
+		     struct proton_error *err)
 {
 	int status;
 
-	*function = (struct llvm_function){0};
+	*function = (struct ir_function){0};
 	if (!memmem(text, length, "// proton.", 10))
 		return PROTON_OK; /* the common case costs one search */
 	if (!split_lines(text, length, function))
@@ -534,30 +517,30 @@ int llvm_function_read(const char *text, size_t length, struct llvm_function *fu
 	if (status == PROTON_OK && function->last_parameter.length)
 		status = read_functions(function, err);
 	if (status != PROTON_OK)
-		llvm_function_fini(function);
+		ir_function_fini(function);
 	return status;
 }
 
-uint32_t llvm_function_entry_number(const struct llvm_function *function)
+uint32_t ir_function_entry_number(const struct ir_function *function)
 {
 	struct slice last = function->last_parameter;
 	uint32_t number = 0;
 	size_t i = 1;
 
-	if (function->is_helper)
+	if (function->is_callee)
 		return function->entry_number;
 	while (i < last.length && last.at[i] >= '0' && last.at[i] <= '9' && number < 1000000)
 		number = number * 10 + (uint32_t)(last.at[i++] - '0');
 	return i == last.length ? number + 1 : 0;
 }
 
-void llvm_function_fini(struct llvm_function *function)
+void ir_function_fini(struct ir_function *function)
 {
-	if (!function->is_helper)
+	if (!function->is_callee)
 		free(function->lines);
-	llvm_helpers_free(function->helpers);
+	callees_free(function->callees);
 	free(function->blocks);
 	free(function->successors);
 	free(function->markers);
-	*function = (struct llvm_function){0};
+	*function = (struct ir_function){0};
 }

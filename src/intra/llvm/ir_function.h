@@ -1,6 +1,6 @@
 /*
  * The kernel in a text of LLVM IR, as far as instrumentation needs to know it: its lines, its
- * blocks and how they follow each other, and where the markers are; and its helpers, functions that
+ * blocks and how they follow each other, and where the markers are; and its callees, functions that
  * stay out of line and have markers or call some that have (noinline_callees.h).
  *
  * LLVM prints one instruction a line (a switch takes several), labels at the beginning of a line
@@ -16,9 +16,9 @@
 #include "intra/llvm/ir_names.h"
 #include "intra/marker.h"
 
-#define LLVM_REASON_MAX 192u
+#define IR_REASON_MAX 192u
 
-struct llvm_marker {
+struct ir_marker {
 	uint32_t line;
 	struct slice result; /* "%12" */
 	struct marker marker;
@@ -26,10 +26,10 @@ struct llvm_marker {
 };
 
 /*
- * A basic block; or a part of one, for a call of a helper ends a block here: what is behind it is a
+ * A basic block; or a part of one, for a call of a callee ends a block here: what is behind it is a
  * block of its own that has the same label.
  */
-struct llvm_block {
+struct ir_block {
 	struct slice label;  /* without "%" and ":" */
 	uint32_t first_line; /* behind the label */
 	uint32_t end_line;   /* behind the last instruction */
@@ -37,17 +37,17 @@ struct llvm_block {
 	uint32_t marker_count;
 	uint32_t first_successor; /* index into successors; twice where two edges lead there */
 	uint32_t successor_count;
-	uint32_t helper; /* that its last instruction calls; NAME_NONE */
+	uint32_t callee; /* that its last instruction calls; IR_NAME_NONE */
 	bool continues;  /* begins behind the call that ends the block before it */
 	bool is_return;
 };
 
-struct llvm_call {
+struct callee_call {
 	uint32_t line;
-	uint32_t helper;
+	uint32_t callee;
 };
 
-struct llvm_function {
+struct ir_function {
 	struct slice *lines; /* of the whole text, without newlines */
 	uint32_t line_count;
 	uint32_t define_line;
@@ -55,29 +55,28 @@ struct llvm_function {
 	bool is_amd;
 	bool entry_has_label;
 	struct slice last_parameter; /* "%5" */
-	struct llvm_block *blocks;   /* the first is the entry */
+	struct ir_block *blocks;     /* the first is the entry */
 	uint32_t block_count;
 	uint32_t *successors;
 	uint32_t successor_count;
-	struct llvm_marker *markers; /* in the order of the text */
+	struct ir_marker *markers; /* in the order of the text */
 	uint32_t marker_count;
-	uint32_t outside_markers; /* in functions that are neither the kernel nor a helper */
-	char outside_reason[LLVM_REASON_MAX]; /* why not, of the first of those functions */
-	struct llvm_helpers *helpers;         /* NULL: none; owned by the kernel */
-	/* Of a helper: */
-	bool is_helper;
+	uint32_t outside_markers; /* in functions that are neither the kernel nor a callee */
+	char outside_reason[IR_REASON_MAX]; /* why not, of the first of those functions */
+	struct callees *callees;            /* NULL: none; owned by the kernel */
+	/* Of a callee: */
+	bool is_callee;
 	struct slice name; /* without "@" */
 	uint32_t entry_number;
 	struct slice return_type;
 };
 
-struct llvm_helpers {
-	struct llvm_function
-		*functions; /* in the order of the text; their lines are the kernel's */
+struct callees {
+	struct ir_function *functions; /* in the order of the text; their lines are the kernel's */
 	uint32_t count;
-	struct llvm_call *calls; /* of them, by line */
+	struct callee_call *calls; /* of them, by line */
 	uint32_t call_count;
-	struct name_map scopes; /* that they have markers of */
+	struct ir_names scopes; /* that they have markers of */
 };
 
 /*
@@ -85,37 +84,32 @@ struct llvm_helpers {
  * marker_count and outside_markers 0 and nothing else. E_UNSUPPORTED with a sentence for what
  * cannot be instrumented, E_NOMEM.
  */
-int llvm_function_read(const char *text, size_t length, struct llvm_function *function,
-		       struct proton_error *err);
-void llvm_function_fini(struct llvm_function *function);
+int ir_function_read(const char *text, size_t length, struct ir_function *function,
+		     struct proton_error *err);
+void ir_function_fini(struct ir_function *function);
 
 /*
  * For noinline_callees.c: finds the blocks and markers between define_line and end_line. The calls
  * are sorted by line; those in the function end blocks.
  */
-int llvm_function_read_body(struct llvm_function *function, const struct llvm_call *calls,
-			    uint32_t call_count, struct proton_error *err);
+int ir_function_read_body(struct ir_function *function, const struct callee_call *calls,
+			  uint32_t call_count, struct proton_error *err);
 
 /*
  * The number LLVM gives the entry block where it prints no label for it: the one behind the unnamed
  * parameters.
  */
-uint32_t llvm_function_entry_number(const struct llvm_function *function);
+uint32_t ir_function_entry_number(const struct ir_function *function);
 
 /* What a name may be made of unless it is quoted. */
-bool llvm_is_name_char(char c);
+bool ir_is_name_char(char c);
 /* The name at `at`, plain or quoted, quotes included; empty if there is none. */
-struct slice llvm_name_at(const char *at, const char *end);
+struct slice ir_name_at(const char *at, const char *end);
 /* The next "%name" of the line from *at on, outside quotes; length 0 when there is none. */
-struct slice llvm_next_name(struct slice line, const char **at);
+struct slice ir_next_name(struct slice line, const char **at);
 /* True for a line of a function that is neither blank, nor a comment, nor a debug record. */
-bool llvm_is_instruction(struct slice line);
+bool ir_is_instruction(struct slice line);
 /* A line of a function may be one: then `out` has everything but `follows`. */
-bool llvm_marker_of(struct slice line, struct llvm_marker *out);
-
-/* True if the line begins with `word` behind its blanks. */
-bool slice_starts(struct slice line, const char *word);
-/* Where `word` begins in the line; NULL. */
-const char *slice_find(struct slice line, const char *word);
+bool ir_marker_of(struct slice line, struct ir_marker *out);
 
 #endif

@@ -8,12 +8,7 @@
 
 #define PROBE_MAX 1024u /* steps: half of the slots are free */
 
-bool slices_equal(struct slice a, struct slice b)
-{
-	return a.length == b.length && memcmp(a.at, b.at, a.length) == 0;
-}
-
-bool name_map_init(struct name_map *map, uint32_t count)
+bool ir_names_init(struct ir_names *map, uint32_t count)
 {
 	map->slot_count = 16;
 	while (map->slot_count < count * 2)
@@ -22,19 +17,19 @@ bool name_map_init(struct name_map *map, uint32_t count)
 	return map->slots;
 }
 
-void name_map_clear(struct name_map *map)
+void ir_names_clear(struct ir_names *map)
 {
 	memset(map->slots, 0, map->slot_count * sizeof(*map->slots));
 }
 
-void name_map_fini(struct name_map *map)
+void ir_names_fini(struct ir_names *map)
 {
 	free(map->slots);
-	*map = (struct name_map){0};
+	*map = (struct ir_names){0};
 }
 
 /* The name's slot, or the free one where it belongs; NULL when that is too far. */
-static struct name_slot *slot_of(const struct name_map *map, struct slice name)
+static struct name_slot *slot_of(const struct ir_names *map, struct slice name)
 {
 	uint32_t at = (uint32_t)hash_bytes(name.at, name.length);
 
@@ -47,14 +42,14 @@ static struct name_slot *slot_of(const struct name_map *map, struct slice name)
 	return NULL;
 }
 
-uint32_t name_map_find(const struct name_map *map, struct slice name)
+uint32_t ir_names_find(const struct ir_names *map, struct slice name)
 {
 	const struct name_slot *slot = slot_of(map, name);
 
-	return slot && slot->name.at ? slot->number : NAME_NONE;
+	return slot && slot->name.at ? slot->number : IR_NAME_NONE;
 }
 
-bool name_map_add(struct name_map *map, struct slice name, uint32_t number)
+bool ir_names_add(struct ir_names *map, struct slice name, uint32_t number)
 {
 	struct name_slot *slot = slot_of(map, name);
 

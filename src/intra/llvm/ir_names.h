@@ -6,12 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct slice {
-	const char *at;
-	size_t length;
-};
+#include "intra/slice.h"
 
-#define NAME_NONE UINT32_MAX
+#define IR_NAME_NONE UINT32_MAX
 
 struct name_slot {
 	struct slice name;
@@ -19,22 +16,20 @@ struct name_slot {
 };
 
 /* All zero: empty, and without room. */
-struct name_map {
+struct ir_names {
 	struct name_slot *slots;
 	uint32_t slot_count;
 };
 
 /* Room for `count` names. False when memory is out. */
-bool name_map_init(struct name_map *map, uint32_t count);
+bool ir_names_init(struct ir_names *map, uint32_t count);
 /* Empty again, with the room that it has. */
-void name_map_clear(struct name_map *map);
-void name_map_fini(struct name_map *map);
+void ir_names_clear(struct ir_names *map);
+void ir_names_fini(struct ir_names *map);
 
-/* The name's number; NAME_NONE. */
-uint32_t name_map_find(const struct name_map *map, struct slice name);
+/* The name's number; IR_NAME_NONE. */
+uint32_t ir_names_find(const struct ir_names *map, struct slice name);
 /* The text of the name must stay. False when it is there already, or is not to be found again. */
-bool name_map_add(struct name_map *map, struct slice name, uint32_t number);
-
-bool slices_equal(struct slice a, struct slice b);
+bool ir_names_add(struct ir_names *map, struct slice name, uint32_t number);
 
 #endif

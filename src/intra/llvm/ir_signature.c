@@ -49,7 +49,7 @@ static struct slice next_word(const char *at, const char *end, bool *is_kept)
 	struct slice word = {at, 0};
 	const char *behind;
 
-	while (at + word.length < end && llvm_is_name_char(at[word.length]))
+	while (at + word.length < end && ir_is_name_char(at[word.length]))
 		word.length++;
 	behind = at + word.length;
 	*is_kept = is_one_of(word, kept, ARRAY_LENGTH(kept));
@@ -131,16 +131,16 @@ static bool is_after_call(struct slice after)
 	return i == after.length || (after.length > i + 2 && memcmp(after.at + i, ", !", 3) == 0);
 }
 
-bool llvm_signature_read(struct slice line, const char *at, struct llvm_signature *out)
+bool ir_signature_read(struct slice line, const char *at, struct ir_signature *out)
 {
 	const char *end = line.at + line.length;
-	struct slice name = llvm_name_at(at + 1, end);
+	struct slice name = ir_name_at(at + 1, end);
 	const char *behind = name.at + name.length;
 	const char *close;
 	const char *type;
 	bool is_call = line.length && *line.at == ' ';
 
-	*out = (struct llvm_signature){.name = {at, name.length + 1}};
+	*out = (struct ir_signature){.name = {at, name.length + 1}};
 	if (!name.length || behind == end || *behind != '(')
 		return false;
 	close = behind_parentheses(behind, end);
@@ -171,12 +171,12 @@ bool llvm_signature_read(struct slice line, const char *at, struct llvm_signatur
 			: slice_find(out->before, "define ") && slice_find(out->after, "{"));
 }
 
-void llvm_signature_before(const struct llvm_signature *signature, struct out *out)
+void ir_signature_before(const struct ir_signature *signature, struct out *out)
 {
 	skip_words(signature->before, out);
 }
 
-void llvm_signature_arguments(const struct llvm_signature *signature, struct out *out)
+void ir_signature_arguments(const struct ir_signature *signature, struct out *out)
 {
 	static const char gone[] = "returned "; /* that the argument is what is returned */
 	struct slice rest = signature->arguments;

@@ -22,7 +22,7 @@
 #define THREADS_PER_PROCESSOR 2048u
 #define CTAS_PER_PROCESSOR 32u
 #define CTA_ALIGN 128u
-#define CALL_DEPTH_MAX 8u /* of helpers; who calls itself, or deeper, records who knows how much */
+#define CALL_DEPTH_MAX 8u /* of callees; who calls itself, or deeper, records who knows how much */
 #define RING_MAX_BYTES (1u << 24) /* 32 of them with their slack are far from 32 bits */
 
 static uint32_t round_up(uint32_t value, uint32_t to)
@@ -186,50 +186,50 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 
 /* ------------------------------------------------------------------ the pass */
 
-static bool knows_calls(const struct llvm_function *function, const struct plan *helper_plans)
+static bool knows_calls(const struct ir_function *function, const struct plan *callee_plans)
 {
 	for (uint32_t b = 0; b < function->block_count; b++) {
-		uint32_t helper = function->blocks[b].helper;
+		uint32_t callee = function->blocks[b].callee;
 
-		if (helper != NAME_NONE && helper_plans[helper].most_bytes == PLAN_UNREACHED)
+		if (callee != IR_NAME_NONE && callee_plans[callee].most_bytes == PLAN_UNREACHED)
 			return false;
 	}
 	return true;
 }
 
-/* How much is recorded at most: in helpers that call none, in those that call such, and so on. */
-static bool find_most(const struct llvm_function *kernel, struct plan *plans)
+/* How much is recorded at most: in callees that call none, in those that call such, and so on. */
+static bool find_most(const struct ir_function *kernel, struct plan *plans)
 {
-	const struct llvm_helpers *helpers = kernel->helpers;
+	const struct callees *callees = kernel->callees;
 
-	for (uint32_t i = 0; i < helpers->count; i++)
+	for (uint32_t i = 0; i < callees->count; i++)
 		plans[i + 1].most_bytes = PLAN_UNREACHED;
 	for (uint32_t depth = 0; depth < CALL_DEPTH_MAX; depth++)
-		for (uint32_t i = helpers->count; i-- > 0;) {
+		for (uint32_t i = callees->count; i-- > 0;) {
 			struct plan *plan = &plans[i + 1];
 
 			if (plan->most_bytes == PLAN_UNREACHED &&
-			    knows_calls(&helpers->functions[i], &plans[1]) &&
-			    !plan_find_most(&helpers->functions[i], plan, &plans[1]))
+			    knows_calls(&callees->functions[i], &plans[1]) &&
+			    !plan_find_most(&callees->functions[i], plan, &plans[1]))
 				return false;
 		}
-	for (uint32_t i = 0; i < helpers->count; i++)
+	for (uint32_t i = 0; i < callees->count; i++)
 		if (plans[i + 1].most_bytes == PLAN_UNREACHED)
 			plans[i + 1].most_bytes = PLAN_VARIES;
 	return plan_find_most(kernel, &plans[0], &plans[1]);
 }
 
-/* The plans of the kernel and its helpers, in plans[0] what all of them have together. */
-static int make_plans(const struct llvm_function *kernel, struct instrument_layout *layout,
+/* The plans of the kernel and its callees, in plans[0] what all of them have together. */
+static int make_plans(const struct ir_function *kernel, struct instrument_layout *layout,
 		      struct plan *plans, struct proton_error *err)
 {
-	const struct llvm_helpers *helpers = kernel->helpers;
+	const struct callees *callees = kernel->callees;
 	int status = plan_make(kernel, layout, &plans[0], err);
 
-	for (uint32_t i = 0; helpers && i < helpers->count && status == PROTON_OK; i++) {
+	for (uint32_t i = 0; callees && i < callees->count && status == PROTON_OK; i++) {
 		const struct plan *plan = &plans[i + 1];
 
-		status = plan_make(&helpers->functions[i], layout, &plans[i + 1], err);
+		status = plan_make(&callees->functions[i], layout, &plans[i + 1], err);
 		if (status != PROTON_OK)
 			break;
 		plans[0].record_count += plan->record_count;
@@ -237,7 +237,7 @@ static int make_plans(const struct llvm_function *kernel, struct instrument_layo
 			plans[0].group_max = plan->group_max;
 	}
 	if (status == PROTON_OK &&
-	    ((helpers && !find_most(kernel, plans)) || !llvm_nesting(kernel, plans, layout)))
+	    ((callees && !find_most(kernel, plans)) || !static_nesting(kernel, plans, layout)))
 		status = err_set(err, PROTON_E_NOMEM, "out of memory");
 	return status;
 }
@@ -256,17 +256,17 @@ static int make_text(struct emit *emit, struct instrument_result *result, struct
 	out_fini(&out);
 	if (status == PROTON_OK && !result->text)
 		status = err_set(err, PROTON_E_NOMEM, "out of memory");
-	return status == PROTON_OK ? llvm_check(result->text, result->length, err) : status;
+	return status == PROTON_OK ? verify_names(result->text, result->length, err) : status;
 }
 
-static int instrument_with(const struct llvm_function *function,
+static int instrument_with(const struct ir_function *function,
 			   const struct instrument_options *options, struct plan *plans,
 			   struct instrument_result *result, struct proton_error *err)
 {
 	struct emit emit = {
 		.function = function,
 		.plan = &plans[0],
-		.helper_plans = &plans[1],
+		.callee_plans = &plans[1],
 		.layout = &result->layout,
 		.options = options,
 		.buffer = options->buffer,
@@ -297,11 +297,10 @@ static int instrument_with(const struct llvm_function *function,
 	return status;
 }
 
-static int instrument(const struct llvm_function *function,
-		      const struct instrument_options *options, struct instrument_result *result,
-		      struct proton_error *err)
+static int instrument(const struct ir_function *function, const struct instrument_options *options,
+		      struct instrument_result *result, struct proton_error *err)
 {
-	uint32_t count = 1 + (function->helpers ? function->helpers->count : 0);
+	uint32_t count = 1 + (function->callees ? function->callees->count : 0);
 	struct plan *plans = calloc(count + 1, sizeof(*plans));
 	int status;
 
@@ -317,27 +316,27 @@ static int instrument(const struct llvm_function *function,
 int instrument_llvm(const char *text, size_t length, const struct instrument_options *options,
 		    struct instrument_result *out, struct proton_error *err)
 {
-	struct llvm_function function;
+	struct ir_function function;
 	size_t moved_length;
 	char *moved;
 	int status;
 
 	*out = (struct instrument_result){.shared_bytes = options->shared_bytes};
-	status = llvm_function_read(text, length, &function, err);
+	status = ir_function_read(text, length, &function, err);
 	if (status != PROTON_OK)
 		return status;
-	status = llvm_motion(&function, &moved, &moved_length, err);
+	status = reschedule(&function, &moved, &moved_length, err);
 	if (moved) {
-		llvm_function_fini(&function);
-		status = llvm_function_read(moved, moved_length, &function, err);
+		ir_function_fini(&function);
+		status = ir_function_read(moved, moved_length, &function, err);
 	}
 	if (status == PROTON_OK) {
 		out->ignored_markers = function.outside_markers;
 		memcpy(out->ignored_reason, function.outside_reason, sizeof(out->ignored_reason));
-		if (function.marker_count || function.helpers)
+		if (function.marker_count || function.callees)
 			status = instrument(&function, options, out, err);
 	}
-	llvm_function_fini(&function);
+	ir_function_fini(&function);
 	free(moved);
 	if (status != PROTON_OK)
 		instrument_result_fini(out);

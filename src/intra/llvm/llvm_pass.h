@@ -38,8 +38,8 @@ struct instrument_result {
 	uint32_t shared_bytes;    /* that the kernel needs now */
 	uint32_t record_count;    /* record sites in the text */
 	uint32_t ignored_markers; /* that stay comments: of functions that cannot be changed */
-	char ignored_reason[LLVM_REASON_MAX]; /* a sentence, or empty */
-	enum instrument_buffer buffer;        /* shared may have become global, for want of room */
+	char ignored_reason[IR_REASON_MAX]; /* a sentence, or empty */
+	enum instrument_buffer buffer;      /* shared may have become global, for want of room */
 };
 
 /*

@@ -40,7 +40,7 @@ struct candidate {
 	uint32_t marker_count;
 	bool is_wanted; /* has markers, or calls one that is wanted */
 	enum obstacle obstacle;
-	uint32_t helper; /* its number as one */
+	uint32_t callee; /* its number as one */
 	struct slice return_type;
 };
 
@@ -52,7 +52,7 @@ struct reference {
 };
 
 struct search {
-	struct llvm_function *kernel;
+	struct ir_function *kernel;
 	struct candidate *candidates; /* in the order of the text, as the references */
 	size_t candidate_capacity;
 	uint32_t candidate_count;
@@ -63,7 +63,7 @@ struct search {
 	uint32_t *first; /* of each candidate in `order`, and one more */
 	uint32_t *list;  /* candidates to be looked at */
 	uint32_t list_count;
-	struct name_map names;
+	struct ir_names names;
 };
 
 static int out_of_memory(struct proton_error *err)
@@ -88,16 +88,16 @@ static bool add_candidate(struct search *search, uint32_t define_line)
 	struct slice line = search->kernel->lines[define_line];
 	const char *at = memchr(line.at, '@', line.length);
 	struct candidate candidate = {.define_line = define_line};
-	struct llvm_marker marker;
+	struct ir_marker marker;
 	uint32_t i = define_line + 1;
 
 	while (i < search->kernel->line_count && !is_end(search->kernel->lines[i]) &&
 	       !is_define(search->kernel->lines[i]))
-		candidate.marker_count += llvm_marker_of(search->kernel->lines[i++], &marker);
+		candidate.marker_count += ir_marker_of(search->kernel->lines[i++], &marker);
 	if (!at || i == search->kernel->line_count || !is_end(search->kernel->lines[i]))
 		return true;
 	candidate.end_line = i;
-	candidate.name = llvm_name_at(at + 1, line.at + line.length);
+	candidate.name = ir_name_at(at + 1, line.at + line.length);
 	if (!array_reserve(&search->candidates, &search->candidate_capacity,
 			   search->candidate_count + 1, sizeof(*search->candidates)))
 		return false;
@@ -107,7 +107,7 @@ static bool add_candidate(struct search *search, uint32_t define_line)
 
 static int find_candidates(struct search *search, struct proton_error *err)
 {
-	const struct llvm_function *kernel = search->kernel;
+	const struct ir_function *kernel = search->kernel;
 
 	for (uint32_t i = 0; i < kernel->line_count; i++) {
 		if (i == kernel->define_line) {
@@ -121,12 +121,12 @@ static int find_candidates(struct search *search, struct proton_error *err)
 				i = search->candidates[count].end_line;
 		}
 	}
-	if (!name_map_init(&search->names, search->candidate_count))
+	if (!ir_names_init(&search->names, search->candidate_count))
 		return out_of_memory(err);
 	for (uint32_t c = 0; c < search->candidate_count; c++) {
 		struct candidate *candidate = &search->candidates[c];
 
-		if (!candidate->name.length || !name_map_add(&search->names, candidate->name, c))
+		if (!candidate->name.length || !ir_names_add(&search->names, candidate->name, c))
 			candidate->obstacle = OBSTACLE_SIGNATURE;
 	}
 	return PROTON_OK;
@@ -156,10 +156,10 @@ static int find_in_line(struct search *search, uint32_t number, const char *at, 
 	const char *end = line.at + line.length;
 
 	while ((at = next_at(at, end)) != NULL) {
-		struct slice name = llvm_name_at(at + 1, end);
-		uint32_t to = name_map_find(&search->names, name);
+		struct slice name = ir_name_at(at + 1, end);
+		uint32_t to = ir_names_find(&search->names, name);
 
-		if (to != NAME_NONE) {
+		if (to != IR_NAME_NONE) {
 			if (!array_reserve(&search->references, &search->reference_capacity,
 					   search->reference_count + 1,
 					   sizeof(*search->references)))
@@ -181,7 +181,7 @@ static bool may_refer(struct slice line)
 
 static int find_references(struct search *search, struct proton_error *err)
 {
-	const struct llvm_function *kernel = search->kernel;
+	const struct ir_function *kernel = search->kernel;
 	uint32_t next = 0; /* the first candidate that ends behind the line */
 	int status = PROTON_OK;
 
@@ -234,7 +234,7 @@ static int order_references(struct search *search, struct proton_error *err)
 	return PROTON_OK;
 }
 
-/* ------------------------------------------------------------------ who can be a helper */
+/* ------------------------------------------------------------------ who can be a callee */
 
 static void want(struct search *search, uint32_t candidate)
 {
@@ -258,10 +258,10 @@ static void find_wanted(struct search *search)
 	}
 }
 
-static bool returns_are_plain(const struct llvm_function *function, struct slice type)
+static bool returns_are_plain(const struct ir_function *function, struct slice type)
 {
 	for (uint32_t b = 0; b < function->block_count; b++) {
-		const struct llvm_block *block = &function->blocks[b];
+		const struct ir_block *block = &function->blocks[b];
 		struct slice line = function->lines[block->end_line ? block->end_line - 1 : 0];
 		const char *at = slice_find(line, "ret ");
 
@@ -273,32 +273,32 @@ static bool returns_are_plain(const struct llvm_function *function, struct slice
 }
 
 static int read_candidate(const struct search *search, const struct candidate *candidate,
-			  const struct llvm_call *calls, uint32_t call_count,
-			  struct llvm_function *out, struct proton_error *err)
+			  const struct callee_call *calls, uint32_t call_count,
+			  struct ir_function *out, struct proton_error *err)
 {
-	*out = (struct llvm_function){
+	*out = (struct ir_function){
 		.lines = search->kernel->lines,
 		.line_count = search->kernel->line_count,
 		.define_line = candidate->define_line,
 		.end_line = candidate->end_line,
 		.is_amd = search->kernel->is_amd,
-		.is_helper = true,
+		.is_callee = true,
 		.name = candidate->name,
 		.return_type = candidate->return_type,
 	};
-	return llvm_function_read_body(out, calls, call_count, err);
+	return ir_function_read_body(out, calls, call_count, err);
 }
 
-/* What keeps the candidate by itself from being a helper. */
+/* What keeps the candidate by itself from being a callee. */
 static int check_candidate(const struct search *search, struct candidate *candidate,
 			   struct proton_error *err)
 {
 	struct slice line = search->kernel->lines[candidate->define_line];
-	struct llvm_signature signature;
-	struct llvm_function function;
+	struct ir_signature signature;
+	struct ir_function function;
 	int status;
 
-	if (!llvm_signature_read(line, candidate->name.at - 1, &signature)) {
+	if (!ir_signature_read(line, candidate->name.at - 1, &signature)) {
 		candidate->obstacle = OBSTACLE_SIGNATURE;
 		return PROTON_OK;
 	}
@@ -313,7 +313,7 @@ static int check_candidate(const struct search *search, struct candidate *candid
 		return status;
 	if (status != PROTON_OK || !returns_are_plain(&function, signature.type))
 		candidate->obstacle = OBSTACLE_BODY;
-	llvm_function_fini(&function);
+	ir_function_fini(&function);
 	return PROTON_OK;
 }
 
@@ -321,10 +321,10 @@ static int check_candidate(const struct search *search, struct candidate *candid
 static bool is_plain_call(const struct search *search, const struct reference *reference)
 {
 	const struct candidate *to = &search->candidates[reference->to];
-	struct llvm_signature call;
+	struct ir_signature call;
 
 	return reference->from != FROM_NOWHERE &&
-	       llvm_signature_read(search->kernel->lines[reference->line], reference->at, &call) &&
+	       ir_signature_read(search->kernel->lines[reference->line], reference->at, &call) &&
 	       slices_equal(call.type, to->return_type) &&
 	       (call.result.length > 0) == (call.type.length != 4 || *call.type.at != 'v');
 }
@@ -335,7 +335,7 @@ static void obstruct(struct search *search, uint32_t candidate, enum obstacle ob
 		search->candidates[candidate].obstacle = obstacle;
 }
 
-/* What a function that is no helper calls cannot be one either. */
+/* What a function that is no callee calls cannot be one either. */
 static void spread_obstacles(struct search *search)
 {
 	uint32_t *first = search->first; /* by caller now: the references are in its order */
@@ -389,9 +389,9 @@ static int find_obstacles(struct search *search, struct proton_error *err)
 	return PROTON_OK;
 }
 
-/* ------------------------------------------------------------------ the helpers */
+/* ------------------------------------------------------------------ the callees */
 
-static bool is_helper(const struct candidate *candidate)
+static bool is_callee(const struct candidate *candidate)
 {
 	return candidate->is_wanted && candidate->obstacle == OBSTACLE_NONE;
 }
@@ -401,7 +401,7 @@ static void find_uncalled(struct search *search)
 {
 	for (uint32_t r = 0; r < search->reference_count; r++)
 		if (search->references[r].from == FROM_KERNEL &&
-		    is_helper(&search->candidates[search->references[r].to]))
+		    is_callee(&search->candidates[search->references[r].to]))
 			return;
 	for (uint32_t c = 0; c < search->candidate_count; c++)
 		obstruct(search, c, OBSTACLE_UNCALLED);
@@ -409,7 +409,7 @@ static void find_uncalled(struct search *search)
 
 static void say_why(const struct search *search)
 {
-	struct llvm_function *kernel = search->kernel;
+	struct ir_function *kernel = search->kernel;
 	char *reason = kernel->outside_reason;
 
 	for (uint32_t c = 0; c < search->candidate_count; c++) {
@@ -445,7 +445,7 @@ static uint32_t entry_number_of(struct slice arguments)
 			if (!at)
 				break;
 		} else if (*at == '%') {
-			struct slice name = llvm_name_at(at + 1, end);
+			struct slice name = ir_name_at(at + 1, end);
 			size_t digits = 0;
 
 			while (digits < name.length && name.at[digits] >= '0' &&
@@ -457,70 +457,70 @@ static uint32_t entry_number_of(struct slice arguments)
 	return count;
 }
 
-static int read_helper(const struct search *search, const struct candidate *candidate,
-		       struct llvm_helpers *helpers, struct proton_error *err)
+static int read_callee(const struct search *search, const struct candidate *candidate,
+		       struct callees *callees, struct proton_error *err)
 {
-	struct llvm_function *function = &helpers->functions[candidate->helper];
+	struct ir_function *function = &callees->functions[candidate->callee];
 	struct slice line = search->kernel->lines[candidate->define_line];
-	struct llvm_signature signature;
-	int status = read_candidate(search, candidate, helpers->calls, helpers->call_count,
+	struct ir_signature signature;
+	int status = read_candidate(search, candidate, callees->calls, callees->call_count,
 				    function, err);
 
-	helpers->count++;
+	callees->count++;
 	/* It has been read before. */
-	if (status != PROTON_OK || !llvm_signature_read(line, candidate->name.at - 1, &signature))
+	if (status != PROTON_OK || !ir_signature_read(line, candidate->name.at - 1, &signature))
 		return status;
 	function->entry_number = entry_number_of(signature.arguments);
-	function->helpers = helpers;
+	function->callees = callees;
 	return PROTON_OK;
 }
 
-static int find_scopes(struct llvm_helpers *helpers, struct proton_error *err)
+static int find_scopes(struct callees *callees, struct proton_error *err)
 {
 	uint32_t count = 0;
 
-	for (uint32_t h = 0; h < helpers->count; h++)
-		count += helpers->functions[h].marker_count;
-	if (!name_map_init(&helpers->scopes, count))
+	for (uint32_t h = 0; h < callees->count; h++)
+		count += callees->functions[h].marker_count;
+	if (!ir_names_init(&callees->scopes, count))
 		return out_of_memory(err);
-	for (uint32_t h = 0; h < helpers->count; h++)
-		for (uint32_t i = 0; i < helpers->functions[h].marker_count; i++) {
-			const struct marker *marker = &helpers->functions[h].markers[i].marker;
+	for (uint32_t h = 0; h < callees->count; h++)
+		for (uint32_t i = 0; i < callees->functions[h].marker_count; i++) {
+			const struct marker *marker = &callees->functions[h].markers[i].marker;
 
-			name_map_add(&helpers->scopes,
+			ir_names_add(&callees->scopes,
 				     (struct slice){marker->name, marker->name_length}, i);
 		}
 	return PROTON_OK;
 }
 
-static int make_helpers(struct search *search, uint32_t count, struct proton_error *err)
+static int make_callees(struct search *search, uint32_t count, struct proton_error *err)
 {
-	struct llvm_helpers *helpers = calloc(1, sizeof(*helpers));
+	struct callees *callees = calloc(1, sizeof(*callees));
 
-	if (!helpers)
+	if (!callees)
 		return out_of_memory(err);
-	search->kernel->helpers = helpers;
-	helpers->functions = calloc(count, sizeof(*helpers->functions));
-	helpers->calls = calloc(search->reference_count + 1, sizeof(*helpers->calls));
-	if (!helpers->functions || !helpers->calls)
+	search->kernel->callees = callees;
+	callees->functions = calloc(count, sizeof(*callees->functions));
+	callees->calls = calloc(search->reference_count + 1, sizeof(*callees->calls));
+	if (!callees->functions || !callees->calls)
 		return out_of_memory(err);
 	for (uint32_t r = 0; r < search->reference_count; r++) {
 		const struct reference *reference = &search->references[r];
 		const struct candidate *to = &search->candidates[reference->to];
 
-		if (is_helper(to))
-			helpers->calls[helpers->call_count++] =
-				(struct llvm_call){reference->line, to->helper};
+		if (is_callee(to))
+			callees->calls[callees->call_count++] =
+				(struct callee_call){reference->line, to->callee};
 	}
 	for (uint32_t c = 0; c < search->candidate_count; c++) {
 		int status = PROTON_OK;
 
-		if (is_helper(&search->candidates[c]))
-			status = read_helper(search, &search->candidates[c], helpers, err);
+		if (is_callee(&search->candidates[c]))
+			status = read_callee(search, &search->candidates[c], callees, err);
 		if (status != PROTON_OK)
 			return status;
 	}
-	return find_scopes(helpers, err);
+	return find_scopes(callees, err);
 }
 
 static int find(struct search *search, struct proton_error *err)
@@ -542,17 +542,17 @@ static int find(struct search *search, struct proton_error *err)
 	for (uint32_t c = 0; c < search->candidate_count; c++) {
 		struct candidate *candidate = &search->candidates[c];
 
-		if (!is_helper(candidate))
+		if (!is_callee(candidate))
 			continue;
-		candidate->helper = count++;
+		candidate->callee = count++;
 		search->kernel->outside_markers -= candidate->marker_count;
 	}
 	if (search->kernel->outside_markers)
 		say_why(search);
-	return count ? make_helpers(search, count, err) : PROTON_OK;
+	return count ? make_callees(search, count, err) : PROTON_OK;
 }
 
-int llvm_helpers_find(struct llvm_function *kernel, struct proton_error *err)
+int callees_find(struct ir_function *kernel, struct proton_error *err)
 {
 	struct search search = {.kernel = kernel};
 	int status = find(&search, err);
@@ -562,20 +562,20 @@ int llvm_helpers_find(struct llvm_function *kernel, struct proton_error *err)
 	free(search.order);
 	free(search.first);
 	free(search.list);
-	name_map_fini(&search.names);
+	ir_names_fini(&search.names);
 	return status;
 }
 
-void llvm_helpers_free(struct llvm_helpers *helpers)
+void callees_free(struct callees *callees)
 {
-	if (!helpers)
+	if (!callees)
 		return;
-	for (uint32_t i = 0; i < helpers->count; i++) {
-		helpers->functions[i].helpers = NULL; /* the kernel's, these */
-		llvm_function_fini(&helpers->functions[i]);
+	for (uint32_t i = 0; i < callees->count; i++) {
+		callees->functions[i].callees = NULL; /* the kernel's, these */
+		ir_function_fini(&callees->functions[i]);
 	}
-	free(helpers->functions);
-	free(helpers->calls);
-	name_map_fini(&helpers->scopes);
-	free(helpers);
+	free(callees->functions);
+	free(callees->calls);
+	ir_names_fini(&callees->scopes);
+	free(callees);
 }

@@ -1,6 +1,6 @@
 /*
- * Helpers: functions that stay out of line (Triton's noinline) and have markers, or call some that
- * have. A helper is given the ring's use by its caller as one parameter more and returns the new
+ * Callees: functions that stay out of line (Triton's noinline) and have markers, or call some that
+ * have. A callee is given the ring's use by its caller as one parameter more and returns the new
  * one beside its value. So its signature and every call of it are rewritten, which asks for a
  * function that is called from this module only, and by name.
  */
@@ -12,14 +12,14 @@
 #include "intra/llvm/ir_function.h"
 
 /*
- * Finds and reads the helpers of the kernel's module, and leaves in outside_markers those of
- * functions that cannot be helpers, with a sentence in outside_reason. E_NOMEM.
+ * Finds and reads the callees of the kernel's module, and leaves in outside_markers those of
+ * functions that cannot be callees, with a sentence in outside_reason. E_NOMEM.
  */
-int llvm_helpers_find(struct llvm_function *kernel, struct proton_error *err);
-void llvm_helpers_free(struct llvm_helpers *helpers);
+int callees_find(struct ir_function *kernel, struct proton_error *err);
+void callees_free(struct callees *callees);
 
 /* A line that defines or calls a function: "[RESULT = ]BEFORE TYPE @NAME(ARGUMENTS)AFTER". */
-struct llvm_signature {
+struct ir_signature {
 	struct slice result; /* "%12" */
 	struct slice before; /* words, attributes of what is returned among them */
 	struct slice type;
@@ -29,11 +29,11 @@ struct llvm_signature {
 };
 
 /* Takes apart the line, which has the name `name` at `at`; false for what is not understood. */
-bool llvm_signature_read(struct slice line, const char *at, struct llvm_signature *out);
+bool ir_signature_read(struct slice line, const char *at, struct ir_signature *out);
 
 /* BEFORE without the attributes of what is returned: they do not fit the new type. */
-void llvm_signature_before(const struct llvm_signature *signature, struct out *out);
+void ir_signature_before(const struct ir_signature *signature, struct out *out);
 /* The arguments without what holds no longer. */
-void llvm_signature_arguments(const struct llvm_signature *signature, struct out *out);
+void ir_signature_arguments(const struct ir_signature *signature, struct out *out);
 
 #endif

@@ -16,7 +16,7 @@ static int out_of_memory(struct proton_error *err)
  * The latest start of the same scope before marker `end` in its block, if no end has taken it.
  * `last` has the latest marker of every scope; those of earlier blocks are below `first`.
  */
-static uint32_t open_start(const struct llvm_function *function, const struct plan *plan,
+static uint32_t open_start(const struct ir_function *function, const struct plan *plan,
 			   uint32_t first, uint32_t last)
 {
 	if (last == PLAN_NONE || last < first || function->markers[last].marker.is_end ||
@@ -25,15 +25,15 @@ static uint32_t open_start(const struct llvm_function *function, const struct pl
 	return last;
 }
 
-static bool shares_clock(const struct llvm_function *function, uint32_t marker)
+static bool shares_clock(const struct ir_function *function, uint32_t marker)
 {
-	const struct llvm_marker *this = &function->markers[marker];
+	const struct ir_marker *this = &function->markers[marker];
 
 	return this->follows && !(this->marker.is_end && !this[-1].marker.is_end);
 }
 
 /* A record of one marker: not yet which, for the end of its scope may follow. */
-static void plan_marker(const struct llvm_function *function, struct plan *plan, uint32_t first,
+static void plan_marker(const struct ir_function *function, struct plan *plan, uint32_t first,
 			uint32_t index, uint32_t *last)
 {
 	const struct marker *marker = &function->markers[index].marker;
@@ -67,19 +67,19 @@ static int too_many(struct proton_error *err)
 		       INSTRUMENT_CODE_MAX);
 }
 
-/* A call may end the scope and start it again: helpers have markers of it. */
-static bool is_elsewhere(const struct llvm_function *function, const struct marker *marker)
+/* A call may end the scope and start it again: callees have markers of it. */
+static bool is_elsewhere(const struct ir_function *function, const struct marker *marker)
 {
-	return function->helpers &&
-	       name_map_find(&function->helpers->scopes,
-			     (struct slice){marker->name, marker->name_length}) != NAME_NONE;
+	return function->callees &&
+	       ir_names_find(&function->callees->scopes,
+			     (struct slice){marker->name, marker->name_length}) != IR_NAME_NONE;
 }
 
 /*
- * Pairs the markers of one block. A pair may have calls of helpers between it, and then begins in a
+ * Pairs the markers of one block. A pair may have calls of callees between it, and then begins in a
  * block before that this one continues: not earlier than at marker `head`.
  */
-static int pair_block(const struct llvm_function *function, struct instrument_layout *layout,
+static int pair_block(const struct ir_function *function, struct instrument_layout *layout,
 		      struct plan *plan, uint32_t b, uint32_t head, uint32_t *last,
 		      struct proton_error *err)
 {
@@ -100,7 +100,7 @@ static int pair_block(const struct llvm_function *function, struct instrument_la
 }
 
 /* Gives the records of a block their places in its group. */
-static int place_records(const struct llvm_function *function, struct instrument_layout *layout,
+static int place_records(const struct ir_function *function, struct instrument_layout *layout,
 			 struct plan *plan, uint32_t b, struct proton_error *err)
 {
 	uint32_t first = function->blocks[b].first_marker;
@@ -125,7 +125,7 @@ static int place_records(const struct llvm_function *function, struct instrument
 	return PROTON_OK;
 }
 
-static int plan_sites(const struct llvm_function *function, struct instrument_layout *layout,
+static int plan_sites(const struct ir_function *function, struct instrument_layout *layout,
 		      struct plan *plan, struct proton_error *err)
 {
 	uint32_t last[INSTRUMENT_CODE_MAX + 1]; /* marker of each scope, not an event's */
@@ -147,12 +147,12 @@ static int plan_sites(const struct llvm_function *function, struct instrument_la
 /* ------------------------------------------------------------------ blocks */
 
 /* Calls `edge` for every edge, those from returns to the kernel's end too. */
-static void each_edge(const struct llvm_function *function,
+static void each_edge(const struct ir_function *function,
 		      void (*edge)(struct plan *plan, uint32_t from, uint32_t to),
 		      struct plan *plan)
 {
 	for (uint32_t b = 0; b < function->block_count; b++) {
-		const struct llvm_block *block = &function->blocks[b];
+		const struct ir_block *block = &function->blocks[b];
 
 		for (uint32_t i = 0; i < block->successor_count; i++)
 			edge(plan, b, function->successors[block->first_successor + i]);
@@ -174,7 +174,7 @@ static void add_edge(struct plan *plan, uint32_t from, uint32_t to)
 	plan->predecessors[block->first_predecessor + block->predecessor_count++] = from;
 }
 
-static bool find_predecessors(const struct llvm_function *function, struct plan *plan)
+static bool find_predecessors(const struct ir_function *function, struct plan *plan)
 {
 	uint32_t total = 0;
 
@@ -204,7 +204,7 @@ static bool enter_with(struct plan *plan, uint32_t block, int64_t used)
 }
 
 /* Each block's value changes at most twice, so it is on the list at most that often. */
-static bool find_used(const struct llvm_function *function, struct plan *plan)
+static bool find_used(const struct ir_function *function, struct plan *plan)
 {
 	uint32_t *list = calloc((size_t)function->block_count * 2 + 2, sizeof(*list));
 	size_t count = 0;
@@ -213,17 +213,17 @@ static bool find_used(const struct llvm_function *function, struct plan *plan)
 		return false;
 	for (uint32_t b = 0; b <= function->block_count; b++)
 		plan->blocks[b].used = PLAN_UNREACHED;
-	plan->blocks[0].used = function->is_helper ? PLAN_VARIES : 0;
+	plan->blocks[0].used = function->is_callee ? PLAN_VARIES : 0;
 	list[count++] = 0;
 	while (count) {
 		uint32_t b = list[--count];
-		const struct llvm_block *block = &function->blocks[b];
+		const struct ir_block *block = &function->blocks[b];
 		int64_t used = plan_used_after(plan, b);
 
 		for (uint32_t i = 0; i < block->successor_count; i++) {
 			uint32_t to = function->successors[block->first_successor + i];
 
-			/* Nobody counts here what a helper records. */
+			/* Nobody counts here what a callee records. */
 			if (function->blocks[to].continues)
 				used = PLAN_VARIES;
 			if (enter_with(plan, to, used))
@@ -263,7 +263,7 @@ static uint32_t source_of(const struct plan *plan, uint32_t block)
 	return plan->blocks[block].source == PLAN_NONE ? block : plan->blocks[block].source;
 }
 
-static void find_sources(const struct llvm_function *function, struct plan *plan)
+static void find_sources(const struct ir_function *function, struct plan *plan)
 {
 	for (uint32_t b = 0; b <= function->block_count; b++) {
 		struct plan_block *block = &plan->blocks[b];
@@ -271,7 +271,7 @@ static void find_sources(const struct llvm_function *function, struct plan *plan
 		block->has_phi = block->used == PLAN_VARIES && block->predecessor_count > 1;
 		block->source = PLAN_NONE;
 		block->is_given = b < function->block_count && (function->blocks[b].continues ||
-								(function->is_helper && b == 0));
+								(function->is_callee && b == 0));
 	}
 	for (uint32_t b = 0; b <= function->block_count; b++) {
 		uint32_t source = source_of(plan, b);
@@ -295,9 +295,9 @@ static void find_sources(const struct llvm_function *function, struct plan *plan
  * on.
  */
 struct walk {
-	const struct llvm_function *function;
+	const struct ir_function *function;
 	struct plan *plan;
-	const struct plan *helper_plans;
+	const struct plan *callee_plans;
 	uint32_t *number; /* of blocks, in the order of the walk, from 1 on; 0: not met */
 	uint32_t *least;  /* number of the first block that a block leads back to */
 	int64_t *most;    /* bytes; PLAN_UNREACHED: not known yet */
@@ -308,25 +308,25 @@ struct walk {
 	uint32_t met;
 };
 
-/* What is recorded in a block and in the helper that it ends with a call of; PLAN_VARIES. */
+/* What is recorded in a block and in the callee that it ends with a call of; PLAN_VARIES. */
 static int64_t most_of_block(const struct walk *walk, uint32_t block)
 {
-	uint32_t helper = walk->function->blocks[block].helper;
+	uint32_t callee = walk->function->blocks[block].callee;
 	int64_t own = (int64_t)walk->plan->blocks[block].slot_count * INSTRUMENT_RECORD_BYTES;
 	int64_t called = PLAN_VARIES;
 
-	if (helper == NAME_NONE)
+	if (callee == IR_NAME_NONE)
 		called = 0;
-	else if (walk->helper_plans)
-		called = walk->helper_plans[helper].most_bytes;
+	else if (walk->callee_plans)
+		called = walk->callee_plans[callee].most_bytes;
 	return called == PLAN_VARIES ? PLAN_VARIES : own + called;
 }
 
-/* Round and round, or in a helper. */
+/* Round and round, or in a callee. */
 static bool records_unknown(const struct walk *walk, uint32_t first_open)
 {
 	uint32_t first = walk->open[first_open];
-	const struct llvm_block *block = &walk->function->blocks[first];
+	const struct ir_block *block = &walk->function->blocks[first];
 	bool is_loop = walk->open_count - first_open > 1;
 	bool records = false;
 
@@ -347,7 +347,7 @@ static void close_loop(struct walk *walk, uint32_t block)
 		first--;
 	while (walk->open[first] != block);
 	for (uint32_t i = first; i < walk->open_count; i++) {
-		const struct llvm_block *b = &walk->function->blocks[walk->open[i]];
+		const struct ir_block *b = &walk->function->blocks[walk->open[i]];
 
 		for (uint32_t e = 0; e < b->successor_count; e++) {
 			int64_t behind =
@@ -363,7 +363,7 @@ static void close_loop(struct walk *walk, uint32_t block)
 		most = PLAN_VARIES;
 	else if (most != PLAN_VARIES)
 		most += most_of_block(walk, block);
-	/* Helpers that call helpers twice, and so on. */
+	/* Callees that call callees twice, and so on. */
 	if (most > PLAN_MOST_MAX)
 		most = PLAN_VARIES;
 	while (walk->open_count > first)
@@ -384,7 +384,7 @@ static void walk_all(struct walk *walk)
 	walk->way[depth++] = 0;
 	while (depth) {
 		uint32_t at = walk->way[depth - 1];
-		const struct llvm_block *block = &walk->function->blocks[at];
+		const struct ir_block *block = &walk->function->blocks[at];
 
 		if (walk->edge[at] < block->successor_count) {
 			uint32_t to =
@@ -407,15 +407,15 @@ static void walk_all(struct walk *walk)
 	}
 }
 
-bool plan_find_most(const struct llvm_function *function, struct plan *plan,
-		    const struct plan *helper_plans)
+bool plan_find_most(const struct ir_function *function, struct plan *plan,
+		    const struct plan *callee_plans)
 {
 	uint32_t count = function->block_count;
 	uint32_t *words = calloc((size_t)count * 5 + 1, sizeof(*words));
 	struct walk walk = {
 		.function = function,
 		.plan = plan,
-		.helper_plans = helper_plans,
+		.callee_plans = callee_plans,
 		.number = words,
 		.most = calloc((size_t)count + 1, sizeof(*walk.most)),
 	};
@@ -435,7 +435,7 @@ bool plan_find_most(const struct llvm_function *function, struct plan *plan,
 	return words && walk.most;
 }
 
-int plan_make(const struct llvm_function *function, struct instrument_layout *layout,
+int plan_make(const struct ir_function *function, struct instrument_layout *layout,
 	      struct plan *plan, struct proton_error *err)
 {
 	int status;
@@ -451,7 +451,7 @@ int plan_make(const struct llvm_function *function, struct instrument_layout *la
 	status = plan_sites(function, layout, plan, err);
 	if (status == PROTON_OK) {
 		if (!find_used(function, plan) ||
-		    (!function->helpers && !plan_find_most(function, plan, NULL)))
+		    (!function->callees && !plan_find_most(function, plan, NULL)))
 			status = out_of_memory(err);
 		else
 			find_sources(function, plan);

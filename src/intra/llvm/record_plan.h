@@ -49,14 +49,14 @@ struct plan {
 #define PLAN_MOST_MAX ((int64_t)1 << 40)
 
 /*
- * Of the kernel or of a helper. Adds the scopes and codes to `layout`. Where there are helpers
+ * Of the kernel or of a callee. Adds the scopes and codes to `layout`. Where there are callees
  * most_bytes is not there yet. E_UNSUPPORTED, E_NOMEM.
  */
-int plan_make(const struct llvm_function *function, struct instrument_layout *layout,
+int plan_make(const struct ir_function *function, struct instrument_layout *layout,
 	      struct plan *plan, struct proton_error *err);
-/* Finds most_bytes, when it is known of all helpers that the function calls. False: no memory. */
-bool plan_find_most(const struct llvm_function *function, struct plan *plan,
-		    const struct plan *helper_plans);
+/* Finds most_bytes, when it is known of all callees that the function calls. False: no memory. */
+bool plan_find_most(const struct ir_function *function, struct plan *plan,
+		    const struct plan *callee_plans);
 void plan_fini(struct plan *plan);
 
 /* Bytes used on leaving `block`, or PLAN_VARIES. */

@@ -20,14 +20,14 @@ struct group {
 };
 
 struct motion {
-	const struct llvm_function *function;
+	const struct ir_function *function;
 	struct group *groups; /* in the order of the text */
 	size_t group_count;
 	size_t group_capacity;
-	uint32_t *moves;           /* per line: where to, plus 1; 0: it stays */
-	struct llvm_hoist *hoists; /* per line; NULL: nothing is hoisted */
-	int32_t *loops;            /* per block: how many it is in */
-	struct name_map names;     /* what is computed from a wait or from fragments */
+	uint32_t *moves;                 /* per line: where to, plus 1; 0: it stays */
+	struct hoist_vector_ops *hoists; /* per line; NULL: nothing is hoisted */
+	int32_t *loops;                  /* per block: how many it is in */
+	struct ir_names names;           /* what is computed from a wait or from fragments */
 	uint32_t name_count;
 };
 
@@ -75,7 +75,7 @@ static bool is_passed(struct slice line)
 
 static void forget_results(struct motion *motion)
 {
-	name_map_clear(&motion->names);
+	ir_names_clear(&motion->names);
 	motion->name_count = 0;
 }
 
@@ -87,9 +87,9 @@ static bool add_result(struct motion *motion, struct slice line)
 
 	if (!slice_find(line, " = ") || !slice_starts(line, "%"))
 		return true;
-	name = llvm_next_name(line, &at);
-	if (name_map_find(&motion->names, name) == NAME_NONE) {
-		if (!name_map_add(&motion->names, name, 0))
+	name = ir_next_name(line, &at);
+	if (ir_names_find(&motion->names, name) == IR_NAME_NONE) {
+		if (!ir_names_add(&motion->names, name, 0))
 			return false;
 		motion->name_count++;
 	}
@@ -101,8 +101,8 @@ static bool needs_added(const struct motion *motion, struct slice line)
 	const char *at = slice_find(line, " = ");
 	struct slice name;
 
-	while ((name = llvm_next_name(line, &at)).length)
-		if (name_map_find(&motion->names, name) != NAME_NONE)
+	while ((name = ir_next_name(line, &at)).length)
+		if (ir_names_find(&motion->names, name) != IR_NAME_NONE)
 			return true;
 	return false;
 }
@@ -110,7 +110,7 @@ static bool needs_added(const struct motion *motion, struct slice line)
 /* ------------------------------------------------------------------ groups */
 
 /* The line of the wait that the marker at `line` is behind; LINE_NONE. */
-static uint32_t wait_before(const struct llvm_function *function, const struct llvm_block *block,
+static uint32_t wait_before(const struct ir_function *function, const struct ir_block *block,
 			    uint32_t line)
 {
 	uint32_t found = LINE_NONE;
@@ -170,8 +170,8 @@ static bool is_fragment(struct slice line)
  * The first of the lines before the marker at `line` that may be fragments and what is made of
  * them; LINE_NONE if there is nothing else between the markers: then they are what is measured.
  */
-static uint32_t fragments_before(const struct llvm_function *function,
-				 const struct llvm_block *block, uint32_t line)
+static uint32_t fragments_before(const struct ir_function *function, const struct ir_block *block,
+				 uint32_t line)
 {
 	uint32_t least = line > REACH_LINES ? line - REACH_LINES : 0;
 
@@ -219,14 +219,14 @@ static bool find_fragments(struct motion *motion, const struct group *group)
  * How many loops each block is in, going by the order of the text: LLVM prints a loop's blocks
  * between its first and the one that leads back. NULL: out of memory.
  */
-static int32_t *count_loops(const struct llvm_function *function)
+static int32_t *count_loops(const struct ir_function *function)
 {
 	int32_t *loops = calloc(function->block_count + 1, sizeof(*loops));
 
 	if (!loops)
 		return NULL;
 	for (uint32_t b = 0; b < function->block_count; b++) {
-		const struct llvm_block *block = &function->blocks[b];
+		const struct ir_block *block = &function->blocks[b];
 
 		for (uint32_t i = 0; i < block->successor_count; i++) {
 			uint32_t to = function->successors[block->first_successor + i];
@@ -243,10 +243,10 @@ static int32_t *count_loops(const struct llvm_function *function)
 }
 
 /* For the markers `first` to `last`, with nothing between them. False: out of memory. */
-static bool find_group(struct motion *motion, const struct llvm_block *block, uint32_t first,
+static bool find_group(struct motion *motion, const struct ir_block *block, uint32_t first,
 		       uint32_t last)
 {
-	const struct llvm_function *function = motion->function;
+	const struct ir_function *function = motion->function;
 	uint32_t line = function->markers[first].line;
 	uint32_t behind = function->markers[last].line + 1;
 	bool is_last = last + 1 == block->first_marker + block->marker_count;
@@ -271,10 +271,10 @@ static bool find_group(struct motion *motion, const struct llvm_block *block, ui
 
 static bool find_groups(struct motion *motion)
 {
-	const struct llvm_function *function = motion->function;
+	const struct ir_function *function = motion->function;
 
 	for (uint32_t b = 0; b < function->block_count; b++) {
-		const struct llvm_block *block = &function->blocks[b];
+		const struct ir_block *block = &function->blocks[b];
 		uint32_t end = block->first_marker + block->marker_count;
 
 		if (!motion->loops[b])
@@ -314,7 +314,7 @@ static void write_named(struct slice line, struct out *out)
 		digits++;
 	if (digits && digits < line.length && line.at[digits] == ':')
 		out_text(out, "proton.v."); /* a label */
-	while ((name = llvm_next_name(line, &at)).length) {
+	while ((name = ir_next_name(line, &at)).length) {
 		if (!is_number(name))
 			continue;
 		out_bytes(out, done, (size_t)(name.at - done));
@@ -326,10 +326,10 @@ static void write_named(struct slice line, struct out *out)
 }
 
 /* The entry block's number, which LLVM does not print: the one behind the unnamed parameters. */
-static void write_entry_label(const struct llvm_function *function, struct out *out)
+static void write_entry_label(const struct ir_function *function, struct out *out)
 {
 	if (!function->entry_has_label)
-		out_printf(out, "proton.v.%u:\n", llvm_function_entry_number(function));
+		out_printf(out, "proton.v.%u:\n", ir_function_entry_number(function));
 }
 
 static void write_hoisted(const struct motion *motion, uint32_t line, struct out *out)
@@ -342,7 +342,7 @@ static void write_hoisted(const struct motion *motion, uint32_t line, struct out
 
 static void write_text(const struct motion *motion, struct out *out)
 {
-	const struct llvm_function *function = motion->function;
+	const struct ir_function *function = motion->function;
 	size_t g = 0;
 
 	for (uint32_t i = 0; i < function->line_count; i++) {
@@ -363,7 +363,7 @@ static void write_text(const struct motion *motion, struct out *out)
 	}
 }
 
-static bool names_types_by_number(const struct llvm_function *function)
+static bool names_types_by_number(const struct ir_function *function)
 {
 	for (uint32_t i = 0; i < function->define_line; i++)
 		if (function->lines[i].length && *function->lines[i].at == '%' &&
@@ -380,8 +380,9 @@ static int move(struct motion *motion, char **text_out, size_t *length_out,
 
 	motion->moves = calloc(motion->function->line_count, sizeof(*motion->moves));
 	motion->loops = count_loops(motion->function);
-	if (!motion->moves || !name_map_init(&motion->names, NAMES_MAX) || !motion->loops ||
-	    !find_groups(motion) || !llvm_hoist(motion->function, motion->moves, &motion->hoists))
+	if (!motion->moves || !ir_names_init(&motion->names, NAMES_MAX) || !motion->loops ||
+	    !find_groups(motion) ||
+	    !hoist_vector_ops(motion->function, motion->moves, &motion->hoists))
 		return err_set(err, PROTON_E_NOMEM, "out of memory");
 	if (!motion->group_count && !motion->hoists)
 		return PROTON_OK;
@@ -397,8 +398,8 @@ static int move(struct motion *motion, char **text_out, size_t *length_out,
 	return status;
 }
 
-int llvm_motion(const struct llvm_function *function, char **text_out, size_t *length_out,
-		struct proton_error *err)
+int reschedule(const struct ir_function *function, char **text_out, size_t *length_out,
+	       struct proton_error *err)
 {
 	struct motion motion = {.function = function};
 	int status = PROTON_OK;
@@ -410,6 +411,6 @@ int llvm_motion(const struct llvm_function *function, char **text_out, size_t *l
 	free(motion.moves);
 	free(motion.hoists);
 	free(motion.loops);
-	name_map_fini(&motion.names);
+	ir_names_fini(&motion.names);
 	return status;
 }

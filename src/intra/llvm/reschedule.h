@@ -27,7 +27,7 @@
  * *text_out is the text with such lines moved (malloc'd, terminated), or NULL if there are none.
  * Values without a name get one, for LLVM counts those in the order of the text. E_NOMEM.
  */
-int llvm_motion(const struct llvm_function *function, char **text_out, size_t *length_out,
-		struct proton_error *err);
+int reschedule(const struct ir_function *function, char **text_out, size_t *length_out,
+	       struct proton_error *err);
 
 #endif

@@ -35,7 +35,7 @@ struct state {
 };
 
 struct flow {
-	const struct llvm_function *kernel;
+	const struct ir_function *kernel;
 	const struct plan *plans;
 	struct state *states;
 	uint32_t *first; /* of each function: the state of its first block */
@@ -95,9 +95,9 @@ static void meet(struct set *set, const struct set *other)
 
 /* ------------------------------------------------------------------ the graph */
 
-static const struct llvm_function *function_of(const struct flow *flow, uint32_t function)
+static const struct ir_function *function_of(const struct flow *flow, uint32_t function)
 {
-	return function ? &flow->kernel->helpers->functions[function - 1] : flow->kernel;
+	return function ? &flow->kernel->callees->functions[function - 1] : flow->kernel;
 }
 
 static struct state *state_of(const struct flow *flow, uint32_t function, uint32_t block)
@@ -113,8 +113,8 @@ static struct state *end_of(const struct flow *flow, uint32_t function)
 /* What the markers of a block do to the sets. */
 static void read_block(struct flow *flow, uint32_t f, uint32_t b)
 {
-	const struct llvm_function *function = function_of(flow, f);
-	const struct llvm_block *block = &function->blocks[b];
+	const struct ir_function *function = function_of(flow, f);
+	const struct ir_block *block = &function->blocks[b];
 	struct state *state = state_of(flow, f, b);
 
 	for (uint32_t i = 0; i < block->marker_count; i++) {
@@ -140,10 +140,10 @@ static void read_block(struct flow *flow, uint32_t f, uint32_t b)
 
 static bool flow_init(struct flow *flow)
 {
-	const struct llvm_helpers *helpers = flow->kernel->helpers;
+	const struct callees *callees = flow->kernel->callees;
 	uint32_t count = 0;
 
-	flow->function_count = 1 + (helpers ? helpers->count : 0);
+	flow->function_count = 1 + (callees ? callees->count : 0);
 	flow->first = calloc(flow->function_count, sizeof(*flow->first));
 	if (!flow->first)
 		return false;
@@ -186,8 +186,8 @@ static void enter(struct flow *flow, struct state *to, const struct set *may,
 
 static void go_forwards(struct flow *flow, uint32_t f, uint32_t b)
 {
-	const struct llvm_function *function = function_of(flow, f);
-	const struct llvm_block *block = &function->blocks[b];
+	const struct ir_function *function = function_of(flow, f);
+	const struct ir_block *block = &function->blocks[b];
 	const struct state *state = state_of(flow, f, b);
 	struct set may;
 	struct set must;
@@ -196,10 +196,10 @@ static void go_forwards(struct flow *flow, uint32_t f, uint32_t b)
 		return;
 	may = apply(&state->may, &state->closes, &state->opens);
 	must = apply(&state->must, &state->closes, &state->opens);
-	if (block->helper != NAME_NONE) {
-		const struct state *end = end_of(flow, block->helper + 1);
+	if (block->callee != IR_NAME_NONE) {
+		const struct state *end = end_of(flow, block->callee + 1);
 
-		enter(flow, state_of(flow, block->helper + 1, 0), &may, &must);
+		enter(flow, state_of(flow, block->callee + 1, 0), &may, &must);
 		if (!end->is_reached)
 			return;
 		may = choose(&flow->in_callees, &end->may, &may);
@@ -225,8 +225,8 @@ static void come_from(struct flow *flow, struct state *to, const struct set *end
 /* What may end after a block. */
 static struct set ending_after(const struct flow *flow, uint32_t f, uint32_t b)
 {
-	const struct llvm_function *function = function_of(flow, f);
-	const struct llvm_block *block = &function->blocks[b];
+	const struct ir_function *function = function_of(flow, f);
+	const struct ir_block *block = &function->blocks[b];
 	struct set ending = {{0}};
 
 	for (uint32_t i = 0; i < block->successor_count; i++)
@@ -234,20 +234,20 @@ static struct set ending_after(const struct flow *flow, uint32_t f, uint32_t b)
 		     &state_of(flow, f, function->successors[block->first_successor + i])->ending);
 	if (block->is_return)
 		join(&ending, &end_of(flow, f)->ending);
-	if (block->helper != NAME_NONE)
-		ending = choose(&flow->in_callees, &state_of(flow, block->helper + 1, 0)->ending,
+	if (block->callee != IR_NAME_NONE)
+		ending = choose(&flow->in_callees, &state_of(flow, block->callee + 1, 0)->ending,
 				&ending);
 	return ending;
 }
 
 static void go_backwards(struct flow *flow, uint32_t f, uint32_t b)
 {
-	const struct llvm_block *block = &function_of(flow, f)->blocks[b];
+	const struct ir_block *block = &function_of(flow, f)->blocks[b];
 	struct state *state = state_of(flow, f, b);
 	struct set ending = ending_after(flow, f, b);
 
-	if (block->helper != NAME_NONE)
-		come_from(flow, end_of(flow, block->helper + 1), &state_of(flow, f, b + 1)->ending);
+	if (block->callee != IR_NAME_NONE)
+		come_from(flow, end_of(flow, block->callee + 1), &state_of(flow, f, b + 1)->ending);
 	ending = apply(&ending, &state->starts, &state->ends);
 	come_from(flow, state, &ending);
 }
@@ -287,8 +287,8 @@ struct found {
 
 static void look_forwards(const struct flow *flow, uint32_t f, uint32_t b, struct found *found)
 {
-	const struct llvm_function *function = function_of(flow, f);
-	const struct llvm_block *block = &function->blocks[b];
+	const struct ir_function *function = function_of(flow, f);
+	const struct ir_block *block = &function->blocks[b];
 	struct set may = state_of(flow, f, b)->may;
 	struct set must = state_of(flow, f, b)->must;
 
@@ -316,8 +316,8 @@ static void look_forwards(const struct flow *flow, uint32_t f, uint32_t b, struc
 
 static void look_backwards(const struct flow *flow, uint32_t f, uint32_t b, struct found *found)
 {
-	const struct llvm_function *function = function_of(flow, f);
-	const struct llvm_block *block = &function->blocks[b];
+	const struct ir_function *function = function_of(flow, f);
+	const struct ir_block *block = &function->blocks[b];
 	struct set ending = ending_after(flow, f, b);
 
 	for (uint32_t i = block->marker_count; i-- > 0;) {
@@ -385,8 +385,8 @@ static bool store(const struct flow *flow, struct found *found, struct instrumen
 	return true;
 }
 
-bool llvm_nesting(const struct llvm_function *kernel, const struct plan *plans,
-		  struct instrument_layout *layout)
+bool static_nesting(const struct ir_function *kernel, const struct plan *plans,
+		    struct instrument_layout *layout)
 {
 	struct flow flow = {.kernel = kernel, .plans = plans};
 	struct found *found = calloc(1, sizeof(*found));

@@ -12,9 +12,9 @@
 
 /*
  * Adds what is known to `layout`. The plans are those of the kernel and, from plans[1] on, of its
- * helpers. Control flow that takes too long to follow leaves the layout without. False: no memory.
+ * callees. Control flow that takes too long to follow leaves the layout without. False: no memory.
  */
-bool llvm_nesting(const struct llvm_function *kernel, const struct plan *plans,
-		  struct instrument_layout *layout);
+bool static_nesting(const struct ir_function *kernel, const struct plan *plans,
+		    struct instrument_layout *layout);
 
 #endif

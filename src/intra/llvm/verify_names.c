@@ -13,7 +13,7 @@
 struct body {
 	const char *at;
 	const char *end;
-	struct name_map names;
+	struct ir_names names;
 };
 
 static bool is_of_name(char c)
@@ -81,13 +81,13 @@ static int find_definitions(struct body *body, struct proton_error *err)
 	struct slice name;
 
 	while (next_use(&at, line_end, &name))
-		if (!name_map_add(&body->names, name, 0))
+		if (!ir_names_add(&body->names, name, 0))
 			return mistake("defines twice", name, err);
 	while (line_end < body->end) {
 		const char *line = line_end + 1;
 
 		line_end = end_of_line(line, body->end);
-		if (definition(line, line_end, &name) && !name_map_add(&body->names, name, 0))
+		if (definition(line, line_end, &name) && !ir_names_add(&body->names, name, 0))
 			return mistake("defines twice", name, err);
 	}
 	return PROTON_OK;
@@ -99,7 +99,7 @@ static int find_uses(const struct body *body, struct proton_error *err)
 	struct slice name;
 
 	while (next_use(&at, body->end, &name))
-		if (name_map_find(&body->names, name) == NAME_NONE)
+		if (ir_names_find(&body->names, name) == IR_NAME_NONE)
 			return mistake("does not define", name, err);
 	return PROTON_OK;
 }
@@ -122,16 +122,16 @@ static int check_body(struct body *body, struct proton_error *err)
 {
 	int status;
 
-	if (!name_map_init(&body->names, count_definitions(body)))
+	if (!ir_names_init(&body->names, count_definitions(body)))
 		return err_set(err, PROTON_E_NOMEM, "out of memory");
 	status = find_definitions(body, err);
 	if (status == PROTON_OK)
 		status = find_uses(body, err);
-	name_map_fini(&body->names);
+	ir_names_fini(&body->names);
 	return status;
 }
 
-int llvm_check(const char *text, size_t length, struct proton_error *err)
+int verify_names(const char *text, size_t length, struct proton_error *err)
 {
 	const char *end = text + length;
 	int status = PROTON_OK;

@@ -11,6 +11,6 @@
 #include "base/err.h"
 
 /* E_UNSUPPORTED with the name, E_NOMEM. */
-int llvm_check(const char *text, size_t length, struct proton_error *err);
+int verify_names(const char *text, size_t length, struct proton_error *err);
 
 #endif

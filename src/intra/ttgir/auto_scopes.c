@@ -68,17 +68,17 @@ static char *write_note(const struct sites *sites, uint32_t records)
 struct insertion {
 	struct out *out;
 	const struct sites *sites;
-	char prefix[TTGIR_PREFIX_MAX];
+	char prefix[MLIR_PREFIX_MAX];
 	uint32_t marker_count;
 	bool is_amd;
 	bool is_record;
 };
 
-static void write_marker(struct insertion *in, uint32_t index, struct span indent, bool is_end)
+static void write_marker(struct insertion *in, uint32_t index, struct slice indent, bool is_end)
 {
 	const struct site *site = &in->sites->sites[index];
 	const char *name = in->sites->scopes[site->scope].name;
-	struct ttgir_marker marker = {
+	struct mlir_marker marker = {
 		.indent = indent,
 		.location = site->location,
 		.prefix = in->is_record ? NULL : in->prefix,
@@ -90,7 +90,7 @@ static void write_marker(struct insertion *in, uint32_t index, struct span inden
 
 	if (in->is_record)
 		marker.location.length = 0; /* a person reads it */
-	ttgir_marker_write(&marker, in->out);
+	mlir_marker_write(&marker, in->out);
 }
 
 static bool is_kept(const struct sites *sites, uint32_t index)
@@ -99,17 +99,17 @@ static bool is_kept(const struct sites *sites, uint32_t index)
 	       !sites->scopes[sites->sites[index].scope].is_dropped;
 }
 
-static void write_text(struct insertion *in, struct span text, const struct around *around)
+static void write_text(struct insertion *in, struct slice text, const struct around *around)
 {
 	const struct sites *sites = in->sites;
-	struct span line;
+	struct slice line;
 
-	for (uint32_t number = 0; text_take_line(&text, &line); number++) {
+	for (uint32_t number = 0; mlir_take_line(&text, &line); number++) {
 		uint32_t before = around[number].before;
 		uint32_t behind = around[number].behind;
 
 		if (is_kept(sites, before))
-			write_marker(in, before, text_indent(line), sites->sites[before].is_inner);
+			write_marker(in, before, mlir_indent(line), sites->sites[before].is_inner);
 		out_bytes(in->out, line.at, line.length);
 		if (line.at + line.length < text.at || is_kept(sites, behind))
 			out_byte(in->out, '\n');
@@ -117,19 +117,19 @@ static void write_text(struct insertion *in, struct span text, const struct arou
 			continue;
 		/* Inside a partition one step further in, as the next line is. */
 		if (sites->sites[behind].is_inner)
-			write_marker(in, behind, text_indent(text), false);
+			write_marker(in, behind, mlir_indent(text), false);
 		else
 			write_marker(in, behind, sites->sites[behind].indent, true);
 	}
 }
 
-static struct around *place_sites(struct span text, const struct sites *sites)
+static struct around *place_sites(struct slice text, const struct sites *sites)
 {
-	struct span line;
+	struct slice line;
 	uint32_t count = 0;
 	struct around *around;
 
-	for (struct span rest = text; text_take_line(&rest, &line); count++)
+	for (struct slice rest = text; mlir_take_line(&rest, &line); count++)
 		;
 	around = calloc(count ? count : 1, sizeof(*around));
 	if (!around)
@@ -152,7 +152,7 @@ static struct around *place_sites(struct span text, const struct sites *sites)
 	return around;
 }
 
-static int insert(struct span text, const struct sites *sites, struct insertion *in,
+static int insert(struct slice text, const struct sites *sites, struct insertion *in,
 		  struct ttgir_result *result, struct proton_error *err)
 {
 	struct out out;
@@ -177,13 +177,13 @@ static int insert(struct span text, const struct sites *sites, struct insertion 
 	return status;
 }
 
-int ttgir_insert(const char *text, size_t length, const struct instrument_mode *mode, bool is_amd,
-		 enum ttgir_spelling spelling, struct ttgir_result *result,
-		 struct proton_error *err)
+int ttgir_insert_scopes(const char *text, size_t length, const struct instrument_mode *mode,
+			bool is_amd, enum ttgir_spelling spelling, struct ttgir_result *result,
+			struct proton_error *err)
 {
-	struct span whole = {text, length};
+	struct slice whole = {text, length};
 	struct insertion in = {
-		.is_amd = is_amd || text_is_amd(whole),
+		.is_amd = is_amd || mlir_is_amd(whole),
 		.is_record = spelling == TTGIR_RECORDS,
 	};
 	struct sites sites;
@@ -193,7 +193,7 @@ int ttgir_insert(const char *text, size_t length, const struct instrument_mode *
 	*result = (struct ttgir_result){0};
 	if (!mode->autos)
 		return PROTON_OK;
-	if (!ttgir_prefix(whole, in.prefix))
+	if (!mlir_unused_prefix(whole, in.prefix))
 		return err_set(err, PROTON_E_UNSUPPORTED, "every register %%proton_... is taken");
 	status = sites_find(whole, mode->autos, &sites, err);
 	if (status != PROTON_OK)

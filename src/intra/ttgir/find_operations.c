@@ -68,35 +68,35 @@ static const struct operation operations[] = {
 };
 #define OPERATION_COUNT (sizeof(operations) / sizeof(operations[0]))
 
-static const struct operation *find_operation(struct span op)
+static const struct operation *find_operation(struct slice op)
 {
 	static const char *const dialects[] = {"tt.", "ttg.", "ttng.", "amdg.", "amdgpu.", "gpu."};
 
 	for (size_t i = 0; i < sizeof(dialects) / sizeof(dialects[0]); i++) {
-		struct span name = op;
+		struct slice name = op;
 
-		if (!span_take(&name, dialects[i]))
+		if (!slice_take(&name, dialects[i]))
 			continue;
 		for (size_t k = 0; k < OPERATION_COUNT; k++)
-			if (span_is(name, operations[k].name))
+			if (slice_is(name, operations[k].name))
 				return &operations[k];
 	}
 	return NULL;
 }
 
-uint32_t sites_kind_of(struct span op)
+uint32_t sites_kind_of_op(struct slice op)
 {
 	const struct operation *operation = find_operation(op);
 
 	return operation ? operation->kind : 0;
 }
 
-uint32_t sites_kinds(struct span word)
+uint32_t sites_kinds(struct slice word)
 {
 	uint32_t kinds = 0;
 
 	for (size_t i = 0; i < OPERATION_COUNT; i++)
-		if (span_is(word, operations[i].word))
+		if (slice_is(word, operations[i].word))
 			kinds |= operations[i].kind;
 	return kinds;
 }
@@ -119,13 +119,13 @@ struct region {
 
 struct walk {
 	struct sites *found;
-	struct ttgir_locations locations;
+	struct mlir_locations locations;
 	uint32_t autos;
 	uint32_t line;
-	struct region regions[TTGIR_DEPTH_MAX];
+	struct region regions[MLIR_DEPTH_MAX];
 	uint32_t region_count;
-	struct ttgir_place kernel; /* what passes give to operations that are nobody's */
-	struct ttgir_place before; /* of the last operation in the block that has one */
+	struct mlir_location kernel; /* what passes give to operations that are nobody's */
+	struct mlir_location before; /* of the last operation in the block that has one */
 	uint32_t unplaced[UNPLACED_MAX];
 	uint32_t unplaced_count;
 	bool is_specializing; /* behind "ttg.warp_specialize": its partitions follow */
@@ -138,7 +138,7 @@ static const struct region *current(const struct walk *walk)
 	return walk->region_count ? &walk->regions[walk->region_count - 1] : &outside;
 }
 
-static struct site *add_site(struct walk *walk, const char *word, struct span indent)
+static struct site *add_site(struct walk *walk, const char *word, struct slice indent)
 {
 	struct sites *found = walk->found;
 	struct site *site;
@@ -161,10 +161,10 @@ static struct site *add_site(struct walk *walk, const char *word, struct span in
 	return site;
 }
 
-static void set_location(struct walk *walk, struct site *site, struct span location)
+static void set_location(struct walk *walk, struct site *site, struct slice location)
 {
 	site->location = location;
-	site->place = ttgir_place_of(&walk->locations, location);
+	site->place = mlir_locations_resolve(&walk->locations, location);
 }
 
 static uint32_t site_index(const struct walk *walk, const struct site *site)
@@ -172,10 +172,10 @@ static uint32_t site_index(const struct walk *walk, const struct site *site)
 	return site ? (uint32_t)(site - walk->found->sites) : SITE_NONE;
 }
 
-static bool has_place(const struct walk *walk, const struct ttgir_place *place)
+static bool has_place(const struct walk *walk, const struct mlir_location *place)
 {
 	return place->file.length &&
-	       !(place->line == walk->kernel.line && span_equal(place->file, walk->kernel.file));
+	       !(place->line == walk->kernel.line && slices_equal(place->file, walk->kernel.file));
 }
 
 static void leave_block(struct walk *walk)
@@ -189,10 +189,10 @@ static void leave_block(struct walk *walk)
  * kernel. A copy is placed with what is before it, the wait for room; anything else with what
  * follows, which is what waits.
  */
-static void place_operation(struct walk *walk, struct span location, struct site *site,
+static void place_operation(struct walk *walk, struct slice location, struct site *site,
 			    bool is_load)
 {
-	struct ttgir_place place = ttgir_place_of(&walk->locations, location);
+	struct mlir_location place = mlir_locations_resolve(&walk->locations, location);
 
 	if (has_place(walk, &place)) {
 		for (uint32_t i = 0; i < walk->unplaced_count; i++)
@@ -213,9 +213,9 @@ static void open_region(struct walk *walk, struct region region)
 }
 
 /* The number behind `key` in the line, at most a thousand; 0 when there is none. */
-static uint32_t number_behind(struct span line, const char *key)
+static uint32_t number_behind(struct slice line, const char *key)
 {
-	const char *at = span_find(line, key);
+	const char *at = slice_find(line, key);
 	const char *end = line.at + line.length;
 	uint32_t number = 0;
 
@@ -226,7 +226,7 @@ static uint32_t number_behind(struct span line, const char *key)
 	return number;
 }
 
-static void open_partition(struct walk *walk, const struct ttgir_line *line, struct span text)
+static void open_partition(struct walk *walk, const struct mlir_line *line, struct slice text)
 {
 	struct region region = *current(walk);
 	struct site *site = NULL;
@@ -235,7 +235,7 @@ static void open_partition(struct walk *walk, const struct ttgir_line *line, str
 	region.kind = REGION_PARTITION;
 	region.site = SITE_NONE;
 	if (region.is_open && (walk->autos & INSTRUMENT_AUTO_PARTITIONS)) {
-		bool is_default = span_take(&text, "default");
+		bool is_default = slice_take(&text, "default");
 
 		site = add_site(walk, is_default ? "default" : "partition", line->indent);
 		if (site) {
@@ -249,17 +249,17 @@ static void open_partition(struct walk *walk, const struct ttgir_line *line, str
 	open_region(walk, region);
 }
 
-static void open_line(struct walk *walk, const struct ttgir_line *line, struct span text)
+static void open_line(struct walk *walk, const struct mlir_line *line, struct slice text)
 {
 	struct region region = *current(walk);
 
-	if (walk->is_specializing && text_begins_partition(text)) {
+	if (walk->is_specializing && mlir_begins_partition(text)) {
 		open_partition(walk, line, text);
 		return;
 	}
 	region.kind = REGION_PLAIN;
 	region.site = SITE_NONE;
-	if (span_is(line->op, "scf.for") || span_is(line->op, "scf.while")) {
+	if (slice_is(line->op, "scf.for") || slice_is(line->op, "scf.while")) {
 		region.kind = REGION_LOOP;
 		region.depth++;
 		if (region.is_open && (walk->autos & INSTRUMENT_AUTO_LOOPS)) {
@@ -269,22 +269,22 @@ static void open_line(struct walk *walk, const struct ttgir_line *line, struct s
 				site->cost = 2;
 			region.site = site_index(walk, site);
 		}
-	} else if (span_is(line->op, "tt.func")) {
+	} else if (slice_is(line->op, "tt.func")) {
 		region.is_open = true; /* those that stay out of line, too */
-	} else if (!span_is(line->op, "scf.if")) {
+	} else if (!slice_is(line->op, "scf.if")) {
 		region.kind = REGION_OTHER;
 		region.is_open = false;
 	}
 	open_region(walk, region);
 }
 
-static void close_line(struct walk *walk, const struct ttgir_line *line, struct span text)
+static void close_line(struct walk *walk, const struct mlir_line *line, struct slice text)
 {
 	struct region closed = *current(walk);
 
 	walk->region_count--;
 	leave_block(walk);
-	if (text_opens_region(text)) { /* "} else {", "} do {" */
+	if (mlir_opens_region(text)) { /* "} else {", "} do {" */
 		open_region(walk, closed);
 		return;
 	}
@@ -295,10 +295,10 @@ static void close_line(struct walk *walk, const struct ttgir_line *line, struct 
 		set_location(walk, site, line->location);
 	}
 	/* Behind the last partition the operation's type follows. */
-	walk->is_specializing = closed.kind == REGION_PARTITION && span_find(text, " : ") == NULL;
+	walk->is_specializing = closed.kind == REGION_PARTITION && slice_find(text, " : ") == NULL;
 }
 
-static void read_operation(struct walk *walk, const struct ttgir_line *line)
+static void read_operation(struct walk *walk, const struct mlir_line *line)
 {
 	const struct region *region = current(walk);
 	struct site *around = region->kind == REGION_PARTITION && region->site != SITE_NONE
@@ -307,9 +307,9 @@ static void read_operation(struct walk *walk, const struct ttgir_line *line)
 	const struct operation *operation;
 	struct site *site = NULL;
 
-	walk->is_specializing = span_is(line->op, "ttg.warp_specialize");
+	walk->is_specializing = slice_is(line->op, "ttg.warp_specialize");
 	if (around &&
-	    (span_is(line->op, "ttg.warp_yield") || span_is(line->op, "ttg.warp_return"))) {
+	    (slice_is(line->op, "ttg.warp_yield") || slice_is(line->op, "ttg.warp_return"))) {
 		/* One with nothing in it is not worth a scope. */
 		if (around->start_line + 1 < walk->line)
 			around->end_line = walk->line;
@@ -332,16 +332,16 @@ static void read_operation(struct walk *walk, const struct ttgir_line *line)
 			operation && operation->kind == INSTRUMENT_AUTO_LOADS);
 }
 
-static void walk_line(struct walk *walk, const struct text_line *text)
+static void walk_line(struct walk *walk, const struct mlir_region_line *text)
 {
-	struct ttgir_line line;
+	struct mlir_line line;
 
-	if (text_is_no_code(text->trimmed))
+	if (mlir_is_not_code(text->trimmed))
 		return;
-	ttgir_line_read(text->text, &line);
-	if (text_closes_region(text->trimmed)) {
+	mlir_line_read(text->text, &line);
+	if (mlir_closes_region(text->trimmed)) {
 		close_line(walk, &line, text->trimmed);
-	} else if (text->end != NO_LINE) {
+	} else if (text->end != MLIR_NO_LINE) {
 		if (!walk->found->warp_count)
 			walk->found->warp_count =
 				number_behind(text->trimmed, "\"ttg.num-warps\" = ");
@@ -352,43 +352,43 @@ static void walk_line(struct walk *walk, const struct text_line *text)
 }
 
 /* Where the kernel begins: the location of the module. */
-static struct ttgir_place place_of_kernel(const struct walk *walk, struct span text)
+static struct mlir_location place_of_kernel(const struct walk *walk, struct slice text)
 {
-	const char *last = span_find_last(text, "\n}");
-	struct span rest = {text.at, text.length};
-	struct span closing;
-	struct ttgir_line line;
+	const char *last = slice_find_last(text, "\n}");
+	struct slice rest = {text.at, text.length};
+	struct slice closing;
+	struct mlir_line line;
 
 	if (last)
-		rest = (struct span){last + 1, text.length - (size_t)(last + 1 - text.at)};
-	if (!last || !text_take_line(&rest, &closing))
-		return (struct ttgir_place){.file = {text.at, 0}};
-	ttgir_line_read(closing, &line);
-	return ttgir_place_of(&walk->locations, line.location);
+		rest = (struct slice){last + 1, text.length - (size_t)(last + 1 - text.at)};
+	if (!last || !mlir_take_line(&rest, &closing))
+		return (struct mlir_location){.file = {text.at, 0}};
+	mlir_line_read(closing, &line);
+	return mlir_locations_resolve(&walk->locations, line.location);
 }
 
-int sites_find(struct span text, uint32_t autos, struct sites *out, struct proton_error *err)
+int sites_find(struct slice text, uint32_t autos, struct sites *out, struct proton_error *err)
 {
 	struct walk *walk = calloc(1, sizeof(*walk));
-	struct ttgir_lines lines;
+	struct mlir_regions lines;
 	int status;
 
 	*out = (struct sites){0};
 	out->sites = calloc(SITES_MAX, sizeof(*out->sites));
-	if (!walk || !out->sites || !ttgir_locations_read(text, &walk->locations)) {
+	if (!walk || !out->sites || !mlir_locations_read(text, &walk->locations)) {
 		free(walk);
 		sites_fini(out);
 		return err_set(err, PROTON_E_NOMEM, "out of memory");
 	}
 	walk->found = out;
 	walk->kernel = place_of_kernel(walk, text);
-	walk->before.file = (struct span){text.at, 0};
+	walk->before.file = (struct slice){text.at, 0};
 	walk->autos = autos;
-	status = ttgir_lines_read(text, &lines, err);
+	status = mlir_regions_read(text, &lines, err);
 	for (; status == PROTON_OK && walk->line < lines.count; walk->line++)
 		walk_line(walk, &lines.at[walk->line]);
-	ttgir_lines_fini(&lines);
-	ttgir_locations_fini(&walk->locations);
+	mlir_regions_fini(&lines);
+	mlir_locations_fini(&walk->locations);
 	free(walk);
 	if (status != PROTON_OK)
 		sites_fini(out);
@@ -409,7 +409,7 @@ void sites_fini(struct sites *sites)
 static bool is_same_line(const struct site *a, const struct site *b)
 {
 	return strcmp(a->word, b->word) == 0 && a->part == b->part &&
-	       a->place.line == b->place.line && span_equal(a->place.file, b->place.file);
+	       a->place.line == b->place.line && slices_equal(a->place.file, b->place.file);
 }
 
 /* Does another place of the same line do the same, so that the column has to tell them apart? */
@@ -424,7 +424,7 @@ static bool needs_column(const struct sites *sites, const struct site *site)
 
 static void write_name(const struct sites *sites, const struct site *site, char *name, size_t size)
 {
-	const struct ttgir_place *place = &site->place;
+	const struct mlir_location *place = &site->place;
 	int length = place->file.length > 100 ? 100 : (int)place->file.length;
 	size_t used = (size_t)snprintf(name, size, "%s", site->word);
 

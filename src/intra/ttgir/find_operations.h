@@ -16,9 +16,9 @@ struct site {
 	bool is_inner;       /* a partition */
 	uint32_t depth;      /* loops around it */
 	uint32_t cost;       /* records of one execution */
-	struct span indent;
-	struct span location;
-	struct ttgir_place place;
+	struct slice indent;
+	struct slice location;
+	struct mlir_location place;
 	uint32_t scope;
 };
 
@@ -39,15 +39,15 @@ struct sites {
 };
 
 /* Finds what `autos` names. E_UNSUPPORTED, E_NOMEM. */
-int sites_find(struct span text, uint32_t autos, struct sites *out, struct proton_error *err);
+int sites_find(struct slice text, uint32_t autos, struct sites *out, struct proton_error *err);
 /* Gives each site its scope. False when memory is out. */
 bool sites_name(struct sites *sites);
 /* Drops scopes, the innermost first, until at most these many and their records are left. */
 void sites_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit);
 void sites_fini(struct sites *sites);
 /* Bits of enum instrument_auto: what an automatic scope whose name begins with `word` is around. */
-uint32_t sites_kinds(struct span word);
+uint32_t sites_kinds(struct slice word);
 /* The bit of an operation, "ttg.async_copy_global_to_local"; 0 for one that gets no scope. */
-uint32_t sites_kind_of(struct span op);
+uint32_t sites_kind_of_op(struct slice op);
 
 #endif

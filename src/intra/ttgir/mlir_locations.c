@@ -13,8 +13,8 @@
 
 static int compare_aliases(const void *a, const void *b)
 {
-	struct span left = ((const struct ttgir_alias *)a)->name;
-	struct span right = ((const struct ttgir_alias *)b)->name;
+	struct slice left = ((const struct mlir_alias *)a)->name;
+	struct slice right = ((const struct mlir_alias *)b)->name;
 	size_t shorter = left.length < right.length ? left.length : right.length;
 	int order = shorter ? memcmp(left.at, right.at, shorter) : 0;
 
@@ -23,34 +23,34 @@ static int compare_aliases(const void *a, const void *b)
 	return (left.length > right.length) - (left.length < right.length);
 }
 
-bool ttgir_locations_read(struct span text, struct ttgir_locations *out)
+bool mlir_locations_read(struct slice text, struct mlir_locations *out)
 {
-	struct span line;
+	struct slice line;
 	size_t capacity = 0;
 
-	*out = (struct ttgir_locations){0};
-	while (text_take_line(&text, &line)) {
+	*out = (struct mlir_locations){0};
+	while (mlir_take_line(&text, &line)) {
 		const char *equals;
 
 		if (line.length < 4 || memcmp(line.at, "#loc", 4) != 0)
 			continue;
-		equals = span_find(line, " = loc(");
+		equals = slice_find(line, " = loc(");
 		if (!equals)
 			continue;
 		if (out->count == capacity) {
-			struct ttgir_alias *grown;
+			struct mlir_alias *grown;
 
 			capacity = capacity ? capacity * 2 : 64;
 			grown = realloc(out->aliases, capacity * sizeof(*grown));
 			if (!grown) {
-				ttgir_locations_fini(out);
+				mlir_locations_fini(out);
 				return false;
 			}
 			out->aliases = grown;
 		}
-		out->aliases[out->count++] = (struct ttgir_alias){
+		out->aliases[out->count++] = (struct mlir_alias){
 			.name = {line.at, (size_t)(equals - line.at)},
-			.body = span_trim((struct span){
+			.body = slice_trim((struct slice){
 				equals + 3, line.length - (size_t)(equals + 3 - line.at)}),
 		};
 	}
@@ -59,16 +59,16 @@ bool ttgir_locations_read(struct span text, struct ttgir_locations *out)
 	return true;
 }
 
-void ttgir_locations_fini(struct ttgir_locations *locations)
+void mlir_locations_fini(struct mlir_locations *locations)
 {
 	free(locations->aliases);
-	*locations = (struct ttgir_locations){0};
+	*locations = (struct mlir_locations){0};
 }
 
 /* ------------------------------------------------------------------ one location */
 
 /* Takes "..." off, without the quotes. A quote inside is written \22. */
-static bool take_string(struct span *rest, struct span *string)
+static bool take_string(struct slice *rest, struct slice *string)
 {
 	const char *end;
 
@@ -77,18 +77,18 @@ static bool take_string(struct span *rest, struct span *string)
 	end = memchr(rest->at + 1, '"', rest->length - 1);
 	if (!end)
 		return false;
-	*string = (struct span){rest->at + 1, (size_t)(end - rest->at - 1)};
+	*string = (struct slice){rest->at + 1, (size_t)(end - rest->at - 1)};
 	rest->length -= (size_t)(end + 1 - rest->at);
 	rest->at = end + 1;
 	return true;
 }
 
-static bool take_number(struct span *rest, uint32_t *out)
+static bool take_number(struct slice *rest, uint32_t *out)
 {
 	uint32_t number = 0;
 	size_t i = 0;
 
-	if (!span_take(rest, ":"))
+	if (!slice_take(rest, ":"))
 		return false;
 	for (; i < rest->length && rest->at[i] >= '0' && rest->at[i] <= '9' && i < 9; i++)
 		number = number * 10 + (uint32_t)(rest->at[i] - '0');
@@ -98,9 +98,9 @@ static bool take_number(struct span *rest, uint32_t *out)
 	return i > 0;
 }
 
-static struct span without_folders(struct span file)
+static struct slice without_folders(struct slice file)
 {
-	const char *slash = span_find_last(file, "/");
+	const char *slash = slice_find_last(file, "/");
 
 	if (slash) {
 		file.length -= (size_t)(slash + 1 - file.at);
@@ -110,7 +110,7 @@ static struct span without_folders(struct span file)
 }
 
 /* What stands before the first `end` that is in no parentheses and in no string. */
-static struct span until(struct span rest, const char *end)
+static struct slice until(struct slice rest, const char *end)
 {
 	size_t depth = 0;
 	bool is_string = false;
@@ -121,7 +121,7 @@ static struct span until(struct span rest, const char *end)
 
 		if (!is_string && depth == 0 && rest.length - i >= length &&
 		    memcmp(rest.at + i, end, length) == 0)
-			return (struct span){rest.at, i};
+			return (struct slice){rest.at, i};
 		if (c == '"')
 			is_string = !is_string;
 		else if (!is_string && (c == '(' || c == '[' || c == '<'))
@@ -132,74 +132,74 @@ static struct span until(struct span rest, const char *end)
 	return rest;
 }
 
-static struct span find_alias(const struct ttgir_locations *locations, struct span name)
+static struct slice find_alias(const struct mlir_locations *locations, struct slice name)
 {
-	struct ttgir_alias key = {.name = name};
-	const struct ttgir_alias *found = NULL;
+	struct mlir_alias key = {.name = name};
+	const struct mlir_alias *found = NULL;
 
 	if (locations->count)
 		found = bsearch(&key, locations->aliases, locations->count, sizeof(key),
 				compare_aliases);
-	return found ? found->body : (struct span){name.at, 0};
+	return found ? found->body : (struct slice){name.at, 0};
 }
 
 /* "X at Y", with what stands before Y cut off. */
-static struct span after(struct span rest, struct span before, size_t skip)
+static struct slice after(struct slice rest, struct slice before, size_t skip)
 {
 	size_t used = before.length + skip;
 
 	if (used > rest.length)
 		used = rest.length;
-	return (struct span){rest.at + used, rest.length - used};
+	return (struct slice){rest.at + used, rest.length - used};
 }
 
 /* The inside of "WORD(...)" or "WORD[...]", once WORD is taken off. */
-static struct span inside(struct span rest)
+static struct slice inside(struct slice rest)
 {
 	if (rest.length < 2)
-		return (struct span){rest.at, 0};
-	return (struct span){rest.at + 1, rest.length - 2};
+		return (struct slice){rest.at, 0};
+	return (struct slice){rest.at + 1, rest.length - 2};
 }
 
-static bool is_of_triton(struct span file)
+static bool is_of_triton(struct slice file)
 {
-	return span_find(file, "/triton/language/") || span_find(file, "/triton/experimental/");
+	return slice_find(file, "/triton/language/") || slice_find(file, "/triton/experimental/");
 }
 
 /* A location as the places it names one after the other: the callee's, its caller's, and so on. */
 struct path {
-	const struct ttgir_locations *locations;
-	struct span rest;
-	struct span callers[CALLERS_MAX];
+	const struct mlir_locations *locations;
+	struct slice rest;
+	struct slice callers[CALLERS_MAX];
 	uint32_t caller_count;
 	uint32_t step_count;
 };
 
 /* Of several locations in one, "fused", the first. */
-static struct span first_of_fused(struct span rest)
+static struct slice first_of_fused(struct slice rest)
 {
-	struct span tag = until(rest, "[");
+	struct slice tag = until(rest, "[");
 
 	return until(inside(after(rest, tag, 0)), ",");
 }
 
 /* Takes one step inwards; true at a place, whose file is with its folders. */
-static bool step_in(struct path *path, struct ttgir_place *place)
+static bool step_in(struct path *path, struct mlir_location *place)
 {
-	struct span rest = span_trim(path->rest);
-	struct span string;
+	struct slice rest = slice_trim(path->rest);
+	struct slice string;
 
 	if (rest.length && rest.at[0] == '#') {
 		rest = find_alias(path->locations, rest);
-	} else if (span_take(&rest, "loc(")) {
+	} else if (slice_take(&rest, "loc(")) {
 		rest.length -= rest.length > 0;
-	} else if (span_take(&rest, "callsite")) {
-		struct span both = inside(rest);
+	} else if (slice_take(&rest, "callsite")) {
+		struct slice both = inside(rest);
 
 		rest = until(both, " at ");
 		if (path->caller_count < CALLERS_MAX)
 			path->callers[path->caller_count++] = after(both, rest, 4);
-	} else if (span_take(&rest, "fused")) {
+	} else if (slice_take(&rest, "fused")) {
 		rest = first_of_fused(rest);
 	} else if (take_string(&rest, &string)) {
 		if (rest.length && rest.at[0] == '(') {
@@ -219,9 +219,9 @@ static bool step_in(struct path *path, struct ttgir_place *place)
 }
 
 /* The next place; false when there is none. */
-static bool next_place(struct path *path, struct ttgir_place *place)
+static bool next_place(struct path *path, struct mlir_location *place)
 {
-	*place = (struct ttgir_place){.file = {path->rest.at, 0}};
+	*place = (struct mlir_location){.file = {path->rest.at, 0}};
 	for (; path->step_count < STEPS_MAX && path->rest.length; path->step_count++) {
 		if (!step_in(path, place))
 			continue;
@@ -233,11 +233,12 @@ static bool next_place(struct path *path, struct ttgir_place *place)
 	return false;
 }
 
-struct ttgir_place ttgir_place_of(const struct ttgir_locations *locations, struct span location)
+struct mlir_location mlir_locations_resolve(const struct mlir_locations *locations,
+					    struct slice location)
 {
 	struct path path = {.locations = locations, .rest = location};
-	struct ttgir_place place;
-	struct ttgir_place found = {.file = {location.at, 0}};
+	struct mlir_location place;
+	struct mlir_location found = {.file = {location.at, 0}};
 
 	while (next_place(&path, &place)) {
 		found = place;
@@ -248,10 +249,10 @@ struct ttgir_place ttgir_place_of(const struct ttgir_locations *locations, struc
 	return found;
 }
 
-uint64_t ttgir_location_key(const struct ttgir_locations *locations, struct span location)
+uint64_t mlir_locations_key(const struct mlir_locations *locations, struct slice location)
 {
 	struct path path = {.locations = locations, .rest = location};
-	struct ttgir_place place;
+	struct mlir_location place;
 	uint64_t key = 0;
 
 	while (next_place(&path, &place)) {

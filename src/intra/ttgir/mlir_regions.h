@@ -6,17 +6,17 @@
 #include "intra/ttgir/mlir_text.h"
 
 /* Regions in each other: deeper text is refused, so that walks have room for what is open. */
-#define TTGIR_DEPTH_MAX 256u
-#define NO_LINE UINT32_MAX
+#define MLIR_DEPTH_MAX 256u
+#define MLIR_NO_LINE UINT32_MAX
 
-struct text_line {
-	struct span text;    /* without its newline */
-	struct span trimmed; /* without the blanks at both ends */
-	uint32_t end;        /* where the region ends that begins here; NO_LINE: none does */
+struct mlir_region_line {
+	struct slice text;    /* without its newline */
+	struct slice trimmed; /* without the blanks at both ends */
+	uint32_t end;         /* where the region ends that begins here; MLIR_NO_LINE: none does */
 };
 
-struct ttgir_lines {
-	struct text_line *at;
+struct mlir_regions {
+	struct mlir_region_line *at;
 	uint32_t count;
 	size_t capacity;
 };
@@ -25,7 +25,7 @@ struct ttgir_lines {
  * Reads `text`, which must stay. "} else {" ends one block and begins another of the same region.
  * E_UNSUPPORTED, with the line's number, for regions that do not match; E_NOMEM.
  */
-int ttgir_lines_read(struct span text, struct ttgir_lines *out, struct proton_error *err);
-void ttgir_lines_fini(struct ttgir_lines *lines);
+int mlir_regions_read(struct slice text, struct mlir_regions *out, struct proton_error *err);
+void mlir_regions_fini(struct mlir_regions *lines);
 
 #endif

@@ -5,99 +5,47 @@
 
 #include "intra/marker.h"
 
-bool span_is(struct span span, const char *text)
-{
-	return strlen(text) == span.length && memcmp(span.at, text, span.length) == 0;
-}
-
-bool span_equal(struct span a, struct span b)
-{
-	return a.length == b.length && (a.length == 0 || memcmp(a.at, b.at, a.length) == 0);
-}
-
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\r';
-}
-
-struct span span_trim(struct span span)
-{
-	while (span.length && is_blank(span.at[0])) {
-		span.at++;
-		span.length--;
-	}
-	while (span.length && is_blank(span.at[span.length - 1]))
-		span.length--;
-	return span;
-}
-
-bool span_take(struct span *span, const char *text)
-{
-	size_t length = strlen(text);
-
-	if (span->length < length || memcmp(span->at, text, length) != 0)
-		return false;
-	span->at += length;
-	span->length -= length;
-	return true;
-}
-
-const char *span_find(struct span span, const char *text)
-{
-	return span.length ? memmem(span.at, span.length, text, strlen(text)) : NULL;
-}
-
-const char *span_find_last(struct span span, const char *text)
-{
-	size_t length = strlen(text);
-
-	for (size_t i = span.length; i >= length && i > 0; i--)
-		if (memcmp(span.at + i - length, text, length) == 0)
-			return span.at + i - length;
-	return NULL;
-}
-
-bool text_take_line(struct span *rest, struct span *line)
+bool mlir_take_line(struct slice *rest, struct slice *line)
 {
 	const char *newline;
 
 	if (!rest->length)
 		return false;
 	newline = memchr(rest->at, '\n', rest->length);
-	*line = (struct span){rest->at, newline ? (size_t)(newline - rest->at) : rest->length};
+	*line = (struct slice){rest->at, newline ? (size_t)(newline - rest->at) : rest->length};
 	rest->at += line->length + (newline != NULL);
 	rest->length -= line->length + (newline != NULL);
 	return true;
 }
 
-bool text_opens_region(struct span trimmed)
+bool mlir_opens_region(struct slice trimmed)
 {
 	return trimmed.length && trimmed.at[trimmed.length - 1] == '{';
 }
 
-bool text_closes_region(struct span trimmed)
+bool mlir_closes_region(struct slice trimmed)
 {
 	return trimmed.length && trimmed.at[0] == '}';
 }
 
-bool text_begins_partition(struct span trimmed)
+bool mlir_begins_partition(struct slice trimmed)
 {
-	return span_take(&trimmed, "default") || span_take(&trimmed, "partition");
+	return slice_take(&trimmed, "default") || slice_take(&trimmed, "partition");
 }
 
-bool text_is_no_code(struct span trimmed)
+bool mlir_is_not_code(struct slice trimmed)
 {
 	return !trimmed.length || trimmed.at[0] == '#' || trimmed.at[0] == '/';
 }
 
-struct span text_indent(struct span line)
+struct slice mlir_indent(struct slice line)
 {
-	return (struct span){line.at, (size_t)(span_trim(line).at - line.at)};
+	return (struct slice){line.at, (size_t)(slice_trim(line).at - line.at)};
 }
 
-bool text_is_amd(struct span text)
+bool mlir_is_amd(struct slice text)
 {
-	return span_find(text, "ttg.target = \"hip:") != NULL;
+	return slice_find(text, "ttg.target = \"hip:") != NULL;
 }
 
 /* ------------------------------------------------------------------ lines */
@@ -108,9 +56,9 @@ static bool is_word(char c)
 	       c == '_' || c == '.' || c == '$' || c == '-';
 }
 
-static struct span take_word(struct span *rest)
+static struct slice take_word(struct slice *rest)
 {
-	struct span word = {rest->at, 0};
+	struct slice word = {rest->at, 0};
 
 	while (word.length < rest->length && is_word(rest->at[word.length]))
 		word.length++;
@@ -120,10 +68,10 @@ static struct span take_word(struct span *rest)
 }
 
 /* "%x = ", "%x:3 = " or "%x, %y = "; the first of the registers. */
-static struct span take_results(struct span *rest)
+static struct slice take_results(struct slice *rest)
 {
-	const char *equals = rest->length && rest->at[0] == '%' ? span_find(*rest, " = ") : NULL;
-	struct span name = {rest->at, 0};
+	const char *equals = rest->length && rest->at[0] == '%' ? slice_find(*rest, " = ") : NULL;
+	struct slice name = {rest->at, 0};
 
 	if (!equals)
 		return name;
@@ -135,20 +83,20 @@ static struct span take_results(struct span *rest)
 	return name;
 }
 
-static struct span location_of(struct span line)
+static struct slice location_of(struct slice line)
 {
-	const char *found = span_find_last(line, " loc(");
+	const char *found = slice_find_last(line, " loc(");
 
 	if (!found || line.at[line.length - 1] != ')')
-		return (struct span){line.at, 0};
-	return (struct span){found + 1, line.length - (size_t)(found + 1 - line.at)};
+		return (struct slice){line.at, 0};
+	return (struct slice){found + 1, line.length - (size_t)(found + 1 - line.at)};
 }
 
-void ttgir_line_read(struct span line, struct ttgir_line *out)
+void mlir_line_read(struct slice line, struct mlir_line *out)
 {
-	struct span rest = span_trim(line);
+	struct slice rest = slice_trim(line);
 
-	*out = (struct ttgir_line){.indent = {line.at, (size_t)(rest.at - line.at)}};
+	*out = (struct mlir_line){.indent = {line.at, (size_t)(rest.at - line.at)}};
 	out->location = location_of(rest);
 	out->result = take_results(&rest);
 	out->op = take_word(&rest);
@@ -159,20 +107,20 @@ void ttgir_line_read(struct span line, struct ttgir_line *out)
 
 /* ------------------------------------------------------------------ markers */
 
-bool ttgir_prefix(struct span text, char prefix[TTGIR_PREFIX_MAX])
+bool mlir_unused_prefix(struct slice text, char prefix[MLIR_PREFIX_MAX])
 {
 	for (uint32_t i = 0; i < 1000; i++) {
 		if (i == 0)
-			snprintf(prefix, TTGIR_PREFIX_MAX, "%%proton_");
+			snprintf(prefix, MLIR_PREFIX_MAX, "%%proton_");
 		else
-			snprintf(prefix, TTGIR_PREFIX_MAX, "%%proton_v%u_", i);
-		if (!span_find(text, prefix))
+			snprintf(prefix, MLIR_PREFIX_MAX, "%%proton_v%u_", i);
+		if (!slice_find(text, prefix))
 			return true;
 	}
 	return false;
 }
 
-static void write_quoted(struct span name, struct out *out)
+static void write_quoted(struct slice name, struct out *out)
 {
 	out_byte(out, '"');
 	for (size_t i = 0; i < name.length; i++) {
@@ -186,7 +134,7 @@ static void write_quoted(struct span name, struct out *out)
 	out_byte(out, '"');
 }
 
-void ttgir_marker_write(const struct ttgir_marker *marker, struct out *out)
+void mlir_marker_write(const struct mlir_marker *marker, struct out *out)
 {
 	out_bytes(out, marker->indent.at, marker->indent.length);
 	if (!marker->prefix) {

@@ -11,22 +11,23 @@
 
 /* ------------------------------------------------------------------ operations */
 
-static bool is_any_of(struct span op, const char *const *names, size_t count)
+static bool is_any_of(struct slice op, const char *const *names, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		if (span_is(op, names[i]))
+		if (slice_is(op, names[i]))
 			return true;
 	return false;
 }
 
-static bool ends_with(struct span span, const char *text)
+static bool ends_with(struct slice slice, const char *text)
 {
 	size_t length = strlen(text);
 
-	return span.length >= length && memcmp(span.at + span.length - length, text, length) == 0;
+	return slice.length >= length &&
+	       memcmp(slice.at + slice.length - length, text, length) == 0;
 }
 
-bool origin_is_work(const struct ttgir_line *line)
+bool origin_is_work(const struct mlir_line *line)
 {
 	static const char *const views[] = {
 		"arith.constant",
@@ -48,28 +49,28 @@ bool origin_is_work(const struct ttgir_line *line)
 		"ttng.inval_barrier",
 		"ttng.reinterpret_tensor_descriptor",
 	};
-	struct span op = line->op;
+	struct slice op = line->op;
 
 	if (!op.length || is_any_of(op, views, ARRAY_LENGTH(views)) || ends_with(op, "return") ||
-	    ends_with(op, "yield") || span_find(op, ".memdesc_") ||
-	    span_find(op, "rocdl.") == op.at)
+	    ends_with(op, "yield") || slice_find(op, ".memdesc_") ||
+	    slice_find(op, "rocdl.") == op.at)
 		return false;
 	if (ends_with(op, "_alloc")) /* only one that fills what it allocates */
-		return span_find(line->rest, "(tensor<") != NULL;
-	if (span_take(&op, "arith.") || span_take(&op, "math."))
-		return span_find(line->rest, "tensor<") != NULL;
+		return slice_find(line->rest, "(tensor<") != NULL;
+	if (slice_take(&op, "arith.") || slice_take(&op, "math."))
+		return slice_find(line->rest, "tensor<") != NULL;
 	return true;
 }
 
-bool origin_read_marker(const struct ttgir_line *line, struct marker *out)
+bool origin_read_marker(const struct mlir_line *line, struct marker *out)
 {
-	struct span text = span_trim(line->rest);
+	struct slice text = slice_trim(line->rest);
 	const char *end;
 
-	if (!span_is(line->op, "tt.elementwise_inline_asm") || text_opens_region(text) ||
-	    !span_take(&text, "\""))
+	if (!slice_is(line->op, "tt.elementwise_inline_asm") || mlir_opens_region(text) ||
+	    !slice_take(&text, "\""))
 		return false;
-	end = span_find(text, "\"");
+	end = slice_find(text, "\"");
 	return end && marker_parse(text.at, (size_t)(end - text.at), out);
 }
 
@@ -101,19 +102,19 @@ struct block {
 };
 
 struct load {
-	struct span result;
+	struct slice result;
 	struct origin_set set;
 };
 
 struct walk {
-	struct origins *out;
-	struct ttgir_locations locations;
+	struct provenance *out;
+	struct mlir_locations locations;
 	struct load loads[LOADS_MAX];
 	uint32_t load_count;
 	size_t site_capacity;
 	size_t capacity;
 	struct origin_set open;
-	struct block blocks[TTGIR_DEPTH_MAX];
+	struct block blocks[MLIR_DEPTH_MAX];
 	uint32_t block_count;
 	uint32_t line;
 	struct proton_error *err;
@@ -124,10 +125,10 @@ static int out_of_memory(struct proton_error *err)
 	return err_set(err, PROTON_E_NOMEM, "out of memory");
 }
 
-static int add_operation(struct walk *walk, struct span location, const struct origin_set *set)
+static int add_operation(struct walk *walk, struct slice location, const struct origin_set *set)
 {
-	uint64_t key = ttgir_location_key(&walk->locations, location);
-	struct origins *out = walk->out;
+	uint64_t key = mlir_locations_key(&walk->locations, location);
+	struct provenance *out = walk->out;
 
 	if (!key)
 		return PROTON_OK;
@@ -139,7 +140,7 @@ static int add_operation(struct walk *walk, struct span location, const struct o
 
 static int add_site(struct walk *walk, const struct marker *marker, bool is_broken)
 {
-	struct origins *out = walk->out;
+	struct provenance *out = walk->out;
 	uint32_t index = (uint32_t)out->site_count;
 
 	if (index == SITES_MAX)
@@ -201,13 +202,13 @@ static void begin_block(struct walk *walk, bool is_body)
 	walk->blocks[walk->block_count++] = (struct block){walk->open, is_body};
 }
 
-static int close_line(struct walk *walk, const struct ttgir_line *line, struct span trimmed)
+static int close_line(struct walk *walk, const struct mlir_line *line, struct slice trimmed)
 {
 	bool is_body;
 
 	end_block(walk);
 	is_body = walk->blocks[--walk->block_count].is_body;
-	if (text_opens_region(trimmed)) { /* "} else {" */
+	if (mlir_opens_region(trimmed)) { /* "} else {" */
 		begin_block(walk, is_body);
 		return PROTON_OK;
 	}
@@ -215,9 +216,9 @@ static int close_line(struct walk *walk, const struct ttgir_line *line, struct s
 }
 
 /* Another view of what a load brings: Triton moves it into the load, which gets its location. */
-static int read_view(struct walk *walk, const struct ttgir_line *line)
+static int read_view(struct walk *walk, const struct mlir_line *line)
 {
-	struct span operand = span_trim(line->rest);
+	struct slice operand = slice_trim(line->rest);
 
 	for (uint32_t i = walk->load_count; i-- > 0;) {
 		const struct load *load = &walk->loads[i];
@@ -230,30 +231,30 @@ static int read_view(struct walk *walk, const struct ttgir_line *line)
 	return PROTON_OK;
 }
 
-static int read_operation(struct walk *walk, const struct ttgir_line *line)
+static int read_operation(struct walk *walk, const struct mlir_line *line)
 {
-	if (span_is(line->op, "tt.trans") || span_is(line->op, "tt.reshape"))
+	if (slice_is(line->op, "tt.trans") || slice_is(line->op, "tt.reshape"))
 		return read_view(walk, line);
 	if (!origin_is_work(line))
 		return PROTON_OK;
-	if ((span_is(line->op, "tt.load") || span_is(line->op, "tt.descriptor_load")) &&
+	if ((slice_is(line->op, "tt.load") || slice_is(line->op, "tt.descriptor_load")) &&
 	    walk->load_count < LOADS_MAX)
 		walk->loads[walk->load_count++] = (struct load){line->result, walk->open};
 	return add_operation(walk, line->location, &walk->open);
 }
 
-static int walk_line(struct walk *walk, const struct text_line *text)
+static int walk_line(struct walk *walk, const struct mlir_region_line *text)
 {
-	struct ttgir_line line;
+	struct mlir_line line;
 	struct marker marker;
 
-	if (text_is_no_code(text->trimmed))
+	if (mlir_is_not_code(text->trimmed))
 		return PROTON_OK;
-	ttgir_line_read(text->text, &line);
-	if (text_closes_region(text->trimmed))
+	mlir_line_read(text->text, &line);
+	if (mlir_closes_region(text->trimmed))
 		return close_line(walk, &line, text->trimmed);
-	if (text->end != NO_LINE) {
-		begin_block(walk, span_is(line.op, "tt.func") || walk->block_count == 0);
+	if (text->end != MLIR_NO_LINE) {
+		begin_block(walk, slice_is(line.op, "tt.func") || walk->block_count == 0);
 		return PROTON_OK;
 	}
 	if (text->trimmed.at[0] == '^') {
@@ -265,7 +266,7 @@ static int walk_line(struct walk *walk, const struct text_line *text)
 	return read_operation(walk, &line);
 }
 
-static int walk_lines(struct walk *walk, const struct ttgir_lines *lines)
+static int walk_lines(struct walk *walk, const struct mlir_regions *lines)
 {
 	int status = PROTON_OK;
 
@@ -277,7 +278,7 @@ static int walk_lines(struct walk *walk, const struct ttgir_lines *lines)
 /* ------------------------------------------------------------------ results */
 
 /* All places of a name are broken when one is: which of them is meant cannot be told. */
-static void spread_broken(struct origins *out)
+static void spread_broken(struct provenance *out)
 {
 	for (size_t i = 0; i < out->site_count; i++)
 		for (size_t k = 0; k < out->site_count && !out->sites[i].is_broken; k++)
@@ -294,7 +295,7 @@ static int compare_origins(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
-static void join_origins(struct origins *out)
+static void join_origins(struct provenance *out)
 {
 	size_t kept = 0;
 
@@ -309,27 +310,27 @@ static void join_origins(struct origins *out)
 	out->count = kept;
 }
 
-int origins_read(struct span text, struct origins *out, struct proton_error *err)
+int provenance_read(struct slice text, struct provenance *out, struct proton_error *err)
 {
 	struct walk *walk = calloc(1, sizeof(*walk));
-	struct ttgir_lines lines = {0};
+	struct mlir_regions lines = {0};
 	int status;
 
-	*out = (struct origins){0};
-	if (!walk || !ttgir_locations_read(text, &walk->locations)) {
+	*out = (struct provenance){0};
+	if (!walk || !mlir_locations_read(text, &walk->locations)) {
 		free(walk);
 		return out_of_memory(err);
 	}
 	walk->out = out;
 	walk->err = err;
-	status = ttgir_lines_read(text, &lines, err);
+	status = mlir_regions_read(text, &lines, err);
 	if (status == PROTON_OK)
 		status = walk_lines(walk, &lines);
-	ttgir_lines_fini(&lines);
-	ttgir_locations_fini(&walk->locations);
+	mlir_regions_fini(&lines);
+	mlir_locations_fini(&walk->locations);
 	free(walk);
 	if (status != PROTON_OK) {
-		origins_fini(out);
+		provenance_fini(out);
 		return status;
 	}
 	spread_broken(out);
@@ -337,20 +338,20 @@ int origins_read(struct span text, struct origins *out, struct proton_error *err
 	return PROTON_OK;
 }
 
-const struct origin_set *origins_find(const struct origins *origins, uint64_t key)
+const struct origin_set *provenance_find(const struct provenance *provenance, uint64_t key)
 {
 	struct origin wanted = {.key = key};
 	const struct origin *found = NULL;
 
-	if (origins->count && key)
-		found = bsearch(&wanted, origins->origins, origins->count,
-				sizeof(*origins->origins), compare_origins);
+	if (provenance->count && key)
+		found = bsearch(&wanted, provenance->origins, provenance->count,
+				sizeof(*provenance->origins), compare_origins);
 	return found ? &found->set : NULL;
 }
 
-void origins_fini(struct origins *origins)
+void provenance_fini(struct provenance *provenance)
 {
-	free(origins->sites);
-	free(origins->origins);
-	*origins = (struct origins){0};
+	free(provenance->sites);
+	free(provenance->origins);
+	*provenance = (struct provenance){0};
 }

@@ -23,11 +23,11 @@ struct origin_set {
 };
 
 struct origin {
-	uint64_t key; /* ttgir_location_key() of the operation */
+	uint64_t key; /* mlir_locations_key() of the operation */
 	struct origin_set set;
 };
 
-struct origins {
+struct provenance {
 	struct origin_site *sites;
 	size_t site_count;
 	struct origin *origins; /* by key */
@@ -39,10 +39,10 @@ struct origins {
  * end. What has one location is taken for one operation: it is in the scopes that all of it is in.
  * E_UNSUPPORTED, E_NOMEM.
  */
-int origins_read(struct span text, struct origins *out, struct proton_error *err);
+int provenance_read(struct slice text, struct provenance *out, struct proton_error *err);
 /* NULL for a key that no operation has. */
-const struct origin_set *origins_find(const struct origins *origins, uint64_t key);
-void origins_fini(struct origins *origins);
+const struct origin_set *provenance_find(const struct provenance *provenance, uint64_t key);
+void provenance_fini(struct provenance *provenance);
 
 bool origin_set_has(const struct origin_set *set, uint32_t site);
 
@@ -51,8 +51,8 @@ bool origin_set_has(const struct origin_set *set, uint32_t site);
  * other views of what is there. The compiler copies those to where they are used, so that they tell
  * nothing about where a scope has gone.
  */
-bool origin_is_work(const struct ttgir_line *line);
+bool origin_is_work(const struct mlir_line *line);
 /* The marker of a record, or of an event, that the line is. */
-bool origin_read_marker(const struct ttgir_line *line, struct marker *out);
+bool origin_read_marker(const struct mlir_line *line, struct marker *out);
 
 #endif

@@ -22,14 +22,14 @@ struct insertion {
 	bool is_behind;
 	bool is_end;
 	uint32_t site;
-	struct span indent;
-	struct span location;
+	struct slice indent;
+	struct slice location;
 };
 
 struct relocation {
-	const struct origins *origins;
-	struct ttgir_locations locations;
-	struct ttgir_lines lines;
+	const struct provenance *provenance;
+	struct mlir_locations locations;
+	struct mlir_regions lines;
 	struct insertion *insertions;
 	size_t insertion_capacity;
 	uint32_t insertion_count;
@@ -41,7 +41,7 @@ struct position {
 	struct origin_set around; /* open where the block begins */
 	struct origin_set open;   /* begun in it */
 	uint32_t last;            /* line of the last operation of those */
-	struct span location;     /* its */
+	struct slice location;    /* its */
 };
 
 static int out_of_memory(struct proton_error *err)
@@ -77,7 +77,7 @@ static int close_scopes(struct relocation *re, struct position *at, const struct
 					       .is_behind = true,
 					       .is_end = true,
 					       .site = site,
-					       .indent = text_indent(re->lines.at[at->last].text),
+					       .indent = mlir_indent(re->lines.at[at->last].text),
 					       .location = at->location,
 				       });
 		memmove(&at->open.sites[i], &at->open.sites[i + 1],
@@ -96,20 +96,20 @@ static int close_all(struct relocation *re, struct position *at)
 
 /* The lines from `first` to `last` are an operation that was in the scopes of `wanted`. */
 static int visit_work(struct relocation *re, struct position *at, uint32_t first, uint32_t last,
-		      struct span location, const struct origin_set *wanted)
+		      struct slice location, const struct origin_set *wanted)
 {
 	int status = close_scopes(re, at, wanted);
 
 	for (uint32_t i = 0; i < wanted->count && status == PROTON_OK; i++) {
 		uint32_t site = wanted->sites[i];
 
-		if (re->origins->sites[site].is_broken || origin_set_has(&at->around, site) ||
+		if (re->provenance->sites[site].is_broken || origin_set_has(&at->around, site) ||
 		    origin_set_has(&at->open, site) || at->open.count == ORIGIN_DEPTH_MAX)
 			continue;
 		status = add_insertion(re, (struct insertion){
 						   .line = first,
 						   .site = site,
-						   .indent = text_indent(re->lines.at[first].text),
+						   .indent = mlir_indent(re->lines.at[first].text),
 						   .location = location,
 					   });
 		at->open.sites[at->open.count++] = site;
@@ -119,32 +119,32 @@ static int visit_work(struct relocation *re, struct position *at, uint32_t first
 	return status;
 }
 
-static const struct origin_set *scopes_of(const struct relocation *re, struct span location)
+static const struct origin_set *scopes_of(const struct relocation *re, struct slice location)
 {
-	return origins_find(re->origins, ttgir_location_key(&re->locations, location));
+	return provenance_find(re->provenance, mlir_locations_key(&re->locations, location));
 }
 
 /* ------------------------------------------------------------------ walking */
 
 static int visit_block(struct relocation *re, uint32_t *line, const struct position *around);
 
-static bool has_blocks(const struct ttgir_line *line, struct span trimmed)
+static bool has_blocks(const struct mlir_line *line, struct slice trimmed)
 {
-	return text_begins_partition(trimmed) || span_is(line->op, "scf.for") ||
-	       span_is(line->op, "scf.if") || span_is(line->op, "scf.while");
+	return mlir_begins_partition(trimmed) || slice_is(line->op, "scf.for") ||
+	       slice_is(line->op, "scf.if") || slice_is(line->op, "scf.while");
 }
 
 /* An operation with regions, from `first` on. */
 static int visit_regions(struct relocation *re, struct position *at, uint32_t first,
-			 const struct ttgir_line *line, struct span trimmed)
+			 const struct mlir_line *line, struct slice trimmed)
 {
 	uint32_t end = re->lines.at[first].end;
 	const struct origin_set *scopes = NULL;
-	struct ttgir_line closing;
+	struct mlir_line closing;
 	int status = PROTON_OK;
 
-	ttgir_line_read(re->lines.at[end].text, &closing);
-	if (!text_begins_partition(trimmed))
+	mlir_line_read(re->lines.at[end].text, &closing);
+	if (!mlir_begins_partition(trimmed))
 		scopes = scopes_of(re, closing.location);
 	if (scopes)
 		status = visit_work(re, at, first, end, closing.location, scopes);
@@ -161,19 +161,19 @@ static int visit_regions(struct relocation *re, struct position *at, uint32_t fi
 
 static int visit_line(struct relocation *re, struct position *at, uint32_t number)
 {
-	struct span trimmed = re->lines.at[number].trimmed;
+	struct slice trimmed = re->lines.at[number].trimmed;
 	const struct origin_set *scopes;
-	struct ttgir_line line;
+	struct mlir_line line;
 
 	if (trimmed.at[0] == '^')
 		return close_all(re, at);
-	ttgir_line_read(re->lines.at[number].text, &line);
-	if (re->lines.at[number].end != NO_LINE)
+	mlir_line_read(re->lines.at[number].text, &line);
+	if (re->lines.at[number].end != MLIR_NO_LINE)
 		return visit_regions(re, at, number, &line, trimmed);
 	scopes = origin_is_work(&line) ? scopes_of(re, line.location) : NULL;
 	if (scopes)
 		return visit_work(re, at, number, number, line.location, scopes);
-	if (at->open.count && sites_kind_of(line.op) == INSTRUMENT_AUTO_LOADS)
+	if (at->open.count && sites_kind_of_op(line.op) == INSTRUMENT_AUTO_LOADS)
 		at->last = number; /* its part of a copy, behind the wait for room */
 	return PROTON_OK;
 }
@@ -181,7 +181,7 @@ static int visit_line(struct relocation *re, struct position *at, uint32_t numbe
 /* From *line on, up to the line that ends the block, which it then names. */
 static int visit_block(struct relocation *re, uint32_t *line, const struct position *around)
 {
-	struct position at = {.last = NO_LINE};
+	struct position at = {.last = MLIR_NO_LINE};
 	int status = PROTON_OK;
 
 	if (around) {
@@ -191,14 +191,14 @@ static int visit_block(struct relocation *re, uint32_t *line, const struct posit
 				at.around.sites[at.around.count++] = around->open.sites[i];
 	}
 	for (; *line < re->lines.count && status == PROTON_OK; ++*line) {
-		struct span trimmed = re->lines.at[*line].trimmed;
+		struct slice trimmed = re->lines.at[*line].trimmed;
 
-		if (text_is_no_code(trimmed))
+		if (mlir_is_not_code(trimmed))
 			continue;
-		if (text_closes_region(trimmed))
+		if (mlir_closes_region(trimmed))
 			break;
 		status = visit_line(re, &at, *line);
-		if (re->lines.at[*line].end != NO_LINE)
+		if (re->lines.at[*line].end != MLIR_NO_LINE)
 			*line = re->lines.at[*line].end;
 	}
 	return status == PROTON_OK ? close_all(re, &at) : status;
@@ -211,10 +211,10 @@ static int visit_functions(struct relocation *re)
 	for (uint32_t i = 0; i < re->lines.count && status == PROTON_OK; i++) {
 		uint32_t end = re->lines.at[i].end;
 		uint32_t inner = i + 1;
-		struct ttgir_line line;
+		struct mlir_line line;
 
-		ttgir_line_read(re->lines.at[i].text, &line);
-		if (end == NO_LINE || !span_is(line.op, "tt.func"))
+		mlir_line_read(re->lines.at[i].text, &line);
+		if (end == MLIR_NO_LINE || !slice_is(line.op, "tt.func"))
 			continue;
 		status = visit_block(re, &inner, NULL);
 		i = end;
@@ -238,7 +238,7 @@ static int compare_insertions(const void *a, const void *b)
 
 struct writing {
 	struct out out;
-	char prefix[TTGIR_PREFIX_MAX];
+	char prefix[MLIR_PREFIX_MAX];
 	uint32_t marker_count;
 	bool is_amd;
 };
@@ -249,8 +249,8 @@ static void write_insertions(const struct relocation *re, struct writing *writin
 {
 	for (; *next < re->insertion_count; ++*next) {
 		const struct insertion *made = &re->insertions[*next];
-		const struct marker *start = &re->origins->sites[made->site].marker;
-		struct ttgir_marker marker = {
+		const struct marker *start = &re->provenance->sites[made->site].marker;
+		struct mlir_marker marker = {
 			.indent = made->indent,
 			.location = made->location,
 			.prefix = writing->prefix,
@@ -264,23 +264,23 @@ static void write_insertions(const struct relocation *re, struct writing *writin
 		if (made->line != line || made->is_behind != is_behind)
 			return;
 		writing->marker_count++;
-		ttgir_marker_write(&marker, &writing->out);
+		mlir_marker_write(&marker, &writing->out);
 	}
 }
 
-static int write_text(struct relocation *re, struct span text, struct ttgir_result *result)
+static int write_text(struct relocation *re, struct slice text, struct ttgir_result *result)
 {
-	struct writing writing = {.is_amd = text_is_amd(text)};
+	struct writing writing = {.is_amd = mlir_is_amd(text)};
 	uint32_t next = 0;
 	int status;
 
-	if (!ttgir_prefix(text, writing.prefix))
+	if (!mlir_unused_prefix(text, writing.prefix))
 		return err_set(re->err, PROTON_E_UNSUPPORTED,
 			       "every register %%proton_... is taken");
 	qsort(re->insertions, re->insertion_count, sizeof(*re->insertions), compare_insertions);
 	out_init(&writing.out, -1);
 	for (uint32_t i = 0; i < re->lines.count; i++) {
-		struct span line = re->lines.at[i].text;
+		struct slice line = re->lines.at[i].text;
 
 		write_insertions(re, &writing, i, false, &next);
 		out_bytes(&writing.out, line.at, line.length);
@@ -297,11 +297,11 @@ static int write_text(struct relocation *re, struct span text, struct ttgir_resu
 	return status;
 }
 
-static int relocate(struct relocation *re, struct span text, struct ttgir_result *result)
+static int relocate(struct relocation *re, struct slice text, struct ttgir_result *result)
 {
-	int status = ttgir_lines_read(text, &re->lines, re->err);
+	int status = mlir_regions_read(text, &re->lines, re->err);
 
-	if (status == PROTON_OK && !ttgir_locations_read(text, &re->locations))
+	if (status == PROTON_OK && !mlir_locations_read(text, &re->locations))
 		status = out_of_memory(re->err);
 	if (status == PROTON_OK)
 		status = visit_functions(re);
@@ -310,25 +310,25 @@ static int relocate(struct relocation *re, struct span text, struct ttgir_result
 	return status;
 }
 
-int ttgir_relocate(const char *before, size_t before_length, const char *after, size_t after_length,
-		   struct ttgir_result *result, struct proton_error *err)
+int ttgir_restore_scopes(const char *before, size_t before_length, const char *after,
+			 size_t after_length, struct ttgir_result *result, struct proton_error *err)
 {
-	struct span whole = {before, before_length};
+	struct slice whole = {before, before_length};
 	struct relocation re = {.err = err};
-	struct origins origins;
+	struct provenance provenance;
 	int status;
 
 	*result = (struct ttgir_result){0};
-	status = origins_read(whole, &origins, err);
+	status = provenance_read(whole, &provenance, err);
 	if (status != PROTON_OK)
 		return status;
-	re.origins = &origins;
-	if (origins.site_count)
-		status = relocate(&re, (struct span){after, after_length}, result);
-	ttgir_locations_fini(&re.locations);
-	ttgir_lines_fini(&re.lines);
+	re.provenance = &provenance;
+	if (provenance.site_count)
+		status = relocate(&re, (struct slice){after, after_length}, result);
+	mlir_locations_fini(&re.locations);
+	mlir_regions_fini(&re.lines);
 	free(re.insertions);
-	origins_fini(&origins);
+	provenance_fini(&provenance);
 	if (status != PROTON_OK)
 		ttgir_result_fini(result);
 	return status;

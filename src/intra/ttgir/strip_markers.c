@@ -19,15 +19,15 @@ struct region {
 };
 
 struct regions {
-	struct region open[TTGIR_DEPTH_MAX];
+	struct region open[MLIR_DEPTH_MAX];
 	uint32_t depth;
 };
 
 /* Triton pipelines the loads of a loop for the dots in it, or because the kernel asks for it. */
-static bool is_pipelined(const struct region *loop, struct span closing)
+static bool is_pipelined(const struct region *loop, struct slice closing)
 {
 	return loop->is_loop && loop->has_load &&
-	       (loop->has_dot || span_find(closing, "tt.num_stages"));
+	       (loop->has_dot || slice_find(closing, "tt.num_stages"));
 }
 
 /* What a branch holds belongs to the loop around it. */
@@ -44,24 +44,24 @@ static void end_region(struct regions *regions)
 }
 
 /* A line of code; true if a loop with markers ends that is going to be pipelined. */
-static bool follow_line(struct regions *regions, const struct text_line *text,
-			const struct ttgir_line *line, bool is_marker)
+static bool follow_line(struct regions *regions, const struct mlir_region_line *text,
+			const struct mlir_line *line, bool is_marker)
 {
 	/* Outside of all regions: what the first one takes the place of. */
 	struct region *around = &regions->open[regions->depth ? regions->depth - 1 : 0];
 	bool is_marked_loop = false;
 
-	if (text_closes_region(text->trimmed)) {
-		if (text_opens_region(text->trimmed)) /* "} else {" */
+	if (mlir_closes_region(text->trimmed)) {
+		if (mlir_opens_region(text->trimmed)) /* "} else {" */
 			return false;
 		is_marked_loop = around->has_marker && is_pipelined(around, text->trimmed);
 		end_region(regions);
-	} else if (text->end != NO_LINE) {
+	} else if (text->end != MLIR_NO_LINE) {
 		regions->open[regions->depth++] = (struct region){
-			.is_loop = span_is(line->op, "scf.for") || span_is(line->op, "scf.while"),
+			.is_loop = slice_is(line->op, "scf.for") || slice_is(line->op, "scf.while"),
 		};
 	} else {
-		uint32_t kind = sites_kind_of(line->op);
+		uint32_t kind = sites_kind_of_op(line->op);
 
 		around->has_load |= kind == INSTRUMENT_AUTO_LOADS;
 		around->has_dot |= kind == INSTRUMENT_AUTO_DOTS;
@@ -71,20 +71,20 @@ static bool follow_line(struct regions *regions, const struct text_line *text,
 }
 
 /* Writes the lines that are no markers. True if there are markers in a loop to be pipelined. */
-static bool write_rest(const struct ttgir_lines *lines, struct regions *regions, struct out *out,
+static bool write_rest(const struct mlir_regions *lines, struct regions *regions, struct out *out,
 		       uint32_t *marker_count)
 {
 	bool has_marked_loop = false;
 
 	for (uint32_t i = 0; i < lines->count; i++) {
-		const struct text_line *text = &lines->at[i];
+		const struct mlir_region_line *text = &lines->at[i];
 		bool is_marker = false;
 
-		if (!text_is_no_code(text->trimmed)) {
-			struct ttgir_line line;
+		if (!mlir_is_not_code(text->trimmed)) {
+			struct mlir_line line;
 			struct marker marker;
 
-			ttgir_line_read(text->text, &line);
+			mlir_line_read(text->text, &line);
 			is_marker = origin_read_marker(&line, &marker);
 			has_marked_loop |= follow_line(regions, text, &line, is_marker);
 		}
@@ -97,24 +97,24 @@ static bool write_rest(const struct ttgir_lines *lines, struct regions *regions,
 	return has_marked_loop;
 }
 
-int ttgir_take_out(const char *text, size_t length, enum ttgir_take_out when,
-		   struct ttgir_result *result, struct proton_error *err)
+int ttgir_strip_markers(const char *text, size_t length, enum ttgir_strip_markers when,
+			struct ttgir_result *result, struct proton_error *err)
 {
-	struct span whole = {text, length};
+	struct slice whole = {text, length};
 	struct regions regions = {0};
-	struct ttgir_lines lines;
+	struct mlir_regions lines;
 	struct out out;
-	bool is_wanted = when == TTGIR_ALWAYS || span_find(whole, "tt.warp_specialize");
+	bool is_wanted = when == TTGIR_ALWAYS || slice_find(whole, "tt.warp_specialize");
 	int status;
 
 	*result = (struct ttgir_result){0};
-	status = ttgir_lines_read(whole, &lines, err);
+	status = mlir_regions_read(whole, &lines, err);
 	if (status != PROTON_OK)
 		return status;
 	out_init(&out, -1);
 	if (write_rest(&lines, &regions, &out, &result->scope_count) && when == TTGIR_FROM_LOOPS)
 		is_wanted = true;
-	ttgir_lines_fini(&lines);
+	mlir_regions_fini(&lines);
 	status = out_finish(&out, err);
 	if (status == PROTON_OK && is_wanted && result->scope_count) {
 		result->text = out_take(&out, &result->length);

@@ -17,8 +17,8 @@
 #define NO_EVENT UINT32_MAX
 
 struct event {
-	struct span name;  /* as written, with escapes */
-	struct span value; /* the register that holds it */
+	struct slice name;  /* as written, with escapes */
+	struct slice value; /* the register that holds it */
 };
 
 struct translation {
@@ -28,7 +28,7 @@ struct translation {
 	uint32_t event_count;
 	uint32_t operands[OPERANDS_MAX]; /* of the last warp_specialize: events, or NO_EVENT */
 	uint32_t operand_count;
-	char prefix[TTGIR_PREFIX_MAX];
+	char prefix[MLIR_PREFIX_MAX];
 	uint32_t marker_count;
 	uint32_t line;
 	bool is_amd;
@@ -53,12 +53,12 @@ static int hex_digit(char c)
 }
 
 /* Takes "NAME" off; its inside is left as written. */
-static bool take_quoted(struct span *rest, struct span *name)
+static bool take_quoted(struct slice *rest, struct slice *name)
 {
-	*rest = span_trim(*rest);
-	if (!span_take(rest, "\""))
+	*rest = slice_trim(*rest);
+	if (!slice_take(rest, "\""))
 		return false;
-	*name = (struct span){rest->at, 0};
+	*name = (struct slice){rest->at, 0};
 	while (name->length < rest->length && rest->at[name->length] != '"')
 		name->length += rest->at[name->length] == '\\' ? 2 : 1;
 	if (name->length >= rest->length)
@@ -69,7 +69,7 @@ static bool take_quoted(struct span *rest, struct span *name)
 }
 
 /* The name that MLIR's escapes stand for, cut to what a marker can hold. */
-static struct span unescape(struct span name, char buffer[MARKER_NAME_MAX])
+static struct slice unescape(struct slice name, char buffer[MARKER_NAME_MAX])
 {
 	size_t used = 0;
 
@@ -92,14 +92,14 @@ static struct span unescape(struct span name, char buffer[MARKER_NAME_MAX])
 		}
 		buffer[used++] = c ? c : ' ';
 	}
-	return (struct span){buffer, used};
+	return (struct slice){buffer, used};
 }
 
-static void write_marker(struct translation *t, const struct ttgir_line *line, bool is_event,
-			 bool is_end, struct span name)
+static void write_marker(struct translation *t, const struct mlir_line *line, bool is_event,
+			 bool is_end, struct slice name)
 {
 	char buffer[MARKER_NAME_MAX];
-	struct ttgir_marker marker = {
+	struct mlir_marker marker = {
 		.indent = line->indent,
 		.location = line->location,
 		.prefix = t->prefix,
@@ -110,12 +110,12 @@ static void write_marker(struct translation *t, const struct ttgir_line *line, b
 		.name = unescape(name, buffer),
 	};
 
-	ttgir_marker_write(&marker, t->out);
+	mlir_marker_write(&marker, t->out);
 }
 
 /* ------------------------------------------------------------------ events */
 
-static int add_event(struct translation *t, struct span value, struct span name)
+static int add_event(struct translation *t, struct slice value, struct slice name)
 {
 	if (t->event_count == EVENTS_MAX)
 		return refuse(t, "too many events");
@@ -123,21 +123,21 @@ static int add_event(struct translation *t, struct span value, struct span name)
 	return PROTON_OK;
 }
 
-static uint32_t find_event(const struct translation *t, struct span value)
+static uint32_t find_event(const struct translation *t, struct slice value)
 {
 	for (uint32_t i = t->event_count; i > 0; i--)
-		if (span_equal(t->events[i - 1].value, value))
+		if (slices_equal(t->events[i - 1].value, value))
 			return i - 1;
 	return NO_EVENT;
 }
 
 /* Takes "%x" off. */
-static struct span take_register(struct span *rest)
+static struct slice take_register(struct slice *rest)
 {
-	struct span name;
+	struct slice name;
 
-	*rest = span_trim(*rest);
-	name = (struct span){rest->at, 0};
+	*rest = slice_trim(*rest);
+	name = (struct slice){rest->at, 0};
 	if (!rest->length || rest->at[0] != '%')
 		return name;
 	while (name.length < rest->length && !strchr(" ,:)#\t\r", rest->at[name.length]))
@@ -148,7 +148,7 @@ static struct span take_register(struct span *rest)
 }
 
 /* The next of the list "A, B)" at whose beginning `rest` stands; false behind the last. */
-static bool take_item(struct span *rest, struct span *item)
+static bool take_item(struct slice *rest, struct slice *item)
 {
 	size_t depth = 0;
 	size_t i = 0;
@@ -165,7 +165,7 @@ static bool take_item(struct span *rest, struct span *item)
 		else if ((c == ')' || c == ']' || c == '>' || c == '}') && depth)
 			depth--;
 	}
-	*item = span_trim((struct span){rest->at, i});
+	*item = slice_trim((struct slice){rest->at, i});
 	if (i < rest->length && rest->at[i] == ',') {
 		rest->at += i + 1;
 		rest->length -= i + 1;
@@ -176,25 +176,25 @@ static bool take_item(struct span *rest, struct span *item)
 }
 
 /* "ttg.warp_specialize(%a, %b)": which of the operands are events. */
-static void read_operands(struct translation *t, struct span rest)
+static void read_operands(struct translation *t, struct slice rest)
 {
-	struct span item;
+	struct slice item;
 
 	t->operand_count = 0;
-	if (!span_take(&rest, "("))
+	if (!slice_take(&rest, "("))
 		return;
 	while (t->operand_count < OPERANDS_MAX && take_item(&rest, &item))
 		t->operands[t->operand_count++] = find_event(t, item);
 }
 
 /* "partition0(%arg1: i32, ...)": its arguments are the operands above. */
-static int read_arguments(struct translation *t, struct span rest)
+static int read_arguments(struct translation *t, struct slice rest)
 {
-	struct span item;
+	struct slice item;
 
 	if (!t->event_count)
 		return PROTON_OK;
-	rest = span_trim(rest);
+	rest = slice_trim(rest);
 	for (uint32_t i = 0; i < t->operand_count && take_item(&rest, &item); i++) {
 		int status;
 
@@ -207,10 +207,10 @@ static int read_arguments(struct translation *t, struct span rest)
 	return PROTON_OK;
 }
 
-static int allocate(struct translation *t, const struct ttgir_line *line)
+static int allocate(struct translation *t, const struct mlir_line *line)
 {
-	struct span rest = line->rest;
-	struct span name;
+	struct slice rest = line->rest;
+	struct slice name;
 
 	if (!line->result.length || !take_quoted(&rest, &name))
 		return refuse(t, "not of the form: %event = proton.allocate_event \"name\" : i32");
@@ -228,17 +228,17 @@ static int allocate(struct translation *t, const struct ttgir_line *line)
 /* ------------------------------------------------------------------ operations */
 
 /* Takes "start" or "end" off. */
-static bool take_side(struct span *rest, bool *is_end)
+static bool take_side(struct slice *rest, bool *is_end)
 {
-	*rest = span_trim(*rest);
-	*is_end = span_take(rest, "end ");
-	return *is_end || span_take(rest, "start ");
+	*rest = slice_trim(*rest);
+	*is_end = slice_take(rest, "end ");
+	return *is_end || slice_take(rest, "start ");
 }
 
-static int translate_record(struct translation *t, const struct ttgir_line *line)
+static int translate_record(struct translation *t, const struct mlir_line *line)
 {
-	struct span rest = line->rest;
-	struct span name;
+	struct slice rest = line->rest;
+	struct slice name;
 	bool is_end;
 
 	if (!take_side(&rest, &is_end) || !take_quoted(&rest, &name))
@@ -247,10 +247,10 @@ static int translate_record(struct translation *t, const struct ttgir_line *line
 	return PROTON_OK;
 }
 
-static int translate_event(struct translation *t, const struct ttgir_line *line)
+static int translate_event(struct translation *t, const struct mlir_line *line)
 {
-	struct span rest = line->rest;
-	struct span value;
+	struct slice rest = line->rest;
+	struct slice value;
 	uint32_t event;
 	bool is_end;
 
@@ -266,14 +266,14 @@ static int translate_event(struct translation *t, const struct ttgir_line *line)
 	return PROTON_OK;
 }
 
-static int translate_line(struct translation *t, struct span text, bool *is_done)
+static int translate_line(struct translation *t, struct slice text, bool *is_done)
 {
-	struct ttgir_line line;
-	struct span trimmed = span_trim(text);
+	struct mlir_line line;
+	struct slice trimmed = slice_trim(text);
 
 	*is_done = false;
-	if (span_take(&trimmed, "partition")) {
-		const char *open = span_find(trimmed, "(");
+	if (slice_take(&trimmed, "partition")) {
+		const char *open = slice_find(trimmed, "(");
 
 		if (!open)
 			return PROTON_OK;
@@ -281,19 +281,19 @@ static int translate_line(struct translation *t, struct span text, bool *is_done
 		trimmed.at = open + 1;
 		return read_arguments(t, trimmed);
 	}
-	ttgir_line_read(text, &line);
-	if (span_is(line.op, "ttg.warp_specialize")) {
+	mlir_line_read(text, &line);
+	if (slice_is(line.op, "ttg.warp_specialize")) {
 		read_operands(t, line.rest);
 		return PROTON_OK;
 	}
 	if (line.op.length < 7 || memcmp(line.op.at, "proton.", 7) != 0)
 		return PROTON_OK;
 	*is_done = true;
-	if (span_is(line.op, "proton.record"))
+	if (slice_is(line.op, "proton.record"))
 		return translate_record(t, &line);
-	if (span_is(line.op, "proton.event"))
+	if (slice_is(line.op, "proton.event"))
 		return translate_event(t, &line);
-	if (span_is(line.op, "proton.allocate_event"))
+	if (slice_is(line.op, "proton.allocate_event"))
 		return allocate(t, &line);
 	return err_set(t->err, PROTON_E_FORMAT,
 		       "line %u: %.*s is none of proton.record, proton.event and "
@@ -301,11 +301,11 @@ static int translate_line(struct translation *t, struct span text, bool *is_done
 		       t->line, line.op.length > 40 ? 40 : (int)line.op.length, line.op.at);
 }
 
-static int translate(struct translation *t, struct span text)
+static int translate(struct translation *t, struct slice text)
 {
-	struct span line;
+	struct slice line;
 
-	while (text_take_line(&text, &line)) {
+	while (mlir_take_line(&text, &line)) {
 		bool is_done;
 		int status;
 
@@ -322,22 +322,22 @@ static int translate(struct translation *t, struct span text)
 	return PROTON_OK;
 }
 
-int ttgir_translate(const char *text, size_t length, bool is_amd, struct ttgir_result *result,
-		    struct proton_error *err)
+int ttgir_translate_records(const char *text, size_t length, bool is_amd,
+			    struct ttgir_result *result, struct proton_error *err)
 {
-	struct span whole = {text, length};
+	struct slice whole = {text, length};
 	struct out out;
 	struct translation t = {
 		.out = &out,
 		.err = err,
-		.is_amd = is_amd || text_is_amd(whole),
+		.is_amd = is_amd || mlir_is_amd(whole),
 	};
 	int status;
 
 	*result = (struct ttgir_result){0};
-	if (!span_find(whole, "proton."))
+	if (!slice_find(whole, "proton."))
 		return PROTON_OK;
-	if (!ttgir_prefix(whole, t.prefix))
+	if (!mlir_unused_prefix(whole, t.prefix))
 		return err_set(err, PROTON_E_FORMAT, "every register %%proton_... is taken");
 	t.events = calloc(EVENTS_MAX, sizeof(*t.events));
 	if (!t.events)

@@ -251,7 +251,7 @@ static void begin(struct path *path)
 	}
 }
 
-void warps_path(struct warps *warps, struct warps_sums *sums)
+void warps_critical_path(struct warps *warps, struct warps_sums *sums)
 {
 	struct path path = {.warps = warps, .sums = sums};
 

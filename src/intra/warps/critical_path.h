@@ -5,6 +5,6 @@
 #include "intra/warps/segments.h"
 
 /* Adds what it runs through; together that is the time from warps->from to warps->to. */
-void warps_path(struct warps *warps, struct warps_sums *sums);
+void warps_critical_path(struct warps *warps, struct warps_sums *sums);
 
 #endif

@@ -13,7 +13,7 @@ static const char *const own_waits[] = {"async_wait", "dot_wait", "store_wait", 
 /* Anywhere in a name, as a word of its own: "wait for A", "empty_barrier". */
 static const char *const wait_words[] = {"wait", "waits", "waiting", "barrier", "barriers"};
 
-static bool is_wait_word(struct span word)
+static bool is_wait_word(struct slice word)
 {
 	for (size_t i = 0; i < ARRAY_LENGTH(wait_words); i++)
 		if (strlen(wait_words[i]) == word.length &&
@@ -22,14 +22,14 @@ static bool is_wait_word(struct span word)
 	return false;
 }
 
-static bool has_wait_word(struct span name)
+static bool has_wait_word(struct slice name)
 {
 	size_t start = 0;
 
 	for (size_t i = 0; i <= name.length; i++) {
 		if (i < name.length && isalpha((unsigned char)name.at[i]))
 			continue;
-		if (is_wait_word((struct span){name.at + start, i - start}))
+		if (is_wait_word((struct slice){name.at + start, i - start}))
 			return true;
 		start = i + 1;
 	}
@@ -37,9 +37,9 @@ static bool has_wait_word(struct span name)
 }
 
 /* "partition3" */
-static bool is_numbered_partition(struct span name)
+static bool is_numbered_partition(struct slice name)
 {
-	if (!span_take(&name, "partition") || !name.length)
+	if (!slice_take(&name, "partition") || !name.length)
 		return false;
 	for (size_t i = 0; i < name.length; i++)
 		if (!isdigit((unsigned char)name.at[i]))
@@ -50,14 +50,14 @@ static bool is_numbered_partition(struct span name)
 /* A name is the operation, and where there is one, '@' and its place. */
 static enum warps_kind kind_of(const char *name)
 {
-	struct span word = {name, strcspn(name, "@")};
+	struct slice word = {name, strcspn(name, "@")};
 
 	if (is_numbered_partition(word))
 		return WARPS_PARTITION;
-	if (span_is(word, "default"))
+	if (slice_is(word, "default"))
 		return WARPS_DEFAULT;
 	for (size_t i = 0; i < ARRAY_LENGTH(own_waits); i++)
-		if (span_is(word, own_waits[i]))
+		if (slice_is(word, own_waits[i]))
 			return WARPS_WAIT_OWN;
 	if (has_wait_word(word) || (sites_kinds(word) & INSTRUMENT_AUTO_WAITS))
 		return WARPS_WAIT;

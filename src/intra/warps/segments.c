@@ -354,7 +354,7 @@ static void add_executions(const struct warps *warps, struct warps_sums *sums)
 		cell->inclusive += execution->duration;
 	}
 	for (size_t i = 0; i < decoder->sighting_count; i++) {
-		const struct decode_sighting *it = &decoder->sightings[i];
+		const struct decode_further_end *it = &decoder->sightings[i];
 
 		warps_cell(sums, it->unit, decoder->executions[it->execution].scope)->executions++;
 	}
@@ -413,7 +413,7 @@ static bool find_asyncs(struct warps *warps)
 							      .is_first = true});
 	}
 	for (size_t i = 0; i < decoder->sighting_count; i++) {
-		const struct decode_sighting *it = &decoder->sightings[i];
+		const struct decode_further_end *it = &decoder->sightings[i];
 
 		add_async_end(warps, (struct warps_async_end){.clock = it->clock,
 							      .execution = it->execution,
@@ -492,7 +492,7 @@ bool warps_add(struct warps *warps, const struct decoder *decoder, const struct 
 		add_unit(warps, u, sums);
 	add_executions(warps, sums);
 	add_asyncs(warps, sums);
-	warps_path(warps, sums);
+	warps_critical_path(warps, sums);
 	return true;
 }
 

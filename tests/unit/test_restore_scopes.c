@@ -58,7 +58,8 @@ static void relocated(const char *before, const char *after, const char *expecte
 {
 	char *made;
 
-	CHECK_OK(ttgir_relocate(before, strlen(before), after, strlen(after), &result, &err), err);
+	CHECK_OK(ttgir_restore_scopes(before, strlen(before), after, strlen(after), &result, &err),
+		 err);
 	if (!expected) {
 		CHECK(!result.text);
 		return;
@@ -203,9 +204,9 @@ TEST(events_follow_as_scopes_do)
 
 /* ------------------------------------------------------------------ out */
 
-static void taken_out(const char *before, enum ttgir_take_out when, const char *expected)
+static void taken_out(const char *before, enum ttgir_strip_markers when, const char *expected)
 {
-	CHECK_OK(ttgir_take_out(before, strlen(before), when, &result, &err), err);
+	CHECK_OK(ttgir_strip_markers(before, strlen(before), when, &result, &err), err);
 	if (expected)
 		CHECK_STR(result.text, expected);
 	else
@@ -249,14 +250,14 @@ TEST(text_that_is_no_mlir_is_refused)
 	const char *right = FUNC(START("a") LOAD_A END("a"));
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		CHECK_EQ(ttgir_relocate(right, strlen(right), wrong[i], strlen(wrong[i]), &result,
-					&err),
+		CHECK_EQ(ttgir_restore_scopes(right, strlen(right), wrong[i], strlen(wrong[i]),
+					      &result, &err),
 			 PROTON_E_UNSUPPORTED);
 		CHECK(!result.text);
-		CHECK_EQ(ttgir_relocate(wrong[i], strlen(wrong[i]), right, strlen(right), &result,
-					&err),
+		CHECK_EQ(ttgir_restore_scopes(wrong[i], strlen(wrong[i]), right, strlen(right),
+					      &result, &err),
 			 PROTON_E_UNSUPPORTED);
 	}
-	CHECK_EQ(ttgir_take_out("}\n", 2, TTGIR_ALWAYS, &result, &err), PROTON_E_UNSUPPORTED);
+	CHECK_EQ(ttgir_strip_markers("}\n", 2, TTGIR_ALWAYS, &result, &err), PROTON_E_UNSUPPORTED);
 	CHECK(!result.text);
 }

@@ -7,7 +7,7 @@
 #define LATENCY 4000 /* a device that is idle begins that long after the launch */
 #define AHEAD 7000000000ull
 
-static struct place place;
+static struct device_clock place;
 
 /*
  * The offset after a launch between `before` and `after`, all of it between `first` and `last` on
@@ -19,9 +19,9 @@ static int64_t observe(uint64_t before, uint64_t first, uint64_t last, uint64_t 
 		{.start_ns = AHEAD + first + 10, .end_ns = AHEAD + last},
 		{.start_ns = AHEAD + first, .end_ns = AHEAD + last - 10},
 	};
-	struct lanes lanes = {.units = units, .unit_count = 2};
+	struct trace_builder builder = {.units = units, .unit_count = 2};
 
-	return places_offset(&place, before, after, &lanes) + (int64_t)AHEAD;
+	return device_clock_offset(&place, before, after, &builder) + (int64_t)AHEAD;
 }
 
 TEST(a_launch_begins_after_it_was_made_and_ends_before_that_was_seen)
@@ -63,9 +63,9 @@ TEST(where_a_clock_was_set_it_begins_anew)
 
 TEST(a_launch_without_times_tells_nothing)
 {
-	struct lanes none = {0};
+	struct trace_builder none = {0};
 	int64_t offset = observe(10 * MS, 10 * MS + 1000, 11 * MS, 11 * MS + 1000);
 
-	CHECK_EQ(places_offset(&place, 90 * MS, 91 * MS, &none) + (int64_t)AHEAD, offset);
+	CHECK_EQ(device_clock_offset(&place, 90 * MS, 91 * MS, &none) + (int64_t)AHEAD, offset);
 	CHECK_EQ(place.offset_at_ns, 11 * MS + 1000);
 }

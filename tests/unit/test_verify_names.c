@@ -11,7 +11,7 @@ static bool is_right(const char *body)
 
 	snprintf(text, sizeof(text), "define void @f(i32 %%0, i32 %%proton.given) #0 {\n%s}\n%s",
 		 body, "define void @g() {\n  %proton.a = add i32 0, 0\n  ret void\n}\n");
-	is_ok = llvm_check(text, strlen(text), &err) == PROTON_OK;
+	is_ok = verify_names(text, strlen(text), &err) == PROTON_OK;
 	if (!is_ok)
 		CHECK(strstr(err.text, "proton."));
 	return is_ok;

@@ -14,14 +14,14 @@
 
 static char *moved(const char *text)
 {
-	struct llvm_function function;
+	struct ir_function function;
 	struct proton_error err;
 	size_t length;
 	char *out;
 
-	CHECK_OK(llvm_function_read(text, strlen(text), &function, &err), err);
-	CHECK_OK(llvm_motion(&function, &out, &length, &err), err);
-	llvm_function_fini(&function);
+	CHECK_OK(ir_function_read(text, strlen(text), &function, &err), err);
+	CHECK_OK(reschedule(&function, &out, &length, &err), err);
+	ir_function_fini(&function);
 	return out;
 }
 

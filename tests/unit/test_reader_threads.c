@@ -21,10 +21,10 @@
 #define ALWAYS UINT32_MAX
 
 /* The linker puts this in the place of what counts the machine's cores. */
-uint32_t __wrap_workers_limit(void);
-static uint32_t limit = WORKERS_MAX;
+uint32_t __wrap_reader_threads_limit(void);
+static uint32_t limit = READER_THREADS_MAX;
 
-uint32_t __wrap_workers_limit(void)
+uint32_t __wrap_reader_threads_limit(void)
 {
 	return limit;
 }
@@ -235,7 +235,7 @@ TEST(several_threads_where_launches_wait)
 	fake.hold_events(false);
 	flush(session);
 	CHECK_LE(2, worker_count());
-	CHECK_LE(worker_count(), WORKERS_MAX);
+	CHECK_LE(worker_count(), READER_THREADS_MAX);
 	profile = finish();
 	CHECK_EQ(worker_count(), 0);
 	CHECK_EQ(value_of(profile, "mm/load", "cycles"), launches * CTAS * 2 * 2 * 100);
@@ -258,7 +258,7 @@ TEST(one_thread_on_a_small_machine)
 	flush(session);
 	CHECK_EQ(worker_count(), 1);
 	profile = finish();
-	limit = WORKERS_MAX;
+	limit = READER_THREADS_MAX;
 	CHECK_EQ(value_of(profile, "mm/load", "cycles"), 20 * CTAS * 2 * 2 * 100);
 	profile_free(profile);
 }

@@ -33,7 +33,7 @@ static struct instrument_options default_options(void)
 
 /* The function and its plan; the text is a literal. */
 struct planned {
-	struct llvm_function function;
+	struct ir_function function;
 	struct instrument_layout layout;
 	struct plan plan;
 };
@@ -43,7 +43,7 @@ static struct planned plan_of(const char *text)
 	struct planned p = {0};
 	struct proton_error err;
 
-	CHECK_OK(llvm_function_read(text, strlen(text), &p.function, &err), err);
+	CHECK_OK(ir_function_read(text, strlen(text), &p.function, &err), err);
 	CHECK_OK(plan_make(&p.function, &p.layout, &p.plan, &err), err);
 	return p;
 }
@@ -52,7 +52,7 @@ static void planned_fini(struct planned *p)
 {
 	plan_fini(&p->plan);
 	layout_fini(&p->layout);
-	llvm_function_fini(&p->function);
+	ir_function_fini(&p->function);
 }
 
 static enum instrument_kind kind_at(const struct planned *p, uint32_t marker)

@@ -37,16 +37,16 @@ static struct instrument_result pass(const char *text, const struct instrument_o
 	return result;
 }
 
-static struct llvm_function read_text(const char *text)
+static struct ir_function read_text(const char *text)
 {
-	struct llvm_function function;
+	struct ir_function function;
 	struct proton_error err;
 
-	CHECK_OK(llvm_function_read(text, strlen(text), &function, &err), err);
+	CHECK_OK(ir_function_read(text, strlen(text), &function, &err), err);
 	return function;
 }
 
-TEST(a_helper_is_given_the_use_and_returns_it)
+TEST(a_callee_is_given_the_use_and_returns_it)
 {
 	struct instrument_options options = options_for("sm_90");
 	struct instrument_result result =
@@ -77,7 +77,7 @@ TEST(a_helper_is_given_the_use_and_returns_it)
 	instrument_result_fini(&result);
 }
 
-TEST(a_helper_without_a_value_returns_the_use)
+TEST(a_callee_without_a_value_returns_the_use)
 {
 	struct instrument_options options = options_for("gfx942");
 	struct instrument_result result =
@@ -134,30 +134,30 @@ TEST(attributes_of_what_is_returned_go)
 	instrument_result_fini(&result);
 }
 
-TEST(who_calls_a_helper_is_one)
+TEST(who_calls_a_callee_is_one)
 {
-	struct llvm_function kernel = read_text(
+	struct ir_function kernel = read_text(
 		KERNEL "  call void @a()\n  ret void\n" END
 		       "define internal void @plain() {\n  ret void\n" END
 		       "define internal void @a() {\n  call void @plain()\n"
 		       "  call void @b()\n  call void @b()\n  ret void\n" END
 		       "define internal void @b() {\n" MARK("%1", "start", "b") "  ret void\n" END);
-	const struct llvm_function *a;
+	const struct ir_function *a;
 
-	CHECK(kernel.helpers);
-	CHECK_EQ(kernel.helpers->count, 2);
-	CHECK_EQ(kernel.helpers->call_count, 3);
+	CHECK(kernel.callees);
+	CHECK_EQ(kernel.callees->count, 2);
+	CHECK_EQ(kernel.callees->call_count, 3);
 	CHECK_EQ(kernel.outside_markers, 0);
-	CHECK_EQ(kernel.blocks[0].helper, 0);
+	CHECK_EQ(kernel.blocks[0].callee, 0);
 	CHECK(kernel.blocks[1].continues);
-	a = &kernel.helpers->functions[0];
+	a = &kernel.callees->functions[0];
 	CHECK_EQ(a->block_count, 3);
-	CHECK_EQ(a->blocks[0].helper, 1);
-	CHECK_EQ(a->blocks[1].helper, 1);
-	CHECK_EQ(a->blocks[2].helper, NAME_NONE);
+	CHECK_EQ(a->blocks[0].callee, 1);
+	CHECK_EQ(a->blocks[1].callee, 1);
+	CHECK_EQ(a->blocks[2].callee, IR_NAME_NONE);
 	CHECK(a->blocks[2].is_return);
 	CHECK_EQ(a->successors[a->blocks[1].first_successor], 2);
-	llvm_function_fini(&kernel);
+	ir_function_fini(&kernel);
 }
 
 TEST(a_function_may_call_itself)
@@ -193,7 +193,7 @@ TEST(what_follows_a_call_has_the_label_of_its_block)
 
 static enum instrument_kind kind_of(const char *text, uint32_t marker, uint32_t *records)
 {
-	struct llvm_function kernel = read_text(text);
+	struct ir_function kernel = read_text(text);
 	struct instrument_layout layout = {0};
 	enum instrument_kind kind;
 	struct proton_error err;
@@ -204,7 +204,7 @@ static enum instrument_kind kind_of(const char *text, uint32_t marker, uint32_t 
 	kind = (enum instrument_kind)layout.codes[plan.sites[marker].code].kind;
 	plan_fini(&plan);
 	layout_fini(&layout);
-	llvm_function_fini(&kernel);
+	ir_function_fini(&kernel);
 	return kind;
 }
 
@@ -223,7 +223,7 @@ TEST(a_scope_around_a_call_is_one_record)
 
 #define CALL_H "  %4 = call fastcc float @h(float 1.0)\n"
 
-TEST(a_scope_that_helpers_have_too_is_not_paired_across_a_call)
+TEST(a_scope_that_callees_have_too_is_not_paired_across_a_call)
 {
 	uint32_t records;
 
@@ -256,7 +256,7 @@ static uint32_t ring_of(const char *text)
 	"define internal void @c() {\n" MARK("%1", "start", "c")                                   \
 		MARK("%2", "end", "c") "  ret void\n" END
 
-TEST(a_ring_is_for_what_helpers_can_record)
+TEST(a_ring_is_for_what_callees_can_record)
 {
 	/* In all calls together 5 records, and 2 in the kernel. */
 	const char *text = KERNEL MARK(
@@ -277,7 +277,7 @@ TEST(what_is_called_in_a_loop_has_no_bound)
 	CHECK(ring_of(KERNEL
 		      "  call void @a()\n  ret void\n" END "define internal void @a() {\n" MARK(
 			      "%1", "start", "a") "  call void @a()\n  ret void\n" END) >= 512);
-	/* A helper's loop that records nothing does not matter. */
+	/* A callee's loop that records nothing does not matter. */
 	CHECK_EQ(
 		ring_of(KERNEL
 			"  call void @a()\n  ret void\n" END "define internal void @a() {\n" MARK(
@@ -364,7 +364,7 @@ TEST(what_is_quoted_and_metadata_do_no_harm)
 	instrument_result_fini(&result);
 }
 
-/* A helper is called with another signature now: who cannot be changed must not call it. */
+/* A callee is called with another signature now: who cannot be changed must not call it. */
 TEST(what_only_others_call_is_left_out_with_them)
 {
 	struct instrument_options options = options_for("sm_90");
