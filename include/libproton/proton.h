@@ -119,6 +119,13 @@ PROTON_API const char *proton_session_backend(int session);
  * the disposition is still the default. Never called by the library itself: the program has to ask.
  */
 PROTON_API int proton_finalize_on_signals(struct proton_error *err);
+/*
+ * For a tool that owns the session: when one of these signals has arrived, `end` is called first,
+ * on the thread that finalizes, while the program continues. It may wait and end the session
+ * itself. NULL: no function.
+ */
+typedef void (*proton_signal_fn)(void);
+PROTON_API void proton_at_signal(proton_signal_fn end);
 
 /*
  * Command-line rule: from now on proton_start() in this process only returns the session already

@@ -171,6 +171,42 @@ TEST(a_program_that_blocks_the_signal_after_it_came_does_not_hang)
 	check_complete("a");
 }
 
+static void end_the_session(void)
+{
+	char path[128];
+	FILE *file;
+
+	CHECK(proton_is_profiling());
+	CHECK_OK(proton_finalize_owned(NULL, NULL), (struct proton_error){0});
+	snprintf(path, sizeof(path), "%s/called", directory);
+	file = fopen(path, "wx"); /* once */
+	CHECK(file);
+	fclose(file);
+}
+
+static void end_by_a_function(void)
+{
+	start("a");
+	watch_signals();
+	proton_at_signal(end_the_session);
+	record();
+	raise(SIGTERM);
+	for (;;)
+		pause();
+}
+
+TEST(function_for_signals_is_called_first_and_may_end_the_session)
+{
+	int status;
+
+	begin();
+	status = run_child(end_by_a_function);
+	CHECK(WIFSIGNALED(status));
+	CHECK_EQ(WTERMSIG(status), SIGTERM);
+	CHECK(rec_exists("called"));
+	check_complete("a");
+}
+
 /* ------------------------------------------------------------------ threads */
 
 static void *finalize_all(void *unused)

@@ -30,6 +30,12 @@ static sem_t arrival;
 static _Atomic int arrived; /* the signal being handled; 0: none */
 static _Atomic pid_t owner; /* the process that has the thread */
 static pthread_t handler_thread;
+static _Atomic(proton_signal_fn) first_call;
+
+void proton_at_signal(proton_signal_fn end)
+{
+	atomic_store(&first_call, end);
+}
 
 static void on_signal(int number)
 {
@@ -66,11 +72,15 @@ static void *wait_for_signals(void *unused)
 
 	(void)unused;
 	for (;;) {
+		proton_signal_fn end;
 		int number;
 
 		if (sem_wait(&arrival) < 0)
 			continue;
 		number = atomic_load(&arrived);
+		end = atomic_load(&first_call);
+		if (end)
+			end();
 		finalize_and_report();
 		signal(number, SIG_DFL);
 		sigemptyset(&one);
