@@ -28,22 +28,27 @@
 #include "cli/inject_children.h"
 #include "cli/inject_environment.h"
 #include "cli/inject_exec.h"
+#include "cli/inject_signals.h"
 #include "format/working_file.h"
 
 #define EXIT_NOT_RUN 2 /* as in main.c */
 #define EXIT_NO_PROFILE 1
+#define STATUS_TIMEOUT 124 /* of timeout */
+#define STATUS_SIGNAL 129
 #define COUNTER_MAX 32
+#define END_STEPS_MAX 10000
 
 static pid_t owner; /* a forked child runs the exit functions too, but owns no session */
 static bool is_child;
 static char own_part[64];           /* of a child's name: its process id */
 static bool is_gathering;           /* children report to this process */
-static bool is_used;                /* the program uses libproton or CUDA: no shell, no env */
+static _Atomic bool is_used;        /* the program uses libproton or CUDA: no shell, no env */
 static struct inject_options given; /* of `proton`, if it came by LD_PRELOAD */
 static sigset_t first_mask;
 static bool is_quiet;
 static int session;
 static _Atomic bool is_finished;
+static _Atomic bool is_ended;
 static bool is_lost;      /* the profile could not be written */
 static int error_fd = -1; /* standard error, where the program has closed it at its end */
 
@@ -114,8 +119,7 @@ static void say_family(const char *summary, const struct children *children)
 	say_summary(text, "");
 }
 
-/* False, after a line, if the profile could not be written. */
-static bool end_session(bool is_last)
+static bool write_session(bool is_last)
 {
 	/* The library's own exit function may have been first: it has reported what failed. */
 	bool is_live = proton_is_profiling();
@@ -126,7 +130,7 @@ static bool end_session(bool is_last)
 	char summary[1024];
 
 	if (is_gathering && is_last)
-		children_gather(given.children, &children);
+		children_gather(&children);
 	if (is_idle && (is_child || !is_last || children.count))
 		format = "none";
 	if (proton_finalize_owned(format, &err) != PROTON_OK) {
@@ -138,29 +142,64 @@ static bool end_session(bool is_last)
 		children_take_name(given.children, &children);
 	proton_last_summary(summary, sizeof(summary));
 	if (is_child && !format && given.is_gathered &&
-	    children_report(given.children, given.target, own_part, summary))
+	    children_report(given.target, own_part, summary))
 		return true;
 	if (!format || children.count)
 		say_family(format ? NULL : summary, &children);
 	return true;
 }
 
-/* Once, by whichever exit function is first. */
-static void end_once(void)
+/* False, after a line, if the profile could not be written. */
+static bool end_session(bool is_last)
 {
-	if (getpid() == owner && !atomic_exchange(&is_finished, true))
-		is_lost = !end_session(true);
+	bool ok;
+
+	if (is_child)
+		children_end_begins();
+	ok = write_session(is_last);
+	if (is_child)
+		children_leave();
+	return ok;
+}
+
+/* A wrapper may end before its program, if a signal ended both, or a wrapper between them. */
+static bool is_by_signal(int status)
+{
+	return status > 128 || status == STATUS_TIMEOUT;
+}
+
+/* Once, by whichever exit function is first. */
+static void end_once(int status)
+{
+	if (getpid() != owner || atomic_exchange(&is_finished, true))
+		return;
+	if (is_gathering && !is_used)
+		children_wait(is_by_signal(status & 0xff));
+	inject_signals_release();
+	is_lost = !end_session(true);
+	atomic_store(&is_ended, true);
 }
 
 static void finish(int status, void *unused)
 {
 	(void)unused;
-	end_once();
+	end_once(status);
 	if (getpid() == owner && is_lost && status == 0) {
 		/* The program did well, its profile is lost: that is ours to report. */
 		fflush(NULL);
 		_exit(EXIT_NO_PROFILE);
 	}
+}
+
+/* A signal ends the program: on the thread of the recorder. */
+static void end_by_signal(void)
+{
+	inject_signals_own_thread();
+	end_once(STATUS_SIGNAL);
+	/* The program may have been ending by itself; if that does not end, so be it. */
+	for (int i = 0; i < END_STEPS_MAX && atomic_load(&is_finished) && !is_ended; i++)
+		usleep(1000);
+	inject_signals_release();
 }
 
 /*
@@ -169,7 +208,7 @@ static void finish(int status, void *unused)
  */
 __attribute__((destructor)) static void unloaded(void)
 {
-	end_once();
+	end_once(0);
 }
 
 /* What proton_start() says. */
@@ -184,6 +223,7 @@ static int begin(const struct inject_options *from, const char *name, struct pro
 		.format = from->format,
 	};
 	static bool is_registered; /* after inject_return() */
+	sigset_t previous;
 	int status;
 
 	is_quiet = from->quiet[0] == '1';
@@ -192,17 +232,21 @@ static int begin(const struct inject_options *from, const char *name, struct pro
 		options.context = from->context;
 	options.flags = (is_quiet ? PROTON_SESSION_QUIET : 0u) |
 			(from->memory ? PROTON_SESSION_MEMORY : 0u);
+	/* A signal that comes now is taken by the handler, or the working file would stay. */
+	inject_signals_hold(&previous);
 	status = proton_start(&options, &session, err);
-	if (status != PROTON_OK)
-		return status;
-	owner = getpid();
-	atomic_store(&is_finished, false);
-	proton_own_sessions();
-	proton_finalize_on_signals(NULL);
-	if (!is_registered)
-		on_exit(finish, NULL);
-	is_registered = true;
-	return PROTON_OK;
+	if (status == PROTON_OK) {
+		owner = getpid();
+		atomic_store(&is_finished, false);
+		atomic_store(&is_ended, false);
+		proton_own_sessions();
+		inject_signals_watch(end_by_signal);
+		if (!is_registered)
+			on_exit(finish, NULL);
+		is_registered = true;
+	}
+	pthread_sigmask(SIG_SETMASK, &previous, NULL);
+	return status;
 }
 
 static void begin_in_child(const struct inject_options *options)
@@ -218,6 +262,8 @@ static void begin_in_child(const struct inject_options *options)
 		say(err.text);
 	snprintf(own_part, sizeof(own_part), "%s", name + strlen(options->children) + 1);
 	free(name);
+	if (given.is_gathered)
+		children_enter(given.target);
 }
 
 /* The program uses libproton for the first time. */
@@ -233,6 +279,8 @@ static void begin_in_target(void)
 	struct proton_error err;
 
 	is_gathering = given.is_gathered;
+	if (is_gathering)
+		children_invite();
 	if (begin(&given, given.name, &err) != PROTON_OK) {
 		say(err.text);
 		_exit(EXIT_NOT_RUN);
@@ -266,6 +314,15 @@ bool inject_is_owner(void)
 	return owner && getpid() == owner;
 }
 
+bool inject_is_ended_by_signal(void)
+{
+	if (!inject_is_owner() || atomic_load(&is_finished))
+		return false;
+	if (is_child)
+		children_end_begins();
+	return !is_used;
+}
+
 bool inject_leave(void)
 {
 	bool is_idle;
@@ -275,6 +332,8 @@ bool inject_leave(void)
 	is_idle = is_empty();
 	if (end_session(false) && !is_idle)
 		inject_exec_detach(); /* the name is taken */
+	atomic_store(&is_ended, true);
+	inject_signals_leave();
 	return true;
 }
 
@@ -282,6 +341,7 @@ void inject_return(void)
 {
 	struct proton_error err;
 
+	inject_signals_return();
 	if (is_child)
 		begin_in_child(&given);
 	else if (begin(&given, given.name, &err) != PROTON_OK)
@@ -311,6 +371,8 @@ void inject_wrapper_exits(int status)
 {
 	if (!is_used && inject_is_owner() && !is_in_signal_handler())
 		finish(status, NULL);
+	if (!is_used && inject_is_owner())
+		inject_signals_settle(); /* the status is that of a signal that has come */
 }
 
 /* ------------------------------------------------------------------ the driver */

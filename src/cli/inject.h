@@ -15,6 +15,11 @@ PROTON_API int InitializeInjection(void);
 /* Not a child after fork() or vfork(). */
 bool inject_is_owner(void);
 /*
+ * In a signal handler: the signal is going to end the process. True: its session is live, and it
+ * has used neither libproton nor CUDA.
+ */
+bool inject_is_ended_by_signal(void);
+/*
  * Before another program takes over the process: ends the session. What was recorded is written;
  * an empty session leaves its name to that program. False: there is none.
  */

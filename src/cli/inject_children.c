@@ -1,84 +1,233 @@
-/* Summaries and names of child processes. See inject_children.h. */
+/* Reports and names of child processes. See inject_children.h. */
 #include "cli/inject_children.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "base/printable.h"
-#include "base/size_signal.h"
+#include "base/clock.h"
+#include "format/working_file.h"
 
-#define LEDGER_SUFFIX "children"
+#define LEDGER_NAME "proton-children-1"
+#define RUNNING_MAX 256
+#define SILENT_NS 500000000u /* what a process gets that may not end at all */
+#define ENDING_NS 5000000000u
+#define STEP_NS 2000000
 
-static bool ledger_path(const char *base, pid_t root, char path[PATH_MAX])
+struct ledger {
+	pthread_mutex_t lock; /* guards `reported` and `is_closed`; survives who holds it */
+	bool is_closed;
+	struct children reported;
+	_Atomic int64_t running[RUNNING_MAX]; /* twice the process id, + 1: ending; 0: free */
+};
+
+static struct ledger *invited; /* of the first process */
+static struct ledger *joined;  /* of `root`, where this process is in `running` */
+static _Atomic int64_t *place;
+
+/* ------------------------------------------------------------------ the memory */
+
+static struct ledger *map(int fd)
 {
-	int length = snprintf(path, PATH_MAX, "%s.%d." LEDGER_SUFFIX, base, (int)root);
+	struct ledger *ledger =
+		mmap(NULL, sizeof(*ledger), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-	return length > 0 && length < PATH_MAX;
+	return ledger == MAP_FAILED ? NULL : ledger;
 }
 
-static bool is_alive(pid_t process)
+static void unmap(struct ledger *ledger)
 {
-	return process > 0 && (kill(process, 0) == 0 || errno == EPERM);
+	if (ledger)
+		munmap(ledger, sizeof(*ledger));
 }
 
-bool children_report(const char *base, pid_t root, const char *part, const char *summary)
+/* `fd` if it is a ledger; else -1, and it is closed. */
+static int checked(int fd)
 {
-	char line[sizeof(struct children)];
-	char path[PATH_MAX];
-	size_t length;
+	struct stat st;
+
+	if (fd < 0 || (fstat(fd, &st) == 0 && st.st_size == (off_t)sizeof(struct ledger)))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* The ledger of another process; NULL: it has ended, or has none. */
+static struct ledger *find(pid_t process)
+{
+	static const char wanted[] = "/memfd:" LEDGER_NAME " (deleted)";
+	struct ledger *ledger = NULL;
+	struct dirent *entry;
+	char path[64];
+	DIR *stream;
+
+	if (process <= 0)
+		return NULL;
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)process);
+	stream = opendir(path);
+	while (stream && !ledger && (entry = readdir(stream))) {
+		char text[sizeof(wanted)];
+		ssize_t length = readlinkat(dirfd(stream), entry->d_name, text, sizeof(text));
+		int fd;
+
+		if (length != sizeof(wanted) - 1 || memcmp(text, wanted, (size_t)length) != 0)
+			continue;
+		fd = checked(openat(dirfd(stream), entry->d_name, O_RDWR | O_CLOEXEC));
+		if (fd < 0)
+			continue;
+		ledger = map(fd);
+		close(fd);
+	}
+	if (stream)
+		closedir(stream);
+	return ledger;
+}
+
+void children_invite(void)
+{
+	pthread_mutexattr_t attributes;
+	int fd = memfd_create(LEDGER_NAME, MFD_CLOEXEC);
+
+	if (invited || fd < 0 || ftruncate(fd, sizeof(*invited)) < 0 || !(invited = map(fd))) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	pthread_mutexattr_init(&attributes);
+	pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(&invited->lock, &attributes);
+	pthread_mutexattr_destroy(&attributes);
+	working_file_move_high(fd); /* stays open: it is how others find it */
+}
+
+static void lock(struct ledger *ledger)
+{
+	if (pthread_mutex_lock(&ledger->lock) == EOWNERDEAD)
+		pthread_mutex_consistent(&ledger->lock);
+}
+
+/* ------------------------------------------------------------------ a child */
+
+void children_enter(pid_t root)
+{
+	int64_t entry = (int64_t)getpid() * 2;
+
+	unmap(joined); /* of the process that this one was forked from */
+	place = NULL;
+	joined = find(root);
+	for (size_t i = 0; joined && !place && i < RUNNING_MAX; i++) {
+		int64_t none = 0;
+
+		if (atomic_compare_exchange_strong(&joined->running[i], &none, entry))
+			place = &joined->running[i];
+	}
+}
+
+void children_end_begins(void)
+{
+	if (place)
+		atomic_store(place, (int64_t)getpid() * 2 + 1);
+}
+
+void children_leave(void)
+{
+	if (place)
+		atomic_store(place, 0);
+	place = NULL;
+	unmap(joined);
+	joined = NULL;
+}
+
+bool children_report(pid_t root, const char *part, const char *summary)
+{
+	/* Again: it may have ended, or have become another program. */
+	struct ledger *ledger = find(root);
 	bool ok;
+
+	if (!ledger)
+		return false;
+	lock(ledger);
+	ok = !ledger->is_closed;
+	if (ok && ledger->reported.count++ == 0) {
+		snprintf(ledger->reported.first, sizeof(ledger->reported.first), "%s", part);
+		snprintf(ledger->reported.summary, sizeof(ledger->reported.summary), "%s", summary);
+	}
+	pthread_mutex_unlock(&ledger->lock);
+	unmap(ledger);
+	return ok;
+}
+
+/* ------------------------------------------------------------------ the first process */
+
+/* Not a zombie either: the program has not waited for it yet. */
+static bool is_alive(int64_t process)
+{
+	char text[512];
+	char *end;
+	ssize_t length;
 	int fd;
 
-	if (!is_alive(root) || !ledger_path(base, root, path))
-		return false;
-	fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	snprintf(text, sizeof(text), "/proc/%lld/stat", (long long)process);
+	fd = open(text, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	length = (size_t)snprintf(line, sizeof(line), "%s ", part);
-	length +=
-		printable_copy(line + length, sizeof(line) - length - 1, summary, strlen(summary));
-	line[length++] = '\n';
-	/* One write: lines of several processes do not mix. */
-	ok = size_signal_write(fd, line, length) == (ssize_t)length;
+	length = read(fd, text, sizeof(text) - 1);
 	close(fd);
-	if (ok && is_alive(root))
-		return true;
-	unlink(path); /* the root has ended meanwhile and may not have seen it */
-	return false;
+	if (length < 0)
+		return false;
+	text[length] = '\0';
+	end = strrchr(text, ')'); /* a name may have any characters */
+	return end && !strchr("ZX", end[1] ? end[2] : '\0');
 }
 
-void children_gather(const char *base, struct children *children)
+/* How long to wait for what is running, in all. */
+static uint64_t patience(bool is_by_signal)
 {
-	char line[sizeof(struct children)];
-	char path[PATH_MAX];
-	FILE *file;
+	uint64_t silent = is_by_signal ? SILENT_NS : 0;
+	uint64_t longest = 0;
 
-	*children = (struct children){0};
-	if (!ledger_path(base, getpid(), path))
-		return;
-	file = fopen(path, "re");
-	if (!file)
-		return;
-	unlink(path);
-	while (fgets(line, sizeof(line), file)) {
-		size_t length = strcspn(line, " \n");
+	for (size_t i = 0; invited && i < RUNNING_MAX; i++) {
+		int64_t entry = atomic_load(&invited->running[i]);
+		uint64_t wanted = entry & 1 ? ENDING_NS : silent;
 
-		if (children->count++)
-			continue;
-		line[strcspn(line, "\n")] = '\0';
-		snprintf(children->first, sizeof(children->first), "%.*s", (int)length, line);
-		snprintf(children->summary, sizeof(children->summary), "%s",
-			 line + length + (line[length] == ' '));
+		if (entry && wanted > longest && is_alive(entry / 2))
+			longest = wanted;
 	}
-	fclose(file);
+	return longest;
+}
+
+void children_wait(bool is_by_signal)
+{
+	static const struct timespec step = {.tv_nsec = STEP_NS};
+	uint64_t begin = clock_monotonic_ns();
+
+	while (clock_monotonic_ns() - begin < patience(is_by_signal))
+		nanosleep(&step, NULL);
+}
+
+void children_gather(struct children *children)
+{
+	*children = (struct children){0};
+	if (!invited)
+		return;
+	lock(invited);
+	invited->is_closed = true;
+	*children = invited->reported;
+	pthread_mutex_unlock(&invited->lock);
+	children->first[sizeof(children->first) - 1] = '\0';
+	children->summary[sizeof(children->summary) - 1] = '\0';
 }
 
 static bool may_replace(void)

@@ -262,12 +262,10 @@ static int try_name(struct working_file *file, bool must_be_new, int *fd_out,
 	return status;
 }
 
-/* Takes the descriptor over, with a number where the program does not expect one. */
-static void set_descriptor(struct working_file *file, int fd)
+int working_file_move_high(int fd)
 {
 	struct rlimit limit = {.rlim_cur = FIRST_DESCRIPTOR};
 	unsigned from;
-	struct stat st;
 	int high;
 
 	getrlimit(RLIMIT_NOFILE, &limit);
@@ -275,10 +273,17 @@ static void set_descriptor(struct working_file *file, int fd)
 		       ? FIRST_DESCRIPTOR
 		       : (unsigned)(limit.rlim_cur - limit.rlim_cur / 8);
 	high = fcntl(fd, F_DUPFD_CLOEXEC, from);
-	if (high >= 0) {
-		close(fd);
-		fd = high;
-	}
+	if (high < 0)
+		return fd;
+	close(fd);
+	return high;
+}
+
+static void set_descriptor(struct working_file *file, int fd)
+{
+	struct stat st;
+
+	fd = working_file_move_high(fd);
 	file->fd = fd;
 	if (fstat(fd, &st) == 0) {
 		file->device = st.st_dev;

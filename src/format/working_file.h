@@ -46,6 +46,9 @@ int working_file_create_own(struct working_file *file, const char *path, struct 
 /* The name that working_file_create_own() would try first, without suffix; NULL: out of memory. */
 char *working_file_own_name(const char *path);
 
+/* `fd` under a number that the program does not expect, closed on exec; `fd` if there is none. */
+int working_file_move_high(int fd);
+
 /* Allocates blocks; an errno, or 0. EBADF: the descriptor is not that of the file any more. */
 int working_file_allocate(const struct working_file *file, off_t offset, off_t bytes);
 
