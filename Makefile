@@ -74,7 +74,7 @@ bench: setup-demo
 
 C_FILES = $(shell git ls-files '*.c' '*.h' '*.def')
 
-CHECKS := '$(PY) tools/check_includes.py' '$(PY) tools/check_sources.py' \
+CHECKS := '$(PY) tools/check_includes.py' '$(PY) tools/check_sources.py' '$(PY) tools/check_prose.py' \
 	'$(PY) tools/check_headers.py' tools/check_format.sh 'tools/check_tidy.sh $(BUILD)'
 
 check: $(BUILD)/build.ninja
