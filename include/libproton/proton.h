@@ -430,7 +430,10 @@ PROTON_API int proton_phase_advance(int session, uint32_t *phase_out, struct pro
 /* True once everything launched in `phase` (and before) has been recorded. */
 PROTON_API int proton_phase_is_complete(int session, uint32_t phase, bool *complete_out,
 					struct proton_error *err);
-/* Drop the data of `phase`, or of every phase up to it. Clearing the current phase empties it. */
+/*
+ * Drop the data of `phase`, or of every phase up to it. Clearing the current phase empties it, and
+ * a later one has nothing to drop.
+ */
 PROTON_API int proton_phase_clear(int session, uint32_t phase, bool up_to,
 				  struct proton_error *err);
 

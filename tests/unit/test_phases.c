@@ -129,10 +129,40 @@ TEST(clearing_up_to_a_phase_keeps_the_later_ones)
 	CHECK_EQ(proton_data_get(session, 1, NULL, &bytes, &length, &err), PROTON_E_RANGE);
 	CHECK_OK(proton_data_get(session, 2, NULL, &bytes, &length, &err), err);
 	proton_free(bytes);
-	CHECK_EQ(proton_phase_clear(session, 99, false, &err), PROTON_E_RANGE);
 	rec_finalize(session, NULL);
 	CHECK(!rec_exists("a.part_1.hatchet"));
 	CHECK(rec_exists("a.part_2.hatchet"));
+}
+
+TEST(clearing_a_later_phase_drops_nothing_and_up_to_it_everything)
+{
+	struct profile *profile;
+	int session = rec_start("a");
+
+	in_scope("first");
+	advance(session);
+	in_scope("second");
+	clear(session, 99, false);
+	clear(session, 0, false);
+	clear(session, 0, false);
+	in_scope("third");
+	rec_finalize(session, NULL);
+	profile = rec_load("a.part_1.hatchet");
+	CHECK_U64(rec_count(profile, "second/k"), 1);
+	CHECK_U64(rec_count(profile, "third/k"), 1);
+	profile_free(profile);
+	session = rec_start("b");
+	in_scope("first");
+	advance(session);
+	in_scope("second");
+	clear(session, UINT32_MAX, true);
+	in_scope("third");
+	rec_finalize(session, NULL);
+	CHECK(!rec_exists("b.part_0.hatchet"));
+	profile = rec_load("b.part_1.hatchet");
+	CHECK_EQ(rec_node(profile, "second"), REC_NOWHERE);
+	CHECK_U64(rec_count(profile, "third/k"), 1);
+	profile_free(profile);
 }
 
 TEST(a_metric_at_exit_goes_to_the_phase_of_the_exit)

@@ -108,21 +108,21 @@ int proton_phase_is_complete(int id, uint32_t phase, bool *complete_out, struct 
 int proton_phase_clear(int id, uint32_t phase, bool up_to, struct proton_error *err)
 {
 	struct session *session = session_get(id, err);
-	int status = PROTON_OK;
+	uint32_t current;
 
 	if (!session)
 		return PROTON_E_RANGE;
 	adding_pause(session);
-	if (phase > store_phase(&session->store))
-		status = err_set(err, PROTON_E_RANGE, "Phase %u has no data.", phase);
-	else
+	current = store_phase(&session->store);
+	if (up_to && phase > current)
+		phase = current;
+	if (phase <= current)
 		store_phase_clear(&session->store, phase, up_to);
 	adding_resume(session);
 	session_publish();
-	if (status == PROTON_OK)
-		reuse_names();
+	reuse_names();
 	session_put(session);
-	return status;
+	return PROTON_OK;
 }
 
 int proton_context_depth(int id, size_t *depth_out, struct proton_error *err)
