@@ -259,6 +259,26 @@ TEST(a_graph_from_before_the_start_is_named_by_its_records_and_leaves_nothing)
 	profile_free(profile);
 }
 
+TEST(a_graph_from_before_the_start_is_noted_once_in_the_words_of_upstream)
+{
+	uint32_t graph;
+	uint32_t exec;
+
+	load_fake();
+	graph = fake.graph_create();
+	fake.graph_add_kernel(graph);
+	exec = fake.graph_instantiate(graph);
+	rec_begin_saying();
+	for (int i = 1; i <= 2; i++) {
+		start();
+		replay(exec, 2);
+		replay(fake.graph_instantiate(graph), 1);
+		profile_free(finish());
+		CHECK_EQ(rec_said("Cannot find graph for graphExecId: "), i); /* each session */
+		CHECK_EQ(rec_said("; start profiling before the graph is created"), i);
+	}
+}
+
 TEST(two_sessions_and_a_pause_in_the_middle_of_a_capture)
 {
 	struct proton_error err;

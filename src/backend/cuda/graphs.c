@@ -483,8 +483,11 @@ void graphs_record(struct proton_context launch, uint64_t node_id,
 		shared->references++;
 	else if (!is_append && !stranger_was_noted) {
 		stranger_was_noted = true;
-		note("a CUDA graph that was captured before profiling started is replayed: its "
-		     "kernels are shown by their names, below the replay");
+		/* The words of upstream's message, for those who search for it. */
+		note("Cannot find graph for graphExecId: %u: it was captured before profiling "
+		     "started, so that its kernels are shown by their names, below the replay; "
+		     "start profiling before the graph is created",
+		     (unsigned)(node_id >> 32));
 	}
 	pthread_mutex_unlock(&lock);
 	if (!shared) {
@@ -514,6 +517,7 @@ void graphs_clear(void)
 	for (size_t i = 0; i < graph_count; i++)
 		free_nodes(&graphs[i]);
 	graph_count = 0;
+	stranger_was_noted = false;
 	pthread_mutex_unlock(&lock);
 	atomic_store(&is_flush_due, false);
 }
