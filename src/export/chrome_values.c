@@ -30,6 +30,24 @@ static void add(struct chrome_value *value, const struct row_sample *earlier)
 		value->sample.as.float64 += earlier->as.float64;
 }
 
+/* As upstream's readers find them. */
+static void sort_by_name(struct chrome_values *values)
+{
+	const struct profile *profile = values->timeline->profile;
+
+	for (uint32_t i = 1; i < values->count; i++) {
+		struct chrome_value moved = values->values[i];
+		const char *name = profile_text(profile, moved.metric->name);
+		uint32_t at = i;
+
+		for (; at &&
+		       strcmp(profile_text(profile, values->values[at - 1].metric->name), name) > 0;
+		     at--)
+			values->values[at] = values->values[at - 1];
+		values->values[at] = moved;
+	}
+}
+
 void chrome_values_read(struct chrome_values *values, const struct timeline *timeline,
 			uint32_t first)
 {
@@ -51,12 +69,7 @@ void chrome_values_read(struct chrome_values *values, const struct timeline *tim
 			values->values[values->count++] =
 				(struct chrome_value){.metric = metric, .sample = sample};
 	}
-	for (uint32_t i = 0; i < values->count / 2; i++) {
-		struct chrome_value swapped = values->values[i];
-
-		values->values[i] = values->values[values->count - 1 - i];
-		values->values[values->count - 1 - i] = swapped;
-	}
+	sort_by_name(values);
 }
 
 /* ------------------------------------------------------------------ values */
@@ -90,12 +103,12 @@ static double double_of(uint64_t word)
 	return value;
 }
 
-/* As C's "%f", whatever the locale. */
-static void print_double(struct out *text, double value)
+/* As C's "%f", or "%g" in a vector, whatever the locale. */
+static void print_double(struct out *text, double value, bool is_in_vector)
 {
 	char digits[400]; /* DBL_MAX has 309 digits before the point */
 	const char *point = localeconv()->decimal_point;
-	int length = snprintf(digits, sizeof(digits), "%f", value);
+	int length = snprintf(digits, sizeof(digits), is_in_vector ? "%g" : "%f", value);
 	char *at = strstr(digits, point);
 
 	if (length < 0)
@@ -120,7 +133,7 @@ static void print_vector(const struct chrome_values *values, const struct chrome
 		if (i)
 			out_byte(text, ',');
 		if (value->metric->type == PROTON_METRIC_DOUBLE_VECTOR)
-			print_double(text, double_of(words[i]));
+			print_double(text, double_of(words[i]), true);
 		else
 			out_i64(text, (int64_t)words[i]);
 	}
@@ -135,7 +148,7 @@ static void print_value(const struct chrome_values *values, const struct chrome_
 	if (value->metric->type == PROTON_METRIC_INT64)
 		out_i64(text, value->sample.as.int64);
 	else if (value->metric->type == PROTON_METRIC_DOUBLE)
-		print_double(text, value->sample.as.float64);
+		print_double(text, value->sample.as.float64, false);
 	else if (value->metric->type == PROTON_METRIC_STRING)
 		out_bytes(text, profile_text(profile, string_of(values, value)),
 			  string_length(&profile->strings, string_of(values, value)));

@@ -18,7 +18,7 @@ struct chrome_value {
 
 struct chrome_values {
 	const struct timeline *timeline;
-	struct chrome_value values[CHROME_VALUES_MAX]; /* the first one given first */
+	struct chrome_value values[CHROME_VALUES_MAX]; /* by name */
 	uint32_t count;
 };
 
