@@ -112,9 +112,20 @@ static int double_of(PyObject *value, const char *name, double *out)
 	return 0;
 }
 
+/* An integer of more than 64 bits becomes a double. */
+static bool is_double_or_large(PyObject *value)
+{
+	int overflow = 0;
+	if (PyFloat_Check(value))
+		return true;
+	if (PyLong_AsLongLongAndOverflow(value, &overflow) == -1 && PyErr_Occurred())
+		PyErr_Clear();
+	return overflow != 0;
+}
+
 static int convert_number(PyObject *value, enum forced_type forced, struct proton_metric *metric)
 {
-	bool is_double = forced == AS_DOUBLE || (forced == AS_GIVEN && PyFloat_Check(value));
+	bool is_double = forced == AS_DOUBLE || (forced == AS_GIVEN && is_double_or_large(value));
 	metric->type = is_double ? PROTON_METRIC_DOUBLE : PROTON_METRIC_INT64;
 	if (is_double)
 		return double_of(value, metric->name, &metric->value.float64);
@@ -167,9 +178,6 @@ static int convert_vector(PyObject *sequence, enum forced_type forced, struct me
 {
 	Py_ssize_t item_cnt = PySequence_Fast_GET_SIZE(sequence);
 	bool has_double = false;
-	if (item_cnt == 0) {
-		return refuse(metric->name, "the list is empty");
-	}
 	if ((uint64_t)item_cnt > UINT32_MAX) {
 		return refuse(metric->name, "the list is too long");
 	}
@@ -179,7 +187,7 @@ static int convert_vector(PyObject *sequence, enum forced_type forced, struct me
 			list->is_plain = false;
 			return 0;
 		}
-		has_double |= PyFloat_Check(item);
+		has_double |= is_double_or_large(item);
 	}
 	metric->count = (uint32_t)item_cnt;
 	if (forced == AS_DOUBLE || (forced == AS_GIVEN && has_double))

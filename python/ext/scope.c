@@ -32,37 +32,51 @@ struct scope {
 
 /* ------------------------------------------------------------------ making */
 
+/* New reference to a plain str, which is in no cycle: without metrics no object is tracked. */
+static PyObject *plain_name_of(PyObject *name)
+{
+	if (PyUnicode_CheckExact(name))
+		return Py_NewRef(name);
+	if (PyUnicode_Check(name))
+		return PyUnicode_FromObject(name);
+	PyErr_Format(PyExc_TypeError, "the name of a scope must be a str, not %.100s",
+		     Py_TYPE(name)->tp_name);
+	return NULL;
+}
+
+static int check_metrics(PyObject *metrics, bool is_timed)
+{
+	if (!metrics || metrics == Py_None)
+		return 0;
+	if (!PyDict_Check(metrics)) {
+		PyErr_Format(PyExc_TypeError, "metrics must be a dict of name to value, not %.100s",
+			     Py_TYPE(metrics)->tp_name);
+		return -1;
+	}
+	if (!is_timed)
+		return 0;
+	PyObject *key = PyUnicode_FromString("cpu_time");
+	int has = key ? PyDict_Contains(metrics, key) : -1;
+	Py_XDECREF(key);
+	if (has > 0)
+		PyErr_SetString(PyExc_ValueError,
+				"The metric name 'cpu_time' is reserved for cpu_timed_scope.");
+	return has == 0 ? 0 : -1;
+}
+
+static void hold_metrics(struct scope *self, PyObject *metrics)
+{
+	Py_XSETREF(self->metrics, metrics == Py_None ? NULL : Py_XNewRef(metrics));
+	if (self->metrics && !PyObject_GC_IsTracked((PyObject *)self))
+		PyObject_GC_Track((PyObject *)self);
+}
+
 static PyObject *scope_make(PyTypeObject *type, struct ext_state *state, bool is_timed,
 			    PyObject *name, PyObject *metrics)
 {
-	if (!PyUnicode_Check(name)) {
-		PyErr_Format(PyExc_TypeError, "the name of a scope must be a str, not %.100s",
-			     Py_TYPE(name)->tp_name);
+	if (check_metrics(metrics, is_timed) < 0)
 		return NULL;
-	}
-	if (metrics == Py_None)
-		metrics = NULL;
-	if (metrics && !PyDict_Check(metrics)) {
-		PyErr_Format(PyExc_TypeError, "metrics must be a dict of name to value, not %.100s",
-			     Py_TYPE(metrics)->tp_name);
-		return NULL;
-	}
-	if (metrics && is_timed) {
-		PyObject *key = PyUnicode_FromString("cpu_time");
-		int has = key ? PyDict_Contains(metrics, key) : -1;
-		Py_XDECREF(key);
-		if (has < 0)
-			return NULL;
-		if (has) {
-			PyErr_SetString(
-				PyExc_ValueError,
-				"The metric name 'cpu_time' is reserved for cpu_timed_scope.");
-			return NULL;
-		}
-	}
-	/* A plain str, which cannot be part of a cycle: without metrics no object is tracked. */
-	PyObject *plain_name = PyUnicode_CheckExact(name) ? Py_NewRef(name)
-							  : PyUnicode_FromObject(name);
+	PyObject *plain_name = plain_name_of(name);
 	if (!plain_name)
 		return NULL;
 	struct scope *self;
@@ -75,15 +89,14 @@ static PyObject *scope_make(PyTypeObject *type, struct ext_state *state, bool is
 		return NULL;
 	}
 	self->name = plain_name;
-	self->metrics = Py_XNewRef(metrics);
+	self->metrics = NULL;
 	self->state = state;
 	self->open = &self->first;
 	self->open_cnt = 0;
 	self->open_capacity = 1;
 	self->known = 0;
 	self->is_timed = is_timed;
-	if (metrics && !PyObject_GC_IsTracked((PyObject *)self))
-		PyObject_GC_Track((PyObject *)self);
+	hold_metrics(self, metrics);
 	return (PyObject *)self;
 }
 
@@ -92,15 +105,52 @@ static bool type_is_timed(PyTypeObject *type, struct ext_state *state)
 	return type == state->timed || PyType_IsSubtype(type, state->timed);
 }
 
-static PyObject *scope_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static int parse(PyObject *args, PyObject *kwargs, PyObject **name_out, PyObject **metrics_out)
 {
 	char *keywords[] = {(char[]){"name"}, (char[]){"metrics"}, NULL};
+	*metrics_out = NULL;
+	return PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:scope", keywords, name_out,
+					   metrics_out)
+		       ? 0
+		       : -1;
+}
+
+static int set_name(struct scope *self, PyObject *name)
+{
+	PyObject *plain_name = plain_name_of(name);
+	if (!plain_name)
+		return -1;
+	Py_SETREF(self->name, plain_name);
+	self->known = 0;
+	return 0;
+}
+
+static int scope_init(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+	struct scope *self = (struct scope *)object;
 	PyObject *name;
-	PyObject *metrics = NULL;
+	PyObject *metrics;
+	if (parse(args, kwargs, &name, &metrics) < 0 ||
+	    check_metrics(metrics, self->is_timed) < 0 || set_name(self, name) < 0)
+		return -1;
+	hold_metrics(self, metrics);
+	return 0;
+}
+
+/* A subclass with an __init__ of its own may take other arguments, and give the name there. */
+static PyObject *scope_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
 	struct ext_state *state = ext_state_of_type(type);
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:scope", keywords, &name, &metrics))
-		return NULL;
-	return scope_make(type, state, type_is_timed(type, state), name, metrics);
+	bool is_timed = type_is_timed(type, state);
+	PyObject *name;
+	PyObject *metrics;
+	PyObject *made = parse(args, kwargs, &name, &metrics) == 0
+				 ? scope_make(type, state, is_timed, name, metrics)
+				 : NULL;
+	if (made || type->tp_init == scope_init || !PyErr_ExceptionMatches(PyExc_Exception))
+		return made;
+	PyErr_Clear();
+	return scope_make(type, state, is_timed, state->launch.empty_name, NULL);
 }
 
 /* What `scope(...)` costs goes through here; anything but one or two positions is left to new. */
@@ -319,6 +369,30 @@ static PyObject *scope_get_metrics(PyObject *object, void *unused)
 	return Py_NewRef(metrics ? metrics : Py_None);
 }
 
+static int deny_deletion(PyObject *value, const char *attribute)
+{
+	if (value)
+		return 0;
+	PyErr_Format(PyExc_AttributeError, "cannot delete the %s of a scope", attribute);
+	return -1;
+}
+
+static int scope_set_name(PyObject *object, PyObject *value, void *unused)
+{
+	(void)unused;
+	return deny_deletion(value, "name") < 0 ? -1 : set_name((struct scope *)object, value);
+}
+
+static int scope_set_metrics(PyObject *object, PyObject *value, void *unused)
+{
+	struct scope *self = (struct scope *)object;
+	(void)unused;
+	if (deny_deletion(value, "metrics") < 0 || check_metrics(value, self->is_timed) < 0)
+		return -1;
+	hold_metrics(self, value);
+	return 0;
+}
+
 static PyObject *scope_repr(PyObject *object)
 {
 	struct scope *self = (struct scope *)object;
@@ -327,8 +401,9 @@ static PyObject *scope_repr(PyObject *object)
 }
 
 static PyGetSetDef scope_attributes[] = {
-	{"name", scope_get_name, NULL, "The name of the scope.", NULL},
-	{"metrics", scope_get_metrics, NULL, "The metrics added at each entry, or None.", NULL},
+	{"name", scope_get_name, scope_set_name, "The name of the scope.", NULL},
+	{"metrics", scope_get_metrics, scope_set_metrics,
+	 "The metrics added at each entry, or None.", NULL},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -361,11 +436,17 @@ PyDoc_STRVAR(timed_doc,
 	     "scopes around it. \"cpu_time\" is not allowed among `metrics`.\n");
 
 static PyType_Slot scope_slots[] = {
-	{Py_tp_doc, (void *)(uintptr_t)scope_doc}, {Py_tp_new, (void *)scope_new},
-	{Py_tp_dealloc, (void *)scope_dealloc},    {Py_tp_traverse, (void *)scope_traverse},
-	{Py_tp_clear, (void *)scope_clear},        {Py_tp_call, (void *)scope_call},
-	{Py_tp_repr, (void *)scope_repr},          {Py_tp_methods, scope_methods},
-	{Py_tp_getset, scope_attributes},          {0, NULL},
+	{Py_tp_doc, (void *)(uintptr_t)scope_doc},
+	{Py_tp_new, (void *)scope_new},
+	{Py_tp_init, (void *)scope_init},
+	{Py_tp_dealloc, (void *)scope_dealloc},
+	{Py_tp_traverse, (void *)scope_traverse},
+	{Py_tp_clear, (void *)scope_clear},
+	{Py_tp_call, (void *)scope_call},
+	{Py_tp_repr, (void *)scope_repr},
+	{Py_tp_methods, scope_methods},
+	{Py_tp_getset, scope_attributes},
+	{0, NULL},
 };
 
 static PyType_Spec scope_spec = {

@@ -176,8 +176,8 @@ static PyObject *raise_mismatch(PyObject *open, PyObject *given)
 	PyObject *shown_given = text ? ext_shown(text) : NULL;
 	PyObject *shown_open = shown_given ? ext_shown(open) : NULL;
 	if (shown_open)
-		PyErr_Format(PyExc_ValueError, "Scope name mismatch: %U != %U", shown_open,
-			     shown_given);
+		PyErr_Format(PyExc_ValueError, "Scope name mismatch: %U != %U", shown_given,
+			     shown_open);
 	Py_XDECREF(shown_open);
 	Py_XDECREF(shown_given);
 	Py_XDECREF(text);

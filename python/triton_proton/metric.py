@@ -32,8 +32,6 @@ def _plain_value(name: str, value: Any) -> Any:
         if not isinstance(listed, list):
             return _plain_number(name, listed)
         flat = _flatten(listed)
-        if not flat:
-            raise ValueError(f"metric {name!r}: the {type(value).__name__} is empty")
         return flat[0] if len(flat) == 1 else flat
     return _plain_number(name, value)
 
@@ -135,8 +133,6 @@ def _on_device(name: str, tensor: Any) -> Optional[tuple[int, int, Any]]:
         tensor = (tensor if element else tensor.double()).contiguous()
         element = _element_of(tensor.dtype)
     count = tensor.numel()
-    if count == 0:
-        raise ValueError(f"metric {name!r}: the {type(tensor).__name__} is empty")
     if count * tensor.element_size() > _libproton.device_metric_max_bytes:
         if _is_capturing():
             raise ValueError(
@@ -158,6 +154,9 @@ def split_metrics(
     plain: dict[str, Any] = {}
     device = []
     for name, value in metrics.items():
+        if _is_on_device(value) and value.numel() == 0:
+            plain[name] = []
+            continue
         described = _on_device(name, value) if _is_on_device(value) else None
         if described is None:
             plain[name] = _plain_value(name, value)

@@ -87,7 +87,7 @@ def test_nothing_is_recorded_while_deactivated():
 def test_exit_scope_of_another_name_changes_nothing():
     proton.start("test")
     number = proton.enter_scope("a")
-    with pytest.raises(ValueError, match="Scope name mismatch: a != b"):
+    with pytest.raises(ValueError, match="Scope name mismatch: b != a"):
         proton.exit_scope("b")
     assert proton.exit_scope("a", metrics={"m": 1}) == number
     assert metrics(finish(), "a") == {"m": 1}
@@ -299,6 +299,49 @@ def test_attributes_keywords_and_subclasses():
     root = finish()
     assert metrics(root, "mine") == {"m": 1}
     assert metrics(root, "mine", "timed")["cpu_time (ns)"] > 0
+
+
+def test_a_subclass_gives_the_name_in_its_own_init():
+    class Layer(proton.scope):
+        def __init__(self, number, *, tokens):
+            super().__init__(f"layer {number}", {"tokens": tokens})
+
+    class Step(proton.cpu_timed_scope):
+        def __init__(self):
+            super().__init__(name="step")
+
+    proton.start("test")
+    with Step(), Layer(3, tokens=7) as layer:
+        pass
+    root = finish()
+    assert (layer.name, layer.metrics) == ("layer 3", {"tokens": 7})
+    assert metrics(root, "step", "layer 3") == {"tokens": 7}
+    assert metrics(root, "step")["cpu_time (ns)"] > 0
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        Layer(3, words=7)
+
+
+def test_name_and_metrics_of_a_scope_can_be_set():
+    scope = proton.scope("a", {"m": 1})
+    proton.start("test")
+    with scope:
+        pass
+    scope.name, scope.metrics = "b", {"m": 2}
+    with scope:
+        pass
+    scope.metrics = None
+    with scope:
+        pass
+    root = finish()
+    assert (metrics(root, "a"), metrics(root, "b")) == ({"m": 1}, {"m": 2})
+    with pytest.raises(TypeError, match="name of a scope must be a str"):
+        scope.name = 3
+    with pytest.raises(TypeError, match="metrics must be a dict"):
+        scope.metrics = 3
+    with pytest.raises(ValueError, match="'cpu_time' is reserved"):
+        proton.cpu_timed_scope("c").metrics = {"cpu_time": 1}
+    with pytest.raises(AttributeError, match="cannot delete"):
+        del scope.name
 
 
 def test_scopes_in_cycles_are_collected():
