@@ -49,6 +49,7 @@ struct ext_launch {
 	PyObject *enter_name, *exit_name, *data_name, *extras_name, *get_name, *match_name;
 	PyObject *name_key, *empty_name;
 	uint32_t state_frame; /* of the metadata state; 0: not made yet */
+	bool has_one_level;   /* the metadata state has no level for the kernel */
 };
 
 struct ext_state {

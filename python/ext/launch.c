@@ -51,7 +51,8 @@ static void begin_hook(struct ext_launch *launch, uint32_t kernel_frame)
 	if (!launch->state_frame)
 		launch->state_frame = proton_frame(name, sizeof(name) - 1);
 	thread.is_in_hook = true;
-	proton_state_enter_frames(launch->state_frame, kernel_frame);
+	proton_state_enter_frames(launch->state_frame,
+				  launch->has_one_level ? UINT32_MAX : kernel_frame);
 }
 
 static void end_hook(void)
@@ -323,6 +324,15 @@ static PyObject *launch_filter(PyObject *module, PyObject *const *args, Py_ssize
 	Py_RETURN_NONE;
 }
 
+static PyObject *launch_metadata_levels(PyObject *module, PyObject *levels)
+{
+	long number = PyLong_AsLong(levels);
+	if (number == -1 && PyErr_Occurred())
+		return NULL;
+	ext_state_of(module)->launch.has_one_level = number == 1;
+	Py_RETURN_NONE;
+}
+
 /* ------------------------------------------------------------------ all hooks */
 
 static PyObject *call_hook(PyObject *hook, PyObject *method, PyObject *metadata)
@@ -386,6 +396,8 @@ static PyMethodDef launch_methods[] = {
 	 "launch_id(): id of the last launch that launch_enter() entered on this thread, or None."},
 	{"launch_filter", (PyCFunction)(void (*)(void))launch_filter, METH_FASTCALL,
 	 "launch_filter(include, exclude): compiled patterns or None."},
+	{"launch_metadata_levels", launch_metadata_levels, METH_O,
+	 "launch_metadata_levels(number): 1, or 2 with the kernel below the metadata state."},
 	{"hooks_enter", hooks_enter, METH_O, "hooks_enter(metadata): call enter() of each hook."},
 	{"hooks_exit", hooks_exit, METH_O,
 	 "hooks_exit(metadata): call exit() of each hook, the last one first."},

@@ -289,6 +289,25 @@ def test_kernels_launched_for_the_metadata_belong_to_the_metadata_state():
     assert metrics(helper, "helper")["count"] == 1
 
 
+@pytest.mark.parametrize("version, path", [
+    ("3.6.0", ()), ("3.7.1+git1", ()), ("3.8.0", ("symbol",)), ("3.10.0", ("symbol",)),
+])  # fmt: skip
+def test_the_metadata_state_has_the_levels_of_the_installed_triton(monkeypatch, version, path):
+    triton = pytest.importorskip("triton")
+    pytest.importorskip("triton.knobs")
+    monkeypatch.setattr(triton, "__version__", version)
+
+    def compute():
+        launch("helper")
+        return {"name": "kernel"}
+
+    proton.start("test", hook="triton")
+    launch("symbol", compute)
+    proton.finalize()
+    root = load("test.hatchet")
+    assert metrics(root, "__proton_launch_metadata", *path, "helper")["count"] == 1
+
+
 @pytest.mark.usefixtures("shapes")
 def test_a_failing_metadata_function_is_said_once_and_the_program_goes_on(monkeypatch, capsys):
     monkeypatch.delenv("PROTON_QUIET")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
+from types import ModuleType
 from typing import Optional
 
 from .. import _libproton
+from .._imports import forget, when_imported
 from .._note import note
 from ..metric import FLOPS_WIDTHS
 from ..state import COMPUTE_METADATA_SCOPE_NAME
@@ -61,8 +64,22 @@ class LaunchHook(Hook):
         exclude_pattern = re.compile(exclude) if exclude is not None else None
         _libproton.launch_filter(include_pattern, exclude_pattern)
 
+    def activate(self) -> None:
+        when_imported("triton.knobs", _follow_version)
+
+    def deactivate(self) -> None:
+        forget("triton.knobs", _follow_version)
+
     def reset(self) -> None:
         self.configure()
+
+
+def _follow_version(knobs: ModuleType) -> None:
+    """Before Triton 3.8, kernels of metadata functions were right below the metadata state."""
+    version = getattr(sys.modules.get("triton"), "__version__", "")
+    found = re.match(r"(\d+)\.(\d+)", version)
+    is_older = found is not None and (int(found[1]), int(found[2])) < (3, 8)
+    _libproton.launch_metadata_levels(1 if is_older else 2)
 
 
 def _say(kernel: str, error: Exception) -> None:
