@@ -354,6 +354,14 @@ static PyObject *scope_without_metrics(PyObject *object, PyObject *unused)
 			  self->is_timed, self->name, NULL);
 }
 
+/* What copies and pickles are made with: models that hold scopes are copied. */
+static PyObject *scope_new_arguments(PyObject *object, PyObject *unused)
+{
+	struct scope *self = (struct scope *)object;
+	(void)unused;
+	return PyTuple_Pack(2, self->name, self->metrics ? self->metrics : Py_None);
+}
+
 /* ------------------------------------------------------------------ attributes */
 
 static PyObject *scope_get_name(PyObject *object, void *unused)
@@ -410,6 +418,7 @@ static PyGetSetDef scope_attributes[] = {
 static PyMethodDef scope_methods[] = {
 	{"__enter__", scope_enter, METH_NOARGS, NULL},
 	{"__exit__", (PyCFunction)(void (*)(void))scope_exit, METH_FASTCALL, NULL},
+	{"__getnewargs__", scope_new_arguments, METH_NOARGS, NULL},
 	{"_without_metrics", scope_without_metrics, METH_NOARGS, NULL},
 	{NULL, NULL, 0, NULL},
 };

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
+import pickle
 import threading
 import time
 import weakref
@@ -342,6 +344,32 @@ def test_name_and_metrics_of_a_scope_can_be_set():
         proton.cpu_timed_scope("c").metrics = {"cpu_time": 1}
     with pytest.raises(AttributeError, match="cannot delete"):
         del scope.name
+
+
+class Named(proton.cpu_timed_scope):
+    def __init__(self, number):
+        super().__init__(f"number {number}", {"m": [number]})
+        self.number = number
+
+
+def unpickle(value):
+    return pickle.loads(pickle.dumps(value))
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, unpickle])
+def test_scopes_are_copied_and_pickled(make):
+    outer = proton.scope("outer")
+    proton.start("test")
+    with outer:  # the copy of an open one is not open
+        copied = make(outer)
+        named = make(Named(3))
+    assert (named.number, named.name, named.metrics) == (3, "number 3", {"m": [3]})
+    with make(proton.scope("a", {"m": 1})), named, copied:
+        pass
+    root = finish()
+    assert names(root) == {"outer", "a"}
+    assert metrics(root, "a", "number 3")["cpu_time (ns)"] > 0
+    assert names(at(root, "a", "number 3")) == {"outer"}
 
 
 def test_scopes_in_cycles_are_collected():
