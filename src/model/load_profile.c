@@ -220,17 +220,21 @@ static void copy_info(struct view_loader *loader)
 
 /* ------------------------------------------------------------------ values */
 
-/* The vector at word `at` of the view; NULL if it does not lie in its table. */
+/*
+ * The vector at word `at` of the view; NULL if it does not lie in its table. Values share one empty
+ * vector, which takes a word for each of their rows.
+ */
 static const uint64_t *view_vector(struct view_loader *loader, uint64_t at)
 {
 	const uint64_t *words = loader->view->table[TABLE_VECTORS];
 	uint64_t rows = rows_of(loader, TABLE_VECTORS);
 
-	if (at >= rows || words[at] > rows - at - 1 || words[at] + 1 > loader->word_budget) {
+	if (at >= rows || words[at] > rows - at - 1 ||
+	    (words[at] && words[at] + 1 > loader->word_budget)) {
 		loader->profile->is_damaged = true;
 		return NULL;
 	}
-	loader->word_budget -= words[at] + 1;
+	loader->word_budget -= words[at] ? words[at] + 1 : 0;
 	return words + at;
 }
 

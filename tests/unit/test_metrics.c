@@ -191,6 +191,25 @@ TEST(vectors_add_element_by_element_and_keep_their_length)
 	profile_free(profile);
 }
 
+TEST(many_empty_vectors_leave_a_profile_whole)
+{
+	static const char *const names[] = {"u", "v", "w"};
+	struct profile *profile;
+
+	rec_start("a");
+	for (int i = 0; i < 3; i++) {
+		struct proton_metric metric = {.name = names[i],
+					       .type = PROTON_METRIC_INT64_VECTOR};
+
+		CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
+	}
+	profile = finish();
+	CHECK(!profile->is_damaged);
+	for (int i = 0; i < 3; i++)
+		CHECK_U64(profile->words[rec_value(profile, "", names[i])->as.vector], 0);
+	profile_free(profile);
+}
+
 TEST(strings_are_replaced)
 {
 	struct proton_metric metric = {.name = "note", .type = PROTON_METRIC_STRING};
