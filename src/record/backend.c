@@ -49,6 +49,19 @@ const struct backend *backend_select(const char *name, struct proton_error *err)
 	return refuse(name ? name : "(none is usable)", err);
 }
 
+int backend_refuse_mode(const char *backend, const char *mode, struct proton_error *err)
+{
+	size_t length = strcspn(mode, ":");
+	const char *why = "available: periodic_flushing";
+
+	if (length == strlen("pcsampling") && strncasecmp(mode, "pcsampling", length) == 0)
+		why = "PC sampling is not implemented";
+	else if ((length == strlen("default") && strncasecmp(mode, "default", length) == 0) ||
+		 (length == strlen("mma") && strncasecmp(mode, "mma", length) == 0))
+		why = "it is a mode of the backend \"instrumentation\"";
+	return err_set(err, PROTON_E_INVALID, "%s: unsupported mode: %s; %s", backend, mode, why);
+}
+
 const char *proton_backend_default(void)
 {
 	const struct backend *backend = backend_select(NULL, NULL);

@@ -64,6 +64,9 @@ const struct backend *backend_at(size_t index);
  */
 const struct backend *backend_select(const char *name, struct proton_error *err);
 
+/* For check_mode() of a backend that has no modes of its own. */
+int backend_refuse_mode(const char *backend, const char *mode, struct proton_error *err);
+
 extern const struct backend cuda_backend;
 extern const struct backend host_backend;
 extern const struct backend instrument_backend;

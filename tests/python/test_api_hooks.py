@@ -191,6 +191,31 @@ def test_registered_in_triton_while_a_hook_is_active(knobs):
     assert len(knobs.runtime.launch_exit_hook.calls) == 1
 
 
+def test_loading_and_unloading_a_kernel_reaches_the_hooks(knobs):
+    """Triton calls kernel_load_end_hook and kernel_unload_hook with these arguments."""
+    seen = []
+
+    class Named(Hook):
+        def __init__(self, priority):
+            self.priority = priority
+
+        def init_handle(self, module, function, name, metadata_group, hash):
+            seen.append(("load", self.priority, function, name, metadata_group, hash))
+
+        def destroy_handle(self, module, function, name, metadata_group, hash):
+            seen.append(("unload", self.priority, function, name, metadata_group, hash))
+
+    proton.start("a", hook=Named(1))
+    proton.start("b", hook=Named(2))
+    kernel = (7, "add", {"add.ttir": "path"}, "abc")
+    (load_end,) = knobs.runtime.kernel_load_end_hook.calls
+    load_end(None, *kernel)
+    (unload,) = knobs.runtime.kernel_unload_hook.calls
+    unload(None, *kernel)
+    order = [("load", 2), ("load", 1), ("unload", 1), ("unload", 2)]
+    assert seen == [(*one, *kernel) for one in order]
+
+
 def test_registered_in_a_triton_without_chains(knobs):
     for name in CHAINS:
         setattr(knobs.runtime, name, None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fnmatch
 import importlib
 import importlib.util
 import inspect
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +147,21 @@ def test_public_names_and_parameters_are_here(theirs):
     for module, wanted in theirs.items():
         differences += _differences(module, wanted)
     assert not differences
+
+
+def test_variables_of_upstream_are_documented():
+    """Each variable of triton.knobs.proton has an effect or a reason why it has none."""
+    spec = importlib.util.find_spec("triton")
+    if spec is None or spec.origin is None:
+        pytest.skip("Triton is not installed")
+    text = (Path(spec.origin).parent / "knobs.py").read_text()
+    group = text.partition("class proton_knobs(")[2].partition("\n\n\n")[0]
+    variables = re.findall(r'= env_\w+\(\s*"(\w+)"', group)
+    assert "TRITON_PROTON_DISABLE" in variables
+    pages = [ROOT / "docs/guide" / name for name in ("environment.md", "differences.md")]
+    named = set(re.findall(r"`([A-Z_]+\*?)`", "".join(page.read_text() for page in pages)))
+    unknown = [one for one in variables if not any(fnmatch.fnmatch(one, name) for name in named)]
+    assert not unknown
 
 
 def test_what_is_left_out_is_documented():

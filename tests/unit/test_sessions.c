@@ -65,7 +65,17 @@ TEST(bad_options_are_named_and_leave_nothing)
 		 .text = "Unknown profiler: vulkan; there are cupti, instrumentation, host",
 		 .status = PROTON_E_INVALID},
 		{.mode = "pcsampling",
-		 .text = "unsupported mode: pcsampling",
+		 .text = "host: unsupported mode: pcsampling; PC sampling is not implemented",
+		 .status = PROTON_E_INVALID},
+		{.backend = "cupti",
+		 .mode = "PCSampling:interval=9",
+		 .text = "cupti: unsupported mode: PCSampling:interval=9; PC sampling is not",
+		 .status = PROTON_E_INVALID},
+		{.mode = "default",
+		 .text = "host: unsupported mode: default; it is a mode of the backend \"instrum",
+		 .status = PROTON_E_INVALID},
+		{.mode = "fast",
+		 .text = "host: unsupported mode: fast; available: periodic_flushing",
 		 .status = PROTON_E_INVALID},
 	};
 	struct proton_error err;

@@ -53,12 +53,7 @@ static bool is_usable(void)
 
 static int check_mode(const char *mode, struct proton_error *err)
 {
-	if (*mode)
-		return err_set(err, PROTON_E_INVALID,
-			       "cupti: unsupported mode: %s; only the backend "
-			       "\"instrumentation\" has modes",
-			       mode);
-	return PROTON_OK;
+	return *mode ? backend_refuse_mode("cupti", mode, err) : PROTON_OK;
 }
 
 /* A call that may come before cuInit() and says whether that was. */

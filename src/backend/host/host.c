@@ -18,12 +18,7 @@ static bool is_usable(void)
 
 static int check_mode(const char *mode, struct proton_error *err)
 {
-	if (*mode)
-		return err_set(err, PROTON_E_INVALID,
-			       "host: unsupported mode: %s; only the backend "
-			       "\"instrumentation\" has modes",
-			       mode);
-	return PROTON_OK;
+	return *mode ? backend_refuse_mode("host", mode, err) : PROTON_OK;
 }
 
 /* The processor's name as Linux tells it; left empty where it does not. */
