@@ -56,12 +56,14 @@ def libraries() -> dict[str, str]:
 LAUNCHER = """
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
 #include "fake/fake_cupti.h"
 
 __attribute__((visibility("default"))) void launch(const char *name, unsigned long long nanoseconds)
 {
     static unsigned long long now_ns = 1000;
-    struct fake_launch one = {.call = CUPTI_CALL_LAUNCH_KERNEL, .name = name, .context = &one,
+    char *kept = strdup(name); /* the fake hands over the pointer with the record, later */
+    struct fake_launch one = {.call = CUPTI_CALL_LAUNCH_KERNEL, .name = kept, .context = &one,
                               .stream = 7, .records = 1};
     void *library = dlopen(getenv("PROTON_CUPTI_PATH"), RTLD_NOW);
     ((int (*)(unsigned))dlsym(dlopen(getenv("PROTON_CUDA_PATH"), RTLD_NOW), "cuInit"))(0);

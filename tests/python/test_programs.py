@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -134,6 +135,22 @@ def test_which_program_runs_is_printed(tritons, tmp_path):
     assert f"proton: {tritons / 'proton'} (Triton's own profiler)" in lines
     assert f"proton-viewer: {tritons / 'proton-viewer'} (Triton's own profiler)" in lines
     assert result.stderr.count("\n") == 1 and f"{tritons / 'proton'} is Triton's" in result.stderr
+
+
+def test_the_guide_shows_what_is_printed(tritons):
+    page = Path(__file__).resolve().parents[2] / "docs" / "guide" / "which-proton.md"
+    shown = page.read_text().partition("$ triton-proton --which\n")[2].partition("```")[0]
+    (package_of(tritons) / "bin").mkdir()
+    shutil.copy(native("proton"), package_of(tritons) / "bin" / "proton")
+    shutil.copy(native("proton"), tritons / "triton-proton")
+    environment = {**os.environ, "PATH": f"{tritons}:/usr/bin:/bin"}
+    environment.pop("PROTON_PYTHON", None)
+    done = subprocess.run(
+        ["triton-proton", "--which"], env=environment, capture_output=True, text=True, check=True
+    )
+    printed = (done.stdout + done.stderr).replace(str(tritons.parent), "/opt/env")
+    printed = re.sub(r"python3\.\d+", "python3.11", printed)
+    assert re.sub(r"\(\d+\.\d+\.\d+\)", "(0.1.0)", printed) == shown
 
 
 def test_version_notes_tritons_program(tritons, tmp_path):

@@ -445,7 +445,8 @@ TEST(periodic_flushing_refuses_what_it_cannot_do)
 		const char *text;
 	} cases[] = {
 		{"a", "periodic_flushing:every=5", "host: unsupported option key: every; "},
-		{"a", "periodic_flushing:format=xml", "host: unsupported format: xml; available: hatchet"},
+		{"a", "periodic_flushing:format=xml",
+		 "host: unsupported format: xml; available: hatchet"},
 		{"a", "periodic_flushing:format=perfetto", "host: unsupported format: perfetto"},
 		{"a", "periodic_flushing:format=none", "host: unsupported format: none"},
 		{"a", "periodic", "host: unsupported mode: periodic; "},
