@@ -34,8 +34,8 @@ int periodic_read_mode(const char *backend, const char *mode, bool is_trace,
 	option += *option ? strlen(FORMAT) : 0;
 	if (output_format_find(option, is_trace, &format, err) != PROTON_OK ||
 	    format.kind != OUTPUT_EXPORT)
-		return err_set(err, PROTON_E_INVALID,
-			       "%s: unsupported format: %s; available%s", backend, option,
+		return err_set(err, PROTON_E_INVALID, "%s: unsupported format: %s; available%s",
+			       backend, option,
 			       is_trace ? ": chrome_trace, perfetto, hatchet, hatchet_msgpack"
 					: ": hatchet, hatchet_msgpack; traces have others");
 	*format_out = format.export;
