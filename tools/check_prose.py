@@ -71,6 +71,8 @@ WORDS = [
     ("so that", r"\bso that\b", "a new sentence", 192),
 ]
 
+SHOWN = 10  # occurrences of an expression over its budget; --list shows all
+
 # Files that are not prose of the project, or hold the expressions on purpose.
 SKIPPED = re.compile(
     r"^(tests/(data|fuzz/corpus|golden)/|bench/results/|LICENSE|tools/check_prose|docs/glossary)"
@@ -188,7 +190,7 @@ def main():
         if is_counts:
             print(f"{len(places):5} of {budget:4}  {name}")
         elif (is_list and (not named or name in named)) or (not is_list and len(places) > budget):
-            for place in places:
+            for place in places if is_list else places[:SHOWN]:
                 print(place)
             if places:
                 print(f'  "{name}" occurs {len(places)} times, {budget} allowed: write {instead}')
