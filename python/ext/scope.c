@@ -137,7 +137,7 @@ static int scope_init(PyObject *object, PyObject *args, PyObject *kwargs)
 	return 0;
 }
 
-/* A subclass with an __init__ of its own may take other arguments, and give the name there. */
+/* A subclass that defines __init__ may take other arguments, and give the name there. */
 static PyObject *scope_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	struct ext_state *state = ext_state_of_type(type);
@@ -354,7 +354,7 @@ static PyObject *scope_without_metrics(PyObject *object, PyObject *unused)
 			  self->is_timed, self->name, NULL);
 }
 
-/* What copies and pickles are made with: models that hold scopes are copied. */
+/* Arguments for copies and pickles: models that hold scopes are copied. */
 static PyObject *scope_new_arguments(PyObject *object, PyObject *unused)
 {
 	struct scope *self = (struct scope *)object;

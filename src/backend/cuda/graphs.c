@@ -483,9 +483,9 @@ void graphs_record(struct proton_context launch, uint64_t node_id,
 		shared->references++;
 	else if (!is_append && !stranger_was_noted) {
 		stranger_was_noted = true;
-		/* The words of upstream's message, for those who search for it. */
+		/* It begins and ends as upstream's message, which users search for. */
 		note("Cannot find graph for graphExecId: %u: it was captured before profiling "
-		     "started, so that its kernels are shown by their names, below the replay; "
+		     "started, and its kernels are shown by their names, below the replay; "
 		     "start profiling before the graph is created",
 		     (unsigned)(node_id >> 32));
 	}
