@@ -61,7 +61,7 @@ const PERCENT = { scientific: false, decimals: 2 };
 const percent = (part, whole) => (whole ? figure(PERCENT, (100 * part) / whole) : "-");
 const signed = (text) => (/^[-0]/.test(text) && !/[1-9]/.test(text) ? "0" : text.startsWith("-") ? "−" + text.slice(1) : "+" + text);
 
-/* after - before; 0 if they differ in digits that rounding makes: figure_difference() of figure.c. */
+/* after - before; 0 if they differ in rounding alone: difference_without_noise() of src/viewer/numbers/repeats.c. */
 function difference(before, after) {
 	const change = after - before;
 	return Math.abs(change) <= 1e-12 * Math.max(Math.abs(before), Math.abs(after)) ? 0 : change;

@@ -90,7 +90,10 @@ void summary_make(const struct session *session, const char *hint)
 		append_launches(text, sizeof(text), store);
 		append(text, sizeof(text), " in %s context%s", grouped(contexts, number),
 		       contexts == 1 ? "" : "s");
-		append(text, sizeof(text), ", %.3g s", seconds);
+		if (seconds < 1000)
+			append(text, sizeof(text), ", %.3g s", seconds);
+		else /* not 1.23e+03 */
+			append(text, sizeof(text), ", %.0f s", seconds);
 		if (no_kernels)
 			append(text, sizeof(text), "; %s", no_kernels);
 	}

@@ -8,6 +8,7 @@
 
 #include "model/merge.h"
 #include "viewer/numbers/compare_parts.h"
+#include "viewer/numbers/repeats.h"
 #include "viewer/print/say.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
@@ -211,6 +212,13 @@ void comparison_take_union(struct comparison *comparison, struct view *view, siz
 	view->gate_count = comparison->options->gate_count;
 }
 
+bool comparison_is_exact(const struct comparison *comparison)
+{
+	const struct options *options = comparison->options;
+
+	return options->csv || options->json || options->export_format || options->output;
+}
+
 size_t comparison_first_gate(const struct comparison *comparison)
 {
 	return comparison->shown_count + comparison->options->threshold_count;
@@ -288,6 +296,13 @@ static void finish_tallies(const struct comparison *comparison, struct tallies *
 	}
 }
 
+/* The largest less the smallest; 0 if they differ in rounding alone. */
+static double range_of(const struct tally *tally)
+{
+	return difference_without_noise(tally->most - tally->least,
+					fmax(fabs(tally->most), fabs(tally->least)));
+}
+
 static double tally_value(const struct tally *tally, enum merge_how how)
 {
 	if (tally->count == 0)
@@ -320,9 +335,13 @@ static const double *add_tally_column(const struct comparison *comparison, struc
 	struct metric_column *column = comparison_column(comparison, view, name, words[how]);
 
 	column->is_additive = comparison->is_additive[name] && how == MERGE_MEAN;
-	for (size_t n = 0; n < view->profile->node_count; n++)
-		column->values[n] =
-			tally_value(&tallies->rows[n * comparison->name_count + name], how);
+	for (size_t n = 0; n < view->profile->node_count; n++) {
+		const struct tally *tally = &tallies->rows[n * comparison->name_count + name];
+		bool is_same = how == MERGE_SPREAD && tally->count && range_of(tally) == 0 &&
+			       !comparison_is_exact(comparison);
+
+		column->values[n] = is_same ? 0 : tally_value(tally, how);
+	}
 	return column->values;
 }
 
@@ -342,8 +361,7 @@ static void add_most_in(const struct comparison *comparison, struct view *view,
 	for (size_t n = 0; n < count; n++) {
 		const struct tally *tally = &tallies->rows[n * comparison->name_count + name];
 
-		column->word[n] = tally->count && tally->most > tally->least ? tally->most_in
-									     : WORD_NONE;
+		column->word[n] = tally->count && range_of(tally) > 0 ? tally->most_in : WORD_NONE;
 	}
 }
 

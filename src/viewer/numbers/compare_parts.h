@@ -48,6 +48,9 @@ char *comparison_joined(const char *a, const char *b);
 struct metric_column *comparison_column(const struct comparison *comparison, struct view *view,
 					size_t name, const char *which);
 
+/* True for output that programs read, which has every digit, even those of rounding. */
+bool comparison_is_exact(const struct comparison *comparison);
+
 /* The index of the first gate's name. */
 size_t comparison_first_gate(const struct comparison *comparison);
 

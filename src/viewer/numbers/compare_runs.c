@@ -176,6 +176,17 @@ static struct change change_at(const struct comparison *comparison, const struct
 	return change;
 }
 
+static struct change without_noise(struct change change)
+{
+	double scale = fmax(fabs(change.before), fabs(change.after)); /* fmax() skips NAN */
+
+	change.difference = difference_without_noise(change.difference, scale);
+	change.percent = change.difference == 0 ? 0 : change.percent;
+	change.low = difference_without_noise(change.low, scale);
+	change.high = difference_without_noise(change.high, scale);
+	return change;
+}
+
 /* ------------------------------------------------------------------ columns */
 
 #define COLUMNS_OF_GATE 4 /* before, after, low, high */
@@ -254,9 +265,7 @@ static struct metric_column *add_words(struct view *view, char *name, const char
 static void add_metric(const struct comparison *comparison, struct view *view, size_t name,
 		       struct runs *base, struct runs *file)
 {
-	const struct options *options = comparison->options;
-	bool is_for_programs = options->csv || options->json || options->export_format ||
-			       options->output;
+	bool is_for_programs = comparison_is_exact(comparison);
 	bool has_runs = base->count > 1 || file->count > 1;
 	size_t count = !has_runs         ? COLUMNS_OF_ONE_RUN
 		       : is_for_programs ? COLUMNS_FOR_PROGRAMS
@@ -274,13 +283,15 @@ static void add_metric(const struct comparison *comparison, struct view *view, s
 				    verdict_words);
 	for (size_t n = 0; n < view->profile->node_count; n++) {
 		struct change change = change_at(comparison, base, file, name, n);
+		struct change clean = without_noise(change);
+		const struct change *shown = is_for_programs ? &change : &clean;
 
 		for (size_t c = 0; c < count; c++)
-			columns[c]->values[n] = number_of(&change, (enum change_column)c);
+			columns[c]->values[n] = number_of(shown, (enum change_column)c);
 		if (verdict)
-			verdict->word[n] = isnan(change.low)
+			verdict->word[n] = isnan(clean.low)
 						   ? WORD_NONE
-						   : verdict_of(change.low, change.high, is_time);
+						   : verdict_of(clean.low, clean.high, is_time);
 	}
 }
 

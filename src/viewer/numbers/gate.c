@@ -118,11 +118,13 @@ double change_percent(double before, double after)
 
 double gate_judged(const struct gate *gate, double before, double after)
 {
+	double change = difference_without_noise(after - before, fmax(fabs(before), fabs(after)));
+
 	switch (gate->kind) {
 	case GATE_CHANGE:
-		return after - before;
+		return change;
 	case GATE_CHANGE_PERCENT:
-		return change_percent(before, after);
+		return change == 0 ? 0 : change_percent(before, after);
 	case GATE_VALUE:
 		break;
 	}

@@ -7,6 +7,8 @@
 
 #include "base/array.h"
 
+#define ROUNDING 1e-12 /* share of a sum that additions in another order may change */
+
 const char *const verdict_words[] = {
 	[VERDICT_NOISE] = "within noise", [VERDICT_SLOWER] = "slower", [VERDICT_FASTER] = "faster",
 	[VERDICT_HIGHER] = "higher",      [VERDICT_LOWER] = "lower",
@@ -109,6 +111,11 @@ bool repeats_interval(const struct repeats *before, const struct repeats *after,
 	*low_out = change - error;
 	*high_out = change + error;
 	return true;
+}
+
+double difference_without_noise(double difference, double scale)
+{
+	return fabs(difference) <= ROUNDING * fabs(scale) ? 0 : difference;
 }
 
 bool verdict_is_time(const char *metric)

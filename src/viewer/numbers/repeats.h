@@ -52,6 +52,9 @@ enum verdict {
 extern const char *const verdict_words[];
 enum verdict verdict_of(double low, double high, bool is_time);
 /* True if more of a metric is slower, not only higher. */
+/* A difference of two numbers as large as `scale`; 0 if it is what rounding alone can make. */
+double difference_without_noise(double difference, double scale);
+
 bool verdict_is_time(const char *metric);
 
 #endif

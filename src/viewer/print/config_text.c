@@ -27,7 +27,9 @@ static void write_config(struct out *out, const struct launch_config *config)
 	out_byte(out, ',');
 	write_dimensions(out, config->block);
 	out_printf(out, ">>> %" PRIu32 " regs", config->registers_per_thread);
-	if (shared >= 1024)
+	if (shared >= 1024 * 1024)
+		out_printf(out, " %.4g MiB shared", (double)shared / (1024 * 1024));
+	else if (shared >= 1024)
 		out_printf(out, " %.4g KiB shared", (double)shared / 1024);
 	else if (shared)
 		out_printf(out, " %" PRIu64 " B shared", shared);

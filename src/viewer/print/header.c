@@ -25,7 +25,9 @@ static void separate(struct out *out, const struct picture *picture, bool *has_a
 
 static void write_seconds(struct out *out, double seconds)
 {
-	if (seconds < 120)
+	if (seconds < 1e-4) /* where "%.3g" has an exponent */
+		out_printf(out, "%.3g us", seconds * 1e6);
+	else if (seconds < 120)
 		out_printf(out, "%.3g s", seconds);
 	else
 		out_printf(out, "%d:%02d:%02d h", (int)(seconds / 3600), (int)(seconds / 60) % 60,
