@@ -6,7 +6,7 @@
  * numbers are never used again, so a code object that later lies at the same address cannot be
  * mistaken for it, and none is kept alive. (parent context, code number, offset) -> context is
  * one hash table for the process, guarded by the GIL. Lines and names are looked at only when that
- * table has no entry.
+ * table has no entry. In free-threaded builds a mutex guards it.
  *
  * A launcher has mostly given the GIL away, and taking it back can mean waiting for another
  * thread's turn to end. So a thread also keeps what it has seen by the address of the code object:
@@ -40,13 +40,13 @@ struct code_note {
 /* The context of the path up to and with this frame. */
 struct step {
 	PyCodeObject *code; /* not to be looked into, it may be gone */
-	int32_t offset;
+	frame_place place;
 	uint32_t context;
 };
 
 struct near_entry {
 	PyCodeObject *code; /* likewise; NULL means an empty entry */
-	int32_t offset;
+	frame_place place;
 	uint32_t parent;
 	uint32_t context; /* that of the parent if the frame is not shown */
 };
@@ -77,6 +77,7 @@ static struct {
 	uint32_t cnt;
 } table;
 
+static struct ext_mutex lock; /* guards table, last_code_number and hidden */
 static uint32_t last_code_number;
 static Py_ssize_t extra_index = -1;
 static _Atomic uint64_t deaths;
@@ -158,6 +159,7 @@ static struct code_note *code_note_make(PyCodeObject *code)
 	return note;
 }
 
+/* With `lock`. */
 static struct code_note *code_note_of(PyCodeObject *code)
 {
 	void *note = NULL;
@@ -238,11 +240,11 @@ static struct thread_path *thread_path_get(void)
 }
 
 static uint32_t near_slot(const struct thread_path *path, uint32_t parent, PyCodeObject *code,
-			  int32_t offset)
+			  frame_place place)
 {
 	uint64_t hash = (uintptr_t)code * 0x9e3779b97f4a7c15u;
 	hash ^= parent * 0xff51afd7ed558ccdu;
-	hash ^= (uint32_t)offset * 0xc2b2ae3d27d4eb4fu;
+	hash ^= (uint64_t)place * 0xc2b2ae3d27d4eb4fu;
 	hash ^= hash >> 29;
 	hash *= 0xbf58476d1ce4e5b9u;
 	return (uint32_t)(hash >> 32) & (path->near_capacity - 1);
@@ -252,10 +254,10 @@ static uint32_t near_slot(const struct thread_path *path, uint32_t parent, PyCod
 static struct near_entry *near_find(const struct thread_path *path, uint32_t parent,
 				    const struct frame_visit *visit)
 {
-	uint32_t slot = near_slot(path, parent, visit->code, visit->offset);
+	uint32_t slot = near_slot(path, parent, visit->code, visit->place);
 	for (;; slot = (slot + 1) & (path->near_capacity - 1)) {
 		struct near_entry *entry = &path->near[slot];
-		if (!entry->code || (entry->code == visit->code && entry->offset == visit->offset &&
+		if (!entry->code || (entry->code == visit->code && entry->place == visit->place &&
 				     entry->parent == parent))
 			return entry;
 	}
@@ -288,7 +290,7 @@ static bool near_reserve(struct thread_path *path)
 	for (uint32_t i = 0; i < old_capacity; i++) {
 		if (!old[i].code)
 			continue;
-		const struct frame_visit visit = {old[i].code, old[i].offset};
+		const struct frame_visit visit = {old[i].code, old[i].place};
 		*near_find(path, old[i].parent, &visit) = old[i];
 	}
 	free(old);
@@ -302,7 +304,7 @@ static void near_add(struct thread_path *path, uint32_t parent, const struct fra
 		return;
 	struct near_entry *entry = near_find(path, parent, visit);
 	path->near_cnt += !entry->code;
-	*entry = (struct near_entry){visit->code, visit->offset, parent, context};
+	*entry = (struct near_entry){visit->code, visit->place, parent, context};
 }
 
 static bool steps_reserve(struct thread_path *path)
@@ -353,7 +355,7 @@ static bool retrace(struct thread_path *path)
 	for (; depth < cnt && depth < path->step_cnt; depth++) {
 		const struct frame_visit *now = visit_at(path, depth);
 		const struct step *before = &path->steps[depth];
-		if (now->code != before->code || now->offset != before->offset)
+		if (now->code != before->code || now->place != before->place)
 			break;
 	}
 	for (; depth < cnt && path->near_cnt > 0; depth++) {
@@ -361,7 +363,7 @@ static bool retrace(struct thread_path *path)
 		const struct near_entry *entry = near_find(path, context_at(path, depth), now);
 		if (!entry->code)
 			break;
-		path->steps[depth] = (struct step){now->code, now->offset, entry->context};
+		path->steps[depth] = (struct step){now->code, now->place, entry->context};
 	}
 	path->step_cnt = depth;
 	return true;
@@ -388,21 +390,24 @@ static uint32_t source_frame(PyCodeObject *code, int32_t offset)
 	return frame;
 }
 
-/* The context of a frame below `parent`; false when out of memory. */
+/* The context of a frame below `parent`; false when out of memory. With `lock`. */
 static bool visit_context(uint32_t parent, const struct frame_visit *visit, uint32_t *context_out)
 {
+	int32_t offset;
+	*context_out = parent;
+	/* Before the note: the interpreter's code for cleaning up is constant. */
+	if (!frame_offset(visit, &offset))
+		return true;
 	const struct code_note *note = code_note_of(visit->code);
 	if (!note || !table_reserve())
 		return false;
-	if (note->is_hidden) {
-		*context_out = parent;
+	if (note->is_hidden)
 		return true;
-	}
-	struct table_entry *entry = table_find(parent, note->number, visit->offset);
+	struct table_entry *entry = table_find(parent, note->number, offset);
 	if (entry->code == 0) {
-		uint32_t frame = source_frame(visit->code, visit->offset);
+		uint32_t frame = source_frame(visit->code, offset);
 		uint32_t context = proton_context_child(parent, frame);
-		*entry = (struct table_entry){parent, note->number, visit->offset, context};
+		*entry = (struct table_entry){parent, note->number, offset, context};
 		table.cnt++;
 	}
 	*context_out = entry->context;
@@ -416,10 +421,13 @@ static bool explore(struct thread_path *path)
 		const struct frame_visit *visit = visit_at(path, depth);
 		uint32_t parent = context_at(path, depth);
 		uint32_t context;
-		if (!visit_context(parent, visit, &context))
+		ext_lock(&lock);
+		bool is_known = visit_context(parent, visit, &context);
+		ext_unlock(&lock);
+		if (!is_known)
 			return false;
 		near_add(path, parent, visit, context);
-		path->steps[depth] = (struct step){visit->code, visit->offset, context};
+		path->steps[depth] = (struct step){visit->code, visit->place, context};
 		path->step_cnt = depth + 1;
 	}
 	return true;
@@ -452,10 +460,16 @@ static uint32_t depth_with_gil(struct thread_path *path, PyThreadState *thread)
 	uint32_t depth = 0;
 	if (!walk_with_gil(path, thread))
 		return 0;
+	ext_lock(&lock);
 	for (uint32_t i = 0; i < path->walk.cnt; i++) {
-		const struct code_note *note = code_note_of(path->walk.visits[i].code);
+		const struct frame_visit *visit = &path->walk.visits[i];
+		int32_t offset;
+		if (!frame_offset(visit, &offset))
+			continue;
+		const struct code_note *note = code_note_of(visit->code);
 		depth += note && !note->is_hidden;
 	}
+	ext_unlock(&lock);
 	return depth;
 }
 
@@ -513,6 +527,21 @@ PyDoc_STRVAR(
 	"Frames of these files are not shown; a name ending in '/' stands for all files below.\n"
 	"Holds for code that is met for the first time from now on.");
 
+static bool hide(const char *name)
+{
+	char *copy = strdup(name);
+	ext_lock(&lock);
+	char **block = copy ? realloc(hidden.names, (hidden.cnt + 1) * sizeof(*block)) : NULL;
+	if (block) {
+		hidden.names = block;
+		hidden.names[hidden.cnt++] = copy;
+	}
+	ext_unlock(&lock);
+	if (!block)
+		free(copy);
+	return block != NULL;
+}
+
 static PyObject *hide_frames(PyObject *module, PyObject *names)
 {
 	(void)module;
@@ -521,16 +550,10 @@ static PyObject *hide_frames(PyObject *module, PyObject *names)
 		return NULL;
 	for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); i++) {
 		const char *name = PyUnicode_AsUTF8(PySequence_Fast_GET_ITEM(sequence, i));
-		char *copy = name ? strdup(name) : NULL;
-		char **block = copy ? realloc(hidden.names, (hidden.cnt + 1) * sizeof(*block))
-				    : NULL;
-		if (!block) {
-			free(copy);
+		if (!name || !hide(name)) {
 			Py_DECREF(sequence);
 			return name ? PyErr_NoMemory() : NULL;
 		}
-		hidden.names = block;
-		hidden.names[hidden.cnt++] = copy;
 	}
 	Py_DECREF(sequence);
 	Py_RETURN_NONE;

@@ -160,8 +160,11 @@ static int add_tensor_metric(struct ext_state *state, struct proton_context wher
 /* What set_metric_kernels() was told, else the current stream of the program's framework. */
 static int find_stream(struct ext_state *state, uint64_t *stream_out)
 {
+	ext_lock(&state->stream_lock);
+	bool has_stream = state->has_metric_stream;
 	*stream_out = state->metric_stream;
-	if (state->has_metric_stream)
+	ext_unlock(&state->stream_lock);
+	if (has_stream)
 		return 0;
 	PyObject *find = ext_package_attribute("triton_proton.metric", "current_stream");
 	PyObject *stream = find ? PyObject_CallNoArgs(find) : NULL;
@@ -215,8 +218,10 @@ static PyObject *set_metric_kernels(PyObject *module, PyObject *args)
 	if (!PyArg_ParseTuple(args, "KKK|IIII:set_metric_kernels", &tensor_fn, &scalar_fn, &stream,
 			      &unused[0], &unused[1], &unused[2], &unused[3]))
 		return NULL;
+	ext_lock(&state->stream_lock);
 	state->metric_stream = stream;
 	state->has_metric_stream = true;
+	ext_unlock(&state->stream_lock);
 	Py_RETURN_NONE;
 }
 

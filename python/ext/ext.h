@@ -6,12 +6,17 @@
  * Python objects because libproton calls them without an argument, the count of modules that
  * refuses a second interpreter, and the list of tensors that libproton has released (device.c).
  * Everything runs with the GIL held unless a comment says otherwise.
+ *
+ * In free-threaded builds of Python "with the GIL" means that the thread is attached, and does not
+ * exclude other threads. State that the GIL guards elsewhere has a mutex (ext_lock), an atomic or
+ * the critical section of its object; caches of names have slots that a thread takes for a moment.
  */
 #ifndef EXT_EXT_H
 #define EXT_EXT_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,6 +26,90 @@
 #error "Python 3.10 or later is needed"
 #endif
 
+/* ------------------------------------------------------------------ without a GIL */
+
+#ifdef Py_GIL_DISABLED
+struct ext_mutex {
+	PyMutex mutex;
+};
+
+static inline void ext_lock(struct ext_mutex *mutex)
+{
+	PyMutex_Lock(&mutex->mutex);
+}
+
+static inline void ext_unlock(struct ext_mutex *mutex)
+{
+	PyMutex_Unlock(&mutex->mutex);
+}
+
+/* Takes a slot of a cache. False: another thread has it, and the caller does without the cache. */
+static inline bool ext_slot_take(_Atomic bool *is_taken)
+{
+	return !atomic_exchange_explicit(is_taken, true, memory_order_acquire);
+}
+
+static inline void ext_slot_give(_Atomic bool *is_taken)
+{
+	atomic_store_explicit(is_taken, false, memory_order_release);
+}
+
+/* The slot for a key of `cnt`, a power of two: threads that use one key have different ones. */
+static inline size_t ext_slot_index(const void *key, size_t cnt)
+{
+	uintptr_t thread = (uintptr_t)PyThreadState_Get();
+	return (((uintptr_t)key >> 4) ^ (thread >> 8) ^ (thread >> 14)) & (cnt - 1);
+}
+#else
+struct ext_mutex {
+	char unused;
+};
+
+static inline void ext_lock(struct ext_mutex *mutex)
+{
+	(void)mutex;
+}
+
+static inline void ext_unlock(struct ext_mutex *mutex)
+{
+	(void)mutex;
+}
+
+static inline bool ext_slot_take(_Atomic bool *is_taken)
+{
+	(void)is_taken;
+	return true;
+}
+
+static inline void ext_slot_give(_Atomic bool *is_taken)
+{
+	(void)is_taken;
+}
+
+static inline size_t ext_slot_index(const void *key, size_t cnt)
+{
+	return ((uintptr_t)key >> 4) & (cnt - 1);
+}
+#endif
+
+#ifndef Py_BEGIN_CRITICAL_SECTION /* before 3.13 */
+#define Py_BEGIN_CRITICAL_SECTION(object) {
+#define Py_END_CRITICAL_SECTION() }
+#endif
+
+/* The value of a key, a new reference. 1; 0 and NULL: there is none; -1 with an exception. */
+static inline int ext_dict_get(PyObject *dict, PyObject *key, PyObject **value_out)
+{
+#if PY_VERSION_HEX >= 0x030d0000
+	return PyDict_GetItemRef(dict, key, value_out);
+#else
+	*value_out = Py_XNewRef(PyDict_GetItemWithError(dict, key));
+	return *value_out ? 1 : PyErr_Occurred() ? -1 : 0;
+#endif
+}
+
+/* ------------------------------------------------------------------ the module's state */
+
 #define EXT_NAME_SLOTS 256 /* powers of two */
 #define EXT_METRIC_SLOTS 64
 
@@ -29,27 +118,34 @@ struct ext_name_slot {
 	PyObject *name;
 	uint64_t known; /* of proton_scope_enter_name() */
 	uint32_t frame; /* 0: not asked for yet */
+	_Atomic bool is_taken;
 };
 
 /* The same for the names of metrics; what is in it is metric.c's. */
-struct ext_metric_slot {
-	PyObject *name;
-	const char *text; /* of `name` */
+struct ext_known_metric {
+	const char *text; /* UTF-8 of the string */
 	uint32_t id;      /* proton_metric_name() */
 	uint8_t forced;
 	bool is_reserved;
 };
 
+struct ext_metric_slot {
+	PyObject *name;
+	struct ext_known_metric known;
+	_Atomic bool is_taken;
+};
+
 /* What launch.c keeps. */
 struct ext_launch {
-	PyObject *hooks;   /* list of the active hooks, highest priority first; or NULL */
-	PyObject *include; /* compiled patterns or NULL */
+	struct ext_mutex lock; /* guards the next four */
+	PyObject *hooks;       /* list of the active hooks, highest priority first; or NULL */
+	PyObject *include;     /* compiled patterns or NULL */
 	PyObject *exclude;
 	PyObject *lazy_type; /* Triton's LazyDict, once it was met */
 	PyObject *enter_name, *exit_name, *data_name, *extras_name, *get_name, *match_name;
 	PyObject *name_key, *empty_name;
-	uint32_t state_frame; /* of the metadata state; 0: not made yet */
-	bool has_one_level;   /* the metadata state has no level for the kernel */
+	_Atomic uint32_t state_frame; /* frame of the metadata state; 0: not made yet */
+	_Atomic bool has_one_level;   /* the metadata state has no level for the kernel */
 };
 
 struct ext_state {
@@ -59,8 +155,9 @@ struct ext_state {
 	PyTypeObject *threads; /* what a thread has open, see stack.c */
 	PyTypeObject *tensor;  /* TensorMetric */
 	PyObject *threads_key; /* under which a thread keeps it */
-	uint64_t last_scope_id;
-	uint64_t metric_stream; /* of set_metric_kernels() */
+	_Atomic uint64_t last_scope_id;
+	struct ext_mutex stream_lock; /* guards the next two */
+	uint64_t metric_stream;       /* of set_metric_kernels() */
 	bool has_metric_stream;
 	bool has_process; /* this module counts as the process's user of libproton */
 	struct ext_launch launch;

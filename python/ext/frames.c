@@ -8,15 +8,17 @@
  * here. Any other version, and an interpreter in which both ways do not find the same frames, is
  * walked through the public interface.
  *
- * Sources: Include/internal/pycore_frame.h of CPython 3.11, 3.12 and 3.13; _PyFrame_IsIncomplete()
- * and _PyInterpreterFrame_LASTI() there.
+ * Sources: Include/internal/pycore_frame.h of CPython 3.11, 3.12 and 3.13, pycore_interpframe.h and
+ * pycore_interpframe_structs.h of 3.14 and 3.15; _PyFrame_IsIncomplete() and
+ * _PyInterpreterFrame_LASTI() there.
  */
 #include "frames.h"
 
 #include <frameobject.h>
+#include <stddef.h>
 #include <stdlib.h>
 
-#if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030e0000 && !defined(Py_GIL_DISABLED)
+#if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x03100000
 #define HAS_KNOWN_FRAMES 1
 #else
 #define HAS_KNOWN_FRAMES 0
@@ -41,13 +43,55 @@ static bool walk_grow(struct frame_walk *walk)
 	return true;
 }
 
-static inline bool walk_add(struct frame_walk *walk, PyCodeObject *code, int32_t offset)
+static inline bool walk_add(struct frame_walk *walk, PyCodeObject *code, frame_place place)
 {
 	if (walk->cnt == walk->capacity && !walk_grow(walk))
 		return false;
-	walk->visits[walk->cnt++] = (struct frame_visit){code, offset};
+	walk->visits[walk->cnt++] = (struct frame_visit){code, place};
 	return true;
 }
+
+/* ------------------------------------------------------------------ places */
+
+#if EXT_HAS_CODE_COPIES
+
+/* As if the frame executed the first copy, which is part of the code object. */
+static frame_place place_of(int32_t offset)
+{
+	return (frame_place)offsetof(PyCodeObject, co_code_adaptive) + offset;
+}
+
+bool frame_offset(const struct frame_visit *visit, int32_t *offset_out)
+{
+	PyCodeObject *code = visit->code;
+	const char *instruction = (const char *)code + visit->place;
+	ptrdiff_t size = Py_SIZE(code) * UNIT_BYTES;
+	/* Another thread may add a copy: the interpreter then replaces the array, and frees the old
+	 * one when each attached thread has passed a point of its evaluation loop. */
+	const _PyCodeArray *copies = __atomic_load_n(&code->co_tlbc, __ATOMIC_ACQUIRE);
+	*offset_out = -1;
+	for (Py_ssize_t i = 0; i < copies->size; i++) {
+		const char *copy = __atomic_load_n(&copies->entries[i], __ATOMIC_RELAXED);
+		if (copy && instruction >= copy && instruction < copy + size)
+			*offset_out = (int32_t)(instruction - copy);
+	}
+	return *offset_out >= code->_co_firsttraceable * UNIT_BYTES;
+}
+
+#else
+
+static frame_place place_of(int32_t offset)
+{
+	return offset;
+}
+
+bool frame_offset(const struct frame_visit *visit, int32_t *offset_out)
+{
+	*offset_out = visit->place;
+	return true;
+}
+
+#endif
 
 /* ------------------------------------------------------------------ the public interface */
 
@@ -70,7 +114,7 @@ bool frames_walk_public(struct frame_walk *walk)
 	walk->cnt = 0;
 	while (frame && has_room) {
 		PyCodeObject *code = PyFrame_GetCode(frame);
-		has_room = walk_add(walk, code, offset_of(frame));
+		has_room = walk_add(walk, code, place_of(offset_of(frame)));
 		Py_DECREF(code);
 		PyFrameObject *back = PyFrame_GetBack(frame);
 		Py_DECREF(frame);
@@ -85,10 +129,24 @@ bool frames_walk_public(struct frame_walk *walk)
 #if HAS_KNOWN_FRAMES
 
 #define OWNED_BY_GENERATOR 1
-#define OWNED_BY_C_STACK 3 /* from 3.12 on: not a frame of Python */
+#define OWNED_BY_C_STACK 3 /* from 3.12 on; this and more: not a frame of Python */
 
 /* What is between the fields that we read is of pointers; only its size matters. */
-#if PY_VERSION_HEX >= 0x030c0000
+#if PY_VERSION_HEX >= 0x030e0000
+#define TAG_BITS 3
+struct own_frame {
+	uintptr_t executable; /* a code object, None in frames of the interpreter; with a tag */
+	struct own_frame *previous;
+	void *others[5];
+	const char *instruction; /* the one being executed */
+	void *stack_pointer;
+#ifdef Py_GIL_DISABLED
+	int32_t copy_index;
+#endif
+	uint16_t return_offset;
+	char owner;
+};
+#elif PY_VERSION_HEX >= 0x030c0000
 struct own_frame {
 	PyCodeObject *code; /* None in frames of the C stack */
 	struct own_frame *previous;
@@ -120,19 +178,39 @@ static inline struct own_frame *top_frame(PyThreadState *thread)
 #endif
 }
 
+static inline PyCodeObject *code_of(const struct own_frame *frame)
+{
+#if PY_VERSION_HEX >= 0x030e0000
+	return (PyCodeObject *)(frame->executable & ~(uintptr_t)TAG_BITS);
+#else
+	return frame->code;
+#endif
+}
+
+/* False for a call that has not reached its first statement, where that can be seen here. */
+static inline bool find_place(const struct own_frame *frame, PyCodeObject *code,
+			      frame_place *place_out)
+{
+#if EXT_HAS_CODE_COPIES
+	*place_out = frame->instruction - (const char *)code;
+	return true;
+#else
+	ptrdiff_t offset = frame->instruction - code->co_code_adaptive;
+	*place_out = offset < 0 ? -1 : (int32_t)offset;
+	return offset >= code->_co_firsttraceable * UNIT_BYTES ||
+	       frame->owner == OWNED_BY_GENERATOR;
+#endif
+}
+
 bool frames_walk_own(struct frame_walk *walk, PyThreadState *thread)
 {
 	walk->cnt = 0;
 	for (struct own_frame *frame = top_frame(thread); frame; frame = frame->previous) {
-		if (PY_VERSION_HEX >= 0x030c0000 && frame->owner == OWNED_BY_C_STACK)
+		frame_place place;
+		if (PY_VERSION_HEX >= 0x030c0000 && frame->owner >= OWNED_BY_C_STACK)
 			continue;
-		PyCodeObject *code = frame->code;
-		ptrdiff_t offset = frame->instruction - code->co_code_adaptive;
-		/* A call that has not got as far as its first statement. */
-		if (offset < code->_co_firsttraceable * UNIT_BYTES &&
-		    frame->owner != OWNED_BY_GENERATOR)
-			continue;
-		if (!walk_add(walk, code, offset < 0 ? -1 : (int32_t)offset))
+		PyCodeObject *code = code_of(frame);
+		if (find_place(frame, code, &place) && !walk_add(walk, code, place))
 			return false;
 	}
 	return true;
@@ -147,15 +225,32 @@ bool frames_outermost_coroutine(PyThreadState *thread, const void **frame_out)
 	return true;
 }
 
+/* The next frame from *index on for which frame_offset() is true. */
+static bool next_visit(const struct frame_walk *walk, uint32_t *index, PyCodeObject **code_out,
+		       int32_t *offset_out)
+{
+	while (*index < walk->cnt) {
+		const struct frame_visit *visit = &walk->visits[(*index)++];
+		*code_out = visit->code;
+		if (frame_offset(visit, offset_out))
+			return true;
+	}
+	return false;
+}
+
 static bool walks_are_equal(const struct frame_walk *a, const struct frame_walk *b)
 {
-	if (a->cnt != b->cnt)
-		return false;
-	for (uint32_t i = 0; i < a->cnt; i++)
-		if (a->visits[i].code != b->visits[i].code ||
-		    a->visits[i].offset != b->visits[i].offset)
+	uint32_t at_a = 0, at_b = 0;
+	for (;;) {
+		PyCodeObject *code_a, *code_b;
+		int32_t offset_a, offset_b;
+		bool has_a = next_visit(a, &at_a, &code_a, &offset_a);
+		bool has_b = next_visit(b, &at_b, &code_b, &offset_b);
+		if (!has_a || !has_b)
+			return has_a == has_b;
+		if (code_a != code_b || offset_a != offset_b)
 			return false;
-	return true;
+	}
 }
 
 bool frames_are_known(void)

@@ -68,10 +68,17 @@ static PyObject *instrument_allocate(PyObject *module, PyObject *const *args, Py
 	return PyLong_FromUnsignedLongLong(proton_instrument_buffer(size, alignment, stream));
 }
 
-/* Borrowed; NULL without an exception if the launch does not say. */
-static PyObject *data_of(PyObject *data, const char *key)
+/* The number of a key; unchanged if the launch has none. False with an exception. */
+static bool data_number(PyObject *data, const char *key, uint64_t *out)
 {
-	return PyDict_Check(data) ? PyDict_GetItemString(data, key) : NULL;
+	PyObject *name = PyDict_Check(data) ? PyUnicode_InternFromString(key) : NULL;
+	PyObject *value = NULL;
+	if (name && ext_dict_get(data, name, &value) < 0)
+		PyErr_Clear();
+	bool is_number = !value || number_of(value, out);
+	Py_XDECREF(value);
+	Py_XDECREF(name);
+	return is_number;
 }
 
 PyDoc_STRVAR(launched_doc,
@@ -87,14 +94,11 @@ static PyObject *instrument_launched(PyObject *module, PyObject *metadata)
 	PyObject *data = PyObject_GetAttrString(metadata, "data");
 	if (!data)
 		return NULL;
-	PyObject *function_value = data_of(data, "function");
-	PyObject *stream_value = data_of(data, "stream");
-	if ((function_value && !number_of(function_value, &function)) ||
-	    (stream_value && !number_of(stream_value, &stream))) {
-		Py_DECREF(data);
-		return NULL;
-	}
+	bool has_numbers = data_number(data, "function", &function) &&
+			   data_number(data, "stream", &stream);
 	Py_DECREF(data);
+	if (!has_numbers)
+		return NULL;
 	proton_instrument_launched(function, stream);
 	Py_RETURN_NONE;
 }

@@ -36,6 +36,25 @@ static void number_launch(void)
 	thread.launch_id++;
 }
 
+/* Objects that a program may replace while other threads launch: a new reference, or NULL. */
+static PyObject *shared_get(struct ext_launch *launch, PyObject **shared)
+{
+	ext_lock(&launch->lock);
+	PyObject *object = Py_XNewRef(*shared);
+	ext_unlock(&launch->lock);
+	return object;
+}
+
+/* Takes over a reference to `object`, which may be NULL. */
+static void shared_set(struct ext_launch *launch, PyObject **shared, PyObject *object)
+{
+	ext_lock(&launch->lock);
+	PyObject *old = *shared;
+	*shared = object;
+	ext_unlock(&launch->lock);
+	Py_XDECREF(old);
+}
+
 static void leave_op(void)
 {
 	if (thread.is_in_op)
@@ -48,11 +67,14 @@ static void leave_op(void)
 static void begin_hook(struct ext_launch *launch, uint32_t kernel_frame)
 {
 	static const char name[] = "__proton_launch_metadata";
-	if (!launch->state_frame)
-		launch->state_frame = proton_frame(name, sizeof(name) - 1);
+	uint32_t frame = atomic_load_explicit(&launch->state_frame, memory_order_relaxed);
+	if (!frame) {
+		frame = proton_frame(name, sizeof(name) - 1);
+		atomic_store_explicit(&launch->state_frame, frame, memory_order_relaxed);
+	}
 	thread.is_in_hook = true;
-	proton_state_enter_frames(launch->state_frame,
-				  launch->has_one_level ? UINT32_MAX : kernel_frame);
+	bool has_one_level = atomic_load_explicit(&launch->has_one_level, memory_order_relaxed);
+	proton_state_enter_frames(frame, has_one_level ? UINT32_MAX : kernel_frame);
 }
 
 static void end_hook(void)
@@ -91,7 +113,10 @@ static int say(PyObject *kernel_name)
 static bool is_lazy_dict(struct ext_launch *launch, PyObject *metadata)
 {
 	PyTypeObject *type = Py_TYPE(metadata);
-	if ((PyObject *)type == launch->lazy_type)
+	ext_lock(&launch->lock);
+	bool is_known = (PyObject *)type == launch->lazy_type;
+	ext_unlock(&launch->lock);
+	if (is_known)
 		return true;
 	if (strcmp(type->tp_name, "LazyDict") != 0)
 		return false;
@@ -102,7 +127,7 @@ static bool is_lazy_dict(struct ext_launch *launch, PyObject *metadata)
 		PyErr_Clear();
 	Py_XDECREF(module);
 	if (is_tritons)
-		Py_XSETREF(launch->lazy_type, Py_NewRef((PyObject *)type));
+		shared_set(launch, &launch->lazy_type, Py_NewRef((PyObject *)type));
 	return is_tritons;
 }
 
@@ -174,10 +199,14 @@ static PyObject *evaluate(struct ext_launch *launch, PyObject *metadata, PyObjec
 
 /* ------------------------------------------------------------------ the filter */
 
-/* 1: `pattern` matches at the beginning of `name`; 0; or -1 with an exception. */
-static int matches(struct ext_launch *launch, PyObject *pattern, PyObject *name)
+/* 1: the pattern matches at the beginning of `name`; 0; or -1 with an exception. */
+static int matches(struct ext_launch *launch, PyObject **shared, int if_none, PyObject *name)
 {
+	PyObject *pattern = shared_get(launch, shared);
+	if (!pattern)
+		return if_none;
 	PyObject *match = PyObject_CallMethodOneArg(pattern, launch->match_name, name);
+	Py_DECREF(pattern);
 	if (!match)
 		return -1;
 	bool is_match = match != Py_None;
@@ -188,10 +217,10 @@ static int matches(struct ext_launch *launch, PyObject *pattern, PyObject *name)
 /* 1: metadata of a kernel with this name is wanted; 0; or -1 with an exception. */
 static int is_wanted(struct ext_launch *launch, PyObject *name)
 {
-	int result = launch->include ? matches(launch, launch->include, name) : 1;
-	if (result != 1 || !launch->exclude)
+	int result = matches(launch, &launch->include, 1, name);
+	if (result != 1)
 		return result;
-	result = matches(launch, launch->exclude, name);
+	result = matches(launch, &launch->exclude, 0, name);
 	return result < 0 ? result : !result;
 }
 
@@ -219,26 +248,34 @@ static int add_objects(struct ext_state *state, uint32_t frame, struct proton_co
 	return result;
 }
 
+/* The frame of the name in `launched`, if that is another one. 1; 0: not wanted; -1: exception. */
+static int find_frame(struct ext_state *state, PyObject *raw_name, PyObject *launched,
+		      uint32_t *frame)
+{
+	PyObject *name;
+	int result = ext_dict_get(launched, state->launch.name_key, &name);
+	if (result < 0)
+		return -1;
+	result = 1;
+	if (name && name != raw_name && PyUnicode_Check(name)) {
+		result = is_wanted(&state->launch, name);
+		if (result == 1 && !ext_name_frame(state, name, frame))
+			result = -1;
+	}
+	Py_XDECREF(name);
+	return result;
+}
+
 /* Enters the op that `launched` describes. 0, or -1 with an exception. */
 static int enter_op(struct ext_state *state, PyObject *raw_name, PyObject *launched,
 		    uint32_t kernel_frame)
 {
-	struct ext_launch *launch = &state->launch;
 	struct proton_context where;
 	uint32_t frame = kernel_frame;
-	PyObject *name = PyDict_GetItemWithError(launched, launch->name_key);
-	if (!name && PyErr_Occurred())
-		return -1;
-	if (!name || !PyUnicode_Check(name))
-		name = raw_name;
-	if (name != raw_name) {
-		int wanted = is_wanted(launch, name);
-		if (wanted != 1)
-			return wanted;
-		if (!ext_name_frame(state, name, &frame))
-			return -1;
-	}
 	bool is_plain;
+	int wanted = find_frame(state, raw_name, launched, &frame);
+	if (wanted != 1)
+		return wanted;
 	number_launch();
 	proton_op_enter(frame, &where);
 	thread.is_in_op = true;
@@ -264,14 +301,16 @@ static int enter_named(struct ext_state *state, PyObject *metadata, PyObject **d
 	return result;
 }
 
-/* The compiled kernel's name, without computing the rest; borrowed from `data` or the state. */
+/* The compiled kernel's name, without computing the rest; a new reference. */
 static PyObject *raw_name_of(struct ext_launch *launch, PyObject *data)
 {
-	PyObject *name = PyDict_Check(data) ? PyDict_GetItemWithError(data, launch->name_key)
-					    : NULL;
-	if (!name)
+	PyObject *name = NULL;
+	if (PyDict_Check(data) && ext_dict_get(data, launch->name_key, &name) < 0)
 		PyErr_Clear();
-	return name && PyUnicode_Check(name) ? name : launch->empty_name;
+	if (name && PyUnicode_Check(name))
+		return name;
+	Py_XDECREF(name);
+	return Py_NewRef(launch->empty_name);
 }
 
 static PyObject *launch_enter(PyObject *module, PyObject *metadata)
@@ -283,7 +322,7 @@ static PyObject *launch_enter(PyObject *module, PyObject *metadata)
 	PyObject *data = PyObject_GetAttr(metadata, state->launch.data_name);
 	if (!data)
 		return NULL;
-	PyObject *raw_name = Py_NewRef(raw_name_of(&state->launch, data));
+	PyObject *raw_name = raw_name_of(&state->launch, data);
 	int result = enter_named(state, metadata, &data, raw_name);
 	if (result < 0)
 		result = say(raw_name);
@@ -319,8 +358,8 @@ static PyObject *launch_filter(PyObject *module, PyObject *const *args, Py_ssize
 		PyErr_SetString(PyExc_TypeError, "launch_filter takes two patterns or None");
 		return NULL;
 	}
-	Py_XSETREF(launch->include, args[0] == Py_None ? NULL : Py_NewRef(args[0]));
-	Py_XSETREF(launch->exclude, args[1] == Py_None ? NULL : Py_NewRef(args[1]));
+	shared_set(launch, &launch->include, args[0] == Py_None ? NULL : Py_NewRef(args[0]));
+	shared_set(launch, &launch->exclude, args[1] == Py_None ? NULL : Py_NewRef(args[1]));
 	Py_RETURN_NONE;
 }
 
@@ -341,12 +380,13 @@ static PyObject *call_hook(PyObject *hook, PyObject *method, PyObject *metadata)
 }
 
 /* Calls the method of every hook, from the first on or from the last back. */
-static PyObject *call_hooks(PyObject *hooks, PyObject *method, PyObject *metadata, bool is_reverse)
+static PyObject *call_hooks(struct ext_launch *launch, PyObject *method, PyObject *metadata,
+			    bool is_reverse)
 {
+	/* Hooks may be activated and paused meanwhile: that makes a new list. */
+	PyObject *hooks = shared_get(launch, &launch->hooks);
 	if (!hooks)
 		Py_RETURN_NONE;
-	/* Hooks may be activated and paused meanwhile: that makes a new list. */
-	Py_INCREF(hooks);
 	Py_ssize_t cnt = PyList_GET_SIZE(hooks);
 	bool has_failed = false;
 	for (Py_ssize_t i = 0; i < cnt && !has_failed && cnt <= PyList_GET_SIZE(hooks); i++) {
@@ -366,13 +406,13 @@ static PyObject *call_hooks(PyObject *hooks, PyObject *method, PyObject *metadat
 static PyObject *hooks_enter(PyObject *module, PyObject *metadata)
 {
 	struct ext_launch *launch = &ext_state_of(module)->launch;
-	return call_hooks(launch->hooks, launch->enter_name, metadata, false);
+	return call_hooks(launch, launch->enter_name, metadata, false);
 }
 
 static PyObject *hooks_exit(PyObject *module, PyObject *metadata)
 {
 	struct ext_launch *launch = &ext_state_of(module)->launch;
-	return call_hooks(launch->hooks, launch->exit_name, metadata, true);
+	return call_hooks(launch, launch->exit_name, metadata, true);
 }
 
 static PyObject *hooks_set(PyObject *module, PyObject *hooks)
@@ -382,7 +422,7 @@ static PyObject *hooks_set(PyObject *module, PyObject *hooks)
 		PyErr_SetString(PyExc_TypeError, "hooks_set takes a list");
 		return NULL;
 	}
-	Py_XSETREF(launch->hooks, Py_NewRef(hooks));
+	shared_set(launch, &launch->hooks, Py_NewRef(hooks));
 	Py_RETURN_NONE;
 }
 

@@ -195,10 +195,24 @@ static int convert_vector(PyObject *sequence, enum forced_type forced, struct me
 	return convert_integers(sequence, metric);
 }
 
+static int convert_sequence(PyObject *sequence, enum forced_type forced, struct metric_list *list,
+			    struct proton_metric *metric)
+{
+#ifdef Py_GIL_DISABLED
+	/* Another thread may change a list. */
+	PyObject *own = PySequence_Tuple(sequence);
+	int result = own ? convert_vector(own, forced, list, metric) : -1;
+	Py_XDECREF(own);
+	return result;
+#else
+	return convert_vector(sequence, forced, list, metric);
+#endif
+}
+
 /* ------------------------------------------------------------------ the dict */
 
 /* What is known about a name. False with an exception. */
-static bool note_name(PyObject *key, struct ext_metric_slot *slot)
+static bool note_name(PyObject *key, struct ext_known_metric *known_out)
 {
 	Py_ssize_t length;
 	if (!PyUnicode_Check(key)) {
@@ -214,7 +228,7 @@ static bool note_name(PyObject *key, struct ext_metric_slot *slot)
 							      : "the name of a metric holds a NUL");
 		return false;
 	}
-	*slot = (struct ext_metric_slot){
+	*known_out = (struct ext_known_metric){
 		.text = text,
 		.id = proton_metric_name(text),
 		.forced = (uint8_t)forced_type_of(text),
@@ -223,23 +237,33 @@ static bool note_name(PyObject *key, struct ext_metric_slot *slot)
 	return true;
 }
 
-static bool find_name(struct ext_state *state, PyObject *key, struct ext_metric_slot *slot_out)
+/* A subclass of str may be mutable where it matters, and is rare: not kept. */
+static void keep_name(struct ext_metric_slot *slot, PyObject *key, struct ext_known_metric known)
 {
-	size_t index = ((uintptr_t)key >> 4) & (EXT_METRIC_SLOTS - 1);
-	struct ext_metric_slot *slot = &state->metric_names[index];
-	if (slot->name == key) {
-		*slot_out = *slot;
+	if (!PyUnicode_CheckExact(key) || !ext_slot_take(&slot->is_taken))
+		return;
+	PyObject *old = slot->name;
+	slot->name = Py_NewRef(key);
+	slot->known = known;
+	ext_slot_give(&slot->is_taken);
+	Py_XDECREF(old);
+}
+
+static bool find_name(struct ext_state *state, PyObject *key, struct ext_known_metric *known_out)
+{
+	struct ext_metric_slot *slot = &state->metric_names[ext_slot_index(key, EXT_METRIC_SLOTS)];
+	bool is_found = false;
+	if (ext_slot_take(&slot->is_taken)) {
+		is_found = slot->name == key;
+		if (is_found)
+			*known_out = slot->known;
+		ext_slot_give(&slot->is_taken);
+	}
+	if (is_found)
 		return true;
-	}
-	if (!note_name(key, slot_out))
+	if (!note_name(key, known_out))
 		return false;
-	/* A subclass of str may be mutable where it matters, and is rare: not kept. */
-	if (PyUnicode_CheckExact(key)) {
-		PyObject *old = slot->name;
-		*slot = *slot_out;
-		slot->name = Py_NewRef(key);
-		Py_XDECREF(old);
-	}
+	keep_name(slot, key, *known_out);
 	return true;
 }
 
@@ -262,7 +286,7 @@ static int convert_value(PyObject *value, enum forced_type forced, struct metric
 	if (PyFloat_Check(value) || PyLong_Check(value))
 		return convert_number(value, forced, metric);
 	if (PyList_Check(value) || PyTuple_Check(value))
-		return convert_vector(value, forced, list, metric);
+		return convert_sequence(value, forced, list, metric);
 	if (PyUnicode_Check(value) && forced == AS_GIVEN)
 		return convert_string(value, metric);
 	list->is_plain = false;
@@ -270,7 +294,7 @@ static int convert_value(PyObject *value, enum forced_type forced, struct metric
 }
 
 /* In launch metadata: what may stand there without being a metric. */
-static bool is_passed_over(const struct ext_metric_slot *name, PyObject *value)
+static bool is_passed_over(const struct ext_known_metric *name, PyObject *value)
 {
 	if (name->is_reserved || value == Py_None || PyUnicode_Check(value))
 		return true;
@@ -299,7 +323,7 @@ static int list_fill(struct ext_state *state, struct metric_list *list, PyObject
 	PyObject *key;
 	PyObject *value;
 	Py_ssize_t position = 0;
-	struct ext_metric_slot name;
+	struct ext_known_metric name;
 	if (list_reserve(list, (size_t)PyDict_GET_SIZE(metrics)) < 0)
 		return -1;
 	/* Nothing here runs Python code, so the dict cannot change under the loop. */
@@ -318,6 +342,19 @@ static int list_fill(struct ext_state *state, struct metric_list *list, PyObject
 			return -1;
 	}
 	return 0;
+}
+
+/*
+ * The dict as no other thread can change it, a new reference: without a GIL a copy. It holds the
+ * texts that a list points to. NULL with an exception.
+ */
+static PyObject *snapshot(PyObject *metrics)
+{
+#ifdef Py_GIL_DISABLED
+	return PyDict_Copy(metrics);
+#else
+	return Py_NewRef(metrics);
+#endif
 }
 
 /* Hands the list over. 0, or -1 with an exception. */
@@ -398,12 +435,18 @@ int ext_metrics_add(struct ext_state *state, struct proton_context where, PyObje
 	}
 	if (proton_context_is_empty(where))
 		return 0;
-	int result = list_fill(state, &list, metrics, false);
+	PyObject *own = snapshot(metrics);
+	if (!own)
+		return -1;
+	int result = list_fill(state, &list, own, false);
 	bool is_plain = list.is_plain;
 	if (result == 0 && is_plain)
 		result = list_add(state, &list, where);
 	list_fini(&list);
-	return result == 0 && !is_plain ? add_objects(state, where, metrics) : result;
+	if (result == 0 && !is_plain)
+		result = add_objects(state, where, own);
+	Py_DECREF(own);
+	return result;
 }
 
 int ext_metrics_add_launch(struct ext_state *state, struct proton_context where, PyObject *launch,
@@ -414,11 +457,15 @@ int ext_metrics_add_launch(struct ext_state *state, struct proton_context where,
 	*is_plain_out = true;
 	if (proton_context_is_empty(where))
 		return 0;
-	if (list_fill(state, &list, launch, true) == 0) {
+	PyObject *own = snapshot(launch);
+	if (!own)
+		return -1;
+	if (list_fill(state, &list, own, true) == 0) {
 		*is_plain_out = list.is_plain;
 		result = list.is_plain ? list_add(state, &list, where) : 0;
 	}
 	list_fini(&list);
+	Py_DECREF(own);
 	return result;
 }
 

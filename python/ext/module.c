@@ -1,12 +1,11 @@
 /*
  * The module `triton_proton._libproton`: creation, state, and how a status becomes an exception.
  *
- * libproton is one per process, so the module may live in one interpreter only; and its tables
- * rely on the GIL, so a free-threaded interpreter is refused, in words, when the module is loaded.
+ * libproton is one per process, so the module may live in one interpreter only.
  */
 #include "ext.h"
 
-/* Guarded by the GIL: how many module objects are alive, all of one interpreter. */
+/* Guarded by the import lock: how many module objects are alive, all of one interpreter. */
 static int loaded_cnt;
 static int64_t loaded_interpreter;
 
@@ -96,29 +95,46 @@ const char *ext_utf8(PyObject *string, Py_ssize_t *length_out, PyObject **owner_
 	return PyBytes_AS_STRING(encoded);
 }
 
+/* A cached name: its values for libproton. */
+struct known_name {
+	uint64_t known;
+	uint32_t frame;
+};
+
 /* The slot of a name: its own, or one that belongs to another. */
 static struct ext_name_slot *slot_of(struct ext_state *state, PyObject *name)
 {
-	return &state->names[((uintptr_t)name >> 4) & (EXT_NAME_SLOTS - 1)];
+	return &state->names[ext_slot_index(name, EXT_NAME_SLOTS)];
+}
+
+static struct known_name find_name(struct ext_name_slot *slot, PyObject *name)
+{
+	struct known_name found = {0};
+	if (!ext_slot_take(&slot->is_taken))
+		return found;
+	if (slot->name == name)
+		found = (struct known_name){slot->known, slot->frame};
+	ext_slot_give(&slot->is_taken);
+	return found;
 }
 
 /* A subclass of str may be mutable where it matters, and is rare: not kept. */
-static void keep_name(struct ext_name_slot *slot, PyObject *name, struct ext_name_slot found)
+static void keep_name(struct ext_name_slot *slot, PyObject *name, struct known_name found)
 {
-	PyObject *old = slot->name;
-	if (!PyUnicode_CheckExact(name))
+	if (!PyUnicode_CheckExact(name) || !ext_slot_take(&slot->is_taken))
 		return;
-	found.name = Py_NewRef(name);
-	*slot = found;
+	PyObject *old = slot->name;
+	slot->name = Py_NewRef(name);
+	slot->known = found.known;
+	slot->frame = found.frame;
+	ext_slot_give(&slot->is_taken);
 	Py_XDECREF(old);
 }
 
 bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out)
 {
 	struct ext_name_slot *slot = slot_of(state, name);
-	struct ext_name_slot found = {0};
-	if (slot->name == name)
-		found = *slot;
+	struct known_name found = find_name(slot, name);
 	*frame_out = found.frame;
 	if (found.frame)
 		return true;
@@ -143,9 +159,7 @@ bool ext_scope_enter(struct ext_state *state, PyObject *name, uint64_t *known, b
 		     uint64_t *token_out)
 {
 	struct ext_name_slot *slot = slot_of(state, name);
-	struct ext_name_slot found = {0};
-	if (slot->name == name)
-		found = *slot;
+	struct known_name found = find_name(slot, name);
 	if (known && *known)
 		found.known = *known;
 	if (found.known) {
@@ -227,13 +241,6 @@ static int claim_process(struct ext_state *state)
 
 static int module_exec(PyObject *module)
 {
-#ifdef Py_GIL_DISABLED
-	PyErr_SetString(
-		PyExc_ImportError,
-		"triton_proton does not support free-threaded Python yet; use a build of Python "
-		"with the GIL");
-	return -1;
-#endif
 	struct ext_state *state = ext_state_of(module);
 	if (claim_process(state) < 0)
 		return -1;
@@ -301,6 +308,9 @@ static PyModuleDef_Slot module_slots[] = {
 	{Py_mod_exec, (void *)module_exec},
 #ifdef Py_mod_multiple_interpreters
 	{Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+#ifdef Py_mod_gil
+	{Py_mod_gil, Py_MOD_GIL_NOT_USED},
 #endif
 	{0, NULL},
 };

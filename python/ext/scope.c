@@ -25,7 +25,7 @@ struct scope {
 	struct open_entry *open; /* `first` or a block from PyMem_Malloc */
 	uint32_t open_cnt;
 	uint32_t open_capacity;
-	uint64_t known; /* of proton_scope_enter_name() */
+	_Atomic uint64_t known; /* of proton_scope_enter_name() */
 	bool is_timed;
 	struct open_entry first;
 };
@@ -94,7 +94,7 @@ static PyObject *scope_make(PyTypeObject *type, struct ext_state *state, bool is
 	self->open = &self->first;
 	self->open_cnt = 0;
 	self->open_capacity = 1;
-	self->known = 0;
+	atomic_init(&self->known, 0);
 	self->is_timed = is_timed;
 	hold_metrics(self, metrics);
 	return (PyObject *)self;
@@ -223,7 +223,7 @@ static void scope_dealloc(PyObject *object)
 
 /* ------------------------------------------------------------------ entering and leaving */
 
-static struct open_entry *entry_push(struct scope *self)
+static struct open_entry *entry_make(struct scope *self)
 {
 	if (self->open_cnt < self->open_capacity)
 		return &self->open[self->open_cnt++];
@@ -241,11 +241,23 @@ static struct open_entry *entry_push(struct scope *self)
 	return &self->open[self->open_cnt++];
 }
 
+/* False with an exception. */
+static bool entry_push(struct scope *self, uint64_t token, uint64_t task)
+{
+	struct open_entry *entry;
+	Py_BEGIN_CRITICAL_SECTION(self);
+	entry = entry_make(self);
+	if (entry)
+		*entry = (struct open_entry){token, task, PyThread_get_thread_ident()};
+	Py_END_CRITICAL_SECTION();
+	return entry != NULL;
+}
+
 /*
  * The newest entry of the task, taken out; else of the calling thread: an event loop closes
  * generators in other tasks. False: there is none.
  */
-static bool entry_pop(struct scope *self, uint64_t task, uint64_t *token_out)
+static bool entry_take(struct scope *self, uint64_t task, uint64_t *token_out)
 {
 	unsigned long thread = PyThread_get_thread_ident();
 	uint32_t found = UINT32_MAX;
@@ -268,27 +280,33 @@ static bool entry_pop(struct scope *self, uint64_t task, uint64_t *token_out)
 	return true;
 }
 
+static bool entry_pop(struct scope *self, uint64_t task, uint64_t *token_out)
+{
+	bool is_taken;
+	Py_BEGIN_CRITICAL_SECTION(self);
+	is_taken = entry_take(self, task, token_out);
+	Py_END_CRITICAL_SECTION();
+	return is_taken;
+}
+
 static PyObject *scope_enter(PyObject *object, PyObject *unused)
 {
 	struct scope *self = (struct scope *)object;
 	(void)unused;
 	/* Entered while nothing is recorded: an entry all the same, so that leaving finds it. */
 	uint64_t token = 0;
+	uint64_t known = atomic_load_explicit(&self->known, memory_order_relaxed);
 	uint64_t task = ext_task_begin();
-	bool is_entered =
-		!proton_is_profiling() ||
-		ext_scope_enter(self->state, self->name, &self->known, self->is_timed, &token);
+	bool is_entered = !proton_is_profiling() ||
+			  ext_scope_enter(self->state, self->name, &known, self->is_timed, &token);
 	ext_task_end(task);
 	if (!is_entered)
 		return NULL;
-	struct open_entry *entry = entry_push(self);
-	if (!entry) {
+	atomic_store_explicit(&self->known, known, memory_order_relaxed);
+	if (!entry_push(self, token, task)) {
 		proton_scope_exit(token, NULL);
 		return NULL;
 	}
-	entry->token = token;
-	entry->task = task;
-	entry->thread = PyThread_get_thread_ident();
 	if (self->metrics && token != 0 &&
 	    ext_metrics_add(self->state, proton_scope_context(token), self->metrics) < 0) {
 		/* Python does not call __exit__ after a failed __enter__. */

@@ -114,6 +114,11 @@ static void leave_quietly(struct ext_state *state, struct thread_scopes *self, u
 	PyErr_Restore(type, value, traceback);
 }
 
+static uint64_t scope_id_draw(struct ext_state *state)
+{
+	return atomic_fetch_add_explicit(&state->last_scope_id, 1, memory_order_relaxed) + 1;
+}
+
 static bool is_str(PyObject *name)
 {
 	if (PyUnicode_Check(name))
@@ -162,7 +167,7 @@ static PyObject *push_scope(PyObject *module, PyObject *const *args, Py_ssize_t 
 	if (!is_str(args[0]))
 		return NULL;
 	bool is_recorded = proton_is_profiling();
-	uint64_t id = ++state->last_scope_id;
+	uint64_t id = scope_id_draw(state);
 	if (enter_named(state, id, args[0], args[1]) < 0)
 		return NULL;
 	if (!is_recorded)
@@ -242,7 +247,7 @@ static PyObject *pop_scope(PyObject *module, PyObject *const *args, Py_ssize_t a
 static PyObject *record_scope(PyObject *module, PyObject *unused)
 {
 	(void)unused;
-	return PyLong_FromUnsignedLongLong(++ext_state_of(module)->last_scope_id);
+	return PyLong_FromUnsignedLongLong(scope_id_draw(ext_state_of(module)));
 }
 
 static PyObject *enter_scope(PyObject *module, PyObject *args)

@@ -12,11 +12,13 @@
 
 #include "frames.h"
 
-static PyObject *get_running_loop; /* asyncio's, once it was imported; kept for ever */
-static PyObject *current_task;
-static PyObject *origin_variable; /* number of the innermost scope, see proton_task_origin() */
+/* asyncio's, once it was imported; never released. The second is set last. */
+static PyObject *get_running_loop;
+static _Atomic(PyObject *) current_task;
+static struct ext_mutex asyncio_lock; /* of setting these */
+static PyObject *origin_variable;     /* number of the innermost scope, see proton_task_origin() */
 static PyObject *number_name;
-static uint64_t last_number; /* guarded by the GIL */
+static _Atomic uint64_t last_number;
 
 /* What the thread has learned last. */
 static _Thread_local struct {
@@ -36,7 +38,8 @@ static PyObject *imported(const char *name)
 
 static bool find_asyncio(void)
 {
-	if (current_task)
+	/* Pairs with the store below. */
+	if (atomic_load_explicit(&current_task, memory_order_acquire))
 		return true;
 	/* Not imported for this: the loop may be another library's. */
 	PyObject *events = imported("asyncio.events");
@@ -49,8 +52,17 @@ static bool find_asyncio(void)
 		Py_XDECREF(loop);
 		return false;
 	}
-	get_running_loop = loop;
-	current_task = task;
+	ext_lock(&asyncio_lock);
+	bool is_first = !current_task;
+	if (is_first) {
+		get_running_loop = loop;
+		atomic_store_explicit(&current_task, task, memory_order_release);
+	}
+	ext_unlock(&asyncio_lock);
+	if (!is_first) {
+		Py_DECREF(loop);
+		Py_DECREF(task);
+	}
 	return true;
 }
 
@@ -62,7 +74,8 @@ static uint64_t number_of(PyObject *task)
 		if (!PyErr_ExceptionMatches(PyExc_AttributeError))
 			return 0;
 		PyErr_Clear();
-		number = PyLong_FromUnsignedLongLong(++last_number);
+		number = PyLong_FromUnsignedLongLong(
+			atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed) + 1);
 		if (!number || PyObject_SetAttr(task, number_name, number) < 0) {
 			Py_XDECREF(number);
 			return 0;

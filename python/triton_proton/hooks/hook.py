@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections import defaultdict
 from types import ModuleType
 from typing import Any, Optional
@@ -47,6 +48,7 @@ class HookManager:
 
     active_hooks: list[Hook] = []  # by priority, highest first
     session_hooks: dict[int, dict[Hook, bool]] = defaultdict(dict)  # hook -> active
+    _lock = threading.RLock()  # of both; launches read `active_hooks` without it
 
     # ---- called by Triton
 
@@ -73,40 +75,44 @@ class HookManager:
     @staticmethod
     def register(hook: Hook, session: int) -> None:
         """`session` uses `hook` and is active."""
-        HookManager.session_hooks[session][hook] = True
-        HookManager._activate_hook(hook)
+        with HookManager._lock:
+            HookManager.session_hooks[session][hook] = True
+            HookManager._activate_hook(hook)
 
     @staticmethod
     def unregister(session: Optional[int] = None) -> None:
         """`session`, or every session, uses no hooks any more."""
-        sessions = list(HookManager.session_hooks) if session is None else [session]
-        for one in sessions:
-            hooks = HookManager.session_hooks.get(one)
-            if hooks is None:
-                continue
-            HookManager.deactivate(one)
-            HookManager.session_hooks.pop(one, None)
-            for hook in hooks:
-                if not any(hook in others for others in HookManager.session_hooks.values()):
-                    hook.reset()
+        with HookManager._lock:
+            sessions = list(HookManager.session_hooks) if session is None else [session]
+            for one in sessions:
+                hooks = HookManager.session_hooks.get(one)
+                if hooks is None:
+                    continue
+                HookManager.deactivate(one)
+                HookManager.session_hooks.pop(one, None)
+                for hook in hooks:
+                    if not any(hook in others for others in HookManager.session_hooks.values()):
+                        hook.reset()
 
     @staticmethod
     def activate(session: Optional[int] = None) -> None:
         """`session`, or every session, is active."""
-        for one in HookManager._sessions(session):
-            for hook in HookManager.session_hooks[one]:
-                HookManager.session_hooks[one][hook] = True
-                HookManager._activate_hook(hook)
+        with HookManager._lock:
+            for one in HookManager._sessions(session):
+                for hook in HookManager.session_hooks[one]:
+                    HookManager.session_hooks[one][hook] = True
+                    HookManager._activate_hook(hook)
 
     @staticmethod
     def deactivate(session: Optional[int] = None) -> None:
         """`session`, or every session, is paused."""
-        for one in HookManager._sessions(session):
-            hooks = HookManager.session_hooks[one]
-            for hook in hooks:
-                hooks[hook] = False
-                if not HookManager._is_used(hook):
-                    HookManager._deactivate_hook(hook)
+        with HookManager._lock:
+            for one in HookManager._sessions(session):
+                hooks = HookManager.session_hooks[one]
+                for hook in hooks:
+                    hooks[hook] = False
+                    if not HookManager._is_used(hook):
+                        HookManager._deactivate_hook(hook)
 
     # ---- insides
 
