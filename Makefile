@@ -16,7 +16,7 @@ RUN_TESTS = $(PY) tools/run_tests.py
 PACKAGE_SOURCES := $(shell find src include python meson.build meson_options.txt pyproject.toml \
 	README.md -type f ! -name '*.pyc' 2>/dev/null)
 
-.PHONY: build install demo setup-demo test check sanitize tsan fuzz format bench clean help
+.PHONY: release build install demo setup-demo test check sanitize tsan fuzz format bench clean help
 
 build: $(BUILD)/build.ninja
 	@$(NINJA) $(BUILD)
@@ -32,6 +32,7 @@ help:
 	@echo 'make format    rewrite the C sources with clang-format'
 	@echo 'make bench     measure and print the table of costs'
 	@echo 'make install   install the package into $(VENV)'
+	@echo 'make release   build and check the sdist and wheels in dist/; URL=... is the address'
 	@echo 'make clean     remove what was built, but not $(VENV)'
 
 # ---- set-up
@@ -117,6 +118,14 @@ fuzz: | $(STAMPS)/tools
 		$(ADDRESS) -Db_lundef=false)
 	@$(NINJA) build-fuzz fuzz
 	@tools/run_fuzz.sh build-fuzz/tests/fuzz $(FUZZ_SECONDS)
+
+# make release URL=https://... PYTHONS='python3.12 python3.13t': see CONTRIBUTING.md.
+PYTHONS ?= $(PY)
+
+release: | $(STAMPS)/tools
+	@tools/release.py --required > $(VENV)/release.txt
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-input -r $(VENV)/release.txt
+	@$(PY) tools/release.py $(if $(URL),--url $(URL)) $(foreach python,$(PYTHONS),--python $(python))
 
 clean:
 	rm -rf $(BUILD) build-package build-asan build-tsan build-fuzz build-ci-* demo-output

@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 #define SCOPES 6u
 #define OPS_MAX 64u
 #define DEPTH_MAX 12u
-#define RUNS_MAX 600u /* executions of scopes */
+#define RUNS_MAX 600u    /* executions of scopes */
+#define TURNS_MAX 10000u /* all loops */
 #define RING_LOG_MAX 5u
 #define NOBODY UINT32_MAX
 
@@ -52,6 +53,7 @@ static struct {
 	const uint8_t *choices_end;
 	struct run runs[RUNS_MAX];
 	uint32_t run_count;
+	uint32_t turn_count;
 	struct instrument_record records[2 * RUNS_MAX];
 	uint32_t record_count;
 	uint64_t clock;
@@ -215,7 +217,8 @@ static void run(uint32_t from, uint32_t to, uint32_t outer)
 		else if (step->op == OP_BRANCH && choose() & 1)
 			run(i + 1, step->end, outer);
 		for (uint32_t turn = 0; step->op == OP_LOOP && turn < step->scope * 2u; turn++)
-			run(i + 1, step->end, outer);
+			if (program.turn_count++ < TURNS_MAX)
+				run(i + 1, step->end, outer);
 		if ((step->op == OP_SCOPE || step->op == OP_WHOLE) && program.run_count < RUNS_MAX)
 			run_scope(i, outer);
 	}

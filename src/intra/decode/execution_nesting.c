@@ -313,7 +313,7 @@ bool decode_execution_nesting(struct decoder *decoder, uint32_t first,
 	if (ring->open_count)
 		remove_open(decoder, first);
 	count = (uint32_t)decoder->execution_count - first;
-	if (!is_flat(decoder->executions + first, count)) {
+	if (count && !is_flat(decoder->executions + first, count)) {
 		sort_executions(decoder->executions + first, count);
 		nest(decoder->executions, first, count);
 	}
