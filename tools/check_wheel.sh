@@ -37,6 +37,12 @@ if grep -E '\.(c|h|o|a|pyc)$|meson\.build|tests/' <<<"$names"; then
     fail "these have no place in a wheel"
 fi
 
+# The tag that the release would give it; nothing but libc and libm is missing, so nothing is added.
+"$folder/venv/bin/pip" install --quiet auditwheel
+tag=$("$folder/venv/bin/python" -m auditwheel show "$wheel" | tr '\n' ' ' |
+    sed -n 's/.*following platform tag: *"\(manylinux_[0-9_a-z]*\)".*/\1/p')
+[ -n "$tag" ] || fail "auditwheel gives the wheel no manylinux tag"
+
 package=$("$folder/venv/bin/python" -c \
     'import importlib.util as u; print(u.find_spec("triton_proton").submodule_search_locations[0])')
 for file in "$package"/*.so* "$package"/bin/* "$folder"/venv/bin/{,triton-}proton{,-viewer}; do
@@ -78,4 +84,4 @@ venv/bin/python -c '
 import triton_proton
 maps = {line.split()[-1] for line in open("/proc/self/maps") if "libproton.so" in line}
 assert len(maps) == 1, maps'
-echo "check_wheel: $(basename "$wheel") is good"
+echo "check_wheel: $(basename "$wheel") is good, $tag"

