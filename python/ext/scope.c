@@ -25,7 +25,7 @@ struct scope {
 	struct open_entry *open; /* `first` or a block from PyMem_Malloc */
 	uint32_t open_cnt;
 	uint32_t open_capacity;
-	_Atomic uint64_t known; /* of proton_scope_enter_name() */
+	uint64_t known; /* of proton_scope_enter_name() and `name` */
 	bool is_timed;
 	struct open_entry first;
 };
@@ -64,11 +64,34 @@ static int check_metrics(PyObject *metrics, bool is_timed)
 	return has == 0 ? 0 : -1;
 }
 
+/* Sets a member that other threads may read; takes over a reference to `object`, or NULL. */
+static void member_set(struct scope *self, PyObject **member, PyObject *object)
+{
+	PyObject *old;
+	Py_BEGIN_CRITICAL_SECTION(self);
+	old = *member;
+	*member = object;
+	if (member == &self->name)
+		self->known = 0;
+	else if (object && !PyObject_GC_IsTracked((PyObject *)self))
+		PyObject_GC_Track((PyObject *)self);
+	Py_END_CRITICAL_SECTION();
+	Py_XDECREF(old);
+}
+
+/* The name or the metrics, a new reference; None: there are no metrics. */
+static PyObject *member_get(struct scope *self, PyObject **member)
+{
+	PyObject *object;
+	Py_BEGIN_CRITICAL_SECTION(self);
+	object = Py_NewRef(*member ? *member : Py_None);
+	Py_END_CRITICAL_SECTION();
+	return object;
+}
+
 static void hold_metrics(struct scope *self, PyObject *metrics)
 {
-	Py_XSETREF(self->metrics, metrics == Py_None ? NULL : Py_XNewRef(metrics));
-	if (self->metrics && !PyObject_GC_IsTracked((PyObject *)self))
-		PyObject_GC_Track((PyObject *)self);
+	member_set(self, &self->metrics, metrics == Py_None ? NULL : Py_XNewRef(metrics));
 }
 
 static PyObject *scope_make(PyTypeObject *type, struct ext_state *state, bool is_timed,
@@ -94,7 +117,7 @@ static PyObject *scope_make(PyTypeObject *type, struct ext_state *state, bool is
 	self->open = &self->first;
 	self->open_cnt = 0;
 	self->open_capacity = 1;
-	atomic_init(&self->known, 0);
+	self->known = 0;
 	self->is_timed = is_timed;
 	hold_metrics(self, metrics);
 	return (PyObject *)self;
@@ -120,8 +143,7 @@ static int set_name(struct scope *self, PyObject *name)
 	PyObject *plain_name = plain_name_of(name);
 	if (!plain_name)
 		return -1;
-	Py_SETREF(self->name, plain_name);
-	self->known = 0;
+	member_set(self, &self->name, plain_name);
 	return 0;
 }
 
@@ -241,16 +263,19 @@ static struct open_entry *entry_make(struct scope *self)
 	return &self->open[self->open_cnt++];
 }
 
-/* False with an exception. */
-static bool entry_push(struct scope *self, uint64_t token, uint64_t task)
+/* Adds an entry, and keeps what is known about `name`. False with an exception. */
+static bool entry_push(struct scope *self, const struct open_entry *entry, const PyObject *name,
+		       uint64_t known)
 {
-	struct open_entry *entry;
+	struct open_entry *made;
 	Py_BEGIN_CRITICAL_SECTION(self);
-	entry = entry_make(self);
-	if (entry)
-		*entry = (struct open_entry){token, task, PyThread_get_thread_ident()};
+	made = entry_make(self);
+	if (made)
+		*made = *entry;
+	if (self->name == name)
+		self->known = known;
 	Py_END_CRITICAL_SECTION();
-	return entry != NULL;
+	return made != NULL;
 }
 
 /*
@@ -289,32 +314,47 @@ static bool entry_pop(struct scope *self, uint64_t task, uint64_t *token_out)
 	return is_taken;
 }
 
+/* Enters the scope `name` on this thread. False with an exception. */
+static bool enter(struct scope *self, PyObject *name, uint64_t known, struct open_entry *entry_out)
+{
+	/* Entered while nothing is recorded: an entry all the same, so that leaving finds it. */
+	struct open_entry entry = {.thread = PyThread_get_thread_ident()};
+	entry.task = ext_task_begin();
+	bool is_entered = !proton_is_profiling() ||
+			  ext_scope_enter(self->state, name, &known, self->is_timed, &entry.token);
+	ext_task_end(entry.task);
+	if (!is_entered)
+		return false;
+	*entry_out = entry;
+	if (entry_push(self, &entry, name, known))
+		return true;
+	proton_scope_exit(entry.token, NULL);
+	return false;
+}
+
 static PyObject *scope_enter(PyObject *object, PyObject *unused)
 {
 	struct scope *self = (struct scope *)object;
+	struct open_entry entry;
+	PyObject *name, *metrics;
+	uint64_t known;
 	(void)unused;
-	/* Entered while nothing is recorded: an entry all the same, so that leaving finds it. */
-	uint64_t token = 0;
-	uint64_t known = atomic_load_explicit(&self->known, memory_order_relaxed);
-	uint64_t task = ext_task_begin();
-	bool is_entered = !proton_is_profiling() ||
-			  ext_scope_enter(self->state, self->name, &known, self->is_timed, &token);
-	ext_task_end(task);
-	if (!is_entered)
-		return NULL;
-	atomic_store_explicit(&self->known, known, memory_order_relaxed);
-	if (!entry_push(self, token, task)) {
-		proton_scope_exit(token, NULL);
-		return NULL;
-	}
-	if (self->metrics && token != 0 &&
-	    ext_metrics_add(self->state, proton_scope_context(token), self->metrics) < 0) {
+	Py_BEGIN_CRITICAL_SECTION(self);
+	name = Py_NewRef(self->name);
+	metrics = Py_XNewRef(self->metrics);
+	known = self->known;
+	Py_END_CRITICAL_SECTION();
+	bool is_entered = enter(self, name, known, &entry);
+	Py_DECREF(name);
+	if (is_entered && metrics && entry.token != 0 &&
+	    ext_metrics_add(self->state, proton_scope_context(entry.token), metrics) < 0) {
 		/* Python does not call __exit__ after a failed __enter__. */
-		if (entry_pop(self, task, &token))
-			proton_scope_exit(token, NULL);
-		return NULL;
+		if (entry_pop(self, entry.task, &entry.token))
+			proton_scope_exit(entry.token, NULL);
+		is_entered = false;
 	}
-	return Py_NewRef(object);
+	Py_XDECREF(metrics);
+	return is_entered ? Py_NewRef(object) : NULL;
 }
 
 static PyObject *scope_exit(PyObject *object, PyObject *const *args, Py_ssize_t arg_cnt)
@@ -327,9 +367,11 @@ static PyObject *scope_exit(PyObject *object, PyObject *const *args, Py_ssize_t 
 		ext_task_end(task);
 		if (is_unwinding)
 			Py_RETURN_FALSE;
-		return ext_raise_named(self->state->error,
-				       "scope '%U' is left on a thread that has not entered it",
-				       self->name);
+		PyObject *name = member_get(self, &self->name);
+		ext_raise_named(self->state->error,
+				"scope '%U' is left on a thread that has not entered it", name);
+		Py_DECREF(name);
+		return NULL;
 	}
 	if (token != 0) {
 		struct proton_error err;
@@ -368,8 +410,11 @@ static PyObject *scope_without_metrics(PyObject *object, PyObject *unused)
 {
 	struct scope *self = (struct scope *)object;
 	(void)unused;
-	return scope_make(self->is_timed ? self->state->timed : self->state->scope, self->state,
-			  self->is_timed, self->name, NULL);
+	PyObject *name = member_get(self, &self->name);
+	PyObject *made = scope_make(self->is_timed ? self->state->timed : self->state->scope,
+				    self->state, self->is_timed, name, NULL);
+	Py_DECREF(name);
+	return made;
 }
 
 /* Arguments for copies and pickles: models that hold scopes are copied. */
@@ -377,22 +422,24 @@ static PyObject *scope_new_arguments(PyObject *object, PyObject *unused)
 {
 	struct scope *self = (struct scope *)object;
 	(void)unused;
-	return PyTuple_Pack(2, self->name, self->metrics ? self->metrics : Py_None);
+	return Py_BuildValue("(NN)", member_get(self, &self->name),
+			     member_get(self, &self->metrics));
 }
 
 /* ------------------------------------------------------------------ attributes */
 
 static PyObject *scope_get_name(PyObject *object, void *unused)
 {
+	struct scope *self = (struct scope *)object;
 	(void)unused;
-	return Py_NewRef(((struct scope *)object)->name);
+	return member_get(self, &self->name);
 }
 
 static PyObject *scope_get_metrics(PyObject *object, void *unused)
 {
-	PyObject *metrics = ((struct scope *)object)->metrics;
+	struct scope *self = (struct scope *)object;
 	(void)unused;
-	return Py_NewRef(metrics ? metrics : Py_None);
+	return member_get(self, &self->metrics);
 }
 
 static int deny_deletion(PyObject *value, const char *attribute)
@@ -422,8 +469,11 @@ static int scope_set_metrics(PyObject *object, PyObject *value, void *unused)
 static PyObject *scope_repr(PyObject *object)
 {
 	struct scope *self = (struct scope *)object;
-	return PyUnicode_FromFormat("%s(%R)", self->is_timed ? "cpu_timed_scope" : "scope",
-				    self->name);
+	PyObject *name = member_get(self, &self->name);
+	PyObject *text =
+		PyUnicode_FromFormat("%s(%R)", self->is_timed ? "cpu_timed_scope" : "scope", name);
+	Py_DECREF(name);
+	return text;
 }
 
 static PyGetSetDef scope_attributes[] = {

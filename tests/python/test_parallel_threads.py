@@ -85,6 +85,30 @@ def test_one_scope_object_in_all_threads():
     assert metrics(root, "shared", "shared", "k")["count"] == THREADS * ROUNDS
 
 
+def test_a_scope_object_that_gets_another_name_and_metrics_while_it_is_entered():
+    shared = proton.scope("name 0", {"n": 1})
+
+    def work(number):
+        for turn in range(ROUNDS):
+            if number == 0:
+                shared.name = f"name {turn % 3}"
+                shared.metrics = {"n": 1, "turn": turn}
+            with shared:
+                kernel()
+            assert repr(shared).startswith("scope('name ")
+
+    proton.start("test")
+    run_at_once(work)
+    shared.name = "last"
+    with shared:
+        pass
+    root = finish()
+    assert names(root) == {"name 0", "name 1", "name 2", "last"}
+    parts = [at(root, f"name {index}") for index in range(3)]
+    assert sum(part["metrics"]["n"] for part in parts) == THREADS * ROUNDS
+    assert sum(metrics(part, "k")["count"] for part in parts) == THREADS * ROUNDS
+
+
 def test_names_and_metrics_that_threads_share():
     same = [f"name {index}" for index in range(40)]
     own = [[f"{number} of {index}" for index in range(40)] for number in range(THREADS)]
