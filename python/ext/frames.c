@@ -216,12 +216,26 @@ bool frames_walk_own(struct frame_walk *walk, PyThreadState *thread)
 	return true;
 }
 
-bool frames_outermost_coroutine(PyThreadState *thread, const void **frame_out)
+/* Plain generators do not count: they may surround an event loop. */
+static bool is_coroutine(const struct own_frame *frame)
 {
-	*frame_out = NULL;
-	for (struct own_frame *frame = top_frame(thread); frame; frame = frame->previous)
-		if (frame->owner == OWNED_BY_GENERATOR)
-			*frame_out = frame;
+	return frame->owner == OWNED_BY_GENERATOR &&
+	       (frame->code->co_flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE));
+}
+
+bool frames_find_coroutines(PyThreadState *thread, struct frame_coroutines *out)
+{
+	bool has_ended = false;
+	*out = (struct frame_coroutines){0};
+	for (struct own_frame *frame = top_frame(thread); frame; frame = frame->previous) {
+		if (is_coroutine(frame)) {
+			out->outermost = frame;
+			if (!has_ended)
+				out->nearest = frame;
+		} else if (out->nearest) {
+			has_ended = true;
+		}
+	}
 	return true;
 }
 
@@ -275,10 +289,10 @@ bool frames_walk_own(struct frame_walk *walk, PyThreadState *thread)
 	return false;
 }
 
-bool frames_outermost_coroutine(PyThreadState *thread, const void **frame_out)
+bool frames_find_coroutines(PyThreadState *thread, struct frame_coroutines *out)
 {
 	(void)thread;
-	(void)frame_out;
+	(void)out;
 	return false;
 }
 

@@ -58,10 +58,17 @@ bool frames_walk_public(struct frame_walk *walk);
 bool frames_walk_own(struct frame_walk *walk, PyThreadState *thread);
 
 /*
- * The outermost coroutine or generator on the stack, likewise; NULL: none. False: the frames of
- * this version are not known.
+ * Coroutines on the stack: the outermost, and the first of the innermost ones that directly await
+ * each other. Both are one coroutine unless a task runs inside another one (an eager task) or code
+ * in C awaits. NULL: none.
  */
-bool frames_outermost_coroutine(PyThreadState *thread, const void **frame_out);
+struct frame_coroutines {
+	const void *outermost;
+	const void *nearest;
+};
+
+/* Likewise: needs no GIL. False: the frames of this Python are not known. */
+bool frames_find_coroutines(PyThreadState *thread, struct frame_coroutines *out);
 
 /*
  * True when frames_walk_own() can be used: the version is one whose frames we know, and both ways

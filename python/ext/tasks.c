@@ -6,7 +6,10 @@
  * scopes in which a task was made come through a context variable, which a new task copies.
  *
  * A launcher has mostly given the GIL away. Taking it back is only needed when another task runs
- * than before: the outermost coroutine on the stack tells, which can be looked at without it.
+ * than before: the coroutines on the stack tell, which can be looked at without it. The outermost
+ * one is not enough: an eager task (Python 3.12) runs inside the task that makes it. The address of
+ * a coroutine that has ended may come again; scopes end what was learned, and without scopes in
+ * between both tasks record in the same place.
  */
 #include "ext.h"
 
@@ -23,7 +26,7 @@ static _Atomic uint64_t last_number;
 /* What the thread has learned last. */
 static _Thread_local struct {
 	struct proton_task task;
-	const void *frame; /* the outermost coroutine then */
+	struct frame_coroutines coroutines; /* then */
 	bool has_frame;
 	bool is_fresh; /* it still holds: no other code of Python runs before it is used */
 } seen;
@@ -145,9 +148,10 @@ static bool provide_task(struct proton_task *out)
 		return false;
 	if (PyGILState_Check())
 		return ask_quietly(out);
-	const void *frame = NULL;
-	bool has_frame = ext_uses_own_frames() && frames_outermost_coroutine(thread, &frame);
-	if (has_frame && seen.has_frame && frame == seen.frame) {
+	struct frame_coroutines here = {0};
+	bool has_frame = ext_uses_own_frames() && frames_find_coroutines(thread, &here);
+	if (has_frame && seen.has_frame && here.outermost == seen.coroutines.outermost &&
+	    here.nearest == seen.coroutines.nearest) {
 		*out = seen.task;
 		return true;
 	}
@@ -155,7 +159,7 @@ static bool provide_task(struct proton_task *out)
 	bool has_loop = ask_quietly(out);
 	PyGILState_Release(gil);
 	seen.task = *out;
-	seen.frame = frame;
+	seen.coroutines = here;
 	seen.has_frame = has_frame && has_loop;
 	return has_loop;
 }

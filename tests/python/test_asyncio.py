@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import sys
 import threading
 
 import pytest
 
 from support import load, names, walk
+from test_cmd_program import libproton
 
 import triton_proton as proton
 from triton_proton import _libproton
@@ -28,6 +30,21 @@ def session(tmp_path, monkeypatch, request):
 def launch(name: str = "kernel") -> None:
     _libproton.kernel_begin(name)
     _libproton.kernel_end()
+
+
+@pytest.fixture
+def launch_without_gil():
+    """As launch(), while other threads of Python may run."""
+    library = ctypes.CDLL(str(libproton()))
+    library.proton_frame.restype = ctypes.c_uint32
+    library.proton_frame.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    library.proton_kernel_begin.argtypes = [ctypes.c_uint32]
+
+    def run(name: str = "kernel") -> None:
+        library.proton_kernel_begin(library.proton_frame(name.encode(), len(name)))
+        library.proton_kernel_end()
+
+    return run
 
 
 def paths() -> dict[str, int]:
@@ -341,3 +358,117 @@ def test_eager_tasks():
 
     asyncio.run(main())
     assert paths() == {"main/a/kernel": 2, "main/b/kernel": 2, "main/kernel": 1}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="no eager tasks before Python 3.12")
+def test_eager_tasks_that_launch_without_the_gil(launch_without_gil):
+    launch = launch_without_gil
+
+    async def work(name: str) -> None:
+        launch("before")
+        with proton.scope(name):
+            launch(name)
+            await pause()
+            launch(name)
+        launch("after")
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+        launch("main")
+        with proton.scope("maker"):
+            launch("main")
+            tasks = [asyncio.create_task(work(name)) for name in "ab"]
+            launch("main")
+        await asyncio.gather(*tasks)
+        launch("main")
+
+    asyncio.run(main())
+    assert paths() == {
+        "main": 2,
+        "maker/main": 2,
+        "maker/before": 2,
+        "maker/a/a": 2,
+        "maker/b/b": 2,
+        "maker/after": 2,
+    }
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="no eager tasks before Python 3.12")
+def test_eager_tasks_in_eager_tasks_and_without_await():
+    async def inner(name: str) -> None:
+        launch(name)
+        with proton.scope(name):
+            launch(name)
+
+    async def outer(name: str) -> None:
+        with proton.scope(name):
+            task = asyncio.create_task(inner("inner"))
+            launch(name)
+            assert task.done()
+            await pause()
+            launch(name)
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+        await asyncio.gather(*(outer(name) for name in "ab"))
+
+    asyncio.run(main())
+    expected = {f"{name}/{name}": 2 for name in "ab"}
+    expected |= {f"{name}/inner": 1 for name in "ab"}
+    assert paths() == expected | {f"{name}/inner/inner": 1 for name in "ab"}
+
+
+def test_tasks_that_launch_without_the_gil(launch_without_gil):
+    async def inside(name: str) -> None:
+        await pause()
+        launch_without_gil(name)
+
+    async def work(name: str) -> None:
+        for _ in range(3):
+            launch_without_gil("outside")
+            with proton.scope(name):
+                await pause()
+                launch_without_gil(name)
+                await inside(name)
+            await pause()
+
+    async def main() -> None:
+        await asyncio.gather(*(work(name) for name in "abc"))
+
+    asyncio.run(main())
+    assert paths() == {f"{name}/{name}": 6 for name in "abc"} | {"outside": 9}
+
+
+def test_event_loop_below_a_generator(launch_without_gil):
+    """A generator is the outermost frame of all tasks then."""
+
+    async def work(name: str) -> None:
+        with proton.scope(name):
+            await pause()
+            launch_without_gil(name)
+            await pause()
+        launch_without_gil(name)
+
+    async def main() -> None:
+        launch_without_gil("main")
+        await asyncio.gather(*(work(name) for name in "ab"))
+        launch_without_gil("main")
+
+    def generator():
+        yield asyncio.run(main())
+
+    assert list(generator()) == [None]
+    assert paths() == {"main": 2, "a/a": 1, "b/b": 1, "a": 1, "b": 1}
+
+
+def test_launches_on_threads_of_an_executor(launch_without_gil):
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        for name in "ab":
+            with proton.scope(name):
+                await loop.run_in_executor(None, launch_without_gil)
+                await asyncio.to_thread(launch_without_gil)
+        await loop.run_in_executor(None, launch_without_gil, "outside")
+
+    asyncio.run(main())
+    assert paths() == {"a/kernel": 2, "b/kernel": 2, "outside": 1}
