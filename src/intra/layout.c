@@ -1,4 +1,4 @@
-/* The layout of what instrumented kernels write. See layout.h. */
+/* Reading and writing the record layout of an instrumented kernel as text. */
 #include "intra/layout.h"
 
 #include <stdlib.h>
@@ -106,7 +106,7 @@ void layout_write(const struct instrument_layout *layout, struct out *out)
 
 struct reader {
 	const char *at;
-	const char *end; /* of the line */
+	const char *end; /* of the current line */
 };
 
 static bool read_word(struct reader *reader, const char *word)
@@ -162,7 +162,7 @@ static bool read_scope(struct reader *reader, struct instrument_layout *layout)
 			return false;
 		name[length++] = c;
 	}
-	/* A name twice would shift the numbers of those behind it. */
+	/* A duplicate name would shift the index of every later scope. */
 	return length && layout_scope(layout, name, length) == count;
 }
 
@@ -249,7 +249,7 @@ static bool read_line(struct reader *reader, struct instrument_layout *layout)
 		return read_around(reader, layout);
 	if (read_word(reader, "parent"))
 		return read_parent(reader, layout);
-	return true; /* a later version's key */
+	return true; /* a key of a later version */
 }
 
 static bool are_units_sane(const struct instrument_layout *layout)
@@ -264,7 +264,7 @@ static bool are_units_sane(const struct instrument_layout *layout)
 	return true;
 }
 
-/* The nesting names existing scopes only, and no scope is inside itself. */
+/* True if the nesting refers to existing scopes only and no scope contains itself. */
 static bool is_nesting_sane(const struct instrument_layout *layout)
 {
 	const struct instrument_nesting *nesting = layout->nesting;

@@ -1,4 +1,4 @@
-/* Markers. See marker.h. */
+/* Parsing and writing markers, with percent-encoding of scope names. */
 #include "intra/marker.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static bool take(const char **text, size_t *length, const char *word)
 	return true;
 }
 
-/* `length` less the bytes of a character of UTF-8 that is not whole at the end. */
+/* `length` without the bytes of an incomplete UTF-8 character at the end. */
 static size_t whole_characters(const char *text, size_t length)
 {
 	size_t start = length;
@@ -82,7 +82,7 @@ bool marker_parse(const char *text, size_t length, struct marker *out)
 		else
 			is_cut = true;
 	}
-	if (is_cut) /* never inside a character of UTF-8 */
+	if (is_cut) /* not inside a UTF-8 character */
 		out->name_length = whole_characters(out->name, out->name_length);
 	out->name[out->name_length] = '\0';
 	return out->name_length > 0;

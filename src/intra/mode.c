@@ -1,4 +1,4 @@
-/* Reading the mode of instrumentation. See mode.h. */
+/* Parser for the instrumentation mode (`NAME[:KEY=VALUE]...`). */
 #include "intra/mode.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ static const struct choice buffer_strategies[] = {{"circular", 0}, {NULL, 0}};
 static const struct choice buffer_types[] = {
 	{"shared", INSTRUMENT_BUFFER_SHARED},
 	{"global", INSTRUMENT_BUFFER_GLOBAL},
-	{"shared_mem", INSTRUMENT_BUFFER_SHARED}, /* as upstream's tutorial has it */
+	{"shared_mem", INSTRUMENT_BUFFER_SHARED}, /* spelling of upstream's tutorial */
 	{NULL, 0}};
 /* A warp group is four warps, as on Hopper. */
 static const struct choice granularities[] = {
@@ -64,7 +64,7 @@ static const struct choice autos[] = {
 	{"all", INSTRUMENT_AUTO_ALL},       {NULL, 0},
 };
 
-/* What is known only when all keys have been read. */
+/* Options that can be checked only after all keys have been read. */
 struct reading {
 	struct instrument_mode *mode;
 	uint32_t sampling;
@@ -79,7 +79,9 @@ static bool equals(struct word word, const char *text)
 	return strlen(text) == word.length && memcmp(word.at, text, word.length) == 0;
 }
 
-/* The part of `rest` before the next `separator`, which is taken off with it. */
+/*
+ * Removes the part of `rest` up to the next `separator`, and the separator, and returns that part.
+ */
 static struct word take_part(struct word *rest, char separator)
 {
 	const char *end = memchr(rest->at, separator, rest->length);
@@ -107,7 +109,7 @@ static int shown(struct word word)
 	return word.length > 60 ? 60 : (int)word.length;
 }
 
-/* "a, b, c" so far; returns how much of it there is. */
+/* Appends ", NAME" to the list in `names`; returns its new length. */
 static size_t list_name(char *names, size_t capacity, size_t used, const char *name)
 {
 	if (used < capacity)

@@ -1,5 +1,5 @@
 /*
- * The mode of instrumentation: `NAME[:KEY=VALUE]...`, as users write it and as the objects of
+ * Instrumentation mode: `NAME[:KEY=VALUE]...`, as users write it and as the objects of
  * triton_proton.mode print themselves. docs/guide/intra-kernel.md lists the keys.
  *
  *     default:granularity=warp_4:sampling_strategy=selective:sampling_options=0,3:auto=loads,dots
@@ -13,7 +13,7 @@
 #include "base/buf.h"
 #include "intra/llvm/llvm_pass.h"
 
-/* What gets scopes without a word in the kernel's source: bits of instrument_mode.autos. */
+/* What gets automatic scopes: bits of instrument_mode.autos. */
 enum instrument_auto {
 	INSTRUMENT_AUTO_LOADS = 1u << 0,
 	INSTRUMENT_AUTO_DOTS = 1u << 1,
@@ -33,30 +33,30 @@ struct instrument_mode {
 	uint32_t warps_per_unit; /* granularity; the whole CTA is INSTRUMENT_UNIT_MAX */
 	uint64_t warps;          /* bit i: warp i is sampled; 0: all */
 	enum instrument_buffer buffer;
-	uint32_t buffer_bytes; /* of a CTA; 0: as the kernel's shared memory allows */
+	uint32_t buffer_bytes; /* per CTA; 0: as much as the kernel's shared memory allows */
 	uint32_t cta_stride;   /* every n-th CTA records; at least 1 */
-	uint32_t launches;     /* of each kernel, kept in a trace; INSTRUMENT_LAUNCHES_ALL */
-	bool has_launches;     /* the mode says so itself */
-	bool time_shift;       /* the cost of a record is taken off what surrounds it */
-	bool sched_barriers;   /* AMD: nothing is scheduled across a record */
+	uint32_t launches; /* launches per kernel that a trace keeps, or INSTRUMENT_LAUNCHES_ALL */
+	bool has_launches; /* the mode has the key `launches` */
+	bool time_shift;   /* subtract the record overhead from durations */
+	bool sched_barriers; /* AMD: nothing is scheduled across a record */
 	/*
-	 * Accepted and always so: clocks are stored as 32 bits, which the decoder extends, and
-	 * nothing is stored before a scope has ended where both its ends are in one block.
+	 * Accepted, and always in effect. Clocks are stored as 32 bits and extended by the decoder.
+	 * If a scope starts and ends in one block, nothing is stored before it ends.
 	 */
 	bool clock32;
 	bool sched_stores;
 };
 
-/* Reads `text`; NULL and "" are "default". E_INVALID with a sentence. */
+/* Parses `text`; NULL and "" mean "default". E_INVALID with an error message. */
 int instrument_mode_read(const char *text, struct instrument_mode *mode, struct proton_error *err);
 
-/* Fills in what the mode decides of the pass's options, and leaves the rest. */
+/* Sets the pass options that the mode determines; the others stay unchanged. */
 void instrument_mode_options(const struct instrument_mode *mode,
 			     struct instrument_options *options);
 
 /*
- * What the mode changes in a compiled kernel, in one spelling and without commas: equal where
- * equal code is made. Part of Triton's cache key.
+ * Writes what the mode changes in a compiled kernel, in a canonical spelling without commas. Modes
+ * that produce equal code have equal keys. Part of Triton's cache key.
  */
 void instrument_mode_key(const struct instrument_mode *mode, struct out *out);
 

@@ -1,4 +1,4 @@
-/* Slices of text: a pointer and a length into text that someone else owns. */
+/* Text slices: a pointer and a length into text owned by the caller. */
 #ifndef INTRA_SLICE_H
 #define INTRA_SLICE_H
 

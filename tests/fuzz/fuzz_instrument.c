@@ -33,10 +33,10 @@ static void check(const struct decoder *decoder)
 		if (!decoder->executions[i].is_async ||
 		    decoder->executions[i].parent != DECODE_NONE)
 			abort();
-	for (size_t i = 0; i < decoder->sighting_count; i++)
-		if (decoder->sightings[i].execution < covered ||
-		    decoder->sightings[i].execution >= decoder->execution_count ||
-		    decoder->sightings[i].unit >= decoder->layout->unit_count)
+	for (size_t i = 0; i < decoder->late_end_count; i++)
+		if (decoder->late_ends[i].execution < covered ||
+		    decoder->late_ends[i].execution >= decoder->execution_count ||
+		    decoder->late_ends[i].unit >= decoder->layout->unit_count)
 			abort();
 }
 

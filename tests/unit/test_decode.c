@@ -288,11 +288,11 @@ TEST(an_end_that_four_warps_see)
 	check_totals(8, 0, 0);
 	for (uint32_t k = 0; k < 8; k++)
 		check_event(k, 4, 1000 * k + 100, (4 - k % 4) % 4, 1000 * (k + 2) + 500);
-	CHECK_U64(decoder.sighting_count, 8 * 3);
+	CHECK_U64(decoder.late_end_count, 8 * 3);
 	for (uint32_t i = 0; i < 8 * 3; i++) {
-		CHECK_U64(decoder.sightings[i].execution, i / 3);
-		CHECK_U64(decoder.sightings[i].clock, 1000 * (i / 3 + 2) + 500 + i % 3 + 1);
-		CHECK_U64(decoder.sightings[i].unit, (4 - i / 3 % 4 + i % 3 + 1) % 4);
+		CHECK_U64(decoder.late_ends[i].execution, i / 3);
+		CHECK_U64(decoder.late_ends[i].clock, 1000 * (i / 3 + 2) + 500 + i % 3 + 1);
+		CHECK_U64(decoder.late_ends[i].unit, (4 - i / 3 % 4 + i % 3 + 1) % 4);
 	}
 	done();
 }
@@ -349,7 +349,7 @@ TEST(starts_of_four_warps_that_one_ends)
 	}
 	CHECK(decode_cta(&decoder, memory));
 	check_totals(12, 0, 0);
-	CHECK_U64(decoder.sighting_count, 0);
+	CHECK_U64(decoder.late_end_count, 0);
 	for (uint32_t k = 0; k < 3; k++)
 		for (uint32_t u = 0; u < 4; u++)
 			check_event(4 * k + u, u, 1000 * k + 100 + u, 4, 1000 * (k + 1) + 500);
@@ -455,11 +455,11 @@ TEST(events_at_random)
 			CHECK_LE(i ? decoder.executions[i - 1].start : 0,
 				 decoder.executions[i].start);
 		}
-		for (size_t i = 0; i < decoder.sighting_count; i++) {
+		for (size_t i = 0; i < decoder.late_end_count; i++) {
 			const struct decode_execution *it =
-				&decoder.executions[decoder.sightings[i].execution];
+				&decoder.executions[decoder.late_ends[i].execution];
 
-			CHECK_LE(it->start + it->duration, decoder.sightings[i].clock);
+			CHECK_LE(it->start + it->duration, decoder.late_ends[i].clock);
 		}
 		done();
 	}

@@ -9,7 +9,7 @@
 static struct instrument_layout layout;
 static struct decoder decoder;
 static struct decode_execution executions[EXECUTIONS];
-static struct decode_further_end sightings[64];
+static struct decode_late_end late_ends[64];
 static struct warps_kinds kinds;
 static struct warps warps;
 static struct warps_sums sums;
@@ -25,7 +25,7 @@ static void make(const char *const *names, uint32_t count, uint32_t events)
 		layout_code(&layout, i, i < events ? INSTRUMENT_SCOPE : INSTRUMENT_EVENT_START);
 	}
 	decoder = (struct decoder){
-		.layout = &layout, .executions = executions, .sightings = sightings};
+		.layout = &layout, .executions = executions, .late_ends = late_ends};
 	warps_kinds_read(&layout, &kinds);
 }
 
@@ -77,7 +77,7 @@ static void went_on(uint16_t scope, uint8_t from, uint64_t start, uint8_t to, ui
 /* Another has seen the end of what was told last. */
 static void was_seen(uint8_t by, uint64_t clock)
 {
-	sightings[decoder.sighting_count++] = (struct decode_further_end){
+	late_ends[decoder.late_end_count++] = (struct decode_late_end){
 		.clock = clock,
 		.execution = (uint32_t)decoder.execution_count - 1,
 		.unit = by,

@@ -1,4 +1,4 @@
-/* Clearing buffers. See buffer_clear.h. */
+/* Clearing device buffers with copies from pinned zeros. */
 #include "backend/intra/buffer_clear.h"
 
 #include <pthread.h>
@@ -6,7 +6,7 @@
 
 #include "backend/intra/gpu_driver.h"
 
-/* Pinned zeros to copy from: rows of headers, as many at once as fit. */
+/* Pinned zeros as copy source; copies of more rows are split. */
 #define ZEROS_BYTES ((size_t)256 << 10)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -28,7 +28,7 @@ static const void *get_zeros(void)
 	return found;
 }
 
-/* `width` bytes at `address` and every `pitch` bytes behind. */
+/* Zeroes `width` bytes at `address` and at every `pitch` bytes after it. */
 static bool zero_rows(uint64_t address, size_t pitch, size_t width, size_t rows, void *stream)
 {
 	struct driver_copy copy = {

@@ -1,9 +1,9 @@
 /*
- * Making a buffer ready for the next launch. What is in rings needs no clearing: a unit's header
- * says how many records there are, and is believed if its magic number is there, which the unit
- * writes last. So headers are zeroed, and where rings were full the slack behind them (a record
- * there is told from one in the ring by its age), by a copy engine: to fill memory would be a
- * kernel, which takes turns with the program's.
+ * Buffer clearing: prepares a device buffer for the next launch. Ring buffers need no clearing: the
+ * unit's header has the number of records, and is valid only with its magic number, which the unit
+ * writes last. So headers are zeroed. If ring buffers were full, their slack areas are zeroed too,
+ * because a record there is told from one in the ring buffer by its age. The copy engine does it: a
+ * memset would be a kernel, which competes with the program's kernels.
  */
 #ifndef BACKEND_INTRA_BUFFER_CLEAR_H
 #define BACKEND_INTRA_BUFFER_CLEAR_H
@@ -13,22 +13,22 @@
 #include "backend/intra/device_buffers.h"
 #include "intra/layout.h"
 
-/* All of these only queue the work on `stream`; the context is current. False: it failed. */
+/* These functions only queue work on `stream`; the context is current. False if that failed. */
 
-/* The headers of the CTAs that the last launch may have had. */
+/* Headers of the CTAs that the last launch may have had. */
 bool buffer_clear_headers(const struct buffer *buffer, const struct instrument_layout *layout,
 			  void *stream);
-/* The slack behind their rings. */
+/* Slack areas of their ring buffers. */
 bool buffer_clear_slack(const struct buffer *buffer, const struct instrument_layout *layout,
 			void *stream);
-/* All of it: for launches of any layout. */
+/* The whole buffer, for launches with any layout. */
 bool buffer_clear_all(const struct buffer *buffer, void *stream);
 
 struct shape buffer_clear_shape(const struct instrument_layout *layout);
-/* True if a launch of the layout finds zeros where they have to be. */
+/* True if a launch with this layout finds zeros where it needs them. */
 bool buffer_clear_is_for(const struct buffer *buffer, const struct instrument_layout *layout);
 
-/* A run has ended; some context is current. */
+/* At the end of a run; a context is current. */
 void buffer_clear_fini(void);
 void buffer_clear_forget(void);
 

@@ -1,7 +1,6 @@
 /*
- * The kernel is launched a few times on a stream of its own. Something else may run on the same
- * multiprocessor, and the first launches find nothing in the caches: both make things longer, so
- * that the least of all launches is what is meant.
+ * Calibration: launches the calibration kernel several times on its own stream. Other work on the
+ * same SM and cold caches only make it slower, so the minimum of all launches is used.
  */
 #include "backend/intra/calibrate.h"
 
@@ -16,11 +15,11 @@
 #define LAUNCHES 32u
 #define THREADS 32u
 #define EMPTIES (CALIBRATE_FEW + CALIBRATE_MANY)
-/* No record takes that long, unless it was not the kernel that ran. */
+/* No record takes longer, unless another kernel ran. */
 #define CYCLES_MAX 10000
 #define PAUSE_NS 20000
 
-/* Indices of the scopes in the kernel's layout. */
+/* Scope indices in the kernel's layout. */
 enum {
 	FEW,
 	EMPTY,
@@ -33,15 +32,15 @@ struct calibration {
 	void *stream;
 	void *module;
 	void *function;
-	uint64_t address; /* on the device: a buffer for each launch */
-	uint8_t *bytes;   /* the same here */
+	uint64_t address; /* device memory: a buffer per launch */
+	uint8_t *bytes;   /* host copy */
 	bool is_used;     /* the device may still write to it */
 };
 
-/* What a device was too busy for: to be given back when there is another occasion. */
+/* Resources that the device was still using, to be released later. */
 static struct calibration left;
 
-/* The least that was measured, in cycles. */
+/* Minimum measured cycles. */
 struct least {
 	uint64_t outer[2]; /* around few, around many */
 	uint64_t empty[EMPTIES];
@@ -102,7 +101,7 @@ static int launch_all(struct calibration *it, struct proton_error *err)
 		return failed("cuMemsetD8Async", result, err);
 	it->is_used = true;
 	for (uint32_t i = 0; i < LAUNCHES; i++) {
-		uint64_t unused = 0; /* what Triton calls the global scratch memory */
+		uint64_t unused = 0; /* Triton's global scratch memory */
 		uint64_t buffer = it->address + (uint64_t)i * it->layout.cta_bytes;
 		void *parameters[] = {&unused, &buffer};
 
@@ -115,7 +114,7 @@ static int launch_all(struct calibration *it, struct proton_error *err)
 	return PROTON_OK;
 }
 
-/* Not cuStreamSynchronize(): a kernel of the program's may occupy the device for long. */
+/* Not cuStreamSynchronize(): a kernel of the program may occupy the device for long. */
 static int await(struct calibration *it, uint64_t limit_ns, struct proton_error *err)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
@@ -144,7 +143,7 @@ static int copy_back(const struct calibration *it, struct proton_error *err)
 	return result ? failed("cuStreamSynchronize", result, err) : PROTON_OK;
 }
 
-/* What the device may still use stays; of several contexts' only the first is remembered. */
+/* Keeps what the device may still use; with several contexts, only the first is kept. */
 static void release(struct calibration *it)
 {
 	free(it->bytes);
@@ -171,7 +170,7 @@ static void lessen(uint64_t *least, uint64_t cycles)
 		*least = cycles;
 }
 
-/* One launch; one whose records are not whole is passed over. */
+/* Reads one launch; a launch with missing records is ignored. */
 static void look_at(const struct decoder *decoder, struct least *least)
 {
 	uint32_t empties = 0;

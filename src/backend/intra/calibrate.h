@@ -1,6 +1,6 @@
 /*
- * Measuring what a record costs on a device: a kernel of ours, with the records that the pass puts
- * into any other, and nothing besides.
+ * Calibration of the record overhead: runs a kernel that has the same records as any instrumented
+ * kernel and does nothing else.
  */
 #ifndef BACKEND_INTRA_CALIBRATE_H
 #define BACKEND_INTRA_CALIBRATE_H
@@ -8,12 +8,12 @@
 #include "base/err.h"
 #include "intra/decode/decoder.h"
 
-/* So long is waited for the device, on which other work may be under way. */
+/* Maximum time to wait for a device that may be busy. */
 #define CALIBRATE_LIMIT_NS 1000000000ull
 
 /*
- * On the current context's device, between driver_enter() and driver_leave(); one caller at a time.
- * E_UNSUPPORTED, with the call that failed; E_NOMEM.
+ * Measures on the current context's device. Call between driver_enter() and driver_leave(), one
+ * caller at a time. E_UNSUPPORTED with the call that failed; E_NOMEM.
  */
 int calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_error *err);
 /* After fork(), in the child. */

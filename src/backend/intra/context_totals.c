@@ -1,4 +1,4 @@
-/* Launches added up. See context_totals.h. */
+/* Totals per kernel and context: sums launches and reports them to the profile. */
 #include "backend/intra/context_totals.h"
 
 #include <stdatomic.h>
@@ -13,23 +13,23 @@
 
 #define NODES_MAX 4096u
 
-/* A scope in its place below the kernel. */
+/* A scope at its position below the kernel. */
 struct scope_total {
 	struct proton_context where;
 	uint32_t scope;
 	uint32_t first_child; /* 0: none */
 	uint32_t next_sibling;
-	uint64_t count; /* whole executions; these five are about them alone */
+	uint64_t count; /* whole executions; the next five are about them only */
 	uint64_t cycles;
 	uint64_t min;
 	uint64_t max;
 	uint32_t *histogram;
-	uint64_t partial; /* other executions */
+	uint64_t partial; /* partial executions */
 };
 
 /* ------------------------------------------------------------------ nodes */
 
-/* The first launch: there is the kernel, and a frame for each of its scopes. */
+/* At the first launch: creates the kernel's node, and a frame for each scope. */
 static bool begin(struct context_totals *sums, const struct launch_totals *totals)
 {
 	const struct instrument_layout *layout = &totals->kernel->layout;
@@ -55,7 +55,7 @@ void context_totals_fini(struct context_totals *sums)
 	*sums = (struct context_totals){0};
 }
 
-/* The child of `parent` for `scope`; the parent itself when there is no room for more. */
+/* The child of `parent` for `scope`; `parent` itself if there is no space for more. */
 static uint32_t child_of(struct context_totals *sums, uint32_t parent, uint32_t scope)
 {
 	uint32_t at;
@@ -119,8 +119,8 @@ enum {
 };
 
 /*
- * All exclusive or properties: the cycles of a scope hold those of the scopes inside already, so
- * that nothing may add up towards the root.
+ * All exclusive or properties: the cycles of a scope include those of inner scopes, so nothing may
+ * be summed towards the root.
  */
 static const struct proton_metric metrics[METRICS] = {
 	[CYCLES] = {.name = "cycles (exc)", .type = PROTON_METRIC_INT64},
@@ -139,7 +139,7 @@ static const struct proton_metric metrics[METRICS] = {
 static uint32_t id_of(int metric)
 {
 	static _Atomic uint32_t ids[METRICS];
-	/* relaxed, like the store below: every thread finds the same number */
+	/* relaxed, like the store below: every thread computes the same number */
 	uint32_t id = atomic_load_explicit(&ids[metric], memory_order_relaxed);
 
 	if (!id) {
@@ -149,7 +149,7 @@ static uint32_t id_of(int metric)
 	return id;
 }
 
-/* Metrics of one scope, as they are put together. */
+/* Metrics of one scope. */
 struct told {
 	struct proton_metric values[METRICS];
 	size_t count;
@@ -174,7 +174,7 @@ static void put_double(struct told *told, int metric, double value)
 	next(told, metric)->value.float64 = value;
 }
 
-/* What `new` has counted is a part of `sum` by now. */
+/* Reports `new`, which `sum` already includes. */
 static void tell(const struct context_totals *sums, const struct scope_total *sum,
 		 const struct launch_node *new, uint64_t units, const struct device *device)
 {
@@ -188,7 +188,7 @@ static void tell(const struct context_totals *sums, const struct scope_total *su
 	if (new->partial)
 		put_int64(&told, PARTIAL, new->partial);
 	put_double(&told, PER_WARP, (double)(sum->count + sum->partial) / (double)sums->units);
-	/* How long a partial execution took is not known. */
+	/* The duration of a partial execution is unknown. */
 	if (sum->count) {
 		put_int64(&told, MIN, sum->min);
 		put_double(&told, MEAN, (double)sum->cycles / (double)sum->count);
@@ -225,7 +225,7 @@ static void add(struct scope_total *sum, const struct launch_node *node)
 bool context_totals_add(struct context_totals *sums, struct launch_totals *totals, uint64_t units,
 			const struct device *device)
 {
-	uint32_t *places; /* the index in `sums` of each node */
+	uint32_t *places; /* index in `sums` of each node */
 
 	if (!sums->node_count && !begin(sums, totals))
 		return false;

@@ -1,6 +1,6 @@
 /*
- * Launches of a kernel in a context added up: after each launch the profile is told what it adds
- * and what is known by now.
+ * Totals of a kernel's launches in one context. After each launch the profile gets what the launch
+ * adds, and properties of the total.
  */
 #ifndef BACKEND_INTRA_CONTEXT_TOTALS_H
 #define BACKEND_INTRA_CONTEXT_TOTALS_H
@@ -9,7 +9,7 @@
 
 struct device;
 
-/* All zero: nothing has been added yet. */
+/* All zero: no launch yet. */
 struct context_totals {
 	struct scope_total *nodes; /* 0 is the kernel */
 	uint32_t node_count;
@@ -19,8 +19,9 @@ struct context_totals {
 };
 
 /*
- * The launch is complete, `units` of its warps were sampled on `device`: takes what `totals` has
- * counted, and sets its nodes' contexts. False: out of memory, and it is lost. The sums are locked.
+ * Adds a complete launch, of which `units` warps were sampled on `device`, and sets the contexts of
+ * the nodes in `totals`. False if out of memory; then the launch is lost. The caller holds the
+ * lock.
  */
 bool context_totals_add(struct context_totals *sums, struct launch_totals *totals, uint64_t units,
 			const struct device *device);

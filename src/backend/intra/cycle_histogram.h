@@ -1,12 +1,11 @@
-/* Distributions of durations in cycles; those of kernel times are in format/rows.h. */
+/* Histogram of durations in cycles; format/rows.h has the one of kernel times. */
 #ifndef BACKEND_INTRA_CYCLE_HISTOGRAM_H
 #define BACKEND_INTRA_CYCLE_HISTOGRAM_H
 
 #include <stdint.h>
 
 /*
- * Exact below 32 cycles, then 32 buckets per power of two, so that a percentile is off by 3 % at
- * most.
+ * Exact below 32 cycles, then 32 buckets per power of two, so a percentile is off by at most 3 %.
  */
 #define CYCLE_SUB_LOG2 5u
 #define CYCLE_SUB (1u << CYCLE_SUB_LOG2)

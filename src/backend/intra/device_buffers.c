@@ -1,4 +1,4 @@
-/* Buffers on devices. See device_buffers.h. */
+/* Buffer pool: allocates device memory in slabs and hands out cleared buffers. */
 #include "backend/intra/device_buffers.h"
 
 #include <pthread.h>
@@ -8,11 +8,11 @@
 
 #define BYTES_MIN ((size_t)64 << 10)
 
-/* What is allocated at once, if buffers are smaller than that; and how many at most. */
+/* Size of an allocation for several buffers, and maximum number of buffers in it. */
 #define SLAB_BYTES ((size_t)32 << 20)
 #define SLAB_BUFFERS 16u
 
-/* An allocation of the device, cut into buffers. */
+/* One device allocation, divided into buffers. */
 struct slab {
 	uint64_t address;
 	void *context;
@@ -22,9 +22,9 @@ struct slab {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct buffer *unused;
-static size_t all_bytes; /* those handed out too */
+static size_t all_bytes; /* including buffers in use */
 
-/* For a launch that asks for `asked` bytes; both are large enough. */
+/* Which buffer fits a launch that requests `asked` bytes better; both are large enough. */
 static bool is_better(const struct buffer *one, const struct buffer *other, size_t asked)
 {
 	if ((one->asked_bytes == asked) != (other->asked_bytes == asked))
@@ -34,7 +34,7 @@ static bool is_better(const struct buffer *one, const struct buffer *other, size
 	return !one->shape.cta_bytes && other->shape.cta_bytes;
 }
 
-/* One of `bytes` or more. The lock is held. */
+/* Takes an unused buffer of at least `bytes`. The lock is held. */
 static struct buffer *find_unused(size_t bytes, size_t asked, void *context)
 {
 	struct buffer **best = NULL;
@@ -54,7 +54,7 @@ static struct buffer *find_unused(size_t bytes, size_t asked, void *context)
 	return found;
 }
 
-/* Sizes in steps of a quarter, so that launches of nearly the same size share buffers. */
+/* Rounds to steps of a quarter, so launches of similar sizes share buffers. */
 static size_t round_up(size_t bytes)
 {
 	size_t step = BYTES_MIN;
@@ -66,7 +66,7 @@ static size_t round_up(size_t bytes)
 
 /* ------------------------------------------------------------------ slabs */
 
-/* Takes the buffers of `slab` off the list and frees it, if its context still is; locked. */
+/* Frees the slab and its buffers, and its device memory if its context exists. The lock is held. */
 static void free_slab(struct slab *slab, bool is_there)
 {
 	for (struct buffer **at = &unused; *at;) {
@@ -87,7 +87,7 @@ static void free_slab(struct slab *slab, bool is_there)
 	free(slab);
 }
 
-/* One of which no buffer is in use; the lock is held. */
+/* A slab without buffers in use. The lock is held. */
 static struct slab *find_idle(void)
 {
 	for (struct buffer *buffer = unused; buffer; buffer = buffer->next)
@@ -96,7 +96,7 @@ static struct slab *find_idle(void)
 	return NULL;
 }
 
-/* Room for `bytes` more under the limit, made if need be by giving up what is unused. */
+/* Reserves `bytes` of the limit, freeing unused slabs if necessary. */
 static bool claim(size_t bytes)
 {
 	struct slab *idle;
@@ -137,7 +137,7 @@ static struct buffer *cut(struct slab *slab, uint32_t index, size_t bytes, void 
 	return NULL;
 }
 
-/* Zeroes it and waits for that, so that its buffers can be used on any stream. */
+/* Zeroes the memory and waits, so the buffers can be used on any stream. */
 static bool zero(uint64_t address, size_t bytes)
 {
 	void *stream = NULL;
@@ -150,7 +150,7 @@ static bool zero(uint64_t address, size_t bytes)
 	return is_ok;
 }
 
-/* `count` buffers of `bytes` bytes each in one allocation: a list, or NULL. */
+/* `count` buffers of `bytes` bytes in one allocation, as a list; NULL on failure. */
 static struct buffer *make(size_t bytes, uint32_t count, void *context)
 {
 	struct slab *slab = calloc(1, sizeof(*slab));
@@ -184,7 +184,7 @@ static struct buffer *make(size_t bytes, uint32_t count, void *context)
 	return NULL;
 }
 
-/* As many at once as make the next launches cheap; fewer when memory is short. */
+/* Allocates several buffers for the next launches, or one if memory is short. */
 static struct buffer *make_some(size_t bytes, void *context)
 {
 	uint32_t count = bytes < SLAB_BYTES ? (uint32_t)(SLAB_BYTES / bytes) : 1;
@@ -247,7 +247,7 @@ void device_buffers_give(struct buffer *buffer)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Its slab is never idle from now on, so that memory is never given back. */
+/* Its slab never becomes idle, so the device memory is never freed. */
 void device_buffers_drop(struct buffer *buffer)
 {
 	unclaim(buffer->bytes);

@@ -1,7 +1,7 @@
 /*
- * Device memory that instrumented kernels write into: buffers that are reused, of a bounded sum,
- * each cleared before it is handed out (buffer_clear.h). Taking one costs a lock and, only while
- * the pool still grows, an allocation now and then: several buffers are made at once.
+ * Buffer pool: device memory for the records of launches. Buffers are reused, limited in total
+ * size, and cleared before reuse (buffer_clear.h). Taking one costs a lock. While the pool grows, a
+ * few launches also cost an allocation, for several buffers at once.
  */
 #ifndef BACKEND_INTRA_DEVICE_BUFFERS_H
 #define BACKEND_INTRA_DEVICE_BUFFERS_H
@@ -16,30 +16,30 @@
 
 struct kernel;
 
-/* All buffers of the process together. */
+/* Maximum bytes of all buffers of the process. */
 #define DEVICE_BUFFERS_BYTES_MAX ((size_t)512 << 20)
 
 struct slab;
 
-/* Of a layout (intra/layout.h), what says where headers are and where records end. */
+/* The part of a layout (intra/layout.h) that determines where headers and slack areas are. */
 struct shape {
 	uint32_t unit_count;
 	uint32_t ring_bytes;
 	uint32_t slack_bytes;
-	uint32_t cta_bytes; /* 0: no layout at all */
+	uint32_t cta_bytes; /* 0: no layout */
 };
 
 struct buffer {
-	struct buffer *next; /* in whatever list it is */
-	struct slab *slab;   /* the allocation that it is a part of */
+	struct buffer *next; /* in the list that it is in */
+	struct slab *slab;   /* its allocation */
 	uint64_t address;
 	size_t bytes;
-	void *context; /* of the driver */
-	void *event;   /* recorded behind the launch */
+	void *context; /* driver context */
+	void *event;   /* recorded after the launch */
 	bool is_of_graph;
-	/* What it was cleared for: launches of this shape find zeros where they have to be. */
-	struct shape shape; /* none: for any, all of it is zero */
-	size_t asked_bytes; /* when it was taken last */
+	/* Launches of this shape find zeros where they need them. */
+	struct shape shape; /* none: all of the buffer is zero */
+	size_t asked_bytes; /* requested when it was taken last */
 	uint64_t number;    /* in the queue */
 	uint64_t turn;      /* of its kernel, to go into traces */
 	/* The launch that fills it. */
@@ -53,19 +53,19 @@ struct buffer {
 };
 
 /*
- * At least `bytes` of the current context, cleared by now, if can be one that was last taken for as
- * many: then it mostly was cleared for the same kernel. NULL: none left.
+ * Takes a cleared buffer of at least `bytes` in the current context. Prefers one that was last
+ * taken for the same size: probably for the same kernel. NULL if none is left.
  */
 struct buffer *device_buffers_take(size_t bytes);
-/* One that will never come back, for a launch that is captured; all zero by now. */
+/* Takes a zeroed buffer for a captured launch. It is never returned. */
 struct buffer *device_buffers_take_for_graph(size_t bytes);
-/* Cleared by the caller. */
+/* Returns a buffer that the caller has cleared. */
 void device_buffers_give(struct buffer *buffer);
-/* It is not usable any more: its context is gone. */
+/* Discards a buffer that cannot be used any more, because its context is gone. */
 void device_buffers_drop(struct buffer *buffer);
-/* Gives what is unused back to the devices. */
+/* Frees unused device memory. */
 void device_buffers_empty(void);
-/* In the child of a fork, where nothing of it exists. */
+/* After fork(), in the child, where no buffer exists. */
 void device_buffers_forget(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* What is known of contexts. See device_clock.h. */
+/* Clocks per driver context, and the offset between the global timer and the host clock. */
 #include "backend/intra/device_clock.h"
 
 #include <pthread.h>
@@ -6,9 +6,9 @@
 #include "backend/intra/gpu_driver.h"
 #include "backend/intra/record_overhead.h"
 
-/* From a launch that finds the device idle to its first instruction; as a rule of thumb. */
+/* Estimated time from the launch on an idle device to its first instruction. */
 #define LAUNCH_LATENCY_NS 4000
-/* By how much the device's timer and our clock may drift apart: one part in so many, 100 ppm. */
+/* Maximum drift between the global timer and the host clock: 1 / 10000, 100 ppm. */
 #define DRIFT_INVERSE 10000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -70,9 +70,10 @@ void device_clock_note_mhz(struct device_clock *place, double mhz)
 }
 
 /*
- * A launch cannot begin before it is made nor be seen to have ended before it has: each one narrows
- * what the device's timer can differ by from our clock. The two drift, so what was learned earlier
- * counts less and less; where they still cross, a clock was set and we begin anew.
+ * A launch cannot start before it was made, nor end after it was seen to have ended. Each launch
+ * thus narrows the range of the offset between the global timer and the host clock. The clocks
+ * drift, so earlier bounds are widened over time. If they still contradict the new ones, a clock
+ * was set, and the new bounds replace them.
  */
 static void narrow_offset(struct device_clock *place, uint64_t before_ns, uint64_t after_ns,
 			  const struct trace_builder *builder)

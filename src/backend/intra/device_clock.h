@@ -1,6 +1,6 @@
 /*
- * What is known of each context of the driver that kernels were launched in: its device, the
- * clocks there, and how the device's timer relates to the clock of the program.
+ * Device clocks: for each driver context with launches, its device, the clock rates, and the offset
+ * between the global timer and the host clock.
  */
 #ifndef BACKEND_INTRA_DEVICE_CLOCK_H
 #define BACKEND_INTRA_DEVICE_CLOCK_H
@@ -10,7 +10,7 @@
 
 #define DEVICE_CLOCKS_MAX 64u
 
-/* The first five do not change. */
+/* The first five are constant. */
 struct device_clock {
 	void *context;
 	uint32_t index;
@@ -18,26 +18,26 @@ struct device_clock {
 	uint64_t timer_khz;
 	struct decode_overhead cost;
 	double clock_mhz;
-	/* device + offset = program: known to be between these, which launches narrow. */
+	/* Bounds of (host clock - global timer), which launches narrow. */
 	int64_t offset_least_ns;
 	int64_t offset_most_ns;
-	uint64_t offset_at_ns; /* when these were so; 0: never */
+	uint64_t offset_at_ns; /* when they were set; 0: never */
 };
 
-/* Of the context, which is current, new if need be; NULL if there are too many. */
+/* For the current context, created if new; NULL if there are too many. */
 struct device_clock *device_clock_of(void *context);
-/* The context of the i-th place; NULL behind the last one. */
+/* The context with that index; NULL after the last one. */
 void *device_clock_context(uint32_t index);
-/* The clock, where it cannot be measured: what launches that were long enough have shown. */
+/* Clock rate for launches that are too short to measure it: from the last longer launch. */
 double device_clock_mhz(const struct device_clock *place);
 void device_clock_note_mhz(struct device_clock *place, double mhz);
 /*
- * What to add to the device's timer. `builder` have the times of a launch that was made after
- * `before_ns` and was seen to have ended at `after_ns`.
+ * The offset to add to the global timer. `builder` has the times of a launch that was made after
+ * `before_ns` and seen to have ended at `after_ns`.
  */
 int64_t device_clock_offset(struct device_clock *place, uint64_t before_ns, uint64_t after_ns,
 			    const struct trace_builder *builder);
-/* Contexts may be gone by the next run, and their handles used again. */
+/* Contexts may be destroyed before the next run, and their handles reused. */
 void device_clock_clear(void);
 void device_clock_forget(void);
 

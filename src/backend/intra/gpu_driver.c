@@ -1,4 +1,4 @@
-/* Choosing and binding the driver. See gpu_driver.h. */
+/* Choosing and binding the GPU driver: libcuda or HIP. */
 #include "backend/intra/gpu_driver.h"
 
 #include <dlfcn.h>
@@ -26,7 +26,7 @@ static _Atomic enum vendor bound;
 
 static void *open_cuda(void)
 {
-	const char *named = getenv("PROTON_CUDA_PATH"); /* for tests: a libcuda of one's own */
+	const char *named = getenv("PROTON_CUDA_PATH"); /* for tests: another libcuda */
 
 	return dlopen(named && *named ? named : "libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
 }

@@ -1,8 +1,7 @@
 /*
- * The driver that instrumentation needs, under the names that CUDA's gives its functions: NVIDIA's
- * libcuda.so.1, or HIP made to look like it (gpu_driver_hip.h). Which of the two, the first kernel
- * says that is told to us: a process may have both libraries. No vendor's header, no library to
- * link with.
+ * GPU driver for instrumentation, with CUDA's function names: NVIDIA's libcuda.so.1, or HIP adapted
+ * to the same interface (gpu_driver_hip.h). The first instrumented kernel determines which, because
+ * a process may have both libraries. Does not need vendor headers or libraries to build.
  */
 #ifndef BACKEND_INTRA_GPU_DRIVER_H
 #define BACKEND_INTRA_GPU_DRIVER_H
@@ -30,7 +29,7 @@
 #define DRIVER_MEMORY_HOST 1
 #define DRIVER_MEMORY_DEVICE 2
 
-/* Rows of bytes: CUDA_MEMCPY2D. */
+/* CUDA_MEMCPY2D: copies rows of bytes. */
 struct driver_copy {
 	size_t from_x;
 	size_t from_y;
@@ -53,7 +52,7 @@ struct driver_copy {
 _Static_assert(sizeof(struct driver_copy) == 128 && offsetof(struct driver_copy, rows) == 120,
 	       "CUDA_MEMCPY2D");
 
-/* Each as cuda.h declares it, with handles as pointers; 0 is success. */
+/* Declared as in cuda.h, with handles as pointers; 0 is success. */
 #define DRIVER_FUNCTIONS(X)                                                                        \
 	X(cuCtxGetCurrent, (void **context))                                                       \
 	X(cuCtxPushCurrent_v2, (void *context))                                                    \
@@ -80,7 +79,7 @@ _Static_assert(sizeof(struct driver_copy) == 128 && offsetof(struct driver_copy,
 	X(cuMemcpy2DAsync_v2, (const struct driver_copy *copy, void *stream))                      \
 	X(cuMemsetD8Async, (uint64_t address, unsigned char value, size_t count, void *stream))
 
-/* For kernels of our own (calibrate.h): all of them, or NULL. */
+/* For the calibration kernel (calibrate.h): all of them, or all NULL. */
 #define DRIVER_KERNEL_FUNCTIONS(X)                                                                 \
 	X(cuModuleLoadData, (void **module, const void *image))                                    \
 	X(cuModuleUnload, (void *module))                                                          \
@@ -97,46 +96,49 @@ struct driver {
 #undef DRIVER_FIELD
 };
 
-/* A function of a library, and where in a struct of pointers it goes. */
+/* A function of a library, and its offset in a struct of pointers. */
 struct driver_name {
 	const char *name;
 	size_t offset;
 };
 
-/* Fills `functions` with all of them; if the library lacks one with none, and returns its name. */
+/* Fills `functions`. If the library lacks one, sets none and returns its name. */
 const char *driver_find(void *library, const struct driver_name *names, size_t count,
 			void *functions);
-/* Could kernels be run here at all? Initialises nothing. E_NOLIB. */
+/* Checks whether kernels can run at all, without initializing anything. E_NOLIB. */
 int driver_look(struct proton_error *err);
 /*
- * Fills `driver` for kernels of this vendor; idempotent. E_NOLIB, E_UNSUPPORTED, also when it has
- * been filled for the other one.
+ * Fills `driver` for kernels of this vendor; idempotent. E_NOLIB; E_UNSUPPORTED, also if it was
+ * filled for the other vendor.
  */
 int driver_bind(bool is_amd, struct proton_error *err);
-/* True if it has been: then the calling thread sees it. */
+/* True after driver_bind(); then the calling thread sees `driver`. */
 bool driver_is_bound(void);
 /* After fork(), in the child. */
 void driver_forget(void);
 extern struct driver driver;
 
-/* A handle of the driver from the number that others keep it as. */
+/* Converts the integer form of a driver handle. */
 static inline void *driver_handle(uint64_t value)
 {
 	return (void *)(uintptr_t)value;
 }
 
 /*
- * While a thread captures a graph, calls such as cuMemAlloc are refused on every thread, and fail
- * that capture, unless the caller says that it knows what it does. What the thread has the device
- * do meanwhile is ours, and in nobody's profile. Returns what to give to driver_leave().
- * `driver` is bound.
+ * While a thread captures a graph, calls such as cuMemAlloc fail on every thread and invalidate the
+ * capture, unless the calling thread has relaxed its capture mode. Also excludes the thread's GPU
+ * work from all profiles until driver_leave(). Returns the argument for driver_leave(). `driver`
+ * must be bound.
  */
 int driver_enter(void);
 void driver_leave(int mode);
 
-/* The id (record/store/devices.h) of the current context's device, described if new; its clock. */
+/*
+ * ID (record/store/devices.h) of the current context's device, which is described if new; and its
+ * clock rate.
+ */
 uint32_t driver_device(uint64_t *clock_khz);
-/* The rate of the timer that units' headers have, of the current context's device. */
+/* Rate of the global timer in unit headers, on the current context's device. */
 uint64_t driver_timer_khz(void);
 
 #endif

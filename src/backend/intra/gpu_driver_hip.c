@@ -1,4 +1,4 @@
-/* HIP in the driver's shape. See gpu_driver_hip.h. */
+/* HIP adapter: implements the functions of `struct driver` with HIP. */
 #include "backend/intra/gpu_driver_hip.h"
 
 #include <dlfcn.h>
@@ -16,9 +16,9 @@
 
 #define DEVICES_MAX 64
 #define NESTING_MAX 8
-#define TIMER_KHZ 100000 /* of all that follow gfx9, and where HIP does not tell */
+#define TIMER_KHZ 100000 /* for everything after gfx9, and if HIP does not report it */
 
-/* Errors and flags that the rest of the backend compares and gives are the same numbers. */
+/* Error codes and flags have the same numbers as in CUDA. */
 _Static_assert(HIP_E_OUT_OF_MEMORY == DRIVER_OUT_OF_MEMORY, "hipErrorOutOfMemory");
 _Static_assert(HIP_E_DEINITIALIZED == DRIVER_DEINITIALIZED, "hipErrorDeinitialized");
 _Static_assert(HIP_E_NOT_READY == DRIVER_NOT_READY, "hipErrorNotReady");
@@ -34,19 +34,19 @@ static struct {
 #undef HIP_FIELD
 } hip;
 
-/* What cuEventCreate() gives. */
+/* A handle from cuEventCreate(). */
 struct event {
-	void *behind; /* the launch, on its stream */
-	void *seen;   /* behind a wait for it, on `watcher` */
+	void *behind; /* on the launch's stream, after the launch */
+	void *seen;   /* on `watcher`, after a wait for the first */
 	void *watcher;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void *watchers[DEVICES_MAX]; /* one stream for each device, kept */
+static void *watchers[DEVICES_MAX]; /* one stream per device, kept */
 static _Thread_local int before[NESTING_MAX];
 static _Thread_local int depth;
 
-/* An error is not left to the program. */
+/* Clears the error, so the program does not see it. */
 static int take_back(int result)
 {
 	if (result)
@@ -115,7 +115,7 @@ static int get_attribute(int *value, int attribute, int device)
 		ours = HIP_ATTRIBUTE_BUS_WIDTH;
 		break;
 	default:
-		return HIP_E_NOT_SUPPORTED; /* compute capabilities: driver_hip_arch() */
+		return HIP_E_NOT_SUPPORTED; /* compute capabilities: see driver_hip_arch() */
 	}
 	return take_back(hip.hipDeviceGetAttribute(value, ours, device));
 }
@@ -133,7 +133,7 @@ void driver_hip_arch(int device, char *arch, size_t capacity)
 	if (take_back(hip.hipGetDevicePropertiesR0600(&properties, device)) != 0)
 		return;
 	properties.arch[sizeof(properties.arch) - 1] = '\0';
-	/* Behind the colon: what the driver has switched on. */
+	/* After the colon: features that the driver has enabled. */
 	snprintf(arch, capacity, "%.*s", (int)strcspn(properties.arch, ":"), properties.arch);
 }
 
@@ -173,7 +173,7 @@ static int synchronize_stream(void *stream)
 	return take_back(hip.hipStreamSynchronize(stream));
 }
 
-/* The stream of the current device on which launches are waited for. */
+/* The current device's stream on which launches are waited for. */
 static int get_watcher(void **stream)
 {
 	int device = 0;
@@ -288,7 +288,7 @@ static int copy_to_host(void *to, uint64_t from, size_t bytes, void *stream)
 	return take_back(hip.hipMemcpyDtoHAsync(to, driver_handle(from), bytes, stream));
 }
 
-/* Only what the backend asks for: rows from the host to a device, from their beginning. */
+/* Supports only what the backend uses: rows from host to device, at offset 0. */
 static int copy_rows(const struct driver_copy *copy, void *stream)
 {
 	if (copy->from_kind != DRIVER_MEMORY_HOST || copy->to_kind != DRIVER_MEMORY_DEVICE ||
@@ -335,7 +335,7 @@ static const struct driver hip_driver = {
 
 static const char *named(void)
 {
-	const char *path = getenv("PROTON_HIP_PATH"); /* for tests: a libamdhip64 of one's own */
+	const char *path = getenv("PROTON_HIP_PATH"); /* for tests: another libamdhip64 */
 
 	return path && *path ? path : NULL;
 }
@@ -354,8 +354,8 @@ static int is_hip(struct dl_phdr_info *info, size_t size, void *path_out)
 }
 
 /*
- * The one that is in the process, by its path: PyTorch brings its own, whose name differs from that
- * of ROCm's, and a second one would know none of the first one's streams.
+ * Finds the loaded library by its path. PyTorch brings its own, with another name than ROCm's, and
+ * a second copy would not know the streams of the first.
  */
 static bool find_loaded(char path[static PATH_MAX])
 {
@@ -386,7 +386,7 @@ bool driver_hip_is_likely(void)
 
 	if (name)
 		return access(name, R_OK) == 0;
-	/* The kernel's driver of AMD GPUs; under WSL there is none, but ROCm. */
+	/* The kernel driver of AMD GPUs. WSL has none, only ROCm. */
 	return find_loaded(path) || access("/dev/kfd", F_OK) == 0 ||
 	       access("/opt/rocm/lib/libamdhip64.so", F_OK) == 0;
 }

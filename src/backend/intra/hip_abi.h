@@ -1,6 +1,7 @@
 /*
- * The part of HIP's ABI that instrumentation uses, after hip/hip_runtime_api.h of ROCm 6.0 to 7.1;
- * tests/python/test_hip_abi.py compares the two. No vendor's header, no library to link with.
+ * The part of HIP's ABI that instrumentation uses, from hip/hip_runtime_api.h of ROCm 6.0 to 7.1;
+ * tests/python/test_hip_abi.py compares the two. Does not need vendor headers or libraries to
+ * build.
  */
 #ifndef BACKEND_INTRA_HIP_ABI_H
 #define BACKEND_INTRA_HIP_ABI_H
@@ -21,25 +22,25 @@
 #define HIP_HOST_PORTABLE 1u
 #define HIP_COPY_TO_DEVICE 1
 
-/* Members of hipDeviceAttribute_t, which has no numbers in common with CUDA's. */
+/* Values of hipDeviceAttribute_t, which differ from CUDA's. */
 #define HIP_ATTRIBUTE_CLOCK_RATE 5
 #define HIP_ATTRIBUTE_BUS_WIDTH 59
 #define HIP_ATTRIBUTE_MEMORY_CLOCK_RATE 60
 #define HIP_ATTRIBUTE_PROCESSORS 63
 #define HIP_ATTRIBUTE_WALL_CLOCK_RATE 10017
 
-/* hipDeviceProp_tR0600: only the name of the architecture, such as "gfx942:sramecc+:xnack-". */
+/* hipDeviceProp_tR0600: only the architecture name, such as "gfx942:sramecc+:xnack-". */
 struct hip_properties {
 	char before[1160];
 	char arch[256];
-	char after[680]; /* 56 bytes in 7.1; room for more */
+	char after[680]; /* 56 bytes in 7.1; space for more */
 };
 
 _Static_assert(offsetof(struct hip_properties, arch) == 1160, "hipDeviceProp_tR0600.gcnArchName");
 _Static_assert(sizeof(struct hip_properties) >= 1472, "hipDeviceProp_tR0600");
 _Static_assert(sizeof(void *) == sizeof(uint64_t), "hipDeviceptr_t is a pointer, CUdeviceptr not");
 
-/* As the header declares them, with handles and hipDeviceptr_t as pointers; 0 is success. */
+/* Declared as in the header, with handles and hipDeviceptr_t as pointers; 0 is success. */
 #define HIP_FUNCTIONS(X)                                                                           \
 	X(hipGetLastError, (void))                                                                 \
 	X(hipGetDevice, (int *device))                                                             \

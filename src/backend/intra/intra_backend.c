@@ -1,7 +1,7 @@
 /*
- * The backend "instrumentation": kernels that a compiler pass (src/instrument) has given records
- * of the clock. Each launch writes into a buffer of ours; the launching thread takes one from a
- * pool and queues it behind the launch, and background threads do the rest (launch_queue.h).
+ * Instrumentation backend: profiles kernels instrumented by the pass in src/intra. Each launch
+ * writes its records into a device buffer. The launching thread takes one from the pool and queues
+ * it after the launch; reader threads do the rest (launch_queue.h).
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,15 +17,15 @@
 #include "record/session/session.h"
 #include "record/store/intra_launch.h"
 
-/* CTAs of a grid that is not sampled in full are this large at most, when room is reckoned. */
+/* Maximum assumed bytes per CTA when the space for a partially sampled grid is computed. */
 #define CTA_BYTES_MAX ((size_t)4 << 20)
 
-/* The buffer that the launch which this thread is making will fill. */
+/* The buffer for the launch that this thread is about to make. */
 struct pending {
 	struct buffer *buffer;
-	size_t bytes; /* asked for */
+	size_t bytes; /* requested */
 	uint64_t before_ns;
-	bool is_asked; /* and not launched yet */
+	bool is_asked; /* requested and not launched yet */
 	bool is_captured;
 };
 
@@ -36,7 +36,7 @@ static _Atomic uint32_t launches_kept;
 
 /* ------------------------------------------------------------------ launches */
 
-/* A launch that failed between the two calls: the buffer may be in use, nobody knows by whom. */
+/* The launch failed after a buffer was requested. A kernel may still be using the buffer. */
 static void give_up(struct pending *abandoned, uint64_t stream)
 {
 	struct buffer *buffer = abandoned->buffer;
@@ -62,21 +62,21 @@ static bool is_capturing(uint64_t stream)
 uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t stream)
 {
 	uint32_t stride = atomic_load_explicit(&cta_stride, memory_order_relaxed);
-	struct trace_event earlier; /* of a launch that is not ours */
+	struct trace_event earlier; /* of a launch that is not instrumented */
 	size_t needed;
 
-	/* Nobody has told us of a kernel: then it is not one of ours that asks. */
+	/* Without a registered kernel, the request is not from an instrumented kernel. */
 	if (!atomic_load_explicit(&is_running, memory_order_relaxed) || !driver_is_bound())
 		return 0;
 	if (pending.is_asked)
 		give_up(&pending, stream);
 	record_take_launch(&earlier);
 	pending = (struct pending){.bytes = bytes, .is_asked = true};
-	if (!bytes || alignment > 256) /* of what cuMemAlloc() gives */
+	if (!bytes || alignment > 256) /* cuMemAlloc() guarantees no more */
 		return 0;
 	if (!atomic_load_explicit(&session_config, memory_order_relaxed))
 		return 0; /* every session is paused */
-	/* Of every n-th CTA there is a place, and of the last few. */
+	/* Every n-th CTA has space, as have the last few. */
 	needed = stride > 1 ? bytes / stride + CTA_BYTES_MAX : bytes;
 	if (needed > bytes)
 		needed = bytes;
@@ -95,7 +95,7 @@ static size_t used_bytes(const struct pending *launch, const struct instrument_l
 	return used < launch->buffer->bytes ? used : launch->buffer->bytes;
 }
 
-/* True if this launch is among those of its kernel that traces keep. */
+/* True if traces keep this launch of its kernel. */
 static bool is_kept(struct kernel *kernel, struct proton_context where)
 {
 	uint32_t kept = atomic_load_explicit(&launches_kept, memory_order_relaxed);
@@ -129,7 +129,7 @@ void proton_instrument_launched(uint64_t function, uint64_t stream)
 		return;
 	}
 	pending = (struct pending){0};
-	/* Inside an op, a hook has named the kernel already. */
+	/* Inside a named launch, a hook has already entered the kernel's frame. */
 	if (!record_is_in_op())
 		where = proton_context_enter(where, kernel->frame);
 	buffer->kernel = kernel;
@@ -145,7 +145,7 @@ void proton_instrument_launched(uint64_t function, uint64_t stream)
 		launch_queue_put(buffer);
 	} else {
 		record_intra_count(INTRA_DAMAGED, 1);
-		device_buffers_drop(buffer); /* it may be written to: not to be used again */
+		device_buffers_drop(buffer); /* the kernel may write to it: never reuse it */
 	}
 }
 
@@ -176,7 +176,7 @@ void proton_instrument_forget(uint64_t function)
 
 static bool is_usable(void)
 {
-	return false; /* kernels have to be compiled for it: only by name */
+	return false; /* kernels must be compiled for it, so only on request */
 }
 
 static int check_mode(const char *mode, struct proton_error *err)

@@ -1,4 +1,4 @@
-/* Kernels in contexts. See kernel_history.h. */
+/* Table of running totals by kernel and context. */
 #include "backend/intra/kernel_history.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #define BUCKETS 1024u
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the table alone */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects only the table */
 static struct kernel_history *buckets[BUCKETS];
 
 static struct kernel_history *make(const struct kernel *kernel, struct proton_context where)
@@ -62,5 +62,5 @@ void kernel_history_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	for (uint32_t i = 0; i < BUCKETS; i++)
-		buckets[i] = NULL; /* half changed, maybe */
+		buckets[i] = NULL; /* may be inconsistent */
 }

@@ -1,7 +1,4 @@
-/*
- * What the launches of a kernel in a context have come to in this run, for all threads that read
- * them.
- */
+/* Running totals per (kernel, context) of the current run, shared by all reader threads. */
 #ifndef BACKEND_INTRA_KERNEL_HISTORY_H
 #define BACKEND_INTRA_KERNEL_HISTORY_H
 
@@ -10,9 +7,9 @@
 #include "backend/intra/context_totals.h"
 #include "backend/intra/role_totals.h"
 
-/* A thread that has read a launch adds it while it holds the lock. */
+/* A reader thread holds the lock while it adds a launch. */
 struct kernel_history {
-	struct kernel_history *next; /* of the same bucket */
+	struct kernel_history *next; /* in the same bucket */
 	const struct kernel *kernel;
 	struct proton_context where;
 	pthread_mutex_t lock;
@@ -20,11 +17,11 @@ struct kernel_history {
 	struct role_totals warps;
 };
 
-/* Found or made; valid until the run has ended. NULL: out of memory. */
+/* Finds or creates the totals; valid until the run ends. NULL if out of memory. */
 struct kernel_history *kernel_history_of(const struct kernel *kernel, struct proton_context where);
-/* A run has ended, and every reading with it. */
+/* At the end of a run, when no reader thread is active. */
 void kernel_history_clear(void);
-/* In the child of a fork. */
+/* After fork(), in the child. */
 void kernel_history_forget(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* From buffers to profiles, in the background. See launch_queue.h. */
+/* Launch queue and reader threads. */
 #include "backend/intra/launch_queue.h"
 
 #include <pthread.h>
@@ -16,37 +16,37 @@
 #include "backend/intra/record_overhead.h"
 #include "base/note.h"
 
-/* How often a thread looks for work, and how many times before it waits to be woken: 100 ms. */
+/* Polling interval, and number of polls without a launch before the thread sleeps: 100 ms. */
 #define LOOK_NS 500000
 #define LOOKS 200
 
-/* Streams with a launch that has not ended which are remembered while looking for one that has. */
+/* Maximum number of busy streams remembered while searching for a launch that has ended. */
 #define STREAMS_MAX 16u
 
 struct worker {
 	pthread_t thread;
 	struct launch_reader reader;
-	uint64_t number; /* of the buffer that it reads; 0: none */
+	uint64_t number; /* number of the launch that it reads; 0: none */
 };
 
 static struct {
 	pthread_mutex_t lock;
-	pthread_cond_t has_work;  /* for the one that looks for launches */
-	pthread_cond_t is_wanted; /* for the others */
-	pthread_cond_t is_done;   /* for whoever flushes */
+	pthread_cond_t has_work;  /* wakes the polling thread */
+	pthread_cond_t is_wanted; /* wakes idle threads */
+	pthread_cond_t is_done;   /* wakes threads that flush */
 	bool is_running;
 	bool is_stopping;
-	bool is_looking;     /* one does; others are idle or read */
-	bool is_waiting;     /* it has found nothing for a while, and waits to be woken */
+	bool is_looking;     /* one thread polls; the others are idle or read */
+	bool is_waiting;     /* the polling thread is asleep */
 	bool is_making;      /* a thread is being started */
-	bool has_failed;     /* none could be */
-	uint32_t idle_count; /* that wait to be wanted */
+	bool has_failed;     /* no thread could be started */
+	uint32_t idle_count; /* threads waiting for is_wanted */
 	uint32_t worker_count;
 	uint32_t worker_limit;
-	uint64_t put;         /* how many buffers ever; each has the number that it came as */
+	uint64_t put;         /* number of launches so far; also the number of the latest */
 	struct buffer *first; /* the queue */
 	struct buffer **last;
-	struct buffer *graphs; /* buffers that belong to graphs */
+	struct buffer *graphs; /* launches in graphs */
 	struct buffer *left;   /* the same of sessions that have ended */
 } shared = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -57,7 +57,7 @@ static struct {
 };
 
 static struct worker workers[READER_THREADS_MAX];
-static struct worker flusher; /* whoever flushes, one at a time: */
+static struct worker flusher; /* for threads that flush, one at a time: */
 static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ------------------------------------------------------------------ the queue; it is locked */
@@ -70,7 +70,7 @@ static bool is_behind(const struct buffer *buffer, struct buffer *const *busy, u
 	return false;
 }
 
-/* The first launch that has ended, NULL if none. On one stream they end in order. */
+/* The first launch that has ended; NULL if none. Launches on one stream end in order. */
 static struct buffer **find_ended(void)
 {
 	struct buffer *busy[STREAMS_MAX];
@@ -87,7 +87,7 @@ static struct buffer **find_ended(void)
 	return NULL;
 }
 
-/* The first that has ended, else the oldest, NULL if there is none. */
+/* Takes the first launch that has ended, else the oldest; NULL if the queue is empty. */
 static struct buffer *take(struct worker *worker)
 {
 	struct buffer **at = find_ended();
@@ -119,7 +119,7 @@ static void read_one(struct worker *worker, struct buffer *buffer)
 
 static void *run(void *worker);
 
-/* The program's signals are not for our threads. */
+/* Reader threads block all signals, which are for the program. */
 static int make_thread(struct worker *worker)
 {
 	sigset_t all;
@@ -133,7 +133,7 @@ static int make_thread(struct worker *worker)
 	return result;
 }
 
-/* The lock is held, though not while the thread is made. */
+/* The lock is held, but released while the thread is created. */
 static void add_worker(void)
 {
 	struct worker *worker = &workers[shared.worker_count];
@@ -154,12 +154,12 @@ static void add_worker(void)
 		     "be started for it (%d)",
 		     result);
 	}
-	pthread_cond_broadcast(&shared.is_done); /* who stops waits for us */
+	pthread_cond_broadcast(&shared.is_done); /* launch_queue_stop() waits for this */
 }
 
 /*
- * While launches follow each other one thread looks for them now and then: to wake it costs the
- * launching one more than all else that it does for us. The lock is held.
+ * While launches are frequent, one thread polls the queue: waking it would cost the launching
+ * thread more than everything else that it does here. The lock is held.
  */
 static void wait_for_work(void)
 {
@@ -182,7 +182,7 @@ static void wait_for_work(void)
 	}
 }
 
-/* The next buffer, NULL at the end; the lock is held. */
+/* The next launch; NULL at the end. The lock is held. */
 static struct buffer *next(struct worker *worker)
 {
 	struct buffer *buffer;
@@ -196,7 +196,7 @@ static struct buffer *next(struct worker *worker)
 	wait_for_work();
 	buffer = take(worker);
 	shared.is_looking = false;
-	/* More threads only where launches have to wait: mostly one is enough. */
+	/* More threads only if launches are waiting; usually one is enough. */
 	if (buffer && shared.first && find_ended()) {
 		if (shared.idle_count)
 			pthread_cond_signal(&shared.is_wanted);
@@ -212,7 +212,7 @@ static void *run(void *arg)
 	struct buffer *buffer;
 
 	pthread_setname_np(pthread_self(), "proton-intra");
-	driver_enter(); /* whoever captures a graph is not disturbed by us */
+	driver_enter(); /* so this thread does not invalidate graph captures */
 	pthread_mutex_lock(&shared.lock);
 	while ((buffer = next(worker)))
 		read_one(worker, buffer);
@@ -224,7 +224,7 @@ void launch_queue_put(struct buffer *buffer)
 {
 	pthread_mutex_lock(&shared.lock);
 	if (!shared.is_running) {
-		/* The last session has ended meanwhile: it may be in use, so it is not reused. */
+		/* The last session has ended. The buffer may be in use, so it is not reused. */
 		pthread_mutex_unlock(&shared.lock);
 		device_buffers_drop(buffer);
 		return;
@@ -267,7 +267,7 @@ int launch_queue_start(const struct instrument_mode *mode, struct proton_error *
 
 /* ------------------------------------------------------------------ flushing */
 
-/* Every buffer up to that number has been read; the lock is held. */
+/* True if every launch up to that number has been read. The lock is held. */
 static bool is_read(uint64_t number)
 {
 	if (shared.first && shared.first->number <= number)
@@ -278,7 +278,7 @@ static bool is_read(uint64_t number)
 	return true;
 }
 
-/* Reads the oldest buffer because there is no thread that could; the lock is held. */
+/* Reads the oldest launch because there is no reader thread. The lock is held. */
 static void read_here(void)
 {
 	int mode = driver_enter();
@@ -308,7 +308,7 @@ void launch_queue_flush(void)
 	pthread_mutex_lock(&flush_lock);
 	pthread_mutex_lock(&shared.lock);
 	put = shared.put;
-	graphs = shared.graphs; /* only launch_queue_stop() takes any off */
+	graphs = shared.graphs; /* only launch_queue_stop() removes any */
 	pthread_mutex_unlock(&shared.lock);
 	await(put);
 	for (struct buffer *buffer = graphs; buffer; buffer = buffer->next)
@@ -330,7 +330,7 @@ static void end_threads(void)
 	for (uint32_t i = 0; i < shared.worker_count; i++)
 		pthread_join(workers[i].thread, NULL);
 	shared.worker_count = 0;
-	await(shared.put); /* what was put since the flush and no thread has read */
+	await(shared.put); /* launches that were queued after the flush and not read by a thread */
 }
 
 static void close_all(void)
@@ -358,7 +358,7 @@ void launch_queue_stop(void)
 	launch_queue_flush();
 	pthread_mutex_lock(&flush_lock);
 	end_threads();
-	/* Graphs live on and write into theirs: that memory is never given back. */
+	/* Graphs continue to exist and write into their buffers, which are never freed. */
 	pthread_mutex_lock(&shared.lock);
 	while ((buffer = shared.graphs) != NULL) {
 		shared.graphs = buffer->next;
@@ -372,7 +372,7 @@ void launch_queue_stop(void)
 
 /* ------------------------------------------------------------------ fork */
 
-/* None of the threads is here, and what they held is the parent's. */
+/* The reader threads do not exist in the child, and what they held belongs to the parent. */
 void launch_queue_forget(void)
 {
 	pthread_mutex_init(&shared.lock, NULL);

@@ -1,4 +1,4 @@
-/* Reading buffers. See launch_reader.h. */
+/* Reader for the buffers of launches: copies in pieces, decodes, and updates totals and traces. */
 #include "backend/intra/launch_reader.h"
 
 #include <stdatomic.h>
@@ -15,15 +15,15 @@
 #include "record/store/intra_launch.h"
 
 /*
- * What is copied back at once: a few pieces of an ordinary launch, so that little time passes
- * before the first can be decoded. A CTA is not divided, up to a limit.
+ * Size of a piece that is copied at once. A normal launch has a few pieces, so decoding begins
+ * early. A piece has whole CTAs, up to a limit.
  */
 #define STAGE_BYTES ((size_t)1 << 20)
 #define STAGE_BYTES_MAX ((size_t)16 << 20)
 
-static atomic_bool has_failed; /* said once */
+static atomic_bool has_failed; /* warn only once */
 
-/* One buffer that is being read. */
+/* The launch that is being read. */
 struct reading {
 	struct launch_reader *reader;
 	struct buffer *buffer;
@@ -34,8 +34,8 @@ struct reading {
 	double clock_mhz;
 	uint32_t next_slot;
 	bool wants_trace;
-	uint32_t queued; /* pieces whose copies are */
-	bool is_cleared; /* that is queued too */
+	uint32_t queued; /* pieces with a queued copy */
+	bool is_cleared; /* clearing is queued too */
 };
 
 static void fail(const char *call, int result)
@@ -53,7 +53,7 @@ void launch_reader_start(void)
 
 /* ------------------------------------------------------------------ one buffer */
 
-/* For kernels that are too short to measure the clock, what longer ones have shown is best. */
+/* Kernels that are too short to measure the clock use the rate of longer ones. */
 static void note_clock(struct reading *reading)
 {
 	const struct decoder *decoder = &reading->reader->decoder;
@@ -67,7 +67,7 @@ static void note_clock(struct reading *reading)
 	}
 }
 
-/* The whole CTAs in `bytes` bytes at `stage`. */
+/* Decodes the whole CTAs in `bytes` bytes at `stage`. */
 static bool decode_piece(struct reading *reading, const char *stage, size_t bytes)
 {
 	const struct instrument_layout *layout = reading->layout;
@@ -101,7 +101,7 @@ static void free_stages(struct launch_reader *reader)
 	reader->stage_bytes = 0;
 }
 
-/* Stages for whole CTAs of so many bytes. */
+/* Allocates stages for at least one CTA. */
 static bool get_stages(struct launch_reader *reader, size_t cta_bytes)
 {
 	size_t bytes = cta_bytes < STAGE_BYTES ? STAGE_BYTES : cta_bytes;
@@ -121,10 +121,10 @@ static bool get_stages(struct launch_reader *reader, size_t cta_bytes)
 	return true;
 }
 
-/* The pieces that a buffer is copied in. */
+/* How a buffer is divided for copying. */
 struct pieces {
 	size_t all_bytes;
-	size_t bytes; /* of each but the last */
+	size_t bytes; /* of each piece but the last */
 	uint32_t count;
 	uint32_t stage_count;
 };
@@ -145,7 +145,7 @@ static int queue_copy(const struct reading *reading, const struct pieces *pieces
 					   bytes_of(pieces, piece), reading->streams[stage]);
 }
 
-/* A buffer that was cleared for another layout is wiped, so that nothing of that is left. */
+/* A buffer that was cleared for another layout is zeroed completely. */
 static void queue_clearing(struct reading *reading, void *stream)
 {
 	struct buffer *buffer = reading->buffer;
@@ -159,7 +159,7 @@ static void queue_clearing(struct reading *reading, void *stream)
 	}
 }
 
-/* Waits for a piece and decodes it, while the next one comes or the buffer is cleared. */
+/* Waits for a piece and decodes it while the next one is copied or the buffer is cleared. */
 static bool read_piece(struct reading *reading, const struct pieces *pieces, uint32_t piece)
 {
 	uint32_t stage = piece % pieces->stage_count;
@@ -174,7 +174,7 @@ static bool read_piece(struct reading *reading, const struct pieces *pieces, uin
 		fail("copying", result);
 		return false;
 	}
-	/* Only the last copy can be under way still: behind it, on its stream. */
+	/* At most the last copy is still running; clearing follows it on its stream. */
 	if (reading->queued == pieces->count && !reading->is_cleared)
 		queue_clearing(reading,
 			       reading->streams[(pieces->count - 1) % pieces->stage_count]);
@@ -184,7 +184,7 @@ static bool read_piece(struct reading *reading, const struct pieces *pieces, uin
 	return false;
 }
 
-/* Copies and decodes the launch's buffer; what was found is in the totals and the builder. */
+/* Copies and decodes the launch's buffer into the totals and the trace builder. */
 static bool read_bytes(struct reading *reading)
 {
 	struct launch_reader *reader = reading->reader;
@@ -203,7 +203,7 @@ static bool read_bytes(struct reading *reading)
 	return is_ok;
 }
 
-/* The slices go into the traces, if these have room; in the order in which launches were taken. */
+/* Adds the slices to the traces, if they have space, in queue order. */
 static void hand_on_trace(struct reading *reading, uint64_t after_ns)
 {
 	struct buffer *buffer = reading->buffer;
@@ -220,7 +220,7 @@ static void hand_on_trace(struct reading *reading, uint64_t after_ns)
 		fail("keeping events, for want of memory,", DRIVER_OUT_OF_MEMORY);
 }
 
-/* What the launch adds to those before it; the profile is told. */
+/* Adds the launch to the running totals, which are reported to the profile. */
 static void hand_on_numbers(struct reading *reading)
 {
 	struct launch_reader *reader = reading->reader;
@@ -282,7 +282,7 @@ static bool read_launch(struct reading *reading, uint64_t after_ns)
 	return is_ok;
 }
 
-/* By place; NULL if there are none. */
+/* By device clock; NULL if one cannot be created. */
 static void **streams_of(struct launch_reader *reader, const struct device_clock *place)
 {
 	void **streams = reader->streams[place->index];
@@ -296,7 +296,7 @@ static void **streams_of(struct launch_reader *reader, const struct device_clock
 	return streams;
 }
 
-/* Nothing is left in the buffer that a later launch could take for its own. */
+/* Clears what a later launch could mistake for its own records. */
 static bool clear_rest(struct reading *reading, bool is_read)
 {
 	struct buffer *buffer = reading->buffer;
@@ -313,7 +313,7 @@ static bool clear_rest(struct reading *reading, bool is_read)
 	return is_ok;
 }
 
-/* The launch has ended and its context is current. False: the buffer cannot be used again. */
+/* The launch has ended and its context is current. False if the buffer cannot be reused. */
 static bool collect(struct launch_reader *reader, struct buffer *buffer, uint64_t after_ns)
 {
 	struct device_clock *place = device_clock_of(buffer->context);
@@ -356,7 +356,7 @@ void launch_reader_read_graph(struct launch_reader *reader, struct buffer *buffe
 	void *popped;
 
 	if (driver.cuCtxPushCurrent_v2(buffer->context) == 0) {
-		/* Refused while something is captured: then the next flush looks. */
+		/* Fails during a capture; the next flush tries again. */
 		commit_take(buffer);
 		if (driver.cuCtxSynchronize() == 0)
 			collect(reader, buffer, clock_monotonic_ns());

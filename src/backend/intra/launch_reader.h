@@ -1,6 +1,6 @@
 /*
- * Reading launches' buffers: waits for a launch to end, copies its buffer back, decodes it and
- * hands on what was found. A thread has a reader of its own.
+ * Launch reader: waits for a launch to end, copies its buffer to the host, decodes it and adds the
+ * results to the profile. Each reader thread has its own.
  */
 #ifndef BACKEND_INTRA_LAUNCH_READER_H
 #define BACKEND_INTRA_LAUNCH_READER_H
@@ -10,13 +10,13 @@
 #include "backend/intra/role_totals.h"
 #include "backend/intra/trace_builder.h"
 
-/* While one piece of a buffer is decoded the next is copied: two of all that takes. */
+/* One piece of a buffer is decoded while the next is copied. */
 #define READER_STAGES 2u
 
-/* All zero: has not read anything yet. */
+/* All zero: unused. */
 struct launch_reader {
-	void *streams[DEVICE_CLOCKS_MAX][READER_STAGES]; /* by place */
-	void *stages[READER_STAGES]; /* pinned; where memory is short only the first */
+	void *streams[DEVICE_CLOCKS_MAX][READER_STAGES]; /* by device clock */
+	void *stages[READER_STAGES]; /* pinned host memory; only the first if memory is short */
 	size_t stage_bytes;
 	struct decoder decoder;
 	struct launch_totals totals;
@@ -24,13 +24,13 @@ struct launch_reader {
 	struct role_reading warps;
 };
 
-/* A run begins: what fails is said again. */
+/* Starts a run: failures are reported again. */
 void launch_reader_start(void);
-/* Reads the buffer of a launch whose event has been recorded, and gives it back to the pool. */
+/* Reads the buffer of a launch with a recorded CUDA or HIP event, and returns it to the pool. */
 void launch_reader_read(struct launch_reader *reader, struct buffer *buffer);
-/* Reads what the last replay of a graph has left in its buffer, and clears that. */
+/* Reads the records of a graph's last replay from its buffer, and clears the buffer. */
 void launch_reader_read_graph(struct launch_reader *reader, struct buffer *buffer);
-/* Before device_clock_clear(). */
+/* Call before device_clock_clear(). */
 void launch_reader_fini(struct launch_reader *reader);
 
 #endif

@@ -1,4 +1,4 @@
-/* One launch added up. See launch_totals.h. */
+/* Totals of one launch: counts, sums and histograms per node of the scope tree. */
 #include "backend/intra/launch_totals.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void free_nodes(struct launch_totals *totals)
 bool launch_totals_begin(struct launch_totals *totals, const struct kernel *kernel,
 			 struct proton_context where)
 {
-	/* Launches of one kernel mostly have the same tree. */
+	/* Consecutive launches of one kernel usually have the same tree. */
 	if (totals->kernel != kernel || !totals->is_new)
 		free_nodes(totals);
 	if (!array_reserve(&totals->nodes, &totals->node_capacity, 1, sizeof(*totals->nodes)))
@@ -37,7 +37,7 @@ bool launch_totals_begin(struct launch_totals *totals, const struct kernel *kern
 	return true;
 }
 
-/* The child of `parent` for `scope`; the parent itself when there is no room for more. */
+/* The child of `parent` for `scope`; `parent` itself if there is no space for more. */
 static uint32_t make_child(struct launch_totals *totals, uint32_t parent, uint32_t scope)
 {
 	uint32_t at = totals->node_count;

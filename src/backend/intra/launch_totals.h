@@ -1,6 +1,7 @@
 /*
- * Adding up one launch: a tree of scopes below the kernel, with counts, sums and distributions of
- * cycles. A thread has its own; sums.h adds launches up and tells the profile.
+ * Totals of one launch: a tree of scopes below the kernel, with counts, sums and histograms of
+ * cycles. Each reader thread has one. context_totals.h sums launches and reports them to the
+ * profile.
  */
 #ifndef BACKEND_INTRA_LAUNCH_TOTALS_H
 #define BACKEND_INTRA_LAUNCH_TOTALS_H
@@ -8,38 +9,38 @@
 #include "backend/intra/loaded_kernels.h"
 
 struct launch_node {
-	uint64_t count; /* whole executions; these five are about them alone */
+	uint64_t count; /* whole executions; the next five are about them only */
 	uint64_t cycles;
 	uint64_t min;
 	uint64_t max;
 	uint32_t *histogram;     /* cycle_histogram.h */
-	uint64_t partial;        /* executions that were recorded in part (decoder.h), ... */
-	uint64_t partial_cycles; /* ... and what they took at least */
-	uint32_t *children;      /* by scope: index, 0: none; NULL while there is none at all */
-	uint32_t parent;         /* index, 0 is the kernel itself */
+	uint64_t partial;        /* executions recorded in part (decoder.h) */
+	uint64_t partial_cycles; /* lower bound of their duration */
+	uint32_t *children;      /* by scope: index, 0: none; NULL if there are no children */
+	uint32_t parent;         /* index; 0 is the kernel */
 	uint32_t scope;
-	struct proton_context where; /* once it has been added to the sums */
+	struct proton_context where; /* set when it is added to the context totals */
 };
 
-/* All zero: has not added anything yet. */
+/* All zero: unused. */
 struct launch_totals {
 	const struct kernel *kernel;
 	struct proton_context where; /* of the kernel */
-	struct launch_node *nodes;   /* parents before their children */
+	struct launch_node *nodes;   /* parents first */
 	uint32_t node_count;
 	size_t node_capacity;
-	bool is_new; /* no node has counted anything */
-	/* The node of each execution of the CTA added last. */
+	bool is_new; /* no node has counts */
+	/* Node of each execution of the CTA added last. */
 	uint32_t *node_of;
 	size_t node_of_capacity;
 };
 
-/* A launch of the kernel, whose context is `where`, begins. False: out of memory. */
+/* Begins a launch of the kernel with context `where`. False if out of memory. */
 bool launch_totals_begin(struct launch_totals *totals, const struct kernel *kernel,
 			 struct proton_context where);
-/* Adds the CTA that `decoder` has decoded last; fills totals->node_of. False: out of memory. */
+/* Adds the CTA that `decoder` decoded last; fills totals->node_of. False if out of memory. */
 bool launch_totals_add(struct launch_totals *totals, const struct decoder *decoder);
-/* Every node is as if nothing had been counted: sums.c has taken it all. */
+/* Resets all counts, which context_totals.c has added. */
 void launch_totals_reset(struct launch_totals *totals);
 void launch_totals_fini(struct launch_totals *totals);
 

@@ -1,4 +1,4 @@
-/* Kernels by handle. See loaded_kernels.h. */
+/* Table of instrumented kernels by function handle. */
 #include "backend/intra/loaded_kernels.h"
 
 #include <pthread.h>
@@ -103,5 +103,5 @@ void loaded_kernels_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	for (uint32_t i = 0; i < BUCKETS; i++)
-		buckets[i] = NULL; /* the parent's driver knew them */
+		buckets[i] = NULL; /* known to the parent's driver only */
 }

@@ -1,4 +1,4 @@
-/* What went wrong. See loss_warnings.h. */
+/* Warnings about lost records and omitted launches, one per kernel. */
 #include "backend/intra/loss_warnings.h"
 
 #include <inttypes.h>
@@ -9,14 +9,14 @@
 #include "record/store/intra_launch.h"
 
 /*
- * Slices of one kernel in a trace whose mode does not say how many launches to keep: some 60 MB as
- * Chrome's JSON. The first launch is kept whatever it has.
+ * Maximum slices of one kernel in a trace if the mode does not limit the launches: about 60 MB of
+ * Chrome JSON. The first launch is always kept.
  */
 #define EVENTS_DEFAULT 800000u
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of every kernel's totals */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the totals of all kernels */
 static bool is_bounded;
-static uint64_t missed; /* launches, of all kernels, since they were counted last */
+static uint64_t missed; /* launches of all kernels without a buffer, not yet counted as lost */
 
 void loss_start(bool wanted)
 {
@@ -61,7 +61,7 @@ void loss_add(struct kernel *kernel, const struct decode_totals *totals)
 	pthread_mutex_unlock(&lock);
 }
 
-/* "3 of a, 12 of b": what is counted by scope. */
+/* "3 of a, 12 of b": counts by scope. */
 static void list_scopes(const struct kernel *kernel, const uint64_t *counts, char *text,
 			size_t capacity)
 {
@@ -75,7 +75,7 @@ static void list_scopes(const struct kernel *kernel, const uint64_t *counts, cha
 						 kernel->layout.scopes[i]);
 }
 
-/* Once per kernel what went wrong, not once per warp. */
+/* Prints the warnings of one kernel. */
 static void say(struct kernel *kernel)
 {
 	const struct decode_totals *totals = &kernel->totals;

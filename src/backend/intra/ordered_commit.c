@@ -1,4 +1,4 @@
-/* Launches in order. See ordered_commit.h. */
+/* Turns of launches: in queue order per kernel. */
 #include "backend/intra/ordered_commit.h"
 
 #include <pthread.h>

@@ -1,18 +1,20 @@
 /*
- * Launches of a kernel that go into traces, in the order in which they were taken from the queue,
- * whichever thread reads one: so that which of them there is room for does not depend on how fast
- * threads are. A launch waits only for such as were taken before it.
+ * Trace ordering: launches of a kernel enter a trace in queue order, no matter which reader thread
+ * decodes them. So which launches fit into a trace does not depend on the speed of threads. A
+ * launch waits only for launches taken before it.
  */
 #ifndef BACKEND_INTRA_ORDERED_COMMIT_H
 #define BACKEND_INTRA_ORDERED_COMMIT_H
 
 #include "backend/intra/device_buffers.h"
 
-/* The launch in `buffer` has been taken; each of these does nothing if it goes into no trace. */
+/*
+ * The launch was taken from the queue. These functions do nothing for a launch that is not traced.
+ */
 void commit_take(struct buffer *buffer);
-/* Waits until those before it are over. */
+/* Waits until the launches before it have ended their turns. */
 void commit_await(const struct buffer *buffer);
-/* It is in the traces, or will never be. */
+/* Ends its turn: the launch is in the traces, or never will be. */
 void commit_end(const struct buffer *buffer);
 void commit_forget(void);
 

@@ -1,4 +1,4 @@
-/* How many threads read buffers. See reader_threads.h. */
+/* Maximum number of reader threads. */
 #include "backend/intra/reader_threads.h"
 
 #include <sched.h>
@@ -8,7 +8,7 @@ uint32_t reader_threads_limit(void)
 	cpu_set_t cores;
 	int count = 1;
 
-	/* With more than 1024 cores it fails, and there are enough. */
+	/* It fails for more than 1024 cores, which are enough. */
 	if (sched_getaffinity(0, sizeof(cores), &cores) != 0)
 		return READER_THREADS_MAX;
 	count = CPU_COUNT(&cores) / 4;

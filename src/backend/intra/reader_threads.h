@@ -1,4 +1,4 @@
-/* How many threads read buffers. */
+/* Number of reader threads. */
 #ifndef BACKEND_INTRA_READER_THREADS_H
 #define BACKEND_INTRA_READER_THREADS_H
 
@@ -6,7 +6,7 @@
 
 #define READER_THREADS_MAX 4u
 
-/* At most so many on this machine: a quarter of the cores that the process may use. */
+/* Maximum on this machine: a quarter of the cores that the process may use. */
 uint32_t reader_threads_limit(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a record costs. See record_overhead.h. */
+/* Record overhead per chip: from the environment, else by calibration. */
 #include "backend/intra/record_overhead.h"
 
 #include <math.h>
@@ -11,12 +11,12 @@
 #include "base/note.h"
 #include "format/number.h"
 
-/* Of one record; no clock is that slow to read. */
+/* Maximum cycles per record; no clock is slower. */
 #define CYCLES_MAX 1e6
 
 #define CHIP_MAX 16u
 
-/* Of each chip; two of a kind cost the same. */
+/* Per chip: devices of one kind have the same overhead. */
 struct measured {
 	int chip;
 	bool is_known;
@@ -24,17 +24,17 @@ struct measured {
 	struct proton_error failure;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next two */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the next two */
 static struct measured measured[CHIP_MAX];
 static uint32_t measured_count;
 
 static struct {
 	struct decode_overhead cost;
-	bool is_given; /* by the user */
+	bool is_given; /* set by the user */
 	bool is_wanted;
 } own;
 
-/* A number of cycles as JSON writes it, in front of `end`; false if there is none. */
+/* Parses a number of cycles in JSON syntax, followed by `end`; false if there is none. */
 static bool read_cycles(const char **text, char end, int32_t *out)
 {
 	const char *at = *text;
@@ -57,13 +57,13 @@ static bool read_cycles(const char **text, char end, int32_t *out)
 	return true;
 }
 
-/* "EMPTY,SCOPE", in cycles. */
+/* Parses "EMPTY,SCOPE", in cycles. */
 static bool read_cost(const char *text, struct decode_overhead *out)
 {
 	return read_cycles(&text, ',', &out->empty) && read_cycles(&text, 0, &out->scope);
 }
 
-/* A device may have been busy only. */
+/* The device may only have been busy. */
 static void forget_failures(void)
 {
 	uint32_t kept = 0;
@@ -92,7 +92,7 @@ int record_overhead_start(const struct instrument_mode *mode, struct proton_erro
 	return PROTON_OK;
 }
 
-/* 10 x major + minor of the chip. */
+/* Chip of the current device: 10 x major + minor. */
 static int chip_here(void)
 {
 	int major = 0;
@@ -106,7 +106,7 @@ static int chip_here(void)
 	return major * 10 + minor;
 }
 
-/* The lock is held. What could not be measured is not tried again before the next run. */
+/* The lock is held. A failed calibration is not repeated in the same run. */
 static const struct measured *measured_on(int chip)
 {
 	static struct measured none;

@@ -1,4 +1,4 @@
-/* What a record costs on a device, for modes that take it off. */
+/* Record overhead of a device, for modes that subtract it. */
 #ifndef BACKEND_INTRA_RECORD_OVERHEAD_H
 #define BACKEND_INTRA_RECORD_OVERHEAD_H
 
@@ -6,11 +6,11 @@
 #include "intra/decode/decoder.h"
 #include "intra/mode.h"
 
-/* A run with `mode` begins: reads $PROTON_INSTRUMENT_COST. E_INVALID. */
+/* Starts a run with `mode`: reads $PROTON_INSTRUMENT_COST. E_INVALID. */
 int record_overhead_start(const struct instrument_mode *mode, struct proton_error *err);
 /*
- * On the device of the current context, from any thread that is between driver_enter() and
- * driver_leave(): as the user says, else measured once for each chip in the life of the process.
+ * Overhead on the current context's device, as set by the user, else calibrated once per chip and
+ * process. Call between driver_enter() and driver_leave(), from any thread.
  */
 struct decode_overhead record_overhead_here(void);
 /* After fork(), in the child. */

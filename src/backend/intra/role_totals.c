@@ -1,4 +1,4 @@
-/* Which CTAs are looked at, and how the profile is told. See role_totals.h. */
+/* Warp role metrics: which CTAs are analyzed, and how results are added to the profile. */
 #include "backend/intra/role_totals.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ enum {
 	METRICS,
 };
 
-/* Exclusive: what is said of a role is not the sum of what is said of its scopes. */
+/* Exclusive: the values of a role are not sums over its scopes. */
 static const char *const metric_names[METRICS] = {
 	[RECORDED_CTAS] = WARPS_RECORDED_CTAS " (exc)",
 	[SAMPLED_CTAS] = WARPS_SAMPLED_CTAS " (exc)",
@@ -44,7 +44,7 @@ static const char *const metric_names[METRICS] = {
 
 /* ------------------------------------------------------------------ telling */
 
-/* Numbers for one node. */
+/* Metrics of one node. */
 struct told {
 	struct proton_metric values[METRICS];
 	size_t count;
@@ -71,7 +71,7 @@ static struct proton_context below(struct proton_context where, const char *name
 	return proton_context_enter(where, proton_frame(name, strlen(name)));
 }
 
-/* The name of a scope, or of what is outside of all. */
+/* Name of a scope, or of the time outside scopes. */
 static const char *scope_name(const struct instrument_layout *layout, uint32_t scope)
 {
 	return scope < layout->scope_count ? layout->scopes[scope] : WARPS_OUTSIDE_FRAME;
@@ -113,7 +113,7 @@ static void tell_role(const struct role_totals *totals, const struct warps_sums 
 		unit.idle += sums->units[u].idle;
 		unit.path += sums->units[u].path;
 	}
-	/* Warps that nobody has anything to do for, such as those beside a partition of one. */
+	/* Warps without work, such as those allocated next to a partition with one warp. */
 	if (unit.idle == unit.cycles && !unit.path)
 		return;
 	put(&told, SAMPLED_WARPS, unit.ctas);
@@ -185,7 +185,7 @@ void role_totals_init(struct role_totals *totals, const struct instrument_layout
 		totals->warps = below(where, WARPS_FRAME);
 }
 
-/* The sums of the launch are 0. */
+/* Zeroes the sums of the launch. */
 static bool clear_sums(struct role_reading *reading, const struct instrument_layout *layout)
 {
 	if (reading->layout == layout) {
@@ -205,14 +205,14 @@ void role_reading_begin(struct role_reading *reading, struct role_totals *totals
 	reading->totals = totals->kinds.is_worth_it ? totals : NULL;
 	if (!reading->totals)
 		return;
-	/* relaxed: nothing but the number of it */
+	/* relaxed: only the number matters */
 	launch = atomic_fetch_add_explicit(&totals->launches, 1, memory_order_relaxed);
 	reading->is_looked_at = slots &&
 				(launch < FIRST_LAUNCHES || launch % LATER_LAUNCHES == 0) &&
 				clear_sums(reading, totals->layout);
 	if (!reading->is_looked_at)
 		return;
-	/* Spread over the grid, and not the same ones in each launch. */
+	/* Spread over the grid, and different in each launch. */
 	reading->stride = (slots + CTAS_MAX - 1) / CTAS_MAX;
 	reading->phase = launch % reading->stride;
 	decoder_begin(&reading->exact, totals->layout, (struct decode_overhead){0});

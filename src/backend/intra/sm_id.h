@@ -1,12 +1,12 @@
-/* Where on the chip a warp ran, from what its registers say. */
+/* SM (or CU) number of a warp from hardware registers. */
 #ifndef BACKEND_INTRA_SM_ID_H
 #define BACKEND_INTRA_SM_ID_H
 
 #include <stdint.h>
 
 /*
- * As struct row_lane keeps it: the same for all waves that share a CU (or a WGP) of an AMD GPU,
- * whose registers differ by wave. `arch` is such as "gfx942", of the device.
+ * The number stored in struct row_lane: equal for all waves on one CU (or WGP) of an AMD GPU, whose
+ * registers differ by wave. `arch` is the device's, such as "gfx942".
  */
 uint32_t sm_id_of_amd(const char *arch, uint32_t hw_id, uint32_t xcc_id);
 

@@ -1,4 +1,4 @@
-/* Timelines of launches. See trace_builder.h. */
+/* Building the trace of a launch: clock conversion and assignment of slices to tracks. */
 #include "backend/intra/trace_builder.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #define LINES_MAX 16u
 #define LINE_DEPTH 32u
 
-/* What is open on a line, by end. */
+/* Open slices of a sub-track, by end. */
 struct line {
 	uint64_t ends_ns[LINE_DEPTH];
 	uint32_t depth;
@@ -21,7 +21,7 @@ struct placing {
 	uint32_t count;
 };
 
-/* The first line on which the slice follows or nests; the last one if there are too many. */
+/* The first sub-track where the slice follows or nests; the last one if there are too many. */
 static uint32_t place(struct placing *placing, uint32_t first, uint64_t start_ns, uint64_t end_ns)
 {
 	uint32_t at;
@@ -45,8 +45,8 @@ static uint32_t place(struct placing *placing, uint32_t first, uint64_t start_ns
 }
 
 /*
- * The clock of the CTA's multiprocessor on the device's timer. One for all of its units: the timer
- * ticks so slowly that by clocks of their own what happened on two of them would change places.
+ * The SM clock relative to the global timer. All units of the CTA use one: the timer advances in
+ * such large steps that separate conversions would reorder events of different units.
  */
 struct clock {
 	uint64_t cycles; /* at `ns` of the timer */
@@ -55,7 +55,7 @@ struct clock {
 	double ns_per_cycle;
 };
 
-/* By the unit that ran longest, which tells the rate best. */
+/* From the unit that ran longest, which gives the best rate. */
 static struct clock clock_of(const struct decoder *decoder, double fallback_mhz)
 {
 	const struct decode_unit *longest = NULL;
@@ -86,19 +86,19 @@ static uint64_t to_ns(const struct clock *clock, uint64_t cycles)
 {
 	double ns = (double)(int64_t)(cycles - clock->cycles) * clock->ns_per_cycle;
 
-	if (!(ns > -9e18 && ns < 9e18)) /* of a header that no kernel would have written */
+	if (!(ns > -9e18 && ns < 9e18)) /* from a header that no kernel would write */
 		return clock->ns;
 	return clock->ns + (uint64_t)(int64_t)(ns < 0 ? ns - 0.5 : ns + 0.5);
 }
 
-/* What a CTA's slices have in common. */
+/* Common data of a CTA's slices. */
 struct adding {
 	struct trace_builder *builder;
 	const struct decoder *decoder;
 	const struct launch_totals *totals;
 	struct clock clock;
-	uint32_t unit_of[INSTRUMENT_UNIT_MAX]; /* by the decoder's unit: among builder->units */
-	uint32_t *async;                       /* executions beside the units', by start */
+	uint32_t unit_of[INSTRUMENT_UNIT_MAX]; /* by the decoder's unit: index in builder->units */
+	uint32_t *async;                       /* executions of async events, by start */
 	size_t async_count;
 };
 
@@ -140,7 +140,7 @@ static int compare_starts(const void *a, const void *b, void *context)
 	return x->duration != y->duration ? (x->duration > y->duration ? -1 : 1) : 0;
 }
 
-/* Puts the executions beside the units' in order. False: out of memory. */
+/* Sorts the executions of async events. False if out of memory. */
 static bool sort_async(struct adding *adding)
 {
 	const struct decoder *decoder = adding->decoder;
@@ -162,7 +162,7 @@ static bool sort_async(struct adding *adding)
 	return true;
 }
 
-/* Asynchronous work that `unit` began, on lines of its own. */
+/* Async events that `unit` started, on sub-tracks. */
 static bool add_async(const struct adding *adding, uint32_t unit, struct placing *placing)
 {
 	uint32_t first_line = placing->count ? placing->count : 1;
@@ -238,7 +238,7 @@ bool trace_builder_add(struct trace_builder *builder, const struct decoder *deco
 	uint32_t unit_count = decoder->layout->unit_count;
 	bool is_ok = sort_async(&adding);
 
-	/* All units first: work that one began may end on any other. */
+	/* All units first: an event of one may end on any other. */
 	for (uint32_t u = 0; is_ok && u < unit_count; u++)
 		if (decoder->units[u].is_there)
 			is_ok = add_unit(&adding, u, cta);

@@ -1,6 +1,6 @@
 /*
- * One launch as a timeline: its CTAs' cycles on the clock of the program, and slices put on lines
- * so that on each they follow each other or nest.
+ * Trace builder: one launch as slices on tracks, with times converted from cycles to the host
+ * clock. Slices of a sub-track follow each other or nest.
  */
 #ifndef BACKEND_INTRA_TRACE_BUILDER_H
 #define BACKEND_INTRA_TRACE_BUILDER_H
@@ -21,15 +21,16 @@ struct trace_builder {
 };
 
 /*
- * Adds the CTA that `decoder` has decoded last and `totals` added; `cta` is its number in the grid,
- * `mhz` the clock where it cannot be measured. Times stay those of the device for now. False: out
- * of memory.
+ * Adds the CTA that `decoder` decoded last and that was added to `totals`. `cta` is its index in
+ * the grid, `mhz` the clock rate if it cannot be measured. Times are those of the device until
+ * trace_builder_commit(). False if out of memory.
  */
 bool trace_builder_add(struct trace_builder *builder, const struct decoder *decoder,
 		       const struct launch_totals *totals, uint32_t cta, double mhz);
 /*
- * The launch is complete: moves it by `offset_ns`, onto the clock of the program, and hands it to
- * the traces; then it is empty again. `event` is that of the call that launched it.
+ * The launch is complete: adds `offset_ns` to all times, which converts them to the host clock,
+ * moves the slices to the traces, and empties the builder. `event` is the API call that launched
+ * the kernel.
  */
 bool trace_builder_commit(struct trace_builder *builder, const struct launch_totals *totals,
 			  uint32_t device, int64_t offset_ns, const struct trace_event *event);

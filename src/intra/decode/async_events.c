@@ -1,12 +1,12 @@
 /*
- * Starts and ends of asynchronous work to executions.
+ * Pairing the starts and ends of async events into executions.
  *
- * An end belongs to the oldest open start of its own unit. What is left of a scope has begun in one
- * unit and ended in another, often in several: each warp of a partition records that it has seen
- * the end. No record says which work it is about, but whoever starts work and whoever waits for it
- * do so in the same order, so the k-th end of one unit is that of the k-th start of the other,
- * however far ahead that is. Taking the oldest start that is open would give the second warp that
- * sees an end the start of the next work.
+ * An end is paired with the oldest open start of its own unit. The remaining starts and ends of a
+ * scope are in different units, often several: each warp of a partition records that it has seen
+ * the end. A record does not identify its event, but units start and wait for events in the same
+ * order. So the k-th end of one unit is paired with the k-th start of the other, no matter how far
+ * ahead that is. Pairing with the oldest open start instead would give the second warp that sees an
+ * end the start of the next event.
  */
 #include "intra/decode/async_events.h"
 
@@ -15,22 +15,22 @@
 
 #include "base/array.h"
 
-/* Starts or ends of one unit and scope that have no mate yet: their indices, ascending. */
+/* Unpaired starts or ends of one unit and scope: ascending indices. */
 struct list {
 	uint32_t *at;
 	uint32_t count;
-	bool is_cut; /* a mate may have been overwritten */
+	bool is_cut; /* counterparts may have been overwritten */
 };
 
 struct matching {
 	struct decoder *decoder;
-	struct decode_async_event *events; /* the decoder's, in order */
+	struct decode_async_event *events; /* the decoder's, sorted */
 	bool any_dropped;
 	struct list starts[INSTRUMENT_UNIT_MAX];
 	struct list ends[INSTRUMENT_UNIT_MAX];
 };
 
-/* By scope and clock; of what is as old, starts first, so that an end is behind its start. */
+/* By scope and clock; at equal clocks starts first. */
 static int compare_events(const void *a, const void *b)
 {
 	const struct decode_async_event *x = a;
@@ -52,7 +52,7 @@ static struct list *list_of(struct matching *matching, const struct decode_async
 	return event->is_end ? &matching->ends[event->unit] : &matching->starts[event->unit];
 }
 
-/* Sorts the events [first, last) into lists, which share the decoder's work space. */
+/* Splits the events [first, last) into lists, which use the decoder's work space. */
 static void make_lists(struct matching *matching, uint32_t first, uint32_t last)
 {
 	uint32_t *at = matching->decoder->event_lists;
@@ -76,7 +76,7 @@ static void make_lists(struct matching *matching, uint32_t first, uint32_t last)
 	}
 }
 
-/* False: it would end before it starts. */
+/* False if the end would be before the start. */
 static bool match(struct decode_async_event *events, uint32_t start, uint32_t end)
 {
 	if (end < start)
@@ -87,7 +87,7 @@ static bool match(struct decode_async_event *events, uint32_t start, uint32_t en
 	return true;
 }
 
-/* The ends of a unit take its own starts, the oldest first; the lists keep the others. */
+/* Pairs a unit's ends with its own starts, oldest first; the others stay in the lists. */
 static void match_own(struct decode_async_event *events, struct list *starts, struct list *ends)
 {
 	uint32_t kept = 0;
@@ -109,7 +109,7 @@ static bool has_lost(const struct matching *matching, const struct list *list)
 	return matching->decoder->units[matching->events[*list->at].unit].dropped != 0;
 }
 
-/* In order; from the last ones back where the first ones may have been overwritten. */
+/* Pairs in order, or backwards from the last if the first ones may have been overwritten. */
 static void match_lists(struct matching *matching, struct list *starts, struct list *ends)
 {
 	uint32_t count = starts->count < ends->count ? starts->count : ends->count;
@@ -126,7 +126,7 @@ static void match_lists(struct matching *matching, struct list *starts, struct l
 		match(matching->events, start[i], end[i]);
 }
 
-/* The lists that hold something. */
+/* Selects the lists that are not empty. */
 static uint32_t choose(struct list *lists, struct list **chosen)
 {
 	uint32_t count = 0;
@@ -138,8 +138,9 @@ static uint32_t choose(struct list *lists, struct list **chosen)
 }
 
 /*
- * As many units that start as units that end: one each. Of fewer, each has several of the others.
- * Every list of the longer side is gone through once, so this is linear in the events.
+ * With as many starting units as ending units, pairs one with one. Otherwise each unit of the
+ * shorter side is paired with several of the longer. Each list of the longer side is visited once,
+ * so this is linear in the events.
  */
 static void match_across(struct matching *matching)
 {
@@ -153,7 +154,7 @@ static void match_across(struct matching *matching)
 		for (uint32_t i = 0; i < count; i++)
 			match_lists(matching, starts[i % start_count], ends[i % end_count]);
 	else
-		/* All of the other side may have been overwritten, whoever that was. */
+		/* All records of the other side may have been overwritten, in any unit. */
 		for (uint32_t i = 0; i < count; i++)
 			(start_count ? starts : ends)[i]->is_cut = matching->any_dropped;
 }
@@ -168,7 +169,7 @@ static void count_alone(struct matching *matching, const struct decode_async_eve
 		totals->broken[event->scope]++;
 }
 
-/* There is room. */
+/* The capacity was reserved. */
 static void add_execution(struct decoder *decoder, struct decode_async_event *start)
 {
 	const struct decode_async_event *end = &decoder->events[start->mate];
@@ -186,7 +187,7 @@ static void add_execution(struct decoder *decoder, struct decode_async_event *st
 	};
 }
 
-/* What the event says, now that it is known what it belongs to; starts come before their ends. */
+/* Makes an execution of a start, or adds an end to its execution. Starts come before their ends. */
 static void tell(struct matching *matching, uint32_t index)
 {
 	struct decoder *decoder = matching->decoder;
@@ -203,11 +204,11 @@ static void tell(struct matching *matching, uint32_t index)
 	}
 	start = &matching->events[event->mate];
 	if (start->mate != index)
-		decoder->sightings[decoder->sighting_count++] =
-			(struct decode_further_end){event->clock, start->execution, event->unit};
+		decoder->late_ends[decoder->late_end_count++] =
+			(struct decode_late_end){event->clock, start->execution, event->unit};
 }
 
-/* The events [first, last) are those of one scope. */
+/* The events [first, last) have the same scope. */
 static void match_scope(struct matching *matching, uint32_t first, uint32_t last)
 {
 	struct decode_async_event *events = matching->events;
@@ -230,8 +231,8 @@ bool decode_async_events(struct decoder *decoder)
 		return true;
 	if (!array_reserve(&decoder->executions, &decoder->execution_capacity,
 			   decoder->execution_count + count, sizeof(*decoder->executions)) ||
-	    !array_reserve(&decoder->sightings, &decoder->sighting_capacity, count,
-			   sizeof(*decoder->sightings)) ||
+	    !array_reserve(&decoder->late_ends, &decoder->late_end_capacity, count,
+			   sizeof(*decoder->late_ends)) ||
 	    !array_reserve(&decoder->event_lists, &decoder->event_list_capacity, count,
 			   sizeof(*decoder->event_lists)))
 		return false;

@@ -1,4 +1,4 @@
-/* CTAs to executions that lie in each other. See decoder.h. */
+/* Decoder for the records of a CTA: headers, ring buffers, nesting and async events. */
 #include "intra/decode/decoder.h"
 
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "intra/decode/subtract_overhead.h"
 
 /*
- * Rates of devices' timers: %globaltimer counts ns. LLVM's libc says 100 MHz of all GPUs that have
- * s_memrealtime, and 25 to 100 MHz of later ones.
+ * Rates of global timers. %globaltimer counts ns. LLVM's libc uses 100 MHz for all AMD GPUs with
+ * s_memrealtime, and 25 to 100 MHz for later ones.
  */
 #define NS_KHZ 1000000u
 #define AMD_KHZ 100000u
@@ -45,7 +45,7 @@ void decoder_begin(struct decoder *decoder, const struct instrument_layout *layo
 void decoder_fini(struct decoder *decoder)
 {
 	free(decoder->executions);
-	free(decoder->sightings);
+	free(decoder->late_ends);
 	free(decoder->events);
 	free(decoder->event_lists);
 	free(decoder->ends);
@@ -76,7 +76,7 @@ static bool decode_unit(struct decoder *decoder, const uint8_t *cta, uint8_t ind
 	*unit = (struct decode_unit){.warp = layout->units[index],
 				     .first = (uint32_t)decoder->execution_count};
 	if (header.magic != INSTRUMENT_MAGIC || header.end_clock < header.start_clock)
-		return true; /* not there */
+		return true; /* the unit did not finish */
 	unit->is_there = true;
 	unit->processor = header.processor;
 	unit->processor_high = header.processor_high;
@@ -118,7 +118,7 @@ bool decode_cta(struct decoder *decoder, const void *bytes)
 
 	decoder->execution_count = 0;
 	decoder->event_count = 0;
-	decoder->sighting_count = 0;
+	decoder->late_end_count = 0;
 	for (uint32_t i = 0; i < decoder->layout->unit_count; i++)
 		if (!decode_unit(decoder, bytes, (uint8_t)i))
 			return false;
@@ -148,6 +148,6 @@ double decode_mhz(const struct instrument_layout *layout, const struct decode_un
 	uint64_t cycles = unit->end_clock - unit->start_clock;
 	double ns = unit->end_ns > unit->start_ns ? (double)(unit->end_ns - unit->start_ns) : 0;
 
-	/* The device's timer may tick as slowly as once in 1.024 us; AMD's, in 10 or 40 ns. */
+	/* The global timer may advance in steps of 1.024 us; AMD's in steps of 10 or 40 ns. */
 	return ns < (layout->is_amd ? 1000 : 10240) ? fallback_mhz : (double)cycles * 1000 / ns;
 }

@@ -1,10 +1,10 @@
 /*
- * Reading what an instrumented kernel wrote (layout.h): the bytes of one CTA become executions of
- * scopes, in the order in which they began, each with the one that it lies in.
+ * Record decoder: turns the bytes of one CTA (layout.h) into executions of scopes, sorted by start,
+ * each with its parent.
  *
- * Bytes come from a device that may have been stopped anywhere, so nothing in them is trusted. What
- * cannot be understood is counted, by scope or by warp, and never becomes an execution. The work is
- * linear in the records, but for one sort.
+ * The bytes are untrusted, because the device may have stopped at any time. Records that cannot be
+ * decoded are counted, by scope or by warp, and never become executions. Decoding is linear in the
+ * records except for one sort.
  */
 #ifndef INTRA_DECODE_DECODER_H
 #define INTRA_DECODE_DECODER_H
@@ -12,19 +12,19 @@
 #include "intra/layout.h"
 
 #define DECODE_NONE UINT32_MAX
-/* Nesting beyond this is shown as if it were at this depth. */
+/* Maximum nesting; deeper executions are attributed to this depth. */
 #define DECODE_DEPTH_MAX 64u
 
 struct decode_execution {
-	uint64_t start;    /* cycles of the multiprocessor's clock, 64 bits */
-	uint64_t duration; /* cycles, without what the records themselves cost (decode_overhead) */
-	uint32_t parent;   /* index of the execution it lies in, or DECODE_NONE */
-	uint32_t sequence; /* of its end among the unit's records */
+	uint64_t start;    /* SM clock in cycles, 64 bits */
+	uint64_t duration; /* cycles, without record overhead (struct decode_overhead) */
+	uint32_t parent;   /* index of the parent execution, or DECODE_NONE */
+	uint32_t sequence; /* index of its end among the unit's records */
 	uint16_t scope;    /* index into the layout's scopes */
-	uint8_t unit;      /* whose record began it */
-	uint8_t end_unit;  /* asynchronous work: who saw its end first; else the same */
+	uint8_t unit;      /* unit that recorded its start */
+	uint8_t end_unit;  /* async event: the first unit that recorded its end; else the same */
 	bool is_async;
-	/* It took at least that long: its start was overwritten, or the duration did not fit. */
+	/* A lower bound: the start was overwritten, or the duration did not fit into the record. */
 	bool is_partial;
 };
 
@@ -33,68 +33,72 @@ static inline uint64_t decode_end_of(const struct decode_execution *execution)
 	return execution->start + execution->duration;
 }
 
-/* A further end of asynchronous work: somebody else has seen it too, or the same unit once more. */
-struct decode_further_end {
-	uint64_t clock;     /* not before the end */
-	uint32_t execution; /* its index */
+/* A further end of an async event: another unit, or the same one again, recorded it too. */
+struct decode_late_end {
+	uint64_t clock;     /* not before the execution's end */
+	uint32_t execution; /* index of the execution */
 	uint8_t unit;
 };
 
 struct decode_unit {
-	bool is_there;      /* the unit ran and ended */
-	uint8_t warp;       /* its first */
-	uint32_t processor; /* as the header has it */
+	bool is_there;      /* the unit finished */
+	uint8_t warp;       /* first warp of the unit */
+	uint32_t processor; /* from the header */
 	uint32_t processor_high;
-	uint64_t start_ns; /* the device's timer, ns */
+	uint64_t start_ns; /* global timer, ns */
 	uint64_t end_ns;
 	uint64_t start_clock;
 	uint64_t end_clock;
 	uint64_t finalize_cycles;
-	uint32_t record_count; /* made by the kernel */
-	uint32_t dropped;      /* of those, overwritten by later ones */
+	uint32_t record_count; /* records made by the kernel */
+	uint32_t dropped;      /* of those, overwritten */
 	uint32_t first;        /* executions[first .. first + count) */
 	uint32_t count;
 };
 
 /*
- * What a record costs, taken out of durations and starts; 0, 0: nothing is. In parts of a cycle,
- * because what is a fraction for one record is not for the thousands of a loop.
+ * Record overhead, subtracted from durations and starts; 0, 0: none. In fractions of a cycle,
+ * because a fraction adds up over the thousands of records in a loop.
  */
-#define DECODE_CYCLE 16 /* parts */
+#define DECODE_CYCLE 16 /* fractions per cycle */
 struct decode_overhead {
-	int32_t empty; /* what an empty scope measures: the cost of reading the clock */
-	int32_t scope; /* by how much one inside, apart from others, makes a scope longer */
+	int32_t empty; /* duration of an empty scope: the cost of a clock read */
+	int32_t scope; /* cycles that a scope inside another one adds to it */
 };
 
-/* Summed over all CTAs that a decoder has seen since decoder_begin(). */
+/* Sums over all CTAs since decoder_begin(). */
 struct decode_totals {
-	uint64_t ctas;                              /* with a unit at least */
-	uint64_t units;                             /* that ran and ended */
-	uint64_t lost_units;                        /* of those CTAs, that did not end */
-	uint64_t lost_ctas;                         /* that left nothing */
-	uint64_t records;                           /* made */
-	uint64_t damaged;                           /* records that no kernel would have written */
-	uint64_t dropped;                           /* records that were overwritten */
-	uint64_t dropped_warp[INSTRUMENT_UNIT_MAX]; /* the same by first warp of the unit */
-	uint64_t broken[INSTRUMENT_CODE_MAX + 1];   /* by scope: starts or ends without a pair */
-	/* By scope: ends whose start was dropped; of asynchronous work also the other way round. */
+	uint64_t ctas;       /* with at least one unit that finished */
+	uint64_t units;      /* units that finished */
+	uint64_t lost_units; /* units of those CTAs that did not finish */
+	uint64_t lost_ctas;  /* without any unit that finished */
+	uint64_t records;    /* records made */
+	uint64_t damaged;    /* records that no kernel would write */
+	uint64_t dropped;    /* overwritten records */
+	uint64_t dropped_warp
+		[INSTRUMENT_UNIT_MAX]; /* overwritten records by first warp of the unit */
+	uint64_t broken[INSTRUMENT_CODE_MAX + 1]; /* by scope: unpaired starts or ends */
+	/*
+	 * By scope: ends without a start because it was overwritten; of async events also starts
+	 * without an end.
+	 */
 	uint64_t cut_by_drop[INSTRUMENT_CODE_MAX + 1];
-	uint64_t partial[INSTRUMENT_CODE_MAX + 1]; /* by scope: executions known by their end */
+	uint64_t partial[INSTRUMENT_CODE_MAX + 1]; /* by scope: executions with a known end only */
 };
 
 struct decoder {
 	const struct instrument_layout *layout;
 	struct decode_overhead cost;
 	struct decode_totals totals;
-	uint64_t timer_khz; /* of the device's timer */
-	/* Of the CTA decoded last. */
+	uint64_t timer_khz; /* rate of the global timer */
+	/* The CTA decoded last: */
 	struct decode_unit units[INSTRUMENT_UNIT_MAX];
 	struct decode_execution *executions;
 	size_t execution_count;
-	struct decode_further_end *sightings; /* by scope and by clock */
-	size_t sighting_count;
-	/* Work space. */
-	size_t sighting_capacity;
+	struct decode_late_end *late_ends; /* further ends, by scope and clock */
+	size_t late_end_count;
+	/* Work space: */
+	size_t late_end_capacity;
 	size_t execution_capacity;
 	struct decode_async_event *events;
 	size_t event_count;
@@ -108,30 +112,30 @@ struct decoder {
 };
 
 /*
- * `layout` must outlive the decoder and have come from layout_read() or the pass. The timer's rate
- * is the usual one, and may be set then.
+ * `layout` must outlive the decoder and come from layout_read() or the pass. timer_khz is set to
+ * the default rate and may be changed afterwards.
  */
 void decoder_init(struct decoder *decoder, const struct instrument_layout *layout,
 		  struct decode_overhead cost);
-/* From here on for another layout and with new totals; keeps the work space. */
+/* Switches to another layout and resets the totals; keeps the work space. */
 void decoder_begin(struct decoder *decoder, const struct instrument_layout *layout,
 		   struct decode_overhead cost);
 void decoder_fini(struct decoder *decoder);
 /*
- * Decodes one CTA from its layout->cta_bytes bytes, of any alignment. False when memory is out.
- * Executions of one unit follow each other, by start, what lies around others first; those of
- * asynchronous work come last, behind all units, by scope and by start, and have no parent.
+ * Decodes one CTA from its layout->cta_bytes bytes, of any alignment. False if out of memory. The
+ * executions of one unit are consecutive, sorted by start, parents first. Those of async events
+ * come last, after all units, sorted by scope and start; they have no parent.
  *
- * Where a ring has lost its oldest records, an END without a START is that of a scope that was open
- * before the oldest record that is left: a partial execution, which starts with that record, so
- * that everything which ran in it is still inside it.
+ * If a ring buffer lost its oldest records, an END without a START belongs to a scope that was open
+ * before the oldest remaining record. It becomes a partial execution that starts with that record,
+ * so everything that ran inside stays inside.
  */
 bool decode_cta(struct decoder *decoder, const void *bytes);
 
-/* The same bytes will be decoded soon: asks for them from memory, where that is what costs. */
+/* Prefetches bytes that will be decoded soon. */
 void decode_prefetch(const struct instrument_layout *layout, const void *bytes);
 
-/* The device's timer at `clock` of the unit, in ns; `fallback_mhz` where it cannot be measured. */
+/* Clock rate of the unit in MHz, or `fallback_mhz` if it ran too briefly to measure it. */
 double decode_mhz(const struct instrument_layout *layout, const struct decode_unit *unit,
 		  double fallback_mhz);
 

@@ -1,4 +1,4 @@
-/* Executions that lie in each other. See execution_nesting.h. */
+/* Nesting of a unit's executions, and closing of scopes without a recorded end. */
 #include "intra/decode/execution_nesting.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 /* ------------------------------------------------------------------ by time */
 
-/* By start, what lies around others first: it ends later, or its end was recorded later. */
+/* By start, parents first: a parent ends later, or its end was recorded later. */
 static int compare_executions(const void *a, const void *b)
 {
 	const struct decode_execution *x = a;
@@ -21,7 +21,7 @@ static int compare_executions(const void *a, const void *b)
 	return (x->sequence < y->sequence) - (x->sequence > y->sequence);
 }
 
-/* Most are in order; a few come after executions that they contain. */
+/* Most are sorted already; a few come after executions that they contain. */
 static void sort_executions(struct decode_execution *all, uint32_t count)
 {
 	uint64_t moves_left = (uint64_t)count * 8;
@@ -52,7 +52,7 @@ static inline bool is_over(uint64_t end, uint32_t sequence, const struct decode_
 	return end < next->start || (end == next->start && sequence < next->sequence);
 }
 
-/* Each begins after the one before it: they are in order, and none contains another. */
+/* True if each starts after the previous one ended, so none contains another. */
 static bool is_flat(const struct decode_execution *all, uint32_t count)
 {
 	for (uint32_t i = 1; i < count; i++)
@@ -62,7 +62,7 @@ static bool is_flat(const struct decode_execution *all, uint32_t count)
 	return true;
 }
 
-/* Finds what each lies in; the unit's executions are in order. */
+/* Sets the parents; the unit's executions are sorted. */
 static void nest(struct decode_execution *all, uint32_t first, uint32_t count)
 {
 	struct {
@@ -78,7 +78,7 @@ static void nest(struct decode_execution *all, uint32_t first, uint32_t count)
 
 		while (depth && is_over(stack[depth - 1].end, stack[depth - 1].sequence, &all[i]))
 			depth--;
-		/* What only overlaps is no parent. */
+		/* An execution that only overlaps is not a parent. */
 		for (at = depth; at && stack[at - 1].end < end;)
 			at--;
 		all[i].parent = at ? stack[at - 1].index : DECODE_NONE;
@@ -93,16 +93,17 @@ static void nest(struct decode_execution *all, uint32_t first, uint32_t count)
 /* ------------------------------------------------------------------ scopes without an end */
 
 /*
- * Scopes without a record of their end: the kernel left them on another path, or the record is
- * corrupt. The compiler knows what runs only inside them (static_nesting.h): while that runs they
- * are open. They last at least from their start, or the oldest record of a ring that has lost some,
- * until the end of the last such execution.
+ * Scopes without a recorded end: the kernel exited them on another path, or the record is corrupt.
+ * The compiler knows which scopes run only inside them (static_nesting.h); while one of those runs,
+ * they are open. They last from their start, or from the oldest remaining record, at least until
+ * the end of the last such execution.
  */
 struct opening {
 	struct decoder *decoder;
 	const struct decode_ring *ring;
-	uint32_t open[INSTRUMENT_CODE_MAX]; /* by scope: its index, or DECODE_NONE */
-	/* By scope: when its first execution began; 0: it was open at the oldest record. */
+	uint32_t open
+		[INSTRUMENT_CODE_MAX]; /* by scope: index of the open execution, or DECODE_NONE */
+	/* By scope: start of its first execution; 0: open at the oldest record. */
 	uint64_t first[INSTRUMENT_CODE_MAX];
 };
 
@@ -111,7 +112,7 @@ static bool is_open(const struct decode_execution *execution)
 	return execution->sequence == DECODE_OPEN;
 }
 
-/* Until the end is known: `parent` is the execution inside it that ends last. */
+/* Extends the open execution; `parent` is its last inner execution until the end is known. */
 static void set_reach(struct decode_execution *all, uint32_t outer, uint32_t inner)
 {
 	uint32_t last = all[outer].parent;
@@ -121,8 +122,8 @@ static void set_reach(struct decode_execution *all, uint32_t outer, uint32_t inn
 }
 
 /*
- * The scope was open when the oldest record was made, and no record is about it: `inner` tells.
- * There is room.
+ * Adds an execution for a scope that was open at the oldest record and has no records, as `inner`
+ * implies. The capacity was reserved.
  */
 static uint32_t open_before(struct opening *opening, uint16_t scope,
 			    const struct decode_execution *inner)
@@ -144,8 +145,8 @@ static uint32_t open_before(struct opening *opening, uint16_t scope,
 }
 
 /*
- * True if `outer`, which is around `inner`, began before the oldest record. Of a scope that may lie
- * in itself an execution that is known can be an inner one: then nothing is said.
+ * True if `outer`, which contains `inner`, started before the oldest record. False for a scope that
+ * may contain itself, because the known execution may be the inner one.
  */
 static bool was_open_before(const struct opening *opening, uint16_t outer,
 			    const struct decode_execution *inner)
@@ -155,7 +156,7 @@ static bool was_open_before(const struct opening *opening, uint16_t outer,
 	       !layout_may_contain(opening->decoder->layout, outer, outer);
 }
 
-/* An execution that ended: all around it lasts as long. */
+/* An execution ended: all scopes around it last at least as long. */
 static void reach(struct opening *opening, uint32_t index)
 {
 	struct decode_execution *all = opening->decoder->executions;
@@ -172,7 +173,7 @@ static void reach(struct opening *opening, uint32_t index)
 	}
 }
 
-/* Goes through the unit's executions as they begin; further ones come after them. */
+/* Visits the unit's executions in order of their starts; new ones are appended. */
 static void find_reaches(struct opening *opening, uint32_t first, uint32_t end)
 {
 	const struct instrument_layout *layout = opening->decoder->layout;
@@ -192,7 +193,7 @@ static void find_reaches(struct opening *opening, uint32_t first, uint32_t end)
 			opening->open[scope] = i;
 			continue;
 		}
-		/* The one before has ended by now, unless this one lies in it. */
+		/* The previous one has ended, unless this one is inside it. */
 		if (!layout_may_contain(layout, scope, scope))
 			opening->open[scope] = DECODE_NONE;
 		reach(opening, i);
@@ -208,10 +209,10 @@ static uint32_t depth_of(const struct instrument_layout *layout, uint16_t scope)
 	return depth;
 }
 
-/* Sequences of executions that have been closed here: after all records. */
+/* Sequence numbers of executions closed here, greater than those of all records. */
 #define CLOSED_MIN (DECODE_OPEN - 1 - INSTRUMENT_CODE_MAX)
 
-/* With what is known by now, unless that is nothing but its start. */
+/* Closes an open execution at its last inner execution; it stays open if there is none. */
 static void close_open(struct decoder *decoder, struct decode_execution *execution)
 {
 	const struct decode_execution *last;
@@ -221,15 +222,16 @@ static void close_open(struct decoder *decoder, struct decode_execution *executi
 	last = &decoder->executions[execution->parent];
 	execution->duration = decode_end_of(last) - execution->start;
 	execution->parent = DECODE_NONE;
-	/* The outer one after the inner one. */
+	/* Outer executions are sorted after inner ones. */
 	execution->sequence = DECODE_OPEN - 1 - depth_of(decoder->layout, execution->scope);
 	execution->is_partial = true;
 	decoder->totals.partial[execution->scope]++;
 }
 
 /*
- * What began inside a scope ends there too, and what ended inside one that began before the oldest
- * record has begun there. The others are in [inner, end). True if `outer` is longer now.
+ * A child must end within its parent, and an execution that contains one which started before the
+ * oldest record must have started there too. Children are in [inner, end). True if `outer` became
+ * longer.
  */
 static bool extend(const struct decoder *decoder, struct decode_execution *outer,
 		   const struct decode_execution *inner, const struct decode_execution *end)
@@ -252,7 +254,7 @@ static bool extend(const struct decoder *decoder, struct decode_execution *outer
 	return outer->duration != duration;
 }
 
-/* Those from `unordered` on are not in order: they began before the oldest record. */
+/* Executions from `unordered` on are not sorted: they started before the oldest record. */
 static void extend_all(const struct decoder *decoder, uint32_t first, uint32_t unordered)
 {
 	struct decode_execution *all = decoder->executions;
@@ -269,7 +271,7 @@ static void extend_all(const struct decoder *decoder, uint32_t first, uint32_t u
 	}
 }
 
-/* Those that stay open are gone. */
+/* Removes executions that are still open. */
 static void remove_open(struct decoder *decoder, uint32_t first)
 {
 	size_t kept = first;
@@ -289,7 +291,7 @@ static bool close_all(struct decoder *decoder, uint32_t first, const struct deco
 			   (size_t)end + decoder->layout->scope_count,
 			   sizeof(*decoder->executions)))
 		return false;
-	/* What is open lies around what begins with it. */
+	/* A scope that is still open contains what starts with it. */
 	for (uint32_t i = first; i < end; i++)
 		if (is_open(&decoder->executions[i]))
 			decoder->executions[i].duration = UINT64_MAX - decoder->executions[i].start;

@@ -1,4 +1,6 @@
-/* Records to executions. See ring_records.h. */
+/*
+ * Reading a ring buffer: extends clocks to 64 bits and pairs START and END records into executions.
+ */
 #include "intra/decode/ring_records.h"
 
 #include <string.h>
@@ -6,16 +8,16 @@
 #include "base/array.h"
 #include "intra/decode/async_events.h"
 
-/* Readings that the compiler put out of order are at most this far apart, in cycles. */
+/* Maximum distance of clock reads that the compiler reordered, in cycles. */
 #define OUT_OF_ORDER 0x1000000u
 
 /*
- * How long an execution is taken to be at most whose record could not say how long, in cycles: half
- * of what a clock of 32 bits can tell, which leaves the other half for the time before it.
+ * Maximum assumed duration of an execution that did not fit into its record, in cycles: half the
+ * range of a 32-bit clock, which leaves the other half for the time before it.
  */
 #define SATURATED_MAX 0x80000000u
 
-/* A record of the window, its clock in 64 bits. */
+/* A record with its clock extended to 64 bits. */
 struct decode_reading {
 	uint64_t clock;
 	struct instrument_code code;
@@ -39,7 +41,7 @@ static bool is_valid(const struct decode_ring *ring, struct instrument_record re
 
 	if (!code || code > ring->layout->code_count)
 		return false;
-	/* Within the kernel, where that is shorter than the clock's low half can tell. */
+	/* True if the clock is between the kernel's start and end, as far as 32 bits can tell. */
 	return elapsed > UINT32_MAX ||
 	       (uint32_t)(record.clock - (uint32_t)ring->start_clock) <= elapsed;
 }
@@ -50,7 +52,7 @@ static bool is_saturated(const struct decode_ring *ring, struct instrument_recor
 	       (record.word & INSTRUMENT_DURATION_MAX) == INSTRUMENT_DURATION_MAX;
 }
 
-/* The low half of the clock when the record was made: of a whole execution, at its end. */
+/* Low half of the clock when the record was made; for a whole execution, at its end. */
 static uint32_t made_at(const struct decode_ring *ring, struct instrument_record record)
 {
 	if (ring->layout->codes[record.word >> 24].kind != INSTRUMENT_SCOPE)
@@ -58,7 +60,7 @@ static uint32_t made_at(const struct decode_ring *ring, struct instrument_record
 	return record.clock + (record.word & INSTRUMENT_DURATION_MAX);
 }
 
-/* How long before `now` a record was made; 0 if it seems to be a little after. */
+/* Cycles between the record and `now`; 0 if the record seems slightly later. */
 static uint32_t age(const struct decode_ring *ring, uint64_t now, struct instrument_record record)
 {
 	uint32_t before = (uint32_t)now - made_at(ring, record);
@@ -67,10 +69,10 @@ static uint32_t age(const struct decode_ring *ring, uint64_t now, struct instrum
 }
 
 /*
- * The record of logical position `at`, which was made before `now`. Where a group ran over the end
- * of the ring the record lies in the slack, and the ring has one from the lap before; else it is
- * the other way round: the newer of the two is meant. Where both are as new, a group as long as the
- * ring has written both with one reading of the clock, and the slack last.
+ * The record with index `at`, which was made before `now`. If its group extended past the end of
+ * the ring buffer, it is in the slack area, and the ring buffer has an older one; otherwise the
+ * reverse. So the newer of the two is meant. If both are equally new, a group as long as the ring
+ * buffer wrote both with one clock read, the slack area last.
  */
 static bool find(const struct decode_ring *ring, uint32_t at, uint64_t now,
 		 struct instrument_record *out)
@@ -111,23 +113,23 @@ static bool add_event(struct decoder *decoder, const struct decode_reading *read
 }
 
 /*
- * The executions of one unit. A START takes its place among them, so that they mostly are in order;
- * what is open is in lists by scope, linked through `parent`.
+ * The executions of one unit. A START is added at once, so executions are mostly sorted. Open ones
+ * are in one list per scope, linked by `parent`.
  */
 struct pairing {
 	struct decoder *decoder;
 	uint32_t innermost[INSTRUMENT_CODE_MAX + 1];
-	uint32_t dead;                           /* STARTs that are not, or not yet, executions */
-	uint64_t oldest;                         /* the earliest clock of the records so far */
+	uint32_t dead;                           /* STARTs that are not executions, or not yet */
+	uint64_t oldest;                         /* earliest clock of the records so far */
 	uint64_t latest;                         /* when the latest of them was made */
-	uint64_t made;                           /* when the first of them was */
+	uint64_t made;                           /* when the first of them was made */
 	uint64_t seen[INSTRUMENT_SCOPE_WORDS];   /* scopes with a record so far */
-	uint64_t around[INSTRUMENT_SCOPE_WORDS]; /* scopes that all of these may lie in */
+	uint64_t around[INSTRUMENT_SCOPE_WORDS]; /* scopes that all of these may be inside */
 	uint8_t unit;
 	bool has_dropped;
 };
 
-/* There is room. */
+/* The capacity was reserved. */
 static inline struct decode_execution *add_own(struct pairing *pairing,
 					       const struct decode_reading *reading,
 					       uint64_t duration, uint32_t sequence)
@@ -162,7 +164,7 @@ static bool has_seen(const struct pairing *pairing, uint16_t scope)
 	return pairing->seen[scope / 64] >> scope % 64 & 1;
 }
 
-/* The scope has a record, and lies in the scopes that are open. */
+/* Notes that the scope has a record, inside the scopes that are open. */
 static void note_seen(struct pairing *pairing, uint16_t scope)
 {
 	const struct instrument_nesting *nesting = pairing->decoder->layout->nesting;
@@ -175,8 +177,8 @@ static void note_seen(struct pairing *pairing, uint16_t scope)
 }
 
 /*
- * True if the scope can have been open since before the oldest record: everything so far may lie in
- * it. A scope of which nothing is known lies in itself never.
+ * True if the scope can have been open since before the oldest record, so everything so far may be
+ * inside it. A scope with unknown nesting is assumed not to contain itself.
  */
 static bool may_have_been_open(const struct pairing *pairing, uint16_t scope)
 {
@@ -188,8 +190,8 @@ static bool may_have_been_open(const struct pairing *pairing, uint16_t scope)
 }
 
 /*
- * An END without a START. Where records were dropped the START mostly is one of them: then the
- * scope was open all the time before, as far as the ring goes back. There is room.
+ * An END without a START. If records were overwritten, the START is probably one of them; then the
+ * scope was open since the oldest remaining record. The capacity was reserved.
  */
 static void close_unopened(struct pairing *pairing, const struct decode_reading *reading,
 			   uint32_t sequence)
@@ -223,7 +225,7 @@ static void close_scope(struct pairing *pairing, const struct decode_reading *re
 	}
 	execution = &decoder->executions[at];
 	pairing->innermost[scope] = execution->parent;
-	if (reading->clock < execution->start) { /* the compiler turned them around */
+	if (reading->clock < execution->start) { /* the compiler reordered them */
 		decoder->totals.broken[scope]++;
 		return;
 	}
@@ -233,7 +235,7 @@ static void close_scope(struct pairing *pairing, const struct decode_reading *re
 	pairing->dead--;
 }
 
-/* A record that cannot say how long the scope took: at least until the one before it was made. */
+/* A record whose duration did not fit: the scope lasted at least until the previous record. */
 static inline void add_whole(struct pairing *pairing, const struct decode_reading *reading,
 			     uint32_t sequence)
 {
@@ -246,7 +248,7 @@ static inline void add_whole(struct pairing *pairing, const struct decode_readin
 	pairing->latest = reading->clock + duration;
 }
 
-/* There is room for an execution more. */
+/* The capacity was reserved. */
 static inline bool take_reading(struct pairing *pairing, const struct decode_reading *reading,
 				uint32_t sequence)
 {
@@ -267,7 +269,7 @@ static inline bool take_reading(struct pairing *pairing, const struct decode_rea
 	}
 }
 
-/* STARTs without an END are counted; `parent` has linked them. */
+/* Counts STARTs without an END, which `parent` links. */
 static void count_dead(struct pairing *pairing)
 {
 	struct decoder *decoder = pairing->decoder;
@@ -288,8 +290,8 @@ static void count_dead(struct pairing *pairing)
 }
 
 /*
- * Reads the ring from its newest record back, so that each clock's upper half follows from that of
- * the record behind it; then pairs from the oldest on.
+ * Reads the ring buffer from its newest record backwards, deriving the upper half of each clock
+ * from the next record; then pairs from the oldest on.
  */
 static bool read_back(struct pairing *pairing, const struct decode_ring *ring)
 {
@@ -315,7 +317,10 @@ static bool read_back(struct pairing *pairing, const struct decode_ring *ring)
 		readings[i].code = decoder->layout->codes[record.word >> 24];
 		readings[i].payload = record.word & INSTRUMENT_DURATION_MAX;
 		readings[i].clock = now - (uint32_t)((uint32_t)now - record.clock);
-		/* It does not say when it was made, but many of them must not add up to a wrap. */
+		/*
+		 * The record does not have its end, and many of them must not add up to a wrap of
+		 * the clock.
+		 */
 		if (is_saturated(ring, record) && now > readings[i].clock + SATURATED_MAX)
 			now = readings[i].clock + SATURATED_MAX;
 	}
@@ -337,8 +342,8 @@ static bool read_back(struct pairing *pairing, const struct decode_ring *ring)
 }
 
 /*
- * The same for what most rings are: nothing overwritten, and a kernel short enough that the low
- * half of the clock says it all. Then one pass in order will do.
+ * The same for the common case, in one forward pass: nothing was overwritten, and the kernel was
+ * short enough for the low half of the clock.
  */
 static bool read_forth(struct pairing *pairing, const struct decode_ring *ring)
 {
@@ -369,7 +374,7 @@ bool decode_ring_records(struct decoder *decoder, struct decode_ring *ring, uint
 	uint32_t count = ring->count - ring->first;
 	size_t first = decoder->execution_count;
 	bool is_simple = !ring->first && ring->end_clock - ring->start_clock <= UINT32_MAX;
-	struct pairing pairing; /* a kilobyte that is not set for every unit */
+	struct pairing pairing; /* a kilobyte that is not initialized per unit */
 
 	if (!array_reserve(&decoder->executions, &decoder->execution_capacity, first + count,
 			   sizeof(*decoder->executions)) ||

@@ -1,10 +1,10 @@
 /*
- * Executions become as if the clock had stood still while records were made. Between two readings
- * lies the cost of a reading, and of the records that were stored behind the first one: those of
- * the executions that ended with it. Executions that begin or end together share a reading and have
- * equal clocks.
+ * Subtraction of record overhead: times become those of a clock that is stopped while records are
+ * made. Two clock reads are apart by the cost of a clock read, plus the cost of the records stored
+ * after the first one. Those are the records of executions that ended with it. Executions that
+ * start or end together share a clock read and have equal clocks.
  *
- * Costs are means: where less time than that has passed, what is missing is taken off later.
+ * The costs are means. If less time has passed, the remainder is subtracted later.
  */
 #include "intra/decode/subtract_overhead.h"
 
@@ -12,25 +12,25 @@
 
 #include "base/array.h"
 
-/* No kernel runs for years: what bytes say beyond that is cut, so that sums of it have room. */
+/* No kernel runs for years. Larger values are truncated, so sums cannot overflow. */
 #define ELAPSED_MAX (1ull << 58)
 
 struct decode_end {
 	uint64_t clock;
-	uint32_t index; /* of the execution in its unit */
+	uint32_t index; /* index of the execution in its unit */
 };
 
-/* The clock that stood still. */
+/* The stopped clock. */
 struct stopped {
 	const struct decode_overhead *cost;
-	uint64_t origin; /* the first reading */
-	uint64_t at;     /* the latest */
-	int64_t spent;   /* on records until then, in parts of a cycle */
-	int64_t moved;   /* the latest without that, after `origin`, in parts of a cycle */
-	uint32_t stored; /* records behind the latest */
+	uint64_t origin; /* first clock read */
+	uint64_t at;     /* latest clock read */
+	int64_t spent;   /* overhead until then, in fractions of a cycle */
+	int64_t moved; /* latest clock read without overhead, relative to `origin`, in fractions of a cycle */
+	uint32_t stored; /* records stored after the latest clock read */
 };
 
-/* The reading of `clock`, which is not before the latest, on the clock that stood still. */
+/* Converts the clock read `clock`, not before the latest, to the stopped clock. */
 static uint64_t pass(struct stopped *stopped, uint64_t clock)
 {
 	if (clock != stopped->at) {
@@ -60,7 +60,7 @@ static int compare_ends(const void *a, const void *b)
 	return (x->clock > y->clock) - (x->clock < y->clock);
 }
 
-/* By clock. An end is mostly behind those of a few executions that lie around it. */
+/* Sorts by clock. Most ends are after those of only a few executions that contain them. */
 static void sort_ends(struct decode_end *ends, uint32_t count)
 {
 	uint64_t moves_left = (uint64_t)count * 8;
@@ -100,7 +100,7 @@ bool decode_subtract_overhead(struct decoder *decoder, const struct decode_unit 
 	for (uint32_t i = 0; i < unit->count; i++) {
 		struct decode_execution *execution = &all[ends[i].index];
 
-		/* No pass has written one that ends before it starts, but bytes are bytes. */
+		/* No pass writes an end before its start, but the bytes are untrusted. */
 		execution->duration =
 			ends[i].clock < execution->start ? 0 : ends[i].clock - execution->start;
 	}

@@ -1,4 +1,4 @@
-/* Where in the source lines of LLVM IR are from. See debug_loc.h. */
+/* Parsing !DILocation metadata and grouping debug locations by source line. */
 #include "intra/llvm/debug_loc.h"
 
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 
 #include "base/array.h"
 
-/* The number behind `word`; IR_NAME_NONE. */
-static uint32_t number_behind(struct slice line, const char *word)
+/* The number after `word`, or IR_NAME_NONE. */
+static uint32_t number_after(struct slice line, const char *word)
 {
 	const char *at = slice_find(line, word);
 	const char *end = line.at + line.length;
@@ -20,7 +20,7 @@ static uint32_t number_behind(struct slice line, const char *word)
 	return number;
 }
 
-/* A place in the source: "!7 = !DILocation(line: 3, column: 9, scope: !4, inlinedAt: !5)". */
+/* A debug location: "!7 = !DILocation(line: 3, column: 9, scope: !4, inlinedAt: !5)". */
 struct place {
 	uint32_t line;
 	uint32_t scope;
@@ -59,9 +59,12 @@ bool debug_lines_init(struct debug_lines *sources, const struct ir_function *fun
 		return false;
 	for (uint32_t i = function->end_line; i < function->line_count; i++) {
 		struct slice line = function->lines[i];
-		uint32_t number = slice_starts(line, "!") ? number_behind(line, "!") : IR_NAME_NONE;
+		uint32_t number = slice_starts(line, "!") ? number_after(line, "!") : IR_NAME_NONE;
 
-		/* Each number has a line. */
+		/*
+		 * Each metadata number takes a line of its own, so valid numbers are below the line
+		 * count.
+		 */
 		if (!slice_find(line, "!DILocation(") || number >= function->line_count)
 			continue;
 		if (!array_reserve(&places, &capacity, count + 1, sizeof(*places))) {
@@ -69,9 +72,9 @@ bool debug_lines_init(struct debug_lines *sources, const struct ir_function *fun
 			return false;
 		}
 		places[count++] = (struct place){
-			.line = number_behind(line, "line: "),
-			.scope = number_behind(line, "scope: !"),
-			.inlined_at = number_behind(line, "inlinedAt: !"),
+			.line = number_after(line, "line: "),
+			.scope = number_after(line, "scope: !"),
+			.inlined_at = number_after(line, "inlinedAt: !"),
 			.number = number,
 		};
 	}
@@ -94,7 +97,7 @@ void debug_lines_fini(struct debug_lines *sources)
 
 uint32_t debug_loc_of(const struct ir_function *function, uint32_t line)
 {
-	return number_behind(function->lines[line], ", !dbg !");
+	return number_after(function->lines[line], ", !dbg !");
 }
 
 uint32_t debug_line_of(const struct debug_lines *sources, uint32_t line)

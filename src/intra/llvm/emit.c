@@ -1,4 +1,4 @@
-/* Writing the instrumented text. See emit.h. */
+/* LLVM IR emitter: the parts that are the same for NVIDIA and AMD. */
 #include "intra/llvm/emit.h"
 #include "intra/llvm/noinline_callees.h"
 
@@ -9,7 +9,7 @@
 
 #define OPERAND_BYTES 32
 
-static void line_as_it_is(const struct emit *emit, struct slice line)
+static void write_unchanged(const struct emit *emit, struct slice line)
 {
 	out_bytes(emit->out, line.at, line.length);
 	out_byte(emit->out, '\n');
@@ -17,7 +17,7 @@ static void line_as_it_is(const struct emit *emit, struct slice line)
 
 /* ------------------------------------------------------------------ values of "used" */
 
-/* On entry to `block`, as an operand. */
+/* Writes the operand for the bytes used on entry to `block`. */
 static void used_before(const struct emit *emit, uint32_t block, char *text)
 {
 	const struct plan_block *b = &emit->plan->blocks[block];
@@ -74,7 +74,7 @@ static void write_phi(const struct emit *emit, struct out *out, uint32_t block)
 
 /* ------------------------------------------------------------------ the function's own lines */
 
-/* The buffer's parameter is written through now. */
+/* Drops parameter attributes that no longer hold: the kernel now writes through this parameter. */
 static void define_line(const struct emit *emit)
 {
 	static const char *const gone[] = {"readnone ", "readonly ", "captures(none) ",
@@ -103,8 +103,9 @@ static void define_line(const struct emit *emit)
 }
 
 /*
- * What LLVM inferred of the kernel as it was and is no longer so: that it needs none of these
- * inputs (AMD). It never infers that a function with markers touches no memory: assembly might.
+ * Drops AMD function attributes that LLVM inferred before instrumentation: that the kernel does not
+ * need these inputs. LLVM never infers that a function with markers does not touch memory, because
+ * inline assembly might.
  */
 static void attributes_line(const struct emit *emit, struct slice line)
 {
@@ -171,8 +172,9 @@ static void write_record(const struct emit *emit, const struct emit_target *targ
 }
 
 /*
- * The first record of a block in which the ring's use varies: where the group goes. Not before that
- * record: ptxas moves nothing across a reading of the clock, and would keep the address all along.
+ * Before the first record of a block where the number of bytes used is unknown at compile time:
+ * computes the address of the block's group. Not earlier: ptxas does not move instructions across a
+ * clock read, so the address would occupy a register until then.
  */
 static void open_group(const struct emit *emit, const struct emit_target *target, uint32_t block)
 {
@@ -186,7 +188,7 @@ static void open_group(const struct emit *emit, const struct emit_target *target
 		   emit->plan->blocks[block].slot_count * INSTRUMENT_RECORD_BYTES);
 }
 
-/* A marker's line: the clock into its result, and the record. */
+/* A marker's line: reads the clock into the marker's result, and stores the record. */
 static void write_marker(const struct emit *emit, const struct emit_target *target, uint32_t block,
 			 uint32_t marker)
 {
@@ -196,7 +198,7 @@ static void write_marker(const struct emit *emit, const struct emit_target *targ
 
 	if (site->clock == marker)
 		target->clock(emit, this);
-	else /* its number must stay defined */
+	else /* the SSA name must stay defined */
 		out_printf(emit->out, "  %.*s = add i32 %.*s, 0\n", (int)this->result.length,
 			   this->result.at, (int)clock.length, clock.at);
 	if (!site->stores)
@@ -213,7 +215,7 @@ static bool is_void(struct slice type)
 	return type.length == 4 && *type.at == 'v';
 }
 
-/* What a callee returns: its value, if any, and the ring's use. */
+/* Return type of an instrumented callee: its value, if any, and the bytes used. */
 static void write_type(struct out *out, struct slice type)
 {
 	if (is_void(type))
@@ -222,7 +224,7 @@ static void write_type(struct out *out, struct slice type)
 		out_printf(out, "{ %.*s, i32 }", (int)type.length, type.at);
 }
 
-/* "BEFORE TYPE @NAME(ARGUMENTS, i32 USED, ...)", without what is behind. */
+/* Writes "BEFORE TYPE @NAME(ARGUMENTS, i32 USED, ...)". */
 static void write_signature(const struct emit *emit, const struct emit_target *target,
 			    const struct ir_signature *signature, const char *used)
 {
@@ -239,7 +241,7 @@ static void write_signature(const struct emit *emit, const struct emit_target *t
 	out_byte(out, ')');
 }
 
-/* Reads a line that callees_find() has read before. */
+/* Parses a line that callees_find() has parsed before. */
 static struct ir_signature signature_of(struct slice line, struct slice name)
 {
 	struct ir_signature signature = {0};
@@ -255,7 +257,10 @@ static struct ir_signature signature_of(struct slice line, struct slice name)
 	return signature;
 }
 
-/* Without its location LLVM would drop all of the kernel's; other metadata may be of the result. */
+/*
+ * Copies only the debug location of a call. Without it LLVM would drop all debug info of the
+ * kernel. Other metadata may describe the old result type.
+ */
 static void write_location(struct out *out, struct slice after)
 {
 	static const char word[] = ", !dbg !";
@@ -345,7 +350,7 @@ static void write_entry(const struct emit *emit, const struct emit_target *targe
 		target->entry(emit);
 }
 
-/* What is no marker. */
+/* A line that is not a marker. */
 static void write_line(const struct emit *emit, const struct emit_target *target, uint32_t index,
 		       uint32_t line)
 {
@@ -355,7 +360,7 @@ static void write_line(const struct emit *emit, const struct emit_target *target
 	if (block->callee != IR_NAME_NONE && line + 1 == block->end_line)
 		write_call(emit, target, index, text);
 	else if (!block->is_return || !slice_starts(text, "ret "))
-		line_as_it_is(emit, text);
+		write_unchanged(emit, text);
 	else if (emit->function->is_callee)
 		write_return(emit, index, text);
 	else
@@ -372,7 +377,7 @@ static void write_block(const struct emit *emit, const struct emit_target *targe
 		write_phi(emit, emit->out, index);
 	/* Phis stay first. */
 	while (line < block->end_line && slice_find(emit->function->lines[line], " = phi "))
-		line_as_it_is(emit, emit->function->lines[line++]);
+		write_unchanged(emit, emit->function->lines[line++]);
 	if (index == 0)
 		write_entry(emit, target);
 	for (; line < block->end_line; line++) {
@@ -435,7 +440,7 @@ static bool has_shared_memory(const struct emit *emit)
 	return false;
 }
 
-/* The lines from *line to before `end`, which are of no function that is instrumented. */
+/* Lines from *line to before `end`, which are outside instrumented functions. */
 static void write_outside(const struct emit *emit, uint32_t *line, uint32_t end)
 {
 	for (; *line < end; ++*line) {
@@ -444,7 +449,7 @@ static void write_outside(const struct emit *emit, uint32_t *line, uint32_t end)
 		if (*line > emit->function->end_line && slice_starts(text, "attributes #"))
 			attributes_line(emit, text);
 		else
-			line_as_it_is(emit, text);
+			write_unchanged(emit, text);
 	}
 }
 
@@ -459,9 +464,9 @@ static void write_function(const struct emit *emit, const struct emit_target *ta
 	else
 		define_line(emit);
 	for (uint32_t b = 0; b < function->block_count; b++) {
-		/* Blank lines, comments and the label before the block. */
+		/* blank lines, comments and the label before the block */
 		for (; line < function->blocks[b].first_line; line++)
-			line_as_it_is(emit, function->lines[line]);
+			write_unchanged(emit, function->lines[line]);
 		write_block(emit, target, b);
 		line = function->blocks[b].end_line;
 	}
@@ -469,7 +474,7 @@ static void write_function(const struct emit *emit, const struct emit_target *ta
 		write_end(emit, target);
 }
 
-/* The callees that are defined before `end`, and the lines around them. */
+/* Callees defined before `end`, and the lines around them. */
 static void write_callees(const struct emit *emit, const struct emit_target *target, uint32_t *next,
 			  uint32_t *line, uint32_t end)
 {
@@ -495,7 +500,7 @@ void emit_text(const struct emit *emit, const struct emit_target *target)
 	uint32_t next_callee = 0;
 	uint32_t line = 0;
 
-	/* Comments belong to the function: what is added goes before them. */
+	/* Comments belong to the function, so callees are written before them. */
 	write_callees(emit, target, &next_callee, &line, function->define_line);
 	if (emit->buffer == INSTRUMENT_BUFFER_SHARED && !has_shared_memory(emit))
 		out_text(emit->out,

@@ -1,19 +1,24 @@
 /*
- * Records on AMD GPUs, through LLVM's intrinsics, for what a wave is in machine code is the
- * compiler's affair: the clock is llvm.readcyclecounter, the device's timer
- * llvm.readsteadycounter (100 MHz), a record a store of two words by all lanes to one address.
- * Waves that do not record write to a ring behind the others, which nobody reads: that costs less
- * than a branch at each record. Rings in global memory need a buffer for every launch. The start's
- * times stay in scalar registers.
+ * LLVM IR emitter for AMD GPUs. It uses LLVM intrinsics, because only the compiler knows how a wave
+ * is laid out in machine code.
+ *
+ * - The clock is llvm.readcyclecounter, the global timer llvm.readsteadycounter (100 MHz).
+ * - A record is a store of two words by all lanes to one address.
+ * - Waves that do not record write to a spare ring buffer after the others, which is never read.
+ *   That costs less than a branch at each record. With ring buffers in global memory, every launch
+ *   needs a buffer.
+ * - The start times stay in scalar registers.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "intra/llvm/emit.h"
 
-/* Operand of s_getreg for all 32 bits of a register: HW_ID is 4, from gfx10 on HW_ID1, 23. */
+/*
+ * Operand of s_getreg for all 32 bits of a register. HW_ID is 4; from gfx10 on HW_ID1, which is 23.
+ */
 #define GETREG(id) ((id) | 31 << 11)
-#define GETREG_XCC_ID GETREG(20) /* gfx940 to gfx950: which of the chip's dies */
+#define GETREG_XCC_ID GETREG(20) /* gfx940 to gfx950: number of the die (XCC) */
 
 static bool is_global(const struct emit *emit)
 {
@@ -25,7 +30,7 @@ static uint32_t log2_of_wave(const struct emit *emit)
 	return emit->options->threads_per_warp == 64 ? 6 : 5;
 }
 
-/* "gfx942" is of generation 9, "gfx1201" of 12: the last two digits say which chip of it. */
+/* The last two digits are not the generation: "gfx942" is generation 9, "gfx1201" 12. */
 static bool is_gfx9(const struct emit *emit)
 {
 	return strncmp(emit->options->arch, "gfx9", 4) == 0;
@@ -104,7 +109,7 @@ static void group(const struct emit *emit, uint32_t block, const char *used)
 		   is_global(emit) ? "%proton.ring.global" : "%proton.ring", block);
 }
 
-/* The same for all lanes, which the compiler does not see across a call. */
+/* Tells the compiler that the value is uniform, which it cannot know after a call. */
 static void given(const struct emit *emit, uint32_t block)
 {
 	out_printf(emit->out,
@@ -182,7 +187,7 @@ static void copy_ring(const struct emit *emit, const char *used)
 		emit_ring_bytes(emit), emit->options->threads_per_warp * 8);
 }
 
-/* A word of the unit's header. */
+/* Writes one word of the unit's header. */
 static void header_word(const struct emit *emit, const char *type, const char *value,
 			unsigned offset)
 {

@@ -1,7 +1,8 @@
 /*
- * Records on NVIDIA GPUs, through PTX: the clock is %clock (SASS: CS2R of SR_CLOCKLO), a record one
- * store of two words by the first lane of the warp. What the end needs is computed again there, so
- * that only the ring's address and use live in registers meanwhile.
+ * LLVM IR emitter for NVIDIA GPUs. It uses PTX in inline assembly. The clock is %clock (SASS: CS2R
+ * of SR_CLOCKLO). A record is one store of two words by the first lane of the warp. Values for
+ * kernel exit are computed again there, so only the address of the ring buffer and the bytes used
+ * occupy registers in between.
  */
 #include <stdio.h>
 
@@ -9,7 +10,7 @@
 #include "intra/llvm/emit.h"
 
 #define LANES 32u
-#define PIECE_BYTES 16u /* what a lane carries at once */
+#define PIECE_BYTES 16u /* bytes that a lane copies at once */
 #define HEADER_BYTES ((uint32_t)sizeof(struct instrument_unit_header))
 
 static bool is_global(const struct emit *emit)
@@ -17,7 +18,10 @@ static bool is_global(const struct emit *emit)
 	return emit->buffer == INSTRUMENT_BUFFER_GLOBAL;
 }
 
-/* Nobody asks who records: a store by all lanes of a warp to one address is one store. */
+/*
+ * True if all warps record. Then the lane is not tested: a store by all lanes of a warp to one
+ * address is a single store.
+ */
 static bool all_record(const struct emit *emit)
 {
 	return !is_global(emit) && emit->layout->unit_count == emit->options->warp_count;
@@ -31,7 +35,7 @@ static const char *profile_of(const struct emit *emit, char *text, size_t size)
 	return text;
 }
 
-/* %proton.PREFIX.unit: which of the units the warp is; %proton.PREFIX.on0: whether it is one. */
+/* %proton.PREFIX.unit: the warp's unit; %proton.PREFIX.on0: whether the warp records. */
 static void unit(const struct emit *emit, const char *p)
 {
 	struct out *out = emit->out;
@@ -54,7 +58,10 @@ static void unit(const struct emit *emit, const char *p)
 			   (int32_t)emit->warp_mask, p, p);
 }
 
-/* A register `name` of a special one; "sideeffect" keeps both ends from sharing it all along. */
+/*
+ * Reads a special register into `name`. "sideeffect" keeps the compiler from using one read for
+ * both kernel entry and exit.
+ */
 static void special(const struct emit *emit, const char *p, const char *name, const char *reg)
 {
 	out_printf(emit->out,
@@ -62,7 +69,7 @@ static void special(const struct emit *emit, const char *p, const char *name, co
 		   p, name, reg);
 }
 
-/* %proton.PREFIX.{ns,clock}: both clocks. */
+/* %proton.PREFIX.{ns,clock}: global timer and clock. */
 static void read_times(const struct emit *emit, const char *p)
 {
 	out_printf(emit->out,
@@ -74,8 +81,8 @@ static void read_times(const struct emit *emit, const char *p)
 }
 
 /*
- * %proton.PREFIX.{tid,lane,warp,unit,on,at}: who this thread is, whether its warp records, and its
- * CTA's place in the buffer. `on` does not ask for the lane.
+ * %proton.PREFIX.{tid,lane,warp,unit,on,at}: thread, whether its warp records, and the offset of
+ * its CTA in the buffer. `on` does not depend on the lane.
  */
 static void identify(const struct emit *emit, const char *p)
 {
@@ -86,7 +93,10 @@ static void identify(const struct emit *emit, const char *p)
 		{"cz", "ctaid.z"},
 		{"nx", "nctaid.x"},
 		{"ny", "nctaid.y"},
-		/* Asked for too: ptxas would keep what it is made of from the entry on. */
+		/*
+		 * Read again at kernel exit: otherwise ptxas would keep values derived from it in
+		 * registers.
+		 */
 		{"lane", "laneid"},
 	};
 	struct out *out = emit->out;
@@ -126,7 +136,7 @@ static void identify(const struct emit *emit, const char *p)
 		   p, profile, p, p, p, p, p, p, emit->layout->cta_bytes, p, p);
 }
 
-/* %proton.PREFIX.NAME: the unit's place among those of `bytes` each, in global memory. */
+/* %proton.PREFIX.NAME: address of the unit's `bytes` bytes in global memory. */
 static void global_unit(const struct emit *emit, const char *p, const char *name, uint32_t bytes)
 {
 	out_printf(emit->out,
@@ -135,7 +145,7 @@ static void global_unit(const struct emit *emit, const char *p, const char *name
 		   p, name, bytes, p, p);
 }
 
-/* %proton.PREFIX.ring: the unit's place in shared memory, a 32-bit address. */
+/* %proton.PREFIX.ring: address of the unit in shared memory, 32 bits. */
 static void shared_unit(const struct emit *emit, const char *p)
 {
 	out_printf(emit->out,
@@ -146,7 +156,7 @@ static void shared_unit(const struct emit *emit, const char *p)
 		   p, p, p, emit_shared_bytes(emit), p, p, emit->shared_at, p, p, p);
 }
 
-/* The kernel's entry with rings in global memory: the start's times go there at once. */
+/* Kernel entry with ring buffers in global memory: stores the start times there at once. */
 static void entry_global(const struct emit *emit)
 {
 	read_times(emit, "e");
@@ -162,15 +172,15 @@ static void entry_global(const struct emit *emit)
 }
 
 /*
- * With rings in shared memory the start's times wait there, and the place in the buffer is nobody's
- * concern before the end. A unit that is not sampled because of its CTA or for want of a buffer
- * writes to its ring all the same.
+ * Kernel entry with ring buffers in shared memory: the start times stay there until kernel exit,
+ * which also computes the offset in the buffer. If the CTA or the launch is not sampled, the unit
+ * writes to its ring buffer anyway.
  */
 static void entry_shared(const struct emit *emit)
 {
 	struct out *out = emit->out;
 
-	/* First, for they take their time, and nothing passes them. */
+	/* First, because these reads are slow and nothing is moved before them. */
 	read_times(emit, "e");
 	special(emit, "e", "tid", "tid.x");
 	out_text(out, "  %proton.e.warp = lshr i32 %proton.e.tid, 5\n");
@@ -228,7 +238,7 @@ static void read_clock(const struct emit *emit, const struct ir_marker *marker)
 		   (int)marker->result.length, marker->result.at);
 }
 
-/* Of a ring's first byte from %proton.e.ring. */
+/* Offset of the ring buffer from %proton.e.ring. */
 static uint32_t ring_offset(const struct emit *emit)
 {
 	return is_global(emit) ? (uint32_t)layout_ring_at(emit->layout, 0)
@@ -256,19 +266,19 @@ static void store(const struct emit *emit, struct emit_place place, uint32_t mar
 		   asks ? ",b" : "", type, address, clock, word, asks ? ", i1 %proton.on" : "");
 }
 
-/* The most that a warp can have in its ring, with the slack. */
-static uint32_t most_bytes(const struct emit *emit)
+/* Maximum bytes in a warp's ring buffer and slack area. */
+static uint32_t max_bytes(const struct emit *emit)
 {
-	int64_t most = emit->plan->most_bytes;
+	int64_t max = emit->plan->max_bytes;
 	uint32_t all = emit_ring_bytes(emit);
 
-	return most >= 0 && most < all ? (uint32_t)most : all;
+	return max >= 0 && max < all ? (uint32_t)max : all;
 }
 
 /*
- * Where what lies in shared memory goes: %proton.f.tail is the place in global memory of the unit's
- * first byte there if the header were right before the ring, %proton.f.to the place of this lane's
- * bytes: the first lanes carry the header, which is somewhere else.
+ * Destinations of the copy to global memory. %proton.f.tail is the address for the unit's first
+ * byte as if the header were right before the ring buffer; %proton.f.to the address for this lane.
+ * The first lanes copy the header, which is elsewhere.
  */
 static void copy_places(const struct emit *emit)
 {
@@ -287,7 +297,10 @@ static void copy_places(const struct emit *emit)
 		   emit_ring_bytes(emit), layout_ring_at(emit->layout, 0) - header, header);
 }
 
-/* Each lane carries 16 bytes from shared to global memory; what is too far for that goes first. */
+/*
+ * Each lane copies 16 bytes from shared to global memory. A loop first copies what is beyond one
+ * pass.
+ */
 static void copy_far(const struct emit *emit)
 {
 	out_printf(emit->out,
@@ -325,7 +338,7 @@ static void copy_near(const struct emit *emit)
 		"\"r,l,b,~{memory}\"(i32 %proton.f.from, i64 %proton.f.to, i1 %proton.f.inside)\n");
 }
 
-/* The rest of the header at %proton.f.NAME, by all lanes or (`asks`) by the first. */
+/* Writes the rest of the header at %proton.f.NAME, by all lanes or (`asks`) by the first lane. */
 static void header(const struct emit *emit, const char *name, const char *used, bool asks)
 {
 	const char *space = is_global(emit) ? "global" : "shared";
@@ -361,7 +374,7 @@ static void finish_global(const struct emit *emit, const char *used)
 
 static void finish_shared(const struct emit *emit, const char *used)
 {
-	uint32_t most = most_bytes(emit);
+	uint32_t max = max_bytes(emit);
 	uint32_t before = emit_header_bytes(emit);
 
 	shared_unit(emit, "f");
@@ -371,9 +384,9 @@ static void finish_shared(const struct emit *emit, const char *used)
 		   "  %%proton.f.less = icmp ult i32 %s, %u\n"
 		   "  %%proton.f.bytes = select i1 %%proton.f.less, i32 %s, i32 %u\n"
 		   "  %%proton.f.end = add i32 %%proton.f.bytes, %u\n",
-		   used, most, used, most, before);
+		   used, max, used, max, before);
 	copy_places(emit);
-	if (before + most > LANES * PIECE_BYTES)
+	if (before + max > LANES * PIECE_BYTES)
 		copy_far(emit);
 	header(emit, "ring", used, false);
 	copy_near(emit);
@@ -382,7 +395,7 @@ static void finish_shared(const struct emit *emit, const char *used)
 static void finish(const struct emit *emit, const char *used, const char *phi)
 {
 	out_printf(emit->out, "\nproton.fin:\n%s", phi);
-	/* First, for they take their time. */
+	/* First, because these reads are slow. */
 	read_times(emit, "f");
 	identify(emit, "f");
 	out_text(emit->out, "  br i1 %proton.f.on, label %proton.out, label %proton.done\n\n"

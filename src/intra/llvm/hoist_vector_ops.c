@@ -1,4 +1,4 @@
-/* Putting arithmetic on vectors back between its markers. See hoist_vector_ops.h. */
+/* Hoisting vectorized arithmetic: finds chains of operations and the marker to hoist them to. */
 #include "intra/llvm/hoist_vector_ops.h"
 
 #include <stdlib.h>
@@ -7,32 +7,32 @@
 #include "base/array.h"
 #include "intra/llvm/debug_loc.h"
 
-#define TREE_MAX 64u /* lines that move together */
+#define TREE_MAX 64u /* maximum number of lines that move together */
 
 enum kind {
 	KIND_OTHER,
-	KIND_SCALAR, /* arithmetic on floats */
-	KIND_PACK,   /* makes a vector of values, or of another vector */
-	KIND_VECTOR, /* arithmetic on vectors of floats */
+	KIND_SCALAR, /* float arithmetic */
+	KIND_PACK,   /* builds a vector from scalars or from another vector */
+	KIND_VECTOR, /* arithmetic on float vectors */
 };
 
-/* A line of the function, and the value it defines. */
+/* An instruction and the value it defines. */
 struct line {
 	enum kind kind;
-	uint32_t registers;      /* that the value takes, or less */
-	uint32_t region;         /* how many runs of markers of its block come before it */
-	uint32_t uses;           /* of the value, in all of the function */
-	uint32_t settled;        /* of them, by lines of its block whose place is known */
-	uint32_t settled_region; /* the last of those */
-	uint32_t tree;           /* the last one that uses it: its root's line, plus 1 */
+	uint32_t registers;      /* lower bound for the registers of the value */
+	uint32_t region;         /* number of marker groups before it in its block */
+	uint32_t uses;           /* of the value, in the whole function */
+	uint32_t settled;        /* of these, uses in this block whose position is final */
+	uint32_t settled_region; /* highest region of those uses */
+	uint32_t tree;           /* the last tree that uses the value: line of its root, plus 1 */
 	uint32_t tree_uses;
 };
 
-/* Lines that move together: what packs the operands of the first one, its root, and so on. */
+/* Instructions that move together: the root, the instructions that pack its operands, and so on. */
 struct tree {
 	uint32_t lines[TREE_MAX];
 	uint32_t count;
-	uint32_t region; /* where all operands are there */
+	uint32_t region; /* lowest region where all operands are available */
 };
 
 struct hoisting {
@@ -40,16 +40,17 @@ struct hoisting {
 	uint32_t *moves;
 	struct hoist_vector_ops *hoists;
 	struct line *lines;
-	struct ir_names definitions; /* names of values, to their lines */
+	struct ir_names definitions; /* SSA names to lines */
 	struct debug_lines sources;
-	/* Of one block: */
-	uint32_t *runs; /* the first line of each run of markers */
+	/* Of the current block: */
+	uint32_t *runs; /* first line of each group of adjacent markers */
 	size_t run_count;
 	size_t run_capacity;
-	uint64_t *evidence; /* line of the source << 32 | region, in order */
+	uint64_t *evidence; /* source line << 32 | region, sorted */
 	size_t evidence_count;
 	size_t evidence_capacity;
-	uint64_t *chains; /* place << 32 | region: of arithmetic whose operand is such there */
+	uint64_t *
+		chains; /* debug location << 32 | region of chained operations: an operand has the same location */
 	size_t chain_count;
 	size_t chain_capacity;
 	bool is_any;
@@ -57,7 +58,7 @@ struct hoisting {
 
 /* ------------------------------------------------------------------ lines */
 
-/* What is behind " = "; empty if the line defines no value. */
+/* The text after " = "; empty if the instruction defines no value. */
 static struct slice definition(struct slice line)
 {
 	const char *equals = slice_starts(line, "%") ? slice_find(line, " = ") : NULL;
@@ -79,7 +80,7 @@ static bool is_opcode(struct slice text, const char *const *opcodes, size_t coun
 	return false;
 }
 
-/* Without side effects and traps, with the same result wherever it is done. */
+/* True for float arithmetic: no side effects, no traps, and the same result anywhere. */
 static bool is_arithmetic(struct slice text)
 {
 	static const char *const opcodes[] = {"fadd", "fsub", "fmul", "fneg"};
@@ -94,7 +95,7 @@ static bool is_arithmetic(struct slice text)
 	return false;
 }
 
-/* How many registers a value of the type at `text` takes: "<2 x float>"; 0 for other types. */
+/* Registers of a value of the type at `text`, such as "<2 x float>"; 0 for other types. */
 static uint32_t registers_of(struct slice text)
 {
 	static const char whole[][12] = {" x float>", " x i32>"};
@@ -117,12 +118,12 @@ static uint32_t registers_of(struct slice text)
 	return 0;
 }
 
-static struct slice behind(struct slice text, const char *at)
+static struct slice rest_from(struct slice text, const char *at)
 {
 	return (struct slice){at, at ? (size_t)(text.at + text.length - at) : 0};
 }
 
-/* The type of a shuffle's last operand, which has as many elements as its result; NULL. */
+/* The type of a shuffle's mask, which has as many elements as its result; NULL. */
 static const char *mask_type(struct slice text)
 {
 	static const char word[] = " x float>";
@@ -131,12 +132,12 @@ static const char *mask_type(struct slice text)
 
 	if (!end || slice_find(text, word) != end - (sizeof(word) - 2))
 		return NULL;
-	while ((end = slice_find(behind(text, end), ", <")))
+	while ((end = slice_find(rest_from(text, end), ", <")))
 		found = end += 2;
 	return found;
 }
 
-/* Of a line that stays or may move; the registers of its result too. */
+/* Kind of an instruction, and the registers of its result. */
 static enum kind kind_of(struct slice line, uint32_t *registers_out)
 {
 	static const char *const casts[] = {"bitcast", "fpext", "fptrunc"};
@@ -157,7 +158,7 @@ static enum kind kind_of(struct slice line, uint32_t *registers_out)
 	} else if (slice_find(text, "insertelement ") != text.at && !is_arithmetic(text)) {
 		return KIND_OTHER;
 	}
-	*registers_out = registers_of(behind(text, type));
+	*registers_out = registers_of(rest_from(text, type));
 	if (!*registers_out) {
 		*registers_out = 1;
 		return KIND_OTHER;
@@ -165,7 +166,7 @@ static enum kind kind_of(struct slice line, uint32_t *registers_out)
 	return is_arithmetic(text) ? KIND_VECTOR : KIND_PACK;
 }
 
-/* The line that defines the next operand of `line`, from *at on; IR_NAME_NONE: defined by none. */
+/* Line that defines the next operand of `line` after *at; IR_NAME_NONE: not an instruction. */
 static bool next_operand(const struct hoisting *hoisting, struct slice line, const char **at,
 			 uint32_t *out)
 {
@@ -192,7 +193,7 @@ static bool has_runs(const struct ir_function *function, const struct ir_block *
 	return runs >= 2;
 }
 
-/* Of all blocks; whether there is anything to move. */
+/* Classifies all instructions; true if any could move. */
 static bool find_kinds(struct hoisting *hoisting)
 {
 	const struct ir_function *function = hoisting->function;
@@ -213,7 +214,7 @@ static bool find_kinds(struct hoisting *hoisting)
 	return is_any;
 }
 
-/* Where values are defined and how often they are used. False: their names are not understood. */
+/* Finds definitions and counts uses. False if SSA names cannot be parsed. */
 static bool find_values(struct hoisting *hoisting)
 {
 	const struct ir_function *function = hoisting->function;
@@ -265,7 +266,9 @@ static uint32_t region_at(const struct hoisting *hoisting, uint32_t line)
 	return (uint32_t)low;
 }
 
-/* The regions of the block's lines, which those that move anyway have where they go. */
+/*
+ * Regions of the block's instructions; those that reschedule.c moves count at their new position.
+ */
 static bool find_regions(struct hoisting *hoisting, const struct ir_block *block)
 {
 	const struct ir_function *function = hoisting->function;
@@ -298,7 +301,7 @@ static bool add_place(uint64_t **places, size_t *count, size_t *capacity, uint32
 	return true;
 }
 
-/* Whether an operand of arithmetic is arithmetic of the same place, and not before a marker. */
+/* True if an operand is an operation of the same kind, location and region. */
 static bool is_chained(const struct hoisting *hoisting, const struct ir_block *block, uint32_t line)
 {
 	struct slice text = hoisting->function->lines[line];
@@ -321,7 +324,7 @@ static bool is_operation(const struct line *line)
 	return line->kind == KIND_SCALAR || line->kind == KIND_VECTOR;
 }
 
-/* Scalars, loads and the like have the place that the source gave them. */
+/* True for scalars, calls and the like: LLVM left them where the source has them. */
 static bool is_evidence(const struct hoisting *hoisting, uint32_t line)
 {
 	struct slice text = hoisting->function->lines[line];
@@ -331,7 +334,7 @@ static bool is_evidence(const struct hoisting *hoisting, uint32_t line)
 	return hoisting->lines[line].kind == KIND_SCALAR;
 }
 
-/* Where the evidence and the chains of each place of the source are. False: out of memory. */
+/* Collects the evidence and the chains of the block. False if out of memory. */
 static bool find_places(struct hoisting *hoisting, const struct ir_block *block)
 {
 	hoisting->evidence_count = 0;
@@ -373,7 +376,7 @@ static bool may_move(const struct hoisting *hoisting, uint32_t line)
 	return hoisting->lines[line].kind >= KIND_PACK && !hoisting->moves[line];
 }
 
-/* The line's place is known: it uses its operands in `region`. */
+/* The position of `line` is final: it uses its operands in `region`. */
 static void settle(struct hoisting *hoisting, uint32_t line, uint32_t region)
 {
 	struct slice text = hoisting->function->lines[line];
@@ -392,7 +395,7 @@ static void settle(struct hoisting *hoisting, uint32_t line, uint32_t region)
 	}
 }
 
-/* What must move for `root` to do so. False: too much. */
+/* Collects what must move with `root`. False if there is too much. */
 static bool find_tree(struct hoisting *hoisting, const struct ir_block *block, uint32_t root,
 		      struct tree *tree)
 {
@@ -400,7 +403,7 @@ static bool find_tree(struct hoisting *hoisting, const struct ir_block *block, u
 	uint32_t used;
 
 	*tree = (struct tree){.lines = {root}, .count = 1};
-	/* Where nothing leads to, a value may be made of itself. */
+	/* In unreachable code a value may depend on itself. */
 	hoisting->lines[root].tree = root + 1;
 	hoisting->lines[root].tree_uses = 0;
 	for (uint32_t i = 0; i < tree->count; i++) {
@@ -410,7 +413,7 @@ static bool find_tree(struct hoisting *hoisting, const struct ir_block *block, u
 		while (next_operand(hoisting, text, &at, &used)) {
 			struct line *value = used == IR_NAME_NONE ? NULL : &hoisting->lines[used];
 
-			/* Of another block: there before this one. */
+			/* Defined in another block: available. */
 			if (!value || !is_within(block, used))
 				continue;
 			if (value->tree == root + 1) {
@@ -431,7 +434,7 @@ static bool find_tree(struct hoisting *hoisting, const struct ir_block *block, u
 	return true;
 }
 
-/* Whether the tree in its region keeps no more registers alive than it frees there. */
+/* True if the hoisted tree keeps no more registers alive than it frees. */
 static bool is_worth_it(struct hoisting *hoisting, const struct ir_block *block,
 			const struct tree *tree)
 {
@@ -459,7 +462,7 @@ static bool is_worth_it(struct hoisting *hoisting, const struct ir_block *block,
 			    value->uses == value->tree_uses + value->settled &&
 			    value->settled_region <= tree->region)
 				freed += value->registers;
-			value->tree_uses = 0; /* each counts once */
+			value->tree_uses = 0; /* count each value once */
 		}
 	}
 	return freed >= kept;
@@ -473,7 +476,7 @@ static int compare_lines(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
-/* To the end of its region: in the order of the text, and behind what is there already. */
+/* Hoists to the end of the region: in text order, after what is already there. */
 static void hoist_tree(struct hoisting *hoisting, struct tree *tree)
 {
 	uint32_t to = hoisting->runs[tree->region];

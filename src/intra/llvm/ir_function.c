@@ -1,4 +1,4 @@
-/* The kernel in a text of LLVM IR. See ir_function.h. */
+/* Parser for LLVM IR text: finds the kernel, its basic blocks and its markers. */
 #include "intra/llvm/ir_function.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "intra/llvm/noinline_callees.h"
 
 #define LINE_MAX_COUNT (8u << 20)
-#define RESULT_MAX_LENGTH 32u /* of a marker's result; LLVM's own are short numbers */
+#define RESULT_MAX_LENGTH 32u /* of a marker's result; LLVM prints short numbers */
 
 static bool split_lines(const char *text, size_t length, struct ir_function *function)
 {
@@ -52,7 +52,7 @@ struct slice ir_name_at(const char *at, const char *end)
 	return (struct slice){start, (size_t)(at - start)};
 }
 
-/* The label a line defines; empty if it is no label. */
+/* The label that a line defines; empty if none. */
 static struct slice label_of(struct slice line)
 {
 	struct slice name = ir_name_at(line.at, line.at + line.length);
@@ -63,8 +63,8 @@ static struct slice label_of(struct slice line)
 }
 
 /*
- * "%12 = tail call i32 asm sideeffect "<text>", ...": the result and the marker. A line that only
- * looks like one is left alone: its asm is a comment.
+ * Parses "%12 = tail call i32 asm sideeffect "<text>", ..." with a marker as text. A line that only
+ * resembles one stays unchanged: its assembly is a comment.
  */
 bool ir_marker_of(struct slice line, struct ir_marker *out)
 {
@@ -96,7 +96,7 @@ static bool starts_at(const char *at, const char *end, const char *word)
 	return (size_t)(end - at) >= length && memcmp(at, word, length) == 0;
 }
 
-/* Where the parameters of a "define" line begin: behind the function's name. NULL. */
+/* The "(" of a "define" line, after the function name; NULL. */
 static const char *parameters_of(struct slice line)
 {
 	const char *end = line.at + line.length;
@@ -110,7 +110,7 @@ static const char *parameters_of(struct slice line)
 	return name.length && at < end && *at == '(' ? at : NULL;
 }
 
-/* The name of the last parameter of a "define" line, if that is a pointer to global memory. */
+/* Name of the last parameter of a "define" line if it is a pointer to global memory. */
 static struct slice last_parameter_of(struct slice line)
 {
 	static const char type[] = "ptr addrspace(1) ";
@@ -137,7 +137,7 @@ static struct slice last_parameter_of(struct slice line)
 			at += found.length - 1;
 		}
 	}
-	/* `start` is at the "(" or "," before it. */
+	/* `start` is at the "(" or "," before the parameter. */
 	if (start && end - start > 2)
 		start += start[1] == ' ' ? 2 : 1;
 	if (!start || depth != 0 || found.length < 2 || found.length > RESULT_MAX_LENGTH ||
@@ -187,7 +187,7 @@ struct slice ir_next_name(struct slice line, const char **at)
 	return (struct slice){NULL, 0};
 }
 
-/* Debug records ("#dbg_value(...)") are no instructions. */
+/* Debug records ("#dbg_value(...)") are not instructions. */
 bool ir_is_instruction(struct slice line)
 {
 	return !is_blank(line) && !slice_starts(line, "#dbg");
@@ -241,8 +241,8 @@ struct body {
 	size_t marker_capacity;
 	struct ir_block *block;
 	bool ended;                     /* the block has its terminator */
-	bool follows_marker;            /* the instruction before was one */
-	const struct callee_call *call; /* the next one */
+	bool follows_marker;            /* the previous instruction is a marker */
+	const struct callee_call *call; /* the next call */
 	const struct callee_call *calls_end;
 };
 
@@ -254,7 +254,7 @@ static bool begin_block(struct body *body, struct slice label, uint32_t line)
 	return body->block;
 }
 
-/* A call of a callee ends the block; what follows is one with the same label. */
+/* A call of an instrumented callee ends the block; a block with the same label follows. */
 static bool end_at_call(struct body *body, uint32_t line)
 {
 	struct slice label = body->block->label;
@@ -267,7 +267,7 @@ static bool end_at_call(struct body *body, uint32_t line)
 	return true;
 }
 
-/* A terminator goes on to the line that is returned: a switch to the one with its "]". */
+/* The last line of the terminator: a switch ends at the line with its "]". */
 static uint32_t end_block(struct body *body, uint32_t line)
 {
 	const struct ir_function *function = body->function;
@@ -307,7 +307,7 @@ static int read_instruction(struct body *body, uint32_t *at, struct proton_error
 	return PROTON_OK;
 }
 
-/* The first call behind `line`. */
+/* The first call after `line`. */
 static const struct callee_call *first_call(const struct callee_call *calls, uint32_t count,
 					    uint32_t line)
 {
@@ -394,7 +394,7 @@ static int read_edges(struct ir_function *function, const struct ir_names *label
 				struct slice label = ir_name_at(found + 7, end);
 				uint32_t target = ir_names_find(labels, label);
 
-				/* Nothing leads to the entry. */
+				/* The entry block has no predecessors. */
 				if (target == IR_NAME_NONE || target == 0)
 					return not_understood(line, err);
 				if (!add_successor(function, &capacity, block, target))
@@ -417,7 +417,7 @@ static int link_blocks(struct ir_function *function, struct proton_error *err)
 	for (uint32_t b = 0; b < function->block_count; b++) {
 		const struct ir_block *block = &function->blocks[b];
 
-		/* The entry may have none. */
+		/* The entry may have no label. */
 		if (block->label.length && !block->continues &&
 		    !ir_names_add(&labels, block->label, b)) {
 			ir_names_fini(&labels);
@@ -445,7 +445,7 @@ static bool is_kernel(struct slice line)
 	       (slice_find(line, " ptx_kernel ") || slice_find(line, " amdgpu_kernel "));
 }
 
-/* Finds the kernel, and counts the markers of other functions. */
+/* Finds the kernel, and counts the markers in other functions. */
 static int find_kernel(struct ir_function *function, struct proton_error *err)
 {
 	bool is_found = false;
@@ -487,7 +487,7 @@ static int find_kernel(struct ir_function *function, struct proton_error *err)
 	return PROTON_OK;
 }
 
-/* The callees, if there are markers outside the kernel; then the kernel's blocks. */
+/* Reads the instrumented callees, if there are markers outside the kernel, then the kernel. */
 static int read_functions(struct ir_function *function, struct proton_error *err)
 {
 	const struct callees *callees;

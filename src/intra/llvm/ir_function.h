@@ -1,11 +1,10 @@
 /*
- * The kernel in a text of LLVM IR, as far as instrumentation needs to know it: its lines, its
- * blocks and how they follow each other, and where the markers are; and its callees, functions that
- * stay out of line and have markers or call some that have (noinline_callees.h).
+ * LLVM IR functions: the lines, basic blocks, control flow and markers of the kernel and of its
+ * instrumented callees (noinline_callees.h).
  *
- * LLVM prints one instruction a line (a switch takes several), labels at the beginning of a line
- * and "}" alone behind the last block; nothing else is relied on. What is not understood makes
- * the kernel one that cannot be instrumented, never one that is instrumented wrongly.
+ * LLVM prints one instruction per line (a switch takes several), a label at the beginning of a
+ * line, and "}" alone after the last block. The parser relies on nothing else. A kernel that cannot
+ * be parsed is not instrumented.
  */
 #ifndef INTRA_LLVM_IR_FUNCTION_H
 #define INTRA_LLVM_IR_FUNCTION_H
@@ -22,23 +21,24 @@ struct ir_marker {
 	uint32_t line;
 	struct slice result; /* "%12" */
 	struct marker marker;
-	bool follows; /* nothing but markers lies between it and the one before it in its block */
+	bool follows; /* no instruction except markers between it and the previous marker of its block */
 };
 
 /*
- * A basic block; or a part of one, for a call of a callee ends a block here: what is behind it is a
- * block of its own that has the same label.
+ * A basic block, or a part of one: a call of an instrumented callee ends a block here, and the rest
+ * is another block with the same label.
  */
 struct ir_block {
 	struct slice label;  /* without "%" and ":" */
-	uint32_t first_line; /* behind the label */
-	uint32_t end_line;   /* behind the last instruction */
+	uint32_t first_line; /* after the label */
+	uint32_t end_line;   /* after the last instruction */
 	uint32_t first_marker;
 	uint32_t marker_count;
-	uint32_t first_successor; /* index into successors; twice where two edges lead there */
+	uint32_t
+		first_successor; /* index into successors; a block is listed twice if two edges lead to it */
 	uint32_t successor_count;
-	uint32_t callee; /* that its last instruction calls; IR_NAME_NONE */
-	bool continues;  /* begins behind the call that ends the block before it */
+	uint32_t callee; /* callee of its last instruction, or IR_NAME_NONE */
+	bool continues;  /* begins after the call that ends the previous block */
 	bool is_return;
 };
 
@@ -59,11 +59,13 @@ struct ir_function {
 	uint32_t block_count;
 	uint32_t *successors;
 	uint32_t successor_count;
-	struct ir_marker *markers; /* in the order of the text */
+	struct ir_marker *markers; /* in text order */
 	uint32_t marker_count;
-	uint32_t outside_markers; /* in functions that are neither the kernel nor a callee */
-	char outside_reason[IR_REASON_MAX]; /* why not, of the first of those functions */
-	struct callees *callees;            /* NULL: none; owned by the kernel */
+	uint32_t
+		outside_markers; /* in functions that are neither the kernel nor instrumented callees */
+	char outside_reason
+		[IR_REASON_MAX]; /* why the first of those functions cannot be instrumented */
+	struct callees *callees; /* NULL: none; owned by the kernel */
 	/* Of a callee: */
 	bool is_callee;
 	struct slice name; /* without "@" */
@@ -72,44 +74,43 @@ struct ir_function {
 };
 
 struct callees {
-	struct ir_function *functions; /* in the order of the text; their lines are the kernel's */
+	struct ir_function *functions; /* in text order; their lines are the kernel's */
 	uint32_t count;
-	struct callee_call *calls; /* of them, by line */
+	struct callee_call *calls; /* calls of them, by line */
 	uint32_t call_count;
-	struct ir_names scopes; /* that they have markers of */
+	struct ir_names scopes; /* scopes that have markers in them */
 };
 
 /*
- * Reads `text`, which must stay while `function` is used. A text without any marker gives
- * marker_count and outside_markers 0 and nothing else. E_UNSUPPORTED with a sentence for what
- * cannot be instrumented, E_NOMEM.
+ * Parses `text`, which `function` refers to. If there are no markers, only marker_count and
+ * outside_markers are set, to 0. E_UNSUPPORTED with an error message if the kernel cannot be
+ * instrumented, E_NOMEM.
  */
 int ir_function_read(const char *text, size_t length, struct ir_function *function,
 		     struct proton_error *err);
 void ir_function_fini(struct ir_function *function);
 
 /*
- * For noinline_callees.c: finds the blocks and markers between define_line and end_line. The calls
- * are sorted by line; those in the function end blocks.
+ * For noinline_callees.c: finds the blocks and markers between define_line and end_line. `calls` is
+ * sorted by line; those in this function end blocks.
  */
 int ir_function_read_body(struct ir_function *function, const struct callee_call *calls,
 			  uint32_t call_count, struct proton_error *err);
 
 /*
- * The number LLVM gives the entry block where it prints no label for it: the one behind the unnamed
- * parameters.
+ * The number that LLVM gives to an entry block without a label: it follows the unnamed parameters.
  */
 uint32_t ir_function_entry_number(const struct ir_function *function);
 
-/* What a name may be made of unless it is quoted. */
+/* True for characters of an unquoted name. */
 bool ir_is_name_char(char c);
-/* The name at `at`, plain or quoted, quotes included; empty if there is none. */
+/* The name at `at`, plain or quoted, including the quotes; empty if there is none. */
 struct slice ir_name_at(const char *at, const char *end);
-/* The next "%name" of the line from *at on, outside quotes; length 0 when there is none. */
+/* The next "%name" of the line from *at, outside quotes; length 0 if there is none. */
 struct slice ir_next_name(struct slice line, const char **at);
-/* True for a line of a function that is neither blank, nor a comment, nor a debug record. */
+/* True for a line of a function that is not blank, a comment or a debug record. */
 bool ir_is_instruction(struct slice line);
-/* A line of a function may be one: then `out` has everything but `follows`. */
+/* Parses a line as a marker; sets all of `out` but `follows`. */
 bool ir_marker_of(struct slice line, struct ir_marker *out);
 
 #endif

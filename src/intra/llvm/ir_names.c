@@ -1,4 +1,4 @@
-/* A map from names to numbers. See ir_names.h. */
+/* Open-addressing hash table for names in LLVM IR. */
 #include "intra/llvm/ir_names.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 
-#define PROBE_MAX 1024u /* steps: half of the slots are free */
+#define PROBE_MAX 1024u /* maximum steps; half of the slots are free */
 
 bool ir_names_init(struct ir_names *map, uint32_t count)
 {
@@ -28,7 +28,7 @@ void ir_names_fini(struct ir_names *map)
 	*map = (struct ir_names){0};
 }
 
-/* The name's slot, or the free one where it belongs; NULL when that is too far. */
+/* The slot of the name, or the free slot for it; NULL after PROBE_MAX steps. */
 static struct name_slot *slot_of(const struct ir_names *map, struct slice name)
 {
 	uint32_t at = (uint32_t)hash_bytes(name.at, name.length);

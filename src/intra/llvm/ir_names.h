@@ -1,4 +1,4 @@
-/* A map from names in a text of LLVM IR to numbers: labels to blocks, functions to their index. */
+/* Name table for LLVM IR text: labels to blocks, functions to indices. */
 #ifndef INTRA_LLVM_IR_NAMES_H
 #define INTRA_LLVM_IR_NAMES_H
 
@@ -15,21 +15,21 @@ struct name_slot {
 	uint32_t number;
 };
 
-/* All zero: empty, and without room. */
+/* All zero: empty, without capacity. */
 struct ir_names {
 	struct name_slot *slots;
 	uint32_t slot_count;
 };
 
-/* Room for `count` names. False when memory is out. */
+/* Allocates space for `count` names. False if out of memory. */
 bool ir_names_init(struct ir_names *map, uint32_t count);
-/* Empty again, with the room that it has. */
+/* Removes all names; keeps the capacity. */
 void ir_names_clear(struct ir_names *map);
 void ir_names_fini(struct ir_names *map);
 
-/* The name's number; IR_NAME_NONE. */
+/* The number of the name, or IR_NAME_NONE. */
 uint32_t ir_names_find(const struct ir_names *map, struct slice name);
-/* The text of the name must stay. False when it is there already, or is not to be found again. */
+/* Adds a name, which is not copied. False if it exists already or could not be found again. */
 bool ir_names_add(struct ir_names *map, struct slice name, uint32_t number);
 
 #endif

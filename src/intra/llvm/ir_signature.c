@@ -1,18 +1,18 @@
-/* The line that defines or calls a function, taken apart. See noinline_callees.h. */
+/* Parser for function signatures in "define" and "call" lines of LLVM IR. */
 #include <string.h>
 
 #include "base/array.h"
 #include "intra/llvm/noinline_callees.h"
 
-/* Words before a type. */
+/* Words before the return type. */
 static const char *const kept[] = {"define", "internal", "private", "dso_local", "tail",
 				   "notail", "call",     "fastcc",  "ccc",       "coldcc"};
-/* Attributes of what is returned, and what a call may assume of a float. */
+/* Attributes of the return value, and fast-math flags of a call. */
 static const char *const dropped[] = {
 	"noundef", "zeroext", "signext", "noext", "inreg",    "nonnull", "noalias", "nnan",
 	"ninf",    "nsz",     "arcp",    "afn",   "contract", "reassoc", "fast",
 };
-/* The same with something in parentheses. */
+/* Those with parentheses. */
 static const char *const dropped_calls[] = {"range", "nofpclass", "dereferenceable",
 					    "dereferenceable_or_null"};
 
@@ -24,8 +24,8 @@ static bool is_one_of(struct slice word, const char *const *words, size_t count)
 	return false;
 }
 
-/* Behind the closing parenthesis of the one at `at`; NULL. What is quoted does not count. */
-static const char *behind_parentheses(const char *at, const char *end)
+/* The position after the parenthesis that closes the one at `at`, ignoring quoted text; NULL. */
+static const char *after_parentheses(const char *at, const char *end)
 {
 	int depth = 0;
 
@@ -42,30 +42,34 @@ static const char *behind_parentheses(const char *at, const char *end)
 	return NULL;
 }
 
-/* The word at `at`, if it may stand before a type; else empty. *is_kept says what becomes of it. */
+/*
+ * The word at `at` if it may precede a return type; else empty. *is_kept: keep it in the new line.
+ */
 static struct slice next_word(const char *at, const char *end, bool *is_kept)
 {
 	static const struct slice none = {NULL, 0};
 	struct slice word = {at, 0};
-	const char *behind;
+	const char *after;
 
 	while (at + word.length < end && ir_is_name_char(at[word.length]))
 		word.length++;
-	behind = at + word.length;
+	after = at + word.length;
 	*is_kept = is_one_of(word, kept, ARRAY_LENGTH(kept));
-	if (behind == end)
+	if (after == end)
 		return none;
-	if (*behind == ' ')
+	if (*after == ' ')
 		return *is_kept || is_one_of(word, dropped, ARRAY_LENGTH(dropped)) ? word : none;
-	if (*behind != '(' || !is_one_of(word, dropped_calls, ARRAY_LENGTH(dropped_calls)))
+	if (*after != '(' || !is_one_of(word, dropped_calls, ARRAY_LENGTH(dropped_calls)))
 		return none;
-	behind = behind_parentheses(behind, end);
-	if (!behind || behind == end || *behind != ' ')
+	after = after_parentheses(after, end);
+	if (!after || after == end || *after != ' ')
 		return none;
-	return (struct slice){at, (size_t)(behind - at)};
+	return (struct slice){at, (size_t)(after - at)};
 }
 
-/* Where the type begins; the words before it that are kept go to `out` (NULL ok). */
+/*
+ * The position of the return type. Words before it that are kept are written to `out`, if not NULL.
+ */
 static const char *skip_words(struct slice before, struct out *out)
 {
 	const char *end = before.at + before.length;
@@ -83,7 +87,7 @@ static const char *skip_words(struct slice before, struct out *out)
 	return at;
 }
 
-static bool is_number_behind(struct slice type, const char *prefix, const char *suffix)
+static bool has_number_between(struct slice type, const char *prefix, const char *suffix)
 {
 	size_t i = strlen(prefix);
 	size_t end = type.length - strlen(suffix);
@@ -116,11 +120,11 @@ static bool is_type(struct slice type)
 {
 	static const char *const plain[] = {"void", "half", "bfloat", "float", "double", "ptr"};
 
-	return is_one_of(type, plain, ARRAY_LENGTH(plain)) || is_number_behind(type, "i", "") ||
-	       is_number_behind(type, "ptr addrspace(", ")") || is_aggregate(type);
+	return is_one_of(type, plain, ARRAY_LENGTH(plain)) || has_number_between(type, "i", "") ||
+	       has_number_between(type, "ptr addrspace(", ")") || is_aggregate(type);
 }
 
-/* Behind a call there may be attributes, which it does without, and metadata. */
+/* A call may be followed by attributes, which are dropped, and metadata. */
 static bool is_after_call(struct slice after)
 {
 	size_t i = 0;
@@ -135,18 +139,18 @@ bool ir_signature_read(struct slice line, const char *at, struct ir_signature *o
 {
 	const char *end = line.at + line.length;
 	struct slice name = ir_name_at(at + 1, end);
-	const char *behind = name.at + name.length;
+	const char *after = name.at + name.length;
 	const char *close;
 	const char *type;
 	bool is_call = line.length && *line.at == ' ';
 
 	*out = (struct ir_signature){.name = {at, name.length + 1}};
-	if (!name.length || behind == end || *behind != '(')
+	if (!name.length || after == end || *after != '(')
 		return false;
-	close = behind_parentheses(behind, end);
+	close = after_parentheses(after, end);
 	if (!close)
 		return false;
-	out->arguments = (struct slice){behind + 1, (size_t)(close - behind - 2)};
+	out->arguments = (struct slice){after + 1, (size_t)(close - after - 2)};
 	out->after = (struct slice){close, (size_t)(end - close)};
 	while (line.length && *line.at == ' ') {
 		line.at++;
@@ -178,7 +182,7 @@ void ir_signature_before(const struct ir_signature *signature, struct out *out)
 
 void ir_signature_arguments(const struct ir_signature *signature, struct out *out)
 {
-	static const char gone[] = "returned "; /* that the argument is what is returned */
+	static const char gone[] = "returned "; /* the argument is no longer the return value */
 	struct slice rest = signature->arguments;
 	const char *found;
 

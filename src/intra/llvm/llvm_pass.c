@@ -1,4 +1,4 @@
-/* The pass over LLVM IR text: what goes where, and how large the buffers are. See llvm_pass.h. */
+/* The LLVM IR instrumentation pass: options, ring buffer sizes and layout. */
 #include "intra/llvm/llvm_pass.h"
 
 #include <stdlib.h>
@@ -9,21 +9,22 @@
 #include "intra/llvm/static_nesting.h"
 #include "intra/llvm/verify_names.h"
 
-#define SHARED_LIMIT_BYTES (48u << 10) /* any CTA of any device may have it */
+#define SHARED_LIMIT_BYTES (48u << 10) /* available to every CTA on every device */
 #define SHARED_ALIGN 16u               /* of @global_smem */
-/* What the hardware keeps of each CTA's shared memory for itself (CUDA, from sm_80 on). */
+/* Shared memory that the hardware reserves per CTA (CUDA, from sm_80 on). */
 #define SHARED_RESERVED_BYTES 1024u
-#define RING_DEFAULT_MAX_BYTES 4096u /* more costs time at the end of each CTA, for the copy */
+#define RING_DEFAULT_MAX_BYTES 4096u /* a larger one makes the copy at the end of each CTA slower */
 #define REGISTERS_PER_PROCESSOR 65536u
 #define REGISTERS_LIKELY 64u
-#define RING_DEFAULT_MIN_BYTES 512u /* with less, rather use global memory */
+#define RING_DEFAULT_MIN_BYTES 512u /* if there is less space, global memory is better */
 #define RING_MIN_BYTES 64u
-#define RING_LEAST_BYTES 16u /* and a slack's measure: what a lane copies at once */
+#define RING_UNIT_BYTES 16u /* also the unit of the slack area: what a lane copies at once */
 #define THREADS_PER_PROCESSOR 2048u
 #define CTAS_PER_PROCESSOR 32u
 #define CTA_ALIGN 128u
-#define CALL_DEPTH_MAX 8u /* of callees; who calls itself, or deeper, records who knows how much */
-#define RING_MAX_BYTES (1u << 24) /* 32 of them with their slack are far from 32 bits */
+#define CALL_DEPTH_MAX                                                                             \
+	8u /* maximum depth of callees; beyond it, and for recursion, the number of records is unknown */
+#define RING_MAX_BYTES (1u << 24) /* 32 of them with slack areas are far below 2^32 */
 
 static uint32_t round_up(uint32_t value, uint32_t to)
 {
@@ -70,7 +71,7 @@ static int choose_units(const struct instrument_options *options, struct instrum
 
 /* ------------------------------------------------------------------ how much they record */
 
-/* How many CTAs of `shared` bytes run on one multiprocessor at once. */
+/* Number of CTAs with `shared` bytes that run on one SM at once. */
 static uint32_t occupancy(const struct instrument_options *options, uint32_t limit, uint32_t shared)
 {
 	uint32_t per_processor = options->shared_per_processor ? options->shared_per_processor
@@ -85,7 +86,7 @@ static uint32_t occupancy(const struct instrument_options *options, uint32_t lim
 	return count ? count : 1;
 }
 
-/* Bytes of a unit that leave room for `ctas` CTAs. */
+/* Bytes per unit if `ctas` CTAs are to run on one SM. */
 static uint32_t room_for_ring(const struct instrument_options *options, uint32_t limit,
 			      uint32_t shared_at, uint32_t ctas, uint32_t rings)
 {
@@ -107,11 +108,12 @@ static uint32_t fit_ring(uint32_t room, uint32_t besides, uint32_t wanted)
 }
 
 /*
- * Bytes of each ring in shared memory; 0: there is no room. `wanted` is a power of two. Unless a
- * size is asked for, no CTA of a multiprocessor is given up for it: that costs a kernel more than
- * records in global memory do (flash attention on an H200: 1.31 x with three CTAs instead of four,
- * 1.16 x with four). How many registers let run is not known yet; more than REGISTERS_LIKELY a
- * thread are likely where shared memory is used at all.
+ * Bytes of each ring buffer in shared memory; 0: not enough space. `wanted` is a power of two.
+ *
+ * Without an explicit size the ring buffers must not reduce the number of CTAs per SM: that costs
+ * more than records in global memory (flash attention on an H200: 1.31x with three CTAs instead of
+ * four, 1.16x with four). The kernel's register count is not known yet; kernels that use shared
+ * memory probably have more than REGISTERS_LIKELY per thread.
  */
 static uint32_t shared_ring(const struct emit *emit, uint32_t rings, uint32_t wanted, bool is_asked)
 {
@@ -120,7 +122,7 @@ static uint32_t shared_ring(const struct emit *emit, uint32_t rings, uint32_t wa
 	uint32_t ctas = is_asked ? 1 : occupancy(options, limit, options->shared_bytes);
 	uint32_t likely = REGISTERS_PER_PROCESSOR / REGISTERS_LIKELY /
 			  (options->warp_count * options->threads_per_warp);
-	uint32_t least = wanted < RING_DEFAULT_MIN_BYTES ? wanted : RING_DEFAULT_MIN_BYTES;
+	uint32_t min = wanted < RING_DEFAULT_MIN_BYTES ? wanted : RING_DEFAULT_MIN_BYTES;
 	uint32_t besides = emit_header_bytes(emit) + emit->layout->slack_bytes;
 	uint32_t ring;
 
@@ -128,7 +130,7 @@ static uint32_t shared_ring(const struct emit *emit, uint32_t rings, uint32_t wa
 		uint32_t room = room_for_ring(options, limit, emit->shared_at, ctas, rings);
 
 		ring = fit_ring(room, besides, wanted);
-		if (ring >= least || ctas <= 1)
+		if (ring >= min || ctas <= 1)
 			break;
 		if (ctas <= likely)
 			return 0;
@@ -142,11 +144,11 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 {
 	const struct instrument_options *options = emit->options;
 	uint32_t wanted = RING_DEFAULT_MAX_BYTES;
-	int64_t most = emit->plan->most_bytes;
+	int64_t max = emit->plan->max_bytes;
 	uint32_t rings;
 
 	layout->slack_bytes =
-		round_up((emit->plan->group_max - 1) * INSTRUMENT_RECORD_BYTES, RING_LEAST_BYTES);
+		round_up((emit->plan->group_max - 1) * INSTRUMENT_RECORD_BYTES, RING_UNIT_BYTES);
 	rings = layout->unit_count + emit_has_spare(emit);
 	if (options->buffer_bytes)
 		wanted = power_of_two_below(options->buffer_bytes / layout->unit_count);
@@ -158,12 +160,12 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 			       "buffer_size is %u at least",
 			       options->buffer_bytes, layout->unit_count,
 			       layout->unit_count * INSTRUMENT_RECORD_BYTES);
-	if (wanted < RING_LEAST_BYTES)
-		wanted = RING_LEAST_BYTES;
-	/* A kernel that does not record in loops needs no more than its longest way writes. */
-	while (most >= 0 && wanted / 2 >= most && wanted > RING_LEAST_BYTES)
+	if (wanted < RING_UNIT_BYTES)
+		wanted = RING_UNIT_BYTES;
+	/* Without records in loops, a kernel needs at max what its longest path writes. */
+	while (max >= 0 && wanted / 2 >= max && wanted > RING_UNIT_BYTES)
 		wanted /= 2;
-	if (most >= 0 && wanted >= most)
+	if (max >= 0 && wanted >= max)
 		layout->slack_bytes = 0;
 	while (layout->slack_bytes > wanted && wanted < RING_MAX_BYTES)
 		wanted *= 2;
@@ -179,7 +181,7 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 		layout->ring_bytes = wanted;
 	}
 	if (emit->buffer == INSTRUMENT_BUFFER_SHARED)
-		rings = layout->unit_count; /* the spare one is not copied */
+		rings = layout->unit_count; /* the spare ring buffer is not copied */
 	layout->cta_bytes = round_up((uint32_t)layout_ring_at(layout, rings), CTA_ALIGN);
 	return PROTON_OK;
 }
@@ -191,35 +193,38 @@ static bool knows_calls(const struct ir_function *function, const struct plan *c
 	for (uint32_t b = 0; b < function->block_count; b++) {
 		uint32_t callee = function->blocks[b].callee;
 
-		if (callee != IR_NAME_NONE && callee_plans[callee].most_bytes == PLAN_UNREACHED)
+		if (callee != IR_NAME_NONE && callee_plans[callee].max_bytes == PLAN_UNREACHED)
 			return false;
 	}
 	return true;
 }
 
-/* How much is recorded at most: in callees that call none, in those that call such, and so on. */
-static bool find_most(const struct ir_function *kernel, struct plan *plans)
+/*
+ * Maximum bytes recorded by each function: first callees without calls, then their callers, and so
+ * on.
+ */
+static bool find_max(const struct ir_function *kernel, struct plan *plans)
 {
 	const struct callees *callees = kernel->callees;
 
 	for (uint32_t i = 0; i < callees->count; i++)
-		plans[i + 1].most_bytes = PLAN_UNREACHED;
+		plans[i + 1].max_bytes = PLAN_UNREACHED;
 	for (uint32_t depth = 0; depth < CALL_DEPTH_MAX; depth++)
 		for (uint32_t i = callees->count; i-- > 0;) {
 			struct plan *plan = &plans[i + 1];
 
-			if (plan->most_bytes == PLAN_UNREACHED &&
+			if (plan->max_bytes == PLAN_UNREACHED &&
 			    knows_calls(&callees->functions[i], &plans[1]) &&
-			    !plan_find_most(&callees->functions[i], plan, &plans[1]))
+			    !plan_find_max(&callees->functions[i], plan, &plans[1]))
 				return false;
 		}
 	for (uint32_t i = 0; i < callees->count; i++)
-		if (plans[i + 1].most_bytes == PLAN_UNREACHED)
-			plans[i + 1].most_bytes = PLAN_VARIES;
-	return plan_find_most(kernel, &plans[0], &plans[1]);
+		if (plans[i + 1].max_bytes == PLAN_UNREACHED)
+			plans[i + 1].max_bytes = PLAN_VARIES;
+	return plan_find_max(kernel, &plans[0], &plans[1]);
 }
 
-/* The plans of the kernel and its callees, in plans[0] what all of them have together. */
+/* Plans of the kernel and its callees; plans[0] also gets what they have in common. */
 static int make_plans(const struct ir_function *kernel, struct instrument_layout *layout,
 		      struct plan *plans, struct proton_error *err)
 {
@@ -237,7 +242,7 @@ static int make_plans(const struct ir_function *kernel, struct instrument_layout
 			plans[0].group_max = plan->group_max;
 	}
 	if (status == PROTON_OK &&
-	    ((callees && !find_most(kernel, plans)) || !static_nesting(kernel, plans, layout)))
+	    ((callees && !find_max(kernel, plans)) || !static_nesting(kernel, plans, layout)))
 		status = err_set(err, PROTON_E_NOMEM, "out of memory");
 	return status;
 }

@@ -1,9 +1,9 @@
 /*
- * The pass over LLVM IR text: turns the markers of a kernel into records of the clock, and adds
- * what sets the buffers up and carries them to global memory at the end (see layout.h).
+ * LLVM IR instrumentation pass: replaces a kernel's markers with clock records, and adds the code
+ * that initializes the ring buffers and copies them to global memory at kernel exit (layout.h).
  *
- * The text is what stock Triton hands to its code generator. A kernel without markers comes back
- * as it is.
+ * The input is the text that unmodified Triton passes to its code generator. A kernel without
+ * markers is not changed.
  */
 #ifndef INTRA_LLVM_LLVM_PASS_H
 #define INTRA_LLVM_LLVM_PASS_H
@@ -12,39 +12,42 @@
 #include "intra/llvm/ir_function.h"
 
 enum instrument_buffer {
-	INSTRUMENT_BUFFER_SHARED, /* rings in shared memory, copied out at the end */
-	INSTRUMENT_BUFFER_GLOBAL, /* rings in global memory */
+	INSTRUMENT_BUFFER_SHARED, /* ring buffers in shared memory, copied to global memory at kernel exit */
+	INSTRUMENT_BUFFER_GLOBAL, /* ring buffers in global memory */
 };
 
 struct instrument_options {
-	const char *arch;    /* "sm_90", "gfx942"; only AMD's is looked at */
-	uint32_t warp_count; /* of a CTA, those of partitions included */
+	const char *arch;    /* "sm_90", "gfx942"; used for AMD only */
+	uint32_t warp_count; /* of a CTA, including those of partitions */
 	uint32_t threads_per_warp;
-	uint32_t shared_bytes; /* the kernel's own use of shared memory */
-	uint32_t shared_limit; /* most that a CTA of this device can have; 0: by default 48 KiB */
-	uint32_t shared_per_processor; /* of one multiprocessor; 0: the same as shared_limit */
+	uint32_t shared_bytes;         /* shared memory of the kernel before instrumentation */
+	uint32_t shared_limit;         /* maximum per CTA on this device; 0: 48 KiB */
+	uint32_t shared_per_processor; /* per SM; 0: the same as shared_limit */
 	enum instrument_buffer buffer;
-	uint32_t buffer_bytes; /* all rings of a CTA; 0: what does not cost the kernel occupancy */
-	uint32_t warps_per_unit; /* granularity; 0 is 1; >= warp_count: one unit per CTA */
+	uint32_t
+		buffer_bytes; /* all ring buffers of a CTA; 0: as much as does not reduce occupancy */
+	uint32_t warps_per_unit; /* granularity; 0 means 1; >= warp_count: one unit per CTA */
 	uint64_t warps;          /* bit i: warp i is sampled; 0: all */
-	uint32_t cta_stride;     /* every n-th CTA is sampled; 0 is 1 */
+	uint32_t cta_stride;     /* every n-th CTA is sampled; 0 means 1 */
 	bool sched_barriers;     /* AMD: nothing is scheduled across a record */
 };
 
 struct instrument_result {
 	struct instrument_layout layout;
-	char *text; /* malloc'd, terminated; NULL: there was no marker, the text stays as it was */
+	char *text; /* malloc'd, terminated; NULL: no markers, the text is unchanged */
 	size_t length;
-	uint32_t shared_bytes;    /* that the kernel needs now */
-	uint32_t record_count;    /* record sites in the text */
-	uint32_t ignored_markers; /* that stay comments: of functions that cannot be changed */
-	char ignored_reason[IR_REASON_MAX]; /* a sentence, or empty */
-	enum instrument_buffer buffer;      /* shared may have become global, for want of room */
+	uint32_t shared_bytes; /* shared memory of the instrumented kernel */
+	uint32_t record_count; /* number of places in the text that record */
+	uint32_t
+		ignored_markers; /* markers that stay comments: in functions that cannot be instrumented */
+	char ignored_reason[IR_REASON_MAX]; /* an error message, or empty */
+	enum instrument_buffer
+		buffer; /* may be global although shared was requested, if there is not enough space */
 };
 
 /*
- * E_UNSUPPORTED with a sentence when the kernel cannot be instrumented: it is to be compiled
- * as it was. E_INVALID for options that cannot be. The caller releases the result with
+ * E_UNSUPPORTED with an error message if the kernel cannot be instrumented and should be compiled
+ * without records. E_INVALID for invalid options. The caller releases the result with
  * instrument_result_fini().
  */
 int instrument_llvm(const char *text, size_t length, const struct instrument_options *options,

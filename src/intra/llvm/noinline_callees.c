@@ -1,4 +1,4 @@
-/* Functions out of line that have markers. See noinline_callees.h. */
+/* Search for instrumented callees: which noinline functions can be rewritten, and which cannot. */
 #include "intra/llvm/noinline_callees.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 
-#define NAME_SAID_MAX 100u /* of a function, in a message */
+#define NAME_SHOWN_MAX 100u /* maximum length of a function name in a message */
 #define FROM_KERNEL (UINT32_MAX - 1)
 #define FROM_NOWHERE UINT32_MAX
 
@@ -21,7 +21,7 @@ enum obstacle {
 	OBSTACLE_UNCALLED,
 };
 
-/* Around the function's name. */
+/* Text before and after the function's name. */
 static const char *const reasons[][2] = {
 	[OBSTACLE_NONE] = {"", ""},
 	[OBSTACLE_VISIBLE] = {"", " is visible outside of the kernel's module"},
@@ -32,36 +32,36 @@ static const char *const reasons[][2] = {
 	[OBSTACLE_UNCALLED] = {"the kernel does not call ", ""},
 };
 
-/* A function that is not the kernel. */
+/* A function other than the kernel. */
 struct candidate {
 	struct slice name;
 	uint32_t define_line;
 	uint32_t end_line;
 	uint32_t marker_count;
-	bool is_wanted; /* has markers, or calls one that is wanted */
+	bool is_wanted; /* has markers, or calls a function that is wanted */
 	enum obstacle obstacle;
-	uint32_t callee; /* its number as one */
+	uint32_t callee; /* its index among the instrumented callees */
 	struct slice return_type;
 };
 
 struct reference {
 	uint32_t line;
 	const char *at;
-	uint32_t from; /* candidate, or FROM_... */
-	uint32_t to;   /* candidate */
+	uint32_t from; /* candidate that contains the reference, or FROM_... */
+	uint32_t to;   /* candidate that it refers to */
 };
 
 struct search {
 	struct ir_function *kernel;
-	struct candidate *candidates; /* in the order of the text, as the references */
+	struct candidate *candidates; /* in text order, like the references */
 	size_t candidate_capacity;
 	uint32_t candidate_count;
 	struct reference *references;
 	size_t reference_capacity;
 	uint32_t reference_count;
-	uint32_t *order; /* references by where they lead to */
-	uint32_t *first; /* of each candidate in `order`, and one more */
-	uint32_t *list;  /* candidates to be looked at */
+	uint32_t *order; /* references, sorted by target */
+	uint32_t *first; /* first index into `order` of each candidate, and the end */
+	uint32_t *list;  /* worklist of candidates */
 	uint32_t list_count;
 	struct ir_names names;
 };
@@ -134,7 +134,7 @@ static int find_candidates(struct search *search, struct proton_error *err)
 
 /* ------------------------------------------------------------------ references */
 
-/* The next '@' of the line from `at` on that is not inside quotes; NULL. */
+/* The next '@' of the line from `at` that is outside quotes; NULL. */
 static const char *next_at(const char *at, const char *end)
 {
 	for (; at < end; at++) {
@@ -172,7 +172,7 @@ static int find_in_line(struct search *search, uint32_t number, const char *at, 
 	return PROTON_OK;
 }
 
-/* Metadata may name a function as it likes. */
+/* Metadata may refer to functions without calling them. */
 static bool may_refer(struct slice line)
 {
 	return line.length && *line.at != '!' && *line.at != ';' &&
@@ -182,7 +182,7 @@ static bool may_refer(struct slice line)
 static int find_references(struct search *search, struct proton_error *err)
 {
 	const struct ir_function *kernel = search->kernel;
-	uint32_t next = 0; /* the first candidate that ends behind the line */
+	uint32_t next = 0; /* first candidate that ends after the line */
 	int status = PROTON_OK;
 
 	for (uint32_t i = 0; i < kernel->line_count && status == PROTON_OK; i++) {
@@ -202,13 +202,13 @@ static int find_references(struct search *search, struct proton_error *err)
 		else if (here && i > here->define_line)
 			from = next;
 		else if (here && i == here->define_line)
-			at = here->name.at + here->name.length; /* behind its own name */
+			at = here->name.at + here->name.length; /* after its own name */
 		status = find_in_line(search, i, at, from, err);
 	}
 	return status;
 }
 
-/* Sorts the references by where they lead to. */
+/* Sorts the references by target. */
 static int order_references(struct search *search, struct proton_error *err)
 {
 	uint32_t total = 0;
@@ -228,7 +228,7 @@ static int order_references(struct search *search, struct proton_error *err)
 	}
 	for (uint32_t r = 0; r < search->reference_count; r++)
 		search->order[search->first[search->references[r].to]++] = r;
-	/* Each has moved to where the next began. */
+	/* Each entry has advanced to the start of the next. */
 	memmove(search->first + 1, search->first, search->candidate_count * sizeof(uint32_t));
 	search->first[0] = 0;
 	return PROTON_OK;
@@ -244,7 +244,7 @@ static void want(struct search *search, uint32_t candidate)
 	search->list[search->list_count++] = candidate;
 }
 
-/* Those with markers, and who calls them. */
+/* Functions with markers, and their callers. */
 static void find_wanted(struct search *search)
 {
 	for (uint32_t c = 0; c < search->candidate_count; c++)
@@ -289,7 +289,7 @@ static int read_candidate(const struct search *search, const struct candidate *c
 	return ir_function_read_body(out, calls, call_count, err);
 }
 
-/* What keeps the candidate by itself from being a callee. */
+/* Checks the candidate on its own, without its callers. */
 static int check_candidate(const struct search *search, struct candidate *candidate,
 			   struct proton_error *err)
 {
@@ -317,7 +317,7 @@ static int check_candidate(const struct search *search, struct candidate *candid
 	return PROTON_OK;
 }
 
-/* A call whose result is not named would be numbered: it cannot become two instructions. */
+/* A call with an unnamed result would be numbered, so it cannot become two instructions. */
 static bool is_plain_call(const struct search *search, const struct reference *reference)
 {
 	const struct candidate *to = &search->candidates[reference->to];
@@ -335,10 +335,10 @@ static void obstruct(struct search *search, uint32_t candidate, enum obstacle ob
 		search->candidates[candidate].obstacle = obstacle;
 }
 
-/* What a function that is no callee calls cannot be one either. */
+/* Callees of a function that cannot be instrumented cannot be either. */
 static void spread_obstacles(struct search *search)
 {
-	uint32_t *first = search->first; /* by caller now: the references are in its order */
+	uint32_t *first = search->first; /* by caller: the references are in this order */
 	uint32_t r = 0;
 
 	for (uint32_t c = 0; c < search->candidate_count; c++) {
@@ -396,7 +396,10 @@ static bool is_callee(const struct candidate *candidate)
 	return candidate->is_wanted && candidate->obstacle == OBSTACLE_NONE;
 }
 
-/* A kernel that calls none has none: it would get what records need, and no records. */
+/*
+ * If the kernel calls no instrumented callee there are none: it would be set up to record, without
+ * records.
+ */
 static void find_uncalled(struct search *search)
 {
 	for (uint32_t r = 0; r < search->reference_count; r++)
@@ -420,8 +423,8 @@ static void say_why(const struct search *search)
 			continue;
 		if (name.length > 1 && *name.at == '"')
 			name = (struct slice){name.at + 1, name.length - 2};
-		if (name.length > NAME_SAID_MAX)
-			name.length = NAME_SAID_MAX;
+		if (name.length > NAME_SHOWN_MAX)
+			name.length = NAME_SHOWN_MAX;
 		snprintf(reason, sizeof(kernel->outside_reason), "%s%.*s%s",
 			 reasons[candidate->obstacle][0], (int)name.length, name.at,
 			 reasons[candidate->obstacle][1]);
@@ -433,7 +436,7 @@ static void say_why(const struct search *search)
 	snprintf(reason, sizeof(kernel->outside_reason), "they are in no function");
 }
 
-/* The number behind the last unnamed parameter: that of an entry block without a label. */
+/* The number after the last unnamed parameter, which an entry block without a label has. */
 static uint32_t entry_number_of(struct slice arguments)
 {
 	const char *end = arguments.at + arguments.length;
@@ -467,7 +470,7 @@ static int read_callee(const struct search *search, const struct candidate *cand
 				    function, err);
 
 	callees->count++;
-	/* It has been read before. */
+	/* It was parsed before. */
 	if (status != PROTON_OK || !ir_signature_read(line, candidate->name.at - 1, &signature))
 		return status;
 	function->entry_number = entry_number_of(signature.arguments);
@@ -571,7 +574,7 @@ void callees_free(struct callees *callees)
 	if (!callees)
 		return;
 	for (uint32_t i = 0; i < callees->count; i++) {
-		callees->functions[i].callees = NULL; /* the kernel's, these */
+		callees->functions[i].callees = NULL; /* owned by the kernel */
 		ir_function_fini(&callees->functions[i]);
 	}
 	free(callees->functions);

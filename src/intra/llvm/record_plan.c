@@ -1,4 +1,6 @@
-/* What is to be recorded where. See record_plan.h. */
+/*
+ * Record planning: pairs markers, assigns records to slots, and computes the bytes used per block.
+ */
 #include "intra/llvm/record_plan.h"
 
 #include <stdlib.h>
@@ -13,8 +15,9 @@ static int out_of_memory(struct proton_error *err)
 /* ------------------------------------------------------------------ sites */
 
 /*
- * The latest start of the same scope before marker `end` in its block, if no end has taken it.
- * `last` has the latest marker of every scope; those of earlier blocks are below `first`.
+ * The latest start of the same scope before the current marker in its block, if no end was paired
+ * with it; else PLAN_NONE. `last` is the scope's latest marker; markers before `first` are in
+ * earlier blocks.
  */
 static uint32_t open_start(const struct ir_function *function, const struct plan *plan,
 			   uint32_t first, uint32_t last)
@@ -32,7 +35,9 @@ static bool shares_clock(const struct ir_function *function, uint32_t marker)
 	return this->follows && !(this->marker.is_end && !this[-1].marker.is_end);
 }
 
-/* A record of one marker: not yet which, for the end of its scope may follow. */
+/*
+ * Plans one marker. Its kind of record is decided later, because the end of its scope may follow.
+ */
 static void plan_marker(const struct ir_function *function, struct plan *plan, uint32_t first,
 			uint32_t index, uint32_t *last)
 {
@@ -67,7 +72,7 @@ static int too_many(struct proton_error *err)
 		       INSTRUMENT_CODE_MAX);
 }
 
-/* A call may end the scope and start it again: callees have markers of it. */
+/* True if a call may end and restart the scope: an instrumented callee has markers of it. */
 static bool is_elsewhere(const struct ir_function *function, const struct marker *marker)
 {
 	return function->callees &&
@@ -76,8 +81,8 @@ static bool is_elsewhere(const struct ir_function *function, const struct marker
 }
 
 /*
- * Pairs the markers of one block. A pair may have calls of callees between it, and then begins in a
- * block before that this one continues: not earlier than at marker `head`.
+ * Pairs the markers of one block. Calls of callees may be between the two markers of a pair; then
+ * the start is in an earlier part of the same basic block, not before marker `head`.
  */
 static int pair_block(const struct ir_function *function, struct instrument_layout *layout,
 		      struct plan *plan, uint32_t b, uint32_t head, uint32_t *last,
@@ -99,7 +104,7 @@ static int pair_block(const struct ir_function *function, struct instrument_layo
 	return PROTON_OK;
 }
 
-/* Gives the records of a block their places in its group. */
+/* Assigns the records of a block to slots of its group. */
 static int place_records(const struct ir_function *function, struct instrument_layout *layout,
 			 struct plan *plan, uint32_t b, struct proton_error *err)
 {
@@ -128,7 +133,7 @@ static int place_records(const struct ir_function *function, struct instrument_l
 static int plan_sites(const struct ir_function *function, struct instrument_layout *layout,
 		      struct plan *plan, struct proton_error *err)
 {
-	uint32_t last[INSTRUMENT_CODE_MAX + 1]; /* marker of each scope, not an event's */
+	uint32_t last[INSTRUMENT_CODE_MAX + 1]; /* latest marker of each scope, without events */
 	uint32_t head = 0;
 	int status = PROTON_OK;
 
@@ -146,7 +151,7 @@ static int plan_sites(const struct ir_function *function, struct instrument_layo
 
 /* ------------------------------------------------------------------ blocks */
 
-/* Calls `edge` for every edge, those from returns to the kernel's end too. */
+/* Calls `edge` for every edge, including those from returns to the function's end. */
 static void each_edge(const struct ir_function *function,
 		      void (*edge)(struct plan *plan, uint32_t from, uint32_t to),
 		      struct plan *plan)
@@ -190,7 +195,7 @@ static bool find_predecessors(const struct ir_function *function, struct plan *p
 	return plan->predecessors;
 }
 
-/* Tells `block` that it may be entered with `used`; true if that is news. */
+/* `block` can be entered with `used`. True if that changes its value. */
 static bool enter_with(struct plan *plan, uint32_t block, int64_t used)
 {
 	int64_t *known = &plan->blocks[block].used;
@@ -203,7 +208,7 @@ static bool enter_with(struct plan *plan, uint32_t block, int64_t used)
 	return *known != before;
 }
 
-/* Each block's value changes at most twice, so it is on the list at most that often. */
+/* The value of a block changes at max twice, which bounds the worklist. */
 static bool find_used(const struct ir_function *function, struct plan *plan)
 {
 	uint32_t *list = calloc((size_t)function->block_count * 2 + 2, sizeof(*list));
@@ -223,7 +228,7 @@ static bool find_used(const struct ir_function *function, struct plan *plan)
 		for (uint32_t i = 0; i < block->successor_count; i++) {
 			uint32_t to = function->successors[block->first_successor + i];
 
-			/* Nobody counts here what a callee records. */
+			/* The number of records in a callee is unknown here. */
 			if (function->blocks[to].continues)
 				used = PLAN_VARIES;
 			if (enter_with(plan, to, used))
@@ -237,9 +242,9 @@ static bool find_used(const struct ir_function *function, struct plan *plan)
 }
 
 /*
- * Which block holds each value that varies. A block with one way in takes over the value that the
- * block before it leaves; chains of those end at a phi or an addition, for blocks that are reached
- * are not in a ring without a second way in.
+ * The block that holds each varying value. A block with one predecessor takes over the value of
+ * that block. Chains of such blocks end at a phi or an addition, because a reachable cycle has an
+ * entry with two predecessors.
  */
 static bool takes_over(const struct plan *plan, uint32_t block)
 {
@@ -247,7 +252,7 @@ static bool takes_over(const struct plan *plan, uint32_t block)
 	       !plan->blocks[block].is_given;
 }
 
-/* The block before one that takes over. */
+/* The predecessor of a block that takes over. */
 static uint32_t block_before(const struct plan *plan, uint32_t block)
 {
 	return plan->predecessors[plan->blocks[block].first_predecessor];
@@ -277,7 +282,7 @@ static void find_sources(const struct ir_function *function, struct plan *plan)
 		uint32_t source = source_of(plan, b);
 		uint32_t at = b;
 
-		/* For the whole chain, so that no part of it is walked again. */
+		/* For the whole chain, so it is walked only once. */
 		while (plan->blocks[at].source == PLAN_NONE) {
 			plan->blocks[at].source = source;
 			if (!takes_over(plan, at) || block_before(plan, at) == source)
@@ -287,29 +292,28 @@ static void find_sources(const struct ir_function *function, struct plan *plan)
 	}
 }
 
-/* ------------------------------------------------------------------ the longest way */
+/* ------------------------------------------------------------------ the longest path */
 
 /*
- * A walk over the blocks in depth, after Tarjan: blocks that lead to each other are found together,
- * behind all that they lead to. What is kept of those is the most that can be recorded from there
- * on.
+ * Depth-first search for strongly connected components (Tarjan). A component is found after all its
+ * successors. Its result is the maximum that can be recorded from there on.
  */
 struct walk {
 	const struct ir_function *function;
 	struct plan *plan;
 	const struct plan *callee_plans;
-	uint32_t *number; /* of blocks, in the order of the walk, from 1 on; 0: not met */
-	uint32_t *least;  /* number of the first block that a block leads back to */
-	int64_t *most;    /* bytes; PLAN_UNREACHED: not known yet */
-	uint32_t *open;   /* blocks whose loop is not known yet */
-	uint32_t *way;    /* from the entry to where the walk is */
-	uint32_t *edge;   /* per block: which successor is next */
+	uint32_t *number;  /* of blocks, in order of the search, from 1; 0: not visited */
+	uint32_t *lowlink; /* lowest number that the block leads back to */
+	int64_t *max;   /* maximum bytes recorded from the block on; PLAN_UNREACHED: unknown yet */
+	uint32_t *open; /* stack of blocks without a known component */
+	uint32_t *path; /* path from the entry to the current block */
+	uint32_t *edge; /* per block: index of the next successor */
 	uint32_t open_count;
 	uint32_t met;
 };
 
-/* What is recorded in a block and in the callee that it ends with a call of; PLAN_VARIES. */
-static int64_t most_of_block(const struct walk *walk, uint32_t block)
+/* Bytes recorded in a block and in the callee at its end, or PLAN_VARIES. */
+static int64_t max_of_block(const struct walk *walk, uint32_t block)
 {
 	uint32_t callee = walk->function->blocks[block].callee;
 	int64_t own = (int64_t)walk->plan->blocks[block].slot_count * INSTRUMENT_RECORD_BYTES;
@@ -318,11 +322,11 @@ static int64_t most_of_block(const struct walk *walk, uint32_t block)
 	if (callee == IR_NAME_NONE)
 		called = 0;
 	else if (walk->callee_plans)
-		called = walk->callee_plans[callee].most_bytes;
+		called = walk->callee_plans[callee].max_bytes;
 	return called == PLAN_VARIES ? PLAN_VARIES : own + called;
 }
 
-/* Round and round, or in a callee. */
+/* True if a loop has records, or a callee records an unknown number. */
 static bool records_unknown(const struct walk *walk, uint32_t first_open)
 {
 	uint32_t first = walk->open[first_open];
@@ -333,15 +337,15 @@ static bool records_unknown(const struct walk *walk, uint32_t first_open)
 	for (uint32_t i = 0; i < block->successor_count; i++)
 		is_loop |= walk->function->successors[block->first_successor + i] == first;
 	for (uint32_t i = first_open; i < walk->open_count; i++)
-		records |= most_of_block(walk, walk->open[i]) != 0;
-	return (is_loop && records) || most_of_block(walk, first) == PLAN_VARIES;
+		records |= max_of_block(walk, walk->open[i]) != 0;
+	return (is_loop && records) || max_of_block(walk, first) == PLAN_VARIES;
 }
 
-/* All blocks of the loop that begins with `block` have been met, or it is none. */
+/* All blocks of the component with root `block` have been visited. */
 static void close_loop(struct walk *walk, uint32_t block)
 {
 	uint32_t first = walk->open_count;
-	int64_t most = 0;
+	int64_t max = 0;
 
 	do
 		first--;
@@ -350,29 +354,29 @@ static void close_loop(struct walk *walk, uint32_t block)
 		const struct ir_block *b = &walk->function->blocks[walk->open[i]];
 
 		for (uint32_t e = 0; e < b->successor_count; e++) {
-			int64_t behind =
-				walk->most[walk->function->successors[b->first_successor + e]];
+			int64_t following =
+				walk->max[walk->function->successors[b->first_successor + e]];
 
-			if (behind == PLAN_VARIES || most == PLAN_VARIES)
-				most = PLAN_VARIES;
-			else if (behind > most)
-				most = behind;
+			if (following == PLAN_VARIES || max == PLAN_VARIES)
+				max = PLAN_VARIES;
+			else if (following > max)
+				max = following;
 		}
 	}
 	if (records_unknown(walk, first))
-		most = PLAN_VARIES;
-	else if (most != PLAN_VARIES)
-		most += most_of_block(walk, block);
-	/* Callees that call callees twice, and so on. */
-	if (most > PLAN_MOST_MAX)
-		most = PLAN_VARIES;
+		max = PLAN_VARIES;
+	else if (max != PLAN_VARIES)
+		max += max_of_block(walk, block);
+	/* e.g. callees that call callees twice, and so on */
+	if (max > PLAN_BYTES_MAX)
+		max = PLAN_VARIES;
 	while (walk->open_count > first)
-		walk->most[walk->open[--walk->open_count]] = most;
+		walk->max[walk->open[--walk->open_count]] = max;
 }
 
 static void meet(struct walk *walk, uint32_t block)
 {
-	walk->number[block] = walk->least[block] = ++walk->met;
+	walk->number[block] = walk->lowlink[block] = ++walk->met;
 	walk->open[walk->open_count++] = block;
 }
 
@@ -381,9 +385,9 @@ static void walk_all(struct walk *walk)
 	uint32_t depth = 0;
 
 	meet(walk, 0);
-	walk->way[depth++] = 0;
+	walk->path[depth++] = 0;
 	while (depth) {
-		uint32_t at = walk->way[depth - 1];
+		uint32_t at = walk->path[depth - 1];
 		const struct ir_block *block = &walk->function->blocks[at];
 
 		if (walk->edge[at] < block->successor_count) {
@@ -393,22 +397,22 @@ static void walk_all(struct walk *walk)
 
 			if (!walk->number[to]) {
 				meet(walk, to);
-				walk->way[depth++] = to;
-			} else if (walk->most[to] == PLAN_UNREACHED &&
-				   walk->number[to] < walk->least[at]) {
-				walk->least[at] = walk->number[to];
+				walk->path[depth++] = to;
+			} else if (walk->max[to] == PLAN_UNREACHED &&
+				   walk->number[to] < walk->lowlink[at]) {
+				walk->lowlink[at] = walk->number[to];
 			}
 			continue;
 		}
-		if (walk->least[at] == walk->number[at])
+		if (walk->lowlink[at] == walk->number[at])
 			close_loop(walk, at);
-		if (--depth && walk->least[at] < walk->least[walk->way[depth - 1]])
-			walk->least[walk->way[depth - 1]] = walk->least[at];
+		if (--depth && walk->lowlink[at] < walk->lowlink[walk->path[depth - 1]])
+			walk->lowlink[walk->path[depth - 1]] = walk->lowlink[at];
 	}
 }
 
-bool plan_find_most(const struct ir_function *function, struct plan *plan,
-		    const struct plan *callee_plans)
+bool plan_find_max(const struct ir_function *function, struct plan *plan,
+		   const struct plan *callee_plans)
 {
 	uint32_t count = function->block_count;
 	uint32_t *words = calloc((size_t)count * 5 + 1, sizeof(*words));
@@ -417,22 +421,22 @@ bool plan_find_most(const struct ir_function *function, struct plan *plan,
 		.plan = plan,
 		.callee_plans = callee_plans,
 		.number = words,
-		.most = calloc((size_t)count + 1, sizeof(*walk.most)),
+		.max = calloc((size_t)count + 1, sizeof(*walk.max)),
 	};
 
-	if (words && walk.most) {
-		walk.least = words + count;
+	if (words && walk.max) {
+		walk.lowlink = words + count;
 		walk.open = words + (size_t)count * 2;
-		walk.way = words + (size_t)count * 3;
+		walk.path = words + (size_t)count * 3;
 		walk.edge = words + (size_t)count * 4;
 		for (uint32_t b = 0; b < count; b++)
-			walk.most[b] = PLAN_UNREACHED;
+			walk.max[b] = PLAN_UNREACHED;
 		walk_all(&walk);
-		plan->most_bytes = walk.most[0];
+		plan->max_bytes = walk.max[0];
 	}
-	free(walk.most);
+	free(walk.max);
 	free(words);
-	return words && walk.most;
+	return words && walk.max;
 }
 
 int plan_make(const struct ir_function *function, struct instrument_layout *layout,
@@ -451,7 +455,7 @@ int plan_make(const struct ir_function *function, struct instrument_layout *layo
 	status = plan_sites(function, layout, plan, err);
 	if (status == PROTON_OK) {
 		if (!find_used(function, plan) ||
-		    (!function->callees && !plan_find_most(function, plan, NULL)))
+		    (!function->callees && !plan_find_max(function, plan, NULL)))
 			status = out_of_memory(err);
 		else
 			find_sources(function, plan);

@@ -1,4 +1,4 @@
-/* Keeping a kernel's work where it was. See reschedule.h. */
+/* Rescheduling: which instructions move across a marker, and writing the text in the new order. */
 #include "intra/llvm/reschedule.h"
 
 #include <stdlib.h>
@@ -8,11 +8,11 @@
 #include "base/buf.h"
 #include "intra/llvm/hoist_vector_ops.h"
 
-#define NAMES_MAX 2048u   /* of one group; then it ends */
-#define REACH_LINES 4096u /* how far behind a marker work is looked for, and before it its wait */
+#define NAMES_MAX 2048u   /* per group; more end the group */
+#define REACH_LINES 4096u /* maximum distance from a marker to the instructions and to its wait */
 #define LINE_NONE UINT32_MAX
 
-/* What of the lines `first` to `end` moves before the line `to`. */
+/* Among the lines `first` to `end`, those that qualify move before the line `to`. */
 struct group {
 	uint32_t to;
 	uint32_t first;
@@ -21,19 +21,22 @@ struct group {
 
 struct motion {
 	const struct ir_function *function;
-	struct group *groups; /* in the order of the text */
+	struct group *groups; /* in text order */
 	size_t group_count;
 	size_t group_capacity;
-	uint32_t *moves;                 /* per line: where to, plus 1; 0: it stays */
+	uint32_t *moves;                 /* per line: destination plus 1; 0: stays */
 	struct hoist_vector_ops *hoists; /* per line; NULL: nothing is hoisted */
-	int32_t *loops;                  /* per block: how many it is in */
-	struct ir_names names;           /* what is computed from a wait or from fragments */
+	int32_t *loops;                  /* per block: loop depth */
+	struct ir_names names;           /* values that depend on a wait or on fragments */
 	uint32_t name_count;
 };
 
 /* ------------------------------------------------------------------ lines */
 
-/* Arithmetic on integers and pointers: no memory, no trap, no float (that may be the real work). */
+/*
+ * Integer and pointer arithmetic: no memory access, no trap, no floats (those may be the work that
+ * is measured).
+ */
 static bool is_movable(struct slice line)
 {
 	static const char *const opcodes[] = {
@@ -57,14 +60,14 @@ static bool is_movable(struct slice line)
 	return false;
 }
 
-/* A marker is none, whatever its scope is called. */
+/* Markers are excluded, whatever the scope is called. */
 static bool is_wait(struct slice line)
 {
 	return slice_find(line, " call ") && slice_find(line, "wait") &&
 	       !slice_find(line, "\"// proton.");
 }
 
-/* Between a wait and its marker: barriers, and what takes the wait's results apart. */
+/* Allowed between a wait and its marker: barriers, and unpacking the wait's results. */
 static bool is_passed(struct slice line)
 {
 	return slice_find(line, "@llvm.nvvm.barrier") || slice_find(line, " = extractvalue ") ||
@@ -79,7 +82,7 @@ static void forget_results(struct motion *motion)
 	motion->name_count = 0;
 }
 
-/* Notes what `line` defines; false when there are too many. */
+/* Adds the result of `line` to the names; false if there are too many. */
 static bool add_result(struct motion *motion, struct slice line)
 {
 	const char *at = line.at;
@@ -109,16 +112,16 @@ static bool needs_added(const struct motion *motion, struct slice line)
 
 /* ------------------------------------------------------------------ groups */
 
-/* The line of the wait that the marker at `line` is behind; LINE_NONE. */
+/* The line of the wait before the marker at `line`, or LINE_NONE. */
 static uint32_t wait_before(const struct ir_function *function, const struct ir_block *block,
 			    uint32_t line)
 {
 	uint32_t found = LINE_NONE;
-	uint32_t least = line > REACH_LINES ? line - REACH_LINES : 0;
+	uint32_t limit = line > REACH_LINES ? line - REACH_LINES : 0;
 
-	if (least < block->first_line)
-		least = block->first_line;
-	while (line-- > least) {
+	if (limit < block->first_line)
+		limit = block->first_line;
+	while (line-- > limit) {
 		struct slice text = function->lines[line];
 
 		if (is_wait(text))
@@ -129,7 +132,7 @@ static uint32_t wait_before(const struct ir_function *function, const struct ir_
 	return found;
 }
 
-/* Marks what moves before the group's wait; true if something does. */
+/* Selects what moves before the group's wait; true if anything does. */
 static bool find_moves(struct motion *motion, const struct group *group)
 {
 	const struct slice *lines = motion->function->lines;
@@ -159,7 +162,7 @@ static bool add_group(struct motion *motion, const struct group *group)
 	return true;
 }
 
-/* Parts of matrices from shared memory into registers, as products want them. */
+/* Operand fragments loaded from shared memory into registers for a dot. */
 static bool is_fragment(struct slice line)
 {
 	return slice_find(line, " call ") && slice_find(line, "ldmatrix") &&
@@ -167,17 +170,17 @@ static bool is_fragment(struct slice line)
 }
 
 /*
- * The first of the lines before the marker at `line` that may be fragments and what is made of
- * them; LINE_NONE if there is nothing else between the markers: then they are what is measured.
+ * The first line before the marker at `line` of those that load or unpack fragments. LINE_NONE if
+ * there is nothing else between the markers: then the loads are what is measured.
  */
 static uint32_t fragments_before(const struct ir_function *function, const struct ir_block *block,
 				 uint32_t line)
 {
-	uint32_t least = line > REACH_LINES ? line - REACH_LINES : 0;
+	uint32_t limit = line > REACH_LINES ? line - REACH_LINES : 0;
 
-	if (least < block->first_line)
-		least = block->first_line;
-	while (line-- > least) {
+	if (limit < block->first_line)
+		limit = block->first_line;
+	while (line-- > limit) {
 		struct slice text = function->lines[line];
 
 		if (slice_find(text, "\"// proton."))
@@ -190,7 +193,7 @@ static uint32_t fragments_before(const struct ir_function *function, const struc
 	return LINE_NONE;
 }
 
-/* Marks what moves behind the markers in front of `group->to`; true if something does. */
+/* Selects what moves after the markers before `group->to`; true if anything does. */
 static bool find_fragments(struct motion *motion, const struct group *group)
 {
 	const struct slice *lines = motion->function->lines;
@@ -202,7 +205,7 @@ static bool find_fragments(struct motion *motion, const struct group *group)
 
 		if (!is_first && (!slice_find(lines[i], " = ") || !needs_added(motion, lines[i])))
 			continue;
-		/* All of them or none: the rest would be used before it is made. */
+		/* All or none: the rest would be used before its definition. */
 		if (!add_result(motion, lines[i])) {
 			for (uint32_t back = group->first; back <= i; back++)
 				if (motion->moves[back] == group->to + 1)
@@ -216,8 +219,8 @@ static bool find_fragments(struct motion *motion, const struct group *group)
 }
 
 /*
- * How many loops each block is in, going by the order of the text: LLVM prints a loop's blocks
- * between its first and the one that leads back. NULL: out of memory.
+ * Loop depth of each block, from text order: LLVM prints a loop's blocks between its header and its
+ * back edge. NULL if out of memory.
  */
 static int32_t *count_loops(const struct ir_function *function)
 {
@@ -242,21 +245,21 @@ static int32_t *count_loops(const struct ir_function *function)
 	return loops;
 }
 
-/* For the markers `first` to `last`, with nothing between them. False: out of memory. */
+/* Handles the adjacent markers `first` to `last`. False if out of memory. */
 static bool find_group(struct motion *motion, const struct ir_block *block, uint32_t first,
 		       uint32_t last)
 {
 	const struct ir_function *function = motion->function;
 	uint32_t line = function->markers[first].line;
-	uint32_t behind = function->markers[last].line + 1;
+	uint32_t after = function->markers[last].line + 1;
 	bool is_last = last + 1 == block->first_marker + block->marker_count;
 	struct group work = {
 		.to = wait_before(function, block, line),
-		.first = behind,
+		.first = after,
 		.end = is_last ? block->end_line - 1 : function->markers[last + 1].line,
 	};
 	struct group fragments = {
-		.to = behind,
+		.to = after,
 		.first = fragments_before(function, block, line),
 		.end = line,
 	};
@@ -301,7 +304,7 @@ static bool is_number(struct slice name)
 	return name.length > 1;
 }
 
-/* A line of the kernel, its unnamed values named. */
+/* Writes a line of the kernel with names for unnamed values. */
 static void write_named(struct slice line, struct out *out)
 {
 	const char *end = line.at + line.length;
@@ -325,7 +328,7 @@ static void write_named(struct slice line, struct out *out)
 	out_byte(out, '\n');
 }
 
-/* The entry block's number, which LLVM does not print: the one behind the unnamed parameters. */
+/* The number of the entry block, which LLVM does not print; it follows the unnamed parameters. */
 static void write_entry_label(const struct ir_function *function, struct out *out)
 {
 	if (!function->entry_has_label)

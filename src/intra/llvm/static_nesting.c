@@ -1,35 +1,35 @@
 /*
- * Static nesting by dataflow. See static_nesting.h.
+ * Static nesting analysis by dataflow.
  *
- * Three sets of scopes flow along the edges of the control flow: forwards those that may be open
- * (on some path) and those that must be (on every path), backwards those that may still end. A
- * scope is around another one if it must be open at each start of that one and may end after it:
- * one that never ends is open for the rest of the kernel, but nobody meant everything to be in it.
+ * Three sets of scopes are propagated along control flow edges. Forward: scopes that may be open
+ * (on some path) and that must be open (on every path). Backward: scopes that may still end. A
+ * scope surrounds another one if it must be open at each start of the other and may end after it. A
+ * scope without an end is open for the rest of the kernel, but is not meant to contain everything.
  *
- * A call leads into the callee and, for scopes that no noinline function has markers of, past it.
- * For the others all calls of a function are taken together, which can only make what is known
- * less: more scopes that may be open, fewer that must be.
+ * A call leads into the callee. Scopes without markers in any noinline function also pass by it.
+ * For the others all calls of a function are merged. That only weakens the result: more scopes may
+ * be open, fewer must be.
  */
 #include "intra/llvm/static_nesting.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Passes over all blocks. A few more than loops are nested and calls are deep will do. */
+/* Maximum passes over all blocks. The depth of loops and calls plus a few is enough. */
 #define ROUNDS_MAX 64u
 
 struct set {
 	uint64_t bits[INSTRUMENT_SCOPE_WORDS];
 };
 
-/* A block, or the end of a function, which its returns lead to. */
+/* State at a block, or at the end of a function, the target of its returns. */
 struct state {
 	struct set may; /* open on entry */
 	struct set must;
-	struct set ending; /* on entry: may end later, by an END before the next START */
-	struct set opens;  /* by the block, and open when it ends */
+	struct set ending; /* on entry: may end later, before its next start */
+	struct set opens;  /* started by the block and open at its end */
 	struct set closes;
-	struct set ends; /* in the block, before any start */
+	struct set ends; /* ended in the block before any start */
 	struct set starts;
 	bool is_reached;
 };
@@ -38,9 +38,9 @@ struct flow {
 	const struct ir_function *kernel;
 	const struct plan *plans;
 	struct state *states;
-	uint32_t *first; /* of each function: the state of its first block */
+	uint32_t *first; /* per function: index of its first block's state */
 	uint32_t function_count;
-	struct set in_callees; /* scopes that noinline functions have markers of */
+	struct set in_callees; /* scopes with markers in noinline functions */
 	bool has_changed;
 };
 
@@ -61,7 +61,7 @@ static bool has(const struct set *set, uint32_t scope)
 	return set->bits[scope / 64] >> scope % 64 & 1;
 }
 
-/* (set without `without`) and `more` */
+/* (set minus `without`) plus `more` */
 static struct set apply(const struct set *set, const struct set *without, const struct set *more)
 {
 	struct set result;
@@ -71,7 +71,7 @@ static struct set apply(const struct set *set, const struct set *without, const 
 	return result;
 }
 
-/* From `yes` what is in `mask`, from `no` the rest. */
+/* Bits of `yes` where `mask` is set, else of `no`. */
 static struct set choose(const struct set *mask, const struct set *yes, const struct set *no)
 {
 	struct set result;
@@ -110,7 +110,7 @@ static struct state *end_of(const struct flow *flow, uint32_t function)
 	return state_of(flow, function, function_of(flow, function)->block_count);
 }
 
-/* What the markers of a block do to the sets. */
+/* Effect of a block's markers on the sets. */
 static void read_block(struct flow *flow, uint32_t f, uint32_t b)
 {
 	const struct ir_function *function = function_of(flow, f);
@@ -222,7 +222,7 @@ static void come_from(struct flow *flow, struct state *to, const struct set *end
 	flow->has_changed |= memcmp(&before, &to->ending, sizeof(before)) != 0;
 }
 
-/* What may end after a block. */
+/* Scopes that may end after a block. */
 static struct set ending_after(const struct flow *flow, uint32_t f, uint32_t b)
 {
 	const struct ir_function *function = function_of(flow, f);
@@ -252,7 +252,7 @@ static void go_backwards(struct flow *flow, uint32_t f, uint32_t b)
 	come_from(flow, state, &ending);
 }
 
-/* Until nothing changes. False: it would take too long. */
+/* Iterates to a fixed point. False if there are too many passes. */
 static bool solve(struct flow *flow)
 {
 	uint32_t rounds = 0;
@@ -277,9 +277,9 @@ static bool solve(struct flow *flow)
 
 /* ------------------------------------------------------------------ what it comes to */
 
-/* Of each scope: what is open at its starts. */
+/* Per scope: what is open at its starts. */
 struct found {
-	struct set around[INSTRUMENT_CODE_MAX]; /* may be open where it starts or ends */
+	struct set around[INSTRUMENT_CODE_MAX]; /* may be open at a start or an end */
 	struct set must[INSTRUMENT_CODE_MAX];   /* at every start */
 	struct set ending[INSTRUMENT_CODE_MAX]; /* may end after some start */
 	bool is_started[INSTRUMENT_CODE_MAX];
@@ -335,13 +335,13 @@ static void look_backwards(const struct flow *flow, uint32_t f, uint32_t b, stru
 	}
 }
 
-/* P is around Q around X, or the other way round: one of them always begins with the other open. */
+/* True if one of P and Q is always open when the other starts, so one contains the other. */
 static bool are_ordered(const struct found *found, uint32_t p, uint32_t q)
 {
 	return has(&found->must[p], q) || has(&found->must[q], p);
 }
 
-/* The innermost of the scopes around `scope` that has an order with all the others. */
+/* The innermost scope around `scope` that is ordered with all others around it. */
 static uint16_t parent_of(const struct found *found, uint32_t scope, uint32_t scope_count)
 {
 	const struct set *around = &found->must[scope];

@@ -1,4 +1,6 @@
-/* Our names in a text: each defined once, none used without. See verify_names.h. */
+/*
+ * Verification of generated SSA names: each is defined once, and none is used without a definition.
+ */
 #include "intra/llvm/verify_names.h"
 
 #include <stdbool.h>
@@ -9,7 +11,7 @@
 #define OURS "proton."
 #define OURS_LENGTH (sizeof(OURS) - 1)
 
-/* A function's text, and what it defines. */
+/* The text of a function, and the names it defines. */
 struct body {
 	const char *at;
 	const char *end;
@@ -38,7 +40,7 @@ static const char *end_of_line(const char *at, const char *end)
 	return line_end ? line_end : end;
 }
 
-/* The next "%proton.NAME" in [*at, end), without the "%"; *at goes behind it. */
+/* The next "%proton.NAME" in [*at, end), without the "%"; *at advances past it. */
 static bool next_use(const char **at, const char *end, struct slice *name)
 {
 	const char *found = memmem(*at, (size_t)(end - *at), "%" OURS, OURS_LENGTH + 1);
@@ -50,7 +52,7 @@ static bool next_use(const char **at, const char *end, struct slice *name)
 	return true;
 }
 
-/* What a line of the body defines: "  %proton.NAME = ..." or "proton.NAME:"; false if nothing. */
+/* The name that a line defines: "  %proton.NAME = ..." or "proton.NAME:"; false if none. */
 static bool definition(const char *line, const char *line_end, struct slice *name)
 {
 	size_t length = (size_t)(line_end - line);
@@ -73,7 +75,7 @@ static int mistake(const char *what, struct slice name, struct proton_error *err
 		       (int)name.length, name.at);
 }
 
-/* The first line is the function's own, with its parameters. */
+/* The first line is the signature with the parameters. */
 static int find_definitions(struct body *body, struct proton_error *err)
 {
 	const char *line_end = end_of_line(body->at, body->end);

@@ -1,7 +1,7 @@
 /*
- * What the pass has written, looked at once more: in each function, each of our names is defined
- * once, and what is used is defined. Triton hands the text to LLVM, which ends the whole program
- * over such a mistake, so it must not get there.
+ * Verification of the pass's output: in each function, each name of the form %proton.NAME is
+ * defined exactly once, and every used one is defined. Triton passes the text to LLVM, which aborts
+ * the process on such an error.
  */
 #ifndef INTRA_LLVM_VERIFY_NAMES_H
 #define INTRA_LLVM_VERIFY_NAMES_H

@@ -1,4 +1,4 @@
-/* Automatic scopes: where they go in the text, and how many. See ttgir.h. */
+/* Automatic scopes: where they are inserted into TTGIR, and how many fit. */
 #include "intra/ttgir/ttgir.h"
 
 #include <stdlib.h>
@@ -6,17 +6,17 @@
 #include "intra/layout.h"
 #include "intra/ttgir/find_operations.h"
 
-/* A scope may need a code for its start, its end, and both in one. */
+/* A scope may need three codes: for its start, its end, and a whole execution. */
 #define SCOPES_MAX (INSTRUMENT_CODE_MAX / 3)
-/* Records of a ring that are sure to fit, where the mode does not say: see llvm_pass.c. */
+/* Records that fit into a ring buffer in any case if the mode sets no size; see llvm_pass.c. */
 #define SHARED_RECORDS 64u
 #define GLOBAL_RECORDS 512u
 #define NAMES_IN_NOTE 6u
 
-/* What is to be written around a line; an index of a site, or SITE_NONE. */
+/* Scopes that start or end at a line: an index of a site, or SITE_NONE. */
 struct around {
 	uint32_t before;
-	uint32_t behind;
+	uint32_t after;
 };
 
 static uint32_t records_of_ring(const struct instrument_mode *mode, uint32_t warp_count)
@@ -89,7 +89,7 @@ static void write_marker(struct insertion *in, uint32_t index, struct slice inde
 	};
 
 	if (in->is_record)
-		marker.location.length = 0; /* a person reads it */
+		marker.location.length = 0; /* this text is for a user to edit */
 	mlir_marker_write(&marker, in->out);
 }
 
@@ -106,20 +106,20 @@ static void write_text(struct insertion *in, struct slice text, const struct aro
 
 	for (uint32_t number = 0; mlir_take_line(&text, &line); number++) {
 		uint32_t before = around[number].before;
-		uint32_t behind = around[number].behind;
+		uint32_t after = around[number].after;
 
 		if (is_kept(sites, before))
 			write_marker(in, before, mlir_indent(line), sites->sites[before].is_inner);
 		out_bytes(in->out, line.at, line.length);
-		if (line.at + line.length < text.at || is_kept(sites, behind))
+		if (line.at + line.length < text.at || is_kept(sites, after))
 			out_byte(in->out, '\n');
-		if (!is_kept(sites, behind))
+		if (!is_kept(sites, after))
 			continue;
-		/* Inside a partition one step further in, as the next line is. */
-		if (sites->sites[behind].is_inner)
-			write_marker(in, behind, mlir_indent(text), false);
+		/* Inside a partition: indented like the next line. */
+		if (sites->sites[after].is_inner)
+			write_marker(in, after, mlir_indent(text), false);
 		else
-			write_marker(in, behind, sites->sites[behind].indent, true);
+			write_marker(in, after, sites->sites[after].indent, true);
 	}
 }
 
@@ -142,11 +142,11 @@ static struct around *place_sites(struct slice text, const struct sites *sites)
 		if (site->end_line == SITE_NONE)
 			continue;
 		if (site->is_inner) {
-			around[site->start_line].behind = i;
+			around[site->start_line].after = i;
 			around[site->end_line].before = i;
 		} else {
 			around[site->start_line].before = i;
-			around[site->end_line].behind = i;
+			around[site->end_line].after = i;
 		}
 	}
 	return around;

@@ -1,4 +1,4 @@
-/* Finding operations in TTGIR. See find_operations.h. */
+/* Search for TTGIR operations that automatic scopes can surround. */
 #include "intra/ttgir/find_operations.h"
 
 #include <stdio.h>
@@ -7,13 +7,13 @@
 #include "intra/ttgir/mlir_regions.h"
 
 #define SITES_MAX 4096u
-#define UNPLACED_MAX 16u /* sites in a row */
+#define UNPLACED_MAX 16u /* consecutive sites */
 
 /* ------------------------------------------------------------------ operations */
 
 struct operation {
-	const char *name; /* without its dialect */
-	const char *word; /* in the scope's name */
+	const char *name; /* without the dialect prefix */
+	const char *word; /* used in the scope's name */
 	uint32_t kind;
 };
 
@@ -112,9 +112,9 @@ enum region_kind {
 
 struct region {
 	enum region_kind kind;
-	bool is_open;   /* scopes can be put inside */
-	uint32_t site;  /* that ends with it; SITE_NONE */
-	uint32_t depth; /* loops up to here */
+	bool is_open;   /* scopes can be inserted inside */
+	uint32_t site;  /* that ends with this region, or SITE_NONE */
+	uint32_t depth; /* loops around it, including itself */
 };
 
 struct walk {
@@ -124,11 +124,13 @@ struct walk {
 	uint32_t line;
 	struct region regions[MLIR_DEPTH_MAX];
 	uint32_t region_count;
-	struct mlir_location kernel; /* what passes give to operations that are nobody's */
-	struct mlir_location before; /* of the last operation in the block that has one */
+	struct mlir_location
+		kernel; /* location that passes give to operations without a source line */
+	struct mlir_location
+		before; /* of the last operation with a location in the current block */
 	uint32_t unplaced[UNPLACED_MAX];
 	uint32_t unplaced_count;
-	bool is_specializing; /* behind "ttg.warp_specialize": its partitions follow */
+	bool is_specializing; /* after "ttg.warp_specialize", before its partitions */
 };
 
 static const struct region outside = {REGION_OTHER, false, SITE_NONE, 0};
@@ -185,9 +187,10 @@ static void leave_block(struct walk *walk)
 }
 
 /*
- * The barriers of partitions, and copies that were divided among them, have the location of the
- * kernel. A copy is placed with what is before it, the wait for room; anything else with what
- * follows, which is what waits.
+ * Triton gives the kernel's location to the barriers of partitions and to copies divided among
+ * partitions. Such a copy gets the location of the preceding operation, which is the wait for a
+ * free buffer. Any other operation gets the location of the following one, which is the one that
+ * waits.
  */
 static void place_operation(struct walk *walk, struct slice location, struct site *site,
 			    bool is_load)
@@ -212,8 +215,8 @@ static void open_region(struct walk *walk, struct region region)
 	leave_block(walk);
 }
 
-/* The number behind `key` in the line, at most a thousand; 0 when there is none. */
-static uint32_t number_behind(struct slice line, const char *key)
+/* The number after `key` in the line, at most 1000; 0 if there is none. */
+static uint32_t number_after(struct slice line, const char *key)
 {
 	const char *at = slice_find(line, key);
 	const char *end = line.at + line.length;
@@ -231,7 +234,7 @@ static void open_partition(struct walk *walk, const struct mlir_line *line, stru
 	struct region region = *current(walk);
 	struct site *site = NULL;
 
-	walk->found->warp_count += number_behind(text, " num_warps(");
+	walk->found->warp_count += number_after(text, " num_warps(");
 	region.kind = REGION_PARTITION;
 	region.site = SITE_NONE;
 	if (region.is_open && (walk->autos & INSTRUMENT_AUTO_PARTITIONS)) {
@@ -241,7 +244,7 @@ static void open_partition(struct walk *walk, const struct mlir_line *line, stru
 		if (site) {
 			site->is_inner = true;
 			site->is_part = !is_default;
-			site->part = number_behind(text, "partition");
+			site->part = number_after(text, "partition");
 			site->cost = 2;
 		}
 		region.site = site_index(walk, site);
@@ -270,7 +273,7 @@ static void open_line(struct walk *walk, const struct mlir_line *line, struct sl
 			region.site = site_index(walk, site);
 		}
 	} else if (slice_is(line->op, "tt.func")) {
-		region.is_open = true; /* those that stay out of line, too */
+		region.is_open = true; /* including noinline functions */
 	} else if (!slice_is(line->op, "scf.if")) {
 		region.kind = REGION_OTHER;
 		region.is_open = false;
@@ -294,7 +297,7 @@ static void close_line(struct walk *walk, const struct mlir_line *line, struct s
 		site->end_line = walk->line;
 		set_location(walk, site, line->location);
 	}
-	/* Behind the last partition the operation's type follows. */
+	/* The operation's type follows the last partition. */
 	walk->is_specializing = closed.kind == REGION_PARTITION && slice_find(text, " : ") == NULL;
 }
 
@@ -310,14 +313,14 @@ static void read_operation(struct walk *walk, const struct mlir_line *line)
 	walk->is_specializing = slice_is(line->op, "ttg.warp_specialize");
 	if (around &&
 	    (slice_is(line->op, "ttg.warp_yield") || slice_is(line->op, "ttg.warp_return"))) {
-		/* One with nothing in it is not worth a scope. */
+		/* An empty partition gets no scope. */
 		if (around->start_line + 1 < walk->line)
 			around->end_line = walk->line;
 		if (!around->place.file.length)
 			set_location(walk, around, line->location);
 		return;
 	}
-	/* A partition is where its first operation is that comes from the source. */
+	/* A partition's location is that of its first operation with a source line. */
 	if (around && !around->place.file.length && line->location.length)
 		set_location(walk, around, line->location);
 	operation = region->is_open ? find_operation(line->op) : NULL;
@@ -344,14 +347,14 @@ static void walk_line(struct walk *walk, const struct mlir_region_line *text)
 	} else if (text->end != MLIR_NO_LINE) {
 		if (!walk->found->warp_count)
 			walk->found->warp_count =
-				number_behind(text->trimmed, "\"ttg.num-warps\" = ");
+				number_after(text->trimmed, "\"ttg.num-warps\" = ");
 		open_line(walk, &line, text->trimmed);
 	} else if (line.op.length) {
 		read_operation(walk, &line);
 	}
 }
 
-/* Where the kernel begins: the location of the module. */
+/* The kernel's own location: that of the module. */
 static struct mlir_location place_of_kernel(const struct walk *walk, struct slice text)
 {
 	const char *last = slice_find_last(text, "\n}");
@@ -412,7 +415,9 @@ static bool is_same_line(const struct site *a, const struct site *b)
 	       a->place.line == b->place.line && slices_equal(a->place.file, b->place.file);
 }
 
-/* Does another place of the same line do the same, so that the column has to tell them apart? */
+/*
+ * True if another location on the same line has the same operation, so the name needs the column.
+ */
 static bool needs_column(const struct sites *sites, const struct site *site)
 {
 	for (uint32_t i = 0; i < sites->count; i++)

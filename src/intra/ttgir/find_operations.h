@@ -1,4 +1,4 @@
-/* What automatic scopes can be put around: found, named, and chosen among. */
+/* Candidates for automatic scopes: found, named, and limited in number. */
 #ifndef INTRA_TTGIR_FIND_OPERATIONS_H
 #define INTRA_TTGIR_FIND_OPERATIONS_H
 
@@ -9,13 +9,14 @@
 
 struct site {
 	const char *word;    /* "load" */
-	uint32_t part;       /* of "partition": its number */
+	uint32_t part;       /* number of the partition */
 	bool is_part;        /* a numbered partition */
-	uint32_t start_line; /* what the scope begins before; a partition: behind */
-	uint32_t end_line;   /* what it ends behind; a partition: before. SITE_NONE: no end found */
-	bool is_inner;       /* a partition */
-	uint32_t depth;      /* loops around it */
-	uint32_t cost;       /* records of one execution */
+	uint32_t start_line; /* the scope starts before this line; for a partition, after it */
+	uint32_t
+		end_line; /* the scope ends after this line; for a partition, before it. SITE_NONE: no end found */
+	bool is_inner;  /* a partition */
+	uint32_t depth; /* loops around it */
+	uint32_t cost;  /* records per execution */
 	struct slice indent;
 	struct slice location;
 	struct mlir_location place;
@@ -32,22 +33,25 @@ struct site_scope {
 struct sites {
 	struct site *sites; /* in the order of their first lines */
 	uint32_t count;
-	uint32_t missed; /* more than we look at */
+	uint32_t missed; /* sites beyond the maximum */
 	struct site_scope *scopes;
 	uint32_t scope_count;
-	uint32_t warp_count; /* of the kernel, with its partitions */
+	uint32_t warp_count; /* of the kernel, including its partitions */
 };
 
-/* Finds what `autos` names. E_UNSUPPORTED, E_NOMEM. */
+/* Finds the operations that `autos` selects. E_UNSUPPORTED, E_NOMEM. */
 int sites_find(struct slice text, uint32_t autos, struct sites *out, struct proton_error *err);
-/* Gives each site its scope. False when memory is out. */
+/* Assigns each site its scope. False if out of memory. */
 bool sites_name(struct sites *sites);
-/* Drops scopes, the innermost first, until at most these many and their records are left. */
+/*
+ * Drops scopes, innermost loops first, until the numbers of scopes and records are within the
+ * limits.
+ */
 void sites_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit);
 void sites_fini(struct sites *sites);
-/* Bits of enum instrument_auto: what an automatic scope whose name begins with `word` is around. */
+/* Bits of enum instrument_auto for an automatic scope whose name begins with `word`. */
 uint32_t sites_kinds(struct slice word);
-/* The bit of an operation, "ttg.async_copy_global_to_local"; 0 for one that gets no scope. */
+/* Bit of an operation such as "ttg.async_copy_global_to_local"; 0 if it gets no scope. */
 uint32_t sites_kind_of_op(struct slice op);
 
 #endif

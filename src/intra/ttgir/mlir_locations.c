@@ -1,6 +1,6 @@
 /*
- * Locations of MLIR: "loc(...)" around a place, a name, a call, several at once, or an alias for
- * one of these. Nested ones are followed by a loop, a limited number of steps.
+ * MLIR locations: "loc(...)" with a file and line, a name, a call site, a fused list or an alias.
+ * Nested locations are followed in a loop with a limited number of steps.
  */
 #include "intra/ttgir/mlir_text.h"
 
@@ -67,7 +67,7 @@ void mlir_locations_fini(struct mlir_locations *locations)
 
 /* ------------------------------------------------------------------ one location */
 
-/* Takes "..." off, without the quotes. A quote inside is written \22. */
+/* Removes "..." and returns its text without quotes. A quote inside is written \22. */
 static bool take_string(struct slice *rest, struct slice *string)
 {
 	const char *end;
@@ -109,7 +109,7 @@ static struct slice without_folders(struct slice file)
 	return file;
 }
 
-/* What stands before the first `end` that is in no parentheses and in no string. */
+/* The text before the first `end` that is outside parentheses and strings. */
 static struct slice until(struct slice rest, const char *end)
 {
 	size_t depth = 0;
@@ -143,7 +143,7 @@ static struct slice find_alias(const struct mlir_locations *locations, struct sl
 	return found ? found->body : (struct slice){name.at, 0};
 }
 
-/* "X at Y", with what stands before Y cut off. */
+/* For "X at Y": Y. */
 static struct slice after(struct slice rest, struct slice before, size_t skip)
 {
 	size_t used = before.length + skip;
@@ -153,7 +153,7 @@ static struct slice after(struct slice rest, struct slice before, size_t skip)
 	return (struct slice){rest.at + used, rest.length - used};
 }
 
-/* The inside of "WORD(...)" or "WORD[...]", once WORD is taken off. */
+/* The content of "WORD(...)" or "WORD[...]", after WORD was removed. */
 static struct slice inside(struct slice rest)
 {
 	if (rest.length < 2)
@@ -166,7 +166,7 @@ static bool is_of_triton(struct slice file)
 	return slice_find(file, "/triton/language/") || slice_find(file, "/triton/experimental/");
 }
 
-/* A location as the places it names one after the other: the callee's, its caller's, and so on. */
+/* A location as a chain of file locations: the callee's, its caller's, and so on. */
 struct path {
 	const struct mlir_locations *locations;
 	struct slice rest;
@@ -175,7 +175,7 @@ struct path {
 	uint32_t step_count;
 };
 
-/* Of several locations in one, "fused", the first. */
+/* The first location of "fused[...]". */
 static struct slice first_of_fused(struct slice rest)
 {
 	struct slice tag = until(rest, "[");
@@ -183,7 +183,7 @@ static struct slice first_of_fused(struct slice rest)
 	return until(inside(after(rest, tag, 0)), ",");
 }
 
-/* Takes one step inwards; true at a place, whose file is with its folders. */
+/* Takes one step inwards. True at a file location; its file includes the directories. */
 static bool step_in(struct path *path, struct mlir_location *place)
 {
 	struct slice rest = slice_trim(path->rest);
@@ -203,7 +203,7 @@ static bool step_in(struct path *path, struct mlir_location *place)
 		rest = first_of_fused(rest);
 	} else if (take_string(&rest, &string)) {
 		if (rest.length && rest.at[0] == '(') {
-			rest = inside(rest); /* a name for another place */
+			rest = inside(rest); /* a name for another location */
 		} else if (take_number(&rest, &place->line)) {
 			take_number(&rest, &place->column);
 			place->file = string;
@@ -218,7 +218,7 @@ static bool step_in(struct path *path, struct mlir_location *place)
 	return false;
 }
 
-/* The next place; false when there is none. */
+/* The next file location; false if there is none. */
 static bool next_place(struct path *path, struct mlir_location *place)
 {
 	*place = (struct mlir_location){.file = {path->rest.at, 0}};

@@ -1,4 +1,4 @@
-/* Lines and regions. See mlir_regions.h. */
+/* Splitting MLIR text into lines and matching the ends of regions. */
 #include "intra/ttgir/mlir_regions.h"
 
 #include <stdlib.h>

@@ -1,18 +1,18 @@
-/* A text of MLIR line by line, and where the regions end that begin in a line. */
+/* MLIR lines and regions: the text line by line, with the line where each region ends. */
 #ifndef INTRA_TTGIR_MLIR_REGIONS_H
 #define INTRA_TTGIR_MLIR_REGIONS_H
 
 #include "base/err.h"
 #include "intra/ttgir/mlir_text.h"
 
-/* Regions in each other: deeper text is refused, so that walks have room for what is open. */
+/* Maximum nesting of regions. Deeper text is rejected, so walks need only a fixed-size stack. */
 #define MLIR_DEPTH_MAX 256u
 #define MLIR_NO_LINE UINT32_MAX
 
 struct mlir_region_line {
 	struct slice text;    /* without its newline */
 	struct slice trimmed; /* without the blanks at both ends */
-	uint32_t end;         /* where the region ends that begins here; MLIR_NO_LINE: none does */
+	uint32_t end;         /* last line of the region that begins here, or MLIR_NO_LINE */
 };
 
 struct mlir_regions {
@@ -22,8 +22,8 @@ struct mlir_regions {
 };
 
 /*
- * Reads `text`, which must stay. "} else {" ends one block and begins another of the same region.
- * E_UNSUPPORTED, with the line's number, for regions that do not match; E_NOMEM.
+ * Splits `text`, which the result refers to. "} else {" ends one block and begins another of the
+ * same region. E_UNSUPPORTED, with the line number, for unmatched regions; E_NOMEM.
  */
 int mlir_regions_read(struct slice text, struct mlir_regions *out, struct proton_error *err);
 void mlir_regions_fini(struct mlir_regions *lines);

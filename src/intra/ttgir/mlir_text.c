@@ -1,4 +1,4 @@
-/* Lines of MLIR. See mlir_text.h. */
+/* Parsing lines of MLIR text, and writing markers as MLIR. */
 #include "intra/ttgir/mlir_text.h"
 
 #include <stdio.h>
@@ -67,7 +67,7 @@ static struct slice take_word(struct slice *rest)
 	return word;
 }
 
-/* "%x = ", "%x:3 = " or "%x, %y = "; the first of the registers. */
+/* "%x = ", "%x:3 = " or "%x, %y = "; returns the first SSA name. */
 static struct slice take_results(struct slice *rest)
 {
 	const char *equals = rest->length && rest->at[0] == '%' ? slice_find(*rest, " = ") : NULL;

@@ -1,4 +1,4 @@
-/* Lines of MLIR, their operations and their locations: what the passes over TTGIR share. */
+/* MLIR text utilities: lines, operations and locations, shared by the passes over TTGIR. */
 #ifndef INTRA_TTGIR_MLIR_TEXT_H
 #define INTRA_TTGIR_MLIR_TEXT_H
 
@@ -9,41 +9,43 @@
 #include "base/buf.h"
 #include "intra/slice.h"
 
-/* Takes the next line off `rest`, without its newline; false at the end. */
+/* Removes the next line from `rest` and returns it without its newline; false at the end. */
 bool mlir_take_line(struct slice *rest, struct slice *line);
-/* A line, without blanks around it, that begins a region: a loop, a branch, a function. */
+/* True if the trimmed line begins a region: a loop, a branch, a function. */
 bool mlir_opens_region(struct slice trimmed);
-/* Ends a region, or a block of one. */
+/* True if it ends a region or a block of one. */
 bool mlir_closes_region(struct slice trimmed);
-/* Begins a region of "ttg.warp_specialize", if it is behind one. */
+/* True if it begins a region of "ttg.warp_specialize", provided that it follows one. */
 bool mlir_begins_partition(struct slice trimmed);
-/* An empty line, an alias or a comment. */
+/* True for an empty line, an alias or a comment. */
 bool mlir_is_not_code(struct slice trimmed);
-/* The blanks that a line begins with. */
+/* The leading blanks of a line. */
 struct slice mlir_indent(struct slice line);
-/* Does the text name an AMD device as its target? */
+/* True if the text names an AMD device as its target. */
 bool mlir_is_amd(struct slice text);
 
 struct mlir_line {
 	struct slice indent;
-	struct slice result;   /* "%x", of the first; empty when there is none */
-	struct slice op;       /* "tt.load"; empty when the line is none that we read */
-	struct slice rest;     /* behind the operation's name */
+	struct slice result; /* first SSA name, "%x"; empty if there is no result */
+	struct slice op;     /* "tt.load"; empty if the line is not an operation that is handled */
+	struct slice rest;   /* after the operation name */
 	struct slice location; /* "loc(...)" at the end; empty */
 };
 
 void mlir_line_read(struct slice line, struct mlir_line *out);
 
-/* A register that no line of the text names: "%proton_", or with more letters. At most 1000
- * tries. */
+/*
+ * Finds a prefix of SSA names that the text does not use: "%proton_", or with more letters. At most
+ * 1000 tries.
+ */
 #define MLIR_PREFIX_MAX 24
 bool mlir_unused_prefix(struct slice text, char prefix[MLIR_PREFIX_MAX]);
 
-/* One marker, or `proton.record`, on a line of its own, newline included. */
+/* One marker or `proton.record` as a line, including the newline. */
 struct mlir_marker {
 	struct slice indent;
 	struct slice location;
-	const char *prefix; /* with `number`, the register; NULL: `proton.record` */
+	const char *prefix; /* with `number`, the SSA name; NULL: `proton.record` */
 	uint32_t number;
 	bool is_amd;
 	bool is_event;
@@ -56,7 +58,7 @@ void mlir_marker_write(const struct mlir_marker *marker, struct out *out);
 /* ------------------------------------------------------------------ locations */
 
 struct mlir_location {
-	struct slice file; /* without folders; empty: not known */
+	struct slice file; /* without directories; empty: unknown */
 	uint32_t line;
 	uint32_t column;
 };
@@ -71,17 +73,17 @@ struct mlir_locations {
 	size_t count;
 };
 
-/* Collects the aliases of `text`, which must stay. False when memory is out. */
+/* Collects the aliases of `text`, which the result refers to. False if out of memory. */
 bool mlir_locations_read(struct slice text, struct mlir_locations *out);
 void mlir_locations_fini(struct mlir_locations *locations);
 
 /*
- * The place that "loc(...)" names. Of a call it is the callee's, unless that is part of Triton's
- * own library: then the caller's.
+ * The source location of "loc(...)". For an inlined call it is the callee's, or the caller's if the
+ * callee is in Triton's own library.
  */
 struct mlir_location mlir_locations_resolve(const struct mlir_locations *locations,
 					    struct slice location);
-/* The same for the same place, called from the same places, also in another text; 0: not known. */
+/* A hash that is equal for equal locations with equal callers, also in another text; 0: unknown. */
 uint64_t mlir_locations_key(const struct mlir_locations *locations, struct slice location);
 
 #endif

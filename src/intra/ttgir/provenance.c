@@ -1,4 +1,4 @@
-/* Reading the scopes of TTIR. See provenance.h. */
+/* Reading the scopes of TTIR: which operations are inside which scopes. */
 #include "intra/ttgir/provenance.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "intra/ttgir/mlir_regions.h"
 
 #define SITES_MAX 1024u
-#define LOADS_MAX 256u /* more are not followed through views */
+#define LOADS_MAX 256u /* maximum number of loads followed through views */
 
 /* ------------------------------------------------------------------ operations */
 
@@ -55,7 +55,7 @@ bool origin_is_work(const struct mlir_line *line)
 	    ends_with(op, "yield") || slice_find(op, ".memdesc_") ||
 	    slice_find(op, "rocdl.") == op.at)
 		return false;
-	if (ends_with(op, "_alloc")) /* only one that fills what it allocates */
+	if (ends_with(op, "_alloc")) /* only an allocation with an initial value */
 		return slice_find(line->rest, "(tensor<") != NULL;
 	if (slice_take(&op, "arith.") || slice_take(&op, "math."))
 		return slice_find(line->rest, "tensor<") != NULL;
@@ -97,8 +97,8 @@ static void keep_common(struct origin_set *set, const struct origin_set *other)
 /* ------------------------------------------------------------------ walking */
 
 struct block {
-	struct origin_set around; /* open where it begins */
-	bool is_body;             /* of a function or a module */
+	struct origin_set around; /* open at the region's start */
+	bool is_body;             /* region of a function or a module */
 };
 
 struct load {
@@ -158,13 +158,13 @@ static int add_site(struct walk *walk, const struct marker *marker, bool is_brok
 	return PROTON_OK;
 }
 
-/* An event is no scope, though it be called the same. */
+/* An event never matches a scope of the same name. */
 static bool is_of_same_scope(const struct marker *a, const struct marker *b)
 {
 	return a->is_event == b->is_event && strcmp(a->name, b->name) == 0;
 }
 
-/* How many scopes are open that did not begin in the current block. */
+/* Number of open scopes that were started outside the current block. */
 static uint32_t count_around(const struct walk *walk)
 {
 	return walk->block_count ? walk->blocks[walk->block_count - 1].around.count : 0;
@@ -187,7 +187,7 @@ static int read_marker(struct walk *walk, const struct marker *marker)
 	return add_site(walk, marker, true);
 }
 
-/* What began in the current block has to have ended in it. */
+/* Every scope started in the current block must also end in it. */
 static void end_block(struct walk *walk)
 {
 	uint32_t around = count_around(walk);
@@ -215,7 +215,7 @@ static int close_line(struct walk *walk, const struct mlir_line *line, struct sl
 	return is_body ? PROTON_OK : add_operation(walk, line->location, &walk->open);
 }
 
-/* Another view of what a load brings: Triton moves it into the load, which gets its location. */
+/* A view of a load's result: Triton merges it into the load, which then has the view's location. */
 static int read_view(struct walk *walk, const struct mlir_line *line)
 {
 	struct slice operand = slice_trim(line->rest);
@@ -277,7 +277,9 @@ static int walk_lines(struct walk *walk, const struct mlir_regions *lines)
 
 /* ------------------------------------------------------------------ results */
 
-/* All places of a name are broken when one is: which of them is meant cannot be told. */
+/*
+ * If one site of a name is broken, all are: an operation's location does not tell which is meant.
+ */
 static void spread_broken(struct provenance *out)
 {
 	for (size_t i = 0; i < out->site_count; i++)

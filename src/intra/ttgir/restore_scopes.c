@@ -1,11 +1,10 @@
 /*
- * Scopes follow their operations, where markers cannot go with them through Triton's passes (see
- * strip_markers.c). When the passes are done, each scope is put around the operations that stood
- * in it: what an operation was made of is still told by its location.
+ * Scope restoration: puts the scopes that strip_markers.c removed back around their operations,
+ * after Triton's passes. The location of an operation identifies the operation it was made from.
  *
- * Operations are visited block by block. One that was in other scopes than those that are open
- * closes some and opens others; one whose location says nothing is passed over, so that it is
- * inside when it lies between two of a scope and outside when it does not.
+ * Operations are visited block by block. If an operation was in other scopes than the open ones,
+ * scopes are closed or opened before it. An operation without a known location changes nothing: it
+ * is inside a scope if it is between two operations of that scope.
  */
 #include "intra/ttgir/ttgir.h"
 
@@ -19,7 +18,7 @@
 struct insertion {
 	uint32_t line;
 	uint32_t sequence;
-	bool is_behind;
+	bool is_after;
 	bool is_end;
 	uint32_t site;
 	struct slice indent;
@@ -36,12 +35,12 @@ struct relocation {
 	struct proton_error *err;
 };
 
-/* Where the walk stands in a block. */
+/* Position of the walk in a block. */
 struct position {
-	struct origin_set around; /* open where the block begins */
-	struct origin_set open;   /* begun in it */
-	uint32_t last;            /* line of the last operation of those */
-	struct slice location;    /* its */
+	struct origin_set around; /* open at the block's start */
+	struct origin_set open;   /* started in this block */
+	uint32_t last;            /* line of the last operation with known scopes */
+	struct slice location;    /* location of that operation */
 };
 
 static int out_of_memory(struct proton_error *err)
@@ -61,7 +60,7 @@ static int add_insertion(struct relocation *re, struct insertion made)
 	return PROTON_OK;
 }
 
-/* Closes what is open and not in `kept`, the latest first. */
+/* Closes the open scopes that are not in `kept`, latest first. */
 static int close_scopes(struct relocation *re, struct position *at, const struct origin_set *kept)
 {
 	int status = PROTON_OK;
@@ -74,7 +73,7 @@ static int close_scopes(struct relocation *re, struct position *at, const struct
 		status = add_insertion(re,
 				       (struct insertion){
 					       .line = at->last,
-					       .is_behind = true,
+					       .is_after = true,
 					       .is_end = true,
 					       .site = site,
 					       .indent = mlir_indent(re->lines.at[at->last].text),
@@ -94,7 +93,7 @@ static int close_all(struct relocation *re, struct position *at)
 	return close_scopes(re, at, &nothing);
 }
 
-/* The lines from `first` to `last` are an operation that was in the scopes of `wanted`. */
+/* The operation from line `first` to `last` was in the scopes of `wanted`. */
 static int visit_work(struct relocation *re, struct position *at, uint32_t first, uint32_t last,
 		      struct slice location, const struct origin_set *wanted)
 {
@@ -134,7 +133,7 @@ static bool has_blocks(const struct mlir_line *line, struct slice trimmed)
 	       slice_is(line->op, "scf.if") || slice_is(line->op, "scf.while");
 }
 
-/* An operation with regions, from `first` on. */
+/* An operation with regions that begins at line `first`. */
 static int visit_regions(struct relocation *re, struct position *at, uint32_t first,
 			 const struct mlir_line *line, struct slice trimmed)
 {
@@ -151,7 +150,7 @@ static int visit_regions(struct relocation *re, struct position *at, uint32_t fi
 	if (!has_blocks(line, trimmed))
 		return status;
 	if (!scopes)
-		status = close_all(re, at); /* what is inside may be in others */
+		status = close_all(re, at); /* operations inside may be in other scopes */
 	for (uint32_t i = first; i < end && status == PROTON_OK;) {
 		i++;
 		status = visit_block(re, &i, at);
@@ -174,11 +173,12 @@ static int visit_line(struct relocation *re, struct position *at, uint32_t numbe
 	if (scopes)
 		return visit_work(re, at, number, number, line.location, scopes);
 	if (at->open.count && sites_kind_of_op(line.op) == INSTRUMENT_AUTO_LOADS)
-		at->last = number; /* its part of a copy, behind the wait for room */
+		at->last =
+			number; /* this partition's part of a copy, after the wait for a free buffer */
 	return PROTON_OK;
 }
 
-/* From *line on, up to the line that ends the block, which it then names. */
+/* Visits lines from *line up to the one that ends the block, which *line then names. */
 static int visit_block(struct relocation *re, uint32_t *line, const struct position *around)
 {
 	struct position at = {.last = MLIR_NO_LINE};
@@ -231,8 +231,8 @@ static int compare_insertions(const void *a, const void *b)
 
 	if (left->line != right->line)
 		return left->line < right->line ? -1 : 1;
-	if (left->is_behind != right->is_behind)
-		return left->is_behind ? 1 : -1;
+	if (left->is_after != right->is_after)
+		return left->is_after ? 1 : -1;
 	return left->sequence < right->sequence ? -1 : 1;
 }
 
@@ -243,9 +243,9 @@ struct writing {
 	bool is_amd;
 };
 
-/* Those of the line, before or behind it, from *next on. */
+/* Writes the insertions before or after the line, from *next on. */
 static void write_insertions(const struct relocation *re, struct writing *writing, uint32_t line,
-			     bool is_behind, uint32_t *next)
+			     bool is_after, uint32_t *next)
 {
 	for (; *next < re->insertion_count; ++*next) {
 		const struct insertion *made = &re->insertions[*next];
@@ -261,7 +261,7 @@ static void write_insertions(const struct relocation *re, struct writing *writin
 			.name = {start->name, start->name_length},
 		};
 
-		if (made->line != line || made->is_behind != is_behind)
+		if (made->line != line || made->is_after != is_after)
 			return;
 		writing->marker_count++;
 		mlir_marker_write(&marker, &writing->out);

@@ -1,8 +1,8 @@
 /*
- * Markers are taken out where they cannot go through Triton's passes. Those that specialize warps
- * give each partition a copy of the loop with the operations that belong there; a marker has no
- * operands and no users, so it is dropped, or copied into all of them, or stays where nothing of
- * its scope is left. Those that pipeline loops may refuse it. restore_scopes.c puts them back.
+ * Marker removal from TTIR, where markers do not survive Triton's passes. Warp specialization gives
+ * each partition a copy of the loop with only its operations. A marker has no operands and no
+ * users, so it is dropped, copied into all partitions, or left where no operation of its scope is.
+ * The pipeliner may reject a marker. restore_scopes.c puts the markers back.
  */
 #include "intra/ttgir/ttgir.h"
 
@@ -10,7 +10,7 @@
 #include "intra/ttgir/mlir_regions.h"
 #include "intra/ttgir/provenance.h"
 
-/* What stands in a region of TTIR, and in no loop inside of it. */
+/* Content of a region of TTIR, without the loops inside it. */
 struct region {
 	bool is_loop;
 	bool has_marker;
@@ -23,14 +23,14 @@ struct regions {
 	uint32_t depth;
 };
 
-/* Triton pipelines the loads of a loop for the dots in it, or because the kernel asks for it. */
+/* Triton pipelines the loads of a loop that has dots, or if the kernel requests it. */
 static bool is_pipelined(const struct region *loop, struct slice closing)
 {
 	return loop->is_loop && loop->has_load &&
 	       (loop->has_dot || slice_find(closing, "tt.num_stages"));
 }
 
-/* What a branch holds belongs to the loop around it. */
+/* The content of a branch is attributed to the loop around it. */
 static void end_region(struct regions *regions)
 {
 	const struct region *ended = &regions->open[--regions->depth];
@@ -43,11 +43,11 @@ static void end_region(struct regions *regions)
 	around->has_dot |= ended->has_dot;
 }
 
-/* A line of code; true if a loop with markers ends that is going to be pipelined. */
+/* Reads a line of code. True if a loop ends that has markers and will be pipelined. */
 static bool follow_line(struct regions *regions, const struct mlir_region_line *text,
 			const struct mlir_line *line, bool is_marker)
 {
-	/* Outside of all regions: what the first one takes the place of. */
+	/* The root region stands for code outside all regions. */
 	struct region *around = &regions->open[regions->depth ? regions->depth - 1 : 0];
 	bool is_marked_loop = false;
 
@@ -70,7 +70,7 @@ static bool follow_line(struct regions *regions, const struct mlir_region_line *
 	return is_marked_loop;
 }
 
-/* Writes the lines that are no markers. True if there are markers in a loop to be pipelined. */
+/* Writes all lines except markers. True if a loop that will be pipelined has markers. */
 static bool write_rest(const struct mlir_regions *lines, struct regions *regions, struct out *out,
 		       uint32_t *marker_count)
 {

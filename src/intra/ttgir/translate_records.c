@@ -1,9 +1,10 @@
 /*
- * Records and events that a person has put into a dumped file become markers.
+ * Translation of `proton.record` and event operations, which users add to dumped TTGIR, into
+ * markers.
  *
- * An event is a value of the text, but must be known by name here: its register is followed from
- * `proton.allocate_event` into the partitions it is given to. What allocated it becomes a constant,
- * so that its other uses stay legal.
+ * An event is an SSA value in the text, but a marker needs its name. So its SSA name is followed
+ * from `proton.allocate_event` into the partitions that get it as an argument. The allocation
+ * becomes a constant, which keeps other uses of the value valid.
  */
 #include "intra/ttgir/ttgir.h"
 
@@ -18,13 +19,13 @@
 
 struct event {
 	struct slice name;  /* as written, with escapes */
-	struct slice value; /* the register that holds it */
+	struct slice value; /* SSA name of the event */
 };
 
 struct translation {
 	struct out *out;
 	struct proton_error *err;
-	struct event *events; /* in the order of the text; a register's last one counts */
+	struct event *events; /* in text order; the last definition of an SSA name counts */
 	uint32_t event_count;
 	uint32_t operands[OPERANDS_MAX]; /* of the last warp_specialize: events, or NO_EVENT */
 	uint32_t operand_count;
@@ -52,7 +53,7 @@ static int hex_digit(char c)
 	return -1;
 }
 
-/* Takes "NAME" off; its inside is left as written. */
+/* Removes "NAME" and returns its text with escapes. */
 static bool take_quoted(struct slice *rest, struct slice *name)
 {
 	*rest = slice_trim(*rest);
@@ -68,7 +69,7 @@ static bool take_quoted(struct slice *rest, struct slice *name)
 	return name->length > 0;
 }
 
-/* The name that MLIR's escapes stand for, cut to what a marker can hold. */
+/* Decodes MLIR's escapes in a name; truncated to the maximum length of a marker name. */
 static struct slice unescape(struct slice name, char buffer[MARKER_NAME_MAX])
 {
 	size_t used = 0;
@@ -131,7 +132,7 @@ static uint32_t find_event(const struct translation *t, struct slice value)
 	return NO_EVENT;
 }
 
-/* Takes "%x" off. */
+/* Removes "%x". */
 static struct slice take_register(struct slice *rest)
 {
 	struct slice name;
@@ -147,7 +148,7 @@ static struct slice take_register(struct slice *rest)
 	return name;
 }
 
-/* The next of the list "A, B)" at whose beginning `rest` stands; false behind the last. */
+/* Removes the next item of "A, B)"; false after the last. */
 static bool take_item(struct slice *rest, struct slice *item)
 {
 	size_t depth = 0;
@@ -175,7 +176,7 @@ static bool take_item(struct slice *rest, struct slice *item)
 	return item->length > 0;
 }
 
-/* "ttg.warp_specialize(%a, %b)": which of the operands are events. */
+/* Finds the event operands of "ttg.warp_specialize(%a, %b)". */
 static void read_operands(struct translation *t, struct slice rest)
 {
 	struct slice item;
@@ -187,7 +188,7 @@ static void read_operands(struct translation *t, struct slice rest)
 		t->operands[t->operand_count++] = find_event(t, item);
 }
 
-/* "partition0(%arg1: i32, ...)": its arguments are the operands above. */
+/* The arguments of "partition0(%arg1: i32, ...)" are the operands of the warp_specialize above. */
 static int read_arguments(struct translation *t, struct slice rest)
 {
 	struct slice item;
@@ -227,7 +228,7 @@ static int allocate(struct translation *t, const struct mlir_line *line)
 
 /* ------------------------------------------------------------------ operations */
 
-/* Takes "start" or "end" off. */
+/* Removes "start" or "end". */
 static bool take_side(struct slice *rest, bool *is_end)
 {
 	*rest = slice_trim(*rest);

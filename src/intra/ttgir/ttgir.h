@@ -1,15 +1,16 @@
 /*
- * Scopes in TTGIR, the text of the compiler stage that still knows what the kernel's author wrote:
- * loads, dots, loops, partitions, and the line of the source of each.
+ * Scopes in TTGIR, Triton's GPU dialect of MLIR. This stage still has the operations of the
+ * kernel's source (loads, dots, loops, partitions) and their source lines.
  *
- * Two ways lead to the same markers (see marker.h). A person has put records into a dumped file:
+ * Markers (marker.h) get into a kernel in two ways besides scope calls. A user adds records to a
+ * dumped file:
  *
  *     proton.record start "load"              %e = proton.allocate_event "copy" : i32
  *     proton.record end "load"                proton.event start %e : i32
  *
- * or nobody has touched the kernel, and scopes are put around its operations. And where markers
- * cannot go through the compiler, they are taken out and put back behind it. Locations and
- * indentation are kept; text that is not understood is left alone.
+ * Or automatic scopes are inserted around operations. Where markers do not survive Triton's passes,
+ * they are removed before and restored after. Locations and indentation are preserved; text that
+ * cannot be parsed stays unchanged.
  */
 #ifndef INTRA_TTGIR_TTGIR_H
 #define INTRA_TTGIR_TTGIR_H
@@ -21,51 +22,51 @@
 #include "intra/mode.h"
 
 enum ttgir_spelling {
-	TTGIR_MARKERS, /* for the compiler */
-	TTGIR_RECORDS, /* `proton.record`, for a person to edit */
+	TTGIR_MARKERS, /* input of the compiler */
+	TTGIR_RECORDS, /* `proton.record`, for users to edit */
 };
 
 struct ttgir_result {
 	char *text; /* malloc'd, terminated; NULL: nothing changed */
 	size_t length;
-	uint32_t scope_count; /* put in, by name */
-	char *note;           /* malloc'd or NULL: which automatic scopes were left out, and why */
+	uint32_t scope_count; /* scopes inserted */
+	char *note;           /* malloc'd or NULL: which automatic scopes were omitted, and why */
 };
 
 /*
- * Turns the operations of the dialect "proton" into markers. `is_amd` decides where the text does
- * not name its target. E_FORMAT, with the line's number, for one that is not understood.
+ * Translates the operations of the dialect "proton" into markers. `is_amd` applies if the text does
+ * not name its target. E_FORMAT, with the line number, for an operation that cannot be parsed.
  */
 int ttgir_translate_records(const char *text, size_t length, bool is_amd, struct ttgir_result *out,
 			    struct proton_error *err);
 
 /*
- * Puts scopes around what mode->autos names, called OPERATION@FILE:LINE (and :COLUMN where that
- * is not enough). When there are more than fit, those in the innermost loops are left out.
- * E_UNSUPPORTED for text that is not as MLIR prints it.
+ * Inserts scopes around the operations that mode->autos selects, named OPERATION@FILE:LINE (with
+ * :COLUMN where needed to tell them apart). If there are too many, those in the innermost loops are
+ * omitted. E_UNSUPPORTED for text that is not formatted as MLIR prints it.
  */
 int ttgir_insert_scopes(const char *text, size_t length, const struct instrument_mode *mode,
 			bool is_amd, enum ttgir_spelling spelling, struct ttgir_result *out,
 			struct proton_error *err);
 
-/* When markers cannot stay in TTIR that Triton's passes are given. */
+/* When markers must be removed from TTIR before Triton's passes. */
 enum ttgir_strip_markers {
-	TTGIR_FROM_PARTITIONS, /* a loop is to be specialized: no version of Triton keeps them */
-	TTGIR_FROM_LOOPS,      /* or one to be pipelined, and this version cannot predicate them */
+	TTGIR_FROM_PARTITIONS, /* if a loop will be warp-specialized: no version of Triton keeps markers there */
+	TTGIR_FROM_LOOPS, /* if a loop will be pipelined: this version of Triton cannot predicate markers */
 	TTGIR_ALWAYS,
 };
 
 /*
- * Takes the markers out of TTIR, all of them if any; the text is NULL where they can stay.
- * E_UNSUPPORTED for text that is not as MLIR prints it.
+ * Removes all markers from TTIR; the text is NULL if they can stay. E_UNSUPPORTED for text that is
+ * not formatted as MLIR prints it.
  */
 int ttgir_strip_markers(const char *text, size_t length, enum ttgir_strip_markers when,
 			struct ttgir_result *out, struct proton_error *err);
 
 /*
- * Puts them back: `before` is the TTIR with its markers, `after` the TTGIR that has been made of it
- * without. Each scope, or event, is put around what has become of its operations. Left out are
- * those whose start and end are not in one block, and those of which no operation is left.
+ * Restores the scopes: `before` is the TTIR with its markers, `after` the TTGIR compiled from it
+ * without markers. Each scope or event is put around what its operations became. Omitted are those
+ * whose start and end are in different blocks and those without a remaining operation.
  */
 int ttgir_restore_scopes(const char *before, size_t before_length, const char *after,
 			 size_t after_length, struct ttgir_result *out, struct proton_error *err);

@@ -1,36 +1,36 @@
 /*
- * The critical path: what the CTA's end had to wait for, back to its beginning. It is always in one
- * unit and goes back in time along the unit's segments. At a wait that blocked it asks who ended
- * it, in this order:
+ * Critical path of a CTA: what its end had to wait for, back to its start. The path is always in
+ * one unit and goes back in time along the unit's segments. At a wait that blocked, it continues
+ * according to what ended the wait, in this order:
  *
- * 1. asynchronous work whose end the unit has recorded in the wait or right behind it: the path
- *    runs through that work and goes on where and when it was started;
- * 2. at a barrier, the unit that was last to begin or end something while the wait lasted, which is
- *    the last that can have arrived: the path goes on there;
- * 3. nobody: the wait itself is on the path, and it goes on in the unit before the wait.
+ * 1. An async event whose end the unit recorded during the wait or right after it: the path runs
+ * through that event and continues where and when it was started.
+ * 2. At a barrier, the unit that was the last to start or end something during the wait, so
+ * probably the last to arrive: the path continues there.
+ * 3. Unknown: the wait itself is on the path, which continues in the same unit before the wait.
  *
- * Where a unit has nothing to do the path is in one that has. Time never rises on the path, and
- * stands still for two steps at most; every segment and all asynchronous work can be come from only
- * once, so the work is linear in them, but for looking through a bounded number of candidates.
+ * If a unit is idle, the path moves to one that is not. Time never increases along the path, and
+ * stays equal for at most two steps. Every segment and event is entered at most once, so the work
+ * is linear in them except for a bounded search among candidates.
  */
 #include "intra/warps/critical_path.h"
 
 /*
- * A wait that is shorter did not block: readings of the clock, and a test of a barrier in shared
- * memory that succeeds. As little is not worth a path through somebody else either.
+ * A shorter wait did not block: this is the time of clock reads and of a successful test of a
+ * barrier in shared memory. It is also too short for a detour through another unit.
  */
 #define BLOCKED_CYCLES 100u
-/* The end of asynchronous work is recorded behind the wait for it: at most so many cycles. */
+/* Maximum cycles between a wait and the record of the event's end after it. */
 #define ASYNC_LATE 128u
-/* Candidates that are looked at for one wait, in a unit, and of asynchronous work. */
+/* Maximum candidates checked per wait, in a unit and among async events. */
 #define CANDIDATES 16u
 
 struct path {
 	struct warps *warps;
 	struct warps_sums *sums;
-	uint64_t time; /* what lies behind it is told */
+	uint64_t time; /* everything after it is attributed */
 	uint32_t unit;
-	/* By unit, the last segment that begins before `time`, or one behind it. */
+	/* By unit: the last segment that starts before `time`, or a later one. */
 	uint32_t at[INSTRUMENT_UNIT_MAX];
 };
 
@@ -39,7 +39,7 @@ static bool has_segments(const struct path *path, uint32_t unit)
 	return path->warps->first[unit] < path->warps->first[unit + 1];
 }
 
-/* What the unit did just before `time`. */
+/* The unit's segment just before `time`. */
 static const struct warps_segment *segment_at(struct path *path, uint32_t unit)
 {
 	const struct warps_segment *segments = path->warps->segments;
@@ -49,7 +49,7 @@ static const struct warps_segment *segment_at(struct path *path, uint32_t unit)
 	return &segments[path->at[unit]];
 }
 
-/* The stretch from `start` to where the path is belongs to a scope of its unit. */
+/* Attributes the time from `start` to the current position to a scope of the current unit. */
 static void take(struct path *path, uint32_t scope, uint64_t start)
 {
 	warps_cell(path->sums, path->unit, scope)->path += path->time - start;
@@ -63,7 +63,7 @@ static void go_to(struct path *path, uint32_t unit)
 
 /* ------------------------------------------------------------------ who ended a wait */
 
-/* The number of ends of asynchronous work, in their order, that `unit` has seen until `clock`. */
+/* Number of async ends, in their order, that `unit` has seen until `clock`. */
 static size_t ends_until(const struct warps *warps, uint32_t unit, uint64_t clock)
 {
 	size_t low = 0;
@@ -81,7 +81,7 @@ static size_t ends_until(const struct warps *warps, uint32_t unit, uint64_t cloc
 	return low;
 }
 
-/* Until when an end is one of what the wait was for: the unit may wait for the next thing soon. */
+/* Until when an end may belong to the wait: the unit may soon wait for something else. */
 static uint64_t late_until(const struct path *path, const struct warps_segment *wait)
 {
 	const struct warps *warps = path->warps;
@@ -89,14 +89,16 @@ static uint64_t late_until(const struct path *path, const struct warps_segment *
 	uint64_t until = wait->end + ASYNC_LATE;
 
 	if (path->time < wait->end)
-		return path->time; /* came into the middle of it */
+		return path->time; /* the path entered the wait in the middle */
 	for (const struct warps_segment *next = wait + 1; next < end && next->start < until; next++)
 		if (warps_is_wait(next->kind) && !next->is_idle)
 			return next->start;
 	return until;
 }
 
-/* NULL: none. Of several that end together, the one that was started last. */
+/*
+ * The event that ended the wait; NULL if none. Of several with the same end, the one started last.
+ */
 static const struct decode_execution *find_async(const struct path *path,
 						 const struct warps_segment *wait)
 {
@@ -118,9 +120,9 @@ static const struct decode_execution *find_async(const struct path *path,
 }
 
 /*
- * The latest moment in (wait->start, time] at which `unit` began or ended something that may have
- * ended the wait; 0 if there is none. Those who wait for the same do not end it when their wait is
- * over, but when it begins: they arrive.
+ * The latest time in (wait->start, time] at which `unit` started or ended something that may have
+ * ended the wait; 0 if there is none. Units that wait for the same barrier arrive when their wait
+ * starts, not when it ends.
  */
 static uint64_t last_deed(struct path *path, uint32_t unit, const struct warps_segment *wait)
 {
@@ -144,7 +146,7 @@ static uint64_t last_deed(struct path *path, uint32_t unit, const struct warps_s
 	return 0;
 }
 
-/* False: nobody is known to have ended it. */
+/* False if the unit that ended the wait is unknown. */
 static bool follow_barrier(struct path *path, const struct warps_segment *wait)
 {
 	uint32_t unit_count = path->warps->decoder->layout->unit_count;
@@ -196,8 +198,8 @@ static void follow_wait(struct path *path, const struct warps_segment *wait)
 /* ------------------------------------------------------------------ units without work */
 
 /*
- * To a unit that has something to do: now, one that works before one that waits; else the one that
- * had until last. What lies between is on the path, behind that one's end.
+ * Moves to a unit that is not idle: one that works now before one that waits now, else the one that
+ * was active last. The gap after that one's end is on the path.
  */
 static void leave_idle(struct path *path)
 {
@@ -233,7 +235,7 @@ static void leave_idle(struct path *path)
 
 /* ------------------------------------------------------------------ */
 
-/* Where the CTA ends: in the unit that ends last. */
+/* Starts at the end of the CTA, in the unit that ends last. */
 static void begin(struct path *path)
 {
 	const struct decoder *decoder = path->warps->decoder;

@@ -1,4 +1,4 @@
-/* What scopes are, told by their names. See print_warps.h. */
+/* Scope kinds: which scopes are waits or partitions, by their names. */
 #include "intra/warps/segments.h"
 
 #include <ctype.h>
@@ -8,9 +8,9 @@
 #include "intra/mode.h"
 #include "intra/ttgir/find_operations.h"
 
-/* Automatic scopes of operations that wait for what their own warp has started. */
+/* Automatic scopes of operations that wait for work started by their own warp. */
 static const char *const own_waits[] = {"async_wait", "dot_wait", "store_wait", "tdm_wait"};
-/* Anywhere in a name, as a word of its own: "wait for A", "empty_barrier". */
+/* As a word anywhere in a name: "wait for A", "empty_barrier". */
 static const char *const wait_words[] = {"wait", "waits", "waiting", "barrier", "barriers"};
 
 static bool is_wait_word(struct slice word)
@@ -47,7 +47,7 @@ static bool is_numbered_partition(struct slice name)
 	return true;
 }
 
-/* A name is the operation, and where there is one, '@' and its place. */
+/* A name is the operation, optionally followed by '@' and its location. */
 static enum warps_kind kind_of(const char *name)
 {
 	struct slice word = {name, strcspn(name, "@")};

@@ -1,4 +1,4 @@
-/* From executions to segments, and what adds up of them. See segments.h. */
+/* Warp analysis: cuts the time of each unit into segments and sums them. */
 #include "intra/warps/segments.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "intra/warps/critical_path.h"
 
-/* No CTA runs that long, an hour; damaged clocks may say so. */
+/* No CTA runs for an hour, but corrupt clocks may imply it. */
 #define CYCLES_MAX (1ull << 43)
 
 /* ------------------------------------------------------------------ sums */
@@ -87,8 +87,8 @@ void warps_sums_clear(struct warps_sums *sums)
 /* ------------------------------------------------------------------ what is looked at */
 
 /*
- * From when on all records of the unit are there: from its first instruction, or where some were
- * overwritten, from the end of the execution whose record is the oldest. UINT64_MAX: never.
+ * When the unit's records begin to be complete: from its first instruction, or if some were
+ * overwritten, from the end of the execution with the oldest remaining record. UINT64_MAX: never.
  */
 static uint64_t seen_from(const struct decoder *decoder, const struct decode_unit *unit)
 {
@@ -105,7 +105,7 @@ static uint64_t seen_from(const struct decoder *decoder, const struct decode_uni
 	return oldest ? decode_end_of(oldest) : UINT64_MAX;
 }
 
-/* False if too little is known of the CTA. */
+/* False if the CTA has too few records. */
 static bool find_window(struct warps *warps, uint64_t *unseen)
 {
 	const struct decoder *decoder = warps->decoder;
@@ -123,7 +123,7 @@ static bool find_window(struct warps *warps, uint64_t *unseen)
 		if (!first)
 			first = unit;
 		else if (!decoder->layout->is_amd && unit->processor != first->processor)
-			return false; /* another clock: damaged */
+			return false; /* not the same clock: corrupt */
 		from = seen_from(decoder, unit);
 		if (unit->dropped && from > warps->from)
 			warps->from = from;
@@ -142,16 +142,16 @@ static bool find_window(struct warps *warps, uint64_t *unseen)
 
 /* ------------------------------------------------------------------ segments */
 
-/* One unit that is being cut. */
+/* State of cutting one unit. */
 struct cutting {
 	struct warps *warps;
-	uint64_t cursor; /* up to here it is cut */
-	size_t wait;     /* the first that is not over at the cursor */
+	uint64_t cursor; /* cut up to here */
+	size_t wait;     /* first wait that has not ended at the cursor */
 	uint32_t unit;
-	bool is_worker; /* runs a numbered partition and nothing else, or not even that */
+	bool is_worker; /* runs only a numbered partition, or nothing */
 };
 
-/* What the unit does from the cursor on until `end`. */
+/* Adds what the unit does from the cursor until `end`. */
 static bool add_segment(struct cutting *cutting, uint64_t end, uint16_t scope, bool is_idle)
 {
 	struct warps *warps = cutting->warps;
@@ -171,7 +171,7 @@ static bool add_segment(struct cutting *cutting, uint64_t end, uint16_t scope, b
 	return true;
 }
 
-/* The same, but for the waits in between. */
+/* The same, with the waits in between. */
 static bool cut_until(struct cutting *cutting, uint64_t end, uint16_t scope, bool is_idle)
 {
 	const struct warps *warps = cutting->warps;
@@ -184,7 +184,7 @@ static bool cut_until(struct cutting *cutting, uint64_t end, uint16_t scope, boo
 		uint64_t until = end;
 
 		if (wait && wait->start <= cutting->cursor) {
-			/* As a whole, whatever lies in it. */
+			/* A wait is one segment, with everything inside it. */
 			if (!add_segment(cutting, wait->end, wait->scope, false))
 				return false;
 			cutting->wait++;
@@ -198,7 +198,7 @@ static bool cut_until(struct cutting *cutting, uint64_t end, uint16_t scope, boo
 	return true;
 }
 
-/* The outermost waits of the unit, one behind the other, within what is looked at. */
+/* Adds an outermost wait of the unit, clipped to the analyzed time. */
 static bool add_wait(struct warps *warps, uint64_t start, uint64_t end, uint16_t scope)
 {
 	uint64_t least = warps->wait_count ? warps->waits[warps->wait_count - 1].end : warps->from;
@@ -234,7 +234,7 @@ static void note_did(struct warps *warps, uint32_t unit, uint16_t scope)
 	warps->did[unit][scope / 64] |= 1ull << scope % 64;
 }
 
-/* Cuts what lies between the cursor and `until`: scopes end meanwhile. */
+/* Cuts the time between the cursor and `until`, during which scopes may end. */
 static bool close_until(struct cutting *cutting, uint64_t until)
 {
 	struct warps *warps = cutting->warps;
@@ -266,7 +266,7 @@ static bool open_scope(struct cutting *cutting, const struct decode_execution *e
 	return true;
 }
 
-/* Notes what the unit did and where it waited, before its time is cut. */
+/* Notes the unit's scopes and waits before its time is cut. */
 static bool look_through(struct cutting *cutting, const struct decode_unit *unit)
 {
 	struct warps *warps = cutting->warps;
@@ -280,7 +280,7 @@ static bool look_through(struct cutting *cutting, const struct decode_unit *unit
 		    !add_wait(warps, all[i].start, decode_end_of(&all[i]), scope))
 			return false;
 	}
-	/* Warps are made by four: those that no partition needs do nothing. */
+	/* Warps are allocated by four: those that no partition needs do nothing. */
 	cutting->is_worker = !did_anything(warps, cutting->unit);
 	for (uint16_t i = 0; i < warps->decoder->layout->scope_count; i++)
 		if (warps->kinds->of[i] == WARPS_PARTITION && did(warps, cutting->unit, i))
@@ -336,7 +336,7 @@ static void add_unit(struct warps *warps, uint32_t unit, struct warps_sums *sums
 	}
 }
 
-/* What is named, whether or not it lies in what is looked at. */
+/* Counts executions, including those outside the analyzed time. */
 static void add_executions(const struct warps *warps, struct warps_sums *sums)
 {
 	const struct decoder *decoder = warps->decoder;
@@ -353,8 +353,8 @@ static void add_executions(const struct warps *warps, struct warps_sums *sums)
 		}
 		cell->inclusive += execution->duration;
 	}
-	for (size_t i = 0; i < decoder->sighting_count; i++) {
-		const struct decode_further_end *it = &decoder->sightings[i];
+	for (size_t i = 0; i < decoder->late_end_count; i++) {
+		const struct decode_late_end *it = &decoder->late_ends[i];
 
 		warps_cell(sums, it->unit, decoder->executions[it->execution].scope)->executions++;
 	}
@@ -377,7 +377,7 @@ static int compare_ends(const void *a, const void *b, void *context)
 		       : all[x->execution].start > all[y->execution].start;
 }
 
-/* There is room. */
+/* The capacity was reserved. */
 static void add_async_end(struct warps *warps, struct warps_async_end end)
 {
 	const struct decoder *decoder = warps->decoder;
@@ -389,7 +389,7 @@ static void add_async_end(struct warps *warps, struct warps_async_end end)
 		warps->async_ends[warps->async_end_count++] = end;
 }
 
-/* Before the units are cut: who starts or ends asynchronous work does something. */
+/* Before the units are cut: a unit that starts or ends an async event is not idle. */
 static bool find_asyncs(struct warps *warps)
 {
 	const struct decoder *decoder = warps->decoder;
@@ -400,7 +400,7 @@ static bool find_asyncs(struct warps *warps)
 	warps->async_end_count = 0;
 	memset(warps->did, 0, sizeof(warps->did));
 	if (!array_reserve(&warps->async_ends, &warps->async_end_capacity,
-			   decoder->execution_count - first + decoder->sighting_count,
+			   decoder->execution_count - first + decoder->late_end_count,
 			   sizeof(*warps->async_ends)))
 		return false;
 	for (size_t i = first; i < decoder->execution_count; i++) {
@@ -412,8 +412,8 @@ static bool find_asyncs(struct warps *warps)
 							      .unit = it->end_unit,
 							      .is_first = true});
 	}
-	for (size_t i = 0; i < decoder->sighting_count; i++) {
-		const struct decode_further_end *it = &decoder->sightings[i];
+	for (size_t i = 0; i < decoder->late_end_count; i++) {
+		const struct decode_late_end *it = &decoder->late_ends[i];
 
 		add_async_end(warps, (struct warps_async_end){.clock = it->clock,
 							      .execution = it->execution,
@@ -425,14 +425,14 @@ static bool find_asyncs(struct warps *warps)
 	return true;
 }
 
-/* Cycles that the unit has worked before `clock`, which is in what is looked at. */
+/* Cycles that the unit worked before `clock`. */
 static uint64_t busy_before(const struct warps *warps, uint32_t unit, uint64_t clock)
 {
 	uint32_t low = warps->first[unit];
 	uint32_t high = warps->first[unit + 1];
 	const struct warps_segment *segment;
 
-	/* The last that begins at `clock` or before. */
+	/* The last segment that starts at or before `clock`. */
 	while (high - low > 1) {
 		uint32_t middle = low + (high - low) / 2;
 

@@ -1,7 +1,7 @@
-/* Roles of warps. See warp_roles.h. */
+/* Finding and naming the roles of warps. */
 #include "intra/warps/warp_roles.h"
 
-/* The partition that the unit was in for most of the time; DECODE_NONE. */
+/* The partition that the unit was in for most of its time, or DECODE_NONE. */
 static uint32_t partition_of(const struct warps_sums *sums, const struct warps_kinds *kinds,
 			     uint32_t unit)
 {
@@ -27,7 +27,7 @@ static bool have_same_scopes(const struct warps_sums *sums, uint32_t a, uint32_t
 	return true;
 }
 
-/* Cycles of the scope in the units of the role; *elsewhere: is it executed in others too? */
+/* Cycles of the scope in the units of the role; *elsewhere is set if other units execute it too. */
 static uint64_t cycles_in(const struct warps_roles *roles, const struct warps_sums *sums,
 			  uint32_t role, uint32_t scope, bool *elsewhere)
 {
@@ -45,7 +45,9 @@ static uint64_t cycles_in(const struct warps_roles *roles, const struct warps_su
 	return cycles;
 }
 
-/* The scope that only this role executes, and for most of the time; a wait if there is no other. */
+/*
+ * The scope that only this role executes and spends most time in; a wait only if there is no other.
+ */
 static uint32_t telling_scope(const struct warps_roles *roles, const struct warps_sums *sums,
 			      const struct warps_kinds *kinds, uint32_t role)
 {
@@ -93,7 +95,7 @@ void warps_roles_find(const struct warps_sums *sums, const struct warps_kinds *k
 			out->scope[role] = telling_scope(out, sums, kinds, role);
 }
 
-/* "warps 0-3, 8": of which records were made. */
+/* "warps 0-3, 8": warps with records. */
 static void write_warps(const struct warps_roles *roles, const struct instrument_layout *layout,
 			uint32_t role, struct out *out)
 {

@@ -1,6 +1,7 @@
 /*
- * Which units of a kernel have the same role: those of one partition, else those that execute the
- * same scopes. A compiler decides what a warp does by its number, so that roles hold for all CTAs.
+ * Warp roles: which units of a kernel do the same job. Units of one partition have one role,
+ * otherwise units that execute the same scopes. The compiler assigns work by warp number, so roles
+ * are the same in all CTAs.
  */
 #ifndef INTRA_WARPS_WARP_ROLES_H
 #define INTRA_WARPS_WARP_ROLES_H
@@ -12,9 +13,9 @@
 
 struct warps_roles {
 	uint32_t count;
-	uint8_t of[INSTRUMENT_UNIT_MAX]; /* WARPS_NO_ROLE: never there */
-	uint32_t
-		scope[INSTRUMENT_UNIT_MAX]; /* by role: what tells it from others, or DECODE_NONE */
+	uint8_t of[INSTRUMENT_UNIT_MAX]; /* WARPS_NO_ROLE: the unit never finished */
+	uint32_t scope
+		[INSTRUMENT_UNIT_MAX]; /* by role: the scope that distinguishes it, or DECODE_NONE */
 };
 
 void warps_roles_find(const struct warps_sums *sums, const struct warps_kinds *kinds,
