@@ -312,7 +312,7 @@ int layout_read(const char *text, size_t length, struct instrument_layout *layou
 		if (is_first ? !read_word(&reader, first_line) : !read_line(&reader, layout)) {
 			layout_fini(layout);
 			return err_set(err, PROTON_E_FORMAT,
-				       "the layout of the kernel's records is damaged");
+				       "the layout of the kernel's records is corrupt");
 		}
 		is_first = false;
 		text = reader.end + (newline != NULL);
@@ -320,7 +320,7 @@ int layout_read(const char *text, size_t length, struct instrument_layout *layou
 	if (is_first || !is_sane(layout)) {
 		layout_fini(layout);
 		return err_set(err, PROTON_E_FORMAT,
-			       "the layout of the kernel's records is damaged");
+			       "the layout of the kernel's records is corrupt");
 	}
 	return PROTON_OK;
 }

@@ -69,8 +69,8 @@ struct instrument_code {
 /* Nesting of a scope as known when the kernel is compiled (static_nesting.h). */
 struct instrument_nesting {
 	uint64_t around[INSTRUMENT_SCOPE_WORDS]; /* scopes that may be open at its start or end */
-	uint16_t
-		parent; /* innermost scope that is open at every start of this one, or INSTRUMENT_NO_SCOPE */
+	/* innermost scope that is open at every start of this one, or INSTRUMENT_NO_SCOPE */
+	uint16_t parent;
 	bool is_known; /* if false, `parent` is INSTRUMENT_NO_SCOPE */
 };
 
@@ -81,8 +81,8 @@ struct instrument_layout {
 	uint32_t ring_bytes;  /* a power of two */
 	uint32_t slack_bytes; /* slack area after each ring buffer */
 	uint32_t cta_bytes;   /* a multiple of 128 */
-	uint32_t
-		cta_stride; /* every n-th CTA records; its index in the buffer is its linear ID / n */
+	/* every n-th CTA records; its index in the buffer is its linear ID / n */
+	uint32_t cta_stride;
 	bool is_amd;
 	uint8_t units[INSTRUMENT_UNIT_MAX]; /* first warp of each unit, ascending */
 	uint32_t scope_count;

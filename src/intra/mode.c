@@ -126,8 +126,9 @@ static int refuse(struct reading *reading, const char *key, struct word value,
 
 	for (; choices->name; choices++)
 		used = list_name(names, sizeof(names), used, choices->name);
-	return err_set(reading->err, PROTON_E_INVALID, "mode: unknown %s \"%.*s\"; there are %s",
-		       key, shown(value), value.at, names);
+	return err_set(reading->err, PROTON_E_INVALID,
+		       "mode: unknown %s \"%.*s\"; expected one of %s", key, shown(value), value.at,
+		       names);
 }
 
 static int choose(struct reading *reading, const char *key, struct word value,
@@ -141,28 +142,28 @@ static int choose(struct reading *reading, const char *key, struct word value,
 	return refuse(reading, key, value, choices);
 }
 
-static bool is_number(struct word value, uint32_t least, uint32_t most, uint32_t *out)
+static bool is_number(struct word value, uint32_t min, uint32_t max, uint32_t *out)
 {
 	uint64_t number = 0;
 
 	for (size_t i = 0; i < value.length; i++) {
-		if (value.at[i] < '0' || value.at[i] > '9' || number > most)
+		if (value.at[i] < '0' || value.at[i] > '9' || number > max)
 			return false;
 		number = number * 10 + (uint64_t)(value.at[i] - '0');
 	}
 	*out = (uint32_t)number;
-	return value.length > 0 && number >= least && number <= most;
+	return value.length > 0 && number >= min && number <= max;
 }
 
-static int read_number(struct reading *reading, const char *key, struct word value, uint32_t least,
-		       uint32_t most, uint32_t *out)
+static int read_number(struct reading *reading, const char *key, struct word value, uint32_t min,
+		       uint32_t max, uint32_t *out)
 {
 	uint32_t number;
 
-	if (!is_number(value, least, most, &number))
+	if (!is_number(value, min, max, &number))
 		return err_set(reading->err, PROTON_E_INVALID,
-			       "mode: %s is \"%.*s\", not a number from %u to %u", key,
-			       shown(value), value.at, least, most);
+			       "mode: %s must be a number from %u to %u, not \"%.*s\"", key, min,
+			       max, shown(value), value.at);
 	*out = number;
 	return PROTON_OK;
 }
@@ -207,9 +208,10 @@ static int read_buffer_strategy(struct reading *reading, struct word value)
 	uint32_t unused;
 
 	if (equals(value, "flush"))
-		return err_set(reading->err, PROTON_E_INVALID,
-			       "mode: buffer_strategy \"flush\" is not supported: buffers keep the "
-			       "latest records (\"circular\")");
+		return err_set(
+			reading->err, PROTON_E_INVALID,
+			"mode: buffer_strategy \"flush\" is not supported; use \"circular\", which "
+			"keeps the latest records");
 	return choose(reading, "buffer_strategy", value, buffer_strategies, &unused);
 }
 
@@ -278,7 +280,7 @@ static int read_launches(struct reading *reading, struct word value)
 	}
 	if (!is_number(value, 1, INSTRUMENT_LAUNCHES_ALL - 1, &launches))
 		return err_set(reading->err, PROTON_E_INVALID,
-			       "mode: launches is \"%.*s\", not a positive number or \"all\"",
+			       "mode: launches must be a positive number or \"all\", not \"%.*s\"",
 			       shown(value), value.at);
 	reading->mode->launches = launches;
 	return PROTON_OK;
@@ -309,8 +311,9 @@ static int refuse_key(struct reading *reading, struct word name)
 
 	for (size_t i = 0; i < KEY_COUNT; i++)
 		used = list_name(names, sizeof(names), used, keys[i].name);
-	return err_set(reading->err, PROTON_E_INVALID, "mode: unknown key \"%.*s\"; there are %s",
-		       shown(name), name.at, names);
+	return err_set(reading->err, PROTON_E_INVALID,
+		       "mode: unknown key \"%.*s\"; expected one of %s", shown(name), name.at,
+		       names);
 }
 
 static int read_key(struct reading *reading, struct word part, uint32_t *seen)
@@ -338,12 +341,13 @@ static int read_key(struct reading *reading, struct word part, uint32_t *seen)
 static int check_sampling(const struct reading *reading)
 {
 	if (reading->sampling == SAMPLE_SELECTIVE && !reading->has_options)
-		return err_set(reading->err, PROTON_E_INVALID,
-			       "mode: sampling_strategy=selective needs the warps to sample, for "
-			       "example sampling_options=0,1");
+		return err_set(
+			reading->err, PROTON_E_INVALID,
+			"mode: sampling_strategy=selective requires the warps to sample, for "
+			"example sampling_options=0,1");
 	if (reading->sampling == SAMPLE_NONE && reading->has_options)
 		return err_set(reading->err, PROTON_E_INVALID,
-			       "mode: sampling_options needs sampling_strategy=selective");
+			       "mode: sampling_options requires sampling_strategy=selective");
 	return PROTON_OK;
 }
 
@@ -362,14 +366,13 @@ int instrument_mode_read(const char *text, struct instrument_mode *mode, struct 
 	};
 	mode->is_mma = equals(name, "mma");
 	if (memchr(name.at, '=', name.length))
-		return err_set(err, PROTON_E_INVALID,
-			       "mode: \"%.*s\" is no name of a mode; begin with \"default:\" or "
-			       "\"mma:\"",
-			       shown(name), name.at);
+		return err_set(
+			err, PROTON_E_INVALID,
+			"mode: \"%.*s\" is not a mode name; start with \"default:\" or \"mma:\"",
+			shown(name), name.at);
 	if (name.length && !mode->is_mma && !equals(name, "default"))
 		return err_set(err, PROTON_E_INVALID,
-			       "unsupported mode: %.*s; instrumentation has \"default\" and "
-			       "\"mma\"",
+			       "unsupported mode: %.*s; available: \"default\", \"mma\"",
 			       shown(name), name.at);
 	if (mode->is_mma)
 		mode->autos = INSTRUMENT_AUTO_DOTS;

@@ -1,4 +1,4 @@
-/* intra/layout, intra/decode and intra/warps: any layout that can be read, over any bytes. */
+/* Fuzz target for the record decoder and the warp analysis: any readable layout with any bytes. */
 #include <stdlib.h>
 
 #include "intra/decode/decoder.h"
@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
-/* What every consumer relies on. */
+/* Invariants that every consumer relies on. */
 static void check(const struct decoder *decoder)
 {
 	uint64_t covered = 0;
@@ -40,7 +40,7 @@ static void check(const struct decoder *decoder)
 			abort();
 }
 
-/* Every cycle of every unit, and of the path, is somebody's. */
+/* Every cycle of every unit, and of the path, is attributed. */
 static void check_sums(const struct warps_sums *sums)
 {
 	uint64_t path = 0;
@@ -85,7 +85,7 @@ static void check_warps(struct warps *warps, const struct decoder *decoder)
 	warps_sums_fini(&sums);
 }
 
-/* The layout's text, a byte of 0, then the memory of CTAs (what is missing reads as 0). */
+/* Input: the layout's text, a zero byte, then the memory of CTAs (zero where it is short). */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
 	const uint8_t *zero = length ? memchr(bytes, 0, length) : NULL;
@@ -103,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 		layout_fini(&layout);
 		return 0;
 	}
-	/* What a user says may make no sense: that a record costs less than nothing. */
+	/* A user may set a negative record overhead. */
 	if (rest % 3 == 1)
 		cost = (struct decode_overhead){.empty = 208, .scope = 224};
 	else if (rest % 3 == 2)

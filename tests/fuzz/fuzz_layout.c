@@ -1,4 +1,4 @@
-/* The layout of records, which travels as text in a kernel's metadata. */
+/* Fuzz target for the layout text in a kernel's metadata. */
 #include <stdlib.h>
 #include <string.h>
 

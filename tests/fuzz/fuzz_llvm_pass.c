@@ -1,4 +1,4 @@
-/* The pass over LLVM IR: any text, with options taken from its last bytes. */
+/* Fuzz target for the LLVM IR instrumentation pass: any text, with options from its last bytes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static void run(const char *text, size_t length, const struct instrument_options
 	if (result.text) {
 		out_init(&out, -1);
 		layout_write(&result.layout, &out);
-		/* What a pass made must be readable. */
+		/* The pass's layout must be readable. */
 		if (layout_read(out.bytes, out.length, &layout, &err) != PROTON_OK ||
 		    layout.code_count != result.layout.code_count ||
 		    layout.scope_count != result.layout.scope_count)
@@ -50,14 +50,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	options.shared_bytes = (uint32_t)tail[5] << 10;
 	options.shared_limit = tail[6] & 1 ? 232448 : 0;
 	options.buffer_bytes = tail[7] & 1 ? (uint32_t)tail[7] << (tail[6] >> 4) : 0;
-	/* A copy of its exact size: reading behind it is found. */
+	/* A copy of the exact size, so out-of-bounds reads are detected. */
 	text = malloc(size ? size : 1);
 	if (!text)
 		return 0;
 	if (size)
 		memcpy(text, data, size);
 	run(text, size, &options);
-	/* The text decides on the vendor, and most of them have four warps. */
+	/* The text determines the vendor; most corpus files have four warps. */
 	options.warp_count = 4;
 	options.warps = 0;
 	run(text, size, &options);

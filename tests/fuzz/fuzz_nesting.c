@@ -1,7 +1,7 @@
 /*
- * Scopes in a ring that has lost records: the input is a program of scopes, loops and branches,
- * which a warp runs. What the decoder finds must be inside what it was inside when it ran, as far
- * as the records or the program say so.
+ * Fuzz target for nesting with overwritten records. The input is a program of scopes, loops and
+ * branches that a warp runs. The decoder must find the true parents, as far as the records or the
+ * program determine them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,25 +19,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 #define NOBODY UINT32_MAX
 
 enum op {
-	OP_END, /* of a body */
+	OP_END, /* end of a body */
 	OP_SCOPE,
 	OP_WHOLE, /* a scope that is one record */
 	OP_LOOP,
 	OP_BRANCH,
-	OP_LEAVE, /* a branch that ends the kernel */
+	OP_LEAVE, /* a branch that exits the kernel */
 	OP_COUNT,
 };
 
 struct step {
 	uint8_t op;
-	uint8_t scope; /* or turns of a loop */
-	uint32_t end;  /* behind the end of its body */
+	uint8_t scope; /* or iterations of a loop */
+	uint32_t end;  /* after the end of its body */
 };
 
-/* An execution as it was. */
+/* An execution as it happened. */
 struct run {
 	uint64_t start;
-	uint64_t end; /* 0: it never ended */
+	uint64_t end; /* 0: it did not end */
 	uint32_t outer;
 	uint8_t scope;
 };
@@ -74,7 +74,7 @@ static bool has_body(uint8_t op)
 	return op >= OP_SCOPE && op <= OP_BRANCH;
 }
 
-/* Steps until the end of a body; the kernel is not left in the middle of a record. */
+/* Parses until the end of a body; the kernel does not exit within a record. */
 static void parse(const uint8_t **at, const uint8_t *end, uint32_t depth, bool is_whole)
 {
 	while (program.step_count < OPS_MAX - DEPTH_MAX && *at < end) {
@@ -94,7 +94,7 @@ static void parse(const uint8_t **at, const uint8_t *end, uint32_t depth, bool i
 	}
 }
 
-/* What the compiler knows: every path, whether or not the warp takes it. */
+/* Static nesting: every path, whether or not the warp takes it. */
 static void look_through(uint32_t from, uint32_t to, uint8_t open)
 {
 	for (uint32_t i = from; i < to; i = program.steps[i].end) {
@@ -121,7 +121,7 @@ static bool is_in_itself(void)
 	return false;
 }
 
-/* The innermost that has an order with all others. */
+/* The innermost scope that is ordered with all others. */
 static uint16_t parent_of(uint32_t scope)
 {
 	uint16_t parent = INSTRUMENT_NO_SCOPE;
@@ -247,7 +247,7 @@ static uint64_t end_of(const struct run *it)
 	return it->end ? it->end : UINT64_MAX;
 }
 
-/* The run that an execution is, or for a part of one any that it may be a part of. */
+/* True if the execution is this run, or for a partial execution may be part of it. */
 static bool is_of(const struct decode_execution *execution, const struct run *it)
 {
 	if (execution->scope != it->scope)
@@ -265,7 +265,7 @@ static const struct run *find(const struct decode_execution *execution)
 	abort(); /* nothing like that ran */
 }
 
-/* What an execution is said to be in is what it was in. */
+/* The decoded parent of an execution is a true ancestor. */
 static void check_parent(const struct decoder *decoder, const struct decode_execution *execution)
 {
 	const struct decode_execution *parent;
@@ -292,7 +292,7 @@ static bool is_said_to_be_in(const struct decoder *decoder,
 	return false;
 }
 
-/* What it was in, and has ended or is always around it, is what it is said to be in. */
+/* An ancestor that ended, or that always contains it, is decoded as an ancestor. */
 static void check_ancestors(const struct decoder *decoder, const struct decode_execution *execution)
 {
 	const struct instrument_nesting *nesting = layout.nesting;
@@ -302,7 +302,7 @@ static void check_ancestors(const struct decoder *decoder, const struct decode_e
 		const struct run *it = &program.runs[outer];
 		bool is_known = it->end != 0;
 
-		/* Of a scope in itself one of the records may be an inner one's. */
+		/* If a scope may contain itself, a record may be an inner one's. */
 		if (nesting && !layout_may_contain(&layout, it->scope, it->scope))
 			is_known |= nesting[execution->scope].parent == it->scope;
 		if (is_known && !is_said_to_be_in(decoder, execution, it))
@@ -322,7 +322,7 @@ static void check(const struct decoder *decoder)
 			continue;
 		}
 		check_parent(decoder, execution);
-		/* Without knowing what may lie in itself the second END is nobody's. */
+		/* Without static nesting the second END of a scope in itself is unpaired. */
 		if (layout.nesting || !is_in_itself() || !has_dropped)
 			check_ancestors(decoder, execution);
 	}
@@ -341,7 +341,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	parse(&at, end, 0, false);
 	look_through(0, program.step_count, 0);
 	make_layout(head % (RING_LOG_MAX + 1), head & 0x80);
-	program.choices = bytes; /* again */
+	program.choices = bytes; /* once more */
 	program.choices_end = end;
 	run(0, program.step_count, NOBODY);
 	cta = calloc(1, layout.cta_bytes);

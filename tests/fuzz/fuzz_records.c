@@ -1,6 +1,6 @@
 /*
- * intra/decode over what warps can have written: the input says what each does and when, its
- * records are stored as the pass stores them, and what is read must be what it did.
+ * Fuzz target for the decoder with valid records: the input determines what each warp does and
+ * when. Records are stored as the pass stores them, and decoding must return what the warps did.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +16,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 #define RING_LOG_MAX 6u  /* records */
 #define SLACK_MAX 8u     /* records */
 /*
- * Steps of the clock, as a power of two. Where its low half has to tell copies in ring and slack
- * apart, however old the other one is, the whole kernel takes less than that; executions that do
- * not say how long they were are shorter than half of it.
+ * Steps of the clock, as a power of two. If its low half must tell copies in the ring buffer and
+ * the slack area apart, the whole kernel is shorter than that. Executions without a duration are
+ * shorter than half of it.
  */
 #define STEP_LOG_SLACK 22u
 #define STEP_LOG_SATURATED 27u
@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 struct warp_record {
 	uint64_t start;
 	uint64_t end;   /* when it was made */
-	uint32_t group; /* position of the first record that was stored with it */
+	uint32_t group; /* index of the first record stored with it */
 	uint16_t scope;
 	uint16_t kind;
 };
@@ -35,9 +35,9 @@ struct warp_record {
 struct warp {
 	struct warp_record records[RECORDS_MAX];
 	uint32_t count;
-	uint32_t first; /* that is still in the ring */
+	uint32_t first; /* that is still in the ring buffer */
 	uint64_t start;
-	uint64_t end; /* as far as it has come */
+	uint64_t end; /* so far */
 	uint32_t group;
 	uint64_t group_start;
 };
@@ -47,7 +47,7 @@ struct input {
 	const uint8_t *end;
 };
 
-/* What decoding one warp has to give. */
+/* The expected result for one warp. */
 struct expected {
 	struct decode_execution executions[RECORDS_MAX];
 	uint32_t count;
@@ -91,7 +91,7 @@ static void make_layout(struct input *input, struct instrument_layout *layout)
 		layout->units[u] = (uint8_t)u;
 }
 
-/* The largest step of a warp: it makes a few of them, or records that say how long they are. */
+/* Maximum step of a warp: a few of them, or records with a duration. */
 static uint32_t step_of(const struct instrument_layout *layout, bool is_saturated)
 {
 	if (layout->slack_bytes)
@@ -99,7 +99,7 @@ static uint32_t step_of(const struct instrument_layout *layout, bool is_saturate
 	return is_saturated ? STEP_LOG_SATURATED : STEP_LOG_MAX;
 }
 
-/* Two bytes: what is recorded and whether a new group begins, and how much later that is. */
+/* Two bytes: what is recorded, whether a new group begins, and how much later. */
 static void make_record(struct warp *warp, const uint8_t *op, uint32_t step_max, bool is_saturated)
 {
 	struct warp_record *record = &warp->records[warp->count++];
@@ -113,7 +113,7 @@ static void make_record(struct warp *warp, const uint8_t *op, uint32_t step_max,
 				       .kind = op[0] / SCOPES % KINDS};
 	if (record->kind != INSTRUMENT_SCOPE)
 		return;
-	/* It has begun in its group. */
+	/* It started in its group. */
 	start = warp->group_start + ((warp->end - warp->group_start) >> (op[0] / SCOPES % 8));
 	if (!is_saturated && warp->end - start >= INSTRUMENT_DURATION_MAX)
 		start = warp->end - INSTRUMENT_DURATION_MAX + 1;
@@ -140,7 +140,7 @@ static void run_warp(struct input *input, const struct instrument_layout *layout
 
 		if (op[0] >> 7 || warp->count - warp->group == group_max) {
 			warp->group = warp->count;
-			warp->group_start = ++warp->end; /* no two groups share a reading */
+			warp->group_start = ++warp->end; /* groups do not share clock reads */
 		}
 		make_record(warp, op, step_max, is_saturated);
 	}
@@ -186,7 +186,7 @@ static struct decode_execution *expect_execution(struct expected *want, uint16_t
 	return &want->executions[want->count++];
 }
 
-/* One that does not say how long it was took at least until the record before it was made. */
+/* One without a duration lasted at least until the previous record was made. */
 static uint64_t expect_whole(struct expected *want, const struct warp_record *record,
 			     uint64_t latest, uint32_t sequence)
 {
@@ -200,7 +200,7 @@ static uint64_t expect_whole(struct expected *want, const struct warp_record *re
 	return end;
 }
 
-/* An END without a START, which was overwritten if it is the first of its scope that is left. */
+/* An END without a START, which was overwritten if it is the first remaining one of its scope. */
 static void expect_cut(struct expected *want, const struct warp *warp, uint32_t at)
 {
 	const struct warp_record *record = &warp->records[at];
@@ -219,7 +219,7 @@ static void expect_cut(struct expected *want, const struct warp *warp, uint32_t 
 		expect_execution(want, record->scope, oldest, record->end, at)->is_partial = true;
 }
 
-/* An END is that of the latest START of its scope that has none yet. */
+/* An END is paired with the latest open START of its scope. */
 static void expect(const struct warp *warp, struct expected *want)
 {
 	bool is_taken[RECORDS_MAX] = {false};
@@ -286,7 +286,7 @@ static bool comes_before(const struct decode_execution *a, const struct decode_e
 	return a->sequence > b->sequence;
 }
 
-/* Parents lie around their children, and who lies in another has one. */
+/* Parents contain their children, and every contained execution has a parent. */
 static void check_nesting(const struct decoder *decoder, uint32_t u)
 {
 	const struct decode_unit *unit = &decoder->units[u];
@@ -310,7 +310,7 @@ static void check_nesting(const struct decoder *decoder, uint32_t u)
 	}
 }
 
-/* Of scopes without events, exactly; each event of one warp is alone or an end of an execution. */
+/* Exact for scopes without events; each event of one warp is unpaired or an end of an execution. */
 static void check_totals(const struct decoder *decoder, uint64_t events)
 {
 	const struct decode_totals *totals = &decoder->totals;

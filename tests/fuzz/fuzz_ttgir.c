@@ -1,7 +1,7 @@
 /*
- * intra/ttgir: any bytes. What is translated has no operation of ours left, and what scopes
- * were put into still holds every line it had. A text that holds a zero byte is two: what a kernel
- * was before and after Triton's passes.
+ * Fuzz target for TTGIR: any bytes. Translated text has no proton operations left, and text with
+ * automatic scopes still has all its lines. A text with a zero byte is two texts: a kernel before
+ * and after Triton's passes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static void check_translation(const char *text, size_t length)
 	ttgir_result_fini(&result);
 }
 
-/* Every line of `text` stands in `made`, in its order. */
+/* Every line of `text` is in `made`, in order. */
 static void check_lines(const char *text, size_t length, const char *made, size_t made_length)
 {
 	const char *end = text + length;
@@ -120,7 +120,7 @@ static void check_relocation(const char *before, size_t before_length, const cha
 	}
 	if (result.text) {
 		check_lines(after, after_length, result.text, result.length);
-		/* What begins ends. */
+		/* Every start has an end. */
 		if (count(result.text, result.length, start) - count(after, after_length, start) !=
 		    count(result.text, result.length, end) - count(after, after_length, end))
 			abort();
@@ -131,7 +131,7 @@ static void check_relocation(const char *before, size_t before_length, const cha
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
 	const char *middle;
-	/* A copy without a terminator: reading one byte too far is seen. */
+	/* A copy without a terminator, so out-of-bounds reads are detected. */
 	char *text = malloc(length ? length : 1);
 
 	if (!text)

@@ -234,7 +234,7 @@ def test_what_gives_kernels_scopes_is_said_once(tmp_path, command):
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("proton: ") and done.stderr.count("\n") == 1
-    assert "no kernel with scopes was launched; marks in the source of Triton" in done.stderr
+    assert "no kernel with scopes was launched; add scopes with triton_proton" in done.stderr
 
 
 def test_the_interpreter_is_said_to_have_no_scopes(tmp_path):

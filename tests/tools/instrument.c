@@ -1,10 +1,11 @@
 /*
- * Runs the pass over LLVM IR by hand: text on standard input, the new text on standard output (the
- * same if there was no marker), the layout and what else is known on standard error.
+ * Runs the LLVM IR instrumentation pass by hand. Reads the text from standard input, writes the new
+ * text (unchanged if there are no markers) to standard output, and the layout and other results to
+ * standard error.
  *
  * Usage: instrument ARCH [key=value...], keys: warps, threads, shared, limit, per_sm, buffer
- * (shared | global), bytes, unit, sampled (mask), stride, barriers. Exits with 1 and a sentence if
- * the text cannot be instrumented.
+ * (shared | global), bytes, unit, sampled (mask), stride, barriers. Exits with status 1 and an
+ * error message if the text cannot be instrumented.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* For tests of the decoder: CTAs put together record by record. */
+/* Building CTAs record by record, for tests of the decoder. */
 #ifndef TESTS_UNIT_DECODING_H
 #define TESTS_UNIT_DECODING_H
 
@@ -12,7 +12,7 @@ static struct instrument_layout layout;
 static struct decoder decoder;
 static uint8_t memory[65536];
 
-/* Ring and slack as given. Scopes a and b with codes SCOPE, START, END; e: events. */
+/* Ring buffer and slack area as given. Scopes a and b with codes SCOPE, START, END; e: events. */
 enum code {
 	A = 1,
 	A_START,

@@ -1,4 +1,4 @@
-/* For tests of instrumented kernels: sessions, and kernels by their layout. */
+/* Sessions and kernels for tests of the instrumentation backend. */
 #ifndef TESTS_UNIT_INSTRUMENTED_H
 #define TESTS_UNIT_INSTRUMENTED_H
 
@@ -6,7 +6,7 @@
 
 #include "intra/layout.h"
 
-/* A session "a" of the backend "instrumentation" that must start. */
+/* Starts a session "a" of the instrumentation backend. */
 static int instrumented_start(const char *data, const char *mode)
 {
 	struct proton_session_options options = {
@@ -25,13 +25,13 @@ static int instrumented_start(const char *data, const char *mode)
 	return session;
 }
 
-/* Where a CTA ends whose units' rings are as the layout says. */
+/* Bytes of a CTA with the layout's units and ring buffers. */
 static uint32_t instrumented_cta_bytes(const struct instrument_layout *layout)
 {
 	return (uint32_t)(layout_ring_at(layout, layout->unit_count) + 127) & ~127u;
 }
 
-/* A kernel has been loaded whose records lie as `layout` says. */
+/* Registers a kernel with this layout. */
 static void instrumented_add(const struct instrument_layout *layout, uint64_t function,
 			     const char *name)
 {

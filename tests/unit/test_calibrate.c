@@ -1,4 +1,4 @@
-/* backend/intra/calibrate beside a played driver, which plays the kernel too. */
+/* Calibration with a fake driver that also simulates the kernel. */
 #include "unit/played.h"
 #include "unit/tap.h"
 
@@ -53,7 +53,7 @@ static void check_cost(double reading, double record)
 	CHECK_U64(fake.device_bytes(), 0);
 }
 
-TEST(costs_are_found_to_a_fraction_of_a_cycle)
+TEST(overhead_is_measured_to_a_fraction_of_a_cycle)
 {
 	load_fake();
 	check_cost(2, 10);
@@ -62,7 +62,7 @@ TEST(costs_are_found_to_a_fraction_of_a_cycle)
 	check_cost(31, 80);
 }
 
-TEST(a_call_that_fails_is_named_and_nothing_is_left)
+TEST(failed_call_is_reported_and_nothing_leaks)
 {
 	static const char *const calls[] = {
 		"cuModuleLoadData", "cuModuleGetFunction", "cuStreamCreate",
@@ -88,7 +88,7 @@ TEST(a_call_that_fails_is_named_and_nothing_is_left)
 	}
 }
 
-TEST(a_kernel_that_did_not_run_measures_nothing)
+TEST(kernel_that_did_not_run_is_an_error)
 {
 	struct decode_overhead cost;
 	struct proton_error err = {0};
@@ -96,13 +96,13 @@ TEST(a_kernel_that_did_not_run_measures_nothing)
 	load_fake();
 	fake.set_record_cost(0, 0);
 	CHECK_EQ(measure(&cost, &err), PROTON_E_UNSUPPORTED);
-	CHECK_STR(err.text, "the kernel for it measured nonsense");
+	CHECK_STR(err.text, "the calibration kernel returned implausible values");
 	fake.set_record_cost(20000, 10);
 	CHECK_EQ(measure(&cost, &err), PROTON_E_UNSUPPORTED);
 	CHECK_U64(fake.device_bytes(), 0);
 }
 
-TEST(a_capture_is_not_disturbed)
+TEST(calibration_does_not_break_a_capture)
 {
 	struct decode_overhead cost;
 	struct proton_error err = {0};
@@ -114,7 +114,7 @@ TEST(a_capture_is_not_disturbed)
 	fake.set_capture(0, 0);
 }
 
-/* What it may still write to is left to it until the next time. */
+/* Memory that the device may still write to is kept until the next call. */
 TEST(a_busy_device_is_not_waited_for)
 {
 	struct decode_overhead cost;
@@ -123,7 +123,7 @@ TEST(a_busy_device_is_not_waited_for)
 	load_fake();
 	fake.hold_events(true);
 	CHECK_EQ(measure(&cost, &err), PROTON_E_UNSUPPORTED);
-	CHECK_STR(err.text, "the device was busy");
+	CHECK_STR(err.text, "the GPU was busy");
 	CHECK(fake.device_bytes() > 0);
 	CHECK_EQ(measure(&cost, &err), PROTON_E_UNSUPPORTED);
 	fake.hold_events(false);

@@ -1,4 +1,4 @@
-/* Records that a kernel could have written, by hand, and what the decoder makes of them. */
+/* Record decoder: records written by hand, and the executions decoded from them. */
 #include "unit/decoding.h"
 
 TEST(nothing_ran)
@@ -32,8 +32,8 @@ TEST(scopes_nest_by_time)
 	done();
 }
 
-/* Readings of the clock that are shared: what was recorded later lies around. */
-TEST(equal_times_nest_by_order)
+/* Shared clock reads: the record made later belongs to the outer scope. */
+TEST(equal_times_nest_by_record_order)
 {
 	make(RING, 16, (struct decode_overhead){0});
 	header(1, 1000, 2000, 3);
@@ -47,7 +47,7 @@ TEST(equal_times_nest_by_order)
 	done();
 }
 
-TEST(overlap_is_no_nesting)
+TEST(overlap_is_not_nesting)
 {
 	make(RING, 16, (struct decode_overhead){0});
 	header(0, 0, 2000, 4);
@@ -61,7 +61,7 @@ TEST(overlap_is_no_nesting)
 	done();
 }
 
-/* A wrap with no group across the end: the slack holds nothing, or something older. */
+/* A wrap without a group across the end: the slack area is empty or has older records. */
 TEST(wrapped_ring_is_read_in_order)
 {
 	make(RING, 16, (struct decode_overhead){0});
@@ -77,8 +77,11 @@ TEST(wrapped_ring_is_read_in_order)
 	done();
 }
 
-/* Groups of 3 in a ring of 8 with a slack of 2: the third goes over the end, and so on. */
-TEST(groups_run_into_the_slack)
+/*
+ * Groups of 3 in a ring buffer of 8 with a slack area of 2: the third extends past the end, and so
+ * on.
+ */
+TEST(groups_extend_into_the_slack_area)
 {
 	for (uint32_t groups = 1; groups < 40; groups++) {
 		uint32_t oldest = groups * 3 > 8 ? groups * 3 - 8 : 0;
@@ -97,8 +100,8 @@ TEST(groups_run_into_the_slack)
 	}
 }
 
-/* What lay in shared memory before the kernel does not pass for a record. */
-TEST(a_group_longer_than_the_ring_with_one_reading_of_the_clock)
+/* Data in shared memory from before the kernel is not taken for a record. */
+TEST(group_longer_than_the_ring_buffer_with_one_clock_read)
 {
 	make(8, 8, (struct decode_overhead){0});
 	header(0, 50, 400, 4);
@@ -110,13 +113,13 @@ TEST(a_group_longer_than_the_ring_with_one_reading_of_the_clock)
 	done();
 }
 
-TEST(old_bytes_in_the_slack)
+TEST(old_bytes_in_the_slack_area)
 {
 	make(RING, 16, (struct decode_overhead){0});
 	header(0, 500000, 600000, 9);
 	for (uint32_t i = 0; i < 9; i++)
 		put(0, i % 8, 500000 + 1000 * (i + 1), A, i);
-	put(0, 8, 499000, A, 77); /* of a CTA before */
+	put(0, 8, 499000, A, 77); /* of an earlier CTA */
 	put(0, 9, 0x12345678, A, 77);
 	CHECK(decode_cta(&decoder, memory));
 	CHECK_U64(decoder.execution_count, 8);
@@ -135,7 +138,9 @@ TEST(clock_wraps)
 	put(0, 2, base + 0xf0000000, B, 5);
 	put(0, 3, base + 0x1d0000000, A_END, 0);
 	CHECK(decode_cta(&decoder, memory));
-	/* Gaps of 2^32 and more are invisible: from the end back they are the shortest possible. */
+	/*
+	 * Gaps of 2^32 cycles and more are invisible: clocks are extended with the shortest gaps.
+	 */
 	CHECK_U64(decoder.execution_count, 3);
 	CHECK_U64(decoder.executions[0].duration, 0x1d0000000 - 0x100);
 	CHECK_U64(decoder.executions[1].duration, 0x1000);
@@ -165,13 +170,13 @@ TEST(longer_than_a_record_can_say)
 	CHECK(decode_cta(&decoder, memory));
 	CHECK_U64(decoder.execution_count, 2);
 	CHECK(decoder.executions[0].is_partial);
-	/* At least until the record before it was made, which is of what lies in it. */
+	/* At least until the previous record was made, which belongs to its child. */
 	check_execution(0, 0, 100, 0x2800000 + 10 - 100, DECODE_NONE);
 	check_execution(1, 1, 0x2800000, 10, 0);
 	done();
 }
 
-/* None of them says when it was made, and together they take longer than the clock's low half. */
+/* None of them has its end, and together they take longer than 32 bits of the clock. */
 TEST(many_that_are_longer_than_a_record_can_say)
 {
 	uint64_t base = 0x123456789;
@@ -188,7 +193,7 @@ TEST(many_that_are_longer_than_a_record_can_say)
 	done();
 }
 
-TEST(broken_pairs_are_counted)
+TEST(unpaired_records_are_counted)
 {
 	make(RING, 16, (struct decode_overhead){0});
 	header(0, 0, 2000, 5);
@@ -206,7 +211,7 @@ TEST(broken_pairs_are_counted)
 	done();
 }
 
-TEST(damaged_records_are_counted)
+TEST(corrupt_records_are_counted)
 {
 	make(RING, 16, (struct decode_overhead){0});
 	header(0, 1000, 2000, 4);
@@ -219,7 +224,7 @@ TEST(damaged_records_are_counted)
 	done();
 }
 
-/* Up to eight units, each with room for `records`, whose records event() makes. */
+/* Up to eight units, each with space for `records`, which event() adds. */
 static void make_events(uint32_t units, uint32_t records)
 {
 	make_units(units, records * 8, 0, (struct decode_overhead){0});
@@ -251,7 +256,7 @@ static void check_totals(size_t executions, uint64_t broken, uint64_t cut)
 	CHECK_U64(decoder.totals.cut_by_drop[2], cut);
 }
 
-/* Own unit first, else what another has left. */
+/* Its own unit first, then what others have left. */
 TEST(events_pair_across_units)
 {
 	make_events(2, 8);
@@ -261,7 +266,7 @@ TEST(events_pair_across_units)
 	event(1, 300, E_START);
 	event(1, 500, E_END);  /* its own: 300 */
 	event(1, 1500, E_END); /* the other's: 200 */
-	event(1, 1600, E_END); /* nobody's */
+	event(1, 1600, E_END); /* unpaired */
 	CHECK(decode_cta(&decoder, memory));
 	check_totals(3, 1, 0);
 	check_event(0, 0, 100, 0, 1000);
@@ -270,8 +275,8 @@ TEST(events_pair_across_units)
 	done();
 }
 
-/* The producer is two copies ahead; four warps see each copy, every time another one first. */
-static void play_copies(uint32_t copies)
+/* The producer is two copies ahead; four warps see each copy, in varying order. */
+static void simulate_copies(uint32_t copies)
 {
 	for (uint32_t k = 0; k < copies; k++) {
 		event(4, 1000 * k + 100, E_START);
@@ -283,7 +288,7 @@ static void play_copies(uint32_t copies)
 TEST(an_end_that_four_warps_see)
 {
 	make_events(5, 8);
-	play_copies(8);
+	simulate_copies(8);
 	CHECK(decode_cta(&decoder, memory));
 	check_totals(8, 0, 0);
 	for (uint32_t k = 0; k < 8; k++)
@@ -297,11 +302,11 @@ TEST(an_end_that_four_warps_see)
 	done();
 }
 
-/* The producer's first four starts are overwritten; the consumers' ends are all there. */
-TEST(starts_that_are_dropped)
+/* The producer's first four starts are overwritten; the consumers' ends are complete. */
+TEST(events_with_overwritten_starts)
 {
 	make_events(5, 8);
-	play_copies(8);
+	simulate_copies(8);
 	for (uint32_t i = 0; i < 4; i++)
 		event(4, 20000 + i, A);
 	CHECK(decode_cta(&decoder, memory));
@@ -312,8 +317,8 @@ TEST(starts_that_are_dropped)
 	done();
 }
 
-/* The other way round: the consumers have made other records since. */
-TEST(ends_that_are_dropped)
+/* The reverse: the consumers have made other records since. */
+TEST(events_with_overwritten_ends)
 {
 	make_events(2, 8);
 	for (uint32_t k = 0; k < 4; k++) {
@@ -331,15 +336,15 @@ TEST(ends_that_are_dropped)
 	make_events(2, 8);
 	event(0, 100, E_START);
 	event(1, 500, E_END);
-	for (uint32_t i = 0; i < 8; i++) /* all there is */
+	for (uint32_t i = 0; i < 8; i++) /* complete */
 		event(1, 20000 + 10 * i, A);
 	CHECK(decode_cta(&decoder, memory));
 	check_totals(8, 0, 1);
 	done();
 }
 
-/* Four warps each start a part of what one waits for as a whole. */
-TEST(starts_of_four_warps_that_one_ends)
+/* Four warps each start a part of what one warp waits for. */
+TEST(starts_of_four_warps_with_one_end)
 {
 	make_events(5, 8);
 	for (uint32_t k = 0; k < 3; k++) {
@@ -373,7 +378,7 @@ TEST(four_warps_start_and_four_others_end)
 	done();
 }
 
-/* Warps that all do the same: each ends what it has started, though others are earlier. */
+/* All warps do the same: each ends what it started, although others started earlier. */
 TEST(warps_that_start_and_end)
 {
 	make_events(4, 8);
@@ -401,7 +406,7 @@ TEST(more_ends_than_starts_and_ends_that_are_early)
 	event(1, 900, E_END); /* before its start */
 	event(1, 1500, E_END);
 	event(2, 1100, E_END);
-	event(2, 1200, E_END); /* the second start was seen to end here alone */
+	event(2, 1200, E_END); /* only this unit recorded the second event's end */
 	CHECK(decode_cta(&decoder, memory));
 	check_totals(2, 2, 0);
 	check_event(0, 0, 100, 1, 500);
@@ -427,7 +432,9 @@ TEST(ends_or_starts_alone)
 	done();
 }
 
-/* Any events, also with rings that have wrapped: nothing is lost, and nothing ends early. */
+/*
+ * Random events, also in ring buffers that have wrapped: nothing is lost, and nothing ends early.
+ */
 TEST(events_at_random)
 {
 	uint32_t state = 1;
@@ -467,7 +474,7 @@ TEST(events_at_random)
 
 #define CYCLES(n) ((int32_t)((n)*DECODE_CYCLE))
 
-TEST(the_cost_of_records_is_taken_out)
+TEST(record_overhead_is_subtracted)
 {
 	make(RING, 16, (struct decode_overhead){.empty = CYCLES(10), .scope = CYCLES(25)});
 	header(0, 0, 10000, 4);
@@ -477,14 +484,14 @@ TEST(the_cost_of_records_is_taken_out)
 	put(0, 3, 2060, A_END, 0);
 	CHECK(decode_cta(&decoder, memory));
 	check_execution(0, 0, 1000, 1060 - 10 - 50, DECODE_NONE);
-	/* What came before: the reading of its own start, and all that is of the first one. */
+	/* Earlier overhead: its own start's clock read, and all of the first scope's. */
 	check_execution(1, 1, 1090, 100, 0);
 	check_execution(2, 1, 1265, 100, 0);
 	done();
 }
 
-/* Scopes that touch share a reading: the record of the first is made inside the second. */
-TEST(the_cost_of_scopes_that_touch)
+/* Adjacent scopes share a clock read: the first one's record is made inside the second. */
+TEST(record_overhead_of_adjacent_scopes)
 {
 	make(RING, 16, (struct decode_overhead){.empty = CYCLES(10), .scope = CYCLES(25)});
 	header(0, 0, 10000, 4);
@@ -500,7 +507,7 @@ TEST(the_cost_of_scopes_that_touch)
 	done();
 }
 
-/* A tenth of a cycle is nothing, and a hundred cycles where a thousand scopes are inside. */
+/* A tenth of a cycle is nothing for one record, but a hundred cycles for a thousand. */
 TEST(fractions_of_cycles_add_up)
 {
 	enum {
@@ -512,7 +519,7 @@ TEST(fractions_of_cycles_add_up)
 	header(0, 0, 100000, COUNT + 2);
 	put(0, 0, clock, A_START, 0);
 	for (uint32_t i = 0; i < COUNT; i++) {
-		/* 20 of its own, 3 behind it, and the costs as whole cycles that they come in */
+		/* 20 of its own, 3 after it, and the overhead in whole cycles */
 		put(0, i + 1, clock + 2, B, i % 4 ? 22 : 23);
 		clock += 36 + i % 2;
 	}
@@ -527,8 +534,8 @@ TEST(fractions_of_cycles_add_up)
 	done();
 }
 
-/* Costs are means: what one scope is shorter than that, the next ones are longer. */
-TEST(what_is_not_there_is_taken_off_later)
+/* Overhead is a mean: what cannot be subtracted from one scope is subtracted from the next ones. */
+TEST(overhead_larger_than_a_scope_is_subtracted_later)
 {
 	enum {
 		COUNT = 100
@@ -547,7 +554,7 @@ TEST(what_is_not_there_is_taken_off_later)
 	done();
 }
 
-TEST(an_empty_scope_costs_nothing)
+TEST(empty_scope_has_no_duration)
 {
 	make(RING, 16, (struct decode_overhead){.empty = CYCLES(10), .scope = CYCLES(25)});
 	header(0, 0, 10000, 2);

@@ -1,7 +1,7 @@
-/* Rings that have lost records, or that miss some: what is left keeps its place. */
+/* Record decoder with overwritten or missing records: the remaining ones keep their parents. */
 #include "unit/decoding.h"
 
-TEST(an_end_whose_start_was_dropped_is_a_partial_execution)
+TEST(end_with_overwritten_start_is_a_partial_execution)
 {
 	make(16, 0, (struct decode_overhead){0});
 	header(0, 0, 2000, 4);
@@ -39,7 +39,7 @@ TEST(partial_executions_nest)
 	CHECK_U64(decoder.execution_count, 6);
 	check_execution(0, 3, 1000, 800, DECODE_NONE);
 	check_execution(1, 0, 1000, 400, 0);
-	check_execution(2, 1, 1000, 0, 1); /* of this nothing but the end is known */
+	check_execution(2, 1, 1000, 0, 1); /* only its end is known */
 	check_execution(3, 1, 1100, 200, 1);
 	check_execution(4, 0, 1500, 200, 0);
 	check_execution(5, 1, 1600, 50, 4);
@@ -51,7 +51,7 @@ TEST(partial_executions_nest)
 	done();
 }
 
-/* An END that nothing began lies around nothing that is known. */
+/* An END that was never started contains no known execution. */
 TEST(a_second_end_without_a_start_is_no_partial_execution)
 {
 	make(32, 0, (struct decode_overhead){0});
@@ -69,7 +69,7 @@ TEST(a_second_end_without_a_start_is_no_partial_execution)
 	done();
 }
 
-/* One of two warps has lost records: the tree of the other is whole. */
+/* One of two warps lost records: the tree of the other is complete. */
 TEST(only_the_warp_that_lost_records_has_partial_executions)
 {
 	make(16, 0, (struct decode_overhead){0});
@@ -89,8 +89,8 @@ TEST(only_the_warp_that_lost_records_has_partial_executions)
 	done();
 }
 
-/* What is taken off a partial execution is taken off what lies in it. */
-TEST(the_cost_of_records_in_a_partial_execution)
+/* Overhead subtracted from a partial execution is also subtracted from its children. */
+TEST(record_overhead_in_a_partial_execution)
 {
 	make(32, 0,
 	     (struct decode_overhead){.empty = 10 * DECODE_CYCLE, .scope = 25 * DECODE_CYCLE});
@@ -108,7 +108,7 @@ TEST(the_cost_of_records_in_a_partial_execution)
 	done();
 }
 
-/* What the compiler knows: `inner` begins with `outer` open, which is the innermost such. */
+/* Static nesting: `outer` is the innermost scope that is open at every start of `inner`. */
 static void know(uint32_t inner, uint32_t outer, uint64_t around)
 {
 	struct instrument_nesting *nesting = layout_nesting(&layout);
@@ -122,14 +122,14 @@ static void know(uint32_t inner, uint32_t outer, uint64_t around)
 #define IN_A 1u /* sets of scopes */
 #define IN_B 2u
 
-TEST(an_end_that_cannot_have_been_open_is_broken)
+TEST(end_of_a_scope_that_cannot_have_been_open_is_unpaired)
 {
 	make(16, 0, (struct decode_overhead){0});
 	know(0, NO_SCOPE, 0);
 	know(1, NO_SCOPE, 0);
 	header(0, 0, 2000, 3);
 	put(0, 1, 300, B, 1);
-	put(0, 0, 400, A_END, 0); /* b never runs in a */
+	put(0, 0, 400, A_END, 0); /* b never runs inside a */
 	CHECK(decode_cta(&decoder, memory));
 	CHECK_U64(decoder.execution_count, 1);
 	check_execution(0, 1, 300, 1, DECODE_NONE);
@@ -138,7 +138,7 @@ TEST(an_end_that_cannot_have_been_open_is_broken)
 	done();
 }
 
-/* A scope that may lie in itself may have been open twice. */
+/* A scope that may contain itself may have been open twice. */
 TEST(a_scope_in_itself_may_have_two_overwritten_starts)
 {
 	make(32, 0, (struct decode_overhead){0});
@@ -157,8 +157,8 @@ TEST(a_scope_in_itself_may_have_two_overwritten_starts)
 	done();
 }
 
-/* The kernel left a by another way than its end, and the start was overwritten. */
-TEST(a_scope_without_any_record_is_around_what_only_runs_in_it)
+/* The kernel exited a on another path, and the start was overwritten. */
+TEST(scope_without_records_contains_what_only_runs_in_it)
 {
 	make(16, 0, (struct decode_overhead){0});
 	know(0, NO_SCOPE, 0);
@@ -195,7 +195,7 @@ TEST(scopes_without_any_record_nest)
 	done();
 }
 
-/* Nothing was overwritten; what follows the last b may have run outside of a. */
+/* Nothing was overwritten; what follows the last b may have run outside a. */
 TEST(a_start_without_an_end_lasts_until_what_only_runs_in_it)
 {
 	make(RING, 0, (struct decode_overhead){0});
@@ -221,8 +221,8 @@ TEST(a_start_without_an_end_lasts_until_what_only_runs_in_it)
 	done();
 }
 
-/* What may run outside of a is left where the records have it. */
-TEST(what_runs_in_several_scopes_is_not_put_into_one)
+/* What may run outside a stays where its records are. */
+TEST(scope_with_several_possible_parents_gets_none)
 {
 	make(16, 0, (struct decode_overhead){0});
 	know(0, NO_SCOPE, 0);

@@ -1,4 +1,4 @@
-/* The backend "instrumentation" on a played libamdhip64: what HIP does otherwise than CUDA. */
+/* Instrumentation backend with a fake libamdhip64: where HIP differs from CUDA. */
 #include "unit/played.h"
 #include "unit/recorded.h"
 
@@ -43,7 +43,7 @@ void *__wrap_dlsym(void *handle, const char *name)
 	return strcmp(name, missing) == 0 ? NULL : __real_dlsym(handle, name);
 }
 
-/* Events of buffers that are dropped because the device may still write to them. */
+/* CUDA events of buffers that are dropped because the device may still write to them. */
 const char *__lsan_default_suppressions(void);
 
 const char *__lsan_default_suppressions(void)
@@ -98,7 +98,7 @@ static int start(void)
 	return session;
 }
 
-/* One wave per CTA, a ring of 16 records. */
+/* One wave per CTA, a ring buffer of 16 records. */
 static const char layout[] =
 	"proton-instrument 1\nvendor amd\nwarps 1\nwarps_per_unit 1\nring 128\n"
 	"slack 16\ncta 256\ncta_stride 1\nunits 0\nscope k\ncode 0 0\n";
@@ -110,8 +110,8 @@ static int add_kernel(struct proton_error *err)
 
 static uint64_t timer_khz = 100000;
 
-/* What a wave leaves: "k" of 1000 cycles at 2 GHz, in 20 us of the timer. */
-static void play(uint64_t address)
+/* Records of a wave: "k" of 1000 cycles at 2 GHz, in 20 us of the timer. */
+static void write_records(uint64_t address)
 {
 	uint8_t *cta = (uint8_t *)(uintptr_t)address;
 	struct instrument_unit_header header = {
@@ -128,13 +128,13 @@ static void play(uint64_t address)
 	memcpy(cta + sizeof(header), &record, sizeof(record));
 }
 
-/* False if it got no buffer. */
+/* False if there was no buffer. */
 static bool launch(void)
 {
 	uint64_t address = proton_instrument_buffer(256, 128, STREAM);
 
 	if (address)
-		play(address);
+		write_records(address);
 	proton_instrument_launched(FUNCTION, STREAM);
 	return address != 0;
 }
@@ -158,7 +158,7 @@ static struct profile *finish(void)
 	return rec_load("a.proton");
 }
 
-/* Everything that is called has to be there, whatever CUDA's table gains. */
+/* Every entry is set, whatever is added to CUDA's table. */
 TEST(every_function_of_the_table)
 {
 	static const struct {
@@ -199,7 +199,7 @@ TEST(a_missing_function_is_named)
 	CHECK_OK(add_kernel(&err), err);
 }
 
-TEST(neither_driver)
+TEST(no_driver_at_all)
 {
 	struct proton_error err = {0};
 
@@ -212,7 +212,7 @@ TEST(neither_driver)
 	CHECK_HAS(err.text, "cannot load libamdhip64.so");
 }
 
-/* A process has one of the two. */
+/* A process can use only one of the two vendors. */
 TEST(a_kernel_of_the_other_vendor)
 {
 	struct proton_error err = {0};
@@ -251,8 +251,8 @@ TEST(the_device_is_described)
 	profile_free(profile);
 }
 
-/* There is no kernel that measures it: a user has to say it. */
-TEST(records_cost_what_the_user_says)
+/* There is no calibration kernel: a user must set the overhead. */
+TEST(overhead_set_by_the_user)
 {
 	struct profile *profile;
 	struct proton_error err = {0};
@@ -272,8 +272,8 @@ TEST(records_cost_what_the_user_says)
 	mode = NULL;
 }
 
-/* hipEventQuery() breaks the capture of a stream that the event was recorded on before. */
-TEST(a_capture_is_not_broken)
+/* hipEventQuery() invalidates the capture of a stream on which the event was recorded before. */
+TEST(capture_stays_valid)
 {
 	struct profile *profile;
 	struct proton_error err = {0};
@@ -291,7 +291,7 @@ TEST(a_capture_is_not_broken)
 	flush(session);
 	CHECK_U64(fake.invalidated_captures(), 0);
 	fake.set_capture(0, 0);
-	play(address);
+	write_records(address);
 	profile = finish();
 	CHECK_EQ(cycles(profile), 2000);
 	profile_free(profile);
@@ -311,7 +311,7 @@ static char *timeline(const struct profile *profile)
 	return text;
 }
 
-/* A rate that the device tells, and the one of gfx9 where it tells none. */
+/* A rate that the device reports, and the one of gfx9 if it reports none. */
 TEST(the_rate_of_the_timer)
 {
 	static const int rates[] = {100000, 25000, 0};
@@ -335,14 +335,14 @@ TEST(the_rate_of_the_timer)
 	}
 }
 
-/* HW_ID of wave 3 on SIMD 1 and of whichever pipe and queue. */
+/* HW_ID of wave 3 on SIMD 1, with any pipe and queue. */
 #define WAVE (3u | 1u << 4 | 2u << 6 | 5u << 16 | 1u << 24)
 
 TEST(where_waves_ran)
 {
 	CHECK_U64(sm_id_of_amd("gfx942", WAVE | 7u << 8 | 2u << 13, 5),
 		  LANE_AMD | LANE_AMD_DIES | 7 | 2u << 16 | 5u << 24);
-	/* Bit 15 is a third one of the engine's number, on chips with eight. */
+	/* Bit 15 is the third bit of the engine number, on chips with eight engines. */
 	CHECK_U64(sm_id_of_amd("gfx942", 1u << 15 | 7u << 8, 0), LANE_AMD | LANE_AMD_DIES | 7);
 	CHECK_U64(sm_id_of_amd("gfx90a", WAVE | 7u << 13 | 15u << 8, 0xdead),
 		  LANE_AMD | 15 | 7u << 16);
@@ -352,8 +352,8 @@ TEST(where_waves_ran)
 	CHECK_U64(sm_id_of_amd("gfx950", WAVE, 15) >> 24 & 15, 15);
 }
 
-/* The thread's device is the program's own affair. */
-TEST(the_current_device_stays)
+/* The thread's current device belongs to the program. */
+TEST(current_device_is_preserved)
 {
 	struct proton_error err = {0};
 	int session = start();
@@ -367,7 +367,7 @@ TEST(the_current_device_stays)
 	CHECK(address != 0);
 	proton_instrument_launched(FUNCTION, STREAM);
 	fake.set_capture(0, 0);
-	play(address);
+	write_records(address);
 	CHECK_EQ(fake.set_device(0), 0);
 	flush(session); /* on this thread, for graphs */
 	CHECK_EQ(fake.get_device(&device), 0);
@@ -376,8 +376,8 @@ TEST(the_current_device_stays)
 }
 
 /*
- * Each entry point fails at each of its calls: the launch may get no buffer and what it wrote may
- * be lost, which is counted, but nothing is left to the program, and all goes on as before.
+ * Each entry point fails at each of its calls. The launch may get no buffer and its records may be
+ * lost, which is counted, but no error is left to the program, and everything works afterwards.
  */
 static void survive(const char *name, uint32_t call)
 {

@@ -1,6 +1,6 @@
 /*
- * The backend "instrumentation" beside a played driver: the test writes into the buffers what a
- * kernel would write, and looks at the profile. With $PROTON_HIP_PATH kernels are for AMD GPUs.
+ * Instrumentation backend with a fake driver: the test writes a kernel's records into the buffers
+ * and checks the profile. With $PROTON_HIP_PATH, kernels are for AMD GPUs.
  */
 #include "unit/instrumented.h"
 #include "unit/played.h"
@@ -29,7 +29,7 @@ static struct {
 
 static struct instrument_layout layout;
 static bool is_amd;
-static size_t device_bytes_of_graphs; /* with --no-fork: never given back */
+static size_t device_bytes_of_graphs; /* with --no-fork: never freed */
 
 enum code {
 	K_START = 1,
@@ -93,7 +93,7 @@ static void add_kernel(uint32_t stride)
 	add_kernel_of(stride, 2, 128);
 }
 
-/* The device's timer: an AMD GPU's counts at 100 MHz. */
+/* Global timer values: an AMD GPU counts at 100 MHz. */
 static uint64_t to_ticks(uint64_t ns)
 {
 	return is_amd ? ns / 10 : ns;
@@ -107,7 +107,7 @@ static void put(uint8_t *ring, uint32_t at, uint64_t clock, enum code code, uint
 }
 
 /* Two iterations: load 100, dot 300 and 310 cycles; "k" is 1000 of them. 2 GHz from `start_ns`. */
-static void play_cta(uint64_t address, uint32_t slot, uint64_t start_ns)
+static void write_cta(uint64_t address, uint32_t slot, uint64_t start_ns)
 {
 	uint8_t *cta = (uint8_t *)(uintptr_t)address + (size_t)slot * layout.cta_bytes;
 
@@ -142,7 +142,7 @@ static bool launch(void)
 	uint64_t address = proton_instrument_buffer((size_t)CTAS * layout.cta_bytes, 128, STREAM);
 
 	for (uint32_t slot = 0; address && slot < CTAS / layout.cta_stride; slot++)
-		play_cta(address, slot, 1700000000000000000 + slot * 1000);
+		write_cta(address, slot, 1700000000000000000 + slot * 1000);
 	proton_instrument_launched(FUNCTION, STREAM);
 	return address != 0;
 }
@@ -217,9 +217,10 @@ TEST(a_tree_of_scopes)
 	profile_free(profile);
 }
 
-TEST(without_scopes_it_is_said_what_gives_kernels_some)
+TEST(session_without_scopes_prints_how_to_add_them)
 {
-	static const char said[] = "no kernel with scopes was launched; marks in the source";
+	static const char said[] =
+		"no kernel with scopes was launched; add scopes with triton_proton";
 	char summary[512];
 
 	start("tree", "");
@@ -235,7 +236,7 @@ TEST(without_scopes_it_is_said_what_gives_kernels_some)
 	CHECK_HAS(summary, said);
 }
 
-/* What str() of a mode in Python gives names every key. */
+/* str() of a mode in Python has every key. */
 TEST(a_mode_with_every_key)
 {
 	struct profile *profile;
@@ -250,8 +251,8 @@ TEST(a_mode_with_every_key)
 	profile_free(profile);
 }
 
-/* Over what was sampled, which is every second CTA. */
-TEST(strides_normalize_over_what_was_sampled)
+/* By the sampled warps: of every second CTA. */
+TEST(strides_normalize_by_sampled_warps)
 {
 	struct profile *profile;
 
@@ -279,15 +280,15 @@ TEST(a_kernel_named_by_a_hook)
 	profile_free(profile);
 }
 
-/* The pool is not waited for. */
-TEST(no_buffer_no_sample)
+/* A launch does not wait for the pool. */
+TEST(launch_without_a_buffer_is_not_sampled)
 {
 	struct profile *profile;
 	int session = start("tree", "");
 
 	rec_begin_saying();
 	add_kernel(1);
-	fake.limit_device(100 << 10); /* one buffer of the least size */
+	fake.limit_device(100 << 10); /* one buffer of the minimum size */
 	fake.hold_events(true);
 	CHECK(launch());
 	CHECK(!launch());
@@ -296,16 +297,16 @@ TEST(no_buffer_no_sample)
 	CHECK_OK(proton_deactivate(session, true, NULL), (struct proton_error){0});
 	CHECK_OK(proton_activate(session, NULL), (struct proton_error){0});
 	fake.limit_device(0);
-	CHECK(launch()); /* given back by now */
+	CHECK(launch()); /* returned by now */
 	CHECK_U64(rec_counter(session, "launches of instrumented kernels not sampled"), 2);
-	CHECK_EQ(rec_said("proton: mm: 2 launches of it were not sampled: the memory for"), 1);
+	CHECK_EQ(rec_said("proton: mm: 2 launches were not sampled because the record buffer"), 1);
 	profile = finish();
 	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 2 * 8 * 1000);
 	profile_free(profile);
 }
 
-/* A launch that failed after its buffer was taken, and a kernel that nobody has described. */
-TEST(buffers_of_nobody)
+/* A launch that failed after its buffer was taken, and a kernel that was not registered. */
+TEST(buffers_of_failed_and_unknown_launches)
 {
 	struct profile *profile;
 
@@ -330,7 +331,7 @@ TEST(nothing_without_a_session)
 	layout_fini(&layout);
 }
 
-/* What the last replay left is one sample. */
+/* The records of the last replay count as one sample. */
 TEST(graphs)
 {
 	struct profile *profile;
@@ -345,10 +346,10 @@ TEST(graphs)
 	fake.set_capture(0, 0);
 	for (int replay = 0; replay < 3; replay++)
 		for (uint32_t slot = 0; slot < CTAS; slot++)
-			play_cta(address, slot, 1700000000000000000);
+			write_cta(address, slot, 1700000000000000000);
 	CHECK_OK(proton_deactivate(session, true, NULL), (struct proton_error){0});
 	CHECK_OK(proton_activate(session, NULL), (struct proton_error){0});
-	play_cta(address, 0, 1700000000000000000);
+	write_cta(address, 0, 1700000000000000000);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
 	layout_fini(&layout);
 	device_bytes_of_graphs = fake.device_bytes();
@@ -378,14 +379,14 @@ TEST(launches_on_many_threads)
 		proton_deactivate(session, true, NULL), proton_activate(session, NULL);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	CHECK(launch()); /* those before may all have fallen into a pause */
+	CHECK(launch()); /* earlier ones may all have been in a pause */
 	profile = finish();
 	CHECK_EQ(value_of(profile, "mm/k", "cycles") % 8000, 0);
 	profile_free(profile);
 }
 
-/* Each warp's slices, on the program's clock, and no more launches than asked for. */
-TEST(a_timeline)
+/* Each warp's slices, by the host clock, and no more launches than requested. */
+TEST(timeline)
 {
 	uint64_t sections = 0;
 	uint64_t units = 0;
@@ -418,18 +419,21 @@ TEST(a_timeline)
 			CHECK_LE(event->end_ns - event->start_ns, event->detail / 2 + 1);
 			CHECK_LE(event->detail / 2, event->end_ns - event->start_ns + 1);
 		}
-		/* Whatever the device's timer says: between the launch and now. */
+		/* Whatever the global timer is: between the launch and now. */
 		CHECK(event->start_ns + 1000000000 > before_ns);
 		CHECK(event->start_ns < clock_real_ns());
 	}
 	CHECK_U64(units, 2 * CTAS * 2);
 	CHECK_U64(sections, 2 * CTAS * 2 * 5);
-	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 5 * 8 * 1000); /* all in the tree */
+	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 5 * 8 * 1000); /* all are in the tree */
 	profile_free(profile);
 }
 
-/* Beside a session that has records of kernels: the warps lie inside their kernel's slice. */
-TEST(warps_lie_in_their_kernel)
+/*
+ * Together with a session that has activity records of kernels: warps are inside their kernel's
+ * slice.
+ */
+TEST(warps_are_inside_their_kernels_slice)
 {
 	const uint64_t begin_ns = clock_monotonic_ns() + 1000000;
 	uint32_t (*launch_seen)(const struct fake_launch *);
@@ -455,9 +459,9 @@ TEST(warps_lie_in_their_kernel)
 		uint64_t address =
 			proton_instrument_buffer((size_t)CTAS * layout.cta_bytes, 128, STREAM);
 
-		/* The warps: 23 us, from some time on that nobody else knows. */
+		/* The warps run for 23 us, at an unknown time. */
 		for (uint32_t slot = 0; slot < CTAS; slot++)
-			play_cta(address, slot, 1700000000000000000 + slot * 1000 + i * 40000);
+			write_cta(address, slot, 1700000000000000000 + slot * 1000 + i * 40000);
 		launch_seen(&(struct fake_launch){
 			.call = CUPTI_CALL_LAUNCH_KERNEL,
 			.name = i == 1 ? "other" : "mm",
@@ -470,10 +474,10 @@ TEST(warps_lie_in_their_kernel)
 	}
 	profile = finish();
 	for (int i = 0; i < 2; i++) {
-		/* the played library hands over its records from the last on */
+		/* the fake library delivers its records in reverse */
 		const struct row_event *kernel =
 			&profile->trace->events[find_event(profile, EVENT_KERNEL, "mm", 1 - i)];
-		int number = i ? 2 * 2 * CTAS : 0; /* what another kernel launched is left alone */
+		int number = i ? 2 * 2 * CTAS : 0; /* launches of another kernel are unaffected */
 		const struct row_event *first =
 			&profile->trace->events[find_event(profile, EVENT_UNIT, "mm", number)];
 		const struct row_event *last = &profile->trace->events[find_event(
@@ -497,7 +501,7 @@ static uint32_t occurrences(const char *text, const char *part)
 	return count;
 }
 
-/* Launches of one CTA on one processor share its tracks; names and arguments are upstream's. */
+/* Launches of one CTA on one SM share its tracks; names and arguments are upstream's. */
 /* One warp with half a million records. */
 static void launch_large(void)
 {
@@ -520,8 +524,8 @@ static void launch_large(void)
 	proton_instrument_launched(FUNCTION, STREAM);
 }
 
-/* Unless the mode says how many, a trace does not take launches without bounds. */
-TEST(a_timeline_of_large_launches)
+/* Unless the mode sets a number, a trace limits the launches. */
+TEST(timeline_of_large_launches)
 {
 	uint64_t sections = 0;
 	struct profile *profile;
@@ -544,7 +548,7 @@ TEST(a_timeline_of_large_launches)
 	profile_free(profile);
 }
 
-TEST(a_timeline_as_chrome_trace)
+TEST(timeline_as_chrome_trace)
 {
 	struct profile *profile;
 	struct proton_error err = {0};
@@ -580,9 +584,9 @@ TEST(a_timeline_as_chrome_trace)
 	profile_free(profile);
 }
 
-/* A unit of `count` records that ran for 40000 cycles of 2 GHz, as its own timer tells. */
-static uint8_t *play_unit(uint8_t *cta, uint32_t unit, uint64_t start_ns, uint64_t clock,
-			  uint32_t count)
+/* A unit with `count` records that ran for 40000 cycles of 2 GHz by its own timer. */
+static uint8_t *write_unit(uint8_t *cta, uint32_t unit, uint64_t start_ns, uint64_t clock,
+			   uint32_t count)
 {
 	struct instrument_unit_header header = {
 		.magic = INSTRUMENT_MAGIC,
@@ -599,10 +603,10 @@ static uint8_t *play_unit(uint8_t *cta, uint32_t unit, uint64_t start_ns, uint64
 }
 
 /*
- * Warp 0 begins two copies and sees the end of one, warp 1 that of the other: while it loads, on
- * the clock that they share. The timer has ticked between their beginnings, at a wrong moment.
+ * Warp 0 starts two copies and sees the end of one, warp 1 that of the other: while it loads, by
+ * their shared clock. The global timer advanced between their starts.
  */
-TEST(a_timeline_of_asynchronous_work)
+TEST(timeline_of_async_events)
 {
 	const struct row_event *copies[2] = {NULL};
 	const struct row_event *load = NULL;
@@ -614,11 +618,11 @@ TEST(a_timeline_of_asynchronous_work)
 	start("trace", "");
 	add_kernel(1);
 	address = proton_instrument_buffer(layout.cta_bytes, 128, STREAM);
-	ring = play_unit((uint8_t *)(uintptr_t)address, 0, 1000000, 5000, 3);
+	ring = write_unit((uint8_t *)(uintptr_t)address, 0, 1000000, 5000, 3);
 	put(ring, 0, 6000, COPY_START, 0);
 	put(ring, 1, 6100, COPY_END, 0);
 	put(ring, 2, 7000, COPY_START, 0);
-	ring = play_unit((uint8_t *)(uintptr_t)address, 1, 1001024, 5010, 2);
+	ring = write_unit((uint8_t *)(uintptr_t)address, 1, 1001024, 5010, 2);
 	put(ring, 0, 7400, LOAD, 400);
 	put(ring, 1, 7600, COPY_END, 0);
 	proton_instrument_launched(FUNCTION, STREAM);
@@ -649,7 +653,7 @@ TEST(a_timeline_of_asynchronous_work)
 	profile_free(profile);
 }
 
-/* One launch with `mode`; what is measured of it. */
+/* The metrics of one launch with `mode`. */
 static struct profile *run_once(const char *mode)
 {
 	start("tree", mode);
@@ -658,8 +662,8 @@ static struct profile *run_once(const char *mode)
 	return finish();
 }
 
-/* Inside "k" are four scopes that touch each other; the first is alone before it begins. */
-TEST(time_shift_takes_off_what_was_measured)
+/* Inside "k" are four adjacent scopes; the first is alone before it starts. */
+TEST(time_shift_subtracts_measured_overhead)
 {
 	struct profile *profile;
 
@@ -677,10 +681,10 @@ TEST(time_shift_takes_off_what_was_measured)
 	profile = run_once("default:optimizations=time_shift");
 	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * (1000 - 6 * 3 - 4 * 20));
 	profile_free(profile);
-	CHECK_U64(fake.calibrations(), 32); /* once in the life of the process */
+	CHECK_U64(fake.calibrations(), 32); /* once per process */
 }
 
-TEST(nothing_is_measured_unless_it_is_wanted)
+TEST(calibration_runs_only_with_time_shift)
 {
 	struct profile *profile = run_once("");
 
@@ -694,7 +698,7 @@ TEST(nothing_is_measured_unless_it_is_wanted)
 	CHECK_U64(fake.calibrations(), 0);
 }
 
-TEST(what_cannot_be_measured_is_not_taken_off)
+TEST(unknown_overhead_is_not_subtracted)
 {
 	struct profile *profile;
 
@@ -708,7 +712,7 @@ TEST(what_cannot_be_measured_is_not_taken_off)
 	CHECK_U64(fake.calibrations(), 0);
 }
 
-TEST(costs_that_are_not_understood)
+TEST(invalid_overhead_is_rejected)
 {
 	static const char *const wrong[] = {"",     "1",   "1,",    ",1",  "1,2,",     "1,2 ",
 					    "-1,2", "1;2", "1e3,2", "a,b", "1,2000001"};
@@ -725,7 +729,8 @@ TEST(costs_that_are_not_understood)
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		setenv("PROTON_INSTRUMENT_COST", wrong[i], 1);
 		CHECK_EQ(proton_start(&options, &session, &err), PROTON_E_INVALID);
-		CHECK_HAS(err.text, "PROTON_INSTRUMENT_COST is two numbers of cycles");
+		CHECK_HAS(err.text,
+			  "PROTON_INSTRUMENT_COST must be two comma-separated cycle counts");
 	}
 	unsetenv("PROTON_INSTRUMENT_COST");
 }

@@ -1,4 +1,4 @@
-/* intra/mode: every key, every refusal. */
+/* Instrumentation mode: every key and every error. */
 #include "intra/mode.h"
 
 #include "unit/tap.h"
@@ -41,7 +41,7 @@ TEST(defaults)
 	}
 }
 
-TEST(what_the_object_prints)
+TEST(mode_printed_by_python)
 {
 	const char *text = "default:metric_type=cycle:sampling_strategy=selective:"
 			   "granularity=warp_group:buffer_strategy=circular:buffer_type=global:"
@@ -77,7 +77,7 @@ TEST(automatic_scopes)
 	CHECK_OK(instrument_mode_read("mma:auto=waits", &mode, &err), err);
 	CHECK_EQ(mode.autos, INSTRUMENT_AUTO_DOTS | INSTRUMENT_AUTO_WAITS);
 	refused("default:auto=branches",
-		"unknown automatic scope \"branches\"; there are loads, dots, stores, waits, "
+		"unknown automatic scope \"branches\"; expected one of loads, dots, stores, waits, "
 		"loops, partitions, all");
 }
 
@@ -88,9 +88,9 @@ TEST(launches_and_ctas)
 	CHECK_EQ(mode.cta_stride, 16);
 	CHECK_OK(instrument_mode_read("default:launches=1", &mode, &err), err);
 	CHECK_EQ(mode.launches, 1);
-	refused("default:launches=0", "launches is \"0\", not a positive number or \"all\"");
+	refused("default:launches=0", "launches must be a positive number or \"all\", not \"0\"");
 	refused("default:launches=4294967296", "launches");
-	refused("default:cta=0", "cta is \"0\", not a number from 1 to");
+	refused("default:cta=0", "cta must be a number from 1 to");
 	refused("default:cta=18446744073709551617", "cta");
 }
 
@@ -112,44 +112,48 @@ TEST(granularities)
 		CHECK_OK(instrument_mode_read(text, &mode, &err), err);
 		CHECK_EQ(mode.warps_per_unit, cases[i].warps);
 	}
-	refused("default:granularity=thread", "unknown granularity \"thread\"; there are warp, ");
+	refused("default:granularity=thread",
+		"unknown granularity \"thread\"; expected one of warp, ");
 }
 
-TEST(refusals)
+TEST(invalid_modes_are_rejected)
 {
 	refused("pcsampling:interval=1000", "unsupported mode: pcsampling; ");
 	refused("defaults", "unsupported mode: defaults; ");
 	refused("default:fast", "\"fast\" is not of the form key=value");
 	refused("default:speed=1",
-		"unknown key \"speed\"; there are metric_type, sampling_strategy, ");
+		"unknown key \"speed\"; expected one of metric_type, sampling_strategy, ");
 	refused("default:speed=1", ", cta, launches");
 	refused("default:=1", "unknown key \"\"");
 	refused("default:cta=1:cta=2", "cta is given twice");
-	refused("default:metric_type=joule", "unknown metric_type \"joule\"; there are cycle");
+	refused("default:metric_type=joule",
+		"unknown metric_type \"joule\"; expected one of cycle");
 	refused("default:buffer_strategy=flush", "\"flush\" is not supported");
 	refused("default:buffer_strategy=ring",
-		"unknown buffer_strategy \"ring\"; there are circular");
-	refused("auto=all", "\"auto=all\" is no name of a mode; begin with \"default:\" or");
-	refused("default,cta=2:auto=all", "\"default,cta=2\" is no name of a mode");
-	refused("default:buffer_type=heap", "unknown buffer_type \"heap\"; there are shared, g");
+		"unknown buffer_strategy \"ring\"; expected one of circular");
+	refused("auto=all", "\"auto=all\" is not a mode name; start with \"default:\" or");
+	refused("default,cta=2:auto=all", "\"default,cta=2\" is not a mode name");
+	refused("default:buffer_type=heap",
+		"unknown buffer_type \"heap\"; expected one of shared, g");
 	CHECK_OK(instrument_mode_read("default:buffer_type=shared_mem", &mode, &err), err);
 	CHECK_EQ(mode.buffer, INSTRUMENT_BUFFER_SHARED);
-	refused("default:buffer_size=1k", "buffer_size (bytes) is \"1k\", not a number from 0 to");
-	refused("default:buffer_size=", "buffer_size (bytes) is \"\", not a number");
+	refused("default:buffer_size=1k", "buffer_size (bytes) must be a number from 0 to");
+	refused("default:buffer_size=", "buffer_size (bytes) must be a number");
 	refused("default:buffer_size=67108865", "buffer_size");
-	refused("default:optimizations=fast", "unknown optimization \"fast\"; there are clock32, ");
-	refused("default:sampling_strategy=selective", "needs the warps to sample");
-	refused("default:sampling_options=1", "needs sampling_strategy=selective");
+	refused("default:optimizations=fast",
+		"unknown optimization \"fast\"; expected one of clock32, ");
+	refused("default:sampling_strategy=selective", "requires the warps to sample");
+	refused("default:sampling_options=1", "requires sampling_strategy=selective");
 	refused("default:sampling_strategy=selective:sampling_options=32",
-		"a warp of sampling_options is \"32\", not a number from 0 to 31");
-	refused("default:sampling_strategy=selective:sampling_options=0,,1", "is \"\", not");
+		"a warp of sampling_options must be a number from 0 to 31, not \"32\"");
+	refused("default:sampling_strategy=selective:sampling_options=0,,1", "not \"\"");
 	refused("default:sampling_strategy=random", "unknown sampling_strategy \"random\"");
 }
 
-TEST(keys_tell_code_apart)
+TEST(modes_with_different_code_have_different_keys)
 {
 	check_key("default", "unit1-warps0-shared0-cta1");
-	/* What the decoder alone looks at makes no difference. */
+	/* Keys that affect only the decoder make no difference. */
 	check_key("default:launches=all:optimizations=time_shift,clock32,sched_stores",
 		  "unit1-warps0-shared0-cta1");
 	check_key("default:sampling_strategy=selective:sampling_options=2,0:cta=4:granularity=cta",

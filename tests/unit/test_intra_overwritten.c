@@ -1,6 +1,6 @@
 /*
- * Instrumented kernels whose rings were too small, beside a played driver: what the profile says
- * where the records of enclosing scopes were overwritten.
+ * Instrumentation backend with ring buffers that are too small, with a fake driver: metrics of
+ * scopes whose enclosing scopes' records were overwritten.
  */
 #include "unit/instrumented.h"
 #include "unit/trace_events.h"
@@ -47,7 +47,7 @@ static void add_kernel(void)
 	instrumented_add(&layout, FUNCTION, "mm");
 }
 
-/* What a warp records, one record after the other. */
+/* A warp that records one record after the other. */
 struct warp {
 	uint8_t *ring;
 	uint64_t clock;
@@ -63,8 +63,8 @@ static void put(struct warp *warp, enum code code, uint32_t payload)
 	warp->clock += payload;
 }
 
-/* The partition is 200 cycles more than its loop, and each turn of that 400. */
-static void play_warp(uint8_t *cta, uint32_t unit, uint32_t turns)
+/* The partition takes 200 cycles more than its loop, each iteration 400. */
+static void write_warp(uint8_t *cta, uint32_t unit, uint32_t turns)
 {
 	struct warp warp = {.ring = cta + layout_ring_at(&layout, unit), .clock = 100000};
 	struct instrument_unit_header header = {
@@ -90,14 +90,14 @@ static void play_warp(uint8_t *cta, uint32_t unit, uint32_t turns)
 	memcpy(cta + layout_header_at(&layout, unit), &header, sizeof(header));
 }
 
-/* Warp 0 has room for its 2 turns; of the 20 of warp 1 the last 3 are left. */
+/* Warp 0 has space for its 2 iterations; of the 20 of warp 1 the last 3 remain. */
 static void launch(void)
 {
 	uint64_t address = proton_instrument_buffer(layout.cta_bytes, 128, STREAM);
 
 	CHECK(address != 0);
-	play_warp((uint8_t *)(uintptr_t)address, 0, 2);
-	play_warp((uint8_t *)(uintptr_t)address, 1, 20);
+	write_warp((uint8_t *)(uintptr_t)address, 0, 2);
+	write_warp((uint8_t *)(uintptr_t)address, 1, 20);
 	proton_instrument_launched(FUNCTION, STREAM);
 }
 
@@ -122,30 +122,28 @@ static int64_t value_of(const struct profile *profile, const char *path, const c
 	return value ? value->as.int64 : -1;
 }
 
-TEST(scopes_with_overwritten_starts_keep_their_place_in_the_tree)
+TEST(scopes_with_overwritten_starts_keep_their_parents)
 {
 	struct profile *profile = run("tree", 2);
 
-	/* Nothing hangs beside what it ran in. */
+	/* Nothing is next to its parent. */
 	CHECK_EQ(value_of(profile, "mm/loop", "executions"), -1);
 	CHECK_EQ(value_of(profile, "mm/load", "executions"), -1);
 	CHECK_EQ(value_of(profile, "mm/partition/load", "executions"), -1);
 	CHECK_EQ(value_of(profile, "mm/partition/loop/load", "executions"), 2 * (2 + 3));
 	CHECK_EQ(value_of(profile, "mm/partition/loop/load", "partial_executions"), -1);
-	/* At least what is known of them. */
+	/* Lower bounds. */
 	CHECK_EQ(value_of(profile, "mm/partition/loop", "cycles"), 2 * (800 + 1200));
 	CHECK_EQ(value_of(profile, "mm/partition", "cycles"), 2 * (1000 + 1300));
 	CHECK_EQ(value_of(profile, "mm/partition", "executions"), 4);
 	CHECK_EQ(value_of(profile, "mm/partition", "partial_executions"), 2);
-	/* Of whole ones. */
+	/* Of whole executions. */
 	CHECK_EQ(value_of(profile, "mm/partition", "min_cycles"), 1000);
 	CHECK_EQ(value_of(profile, "mm/partition", "max_cycles"), 1000);
-	/* Twice, 8 and 44 records: of one of the two warps 36 were overwritten. */
-	CHECK_EQ(rec_said("proton: mm: 72 of 104 records, in 1 of its warps, were overwritten by "
-			  "later ones"),
-		 1);
-	CHECK_EQ(rec_said("proton: mm: only a part was recorded, so cycles are a lower bound, of "
-			  "executions: 2 of partition, 2 of loop"),
+	/* Twice 8 and 44 records: 36 of one of the two warps were overwritten. */
+	CHECK_EQ(rec_said("proton: mm: 72 of 104 records were overwritten, in 1 warps"), 1);
+	CHECK_EQ(rec_said("proton: mm: executions recorded only in part, so their cycles are a "
+			  "lower bound: 2 of partition, 2 of loop"),
 		 1);
 	profile_free(profile);
 }
@@ -170,7 +168,7 @@ TEST(slices_with_overwritten_starts_are_drawn_from_the_oldest_record)
 
 			if (!event || strcmp(event_path(profile, event), paths[i]) != 0)
 				continue;
-			/* Warp 0 has whole ones. */
+			/* Warp 0 has whole executions. */
 			if (i < 2 && !(event->flags & EVENT_PARTIAL))
 				continue;
 			if (i == 2 && event->start_ns < start_ns)

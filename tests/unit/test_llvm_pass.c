@@ -1,6 +1,6 @@
 /*
- * The pass over LLVM IR text: markers, layouts, what is recorded where, and whole texts against
- * tests/data/instrument (INSTRUMENT_GOLDEN=write in the environment writes them anew).
+ * LLVM IR instrumentation pass: markers, layouts, record plans, and whole texts compared with
+ * tests/data/instrument (INSTRUMENT_GOLDEN=write in the environment rewrites them).
  */
 #include "unit/tap.h"
 
@@ -31,7 +31,7 @@ static struct instrument_options default_options(void)
 	};
 }
 
-/* The function and its plan; the text is a literal. */
+/* A function and its plan; the text is a literal. */
 struct planned {
 	struct ir_function function;
 	struct instrument_layout layout;
@@ -69,7 +69,7 @@ static struct instrument_result pass(const char *text, const struct instrument_o
 	return result;
 }
 
-/* The status; what it said in `err`. */
+/* The status; its message is in `err`. */
 static int refusal(const char *text, const struct instrument_options *options,
 		   struct proton_error *err)
 {
@@ -88,7 +88,7 @@ static bool parse(const char *text, struct marker *marker)
 	return marker_parse(text, strlen(text), marker);
 }
 
-TEST(a_marker_comes_back_as_it_was_written)
+TEST(marker_round_trip)
 {
 	static const char *const names[] = {"load", "a b", "\xc3\xa4\"\\$0{}|%41", "x\ny",
 					    "k@f.py:3"};
@@ -109,7 +109,7 @@ TEST(a_marker_comes_back_as_it_was_written)
 		}
 }
 
-TEST(what_is_no_marker_is_refused)
+TEST(text_that_is_not_a_marker_is_rejected)
 {
 	struct marker marker;
 
@@ -124,7 +124,7 @@ TEST(what_is_no_marker_is_refused)
 	CHECK(!parse("", &marker));
 }
 
-TEST(a_long_name_is_cut_between_characters)
+TEST(long_name_is_truncated_between_characters)
 {
 	char text[2048] = "// proton.record start ";
 	struct marker marker;
@@ -160,7 +160,7 @@ static void some_layout(struct instrument_layout *layout)
 	layout_code(layout, layout_scope(layout, "load", 4), INSTRUMENT_END);
 }
 
-TEST(a_layout_comes_back_as_it_was_written)
+TEST(layout_round_trip)
 {
 	struct instrument_layout layout;
 	struct instrument_layout again;
@@ -190,7 +190,7 @@ TEST(a_layout_comes_back_as_it_was_written)
 	out_fini(&out);
 }
 
-TEST(a_damaged_layout_is_refused)
+TEST(corrupt_layout_is_rejected)
 {
 	static const char *const damage[][2] = {
 		{"proton-instrument 1", "proton-instrument 2"},
@@ -238,7 +238,7 @@ TEST(a_damaged_layout_is_refused)
 		if (layout_read(text, length, &again, &err) != PROTON_E_FORMAT)
 			FAIL("\"%s\" was accepted", damage[i][1]);
 	}
-	/* Cut anywhere, it is refused or a layout with fewer codes. */
+	/* Truncated anywhere, it is rejected or gives a layout with fewer codes. */
 	for (length = 0; length < out.length; length++) {
 		struct instrument_layout again;
 
@@ -279,7 +279,7 @@ TEST(a_pair_across_blocks_is_two_records)
 	planned_fini(&p);
 }
 
-TEST(ends_go_to_the_latest_start_without_one)
+TEST(end_pairs_with_latest_open_start)
 {
 	struct planned p = plan_of(
 		NVIDIA MARK("%3", "end", "a") MARK("%4", "start", "a") MARK("%5", "start", "b")
@@ -313,7 +313,7 @@ TEST(events_are_never_paired)
 	planned_fini(&p);
 }
 
-TEST(markers_side_by_side_share_a_clock_but_a_scope_is_not_empty)
+TEST(adjacent_markers_share_a_clock_read_unless_a_scope_becomes_empty)
 {
 	struct planned p = plan_of(NVIDIA MARK("%3", "start", "a") MARK("%4", "start", "b")
 					   MARK("%5", "end", "b") MARK("%6", "end", "a")
@@ -346,7 +346,7 @@ TEST(markers_side_by_side_share_a_clock_but_a_scope_is_not_empty)
 	"  ret void\n" END
 /* clang-format on */
 
-TEST(a_loop_has_a_phi_and_its_exit_takes_over)
+TEST(loop_has_a_phi_and_its_exit_takes_over_the_value)
 {
 	struct planned p = plan_of(NVIDIA LOOP "  ret void\n" END);
 
@@ -380,7 +380,7 @@ TEST(a_loop_without_markers_needs_no_phi)
 		"%6", "end", "a") "  br label %9\n\n9:\n" MARK("%10", "start",                     \
 							       "z") "  ret void\n" END
 
-TEST(a_switch_counts_each_of_its_edges)
+TEST(switch_has_one_phi_value_per_edge)
 {
 	struct planned p = plan_of(NVIDIA SWITCH);
 
@@ -390,7 +390,7 @@ TEST(a_switch_counts_each_of_its_edges)
 	planned_fini(&p);
 }
 
-TEST(a_phi_names_the_block_of_each_edge)
+TEST(phi_has_the_predecessor_of_each_edge)
 {
 	struct instrument_options options = default_options();
 	struct instrument_result result = pass(NVIDIA SWITCH, &options);
@@ -399,7 +399,7 @@ TEST(a_phi_names_the_block_of_each_edge)
 	instrument_result_fini(&result);
 }
 
-TEST(several_returns_meet_at_the_end)
+TEST(returns_branch_to_a_common_end)
 {
 	struct instrument_options options = default_options();
 	struct instrument_result result = pass(
@@ -414,7 +414,7 @@ TEST(several_returns_meet_at_the_end)
 	instrument_result_fini(&result);
 }
 
-TEST(blocks_that_nothing_reaches_do_no_harm)
+TEST(unreachable_blocks_are_harmless)
 {
 	struct planned p = plan_of(
 		NVIDIA MARK("%3", "start", "a") "  br label %7\n\n4:\n" MARK("%5", "start", "dead")
@@ -446,7 +446,7 @@ TEST(an_entry_may_have_a_label)
 
 /* ------------------------------------------------------------------ texts */
 
-TEST(a_text_without_markers_stays)
+TEST(text_without_markers_is_unchanged)
 {
 	struct instrument_options options = default_options();
 	static const char *const texts[] = {
@@ -470,7 +470,7 @@ TEST(a_text_without_markers_stays)
 	}
 }
 
-TEST(markers_of_functions_that_are_left_out_are_counted)
+TEST(markers_in_functions_without_records_are_counted)
 {
 	struct instrument_options options = default_options();
 	struct instrument_result result =
@@ -483,7 +483,7 @@ TEST(markers_of_functions_that_are_left_out_are_counted)
 	instrument_result_fini(&result);
 }
 
-TEST(what_is_not_understood_is_refused)
+TEST(ir_that_cannot_be_parsed_is_rejected)
 {
 	struct instrument_options options = default_options();
 	struct proton_error err;
@@ -506,7 +506,7 @@ TEST(what_is_not_understood_is_refused)
 			 "  ret void\n" END NVIDIA MARK("%3", "start", "a") "  ret void\n" END,
 			 &options, &err),
 		 PROTON_E_UNSUPPORTED);
-	CHECK_HAS(err.text, "two kernels");
+	CHECK_HAS(err.text, "more than one kernel");
 	CHECK_EQ(refusal("define ptx_kernel void @k(i32 %0) {\n" MARK("%2", "start",
 								      "a") "  ret void\n" END,
 			 &options, &err),
@@ -521,7 +521,7 @@ TEST(what_is_not_understood_is_refused)
 		 PROTON_E_UNSUPPORTED);
 }
 
-TEST(too_many_scopes_are_refused)
+TEST(too_many_scopes_are_rejected)
 {
 	struct instrument_options options = default_options();
 	struct proton_error err;
@@ -541,7 +541,7 @@ TEST(too_many_scopes_are_refused)
 		out_fini(&out);
 		if (count == 256) {
 			CHECK_EQ(refusal(text, &options, &err), PROTON_E_UNSUPPORTED);
-			CHECK_HAS(err.text, "255 scopes");
+			CHECK_HAS(err.text, "255 combinations");
 		} else {
 			CHECK_OK(instrument_llvm(text, length, &options, &result, &err), err);
 			CHECK_EQ(result.record_count, 255);
@@ -551,7 +551,7 @@ TEST(too_many_scopes_are_refused)
 	}
 }
 
-TEST(the_buffer_is_written_through)
+TEST(buffer_parameter_loses_read_only_attributes)
 {
 	struct instrument_options options = default_options();
 	struct instrument_result result = pass(
@@ -570,14 +570,14 @@ TEST(the_buffer_is_written_through)
 
 #define ENDLESS NVIDIA LOOP "  ret void\n" END
 
-TEST(options_that_cannot_be_are_refused)
+TEST(invalid_options_are_rejected)
 {
 	struct proton_error err;
 	struct instrument_options options = default_options();
 
 	options.warps = 1u << 4;
 	CHECK_EQ(refusal(ENDLESS, &options, &err), PROTON_E_INVALID);
-	CHECK_STR(err.text, "warp 4 is to be sampled, but the kernel has 4 warps");
+	CHECK_STR(err.text, "sampling_options selects warp 4, but the kernel has only 4 warps");
 	options = default_options();
 	options.warp_count = 0;
 	CHECK_EQ(refusal(ENDLESS, &options, &err), PROTON_E_INVALID);
@@ -589,7 +589,7 @@ TEST(options_that_cannot_be_are_refused)
 	options = default_options();
 	options.buffer_bytes = 31;
 	CHECK_EQ(refusal(ENDLESS, &options, &err), PROTON_E_INVALID);
-	CHECK_HAS(err.text, "a buffer of 31 bytes");
+	CHECK_HAS(err.text, "buffer_size 31 is too small");
 }
 
 TEST(units_are_the_first_warps_of_sampled_groups)
@@ -624,7 +624,7 @@ static void check_fits(const struct instrument_result *result)
 	CHECK_EQ(layout->cta_bytes % 128, 0);
 }
 
-TEST(a_buffer_is_as_large_as_asked)
+TEST(buffer_has_the_requested_size)
 {
 	struct instrument_options options = default_options();
 	struct instrument_result result;
@@ -646,7 +646,7 @@ TEST(a_buffer_is_as_large_as_asked)
 	instrument_result_fini(&result);
 }
 
-TEST(rings_do_not_cost_the_kernel_a_place_on_the_processor)
+TEST(ring_buffers_do_not_reduce_occupancy)
 {
 	struct instrument_options options = default_options();
 
@@ -661,7 +661,7 @@ TEST(rings_do_not_cost_the_kernel_a_place_on_the_processor)
 		before = 233472 / (shared + 1024);
 		if (before > 16)
 			before = 16; /* 2048 threads */
-		/* Places are given up only until rings of 512 bytes fit. */
+		/* Occupancy is reduced only until ring buffers of 512 bytes fit. */
 		while (before > 1 &&
 		       233472 / before < 1024 + (shared + 15) / 16 * 16 + 4 * (48 + 512))
 			before--;
@@ -670,7 +670,7 @@ TEST(rings_do_not_cost_the_kernel_a_place_on_the_processor)
 	}
 }
 
-TEST(without_room_the_rings_are_in_global_memory)
+TEST(ring_buffers_go_to_global_memory_without_shared_memory)
 {
 	struct instrument_options options = default_options();
 	struct instrument_result result;
@@ -690,7 +690,7 @@ TEST(without_room_the_rings_are_in_global_memory)
 	instrument_result_fini(&result);
 }
 
-TEST(a_kernel_without_loops_gets_what_it_needs)
+TEST(kernel_without_loops_gets_a_ring_buffer_that_fits)
 {
 	struct instrument_options options = default_options();
 	struct instrument_result result =
@@ -704,7 +704,7 @@ TEST(a_kernel_without_loops_gets_what_it_needs)
 	instrument_result_fini(&result);
 }
 
-TEST(a_group_is_never_larger_than_its_ring)
+TEST(group_fits_into_its_ring_buffer)
 {
 	struct instrument_options options = default_options();
 	struct out out;
@@ -809,7 +809,7 @@ static double seconds(void)
 	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Texts of about 1 MB that invite quadratic work. */
+/* Texts of about 1 MB that provoke quadratic work. */
 static void write_adversary(struct out *out, int which)
 {
 	out_text(out, NVIDIA);
@@ -817,19 +817,19 @@ static void write_adversary(struct out *out, int which)
 		uint32_t n = i + 3;
 
 		switch (which) {
-		case 0: /* many markers in one block, none paired */
+		case 0: /* many unpaired markers in one block */
 			out_printf(out, MARK("%%%u", "start", "s%u"), n, i % 200);
 			break;
 		case 1: /* ends without starts */
 			out_printf(out, MARK("%%%u", "end", "s%u"), n, i % 60);
 			break;
-		case 2: /* blocks in a chain, each with its way out */
+		case 2: /* blocks in a chain, each with an exit */
 			out_printf(out,
 				   MARK("%%a%u", "start", "s") "  br i1 true, label %%b%u, label "
 							       "%%x\n\nb%u:\n",
 				   i, i, i);
 			break;
-		case 3: /* a chain that takes over what varies */
+		case 3: /* a chain of blocks that take over a varying value */
 			if (i == 0)
 				out_text(out, "  br i1 true, label %q, label %b\n\nq:\n" MARK(
 						      "%q1", "start", "s") "  br label %b\n\nb:\n");
@@ -841,7 +841,7 @@ static void write_adversary(struct out *out, int which)
 					 MARK("%q1", "start", "s") "  switch i32 %0, label %x [\n");
 			out_printf(out, "    i32 %u, label %%x\n", i);
 			break;
-		default: /* what is no IR */
+		default: /* not IR */
 			out_text(out, i % 2 ? "switch label %" : " = phi (\"((, // proton.");
 			break;
 		}
@@ -853,7 +853,7 @@ static void write_adversary(struct out *out, int which)
 	out_text(out, "\nx:\n" MARK("%z", "end", "s") "  ret void\n" END);
 }
 
-TEST(time_grows_with_the_text)
+TEST(time_is_linear_in_the_text)
 {
 	struct instrument_options options = default_options();
 

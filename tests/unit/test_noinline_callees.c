@@ -1,4 +1,7 @@
-/* Functions that stay out of line: how the ring's use gets into them and back, and which cannot. */
+/*
+ * Instrumented callees: how the bytes used are passed to them and returned, and which functions
+ * qualify.
+ */
 #include "unit/tap.h"
 
 #include "intra/llvm/llvm_pass.h"
@@ -46,7 +49,7 @@ static struct ir_function read_text(const char *text)
 	return function;
 }
 
-TEST(a_callee_is_given_the_use_and_returns_it)
+TEST(callee_takes_and_returns_bytes_used)
 {
 	struct instrument_options options = options_for("sm_90");
 	struct instrument_result result =
@@ -77,7 +80,7 @@ TEST(a_callee_is_given_the_use_and_returns_it)
 	instrument_result_fini(&result);
 }
 
-TEST(a_callee_without_a_value_returns_the_use)
+TEST(void_callee_returns_bytes_used)
 {
 	struct instrument_options options = options_for("gfx942");
 	struct instrument_result result =
@@ -98,7 +101,7 @@ TEST(a_callee_without_a_value_returns_the_use)
 	instrument_result_fini(&result);
 }
 
-TEST(who_does_not_record_is_told)
+TEST(callee_gets_the_recording_flag)
 {
 	struct instrument_options options = options_for("sm_90");
 	struct instrument_result result;
@@ -113,7 +116,7 @@ TEST(who_does_not_record_is_told)
 	instrument_result_fini(&result);
 }
 
-TEST(attributes_of_what_is_returned_go)
+TEST(attributes_of_the_return_value_are_dropped)
 {
 	struct instrument_options options = options_for("sm_90");
 	struct instrument_result result =
@@ -134,7 +137,7 @@ TEST(attributes_of_what_is_returned_go)
 	instrument_result_fini(&result);
 }
 
-TEST(who_calls_a_callee_is_one)
+TEST(caller_of_an_instrumented_callee_is_one_too)
 {
 	struct ir_function kernel = read_text(
 		KERNEL "  call void @a()\n  ret void\n" END
@@ -160,7 +163,7 @@ TEST(who_calls_a_callee_is_one)
 	ir_function_fini(&kernel);
 }
 
-TEST(a_function_may_call_itself)
+TEST(recursive_callee_is_instrumented)
 {
 	struct instrument_options options = options_for("sm_90");
 	struct instrument_result result = pass(
@@ -175,7 +178,7 @@ TEST(a_function_may_call_itself)
 	instrument_result_fini(&result);
 }
 
-TEST(what_follows_a_call_has_the_label_of_its_block)
+TEST(code_after_a_call_keeps_its_blocks_label)
 {
 	struct instrument_options options = options_for("sm_90");
 	struct instrument_result result = pass(
@@ -223,7 +226,7 @@ TEST(a_scope_around_a_call_is_one_record)
 
 #define CALL_H "  %4 = call fastcc float @h(float 1.0)\n"
 
-TEST(a_scope_that_callees_have_too_is_not_paired_across_a_call)
+TEST(scope_shared_with_callees_is_not_paired_across_a_call)
 {
 	uint32_t records;
 
@@ -232,7 +235,7 @@ TEST(a_scope_that_callees_have_too_is_not_paired_across_a_call)
 			 1, &records),
 		 INSTRUMENT_END);
 	CHECK_EQ(records, 2);
-	/* Within a block it is. */
+	/* Within a block it is one record. */
 	CHECK_EQ(kind_of(KERNEL "  %3 = call fastcc float @h(float 1.0)\n" MARK("%4", "start", "h")
 				 MARK("%5", "end", "h") "  ret void\n" END FLOAT_HELPER,
 			 1, &records),
@@ -256,9 +259,9 @@ static uint32_t ring_of(const char *text)
 	"define internal void @c() {\n" MARK("%1", "start", "c")                                   \
 		MARK("%2", "end", "c") "  ret void\n" END
 
-TEST(a_ring_is_for_what_callees_can_record)
+TEST(ring_buffer_fits_the_records_of_callees)
 {
-	/* In all calls together 5 records, and 2 in the kernel. */
+	/* 5 records in all calls together, and 2 in the kernel. */
 	const char *text = KERNEL MARK(
 		"%3", "start", "a") "  br i1 true, label %4, label %5\n\n4:\n"
 				    "  call void @b()\n  call void @b()\n  br label %5\n\n5:\n"
@@ -268,7 +271,7 @@ TEST(a_ring_is_for_what_callees_can_record)
 	CHECK_EQ(ring_of(text), 64);
 }
 
-TEST(what_is_called_in_a_loop_has_no_bound)
+TEST(callee_in_a_loop_has_no_bound)
 {
 	CHECK(ring_of(KERNEL
 		      "  br label %l\n\nl:\n  %3 = call fastcc float @h(float 1.0)\n"
@@ -277,7 +280,7 @@ TEST(what_is_called_in_a_loop_has_no_bound)
 	CHECK(ring_of(KERNEL
 		      "  call void @a()\n  ret void\n" END "define internal void @a() {\n" MARK(
 			      "%1", "start", "a") "  call void @a()\n  ret void\n" END) >= 512);
-	/* A callee's loop that records nothing does not matter. */
+	/* A loop without records in a callee does not matter. */
 	CHECK_EQ(
 		ring_of(KERNEL
 			"  call void @a()\n  ret void\n" END "define internal void @a() {\n" MARK(
@@ -308,26 +311,26 @@ static void check_left_out(const char *body, const char *reason)
 #define HEAD "define internal float @h(float %0) {\n"
 #define BODY MARK("%2", "start", "h") "  ret float %0\n" END
 
-TEST(what_cannot_be_changed_is_left_out)
+TEST(functions_that_cannot_be_rewritten_are_not_instrumented)
 {
 	check_left_out(KERNEL "  ret void\n" END HEAD BODY, "the kernel does not call h");
 	check_left_out(KERNEL CALL "  ret void\n" END "define float @h(float %0) {\n" BODY,
-		       "h is visible outside of the kernel's module");
+		       "h is not private to the kernel's module");
 	check_left_out(KERNEL CALL "  ret void\n" END
 				   "define internal strange float @h(float %0) {\n" BODY,
-		       "the signature of h is not understood");
+		       "cannot parse the signature of h");
 	check_left_out(KERNEL CALL "  ret void\n" END
 				   "define internal float @h(float %0, ...) {\n" BODY,
-		       "the signature of h is not understood");
+		       "cannot parse the signature of h");
 	check_left_out(KERNEL CALL
 		       "  ret void\n" END HEAD MARK("%2", "start", "h") "  br label %nowhere\n" END,
-		       "the instructions of h are not understood");
+		       "cannot parse the body of h");
 	check_left_out(KERNEL CALL
 		       "  ret void\n" END HEAD MARK("%2", "start", "h") "  ret double 0.0\n" END,
-		       "the instructions of h are not understood");
+		       "cannot parse the body of h");
 }
 
-TEST(what_is_not_only_called_is_left_out)
+TEST(functions_with_their_address_taken_are_not_instrumented)
 {
 	static const char *const uses[] = {
 		"  store ptr @h, ptr %5\n",
@@ -345,13 +348,13 @@ TEST(what_is_not_only_called_is_left_out)
 
 		snprintf(text, sizeof(text), "%s%s%s  ret void\n%s%s%s", KERNEL, CALL, uses[i], END,
 			 HEAD, BODY);
-		check_left_out(text, "h is used in other ways than by plain calls");
+		check_left_out(text, "h is not only called directly");
 	}
 	check_left_out("@table = global ptr @h\n" KERNEL CALL "  ret void\n" END HEAD BODY,
-		       "h is used in other ways than by plain calls");
+		       "h is not only called directly");
 }
 
-TEST(what_is_quoted_and_metadata_do_no_harm)
+TEST(quoted_text_and_metadata_are_ignored)
 {
 	struct instrument_options options = options_for("sm_90");
 	struct instrument_result result = pass(
@@ -364,8 +367,8 @@ TEST(what_is_quoted_and_metadata_do_no_harm)
 	instrument_result_fini(&result);
 }
 
-/* A callee is called with another signature now: who cannot be changed must not call it. */
-TEST(what_only_others_call_is_left_out_with_them)
+/* A callee has a new signature, so a function that cannot be changed must not call it. */
+TEST(callees_of_functions_without_records_are_not_instrumented)
 {
 	struct instrument_options options = options_for("sm_90");
 	struct instrument_result result =
@@ -384,7 +387,7 @@ TEST(what_only_others_call_is_left_out_with_them)
 	instrument_result_fini(&result);
 }
 
-TEST(a_function_without_an_end_is_none)
+TEST(unterminated_function_is_ignored)
 {
 	struct instrument_options options = options_for("sm_90");
 	struct instrument_result result =
@@ -407,7 +410,7 @@ static double seconds(void)
 	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* About 1 MB of functions; each calls the next, or all call one, or one calls all. */
+/* About 1 MB of functions: a chain of calls, all call one, or one calls all. */
 static void write_many(struct out *out, int which)
 {
 	uint32_t count = 6000;
@@ -417,7 +420,7 @@ static void write_many(struct out *out, int which)
 		out_printf(out, "  call void @h%u()\n", i);
 	out_text(out, "  ret void\n" END);
 	for (uint32_t i = 0; i < count; i++) {
-		/* In the last case the last one spoils all. */
+		/* In the last case the last function makes all others unusable. */
 		out_printf(out, "define %s void @h%u() {\n", which == 3 && i == 0 ? "" : "internal",
 			   i);
 		out_text(out, MARK("%1", "start", "h"));
@@ -427,7 +430,7 @@ static void write_many(struct out *out, int which)
 	}
 }
 
-TEST(time_grows_with_the_text)
+TEST(time_is_linear_in_the_text)
 {
 	struct instrument_options options = options_for("sm_90");
 

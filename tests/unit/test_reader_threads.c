@@ -1,6 +1,6 @@
 /*
- * Several threads that read instrumented kernels' buffers, beside a played driver: many launches at
- * once, buffers that are used again, faults of the driver, fork and the end in the middle of it.
+ * Reader threads with a fake driver: many launches at once, reused buffers, driver faults, fork,
+ * and ending a session in between.
  */
 #include "unit/instrumented.h"
 #include "unit/played.h"
@@ -20,7 +20,7 @@
 #define CTAS 4
 #define ALWAYS UINT32_MAX
 
-/* The linker puts this in the place of what counts the machine's cores. */
+/* The linker replaces the function that counts cores with this one. */
 uint32_t __wrap_reader_threads_limit(void);
 static uint32_t limit = READER_THREADS_MAX;
 
@@ -29,7 +29,7 @@ uint32_t __wrap_reader_threads_limit(void)
 	return limit;
 }
 
-/* And this before what starts threads. */
+/* And puts this one before the function that starts threads. */
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
 			  void *argument);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
@@ -53,7 +53,7 @@ static struct {
 	uint32_t (*calls)(const char *name);
 } fake;
 
-static size_t device_bytes_of_graphs; /* with --no-fork: never given back */
+static size_t device_bytes_of_graphs; /* with --no-fork: never freed */
 
 static void load_fake(void)
 {
@@ -92,7 +92,7 @@ static int64_t value_of(const struct profile *profile, const char *path, const c
 	return value ? value->as.int64 : 0;
 }
 
-/* Threads of ours that read buffers. */
+/* Number of reader threads. */
 static uint32_t worker_count(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -169,9 +169,9 @@ static void end_unit(const struct instrument_layout *layout, uint8_t *cta, uint3
 	memcpy(cta + layout_header_at(layout, unit), &header, sizeof(header));
 }
 
-/* Each unit executes "load" `count` times, `cycles` long; units from `ended` on never end. */
-static void play(const struct instrument_layout *layout, uint64_t address, uint32_t ctas,
-		 uint32_t count, uint32_t cycles, uint32_t ended)
+/* Each unit executes "load" `count` times, `cycles` long; units from `ended` on do not finish. */
+static void write_records(const struct instrument_layout *layout, uint64_t address, uint32_t ctas,
+			  uint32_t count, uint32_t cycles, uint32_t ended)
 {
 	for (uint32_t slot = 0; slot < ctas; slot++) {
 		uint8_t *cta = cta_at(layout, address, slot);
@@ -185,14 +185,14 @@ static void play(const struct instrument_layout *layout, uint64_t address, uint3
 	}
 }
 
-/* One launch of CTAS CTAs with two executions per unit; the buffer's address, or 0. */
+/* One launch of CTAS CTAs with two executions per unit; the address of its buffer, or 0. */
 static uint64_t launch_of(const struct instrument_layout *layout, uint64_t function,
 			  uint32_t cycles, uint32_t ended)
 {
 	uint64_t address = proton_instrument_buffer((size_t)CTAS * layout->cta_bytes, 128, STREAM);
 
 	if (address)
-		play(layout, address, CTAS, 2, cycles, ended);
+		write_records(layout, address, CTAS, 2, cycles, ended);
 	proton_instrument_launched(function, STREAM);
 	return address;
 }
@@ -220,8 +220,10 @@ TEST(no_thread_before_the_first_launch)
 	profile_free(profile);
 }
 
-/* One waits for the device; when the others have ended by then, more are called. */
-TEST(several_threads_where_launches_wait)
+/*
+ * One thread waits for the device; if other launches have ended by then, more threads are started.
+ */
+TEST(several_threads_when_launches_wait)
 {
 	const int launches = 100;
 	struct profile *profile;
@@ -263,7 +265,7 @@ TEST(one_thread_on_a_small_machine)
 	profile_free(profile);
 }
 
-/* Whoever flushes reads them then. */
+/* The thread that flushes reads them. */
 TEST(launches_are_read_without_any_thread)
 {
 	struct profile *profile;
@@ -276,7 +278,7 @@ TEST(launches_are_read_without_any_thread)
 		CHECK(launch());
 	flush(session);
 	CHECK_EQ(worker_count(), 0);
-	CHECK_EQ(rec_said("are read at the end only: no thread can be started"), 1);
+	CHECK_EQ(rec_said("cannot start a reader thread"), 1);
 	for (int i = 0; i < 20; i++)
 		CHECK(launch());
 	profile = finish();
@@ -285,8 +287,8 @@ TEST(launches_are_read_without_any_thread)
 	profile_free(profile);
 }
 
-/* The first reads them all, and nothing is said: nothing is late. */
-TEST(launches_are_read_where_a_second_thread_cannot_be_started)
+/* The first thread reads all of them without a warning. */
+TEST(launches_are_read_when_a_second_thread_cannot_start)
 {
 	struct profile *profile;
 	int session = start("tree");
@@ -301,10 +303,10 @@ TEST(launches_are_read_where_a_second_thread_cannot_be_started)
 		fake.hold_events(false);
 		flush(session);
 		CHECK_EQ(worker_count(), 1);
-		CHECK_LT(atomic_load(&threads_left), 0); /* others were asked for */
+		CHECK_LT(atomic_load(&threads_left), 0); /* others were requested */
 	}
-	CHECK_EQ(rec_said("no thread can be started"), 0);
-	/* Once there are threads again, there is a second one. */
+	CHECK_EQ(rec_said("cannot start a reader thread"), 0);
+	/* When threads can be created again, there is a second one. */
 	threads_left = INT_MAX;
 	fake.hold_events(true);
 	for (int i = 0; i < 100; i++)
@@ -319,7 +321,7 @@ TEST(launches_are_read_where_a_second_thread_cannot_be_started)
 	profile_free(profile);
 }
 
-/* A flush waits for what was put before it, also where a later launch is read first. */
+/* A flush waits for all earlier launches, even if a later one is read first. */
 TEST(a_flush_waits_for_every_thread)
 {
 	struct profile *profile;
@@ -336,7 +338,7 @@ TEST(a_flush_waits_for_every_thread)
 	profile_free(profile);
 }
 
-/* Slices that the session of `launches` would keep: of the 4th launch as if it came 4th. */
+/* Slices that the session of `launches` would keep; the 4th launch as if it were read 4th. */
 TEST(traces_do_not_depend_on_which_thread_is_faster)
 {
 	static const uint32_t counts[] = {100000, 600000, 300000, 95000};
@@ -350,7 +352,7 @@ TEST(traces_do_not_depend_on_which_thread_is_faster)
 		uint64_t address = proton_instrument_buffer(layout.cta_bytes, 128, STREAM);
 
 		CHECK(address);
-		play(&layout, address, 1, counts[i], i + 1, 1);
+		write_records(&layout, address, 1, counts[i], i + 1, 1);
 		proton_instrument_launched(FUNCTION, STREAM);
 	}
 	fake.hold_events(false);
@@ -365,15 +367,15 @@ TEST(traces_do_not_depend_on_which_thread_is_faster)
 	}
 	CHECK_U64(seen[0], counts[0]);
 	CHECK_U64(seen[1], counts[1]);
-	CHECK_U64(seen[2], 0); /* 800,000 slices of a kernel, and no more */
+	CHECK_U64(seen[2], 0); /* at most 800,000 slices of a kernel */
 	CHECK_U64(seen[3], counts[3]);
 	profile_free(profile);
 }
 
 /* ------------------------------------------------------------------ buffers used again */
 
-/* What the last launch has left in the rings and headers is not this one's. */
-TEST(a_unit_that_never_ends_in_a_used_buffer)
+/* Records and headers of the previous launch are not used. */
+TEST(unit_that_does_not_finish_in_a_reused_buffer)
 {
 	struct profile *profile;
 	uint64_t first;
@@ -390,7 +392,7 @@ TEST(a_unit_that_never_ends_in_a_used_buffer)
 	profile_free(profile);
 }
 
-/* Only headers are cleared, by copies of rows; nothing is filled by a kernel of the driver's. */
+/* Only headers are cleared, by copies of rows; the driver's memset kernel never runs. */
 TEST(buffers_are_not_filled_between_launches)
 {
 	struct profile *profile;
@@ -413,7 +415,7 @@ TEST(buffers_are_not_filled_between_launches)
 	profile_free(profile);
 }
 
-/* Where headers of the one are, the other has records. */
+/* One layout has records where the other has headers. */
 TEST(a_buffer_changes_between_layouts)
 {
 	static struct instrument_layout other;
@@ -438,7 +440,7 @@ TEST(a_buffer_changes_between_layouts)
 	profile_free(profile);
 }
 
-/* Records of the one that are a header to the other: a clock like the magic number. */
+/* Records of one layout that look like a header of the other: a clock equal to the magic number. */
 TEST(records_that_look_like_a_header)
 {
 	static struct instrument_layout other;
@@ -470,10 +472,10 @@ TEST(records_that_look_like_a_header)
 }
 
 /*
- * A ring of 16 that was written 18 times: the last two records are at its beginning, or, if they
- * belong to a group that began at its end, in the slack.
+ * A ring buffer of 16 that was written 18 times. The last two records are at its beginning or, if
+ * they belong to a group that started at its end, in the slack area.
  */
-static void play_wrapped(uint64_t address, bool is_in_slack, uint64_t last_clock, uint32_t code)
+static void write_wrapped(uint64_t address, bool is_in_slack, uint64_t last_clock, uint32_t code)
 {
 	uint8_t *cta = cta_at(&layout, address, 0);
 
@@ -484,8 +486,8 @@ static void play_wrapped(uint64_t address, bool is_in_slack, uint64_t last_clock
 	end_unit(&layout, cta, 0, 0, 18);
 }
 
-/* A record that an earlier launch has left in the slack seems to be newer than the ring's. */
-TEST(slack_of_an_earlier_launch)
+/* A record that an earlier launch left in the slack area seems newer than the ring buffer's. */
+TEST(slack_area_of_an_earlier_launch)
 {
 	struct profile *profile;
 	uint64_t first;
@@ -493,11 +495,11 @@ TEST(slack_of_an_earlier_launch)
 
 	add_kernel(&layout, FUNCTION, "mm", 1, 128, 16);
 	first = proton_instrument_buffer(layout.cta_bytes, 128, STREAM);
-	play_wrapped(first, true, 40000, 2);
+	write_wrapped(first, true, 40000, 2);
 	proton_instrument_launched(FUNCTION, STREAM);
 	flush(session);
 	CHECK_U64(proton_instrument_buffer(layout.cta_bytes, 128, STREAM), first);
-	play_wrapped(first, false, 20000, 1);
+	write_wrapped(first, false, 20000, 1);
 	proton_instrument_launched(FUNCTION, STREAM);
 	profile = finish();
 	CHECK_EQ(value_of(profile, "mm/dot", "executions"), 2); /* of the first launch */
@@ -516,10 +518,10 @@ TEST(graphs_are_cleared_too)
 	address = proton_instrument_buffer((size_t)CTAS * layout.cta_bytes, 128, STREAM);
 	proton_instrument_launched(FUNCTION, STREAM);
 	fake.set_capture(0, 0);
-	play(&layout, address, CTAS, 2, 100, 2);
+	write_records(&layout, address, CTAS, 2, 100, 2);
 	flush(session);
 	flush(session); /* no replay in between: no sample */
-	play(&layout, address, CTAS, 2, 1000, 1);
+	write_records(&layout, address, CTAS, 2, 1000, 1);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
 	device_bytes_of_graphs = fake.device_bytes();
 	profile = rec_load("a.proton");
@@ -538,7 +540,7 @@ static const char *const calls[] = {
 	"cuStreamSynchronize",
 };
 
-/* What the session says is missing. */
+/* The session's loss counter. */
 static uint64_t missing(int session)
 {
 	struct proton_counter counters[32];
@@ -572,8 +574,8 @@ static int64_t executions_after(int launches, uint64_t *missing_out)
 }
 
 /*
- * The program goes on, no launch is counted twice or lost without a word, and once the fault is
- * over all is well.
+ * The program continues, no launch is counted twice or lost without being counted, and after the
+ * fault everything works.
  */
 static void try_fault(const char *call, uint32_t first, uint32_t count)
 {
@@ -592,7 +594,7 @@ static void try_fault(const char *call, uint32_t first, uint32_t count)
 		FAIL("%s: %" PRId64 " executions of %d after the fault", call, executions, whole);
 }
 
-/* What cannot be freed, or is the parent's, is not looked for. */
+/* Memory that cannot be freed, or is the parent's, is not checked for leaks. */
 static void leave_child(void)
 {
 	rec_clean();
@@ -628,8 +630,8 @@ TEST(every_call_of_the_driver_may_fail)
 	}
 }
 
-/* Filling is slower than copying rows, and right. */
-TEST(without_copies_of_rows_buffers_are_filled)
+/* Memsets are slower than copies of rows, but correct. */
+TEST(buffers_are_cleared_by_memset_without_row_copies)
 {
 	struct profile *profile;
 	int session = start("tree");
@@ -704,7 +706,7 @@ static void *launch_on(void *unused)
 	return NULL;
 }
 
-TEST(the_end_while_launches_go_on)
+TEST(session_ends_while_launches_continue)
 {
 	struct profile *profile;
 	pthread_t threads[2];
@@ -728,7 +730,7 @@ TEST(the_end_while_launches_go_on)
 		CHECK_EQ(value_of(profile, "mm/load", "executions") % (CTAS * 2 * 2), 0);
 		profile_free(profile);
 	}
-	/* Buffers that the device may have been using at an end are given up. */
+	/* Buffers that the device may have been using at the end are leaked. */
 	if (TAP_IS_SANITIZED && tap_is_forking)
 		leave_child();
 }
@@ -736,8 +738,8 @@ TEST(the_end_while_launches_go_on)
 /* ------------------------------------------------------------------ other sessions */
 
 /*
- * The session that is ended first has another backend, and is the only one that was active when the
- * kernels ran: ending it waits for all backends, not only for its own.
+ * The session that ends first has another backend, and was the only one active when the kernels
+ * ran: ending it waits for all backends.
  */
 TEST(the_end_of_a_session_waits_for_every_backend)
 {

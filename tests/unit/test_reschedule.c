@@ -1,4 +1,4 @@
-/* Keeping a kernel's work where it was: what moves before a wait, and what does not. */
+/* Rescheduling around markers: what moves before a wait, and what stays. */
 #include "unit/tap.h"
 
 #include "intra/llvm/reschedule.h"
@@ -36,7 +36,7 @@ static void check_order(const char *text, const char *first, const char *second)
 		FAIL("\"%s\" is behind \"%s\" in:\n%s", first, second, text);
 }
 
-TEST(arithmetic_behind_a_marker_goes_before_its_wait)
+TEST(arithmetic_after_a_marker_moves_before_its_wait)
 {
 	char *text = moved(DEFINE MARK("%3", "start") WAIT MARK(
 		"%4", "end") "  %5 = add i32 %0, 8\n"
@@ -48,7 +48,7 @@ TEST(arithmetic_behind_a_marker_goes_before_its_wait)
 	check_order(text, "= add i32", "wait.group");
 	check_order(text, "= shl i32", "wait.group");
 	check_order(text, "= add i32", "= shl i32");
-	/* Values without a name have one now; what is quoted stays. */
+	/* Unnamed values have names now; quoted text is unchanged. */
 	CHECK_HAS(text, "%proton.v.6 = shl i32 %proton.v.5, 2\n");
 	CHECK_HAS(text, "void @k(i32 %proton.v.0, ptr addrspace(1) %proton.v.1)");
 	CHECK_HAS(text, "\nproton.v.2:\n");
@@ -56,7 +56,7 @@ TEST(arithmetic_behind_a_marker_goes_before_its_wait)
 	free(text);
 }
 
-TEST(what_needs_the_wait_stays)
+TEST(arithmetic_that_depends_on_the_wait_stays)
 {
 	char *text = moved(DEFINE "  %3 = call i32 asm sideeffect \"// wait $0\", \"=r\"()\n" MARK(
 		"%4", "end") "  %5 = add i32 %3, 8\n"
@@ -93,7 +93,7 @@ TEST(nothing_moves_without_a_wait)
 	"  " result " = tail call { i32, i32 } @llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.b16("      \
 	"ptr addrspace(3) null)\n"
 
-TEST(fragments_go_to_what_takes_them)
+TEST(fragments_move_to_their_dots)
 {
 	char *text = moved(DEFINE MARK("%3", "start") WAIT "  %4 = add i32 %0, 8\n" FRAGMENT(
 		"%5") "  %6 = extractvalue { i32, i32 } %5, 1\n"
@@ -110,12 +110,12 @@ TEST(fragments_go_to_what_takes_them)
 	free(text);
 }
 
-TEST(fragments_that_are_measured_stay)
+TEST(fragments_alone_between_markers_stay)
 {
 	/* Nothing else between the markers. */
 	CHECK(!moved(DEFINE WAIT "  call void @f()\n" MARK("%3", "start") FRAGMENT("%4")
 			     MARK("%5", "end") "  call void @mma({ i32, i32 } %4)\n" END));
-	/* Nothing is known of what was before. */
+	/* The instructions before are unknown. */
 	CHECK(!moved(DEFINE FRAGMENT("%3")
 			     MARK("%4", "end") "  call void @mma({ i32, i32 } %3)\n" END));
 	/* Not in a loop. */
@@ -127,7 +127,7 @@ TEST(outside_loops_nothing_moves)
 {
 	CHECK(!moved(FLAT MARK("%3", "start")
 			     WAIT MARK("%4", "end") "  %5 = add i32 %0, 8\n  ret void\n}\n"));
-	/* Before the loop, and behind it. */
+	/* Before and after the loop. */
 	CHECK(!moved(
 		FLAT WAIT MARK("%3", "start") "  %4 = add i32 %0, 8\n  br label %5\n\n5:\n"
 					      "  br i1 true, label %5, label %6\n\n6:\n" WAIT MARK(
@@ -135,7 +135,7 @@ TEST(outside_loops_nothing_moves)
 								   "  ret void\n}\n"));
 }
 
-TEST(a_barrier_between_is_passed)
+TEST(arithmetic_moves_across_a_barrier)
 {
 	char *text = moved(DEFINE MARK("%3", "start") WAIT
 			   "  tail call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n" MARK(
@@ -153,7 +153,7 @@ TEST(a_barrier_between_is_passed)
 	"  " result " = tail call i32 asm sideeffect \"// proton.record " kind " dot_wait\", "     \
 	"\"=r\"() #1\n"
 
-TEST(a_scope_called_wait_is_none)
+TEST(scope_named_wait_is_not_a_wait)
 {
 	static const char kernel[] = DEFINE    //
 		MARK_WAIT("%3", "start")       //
@@ -169,13 +169,13 @@ TEST(a_scope_called_wait_is_none)
 
 	CHECK(text != NULL);
 	check_order(text, "= add i32 %proton.v.0, 8", "wait.group");
-	/* What follows the second scope's start is behind no wait: it stays where it was. */
+	/* The second scope's start does not follow a wait, so what comes after it stays. */
 	check_order(text, "start s", "= mul i32 %proton.v.0, 9");
 	check_order(text, "= mul i32 %proton.v.0, 9", "= add i32 %proton.v.5, %proton.v.7");
 	free(text);
 }
 
-TEST(kernels_of_amd_stay)
+TEST(amd_kernels_are_not_rescheduled)
 {
 	CHECK(!moved("define amdgpu_kernel void @k(i32 %0, ptr addrspace(1) %1) {\n" MARK(
 		"%3", "start") WAIT MARK("%4", "end") "  %5 = add i32 %0, 8\n  ret void\n}\n"));
@@ -186,7 +186,7 @@ TEST(kernels_of_amd_stay)
 	"ptr addrspace(1) %1)\n"
 #define PART(result, from, number)                                                                 \
 	"  " result " = extractvalue { i32, i32, i32 } " from ", " number ", !dbg !8\n"
-/* A load's three values, the first of which is added here. */
+/* Three values of a load; the first is added here. */
 #define LOADED(of)                                                                                 \
 	ASM_LOAD("%l" of)                                                                          \
 	PART("%i" of, "%l" of, "0")                                                                \
@@ -194,7 +194,7 @@ TEST(kernels_of_amd_stay)
 	PART("%c" of, "%l" of, "2")                                                                \
 	"  %a" of " = bitcast i32 %i" of " to float, !dbg !8\n"
 #define SCALAR(of, to) "  %s" of " = fadd float " to ", %a" of ", !dbg !9\n"
-/* And the others, in a vector. */
+/* And the other two, in a vector. */
 #define PACKED(of)                                                                                 \
 	"  %p" of " = insertelement <2 x i32> poison, i32 %b" of ", i64 0, !dbg !8\n"              \
 	"  %q" of " = insertelement <2 x i32> %p" of ", i32 %c" of ", i64 1, !dbg !8\n"            \
@@ -206,7 +206,7 @@ TEST(kernels_of_amd_stay)
 	"  %t = fadd float %s2, %e0\n"                                                             \
 	"  store float %t, ptr addrspace(1) %1\n  ret void\n}\n"
 
-TEST(vectors_go_to_the_scalars_of_their_place)
+TEST(vectors_move_to_scalars_with_their_location)
 {
 	static const char kernel[] = FLAT           //
 		MARK("%m0", "start")                //
@@ -242,10 +242,10 @@ TEST(vectors_go_to_the_scalars_of_their_place)
 	free(text);
 }
 
-/* A vector and another of the same place that consumes it. */
+/* A vector, and one with the same location that consumes it. */
 #define CHAIN(to, source)                                                                          \
 	VECTOR("2", to, source) "  %z = fadd <2 x float> %v2, %v2, !dbg !" source "\n"
-/* A kernel whose vector is computed behind the second marker, `work` being in front of it. */
+/* A kernel that computes its vector after the second marker, with `work` before that marker. */
 #define LATER(work, vector)                                                                        \
 	FLAT MARK("%m0", "start") LOADED("2")                                                      \
 		work MARK("%m1", "end") "  call void @f()\n" vector MARK("%m2", "start") SUMS_END
@@ -255,24 +255,24 @@ TEST(vectors_without_evidence_stay)
 {
 	char *text = moved(LATER(SCALAR("2", "0.0"), CHAIN(ZERO, "9")));
 
-	CHECK(text != NULL); /* the pattern of those that follow */
+	CHECK(text != NULL); /* the pattern of the following checks */
 	check_order(text, "%v2 = fadd", "%m1 = tail call");
 	check_order(text, "@f()", "%z = fadd");
 	free(text);
-	/* From another place of the source: it may be what is behind the marker there too. */
+	/* From another source location: it may belong after the marker. */
 	CHECK(!moved(LATER(SCALAR("2", "0.0"), CHAIN(ZERO, "7"))));
 	CHECK(!moved(LATER(SCALAR("2", "0.0"), CHAIN(ZERO, "90"))));
-	/* One of its place behind the marker is what an unrolled loop has there. */
+	/* One with the same location after the marker is what an unrolled loop has there. */
 	CHECK(!moved(LATER(SCALAR("2", "0.0"), VECTOR("2", ZERO, "9"))));
 	/* The scalar is on the same side. */
 	CHECK(!moved(LATER("", SCALAR("2", "0.0") CHAIN(ZERO, "9"))));
-	/* An operand is not there before. */
+	/* An operand is not available before. */
 	CHECK(!moved(LATER(SCALAR("2", "0.0"),
 			   "  %x = load <2 x float>, ptr addrspace(1) %1\n" CHAIN("%x", "9"))));
-	/* What it is made of is needed behind the marker too: more would be kept. */
+	/* Its operand is used after the marker too, so more registers would be needed. */
 	CHECK(!moved(
 		LATER(SCALAR("2", "0.0"), CHAIN(ZERO, "9") "  call void @g(i32 %b2, i32 %c2)\n")));
-	/* Memory is read where it is. */
+	/* Loads do not move. */
 	CHECK(!moved(LATER(SCALAR("2", "0.0"),
 			   "  %v2 = load <2 x float>, ptr addrspace(1) %1, !dbg !9\n"
 			   "  %z = fadd <2 x float> %v2, %v2, !dbg !9\n")));
@@ -283,7 +283,7 @@ TEST(vectors_without_evidence_stay)
 	"!8 = !DILocation(" load ")\n"                                                             \
 	"!9 = distinct !DILocation(" sum ")\n"
 
-/* No scalar is left over, but the load is of the same line. */
+/* There is no scalar remainder, but the load has the same source line. */
 TEST(a_load_of_the_same_line_is_evidence)
 {
 #define LOADS_ONLY                                                                                 \
@@ -309,7 +309,7 @@ TEST(a_load_of_the_same_line_is_evidence)
 	CHECK(!moved(LOADS_ONLY));
 }
 
-/* Additions that LLVM's vectors left over, each of a value from before the marker. */
+/* Additions that LLVM did not vectorize, each of a value from before the marker. */
 TEST(scalars_of_a_chain_move_too)
 {
 	static const char kernel[] = FLAT //
@@ -362,7 +362,7 @@ TEST(wider_vectors_are_shuffled_where_they_move)
 	free(text);
 }
 
-TEST(vectors_that_need_fragments_stay_behind_them)
+TEST(vectors_that_need_fragments_stay_after_them)
 {
 	static const char kernel[] = DEFINE             //
 		MARK("%m0", "start")                    //
@@ -384,8 +384,8 @@ TEST(vectors_that_need_fragments_stay_behind_them)
 	free(text);
 }
 
-/* In a block that nothing leads to, LLVM's verifier lets it be. */
-TEST(a_value_that_is_made_of_itself_is_moved_once)
+/* In an unreachable block, which LLVM's verifier accepts. */
+TEST(value_that_depends_on_itself_moves_once)
 {
 	char *text = moved(FLAT "  ret void\n\nnowhere:\n" MARK("%m0", "start") LOADED(
 		"2") SCALAR("2", "0.0") PACKED("2")

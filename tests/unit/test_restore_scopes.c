@@ -1,4 +1,4 @@
-/* intra/ttgir: markers that are carried around Triton's passes. */
+/* Removing markers before Triton's passes and restoring scopes after them. */
 #include "intra/ttgir/ttgir.h"
 #include "unit/tap.h"
 
@@ -10,7 +10,7 @@ static struct ttgir_result result;
 	"\" {constraints = \"=r\", packed_element = 1 : i32, pure = false} -> i32\n"
 #define START(name) MARK("record start", name)
 #define END(name) MARK("record end", name)
-/* An operation of line `at` of the source; of no line that is known. */
+/* An operation at source line `at`; an operation without a location. */
 #define OP(what, at) "    " what " loc(\"k.py\":" #at ":1)\n"
 #define LOST(what) "    " what " loc(\"k.py\":1:0)\n"
 #define FUNC(body)                                                                                 \
@@ -27,7 +27,7 @@ static struct ttgir_result result;
 #define MMA OP("%c = ttng.warp_group_dot %a, %b, %d", 4)
 #define INDEX OP("%i = arith.addi %j, %j : i32", 2)
 
-/* Only what differs of a marker: "start NAME", "end NAME" or "event start NAME" on its line. */
+/* Shortens marker lines to "start NAME", "end NAME" or "event start NAME". */
 static char *shorten(const char *text)
 {
 	char *made = malloc(strlen(text) + 1);
@@ -73,7 +73,7 @@ static void relocated(const char *before, const char *after, const char *expecte
 
 /* ------------------------------------------------------------------ back again */
 
-TEST(scopes_go_where_their_operations_went)
+TEST(scopes_follow_moved_operations)
 {
 	relocated(FUNC(START("load") LOAD_A LOAD_B END("load") START("dot") DOT END("dot") STORE),
 		  FUNC(COPY_A COPY_B LOST("ttg.async_wait") MMA STORE),
@@ -82,7 +82,7 @@ TEST(scopes_go_where_their_operations_went)
 }
 
 /* clang-format off */
-TEST(partitions_have_the_scopes_of_what_they_do)
+TEST(partitions_get_the_scopes_of_their_operations)
 {
 #define WARPS "    ttg.warp_specialize(%p) attributes {x = 1}\n    default {\n"
 #define SECOND LOST("ttg.warp_yield") "    }\n    partition0(%p: i32) num_warps(4) {\n"
@@ -95,7 +95,7 @@ TEST(partitions_have_the_scopes_of_what_they_do)
 }
 /* clang-format on */
 
-TEST(a_scope_that_was_torn_apart_has_two_places)
+TEST(split_scope_is_restored_twice)
 {
 	relocated(FUNC(START("a") LOAD_A LOAD_B END("a") START("dot") DOT END("dot")),
 		  FUNC(COPY_A MMA COPY_B),
@@ -104,13 +104,13 @@ TEST(a_scope_that_was_torn_apart_has_two_places)
 		       "start a\n" COPY_B "end a\n"));
 }
 
-TEST(what_no_location_is_known_of_is_inside_between_two_of_a_scope)
+TEST(op_without_location_joins_scope_that_surrounds_it)
 {
 	relocated(FUNC(START("a") LOAD_A LOAD_B END("a")),
 		  FUNC(LOST("ttg.barrier") COPY_A LOST("ttg.barrier") COPY_B LOST("ttg.barrier")),
 		  FUNC(LOST("ttg.barrier") "start a\n" COPY_A LOST("ttg.barrier") COPY_B
 		       "end a\n" LOST("ttg.barrier")));
-	/* A copy belongs to the wait for room before it. */
+	/* A copy belongs to the preceding wait for a free buffer. */
 	relocated(FUNC(START("a") LOAD_A END("a")),
 		  FUNC(OP("ttng.wait_barrier %b", 2) LOST("ttng.async_tma_copy_global_to_local %p")
 			       LOST("ttg.barrier")),
@@ -140,7 +140,7 @@ TEST(loops_and_branches)
 		       "    } loc(\"k.py\":1:0)\n"));
 }
 
-TEST(other_regions_are_one_operation)
+TEST(unknown_regions_count_as_one_operation)
 {
 #define REDUCE                                                                                     \
 	"    %r = \"tt.reduce\"(%a) <{axis = 0 : i32}> ({\n    ^bb0(%x: f32):\n"                   \
@@ -150,9 +150,12 @@ TEST(other_regions_are_one_operation)
 		  FUNC("start sum\n" REDUCE "end sum\n" STORE));
 }
 
-TEST(what_a_load_is_turned_into_is_the_load)
+TEST(view_of_a_load_stands_for_the_load)
 {
-	/* Triton turns the block while it is copied: the copy has the location of the turn. */
+	/*
+	 * Triton transposes the block while copying: the copy has the location of the
+	 * transposition.
+	 */
 	relocated(FUNC(START("load") LOAD_B END("load") START("dot")
 			       OP("%t = tt.trans %b {order = array<i32: 1, 0>}", 7) DOT END("dot")),
 		  FUNC(OP("ttng.async_tma_copy_global_to_local %q", 7) MMA),
@@ -160,13 +163,13 @@ TEST(what_a_load_is_turned_into_is_the_load)
 					 7) "end load\nstart dot\n" MMA "end dot\n"));
 }
 
-TEST(one_location_in_two_scopes_is_in_what_both_are_in)
+TEST(location_in_two_scopes_is_in_their_common_scopes)
 {
 	relocated(FUNC(START("all") START("a") ADD END("a") START("b") ADD END("b") END("all")),
 		  FUNC(ADD), FUNC("start all\n" ADD "end all\n"));
 }
 
-TEST(a_function_that_is_called_twice_has_two_scopes)
+TEST(function_inlined_twice_has_two_scopes)
 {
 #define CALLED(at)                                                                                 \
 	"    %v = tt.load %p : tensor<8xf16> loc(callsite(\"h.py\":2:1 at \"k.py\":" #at ":3))\n"
@@ -175,7 +178,7 @@ TEST(a_function_that_is_called_twice_has_two_scopes)
 		  FUNC("start two\n" CALLED(6) "end two\nstart one\n" CALLED(5) "end one\n"));
 }
 
-TEST(scopes_across_blocks_do_not_follow)
+TEST(scopes_across_blocks_are_not_restored)
 {
 	const char *before = FUNC(START("half") LOAD_A "    scf.if %x {\n" END("half") LOAD_B
 				  "    } loc(\"k.py\":9:1)\n" START("half") DOT END("half")
@@ -193,7 +196,7 @@ TEST(scopes_may_overlap)
 		  FUNC("start a\n" COPY_A "start b\n" COPY_B "end a\n" MMA "end b\n"));
 }
 
-TEST(events_follow_as_scopes_do)
+TEST(events_are_restored_like_scopes)
 {
 	relocated(FUNC(MARK("event start", "e") START("e") LOAD_A END("e")
 			       LOAD_B MARK("event end", "e") DOT),
@@ -217,7 +220,7 @@ static void taken_out(const char *before, enum ttgir_strip_markers when, const c
 #define LOOP(body, attributes) "    scf.for %k = %0 to %1 {\n" body "    }" attributes "\n"
 #define IF(body) "    scf.if %x {\n" body "    } else {\n" LOAD_B "    }\n"
 
-TEST(markers_leave_where_they_cannot_stay)
+TEST(markers_are_removed_where_passes_reject_them)
 {
 	const char *specialized = FUNC(START("a") LOOP(LOAD_A, " {tt.warp_specialize}") END("a"));
 	const char *pipelined = FUNC(LOOP(START("a") LOAD_A END("a") DOT, ""));
@@ -231,7 +234,7 @@ TEST(markers_leave_where_they_cannot_stay)
 		  TTGIR_FROM_LOOPS, FUNC(LOOP(LOAD_A, " {tt.num_stages = 2 : i32}")));
 }
 
-TEST(markers_stay_where_they_can)
+TEST(markers_stay_where_passes_keep_them)
 {
 	taken_out(FUNC(LOOP(START("a") LOAD_A END("a") DOT, "")), TTGIR_FROM_PARTITIONS, NULL);
 	taken_out(FUNC(START("a") LOOP(LOAD_A DOT, "") END("a")), TTGIR_FROM_LOOPS, NULL);
@@ -240,7 +243,7 @@ TEST(markers_stay_where_they_can)
 	taken_out(FUNC(LOOP(LOAD_A DOT, " {tt.warp_specialize}")), TTGIR_ALWAYS, NULL);
 }
 
-TEST(text_that_is_no_mlir_is_refused)
+TEST(text_that_is_not_mlir_is_rejected)
 {
 	static const char *const wrong[] = {
 		"}\n",

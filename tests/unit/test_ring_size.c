@@ -1,4 +1,4 @@
-/* How large rings are where the most that a warp can record is known. */
+/* Size of ring buffers when the maximum number of records per warp is known. */
 #include "unit/tap.h"
 
 #include "intra/llvm/llvm_pass.h"
@@ -9,7 +9,7 @@
 	"\", \"=r\"() #1\n"
 #define END "}\n"
 
-/* Bytes of a ring, and of its slack from bit 32 on, of the kernel `text`. */
+/* Bytes of the ring buffer of kernel `text`, and of its slack area in the upper 32 bits. */
 static uint64_t ring_of(const char *text, uint32_t buffer_bytes)
 {
 	struct instrument_options options = {
@@ -30,7 +30,7 @@ static uint64_t ring_of(const char *text, uint32_t buffer_bytes)
 	return ring;
 }
 
-TEST(a_ring_holds_the_longest_way_of_a_kernel_that_does_not_record_in_loops)
+TEST(ring_buffer_fits_the_longest_path_without_records_in_loops)
 {
 	/* 1 record, then none or 3, then 1. */
 	static const char branches[] =
@@ -38,12 +38,12 @@ TEST(a_ring_holds_the_longest_way_of_a_kernel_that_does_not_record_in_loops)
 			"%4", "start", "b") MARK("%5", "start", "b")
 			MARK("%6", "start",
 			     "b") "  br label %c\n\nc:\n" MARK("%7", "end", "a") "  ret void\n" END;
-	/* The same with a loop that records nothing between them. */
+	/* The same with a loop without records between them. */
 	static const char idle_loop[] = NVIDIA MARK(
 		"%3", "start", "a") "  br i1 true, label %b, label %c\n\nb:\n  br label %d\n\nd:\n"
 				    "  br i1 true, label %b, label %c\n\nc:\n" MARK(
 					    "%7", "end", "a") "  ret void\n" END;
-	/* A way that only leads to a trap counts too; what nothing leads to does not. */
+	/* A path that ends in a trap counts too; unreachable code does not. */
 	static const char dead[] =
 		NVIDIA MARK("%3", "start", "a") "  ret void\n\nb:\n" MARK("%4", "start", "b")
 			MARK("%5", "start", "b") "  br label %b\n" END;

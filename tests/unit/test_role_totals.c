@@ -1,6 +1,6 @@
 /*
- * The warps of an instrumented kernel, beside a played driver: from what the kernel writes to what
- * the profile says of its roles, its critical path and its asynchronous work.
+ * Warp metrics with a fake driver: from the records of a kernel to roles, critical path and async
+ * overlap in the profile.
  */
 #include "unit/instrumented.h"
 
@@ -77,10 +77,10 @@ static void put(uint8_t *cta, uint32_t unit, uint64_t clock, enum code code, uin
 }
 
 /*
- * In cycles: the producer begins at 100 and starts a copy at 200, for which the consumers wait from
- * 150 to 800; then these multiply until 1200. All ends at 1400.
+ * In cycles: the producer starts at 100 and starts a copy at 200, for which the consumers wait from
+ * 150 to 800; they multiply until 1200. Everything ends at 1400.
  */
-static void play_cta(uint8_t *cta, uint64_t clock)
+static void write_cta(uint8_t *cta, uint64_t clock)
 {
 	for (uint32_t unit = 0; unit < 3; unit++) {
 		struct instrument_unit_header header = {
@@ -111,8 +111,8 @@ static void launch(uint32_t ctas)
 
 	CHECK(address);
 	for (uint32_t i = 0; i < ctas; i++)
-		play_cta((uint8_t *)(uintptr_t)address + (size_t)i * layout.cta_bytes,
-			 0x1ffffff00 + i * 77);
+		write_cta((uint8_t *)(uintptr_t)address + (size_t)i * layout.cta_bytes,
+			  0x1ffffff00 + i * 77);
 	proton_instrument_launched(FUNCTION, STREAM);
 }
 
@@ -149,7 +149,10 @@ static void check_ctas(const struct profile *profile, int64_t recorded, int64_t 
 		 ctas * 610);
 	CHECK_EQ(value_of(profile, "mm/<warps>/<asynchronous>/copy", WARPS_OVERLAPPED_CYCLES),
 		 ctas * 10);
-	/* Back from the end: 150 outside, 50, the dot, 30, the copy, the producer's 100, 100. */
+	/*
+	 * Backwards from the end: 150 outside scopes, 50, the dot, 30, the copy, the producer's
+	 * 100, 100.
+	 */
 	CHECK_EQ(value_of(profile, CONSUMER "dot@ws.py:9", WARPS_PATH_CYCLES), ctas * 370);
 	CHECK_EQ(value_of(profile, CONSUMER DEFAULT, WARPS_PATH_CYCLES), ctas * (50 + 30));
 	CHECK_EQ(value_of(profile, CONSUMER WARPS_OUTSIDE_FRAME, WARPS_PATH_CYCLES),
@@ -174,8 +177,8 @@ TEST(roles_and_their_path)
 	profile_free(profile);
 }
 
-/* At most 32 CTAs of a launch, and after eight launches of every 64th. */
-TEST(some_ctas_stand_for_all)
+/* At most 32 CTAs per launch, and after eight launches those of every 64th. */
+TEST(sampled_ctas)
 {
 	struct profile *profile;
 
@@ -184,13 +187,13 @@ TEST(some_ctas_stand_for_all)
 	for (int i = 0; i < 70; i++)
 		launch(i == 64 ? 64 : 65);
 	profile = finish();
-	/* every third of 65, beginning later each time: 22, 22 or 21; then every second */
+	/* every third of 65, with varying first ones: 22, 22 or 21; then every second */
 	check_ctas(profile, 69 * 65 + 64, 6 * 22 + 2 * 21 + 32);
 	profile_free(profile);
 }
 
-/* What is taken off for records would move a warp's clock against the others'. */
-TEST(the_cost_of_records_does_not_move_clocks)
+/* Subtracted overhead would shift a warp's clock against the others'. */
+TEST(record_overhead_does_not_shift_clocks)
 {
 	struct profile *profile;
 
@@ -228,7 +231,7 @@ TEST(launches_on_many_threads)
 	profile_free(profile);
 }
 
-/* As other programs read it. */
+/* As upstream's viewer reads it. */
 TEST(a_hatchet_file)
 {
 	struct profile *profile;

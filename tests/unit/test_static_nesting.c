@@ -1,4 +1,4 @@
-/* What the compiler's view of a kernel says about scopes inside each other. */
+/* Static nesting analysis of kernels' control flow. */
 #include "unit/tap.h"
 
 #include "intra/llvm/llvm_pass.h"
@@ -8,10 +8,13 @@ static struct instrument_result result;
 /* ------------------------------------------------------------------ kernels */
 
 /*
- * Writes a kernel of words:
- *   +a -a      start and end of scope a        *a /a     of an event
- *   b:         a block                         >b ?b,c   leads there, or to one of two
- *   .          returns                         @f {f     calls f; the function f begins
+ * Writes a kernel in a short notation:
+ *     +a -a       start and end of scope a
+ *     *a /a       of an event
+ *     b:          a block
+ *     >b ?b,c     a branch there, or to one of two
+ *     .           returns
+ *     @f {f       calls f; the function f begins
  */
 struct writer {
 	struct out out;
@@ -98,7 +101,7 @@ static uint32_t scope_of(const char *name)
 	FAIL("no scope %s", name);
 }
 
-/* "" where there is none. */
+/* "" if there is none. */
 static const char *parent_of(const char *name)
 {
 	const struct instrument_nesting *nesting = result.layout.nesting;
@@ -122,8 +125,8 @@ static void done(void)
 
 /* ------------------------------------------------------------------ what is known of them */
 
-/* A partition around a loop around two scopes, the second behind a branch. */
-TEST(scopes_in_a_loop_lie_in_what_is_around_it)
+/* A partition around a loop around two scopes, the second inside a branch. */
+TEST(scopes_in_a_loop_are_inside_scopes_around_it)
 {
 	instrument("+partition +loop >a a: +load -load ?b,c b: +dot >d d: -dot >c c: ?a,e "
 		   "e: -loop -partition .");
@@ -137,8 +140,8 @@ TEST(scopes_in_a_loop_lie_in_what_is_around_it)
 	done();
 }
 
-/* Two partitions, of which a warp runs one, have the same scope: in neither of them always. */
-TEST(a_scope_in_two_partitions_has_what_both_lie_in_as_its_parent)
+/* A scope in two partitions, one of which each warp runs, always is in neither. */
+TEST(scope_in_two_partitions_has_their_common_parent)
 {
 	instrument("+all ?a,b a: +one +wait -wait -one >c b: +two +wait -wait -two >c c: -all .");
 	CHECK_STR(parent_of("one"), "all");
@@ -150,22 +153,22 @@ TEST(a_scope_in_two_partitions_has_what_both_lie_in_as_its_parent)
 }
 
 /* The kernel returns early: what follows in the scope still runs in it. */
-TEST(a_scope_that_a_path_leaves_without_its_end_is_a_parent)
+TEST(scope_left_without_its_end_is_a_parent)
 {
 	instrument("+all ?a,b a: +load -load ?c,b b: . c: -all .");
 	CHECK_STR(parent_of("load"), "all");
 	done();
 }
 
-/* Nothing ends it, or nothing ends it later. */
-TEST(a_scope_without_an_end_is_no_parent)
+/* It never ends, or does not end later. */
+TEST(scope_without_an_end_is_not_a_parent)
 {
 	instrument("+lost +load -load >b b: +store -store .");
 	CHECK_STR(parent_of("load"), "");
 	CHECK_STR(parent_of("store"), "");
 	CHECK(may_lie_in("load", "lost"));
 	done();
-	/* An iteration of a pipelined loop ends the copy of the one before. */
+	/* An iteration of a pipelined loop ends the copy of the previous one. */
 	instrument("+copy >a a: -copy +dot -dot +copy ?a,b b: -copy +store -store .");
 	CHECK_STR(parent_of("dot"), "");
 	CHECK(!may_lie_in("dot", "copy"));
@@ -173,8 +176,8 @@ TEST(a_scope_without_an_end_is_no_parent)
 	done();
 }
 
-/* They cross: only at its start is the second in the first. */
-TEST(scopes_that_cross)
+/* They overlap: the second is inside the first only at its start. */
+TEST(overlapping_scopes)
 {
 	instrument("+a >a a: +b -a +c -c -b .");
 	CHECK_STR(parent_of("b"), "a");
@@ -184,8 +187,8 @@ TEST(scopes_that_cross)
 	done();
 }
 
-/* Scopes that are around it in one order here and in another there. */
-TEST(an_order_that_differs_is_not_decided)
+/* Scopes around it in different orders. */
+TEST(different_orders_give_no_parent)
 {
 	instrument("+all ?a,b a: +x +y +in -in -y -x >c b: +y +x +in -in -x -y >c c: -all .");
 	CHECK_STR(parent_of("in"), "all");
@@ -193,7 +196,7 @@ TEST(an_order_that_differs_is_not_decided)
 	done();
 }
 
-/* One call is in a scope, and another is not; what the callee has itself stays. */
+/* One call is inside a scope, another is not; the callee's own scopes are unaffected. */
 TEST(noinline_callees)
 {
 	instrument("+all +one @f +behind -behind -one @f -all . {f +outer +inner -inner -outer .");
@@ -224,8 +227,8 @@ TEST(events_do_not_nest)
 	done();
 }
 
-/* What nothing leads to says nothing. */
-TEST(blocks_that_are_not_reached)
+/* Unreachable blocks have no effect. */
+TEST(unreachable_blocks_have_no_effect)
 {
 	instrument("+a +b -b -a . b: +b -b +dead -dead .");
 	CHECK_STR(parent_of("b"), "a");
@@ -248,7 +251,7 @@ static int read_with(const char *more, struct instrument_layout *layout)
 	return layout_read(text, (size_t)length, layout, &err);
 }
 
-TEST(a_layout_carries_what_is_known)
+TEST(nesting_is_stored_in_the_layout)
 {
 	static const char nesting[] = "around 0\naround 1 0 2\nparent 1 0\n";
 	struct instrument_layout layout;
@@ -261,7 +264,7 @@ TEST(a_layout_carries_what_is_known)
 	CHECK_EQ(layout.nesting[0].parent, INSTRUMENT_NO_SCOPE);
 	CHECK(!layout_may_contain(&layout, 1, 0) && !layout_may_contain(&layout, 1, 1));
 	CHECK(layout_may_contain(&layout, 2, 1));
-	CHECK(layout_may_contain(&layout, 0, 2)); /* not known */
+	CHECK(layout_may_contain(&layout, 0, 2)); /* unknown */
 	out_init(&out, -1);
 	layout_write(&layout, &out);
 	out_byte(&out, '\0');
@@ -270,7 +273,7 @@ TEST(a_layout_carries_what_is_known)
 	layout_fini(&layout);
 }
 
-/* What a pass of an earlier version wrote, and what one of a later version may add. */
+/* Layouts of an earlier version, and additions of a later one. */
 TEST(a_layout_without_nesting_is_read)
 {
 	struct instrument_layout layout;
@@ -283,19 +286,19 @@ TEST(a_layout_without_nesting_is_read)
 	layout_fini(&layout);
 }
 
-TEST(nesting_that_cannot_be_is_refused)
+TEST(impossible_nesting_is_rejected)
 {
 	static const char *const damage[] = {
 		"around\n",
 		"around x\n",
 		"around 3\n",             /* no such scope */
 		"around 0 3\n",           /* neither */
-		"around 255 0\n",         /* more than any layout has */
-		"around 0 1x\n",          /* no number */
-		"parent 0\n",             /* of whom? */
-		"parent 0 1\n",           /* of a scope of which nothing is known */
+		"around 255 0\n",         /* more scopes than any layout has */
+		"around 0 1x\n",          /* not a number */
+		"parent 0\n",             /* without a scope */
+		"parent 0 1\n",           /* of a scope with unknown nesting */
 		"around 0\nparent 0 3\n", /* no such parent */
-		"around 0\nparent 0 0\n", /* in itself */
+		"around 0\nparent 0 0\n", /* inside itself */
 		"around 0\naround 1\nparent 0 1\nparent 1 0\n",
 	};
 	struct instrument_layout layout;

@@ -1,4 +1,4 @@
-/* intra/ttgir: records of a person, and scopes that nobody wrote, in TTGIR of real kernels. */
+/* Records added by a user and automatic scopes, in TTGIR of real kernels. */
 #include "intra/ttgir/ttgir.h"
 
 #include "intra/marker.h"
@@ -30,7 +30,7 @@ static uint32_t count(const char *text, const char *part)
 	return found;
 }
 
-/* Every line that is no marker, as it was and in its order. */
+/* Every line that is not a marker is unchanged and in order. */
 static void check_rest(const char *made, const char *original)
 {
 	while (*made) {
@@ -96,7 +96,7 @@ TEST(records_become_markers)
 		   made);
 }
 
-TEST(names_may_hold_anything)
+TEST(names_may_contain_any_character)
 {
 	static const char made[] = MARK_START "record start a%20b%22%5C%20%C3%A4%0A%25%24" MARK_REST
 					      "\n";
@@ -104,7 +104,7 @@ TEST(names_may_hold_anything)
 	translated("proton.record start \"a b\\22\\\\ \\C3\\A4\\n%$\"\n", made);
 }
 
-TEST(registers_do_not_clash)
+TEST(ssa_names_do_not_clash)
 {
 	const char *text = "%proton_0 = x\nproton.record end \"a\"\n";
 
@@ -113,7 +113,7 @@ TEST(registers_do_not_clash)
 	ttgir_result_fini(&result);
 }
 
-TEST(amd_has_other_registers)
+TEST(amd_markers_use_vgprs)
 {
 	const char *text = "module attributes {ttg.target = \"hip:gfx942\"} {\n"
 			   "  proton.record start \"a\"\n}\n";
@@ -149,7 +149,7 @@ TEST(events_are_followed_into_partitions)
 	ttgir_result_fini(&result);
 }
 
-TEST(what_is_not_understood_has_a_line)
+TEST(parse_errors_have_a_line_number)
 {
 	refused("a\nproton.record begin \"x\"\n",
 		"line 2: not of the form: proton.record start \"name\", or end \"name\"");
@@ -162,15 +162,15 @@ TEST(what_is_not_understood_has_a_line)
 	refused("proton.allocate_event \"x\" : i32",
 		"line 1: not of the form: %event = proton.allocate_event \"name\" : i32");
 	refused("proton.event start %4 : i32",
-		"line 1: %4 is no event that proton.allocate_event makes above");
+		"line 1: %4 is not defined by an earlier proton.allocate_event");
 	refused("proton.event %4",
 		"line 1: not of the form: proton.event start %event : i32, or end");
 	refused("  proton.flush\n",
-		"line 1: proton.flush is none of proton.record, proton.event and "
-		"proton.allocate_event");
+		"line 1: unknown operation proton.flush; expected proton.record, proton.event "
+		"or proton.allocate_event");
 }
 
-TEST(text_without_records_is_left_alone)
+TEST(text_without_records_is_not_changed)
 {
 	const char *texts[] = {"", "\n", "module {\n}\n", "// proton.record in a comment\n"};
 
@@ -218,7 +218,7 @@ TEST(a_pipelined_matmul)
 TEST(partitions)
 {
 	insert("matmul_partitions_sm100", "default:auto=partitions,dots", TTGIR_MARKERS);
-	/* The default partition has nothing in it. */
+	/* The default partition is empty. */
 	CHECK_EQ(count(result.text, "start default"), 0);
 	CHECK_EQ(count(result.text, "start partition0@kernels.py:"), 1);
 	CHECK_EQ(count(result.text, "start partition1@kernels.py:"), 1);
@@ -242,7 +242,7 @@ TEST(while_if_and_reductions)
 	ttgir_result_fini(&result);
 }
 
-TEST(for_a_person_to_edit)
+TEST(records_for_users_to_edit)
 {
 	insert("add_sm90_3_6", "default:auto=stores", TTGIR_RECORDS);
 	CHECK_HAS(result.text, "\n    proton.record start \"store@intra_proto.py:129\"\n"
@@ -250,12 +250,13 @@ TEST(for_a_person_to_edit)
 	ttgir_result_fini(&result);
 }
 
-TEST(the_innermost_are_left_out_first)
+TEST(innermost_scopes_are_omitted_first)
 {
 	insert("matmul_sm90", "default:auto=all:buffer_size=512", TTGIR_MARKERS);
 	/* 8 warps have 64 bytes each: 8 records. */
-	CHECK_HAS(result.note, "automatic scopes are left out, the innermost first, because a warp "
-			       "has room for 8 records");
+	CHECK_HAS(result.note,
+		  "automatic scopes were omitted, innermost loops first, because a warp "
+		  "can hold 8 records");
 	CHECK_EQ(count(result.text, "start dot@"), 0);
 	CHECK_EQ(count(result.text, "start loop@"), 1);
 	CHECK_EQ(count(result.text, "start store@"), 1);
@@ -267,7 +268,7 @@ TEST(the_innermost_are_left_out_first)
 
 /* ------------------------------------------------------------------ locations */
 
-/* The name of the one scope when `location` is that of a load. */
+/* Checks the name of the only scope when `location` is that of a load. */
 static void named(const char *location, const char *aliases, const char *expected)
 {
 	struct instrument_mode mode;
@@ -297,18 +298,18 @@ TEST(locations)
 	      "start \"load@c.py:8\"\n");
 	named("loc(fused<\"tag\">[\"c.py\":9:1, \"d.py\":1:1])", "", "start \"load@c.py:9\"\n");
 	named("loc(fused[#loc4, #loc5])", "#loc4 = loc(\"c.py\":9:1)\n", "start \"load@c.py:9\"\n");
-	/* What Triton's own functions do belongs to who calls them. */
+	/* Operations in Triton's own functions are attributed to the caller. */
 	named("loc(callsite(\"/x/triton/language/standard.py\":2:1 at callsite("
 	      "\"/x/triton/language/core.py\":3:1 at \"k.py\":5:6)))",
 	      "", "start \"load@k.py:5\"\n");
 	named("loc(callsite(callsite(\"/x/triton/language/s.py\":2:1 at "
 	      "\"/x/triton/language/core.py\":3:1) at \"k.py\":5:6))",
 	      "", "start \"load@k.py:5\"\n");
-	/* An alias of itself ends. */
+	/* An alias of itself does not loop forever. */
 	named("loc(#loc1)", "#loc1 = loc(#loc1)\n", "start \"load\"\n");
 }
 
-TEST(what_passes_give_the_place_of_the_kernel_is_placed_by_its_neighbours)
+TEST(op_with_the_kernels_location_gets_that_of_its_neighbor)
 {
 	static const char text[] = "module {\n  tt.func public @k() {\n"
 				   "    ttng.wait_barrier %b loc(\"k.py\":5:1)\n"
@@ -332,7 +333,7 @@ TEST(what_passes_give_the_place_of_the_kernel_is_placed_by_its_neighbours)
 	ttgir_result_fini(&result);
 }
 
-TEST(functions_that_stay_out_of_line_get_scopes_too)
+TEST(noinline_functions_get_automatic_scopes)
 {
 	struct instrument_mode mode;
 	const char *text = "module {\n  tt.func private @f() {\n    %1 = tt.load %0\n  }\n}\n";
@@ -346,7 +347,7 @@ TEST(functions_that_stay_out_of_line_get_scopes_too)
 	ttgir_result_fini(&result);
 }
 
-TEST(text_that_is_no_mlir_is_refused)
+TEST(text_that_is_not_mlir_is_rejected)
 {
 	struct instrument_mode mode;
 	char deep[2048] = "";
@@ -354,7 +355,7 @@ TEST(text_that_is_no_mlir_is_refused)
 	CHECK_OK(instrument_mode_read("default:auto=all", &mode, &err), err);
 	CHECK_EQ(ttgir_insert_scopes("}\n", 2, &mode, false, TTGIR_MARKERS, &result, &err),
 		 PROTON_E_UNSUPPORTED);
-	CHECK_STR(err.text, "line 1: a region ends that has not begun");
+	CHECK_STR(err.text, "line 1: unmatched end of a region");
 	CHECK_EQ(ttgir_insert_scopes("module {\n", 9, &mode, false, TTGIR_MARKERS, &result, &err),
 		 PROTON_E_UNSUPPORTED);
 	for (int i = 0; i < 257; i++)

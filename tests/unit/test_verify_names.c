@@ -1,4 +1,4 @@
-/* What the pass has written: mistakes over which LLVM would end the program are found. */
+/* Verification of generated names: finds errors on which LLVM would abort. */
 #include "unit/tap.h"
 
 #include "intra/llvm/verify_names.h"
@@ -17,8 +17,8 @@ static bool is_right(const char *body)
 	return is_ok;
 }
 
-/* LLVM would end the program. */
-TEST(a_text_that_is_wrong_is_found)
+/* LLVM would abort the process. */
+TEST(invalid_text_is_detected)
 {
 	CHECK(is_right("  %proton.a = add i32 %proton.given, 0\n  ret void\n"));
 	CHECK(is_right("  br label %proton.b\nproton.b:\n  ret void\n"));

@@ -1,4 +1,4 @@
-/* CTAs made by hand, and what their warps did to each other. */
+/* Warp analysis of CTAs built by hand. */
 #include "unit/tap.h"
 
 #include "intra/warps/segments.h"
@@ -14,7 +14,7 @@ static struct warps_kinds kinds;
 static struct warps warps;
 static struct warps_sums sums;
 
-/* The scopes, in this order; `events` are those from which on they are asynchronous. */
+/* The scopes, in this order; those from index `events` on are async. */
 static void make(const char *const *names, uint32_t count, uint32_t events)
 {
 	layout = (struct instrument_layout){.unit_count = 0, .warps_per_unit = 1};
@@ -44,7 +44,7 @@ static void unit(uint64_t start, uint64_t end)
 	};
 }
 
-/* Of the unit made last; by start, what lies around others first. */
+/* For the last unit; sorted by start, parents first. */
 static void ran(uint16_t scope, uint64_t start, uint64_t end)
 {
 	struct decode_unit *last = &decoder.units[layout.unit_count - 1];
@@ -74,7 +74,7 @@ static void went_on(uint16_t scope, uint8_t from, uint64_t start, uint8_t to, ui
 	};
 }
 
-/* Another has seen the end of what was told last. */
+/* Another unit has seen the end of the last event. */
 static void was_seen(uint8_t by, uint64_t clock)
 {
 	late_ends[decoder.late_end_count++] = (struct decode_late_end){
@@ -98,7 +98,7 @@ static uint64_t path_of_all(void)
 	return path;
 }
 
-/* What holds of any CTA. */
+/* Invariants of any CTA. */
 static void check_sums(void)
 {
 	CHECK_U64(path_of_all(), sums.cycles);
@@ -153,7 +153,7 @@ static void check_role(uint32_t role, const char *expected)
 	CHECK_STR(text, expected);
 }
 
-TEST(kinds_are_told_by_names)
+TEST(kinds_follow_from_names)
 {
 	static const char *const names[] = {
 		"wait_barrier@a.py:1",
@@ -189,7 +189,7 @@ TEST(kinds_are_told_by_names)
 	CHECK(!kinds.has_waits);
 	CHECK(!kinds.is_worth_it);
 	layout_fini(&layout);
-	make(&names[0], 1, 0); /* only an event is called so */
+	make(&names[0], 1, 0); /* only the event has this name */
 	CHECK(!kinds.has_waits);
 	CHECK(kinds.is_worth_it);
 	layout_fini(&layout);
@@ -198,8 +198,8 @@ TEST(kinds_are_told_by_names)
 /*
  * The consumer waits for the producer twice: the path alternates.
  *
- *   0: load 100..400, 450..900           (producer, ends at 950)
- *   1: wait 50..420, dot 420..500, wait 500..910, dot 910..1000
+ * 0: load 100..400, 450..900 (producer, ends at 950)
+ * 1: wait 50..420, dot 420..500, wait 500..910, dot 910..1000
  */
 TEST(a_producer_and_a_consumer)
 {
@@ -217,7 +217,7 @@ TEST(a_producer_and_a_consumer)
 	add();
 	CHECK_U64(sums.cycles, 1000);
 	CHECK_U64(path(1, 1), 90); /* the last dot */
-	/* 900 to 910 and then all of the producer, which never waited */
+	/* 900 to 910, then all of the producer, which never waited */
 	CHECK_U64(path(1, 2), 10);
 	CHECK_U64(path(0, 0), 450 + 300);
 	CHECK_U64(path(0, 3), 50 + 100);
@@ -230,15 +230,17 @@ TEST(a_producer_and_a_consumer)
 	done();
 }
 
-/* With a buffer to be freed: the producer waits as well, and the end of its wait is no release. */
-TEST(a_ring_of_one_buffer)
+/*
+ * With a buffer to be released: the producer waits too, and the end of its wait releases nothing.
+ */
+TEST(one_buffer_that_is_reused)
 {
 	static const char *const names[] = {"load", "dot", "empty barrier", "full barrier"};
 
 	make(names, 4, 4);
 	unit(0, 1000);
 	ran(0, 0, 300);
-	ran(2, 300, 510); /* until the consumer is done with it */
+	ran(2, 300, 510); /* until the consumer has released it */
 	ran(0, 510, 800);
 	unit(0, 1100);
 	ran(3, 0, 310);
@@ -253,8 +255,8 @@ TEST(a_ring_of_one_buffer)
 	done();
 }
 
-/* A copy that another warp has started decides, and before it, who started it. */
-TEST(the_path_goes_through_a_copy)
+/* The path goes through a copy started by another warp, and then through that warp. */
+TEST(path_goes_through_a_copy)
 {
 	static const char *const names[] = {"issue", "dot", "wait_barrier", "copy"};
 
@@ -265,19 +267,22 @@ TEST(the_path_goes_through_a_copy)
 	ran(1, 0, 200);
 	ran(2, 200, 900);
 	ran(1, 900, 1250);
-	went_on(3, 0, 130, 1, 910); /* recorded behind the wait */
+	went_on(3, 0, 130, 1, 910); /* recorded after the wait */
 	add();
 	CHECK_U64(path(1, 1), 350);
 	CHECK_U64(sums.asyncs[3].path, 900 - 130);
 	CHECK_U64(path(0, 0), 30);
 	CHECK_U64(path(0, 4), 100);
 	CHECK_U64(sums.asyncs[3].cycles, 780);
-	CHECK_U64(sums.asyncs[3].overlapped, 70 + 10); /* beside the dot, and behind the wait */
+	CHECK_U64(sums.asyncs[3].overlapped, 70 + 10); /* during the dot, and after the wait */
 	done();
 }
 
-/* All warps of a partition wait for a copy; the one that ends last was not the first to see it. */
-TEST(the_path_goes_through_a_copy_that_two_wait_for)
+/*
+ * All warps of a partition wait for a copy; the one that ends last was not the first to see its
+ * end.
+ */
+TEST(path_goes_through_a_copy_that_two_warps_wait_for)
 {
 	static const char *const names[] = {"issue", "dot", "wait_barrier", "copy"};
 
@@ -305,7 +310,7 @@ TEST(the_path_goes_through_a_copy_that_two_wait_for)
 	done();
 }
 
-/* What had arrived before it was waited for has not stopped anybody. */
+/* What arrived before the wait started has not blocked it. */
 TEST(a_wait_that_did_not_block)
 {
 	static const char *const names[] = {"dot", "wait_barrier", "copy"};
@@ -326,7 +331,7 @@ TEST(a_wait_that_did_not_block)
 	done();
 }
 
-/* Waits for what the warp has started itself are nobody else's doing. */
+/* Waits for the warp's own work stay in the warp. */
 TEST(own_waits_stay_in_the_warp)
 {
 	static const char *const names[] = {"async_copy@a.py:1", "async_wait@a.py:2", "dot@a.py:3"};
@@ -343,13 +348,13 @@ TEST(own_waits_stay_in_the_warp)
 	CHECK_U64(path(1, 2), 300);
 	CHECK_U64(path(1, 0), 50);
 	CHECK_U64(path(1, 3), 100);
-	CHECK_U64(path(0, 3), 1); /* before the other was there */
+	CHECK_U64(path(0, 3), 1); /* before the other unit's start */
 	check_role(0, "warps 0-1");
 	done();
 }
 
-/* At a barrier of all warps the last that arrives is the one that the others waited for. */
-TEST(the_last_at_a_barrier)
+/* At a barrier of all warps, the others waited for the last to arrive. */
+TEST(path_goes_to_the_last_warp_at_a_barrier)
 {
 	static const char *const names[] = {"work", "barrier@a.py:2"};
 
@@ -372,7 +377,7 @@ TEST(the_last_at_a_barrier)
 	done();
 }
 
-/* Warps of a numbered partition have nothing to do outside of it, and no end waits for them. */
+/* Warps of a numbered partition are idle outside it, and the CTA's end does not wait for them. */
 TEST(workers_are_idle_outside_of_their_partition)
 {
 	static const char *const names[] = {"default@a.py:1", "partition0@a.py:9", "load@a.py:10"};
@@ -392,13 +397,13 @@ TEST(workers_are_idle_outside_of_their_partition)
 	CHECK_U64(sums.units[2].idle, 1010 - 475);
 	CHECK_U64(path(0, 0), 500);
 	CHECK_U64(path(0, 3), 500);
-	CHECK_U64(sums.units[0].path, 10); /* behind its end: the workers go home */
+	CHECK_U64(sums.units[0].path, 10); /* after its end: the workers exit */
 	check_role(0, "default@a.py:1 (warp 0)");
 	check_role(1, "partition0@a.py:9 (warps 1-2)");
 	done();
 }
 
-/* A unit without a scope of its own does nothing; one that starts a copy does. */
+/* A unit without its own scopes is idle; one that starts a copy is not. */
 TEST(spare_warps)
 {
 	static const char *const names[] = {"dot", "wait", "copy"};
@@ -422,7 +427,7 @@ TEST(spare_warps)
 	done();
 }
 
-TEST(no_waits_no_jumps)
+TEST(path_without_waits_stays_in_one_warp)
 {
 	static const char *const names[] = {"load", "dot", "copy"};
 
@@ -445,8 +450,8 @@ TEST(no_waits_no_jumps)
 #define STAGES 3
 
 /*
- * A pipeline as it runs: one warp starts copies into a ring of buffers, another multiplies what has
- * come. Copies take `copy` cycles and follow each other; a multiplication takes `dot`.
+ * A pipeline: one warp starts copies into a circular queue of buffers, another multiplies what has
+ * arrived. Copies take `copy` cycles each, one after the other; a multiplication takes `dot`.
  */
 static void make_pipeline(uint64_t copy, uint64_t dot)
 {
@@ -465,7 +470,10 @@ static void make_pipeline(uint64_t copy, uint64_t dot)
 		uint64_t start = loader + 5;
 		uint64_t ready = start + 30;
 
-		/* Both sides are played together: the buffer's multiplication has been by now. */
+		/*
+		 * Both sides are simulated together: the multiplication of this buffer has been
+		 * computed.
+		 */
 		if (i >= STAGES && free_at[i - STAGES] + 20 > ready)
 			ready = free_at[i - STAGES] + 20;
 		ran(0, start, ready);
@@ -496,11 +504,13 @@ static uint64_t share_of(uint64_t cycles_of_it)
 	return 100 * cycles_of_it / sums.cycles;
 }
 
-TEST(a_pipeline_that_memory_holds_up)
+TEST(pipeline_bound_by_memory)
 {
 	make_pipeline(1000, 300);
 	add();
-	/* Of three copies at once, the time between a buffer's multiplication and the next. */
+	/*
+	 * Of three concurrent copies, the time between the multiplication of a buffer and the next.
+	 */
 	CHECK_LE(85, share_of(sums.asyncs[4].path));
 	CHECK_LE(share_of(path(1, 3)), 15);
 	CHECK_LE(60, share_of(cycles(1, 2)));
@@ -510,7 +520,7 @@ TEST(a_pipeline_that_memory_holds_up)
 	done();
 }
 
-TEST(a_pipeline_that_multiplication_holds_up)
+TEST(pipeline_bound_by_multiplication)
 {
 	make_pipeline(300, 1000);
 	add();
@@ -521,7 +531,7 @@ TEST(a_pipeline_that_multiplication_holds_up)
 	done();
 }
 
-/* What lies in a wait belongs to it; what overlaps one is cut. */
+/* The content of a wait belongs to the wait; what overlaps one is clipped. */
 TEST(nesting)
 {
 	static const char *const names[] = {"outer", "wait", "inner", "barrier"};
@@ -532,7 +542,7 @@ TEST(nesting)
 	ran(1, 200, 500);
 	ran(2, 250, 300);
 	ran(3, 400, 450);
-	ran(2, 480, 600); /* begins in the wait and ends behind it */
+	ran(2, 480, 600); /* starts in the wait and ends after it */
 	ran(3, 880, 950); /* overlaps the outer scope */
 	add();
 	CHECK_U64(cycles(0, 1), 300);
@@ -543,7 +553,10 @@ TEST(nesting)
 	done();
 }
 
-/* Where records were overwritten only what all units have is looked at, open scopes included. */
+/*
+ * With overwritten records, only the time with records of all units is analyzed, including open
+ * scopes.
+ */
 TEST(overwritten_records)
 {
 	static const char *const names[] = {"partition0@a.py:1", "load", "wait"};
@@ -569,7 +582,7 @@ TEST(overwritten_records)
 	done();
 }
 
-TEST(nothing_left)
+TEST(cta_without_remaining_records)
 {
 	static const char *const names[] = {"load", "wait"};
 
@@ -605,8 +618,8 @@ static int by_start(const void *a, const void *b)
 	return x->duration > y->duration ? -1 : x->duration < y->duration;
 }
 
-/* Whatever the decoder says, the sums hold, and it ends. */
-TEST(anything_at_all)
+/* For random records the sums are consistent, and the analysis ends. */
+TEST(random_records)
 {
 	static const char *const names[] = {"a",       "wait",       "barrier", "partition1",
 					    "default", "async_wait", "copy",    "move"};
@@ -646,7 +659,7 @@ TEST(anything_at_all)
 	}
 }
 
-TEST(sums_add_up)
+TEST(sums_are_additive)
 {
 	static const char *const names[] = {"load", "wait"};
 	struct warps_sums all;

@@ -58,8 +58,8 @@ class InstrumentationHook(Hook):
         is_dump = knobs is not None and knobs.compilation.dump_ir
         if not (InstrumentationHook._has_scopes or flags.command_line or is_dump):
             note(
-                "no kernel with scopes was launched; marks in the source of Triton kernels "
-                "(triton_proton.language), or the mode default:auto=all, give them some"
+                "no kernel with scopes was launched; add scopes with triton_proton.language, "
+                "or use mode default:auto=all"
             )
 
     def init_handle(

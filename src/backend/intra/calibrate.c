@@ -54,7 +54,7 @@ static int failed(const char *call, int result, struct proton_error *err)
 
 static int busy(struct proton_error *err)
 {
-	return err_set(err, PROTON_E_UNSUPPORTED, "the device was busy");
+	return err_set(err, PROTON_E_UNSUPPORTED, "the GPU was busy");
 }
 
 /* ------------------------------------------------------------------ running */
@@ -225,7 +225,8 @@ static int reckon(const struct least *least, struct decode_overhead *out, struct
 	if (least->launches < LAUNCHES / 2 || least->outer[1] <= least->outer[0] ||
 	    more > (uint64_t)CYCLES_MAX * CALIBRATE_MANY || !empty ||
 	    empty >= (uint64_t)CYCLES_MAX * EMPTIES)
-		return err_set(err, PROTON_E_UNSUPPORTED, "the kernel for it measured nonsense");
+		return err_set(err, PROTON_E_UNSUPPORTED,
+			       "the calibration kernel returned implausible values");
 	*out = (struct decode_overhead){
 		.empty = mean(empty, EMPTIES),
 		.scope = mean(more, CALIBRATE_MANY - CALIBRATE_FEW),
@@ -249,8 +250,7 @@ int calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_erro
 	int status;
 
 	if (!driver.cuModuleLoadData)
-		return err_set(err, PROTON_E_UNSUPPORTED,
-			       "it is measured with NVIDIA's driver only");
+		return err_set(err, PROTON_E_UNSUPPORTED, "calibration supports NVIDIA GPUs only");
 	driver.cuCtxGetCurrent(&it.context);
 	if (left.context && left.context == it.context && !give_back_left())
 		return busy(err);

@@ -55,15 +55,16 @@ static int bind_cuda(struct proton_error *err)
 	const char *missing;
 
 	if (!library)
-		return err_set(err, PROTON_E_NOLIB,
-			       "a kernel for NVIDIA GPUs needs their driver: cannot load "
-			       "libcuda.so.1: %s",
-			       dlerror());
+		return err_set(
+			err, PROTON_E_NOLIB,
+			"NVIDIA kernels require the NVIDIA driver: cannot load libcuda.so.1: %s",
+			dlerror());
 	missing = driver_find(library, names, ARRAY_LENGTH(names), &driver);
 	if (missing)
-		return err_set(err, PROTON_E_UNSUPPORTED,
-			       "instrumentation needs a newer driver: its libcuda.so.1 lacks %s",
-			       missing);
+		return err_set(
+			err, PROTON_E_UNSUPPORTED,
+			"instrumentation requires a newer driver: libcuda.so.1 does not provide %s",
+			missing);
 	driver_find(library, kernel_names, ARRAY_LENGTH(kernel_names), &driver);
 	return PROTON_OK;
 }
@@ -72,10 +73,11 @@ int driver_look(struct proton_error *err)
 {
 	if (driver_hip_is_likely() || open_cuda())
 		return PROTON_OK;
-	return err_set(err, PROTON_E_NOLIB,
-		       "instrumentation needs a GPU: there is neither an NVIDIA driver (%s) nor an "
-		       "AMD one (no libamdhip64.so, no /dev/kfd)",
-		       dlerror());
+	return err_set(
+		err, PROTON_E_NOLIB,
+		"instrumentation requires a GPU: found neither an NVIDIA driver (%s) nor an AMD "
+		"driver (no libamdhip64.so, no /dev/kfd)",
+		dlerror());
 }
 
 int driver_bind(bool is_amd, struct proton_error *err)
@@ -89,10 +91,11 @@ int driver_bind(bool is_amd, struct proton_error *err)
 	if (now == NONE)
 		status = is_amd ? driver_hip_bind(err) : bind_cuda(err);
 	else if (now != wanted)
-		status = err_set(err, PROTON_E_UNSUPPORTED,
-				 "it is for %s GPUs, and kernels for %s GPUs have been "
-				 "instrumented in this process",
-				 is_amd ? "AMD" : "NVIDIA", is_amd ? "NVIDIA" : "AMD");
+		status = err_set(
+			err, PROTON_E_UNSUPPORTED,
+			"the kernel is for %s GPUs, but this process has already instrumented "
+			"kernels for %s GPUs",
+			is_amd ? "AMD" : "NVIDIA", is_amd ? "NVIDIA" : "AMD");
 	if (status == PROTON_OK)
 		/* release: pairs with driver_is_bound */
 		atomic_store_explicit(&bound, wanted, memory_order_release);

@@ -401,13 +401,15 @@ int driver_hip_bind(struct proton_error *err)
 
 	if (!library)
 		return err_set(err, PROTON_E_NOLIB,
-			       "a kernel for AMD GPUs needs HIP: cannot load libamdhip64.so: %s",
+			       "AMD kernels require HIP: cannot load libamdhip64.so: %s",
 			       dlerror());
 	missing = driver_find(library, names, ARRAY_LENGTH(names), &hip);
 	if (missing)
-		return err_set(err, PROTON_E_UNSUPPORTED,
-			       "instrumentation needs ROCm 6.0 or later: libamdhip64.so lacks %s",
-			       missing);
+		return err_set(
+			err, PROTON_E_UNSUPPORTED,
+			"instrumentation requires ROCm 6.0 or later: libamdhip64.so does not "
+			"provide %s",
+			missing);
 	driver = hip_driver;
 	return PROTON_OK;
 }

@@ -241,7 +241,8 @@ const struct backend instrument_backend = {
 	.check_mode = check_mode,
 	.start = start,
 	.flush = flush,
-	.no_kernels = "no kernel with scopes was launched; marks in the source of Triton kernels "
-		      "(triton_proton.language), or the mode default:auto=all, give them some",
+	.no_kernels =
+		"no kernel with scopes was launched; add scopes with triton_proton.language, or "
+		"use mode default:auto=all",
 	.stop = stop,
 };

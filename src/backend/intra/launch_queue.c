@@ -150,8 +150,8 @@ static void add_worker(void)
 		shared.worker_count++;
 	else if (!shared.worker_count && !shared.has_failed) {
 		shared.has_failed = true;
-		note("the records of instrumented kernels are read at the end only: no thread can "
-		     "be started for it (%d)",
+		note("cannot start a reader thread (error %d); records of instrumented kernels are "
+		     "read only when the session is flushed or ends",
 		     result);
 	}
 	pthread_cond_broadcast(&shared.is_done); /* launch_queue_stop() waits for this */

@@ -43,7 +43,7 @@ static void fail(const char *call, int result)
 	record_intra_count(INTRA_DAMAGED, 1);
 	if (result == DRIVER_DEINITIALIZED || atomic_exchange(&has_failed, true))
 		return;
-	note("records of an instrumented kernel cannot be read: %s failed (%d)", call, result);
+	note("cannot read the records of an instrumented kernel: %s failed (%d)", call, result);
 }
 
 void launch_reader_start(void)
@@ -180,7 +180,7 @@ static bool read_piece(struct reading *reading, const struct pieces *pieces, uin
 			       reading->streams[(pieces->count - 1) % pieces->stage_count]);
 	if (decode_piece(reading, reading->reader->stages[stage], bytes_of(pieces, piece)))
 		return true;
-	fail("decoding, for want of memory,", DRIVER_OUT_OF_MEMORY);
+	fail("allocating memory to decode", DRIVER_OUT_OF_MEMORY);
 	return false;
 }
 
@@ -217,7 +217,7 @@ static void hand_on_trace(struct reading *reading, uint64_t after_ns)
 		atomic_fetch_add_explicit(&kernel->untraced, 1, memory_order_relaxed);
 	else if (!trace_builder_commit(builder, &reading->reader->totals, reading->place->device,
 				       offset_ns, &buffer->launch))
-		fail("keeping events, for want of memory,", DRIVER_OUT_OF_MEMORY);
+		fail("allocating memory for trace events", DRIVER_OUT_OF_MEMORY);
 }
 
 /* Adds the launch to the running totals, which are reported to the profile. */
@@ -237,7 +237,7 @@ static void hand_on_numbers(struct reading *reading)
 	role_reading_commit(&reader->warps, totals->ctas);
 	pthread_mutex_unlock(&history->lock);
 	if (!is_ok)
-		fail("adding up, for want of memory,", DRIVER_OUT_OF_MEMORY);
+		fail("allocating memory for totals", DRIVER_OUT_OF_MEMORY);
 }
 
 static void hand_on(struct reading *reading, uint64_t after_ns)
@@ -272,7 +272,7 @@ static bool read_launch(struct reading *reading, uint64_t after_ns)
 	reading->history = kernel_history_of(buffer->kernel, buffer->where);
 	if (!reading->history ||
 	    !launch_totals_begin(&reader->totals, buffer->kernel, buffer->where))
-		fail("adding up, for want of memory,", DRIVER_OUT_OF_MEMORY);
+		fail("allocating memory for totals", DRIVER_OUT_OF_MEMORY);
 	else
 		is_ok = read_bytes(reading);
 	if (is_ok)

@@ -86,32 +86,33 @@ static void say(struct kernel *kernel)
 
 	missed += unsampled + untraced;
 	if (untraced)
-		note("%s: the trace shows %" PRIu64 " launches of it and not %" PRIu64
-		     " more, which are in the numbers all the same: launches=all, or a number, "
-		     "in the mode keeps more",
+		note("%s: the trace shows %" PRIu64 " launches and omits %" PRIu64
+		     " more (totals include them); set launches=N or launches=all in the mode to "
+		     "keep more",
 		     kernel->name, kernel->traced, untraced);
 	if (unsampled)
-		note("%s: %" PRIu64 " launches of it were not sampled: the memory for records was "
-		     "in use, or one launch needs more than there is; cta=N in the mode, or a "
-		     "smaller buffer_size, needs less",
+		note("%s: %" PRIu64
+		     " launches were not sampled because the record buffer pool was exhausted or "
+		     "is too small for one launch; sample fewer CTAs (cta=N in the mode) or reduce "
+		     "buffer_size",
 		     kernel->name, unsampled);
 	for (uint32_t i = 0; i < INSTRUMENT_UNIT_MAX; i++)
 		warps += totals->dropped_warp[i] != 0;
 	if (totals->dropped)
 		note("%s: %" PRIu64 " of %" PRIu64
-		     " records, in %u of its warps, were overwritten by "
-		     "later ones: a larger buffer_size keeps more",
+		     " records were overwritten, in %u warps; increase buffer_size to keep more",
 		     kernel->name, totals->dropped, totals->records, warps);
 	list_scopes(kernel, totals->partial, scopes, sizeof(scopes));
 	if (*scopes)
-		note("%s: only a part was recorded, so cycles are a lower bound, of executions: %s",
+		note("%s: executions recorded only in part, so their cycles are a lower bound: %s",
 		     kernel->name, scopes);
 	list_scopes(kernel, totals->broken, scopes, sizeof(scopes));
 	if (*scopes)
-		note("%s: a start or an end is missing, or the compiler has moved it: %s",
+		note("%s: unpaired scope starts or ends, missing or moved by the compiler: %s",
 		     kernel->name, scopes);
 	if (totals->damaged || totals->lost_units)
-		note("%s: %" PRIu64 " records could not be read, %" PRIu64 " warps did not end",
+		note("%s: %" PRIu64 " records could not be decoded, %" PRIu64
+		     " warps did not finish",
 		     kernel->name, totals->damaged, totals->lost_units);
 	kernel->totals = (struct decode_totals){0};
 }

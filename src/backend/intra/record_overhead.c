@@ -84,10 +84,11 @@ int record_overhead_start(const struct instrument_mode *mode, struct proton_erro
 	own.cost = (struct decode_overhead){0};
 	own.is_wanted = mode->time_shift;
 	if (own.is_wanted && text && !read_cost(text, &own.cost))
-		return err_set(err, PROTON_E_INVALID,
-			       "PROTON_INSTRUMENT_COST is two numbers of cycles with a comma "
-			       "between them, not \"%s\"",
-			       text);
+		return err_set(
+			err, PROTON_E_INVALID,
+			"PROTON_INSTRUMENT_COST must be two comma-separated cycle counts, not "
+			"\"%s\"",
+			text);
 	own.is_given = text != NULL;
 	return PROTON_OK;
 }
@@ -132,8 +133,8 @@ struct decode_overhead record_overhead_here(void)
 	it = measured_on(chip_here());
 	cost = it->cost;
 	if (!it->is_known)
-		note("time_shift takes nothing off: what a record costs on this GPU is not known, "
-		     "because %s; PROTON_INSTRUMENT_COST says it, bench/intra.py measures it",
+		note("time_shift has no effect: the record overhead on this GPU is unknown (%s); "
+		     "set PROTON_INSTRUMENT_COST (bench/intra.py measures it)",
 		     it->failure.text);
 	pthread_mutex_unlock(&lock);
 	return cost;

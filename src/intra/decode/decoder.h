@@ -75,8 +75,8 @@ struct decode_totals {
 	uint64_t records;    /* records made */
 	uint64_t damaged;    /* records that no kernel would write */
 	uint64_t dropped;    /* overwritten records */
-	uint64_t dropped_warp
-		[INSTRUMENT_UNIT_MAX]; /* overwritten records by first warp of the unit */
+	/* overwritten records by first warp of the unit */
+	uint64_t dropped_warp[INSTRUMENT_UNIT_MAX];
 	uint64_t broken[INSTRUMENT_CODE_MAX + 1]; /* by scope: unpaired starts or ends */
 	/*
 	 * By scope: ends without a start because it was overwritten; of async events also starts

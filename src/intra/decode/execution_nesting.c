@@ -101,8 +101,8 @@ static void nest(struct decode_execution *all, uint32_t first, uint32_t count)
 struct opening {
 	struct decoder *decoder;
 	const struct decode_ring *ring;
-	uint32_t open
-		[INSTRUMENT_CODE_MAX]; /* by scope: index of the open execution, or DECODE_NONE */
+	/* by scope: index of the open execution, or DECODE_NONE */
+	uint32_t open[INSTRUMENT_CODE_MAX];
 	/* By scope: start of its first execution; 0: open at the oldest record. */
 	uint64_t first[INSTRUMENT_CODE_MAX];
 };

@@ -26,7 +26,8 @@ struct stopped {
 	uint64_t origin; /* first clock read */
 	uint64_t at;     /* latest clock read */
 	int64_t spent;   /* overhead until then, in fractions of a cycle */
-	int64_t moved; /* latest clock read without overhead, relative to `origin`, in fractions of a cycle */
+	/* latest clock read without overhead, relative to `origin`, in fractions of a cycle */
+	int64_t moved;
 	uint32_t stored; /* records stored after the latest clock read */
 };
 

@@ -13,8 +13,8 @@
 
 struct debug_lines {
 	const struct ir_function *function;
-	uint32_t *
-		first; /* by location: one location that represents its source line, plus 1; 0: unknown */
+	/* by location: one location that represents its source line, plus 1; 0: unknown */
+	uint32_t *first;
 };
 
 /* False if out of memory; debug_lines_fini() must be called in either case. */

@@ -49,8 +49,8 @@ struct hoisting {
 	uint64_t *evidence; /* source line << 32 | region, sorted */
 	size_t evidence_count;
 	size_t evidence_capacity;
-	uint64_t *
-		chains; /* debug location << 32 | region of chained operations: an operand has the same location */
+	/* debug location << 32 | region of chained operations: an operand has the same location */
+	uint64_t *chains;
 	size_t chain_count;
 	size_t chain_capacity;
 	bool is_any;

@@ -231,8 +231,8 @@ static int out_of_memory(struct proton_error *err)
 
 static int not_understood(uint32_t line, struct proton_error *err)
 {
-	return err_set(err, PROTON_E_UNSUPPORTED,
-		       "line %u of the kernel's LLVM IR is not understood", line + 1);
+	return err_set(err, PROTON_E_UNSUPPORTED, "cannot parse line %u of the kernel's LLVM IR",
+		       line + 1);
 }
 
 struct body {
@@ -463,7 +463,7 @@ static int find_kernel(struct ir_function *function, struct proton_error *err)
 		} else if (line.length && *line.at == 'd' && is_kernel(line)) {
 			if (is_found)
 				return err_set(err, PROTON_E_UNSUPPORTED,
-					       "two kernels in one module");
+					       "the module contains more than one kernel");
 			is_found = true;
 			is_in_kernel = true;
 			function->define_line = i;
@@ -476,7 +476,7 @@ static int find_kernel(struct ir_function *function, struct proton_error *err)
 	if (!has_markers)
 		return PROTON_OK;
 	if (!is_found || function->end_line <= function->define_line)
-		return err_set(err, PROTON_E_UNSUPPORTED, "no kernel in the module");
+		return err_set(err, PROTON_E_UNSUPPORTED, "the module contains no kernel");
 	function->last_parameter = last_parameter_of(function->lines[function->define_line]);
 	if (!function->last_parameter.length)
 		return err_set(err, PROTON_E_UNSUPPORTED,

@@ -21,7 +21,8 @@ struct ir_marker {
 	uint32_t line;
 	struct slice result; /* "%12" */
 	struct marker marker;
-	bool follows; /* no instruction except markers between it and the previous marker of its block */
+	/* no instruction except markers between it and the previous marker of its block */
+	bool follows;
 };
 
 /*
@@ -34,8 +35,8 @@ struct ir_block {
 	uint32_t end_line;   /* after the last instruction */
 	uint32_t first_marker;
 	uint32_t marker_count;
-	uint32_t
-		first_successor; /* index into successors; a block is listed twice if two edges lead to it */
+	/* index into successors; a block is listed twice if two edges lead to it */
+	uint32_t first_successor;
 	uint32_t successor_count;
 	uint32_t callee; /* callee of its last instruction, or IR_NAME_NONE */
 	bool continues;  /* begins after the call that ends the previous block */
@@ -61,10 +62,10 @@ struct ir_function {
 	uint32_t successor_count;
 	struct ir_marker *markers; /* in text order */
 	uint32_t marker_count;
-	uint32_t
-		outside_markers; /* in functions that are neither the kernel nor instrumented callees */
-	char outside_reason
-		[IR_REASON_MAX]; /* why the first of those functions cannot be instrumented */
+	/* in functions that are neither the kernel nor instrumented callees */
+	uint32_t outside_markers;
+	/* why the first of those functions cannot be instrumented */
+	char outside_reason[IR_REASON_MAX];
 	struct callees *callees; /* NULL: none; owned by the kernel */
 	/* Of a callee: */
 	bool is_callee;

@@ -22,8 +22,8 @@
 #define THREADS_PER_PROCESSOR 2048u
 #define CTAS_PER_PROCESSOR 32u
 #define CTA_ALIGN 128u
-#define CALL_DEPTH_MAX                                                                             \
-	8u /* maximum depth of callees; beyond it, and for recursion, the number of records is unknown */
+/* maximum depth of callees; beyond it, and for recursion, the number of records is unknown */
+#define CALL_DEPTH_MAX 8u
 #define RING_MAX_BYTES (1u << 24) /* 32 of them with slack areas are far below 2^32 */
 
 static uint32_t round_up(uint32_t value, uint32_t to)
@@ -44,13 +44,14 @@ static int choose_units(const struct instrument_options *options, struct instrum
 	uint32_t step = options->warps_per_unit ? options->warps_per_unit : 1;
 
 	if (options->warp_count == 0 || options->warp_count > INSTRUMENT_UNIT_MAX)
-		return err_set(err, PROTON_E_INVALID, "%u warps in a CTA", options->warp_count);
+		return err_set(err, PROTON_E_INVALID, "a CTA cannot have %u warps",
+			       options->warp_count);
 	if (options->threads_per_warp != 32 && options->threads_per_warp != 64)
-		return err_set(err, PROTON_E_INVALID, "%u threads in a warp",
+		return err_set(err, PROTON_E_INVALID, "a warp cannot have %u threads",
 			       options->threads_per_warp);
 	if (options->warps >> options->warp_count)
 		return err_set(err, PROTON_E_INVALID,
-			       "warp %d is to be sampled, but the kernel has %u warps",
+			       "sampling_options selects warp %d, but the kernel has only %u warps",
 			       63 - __builtin_clzll(options->warps), options->warp_count);
 	if (step > options->warp_count)
 		step = options->warp_count;
@@ -156,8 +157,7 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 		wanted = RING_MAX_BYTES;
 	if (wanted < INSTRUMENT_RECORD_BYTES)
 		return err_set(err, PROTON_E_INVALID,
-			       "a buffer of %u bytes holds no record for each of %u warps: "
-			       "buffer_size is %u at least",
+			       "buffer_size %u is too small for %u warps; the minimum is %u",
 			       options->buffer_bytes, layout->unit_count,
 			       layout->unit_count * INSTRUMENT_RECORD_BYTES);
 	if (wanted < RING_UNIT_BYTES)
@@ -171,7 +171,7 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 		wanted *= 2;
 	if (layout->slack_bytes > wanted)
 		return err_set(err, PROTON_E_UNSUPPORTED,
-			       "%u records in one basic block are too many", emit->plan->group_max);
+			       "too many records in one basic block (%u)", emit->plan->group_max);
 	layout->ring_bytes = 0;
 	if (emit->buffer == INSTRUMENT_BUFFER_SHARED)
 		layout->ring_bytes = shared_ring(emit, rings, wanted, options->buffer_bytes > 0);
@@ -282,7 +282,7 @@ static int instrument_with(const struct ir_function *function,
 	/* LLVM reads hwreg(HW_REG_SHADER_CYCLES, 0, 20), which wraps every half millisecond. */
 	if (status == PROTON_OK && strncmp(options->arch, "gfx11", 5) == 0)
 		status = err_set(err, PROTON_E_UNSUPPORTED,
-				 "the cycle counter of %s has 20 bits, too few to measure with",
+				 "%s is not supported: its cycle counter has only 20 bits",
 				 options->arch);
 	if (status == PROTON_OK)
 		status = make_plans(function, &result->layout, plans, err);

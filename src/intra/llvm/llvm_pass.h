@@ -12,7 +12,8 @@
 #include "intra/llvm/ir_function.h"
 
 enum instrument_buffer {
-	INSTRUMENT_BUFFER_SHARED, /* ring buffers in shared memory, copied to global memory at kernel exit */
+	/* ring buffers in shared memory, copied to global memory at kernel exit */
+	INSTRUMENT_BUFFER_SHARED,
 	INSTRUMENT_BUFFER_GLOBAL, /* ring buffers in global memory */
 };
 
@@ -24,8 +25,8 @@ struct instrument_options {
 	uint32_t shared_limit;         /* maximum per CTA on this device; 0: 48 KiB */
 	uint32_t shared_per_processor; /* per SM; 0: the same as shared_limit */
 	enum instrument_buffer buffer;
-	uint32_t
-		buffer_bytes; /* all ring buffers of a CTA; 0: as much as does not reduce occupancy */
+	/* all ring buffers of a CTA; 0: as much as does not reduce occupancy */
+	uint32_t buffer_bytes;
 	uint32_t warps_per_unit; /* granularity; 0 means 1; >= warp_count: one unit per CTA */
 	uint64_t warps;          /* bit i: warp i is sampled; 0: all */
 	uint32_t cta_stride;     /* every n-th CTA is sampled; 0 means 1 */
@@ -38,11 +39,11 @@ struct instrument_result {
 	size_t length;
 	uint32_t shared_bytes; /* shared memory of the instrumented kernel */
 	uint32_t record_count; /* number of places in the text that record */
-	uint32_t
-		ignored_markers; /* markers that stay comments: in functions that cannot be instrumented */
+	/* markers that stay comments: in functions that cannot be instrumented */
+	uint32_t ignored_markers;
 	char ignored_reason[IR_REASON_MAX]; /* an error message, or empty */
-	enum instrument_buffer
-		buffer; /* may be global although shared was requested, if there is not enough space */
+	/* may be global although shared was requested, if there is not enough space */
+	enum instrument_buffer buffer;
 };
 
 /*

@@ -24,10 +24,10 @@ enum obstacle {
 /* Text before and after the function's name. */
 static const char *const reasons[][2] = {
 	[OBSTACLE_NONE] = {"", ""},
-	[OBSTACLE_VISIBLE] = {"", " is visible outside of the kernel's module"},
-	[OBSTACLE_SIGNATURE] = {"the signature of ", " is not understood"},
-	[OBSTACLE_BODY] = {"the instructions of ", " are not understood"},
-	[OBSTACLE_ADDRESS] = {"", " is used in other ways than by plain calls"},
+	[OBSTACLE_VISIBLE] = {"", " is not private to the kernel's module"},
+	[OBSTACLE_SIGNATURE] = {"cannot parse the signature of ", ""},
+	[OBSTACLE_BODY] = {"cannot parse the body of ", ""},
+	[OBSTACLE_ADDRESS] = {"", " is not only called directly"},
 	[OBSTACLE_CALLER] = {"", " is called by a function that cannot be instrumented"},
 	[OBSTACLE_UNCALLED] = {"the kernel does not call ", ""},
 };
@@ -433,7 +433,7 @@ static void say_why(const struct search *search)
 				*at = '?';
 		return;
 	}
-	snprintf(reason, sizeof(kernel->outside_reason), "they are in no function");
+	snprintf(reason, sizeof(kernel->outside_reason), "they are outside any function");
 }
 
 /* The number after the last unnamed parameter, which an entry block without a label has. */

@@ -68,7 +68,7 @@ static enum instrument_kind kind_of(const struct marker *marker, const struct pl
 static int too_many(struct proton_error *err)
 {
 	return err_set(err, PROTON_E_UNSUPPORTED,
-		       "more than %u scopes and kinds of records in one kernel",
+		       "more than %u combinations of scope and record kind in one kernel",
 		       INSTRUMENT_CODE_MAX);
 }
 

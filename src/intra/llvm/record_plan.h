@@ -35,8 +35,8 @@ struct plan_block {
 	int64_t used;        /* on entry: bytes, or PLAN_UNREACHED or PLAN_VARIES */
 	uint32_t first_predecessor;
 	uint32_t predecessor_count; /* edges: a block may be listed twice */
-	uint32_t
-		source; /* if VARIES: the block with the phi or addition that defines the value on entry */
+	/* if VARIES: the block with the phi or addition that defines the value on entry */
+	uint32_t source;
 	bool has_phi;  /* a phi of this block defines the value on entry */
 	bool is_given; /* the value on entry comes from the caller or from a call */
 };

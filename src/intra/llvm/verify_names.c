@@ -71,8 +71,8 @@ static bool definition(const char *line, const char *line_end, struct slice *nam
 
 static int mistake(const char *what, struct slice name, struct proton_error *err)
 {
-	return err_set(err, PROTON_E_UNSUPPORTED, "the text made of it is wrong: it %s %.*s", what,
-		       (int)name.length, name.at);
+	return err_set(err, PROTON_E_UNSUPPORTED, "internal error: the generated LLVM IR %s %.*s",
+		       what, (int)name.length, name.at);
 }
 
 /* The first line is the signature with the parameters. */

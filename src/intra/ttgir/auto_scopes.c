@@ -47,17 +47,17 @@ static char *write_note(const struct sites *sites, uint32_t records)
 	if (!dropped && !sites->missed)
 		return NULL;
 	out_init(&out, -1);
-	out_printf(&out,
-		   "%u of %u automatic scopes are left out, the innermost first, because a warp "
-		   "has room for %u records and a kernel for %u scopes: ",
-		   dropped + sites->missed, sites->scope_count + sites->missed, records,
-		   SCOPES_MAX);
+	out_printf(
+		&out,
+		"%u of %u automatic scopes were omitted, innermost loops first, because a warp can "
+		"hold %u records and a kernel %u scopes: ",
+		dropped + sites->missed, sites->scope_count + sites->missed, records, SCOPES_MAX);
 	for (uint32_t i = 0; i < sites->scope_count && named < NAMES_IN_NOTE; i++)
 		if (sites->scopes[i].is_dropped)
 			out_printf(&out, "%s%s", named++ ? ", " : "", sites->scopes[i].name);
 	if (dropped + sites->missed > named)
 		out_text(&out, ", ...");
-	out_text(&out, "; a larger buffer_size or fewer kinds in auto= help");
+	out_text(&out, "; increase buffer_size or select fewer kinds in auto=");
 	text = out_take(&out, &length);
 	out_fini(&out);
 	return text;
@@ -194,7 +194,8 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 	if (!mode->autos)
 		return PROTON_OK;
 	if (!mlir_unused_prefix(whole, in.prefix))
-		return err_set(err, PROTON_E_UNSUPPORTED, "every register %%proton_... is taken");
+		return err_set(err, PROTON_E_UNSUPPORTED,
+			       "all SSA names of the form %%proton_... are in use");
 	status = sites_find(whole, mode->autos, &sites, err);
 	if (status != PROTON_OK)
 		return status;

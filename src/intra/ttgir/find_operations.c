@@ -124,10 +124,10 @@ struct walk {
 	uint32_t line;
 	struct region regions[MLIR_DEPTH_MAX];
 	uint32_t region_count;
-	struct mlir_location
-		kernel; /* location that passes give to operations without a source line */
-	struct mlir_location
-		before; /* of the last operation with a location in the current block */
+	/* location that passes give to operations without a source line */
+	struct mlir_location kernel;
+	/* of the last operation with a location in the current block */
+	struct mlir_location before;
 	uint32_t unplaced[UNPLACED_MAX];
 	uint32_t unplaced_count;
 	bool is_specializing; /* after "ttg.warp_specialize", before its partitions */

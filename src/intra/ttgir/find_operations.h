@@ -12,8 +12,8 @@ struct site {
 	uint32_t part;       /* number of the partition */
 	bool is_part;        /* a numbered partition */
 	uint32_t start_line; /* the scope starts before this line; for a partition, after it */
-	uint32_t
-		end_line; /* the scope ends after this line; for a partition, before it. SITE_NONE: no end found */
+	/* the scope ends after this line; for a partition, before it. SITE_NONE: no end found */
+	uint32_t end_line;
 	bool is_inner;  /* a partition */
 	uint32_t depth; /* loops around it */
 	uint32_t cost;  /* records per execution */

@@ -18,7 +18,7 @@ static int match_regions(struct mlir_regions *lines, struct proton_error *err)
 		if (mlir_closes_region(trimmed)) {
 			if (!depth)
 				return err_set(err, PROTON_E_UNSUPPORTED,
-					       "line %u: a region ends that has not begun", i + 1);
+					       "line %u: unmatched end of a region", i + 1);
 			if (!mlir_opens_region(trimmed))
 				lines->at[open[--depth]].end = i;
 		} else if (mlir_opens_region(trimmed)) {
@@ -30,7 +30,7 @@ static int match_regions(struct mlir_regions *lines, struct proton_error *err)
 		}
 	}
 	if (depth)
-		return err_set(err, PROTON_E_UNSUPPORTED, "a region does not end");
+		return err_set(err, PROTON_E_UNSUPPORTED, "unterminated region");
 	return PROTON_OK;
 }
 

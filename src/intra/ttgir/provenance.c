@@ -145,8 +145,7 @@ static int add_site(struct walk *walk, const struct marker *marker, bool is_brok
 
 	if (index == SITES_MAX)
 		return err_set(walk->err, PROTON_E_UNSUPPORTED,
-			       "line %u: scopes begin at more than %u places", walk->line + 1,
-			       SITES_MAX);
+			       "line %u: more than %u scope starts", walk->line + 1, SITES_MAX);
 	if (!array_reserve(&out->sites, &walk->site_capacity, out->site_count + 1,
 			   sizeof(*out->sites)))
 		return out_of_memory(walk->err);

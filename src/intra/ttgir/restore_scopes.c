@@ -173,8 +173,7 @@ static int visit_line(struct relocation *re, struct position *at, uint32_t numbe
 	if (scopes)
 		return visit_work(re, at, number, number, line.location, scopes);
 	if (at->open.count && sites_kind_of_op(line.op) == INSTRUMENT_AUTO_LOADS)
-		at->last =
-			number; /* this partition's part of a copy, after the wait for a free buffer */
+		at->last = number; /* its part of a copy, after the wait for a buffer */
 	return PROTON_OK;
 }
 
@@ -276,7 +275,7 @@ static int write_text(struct relocation *re, struct slice text, struct ttgir_res
 
 	if (!mlir_unused_prefix(text, writing.prefix))
 		return err_set(re->err, PROTON_E_UNSUPPORTED,
-			       "every register %%proton_... is taken");
+			       "all SSA names of the form %%proton_... are in use");
 	qsort(re->insertions, re->insertion_count, sizeof(*re->insertions), compare_insertions);
 	out_init(&writing.out, -1);
 	for (uint32_t i = 0; i < re->lines.count; i++) {

@@ -261,7 +261,7 @@ static int translate_event(struct translation *t, const struct mlir_line *line)
 	event = find_event(t, value);
 	if (event == NO_EVENT)
 		return err_set(t->err, PROTON_E_FORMAT,
-			       "line %u: %.*s is no event that proton.allocate_event makes above",
+			       "line %u: %.*s is not defined by an earlier proton.allocate_event",
 			       t->line, value.length > 60 ? 60 : (int)value.length, value.at);
 	write_marker(t, line, true, is_end, t->events[event].name);
 	return PROTON_OK;
@@ -297,7 +297,7 @@ static int translate_line(struct translation *t, struct slice text, bool *is_don
 	if (slice_is(line.op, "proton.allocate_event"))
 		return allocate(t, &line);
 	return err_set(t->err, PROTON_E_FORMAT,
-		       "line %u: %.*s is none of proton.record, proton.event and "
+		       "line %u: unknown operation %.*s; expected proton.record, proton.event or "
 		       "proton.allocate_event",
 		       t->line, line.op.length > 40 ? 40 : (int)line.op.length, line.op.at);
 }
@@ -339,7 +339,8 @@ int ttgir_translate_records(const char *text, size_t length, bool is_amd,
 	if (!slice_find(whole, "proton."))
 		return PROTON_OK;
 	if (!mlir_unused_prefix(whole, t.prefix))
-		return err_set(err, PROTON_E_FORMAT, "every register %%proton_... is taken");
+		return err_set(err, PROTON_E_FORMAT,
+			       "all SSA names of the form %%proton_... are in use");
 	t.events = calloc(EVENTS_MAX, sizeof(*t.events));
 	if (!t.events)
 		return err_set(err, PROTON_E_NOMEM, "out of memory");

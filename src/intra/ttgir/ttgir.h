@@ -51,8 +51,8 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 
 /* When markers must be removed from TTIR before Triton's passes. */
 enum ttgir_strip_markers {
-	TTGIR_FROM_PARTITIONS, /* if a loop will be warp-specialized: no version of Triton keeps markers there */
-	TTGIR_FROM_LOOPS, /* if a loop will be pipelined: this version of Triton cannot predicate markers */
+	TTGIR_FROM_PARTITIONS, /* if a loop will be warp-specialized; no Triton keeps markers */
+	TTGIR_FROM_LOOPS, /* if a loop will be pipelined; this Triton cannot predicate markers */
 	TTGIR_ALWAYS,
 };
 

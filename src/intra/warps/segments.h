@@ -70,8 +70,8 @@ struct warps_sums {
 	uint32_t unit_count;
 	uint32_t scope_count;
 	struct warps_unit units[INSTRUMENT_UNIT_MAX];
-	struct warps_cell
-		*cells; /* by unit, then by scope; the last of each unit: outside scopes */
+	/* by unit, then by scope; the last of each unit: outside scopes */
+	struct warps_cell *cells;
 	struct warps_async *asyncs; /* by scope */
 };
 

@@ -13,9 +13,8 @@
 
 struct warps_roles {
 	uint32_t count;
-	uint8_t of[INSTRUMENT_UNIT_MAX]; /* WARPS_NO_ROLE: the unit never finished */
-	uint32_t scope
-		[INSTRUMENT_UNIT_MAX]; /* by role: the scope that distinguishes it, or DECODE_NONE */
+	uint8_t of[INSTRUMENT_UNIT_MAX];     /* WARPS_NO_ROLE: the unit never finished */
+	uint32_t scope[INSTRUMENT_UNIT_MAX]; /* by role: a scope only it has, or DECODE_NONE */
 };
 
 void warps_roles_find(const struct warps_sums *sums, const struct warps_kinds *kinds,
