@@ -19,7 +19,7 @@ from intra_support import compile_to_llvm, instrument
 from triton import knobs
 
 HEADER = (
-    Path(__file__).resolve().parents[2] / "src" / "backend" / "instrument" / "calibrate_kernel.h"
+    Path(__file__).resolve().parents[2] / "src" / "backend" / "intra" / "calibrate_kernel.h"
 )
 NAME = "proton_calibrate"
 ARCH = "sm_80"

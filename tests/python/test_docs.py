@@ -142,15 +142,15 @@ def test_every_environment_variable_is_in_the_guide():
 
 def test_every_loss_is_in_the_guide():
     text = read("docs", "guide", "failures.md")
-    code = "\n".join(path.read_text() for path in (ROOT / "src" / "record").glob("*.c"))
+    code = "\n".join(path.read_text() for path in (ROOT / "src" / "record").rglob("*.c"))
     names = re.findall(r'\{"([^"]+)", true\}', code)
     assert len(names) >= 4
     assert [name for name in names if f"| `{name}` |" not in text] == []
 
 
 def test_the_viewer_says_what_helps_against_every_loss():
-    losses = re.findall(r'"(lost: [^"]+)",\s+true', read("src", "record", "store.c"))
-    table = read("src", "viewer", "input.c").split("} cures[] = {")[1].split("};")[0]
+    losses = re.findall(r'"(lost: [^"]+)",\s+true', read("src", "record", "store", "store.c"))
+    table = read("src", "viewer", "query", "input.c").split("} cures[] = {")[1].split("};")[0]
     cures = re.findall(r'\{"([^"]+)",', table)
     assert len(losses) > 8
     assert [loss for loss in losses if not any(cure in loss for cure in cures)] == []
