@@ -92,9 +92,15 @@ static inline size_t ext_slot_index(const void *key, size_t cnt)
 }
 #endif
 
-#ifndef Py_BEGIN_CRITICAL_SECTION /* before 3.13 */
-#define Py_BEGIN_CRITICAL_SECTION(object) {
-#define Py_END_CRITICAL_SECTION() }
+/* A block with the lock of an object. */
+#ifdef Py_GIL_DISABLED
+#define EXT_BEGIN_CRITICAL(object) Py_BEGIN_CRITICAL_SECTION(object)
+#define EXT_END_CRITICAL() Py_END_CRITICAL_SECTION()
+#else
+#define EXT_BEGIN_CRITICAL(object)                                                                 \
+	{                                                                                          \
+		(void)(object);
+#define EXT_END_CRITICAL() }
 #endif
 
 /* The value of a key, a new reference. 1; 0 and NULL: there is none; -1 with an exception. */

@@ -68,14 +68,14 @@ static int check_metrics(PyObject *metrics, bool is_timed)
 static void member_set(struct scope *self, PyObject **member, PyObject *object)
 {
 	PyObject *old;
-	Py_BEGIN_CRITICAL_SECTION(self);
+	EXT_BEGIN_CRITICAL(self);
 	old = *member;
 	*member = object;
 	if (member == &self->name)
 		self->known = 0;
 	else if (object && !PyObject_GC_IsTracked((PyObject *)self))
 		PyObject_GC_Track((PyObject *)self);
-	Py_END_CRITICAL_SECTION();
+	EXT_END_CRITICAL();
 	Py_XDECREF(old);
 }
 
@@ -83,9 +83,9 @@ static void member_set(struct scope *self, PyObject **member, PyObject *object)
 static PyObject *member_get(struct scope *self, PyObject **member)
 {
 	PyObject *object;
-	Py_BEGIN_CRITICAL_SECTION(self);
+	EXT_BEGIN_CRITICAL(self);
 	object = Py_NewRef(*member ? *member : Py_None);
-	Py_END_CRITICAL_SECTION();
+	EXT_END_CRITICAL();
 	return object;
 }
 
@@ -268,13 +268,13 @@ static bool entry_push(struct scope *self, const struct open_entry *entry, const
 		       uint64_t known)
 {
 	struct open_entry *made;
-	Py_BEGIN_CRITICAL_SECTION(self);
+	EXT_BEGIN_CRITICAL(self);
 	made = entry_make(self);
 	if (made)
 		*made = *entry;
 	if (self->name == name)
 		self->known = known;
-	Py_END_CRITICAL_SECTION();
+	EXT_END_CRITICAL();
 	return made != NULL;
 }
 
@@ -308,9 +308,9 @@ static bool entry_take(struct scope *self, uint64_t task, uint64_t *token_out)
 static bool entry_pop(struct scope *self, uint64_t task, uint64_t *token_out)
 {
 	bool is_taken;
-	Py_BEGIN_CRITICAL_SECTION(self);
+	EXT_BEGIN_CRITICAL(self);
 	is_taken = entry_take(self, task, token_out);
-	Py_END_CRITICAL_SECTION();
+	EXT_END_CRITICAL();
 	return is_taken;
 }
 
@@ -339,11 +339,11 @@ static PyObject *scope_enter(PyObject *object, PyObject *unused)
 	PyObject *name, *metrics;
 	uint64_t known;
 	(void)unused;
-	Py_BEGIN_CRITICAL_SECTION(self);
+	EXT_BEGIN_CRITICAL(self);
 	name = Py_NewRef(self->name);
 	metrics = Py_XNewRef(self->metrics);
 	known = self->known;
-	Py_END_CRITICAL_SECTION();
+	EXT_END_CRITICAL();
 	bool is_entered = enter(self, name, known, &entry);
 	Py_DECREF(name);
 	if (is_entered && metrics && entry.token != 0 &&
