@@ -150,7 +150,8 @@ def test_every_loss_is_in_the_guide():
 
 def test_the_viewer_says_what_helps_against_every_loss():
     losses = re.findall(r'"(lost: [^"]+)",\s+true', read("src", "record", "store", "store.c"))
-    table = read("src", "viewer", "query", "input.c").split("} cures[] = {")[1].split("};")[0]
+    code = read("src", "viewer", "query", "input.c")
+    table = re.split(r"} (?:cures|remedies)\[\] = {", code)[1].split("};")[0]
     cures = re.findall(r'\{"([^"]+)",', table)
     assert len(losses) > 8
     assert [loss for loss in losses if not any(cure in loss for cure in cures)] == []
