@@ -220,7 +220,7 @@ bool frames_walk_own(struct frame_walk *walk, PyThreadState *thread)
 static bool is_coroutine(const struct own_frame *frame)
 {
 	return frame->owner == OWNED_BY_GENERATOR &&
-	       (frame->code->co_flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE));
+	       (code_of(frame)->co_flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE));
 }
 
 bool frames_find_coroutines(PyThreadState *thread, struct frame_coroutines *out)
