@@ -23,4 +23,10 @@ int err_errno(struct proton_error *err, int errnum, const char *format, ...)
 #define err_errno(err, errnum, ...) ((err_errno)(err, errnum, __VA_ARGS__), PROTON_E_IO)
 #endif
 
+/* Sets `err` (NULL ok) to "out of memory" and returns PROTON_E_NOMEM. */
+static inline int err_nomem(struct proton_error *err)
+{
+	return err_set(err, PROTON_E_NOMEM, "out of memory");
+}
+
 #endif

@@ -19,7 +19,7 @@ int strings_init(struct strings *strings, size_t reserve_bytes, struct proton_er
 	strings->slots = calloc(FIRST_SLOTS, sizeof(*strings->slots));
 	if (!strings->slots) {
 		region_release(&strings->pool);
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	}
 	strings->slot_count = FIRST_SLOTS;
 	strings_add(strings, "", 0);

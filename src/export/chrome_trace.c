@@ -411,7 +411,7 @@ static int write_events(struct chrome *chrome, struct proton_error *err)
 	chrome->kept_length = calloc(chrome->profile->node_count, sizeof(*chrome->kept_length));
 	chrome->intra = chrome_intra_new(&chrome->timeline, chrome->out, &chrome->has_events);
 	if (!chrome->kept || !chrome->kept_length || !chrome->intra)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	look_at_lanes(chrome);
 	chrome->is_intra = chrome_intra_has_any(&chrome->timeline) && instruments(chrome->profile);
 	write_head(chrome);
@@ -420,7 +420,7 @@ static int write_events(struct chrome *chrome, struct proton_error *err)
 	if (chrome_intra_has_failed(chrome->intra))
 		chrome->failed = true;
 	if (status == PROTON_OK && chrome->failed)
-		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+		status = err_nomem(err);
 	return status;
 }
 

@@ -155,5 +155,5 @@ int export_csv(struct export_view *view, struct out *out, struct proton_error *e
 	free(csv.lengths);
 	if (is_too_long)
 		return bounds_refuse(view->profile, err);
-	return has_memory ? PROTON_OK : err_set(err, PROTON_E_NOMEM, "out of memory");
+	return has_memory ? PROTON_OK : err_nomem(err);
 }

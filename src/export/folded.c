@@ -94,5 +94,5 @@ int export_folded(struct export_view *view, struct out *out, struct proton_error
 	free(folded.lengths);
 	if (is_too_long)
 		return bounds_refuse(view->profile, err);
-	return has_memory ? PROTON_OK : err_set(err, PROTON_E_NOMEM, "out of memory");
+	return has_memory ? PROTON_OK : err_nomem(err);
 }

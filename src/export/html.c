@@ -388,5 +388,5 @@ int export_html(struct export_view *view, struct out *out, struct proton_error *
 	out_bytes(out, html_page_tail, html_page_tail_bytes);
 	html_nodes_fini(&nodes[0]);
 	html_nodes_fini(&nodes[1]);
-	return has_memory ? PROTON_OK : err_set(err, PROTON_E_NOMEM, "out of memory");
+	return has_memory ? PROTON_OK : err_nomem(err);
 }

@@ -707,13 +707,13 @@ static int write_trace(struct perfetto *p, struct proton_error *err)
 	p->known_stacks = new_bits(p->profile->node_count);
 	p->known_counters = new_bits(p->profile->metric_count);
 	if (!p->known_frames || !p->known_stacks || !p->known_counters)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	write_head(p);
 	write_losses(p);
 	status = timeline_walk(&p->timeline, &sink, err);
 	write_arrows(p);
 	if (status == PROTON_OK && (p->failed || p->text.errnum))
-		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+		status = err_nomem(err);
 	return status;
 }
 

@@ -449,5 +449,5 @@ int export_pprof(struct export_view *view, struct out *out, struct proton_error 
 	give_to_gzip(&pprof, 0);
 	gzip_end(&pprof.gzip);
 	pprof_fini(&pprof);
-	return pprof.is_out_of_memory ? err_set(err, PROTON_E_NOMEM, "out of memory") : PROTON_OK;
+	return pprof.is_out_of_memory ? err_nomem(err) : PROTON_OK;
 }

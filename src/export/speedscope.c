@@ -254,6 +254,5 @@ int export_speedscope(struct export_view *view, struct out *out, struct proton_e
 	out_fini(&speedscope.scratch);
 	free(speedscope.index_of_frame);
 	free(speedscope.path);
-	return speedscope.is_out_of_memory ? err_set(err, PROTON_E_NOMEM, "out of memory")
-					   : PROTON_OK;
+	return speedscope.is_out_of_memory ? err_nomem(err) : PROTON_OK;
 }

@@ -283,7 +283,7 @@ int timeline_init(struct timeline *timeline, const struct profile *profile,
 			return PROTON_OK;
 	}
 	timeline_fini(timeline);
-	return err_set(err, PROTON_E_NOMEM, "out of memory");
+	return err_nomem(err);
 }
 
 void timeline_fini(struct timeline *timeline)
@@ -663,7 +663,7 @@ int timeline_walk(struct timeline *timeline, const struct timeline_sink *sink,
 			walk_graph(&walk, lane);
 			walk_stream(&walk, lane);
 		} else if (!walk_thread(&walk, lane)) {
-			return err_set(err, PROTON_E_NOMEM, "out of memory");
+			return err_nomem(err);
 		}
 	}
 	return PROTON_OK;

@@ -241,7 +241,7 @@ int tree_plan_init(struct tree_plan *plan, const struct profile *profile, struct
 	if (!profile->out_of_memory && make_keys(plan) && make_devices(plan))
 		return PROTON_OK;
 	tree_plan_fini(plan);
-	return err_set(err, PROTON_E_NOMEM, "out of memory");
+	return err_nomem(err);
 }
 
 void tree_plan_fini(struct tree_plan *plan)
@@ -570,7 +570,7 @@ int plan_texts_of_frames(struct plan_texts *texts, const struct tree_plan *plan,
 	out_init(&texts->encoded, -1);
 	texts->offsets = malloc((profile->frame_count + 1) * sizeof(*texts->offsets));
 	if (!texts->offsets)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	for (uint32_t i = 0; i < profile->frame_count; i++) {
 		texts->offsets[i] = texts->bytes.length;
 		if (texts->bytes.length < most)
@@ -599,7 +599,7 @@ int plan_texts_of_keys(struct plan_texts *texts, const struct tree_plan *plan,
 	out_init(&texts->bytes, -1);
 	texts->offsets = malloc((plan->key_count + 1) * sizeof(*texts->offsets));
 	if (!texts->offsets)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	for (size_t i = 0; i < plan->key_count; i++) {
 		texts->offsets[i] = texts->bytes.length;
 		encode(&texts->bytes, plan->keys[i].text, plan->keys[i].length);

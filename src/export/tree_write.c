@@ -488,7 +488,7 @@ int tree_write(const struct profile *profile, const struct tree_format *format, 
 		format->end_array(context);
 		format->whole(context, false);
 		if (writer.is_out_of_memory)
-			status = err_set(err, PROTON_E_NOMEM, "out of memory");
+			status = err_nomem(err);
 	}
 	plan_texts_fini(&writer.frames);
 	plan_texts_fini(&writer.keys);

@@ -529,7 +529,7 @@ int json_error(const struct json_reader *reader, struct proton_error *err)
 	if (!reader->failure)
 		return err_set(err, PROTON_E_STATE, "no error");
 	if (reader->failure == out_of_memory)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	for (const char *at = reader->bytes; at < reader->failed_at; at++)
 		line += *at == '\n';
 	return err_set(err, PROTON_E_FORMAT, "line %zu, byte %zu: %s", line,

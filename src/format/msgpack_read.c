@@ -283,7 +283,7 @@ int msgpack_error(const struct msgpack_reader *reader, struct proton_error *err)
 	if (!reader->failure)
 		return err_set(err, PROTON_E_STATE, "no error");
 	if (reader->failure == out_of_memory)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	return err_set(err, PROTON_E_FORMAT, "byte %zu: %s", (size_t)(reader->at - reader->bytes),
 		       reader->failure);
 }

@@ -190,7 +190,7 @@ static int create(struct profile_file *file, const char *path, bool is_own,
 	*file = (struct profile_file){.place.fd = -1};
 	if (!path) {
 		file->header = calloc(1, PROFILE_FILE_HEADER_BYTES);
-		status = file->header ? PROTON_OK : err_set(err, PROTON_E_NOMEM, "out of memory");
+		status = file->header ? PROTON_OK : err_nomem(err);
 	} else {
 		status = is_own ? working_file_create_own(&file->place, path, err)
 				: working_file_create(&file->place, path, err);
@@ -249,7 +249,7 @@ int profile_file_write(const struct profile_view *view, struct out *out, struct 
 	uint64_t offset = PROFILE_FILE_HEADER_BYTES;
 
 	if (!header)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	memcpy(header->magic, PROFILE_FILE_MAGIC, sizeof(header->magic));
 	header->major = PROFILE_FILE_MAJOR;
 	header->minor = PROFILE_FILE_MINOR;

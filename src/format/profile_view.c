@@ -144,7 +144,7 @@ int profile_view_open(struct profile_view *view, const void *bytes, size_t lengt
 		return err_set(err, PROTON_E_FORMAT, "profile file cut within its header");
 	header = malloc(sizeof(*header)); /* a copy: the bytes need not be aligned */
 	if (!header)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	memcpy(header, bytes, sizeof(*header));
 	if (header->major != PROFILE_FILE_MAJOR) {
 		status = err_set(err, PROTON_E_FORMAT,
@@ -172,7 +172,7 @@ int profile_view_open(struct profile_view *view, const void *bytes, size_t lengt
 			continue; /* of a later minor version */
 		if (!open_table(view, header, bytes, length, &header->tables[i])) {
 			profile_view_fini(view);
-			status = err_set(err, PROTON_E_NOMEM, "out of memory");
+			status = err_nomem(err);
 			goto out;
 		}
 	}

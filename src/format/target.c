@@ -130,7 +130,7 @@ int target_stem(const char *name, char **stem_out, struct proton_error *err)
 		return status;
 	if (asprintf(stem_out, "%s%s%.*s", current, *current ? "/" : "", (int)(prefix + length),
 		     name) < 0)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	return PROTON_OK;
 }
 

@@ -145,7 +145,7 @@ static int move_aside(const struct working_file *file, uint32_t pid, char **move
 		char *to = numbered(file->path, pid, number + i);
 
 		if (!to)
-			return err_set(err, PROTON_E_NOMEM, "out of memory");
+			return err_nomem(err);
 		if (rename_to_free(file->path, to)) {
 			free(*moved_out);
 			*moved_out = to;
@@ -187,7 +187,7 @@ static int make_way(struct working_file *file, int fd, struct proton_error *err)
 	ssize_t n;
 
 	if (!header)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	n = pread(fd, header, sizeof(*header), 0);
 	/* Of a process that was killed while it started. */
 	is_unstarted = n == (ssize_t)sizeof(*header) && fstat(fd, &st) == 0 &&
@@ -316,7 +316,7 @@ int working_file_create(struct working_file *file, const char *path, struct prot
 
 	*file = (struct working_file){.fd = -1, .path = strdup(path)};
 	if (!file->path)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	status = take_name(file, false, err);
 	if (status != PROTON_OK)
 		working_file_close(file);
@@ -344,7 +344,7 @@ int working_file_create_own(struct working_file *file, const char *path, struct 
 		free(file->path);
 		file->path = numbered(path, pid, number);
 		if (!file->path)
-			return err_set(err, PROTON_E_NOMEM, "out of memory");
+			return err_nomem(err);
 		status = take_name(file, true, err);
 		/* A process that had the number may have ended just now and left its output. */
 		if (status == PROTON_OK &&

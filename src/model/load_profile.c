@@ -661,7 +661,7 @@ int profile_load_view(const struct profile_view *view, uint32_t phase, struct pr
 	int status = PROTON_OK;
 
 	if (!profile)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	if (!alloc_maps(&loader)) {
 		profile->out_of_memory = true;
 	} else if (!select_epochs(&loader, phase)) {
@@ -686,7 +686,7 @@ int profile_load_view(const struct profile_view *view, uint32_t phase, struct pr
 		take_events(&loader);
 	}
 	if (status == PROTON_OK && profile->out_of_memory)
-		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+		status = err_nomem(err);
 	free_maps(&loader);
 	if (status == PROTON_OK)
 		*out = profile;

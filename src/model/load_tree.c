@@ -322,14 +322,14 @@ int load_tree(const struct token_source *source, struct profile **out, struct pr
 	int status = PROTON_OK;
 
 	if (!profile)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	loader.time = profile_string(profile, "time (ns)", 9);
 	loader.count = profile_string(profile, "count", 5);
 	loader.device_id = profile_string(profile, "device_id", 9);
 	loader.device_type = profile_string(profile, "device_type", 11);
 	is_whole = !profile->out_of_memory && read_list(&loader, &is_tree);
 	if (profile->out_of_memory)
-		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+		status = err_nomem(err);
 	else if (!is_whole && !(is_tree && source->is_truncated(source->reader)))
 		status = fail_load(source, is_tree, err);
 	if (status == PROTON_OK) {
@@ -339,7 +339,7 @@ int load_tree(const struct token_source *source, struct profile **out, struct pr
 		settle_metrics(profile, &loader.root);
 	}
 	if (status == PROTON_OK && profile->out_of_memory)
-		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+		status = err_nomem(err);
 	free(loader.stack);
 	free(loader.last_uses);
 	free(loader.root.names);

@@ -138,7 +138,7 @@ int rollup_percentile(const struct profile *profile, double share, struct column
 	free(nodes);
 	if (!has_memory) {
 		free(values);
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	}
 	*out = (struct column){.value = values, .is_inclusive = true};
 	return PROTON_OK;

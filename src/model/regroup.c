@@ -37,7 +37,7 @@ static int begin(struct regroup *regroup, const struct profile *source, const bo
 		regroup->merge = merge_new(regroup->target);
 	if (!regroup->merge) {
 		profile_free(regroup->target);
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	}
 	merge_source(regroup->merge, source);
 	merge_about(regroup->merge);
@@ -52,7 +52,7 @@ static int end(struct regroup *regroup, struct profile **out, struct proton_erro
 	free(regroup->inner);
 	if (regroup->target->out_of_memory) {
 		profile_free(regroup->target);
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	}
 	*out = regroup->target;
 	return PROTON_OK;

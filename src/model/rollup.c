@@ -35,7 +35,7 @@ static int column_init(struct column *column, const struct profile *profile, boo
 		column->exact = calloc(count, sizeof(*column->exact));
 	if (!column->value || (is_exact && !column->exact)) {
 		column_fini(column);
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	}
 	for (size_t i = 0; i < count; i++)
 		column->value[i] = NAN;
@@ -307,7 +307,7 @@ static int extremes(const struct profile *profile, bool is_min, uint32_t device,
 	states = calloc(profile->node_count, 1);
 	if (!states) {
 		column_fini(&column);
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	}
 	for (uint32_t node = 0; node < profile->node_count; node++) {
 		const struct profile_kernel *kernel;

@@ -20,7 +20,7 @@ static int own_table(struct profile_trace *trace, struct profile_view *view, enu
 		return PROTON_OK;
 	trace->owned[table] = malloc(bytes);
 	if (!trace->owned[table])
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	memcpy(trace->owned[table], *rows, bytes);
 	*rows = trace->owned[table];
 	return PROTON_OK;

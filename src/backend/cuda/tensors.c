@@ -375,7 +375,7 @@ static int launch(struct append *append, const struct device_metric *metric,
 	int status;
 
 	if (!tensor)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	launching = tensor;
 	status = append_launch(append, id_of(tensor), metric->address, metric->bytes, err);
 	launching = NULL;

@@ -70,7 +70,7 @@ static int prepare(struct calibration *it, struct proton_error *err)
 	bytes = (size_t)LAUNCHES * it->layout.cta_bytes;
 	it->bytes = malloc(bytes);
 	if (!it->bytes)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	result = driver.cuModuleLoadData(&it->module, calibrate_kernel);
 	if (result) {
 		it->module = NULL;
@@ -262,8 +262,7 @@ int calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_erro
 	if (status == PROTON_OK)
 		status = copy_back(&it, err);
 	if (status == PROTON_OK)
-		status = look_at_all(&it, &least) ? reckon(&least, out, err)
-						  : err_set(err, PROTON_E_NOMEM, "out of memory");
+		status = look_at_all(&it, &least) ? reckon(&least, out, err) : err_nomem(err);
 	release(&it);
 	return status;
 }

@@ -29,13 +29,13 @@ int loaded_kernels_add(uint64_t function, const char *name, const char *layout, 
 
 	if (!kernel || status != PROTON_OK) {
 		free(kernel);
-		return status != PROTON_OK ? status : err_set(err, PROTON_E_NOMEM, "out of memory");
+		return status != PROTON_OK ? status : err_nomem(err);
 	}
 	status = layout_read(layout, strlen(layout), &kernel->layout, err);
 	kernel->name = strdup(name);
 	kernel->frame = frames_add(FRAME_KERNEL, name, strlen(name));
 	if (status == PROTON_OK && (!kernel->name || kernel->frame == FRAME_NONE))
-		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+		status = err_nomem(err);
 	if (status != PROTON_OK) {
 		layout_fini(&kernel->layout);
 		free(kernel->name);

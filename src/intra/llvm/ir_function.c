@@ -226,7 +226,7 @@ static bool add_marker(struct ir_function *function, size_t *capacity, uint32_t 
 
 static int out_of_memory(struct proton_error *err)
 {
-	return err_set(err, PROTON_E_NOMEM, "out of memory");
+	return err_nomem(err);
 }
 
 static int not_understood(uint32_t line, struct proton_error *err)

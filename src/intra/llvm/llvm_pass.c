@@ -243,7 +243,7 @@ static int make_plans(const struct ir_function *kernel, struct instrument_layout
 	}
 	if (status == PROTON_OK &&
 	    ((callees && !find_max(kernel, plans)) || !static_nesting(kernel, plans, layout)))
-		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+		status = err_nomem(err);
 	return status;
 }
 
@@ -260,7 +260,7 @@ static int make_text(struct emit *emit, struct instrument_result *result, struct
 		result->text = out_take(&out, &result->length);
 	out_fini(&out);
 	if (status == PROTON_OK && !result->text)
-		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+		status = err_nomem(err);
 	return status == PROTON_OK ? verify_names(result->text, result->length, err) : status;
 }
 
@@ -310,7 +310,7 @@ static int instrument(const struct ir_function *function, const struct instrumen
 	int status;
 
 	if (!plans)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	status = instrument_with(function, options, plans, result, err);
 	for (uint32_t i = 0; i < count; i++)
 		plan_fini(&plans[i]);

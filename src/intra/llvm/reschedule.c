@@ -386,7 +386,7 @@ static int move(struct motion *motion, char **text_out, size_t *length_out,
 	if (!motion->moves || !ir_names_init(&motion->names, NAMES_MAX) || !motion->loops ||
 	    !find_groups(motion) ||
 	    !hoist_vector_ops(motion->function, motion->moves, &motion->hoists))
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	if (!motion->group_count && !motion->hoists)
 		return PROTON_OK;
 	out_init(&out, -1);
@@ -395,7 +395,7 @@ static int move(struct motion *motion, char **text_out, size_t *length_out,
 	if (status == PROTON_OK) {
 		*text_out = out_take(&out, length_out);
 		if (!*text_out)
-			status = err_set(err, PROTON_E_NOMEM, "out of memory");
+			status = err_nomem(err);
 	}
 	out_fini(&out);
 	return status;

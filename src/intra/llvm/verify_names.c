@@ -125,7 +125,7 @@ static int check_body(struct body *body, struct proton_error *err)
 	int status;
 
 	if (!ir_names_init(&body->names, count_definitions(body)))
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	status = find_definitions(body, err);
 	if (status == PROTON_OK)
 		status = find_uses(body, err);

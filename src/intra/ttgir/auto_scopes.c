@@ -160,7 +160,7 @@ static int insert(struct slice text, const struct sites *sites, struct insertion
 	int status;
 
 	if (!around)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	out_init(&out, -1);
 	in->out = &out;
 	in->sites = sites;
@@ -169,7 +169,7 @@ static int insert(struct slice text, const struct sites *sites, struct insertion
 	if (status == PROTON_OK && in->marker_count) {
 		result->text = out_take(&out, &result->length);
 		if (!result->text)
-			status = err_set(err, PROTON_E_NOMEM, "out of memory");
+			status = err_nomem(err);
 	}
 	out_fini(&out);
 	in->out = NULL;
@@ -201,7 +201,7 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 		return status;
 	records = records_of_ring(mode, sites.warp_count);
 	if (!sites_name(&sites)) {
-		status = err_set(err, PROTON_E_NOMEM, "out of memory");
+		status = err_nomem(err);
 	} else {
 		sites_limit(&sites, SCOPES_MAX, records);
 		status = insert(whole, &sites, &in, result, err);

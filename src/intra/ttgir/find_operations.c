@@ -381,7 +381,7 @@ int sites_find(struct slice text, uint32_t autos, struct sites *out, struct prot
 	if (!walk || !out->sites || !mlir_locations_read(text, &walk->locations)) {
 		free(walk);
 		sites_fini(out);
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	}
 	walk->found = out;
 	walk->kernel = place_of_kernel(walk, text);

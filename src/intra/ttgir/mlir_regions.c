@@ -42,7 +42,7 @@ int mlir_regions_read(struct slice text, struct mlir_regions *out, struct proton
 	*out = (struct mlir_regions){0};
 	while (status == PROTON_OK && mlir_take_line(&text, &line)) {
 		if (!array_reserve(&out->at, &out->capacity, out->count + 1, sizeof(*out->at)))
-			status = err_set(err, PROTON_E_NOMEM, "out of memory");
+			status = err_nomem(err);
 		else
 			out->at[out->count++] =
 				(struct mlir_region_line){line, slice_trim(line), MLIR_NO_LINE};

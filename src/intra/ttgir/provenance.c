@@ -122,7 +122,7 @@ struct walk {
 
 static int out_of_memory(struct proton_error *err)
 {
-	return err_set(err, PROTON_E_NOMEM, "out of memory");
+	return err_nomem(err);
 }
 
 static int add_operation(struct walk *walk, struct slice location, const struct origin_set *set)

@@ -45,7 +45,7 @@ struct position {
 
 static int out_of_memory(struct proton_error *err)
 {
-	return err_set(err, PROTON_E_NOMEM, "out of memory");
+	return err_nomem(err);
 }
 
 /* ------------------------------------------------------------------ scopes */

@@ -119,7 +119,7 @@ int ttgir_strip_markers(const char *text, size_t length, enum ttgir_strip_marker
 	if (status == PROTON_OK && is_wanted && result->scope_count) {
 		result->text = out_take(&out, &result->length);
 		if (!result->text)
-			status = err_set(err, PROTON_E_NOMEM, "out of memory");
+			status = err_nomem(err);
 	}
 	out_fini(&out);
 	return status;

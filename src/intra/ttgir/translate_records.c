@@ -343,7 +343,7 @@ int ttgir_translate_records(const char *text, size_t length, bool is_amd,
 			       "all SSA names of the form %%proton_... are in use");
 	t.events = calloc(EVENTS_MAX, sizeof(*t.events));
 	if (!t.events)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	out_init(&out, -1);
 	status = translate(&t, whole);
 	if (status == PROTON_OK)
@@ -352,7 +352,7 @@ int ttgir_translate_records(const char *text, size_t length, bool is_amd,
 		result->text = out_take(&out, &result->length);
 		result->scope_count = t.marker_count;
 		if (!result->text)
-			status = err_set(err, PROTON_E_NOMEM, "out of memory");
+			status = err_nomem(err);
 	}
 	out_fini(&out);
 	free(t.events);

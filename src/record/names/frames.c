@@ -93,7 +93,7 @@ int frames_init(struct proton_error *err)
 		frame_count = 1;
 		context_count = 1;
 		if (status == PROTON_OK && !add_others())
-			status = err_set(err, PROTON_E_NOMEM, "out of memory");
+			status = err_nomem(err);
 		if (status == PROTON_OK) {
 			/* release: pairs with frames_are_ready's acquire */
 			atomic_store_explicit(&ready, true, memory_order_release);

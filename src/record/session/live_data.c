@@ -61,7 +61,7 @@ int proton_data_get(int id, uint32_t phase, const char *format_name, char **byte
 	if (status == PROTON_OK) {
 		*bytes_out = out_take(&out, length_out);
 		if (!*bytes_out)
-			status = err_set(err, PROTON_E_NOMEM, "out of memory");
+			status = err_nomem(err);
 	}
 	out_fini(&out);
 	profile_free(profile);

@@ -99,7 +99,7 @@ static int open_under_own_name(struct session *session, const char *working,
 	path = strndup(own, strlen(own) - strlen(".proton"));
 	if (!path) {
 		store_fini(&session->store, true);
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	}
 	if (!(session->flags & PROTON_SESSION_QUIET))
 		note("another process is writing %s; this one writes %s", session->path, path);
@@ -116,7 +116,7 @@ static int open_elsewhere(struct session *session, struct proton_error *err)
 	int status;
 
 	if (asprintf(&working, "/dev/shm/proton-%d-%s.proton", (int)getpid(), base) < 0)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	status = create_store(session, working, err);
 	if (status == PROTON_OK) {
 		note("%s cannot hold the working file; it is %s until the end", session->path,
@@ -144,7 +144,7 @@ int output_open(struct session *session, struct proton_error *err)
 		return status;
 	file_replace_clean(session->path);
 	if (asprintf(&working, "%s.proton", session->path) < 0)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	status = create_store(session, working, err);
 	if (status == PROTON_E_BUSY)
 		status = open_under_own_name(session, working, err);
@@ -228,7 +228,7 @@ static int export_phase(struct session *session, const struct export_format *for
 		if (length < 0)
 			path = NULL;
 		status = path ? export_to_path(session, format, profile, path, err)
-			      : err_set(err, PROTON_E_NOMEM, "out of memory");
+			      : err_nomem(err);
 	}
 	free(path);
 	profile_free(profile);
@@ -273,7 +273,7 @@ static int keep_working_file(struct session *session, struct proton_error *err)
 	if (keeps_earlier_working_file(session))
 		return PROTON_OK;
 	if (asprintf(&path, "%s.proton", session->path) < 0)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	profile_file_view(&session->store.file, &view);
 	view.end_ns = clock_real_ns();
 	status = file_replace_begin(&file, path, err);

@@ -67,9 +67,7 @@ static uint32_t free_trace(void)
 /* Opens the session's files and fills in what every profile begins with. */
 static int open_store(struct session *session, struct proton_error *err)
 {
-	int status = session->mode && session->format
-			     ? output_open(session, err)
-			     : err_set(err, PROTON_E_NOMEM, "out of memory");
+	int status = session->mode && session->format ? output_open(session, err) : err_nomem(err);
 
 	if (status != PROTON_OK)
 		return status;

@@ -336,6 +336,6 @@ int proton_metrics_add_device(struct proton_context where,
 			       metric->name);
 	reading.name = metric_name_add(metric->name);
 	if (reading.name == METRIC_NAME_NONE)
-		return err_set(err, PROTON_E_NOMEM, "out of memory");
+		return err_nomem(err);
 	return backend->read_metric(&reading, err);
 }

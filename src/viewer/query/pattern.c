@@ -192,7 +192,7 @@ int pattern_compile(regex_t *regex, const char *pattern, struct proton_error *er
 	out_init(&posix, -1);
 	status = translate(&posix, pattern, &flags, &cause);
 	if (status == PROTON_OK && posix.errnum) {
-		status = err_set(&cause, PROTON_E_NOMEM, "out of memory");
+		status = err_nomem(&cause);
 	} else if (status == PROTON_OK) {
 		int code = regcomp(regex, posix.bytes, flags);
 
