@@ -1,4 +1,4 @@
-/* Growable arrays. See array.h. */
+/* Growable arrays: doubling reallocation. */
 #include "base/array.h"
 
 #include <stdint.h>

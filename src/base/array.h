@@ -1,4 +1,4 @@
-/* Growable arrays: one helper for the `pointer, count, capacity` triples used all over. */
+/* Growable arrays for the `pointer, count, capacity` triples used throughout. */
 #ifndef BASE_ARRAY_H
 #define BASE_ARRAY_H
 
@@ -9,7 +9,8 @@
 
 /*
  * Makes room for `count` elements of `element_bytes` in *data (malloc'd, or NULL with *capacity 0),
- * doubling. False when memory is out; *data is then unchanged. New elements are not initialised.
+ * doubling the capacity. False if out of memory; *data is then unchanged. New elements are not
+ * initialized.
  */
 bool array_reserve(void *data, size_t *capacity, size_t count, size_t element_bytes);
 

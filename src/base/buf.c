@@ -1,4 +1,4 @@
-/* Output bytes. See buf.h. */
+/* Output buffers and reading of whole files. */
 #include "base/buf.h"
 
 #include <errno.h>
@@ -169,7 +169,7 @@ void out_fini(struct out *out)
 	out->capacity = 0;
 }
 
-/* Room for what the file says it has, once its head is right. */
+/* Reserves the size that the file reports, once its head has been checked. */
 static bool reserve_rest(int fd, char **bytes, size_t *capacity)
 {
 	struct stat st;
@@ -178,7 +178,7 @@ static bool reserve_rest(int fd, char **bytes, size_t *capacity)
 	       array_reserve(bytes, capacity, (size_t)st.st_size + 1, 1);
 }
 
-/* Reads what there is, at most `most` bytes. 0: no more; -1: errno, ENOMEM when memory is out. */
+/* Reads at most `most` available bytes. 0: end of file; -1: errno, ENOMEM if out of memory. */
 static ssize_t read_some(int fd, char **bytes, size_t *capacity, size_t length, size_t most)
 {
 	ssize_t n;
@@ -195,7 +195,7 @@ static ssize_t read_some(int fd, char **bytes, size_t *capacity, size_t length, 
 	return n;
 }
 
-/* Files of killed recordings are mostly holes: they cost neither time nor memory. */
+/* Files of killed recordings are mostly holes; skipping the holes saves time and memory. */
 static bool is_sparse(int fd, size_t *size_out)
 {
 	struct stat st;
@@ -208,13 +208,13 @@ static bool is_sparse(int fd, size_t *size_out)
 	return true;
 }
 
-/* Replaces *bytes by the whole file. A file that shrinks meanwhile ends in zeros. */
+/* Replaces *bytes by the whole file. If the file shrinks during the read, the rest is zeros. */
 static int read_data(int fd, const char *path, size_t size, char **bytes, struct proton_error *err)
 {
 	off_t at = 0;
 
 	free(*bytes);
-	*bytes = calloc(size + 1, 1); /* untouched pages do not exist */
+	*bytes = calloc(size + 1, 1); /* untouched pages take no memory */
 	if (!*bytes)
 		return err_set(err, PROTON_E_NOMEM, "cannot read %s: out of memory", path);
 	while ((at = lseek(fd, at, SEEK_DATA)) >= 0 && (size_t)at < size) {

@@ -1,7 +1,7 @@
 /*
- * Output bytes: appended to a buffer that either grows in memory or is flushed to a file
- * descriptor in 64 KiB pieces. The error is sticky: after a failure appends do nothing and
- * out_finish() reports it once, so that writers need no check per call.
+ * Output buffer: bytes are appended to memory, or flushed to a file descriptor in 64 KiB pieces.
+ * The first error is kept: after it, appends do nothing and out_finish() reports it, so writers
+ * need no check per call.
  */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
@@ -21,24 +21,28 @@ struct out {
 	int fd;         /* -1: keep everything in memory */
 	int errnum;     /* first failure, 0 = none */
 	uint64_t total; /* bytes appended since out_init */
-	/* To a file: of `total`, in memory: of `length`. 0: any number. Beyond it appends fail. */
+	/*
+	 * Limit; 0: none. Applies to `total` with a file, to `length` in memory. Further appends
+	 * fail.
+	 */
 	uint64_t most;
 };
 
-/* True if it failed, or is about to, because of `most`. */
+/* True if it failed, or is about to fail, because of `most`. */
 static inline bool out_is_over(const struct out *out)
 {
 	return out->most && (out->fd < 0 ? out->errnum == EFBIG : out->total > out->most);
 }
 
-/* Writes to `fd`, which stays the caller's; -1 collects in memory. */
+/* Writes to `fd`, which the caller still owns; -1 collects in memory. */
 void out_init(struct out *out, int fd);
 /* Flushes; returns the first failure as a status. The memory of a collecting `out` stays valid. */
 int out_finish(struct out *out, struct proton_error *err);
-/* Moves the collected bytes (malloc'd, NUL-terminated behind *length) to the caller. NULL if
- * empty-handed. */
+/*
+ * Moves the collected bytes to the caller: malloc'd, *length bytes and a NUL. NULL after an error.
+ */
 char *out_take(struct out *out, size_t *length);
-/* Releases what out_init and appends took; harmless twice. */
+/* Releases the memory; calling it twice is harmless. */
 void out_fini(struct out *out);
 
 /* Makes room for `length` more bytes; NULL after an error. At most OUT_ROOM_MAX when writing to a
@@ -80,10 +84,10 @@ void out_printf(struct out *out, const char *format, ...) __attribute__((format(
 void out_u64(struct out *out, uint64_t value);
 void out_i64(struct out *out, int64_t value);
 
-/* What is no file of ours is refused before there are gigabytes of it. */
+/* Limits of file_read_all(): files of other programs are rejected before much of them is read. */
 struct file_limits {
-	uint64_t most_bytes; /* 0: any number */
-	/* Looks at the first FILE_HEAD_BYTES, or all if there are fewer. NULL: anything will do. */
+	uint64_t most_bytes; /* 0: no limit */
+	/* Checks the first FILE_HEAD_BYTES, or the whole file if it is shorter. NULL: no check. */
 	int (*check_head)(const char *name, const char *bytes, size_t length,
 			  struct proton_error *err);
 };
@@ -91,7 +95,7 @@ struct file_limits {
 #define FILE_HEAD_BYTES 4096
 
 /*
- * Reads a file, a pipe or (path "-") standard input. *bytes_out is malloc'd and has a '\0' behind
+ * Reads a file, a pipe or (path "-") standard input. *bytes_out is malloc'd and has a '\0' after
  * its *length_out bytes. `limits` may be NULL.
  */
 int file_read_all(const char *path, const struct file_limits *limits, char **bytes_out,

@@ -1,4 +1,4 @@
-/* The clocks in use: monotonic for durations, real time for what is shown. Both in nanoseconds. */
+/* Clocks in nanoseconds: monotonic for durations, real time for timestamps that are displayed. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 

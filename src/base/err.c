@@ -1,4 +1,4 @@
-/* Error text. See err.h. Names in it are made printable here, for all that print it. */
+/* Error messages. Names in them are made printable here, for every caller that prints them. */
 #include "base/err.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #include "base/printable.h"
 
-#undef err_set /* the analyzer's, see err.h */
+#undef err_set /* the macros for the analyzer, see err.h */
 #undef err_errno
 
 int err_set(struct proton_error *err, int status, const char *format, ...)

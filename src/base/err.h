@@ -1,15 +1,17 @@
-/* Error text: every fallible function fills at most one `struct proton_error` and returns its
- * status. */
+/*
+ * Error messages: each fallible function fills at most one `struct proton_error` and returns its
+ * status.
+ */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 
 #include <libproton/status.h>
 
-/* Sets `err` (NULL ok) and returns `status`. The text is one sentence, no trailing newline. */
+/* Sets `err` (NULL ok) and returns `status`. The message has no final period or newline. */
 int err_set(struct proton_error *err, int status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Puts "<format>: " before the text already in `err` (NULL ok); its status stays. */
+/* Puts "<format>: " before the message in `err` (NULL ok); its status does not change. */
 void err_wrap(struct proton_error *err, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -18,7 +20,7 @@ int err_errno(struct proton_error *err, int errnum, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 #ifdef __clang_analyzer__
-/* The analyzer sees one file at a time and must be told that these never return PROTON_OK. */
+/* The analyzer checks one file at a time and has to know that these never return PROTON_OK. */
 #define err_set(err, status, ...) ((err_set)(err, status, __VA_ARGS__), (status))
 #define err_errno(err, errnum, ...) ((err_errno)(err, errnum, __VA_ARGS__), PROTON_E_IO)
 #endif

@@ -1,4 +1,4 @@
-/* The key of the hashes. See hash.h. */
+/* Random key of the hash functions. */
 #include "base/hash.h"
 
 #include <sys/auxv.h>
@@ -16,9 +16,10 @@ static uint64_t draw(void)
 #else
 
 /*
- * From the 16 random bytes that the kernel gives every program: no system call that a sandbox could
- * refuse, and nothing to fail. libc makes its stack protector of the same bytes, which a folded
- * product of both halves does not give away. A forked child inherits the key with the tables.
+ * The key comes from the 16 random bytes that the kernel passes to every program (AT_RANDOM). That
+ * needs no system call, which a sandbox could refuse, and cannot fail. libc derives its stack
+ * protector from the same bytes; the folded product of both halves does not reveal them. A forked
+ * child inherits the key together with the tables.
  */
 static uint64_t draw(void)
 {
@@ -50,7 +51,7 @@ uint64_t hash_secret_make(void)
 
 	if (!made)
 		made = 1;
-	/* relaxed: the word is all there is; the first one to arrive wins */
+	/* relaxed: no other data depends on the word; the first thread to store it wins */
 	if (atomic_compare_exchange_strong_explicit(&hash_secret_word, &none, made,
 						    memory_order_relaxed, memory_order_relaxed))
 		return made;

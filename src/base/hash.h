@@ -1,6 +1,6 @@
 /*
- * Keyed hashing of bytes and integers for the tables in memory. The key is random and made once per
- * process, so that no file can contain names or numbers that all fall into one slot. A hash is
+ * Keyed hash functions for bytes and integers, used by tables in memory. The key is random and made
+ * once per process: no file can be crafted to put all its names or numbers into one slot. A hash is
  * never stored, and no result depends on the order of slots.
  */
 #ifndef BASE_HASH_H
@@ -13,18 +13,18 @@
 
 extern _Atomic uint64_t hash_secret_word; /* 0: not made yet */
 
-/* Makes the key, once, whichever thread is first. */
+/* Makes the key, once, in whichever thread comes first. */
 uint64_t hash_secret_make(void);
 
 static inline uint64_t hash_secret(void)
 {
-	/* relaxed: the word is all there is */
+	/* relaxed: no other data depends on the word */
 	uint64_t secret = atomic_load_explicit(&hash_secret_word, memory_order_relaxed);
 
 	return __builtin_expect(secret != 0, 1) ? secret : hash_secret_make();
 }
 
-/* An odd factor made of the key. */
+/* An odd factor derived from the key. */
 static inline uint64_t hash_factor(uint64_t secret)
 {
 	return (secret << 29 | secret >> 35) | 1;
@@ -42,7 +42,7 @@ static inline uint64_t hash_mix(uint64_t x, uint64_t secret)
 	return x;
 }
 
-/* A bijection. */
+/* Hash of an integer; a bijection. */
 static inline uint64_t hash_u64(uint64_t x)
 {
 	return hash_mix(x, hash_secret());

@@ -1,4 +1,4 @@
-/* A map whose readers take no lock. See map.h. */
+/* Hash map with lock-free readers: insertion, growth and removal. */
 #include "base/map.h"
 
 #include <stddef.h>
@@ -22,7 +22,7 @@ static struct map_table *table_new(uint64_t slots)
 	return table;
 }
 
-/* True if it took a free slot, false if that of a removed key. */
+/* True if it took a free slot, false if it took the slot of a removed key. */
 static bool put(struct map_table *table, uint64_t key, uint32_t value)
 {
 	bool is_free;
@@ -33,7 +33,10 @@ static bool put(struct map_table *table, uint64_t key, uint32_t value)
 	       atomic_load_explicit(&table->slots[i].value, memory_order_relaxed))
 		i = (i + 1) & table->mask;
 	is_free = !atomic_load_explicit(&table->slots[i].key, memory_order_relaxed);
-	/* Until the key is there, a removed one finds this value: see map_remove(). */
+	/*
+	 * A lookup of the removed key finds this value until the new key is stored: see
+	 * map_remove().
+	 */
 	atomic_store_explicit(&table->slots[i].value, value, memory_order_release);
 	atomic_store_explicit(&table->slots[i].key, key, memory_order_release);
 	return is_free;
@@ -50,7 +53,7 @@ static bool is_removed(const struct map_table *table, uint64_t i)
 	       !atomic_load_explicit(&table->slots[i].value, memory_order_relaxed);
 }
 
-/* Gives back the memory of a table that readers may still be probing; its header must survive. */
+/* Releases the memory of a table that readers may still be probing; its header must survive. */
 static void table_retire(struct map_table *table)
 {
 	const uintptr_t page = 4096;
@@ -66,7 +69,7 @@ bool map_insert(struct map *map, uint64_t key, uint32_t value)
 	struct map_table *table = atomic_load_explicit(&map->table, memory_order_relaxed);
 
 	if (!table || map->used >= (table->mask + 1) / 3 * 2) {
-		/* What is used may be keys that were removed: then as many slots will do. */
+		/* If most used slots belong to removed keys, the same number of slots is enough. */
 		uint64_t before = table ? table->mask + 1 : FIRST_SLOTS / 2;
 		uint64_t slots = table && map->count < before / 3 ? before : 2 * before;
 		struct map_table *grown = table_new(slots);
@@ -103,7 +106,7 @@ void map_remove(struct map *map, uint64_t key)
 		i = (i + 1) & table->mask;
 	atomic_store_explicit(&table->slots[i].value, 0, memory_order_relaxed);
 	map->count--;
-	/* No probe goes on beyond a free slot: before one, removed slots are free ones. */
+	/* A probe ends at a free slot. So removed slots directly before a free one can be freed. */
 	if (is_used(table, (i + 1) & table->mask))
 		return;
 	for (; is_removed(table, i); i = (i - 1) & table->mask) {

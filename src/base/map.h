@@ -1,12 +1,11 @@
 /*
- * A map from u64 keys to non-zero u32 values whose readers take no lock. Writers are serialised by
- * the caller. Key 0 is not allowed.
+ * Hash map with lock-free readers, from u64 keys to non-zero u32 values. The caller serializes
+ * writers. Key 0 is not allowed.
  *
- * Growing makes a new table and gives the old one's memory, not its address range, back to the
- * system: a reader still probing the old table then sees free slots, misses, and asks again
- * under the writers' lock. A miss therefore means "not there" only to a caller that holds that
- * lock. Where keys are removed, a hit without the lock may be the value of another key, too: the
- * caller has to compare.
+ * Growing makes a new table and returns the old table's memory, but not its address range, to the
+ * system. A reader that still probes the old table sees free slots, misses, and asks again under
+ * the writers' lock. A miss is authoritative only for a caller that holds that lock. If keys are
+ * removed, a hit without the lock may return the value of another key; the caller has to compare.
  */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
@@ -30,19 +29,21 @@ struct map_table {
 struct map {
 	_Atomic(struct map_table *) table;
 	uint64_t count;
-	uint64_t used; /* slots that are not free: those of removed keys among them */
+	uint64_t used; /* slots that are not free, including those of removed keys */
 };
 
-/* The value of `key`, 0 if it is not there. */
+/* The value of `key`, or 0 if the map does not contain it. */
 static inline uint32_t map_find(struct map *map, uint64_t key)
 {
-	/* acquire: pairs with the release in map_insert's grow, so the slots' zeros are visible */
+	/*
+	 * acquire: pairs with the release in map_insert() that publishes a table with zeroed slots
+	 */
 	struct map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
 
 	if (!table)
 		return 0;
 	for (uint64_t i = hash_u64(key) & table->mask;; i = (i + 1) & table->mask) {
-		/* acquire, twice: pair with the releases in put(), whatever key it is for */
+		/* acquire, twice: pair with the releases in put(), for any key */
 		uint64_t found = atomic_load_explicit(&table->slots[i].key, memory_order_acquire);
 
 		if (found == key)
@@ -52,9 +53,9 @@ static inline uint32_t map_find(struct map *map, uint64_t key)
 	}
 }
 
-/* Adds a key that is not there yet. False when memory is out. */
+/* Adds a key that the map does not contain yet. False if out of memory. */
 bool map_insert(struct map *map, uint64_t key, uint32_t value);
-/* Takes a key out, if it is there. A probe under way may still find it. */
+/* Removes a key, if present. A probe under way may still find it. */
 void map_remove(struct map *map, uint64_t key);
 
 #endif

@@ -1,4 +1,4 @@
-/* Notes to the user. See note.h. */
+/* Warnings on standard error. */
 #include "base/note.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ void note(const char *format, ...)
 	printable_message(line + prefix, sizeof(line) - prefix - 1);
 	used = strlen(line);
 	line[used++] = '\n';
-	/* One write, so that lines of several processes do not mix; nothing to do if it fails. */
+	/* One write, so lines of several processes do not mix; if it fails, nothing can be done. */
 	if (size_signal_write(STDERR_FILENO, line, used) < 0)
 		errno = saved;
 	errno = saved;

@@ -1,4 +1,4 @@
-/* One line on standard error for something the user can act on, prefixed "proton: ". */
+/* Warnings: one line on standard error that the user can act on, prefixed "proton: ". */
 #ifndef BASE_NOTE_H
 #define BASE_NOTE_H
 

@@ -1,7 +1,8 @@
 /*
- * Text that is safe to print. Names come from files, devices and command lines: a terminal obeys
- * control characters (colors, titles, the clipboard), line separators end a line of a file, and
- * bidirectional marks make a name read as another. All of these are shown as \xNN, byte by byte.
+ * Escaping of text for safe printing. Names come from files, devices and command lines. Terminals
+ * interpret control characters (colors, titles, the clipboard), line separators end a line of a
+ * file, and bidirectional characters make a name look like another. All of these become \xNN, byte
+ * by byte.
  */
 #ifndef BASE_PRINTABLE_H
 #define BASE_PRINTABLE_H
@@ -38,8 +39,8 @@ static inline void printable_escape(unsigned char byte, char to[PRINTABLE_ESCAPE
 }
 
 /*
- * Copies text and makes it printable. Where `room` bytes (at least 1) are not enough, it ends after
- * a whole character; a NUL follows. Returns the length. Allocates nothing.
+ * Copies text and makes it printable. If `room` bytes (at least 1) are not enough, it is cut after
+ * a whole character. A NUL follows. Returns the length. Allocates nothing.
  */
 static inline size_t printable_copy(char *to, size_t room, const char *text, size_t length)
 {

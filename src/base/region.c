@@ -1,4 +1,4 @@
-/* Reserved address space. See region.h. */
+/* Reserved address space, with a fair share where it is limited. */
 #include "base/region.h"
 
 #include <errno.h>
@@ -6,10 +6,10 @@
 #include <sys/resource.h>
 
 /*
- * Where the address space is limited, no region may take so much that the others find none left:
- * the recorder has some two dozen.
+ * If the address space is limited, no region may take so much that none is left for the others: the
+ * recorder has about two dozen.
  */
-static size_t fair_share(size_t wanted, size_t least)
+static size_t fair_share(size_t wanted, size_t minimum)
 {
 	struct rlimit limit;
 	size_t share;
@@ -17,28 +17,28 @@ static size_t fair_share(size_t wanted, size_t least)
 	if (getrlimit(RLIMIT_AS, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
 		return wanted;
 	share = (size_t)(limit.rlim_cur / 64) & ~(size_t)65535;
-	if (share < least)
-		share = least;
+	if (share < minimum)
+		share = minimum;
 	return share < wanted ? share : wanted;
 }
 
-int region_reserve(struct region *region, size_t wanted, size_t least, int accessible,
+int region_reserve(struct region *region, size_t wanted, size_t minimum, int accessible,
 		   struct proton_error *err)
 {
 	int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
 
-	wanted = fair_share(wanted, least);
+	wanted = fair_share(wanted, minimum);
 	for (;;) {
 		void *base = mmap(NULL, wanted, protection,
 				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 		if (base != MAP_FAILED) {
-			/* A profiler's tables have no place in the program's core dumps. */
+			/* The tables of a profiler do not belong in core dumps of the program. */
 			madvise(base, wanted, MADV_DONTDUMP);
 			*region = (struct region){.base = base, .bytes = wanted};
 			return PROTON_OK;
 		}
-		if (wanted / 2 < least)
+		if (wanted / 2 < minimum)
 			return err_errno(err, errno, "cannot reserve %zu bytes of address space",
 					 wanted);
 		wanted /= 2;

@@ -1,6 +1,6 @@
 /*
- * Address space that is reserved once and backed by memory as it is touched, so that what lies in
- * it never moves while it grows. Readers need no lock to follow an index into a region.
+ * Reserved address space, backed by memory when it is first touched: the content never moves while
+ * it grows. Readers need no lock to follow an index into a region.
  */
 #ifndef BASE_REGION_H
 #define BASE_REGION_H
@@ -15,11 +15,11 @@ struct region {
 };
 
 /*
- * Reserves `wanted` bytes, or less where the address space is limited (RLIMIT_AS), but not
- * less than `least`. Memory reads as zero until written. `accessible` false leaves it without
- * access, for a caller that maps files over it.
+ * Reserves `wanted` bytes, or less if the address space is limited (RLIMIT_AS), but at least
+ * `minimum`. Memory reads as zero until written. With `accessible` false it has no access rights,
+ * for a caller that maps files over it.
  */
-int region_reserve(struct region *region, size_t wanted, size_t least, int accessible,
+int region_reserve(struct region *region, size_t wanted, size_t minimum, int accessible,
 		   struct proton_error *err);
 void region_release(struct region *region);
 

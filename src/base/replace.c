@@ -1,4 +1,4 @@
-/* Replacing a file whole or not at all. See replace.h. */
+/* Atomic file replacement through a locked temporary file. */
 #include "base/replace.h"
 
 #include <ctype.h>
@@ -17,9 +17,9 @@
 #include "base/hash.h"
 
 /*
- * ".BASE.TOKEN.tmp": BASE is the name of the file that will be replaced, cut so that the whole is
- * a name on every file system; TOKEN is 8 random digits and 8 that are computed from all before
- * them, so that no file of the user has such a name by chance.
+ * ".BASE.TOKEN.tmp": BASE is the name of the file to replace, cut to a length that every file
+ * system allows. TOKEN is 8 random digits and an 8-digit checksum of all before them: no file of
+ * the user has such a name by chance.
  */
 #define BASE_MAX 100
 #define RANDOM_DIGITS 8
@@ -157,7 +157,7 @@ int file_replace_target(const char *path, char **target_out, bool *exists_out, s
 }
 
 /*
- * Opens a new file. Its number is never that of a closed standard stream, where messages of the
+ * Opens a new file. Its descriptor is never that of a closed standard stream, or messages of the
  * program would go into it.
  */
 static int open_new(const char *path, mode_t mode)
@@ -174,7 +174,7 @@ static int open_new(const char *path, mode_t mode)
 	return moved;
 }
 
-/* A new file, locked; -1: errno. */
+/* Creates a new, locked file; -1: errno. */
 static int create_temporary(struct file_replace *file)
 {
 	for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -192,7 +192,10 @@ static int create_temporary(struct file_replace *file)
 			return -1;
 		if (fd < 0)
 			continue;
-		/* Without locks nothing is removed. One that removes may have been faster. */
+		/*
+		 * Without locks, temporary files are never removed. With locks, a cleaner may have
+		 * been faster.
+		 */
 		if ((flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) &&
 		    fstat(fd, &st) == 0 && st.st_nlink > 0)
 			return fd;
@@ -235,7 +238,7 @@ static void replace_fini(struct file_replace *file)
 	*file = (struct file_replace){.out = {.fd = -1}};
 }
 
-/* As far as the user may: root's profile of a user's file stays the user's. */
+/* As far as the user's rights allow: a user's file stays theirs when root replaces it. */
 static void keep_permissions(const struct file_replace *file)
 {
 	const struct stat *earlier = &file->earlier;
@@ -247,11 +250,11 @@ static void keep_permissions(const struct file_replace *file)
 	if ((st.st_uid != earlier->st_uid || st.st_gid != earlier->st_gid) &&
 	    fchown(fd, earlier->st_uid, earlier->st_gid) < 0 &&
 	    fchown(fd, (uid_t)-1, earlier->st_gid) < 0)
-		errno = 0; /* a file of the caller's, with the same permissions */
+		errno = 0; /* then a file of the caller, with the same permissions */
 	(void)fchmod(fd, earlier->st_mode & 0777);
 }
 
-/* close() is where a network file system reports a full disk; the lock stays with the original. */
+/* Network file systems report a full disk at close(); the lock stays with the original. */
 static int report_late_errors(int fd)
 {
 	int copy = dup(fd);
@@ -284,7 +287,10 @@ int file_replace_commit(struct file_replace *file, struct proton_error *err)
 		return status;
 	}
 	keep_permissions(file);
-	/* Locked until it has its name: or it could be taken for one that a crash left. */
+	/*
+	 * Keep the lock until the file has its name: unlocked, it looks like the leftover of a
+	 * crash.
+	 */
 	if (report_late_errors(file->out.fd) < 0 || move_into_place(file) < 0) {
 		status = err_errno(err, errno, "cannot write %s", file->path);
 		unlink(file->temporary);

@@ -1,7 +1,7 @@
 /*
- * Replacing a file whole or not at all: bytes go to a temporary file in the same directory, which
- * is renamed on success. The temporary file is new, has an unpredictable name and is locked while
- * its writer lives, so that one that a crash left can be told from one in use and be removed.
+ * Atomic file replacement: bytes go to a temporary file in the same directory, which is renamed on
+ * success. The temporary file is new, has an unpredictable name and is locked while its writer
+ * lives, so a leftover of a crash is recognized and removed.
  */
 #ifndef BASE_REPLACE_H
 #define BASE_REPLACE_H
@@ -22,23 +22,23 @@ struct file_replace {
 };
 
 /*
- * A symbolic link is followed: the file it points to is replaced. Refuses what is not a regular
- * file, a link to nothing, and a file that the user may not write to.
+ * Follows symbolic links: the file that the link points to is replaced. Rejects anything but a
+ * regular file, dangling links, and files without write permission.
  */
 int file_replace_begin(struct file_replace *file, const char *path, struct proton_error *err);
 int file_replace_commit(struct file_replace *file, struct proton_error *err);
 void file_replace_abandon(struct file_replace *file);
 
 /*
- * `path` with symbolic links resolved, malloc'd. *exists_out: whether there is such a file, and
- * *st_out is its status then. E_INVALID: not a regular file, or a link to nothing.
+ * `path` with symbolic links resolved, malloc'd. *exists_out: whether the file exists; *st_out is
+ * its status then. E_INVALID: not a regular file, or a dangling link.
  */
 int file_replace_target(const char *path, char **target_out, bool *exists_out, struct stat *st_out,
 			struct proton_error *err);
 
 /*
- * Removes temporary files that crashed writers of `path`, or of files with names that begin with
- * `path` and a dot, have left. Files that are not certainly such are left alone.
+ * Removes temporary files left by crashed writers of `path`, or of files with names that begin with
+ * `path` and a dot. Other files are never touched.
  */
 void file_replace_clean(const char *path);
 

@@ -1,4 +1,4 @@
-/* Standard input, output and error. See standard.h. */
+/* Standard streams of the commands: occupying closed ones. */
 #include "base/standard.h"
 
 #include <fcntl.h>
@@ -7,10 +7,10 @@
 void standard_occupy(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-		/* Open for the wrong direction: what is read or written is an error still. */
+		/* Opened for the wrong direction: reads and writes still fail. */
 		int mode = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
 
 		if (fcntl(fd, F_GETFD) < 0)
-			open("/dev/null", mode | O_CLOEXEC); /* takes the lowest that is free */
+			open("/dev/null", mode | O_CLOEXEC); /* takes the lowest free number */
 	}
 }

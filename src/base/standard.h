@@ -1,14 +1,14 @@
 /*
- * Standard input, output and error of the commands. One that is closed when a command starts would
- * be the next file that is opened: messages would then go into an output, or a pipe's end would be
+ * Standard streams of the commands. If one is closed when a command starts, the next file that is
+ * opened gets its number: messages would then go into an output, or the end of a pipe would be
  * replaced.
  */
 #ifndef BASE_STANDARD_H
 #define BASE_STANDARD_H
 
 /*
- * Occupies those that are closed. Reading and writing there fails as before, and a program that is
- * executed finds them closed.
+ * Opens closed streams. Reads and writes there still fail, and an executed program finds them
+ * closed.
  */
 void standard_occupy(void);
 

@@ -1,4 +1,4 @@
-/* Interned strings. See strings.h. */
+/* Interned strings: hash index over a string pool. */
 #include "base/strings.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ void strings_fini(struct strings *strings)
 	*strings = (struct strings){0};
 }
 
-/* The slot that holds these bytes, or the free one where they belong. */
+/* The slot that contains these bytes, or else the free one for them. */
 static uint32_t slot_of(const struct strings *strings, const char *bytes, size_t length)
 {
 	uint32_t mask = strings->slot_count - 1;
@@ -111,7 +111,7 @@ uint32_t strings_find(const struct strings *strings, const char *bytes, size_t l
 	uint32_t slot;
 
 	if (length > STRING_MAX_BYTES)
-		length = STRING_MAX_BYTES; /* as strings_add() cut it */
+		length = STRING_MAX_BYTES; /* as strings_add() truncates it */
 	slot = slot_of(strings, bytes, length);
 	return strings->slots[slot] ? strings->slots[slot] - 1 : STRING_NONE;
 }

@@ -2,8 +2,9 @@
  * Interned strings: a pool of bytes in the layout of a profile file's string table, and an index
  * over it. An id is the entry's byte offset divided by 8; id 0 is the empty string. An entry is a
  * little-endian u32 length, the bytes, a NUL, and zeros up to a multiple of 8.
- * Not thread-safe: callers lock writers; string_text() of a known id needs no lock, for the pool
- * never moves.
+ *
+ * Not thread-safe: callers lock writers. string_text() of a known id needs no lock, because the
+ * pool never moves.
  */
 #ifndef BASE_STRINGS_H
 #define BASE_STRINGS_H
@@ -15,7 +16,7 @@
 #include "base/region.h"
 
 #define STRING_NONE UINT32_MAX
-/* Longer strings are cut here; a name of this length is a mistake, not a name. */
+/* Longer strings are truncated to this; a name of this length is a mistake. */
 #define STRING_MAX_BYTES (1u << 20)
 
 struct strings {
@@ -28,17 +29,17 @@ struct strings {
 
 int strings_init(struct strings *strings, size_t reserve_bytes, struct proton_error *err);
 void strings_fini(struct strings *strings);
-/* The id of these bytes, STRING_NONE when memory is out. */
+/* The id of these bytes, STRING_NONE if out of memory. */
 uint32_t strings_add(struct strings *strings, const char *bytes, size_t length);
-/* The id if the string is there, else STRING_NONE. */
+/* The id of the string, STRING_NONE if it is not in the pool. */
 uint32_t strings_find(const struct strings *strings, const char *bytes, size_t length);
 /*
- * An entry of `bytes`, a multiple of 8, that is no part of the index: its text may be replaced by
- * another that fits. STRING_NONE when memory is out.
+ * An entry of `bytes`, a multiple of 8, outside the index: its text may be replaced by another that
+ * fits. STRING_NONE if out of memory.
  */
 uint32_t strings_reserve(struct strings *strings, size_t bytes);
 
-/* Bytes an entry of `length` takes. */
+/* Size in bytes of an entry with `length` bytes of text. */
 static inline uint64_t string_entry_bytes(uint64_t length)
 {
 	return (4 + length + 1 + 7) & ~7ull;
@@ -55,7 +56,7 @@ static inline uint32_t string_length(const struct strings *strings, uint32_t id)
 						 (uint64_t)id * 8);
 }
 
-/* Makes `text` the text of an entry of `bytes`. The rest is zero, as are further empty strings. */
+/* Writes `text` into an entry of `bytes`. The rest is zeros, which read as empty strings. */
 static inline void string_write(void *entry, size_t bytes, const char *text, size_t length)
 {
 	uint32_t stored = (uint32_t)length;

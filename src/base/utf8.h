@@ -1,4 +1,4 @@
-/* UTF-8: how far bytes are valid, and what stands for those that are not. */
+/* UTF-8: validation, decoding, encoding, and replacement of invalid bytes. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
@@ -7,10 +7,7 @@
 
 #define UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
-/*
- * Length of the valid sequence at the start of `text` (at least 1 byte of it), 0 if it is not
- * valid.
- */
+/* Length of the valid sequence at the start of `text` (at least 1 byte), 0 if it is invalid. */
 static inline size_t utf8_sequence(const char *text, size_t length)
 {
 	const unsigned char *p = (const unsigned char *)text;
@@ -40,7 +37,7 @@ static inline size_t utf8_sequence(const char *text, size_t length)
 	return wanted;
 }
 
-/* Bytes from the start of `text` that are valid. */
+/* Number of valid bytes at the start of `text`. */
 static inline size_t utf8_valid_length(const char *text, size_t length)
 {
 	size_t at = 0;
@@ -56,8 +53,8 @@ static inline size_t utf8_valid_length(const char *text, size_t length)
 }
 
 /*
- * Decodes one character of `text`, `length` > 0 bytes; returns how many bytes it has. A byte that
- * starts no valid UTF-8 gives *code = UINT32_MAX and 1.
+ * Decodes one character of `text`, `length` > 0 bytes; returns its length. A byte that does not
+ * start valid UTF-8 gives *code = UINT32_MAX and 1.
  */
 static inline size_t utf8_decode(const char *text, size_t length, uint32_t *code)
 {
@@ -74,10 +71,7 @@ static inline size_t utf8_decode(const char *text, size_t length, uint32_t *code
 	return bytes;
 }
 
-/*
- * Writes a code point, U+FFFD for a number that is none, as UTF-8 to `text` (room for 4); returns
- * the length.
- */
+/* Writes a code point (U+FFFD if invalid) as UTF-8 to `text` (room for 4); returns the length. */
 static inline size_t utf8_encode(uint32_t code, char *text)
 {
 	if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
@@ -105,7 +99,7 @@ static inline size_t utf8_encode(uint32_t code, char *text)
 }
 
 /*
- * Copies `text` with every invalid byte replaced; `to` has room for 3 * length. Returns the length.
+ * Copies `text` with each invalid byte replaced; `to` has room for 3 * length. Returns the length.
  */
 static inline size_t utf8_repair(const char *text, size_t length, char *to)
 {
