@@ -1,4 +1,4 @@
-/* Fields of CSV. See csv_write.h. */
+/* CSV text fields: quotes and protection against formulas. */
 #include "format/csv_write.h"
 
 static bool needs_quotes(const char *text, size_t length)

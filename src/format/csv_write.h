@@ -1,7 +1,7 @@
 /*
- * Fields of CSV that are text. Quotes are those of RFC 4180. A text that a spreadsheet would take
- * for a formula (it begins with = + - @, a tab or a line end) gets an apostrophe before it, and so
- * does one that begins with an apostrophe: who takes one apostrophe off reads what was written.
+ * CSV text fields with the quotes of RFC 4180. A text that a spreadsheet would take for a formula
+ * (it begins with = + - @, a tab or a line end) gets a leading apostrophe. A text that begins with
+ * an apostrophe gets one too, so removing one apostrophe restores every text.
  */
 #ifndef FORMAT_CSV_WRITE_H
 #define FORMAT_CSV_WRITE_H
@@ -10,10 +10,10 @@
 
 void csv_text(struct out *out, const char *text, size_t length);
 
-/* True for text that gets an apostrophe. */
+/* True for text that gets a leading apostrophe. */
 bool csv_is_formula(const char *text, size_t length);
 
-/* Text that has its apostrophes, if it needs any. */
+/* Writes quoted text that already has its apostrophe, if it needs one. */
 void csv_quoted(struct out *out, const char *text, size_t length);
 
 #endif

@@ -1,9 +1,9 @@
-/* gzip without compression. See gzip_write.h. */
+/* gzip files with stored (uncompressed) content, and CRC-32. */
 #include "format/gzip_write.h"
 
 #define CRC_POLYNOMIAL 0xedb88320u /* RFC 1952, section 8 */
 
-/* Four bits at a time: a table of 16 fits where one of 256 would have to be made first. */
+/* Four bits at a time: a constant table of 16 is enough, one of 256 would have to be computed. */
 uint32_t crc32_of(uint32_t crc, const void *bytes, size_t length)
 {
 	const unsigned char *p = bytes;
@@ -31,7 +31,7 @@ static void put_u32(struct out *out, uint32_t value)
 
 void gzip_begin(struct gzip_writer *writer, struct out *out)
 {
-	/* Deflate, no name, no time (so that equal profiles make equal files), system unknown. */
+	/* Method deflate, no name, no time (equal profiles make equal files), unknown system. */
 	static const unsigned char head[10] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255};
 
 	*writer = (struct gzip_writer){.out = out};

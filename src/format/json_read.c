@@ -1,10 +1,10 @@
 /*
- * Reads JSON. See json_read.h.
+ * JSON reader (pull parser).
  *
- * The reader remembers one bit per open container (object or array) and what may come next. Speed
- * comes from three places: runs of spaces are skipped 8 bytes at a time (pretty-printed profiles
- * are mostly indentation), plain strings are borrowed from the input after a scan of 8 bytes at a
- * time, and short decimals are converted without strtod().
+ * The reader remembers one bit per open container (object or array) and the state of the grammar.
+ * It is fast for three reasons: runs of spaces are skipped 8 bytes at a time (pretty-printed
+ * profiles are mostly indentation), plain strings are borrowed from the input after a scan of 8
+ * bytes at a time, and short decimals are converted without strtod().
  */
 #include "format/json_read.h"
 
@@ -17,12 +17,12 @@
 #include "format/number.h"
 
 enum state {
-	STATE_VALUE,         /* a value must come */
-	STATE_FIRST_ELEMENT, /* behind '[': a value or ']' */
-	STATE_FIRST_KEY,     /* behind '{': a key or '}' */
-	STATE_KEY,           /* behind ',' in an object */
-	STATE_AFTER,         /* behind a value: ',' or the end of its container */
-	STATE_END,           /* behind the outermost value: nothing but white space */
+	STATE_VALUE,         /* before a value */
+	STATE_FIRST_ELEMENT, /* after '[': a value or ']' */
+	STATE_FIRST_KEY,     /* after '{': a key or '}' */
+	STATE_KEY,           /* after ',' in an object */
+	STATE_AFTER,         /* after a value: ',' or the end of its container */
+	STATE_END,           /* after the outermost value: only white space */
 	STATE_FAILED,
 };
 
@@ -36,7 +36,7 @@ void json_reader_init(struct json_reader *reader, const char *bytes, size_t leng
 {
 	*reader = (struct json_reader){.bytes = bytes, .at = bytes, .end = bytes + length};
 	if (length >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0)
-		reader->at += 3; /* a byte order mark, which some editors put there */
+		reader->at += 3; /* BOM, which some editors write */
 }
 
 void json_reader_fini(struct json_reader *reader)
@@ -152,7 +152,7 @@ static int hex4(const char *at, const char *end)
 	return value;
 }
 
-/* Unescapes what stands behind a '\'. Returns behind it, NULL if it is no escape. */
+/* Unescapes the text after a '\'. Returns the end of the escape, NULL if it is invalid. */
 static const char *unescape(const char *at, const char *end, char *to, size_t *used)
 {
 	static const char names[] = "\"\\/bfnrt";
@@ -187,7 +187,7 @@ static const char *unescape(const char *at, const char *end, char *to, size_t *u
 	return at;
 }
 
-/* The rest of a string that has escapes or bytes beyond ASCII; `begin` is behind the quote. */
+/* Reads the rest of a string with escapes or non-ASCII bytes; `begin` is after the quote. */
 static enum token_kind read_hard_string(struct json_reader *reader, const char *begin,
 					struct token *token)
 {
@@ -200,15 +200,15 @@ static enum token_kind read_hard_string(struct json_reader *reader, const char *
 	for (;;) {
 		stop = skip_plain(stop, end);
 		if (stop == end)
-			return fail(reader, "a string is not closed", end, token);
+			return fail(reader, "unterminated string", end, token);
 		if (*stop == '"')
 			break;
 		if ((unsigned char)*stop < 0x20)
-			return fail(reader, "a control character in a string", stop, token);
+			return fail(reader, "control character in a string", stop, token);
 		if (*stop == '\\') {
 			is_plain = false;
 			if (++stop == end)
-				return fail(reader, "a string is not closed", end, token);
+				return fail(reader, "unterminated string", end, token);
 		}
 		stop++;
 	}
@@ -219,7 +219,7 @@ static enum token_kind read_hard_string(struct json_reader *reader, const char *
 		token->length = (size_t)(stop - begin);
 		return token->kind;
 	}
-	/* A byte becomes at most 3, the 6 of an escape at most 3 too. */
+	/* A byte becomes at most 3, and so do the 6 of an escape. */
 	if ((size_t)(stop - begin) > SIZE_MAX / 4 ||
 	    !array_reserve(&reader->scratch, &reader->scratch_capacity,
 			   3 * (size_t)(stop - begin) + 4, 1))
@@ -231,11 +231,11 @@ static enum token_kind read_hard_string(struct json_reader *reader, const char *
 			at++;
 		used += utf8_repair(plain, (size_t)(at - plain), reader->scratch + used);
 		if (at < stop) {
-			const char *behind = unescape(at + 1, stop, reader->scratch, &used);
+			const char *after = unescape(at + 1, stop, reader->scratch, &used);
 
-			if (!behind)
-				return fail(reader, "an unknown escape in a string", at, token);
-			at = behind;
+			if (!after)
+				return fail(reader, "unknown escape in a string", at, token);
+			at = after;
 		}
 	}
 	token->text = reader->scratch;
@@ -260,10 +260,10 @@ static inline enum token_kind read_string(struct json_reader *reader, struct tok
 
 /* ------------------------------------------------------------------ numbers */
 
-/* What the scan of a number found. */
+/* A scanned number. */
 struct decimal {
-	uint64_t mantissa; /* its digits without the point, as long as they fit */
-	int64_t exponent;  /* of ten, so that mantissa * 10^exponent is the value */
+	uint64_t mantissa; /* digits without the point, as long as they fit */
+	int64_t exponent;  /* power of ten: the value is mantissa * 10^exponent */
 	bool is_negative;
 	bool is_integer;
 	bool is_exact; /* all digits are in the mantissa */
@@ -286,7 +286,7 @@ static const char *scan_digits(const char *at, const char *end, struct decimal *
 	return at;
 }
 
-/* Behind a number at `at`, or NULL with *wrong where it went wrong. */
+/* Returns the end of a number at `at`, or NULL with *wrong at the invalid byte. */
 static const char *scan_number(const char *at, const char *end, struct decimal *d,
 			       const char **wrong)
 {
@@ -330,7 +330,7 @@ static const char *scan_number(const char *at, const char *end, struct decimal *
 	return at;
 }
 
-/* The number as a double when that is exact with one multiplication or division. */
+/* The number as a double, if one multiplication or division gives it exactly. */
 static bool decimal_to_double(const struct decimal *d, double *value)
 {
 	static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
@@ -370,14 +370,14 @@ static enum token_kind read_number(struct json_reader *reader, struct token *tok
 	const char *begin = reader->at;
 	const char *wrong;
 	struct decimal d;
-	const char *behind = scan_number(begin, reader->end, &d, &wrong);
+	const char *after = scan_number(begin, reader->end, &d, &wrong);
 
-	if (!behind)
+	if (!after)
 		return fail(reader, "not a number", wrong, token);
-	reader->at = behind;
-	/* A number that the input ends with inside a container may lack digits. */
-	if (behind == reader->end && reader->depth)
-		return fail(reader, "the input ends inside a number", behind, token);
+	reader->at = after;
+	/* If the input ends after a number in a container, digits may be missing. */
+	if (after == reader->end && reader->depth)
+		return fail(reader, "unexpected end of input in a number", after, token);
 	after_value(reader);
 	if (d.is_integer && d.is_exact) {
 		if (!d.is_negative && d.mantissa > INT64_MAX) {
@@ -390,7 +390,7 @@ static enum token_kind read_number(struct json_reader *reader, struct token *tok
 		}
 	}
 	if (!decimal_to_double(&d, &token->as.float64) &&
-	    !slow_double(reader, begin, (size_t)(behind - begin), &token->as.float64))
+	    !slow_double(reader, begin, (size_t)(after - begin), &token->as.float64))
 		return fail(reader, out_of_memory, begin, token);
 	return token->kind = TOKEN_DOUBLE;
 }
@@ -403,9 +403,9 @@ static enum token_kind read_word(struct json_reader *reader, const char *word, s
 	size_t left = (size_t)(reader->end - reader->at);
 
 	if (left < length && memcmp(reader->at, word, left) == 0)
-		return fail(reader, "the input ends inside a word", reader->end, token);
+		return fail(reader, "unexpected end of input in a literal", reader->end, token);
 	if (left < length || memcmp(reader->at, word, length) != 0)
-		return fail(reader, "an unknown word", reader->at, token);
+		return fail(reader, "unknown literal", reader->at, token);
 	reader->at += length;
 	after_value(reader);
 	return token->kind;
@@ -436,7 +436,7 @@ static enum token_kind end_container(struct json_reader *reader, struct token *t
 static enum token_kind read_value(struct json_reader *reader, struct token *token)
 {
 	if (reader->at == reader->end)
-		return fail(reader, "the input ends where a value must come", reader->at, token);
+		return fail(reader, "unexpected end of input", reader->at, token);
 	switch (*reader->at) {
 	case '{':
 	case '[':
@@ -460,38 +460,38 @@ static enum token_kind read_value(struct json_reader *reader, struct token *toke
 	case '0' ... '9':
 		return read_number(reader, token);
 	default:
-		return fail(reader, "a value is missing", reader->at, token);
+		return fail(reader, "expected a value", reader->at, token);
 	}
 }
 
 static enum token_kind read_key(struct json_reader *reader, struct token *token)
 {
 	if (reader->at == reader->end)
-		return fail(reader, "the input ends where a name must come", reader->at, token);
+		return fail(reader, "unexpected end of input", reader->at, token);
 	if (*reader->at != '"')
-		return fail(reader, "a name in quotes is missing", reader->at, token);
+		return fail(reader, "expected a quoted name", reader->at, token);
 	token->kind = TOKEN_KEY;
 	reader->state = STATE_VALUE;
 	if (read_string(reader, token) == TOKEN_ERROR)
 		return TOKEN_ERROR;
 	reader->at = skip_space(reader->at, reader->end);
 	if (reader->at == reader->end || *reader->at != ':')
-		return fail(reader, "a colon is missing", reader->at, token);
+		return fail(reader, "expected ':'", reader->at, token);
 	reader->at++;
 	return TOKEN_KEY;
 }
 
-/* Behind a value inside a container: its end, or a comma and what comes next. */
+/* After a value in a container: the container's end, or a comma and the next value or key. */
 static enum token_kind read_after(struct json_reader *reader, struct token *token)
 {
 	bool is_object = is_in_object(reader);
 
 	if (reader->at == reader->end)
-		return fail(reader, "the input ends too early", reader->at, token);
+		return fail(reader, "unexpected end of input", reader->at, token);
 	if (*reader->at == (is_object ? '}' : ']'))
 		return end_container(reader, token);
 	if (*reader->at != ',')
-		return fail(reader, "a comma is missing", reader->at, token);
+		return fail(reader, "expected ','", reader->at, token);
 	reader->at = skip_space(reader->at + 1, reader->end);
 	return is_object ? read_key(reader, token) : read_value(reader, token);
 }
@@ -515,7 +515,7 @@ enum token_kind json_next(struct json_reader *reader, struct token *token)
 		return read_value(reader, token);
 	case STATE_END:
 		if (at < reader->end)
-			return fail(reader, "something follows the end", at, token);
+			return fail(reader, "unexpected data after the end", at, token);
 		return token->kind = TOKEN_END;
 	default:
 		return token->kind = TOKEN_ERROR;

@@ -1,7 +1,7 @@
 /*
- * Reads JSON (RFC 8259) a token at a time from bytes in memory: no tree, no recursion.
- * Integers are exact within int64 and uint64; larger ones become doubles. Strings are unescaped;
- * bytes that are not UTF-8 and lone surrogates become U+FFFD.
+ * JSON reader (RFC 8259): one token at a time from bytes in memory, without a tree and without
+ * recursion. Integers are exact within int64 and uint64; larger ones become doubles. Strings are
+ * unescaped; invalid UTF-8 and lone surrogates become U+FFFD.
  */
 #ifndef FORMAT_JSON_READ_H
 #define FORMAT_JSON_READ_H
@@ -12,22 +12,22 @@ struct json_reader {
 	const char *bytes;
 	const char *at;
 	const char *end;
-	uint8_t *nesting; /* a bit per level, set for an object */
+	uint8_t *nesting; /* one bit per level, set for an object */
 	size_t nesting_capacity;
 	uint32_t depth;
 	uint32_t state;
-	char *scratch; /* the last string, if it could not be borrowed from the input */
+	char *scratch; /* the last string, if it is not borrowed from the input */
 	size_t scratch_capacity;
-	const char *failure; /* NULL while all is well */
+	const char *failure; /* NULL if there is no error */
 	const char *failed_at;
 	bool is_truncated;
 };
 
-/* `bytes` must stay until json_reader_fini(). */
+/* `bytes` must stay valid until json_reader_fini(). */
 void json_reader_init(struct json_reader *reader, const char *bytes, size_t length);
 void json_reader_fini(struct json_reader *reader);
 enum token_kind json_next(struct json_reader *reader, struct token *token);
-/* "line 3, byte 71: a comma is missing"; E_FORMAT or E_NOMEM. */
+/* "line 3, byte 71: expected ','"; E_FORMAT or E_NOMEM. */
 int json_error(const struct json_reader *reader, struct proton_error *err);
 /* The reader as a token source; borrowed from it. */
 struct token_source json_source(struct json_reader *reader);

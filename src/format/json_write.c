@@ -1,4 +1,4 @@
-/* Writes JSON. See json_write.h. */
+/* JSON writer: separators, indentation and escapes. */
 #include "format/json_write.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static inline size_t indent_bytes(const struct json_writer *writer)
 								   : JSON_INDENT_LEVELS_MAX);
 }
 
-/* What stands between the last element and this one. */
+/* Writes the separator between the last element and this one. */
 static inline void separate(struct json_writer *writer)
 {
 	bool has_element = writer->has_element;
@@ -104,7 +104,7 @@ static void escape_byte(struct out *out, unsigned char byte)
 	}
 }
 
-/* DEL, C1, line separators and bidirectional marks: escaped, readers get the same text. */
+/* DEL, C1, line separators and bidirectional characters: escaped, which reads as the same text. */
 static bool is_escaped(const char *text, size_t step)
 {
 	uint32_t code;

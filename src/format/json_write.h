@@ -1,9 +1,10 @@
 /*
- * Writes JSON a piece at a time to a `struct out`: commas, line breaks and indentation are seen to
- * here. Strings are escaped, bytes that are not UTF-8 become U+FFFD, integers are exact, doubles
- * are the shortest that read back the same, and NaN and infinity, which JSON lacks, become null.
+ * JSON writer: writes values one at a time to a `struct out`, with commas, line breaks and
+ * indentation. Strings are escaped and invalid UTF-8 becomes U+FFFD. Integers are exact, and
+ * doubles are the shortest that read back the same. NaN and infinity, which JSON lacks, become
+ * null.
  *
- * The caller keeps begins and ends in pairs and puts a key before each value of an object.
+ * The caller pairs begins with ends and puts a key before each value of an object.
  */
 #ifndef FORMAT_JSON_WRITE_H
 #define FORMAT_JSON_WRITE_H
@@ -11,8 +12,8 @@
 #include "base/buf.h"
 
 /*
- * Pretty-printing indents by 4 spaces per level, but no further than this many levels: indentation
- * of a tree thousands of nodes deep would be most of the file and read by nobody.
+ * Pretty-printing indents by 4 spaces per level up to this level. Otherwise a tree thousands of
+ * nodes deep would be mostly indentation.
  */
 #define JSON_INDENT_LEVELS_MAX 40u
 
@@ -20,11 +21,11 @@ struct json_writer {
 	struct out *out;
 	uint32_t depth;
 	bool is_pretty;
-	bool has_element; /* something stands in the container already */
+	bool has_element; /* the container is not empty */
 	bool is_after_key;
 };
 
-/* In text that is not pretty: a line break before the next element. */
+/* Starts a new line before the next element, unless the text is pretty-printed. */
 void json_line_break(struct json_writer *writer);
 
 void json_writer_init(struct json_writer *writer, struct out *out, bool is_pretty);

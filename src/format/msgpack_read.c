@@ -1,8 +1,8 @@
 /*
- * Reads MessagePack. See msgpack_read.h.
+ * MessagePack reader (pull parser).
  *
- * A container announces its length, which may be a lie: nothing is allocated for it, the elements
- * are simply counted down, and the input ends when it ends.
+ * The announced length of a container is untrusted: nothing is allocated for it. Elements are
+ * counted down, and missing ones are an error at the end of the input.
  */
 #include "format/msgpack_read.h"
 
@@ -13,12 +13,12 @@
 #include "base/utf8.h"
 
 struct msgpack_level {
-	uint64_t left; /* tokens still to come: elements of an array, keys and values of a map */
+	uint64_t left; /* remaining tokens: elements of an array, keys and values of a map */
 	bool is_map;
 };
 
 static const char out_of_memory[] = "out of memory";
-static const char too_short[] = "the input ends too early";
+static const char too_short[] = "unexpected end of input";
 
 void msgpack_reader_init(struct msgpack_reader *reader, const char *bytes, size_t length)
 {
@@ -139,7 +139,7 @@ static enum token_kind read_sized_string(struct msgpack_reader *reader, unsigned
 	return read_string(reader, length, token);
 }
 
-/* An extension: a type byte and data, which mean nothing to us. */
+/* Skips an extension: a type byte and data that profiles do not use. */
 static enum token_kind skip_extension(struct msgpack_reader *reader, uint64_t length,
 				      struct token *token)
 {
@@ -182,7 +182,7 @@ static enum token_kind begin_sized_container(struct msgpack_reader *reader, unsi
 	return begin_container(reader, count, is_map, token);
 }
 
-/* The types that have a first byte of their own, 0xc0 to 0xdf. */
+/* Types with their own first byte, 0xc0 to 0xdf. */
 static enum token_kind read_wide(struct msgpack_reader *reader, uint8_t type, struct token *token)
 {
 	switch (type) {
@@ -220,7 +220,7 @@ static enum token_kind read_wide(struct msgpack_reader *reader, uint8_t type, st
 	case 0xdf:
 		return begin_sized_container(reader, type == 0xde ? 2 : 4, true, token);
 	default:
-		return fail(reader, "a byte that MessagePack does not use", token);
+		return fail(reader, "invalid MessagePack byte", token);
 	}
 }
 
@@ -263,14 +263,14 @@ enum token_kind msgpack_next(struct msgpack_reader *reader, struct token *token)
 		level->left--;
 	} else if (reader->is_done) {
 		if (reader->at < reader->end)
-			return fail(reader, "something follows the end", token);
+			return fail(reader, "unexpected data after the end", token);
 		return token->kind = TOKEN_END;
 	}
 	if (read_value(reader, token) == TOKEN_ERROR)
 		return TOKEN_ERROR;
 	if (is_key) {
 		if (token->kind != TOKEN_STRING)
-			return fail(reader, "a name that is not a string", token);
+			return fail(reader, "a map key is not a string", token);
 		token->kind = TOKEN_KEY;
 	}
 	if (!reader->depth)

@@ -1,7 +1,7 @@
 /*
- * Reads MessagePack a token at a time from bytes in memory: no tree, no recursion. Binary data
- * comes as a string; keys may be strings only; extension types are read as null. Bytes that are not
- * UTF-8 become U+FFFD.
+ * MessagePack reader: one token at a time from bytes in memory, without a tree and without
+ * recursion. Binary data is read as a string, extension types are read as null, and map keys must
+ * be strings. Invalid UTF-8 becomes U+FFFD.
  */
 #ifndef FORMAT_MSGPACK_READ_H
 #define FORMAT_MSGPACK_READ_H
@@ -17,14 +17,14 @@ struct msgpack_reader {
 	struct msgpack_level *levels; /* open containers */
 	size_t level_capacity;
 	uint32_t depth;
-	bool is_done;  /* the outermost value was read */
+	bool is_done;  /* the outermost value has been read */
 	char *scratch; /* the last string, if it had to be repaired */
 	size_t scratch_capacity;
-	const char *failure; /* NULL while all is well */
+	const char *failure; /* NULL if there is no error */
 	bool is_truncated;
 };
 
-/* `bytes` must stay until msgpack_reader_fini(). */
+/* `bytes` must stay valid until msgpack_reader_fini(). */
 void msgpack_reader_init(struct msgpack_reader *reader, const char *bytes, size_t length);
 void msgpack_reader_fini(struct msgpack_reader *reader);
 enum token_kind msgpack_next(struct msgpack_reader *reader, struct token *token);

@@ -1,4 +1,4 @@
-/* Writes MessagePack. See msgpack_write.h. */
+/* MessagePack writer: shortest encodings. */
 #include "format/msgpack_write.h"
 
 #include <errno.h>
@@ -6,7 +6,7 @@
 
 #include "base/utf8.h"
 
-/* A type byte and a big-endian integer of `bytes` bytes. */
+/* Writes a type byte and a big-endian integer of `bytes` bytes. */
 static void tagged(struct out *out, unsigned tag, uint64_t value, unsigned bytes)
 {
 	unsigned char text[9] = {(unsigned char)tag};
@@ -16,7 +16,7 @@ static void tagged(struct out *out, unsigned tag, uint64_t value, unsigned bytes
 	out_bytes(out, text, 1 + bytes);
 }
 
-/* The length of a container or string: in the type byte, or behind one for 16 or 32 bits. */
+/* Length of a container or string: in the type byte, or in 16 or 32 bits after it. */
 static void length_16_32(struct out *out, uint64_t length, unsigned fixed_tag, unsigned fixed_max,
 			 unsigned tag_16)
 {

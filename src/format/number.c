@@ -1,4 +1,4 @@
-/* Doubles as text. See number.h. */
+/* Conversion between doubles and decimal text. */
 #include "format/number.h"
 
 #include <locale.h>
@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Integers below are written without an exponent; all of them are exact. */
+/* Integers below this are written without an exponent; all of them are exact. */
 #define PLAIN_INTEGER_MAX 9007199254740992.0
 
-/* printf() and strtod() follow the program's locale, whose decimal point may be a comma. */
+/* printf() and strtod() follow the program's locale, which may have a decimal comma. */
 static locale_t c_locale;
 
 static void make_c_locale(void)

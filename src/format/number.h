@@ -1,4 +1,4 @@
-/* Doubles as text, both ways, exact and whatever the locale of the program around us. */
+/* Conversion between doubles and decimal text: exact, and independent of the program's locale. */
 #ifndef FORMAT_NUMBER_H
 #define FORMAT_NUMBER_H
 
@@ -8,13 +8,13 @@
 
 /*
  * The shortest of 15, 16 or 17 significant digits that reads back as `value`, always with a point
- * or an exponent ("2.0", "1e+20"). `value` must be finite. Returns the length; not terminated.
+ * or an exponent ("2.0", "1e+20"). `value` must be finite. Returns the length; there is no NUL.
  */
 size_t number_from_double(double value, char text[NUMBER_TEXT_BYTES]);
 
 /*
- * The double nearest to a decimal number written as in JSON. `text` must be terminated behind it.
- * Too large gives infinity.
+ * The double nearest to a decimal number in JSON syntax. `text` must be NUL-terminated. Numbers
+ * that are too large give infinity.
  */
 double number_to_double(const char *text);
 

@@ -1,4 +1,4 @@
-/* Writing a profile file. See profile_file.h and docs/format.md. */
+/* Profile file writer: memory-mapped tables that grow by extents. See docs/format.md. */
 #include "format/profile_file.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 
-/* Extents are multiples of 64 KiB, the largest page size of the machines we run on. */
+/* Extents are multiples of 64 KiB, the largest page size of supported machines. */
 #define EXTENT_MIN_BYTES (64ull << 10)
 #define EXTENT_MAX_BYTES (64ull << 20)
 
@@ -29,8 +29,8 @@ static const struct {
 };
 
 /*
- * Room may come back, but asking a full file system takes milliseconds, and the thread that asks is
- * the program's.
+ * Space may become free again. But a request to a full file system takes milliseconds, on a thread
+ * of the program.
  */
 #define RETRY_AFTER_NS 1000000000ull
 
@@ -72,7 +72,7 @@ static bool add_extent(struct profile_file *file, enum table_id id, uint64_t byt
 			.offset = file->file_bytes,
 			.bytes = extent,
 		};
-		/* release: the extent before its count */
+		/* release: the extent before its count; pairs with readers in other processes */
 		__atomic_store_n(&header->extent_count, header->extent_count + 1, __ATOMIC_RELEASE);
 		file->file_bytes += extent;
 	}
@@ -108,7 +108,7 @@ void *profile_file_append(struct profile_file *file, enum table_id id, uint64_t 
 
 void profile_file_commit(struct profile_file *file, enum table_id id)
 {
-	/* release: whoever maps or reads the file finds the rows that are counted filled */
+	/* release: a process that maps or reads the file finds all counted rows filled */
 	__atomic_store_n(&file->header->tables[id].rows, file->tables[id].rows, __ATOMIC_RELEASE);
 }
 
@@ -137,7 +137,7 @@ static int map_header(struct profile_file *file, struct proton_error *err)
 	if (file->header == MAP_FAILED) {
 		file->header = NULL;
 		return err_set(err, PROTON_E_UNSUPPORTED,
-			       "cannot map %s: the file system cannot share a mapping",
+			       "cannot map %s: the file system does not support shared mappings",
 			       file->place.path);
 	}
 	file->file_bytes = PROFILE_FILE_HEADER_BYTES;

@@ -1,11 +1,11 @@
 /*
- * Writing a profile file: tables that are memory-mapped into the file from the first row on.
+ * Profile file writer: tables that are memory-mapped into the file from the first row on.
  *
- * Each table has an address range of its own and grows by extents, pieces of the file mapped
- * behind one another, so a row never moves and a table is one array. An extent's blocks are
- * allocated before it is mapped: a full disk is an error from profile_file_append(), never SIGBUS.
- * Rows become part of the file when profile_file_commit() counts them, in that order, so that
- * what a killed process leaves behind is consistent. Not thread-safe.
+ * Each table has its own address range. It grows by extents: pieces of the file, mapped one after
+ * another, so rows never move and a table is one array. The blocks of an extent are allocated
+ * before it is mapped: a full disk is an error of profile_file_append(), never SIGBUS. Rows become
+ * part of the file when profile_file_commit() counts them, in that order, so the file of a killed
+ * process is consistent. Not thread-safe.
  */
 #ifndef FORMAT_PROFILE_FILE_H
 #define FORMAT_PROFILE_FILE_H
@@ -24,24 +24,24 @@ struct profile_table {
 };
 
 struct profile_file {
-	struct working_file place; /* without a path: private memory */
+	struct working_file place; /* without a path for private memory */
 	struct file_header *header;
 	uint64_t file_bytes;
 	struct profile_table tables[TABLE_COUNT];
 	int errnum;        /* why the last append failed */
-	uint64_t retry_ns; /* no attempt to grow before this time, monotonic; 0 after a success */
+	uint64_t retry_ns; /* do not try to grow before this time (monotonic); 0 after a success */
 };
 
 /*
- * Creates and locks `path` as in working_file_create(), or keeps everything in private memory when
- * it is NULL. E_UNSUPPORTED: the file system cannot share a mapping. Row 0 of strings, frames,
- * nodes, values, kernels, histograms and configs exists afterwards.
+ * Creates and locks `path` as in working_file_create(), or keeps everything in private memory if it
+ * is NULL. E_UNSUPPORTED: the file system does not support shared mappings. Row 0 of strings,
+ * frames, nodes, values, kernels, histograms and configs exists afterwards.
  */
 int profile_file_create(struct profile_file *file, const char *path, struct proton_error *err);
-/* The same under a name of this process's own, as in working_file_create_own(). */
+/* The same with a name of this process, as in working_file_create_own(). */
 int profile_file_create_own(struct profile_file *file, const char *path, struct proton_error *err);
 
-/* `rows` new zeroed rows in a line, NULL when the table cannot grow (file->errnum says why). */
+/* Appends `rows` contiguous zeroed rows. NULL if the table cannot grow (file->errnum says why). */
 void *profile_file_append(struct profile_file *file, enum table_id table, uint64_t rows);
 /* Counts all rows appended to `table` so far as part of the file. */
 void profile_file_commit(struct profile_file *file, enum table_id table);
@@ -54,15 +54,15 @@ static inline void *profile_file_rows(const struct profile_file *file, enum tabl
 	return file->tables[table].space.base;
 }
 
-/* Borrowed view of what is committed; valid until the next append. */
+/* Borrowed view of the committed rows; valid until the next append. */
 void profile_file_view(const struct profile_file *file, struct profile_view *view);
 
-/* A new file is PROFILE_FILE_STARTING until its writer has put in what every profile has. */
+/* A new file is PROFILE_FILE_STARTING until its writer has stored the rows of every profile. */
 void profile_file_mark(struct profile_file *file, enum profile_file_state state, uint64_t end_ns);
 /* Unmaps and closes; `remove` also deletes the file if it still has its name. Safe twice. */
 void profile_file_close(struct profile_file *file, bool remove);
 
-/* Writes a view as a compact, finished profile file: the header, then each table in one extent. */
+/* Writes a view as a compact, complete profile file: the header, then one extent per table. */
 int profile_file_write(const struct profile_view *view, struct out *out, struct proton_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reading a profile file while it is recorded. See profile_snapshot.h. */
+/* Reading a profile file while it is being recorded. */
 #include "format/profile_snapshot.h"
 
 #include <errno.h>
@@ -13,21 +13,21 @@
 #include "format/profile_view.h"
 #include "format/rows.h"
 
-/* Rows are added while a table is read. Each pass reads what the one before has missed. */
+/* Rows are added while a table is read. Each pass reads the rows that the previous one missed. */
 #define PASSES_MAX 8
 
-/* A table comes before those that its rows refer to. */
+/* A table comes before the tables that its rows refer to. */
 static const enum table_id order[] = {
 	TABLE_EVENTS,  TABLE_SAMPLES,  TABLE_NODES,    TABLE_VALUES,  TABLE_CONFIGS,
 	TABLE_KERNELS, TABLE_LANES,    TABLE_LAUNCHES, TABLE_VECTORS, TABLE_HISTOGRAMS,
 	TABLE_INFO,    TABLE_COUNTERS, TABLE_DEVICES,  TABLE_METRICS, TABLE_EPOCHS,
 	TABLE_FRAMES,  TABLE_STRINGS,
 };
-_Static_assert(ARRAY_LENGTH(order) == TABLE_COUNT, "every table has its turn");
+_Static_assert(ARRAY_LENGTH(order) == TABLE_COUNT, "every table is in the order");
 
 struct snapshot {
 	int fd;
-	struct file_header header; /* of the result */
+	struct file_header header; /* header of the result */
 	struct file_header now;
 	char *bytes;
 	size_t length;
@@ -58,11 +58,11 @@ static bool read_header(struct snapshot *snapshot)
 	       snapshot->now.extent_count <= PROFILE_FILE_MAX_EXTENTS;
 }
 
-/* Bytes `from` to `to` of a table, over its extents. */
+/* Reads bytes `from` to `to` of a table, across its extents. */
 static bool read_range(struct snapshot *snapshot, uint32_t table, uint64_t from, uint64_t to,
 		       char *bytes)
 {
-	uint64_t begin = 0; /* of the extent, in the table */
+	uint64_t begin = 0; /* offset of the extent in the table */
 
 	for (uint32_t i = 0; i < snapshot->now.extent_count && from < to; i++) {
 		const struct file_extent *extent = &snapshot->now.extents[i];
@@ -84,14 +84,14 @@ static bool read_range(struct snapshot *snapshot, uint32_t table, uint64_t from,
 }
 
 /*
- * A thread fills the events that it has reserved, `kind` last. A row whose kind has been read is
- * only certain to be whole when it is read after that: events are read twice, and the first time
- * decides which of them have been filled.
+ * Drops events that are not filled yet. A thread stores `kind` last in an event that it has
+ * reserved, so a row is complete only if it is read after its kind. Events are therefore read
+ * twice; the first read decides which ones are filled.
  */
 static bool drop_half_filled(struct snapshot *snapshot, uint64_t from, uint64_t to,
 			     uint32_t row_bytes, char *bytes)
 {
-	size_t length = (size_t)(to - from); /* at least a row */
+	size_t length = (size_t)(to - from); /* at least one row */
 	char *again = malloc(length + 1);
 	bool is_read = again && read_range(snapshot, TABLE_EVENTS, from, to, again);
 
@@ -108,7 +108,7 @@ static bool drop_half_filled(struct snapshot *snapshot, uint64_t from, uint64_t 
 	return is_read;
 }
 
-/* Extents that overlap, or that are holes, must not make a small file large. */
+/* Overlapping extents and holes must not make a large result from a small file. */
 static uint64_t length_max(const struct snapshot *snapshot)
 {
 	uint64_t data;
@@ -120,7 +120,7 @@ static uint64_t length_max(const struct snapshot *snapshot)
 	return data < (uint64_t)st.st_size ? data : (uint64_t)st.st_size;
 }
 
-/* Adds the rows that entry `index` of the header's tables has by now. */
+/* Reads the rows that the table at `index` of the header has by now. */
 static bool read_table(struct snapshot *snapshot, uint32_t index)
 {
 	struct file_table *table = &snapshot->header.tables[index];
@@ -137,13 +137,13 @@ static bool read_table(struct snapshot *snapshot, uint32_t index)
 		    __builtin_mul_overflow(snapshot->now.tables[index].rows, table->row_bytes,
 					   &bytes))
 			return false;
-		max = length_max(snapshot); /* of what is counted or more: the file grows first */
+		max = length_max(snapshot); /* at least the counted rows: the file grows first */
 		if (bytes > max)
 			return false;
 		if (bytes <= done)
 			break;
 		bytes -= done;
-		/* The header once more, for the extents of the rows that were counted just now. */
+		/* Read the header again for the extents of the rows that were just counted. */
 		if (snapshot->length + bytes > max || !read_header(snapshot) ||
 		    !array_reserve(&snapshot->bytes, &snapshot->capacity, snapshot->length + bytes,
 				   1))
@@ -162,7 +162,7 @@ static bool read_table(struct snapshot *snapshot, uint32_t index)
 	return true;
 }
 
-/* The entry of a table in the header; table_count: it has none. UINT32_MAX: damage. */
+/* The index of a table in the header. table_count: not found; UINT32_MAX: corrupt. */
 static uint32_t find_table(const struct file_header *header, enum table_id id)
 {
 	uint32_t found = header->table_count;
@@ -180,9 +180,9 @@ static uint32_t find_table(const struct file_header *header, enum table_id id)
 }
 
 /*
- * What was cleared while the tables were read may be gone from some of them, or another's name by
- * now: it counts as cleared in those that were read before, too. A flag is set before anything of
- * its phase is used again.
+ * Rows that were cleared during the read may be missing in some tables, or already reused. So a
+ * phase that is cleared now also counts as cleared in the tables that were read earlier. The flag
+ * of a phase is set before any of its rows is reused.
  */
 static bool take_cleared(struct snapshot *snapshot)
 {
@@ -241,7 +241,7 @@ bool profile_snapshot_read(const char *path, char **bytes_out, size_t *length_ou
 	struct stat st;
 	bool is_read;
 
-	/* Not a pipe, which can be opened once. */
+	/* A pipe can be opened only once. */
 	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
 		return false;
 	snapshot = calloc(1, sizeof(*snapshot));

@@ -1,4 +1,4 @@
-/* Reading a profile file's tables. See profile_view.h and docs/format.md. */
+/* Profile file reader: tables as arrays. See docs/format.md. */
 #include "format/profile_view.h"
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ bool profile_view_recognize(const void *bytes, size_t length)
 	return length >= 8 && memcmp(bytes, PROFILE_FILE_MAGIC, 8) == 0;
 }
 
-/* Bytes of `table` that lie within the file, over its extents; marks damage on what does not. */
+/* Bytes of `table` that are in the file, over its extents; sets is_damaged if some are missing. */
 static uint64_t present_bytes(struct profile_view *view, const struct file_header *header,
 			      size_t length, uint32_t table)
 {
@@ -41,7 +41,7 @@ static uint64_t present_bytes(struct profile_view *view, const struct file_heade
 		if (extent->table != table)
 			continue;
 		if (extent->offset > length || extent->bytes > length - extent->offset) {
-			/* What follows a piece that is cut is not contiguous any more. */
+			/* The rest of a truncated table is no longer contiguous. */
 			view->is_damaged = true;
 			if (extent->offset < length)
 				bytes += length - extent->offset;
@@ -49,14 +49,14 @@ static uint64_t present_bytes(struct profile_view *view, const struct file_heade
 		}
 		bytes += extent->bytes; /* at most 2048 pieces, none larger than the file */
 	}
-	if (bytes > length) { /* pieces that overlap: no honest file has them */
+	if (bytes > length) { /* overlapping extents occur only in corrupt files */
 		view->is_damaged = true;
 		bytes = length;
 	}
 	return bytes;
 }
 
-/* Gathers the rows of a table that is not one aligned run of rows of our size. */
+/* Copies a table that is not a single aligned extent with rows of this version's size. */
 static bool gather(struct profile_view *view, const struct file_header *header, const char *file,
 		   size_t length, const struct file_table *table, uint64_t rows)
 {
@@ -91,7 +91,7 @@ static bool gather(struct profile_view *view, const struct file_header *header, 
 	return true;
 }
 
-/* The only extent of `table` if it can be used in place, else NULL. */
+/* The only extent of `table` if it can be used without a copy, else NULL. */
 static const struct file_extent *sole_extent(const struct file_header *header, uint32_t table)
 {
 	const struct file_extent *found = NULL;
@@ -141,26 +141,26 @@ int profile_view_open(struct profile_view *view, const void *bytes, size_t lengt
 	if (!profile_view_recognize(bytes, length))
 		return err_set(err, PROTON_E_FORMAT, "not a profile file (bad magic)");
 	if (length < sizeof(*header))
-		return err_set(err, PROTON_E_FORMAT, "profile file cut within its header");
-	header = malloc(sizeof(*header)); /* a copy: the bytes need not be aligned */
+		return err_set(err, PROTON_E_FORMAT, "truncated profile file header");
+	header = malloc(sizeof(*header)); /* a copy, because the bytes need not be aligned */
 	if (!header)
 		return err_nomem(err);
 	memcpy(header, bytes, sizeof(*header));
 	if (header->major != PROFILE_FILE_MAJOR) {
-		status = err_set(err, PROTON_E_FORMAT,
-				 "profile file of format version %u.%u; this program reads %u.x",
-				 header->major, header->minor, PROFILE_FILE_MAJOR);
+		status =
+			err_set(err, PROTON_E_FORMAT,
+				"unsupported profile format version %u.%u; this program reads %u.x",
+				header->major, header->minor, PROFILE_FILE_MAJOR);
 		goto out;
 	}
 	if (header->state == PROFILE_FILE_STARTING) {
-		status =
-			err_set(err, PROTON_E_FORMAT,
-				"profile file without content: its process ended while it started");
+		status = err_set(err, PROTON_E_FORMAT,
+				 "empty profile file: the process exited during startup");
 		goto out;
 	}
 	if (header->extent_count > PROFILE_FILE_MAX_EXTENTS ||
 	    header->table_count > PROFILE_FILE_MAX_TABLES) {
-		status = err_set(err, PROTON_E_FORMAT, "profile file with a damaged header");
+		status = err_set(err, PROTON_E_FORMAT, "corrupt profile file header");
 		goto out;
 	}
 	view->state = header->state;
@@ -169,7 +169,7 @@ int profile_view_open(struct profile_view *view, const void *bytes, size_t lengt
 	view->end_ns = header->end_ns;
 	for (uint32_t i = 0; i < header->table_count; i++) {
 		if (header->tables[i].id >= TABLE_COUNT)
-			continue; /* of a later minor version */
+			continue; /* table of a later minor version */
 		if (!open_table(view, header, bytes, length, &header->tables[i])) {
 			profile_view_fini(view);
 			status = err_nomem(err);

@@ -1,4 +1,4 @@
-/* Protocol buffers. See protobuf_write.h. */
+/* Protocol buffer encoder. */
 #include "format/protobuf_write.h"
 
 #include <assert.h>
@@ -49,7 +49,7 @@ static size_t put_tag(char *bytes, uint32_t field, enum wire_type type)
 	return put_varint(bytes, (uint64_t)field << 3 | type);
 }
 
-/* Where the next bytes go. */
+/* The output for the next bytes. */
 static struct out *target(struct protobuf_writer *writer)
 {
 	return writer->depth ? &writer->nested : writer->out;
@@ -136,12 +136,13 @@ void protobuf_begin(struct protobuf_writer *writer, uint32_t field)
 	size_t length = put_tag(bytes, field, WIRE_LENGTH);
 
 	assert(writer->depth < PROTOBUF_DEPTH_MAX);
-	bytes[length++] = 0; /* enough for most lengths; protobuf_end() makes room for others */
+	bytes[length++] =
+		0; /* enough for most lengths; protobuf_end() makes space for longer ones */
 	out_bytes(&writer->nested, bytes, length);
 	writer->starts[writer->depth++] = writer->nested.length;
 }
 
-/* Puts the length of the innermost message before its content. */
+/* Inserts the length of the innermost message before its content. */
 static void put_length(struct out *nested, size_t start)
 {
 	size_t length = nested->length - start;

@@ -1,4 +1,4 @@
-/* Recognizing outputs of a session by their first bytes. See recognize.h. */
+/* Recognizing outputs of a session by their first bytes. */
 #include "format/recognize.h"
 
 #include <stdint.h>
@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "format/profile_view.h"
 
-/* The members of a node in hatchet's literal form. */
+/* Member names of a node in hatchet's literal format. */
 static bool is_member(const char *bytes, size_t length)
 {
 	static const char *const members[] = {"frame", "children", "metrics"};
@@ -40,7 +40,7 @@ static bool is_hatchet(const char *bytes, size_t length)
 	return is_member(bytes + at, length - at);
 }
 
-/* A list of a map with a short key. */
+/* True for an array that begins with a map with a short key. */
 static bool is_msgpack(const char *bytes, size_t length)
 {
 	const unsigned char *b = (const unsigned char *)bytes;
@@ -72,7 +72,7 @@ static bool read_varint(const unsigned char *b, size_t length, size_t *at, uint6
 	return false;
 }
 
-/* True if these bytes are the fields of one message of protocol buffers. */
+/* True if these bytes are the fields of one protocol buffer message. */
 static bool is_message(const unsigned char *b, size_t length)
 {
 	size_t at = 0;
@@ -109,7 +109,7 @@ static bool is_message(const unsigned char *b, size_t length)
 	return true;
 }
 
-/* Packets, of which the first is small. */
+/* True for trace packets, of which the first is small. */
 static bool is_perfetto(const char *bytes, size_t length)
 {
 	const unsigned char *b = (const unsigned char *)bytes;

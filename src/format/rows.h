@@ -1,10 +1,10 @@
 /*
- * The rows of a profile file's tables: what the recorder writes in place and the loader reads.
+ * Row layouts of a profile file's tables: written in place by the recorder, read by the loader.
  * docs/format.md is normative for these layouts and must change together with this file.
  *
  * All integers are little-endian. Row 0 of strings, frames, nodes, values, kernels, histograms and
  * configs is reserved (the empty string, the root's frame, the root, and "none"), so 0 ends a list.
- * So is that of events, samples and launches, which only traces have.
+ * Row 0 of events, samples and launches, which only traces have, is reserved too.
  */
 #ifndef FORMAT_ROWS_H
 #define FORMAT_ROWS_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "the profile file is little-endian and mapped as it is"
+#error "the profile file is little-endian and mapped without conversion"
 #endif
 
 #define PROFILE_FILE_MAGIC "\x89PROTON\n"
@@ -47,22 +47,22 @@ enum frame_kind {
 	FRAME_ROOT = 0,
 	FRAME_NAME = 1,   /* a scope, a state, a special frame such as "<captured_at>" */
 	FRAME_SOURCE = 2, /* file:line@function */
-	FRAME_KERNEL = 3, /* something that runs on a device */
+	FRAME_KERNEL = 3, /* work that runs on a device */
 };
 
 struct row_frame {
 	uint32_t kind; /* enum frame_kind */
-	uint32_t name; /* string: the name; of a source frame, the function */
+	uint32_t name; /* string: the name, or the function of a source frame */
 	uint32_t file; /* string, source frames only */
 	uint32_t line;
 };
 
-/* A node's parent always comes before it. */
+/* A node's parent always precedes it. */
 struct row_node {
 	uint32_t parent;
 	uint32_t frame;
-	uint32_t first_epoch; /* epochs in which the context was entered: the first ... */
-	uint32_t last_epoch;  /* ... and the last; those between have a row in values or kernels */
+	uint32_t first_epoch; /* epochs in which the context was entered: the first */
+	uint32_t last_epoch;  /* and the last; epochs in between have a row in values or kernels */
 	uint32_t first_value;
 	uint32_t first_kernel;
 };
@@ -78,7 +78,7 @@ struct row_metric {
 	uint16_t flags; /* enum metric_flag */
 };
 
-/* `metric` of a value row that only says that the node was entered in `epoch`. */
+/* `metric` of a value row that only records that the node was entered in `epoch`. */
 #define METRIC_ENTERED UINT32_MAX
 
 struct row_value {
@@ -98,7 +98,7 @@ struct row_kernel {
 	uint32_t next;
 	uint32_t device; /* row of TABLE_DEVICES */
 	uint32_t epoch;
-	uint32_t histogram; /* row of TABLE_HISTOGRAMS; 0 while count is 1: min_ns says it all */
+	uint32_t histogram; /* row of TABLE_HISTOGRAMS; 0 while count is 1: min_ns is enough then */
 	uint64_t count;
 	uint64_t total_ns;
 	uint64_t min_ns;
@@ -106,9 +106,9 @@ struct row_kernel {
 };
 
 /*
- * Durations, two buckets per power of two: bucket i counts durations d with
- * histogram_bucket(d) == i; bucket 0 also holds all shorter, bucket 63 all longer ones. Counts stay
- * at their maximum instead of wrapping.
+ * Histogram of durations with two buckets per power of two: bucket i counts durations d with
+ * histogram_bucket(d) == i. Bucket 0 also counts all shorter durations, bucket 63 all longer ones.
+ * Counts stop at their maximum instead of wrapping.
  */
 #define HISTOGRAM_BUCKETS 64u
 #define HISTOGRAM_FIRST_LOG2 5u /* bucket 0 begins at 32 ns */
@@ -129,7 +129,7 @@ static inline uint32_t histogram_bucket(uint64_t duration_ns)
 	return index < HISTOGRAM_BUCKETS ? index : HISTOGRAM_BUCKETS - 1;
 }
 
-/* The shortest duration that bucket `index` counts, in ns. */
+/* The shortest duration, in ns, that bucket `index` counts. */
 static inline uint64_t histogram_bucket_start_ns(uint32_t index)
 {
 	uint64_t power = 1ull << (index / 2 + HISTOGRAM_FIRST_LOG2);
@@ -137,7 +137,7 @@ static inline uint64_t histogram_bucket_start_ns(uint32_t index)
 	return index % 2 ? power + power / 2 : power;
 }
 
-/* What a kernel was launched with; all 0 where that is not known. */
+/* Launch configuration; all 0 if unknown. */
 struct launch_config {
 	uint32_t grid[3];  /* blocks */
 	uint32_t block[3]; /* threads */
@@ -146,8 +146,7 @@ struct launch_config {
 	uint32_t dynamic_shared_bytes;
 };
 
-/* A kernel row has at most this many configurations of its own; what else it ran with is one row
- * more. */
+/* Maximum number of separate configurations per kernel row; further ones share one more row. */
 #define CONFIGS_PER_KERNEL 16u
 
 enum config_flag {
@@ -159,7 +158,7 @@ struct row_config {
 	uint64_t count;
 	uint64_t total_ns;
 	uint32_t kernel; /* row of TABLE_KERNELS; 0: the row is unused */
-	uint32_t next;   /* a circle of the kernel's rows; readers go by `kernel` */
+	uint32_t next;   /* circular list of the kernel's rows; readers go by `kernel` */
 	uint32_t flags;  /* enum config_flag */
 	struct launch_config config;
 };
@@ -187,95 +186,97 @@ struct row_counter {
 };
 
 enum epoch_flag {
-	EPOCH_COMPLETE = 1, /* everything launched in it has been recorded */
+	EPOCH_COMPLETE = 1, /* all work launched in it has been recorded */
 	EPOCH_CLEARED = 2,
-	EPOCH_CLOSED = 4, /* takes no more rows: its phase is being written to a file */
+	EPOCH_CLOSED = 4, /* takes no more rows, because its phase is being written to a file */
 };
 
-/* An epoch is one life of a phase: clearing the current phase begins another of its number. */
+/* An epoch is one life of a phase: clearing the current phase begins another epoch of it. */
 struct row_epoch {
 	uint32_t phase;
 	uint32_t flags;
 	uint64_t start_ns; /* Unix time */
-	uint64_t end_ns;   /* 0 while it is the current one */
+	uint64_t end_ns;   /* 0 for the current epoch */
 };
 
 enum lane_kind {
 	LANE_THREAD = 1, /* a thread of the program */
 	LANE_STREAM = 2, /* a stream of a device */
-	LANE_UNIT = 3,   /* a line of a warp of an instrumented kernel */
+	LANE_UNIT = 3,   /* a sub-track of a warp of an instrumented kernel */
 };
 
-/*
- * The processor of a unit: on NVIDIA GPUs the multiprocessor's number, on AMD's where it is.
- */
-#define LANE_AMD (1u << 31)      /* the rest is in fields, of which these are the first bits: */
-#define LANE_AMD_UNIT 0          /* 8 bits: the CU, or WGP, of the shader array */
-#define LANE_AMD_ARRAY 8         /* 1 bit: the shader array, of the engine */
-#define LANE_AMD_ENGINE 16       /* 8 bits: the shader engine, of the die */
+/* Location of a unit: an SM number on NVIDIA GPUs, bit fields on AMD GPUs. */
+#define LANE_AMD (1u << 31)      /* AMD: the fields below, each given by its first bit */
+#define LANE_AMD_UNIT 0          /* 8 bits: CU, or WGP, in the shader array */
+#define LANE_AMD_ARRAY 8         /* 1 bit: shader array in the engine */
+#define LANE_AMD_ENGINE 16       /* 8 bits: shader engine in the die */
 #define LANE_AMD_DIE 24          /* 4 bits: the die (XCC) */
 #define LANE_AMD_WGP (1u << 9)   /* units are WGPs, of two CUs each */
 #define LANE_AMD_DIES (1u << 10) /* the chip has several dies */
 
-/* Where events happen one after the other, or nested: a line of the picture. */
+/* Track of a trace: its events follow each other or nest. */
 struct row_lane {
 	uint32_t kind;   /* enum lane_kind */
 	uint32_t device; /* row of TABLE_DEVICES; not of threads */
-	/* Of the thread, as the system numbers it; of the stream, the vendor's; units: the number
-	 * of the CTA, and in the upper half that of the processor that it ran on. */
+	/*
+	 * Threads: the system's thread id. Streams: the driver's stream id. Units: the CTA number
+	 * in the lower half, the SM or CU that it ran on in the upper half.
+	 */
 	uint64_t id;
-	/* Threads: in the order in which they were first seen, from 0. Units: the warp, and in the
-	 * upper half the line, from 0. */
+	/*
+	 * Threads: order of first appearance, from 0. Units: the warp in the lower half, the
+	 * sub-track in the upper half, both from 0.
+	 */
 	uint32_t number;
-	uint32_t name; /* string; may be empty; units: the kernel */
+	uint32_t name; /* string; may be empty; units: the kernel's name */
 };
 
 enum event_kind {
-	EVENT_NONE = 0, /* a row that has been reserved and not been filled */
+	EVENT_NONE = 0, /* a row that is reserved but not filled */
 	EVENT_SCOPE = 1,
 	EVENT_LAUNCH = 2, /* a call that launches work for a device */
 	EVENT_KERNEL = 3,
 	EVENT_COPY = 4,
 	EVENT_SET = 5,
-	EVENT_UNIT = 6,    /* a warp of an instrumented kernel, from its start to its end */
-	EVENT_SECTION = 7, /* a scope inside a kernel */
+	EVENT_UNIT = 6,    /* a warp of an instrumented kernel, from start to end */
+	EVENT_SECTION = 7, /* an intra-kernel scope */
 	/*
-	 * Not an event: `start_ns` is the bytes of the copy or set in the row before, which are
-	 * more than its `detail` can hold. Readers of minor version 1 skip it.
+	 * Not an event: `start_ns` is the size in bytes of the memory copy or memset in the
+	 * previous row, if its `detail` cannot represent it. Readers of minor version 1 skip it.
 	 */
 	EVENT_SIZE = 8,
 };
 
 enum event_flag {
-	EVENT_OF_GRAPH = 1,  /* a launch of a graph, or what ran as part of one */
-	EVENT_NAMED = 2,     /* a launch whose node is the kernel that it launches */
-	EVENT_OF_MEMORY = 4, /* a launch of a copy or a set */
-	EVENT_ASYNC = 8,     /* a section that went on beside its warp */
-	EVENT_PARTIAL = 16,  /* a section that took at least that long: part of it was recorded */
+	EVENT_OF_GRAPH = 1,  /* a graph launch, or work that ran as part of one */
+	EVENT_NAMED = 2,     /* a launch with the launched kernel as its node */
+	EVENT_OF_MEMORY = 4, /* a launch of a memory copy or memset */
+	EVENT_ASYNC = 8,     /* a section that ran asynchronously to its warp */
+	EVENT_PARTIAL = 16,  /* a section that was recorded in part: it took at least this long */
 };
 
 /*
- * Something that took time. A thread fills the rows that it has reserved: `kind` is stored last,
+ * Trace event with a duration. A thread fills the rows that it has reserved: it stores `kind` last,
  * and `end_ns` when the event ends.
  */
 struct row_event {
-	uint64_t start_ns; /* Unix time, by a clock that does not jump */
-	uint64_t end_ns;   /* 0 while it goes on */
+	uint64_t start_ns; /* Unix time from a monotonic clock */
+	uint64_t end_ns;   /* 0 while the event is open */
 	uint32_t node;
 	uint32_t lane;
 	uint32_t epoch;
 	/*
-	 * scopes, launches: first sample; units: 0; sections that another warp saw the end of: that
-	 * warp's first lane + 1, else 0; others: the launch (events)
+	 * scopes, launches: first sample; units: 0; sections that ended in another warp: the first
+	 * lane of that warp + 1, else 0; others: the launch (events)
 	 */
 	uint32_t link;
 	/*
-	 * launches: the vendor's correlation id; kernels: row of launches; units: ns that writing
-	 * the records took; sections: cycles; others: bytes; UINT32_MAX: see EVENT_SIZE
+	 * launches: correlation ID; kernels: row of launches; units: ns spent writing the records;
+	 * sections: cycles; others: bytes; UINT32_MAX: see EVENT_SIZE
 	 */
 	uint32_t detail;
 	uint16_t kind;  /* enum event_kind */
-	uint16_t flags; /* enum event_flag; units: MHz of the processor's clock */
+	uint16_t flags; /* enum event_flag; units: clock rate of the SM or CU in MHz */
 };
 
 /* A metric value given to an event. */
@@ -290,35 +291,35 @@ struct row_sample {
 	} as;
 };
 
-/* What a kernel was launched with; equal ones mostly share a row. */
+/* Launch configuration of kernel events; equal configurations mostly share a row. */
 struct row_launch {
 	struct launch_config config;
 	uint32_t reserved;
 };
 
 enum profile_file_state {
-	PROFILE_FILE_STARTING = 0,  /* nothing has been recorded yet */
-	PROFILE_FILE_RECORDING = 1, /* also what a killed process leaves behind */
+	PROFILE_FILE_STARTING = 0,  /* nothing is recorded yet */
+	PROFILE_FILE_RECORDING = 1, /* also the state after the process was killed */
 	PROFILE_FILE_FINISHED = 2,
 };
 
 struct file_table {
 	uint32_t id;
 	uint32_t row_bytes;
-	uint64_t rows; /* complete rows; stored after the row itself */
+	uint64_t rows; /* complete rows; stored after the rows themselves */
 };
 
 struct file_extent {
 	uint32_t table;
 	uint32_t reserved;
-	uint64_t offset; /* in the file */
+	uint64_t offset; /* file offset */
 	uint64_t bytes;
 };
 
-/* The first PROFILE_FILE_HEADER_BYTES bytes. A table is its extents in order. */
+/* The first PROFILE_FILE_HEADER_BYTES bytes. A table consists of its extents in order. */
 struct file_header {
 	char magic[8];
-	uint16_t major; /* another major: unreadable; a higher minor: unknown tables are skipped */
+	uint16_t major; /* other major: unreadable; higher minor: skip unknown tables */
 	uint16_t minor;
 	uint32_t header_bytes;
 	uint32_t state; /* enum profile_file_state */

@@ -1,4 +1,4 @@
-/* Where the output of a session goes. See target.h. */
+/* Output names of a session: checks of names and of existing files. */
 #include "format/target.h"
 
 #include <dirent.h>
@@ -18,11 +18,11 @@
 #include "format/recognize.h"
 #include "format/rows.h"
 
-/* Of the outputs; a test compares them with the formats. */
+/* Suffixes of outputs; a test compares them with the formats. */
 static const char *const suffixes[] = {"hatchet", "hatchet_msgpack", "proton", "chrome_trace",
 				       "pftrace"};
 
-/* What is added to a name: ".PID", ".part_N" and a suffix. */
+/* Maximum length of additions to a name: ".PID", ".part_N" and a suffix. */
 #define NAME_TAIL_MAX 40
 
 bool target_is_standard_output(const char *name)
@@ -57,7 +57,7 @@ static size_t length_without_suffix(const char *base)
 	return strlen(base);
 }
 
-/* The directory must exist and take files; the recorder would find out later. */
+/* The directory must exist and be writable; the recorder would find out later. */
 static int check_directory(const char *directory, struct proton_error *err)
 {
 	struct stat st;
@@ -116,7 +116,7 @@ int target_stem(const char *name, char **stem_out, struct proton_error *err)
 	if (status != PROTON_OK)
 		return status;
 	if (*name != '/' && !getcwd(current, sizeof(current)))
-		return err_errno(err, errno, "cannot find the current directory");
+		return err_errno(err, errno, "cannot determine the current directory");
 	if (strlen(current) + 1 + strlen(name) + NAME_TAIL_MAX >= PATH_MAX)
 		return err_set(err, PROTON_E_INVALID, "the output name '%.20s...' is too long",
 			       name);
@@ -171,7 +171,7 @@ static int refuse_foreign(const char *path, struct proton_error *err)
 		       path);
 }
 
-/* The file is renamed over: that needs its directory, which a link may have changed. */
+/* Renaming over the file requires its directory, which a link may have changed. */
 static int check_directory_of(const char *path, struct proton_error *err)
 {
 	const char *slash = strrchr(path, '/');
@@ -209,7 +209,7 @@ int target_check(const char *path, bool no_clobber, bool *has_profile_out, struc
 	return status;
 }
 
-/* Parts of an earlier run: all have the same suffix. */
+/* Checks parts of an earlier run: all have the same suffix. */
 static int check_parts(const char *stem, const char *suffix, struct proton_error *err)
 {
 	const char *base = strrchr(stem, '/') + 1;
@@ -236,8 +236,8 @@ static int check_parts(const char *stem, const char *suffix, struct proton_error
 }
 
 /*
- * Zeros in place of the magic number: another process is starting, or was killed while it started.
- * What else begins with zeros is refused when the file is locked.
+ * True for zeros in place of the magic number: another process is starting, or was killed during
+ * startup. Other files that begin with zeros are rejected when the file is locked.
  */
 static bool is_blank(const char *bytes, size_t length)
 {
@@ -247,7 +247,7 @@ static bool is_blank(const char *bytes, size_t length)
 	       (length == FILE_HEAD_BYTES && memcmp(bytes, zeros, sizeof(zeros)) == 0);
 }
 
-/* The working file: an earlier one that is finished is replaced, any other profile is moved. */
+/* Checks the working file: a complete earlier one is replaced, any other profile is renamed. */
 static int check_working_file(const char *path, bool no_clobber, struct proton_error *err)
 {
 	char head[FILE_HEAD_BYTES];
@@ -264,7 +264,7 @@ static int check_working_file(const char *path, bool no_clobber, struct proton_e
 			       path);
 	length = read_head(path, head, sizeof(head));
 	if (length < 0 && errno == ENOENT)
-		return PROTON_OK; /* its process has just moved or removed it */
+		return PROTON_OK; /* its process has just renamed or removed it */
 	if (length < 0)
 		return err_errno(err, errno, "cannot read the earlier working file %s", path);
 	if (is_blank(head, (size_t)length))

@@ -1,6 +1,6 @@
 /*
- * Where the output of a session goes: its name without suffix, and the files that exist there.
- * Checked when a session starts, so that a run does not end without a place for its profile.
+ * Output names of a session: the output path without suffix, and checks of existing files there.
+ * They run when a session starts, so a run does not end without a place for its profile.
  */
 #ifndef FORMAT_TARGET_H
 #define FORMAT_TARGET_H
@@ -15,25 +15,26 @@ bool target_is_standard_output(const char *name);
 
 /*
  * `name` as an absolute path without the suffix of an output ("x.hatchet" is "x"), malloc'd.
- * E_INVALID, E_IO: a directory, a device, too long, or no directory that takes files.
+ * E_INVALID, E_IO: a directory, a device, too long, or no writable directory.
  */
 int target_stem(const char *name, char **stem_out, struct proton_error *err);
 
 /*
- * Whether `path` may be written: there is no such file, or an earlier profile, or an empty file.
- * `no_clobber`: only the first. *has_profile_out: an earlier profile exists; may be NULL.
+ * Checks that `path` may be written: it does not exist, or is an earlier profile or an empty file.
+ * `no_clobber`: only if it does not exist. *has_profile_out (may be NULL): an earlier profile
+ * exists.
  */
 int target_check(const char *path, bool no_clobber, bool *has_profile_out,
 		 struct proton_error *err);
 
 /*
- * target_check() of all that a session writes: `<stem>.<suffix>` (NULL: nothing), its parts and the
- * working file. With `no_clobber` too the working file of a killed run may exist: it is moved.
+ * target_check() of all files of a session: `<stem>.<suffix>` (NULL: none), its parts and the
+ * working file. The working file of a killed run is allowed even with `no_clobber`: it is renamed.
  */
 int target_check_all(const char *stem, const char *suffix, bool no_clobber,
 		     struct proton_error *err);
 
-/* PROTON_NO_CLOBBER is set and not "0". */
+/* True if PROTON_NO_CLOBBER is set and not "0". */
 bool target_env_no_clobber(void);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * What the readers of nested text and bytes (JSON, MessagePack) hand out, one piece at a time, so
- * that one loader serves them all and no reader needs recursion or a tree in memory.
+ * Tokens of nested data: the common interface of the JSON and MessagePack readers. One loader works
+ * with both, and no reader needs recursion or a tree in memory.
  *
- * Containers come as a begin and an end; in an object each value follows its TOKEN_KEY. After
- * TOKEN_END or TOKEN_ERROR the same token comes again for ever.
+ * Containers have a begin and an end token; in an object each value follows its TOKEN_KEY. After
+ * TOKEN_END or TOKEN_ERROR the same token is returned forever.
  */
 #ifndef FORMAT_TOKEN_H
 #define FORMAT_TOKEN_H
@@ -16,7 +16,7 @@
 
 enum token_kind {
 	TOKEN_END,   /* the input is complete */
-	TOKEN_ERROR, /* it is not, or it is no such format */
+	TOKEN_ERROR, /* the input is incomplete or invalid */
 	TOKEN_OBJECT,
 	TOKEN_OBJECT_END,
 	TOKEN_ARRAY,
@@ -32,7 +32,7 @@ enum token_kind {
 
 struct token {
 	enum token_kind kind;
-	/* Of keys and strings: valid UTF-8, not terminated, gone with the next token. */
+	/* Keys and strings: valid UTF-8, without NUL, invalid after the next token. */
 	const char *text;
 	size_t length;
 	union {
@@ -43,13 +43,13 @@ struct token {
 	} as;
 };
 
-/* A reader as its user sees it. The error is the one behind TOKEN_ERROR. */
+/* Interface of a reader. error() and is_truncated() refer to the last TOKEN_ERROR. */
 struct token_source {
 	void *reader;
 	enum token_kind (*next)(void *reader, struct token *token);
-	/* Sets the error's text and returns its status. */
+	/* Sets the error message and returns its status. */
 	int (*error)(const void *reader, struct proton_error *err);
-	/* True if the error is that the input ended too early. */
+	/* True if the error is an unexpected end of input. */
 	bool (*is_truncated)(const void *reader);
 };
 
@@ -58,7 +58,7 @@ static inline enum token_kind token_next(const struct token_source *source, stru
 	return source->next(source->reader, token);
 }
 
-/* Reads past the rest of the value that `first` begins. False at the end of what can be read. */
+/* Skips the rest of the value that `first` begins. False at the end of readable input. */
 static inline bool token_skip(const struct token_source *source, enum token_kind first)
 {
 	struct token token;
@@ -76,7 +76,7 @@ static inline bool token_skip(const struct token_source *source, enum token_kind
 	}
 }
 
-/* Deeper nesting is an error: four times what 10^5 Python frames need. */
+/* Deeper nesting is an error; 10^5 Python frames need a quarter of this. */
 #define TOKEN_DEPTH_MAX (1u << 20)
 
 #endif

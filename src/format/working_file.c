@@ -1,4 +1,4 @@
-/* Creating, locking and removing a working file. See working_file.h. */
+/* Working file: creation, locking, renaming of earlier files, removal. */
 #include "format/working_file.h"
 
 #include <dirent.h>
@@ -20,10 +20,10 @@
 /* Each failed attempt is another process's success, so this many are never needed. */
 #define ATTEMPTS_MAX 10000u
 
-/* A larger number in a file's name is not one of these. */
+/* No working file has a larger number in its name. */
 #define NUMBER_MAX 1000000u
 
-/* Programs that close what they have inherited, or count descriptors, rarely look further up. */
+/* Programs that close inherited descriptors, or count them, rarely look beyond this number. */
 #define FIRST_DESCRIPTOR 900u
 
 static int length_of_stem(const char *path)
@@ -47,7 +47,7 @@ static const char *base_of(const char *path)
 
 struct used_names {
 	uint32_t last; /* highest number in use; 0: none */
-	bool is_used;  /* the number that was asked for, by a file other than the ignored one */
+	bool is_used;  /* the wanted number is used by a file other than the ignored one */
 };
 
 /* The number of NAME.PID.REST or NAME.PID.NUMBER.REST, given what follows "NAME.PID.". */
@@ -62,7 +62,7 @@ static uint32_t number_of(const char *rest)
 	return *end == '.' && number >= 2 && number <= NUMBER_MAX ? (uint32_t)number : 1;
 }
 
-/* Looks for files named after `path` and `pid`; `wanted` and `ignored` are for is_used. */
+/* Searches for files named after `path` and `pid`; `wanted` and `ignored` are for is_used. */
 static struct used_names find_used(const char *path, uint32_t pid, uint32_t wanted,
 				   const char *ignored)
 {
@@ -93,7 +93,7 @@ static struct used_names find_used(const char *path, uint32_t pid, uint32_t want
 	return used;
 }
 
-/* "<stem>.<pid>.proton", or with a number from 2; NULL: out of memory. */
+/* "<stem>.<pid>.proton", or with a number starting at 2; NULL: out of memory. */
 static char *numbered(const char *path, uint32_t pid, uint32_t number)
 {
 	int stem = length_of_stem(path);
@@ -108,7 +108,8 @@ static char *numbered(const char *path, uint32_t pid, uint32_t number)
 
 static int error_stranger(const struct working_file *file, struct proton_error *err)
 {
-	return err_set(err, PROTON_E_INVALID, "%s is in the way: it exists and is not a profile",
+	return err_set(err, PROTON_E_INVALID,
+		       "%s exists and is not a profile; move it or choose another name",
 		       file->path);
 }
 
@@ -126,16 +127,16 @@ static bool has_name(int fd, const char *path)
 	       own.st_ino == named.st_ino;
 }
 
-/* Renames, but never over another file: EEXIST. */
+/* Renames, but never over an existing file: EEXIST. */
 static bool rename_to_free(const char *from, const char *to)
 {
 	if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
 		return true;
-	/* Not every file system can; most of those have hard links. */
+	/* Some file systems do not support it; most of those have hard links. */
 	return (errno == EINVAL || errno == ENOSYS) && link(from, to) == 0 && unlink(from) == 0;
 }
 
-/* Moves the profile at file->path, which this process has locked, to a free name: *moved_out. */
+/* Renames the profile at file->path, which this process has locked, to a free name: *moved_out. */
 static int move_aside(const struct working_file *file, uint32_t pid, char **moved_out,
 		      struct proton_error *err)
 {
@@ -159,7 +160,7 @@ static int move_aside(const struct working_file *file, uint32_t pid, char **move
 		}
 		free(to);
 	}
-	return err_set(err, PROTON_E_IO, "cannot move %s: no name is free", file->path);
+	return err_set(err, PROTON_E_IO, "cannot move %s: all names are taken", file->path);
 }
 
 static bool is_zero(const void *bytes, size_t length)
@@ -169,7 +170,7 @@ static bool is_zero(const void *bytes, size_t length)
 	return !at[0] && memcmp(at, at + 1, length - 1) == 0;
 }
 
-/* Nothing was recorded into it. */
+/* True if nothing was recorded into it. */
 static bool is_expendable(const struct file_header *header)
 {
 	const struct file_table *tables = header->tables;
@@ -177,7 +178,7 @@ static bool is_expendable(const struct file_header *header)
 	return tables[TABLE_NODES].rows <= 1 && tables[TABLE_VALUES].rows <= 1;
 }
 
-/* Frees the name of a file that is not empty and that this process has locked. */
+/* Frees the name of a non-empty file that this process has locked. */
 static int make_way(struct working_file *file, int fd, struct proton_error *err)
 {
 	struct file_header *header = malloc(sizeof(*header));
@@ -189,7 +190,7 @@ static int make_way(struct working_file *file, int fd, struct proton_error *err)
 	if (!header)
 		return err_nomem(err);
 	n = pread(fd, header, sizeof(*header), 0);
-	/* Of a process that was killed while it started. */
+	/* The process was killed during startup. */
 	is_unstarted = n == (ssize_t)sizeof(*header) && fstat(fd, &st) == 0 &&
 		       st.st_size == PROFILE_FILE_HEADER_BYTES && is_zero(header, sizeof(*header));
 	if (!is_unstarted &&
@@ -210,7 +211,7 @@ static int make_way(struct working_file *file, int fd, struct proton_error *err)
 
 /* ------------------------------------------------------------------ create */
 
-/* Opens the name, new or not: errno EAGAIN when the file has gone away meanwhile. */
+/* Opens the name, new or existing. errno EAGAIN: the file was removed in between. */
 static int open_name(const char *path, bool must_be_new, bool *is_new_out)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -225,7 +226,7 @@ static int open_name(const char *path, bool must_be_new, bool *is_new_out)
 }
 
 /*
- * One attempt to get file->path. On PROTON_OK *fd_out is the empty file, locked, or -1: something
+ * One attempt to get file->path. On PROTON_OK *fd_out is the empty, locked file, or -1: something
  * has changed, try again.
  */
 static int try_name(struct working_file *file, bool must_be_new, int *fd_out,
@@ -246,7 +247,7 @@ static int try_name(struct working_file *file, bool must_be_new, int *fd_out,
 			return error_stranger(file, err);
 		return err_errno(err, errno, "cannot create %s", file->path);
 	}
-	/* Not every file system has locks; there, a file that exists is left to its writer. */
+	/* Some file systems have no locks; an existing file there is left to its writer. */
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0 && (errno == EWOULDBLOCK || !is_new))
 		status = error_busy(file, err);
 	else if (fstat(fd, &st) < 0)
@@ -346,7 +347,7 @@ int working_file_create_own(struct working_file *file, const char *path, struct 
 		if (!file->path)
 			return err_nomem(err);
 		status = take_name(file, true, err);
-		/* A process that had the number may have ended just now and left its output. */
+		/* A process that had the number may just have ended and left its output. */
 		if (status == PROTON_OK &&
 		    find_used(path, pid, number, base_of(file->path)).is_used) {
 			working_file_remove(file);

@@ -58,7 +58,7 @@ static const char *known_stranger(const char *bytes, size_t length)
 	if (length == 0)
 		return "it is empty";
 	if (is_starting(bytes, length))
-		return "it has no content: its process ended while it started";
+		return "it is empty: the process exited during startup";
 	if (begins_with(bytes, length, "\x1f\x8b", 2))
 		return "it is compressed with gzip; decompress it first (gunzip)";
 	if (begins_with(bytes, length, "\x28\xb5\x2f\xfd", 4))

@@ -117,22 +117,22 @@ static void check_error(const char *text, const char *expected, bool is_truncate
 
 TEST(errors_name_line_and_byte)
 {
-	check_error("[1,\n 2\n 3]", "line 3, byte 8: a comma is missing", false);
-	check_error("{\"a\" 1}", "line 1, byte 5: a colon is missing", false);
-	check_error("{a:1}", "line 1, byte 1: a name in quotes is missing", false);
-	check_error("{\"a\":1,}", "line 1, byte 7: a name in quotes is missing", false);
-	check_error("[1,]", "line 1, byte 3: a value is missing", false);
-	check_error("[1}", "line 1, byte 2: a comma is missing", false);
-	check_error("[nul]", "line 1, byte 1: an unknown word", false);
-	check_error("[NaN]", "line 1, byte 1: a value is missing", false);
+	check_error("[1,\n 2\n 3]", "line 3, byte 8: expected ','", false);
+	check_error("{\"a\" 1}", "line 1, byte 5: expected ':'", false);
+	check_error("{a:1}", "line 1, byte 1: expected a quoted name", false);
+	check_error("{\"a\":1,}", "line 1, byte 7: expected a quoted name", false);
+	check_error("[1,]", "line 1, byte 3: expected a value", false);
+	check_error("[1}", "line 1, byte 2: expected ','", false);
+	check_error("[nul]", "line 1, byte 1: unknown literal", false);
+	check_error("[NaN]", "line 1, byte 1: expected a value", false);
 	check_error("[01]", "line 1, byte 1: not a number", false);
 	check_error("[1.x]", "line 1, byte 3: not a number", false);
 	check_error("[1e+]", "line 1, byte 4: not a number", false);
 	check_error("[-]", "line 1, byte 2: not a number", false);
-	check_error("[\"\\x\"]", "line 1, byte 2: an unknown escape in a string", false);
-	check_error("[\"\\u12g4\"]", "line 1, byte 2: an unknown escape in a string", false);
-	check_error("[\"a\nb\"]", "line 1, byte 3: a control character in a string", false);
-	check_error("[1] 2", "line 1, byte 4: something follows the end", false);
+	check_error("[\"\\x\"]", "line 1, byte 2: unknown escape in a string", false);
+	check_error("[\"\\u12g4\"]", "line 1, byte 2: unknown escape in a string", false);
+	check_error("[\"a\nb\"]", "line 1, byte 3: control character in a string", false);
+	check_error("[1] 2", "line 1, byte 4: unexpected data after the end", false);
 }
 
 TEST(early_ends_are_told_apart)

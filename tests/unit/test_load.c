@@ -31,11 +31,10 @@ TEST(a_profile_file_before_its_head_is_called_by_name)
 	CHECK_EQ(write(fd, zeros, sizeof(zeros)), sizeof(zeros));
 	close(fd);
 	CHECK_EQ(profile_load_file(path, &profile, &err), PROTON_E_FORMAT);
-	CHECK_HAS(err.text, "it has no content: its process ended while it started");
+	CHECK_HAS(err.text, "it is empty: the process exited during startup");
 	unlink(path);
 	check_refused(zeros, sizeof(zeros),
-		      "cannot read x.hatchet: it has no content: its process ended while it "
-		      "started");
+		      "cannot read x.hatchet: it is empty: the process exited during startup");
 }
 
 TEST(strangers_are_called_by_name)
@@ -66,7 +65,7 @@ TEST(strangers_are_called_by_name)
 	REFUSED("\x92\x01\x02",
 		"cannot read x.hatchet: not a profile: a list of a tree and a device "
 		"table is expected");
-	REFUSED("\x89PROTON\n", "cannot read x.hatchet: profile file cut within its header");
+	REFUSED("\x89PROTON\n", "cannot read x.hatchet: truncated profile file header");
 }
 
 TEST(files_that_cannot_be_read_are_named)

@@ -353,9 +353,10 @@ TEST(what_is_no_tree_is_refused)
 	check_refused("[]", no_list);
 	check_refused("[1,2]", no_list);
 	check_refused("[{\"name\":\"x\"}]", no_list);
-	check_refused("[x", "not a profile: line 1, byte 1: a value is missing");
-	check_refused("[{\"children\":[],}]", "line 1, byte 16: a name in quotes is missing");
-	check_refused("[" NODE("", "ROOT", "") "] x", "line 1, byte 73: something follows the end");
+	check_refused("[x", "not a profile: line 1, byte 1: expected a value");
+	check_refused("[{\"children\":[],}]", "line 1, byte 16: expected a quoted name");
+	check_refused("[" NODE("", "ROOT", "") "] x",
+		      "line 1, byte 73: unexpected data after the end");
 }
 
 TEST(a_hundred_thousand_levels)

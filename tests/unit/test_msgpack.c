@@ -109,13 +109,13 @@ TEST(bad_bytes_are_refused_with_their_place)
 	struct proton_error err;
 
 	CHECK_STR(tokens_of("\x91\xc1", 2, &err), "[ error");
-	CHECK_STR(err.text, "byte 2: a byte that MessagePack does not use");
+	CHECK_STR(err.text, "byte 2: invalid MessagePack byte");
 	CHECK_STR(tokens_of("\x81\x01\x02", 3, &err), "{ error");
-	CHECK_STR(err.text, "byte 2: a name that is not a string");
+	CHECK_STR(err.text, "byte 2: a map key is not a string");
 	CHECK_STR(tokens_of("\x01\x02", 2, &err), "1 error");
-	CHECK_STR(err.text, "byte 1: something follows the end");
+	CHECK_STR(err.text, "byte 1: unexpected data after the end");
 	CHECK_STR(tokens_of("\xdf\xff\xff\xff\xff\xa1", 6, &err), "{ error");
-	CHECK_STR(err.text, "byte 6: the input ends too early");
+	CHECK_STR(err.text, "byte 6: unexpected end of input");
 	CHECK_STR(tokens_of("\xdb\xff\xff\xff\xff"
 			    "a",
 			    6, &err),

@@ -240,7 +240,7 @@ TEST(a_link_in_place_of_the_working_file_is_not_followed)
 
 	CHECK_EQ(symlink("elsewhere", rec_path("a.proton")), 0);
 	CHECK_EQ(profile_file_create(&file, rec_path("a.proton"), &err), PROTON_E_INVALID);
-	CHECK_HAS(err.text, "is in the way");
+	CHECK_HAS(err.text, "exists and is not a profile");
 	CHECK(!rec_exists("elsewhere"));
 }
 
