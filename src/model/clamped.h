@@ -1,6 +1,6 @@
 /*
- * Sums of what profiles hold. They stay at the end of their range, for a damaged or a very long
- * profile may hold anything.
+ * Saturating sums of metric values: they stop at the end of their range, because corrupt or very
+ * long profiles may contain any value.
  */
 #ifndef MODEL_CLAMPED_H
 #define MODEL_CLAMPED_H
@@ -32,10 +32,10 @@ static inline int64_t clamped_i64(int64_t a, int64_t b)
 	return sum;
 }
 
-/* The counter of sums that reached the end of the range: the same name as the recorder's. */
+/* Counter of sums that reached the end of the range; same name as the recorder's. */
 #define CLAMPED_COUNTER "lost: integer metric beyond 64 bits"
 
-/* Adds `more` to *sum; true if the result stays at the end of the range. */
+/* Adds `more` to *sum; true if the result is clamped to the end of the range. */
 static inline bool clamped_add(int64_t *sum, int64_t more)
 {
 	int64_t exact;
@@ -46,8 +46,8 @@ static inline bool clamped_add(int64_t *sum, int64_t more)
 }
 
 /*
- * Adds `count` elements, int64 or double, to as many; both are kept as words. Returns how many
- * stay at the end of their range.
+ * Adds `count` elements, int64 or double (stored as words), to as many. Returns how many are
+ * clamped.
  */
 static inline uint64_t clamped_add_vector(uint64_t *sums, const uint64_t *from, uint64_t count,
 					  bool is_double)

@@ -1,4 +1,4 @@
-/* Profiles from bytes and files of any format. See load.h. */
+/* Loading profiles from bytes and files of any format. */
 #include "model/load.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static bool begins_with(const char *bytes, size_t length, const char *prefix, si
 	return length >= prefix_length && memcmp(bytes, prefix, prefix_length) == 0;
 }
 
-/* `keep`: malloc'd bytes that the profile may take; NULLed if it does. NULL: it copies. */
+/* `keep`: malloc'd bytes that the profile may take; set to NULL if it does. NULL: it copies. */
 static int load_profile_file(const char *bytes, size_t length, char **keep, struct profile **out,
 			     struct proton_error *err)
 {
@@ -44,15 +44,15 @@ static char first_of_text(const char *bytes, size_t length)
 }
 
 /*
- * True where the magic number of a profile file will be: the file has blocks for its header before
- * it has that. If the header is written while it is read, only the rest of it may be read.
+ * True before the magic number of a profile file is written: the file has blocks for its header
+ * before that. If the header is written during the read, the start of it may be missing.
  */
 static bool is_starting(const char *bytes, size_t length)
 {
 	return length >= FILE_HEAD_BYTES && !bytes[0] && memcmp(bytes, bytes + 1, 7) == 0;
 }
 
-/* Things that people give by mistake; NULL if it is none of them. */
+/* Files that users pass by mistake; NULL if it is none of them. */
 static const char *known_stranger(const char *bytes, size_t length)
 {
 	if (length == 0)
@@ -118,7 +118,7 @@ int profile_load_bytes(const char *name, const char *bytes, size_t length, struc
 	return load_bytes(name, bytes, length, NULL, out, err);
 }
 
-/* More than half of the machine's memory is no profile, but an endless stream. */
+/* A file larger than half of the machine's memory is taken for an endless stream, not a profile. */
 static uint64_t size_limit(void)
 {
 	long pages = sysconf(_SC_PHYS_PAGES);
@@ -127,7 +127,7 @@ static uint64_t size_limit(void)
 	return pages > 0 && page_bytes > 0 ? (uint64_t)pages / 2 * (uint64_t)page_bytes : 0;
 }
 
-/* What a file begins with decides before gigabytes of something else are read. */
+/* The first bytes decide, before gigabytes of a file that is not a profile are read. */
 static int check_head(const char *name, const char *bytes, size_t length, struct proton_error *err)
 {
 	const char *stranger = known_stranger(bytes, length);
@@ -145,8 +145,8 @@ static int check_head(const char *name, const char *bytes, size_t length, struct
 
 /*
  * Loads a file that is being recorded, or that a killed process left. False: it is neither, or it
- * is truncated. Clearing a phase moves rows from one list to another, so that a list may be
- * inconsistent although its file is not: then the file has changed when it is read again.
+ * is truncated. Clearing a phase moves rows from one list to another, so a list may be inconsistent
+ * although its file is not. The file has then changed, and is read again.
  */
 static bool load_recording(const char *path, struct profile **out, int *status_out,
 			   struct proton_error *err)
@@ -171,7 +171,7 @@ static bool load_recording(const char *path, struct profile **out, int *status_o
 				profile_free(profile);
 				continue;
 			}
-			profile->is_damaged = false; /* it has changed each time */
+			profile->is_damaged = false; /* it changed during each read */
 		}
 		if (status == PROTON_OK)
 			*out = profile;
@@ -205,7 +205,9 @@ int profile_load_file(const char *path, struct profile **out, struct proton_erro
 	if (load_recording(path, out, &status, err))
 		return status;
 	status = load_whole(path, out, err);
-	/* It may have begun to record between the two: then one read of it all is inconsistent. */
+	/*
+	 * Recording may have begun between the two reads; then a single read of it is inconsistent.
+	 */
 	if (status != PROTON_E_FORMAT && (status != PROTON_OK || !(*out)->is_unfinished))
 		return status;
 	if (!load_recording(path, &again, &again_status, err))

@@ -1,7 +1,7 @@
 /*
- * Making a profile from bytes of any format we read: .proton, .hatchet (JSON), .hatchet_msgpack.
- * Every loader survives hostile bytes: it returns E_FORMAT with a sentence, or a profile marked
- * is_damaged that holds all that could be read.
+ * Loading profiles from any supported format: .proton, .hatchet (JSON), .hatchet_msgpack. Input is
+ * untrusted: a loader returns E_FORMAT with an error message, or a profile marked is_damaged with
+ * everything that could be read.
  */
 #ifndef MODEL_LOAD_H
 #define MODEL_LOAD_H
@@ -13,22 +13,22 @@
 #define PHASE_ALL UINT32_MAX
 
 /*
- * hatchet files (JSON and MessagePack), what becomes what:
- * - "time (ns)" and "count" that stand together with "device_id" and "device_type" are a kernel.
- *   Its
- *   minimum, maximum and histogram are known if it ran once or if the file is one of ours.
+ * How hatchet files (JSON and MessagePack) are read:
+ *
+ * - "time (ns)" and "count" together with "device_id" and "device_type" are a kernel. Its minimum,
+ *   maximum and histogram are known if it ran once or if Proton wrote the file.
  * - "time (ns)" or "count" on a node without a device (old example files), and device_id or
  *   device_type on a node without those two (cycle metrics), are ordinary metrics of that name.
  *   rollup.h adds "time (ns)" and "count" of kernels and of metrics together.
- * - Names that stand on ROOT are inclusive metrics, all others METRIC_EXCLUSIVE; a zero on ROOT is
- *   no value. Number types are kept; a metric that is integer here and double there is a double.
- * - A frame "file:line@function" is a source frame, another one with a kernel a kernel frame.
+ * - Metric names on ROOT are inclusive, all others METRIC_EXCLUSIVE; a zero on ROOT is not a value.
+ *   Number types are kept; a metric with both integers and doubles is a double.
+ * - A frame "file:line@function" is a source frame; any other frame with a kernel is a kernel
+ *   frame.
  */
 
 /*
- * The phase(s) of a view. E_RANGE: "Phase N has no data.". *out is the caller's, profile_free().
- * The events of a trace stay those of the view, which has to live as long as profile->trace is
- * used.
+ * Loads the phase(s) of a view. E_RANGE: "Phase N has no data.". Free *out with profile_free().
+ * Trace events still belong to the view, which has to live as long as profile->trace is used.
  */
 int profile_load_view(const struct profile_view *view, uint32_t phase, struct profile **out,
 		      struct proton_error *err);
@@ -37,7 +37,7 @@ int profile_load_hatchet(const char *bytes, size_t length, struct profile **out,
 int profile_load_msgpack(const char *bytes, size_t length, struct profile **out,
 			 struct proton_error *err);
 
-/* Any of them, told apart by the first bytes. `name` is used in error texts. */
+/* Detects the format by the first bytes. `name` is used in error messages. */
 int profile_load_bytes(const char *name, const char *bytes, size_t length, struct profile **out,
 		       struct proton_error *err);
 /* A file, or "-" for standard input. */

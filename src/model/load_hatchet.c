@@ -1,4 +1,4 @@
-/* A profile from hatchet JSON. See load.h; the tree is built by load_tree.c. */
+/* Loader of hatchet JSON files: load_tree.c with a JSON reader. */
 #include "format/json_read.h"
 #include "model/load.h"
 #include "model/load_tree.h"

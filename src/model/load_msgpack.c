@@ -1,4 +1,4 @@
-/* A profile from hatchet's lists in MessagePack. See load.h; the tree is built by load_tree.c. */
+/* Loader of hatchet MessagePack files: load_tree.c with a MessagePack reader. */
 #include "format/msgpack_read.h"
 #include "model/load.h"
 #include "model/load_tree.h"

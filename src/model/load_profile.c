@@ -1,13 +1,12 @@
 /*
- * A profile from the tables of a profile file or of a live session. See load.h.
+ * Loader of profile files and live sessions: from table rows to a profile.
  *
- * Nothing in a row is believed: every index is checked against its table, a list may visit a row
- * once (a cycle or a shared tail ends there), and what is copied per reference (strings, vectors,
- * histograms) has a budget of its table's size, so that a small file cannot ask for a large
- * profile.
+ * Rows are untrusted. Every index is checked against its table, and a list may visit a row only
+ * once (a cycle or a shared tail ends there). Data copied per reference (strings, vectors,
+ * histograms) has a budget of its table's size, so a small file cannot expand to a large profile.
  *
- * One phase takes the epochs of that number that were not cleared; of the nodes it takes those
- * entered in them, and what is above these.
+ * A phase consists of the epochs of that number that were not cleared, the nodes entered in them,
+ * and the ancestors of these.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,24 +15,24 @@
 #include "model/clamped.h"
 #include "model/load.h"
 
-/* Where in the node being filled a metric or a device was stored. */
+/* Where in the current node a metric or a device was stored. */
 struct last_use {
 	uint32_t node_plus_1;
 	uint32_t epoch;
-	uint32_t index; /* of values or kernels */
+	uint32_t index; /* index of values or kernels */
 };
 
 struct view_loader {
 	const struct profile_view *view;
 	struct profile *profile;
 	bool *is_selected;    /* by epoch */
-	bool is_all_selected; /* then nodes need no second look */
+	bool is_all_selected; /* no second pass over the nodes is needed then */
 	bool *is_kept;        /* by node of the view; NULL: all */
 	uint32_t *nodes;      /* maps: id of the view to id + 1 of the profile, 0 = none (yet) */
 	uint32_t *frames;
 	uint32_t *strings;
 	uint32_t *metrics;
-	bool *is_widened; /* by metric of the view: integers, of which the profile has doubles */
+	bool *is_widened; /* by metric of the view: its integers are doubles in the profile */
 	uint32_t *devices;
 	uint32_t *kernels;
 	struct last_use *metric_uses; /* by metric of the profile */
@@ -51,7 +50,7 @@ static uint64_t rows_of(const struct view_loader *loader, enum table_id table)
 	return loader->view->table[table] ? loader->view->rows[table] : 0;
 }
 
-/* Marks row `row` as visited; false if it was. */
+/* Records a visit of `row`; false if it was visited before. */
 static bool visit(uint64_t *seen, uint64_t row)
 {
 	uint64_t bit = 1ull << (row % 64);
@@ -135,7 +134,7 @@ static bool is_metric_type(uint16_t type)
 	       type == PROTON_METRIC_DOUBLE_VECTOR;
 }
 
-/* Integers of a name that also has doubles become doubles: one metric that can be summed. */
+/* If a name has both integers and doubles, the integers become doubles: one metric with a sum. */
 static void map_metrics(struct view_loader *loader)
 {
 	const struct row_metric *rows = loader->view->table[TABLE_METRICS];
@@ -221,7 +220,7 @@ static void copy_info(struct view_loader *loader)
 /* ------------------------------------------------------------------ values */
 
 /*
- * The vector at word `at` of the view; NULL if it does not lie in its table. Values share one empty
+ * The vector at word `at` of the view; NULL if it is not inside its table. Values share one empty
  * vector, which takes a word for each of their rows.
  */
 static const uint64_t *view_vector(struct view_loader *loader, uint64_t at)
@@ -238,7 +237,7 @@ static const uint64_t *view_vector(struct view_loader *loader, uint64_t at)
 	return words + at;
 }
 
-/* Adds a row's value to the one that another epoch left, or stores it if `is_new`. */
+/* Adds a row's value to the one of another epoch, or stores it if `is_new`. */
 static void merge_value(struct view_loader *loader, uint32_t index, const struct row_value *row,
 			bool is_new, bool is_later)
 {
@@ -326,7 +325,7 @@ static void copy_values(struct view_loader *loader, uint32_t node, uint32_t firs
 
 /* ------------------------------------------------------------------ kernels */
 
-/* Adds a row's durations to histogram `to`: those of its histogram, or the one that it ran. */
+/* Adds a row's durations to histogram `to`: its histogram, or its single duration. */
 static void add_histogram(struct view_loader *loader, uint32_t to, const struct row_kernel *row)
 {
 	const struct row_histogram *rows = loader->view->table[TABLE_HISTOGRAMS];
@@ -379,7 +378,7 @@ static void copy_kernel(struct view_loader *loader, uint32_t node, const struct 
 	struct last_use *use;
 	uint32_t device;
 
-	if (row->count == 0) /* made, but nothing has run yet */
+	if (row->count == 0) /* created, but never executed */
 		return;
 	if (row->device >= rows_of(loader, TABLE_DEVICES) || !loader->devices[row->device]) {
 		profile->is_damaged = true;
@@ -414,7 +413,7 @@ static void copy_kernels(struct view_loader *loader, uint32_t node, uint32_t fir
 	}
 }
 
-/* Configurations know their kernel: there is no list to follow, and each row counts once. */
+/* A configuration has the index of its kernel: no list is followed, and each row counts once. */
 static void copy_configs(struct view_loader *loader)
 {
 	const struct row_config *rows = loader->view->table[TABLE_CONFIGS];
@@ -429,7 +428,7 @@ static void copy_configs(struct view_loader *loader)
 			profile->is_damaged = true;
 			continue;
 		}
-		if (!loader->kernels[rows[i].kernel]) /* of an epoch that is not selected */
+		if (!loader->kernels[rows[i].kernel]) /* row of an epoch that is not selected */
 			continue;
 		kernel = loader->kernels[rows[i].kernel] - 1;
 		profile->kernels[kernel].first_config =
@@ -443,7 +442,7 @@ static void copy_configs(struct view_loader *loader)
 
 /* ------------------------------------------------------------------ nodes */
 
-/* True if a row in the node's lists is of a selected epoch. */
+/* True if one of the node's rows belongs to a selected epoch. */
 static bool has_selected_row(struct view_loader *loader, const struct row_node *node)
 {
 	const struct row_value *values = loader->view->table[TABLE_VALUES];
@@ -469,7 +468,7 @@ static size_t bitmap_bytes(uint64_t rows)
 	return (size_t)(rows / 64 + 1) * 8;
 }
 
-/* Finds the nodes of the selected epochs, and what is above them. */
+/* Finds the nodes of the selected epochs and their ancestors. */
 static void keep_selected(struct view_loader *loader)
 {
 	const struct row_event *events = loader->view->table[TABLE_EVENTS];
@@ -519,7 +518,7 @@ static void copy_nodes(struct view_loader *loader)
 
 /* ------------------------------------------------------------------ events */
 
-/* Strings that only lanes and samples have. */
+/* Maps strings that only lanes and samples use. */
 static void map_trace_strings(struct view_loader *loader)
 {
 	const struct row_lane *lanes = loader->view->table[TABLE_LANES];
@@ -534,7 +533,7 @@ static void map_trace_strings(struct view_loader *loader)
 			map_string(loader, samples[i].as.string);
 }
 
-/* Hands the rows and the maps that lead from them to the profile. */
+/* Moves the rows, and the maps from them to the profile, into the profile. */
 static void take_events(struct view_loader *loader)
 {
 	const struct profile_view *view = loader->view;
@@ -582,7 +581,7 @@ static void take_events(struct view_loader *loader)
 
 /* ------------------------------------------------------------------ the whole */
 
-/* Marks the epochs of `phase`. False if there is none. */
+/* Selects the epochs of `phase`. False if there are none. */
 static bool select_epochs(struct view_loader *loader, uint32_t phase)
 {
 	const struct row_epoch *rows = loader->view->table[TABLE_EPOCHS];
@@ -594,7 +593,7 @@ static bool select_epochs(struct view_loader *loader, uint32_t phase)
 					 !(rows[i].flags & EPOCH_CLEARED);
 		selected += loader->is_selected[i];
 	}
-	/* A file whose table of epochs is lost still has its nodes. */
+	/* The nodes are intact even if the file's table of epochs is lost. */
 	loader->is_all_selected = phase == PHASE_ALL && selected == count;
 	return selected || phase == PHASE_ALL;
 }

@@ -1,11 +1,12 @@
 /*
- * A profile from hatchet's nested lists. See load_tree.h.
+ * Loader of hatchet's nested lists.
  *
- * The tree is walked with a stack of open nodes; what is nested inside one node (its frame, its
- * metrics) has a fixed depth and is read by plain functions. Three things are known only when it
- * is too late: a node's name stands behind its children, so frames are set when a node closes; the
- * inclusive names stand on ROOT, which closes last; and a number that is written "0" in one place
- * and "0.5" in another makes its metric a double one. settle.c sees to the latter two.
+ * The tree is walked with a stack of open nodes. Data nested in a node (its frame, its metrics) has
+ * a fixed depth and is read by plain functions. Three facts are known only later:
+ *
+ * - A node's name follows its children, so frames are set when a node closes.
+ * - The inclusive names are on ROOT, which closes last (see settle.c).
+ * - If a metric is "0" in one place and "0.5" in another, it is a double metric (see settle.c).
  */
 #include "model/load_tree_parts.h"
 
@@ -55,7 +56,7 @@ const char *tree_number_before(const char *begin, const char *end, uint32_t *num
 
 /* ------------------------------------------------------------------ frames */
 
-/* Takes "file:line@function" apart, at the last place where it can be. */
+/* Splits "file:line@function" at the last possible place. */
 static bool split_source(struct tree_loader *loader, const char *text, size_t length,
 			 struct profile_frame *frame)
 {
@@ -100,7 +101,7 @@ static bool read_frame(struct tree_loader *loader, struct open_node *open)
 
 /* ------------------------------------------------------------------ devices */
 
-/* The five properties of a device. */
+/* Reads the five properties of a device. */
 static bool read_device(struct tree_loader *loader, uint32_t index)
 {
 	struct profile *profile = loader->profile;
@@ -191,7 +192,7 @@ static bool open_node(struct tree_loader *loader)
 	return !loader->profile->out_of_memory;
 }
 
-/* Sets what was not known while the node was open. */
+/* Sets properties that were unknown while the node was open. */
 static void close_node(struct tree_loader *loader)
 {
 	struct profile *profile = loader->profile;
@@ -221,7 +222,7 @@ static void close_node(struct tree_loader *loader)
 	profile->nodes[open->node].frame = profile_frame(profile, open->frame);
 }
 
-/* The next member of the node on top of the stack, or the next child in its list. */
+/* Reads the next member of the top node, or the next child in its list. */
 static bool read_member(struct tree_loader *loader)
 {
 	struct open_node *open = &loader->stack[loader->depth - 1];
@@ -259,7 +260,7 @@ static bool read_member(struct tree_loader *loader)
 	return token_skip(loader->source, kind);
 }
 
-/* False if there is no end of the tree to be found; *is_tree if what was read is part of one. */
+/* False if the tree has no end; *is_tree if the part that was read belongs to a tree. */
 static bool read_root(struct tree_loader *loader, bool *is_tree)
 {
 	bool is_whole = open_node(loader);
@@ -271,7 +272,8 @@ static bool read_root(struct tree_loader *loader, bool *is_tree)
 }
 
 /*
- * The list: the tree, the devices, and what else may follow. False if it ended early or is wrong.
+ * Reads the list: the tree, the devices, and optional further elements. False if truncated or
+ * wrong.
  */
 static bool read_list(struct tree_loader *loader, bool *is_tree)
 {

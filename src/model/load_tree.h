@@ -1,5 +1,5 @@
 /*
- * A profile from the nested lists that hatchet reads ([tree, devices], in JSON or MessagePack; see
+ * Loader of the nested lists that hatchet reads ([tree, devices], in JSON or MessagePack; see
  * docs/design/hatchet-output.md), given as tokens. Used by load_hatchet.c and load_msgpack.c.
  */
 #ifndef MODEL_LOAD_TREE_H
@@ -9,8 +9,8 @@
 #include "model/profile.h"
 
 /*
- * The profile goes to *out. Input that ends early gives what was there, marked is_damaged; anything
- * else that is no such list is E_FORMAT.
+ * The profile is stored in *out. Truncated input gives the part that was read, marked is_damaged;
+ * any other input that is not such a list is E_FORMAT.
  */
 int load_tree(const struct token_source *source, struct profile **out, struct proton_error *err);
 

@@ -1,4 +1,4 @@
-/* What only our files have, in the "proton" object of a node. See load_tree_parts.h. */
+/* Loader of Proton's additions to hatchet files: the "proton" object of a node. */
 #include "model/load_tree_parts.h"
 
 /* {"32768": 5, ...}: counts by the shortest duration of a bucket. */
@@ -49,7 +49,7 @@ static bool read_dimensions(struct tree_loader *loader, uint32_t dimensions[3])
 	return true;
 }
 
-/* {"grid": [x, y, z], "block": [x, y, z], ...}; without a grid it stands for all others. */
+/* {"grid": [x, y, z], "block": [x, y, z], ...}; without a grid it is the entry for all others. */
 static bool read_config(struct tree_loader *loader, struct open_node *open)
 {
 	struct profile_config launch = {.flags = CONFIG_OTHER};
@@ -89,7 +89,7 @@ static bool read_config(struct tree_loader *loader, struct open_node *open)
 	return !tree_has_failed(kind);
 }
 
-/* What a kernel was launched with: a list of objects. */
+/* Launch configurations: a list of objects. */
 static bool read_configs(struct tree_loader *loader, struct open_node *open)
 {
 	struct token token;
@@ -148,7 +148,7 @@ static bool read_counters(struct tree_loader *loader, bool is_loss)
 	return !tree_has_failed(kind);
 }
 
-/* Metrics of ROOT that are not inclusive numbers. */
+/* Reads metrics of ROOT that are not inclusive numbers. */
 static bool read_root_rest(struct tree_loader *loader, struct open_node *open)
 {
 	bool is_whole;

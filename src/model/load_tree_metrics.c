@@ -1,11 +1,11 @@
-/* The metrics of a node, and the kernel that they are about. See load_tree_parts.h. */
+/* Loader of a node's metrics in hatchet files, and of the kernel they describe. */
 #include "model/load_tree_parts.h"
 
 #include <stdio.h>
 
 #include "base/array.h"
 
-/* The value for `name` on `node`: a new one, or the one that is there if the name came before. */
+/* The value for `name` on `node`: new, or the existing one if the name was given before. */
 static struct profile_value *value_for(struct tree_loader *loader, uint32_t node, uint32_t name,
 				       enum proton_metric_type type)
 {
@@ -62,7 +62,7 @@ static void store_double(struct tree_loader *loader, uint32_t node, uint32_t nam
 	value_for(loader, node, name, PROTON_METRIC_DOUBLE)->as.float64 = value;
 }
 
-/* A number, string or word; what cannot be a metric is left out. */
+/* Stores a number, string or word; anything that cannot be a metric is skipped. */
 static void store_scalar(struct tree_loader *loader, uint32_t node, uint32_t name,
 			 const struct token *token)
 {
@@ -104,7 +104,7 @@ static void int64s_to_doubles(uint64_t *elements, size_t count)
 		elements[i] = double_bits((double)(int64_t)elements[i]);
 }
 
-/* A list of numbers, behind its begin. A list of anything else is left out. */
+/* Reads a list of numbers, after its begin token. A list of anything else is skipped. */
 static bool read_vector(struct tree_loader *loader, uint32_t node, uint32_t name)
 {
 	enum proton_metric_type type = PROTON_METRIC_INT64_VECTOR;
@@ -150,16 +150,16 @@ static bool read_vector(struct tree_loader *loader, uint32_t node, uint32_t name
 	return true;
 }
 
-/* What the metrics of a node say about a kernel. */
+/* The metrics of a node that describe a kernel. */
 struct kernel_metrics {
-	struct token time, count; /* TOKEN_END: not there */
+	struct token time, count; /* TOKEN_END: not given */
 	uint32_t device_type;     /* strings */
 	uint32_t device_id;
 	bool has_type;
 	bool has_id;
 };
 
-/* Makes a kernel of the metrics, or stores them as what they are. */
+/* Makes a kernel of the metrics, or stores them as ordinary metrics. */
 static void store_kernel(struct tree_loader *loader, struct open_node *open,
 			 const struct kernel_metrics *metrics)
 {
@@ -198,7 +198,7 @@ static void store_kernel(struct tree_loader *loader, struct open_node *open,
 		store_scalar(loader, node, loader->count, &metrics->count);
 }
 
-/* Takes what may belong to a kernel; false if it is a metric like others. */
+/* Takes a metric that may belong to a kernel; false for any other metric. */
 static bool take_kernel_metric(struct tree_loader *loader, struct kernel_metrics *metrics,
 			       uint32_t name, const struct token *token)
 {

@@ -1,4 +1,4 @@
-/* What the parts of the loader of hatchet's nested lists (load_tree.h) share. */
+/* Internal interface between the files of the hatchet list loader (load_tree.h). */
 #ifndef MODEL_LOAD_TREE_PARTS_H
 #define MODEL_LOAD_TREE_PARTS_H
 
@@ -20,7 +20,7 @@ struct open_node {
 	uint64_t max_ns;
 };
 
-/* Where a metric was last stored, so that a name given twice in a node counts once, as in JSON. */
+/* Where a metric was last stored: a name given twice in a node counts once, as in JSON. */
 struct last_use {
 	uint32_t node_plus_1;
 	uint32_t value;
@@ -34,8 +34,8 @@ struct tree_loader {
 	struct last_use *last_uses; /* by metric */
 	size_t last_use_count, last_use_capacity;
 	struct root_metrics root;
-	bool is_root_rest;  /* reading what stands beside ROOT's metrics, not among them */
-	uint64_t *elements; /* of the vector being read */
+	bool is_root_rest;  /* reading members next to ROOT's metrics */
+	uint64_t *elements; /* elements of the current vector */
 	size_t element_capacity;
 	uint32_t time, count, device_id, device_type; /* strings */
 };
@@ -57,9 +57,9 @@ static inline uint32_t tree_string(struct tree_loader *loader, const struct toke
 	return profile_string(loader->profile, token->text, token->length);
 }
 
-/* A non-negative integer however it is written. */
+/* A non-negative integer in any notation. */
 bool tree_u64(const struct token *token, uint64_t *value);
-/* The digits before `end`, a number written the usual way: where it begins; NULL if none does. */
+/* Start of the decimal number that ends at `end`; NULL if there is none. */
 const char *tree_number_before(const char *begin, const char *end, uint32_t *number);
 
 static inline bool tree_device_id(const char *text, size_t length, uint32_t *id)
@@ -72,9 +72,9 @@ static inline bool tree_device_id(const char *text, size_t length, uint32_t *id)
 	return true;
 }
 
-/* Behind the begin of a node's "metrics". False at the end of what can be read. */
+/* Reads a node's "metrics", after its begin token. False at the end of readable input. */
 bool tree_read_metrics(struct tree_loader *loader, struct open_node *open);
-/* Behind that of its "proton", which holds what hatchet has no place for. */
+/* The same for a node's "proton" object, which contains data that hatchet has no member for. */
 bool tree_read_extras(struct tree_loader *loader, struct open_node *open);
 
 #endif

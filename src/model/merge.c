@@ -1,4 +1,4 @@
-/* Adding nodes of profiles to another profile. See merge.h. */
+/* Merging of profiles, node by node. */
 #include "model/merge.h"
 
 #include <stdlib.h>
@@ -9,12 +9,12 @@
 #include "model/pairs.h"
 
 #define NONE UINT32_MAX
-#define LONG_STRING 256u /* bytes: many frames may share one, which is searched for once */
+#define LONG_STRING 256u /* bytes: many frames may share one, so it is searched once */
 
 struct merge {
 	struct profile *target;
 	const struct profile *source;
-	uint32_t *frames; /* by frame of the source: that of the target, or NONE */
+	uint32_t *frames; /* by frame of the source: frame of the target, or NONE */
 	uint32_t *metrics;
 	uint32_t *devices;
 	bool *is_kernel_frame; /* by frame of the target */
@@ -23,14 +23,14 @@ struct merge {
 	struct pairs values;   /* (node, metric) -> value */
 	struct pairs kernels;  /* (node, device) -> kernel */
 	struct pairs counters; /* (name, 0) -> index + 1 */
-	struct pairs strings;  /* (long string of the source, 0) -> that of the target */
-	uint32_t *newest;      /* by metric of the target: its latest value; 0: none */
-	uint32_t *older;       /* by value: the one of its metric before it */
+	struct pairs strings;  /* (long string of the source, 0) -> string of the target */
+	uint32_t *newest;      /* by metric of the target: its newest value; 0: none */
+	uint32_t *older;       /* by value: the previous value of its metric */
 	size_t newest_capacity, older_capacity;
 	bool has_about;
 };
 
-/* Notes what is in the target now. */
+/* Records an existing entry of the target. */
 static void pair_add(struct merge *merge, struct pairs *pairs, uint32_t a, uint32_t b,
 		     uint32_t value)
 {
@@ -58,7 +58,7 @@ static void drop_maps(struct merge *merge)
 	pairs_fini(&merge->strings);
 }
 
-/* Kinds were left out while frames were compared: a kernel here may be a mere name there. */
+/* Frames were compared without kinds: a kernel frame here may be a plain name there. */
 static void restore_kinds(struct merge *merge)
 {
 	struct profile *target = merge->target;
@@ -67,7 +67,7 @@ static void restore_kinds(struct merge *merge)
 		if (merge->is_kernel_frame[i])
 			target->frames[i].kind = FRAME_KERNEL;
 	}
-	free(target->frame_slots); /* made anew with the next search */
+	free(target->frame_slots); /* rebuilt by the next search */
 	target->frame_slots = NULL;
 	target->frame_slot_count = 0;
 }
@@ -201,7 +201,7 @@ static bool is_number(uint16_t type)
 	return type == PROTON_METRIC_INT64 || type == PROTON_METRIC_DOUBLE;
 }
 
-/* Remembers which values a metric of the target has. */
+/* Remembers the values of a metric of the target. */
 static void note_value(struct merge *merge, uint32_t metric, uint32_t value)
 {
 	size_t known = merge->newest_capacity;
@@ -220,7 +220,7 @@ static void note_value(struct merge *merge, uint32_t metric, uint32_t value)
 	merge->newest[metric] = value;
 }
 
-/* An integer metric of the target turns out to be a double elsewhere. */
+/* Converts an integer metric of the target that is a double in another source. */
 static void make_double(struct merge *merge, uint32_t metric)
 {
 	struct profile *target = merge->target;
@@ -252,7 +252,7 @@ static uint32_t map_metric(struct merge *merge, uint32_t source_metric)
 		id = (uint32_t)(found - target->metrics);
 		if (found->type == PROTON_METRIC_INT64)
 			make_double(merge, id);
-		/* Inclusive in one file is inclusive. */
+		/* A metric that is inclusive in one file is inclusive in the target. */
 		target->metrics[id].flags &= row->flags;
 	} else {
 		size_t count = target->metric_count;
@@ -290,7 +290,7 @@ static void put_vector(struct merge *merge, uint32_t index, const uint64_t *vect
 	value->as.vector = profile_vector(target, vector + 1, vector[0]);
 }
 
-/* Adds a source's value to the target's value `index`, or stores it if that `is_new`. */
+/* Adds a source's value to the target's value `index`, or stores it if `is_new`. */
 static void put_value(struct merge *merge, uint32_t index, const struct profile_value *from,
 		      bool is_new)
 {
@@ -359,7 +359,7 @@ static uint32_t map_device(struct merge *merge, uint32_t source_device)
 	device.type = copy_string(merge, device.type);
 	device.arch = copy_string(merge, device.arch);
 	device.name = copy_string(merge, device.name);
-	/* Device 0 of another machine is another device, unless it is of the same kind. */
+	/* Device 0 of another machine is another device, unless it has the same properties. */
 	merge->devices[source_device] = profile_device_like(merge->target, device);
 	return merge->devices[source_device];
 }
@@ -387,7 +387,7 @@ static void add_histogram(struct profile *target, uint32_t to, const struct prof
 		buckets[i] = clamped_u32(buckets[i], from->histograms[kernel->histogram].bucket[i]);
 }
 
-/* The sum's histogram; 0 if it is not known, or one run says it all. */
+/* The sum's histogram; 0 if unknown, or if a single execution needs none. */
 static uint32_t join_histograms(struct merge *merge, uint32_t index,
 				const struct profile_kernel *from)
 {
@@ -433,7 +433,9 @@ void merge_kernel(struct merge *merge, uint32_t source_kernel, uint32_t target_n
 	kernel->histogram = histogram;
 	kernel->count = clamped_u64(kernel->count, from->count);
 	kernel->total_ns = clamped_u64(kernel->total_ns, from->total_ns);
-	/* "Unknown" is the largest number there is: it wins as a maximum, and must as a minimum. */
+	/*
+	 * "Unknown" is the largest number: it wins as a maximum, and has to win as a minimum too.
+	 */
 	if (is_first || from->min_ns == KERNEL_TIME_UNKNOWN ||
 	    (kernel->min_ns != KERNEL_TIME_UNKNOWN && from->min_ns < kernel->min_ns))
 		kernel->min_ns = from->min_ns;
@@ -457,7 +459,7 @@ void merge_kernels(struct merge *merge, uint32_t source_node, uint32_t target_no
 
 /* ------------------------------------------------------------------ the whole */
 
-/* The target's string that is `string` of the source up to a NUL, or STRING_NONE. */
+/* The target's string that equals `string` of the source up to a NUL, or STRING_NONE. */
 static uint32_t find_text(const struct merge *merge, uint32_t string)
 {
 	const char *text = profile_text(merge->source, string);
@@ -474,7 +476,7 @@ static void copy_info(struct merge *merge)
 			     profile_text(source, source->info[i].value));
 }
 
-/* Info that all sources agree on stays; a value that differs goes. */
+/* Keeps info that is the same in all sources, and drops the rest. */
 static void merge_info(struct merge *merge)
 {
 	const struct profile *source = merge->source;
@@ -551,7 +553,7 @@ uint32_t *merge_tree(struct merge *merge)
 		merge->target->out_of_memory = true;
 		return NULL;
 	}
-	/* Metrics that no node has are still metrics. */
+	/* Keep metrics that no node has. */
 	for (uint32_t i = 0; i < source->metric_count; i++)
 		map_metric(merge, i);
 	for (uint32_t i = 0; i < source->device_count; i++)

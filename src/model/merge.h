@@ -1,14 +1,15 @@
 /*
- * Adding nodes of profiles to another profile: the base of everything that puts profiles together
- * (ranks, parts) or turns one around (by kernel, by caller). Frames, metrics and devices of a
- * source are found or added in the target by content; rows that meet in one node are added up:
+ * Merging of profiles: adds nodes of source profiles to a target. It is the base of everything that
+ * combines profiles (ranks, parts) or regroups one (by kernel, by caller). Frames, metrics and
+ * devices of a source are found or added in the target by content. Rows of the same node are
+ * combined:
  *
- * - numbers are summed, vectors of one length too; a property, a string, or a vector of another
- *   length is that of the later source. An integer and a double of one name become a double.
- * - kernels are summed by device, their extremes and histograms merged. What one of them does not
- *   know is not known of the sum.
+ * - Numbers are summed, and so are vectors of equal length. For a property, a string, or vectors of
+ *   different length, the later source wins. An integer and a double of one name become a double.
+ * - Kernels are summed by device, and their extremes and histograms are merged. If one of them
+ *   lacks a value, the sum lacks it.
  *
- * A target node has at most one child per frame. Nothing fails: when memory is out,
+ * A target node has at most one child per frame. Nothing fails: if out of memory,
  * target->out_of_memory is set.
  */
 #ifndef MODEL_MERGE_H
@@ -18,34 +19,34 @@
 
 struct merge;
 
-/* A merger into `target`, which is borrowed and must outlive it. NULL when memory is out. */
+/* A merge into `target`, which is borrowed and must outlive it. NULL if out of memory. */
 struct merge *merge_new(struct profile *target);
-/* Ends merging: the target is complete after it. NULL ok. */
+/* Ends merging: the target is then complete. NULL ok. */
 void merge_free(struct merge *merge);
 
-/* What follows is about nodes of `source` (borrowed until the next call or merge_free()). */
+/* Selects the source of the following calls (borrowed until the next call or merge_free()). */
 void merge_source(struct merge *merge, const struct profile *source);
 
-/* The target's child of `parent` with a frame of the source; found or added. */
+/* The target's child of `parent` with this frame of the source; found or added. */
 uint32_t merge_child(struct merge *merge, uint32_t parent, uint32_t source_frame);
-/* The same with a frame that is a name only. */
+/* The same with a frame that is only a name. */
 uint32_t merge_child_named(struct merge *merge, uint32_t parent, const char *name);
 
-/* Adds the rows of a source's node to a target's node: values, kernels, or both. */
+/* Adds the values and kernels of a source's node to a node of the target. */
 void merge_values(struct merge *merge, uint32_t source_node, uint32_t target_node);
 void merge_kernels(struct merge *merge, uint32_t source_node, uint32_t target_node);
 /* Adds one row of source->kernels. */
 void merge_kernel(struct merge *merge, uint32_t source_kernel, uint32_t target_node);
 
 /*
- * Adds what is said about the whole run: times (the earliest start, the latest end), what differs
- * not in the info, counters by name, whether it is unfinished or damaged.
+ * Merges data about the whole run: times (earliest start, latest end), info that does not differ,
+ * counters by name, and whether it is incomplete or corrupt.
  */
 void merge_about(struct merge *merge);
 
 /*
- * Adds a whole tree, with what merge_about() adds. Returns the target's node for each node of the
- * source, malloc'd; NULL when memory is out.
+ * Merges a whole tree, and calls merge_about(). Returns the target's node for each node of the
+ * source, malloc'd; NULL if out of memory.
  */
 uint32_t *merge_tree(struct merge *merge);
 

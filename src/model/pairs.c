@@ -1,4 +1,4 @@
-/* A hash table from pairs of indices to numbers. See pairs.h. */
+/* Hash table keyed by pairs of indices. */
 #include "model/pairs.h"
 
 #include <stdlib.h>

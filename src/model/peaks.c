@@ -1,14 +1,14 @@
 /*
  * Peak rates by architecture.
  *
- * Every figure is a dense rate (no sparsity) of the fastest units for operands of that width:
- * matrix units where there are any, vector units else. On the architectures that Proton has known
- * from the beginning (80, 89, 90, 100, gfx90a, gfx942, gfx950) wider operands are taken to run at
- * the 8-bit rate divided by width / 8, so that utilizations stay comparable with older reports:
- * right for 16 bits on most, TF32 rather than FP32 for 32 bits, and too optimistic for 64 bits.
+ * Every rate is dense (no sparsity), of the fastest units for operands of that width: matrix units
+ * if available, else vector units. The first architectures in Proton (80, 89, 90, 100, gfx90a,
+ * gfx942, gfx950) use the 8-bit rate divided by width / 8 for wider operands, to keep utilizations
+ * comparable with older reports. That is right for 16 bits on most of them, means TF32 rather than
+ * FP32 for 32 bits, and is too optimistic for 64 bits.
  *
- * Two kinds of figure: a rate of the whole device, or operations per clock and multiprocessor, that
- * are multiplied with the clock and the number of multiprocessors the profile tells.
+ * A rate is either that of the whole device, or in operations per clock and multiprocessor (SM);
+ * the latter is multiplied by the clock rate and the number of SMs in the profile.
  */
 #include "model/peaks.h"
 
@@ -22,20 +22,20 @@
 const unsigned peak_width_bits[PEAK_WIDTHS] = {4, 8, 16, 32, 64};
 
 struct arch {
-	const char *type;  /* device type */
-	const char *name;  /* architecture, as the profile tells it */
-	bool is_of_device; /* rates are per second; else per clock and multiprocessor or CU */
+	const char *type;          /* device type */
+	const char *name;          /* architecture, as in the profile */
+	bool is_of_device;         /* rates are per second; else per clock and SM or CU */
 	double rates[PEAK_WIDTHS]; /* by width */
 	double byte_per_s;         /* 0: from memory clock and bus width */
 };
 
 /*
- * H100 PCIe: 1513 Tflop/s of FP8 with 114 multiprocessors at 1755 MHz. NVIDIA's own figures do not
- * quite make a round number per clock, and the quotient keeps that.
+ * H100 PCIe: 1513 Tflop/s of FP8 with 114 SM at 1755 MHz. NVIDIA's numbers do not quite give a
+ * round number per clock; the quotient keeps them.
  */
 #define H100_FLOP_PER_CLOCK (1513e12 / (114.0 * 1755e6))
 
-/* Where all widths follow from the 8-bit rate: 4 bits at twice or once the rate of 8. */
+/* All widths from the 8-bit rate; 4 bits at twice the rate, or at the same rate. */
 #define HALVING(rate)                                                                              \
 	{                                                                                          \
 		2 * (rate), rate, (rate) / 2, (rate) / 4, (rate) / 8                               \
@@ -66,8 +66,10 @@ static const struct arch archs[] = {
 	/* NVIDIA H100 datasheet, PCIe column: FP8, 3026 Tflop/s with sparsity, half without. No
 	 * 4-bit tensor cores. */
 	{"CUDA", "90", false, HALVING_FROM_8(H100_FLOP_PER_CLOCK), 0},
-	/* NVIDIA B200: 16384 FP8 operations per clock and multiprocessor (9 Pflop/s sparse
-	 * for 148 at 1.85 GHz, NVIDIA Blackwell datasheet, half without sparsity). */
+	/*
+	 * NVIDIA B200: 16384 FP8 operations per clock and SM (9 Pflop/s sparse for 148 at 1.85 GHz,
+	 * NVIDIA Blackwell datasheet, half without sparsity).
+	 */
 	{"CUDA", "100", false, HALVING(16384.0), 0},
 	/* NVIDIA Blackwell Ultra, GB300: FP4 15 Pflop/s dense, FP8 5 with 160 SM at 1.92 GHz; FP64
 	 * 1.3 Tflop/s. */
@@ -109,7 +111,7 @@ static const struct arch archs[] = {
 	{"HIP", "gfx1201", false, {4096, 2048, 1024, 256, 4}, 640e9},
 };
 
-/* "gfx942:sramecc+:xnack-" is a gfx942. */
+/* True for the architecture without features: "gfx942:sramecc+:xnack-" is a gfx942. */
 static bool is_arch(const struct arch *arch, const char *type, const char *name)
 {
 	size_t length = strcspn(name, ":");
@@ -159,7 +161,7 @@ static int refuse_device(const char *type, const char *arch, struct proton_error
 {
 	if (strcasecmp(type, "CUDA") != 0 && strcasecmp(type, "HIP") != 0)
 		return err_set(err, PROTON_E_INVALID,
-			       "Unsupported device type: %.100s (CUDA and HIP are known)", type);
+			       "Unsupported device type: %.100s (supported: CUDA, HIP)", type);
 	return err_set(err, PROTON_E_INVALID,
 		       "Unsupported architecture: %.100s is not in the table of peak rates of %s",
 		       arch, type);
@@ -196,7 +198,7 @@ int proton_peak_bytes(const char *device_type, const char *arch, double bus_widt
 	if (!device_type || !arch || !bytes_per_second_out)
 		return err_set(err, PROTON_E_INVALID, "proton_peak_bytes: a pointer is NULL");
 	found = find_arch(device_type, arch);
-	/* Every CUDA device tells its bus and clock: no table is needed. */
+	/* Every CUDA device has its bus width and clock in the profile: no table is needed. */
 	if (!found && strcasecmp(device_type, "CUDA") != 0)
 		return refuse_device(device_type, arch, err);
 	*bytes_per_second_out = found && found->byte_per_s > 0

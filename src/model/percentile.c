@@ -1,8 +1,8 @@
 /*
- * Percentiles of kernel times. See percentile.h.
+ * Percentiles of kernel times: roll-up of histograms over subtrees.
  *
- * Nodes are visited from the last to the first, so that a subtree is complete when its root is
- * reached; its counts are then added to its parent's and given back. Only nodes between are held.
+ * Nodes are visited from last to first, so a subtree is complete when its root is visited. Its
+ * counts are then added to those of its parent and freed: only open subtrees are in memory.
  */
 #include "model/percentile.h"
 
@@ -64,7 +64,7 @@ static void add_distribution(struct distribution *sum, const struct distribution
 
 static double percentile(const struct distribution *sum, double share)
 {
-	double rank = share * (double)sum->total; /* that many runs are not longer */
+	double rank = share * (double)sum->total; /* at least this many executions are not longer */
 	double passed = 0;
 	double result = NAN;
 
@@ -78,7 +78,7 @@ static double percentile(const struct distribution *sum, double share)
 
 		if (count == 0)
 			continue;
-		/* The outermost buckets end where the shortest and the longest run are. */
+		/* The outermost buckets end at the shortest and the longest execution. */
 		start = start < sum->min_ns ? sum->min_ns : start;
 		stop = stop > sum->max_ns ? sum->max_ns : stop;
 		stop = stop < start ? start : stop;
@@ -97,7 +97,7 @@ static struct distribution *of_node(struct distribution **nodes, uint32_t node)
 	return nodes[node];
 }
 
-/* Adds a node's own kernels to its distribution. False when memory is out. */
+/* Adds a node's own kernels to its distribution. False if out of memory. */
 static bool add_own(const struct profile *profile, struct distribution **nodes, uint32_t node)
 {
 	for (uint32_t k = profile->nodes[node].first_kernel; k; k = profile->kernels[k].next) {

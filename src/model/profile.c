@@ -1,8 +1,8 @@
 /*
- * A profile in memory. See profile.h.
+ * In-memory profile: building and lookup.
  *
- * Frames and metrics have an index by content, built when it is first needed, so that a loader
- * that knows its frames to be distinct can append them without hashing.
+ * Frames and metrics have an index by content, built at the first search. A loader that knows that
+ * its frames are distinct can append them without hashing.
  */
 #include "model/profile.h"
 
@@ -14,11 +14,11 @@
 #include "base/hash.h"
 #include "model/clamped.h"
 
-/* Ids are entry offsets / 8, so 32 GiB would be the limit; names of a run are far from this. */
+/* Ids are entry offsets / 8, which allows 32 GiB; the names of a run need far less. */
 #define STRING_POOL_BYTES ((size_t)4 << 30)
 #define FIRST_SLOTS 64u
 
-/* Appends a zeroed element to one of the arrays; its index, or 0 when memory is out. */
+/* Appends a zeroed element to one of the arrays; returns its index, or 0 if out of memory. */
 static uint32_t append(struct profile *profile, void *array, size_t *count, size_t *capacity,
 		       size_t element_bytes)
 {
@@ -99,7 +99,7 @@ uint32_t profile_string(struct profile *profile, const char *text, size_t length
 
 /* ------------------------------------------------------------------ frames and metrics */
 
-/* The slot count for an index of `count` entries, or 0 if the present one is large enough. */
+/* The slot count for an index of `count` entries, or 0 if the current one is large enough. */
 static uint32_t slots_wanted(uint32_t slot_count, size_t count)
 {
 	uint64_t wanted = slot_count ? slot_count : FIRST_SLOTS;
@@ -115,7 +115,7 @@ static uint64_t frame_hash(const struct profile_frame *frame)
 	       hash_u64((uint64_t)frame->line << 32 | frame->kind);
 }
 
-/* The slot that holds a frame of this content, or the free one where it belongs. */
+/* The slot that contains a frame of this content, or the free one for it. */
 static uint32_t frame_slot(const struct profile *profile, const struct profile_frame *frame)
 {
 	uint32_t mask = profile->frame_slot_count - 1;
@@ -174,7 +174,7 @@ uint32_t profile_frame_append(struct profile *profile, struct profile_frame fram
 {
 	uint32_t id = APPEND(profile, frames, frame);
 
-	if (profile->frame_slots) { /* made anew with the next search */
+	if (profile->frame_slots) { /* rebuilt by the next search */
 		free(profile->frame_slots);
 		profile->frame_slots = NULL;
 		profile->frame_slot_count = 0;
@@ -187,7 +187,8 @@ uint32_t profile_frame_append(struct profile *profile, struct profile_frame fram
 static uint32_t metric_slot(const struct profile *profile, uint32_t name, uint16_t type)
 {
 	uint32_t mask = profile->metric_slot_count - 1;
-	uint32_t slot = (uint32_t)hash_u64(name) & mask; /* by name: merging may change a type */
+	uint32_t slot = (uint32_t)hash_u64(name) &
+			mask; /* by name only, because merging may change a type */
 
 	while (profile->metric_slots[slot]) {
 		const struct profile_metric *other =
@@ -345,7 +346,7 @@ uint32_t profile_config(struct profile *profile, uint32_t first, const struct pr
 	struct profile_config wanted = {.flags = added->flags & CONFIG_OTHER,
 					.config = added->config};
 	uint32_t found = first;
-	uint32_t before = 0; /* the last that is not for all others */
+	uint32_t before = 0; /* the last one that is not the entry for all others */
 	uint32_t own = 0;
 
 	for (; found; found = profile->configs[found].next) {
@@ -455,7 +456,7 @@ void profile_info(struct profile *profile, const char *key, const char *value)
 		profile->info[index] = pair;
 }
 
-/* Enough for what a recorder counts; a file with more has them one by one. */
+/* Enough for all counters of a recorder; further ones are kept separately. */
 #define COUNTERS_SUMMED 128u
 
 void profile_counter(struct profile *profile, const char *name, bool is_loss, uint64_t value)

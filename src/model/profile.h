@@ -1,10 +1,10 @@
 /*
- * A profile in memory: devices, metrics, and the calling-context tree with what was recorded in
- * each node. Made by a loader (model/load.h), by the recorder at finalize, or by hand in tests;
- * read by the exporters and the viewer. Not thread-safe while it is being built.
+ * In-memory profile: devices, metrics, and the calling context tree with the data recorded in each
+ * node. Made by a loader (model/load.h), by the recorder at finalize, or by hand in tests; read by
+ * exporters and the viewer. Not thread-safe while it is being built.
  *
- * Everything is indices into arrays. Index 0 of nodes is the root; of values, kernels, configs and
- * histograms it is unused, so that 0 means none. A node's parent comes before it.
+ * All references are indices into arrays. Index 0 of nodes is the root. In values, kernels, configs
+ * and histograms it is unused, and means none. A node's parent precedes it.
  */
 #ifndef MODEL_PROFILE_H
 #define MODEL_PROFILE_H
@@ -20,7 +20,7 @@
 #include "model/trace_events.h"
 
 struct profile_node {
-	uint32_t parent; /* of the root: 0 */
+	uint32_t parent; /* 0 for the root */
 	uint32_t first_child;
 	uint32_t next_sibling;
 	uint32_t last_child;
@@ -31,13 +31,13 @@ struct profile_node {
 
 struct profile_frame {
 	uint32_t kind; /* enum frame_kind */
-	uint32_t name; /* string; of a source frame, the function */
+	uint32_t name; /* string; function of a source frame */
 	uint32_t file; /* string, source frames only */
 	uint32_t line;
 };
 
 struct profile_metric {
-	uint32_t name;  /* string, suffix removed */
+	uint32_t name;  /* string, without suffix */
 	uint16_t type;  /* enum proton_metric_type */
 	uint16_t flags; /* enum metric_flag */
 };
@@ -53,10 +53,10 @@ struct profile_value {
 	} as;
 };
 
-/* More than any machine has; a search of all of them stays quick. Further ones are is_damaged. */
+/* More than any machine has; searching all of them is fast. Further ones set is_damaged. */
 #define PROFILE_DEVICES_MAX 4096u
 
-#define KERNEL_TIME_UNKNOWN UINT64_MAX /* min_ns and max_ns of a source that does not tell them */
+#define KERNEL_TIME_UNKNOWN UINT64_MAX /* min_ns and max_ns if the source does not give them */
 
 struct profile_kernel {
 	uint32_t next;
@@ -69,7 +69,7 @@ struct profile_kernel {
 	uint64_t max_ns;
 };
 
-/* What a kernel was launched with: how often, and how long these executions took together. */
+/* A launch configuration with its executions and their total time. */
 struct profile_config {
 	uint32_t next;
 	uint32_t flags; /* enum config_flag */
@@ -128,28 +128,28 @@ struct profile {
 	uint32_t frame_slot_count;
 	uint32_t *metric_slots; /* index over metrics, by name; id + 1 */
 	uint32_t metric_slot_count;
-	uint32_t value_tail_node, value_tail; /* where the last value was added, and its index */
+	uint32_t value_tail_node, value_tail; /* node of the last added value, and its index */
 	uint32_t kernel_tail_node, kernel_tail;
-	bool is_unfinished; /* the process was killed, or still records */
+	bool is_unfinished; /* the process was killed, or is still recording */
 	bool is_damaged;    /* not all of the source could be read */
-	bool out_of_memory; /* sticky: some add failed */
+	bool out_of_memory; /* sticky: an allocation failed */
 	uint64_t start_ns;  /* Unix time, 0 = unknown */
 	uint64_t end_ns;
 	uint32_t pid;                /* 0 = unknown */
 	struct profile_trace *trace; /* events; NULL unless it is a trace. Owned */
 };
 
-/* An empty profile with a root. NULL when memory is out. Freed with profile_free(), NULL ok. */
+/* An empty profile with a root. NULL if out of memory. Free it with profile_free(), NULL ok. */
 struct profile *profile_new(void);
 void profile_free(struct profile *profile);
 
 /*
- * Building. Each returns an index; when memory is out it sets profile->out_of_memory and returns 0,
- * which is always a valid index, so that a builder may check once at the end.
+ * Building. Each function returns an index. If out of memory it sets profile->out_of_memory and
+ * returns 0, which is always a valid index; a builder may check once at the end.
  */
 uint32_t profile_string(struct profile *profile, const char *text, size_t length);
 uint32_t profile_frame(struct profile *profile, struct profile_frame frame); /* found or added */
-/* Added without a search: for a source whose frames are distinct already. */
+/* Added without a search, for sources with distinct frames. */
 uint32_t profile_frame_append(struct profile *profile, struct profile_frame frame);
 uint32_t profile_node(struct profile *profile, uint32_t parent,
 		      uint32_t frame); /* always new, last child */
@@ -159,28 +159,28 @@ uint32_t profile_metric(struct profile *profile, uint32_t name, uint16_t type, u
 const struct profile_metric *profile_metric_find(const struct profile *profile, uint32_t name,
 						 uint16_t type);
 uint32_t profile_device(struct profile *profile, uint32_t type, uint32_t id); /* found or added */
-/* The device that is like this one in everything; found or added. */
+/* The device with exactly these properties; found or added. */
 uint32_t profile_device_like(struct profile *profile, struct profile_device device);
 /*
- * A new value or kernel at the end of `node`'s list, zeroed but for what is given; never NULL (out
- * of memory: a dummy). The pointer is valid until the next one is added. Adding is quick while one
- * node after the other is filled.
+ * A new value or kernel at the end of `node`'s list, zeroed except for the given fields. Never NULL
+ * (a dummy if out of memory). The pointer is valid until the next one is added. Adding is fast
+ * while nodes are filled one after another.
  */
 struct profile_value *profile_value(struct profile *profile, uint32_t node, uint32_t metric);
 struct profile_kernel *profile_kernel(struct profile *profile, uint32_t node, uint32_t device);
 /*
  * Adds executions to the list of configurations that begins with `first` (0: none yet), for a
- * kernel's first_config; returns the first of the list. Past CONFIGS_PER_KERNEL of them, or with
- * CONFIG_OTHER in `added->flags`, they go to the one entry for all others, the list's last.
+ * kernel's first_config; returns the first of the list. After CONFIGS_PER_KERNEL entries, or with
+ * CONFIG_OTHER in `added->flags`, they are added to the entry for all others, the last of the list.
  */
 uint32_t profile_config(struct profile *profile, uint32_t first,
 			const struct profile_config *added);
 uint32_t profile_histogram(struct profile *profile);
 uint32_t profile_vector(struct profile *profile, const uint64_t *elements, size_t count);
 void profile_info(struct profile *profile, const char *key, const char *value);
-/* Adds to the counter of that name, made if it is new. */
+/* Adds to the counter of that name, creating it if necessary. */
 void profile_counter(struct profile *profile, const char *name, bool is_loss, uint64_t value);
-/* Counts `sums` of integers that stay at the end of their range as lost. */
+/* Counts `sums` of integers that reached the end of their range as lost. */
 void profile_clamped(struct profile *profile, uint64_t sums);
 
 /* Text of a string id; borrowed, valid for the life of the profile. */
@@ -189,15 +189,15 @@ static inline const char *profile_text(const struct profile *profile, uint32_t s
 	return string_text(&profile->strings, string);
 }
 
-/* True if the profile lacks something that was, or would have been, recorded. */
+/* True if recorded data is missing in the profile, or data that would have been recorded. */
 static inline bool profile_is_partial(const struct profile *profile)
 {
 	return profile->is_unfinished || profile->is_damaged;
 }
 
 /*
- * A frame's name as people read it: the name, or "file:line@function". Written to `text`
- * (terminated, cut at `capacity`); returns the full length.
+ * A frame as displayed: the name, or "file:line@function". Written to `text` (NUL-terminated, cut
+ * at `capacity`); returns the full length.
  */
 size_t profile_frame_text(const struct profile *profile, uint32_t frame, char *text,
 			  size_t capacity);

@@ -1,4 +1,4 @@
-/* A profile seen from another side. See regroup.h. */
+/* Regrouping of a profile: flat tables and bottom-up trees. */
 #include "model/regroup.h"
 
 #include <stdio.h>
@@ -11,8 +11,8 @@
 
 #define NO_FRAME UINT32_MAX
 /*
- * A chain of n kernels has n * n / 2 callers. What a profile may cost: so many steps, of which one
- * that makes a new node counts as many.
+ * A chain of n kernels has n * n / 2 callers. This limits the number of steps; a step that makes a
+ * new node counts as several.
  */
 #define CALLERS_BUDGET ((uint64_t)1 << 22)
 #define CALLERS_BUDGET_PER_NODE 512u
@@ -216,7 +216,7 @@ int profile_regroup(const struct profile *profile, enum regroup_by by, const boo
 	return end(&regroup, out, err);
 }
 
-/* Adds a kernel and its callers. False: the budget is spent. */
+/* Adds a kernel and its callers. False: the budget is used up. */
 static bool add_callers(struct regroup *regroup, uint32_t node, size_t levels, uint64_t *budget)
 {
 	const struct profile *source = regroup->source;

@@ -1,8 +1,8 @@
 /*
- * Columns of numbers. See rollup.h.
+ * Roll-up of metrics: sums over subtrees.
  *
- * Parents come before their children, so one scan from the last node to the first adds every
- * subtree into its parent.
+ * Parents precede their children, so one scan from the last node to the first adds every subtree to
+ * its parent.
  */
 #include "model/rollup.h"
 
@@ -42,7 +42,7 @@ static int column_init(struct column *column, const struct profile *profile, boo
 	return PROTON_OK;
 }
 
-/* Adds to the double of a node, which may be NaN for nothing. */
+/* Adds to the double of a node, which may be NaN for no value. */
 static void add_double(struct column *column, uint32_t node, double value)
 {
 	double *sum = &column->value[node];
@@ -68,7 +68,7 @@ static void add_u64(struct column *column, uint32_t node, uint64_t value)
 	}
 }
 
-/* Own values to sums over subtrees. NaN counts as nothing, so that it does not spread. */
+/* Turns own values into sums over subtrees. NaN counts as no value and does not spread. */
 static void roll_up(struct column *column, const struct profile *profile)
 {
 	for (size_t i = 0; i < profile->node_count; i++)
@@ -82,7 +82,7 @@ static void roll_up(struct column *column, const struct profile *profile)
 							    &column->exact[parent]))
 			drop_exact(column);
 	}
-	/* Sums of doubles may be off in the last digit where the integers are not. */
+	/* Sums of doubles may be off in the last digit; the exact integers replace them. */
 	for (size_t i = 0; column->exact && i < profile->node_count; i++)
 		column->value[i] = (double)column->exact[i];
 	column->is_inclusive = true;
@@ -90,7 +90,7 @@ static void roll_up(struct column *column, const struct profile *profile)
 
 /* ------------------------------------------------------------------ metrics */
 
-/* The number of that name, of the two types the one that is there; NULL if there is none. */
+/* The metric of that name with either number type; NULL if not found. */
 static const struct profile_metric *find_number(const struct profile *profile, uint32_t name)
 {
 	const struct profile_metric *metric = NULL;
@@ -102,7 +102,7 @@ static const struct profile_metric *find_number(const struct profile *profile, u
 	return metric;
 }
 
-/* The string that names a number `text`, which of names with a NUL in them is what is before it. */
+/* The string of a metric named `text`; a name with a NUL in it matches up to the NUL. */
 static uint32_t find_string(const struct profile *profile, const char *text)
 {
 	uint32_t string = strings_find(&profile->strings, text, strlen(text));
@@ -156,8 +156,7 @@ bool value_index_init(struct value_index *index, const struct profile *profile)
 	index->values = malloc(profile->value_count * sizeof(*index->values) + 1);
 	if (!index->first || !index->nodes || !index->values)
 		return false;
-	next = index->first +
-	       1; /* first where an entry goes, in the end where the next ones begin */
+	next = index->first + 1; /* where entries are stored; finally where the next ones begin */
 	for (uint32_t node = 0; node < profile->node_count; node++)
 		for (uint32_t v = profile->nodes[node].first_value; v; v = profile->values[v].next)
 			next[profile->values[v].metric + 1]++;
@@ -194,7 +193,7 @@ static void add_value(struct column *column, const struct profile *profile, uint
 		add_double(column, node, value->as.float64);
 }
 
-/* Of both types that a number of that name may have. */
+/* Adds the values of both number types that the name may have. */
 static void add_indexed(struct column *column, const struct profile *profile,
 			const struct value_index *index, uint32_t name)
 {
@@ -279,10 +278,10 @@ int rollup_metric_indexed(const struct profile *profile, const struct value_inde
 enum extreme {
 	EXTREME_NONE,
 	EXTREME_KNOWN,
-	EXTREME_UNKNOWN, /* also of everything above: a minimum of some is no minimum */
+	EXTREME_UNKNOWN, /* for all ancestors too: the minimum of a part is not the minimum */
 };
 
-/* Takes an extreme (or that it is unknown) into a node's. */
+/* Combines an extreme (or that it is unknown) with that of a node. */
 static void take_extreme(double *value, uint8_t *state, double other, uint8_t other_state,
 			 bool is_min)
 {

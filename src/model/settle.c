@@ -1,4 +1,4 @@
-/* What the metrics of a loaded tree turned out to be. See settle.h. */
+/* Final flags and number types of the metrics of a loaded tree. */
 #include "model/settle.h"
 
 #include <stdlib.h>
@@ -37,8 +37,7 @@ static int compare_metric_names(const void *a, const void *b)
 }
 
 /*
- * Names that stand on ROOT alone are metrics too; a kernel's built-ins only if there are no
- * kernels.
+ * Names that are only on ROOT are metrics too; a kernel's built-ins only if there are no kernels.
  */
 static void add_root_metrics(struct profile *profile, const struct root_metrics *root,
 			     const struct metric_order *orders, size_t count)
@@ -77,7 +76,7 @@ static void value_to_double(struct profile *profile, struct profile_value *value
 				  profile->words[value->as.vector]);
 }
 
-/* Makes one metric of two of the same name, integers here and doubles there. */
+/* Merges two metrics of the same name, one of integers and one of doubles. */
 static bool merge_number_types(struct profile *profile, const struct metric_order *orders,
 			       size_t count)
 {
@@ -108,7 +107,7 @@ static bool merge_number_types(struct profile *profile, const struct metric_orde
 			value->metric = into[value->metric];
 		}
 	}
-	/* Close the gaps; `into` now says where a metric that stays has gone. */
+	/* Close the gaps; `into` becomes the new index of each remaining metric. */
 	for (uint32_t i = 0; merged && i < profile->metric_count; i++) {
 		if (into[i] != i)
 			continue;
@@ -128,7 +127,7 @@ static bool merge_number_types(struct profile *profile, const struct metric_orde
 	return true;
 }
 
-/* Metrics that do not stand on ROOT are exclusive. Without a ROOT to ask, the name has to tell. */
+/* Metrics that are not on ROOT are exclusive. If ROOT is missing, the name decides. */
 static void settle_flags(struct profile *profile, const struct root_metrics *root)
 {
 	uint32_t cpu_time = profile_string(profile, "cpu_time (ns)", 13);

@@ -1,7 +1,7 @@
 /*
- * What can be said about metrics only when a whole tree from foreign text has been read: which are
- * inclusive (their names stand on ROOT), and which are doubles though some values were written as
- * integers.
+ * Metric properties that are known only after reading a whole tree of another format: which metrics
+ * are inclusive (their names are on ROOT), and which are doubles although some values were written
+ * as integers.
  */
 #ifndef MODEL_SETTLE_H
 #define MODEL_SETTLE_H
@@ -10,7 +10,7 @@
 
 struct root_name {
 	uint32_t name; /* string */
-	uint16_t type; /* enum proton_metric_type, of what stood on ROOT */
+	uint16_t type; /* enum proton_metric_type of the value on ROOT */
 };
 
 struct root_metrics {
@@ -20,8 +20,8 @@ struct root_metrics {
 };
 
 /*
- * Sets every metric's flags, adds the metrics that stand on ROOT alone, and makes one double metric
- * of two of the same name that differ in number type. Integers above 2^53 are rounded by that.
+ * Sets every metric's flags, adds the metrics that are only on ROOT, and merges two metrics of the
+ * same name with different number types into one of doubles. That rounds integers above 2^53.
  */
 void settle_metrics(struct profile *profile, struct root_metrics *root);
 

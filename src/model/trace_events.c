@@ -1,4 +1,4 @@
-/* The events of a trace. See trace_events.h. */
+/* Trace events of a profile: ownership of their rows. */
 #include "model/trace_events.h"
 
 #include <stdlib.h>

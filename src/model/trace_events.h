@@ -1,7 +1,7 @@
 /*
- * The events of a profile that is a trace: the rows of the file as they are, for there may be
- * millions, and what leads from their numbers to those of the profile. Nothing in a row has been
- * checked but what trace_event() checks.
+ * Trace events of a profile: the unchanged rows of the file, because there may be millions, and
+ * maps from their indices to those of the profile. Rows are untrusted except for the checks of
+ * trace_event().
  */
 #ifndef MODEL_TRACE_EVENTS_H
 #define MODEL_TRACE_EVENTS_H
@@ -24,19 +24,19 @@ struct profile_trace {
 	uint64_t sample_count;
 	uint64_t launch_count;
 	uint64_t word_count;
-	/* By the number in a row: that of the profile + 1, 0 = none. */
+	/* By index in a row: index in the profile + 1, 0 = none. */
 	uint32_t *nodes;
 	uint32_t *metrics;
-	bool *is_widened; /* by metric: its samples are integers, the profile's metric is double */
+	bool *is_widened; /* by metric: integer samples of a metric that is double in the profile */
 	uint32_t *devices;
 	uint32_t *strings;
 	bool *is_selected; /* by epoch: part of this profile */
 	uint64_t node_count, metric_count, device_count, string_count, epoch_count;
-	void *owned[TABLE_COUNT]; /* the rows, if they are the profile's own */
-	void *file;               /* the bytes of a file that rows are in, if they are its own */
+	void *owned[TABLE_COUNT]; /* owned rows */
+	void *file;               /* owned bytes of a file that contains rows */
 };
 
-/* Event `row` if it is filled, belongs to the profile and its lane and node exist; else NULL. */
+/* Event `row` if it is filled, belongs to the profile, and its lane and node exist; else NULL. */
 static inline const struct row_event *trace_event(const struct profile_trace *trace, uint64_t row)
 {
 	const struct row_event *event;
@@ -45,7 +45,7 @@ static inline const struct row_event *trace_event(const struct profile_trace *tr
 		return NULL;
 	event = &trace->events[row];
 	/*
-	 * acquire: of a session that still records; pairs with the release in
+	 * acquire: for sessions that still record; pairs with the release in
 	 * record/thread/thread_trace.c
 	 */
 	if (__atomic_load_n(&event->kind, __ATOMIC_ACQUIRE) == EVENT_NONE ||
@@ -56,7 +56,7 @@ static inline const struct row_event *trace_event(const struct profile_trace *tr
 	return event;
 }
 
-/* The bytes of a copy or set that trace_event() returned. */
+/* The size in bytes of a memory copy or memset that trace_event() returned. */
 static inline uint64_t trace_bytes(const struct profile_trace *trace, const struct row_event *event)
 {
 	const struct row_event *size = event + 1;
@@ -68,9 +68,9 @@ static inline uint64_t trace_bytes(const struct profile_trace *trace, const stru
 }
 
 /*
- * Makes the rows the trace's own, so that the view may go: those that the view made are taken, and
- * the others are copied; or, with `file`, the malloc'd bytes that the view is of become the trace's
- * and *file NULL. A file of millions of events is not copied that way.
+ * Makes the trace own its rows, so the view may be freed. Rows that the view allocated are taken,
+ * the others copied. Or, with `file`, the malloc'd bytes of the view become the trace's and *file
+ * NULL: a file of millions of events is not copied.
  */
 int trace_own(struct profile_trace *trace, struct profile_view *view, char **file,
 	      struct proton_error *err);

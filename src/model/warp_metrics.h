@@ -1,6 +1,6 @@
 /*
- * The names under which a profile holds what the warps of a kernel did to each other, below the
- * kernel: docs/format.md, "Warps of instrumented kernels". All are sums over the CTAs looked at.
+ * Names of warp analysis metrics in profiles, below a kernel: docs/format.md, "Warps of
+ * instrumented kernels". All are sums over the analyzed CTAs.
  */
 #ifndef MODEL_WARP_METRICS_H
 #define MODEL_WARP_METRICS_H
@@ -9,22 +9,24 @@
 #define WARPS_ASYNC_FRAME "<asynchronous>"        /* KERNEL / <warps> / <asynchronous> / SCOPE */
 #define WARPS_OUTSIDE_FRAME "(outside of scopes)" /* KERNEL / <warps> / ROLE / SCOPE */
 
-/* Of <warps>. */
-#define WARPS_RECORDED_CTAS "recorded_ctas" /* of all launches */
-#define WARPS_SAMPLED_CTAS "sampled_ctas"   /* of these, looked at */
-#define WARPS_CTA_CYCLES "cta_cycles"       /* how long they ran: all that is on critical paths */
-#define WARPS_UNSEEN_CYCLES "unseen_cycles" /* how long before their first records that are left */
-/* Of a role. */
+/* On <warps>. */
+#define WARPS_RECORDED_CTAS "recorded_ctas" /* in all launches */
+#define WARPS_SAMPLED_CTAS "sampled_ctas"   /* analyzed ones of these */
+#define WARPS_CTA_CYCLES                                                                           \
+	"cta_cycles" /* total cycles of these CTAs, all of them on critical paths */
+#define WARPS_UNSEEN_CYCLES                                                                        \
+	"unseen_cycles" /* cycles before the first record that was not overwritten */
+/* On a role. */
 #define WARPS_SAMPLED_WARPS "sampled_warps"
-#define WARPS_WARP_CYCLES "warp_cycles" /* idle, and busy and waiting in its scopes */
+#define WARPS_WARP_CYCLES "warp_cycles" /* idle, and busy and waiting in scopes */
 #define WARPS_IDLE_CYCLES "idle_cycles"
-/* Of a role's scope. */
+/* On a role's scope. */
 #define WARPS_BUSY_CYCLES "busy_cycles"
 #define WARPS_WAIT_CYCLES "wait_cycles"
-/* Of asynchronous work; without the second the kernel records no waits. */
+/* On asynchronous work; without wait cycles the kernel records no waits. */
 #define WARPS_ASYNC_CYCLES "async_cycles"
 #define WARPS_OVERLAPPED_CYCLES "overlapped_cycles"
-/* Of all three. */
+/* On all three. */
 #define WARPS_PATH_CYCLES "path_cycles"
 
 #endif

@@ -1,4 +1,4 @@
-/* Names of C++ as people write them. See demangle.h. */
+/* Demangling of C++ names: parse and print. */
 #include "symbol/demangle.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 bool demangle(struct out *out, const char *mangled, size_t length, enum demangle_style style)
 {
-	struct demangle_tree tree; /* nodes beyond its count are never looked at */
+	struct demangle_tree tree; /* nodes beyond its count are never read */
 	struct out text;
 	uint16_t root;
 	bool is_done = false;

@@ -1,14 +1,13 @@
 /*
- * Names of C++ as people write them, from the names of the Itanium C++ ABI ("_ZN2at6native..."),
- * which compilers for Linux and for GPUs use. Written from the ABI's description
- * (itanium-cxx-abi.github.io, "Mangling"). It covers what occurs in names of kernels and of the
- * libraries around them: nested names, templates and packs, substitutions, literals, lambdas,
- * local names, function and member pointers, arrays, operators, special names, and the commoner
- * expressions. What it does not understand is left alone.
+ * Demangling of C++ names of the Itanium C++ ABI ("_ZN2at6native..."), which compilers for Linux
+ * and for GPUs use. Written from the ABI's description (itanium-cxx-abi.github.io, "Mangling"). It
+ * covers names of kernels and of the libraries around them: nested names, templates and packs,
+ * substitutions, literals, lambdas, local names, function and member pointers, arrays, operators,
+ * special names, and the more common expressions. Other names are left unchanged.
  *
- * Any bytes are safe: the tree of a name has at most DEMANGLE_NODES_MAX nodes, nesting goes no
- * deeper than DEMANGLE_DEPTH_MAX, and the text is no longer than DEMANGLE_BYTES_MAX, because a name
- * of a few hundred bytes can stand for gigabytes by repeating its parts.
+ * Input is untrusted: the tree of a name has at most DEMANGLE_NODES_MAX nodes, nesting is at most
+ * DEMANGLE_DEPTH_MAX, and the text is at most DEMANGLE_BYTES_MAX, because a name of a few hundred
+ * bytes can expand to gigabytes by repeating its parts.
  */
 #ifndef SYMBOL_DEMANGLE_H
 #define SYMBOL_DEMANGLE_H
@@ -28,7 +27,7 @@ enum demangle_style {
 	DEMANGLE_SHORT,
 };
 
-/* Appends the name and returns true; false, with nothing appended, if it is none of C++. */
+/* Appends the name and returns true; false, with nothing appended, if it is not a C++ name. */
 bool demangle(struct out *out, const char *mangled, size_t length, enum demangle_style style);
 
 #endif

@@ -1,9 +1,9 @@
-/* Expressions in mangled names. See demangle_parser.h. */
+/* Demangling: expressions in mangled names. */
 #include "symbol/demangle_parser.h"
 
 /* ------------------------------------------------------------------ expressions */
 
-/* Digits; of floating-point numbers they are hexadecimal, and complex ones have two parts. */
+/* Skips digits; floating-point numbers are hexadecimal, and complex numbers have two parts. */
 static void skip_value(struct parser *parser)
 {
 	char c = peek(parser, 0);
@@ -62,7 +62,7 @@ static uint16_t parse_wrapped(struct parser *parser, const char *name, bool is_t
 	return inner ? with_text(parser, NODE_WRAP, name, strlen(name), inner) : 0;
 }
 
-/* sr: a name in a type, with template arguments perhaps */
+/* sr: a name in a type, optionally with template arguments */
 static uint16_t parse_scoped(struct parser *parser)
 {
 	uint16_t scope;

@@ -1,6 +1,6 @@
 /*
- * The parser of mangled names: recursive descent over the ABI's grammar, with a limit on its depth.
- * Here are names, template arguments and encodings.
+ * Demangling parser: recursive descent over the ABI's grammar, with a depth limit. This file
+ * contains names, template arguments and encodings.
  */
 #include "symbol/demangle_parser.h"
 
@@ -67,7 +67,7 @@ static uint16_t parse_operator(struct parser *parser)
 	return with_text(parser, NODE_SPECIAL, "operator", 8, text_node(parser, found->name));
 }
 
-/* Types until 'E'; a single "void" is no parameter. */
+/* Types until 'E'; a single "void" means no parameters. */
 bool parse_parameters(struct parser *parser, uint16_t *list)
 {
 	uint16_t tail = 0;
@@ -85,7 +85,7 @@ bool parse_parameters(struct parser *parser, uint16_t *list)
 		if (!append(parser, list, &tail, parse_type(parser)))
 			return false;
 	}
-	return *list != 0; /* none are written as "void" */
+	return *list != 0; /* an empty list is mangled as "void" */
 }
 
 /* Ul <parameters> E [number] _  or  Ut [number] _ */
@@ -130,7 +130,7 @@ static bool is_structor(char c, char number)
 	return (c == 'C' || c == 'D') && number >= (c == 'C' ? '1' : '0') && number <= '5';
 }
 
-/* `scope`: what a constructor is named after, or 0. */
+/* `scope`: the class name for a constructor, or 0. */
 uint16_t parse_unqualified(struct parser *parser, uint16_t scope)
 {
 	char c = peek(parser, 0);
@@ -229,7 +229,7 @@ static uint16_t join(struct parser *parser, uint16_t scope, uint16_t name)
 	return scope && name ? new_node(parser, NODE_NESTED, scope, name) : name;
 }
 
-/* One part of a nested name after what `scope` has of it. */
+/* One part of a nested name; `scope` is the node of the parts before it. */
 static uint16_t parse_component(struct parser *parser, uint16_t scope, bool is_encoding)
 {
 	char c = peek(parser, 0);
@@ -267,10 +267,12 @@ static uint16_t parse_nested(struct parser *parser, bool is_encoding)
 		flags |= FLAG_RVALUE;
 	while (!take(parser, "E")) {
 		char c = peek(parser, 0);
-		/* These two are no candidates for substitutions: they are ones, or too short. */
+		/*
+		 * These two are not substitution candidates: they are substitutions, or too short.
+		 */
 		bool is_known = c == 'S' && !node;
 
-		take(parser, "M"); /* a member's initializer around a lambda: says nothing */
+		take(parser, "M"); /* a member's initializer around a lambda; not printed */
 		has_template = peek(parser, 0) == 'I';
 		node = parse_component(parser, node, is_encoding);
 		if (!node || (peek(parser, 0) != 'E' && !is_known && !remember(parser, node)))
@@ -386,10 +388,11 @@ static uint16_t parse_argument(struct parser *parser)
 	}
 }
 
-/* The list's first element; an empty list is an element without an item. */
+/* Returns the list's first element; an empty list is an element without an item. */
 uint16_t parse_template_args(struct parser *parser, bool is_encoding)
 {
-	bool is_unreturning = parser->is_unreturning; /* names among the arguments are others */
+	bool is_unreturning =
+		parser->is_unreturning; /* names among the arguments do not change it */
 	uint16_t head = 0;
 	uint16_t tail = 0;
 
@@ -491,7 +494,7 @@ static uint16_t parse_function(struct parser *parser)
 	return node;
 }
 
-/* The template arguments of the encoding around this one are put back after it. */
+/* The template arguments of the enclosing encoding are restored afterwards. */
 uint16_t parse_encoding(struct parser *parser)
 {
 	uint16_t saved[ARGUMENTS_MAX];

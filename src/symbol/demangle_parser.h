@@ -1,7 +1,6 @@
 /*
- * What the files of the parser of mangled names share: where it is, what it has seen, and how nodes
- * are made. Names and encodings are in demangle_parse.c, types in demangle_type.c, expressions in
- * demangle_expression.c.
+ * Demangling parser state and node construction, shared by the parser's files. Names and encodings
+ * are in demangle_parse.c, types in demangle_type.c, expressions in demangle_expression.c.
  */
 #ifndef SYMBOL_DEMANGLE_PARSER_H
 #define SYMBOL_DEMANGLE_PARSER_H
@@ -20,7 +19,7 @@ struct parser {
 	unsigned depth;
 	uint16_t substitutions[SUBSTITUTIONS_MAX];
 	size_t substitution_count;
-	uint16_t arguments[ARGUMENTS_MAX]; /* of the innermost encoding's template */
+	uint16_t arguments[ARGUMENTS_MAX]; /* template arguments of the innermost encoding */
 	size_t argument_count;
 	bool is_in_lambda;   /* T_ is a parameter declared auto */
 	bool has_template;   /* the last name ended with template arguments */
@@ -28,7 +27,7 @@ struct parser {
 	uint8_t name_flags;  /* qualifiers of a member function */
 };
 
-/* Each returns a node, or 0 for what it does not understand; then the whole name is given up. */
+/* Each returns a node, or 0 for unsupported input; then the whole name is left unchanged. */
 uint16_t parse_type(struct parser *parser);
 uint16_t parse_name(struct parser *parser, bool is_encoding);
 uint16_t parse_encoding(struct parser *parser);
@@ -40,16 +39,16 @@ uint16_t parse_substitution(struct parser *parser);
 uint16_t parse_template_param(struct parser *parser);
 uint16_t parse_decltype(struct parser *parser);
 uint8_t parse_qualifiers(struct parser *parser);
-/* Types until 'E'; a single "void" is no parameter. False: not understood. */
+/* Types until 'E'; a single "void" means no parameters. False: unsupported. */
 bool parse_parameters(struct parser *parser, uint16_t *list);
 
 struct operator_name {
 	char code[3];
-	uint8_t operands; /* in expressions: 1, 2; 0: none of them */
+	uint8_t operands; /* in expressions: 1, 2; 0: not an expression */
 	const char *name;
 };
 
-/* The operator that begins here, or NULL. */
+/* The operator at this position, or NULL. */
 const struct operator_name *find_operator(const struct parser *parser);
 
 /* ------------------------------------------------------------------ bytes and nodes */
@@ -93,7 +92,7 @@ static inline uint16_t new_node(struct parser *parser, enum node_kind kind, uint
 	return (uint16_t)tree->count++;
 }
 
-/* A node of one part that must be there. */
+/* A node with one required part. */
 static inline uint16_t wrap(struct parser *parser, enum node_kind kind, uint16_t a)
 {
 	return a ? new_node(parser, kind, a, 0) : 0;
@@ -124,7 +123,7 @@ static inline uint16_t remember(struct parser *parser, uint16_t node)
 	return node;
 }
 
-/* Puts `item` at the end of a list whose last element is *tail (0: empty); false: no room. */
+/* Appends `item` to a list with last element *tail (0: empty list); false: tree full. */
 static inline bool append(struct parser *parser, uint16_t *head, uint16_t *tail, uint16_t item)
 {
 	uint16_t element = item ? new_node(parser, NODE_LIST, item, 0) : 0;

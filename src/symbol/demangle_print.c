@@ -1,13 +1,13 @@
 /*
- * The printer of demangled names. C++ writes types around names, so that each type has a left and a
- * right part: the pointer to a function is "void (*" and ")(int)".
+ * Demangling printer. C++ writes types around names, so each type has a left and a right part: the
+ * pointer to a function is "void (*" and ")(int)".
  */
 #include <string.h>
 
 #include "symbol/demangle_tree.h"
 
 #define NO_PACK UINT32_MAX
-#define SHORT_LEVELS 2 /* of template arguments */
+#define SHORT_LEVELS 2 /* levels of template arguments */
 
 struct printer {
 	const struct demangle_tree *tree;
@@ -15,9 +15,9 @@ struct printer {
 	enum demangle_style style;
 	unsigned depth;
 	unsigned template_level;
-	uint32_t pack_index; /* inside an expansion: which of the pack; NO_PACK */
+	uint32_t pack_index; /* inside an expansion: index in the pack; NO_PACK */
 	uint32_t steps;
-	uint64_t limit; /* of out->total */
+	uint64_t limit; /* limit of out->total */
 	bool has_failed;
 };
 
@@ -81,7 +81,7 @@ static uint32_t list_length(const struct printer *printer, uint16_t list)
 	return count;
 }
 
-/* The pack below a node that an expansion repeats it for; 0: none. */
+/* The pack below a node that an expansion repeats; 0: none. */
 static uint16_t find_pack(struct printer *printer, uint16_t index)
 {
 	const struct demangle_node *node = node_at(printer, index);
@@ -138,7 +138,7 @@ static void print_expansion(struct printer *printer, const struct demangle_node 
 	printer->pack_index = outer;
 }
 
-/* Commas between what prints something: an empty pack has none. */
+/* Commas are printed only between parts with text: an empty pack has none. */
 static void print_list(struct printer *printer, uint16_t list)
 {
 	bool has_any = false;
@@ -182,7 +182,7 @@ static void print_template(struct printer *printer, const struct demangle_node *
 	put(printer, ">");
 }
 
-/* A constructor is called what its class is called, without template arguments. */
+/* A constructor has the name of its class, without template arguments. */
 static void print_last_component(struct printer *printer, uint16_t index)
 {
 	static const char std_string[] = "std::";
@@ -250,7 +250,7 @@ static bool is_pointer_to_function(const struct printer *printer, uint16_t index
 	return node->kind == NODE_POINTER && node_at(printer, node->a)->kind == NODE_SIGNATURE;
 }
 
-/* Around a local name a function is written without what it returns. */
+/* A function around a local name is printed without its return type. */
 static void print_function(struct printer *printer, const struct demangle_node *node,
 			   bool is_around)
 {
@@ -401,7 +401,10 @@ static bool is_array_or_function(const struct printer *printer, uint16_t index)
 	return false;
 }
 
-/* A reference to a reference is one: lvalue if any of them is. Returns what is referred to. */
+/*
+ * A reference to a reference is one reference: an lvalue if any of them is. Returns the referenced
+ * type.
+ */
 static uint16_t collapse(const struct printer *printer, uint16_t index, bool *is_lvalue)
 {
 	for (unsigned i = 0; i < DEMANGLE_DEPTH_MAX; i++) {
@@ -424,7 +427,7 @@ static uint16_t collapse(const struct printer *printer, uint16_t index, bool *is
 	return index;
 }
 
-/* The qualifiers that a type has already: "const" is not said twice. */
+/* The qualifiers that a type already has: "const" is not printed twice. */
 static uint8_t flags_below(const struct printer *printer, uint16_t index)
 {
 	uint8_t flags = 0;
@@ -633,7 +636,7 @@ static void print_right_inside(struct printer *printer, uint16_t index)
 	}
 }
 
-/* Steps are counted because parts that print nothing can repeat themselves as well. */
+/* Steps are counted, because parts that print nothing can repeat themselves as well. */
 static bool enter(struct printer *printer)
 {
 	if (printer->has_failed || printer->depth >= DEMANGLE_DEPTH_MAX ||

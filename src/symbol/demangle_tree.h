@@ -1,4 +1,4 @@
-/* The tree between the parser and the printer of demangled names; see demangle.h. */
+/* Demangling tree: nodes passed from the parser to the printer. See demangle.h. */
 #ifndef SYMBOL_DEMANGLE_TREE_H
 #define SYMBOL_DEMANGLE_TREE_H
 
@@ -29,15 +29,15 @@ enum node_kind {
 	NODE_POINTER,   /* a* */
 	NODE_REFERENCE, /* a& */
 	NODE_RVALUE,    /* a&& */
-	NODE_SUFFIXED,  /* a, space, text: _Complex and vendors' qualifiers */
+	NODE_SUFFIXED,  /* a, space, text: _Complex and vendor qualifiers */
 	NODE_ARRAY,     /* a[b], b may be 0 */
 	NODE_VECTOR,    /* a __vector(b) */
 	NODE_SIGNATURE, /* a (list c), flags: the type of a function */
 	NODE_MEMBER,    /* pointer to a member of a, of type b */
 	/* packs */
-	NODE_PACK,      /* list a, as template arguments: all of them */
-	NODE_PARAMETER, /* a is a pack: one of it, inside an expansion */
-	NODE_EXPANSION, /* a for each of its pack */
+	NODE_PACK,      /* list a, as template arguments: all elements */
+	NODE_PARAMETER, /* a is a pack: one element, inside an expansion */
+	NODE_EXPANSION, /* a for each element of its pack */
 	/* expressions */
 	NODE_LITERAL, /* type a, digits text, flags: negative */
 	NODE_CAST,    /* (a)(b) */
@@ -53,7 +53,7 @@ enum node_flag {
 	FLAG_CONST = 1,
 	FLAG_VOLATILE = 2,
 	FLAG_RESTRICT = 4,
-	FLAG_LVALUE = 8, /* of a member function: & */
+	FLAG_LVALUE = 8, /* & of a member function */
 	FLAG_RVALUE = 16,
 	FLAG_NEGATIVE = 32,
 	FLAG_NOEXCEPT = 64,
@@ -73,9 +73,9 @@ struct demangle_tree {
 	size_t count;
 };
 
-/* The root, or 0 if it is no mangled name. The tree points into the name. */
+/* The root, or 0 if it is not a mangled name. The tree points into the name. */
 uint16_t demangle_parse(struct demangle_tree *tree, const char *mangled, size_t length);
-/* False if it is too deep or too long; then `out` has what was written so far. */
+/* False if it is too deep or too long; `out` then has the text written so far. */
 bool demangle_print(const struct demangle_tree *tree, uint16_t root, enum demangle_style style,
 		    struct out *out);
 

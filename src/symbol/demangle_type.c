@@ -1,4 +1,4 @@
-/* Types in mangled names. See demangle_parser.h. */
+/* Demangling: types in mangled names. */
 #include "symbol/demangle_parser.h"
 
 /* ------------------------------------------------------------------ types */
@@ -47,7 +47,7 @@ static uint16_t parse_signature(struct parser *parser, uint8_t flags)
 	return node;
 }
 
-/* A dimension: digits, or an expression, or nothing; then '_'. */
+/* A dimension: digits, an expression, or empty; then '_'. */
 static bool parse_dimension(struct parser *parser, uint16_t *dimension)
 {
 	const char *start = parser->at;
@@ -130,7 +130,7 @@ static uint16_t parse_qualified(struct parser *parser)
 	uint16_t inner;
 	uint16_t node;
 
-	if (peek(parser, 0) == 'F') /* a member function's own qualifiers */
+	if (peek(parser, 0) == 'F') /* qualifiers of the member function itself */
 		return parse_signature(parser, flags);
 	inner = parse_type(parser);
 	node = wrap(parser, NODE_QUALIFIED, inner);
@@ -179,7 +179,7 @@ static uint16_t parse_member(struct parser *parser)
 	return type ? new_node(parser, NODE_MEMBER, owner, type) : 0;
 }
 
-/* What may have template arguments behind it. */
+/* A type that may have template arguments after it. */
 static uint16_t parse_param_type(struct parser *parser)
 {
 	uint16_t node = parse_template_param(parser);
@@ -199,7 +199,7 @@ static uint16_t parse_type_after(struct parser *parser, enum node_kind kind)
 	return wrap(parser, kind, parse_type(parser));
 }
 
-/* *is_known: the type is no candidate for a substitution. */
+/* is_known: the type is not a substitution candidate. */
 static uint16_t parse_type_inside(struct parser *parser, bool *is_known)
 {
 	const char *builtin = builtin_name(peek(parser, 0));
