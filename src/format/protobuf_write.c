@@ -136,8 +136,7 @@ void protobuf_begin(struct protobuf_writer *writer, uint32_t field)
 	size_t length = put_tag(bytes, field, WIRE_LENGTH);
 
 	assert(writer->depth < PROTOBUF_DEPTH_MAX);
-	bytes[length++] =
-		0; /* enough for most lengths; protobuf_end() makes space for longer ones */
+	bytes[length++] = 0; /* enough for most; protobuf_end() makes space for longer ones */
 	out_bytes(&writer->nested, bytes, length);
 	writer->starts[writer->depth++] = writer->nested.length;
 }

@@ -23,7 +23,7 @@ struct working_file {
 	int fd;
 	char *path;
 	char *leftover; /* new name of an incomplete profile of the same name, or NULL */
-	char *earlier; /* temporary name of a complete profile while this one is recorded, or NULL */
+	char *earlier;  /* where a complete profile is while this one is recorded, or NULL */
 	mode_t earlier_mode;
 	dev_t device;
 	ino_t inode;

@@ -187,8 +187,7 @@ uint32_t profile_frame_append(struct profile *profile, struct profile_frame fram
 static uint32_t metric_slot(const struct profile *profile, uint32_t name, uint16_t type)
 {
 	uint32_t mask = profile->metric_slot_count - 1;
-	uint32_t slot = (uint32_t)hash_u64(name) &
-			mask; /* by name only, because merging may change a type */
+	uint32_t slot = (uint32_t)hash_u64(name) & mask; /* without the type, which may change */
 
 	while (profile->metric_slots[slot]) {
 		const struct profile_metric *other =

@@ -12,10 +12,8 @@
 /* On <warps>. */
 #define WARPS_RECORDED_CTAS "recorded_ctas" /* in all launches */
 #define WARPS_SAMPLED_CTAS "sampled_ctas"   /* analyzed ones of these */
-#define WARPS_CTA_CYCLES                                                                           \
-	"cta_cycles" /* total cycles of these CTAs, all of them on critical paths */
-#define WARPS_UNSEEN_CYCLES                                                                        \
-	"unseen_cycles" /* cycles before the first record that was not overwritten */
+#define WARPS_CTA_CYCLES "cta_cycles"       /* of these CTAs: all are on critical paths */
+#define WARPS_UNSEEN_CYCLES "unseen_cycles" /* before the first record that is left */
 /* On a role. */
 #define WARPS_SAMPLED_WARPS "sampled_warps"
 #define WARPS_WARP_CYCLES "warp_cycles" /* idle, and busy and waiting in scopes */

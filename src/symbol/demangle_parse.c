@@ -391,8 +391,7 @@ static uint16_t parse_argument(struct parser *parser)
 /* Returns the list's first element; an empty list is an element without an item. */
 uint16_t parse_template_args(struct parser *parser, bool is_encoding)
 {
-	bool is_unreturning =
-		parser->is_unreturning; /* names among the arguments do not change it */
+	bool is_unreturning = parser->is_unreturning; /* arguments do not change it */
 	uint16_t head = 0;
 	uint16_t tail = 0;
 
