@@ -1,10 +1,10 @@
-"""The kernel that measures what a record costs: src/backend/intra/calibrate_kernel.h.
+"""The calibration kernel, which measures the record overhead: calibrate_kernel.ptx.
 
-    python tests/python/calibrate_kernel.py     writes the file anew
+    python tests/python/calibrate_kernel.py     writes src/backend/intra/calibrate_kernel.ptx
 
-It is made by Triton and our pass, so that its records are those of any kernel. Needs Triton and
-tests/tools/instrument of the build that PROTON_BUILD names. Triton's compiler is asked for sm_80;
-the driver compiles the text for the GPU that there is.
+Triton and the instrumentation pass make it, so its records are those of any kernel. Needs Triton and
+tests/tools/instrument of the build that PROTON_BUILD names. Triton compiles for sm_80; the driver
+compiles the PTX for the GPU at run time.
 """
 
 from __future__ import annotations
@@ -18,23 +18,21 @@ from intra_shapes import Case, mark
 from intra_support import compile_to_llvm, instrument
 from triton import knobs
 
-HEADER = (
-    Path(__file__).resolve().parents[2] / "src" / "backend" / "intra" / "calibrate_kernel.h"
-)
+PTX = Path(__file__).resolve().parents[2] / "src/backend/intra/calibrate_kernel.ptx"
 NAME = "proton_calibrate"
 ARCH = "sm_80"
 FEW, MANY = 8, 40
 RING_BYTES = 512
 
-# The oldest that knows ARCH: CUDA 11.0.
+# The oldest that supports ARCH: CUDA 11.0.
 VERSION = "7.0"
 
 
 @triton.jit
 def keep_apart():
-    """Scopes with this between them do not touch: each has two readings of the clock.
+    """Keeps scopes apart: each has two clock reads.
 
-    The pass sees an instruction; the assembler finds that nobody needs its result.
+    The pass sees an instruction; the assembler removes it, because its result is unused.
     """
     tl.inline_asm_elementwise(
         "mov.u32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1
@@ -91,7 +89,7 @@ def tidy(ptx: str) -> str:
 
 
 def pattern(ptx: str) -> list[str]:
-    """What the kernel executes for its records, but for names of registers and the ring's place."""
+    """The instructions of the records, without register names and the ring buffer's offset."""
     body = ptx[ptx.index("%clock;") : ptx.rindex("st.shared.v2.b32")]
     first = int(re.search(r"st\.shared\.v2\.b32 \[%r\w+\+(\d+)\]", body)[1])
 
@@ -104,54 +102,30 @@ def pattern(ptx: str) -> list[str]:
     ]
 
 
-def read_header() -> dict[str, str]:
-    """The constants of the committed file by name, their escapes resolved."""
-    text = HEADER.read_text(encoding="utf-8")
-    found = {}
-    for name, value in re.findall(r"^static const char (\w+)\[\] =\n((?:\t\".*\n)+)", text, re.M):
-        lines = re.findall(r"^\t\"(.*)\";?$", value, re.M)
-        found[name] = "".join(lines).replace("\\n", "\n")
-    found["triton"] = re.search(r"by Triton (\S+) ", text)[1]
-    found.update(re.findall(r"^#define CALIBRATE_(\w+) (?:\"?)(\w+?)u?(?:\"?)$", text, re.M))
-    return found
+def read_kernel() -> tuple[str, str, int, str]:
+    """The committed kernel: PTX, layout, bytes of shared memory, the version of Triton."""
+    text = PTX.read_text(encoding="utf-8")
+    layout = "".join(f"{line}\n" for line in re.findall(r"^// layout (.*)", text, re.M))
+    shared = re.search(r"^// shared (\d+)$", text, re.M)[1]
+    version = re.search(r"^// triton (\S+)$", text, re.M)[1]
+    return re.sub(r"^//.*\n", "", text, flags=re.M), layout, int(shared), version
 
 
-def literal(text: str) -> str:
-    return "\n".join(f'\t"{line}\\n"' for line in text.splitlines()) + ";"
-
-
-def write_header() -> None:
+def write_kernel() -> None:
     ptx, layout, shared = generate()
-    HEADER.write_text(
+    PTX.write_text(
         f"""\
-/*
- * The kernel that measures what a record costs, as PTX for every GPU from compute capability 8.0
- * on, and the layout of its records. Scopes with nothing in them, {FEW} in one and {MANY} in
- * another, none touching the next. Made by Triton {triton.__version__} and the pass, which
- * tests/python/calibrate_kernel.py asks for it; test_calibrate_kernel.py sees to it that these are
- * the records of any kernel. Not to be edited.
- */
-#ifndef BACKEND_INTRA_CALIBRATE_KERNEL_H
-#define BACKEND_INTRA_CALIBRATE_KERNEL_H
-
-#define CALIBRATE_NAME "{NAME}"
-#define CALIBRATE_FEW {FEW}u
-#define CALIBRATE_MANY {MANY}u
-#define CALIBRATE_SHARED_BYTES {shared}u
-
-/* clang-format off */
-static const char calibrate_layout[] =
-{literal(layout)}
-
-static const char calibrate_kernel[] =
-{literal(ptx)}
-/* clang-format on */
-
-#endif
-""",
+// Calibration kernel for the record overhead, for every GPU from compute capability 8.0 on: empty
+// scopes, {FEW} inside one scope and {MANY} inside another, none adjacent to the next. Made by Triton and
+// the instrumentation pass; do not edit, run tests/python/calibrate_kernel.py.
+// triton {triton.__version__}
+// shared {shared}
+"""
+        + "".join(f"// layout {line}\n" for line in layout.splitlines())
+        + ptx,
         encoding="utf-8",
     )
 
 
 if __name__ == "__main__":
-    write_header()
+    write_kernel()

@@ -1,4 +1,4 @@
-"""The kernel that measures what a record costs is one that the pass would make today."""
+"""The committed calibration kernel has the records that the pass makes now."""
 
 from __future__ import annotations
 
@@ -15,39 +15,40 @@ AGAIN = "run tests/python/calibrate_kernel.py, then read the difference"
 
 
 @needs_tool
-def test_it_records_as_the_pass_does():
-    committed = made.read_header()
-    ptx, layout, shared = made.generate()
-    assert made.pattern(committed["calibrate_kernel"]) == made.pattern(ptx), AGAIN
-    assert committed["calibrate_layout"] == layout, AGAIN
-    assert (int(committed["FEW"]), int(committed["MANY"])) == (made.FEW, made.MANY)
-    assert f".entry {committed['NAME']}(" in committed["calibrate_kernel"]
+def test_kernel_records_as_the_pass_does():
+    kernel, committed_layout, _, _ = made.read_kernel()
+    ptx, layout, _ = made.generate()
+    assert made.pattern(kernel) == made.pattern(ptx), AGAIN
+    assert committed_layout == layout, AGAIN
+    header = made.PTX.with_suffix(".h").read_text()
+    assert f"CALIBRATE_FEW {made.FEW}u" in header and f"CALIBRATE_MANY {made.MANY}u" in header
+    assert f'CALIBRATE_NAME "{made.NAME}"' in header and f".entry {made.NAME}(" in kernel
 
 
 @needs_tool
-def test_it_ends_as_the_pass_ends_kernels():
-    """All of it, which the decoder has to understand; other Tritons number registers otherwise."""
-    committed = made.read_header()
-    if committed["triton"] != triton.__version__:
-        pytest.skip(f"made by Triton {committed['triton']}")
+def test_kernel_ends_as_the_pass_ends_kernels():
+    """The whole text, which the decoder has to understand; other Tritons number registers otherwise."""
+    kernel, _, committed_shared, version = made.read_kernel()
+    if version != triton.__version__:
+        pytest.skip(f"made by Triton {version}")
     ptx, _, shared = made.generate()
-    assert committed["calibrate_kernel"] == ptx, AGAIN
-    assert int(committed["SHARED_BYTES"]) == shared, AGAIN
+    assert kernel == ptx, AGAIN
+    assert committed_shared == shared, AGAIN
 
 
-def test_the_pattern_is_what_a_record_is():
-    """Readings without a store, or stores of something else, would be noticed above."""
-    pattern = made.pattern(made.read_header()["calibrate_kernel"])
+def test_pattern_has_every_record():
+    """Clock reads without a store, or other stores, would be noticed above."""
+    pattern = made.pattern(made.read_kernel()[0])
     scopes = made.FEW + made.MANY + 2
     assert sum(line.startswith("mov.u32 %r, %clock") for line in pattern) == 2 * scopes - 1
     assert sum(line.startswith("st.shared.v2.b32 [%r+") for line in pattern) == scopes - 1
 
 
-# From the first that it is for to the latest that the assembler knows.
+# From the first supported architecture to the latest that the assembler knows.
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
 def test_it_assembles_without_spills(arch, tmp_path):
     source = tmp_path / "calibrate.ptx"
-    source.write_text(made.read_header()["calibrate_kernel"])
+    source.write_text(made.read_kernel()[0])
     tool = NVIDIA_TOOLS / ("ptxas-blackwell" if arch in ("sm_100", "sm_120") else "ptxas")
     if not tool.exists():
         tool = NVIDIA_TOOLS / "ptxas"

@@ -63,7 +63,7 @@ static int prepare(struct calibration *it, struct proton_error *err)
 {
 	size_t bytes;
 	int result;
-	int status = layout_read(calibrate_layout, sizeof(calibrate_layout) - 1, &it->layout, err);
+	int status = layout_read(calibrate_layout, calibrate_layout_bytes, &it->layout, err);
 
 	if (status != PROTON_OK)
 		return status;
@@ -106,7 +106,7 @@ static int launch_all(struct calibration *it, struct proton_error *err)
 		void *parameters[] = {&unused, &buffer};
 
 		result = driver.cuLaunchKernel(it->function, 1, 1, 1, THREADS, 1, 1,
-					       CALIBRATE_SHARED_BYTES, it->stream, parameters,
+					       calibrate_shared_bytes, it->stream, parameters,
 					       NULL);
 		if (result)
 			return failed("cuLaunchKernel", result, err);
