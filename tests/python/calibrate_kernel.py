@@ -2,8 +2,8 @@
 
     python tests/python/calibrate_kernel.py     writes src/backend/intra/calibrate_kernel.ptx
 
-Triton and the instrumentation pass make it, so its records are those of any kernel. Needs Triton and
-tests/tools/instrument of the build that PROTON_BUILD names. Triton compiles for sm_80; the driver
+Triton and the instrumentation pass make it, so its records are those of any kernel. Needs Triton
+and tests/tools/instrument of the build that PROTON_BUILD names. Triton compiles for sm_80; the driver
 compiles the PTX for the GPU at run time.
 """
 
@@ -116,8 +116,8 @@ def write_kernel() -> None:
     PTX.write_text(
         f"""\
 // Calibration kernel for the record overhead, for every GPU from compute capability 8.0 on: empty
-// scopes, {FEW} inside one scope and {MANY} inside another, none adjacent to the next. Made by Triton and
-// the instrumentation pass; do not edit, run tests/python/calibrate_kernel.py.
+// scopes, {FEW} inside one scope and {MANY} inside another, none adjacent to the next.
+// Made by Triton and the instrumentation pass; do not edit, run tests/python/calibrate_kernel.py.
 // triton {triton.__version__}
 // shared {shared}
 """

@@ -27,7 +27,7 @@ def test_kernel_records_as_the_pass_does():
 
 @needs_tool
 def test_kernel_ends_as_the_pass_ends_kernels():
-    """The whole text, which the decoder has to understand; other Tritons number registers otherwise."""
+    """The whole text; other versions of Triton number registers differently."""
     kernel, _, committed_shared, version = made.read_kernel()
     if version != triton.__version__:
         pytest.skip(f"made by Triton {version}")

@@ -4,6 +4,7 @@
  */
 #include "unit/tap.h"
 
+#include "intra/llvm/ir_module.h"
 #include "intra/llvm/llvm_pass.h"
 #include "intra/llvm/record_plan.h"
 #include "intra/marker.h"
@@ -43,7 +44,7 @@ static struct planned plan_of(const char *text)
 	struct planned p = {0};
 	struct proton_error err;
 
-	CHECK_OK(ir_function_read(text, strlen(text), &p.function, &err), err);
+	CHECK_OK(ir_module_read(text, strlen(text), &p.function, &err), err);
 	CHECK_OK(plan_make(&p.function, &p.layout, &p.plan, &err), err);
 	return p;
 }
@@ -52,7 +53,7 @@ static void planned_fini(struct planned *p)
 {
 	plan_fini(&p->plan);
 	layout_fini(&p->layout);
-	ir_function_fini(&p->function);
+	ir_module_fini(&p->function);
 }
 
 static enum instrument_kind kind_at(const struct planned *p, uint32_t marker)

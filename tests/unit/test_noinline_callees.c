@@ -4,6 +4,7 @@
  */
 #include "unit/tap.h"
 
+#include "intra/llvm/ir_module.h"
 #include "intra/llvm/llvm_pass.h"
 #include "intra/llvm/noinline_callees.h"
 #include "intra/llvm/record_plan.h"
@@ -45,7 +46,7 @@ static struct ir_function read_text(const char *text)
 	struct ir_function function;
 	struct proton_error err;
 
-	CHECK_OK(ir_function_read(text, strlen(text), &function, &err), err);
+	CHECK_OK(ir_module_read(text, strlen(text), &function, &err), err);
 	return function;
 }
 
@@ -160,7 +161,7 @@ TEST(caller_of_an_instrumented_callee_is_one_too)
 	CHECK_EQ(a->blocks[2].callee, IR_NAME_NONE);
 	CHECK(a->blocks[2].is_return);
 	CHECK_EQ(a->successors[a->blocks[1].first_successor], 2);
-	ir_function_fini(&kernel);
+	ir_module_fini(&kernel);
 }
 
 TEST(recursive_callee_is_instrumented)
@@ -207,7 +208,7 @@ static enum instrument_kind kind_of(const char *text, uint32_t marker, uint32_t 
 	kind = (enum instrument_kind)layout.codes[plan.sites[marker].code].kind;
 	plan_fini(&plan);
 	layout_fini(&layout);
-	ir_function_fini(&kernel);
+	ir_module_fini(&kernel);
 	return kind;
 }
 

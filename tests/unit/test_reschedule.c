@@ -1,6 +1,7 @@
 /* Rescheduling around markers: what moves before a wait, and what stays. */
 #include "unit/tap.h"
 
+#include "intra/llvm/ir_module.h"
 #include "intra/llvm/reschedule.h"
 
 #define FLAT "define ptx_kernel void @k(i32 %0, ptr addrspace(1) %1) #0 {\n"
@@ -19,9 +20,9 @@ static char *moved(const char *text)
 	size_t length;
 	char *out;
 
-	CHECK_OK(ir_function_read(text, strlen(text), &function, &err), err);
+	CHECK_OK(ir_module_read(text, strlen(text), &function, &err), err);
 	CHECK_OK(reschedule(&function, &out, &length, &err), err);
-	ir_function_fini(&function);
+	ir_module_fini(&function);
 	return out;
 }
 

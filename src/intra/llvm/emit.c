@@ -1,11 +1,13 @@
 /* LLVM IR emitter: the parts that are the same for NVIDIA and AMD. */
 #include "intra/llvm/emit.h"
-#include "intra/llvm/noinline_callees.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "intra/llvm/ir_signature.h"
+#include "intra/llvm/noinline_callees.h"
 
 #define OPERAND_BYTES 32
 

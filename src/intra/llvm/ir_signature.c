@@ -1,8 +1,10 @@
 /* Parser for function signatures in "define" and "call" lines of LLVM IR. */
+#include "intra/llvm/ir_signature.h"
+
 #include <string.h>
 
 #include "base/array.h"
-#include "intra/llvm/noinline_callees.h"
+#include "intra/llvm/ir_text.h"
 
 /* Words before the return type. */
 static const char *const kept[] = {"define", "internal", "private", "dso_local", "tail",

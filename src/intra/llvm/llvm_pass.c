@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "intra/llvm/emit.h"
+#include "intra/llvm/ir_module.h"
 #include "intra/llvm/reschedule.h"
 #include "intra/llvm/static_nesting.h"
 #include "intra/llvm/verify_names.h"
@@ -327,13 +328,13 @@ int instrument_llvm(const char *text, size_t length, const struct instrument_opt
 	int status;
 
 	*out = (struct instrument_result){.shared_bytes = options->shared_bytes};
-	status = ir_function_read(text, length, &function, err);
+	status = ir_module_read(text, length, &function, err);
 	if (status != PROTON_OK)
 		return status;
 	status = reschedule(&function, &moved, &moved_length, err);
 	if (moved) {
-		ir_function_fini(&function);
-		status = ir_function_read(moved, moved_length, &function, err);
+		ir_module_fini(&function);
+		status = ir_module_read(moved, moved_length, &function, err);
 	}
 	if (status == PROTON_OK) {
 		out->ignored_markers = function.outside_markers;
@@ -341,7 +342,7 @@ int instrument_llvm(const char *text, size_t length, const struct instrument_opt
 		if (function.marker_count || function.callees)
 			status = instrument(&function, options, out, err);
 	}
-	ir_function_fini(&function);
+	ir_module_fini(&function);
 	free(moved);
 	if (status != PROTON_OK)
 		instrument_result_fini(out);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "intra/llvm/ir_signature.h"
 
 #define NAME_SHOWN_MAX 100u /* maximum length of a function name in a message */
 #define FROM_KERNEL (UINT32_MAX - 1)
@@ -273,8 +274,8 @@ static bool returns_are_plain(const struct ir_function *function, struct slice t
 }
 
 static int read_candidate(const struct search *search, const struct candidate *candidate,
-			  const struct callee_call *calls, uint32_t call_count,
-			  struct ir_function *out, struct proton_error *err)
+			  const struct ir_call *calls, uint32_t call_count, struct ir_function *out,
+			  struct proton_error *err)
 {
 	*out = (struct ir_function){
 		.lines = search->kernel->lines,
@@ -513,7 +514,7 @@ static int make_callees(struct search *search, uint32_t count, struct proton_err
 
 		if (is_callee(to))
 			callees->calls[callees->call_count++] =
-				(struct callee_call){reference->line, to->callee};
+				(struct ir_call){reference->line, to->callee};
 	}
 	for (uint32_t c = 0; c < search->candidate_count; c++) {
 		int status = PROTON_OK;
@@ -573,10 +574,8 @@ void callees_free(struct callees *callees)
 {
 	if (!callees)
 		return;
-	for (uint32_t i = 0; i < callees->count; i++) {
-		callees->functions[i].callees = NULL; /* owned by the kernel */
+	for (uint32_t i = 0; i < callees->count; i++)
 		ir_function_fini(&callees->functions[i]);
-	}
 	free(callees->functions);
 	free(callees->calls);
 	ir_names_fini(&callees->scopes);

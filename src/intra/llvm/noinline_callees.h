@@ -7,9 +7,16 @@
 #ifndef INTRA_LLVM_NOINLINE_CALLEES_H
 #define INTRA_LLVM_NOINLINE_CALLEES_H
 
-#include "base/buf.h"
 #include "base/err.h"
 #include "intra/llvm/ir_function.h"
+
+struct callees {
+	struct ir_function *functions; /* in text order; their lines are the kernel's */
+	uint32_t count;
+	struct ir_call *calls; /* calls of them, by line */
+	uint32_t call_count;
+	struct ir_names scopes; /* scopes that have markers in them */
+};
 
 /*
  * Finds and reads the instrumented callees of the kernel's module. Sets outside_markers to the
@@ -17,23 +24,5 @@
  */
 int callees_find(struct ir_function *kernel, struct proton_error *err);
 void callees_free(struct callees *callees);
-
-/* A line that defines or calls a function: "[RESULT = ]BEFORE TYPE @NAME(ARGUMENTS)AFTER". */
-struct ir_signature {
-	struct slice result; /* "%12" */
-	struct slice before; /* keywords and attributes, including those of the return value */
-	struct slice type;
-	struct slice name; /* with "@" */
-	struct slice arguments;
-	struct slice after;
-};
-
-/* Parses the line; `at` is at the "@" of the function name. False if it cannot be parsed. */
-bool ir_signature_read(struct slice line, const char *at, struct ir_signature *out);
-
-/* Writes BEFORE without attributes of the return value, which do not fit the new type. */
-void ir_signature_before(const struct ir_signature *signature, struct out *out);
-/* Writes the arguments without attributes that no longer hold. */
-void ir_signature_arguments(const struct ir_signature *signature, struct out *out);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "intra/llvm/noinline_callees.h"
 
 static int out_of_memory(struct proton_error *err)
 {

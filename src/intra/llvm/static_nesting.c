@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "intra/llvm/noinline_callees.h"
+
 /* Maximum passes over all blocks. The depth of loops and calls plus a few is enough. */
 #define ROUNDS_MAX 64u
 

@@ -1,0 +1,179 @@
+/* Reading LLVM IR modules: finds the kernel, its callees and the markers in both. */
+#include "intra/llvm/ir_module.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+#define LINE_MAX_COUNT (8u << 20)
+
+static int out_of_memory(struct proton_error *err)
+{
+	return err_set(err, PROTON_E_NOMEM, "out of memory");
+}
+
+static bool split_lines(const char *text, size_t length, struct ir_function *kernel)
+{
+	const char *end = text + length;
+	size_t capacity = 0;
+
+	while (text < end) {
+		const char *newline = memchr(text, '\n', (size_t)(end - text));
+		const char *stop = newline ? newline : end;
+
+		if (kernel->line_count == LINE_MAX_COUNT ||
+		    !array_reserve(&kernel->lines, &capacity, kernel->line_count + 1,
+				   sizeof(*kernel->lines)))
+			return false;
+		kernel->lines[kernel->line_count++] = (struct slice){text, (size_t)(stop - text)};
+		text = stop + (newline != NULL);
+	}
+	return true;
+}
+
+static bool starts_at(const char *at, const char *end, const char *word)
+{
+	size_t length = strlen(word);
+
+	return (size_t)(end - at) >= length && memcmp(at, word, length) == 0;
+}
+
+/* The "(" of a "define" line, after the kernel name; NULL. */
+static const char *parameters_of(struct slice line)
+{
+	const char *end = line.at + line.length;
+	const char *at = memchr(line.at, '@', line.length);
+	struct slice name;
+
+	if (!at)
+		return NULL;
+	name = ir_name_at(at + 1, end);
+	at = name.at + name.length;
+	return name.length && at < end && *at == '(' ? at : NULL;
+}
+
+/* Name of the last parameter of a "define" line if it is a pointer to global memory. */
+static struct slice last_parameter_of(struct slice line)
+{
+	static const char type[] = "ptr addrspace(1) ";
+	const char *end = line.at + line.length;
+	const char *start = parameters_of(line);
+	struct slice found = {NULL, 0};
+	int depth = 0;
+
+	for (const char *at = start; at && at < end; at++) {
+		if (*at == '"') {
+			at = memchr(at + 1, '"', (size_t)(end - at - 1));
+			if (!at)
+				return (struct slice){NULL, 0};
+		} else if (*at == '(') {
+			depth++;
+		} else if (*at == ')') {
+			if (--depth == 0)
+				break;
+		} else if (*at == ',' && depth == 1) {
+			start = at;
+		} else if (*at == '%' && depth == 1) {
+			found.at = at;
+			found.length = 1 + ir_name_at(at + 1, end).length;
+			at += found.length - 1;
+		}
+	}
+	/* `start` is at the "(" or "," before the parameter. */
+	if (start && end - start > 2)
+		start += start[1] == ' ' ? 2 : 1;
+	if (!start || depth != 0 || found.length < 2 || found.length > IR_RESULT_MAX ||
+	    found.at[1] == '"' || found.at < start || !starts_at(start, found.at, type))
+		return (struct slice){NULL, 0};
+	return found;
+}
+
+static bool is_kernel(struct slice line)
+{
+	return slice_starts(line, "define ") &&
+	       (slice_find(line, " ptx_kernel ") || slice_find(line, " amdgpu_kernel "));
+}
+
+/* Finds the kernel, and counts the markers in other functions. */
+static int find_kernel(struct ir_function *kernel, struct proton_error *err)
+{
+	bool is_found = false;
+	bool is_in_kernel = false;
+	bool has_markers = false;
+	struct ir_marker marker;
+
+	for (uint32_t i = 0; i < kernel->line_count; i++) {
+		struct slice line = kernel->lines[i];
+
+		if (line.length == 1 && *line.at == '}') {
+			if (is_in_kernel)
+				kernel->end_line = i;
+			is_in_kernel = false;
+		} else if (line.length && *line.at == 'd' && is_kernel(line)) {
+			if (is_found)
+				return err_set(err, PROTON_E_UNSUPPORTED,
+					       "the module contains more than one kernel");
+			is_found = true;
+			is_in_kernel = true;
+			kernel->define_line = i;
+			kernel->is_amd = slice_find(line, " amdgpu_kernel ");
+		} else if (ir_marker_of(line, &marker)) {
+			has_markers = true;
+			kernel->outside_markers += !is_in_kernel;
+		}
+	}
+	if (!has_markers)
+		return PROTON_OK;
+	if (!is_found || kernel->end_line <= kernel->define_line)
+		return err_set(err, PROTON_E_UNSUPPORTED, "the module contains no kernel");
+	kernel->last_parameter = last_parameter_of(kernel->lines[kernel->define_line]);
+	if (!kernel->last_parameter.length)
+		return err_set(err, PROTON_E_UNSUPPORTED,
+			       "the kernel has no parameter for the profile's buffer");
+	if (!memchr(kernel->lines[kernel->define_line].at, '{',
+		    kernel->lines[kernel->define_line].length))
+		return ir_parse_error(kernel->define_line, err);
+	return PROTON_OK;
+}
+
+/* Reads the instrumented callees, if there are markers outside the kernel, then the kernel. */
+static int read_functions(struct ir_function *kernel, struct proton_error *err)
+{
+	const struct callees *callees;
+	int status = PROTON_OK;
+
+	if (kernel->outside_markers)
+		status = callees_find(kernel, err);
+	if (status != PROTON_OK)
+		return status;
+	callees = kernel->callees;
+	return ir_function_read_body(kernel, callees ? callees->calls : NULL,
+				     callees ? callees->call_count : 0, err);
+}
+
+int ir_module_read(const char *text, size_t length, struct ir_function *kernel,
+		   struct proton_error *err)
+{
+	int status;
+
+	*kernel = (struct ir_function){0};
+	if (!memmem(text, length, "// proton.", 10))
+		return PROTON_OK; /* the common case costs one search */
+	if (!split_lines(text, length, kernel))
+		status = out_of_memory(err);
+	else
+		status = find_kernel(kernel, err);
+	if (status == PROTON_OK && kernel->last_parameter.length)
+		status = read_functions(kernel, err);
+	if (status != PROTON_OK)
+		ir_module_fini(kernel);
+	return status;
+}
+
+void ir_module_fini(struct ir_function *kernel)
+{
+	callees_free(kernel->callees);
+	free(kernel->lines);
+	ir_function_fini(kernel);
+}

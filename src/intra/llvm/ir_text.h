@@ -1,0 +1,34 @@
+/* Lines of LLVM IR: names, instructions and markers in them. */
+#ifndef INTRA_LLVM_IR_TEXT_H
+#define INTRA_LLVM_IR_TEXT_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "intra/marker.h"
+#include "intra/slice.h"
+
+#define IR_RESULT_MAX 32u /* length of a marker's result; LLVM prints short numbers */
+
+struct ir_marker {
+	uint32_t line;
+	struct slice result; /* "%12" */
+	struct marker marker;
+	/* no instruction except markers between it and the previous marker of its block */
+	bool follows;
+};
+
+/* True for characters of an unquoted name. */
+bool ir_is_name_char(char c);
+/* The name at `at`, plain or quoted, including the quotes; empty if there is none. */
+struct slice ir_name_at(const char *at, const char *end);
+/* The next "%name" of the line from *at, outside quotes; length 0 if there is none. */
+struct slice ir_next_name(struct slice line, const char **at);
+/* True for a line of a function that is not blank, a comment or a debug record. */
+bool ir_is_instruction(struct slice line);
+/* Parses a line as a marker; sets all of `out` but `follows`. */
+bool ir_marker_of(struct slice line, struct ir_marker *out);
+/* E_UNSUPPORTED: the line, counted from 0, cannot be parsed. */
+int ir_parse_error(uint32_t line, struct proton_error *err);
+
+#endif
