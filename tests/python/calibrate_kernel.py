@@ -3,8 +3,8 @@
     python tests/python/calibrate_kernel.py     writes src/backend/intra/calibrate_kernel.ptx
 
 Triton and the instrumentation pass make it, so its records are those of any kernel. Needs Triton
-and tests/tools/instrument of the build that PROTON_BUILD names. Triton compiles for sm_80; the driver
-compiles the PTX for the GPU at run time.
+and tests/tools/instrument of the build that PROTON_BUILD names. Triton compiles for sm_80; the
+driver compiles the PTX for the GPU at run time.
 """
 
 from __future__ import annotations

@@ -39,25 +39,25 @@ TEST(bounds_widen_as_clocks_drift)
 {
 	/* From -1 to 1 us. */
 	CHECK_EQ(observe(10 * MS, 10 * MS + 1000, 11 * MS, 11 * MS + 1000), 0);
-	CHECK_EQ(place.offset_most_ns - place.offset_least_ns, 2000);
+	CHECK_EQ(place.offset_max_ns - place.offset_min_ns, 2000);
 	/* After 10 ms both bounds are 1 us wider, no matter how little the launch itself tells. */
 	observe(12 * MS, 20 * MS, 20 * MS + 1000, 21 * MS + 1000);
-	CHECK_EQ(place.offset_least_ns + (int64_t)AHEAD, -1000 - 1000);
-	CHECK_EQ(place.offset_most_ns + (int64_t)AHEAD, 1000 + 1000);
+	CHECK_EQ(place.offset_min_ns + (int64_t)AHEAD, -1000 - 1000);
+	CHECK_EQ(place.offset_max_ns + (int64_t)AHEAD, 1000 + 1000);
 	/* After a second, 100 us wider. */
 	observe(900 * MS, 1000 * MS, 1001 * MS, 1021 * MS + 1000);
-	CHECK_EQ(place.offset_least_ns + (int64_t)AHEAD, -2000 - 100000);
-	CHECK_EQ(place.offset_most_ns + (int64_t)AHEAD, 2000 + 100000);
+	CHECK_EQ(place.offset_min_ns + (int64_t)AHEAD, -2000 - 100000);
+	CHECK_EQ(place.offset_max_ns + (int64_t)AHEAD, 2000 + 100000);
 	/* A launch seen before the previous one adds no drift. */
 	observe(900 * MS, 1000 * MS, 1001 * MS, 1020 * MS);
-	CHECK_EQ(place.offset_least_ns + (int64_t)AHEAD, -2000 - 100000);
+	CHECK_EQ(place.offset_min_ns + (int64_t)AHEAD, -2000 - 100000);
 }
 
 TEST(bounds_are_replaced_after_a_clock_was_set)
 {
 	CHECK_EQ(observe(10 * MS, 10 * MS + 1000, 11 * MS, 11 * MS + 1000), 0);
 	CHECK_EQ(observe(20 * MS, 70 * MS, 75 * MS, 30 * MS), -50 * MS + LATENCY);
-	CHECK_EQ(place.offset_most_ns + (int64_t)AHEAD, -45 * MS);
+	CHECK_EQ(place.offset_max_ns + (int64_t)AHEAD, -45 * MS);
 	CHECK_EQ(observe(40 * MS, 10 * MS, 15 * MS, 50 * MS), 30 * MS + LATENCY);
 }
 

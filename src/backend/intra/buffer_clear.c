@@ -53,7 +53,7 @@ static bool zero_rows(uint64_t address, size_t pitch, size_t width, size_t rows,
 
 static size_t rows_of(const struct buffer *buffer, const struct instrument_layout *layout)
 {
-	return buffer->used_bytes / layout->cta_bytes;
+	return buffer->launch.used_bytes / layout->cta_bytes;
 }
 
 bool buffer_clear_headers(const struct buffer *buffer, const struct instrument_layout *layout,

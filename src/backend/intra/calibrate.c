@@ -41,7 +41,7 @@ struct calibration {
 static struct calibration left;
 
 /* Minimum measured cycles. */
-struct least {
+struct minimum {
 	uint64_t outer[2]; /* around few, around many */
 	uint64_t empty[EMPTIES];
 	uint32_t launches;
@@ -164,14 +164,14 @@ static void release(struct calibration *it)
 
 /* ------------------------------------------------------------------ reckoning */
 
-static void lessen(uint64_t *least, uint64_t cycles)
+static void lessen(uint64_t *minimum, uint64_t cycles)
 {
-	if (cycles < *least)
-		*least = cycles;
+	if (cycles < *minimum)
+		*minimum = cycles;
 }
 
 /* Reads one launch; a launch with missing records is ignored. */
-static void look_at(const struct decoder *decoder, struct least *least)
+static void look_at(const struct decoder *decoder, struct minimum *minimum)
 {
 	uint32_t empties = 0;
 	uint32_t outer[2] = {0};
@@ -186,25 +186,25 @@ static void look_at(const struct decoder *decoder, struct least *least)
 	for (uint32_t i = 0; i < EMPTIES + 2; i++) {
 		const struct decode_execution *execution = &decoder->executions[i];
 
-		lessen(execution->scope == EMPTY ? &least->empty[empties++]
-						 : &least->outer[execution->scope == MANY],
+		lessen(execution->scope == EMPTY ? &minimum->empty[empties++]
+						 : &minimum->outer[execution->scope == MANY],
 		       execution->duration);
 	}
-	least->launches++;
+	minimum->launches++;
 }
 
-static bool look_at_all(const struct calibration *it, struct least *least)
+static bool look_at_all(const struct calibration *it, struct minimum *minimum)
 {
 	struct decoder decoder;
 	bool is_ok = true;
 
-	memset(least, 0xff, sizeof(*least));
-	least->launches = 0;
+	memset(minimum, 0xff, sizeof(*minimum));
+	minimum->launches = 0;
 	decoder_init(&decoder, &it->layout, (struct decode_overhead){0});
 	for (uint32_t i = 0; i < LAUNCHES && is_ok; i++) {
 		is_ok = decode_cta(&decoder, it->bytes + (size_t)i * it->layout.cta_bytes);
 		if (is_ok)
-			look_at(&decoder, least);
+			look_at(&decoder, minimum);
 	}
 	decoder_fini(&decoder);
 	return is_ok;
@@ -215,14 +215,15 @@ static int32_t mean(uint64_t cycles, uint32_t count)
 	return (int32_t)((cycles * DECODE_CYCLE + count / 2) / count);
 }
 
-static int reckon(const struct least *least, struct decode_overhead *out, struct proton_error *err)
+static int compute_overhead(const struct minimum *minimum, struct decode_overhead *out,
+			    struct proton_error *err)
 {
-	uint64_t more = least->outer[1] - least->outer[0];
+	uint64_t more = minimum->outer[1] - minimum->outer[0];
 	uint64_t empty = 0;
 
-	for (uint32_t i = 0; i < EMPTIES && least->launches; i++)
-		empty += least->empty[i] < CYCLES_MAX ? least->empty[i] : CYCLES_MAX;
-	if (least->launches < LAUNCHES / 2 || least->outer[1] <= least->outer[0] ||
+	for (uint32_t i = 0; i < EMPTIES && minimum->launches; i++)
+		empty += minimum->empty[i] < CYCLES_MAX ? minimum->empty[i] : CYCLES_MAX;
+	if (minimum->launches < LAUNCHES / 2 || minimum->outer[1] <= minimum->outer[0] ||
 	    more > (uint64_t)CYCLES_MAX * CALIBRATE_MANY || !empty ||
 	    empty >= (uint64_t)CYCLES_MAX * EMPTIES)
 		return err_set(err, PROTON_E_UNSUPPORTED,
@@ -246,7 +247,7 @@ static bool give_back_left(void)
 int calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_error *err)
 {
 	struct calibration it = {0};
-	struct least least;
+	struct minimum minimum;
 	int status;
 
 	if (!driver.cuModuleLoadData)
@@ -262,7 +263,8 @@ int calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_erro
 	if (status == PROTON_OK)
 		status = copy_back(&it, err);
 	if (status == PROTON_OK)
-		status = look_at_all(&it, &least) ? reckon(&least, out, err) : err_nomem(err);
+		status = look_at_all(&it, &minimum) ? compute_overhead(&minimum, out, err)
+						    : err_nomem(err);
 	release(&it);
 	return status;
 }

@@ -1,4 +1,4 @@
-/* Totals per kernel and context: sums launches and reports them to the profile. */
+/* Totals per kernel and context: totals launches and reports them to the profile. */
 #include "backend/intra/context_totals.h"
 
 #include <stdatomic.h>
@@ -30,56 +30,56 @@ struct scope_total {
 /* ------------------------------------------------------------------ nodes */
 
 /* At the first launch: creates the kernel's node, and a frame for each scope. */
-static bool begin(struct context_totals *sums, const struct launch_totals *totals)
+static bool begin(struct context_totals *totals, const struct launch_totals *launch)
 {
-	const struct instrument_layout *layout = &totals->kernel->layout;
+	const struct instrument_layout *layout = &launch->kernel->layout;
 
-	if (!array_reserve(&sums->nodes, &sums->node_capacity, 1, sizeof(*sums->nodes)))
+	if (!array_reserve(&totals->nodes, &totals->node_capacity, 1, sizeof(*totals->nodes)))
 		return false;
-	sums->frames = calloc(layout->scope_count + 1, sizeof(*sums->frames));
-	if (!sums->frames)
+	totals->frames = calloc(layout->scope_count + 1, sizeof(*totals->frames));
+	if (!totals->frames)
 		return false;
 	for (uint32_t i = 0; i < layout->scope_count; i++)
-		sums->frames[i] = proton_frame(layout->scopes[i], strlen(layout->scopes[i]));
-	sums->nodes[0] = (struct scope_total){.where = totals->where};
-	sums->node_count = 1;
+		totals->frames[i] = proton_frame(layout->scopes[i], strlen(layout->scopes[i]));
+	totals->nodes[0] = (struct scope_total){.where = launch->where};
+	totals->node_count = 1;
 	return true;
 }
 
-void context_totals_fini(struct context_totals *sums)
+void context_totals_fini(struct context_totals *totals)
 {
-	for (uint32_t i = 0; i < sums->node_count; i++)
-		free(sums->nodes[i].histogram);
-	free(sums->nodes);
-	free(sums->frames);
-	*sums = (struct context_totals){0};
+	for (uint32_t i = 0; i < totals->node_count; i++)
+		free(totals->nodes[i].histogram);
+	free(totals->nodes);
+	free(totals->frames);
+	*totals = (struct context_totals){0};
 }
 
 /* The child of `parent` for `scope`; `parent` itself if there is no space for more. */
-static uint32_t child_of(struct context_totals *sums, uint32_t parent, uint32_t scope)
+static uint32_t child_of(struct context_totals *totals, uint32_t parent, uint32_t scope)
 {
 	uint32_t at;
 	uint32_t *histogram;
 
-	for (at = sums->nodes[parent].first_child; at; at = sums->nodes[at].next_sibling)
-		if (sums->nodes[at].scope == scope)
+	for (at = totals->nodes[parent].first_child; at; at = totals->nodes[at].next_sibling)
+		if (totals->nodes[at].scope == scope)
 			return at;
-	at = sums->node_count;
-	if (at == NODES_MAX || !array_reserve(&sums->nodes, &sums->node_capacity, (size_t)at + 1,
-					      sizeof(*sums->nodes)))
+	at = totals->node_count;
+	if (at == NODES_MAX || !array_reserve(&totals->nodes, &totals->node_capacity,
+					      (size_t)at + 1, sizeof(*totals->nodes)))
 		return parent;
 	histogram = calloc(CYCLE_BUCKETS, sizeof(*histogram));
 	if (!histogram)
 		return parent;
-	sums->nodes[at] = (struct scope_total){
-		.where = proton_context_enter(sums->nodes[parent].where, sums->frames[scope]),
+	totals->nodes[at] = (struct scope_total){
+		.where = proton_context_enter(totals->nodes[parent].where, totals->frames[scope]),
 		.scope = scope,
 		.min = UINT64_MAX,
-		.next_sibling = sums->nodes[parent].first_child,
+		.next_sibling = totals->nodes[parent].first_child,
 		.histogram = histogram,
 	};
-	sums->nodes[parent].first_child = at;
-	sums->node_count++;
+	totals->nodes[parent].first_child = at;
+	totals->node_count++;
 	return at;
 }
 
@@ -150,57 +150,57 @@ static uint32_t id_of(int metric)
 }
 
 /* Metrics of one scope. */
-struct told {
+struct node_metrics {
 	struct proton_metric values[METRICS];
 	size_t count;
 };
 
-static struct proton_metric *next(struct told *told, int metric)
+static struct proton_metric *next(struct node_metrics *list, int metric)
 {
-	struct proton_metric *value = &told->values[told->count++];
+	struct proton_metric *value = &list->values[list->count++];
 
 	*value = metrics[metric];
 	value->name_id = id_of(metric);
 	return value;
 }
 
-static void put_int64(struct told *told, int metric, uint64_t value)
+static void put_int64(struct node_metrics *list, int metric, uint64_t value)
 {
-	next(told, metric)->value.int64 = (int64_t)value;
+	next(list, metric)->value.int64 = (int64_t)value;
 }
 
-static void put_double(struct told *told, int metric, double value)
+static void put_double(struct node_metrics *list, int metric, double value)
 {
-	next(told, metric)->value.float64 = value;
+	next(list, metric)->value.float64 = value;
 }
 
 /* Reports `new`, which `sum` already includes. */
-static void tell(const struct context_totals *sums, const struct scope_total *sum,
-		 const struct launch_node *new, uint64_t units, const struct device *device)
+static void report(const struct context_totals *totals, const struct scope_total *sum,
+		   const struct launch_node *new, uint64_t units, const struct device *device)
 {
 	uint64_t cycles = new->cycles + new->partial_cycles;
-	struct told told = {.count = 0};
+	struct node_metrics list = {.count = 0};
 	char device_id[12];
 
-	put_int64(&told, CYCLES, cycles);
-	put_double(&told, NORMALIZED, (double)cycles / (double)units);
-	put_int64(&told, EXECUTIONS, new->count + new->partial);
+	put_int64(&list, CYCLES, cycles);
+	put_double(&list, NORMALIZED, (double)cycles / (double)units);
+	put_int64(&list, EXECUTIONS, new->count + new->partial);
 	if (new->partial)
-		put_int64(&told, PARTIAL, new->partial);
-	put_double(&told, PER_WARP, (double)(sum->count + sum->partial) / (double)sums->units);
+		put_int64(&list, PARTIAL, new->partial);
+	put_double(&list, PER_WARP, (double)(sum->count + sum->partial) / (double)totals->units);
 	/* The duration of a partial execution is unknown. */
 	if (sum->count) {
-		put_int64(&told, MIN, sum->min);
-		put_double(&told, MEAN, (double)sum->cycles / (double)sum->count);
-		put_int64(&told, P99, percentile(sum, 0.99));
-		put_int64(&told, MAX, sum->max);
+		put_int64(&list, MIN, sum->min);
+		put_double(&list, MEAN, (double)sum->cycles / (double)sum->count);
+		put_int64(&list, P99, percentile(sum, 0.99));
+		put_int64(&list, MAX, sum->max);
 	}
 	if (device) {
 		snprintf(device_id, sizeof(device_id), "%u", device->id);
-		next(&told, DEVICE_ID)->value.string = device_id;
-		next(&told, DEVICE_TYPE)->value.string = device->type;
+		next(&list, DEVICE_ID)->value.string = device_id;
+		next(&list, DEVICE_TYPE)->value.string = device->type;
 	}
-	proton_metrics_add(sum->where, told.values, told.count, NULL);
+	proton_metrics_add(sum->where, list.values, list.count, NULL);
 }
 
 /* ------------------------------------------------------------------ taking */
@@ -222,29 +222,29 @@ static void add(struct scope_total *sum, const struct launch_node *node)
 		sum->histogram[i] += node->histogram[i];
 }
 
-bool context_totals_add(struct context_totals *sums, struct launch_totals *totals, uint64_t units,
+bool context_totals_add(struct context_totals *totals, struct launch_totals *launch, uint64_t units,
 			const struct device *device)
 {
-	uint32_t *places; /* index in `sums` of each node */
+	uint32_t *index_of; /* index in `totals` of each node */
 
-	if (!sums->node_count && !begin(sums, totals))
+	if (!totals->node_count && !begin(totals, launch))
 		return false;
-	places = calloc(totals->node_count, sizeof(*places));
-	if (!places)
+	index_of = calloc(launch->node_count, sizeof(*index_of));
+	if (!index_of)
 		return false;
-	sums->units += units;
-	for (uint32_t i = 1; i < totals->node_count; i++) {
-		struct launch_node *node = &totals->nodes[i];
-		uint32_t parent = places[node->parent];
-		uint32_t at = child_of(sums, parent, node->scope);
+	totals->units += units;
+	for (uint32_t i = 1; i < launch->node_count; i++) {
+		struct launch_node *node = &launch->nodes[i];
+		uint32_t parent = index_of[node->parent];
+		uint32_t at = child_of(totals, parent, node->scope);
 
-		places[i] = at;
-		node->where = sums->nodes[at].where;
+		index_of[i] = at;
+		node->where = totals->nodes[at].where;
 		if (!(node->count + node->partial) || at == parent)
 			continue;
-		add(&sums->nodes[at], node);
-		tell(sums, &sums->nodes[at], node, units, device);
+		add(&totals->nodes[at], node);
+		report(totals, &totals->nodes[at], node, units, device);
 	}
-	free(places);
+	free(index_of);
 	return true;
 }

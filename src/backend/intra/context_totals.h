@@ -20,11 +20,11 @@ struct context_totals {
 
 /*
  * Adds a complete launch, of which `units` warps were sampled on `device`, and sets the contexts of
- * the nodes in `totals`. False if out of memory; then the launch is lost. The caller holds the
+ * the nodes in `launch`. False if out of memory; then the launch is lost. The caller holds the
  * lock.
  */
-bool context_totals_add(struct context_totals *sums, struct launch_totals *totals, uint64_t units,
+bool context_totals_add(struct context_totals *totals, struct launch_totals *launch, uint64_t units,
 			const struct device *device);
-void context_totals_fini(struct context_totals *sums);
+void context_totals_fini(struct context_totals *totals);
 
 #endif

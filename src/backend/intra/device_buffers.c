@@ -128,6 +128,7 @@ static struct buffer *cut(struct slab *slab, uint32_t index, size_t bytes, void 
 	if (!buffer)
 		return NULL;
 	buffer->slab = slab;
+	buffer->launch.buffer = buffer;
 	buffer->address = slab->address + index * bytes;
 	buffer->bytes = bytes;
 	buffer->context = context;

@@ -10,11 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <libproton/proton.h>
-
-#include "record/thread/thread_trace.h"
-
-struct kernel;
+#include "backend/intra/launch.h"
 
 /* Maximum bytes of all buffers of the process. */
 #define DEVICE_BUFFERS_BYTES_MAX ((size_t)512 << 20)
@@ -38,18 +34,9 @@ struct buffer {
 	void *event;   /* recorded after the launch */
 	bool is_of_graph;
 	/* Launches of this shape find zeros where they need them. */
-	struct shape shape; /* none: all of the buffer is zero */
-	size_t asked_bytes; /* requested when it was taken last */
-	uint64_t number;    /* in the queue */
-	uint64_t turn;      /* of its kernel, to go into traces */
-	/* The launch that fills it. */
-	uint64_t stream;
-	struct kernel *kernel; /* NULL: nobody wants to know what is in it */
-	struct proton_context where;
-	size_t used_bytes; /* that the launch may have written */
-	uint64_t before_ns;
-	struct trace_event launch; /* its event in the traces that saw it */
-	bool is_kept;              /* its events go into traces */
+	struct shape shape;   /* none: all of the buffer is zero */
+	size_t asked_bytes;   /* requested when it was taken last */
+	struct launch launch; /* that fills it, or did last */
 };
 
 /*

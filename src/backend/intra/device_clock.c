@@ -12,34 +12,34 @@
 #define DRIFT_INVERSE 10000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct device_clock places[DEVICE_CLOCKS_MAX];
-static uint32_t place_count;
+static struct device_clock clocks[DEVICE_CLOCKS_MAX];
+static uint32_t clock_count;
 
-static void init(struct device_clock *place, uint32_t index, void *context)
+static void init(struct device_clock *clock, uint32_t index, void *context)
 {
 	uint64_t clock_khz;
 
-	*place = (struct device_clock){.context = context, .index = index};
-	place->device = driver_device(&clock_khz);
-	place->timer_khz = driver_timer_khz();
-	place->clock_mhz = clock_khz ? (double)clock_khz / 1000 : 1000;
-	place->cost = record_overhead_here();
+	*clock = (struct device_clock){.context = context, .index = index};
+	clock->device = driver_device(&clock_khz);
+	clock->timer_khz = driver_timer_khz();
+	clock->clock_mhz = clock_khz ? (double)clock_khz / 1000 : 1000;
+	clock->overhead = record_overhead_here();
 }
 
 struct device_clock *device_clock_of(void *context)
 {
-	struct device_clock *place = NULL;
+	struct device_clock *clock = NULL;
 
 	pthread_mutex_lock(&lock);
-	for (uint32_t i = 0; i < place_count && !place; i++)
-		if (places[i].context == context)
-			place = &places[i];
-	if (!place && place_count < DEVICE_CLOCKS_MAX) {
-		place = &places[place_count];
-		init(place, place_count++, context);
+	for (uint32_t i = 0; i < clock_count && !clock; i++)
+		if (clocks[i].context == context)
+			clock = &clocks[i];
+	if (!clock && clock_count < DEVICE_CLOCKS_MAX) {
+		clock = &clocks[clock_count];
+		init(clock, clock_count++, context);
 	}
 	pthread_mutex_unlock(&lock);
-	return place;
+	return clock;
 }
 
 void *device_clock_context(uint32_t index)
@@ -47,25 +47,25 @@ void *device_clock_context(uint32_t index)
 	void *context;
 
 	pthread_mutex_lock(&lock);
-	context = index < place_count ? places[index].context : NULL;
+	context = index < clock_count ? clocks[index].context : NULL;
 	pthread_mutex_unlock(&lock);
 	return context;
 }
 
-double device_clock_mhz(const struct device_clock *place)
+double device_clock_mhz(const struct device_clock *clock)
 {
 	double mhz;
 
 	pthread_mutex_lock(&lock);
-	mhz = place->clock_mhz;
+	mhz = clock->clock_mhz;
 	pthread_mutex_unlock(&lock);
 	return mhz;
 }
 
-void device_clock_note_mhz(struct device_clock *place, double mhz)
+void device_clock_note_mhz(struct device_clock *clock, double mhz)
 {
 	pthread_mutex_lock(&lock);
-	place->clock_mhz = mhz;
+	clock->clock_mhz = mhz;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -75,16 +75,16 @@ void device_clock_note_mhz(struct device_clock *place, double mhz)
  * drift, so earlier bounds are widened over time. If they still contradict the new ones, a clock
  * was set, and the new bounds replace them.
  */
-static void narrow_offset(struct device_clock *place, uint64_t before_ns, uint64_t after_ns,
+static void narrow_offset(struct device_clock *clock, uint64_t before_ns, uint64_t after_ns,
 			  const struct trace_builder *builder)
 {
 	uint64_t first_ns = UINT64_MAX;
 	uint64_t last_ns = 0;
-	int64_t earlier_least;
-	int64_t earlier_most;
+	int64_t earlier_min;
+	int64_t earlier_max;
 	int64_t drift;
-	int64_t least;
-	int64_t most;
+	int64_t min;
+	int64_t max;
 
 	for (size_t i = 0; i < builder->unit_count; i++) {
 		if (builder->units[i].start_ns < first_ns)
@@ -94,42 +94,41 @@ static void narrow_offset(struct device_clock *place, uint64_t before_ns, uint64
 	}
 	if (!builder->unit_count)
 		return;
-	least = (int64_t)(before_ns - first_ns);
-	most = (int64_t)(after_ns - last_ns);
-	if (place->offset_at_ns) {
-		drift = after_ns > place->offset_at_ns
-				? (int64_t)((after_ns - place->offset_at_ns) / DRIFT_INVERSE)
+	min = (int64_t)(before_ns - first_ns);
+	max = (int64_t)(after_ns - last_ns);
+	if (clock->offset_at_ns) {
+		drift = after_ns > clock->offset_at_ns
+				? (int64_t)((after_ns - clock->offset_at_ns) / DRIFT_INVERSE)
 				: 0;
-		earlier_least = place->offset_least_ns - drift;
-		earlier_most = place->offset_most_ns + drift;
-		if (least <= earlier_most && most >= earlier_least) {
-			least = least > earlier_least ? least : earlier_least;
-			most = most < earlier_most ? most : earlier_most;
+		earlier_min = clock->offset_min_ns - drift;
+		earlier_max = clock->offset_max_ns + drift;
+		if (min <= earlier_max && max >= earlier_min) {
+			min = min > earlier_min ? min : earlier_min;
+			max = max < earlier_max ? max : earlier_max;
 		}
 	}
-	place->offset_least_ns = least;
-	place->offset_most_ns = most;
-	place->offset_at_ns = after_ns;
+	clock->offset_min_ns = min;
+	clock->offset_max_ns = max;
+	clock->offset_at_ns = after_ns;
 }
 
-static int64_t offset_of(const struct device_clock *place)
+static int64_t offset_of(const struct device_clock *clock)
 {
-	int64_t room = place->offset_most_ns - place->offset_least_ns;
+	int64_t room = clock->offset_max_ns - clock->offset_min_ns;
 
 	if (room < 0)
 		room = 0;
-	return place->offset_least_ns +
-	       (room / 2 < LAUNCH_LATENCY_NS ? room / 2 : LAUNCH_LATENCY_NS);
+	return clock->offset_min_ns + (room / 2 < LAUNCH_LATENCY_NS ? room / 2 : LAUNCH_LATENCY_NS);
 }
 
-int64_t device_clock_offset(struct device_clock *place, uint64_t before_ns, uint64_t after_ns,
+int64_t device_clock_offset(struct device_clock *clock, uint64_t before_ns, uint64_t after_ns,
 			    const struct trace_builder *builder)
 {
 	int64_t offset_ns;
 
 	pthread_mutex_lock(&lock);
-	narrow_offset(place, before_ns, after_ns, builder);
-	offset_ns = offset_of(place);
+	narrow_offset(clock, before_ns, after_ns, builder);
+	offset_ns = offset_of(clock);
 	pthread_mutex_unlock(&lock);
 	return offset_ns;
 }
@@ -137,13 +136,13 @@ int64_t device_clock_offset(struct device_clock *place, uint64_t before_ns, uint
 void device_clock_clear(void)
 {
 	pthread_mutex_lock(&lock);
-	place_count = 0;
+	clock_count = 0;
 	pthread_mutex_unlock(&lock);
 }
 
 void device_clock_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
-	place_count = 0;
+	clock_count = 0;
 	record_overhead_forget();
 }

@@ -16,11 +16,11 @@ struct device_clock {
 	uint32_t index;
 	uint32_t device; /* record/store/devices.h */
 	uint64_t timer_khz;
-	struct decode_overhead cost;
+	struct decode_overhead overhead;
 	double clock_mhz;
 	/* Bounds of (host clock - global timer), which launches narrow. */
-	int64_t offset_least_ns;
-	int64_t offset_most_ns;
+	int64_t offset_min_ns;
+	int64_t offset_max_ns;
 	uint64_t offset_at_ns; /* when they were set; 0: never */
 };
 
@@ -29,13 +29,13 @@ struct device_clock *device_clock_of(void *context);
 /* The context with that index; NULL after the last one. */
 void *device_clock_context(uint32_t index);
 /* Clock rate for launches that are too short to measure it: from the last longer launch. */
-double device_clock_mhz(const struct device_clock *place);
-void device_clock_note_mhz(struct device_clock *place, double mhz);
+double device_clock_mhz(const struct device_clock *clock);
+void device_clock_note_mhz(struct device_clock *clock, double mhz);
 /*
  * The offset to add to the global timer. `builder` has the times of a launch that was made after
  * `before_ns` and seen to have ended at `after_ns`.
  */
-int64_t device_clock_offset(struct device_clock *place, uint64_t before_ns, uint64_t after_ns,
+int64_t device_clock_offset(struct device_clock *clock, uint64_t before_ns, uint64_t after_ns,
 			    const struct trace_builder *builder);
 /* Contexts may be destroyed before the next run, and their handles reused. */
 void device_clock_clear(void);

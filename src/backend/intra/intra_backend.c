@@ -8,6 +8,7 @@
 
 #include <libproton/proton.h>
 
+#include "backend/intra/device_buffers.h"
 #include "backend/intra/gpu_driver.h"
 #include "backend/intra/launch_queue.h"
 #include "backend/intra/loaded_kernels.h"
@@ -44,10 +45,10 @@ static void give_up(struct pending *abandoned, uint64_t stream)
 	*abandoned = (struct pending){0};
 	if (!buffer || buffer->is_of_graph)
 		return;
-	buffer->kernel = NULL;
-	buffer->stream = stream;
+	buffer->launch.kernel = NULL;
+	buffer->launch.stream = stream;
 	if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0)
-		launch_queue_put(buffer);
+		launch_queue_put(&buffer->launch);
 	else
 		device_buffers_drop(buffer);
 }
@@ -87,12 +88,12 @@ uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t strea
 	return pending.buffer ? pending.buffer->address : 0;
 }
 
-static size_t used_bytes(const struct pending *launch, const struct instrument_layout *layout)
+static size_t used_bytes(const struct pending *asked, const struct instrument_layout *layout)
 {
-	size_t ctas = launch->bytes / layout->cta_bytes;
+	size_t ctas = asked->bytes / layout->cta_bytes;
 	size_t used = (ctas + layout->cta_stride - 1) / layout->cta_stride * layout->cta_bytes;
 
-	return used < launch->buffer->bytes ? used : launch->buffer->bytes;
+	return used < asked->buffer->bytes ? used : asked->buffer->bytes;
 }
 
 /* True if traces keep this launch of its kernel. */
@@ -111,12 +112,13 @@ static bool is_kept(struct kernel *kernel, struct proton_context where)
 
 void proton_instrument_launched(uint64_t function, uint64_t stream)
 {
-	struct pending launch = pending;
+	struct pending asked = pending;
 	struct proton_context where;
 	struct kernel *kernel;
-	struct buffer *buffer = launch.buffer;
+	struct buffer *buffer = asked.buffer;
+	struct launch *launch;
 
-	if (!launch.is_asked)
+	if (!asked.is_asked)
 		return;
 	kernel = loaded_kernels_find(function);
 	where = proton_context_here();
@@ -132,17 +134,18 @@ void proton_instrument_launched(uint64_t function, uint64_t stream)
 	/* Inside a named launch, a hook has already entered the kernel's frame. */
 	if (!record_is_in_op())
 		where = proton_context_enter(where, kernel->frame);
-	buffer->kernel = kernel;
-	buffer->stream = stream;
-	buffer->where = where;
-	buffer->used_bytes = used_bytes(&launch, &kernel->layout);
-	buffer->before_ns = launch.before_ns;
-	buffer->is_kept = is_kept(kernel, where);
-	record_take_launch(&buffer->launch);
-	if (launch.is_captured) {
-		launch_queue_put_graph(buffer);
+	launch = &buffer->launch;
+	launch->kernel = kernel;
+	launch->stream = stream;
+	launch->where = where;
+	launch->used_bytes = used_bytes(&asked, &kernel->layout);
+	launch->before_ns = asked.before_ns;
+	launch->is_traced = is_kept(kernel, where);
+	record_take_launch(&launch->event);
+	if (asked.is_captured) {
+		launch_queue_put_graph(launch);
 	} else if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0) {
-		launch_queue_put(buffer);
+		launch_queue_put(launch);
 	} else {
 		record_intra_count(INTRA_DAMAGED, 1);
 		device_buffers_drop(buffer); /* the kernel may write to it: never reuse it */

@@ -20,7 +20,7 @@ static struct kernel_history *make(const struct kernel *kernel, struct proton_co
 	history->kernel = kernel;
 	history->where = where;
 	pthread_mutex_init(&history->lock, NULL);
-	role_totals_init(&history->warps, &kernel->layout, where);
+	role_totals_init(&history->roles, &kernel->layout, where);
 	return history;
 }
 
@@ -50,7 +50,7 @@ void kernel_history_clear(void)
 			struct kernel_history *history = buckets[i];
 
 			buckets[i] = history->next;
-			context_totals_fini(&history->sums);
+			context_totals_fini(&history->totals);
 			pthread_mutex_destroy(&history->lock);
 			free(history);
 		}

@@ -13,8 +13,8 @@ struct kernel_history {
 	const struct kernel *kernel;
 	struct proton_context where;
 	pthread_mutex_t lock;
-	struct context_totals sums;
-	struct role_totals warps;
+	struct context_totals totals;
+	struct role_totals roles;
 };
 
 /* Finds or creates the totals; valid until the run ends. NULL if out of memory. */

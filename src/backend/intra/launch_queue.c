@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "backend/intra/buffer_clear.h"
+#include "backend/intra/device_buffers.h"
 #include "backend/intra/device_clock.h"
 #include "backend/intra/gpu_driver.h"
 #include "backend/intra/kernel_history.h"
@@ -44,10 +45,10 @@ static struct {
 	uint32_t worker_count;
 	uint32_t worker_limit;
 	uint64_t put;         /* number of launches so far; also the number of the latest */
-	struct buffer *first; /* the queue */
-	struct buffer **last;
-	struct buffer *graphs; /* launches in graphs */
-	struct buffer *left;   /* the same of sessions that have ended */
+	struct launch *first; /* the queue */
+	struct launch **last;
+	struct launch *graphs;    /* launches in graphs */
+	struct launch *abandoned; /* the same of sessions that have ended */
 } shared = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.has_work = PTHREAD_COND_INITIALIZER,
@@ -62,24 +63,25 @@ static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ------------------------------------------------------------------ the queue; it is locked */
 
-static bool is_behind(const struct buffer *buffer, struct buffer *const *busy, uint32_t count)
+static bool is_after_busy(const struct launch *launch, struct launch *const *busy, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
-		if (busy[i]->context == buffer->context && busy[i]->stream == buffer->stream)
+		if (busy[i]->buffer->context == launch->buffer->context &&
+		    busy[i]->stream == launch->stream)
 			return true;
 	return false;
 }
 
 /* The first launch that has ended; NULL if none. Launches on one stream end in order. */
-static struct buffer **find_ended(void)
+static struct launch **find_ended(void)
 {
-	struct buffer *busy[STREAMS_MAX];
+	struct launch *busy[STREAMS_MAX];
 	uint32_t count = 0;
 
-	for (struct buffer **at = &shared.first; *at; at = &(*at)->next) {
-		if (is_behind(*at, busy, count))
+	for (struct launch **at = &shared.first; *at; at = &(*at)->next) {
+		if (is_after_busy(*at, busy, count))
 			continue;
-		if (driver.cuEventQuery((*at)->event) != DRIVER_NOT_READY)
+		if (driver.cuEventQuery((*at)->buffer->event) != DRIVER_NOT_READY)
 			return at;
 		if (count < STREAMS_MAX)
 			busy[count++] = *at;
@@ -88,28 +90,28 @@ static struct buffer **find_ended(void)
 }
 
 /* Takes the first launch that has ended, else the oldest; NULL if the queue is empty. */
-static struct buffer *take(struct worker *worker)
+static struct launch *take(struct worker *worker)
 {
-	struct buffer **at = find_ended();
-	struct buffer *buffer;
+	struct launch **at = find_ended();
+	struct launch *launch;
 
 	if (!at)
 		at = &shared.first;
-	buffer = *at;
-	if (!buffer)
+	launch = *at;
+	if (!launch)
 		return NULL;
-	*at = buffer->next;
-	if (shared.last == &buffer->next)
+	*at = launch->next;
+	if (shared.last == &launch->next)
 		shared.last = at;
-	worker->number = buffer->number;
-	commit_take(buffer);
-	return buffer;
+	worker->number = launch->number;
+	commit_take(launch);
+	return launch;
 }
 
-static void read_one(struct worker *worker, struct buffer *buffer)
+static void read_one(struct worker *worker, struct launch *launch)
 {
 	pthread_mutex_unlock(&shared.lock);
-	launch_reader_read(&worker->reader, buffer);
+	launch_reader_read(&worker->reader, launch);
 	pthread_mutex_lock(&shared.lock);
 	worker->number = 0;
 	pthread_cond_broadcast(&shared.is_done);
@@ -183,9 +185,9 @@ static void wait_for_work(void)
 }
 
 /* The next launch; NULL at the end. The lock is held. */
-static struct buffer *next(struct worker *worker)
+static struct launch *next(struct worker *worker)
 {
-	struct buffer *buffer;
+	struct launch *launch;
 
 	while (shared.is_looking && !shared.is_stopping) {
 		shared.idle_count++;
@@ -194,45 +196,45 @@ static struct buffer *next(struct worker *worker)
 	}
 	shared.is_looking = true;
 	wait_for_work();
-	buffer = take(worker);
+	launch = take(worker);
 	shared.is_looking = false;
 	/* More threads only if launches are waiting; usually one is enough. */
-	if (buffer && shared.first && find_ended()) {
+	if (launch && shared.first && find_ended()) {
 		if (shared.idle_count)
 			pthread_cond_signal(&shared.is_wanted);
 		else
 			add_worker();
 	}
-	return buffer;
+	return launch;
 }
 
 static void *run(void *arg)
 {
 	struct worker *worker = arg;
-	struct buffer *buffer;
+	struct launch *launch;
 
 	pthread_setname_np(pthread_self(), "proton-intra");
 	driver_enter(); /* so this thread does not invalidate graph captures */
 	pthread_mutex_lock(&shared.lock);
-	while ((buffer = next(worker)))
-		read_one(worker, buffer);
+	while ((launch = next(worker)))
+		read_one(worker, launch);
 	pthread_mutex_unlock(&shared.lock);
 	return NULL;
 }
 
-void launch_queue_put(struct buffer *buffer)
+void launch_queue_put(struct launch *launch)
 {
 	pthread_mutex_lock(&shared.lock);
 	if (!shared.is_running) {
-		/* The last session has ended. The buffer may be in use, so it is not reused. */
+		/* The last session has ended. The launch may be in use, so it is not reused. */
 		pthread_mutex_unlock(&shared.lock);
-		device_buffers_drop(buffer);
+		device_buffers_drop(launch->buffer);
 		return;
 	}
-	buffer->next = NULL;
-	buffer->number = ++shared.put;
-	*shared.last = buffer;
-	shared.last = &buffer->next;
+	launch->next = NULL;
+	launch->number = ++shared.put;
+	*shared.last = launch;
+	shared.last = &launch->next;
 	if (!shared.worker_count)
 		add_worker();
 	else if (shared.is_waiting)
@@ -240,11 +242,11 @@ void launch_queue_put(struct buffer *buffer)
 	pthread_mutex_unlock(&shared.lock);
 }
 
-void launch_queue_put_graph(struct buffer *buffer)
+void launch_queue_put_graph(struct launch *launch)
 {
 	pthread_mutex_lock(&shared.lock);
-	buffer->next = shared.graphs;
-	shared.graphs = buffer;
+	launch->next = shared.graphs;
+	shared.graphs = launch;
 	pthread_mutex_unlock(&shared.lock);
 }
 
@@ -302,7 +304,7 @@ static void await(uint64_t number)
 
 void launch_queue_flush(void)
 {
-	struct buffer *graphs;
+	struct launch *graphs;
 	uint64_t put;
 
 	pthread_mutex_lock(&flush_lock);
@@ -311,8 +313,8 @@ void launch_queue_flush(void)
 	graphs = shared.graphs; /* only launch_queue_stop() removes any */
 	pthread_mutex_unlock(&shared.lock);
 	await(put);
-	for (struct buffer *buffer = graphs; buffer; buffer = buffer->next)
-		launch_reader_read_graph(&flusher.reader, buffer);
+	for (struct launch *launch = graphs; launch; launch = launch->next)
+		launch_reader_read_graph(&flusher.reader, launch);
 	pthread_mutex_unlock(&flush_lock);
 	loss_report_all();
 }
@@ -353,17 +355,17 @@ static void close_all(void)
 
 void launch_queue_stop(void)
 {
-	struct buffer *buffer;
+	struct launch *launch;
 
 	launch_queue_flush();
 	pthread_mutex_lock(&flush_lock);
 	end_threads();
 	/* Graphs continue to exist and write into their buffers, which are never freed. */
 	pthread_mutex_lock(&shared.lock);
-	while ((buffer = shared.graphs) != NULL) {
-		shared.graphs = buffer->next;
-		buffer->next = shared.left;
-		shared.left = buffer;
+	while ((launch = shared.graphs) != NULL) {
+		shared.graphs = launch->next;
+		launch->next = shared.abandoned;
+		shared.abandoned = launch;
 	}
 	pthread_mutex_unlock(&shared.lock);
 	close_all();

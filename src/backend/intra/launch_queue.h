@@ -7,7 +7,7 @@
 #ifndef BACKEND_INTRA_LAUNCH_QUEUE_H
 #define BACKEND_INTRA_LAUNCH_QUEUE_H
 
-#include "backend/intra/device_buffers.h"
+#include "backend/intra/launch.h"
 #include "intra/mode.h"
 
 /* Starts a run with `mode`. E_INVALID. */
@@ -16,9 +16,9 @@ int launch_queue_start(const struct instrument_mode *mode, struct proton_error *
  * Queues a launch that has been made and whose CUDA or HIP event was recorded. Never waits for a
  * device.
  */
-void launch_queue_put(struct buffer *buffer);
+void launch_queue_put(struct launch *launch);
 /* Adds a captured launch; its buffer is read by each launch_queue_flush(). */
-void launch_queue_put_graph(struct buffer *buffer);
+void launch_queue_put_graph(struct launch *launch);
 /* Waits until all launches so far are in the profile, and prints warnings about losses. */
 void launch_queue_flush(void);
 /* Flushes and ends the reader threads. */

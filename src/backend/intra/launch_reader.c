@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "backend/intra/buffer_clear.h"
+#include "backend/intra/device_buffers.h"
 #include "backend/intra/gpu_driver.h"
 #include "backend/intra/kernel_history.h"
 #include "backend/intra/loaded_kernels.h"
@@ -26,10 +27,10 @@ static atomic_bool has_failed; /* warn only once */
 /* The launch that is being read. */
 struct reading {
 	struct launch_reader *reader;
-	struct buffer *buffer;
+	struct launch *launch;
 	const struct instrument_layout *layout;
 	struct kernel_history *history;
-	struct device_clock *place;
+	struct device_clock *clock;
 	void **streams;
 	double clock_mhz;
 	uint32_t next_slot;
@@ -141,14 +142,14 @@ static int queue_copy(const struct reading *reading, const struct pieces *pieces
 	uint32_t stage = piece % pieces->stage_count;
 
 	return driver.cuMemcpyDtoHAsync_v2(reading->reader->stages[stage],
-					   reading->buffer->address + piece * pieces->bytes,
+					   reading->launch->buffer->address + piece * pieces->bytes,
 					   bytes_of(pieces, piece), reading->streams[stage]);
 }
 
 /* A buffer that was cleared for another layout is zeroed completely. */
 static void queue_clearing(struct reading *reading, void *stream)
 {
-	struct buffer *buffer = reading->buffer;
+	struct buffer *buffer = reading->launch->buffer;
 
 	if (buffer_clear_is_for(buffer, reading->layout)) {
 		reading->is_cleared = buffer_clear_headers(buffer, reading->layout, stream);
@@ -189,7 +190,7 @@ static bool read_bytes(struct reading *reading)
 {
 	struct launch_reader *reader = reading->reader;
 	size_t cta_bytes = reading->layout->cta_bytes;
-	struct pieces pieces = {.all_bytes = reading->buffer->used_bytes / cta_bytes * cta_bytes};
+	struct pieces pieces = {.all_bytes = reading->launch->used_bytes / cta_bytes * cta_bytes};
 	bool is_ok = get_stages(reader, cta_bytes);
 
 	if (!is_ok)
@@ -197,31 +198,31 @@ static bool read_bytes(struct reading *reading)
 	pieces.bytes = reader->stage_bytes / cta_bytes * cta_bytes;
 	pieces.count = (uint32_t)((pieces.all_bytes + pieces.bytes - 1) / pieces.bytes);
 	pieces.stage_count = reader->stages[1] ? READER_STAGES : 1;
-	role_reading_begin(&reader->warps, &reading->history->warps, pieces.all_bytes / cta_bytes);
+	role_reading_begin(&reader->warps, &reading->history->roles, pieces.all_bytes / cta_bytes);
 	for (uint32_t piece = 0; is_ok && piece < pieces.count; piece++)
 		is_ok = read_piece(reading, &pieces, piece);
 	return is_ok;
 }
 
 /* Adds the slices to the traces, if they have space, in queue order. */
-static void hand_on_trace(struct reading *reading, uint64_t after_ns)
+static void add_to_traces(struct reading *reading, uint64_t after_ns)
 {
-	struct buffer *buffer = reading->buffer;
-	struct kernel *kernel = buffer->kernel;
+	struct launch *launch = reading->launch;
+	struct kernel *kernel = launch->kernel;
 	struct trace_builder *builder = &reading->reader->builder;
 	int64_t offset_ns;
 
-	commit_await(buffer);
-	offset_ns = device_clock_offset(reading->place, buffer->before_ns, after_ns, builder);
+	commit_await(launch);
+	offset_ns = device_clock_offset(reading->clock, launch->before_ns, after_ns, builder);
 	if (!loss_has_room(kernel, builder->unit_count + builder->event_count))
 		atomic_fetch_add_explicit(&kernel->untraced, 1, memory_order_relaxed);
-	else if (!trace_builder_commit(builder, &reading->reader->totals, reading->place->device,
-				       offset_ns, &buffer->launch))
+	else if (!trace_builder_commit(builder, &reading->reader->totals, reading->clock->device,
+				       offset_ns, &launch->event))
 		fail("allocating memory for trace events", DRIVER_OUT_OF_MEMORY);
 }
 
 /* Adds the launch to the running totals, which are reported to the profile. */
-static void hand_on_numbers(struct reading *reading)
+static void add_to_totals(struct reading *reading)
 {
 	struct launch_reader *reader = reading->reader;
 	struct kernel_history *history = reading->history;
@@ -229,63 +230,63 @@ static void hand_on_numbers(struct reading *reading)
 	bool is_ok = true;
 
 	if (totals->units)
-		record_intra_launch(history->where, reading->place->device);
+		record_intra_launch(history->where, reading->clock->device);
 	pthread_mutex_lock(&history->lock);
 	if (totals->units)
-		is_ok = context_totals_add(&history->sums, &reader->totals, totals->units,
-					   devices_get(reading->place->device));
+		is_ok = context_totals_add(&history->totals, &reader->totals, totals->units,
+					   devices_get(reading->clock->device));
 	role_reading_commit(&reader->warps, totals->ctas);
 	pthread_mutex_unlock(&history->lock);
 	if (!is_ok)
 		fail("allocating memory for totals", DRIVER_OUT_OF_MEMORY);
 }
 
-static void hand_on(struct reading *reading, uint64_t after_ns)
+static void add_to_profile(struct reading *reading, uint64_t after_ns)
 {
-	hand_on_numbers(reading);
+	add_to_totals(reading);
 	if (reading->wants_trace)
-		hand_on_trace(reading, after_ns);
+		add_to_traces(reading, after_ns);
 	launch_totals_reset(&reading->reader->totals);
-	device_clock_note_mhz(reading->place, reading->clock_mhz);
-	loss_add(reading->buffer->kernel, &reading->reader->decoder.totals);
+	device_clock_note_mhz(reading->clock, reading->clock_mhz);
+	loss_add(reading->launch->kernel, &reading->reader->decoder.totals);
 }
 
-static const char *arch_of(const struct device_clock *place)
+static const char *arch_of(const struct device_clock *clock)
 {
-	const struct device *device = devices_get(place->device);
+	const struct device *device = devices_get(clock->device);
 
 	return device ? device->arch : "";
 }
 
 static bool read_launch(struct reading *reading, uint64_t after_ns)
 {
-	struct buffer *buffer = reading->buffer;
+	struct launch *launch = reading->launch;
 	struct launch_reader *reader = reading->reader;
 	bool is_ok = false;
 
-	reading->layout = &buffer->kernel->layout;
-	reading->clock_mhz = device_clock_mhz(reading->place);
-	reading->wants_trace = buffer->is_kept;
-	decoder_begin(&reader->decoder, reading->layout, reading->place->cost);
-	reader->decoder.timer_khz = reading->place->timer_khz;
-	reader->builder.arch = arch_of(reading->place);
-	reading->history = kernel_history_of(buffer->kernel, buffer->where);
+	reading->layout = &launch->kernel->layout;
+	reading->clock_mhz = device_clock_mhz(reading->clock);
+	reading->wants_trace = launch->is_traced;
+	decoder_begin(&reader->decoder, reading->layout, reading->clock->overhead);
+	reader->decoder.timer_khz = reading->clock->timer_khz;
+	reader->builder.arch = arch_of(reading->clock);
+	reading->history = kernel_history_of(launch->kernel, launch->where);
 	if (!reading->history ||
-	    !launch_totals_begin(&reader->totals, buffer->kernel, buffer->where))
+	    !launch_totals_begin(&reader->totals, launch->kernel, launch->where))
 		fail("allocating memory for totals", DRIVER_OUT_OF_MEMORY);
 	else
 		is_ok = read_bytes(reading);
 	if (is_ok)
-		hand_on(reading, after_ns);
+		add_to_profile(reading, after_ns);
 	reader->builder.unit_count = 0;
 	reader->builder.event_count = 0;
 	return is_ok;
 }
 
 /* By device clock; NULL if one cannot be created. */
-static void **streams_of(struct launch_reader *reader, const struct device_clock *place)
+static void **streams_of(struct launch_reader *reader, const struct device_clock *clock)
 {
-	void **streams = reader->streams[place->index];
+	void **streams = reader->streams[clock->index];
 
 	for (uint32_t i = 0; i < READER_STAGES; i++)
 		if (!streams[i] &&
@@ -299,7 +300,7 @@ static void **streams_of(struct launch_reader *reader, const struct device_clock
 /* Clears what a later launch could mistake for its own records. */
 static bool clear_rest(struct reading *reading, bool is_read)
 {
-	struct buffer *buffer = reading->buffer;
+	struct buffer *buffer = reading->launch->buffer;
 	bool is_ok = true;
 
 	if (!is_read || !reading->is_cleared) {
@@ -314,21 +315,22 @@ static bool clear_rest(struct reading *reading, bool is_read)
 }
 
 /* The launch has ended and its context is current. False if the buffer cannot be reused. */
-static bool collect(struct launch_reader *reader, struct buffer *buffer, uint64_t after_ns)
+static bool read_and_clear(struct launch_reader *reader, struct launch *launch, uint64_t after_ns)
 {
-	struct device_clock *place = device_clock_of(buffer->context);
-	struct reading reading = {.reader = reader, .buffer = buffer, .place = place};
+	struct device_clock *clock = device_clock_of(launch->buffer->context);
+	struct reading reading = {.reader = reader, .launch = launch, .clock = clock};
 
-	reading.streams = place ? streams_of(reader, place) : NULL;
+	reading.streams = clock ? streams_of(reader, clock) : NULL;
 	if (!reading.streams) {
 		fail("creating a stream", DRIVER_OUT_OF_MEMORY);
 		return false;
 	}
-	return clear_rest(&reading, buffer->kernel && read_launch(&reading, after_ns));
+	return clear_rest(&reading, launch->kernel && read_launch(&reading, after_ns));
 }
 
-void launch_reader_read(struct launch_reader *reader, struct buffer *buffer)
+void launch_reader_read(struct launch_reader *reader, struct launch *launch)
 {
+	struct buffer *buffer = launch->buffer;
 	void *popped;
 	bool is_good = false;
 	int result = driver.cuCtxPushCurrent_v2(buffer->context);
@@ -336,31 +338,31 @@ void launch_reader_read(struct launch_reader *reader, struct buffer *buffer)
 	if (result == 0) {
 		result = driver.cuEventSynchronize(buffer->event);
 		if (result == 0)
-			is_good = collect(reader, buffer, clock_monotonic_ns());
+			is_good = read_and_clear(reader, launch, clock_monotonic_ns());
 		else
 			fail("waiting for the launch", result);
 		driver.cuCtxPopCurrent_v2(&popped);
 	} else {
 		fail("entering its context", result);
 	}
-	commit_end(buffer);
+	commit_end(launch);
 	if (is_good)
 		device_buffers_give(buffer);
 	else
 		device_buffers_drop(buffer);
 }
 
-void launch_reader_read_graph(struct launch_reader *reader, struct buffer *buffer)
+void launch_reader_read_graph(struct launch_reader *reader, struct launch *launch)
 {
 	int mode = driver_enter();
 	void *popped;
 
-	if (driver.cuCtxPushCurrent_v2(buffer->context) == 0) {
+	if (driver.cuCtxPushCurrent_v2(launch->buffer->context) == 0) {
 		/* Fails during a capture; the next flush tries again. */
-		commit_take(buffer);
+		commit_take(launch);
 		if (driver.cuCtxSynchronize() == 0)
-			collect(reader, buffer, clock_monotonic_ns());
-		commit_end(buffer);
+			read_and_clear(reader, launch, clock_monotonic_ns());
+		commit_end(launch);
 		driver.cuCtxPopCurrent_v2(&popped);
 	}
 	driver_leave(mode);

@@ -5,8 +5,8 @@
 #ifndef BACKEND_INTRA_LAUNCH_READER_H
 #define BACKEND_INTRA_LAUNCH_READER_H
 
-#include "backend/intra/device_buffers.h"
 #include "backend/intra/device_clock.h"
+#include "backend/intra/launch.h"
 #include "backend/intra/role_totals.h"
 #include "backend/intra/trace_builder.h"
 
@@ -27,9 +27,9 @@ struct launch_reader {
 /* Starts a run: failures are reported again. */
 void launch_reader_start(void);
 /* Reads the buffer of a launch with a recorded CUDA or HIP event, and returns it to the pool. */
-void launch_reader_read(struct launch_reader *reader, struct buffer *buffer);
+void launch_reader_read(struct launch_reader *reader, struct launch *launch);
 /* Reads the records of a graph's last replay from its buffer, and clears the buffer. */
-void launch_reader_read_graph(struct launch_reader *reader, struct buffer *buffer);
+void launch_reader_read_graph(struct launch_reader *reader, struct launch *launch);
 /* Call before device_clock_clear(). */
 void launch_reader_fini(struct launch_reader *reader);
 

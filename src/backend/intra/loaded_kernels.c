@@ -88,7 +88,7 @@ static void reset(struct kernel *kernel)
 	kernel->unsampled = 0;
 	kernel->untraced = 0;
 	kernel->turns = 0;
-	kernel->turns_over = 0;
+	kernel->turns_ended = 0;
 	kernel->traced = 0;
 	kernel->traced_events = 0;
 	kernel->totals = (struct decode_totals){0};

@@ -18,7 +18,7 @@ struct kernel {
 	_Atomic uint64_t unsampled;  /* launches without a buffer, in this run */
 	_Atomic uint64_t untraced;   /* launches that traces omitted */
 	uint64_t turns;              /* next turn for a launch that goes into traces */
-	uint64_t turns_over;         /* turns that are over: ordered_commit.c */
+	uint64_t turns_ended;        /* turns that are over: ordered_commit.c */
 	uint64_t traced;             /* launches in traces */
 	uint64_t traced_events;      /* slices in traces: loss_warnings.c */
 	struct decode_totals totals; /* losses that were not reported yet: loss_warnings.c */

@@ -76,7 +76,7 @@ static void list_scopes(const struct kernel *kernel, const uint64_t *counts, cha
 }
 
 /* Prints the warnings of one kernel. */
-static void say(struct kernel *kernel)
+static void print_warnings(struct kernel *kernel)
 {
 	const struct decode_totals *totals = &kernel->totals;
 	uint64_t unsampled = atomic_exchange(&kernel->unsampled, 0);
@@ -122,7 +122,7 @@ void loss_report_all(void)
 	uint64_t count;
 
 	pthread_mutex_lock(&lock);
-	loaded_kernels_visit(say);
+	loaded_kernels_visit(print_warnings);
 	count = missed;
 	missed = 0;
 	pthread_mutex_unlock(&lock);

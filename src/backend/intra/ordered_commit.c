@@ -8,43 +8,43 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t is_over = PTHREAD_COND_INITIALIZER;
 
-static bool has_turn(const struct buffer *buffer)
+static bool has_turn(const struct launch *launch)
 {
-	return buffer->kernel && buffer->is_kept;
+	return launch->kernel && launch->is_traced;
 }
 
-void commit_take(struct buffer *buffer)
+void commit_take(struct launch *launch)
 {
-	if (!has_turn(buffer))
+	if (!has_turn(launch))
 		return;
 	pthread_mutex_lock(&lock);
-	buffer->turn = buffer->kernel->turns++;
+	launch->turn = launch->kernel->turns++;
 	pthread_mutex_unlock(&lock);
 }
 
 /* The lock is held. */
-static void await(const struct buffer *buffer)
+static void await(const struct launch *launch)
 {
-	while (buffer->kernel->turns_over != buffer->turn)
+	while (launch->kernel->turns_ended != launch->turn)
 		pthread_cond_wait(&is_over, &lock);
 }
 
-void commit_await(const struct buffer *buffer)
+void commit_await(const struct launch *launch)
 {
-	if (!has_turn(buffer))
+	if (!has_turn(launch))
 		return;
 	pthread_mutex_lock(&lock);
-	await(buffer);
+	await(launch);
 	pthread_mutex_unlock(&lock);
 }
 
-void commit_end(const struct buffer *buffer)
+void commit_end(const struct launch *launch)
 {
-	if (!has_turn(buffer))
+	if (!has_turn(launch))
 		return;
 	pthread_mutex_lock(&lock);
-	await(buffer);
-	buffer->kernel->turns_over++;
+	await(launch);
+	launch->kernel->turns_ended++;
 	pthread_cond_broadcast(&is_over);
 	pthread_mutex_unlock(&lock);
 }

@@ -20,7 +20,7 @@
 struct measured {
 	int chip;
 	bool is_known;
-	struct decode_overhead cost;
+	struct decode_overhead overhead;
 	struct proton_error failure;
 };
 
@@ -29,7 +29,7 @@ static struct measured measured[CHIP_MAX];
 static uint32_t measured_count;
 
 static struct {
-	struct decode_overhead cost;
+	struct decode_overhead overhead;
 	bool is_given; /* set by the user */
 	bool is_wanted;
 } own;
@@ -58,7 +58,7 @@ static bool read_cycles(const char **text, char end, int32_t *out)
 }
 
 /* Parses "EMPTY,SCOPE", in cycles. */
-static bool read_cost(const char *text, struct decode_overhead *out)
+static bool read_overhead(const char *text, struct decode_overhead *out)
 {
 	return read_cycles(&text, ',', &out->empty) && read_cycles(&text, 0, &out->scope);
 }
@@ -81,9 +81,9 @@ int record_overhead_start(const struct instrument_mode *mode, struct proton_erro
 	const char *text = getenv("PROTON_INSTRUMENT_COST");
 
 	forget_failures();
-	own.cost = (struct decode_overhead){0};
+	own.overhead = (struct decode_overhead){0};
 	own.is_wanted = mode->time_shift;
-	if (own.is_wanted && text && !read_cost(text, &own.cost))
+	if (own.is_wanted && text && !read_overhead(text, &own.overhead))
 		return err_set(
 			err, PROTON_E_INVALID,
 			"PROTON_INSTRUMENT_COST must be two comma-separated cycle counts, not "
@@ -118,26 +118,26 @@ static const struct measured *measured_on(int chip)
 			return &measured[i];
 	it = measured_count < CHIP_MAX ? &measured[measured_count++] : &none;
 	*it = (struct measured){.chip = chip};
-	it->is_known = calibrate(CALIBRATE_LIMIT_NS, &it->cost, &it->failure) == PROTON_OK;
+	it->is_known = calibrate(CALIBRATE_LIMIT_NS, &it->overhead, &it->failure) == PROTON_OK;
 	return it;
 }
 
 struct decode_overhead record_overhead_here(void)
 {
-	struct decode_overhead cost;
+	struct decode_overhead overhead;
 	const struct measured *it;
 
 	if (!own.is_wanted || own.is_given)
-		return own.cost;
+		return own.overhead;
 	pthread_mutex_lock(&lock);
 	it = measured_on(chip_here());
-	cost = it->cost;
+	overhead = it->overhead;
 	if (!it->is_known)
 		note("time_shift has no effect: the record overhead on this GPU is unknown (%s); "
 		     "set PROTON_INSTRUMENT_COST (bench/intra.py measures it)",
 		     it->failure.text);
 	pthread_mutex_unlock(&lock);
-	return cost;
+	return overhead;
 }
 
 void record_overhead_forget(void)

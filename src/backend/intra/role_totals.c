@@ -45,14 +45,14 @@ static const char *const metric_names[METRICS] = {
 /* ------------------------------------------------------------------ telling */
 
 /* Metrics of one node. */
-struct told {
+struct node_metrics {
 	struct proton_metric values[METRICS];
 	size_t count;
 };
 
-static void put(struct told *told, int metric, uint64_t value)
+static void put(struct node_metrics *list, int metric, uint64_t value)
 {
-	told->values[told->count++] = (struct proton_metric){
+	list->values[list->count++] = (struct proton_metric){
 		.name = metric_names[metric],
 		.type = PROTON_METRIC_INT64,
 		.name_id = proton_metric_name(metric_names[metric]),
@@ -60,10 +60,10 @@ static void put(struct told *told, int metric, uint64_t value)
 	};
 }
 
-static void tell(const struct told *told, struct proton_context where)
+static void report(const struct node_metrics *list, struct proton_context where)
 {
-	if (told->count)
-		proton_metrics_add(where, told->values, told->count, NULL);
+	if (list->count)
+		proton_metrics_add(where, list->values, list->count, NULL);
 }
 
 static struct proton_context below(struct proton_context where, const char *name)
@@ -83,7 +83,7 @@ static void tell_scope(const struct role_totals *totals, const struct warps_sums
 	const struct instrument_layout *layout = totals->layout;
 	bool is_wait = scope < layout->scope_count && warps_is_wait(totals->kinds.of[scope]);
 	struct warps_cell cell = {0};
-	struct told told = {0};
+	struct node_metrics list = {0};
 
 	for (uint32_t u = 0; u < sums->unit_count; u++) {
 		if (totals->roles.of[u] != role)
@@ -94,16 +94,16 @@ static void tell_scope(const struct role_totals *totals, const struct warps_sums
 	}
 	if (!cell.cycles && (!cell.executions || totals->kinds.is_async[scope]))
 		return;
-	put(&told, is_wait ? WAIT_CYCLES : BUSY_CYCLES, cell.cycles);
-	put(&told, PATH_CYCLES, cell.path);
-	tell(&told, below(totals->role_where[role], scope_name(layout, scope)));
+	put(&list, is_wait ? WAIT_CYCLES : BUSY_CYCLES, cell.cycles);
+	put(&list, PATH_CYCLES, cell.path);
+	report(&list, below(totals->role_where[role], scope_name(layout, scope)));
 }
 
 static void tell_role(const struct role_totals *totals, const struct warps_sums *sums,
 		      uint32_t role)
 {
 	struct warps_unit unit = {0};
-	struct told told = {0};
+	struct node_metrics list = {0};
 
 	for (uint32_t u = 0; u < sums->unit_count; u++) {
 		if (totals->roles.of[u] != role)
@@ -116,11 +116,11 @@ static void tell_role(const struct role_totals *totals, const struct warps_sums 
 	/* Warps without work, such as those allocated next to a partition with one warp. */
 	if (unit.idle == unit.cycles && !unit.path)
 		return;
-	put(&told, SAMPLED_WARPS, unit.ctas);
-	put(&told, WARP_CYCLES, unit.cycles);
-	put(&told, IDLE_CYCLES, unit.idle);
-	put(&told, PATH_CYCLES, unit.path);
-	tell(&told, totals->role_where[role]);
+	put(&list, SAMPLED_WARPS, unit.ctas);
+	put(&list, WARP_CYCLES, unit.cycles);
+	put(&list, IDLE_CYCLES, unit.idle);
+	put(&list, PATH_CYCLES, unit.path);
+	report(&list, totals->role_where[role]);
 	for (uint32_t i = 0; i <= sums->scope_count; i++)
 		tell_scope(totals, sums, role, i);
 }
@@ -129,16 +129,16 @@ static void tell_async(const struct role_totals *totals, const struct warps_sums
 		       uint32_t scope)
 {
 	const struct warps_async *async = &sums->asyncs[scope];
-	struct told told = {0};
+	struct node_metrics list = {0};
 
 	if (!async->executions)
 		return;
-	put(&told, ASYNC_CYCLES, async->cycles);
+	put(&list, ASYNC_CYCLES, async->cycles);
 	if (totals->kinds.has_waits)
-		put(&told, OVERLAPPED_CYCLES, async->overlapped);
-	put(&told, PATH_CYCLES, async->path);
-	tell(&told,
-	     below(below(totals->warps, WARPS_ASYNC_FRAME), scope_name(totals->layout, scope)));
+		put(&list, OVERLAPPED_CYCLES, async->overlapped);
+	put(&list, PATH_CYCLES, async->path);
+	report(&list,
+	       below(below(totals->warps, WARPS_ASYNC_FRAME), scope_name(totals->layout, scope)));
 }
 
 static bool find_roles(struct role_totals *totals, const struct warps_sums *sums)
@@ -160,14 +160,15 @@ static bool find_roles(struct role_totals *totals, const struct warps_sums *sums
 	return totals->has_roles;
 }
 
-static void tell_sums(struct role_totals *totals, const struct warps_sums *sums, struct told *told)
+static void tell_sums(struct role_totals *totals, const struct warps_sums *sums,
+		      struct node_metrics *list)
 {
 	if (!sums->ctas || (!totals->has_roles && !find_roles(totals, sums)))
 		return;
-	put(told, SAMPLED_CTAS, sums->ctas);
-	put(told, CTA_CYCLES, sums->cycles);
+	put(list, SAMPLED_CTAS, sums->ctas);
+	put(list, CTA_CYCLES, sums->cycles);
 	if (sums->unseen)
-		put(told, UNSEEN_CYCLES, sums->unseen);
+		put(list, UNSEEN_CYCLES, sums->unseen);
 	for (uint32_t role = 0; role < totals->roles.count; role++)
 		tell_role(totals, sums, role);
 	for (uint32_t i = 0; i < sums->scope_count; i++)
@@ -223,7 +224,7 @@ bool role_reading_add(struct role_reading *reading, const struct decoder *decode
 {
 	if (!reading->is_looked_at || slot % reading->stride != reading->phase)
 		return true;
-	if (decoder->cost.empty || decoder->cost.scope) {
+	if (decoder->overhead.empty || decoder->overhead.scope) {
 		if (!decode_cta(&reading->exact, bytes))
 			return false;
 		decoder = &reading->exact;
@@ -233,14 +234,14 @@ bool role_reading_add(struct role_reading *reading, const struct decoder *decode
 
 void role_reading_commit(struct role_reading *reading, uint64_t ctas)
 {
-	struct told told = {0};
+	struct node_metrics list = {0};
 
 	if (!reading->totals || !ctas)
 		return;
-	put(&told, RECORDED_CTAS, ctas);
+	put(&list, RECORDED_CTAS, ctas);
 	if (reading->is_looked_at)
-		tell_sums(reading->totals, &reading->sums, &told);
-	tell(&told, reading->totals->warps);
+		tell_sums(reading->totals, &reading->sums, &list);
+	report(&list, reading->totals->warps);
 	reading->totals = NULL;
 	reading->is_looked_at = false;
 }

@@ -22,20 +22,20 @@ static uint64_t usual_khz(const struct instrument_layout *layout)
 }
 
 void decoder_init(struct decoder *decoder, const struct instrument_layout *layout,
-		  struct decode_overhead cost)
+		  struct decode_overhead overhead)
 {
 	*decoder = (struct decoder){
 		.layout = layout,
-		.cost = cost,
+		.overhead = overhead,
 		.timer_khz = usual_khz(layout),
 	};
 }
 
 void decoder_begin(struct decoder *decoder, const struct instrument_layout *layout,
-		   struct decode_overhead cost)
+		   struct decode_overhead overhead)
 {
 	decoder->layout = layout;
-	decoder->cost = cost;
+	decoder->overhead = overhead;
 	decoder->timer_khz = usual_khz(layout);
 	decoder->totals = (struct decode_totals){0};
 	decoder->execution_count = 0;
@@ -107,7 +107,7 @@ static bool decode_unit(struct decoder *decoder, const uint8_t *cta, uint8_t ind
 	if (!decode_execution_nesting(decoder, unit->first, &ring))
 		return false;
 	unit->count = (uint32_t)decoder->execution_count - unit->first;
-	return !unit->count || (!decoder->cost.empty && !decoder->cost.scope) ||
+	return !unit->count || (!decoder->overhead.empty && !decoder->overhead.scope) ||
 	       decode_subtract_overhead(decoder, unit);
 }
 

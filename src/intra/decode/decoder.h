@@ -88,7 +88,7 @@ struct decode_totals {
 
 struct decoder {
 	const struct instrument_layout *layout;
-	struct decode_overhead cost;
+	struct decode_overhead overhead;
 	struct decode_totals totals;
 	uint64_t timer_khz; /* rate of the global timer */
 	/* The CTA decoded last: */
@@ -116,10 +116,10 @@ struct decoder {
  * the default rate and may be changed afterwards.
  */
 void decoder_init(struct decoder *decoder, const struct instrument_layout *layout,
-		  struct decode_overhead cost);
+		  struct decode_overhead overhead);
 /* Switches to another layout and resets the totals; keeps the work space. */
 void decoder_begin(struct decoder *decoder, const struct instrument_layout *layout,
-		   struct decode_overhead cost);
+		   struct decode_overhead overhead);
 void decoder_fini(struct decoder *decoder);
 /*
  * Decodes one CTA from its layout->cta_bytes bytes, of any alignment. False if out of memory. The

@@ -4,7 +4,7 @@
  * after the first one. Those are the records of executions that ended with it. Executions that
  * start or end together share a clock read and have equal clocks.
  *
- * The costs are means. If less time has passed, the remainder is subtracted later.
+ * The overhead is a mean. If less time has passed, the remainder is subtracted later.
  */
 #include "intra/decode/subtract_overhead.h"
 
@@ -22,7 +22,7 @@ struct decode_end {
 
 /* The stopped clock. */
 struct stopped {
-	const struct decode_overhead *cost;
+	const struct decode_overhead *overhead;
 	uint64_t origin; /* first clock read */
 	uint64_t at;     /* latest clock read */
 	int64_t spent;   /* overhead until then, in fractions of a cycle */
@@ -35,8 +35,8 @@ struct stopped {
 static uint64_t pass(struct stopped *stopped, uint64_t clock)
 {
 	if (clock != stopped->at) {
-		int64_t reading = stopped->cost->empty;
-		int64_t record = stopped->cost->scope - 2 * reading;
+		int64_t reading = stopped->overhead->empty;
+		int64_t record = stopped->overhead->scope - 2 * reading;
 		uint64_t elapsed = clock - stopped->origin;
 		int64_t moved;
 
@@ -81,7 +81,8 @@ static void sort_ends(struct decode_end *ends, uint32_t count)
 bool decode_subtract_overhead(struct decoder *decoder, const struct decode_unit *unit)
 {
 	struct decode_execution *all = decoder->executions + unit->first;
-	struct stopped stopped = {.cost = &decoder->cost, .origin = all->start, .at = all->start};
+	struct stopped stopped = {
+		.overhead = &decoder->overhead, .origin = all->start, .at = all->start};
 	struct decode_end *ends;
 	uint32_t started = 0;
 
