@@ -59,11 +59,6 @@ static bool add_marker(struct ir_function *function, size_t *capacity, uint32_t 
 	return true;
 }
 
-static int out_of_memory(struct proton_error *err)
-{
-	return err_nomem(err);
-}
-
 struct body {
 	struct ir_function *function;
 	size_t block_capacity;
@@ -116,11 +111,11 @@ static int read_instruction(struct body *body, uint32_t *at, struct proton_error
 	uint32_t line = *at;
 
 	if (!body->block && !begin_block(body, (struct slice){NULL, 0}, line))
-		return out_of_memory(err);
+		return err_nomem(err);
 	if (body->ended)
 		return ir_parse_error(line, err);
 	if (!add_marker(function, &body->marker_capacity, line, body->follows_marker))
-		return out_of_memory(err);
+		return err_nomem(err);
 	body->follows_marker = function->marker_count > markers;
 	body->block->marker_count += body->follows_marker;
 	if (is_terminator(function->lines[line])) {
@@ -132,7 +127,7 @@ static int read_instruction(struct body *body, uint32_t *at, struct proton_error
 	while (body->call < body->calls_end && body->call->line < line)
 		body->call++;
 	if (body->call < body->calls_end && body->call->line == line && !end_at_call(body, line))
-		return out_of_memory(err);
+		return err_nomem(err);
 	return PROTON_OK;
 }
 
@@ -172,7 +167,7 @@ static int read_blocks(struct ir_function *function, const struct ir_call *calls
 				return ir_parse_error(i, err);
 			function->entry_has_label |= !body.block;
 			if (!begin_block(&body, label, i + 1))
-				return out_of_memory(err);
+				return err_nomem(err);
 		} else if (ir_is_instruction(line)) {
 			status = read_instruction(&body, &i, err);
 		}
@@ -207,7 +202,7 @@ static int read_edges(struct ir_function *function, const struct ir_names *label
 		block->first_successor = function->successor_count;
 		if (block->callee != IR_NAME_NONE) {
 			if (!add_successor(function, &capacity, block, b + 1))
-				return out_of_memory(err);
+				return err_nomem(err);
 			continue;
 		}
 		/* Back to the terminator's first line. */
@@ -226,7 +221,7 @@ static int read_edges(struct ir_function *function, const struct ir_names *label
 				if (target == IR_NAME_NONE || target == 0)
 					return ir_parse_error(line, err);
 				if (!add_successor(function, &capacity, block, target))
-					return out_of_memory(err);
+					return err_nomem(err);
 				text.at = label.at + label.length;
 				text.length = (size_t)(end - text.at);
 			}
@@ -241,7 +236,7 @@ static int link_blocks(struct ir_function *function, struct proton_error *err)
 	int status;
 
 	if (!ir_names_init(&labels, function->block_count))
-		return out_of_memory(err);
+		return err_nomem(err);
 	for (uint32_t b = 0; b < function->block_count; b++) {
 		const struct ir_block *block = &function->blocks[b];
 

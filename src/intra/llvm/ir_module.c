@@ -8,11 +8,6 @@
 
 #define LINE_MAX_COUNT (8u << 20)
 
-static int out_of_memory(struct proton_error *err)
-{
-	return err_set(err, PROTON_E_NOMEM, "out of memory");
-}
-
 static bool split_lines(const char *text, size_t length, struct ir_function *kernel)
 {
 	const char *end = text + length;
@@ -161,7 +156,7 @@ int ir_module_read(const char *text, size_t length, struct ir_function *kernel,
 	if (!memmem(text, length, "// proton.", 10))
 		return PROTON_OK; /* the common case costs one search */
 	if (!split_lines(text, length, kernel))
-		status = out_of_memory(err);
+		status = err_nomem(err);
 	else
 		status = find_kernel(kernel, err);
 	if (status == PROTON_OK && kernel->last_parameter.length)

@@ -67,11 +67,6 @@ struct search {
 	struct ir_names names;
 };
 
-static int out_of_memory(struct proton_error *err)
-{
-	return err_nomem(err);
-}
-
 /* ------------------------------------------------------------------ functions */
 
 static bool is_end(struct slice line)
@@ -117,13 +112,13 @@ static int find_candidates(struct search *search, struct proton_error *err)
 			uint32_t count = search->candidate_count;
 
 			if (!add_candidate(search, i))
-				return out_of_memory(err);
+				return err_nomem(err);
 			if (search->candidate_count > count)
 				i = search->candidates[count].end_line;
 		}
 	}
 	if (!ir_names_init(&search->names, search->candidate_count))
-		return out_of_memory(err);
+		return err_nomem(err);
 	for (uint32_t c = 0; c < search->candidate_count; c++) {
 		struct candidate *candidate = &search->candidates[c];
 
@@ -164,7 +159,7 @@ static int find_in_line(struct search *search, uint32_t number, const char *at, 
 			if (!array_reserve(&search->references, &search->reference_capacity,
 					   search->reference_count + 1,
 					   sizeof(*search->references)))
-				return out_of_memory(err);
+				return err_nomem(err);
 			search->references[search->reference_count++] =
 				(struct reference){number, at, from, to};
 		}
@@ -218,7 +213,7 @@ static int order_references(struct search *search, struct proton_error *err)
 	search->first = calloc(search->candidate_count + 2, sizeof(*search->first));
 	search->list = calloc(search->candidate_count + 1, sizeof(*search->list));
 	if (!search->order || !search->first || !search->list)
-		return out_of_memory(err);
+		return err_nomem(err);
 	for (uint32_t r = 0; r < search->reference_count; r++)
 		search->first[search->references[r].to]++;
 	for (uint32_t c = 0; c <= search->candidate_count; c++) {
@@ -486,7 +481,7 @@ static int find_scopes(struct callees *callees, struct proton_error *err)
 	for (uint32_t h = 0; h < callees->count; h++)
 		count += callees->functions[h].marker_count;
 	if (!ir_names_init(&callees->scopes, count))
-		return out_of_memory(err);
+		return err_nomem(err);
 	for (uint32_t h = 0; h < callees->count; h++)
 		for (uint32_t i = 0; i < callees->functions[h].marker_count; i++) {
 			const struct marker *marker = &callees->functions[h].markers[i].marker;
@@ -502,12 +497,12 @@ static int make_callees(struct search *search, uint32_t count, struct proton_err
 	struct callees *callees = calloc(1, sizeof(*callees));
 
 	if (!callees)
-		return out_of_memory(err);
+		return err_nomem(err);
 	search->kernel->callees = callees;
 	callees->functions = calloc(count, sizeof(*callees->functions));
 	callees->calls = calloc(search->reference_count + 1, sizeof(*callees->calls));
 	if (!callees->functions || !callees->calls)
-		return out_of_memory(err);
+		return err_nomem(err);
 	for (uint32_t r = 0; r < search->reference_count; r++) {
 		const struct reference *reference = &search->references[r];
 		const struct candidate *to = &search->candidates[reference->to];

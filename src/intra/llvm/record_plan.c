@@ -8,11 +8,6 @@
 #include "base/array.h"
 #include "intra/llvm/noinline_callees.h"
 
-static int out_of_memory(struct proton_error *err)
-{
-	return err_nomem(err);
-}
-
 /* ------------------------------------------------------------------ sites */
 
 /*
@@ -451,13 +446,13 @@ int plan_make(const struct ir_function *function, struct instrument_layout *layo
 	};
 	if (!plan->sites || !plan->blocks || !find_predecessors(function, plan)) {
 		plan_fini(plan);
-		return out_of_memory(err);
+		return err_nomem(err);
 	}
 	status = plan_sites(function, layout, plan, err);
 	if (status == PROTON_OK) {
 		if (!find_used(function, plan) ||
 		    (!function->callees && !plan_find_max(function, plan, NULL)))
-			status = out_of_memory(err);
+			status = err_nomem(err);
 		else
 			find_sources(function, plan);
 	}

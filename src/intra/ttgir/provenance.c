@@ -120,11 +120,6 @@ struct walk {
 	struct proton_error *err;
 };
 
-static int out_of_memory(struct proton_error *err)
-{
-	return err_nomem(err);
-}
-
 static int add_operation(struct walk *walk, struct slice location, const struct origin_set *set)
 {
 	uint64_t key = mlir_locations_key(&walk->locations, location);
@@ -133,7 +128,7 @@ static int add_operation(struct walk *walk, struct slice location, const struct 
 	if (!key)
 		return PROTON_OK;
 	if (!array_reserve(&out->origins, &walk->capacity, out->count + 1, sizeof(*out->origins)))
-		return out_of_memory(walk->err);
+		return err_nomem(walk->err);
 	out->origins[out->count++] = (struct origin){key, *set};
 	return PROTON_OK;
 }
@@ -148,7 +143,7 @@ static int add_site(struct walk *walk, const struct marker *marker, bool is_brok
 			       "line %u: more than %u scope starts", walk->line + 1, SITES_MAX);
 	if (!array_reserve(&out->sites, &walk->site_capacity, out->site_count + 1,
 			   sizeof(*out->sites)))
-		return out_of_memory(walk->err);
+		return err_nomem(walk->err);
 	if (!is_broken && walk->open.count == ORIGIN_DEPTH_MAX)
 		is_broken = true;
 	out->sites[out->site_count++] = (struct origin_site){*marker, is_broken};
@@ -320,7 +315,7 @@ int provenance_read(struct slice text, struct provenance *out, struct proton_err
 	*out = (struct provenance){0};
 	if (!walk || !mlir_locations_read(text, &walk->locations)) {
 		free(walk);
-		return out_of_memory(err);
+		return err_nomem(err);
 	}
 	walk->out = out;
 	walk->err = err;

@@ -43,18 +43,13 @@ struct position {
 	struct slice location;    /* location of that operation */
 };
 
-static int out_of_memory(struct proton_error *err)
-{
-	return err_nomem(err);
-}
-
 /* ------------------------------------------------------------------ scopes */
 
 static int add_insertion(struct relocation *re, struct insertion made)
 {
 	if (!array_reserve(&re->insertions, &re->insertion_capacity, re->insertion_count + 1,
 			   sizeof(*re->insertions)))
-		return out_of_memory(re->err);
+		return err_nomem(re->err);
 	made.sequence = re->insertion_count;
 	re->insertions[re->insertion_count++] = made;
 	return PROTON_OK;
@@ -290,7 +285,7 @@ static int write_text(struct relocation *re, struct slice text, struct ttgir_res
 	if (status == PROTON_OK) {
 		result->text = out_take(&writing.out, &result->length);
 		if (!result->text)
-			status = out_of_memory(re->err);
+			status = err_nomem(re->err);
 	}
 	out_fini(&writing.out);
 	return status;
@@ -301,7 +296,7 @@ static int relocate(struct relocation *re, struct slice text, struct ttgir_resul
 	int status = mlir_regions_read(text, &re->lines, re->err);
 
 	if (status == PROTON_OK && !mlir_locations_read(text, &re->locations))
-		status = out_of_memory(re->err);
+		status = err_nomem(re->err);
 	if (status == PROTON_OK)
 		status = visit_functions(re);
 	if (status == PROTON_OK && re->insertion_count)
