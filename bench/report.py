@@ -108,18 +108,10 @@ def merged(name: str, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, An
 
 
 def as_markdown(one: Mapping[str, Any]) -> str:
-    """A row of the table in README: the work, our figure, the others."""
-    beside = [
-        f"{one[column]} {name}"
-        for column, name in (
-            ("plain", "without a profiler"),
-            ("floor", "with bare CUPTI"),
-            ("upstream", "with upstream"),
-        )
-        if one[column] is not None
-    ]
-    measured = "" if one["ours"] is None else f"{one['ours']} {one['unit']}"
-    return f"| {one['work']} | {measured} | {', '.join(beside)} |"
+    """A row of README's table: work, unit, without, with Proton, with upstream, bare CUPTI."""
+    columns = ("work", "unit", "plain", "ours", "upstream", "floor")
+    cells = ["" if one[column] is None else str(one[column]) for column in columns]
+    return "| " + " | ".join(cells) + " |"
 
 
 def main(name: str, word: str = "") -> None:

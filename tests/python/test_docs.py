@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import triton_proton
+
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "guide"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -65,17 +67,40 @@ def test_the_readme_is_short():
     assert len(read("README.md").splitlines()) <= 120
 
 
-def test_the_readme_quotes_what_was_measured():
+def test_readme_quotes_what_was_measured():
     rows = {}
     for result in (ROOT / "bench" / "results").glob("*.json"):
         rows |= {row["work"]: row for row in json.loads(result.read_text())["rows"]}
-    table = read("README.md").partition("## What it costs")[2].partition("\n## ")[0]
-    quoted = re.findall(r"^\| ([^|]+) \| ([\d.]+) (\w+(?: per \w+)?) \| ?([\d.]*)", table, re.M)
-    assert quoted
-    for work, ours, unit, plain in quoted:
+    table = read("README.md").partition("## Overhead")[2].partition("\n## ")[0]
+    lines = [line.strip("| ").split("|") for line in table.splitlines() if line.startswith("|")]
+    assert [cell.strip() for cell in lines[0]] == [
+        *("work", "unit", "without", "with Proton", "with upstream", "bare CUPTI")
+    ]
+    assert len(lines) > 6
+    for line in table.splitlines():
+        if not re.match(r"\| (?!work )\w", line):
+            continue
+        work, unit, *cells = [cell.strip() for cell in line[1:].rstrip("|").split("|")]
         row = rows[work]
-        assert unit == row["unit"] and float(ours) == pytest.approx(row["ours"], rel=0.01), work
-        assert not plain or float(plain) == pytest.approx(row["plain"], rel=0.01), work
+        assert unit == row["unit"] and cells[1], work
+        for key, cell in zip(("plain", "ours", "upstream", "floor"), cells, strict=True):
+            assert not cell or float(cell) == pytest.approx(row[key], rel=0.01), (work, key)
+
+
+def test_readme_shows_what_the_viewer_prints():
+    text = read("README.md")
+    example = re.search(r"^\$ (proton-viewer .*/up_tree.hatchet)\n(.*?)```", text, re.M | re.S)
+    command, output = example.groups()
+    viewer = Path(triton_proton.__file__).parent / "bin" / "proton-viewer"
+    done = subprocess.run(
+        [viewer, *command.split()[1:]],
+        cwd=ROOT,
+        env={"LC_ALL": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == output
 
 
 def test_every_page_is_in_an_index():
