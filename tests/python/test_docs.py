@@ -187,7 +187,7 @@ def test_the_viewer_says_what_helps_against_every_loss():
     assert len(set(cures)) == len(cures)
 
 
-def test_the_table_of_rooms_is_the_one_that_is_enforced():
+def test_table_of_components_is_the_one_that_is_enforced():
     code = read("tools", "check_includes.py")
     rules = ast.literal_eval(re.search(r"^MAY_INCLUDE = ({.*?^})", code, re.M | re.S)[1])
     rows = re.findall(r"^\| `(src/\w+)` \| [^|]* \| ([^|]*) \|", read("CONTRIBUTING.md"), re.M)
@@ -197,6 +197,28 @@ def test_the_table_of_rooms_is_the_one_that_is_enforced():
     for room in there - {"src/cli"}:  # that row is a sentence
         known = {name for name in rules[room] if (ROOT / "src" / name).exists()}
         assert table[room] == known, room
+
+
+FILE = re.compile(r"`((?:src|python|include|tests|tools|bench|examples|docs)/[\w./-]+)`")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "design").glob("*.md"))],
+    ids=lambda page: page.name,
+)
+def test_files_that_pages_name_exist(page):
+    text = page.read_text(encoding="utf-8")
+    names = {name for name in FILE.findall(text) if "NAME" not in name}
+    assert page.name not in ("CONTRIBUTING.md", "lives.md") or len(names) > 25
+    assert [name for name in sorted(names) if not (ROOT / name).exists()] == []
+
+
+def test_walk_of_a_newcomer_names_a_file_for_each_question():
+    walk = read("CONTRIBUTING.md").partition("## Where to look")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+\?) \| ([^|]+) \|$", walk, re.MULTILINE)
+    assert len(rows) == 10
+    assert [question for question, answer in rows if not FILE.search(answer)] == []
 
 
 # ------------------------------------------------------------------ messages
