@@ -1,4 +1,4 @@
-# What people type. Everything is set up on the way: a virtual environment in .venv, the build in
+# Commands for developers. Each sets up what it needs: a virtual environment in .venv, the build in
 # build/. `make PYTHON=python3.12` chooses the Python; if it has torch and triton, they are used.
 PYTHON ?= python3
 
@@ -86,7 +86,7 @@ format:
 
 ADDRESS := -Db_sanitize=address,undefined
 
-# What reaches most of the extension in half a minute.
+# Tests that cover most of the extension in half a minute.
 SANITIZED_PYTHON := $(addprefix tests/python/,test_api_data.py test_api_hooks.py test_api_metrics.py \
 	test_api_scopes.py test_api_sessions.py test_intra_session.py::test_tree test_lib.py \
 	test_python_context.py test_tensor_metrics.py)

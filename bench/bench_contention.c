@@ -1,5 +1,4 @@
-/*
- * What recording costs while several threads record: one figure per line,
+/* Benchmark: recording from several threads at once. Prints one figure per line,
  * "name<TAB>unit<TAB>value".
  *
  * usage: bench_contention DIRECTORY [ROUNDS]
@@ -39,8 +38,8 @@ static const char *const work_names[WORK_COUNT] = {
 
 static struct {
 	enum work work;
-	bool is_own; /* each thread has a context of its own */
-	long loops;  /* of each thread */
+	bool is_own; /* each thread has its own context */
+	long loops;  /* per thread */
 	pthread_barrier_t gate;
 } run;
 

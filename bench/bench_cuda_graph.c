@@ -1,7 +1,7 @@
 /*
- * What replaying a CUDA graph of empty kernels costs: in turns plain, with bare CUPTI (the floor),
- * and with a session of libproton. Each side captures and instantiates a graph of its own, because
- * CUPTI decides then whether its nodes have records.
+ * Benchmark: replay of a CUDA graph of empty kernels: in turns plain, with bare CUPTI (the floor),
+ * and with a session of libproton. Each side captures and instantiates its own graph, because
+ * CUPTI decides at that time whether nodes have records.
  *
  * usage: bench_cuda_graph DIRECTORY [ROUNDS [REPLAYS [NODES]]]
  *

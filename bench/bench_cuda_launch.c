@@ -1,7 +1,7 @@
 /*
- * What a launch costs the thread that makes it, on an NVIDIA GPU: empty kernels in a C loop on the
- * driver API, in turns plain, with bare CUPTI (the floor: kernel records on, one store in the
- * launch callback, records only counted), and with a session of libproton.
+ * Benchmark: kernel launches on an NVIDIA GPU, on the launching thread: empty kernels in a C loop
+ * with the driver API, in turns plain, with bare CUPTI (the floor: kernel records on, one store in
+ * the launch callback, records only counted), and with a session of libproton.
  *
  * usage: bench_cuda_launch DIRECTORY [ROUNDS [LAUNCHES]]
  *

@@ -5,9 +5,9 @@
  * usage: bench_decode [ROUNDS]
  *
  * The buffer is that of a matmul: 256 CTAs of 8 warps, each with 64 executions, as one record each
- * or as pairs of START and END, one shape with a scope around all others. Figures are the least of
- * ROUNDS (default 51) passes over the whole buffer, in nanoseconds of the thread's own time per
- * execution, for whatever else runs on a core only makes it slower: decoding alone, decoding and
+ * or as pairs of START and END, one shape with a scope around all others. Figures are the minimum
+ * of ROUNDS (default 51) passes over the whole buffer, in nanoseconds of the thread's CPU time
+ * per execution, because other work on the core only makes it slower: decoding alone, decoding and
  * adding up, and with the slices of a timeline.
  */
 #include <stdio.h>

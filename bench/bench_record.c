@@ -1,5 +1,4 @@
-/*
- * What the recorder costs on the thread that records: one figure per line,
+/* Benchmark: the recorder on the recording thread. Prints one figure per line,
  * "name<TAB>unit<TAB>value".
  *
  * usage: bench_record DIRECTORY [ROUNDS [NODES]]

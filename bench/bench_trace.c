@@ -1,5 +1,4 @@
-/*
- * What a trace costs: on the thread that records, and to write at the end. One figure per line,
+/* Benchmark: recording trace events, and writing them at the end. Prints one figure per line,
  * "name<TAB>unit<TAB>value".
  *
  * usage: bench_trace DIRECTORY [ROUNDS [EVENTS]]
@@ -43,7 +42,7 @@ static uint32_t gpu(void)
 	return devices_add(&(struct device){.type = "CUDA", .arch = "90", .name = "bench"});
 }
 
-/* What a backend does on the launching thread, and later with the kernel's record. */
+/* The work of a backend: on the launching thread, and later with the kernel's record. */
 static void launch_on(uint32_t device, uint32_t kernel, uint32_t number)
 {
 	struct proton_context where = proton_context_here();
@@ -109,7 +108,7 @@ static void measure(const char *name, void (*body)(long count), long count)
 	}
 }
 
-/* Megabytes of memory of the process that are no file's. */
+/* Anonymous memory of the process, in megabytes. */
 static double own_mb(void)
 {
 	FILE *file = fopen("/proc/self/status", "re");
@@ -139,7 +138,7 @@ static void *watch_memory(void *unused)
 	return NULL;
 }
 
-/* Ends the session; how much memory grew meanwhile. */
+/* Ends the session; returns how much the memory grew. */
 static double finalize_watched(int session, const char *format)
 {
 	pthread_t watcher;

@@ -1,5 +1,5 @@
 /*
- * What looking at a CTA's warps costs beside decoding it: one consumer that waits for each of its
+ * Benchmark: warp analysis of a CTA next to decoding it: one consumer that waits for each of its
  * producer's copies, in as many warps as a kernel has.
  *
  *   bench_warps [RECORDS_PER_WARP]

@@ -1,4 +1,4 @@
-"""What recording costs while 1, 4, 16 and 64 threads record: runs bench_contention, prints a table.
+"""Benchmark of recording from 1, 4, 16 and 64 threads: runs bench_contention, prints a table.
 
     python bench/contention.py [--rounds N] [--write] [--build DIR]
 

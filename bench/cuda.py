@@ -1,4 +1,4 @@
-"""What recording costs a C program on an NVIDIA GPU: launches, graph replays, memory.
+"""Benchmark of a C program on an NVIDIA GPU: overhead of launches and graph replays, memory.
 
     python bench/cuda.py [--rounds N] [--launches N] [--write] [--build DIR]
 
@@ -21,7 +21,7 @@ import report
 from run import ROOT, build
 
 TARGET_ADDED_US = 0.15  # over the floor, per launch
-TARGET_GRAPH_SHARE = 1.05  # of what the floor adds per replay
+TARGET_GRAPH_SHARE = 1.05  # times the floor's overhead per replay
 TARGET_GROWTH_MIB = 8.0
 
 
@@ -75,7 +75,7 @@ def graph(directory: str, rounds: int) -> list[dict]:
     plain, floor, ours, after = (
         statistics.median(sides[name]) for name in ("plain", "floor", "ours", "after")
     )
-    added, least = ours - plain, floor - plain
+    added, floor_added = ours - plain, floor - plain
     noise = abs(after - plain) / min(after, plain)
     host = {name: statistics.median(sides[f"{name} host"]) for name in ("plain", "floor", "ours")}
     return [
@@ -86,9 +86,9 @@ def graph(directory: str, rounds: int) -> list[dict]:
             ours=ours,
             floor=floor,
             noise=noise,
-            target=f"adds {added:.2f} us, the floor {least:.2f}: at most "
+            target=f"adds {added:.2f} us, the floor {floor_added:.2f}: at most "
             f"{TARGET_GRAPH_SHARE} of it",
-            met=added <= TARGET_GRAPH_SHARE * least,
+            met=added <= TARGET_GRAPH_SHARE * floor_added,
         ),
         report.row(
             "the same, on the launching thread alone",

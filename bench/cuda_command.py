@@ -1,13 +1,13 @@
-"""What the `proton` command costs a Python program on an NVIDIA GPU, beside proton.start().
+"""Benchmark of the `proton` command on an NVIDIA GPU: its overhead next to proton.start().
 
     python bench/cuda_command.py [--seconds S] [--rounds N] [--write] [--build DIR]
 
 Works: a training step of a Llama-shaped model, and the launch of an empty Triton kernel in a loop.
-Judged is the CPU time of the launching thread; wall time stands beside it. The sides: no profiler
-(`plain`); an empty library in CUDA_INJECTION64_PATH; bare CUPTI (`floor`: kernel records and one
-store in the launch callback), started after a warm-up and before CUDA is initialised; sessions of
-triton_proton started at these times; the same program below `proton`, with and without its options;
-Triton's profiler.
+Targets apply to the CPU time of the launching thread; wall time is printed next to it. The sides:
+no profiler (`plain`); an empty library in CUDA_INJECTION64_PATH; bare CUPTI (`floor`: kernel
+records and one store in the launch callback), started after a warm-up and before CUDA is
+initialized; sessions of triton_proton started at these times; the same program below `proton`, with
+and without its options; Triton's profiler.
 
 In each round each side has a new process (bench/program_side.py), and these take turns
 (bench/turns.py). A figure is the median of the differences between two sides in the same round,
@@ -15,7 +15,7 @@ with its interval of 95 %. A target is met if the whole interval meets it, in 8 
 `noise` is the distance of the quartiles of the plain processes, as a share.
 
 --seconds bounds the measurement: no round begins that would end later. When time is up or the
-script is stopped (SIGINT, SIGTERM), the rounds that are complete count. --played tries the script
+script is stopped (SIGINT, SIGTERM), the rounds that are complete count. --fake tries the script
 out with tests/fake and no GPU. --write stores bench/results/cuda_command.json. Needs what
 cuda_python.py needs.
 """
@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import report
-from cuda_python import played_environment
+from cuda_python import fake_environment
 from program_turns import WORKS, Case, Programs, make_row
 from run import ROOT
 from turns import Round
@@ -81,11 +81,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=12, help="at most so many")
     parser.add_argument("--seconds", type=float, help="the measurement takes at most so long")
-    parser.add_argument("--turns", type=int, default=3, help="of a process, in each work")
+    parser.add_argument("--turns", type=int, default=3, help="turns per process and work")
     parser.add_argument("--steps", type=int, help="training steps in a turn")
     parser.add_argument("--launches", type=int, help="launches in a turn")
     parser.add_argument("--cpu", type=int, help="processor of the timed loops; default: the last")
-    parser.add_argument("--played", action="store_true", help="try it out without a GPU")
+    parser.add_argument("--fake", action="store_true", help="try it out without a GPU")
     parser.add_argument(
         "--write", action="store_true", help="store bench/results/cuda_command.json"
     )
@@ -95,8 +95,8 @@ def main() -> int:
         parser.error("--rounds and --turns must be at least 1")
 
     cases = dict(CASES)
-    if options.played:
-        played_environment(options.build)
+    if options.fake:
+        fake_environment(options.build)
         del cases["upstream"]
     else:
         machine = report.gpu()
@@ -108,7 +108,7 @@ def main() -> int:
         cpu=options.cpu,
         counts={"step": options.steps, "launch": options.launches},
     )
-    if not options.played:
+    if not options.fake:
         programs.use_one_cupti()
     left = None
     if options.seconds is not None:
@@ -116,9 +116,9 @@ def main() -> int:
     rows = make_rows(programs.measure(options.rounds, options.turns, left))
     for row in rows:
         report.show(row)
-    if options.write and not options.played:
+    if options.write and not options.fake:
         report.write("cuda_command", machine, of, rows)
-    return 1 if any(row["met"] is False for row in rows) and not options.played else 0
+    return 1 if any(row["met"] is False for row in rows) and not options.fake else 0
 
 
 if __name__ == "__main__":

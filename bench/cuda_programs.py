@@ -1,12 +1,12 @@
-"""What recording costs whole Python programs on an NVIDIA GPU, beside Triton's profiler.
+"""Benchmark of whole Python programs on an NVIDIA GPU, next to Triton's profiler.
 
     python bench/cuda_programs.py [--rounds N] [--seconds S] [--write] [--only WORK] [--build DIR]
 
 Works: `step` (a training step of a Llama-shaped model), `graph` (replays of a CUDA graph of 100
 Triton kernels), `many` (60,000 kernels: size of the profile and time to write it).
 
-Needs a GPU, torch, triton, the installed package, Meson and a C compiler. Each side runs in
-processes of its own, for two profilers cannot hold CUPTI in one. `step` is measured as in
+Needs a GPU, torch, triton, the installed package, Meson and a C compiler. Each side runs in its
+own processes, because two profilers cannot use CUPTI in one. `step` is measured as in
 cuda_command.py; `floor` is bare CUPTI (cupti_floor.c) and --seconds bounds it. In `graph` plain and
 profiled turns alternate inside a process, and `noise` is the spread of the plain medians of all
 processes. --write stores bench/results/cuda_programs.json; with --only it replaces the rows of that
@@ -241,7 +241,7 @@ def main() -> int:
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build directory")
     options = parser.parse_args()
 
-    # Before the measurement, whose end may be the end of the time that there is.
+    # Before the measurement, which may use up the remaining time.
     machine, of = report.gpu(), report.versions("triton_proton", "triton", "torch")
     rows = []
     for name, work in WORKS.items():

@@ -1,18 +1,18 @@
-"""What recording adds to a Triton launch from Python on an NVIDIA GPU, beside Triton's profiler.
+"""Benchmark of a Triton launch from Python on an NVIDIA GPU, next to Triton's profiler.
 
     python bench/cuda_python.py [--rounds N] [--launches N] [--write] [--build DIR]
 
 Needs a GPU, torch, triton, the installed package, Meson, a C compiler, and libcupti where the
 library finds it (PROTON_CUPTI_PATH). Sides: bare CUPTI (`floor`: kernel records and one store in
-the launch callback), `ours`, `upstream`, each a process of its own (bench/launch_side.py), for two
-profilers cannot share CUPTI. They take turns of a few dozen milliseconds, in an order that changes
-from round to round, all on one processor, with garbage collection off.
+the launch callback), `ours`, `upstream`, each in its own process (bench/launch_side.py), because
+two profilers cannot share CUPTI. They take turns of a few dozen milliseconds, in an order that
+changes from round to round, all on one processor, with garbage collection off.
 
-A turn is the loop without a profiler, with one, and without again; what the profiler adds is the
+A turn is the loop without a profiler, with one, and without again. The profiler's overhead is the
 difference to the mean of the two plain loops around it. The figures are medians of these
 differences over the rounds: `plain` is the median of all plain loops, the other columns are `plain`
 and what the side adds. `noise` is the median distance of the two plain loops of a turn, as a share.
---played tries the script out with tests/fake and no GPU. --write stores
+--fake tries out the script without a GPU, on the libraries of tests/fake. --write stores
 bench/results/cuda_python.json.
 """
 
@@ -49,7 +49,7 @@ def start_side(name: str, cpu: int, library: str, scratch: str) -> Side:
 
 
 def added(turn: Turn) -> float:
-    """What the profiler adds in a turn."""
+    """The profiler's overhead in a turn."""
     before, with_profiler, after = turn
     return with_profiler - (before + after) / 2
 
@@ -69,7 +69,7 @@ def quartiles(turns: Sequence[Turn]) -> str:
 
 
 def judge(case: str, turns: Mapping[str, Sequence[Turn]]) -> tuple[str, Optional[bool]]:
-    """The target in words with what was found, and whether it is met; None: cannot be told."""
+    """The target as text with the measured value, and whether it is met; None: unknown."""
     _, _, share, wants_floor = CASES[case]
     ours, upstream = median_added(turns["ours"]), median_added(turns["upstream"])
     found = f"adds {ours:.2f} us ({quartiles(turns['ours'])})"
@@ -127,14 +127,14 @@ def measure(sides: Sequence[Side], rounds: int, launches: int) -> dict[str, dict
     return turns
 
 
-def played_environment(directory: str) -> None:
-    """Have the sides launch with the played libraries of tests/fake, in build directory."""
+def fake_environment(directory: str) -> None:
+    """Have the sides launch with the fake libraries of tests/fake, in build directory."""
     fakes = ("fake_cupti", "fake_cuda")
     targets = [os.path.join("tests", "fake", f"lib{name}.so") for name in fakes]
     subprocess.run(["ninja", "--quiet", "-C", directory, *targets], check=True)
     for variable, target in zip(("PROTON_CUPTI_PATH", "PROTON_CUDA_PATH"), targets):
         os.environ[variable] = os.path.abspath(os.path.join(directory, target))
-    os.environ["PROTON_BENCH_PLAYED"] = "1"
+    os.environ["PROTON_BENCH_FAKE"] = "1"
 
 
 def main() -> int:
@@ -142,7 +142,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--launches", type=int, default=2000, help="in each loop")
     parser.add_argument("--cpu", type=int, help="processor of the timed loops; default: the last")
-    parser.add_argument("--played", action="store_true", help="try it out without a GPU")
+    parser.add_argument("--fake", action="store_true", help="try it out without a GPU")
     parser.add_argument("--write", action="store_true", help="store bench/results/cuda_python.json")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build directory")
     options = parser.parse_args()
@@ -151,8 +151,8 @@ def main() -> int:
 
     library = build(options.build, "libcupti_floor.so")
     names = ["floor", "ours", "upstream"]
-    if options.played:
-        played_environment(options.build)
+    if options.fake:
+        fake_environment(options.build)
         names.remove("upstream")
     cpu = max(os.sched_getaffinity(0)) if options.cpu is None else options.cpu
     os.environ["PROTON_QUIET"] = "1"
@@ -166,10 +166,10 @@ def main() -> int:
     rows = [summarize(case, turns[case]) for case in CASES]
     for row in rows:
         report.show(row)
-    if options.write and not options.played:
+    if options.write and not options.fake:
         of = report.versions("triton_proton", "triton", "torch")
         report.write("cuda_python", report.gpu(), of, rows)
-    return 1 if any(row["met"] is False for row in rows) and not options.played else 0
+    return 1 if any(row["met"] is False for row in rows) and not options.fake else 0
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""What a metric costs that is a tensor on an NVIDIA GPU: at a scope, and in each replay of a graph.
+"""Benchmark of device metrics (tensors) on an NVIDIA GPU: per scope, and per graph replay.
 
     python bench/cuda_tensors.py [--rounds N] [--scopes N] [--write]
 
-Needs a GPU, torch and the installed package. All is measured with a session live, so that the
-difference is the metric's own. Scopes: time of the launching thread per scope, without metrics
-(`plain`), with a tensor (`ours`), and with `tensor.item()`, which waits for it, in the row below.
-Replays: time on the device per replay of a graph of ten kernels, without and with one tensor.
-Figures are medians over the rounds, `noise` is how far two plain runs of a round lay apart. --write
-stores bench/results/cuda_tensors.json.
+Needs a GPU, torch and the installed package. A session is live in all measurements, so the
+difference is due to the metric alone. Scopes: time of the launching thread per scope, without
+metrics (`plain`), with a tensor (`ours`), and with `tensor.item()`, which waits for it, in the row
+below. Replays: time on the device per replay of a graph of ten kernels, without and with one
+tensor. Figures are medians over the rounds, `noise` is how far two plain runs of a round lay apart.
+--write stores bench/results/cuda_tensors.json.
 """
 
 from __future__ import annotations

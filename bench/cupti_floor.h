@@ -1,6 +1,6 @@
 /*
- * The least that any profiler with correlated kernel records pays: bare CUPTI with kernel records
- * on, one store in the launch callback, and records that are only counted.
+ * The floor: the minimum overhead of any profiler with correlated kernel records. Bare CUPTI with
+ * kernel records on, one store in the launch callback, and records that are only counted.
  */
 #ifndef BENCH_CUPTI_FLOOR_H
 #define BENCH_CUPTI_FLOOR_H

@@ -1,4 +1,4 @@
-/* What the driver loads for CUDA_INJECTION64_PATH, and nothing else: what the variable costs. */
+/* Empty library for CUDA_INJECTION64_PATH, to measure the overhead of the variable alone. */
 int InitializeInjection(void);
 
 int InitializeInjection(void)

@@ -1,9 +1,9 @@
-"""What scopes inside kernels cost on an NVIDIA GPU, beside Triton's own profiler.
+"""Benchmark of intra-kernel scopes on an NVIDIA GPU, next to Triton's profiler.
 
     python bench/intra.py [--launches N] [--sides ours,upstream] [--write]
 
 Needs a GPU, torch, triton, the installed package, and libcupti where the library finds it
-(PROTON_CUPTI_PATH). Each side is a process of its own (bench/intra_side.py). Figures: the kernel's
+(PROTON_CUPTI_PATH). Each side is a separate process (bench/intra_side.py). Figures: the kernel's
 time from CUPTI's records with scopes over without (medians; each launch alone, and launches back to
 back while records are read; over all kernels the first's mean and worst); microseconds of the
 launching thread (median of launches on an idle device, and of launches back to back); milliseconds

@@ -1,7 +1,7 @@
 """Kernels with and without scopes, for bench/intra_side.py and intra_short.py.
 
-The side, which is the profiler that marks them, is the program's first argument: `ours` (unless it
-says so) or `upstream`.
+The first argument of the program is the side, the profiler that instruments them: `ours` (the
+default) or `upstream`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ else:
 
 __all__ = ["ALL_LAUNCHES", "MODE", "SIDE", "Case", "add", "cases", "empty_scopes", "proton"]
 
-# Of a size that buffers of 50 launches fit into what there may be of them (512 MiB): a launch that
-# gets none is not sampled, and cheaper.
+# Buffers of 50 launches fit into the pool (512 MiB): a launch without a buffer is not sampled,
+# and cheaper.
 SIZE = 2048
 ROWS = 1024
 COLUMNS = 8192

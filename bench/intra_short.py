@@ -1,11 +1,11 @@
-"""What a short kernel's records cost on an NVIDIA GPU, part by part.
+"""Benchmark of the records in a short kernel on an NVIDIA GPU, part by part.
 
     python bench/intra_short.py [--rounds N]
 
 Needs a GPU, torch, triton and the installed package. A vector add of 4096 CTAs with three scopes,
-and the same with parts of what the pass emits taken out again: the device's timer at the entry, all
-of the entry, all of the end, the records. What a variant with a part less gains is what that part
-costs. Each is captured in a CUDA graph of 20 launches; the variants take turns, and the median of
+and the same with parts of the emitted code removed: the global timer at the entry, the whole
+entry, the whole exit, the records. The time that a variant gains is the cost of its missing
+part. Each is captured in a CUDA graph of 20 launches; the variants take turns, and the median of
 all rounds is printed in microseconds of one launch, with the ratio to the kernel without scopes.
 """
 
@@ -42,7 +42,7 @@ def no_entry_timer(text: str) -> str:
 
 
 def no_entry(text: str) -> str:
-    # The times that nobody stores are not read.
+    # Times that are not stored are not read either.
     text = without(r'(?m)^.*"st\.shared\.v2\.b64 \[\$0\+16\].*\n', text)
     return without(r"(?m)^  %proton\.e\.(ns|clock) = .*\n", text)
 
@@ -108,7 +108,7 @@ def main() -> None:
         return made
 
     def allocate(size: int, alignment: int, stream: object) -> torch.Tensor:
-        # One buffer for all launches: what is in it is of no interest.
+        # One buffer for all launches: its content is not read.
         if size not in buffer:
             buffer[size] = torch.zeros(size, dtype=torch.uint8, device="cuda")
         return buffer[size]

@@ -1,4 +1,4 @@
-"""One side of bench/intra.py, in a process of its own: python bench/intra_side.py SIDE LAUNCHES
+"""One side of bench/intra.py, in its own process: python bench/intra_side.py SIDE LAUNCHES
 
 SIDE is `ours` or `upstream`. Prints one line, "result " and an object of JSON.
 """
@@ -59,8 +59,8 @@ def kernel_times(
     case: Case, mark: bool, scratch: str, launches: int, is_busy: bool
 ) -> list[float]:
     """
-    Microseconds of each launch from CUPTI's records: each alone on the device, with what the one
-    before has recorded read already; or, if `is_busy`, one behind the other while that goes on.
+    Microseconds of each launch from CUPTI's records: each alone on the device, after the records
+    of the previous launch were read; or, if `is_busy`, back to back while they are read.
     """
     directory = os.path.join(scratch, f"time{len(os.listdir(scratch))}")
     os.makedirs(os.path.join(directory, "inside"))
@@ -200,7 +200,7 @@ def launches_kept(some: Any, whole: Any) -> Optional[int]:
 
 
 def record_cost(scratch: str) -> dict[str, float]:
-    """What an empty scope measures, and by how much it lengthens the one around it, in cycles."""
+    """Duration of an empty scope, and how much it lengthens the enclosing scope, in cycles."""
     out = torch.zeros(1, device="cuda")
     lengths = {}
     empty = 0.0

@@ -1,4 +1,4 @@
-"""One side of bench/cuda_python.py: a process that launches a Triton kernel when it is told to.
+"""One side of bench/cuda_python.py: a process that launches a Triton kernel on request.
 
     python bench/launch_side.py SIDE CPU [LIBRARY]
 
@@ -10,7 +10,7 @@ line "turn [BEFORE, WITH, AFTER]", microseconds per launch. The end of the input
 While a loop is timed, its thread stays on processor CPU and garbage is not collected. Threads that
 a profiler or the driver starts are not bound: they are started outside.
 
-With PROTON_BENCH_PLAYED set, the launches are played by the libcupti of tests/fake, which
+With PROTON_BENCH_FAKE set, the launches go to the libcupti of tests/fake, which
 PROTON_CUPTI_PATH names; that tries the scripts out and measures nothing of interest.
 """
 
@@ -56,7 +56,7 @@ def triton_launcher() -> tuple[Callable[[int], None], Callable[[], None]]:
     return launch, torch.cuda.synchronize
 
 
-class PlayedLaunch(ctypes.Structure):
+class FakeLaunch(ctypes.Structure):
     """The beginning of struct fake_launch of tests/fake/fake_cupti.h; the rest is zero."""
 
     _fields_ = [
@@ -73,7 +73,7 @@ class PlayedLaunch(ctypes.Structure):
 
 
 class LazyDict:
-    """What Triton hands to its hooks."""
+    """The argument that Triton passes to its hooks."""
 
     __module__ = "triton.compiler.compiler"
 
@@ -82,19 +82,19 @@ class LazyDict:
         self.extras = [(describe, ((1,), None, {}))]
 
 
-def played_launcher() -> tuple[Callable[[int], None], Callable[[], None]]:
-    """The same with the played libcupti."""
+def fake_launcher() -> tuple[Callable[[int], None], Callable[[], None]]:
+    """The same with the fake libcupti."""
     from triton_proton.hooks import HookManager
 
     cuLaunchKernel = 307  # its number as a driver call
     library = ctypes.CDLL(os.environ["PROTON_CUPTI_PATH"])
-    played = PlayedLaunch(cuLaunchKernel, b"empty", 1, 0, 7, 1, 1000, 2000)
+    described = FakeLaunch(cuLaunchKernel, b"empty", 1, 0, 7, 1, 1000, 2000)
 
     def launch(count: int) -> None:
         for _ in range(count):
             metadata = LazyDict()
             HookManager.enter(metadata)
-            library.fake_launch(ctypes.byref(played))
+            library.fake_launch(ctypes.byref(described))
             HookManager.exit(metadata)
 
     return launch, lambda: None
@@ -125,8 +125,8 @@ def profilers(side: str, library: str) -> tuple[Callable[..., Any], Callable[[An
 def main() -> None:
     side, cpu = sys.argv[1], int(sys.argv[2])
     everywhere = os.sched_getaffinity(0)
-    is_played = "PROTON_BENCH_PLAYED" in os.environ
-    launch, wait = played_launcher() if is_played else triton_launcher()
+    is_fake = "PROTON_BENCH_FAKE" in os.environ
+    launch, wait = fake_launcher() if is_fake else triton_launcher()
     start, stop = profilers(side, sys.argv[3] if len(sys.argv) > 3 else "")
 
     def timed(count: int) -> float:
@@ -142,7 +142,7 @@ def main() -> None:
         return took / count * 1e6
 
     launch(2000)
-    gc.freeze()  # what torch has made need not be gone through at each loop
+    gc.freeze()  # torch's objects need not be traversed at each loop
     print("ready", flush=True)
     for line in sys.stdin:
         turn = json.loads(line)

@@ -1,6 +1,6 @@
 /*
  * A recorded profile of a given size, for bench/viewer.py: steps of 100 layers of 100 operators,
- * each with its kernel, flops and bytes, so that about half of the nodes are kernels.
+ * each with its kernel, flops and bytes. About half of the nodes are kernels.
  *
  * usage: make_nodes DIRECTORY NODES FORMAT    writes DIRECTORY/nodes.FORMAT
  */

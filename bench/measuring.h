@@ -1,12 +1,12 @@
-/* What the benchmarks share: their command line, figures, and how they fail. */
+/* Common parts of the C benchmarks: command line, figures, errors. */
 #ifndef BENCH_MEASURING_H
 #define BENCH_MEASURING_H
 
 #define ROUNDS_MAX 101
 
-/* Says what is wrong on standard error and ends the program with status 2. */
+/* Prints an error message and ends the program with status 2. */
 void die(const char *what) __attribute__((noreturn));
-/* How often to measure: what the command line says, `usual` where that is NULL or no sense. */
+/* Number of measurements from the command line; `usual` if it is NULL or invalid. */
 int rounds_of(const char *text, int usual);
 /* One figure, "name<TAB>unit<TAB>value". */
 void print_figure(const char *name, const char *unit, double value);

@@ -3,7 +3,7 @@
     python bench/program_side.py OPTIONS
 
 OPTIONS is a JSON object: `profiler`, null or "ours", "upstream" or "floor" (bare CUPTI: the
-functions of `library`, see cupti_floor.h); `start`, "early" (before CUDA is initialised) or "late"
+functions of `library`, see cupti_floor.h); `start`, "early" (before CUDA is initialized) or "late"
 (after a warm-up); `options` of the session; `works`, of which `step` is a training step and
 `launch` the launch of an empty Triton kernel; `cpu`. A profiler that is not started here may come
 from outside, as with the `proton` command.
@@ -13,10 +13,10 @@ Each line on standard input asks for a turn: {"work": W, "count": N}. The answer
 and wall time with the end of the work on the GPU. The end of the input ends the process; floor's
 leaves the number of its records in the file `recorded`.
 
-While a work is timed, its thread stays on processor `cpu` and garbage is not collected. A step does
-its backward pass on this thread as well, so that one thread makes all launches.
+While a work is timed, its thread stays on processor `cpu` and garbage is not collected. A step
+does its backward pass on this thread as well: one thread makes all launches.
 
-With PROTON_BENCH_PLAYED set the launches are those of tests/fake, as in launch_side.py.
+With PROTON_BENCH_FAKE set the launches are those of tests/fake, as in launch_side.py.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from collections.abc import Callable
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PLAYED_STEP = 100  # launches
+FAKE_STEP = 100  # launches
 WARM_UP = {"step": (10, 1), "launch": (2000, 200)}  # before the first turn, before each
 
 
-def played_driver() -> None:
-    """What the driver does when it is initialised: enter the library that a variable names."""
+def load_injection_library() -> None:
+    """Loads the library that CUDA_INJECTION64_PATH names, as the driver does in cuInit()."""
     path = os.environ.get("CUDA_INJECTION64_PATH")
     if path:
         ctypes.CDLL(path).InitializeInjection()
 
 
-def played_works() -> tuple[dict[str, Callable[[int], None]], Callable[[], None]]:
-    played_driver()
-    launch, wait = launch_side.played_launcher()
-    return {"step": lambda count: launch(count * PLAYED_STEP), "launch": launch}, wait
+def fake_works() -> tuple[dict[str, Callable[[int], None]], Callable[[], None]]:
+    load_injection_library()
+    launch, wait = launch_side.fake_launcher()
+    return {"step": lambda count: launch(count * FAKE_STEP), "launch": launch}, wait
 
 
 def real_works(names: list[str]) -> tuple[dict[str, Callable[[int], None]], Callable[[], None]]:
@@ -97,12 +97,12 @@ def make_starter(asked: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[An
 def main() -> None:
     asked = json.loads(sys.argv[1])
     everywhere = os.sched_getaffinity(0)
-    is_played = "PROTON_BENCH_PLAYED" in os.environ
-    if not is_played:
-        import torch  # noqa: F401  so that all sides find the same libcupti
+    is_fake = "PROTON_BENCH_FAKE" in os.environ
+    if not is_fake:
+        import torch  # noqa: F401  all sides find the same libcupti
     start, stop = make_starter(asked)
     session = start() if asked["start"] == "early" else None
-    works, wait = played_works() if is_played else real_works(asked["works"])
+    works, wait = fake_works() if is_fake else real_works(asked["works"])
 
     def timed(work: Callable[[int], None], count: int) -> tuple[float, float]:
         gc.collect()
@@ -127,7 +127,7 @@ def main() -> None:
         work(WARM_UP[name][0])
     wait()
     gc.collect()
-    gc.freeze()  # what torch has made need not be gone through at each turn
+    gc.freeze()  # torch's objects need not be traversed at each turn
     print("ready", flush=True)
     for line in sys.stdin:
         turn = json.loads(line)

@@ -36,7 +36,7 @@ print(next((file for file in sorted(files) if "/libcupti.so" in file), ""))
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What a side is: how the program is started, and what it starts itself."""
+    """Definition of a side: how the program is started, and which profiler it starts itself."""
 
     profiler: Optional[str] = None
     start: str = "late"
@@ -74,7 +74,7 @@ class Programs:
         self.environment["PROTON_QUIET"] = "1"
 
     def use_one_cupti(self) -> None:
-        """All sides of ours get the libcupti that torch brings, however early they start."""
+        """All sides with Proton get the libcupti of torch, however early they start."""
         if "PROTON_CUPTI_PATH" in self.environment:
             return
         found = subprocess.run(
@@ -85,7 +85,7 @@ class Programs:
             self.environment["PROTON_CUPTI_PATH"] = found
 
     def start(self, name: str, directory: str) -> Side:
-        """A process of the case `name`, with a directory of its own."""
+        """A process of the case `name`, with its own directory."""
         case = self.cases[name]
         asked = {
             "profiler": case.profiler,

@@ -1,4 +1,4 @@
-"""What finding the Python call path of a launch costs, against formatting it as text each time.
+"""Benchmark of finding a launch's Python call path, against formatting it as text each time.
 
     python bench/python_context.py [--rounds N] [--write]
 
@@ -6,7 +6,7 @@ Needs the installed package and a C compiler (for bench/plain_walk.c). `plain` f
 "file:line@function" for each frame at each launch; `floor` walks the frames through the public
 interface and does nothing more; `ours` gives the number of the context, as a session with context
 "python" asks for it. All are called from Python at the depth named, in rounds that take turns;
-medians of the rounds, and the distance between the quartiles of ours as noise. --write stores
+medians of the rounds; noise is the distance between the quartiles of `ours`. --write stores
 bench/results/python_context.json.
 """
 
@@ -52,7 +52,7 @@ def build_plain_walk(directory: str) -> ModuleType:
 
 
 def make_caller(depth: int) -> Callable[..., float]:
-    """A function that is `depth` frames deep, each of its own code, when it runs the loop."""
+    """A function that is `depth` frames deep, each with different code, when it runs the loop."""
     lines = ["def f0(work, count, clock):"]
     lines += [
         "    start = clock()",
@@ -70,7 +70,7 @@ def make_caller(depth: int) -> Callable[..., float]:
 
 def measure(plain_walk: ModuleType, depth: int, rounds: int, count: int) -> dict[str, object]:
     """One row: nanoseconds per call at `depth` frames."""
-    base = plain_walk.frames()  # what is below the caller is walked too
+    base = plain_walk.frames()  # the frames below the caller are walked too
     caller = make_caller(max(1, depth - base))
     works = {
         "plain": plain_walk.strings,

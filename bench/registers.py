@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What records cost in registers: a table of the kernels in tests/python/intra_shapes.py.
+"""Register usage of records: a table of the kernels in tests/python/intra_shapes.py.
 
 Every kernel for every architecture it is for, without and with records, assembled by the ptxas and
 the LLVM of the Triton that Python finds; nothing runs, so no GPU is needed and the figures are the
@@ -38,7 +38,7 @@ from intra_support import (
 
 
 def load(case: Case, arch: str, cache: Path | None) -> Compiled | str:
-    """The kernel's LLVM IR, from `cache` if it is there; a sentence if there is none."""
+    """The kernel's LLVM IR, from `cache` if it is there; an error message if there is none."""
     file = cache / f"{triton.__version__}-{case.name}-{arch}.json" if cache else None
     if file and file.exists():
         known = json.loads(file.read_text())
@@ -104,7 +104,7 @@ def row(case: Case, arch: str, words: dict[str, str], arguments: argparse.Namesp
     more = records["registers"] - plain["registers"]
     print(
         f"{case.name:20} {arch:7} {plain['registers']:4} {records['registers']:4} {more:+4}  "
-        f"{memory(plain):4} {memory(records):4}  ring {result.layout['ring'][0]:>5}"
+        f"{memory(plain):4} {memory(records):4}  ring buffer {result.layout['ring'][0]:>5}"
         f"{'  <--' if more > 6 or memory(records) > memory(plain) else ''}",
         flush=True,
     )

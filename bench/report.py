@@ -1,11 +1,11 @@
 """Results of benchmarks: rows as bench/results/*.json keeps them, printed and written.
 
 A row is a dict with the keys work, unit, plain, ours, upstream, floor, noise, target and met; None
-where a column does not apply. `noise` is a share, `target` a sentence, `met` what came of it.
+where a column does not apply. `noise` is a share, `target` a text, `met` whether it was reached.
 
     python bench/report.py NAME [WORD]
 
-prints the rows of bench/results/NAME.json whose work contains WORD as the table of README has them.
+prints the rows of bench/results/NAME.json with WORD in their work, as in README's table.
 """
 
 from __future__ import annotations

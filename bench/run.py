@@ -1,10 +1,10 @@
-"""What recording costs on the host: runs every host-side benchmark and prints one table.
+"""Benchmark of recording on the host: runs every host-side benchmark and prints one table.
 
     python bench/run.py [--rounds N] [--write] [--build DIR]
 
 Needs the installed package, Meson and a C compiler. `ours` is the median over the rounds; `noise`
-is how far two runs of the same program lay apart, as a share of the smaller. Rounds of the two
-runs take turns, so that a machine that changes its pace changes both. --write stores
+is the difference between two runs of the same program, as a share of the smaller. Rounds of the
+two runs alternate: a machine that changes its pace changes both. --write stores
 bench/results/host.json; bench/python_context.py is run with the same flags and keeps its own file.
 """
 
@@ -25,7 +25,7 @@ import report
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 
-# What a figure must be at most, and where that is written down as a sentence.
+# Upper limit of each figure, and the text of the target.
 TARGETS = {
     "scope enter+exit, by name": (150.0, "at most 150 ns from C"),
     "scope enter+exit, by frame": (150.0, "at most 150 ns from C"),
@@ -82,7 +82,7 @@ def run_python(scratch: str) -> list[tuple[str, str, float]]:
         work()
         return timeit.timeit(work, number=count) / count * 1e9
 
-    call = ns(plain)  # what the measuring function's own call costs is taken off
+    call = ns(plain)  # minus the cost of calling the measuring function
     rows = [("with scope(name): pass, from Python, nothing live", "ns", ns(with_scope) - call)]
     session = proton.start(os.path.join(scratch, "python"), backend="host")
     rows += [
@@ -96,7 +96,7 @@ def run_python(scratch: str) -> list[tuple[str, str, float]]:
 
 
 def show_progress(text: str) -> None:
-    """One line that replaces the one before, where somebody looks."""
+    """A progress line that replaces the previous one, on a terminal."""
     if sys.stderr.isatty():
         print(f"\r{text:<20}\r", end="", file=sys.stderr, flush=True)
 

@@ -1,9 +1,9 @@
-"""What a trace costs: recording events, and writing a million of them.
+"""Benchmark of traces: recording events, and writing a million of them.
 
     python bench/trace.py [--rounds N] [--write] [--build DIR]
 
-Needs the installed package, Meson and a C compiler. `ours` is the median of two runs whose rounds
-take turns, `noise` how far they lay apart. --write stores bench/results/trace.json. Upstream's
+Needs the installed package, Meson and a C compiler. `ours` is the median of two runs with
+alternating rounds, `noise` their difference. --write stores bench/results/trace.json. Upstream's
 profiler records traces with GPU backends only, so its column is empty.
 """
 

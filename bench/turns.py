@@ -1,9 +1,9 @@
-"""Sides that take turns: processes that measure when they are told to, and what the turns say.
+"""Sides that take turns: processes that measure on request, and statistics of their turns.
 
 A side is a process. In a round each side has a new process; while all of them run, they take their
-turns one at a time, in an order that changes. Two sides are compared within a round, so that a
-machine that changes its pace changes both, and over the rounds, so that what a process happens to
-get (addresses, pages) averages out.
+turns one at a time, in an order that changes. Two sides are compared within a round, because a
+machine that changes its pace changes both, and over the rounds, because this averages out random
+effects in a process (addresses, pages).
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def take_round(
 ) -> Round:
     """
     One process per side, and what the sides that did not fail answered. `requests` has a request
-    for each work; `check` looks at what a side has left behind.
+    for each work; `check` examines the files that a side has written.
     """
     order = random.Random(seed)
     sides: dict[str, Side] = {}
@@ -166,7 +166,7 @@ def take_round(
 
 
 def difference(one: Turns, other: Turns, work: str, figure: int) -> float:
-    """What a process takes more than another of its round, as a share: the median of the turns."""
+    """Extra time of a process over another of its round, as a share: the median of the turns."""
     pairs = zip(one[work], other[work])
     return math.expm1(statistics.median(math.log(a[figure] / b[figure]) for a, b in pairs))
 

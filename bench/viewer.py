@@ -9,8 +9,8 @@ the file's size.
 
 Triton's viewer reads JSON with llnl-hatchet and works on its data frame. That part is done here
 with llnl-hatchet itself: from_literal(), update_inclusive_columns(), and two derived columns. It is
-measured at a smaller size (--upstream-nodes), because it takes minutes at a million, and stands in
-rows of its own; the native viewer's time at that size is beside it.
+measured at a smaller size (--upstream-nodes), because it takes minutes at a million, and has its
+own rows; the native viewer's time at that size is next to it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def run(command: list[str]) -> tuple[float, int]:
 
 
 def measure(command: list[str], rounds: int) -> tuple[float, float, int]:
-    """The median, the spread between rounds as a share of the least, and memory."""
+    """The median, the spread between rounds as a share of the minimum, and memory."""
     runs = [run(command) for _ in range(rounds)]
     seconds = [one[0] for one in runs]
     return statistics.median(seconds), max(seconds) / min(seconds) - 1, max(one[1] for one in runs)

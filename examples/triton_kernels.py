@@ -3,8 +3,8 @@
     proton -n block -k triton triton_kernels.py
     proton-viewer -m time/ms,gflop16/s block.hatchet
 
-It has what a profile is made of: kernels that say how much they compute and move
-(launch_metadata), nested scopes, a loop, metrics of its own and a state. It runs on a GPU if
+It shows all parts of a profile: kernels that report how much they compute and move
+(launch_metadata), nested scopes, a loop, user-defined metrics and a state. It runs on a GPU if
 there is one, otherwise in Triton's interpreter on the CPU, where it is slow but works the same.
 The result is compared with PyTorch's.
 """
@@ -27,8 +27,8 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 # --------------------------------------------------------------------------------- softmax
-# What launch_metadata returns is recorded with the kernel: its name, operations (flops16: of 16
-# bits, flops32: of 32) and the bytes it has to move. The hook has to be on: proton -k triton.
+# The result of launch_metadata is recorded with the kernel: its name, operations (flops16: of 16
+# bits, flops32: of 32) and the bytes it has to move. This needs the hook: proton -k triton.
 
 
 def softmax_metadata(grid, metadata, args):
@@ -136,7 +136,7 @@ def matmul(a, b, block=64):
 
 
 class Block:
-    """One attention head and one linear layer, each behind a layer norm."""
+    """One attention head and one linear layer, each after a layer norm."""
 
     def __init__(self, width):
         def weights(*shape):
@@ -193,7 +193,7 @@ def main():
     with proton.scope("warm-up"):
         layers[0].forward(x)
 
-    # The property stays as it is; tokens add up: over the steps, and into the scopes around.
+    # The property is not summed; tokens are, over the steps and into the enclosing scopes.
     with proton.scope("model", {"width (pty)": options.width}):
         for _ in range(options.steps):
             with proton.cpu_timed_scope("step", {"tokens": options.rows}):

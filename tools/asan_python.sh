@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Python with the extension of a build with sanitizers (make sanitize), taken from where it was
 # built. Its allocations are the C library's, which AddressSanitizer watches. Leaks are not looked
-# for: Python leaves some of its own at its end, and torch and Triton more.
+# for: Python itself leaks some at its end, and torch and Triton more.
 # Usage: PROTON_TEST_BUILD=BUILD asan_python.sh ARGUMENT...
 set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)

@@ -17,7 +17,7 @@ WARNINGS = "-pedantic -Wall -Wextra -Wconversion -Werror".split()
 
 def compile_alone(compiler, language, standard, include, header):
     """The compiler's messages, or None if it has none."""
-    # Twice, so that a missing include guard is found as well.
+    # Twice: this also finds a missing include guard.
     source = f"#include <libproton/{header}>\n" * 2
     command = [compiler, "-x", language, f"-std={standard}", *WARNINGS, "-I", str(include)]
     command += ["-fsyntax-only", "-"]

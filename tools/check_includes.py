@@ -48,7 +48,7 @@ def room_of(path):
 
 
 def problem_with(root, path, room, quote, header):
-    """What is wrong with one include, or None."""
+    """The error in one include, or None."""
     own = path.parent.as_posix()
     for pattern, place, why in RESERVED:
         is_home = path.is_relative_to(place) or room in ("tests", "bench")

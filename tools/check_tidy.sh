@@ -8,8 +8,8 @@ if ! command -v clang-tidy >/dev/null; then
     echo "check_tidy: skipped, clang-tidy is not installed"
     exit 0
 fi
-# gcc's own flags in the compile commands are not clang's concern, and clang's count of suppressed
-# warnings is nobody's.
+# clang ignores gcc's own flags in the compile commands; its count of suppressed warnings is
+# dropped.
 git ls-files 'src/*.c' |
     xargs -P "$(nproc)" -n 4 clang-tidy -p "$build" --quiet \
         --extra-arg=-Wno-unknown-warning-option 2>/dev/null

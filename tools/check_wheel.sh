@@ -1,5 +1,5 @@
 #!/bin/bash
-# Build the wheel as pip does for a user, in an environment of its own, install it and look at it:
+# Build the wheel as pip does for a user, in a new environment, install it and check it:
 # no compiler warning, the right files, nothing needed but libc, the commands start.
 # Usage: check_wheel.sh [PYTHON]
 set -euo pipefail

@@ -17,12 +17,12 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-# A test that waits for ever must not do so for the whole run: where it stands is printed after the
-# first time, and the run is ended after the second. Seconds; a full run takes some 100.
+# A test that hangs must not hang the whole run: its stack is printed after the first time, and
+# the run is ended after the second. Seconds; a full run takes about 100.
 STUCK_AFTER = 240
 PYTEST_LIMIT = 1200
 
-# What `meson test` calls a result that is no failure.
+# Results of `meson test` that are not failures.
 GOOD = {"OK", "SKIP", "EXPECTEDFAIL"}
 
 
@@ -82,7 +82,7 @@ def run_meson(build, suites, total):
 
 
 def build_programs(build):
-    """What Python tests run; "meson test" builds only what its own tests need."""
+    """Builds the programs that Python tests run; "meson test" builds only those of C tests."""
     ninja = Path(sys.executable).parent / "ninja"
     command = [str(ninja) if ninja.exists() else "ninja", "--quiet", "-C", str(build)]
     return subprocess.run([*command, "test-programs"]).returncode == 0
@@ -122,7 +122,7 @@ def main():
         total.failed += 1
     if options.pytest:
         run_pytest(options.pytest, options.tests, options.build, total)
-    # On a line of its own: what a test program writes last may not end with one.
+    # After a line break: the last output of a test program may lack one.
     print(f"\n{total}")
     return 1 if total.failed or not total.passed else 0
 

@@ -22,7 +22,7 @@ TRITON = ["torch==2.13.0", "triton>=3.6"]
 
 
 def say(text):
-    """One line about what happens, for it may take minutes."""
+    """Prints a progress line; setting up may take minutes."""
     print(f"setup: {text}", flush=True)
 
 
@@ -60,7 +60,7 @@ def make_venv(venv):
         options.append("--system-site-packages")
     run_quietly([sys.executable, "-m", "venv", *options, str(venv)], f"cannot make {venv}")
     if has_triton() and sys.prefix != sys.base_prefix:
-        # "system" means the base installation; what this environment has is added by path.
+        # "system" means the base installation; this environment's packages are added by path.
         paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
         lib = venv / "lib" / f"python{version}" / "site-packages"
         (lib / "chosen_python.pth").write_text("\n".join(sorted(paths)) + "\n")
@@ -87,7 +87,7 @@ def main():
     if sys.argv[2] == "tools":
         make_venv(venv)
         say("installing what building and testing need")
-        # The environment needs programs of its own even where the chosen Python has the modules.
+        # The environment needs its own programs even where the chosen Python has the modules.
         install(venv, ["--ignore-installed", *TOOLS])
         install(venv, TESTS)
     elif has_triton():

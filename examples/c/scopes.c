@@ -1,6 +1,6 @@
 /*
  * Profiling a C program with libproton: a session, scopes with metrics, "kernels" that run on
- * the CPU, a second session of its own, and what was recorded and lost.
+ * the CPU, a second independent session, and what was recorded and lost.
  *
  *     make
  *     ./scopes
@@ -24,7 +24,7 @@ static void fail(const char *what, const struct proton_error *err)
 }
 
 /*
- * A kernel is whatever is worth a line with count and time of its own. Frames are made once: making
+ * A kernel is any work that deserves a line with its count and time. Make frames once: making
  * one costs a search by name, using one costs nothing.
  */
 static void scale(uint32_t frame, double factor)

@@ -1,4 +1,4 @@
-"""What the examples share: the options of the tutorial, and a session that obeys them."""
+"""Command-line options of the intra-kernel examples, and a session that follows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel that nobody edits: its loads, dots, stores and loops are found by the compiler.
+"""Automatic scopes: a kernel without edits, whose loads, dots, stores and loops become scopes.
 
     python example_auto.py [--op-measure] [--warp-sampling --warp-ids 0,1] [--increase-accuracy]
 

@@ -1,4 +1,4 @@
-"""A kernel whose source says nothing of profiling, measured by editing its TTGIR.
+"""TTGIR override: a kernel without scope calls in its source, measured by editing its TTGIR.
 
     python -m triton_proton.intra dump ttgir_dump example_override.py
     python -m triton_proton.intra insert ttgir_dump --scope kernel --scope "load=tt.load"

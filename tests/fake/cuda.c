@@ -1,4 +1,4 @@
-/* The played libcuda: two devices, contexts that synchronise at once. */
+/* Fake libcuda: two devices, and contexts that synchronize at once. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,7 +21,7 @@ static _Thread_local void *stack[16];
 static _Thread_local int depth;
 static void (*_Atomic waiting)(void);
 
-static _Atomic pid_t initialised; /* the process that called cuInit() */
+static _Atomic pid_t initialized; /* the process that called cuInit() */
 
 /*
  * As the driver: the first call in a process loads what CUDA_INJECTION64_PATH names; the child of a
@@ -35,9 +35,9 @@ FAKE_EXPORT int cuInit(unsigned flags)
 	void *symbol;
 
 	(void)flags;
-	if (initialised)
-		return initialised == getpid() ? 0 : CUDA_E_NOT_INITIALIZED;
-	initialised = getpid();
+	if (initialized)
+		return initialized == getpid() ? 0 : CUDA_E_NOT_INITIALIZED;
+	initialized = getpid();
 	handle = path ? dlopen(path, RTLD_NOW) : NULL;
 	symbol = handle ? dlsym(handle, "InitializeInjection") : NULL;
 	memcpy(&initialise, &symbol, sizeof(symbol));
@@ -46,7 +46,7 @@ FAKE_EXPORT int cuInit(unsigned flags)
 	return 0;
 }
 
-int play_cuDriverGetVersion(int *version)
+int fake_cuDriverGetVersion(int *version)
 {
 	const char *told = getenv("FAKE_CUDA_VERSION");
 
@@ -54,13 +54,13 @@ int play_cuDriverGetVersion(int *version)
 	return 0;
 }
 
-int play_cuDeviceGet(int *device, int ordinal)
+int fake_cuDeviceGet(int *device, int ordinal)
 {
 	*device = ordinal;
 	return ordinal < 2 ? 0 : 101;
 }
 
-int play_cuDeviceGetAttribute(int *value, int attribute, int device)
+int fake_cuDeviceGetAttribute(int *value, int attribute, int device)
 {
 	switch (attribute) {
 	case CUDA_ATTRIBUTE_CC_MAJOR:
@@ -80,19 +80,19 @@ int play_cuDeviceGetAttribute(int *value, int attribute, int device)
 	}
 }
 
-int play_cuDeviceGetCount(int *count)
+int fake_cuDeviceGetCount(int *count)
 {
 	*count = 2;
-	return initialised == getpid() ? 0 : CUDA_E_NOT_INITIALIZED;
+	return initialized == getpid() ? 0 : CUDA_E_NOT_INITIALIZED;
 }
 
-int play_cuDeviceGetName(char *name, int length, int device)
+int fake_cuDeviceGetName(char *name, int length, int device)
 {
 	snprintf(name, (size_t)length, "Fake GPU %d", device);
 	return 0;
 }
 
-int play_cuCtxPushCurrent_v2(void *context)
+int fake_cuCtxPushCurrent_v2(void *context)
 {
 	if (!context || depth == 16)
 		return 201;
@@ -100,7 +100,7 @@ int play_cuCtxPushCurrent_v2(void *context)
 	return 0;
 }
 
-int play_cuCtxPopCurrent_v2(void **context)
+int fake_cuCtxPopCurrent_v2(void **context)
 {
 	if (!depth)
 		return 201;
@@ -108,7 +108,7 @@ int play_cuCtxPopCurrent_v2(void **context)
 	return 0;
 }
 
-int play_cuCtxSynchronize(void)
+int fake_cuCtxSynchronize(void)
 {
 	void (*wait)(void) = atomic_load(&waiting);
 	unsigned i = 0;

@@ -1,6 +1,6 @@
 /*
- * The part of the fake libcuda that metrics in device memory need: device memory is host memory,
- * and the only kernel there is appends to a ring as src/backend/cuda/append_kernel.h does.
+ * Fake libcuda, the part for device metrics: device memory is host memory,
+ * and the only kernel appends to a ring buffer as src/backend/cuda/append_kernel.h does.
  *
  * Environment: FAKE_CUDA_FAIL, "name=code": that entry point fails with the code.
  */
@@ -44,7 +44,7 @@ static uint64_t lost;
 static _Atomic uint32_t unsafe_calls;
 static _Thread_local int mode; /* 0: the default, in which a capture forbids much */
 
-int play_failure(const char *name)
+int fake_failure(const char *name)
 {
 	const char *wanted = getenv("FAKE_CUDA_FAIL");
 	size_t length = strlen(name);
@@ -58,7 +58,7 @@ static int unsafe(const char *name)
 {
 	if (atomic_load(&capture_status) && mode != 2)
 		atomic_fetch_add(&unsafe_calls, 1);
-	return play_failure(name);
+	return fake_failure(name);
 }
 
 /* ------------------------------------------------------------------ the kernel */
@@ -131,27 +131,27 @@ FAKE_EXPORT uint32_t fake_unsafe_calls(void)
 FAKE_EXPORT int cuCtxGetCurrent(void **context)
 {
 	*context = getenv("FAKE_CUDA_NO_CONTEXT") ? NULL : &the_context;
-	return play_failure("cuCtxGetCurrent");
+	return fake_failure("cuCtxGetCurrent");
 }
 
 FAKE_EXPORT int cuCtxGetId(void *context, uint64_t *id)
 {
 	*id = (uintptr_t)context;
-	return play_failure("cuCtxGetId");
+	return fake_failure("cuCtxGetId");
 }
 
 FAKE_EXPORT int cuStreamGetCtx(void *stream, void **context)
 {
 	(void)stream;
 	*context = &the_context;
-	return play_failure("cuStreamGetCtx");
+	return fake_failure("cuStreamGetCtx");
 }
 
 FAKE_EXPORT int cuStreamIsCapturing(void *stream, int *status)
 {
 	*status = (uintptr_t)stream == atomic_load(&captured_stream) ? atomic_load(&capture_status)
 								     : 0;
-	return play_failure("cuStreamIsCapturing");
+	return fake_failure("cuStreamIsCapturing");
 }
 
 FAKE_EXPORT int cuThreadExchangeStreamCaptureMode(int *wanted)
@@ -160,12 +160,12 @@ FAKE_EXPORT int cuThreadExchangeStreamCaptureMode(int *wanted)
 
 	mode = *wanted;
 	*wanted = old;
-	return play_failure("cuThreadExchangeStreamCaptureMode");
+	return fake_failure("cuThreadExchangeStreamCaptureMode");
 }
 
 FAKE_EXPORT int cuModuleLoadData(void **module, const void *image)
 {
-	*module = play_calibrate_module(image);
+	*module = fake_calibrate_module(image);
 	if (!*module)
 		*module = &the_context;
 	return strncmp(image, ".version", 8) == 0 ? unsafe("cuModuleLoadData") : INVALID_VALUE;
@@ -203,7 +203,7 @@ FAKE_EXPORT int cuMemHostUnregister(void *memory)
 FAKE_EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned flags)
 {
 	*address = (uintptr_t)memory;
-	return flags ? INVALID_VALUE : play_failure("cuMemHostGetDevicePointer_v2");
+	return flags ? INVALID_VALUE : fake_failure("cuMemHostGetDevicePointer_v2");
 }
 
 FAKE_EXPORT int cuPointerGetAttribute(void *data, int attribute, uint64_t address)
@@ -218,7 +218,7 @@ static int launch_calibration(uint64_t buffer)
 {
 	if (on_launch)
 		on_launch(false, 0);
-	play_calibrate_launch(buffer);
+	fake_calibrate_launch(buffer);
 	return 0;
 }
 
@@ -228,7 +228,7 @@ FAKE_EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y,
 {
 	struct append append;
 	bool is_captured = capture_status && (uintptr_t)stream == atomic_load(&captured_stream);
-	int code = play_failure("cuLaunchKernel");
+	int code = fake_failure("cuLaunchKernel");
 
 	if (code)
 		return code;

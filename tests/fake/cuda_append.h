@@ -1,11 +1,11 @@
-/* What a test tells the fake libcuda about streams, captures and the appending kernel. */
+/* Controls of the fake libcuda: streams, captures and the kernel that appends metric values. */
 #ifndef TESTS_FAKE_CUDA_APPEND_H
 #define TESTS_FAKE_CUDA_APPEND_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What happens when a kernel is launched: the test plays CUPTI. `node` counts captured kernels. */
+/* Called at each kernel launch: the test acts as CUPTI. `node` counts captured kernels. */
 typedef void (*fake_on_launch_fn)(bool is_captured, uint32_t node);
 
 void fake_set_on_launch(fake_on_launch_fn on_launch);

@@ -1,7 +1,7 @@
 /*
- * The part of the fake libcuda that runs src/backend/intra/calibrate_kernel.h: a processor
- * whose clock goes on when it is read and when a record is stored. The first launches take three
- * times as long, as without caches, and every eighth ends without a trace.
+ * Fake libcuda, the part that runs src/backend/intra/calibrate_kernel.h: an SM with a clock that
+ * advances when it is read and when a record is stored. The first launches take three times as
+ * long, as with cold caches, and every eighth writes no records.
  */
 #include "fake/cuda_calibrate.h"
 
@@ -46,7 +46,7 @@ FAKE_EXPORT uint32_t fake_calibrations(void)
 	return atomic_load(&launches);
 }
 
-void *play_calibrate_module(const char *image)
+void *fake_calibrate_module(const char *image)
 {
 	return strcmp(image, calibrate_kernel) == 0 && *calibrate_layout ? &the_module : NULL;
 }
@@ -76,7 +76,7 @@ static void outer(struct processor *processor, enum code code, uint32_t empties)
 	store(processor, code, start, read_clock(processor));
 }
 
-void play_calibrate_launch(uint64_t buffer)
+void fake_calibrate_launch(uint64_t buffer)
 {
 	uint32_t number = atomic_fetch_add(&launches, 1);
 	double slowness = number < SLOW_LAUNCHES ? 3 : 1;

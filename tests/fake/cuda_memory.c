@@ -111,7 +111,7 @@ FAKE_EXPORT int cuStreamCreate(void **stream, unsigned flags)
 	int code;
 
 	MAY_FAIL("cuStreamCreate");
-	code = play_failure("cuStreamCreate");
+	code = fake_failure("cuStreamCreate");
 	if (code)
 		return code;
 	*stream = malloc(1);
@@ -128,7 +128,7 @@ FAKE_EXPORT int cuStreamDestroy_v2(void *stream)
 FAKE_EXPORT int cuStreamSynchronize(void *stream)
 {
 	MAY_FAIL("cuStreamSynchronize");
-	return stream ? play_failure("cuStreamSynchronize") : 1;
+	return stream ? fake_failure("cuStreamSynchronize") : 1;
 }
 
 FAKE_EXPORT int cuStreamQuery(void *stream)
@@ -136,7 +136,7 @@ FAKE_EXPORT int cuStreamQuery(void *stream)
 	int result;
 
 	pthread_mutex_lock(&lock);
-	result = is_held ? NOT_READY : play_failure("cuStreamQuery");
+	result = is_held ? NOT_READY : fake_failure("cuStreamQuery");
 	pthread_mutex_unlock(&lock);
 	return stream ? result : 1;
 }
@@ -190,12 +190,12 @@ FAKE_EXPORT int cuEventSynchronize(void *event)
 	return 0;
 }
 
-/* The size lies before the memory, which is filled with what nobody expects. */
+/* The size is stored before the memory, which is filled with an unlikely byte. */
 FAKE_EXPORT int cuMemAlloc_v2(uint64_t *address, size_t bytes)
 {
 	uint8_t *memory;
 	bool is_full;
-	int code = play_failure("cuMemAlloc");
+	int code = fake_failure("cuMemAlloc");
 
 	MAY_FAIL("cuMemAlloc_v2");
 	if (code)
@@ -248,7 +248,7 @@ FAKE_EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void
 	if (on_memory)
 		on_memory();
 	memcpy(to, (const void *)(uintptr_t)from, bytes);
-	return stream ? play_failure("cuMemcpyDtoHAsync") : 1;
+	return stream ? fake_failure("cuMemcpyDtoHAsync") : 1;
 }
 
 FAKE_EXPORT int cuMemsetD8Async(uint64_t address, unsigned char value, size_t count, void *stream)
@@ -258,7 +258,7 @@ FAKE_EXPORT int cuMemsetD8Async(uint64_t address, unsigned char value, size_t co
 	if (on_memory)
 		on_memory();
 	memset((void *)(uintptr_t)address, value, count);
-	return play_failure("cuMemsetD8Async");
+	return fake_failure("cuMemsetD8Async");
 }
 
 /* CUDA_MEMCPY2D, from the host to a device. */

@@ -1,9 +1,9 @@
 /*
- * Graphs of the played libcupti. Handles are ids: a node's upper half is the id of its graph, and
- * an executable graph is a graph whose nodes are clones. Child graphs and bodies of conditional
- * nodes are embedded: graphs of their own, with ids of their own, that go when the graph around
- * them goes, and whose nodes are cloned when that is. Events come as the driver sends them: on the
- * calling thread, between its own begin and end events where it has them.
+ * Graphs of the fake libcupti. Handles are ids: the upper half of a node's id is its graph's id.
+ * An executable graph is a graph of cloned nodes. Child graphs and bodies of conditional nodes
+ * are embedded: graphs with their own ids that are destroyed and cloned together with the graph
+ * that contains them. Events come as from the driver: on the calling thread, and between the
+ * driver's begin and end events where it has them.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,7 +21,7 @@ struct graph {
 	_Atomic uint32_t id;     /* 0: this place is free; stored last */
 	_Atomic uint32_t parent; /* index + 1 of the graph around; 0: none */
 	uint32_t nodes;
-	bool is_conditional; /* the body of a conditional node: runs only if it is told to */
+	bool is_conditional; /* the body of a conditional node: runs only on request */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for taking a place */
@@ -138,7 +138,7 @@ FAKE_EXPORT uint64_t fake_graph_capture_kernel(uint32_t graph, const char *name)
 	return node;
 }
 
-/* A node that holds a graph: what is embedded comes between its begin and end events. */
+/* A node with an embedded graph: the graph's events come between its begin and end. */
 static uint32_t add_embedded(uint32_t graph, int node_type)
 {
 	uint32_t around = find(graph);
@@ -265,19 +265,19 @@ FAKE_EXPORT void fake_graph_event(uint32_t event, uint64_t node, uint64_t origin
 		    });
 }
 
-int play_cuptiGetGraphNodeId(void *node, uint64_t *id)
+int fake_cuptiGetGraphNodeId(void *node, uint64_t *id)
 {
 	*id = (uint64_t)(uintptr_t)node;
 	return CUPTI_OK;
 }
 
-int play_cuptiGetGraphId(void *graph, uint32_t *id)
+int fake_cuptiGetGraphId(void *graph, uint32_t *id)
 {
 	*id = (uint32_t)(uintptr_t)graph;
 	return CUPTI_OK;
 }
 
-int play_cuptiGetGraphExecId(void *graph_exec, uint32_t *id)
+int fake_cuptiGetGraphExecId(void *graph_exec, uint32_t *id)
 {
-	return play_cuptiGetGraphId(graph_exec, id);
+	return fake_cuptiGetGraphId(graph_exec, id);
 }

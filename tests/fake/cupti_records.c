@@ -1,8 +1,8 @@
 /*
- * Activity records of the played libcupti: a buffer is asked for on the application's thread,
- * filled with what is queued, newest first, and handed over on a thread of the library's own during
- * or, if told to be late, after a flush. What is declared of a record is followed by bytes that
- * newer versions appended; they are no zeros.
+ * Activity records of the fake libcupti: a buffer is asked for on the application's thread,
+ * filled with the queued records, newest first, and handed over on a thread of the library during
+ * or, if set to be late, after a flush. The declared part of a record is followed by bytes that
+ * newer versions appended; they are not zero.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,10 +16,10 @@
 
 #define RECORD_MAX 256
 #define KINDS 64
-#define OTHER_BYTES 50000 /* of the other tool's buffers: no size of ours */
+#define OTHER_BYTES 50000 /* size of the other tool's buffers; Proton uses another */
 
 struct queued {
-	uint16_t bytes; /* of the record in this version */
+	uint16_t bytes; /* size of the record in this version */
 	uint16_t given;
 	uint8_t record[RECORD_MAX];
 };
@@ -46,13 +46,13 @@ static _Atomic int handing_over;
 static _Atomic int buffers_out;
 static _Atomic size_t other_records;
 
-int play_cuptiGetTimestamp(uint64_t *timestamp_ns)
+int fake_cuptiGetTimestamp(uint64_t *timestamp_ns)
 {
 	*timestamp_ns = clock_real_ns(); /* unless it was given another clock, which takes over */
 	return CUPTI_OK;
 }
 
-int play_cuptiActivityEnable(int kind)
+int fake_cuptiActivityEnable(int kind)
 {
 	subscribe_use("cuptiActivityEnable");
 	pthread_mutex_lock(&lock);
@@ -61,7 +61,7 @@ int play_cuptiActivityEnable(int kind)
 	return CUPTI_OK;
 }
 
-int play_cuptiActivityDisable(int kind)
+int fake_cuptiActivityDisable(int kind)
 {
 	subscribe_use("cuptiActivityDisable");
 	pthread_mutex_lock(&lock);
@@ -70,7 +70,7 @@ int play_cuptiActivityDisable(int kind)
 	return CUPTI_OK;
 }
 
-int play_cuptiActivityRegisterCallbacks(cupti_buffer_requested_fn requested,
+int fake_cuptiActivityRegisterCallbacks(cupti_buffer_requested_fn requested,
 					cupti_buffer_completed_fn completed)
 {
 	subscribe_use("cuptiActivityRegisterCallbacks");
@@ -80,7 +80,7 @@ int play_cuptiActivityRegisterCallbacks(cupti_buffer_requested_fn requested,
 	return CUPTI_OK;
 }
 
-int play_cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid_bytes,
+int fake_cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid_bytes,
 				    struct cupti_activity **record)
 {
 	uint8_t *next = buffer;
@@ -93,7 +93,7 @@ int play_cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid_bytes,
 	return CUPTI_OK;
 }
 
-int play_cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *count)
+int fake_cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *count)
 {
 	(void)context;
 	(void)stream;
@@ -133,7 +133,7 @@ void records_add(const void *record, size_t bytes)
 	pthread_mutex_unlock(&lock);
 }
 
-/* A buffer from whoever is registered; NULL is an answer too, and ends versions before 12.9. */
+/* A buffer from the registered callback. NULL is allowed, but crashes versions before 12.9. */
 static bool ask(uint8_t **buffer, size_t *bytes)
 {
 	struct consumer asked;
@@ -174,7 +174,7 @@ static void complete(uint8_t *buffer, size_t bytes, size_t used)
 	atomic_fetch_sub(&buffers_out, 1);
 	if (told.completed)
 		told.completed(NULL, 0, buffer, bytes, used);
-	else /* nobody is registered any more: cuptiFinalize() came between */
+	else /* no callback is registered any more: cuptiFinalize() came between */
 		free(buffer);
 }
 
@@ -200,7 +200,7 @@ void records_prepare(void)
 		complete(buffer, bytes, 0);
 }
 
-/* What is queued now; the records that come meanwhile wait for the next flush. */
+/* Takes the records queued now; later ones wait for the next flush. */
 static struct queued *take_queue(size_t *count)
 {
 	struct queued *taken = NULL;
@@ -218,7 +218,7 @@ static struct queued *take_queue(size_t *count)
 	return taken;
 }
 
-/* One buffer's worth, from the end; what is left. */
+/* Hands over one buffer of records, from the end; returns how many are left. */
 static size_t hand_over_one(const struct queued *taken, size_t count)
 {
 	uint8_t *buffer;
@@ -257,7 +257,7 @@ static void *hand_over(void *unused)
 	return NULL;
 }
 
-int play_cuptiActivityFlushAll(uint32_t flags)
+int fake_cuptiActivityFlushAll(uint32_t flags)
 {
 	pthread_t thread;
 	uint8_t *buffer;
@@ -273,7 +273,7 @@ int play_cuptiActivityFlushAll(uint32_t flags)
 		return 1;
 	}
 	if (!(flags & CUPTI_FLUSH_FORCED) && getenv("FAKE_CUPTI_LATE_MS")) {
-		pthread_detach(thread); /* a flush is no fence */
+		pthread_detach(thread); /* a flush is not a fence */
 		return CUPTI_OK;
 	}
 	pthread_join(thread, NULL);
@@ -296,7 +296,7 @@ bool records_are_idle(void)
 /* cuptiFinalize() hands over what there is and forgets who was registered. */
 void records_reset(void)
 {
-	play_cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
+	fake_cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
 	pthread_mutex_lock(&lock);
 	memset(is_enabled, 0, sizeof(is_enabled));
 	consumer = (struct consumer){0};
@@ -345,8 +345,8 @@ static void other_requested(uint8_t **buffer, size_t *bytes, size_t *max_records
 	*max_records = 0;
 }
 
-/* As Kineto does, it lets a buffer that is not its own alone. The fake's have no mark: it tells
- * its own by the size. */
+/* Like Kineto, it ignores a buffer that is not its own. The fake recognizes its buffers by their
+ * size. */
 static void other_completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
 			    size_t valid_bytes)
 {
@@ -356,20 +356,20 @@ static void other_completed(void *context, uint32_t stream, uint8_t *buffer, siz
 	(void)stream;
 	if (bytes != OTHER_BYTES)
 		return;
-	while (play_cuptiActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_OK)
+	while (fake_cuptiActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_OK)
 		atomic_fetch_add(&other_records, 1);
 }
 
 FAKE_EXPORT void fake_other_start(void)
 {
 	atomic_store(&other_records, 0);
-	play_cuptiActivityRegisterCallbacks(other_requested, other_completed);
-	play_cuptiActivityEnable(CUPTI_KIND_CONCURRENT_KERNEL);
+	fake_cuptiActivityRegisterCallbacks(other_requested, other_completed);
+	fake_cuptiActivityEnable(CUPTI_KIND_CONCURRENT_KERNEL);
 }
 
 FAKE_EXPORT size_t fake_other_stop(void)
 {
-	play_cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
-	play_cuptiActivityDisable(CUPTI_KIND_CONCURRENT_KERNEL);
+	fake_cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
+	fake_cuptiActivityDisable(CUPTI_KIND_CONCURRENT_KERNEL);
 	return atomic_load(&other_records);
 }

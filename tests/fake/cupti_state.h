@@ -1,4 +1,4 @@
-/* Inside the played libcupti: what its files ask of each other. */
+/* Internal interface between the files of the fake libcupti. */
 #ifndef TESTS_FAKE_CUPTI_STATE_H
 #define TESTS_FAKE_CUPTI_STATE_H
 
@@ -10,7 +10,7 @@
 bool subscribe_wants(uint32_t domain, uint32_t call);
 void subscribe_tell(uint32_t domain, uint32_t call, const void *data);
 bool subscribe_is_idle(void);
-/* What a finalize leaves. */
+/* State after cuptiFinalize(). */
 void subscribe_reset(void);
 uint32_t subscribe_next_correlation(void);
 
@@ -23,9 +23,9 @@ void records_reset(void);
 void records_prepare(void);
 
 /*
- * cupti_subscribe.c: every call that the real library serves with threads of its own says so here.
- * They are not in a forked child, where such a call waits for them for ever: here it ends the child
- * with SIGABRT and a line, which a test can see.
+ * cupti_subscribe.c: called by every function that the real library serves with its own threads.
+ * A forked child lacks these threads, and such a call waits for them forever. Here it ends the
+ * child with SIGABRT and a line, which a test can see.
  */
 void subscribe_use(const char *call);
 

@@ -1,5 +1,5 @@
 /*
- * The one subscriber of the played libcupti, its callbacks, and other tools in the process that
+ * The one subscriber of the fake libcupti, its callbacks, and other tools in the process that
  * want to be it.
  */
 #include <pthread.h>
@@ -19,7 +19,7 @@ static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER; /* guards what follow
 static cupti_callback_fn callback;
 static void *callback_user;
 static bool is_enabled[DOMAINS][CALLS];
-static char other_name[64]; /* of the other tool that is subscribed */
+static char other_name[64]; /* name of the other tool that is subscribed */
 static uintptr_t handle = 0x5ab0;
 
 static _Atomic pid_t owner; /* the first process that used this library */
@@ -36,7 +36,7 @@ void subscribe_use(const char *call)
 	abort();
 }
 
-int play_cuptiGetResultString(int result, const char **text)
+int fake_cuptiGetResultString(int result, const char **text)
 {
 	static _Thread_local char buffer[32];
 
@@ -45,7 +45,7 @@ int play_cuptiGetResultString(int result, const char **text)
 	return CUPTI_OK;
 }
 
-int play_cuptiSubscribe(void **subscriber, cupti_callback_fn on_call, void *user)
+int fake_cuptiSubscribe(void **subscriber, cupti_callback_fn on_call, void *user)
 {
 	int result = CUPTI_E_MULTIPLE_SUBSCRIBERS;
 
@@ -61,13 +61,13 @@ int play_cuptiSubscribe(void **subscriber, cupti_callback_fn on_call, void *user
 	return result;
 }
 
-int play_cuptiSubscribe_v2(void **subscriber, cupti_callback_fn on_call, void *user,
+int fake_cuptiSubscribe_v2(void **subscriber, cupti_callback_fn on_call, void *user,
 			   struct cupti_subscriber_params *params)
 {
 	int result = 11; /* CUPTI_ERROR_API_NOT_IMPLEMENTED */
 
 	if (version_code() >= 130000)
-		result = play_cuptiSubscribe(subscriber, on_call, user);
+		result = fake_cuptiSubscribe(subscriber, on_call, user);
 	if (result == CUPTI_E_MULTIPLE_SUBSCRIBERS && params && params->other_name) {
 		pthread_rwlock_rdlock(&lock);
 		snprintf(params->other_name, params->other_name_bytes, "CUPTI for %s", other_name);
@@ -76,7 +76,7 @@ int play_cuptiSubscribe_v2(void **subscriber, cupti_callback_fn on_call, void *u
 	return result;
 }
 
-int play_cuptiUnsubscribe(void *subscriber)
+int fake_cuptiUnsubscribe(void *subscriber)
 {
 	int result = 1; /* CUPTI_ERROR_INVALID_PARAMETER */
 
@@ -91,7 +91,7 @@ int play_cuptiUnsubscribe(void *subscriber)
 	return result;
 }
 
-int play_cuptiEnableCallback(uint32_t enable, void *subscriber, int domain, uint32_t call)
+int fake_cuptiEnableCallback(uint32_t enable, void *subscriber, int domain, uint32_t call)
 {
 	int result = 1;
 
@@ -262,7 +262,7 @@ FAKE_EXPORT void fake_other_finalize(void)
 	records_reset();
 }
 
-int play_cuptiFinalize(void)
+int fake_cuptiFinalize(void)
 {
 	subscribe_use("cuptiFinalize");
 	fake_other_finalize();

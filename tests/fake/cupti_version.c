@@ -1,4 +1,4 @@
-/* What differs between versions of CUPTI: the version's encoding, and the sizes of records. */
+/* Differences between versions of CUPTI: the version's encoding, and the sizes of records. */
 #include <stdlib.h>
 
 #include "fake/cupti_state.h"
@@ -34,7 +34,7 @@ size_t version_record_bytes(uint32_t kind)
 	}
 }
 
-int play_cuptiGetVersion(uint32_t *version)
+int fake_cuptiGetVersion(uint32_t *version)
 {
 	*version = version_code();
 	return CUPTI_OK;

@@ -1,11 +1,11 @@
 /*
- * What a test tells the played libcupti and libcuda. The functions are found with dlsym() in the
+ * Controls of the fake libcupti and libcuda. Tests find the functions with dlsym() in the
  * library that the backend loads (unit/cuda_session.h does it for all of FAKE_CONTROLS).
  *
  * The libraries are split by idea: cupti_subscribe.c (one subscriber, its callbacks, other tools),
  * cupti_records.c (activity buffers), cupti_graphs.c (graphs that behave as the driver's),
  * cupti_version.c (what differs from version to version), cuda.c (devices and contexts), faults.c
- * (any entry point fails at any call). An entry point is played by a function play_NAME();
+ * (any entry point fails at any call). A function fake_NAME() implements an entry point;
  * make_entries.py makes the exported ones from the backend's list of symbols.
  *
  * Environment, for tests that have nothing else: FAKE_CUPTI_VERSION, what cuptiGetVersion gives
@@ -34,9 +34,9 @@ struct fake_launch {
 	uint64_t start_ns;
 	uint64_t end_ns;
 	bool is_unseen;    /* no callback, as for a launch made before the start */
-	uint64_t node_id;  /* of the kernel in a graph */
+	uint64_t node_id;  /* id of the kernel's node in a graph */
 	uint64_t captures; /* the node it becomes: the launch is captured, nothing runs */
-	int result;        /* of the call; not 0: it launched nothing */
+	int result;        /* status of the call; not 0: it launched nothing */
 	struct launch_config config;
 };
 
@@ -52,7 +52,7 @@ struct fake_launch {
 	X(void, hold, (bool is_on))                                                                \
 	/* A context is about to be destroyed. */                                                  \
 	X(void, context_destroy, (void *context))                                                  \
-	/* Nobody is subscribed and nothing is enabled. */                                         \
+	/* No tool is subscribed and nothing is enabled. */                                        \
 	X(bool, is_idle, (void))                                                                   \
 	/* Buffers asked for and not handed back. */                                               \
 	X(int, buffers_out, (void))                                                                \
@@ -62,7 +62,7 @@ struct fake_launch {
 	X(void, call, (uint32_t call, int result))                                                 \
 	/* Each entry point that hands over a callback calls this first; NULL: nothing. */         \
 	X(void, set_hook, (void (*hook)(void)))                                                    \
-	/* A bare graph event. Nodes, graphs and executable graphs are told by their ids. */       \
+	/* A bare graph event. Nodes, graphs and executable graphs are given by id. */             \
 	X(void, graph_event,                                                                       \
 	  (uint32_t event, uint64_t node_id, uint64_t original_id, int node_type))                 \
 	/* Graphs that behave as the driver's: ids, events and clones come by themselves. */       \
@@ -82,10 +82,10 @@ struct fake_launch {
 	X(uint32_t, graph_launch, (uint32_t exec, const char *name, bool runs_bodies))             \
 	X(void, graph_destroy, (uint32_t graph))                                                   \
 	X(void, graph_exec_destroy, (uint32_t exec))                                               \
-	/* Another tool in the process: subscribes; false if somebody has. */                      \
+	/* Another tool in the process: subscribes; false if one has already. */                   \
 	X(bool, other_subscribe, (const char *name))                                               \
 	X(void, other_unsubscribe, (void))                                                         \
-	/* It registers activity callbacks of its own and enables kernels. */                      \
+	/* It registers its own activity callbacks and enables kernels. */                         \
 	X(void, other_start, (void))                                                               \
 	/* It flushes and disables kernels; how many records it got. */                            \
 	X(size_t, other_stop, (void))                                                              \
@@ -105,7 +105,7 @@ struct fake_launch {
 	/* Contexts pushed and not popped on the calling thread. */                                \
 	X(int, pushed, (void))
 
-/* In libcuda, not one of the backend's entry points. */
+/* In libcuda; it is not an entry point that the backend uses. */
 FAKE_EXPORT int cuInit(unsigned flags);
 
 #define FAKE_DECLARE(type, name, arguments) type fake_##name arguments;

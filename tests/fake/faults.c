@@ -42,7 +42,7 @@ static size_t index_of(const char *name)
 	for (const char *const *more = fault_more; more && *more && i < ENTRY_MAX; more++, i++)
 		if (strcmp(*more, name) == 0)
 			return i;
-	abort(); /* a test that names an entry point nobody has */
+	abort(); /* a test that names an unknown entry point */
 }
 
 static bool strikes(size_t index, const char *name, int *code)

@@ -1,5 +1,5 @@
 /*
- * Faults on demand: any entry point of a played library fails at any call. Each library has a copy.
+ * Fault injection: any entry point of a fake library fails at any call. Each library has a copy.
  */
 #ifndef TESTS_FAKE_FAULTS_H
 #define TESTS_FAKE_FAULTS_H
@@ -12,7 +12,7 @@
 extern const char *const fault_entries[];
 extern const size_t fault_entry_count;
 
-/* Names of entry points that are not generated, NULL behind the last one, where there are any. */
+/* Names of entry points that are not generated, NULL after the last, if there are any. */
 extern const char *const fault_more[] __attribute__((weak));
 
 /* Counts a call of entry point `index`; true if this call is to fail, with *code. */

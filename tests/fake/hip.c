@@ -1,5 +1,5 @@
 /*
- * A libamdhip64 of two devices: its functions are those of the played libcuda (cuda_memory.c,
+ * Fake libamdhip64 with two devices: its functions are those of the fake libcuda (cuda_memory.c,
  * cuda_append.c) under HIP's names, and with what HIP does otherwise. Each can be made to fail.
  */
 #include "fake/hip.h"
@@ -21,7 +21,7 @@
 #define INVALID_HANDLE 400
 #define CAPTURED_EVENT 907
 
-/* Of the played libcuda. */
+/* Defined by the fake libcuda. */
 int cuStreamIsCapturing(void *stream, int *status);
 int cuThreadExchangeStreamCaptureMode(int *mode);
 int cuStreamCreate(void **stream, unsigned flags);
@@ -70,8 +70,8 @@ static int done(int result)
 	return result;
 }
 
-/* At the beginning of each entry point. */
-#define PLAY(name)                                                                                 \
+/* Each entry point begins with this: the injected fault, if there is one for this call. */
+#define RETURN_FAULT(name)                                                                         \
 	do {                                                                                       \
 		int code;                                                                          \
 		if (fault_strikes(FAULT_##name, &code))                                            \
@@ -107,14 +107,14 @@ FAKE_EXPORT int hipGetLastError(void)
 
 FAKE_EXPORT int hipGetDevice(int *device)
 {
-	PLAY(hipGetDevice);
+	RETURN_FAULT(hipGetDevice);
 	*device = current;
 	return 0;
 }
 
 FAKE_EXPORT int hipSetDevice(int device)
 {
-	PLAY(hipSetDevice);
+	RETURN_FAULT(hipSetDevice);
 	if (device < 0 || device >= DEVICES)
 		return done(INVALID_DEVICE);
 	current = device;
@@ -123,7 +123,7 @@ FAKE_EXPORT int hipSetDevice(int device)
 
 FAKE_EXPORT int hipDeviceGetAttribute(int *value, int attribute, int device)
 {
-	PLAY(hipDeviceGetAttribute);
+	RETURN_FAULT(hipDeviceGetAttribute);
 	(void)device;
 	switch (attribute) {
 	case HIP_ATTRIBUTE_CLOCK_RATE:
@@ -148,14 +148,14 @@ FAKE_EXPORT int hipDeviceGetAttribute(int *value, int attribute, int device)
 
 FAKE_EXPORT int hipDeviceGetName(char *name, int length, int device)
 {
-	PLAY(hipDeviceGetName);
+	RETURN_FAULT(hipDeviceGetName);
 	snprintf(name, (size_t)length, "Fake Instinct %d", device);
 	return 0;
 }
 
 FAKE_EXPORT int hipGetDevicePropertiesR0600(struct hip_properties *properties, int device)
 {
-	PLAY(hipGetDevicePropertiesR0600);
+	RETURN_FAULT(hipGetDevicePropertiesR0600);
 	memset(properties, 0x5a, 1472);
 	memcpy(properties->before + 296, &(size_t){65536}, sizeof(size_t)); /* sharedMemPerBlock */
 	memcpy(properties->before + 308, &(int){64}, sizeof(int));          /* warpSize */
@@ -167,19 +167,19 @@ FAKE_EXPORT int hipGetDevicePropertiesR0600(struct hip_properties *properties, i
 
 FAKE_EXPORT int hipThreadExchangeStreamCaptureMode(int *mode)
 {
-	PLAY(hipThreadExchangeStreamCaptureMode);
+	RETURN_FAULT(hipThreadExchangeStreamCaptureMode);
 	return done(cuThreadExchangeStreamCaptureMode(mode));
 }
 
 FAKE_EXPORT int hipStreamIsCapturing(void *stream, int *status)
 {
-	PLAY(hipStreamIsCapturing);
+	RETURN_FAULT(hipStreamIsCapturing);
 	return done(cuStreamIsCapturing(stream, status));
 }
 
 FAKE_EXPORT int hipDeviceGetStreamPriorityRange(int *least, int *greatest)
 {
-	PLAY(hipDeviceGetStreamPriorityRange);
+	RETURN_FAULT(hipDeviceGetStreamPriorityRange);
 	*least = 1;
 	*greatest = -1;
 	return 0;
@@ -187,33 +187,33 @@ FAKE_EXPORT int hipDeviceGetStreamPriorityRange(int *least, int *greatest)
 
 FAKE_EXPORT int hipStreamCreateWithFlags(void **stream, unsigned flags)
 {
-	PLAY(hipStreamCreateWithFlags);
+	RETURN_FAULT(hipStreamCreateWithFlags);
 	return done(cuStreamCreate(stream, flags));
 }
 
 /* Waiting on a queue that others use would hold up what they launch. */
 FAKE_EXPORT int hipStreamCreateWithPriority(void **stream, unsigned flags, int priority)
 {
-	PLAY(hipStreamCreateWithPriority);
+	RETURN_FAULT(hipStreamCreateWithPriority);
 	return done(priority == 1 ? cuStreamCreate(stream, flags) : INVALID_VALUE);
 }
 
 FAKE_EXPORT int hipStreamDestroy(void *stream)
 {
-	PLAY(hipStreamDestroy);
+	RETURN_FAULT(hipStreamDestroy);
 	return done(cuStreamDestroy_v2(stream));
 }
 
 FAKE_EXPORT int hipStreamSynchronize(void *stream)
 {
 	(void)stream;
-	PLAY(hipStreamSynchronize);
+	RETURN_FAULT(hipStreamSynchronize);
 	return 0;
 }
 
 FAKE_EXPORT int hipStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
-	PLAY(hipStreamWaitEvent);
+	RETURN_FAULT(hipStreamWaitEvent);
 	return done(stream && event && !flags ? 0 : INVALID_HANDLE);
 }
 
@@ -223,7 +223,7 @@ FAKE_EXPORT int hipEventCreateWithFlags(void **event, unsigned flags)
 {
 	struct event *made;
 
-	PLAY(hipEventCreateWithFlags);
+	RETURN_FAULT(hipEventCreateWithFlags);
 	made = calloc(1, sizeof(*made));
 	if (!made)
 		return done(HIP_E_OUT_OF_MEMORY);
@@ -234,7 +234,7 @@ FAKE_EXPORT int hipEventCreateWithFlags(void **event, unsigned flags)
 
 FAKE_EXPORT int hipEventDestroy(void *event)
 {
-	PLAY(hipEventDestroy);
+	RETURN_FAULT(hipEventDestroy);
 	cuEventDestroy_v2(((struct event *)event)->event);
 	free(event);
 	return 0;
@@ -244,14 +244,14 @@ FAKE_EXPORT int hipEventRecord(void *event, void *stream)
 {
 	struct event *recorded = event;
 
-	PLAY(hipEventRecord);
+	RETURN_FAULT(hipEventRecord);
 	if (recorded->device != current)
 		return done(INVALID_HANDLE);
 	recorded->stream = stream;
 	return done(cuEventRecord(recorded->event, stream));
 }
 
-/* As HIP: whoever asks for an event of a stream that is captured by now breaks the capture. */
+/* As HIP: a query of an event of a stream that is being captured breaks the capture. */
 static bool breaks_capture(const struct event *event)
 {
 	int status = 0;
@@ -266,7 +266,7 @@ FAKE_EXPORT int hipEventQuery(void *event)
 {
 	const struct event *asked = event;
 
-	PLAY(hipEventQuery);
+	RETURN_FAULT(hipEventQuery);
 	return done(breaks_capture(asked) ? CAPTURED_EVENT : cuEventQuery(asked->event));
 }
 
@@ -274,7 +274,7 @@ FAKE_EXPORT int hipEventSynchronize(void *event)
 {
 	const struct event *asked = event;
 
-	PLAY(hipEventSynchronize);
+	RETURN_FAULT(hipEventSynchronize);
 	return done(breaks_capture(asked) ? CAPTURED_EVENT : cuEventSynchronize(asked->event));
 }
 
@@ -285,7 +285,7 @@ FAKE_EXPORT int hipMalloc(void **memory, size_t bytes)
 	uint64_t address = 0;
 	int result;
 
-	PLAY(hipMalloc);
+	RETURN_FAULT(hipMalloc);
 	result = cuMemAlloc_v2(&address, bytes);
 	*memory = (void *)(uintptr_t)address;
 	return done(result);
@@ -293,31 +293,31 @@ FAKE_EXPORT int hipMalloc(void **memory, size_t bytes)
 
 FAKE_EXPORT int hipFree(void *memory)
 {
-	PLAY(hipFree);
+	RETURN_FAULT(hipFree);
 	return done(cuMemFree_v2((uintptr_t)memory));
 }
 
 FAKE_EXPORT int hipHostMalloc(void **memory, size_t bytes, unsigned flags)
 {
-	PLAY(hipHostMalloc);
+	RETURN_FAULT(hipHostMalloc);
 	return done(cuMemHostAlloc(memory, bytes, flags));
 }
 
 FAKE_EXPORT int hipHostFree(void *memory)
 {
-	PLAY(hipHostFree);
+	RETURN_FAULT(hipHostFree);
 	return done(cuMemFreeHost(memory));
 }
 
 FAKE_EXPORT int hipMemcpyDtoHAsync(void *to, void *from, size_t bytes, void *stream)
 {
-	PLAY(hipMemcpyDtoHAsync);
+	RETURN_FAULT(hipMemcpyDtoHAsync);
 	return done(cuMemcpyDtoHAsync_v2(to, (uintptr_t)from, bytes, stream));
 }
 
 FAKE_EXPORT int hipMemsetD8Async(void *memory, unsigned char value, size_t count, void *stream)
 {
-	PLAY(hipMemsetD8Async);
+	RETURN_FAULT(hipMemsetD8Async);
 	return done(cuMemsetD8Async((uintptr_t)memory, value, count, stream));
 }
 
@@ -335,6 +335,6 @@ FAKE_EXPORT int hipMemcpy2DAsync(void *to, size_t to_pitch, const void *from, si
 		.rows = height,
 	};
 
-	PLAY(hipMemcpy2DAsync);
+	RETURN_FAULT(hipMemcpy2DAsync);
 	return done(kind == HIP_COPY_TO_DEVICE ? cuMemcpy2DAsync_v2(&copy, stream) : INVALID_VALUE);
 }

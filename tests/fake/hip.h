@@ -1,5 +1,4 @@
-/* What a test tells the fake libamdhip64, besides what cuda_memory.h, cuda_append.h and faults.h
- * have. */
+/* Controls of the fake libamdhip64, in addition to cuda_memory.h, cuda_append.h and faults.h. */
 #ifndef TESTS_FAKE_HIP_H
 #define TESTS_FAKE_HIP_H
 
@@ -12,7 +11,7 @@ uint32_t fake_invalidated_captures(void);
 /* What hipGetLastError() would say on this thread. */
 int fake_last_error(void);
 
-/* Called in each launch: what the device does. The parameters are the kernel's. */
+/* Called in each launch, in place of the device. The parameters are the kernel's. */
 typedef void (*fake_kernel_fn)(uint32_t ctas, uint32_t threads, uint64_t stream, void **parameters);
 void fake_set_kernel(fake_kernel_fn fn);
 /* The handle of every function. */

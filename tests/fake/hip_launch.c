@@ -1,6 +1,6 @@
 /*
- * The part of the fake libamdhip64 that launchers need, Triton's above all: modules of which
- * nothing is looked at, and launches that the test plays.
+ * Fake libamdhip64, the part that launchers need, above all Triton's: modules that are not
+ * parsed, and launches that the test carries out.
  */
 #include "fake/hip.h"
 
@@ -40,7 +40,7 @@ FAKE_EXPORT int hipDriverGetVersion(int *version)
 FAKE_EXPORT const char *hipGetErrorString(int error)
 {
 	(void)error;
-	return "an error of the played library";
+	return "an error of the fake library";
 }
 
 /* Names of one library: its own symbols, where those with versions are asked for without. */

@@ -1,11 +1,10 @@
-"""Writes the entry points of a played vendor library from the backend's list of symbols.
+"""Writes the entry points of a fake vendor library from the backend's list of symbols.
 
     make_entries.py SYMBOLS.def LIBRARY OUT.c
 
 Each symbol of LIBRARY ("cupti" or "cuda") becomes an exported function that first asks faults.c
-whether this call is told to fail, and then calls play_SYMBOL(). A symbol that nobody plays yet
-succeeds and does nothing. So every symbol that the backend comes to need can be made to fail
-without a line being written for it.
+whether this call shall fail, and then calls fake_SYMBOL(). A symbol without such a function
+succeeds and does nothing. So a test can make any symbol fail that the backend uses.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ int NAME(ARGUMENTS)
 
     if (fault_strikes(INDEX, &code))
         return code;
-    return play_NAME ? play_NAME(VALUES) : 0;
+    return fake_NAME ? fake_NAME(VALUES) : 0;
 }
 """
 

@@ -1,5 +1,5 @@
 /*
- * What must hold of any profile that a loader gave, whatever it was made from: links stay inside
+ * Invariants of any loaded profile, whatever its input: links stay inside
  * and lead forward, every exporter and the roll-up take it, and what was exported loads again.
  */
 #ifndef TESTS_FUZZ_CHECK_PROFILE_H

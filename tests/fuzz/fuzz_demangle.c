@@ -1,4 +1,4 @@
-/* symbol/demangle: any bytes, in both styles; what is written stays within its limit. */
+/* symbol/demangle: any bytes, in both styles; the output stays within its limit. */
 #include <stdint.h>
 #include <stdlib.h>
 

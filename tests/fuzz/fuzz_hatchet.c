@@ -1,5 +1,5 @@
 /*
- * model/load_hatchet, load_msgpack and load_tree: any bytes, as either; what loads must be whole.
+ * model/load_hatchet, load_msgpack and load_tree: any bytes, in both formats.
  */
 #include "fuzz/check_profile.h"
 

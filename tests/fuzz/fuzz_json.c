@@ -1,4 +1,4 @@
-/* format/json_read: any bytes. What is accepted is written again and must read back the same. */
+/* format/json_read: any bytes. Accepted input is written again and must read back the same. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
-/* Writes the tokens of `text`; false if it is no JSON. */
+/* Writes the tokens of `text`; false if it is not JSON. */
 static bool rewrite(const char *text, size_t length, bool is_pretty, struct out *out)
 {
 	struct json_reader reader;

@@ -2,7 +2,7 @@
  * A profile file of any bytes: format/profile_view and model/load_profile, all phases and the
  * first. Its header is 64 KiB, which a fuzzer would spend its life in, so inputs are a short form
  * that is unfolded here: per table a row count and a row size, then the rows, one after the other.
- * Inputs that begin like a real file are taken as they are.
+ * Inputs that begin like a real file are used unchanged.
  */
 #include "fuzz/check_profile.h"
 
@@ -32,7 +32,7 @@ static void try_file(const void *bytes, size_t length)
 static const uint8_t row_bytes[TABLE_COUNT] = {8, 16, 24, 8,  24, 48, 0 /* 256 */, 8, 48,
 					       8, 16, 24, 24, 40, 16, 40,          64};
 
-/* Row counts in an input: more than there are tables, so that a new one changes no old input. */
+/* Row counts in an input: more than tables exist, for old inputs to stay valid with new tables. */
 #define FOLDED_TABLES 20u
 _Static_assert(TABLE_COUNT <= FOLDED_TABLES, "the inputs of the corpus have to be made longer");
 

@@ -1,6 +1,6 @@
 /*
  * Whole runs of proton-viewer: any bytes as a profile, in every mode and every export. Its main()
- * is called again and again with the bytes as a file in memory; what it prints goes nowhere.
+ * is called again and again with the bytes as a file in memory; its output is discarded.
  */
 #define main viewer_main
 #include "viewer/viewer_main.c"
@@ -70,7 +70,7 @@ static void run_once(const char *const *arguments, char *path)
 	for (size_t i = 0; i < MOST_ARGUMENTS && arguments[i]; i++)
 		argv[argc++] = strcmp(arguments[i], FILE_ARGUMENT) == 0 ? strdup(path)
 									: strdup(arguments[i]);
-	optind = 0; /* getopt_long() starts anew */
+	optind = 0; /* getopt_long() starts again */
 	status = viewer_main(argc, argv);
 	if (status != 0 && status != EXIT_BAD && status != EXIT_GATE)
 		abort();

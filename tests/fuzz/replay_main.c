@@ -1,7 +1,7 @@
 /*
- * Runs a fuzz target over files instead of random bytes, so that its corpus is an ordinary test
- * with any compiler: replay_<reader> FILE-OR-DIRECTORY... Each input is also tried cut short at up
- * to 64 places, for that is how files break in practice. Output is TAP, one test per file.
+ * Runs a fuzz target over files instead of random bytes: its corpus becomes an ordinary test with
+ * any compiler. Usage: replay_<reader> FILE-OR-DIRECTORY... Each input is also truncated at up
+ * to 64 places, because truncation is the usual defect of files. Output is TAP, one test per file.
  */
 #include <dirent.h>
 #include <limits.h>
@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 static int number;
 static int failed;
 
-/* A copy in memory of its own size, so that a read past the end is seen by AddressSanitizer. */
+/* A copy in memory of the exact size: AddressSanitizer finds a read past the end. */
 static void try_bytes(const uint8_t *bytes, size_t length)
 {
 	uint8_t *copy = malloc(length ? length : 1);
@@ -59,7 +59,7 @@ static void replay_file(const char *path)
 		failed++;
 		return;
 	}
-	/* Said before, so that the last line of a crashed run names the input. */
+	/* Printed first: the last line of a crashed run then names the input. */
 	printf("# %s\n", path);
 	fflush(stdout);
 	try_bytes(bytes, length);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a C user does: install, find libproton with pkg-config, build the example, run it; all in a
+# The steps of a C user: install, find libproton with pkg-config, build the example, run it; in a
 # DESTDIR. TAP output. Usage: install.sh MESON BUILD CC PREFIX LIBDIR BINDIR
 set -eu
 meson=$1 build=$2 cc=$3 prefix=$4 libdir=$5 bindir=$6

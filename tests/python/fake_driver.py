@@ -1,4 +1,4 @@
-"""The played libcuda, libcupti and libamdhip64 (tests/fake), built for tests of programs."""
+"""The fake libcuda, libcupti and libamdhip64 (tests/fake), built for tests of programs."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def launcher() -> str:
     return str(directory / "launcher.so")
 
 
-def played(**changes: str | None) -> dict[str, str]:
-    """This process's environment, on a machine that has the played driver."""
+def fake_environment(**changes: str | None) -> dict[str, str]:
+    """This process's environment, on a machine that has the fake driver."""
     changes.setdefault("PROTON_BACKEND", None)
     changes.setdefault("CUDA_INJECTION64_PATH", None)
     return environment(**{**libraries(), **changes})

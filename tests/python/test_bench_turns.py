@@ -183,7 +183,7 @@ def programs(bench, monkeypatch):
     """A function that makes Programs, whose launches are those of the fake libcupti."""
     if CC is None:
         pytest.skip("no C compiler")
-    for name, value in {**libraries(), "PROTON_BENCH_PLAYED": "1"}.items():
+    for name, value in {**libraries(), "PROTON_BENCH_FAKE": "1"}.items():
         monkeypatch.setenv(name, value)
     cases = bench("cuda_command").CASES
 

@@ -1,4 +1,4 @@
-"""`proton` and CUDA: the program, its children, and every way into them, with a played driver."""
+"""`proton` and CUDA: the program, its children, and every way into them, with a fake driver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cmd_support import executable, own_lines, proton, run
-from fake_driver import CC, INCLUDES, ROOT, libraries, played
+from fake_driver import CC, INCLUDES, ROOT, fake_environment, libraries
 from test_cmd_program import libproton
 
 pytestmark = pytest.mark.skipif(CC is None, reason="no C compiler")
@@ -165,7 +165,7 @@ def children(stdout: str) -> list[int]:
 
 
 def go(tmp_path: Path, *words: str, **variables: str | None):
-    return proton("-n", "p", *words, cwd=tmp_path, env=played(**variables))
+    return proton("-n", "p", *words, cwd=tmp_path, env=fake_environment(**variables))
 
 
 def test_a_program_is_recorded_once(program: str, tmp_path: Path) -> None:
@@ -228,8 +228,8 @@ def test_a_child_replaces_no_file_of_an_equal_process_id(program: str, tmp_path:
         pytest.skip("a name space of process ids needs root")
     words = [program, "init", "launch", "spawn", "init", *["launch"] * 2]
     command = ["unshare", "-pf", executable("proton"), "-n", "p", "--"]
-    (child,) = children(run([*command, *words], tmp_path, env=played()).stdout)
-    (again,) = children(run([*command, *words, "launch"], tmp_path, env=played()).stdout)
+    (child,) = children(run([*command, *words], tmp_path, env=fake_environment()).stdout)
+    (again,) = children(run([*command, *words, "launch"], tmp_path, env=fake_environment()).stdout)
     assert child == again
     assert files(tmp_path) == sorted(["p.hatchet", f"p.{child}.hatchet", f"p.{child}.2.hatchet"])
     assert counts(tmp_path / f"p.{child}.hatchet") == {"kernel": 2}

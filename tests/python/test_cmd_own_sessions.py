@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cmd_support import environment, own_lines, proton
-from fake_driver import CC, launcher, played
+from fake_driver import CC, fake_environment, launcher
 from support import load, names
 
 import pytest
@@ -103,7 +103,7 @@ def test_kernels_in_flight_are_waited_for(tmp_path):
     text = text.replace("proton.deactivate(0)\n", "launch('flying')\n")
     text = text.replace('["tokens"]', '["count"]')
     (tmp_path / "script.py").write_text(text + "launch('after')\n")
-    result = proton("script.py", cwd=tmp_path, env=played())
+    result = proton("script.py", cwd=tmp_path, env=fake_environment())
     assert result.returncode == 0, result.stderr
     assert "flying" in result.stdout and "after" not in result.stdout
     assert names(load(tmp_path / "proton.hatchet")) == {"naive", "flying", "after"}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cmd_support import executable
-from fake_driver import CC, launcher, played
+from fake_driver import CC, fake_environment, launcher
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "coming-from.md"
 
@@ -70,7 +70,7 @@ def test_every_command_prints_what_the_page_shows(tmp_path: Path) -> None:
     (program,) = blocks("python")
     (tmp_path / "train.py").write_text(program)
     path = os.pathsep.join([str(Path(executable("proton")).parent), os.environ["PATH"]])
-    env = played(TEST_LAUNCHER=launcher(), PATH=path)
+    env = fake_environment(TEST_LAUNCHER=launcher(), PATH=path)
     commands = steps()
     assert len(commands) == 9
     for command, output in commands:

@@ -1,6 +1,6 @@
-"""Instrumented kernels on AMD, from Triton's own launcher on, beside a played libamdhip64.
+"""Instrumented kernels on AMD, from Triton's own launcher on, beside a fake libamdhip64.
 
-Triton compiles a kernel for gfx942, loads and launches it through its HIP driver; the played
+Triton compiles a kernel for gfx942, loads and launches it through its HIP driver; the fake
 library calls the test, which writes what the kernel would write to the buffer that it was given.
 """
 
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fake_driver import hip_library, played
+from fake_driver import fake_environment, hip_library
 
 from triton_proton import _instrument, _libproton
 
@@ -24,7 +24,7 @@ import triton, triton_proton as proton
 import triton.language as tl
 from triton.runtime.jit import MockTensor
 import intra_kernels as kernels
-from played_hip import STREAM, Driver, play_waves, store_wave
+from fake_hip import STREAM, Driver, store_wave, write_waves
 
 CTAS, PROFILE_SCRATCH = 3, 5  # the last parameter: behind four and global scratch
 
@@ -55,7 +55,7 @@ def kernel(ctas, threads, stream, parameters):
     if not scratch:
         return
     assert "vendor amd" in compiled.metadata.proton_layout.splitlines()
-    play_waves(compiled.metadata.proton_layout, scratch, ctas, wave)
+    write_waves(compiled.metadata.proton_layout, scratch, ctas, wave)
 
 
 def launch():
@@ -88,7 +88,7 @@ def run(tmp_path):
         program = tmp_path / "program.py"
         program.write_text(PROGRAM)
         library = str(hip_library())
-        environment = played(
+        environment = fake_environment(
             TRITON_CACHE_DIR=str(tmp_path / "cache"),
             TRITON_LIBHIP_PATH=library,
             PROTON_CUDA_PATH="/nonexistent/libcuda.so.1",

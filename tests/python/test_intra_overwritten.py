@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fake_driver import played
+from fake_driver import fake_environment
 
 pytest.importorskip("triton")
 
@@ -94,7 +94,7 @@ class Metadata:
         return self.data
 
 
-def play(address, layout):
+def write_records(address, layout):
     words = [line.split(" ", 1) for line in layout.splitlines()[1:]]
     keys = dict(words)
     names = [value for key, value in words if key == "scope"]
@@ -123,7 +123,7 @@ kernel = kernels.compile(kernels.marked_add, "sm_90")
 knobs.runtime.kernel_load_end_hook(None, FUNCTION, "marked_add", kernel.metadata_group, "hash")
 address = _allocation._profile_allocator(kernel.metadata.profile_scratch_size, 128, STREAM)
 knobs.runtime.launch_enter_hook(Metadata())
-play(address, kernel.metadata.proton_layout)
+write_records(address, kernel.metadata.proton_layout)
 knobs.runtime.launch_exit_hook(Metadata())
 proton.finalize()
 """
@@ -133,7 +133,7 @@ ROOM = 16  # records of each of four warps
 def run(tmp_path, data: str) -> str:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    environment = played(TRITON_CACHE_DIR=str(tmp_path / "cache"))
+    environment = fake_environment(TRITON_CACHE_DIR=str(tmp_path / "cache"))
     environment["PYTHONPATH"] = f"{Path(__file__).parent}:{environment.get('PYTHONPATH', '')}"
     done = subprocess.run(
         [sys.executable, str(program), data],

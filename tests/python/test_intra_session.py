@@ -1,4 +1,4 @@
-"""Sessions with the backend "instrumentation" from Python, beside a played driver.
+"""Sessions with the backend "instrumentation" from Python, beside a fake driver.
 
 The test is Triton's launcher and the kernel: it loads a kernel that the compiler has instrumented,
 asks for its buffer, writes records there and calls the launch hooks.
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fake_driver import played
+from fake_driver import fake_environment
 
 pytest.importorskip("triton")
 
@@ -33,7 +33,7 @@ class Metadata:
     def get(self):
         return self.data
 
-def play(address, layout, ctas):
+def write_records(address, layout, ctas):
     words = [line.split(" ", 1) for line in layout.splitlines()[1:]]
     keys = dict(words)
     scopes = [value for key, value in words if key == "scope"]
@@ -61,7 +61,7 @@ def launch(kernel, name="marked_add"):
     metadata = Metadata(name, FUNCTION)
     knobs.runtime.launch_enter_hook(metadata)
     if answer:
-        play(answer, kernel.metadata.proton_layout, CTAS)
+        write_records(answer, kernel.metadata.proton_layout, CTAS)
     knobs.runtime.launch_exit_hook(metadata)
     return answer
 
@@ -95,7 +95,7 @@ def run(tmp_path):
     def go(data: str, *mode: str, **variables: str) -> None:
         program = tmp_path / "program.py"
         program.write_text(PROGRAM)
-        environment = played(TRITON_CACHE_DIR=str(tmp_path / "cache"), **variables)
+        environment = fake_environment(TRITON_CACHE_DIR=str(tmp_path / "cache"), **variables)
         path = str(Path(__file__).parent)
         environment["PYTHONPATH"] = f"{path}:{environment.get('PYTHONPATH', '')}"
         done = subprocess.run(
@@ -139,7 +139,7 @@ def test_tree(run, tmp_path):
 
 @pytest.mark.parametrize("given, cycles", [(None, 98), ("7,16", 93), ("0,0", 100)])
 def test_time_shift(run, tmp_path, given, cycles):
-    """A reading of the played device's clock takes two cycles."""
+    """A reading of the fake device's clock takes two cycles."""
     variables = {"PROTON_INSTRUMENT_COST": given} if given else {}
     run("tree", "default:optimizations=time_shift", **variables)
     root = json.loads((tmp_path / "a.hatchet").read_text())[0]
@@ -193,7 +193,7 @@ knobs.runtime.launch_exit_hook(Metadata())
 @pytest.mark.parametrize("data", ["tree", "trace"])
 def test_the_command_instruments(tmp_path, data):
     (tmp_path / "program.py").write_text(COMMAND)
-    environment = played(TRITON_CACHE_DIR=str(tmp_path / "cache"))
+    environment = fake_environment(TRITON_CACHE_DIR=str(tmp_path / "cache"))
     path = str(Path(__file__).parent)
     environment["PYTHONPATH"] = f"{path}:{environment.get('PYTHONPATH', '')}"
     options = ["-n", "named", "-b", "instrumentation", "-m", "default:auto=loads", "-k", "triton"]
@@ -228,7 +228,7 @@ def test_what_gives_kernels_scopes_is_said_once(tmp_path, command):
     done = subprocess.run(
         [sys.executable, *command, "program.py"],
         cwd=tmp_path,
-        env=played(),
+        env=fake_environment(),
         capture_output=True,
         text=True,
     )
@@ -242,7 +242,7 @@ def test_the_interpreter_is_said_to_have_no_scopes(tmp_path):
     done = subprocess.run(
         [sys.executable, "program.py"],
         cwd=tmp_path,
-        env=played(TRITON_INTERPRET="1"),
+        env=fake_environment(TRITON_INTERPRET="1"),
         capture_output=True,
         text=True,
     )

@@ -16,7 +16,7 @@ BUILD = os.environ.get("PROTON_TEST_BUILD")
 FAKES = Path(BUILD or "/nowhere") / "tests" / "fake"
 needs_fakes = pytest.mark.skipif(
     not (FAKES / "libfake_cuda.so").exists(),
-    reason="needs the played libraries: PROTON_TEST_BUILD names a Meson build",
+    reason="needs the fake libraries: PROTON_TEST_BUILD names a Meson build",
 )
 
 TENSOR = '''
@@ -136,8 +136,8 @@ def test_a_tensor_metric_needs_a_backend_with_device_memory():
     lib.exit_scope(number, "a")
 
 
-def play(code: str) -> None:
-    """A script whose driver is played; `cuda` and `cupti` are the played libraries."""
+def run_with_fakes(code: str) -> None:
+    """A script whose driver is played; `cuda` and `cupti` are the fake libraries."""
     environment = {
         "PROTON_CUPTI_PATH": str(FAKES / "libfake_cupti.so"),
         "PROTON_CUDA_PATH": str(FAKES / "libfake_cuda.so"),
@@ -157,7 +157,7 @@ assert proton.start("test") == 0
 
 @needs_fakes
 def test_a_tensor_is_read_by_the_stream_and_held_until_then():
-    play("""
+    run_with_fakes("""
 cuda.fake_set_queueing(True)
 loss = Tensor("float32", 0.0)
 with proton.scope("a", {"loss": loss, "n": 1}):
@@ -184,7 +184,7 @@ proton.finalize()
 
 @needs_fakes
 def test_each_replay_of_a_graph_adds_its_value():
-    play("""
+    run_with_fakes("""
 graph = cupti.fake_graph_create()
 
 @ctypes.CFUNCTYPE(None, ctypes.c_bool, ctypes.c_uint32)
@@ -217,7 +217,7 @@ assert Tensor.alive == 0
 
 @needs_fakes
 def test_the_low_level_interface_takes_tensor_metrics():
-    play("""
+    run_with_fakes("""
 lib.set_metric_kernels(1, 2, 0)
 value, vector = Tensor("float64", 2.0), Tensor("int64", 1, 2)
 number = lib.record_scope()
@@ -234,7 +234,7 @@ proton.finalize()
 
 @needs_fakes
 def test_what_the_driver_refuses_is_waited_for():
-    play("""
+    run_with_fakes("""
 ctypes.CDLL(None).setenv(b"FAKE_CUDA_FAIL", b"cuLaunchKernel=2", 1)
 loss = Tensor("float64", 4.0)
 with proton.scope("a", {"loss": loss}):
@@ -246,7 +246,7 @@ proton.finalize()
 
 @needs_fakes
 def test_launch_metadata_with_a_tensor():
-    play("""
+    run_with_fakes("""
 from triton_proton.hooks import LaunchHook
 
 class Metadata:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cmd_support import environment, executable, proton, run
-from fake_driver import CC, launcher, played
+from fake_driver import CC, fake_environment, launcher
 from support import at, load, metrics, names, walk
 
 NAME = "profile_name"
@@ -67,7 +67,7 @@ class Machine:
 
     def environment(self) -> dict[str, str]:
         if self.is_fake:
-            return played(TEST_LAUNCHER=launcher(), PYTHONPATH=str(self.place))
+            return fake_environment(TEST_LAUNCHER=launcher(), PYTHONPATH=str(self.place))
         return environment(TRITON_INTERPRET="1", PYTHONPATH=str(self.place))
 
     def run(self, text: str, *options: str) -> dict:

@@ -173,7 +173,7 @@ static void random_value(struct profile *profile, uint32_t node, uint32_t metric
 	}
 }
 
-/* Some of the executions, with more configurations than a kernel keeps now and then. */
+/* Some of the executions; some kernels have more launch configurations than are kept. */
 static void random_configs(struct profile *profile, uint32_t kernel)
 {
 	uint32_t count = 1 + random_below(random_below(8) ? 3 : 20);

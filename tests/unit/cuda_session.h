@@ -1,11 +1,11 @@
 /*
- * For tests of the CUDA backend: the played libraries (tests/fake) as `fake`, and sessions with
+ * For tests of the CUDA backend: the fake libraries (tests/fake) as `fake`, and sessions with
  * launches in few words.
  */
 #ifndef TESTS_UNIT_CUDA_SESSION_H
 #define TESTS_UNIT_CUDA_SESSION_H
 
-#include "unit/played.h"
+#include "unit/fakes.h"
 #include "unit/recorded.h"
 
 #include "fake/fake_cupti.h"

@@ -197,7 +197,7 @@ __attribute__((unused)) static void rec_begin_saying(void)
 	CHECK_LE(0, dup2(rec_said_fd, STDERR_FILENO));
 }
 
-/* How often `part` was said since then. */
+/* How often `part` was printed since then. */
 __attribute__((unused)) static int rec_said(const char *part)
 {
 	char text[8192] = "";

@@ -2,13 +2,13 @@
  * The unit tests' harness: include it in a test program, write TEST(name) { ... }, and that is all;
  * main() is here.
  *
- * Each test runs in a child process of its own with a time limit, so that a crash, a hang or a
- * leftover of one test is that test's failure and nobody else's. The output is TAP, read by
+ * Each test runs in its own child process with a time limit: a crash, a hang or a leftover of one
+ * test fails that test only. The output is TAP, read by
  * `meson test`. A check that fails prints both values and ends the test.
  *
  * Options of a test program: --list, --no-fork (all tests in one process: for debuggers and for
  * ThreadSanitizer, which cannot follow threads of a forked child), --timeout SECONDS, and any
- * number of words: only tests whose name contains one of them run.
+ * number of words: only tests with one of them in the name run.
  */
 #ifndef TESTS_UNIT_TAP_H
 #define TESTS_UNIT_TAP_H
@@ -69,7 +69,7 @@ static jmp_buf tap_leave; /* where a failed check goes without fork */
 	}                                                                                          \
 	static void test_##test_name(void)
 
-/* Ends the running test with an exit code, from any thread if it has a process of its own. */
+/* Ends the running test with an exit code, from any thread if it runs in its own process. */
 __attribute__((noreturn, unused)) static void tap_end(int code)
 {
 	fflush(stdout);
@@ -179,7 +179,7 @@ static void tap_fail(const char *file, int line, const char *format, ...)
 			FAIL("%s returned %d: %s", #call, tap_status, (err).text);                 \
 	} while (0)
 
-/* Waits for `pid` at most `timeout_s`; what is left of its process group is ended afterwards. */
+/* Waits for `pid` at most `timeout_s`; the rest of its process group is ended afterwards. */
 static int tap_wait(pid_t pid, int timeout_s)
 {
 	struct timespec tick = {.tv_nsec = 100000000};

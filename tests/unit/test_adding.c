@@ -127,7 +127,7 @@ static void *add_until_stopped(void *data)
 	return NULL;
 }
 
-TEST(phases_that_are_read_and_cleared_meanwhile_lose_nothing_of_the_others)
+TEST(reading_and_clearing_phases_while_adding_loses_nothing_of_the_others)
 {
 	pthread_t threads[THREADS];
 	struct proton_error err;
@@ -175,7 +175,7 @@ TEST(phases_that_are_read_and_cleared_meanwhile_lose_nothing_of_the_others)
 	}
 }
 
-TEST(what_threads_have_added_survives_a_kill)
+TEST(values_added_by_threads_survive_a_kill)
 {
 	struct profile *profile;
 	uint64_t counted = 0;

@@ -3,7 +3,7 @@
  * second, ... allocation failing, and with all from there on. Each must end with one error and
  * without a crash, a leak or a file that is left; or do its work without what was not there.
  *
- * The program is linked with --wrap for everything that allocates, so that only our own calls fail.
+ * The program is linked with --wrap for every allocating function, so only Proton's own calls fail.
  */
 #include "unit/trace_events.h"
 
@@ -29,7 +29,7 @@
 /* ------------------------------------------------------------------ the wrappers */
 
 static long live;     /* allocations that were not freed */
-static long number;   /* of the next allocation */
+static long number;   /* number of the next allocation */
 static long fails_at; /* 0: never */
 static bool fails_from_there;
 
@@ -148,7 +148,7 @@ void *__wrap_mmap(void *at, size_t length, int protection, int flags, int fd, of
 
 static long *made; /* shared with a child that runs the viewer: allocations that it has tried */
 
-/* The viewer ends with exit() where it cannot go on; sanitizers have nothing to say about that. */
+/* The viewer calls exit() where it cannot continue; sanitizers must not report its leaks. */
 void __wrap_exit(int status)
 {
 	if (made)
@@ -434,7 +434,7 @@ TEST(exporting_fails_with_one_error)
 #define CTA_BYTES 65536u
 #define RING_RECORDS 64u
 
-/* Scopes that lie in each other, and asynchronous work, in every unit. */
+/* Nested scopes and asynchronous work, in every unit. */
 static void fill_cta(const struct instrument_layout *layout, uint8_t *cta, uint32_t records)
 {
 	for (uint32_t u = 0; u < layout->unit_count; u++) {
@@ -484,7 +484,7 @@ static int decode(const void *what, uint64_t *sum_out, struct proton_error *err)
 	return has_memory ? PROTON_OK : err_set(err, PROTON_E_NOMEM, "out of memory");
 }
 
-TEST(decoding_fails_and_goes_on_when_there_is_memory_again)
+TEST(decoding_fails_without_memory_and_works_again_with_it)
 {
 	struct instrument_layout layout = {
 		.unit_count = 3,

@@ -46,7 +46,7 @@ TEST(array_keeps_its_elements_while_it_grows)
 	free(items);
 }
 
-TEST(array_refuses_what_overflows_and_stays_as_it_was)
+TEST(array_rejects_overflow_and_stays_unchanged)
 {
 	uint64_t *items = NULL;
 	uint64_t *before;

@@ -1,6 +1,6 @@
 /*
- * record/: a backend whose start and stop take their time and call back. The table of backends is
- * this test's own (the linker's --wrap), so that the sessions above it are the real ones.
+ * record/backend_use: a backend with a slow start and stop that call back. The table of backends
+ * is this test's (the linker's --wrap); the sessions above it are the real ones.
  */
 #include "unit/recorded.h"
 
@@ -141,7 +141,7 @@ static void use_everything(int session)
 	CHECK_EQ(proton_scope_exit(token, NULL), PROTON_OK);
 }
 
-TEST(all_else_goes_on_while_a_backend_starts_and_stops)
+TEST(other_calls_proceed_while_a_backend_starts_and_stops)
 {
 	struct attempt attempt = {.name = rec_path("slow")};
 	int session = rec_start("host");

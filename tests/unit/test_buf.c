@@ -206,7 +206,7 @@ TEST(file_read_all_refuses_by_the_first_bytes)
 	free(bytes);
 }
 
-TEST(file_read_all_reads_files_whose_size_is_not_known)
+TEST(file_read_all_reads_files_of_unknown_size)
 {
 	struct proton_error err;
 	size_t length;

@@ -1,5 +1,5 @@
 /* Calibration with a fake driver that also simulates the kernel. */
-#include "unit/played.h"
+#include "unit/fakes.h"
 #include "unit/tap.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /*
- * record/thread/correlate.h: launches find their records, also when the table has become too small.
+ * record/thread/correlate.h: launches find their records, even after the table became too small.
  */
 #include "record/thread/correlate.h"
 
@@ -101,7 +101,7 @@ TEST(numbers_far_apart)
 	correlate_clear();
 }
 
-/* The numbers begin anew after 2^32. */
+/* Correlation IDs start again after 2^32. */
 TEST(numbers_that_wrap)
 {
 	init();

@@ -1,4 +1,4 @@
-/* backend/cuda against a libcupti and a libcuda that this test plays (tests/fake). */
+/* CUDA backend: launches, phases, losses and metrics, with fake libraries (tests/fake). */
 #include "unit/cuda_session.h"
 
 #include <pthread.h>
@@ -232,7 +232,7 @@ TEST(configurations_go_with_the_phase_they_were_recorded_in)
 	profile_free(profile);
 }
 
-TEST(what_comes_after_its_phase_was_cleared_is_counted)
+TEST(a_record_that_arrives_after_its_phase_was_cleared_is_counted_as_lost)
 {
 	int session = start();
 
@@ -268,7 +268,7 @@ static void capture_kernel(uint32_t index)
 			 CUDA_GRAPH_NODE_KERNEL);
 }
 
-/* A replay whose one launch makes the records of nodes 0 to `nodes` - 1 of graph 2. */
+/* A graph replay: one launch with the records of nodes 0 to `nodes` - 1 of graph 2. */
 static void replay(uint32_t nodes)
 {
 	for (uint32_t i = 0; i < nodes; i++)
@@ -318,7 +318,7 @@ TEST(a_replay_shows_where_its_kernels_were_captured_and_counts_their_flops_each_
 	profile_free(profile);
 }
 
-TEST(vectors_and_what_is_given_after_the_last_kernel_count_at_every_replay_too)
+TEST(vectors_and_metrics_added_after_the_last_kernel_count_at_every_replay)
 {
 	static const int64_t counts[] = {1, 20};
 	struct proton_metric metric = {.name = "counts",
@@ -371,7 +371,7 @@ TEST(metrics_given_outside_a_capture_are_recorded_at_once)
 	profile_free(profile);
 }
 
-TEST(what_was_captured_while_a_session_paused_is_not_shown_to_it)
+TEST(a_paused_session_does_not_show_what_was_captured_meanwhile)
 {
 	struct profile *profile;
 	int session = start();
@@ -453,7 +453,7 @@ TEST(records_may_come_long_after_their_launch)
 	rec_finalize(session, "none");
 }
 
-TEST(what_cannot_be_trusted_is_counted_by_cause)
+TEST(invalid_records_are_counted_by_cause)
 {
 	struct profile *profile;
 	int session = start();
@@ -513,7 +513,7 @@ TEST(launches_of_a_deactivated_session_are_not_recorded)
 	profile_free(profile);
 }
 
-TEST(what_a_paused_session_does_not_see_is_no_loss)
+TEST(launches_during_a_pause_do_not_count_as_lost)
 {
 	int session = start();
 
@@ -547,7 +547,7 @@ TEST(a_record_that_never_comes_is_counted_and_waited_for_once)
 
 	fake.launch(&(struct fake_launch){
 		.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "lost", .context = &fake});
-	fake.cuda_fail("cuCtxSynchronize", 1, FAKE_ALWAYS, 700); /* so that it takes no 5 s */
+	fake.cuda_fail("cuCtxSynchronize", 1, FAKE_ALWAYS, 700); /* else it takes 5 s */
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "lost: kernel whose record did not come"), 1);
 	begin_ns = clock_monotonic_ns();
@@ -584,7 +584,7 @@ TEST(a_launch_captured_by_another_thread_than_began_the_capture_is_not_waited_fo
 	rec_finalize(session, "none");
 }
 
-TEST(a_hundred_starts_and_stops_leave_nothing_behind)
+TEST(a_hundred_starts_and_stops_leak_nothing)
 {
 	struct profile *profile;
 
@@ -646,7 +646,7 @@ static const char *info(const struct profile *profile, const char *key)
 	for (size_t i = 0; i < profile->info_count; i++) {
 		if (strcmp(profile_text(profile, profile->info[i].key), key) != 0)
 			continue;
-		CHECK_PTR(found, NULL); /* each key stands once */
+		CHECK_PTR(found, NULL); /* each key appears once */
 		found = profile_text(profile, profile->info[i].value);
 	}
 	return found;
@@ -678,7 +678,7 @@ TEST(a_profile_says_what_recorded_it_and_what_that_cost)
 	profile_free(profile);
 	CHECK_LE(0, session);
 	start();
-	profile = finish(); /* what another session cost is not this one's */
+	profile = finish(); /* overhead of another session is not this one's */
 	CHECK_STR(info(profile, "overhead_records_ns"), "0");
 	CHECK_STR(info(profile, "overhead_callbacks_ns"), "0");
 	profile_free(profile);
@@ -688,7 +688,7 @@ TEST(each_entry_point_may_fail)
 {
 	static const struct {
 		const char *failure;
-		int status; /* of the start; PROTON_OK: it works without */
+		int status; /* result of the start; PROTON_OK: it works without */
 		const char *text;
 	} cases[] = {
 		{"cuptiGetVersion=1", PROTON_E_VERSION, "does not tell its version"},
@@ -750,7 +750,7 @@ TEST(versions_that_do_not_fit_are_refused)
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
 
-TEST(a_library_that_is_not_there_is_said_with_the_places)
+TEST(a_missing_library_is_reported_with_the_searched_paths)
 {
 	struct proton_error err;
 

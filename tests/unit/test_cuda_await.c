@@ -1,7 +1,7 @@
 /*
- * Sessions that begin before the driver is initialised, as under the `proton` command: CUPTI is not
- * touched until the driver says so, and never in a child of a process that has touched it. The
- * played CUPTI ends a child that calls it all the same.
+ * Sessions that begin before the driver is initialized, as under the `proton` command: CUPTI is
+ * not touched until the driver calls back, and never in a child of a process that has touched
+ * it. The fake CUPTI ends a child that calls it nevertheless.
  */
 #include <pthread.h>
 #include <sys/wait.h>
@@ -9,7 +9,7 @@
 
 #include "unit/cuda_session.h"
 
-/* What was said and touched stays in a process. */
+/* A process cannot undo its messages and its calls to CUPTI. */
 static void need_fresh_process(void)
 {
 	load_fake();
@@ -23,7 +23,7 @@ static int start_awaiting(void)
 	return start();
 }
 
-/* What the driver does inside cuInit(), through InitializeInjection(). */
+/* The driver's call inside cuInit(), through InitializeInjection(). */
 static void initialise_driver(void)
 {
 	struct proton_error err = {0};
@@ -85,7 +85,7 @@ static void check_one(void)
 	check_count(finish(), 1);
 }
 
-TEST(nothing_is_touched_until_the_driver_is_initialised)
+TEST(cupti_is_not_touched_until_the_driver_is_initialized)
 {
 	struct profile *profile;
 	struct proton_error err;
@@ -119,7 +119,7 @@ TEST(a_program_without_cuda_ends_without_a_call)
 	CHECK(fake.is_idle());
 }
 
-TEST(a_driver_that_is_initialised_already_is_not_awaited)
+TEST(a_driver_that_is_already_initialized_is_not_awaited)
 {
 	need_fresh_process();
 	CHECK_EQ(fake.cu_init(0), 0);
@@ -170,7 +170,7 @@ static void use_cuda(void)
 {
 	struct proton_error err = {0};
 
-	/* InitializeInjection(): the child's own session, with a CUPTI of its own. */
+	/* InitializeInjection(): the child's own session and CUPTI. */
 	CHECK_EQ(fake.cu_init(0), 0);
 	CHECK_EQ(proton_driver_initialises(&err), PROTON_OK);
 	if (start_named("child", "cupti", &err) < 0)
@@ -181,11 +181,11 @@ static void use_cuda(void)
 	check_count(rec_load("child.proton"), 2);
 }
 
-TEST(a_child_forked_before_has_a_session_of_its_own)
+TEST(a_child_forked_before_has_its_own_session)
 {
 	need_fresh_process();
 #ifdef __SANITIZE_THREAD__
-	SKIP("ThreadSanitizer takes locks that are made anew in a child for locked ones");
+	SKIP("ThreadSanitizer takes locks that a child initializes again for locked ones");
 #endif
 	start_awaiting();
 	in_child(use_cuda);
@@ -214,8 +214,8 @@ TEST(a_child_of_a_process_that_has_touched_cupti_touches_nothing)
 {
 	need_fresh_process();
 	if (TAP_IS_SANITIZED)
-		SKIP("what a thread holds of the sanitizer at fork() stays locked");
-	start(); /* as plain programs do: nobody tells of the driver */
+		SKIP("sanitizer locks that a thread holds at fork() stay locked");
+	start(); /* as in plain programs: the driver does not call back */
 	CHECK(!fake.is_idle());
 	in_child(launch_unrecorded);
 	launch_ns("k", 10);
@@ -223,7 +223,7 @@ TEST(a_child_of_a_process_that_has_touched_cupti_touches_nothing)
 	in_child(launch_unrecorded); /* after the stop too: CUPTI's threads were there */
 }
 
-TEST(what_cannot_begin_is_said_at_once_and_at_the_end)
+TEST(a_failed_start_is_reported_at_once_and_at_the_end)
 {
 	struct proton_error err = {0};
 
@@ -276,7 +276,7 @@ TEST(the_driver_may_tell_while_the_session_ends)
 	}
 }
 
-/* The same in children, in each of which it is told once. */
+/* The same in children; each reports it once. */
 static void end_while_told(void)
 {
 	pthread_t thread;

@@ -42,7 +42,7 @@ TEST(before_13_0_another_subscriber_has_no_name)
 	CHECK_HAS(err.text, "(torch.profiler, nsys, ncu, a second Proton): end it first");
 }
 
-TEST(a_tool_that_leaves_while_it_is_asked_for_its_name_is_no_harm)
+TEST(a_tool_may_unsubscribe_while_it_is_asked_for_its_name)
 {
 	struct proton_error err;
 
@@ -54,8 +54,8 @@ TEST(a_tool_that_leaves_while_it_is_asked_for_its_name_is_no_harm)
 	whole_session();
 }
 
-/* A tool that needs no subscriber: it had its records, then it is our turn. */
-TEST(a_tool_that_used_buffers_before_is_no_harm)
+/* A tool without a subscriber: it gets its records first, then Proton. */
+TEST(a_tool_may_have_used_buffers_before)
 {
 	load_fake();
 	fake.other_start();
@@ -78,14 +78,14 @@ TEST(a_buffer_of_another_tool_is_left_alone)
 	launch_ns("theirs", 5); /* CUPTI holds a buffer of theirs from now on */
 	session = start();
 	launch_ns("ours", 5);
-	fake.cuda_fail("cuCtxSynchronize", 1, 1, 700); /* so that the wait is short */
+	fake.cuda_fail("cuCtxSynchronize", 1, 1, 700); /* a short wait */
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "lost: kernel whose record did not come"), 1);
 	rec_finalize(session, "none");
 	whole_session();
 }
 
-TEST(a_tool_that_takes_over_the_buffers_is_noticed_and_said_once)
+TEST(a_tool_that_takes_over_the_buffers_is_reported_once)
 {
 	struct profile *profile;
 	int session;
@@ -113,7 +113,7 @@ TEST(a_tool_that_takes_over_the_buffers_is_noticed_and_said_once)
 	whole_session();
 }
 
-TEST(a_tool_that_ends_cupti_is_noticed_and_said_once)
+TEST(a_tool_that_ends_cupti_is_reported_once)
 {
 	struct profile *profile;
 	int session;
@@ -133,7 +133,7 @@ TEST(a_tool_that_ends_cupti_is_noticed_and_said_once)
 	CHECK_EQ(rec_said("proton: "), 1);
 }
 
-TEST(cupti_may_be_ended_and_somebody_else_subscribe_before_we_stop)
+TEST(another_tool_may_end_cupti_and_subscribe_before_proton_stops)
 {
 	struct proton_error err;
 

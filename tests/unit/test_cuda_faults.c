@@ -1,7 +1,8 @@
 /*
  * Every entry point of libcupti and libcuda that the CUDA backend calls fails, in turn, at its
- * first call, at its second, and always; and every one is missing, in turn. The program goes on,
- * the error is said, nothing stays subscribed, and once the fault is over all is well again.
+ * first call, at its second, and always; and every one is missing, in turn. The program
+ * continues, the error is reported, nothing stays subscribed, and after the fault everything
+ * works again.
  */
 #include "unit/cuda_session.h"
 
@@ -78,7 +79,7 @@ static bool session_with_fault(const struct entry *entry, bool may_stay)
 
 	if (session < 0) {
 		CHECK_LT(err.status, 0);
-		CHECK_LT(20, strlen(err.text)); /* a sentence */
+		CHECK_LT(20, strlen(err.text)); /* an error message */
 		CHECK(!proton_is_profiling());
 		CHECK(!rec_exists("a.proton"));
 		if (!may_stay && !fake.is_idle())
@@ -99,7 +100,7 @@ static bool session_with_fault(const struct entry *entry, bool may_stay)
 		FAIL("%s: something stayed on after the end", entry->name);
 	profile = rec_load("a.proton");
 	if (rec_count(profile, "k") != KERNELS && !rec_said("\n") && !known)
-		FAIL("%s: kernels are missing, and nothing says so", entry->name);
+		FAIL("%s: kernels are missing without a warning", entry->name);
 	profile_free(profile);
 	CHECK_EQ(fake.pushed(), entry->is_driver && strstr(entry->name, "Pop") ? fake.pushed() : 0);
 	return true;
@@ -124,7 +125,7 @@ static void session_without_fault(const struct entry *entry)
 
 static void try_fault(const struct entry *entry, uint32_t first, uint32_t count)
 {
-	/* What CUPTI refuses to give back or to switch off cannot be off. */
+	/* If CUPTI refuses to disable something, it stays enabled. */
 	bool may_stay = strcmp(entry->name, "cuptiUnsubscribe") == 0 ||
 			strcmp(entry->name, "cuptiActivityDisable") == 0;
 
@@ -138,7 +139,7 @@ static void try_fault(const struct entry *entry, uint32_t first, uint32_t count)
 	session_without_fault(entry);
 }
 
-/* Each in a process of its own: what is loaded stays loaded. */
+/* Each in its own process: a loaded library stays loaded. */
 static void in_child(void (*run)(const struct entry *, uint32_t, uint32_t),
 		     const struct entry *entry, uint32_t first, uint32_t count)
 {
@@ -218,7 +219,7 @@ static int start_data(const char *name, const char *data, struct proton_error *e
 	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
 }
 
-/* Of a start that fails nothing stays taken: neither one of 32 sessions nor one of 4 traces. */
+/* A failed start takes up neither one of 32 sessions nor one of 4 traces. */
 TEST(any_number_of_starts_may_fail_before_one_works)
 {
 	static const struct entry subscribe = {"cuptiSubscribe", false, false};

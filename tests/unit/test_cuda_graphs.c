@@ -1,4 +1,4 @@
-/* CUDA graphs of every kind, as the driver and CUPTI tell of them (tests/fake/cupti_graphs.c). */
+/* CUDA backend: graphs of every kind, with the fake libraries (tests/fake/cupti_graphs.c). */
 #include "unit/cuda_session.h"
 
 #include <pthread.h>
@@ -330,7 +330,7 @@ TEST(a_session_may_end_in_the_middle_of_a_capture_and_the_next_begin_in_it)
 	profile_free(profile);
 }
 
-/* A program that captures for ever and never asks for its data. */
+/* A program that captures graphs forever and never asks for its data. */
 TEST(ten_thousand_captures_without_a_flush_do_not_grow)
 {
 	struct profile *profile;
@@ -351,8 +351,8 @@ TEST(ten_thousand_captures_without_a_flush_do_not_grow)
 	profile = finish();
 	captured = rec_count(profile, "replay/<captured_at>/cap/node");
 	/*
-	 * Without patience a graph may be forgotten while the periodic flush still hands its
-	 * records over; these then lie below the replay.
+	 * Without patience a graph may be forgotten while the periodic flush still delivers its
+	 * records. These then appear below the replay.
 	 */
 	CHECK_LE(15000, captured);
 	if (captured < 20000)
@@ -500,7 +500,7 @@ static void wait_for_periodic_flush(void)
 		nanosleep(&tick, NULL);
 }
 
-/* To read what is handed over takes longer than a flush waits once later replays have come. */
+/* Reading the delivered records takes longer than a flush waits after later replays have come. */
 TEST(a_flush_does_not_end_while_another_hands_its_records_over)
 {
 	load_fake();

@@ -1,4 +1,4 @@
-/* Memory copies and sets in backend/cuda, against the played libraries. */
+/* CUDA backend: memory copies and memsets, with the fake libraries. */
 #include "unit/cuda_session.h"
 #include "unit/trace_events.h"
 
@@ -44,7 +44,7 @@ static uint32_t call_number(const char *wanted)
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
 		if (strcmp(calls[i].name, wanted) == 0)
 			return calls[i].number;
-	FAIL("%s is no memory call", wanted);
+	FAIL("%s is not a memory call", wanted);
 }
 
 /* A driver call that launches nothing; its correlation id. */
@@ -165,7 +165,7 @@ static void check_event(const struct profile *profile, enum event_kind kind, con
 	CHECK_STR(event_path(profile, launch), "load");
 }
 
-TEST(copies_and_sets_are_events_of_their_own_kinds)
+TEST(copies_and_memsets_are_separate_kinds_of_events)
 {
 	struct profile *profile;
 	uint32_t calls[3];
@@ -371,7 +371,7 @@ TEST(a_replay_shows_captured_copies_and_the_kernel_keeps_its_metrics)
 	profile_free(profile);
 }
 
-TEST(what_cannot_be_attributed_is_counted_where_it_was_asked_for)
+TEST(records_without_a_call_are_counted_in_sessions_with_memory)
 {
 	struct proton_error err;
 	int session = start_memory("a");
@@ -390,7 +390,7 @@ TEST(what_cannot_be_attributed_is_counted_where_it_was_asked_for)
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
 
-TEST(what_runs_while_all_sessions_pause_is_no_loss)
+TEST(work_during_a_pause_of_all_sessions_does_not_count_as_lost)
 {
 	int session = start_memory("a");
 

@@ -1,7 +1,7 @@
 /*
- * Where backend/cuda finds libcupti: each place in turn, and that the earlier one wins. The loader
- * reads its search path when a process starts, so that each search is a run of this program with an
- * environment of its own.
+ * Where backend/cuda finds libcupti: each place in turn, and that the earlier one wins. The
+ * loader reads its search path when a process starts, so each search is a run of this program
+ * with its own environment.
  */
 #include "unit/recorded.h"
 
@@ -35,7 +35,7 @@ __attribute__((constructor)) static void search(void)
 	_exit(0);
 }
 
-/* "<directory>/<path>", the directories of which are made; a played libcupti with `is_file`. */
+/* "<directory>/<path>", with its directories created; a fake libcupti with `is_file`. */
 static const char *place(const char *path, bool is_file)
 {
 	const char *whole = rec_path(path);
@@ -127,7 +127,7 @@ static const char *find(struct searched searched)
 static void need_fake(void)
 {
 	if (!getenv("PROTON_CUPTI_PATH"))
-		SKIP("no played libraries: run by `meson test`");
+		SKIP("no fake libraries: run by `meson test`");
 }
 
 TEST(a_named_place_is_the_only_one)
@@ -144,7 +144,7 @@ TEST(a_named_place_is_the_only_one)
 	CHECK_STR(find((struct searched){.proton = rec_path("named"), .triton = rec_path("other")}),
 		  directory);
 	CHECK_STR(find((struct searched){.proton = "", .triton = rec_path("other")}), other);
-	/* What is not there is an error, whatever there is elsewhere. */
+	/* A missing library is an error, even if another is found elsewhere. */
 	CHECK_HAS(find((struct searched){.proton = rec_path("typo"), .triton = rec_path("other")}),
 		  "cannot find libcupti (looked in: PROTON_CUPTI_PATH=");
 	CHECK_HAS(find((struct searched){.triton = rec_path("typo"), .loader = rec_path("other")}),
@@ -240,7 +240,7 @@ TEST(a_copy_that_the_process_has_loaded_comes_first)
 		  wheel);
 }
 
-TEST(where_it_was_looked_for_is_said)
+TEST(the_searched_paths_are_reported)
 {
 	const char *answer;
 

@@ -1,4 +1,4 @@
-/* Metrics in device memory, against the played driver (tests/fake/cuda_append.c). */
+/* Device metrics, with the fake driver (tests/fake/cuda_append.c). */
 #include "unit/cuda_session.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ static void count_release(void *user)
 	atomic_fetch_add(&released, 1);
 }
 
-/* What CUPTI does when the appending kernel is launched. */
+/* CUPTI's part when the appending kernel is launched. */
 static void on_launch(bool is_captured, uint32_t node)
 {
 	fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL,
@@ -267,7 +267,7 @@ TEST(vectors_and_kinds_of_metrics)
 	profile_free(profile);
 }
 
-TEST(the_ring_goes_round_without_a_flush)
+TEST(the_ring_buffer_wraps_without_a_flush)
 {
 	double values[300];
 	const uint64_t *words;
@@ -276,7 +276,7 @@ TEST(the_ring_goes_round_without_a_flush)
 
 	for (int i = 0; i < 300; i++)
 		values[i] = i;
-	/* 2000 x 76 slots and 20000 x 1: more than the ring has. */
+	/* 2000 x 76 slots and 20000 x 1: more than the ring buffer has. */
 	for (int i = 0; i < 2000; i++)
 		add_doubles("v", values, 300);
 	for (int i = 0; i < 20000; i++)
@@ -369,7 +369,7 @@ TEST(sessions_count_what_they_were_active_for)
 	proton_deactivate(first, false, NULL);
 	proton_deactivate(second, false, NULL);
 	proton_deactivate(third, false, NULL);
-	value = 1000; /* of a replay that nobody is interested in */
+	value = 1000; /* of a replay without an active session */
 	replay(1);
 	proton_activate(first, NULL);
 	value = 20;
@@ -400,7 +400,7 @@ TEST(a_graph_that_outlives_its_session_disturbs_no_other)
 	end_capture();
 	replay(1);
 	profile_free(finish());
-	replay(3); /* nobody listens */
+	replay(3); /* no session is active */
 	session = start_device();
 	add_doubles("y", &value, 1); /* takes the place in the table that x had */
 	replay(3);
@@ -413,7 +413,7 @@ TEST(a_graph_that_outlives_its_session_disturbs_no_other)
 	profile_free(profile);
 }
 
-TEST(a_value_whose_record_is_lost_is_added_all_the_same)
+TEST(a_value_is_added_even_if_its_record_is_lost)
 {
 	double value = 1;
 	struct profile *profile;
@@ -448,7 +448,7 @@ TEST(values_are_added_while_the_program_runs)
 	add_doubles("y", &value, 1);
 	replay(1);
 	flush_all(CUPTI_FLUSH_FORCED); /* this one waits for its buffers */
-	tensors_catch_up();            /* what is known now is sure of its order the next time */
+	tensors_catch_up();            /* the order is certain the next time */
 	tensors_catch_up();
 	profile = rec_load("a.proton");
 	CHECK_NEAR(double_at(profile, "", "y"), 3, 0);
@@ -460,9 +460,9 @@ TEST(values_are_added_while_the_program_runs)
 	profile_free(profile);
 }
 
-TEST(what_does_not_fit_into_the_ring_is_counted)
+TEST(values_that_do_not_fit_into_the_ring_buffer_are_counted)
 {
-	/* The thread that empties rings twice a second has not looked yet, unless all is slow. */
+	/* The thread that empties ring buffers twice a second has not run yet, or only slowly. */
 	uint64_t in_time_ns = clock_monotonic_ns() + 450000000;
 	double value = 1;
 	double found;
@@ -475,7 +475,7 @@ TEST(what_does_not_fit_into_the_ring_is_counted)
 	end_capture();
 	replay(1);
 	for (int i = 0; i < 131072 + 6; i++)
-		device.run_node(0); /* the device is far ahead, and nobody launches any more */
+		device.run_node(0); /* the device is far ahead, and nothing is launched any more */
 	is_in_time = clock_monotonic_ns() < in_time_ns;
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	if (is_in_time)
@@ -510,7 +510,7 @@ TEST(a_launch_of_a_graph_makes_room_in_time)
 	profile_free(profile);
 }
 
-TEST(what_cannot_be_read_is_said)
+TEST(unreadable_device_memory_is_reported)
 {
 	double value = 1;
 	struct proton_error err;
@@ -528,7 +528,7 @@ TEST(what_cannot_be_read_is_said)
 		CHECK_HAS(err.text, "metrics in device memory cannot be read: cu");
 		CHECK_EQ(atomic_load(&released), 0);
 	}
-	/* In a capture nobody can read it later: counted, and the program goes on. */
+	/* In a capture it cannot be read later: it is counted, and the program continues. */
 	begin_capture();
 	setenv("FAKE_CUDA_FAIL", "cuLaunchKernel=2", 1);
 	add_doubles("x", &value, 1);
@@ -555,7 +555,7 @@ TEST(what_cannot_be_read_is_said)
 	profile_free(profile);
 }
 
-TEST(making_the_ring_may_fail_and_works_later)
+TEST(creating_the_ring_buffer_may_fail_and_works_later)
 {
 	static const char *const failures[] = {
 		"cuMemHostRegister_v2=1",
@@ -568,7 +568,7 @@ TEST(making_the_ring_may_fail_and_works_later)
 	struct profile *profile;
 
 	if (!tap_is_forking)
-		SKIP("the process has a ring already");
+		SKIP("the process already has a ring buffer");
 	start_device();
 	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
 		setenv("FAKE_CUDA_FAIL", failures[i], 1);

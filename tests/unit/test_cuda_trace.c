@@ -1,4 +1,4 @@
-/* Traces of the CUDA backend, against a played libcupti and libcuda (tests/fake). */
+/* CUDA backend: traces, with the fake libcupti and libcuda (tests/fake). */
 #include "unit/cuda_session.h"
 #include "unit/trace_events.h"
 
@@ -63,7 +63,7 @@ TEST(a_kernel_is_on_its_stream_and_leads_to_its_launch)
 	profile_free(profile);
 }
 
-TEST(streams_of_different_devices_have_lanes_of_their_own)
+TEST(streams_of_different_devices_have_separate_tracks)
 {
 	struct profile *profile;
 	uint32_t lanes[3];
@@ -80,7 +80,7 @@ TEST(streams_of_different_devices_have_lanes_of_their_own)
 	profile_free(profile);
 }
 
-/* Three extents of launches: what was recorded is read while the session goes on. */
+/* Three extents of launches: records are read while the session continues. */
 #define CONFIGS 4000
 
 TEST(thousands_of_launch_configurations_keep_their_values)
@@ -123,7 +123,7 @@ TEST(thousands_of_launch_configurations_keep_their_values)
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
 
-TEST(what_an_op_launches_leads_to_the_op_with_its_metrics)
+TEST(a_launch_inside_an_op_links_to_the_op_with_its_metrics)
 {
 	struct proton_metric flops = {
 		.name = "flops", .type = PROTON_METRIC_DOUBLE, .value.float64 = 1e9};
@@ -190,7 +190,7 @@ TEST(a_replay_is_one_launch_of_many_kernels)
 	profile_free(profile);
 }
 
-TEST(a_kernel_whose_trace_started_after_its_launch_is_not_in_it)
+TEST(a_trace_leaves_out_kernels_launched_before_its_start)
 {
 	struct profile *profile;
 	int tree;

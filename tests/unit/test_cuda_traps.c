@@ -1,6 +1,6 @@
 /*
- * What CUPTI does to its users: records of every version, late, out of order, twice or not at all,
- * memory that is out, callbacks while a session ends, many threads, many contexts.
+ * CUDA backend: hard cases of CUPTI: records of every version, late, out of order, twice or
+ * missing, no memory, callbacks while a session ends, many threads, many contexts.
  */
 #include "unit/cuda_session.h"
 
@@ -22,7 +22,7 @@ const char *__tsan_default_options(void)
 	return "allocator_may_return_null=1";
 }
 
-/* What cuptiGetVersion says, and the driver's version. */
+/* The version from cuptiGetVersion(), and the driver's. */
 static const struct version {
 	const char *cupti;
 	const char *driver;
@@ -33,13 +33,13 @@ static const struct version {
 	{"22", "13000", "12.4"}, /* an old CUPTI goes with a new driver */
 };
 
-static void play_version(const struct version *version)
+static void set_version(const struct version *version)
 {
 	setenv("FAKE_CUPTI_VERSION", version->cupti, 1);
 	setenv("FAKE_CUDA_VERSION", version->driver, 1);
 }
 
-/* Runs `test` in a process of its own for each version: a library is loaded once. */
+/* Runs `test` in its own process for each version, because a library is loaded once. */
 static void for_each_version(void (*test)(const struct version *))
 {
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
@@ -49,7 +49,7 @@ static void for_each_version(void (*test)(const struct version *))
 		fflush(stdout);
 		pid = fork();
 		if (pid == 0) {
-			play_version(&versions[i]);
+			set_version(&versions[i]);
 			test(&versions[i]);
 			exit(0);
 		}
@@ -66,7 +66,7 @@ static void many_buffers(const struct version *version)
 	const struct profile_kernel *kernel;
 
 	(void)version;
-	setenv("TRITON_PROFILE_BUFFER_SIZE", "1", 1); /* the least there is: 64 kB */
+	setenv("TRITON_PROFILE_BUFFER_SIZE", "1", 1); /* the minimum: 64 kB */
 	start();
 	for (int i = 0; i < 2000; i++)
 		launch_ns(i % 2 ? "odd" : "even", 10);
@@ -107,7 +107,7 @@ static void no_memory(const struct version *version)
 {
 	int session;
 
-	setenv("TRITON_PROFILE_BUFFER_SIZE", "140737488355328", 1); /* nobody has 128 TiB */
+	setenv("TRITON_PROFILE_BUFFER_SIZE", "140737488355328", 1); /* 128 TiB: too much */
 	session = start();
 	for (int i = 0; i < 10; i++)
 		launch_ns("k", 10);
@@ -115,7 +115,7 @@ static void no_memory(const struct version *version)
 	if (rec_counter(session, "lost: dropped by the vendor's library") +
 		    rec_counter(session, "lost: kernel whose record did not come") <
 	    10)
-		FAIL("CUPTI %s: kernels are lost, and nothing says so", version->name);
+		FAIL("CUPTI %s: kernels are lost without a warning", version->name);
 	rec_finalize(session, "none");
 	CHECK(fake.is_idle());
 }
@@ -125,7 +125,7 @@ TEST(memory_that_is_out_loses_records_and_nothing_else)
 	for_each_version(no_memory);
 }
 
-TEST(a_driver_that_cupti_cannot_work_with_is_said)
+TEST(a_driver_that_cupti_does_not_support_is_reported)
 {
 	struct proton_error err;
 
@@ -145,7 +145,7 @@ TEST(records_that_come_after_the_stop_are_nobodys)
 
 	launch_ns("first", 5);
 	fake.hold(true);
-	fake.cuda_fail("cuCtxSynchronize", 1, 1, 700); /* so that the wait is short */
+	fake.cuda_fail("cuCtxSynchronize", 1, 1, 700); /* a short wait */
 	rec_finalize(session, "none");
 	fake.hold(false);
 	session = start();
@@ -191,7 +191,7 @@ TEST(a_launch_on_several_devices_has_a_record_for_each)
 	rec_finalize(session, "none");
 }
 
-TEST(what_cupti_drops_is_counted_once_and_not_waited_for)
+TEST(dropped_records_are_counted_once_and_not_waited_for)
 {
 	uint64_t begin_ns;
 	int session = start();
@@ -297,7 +297,7 @@ TEST(a_context_that_was_destroyed_is_not_waited_for_and_its_kernels_count)
 
 static _Atomic bool was_hooked;
 
-/* A callback in whose midst the profile is asked for, as Python code run by it may do. */
+/* A callback that asks for the profile, as Python code called from one may do. */
 static void flush_inside(void)
 {
 	char *bytes;
@@ -344,7 +344,7 @@ TEST(a_session_may_end_while_a_callback_runs)
 	CHECK_EQ(pthread_create(&thread, NULL, launch_once, NULL), 0);
 	while (!atomic_load(&was_hooked))
 		usleep(100);
-	rec_finalize(PROTON_ALL_SESSIONS, "none"); /* the callback goes on after it */
+	rec_finalize(PROTON_ALL_SESSIONS, "none"); /* the callback continues after it */
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 	fake.set_hook(NULL);
 	start();

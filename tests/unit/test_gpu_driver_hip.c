@@ -1,5 +1,5 @@
 /* Instrumentation backend with a fake libamdhip64: where HIP differs from CUDA. */
-#include "unit/played.h"
+#include "unit/fakes.h"
 #include "unit/recorded.h"
 
 #include "backend/intra/gpu_driver.h"

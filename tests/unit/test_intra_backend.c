@@ -2,8 +2,8 @@
  * Instrumentation backend with a fake driver: the test writes a kernel's records into the buffers
  * and checks the profile. With $PROTON_HIP_PATH, kernels are for AMD GPUs.
  */
+#include "unit/fakes.h"
 #include "unit/instrumented.h"
-#include "unit/played.h"
 #include "unit/trace_events.h"
 
 #include <pthread.h>

@@ -104,7 +104,7 @@ static void launch(void)
 static struct profile *run(const char *data, uint32_t launches)
 {
 	if (!getenv("PROTON_CUDA_PATH"))
-		SKIP("no played libraries: run by `meson test`");
+		SKIP("no fake libraries: run by `meson test`");
 	instrumented_start(data, "");
 	add_kernel();
 	for (uint32_t i = 0; i < launches; i++)

@@ -2,8 +2,8 @@
  * Reader threads with a fake driver: many launches at once, reused buffers, driver faults, fork,
  * and ending a session in between.
  */
+#include "unit/fakes.h"
 #include "unit/instrumented.h"
-#include "unit/played.h"
 #include "unit/trace_events.h"
 
 #include <dirent.h>

@@ -33,7 +33,7 @@ enum code {
 static void start(const char *mode)
 {
 	if (!getenv("PROTON_CUDA_PATH"))
-		SKIP("no played libraries: run by `meson test`");
+		SKIP("no fake libraries: run by `meson test`");
 	instrumented_start(NULL, mode);
 }
 

@@ -1,4 +1,4 @@
-"""A `torch` for the examples: tensors without memory, on a GPU that a played libamdhip64 is.
+"""A `torch` for the examples: tensors without memory, on a GPU that a fake libamdhip64 is.
 
 Tests copy it as torch.py to where a script finds it first. Each launch of an instrumented kernel
 leaves records as a kernel would: every scope takes 100 cycles of each warp that is sampled.
@@ -12,7 +12,7 @@ import os
 
 import triton
 import triton.language as tl
-from played_hip import STREAM, Driver, play_waves, store_wave
+from fake_hip import STREAM, Driver, store_wave, write_waves
 from triton.runtime.jit import MockTensor
 
 float16, float32 = tl.float16, tl.float32
@@ -80,7 +80,7 @@ def launched(ctas, threads, stream, parameters):
     # The last parameter, behind those that are no constants and the other scratch memory.
     arguments = [kind for kind in loaded[-1].src.signature.values() if kind != "constexpr"]
     scratch = ctypes.cast(parameters[len(arguments) + 1], ctypes.POINTER(ctypes.c_uint64))[0]
-    play_waves(layout, scratch, ctas, wave)
+    write_waves(layout, scratch, ctas, wave)
 
 
 loaded = []

@@ -1,4 +1,4 @@
-"""Triton's driver of AMD GPUs without torch, for programs beside a played libamdhip64.
+"""Triton's driver of AMD GPUs without torch, for programs beside a fake libamdhip64.
 
 And what a launch of an instrumented kernel leaves in its buffer.
 """
@@ -30,7 +30,7 @@ class Driver(amd.HIPDriver):
         return STREAM
 
 
-def play_waves(layout, scratch, ctas, wave):
+def write_waves(layout, scratch, ctas, wave):
     """Call wave(headers, ring, cta, unit, codes) for each unit; the first two are addresses."""
     words = [line.split(" ", 1) for line in layout.splitlines()[1:]]
     keys = dict(words)

@@ -1,6 +1,6 @@
-/* The played libraries (tests/fake) that the test's environment names, and functions in them. */
-#ifndef TESTS_UNIT_PLAYED_H
-#define TESTS_UNIT_PLAYED_H
+/* The fake libraries (tests/fake) that the test's environment names, and functions in them. */
+#ifndef TESTS_UNIT_FAKES_H
+#define TESTS_UNIT_FAKES_H
 
 #include "unit/tap.h"
 
@@ -23,7 +23,7 @@ static void *fake_open(const char *variable)
 	void *handle;
 
 	if (!path)
-		SKIP("no played libraries: run by `meson test`");
+		SKIP("no fake libraries: run by `meson test`");
 	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!handle)
 		FAIL("%s", dlerror());

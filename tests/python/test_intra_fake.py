@@ -1,6 +1,6 @@
-"""The examples of scopes inside kernels, run as a user runs them, beside a played GPU.
+"""The examples of scopes inside kernels, run as a user runs them, beside a fake GPU.
 
-Their `torch` is played_torch.py, whose tensors are empty.
+Their `torch` is fake_torch.py, whose tensors are empty.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fake_driver import hip_library, played
+from fake_driver import fake_environment, hip_library
 
 pytest.importorskip("triton.backends.amd.driver")
 
@@ -24,10 +24,10 @@ CTAS, WARPS = 97, 4  # of the vector additions: 98432 elements, 1024 each
 @pytest.fixture
 def run(tmp_path):
     """Runs Python with these words; its standard error."""
-    shutil.copy(Path(__file__).with_name("played_torch.py"), tmp_path / "torch.py")
+    shutil.copy(Path(__file__).with_name("fake_torch.py"), tmp_path / "torch.py")
 
     def go(*words: str, **variables: str) -> str:
-        environment = played(
+        environment = fake_environment(
             TRITON_CACHE_DIR=str(tmp_path / "cache"),
             TRITON_LIBHIP_PATH=str(hip_library()),
             PROTON_CUDA_PATH="/nonexistent/libcuda.so.1",
