@@ -96,7 +96,7 @@ static bool read_once(void)
 	int status = profile_load_file(rec_path("a.proton"), &profile, &err);
 
 	if (status == PROTON_E_FORMAT &&
-	    (strstr(err.text, "while it started") || strstr(err.text, "it is empty")))
+	    (strstr(err.text, "exited during startup") || strstr(err.text, "it is empty")))
 		return false;
 	CHECK_OK(status, err);
 	CHECK(!profile->is_damaged);
