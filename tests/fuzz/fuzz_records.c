@@ -99,7 +99,7 @@ static uint32_t step_of(const struct instrument_layout *layout, bool is_saturate
 	return is_saturated ? STEP_LOG_SATURATED : STEP_LOG_MAX;
 }
 
-/* Two bytes: what is recorded, whether a new group begins, and how much later. */
+/* Two bytes: the kind of record, whether a new group begins, and the time since the last record. */
 static void make_record(struct warp *warp, const uint8_t *op, uint32_t step_max, bool is_saturated)
 {
 	struct warp_record *record = &warp->records[warp->count++];

@@ -3,7 +3,7 @@ plain speed of a program once Proton has stopped. Skipped without a GPU.
 
     python -m pytest tests/gpu/test_coexist.py
 
-Each case is a process of its own: what a tool leaves in CUPTI stays for the process's life.
+Each case is a separate process, because the effects of a tool on CUPTI stay until the process ends.
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ print(json.dumps({"us": min(launch_us() for _ in range(200))}))
 
 
 def test_a_program_is_as_fast_after_the_stop_as_without_a_start(tmp_path):
-    """Processes in turns, and the least of many short loops of each: the machine's clocks and other
-    work meet both sides, and only ever add."""
+    """Alternating processes, and the minimum of many short loops of each: the machine's clocks
+    and other work affect both sides, and only ever add time."""
     least = {False: float("inf"), True: float("inf")}
     for _ in range(4):
         for records_first in least:

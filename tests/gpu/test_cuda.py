@@ -263,7 +263,7 @@ def test_sessions_see_what_they_were_active_for(run):
     proton.deactivate(second)
     with proton.scope("other"):
         run()
-    proton.finalize(first)  # while the other goes on
+    proton.finalize(first)  # while the other continues
     proton.activate(second)
     with proton.scope("last"):
         run()

@@ -1,4 +1,4 @@
-"""Scopes inside kernels on a GPU: what they measure, and that kernels compute what they did.
+"""Intra-kernel scopes on a GPU: their measurements, and unchanged results of kernels.
 
     python -m pytest tests/gpu/test_intra.py
 
@@ -75,8 +75,8 @@ def long_loop(x, out, turns, BLOCK: tl.constexpr):
 def wait_cycles(out, zero, CYCLES: tl.constexpr):
     """Spins until the clock has gone on by CYCLES, inside a scope, and stores how far it went.
 
-    Its first and its last instruction read the clock, so that little else lies between them and the
-    scope's own readings. It reads as the scope does: of a value that is the same for all of a warp
+    Its first and its last instruction read the clock: little else is between them and the scope's
+    own clock reads. It reads as the scope does: of a value that is the same for all of a warp
     the assembler makes another instruction, which reads later, unless what the value hangs on comes
     from memory. That has been waited for, by a loop of one turn, before the scope begins.
     """
@@ -336,7 +336,7 @@ def test_beside_cupti_the_slices_line_up(session):
         assert len(inside) == 256 * 8
 
 
-def test_without_cupti_warps_lie_between_their_launch_and_its_end(session):
+def test_without_cupti_warps_run_between_their_launch_and_its_end(session):
     """The launch and its completion bound the device's clock, however the two drift."""
     a, b, c = tensors()
     session(data="trace", mode="default:launches=6")

@@ -1,12 +1,12 @@
-"""How accurate scopes inside kernels are, beside work whose cycles are known.
+"""Accuracy of intra-kernel scopes, compared with work of known duration.
 
     python -m pytest tests/gpu/test_intra_accuracy.py
 
 Prints a table: asked, true, measured, error. Needs the installed package, torch with CUDA and
-triton. "True" comes from readings of the clock that the kernel itself makes around the same work,
-outside of any scope or at the very ends of one; one reading's own cost is in them. The least over
-all launches and CTAs is compared where the work always takes the same time, because caches are cold
-at first; the mean where it does not.
+triton. "True" comes from clock reads that the kernel itself makes around the same work, outside
+of any scope or at the very ends of one; they include the cost of one clock read. The minimum
+over all launches and CTAs is compared where the work always takes the same time, because caches are
+cold at first; the mean where it does not.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ LOOP = (
 )
 REGISTERS = "{ .reg .u32 %x, %n, %i, %a, %b; .reg .pred %p, %q; "
 WORK = tl.constexpr(REGISTERS + LOOP + "mov.u32 $0, %x; }")
-# A reading as records make it: where the assembler sees that all of a warp want the same value it
+# A clock read as in records: where the assembler sees that all of a warp want the same value it
 # takes another instruction, which reads some cycles later. It cannot know that this is always true.
 SURE = "mov.u32 %a, $1; setp.ne.u32 %q, %a, 0x7fffffff; "
-# The same, and how many cycles it took; what the chain computes must be of use.
+# The same with its number of cycles. The result of the chain must be used.
 TIMED = tl.constexpr(
     REGISTERS
     + SURE
@@ -78,7 +78,7 @@ def chain(out, turns):
     """A scope around turns[0], which times itself: another copy of the loop may take a per cent
     more or less. Then cycles of turns[1].
 
-    Both come from memory and have been used before, so that nothing waits for them meanwhile.
+    Both come from memory and are used before: nothing waits for them inside the scope.
     """
     at = out + tl.program_id(0) * 4
     turns, more = tl.load(turns), tl.load(turns + 1)
@@ -148,7 +148,7 @@ def check(rows: list[Row], capsys) -> None:
 
 
 def launches(width: int, launch) -> torch.Tensor:
-    """What each of the launches has left in its tensor, by launch, CTA and place."""
+    """The values that each launch has stored in its tensor, by launch, CTA and position."""
     found = []
     for _ in range(LAUNCHES):
         out = torch.zeros((CTAS, width), device="cuda", dtype=torch.int32)
@@ -163,7 +163,7 @@ def both(turns: int, more: int) -> torch.Tensor:
 
 
 def cycles_of_a_turn() -> float:
-    """From two long chains, so that nothing of the ends is in it."""
+    """From the difference of two long chains, which cancels out their ends."""
     turns = both(2000, 6000)
     found = launches(4, lambda out: chain[(CTAS,)](out, turns, num_warps=1))
     least = found.amin(dim=(0, 1))
@@ -222,7 +222,7 @@ def test_scopes_in_loops(session, capsys, count):  # noqa: F811
         plain = launches(2, launch).amin(dim=(0, 1))[0].item()
         parts = launches(4, lambda out, two=two: chain[(CTAS,)](out, two, num_warps=1))
         parts = parts.amin(dim=(0, 1))
-        # Rings as large as the loop: nothing is dropped.
+        # Ring buffers as large as the loop: nothing is overwritten.
         session(mode=MODE + ":buffer_size=16384")
         launches(2, launch)
         proton.finalize()

@@ -1,4 +1,4 @@
-"""What time_shift takes off on this GPU, beside what records cost in kernels of Triton.
+"""Record overhead that time_shift subtracts on this GPU, compared with that in Triton kernels.
 
     python -m pytest tests/gpu/test_intra_calibrate.py
 
@@ -62,7 +62,7 @@ def empties(out, COUNT: tl.constexpr, APART: tl.constexpr):
 
 
 def least(session, mode: str, count: int, apart: bool) -> dict[str, float]:  # noqa: F811
-    """The least of each scope, and the mean of the empty ones, in cycles."""
+    """The minimum of each scope, and the mean of the empty ones, in cycles."""
     out = torch.zeros(2, device="cuda", dtype=torch.int32)
     session(mode=mode + "buffer_size=4096")
     for _ in range(LAUNCHES):

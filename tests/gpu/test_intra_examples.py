@@ -30,7 +30,7 @@ def own_directory(monkeypatch, tmp_path):
 
 
 def python(*words: object) -> str:
-    """Run Python as a user does; what it printed."""
+    """Runs Python as a user does; returns its output."""
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(EXAMPLES), *sys.path[1:]]))
     command = [sys.executable, *map(str, words)]
     done = subprocess.run(
@@ -57,7 +57,7 @@ def output(name: str) -> str:
     ],
     ids=" ".join,
 )
-def test_marks_in_the_source(options):
+def test_scopes_in_the_source(options):
     python(EXAMPLES / "example_dsl.py", *options)
     for scope in ("load_and_add", "load_x", "load_y", "store"):
         assert f'"{scope}"' in output("vector-add-dsl")

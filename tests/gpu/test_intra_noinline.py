@@ -1,4 +1,4 @@
-"""Scopes in functions that stay out of line, on a GPU: how often each was executed, and below what.
+"""Scopes in noinline functions, on a GPU: the number of executions of each, and its parents.
 
     python -m pytest tests/gpu/test_intra_noinline.py
 
@@ -49,7 +49,7 @@ def row_sum(x, n, BLOCK: tl.constexpr):
 
 @triton.jit(noinline=True)
 def carried_sum(x, n, BLOCK: tl.constexpr):
-    """Has no scope of its own."""
+    """Has no scope itself."""
     return row_sum(x, n, BLOCK) * 2
 
 
@@ -166,8 +166,8 @@ def test_a_kernel_may_have_scopes_in_what_it_calls_only(session):
     assert executions() == {"only_calls/tile": CTAS * WARPS}
 
 
-def test_rings_hold_the_latest_of_many_calls(session):
-    """A ring of 4096 bytes holds 512 records; the kernel makes some thousands."""
+def test_ring_buffers_keep_the_latest_of_many_calls(session):
+    """A ring buffer of 4096 bytes holds 512 records; the kernel writes thousands."""
     tiles = 4000
     expected, _ = run(tiles)
     session("default:buffer_size=16384")
@@ -180,7 +180,7 @@ def test_rings_hold_the_latest_of_many_calls(session):
 
 
 def test_a_call_costs_little(session, capsys):
-    """What a call with one record in it costs more than the same call without."""
+    """The extra time of a call with one record in it over the same call without."""
 
     def cycles_of(tiles: int) -> float:
         run(tiles)

@@ -1,4 +1,4 @@
-"""What the warps of a kernel did to each other, on a GPU: kernels whose critical path is known.
+"""Warp analysis on a GPU: kernels with a known critical path.
 
     python -m pytest tests/gpu/test_intra_warps.py
 
@@ -48,7 +48,7 @@ def own_directory(monkeypatch, tmp_path):
 
 
 def report() -> dict[str, Any]:
-    """The kernel's object of `proton-viewer --warps --json`; what must add up does."""
+    """The kernel's object of `proton-viewer --warps --json`, with its sums checked."""
     command = [sys.executable, "-m", "triton_proton.viewer", "--warps", "run.hatchet"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     print(done.stdout)  # seen with -s, and when a test fails
@@ -67,7 +67,7 @@ def report() -> dict[str, Any]:
 
 
 def share_of_path(kernel: dict[str, Any], *words: str) -> float:
-    """Of the scopes whose names begin so, asynchronous ones too."""
+    """The share of scopes with names that begin with `words`, including asynchronous ones."""
     rows = list(kernel["asynchronous"])
     for role in kernel["roles"]:
         rows += role["scopes"]
@@ -186,7 +186,7 @@ def test_what_is_done_asynchronously_is_on_the_path_if_it_is_waited_for(slow):
         assert 0.01 < share_of_path(kernel, "item") < 0.1
         assert overlapped < 0.5
     else:
-        # What was there before it was waited for did not stop anybody.
+        # An item that arrived before the wait did not block the consumer.
         assert share_of_path(kernel, "consume") > 0.85
         assert share_of_path(kernel, "item") < 0.1
         assert overlapped > 0.8
@@ -206,7 +206,7 @@ def test_one_buffer_alternates():
         assert 0.35 < waiting(role) < 0.6
 
 
-# ------------------------------------------------------------------ kernels as people write them
+# ------------------------------------------------------------------ kernels as users write them
 
 
 @only_hopper
@@ -230,7 +230,7 @@ def test_a_warp_specialized_matmul(size):
     (copy,) = kernel["asynchronous"]
     assert copy["scope"] == "copy"
     assert 0 < copy["overlapped_cycles"] < copy["async_cycles"]
-    # The first copy is waited for by all; nothing else can be done meanwhile.
+    # All warps wait for the first copy; they have no other work.
     assert 0 < copy["path_cycles"] < kernel["cta_cycles"]
 
 
@@ -264,5 +264,5 @@ def test_a_pipelined_matmul():
     assert role["role"] == "warps 0-7"
     assert role["sampled_warps"] == 8 * kernel["sampled_ctas"] == 8 * 32
     assert kernel["asynchronous"] == []
-    # Own waits stay in the warp, so they are on the path as they are in its time.
+    # A warp's own waits are on the path, like the rest of its time.
     assert 0 < share_of_path(kernel, "async_wait") < 1

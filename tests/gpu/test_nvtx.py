@@ -2,8 +2,8 @@
 
     python -m pytest tests/gpu
 
-Needs the installed package and torch with CUDA. Each script runs in a Python of its own: NVTX looks
-for its tool once in a process, at its first call.
+Needs the installed package and torch with CUDA. Each script runs in its own Python process: NVTX
+looks for its tool once in a process, at its first call.
 """
 
 from __future__ import annotations

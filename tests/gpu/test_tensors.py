@@ -203,7 +203,7 @@ def test_replays_add_what_they_compute(run):
 
 
 def test_first_use_in_a_capture_does_not_disturb_it(run):
-    """Nothing was read before: the ring and the kernel are made while the graph is captured."""
+    """Nothing was read before: the ring buffer and the kernel are created during the capture."""
     proton.start("test")
     x = torch.ones(3, device="cuda")
     graph = capture(run, x)

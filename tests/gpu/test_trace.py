@@ -2,8 +2,8 @@
 
     python -m pytest tests/gpu/test_trace.py
 
-Needs the installed package and torch with CUDA. The script runs in a Python of its own: another
-tool that gave CUPTI a clock would move the kernels.
+Needs the installed package and torch with CUDA. The script runs in its own Python process:
+another tool that gave CUPTI a clock would shift the kernels.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ def tracks(events: list[dict[str, Any]]) -> dict[int, str]:
 
 
 def below(events: list[dict[str, Any]], *path: str) -> list[dict[str, Any]]:
-    """Kernels whose call stack begins with ROOT and `path`."""
+    """Kernels with a call stack that begins with ROOT and `path`."""
     stack = ["ROOT", *path]
     return [e for e in slices(events, "kernel") if e["args"]["call_stack"][: len(stack)] == stack]
 
 
-def test_a_kernel_lies_between_its_launch_and_the_end_of_its_scope(events):
+def test_a_kernel_runs_between_its_launch_and_the_end_of_its_scope(events):
     steps = slices(events, "scope", "step")
     kernels = below(events, "step")
     launches = {e["args"]["correlation"]: e for e in slices(events, "launch")}

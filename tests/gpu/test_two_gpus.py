@@ -65,7 +65,7 @@ def test_a_thread_for_each_device(tensors):
         thread.start()
     for thread in threads:
         thread.join()
-    proton.finalize()  # waits for both devices: nothing was synchronised
+    proton.finalize()  # waits for both devices: nothing was synchronized
     root, devices = load_all()
     assert counts(child(root, "device0")) == {"0": 300}
     assert counts(child(root, "device1")) == {"1": 400}

@@ -1,6 +1,6 @@
 """Chromium without a window, driven through a pipe (--remote-debugging-pipe): no web socket.
 
-Commands go to the browser's descriptor 3 and answers come from 4, as JSON with a NUL behind each.
+Commands go to the browser's descriptor 3 and answers come from 4, as JSON with a NUL after each.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def find_browser() -> str | None:
 
 
 class Browser:
-    """One page. `errors` holds what its scripts threw or said on the console."""
+    """One page. `errors` contains exceptions and console output of its scripts."""
 
     def __init__(self, program: str, directory: Path, size: tuple[int, int] = (1400, 1000)) -> None:
         there, self.write_to = os.pipe()
@@ -42,7 +42,7 @@ class Browser:
         self.process = subprocess.Popen(
             command,
             pass_fds=(there, back),
-            env={**os.environ, "TMPDIR": str(directory)},  # it leaves things behind
+            env={**os.environ, "TMPDIR": str(directory)},  # it leaves files there
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""What the tests of the `proton` command share: finding it, and running it."""
+"""Support for tests of the `proton` command: finding and running it."""
 
 from __future__ import annotations
 
@@ -61,6 +61,6 @@ def own_lines(stderr: str) -> list[str]:
 
 
 def without_own_lines(stderr: str) -> str:
-    """What the target wrote."""
+    """The output of the target."""
     lines = stderr.splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith("proton: "))

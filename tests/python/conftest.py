@@ -1,4 +1,4 @@
-"""Tests of the installed package. Each runs in a directory of its own and leaves no session."""
+"""Tests of the installed package. Each runs in its own directory and leaves no session."""
 
 from __future__ import annotations
 

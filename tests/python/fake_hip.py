@@ -31,7 +31,7 @@ class Driver(amd.HIPDriver):
 
 
 def write_waves(layout, scratch, ctas, wave):
-    """Call wave(headers, ring, cta, unit, codes) for each unit; the first two are addresses."""
+    """Call wave(headers, buffer, cta, unit, codes) for each unit; the first two are addresses."""
     words = [line.split(" ", 1) for line in layout.splitlines()[1:]]
     keys = dict(words)
     codes = [tuple(map(int, value.split())) for key, value in words if key == "code"]

@@ -1,4 +1,4 @@
-"""A `torch` for the examples: tensors without memory, on a GPU that a fake libamdhip64 is.
+"""A fake `torch` for the examples: tensors without memory, on the GPU of a fake libamdhip64.
 
 Tests copy it as torch.py to where a script finds it first. Each launch of an instrumented kernel
 leaves records as a kernel would: every scope takes 100 cycles of each warp that is sampled.
@@ -77,7 +77,7 @@ def launched(ctas, threads, stream, parameters):
     layout = getattr(loaded[-1].metadata, "proton_layout", "")
     if not layout:
         return
-    # The last parameter, behind those that are no constants and the other scratch memory.
+    # The last parameter, after the non-constant ones and the other scratch memory.
     arguments = [kind for kind in loaded[-1].src.signature.values() if kind != "constexpr"]
     scratch = ctypes.cast(parameters[len(arguments) + 1], ctypes.POINTER(ctypes.c_uint64))[0]
     write_waves(layout, scratch, ctas, wave)

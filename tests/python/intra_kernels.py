@@ -81,7 +81,7 @@ def pipelined(x, y, out, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def specialized(x, y, out, n, BLOCK: tl.constexpr):
-    """Triton makes partitions of its loop, and drops what is no part of any, or copies it."""
+    """Triton splits its loop into partitions, and drops or copies operations outside of them."""
     x_at = tl.make_tensor_descriptor(x, [n, n], [n, 1], [2 * BLOCK, BLOCK])
     y_at = tl.make_tensor_descriptor(y, [n, n], [n, 1], [BLOCK, BLOCK])
     out_at = tl.make_tensor_descriptor(out, [n, n], [n, 1], [2 * BLOCK, BLOCK])
@@ -99,7 +99,7 @@ def specialized(x, y, out, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def without_work(x, y, out, n, BLOCK: tl.constexpr):
-    """Marks in a loop that Triton specializes and that are around nothing that could be found."""
+    """Scope calls in a warp-specialized loop, around nothing that could be located later."""
     x_at = tl.make_tensor_descriptor(x, [n, n], [n, 1], [2 * BLOCK, BLOCK])
     y_at = tl.make_tensor_descriptor(y, [n, n], [n, 1], [BLOCK, BLOCK])
     row, column = tl.program_id(0) * 2 * BLOCK, tl.program_id(1) * BLOCK
@@ -169,13 +169,13 @@ def partitions(out):
 
 
 def compile_source(source, arch: str, **options):
-    """What Triton makes of a source; the options are as a launch gives them."""
+    """Compiles a source with Triton; the options are those of a launch."""
     options["instrumentation_mode"] = triton.knobs.compilation.instrumentation_mode
     return triton.compile(source, target=target_of(arch), options=options)
 
 
 def compile(kernel, arch: str = "sm_90", **options):
-    """What Triton makes of one of the kernels above."""
+    """Compiles one of the kernels above with Triton."""
     if kernel is partitions:
         source = GluonASTSource(kernel, {"out": "*i32"}, {})
         return compile_source(source, arch, **options)

@@ -351,32 +351,32 @@ def many_scopes(x, o, n, B: tl.constexpr):
     tl.store(o + i, v)
 
 
-# ------------------------------------------------------------------ functions out of line
+# ------------------------------------------------------------------ noinline functions
 
 
 @triton.jit(noinline=True)
-def helper(v):
-    mark("// proton.record start helper")
+def callee(v):
+    mark("// proton.record start callee")
     v = tl.exp(v) + 1
-    mark("// proton.record end helper")
+    mark("// proton.record end callee")
     return v
 
 
 @case(x=P, o=P, n="i32", B=256)
 @triton.jit
-def calls_a_helper(x, o, n, B: tl.constexpr):
+def calls_a_callee(x, o, n, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i)
     for _ in range(n):
         mark("// proton.record start call")
-        s = helper(tl.sum(v, axis=0))
+        s = callee(tl.sum(v, axis=0))
         mark("// proton.record end call")
         v += s
     tl.store(o + i, v)
 
 
 @triton.jit(noinline=True)
-def inner_helper(p, n, B: tl.constexpr):
+def inner_callee(p, n, B: tl.constexpr):
     mark("// proton.record start inner")
     i = tl.arange(0, B)
     s = tl.sum(tl.load(p + i, mask=i < n, other=0.0), axis=0)
@@ -385,22 +385,22 @@ def inner_helper(p, n, B: tl.constexpr):
 
 
 @triton.jit(noinline=True)
-def carrying_helper(p, n, B: tl.constexpr):
-    return inner_helper(p, n, B) * 2
+def carrying_callee(p, n, B: tl.constexpr):
+    return inner_callee(p, n, B) * 2
 
 
 @triton.jit(noinline=True)
-def outer_helper(p, n, B: tl.constexpr):
+def outer_callee(p, n, B: tl.constexpr):
     mark("// proton.record start outer")
-    a = carrying_helper(p, n, B)
+    a = carrying_callee(p, n, B)
     if n > 5:
-        a += inner_helper(p + 4, n, B)
+        a += inner_callee(p + 4, n, B)
     mark("// proton.record end outer")
     return a
 
 
 @triton.jit(noinline=True)
-def returning_helper(p, n):
+def returning_callee(p, n):
     mark("// proton.record start returning")
     if n == 0:
         mark("// proton.record end returning")
@@ -415,14 +415,14 @@ def returning_helper(p, n):
 
 
 @triton.jit(noinline=True)
-def storing_helper(p, v):
+def storing_callee(p, v):
     mark("// proton.record start storing")
     tl.store(p, v)
     mark("// proton.record end storing")
 
 
 @triton.jit(noinline=True)
-def two_values_helper(a, b):
+def two_values_callee(a, b):
     mark("// proton.record start values")
     c = tl.exp(a) * b
     mark("// proton.record end values")
@@ -430,50 +430,50 @@ def two_values_helper(a, b):
 
 
 @triton.jit(noinline=True)
-def ending_helper(v):
+def ending_callee(v):
     mark("// proton.record end across")
     return v * 2
 
 
 @case(x=P, o=P, n="i32", B=256)
 @triton.jit
-def nested_helpers(x, o, n, B: tl.constexpr):
+def nested_callees(x, o, n, B: tl.constexpr):
     mark("// proton.record start kernel")
-    a = outer_helper(x, n, B)
-    a += inner_helper(x + 8, n, B)
-    b = returning_helper(x, n)
-    storing_helper(o + 1, b)
+    a = outer_callee(x, n, B)
+    a += inner_callee(x + 8, n, B)
+    b = returning_callee(x, n)
+    storing_callee(o + 1, b)
     mark("// proton.record end kernel")
     tl.store(o, a + b)
 
 
 @case(x=P, o=P, n="i32", B=256)
 @triton.jit
-def helpers_in_loops(x, o, n, B: tl.constexpr):
+def callees_in_loops(x, o, n, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i)
     total = 0.0
     for k in range(n):
         for j in range(k):
-            a, b = two_values_helper(tl.sum(v, axis=0), total)
+            a, b = two_values_callee(tl.sum(v, axis=0), total)
             total += a * b
         mark("// proton.record start across")
-        total = ending_helper(total)
+        total = ending_callee(total)
         if total > 3:
-            total += helper(total)
+            total += callee(total)
     tl.store(o + i, v + total)
 
 
 @case(x=P, o=P, n="i32", B=256)
 @triton.jit
-def only_a_helper_has_marks(x, o, n, B: tl.constexpr):
+def only_a_callee_has_marks(x, o, n, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i, mask=i < n)
-    tl.store(o + i, v + helper(tl.max(v, axis=0)), mask=i < n)
+    tl.store(o + i, v + callee(tl.max(v, axis=0)), mask=i < n)
 
 
 @gluon.jit(noinline=True)
-def gluon_helper(a, n):
+def gluon_callee(a, n):
     gmark("// proton.record start gluon")
     for _ in range(n):
         a = gl.exp(a)
@@ -483,32 +483,32 @@ def gluon_helper(a, n):
 
 @case(x=P, o=P, n="i32", B=512, T=32)
 @gluon.jit
-def gluon_calls_a_helper(x, o, n, B: gl.constexpr, T: gl.constexpr):
+def gluon_calls_a_callee(x, o, n, B: gl.constexpr, T: gl.constexpr):
     layout: gl.constexpr = gl.BlockedLayout([4], [T], [4], [0])
     i = gl.program_id(0) * B + gl.arange(0, B, layout=layout)
     v = gl.load(x + i, mask=i < n)
-    gl.store(o + i, v + gluon_helper(gl.sum(v, axis=0), n), mask=i < n)
+    gl.store(o + i, v + gluon_callee(gl.sum(v, axis=0), n), mask=i < n)
 
 
 @gluon.jit
-def default_with_helper(o, n, L: gl.constexpr):
+def default_with_callee(o, n, L: gl.constexpr):
     i = gl.arange(0, 128, layout=L)
-    gl.store(o + i, i + gluon_helper(gl.sum(i, axis=0).to(gl.float32), n).to(gl.int32))
+    gl.store(o + i, i + gluon_callee(gl.sum(i, axis=0).to(gl.float32), n).to(gl.int32))
 
 
 @gluon.jit
-def worker_with_helper(o, n):
+def worker_with_callee(o, n):
     L: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
     i = gl.arange(0, 128, layout=L)
-    gl.store(o + 128 + i, i + gluon_helper(gl.sum(i, axis=0).to(gl.float32), n).to(gl.int32))
+    gl.store(o + 128 + i, i + gluon_callee(gl.sum(i, axis=0).to(gl.float32), n).to(gl.int32))
 
 
 @case(targets="sm_90 sm_100 sm_120", o=I, n="i32")
 @gluon.jit
-def gluon_partitions_with_helpers(o, n):
+def gluon_partitions_with_callees(o, n):
     L: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
     gl.warp_specialize(
-        [(default_with_helper, (o, n, L)), (worker_with_helper, (o, n))], [4], [24]
+        [(default_with_callee, (o, n, L)), (worker_with_callee, (o, n))], [4], [24]
     )
 
 
@@ -560,7 +560,7 @@ case("matmul_all_lds", targets="gfx90a gfx942", **GEMM, BM=128, BN=128, BK=128, 
 
 @case(**GEMM, BM=64, BN=64, BK=32)
 @triton.jit
-def matmul_with_a_helper(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def matmul_with_a_callee(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     om = tl.program_id(0) * BM + tl.arange(0, BM)
     on = tl.program_id(1) * BN + tl.arange(0, BN)
     ok = tl.arange(0, BK)
@@ -576,7 +576,7 @@ def matmul_with_a_helper(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, B
         mark("// proton.record start dot")
         acc = tl.dot(x, y, acc)
         mark("// proton.record end dot")
-        scale += helper(scale)
+        scale += callee(scale)
         ap += BK
         bp += BK * N
     tl.store(c + om[:, None] * N + on[None, :], (acc * scale).to(tl.float16))

@@ -53,7 +53,7 @@ class Compiled:
         return self.arch.startswith("gfx")
 
     def assemble(self, text: str, shared: int) -> dict[str, int]:
-        """Machine code of `text`; what it needs of registers and memory."""
+        """Machine code of `text`, and the registers and memory that it uses."""
         metadata = {**self.metadata, "shared": shared}
         if self.is_amd:
             return assemble_amd(self, text, metadata)
@@ -101,7 +101,7 @@ def is_for(case: Case, arch: str) -> bool:
 
 
 def stages_of(case: Case, arch: str) -> dict:
-    """The stages of Triton's compiler behind LLVM IR, for a kernel that was compiled before."""
+    """The compiler stages of Triton after LLVM IR, given an already compiled kernel."""
     llvm.init_targets()
     backend = make_backend(target_of(arch))
     stages: dict = {}
@@ -111,7 +111,7 @@ def stages_of(case: Case, arch: str) -> dict:
 
 
 def is_old_pipeliner(arch: str) -> bool:
-    """Does this Triton pipeline for `arch` without marks, so that scopes follow operations?"""
+    """Does this Triton pipeline without markers for `arch`? Scopes then follow operations."""
     version = tuple(int(part) for part in triton.__version__.split(".")[:2])
     return version < (3, 9) and arch not in ("sm_80", "sm_90")
 
@@ -127,7 +127,7 @@ def compile_to_llvm(case: Case, arch: str) -> Compiled:
             return "intra tests", "intra tests"
         inner = stages["llir"]
         later = dict(stages)
-        # As sessions do: no Triton has all the marks behind all of its passes.
+        # As sessions do: no version of Triton keeps all markers through all passes.
         stages["ttgir"] = carry_marks(stages["ttgir"], arch)
 
         def llir(source, metadata):
@@ -157,7 +157,7 @@ def compile_to_llvm(case: Case, arch: str) -> Compiled:
     except RuntimeError as error:
         if not is_old_pipeliner(arch):
             raise
-        # "pipeliner doesn't know how to predicate this op": without marks that is a call.
+        # "pipeliner doesn't know how to predicate this op": without markers that is a call.
         pytest.skip(f"this Triton cannot pipeline the kernel: {error}")
     finally:
         knobs.runtime.add_stages_inspection_hook = before
@@ -207,7 +207,7 @@ def instrument(compiled: Compiled, **options: object) -> Instrumented:
 
 
 def without_markers(text: str) -> str:
-    """The same without records: what the kernel is compared with."""
+    """The same without records, for comparison with the kernel."""
     return MARKER.sub(r"  \1 = add i32 0, 0", text)
 
 

@@ -17,7 +17,7 @@ SHARED_BASE = 1024  # where @global_smem is in the window of shared memory
 
 @dataclass
 class Cta:
-    """One CTA's memory. Words are 4 bytes; what was never written is `garbage`."""
+    """One CTA's memory. Words are 4 bytes; unwritten ones are `garbage`."""
 
     index: tuple[int, int, int] = (0, 0, 0)
     grid: tuple[int, int, int] = (1, 1, 1)
@@ -105,7 +105,7 @@ class Translator:
         if text == "bar.warp.sync 0xffffffff;" or text.startswith(".pragma"):
             return "pass"
         if text.startswith("// proton."):
-            return left + "0"  # in a function that nobody calls
+            return left + "0"  # in a function that is never called
         special = re.fullmatch(r"mov\.u(?:32|64) \$0, %(\w+)(?:\.(\w))?;", text)
         if special:
             axis = "xyz".index(special[2]) if special[2] else 0

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def protobuf_fields(data: bytes) -> list[tuple[int, Any]]:
-    """The fields of a message: (number, integer or bytes); what is fixed64 is eight bytes."""
+    """The fields of a message: (number, integer or bytes); a fixed64 is eight bytes."""
     found, at = [], 0
 
     def varint() -> int:
@@ -26,7 +26,7 @@ def protobuf_fields(data: bytes) -> list[tuple[int, Any]]:
         if tag & 7 == 0:
             value = varint()
         else:
-            assert tag & 7 in (1, 2), "a wire type that nothing of ours uses"
+            assert tag & 7 in (1, 2), "a wire type that Proton does not use"
             length = 8 if tag & 7 == 1 else varint()
             value, at = data[at : at + length], at + length
             assert len(value) == length

@@ -95,7 +95,7 @@ def focused(browser: Browser) -> str:
 
 
 def tree_rows(path: Path, metrics: str) -> list[tuple[list[str], str]]:
-    """What the CLI prints: the numbers and the name of each line."""
+    """The CLI's output: the numbers and the name of each line."""
     count = len(metrics.split(","))
     rows = []
     for line in viewer("--names", "raw", "-m", metrics, path).splitlines()[1:]:

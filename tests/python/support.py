@@ -1,4 +1,4 @@
-"""Reading profiles, and running scripts in a Python of their own."""
+"""Reading profiles, and running scripts in new Python processes."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ def test_registered_in_a_triton_without_chains(knobs):
     assert knobs.runtime.launch_enter_hook is None
 
 
-def test_the_chain_s_own_frame_is_no_part_of_a_launch_s_path(knobs, tmp_path):
+def test_the_chain_s_own_frame_is_not_in_a_launch_s_path(knobs, tmp_path):
     file = tmp_path / "knobs.py"
     file.write_text(
         "class Calling(Chain):\n"
@@ -245,7 +245,7 @@ def test_the_chain_s_own_frame_is_no_part_of_a_launch_s_path(knobs, tmp_path):
     knobs.runtime.launch_exit_hook(metadata)
     proton.finalize()
     (path,) = [path for path, _ in walk(load("test.hatchet")) if path[-1] == "named"]
-    assert path[-2].endswith("@test_the_chain_s_own_frame_is_no_part_of_a_launch_s_path")
+    assert path[-2].endswith("@test_the_chain_s_own_frame_is_not_in_a_launch_s_path")
 
 
 # ---------------------------------------------------------------------- LaunchHook
@@ -301,7 +301,7 @@ def test_without_the_hook_metadata_is_not_computed():
 @pytest.mark.usefixtures("shapes")
 def test_kernels_launched_for_the_metadata_belong_to_the_metadata_state():
     def compute():
-        launch("helper", lambda: pytest.fail("a helper's metadata is not computed"))
+        launch("inner", lambda: pytest.fail("metadata of an inner launch is not computed"))
         return {"name": "kernel", "flops": 1}
 
     proton.start("test", hook="triton")
@@ -310,8 +310,8 @@ def test_kernels_launched_for_the_metadata_belong_to_the_metadata_state():
     proton.finalize()
     root = load("test.hatchet")
     assert metrics(root, "s", "kernel")["count"] == 1
-    helper = at(root, "s", "__proton_launch_metadata", "symbol")
-    assert metrics(helper, "helper")["count"] == 1
+    found = at(root, "s", "__proton_launch_metadata", "symbol")
+    assert metrics(found, "inner")["count"] == 1
 
 
 @pytest.mark.parametrize("version, path", [
@@ -323,18 +323,18 @@ def test_the_metadata_state_has_the_levels_of_the_installed_triton(monkeypatch, 
     monkeypatch.setattr(triton, "__version__", version)
 
     def compute():
-        launch("helper")
+        launch("inner")
         return {"name": "kernel"}
 
     proton.start("test", hook="triton")
     launch("symbol", compute)
     proton.finalize()
     root = load("test.hatchet")
-    assert metrics(root, "__proton_launch_metadata", *path, "helper")["count"] == 1
+    assert metrics(root, "__proton_launch_metadata", *path, "inner")["count"] == 1
 
 
 @pytest.mark.usefixtures("shapes")
-def test_a_failing_metadata_function_is_said_once_and_the_program_goes_on(monkeypatch, capsys):
+def test_a_failing_metadata_function_is_reported_once_and_not_fatal(monkeypatch, capsys):
     monkeypatch.delenv("PROTON_QUIET")
     proton.start("test", hook="triton", backend="host")
     unlucky = f"unlucky {shape.__name__}"
@@ -510,7 +510,7 @@ def test_lazy_metadata_is_evaluated_once_and_left_as_get_leaves_it():
     one_launch(metadata)
     assert calls == [1, 2] and metadata.extras == []
     assert metadata.data == before | {"name": "second", "flops": 1, "bytes": 2}
-    assert before == {"name": "symbol", "function": 0, "stream": 0}, "somebody else's dict"
+    assert before == {"name": "symbol", "function": 0, "stream": 0}, "a dict that others use"
     one_launch(metadata)
     assert calls == [1, 2]
     proton.finalize()
@@ -518,7 +518,7 @@ def test_lazy_metadata_is_evaluated_once_and_left_as_get_leaves_it():
     assert (values["count"], values["flops"], values["bytes"]) == (2, 2.0, 4)
 
 
-def test_a_dict_that_nobody_else_has_is_completed_in_place():
+def test_a_dict_without_other_references_is_completed_in_place():
     proton.start("test", hook="triton")
     metadata = LazyDict("symbol", lambda: {"flops": 1}, lambda: {"bytes": 2})
     address = id(metadata.data)
@@ -536,7 +536,7 @@ def test_metadata_that_fails_half_way_stays_lazy():
 
 
 @pytest.mark.parametrize("bad", [None, 5, [1], "text"])
-def test_metadata_that_is_no_dict_does_not_stop_the_program(bad, monkeypatch, capsys):
+def test_metadata_that_is_not_a_dict_does_not_stop_the_program(bad, monkeypatch, capsys):
     monkeypatch.delenv("PROTON_QUIET")
     proton.start("test", hook="triton", backend="host")
     one_launch(LazyDict(f"lazy {bad}", lambda: bad), "lazy")
@@ -556,7 +556,7 @@ def test_metric_values_of_other_libraries():
 
     class Odd:
         def __float__(self):
-            launch("helper", lambda: pytest.fail("a helper's metadata is not computed"))
+            launch("inner", lambda: pytest.fail("metadata of an inner launch is not computed"))
             return 2.5
 
     proton.start("test", hook="triton")
@@ -577,8 +577,8 @@ def test_metric_values_of_other_libraries():
     assert (values["array"], values["flops"], values["odd"], values["plain"]) == ([1, 2], 3, 2.5, 1)
     assert "object" not in values and "list" not in values
     assert values["count"] == 1
-    helper = at(root, "__proton_launch_metadata", "symbol")
-    assert metrics(helper, "helper")["count"] == 1
+    found = at(root, "__proton_launch_metadata", "symbol")
+    assert metrics(found, "inner")["count"] == 1
 
 
 @pytest.mark.usefixtures("shapes")

@@ -233,9 +233,9 @@ def test_transform_leaves_other_metrics_untouched():
 # ---------------------------------------------------------------------- any dict at all
 
 SUFFIXES = ("(exc)", "(pty)", "(inc)")
-# Names with a type of their own, and names that readers of the file use for something else.
+# Names with a fixed type, and names that readers of the file use for something else.
 OTHERWISE = ("flops", "bytes", "count", "device_id", "device_type", "name", "node", "_hatchet_nid")
-# Text that survives JSON and is no suffix; NUL is refused and tested above.
+# Text that survives JSON and is not a suffix; NUL is rejected, which is tested above.
 NAMES = st.text(
     st.characters(blacklist_categories=("Cs",), blacklist_characters="\0()"), min_size=1
 ).filter(lambda name: name.strip() == name and name not in OTHERWISE)
@@ -254,7 +254,7 @@ VALUES = st.one_of(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.dictionaries(NAMES, VALUES, min_size=1, max_size=12))
-def test_what_is_recorded_once_is_read_back(values):
+def test_values_recorded_once_are_read_back(values):
     assert record(values) == values
 
 
@@ -279,7 +279,7 @@ def test_sums_and_last_values(numbers, suffix):
         max_size=4,
     )
 )
-def test_any_dict_is_taken_or_refused_with_a_sentence(values):
+def test_any_dict_is_accepted_or_rejected_with_a_message(values):
     proton.start("-", backend="host")
     try:
         with proton.scope("a", values):

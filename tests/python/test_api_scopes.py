@@ -181,7 +181,7 @@ def test_one_object_in_many_threads():
         assert metrics(root, "shared", f"t{index}", "shared") == {"m": 200}
 
 
-def test_64_threads_with_scopes_of_their_own():
+def test_64_threads_with_separate_scopes():
     proton.start("test")
 
     def work(index):
@@ -202,7 +202,7 @@ def test_64_threads_with_scopes_of_their_own():
             assert metrics(root, f"thread {index}", f"inner {inner}") == {"m": 10}
 
 
-def test_a_thread_without_scopes_belongs_to_the_main_thread_s_as_they_stand():
+def test_a_thread_without_scopes_belongs_to_the_current_scopes_of_the_main_thread():
     proton.start("test")
     for name in ("first", "second"):
         with proton.scope(name):
@@ -727,5 +727,5 @@ def test_names_without_end_go_into_other(tmp_path):
     assert root["proton"]["losses"] == {"lost: name beyond the limits, in (other)": 51}
     assert metrics(root, "request 9") == {"n": 1}
     assert metrics(root, "(other)") == {"n": 20 + 1 + 30}
-    # A decorator that was folded once has a place of its own where there is room.
+    # A decorator that was folded once gets its own node where there is space.
     assert metrics(root, "request 0", "known later") == {"n": 1}

@@ -412,7 +412,7 @@ def test_standard_output(name):
     assert files() == {"script.py", "out.hatchet"}
 
 
-def test_the_default_backend_is_said_once_and_quietly_not_at_all():
+def test_the_default_backend_is_reported_once_and_not_at_all_if_quiet():
     code = """
         import triton_proton as proton
         proton.start("a")

@@ -27,7 +27,7 @@ def constant(source: str, name: str) -> int:
     return int(re.search(rf"#define {name} (\d+)u", source).group(1))
 
 
-def test_the_kernel_and_the_host_agree_about_the_ring():
+def test_the_kernel_and_the_host_agree_about_the_ring_buffer():
     cuda = ROOT / "src" / "backend" / "cuda"
     kernel = (cuda / "append_kernel.h").read_text(encoding="utf-8")
     host = (cuda / "append.c").read_text(encoding="utf-8")

@@ -83,7 +83,7 @@ def test_tasks_that_take_turns():
     assert paths() == expected | {"outside": 9}
 
 
-def test_task_without_scopes_of_its_own():
+def test_task_without_scopes():
     async def plain() -> None:
         for _ in range(3):
             launch("plain")
@@ -271,7 +271,7 @@ def test_cancelled_tasks_and_generators_that_the_loop_closes():
 
     async def work() -> None:
         async for _ in numbers():
-            break  # the loop closes it, in a task of its own
+            break  # the loop closes it, in a separate task
         with proton.scope("work"):
             task = asyncio.create_task(waits())
             await pause()

@@ -75,7 +75,7 @@ def test_the_time_of_a_kernel_is_that_of_most_launches(bench, tmp_path):
     assert found["busy ratio"] == pytest.approx(1.1)
 
 
-def test_records_that_are_missing_are_no_figure(bench, tmp_path):
+def test_missing_records_are_an_error(bench, tmp_path):
     side = bench("intra_side")
     profiler = Profiler(side)
 
@@ -88,7 +88,7 @@ def test_records_that_are_missing_are_no_figure(bench, tmp_path):
 
 
 def test_rounds_are_compared_in_turns(bench):
-    """A device that becomes slower meanwhile is slower for both."""
+    """A device that becomes slower during the measurement is slower for both."""
     side = bench("intra_side")
     pace = [1.0, 1.5, 1.2, 2.0, 1.1]
     plain = [[10 * speed] * 9 for speed in pace]

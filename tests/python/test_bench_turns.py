@@ -157,7 +157,7 @@ for line in sys.stdin:
 DYING = "import sys; print('ready', flush=True); sys.exit('no GPU here')"
 
 
-def test_a_side_that_fails_is_named_and_the_others_go_on(bench, capfd, tmp_path):
+def test_a_side_that_fails_is_named_and_the_others_continue(bench, capfd, tmp_path):
     turns = bench("turns")
 
     def starting(name, program):
@@ -180,7 +180,7 @@ def test_a_side_that_hangs_is_given_up(bench, tmp_path):
 
 @pytest.fixture
 def programs(bench, monkeypatch):
-    """A function that makes Programs, whose launches are those of the fake libcupti."""
+    """A function that makes Programs that launch with the fake libcupti."""
     if CC is None:
         pytest.skip("no C compiler")
     for name, value in {**libraries(), "PROTON_BENCH_FAKE": "1"}.items():

@@ -1,4 +1,4 @@
-"""The commands of docs/guide/ci.md, run as they stand there."""
+"""The commands of docs/guide/ci.md, run unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cmd_support import environment, executable
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "ci.md"
 
-# A benchmark whose kernels take what SPEED says, with some noise from run to run.
+# A benchmark with kernel times set by SPEED, and some noise from run to run.
 BENCH = """
 import os, random
 import triton_proton as proton

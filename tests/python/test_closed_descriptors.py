@@ -49,7 +49,7 @@ def test_a_script_is_recorded(closed, tmp_path):
 
 
 @pytest.mark.parametrize("closed", CLOSED)
-def test_a_program_finds_them_as_they_were(closed, tmp_path):
+def test_a_program_finds_them_unchanged(closed, tmp_path):
     (tmp_path / "t.sh").write_text("#!/bin/sh\nls /proc/$$/fd >list\n")
     (tmp_path / "t.sh").chmod(0o755)
     for name, command in (

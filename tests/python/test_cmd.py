@@ -96,7 +96,7 @@ def test_line_comes_after_the_scripts_output(scopes: Path, tmp_path: Path) -> No
     assert lines[-2] == "ran []" and lines[-1].startswith("proton: recorded")
 
 
-def test_nothing_recorded_is_said(tmp_path: Path) -> None:
+def test_an_empty_recording_is_reported(tmp_path: Path) -> None:
     (tmp_path / "idle.py").write_text("pass")
     result = proton("idle.py", cwd=tmp_path)
     assert result.returncode == 0
@@ -239,7 +239,7 @@ def test_script_that_changes_directory(tmp_path: Path) -> None:
     assert str(tmp_path / "p.hatchet") in own_lines(result.stderr)[0]
 
 
-def test_name_of_bytes_that_are_no_text(scopes: Path, tmp_path: Path) -> None:
+def test_name_of_bytes_that_are_not_text(scopes: Path, tmp_path: Path) -> None:
     name = os.fsencode(tmp_path) + b"/p\xff"
     subprocess.run(
         [executable("proton"), "-n", name, "scopes.py"], cwd=tmp_path, env=environment(), check=True
@@ -520,7 +520,7 @@ def test_profile_of_a_script_that_fails(ending: str, status: int, tmp_path: Path
     result = proton("script.py", cwd=tmp_path)
     assert result.returncode == status
     left = [path.name for path in tmp_path.glob("proton.*")]
-    # What leaves without exit functions leaves the working file, which can be read all the same.
+    # A program that ends without exit functions leaves the working file, which can still be read.
     expected = "proton.proton" if "os." in ending else "proton.hatchet"
     assert left == [expected]
     if expected.endswith(".hatchet"):
@@ -581,7 +581,7 @@ def test_traces_from_the_command_line(form, tmp_path):
 
 @pytest.mark.parametrize("slow", ["sitecustomize.py", "triton_proton/__init__.py"])
 def test_interrupt_while_it_starts(slow: str, tmp_path: Path) -> None:
-    """Ctrl-C ends it as it ends any program: no traceback of ours."""
+    """Ctrl-C ends it as it ends any program: no traceback from Proton."""
     import triton_proton
 
     path = tmp_path / "slow" / slow

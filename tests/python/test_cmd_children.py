@@ -1,4 +1,4 @@
-"""`proton` and CUDA: the program, its children, and every way into them, with a fake driver."""
+"""`proton` and CUDA: the program, its children, ways to load the recorder; with a fake driver."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_a_program_that_does_not_use_cuda(program: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("call", ["cuptiSubscribe=39", "cuptiActivityEnable=35"])
 def test_a_cupti_that_cannot_be_used(call: str, program: str, tmp_path: Path) -> None:
-    """It is found out when CUDA is initialised: the program runs, its exit status tells."""
+    """The failure appears when CUDA is initialized: the program runs, but the exit status is 1."""
     result = go(tmp_path, "--", program, "init", "launch", FAKE_CUPTI_FAIL=call)
     assert result.returncode == 1, result.stderr
     first, last = own_lines(result.stderr)
@@ -205,7 +205,7 @@ def test_a_script_that_keeps_the_driver_from_telling(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["spawn", "fork"])
-def test_a_child_has_a_file_of_its_own(way: str, program: str, tmp_path: Path) -> None:
+def test_a_child_has_its_own_file(way: str, program: str, tmp_path: Path) -> None:
     first = ["init", "launch"] if way == "spawn" else []
     result = go(tmp_path, "--", program, *first, way, "chdir", "init", "launch", "launch")
     assert result.returncode == 0, result.stderr
@@ -426,7 +426,7 @@ def test_a_script_that_forks_before_it_uses_cuda(way: str, tmp_path: Path) -> No
     result = go(tmp_path, "script.py", way)
     assert result.returncode == 0, result.stderr
     (pid,) = children(result.stdout)
-    # Workers of multiprocessing leave by os._exit(): what they recorded stays in the working file.
+    # Workers of multiprocessing leave by os._exit(): their data stays in the working file.
     suffix = "hatchet" if way == "fork" else "proton"
     assert files(tmp_path) == sorted(["p.hatchet", f"p.{pid}.{suffix}"])
     shown = run([executable("proton-viewer"), "-m", "mark", f"p.{pid}.{suffix}"], tmp_path)
@@ -462,5 +462,5 @@ def test_launches_without_any_record_are_an_error(program: str, tmp_path: Path) 
     assert line.startswith("2 kernels were launched, but there is no record of any")
     assert "NVreg_RestrictProfilingToAdminUsers" in line
     assert files(tmp_path) == ["p.hatchet"]  # scopes and metrics are in it
-    # A program that fails says so itself.
+    # A program that fails reports that itself.
     assert go(tmp_path, "--", program, "init", "silent", "_exit").returncode == 8

@@ -1,4 +1,4 @@
-"""examples/triton_kernels.py under `proton`: what the demo shows is right."""
+"""examples/triton_kernels.py under `proton`: the numbers of the demo."""
 
 from __future__ import annotations
 

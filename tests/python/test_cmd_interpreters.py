@@ -15,7 +15,7 @@ from cmd_support import environment, executable, own_lines
 
 import triton_proton
 
-# From the least telling to the most.
+# By increasing detail.
 VERDICTS = ["broken", "old", "missing", "deaf", "module"]
 SENTENCES = {
     "broken": "does not run as a Python interpreter; set PROTON_PYTHON to one that has",
@@ -86,7 +86,7 @@ def test_what_is_not_there_is_passed_over(folder):
 
 @pytest.mark.parametrize("verdict", VERDICTS)
 @pytest.mark.parametrize("place", PLACES)
-def test_the_most_telling_refusal_is_given_with_its_python(verdict, place, folder):
+def test_the_refusal_with_the_most_detail_is_given_with_its_python(verdict, place, folder):
     worst = VERDICTS.index(verdict)
     for i, other in enumerate(PLACES):
         if other == place:

@@ -1,4 +1,4 @@
-"""A script with sessions of its own under `proton` reads what the command has recorded so far."""
+"""A script with its own sessions under `proton` reads the command's recording so far."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_sessions_go_by_both_names_of_the_parameter(tmp_path):
 
 @pytest.mark.skipif(CC is None, reason="no C compiler")
 def test_kernels_in_flight_are_waited_for(tmp_path):
-    """The session goes on if it was active, and stays paused if it was not."""
+    """The session continues if it was active, and stays paused if it was not."""
     launch = (
         f"import ctypes\nlibrary = ctypes.CDLL({launcher()!r})\n"
         "def launch(name):\n"

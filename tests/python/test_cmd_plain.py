@@ -17,7 +17,7 @@ import pytest
 
 from cmd_support import environment, executable, own_lines, run, without_own_lines
 
-# Each is a script; what it prints must not depend on anything but how it is run.
+# Each is a script; its output must be the same with and without proton.
 SCRIPTS = {
     "arguments": """
         import sys
@@ -311,7 +311,7 @@ def test_pytest(tmp_path: Path) -> None:
     assert (plain.returncode, profiled.returncode) == (1, 1)
 
     def without_times(text: str) -> list[str]:
-        # What took less than 5 ms is counted in a line of its own, below an empty one.
+        # Those below 5 ms are counted in an extra line, below an empty one.
         timed = re.compile(r" in \d|^\d+\.\d\ds (setup|call|teardown) |^\(\d+ durations < |^$")
         return [line for line in text.splitlines() if not timed.search(line)]
 
@@ -355,7 +355,7 @@ def test_own_sitecustomize_still_runs(text: str, tmp_path: Path) -> None:
 
 
 def test_process_is_the_targets_own(tmp_path: Path) -> None:
-    """The process id is that of the target, so that whoever started proton can signal it."""
+    """The process id is that of the target: the caller of proton can signal it."""
     script = tmp_path / "script.py"
     script.write_text(
         "import os, sys\n"

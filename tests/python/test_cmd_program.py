@@ -181,7 +181,7 @@ def test_program_that_ends(how: str, status: int, left: str, program: Path, tmp_
     result = proton("--", str(program), how, cwd=tmp_path)
     assert result.returncode == status
     assert [path.name for path in tmp_path.iterdir()] == [left]
-    # A file that is not finished is as good: what was recorded is in it.
+    # An incomplete file will do: it contains the recorded data.
     shown = run([executable("proton-viewer"), "-m", "time/s", left], tmp_path)
     assert shown.returncode == 0 and "work" in shown.stdout
     assert len(own_lines(result.stderr)) == (1 if left.endswith(".hatchet") else 0)
@@ -209,9 +209,9 @@ def test_environment_is_as_before(
     preload: str | None, program: Path, tmp_path: Path
 ) -> None:
     if preload == "HELPER":
-        source = tmp_path / "helper.c"
-        source.write_text("int helper;\n")
-        preload = str(tmp_path / "helper.so")
+        source = tmp_path / "library.c"
+        source.write_text("int number;\n")
+        preload = str(tmp_path / "library.so")
         subprocess.run([str(CC), "-shared", "-fPIC", "-o", preload, str(source)], check=True)
     env = environment(LD_PRELOAD=preload, PYTHONPATH="x")
     plain = run([str(program), "environment"], tmp_path, env=env)
@@ -327,7 +327,7 @@ def test_program_with_file_capabilities() -> None:
         assert run(0).returncode == 0
 
 
-def test_file_that_is_no_program(tmp_path: Path) -> None:
+def test_file_that_is_not_a_program(tmp_path: Path) -> None:
     path = tmp_path / "notes"
     path.write_text("nothing to run\n")
     path.chmod(0o755)

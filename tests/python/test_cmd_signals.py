@@ -146,7 +146,7 @@ def test_signal_for_wrapper_and_program(
     process = start(WRAPPERS[wrapper], program, cwd=tmp_path)
     child = wait_ready(process)
     os.killpg(process.pid, number)
-    if wrapper == "timeout in sh":  # a group of its own: Ctrl-C reaches sh alone
+    if wrapper == "timeout in sh":  # a separate group: Ctrl-C reaches sh alone
         os.kill(child, number)
     status, stdout, stderr = finish(process)
     assert status == -number, stderr
@@ -309,7 +309,7 @@ def test_program_sees_its_own_dispositions(words: list[str], tmp_path: Path) -> 
 
 
 def test_descriptors_of_a_wrapper_are_its_own(program: Path, tmp_path: Path) -> None:
-    """The program closes what the wrapper shares with it; each prints a line of its own then."""
+    """The program closes descriptors shared with the wrapper; each then prints a separate line."""
     line = "bash -c 'for fd in /proc/$$/fd/*; do n=${fd##*/}; ((n > 9)) && eval \"exec $n>&-\"; " \
         "done; exec 3> file; echo 3 >&3; \"$0\" once; cat file' \"$0\""
     process = start(line, program, cwd=tmp_path)

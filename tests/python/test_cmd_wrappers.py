@@ -1,4 +1,4 @@
-"""`proton -- WRAPPER program`: the recorder goes on into the program that a wrapper starts."""
+"""`proton -- WRAPPER program`: the recorder is also loaded into the wrapped program."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_program_below_a_wrapper_writes_the_name(
 
 
 @needs_compiler
-def test_several_children_have_files_of_their_own(
+def test_several_children_have_separate_files(
     program: Path, tmp_path: Path  # noqa: F811
 ) -> None:
     result = wrapped('sh -c \'"$0"; "$0"; "$0"\' "$0"', [str(program)], tmp_path)
@@ -115,7 +115,7 @@ def test_no_children(program: Path, tmp_path: Path) -> None:  # noqa: F811
     result = wrapped('sh -c \'"$0"; true\' "$0"', [str(program)], tmp_path, "--no-children")
     assert "nothing was recorded" in own_lines(result.stderr)[0]
     assert files(tmp_path) == ["out.hatchet"]
-    # What takes over the process is no child.
+    # A program that takes over the process is not a child.
     result = wrapped('env A=1 "$0"', [str(program)], tmp_path, "--no-children")
     assert tree(tmp_path / "out.hatchet") == RECORDED
 

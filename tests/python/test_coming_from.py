@@ -1,4 +1,4 @@
-"""docs/guide/coming-from.md: its program and its commands, run as they stand there."""
+"""docs/guide/coming-from.md: its program and its commands, run unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fake_driver import CC, fake_environment, launcher
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "coming-from.md"
 
-# What the page leaves to the reader: kernels, each with its time in microseconds.
+# Left to the reader of the page: kernels, each with its time in microseconds.
 MODEL = """
 import ctypes
 import os

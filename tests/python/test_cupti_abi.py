@@ -13,7 +13,8 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-# Each of ours beside CUPTI's: constants, then offsets of (our struct, our field, theirs, field).
+# Proton's and CUPTI's declarations: constants, then offsets of (our struct, our field, theirs,
+# field).
 CONSTANTS = {
     "CUPTI_E_MAX_LIMIT_REACHED": "CUPTI_ERROR_MAX_LIMIT_REACHED",
     "CUPTI_E_NOT_INITIALIZED": "CUPTI_ERROR_NOT_INITIALIZED",

@@ -22,7 +22,7 @@ NAMES = [line.split("\t") for line in DATA.read_text().splitlines() if not line.
 
 
 def shown(tmp_path: Path, names: list[str], style: str) -> list[str]:
-    """What the viewer makes of frames of these names, in their order."""
+    """The viewer's output for frames with these names, in their order."""
     children = [
         {
             "children": [],
@@ -61,7 +61,7 @@ def test_cxxfilt_agrees(tmp_path):
     assert text.splitlines() == [row[1] for row in NAMES]
 
 
-def test_what_is_no_name_of_cxx_stays(tmp_path):
+def test_other_names_than_of_cxx_are_unchanged(tmp_path):
     names = ["_Z", "_Zx", "_ZN", "_Z3fo", "_ZN3fooE_", "_Z1fIT_EvT_", "sm90_xmma_gemm", "_Z1fS_"]
     assert shown(tmp_path, names, "full") == names
 

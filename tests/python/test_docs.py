@@ -36,7 +36,7 @@ def examples(page: Path, language: str) -> list[str]:
 
 
 def mentions(text: str, word: str) -> bool:
-    """True if `word` stands in `text` and is not part of a longer one."""
+    """True if `word` occurs in `text` and is not part of a longer one."""
     return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) is not None
 
 
@@ -44,7 +44,7 @@ def mentions(text: str, word: str) -> bool:
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link into a page may name: headings as GitHub writes them."""
+    """Possible targets of a link into a page: headings as GitHub writes them."""
     titles = re.findall(r"^#+ (.*)$", without_code(page.read_text(encoding="utf-8")), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 

@@ -1,6 +1,6 @@
 """proton-viewer --export: files are whole or absent, and each format is read back.
 
-What each format says about each sample profile is compared with proton-viewer --csv.
+The content of each format for each sample profile is compared with proton-viewer --csv.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def export(name: str, sample: str, *arguments: str) -> bytes:
 
 
 def printed(sample: str, metrics: str) -> dict[tuple[str, ...], list[float]]:
-    """What the viewer prints: values by path from the root, added up where it is there twice."""
+    """The viewer's output: values by path from the root, summed for equal paths."""
     done = viewer("--csv", "-m", metrics, DATA / f"{sample}.hatchet")
     assert done.returncode == 0, done.stderr
     paths: list[tuple[str, ...]] = []
@@ -56,7 +56,7 @@ def printed(sample: str, metrics: str) -> dict[tuple[str, ...], list[float]]:
 
 
 def split_path(path: str) -> tuple[str, ...]:
-    """The names of a path, with what was written as \\xNN as it was."""
+    """The names of a path, with \\xNN converted back."""
     return tuple(
         re.sub(r"\\x([0-9a-f]{2})", lambda match: chr(int(match[1], 16)), name)
         for name in path.split(";")
@@ -354,7 +354,7 @@ def folded(*arguments: object) -> list[tuple[tuple[str, ...], list[float]]]:
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
-def test_the_tree_upside_down_has_the_same_sums(sample):
+def test_the_bottom_up_tree_has_the_same_sums(sample):
     file = DATA / f"{sample}.hatchet"
     rows = folded("--bottom-up", "-m", "time/ns", file)
     tree: dict[str, float] = defaultdict(float)

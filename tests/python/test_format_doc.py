@@ -55,7 +55,7 @@ def test_every_struct_and_field_is_documented():
     for name, (size, fields) in documented.items():
         assert {field for _, _, field in fields} == fields_in_header(name), name
         end = 0
-        for offset, length, field in fields:  # no holes: what is between fields is documented too
+        for offset, length, field in fields:  # no holes: padding between fields is documented too
             assert offset == end or field.startswith("as."), (name, field)
             end = offset + length
         assert end == size, name
@@ -230,7 +230,7 @@ proton.finalize(session, "proton")
 
 
 def record(tmp_path: Path, how: str) -> Reader:
-    """What PROGRAM leaves behind when it ends, or when it is killed."""
+    """The file that PROGRAM leaves when it ends, or when it is killed."""
     script = tmp_path / "program.py"
     script.write_text(PROGRAM, encoding="utf-8")
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What real readers make of our files: json, msgpack and llnl-hatchet, over random profiles.
+"""Reading Proton's files with real readers: json, msgpack and llnl-hatchet, over random profiles.
 
 The profiles come from tests/tools/make_profile, which Meson builds; PROTON_BUILD names the build
 folder if it is not build/.

@@ -40,7 +40,7 @@ NAMES = [
     "\uff1d1+1",
     "a,b",
 ]
-# What is not printable (base/printable.h), but for the ends of lines.
+# Characters that are not printable (base/printable.h), except line ends.
 OBEYED = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 FORMULA = re.compile("[=+@\t\r\n\uff0b\uff0d\uff1d\uff20-]")
 

@@ -113,7 +113,7 @@ def test_without_markers_the_text_stays(name, arch):
     ],
     ids=lambda options: " ".join(f"{k}={v}" for k, v in options.items()),
 )
-@pytest.mark.parametrize("name", ["attention", "nested_helpers", "helpers_in_loops"])
+@pytest.mark.parametrize("name", ["attention", "nested_callees", "callees_in_loops"])
 def test_every_option_assembles(name, arch, options):
     kernel = compiled(name, arch)
     result = instrument(kernel, **options)
@@ -126,14 +126,14 @@ def test_every_option_assembles(name, arch, options):
     assert len(units) == {5: 2, 2: 1}.get(options.get("sampled"), 1 if "unit" in options else 4)
 
 
-def test_without_room_in_shared_memory_the_rings_are_in_global_memory():
+def test_without_space_in_shared_memory_ring_buffers_are_in_global_memory():
     kernel = compiled("matmul_large", "sm_90")
     result = instrument(kernel, limit=kernel.metadata["shared"] + 256)
     assert result.buffer == "global" and result.shared == kernel.metadata["shared"]
     assert kernel.assemble(result.text, result.shared)["local"] == 0
 
 
-def test_each_warp_of_partitions_has_its_ring():
+def test_each_warp_of_partitions_has_its_ring_buffer():
     result = instrument(compiled("gluon_partitions", "sm_90"))
     assert len(result.layout["units"][0].split()) == 12  # 4 + 4 + 1, rounded up to groups of 4
     assert [re.split(r"\W+", s)[0] for s in result.layout["scope"]]

@@ -1,4 +1,4 @@
-"""What the pass says about scopes inside each other, against every path through random kernels."""
+"""Static nesting of scopes from the pass, compared with every path through random kernels."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def always_open(starts) -> dict[str, set]:
 
 
 def outer_scopes(made, starts) -> dict[str, set]:
-    """Of these, the ones that may end after one of the starts."""
+    """Those always open scopes that may end after one of the starts."""
     found = {}
     for name, must in always_open(starts).items():
         found[name] = {
@@ -116,7 +116,7 @@ def innermost(outer: dict[str, set], name: str):
     suppress_health_check=list(HealthCheck),
 )
 @given(
-    made=st.integers(0, 2).flatmap(lambda helpers: functions(helpers)),
+    made=st.integers(0, 2).flatmap(lambda callees: functions(callees)),
     arch=st.sampled_from(["sm_90", "gfx942"]),
 )
 def test_nesting_is_that_of_every_path(made, arch):

@@ -1,4 +1,4 @@
-"""What instrumented kernels write, executed: random control flow with markers, run warp by warp.
+"""Records of instrumented kernels, by executing them: random control flow, run warp by warp.
 
 Every lane runs the instructions that the pass has emitted (llvm_run.py), and what is then in global
 memory is read back as docs/format.md says ("Records of instrumented kernels"), and must be the
@@ -31,30 +31,30 @@ MARKERS = st.tuples(
     st.sampled_from(["a", "b", "c"]),
 )
 # Other work: arithmetic, a wait that it may move in front of, a fragment of a matrix, which may
-# move behind markers, and the use of all such values before.
+# move after markers, and the use of all earlier such values.
 WORK = st.sampled_from([None, None, "wait", "fragment", "use"])
 
 
 def items(*more):
-    """What is in a block; now and then more than the smaller rings hold."""
+    """The content of a block, sometimes more than the smaller ring buffers hold."""
     few = st.lists(st.one_of(MARKERS, MARKERS, WORK, *more), max_size=5)
     return st.one_of(few, few, st.lists(st.one_of(MARKERS, WORK), max_size=14))
 
 
-# What a function returns, by its number modulo 3. The kernel is number 0 and returns nothing.
+# Return type of a function, by its number modulo 3. The kernel is number 0 and returns nothing.
 RETURNS = ["void", "i32", "{ i32, i32 }"]
 
 
 @st.composite
-def functions(draw, helpers=0):
-    """The kernel and helpers: each is its blocks, of items and of where each leads.
+def functions(draw, callees=0):
+    """The kernel and its callees: each is a list of blocks, with items and edges.
 
     An item is a marker, a call (a number: that of a later function), or other work. The first edge
     leads forward.
     """
     made = []
-    for this in range(helpers + 1):
-        inside = items(*([st.integers(this + 1, helpers)] if this < helpers else []))
+    for this in range(callees + 1):
+        inside = items(*([st.integers(this + 1, callees)] if this < callees else []))
         count = draw(st.integers(1, 6 if this == 0 else 3))
         blocks = []
         for number in range(count):
@@ -72,7 +72,7 @@ def functions(draw, helpers=0):
 def lines_of(blocks, this: int) -> list[str]:
     """The instructions of a function; block 0 has no label, as in what Triton makes.
 
-    A helper adds its number to its parameter and returns that; its caller asks whether it did.
+    A callee adds its number to its parameter and returns the sum; its caller checks it.
     """
     lines = []
     value = 3 if this == 0 else 2
@@ -144,7 +144,7 @@ def lines_of(blocks, this: int) -> list[str]:
 
 
 def text_of(made, is_amd: bool) -> str:
-    """LLVM IR of a kernel and its helpers."""
+    """LLVM IR of a kernel and its callees."""
     call = "amdgpu_kernel" if is_amd else "ptx_kernel"
     heads = [
         f"{call} void @k(i32 %0, ptr addrspace(1) nofree readnone captures(none) %1)",
@@ -229,7 +229,7 @@ def expected(made, choices) -> list[tuple[str, int]]:
 
 
 def longest(blocks, number: int = 0):
-    """The most records of any way from a block on; None where ways go round or call helpers."""
+    """Maximum number of records of any path from a block on; None for loops and calls."""
     items, edges = blocks[number]
     behind = [None if isinstance(item, int) else 0 for item in items] + [0]
     for edge in edges:
@@ -275,7 +275,7 @@ class Unit:
         self.codes = [tuple(map(int, code.split())) for code in layout["code"]]
 
     def read(self, at: int):
-        """(name, kind, start, end) of the record at byte `at` of the ring, if it can be one."""
+        """(name, kind, start, end) of the record at byte `at` of the ring buffer, or None."""
         clock, word = self.words[at // 4], self.words[at // 4 + 1]
         code, payload = word >> 24, word & 0xFFFFFF
         if not 1 <= code <= len(self.codes):
@@ -326,7 +326,7 @@ def check_unit(unit: Unit, made, choices, thread_start: int) -> None:
     suppress_health_check=list(HealthCheck),
 )
 @given(
-    made=st.integers(0, 3).flatmap(lambda helpers: functions(helpers)),
+    made=st.integers(0, 3).flatmap(lambda callees: functions(callees)),
     arch=st.sampled_from(["sm_90", "gfx942"]),
     choices=st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=3, max_size=3),
     buffer=st.sampled_from(["shared", "global"]),
@@ -384,7 +384,7 @@ def test_memory_has_what_each_warp_met(
         if not sampled or sampled >> first & ((1 << unit) - 1)
     ]
     if linear % stride:
-        # The waves of AMD's spare ring aside, nothing is written by a CTA that is not sampled.
+        # A CTA that is not sampled writes nothing, except to the spare ring buffer on AMD.
         ring = int(layout["ring"][0]) + int(layout["slack"][0])
         spare = place + len(units) * (64 + ring)
         assert all(is_amd and at >= spare for at in cta.memory)

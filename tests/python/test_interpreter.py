@@ -145,7 +145,7 @@ def test_without_the_hook_names_are_the_functions():
     assert kernel(load("test.hatchet"), "softmax")[2] == {}
 
 
-def test_triton_imported_after_start_and_left_as_it_was():
+def test_triton_imported_after_start_is_restored():
     result = script(
         "import sys\nimport triton_proton as proton\nassert 'triton' not in sys.modules\n"
         "finders = list(sys.meta_path)\n"
@@ -309,7 +309,7 @@ def test_threads_and_backward():
             with proton.scope(name):
                 x = torch.ones(3, requires_grad=True)
                 y = Doubled.apply(x).sum()
-                # Where the engine has threads of its own, backward runs on one; here on any.
+                # If the engine has its own threads, backward runs on one; here on any.
                 thread = threading.Thread(target=y.backward)
                 thread.start()
                 thread.join()
@@ -352,7 +352,7 @@ def test_triton_s_name_for_the_profiler():
     assert kernel(load("test.hatchet"), "marked")[0] == 1
 
 
-def test_marks_compile_to_nothing_for_a_gpu():
+def test_scope_calls_compile_to_nothing_for_a_gpu():
     result = script(
         """
         import triton, triton.language as tl

@@ -1,4 +1,4 @@
-"""Instrumentation inside Triton's compiler, without a GPU: what kernels are compiled to."""
+"""Instrumentation inside Triton's compiler, without a GPU: the compiled kernels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fresh_cache(monkeypatch, tmp_path):
 
 
 def layout_of(kernel):
-    """The layout in a kernel's metadata: what is there once, and the scopes and codes."""
+    """The layout in a kernel's metadata: unique keys, and the scopes and codes."""
     lines = kernel.metadata.proton_layout.splitlines()
     assert lines[0] == "proton-instrument 1"
     words = [line.split(" ", 1) for line in lines[1:]]
@@ -37,7 +37,7 @@ def layout_of(kernel):
 SCOPE, START, END, EVENT_START, EVENT_END = range(5)
 
 
-# ------------------------------------------------------------------ marks in the source
+# ------------------------------------------------------------------ scope calls in the source
 
 
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])
@@ -60,12 +60,12 @@ def test_scopes_become_records(target):
 
 
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])
-def test_functions_out_of_line_record(target):
+def test_noinline_functions_record(target):
     _instrument.start("default:auto=loads")
     _, scopes, named = layout_of(kernels.compile(kernels.calling, target))
     words = {scope.partition("@")[0] for scope in scopes}
     assert words == {"kernel", "sum", "load"}
-    # Two records where its load is in a block of its own, as Triton 3.6 has it for AMD.
+    # Two records if its load is in a separate block, as in Triton 3.6 for AMD.
     assert ("sum", SCOPE) in named or {("sum", START), ("sum", END)} <= named
 
 
@@ -88,7 +88,7 @@ def scoped(ttgir: str, scope: str) -> list[list[str]]:
 @pytest.mark.parametrize("line_info", [True, False])
 @pytest.mark.parametrize("target", ["sm_90", "sm_100", "sm_120"])
 def test_scopes_follow_their_operations_into_partitions(target, line_info, capfd, monkeypatch):
-    """Triton's passes drop their marks for sm_90, and copy them into partitions for sm_100."""
+    """Triton's passes drop their markers for sm_90, and copy them into partitions for sm_100."""
     monkeypatch.setenv("TRITON_DISABLE_LINE_INFO", "0" if line_info else "1")
     _instrument.start("default")
     made = kernels.compile(kernels.specialized, target)
@@ -108,7 +108,7 @@ def test_scopes_follow_their_operations_into_partitions(target, line_info, capfd
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_100", "gfx90a", "gfx942", "gfx950"])
-def test_marks_in_loops_that_are_pipelined(target):
+def test_scope_calls_in_pipelined_loops(target):
     """Before 3.9 Triton's pipeliner stops at them, for AMD and Blackwell."""
     _instrument.start("default")
     made = kernels.compile(kernels.pipelined, target, num_stages=3)
@@ -126,8 +126,8 @@ def test_scopes_that_cannot_follow_are_named(capfd, monkeypatch):
 
 
 @pytest.mark.parametrize("is_fault_of_marks", [True, False])
-def test_a_stage_that_fails_is_given_the_kernel_without_marks(is_fault_of_marks):
-    """A kernel that compiles when nobody looks has to compile when somebody does."""
+def test_a_stage_that_fails_is_given_the_kernel_without_markers(is_fault_of_marks):
+    """A kernel that compiles without profiling has to compile with it."""
     seen = []
 
     def failing(stages):
@@ -239,7 +239,7 @@ def test_semantics_can_be_disabled():
         pl.enable_semantic("cuda")
 
 
-def test_bad_marks():
+def test_bad_scope_calls():
     _instrument.start("default")
     with pytest.raises(triton.CompilationError, match="is compiled, not a value of the kernel"):
         kernels.compile(kernels.unnamed, "sm_90")
@@ -247,7 +247,7 @@ def test_bad_marks():
         kernels.compile(kernels.not_an_event, "sm_90")
 
 
-def test_a_kernel_that_cannot_be_instrumented_is_compiled_as_it_was(capfd, monkeypatch):
+def test_a_kernel_that_cannot_be_instrumented_is_compiled_unchanged(capfd, monkeypatch):
     monkeypatch.delenv("PROTON_QUIET", raising=False)
     _instrument.start("default:sampling_strategy=selective:sampling_options=7")
     made = kernels.compile(kernels.marked_add, "sm_90")
@@ -259,7 +259,7 @@ def test_a_kernel_that_cannot_be_instrumented_is_compiled_as_it_was(capfd, monke
 # ------------------------------------------------------------------ in and out of Triton
 
 
-def test_triton_is_left_as_it_was():
+def test_triton_is_restored():
     knobs, compiler = triton.knobs, triton.compiler.compiler
     before = (
         knobs.runtime.add_stages_inspection_hook,
@@ -314,7 +314,7 @@ def test_another_hook_is_called_too():
         mine = knobs.add_stages_inspection_hook
         _instrument.stop()
         assert knobs.add_stages_inspection_hook is other
-        # Somebody who chained to ours and still calls it gets the other's answers.
+        # A tool that chained to Proton's hook and still calls it gets the other hook's results.
         assert mine() == ("other", "digest")
     finally:
         knobs.add_stages_inspection_hook = before
@@ -352,7 +352,7 @@ def test_automatic_scopes_of_a_matmul(target):
     line = kernels.matmul.raw_src.index("    for _ in range(0, n, BLOCK):\n")
     line += kernels.matmul.starting_line_number
     assert f"loop@intra_kernels.py:{line}" in scopes
-    assert "elementwise_inline_asm" not in made.asm["ttgir"]  # what is kept is as it was
+    assert "elementwise_inline_asm" not in made.asm["ttgir"]  # the kept text is unchanged
 
 
 def test_automatic_scopes_of_partitions():
@@ -415,7 +415,7 @@ def test_an_overriding_file_may_hold_records(monkeypatch, tmp_path, target):
     assert ("e", EVENT_START) in named
 
 
-def test_a_file_with_a_mistake_is_refused_in_words(monkeypatch, tmp_path):
+def test_a_file_with_a_mistake_is_rejected_with_a_message(monkeypatch, tmp_path):
     _instrument.start("default")
     with pytest.raises(ValueError, match=r"add\.ttgir: line \d+: not of the form: proton.record"):
         override(
@@ -475,7 +475,7 @@ def test_a_file_is_compiled(tmp_path, target):
         triton.compile(str(marked), target=where)
 
 
-def test_a_file_with_a_mistake_is_refused_in_words_too(tmp_path):
+def test_a_named_file_with_a_mistake_is_rejected_with_a_message(tmp_path):
     path = tmp_path / "wrong.ttgir"
     path.write_text("module {\n  proton.record begin\n}\n")
     _instrument.start("default")

@@ -1,6 +1,6 @@
-"""The examples of scopes inside kernels, run as a user runs them, beside a fake GPU.
+"""Examples of intra-kernel scopes, run as a user runs them, with a fake GPU.
 
-Their `torch` is fake_torch.py, whose tensors are empty.
+Their `torch` is fake_torch.py, with empty tensors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fake_driver import fake_environment, hip_library
 pytest.importorskip("triton.backends.amd.driver")
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "intra"
-CTAS, WARPS = 97, 4  # of the vector additions: 98432 elements, 1024 each
+CTAS, WARPS = 97, 4  # the vector additions: 98432 elements, 1024 each
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_timeline_of_the_dsl(run, tmp_path):
         assert event["cat"] == event["args"]["call_stack"][-1] == "add"
 
 
-def test_a_kernel_that_nobody_edits(run, tmp_path):
+def test_a_kernel_without_edits(run, tmp_path):
     assert not run(str(EXAMPLES / "example_auto.py"), "--op-measure")
     words = {name.partition("@")[0] for name in scopes_of(tmp_path / "matmul-auto.hatchet")}
     assert words == {"load", "dot", "loop", "store"}
@@ -146,6 +146,6 @@ def test_a_dump_of_a_program_that_does_not_profile(run, tmp_path):
     assert set(scopes_of(tmp_path / "named.hatchet")) == {"load"}
 
 
-def test_an_example_for_another_gpu_says_so(run):
+def test_an_example_for_another_gpu_reports_the_gpu_it_needs(run):
     with pytest.raises(AssertionError, match=r"needs a Hopper GPU \(compute capability 9.0\)"):
         run(str(EXAMPLES / "example_warps.py"))

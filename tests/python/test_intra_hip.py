@@ -26,7 +26,7 @@ from triton.runtime.jit import MockTensor
 import intra_kernels as kernels
 from fake_hip import STREAM, Driver, store_wave, write_waves
 
-CTAS, PROFILE_SCRATCH = 3, 5  # the last parameter: behind four and global scratch
+CTAS, PROFILE_SCRATCH = 3, 5  # the last parameter: after four and global scratch
 
 triton.runtime.driver.set_active(Driver())
 target = triton.runtime.driver.active.get_current_target()

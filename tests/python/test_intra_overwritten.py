@@ -1,6 +1,7 @@
-"""Scopes around scopes whose records were overwritten, from Triton's compiler to the profile.
+"""Enclosing scopes with overwritten records, from Triton's compiler to the profile.
 
-Triton compiles the kernels; the test plays warps that make more records than their ring holds.
+Triton compiles the kernels; the test writes the records of warps, more than their ring buffer
+holds.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ def test_tree_keeps_the_scope_around_what_is_left(tmp_path):
     assert "3 of kernel" in said and "lower bound" in said
 
 
-def test_trace_marks_slices_of_which_a_part_is_known(tmp_path):
+def test_trace_flags_partly_known_slices(tmp_path):
     run(tmp_path, "trace")
     events = json.loads((tmp_path / "a.chrome_trace").read_text())["traceEvents"]
     outer = [e for e in events if e["name"] == "kernel" and e["ph"] == "X"]

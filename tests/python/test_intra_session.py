@@ -81,9 +81,9 @@ assert _allocation._profile_allocator(100, 128, STREAM) == 0
 proton.activate()
 launch(kernel)
 proton.finalize()
-# Kernels that somebody has kept are launched without a session: they get an empty answer.
+# Kernels that the program kept are launched without a session: they get no buffer.
 assert _allocation._profile_allocator(CTAS * 128, 128, STREAM) == 0
-# The same process again: the kernel is loaded already, and no hook says so.
+# The same process again: the kernel is loaded already, and no hook reports it.
 proton.start("b", backend="instrumentation", hook="triton")
 assert launch(kernel)
 proton.finalize()
@@ -126,7 +126,7 @@ def test_tree(run, tmp_path):
         assert metrics["executions"] == 12
         assert metrics["executions_per_warp"] == 1
         assert metrics["p99_cycles"] == 100
-        # What readers written for Triton's profiler look up: the device by id in the table.
+        # Readers written for Triton's profiler look up the device by id in the table.
         assert metrics["device_id"] == "0" and metrics["device_type"] == "CUDA"
         assert not children(above)["marked_add"]["metrics"]
     assert list(devices) == ["CUDA"] and list(devices["CUDA"]) == ["0"]
@@ -223,7 +223,7 @@ proton.finalize()
 
 
 @pytest.mark.parametrize("command", [[], ["-m", "triton_proton.proton", "-b", "instrumentation"]])
-def test_what_gives_kernels_scopes_is_said_once(tmp_path, command):
+def test_how_to_add_scopes_is_reported_once(tmp_path, command):
     (tmp_path / "program.py").write_text(NOTHING)
     done = subprocess.run(
         [sys.executable, *command, "program.py"],
@@ -237,7 +237,7 @@ def test_what_gives_kernels_scopes_is_said_once(tmp_path, command):
     assert "no kernel with scopes was launched; add scopes with triton_proton" in done.stderr
 
 
-def test_the_interpreter_is_said_to_have_no_scopes(tmp_path):
+def test_the_interpreter_is_reported_to_have_no_scopes(tmp_path):
     (tmp_path / "program.py").write_text(NOTHING)
     done = subprocess.run(
         [sys.executable, "program.py"],

@@ -169,7 +169,7 @@ def lines_of(path):
     return [line.strip() for line in path.read_text().splitlines()]
 
 
-def test_scopes_go_where_they_are_told(files):
+def test_scopes_are_placed_as_requested(files):
     intra.insert("files", ["all", "main=scf.for", "both=tt.load..tt.store", "dot=tt.dot"])
     assert [line[:30] for line in lines_of(files)] == [
         "module {",
@@ -260,7 +260,7 @@ def test_a_kernel_without_a_file_is_a_failure(files, capsys):
     assert files.read_text() == BODY
 
 
-def test_a_dump_without_kernels_says_so(tmp_path):
+def test_a_dump_without_kernels_is_reported(tmp_path):
     dumped = step("dump", "files", "true")
     assert dumped.returncode == 0
     assert dumped.stderr == "proton: no kernels in files: the command compiled none\n"
@@ -333,7 +333,7 @@ def test_who_waits_for_whom(example):
     assert {"default", "partition0", "wait_barrier", "tma_load", "dot", "copy"} <= words
 
 
-def test_nobody_edits_the_kernel(example):
+def test_the_kernel_is_not_edited(example):
     signature = dict.fromkeys("abc", "*fp16") | {"n": "i32", "BLOCK": "constexpr"}
     source = kernels.ASTSource(
         example("example_auto").matmul,

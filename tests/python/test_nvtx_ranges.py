@@ -109,7 +109,7 @@ int main(void)
     attributes.message.registered = nvtxDomainRegisterStringA(domain, "registered");
     nvtxDomainRangePushEx(domain, &attributes);
     nvtxRangePushW(L"wide");
-    nvtxMarkA("a mark is no range");
+    nvtxMarkA("an NVTX mark");
     nvtxRangeEnd(nvtxRangeStartA("neither is this one"));
     work();
     nvtxRangePop();

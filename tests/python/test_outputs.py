@@ -1,5 +1,5 @@
-"""What exists at a session's output: profiles are replaced, everything else is left alone, and what
-cannot work is refused before the program runs."""
+"""Existing files at a session's output: profiles are replaced, everything else is left alone, and
+impossible outputs are rejected before the program runs."""
 
 from __future__ import annotations
 
@@ -323,7 +323,7 @@ def test_a_profile_file_cannot_go_to_standard_output() -> None:
     assert "ROOT" in result.stdout  # the session lives on and is written at the end
 
 
-def test_a_directory_of_that_name_is_no_obstacle() -> None:
+def test_a_directory_of_that_name_does_no_harm() -> None:
     Path("proton").mkdir()
     record("run.py", "a")
     assert files() == {"proton", "proton.hatchet"}

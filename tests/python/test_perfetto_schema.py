@@ -27,7 +27,7 @@ def trace(tmp_path_factory, request):
 
 
 def events(trace):
-    """(packet, its event) as a reader sees them: by time, else as they stand."""
+    """(packet, its event) as a reader sees them: by time, then by position."""
     found = [packet for packet in trace.packet if packet.HasField("track_event")]
     return [(p, p.track_event) for p in sorted(found, key=lambda p: p.timestamp)]
 
@@ -66,7 +66,7 @@ def test_the_sequence_starts_clean_and_says_what_it_needs(trace):
             assert packet.sequence_flags & flags.SEQ_NEEDS_INCREMENTAL_STATE
 
 
-def test_what_is_interned_is_said_before_it_is_used(trace):
+def test_interned_texts_are_defined_before_their_use(trace):
     known = defaultdict(set)
     used = 0
     for packet in trace.packet:

@@ -103,7 +103,7 @@ def test_a_fork_s_child_records_nothing_and_the_parent_everything():
     assert metrics(root, "named", "around", "parent") == {"m": 1}
 
 
-def test_a_fork_s_child_may_have_a_session_of_its_own():
+def test_a_fork_s_child_may_have_its_own_session():
     script(
         START + "pid = os.fork()\n"
         "name = 'child' if pid == 0 else 'parent'\n"

@@ -31,7 +31,7 @@ def run(module: str, *arguments: str, python: str = sys.executable, **env: str):
 
 
 @pytest.fixture
-def environment_of_its_own(tmp_path):
+def separate_environment(tmp_path):
     """A Python beside which we can put programs, that sees the installed package."""
     directory = tmp_path / "env"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory], check=True)
@@ -45,13 +45,13 @@ def environment_of_its_own(tmp_path):
 
 
 @pytest.fixture
-def tritons(environment_of_its_own) -> Path:
+def tritons(separate_environment) -> Path:
     """The scripts that Triton's wheel installs, where this package's programs were before."""
     for name, module in (("proton", "proton"), ("proton-viewer", "viewer")):
-        script = environment_of_its_own / name
+        script = separate_environment / name
         script.write_text(f"#!/bin/sh\nimport sys\nfrom triton.profiler.{module} import main\n")
         script.chmod(0o755)
-    return environment_of_its_own
+    return separate_environment
 
 
 def package_of(binaries: Path) -> Path:
@@ -77,9 +77,9 @@ def test_program_in_the_package_comes_first(tritons, module, name):
 
 
 @pytest.mark.parametrize("module, name", MODULES)
-def test_the_program_beside_this_python_takes_over(environment_of_its_own, module, name):
-    program = fake_program(environment_of_its_own, name)
-    python = str(environment_of_its_own / "python")
+def test_the_program_beside_this_python_takes_over(separate_environment, module, name):
+    program = fake_program(separate_environment, name)
+    python = str(separate_environment / "python")
     result = run(module, "-x", "a b", python=python, PYTHONPATH="")
     assert result.stdout.split("\n")[0] == f"{program} {python} -x a b"
     assert result.returncode == 7
@@ -89,8 +89,8 @@ def test_the_program_beside_this_python_takes_over(environment_of_its_own, modul
     assert result.stderr.startswith("proton: cannot run ")
 
 
-def test_a_program_that_is_not_installed_is_one_sentence(environment_of_its_own, tmp_path):
-    python = str(environment_of_its_own / "python")
+def test_a_program_that_is_not_installed_is_reported(separate_environment, tmp_path):
+    python = str(separate_environment / "python")
     result = run("triton_proton.viewer", python=python, PYTHONPATH="", PATH=str(tmp_path))
     assert result.returncode == 2 and result.stdout == ""
     assert result.stderr == (
@@ -98,19 +98,19 @@ def test_a_program_that_is_not_installed_is_one_sentence(environment_of_its_own,
     )
 
 
-def test_on_path_it_is_found_too(environment_of_its_own, tmp_path):
+def test_on_path_it_is_found_too(separate_environment, tmp_path):
     program = fake_program(tmp_path, "proton")
-    python = str(environment_of_its_own / "python")
+    python = str(separate_environment / "python")
     result = run("triton_proton.proton", python=python, PYTHONPATH="", PATH=f"{tmp_path}:/bin")
     assert result.stdout.startswith(str(program))
 
 
-def test_the_script_that_triton_installs_is_not_ours(environment_of_its_own, tmp_path):
-    script = environment_of_its_own / "proton"
+def test_the_script_that_triton_installs_is_not_ours(separate_environment, tmp_path):
+    script = separate_environment / "proton"
     script.write_text("#!/usr/bin/python3\nimport sys\nfrom triton.profiler.proton import main\n")
     script.chmod(0o755)
     program = fake_program(tmp_path, "proton")
-    python = str(environment_of_its_own / "python")
+    python = str(separate_environment / "python")
     result = run("triton_proton.proton", python=python, PYTHONPATH="", PATH=f"{tmp_path}:/bin")
     assert result.stdout.startswith(str(program))
 

@@ -22,7 +22,7 @@ HERE = __file__
 
 @pytest.fixture(autouse=True, params=["own frames", "public interface"])
 def way(request):
-    """Both ways of finding frames have to pass; a Python whose frames are not known has one."""
+    """Both ways of finding frames have to pass; a Python with unknown frame layout has one."""
     own = request.param == "own frames"
     if lib.use_own_frames(own) != own:
         pytest.skip("the frames of this Python are not known")
@@ -107,7 +107,7 @@ def test_frames_of_the_package_do_not_appear():
         assert "triton_proton/" not in path[-1], path
 
 
-def test_scopes_are_no_part_of_the_path_but_their_metrics_and_the_state_are():
+def test_the_path_contains_metrics_of_scopes_and_the_state_but_no_scopes():
     proton.start("test", context="python")
     with proton.scope("scope", {"m": 1}):
         with proton.state("state"):
@@ -117,7 +117,7 @@ def test_scopes_are_no_part_of_the_path_but_their_metrics_and_the_state_are():
     assert [path[-1] for path in paths] == ["state"]
     assert not any("scope" == name for path in paths for name in path)
     carriers = [path for path, node in walk(root) if node["metrics"].get("m") == 1]
-    this = "test_scopes_are_no_part_of_the_path_but_their_metrics_and_the_state_are"
+    this = "test_the_path_contains_metrics_of_scopes_and_the_state_but_no_scopes"
     assert len(carriers) == 1 and carriers[0][-1].endswith("@" + this)
 
 
@@ -281,7 +281,7 @@ def test_a_thread_that_python_has_never_seen_has_no_path():
     thread = ctypes.c_ulong()
     proton.start("test", context="python")
     libc = ctypes.CDLL(None)
-    # The kernel begins on a thread of its own and never ends; what counts is who is asked where.
+    # The kernel begins on a separate thread and never ends; only the lookup of its context matters.
     create = libc.pthread_create
     create.argtypes = [ctypes.c_void_p] * 4
     begin = ctypes.cast(library.proton_kernel_begin, ctypes.c_void_p)
@@ -297,7 +297,7 @@ def test_the_number_of_a_path_is_the_same_each_time():
     assert lib.source_context() not in numbers
 
 
-def test_root_has_no_kernels_of_its_own():
+def test_root_has_no_kernels():
     proton.start("test", context="python")
     kernel()
     root = finish()

@@ -1,4 +1,4 @@
-"""Keeping what records cost in registers small: what is chosen, without ptxas."""
+"""Limiting the registers that records use: the choice of a limit, without ptxas."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def cubin(registers: int, stack: int = 0, more: bytes = b"") -> bytes:
 
 def test_needs_are_read():
     assert needs_of(cubin(40, 8)) == Needs(40, 8)
-    # Of a function that is called: its stack lies behind the other's.
-    helper = struct.pack("<BBHII", 4, 0x2F, 8, 2, 50) + struct.pack("<BBHII", 4, 0x11, 8, 2, 16)
-    assert needs_of(cubin(40, 8, helper)) == Needs(50, 24)
+    # A callee: its stack follows the caller's.
+    callee = struct.pack("<BBHII", 4, 0x2F, 8, 2, 50) + struct.pack("<BBHII", 4, 0x11, 8, 2, 16)
+    assert needs_of(cubin(40, 8, callee)) == Needs(50, 24)
 
 
 def test_other_bytes_are_refused():
     whole = cubin(40)
-    for length in range(len(whole) - 24):  # of the last section, nothing behind is read
+    for length in range(len(whole) - 24):  # nothing after the last section is read
         with pytest.raises(ValueError):
             needs_of(whole[:length])
     with pytest.raises(ValueError):
         needs_of(b"\x7fELF\x02" + b"\xff" * 200)
 
 
-def test_a_limit_is_put_behind_the_number_of_threads():
+def test_a_limit_is_put_after_the_number_of_threads():
     assert limited(PTX, 48) == ".visible .entry k(\n)\n.reqntid 128\n.maxnreg 48\n{\n}\n"
     for ptx in (limited(PTX, 48), "", PTX + PTX, PTX.replace("{", ".minnctapersm 2\n{")):
         with pytest.raises(ValueError):
@@ -51,7 +51,7 @@ def test_a_limit_is_put_behind_the_number_of_threads():
 
 
 def tried(made: tuple, plain: tuple, results: dict):
-    """What fit() chooses, and the limits it has tried."""
+    """The choice of fit(), and the limits that it has tried."""
     limits = []
 
     def assemble(ptx: str) -> bytes:
@@ -82,7 +82,7 @@ def test_registers_are_chosen(made, plain, results, chosen, limits):
 
 
 def pipeline():
-    """Stages as Triton has them, whose machine code has 60 registers more for records."""
+    """Stages like Triton's, with machine code that uses 60 registers more with records."""
     seen = []
 
     def ptx(src, metadata):
@@ -112,13 +112,13 @@ def test_a_kernel_with_records_is_assembled_again():
     assert len(seen) == 1
 
 
-def test_what_somebody_puts_in_place_of_a_stage_stays(capsys):
+def test_a_stage_that_was_replaced_later_stays(capsys):
     stages, seen = pipeline()
     Fitting(stages).records_follow("plain", {})
     stages["ptx"]("records", {})
     stages["cubin"]("// mine\n" + PTX, {})
     assert len(seen) == 1
-    # What cannot be read is left as it was.
+    # Unreadable machine code is unchanged.
     stages, _ = pipeline()
     stages["cubin"] = lambda src, metadata: b"no machine code"
     Fitting(stages).records_follow("plain", {})

@@ -1,4 +1,4 @@
-"""The HTML report in a browser: what it draws, its use, and that its numbers are the CLI's."""
+"""The HTML report in a browser: its figures, its use, and numbers equal to the CLI's."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_names_cannot_break_out(browser, tmp_path):
     assert browser.run("document.images.length") == 0
 
 
-def test_losses_are_told(browser):
+def test_losses_are_shown(browser):
     report(browser, DATA / "losses.hatchet")
     notices = text(browser, "#notices")
     assert "did not finish" in notices and "vendor buffers dropped: 12" in notices
@@ -391,7 +391,7 @@ def test_a_comparison(browser, tmp_path):
 
 
 def test_a_comparison_draws_the_same_frames_of_both(browser, tmp_path):
-    """What is small on one side only is neither new nor gone."""
+    """A frame that is small on one side only is neither new nor gone."""
     sizes = [10 + i for i in range(25000)]
     old = profile(tmp_path / "old.hatchet", *[kernel(f"k{i}", sizes[i]) for i in range(25000)])
     new = profile(tmp_path / "new.hatchet", *[kernel(f"k{i}", sizes[-i]) for i in range(25000)])

@@ -1,4 +1,4 @@
-"""The HTML report as it is used: tooltip, from the table to the graph, Back and Forward, phones."""
+"""Using the HTML report: tooltip, from the table to the graph, Back and Forward, phones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def row(name: str) -> str:
 
 
 def tooltip(browser: Browser) -> str:
-    """What the tooltip shows now; "" without one. Nobody waits."""
+    """The current text of the tooltip, without waiting; "" without one."""
     return browser.run("(e => e.hidden ? '' : e.innerText)(document.getElementById('tip'))")
 
 
@@ -283,7 +283,7 @@ def test_a_link_restores_all_of_it(browser, tmp_path):
     assert browser.run("!document.getElementById('panel-roofline').hidden")
 
 
-def test_twins_have_links_of_their_own(browser, tmp_path):
+def test_twins_have_separate_links(browser, tmp_path):
     twins = [scope("s", kernel("k", 100)), scope("t", kernel("x", 5)), scope("s", kernel("k", 70))]
     report(browser, profile(tmp_path / "x.hatchet", *twins), "-m", "time/ns")
     frames = "[...document.querySelectorAll('.frame')]"
@@ -431,7 +431,7 @@ def test_fingers_do_what_the_mouse_does(browser):
     report(browser, DATA / "mixed.hatchet")
     browser.tap(frame("mlp"))
     assert text(browser, "#crumbs").endswith("mlp") and text(browser, "#details h2") == "mlp"
-    assert tooltip(browser) == ""  # it would lie below the finger
+    assert tooltip(browser) == ""  # it would be below the finger
     browser.tap("document.querySelector('#crumbs button')")
     assert "backward" in names(browser)
     browser.tap("document.querySelector('#hottest button')")

@@ -1,4 +1,4 @@
-"""Metrics that are tensors on a device, with tensors and a driver that are played."""
+"""Device metrics (tensors), with fake tensors and a fake driver."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TYPES = {
 }
 
 class Tensor:
-    """What a torch.Tensor shows of itself; its memory is the host's."""
+    """The interface of a torch.Tensor that Proton uses; its memory is the host's."""
 
     alive = 0
     is_cuda = True
@@ -137,7 +137,7 @@ def test_a_tensor_metric_needs_a_backend_with_device_memory():
 
 
 def run_with_fakes(code: str) -> None:
-    """A script whose driver is played; `cuda` and `cupti` are the fake libraries."""
+    """Runs a script with a fake driver; `cuda` and `cupti` are the fake libraries."""
     environment = {
         "PROTON_CUPTI_PATH": str(FAKES / "libfake_cupti.so"),
         "PROTON_CUDA_PATH": str(FAKES / "libfake_cuda.so"),

@@ -59,7 +59,7 @@ class File:
         return self.add(12, struct.pack("<2IQ2I", kind, device, ident, number, name))
 
     def warp(self, kernel: int, cta: int, warp: int, lines: int = 1) -> int:
-        """The lanes of a warp of a kernel, whose name is a string; the first."""
+        """Adds the tracks of a warp of a kernel with the name `kernel`; returns the first."""
         place = (7 + cta) << 32 | cta
         return [self.lane(3, 0, place, line << 16 | warp, kernel) for line in range(lines)][0]
 
@@ -152,7 +152,7 @@ def intra_file(path: Path, has_links: bool = True) -> None:
         f.event(UNIT, loads, kernel, at + 100, at + 1000, detail=50, flags=2000)
         f.event(UNIT, waits, kernel, at + 110, at + 1010, detail=50, flags=2000)
         f.event(SECTION, loads, dot, at + 200, at + 300, detail=200)
-        # One whose end the same warp saw, one that warp 1 did.
+        # One ends on the same warp, one on warp 1.
         f.event(SECTION, loads + 1, copy, at + 250, at + 350, detail=200, flags=ASYNC)
         link = waits + 1 if has_links else 0
         f.event(SECTION, loads + 1, copy, at + 400, at + 600, link, 400, ASYNC)
@@ -412,7 +412,7 @@ def one(message: bytes, number: int, default: Any = None) -> Any:
 
 
 class Perfetto:
-    """What a reader knows after the whole file: tracks, slices, counters."""
+    """The content of the whole file for a reader: tracks, slices, counters."""
 
     def __init__(self, data: bytes) -> None:
         self.interned: dict[int, dict[int, str]] = {1: {}, 2: {}, 3: {}, 29: {}}
@@ -602,7 +602,7 @@ def test_the_viewer_shows_the_tree_of_a_trace(tmp_path):
     assert 'layer "1"' in result.stdout
 
 
-def test_events_whose_links_go_in_circles_are_written(tmp_path):
+def test_events_with_cyclic_links_are_written(tmp_path):
     f = File()
     lane, node = f.lane(1, 0, 1), f.node(0, "step")
     metric = f.add(3, struct.pack("<I2H", f.string("m"), 1, 0))

@@ -118,7 +118,7 @@ def test_perfetto_warps_and_their_scopes_have_their_numbers(tmp_path):
 
 
 def memory_file(path):
-    """Copies and sets that a call of their own launched, on two devices; the last are large."""
+    """Memory copies and memsets from separate calls, on two devices; the last are large."""
     f = File()
     thread = f.lane(1, 0, 1)
     streams = [f.lane(2, f.device(number), 20 + number) for number in (0, 3)]

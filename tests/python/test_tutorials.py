@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def run(how: str, *arguments: str, status: int = 0) -> str:
-    """What the program prints, under the alias or below `proton`."""
+    """The program's output, with the alias or under `proton`."""
     command = [sys.executable, "-c", ALIAS]
     if how != "alias":
         command = [executable("proton"), "-q", "-n", "recorded", "-k", "triton"]

@@ -18,7 +18,7 @@ from upstream_names import package_names
 ROOT = Path(__file__).resolve().parents[2]
 OLDEST = json.loads((ROOT / "tests/data/upstream/names-3.6.json").read_text())
 
-# Left out on purpose: {module: {name or Class.member: reason}}. docs/guide/differences.md says so.
+# Left out on purpose: {module: {name or Class.member: reason}}, as in docs/guide/differences.md.
 COMPILES_METRICS = "compiles kernels that write metrics; here the driver copies them"
 INSIDE_COMMAND = "a step of the command, which is a program here"
 LEFT_OUT: dict[str, dict[str, str]] = {
@@ -118,7 +118,7 @@ def _class_differences(
         if f"{short}.{name}" in left_out:
             continue
         member = getattr(ours, name, None)
-        # The fields of a dataclass without a default are no attributes of the class.
+        # The fields of a dataclass without a default are not attributes of the class.
         if member is None and name not in getattr(ours, "__annotations__", {}):
             if not any(name in getattr(base, "__annotations__", {}) for base in ours.__mro__):
                 found.append(f"{where}.{name}")

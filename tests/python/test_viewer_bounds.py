@@ -17,7 +17,7 @@ MOST_RATIO = 3.0
 MOST_BYTES = 2 << 30
 
 
-# Linux counts the memory of whoever started a program as the program's own: a small one does.
+# Linux counts the memory of a program's parent as the program's: so a small parent starts it.
 MEASURE = """
 import resource, subprocess, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
@@ -61,7 +61,7 @@ def write(path: Path, root: dict[str, Any]) -> Path:
 
 
 def ratio_of(run, sizes: tuple[int, int]) -> float:
-    """How much longer the larger size takes; the best of three, for a busy machine."""
+    """How much longer the larger size takes; the best of three, because the machine may be busy."""
     return min(run(sizes[1]) / max(run(sizes[0]), 0.02) for _ in range(3))
 
 
@@ -135,7 +135,7 @@ def test_the_callers_of_a_long_chain_are_refused(tmp_path, options):
 
 @pytest.mark.parametrize("form", ["csv", "html", "pprof", "speedscope"])
 def test_many_metrics_take_no_table_of_nodes_and_metrics(tmp_path, form):
-    """One number per frame, each of a metric of its own: a table would have 6 million."""
+    """One number per frame, each of a different metric: a table would have 6 million."""
     frames = [node(f"n{i}", [], **{f"m{i}": i + 1}) for i in range(2500)]
     zeros = {f"m{i}": 0 for i in range(2500)}  # which say that the metrics are inclusive
     path = write(tmp_path / "wide.hatchet", node("ROOT", frames, **zeros))

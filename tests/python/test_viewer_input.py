@@ -1,4 +1,4 @@
-"""What is no profile, given to proton-viewer: a sentence, at once, in little memory; status 2."""
+"""Invalid input of proton-viewer: one error message, at once, in little memory; status 2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cmd_support import executable
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "viewer"
 MOST_BYTES = 400 << 20  # of address space: 2 GB would not fit
-MOST_SECONDS = 5  # of a busy machine; what is meant takes milliseconds
+MOST_SECONDS = 5  # on a busy machine; normally milliseconds
 
 
 def limit_memory() -> None:
@@ -40,7 +40,7 @@ def refuse(*arguments: object, **options) -> str:
 
 @pytest.mark.parametrize("form", ["tree", "top", "bottom-up", "diff", "merge", "csv", "html"])
 @pytest.mark.parametrize("kind", ["sparse", "noise", "zeros", "directory", "brackets"])
-def test_what_is_no_profile_is_refused(tmp_path, kind, form):
+def test_input_that_is_not_a_profile_is_rejected(tmp_path, kind, form):
     path = tmp_path / "x.proton"
     if kind == "sparse":
         path.touch()
@@ -64,7 +64,7 @@ def test_what_is_no_profile_is_refused(tmp_path, kind, form):
         "html": ["-o", tmp_path / "out.html", "--diff", DATA / "cuda.hatchet"],
     }[form]
     if form == "diff" and kind == "directory":
-        pytest.skip("says so of both")
+        pytest.skip("reports both")
     assert str(path) in refuse(*options, path)
     assert not list(tmp_path.glob("out.*"))
 

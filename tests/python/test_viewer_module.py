@@ -160,7 +160,7 @@ def test_a_threshold_and_a_difference(profile, capsys):
     assert changed["mm"] == pytest.approx(1.0) and changed["add"] == pytest.approx(0.0)
 
 
-def test_a_frame_that_was_used_is_printed_as_it_is(profile, capsys):
+def test_a_used_frame_is_printed_unchanged(profile, capsys):
     tree, metrics = viewer.parse(["time/us"], profile)
     tree.dataframe["name"] = tree.dataframe["name"].str.upper()
     viewer.print_tree(tree, metrics, print_sorted=True)

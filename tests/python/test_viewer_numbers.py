@@ -1,4 +1,4 @@
-"""The viewer's numbers against llnl-hatchet and the formulas of Proton's metrics, written anew.
+"""The viewer's numbers against llnl-hatchet and the formulas of Proton's metrics, written again.
 
 hatchet adds up the trees; pandas applies the formulas to its columns; proton-viewer --csv has to
 agree to the last digits, on files that Proton wrote and on trees made up here. What hatchet's

@@ -157,7 +157,7 @@ def test_a_symbolic_link_is_written_through(sample: Path, tmp_path: Path) -> Non
     assert (tmp_path / "x.csv").is_symlink()
 
 
-def test_what_is_no_regular_file_is_written_to(sample: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_not_regular_is_written_to(sample: Path, tmp_path: Path) -> None:
     expected = view("--export", "csv", sample, cwd=tmp_path).stdout
     for output in ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
         result = view("--export", "csv", "-o", output, sample, cwd=tmp_path)
@@ -207,7 +207,7 @@ def stale_name(base: str) -> str:
 def test_what_a_crash_left_is_removed_by_the_next_run(sample: Path, tmp_path: Path) -> None:
     (tmp_path / stale_name("x.csv")).write_text("half")
     (tmp_path / stale_name("y.csv")).write_text("of another name")
-    (tmp_path / ".x.csv.1234567812345678.tmp").write_text("of somebody else")
+    (tmp_path / ".x.csv.1234567812345678.tmp").write_text("of another program")
     assert view("-o", "x.csv", sample, cwd=tmp_path).returncode == 0
     assert {path.name for path in tmp_path.iterdir()} == {
         "in.hatchet",

@@ -1,7 +1,7 @@
 """Incomplete input, given to every view of proton-viewer: exit status, and one message.
 
-Users may look at a part of a profile, with a warning. What a gate, a comparison or another program
-would compute with is refused, unless --allow-partial accepts it; then the output is marked.
+Users may look at a part of a profile, with a warning. Gates, comparisons and output for other
+programs are rejected, unless --allow-partial accepts it; then the output is marked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ print(flush=True)
 sys.stdin.readline()
 """
 
-# What users look at, and what other programs read.
+# Output for users, and output for other programs.
 FOR_USERS = {
     "tree": [],
     "top": ["--group", "scope", "-m", "count"],

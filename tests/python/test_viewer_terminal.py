@@ -1,4 +1,4 @@
-"""proton-viewer on a terminal: the tree is cut to what a person reads, and goes through a pager."""
+"""proton-viewer on a terminal: the tree is cut to a readable size, and goes through a pager."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def small(tmp_path: Path) -> Path:
 
 
 def on_a_terminal(*arguments: object, **variables: str | None) -> tuple[int, str]:
-    """Exit status and output, in a session of its own with a controlling terminal."""
+    """Exit status and output, in a new session with a controlling terminal."""
     variables = {"PROTON_PAGER": None, "PAGER": None, "LESS": None} | variables
     env = environment(TERM="xterm", LC_ALL="C.UTF-8", NO_COLOR="1", **variables)
     child, keep = pty.fork()
@@ -126,7 +126,7 @@ def test_a_flat_table_is_cut(large):
     assert len(names_of(on_a_terminal("--no-pager", "--top", "-n", "300", large)[1])) == 300
 
 
-def test_values_of_their_own_are_summed_once(large):
+def test_exclusive_values_are_summed_once(large):
     status, output = on_a_terminal("--no-pager", "-m", "x (exc)", large)
     assert status == 0
     kernels = sum(name.startswith("k") for name in names_of(output))
@@ -164,7 +164,7 @@ def test_no_pager_is_a_choice(large, pager):
     assert on_a_terminal(large, PAGER=pager) == plain
 
 
-def test_what_is_no_terminal_gets_no_pager(large, tmp_path):
+def test_output_that_is_not_a_terminal_gets_no_pager(large, tmp_path):
     pager = f"touch '{tmp_path}/called'; cat"
     for arguments in ([], ["--csv"], ["--json"], ["--list"], ["--top"]):
         assert piped(*arguments, large, PROTON_PAGER=pager) == piped(*arguments, large)
@@ -180,7 +180,7 @@ def test_a_pager_that_fails_takes_nothing_away(large, pager):
     assert status == 0 and output.endswith(plain)
 
 
-def test_a_pager_that_ends_early_is_no_error(tmp_path):
+def test_a_pager_that_ends_early_is_not_an_error(tmp_path):
     profile = write_profile(tmp_path / "x.hatchet", 100, 100)
     for pager in ("true", "head -n 1", "read line; kill -PIPE $$", "exec < /dev/null; cat"):
         for arguments, expected in ((["--all"], 0), (["--all", "--fail-if", "count > 1"], 3)):

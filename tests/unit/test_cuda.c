@@ -371,7 +371,7 @@ TEST(metrics_given_outside_a_capture_are_recorded_at_once)
 	profile_free(profile);
 }
 
-TEST(a_paused_session_does_not_show_what_was_captured_meanwhile)
+TEST(a_paused_session_does_not_show_kernels_captured_during_the_pause)
 {
 	struct profile *profile;
 	int session = start();

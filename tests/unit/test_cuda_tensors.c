@@ -369,7 +369,7 @@ TEST(sessions_count_what_they_were_active_for)
 	proton_deactivate(first, false, NULL);
 	proton_deactivate(second, false, NULL);
 	proton_deactivate(third, false, NULL);
-	value = 1000; /* of a replay without an active session */
+	value = 1000; /* replayed without an active session */
 	replay(1);
 	proton_activate(first, NULL);
 	value = 20;

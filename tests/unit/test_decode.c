@@ -62,7 +62,7 @@ TEST(overlap_is_not_nesting)
 }
 
 /* A wrap without a group across the end: the slack area is empty or has older records. */
-TEST(wrapped_ring_is_read_in_order)
+TEST(wrapped_ring_buffer_is_read_in_order)
 {
 	make(RING, 16, (struct decode_overhead){0});
 	header(0, 0, 100000, 11); /* 0..2 are overwritten by 8..10 */
@@ -433,7 +433,7 @@ TEST(ends_or_starts_alone)
 }
 
 /*
- * Random events, also in ring buffers that have wrapped: nothing is lost, and nothing ends early.
+ * Random events, including wrapped ring buffers: nothing is lost, and nothing ends early.
  */
 TEST(events_at_random)
 {
@@ -519,7 +519,7 @@ TEST(fractions_of_cycles_add_up)
 	header(0, 0, 100000, COUNT + 2);
 	put(0, 0, clock, A_START, 0);
 	for (uint32_t i = 0; i < COUNT; i++) {
-		/* 20 of its own, 3 after it, and the overhead in whole cycles */
+		/* its own 20, 3 after it, and the overhead in whole cycles */
 		put(0, i + 1, clock + 2, B, i % 4 ? 22 : 23);
 		clock += 36 + i % 2;
 	}
@@ -534,7 +534,7 @@ TEST(fractions_of_cycles_add_up)
 	done();
 }
 
-/* Overhead is a mean: what cannot be subtracted from one scope is subtracted from the next ones. */
+/* Overhead is a mean: the rest that exceeds one scope is subtracted from the next. */
 TEST(overhead_larger_than_a_scope_is_subtracted_later)
 {
 	enum {

@@ -52,7 +52,7 @@ TEST(partial_executions_nest)
 }
 
 /* An END that was never started contains no known execution. */
-TEST(a_second_end_without_a_start_is_no_partial_execution)
+TEST(a_second_end_without_a_start_is_not_a_partial_execution)
 {
 	make(32, 0, (struct decode_overhead){0});
 	header(0, 0, 2000, 7);
@@ -195,7 +195,7 @@ TEST(scopes_without_any_record_nest)
 	done();
 }
 
-/* Nothing was overwritten; what follows the last b may have run outside a. */
+/* Nothing was overwritten; scopes after the last b may have run outside a. */
 TEST(a_start_without_an_end_lasts_until_what_only_runs_in_it)
 {
 	make(RING, 0, (struct decode_overhead){0});
@@ -221,7 +221,7 @@ TEST(a_start_without_an_end_lasts_until_what_only_runs_in_it)
 	done();
 }
 
-/* What may run outside a stays where its records are. */
+/* Scopes that may run outside a stay where their records are. */
 TEST(scope_with_several_possible_parents_gets_none)
 {
 	make(16, 0, (struct decode_overhead){0});

@@ -34,7 +34,7 @@ TEST(types_are_written_around_names)
 	CHECK_STR(full("_Z1fIRiEvOT_"), "void f<int&>(int&)");
 }
 
-TEST(what_is_cut_off_is_left_alone)
+TEST(truncated_names_are_left_unchanged)
 {
 	static const char name[] = "_ZN2at6native29vectorized_elementwise_kernelILi8ENS0_"
 				   "15CUDAFunctor_addIN3c104HalfEEESt5arrayIPcLm3EEEEviT0_T1_";

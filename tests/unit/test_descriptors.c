@@ -92,7 +92,7 @@ TEST(a_closed_descriptor_does_the_same_to_a_trace)
 	CHECK(rec_exists("a.chrome_trace"));
 }
 
-TEST(a_file_whose_descriptor_was_closed_keeps_its_name)
+TEST(a_file_keeps_its_name_when_its_descriptor_was_closed)
 {
 	struct profile_file other;
 	struct proton_error err;

@@ -1,4 +1,4 @@
-/* base/err: error text is cut, never overrun, and tells the status that fits errno. */
+/* base/err: error text is truncated, never overrun, and errno is mapped to a status. */
 #include "unit/tap.h"
 
 #include "base/err.h"
@@ -73,7 +73,7 @@ TEST(errno_becomes_the_status_that_fits)
 	CHECK_EQ(err.status, PROTON_E_IO);
 }
 
-TEST(every_status_has_a_text_of_its_own)
+TEST(every_status_has_a_different_text)
 {
 	static const int statuses[] = {
 #define X(name, value, text) value,

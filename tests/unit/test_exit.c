@@ -1,4 +1,4 @@
-/* The program ends while its profile is being written: the profile is complete all the same. */
+/* The program ends while its profile is being written: the profile is complete nevertheless. */
 #include "unit/recorded.h"
 
 #include <pthread.h>
@@ -288,7 +288,7 @@ static void start_again_while_a_thread_writes(void)
 	exit(0);
 }
 
-TEST(a_name_whose_profile_is_being_written_can_be_started_again)
+TEST(a_session_can_start_under_a_name_that_is_still_being_written)
 {
 	struct profile *profile;
 
@@ -317,13 +317,13 @@ TEST(a_child_forked_while_a_signal_is_handled_ends)
 	char byte;
 
 #ifdef __SANITIZE_ADDRESS__
-	SKIP("what a thread holds of the sanitizer at fork() stays locked");
+	SKIP("sanitizer locks that a thread holds at fork() stay locked");
 #endif
 	begin();
 	CHECK_EQ(pipe(ends), 0);
 	status = run_child(fork_while_a_signal_is_handled);
 	CHECK(WIFSIGNALED(status));
 	close(ends[1]);
-	CHECK_EQ(read(ends[0], &byte, 1), 0); /* until nobody has the other end any more */
+	CHECK_EQ(read(ends[0], &byte, 1), 0); /* until the other end is closed everywhere */
 	check_complete("a");
 }

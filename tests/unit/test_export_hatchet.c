@@ -161,7 +161,7 @@ TEST(root_has_a_zero_for_what_adds_up)
 	free(text);
 }
 
-TEST(what_does_not_add_up_stands_beside_roots_metrics)
+TEST(non_additive_metrics_are_stored_next_to_roots_metrics)
 {
 	struct profile *profile = profile_new();
 	struct profile *again;
@@ -274,7 +274,7 @@ TEST(kernels_at_root_show_no_device)
 	free(text);
 }
 
-TEST(extras_stand_beside_the_metrics)
+TEST(extras_are_stored_next_to_the_metrics)
 {
 	struct profile *profile = profile_new();
 	uint32_t mm = node(profile, 0, "mm");
@@ -303,7 +303,7 @@ TEST(extras_stand_beside_the_metrics)
 	free(text);
 }
 
-TEST(what_is_our_own_is_on_one_line)
+TEST(protons_extensions_are_on_one_line)
 {
 	struct profile_config launch = {.config = {.grid = {70000, 2, 1},
 						   .block = {128, 1, 1},

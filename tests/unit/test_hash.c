@@ -137,7 +137,7 @@ TEST(a_forked_child_hashes_as_its_parent)
 	CHECK_EQ(status, 0);
 }
 
-/* The hash of 1 in a program started anew: this test itself, which then only prints it. */
+/* The hash of 1 in a new process: this test program again, which then only prints it. */
 static uint64_t hash_elsewhere(void)
 {
 	char self[PATH_MAX];
@@ -149,7 +149,7 @@ static uint64_t hash_elsewhere(void)
 
 	CHECK(length > 0);
 	self[length] = '\0';
-	snprintf(command, sizeof(command), "PRINT_HASH=1 '%s' --no-fork every_program", self);
+	snprintf(command, sizeof(command), "PRINT_HASH=1 '%s' --no-fork every_process", self);
 	output = popen(command, "r");
 	CHECK(output != NULL);
 	while (fgets(line, sizeof(line), output))
@@ -158,7 +158,7 @@ static uint64_t hash_elsewhere(void)
 	return hash;
 }
 
-TEST(every_program_has_a_secret_of_its_own)
+TEST(every_process_has_a_different_secret)
 {
 	uint64_t first;
 

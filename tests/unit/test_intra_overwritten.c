@@ -1,6 +1,6 @@
 /*
  * Instrumentation backend with ring buffers that are too small, with a fake driver: metrics of
- * scopes whose enclosing scopes' records were overwritten.
+ * scopes when records of the enclosing scopes were overwritten.
  */
 #include "unit/instrumented.h"
 #include "unit/trace_events.h"
@@ -9,7 +9,7 @@
 
 #define FUNCTION 0x1234
 #define STREAM 7
-#define CAPACITY 8 /* records of a ring */
+#define CAPACITY 8 /* records of a ring buffer */
 
 static struct instrument_layout layout;
 

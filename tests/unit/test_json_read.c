@@ -7,7 +7,7 @@ static const char *tokens_of(const char *bytes, size_t length)
 {
 	struct json_reader reader;
 	const char *text;
-	char *copy = malloc(length ? length : 1); /* no byte behind it, for AddressSanitizer */
+	char *copy = malloc(length ? length : 1); /* no byte after it, for AddressSanitizer */
 
 	memcpy(copy, bytes, length);
 	json_reader_init(&reader, copy, length);
@@ -66,7 +66,7 @@ TEST(strings_are_unescaped)
 		  "{ k:k\xc3\xa9y with more than eight 1 } end");
 }
 
-TEST(what_is_not_utf8_is_replaced)
+TEST(invalid_utf8_is_replaced)
 {
 	CHECK_STR(TOKENS("[\"a\xff"
 			 "b\"]"),
@@ -135,7 +135,7 @@ TEST(errors_name_line_and_byte)
 	check_error("[1] 2", "line 1, byte 4: unexpected data after the end", false);
 }
 
-TEST(early_ends_are_told_apart)
+TEST(early_ends_have_different_errors)
 {
 	static const char whole[] = "[{\"a\": [1, -2.5e3, \"x\\n\\u00e9\", true, null]}, {}]";
 

@@ -182,7 +182,7 @@ TEST(the_locale_of_the_program_does_not_matter)
 	CHECK_NEAR(number_to_double("2.5"), 2.5, 0);
 }
 
-TEST(what_json_lacks_is_null)
+TEST(values_that_json_lacks_are_null)
 {
 	struct json_writer json;
 	struct out out;

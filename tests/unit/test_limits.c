@@ -60,7 +60,7 @@ TEST(children_beyond_the_limit_are_other)
 	profile_free(profile);
 }
 
-TEST(each_parent_has_an_other_of_its_own_and_no_second_level_of_it)
+TEST(each_parent_has_one_other_without_children)
 {
 	struct profile *profile;
 	uint32_t other;

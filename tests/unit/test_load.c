@@ -1,4 +1,4 @@
-/* model/load: formats are told apart by their first bytes, and strangers get one sentence. */
+/* model/load: formats are recognized by their first bytes, and other files get an error message. */
 #include "unit/tap.h"
 
 #include "base/buf.h"

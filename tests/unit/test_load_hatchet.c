@@ -1,5 +1,5 @@
 /*
- * model/load_hatchet and load_tree: what becomes what, early ends, deep and odd trees. Fields that
+ * model/load_hatchet and load_tree: mapping of fields, early ends, deep and odd trees. Fields that
  * JSON and MessagePack share are tested here once; MessagePack has its reader's own test.
  */
 #include "unit/tap.h"
@@ -109,7 +109,7 @@ TEST(names_on_root_are_inclusive)
 	profile_free(profile);
 }
 
-/* The metrics of a tree whose ROOT ends with `rest`: are x and cpu_time (ns) exclusive? */
+/* Checks whether x and cpu_time (ns) are exclusive in a tree with a ROOT that ends with `rest`. */
 static void check_exclusive(const char *rest, bool is_x, bool is_cpu_time)
 {
 	static const struct {
@@ -344,7 +344,7 @@ static void check_refused(const char *text, const char *expected)
 	CHECK_PTR(profile, NULL);
 }
 
-TEST(what_is_no_tree_is_refused)
+TEST(input_that_is_not_a_tree_is_rejected)
 {
 	static const char no_list[] =
 		"not a profile: a list of a tree and a device table is expected";

@@ -1,5 +1,5 @@
 /*
- * model/load_profile: phases and cleared epochs, sums over them, and tables whose rows lie. The
+ * model/load_profile: phases and cleared epochs, sums over them, and tables with invalid rows. The
  * tables are arrays of this file, filled by hand.
  */
 #include "unit/tap.h"

@@ -1,4 +1,4 @@
-/* base/map: what was put in is found, by readers that run while it grows too. */
+/* base/map: inserted keys are found, even by readers that run while it grows. */
 #include "unit/tap.h"
 
 #include <pthread.h>
@@ -28,7 +28,7 @@ TEST(an_empty_map_holds_nothing)
 	CHECK_EQ(map_find(&map, UINT64_MAX), 0);
 }
 
-TEST(what_was_inserted_is_found_and_nothing_else)
+TEST(inserted_keys_are_found_and_no_others)
 {
 	static struct map map;
 
@@ -51,7 +51,7 @@ TEST(keys_that_come_and_go_take_no_more_slots)
 	for (uint32_t i = 1000; i < 20 * KEYS; i++) {
 		CHECK(map_insert(&map, key_of(i), i + 1));
 		map_remove(&map, key_of(i - 1000 + i % 7));
-		map_remove(&map, key_of(i - 1000 - 7)); /* what the line above has left */
+		map_remove(&map, key_of(i - 1000 - 7)); /* those the line above skipped */
 		CHECK_EQ(map_find(&map, key_of(i)), i + 1);
 		if (i == KEYS)
 			table = map.table;

@@ -1,4 +1,4 @@
-/* model/merge, regroup and percentile: putting profiles together, and turning them around. */
+/* model/merge, regroup and percentile: merging, bottom-up trees, percentiles. */
 #include "unit/tap.h"
 
 #include <math.h>
@@ -226,7 +226,7 @@ static double percentile(const struct profile *profile, double share, uint32_t n
 	return value;
 }
 
-TEST(percentiles_lie_in_the_bucket_of_the_true_one)
+TEST(percentiles_are_in_the_bucket_of_the_true_value)
 {
 	struct profile *profile = profile_new();
 	uint64_t ns[1000];
@@ -339,7 +339,7 @@ TEST(groups_are_what_they_say)
 	profile_free(profile);
 }
 
-TEST(upside_down_each_kernel_has_its_callers)
+TEST(bottom_up_each_kernel_has_its_callers)
 {
 	struct profile *profile = sample(1);
 	struct profile *callers = NULL;

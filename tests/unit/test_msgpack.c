@@ -62,7 +62,7 @@ static const char *tokens_of(const char *bytes, size_t length, struct proton_err
 {
 	struct msgpack_reader reader;
 	const char *text;
-	char *copy = malloc(length ? length : 1); /* no byte behind it, for AddressSanitizer */
+	char *copy = malloc(length ? length : 1); /* no byte after it, for AddressSanitizer */
 
 	memcpy(copy, bytes, length);
 	msgpack_reader_init(&reader, copy, length);

@@ -1,4 +1,4 @@
-/* Several processes, one name: each has a profile in the end, and none replaces another's. */
+/* Several processes, one name: each gets its own profile, and none is replaced. */
 #include "unit/recorded.h"
 
 #include <glob.h>
@@ -120,12 +120,12 @@ TEST(processes_that_start_one_name_at_once_keep_a_profile_each)
 	start_together(false);
 }
 
-TEST(so_do_they_after_a_killed_run_which_is_kept)
+TEST(processes_with_one_name_keep_the_profile_of_a_killed_run)
 {
 	start_together(true);
 }
 
-/* In a process whose id is 1 of a name space of its own. */
+/* In a process with id 1 in a new PID namespace. */
 static void record_as_1(const char *name, const char *kernel, const char *format)
 {
 	int status;

@@ -3,7 +3,7 @@
 
 #include "base/note.h"
 
-/* What a note leaves on standard error. */
+/* The output of a note on standard error. */
 static const char *caught(const char *text)
 {
 	static char line[4096];
@@ -68,6 +68,6 @@ TEST(a_note_keeps_errno)
 	caught("x");
 	errno = EXDEV;
 	close(STDERR_FILENO);
-	note("nobody can read this");
+	note("cannot be read");
 	CHECK_EQ(errno, EXDEV);
 }

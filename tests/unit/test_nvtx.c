@@ -1,4 +1,4 @@
-/* record/: NVTX ranges as scopes. This test plays NVTX: its tables, and a program that calls it. */
+/* NVTX ranges as scopes, with a fake NVTX: its tables, and a program that calls it. */
 #include "unit/recorded.h"
 
 #include <pthread.h>
@@ -141,7 +141,7 @@ TEST(messages_of_every_kind_are_copied)
 	check_kernel_at("ascii/\u00fc\u4e2d\U0001f600/ex/wide ex/r/w/k");
 }
 
-TEST(what_has_no_message_is_a_range_all_the_same)
+TEST(a_range_without_a_message_is_a_range)
 {
 	struct nvtx_attributes attributes = attributes_of(NVTX_TEXT_NONE, (union nvtx_message){0});
 
@@ -154,9 +154,9 @@ TEST(what_has_no_message_is_a_range_all_the_same)
 	nvtx.push_ex(&attributes);
 	attributes = attributes_of(NVTX_TEXT_REGISTERED, (union nvtx_message){.registered = NULL});
 	nvtx.push_ex(&attributes);
-	attributes.message.registered = &attributes; /* not one of ours */
+	attributes.message.registered = &attributes; /* unknown */
 	nvtx.push_ex(&attributes);
-	attributes.size = 8; /* of another version: nothing behind it may be read */
+	attributes.size = 8; /* of another version: nothing after it may be read */
 	nvtx.push_ex(&attributes);
 	rec_kernel("k");
 	for (int i = 7; i >= 0; i--)
@@ -220,7 +220,7 @@ TEST(a_range_pushed_before_the_session_is_not_popped_out_of_it)
 	check_kernel_at("mine/k");
 }
 
-TEST(what_is_never_popped_ends_with_the_session)
+TEST(ranges_that_are_never_popped_end_with_the_session)
 {
 	start();
 	nvtx.push_a("leaked");
@@ -267,7 +267,7 @@ TEST(domains_are_popped_each_by_itself)
 	profile_free(profile);
 }
 
-TEST(a_range_whose_scope_was_left_by_another_does_not_end_a_later_one)
+TEST(popping_a_range_that_was_already_left_does_not_end_a_later_one)
 {
 	struct profile *profile;
 	uint64_t outer;
@@ -278,7 +278,7 @@ TEST(a_range_whose_scope_was_left_by_another_does_not_end_a_later_one)
 	nvtx.push_a("leaked"); /* an exception passes over its pop */
 	CHECK_EQ(proton_scope_exit(outer, NULL), PROTON_OK);
 	outer = proton_scope_enter("next");
-	later = proton_scope_enter("later"); /* stands where "leaked" stood */
+	later = proton_scope_enter("later"); /* takes the position of "leaked" */
 	CHECK_EQ(nvtx.pop(), 0);
 	rec_kernel("k");
 	CHECK_EQ(proton_scope_exit(later, NULL), PROTON_OK);
@@ -330,7 +330,7 @@ TEST(ranges_can_be_switched_off)
 	proton_nvtx_enable(false);
 	CHECK_LT(nvtx.push_a("off"), 0);
 	rec_kernel("k");
-	CHECK_EQ(nvtx.pop(), 0); /* of the one that was seen */
+	CHECK_EQ(nvtx.pop(), 0); /* the range that was recorded */
 	proton_nvtx_enable(true);
 	CHECK_EQ(nvtx.push_a("on again"), 0);
 	check_kernel_at("on/k");
@@ -354,10 +354,10 @@ TEST(the_variable_of_triton_switches_ranges_off)
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
 
-TEST(an_nvtx_that_lacks_something_is_no_danger)
+TEST(an_nvtx_without_some_functions_does_no_harm)
 {
 	CHECK_EQ(InitializeInjectionNvtx2(get_no_table), 0);
-	core2_size = 5; /* an older one, without what comes behind */
+	core2_size = 5; /* an older, shorter one */
 	CHECK_EQ(InitializeInjectionNvtx2(get_table), 1);
 	CHECK(nvtx.domain_push_ex);
 	CHECK(!nvtx.domain_pop);
@@ -423,7 +423,7 @@ static void *read_environment(void *unused)
 	return NULL;
 }
 
-TEST(threads_may_read_the_environment_meanwhile)
+TEST(threads_may_read_the_environment_while_nvtx_is_attached)
 {
 	pthread_t threads[2];
 	void *result;

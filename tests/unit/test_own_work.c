@@ -1,4 +1,4 @@
-/* What backends have a device do for themselves is in nobody's profile: beside fake libraries. */
+/* Device work of the backends themselves appears in no profile; with fake libraries. */
 #include "unit/cuda_session.h"
 
 #include "backend/cuda/memory.h"

@@ -1,4 +1,4 @@
-/* Phases: each holds what was recorded in it; what is cleared is gone and its rows used again. */
+/* Phases: each contains the data recorded in it; rows of cleared phases are reused. */
 #include "unit/recorded.h"
 
 #include <pthread.h>
@@ -194,7 +194,7 @@ TEST(clearing_every_step_keeps_the_file_small)
 
 			snprintf(name, sizeof(name), "scope%d", i);
 			in_scope(name);
-			in_scope(name); /* twice, so that histograms come and go too */
+			in_scope(name); /* twice: histograms come and go too */
 		}
 		clear(session, advance(session) - 1, true);
 		CHECK_EQ(stat(rec_path("a.proton"), &st), 0);

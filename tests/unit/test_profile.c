@@ -1,6 +1,5 @@
 /*
- * model/profile: what is built is found again, lists keep their order, frames read as people
- * expect.
+ * model/profile: entries are found again, lists keep their order, frame names are readable.
  */
 #include "unit/tap.h"
 
@@ -167,7 +166,7 @@ TEST(vectors_hold_their_length)
 	profile_free(profile);
 }
 
-TEST(frames_read_as_people_expect)
+TEST(frame_names_are_readable)
 {
 	struct profile *profile = profile_new();
 	struct profile_frame source = {.kind = FRAME_SOURCE,

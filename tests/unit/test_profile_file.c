@@ -1,4 +1,4 @@
-/* format/profile_file and profile_view: what is written is read back, whatever was there before. */
+/* format/profile_file and profile_view: writing and reading back, over existing files too. */
 #include "unit/recorded.h"
 
 #include <sys/file.h>
@@ -119,7 +119,7 @@ TEST(every_truncation_is_read_as_far_as_it_goes_or_refused)
 	add_nodes(&file, 10000);
 	bytes = read_file("x.proton", &length);
 	for (size_t cut = 0; cut < length; cut += cut < 70000 ? 499 : 20011) {
-		char *piece = malloc(cut + 1); /* exact, so that ASan sees a read behind it */
+		char *piece = malloc(cut + 1); /* exact: ASan sees a read past it */
 		int status;
 
 		memcpy(piece, bytes, cut);
@@ -188,7 +188,7 @@ TEST(an_earlier_profile_is_moved_and_a_finished_one_comes_back)
 	CHECK(!rec_exists("x.proton"));
 }
 
-TEST(a_file_that_somebody_writes_is_left_alone)
+TEST(a_file_that_another_process_writes_is_left_alone)
 {
 	struct profile_file file;
 	struct profile_file other;
@@ -202,7 +202,7 @@ TEST(a_file_that_somebody_writes_is_left_alone)
 	profile_file_close(&file, true);
 }
 
-TEST(a_file_that_is_no_profile_is_never_overwritten)
+TEST(a_file_that_is_not_a_profile_is_never_overwritten)
 {
 	struct profile_file file;
 	struct proton_error err;
@@ -220,7 +220,7 @@ TEST(a_file_that_is_no_profile_is_never_overwritten)
 	free(bytes);
 }
 
-TEST(a_directory_that_is_not_there_is_said)
+TEST(a_missing_directory_is_reported)
 {
 	struct profile_file file;
 	struct proton_error err;
@@ -237,7 +237,7 @@ TEST(a_full_file_system_is_an_error_from_append)
 	struct proton_error err;
 	uint64_t rows = 0;
 
-	/* A file size limit stands in for a full disk: fallocate fails. */
+	/* A file size limit simulates a full disk: fallocate fails. */
 	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), &err), err);
 	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	while (profile_file_append(&file, TABLE_NODES, 100))

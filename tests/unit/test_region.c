@@ -63,7 +63,7 @@ TEST(a_limited_address_space_is_shared_by_many_regions)
 		region_release(&regions[i]);
 }
 
-TEST(less_than_the_least_is_an_error)
+TEST(less_than_the_minimum_is_an_error)
 {
 	struct rlimit limit = {.rlim_cur = (rlim_t)1 << 30, .rlim_max = (rlim_t)1 << 30};
 	struct region region = {.bytes = 77};

@@ -112,7 +112,7 @@ TEST(file_replace_abandoned_leaves_no_trace)
 	drop_folder(folder);
 }
 
-/* Neither taken for a failure nor open to what the program prints meanwhile. */
+/* Closed streams are not an error, and the new file does not take their numbers. */
 TEST(file_replace_leaves_closed_standard_streams_alone)
 {
 	char *folder = make_folder();
@@ -173,7 +173,7 @@ TEST(file_replace_that_fails_keeps_the_old_file)
 	drop_folder(folder);
 }
 
-TEST(file_replace_where_no_file_can_be_says_so)
+TEST(file_replace_reports_a_path_that_cannot_be_a_file)
 {
 	struct file_replace file;
 	struct proton_error err;
@@ -259,7 +259,7 @@ TEST(file_replace_writes_through_a_symbolic_link)
 	drop_folder(folder);
 }
 
-TEST(file_replace_refuses_a_link_to_nothing_and_what_is_no_regular_file)
+TEST(file_replace_rejects_dangling_links_and_special_files)
 {
 	char *folder = make_folder();
 	struct proton_error err;
@@ -296,10 +296,10 @@ TEST(file_replace_exclusive_never_replaces)
 	snprintf(path, sizeof(path), "%s/x", folder);
 	CHECK_OK(file_replace_begin(&file, path, &err), err);
 	file.is_exclusive = true;
-	make_file(path, "of somebody else");
+	make_file(path, "of another program");
 	CHECK_NE(file_replace_commit(&file, &err), PROTON_OK);
 	CHECK_HAS(err.text, "File exists");
-	check_content(path, "of somebody else");
+	check_content(path, "of another program");
 	CHECK_EQ(entries_of(folder), 1);
 	CHECK_EQ(unlink(path), 0);
 	CHECK_OK(file_replace_begin(&file, path, &err), err);

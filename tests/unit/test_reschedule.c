@@ -1,11 +1,11 @@
-/* Rescheduling around markers: what moves before a wait, and what stays. */
+/* Rescheduling around markers: operations that move before a wait, and those that stay. */
 #include "unit/tap.h"
 
 #include "intra/llvm/ir_module.h"
 #include "intra/llvm/reschedule.h"
 
 #define FLAT "define ptx_kernel void @k(i32 %0, ptr addrspace(1) %1) #0 {\n"
-/* The same with a loop, whose body follows. */
+/* The same with a loop; its body follows. */
 #define DEFINE FLAT "  br label %loop\n\nloop:\n"
 #define END "  br i1 true, label %loop, label %done\n\ndone:\n  ret void\n}\n"
 #define MARK(result, kind)                                                                         \
@@ -34,7 +34,7 @@ static void check_order(const char *text, const char *first, const char *second)
 
 	CHECK(a && b);
 	if (a > b)
-		FAIL("\"%s\" is behind \"%s\" in:\n%s", first, second, text);
+		FAIL("\"%s\" is after \"%s\" in:\n%s", first, second, text);
 }
 
 TEST(arithmetic_after_a_marker_moves_before_its_wait)

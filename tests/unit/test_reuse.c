@@ -1,6 +1,6 @@
 /*
- * record/reuse: what was cleared makes room for names without end, and nothing is ever recorded
- * under a name that is not its own.
+ * record/reuse: cleared names make space for an unlimited number of new ones, and nothing is ever
+ * recorded under a wrong name.
  */
 #include "unit/recorded.h"
 
@@ -158,7 +158,7 @@ TEST(names_come_back)
 	rec_finalize(session, "none");
 }
 
-TEST(what_is_kept_keeps_its_names)
+TEST(kept_data_keeps_its_names)
 {
 	struct profile *profile;
 	struct proton_error err;
@@ -278,7 +278,7 @@ TEST(a_frame_that_the_program_has_stays_what_it_is)
 	rec_finalize(session, "none");
 }
 
-TEST(what_comes_after_its_phase_was_cleared_is_lost_under_any_name)
+TEST(records_that_arrive_after_their_phase_was_cleared_are_lost_under_any_name)
 {
 	struct proton_context kept[10];
 	struct profile *profile;
@@ -358,7 +358,7 @@ TEST(a_name_of_two_phases_stays_until_both_are_cleared)
 	rec_finalize(session, "none");
 }
 
-TEST(what_is_under_way_keeps_the_name_of_a_scope_entered_in_an_earlier_phase)
+TEST(pending_launches_keep_the_name_of_a_scope_entered_in_an_earlier_phase)
 {
 	struct proton_context where;
 	struct profile *profile;
@@ -702,7 +702,7 @@ static void run_storm(const char *children, uint32_t phases)
 		char name[32];
 		uint64_t token;
 
-		/* Not of "r": what is inherited has no number. */
+		/* Not below "r": inherited scopes have no number. */
 		snprintf(name, sizeof(name), "main %u", i);
 		token = proton_scope_enter(name);
 		sched_yield();

@@ -1,5 +1,5 @@
 /*
- * model/rollup: sums over subtrees, exact integers, extremes, devices, names that are there or not.
+ * model/rollup: sums over subtrees, exact integers, extremes, devices, names that exist or not.
  */
 #include "unit/tap.h"
 
@@ -183,7 +183,7 @@ TEST(time_and_count_add_kernels_and_metrics)
 	profile_free(profile);
 }
 
-TEST(names_that_are_no_numbers_are_not_found)
+TEST(metrics_that_are_not_numbers_are_not_found)
 {
 	struct profile *profile = tree();
 	struct proton_error err;

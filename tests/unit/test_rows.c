@@ -49,7 +49,7 @@ TEST(the_ends_take_what_lies_beyond)
 	CHECK_EQ(histogram_bucket(histogram_bucket_start_ns(63) * 2), HISTOGRAM_BUCKETS - 1);
 }
 
-/* The file is mapped as it is: these numbers are the format, see docs/format.md. */
+/* The file is mapped without conversion: these numbers are the format, see docs/format.md. */
 TEST(ids_in_the_file_do_not_change)
 {
 	CHECK_EQ(TABLE_STRINGS, 0);

@@ -1,4 +1,4 @@
-/* record/thread: scopes, states, ops and which context things are attributed to. */
+/* record/thread: scopes, states, ops and the contexts that data is attributed to. */
 #include "unit/recorded.h"
 
 #include <pthread.h>
@@ -176,10 +176,10 @@ TEST(the_metadata_state_makes_two_levels)
 
 	rec_start("a");
 	proton_state_enter("__proton_launch_metadata:mm");
-	rec_kernel("helper");
+	rec_kernel("inner");
 	proton_state_exit();
 	profile = finish();
-	CHECK_U64(rec_count(profile, "__proton_launch_metadata/mm/helper"), 1);
+	CHECK_U64(rec_count(profile, "__proton_launch_metadata/mm/inner"), 1);
 	profile_free(profile);
 }
 
@@ -293,7 +293,7 @@ static void run_visit(struct visit *visit)
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
-TEST(a_thread_without_scopes_follows_the_main_threads_each_time_anew)
+TEST(a_thread_without_scopes_follows_each_change_of_the_main_threads)
 {
 	struct visit plain = {.kernel = "backward"};
 	struct visit scoped = {.kernel = "k", .scope = "own"};

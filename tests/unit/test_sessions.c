@@ -1,4 +1,4 @@
-/* record/: sessions from start to output, and everything that can be wrong with their options. */
+/* record/: sessions from start to output, and every error in their options. */
 #include "unit/recorded.h"
 
 #include <sys/resource.h>
@@ -228,7 +228,7 @@ TEST(after_the_owned_session_has_ended_no_other_starts)
 	CHECK_EQ(other, -7);
 	CHECK(!proton_is_profiling());
 	CHECK(!rec_exists("b.proton"));
-	/* What the program goes on to do does no harm and is not recorded. */
+	/* Later work of the program does no harm and is not recorded. */
 	rec_kernel("late");
 	CHECK_EQ(proton_activate(session, &err), PROTON_E_RANGE);
 	CHECK_OK(proton_finalize(PROTON_ALL_SESSIONS, NULL, &err), err);

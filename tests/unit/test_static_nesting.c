@@ -152,7 +152,7 @@ TEST(scope_in_two_partitions_has_their_common_parent)
 	done();
 }
 
-/* The kernel returns early: what follows in the scope still runs in it. */
+/* The kernel returns early: the rest of the scope still runs in it. */
 TEST(scope_left_without_its_end_is_a_parent)
 {
 	instrument("+all ?a,b a: +load -load ?c,b b: . c: -all .");
@@ -199,12 +199,12 @@ TEST(different_orders_give_no_parent)
 /* One call is inside a scope, another is not; the callee's own scopes are unaffected. */
 TEST(noinline_callees)
 {
-	instrument("+all +one @f +behind -behind -one @f -all . {f +outer +inner -inner -outer .");
+	instrument("+all +one @f +after -after -one @f -all . {f +outer +inner -inner -outer .");
 	CHECK_STR(parent_of("inner"), "outer");
 	CHECK_STR(parent_of("outer"), "all");
 	CHECK(may_lie_in("inner", "one"));
-	CHECK_STR(parent_of("behind"), "one");
-	CHECK(!may_lie_in("behind", "outer"));
+	CHECK_STR(parent_of("after"), "one");
+	CHECK(!may_lie_in("after", "outer"));
 	done();
 }
 

@@ -78,7 +78,7 @@ struct naive {
 	uint32_t id;
 };
 
-/* Short texts of few letters, so that many are equal and many begin alike. */
+/* Short texts of few letters: many are equal, and many have a common prefix. */
 TEST(many_strings_agree_with_a_naive_list)
 {
 	static struct naive list[4000];

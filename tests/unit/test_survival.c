@@ -1,4 +1,4 @@
-/* What the recorder promises when the program ends badly, or the system is out of something. */
+/* Crash safety of the recorder: the program ends abnormally, or a resource is exhausted. */
 #include "unit/recorded.h"
 
 #include <sys/mount.h>
@@ -199,7 +199,7 @@ TEST(sigterm_writes_the_profile_and_then_ends_the_program)
 	profile_free(profile);
 }
 
-TEST(a_second_process_under_the_same_name_gets_a_name_of_its_own)
+TEST(a_second_process_under_the_same_name_gets_another_name)
 {
 	struct profile *profile;
 	char name[64];
@@ -236,7 +236,7 @@ static void fill(int session)
 		char name[64];
 		uint64_t token;
 
-		snprintf(name, sizeof(name), "a scope with a name of its own, number %d", i);
+		snprintf(name, sizeof(name), "a scope with a unique name, number %d", i);
 		token = proton_scope_enter(name);
 		rec_kernel("k");
 		proton_scope_exit(token, NULL);
@@ -246,7 +246,7 @@ static void fill(int session)
 	CHECK_NE(lost, UINT64_MAX);
 	profile = rec_load("a.proton");
 	CHECK(!profile->is_damaged);
-	CHECK_U64(rec_count(profile, "a scope with a name of its own, number 0/k"), 1);
+	CHECK_U64(rec_count(profile, "a scope with a unique name, number 0/k"), 1);
 	profile_free(profile);
 }
 
@@ -373,7 +373,7 @@ TEST(a_full_trace_acts_like_a_full_disk)
 	profile_free(profile);
 }
 
-TEST(a_full_disk_is_said_once_and_survived)
+TEST(a_full_disk_is_reported_once_and_survived)
 {
 	struct proton_error err;
 	int session;

@@ -39,7 +39,7 @@ static uint64_t enter_in(uint64_t task, uint64_t origin, const char *name)
 	return proton_scope_enter(name);
 }
 
-TEST(tasks_have_scopes_of_their_own)
+TEST(tasks_have_separate_scopes)
 {
 	struct profile *profile;
 	uint64_t a, b;

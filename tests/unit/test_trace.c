@@ -1,4 +1,4 @@
-/* Sessions with data="trace": what happened when, on the threads of the program. */
+/* Sessions with data="trace": trace events of the program's threads. */
 #include "unit/trace_events.h"
 
 #include <pthread.h>
@@ -128,7 +128,7 @@ TEST(metrics_go_to_the_event_they_were_given_to)
 	profile_free(profile);
 }
 
-TEST(the_time_of_a_timed_scope_is_no_metric_of_its_event)
+TEST(the_time_of_a_timed_scope_is_not_a_metric_of_its_event)
 {
 	struct profile *profile;
 	uint64_t token;
@@ -271,7 +271,7 @@ TEST(sessions_end_and_start_while_threads_write)
 	CHECK(rec_exists("b.pftrace"));
 }
 
-TEST(a_session_that_ends_inside_a_scope_keeps_it_open_and_others_go_on)
+TEST(a_session_that_ends_inside_a_scope_keeps_it_open_and_others_continue)
 {
 	struct profile *profile;
 	uint64_t token;
@@ -409,7 +409,7 @@ TEST(kill_9_loses_no_event)
 	profile_free(profile);
 }
 
-TEST(a_forked_child_records_events_of_its_own)
+TEST(a_forked_child_records_its_own_events)
 {
 	struct profile *profile;
 	int status;

@@ -78,7 +78,7 @@ static void refused(const char *text, const char *why)
 #define MARK_END "%proton_1 = tt.elementwise_inline_asm \"// proton."
 #define MARK_REST "\" {constraints = \"=r\", packed_element = 1 : i32, pure = false} -> i32"
 
-/* ------------------------------------------------------------------ what a person wrote */
+/* ------------------------------------------------------------------ records added by a user */
 
 TEST(records_become_markers)
 {

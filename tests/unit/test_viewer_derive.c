@@ -148,7 +148,7 @@ TEST(util_is_of_the_node_itself_and_its_device)
 	tear_down(&f);
 }
 
-/* The least time one device needs for some 8-bit operations and some bytes. */
+/* The minimum time that a device needs for the given 8-bit operations and bytes. */
 static void check_least(const char *type, const char *arch, uint64_t clock_khz,
 			uint64_t memory_clock_khz, uint64_t bus_width_bits, uint64_t processors,
 			double flops8, double bytes, double flop_time_s, double byte_time_s)
@@ -302,7 +302,7 @@ static const char *refusal(struct fixture *f, const char *name)
 	return err.text;
 }
 
-TEST(what_is_not_there_is_refused_with_what_is_near)
+TEST(an_unknown_metric_is_rejected_with_similar_names)
 {
 	struct fixture f;
 

@@ -1,4 +1,4 @@
-/* viewer/filter and viewer/pattern: what is shown. */
+/* viewer/filter and viewer/pattern: selection of frames. */
 #include "unit/tap.h"
 
 #include "unit/viewer_build.h"
@@ -82,7 +82,7 @@ static const char *refusal(const char *pattern)
 	return err.text;
 }
 
-TEST(what_cannot_be_understood_is_named)
+TEST(invalid_filters_are_named_in_the_error)
 {
 	CHECK_HAS(refusal("(ab"), "\"(ab\" is not a regular expression: ");
 	CHECK_HAS(refusal("(?=a)"), "groups that begin with (?=");

@@ -1,4 +1,4 @@
-/* viewer/names and viewer/text: frame formats; names made fit for a terminal. */
+/* viewer/names and viewer/text: frame formats; names escaped for a terminal. */
 #include "unit/tap.h"
 
 #include <locale.h>

@@ -1,4 +1,4 @@
-/* viewer/repeats and viewer/gate: means of runs, intervals, and what gates make of them. */
+/* viewer/repeats and viewer/gate: means of runs, intervals, and gates on them. */
 #include "unit/tap.h"
 
 #include <math.h>
@@ -168,7 +168,7 @@ TEST(a_change_beyond_the_limit_fails_unless_it_is_within_noise)
 	CHECK(FAILS("time > +5%", 6, NAN, NAN));
 }
 
-TEST(noise_is_no_excuse_where_no_change_would_fail)
+TEST(noise_does_not_excuse_a_gate_that_an_unchanged_value_fails)
 {
 	CHECK(FAILS("time > -10%", -1, -3, 1));
 	CHECK(!FAILS("time > -10%", -11, -13, -9));

@@ -310,7 +310,7 @@ TEST(path_goes_through_a_copy_that_two_warps_wait_for)
 	done();
 }
 
-/* What arrived before the wait started has not blocked it. */
+/* Data that arrived before the wait started has not blocked it. */
 TEST(a_wait_that_did_not_block)
 {
 	static const char *const names[] = {"dot", "wait_barrier", "copy"};
@@ -531,7 +531,7 @@ TEST(pipeline_bound_by_multiplication)
 	done();
 }
 
-/* The content of a wait belongs to the wait; what overlaps one is clipped. */
+/* Scopes inside a wait belong to the wait; overlapping ones are clipped. */
 TEST(nesting)
 {
 	static const char *const names[] = {"outer", "wait", "inner", "barrier"};
