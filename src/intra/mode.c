@@ -336,7 +336,7 @@ static int read_key(struct reading *reading, struct word part, uint32_t *seen)
 	return refuse_key(reading, name);
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ the mode */
 
 static int check_sampling(const struct reading *reading)
 {

@@ -240,7 +240,7 @@ static void store(uint8_t *cta)
 		       &program.records[i], INSTRUMENT_RECORD_BYTES);
 }
 
-/* ------------------------------------------------------------------ what must be true */
+/* ------------------------------------------------------------------ checks */
 
 static uint64_t end_of(const struct run *it)
 {

@@ -252,7 +252,7 @@ TEST(corrupt_layout_is_rejected)
 	out_fini(&out);
 }
 
-/* ------------------------------------------------------------------ what is recorded */
+/* ------------------------------------------------------------------ record plans */
 
 TEST(a_pair_in_one_block_is_one_record)
 {
@@ -445,7 +445,7 @@ TEST(an_entry_may_have_a_label)
 	instrument_result_fini(&result);
 }
 
-/* ------------------------------------------------------------------ texts */
+/* ------------------------------------------------------------------ parsing */
 
 TEST(text_without_markers_is_unchanged)
 {

@@ -291,7 +291,7 @@ TEST(callee_in_a_loop_has_no_bound)
 		16);
 }
 
-/* ------------------------------------------------------------------ what cannot be done */
+/* ------------------------------------------------------------------ rejected functions */
 
 static void check_left_out(const char *body, const char *reason)
 {

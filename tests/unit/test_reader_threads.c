@@ -372,7 +372,7 @@ TEST(traces_do_not_depend_on_which_thread_is_faster)
 	profile_free(profile);
 }
 
-/* ------------------------------------------------------------------ buffers used again */
+/* ------------------------------------------------------------------ reused buffers */
 
 /* Records and headers of the previous launch are not used. */
 TEST(unit_that_does_not_finish_in_a_reused_buffer)
@@ -647,7 +647,7 @@ TEST(buffers_are_cleared_by_memset_without_row_copies)
 	profile_free(profile);
 }
 
-/* ------------------------------------------------------------------ in the middle of it */
+/* ------------------------------------------------------------------ fork and the end */
 
 static void run_in_child(void)
 {

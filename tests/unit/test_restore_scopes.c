@@ -71,7 +71,7 @@ static void relocated(const char *before, const char *after, const char *expecte
 	ttgir_result_fini(&result);
 }
 
-/* ------------------------------------------------------------------ back again */
+/* ------------------------------------------------------------------ restoring */
 
 TEST(scopes_follow_moved_operations)
 {
@@ -205,7 +205,7 @@ TEST(events_are_restored_like_scopes)
 	relocated(FUNC(MARK("event start", "e") LOAD_A), FUNC(COPY_A), NULL);
 }
 
-/* ------------------------------------------------------------------ out */
+/* ------------------------------------------------------------------ removing */
 
 static void taken_out(const char *before, enum ttgir_strip_markers when, const char *expected)
 {

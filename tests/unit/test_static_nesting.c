@@ -123,7 +123,7 @@ static void done(void)
 	instrument_result_fini(&result);
 }
 
-/* ------------------------------------------------------------------ what is known of them */
+/* ------------------------------------------------------------------ results */
 
 /* A partition around a loop around two scopes, the second inside a branch. */
 TEST(scopes_in_a_loop_are_inside_scopes_around_it)
@@ -236,7 +236,7 @@ TEST(unreachable_blocks_have_no_effect)
 	done();
 }
 
-/* ------------------------------------------------------------------ in the layout's text */
+/* ------------------------------------------------------------------ layout text */
 
 static const char plain[] = "proton-instrument 1\nvendor nvidia\nwarps 1\nwarps_per_unit 1\n"
 			    "ring 64\nslack 0\ncta 128\ncta_stride 1\nunits 0\n"

@@ -7,7 +7,7 @@
 static struct proton_error err;
 static struct ttgir_result result;
 
-/* ------------------------------------------------------------------ tools */
+/* ------------------------------------------------------------------ support */
 
 static char *read_data(const char *name, size_t *length)
 {

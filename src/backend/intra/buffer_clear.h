@@ -2,8 +2,8 @@
  * Buffer clearing: prepares a device buffer for the next launch. Ring buffers need no clearing: the
  * unit's header has the number of records, and is valid only with its magic number, which the unit
  * writes last. So headers are zeroed. If ring buffers were full, their slack areas are zeroed too,
- * because a record there is told from one in the ring buffer by its age. The copy engine does it: a
- * memset would be a kernel, which competes with the program's kernels.
+ * because only its age distinguishes a record there from one in the ring buffer. The copy engine
+ * does it: a memset would be a kernel, which competes with the program's kernels.
  */
 #ifndef BACKEND_INTRA_BUFFER_CLEAR_H
 #define BACKEND_INTRA_BUFFER_CLEAR_H

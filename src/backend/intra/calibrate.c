@@ -57,7 +57,7 @@ static int busy(struct proton_error *err)
 	return err_set(err, PROTON_E_UNSUPPORTED, "the GPU was busy");
 }
 
-/* ------------------------------------------------------------------ running */
+/* ------------------------------------------------------------------ launching */
 
 static int prepare(struct calibration *it, struct proton_error *err)
 {
@@ -162,7 +162,7 @@ static void release(struct calibration *it)
 		driver.cuModuleUnload(it->module);
 }
 
-/* ------------------------------------------------------------------ reckoning */
+/* ------------------------------------------------------------------ results */
 
 static void lessen(uint64_t *minimum, uint64_t cycles)
 {
@@ -171,7 +171,7 @@ static void lessen(uint64_t *minimum, uint64_t cycles)
 }
 
 /* Reads one launch; a launch with missing records is ignored. */
-static void look_at(const struct decoder *decoder, struct minimum *minimum)
+static void read_launch(const struct decoder *decoder, struct minimum *minimum)
 {
 	uint32_t empties = 0;
 	uint32_t outer[2] = {0};
@@ -193,7 +193,7 @@ static void look_at(const struct decoder *decoder, struct minimum *minimum)
 	minimum->launches++;
 }
 
-static bool look_at_all(const struct calibration *it, struct minimum *minimum)
+static bool read_launches(const struct calibration *it, struct minimum *minimum)
 {
 	struct decoder decoder;
 	bool is_ok = true;
@@ -204,7 +204,7 @@ static bool look_at_all(const struct calibration *it, struct minimum *minimum)
 	for (uint32_t i = 0; i < LAUNCHES && is_ok; i++) {
 		is_ok = decode_cta(&decoder, it->bytes + (size_t)i * it->layout.cta_bytes);
 		if (is_ok)
-			look_at(&decoder, minimum);
+			read_launch(&decoder, minimum);
 	}
 	decoder_fini(&decoder);
 	return is_ok;
@@ -263,8 +263,8 @@ int calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_erro
 	if (status == PROTON_OK)
 		status = copy_back(&it, err);
 	if (status == PROTON_OK)
-		status = look_at_all(&it, &minimum) ? compute_overhead(&minimum, out, err)
-						    : err_nomem(err);
+		status = read_launches(&it, &minimum) ? compute_overhead(&minimum, out, err)
+						      : err_nomem(err);
 	release(&it);
 	return status;
 }

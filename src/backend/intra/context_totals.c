@@ -83,7 +83,7 @@ static uint32_t child_of(struct context_totals *totals, uint32_t parent, uint32_
 	return at;
 }
 
-/* ------------------------------------------------------------------ telling */
+/* ------------------------------------------------------------------ reporting */
 
 static uint64_t percentile(const struct scope_total *node, double share)
 {
@@ -203,7 +203,7 @@ static void report(const struct context_totals *totals, const struct scope_total
 	proton_metrics_add(sum->where, list.values, list.count, NULL);
 }
 
-/* ------------------------------------------------------------------ taking */
+/* ------------------------------------------------------------------ adding a launch */
 
 static void add(struct scope_total *sum, const struct launch_node *node)
 {

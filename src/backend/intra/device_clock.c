@@ -70,7 +70,7 @@ void device_clock_note_mhz(struct device_clock *clock, double mhz)
 }
 
 /*
- * A launch cannot start before it was made, nor end after it was seen to have ended. Each launch
+ * A launch cannot start before it was made, nor end after the host noticed its end. Each launch
  * thus narrows the range of the offset between the global timer and the host clock. The clocks
  * drift, so earlier bounds are widened over time. If they still contradict the new ones, a clock
  * was set, and the new bounds replace them.

@@ -33,7 +33,7 @@ double device_clock_mhz(const struct device_clock *clock);
 void device_clock_note_mhz(struct device_clock *clock, double mhz);
 /*
  * The offset to add to the global timer. `builder` has the times of a launch that was made after
- * `before_ns` and seen to have ended at `after_ns`.
+ * `before_ns` and whose end was noticed at `after_ns`.
  */
 int64_t device_clock_offset(struct device_clock *clock, uint64_t before_ns, uint64_t after_ns,
 			    const struct trace_builder *builder);

@@ -331,7 +331,7 @@ static const struct driver hip_driver = {
 	.cuMemsetD8Async = set,
 };
 
-/* ------------------------------------------------------------------ finding it */
+/* ------------------------------------------------------------------ loading */
 
 static const char *named(void)
 {

@@ -1,5 +1,5 @@
 /*
- * HIP adapter: HIP behind the interface of `struct driver`. Differences:
+ * HIP adapter: HIP with the interface of `struct driver`. Differences:
  *
  * - HIP's contexts are deprecated. A context is a device here, its handle is the ordinal + 1, and
  *   pushing it sets the thread's current device.

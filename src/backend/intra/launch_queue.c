@@ -61,7 +61,9 @@ static struct worker workers[READER_THREADS_MAX];
 static struct worker flusher; /* for threads that flush, one at a time: */
 static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* ------------------------------------------------------------------ the queue; it is locked */
+/*
+ * ------------------------------------------------------------------ the queue (the lock is held)
+ */
 
 static bool is_after_busy(const struct launch *launch, struct launch *const *busy, uint32_t count)
 {

@@ -52,7 +52,7 @@ void launch_reader_start(void)
 	atomic_store(&has_failed, false);
 }
 
-/* ------------------------------------------------------------------ one buffer */
+/* ------------------------------------------------------------------ reading a launch */
 
 /* Kernels that are too short to measure the clock use the rate of longer ones. */
 static void note_clock(struct reading *reading)

@@ -42,7 +42,7 @@ static const char *const metric_names[METRICS] = {
 	[PATH_CYCLES] = WARPS_PATH_CYCLES " (exc)",
 };
 
-/* ------------------------------------------------------------------ telling */
+/* ------------------------------------------------------------------ reporting */
 
 /* Metrics of one node. */
 struct node_metrics {
@@ -77,8 +77,8 @@ static const char *scope_name(const struct instrument_layout *layout, uint32_t s
 	return scope < layout->scope_count ? layout->scopes[scope] : WARPS_OUTSIDE_FRAME;
 }
 
-static void tell_scope(const struct role_totals *totals, const struct warps_sums *sums,
-		       uint32_t role, uint32_t scope)
+static void report_scope(const struct role_totals *totals, const struct warps_sums *sums,
+			 uint32_t role, uint32_t scope)
 {
 	const struct instrument_layout *layout = totals->layout;
 	bool is_wait = scope < layout->scope_count && warps_is_wait(totals->kinds.of[scope]);
@@ -99,8 +99,8 @@ static void tell_scope(const struct role_totals *totals, const struct warps_sums
 	report(&list, below(totals->role_where[role], scope_name(layout, scope)));
 }
 
-static void tell_role(const struct role_totals *totals, const struct warps_sums *sums,
-		      uint32_t role)
+static void report_role(const struct role_totals *totals, const struct warps_sums *sums,
+			uint32_t role)
 {
 	struct warps_unit unit = {0};
 	struct node_metrics list = {0};
@@ -122,11 +122,11 @@ static void tell_role(const struct role_totals *totals, const struct warps_sums 
 	put(&list, PATH_CYCLES, unit.path);
 	report(&list, totals->role_where[role]);
 	for (uint32_t i = 0; i <= sums->scope_count; i++)
-		tell_scope(totals, sums, role, i);
+		report_scope(totals, sums, role, i);
 }
 
-static void tell_async(const struct role_totals *totals, const struct warps_sums *sums,
-		       uint32_t scope)
+static void report_async(const struct role_totals *totals, const struct warps_sums *sums,
+			 uint32_t scope)
 {
 	const struct warps_async *async = &sums->asyncs[scope];
 	struct node_metrics list = {0};
@@ -160,8 +160,8 @@ static bool find_roles(struct role_totals *totals, const struct warps_sums *sums
 	return totals->has_roles;
 }
 
-static void tell_sums(struct role_totals *totals, const struct warps_sums *sums,
-		      struct node_metrics *list)
+static void report_sums(struct role_totals *totals, const struct warps_sums *sums,
+			struct node_metrics *list)
 {
 	if (!sums->ctas || (!totals->has_roles && !find_roles(totals, sums)))
 		return;
@@ -170,9 +170,9 @@ static void tell_sums(struct role_totals *totals, const struct warps_sums *sums,
 	if (sums->unseen)
 		put(list, UNSEEN_CYCLES, sums->unseen);
 	for (uint32_t role = 0; role < totals->roles.count; role++)
-		tell_role(totals, sums, role);
+		report_role(totals, sums, role);
 	for (uint32_t i = 0; i < sums->scope_count; i++)
-		tell_async(totals, sums, i);
+		report_async(totals, sums, i);
 }
 
 /* ------------------------------------------------------------------ launches */
@@ -240,7 +240,7 @@ void role_reading_commit(struct role_reading *reading, uint64_t ctas)
 		return;
 	put(&list, RECORDED_CTAS, ctas);
 	if (reading->is_looked_at)
-		tell_sums(reading->totals, &reading->sums, &list);
+		report_sums(reading->totals, &reading->sums, &list);
 	report(&list, reading->totals->warps);
 	reading->totals = NULL;
 	reading->is_looked_at = false;

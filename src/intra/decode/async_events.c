@@ -188,7 +188,7 @@ static void add_execution(struct decoder *decoder, struct decode_async_event *st
 }
 
 /* Makes an execution of a start, or adds an end to its execution. Starts come before their ends. */
-static void tell(struct matching *matching, uint32_t index)
+static void add_event(struct matching *matching, uint32_t index)
 {
 	struct decoder *decoder = matching->decoder;
 	struct decode_async_event *event = &matching->events[index];
@@ -218,7 +218,7 @@ static void match_scope(struct matching *matching, uint32_t first, uint32_t last
 		match_own(events, &matching->starts[u], &matching->ends[u]);
 	match_across(matching);
 	for (uint32_t i = first; i < last; i++)
-		tell(matching, i);
+		add_event(matching, i);
 }
 
 bool decode_async_events(struct decoder *decoder)

@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 
-/* ------------------------------------------------------------------ by time */
+/* ------------------------------------------------------------------ nesting by time */
 
 /* By start, parents first: a parent ends later, or its end was recorded later. */
 static int compare_executions(const void *a, const void *b)
@@ -90,7 +90,7 @@ static void nest(struct decode_execution *all, uint32_t first, uint32_t count)
 	}
 }
 
-/* ------------------------------------------------------------------ scopes without an end */
+/* ------------------------------------------------------------------ scopes without end */
 
 /*
  * Scopes without a recorded end: the kernel exited them on another path, or the record is corrupt.

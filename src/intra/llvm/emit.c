@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "intra/llvm/emit_template.h"
 #include "intra/llvm/ir_signature.h"
 #include "intra/llvm/noinline_callees.h"
 
@@ -17,7 +18,7 @@ static void write_unchanged(const struct emit *emit, struct slice line)
 	out_byte(emit->out, '\n');
 }
 
-/* ------------------------------------------------------------------ values of "used" */
+/* ------------------------------------------------------------------ bytes used */
 
 /* Writes the operand for the bytes used on entry to `block`. */
 static void used_before(const struct emit *emit, uint32_t block, char *text)
@@ -74,7 +75,7 @@ static void write_phi(const struct emit *emit, struct out *out, uint32_t block)
 	out_byte(out, '\n');
 }
 
-/* ------------------------------------------------------------------ the function's own lines */
+/* ------------------------------------------------------------------ definitions and attributes */
 
 /* Drops parameter attributes that no longer hold: the kernel now writes through this parameter. */
 static void define_line(const struct emit *emit)
@@ -161,14 +162,15 @@ static void write_record(const struct emit *emit, const struct emit_target *targ
 
 		snprintf(clock, sizeof(clock), "%.*s", (int)start.length, start.at);
 		snprintf(word, sizeof(word), "%%proton.w.%u", marker);
-		out_printf(emit->out,
-			   "  %%proton.d.%u = sub i32 %.*s, %s\n"
-			   "  %%proton.l.%u = icmp ult i32 %%proton.d.%u, %u\n"
-			   "  %%proton.c.%u = select i1 %%proton.l.%u, i32 %%proton.d.%u, i32 %u\n"
-			   "  %s = or disjoint i32 %%proton.c.%u, %" PRId32 "\n",
-			   marker, (int)end.length, end.at, clock, marker, marker,
-			   INSTRUMENT_DURATION_MAX, marker, marker, marker, INSTRUMENT_DURATION_MAX,
-			   word, marker, (int32_t)(site->code << 24));
+		EMIT(emit->out,
+		     "  %proton.d.<marker> = sub i32 <end>, <start>\n"
+		     "  %proton.l.<marker> = icmp ult i32 %proton.d.<marker>, <max>\n"
+		     "  %proton.c.<marker> = select i1 %proton.l.<marker>, i32 %proton.d.<marker>, "
+		     "i32 <max>\n"
+		     "  %proton.w.<marker> = or disjoint i32 %proton.c.<marker>, <code>\n",
+		     EMIT_NUMBER("marker", marker), EMIT_SLICE("end", end),
+		     EMIT_SLICE("start", start), EMIT_NUMBER("max", INSTRUMENT_DURATION_MAX),
+		     EMIT_NUMBER("code", (int32_t)(site->code << 24)));
 	}
 	target->store(emit, place, marker, clock, word);
 }
@@ -290,16 +292,13 @@ static void write_call(const struct emit *emit, const struct emit_target *target
 	write_signature(emit, target, &call, used);
 	write_location(out, call.after);
 	out_byte(out, '\n');
-	if (!is_void(call.type)) {
-		out_bytes(out, "  ", 2);
-		out_bytes(out, call.result.at, call.result.length);
-		out_text(out, " = extractvalue ");
-		write_type(out, call.type);
-		out_printf(out, " %%proton.call.%u, 0\n  %%proton.given.%u = extractvalue ",
-			   block + 1, block + 1);
-		write_type(out, call.type);
-		out_printf(out, " %%proton.call.%u, 1\n", block + 1);
-	}
+	if (!is_void(call.type))
+		EMIT(out,
+		     "  <result> = extractvalue { <type>, i32 } %proton.call.<block>, 0\n"
+		     "  %proton.given.<block> = extractvalue { <type>, i32 } "
+		     "%proton.call.<block>, 1\n",
+		     EMIT_SLICE("result", call.result), EMIT_SLICE("type", call.type),
+		     EMIT_NUMBER("block", block + 1));
 	target->given(emit, block + 1);
 }
 
@@ -315,18 +314,16 @@ static void write_return(const struct emit *emit, uint32_t block, struct slice l
 	used_after(emit, block, used);
 	if (!metadata)
 		metadata = end;
-	if (is_void(type)) {
-		out_printf(out, "  ret i32 %s", used);
-	} else {
-		out_printf(out, "  %%proton.value.%u = insertvalue ", block);
-		write_type(out, type);
-		out_printf(out, " poison, %.*s, 0\n  %%proton.both.%u = insertvalue ",
-			   (int)(metadata - value), value, block);
-		write_type(out, type);
-		out_printf(out, " %%proton.value.%u, i32 %s, 1\n  ret ", block, used);
-		write_type(out, type);
-		out_printf(out, " %%proton.both.%u", block);
-	}
+	EMIT(out,
+	     is_void(type)
+		     ? "  ret i32 <used>"
+		     : "  %proton.value.<block> = insertvalue { <type>, i32 } poison, <value>, 0\n"
+		       "  %proton.both.<block> = insertvalue { <type>, i32 } "
+		       "%proton.value.<block>, "
+		       "i32 <used>, 1\n"
+		       "  ret { <type>, i32 } %proton.both.<block>",
+	     EMIT_TEXT("used", used), EMIT_NUMBER("block", block), EMIT_SLICE("type", type),
+	     EMIT_SLICE("value", ((struct slice){value, (size_t)(metadata - value)})));
 	out_bytes(out, metadata, (size_t)(end - metadata));
 	out_byte(out, '\n');
 }

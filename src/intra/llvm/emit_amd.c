@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "intra/llvm/emit.h"
+#include "intra/llvm/emit_template.h"
 
 /*
  * Operand of s_getreg for all 32 bits of a register. HW_ID is 4; from gfx10 on HW_ID1, which is 23.
@@ -41,160 +42,174 @@ static bool has_dies(const struct emit *emit)
 	return is_gfx9(emit) && (emit->options->arch[4] == '4' || emit->options->arch[4] == '5');
 }
 
+/* Which unit the wave is, and whether it is sampled. */
+static void entry_unit(const struct emit *emit)
+{
+	EMIT(emit->out,
+	     "  %proton.tid = call i32 @llvm.amdgcn.workitem.id.x()\n"
+	     "  %proton.w = lshr i32 %proton.tid, <shift>\n"
+	     "  %proton.warp = call i32 @llvm.amdgcn.readfirstlane.i32(i32 %proton.w)\n"
+	     "  %proton.bit = shl i32 1, %proton.warp\n"
+	     "  %proton.below = sub i32 %proton.bit, 1\n"
+	     "  %proton.before = and i32 %proton.below, <mask>\n"
+	     "  %proton.nth = call i32 @llvm.ctpop.i32(i32 %proton.before)\n"
+	     "  %proton.mine = and i32 %proton.bit, <mask>\n"
+	     "  %proton.sampled = icmp ne i32 %proton.mine, 0\n",
+	     EMIT_NUMBER("shift", log2_of_wave(emit)),
+	     EMIT_NUMBER("mask", (int32_t)emit->warp_mask));
+}
+
+/* The CTA's offset in the buffer, and the wave's ring buffer in it. */
+static void entry_buffer(const struct emit *emit)
+{
+	/* Blocks of the grid: hidden_block_count_x and _y of the implicit arguments (ABI 5). */
+	EMIT(emit->out,
+	     "  %proton.hidden = call ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()\n"
+	     "  %proton.nx = load i32, ptr addrspace(4) %proton.hidden, align 4\n"
+	     "  %proton.hidden.y = getelementptr i8, ptr addrspace(4) %proton.hidden, i64 4\n"
+	     "  %proton.ny = load i32, ptr addrspace(4) %proton.hidden.y, align 4\n"
+	     "  %proton.cx = call i32 @llvm.amdgcn.workgroup.id.x()\n"
+	     "  %proton.cy = call i32 @llvm.amdgcn.workgroup.id.y()\n"
+	     "  %proton.cz = call i32 @llvm.amdgcn.workgroup.id.z()\n"
+	     "  %proton.r0 = mul i32 %proton.cz, %proton.ny\n"
+	     "  %proton.r1 = add i32 %proton.r0, %proton.cy\n"
+	     "  %proton.r2 = mul i32 %proton.r1, %proton.nx\n"
+	     "  %proton.cta = add i32 %proton.r2, %proton.cx\n"
+	     "  %proton.slot = udiv i32 %proton.cta, <stride>\n"
+	     "  %proton.left = urem i32 %proton.cta, <stride>\n"
+	     "  %proton.turn = icmp eq i32 %proton.left, 0\n"
+	     "  %proton.there = icmp ne ptr addrspace(1) <buffer>, null\n"
+	     "  %proton.on0 = and i1 %proton.sampled, %proton.turn\n"
+	     "  %proton.on = and i1 %proton.on0, %proton.there\n"
+	     "  %proton.unit = select i1 %proton.on0, i32 %proton.nth, i32 <spare>\n"
+	     "  %proton.skip = mul i32 %proton.unit, <ring>\n"
+	     "  %proton.slot64 = zext i32 %proton.slot to i64\n"
+	     "  %proton.far = mul i64 %proton.slot64, <cta>\n"
+	     "  %proton.at = getelementptr i8, ptr addrspace(1) <buffer>, i64 %proton.far\n"
+	     "  %proton.skip64 = zext i32 %proton.skip to i64\n"
+	     "  %proton.near = add i64 %proton.skip64, <rings>\n"
+	     "  %proton.ring.global = getelementptr i8, ptr addrspace(1) %proton.at, i64 "
+	     "%proton.near\n",
+	     EMIT_NUMBER("stride", emit->layout->cta_stride),
+	     EMIT_SLICE("buffer", emit->function->last_parameter),
+	     EMIT_NUMBER("spare", emit_has_spare(emit) ? emit->layout->unit_count : 0),
+	     EMIT_NUMBER("ring", emit_ring_bytes(emit)),
+	     EMIT_NUMBER("cta", emit->layout->cta_bytes),
+	     EMIT_NUMBER("rings", layout_ring_at(emit->layout, 0)));
+}
+
 static void entry(const struct emit *emit)
 {
-	struct out *out = emit->out;
-	struct slice profile = emit->function->last_parameter;
-
-	out_printf(out,
-		   "  %%proton.tid = call i32 @llvm.amdgcn.workitem.id.x()\n"
-		   "  %%proton.w = lshr i32 %%proton.tid, %u\n"
-		   "  %%proton.warp = call i32 @llvm.amdgcn.readfirstlane.i32(i32 %%proton.w)\n"
-		   "  %%proton.bit = shl i32 1, %%proton.warp\n"
-		   "  %%proton.below = sub i32 %%proton.bit, 1\n"
-		   "  %%proton.before = and i32 %%proton.below, %d\n"
-		   "  %%proton.nth = call i32 @llvm.ctpop.i32(i32 %%proton.before)\n"
-		   "  %%proton.mine = and i32 %%proton.bit, %d\n"
-		   "  %%proton.sampled = icmp ne i32 %%proton.mine, 0\n",
-		   log2_of_wave(emit), (int32_t)emit->warp_mask, (int32_t)emit->warp_mask);
-	/* Blocks of the grid: hidden_block_count_x and _y of the implicit arguments (ABI 5). */
-	out_printf(
-		out,
-		"  %%proton.hidden = call ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()\n"
-		"  %%proton.nx = load i32, ptr addrspace(4) %%proton.hidden, align 4\n"
-		"  %%proton.hidden.y = getelementptr i8, ptr addrspace(4) %%proton.hidden, i64 4\n"
-		"  %%proton.ny = load i32, ptr addrspace(4) %%proton.hidden.y, align 4\n"
-		"  %%proton.cx = call i32 @llvm.amdgcn.workgroup.id.x()\n"
-		"  %%proton.cy = call i32 @llvm.amdgcn.workgroup.id.y()\n"
-		"  %%proton.cz = call i32 @llvm.amdgcn.workgroup.id.z()\n"
-		"  %%proton.r0 = mul i32 %%proton.cz, %%proton.ny\n"
-		"  %%proton.r1 = add i32 %%proton.r0, %%proton.cy\n"
-		"  %%proton.r2 = mul i32 %%proton.r1, %%proton.nx\n"
-		"  %%proton.cta = add i32 %%proton.r2, %%proton.cx\n"
-		"  %%proton.slot = udiv i32 %%proton.cta, %u\n"
-		"  %%proton.left = urem i32 %%proton.cta, %u\n"
-		"  %%proton.turn = icmp eq i32 %%proton.left, 0\n"
-		"  %%proton.there = icmp ne ptr addrspace(1) %.*s, null\n"
-		"  %%proton.on0 = and i1 %%proton.sampled, %%proton.turn\n"
-		"  %%proton.on = and i1 %%proton.on0, %%proton.there\n"
-		"  %%proton.unit = select i1 %%proton.on0, i32 %%proton.nth, i32 %u\n"
-		"  %%proton.skip = mul i32 %%proton.unit, %u\n"
-		"  %%proton.slot64 = zext i32 %%proton.slot to i64\n"
-		"  %%proton.far = mul i64 %%proton.slot64, %u\n"
-		"  %%proton.at = getelementptr i8, ptr addrspace(1) %.*s, i64 %%proton.far\n"
-		"  %%proton.skip64 = zext i32 %%proton.skip to i64\n"
-		"  %%proton.near = add i64 %%proton.skip64, %zu\n"
-		"  %%proton.ring.global = getelementptr i8, ptr addrspace(1) %%proton.at, i64 "
-		"%%proton.near\n",
-		emit->layout->cta_stride, emit->layout->cta_stride, (int)profile.length, profile.at,
-		emit_has_spare(emit) ? emit->layout->unit_count : 0, emit_ring_bytes(emit),
-		emit->layout->cta_bytes, (int)profile.length, profile.at,
-		layout_ring_at(emit->layout, 0));
+	entry_unit(emit);
+	entry_buffer(emit);
 	if (!is_global(emit))
-		out_printf(out,
-			   "  %%proton.skip.shared = add i32 %%proton.skip, %u\n"
-			   "  %%proton.ring = getelementptr i8, ptr addrspace(3) @global_smem, i32 "
-			   "%%proton.skip.shared\n",
-			   emit->shared_at);
-	out_text(out, "  %proton.start.time = call i64 @llvm.readsteadycounter()\n"
-		      "  %proton.start.clock = call i64 @llvm.readcyclecounter()\n");
+		EMIT(emit->out,
+		     "  %proton.skip.shared = add i32 %proton.skip, <start>\n"
+		     "  %proton.ring = getelementptr i8, ptr addrspace(3) @global_smem, i32 "
+		     "%proton.skip.shared\n",
+		     EMIT_NUMBER("start", emit->shared_at));
+	out_text(emit->out, "  %proton.start.time = call i64 @llvm.readsteadycounter()\n"
+			    "  %proton.start.clock = call i64 @llvm.readcyclecounter()\n");
+}
+
+/* The ring buffer where records are made. */
+static const char *ring_of(const struct emit *emit)
+{
+	return is_global(emit) ? "ptr addrspace(1) %proton.ring.global"
+			       : "ptr addrspace(3) %proton.ring";
 }
 
 static void group(const struct emit *emit, uint32_t block, const char *used)
 {
-	out_printf(emit->out,
-		   "  %%proton.m.%u = and i32 %s, %u\n"
-		   "  %%proton.a.%u = getelementptr i8, ptr addrspace(%d) %s, i32 %%proton.m.%u\n",
-		   block, used, emit->layout->ring_bytes - 1, block, is_global(emit) ? 1 : 3,
-		   is_global(emit) ? "%proton.ring.global" : "%proton.ring", block);
+	EMIT(emit->out,
+	     "  %proton.m.<block> = and i32 <used>, <mask>\n"
+	     "  %proton.a.<block> = getelementptr i8, <ring>, i32 %proton.m.<block>\n",
+	     EMIT_NUMBER("block", block), EMIT_TEXT("used", used),
+	     EMIT_NUMBER("mask", emit->layout->ring_bytes - 1), EMIT_TEXT("ring", ring_of(emit)));
 }
 
 /* Tells the compiler that the value is uniform, which it cannot know after a call. */
 static void given(const struct emit *emit, uint32_t block)
 {
-	out_printf(emit->out,
-		   "  %%proton.i.%u = call i32 @llvm.amdgcn.readfirstlane.i32(i32 "
-		   "%%proton.given.%u)\n",
-		   block, block);
+	EMIT(emit->out,
+	     "  %proton.i.<block> = call i32 @llvm.amdgcn.readfirstlane.i32(i32 "
+	     "%proton.given.<block>)\n",
+	     EMIT_NUMBER("block", block));
 }
 
 static void context(const struct emit *emit)
 {
-	out_text(emit->out, is_global(emit) ? ", ptr addrspace(1) %proton.ring.global"
-					    : ", ptr addrspace(3) %proton.ring");
+	EMIT(emit->out, ", <ring>", EMIT_TEXT("ring", ring_of(emit)));
 }
 
 static void read_clock(const struct emit *emit, const struct ir_marker *marker)
 {
+	struct slice name = {marker->result.at + 1, marker->result.length - 1};
 	const char *barrier = emit->options->sched_barriers
 				      ? "  call void @llvm.amdgcn.sched.barrier(i32 0)\n"
 				      : "";
 
-	out_printf(emit->out,
-		   "%s  %%proton.t.%.*s = call i64 @llvm.readcyclecounter()\n%s"
-		   "  %.*s = trunc i64 %%proton.t.%.*s to i32\n",
-		   barrier, (int)marker->result.length - 1, marker->result.at + 1, barrier,
-		   (int)marker->result.length, marker->result.at, (int)marker->result.length - 1,
-		   marker->result.at + 1);
+	EMIT(emit->out,
+	     "<barrier>  %proton.t.<name> = call i64 @llvm.readcyclecounter()\n"
+	     "<barrier>  %<name> = trunc i64 %proton.t.<name> to i32\n",
+	     EMIT_TEXT("barrier", barrier), EMIT_SLICE("name", name));
 }
 
 static void store(const struct emit *emit, struct emit_place place, uint32_t marker,
 		  const char *clock, const char *word)
 {
-	int space = is_global(emit) ? 1 : 3;
-	char address[48];
+	char address[64];
 
 	if (place.block != PLAN_NONE)
-		snprintf(address, sizeof(address), "%%proton.a.%u", place.block);
-	else
-		snprintf(address, sizeof(address), "%%proton.ring%s",
-			 is_global(emit) ? ".global" : "");
-	out_printf(emit->out,
-		   "  %%proton.p.%u = getelementptr i8, ptr addrspace(%d) %s, i32 %u\n"
-		   "  %%proton.v.%u = insertelement <2 x i32> poison, i32 %s, i64 0\n"
-		   "  %%proton.x.%u = insertelement <2 x i32> %%proton.v.%u, i32 %s, i64 1\n",
-		   marker, space, address, place.offset_bytes, marker, clock, marker, marker, word);
-	out_printf(emit->out,
-		   "  store <2 x i32> %%proton.x.%u, ptr addrspace(%d) %%proton.p.%u, align 8\n",
-		   marker, space, marker);
+		snprintf(address, sizeof(address), "ptr addrspace(%d) %%proton.a.%u",
+			 is_global(emit) ? 1 : 3, place.block);
+	EMIT(emit->out,
+	     "  %proton.p.<marker> = getelementptr i8, <address>, i32 <offset>\n"
+	     "  %proton.v.<marker> = insertelement <2 x i32> poison, i32 <clock>, i64 0\n"
+	     "  %proton.x.<marker> = insertelement <2 x i32> %proton.v.<marker>, i32 <word>, "
+	     "i64 1\n"
+	     "  store <2 x i32> %proton.x.<marker>, ptr addrspace(<space>) %proton.p.<marker>, "
+	     "align 8\n",
+	     EMIT_NUMBER("marker", marker),
+	     EMIT_TEXT("address", place.block != PLAN_NONE ? address : ring_of(emit)),
+	     EMIT_NUMBER("offset", place.offset_bytes), EMIT_TEXT("clock", clock),
+	     EMIT_TEXT("word", word), EMIT_NUMBER("space", is_global(emit) ? 1 : 3));
 }
 
 static void copy_ring(const struct emit *emit, const char *used)
 {
-	struct out *out = emit->out;
-
-	out_printf(
-		out,
-		"  %%proton.lane = and i32 %%proton.tid, %u\n"
-		"  %%proton.first = shl i32 %%proton.lane, 3\n"
-		"  %%proton.less = icmp ult i32 %s, %u\n"
-		"  %%proton.bytes = select i1 %%proton.less, i32 %s, i32 %u\n"
-		"  %%proton.any = icmp ult i32 %%proton.first, %%proton.bytes\n"
-		"  br i1 %%proton.any, label %%proton.copy, label %%proton.copied\n\n"
-		"proton.copy:\n"
-		"  %%proton.k = phi i32 [ %%proton.first, %%proton.out ], "
-		"[ %%proton.k.next, %%proton.copy ]\n"
-		"  %%proton.k.from = getelementptr i8, ptr addrspace(3) %%proton.ring, i32 "
-		"%%proton.k\n"
-		"  %%proton.k.to = getelementptr i8, ptr addrspace(1) %%proton.ring.global, i32 "
-		"%%proton.k\n"
-		"  %%proton.k.value = load <2 x i32>, ptr addrspace(3) %%proton.k.from, align 8\n"
-		"  store <2 x i32> %%proton.k.value, ptr addrspace(1) %%proton.k.to, align 8\n"
-		"  %%proton.k.next = add i32 %%proton.k, %u\n"
-		"  %%proton.k.more = icmp ult i32 %%proton.k.next, %%proton.bytes\n"
-		"  br i1 %%proton.k.more, label %%proton.copy, label %%proton.copied\n\n",
-		emit->options->threads_per_warp - 1, used, emit_ring_bytes(emit), used,
-		emit_ring_bytes(emit), emit->options->threads_per_warp * 8);
+	EMIT(emit->out,
+	     "  %proton.lane = and i32 %proton.tid, <last>\n"
+	     "  %proton.first = shl i32 %proton.lane, 3\n"
+	     "  %proton.less = icmp ult i32 <used>, <ring>\n"
+	     "  %proton.bytes = select i1 %proton.less, i32 <used>, i32 <ring>\n"
+	     "  %proton.any = icmp ult i32 %proton.first, %proton.bytes\n"
+	     "  br i1 %proton.any, label %proton.copy, label %proton.copied\n\n"
+	     "proton.copy:\n"
+	     "  %proton.k = phi i32 [ %proton.first, %proton.out ], "
+	     "[ %proton.k.next, %proton.copy ]\n"
+	     "  %proton.k.from = getelementptr i8, ptr addrspace(3) %proton.ring, i32 %proton.k\n"
+	     "  %proton.k.to = getelementptr i8, ptr addrspace(1) %proton.ring.global, i32 "
+	     "%proton.k\n"
+	     "  %proton.k.value = load <2 x i32>, ptr addrspace(3) %proton.k.from, align 8\n"
+	     "  store <2 x i32> %proton.k.value, ptr addrspace(1) %proton.k.to, align 8\n"
+	     "  %proton.k.next = add i32 %proton.k, <pass>\n"
+	     "  %proton.k.more = icmp ult i32 %proton.k.next, %proton.bytes\n"
+	     "  br i1 %proton.k.more, label %proton.copy, label %proton.copied\n\n",
+	     EMIT_NUMBER("last", emit->options->threads_per_warp - 1), EMIT_TEXT("used", used),
+	     EMIT_NUMBER("ring", emit_ring_bytes(emit)),
+	     EMIT_NUMBER("pass", emit->options->threads_per_warp * 8));
 }
 
 /* Writes one word of the unit's header. */
 static void header_word(const struct emit *emit, const char *type, const char *value,
 			unsigned offset)
 {
-	out_printf(emit->out,
-		   "  %%proton.h.%u = getelementptr i8, ptr addrspace(1) %%proton.header, i64 %u\n"
-		   "  store %s %s, ptr addrspace(1) %%proton.h.%u, align 4\n",
-		   offset, offset, type, value, offset);
+	EMIT(emit->out,
+	     "  %proton.h.<offset> = getelementptr i8, ptr addrspace(1) %proton.header, "
+	     "i64 <offset>\n"
+	     "  store <type> <value>, ptr addrspace(1) %proton.h.<offset>, align 4\n",
+	     EMIT_NUMBER("offset", offset), EMIT_TEXT("type", type), EMIT_TEXT("value", value));
 }
 
 static void finish(const struct emit *emit, const char *used, const char *phi)
@@ -202,32 +217,31 @@ static void finish(const struct emit *emit, const char *used, const char *phi)
 	struct out *out = emit->out;
 	char magic[16];
 
-	out_printf(out,
-		   "\nproton.fin:\n%s"
-		   "  br i1 %%proton.on, label %%proton.out, label %%proton.done\n\n"
-		   "proton.out:\n"
-		   "  %%proton.end.time = call i64 @llvm.readsteadycounter()\n"
-		   "  %%proton.end.clock = call i64 @llvm.readcyclecounter()\n",
-		   phi);
+	EMIT(out,
+	     "\nproton.fin:\n<phi>"
+	     "  br i1 %proton.on, label %proton.out, label %proton.done\n\n"
+	     "proton.out:\n"
+	     "  %proton.end.time = call i64 @llvm.readsteadycounter()\n"
+	     "  %proton.end.clock = call i64 @llvm.readcyclecounter()\n",
+	     EMIT_TEXT("phi", phi));
 	if (is_global(emit))
 		out_text(out, "  br label %proton.copied\n\n");
 	else
 		copy_ring(emit, used);
-	out_printf(out,
-		   "proton.copied:\n"
-		   "  %%proton.last = call i64 @llvm.readcyclecounter()\n"
-		   "  %%proton.spent = sub i64 %%proton.last, %%proton.end.clock\n"
-		   "  %%proton.spent32 = trunc i64 %%proton.spent to i32\n"
-		   "  %%proton.hw = call i32 @llvm.amdgcn.s.getreg(i32 %d)\n"
-		   "  %%proton.count = lshr i32 %s, 3\n"
-		   "  %%proton.h0 = mul i32 %%proton.unit, 64\n"
-		   "  %%proton.h64 = zext i32 %%proton.h0 to i64\n"
-		   "  %%proton.header = getelementptr i8, ptr addrspace(1) %%proton.at, i64 "
-		   "%%proton.h64\n",
-		   is_gfx9(emit) ? GETREG(4) : GETREG(23), used);
+	EMIT(out,
+	     "proton.copied:\n"
+	     "  %proton.last = call i64 @llvm.readcyclecounter()\n"
+	     "  %proton.spent = sub i64 %proton.last, %proton.end.clock\n"
+	     "  %proton.spent32 = trunc i64 %proton.spent to i32\n"
+	     "  %proton.hw = call i32 @llvm.amdgcn.s.getreg(i32 <hwid>)\n"
+	     "  %proton.count = lshr i32 <used>, 3\n"
+	     "  %proton.h0 = mul i32 %proton.unit, 64\n"
+	     "  %proton.h64 = zext i32 %proton.h0 to i64\n"
+	     "  %proton.header = getelementptr i8, ptr addrspace(1) %proton.at, i64 %proton.h64\n",
+	     EMIT_NUMBER("hwid", is_gfx9(emit) ? GETREG(4) : GETREG(23)), EMIT_TEXT("used", used));
 	if (has_dies(emit)) {
-		out_printf(out, "  %%proton.die = call i32 @llvm.amdgcn.s.getreg(i32 %d)\n",
-			   GETREG_XCC_ID);
+		EMIT(out, "  %proton.die = call i32 @llvm.amdgcn.s.getreg(i32 <xccid>)\n",
+		     EMIT_NUMBER("xccid", GETREG_XCC_ID));
 		header_word(emit, "i32", "%proton.die", 48);
 	}
 	header_word(emit, "i32", "%proton.hw", 4);

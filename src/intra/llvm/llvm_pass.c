@@ -37,7 +37,7 @@ static uint32_t power_of_two_below(uint32_t value)
 	return value ? 1u << (31 - __builtin_clz(value)) : 0;
 }
 
-/* ------------------------------------------------------------------ who records */
+/* ------------------------------------------------------------------ recording warps */
 
 static int choose_units(const struct instrument_options *options, struct instrument_layout *layout,
 			uint32_t *mask_out, struct proton_error *err)
@@ -71,7 +71,7 @@ static int choose_units(const struct instrument_options *options, struct instrum
 	return PROTON_OK;
 }
 
-/* ------------------------------------------------------------------ how much they record */
+/* ------------------------------------------------------------------ sizes */
 
 /* Number of CTAs with `shared` bytes that run on one SM at once. */
 static uint32_t occupancy(const struct instrument_options *options, uint32_t limit, uint32_t shared)

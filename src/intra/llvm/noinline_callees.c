@@ -230,7 +230,7 @@ static int order_references(struct search *search, struct proton_error *err)
 	return PROTON_OK;
 }
 
-/* ------------------------------------------------------------------ who can be a callee */
+/* ------------------------------------------------------------------ eligible functions */
 
 static void want(struct search *search, uint32_t candidate)
 {
@@ -385,7 +385,7 @@ static int find_obstacles(struct search *search, struct proton_error *err)
 	return PROTON_OK;
 }
 
-/* ------------------------------------------------------------------ the callees */
+/* ------------------------------------------------------------------ instrumented callees */
 
 static bool is_callee(const struct candidate *candidate)
 {
@@ -406,7 +406,7 @@ static void find_uncalled(struct search *search)
 		obstruct(search, c, OBSTACLE_UNCALLED);
 }
 
-static void say_why(const struct search *search)
+static void set_reason(const struct search *search)
 {
 	struct ir_function *kernel = search->kernel;
 	char *reason = kernel->outside_reason;
@@ -547,7 +547,7 @@ static int find(struct search *search, struct proton_error *err)
 		search->kernel->outside_markers -= candidate->marker_count;
 	}
 	if (search->kernel->outside_markers)
-		say_why(search);
+		set_reason(search);
 	return count ? make_callees(search, count, err) : PROTON_OK;
 }
 

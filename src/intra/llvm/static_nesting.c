@@ -95,7 +95,7 @@ static void meet(struct set *set, const struct set *other)
 		set->bits[i] &= other->bits[i];
 }
 
-/* ------------------------------------------------------------------ the graph */
+/* ------------------------------------------------------------------ control flow */
 
 static const struct ir_function *function_of(const struct flow *flow, uint32_t function)
 {
@@ -169,7 +169,7 @@ static void flow_fini(struct flow *flow)
 	free(flow->states);
 }
 
-/* ------------------------------------------------------------------ forwards */
+/* ------------------------------------------------------------------ forward */
 
 static void enter(struct flow *flow, struct state *to, const struct set *may,
 		  const struct set *must)
@@ -214,7 +214,7 @@ static void go_forwards(struct flow *flow, uint32_t f, uint32_t b)
 		enter(flow, end_of(flow, f), &may, &must);
 }
 
-/* ------------------------------------------------------------------ backwards */
+/* ------------------------------------------------------------------ backward */
 
 static void come_from(struct flow *flow, struct state *to, const struct set *ending)
 {
@@ -277,7 +277,7 @@ static bool solve(struct flow *flow)
 	return !flow->has_changed;
 }
 
-/* ------------------------------------------------------------------ what it comes to */
+/* ------------------------------------------------------------------ results */
 
 /* Per scope: what is open at its starts. */
 struct found {

@@ -32,7 +32,7 @@ static uint32_t records_of_ring(const struct instrument_mode *mode, uint32_t war
 	return mode->buffer == INSTRUMENT_BUFFER_SHARED ? SHARED_RECORDS : GLOBAL_RECORDS;
 }
 
-/* ------------------------------------------------------------------ what was left out */
+/* ------------------------------------------------------------------ omitted scopes */
 
 static char *write_note(const struct sites *sites, uint32_t records)
 {

@@ -61,7 +61,7 @@ static void go_to(struct path *path, uint32_t unit)
 	path->unit = unit;
 }
 
-/* ------------------------------------------------------------------ who ended a wait */
+/* ------------------------------------------------------------------ what ended a wait */
 
 /* Number of async ends, in their order, that `unit` has seen until `clock`. */
 static size_t ends_until(const struct warps *warps, uint32_t unit, uint64_t clock)
@@ -195,7 +195,7 @@ static void follow_wait(struct path *path, const struct warps_segment *wait)
 		take(path, wait->scope, wait->start);
 }
 
-/* ------------------------------------------------------------------ units without work */
+/* ------------------------------------------------------------------ idle units */
 
 /*
  * Moves to a unit that is not idle: one that works now before one that waits now, else the one that

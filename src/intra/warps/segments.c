@@ -84,7 +84,7 @@ void warps_sums_clear(struct warps_sums *sums)
 	memset(sums->asyncs, 0, sums->scope_count * sizeof(*sums->asyncs));
 }
 
-/* ------------------------------------------------------------------ what is looked at */
+/* ------------------------------------------------------------------ analyzed time */
 
 /*
  * When the unit's records begin to be complete: from its first instruction, or if some were
@@ -360,7 +360,7 @@ static void add_executions(const struct warps *warps, struct warps_sums *sums)
 	}
 }
 
-/* ------------------------------------------------------------------ asynchronous work */
+/* ------------------------------------------------------------------ async events */
 
 static int compare_ends(const void *a, const void *b, void *context)
 {
@@ -463,7 +463,7 @@ static void add_asyncs(const struct warps *warps, struct warps_sums *sums)
 	}
 }
 
-/* ------------------------------------------------------------------ a CTA */
+/* ------------------------------------------------------------------ one CTA */
 
 bool warps_add(struct warps *warps, const struct decoder *decoder, const struct warps_kinds *kinds,
 	       struct warps_sums *sums)

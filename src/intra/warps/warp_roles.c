@@ -48,8 +48,8 @@ static uint64_t cycles_in(const struct warps_roles *roles, const struct warps_su
 /*
  * The scope that only this role executes and spends most time in; a wait only if there is no other.
  */
-static uint32_t telling_scope(const struct warps_roles *roles, const struct warps_sums *sums,
-			      const struct warps_kinds *kinds, uint32_t role)
+static uint32_t distinguishing_scope(const struct warps_roles *roles, const struct warps_sums *sums,
+				     const struct warps_kinds *kinds, uint32_t role)
 {
 	uint32_t found = DECODE_NONE;
 	uint64_t most = 0;
@@ -92,7 +92,7 @@ void warps_roles_find(const struct warps_sums *sums, const struct warps_kinds *k
 	}
 	for (uint32_t role = 0; role < out->count; role++)
 		if (out->scope[role] == DECODE_NONE)
-			out->scope[role] = telling_scope(out, sums, kinds, role);
+			out->scope[role] = distinguishing_scope(out, sums, kinds, role);
 }
 
 /* "warps 0-3, 8": warps with records. */
