@@ -26,12 +26,22 @@ def _build(path: Path, sources: list[Path], *options: str) -> None:
     )
 
 
+def _calibration_kernel(directory: Path) -> Path:
+    """The C source of the calibration kernel, which is embedded at build time."""
+    intra = ROOT / "src" / "backend" / "intra"
+    source = directory / "calibrate_kernel.c"
+    command = [sys.executable, intra / "embed_ptx.py", intra / "calibrate_kernel.ptx", source]
+    subprocess.run(command, check=True)
+    return source
+
+
 @functools.lru_cache(maxsize=None)
 def hip_library() -> Path:
     """A libamdhip64 under its own name."""
-    path = Path(tempfile.mkdtemp(prefix="proton-fake-")) / "libamdhip64.so"
+    directory = Path(tempfile.mkdtemp(prefix="proton-fake-"))
+    path = directory / "libamdhip64.so"
     names = ("faults", "hip", "hip_launch", "cuda_append", "cuda_calibrate", "cuda_memory")
-    sources = [FAKE / f"{name}.c" for name in names]
+    sources = [FAKE / f"{name}.c" for name in names] + [_calibration_kernel(directory)]
     _build(path, sources, f"-Wl,--version-script,{FAKE / 'hip.map'}")
     return path
 
@@ -41,6 +51,7 @@ def libraries() -> dict[str, str]:
     """Where the backend and programs find them: variables of the environment."""
     directory = Path(tempfile.mkdtemp(prefix="proton-fake-"))
     found = {}
+    kernel = _calibration_kernel(directory)
     for library in ("cuda", "cupti"):
         entries = directory / f"{library}_entries.c"
         symbols = ROOT / "src" / "backend" / "cuda" / "cupti_symbols.def"
@@ -48,7 +59,7 @@ def libraries() -> dict[str, str]:
             [sys.executable, FAKE / "make_entries.py", symbols, library, entries], check=True
         )
         path = directory / f"libfake_{library}.so"
-        _build(path, [FAKE / "faults.c", *sorted(FAKE.glob(f"{library}*.c")), entries])
+        _build(path, [FAKE / "faults.c", *sorted(FAKE.glob(f"{library}*.c")), entries, kernel])
         found[f"PROTON_{library.upper()}_PATH"] = str(path)
     return found
 
