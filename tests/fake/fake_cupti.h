@@ -1,6 +1,6 @@
 /*
  * Controls of the fake libcupti and libcuda. Tests find the functions with dlsym() in the
- * library that the backend loads (unit/cuda_session.h does it for all of FAKE_CONTROLS).
+ * library that the backend loads (unit/cuda/cuda_session.h does it for all of FAKE_CONTROLS).
  *
  * The libraries are split by idea: cupti_subscribe.c (one subscriber, its callbacks, other tools),
  * cupti_records.c (activity buffers), cupti_graphs.c (graphs that behave as the driver's),

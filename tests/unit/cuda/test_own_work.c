@@ -1,5 +1,5 @@
 /* Device work of the backends themselves appears in no profile; with fake libraries. */
-#include "unit/cuda_session.h"
+#include "unit/cuda/cuda_session.h"
 
 #include "backend/cuda/memory.h"
 #include "record/record.h"

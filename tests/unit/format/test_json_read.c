@@ -1,5 +1,5 @@
 /* format/json_read: the grammar, exact numbers, strings of any kind, errors with their place. */
-#include "unit/tokens.h"
+#include "unit/format/tokens.h"
 
 #include "format/json_read.h"
 

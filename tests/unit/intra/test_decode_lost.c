@@ -1,5 +1,5 @@
 /* Record decoder with overwritten or missing records: the remaining ones keep their parents. */
-#include "unit/decoding.h"
+#include "unit/intra/decoding.h"
 
 TEST(end_with_overwritten_start_is_a_partial_execution)
 {

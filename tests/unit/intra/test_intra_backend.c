@@ -3,7 +3,7 @@
  * and checks the profile. With $PROTON_HIP_PATH, kernels are for AMD GPUs.
  */
 #include "unit/fakes.h"
-#include "unit/instrumented.h"
+#include "unit/intra/instrumented.h"
 #include "unit/trace_events.h"
 
 #include <pthread.h>

@@ -2,7 +2,7 @@
  * format/msgpack_write and format/msgpack_read: shortest forms, every type back, lies about
  * lengths.
  */
-#include "unit/tokens.h"
+#include "unit/format/tokens.h"
 
 #include "format/msgpack_read.h"
 #include "format/msgpack_write.h"

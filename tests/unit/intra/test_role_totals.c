@@ -2,7 +2,7 @@
  * Warp metrics with a fake driver: from the records of a kernel to roles, critical path and async
  * overlap in the profile.
  */
-#include "unit/instrumented.h"
+#include "unit/intra/instrumented.h"
 
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 /* CUDA backend: launches, phases, losses and metrics, with fake libraries (tests/fake). */
-#include "unit/cuda_session.h"
+#include "unit/cuda/cuda_session.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

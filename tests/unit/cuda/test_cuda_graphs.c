@@ -1,5 +1,5 @@
 /* CUDA backend: graphs of every kind, with the fake libraries (tests/fake/cupti_graphs.c). */
-#include "unit/cuda_session.h"
+#include "unit/cuda/cuda_session.h"
 
 #include <pthread.h>
 #include <sched.h>

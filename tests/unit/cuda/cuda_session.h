@@ -2,8 +2,8 @@
  * For tests of the CUDA backend: the fake libraries (tests/fake) as `fake`, and sessions with
  * launches in few words.
  */
-#ifndef TESTS_UNIT_CUDA_SESSION_H
-#define TESTS_UNIT_CUDA_SESSION_H
+#ifndef TESTS_UNIT_CUDA_CUDA_SESSION_H
+#define TESTS_UNIT_CUDA_CUDA_SESSION_H
 
 #include "unit/fakes.h"
 #include "unit/recorded.h"

@@ -1,5 +1,5 @@
 /* Device metrics, with the fake driver (tests/fake/cuda_append.c). */
-#include "unit/cuda_session.h"
+#include "unit/cuda/cuda_session.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
  * Instrumentation backend with ring buffers that are too small, with a fake driver: metrics of
  * scopes when records of the enclosing scopes were overwritten.
  */
-#include "unit/instrumented.h"
+#include "unit/intra/instrumented.h"
 #include "unit/trace_events.h"
 
 #include "export/export.h"

@@ -1,5 +1,5 @@
 /* CUDA backend: traces, with the fake libcupti and libcuda (tests/fake). */
-#include "unit/cuda_session.h"
+#include "unit/cuda/cuda_session.h"
 #include "unit/trace_events.h"
 
 #include <malloc.h>

@@ -2,7 +2,7 @@
  * CUDA backend: hard cases of CUPTI: records of every version, late, out of order, twice or
  * missing, no memory, callbacks while a session ends, many threads, many contexts.
  */
-#include "unit/cuda_session.h"
+#include "unit/cuda/cuda_session.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* For tests of readers that hand out tokens (format/token.h): all of an input as one line. */
-#ifndef TESTS_UNIT_TOKENS_H
-#define TESTS_UNIT_TOKENS_H
+#ifndef TESTS_UNIT_FORMAT_TOKENS_H
+#define TESTS_UNIT_FORMAT_TOKENS_H
 
 #include "unit/tap.h"
 

@@ -1,5 +1,5 @@
 /* Record decoder: records written by hand, and the executions decoded from them. */
-#include "unit/decoding.h"
+#include "unit/intra/decoding.h"
 
 TEST(nothing_ran)
 {

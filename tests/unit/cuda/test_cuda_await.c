@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "unit/cuda_session.h"
+#include "unit/cuda/cuda_session.h"
 
 /* A process cannot undo its messages and its calls to CUPTI. */
 static void need_fresh_process(void)

@@ -1,6 +1,6 @@
 /* Sessions and kernels for tests of the instrumentation backend. */
-#ifndef TESTS_UNIT_INSTRUMENTED_H
-#define TESTS_UNIT_INSTRUMENTED_H
+#ifndef TESTS_UNIT_INTRA_INSTRUMENTED_H
+#define TESTS_UNIT_INTRA_INSTRUMENTED_H
 
 #include "unit/recorded.h"
 

@@ -1,5 +1,5 @@
 /* CUDA backend: memory copies and memsets, with the fake libraries. */
-#include "unit/cuda_session.h"
+#include "unit/cuda/cuda_session.h"
 #include "unit/trace_events.h"
 
 #include "backend/cuda/memory.h"

@@ -4,7 +4,7 @@
  * continues, the error is reported, nothing stays subscribed, and after the fault everything
  * works again.
  */
-#include "unit/cuda_session.h"
+#include "unit/cuda/cuda_session.h"
 
 #define KERNELS 10
 #define REPLAYS 3

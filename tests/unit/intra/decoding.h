@@ -1,6 +1,6 @@
 /* Building CTAs record by record, for tests of the decoder. */
-#ifndef TESTS_UNIT_DECODING_H
-#define TESTS_UNIT_DECODING_H
+#ifndef TESTS_UNIT_INTRA_DECODING_H
+#define TESTS_UNIT_INTRA_DECODING_H
 
 #include "unit/tap.h"
 

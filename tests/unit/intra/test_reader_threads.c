@@ -3,7 +3,7 @@
  * and ending a session in between.
  */
 #include "unit/fakes.h"
-#include "unit/instrumented.h"
+#include "unit/intra/instrumented.h"
 #include "unit/trace_events.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* Another tool in the process uses CUPTI too: before, after, and while Proton does. */
-#include "unit/cuda_session.h"
+#include "unit/cuda/cuda_session.h"
 
 /* As if nothing had ever been. */
 static void whole_session(void)
