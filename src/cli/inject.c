@@ -258,6 +258,7 @@ static void begin_in_child(const struct inject_options *options)
 	if (!name)
 		return;
 	is_child = true;
+	is_gathering = false; /* the process that this one was forked from may be the first */
 	if (begin(options, name, &err) != PROTON_OK)
 		say(err.text);
 	snprintf(own_part, sizeof(own_part), "%s", name + strlen(options->children) + 1);
