@@ -95,7 +95,7 @@ def _finish_once(quiet: bool, viewer: str) -> None:
     if not quiet:
         summary = _libproton.last_summary()
         if summary:
-            _say(summary.replace("see it with: proton-viewer", f"see it with: {viewer}"))
+            _say(summary.replace("view it with: proton-viewer", f"view it with: {viewer}"))
 
 
 def _sentence(error: BaseException) -> str:

@@ -81,14 +81,14 @@ static bool is_empty(void)
 /* The summary of a session, with the name by which the viewer can be called. */
 static void say_summary(const char *summary, const char *more)
 {
-	static const char viewer[] = "see it with: proton-viewer";
+	static const char viewer[] = "view it with: proton-viewer";
 	const char *at = given.viewer ? strstr(summary, viewer) : NULL;
 	char text[2048];
 
 	if (is_quiet || !*summary)
 		return;
 	if (at)
-		snprintf(text, sizeof(text), "%.*ssee it with: %s%s%s", (int)(at - summary),
+		snprintf(text, sizeof(text), "%.*sview it with: %s%s%s", (int)(at - summary),
 			 summary, given.viewer, at + strlen(viewer), more);
 	else
 		snprintf(text, sizeof(text), "%s%s", summary, more);
@@ -98,7 +98,7 @@ static void say_summary(const char *summary, const char *more)
 /* What this process (`summary`; NULL: nothing) and those it started have recorded, in one line. */
 static void say_family(const char *summary, const struct children *children)
 {
-	const char *hint = strstr(children->summary, "; see it with: ");
+	const char *hint = strstr(children->summary, "; view it with: ");
 	const char *base = strrchr(given.children ? given.children : "", '/');
 	char text[2048] = "";
 

@@ -262,7 +262,7 @@ static bool check_name(const struct options *options)
 	if (target_is_standard_output(name)) {
 		if (!options->format || strcmp(options->format, "proton") != 0)
 			return true;
-		note("output format \"proton\" cannot go to standard output");
+		note("output format \"proton\" cannot be written to standard output");
 		return false;
 	}
 	status = target_stem(name, &stem, &err);

@@ -1,4 +1,4 @@
-/* The table of backends. See backend.h: adding one is a file and a line here. */
+/* Table of backends: add a backend as a file and an entry here. */
 #include "record/backend.h"
 
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include "base/array.h"
 
 static const struct backend *const backends[] = {
-	&cuda_backend, &instrument_backend, /* never chosen by itself */
-	&host_backend,                      /* always usable, so it stays last */
+	&cuda_backend, &instrument_backend, /* only used by name */
+	&host_backend,                      /* always usable, so it must be last */
 };
 
 const struct backend *backend_at(size_t index)
@@ -20,6 +20,7 @@ const struct backend *backend_at(size_t index)
 	return index < ARRAY_LENGTH(backends) ? backends[index] : NULL;
 }
 
+/* `name` NULL: no backend was named, and none is usable. */
 static const struct backend *refuse(const char *name, struct proton_error *err)
 {
 	const struct backend *backend;
@@ -31,7 +32,11 @@ static const struct backend *refuse(const char *name, struct proton_error *err)
 		snprintf(names + used, sizeof(names) - used, "%s%s", used ? ", " : "",
 			 backend->name);
 	}
-	err_set(err, PROTON_E_INVALID, "Unknown profiler: %s; there are %s", name, names);
+	if (name)
+		err_set(err, PROTON_E_INVALID, "Unknown profiler: %s; available: %s", name, names);
+	else
+		err_set(err, PROTON_E_INVALID,
+			"no backend is usable on this machine; known backends: %s", names);
 	return NULL;
 }
 
@@ -46,7 +51,7 @@ const struct backend *backend_select(const char *name, struct proton_error *err)
 	for (size_t i = 0; (backend = backend_at(i)); i++)
 		if (name ? strcasecmp(backend->name, name) == 0 : backend->is_usable())
 			return backend;
-	return refuse(name ? name : "(none is usable)", err);
+	return refuse(name, err);
 }
 
 int backend_refuse_mode(const char *backend, const char *mode, struct proton_error *err)

@@ -1,7 +1,7 @@
 /*
- * The one table through which a backend is reached. A backend fills the recorder with kernel
- * records (record/record.h); it is started with the first session that wants it and stopped
- * after the last, so that nothing of it runs in between.
+ * Backend interface: a backend sends kernel records to the recorder (record/record.h). All backends
+ * are reached through one table. A backend is started with the first session that uses it and
+ * stopped after the last, and does not run in between.
  */
 #ifndef RECORD_BACKEND_H
 #define RECORD_BACKEND_H
@@ -15,56 +15,62 @@ struct device_metric;
 
 struct backend {
 	const char *name;
-	/* True if it could work in this process now; asked in order when the user named none. */
+	/*
+	 * True if it can work in this process now; asked in table order if the user named no
+	 * backend.
+	 */
 	bool (*is_usable)(void);
-	/* PROTON_OK if `mode` ("" = default) is one of its modes; E_INVALID with a sentence. */
+	/*
+	 * PROTON_OK if `mode` ("" = default) is one of its modes; otherwise E_INVALID with a
+	 * message.
+	 */
 	int (*check_mode)(const char *mode, struct proton_error *err);
-	/* First session. On failure nothing is left running. */
+	/* Starts it for the first session. If it fails, nothing is left running. */
 	int (*start)(const char *mode, struct proton_error *err);
 	/*
-	 * The driver is being initialised: begins what start() has postponed
-	 * (record/session/await_driver.h). Between a start and its stop, at any time. NULL: it
+	 * The driver is being initialized: begin the work that start() postponed
+	 * (record/session/await_driver.h). Called at any time between start and stop. NULL: it
 	 * never postpones.
 	 */
 	int (*resume)(struct proton_error *err);
-	/* Waits until everything launched before the call has been recorded. */
+	/* Waits until all work launched before the call has been recorded. */
 	int (*flush)(struct proton_error *err);
 	/*
-	 * Reads a metric in device memory, in stream order and without waiting, and hands it to
-	 * record/thread/device_metric.h once for each execution. The backend releases it, unless
-	 * this fails. NULL: there is no such memory.
+	 * Reads a metric from device memory, in stream order and without waiting, and passes it to
+	 * record/thread/device_metric.h once per execution. The backend releases the memory, unless
+	 * this fails. NULL: the backend has no device memory.
 	 */
 	int (*read_metric)(const struct device_metric *metric, struct proton_error *err);
 	/*
-	 * Begins or ends recording memory copies and sets, while it runs. NULL: it knows none. On
-	 * failure nothing has changed.
+	 * Begins or ends recording memory copies and memsets while the backend runs. NULL: there
+	 * are none. On failure nothing has changed.
 	 */
 	int (*set_memory)(bool is_wanted, struct proton_error *err);
 	/*
-	 * Tells what a profile should say about the machine and the cost of recording, as texts.
-	 * Called when a session has started and again when it ends. NULL: nothing.
+	 * Adds texts about the machine and the recording overhead to the profile. Called when a
+	 * session has started and again when it ends. NULL: nothing to add.
 	 */
 	void (*describe)(void (*add)(void *user, const char *key, const char *value), void *user);
-	/* What a session that saw no kernel of this backend lacks. NULL: nothing, none ran. */
+	/* Hint for a session without kernels of this backend. NULL: none ran. */
 	const char *no_kernels;
-	/* After the last session. */
+	/* Stops it after the last session. */
 	void (*stop)(void);
 	/*
-	 * In the child of a fork, whatever the state was: it is stopped there, and may call nothing
-	 * that has threads of its own. Only what a signal handler may do. NULL: nothing.
+	 * Called in the child of a fork, in any state: the backend is stopped there, and may call
+	 * nothing that has its own threads. Only async-signal-safe work. NULL: nothing to do.
 	 */
 	void (*forked)(void);
 };
 
-/* NULL past the last; the order is that of preference. */
+/* The backends in order of preference; NULL after the last. */
 const struct backend *backend_at(size_t index);
 /*
- * By name without regard to case; no name: $PROTON_BACKEND, else the first that is usable. NULL
- * with an error text when there is none.
+ * Selects a backend by name, ignoring case. Without a name: $PROTON_BACKEND, else the first usable
+ * one. NULL with an error message if there is none.
  */
 const struct backend *backend_select(const char *name, struct proton_error *err);
 
-/* For check_mode() of a backend that has no modes of its own. */
+/* check_mode() for backends without their own modes. */
 int backend_refuse_mode(const char *backend, const char *mode, struct proton_error *err);
 
 extern const struct backend cuda_backend;

@@ -1,4 +1,4 @@
-/* Starting and stopping backends without a lock held. See backend_use.h. */
+/* Starting and stopping of backends without holding a lock. */
 #include "record/backend_use.h"
 
 #include <pthread.h>
@@ -10,13 +10,13 @@
 #include "record/session/fork.h"
 
 #define BACKEND_MAX 8u
-#define MODE_MAX 4096u /* all keys of instrumentation are some 300 bytes */
+#define MODE_MAX 4096u /* all options of instrumentation take about 300 bytes */
 
 enum state {
 	STOPPED,
 	STARTING,
 	RUNNING,
-	CHANGING, /* what a running one records */
+	CHANGING, /* changing the kind of records */
 	STOPPING,
 };
 
@@ -27,7 +27,7 @@ struct use {
 	char mode[MODE_MAX];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `uses`; a leaf */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `uses`; taken last */
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static struct use uses[BACKEND_MAX];
 static _Thread_local bool is_moving;
@@ -52,7 +52,7 @@ static void settle(struct use *use, enum state state)
 	pthread_cond_broadcast(&moved);
 }
 
-/* The lock is held, but not while the backend works. */
+/* Called with the lock held; releases it while the backend works. */
 static int start(const struct backend *backend, struct use *use, const char *mode,
 		 struct proton_error *err)
 {
@@ -70,7 +70,7 @@ static int start(const struct backend *backend, struct use *use, const char *mod
 	return status;
 }
 
-/* Likewise. */
+/* Called with the lock held; releases it while the backend works. */
 static void stop(const struct backend *backend, struct use *use)
 {
 	use->state = STOPPING;
@@ -82,14 +82,17 @@ static void stop(const struct backend *backend, struct use *use)
 	settle(use, STOPPED);
 }
 
-/* Waits until nobody starts, stops or changes it. The lock is held. */
+/* Waits until no thread starts, stops or changes it. Called with the lock held. */
 static void wait_settled(struct use *use)
 {
 	while (use->state != STOPPED && use->state != RUNNING && !is_moving)
 		pthread_cond_wait(&moved, &lock);
 }
 
-/* One user more or less of memory records. The lock is held, but not while the backend works. */
+/*
+ * Adds or removes one user of memory records. Called with the lock held; releases it while the
+ * backend works.
+ */
 static int count_memory(const struct backend *backend, struct use *use, bool is_more,
 			struct proton_error *err)
 {
@@ -127,8 +130,7 @@ int backend_use_take(const struct backend *backend, const char *mode, bool wants
 	int status = PROTON_OK;
 
 	if (is_moving)
-		return err_set(err, PROTON_E_STATE,
-			       "a session cannot be started while the thread starts another");
+		return err_set(err, PROTON_E_STATE, "this thread is already starting a session");
 	if (strlen(mode) >= MODE_MAX)
 		return err_set(err, PROTON_E_INVALID, "the mode is longer than %u bytes",
 			       MODE_MAX - 1);
@@ -139,7 +141,7 @@ int backend_use_take(const struct backend *backend, const char *mode, bool wants
 	else if (strcmp(use->mode, mode) != 0)
 		status = err_set(err, PROTON_E_INVALID,
 				 "Cannot add a session with the same profiler but a different "
-				 "mode than existing sessions: they have \"%.200s\"",
+				 "mode than existing sessions; they use \"%.200s\"",
 				 *use->mode ? use->mode : "default");
 	if (status == PROTON_OK) {
 		use->users++;
@@ -184,7 +186,7 @@ int backend_use_resume(const struct backend *backend, struct proton_error *err)
 	struct use *use = use_of(backend);
 	int status = PROTON_OK;
 
-	/* A start on this thread that initialises the driver is about to begin anyway. */
+	/* A start on this thread that initializes the driver is about to begin anyway. */
 	if (!backend->resume || is_moving)
 		return PROTON_OK;
 	pthread_mutex_lock(&lock);
@@ -221,7 +223,7 @@ void backend_use_fork_child(void)
 	for (size_t i = 0; (backend = backend_at(i)); i++)
 		if (backend->forked)
 			backend->forked();
-	/* Whoever was starting or stopping one is not in the child. */
+	/* A thread that was starting or stopping a backend does not exist in the child. */
 	memset(uses, 0, sizeof(uses));
 	is_moving = false;
 	pthread_cond_init(&moved, NULL);

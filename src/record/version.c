@@ -1,4 +1,4 @@
-/* The version of the library that is loaded. */
+/* Version of the loaded library. */
 #include <libproton/proton.h>
 
 const char *proton_version(void)

@@ -42,7 +42,7 @@ def test_a_script_is_recorded(closed, tmp_path):
     result = run([executable("proton"), "-n", "p", "s.py"], closed, tmp_path)
     assert result.returncode == 0, result.stderr
     assert result.stdout == ""
-    assert ("see it with" in result.stderr) == (2 not in closed)
+    assert ("view it with" in result.stderr) == (2 not in closed)
     root = load(tmp_path / "p.hatchet")
     assert metrics(root, "step")["n"] == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["p.hatchet", "s.py"]

@@ -155,7 +155,7 @@ def test_signal_for_wrapper_and_program(
     assert tree(tmp_path / "out.hatchet") == RECORDED
     (line,) = own_lines(stderr)
     assert line.startswith("recorded 1 kernel launch")
-    assert line.endswith("; see it with: proton-viewer out.hatchet")
+    assert line.endswith("; view it with: proton-viewer out.hatchet")
 
 
 def test_program_that_outlasts_its_timeout(program: Path, tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_several_programs_that_a_signal_ends(program: Path, tmp_path: Path) -> N
     assert status == -signal.SIGTERM
     assert files(tmp_path) == sorted(f"out.{child}.hatchet" for child in children)
     (line,) = own_lines(stderr)
-    assert line.startswith("recorded 3 processes, each as out.PID; see it with: ")
+    assert line.startswith("recorded 3 processes, each as out.PID; view it with: ")
 
 
 def test_program_that_restores_the_default_action(program: Path, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_interpreter_with_its_arguments_runs(words: list[str], place: Path) -> N
     assert result.returncode == 0, result.stderr
     assert result.stdout == "triton_proton ['a b']\n"
     (line,) = own_lines(result.stderr)
-    assert line.endswith("see it with: proton-viewer p.hatchet")
+    assert line.endswith("view it with: proton-viewer p.hatchet")
 
 
 @pytest.mark.parametrize("option", ["-I", "-E", "-S", "-uE"])

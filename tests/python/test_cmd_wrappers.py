@@ -60,7 +60,7 @@ def test_program_below_a_wrapper_writes_the_name(
     assert tree(tmp_path / "out.hatchet") == RECORDED
     (line,) = own_lines(result.stderr)
     assert line.startswith("recorded 1 kernel launch in 2 contexts")
-    assert line.endswith("; see it with: proton-viewer out.hatchet")
+    assert line.endswith("; view it with: proton-viewer out.hatchet")
 
 
 @needs_compiler
@@ -73,7 +73,8 @@ def test_several_children_have_separate_files(
     assert len(names) == 3 and all(re.fullmatch(r"out\.\d+\.hatchet", name) for name in names)
     assert all(tree(tmp_path / name) == RECORDED for name in names)
     (line,) = own_lines(result.stderr)
-    assert line.startswith("recorded 3 processes, each as out.PID; see it with: proton-viewer out.")
+    start = "recorded 3 processes, each as out.PID; view it with: proton-viewer out."
+    assert line.startswith(start)
     assert line.split()[-1] in names
 
 

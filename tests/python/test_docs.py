@@ -181,7 +181,20 @@ def test_the_viewer_says_what_helps_against_every_loss():
     assert len(losses) > 8
     assert [loss for loss in losses if not any(cure in loss for cure in cures)] == []
     # The first that fits is printed: each is the first for a counter, of now or of older files.
-    older = ["lost: vendor buffers dropped", "lost: kernel record with an impossible time"]
+    older = [
+        "lost: vendor buffers dropped",
+        "lost: kernel record with an impossible time",
+        "lost: no room for the profile",
+        "lost: kernel record whose launch is not known",
+        "lost: metric value of another type than before",
+        "lost: kernel record that ends before it begins",
+        "lost: memory record whose call is not known",
+        "lost: kernel whose record did not come",
+        "lost: record inside a kernel, overwritten by a later one",
+        "lost: start or end of a scope inside a kernel without the other",
+        "lost: record inside a kernel that cannot be read",
+        "lost: metric value on a device or in a CUDA graph",
+    ]
     first = {next(cure for cure in cures if cure in loss) for loss in losses + older}
     assert [cure for cure in cures if cure not in first] == []
     assert len(set(cures)) == len(cures)

@@ -208,10 +208,10 @@ def test_the_command_instruments(tmp_path, data):
     suffix = {"tree": "hatchet", "trace": "chrome_trace"}[data]
     assert (tmp_path / f"named.{suffix}").exists()
     hint = {
-        "tree": "; see it with: proton-viewer named.hatchet",
-        "trace": "; open it in ui.perfetto.dev: named.chrome_trace",
+        "tree": "; view it with: proton-viewer named.hatchet",
+        "trace": "; open in ui.perfetto.dev: named.chrome_trace",
     }[data]
-    assert hint in done.stderr and "recorded the inside of 1 kernel launch in " in done.stderr
+    assert hint in done.stderr and "recorded 1 instrumented launch in " in done.stderr
     assert not list(tmp_path.glob("of the program*"))
 
 

@@ -111,7 +111,7 @@ def test_a_file_that_appears_during_the_run_is_kept() -> None:
     result = proton("-n", "x", "late.py", "a", cwd=Path("."))
     assert result.returncode == 1
     assert "x.hatchet: it exists and is not a profile" in result.stderr
-    assert "everything recorded is in" in result.stderr
+    assert "the recorded data is in" in result.stderr
     assert Path("x.hatchet").read_text() == "mine"
     assert files() == {"late.py", "x.hatchet", "x.proton"}
 
@@ -189,7 +189,7 @@ def test_a_run_that_recorded_nothing_keeps_the_earlier_profile(form, quiet) -> N
     lines = own_lines(result.stderr)
     assert lines[0].startswith("nothing was recorded; the earlier profile ")
     assert lines[0].endswith(f"x.{form} is kept")
-    assert "see it with" not in result.stderr
+    assert "view it with" not in result.stderr
 
 
 def test_a_run_that_recorded_nothing_writes_where_there_is_no_profile() -> None:
@@ -313,13 +313,13 @@ def test_an_empty_name_is_refused_by_the_command() -> None:
 def test_a_profile_file_cannot_go_to_standard_output() -> None:
     for arguments in (["run.py"], ["--", "echo", "ran"]):
         result = proton("-o", "proton", "-n", "-", *arguments, cwd=Path("."))
-        check_refused(result, "cannot go to standard output")
+        check_refused(result, "cannot be written to standard output")
     code = "import triton_proton as p\np.start('-', backend='host')\n"
     code += "p.scope('a').__enter__()\n"
     code += "try:\n p.finalize(None, 'proton')\nexcept ValueError as error:\n"
     code += " import sys; print(error, file=sys.stderr)\n"
     result = run([sys.executable, "-c", code], Path("."))
-    assert "cannot go to standard output" in result.stderr
+    assert "cannot be written to standard output" in result.stderr
     assert "ROOT" in result.stdout  # the session lives on and is written at the end
 
 

@@ -183,4 +183,4 @@ def test_summary_names_the_viewer_that_is_ours(tritons, tmp_path):
             capture_output=True,
             text=True,
         )
-        assert f"see it with: {viewer}" in done.stderr
+        assert f"view it with: {viewer}" in done.stderr

@@ -1,4 +1,4 @@
-/* Process-wide frames and contexts. See frames.h. */
+/* Process-wide frames and calling contexts. */
 #include "record/names/frames.h"
 
 #include <pthread.h>
@@ -18,24 +18,23 @@
 #define FRAMES_RESERVE (4ull << 30)
 #define CONTEXTS_RESERVE (8ull << 30)
 
-/* Locks, in the order in which they are taken: reuse_lock, a session, lock. */
+/* Lock order: reuse_lock, a session, lock. */
 static pthread_mutex_t reuse_lock = PTHREAD_MUTEX_INITIALIZER; /* one name is replaced at a time */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;       /* guards every addition below */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;       /* guards all additions below */
 static _Atomic bool ready;
 static struct strings strings;
 static struct region frame_space; /* struct row_frame; row 0 is the root's */
-static struct region
-	twin_space; /* u32 per frame: the kernel frame of the same name, 0 = not known */
+static struct region twin_space; /* u32 per frame: the kernel frame of the same name, 0 = unknown */
 static struct region context_space; /* struct node */
 static uint32_t frame_count;
 static _Atomic uint32_t context_count; /* changed under the lock */
-static uint32_t text_count;            /* values of metrics */
+static uint32_t text_count;            /* metric value texts */
 static uint64_t text_bytes;
 static struct map frame_map;   /* hash of the content -> frame */
 static struct map context_map; /* parent << 32 | frame -> context */
 static struct map append_map;  /* context << 32 | path -> context, for frames_append() */
 
-/* A context; nothing but the number of its children changes. */
+/* A context; only the number of its children changes. */
 struct node {
 	struct context context;
 	_Atomic uint32_t children;
@@ -49,7 +48,7 @@ static struct node *node_at(uint32_t context)
 	return (struct node *)context_space.base + context;
 }
 
-/* No further context may be made below it. Without the lock it may just have become so. */
+/* No further context may be made below it. Without the lock, the answer may be outdated. */
 static bool is_full(uint32_t context)
 {
 	return atomic_load_explicit(&node_at(context)->children, memory_order_relaxed) >=
@@ -61,7 +60,7 @@ static uint32_t put_frame(uint64_t key, enum frame_kind kind, uint32_t name, uin
 			  uint32_t line);
 static uint64_t key_of(enum frame_kind kind, const char *name, size_t length);
 
-/* The frames that have fixed numbers. */
+/* Adds the frames with fixed ids. */
 static bool add_others(void)
 {
 	size_t length = strlen(LIMITS_OTHER);
@@ -157,7 +156,7 @@ uint32_t frames_value_text(const char *text, size_t length)
 	return id;
 }
 
-/* What a frame is made of, before it has an id. */
+/* The content of a frame before it has an id. */
 struct content {
 	enum frame_kind kind;
 	uint32_t line;
@@ -200,9 +199,9 @@ static uint64_t first_key(const struct content *content)
 }
 
 /*
- * The frame of this content, or 0 with *key_out the first free key of its probe sequence: two
- * contents of one 64-bit hash (never seen, but allowed) take neighbouring keys. With the lock, or
- * in a section.
+ * The frame with this content, or 0 with *key_out the first free key of its probe sequence: two
+ * contents with equal 64-bit hashes (never seen, but allowed) use neighboring keys. Call it with
+ * the lock, or in a section.
  */
 static uint32_t find_frame(const struct content *content, uint64_t *key_out)
 {
@@ -221,8 +220,8 @@ static uint32_t find_frame(const struct content *content, uint64_t *key_out)
 }
 
 /*
- * The same without the lock, of frames that stay what they are: only their texts may be read. 0 if
- * it is not known without the lock.
+ * The same without the lock, for fixed frames only, because only their texts may be read. 0 if it
+ * cannot be found without the lock.
  */
 static uint32_t find_fixed(const struct content *content)
 {
@@ -232,7 +231,7 @@ static uint32_t find_fixed(const struct content *content)
 	return frame && name_state(frame) == NAME_FIXED && content_is(content, frame) ? frame : 0;
 }
 
-/* A new row; FRAME_NONE when there is no room. The lock is held. */
+/* Adds a row; FRAME_NONE if there is no space. The lock is held. */
 static uint32_t put_frame(uint64_t key, enum frame_kind kind, uint32_t name, uint32_t file,
 			  uint32_t line)
 {
@@ -255,7 +254,7 @@ static bool is_other(uint32_t frame)
 	return frame == FRAME_OTHER || frame == FRAME_OTHER_KERNEL;
 }
 
-/* The frame of new content. The lock is held. */
+/* Makes a frame for new content. The lock is held. */
 static uint32_t make_frame(uint64_t key, const struct content *content)
 {
 	uint32_t name;
@@ -278,7 +277,10 @@ static void cut(struct content *content)
 		content->file_length = STRING_MAX_BYTES;
 }
 
-/* Found, or made unless `parent` has too many children; a frame for the life of the process. */
+/*
+ * Finds a frame, or makes one unless `parent` has too many children. It lives as long as the
+ * process.
+ */
 static uint32_t add_frame(struct content *content, uint32_t parent)
 {
 	uint64_t key;
@@ -309,7 +311,7 @@ uint32_t frames_add_below(uint32_t parent, const char *name, size_t length)
 	struct content content = {
 		.kind = FRAME_NAME, .name = name, .name_length = length, .file = ""};
 
-	/* Frames may be made before the first session: a decorator's name, at import. */
+	/* Frames may be made before the first session: for a decorator's name, at import. */
 	if (!frames_are_ready() && frames_init(NULL) != PROTON_OK)
 		return FRAME_NONE;
 	return add_frame(&content, parent);
@@ -324,7 +326,7 @@ uint32_t frames_add(enum frame_kind kind, const char *name, size_t length)
 
 uint32_t proton_frame(const char *name, size_t length)
 {
-	/* Frames may be made before the first session: a decorator's name, at import. */
+	/* Frames may be made before the first session: for a decorator's name, at import. */
 	if (!frames_are_ready() && frames_init(NULL) != PROTON_OK)
 		return FRAME_NONE;
 	return frames_add(FRAME_NAME, name, length);
@@ -372,7 +374,7 @@ struct context frames_context(uint32_t context)
 	return node_at(context)->context;
 }
 
-/* A new context, `parent` when there is no room. The lock is held. */
+/* Adds a context; returns `parent` if there is no space. The lock is held. */
 static uint32_t put_context(uint32_t parent, uint32_t frame)
 {
 	if ((uint64_t)(context_count + 1) * sizeof(struct node) > context_space.bytes ||
@@ -385,7 +387,7 @@ static uint32_t put_context(uint32_t parent, uint32_t frame)
 	return context_count++;
 }
 
-/* Below "(other)" is no further level of it. */
+/* There is no second level of "(other)" below "(other)". */
 static bool is_repeated_other(uint32_t parent, uint32_t frame)
 {
 	return frame == FRAME_OTHER && node_at(parent)->context.frame == FRAME_OTHER;
@@ -396,7 +398,7 @@ static uint32_t find_context(uint32_t parent, uint32_t frame)
 	return map_find(&context_map, (uint64_t)parent << 32 | frame);
 }
 
-/* Found or made, that of "(other)" if it is one too many. The lock is held. */
+/* Finds or makes a context; above the limit, that of "(other)". The lock is held. */
 static uint32_t add_context(uint32_t parent, uint32_t frame)
 {
 	uint32_t child = find_context(parent, frame);
@@ -426,7 +428,7 @@ uint32_t frames_child(uint32_t parent, uint32_t frame)
 	case NAME_LEAVING:
 		names_set(frame, NAME_FIXED);
 		break;
-	case NAME_FREE: /* of a past that was cleared */
+	case NAME_FREE: /* left over from a cleared phase */
 		pthread_mutex_unlock(&lock);
 		return parent;
 	}
@@ -468,7 +470,7 @@ uint32_t frames_find_name(const char *name, size_t length)
 	return find_frame(&content, &key);
 }
 
-/* A frame for new content below `parent`, unless there are too many. The lock is held. */
+/* Makes a frame for new content below `parent`, unless there are too many. The lock is held. */
 static uint32_t make_name(uint32_t parent, uint64_t key, const struct content *content)
 {
 	uint32_t frame = is_full(parent) ? FRAME_OTHER : make_frame(key, content);
@@ -479,8 +481,8 @@ static uint32_t make_name(uint32_t parent, uint64_t key, const struct content *c
 }
 
 /*
- * The context of a name that is known, or for which there is room; CONTEXT_NONE if it has to
- * replace another name. The lock is held.
+ * The context of a known name, or of a new one within the limits; CONTEXT_NONE if it has to replace
+ * another name. The lock is held.
  */
 static uint32_t enter_known(uint32_t parent, const struct content *content, uint32_t *frame)
 {
@@ -495,7 +497,7 @@ static uint32_t enter_known(uint32_t parent, const struct content *content, uint
 	if (is_new)
 		*frame = make_name(parent, key, content);
 	else if (name_state(*frame) == NAME_LEAVING)
-		names_set(*frame, NAME_LIVE); /* it has come back in time */
+		names_set(*frame, NAME_LIVE); /* it is used again in time */
 	if (*frame == FRAME_NONE || is_repeated_other(parent, *frame))
 		return parent;
 	child = add_context(parent, *frame);
@@ -504,11 +506,11 @@ static uint32_t enter_known(uint32_t parent, const struct content *content, uint
 	else if (is_new && *frame != FRAME_OTHER)
 		names_make(*frame, child);
 	else if (name_state(*frame) == NAME_LIVE && name_of(*frame)->owner != child)
-		names_set(*frame, NAME_FIXED); /* below two parents it cannot be replaced */
+		names_set(*frame, NAME_FIXED); /* with two parents it cannot be replaced */
 	return child;
 }
 
-/* Room for the text of a frame that is replaced. The lock is held. */
+/* Makes space for the text of a frame that is replaced. The lock is held. */
 static bool make_room(uint32_t frame, size_t bytes)
 {
 	struct row_frame *row = (struct row_frame *)frame_space.base + frame;
@@ -529,7 +531,7 @@ static bool make_room(uint32_t frame, size_t bytes)
 	return true;
 }
 
-/* Lists a frame of new content. The lock is held. */
+/* Adds a replaced frame to the map. The lock is held. */
 static bool list_renewed(uint32_t frame, const struct content *content)
 {
 	uint64_t key;
@@ -541,7 +543,7 @@ static bool list_renewed(uint32_t frame, const struct content *content)
 	return true;
 }
 
-/* A free frame below `parent` with room for the text, 0 if there is none. */
+/* A free frame below `parent` with space for the text, 0 if there is none. */
 static uint32_t take_name(uint32_t parent, size_t bytes, bool *has_moved)
 {
 	uint32_t frame;
@@ -557,7 +559,9 @@ static uint32_t take_name(uint32_t parent, size_t bytes, bool *has_moved)
 	return frame;
 }
 
-/* The context below `parent` whose name this one has replaced; CONTEXT_NONE if there is none. */
+/*
+ * The context below `parent` that this name takes over from another; CONTEXT_NONE if there is none.
+ */
 static uint32_t enter_renewed(uint32_t parent, const struct content *content, uint32_t *frame_out)
 {
 	uint32_t child = CONTEXT_NONE;
@@ -567,10 +571,10 @@ static uint32_t enter_renewed(uint32_t parent, const struct content *content, ui
 	pthread_mutex_lock(&reuse_lock);
 	frame = take_name(parent, string_entry_bytes(content->name_length), &has_moved);
 	if (frame) {
-		/* Nobody else finds the frame: its text is this thread's. */
+		/* No other thread finds the frame: its text belongs to this thread. */
 		string_write((char *)strings.pool.base + (uint64_t)frames_get(frame)->name * 8,
 			     name_of(frame)->capacity, content->name, content->name_length);
-		/* One that some file has no room for is not used again. */
+		/* A frame that does not fit in some file is not reused again. */
 		if (reuse_in_sessions(frame, has_moved)) {
 			pthread_mutex_lock(&lock);
 			if (list_renewed(frame, content)) {
@@ -596,7 +600,7 @@ uint32_t frames_enter(uint32_t parent, const char *name, size_t length, uint32_t
 	if (!name)
 		return CONTEXT_NONE;
 	content = content_of(name, length);
-	/* Again if another thread has made the name meanwhile. */
+	/* Retry if another thread made the name in between. */
 	for (int attempt = 0; attempt < 3; attempt++) {
 		if (!*frame && is_full(parent) && !names_has_free(parent))
 			break;
@@ -630,7 +634,7 @@ bool frames_reuse_mark(uint32_t limit)
 	return has_any;
 }
 
-/* Takes the frame out of the map. The lock is held. */
+/* Removes the frame from the map. The lock is held. */
 static void unlist(uint32_t frame)
 {
 	const struct row_frame *row = frames_get(frame);
@@ -682,7 +686,7 @@ static uint64_t append_key(uint32_t context, uint32_t path)
 	return (uint64_t)context << 32 | path;
 }
 
-/* What `path` becomes below `context`, 0 if that is not known yet. */
+/* The context of `path` below `context`, 0 if unknown. */
 static uint32_t find_appended(uint32_t context, uint32_t path)
 {
 	return path == PROTON_CONTEXT_ROOT ? context
@@ -695,7 +699,7 @@ uint32_t frames_append(uint32_t context, uint32_t path)
 
 	if (context == PROTON_CONTEXT_ROOT || path == PROTON_CONTEXT_ROOT)
 		return context == PROTON_CONTEXT_ROOT ? path : context;
-	/* Each turn appends the outermost level that is missing; a pair of paths does it once. */
+	/* Each iteration appends the outermost missing level; once per pair of paths. */
 	while (!(found = find_appended(context, path))) {
 		uint32_t missing = path;
 		uint32_t child;
@@ -708,7 +712,7 @@ uint32_t frames_append(uint32_t context, uint32_t path)
 		if (!map_find(&append_map, append_key(context, missing)) &&
 		    !map_insert(&append_map, append_key(context, missing), child)) {
 			pthread_mutex_unlock(&lock);
-			return context; /* out of memory: the levels above are right */
+			return context; /* out of memory: the upper levels are correct */
 		}
 		pthread_mutex_unlock(&lock);
 	}

@@ -1,8 +1,8 @@
 /*
- * The process-wide frames and calling contexts that every thread and session shares: small
- * integers. Looking up what exists takes no lock; adding takes one. They are not given back when
- * sessions end: a program's contexts recur. They never change meaning while the process lives, but
- * for names that were entered and cleared, see frame_names.h.
+ * Process-wide frames and calling contexts, shared by all threads and sessions as small integers.
+ * Lookups of existing ones take no lock; additions take one. They are kept when sessions end,
+ * because a program's contexts recur. Their meaning never changes, except for names that were
+ * entered and cleared: see reused_names.h.
  */
 #ifndef RECORD_NAMES_FRAMES_H
 #define RECORD_NAMES_FRAMES_H
@@ -15,7 +15,7 @@
 #include "format/rows.h"
 
 #define FRAME_NONE UINT32_MAX
-/* "(other)", in which is what name_limits.h does not let have a frame or a context of its own. */
+/* "(other)": stands for names that exceed the limits of name_limits.h. */
 #define FRAME_OTHER 1u
 #define FRAME_OTHER_KERNEL 2u
 
@@ -23,22 +23,23 @@
 int frames_init(struct proton_error *err);
 bool frames_are_ready(void);
 
-/* The rows of a frame; its strings are ids for frames_text(). */
+/* The row of a frame; its strings are ids for frames_text(). */
 const struct row_frame *frames_get(uint32_t frame);
 const char *frames_text(uint32_t string, uint32_t *length_out);
-uint32_t frames_string(const char *text, size_t length); /* STRING_NONE when memory is out */
+uint32_t frames_string(const char *text, size_t length); /* STRING_NONE if out of memory */
 
-/* The same for the value of a metric; that of "(other)" past the limit. */
+/* The same for a metric value; that of "(other)" above the limit. */
 uint32_t frames_value_text(const char *text, size_t length);
 
-/* Found or made, "(other)" past the limit; FRAME_NONE when memory is out. */
+/* Found or made, "(other)" above the limit; FRAME_NONE if out of memory. */
 uint32_t frames_add(enum frame_kind kind, const char *name, size_t length);
 /*
- * The frame of a name that is to be entered below `parent`: as frames_add(), but "(other)" if it
- * would be one child too many, so that names without end make no frames without end.
+ * The frame of a name to enter below `parent`: like frames_add(), but "(other)" if `parent` has too
+ * many children. An unlimited number of names therefore does not make an unlimited number of
+ * frames.
  */
 uint32_t frames_add_below(uint32_t parent, const char *name, size_t length);
-/* The frame of the same name that stands for a kernel. */
+/* The kernel frame of the same name. */
 uint32_t frames_as_kernel(uint32_t frame);
 
 struct context {
@@ -47,24 +48,27 @@ struct context {
 };
 
 struct context frames_context(uint32_t context);
-/* Found or made, "(other)" past the limit; `parent` itself when memory is out. */
+/* Found or made, "(other)" above the limit; `parent` itself if out of memory. */
 uint32_t frames_child(uint32_t parent, uint32_t frame);
 /*
- * The context of a scope entered by name below `parent`; what is new may take the place of what was
- * cleared. *frame is its frame as the caller knows it, or 0; that of the context afterwards.
- * Without a name only a known one is found: FRAMES_CONTEXT_NONE. In a section.
+ * The context of a scope entered by name below `parent`; a new name may take the place of a cleared
+ * one. *frame: the caller's known frame, or 0; on return that of the context. Without a name only a
+ * known context is found, else FRAMES_CONTEXT_NONE. Call it in a section.
  */
 uint32_t frames_enter(uint32_t parent, const char *name, size_t length, uint32_t *frame);
 #define FRAMES_CONTEXT_NONE UINT32_MAX
-/* The names on the path of `context`, which a caller keeps, stay what they are. In a section. */
+/*
+ * Keeps the names on the path of `context` unchanged, because a caller keeps it. Call it in a
+ * section.
+ */
 void frames_fix_path(uint32_t context);
-/* The frame of a name; 0: none, or not to be found without the lock. In a section. */
+/* The frame of a name; 0: none, or not found without the lock. Call it in a section. */
 uint32_t frames_find_name(const char *name, size_t length);
 
 /*
- * What makes room for names, in this order, see reclaim_names.c. Names last used before tick
- * `limit` are marked as leaving; false if there are none. Those that no thread has come back to are
- * taken out, unless `keep_all`, and put in front of the list `first`. They may be used again.
+ * Steps of reclaiming names, in this order, see reclaim_names.c. Names last used before tick
+ * `limit` are set to leaving; false if there are none. Those that no thread used since are removed,
+ * unless `keep_all`, and put in front of the list `first`. Then they may be reused.
  */
 bool frames_reuse_mark(uint32_t limit);
 uint32_t frames_reuse_unlist(uint32_t limit, uint32_t first, bool keep_all);

@@ -1,4 +1,4 @@
-/* Process-wide metric names. See metric_names.h. */
+/* Process-wide metric names: parsing and registration. */
 #include "record/names/metric_names.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /*
- * The names of user metrics, process-wide: a name with its suffix is parsed once and then
- * known by a small integer.
+ * Process-wide names of user metrics: a name with its suffix is parsed once and then identified by
+ * a small integer.
  */
 #ifndef RECORD_NAMES_METRIC_NAMES_H
 #define RECORD_NAMES_METRIC_NAMES_H
@@ -16,13 +16,12 @@ struct metric_name {
 };
 
 /*
- * "(exc)", "(pty)" and "(inc)" at the end of a name are taken off with the blanks before them and
- * become flags. METRIC_NAME_NONE, counted as lost, past LIMITS_METRICS and
- * when memory is out.
+ * Removes "(exc)", "(pty)" and "(inc)" at the end of a name, with the preceding blanks; they become
+ * flags. METRIC_NAME_NONE, counted as lost, above LIMITS_METRICS and if out of memory.
  */
 uint32_t metric_name_add(const char *name);
 struct metric_name metric_name_get(uint32_t id);
-/* False for a number that metric_name_add() has not given out. */
+/* False for an id that metric_name_add() has not returned. */
 bool metric_name_exists(uint32_t id);
 
 #endif

@@ -1,4 +1,4 @@
-/* Limits of what a process may name. See name_limits.h. */
+/* Limits on the number of names in a process. */
 #include "record/names/name_limits.h"
 
 #include <ctype.h>
@@ -12,7 +12,7 @@
 #define CONTEXTS_DEFAULT (16u << 20)
 #define NAMES_DEFAULT (256u << 10)
 #define BYTES_PER_NAME 128u
-/* Ids are 32 bits wide, of which the highest mean something else. */
+/* Ids have 32 bits; the highest values have other meanings. */
 #define LIMIT_MAX (1u << 30)
 static struct limits limits = {
 	.children = CHILDREN_DEFAULT,

@@ -1,7 +1,7 @@
 /*
- * Limits of what a process may name: scopes, kernels, metrics and texts that come without end (a
- * service that names its scopes after requests) must not take memory without end. What is beyond a
- * limit is recorded as "(other)" and counted.
+ * Limits on the number of names in a process: an unlimited number of scopes, kernels, metrics and
+ * texts (a service that names its scopes after requests) must not take unlimited memory. Names
+ * above a limit are recorded as "(other)" and counted.
  */
 #ifndef RECORD_NAMES_NAME_LIMITS_H
 #define RECORD_NAMES_NAME_LIMITS_H
@@ -10,24 +10,24 @@
 #include <stdint.h>
 
 #define LIMITS_OTHER "(other)"
-#define LIMITS_METRICS 16384u /* names of metrics */
-#define LIMITS_TEXTS 65536u   /* different values of metrics that are texts */
+#define LIMITS_METRICS 16384u /* metric names */
+#define LIMITS_TEXTS 65536u   /* different values of text metrics */
 #define LIMITS_TEXT_BYTES (16ull << 20)
 
 struct limits {
-	uint32_t children;   /* of one context; PROTON_MAX_CHILDREN */
-	uint32_t contexts;   /* of the process; PROTON_MAX_CONTEXTS */
-	uint32_t names;      /* likewise; PROTON_MAX_NAMES */
-	uint64_t name_bytes; /* of the strings of all of these */
+	uint32_t children;   /* per context; PROTON_MAX_CHILDREN */
+	uint32_t contexts;   /* per process; PROTON_MAX_CONTEXTS */
+	uint32_t names;      /* per process; PROTON_MAX_NAMES */
+	uint64_t name_bytes; /* total size of all these strings */
 };
 
-/* From the environment, once, before the first frame is made. */
+/* Reads the environment, once, before the first frame is made. */
 void limits_read(void);
 const struct limits *limits_get(void);
 
-/* Something was recorded as "(other)", or could not be for its name. From any thread. */
+/* Counts a name that was recorded as "(other)", or could not be recorded. From any thread. */
 void limits_fold(void);
-/* How often, since the process began; the stores count from there. */
+/* Count since the process began; the stores count from there. */
 uint64_t limits_folded(void);
 
 #endif

@@ -1,13 +1,17 @@
 /*
- * Making room for names without end. See reclaim_names.h.
+ * Reclaiming of names that only cleared phases used.
  *
- * A thread that has found a name is in a section until it has noted it or has it among its open
- * scopes. So: mark the names that are not needed; wait until every thread has left the section that
- * it may have been in; look at the threads' open scopes; take out what is still marked, and nobody
- * finds it from then on; wait once more, for those who have found it and still read its text.
+ * A thread that has found a name is in a section until it has noted the name or has it among its
+ * open scopes. Reclaiming therefore takes these steps:
  *
- * Entering a section is a plain store. The barrier that would have to follow it is here: a system
- * call makes every thread of the process pass one. Without that call no name is used again.
+ * 1. Set the state of unneeded names to leaving.
+ * 2. Wait until every thread has left its current section.
+ * 3. Look at the threads' open scopes.
+ * 4. Remove names that are still leaving. No thread finds them from then on.
+ * 5. Wait again, for threads that have found such a name and still read its text.
+ *
+ * Entering a section is a plain store. The memory barrier that has to follow it is here: a system
+ * call that makes every thread of the process execute one. Without that call no name is reused.
  */
 #include "record/names/reclaim_names.h"
 
@@ -21,23 +25,23 @@
 #include "record/session/registry.h"
 #include "record/thread/thread.h"
 
-/* Of <linux/membarrier.h>, which older systems lack. */
+/* From <linux/membarrier.h>, which older systems lack. */
 #define MEMBARRIER_PRIVATE_EXPEDITED 8
 #define MEMBARRIER_REGISTER_PRIVATE_EXPEDITED 16
 
 #define SKIP_MAX 64u
 /*
- * A section is short. But its thread may have been stopped, or run a handler of a signal that waits
- * for the registry: then there is another time.
+ * A section is short. But its thread may have been stopped, or run a signal handler that waits for
+ * the registry: then try again later.
  */
 #define WAIT_NS 200000000ull
 
 /* Guarded by the registry. */
-static uint64_t done;      /* names that had come when some were last taken out */
+static uint64_t done;      /* number of names at the last removal */
 static uint32_t last_tick; /* first_kept_tick() of the last attempt */
-static uint32_t failures;  /* attempts since then that took none out */
-static uint32_t taken_out; /* a list: names that a thread may still have found */
-static uint32_t skip;      /* so many times there is no attempt */
+static uint32_t failures;  /* attempts since then that removed none */
+static uint32_t taken_out; /* list of names that a thread may still have found */
+static uint32_t skip;      /* number of attempts to skip */
 
 static uint64_t names_so_far(void)
 {
@@ -56,7 +60,7 @@ static bool is_due(void)
 	return names_so_far() - done >= smallest / 2;
 }
 
-/* Every live session keeps only what began at this tick or later. */
+/* Every live session keeps only data from this tick or later. */
 static uint32_t first_kept_tick(void)
 {
 	uint32_t first = UINT32_MAX;
@@ -84,7 +88,7 @@ static bool wait_for_sections(void)
 	return threads_wait_sections(WAIT_NS);
 }
 
-/* False if there is no name that is not needed. */
+/* False if no name is unneeded. */
 static bool take_out(uint32_t limit)
 {
 	bool has_any = frames_reuse_mark(limit);
@@ -115,7 +119,7 @@ void reuse_names(void)
 	limit = first_kept_tick();
 	if (limit == last_tick)
 		return;
-	/* A program whose names all recur does not look at them each time that it clears. */
+	/* If all names of a program recur, do not scan them at every clear. */
 	if (skip) {
 		skip--;
 		return;

@@ -1,6 +1,6 @@
 /*
- * Making room for names without end: what was recorded under a name has been cleared, so the name's
- * place can be another one's. See frame_names.h.
+ * Reclaiming of names: when the data recorded under a name has been cleared, another name can take
+ * its place. See reused_names.h.
  */
 #ifndef RECORD_NAMES_RECLAIM_NAMES_H
 #define RECORD_NAMES_RECLAIM_NAMES_H
@@ -9,14 +9,14 @@
 #include <stdint.h>
 
 /*
- * Phases were cleared: if many names have come since the last time, those that nothing needs any
- * more give their places. The registry is locked, and what was cleared is not published any more.
+ * Called after phases were cleared: if there are many new names since the last time, unneeded names
+ * give up their places. The registry is locked, and cleared data is no longer published.
  */
 void reuse_names(void);
 
 /*
- * Frame `frame` has another text now: puts it into the files that have the frame. `has_moved`: it
- * needs more room there than before. False: some file has no room.
+ * Frame `frame` has a new text: updates the files that contain the frame. `has_moved`: it needs
+ * more space there than before. False: some file has no space.
  */
 bool reuse_in_sessions(uint32_t frame, bool has_moved);
 

@@ -1,4 +1,4 @@
-/* Names that are used again. See reused_names.h. */
+/* Reusable names: states, ticks of last use, free lists. */
 #include "record/names/reused_names.h"
 
 #include <libproton/proton.h>
@@ -11,7 +11,7 @@
 struct region names_space;
 static _Atomic uint32_t tick = 1;
 static _Atomic uint64_t made;
-static struct map free_map; /* parent + 1 -> the first of its free names */
+static struct map free_map; /* parent + 1 -> first of its free names */
 
 int names_init(struct proton_error *err)
 {
@@ -20,7 +20,10 @@ int names_init(struct proton_error *err)
 
 uint32_t names_tick(void)
 {
-	/* The phase is published after this, with release: who sees it notes this tick or later. */
+	/*
+	 * The phase is published after this, with release: readers of it note this tick or a later
+	 * one.
+	 */
 	return atomic_fetch_add_explicit(&tick, 1, memory_order_relaxed) + 1;
 }
 
@@ -97,7 +100,7 @@ uint32_t names_take(uint32_t parent)
 	if (!frame)
 		return 0;
 	map_remove(&free_map, key_of(parent));
-	/* If memory is out, the others of this parent are not used again. */
+	/* If out of memory, the other names of this parent are not reused. */
 	if (name_of(frame)->next)
 		map_insert(&free_map, key_of(parent), name_of(frame)->next);
 	return frame;

@@ -1,10 +1,10 @@
 /*
- * NVTX ranges as scopes. See nvtx.h.
+ * NVTX push/pop ranges as scopes.
  *
- * Each thread keeps a stack of the ranges it has pushed: their domain, and the scope each has
- * entered. A pop ends the innermost range of its domain; ranges of other domains above it, whose
- * scopes end with it, stay in the stack as a reminder until their own pop. A pop without a push
- * changes nothing; what was never popped ends with the last session.
+ * Each thread keeps a stack of the ranges it has pushed: their domain, and the scope that each
+ * entered. A pop ends the innermost range of its domain. Ranges of other domains above it, with
+ * scopes that end too, stay in the stack as placeholders until their own pop. A pop without a push
+ * changes nothing; ranges that are never popped end with the last session.
  */
 #include "record/nvtx/nvtx.h"
 
@@ -23,14 +23,14 @@
 #include "record/session/session.h"
 #include "record/thread/thread.h"
 
-#define WIDE_MAX 65536u                /* characters of a wide message that are looked at */
-#define STRING_TAG 0x50525458ull       /* upper half of the handles that we give out */
-#define NAME_OF_NONE "(unnamed range)" /* a range without a message */
+#define WIDE_MAX 65536u                /* characters read from a wide message */
+#define STRING_TAG 0x50525458ull       /* upper half of string handles of this library */
+#define NAME_OF_NONE "(unnamed range)" /* for a range without a message */
 
 struct range {
 	const void *domain;
 	uint64_t token;
-	uint32_t serial; /* of the scope; 0: it has ended */
+	uint32_t serial; /* serial of the scope; 0: it has ended */
 };
 
 struct ranges {
@@ -41,7 +41,7 @@ struct ranges {
 };
 
 enum choice {
-	CHOICE_NONE, /* the environment will decide */
+	CHOICE_NONE, /* the environment decides */
 	CHOICE_ON,
 	CHOICE_OFF,
 };
@@ -65,7 +65,7 @@ static void make_exit_key(void)
 	pthread_key_create(&exit_key, ranges_free);
 }
 
-/* The calling thread's, without what was pushed under sessions that have ended. */
+/* The calling thread's ranges, without those of sessions that have ended. */
 static struct ranges *ranges_get(void)
 {
 	uint32_t generation = atomic_load_explicit(&session_generation, memory_order_relaxed);
@@ -96,7 +96,7 @@ static bool is_false(const char *value)
 	return false;
 }
 
-/* The environment is no place to look into at every range. */
+/* Reading the environment at every range would be too slow. */
 static void decide(void)
 {
 	int asked = atomic_load_explicit(&choice, memory_order_relaxed);
@@ -135,7 +135,7 @@ static uint32_t frame_of(const char *text)
 
 #define SMALL 256u
 
-/* The text in UTF-8: in `small`, or in memory for the caller to free; NULL when that is out. */
+/* The text in UTF-8: in `small`, or allocated for the caller to free; NULL if out of memory. */
 static char *utf8_of(const wchar_t *wide, char small[SMALL])
 {
 	char *text = small;
@@ -165,7 +165,7 @@ static uint32_t frame_of_wide(const wchar_t *wide)
 	return frame;
 }
 
-/* A string or domain of the program's is known to it by its frame. */
+/* The handle of a registered string or domain: its frame. */
 static const void *handle_of(uint32_t frame)
 {
 	if (frame == FRAME_NONE)
@@ -177,7 +177,7 @@ static uint32_t frame_of_handle(const void *handle)
 {
 	uintptr_t value = (uintptr_t)handle;
 
-	/* NULL: registered before there was a tool. */
+	/* NULL: it was registered before this tool was loaded. */
 	return value >> 32 == STRING_TAG ? (uint32_t)value : frame_of(NULL);
 }
 
@@ -192,13 +192,13 @@ static int level_of(const struct ranges *ranges, size_t count, const void *domai
 	return level;
 }
 
-/* False spares the caller making a frame of a message that nobody will see. */
+/* If false, the caller need not make a frame of the message. */
 static bool is_recorded(void)
 {
 	return session_any_live() && atomic_load_explicit(&is_on, memory_order_relaxed);
 }
 
-/* The level of the new range in its domain, from 0. It is called `text`, or by the frame. */
+/* Returns the level of the new range in its domain, from 0. Its name is `text`, or the frame's. */
 static int push(const void *domain, const char *text, uint32_t frame)
 {
 	struct ranges *ranges = ranges_get();
@@ -220,7 +220,7 @@ static int push(const void *domain, const char *text, uint32_t frame)
 	return level_of(ranges, ranges->count - 1, domain);
 }
 
-/* The level of the range that ended. */
+/* Returns the level of the range that ended. */
 static int pop(const void *domain)
 {
 	struct ranges *ranges = session_any_live() ? ranges_get() : NULL;
@@ -232,7 +232,7 @@ static int pop(const void *domain)
 	if (!at)
 		return NVTX_E_NOT_TRACKED;
 	range = &ranges->items[--at];
-	/* A scope that has ended already leaves a token that may mean another one by now. */
+	/* The token of a scope that has ended may belong to another scope by now. */
 	if (range->serial && thread_scope_serial(range->token) == range->serial)
 		proton_scope_exit(range->token, NULL);
 	ranges->count--;

@@ -1,12 +1,11 @@
 /*
- * The part of NVTX 3's interface between a program and a tool that is used here, declared so that
- * no header of NVIDIA's is needed to build; tests/python/test_cupti_abi.py compares it with the
- * real ones where they are installed.
+ * ABI of NVTX 3: the part of its tool interface that is used here, declared without NVIDIA's
+ * headers. tests/python/test_cupti_abi.py compares it with the real ones where they are installed.
  *
- * At its first call, each copy of NVTX in a process (it is a header: one per library that uses
- * it) loads the file named by NVTX_INJECTION64_PATH and calls InitializeInjectionNvtx2() in it
- * with a function that gives its tables. A table is an array of pointers to NVTX's own function
- * pointers; the tool puts its functions there, what it leaves becomes a no-op.
+ * At its first call, each copy of NVTX in a process (it is a header, so one per library that uses
+ * it) loads the file named by NVTX_INJECTION64_PATH and calls its InitializeInjectionNvtx2() with a
+ * function that returns NVTX's tables. A table is an array of pointers to NVTX's function pointers.
+ * The tool stores its functions there; the others become no-ops.
  */
 #ifndef RECORD_NVTX_NVTX_ABI_H
 #define RECORD_NVTX_NVTX_ABI_H
@@ -48,7 +47,7 @@ enum nvtx_message_type {
 union nvtx_message {
 	const char *ascii;
 	const wchar_t *wide;
-	const void *registered; /* what our register functions returned */
+	const void *registered; /* handle returned by this library's register functions */
 };
 
 /* The attributes of a range, version 2. */

@@ -1,10 +1,10 @@
 /*
- * NVTX_INJECTION64_PATH. See nvtx_environment.h.
+ * Setting NVTX_INJECTION64_PATH in a threaded process.
  *
- * setenv() may move the array that another thread's getenv() walks, and free the old one. Here
- * the new array is complete before it takes the old one's place, and no array is ever freed, so
- * that readers are always safe. The array is used again as long as nobody else replaced it: any
- * number of starts and stops needs one.
+ * setenv() may move the array that another thread's getenv() reads, and free the old one. Here the
+ * new array is complete before it replaces the old one, and no array is ever freed: readers are
+ * always safe. The array is reused unless other code has replaced it, so any number of starts and
+ * stops needs only one.
  */
 #include "record/nvtx/nvtx_environment.h"
 
@@ -22,18 +22,18 @@
 #define VARIABLE "NVTX_INJECTION64_PATH"
 
 static char *entry;  /* "VARIABLE=path", made once */
-static char **array; /* the last one that we made */
+static char **array; /* the last array that this file made */
 static size_t array_capacity;
-static char foreign[256]; /* the file that the variable names instead; "" if none */
+static char foreign[256]; /* the other tool that the variable names; "" if none */
 
-/* Where this library is, malloc'd; NULL if that cannot be told. */
+/* Path of this library, malloc'd; NULL if unknown. */
 static char *own_path(void)
 {
 	Dl_info info;
 	void *address;
 	int (*self)(nvtx_get_table_fn) = InitializeInjectionNvtx2;
 
-	memcpy(&address, &self, sizeof(address)); /* a pointer to code, which C has no cast for */
+	memcpy(&address, &self, sizeof(address)); /* a pointer to code, which C cannot cast */
 	if (!dladdr(address, &info) || !info.dli_fname)
 		return NULL;
 	return realpath(info.dli_fname, NULL);
@@ -61,7 +61,7 @@ static size_t count_entries(void)
 	return count;
 }
 
-/* Arrays that were the environment once: somebody may still be reading one. */
+/* Earlier arrays of the environment: a thread may still be reading one. */
 struct kept_array {
 	struct kept_array *older;
 	char *entries[];
@@ -103,7 +103,7 @@ void nvtx_environment_set(void)
 		return;
 	if (!given || !*given)
 		append();
-	else if (strcmp(given, entry + strlen(VARIABLE "=")) != 0) /* else a parent's, and ours */
+	else if (strcmp(given, entry + strlen(VARIABLE "=")) != 0) /* set by a parent otherwise */
 		snprintf(foreign, sizeof(foreign), "%s", given);
 }
 
@@ -112,13 +112,15 @@ void nvtx_environment_say(void)
 	static atomic_flag was_said = ATOMIC_FLAG_INIT;
 
 	if (*foreign && !atomic_flag_test_and_set(&was_said))
-		note(VARIABLE " is set to %s: NVTX ranges go there and are not recorded", foreign);
+		note(VARIABLE " is already set to %s; NVTX ranges go to that tool and "
+			      "are not recorded",
+		     foreign);
 }
 
 void nvtx_environment_reset(void)
 {
 	for (char **at = environ; entry && at && *at; at++) {
-		if (*at != entry) /* the very string: nobody else can have put it there */
+		if (*at != entry) /* this file's own string: no other code can have set it */
 			continue;
 		for (; *at; at++)
 			__atomic_store_n(&at[0], at[1], __ATOMIC_RELEASE);

@@ -1,8 +1,8 @@
 /*
- * Adding to a session's rows without its lock. See adding.h.
+ * Adding to a session's rows without its lock.
  *
- * Locks, in the order in which they are taken: the registry, pause_lock, the list of threads, a
- * thread, a session. What waits for threads holds no session.
+ * Lock order: the registry, pause_lock, the list of threads, a thread, a session. Code that waits
+ * for threads must not hold a session's lock.
  */
 #include "record/session/adding.h"
 
@@ -27,10 +27,10 @@ static uint32_t owner_of(const struct thread *thread)
 	return thread ? thread->ordinal + OWNER_FIRST : UINT32_MAX;
 }
 
-/* True if a thread that is `mine` may add; *is_shared_out tells how. */
+/* True if thread `mine` may add; *is_shared_out tells how. */
 static bool may_add(struct session *session, uint32_t mine, bool *is_shared_out)
 {
-	/* acquire: pairs with the release in resume(), so that the stripes are visible */
+	/* acquire: pairs with the release in resume(), which makes the stripes visible */
 	uint32_t owner = atomic_load_explicit(&session->owner, memory_order_acquire);
 
 	if (owner == OWNER_NONE && mine != UINT32_MAX &&
@@ -49,7 +49,7 @@ bool adding_begin(const struct config_entry *entry, struct adding *out)
 	if (!thread)
 		return false;
 	trace_thread_lock(&thread->trace);
-	/* What ends the session waits for this thread's lock after it has said so. */
+	/* The end of a session clears is_live, then waits for this thread's lock. */
 	if (session->is_live && session->serial == entry->serial &&
 	    may_add(session, owner_of(thread), &out->is_shared)) {
 		out->thread = thread;
@@ -66,7 +66,7 @@ void adding_end(const struct adding *adding)
 	trace_thread_unlock(&adding->thread->trace);
 }
 
-/* Takes the values away from the threads; who had them. pause_lock is held. */
+/* Takes the values away from the threads; returns the previous owner. pause_lock is held. */
 static uint32_t take_values(struct session *session)
 {
 	uint32_t before =
@@ -82,7 +82,7 @@ static void give_values(struct session *session, uint32_t owner)
 	atomic_store_explicit(&session->owner, owner, memory_order_release);
 }
 
-/* From now on several threads add to the session, if it still is the one meant. */
+/* Makes the session shared by several threads, if it is still the same session. */
 static void share(struct session *session, uint32_t serial)
 {
 	uint32_t before;
@@ -112,7 +112,7 @@ struct session *adding_lock(const struct config_entry *entry)
 			return session;
 		session_unlock(session);
 		if (atomic_load_explicit(&session->owner, memory_order_relaxed) == OWNER_PAUSED)
-			sched_yield(); /* it takes the lock next */
+			sched_yield(); /* the caller takes the lock next */
 		else
 			share(session, entry->serial);
 	}

@@ -1,13 +1,13 @@
 /*
- * Adding to a session's rows without its lock. Each thread has a lock of its own
- * (record/thread/thread_trace.h), which it holds while it adds a number to rows that exist; what
- * makes rows takes the session's.
+ * Adding to a session's rows without its lock. Each thread has its own lock
+ * (record/thread/thread_trace.h) and holds it while it adds numbers to existing rows; making rows
+ * requires the session's lock.
  *
- * While one thread alone adds to a session it owns the values: plain loads and stores. When a
- * second one comes, the session becomes shared: the values are changed by atomic operations from
- * then on, and counters that every thread increments are spread over several cache lines. What
- * needs the values to stand still (clearing, reading, the end of the session) pauses them: threads
- * then take the session's lock, and wait.
+ * While a single thread adds to a session it owns the values: plain loads and stores. When a second
+ * one comes, the session becomes shared: from then on values are changed by atomic operations, and
+ * counters that every thread increments are spread over several cache lines. Clearing, reading and
+ * ending the session need constant values and pause them: threads then take the session's lock, and
+ * wait.
  */
 #ifndef RECORD_SESSION_ADDING_H
 #define RECORD_SESSION_ADDING_H
@@ -22,26 +22,26 @@ struct adding {
 	struct thread *thread;
 	struct store *store;
 	bool is_shared;
-	uint32_t stripe; /* of the counters */
+	uint32_t stripe; /* stripe of the counters */
 };
 
 /*
- * The calling thread may add to rows of the entry's session that exist, until adding_end(). False:
- * it has to take the session's lock, by adding_lock().
+ * True if the calling thread may add to existing rows of the entry's session, until adding_end().
+ * False: it has to take the session's lock with adding_lock().
  */
 bool adding_begin(const struct config_entry *entry, struct adding *out);
 void adding_end(const struct adding *adding);
 
 /*
- * The session, locked, for a thread that changes values: as session_lock_entry(). Not while the
- * thread holds a lock.
+ * Locks the session for changing values, like session_lock_entry(). The thread must not hold a
+ * lock.
  */
 struct session *adding_lock(const struct config_entry *entry);
 
-/* Locks the session with its values standing still; the registry is locked, or nothing is. */
+/* Locks the session and pauses its values. The caller holds the registry, or no lock. */
 void adding_pause(struct session *session);
 void adding_resume(struct session *session);
-/* The session has ended: waits until no thread adds to it any more. */
+/* The session has ended: waits until no thread adds to it. */
 void adding_stop(struct session *session);
 
 #endif

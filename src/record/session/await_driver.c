@@ -1,4 +1,4 @@
-/* What the driver's initialisation is to backends. See await_driver.h. */
+/* Postponing backends until the driver is initialized. */
 #include "record/session/await_driver.h"
 
 #include <pthread.h>
@@ -11,10 +11,10 @@
 #include "record/backend_use.h"
 
 static _Atomic bool is_awaited;
-static _Atomic pid_t told; /* the process whose driver has told */
-static pthread_mutex_t failure_lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static _Atomic pid_t told; /* the process in which the driver has reported its initialization */
+static pthread_mutex_t failure_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
 static struct proton_error failure;
-static pid_t failed; /* the process in which it was; 0: none */
+static pid_t failed; /* the process in which a backend failed to resume; 0: none */
 
 void proton_await_driver(void)
 {
@@ -40,7 +40,7 @@ int proton_driver_initialises(struct proton_error *err)
 	struct proton_error why;
 	int status = PROTON_OK;
 
-	/* Before the backends are asked: one that is being started sees it, or is asked then. */
+	/* Before asking the backends: one that is being started either sees this, or is asked. */
 	atomic_store(&told, getpid());
 	for (size_t i = 0; (backend = backend_at(i)) && status == PROTON_OK; i++)
 		status = backend_use_resume(backend, &why);
@@ -56,8 +56,8 @@ int driver_failure(struct proton_error *err)
 
 	pthread_mutex_lock(&failure_lock);
 	if (failed == getpid())
-		status = err_set(err, failure.status,
-				 "nothing that ran on the GPU was recorded: %s", failure.text);
+		status = err_set(err, failure.status, "no GPU activity was recorded: %s",
+				 failure.text);
 	pthread_mutex_unlock(&failure_lock);
 	return status;
 }

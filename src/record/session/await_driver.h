@@ -1,7 +1,7 @@
 /*
- * Under the `proton` command the NVIDIA driver itself tells when a process initialises it
- * (CUDA_INJECTION64_PATH). A backend then waits for that before it touches the vendor's profiling
- * library, whose threads would not be there in a child that the program forks first.
+ * Postponing backends until the driver is initialized. Under the `proton` command the NVIDIA driver
+ * reports its initialization (CUDA_INJECTION64_PATH). Until then a backend does not touch the
+ * vendor library: its threads would be missing in a child that the program forks first.
  */
 #ifndef RECORD_SESSION_AWAIT_DRIVER_H
 #define RECORD_SESSION_AWAIT_DRIVER_H
@@ -10,9 +10,9 @@
 
 #include "base/err.h"
 
-/* True if the driver will tell, and has not yet in this process. */
+/* True if the driver will report its initialization, and has not yet in this process. */
 bool driver_is_awaited(void);
-/* The error of a backend that could not begin when it was told, if one could not; else OK. */
+/* The error of a backend that failed to resume; PROTON_OK if none did. */
 int driver_failure(struct proton_error *err);
 
 #endif

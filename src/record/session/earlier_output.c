@@ -1,4 +1,4 @@
-/* Earlier outputs. See earlier_output.h. */
+/* Detection of earlier outputs that are worth keeping. */
 #include "record/session/earlier_output.h"
 
 #include <stdatomic.h>
@@ -8,10 +8,12 @@
 #include "base/array.h"
 #include "model/load.h"
 
-/* Anything larger is not the profile of a run that recorded nothing. */
+/* A larger file is never the profile of a run that recorded nothing. */
 #define SMALL_PROFILE_BYTES 65536
 
-/* The latest files that this process has written; 0: none. No lock: a fork may come at any time. */
+/*
+ * The latest files that this process wrote; 0: none. No lock, because a fork may come at any time.
+ */
 static _Atomic uint64_t written[64];
 static _Atomic uint32_t written_count;
 
@@ -24,7 +26,7 @@ void earlier_note_written(const char *path)
 {
 	struct stat st;
 
-	/* relaxed: the number is all there is */
+	/* relaxed: no other data depends on the number */
 	if (stat(path, &st) == 0)
 		atomic_store_explicit(
 			&written[atomic_fetch_add(&written_count, 1) % ARRAY_LENGTH(written)],

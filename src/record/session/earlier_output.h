@@ -1,14 +1,14 @@
-/* Earlier outputs: what a session that recorded nothing must not replace. */
+/* Earlier outputs, which a session that recorded nothing must not replace. */
 #ifndef RECORD_SESSION_EARLIER_OUTPUT_H
 #define RECORD_SESSION_EARLIER_OUTPUT_H
 
 #include <stdbool.h>
 
-/* This process has written the output `path`. */
+/* Remembers that this process has written the output `path`. */
 void earlier_note_written(const char *path);
 /*
- * True if the profile `path` is of another run, and something was recorded in that run as far as is
- * known. In one process a later session of a name replaces the earlier one in any case.
+ * True if profile `path` is from another run that recorded something, as far as is known. Within a
+ * process, a later session of a name always replaces the earlier one.
  */
 bool earlier_is_kept(const char *path);
 

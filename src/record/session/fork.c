@@ -1,4 +1,4 @@
-/* fork(): the child is left with consistent tables, free locks and no sessions. See fork.h. */
+/* fork() handlers: the child has consistent tables, free locks and no sessions. */
 #include "record/session/fork.h"
 
 #include <pthread.h>

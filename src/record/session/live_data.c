@@ -1,4 +1,4 @@
-/* Reading a live session: its data, its phases, its depth. */
+/* Reading a live session: its data, phases and depth. */
 #include <stdlib.h>
 #include <strings.h>
 
@@ -12,7 +12,7 @@
 #include "record/session/session.h"
 #include "record/thread/thread.h"
 
-/* In memory the JSON is compact: nobody reads it. */
+/* JSON in memory is compact, because no user reads it. */
 static const struct export_format *format_in_memory(const char *name)
 {
 	static const struct export_format compact = {

@@ -1,4 +1,4 @@
-/* A session's files. See output.h. */
+/* Output files of a session: working file, final output, summary. */
 #include "record/session/output.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ int output_format_check(const struct output_format *format, const char *path,
 	if (path || format->kind != OUTPUT_PROTON)
 		return PROTON_OK;
 	return err_set(err, PROTON_E_INVALID,
-		       "output format \"proton\" cannot go to standard output");
+		       "output format \"proton\" cannot be written to standard output");
 }
 
 int output_path(const char *name, char **out, struct proton_error *err)
@@ -61,7 +61,7 @@ static bool may_not_replace(const struct session *session)
 	return session->flags & PROTON_SESSION_NO_CLOBBER;
 }
 
-/* What exists where the session will write, unless finalize names another format. */
+/* Checks existing files with the session's names, unless finalize names another format. */
 static int check_target(const struct session *session, struct proton_error *err)
 {
 	struct output_format format;
@@ -81,12 +81,12 @@ static int create_store(struct session *session, const char *path, struct proton
 
 	if (status == PROTON_OK && session->store.file.place.leftover &&
 	    !(session->flags & PROTON_SESSION_QUIET))
-		note("an unfinished profile of an earlier run is kept as %s",
+		note("the incomplete profile of an earlier run was renamed to %s",
 		     session->store.file.place.leftover);
 	return status;
 }
 
-/* Another process records under this name: this one gets a name of its own. */
+/* Another process records under this name: use a name of this process. */
 static int open_under_own_name(struct session *session, const char *working,
 			       struct proton_error *err)
 {
@@ -102,13 +102,13 @@ static int open_under_own_name(struct session *session, const char *working,
 		return err_nomem(err);
 	}
 	if (!(session->flags & PROTON_SESSION_QUIET))
-		note("another process is writing %s; this one writes %s", session->path, path);
+		note("another process is recording to %s; using %s instead", session->path, path);
 	free(session->path);
 	session->path = path;
 	return PROTON_OK;
 }
 
-/* The output's file system cannot share a mapping (some network file systems). */
+/* The output's file system does not support shared mappings (some network file systems). */
 static int open_elsewhere(struct session *session, struct proton_error *err)
 {
 	const char *base = strrchr(session->path, '/') + 1;
@@ -119,13 +119,15 @@ static int open_elsewhere(struct session *session, struct proton_error *err)
 		return err_nomem(err);
 	status = create_store(session, working, err);
 	if (status == PROTON_OK) {
-		note("%s cannot hold the working file; it is %s until the end", session->path,
-		     working);
+		note("the file system of %s does not support shared mappings; using "
+		     "the working file %s",
+		     session->path, working);
 	} else {
 		status = create_store(session, NULL, err);
 		if (status == PROTON_OK)
-			note("%s cannot hold the working file and neither can /dev/shm; the "
-			     "profile is in memory and lost if the process is killed",
+			note("neither the file system of %s nor /dev/shm can hold the working "
+			     "file; the profile is kept in memory and is lost if the process is "
+			     "killed",
 			     session->path);
 	}
 	free(working);
@@ -179,14 +181,14 @@ static bool is_empty(const struct store *store)
 	return store_context_count(store) == 0;
 }
 
-/* Even `proton -q` prints it: the user would take the earlier profile for the new one. */
+/* Printed even with `proton -q`: otherwise users take the earlier profile for the new one. */
 static void note_kept(const struct session *session, const char *path)
 {
 	if (!(session->flags & PROTON_SESSION_QUIET) || proton_sessions_are_owned())
 		note("nothing was recorded; the earlier profile %s is kept", path);
 }
 
-/* Writes the profile, unless it is empty and there is an earlier one. */
+/* Writes the profile, unless it is empty and an earlier one exists. */
 static int export_to_path(struct session *session, const struct export_format *format,
 			  const struct profile *profile, const char *path, struct proton_error *err)
 {
@@ -235,7 +237,7 @@ static int export_phase(struct session *session, const struct export_format *for
 	return status;
 }
 
-/* One file, or one per phase that was not cleared once the phase has been advanced. */
+/* One file, or after the phase has been advanced one file per phase that was not cleared. */
 static int export_all(struct session *session, const struct export_format *format,
 		      struct proton_error *err)
 {
@@ -250,7 +252,7 @@ static int export_all(struct session *session, const struct export_format *forma
 	return status;
 }
 
-/* The same for `<path>.proton`, which was moved while this run was recorded. */
+/* The same for `<path>.proton`, which was renamed while this run was recorded. */
 static bool keeps_earlier_working_file(struct session *session)
 {
 	const char *earlier = session->store.file.place.earlier;
@@ -262,7 +264,7 @@ static bool keeps_earlier_working_file(struct session *session)
 	return true;
 }
 
-/* Rewrites the working file as a compact, finished profile at `<path>.proton`. */
+/* Rewrites the working file as a compact, complete profile at `<path>.proton`. */
 static int keep_working_file(struct session *session, struct proton_error *err)
 {
 	struct profile_view view;
@@ -310,14 +312,14 @@ static void make_summary(const struct session *session, const struct output_form
 		snprintf(path, sizeof(path), "%s.part_*.%s", session->path, suffix);
 	else
 		snprintf(path, sizeof(path), "%s.%s", session->path, suffix);
-	/* Below the current directory the short form is what one would type. */
+	/* Below the current directory, show the short form that users type. */
 	if (getcwd(directory, sizeof(directory))) {
 		length = strlen(directory);
 		if (strncmp(path, directory, length) == 0 && path[length] == '/')
 			shown = path + length + 1;
 	}
 	snprintf(hint, sizeof(hint), "%s %s",
-		 is_trace ? "open it in ui.perfetto.dev:" : "see it with: proton-viewer", shown);
+		 is_trace ? "open in ui.perfetto.dev:" : "view it with: proton-viewer", shown);
 	summary_make(session, hint);
 }
 
@@ -341,11 +343,11 @@ int output_finish(struct session *session, const struct output_format *format,
 		return PROTON_OK;
 	}
 	profile_file_mark(file, PROFILE_FILE_FINISHED, clock_real_ns());
-	/* E_INVALID is for what is refused before anything ends. */
+	/* E_INVALID is reserved for requests that are rejected before the session ends. */
 	if (why.status == PROTON_E_INVALID)
 		why.status = PROTON_E_IO;
 	if (file->place.path)
-		status = err_set(err, why.status, "%s; everything recorded is in %s", why.text,
+		status = err_set(err, why.status, "%s; the recorded data is in %s", why.text,
 				 file->place.path);
 	else
 		status = err_set(err, why.status, "%s", why.text);

@@ -1,14 +1,14 @@
-/* Where a session's files are, and writing them when it ends. */
+/* Output files of a session: their names, and writing them when it ends. */
 #ifndef RECORD_SESSION_OUTPUT_H
 #define RECORD_SESSION_OUTPUT_H
 
 #include "export/export.h"
 #include "record/session/session.h"
 
-/* Formats of finalize beyond the exporters. */
+/* Output formats of finalize, in addition to the exporters. */
 enum output_kind {
 	OUTPUT_EXPORT,
-	OUTPUT_PROTON, /* the working file stays, finished */
+	OUTPUT_PROTON, /* the working file stays, complete */
 	OUTPUT_NONE,
 };
 
@@ -18,13 +18,13 @@ struct output_format {
 };
 
 /*
- * For a session with data="trace", or "tree". NULL or "" is the default of these. E_INVALID:
- * "Unknown output format: X", and one that needs a trace where there is none.
+ * Finds a format for data="trace" or "tree". NULL or "" is its default. E_INVALID: "Unknown output
+ * format: X", or a format that needs a trace.
  */
 int output_format_find(const char *name, bool is_trace, struct output_format *out,
 		       struct proton_error *err);
 
-/* E_INVALID: the output of a session named `path` (NULL: standard output) cannot be `format`. */
+/* E_INVALID: the output of a session named `path` (NULL: standard output) cannot be in `format`. */
 int output_format_check(const struct output_format *format, const char *path,
 			struct proton_error *err);
 
@@ -32,13 +32,13 @@ int output_format_check(const struct output_format *format, const char *path,
 int output_path(const char *name, char **out, struct proton_error *err);
 
 /*
- * Refuses a name with files that are not to be replaced. Creates the session's store in
- * `<path>.proton`, or where that cannot be mapped in /dev/shm or in private memory, which is noted.
- * May change session->path when another process writes there.
+ * Rejects a name with files that must not be replaced. Creates the session's store in
+ * `<path>.proton`. If that cannot be mapped, it is in /dev/shm or in private memory, with a
+ * warning. May change session->path if another process is writing there.
  */
 int output_open(struct session *session, struct proton_error *err);
 
-/* Writes the output of a session that records no more, then closes its store. */
+/* Writes the output of a session that no longer records, then closes its store. */
 int output_finish(struct session *session, const struct output_format *format,
 		  struct proton_error *err);
 

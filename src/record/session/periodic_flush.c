@@ -1,4 +1,4 @@
-/* Mode "periodic_flushing": writes phases as they end. See periodic_flush.h. */
+/* Mode "periodic_flushing": writing phases when they end. */
 #include "record/session/periodic_flush.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ int periodic_read_mode(const char *backend, const char *mode, bool is_trace,
 	return PROTON_OK;
 }
 
-/* A phase to be written: a copy of what it holds. */
+/* A phase to be written: a copy of its data. */
 struct part {
 	const struct export_format *format;
 	struct profile *profile;
@@ -57,7 +57,7 @@ static void free_part(struct part *part)
 	free(part->path);
 }
 
-/* Closes the first ended phase that no thread writes and that is still kept; false: none. */
+/* Closes the first ended phase that is kept and that no other thread writes; false: none. */
 static bool close_next(struct session *session, uint32_t *phase_out)
 {
 	struct store *store = &session->store;
@@ -74,7 +74,7 @@ static bool close_next(struct session *session, uint32_t *phase_out)
 	return phase < end;
 }
 
-/* Closes a phase and copies what it holds; false: there is none, or no memory. */
+/* Closes a phase and copies its data; false: there is none, or out of memory. */
 static bool take_part(int id, struct part *out)
 {
 	struct session *session = session_get(id, NULL);
@@ -105,7 +105,7 @@ static bool take_part(int id, struct part *out)
 	return is_taken;
 }
 
-/* A phase that could not be written goes on to take records. */
+/* Reopens a phase that could not be written; it takes records again. */
 static void keep_part(int id, const struct part *part)
 {
 	struct session *session = session_get(id, NULL);

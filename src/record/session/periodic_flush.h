@@ -1,6 +1,6 @@
 /*
- * Mode "periodic_flushing": each phase is written to its own file once the next one has begun, and
- * then cleared, so that a long run keeps one phase.
+ * Mode "periodic_flushing": each phase is written to its own file after the next one has begun, and
+ * then cleared. A long run therefore keeps only one phase.
  */
 #ifndef RECORD_SESSION_PERIODIC_FLUSH_H
 #define RECORD_SESSION_PERIODIC_FLUSH_H
@@ -11,16 +11,17 @@
 #include <stdbool.h>
 
 /*
- * Reads "periodic_flushing[:format=NAME]"; any other mode gives *format_out NULL. `backend` is
- * named in errors. E_INVALID: another option, a format that cannot be written of such data.
+ * Parses "periodic_flushing[:format=NAME]"; any other mode gives *format_out NULL. `backend` is
+ * used in error messages. E_INVALID: another option, or a format that does not fit the data.
  */
 int periodic_read_mode(const char *backend, const char *mode, bool is_trace,
 		       const struct export_format **format_out, struct proton_error *err);
 
 /*
- * Session `id` has begun a phase: waits for the work launched so far, writes the phases before it
- * that were not cleared as `<path>.part_<phase>.<suffix>` and clears them. A file that cannot be
- * written is noted; its phase is kept and tried again. Nothing happens in other modes.
+ * Session `id` has begun a phase: waits for the work launched so far, writes the earlier phases
+ * that were not cleared to `<path>.part_<phase>.<suffix>` and clears them. If a file cannot be
+ * written, a warning is printed, and the phase is kept and tried again. Does nothing in other
+ * modes.
  */
 void periodic_flush(int id);
 

@@ -1,4 +1,4 @@
-/* The table of sessions. See registry.h. */
+/* Table of sessions and published session sets. */
 #include "record/session/registry.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ struct registry registry = {
 static struct region config_space;
 static uint64_t config_used = CONFIG_UNIT;
 
-/* Ids of configs by the hash of their content, the newest in front. Guarded by the registry. */
+/* Ids of session sets by the hash of their content, the newest first. Guarded by the registry. */
 #define RECENT_SETS 256u
 #define RECENT_WAYS 8u
 static struct {
@@ -77,7 +77,7 @@ void session_unlock(struct session *session)
 	pthread_mutex_unlock(&session->lock);
 }
 
-/* Fills in the config of what is active now, in memory that reads as zero; its id's flags. */
+/* Fills in the set of active sessions, in zeroed memory; returns the flags of its id. */
 static uint32_t fill(struct config *config)
 {
 	uint32_t traced = 0;
@@ -106,7 +106,7 @@ static size_t config_bytes(const struct config *config)
 	return sizeof(*config) + config->count * sizeof(config->entries[0]);
 }
 
-/* Without a config nothing is recorded, which each session's losses say. */
+/* Without a session set nothing is recorded; each session counts that as lost. */
 static void lose_config(const struct config *wanted)
 {
 	static bool is_said;
@@ -126,8 +126,8 @@ static void lose_config(const struct config *wanted)
 }
 
 /*
- * The id of a config equal to `wanted`: sessions that are paused and resumed come back to the one
- * that they had. 0 when there is no room.
+ * The id of a session set equal to `wanted`: sessions that are paused and resumed get their earlier
+ * one. 0 if there is no space.
  */
 static uint32_t find_or_add(const struct config *wanted)
 {
@@ -153,7 +153,7 @@ static uint32_t find_or_add(const struct config *wanted)
 
 void session_publish(void)
 {
-	/* As many bytes as the largest config, zeroed. */
+	/* Zeroed space for the largest session set. */
 	uint64_t space[(sizeof(struct config) + SESSION_MAX * sizeof(struct config_entry)) / 8] = {
 		0};
 	struct config *wanted = (void *)space;
@@ -164,7 +164,7 @@ void session_publish(void)
 		id |= traced;
 	else if (wanted->count)
 		lose_config(wanted);
-	/* release: the config's content before its id; launches load it with acquire */
+	/* release: the set's content before its id; launches load it with acquire */
 	atomic_store_explicit(&session_config, id, memory_order_release);
 }
 
@@ -267,14 +267,14 @@ void registry_wait_written(int id)
 		const struct session *session = &registry.sessions[slot];
 
 		/*
-		 * Not for the calling thread itself: it may have been interrupted by a handler of
-		 * the program's that calls exit(). Not for sessions that began later: there may
+		 * Not for the calling thread itself: a signal handler of the program that calls
+		 * exit() may have interrupted it. Not for sessions that began later: there may
 		 * always be another one.
 		 */
 		if (registry.slots[slot] == SLOT_ENDING && !is_written_here(slot) &&
 		    session->serial <= newest && (id == PROTON_ALL_SESSIONS || session->id == id)) {
 			pthread_cond_wait(&registry.changed, &registry.lock);
-			slot = 0; /* anything may have changed */
+			slot = 0; /* the registry was unlocked: start over */
 		} else {
 			slot++;
 		}

@@ -1,4 +1,4 @@
-/* Sessions begin, pause and go on. See session.h; session_end.c ends them. */
+/* Starting, pausing and resuming sessions; session_end.c ends them. */
 #include "record/session/session.h"
 
 #include <stdlib.h>
@@ -23,11 +23,15 @@ static void finalize_at_exit(void)
 {
 	struct proton_error err;
 
-	/* Another thread that calls exit() runs what is left of the list: it has to wait, too. */
+	/*
+	 * Another thread that calls exit() runs the rest of the handlers, and has to wait as well.
+	 */
 	if (session_any_live() || session_is_writing())
 		atexit(finalize_at_exit);
-	/* exit() in a forked child must not end its parent's sessions; fork.c has emptied the
-	 * registry. */
+	/*
+	 * exit() in a forked child must not end its parent's sessions; fork.c has emptied the
+	 * registry.
+	 */
 	if (session_any_live() && proton_finalize_owned(NULL, &err) != PROTON_OK)
 		note("%s", err.text);
 	session_wait_written();
@@ -50,7 +54,7 @@ static int prepare_process(struct proton_error *err)
 	return PROTON_OK;
 }
 
-/* A number among traces that is free; 0 when all are taken. The registry is locked. */
+/* A free trace number; 0 if all are taken. The registry is locked. */
 static uint32_t free_trace(void)
 {
 	bool is_taken[TRACE_MAX + 1] = {false};
@@ -64,7 +68,7 @@ static uint32_t free_trace(void)
 	return 0;
 }
 
-/* Opens the session's files and fills in what every profile begins with. */
+/* Opens the session's files and adds the rows of every profile. */
 static int open_store(struct session *session, struct proton_error *err)
 {
 	int status = session->mode && session->format ? output_open(session, err) : err_nomem(err);
@@ -79,7 +83,10 @@ static int open_store(struct session *session, struct proton_error *err)
 	return status;
 }
 
-/* A free slot with the session's files open. The registry is locked. Takes `path` over. */
+/*
+ * Takes a free slot and opens the session's files. The registry is locked. Takes ownership of
+ * `path`.
+ */
 static int open_session(const struct settings *settings, char *path, struct session **out,
 			struct proton_error *err)
 {
@@ -92,14 +99,14 @@ static int open_session(const struct settings *settings, char *path, struct sess
 		slot++;
 	if (slot == SESSION_MAX) {
 		free(path);
-		return err_set(err, PROTON_E_STATE, "cannot start: %u sessions are live already",
+		return err_set(err, PROTON_E_STATE,
+			       "cannot start: the limit of %u live sessions is reached",
 			       SESSION_MAX);
 	}
 	if (settings->is_trace && !trace) {
 		free(path);
 		return err_set(err, PROTON_E_STATE,
-			       "cannot start: %u sessions with data \"trace\" are live already",
-			       TRACE_MAX);
+			       "cannot start: the limit of %u live traces is reached", TRACE_MAX);
 	}
 	session = &registry.sessions[slot];
 	session->path = path;
@@ -181,12 +188,12 @@ static struct session *find_path(const char *path)
 
 		if (is_same && registry.slots[slot] == SLOT_LIVE)
 			return session;
-		/* One that is ending on another thread still has the files. */
+		/* A session that is ending on another thread still owns its files. */
 		if (is_same && (registry.slots[slot] == SLOT_STARTING ||
 				(registry.slots[slot] == SLOT_ENDING &&
 				 !pthread_equal(session->ender, pthread_self())))) {
 			pthread_cond_wait(&registry.changed, &registry.lock);
-			slot = 0; /* anything may have changed */
+			slot = 0; /* the registry was unlocked: start over */
 		} else {
 			slot++;
 		}
@@ -203,7 +210,7 @@ static int start_owned(int *session_out, struct proton_error *err)
 		}
 	}
 	return err_set(err, PROTON_E_STATE,
-		       "the session belongs to the proton command and has ended");
+		       "the session owned by the proton command has already ended");
 }
 
 int proton_start(const struct proton_session_options *options, int *session_out,
@@ -216,8 +223,7 @@ int proton_start(const struct proton_session_options *options, int *session_out,
 	int id = 0;
 
 	if (backend_use_is_moving_here())
-		return err_set(err, PROTON_E_STATE,
-			       "a session cannot be started while the thread starts another");
+		return err_set(err, PROTON_E_STATE, "this thread is already starting a session");
 	proton_use();
 	pthread_mutex_lock(&registry.lock);
 	if (atomic_load_explicit(&registry.is_owned, memory_order_relaxed)) {
@@ -265,7 +271,7 @@ static int set_active(int id, bool active, struct proton_error *err)
 	return status;
 }
 
-/* Everything before the current phase has been recorded. */
+/* Sets the phases before the current one to complete: all their work has been recorded. */
 static void complete_phases(int id)
 {
 	pthread_mutex_lock(&registry.lock);
@@ -301,7 +307,7 @@ int proton_deactivate(int id, bool flush, struct proton_error *err)
 
 /* ------------------------------------------------------------------ sessions of the command */
 
-static pthread_mutex_t use_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* `begin` comes here */
+static pthread_mutex_t use_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* nested in `begin` */
 static _Atomic bool is_use_awaited;
 static void (*begin_on_use)(void); /* guarded by use_lock */
 

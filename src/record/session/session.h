@@ -1,8 +1,8 @@
 /*
- * Sessions: which are live, which of them are active, and the lock of each. The set of active
- * sessions is published as a small integer, the "config", that a launch carries to its records:
- * sessions may come, go and change phase while a kernel runs, and the record still finds those it
- * was launched under.
+ * Sessions: which are live, which are active, and the lock of each. The set of active sessions is
+ * published as a small integer, the "config", which a launch passes on to its records. Sessions may
+ * start, end and change phase while a kernel runs; its record still finds the sessions that were
+ * active at its launch.
  */
 #ifndef RECORD_SESSION_SESSION_H
 #define RECORD_SESSION_SESSION_H
@@ -19,26 +19,26 @@
 #define SESSION_MAX 32u
 
 struct session {
-	pthread_mutex_t lock;    /* guards the rest against other threads' records */
+	pthread_mutex_t lock;    /* guards the rest against records of other threads */
 	_Atomic bool is_live;    /* this and the serial are also read without the lock */
-	_Atomic uint32_t serial; /* of this use of the slot; matches config entries */
-	_Atomic uint32_t owner;  /* who adds to values, see adding.h */
+	_Atomic uint32_t serial; /* number of this use of the slot; matches config entries */
+	_Atomic uint32_t owner;  /* the thread that adds to values, see adding.h */
 	uint32_t paused_owner;
 	bool is_active;
 	bool wants_source; /* context "python" */
 	uint32_t trace;    /* data "trace": its number among traces, from 1; else 0 */
 	uint32_t flags;    /* PROTON_SESSION_* */
-	int id;            /* what the user sees */
+	int id;            /* id in the public API */
 	char *path;        /* absolute output path without suffix; NULL for standard output */
 	char *mode;
-	char *format;          /* of the output, unless finalize names another */
+	char *format;          /* output format, unless finalize names another */
 	bool has_kept_earlier; /* nothing was recorded: the earlier output was not replaced */
 	const struct export_format
-		*periodic;   /* mode "periodic_flushing": of its files; else NULL */
-	uint32_t first_part; /* phases before it are written or cleared */
+		*periodic;   /* mode "periodic_flushing": format of its files; else NULL */
+	uint32_t first_part; /* earlier phases are written or cleared */
 	const struct backend *backend;
 	uint64_t start_ns; /* monotonic */
-	pthread_t ender;   /* the thread that writes the output, once the session has ended */
+	pthread_t ender;   /* the thread that writes the output after the session has ended */
 	struct store store;
 };
 
@@ -51,49 +51,51 @@ struct config_entry {
 	uint16_t trace; /* as in the session */
 };
 
-/* Configs lie behind each other in units of 8 bytes. */
+/* Configs are stored one after another in units of 8 bytes. */
 _Static_assert(sizeof(struct config_entry) % 8 == 0, "layout");
 
-/* Set in the id of a config that has a trace among its entries: known without looking at it. */
+/*
+ * Set in the id of a config with a trace among its entries: a check needs no access to the config.
+ */
 #define CONFIG_TRACED (1u << 29)
 
 struct config {
 	uint32_t count;
-	uint32_t wants_source; /* any entry does */
+	uint32_t wants_source; /* true if any entry does */
 	struct config_entry entries[];
 };
 
-/* Generation of live sessions: odd while any is live. Scopes of an earlier generation are gone. */
+/* Generation of live sessions: odd while any is live. Scopes of earlier generations are gone. */
 extern _Atomic uint32_t session_generation;
-/* The config to stamp launches with; 0 = no session is active. */
+/* The config of new launches; 0 = no session is active. */
 extern _Atomic uint32_t session_config;
 
 static inline bool session_any_live(void)
 {
-	/* acquire: pairs with the release at start, so that what start set up is visible */
+	/* acquire: pairs with the release at start, which makes the session's data visible */
 	return atomic_load_explicit(&session_generation, memory_order_acquire) & 1;
 }
 
-/* The serial of the session started last; 0 if none was. */
+/* The serial of the most recently started session; 0 if there was none. */
 uint32_t session_newest_serial(void);
 
-/* Waits for the backends of these sessions; no lock is held while a vendor's library works. */
+/* Flushes the backends of these sessions; no lock is held while a vendor library works. */
 int session_flush_backends(int id, struct proton_error *err);
 
 /* True while a session that has ended is writing its output. */
 bool session_is_writing(void);
-/* Waits until sessions that other threads have ended so far are written. */
+/* Waits until all sessions that other threads have ended so far are written. */
 void session_wait_written(void);
 
 const struct config *session_config_get(uint32_t config);
 
-/* The entry's session, locked, if it still is the one meant; else NULL. */
+/* The entry's session, locked, if it is still the same session; else NULL. */
 struct session *session_lock_entry(const struct config_entry *entry);
 void session_unlock(struct session *session);
 
 /*
- * By id, with the registry locked so that it cannot end meanwhile; NULL and E_RANGE if there is
- * none. Ends with session_put().
+ * Session by id, with the registry locked, which keeps it from ending; NULL and E_RANGE if there is
+ * none. Call session_put() afterwards.
  */
 struct session *session_get(int id, struct proton_error *err);
 void session_put(struct session *session);

@@ -1,4 +1,4 @@
-/* Sessions end: what backends still hold comes in, and the output is written. */
+/* Ending sessions: flushing the backends and writing the output. */
 #include "record/session/session.h"
 
 #include <inttypes.h>
@@ -33,7 +33,7 @@ int session_flush_backends(int id, struct proton_error *err)
 	return status;
 }
 
-/* Takes a session out of the registry, so that nothing is recorded into it any more. */
+/* Removes a session from the registry; nothing is recorded into it from then on. */
 static struct session *retire(int id)
 {
 	struct session *session;
@@ -57,13 +57,13 @@ static struct session *retire(int id)
 	if (session && session->trace)
 		trace_close(session->trace - 1);
 	if (session) {
-		describe_backend(session); /* what recording has cost */
+		describe_backend(session); /* overhead of recording */
 		backend_use_release(session->backend, session->flags & PROTON_SESSION_MEMORY);
 	}
 	return session;
 }
 
-/* Kernels that a session saw launched, if not one of them has a record; else 0. */
+/* Number of kernels launched in a session that has no kernel record at all; else 0. */
 static uint64_t launches_in_vain(struct session *session)
 {
 	if (store_counter(&session->store, COUNTER_KERNELS))
@@ -72,26 +72,26 @@ static uint64_t launches_in_vain(struct session *session)
 	       store_counter(&session->store, COUNTER_LOST_DROPPED);
 }
 
-/* The profile is written, but without what it was made for. */
+/* The profile was written, but without any kernel records. */
 static int error_in_vain(uint64_t launches, struct proton_error *err)
 {
 	return err_set(
 		err, PROTON_E_IO,
-		"%" PRIu64 " kernels were launched, but there is no record of any: the driver "
-		"may not let this user profile (NVreg_RestrictProfilingToAdminUsers), another "
-		"profiler may hold the GPU (nsys, ncu, torch.profiler, DCGM), or the GPU "
-		"reported an error",
+		"no activity records were received for %" PRIu64 " kernel launches: the driver "
+		"may restrict profiling to administrators (NVreg_RestrictProfilingToAdminUsers), "
+		"another profiler may be using the GPU (nsys, ncu, torch.profiler, DCGM), or the "
+		"GPU reported an error",
 		launches);
 }
 
-/* *in_vain grows by launches_in_vain(). */
+/* Adds launches_in_vain() to *in_vain. */
 static int finalize_one(int id, const char *format_name, uint64_t *in_vain,
 			struct proton_error *err)
 {
 	struct output_format format = {.kind = OUTPUT_EXPORT};
 	struct proton_error ignored;
 	struct session *session;
-	/* Of every session: what other backends have measured goes into this one as well. */
+	/* All sessions: records of other backends belong to this one as well. */
 	int flushed = session_flush_backends(-1, &ignored);
 	int status;
 
@@ -103,7 +103,7 @@ static int finalize_one(int id, const char *format_name, uint64_t *in_vain,
 	*in_vain += launches_in_vain(session);
 	store_count_folded(&session->store);
 	store_align(&session->store);
-	/* Both names were checked before: this cannot fail. */
+	/* Both names were checked before, so this cannot fail. */
 	output_format_find(format_name && *format_name ? format_name : session->format,
 			   session->trace != 0, &format, err);
 	status = output_finish(session, &format, err);
@@ -137,7 +137,7 @@ static int finalize(int id, const char *format_name, uint64_t *in_vain, struct p
 	pthread_mutex_unlock(&registry.lock);
 	if (status != PROTON_OK)
 		return status;
-	/* All are ended even if one cannot be written; the first error is the one reported. */
+	/* All are ended even if one cannot be written; the first error is reported. */
 	for (size_t i = 0; i < count; i++) {
 		int result = finalize_one(ids[i], format_name, in_vain,
 					  status == PROTON_OK ? err : NULL);
@@ -159,7 +159,7 @@ int proton_finalize(int id, const char *format, struct proton_error *err)
 	if (proton_sessions_are_owned())
 		return PROTON_OK;
 	status = finalize(id, format, &in_vain, err);
-	/* The program goes on: it gets its file, and the user this line. */
+	/* The program continues: it has its file, and this warning is printed. */
 	if (in_vain) {
 		error_in_vain(in_vain, &why);
 		note("%s", why.text);
@@ -186,7 +186,7 @@ int proton_finalize_owned(const char *format, struct proton_error *err)
 		status = error_in_vain(in_vain, &why);
 	if (status == PROTON_OK)
 		status = driver_failure(&why);
-	/* Several exit functions call this: each learns that the profile is not written. */
+	/* Several exit functions call this: each reports that the profile is not written. */
 	pthread_mutex_lock(&registry.lock);
 	if (is_live)
 		earlier = why;

@@ -1,4 +1,4 @@
-/* A session's options. See settings.h. */
+/* Session options: parsing and defaults. */
 #include "record/session/settings.h"
 
 #include <strings.h>
@@ -52,7 +52,7 @@ int settings_read(const struct proton_session_options *given, struct settings *o
 		return err_set(err, PROTON_E_INVALID,
 			       "mode periodic_flushing writes several files, which standard "
 			       "output cannot hold; give a name");
-	/* The recorder does the flushing: to the backend it is its default mode. */
+	/* The recorder does the flushing, so the backend runs in its default mode. */
 	out->mode = "";
 	if (!*out->format)
 		out->format = out->periodic->name;

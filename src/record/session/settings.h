@@ -1,4 +1,4 @@
-/* What a session is asked to be: its options with their defaults, checked. */
+/* Session options: checked, with defaults filled in. */
 #ifndef RECORD_SESSION_SETTINGS_H
 #define RECORD_SESSION_SETTINGS_H
 
@@ -20,7 +20,7 @@ struct settings {
 	uint32_t flags;
 };
 
-/* `given` NULL is all defaults. E_INVALID with a sentence. */
+/* `given` NULL means all defaults. E_INVALID with a message. */
 int settings_read(const struct proton_session_options *given, struct settings *out,
 		  struct proton_error *err);
 

@@ -1,11 +1,11 @@
 /*
- * Finalizing when SIGTERM, SIGHUP or SIGINT arrives, for programs that asked for it.
+ * Finalizing on SIGTERM, SIGHUP or SIGINT, for programs that requested it.
  *
  * The handler only wakes a thread, which finalizes in an ordinary context, restores the default
- * action of the signal and raises it again. A program that ends by itself at the same time waits
- * for that thread in its exit function, so that the profile is complete and the exit status is
- * that of the signal. There is no pipe: a program that closes every descriptor would make the
- * handler write into one of its own files.
+ * action of the signal and raises it again. A program that exits at the same time waits for that
+ * thread in its exit function: the profile is complete, and the exit status is that of the signal.
+ * A semaphore is used instead of a pipe: in a program that closes all descriptors the handler could
+ * write into one of the program's files.
  */
 #include "record/session/signals.h"
 
@@ -42,7 +42,7 @@ static void on_signal(int number)
 	int saved = errno;
 	int none = 0;
 
-	/* A forked child inherited the handler but not the thread: let the signal end it. */
+	/* A forked child inherited the handler but not the thread: use the default action. */
 	if (getpid() != owner) {
 		signal(number, SIG_DFL);
 		raise(number);
@@ -85,7 +85,7 @@ static void *wait_for_signals(void *unused)
 		signal(number, SIG_DFL);
 		sigemptyset(&one);
 		sigaddset(&one, number);
-		/* Every other thread may block it: this one takes it. */
+		/* All other threads may block it: this one takes it. */
 		pthread_sigmask(SIG_UNBLOCK, &one, NULL);
 		kill(getpid(), number);
 		/* Still alive: the first process of a container ignores default actions. */
@@ -96,7 +96,7 @@ static void *wait_for_signals(void *unused)
 
 void signals_wait_raised(void)
 {
-	/* Rare enough for polling to be the simple way. */
+	/* Rare, so polling is good enough. */
 	while (owner == getpid() && atomic_load(&arrived) &&
 	       !pthread_equal(pthread_self(), handler_thread))
 		usleep(1000);
@@ -107,15 +107,15 @@ static int install(int number, struct proton_error *err)
 	struct sigaction action;
 
 	if (sigaction(number, NULL, &action) < 0)
-		return err_errno(err, errno, "cannot watch signal %d", number);
+		return err_errno(err, errno, "cannot install a handler for signal %d", number);
 	if (action.sa_handler != SIG_DFL)
-		return PROTON_OK; /* the program has its own idea */
+		return PROTON_OK; /* the program has its own handler */
 	memset(&action, 0, sizeof(action));
 	action.sa_handler = on_signal;
 	action.sa_flags = SA_RESTART;
 	sigemptyset(&action.sa_mask);
 	if (sigaction(number, &action, NULL) < 0)
-		return err_errno(err, errno, "cannot watch signal %d", number);
+		return err_errno(err, errno, "cannot install a handler for signal %d", number);
 	return PROTON_OK;
 }
 
@@ -130,15 +130,17 @@ static int start_watching(struct proton_error *err)
 	if (owner == getpid())
 		return PROTON_OK;
 	if (sem_init(&arrival, 0, 0) < 0)
-		return err_errno(err, errno, "cannot watch signals");
+		return err_errno(err, errno, "cannot set up signal handling");
 	atomic_store(&arrived, 0);
-	/* The thread takes no signals: the program's handlers run where they always did. */
+	/*
+	 * The thread blocks all signals: the program's handlers run in the same threads as before.
+	 */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &previous);
 	failed = pthread_create(&handler_thread, NULL, wait_for_signals, NULL);
 	pthread_sigmask(SIG_SETMASK, &previous, NULL);
 	if (failed)
-		return err_errno(err, failed, "cannot watch signals");
+		return err_errno(err, failed, "cannot set up signal handling");
 	pthread_detach(handler_thread);
 	owner = getpid();
 	for (size_t i = 0; i < ARRAY_LENGTH(numbers) && status == PROTON_OK; i++)

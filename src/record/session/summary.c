@@ -1,4 +1,4 @@
-/* What a session recorded and lost, as numbers and as one line. See summary.h. */
+/* Session summary: recorded and lost data, as numbers and as a line of text. */
 #include "record/session/summary.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char last[1024];
-static bool is_last_quiet; /* its session asked for no notes */
+static bool is_last_quiet; /* its session is quiet */
 static bool is_last_taken; /* printed, or about to be */
 
 /* "12,345,678" into `text`. */
@@ -43,7 +43,7 @@ static void append(char *text, size_t capacity, const char *format, ...)
 	va_end(args);
 }
 
-/* "54 kernel launches and the inside of 12" */
+/* "54 kernel launches and 12 instrumented launches" */
 static void append_launches(char *text, size_t capacity, const struct store *store)
 {
 	uint64_t kernels = store_counter(store, COUNTER_KERNELS);
@@ -54,13 +54,14 @@ static void append_launches(char *text, size_t capacity, const struct store *sto
 		append(text, capacity, "%s kernel launch%s", grouped(kernels, number),
 		       kernels == 1 ? "" : "es");
 	if (kernels && inside)
-		append(text, capacity, " and the inside of %s", grouped(inside, number));
+		append(text, capacity, " and %s instrumented launch%s", grouped(inside, number),
+		       inside == 1 ? "" : "es");
 	else if (inside)
-		append(text, capacity, "the inside of %s kernel launch%s", grouped(inside, number),
+		append(text, capacity, "%s instrumented launch%s", grouped(inside, number),
 		       inside == 1 ? "" : "es");
 }
 
-/* An empty profile is nothing to look at. */
+/* There is nothing to view in an empty profile. */
 static bool is_empty(const struct store *store)
 {
 	for (int i = 0; i < COUNTER_COUNT; i++)
@@ -92,7 +93,7 @@ void summary_make(const struct session *session, const char *hint)
 		       contexts == 1 ? "" : "s");
 		if (seconds < 1000)
 			append(text, sizeof(text), ", %.3g s", seconds);
-		else /* not 1.23e+03 */
+		else /* avoids 1.23e+03 */
 			append(text, sizeof(text), ", %.0f s", seconds);
 		if (no_kernels)
 			append(text, sizeof(text), "; %s", no_kernels);

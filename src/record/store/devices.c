@@ -1,4 +1,4 @@
-/* The devices of this process. See devices.h. */
+/* Table of the process's devices. */
 #include "record/store/devices.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* The devices this process has seen, shared by all sessions. Ids are small and never reused. */
+/* Table of the process's devices, shared by all sessions. Ids are small and never reused. */
 #ifndef RECORD_STORE_DEVICES_H
 #define RECORD_STORE_DEVICES_H
 
@@ -18,7 +18,7 @@ struct device {
 	uint64_t processors;
 };
 
-/* The id of the device of this type and ordinal, added if new; DEVICE_NONE past DEVICE_MAX. */
+/* The id of the device of this type and ordinal, added if new; DEVICE_NONE above DEVICE_MAX. */
 uint32_t devices_add(const struct device *device);
 const struct device *devices_get(uint32_t device);
 

@@ -1,4 +1,4 @@
-/* One execution of something on a device, as a backend reports it and the stores take it. */
+/* Execution record: one kernel, memory copy or memset on a device, from a backend to the stores. */
 #ifndef RECORD_STORE_EXECUTION_H
 #define RECORD_STORE_EXECUTION_H
 
@@ -12,19 +12,19 @@ struct trace_event;
 struct execution {
 	uint32_t
 		frame; /* its name, by frames_add(FRAME_KERNEL, ...); 0: the context ends with it */
-	uint32_t device;      /* record/store/devices.h */
-	bool is_memory;       /* a copy or a set, for sessions that asked for those */
-	bool is_set;          /* of these, a set */
-	uint32_t stream;      /* the vendor's number of the stream, unique within its context */
-	uint32_t correlation; /* the vendor's number of the launch; 0 if there is none */
-	uint64_t start_ns;    /* of clock_monotonic_ns() */
+	uint32_t device;      /* id of record/store/devices.h */
+	bool is_memory;       /* a memory copy or memset, for sessions that record these */
+	bool is_set;          /* a memset */
+	uint32_t stream;      /* the driver's number of the stream, unique within its context */
+	uint32_t correlation; /* the launch's correlation ID; 0 if there is none */
+	uint64_t start_ns;    /* in clock_monotonic_ns() */
 	uint64_t end_ns;
-	uint64_t bytes;              /* of a memory operation */
-	struct launch_config config; /* all 0 where the backend does not know */
+	uint64_t bytes;              /* size of a memory copy or memset */
+	struct launch_config config; /* all 0 if the backend does not know it */
 	bool is_of_graph;            /* ran as part of a graph */
-	bool is_of_host; /* ran on the thread that reports it, which has made its event */
+	bool is_of_host;             /* ran on the reporting thread, which has made its event */
 	const struct trace_event
-		*launch; /* record/thread/thread_trace.h; NULL: not known, or no session wants it */
+		*launch; /* record/thread/thread_trace.h; NULL: unknown, or no session needs it */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* Events of instrumented kernels in traces. See intra_launch.h. */
+/* Trace events of instrumented kernels. */
 #include "record/store/intra_launch.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ void record_intra_launch(struct proton_context where, uint32_t device)
 /* The launch's nodes and lanes as rows of one store. */
 struct rows {
 	uint32_t *nodes;
-	uint32_t *lanes; /* of the first line of each unit */
+	uint32_t *lanes; /* first sub-track of each unit */
 };
 
 static bool find_rows(struct store *store, const struct intra_launch *launch, bool wants_source,

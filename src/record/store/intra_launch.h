@@ -1,6 +1,6 @@
 /*
- * For traces: what happened inside one launch of an instrumented kernel, on the clock of the
- * program (base/clock.h), already converted.
+ * Trace data of one launch of an instrumented kernel. Times are already converted to the program's
+ * clock (base/clock.h).
  */
 #ifndef RECORD_STORE_INTRA_LAUNCH_H
 #define RECORD_STORE_INTRA_LAUNCH_H
@@ -13,7 +13,7 @@
 
 struct trace_event;
 
-/* A warp, or a group of warps that has one recorder, and its lines of slices. */
+/* A recording warp, with the group of warps it records for, and its sub-tracks. */
 struct intra_unit {
 	uint64_t start_ns;
 	uint64_t end_ns;
@@ -31,43 +31,43 @@ struct intra_event {
 	uint32_t unit;
 	uint32_t node; /* index into the launch's nodes */
 	uint32_t cycles;
-	uint16_t line; /* of the unit; on one line slices follow each other or nest */
+	uint16_t line; /* sub-track of the unit; its slices follow each other or nest */
 	bool is_async;
-	bool is_partial; /* it took at least that long */
-	int8_t end_step; /* asynchronous: from `unit` to the one that saw the end, in `units` */
+	bool is_partial; /* recorded in part: it took at least this long */
+	int8_t end_step; /* asynchronous: steps in `units` from `unit` to where it ended */
 };
 
 struct intra_launch {
-	struct proton_context where;     /* ends with the kernel */
+	struct proton_context where;     /* context, ending with the kernel */
 	uint32_t device;                 /* record/store/devices.h */
-	uint32_t frame;                  /* of the kernel, whose name the lanes carry */
-	const struct trace_event *event; /* of the call that launched it */
+	uint32_t frame;                  /* the kernel's frame; the lanes have its name */
+	const struct trace_event *event; /* event of the launching call */
 	const struct intra_unit *units;
 	size_t unit_count;
-	const struct proton_context *nodes; /* of scopes */
+	const struct proton_context *nodes; /* contexts of the scopes */
 	size_t node_count;
-	const struct intra_event *events; /* what encloses before what is enclosed */
+	const struct intra_event *events; /* enclosing events first */
 	size_t event_count;
 };
 
-/* Adds the launch to every trace that was active at its `where`. False when memory is out. */
+/* Adds the launch to every trace that was active at its `where`. False if out of memory. */
 bool record_intra(const struct intra_launch *launch);
 /*
- * A launch at `where` has been sampled: counts it there, and names the device among those of the
- * sessions, for what its metrics say of it.
+ * Counts a sampled launch at `where`, and adds the device to those of the sessions, for the
+ * launch's metrics.
  */
 void record_intra_launch(struct proton_context where, uint32_t device);
 /* True if there is such a trace. */
 bool record_wants_intra(struct proton_context where);
 
 enum intra_counter {
-	INTRA_UNSAMPLED, /* launches that had no buffer to write to: no loss */
-	INTRA_DROPPED,   /* records overwritten by later ones */
-	INTRA_BROKEN,    /* starts or ends whose other half is missing */
-	INTRA_DAMAGED,   /* records and launches that could not be read */
+	INTRA_UNSAMPLED, /* launches without a buffer; not a loss */
+	INTRA_DROPPED,   /* overwritten records */
+	INTRA_BROKEN,    /* unpaired starts or ends */
+	INTRA_DAMAGED,   /* records and launches that could not be decoded */
 };
 
-/* Counts in every session that is live. */
+/* Adds to a counter of every live session. */
 void record_intra_count(enum intra_counter counter, uint64_t count);
 
 #endif

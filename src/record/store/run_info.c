@@ -1,11 +1,11 @@
-/* What a profile says about where it comes from. See run_info.h. */
+/* Info rows of a profile: command line, machine, versions. */
 #include "record/store/run_info.h"
 
 #include <libproton/proton.h>
 #include <stdio.h>
 #include <unistd.h>
 
-/* The arguments of this process, separated by spaces. */
+/* The command line of this process, separated by spaces. */
 static void describe_command(struct store *store)
 {
 	FILE *file = fopen("/proc/self/cmdline", "re");

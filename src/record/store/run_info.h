@@ -1,14 +1,14 @@
-/* What a profile says about where it comes from: rows of TABLE_INFO. */
+/* Info rows of a profile (TABLE_INFO): command line, machine, versions. */
 #ifndef RECORD_STORE_RUN_INFO_H
 #define RECORD_STORE_RUN_INFO_H
 
 #include "record/session/session.h"
 
-/* How the session was started, the machine and the command line. Before the backend runs. */
+/* Adds session options, machine and command line. Call it before the backend runs. */
 void describe_session(struct session *session);
 /*
- * What the backend tells: its libraries, and what recording has cost so far. While it runs; the
- * last call counts. The session is not recorded into at that moment.
+ * Adds the backend's info: its libraries, and the overhead of recording so far. Call it while the
+ * backend runs and nothing is recorded into the session; the last call counts.
  */
 void describe_backend(struct session *session);
 

@@ -1,4 +1,4 @@
-/* What one session has recorded. See store.h. */
+/* Store of one session: contexts, frames, kernels, counters. */
 #include "record/store/store.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "record/store/devices.h"
 #include "record/store/store_rows.h"
 
-#define MAP_RESERVE (4ull << 30) /* a thousand million contexts, or kernels */
+#define MAP_RESERVE (4ull << 30) /* enough for 2^30 contexts or kernels */
 
 static const struct {
 	const char *name;
@@ -26,22 +26,21 @@ static const struct {
 	[COUNTER_MEMORY] = {"memory operations", false},
 	[COUNTER_INSIDE] = {"launches of instrumented kernels", false},
 	[COUNTER_UNSAMPLED] = {"launches of instrumented kernels not sampled", false},
-	[COUNTER_LOST_STORAGE] = {"lost: no room for the profile", true},
-	[COUNTER_LOST_NO_TIME] = {"lost: kernel record without a time", true},
-	[COUNTER_LOST_TIME] = {"lost: kernel record that ends before it begins", true},
-	[COUNTER_LOST_UNMATCHED] = {"lost: kernel record whose launch is not known", true},
-	[COUNTER_LOST_MEMORY] = {"lost: memory record whose call is not known", true},
-	[COUNTER_LOST_DROPPED] = {"lost: dropped by the vendor's library", true},
-	[COUNTER_LOST_MISSING] = {"lost: kernel whose record did not come", true},
+	[COUNTER_LOST_STORAGE] = {"lost: profile storage full", true},
+	[COUNTER_LOST_NO_TIME] = {"lost: kernel record without a timestamp", true},
+	[COUNTER_LOST_TIME] = {"lost: kernel record that ends before it starts", true},
+	[COUNTER_LOST_UNMATCHED] = {"lost: kernel record without a known launch", true},
+	[COUNTER_LOST_MEMORY] = {"lost: memory record without a known call", true},
+	[COUNTER_LOST_DROPPED] = {"lost: record dropped by the vendor library", true},
+	[COUNTER_LOST_MISSING] = {"lost: kernel record never received", true},
 	[COUNTER_LOST_PHASE] = {"lost: recorded after its phase was cleared", true},
-	[COUNTER_LOST_TYPE] = {"lost: metric value of another type than before", true},
-	[COUNTER_LOST_VALUE] = {"lost: metric value on a device or in a CUDA graph", true},
+	[COUNTER_LOST_TYPE] = {"lost: metric value of a different type", true},
+	[COUNTER_LOST_VALUE] = {"lost: device or CUDA graph metric value", true},
 	[COUNTER_LOST_NAME] = {"lost: name beyond the limits, in (other)", true},
 	[COUNTER_LOST_RANGE] = {"lost: integer metric beyond 64 bits", true},
-	[COUNTER_LOST_INSIDE] = {"lost: record inside a kernel, overwritten by a later one", true},
-	[COUNTER_LOST_PAIR] = {"lost: start or end of a scope inside a kernel without the other",
-			       true},
-	[COUNTER_LOST_DAMAGED] = {"lost: record inside a kernel that cannot be read", true},
+	[COUNTER_LOST_INSIDE] = {"lost: intra-kernel record overwritten", true},
+	[COUNTER_LOST_PAIR] = {"lost: unpaired intra-kernel scope start or end", true},
+	[COUNTER_LOST_DAMAGED] = {"lost: undecodable intra-kernel record", true},
 };
 
 const char *store_counter_name(enum counter counter)
@@ -60,7 +59,8 @@ void *store_append(struct store *store, enum table_id table, uint64_t rows)
 
 	if (!at && !store->is_full) {
 		store->is_full = true;
-		note("cannot record more into %s: %s; the program goes on",
+		note("cannot extend %s: %s; data that does not fit is counted as lost, "
+		     "and the program continues",
 		     store->file.place.path ? store->file.place.path : "memory",
 		     profile_file_why(&store->file));
 	}
@@ -131,7 +131,7 @@ uint32_t store_string(struct store *store, uint32_t string)
 	return map[string];
 }
 
-/* A copy of a frame's name in an entry of its own, as large as the frame's; 0: no room. */
+/* A copy of a frame's name in its own entry, as large as the frame's; 0: no space. */
 static uint32_t new_name(struct store *store, uint32_t frame)
 {
 	uint64_t id = store->file.tables[TABLE_STRINGS].rows;
@@ -160,7 +160,7 @@ bool store_rename(struct store *store, uint32_t frame, bool has_moved)
 		return true;
 	row += map[frame];
 	if (!has_moved) {
-		/* No reader has a name in its profile that only cleared phases have used. */
+		/* Only cleared phases have used the name, so no reader's profile contains it. */
 		string_write((char *)profile_file_rows(&store->file, TABLE_STRINGS) +
 				     (uint64_t)row->name * 8,
 			     name_of(frame)->capacity, text, length);
@@ -172,7 +172,7 @@ bool store_rename(struct store *store, uint32_t frame, bool has_moved)
 	return name != 0;
 }
 
-/* The file's copy of a process-wide frame; 0 when there is no room. */
+/* The file's copy of a process-wide frame; 0 if there is no space. */
 static uint32_t frame_of(struct store *store, uint32_t frame)
 {
 	uint32_t *map = store->frame_of_frame.base;
@@ -189,7 +189,7 @@ static uint32_t frame_of(struct store *store, uint32_t frame)
 					    : store_string(store, source->name);
 	row.file = store_string(store, source->file);
 	if ((!row.name && source->name) || (!row.file && source->file))
-		return 0; /* a frame without its name would be wrong, not merely missing */
+		return 0; /* a frame without its name would be wrong, not just missing */
 	stored = store_append(store, TABLE_FRAMES, 1);
 	if (!stored)
 		return 0;
@@ -210,7 +210,7 @@ uint32_t store_node(struct store *store, uint32_t context, uint32_t epoch)
 	}
 	if (context == PROTON_CONTEXT_ROOT || map[context])
 		return map[context];
-	/* Each turn makes the outermost node that is missing: paths are short and this is rare. */
+	/* Each iteration makes the outermost missing node: paths are short and this is rare. */
 	while (!map[context]) {
 		uint32_t missing = context;
 		uint32_t parent = frames_context(missing).parent;
@@ -260,8 +260,8 @@ uint32_t store_make_node(struct store *store, uint32_t context, uint32_t epoch)
 }
 
 /*
- * Notes that `node` was entered in the current epoch. The node holds the first and the last such
- * epoch; when the last moves on, the one it held gets a row of its own unless it is also the first.
+ * Notes that `node` was entered in the current epoch. The node stores the first and the last such
+ * epoch. When the last one changes, the previous one gets its own row, unless it is also the first.
  */
 static void mark_entered(struct store *store, uint32_t node)
 {
@@ -334,8 +334,8 @@ uint32_t store_device(struct store *store, uint32_t device)
 }
 
 /*
- * Not "bytes": that is what kernels move through the device's own memory, and from it the viewer
- * takes how well they use that memory.
+ * Not named "bytes": that is the memory traffic of kernels, from which the viewer computes
+ * bandwidth utilization.
  */
 static void add_memory_bytes(struct store *store, uint32_t context, uint32_t epoch, uint64_t bytes)
 {
@@ -389,7 +389,7 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 		store_device_event(store, node, device_row, epoch, execution);
 }
 
-/* The row that has `key`; NULL if none has. There are a dozen. */
+/* The row with `key`; NULL if there is none. There are about a dozen. */
 static struct row_info *find_info(const struct store *store, const char *key)
 {
 	struct row_info *rows = profile_file_rows(&store->file, TABLE_INFO);
@@ -419,7 +419,7 @@ void store_info(struct store *store, const char *key, const char *value)
 
 /* ------------------------------------------------------------------ life */
 
-/* Everything but the file. */
+/* Initializes everything but the file. */
 static int init_rest(struct store *store, struct proton_error *err)
 {
 	int status = region_reserve(&store->node_of_context, MAP_RESERVE, 1 << 20, 1, err);

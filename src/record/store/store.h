@@ -1,7 +1,6 @@
 /*
- * What one session has recorded: the rows of its profile file, and the maps from process-wide
- * frames, contexts and metric names to the session's own rows. Not thread-safe: the session's lock
- * is held around every call.
+ * Store of one session: the rows of its profile file, and maps from process-wide frames, contexts
+ * and metric names to these rows. Not thread-safe: the session's lock is held around every call.
  */
 #ifndef RECORD_STORE_STORE_H
 #define RECORD_STORE_STORE_H
@@ -46,18 +45,18 @@ enum counter {
 struct intra_launch;
 struct intra_unit;
 
-/* Rows of one launch of an instrumented kernel, whose times are estimates. */
+/* Rows of one launch of an instrumented kernel with estimated times. */
 struct intra_span {
 	uint32_t first; /* rows of TABLE_EVENTS */
 	uint32_t count;
-	uint32_t link; /* the launch's event */
-	uint32_t node; /* of the kernel */
+	uint32_t link; /* event of the launching call */
+	uint32_t node; /* the kernel's node */
 	uint64_t start_ns;
 	uint64_t end_ns;
 	bool is_aligned;
 };
 
-/* Vectors of one length that clearing a phase gave back, linked by their first elements. */
+/* Vectors of one length from cleared phases, linked by their first elements. */
 struct free_vectors {
 	uint64_t length;
 	uint64_t first;
@@ -68,71 +67,70 @@ struct store {
 	struct region node_of_context; /* u32 per process-wide context; 0 = no node yet */
 	struct region frame_of_frame;
 	struct region string_of_string;
-	struct region config_of_kernel;   /* u32 per row of TABLE_KERNELS: what it ran with last */
+	struct region config_of_kernel;   /* u32 per row of TABLE_KERNELS: its last configuration */
 	struct region metric_of_name;     /* u32 per process-wide metric name: row + 1 */
 	bool has_mixed_types;             /* a metric name has rows of several types */
 	uint32_t device_rows[DEVICE_MAX]; /* row + 1 per process-wide device */
 	uint32_t stripes; /* further rows of counters, for threads that share them; 0: none */
-	bool is_shared;   /* several threads add: how the one that holds the lock has to */
-	struct region value_places; /* beside the rows of their tables, see store_lists.c */
+	bool is_shared;   /* several threads add: use atomic operations */
+	struct region value_places; /* per row of values and kernels, see store_lists.c */
 	struct region kernel_places;
 	struct region epoch_rows;
-	uint32_t free_value; /* lists of rows that clearing a phase gave back */
+	uint32_t free_value; /* lists of rows from cleared phases */
 	uint32_t free_kernel;
 	uint32_t free_histogram;
 	uint32_t free_config;
 	struct free_vectors free_vectors[STORE_VECTOR_LENGTHS];
-	uint64_t empty_vector;     /* word + 1 of the one that all share; 0: not made yet */
-	uint32_t epoch;            /* the current one: a row of TABLE_EPOCHS */
-	uint32_t first_kept_epoch; /* those before it have been cleared */
+	uint64_t empty_vector;     /* word + 1 of the shared empty vector; 0: not made yet */
+	uint32_t epoch;            /* current epoch: a row of TABLE_EPOCHS */
+	uint32_t first_kept_epoch; /* earlier epochs have been cleared */
 	uint32_t *cleared;         /* epochs that are being cleared */
 	size_t cleared_count;
 	size_t cleared_capacity;
-	uint64_t
-		folded; /* limits_folded() up to here is in COUNTER_LOST_NAME, or before its time */
-	bool is_full;   /* said once */
-	/* Of traces only. */
-	uint32_t trace_serial; /* of the session; 0: no trace */
-	uint32_t thread_count; /* lanes of threads */
+	uint64_t folded; /* part of limits_folded() in COUNTER_LOST_NAME, or from before */
+	bool is_full;    /* the warning has been printed */
+	/* For traces only. */
+	uint32_t trace_serial; /* serial of the session; 0: not a trace */
+	uint32_t thread_count; /* number of lanes of threads */
 	uint32_t lanes[STORE_LANE_CACHE];
 	uint32_t launches[STORE_LAUNCH_CACHE];
-	struct intra_span *spans; /* that wait for their kernel's record */
+	struct intra_span *spans; /* waiting for the record of their kernel */
 	size_t span_count;
 	size_t span_capacity;
 };
 
 /* `path` NULL keeps the profile in private memory. */
 int store_init(struct store *store, const char *path, struct proton_error *err);
-/* In a file under a name of this process's own, made from `path`. */
+/* The same in a file with a name of this process, derived from `path`. */
 int store_init_own(struct store *store, const char *path, struct proton_error *err);
 void store_fini(struct store *store, bool remove_file);
 
 /* Notes that `context` was entered in the current epoch; makes its node. */
 void store_enter(struct store *store, uint32_t context);
-/* Adds one execution to `context`, which ends with it; `epoch` is the one it was launched in. */
+/* Adds one execution to `context`, which ends with it; `epoch` is that of its launch. */
 void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 		  const struct execution *execution);
-/* Adds a metric whose process-wide name is `name`. */
+/* Adds a metric with the process-wide name `name`. */
 int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
 		 const struct proton_metric *metric, struct proton_error *err);
-/* Gives event `event` of this store a metric that store_metric() has taken. */
+/* Gives event `event` of this store a metric that store_metric() has accepted. */
 void store_event_metric(struct store *store, uint32_t event, uint32_t name,
 			const struct proton_metric *metric);
 /*
- * The same to rows that exist, without the session's lock, see record/session/adding.h: false if
- * there are none, or if more than a number has to be changed. `stripe` is any number of the
- * thread's own.
+ * The same for existing rows, without the session's lock, see record/session/adding.h. False if
+ * there are none, or if more than a number has to be changed. `stripe` is any number that belongs
+ * to the thread.
  */
 bool store_try_kernel(const struct store *store, uint32_t context, uint32_t epoch,
 		      const struct execution *execution, bool is_shared, uint32_t stripe);
 bool store_try_metric(const struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
 		      const struct proton_metric *metric, bool is_shared, uint32_t stripe);
-/* Gives the threads counters that they do not have to share. */
+/* Adds counters, which threads then need not share. */
 void store_share_counters(struct store *store);
-/* Sets what the profile says under `key`, which it had no value for or another one. */
+/* Sets the info `key`, replacing an earlier value. */
 void store_info(struct store *store, const char *key, const char *value);
 void store_count(struct store *store, enum counter counter, uint64_t more);
-/* Brings what is counted for all sessions together (name_limits.h) up to date. */
+/* Updates the count of what name_limits.h counts for all sessions together. */
 void store_count_folded(struct store *store);
 uint64_t store_counter(const struct store *store, enum counter counter);
 const char *store_counter_name(enum counter counter);
@@ -141,38 +139,38 @@ bool store_counter_is_loss(enum counter counter);
 /* Makes the tables of a trace. Kernels become events once trace_serial is set. */
 int store_trace_init(struct store *store, struct proton_error *err);
 /*
- * The first of `count` rows for events that a thread fills without a lock, with `kind` last, while
- * the store lives; 0 when there is no room.
+ * The first of `count` event rows that a thread fills without a lock, with `kind` last, while the
+ * store lives; 0 if there is no space.
  */
 uint32_t store_reserve_events(struct store *store, uint32_t count);
-/* A new lane for a thread; LANE_NONE when there is no room. */
+/* A new lane for a thread; LANE_NONE if there is no space. */
 uint32_t store_thread_lane(struct store *store, uint64_t id, const char *name);
 /* The node of `context`; 0 if it has none yet (or is the root). From any thread, without a lock. */
 uint32_t store_find_node(const struct store *store, uint32_t context);
 /*
- * The same, made for something of `epoch` if it is not there; 0 when there is no room (or is the
- * root), or what is of that epoch has been cleared, which is counted.
+ * The same, making the node in `epoch` if necessary; 0 if there is no space (or it is the root), or
+ * if that epoch has been cleared, which is counted.
  */
 uint32_t store_make_node(struct store *store, uint32_t context, uint32_t epoch);
 
-/* The row of `device` in this file; row + 1 is remembered. UINT32_MAX when there is no room. */
+/* The row of `device` in this file; row + 1 is remembered. UINT32_MAX if there is no space. */
 uint32_t store_device(struct store *store, uint32_t device);
 /*
- * Lanes for the lines of a unit of kernel `frame` on `device` (a row of this file), one behind the
- * other: the first, or LANE_NONE when there is no room.
+ * Consecutive lanes for the sub-tracks of a unit of kernel `frame` on `device` (a row of this
+ * file): the first, or LANE_NONE if there is no space.
  */
 uint32_t store_unit_lanes(struct store *store, uint32_t device, uint32_t frame,
 			  const struct intra_unit *unit);
 /*
- * The events of a launch: `kernel` is its node, `nodes` those of its scopes (0: no room), `lanes`
- * the first of each unit, `link` the event of the call that launched it, or 0.
+ * Adds the events of a launch: `kernel` is its node, `nodes` those of its scopes (0: no space),
+ * `lanes` the first of each unit, `link` the event of the launching call, or 0.
  */
 void store_intra_events(struct store *store, const struct intra_launch *launch, uint32_t epoch,
 			uint32_t kernel, const uint32_t *nodes, const uint32_t *lanes,
 			uint32_t link);
-/* Once its kernel's record is there, store_align() moves the launch to where that says it was. */
+/* When its kernel's record arrives, store_align() moves the launch to the recorded time. */
 void store_note_span(struct store *store, const struct intra_span *span);
-/* All records of what was launched so far are there. */
+/* Call when the records of all work launched so far have arrived. */
 void store_align(struct store *store);
 
 /* Rows never move. */
@@ -181,29 +179,29 @@ static inline struct row_event *store_event_row(const struct store *store, uint3
 	return (struct row_event *)profile_file_rows(&store->file, TABLE_EVENTS) + row;
 }
 
-/* Phases. Epochs are rows; a phase number may have had several lives. */
+/* Phases. Epochs are rows; a phase number may have several epochs. */
 void store_phase_begin(struct store *store, uint32_t phase);
 /* Ends the current phase for good. */
 void store_phase_finish(struct store *store);
 /* The number of the current phase; whether a phase exists and was not cleared. */
 uint32_t store_phase(const struct store *store);
 bool store_phase_is_kept(const struct store *store, uint32_t phase);
-/* Every phase before the current one has been recorded in full. */
+/* All earlier phases have been recorded completely. */
 void store_phases_complete(struct store *store);
 bool store_phase_is_complete(const struct store *store, uint32_t phase);
-/* The tick (frame_names.h) at which the first phase that is kept began. */
+/* The tick (reused_names.h) at which the first kept phase began. */
 uint32_t store_first_kept_tick(const struct store *store);
 /*
- * A process-wide frame that no kept phase has used has another text now, and more room for it if it
- * `has_moved`. False if there is no room in the file.
+ * Stores the new text of a process-wide frame that no kept phase has used. `has_moved`: it has more
+ * space. False if there is no space in the file.
  */
 bool store_rename(struct store *store, uint32_t frame, bool has_moved);
 /*
- * A closed phase takes no more rows: what comes later is counted as lost. False if it is as wanted
- * already. No thread may be adding to a row meanwhile (adding_pause()).
+ * Closes or reopens a phase. A closed phase takes no more rows: later data is counted as lost.
+ * False if it is already in the wanted state. No thread may be adding to a row (adding_pause()).
  */
 bool store_phase_close(struct store *store, uint32_t phase, bool is_closed);
-/* Clears a phase, or all up to it. No thread may be adding to a row meanwhile (adding_pause()). */
+/* Clears a phase, or all up to it. No thread may be adding to a row (adding_pause()). */
 void store_phase_clear(struct store *store, uint32_t phase, bool up_to);
 
 /* The profile of one phase, or PHASE_ALL; the caller frees it. */

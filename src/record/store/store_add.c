@@ -1,13 +1,13 @@
 /*
- * Adding to values and kernels. The rows are made under the session's lock; a thread that finds its
- * row adds to it without, see record/session/adding.h.
+ * Adding to existing values and kernels. Rows are made under the session's lock; a thread that
+ * finds its row adds to it without the lock, see record/session/adding.h.
  */
 #include <string.h>
 
 #include "model/clamped.h"
 #include "record/store/store_rows.h"
 
-/* A number is added by one thread at a time, or by several: `is_shared`. Relaxed: they are sums. */
+/* `is_shared`: several threads add to the number. Relaxed, because it is a sum. */
 static void add_u64(uint64_t *sum, uint64_t more, bool is_shared)
 {
 	if (is_shared)
@@ -19,7 +19,7 @@ static void add_u64(uint64_t *sum, uint64_t more, bool is_shared)
 
 /* ------------------------------------------------------------------ counters */
 
-/* The first of the counters that threads spread: a cache line of them. */
+/* Number of counters that are spread per thread: the first ones, a cache line of them. */
 #define STRIPE_COUNTERS 4u
 #define STRIPES 16u
 
@@ -32,7 +32,7 @@ void store_share_counters(struct store *store)
 	uint64_t padding = (STRIPE_COUNTERS - count % STRIPE_COUNTERS) % STRIPE_COUNTERS;
 	uint64_t more = padding + (uint64_t)STRIPES * STRIPE_COUNTERS;
 
-	/* Without room for them all threads share the first. */
+	/* Without space for them, all threads share the first. */
 	if (store->stripes || !profile_file_append(&store->file, TABLE_COUNTERS, more))
 		return;
 	for (uint64_t i = 0; i < more; i++) {
@@ -84,7 +84,7 @@ static void count_duration(struct row_histogram *histogram, uint64_t duration_ns
 		;
 }
 
-/* *extreme becomes `value` if that is below it (is_min) or above it. */
+/* Sets *extreme to `value` if that is lower (is_min) or higher. */
 static void take_extreme(uint64_t *extreme, uint64_t value, bool is_min, bool is_shared)
 {
 	uint64_t now = __atomic_load_n(extreme, __ATOMIC_RELAXED);
@@ -100,7 +100,7 @@ static void take_extreme(uint64_t *extreme, uint64_t value, bool is_min, bool is
 	}
 }
 
-/* The histogram of a row that ran once; made under the session's lock. */
+/* Makes the histogram of a row with one execution; under the session's lock. */
 static void make_histogram(struct store *store, struct row_kernel *row)
 {
 	uint32_t histogram = store_new_histogram(store);
@@ -131,7 +131,7 @@ void store_add_execution(struct store *store, uint32_t kernel, uint64_t duration
 	struct row_kernel *row = &store_kernel_rows(store)[kernel];
 	uint64_t count = __atomic_load_n(&row->count, __ATOMIC_RELAXED);
 
-	if (count == 0) /* no thread without the lock adds before there is a histogram */
+	if (count == 0) /* without the lock no thread adds before there is a histogram */
 		__atomic_store_n(&row->min_ns, duration_ns, __ATOMIC_RELAXED);
 	else if (count == 1 && !row->histogram)
 		make_histogram(store, row);
@@ -143,7 +143,7 @@ void store_count_add(struct store *store, enum counter counter)
 	count_one(store, counter, store->is_shared, 0);
 }
 
-/* True if what belongs to `epoch` can be added; what cannot is counted under the lock. */
+/* True if data of `epoch` can be added; rejected data is counted under the lock. */
 static bool is_open(const struct store *store, uint32_t epoch)
 {
 	return !(__atomic_load_n(&store_epoch_rows(store)[epoch].flags, __ATOMIC_RELAXED) &
@@ -231,12 +231,12 @@ bool store_try_metric(const struct store *store, uint32_t context, uint32_t epoc
 		return false;
 	value = &store_value_rows(store)[at];
 	is_replaced = metrics[row].flags & METRIC_PROPERTY;
-	if (is_replaced) /* an int64 and a double are both words */
+	if (is_replaced) /* int64 and double are both words */
 		__atomic_store_n(&value->as.int64, metric->value.int64, __ATOMIC_RELAXED);
 	else if (metric->type == PROTON_METRIC_DOUBLE)
 		store_add_double(&value->as.float64, metric->value.float64, is_shared);
 	else if (!store_add_int64(&value->as.int64, metric->value.int64, is_shared))
-		return false; /* its end is reached, which is a loss */
+		return false; /* clamped at its end, which is a loss */
 	count_one(store, COUNTER_METRICS, is_shared, stripe);
 	return true;
 }

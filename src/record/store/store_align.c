@@ -1,8 +1,8 @@
 /*
- * Warps under the slice of their kernel. Two clocks tell of one launch: the vendor's records say
- * when the kernel ran, the kernel's own say when its warps did, on the device's timer, which is
- * moved to ours by an estimate. Where both are known of a launch, the first is what everything else
- * in the trace goes by, so the warps are moved into it.
+ * Alignment of warps with the slice of their kernel. A launch has times from two clocks: the vendor
+ * library's record has the time of the kernel. The kernel's own records have the times of its warps
+ * on the device's global timer, and are moved to the program's clock by an estimate. If both are
+ * known, the warps are moved into the kernel's time, which all other events in the trace relate to.
  */
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ void store_note_span(struct store *store, const struct intra_span *span)
 	if (!span->link || !span->count ||
 	    !array_reserve(&store->spans, &store->span_capacity, store->span_count + 1,
 			   sizeof(*store->spans)))
-		return; /* its times remain the estimate */
+		return; /* keep the estimated times */
 	store->spans[store->span_count++] = *span;
 }
 
@@ -29,7 +29,7 @@ static int compare_spans(const void *a, const void *b)
 	return (x->first > y->first) - (x->first < y->first);
 }
 
-/* The first of `link` that waits; a launch that a hook named may be several kernels. */
+/* The first waiting launch of `link`; a launch that a hook named may be several kernels. */
 static struct intra_span *find_span(const struct store *store, uint32_t link, uint32_t node)
 {
 	size_t low = 0;
@@ -50,8 +50,9 @@ static struct intra_span *find_span(const struct store *store, uint32_t link, ui
 }
 
 /*
- * What the kernel took longer than its warps lies half before and half behind them: neither clock
- * says more. (It is a microsecond or two: the launch, and the end being noticed.)
+ * The kernel takes a microsecond or two longer than its warps: the launch, and detecting the end.
+ * Half of the difference is put before the warps and half after them, because neither clock tells
+ * more.
  */
 static void move(const struct store *store, struct intra_span *span, const struct row_event *kernel)
 {

@@ -1,8 +1,8 @@
 /*
- * What kernels were launched with. Nearly every execution of a kernel has the configuration of the
- * one before, so each kernel row remembers the row of TABLE_CONFIGS that it counted last, and one
- * comparison settles it. The rows of a kernel form a circle through that one; more than
- * CONFIGS_PER_KERNEL configurations share a row for all others.
+ * Launch configurations of kernels. Nearly every execution of a kernel has the same configuration
+ * as the previous one, so each kernel row remembers the row of TABLE_CONFIGS that it counted last,
+ * and one comparison is enough. The rows of a kernel form a circular list through that row. After
+ * CONFIGS_PER_KERNEL configurations, further ones share a row.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@ static struct row_config *config_rows(const struct store *store)
 	return profile_file_rows(&store->file, TABLE_CONFIGS);
 }
 
-/* Where is kept what `kernel` counted last; NULL past what could be reserved. */
+/* Where the latest row of `kernel` is stored; NULL above the reserved size. */
 static uint32_t *last_of(const struct store *store, uint32_t kernel)
 {
 	uint32_t *map = store->config_of_kernel.base;
@@ -33,7 +33,7 @@ static uint32_t new_config(struct store *store)
 	return row;
 }
 
-/* The row of `config` in the kernel's circle, made if it is new; 0 when there is no room. */
+/* The row of `config` in the kernel's list, made if new; 0 if there is no space. */
 static uint32_t find_or_make(struct store *store, uint32_t kernel, uint32_t last,
 			     const struct launch_config *config)
 {
@@ -80,7 +80,7 @@ void store_config(struct store *store, uint32_t kernel, const struct launch_conf
 	uint32_t *last = last_of(store, kernel);
 	uint32_t at;
 
-	if (!config->grid[0] || !last) /* the backend does not know */
+	if (!config->grid[0] || !last) /* the backend does not know it */
 		return;
 	at = *last;
 	if (!at || memcmp(&rows[at].config, config, sizeof(*config)) != 0) {
@@ -105,7 +105,7 @@ void store_drop_configs(struct store *store, uint32_t kernel)
 	do {
 		uint32_t next = rows[at].next;
 
-		rows[at].kernel = 0; /* readers see an unused row from here on */
+		rows[at].kernel = 0; /* readers treat the row as unused from here on */
 		rows[at].next = store->free_config;
 		store->free_config = at;
 		at = next;

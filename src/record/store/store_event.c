@@ -1,6 +1,6 @@
 /*
- * Events of a trace: lanes, what ran on devices, metric values given to events. The rows of the
- * program's threads are reserved here and filled by trace_events.c.
+ * Trace events of a session: lanes, device work, metric values of events. Event rows for the
+ * program's threads are reserved here and filled by thread_trace.c.
  */
 #include <string.h>
 
@@ -78,7 +78,7 @@ static uint32_t stream_lane(struct store *store, uint32_t device, uint32_t strea
 
 /* ------------------------------------------------------------------ what ran on a device */
 
-/* The row of a launch configuration: the one stored last under its hash, or a new one. */
+/* The row of a launch configuration: the latest one with its hash, or a new one. */
 static uint32_t launch_of(struct store *store, const struct launch_config *config)
 {
 	struct row_launch wanted = {.config = *config};
@@ -87,7 +87,7 @@ static uint32_t launch_of(struct store *store, const struct launch_config *confi
 	uint32_t row;
 
 	if (!config->grid[0])
-		return 0; /* not known */
+		return 0; /* unknown */
 	cached = &store->launches[hash_bytes(&wanted, sizeof(wanted)) % STORE_LAUNCH_CACHE];
 	if (*cached && memcmp(&rows[*cached], &wanted, sizeof(wanted)) == 0)
 		return *cached;
@@ -99,7 +99,10 @@ static uint32_t launch_of(struct store *store, const struct launch_config *confi
 	return *cached = row;
 }
 
-/* The row after a copy or set of that many bytes; without space the bytes stay UINT32_MAX. */
+/*
+ * Adds the row for the size of a large memory copy or memset; without space the size stays
+ * UINT32_MAX.
+ */
 static void add_size(struct store *store, const struct row_event *event, uint64_t bytes)
 {
 	uint32_t at = store_new_row(store, TABLE_EVENTS);
@@ -226,7 +229,7 @@ void store_intra_events(struct store *store, const struct intra_launch *launch, 
 			.link = event->end_step ? lanes[(int64_t)event->unit + event->end_step] + 1
 						: 0,
 			.detail = event->cycles,
-			/* without its node it is a row that has not been filled */
+			/* without its node it counts as a row that is not filled */
 			.kind = nodes[event->node] ? EVENT_SECTION : EVENT_NONE,
 			.flags = (uint16_t)((event->is_async ? EVENT_ASYNC : 0) |
 					    (event->is_partial ? EVENT_PARTIAL : 0)),
@@ -250,6 +253,6 @@ void store_sample(struct store *store, uint32_t event, const struct row_value *v
 	rows[at].metric = value->metric;
 	memcpy(&rows[at].as, &value->as, sizeof(rows[at].as));
 	store_commit(store, TABLE_SAMPLES);
-	/* release: who follows the link finds the sample filled */
+	/* release: readers of the link find the sample filled */
 	__atomic_store_n(&row->link, at, __ATOMIC_RELEASE);
 }

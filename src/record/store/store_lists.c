@@ -1,26 +1,26 @@
 /*
- * The lists of a node's values and kernels, and the rows that wait to be used again.
+ * Lists of a node's values and kernels, and free rows.
  *
- * A node's rows are in the order of their epochs, the newest in front: what is recorded now is
- * found at once, however many phases are kept. Beside each row, in memory of the process, is what a
- * reader does not need: its node, the row before it in the node's list, and the next row of the
- * same epoch. So clearing a phase costs its own rows, not all nodes and not all phases.
+ * A node's rows are sorted by epoch, the newest first: rows that are recorded now are found at
+ * once, no matter how many phases are kept. For each row, process memory has fields that readers do
+ * not need: its node, the previous row in the node's list, and the next row of the same epoch. So
+ * the time to clear a phase depends on its own rows, not on all nodes and phases.
  */
 #include "record/names/reused_names.h"
 #include "record/store/store_rows.h"
 
-/* What belongs to a row and is not in the file. */
+/* Fields of a row that are not in the file. */
 struct row_place {
 	uint32_t node;
-	uint32_t previous; /* in the node's list; 0: the first */
-	uint32_t of_epoch; /* the next row of the same epoch; 0: the last */
+	uint32_t previous; /* in the node's list; 0: this is the first */
+	uint32_t of_epoch; /* next row of the same epoch; 0: this is the last */
 };
 
 /* The first rows of an epoch. */
 struct epoch_rows {
 	uint32_t value;
 	uint32_t kernel;
-	uint32_t tick; /* of frame_names.h, at its beginning */
+	uint32_t tick; /* tick of reused_names.h at its beginning */
 };
 
 #define PLACES_RESERVE (8ull << 30)
@@ -73,7 +73,7 @@ uint32_t store_lists_tick(const struct store *store, uint32_t epoch)
 	return rows_of(store, epoch)->tick;
 }
 
-/* A row of `table` whose place is in `places`; 0 when there is no room. */
+/* A row of `table` with its entry in `places`; 0 if there is no space. */
 static uint32_t new_placed_row(struct store *store, enum table_id table,
 			       const struct region *places)
 {
@@ -113,7 +113,7 @@ void store_link_value(struct store *store, uint32_t node, uint32_t row)
 	if (*link)
 		value_place(store, *link)->previous = row;
 	store_commit(store, TABLE_VALUES);
-	/* release: who follows the link finds the row filled */
+	/* release: readers of the link find the row filled */
 	__atomic_store_n(link, row, __ATOMIC_RELEASE);
 }
 
@@ -173,7 +173,7 @@ void store_link_kernel(struct store *store, uint32_t node, uint32_t row)
 	if (*link)
 		kernel_place(store, *link)->previous = row;
 	store_commit(store, TABLE_KERNELS);
-	/* release: who follows the link finds the row filled */
+	/* release: readers of the link find the row filled */
 	__atomic_store_n(link, row, __ATOMIC_RELEASE);
 }
 

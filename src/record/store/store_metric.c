@@ -1,4 +1,4 @@
-/* Metric values of a session: finding the metric's row, and how values of each type add up. */
+/* Metric values of a session: finding a metric's row, and adding values of each type. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -27,8 +27,8 @@ static const char *type_name(uint32_t type)
 }
 
 /*
- * The row of metric `name` for values of `type`, added if new; UINT32_MAX when there is no room. A
- * name has one row for each type that it was given with, and the flags of the first.
+ * The row of metric `name` for values of `type`, added if new; UINT32_MAX if there is no space. A
+ * name has one row per type, with the flags of the first.
  */
 static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
 {
@@ -50,7 +50,7 @@ static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
 		return UINT32_MAX;
 	for (; row < count && !(rows[row].name == text && rows[row].type == type); row++) {
 		if (rows[row].name == text && !is_known)
-			flags = rows[row].flags; /* also of another suffix */
+			flags = rows[row].flags; /* even with a different suffix */
 		is_known = is_known || rows[row].name == text;
 	}
 	if (row == count) {
@@ -65,7 +65,7 @@ static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
 	return (uint32_t)row;
 }
 
-/* A value of `node` with the name of metric `row` and another type; NULL if there is none. */
+/* A value of `node` with the name of metric `row` and a different type; NULL if there is none. */
 static const struct row_value *value_of_other_type(const struct store *store, uint32_t node,
 						   uint32_t row, uint32_t epoch)
 {
@@ -81,7 +81,7 @@ static const struct row_value *value_of_other_type(const struct store *store, ui
 	return NULL;
 }
 
-/* A value keeps the type that its context gave it first. */
+/* A value keeps the type that it first had in its context. */
 static int check_type(struct store *store, uint32_t node, uint32_t row, uint32_t epoch,
 		      uint32_t name, struct proton_error *err)
 {
@@ -103,7 +103,7 @@ static bool is_vector(enum proton_metric_type type)
 	return type == PROTON_METRIC_INT64_VECTOR || type == PROTON_METRIC_DOUBLE_VECTOR;
 }
 
-/* Where vectors of that length are given back; NULL for empty ones, and past so many lengths. */
+/* The list of free vectors of that length; NULL for empty ones, and above the number of lists. */
 static struct free_vectors *free_vectors_of(struct store *store, uint64_t length)
 {
 	for (size_t i = 0; length && i < STORE_VECTOR_LENGTHS; i++) {
@@ -132,7 +132,7 @@ void store_drop_vector(struct store *store, const struct row_value *value)
 	unused->first = value->as.vector + 1;
 }
 
-/* First word of a new vector of zeros; 0 words for an empty one still has its length. */
+/* First word of a new vector of zeros. An empty vector still has its length. */
 static bool new_vector(struct store *store, uint64_t length, uint64_t *first_out)
 {
 	struct free_vectors *unused = free_vectors_of(store, length);
@@ -165,7 +165,7 @@ static bool new_vector(struct store *store, uint64_t length, uint64_t *first_out
 static void add_vector(struct store *store, uint64_t *words, const struct proton_metric *metric,
 		       bool replace)
 {
-	/* An int64 and a double are both words. */
+	/* int64 and double are both words. */
 	const uint64_t *from = (const void *)metric->value.int64s;
 	uint64_t clamped;
 
@@ -180,7 +180,7 @@ static void add_vector(struct store *store, uint64_t *words, const struct proton
 		store_count(store, COUNTER_LOST_RANGE, clamped);
 }
 
-/* Without room for the text the value stays what it was. */
+/* Without space for the text the value is unchanged. */
 static void set_text(struct store *store, struct row_value *value, const char *given)
 {
 	uint32_t text = frames_value_text(given, strlen(given));
@@ -192,7 +192,7 @@ static void set_text(struct store *store, struct row_value *value, const char *g
 		store_count(store, COUNTER_LOST_STORAGE, 1);
 }
 
-/* Adds `metric` to `value`, or replaces it. The types are known to agree. */
+/* Adds `metric` to `value`, or replaces it. Their types are equal. */
 static int combine(struct store *store, struct row_value *value, uint32_t row, uint32_t name,
 		   const struct proton_metric *metric, struct proton_error *err)
 {
@@ -272,7 +272,7 @@ int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t
 	if (row == UINT32_MAX) {
 		if (node != NODE_NONE)
 			store_count(store, COUNTER_LOST_STORAGE, 1);
-		return PROTON_OK; /* said once and counted, not raised at each call */
+		return PROTON_OK; /* warned once and counted, not an error of each call */
 	}
 	rows = store_value_rows(store);
 	at = store_find_value(store, node, row, epoch);

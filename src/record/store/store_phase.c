@@ -1,6 +1,6 @@
 /*
- * Phases of a session. An epoch is one life of a phase; kernel and value rows carry theirs, so that
- * contexts are shared by all phases and clearing one gives its rows back for new ones.
+ * Phases of a session. An epoch is one life of a phase. Kernel and value rows have their epoch, so
+ * contexts are shared by all phases, and clearing a phase frees its rows for reuse.
  */
 #include "base/array.h"
 #include "base/clock.h"
@@ -8,7 +8,7 @@
 
 #define EPOCH_NONE UINT32_MAX
 
-/* The last epoch whose phase is at most `phase`; phases never go down from row to row. */
+/* The last epoch with a phase of at most `phase`; phases never decrease from row to row. */
 static uint32_t epoch_of(const struct store *store, uint32_t phase)
 {
 	const struct row_epoch *rows = store_epoch_rows(store);
@@ -47,7 +47,7 @@ void store_phase_begin(struct store *store, uint32_t phase)
 					: NULL;
 	uint64_t now_ns = clock_real_ns();
 
-	if (!row) { /* go on in the epoch there is */
+	if (!row) { /* continue in the current epoch */
 		store_count(store, COUNTER_LOST_STORAGE, 1);
 		return;
 	}
@@ -61,7 +61,7 @@ void store_phase_begin(struct store *store, uint32_t phase)
 
 uint32_t store_first_kept_tick(const struct store *store)
 {
-	/* None is kept if there was no room for another: then names are not used again. */
+	/* None is kept if there was no space for another epoch: then names are not reused. */
 	return store->first_kept_epoch <= store->epoch
 		       ? store_lists_tick(store, store->first_kept_epoch)
 		       : 0;
@@ -73,7 +73,7 @@ void store_phase_finish(struct store *store)
 	store_epoch_rows(store)[store->epoch].flags |= EPOCH_COMPLETE;
 }
 
-/* Marks every life of the phases `first` to `last` as cleared; those before are already. */
+/* Sets all epochs of the phases `first` to `last` to cleared; earlier ones already are. */
 static void mark_cleared(struct store *store, uint32_t first, uint32_t last)
 {
 	struct row_epoch *rows = store_epoch_rows(store);
@@ -82,7 +82,7 @@ static void mark_cleared(struct store *store, uint32_t first, uint32_t last)
 	for (; epoch != EPOCH_NONE && rows[epoch].phase >= first; epoch--) {
 		if (rows[epoch].flags & EPOCH_CLEARED && epoch < store->first_kept_epoch)
 			break;
-		/* Without memory for the list its rows are not used again. */
+		/* Without memory for the list its rows are not reused. */
 		if (!(rows[epoch].flags & EPOCH_CLEARED) &&
 		    array_reserve(&store->cleared, &store->cleared_capacity,
 				  store->cleared_count + 1, sizeof(*store->cleared)))
@@ -132,7 +132,7 @@ void store_phases_complete(struct store *store)
 	struct row_epoch *rows = store_epoch_rows(store);
 	uint32_t epoch = store->epoch;
 
-	/* What is before a complete one is complete. */
+	/* All epochs before a complete one are complete. */
 	while (epoch > 0 && !(rows[epoch - 1].flags & EPOCH_COMPLETE))
 		rows[--epoch].flags |= EPOCH_COMPLETE;
 }

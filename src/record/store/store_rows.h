@@ -1,7 +1,8 @@
 /*
- * Inside the store: its rows, shared by store.c (contexts and kernels), store_config.c (what
- * kernels were launched with), store_metric.c (metric values) and store_phase.c (phases). Nobody
- * else includes this.
+ * Internal interface of the store: its rows, shared by store.c (contexts and kernels), store_add.c
+ * (sums), store_config.c (launch configurations), store_event.c (trace events), store_lists.c
+ * (lists of rows), store_metric.c (metric values) and store_phase.c (phases). Only these files
+ * include it.
  */
 #ifndef RECORD_STORE_STORE_ROWS_H
 #define RECORD_STORE_STORE_ROWS_H
@@ -10,7 +11,7 @@
 
 #define NODE_NONE UINT32_MAX
 
-/* Table access: rows never move, so the pointers stay good. */
+/* Table access: rows never move, so the pointers stay valid. */
 static inline struct row_node *store_node_rows(const struct store *store)
 {
 	return profile_file_rows(&store->file, TABLE_NODES);
@@ -37,9 +38,9 @@ static inline struct row_histogram *store_histogram_rows(const struct store *sto
 }
 
 /*
- * The index of a new zeroed row of `table`; 0 when there is no room, which is said once. The caller
+ * The index of a new zeroed row of `table`; 0 if there is no space, with one warning. The caller
  * fills the row, commits the table and only then links the row to others: a killed process leaves
- * no row half made.
+ * no incomplete row.
  */
 uint32_t store_new_row(struct store *store, enum table_id table);
 
@@ -49,9 +50,9 @@ static inline void store_commit(struct store *store, enum table_id table)
 }
 
 /*
- * store_lists.c: rows of nodes' lists. A new row is one that clearing a phase gave back, or is
- * added to its table; zeroed, 0 when there is no room. The caller fills it, epoch included, and
- * links it.
+ * store_lists.c: rows of nodes' lists. A new row is a free row of a cleared phase, or is added to
+ * its table; zeroed, 0 if there is no space. The caller fills it, including its epoch, and links
+ * it.
  */
 int store_lists_init(struct store *store, struct proton_error *err);
 void store_lists_fini(struct store *store);
@@ -62,47 +63,47 @@ void store_link_value(struct store *store, uint32_t node, uint32_t value);
 uint32_t store_new_kernel(struct store *store);
 void store_link_kernel(struct store *store, uint32_t node, uint32_t kernel);
 uint32_t store_new_histogram(struct store *store);
-/* The row of a node's list, 0 if there is none. From any thread, without a lock. */
+/* The row in a node's list, 0 if there is none. From any thread, without a lock. */
 uint32_t store_find_value(const struct store *store, uint32_t node, uint32_t metric,
 			  uint32_t epoch);
 uint32_t store_find_kernel(const struct store *store, uint32_t node, uint32_t device,
 			   uint32_t epoch);
-/* Takes the rows of an epoch out of the lists; they may be used again. */
+/* Removes the rows of an epoch from the lists; they may be reused. */
 void store_drop_epoch(struct store *store, uint32_t epoch);
-/* Gives the words of a vector back; harmless for other values. */
+/* Frees the words of a vector; harmless for other values. */
 void store_drop_vector(struct store *store, const struct row_value *value);
 /*
- * The node of `context`, made with the ancestors it lacks; NODE_NONE when there is no room. What is
- * made belongs to `epoch`, that of the launch: its record may come when the phase has ended. It has
- * not been cleared.
+ * The node of `context`, made with its missing ancestors; NODE_NONE if there is no space. New nodes
+ * belong to `epoch`, that of the launch: its record may arrive after the phase has ended. The epoch
+ * must not be cleared.
  */
 uint32_t store_node(struct store *store, uint32_t context, uint32_t epoch);
 void store_lists_begin_epoch(struct store *store, uint32_t epoch);
-/* New rows at the end of a table, NULL when there is no room, which is said once. */
+/* New rows at the end of a table; NULL if there is no space, with one warning. */
 void *store_append(struct store *store, enum table_id table, uint64_t rows);
-/* A copy of a text in the file, not interned; 0, the empty string, when there is no room. */
+/* A copy of a text in the file, not interned; 0, the empty string, if there is no space. */
 uint32_t store_new_string(struct store *store, const char *text, size_t length);
-/* Adds what ran on `device` (rows of this file), in a store of a trace. */
+/* Adds work on `device` (rows of this file), in a store of a trace. */
 void store_device_event(struct store *store, uint32_t node, uint32_t device, uint32_t epoch,
 			const struct execution *execution);
-/* Gives an event a value, of which only metric and content count. */
+/* Gives an event a value; only its metric and content are used. */
 void store_sample(struct store *store, uint32_t event, const struct row_value *value);
-/* The file's copy of a process-wide string; 0, the empty string, when there is no room. */
+/* The file's copy of a process-wide string; 0, the empty string, if there is no space. */
 uint32_t store_string(struct store *store, uint32_t string);
 /*
- * store_add.c: what the thread that holds the session's lock adds; store->is_shared says how. A sum
- * that would leave its range stays, and is false.
+ * store_add.c: for the thread that holds the session's lock, with or without atomic operations
+ * (store->is_shared). A sum that would leave its range is clamped, and false is returned.
  */
 void store_add_execution(struct store *store, uint32_t kernel, uint64_t duration_ns);
 bool store_add_int64(int64_t *sum, int64_t more, bool is_shared);
 void store_add_double(double *sum, double more, bool is_shared);
 void store_count_add(struct store *store, enum counter counter);
-/* Adds one execution of kernel row `kernel` to the configuration it was launched with. */
+/* Adds one execution of kernel row `kernel` to its launch configuration. */
 void store_config(struct store *store, uint32_t kernel, const struct launch_config *config,
 		  uint64_t duration_ns);
-/* Gives the configurations of a kernel row back. */
+/* Frees the configurations of a kernel row. */
 void store_drop_configs(struct store *store, uint32_t kernel);
-/* True, and counted as a loss, if what belongs to `epoch` has been cleared meanwhile. */
+/* True, and counted as a loss, if `epoch` has been cleared. */
 bool store_epoch_is_cleared(struct store *store, uint32_t epoch);
 
 #endif

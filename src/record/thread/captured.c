@@ -1,4 +1,4 @@
-/* Captured work and its executions. See captured.h. */
+/* CUDA graph capture: metrics held for captured work, and its executions. */
 #include "record/thread/captured.h"
 
 #include <stdatomic.h>
@@ -12,12 +12,12 @@
 #include "record/session/session.h"
 
 /*
- * Captures open in the whole process. A capture may be ended by another thread than began it; the
- * flag of the one that began then stays set, and counts only while some capture is open.
+ * Number of open captures in the process. Another thread than the one that began a capture may end
+ * it. The flag of the beginning thread then stays set, and counts only while some capture is open.
  */
 static _Atomic int open_captures;
 
-/* What the calling thread captures. Freed when the capture ends. */
+/* Metrics captured on the calling thread. Freed when the capture ends. */
 static _Thread_local struct {
 	bool is_on;
 	struct captured_metric *metrics;
@@ -34,7 +34,7 @@ static bool is_vector(const struct captured_metric *metric)
 static void free_elements(const struct captured_metric *metrics, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		if (is_vector(&metrics[i])) /* ours; the interface takes them as const */
+		if (is_vector(&metrics[i])) /* allocated here; the interface declares them const */
 			free((void *)(uintptr_t)metrics[i].value.value.int64s);
 }
 
@@ -67,7 +67,7 @@ void captured_clear(void)
 	atomic_store_explicit(&open_captures, 0, memory_order_relaxed);
 }
 
-/* `path` below the special frame that says that what follows was captured. */
+/* `path` below the special frame that separates the captured path. */
 static uint32_t below_captured_at(uint32_t path)
 {
 	static const char name[] = "<captured_at>";
@@ -176,7 +176,7 @@ static void add_metrics(struct session *session, const struct config_entry *entr
 		const struct captured_metric *metric = &captured->metrics[i];
 		uint32_t path = entry->wants_source ? metric->source : metric->shadow;
 
-		/* A type that does not fit is counted as a loss by the store. */
+		/* The store counts a value of a different type as lost. */
 		store_metric(&session->store, frames_append(launch, path), entry->epoch,
 			     metric->name, &metric->value, NULL);
 	}
@@ -193,8 +193,7 @@ void captured_record(struct proton_context launch, const struct captured *captur
 		bool is_known = was_active(captured, entry);
 		struct session *session;
 
-		/* It was live and paused when this was captured: what it did not see is not shown.
-		 */
+		/* A session that was live but paused at the capture: omit work it did not see. */
 		if (!is_known && entry->serial <= captured->newest_serial)
 			continue;
 		if (execution->is_memory && !entry->wants_memory)

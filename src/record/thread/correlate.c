@@ -1,4 +1,4 @@
-/* The correlation table. See correlate.h. */
+/* Correlation table of launches. */
 #include "record/thread/correlate.h"
 
 #include <pthread.h>
@@ -9,20 +9,20 @@
 #include "base/region.h"
 
 /*
- * Numbers in flight without overflow: CUPTI holds some 300,000 records on the device and in its
- * buffers, and calls that launch nothing take numbers too.
+ * Number of launches in flight without overflow: CUPTI keeps about 300,000 records on the device
+ * and in its buffers, and calls that launch nothing use correlation IDs too.
  */
 #define SLOT_COUNT (1u << 20)
-/* Shared entries, and those whose record never came, are kept this long beyond the table. */
+/* Shared entries, and those without a record, are kept for this many further overflows. */
 #define OVERFLOW_MAX (1u << 16)
 
 #define FLAG_NAMED 1u
 #define FLAG_SHARED 2u
 
 /*
- * `number` is 0 while the slot is free. The writer fills the rest first; numbers are handed out by
- * the vendor before the kernel can run, so its record is read long after, behind the vendor's own
- * synchronisation: the release and acquire only make that explicit.
+ * `number` is 0 while the slot is free. The writer fills the other fields first. Correlation IDs
+ * exist before the kernel can run, so its record is read long after, and after synchronization in
+ * the vendor library; the release and acquire only make that explicit.
  */
 struct slot {
 	_Atomic uint32_t number;
@@ -32,8 +32,8 @@ struct slot {
 };
 
 /*
- * The events of launches in traces, beside the slots, so that those stay small: a program that is
- * not traced never touches these. `number` as in the slot, which is written after it.
+ * Trace events of launches, next to the slots to keep these small: programs without a trace never
+ * touch them. `number` as in the slot, which is written afterwards.
  */
 struct launch {
 	uint32_t number;
@@ -43,18 +43,18 @@ struct launch {
 static struct region space;
 static struct region launches;
 static struct launch overflow_launches[OVERFLOW_MAX];
-static _Atomic bool has_launches; /* some launch since the last clear() has an event */
+static _Atomic bool has_launches; /* a launch since the last clear() has an event */
 static _Thread_local struct trace_event taken;
 static pthread_mutex_t overflow_lock = PTHREAD_MUTEX_INITIALIZER;
 /*
- * What is pushed out of the slots: a ring, so that the oldest is forgotten, with an index. Pushes
- * are counted from 1. Those whose numbers are alike modulo OVERFLOW_MAX are linked, newest first; a
- * link to one that the ring has forgotten is the end, so nothing has to be unlinked. Numbers are
- * nearly dense: a chain has one or two links.
+ * The overflow buffer: a ring buffer of entries moved out of the slots, with an index; the oldest
+ * ones are overwritten. Entries are numbered from 1. Those with equal correlation IDs modulo
+ * OVERFLOW_MAX are linked, newest first; a link to an overwritten one is the end, so no unlinking
+ * is needed. Correlation IDs are nearly dense: a chain has one or two links.
  */
 static struct slot overflow[OVERFLOW_MAX];
-static uint64_t overflow_newest[OVERFLOW_MAX]; /* by number: a push, or 0 */
-static uint64_t overflow_older[OVERFLOW_MAX];  /* by place in the ring: the push before it */
+static uint64_t overflow_newest[OVERFLOW_MAX]; /* by correlation ID: an entry, or 0 */
+static uint64_t overflow_older[OVERFLOW_MAX];  /* by place in the ring buffer: the previous entry */
 static _Atomic uint64_t overflow_pushes;
 
 static struct slot *slot_of(uint32_t number)
@@ -80,7 +80,7 @@ static struct launch *launch_of(uint32_t number)
 	return (struct launch *)launches.base + number % SLOT_COUNT;
 }
 
-/* A copy of the event of launch `number` if it is the one that `launch` holds. */
+/* A copy of the event of launch `number` if `launch` contains it. */
 static const struct trace_event *take_launch(const struct launch *launch, uint32_t number)
 {
 	if (!atomic_load_explicit(&has_launches, memory_order_relaxed) || launch->number != number)
@@ -144,7 +144,7 @@ static void unpack(const struct slot *slot, struct correlation *out)
 	};
 }
 
-/* The one that was pushed out last with this number, or NULL. The overflow is locked. */
+/* The newest entry with this correlation ID, or NULL. The overflow buffer is locked. */
 static struct slot *find_overflow(uint32_t number)
 {
 	uint64_t pushes = atomic_load_explicit(&overflow_pushes, memory_order_relaxed);

@@ -1,9 +1,10 @@
 /*
- * The correlation table: where a launch belongs, kept under the number the vendor gave it until the
- * launch's record comes. The launching thread pays one store.
+ * Correlation table: the attribution of a launch, stored under its correlation ID until the
+ * launch's record arrives. The cost for the launching thread is one store.
  *
- * A slot is the number modulo the table's size. If a record has not come by the time its slot is
- * wanted again, the entry moves to an overflow map, under a lock: rare, and nothing is lost.
+ * The slot is the correlation ID modulo the table's size. If a record has not arrived when its slot
+ * is needed again, the entry moves to an overflow buffer, under a lock. That is rare, and nothing
+ * is lost.
  */
 #ifndef RECORD_THREAD_CORRELATE_H
 #define RECORD_THREAD_CORRELATE_H
@@ -17,19 +18,22 @@
 
 struct correlation {
 	struct proton_context where;
-	bool is_named;  /* `where` ends with the kernel already: a launch hook named it */
-	bool is_shared; /* many records carry this number (a graph): it is not used up by one */
-	/* The launch's event in traces, or NULL. Taken: valid until this thread takes another. */
+	bool is_named;  /* `where` already ends with the kernel: a launch hook named it */
+	bool is_shared; /* several records have this ID (a graph): it stays */
+	/*
+	 * The launch's event in traces, or NULL. From correlate_take(): valid until this thread's
+	 * next call.
+	 */
 	const struct trace_event *launch;
 };
 
 /* Makes the table; idempotent. */
 int correlate_init(struct proton_error *err);
-/* On the launching thread. `number` counts up from call to call. */
+/* On the launching thread. `number` is the correlation ID, which increases from call to call. */
 void correlate_put(uint32_t number, struct correlation correlation);
-/* On the vendor's thread. False if nothing is known of `number`. Takes it out unless shared. */
+/* On the vendor library's thread. False if `number` is unknown. Removes it unless shared. */
 bool correlate_take(uint32_t number, struct correlation *out);
-/* After the last session: forgets everything. */
+/* After the last session: removes all entries. */
 void correlate_clear(void);
 
 #endif

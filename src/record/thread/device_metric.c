@@ -1,4 +1,4 @@
-/* Metric values in device memory: the public call, and their conversion. See device_metric.h. */
+/* Device metrics: the public call, and conversion of values. */
 #include "record/thread/device_metric.h"
 
 #include <math.h>
@@ -63,7 +63,7 @@ static double bfloat_of(uint16_t bits)
 	return value;
 }
 
-/* One element as it is in memory: an integer or a floating-point number. */
+/* One element of device memory: an integer or a floating-point number. */
 struct number {
 	bool is_float;
 	int64_t int64;
@@ -106,7 +106,7 @@ static struct number read_element(enum proton_element element, const unsigned ch
 		READ(uint32_t, int64);
 		break;
 	case PROTON_ELEMENT_INT64:
-	case PROTON_ELEMENT_UINT64: /* beyond 2^63 it wraps, as sums of metrics do */
+	case PROTON_ELEMENT_UINT64: /* values above 2^63 wrap, as sums of metrics do */
 		READ(int64_t, int64);
 		break;
 	case PROTON_ELEMENT_FLOAT16:
@@ -127,7 +127,7 @@ static struct number read_element(enum proton_element element, const unsigned ch
 	return number;
 }
 
-/* Towards zero as a cast does, held within 64 bits; what is no number counts nothing. */
+/* Truncates like a cast, clamped to 64 bits; NaN gives 0. */
 static int64_t whole(double value)
 {
 	if (isnan(value))
@@ -147,7 +147,7 @@ static bool is_scalar(enum proton_metric_type type)
 	return type == PROTON_METRIC_INT64 || type == PROTON_METRIC_DOUBLE;
 }
 
-/* `words` has room for metric->count numbers of 64 bits. */
+/* `words` has space for metric->count numbers of 64 bits. */
 static struct proton_metric convert(const struct device_metric *metric, const void *bytes,
 				    void *words)
 {
@@ -188,7 +188,7 @@ static void add_now(const struct device_metric *metric, const struct proton_metr
 
 		if (!session)
 			continue;
-		/* A type that does not fit is counted as a loss by the store. */
+		/* The store counts a value of a different type as lost. */
 		store_metric(&session->store,
 			     entry->wants_source ? metric->where.source : metric->where.shadow,
 			     entry->epoch, metric->name, value, NULL);
@@ -272,18 +272,18 @@ static int check(const struct proton_device_metric *metric, struct proton_error 
 		return err_set(err, PROTON_E_INVALID, "a metric needs a name");
 	if (!is_known || !element_bytes(metric->element))
 		return err_set(err, PROTON_E_INVALID,
-			       "metric %s: in device memory there are numbers and vectors of "
-			       "numbers only",
+			       "metric %s: only numbers and vectors of numbers can be read "
+			       "from device memory",
 			       metric->name);
 	if (!metric->address || !metric->count)
 		return err_set(err, PROTON_E_INVALID, "metric %s has no value", metric->name);
 	if (is_scalar(metric->type) && metric->count != 1)
-		return err_set(err, PROTON_E_INVALID, "metric %s is one number, not %u",
+		return err_set(err, PROTON_E_INVALID, "metric %s is a scalar but has %u elements",
 			       metric->name, metric->count);
 	return PROTON_OK;
 }
 
-/* The first backend there that can read device memory; NULL if there is none. */
+/* The first backend in `config` that can read device memory; NULL if there is none. */
 static const struct backend *reader_of(const struct config *config)
 {
 	const struct backend *backend = NULL;
@@ -326,13 +326,13 @@ int proton_metrics_add_device(struct proton_context where,
 	}
 	if (metric->count > PROTON_DEVICE_METRIC_MAX_BYTES / element_bytes(metric->element))
 		return err_set(err, PROTON_E_INVALID,
-			       "metric %s: %u elements in device memory are more than %u bytes",
-			       metric->name, metric->count, PROTON_DEVICE_METRIC_MAX_BYTES);
+			       "metric %s: %u elements exceed the limit of %u bytes", metric->name,
+			       metric->count, PROTON_DEVICE_METRIC_MAX_BYTES);
 	reading.bytes = metric->count * element_bytes(metric->element);
 	backend = reader_of(config);
 	if (!backend)
 		return err_set(err, PROTON_E_UNSUPPORTED,
-			       "metric %s: values in device memory need a GPU backend",
+			       "metric %s: device memory can be read only with a GPU backend",
 			       metric->name);
 	reading.name = metric_name_add(metric->name);
 	if (reading.name == METRIC_NAME_NONE)

@@ -1,6 +1,6 @@
 /*
- * What a thread launches: ops (launches that a hook has named), launches as a backend sees them,
- * kernels on the CPU; and where finished executions are added.
+ * Launches of a thread: ops (launches named by a hook), launches seen by a backend, CPU kernels;
+ * and adding of finished executions.
  */
 #include <libproton/proton.h>
 
@@ -53,7 +53,7 @@ const struct trace_event *record_launch_begin(struct proton_context where, uint3
 
 	if (!thread)
 		return NULL;
-	if (thread->in_op && kind == LAUNCH_KERNEL) { /* the op is the launch */
+	if (thread->in_op && kind == LAUNCH_KERNEL) { /* the op stands for the launch */
 		trace_set_detail(&thread->trace, &thread->op_event, correlation);
 		thread->last_launch = thread->op_event;
 		return &thread->op_event;
@@ -116,7 +116,7 @@ void record_set_host_device(uint32_t device)
 	atomic_store_explicit(&host_device, device, memory_order_relaxed);
 }
 
-/* The CPU, which the host backend has described; under another backend its bare name will do. */
+/* The CPU as described by the host backend; under another backend, only its name. */
 static uint32_t host_device_id(void)
 {
 	static const struct device cpu = {.type = "CPU"};

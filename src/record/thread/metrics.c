@@ -1,4 +1,4 @@
-/* Metrics given through the public API, spread over the sessions they belong to. */
+/* Metrics of the public API: adding them to the active sessions. */
 #include <libproton/proton.h>
 
 #include "record/names/frames.h"
@@ -13,7 +13,7 @@ static int check(const struct proton_metric *metric, struct proton_error *err)
 	if (!metric->name || !*metric->name)
 		return err_set(err, PROTON_E_INVALID, "a metric needs a name");
 	if (metric->name_id && !metric_name_exists(metric->name_id - 1))
-		return err_set(err, PROTON_E_INVALID, "metric %s has a name_id that no name has",
+		return err_set(err, PROTON_E_INVALID, "metric %s has an invalid name_id",
 			       metric->name);
 	switch (metric->type) {
 	case PROTON_METRIC_INT64:
@@ -41,7 +41,7 @@ uint32_t proton_metric_name(const char *name)
 	return metric_name_add(name) + 1; /* METRIC_NAME_NONE + 1 is 0 */
 }
 
-/* Adds a metric in every session of `config`; the first error counts. */
+/* Adds a metric in every session of `config`; the first error is returned. */
 static int add_everywhere(struct proton_context where, const struct config *config, uint32_t name,
 			  const struct proton_metric *metric, const struct trace_event *event,
 			  struct proton_error *err)
@@ -63,7 +63,7 @@ static int add_everywhere(struct proton_context where, const struct config *conf
 		}
 		if (is_added && !row)
 			continue;
-		/* An event's sample is a new row: it needs the lock, but no values of others. */
+		/* The sample of an event is a new row: it needs the lock, but no other values. */
 		session = is_added ? session_lock_entry(entry) : adding_lock(entry);
 		if (!session)
 			continue;
@@ -97,7 +97,7 @@ int proton_metrics_add(struct proton_context where, const struct proton_metric *
 						  : metric_name_add(metrics[m].name);
 			if (name == METRIC_NAME_NONE)
 				continue; /* counted as lost */
-			/* Given for work that is captured and runs later: it counts at each run. */
+			/* Given for captured work that runs later: it counts at each execution. */
 			if (captured_is_on() && captured_hold(where, name, &metrics[m]))
 				continue;
 			result = add_everywhere(where, config, name, &metrics[m], event, first);

@@ -1,4 +1,4 @@
-/* Stacks of tasks. See task.h. */
+/* Scope stacks of tasks (coroutines). */
 #include "record/thread/task.h"
 
 #include <stdatomic.h>
@@ -40,7 +40,7 @@ uint64_t proton_task_origin(void)
 		return 0;
 	is_outermost = section_begin(thread);
 	context = thread_scope_context(thread);
-	/* The task may begin when the scope has been left and cleared long since. */
+	/* The task may begin long after the scope was exited and cleared. */
 	frames_fix_path(context);
 	section_end(thread, is_outermost);
 	return (uint64_t)thread->generation << 32 | context;
@@ -58,13 +58,13 @@ static bool is_unused(const struct stack *stack)
 	return stack->task && stack->depth == 0 && stack->state_depth == 0;
 }
 
-/* Puts the thread's stack aside, and `next` in its place. The thread's lock is held. */
+/* Puts the thread's stack aside and installs `next`. The thread's lock is held. */
 static void replace(struct thread *thread, const struct stack *next)
 {
 	if (is_unused(&thread->stack))
 		free(thread->stack.scopes);
 	else
-		thread->others[thread->other_count++] = thread->stack; /* has room: reserved */
+		thread->others[thread->other_count++] = thread->stack; /* has space: reserved */
 	thread->stack = *next;
 }
 
@@ -72,7 +72,7 @@ static bool reserve(struct thread *thread)
 {
 	bool has_room;
 
-	trace_thread_lock(&thread->trace); /* what reads the stacks holds it, see thread.c */
+	trace_thread_lock(&thread->trace); /* readers of the stacks hold it, see thread.c */
 	has_room = array_reserve(&thread->others, &thread->other_capacity, thread->other_count + 1,
 				 sizeof(*thread->others));
 	trace_thread_unlock(&thread->trace);
@@ -97,7 +97,7 @@ static void begin(struct thread *thread, const struct proton_task *task)
 		.origin = TASK_ORIGIN_OWN,
 	};
 
-	/* Where the task was made, unless the sessions of that time have ended. */
+	/* The context where the task was made, unless the sessions of that time have ended. */
 	if (task->origin && task->origin >> 32 == thread->generation)
 		next.origin = (uint32_t)task->origin;
 	trace_thread_lock(&thread->trace);
@@ -111,7 +111,7 @@ void task_follow(struct thread *thread)
 	struct proton_task task = {0};
 	bool has_tasks;
 
-	/* What the runtime does to answer may come here. A launch stays where it began. */
+	/* The runtime's callback may call into this function. A launch stays where it began. */
 	if (thread->is_following || thread->in_op)
 		return;
 	thread->is_following = true;

@@ -1,6 +1,6 @@
 /*
- * Scopes of tasks: coroutines that take turns on a thread (asyncio). Each has a stack of scopes
- * of its own, which is the thread's while the task runs. A runtime names the task that runs
+ * Scope stacks of tasks: coroutines that take turns on a thread (asyncio). Each task has its own
+ * stack of scopes, which is the thread's while the task runs. A runtime names the running task
  * (proton_tasks_provider_set()); it is asked only on threads where a task has entered a scope.
  */
 #ifndef RECORD_THREAD_TASK_H
@@ -11,13 +11,13 @@
 
 struct thread;
 
-/* Makes the stack of the running task, or the thread's own, that of the thread. */
+/* Installs the stack of the running task, or the thread's own. */
 __attribute__((cold)) void task_follow(struct thread *thread);
-/* Makes the stack whose tokens have this number that of the thread. False: there is none. */
+/* Installs the stack with this number in its tokens. False: there is none. */
 __attribute__((cold)) bool task_switch_to(struct thread *thread, uint32_t ordinal);
-/* The innermost scope that a task without scopes of its own is in. */
+/* The innermost scope around a task that has no scopes. */
 __attribute__((cold)) uint32_t task_origin_context(const struct thread *thread);
-/* Forgets all tasks; the thread's own stack is that of the thread again. */
+/* Removes all tasks; the thread's own stack is installed again. */
 __attribute__((cold)) void task_drop_all(struct thread *thread);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * Per-thread state and the paths that run at every scope. See thread.h; launches are in launch.c.
+ * Per-thread scope stacks and states, and the code that runs at every scope.
  *
- * A scope's context is looked up in a small cache of the thread's own, keyed by (parent, frame). An
- * entry also remembers the config (set of active sessions and their phases) for which the scope
- * has been noted in every session; while that stays the same, entering costs no lock at all.
+ * A scope's context is looked up in a small per-thread cache, keyed by (parent, frame). An entry
+ * also remembers the config (set of active sessions and their phases) for which every session has
+ * noted the scope; while that stays the same, entering takes no lock at all.
  */
 #include "record/thread/thread.h"
 
@@ -26,7 +26,7 @@
 /* A token: generation (16 bits) | thread (24) | depth (24); depth counts from 1, so never 0. */
 #define TOKEN_DEPTH_BITS 24u
 #define TOKEN_THREAD_BITS 24u
-#define TASK_ORDINAL (1u << (TOKEN_THREAD_BITS - 1)) /* of the numbers of threads */
+#define TASK_ORDINAL (1u << (TOKEN_THREAD_BITS - 1)) /* bit of the ordinals of tasks */
 
 _Thread_local struct thread *thread_self;
 static pthread_key_t exit_key;
@@ -42,7 +42,7 @@ static void thread_free(void *data)
 	struct thread *thread = data;
 
 	task_drop_all(thread);
-	/* What the thread has left open ends with it. */
+	/* End everything that the thread has left open. */
 	for (size_t i = thread->stack.depth; i-- > 0;)
 		if (thread->stack.scopes[i].event.count)
 			trace_end(&thread->trace, &thread->stack.scopes[i].event,
@@ -115,7 +115,10 @@ void thread_set_main(void)
 
 void thread_fork_child(void)
 {
-	/* The forking thread is the child's only one; its scopes go with the generation. */
+	/*
+	 * The forking thread is the only one in the child; its scopes are dropped with the
+	 * generation.
+	 */
 	if (thread_self) {
 		task_drop_all(thread_self);
 		thread_self->stack.state_depth = 0;
@@ -167,7 +170,7 @@ static void note_open(struct trace_thread *trace)
 {
 	const struct thread *thread = thread_of(trace);
 
-	trace_thread_lock(trace); /* while it is held, no stack moves or is exchanged */
+	trace_thread_lock(trace); /* while it is held, no stack moves or is replaced */
 	note_stack(&thread->stack);
 	for (size_t i = 0; i < thread->other_count; i++)
 		note_stack(&thread->others[i]);
@@ -215,7 +218,7 @@ uint32_t thread_outer_context(const struct thread *thread)
 	return atomic_load_explicit(&main_context, memory_order_relaxed);
 }
 
-/* Innermost scope: the thread's own, else the main thread's as it stands now. */
+/* Innermost scope of the thread, else the current one of the main thread. */
 static inline uint32_t scope_context(const struct thread *thread)
 {
 	if (thread->stack.depth)
@@ -266,11 +269,11 @@ static inline uint32_t cache_index(uint32_t parent, uint32_t frame)
 
 static inline uint32_t current_config(void)
 {
-	/* acquire: pairs with session_publish, so that the config's content is visible */
+	/* acquire: pairs with session_publish(), which makes the config's content visible */
 	return atomic_load_explicit(&session_config, memory_order_acquire);
 }
 
-/* `shadow` has been noted for `config`, see frame_names.h. */
+/* `shadow` has been noted for `config`, see reused_names.h. */
 static struct proton_context locate(const struct thread *thread, uint32_t shadow, uint32_t config)
 {
 	struct proton_context where = {.shadow = shadow, .sessions = config};
@@ -292,7 +295,7 @@ static __attribute__((noinline)) void note_again(struct scope *scope, uint32_t c
 	scope->config = config;
 }
 
-/* At an open scope of the thread's own. */
+/* The location at one of the thread's own scopes. */
 static inline struct proton_context locate_scope(struct thread *thread, struct scope *scope,
 						 uint32_t shadow)
 {
@@ -303,7 +306,7 @@ static inline struct proton_context locate_scope(struct thread *thread, struct s
 	return locate(thread, shadow, config);
 }
 
-/* Where the main thread is, for a thread without scopes. */
+/* The main thread's location: used by threads without scopes. */
 static struct proton_context locate_inherited(struct thread *thread)
 {
 	bool is_outermost = section_begin(thread);
@@ -355,7 +358,7 @@ bool proton_context_is_empty(struct proton_context where)
 
 /* ------------------------------------------------------------------ scopes */
 
-/* Notes in every active session made of scopes that `context` was entered. */
+/* Notes in every active session with scopes that `context` was entered. */
 static void note_entered(uint32_t context, uint32_t config_id)
 {
 	const struct config *config = session_config_get(config_id);
@@ -364,7 +367,7 @@ static void note_entered(uint32_t context, uint32_t config_id)
 		struct session *session;
 
 		if (config->entries[i].wants_source)
-			continue; /* scopes are no part of a source context */
+			continue; /* source contexts contain no scopes */
 		session = session_lock_entry(&config->entries[i]);
 		if (!session)
 			continue;
@@ -375,12 +378,12 @@ static void note_entered(uint32_t context, uint32_t config_id)
 
 /* The name of a scope to enter. */
 struct entered {
-	const char *text; /* NULL: only if it is known */
+	const char *text; /* NULL: only if the name is known */
 	size_t length;
-	uint64_t *known; /* the caller's: word << 32 | frame, see frame_names.h; or NULL */
+	uint64_t *known; /* owned by the caller: word << 32 | frame, see reused_names.h; or NULL */
 };
 
-/* Apart and cold, as is all that a known scope does not need: inline it cost 2 ns of 13. */
+/* Separate and cold, as is all code that a known scope does not need: inlining cost 2 ns of 13. */
 __attribute__((cold)) static uint32_t learn(struct thread *thread, uint32_t parent, uint32_t frame,
 					    uint32_t config, const struct entered *name)
 {
@@ -392,7 +395,7 @@ __attribute__((cold)) static uint32_t learn(struct thread *thread, uint32_t pare
 	thread->cache[cache_index(parent, frame)] = (struct cache_entry){
 		.parent = parent, .frame = frame, .context = context, .config = config};
 	note_entered(context, config);
-	names_note(context); /* last: what notes the scope may be of a later phase */
+	names_note(context); /* last: the sessions may note it in a later phase */
 	if (name && name->known)
 		*name->known = frame == FRAME_OTHER ? 0 : (uint64_t)name_word(frame) << 32 | frame;
 	return context;
@@ -408,7 +411,7 @@ static inline uint32_t enter_context(struct thread *thread, uint32_t parent, uin
 	return entry->context;
 }
 
-/* The frame of a name as far as that is known; 0: not at all. */
+/* The frame of a name if known; 0: unknown. */
 static inline uint32_t find_name(const struct entered *name)
 {
 	uint32_t frame = name->known ? (uint32_t)*name->known : 0;
@@ -440,7 +443,7 @@ static __attribute__((noinline)) void begin_scope(struct thread *thread, struct 
 	thread->has_events = true;
 }
 
-/* Room for one more scope. The lock is for note_open(). */
+/* Makes space for one more scope. The lock is for note_open(). */
 static __attribute__((noinline)) bool grow(struct thread *thread)
 {
 	bool has_room;
@@ -452,7 +455,7 @@ static __attribute__((noinline)) bool grow(struct thread *thread)
 	return has_room;
 }
 
-/* By frame, or by name. */
+/* Enters a scope by frame, or by name. */
 static inline __attribute__((always_inline)) uint64_t enter(uint32_t frame,
 							    const struct entered *name,
 							    bool is_timed)
@@ -488,7 +491,7 @@ static inline __attribute__((always_inline)) uint64_t enter(uint32_t frame,
 	scope->is_left = false;
 	if (__builtin_expect(config & CONFIG_TRACED, 0))
 		begin_scope(thread, scope, config);
-	/* Last, so that what it cost to enter is not part of what is timed. */
+	/* Last, to exclude the cost of entering from the measured time. */
 	scope->start_ns = is_timed ? clock_monotonic_ns() : 0;
 	return (uint64_t)(uint16_t)thread->generation << (TOKEN_THREAD_BITS + TOKEN_DEPTH_BITS) |
 	       (uint64_t)thread->stack.ordinal << TOKEN_DEPTH_BITS | thread->stack.depth;
@@ -560,7 +563,7 @@ static struct scope *scope_at(uint64_t token, const struct thread *thread)
 	return &thread->stack.scopes[depth - 1];
 }
 
-/* The scope a token means, NULL if it is gone. *thread_out is the calling thread if it owns it. */
+/* The scope of a token, NULL if it has ended. *thread_out is the calling thread if it owns it. */
 static struct scope *scope_of(uint64_t token, struct thread **thread_out)
 {
 	*thread_out = thread_get();
@@ -603,7 +606,7 @@ static __attribute__((noinline)) void add_cpu_time(struct thread *thread, struct
 	proton_metrics_add(locate_scope(thread, scope, scope->own), &metric, 1, NULL);
 }
 
-/* Ends the events of `scope` and of those entered after it that were never left. */
+/* Ends the events of `scope` and of scopes entered after it that were never exited. */
 static __attribute__((noinline)) void end_events(struct thread *thread, const struct scope *scope,
 						 uint64_t end_ns)
 {
@@ -617,7 +620,7 @@ static __attribute__((noinline)) void end_events(struct thread *thread, const st
 		thread->has_events = false;
 }
 
-/* Ends what is measured of `scope`, and cuts the stack back to it. */
+/* Ends the measurements of `scope`, and cuts the stack back to it. */
 static inline void leave(struct thread *thread, struct scope *scope)
 {
 	uint64_t end_ns = scope->start_ns ? clock_monotonic_ns() : 0;
@@ -635,8 +638,8 @@ static inline void leave(struct thread *thread, struct scope *scope)
 }
 
 /*
- * A scope of a task that another one leaves: a generator that the event loop closes. What the task
- * has entered since stays open.
+ * Exits a scope of another task, such as a generator that the event loop closes. Scopes that the
+ * task has entered since stay open.
  */
 static __attribute__((cold)) bool leave_in_task(struct thread *thread, uint64_t token)
 {
@@ -676,7 +679,7 @@ int proton_scope_exit(uint64_t token, struct proton_error *err)
 		if (leave_in_task(thread, token))
 			return PROTON_OK;
 		return err_set(err, PROTON_E_STATE,
-			       "a scope must be left on the thread that entered it");
+			       "a scope must be exited on the thread that entered it");
 	}
 	if (!scope)
 		return PROTON_OK;

@@ -1,7 +1,7 @@
 /*
- * What each thread keeps for itself: its stack of scopes, its states, the launch in progress. The
- * functions of the public API that belong to it are in thread.c (scopes, states, "here") and
- * launch.c (ops, host kernels), and take no lock unless a context is new.
+ * Per-thread state: scope stack, states, the launch in progress. The related functions of the
+ * public API are in thread.c (scopes, states, "here") and launch.c (ops, host kernels), and take no
+ * lock unless a context is new.
  */
 #ifndef RECORD_THREAD_THREAD_H
 #define RECORD_THREAD_THREAD_H
@@ -15,31 +15,31 @@
 #include "record/thread/thread_trace.h"
 
 /*
- * The calling thread becomes the main one: threads without scopes of their own are attributed to
- * its scopes. Called by the start of the first session, before the generation turns odd.
+ * Makes the calling thread the main one: threads without scopes are attributed to its scopes.
+ * Called by the start of the first session, before the generation becomes odd.
  */
 void thread_set_main(void);
 
 /*
- * Which entry into a scope the token means now, on the calling thread; 0: none. A token may come
- * again after its scope has ended, its serial does not.
+ * The serial of the scope entry that the token means now, on the calling thread; 0: none. A token
+ * may recur after its scope has ended, its serial does not.
  */
 uint32_t thread_scope_serial(uint64_t token);
 /* The frame of a name that the calling thread is about to enter: see frames_add_below(). */
 uint32_t thread_frame(const char *name, size_t length);
 /*
- * Waits until every thread has left the section (thread_self.h) that it is in. False: one has not.
- * The registry is locked.
+ * Waits until every thread has left its current section (thread_self.h). False: timeout. The
+ * registry is locked.
  */
 bool threads_wait_sections(uint64_t timeout_ns);
 /* Notes the names of all open scopes as used now. */
 void threads_note_open(void);
 bool thread_is_in_section(void);
-/* Open scopes of the calling thread. */
+/* Number of open scopes of the calling thread. */
 size_t thread_scope_depth(void);
-/* The innermost event of the calling thread that metrics for `where` belong to; NULL if none. */
+/* The calling thread's innermost event for metrics at `where`; NULL if there is none. */
 const struct trace_event *thread_open_event(struct proton_context where);
-/* Frames of the calling thread's source context; 0 without a provider. */
+/* Number of frames in the calling thread's source context; 0 without a provider. */
 size_t thread_source_depth(void);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The calling thread's own state, for thread.c (scopes, states), launch.c (ops, launches, host
- * kernels) and adding.c alone; everybody else goes through thread.h. Another thread reads the
- * section, and the contexts of the scopes with the thread's lock.
+ * Internal state of the calling thread, for thread.c (scopes, states), task.c (tasks), launch.c
+ * (ops, launches, host kernels) and adding.c; other files use thread.h. Other threads read the
+ * section, and with the thread's lock the contexts of its scopes.
  */
 #ifndef RECORD_THREAD_THREAD_SELF_H
 #define RECORD_THREAD_THREAD_SELF_H
@@ -22,13 +22,13 @@
 #define KERNEL_MAX 16u
 
 struct scope {
-	uint32_t context;  /* of the scope */
-	uint32_t own;      /* the same below the state of the time: where its metrics go */
+	uint32_t context;  /* context of the scope */
+	uint32_t own;      /* the same below the current state: context of its metrics */
 	uint64_t start_ns; /* 0: not timed */
-	uint32_t serial;   /* of this entry into a scope on this thread; not 0 */
-	uint32_t config;   /* for which the names on the path have been noted, see frame_names.h */
+	uint32_t serial;   /* number of this entry into a scope on this thread; not 0 */
+	uint32_t config;   /* for which the names on the path are noted, see reused_names.h */
 	struct trace_event event;
-	bool is_left; /* by another task than the one that entered it, see task.h */
+	bool is_left; /* exited by another task than the one that entered it, see task.h */
 };
 
 struct state {
@@ -45,45 +45,45 @@ struct cache_entry {
 	uint32_t parent;
 	uint32_t frame; /* 0: free */
 	uint32_t context;
-	uint32_t config; /* in which the context has been noted; 0: in none */
+	uint32_t config; /* config in which the context has been noted; 0: none */
 };
 
 #define TASK_ORIGIN_OWN UINT32_MAX
 
-/* Open scopes and states: of a thread, or of a task on it (task.h). */
+/* Open scopes and states of a thread, or of a task on it (task.h). */
 struct stack {
 	struct scope *scopes;
 	size_t depth;
 	size_t capacity;
-	uint64_t task;    /* 0: the thread's own */
-	uint32_t ordinal; /* in tokens */
-	uint32_t origin;  /* the context of a task without scopes; TASK_ORIGIN_OWN: the thread's */
-	uint32_t state_depth; /* may exceed STATE_MAX: those beyond are only counted */
+	uint64_t task;        /* 0: the thread's own */
+	uint32_t ordinal;     /* number in tokens */
+	uint32_t origin;      /* context of a task without scopes; TASK_ORIGIN_OWN: the thread's */
+	uint32_t state_depth; /* may exceed STATE_MAX: further ones are only counted */
 	struct state states[STATE_MAX];
 };
 
 struct thread {
 	uint32_t ordinal;
-	uint32_t generation;      /* of the scopes below */
-	_Atomic uint32_t section; /* odd: in one; see section_begin() */
-	bool has_tasks;           /* the stack may have to be exchanged */
+	uint32_t generation;      /* generation of the scopes below */
+	_Atomic uint32_t section; /* odd: inside one; see section_begin() */
+	bool has_tasks;           /* the stack may have to be replaced */
 	bool is_following;
 	bool in_op;
-	bool has_events;       /* some scope has, or had */
-	uint32_t entered;      /* scopes ever; wraps */
+	bool has_events;       /* some scope has, or had, an event */
+	uint32_t entered;      /* number of scopes ever entered; wraps */
 	uint32_t kernel_depth; /* may exceed KERNEL_MAX */
 	struct stack stack;
-	struct stack *others; /* of tasks that do not run, and the thread's own while one does */
+	struct stack *others; /* of tasks that do not run; the thread's own while one does */
 	size_t other_count;
 	size_t other_capacity;
 	struct proton_context op;
 	struct trace_event op_event;
 	struct trace_event launch_event;
-	struct trace_event last_launch; /* of a kernel; record_take_launch() */
+	struct trace_event last_launch; /* event of a kernel; record_take_launch() */
 	struct trace_thread trace;
 	struct kernel kernels[KERNEL_MAX];
 	struct cache_entry cache[CACHE_ENTRIES];
-	/* The main thread's scope that this one was in last, and for which config it was noted. */
+	/* The latest scope of the main thread that this thread inherited, and its noted config. */
 	uint32_t inherited;
 	uint32_t inherited_config;
 };
@@ -91,21 +91,21 @@ struct thread {
 /* NULL until the thread has recorded something. */
 extern _Thread_local struct thread *thread_self;
 
-/* NULL when memory is out. */
+/* NULL if out of memory. */
 __attribute__((cold)) struct thread *thread_new(void);
 /* Drops the scopes of past sessions. */
 __attribute__((cold)) void thread_renew(struct thread *thread, uint32_t generation);
 
-/* A number for tokens that no other stack has. */
+/* A unique stack number for tokens. */
 uint32_t thread_new_ordinal(bool is_task);
-/* Of the stack of the thread: its innermost scope, or what stands for it. */
+/* The context of the thread's stack: its innermost scope, or its replacement. */
 uint32_t thread_scope_context(const struct thread *thread);
 /* The innermost scope of the main thread, for other threads. */
 uint32_t thread_outer_context(const struct thread *thread);
-/* Tells other threads where the main thread is, if this is it. */
+/* Publishes the main thread's context to other threads, if this is it. */
 void thread_publish_main(const struct thread *thread);
 
-/* The calling thread with the scopes of past sessions dropped; NULL when memory is out. */
+/* The calling thread, without scopes of past sessions; NULL if out of memory. */
 static inline struct thread *thread_get(void)
 {
 	struct thread *thread = thread_self ? thread_self : thread_new();
@@ -120,17 +120,17 @@ static inline struct thread *thread_get(void)
 
 /*
  * A section: from finding a name, or the main thread's scope, until it has been noted or is among
- * the thread's open scopes. Nothing that was found in it becomes another name's meanwhile. It may
- * take the locks of names, of a session and of frames, no other. True if it is the outermost.
+ * the thread's open scopes. A name that was found in a section is not replaced during it. A section
+ * may take the locks of names, of a session and of frames, no other. True if it is the outermost.
  */
 static inline bool section_begin(struct thread *thread)
 {
 	uint32_t section = atomic_load_explicit(&thread->section, memory_order_relaxed);
 
 	if (section & 1)
-		return false; /* a signal handler's */
+		return false; /* in a signal handler */
 	atomic_store_explicit(&thread->section, section + 1, memory_order_relaxed);
-	/* The barrier that has to be here is in reclaim_names.c; this is the compiler's. */
+	/* The memory barrier for this is in reclaim_names.c; this is the compiler's. */
 	atomic_signal_fence(memory_order_seq_cst);
 	return true;
 }
@@ -139,12 +139,12 @@ static inline void section_end(struct thread *thread, bool is_outermost)
 {
 	uint32_t section = atomic_load_explicit(&thread->section, memory_order_relaxed);
 
-	/* release: who sees the section ended sees what was noted in it */
+	/* release: a thread that sees the section ended also sees everything noted in it */
 	if (is_outermost)
 		atomic_store_explicit(&thread->section, section + 1, memory_order_release);
 }
 
-/* In the sessions that are traces, for a thread that is at `where`. */
+/* Begins an event of a thread at `where` in the sessions that are traces. */
 void thread_begin_event(struct thread *thread, enum event_kind kind, struct proton_context where,
 			struct trace_event *event);
 

@@ -1,8 +1,8 @@
 /*
- * Events of the program's threads. See thread_trace.h.
+ * Trace events of the program's threads: writing and ending.
  *
- * Locks, in the order in which they are taken: the list of threads, a thread, a session. The end of
- * a session takes the first two, so no session may be locked around it.
+ * Lock order: the list of threads, a thread, a session. The end of a session takes the first two,
+ * so no session may be locked around it.
  */
 #include "record/thread/thread_trace.h"
 
@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "record/session/session.h"
 
-/* Rows that a thread reserves at once: enough to make the session's lock rare. */
+/* Rows that a thread reserves at once: large enough to make use of the session's lock rare. */
 #define CHUNK_ROWS 128u
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -112,7 +112,7 @@ void trace_fork_child(struct trace_thread *own)
 
 /* ------------------------------------------------------------------ events */
 
-/* The writer of an entry's session, made on the thread's first event there. */
+/* The writer for an entry's session, made at the thread's first event in it. */
 static struct trace_writer *writer_of(struct trace_thread *thread, const struct config_entry *entry)
 {
 	struct trace_writer *writer = &thread->writers[entry->trace - 1];
@@ -134,7 +134,7 @@ static struct trace_writer *writer_of(struct trace_thread *thread, const struct 
 	return writer;
 }
 
-/* A row for a new event; 0 when there is none. */
+/* A row for a new event; 0 if there is none. */
 static uint32_t take_row(struct trace_writer *writer, const struct config_entry *entry)
 {
 	struct session *session;
@@ -152,7 +152,7 @@ static uint32_t take_row(struct trace_writer *writer, const struct config_entry 
 	return writer->next++;
 }
 
-/* The node of `context`, which mostly is there already; false when there is no room for it. */
+/* Finds the node of `context`, which usually exists; false if there is no space for it. */
 static bool find_node(struct trace_writer *writer, const struct config_entry *entry,
 		      uint32_t context, uint32_t *node_out)
 {
@@ -191,7 +191,7 @@ static void begin_in(struct trace_thread *thread, const struct config_entry *ent
 	row->link = trace_row(begin->launch, entry->serial);
 	row->detail = begin->detail;
 	row->flags = begin->flags;
-	/* release: who reads a kind finds the rest of the row filled */
+	/* release: readers of the kind find the rest of the row filled */
 	__atomic_store_n(&row->kind, begin->kind, __ATOMIC_RELEASE);
 	event->at[event->count].serial = entry->serial;
 	event->at[event->count].row = at;

@@ -251,15 +251,21 @@ struct profile *input_load_all(struct input *input)
 	return NULL;
 }
 
-/* What to do about a loss; the whole table is in docs/guide/failures.md. */
+/*
+ * The remedy for a loss, by a part of its counter's name, of now or of older profiles; the whole
+ * table is in docs/guide/failures.md.
+ */
 static const char *cure_of(const char *cause)
 {
 	static const struct {
 		const char *cause;
 		const char *cure;
 	} cures[] = {
+		{"profile storage full",
+		 "more disk space, fewer contexts, or phases that are cleared"},
 		{"no room for the profile",
 		 "more disk space, fewer contexts, or phases that are cleared"},
+		{"without a known launch", "start the session before the launches that matter"},
 		{"whose launch is not known", "start the session before the launches that matter"},
 		{"dropped by the vendor", "a larger TRITON_PROFILE_BUFFER_SIZE"},
 		{"vendor buffers dropped", "a larger TRITON_PROFILE_BUFFER_SIZE"},
@@ -268,16 +274,25 @@ static const char *cure_of(const char *cause)
 		 "names without numbers of requests or steps in them, or a larger "
 		 "PROTON_MAX_CHILDREN"},
 		{"beyond 64 bits", "a float metric, or a coarser unit"},
+		{"value of a different type", "one type per metric name and context"},
 		{"another type than before", "one type per metric name and context"},
 		{"record without a time",
 		 "fewer kernels between flushes (phases), or a newer driver"},
+		{"ends before it starts", "a newer driver or CUPTI, or shorter sessions"},
 		{"ends before it begins", "a newer driver or CUPTI, or shorter sessions"},
+		{"without a known call", "start the session before the copies that matter"},
 		{"whose call is not known", "start the session before the copies that matter"},
+		{"record never received", "end other tools that use CUPTI first"},
 		{"record did not come", "end other tools that use CUPTI first"},
+		{"intra-kernel record overwritten",
+		 "a larger buffer_size, fewer warps (sampling_options), or fewer scopes"},
 		{"overwritten by a later one",
 		 "a larger buffer_size, fewer warps (sampling_options), or fewer scopes"},
+		{"unpaired intra-kernel scope", "scopes around more of the kernel"},
 		{"of a scope inside a kernel", "scopes around more of the kernel"},
+		{"undecodable intra-kernel record", "see the notes on standard error"},
 		{"inside a kernel that cannot be read", "see the notes on standard error"},
+		{"device or CUDA graph metric", "fewer tensors per replay"},
 		{"on a device or in a CUDA graph", "fewer tensors per replay"},
 		{"impossible time", "report it: a defect of a backend or a driver"},
 	};

@@ -345,7 +345,7 @@ TEST(vectors_and_metrics_added_after_the_last_kernel_count_at_every_replay)
 	add_flops(1);
 	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
 	fake.call(CUPTI_CALL_END_CAPTURE, 0);
-	CHECK_U64(rec_counter(session, "lost: metric value on a device or in a CUDA graph"), 2);
+	CHECK_U64(rec_counter(session, "lost: device or CUDA graph metric value"), 2);
 	profile = finish();
 	CHECK_NEAR(rec_value(profile, "<captured_at>/cap", "flops16")->as.float64, 300, 0);
 	words = profile->words + rec_value(profile, "<captured_at>/cap", "counts")->as.vector;
@@ -449,7 +449,7 @@ TEST(records_may_come_long_after_their_launch)
 	CHECK_U64(rec_count(profile, "early/first"), 1);
 	CHECK_U64(rec_count(profile, "later"), 3);
 	profile_free(profile);
-	CHECK_U64(rec_counter(session, "lost: kernel record whose launch is not known"), 0);
+	CHECK_U64(rec_counter(session, "lost: kernel record without a known launch"), 0);
 	rec_finalize(session, "none");
 }
 
@@ -474,10 +474,10 @@ TEST(invalid_records_are_counted_by_cause)
 					  .is_unseen = true});
 	fake.drop(7);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_U64(rec_counter(session, "lost: kernel record without a time"), 1);
-	CHECK_U64(rec_counter(session, "lost: kernel record that ends before it begins"), 1);
-	CHECK_U64(rec_counter(session, "lost: kernel record whose launch is not known"), 1);
-	CHECK_U64(rec_counter(session, "lost: dropped by the vendor's library"), 7);
+	CHECK_U64(rec_counter(session, "lost: kernel record without a timestamp"), 1);
+	CHECK_U64(rec_counter(session, "lost: kernel record that ends before it starts"), 1);
+	CHECK_U64(rec_counter(session, "lost: kernel record without a known launch"), 1);
+	CHECK_U64(rec_counter(session, "lost: record dropped by the vendor library"), 7);
 	profile = finish();
 	CHECK_U64(rec_count(profile, "good"), 1);
 	CHECK_EQ(rec_node(profile, "zero"), REC_NOWHERE);
@@ -522,7 +522,7 @@ TEST(launches_during_a_pause_do_not_count_as_lost)
 	launch_ns("off", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "kernels"), 1);
-	CHECK_U64(rec_counter(session, "lost: kernel record whose launch is not known"), 0);
+	CHECK_U64(rec_counter(session, "lost: kernel record without a known launch"), 0);
 	rec_finalize(session, "none");
 }
 
@@ -536,7 +536,7 @@ TEST(a_launch_that_fails_is_not_waited_for)
 	begin_ns = clock_monotonic_ns();
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_LT(clock_monotonic_ns() - begin_ns, 1000000000);
-	CHECK_U64(rec_counter(session, "lost: kernel whose record did not come"), 0);
+	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 0);
 	rec_finalize(session, "none");
 }
 
@@ -549,11 +549,11 @@ TEST(a_record_that_never_comes_is_counted_and_waited_for_once)
 		.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "lost", .context = &fake});
 	fake.cuda_fail("cuCtxSynchronize", 1, FAKE_ALWAYS, 700); /* else it takes 5 s */
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_U64(rec_counter(session, "lost: kernel whose record did not come"), 1);
+	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 1);
 	begin_ns = clock_monotonic_ns();
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_LT(clock_monotonic_ns() - begin_ns, 100000000);
-	CHECK_U64(rec_counter(session, "lost: kernel whose record did not come"), 1);
+	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 1);
 	rec_finalize(session, "none");
 }
 
@@ -580,7 +580,7 @@ TEST(a_launch_captured_by_another_thread_than_began_the_capture_is_not_waited_fo
 	fake.launch(&(
 		struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "k", .captures = 77});
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_U64(rec_counter(session, "lost: kernel whose record did not come"), 0);
+	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 0);
 	rec_finalize(session, "none");
 }
 

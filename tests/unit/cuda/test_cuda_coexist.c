@@ -80,7 +80,7 @@ TEST(a_buffer_of_another_tool_is_left_alone)
 	launch_ns("ours", 5);
 	fake.cuda_fail("cuCtxSynchronize", 1, 1, 700); /* a short wait */
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_U64(rec_counter(session, "lost: kernel whose record did not come"), 1);
+	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 1);
 	rec_finalize(session, "none");
 	whole_session();
 }
@@ -102,7 +102,7 @@ TEST(a_tool_that_takes_over_the_buffers_is_reported_once)
 	for (int i = 0; i < 4; i++)
 		launch_ns("after", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_U64(rec_counter(session, "lost: kernel whose record did not come"), 7);
+	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 7);
 	CHECK_EQ(rec_said("did not hand over the records of 7 kernels; another tool"), 1);
 	proton_activate(session, NULL);
 	launch_ns("after", 5);

@@ -238,7 +238,7 @@ TEST(every_memory_call_is_seen)
 	}
 	CHECK_LT(100, (int)calls);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_U64(rec_counter(session, "lost: memory record whose call is not known"), 0);
+	CHECK_U64(rec_counter(session, "lost: memory record without a known call"), 0);
 	profile = finish();
 	CHECK_U64(rec_count(profile, "Memcpy HtoD (Pageable -> Device)"), calls);
 	profile_free(profile);
@@ -383,9 +383,9 @@ TEST(records_without_a_call_are_counted_in_sessions_with_memory)
 	record_copy(123456, 1, 1, 3, 1, 0);
 	fake.record(&record, sizeof(record)); /* without times */
 	CHECK_EQ(proton_deactivate(PROTON_ALL_SESSIONS, true, NULL), PROTON_OK);
-	CHECK_U64(rec_counter(session, "lost: memory record whose call is not known"), 1);
-	CHECK_U64(rec_counter(other, "lost: memory record whose call is not known"), 0);
-	CHECK_U64(rec_counter(session, "lost: kernel record without a time"), 1);
+	CHECK_U64(rec_counter(session, "lost: memory record without a known call"), 1);
+	CHECK_U64(rec_counter(other, "lost: memory record without a known call"), 0);
+	CHECK_U64(rec_counter(session, "lost: kernel record without a timestamp"), 1);
 	CHECK_U64(rec_counter(session, "memory operations"), 0);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
@@ -400,8 +400,8 @@ TEST(work_during_a_pause_of_all_sessions_does_not_count_as_lost)
 	proton_activate(session, NULL);
 	copy_in(10);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_U64(rec_counter(session, "lost: memory record whose call is not known"), 0);
-	CHECK_U64(rec_counter(session, "lost: kernel record whose launch is not known"), 0);
+	CHECK_U64(rec_counter(session, "lost: memory record without a known call"), 0);
+	CHECK_U64(rec_counter(session, "lost: kernel record without a known launch"), 0);
 	CHECK_U64(rec_counter(session, "memory operations"), 1);
 	CHECK_U64(rec_counter(session, "kernels"), 0);
 	rec_finalize(session, "none");

@@ -11,7 +11,7 @@
 
 #define STREAM 0x5000u
 #define NODE(graph, index) ((uint64_t)(graph) << 32 | (index))
-#define LOST "lost: metric value on a device or in a CUDA graph"
+#define LOST "lost: device or CUDA graph metric value"
 
 static struct {
 	void (*set_on_launch)(fake_on_launch_fn);
@@ -375,7 +375,7 @@ TEST(sessions_count_what_they_were_active_for)
 	value = 20;
 	replay(1);
 	CHECK_U64(rec_counter(first, LOST), 0);
-	CHECK_U64(rec_counter(first, "lost: kernel record whose launch is not known"), 0);
+	CHECK_U64(rec_counter(first, "lost: kernel record without a known launch"), 0);
 	profile = finish();
 	CHECK_NEAR(double_at(profile, "<captured_at>", "x"), 21, 0);
 	profile_free(profile);
@@ -549,7 +549,7 @@ TEST(unreadable_device_memory_is_reported)
 	CHECK_EQ(add_at(where, "x", PROTON_METRIC_DOUBLE_VECTOR, PROTON_ELEMENT_FLOAT64, &value,
 			8193, &err),
 		 PROTON_E_INVALID);
-	CHECK_HAS(err.text, "8193 elements in device memory are more than 65536 bytes");
+	CHECK_HAS(err.text, "8193 elements exceed the limit of 65536 bytes");
 	profile = finish();
 	CHECK_PTR(rec_value(profile, "", "x"), NULL);
 	profile_free(profile);
@@ -644,7 +644,7 @@ TEST(the_host_backend_has_no_device_memory)
 	CHECK_EQ(add_at(proton_context_here(), "x", PROTON_METRIC_DOUBLE, PROTON_ELEMENT_FLOAT64,
 			&value, 1, &err),
 		 PROTON_E_UNSUPPORTED);
-	CHECK_HAS(err.text, "metric x: values in device memory need a GPU backend");
+	CHECK_HAS(err.text, "metric x: device memory can be read only with a GPU backend");
 	rec_finalize(session, "none");
 	/* Nothing is recorded: the memory goes back at once. */
 	CHECK_EQ(add_at(proton_context_here(), "x", PROTON_METRIC_DOUBLE, PROTON_ELEMENT_FLOAT64,

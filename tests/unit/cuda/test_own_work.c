@@ -69,9 +69,9 @@ TEST(work_of_our_own_belongs_nowhere)
 	CHECK_OK(proton_deactivate(session, true, NULL), (struct proton_error){0});
 	CHECK_U64(rec_counter(session, "kernels"), 1);
 	CHECK_U64(rec_counter(session, "memory operations"), 0);
-	CHECK_U64(rec_counter(session, "lost: kernel record whose launch is not known"), 0);
-	CHECK_U64(rec_counter(session, "lost: memory record whose call is not known"), 0);
-	CHECK_U64(rec_counter(session, "lost: kernel whose record did not come"), 0);
+	CHECK_U64(rec_counter(session, "lost: kernel record without a known launch"), 0);
+	CHECK_U64(rec_counter(session, "lost: memory record without a known call"), 0);
+	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 0);
 	profile = finish();
 	CHECK_U64(rec_count(profile, "theirs"), 1);
 	profile_free(profile);

@@ -396,7 +396,7 @@ static void survive(const char *name, uint32_t call)
 	fake.fail(name, 0, 0, 0);
 	CHECK(launch());
 	flush(session);
-	lost = rec_counter(session, "lost: record inside a kernel that cannot be read");
+	lost = rec_counter(session, "lost: undecodable intra-kernel record");
 	profile = finish();
 	CHECK_LE(1000, cycles(profile));
 	CHECK(lost != UINT64_MAX);

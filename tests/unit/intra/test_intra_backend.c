@@ -196,8 +196,8 @@ TEST(a_tree_of_scopes)
 	proton_scope_exit(scope, NULL);
 	profile = finish();
 	proton_last_summary(summary, sizeof(summary));
-	CHECK_HAS(summary, "recorded the inside of 2 kernel launches in ");
-	CHECK_HAS(summary, "; see it with: proton-viewer ");
+	CHECK_HAS(summary, "recorded 2 instrumented launches in ");
+	CHECK_HAS(summary, "; view it with: proton-viewer ");
 	/* 2 launches x 4 CTAs x 2 warps */
 	CHECK_EQ(value_of(profile, "step/mm/k", "cycles"), 16 * 1000);
 	CHECK_EQ(value_of(profile, "step/mm/k/load", "cycles"), 16 * 200);

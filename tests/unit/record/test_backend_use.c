@@ -265,7 +265,7 @@ TEST(another_mode_is_refused_while_the_backend_runs)
 	end(&first);
 	pthread_join(second.thread, NULL);
 	CHECK_EQ(second.status, PROTON_E_INVALID);
-	CHECK(strstr(second.err.text, "different mode than existing sessions: they have \"x\""));
+	CHECK(strstr(second.err.text, "different mode than existing sessions; they use \"x\""));
 	rec_finalize(PROTON_ALL_SESSIONS, NULL);
 }
 

@@ -57,8 +57,8 @@ static void record_with_reused_descriptors(const char *data)
 	reuse_descriptors();
 	CHECK_EQ(pwrite(900, text, sizeof(text), 0), sizeof(text));
 	enter_scopes("after", 20000);
-	CHECK_NE(rec_counter(session, "lost: no room for the profile"), 0);
-	CHECK_EQ(rec_said("cannot record more into"), 1);
+	CHECK_NE(rec_counter(session, "lost: profile storage full"), 0);
+	CHECK_EQ(rec_said("data that does not fit is counted as lost"), 1);
 	CHECK_EQ(rec_said("the program has closed its descriptor"), 1);
 	pid = fork();
 	if (pid == 0)
@@ -113,7 +113,7 @@ TEST(a_program_that_closes_the_first_hundreds_of_descriptors_is_recorded_whole)
 	for (int fd = 3; fd < 512; fd++)
 		close(fd);
 	enter_scopes("s", 20000);
-	CHECK_U64(rec_counter(session, "lost: no room for the profile"), 0);
+	CHECK_U64(rec_counter(session, "lost: profile storage full"), 0);
 	rec_finalize(session, NULL);
 }
 
@@ -125,7 +125,7 @@ TEST(a_low_limit_of_descriptors_is_enough)
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	session = rec_start("a");
 	enter_scopes("s", 20000);
-	CHECK_U64(rec_counter(session, "lost: no room for the profile"), 0);
+	CHECK_U64(rec_counter(session, "lost: profile storage full"), 0);
 	rec_finalize(session, NULL);
 }
 

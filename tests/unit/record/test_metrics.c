@@ -100,7 +100,7 @@ TEST(another_type_is_refused_with_the_text_users_know)
 	CHECK_EQ(add("a", PROTON_METRIC_INT64, 1, 0, &err), PROTON_E_TYPE);
 	CHECK_STR(err.text,
 		  "Metric value type mismatch for valueId 0 (a): current=double, new=int64_t");
-	CHECK_U64(rec_counter(session, "lost: metric value of another type than before"), 1);
+	CHECK_U64(rec_counter(session, "lost: metric value of a different type"), 1);
 	rec_finalize(session, NULL);
 }
 

@@ -62,7 +62,7 @@ TEST(bad_options_are_named_and_leave_nothing)
 		 .status = PROTON_E_INVALID},
 		{.data = "table", .text = "Unknown data: table", .status = PROTON_E_INVALID},
 		{.backend = "vulkan",
-		 .text = "Unknown profiler: vulkan; there are cupti, instrumentation, host",
+		 .text = "Unknown profiler: vulkan; available: cupti, instrumentation, host",
 		 .status = PROTON_E_INVALID},
 		{.mode = "pcsampling",
 		 .text = "host: unsupported mode: pcsampling; PC sampling is not implemented",
@@ -162,7 +162,7 @@ TEST(an_output_that_cannot_be_written_leaves_the_working_file)
 	CHECK_EQ(mkdir(rec_path("a.hatchet"), 0700), 0);
 	CHECK_NE(proton_finalize(session, NULL, &err), PROTON_OK);
 	CHECK_HAS(err.text, "a.hatchet");
-	CHECK_HAS(err.text, "everything recorded is in");
+	CHECK_HAS(err.text, "the recorded data is in");
 	CHECK(!proton_is_profiling());
 	profile = rec_load("a.proton");
 	CHECK_U64(rec_count(profile, "k"), 1);
@@ -223,7 +223,7 @@ TEST(after_the_owned_session_has_ended_no_other_starts)
 	for (int i = 0; i < 2; i++) {
 		CHECK_EQ(proton_start(OPTIONS(.name = rec_path("b")), &other, &err),
 			 PROTON_E_STATE);
-		CHECK_STR(err.text, "the session belongs to the proton command and has ended");
+		CHECK_STR(err.text, "the session owned by the proton command has already ended");
 	}
 	CHECK_EQ(other, -7);
 	CHECK(!proton_is_profiling());
@@ -255,7 +255,7 @@ TEST(the_summary_names_the_output_and_the_counts)
 	rec_finalize(PROTON_ALL_SESSIONS, NULL);
 	proton_last_summary(text, sizeof(text));
 	CHECK_HAS(text, "recorded 1,234 kernel launches in 1 context");
-	CHECK_HAS(text, "; see it with: proton-viewer ");
+	CHECK_HAS(text, "; view it with: proton-viewer ");
 	CHECK_HAS(text, "a.hatchet");
 	rec_start("b");
 	rec_finalize(PROTON_ALL_SESSIONS, NULL);
@@ -277,7 +277,7 @@ TEST(more_sessions_than_there_are_slots_is_an_error)
 			break;
 	}
 	CHECK_EQ(started, 32);
-	CHECK_HAS(err.text, "32 sessions are live already");
+	CHECK_HAS(err.text, "the limit of 32 live sessions is reached");
 	rec_kernel("k");
 	rec_finalize(PROTON_ALL_SESSIONS, NULL);
 	CHECK(rec_exists("s31.hatchet"));
@@ -333,7 +333,7 @@ TEST(pausing_and_resuming_uses_nothing_up)
 	}
 	rec_kernel("k");
 	CHECK_U64(rec_counter(session, "kernels"), 1);
-	CHECK_U64(rec_counter(session, "lost: no room for the profile"), 0);
+	CHECK_U64(rec_counter(session, "lost: profile storage full"), 0);
 	rec_finalize(session, NULL);
 }
 
@@ -351,7 +351,7 @@ TEST(sets_of_sessions_that_run_out_are_a_loss)
 	rec_kernel("k");
 	for (int i = 0; i < 300000; i++)
 		CHECK_OK(proton_phase_advance(session, NULL, &err), err);
-	CHECK(rec_counter(session, "lost: no room for the profile") > 0);
+	CHECK(rec_counter(session, "lost: profile storage full") > 0);
 	CHECK_EQ(rec_said("no address space for another set of sessions"), 1);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }

@@ -72,7 +72,7 @@ TEST(kill_9_at_any_moment_leaves_a_file_that_can_be_read)
 			struct proton_error err;
 			int status = profile_load_file(rec_path("a.proton"), &profile, &err);
 
-			if (status == PROTON_E_FORMAT && (strstr(err.text, "while it started") ||
+			if (status == PROTON_E_FORMAT && (strstr(err.text, "during startup") ||
 							  strstr(err.text, "it is empty"))) {
 				unlink(rec_path("a.proton"));
 				continue;
@@ -241,7 +241,7 @@ static void fill(int session)
 		rec_kernel("k");
 		proton_scope_exit(token, NULL);
 	}
-	lost = rec_counter(session, "lost: no room for the profile");
+	lost = rec_counter(session, "lost: profile storage full");
 	CHECK_NE(lost, 0);
 	CHECK_NE(lost, UINT64_MAX);
 	profile = rec_load("a.proton");
@@ -270,7 +270,7 @@ static void exceed_file_size(void)
 	fill(session);
 	CHECK_EQ(proton_finalize(session, NULL, &err), PROTON_E_IO);
 	CHECK_HAS(err.text, "File too large");
-	CHECK_HAS(err.text, "everything recorded is in");
+	CHECK_HAS(err.text, "the recorded data is in");
 	CHECK(!rec_exists("a.hatchet"));
 	limit.rlim_cur = 1000;
 	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -336,14 +336,14 @@ TEST(texts_that_do_not_fit_are_counted_as_lost)
 	session = rec_start("a");
 	memset(text, 'x', sizeof(text));
 	text[sizeof(text) - 1] = '\0';
-	before = rec_counter(session, "lost: no room for the profile");
+	before = rec_counter(session, "lost: profile storage full");
 	for (int i = 0; i < 1000; i++) {
 		text[0] = (char)('a' + i % 26);
 		text[1] = (char)('a' + i / 26 % 26);
 		text[2] = (char)('a' + i / 676);
 		CHECK_OK(proton_metrics_add(proton_context_here(), &metric, 1, &err), err);
 	}
-	CHECK_LT(before + 100, rec_counter(session, "lost: no room for the profile"));
+	CHECK_LT(before + 100, rec_counter(session, "lost: profile storage full"));
 	CHECK_OK(proton_finalize(session, "none", &err), err);
 }
 
@@ -365,7 +365,7 @@ TEST(a_full_trace_acts_like_a_full_disk)
 	CHECK_OK(proton_start(&options, &session, &err), err);
 	for (int i = 0; i < 60000; i++)
 		proton_scope_exit(proton_scope_enter("step"), NULL);
-	CHECK_NE(rec_counter(session, "lost: no room for the profile"), 0);
+	CHECK_NE(rec_counter(session, "lost: profile storage full"), 0);
 	CHECK_EQ(proton_finalize(session, NULL, &err), PROTON_E_IO);
 	profile = rec_load("a.proton");
 	CHECK(!profile->is_damaged);
@@ -385,7 +385,7 @@ TEST(a_full_disk_is_reported_once_and_survived)
 	/* The output does not fit either: an error with a name, and the data stays. */
 	CHECK_EQ(proton_finalize(session, NULL, &err), PROTON_E_NOSPACE);
 	CHECK_HAS(err.text, "No space left on device");
-	CHECK_HAS(err.text, "everything recorded is in");
+	CHECK_HAS(err.text, "the recorded data is in");
 	CHECK(rec_exists("a.proton"));
 	CHECK(!rec_exists("a.hatchet"));
 	CHECK_EQ(umount2(rec_dir(), MNT_DETACH), 0);

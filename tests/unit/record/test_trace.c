@@ -481,7 +481,7 @@ TEST(more_traces_than_there_is_room_for_are_refused)
 		trace_start(name);
 	}
 	CHECK_EQ(trace_start_as("t4", "host", "shadow", &err), -1);
-	CHECK_STR(err.text, "cannot start: 4 sessions with data \"trace\" are live already");
+	CHECK_STR(err.text, "cannot start: the limit of 4 live traces is reached");
 	rec_kernel("k");
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
 	for (int i = 0; i < 4; i++) {
