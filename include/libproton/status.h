@@ -1,9 +1,9 @@
 /*
- * Status codes and error text, shared by every libproton header.
+ * Status codes and error messages, shared by every libproton header.
  *
- * A function that can fail returns an int: PROTON_OK (0) or a negative PROTON_E_* value.
- * A function that can say why takes a `struct proton_error *` as its last parameter; the
- * caller owns it, it may live on the stack, it may be NULL, and it is written only on failure.
+ * A function that can fail returns an int: PROTON_OK (0) or a negative PROTON_E_* value. A function
+ * that can give a reason takes a `struct proton_error *` as its last parameter. The caller owns it;
+ * it may be on the stack, it may be NULL, and it is written only on failure.
  */
 #ifndef LIBPROTON_STATUS_H
 #define LIBPROTON_STATUS_H
@@ -27,7 +27,7 @@ enum proton_status {
 
 struct proton_error {
 	int status;     /* the PROTON_E_* value that was returned */
-	char text[508]; /* one sentence that names the cause and, where there is one, the cure */
+	char text[508]; /* error message: what failed, the cause, and a remedy if there is one */
 };
 
 /* A short fixed English text for a status; never NULL. Since 0.1. */

@@ -95,7 +95,7 @@ static bool is_temporary_of(const char *name, const char *base)
 	return strncmp(name + length, digits, RANDOM_DIGITS) == 0;
 }
 
-/* ------------------------------------------------------------------ what crashes left */
+/* ------------------------------------------------------------------ leftovers of crashes */
 
 static void remove_if_stale(int directory, const char *name)
 {

@@ -579,7 +579,7 @@ static void take_events(struct view_loader *loader)
 	loader->profile->trace = trace;
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ whole profiles */
 
 /* Selects the epochs of `phase`. False if there are none. */
 static bool select_epochs(struct view_loader *loader, uint32_t phase)

@@ -298,7 +298,7 @@ static bool read_list(struct tree_loader *loader, bool *is_tree)
 	return token_next(loader->source, &token) == TOKEN_END;
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ whole profiles */
 
 static int fail_load(const struct token_source *source, bool is_tree, struct proton_error *err)
 {

@@ -38,7 +38,7 @@ static void pair_add(struct merge *merge, struct pairs *pairs, uint32_t a, uint3
 		merge->target->out_of_memory = true;
 }
 
-/* ------------------------------------------------------------------ life */
+/* ------------------------------------------------------------------ new and free */
 
 struct merge *merge_new(struct profile *target)
 {
@@ -457,7 +457,7 @@ void merge_kernels(struct merge *merge, uint32_t source_node, uint32_t target_no
 		merge_kernel(merge, k, target_node);
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ whole profiles */
 
 /* The target's string that equals `string` of the source up to a NUL, or STRING_NONE. */
 static uint32_t find_text(const struct merge *merge, uint32_t string)

@@ -266,7 +266,7 @@ size_t profile_frame_text(const struct profile *profile, uint32_t frame, char *t
 	return length < 0 ? 0 : (size_t)length;
 }
 
-/* ------------------------------------------------------------------ nodes and what they hold */
+/* ------------------------------------------------------------------ nodes, values and kernels */
 
 uint32_t profile_node(struct profile *profile, uint32_t parent, uint32_t frame)
 {
@@ -404,7 +404,7 @@ uint32_t profile_vector(struct profile *profile, const uint64_t *elements, size_
 	return (uint32_t)at;
 }
 
-/* ------------------------------------------------------------------ devices and the rest */
+/* ------------------------------------------------------------------ devices and counters */
 
 uint32_t profile_device(struct profile *profile, uint32_t type, uint32_t id)
 {

@@ -95,7 +95,7 @@ def test_proton_after_torch_profiler_works_or_says_who_keeps_cupti(tmp_path, tea
     )
     assert seen["theirs"] == 50
     if "error" in seen:
-        assert "already uses CUPTI" in seen["error"]
+        assert "CUPTI is already in use" in seen["error"]
         assert "torch.profiler" in seen["error"]
         assert teardown == "0", "TEARDOWN_CUPTI=1 is what the message advises"
     else:
@@ -123,7 +123,7 @@ def test_torch_profiler_while_proton_runs_loses_nothing_silently(tmp_path):
     assert 50 <= seen["ours"] <= 150
     if seen["ours"] < 150:
         assert "another tool in this process" in said
-    assert seen["again"] == 50 or "already uses CUPTI" in seen["again"]
+    assert seen["again"] == 50 or "CUPTI is already in use" in seen["again"]
 
 
 def test_a_hundred_starts_and_stops_count_every_kernel(tmp_path):

@@ -1,12 +1,15 @@
 /*
- * Finished kernels: CUPTI fills buffers of ours with activity records and hands them back on a
- * thread of its own, in no particular order. Each record is matched to its launch and added.
+ * CUPTI activity records: CUPTI fills buffers from a pool with records and returns them on its own
+ * thread, in no particular order. Each record is matched to its launch and added.
  *
- * Rules of CUPTI that shape this file: buffers are asked for on the application's thread, so they
- * come from a pool; zeroed ones save it a memset; a flush is no fence, the buffer may arrive a
- * moment after it returns; a forced flush hands over kernels that still run, with an end time of 0,
- * and never again: only the end of everything may force; while CUPTI is called, no lock of ours is
- * held but that of flushes.
+ * CUPTI constraints:
+ *
+ * - The buffer-requested callback runs on the application's thread, so buffers come from a pool.
+ *   Zeroed buffers save CUPTI a memset.
+ * - A flush is not a fence: a buffer may arrive a moment after it returns.
+ * - A forced flush returns the records of kernels that are still running, with end time 0, and
+ *   never again. Only the end of all sessions may force.
+ * - No lock except flush_lock is held while CUPTI is called.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -36,11 +39,11 @@
 #define TAKEN_LIMIT_NS 1000000000ull
 #define QUIET_NS 5000000ull
 
-/* Atomic: CUPTI's thread may still have buffers of the sessions before when new ones start. */
+/* Atomic: CUPTI's thread may still have buffers of earlier sessions when new ones start. */
 static const struct cupti_api *_Atomic cupti;
-static _Atomic uint64_t clock_offset_ns; /* to add to CUPTI's times; wraps */
+static _Atomic uint64_t clock_offset_ns; /* added to CUPTI's times; wraps */
 
-static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
 static size_t buffer_bytes;
 static uint8_t *pool[POOL_MAX]; /* of buffer_bytes each */
 static uint32_t pool_count;
@@ -49,21 +52,21 @@ static size_t lent_count;
 static size_t lent_capacity;
 
 /*
- * Guards the next two. One flush at a time: a flush that started while another hands records over
- * would return at once, and ours would take the records that others read meanwhile for the last.
+ * Guards the next two. One flush at a time: a flush that starts during another one would return at
+ * once, and take the records that the other is still receiving for the last.
  */
 static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t given_up; /* launches whose record never came */
+static uint64_t given_up; /* launches that never received a record */
 static bool missing_was_noted;
 
-static _Atomic uint64_t completed;       /* launches whose record has come */
-static _Atomic uint64_t dropped_records; /* as CUPTI counts them, and buffers it cannot read */
-static _Atomic uint32_t newest_shared;   /* the launch of the last record of a replay */
-static _Atomic bool was_refused;         /* memory was out when CUPTI asked for a buffer */
-static _Atomic uint64_t processed;       /* records, those of graphs too */
-static _Atomic uint64_t cost_ns;         /* CPU time of CUPTI's thread in our functions */
+static _Atomic uint64_t completed;       /* launches that received their record */
+static _Atomic uint64_t dropped_records; /* as counted by CUPTI, plus unreadable buffers */
+static _Atomic uint32_t newest_shared;   /* the launch of the newest record of a graph launch */
+static _Atomic bool was_refused;         /* CUPTI asked for a buffer when memory was out */
+static _Atomic uint64_t processed;       /* records, including those of graphs */
+static _Atomic uint64_t cost_ns;         /* CPU time of CUPTI's thread in this backend */
 
-/* Kernel names by address: CUPTI keeps each name once. Used by the record thread alone. */
+/* Kernel names by address: CUPTI keeps each name once. Used only by the record thread. */
 static struct {
 	const char *name;
 	uint32_t frame;
@@ -82,8 +85,8 @@ static size_t choose_buffer_bytes(void)
 }
 
 /*
- * Buffers of ours that CUPTI has. Another tool's may be handed to us, when it registered its
- * functions before ours, and must be left alone.
+ * Registers a buffer given to CUPTI. CUPTI may also return buffers of another tool, which
+ * registered its functions earlier; those must not be touched.
  */
 static bool lend(uint8_t *buffer)
 {
@@ -131,7 +134,7 @@ static uint8_t *new_buffer(size_t bytes)
 	return memset(buffer, 0, bytes);
 }
 
-/* NULL if there is none; the size of buffers of now either way. */
+/* NULL if there is none; *bytes is the current buffer size in any case. */
 static uint8_t *from_pool(size_t *bytes)
 {
 	uint8_t *buffer = NULL;
@@ -144,7 +147,7 @@ static uint8_t *from_pool(size_t *bytes)
 	return buffer;
 }
 
-/* The variable may have changed since the sessions before, whose buffers are then of no use. */
+/* The variable may have changed since earlier sessions, which makes their buffers useless. */
 static void set_buffer_bytes(size_t bytes)
 {
 	pthread_mutex_lock(&pool_lock);
@@ -161,8 +164,8 @@ static void drop(uint64_t count)
 }
 
 /*
- * Out of memory: from 12.9 on CUPTI takes NULL for an answer and drops the records; before, it
- * crashes, so that it gets a place to write to that nobody reads.
+ * Out of memory: CUPTI 12.9 and later accept NULL and drop the records. Earlier versions crash, so
+ * they get scratch memory that is never read.
  */
 static void refuse(uint8_t **buffer, size_t *bytes)
 {
@@ -172,7 +175,7 @@ static void refuse(uint8_t **buffer, size_t *bytes)
 	*buffer = cupti->version < CUPTI_VERSION_NULL_BUFFER ? nowhere : NULL;
 	*bytes = *buffer ? sizeof(nowhere) : 0;
 	if (*buffer)
-		drop(1); /* CUPTI counts what it does not write */
+		drop(1); /* CUPTI counts the records it drops */
 }
 
 static void on_buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_records)
@@ -206,17 +209,17 @@ static void give_back(uint8_t *buffer, size_t bytes, size_t used_bytes)
 }
 
 /*
- * CUPTI converts a GPU's time to that of a clock of the CPU: CLOCK_REALTIME, which jumps, unless it
- * is given another one before the first activity is enabled. Where it does not take ours, the
- * difference of the two clocks is added to every time. Another tool in the process that gives CUPTI
- * a clock of its own moves our kernels in traces; durations stay right.
+ * CUPTI converts GPU times to a CPU clock. By default that is CLOCK_REALTIME, which jumps; another
+ * one can be set before the first activity is enabled. If CUPTI does not accept it, the difference
+ * of the two clocks is added to every time. If another tool in the process sets its own clock in
+ * CUPTI, kernels are shifted in traces; durations stay correct.
  */
 static uint64_t read_clock(void)
 {
 	return clock_monotonic_ns();
 }
 
-/* The best of a few: the smallest bracket around CUPTI's reading. */
+/* The best of several tries: the shortest interval around CUPTI's timestamp. */
 static uint64_t measure_offset(const struct cupti_api *api)
 {
 	uint64_t offset_ns = clock_monotonic_ns() - clock_real_ns();
@@ -238,7 +241,7 @@ static uint64_t measure_offset(const struct cupti_api *api)
 	return offset_ns;
 }
 
-/* A time of a record as one of clock_monotonic_ns(); 0 stays "not known". */
+/* Converts the time of a record to clock_monotonic_ns(); 0 stays "unknown". */
 static uint64_t to_monotonic(uint64_t cupti_ns)
 {
 	return cupti_ns ? cupti_ns + atomic_load_explicit(&clock_offset_ns, memory_order_relaxed)
@@ -281,7 +284,7 @@ static struct execution execution_of(const struct cupti_kernel *kernel)
 	return execution;
 }
 
-/* False if the times are none: counted by cause, never added to a sum. */
+/* False for invalid times: they are counted by cause and never added to a sum. */
 static bool check_times(uint64_t start_ns, uint64_t end_ns)
 {
 	if (start_ns && end_ns > start_ns)
@@ -301,13 +304,16 @@ static void add_kernel(const struct cupti_kernel *kernel)
 			record_lost(RECORD_LOST_UNMATCHED, 1);
 		return;
 	}
-	/* Every session paused. A node may have brought a value, which is not the next replay's. */
+	/*
+	 * Every session was paused. But a node may have read a value, which must not go to the next
+	 * replay.
+	 */
 	if (proton_context_is_empty(launch.where) && !(launch.is_shared && kernel->graph_node_id))
 		return;
 	if (!launch.is_shared)
 		atomic_fetch_add_explicit(&completed, 1, memory_order_relaxed);
 	execution = execution_of(kernel);
-	/* An append of ours is of interest for having run, not for its time. */
+	/* An append kernel of Proton is only recorded to show that it ran. */
 	if (execution.frame != tensors_kernel_frame() &&
 	    !check_times(kernel->start_ns, kernel->end_ns))
 		return;
@@ -352,7 +358,7 @@ static void add_memory(const struct cupti_activity *record)
 		record_kernel(launch.where, &operation.execution);
 }
 
-/* Hands each record of a buffer on. False if CUPTI cannot read its own buffer to the end. */
+/* Adds each record of a buffer. False if CUPTI cannot read its own buffer to the end. */
 static bool read_records(uint8_t *buffer, size_t valid_bytes)
 {
 	struct cupti_activity *record = NULL;
@@ -407,7 +413,7 @@ int activity_start(const struct cupti_api *api, struct proton_error *err)
 	given_up = 0;
 	missing_was_noted = false;
 	pthread_mutex_unlock(&flush_lock);
-	/* Both only save time; a CUPTI that does not know one works without. */
+	/* Both only save time; versions of CUPTI that do not support one work without it. */
 	api->cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_ZEROED_OUT_BUFFER, &size, &on);
 	api->cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_PER_THREAD_BUFFER, &size, &on);
 	if (api->cuptiActivityRegisterTimestampCallback(read_clock) == CUPTI_OK)
@@ -424,15 +430,15 @@ int activity_start(const struct cupti_api *api, struct proton_error *err)
 }
 
 /*
- * What has not come will not come: it is not waited for again, and counted unless it was among what
- * CUPTI dropped.
+ * Missing records will never arrive: they are not waited for again, and counted unless CUPTI
+ * counted them as dropped.
  */
 static void give_up(uint64_t missing)
 {
 	size_t unasked = 0;
 	uint64_t dropped;
 
-	/* With no buffer to hand over, nobody has asked yet. */
+	/* If there was no buffer to return, CUPTI has not reported this count yet. */
 	if (cupti->cuptiActivityGetNumDroppedRecords(NULL, 0, &unasked) == CUPTI_OK && unasked)
 		drop(unasked);
 	dropped = atomic_exchange(&dropped_records, 0);
@@ -442,8 +448,8 @@ static void give_up(uint64_t missing)
 	missing -= dropped;
 	record_lost(RECORD_LOST_MISSING, missing);
 	if (!missing_was_noted)
-		note("CUPTI did not hand over the records of %llu kernels; another tool in this "
-		     "process (torch.profiler?) may have taken over its buffers, or the GPU "
+		note("no CUPTI records were received for %llu kernels; another tool in this "
+		     "process (torch.profiler?) may have taken over CUPTI's buffers, or the GPU "
 		     "reported an error",
 		     (unsigned long long)missing);
 	missing_was_noted = true;
@@ -464,8 +470,8 @@ int activity_flush(const struct cupti_api *api, uint64_t launched, uint32_t last
 {
 	uint64_t limit_ns = in_doubt ? DOUBT_LIMIT_NS : FLUSH_LIMIT_NS;
 	uint64_t now_ns = clock_monotonic_ns();
-	uint64_t older_ns = now_ns; /* when no later replay's record had come yet */
-	uint64_t moved_ns = now_ns; /* when the last record was seen to come */
+	uint64_t older_ns = now_ns; /* last time without a record of a later replay */
+	uint64_t moved_ns = now_ns; /* last time a new record was seen */
 	uint64_t before = 0;
 	int failure = CUPTI_OK;
 
@@ -492,12 +498,13 @@ int activity_flush(const struct cupti_api *api, uint64_t launched, uint32_t last
 			limit_ns = DOUBT_LIMIT_NS;
 		now_ns = clock_monotonic_ns();
 		if (!has_lent() && limit_ns > TAKEN_LIMIT_NS)
-			limit_ns = TAKEN_LIMIT_NS; /* CUPTI has no buffer of ours to fill */
+			limit_ns = TAKEN_LIMIT_NS; /* CUPTI has no buffer to fill */
 		come = atomic_load_explicit(&completed, memory_order_relaxed) + given_up;
 		if (come >= launched) {
 			/*
-			 * How many records a replay makes is not known: wait until none comes, or
-			 * until those of later replays do, for other threads may never cease.
+			 * The number of records of a replay is unknown: wait until no more arrive,
+			 * or until those of later replays do, because other threads may launch
+			 * endlessly.
 			 */
 			if (!last_shared || now_ns - moved_ns > QUIET_NS ||
 			    now_ns - older_ns > QUIET_NS)
@@ -527,7 +534,8 @@ void activity_stop(const struct cupti_api *api)
 	int result = api->cuptiActivityDisable(CUPTI_KIND_CONCURRENT_KERNEL);
 
 	if (result != CUPTI_OK)
-		note("CUPTI goes on recording kernels for nobody (cuptiActivityDisable: error %d)",
+		note("cannot disable CUPTI kernel activity (cuptiActivityDisable: error %d); "
+		     "its overhead remains",
 		     result);
 	api->cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
 }

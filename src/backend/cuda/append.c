@@ -1,9 +1,9 @@
 /*
- * The rings. See append.h.
+ * Ring buffers for device metrics.
  *
- * Each context has one, for the rest of the process: a graph that was captured with an append may
- * be replayed long after the last session has ended, and must find its ring. Its memory is ours,
- * registered with the driver, so that it can be read even when its context is gone.
+ * Each CUDA context has one for the rest of the process: a graph that was captured with an append
+ * may be replayed long after the last session has ended, and must find its ring buffer. It is host
+ * memory registered with the driver, so it can be read even after its context was destroyed.
  */
 #include "backend/cuda/append.h"
 
@@ -20,7 +20,7 @@
 #include "backend/cuda/append_kernel.h"
 #include "base/array.h"
 
-/* The kernel knows these numbers. */
+/* The kernel contains these numbers. */
 #define SLOT_COUNT 131072u
 #define SLOT_BYTES 32u
 #define HEADER_BYTES 128u
@@ -31,9 +31,9 @@
 #define HOST_REGISTER_PORTABLE_MAPPED 3u
 #define POINTER_ATTRIBUTE_CONTEXT 1
 
-/* What an entry begins with; its payload goes on into the slots that follow, around the end. */
+/* Header of an entry; its payload continues into the following slots, wrapping at the end. */
 struct entry {
-	_Atomic uint64_t stamp; /* position + 1, written last; 0: not here yet */
+	_Atomic uint64_t stamp; /* position + 1, written last; 0: incomplete */
 	uint64_t id;
 	uint32_t bytes;
 	uint32_t unused;
@@ -51,11 +51,11 @@ _Static_assert(sizeof(struct entry) == SLOT_BYTES, "the kernel's layout");
 _Static_assert(offsetof(struct entry, payload) == 24, "the kernel's layout");
 
 struct append_ring {
-	uint64_t context_id; /* of the driver; never used again, unlike the handle */
+	uint64_t context_id; /* the driver's id; never reused, unlike the handle */
 	struct header *header;
 	uint64_t device_address;
 	void *function;
-	_Atomic uint64_t tail; /* written while draining only */
+	_Atomic uint64_t tail; /* written only while draining */
 };
 
 static struct {
@@ -73,20 +73,20 @@ static struct {
 	int (*cuLaunchKernel)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
 			      unsigned block_x, unsigned block_y, unsigned block_z,
 			      unsigned shared_bytes, void *stream, void **parameters, void **extra);
-	int (*cuFuncLoad)(void *function); /* 12.4; NULL before */
+	int (*cuFuncLoad)(void *function); /* 12.4; NULL in earlier versions */
 } driver;
 
 static const struct cupti_api *_Atomic cupti;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of making rings */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the creation of ring buffers */
 static struct append_ring rings[RING_MAX];
 static _Atomic uint32_t ring_count;
 
-/* ------------------------------------------------------------------ making a ring */
+/* ------------------------------------------------------------------ creating ring buffers */
 
 static void forget_in_child(void)
 {
 	pthread_mutex_init(&lock, NULL);
-	atomic_store(&ring_count, 0); /* their memory is not in the child */
+	atomic_store(&ring_count, 0); /* the child does not have their memory */
 }
 
 static int bind_driver(const struct cupti_api *api, struct proton_error *err)
@@ -109,7 +109,7 @@ static int bind_driver(const struct cupti_api *api, struct proton_error *err)
 		NAME(cuMemHostGetDevicePointer_v2),
 		NAME(cuPointerGetAttribute),
 		NAME(cuLaunchKernel),
-		NAME(cuFuncLoad), /* last: it may be missing */
+		NAME(cuFuncLoad), /* last, because it may be missing */
 #undef NAME
 	};
 	int status = PROTON_OK;
@@ -120,8 +120,8 @@ static int bind_driver(const struct cupti_api *api, struct proton_error *err)
 
 		if (!symbol && i + 1 < ARRAY_LENGTH(names))
 			status = err_set(err, PROTON_E_UNSUPPORTED,
-					 "metrics in device memory need a newer driver: its "
-					 "libcuda.so.1 lacks %s",
+					 "device metrics require a newer driver: "
+					 "libcuda.so.1 does not provide %s",
 					 names[i].name);
 		memcpy((char *)&driver + names[i].offset, &symbol, sizeof(symbol));
 	}
@@ -136,8 +136,8 @@ static int bind_driver(const struct cupti_api *api, struct proton_error *err)
 
 static int refuse(int result, const char *call, struct proton_error *err)
 {
-	return err_set(err, PROTON_E_UNSUPPORTED,
-		       "metrics in device memory cannot be read: %s failed (%d)", call, result);
+	return err_set(err, PROTON_E_UNSUPPORTED, "cannot read device metrics: %s failed (%d)",
+		       call, result);
 }
 
 static int make_ring(struct append_ring *ring, uint64_t context_id, struct proton_error *err)
@@ -151,13 +151,13 @@ static int make_ring(struct append_ring *ring, uint64_t context_id, struct proto
 
 	if (memory == MAP_FAILED)
 		return err_set(err, PROTON_E_UNSUPPORTED,
-			       "no memory to read metrics in device memory");
+			       "cannot allocate the ring buffer for device metrics");
 	result = driver.cuMemHostRegister_v2(memory, bytes, HOST_REGISTER_PORTABLE_MAPPED);
 	if (result) {
 		munmap(memory, bytes);
 		return refuse(result, call, err);
 	}
-	/* A child of fork() has no use for it, and would make the pages move by writing. */
+	/* A child of fork() does not use it, and a write would make the pages move. */
 	madvise(memory, bytes, MADV_DONTFORK);
 	*ring = (struct append_ring){.context_id = context_id, .header = memory};
 	call = "cuMemHostGetDevicePointer";
@@ -175,7 +175,7 @@ static int make_ring(struct append_ring *ring, uint64_t context_id, struct proto
 		munmap(memory, bytes);
 		return refuse(result, call, err);
 	}
-	if (driver.cuFuncLoad) /* modules load lazily, which is not for a capture */
+	if (driver.cuFuncLoad) /* modules load lazily, which is not allowed in a capture */
 		driver.cuFuncLoad(ring->function);
 	return PROTON_OK;
 }
@@ -195,12 +195,11 @@ static int find_ring(uint64_t context_id, struct append_ring **out, struct proto
 		status = PROTON_OK;
 	} else if (count == RING_MAX) {
 		status = err_set(err, PROTON_E_UNSUPPORTED,
-				 "metrics in device memory have been used in %u contexts already",
-				 RING_MAX);
+				 "device metrics are limited to %u CUDA contexts", RING_MAX);
 	} else {
 		status = make_ring(&rings[count], context_id, err);
 		*out = &rings[count];
-		/* release: the ring before its number, for those who drain */
+		/* release: the ring buffer before its number; pairs with append_drain() */
 		if (status == PROTON_OK)
 			atomic_store_explicit(&ring_count, count + 1, memory_order_release);
 	}
@@ -215,12 +214,12 @@ static void *handle(uint64_t value)
 	return (void *)(uintptr_t)value;
 }
 
-/* The stream's context; the default stream has that of the memory, or the current one. */
+/* The stream's context; for the default stream, that of the memory, or the current one. */
 static void *context_of(uint64_t stream, uint64_t address, void *current)
 {
 	void *context = NULL;
 
-	/* 1 and 2 are the default streams by their own names. */
+	/* 1 and 2 are explicit handles of the default streams */
 	if (stream > 2) {
 		if (driver.cuStreamGetCtx(handle(stream), &context) == 0 && context)
 			return context;
@@ -246,8 +245,8 @@ int append_begin(struct append *append, const struct cupti_api *api, uint64_t st
 	if (status != PROTON_OK)
 		return status;
 	/*
-	 * Some calls below are refused, and fail the capture, while any thread captures in the
-	 * default mode, unless the calling thread says that it knows what it does.
+	 * While any thread captures in the default mode, some calls below are refused, and fail the
+	 * capture, unless the calling thread has set the relaxed mode.
 	 */
 	append->mode = MODE_RELAXED;
 	if (driver.cuThreadExchangeStreamCaptureMode(&append->mode) != 0)
@@ -256,7 +255,7 @@ int append_begin(struct append *append, const struct cupti_api *api, uint64_t st
 	context = context_of(stream, address, current);
 	if (!context)
 		return err_set(err, PROTON_E_UNSUPPORTED,
-			       "metrics in device memory need a current CUDA context");
+			       "device metrics require a current CUDA context");
 	if (context != current) {
 		result = cupti->cuCtxPushCurrent_v2(context);
 		if (result)
@@ -301,12 +300,12 @@ static struct entry *entry_at(const struct append_ring *ring, uint64_t position)
 
 static bool has_entry(const struct append_ring *ring, uint64_t position)
 {
-	/* acquire: the rest of the entry was written before its stamp */
+	/* acquire: the rest of the entry is written before its stamp */
 	return atomic_load_explicit(&entry_at(ring, position)->stamp, memory_order_acquire) ==
 	       position + 1;
 }
 
-/* The payload, which may go around the end, into `out`. */
+/* Copies the payload, which may wrap, to `out`. */
 static void copy_payload(const struct append_ring *ring, uint64_t position, uint8_t *out,
 			 uint32_t bytes)
 {
@@ -319,7 +318,7 @@ static void copy_payload(const struct append_ring *ring, uint64_t position, uint
 	memcpy(out + until_end, slots, bytes - until_end);
 }
 
-/* Zeroed, so that no payload can be taken for a stamp, and given back to the device. */
+/* Zeroes the slots, because payload must not look like a stamp, and returns them to the device. */
 static void give_back(struct append_ring *ring, uint64_t position, uint32_t slots)
 {
 	for (uint32_t i = 0; i < slots; i++)
@@ -331,7 +330,7 @@ static void give_back(struct append_ring *ring, uint64_t position, uint32_t slot
 static void drain(struct append_ring *ring,
 		  void (*deliver)(uint64_t id, const void *bytes, uint32_t count))
 {
-	static uint8_t bytes[PROTON_DEVICE_METRIC_MAX_BYTES]; /* one caller at a time */
+	static uint8_t bytes[PROTON_DEVICE_METRIC_MAX_BYTES]; /* only one caller at a time */
 	uint64_t position = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 
 	while (has_entry(ring, position)) {
@@ -340,7 +339,7 @@ static void drain(struct append_ring *ring,
 		uint32_t slots = (count + 24 + SLOT_BYTES - 1) / SLOT_BYTES;
 		uint64_t id = entry->id;
 
-		if (count > sizeof(bytes)) /* nobody writes this: the ring is not to be trusted */
+		if (count > sizeof(bytes)) /* never written by the kernel: corrupt */
 			return;
 		copy_payload(ring, position, bytes, count);
 		give_back(ring, position, slots);
@@ -365,7 +364,7 @@ bool append_is_filling(void)
 		uint64_t tail = atomic_load_explicit(&rings[i].tail, memory_order_relaxed);
 		const struct entry *middle = entry_at(&rings[i], tail + SLOT_COUNT / 2);
 
-		/* Anything there, be it payload, has been written since it was read last. */
+		/* Any non-zero data, even payload, was written after the last drain. */
 		if (atomic_load_explicit(&middle->stamp, memory_order_relaxed))
 			return true;
 	}

@@ -1,14 +1,14 @@
 /*
- * The kernel that appends a metric's bytes to a ring in host memory, as PTX for every GPU from
- * compute capability 7.5 on, which CUPTI needs too; the driver compiles it when it is first used.
- * One warp:
+ * The append kernel: copies a metric's bytes to a ring buffer in host memory. It is PTX for every
+ * GPU of compute capability 7.5 or later, which CUPTI requires too; the driver compiles it at its
+ * first use. One warp:
  *
  *   proton_append_metric(ring, source, id, bytes)
  *
- * Its first thread takes slots at the head, the one word that concurrent appends share; the host
- * says in the ring's header how far it has read. Without room the value is counted as lost: a
- * kernel never waits. All threads copy, and the stamp comes last, so that an entry with a stamp is
- * whole.
+ * Its first thread takes slots at the head, the only word that concurrent appends share. The host
+ * stores in the header of the ring buffer how far it has read. If there is no space the value is
+ * counted as lost; a kernel never waits. All threads copy, and the stamp is written last: an entry
+ * with a stamp is complete.
  *
  * 131072 slots of 32 bytes follow a header of 128; see struct entry in append.c. Checked with ptxas
  * by tests/python/test_append_kernel.py.

@@ -1,9 +1,9 @@
 /*
- * Launches as they happen: a CUPTI callback on each launch call of the driver. The runtime's launch
- * calls end in the driver's, so each launch is seen once, whoever makes it.
+ * CUPTI API callbacks at each launch call of the driver. The runtime's launch calls end in the
+ * driver's, so each launch is seen once.
  *
- * The callback runs on the application's thread inside its launch: it finds the thread's context
- * and makes one store under the correlation id that the kernel's record will carry.
+ * The callback runs on the application's thread inside the launch: it finds the thread's context
+ * and makes one store under the correlation ID that the kernel's record will carry.
  */
 #include <stdatomic.h>
 #include <stddef.h>
@@ -55,7 +55,9 @@ static const uint32_t resource_events[] = {
 	CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING,
 };
 
-/* Atomic: calls begun under the sessions before may still be in our callback at the next start. */
+/*
+ * Atomic: at the next start, calls that began under earlier sessions may still be in the callback.
+ */
 static const struct cupti_api *_Atomic cupti;
 static void *subscriber;
 static _Atomic uint64_t launched;
@@ -63,13 +65,13 @@ static _Atomic uint64_t cost_ns;
 static _Atomic uint64_t clock_cost_ns;
 static _Atomic uint32_t last_shared;
 static _Atomic bool ended_was_noted;       /* sessions may flush at the same time */
-static _Atomic uint32_t first_correlation; /* of this subscription; 0: none yet */
+static _Atomic uint32_t first_correlation; /* first ID of this subscription; 0: none yet */
 
-/* Of the launch that this thread is in. */
+/* The current launch of this thread. */
 static _Thread_local struct {
-	bool is_wanted; /* some session was active at its begin */
-	bool made_node; /* it turned out to be captured */
-	uint32_t calls; /* launches so far, for the sample of their cost */
+	bool is_wanted; /* some session was active when it began */
+	bool made_node; /* it is being captured */
+	uint32_t calls; /* number of launches, for sampling their overhead */
 } current;
 
 uint64_t callbacks_launched(void)
@@ -82,13 +84,12 @@ uint32_t callbacks_last_shared(void)
 	return atomic_load_explicit(&last_shared, memory_order_relaxed);
 }
 
-/* Said once per subscription. */
+/* Prints the warning once per subscription. */
 static void note_ended(void)
 {
 	if (!atomic_exchange(&ended_was_noted, true))
-		note("another tool in this process ended CUPTI (cuptiFinalize) while Proton used "
-		     "it: kernels launched since then are not recorded; a new session starts "
-		     "afresh");
+		note("another tool in this process called cuptiFinalize while Proton was "
+		     "recording; later kernels are not recorded until a new session starts");
 }
 
 bool callbacks_were_ended(void)
@@ -117,8 +118,9 @@ static bool is_graph_launch(uint32_t call)
 }
 
 /*
- * What was launched while every session pauses is kept too, with no session: its record is known,
- * and nobody's. So is that of a kernel of ours, be it another backend's.
+ * Launches while all sessions are paused are stored too, without sessions: their records are then
+ * known and ignored. The same holds for kernels of Proton itself, including those of another
+ * backend.
  */
 static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 {
@@ -144,8 +146,8 @@ static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 }
 
 /*
- * Only now is it known whether a record will come: a launch that failed or was captured has none,
- * and how many come of a shared one is never known.
+ * Only now it is known whether records will arrive: none for a launch that failed or was captured,
+ * and an unknown number for a shared one.
  */
 static void on_launched(uint32_t call, const struct cupti_callback_data *data)
 {
@@ -162,7 +164,7 @@ static void on_launched(uint32_t call, const struct cupti_callback_data *data)
 		graphs_flush_if_due(cupti);
 }
 
-/* A copy or a set. Whether it makes no record, one or many is the driver's business. */
+/* A memory copy or memset. The driver decides whether it makes no record, one or many. */
 static void on_memory_call(uint32_t call, const struct cupti_callback_data *data)
 {
 	struct correlation correlation = {.is_shared = memory_is_batch(call)};
@@ -199,7 +201,7 @@ static void on_work(uint32_t call, const struct cupti_callback_data *data)
 		(is_enter ? on_launch : on_launched)(call, data);
 }
 
-/* How many calls the thread's call `number` stands for; 0: it is not timed. */
+/* The number of calls that the thread's call `number` stands for; 0: it is not timed. */
 static inline uint32_t sample_weight(uint32_t number)
 {
 	if (number > SAMPLE_PERIOD)
@@ -208,9 +210,9 @@ static inline uint32_t sample_weight(uint32_t number)
 }
 
 /*
- * Reading the clock would cost as much as what is to be measured. So every SAMPLE_PERIOD-th call of
- * a thread is timed and stands for those since the one before; at the beginning the distances
- * double, so that short runs have a figure too.
+ * Reading the clock costs as much as the callback. So every SAMPLE_PERIOD-th call of a thread is
+ * timed and stands for those since the previous one. At the beginning the distances double, which
+ * gives short runs an estimate too.
  */
 static void on_work_sampled(uint32_t call, const struct cupti_callback_data *data)
 {
@@ -233,7 +235,7 @@ static void on_work_sampled(uint32_t call, const struct cupti_callback_data *dat
 	atomic_fetch_add_explicit(&cost_ns, spent_ns * weight, memory_order_relaxed);
 }
 
-/* What two readings of the clock differ by with nothing between them. */
+/* The difference of two consecutive clock reads. */
 static uint64_t measure_clock(void)
 {
 	uint64_t least = UINT64_MAX;
@@ -252,7 +254,7 @@ uint64_t callbacks_cost_ns(void)
 	return atomic_load_explicit(&cost_ns, memory_order_relaxed);
 }
 
-/* A call that began a capture and succeeded, or ended one. */
+/* A call that began a capture and succeeded, or that ended one. */
 static void on_capture_call(const struct cupti_callback_data *data, bool is_begin)
 {
 	const int *result = data->function_return_value;
@@ -308,7 +310,7 @@ static void on_callback(void *user, uint32_t domain, uint32_t call, const void *
 	}
 }
 
-/* Tells the subscription what to call back for, or that it is to be silent. */
+/* Enables the callbacks of the subscription, or disables them. */
 static int enable(const struct cupti_api *api, uint32_t on)
 {
 	int result = CUPTI_OK;
@@ -326,17 +328,17 @@ static int enable(const struct cupti_api *api, uint32_t on)
 }
 
 /*
- * Gives the subscription back; this disables too. A subscription that cannot be given back is
- * silenced and used again by the next start; one that cannot even be silenced is not ours any more:
- * another tool has ended CUPTI.
+ * Releases the subscription; this disables its callbacks too. A subscription that cannot be
+ * released is disabled, and used again by the next start. One that cannot even be disabled is lost:
+ * another tool has called cuptiFinalize.
  */
 static void unsubscribe(const struct cupti_api *api)
 {
 	int result = api->cuptiUnsubscribe(subscriber);
 
 	if (result != CUPTI_OK && enable(api, 0) == CUPTI_OK) {
-		note("CUPTI keeps our subscription (cuptiUnsubscribe: error %d); nothing is "
-		     "recorded any more, but no other tool can use CUPTI",
+		note("cannot release the CUPTI subscription (cuptiUnsubscribe: error %d); "
+		     "recording has stopped, but other tools cannot use CUPTI",
 		     result);
 		return;
 	}
@@ -345,13 +347,13 @@ static void unsubscribe(const struct cupti_api *api)
 	subscriber = NULL;
 }
 
-/* With `subscriber` from before, if it is still good, else a new one. */
+/* Uses the earlier `subscriber` if it is still valid, else a new one. */
 static int subscribe(const struct cupti_api *api, struct proton_error *err)
 {
 	int result;
 
 	if (subscriber && enable(api, 1) == CUPTI_OK)
-		return PROTON_OK; /* the event below is still on */
+		return PROTON_OK; /* the event below is still enabled */
 	subscriber = NULL;
 	result = api->cuptiSubscribe(&subscriber, on_callback, NULL);
 	if (result != CUPTI_OK) {
@@ -359,7 +361,7 @@ static int subscribe(const struct cupti_api *api, struct proton_error *err)
 		return cupti_error(api, result, "cuptiSubscribe", err);
 	}
 	result = enable(api, 1);
-	/* Older ones do not tell; an updated graph then keeps what it was captured with. */
+	/* Older ones do not report it; an updated graph then keeps what was captured first. */
 	if (result == CUPTI_OK && api->version >= CUPTI_VERSION_NODE_UPDATED)
 		api->cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_RESOURCE,
 					 CUPTI_RESOURCE_GRAPHNODE_UPDATED);
@@ -394,7 +396,7 @@ void callbacks_stop(const struct cupti_api *api)
 
 void callbacks_check(const struct cupti_api *api)
 {
-	/* Enabling what is enabled changes nothing, unless the subscription is gone. */
+	/* Enabling an enabled callback changes nothing, unless the subscription is lost. */
 	if (api->cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER_API, launch_calls[0]) !=
 	    CUPTI_OK)
 		note_ended();

@@ -1,9 +1,9 @@
 /*
- * Contexts that launched something. See contexts.h.
+ * Set of CUDA contexts with launches.
  *
- * A set with open addressing that is written once per context and read at every launch, which finds
- * its context at the first look. No lock: a context that two threads add at once may stand twice,
- * and is then waited for twice.
+ * An open-addressing set that is written once per context and read at every launch, which finds its
+ * context at the first probe. There is no lock: a context that two threads add at once may be in it
+ * twice, and is then waited for twice.
  */
 #include "backend/cuda/contexts.h"
 
@@ -15,7 +15,7 @@
 #define PLACES 4096u /* a power of two */
 #define PROBES 64u
 
-static _Atomic(void *) places[PLACES]; /* NULL: never used; &gone: its context was destroyed */
+static _Atomic(void *) places[PLACES]; /* NULL: never used; &gone: the context was destroyed */
 static char gone;
 
 static _Atomic(void *) *place(const void *context, uint32_t probe)
@@ -42,8 +42,8 @@ void contexts_note(void *context)
 			return;
 	}
 	if (!atomic_exchange(&was_noted, true))
-		note("more CUDA contexts are in use than a flush waits for: what runs in the "
-		     "others while it flushes may be missing");
+		note("too many CUDA contexts for a flush to wait for all of them; kernels "
+		     "still running in the others may be missing");
 }
 
 void contexts_forget(const void *context)
@@ -71,7 +71,7 @@ static bool synchronize(const struct cupti_api *api, void *context)
 	if (api->cuCtxPushCurrent_v2(context) != 0)
 		return false;
 	done = api->cuCtxSynchronize() == 0;
-	/* Left pushed, the program would go on in another context than its own: try twice. */
+	/* If it stays pushed, the program continues in the wrong context: try twice. */
 	for (int tries = 0; tries < 2 && !is_popped; tries++)
 		is_popped = api->cuCtxPopCurrent_v2(&popped) == 0;
 	if (!is_popped && !atomic_exchange(&was_noted, true))

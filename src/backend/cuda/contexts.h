@@ -1,4 +1,4 @@
-/* The CUDA contexts that launched something, so that a flush can wait for each. */
+/* Set of CUDA contexts with launches: a flush waits for them. */
 #ifndef BACKEND_CUDA_CONTEXTS_H
 #define BACKEND_CUDA_CONTEXTS_H
 
@@ -6,7 +6,7 @@
 
 /* On the launching thread, at every launch. */
 void contexts_note(void *context);
-/* It is about to be destroyed. */
+/* Removes a context that is about to be destroyed. */
 void contexts_forget(const void *context);
 void contexts_clear(void);
 /* Waits for all of them. False if one could not be waited for: its work may never end. */

@@ -1,11 +1,11 @@
 /*
- * The CUDA backend: kernels on NVIDIA GPUs, through CUPTI's activity records and launch callbacks.
- * Subscribed once per process, given back after the last session.
+ * CUDA backend: kernels on NVIDIA GPUs, recorded through CUPTI's activity records and API
+ * callbacks. CUPTI is subscribed once per process and released after the last session.
  *
- * CUPTI has threads of its own, which a forked child lacks: its calls there wait for them for ever.
- * So it is not touched before the driver is initialised, if somebody tells of that
- * (await_driver.h); until then the libraries are only loaded. In a child of a process that has
- * touched it nothing of it is called.
+ * CUPTI has its own threads, which a forked child lacks: CUPTI calls there wait for them forever.
+ * So if the driver reports its initialization (await_driver.h), CUPTI is not touched before that;
+ * until then the libraries are only loaded. In the child of a process that has touched CUPTI,
+ * nothing of it is called.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -25,15 +25,15 @@
 #include "record/thread/correlate.h"
 
 static const struct cupti_api *api;
-/* Moved by backend_use.c's one caller at a time; a flush may look at it meanwhile. */
+/* Changed by only one caller of backend_use.c at a time; a flush may read it at any time. */
 static _Atomic enum {
 	OFF,
 	POSTPONED, /* started, but CUPTI has not been touched */
-	FAILED,    /* it should have been, and did not work */
+	FAILED,    /* CUPTI could not be started when the driver was initialized */
 	ON,
 } state;
-static bool wants_memory;           /* as set_memory() was told */
-static _Atomic pid_t cupti_process; /* the process in which CUPTI was touched; 0: none */
+static bool wants_memory;           /* argument of set_memory() */
+static _Atomic pid_t cupti_process; /* process in which CUPTI was touched; 0: none */
 
 _Atomic bool cuda_is_orphan;
 
@@ -56,7 +56,7 @@ static int check_mode(const char *mode, struct proton_error *err)
 	return *mode ? backend_refuse_mode("cupti", mode, err) : PROTON_OK;
 }
 
-/* A call that may come before cuInit() and says whether that was. */
+/* A call that is allowed before cuInit() and reports whether cuInit() was called. */
 static bool driver_is_initialised(void)
 {
 	int count;
@@ -64,7 +64,7 @@ static bool driver_is_initialised(void)
 	return api->cuDeviceGetCount(&count) == 0;
 }
 
-/* From here on CUPTI is used. On failure it is given back. */
+/* CUPTI is used from here on. On failure it is released. */
 static int begin(struct proton_error *err)
 {
 	int status;
@@ -96,8 +96,8 @@ static int start(const char *mode, struct proton_error *err)
 	(void)mode;
 	if (touched && touched != getpid())
 		return err_set(err, PROTON_E_STATE,
-			       "this process was forked from one that had used CUPTI, which does "
-			       "not work here: start it as a new program (multiprocessing: "
+			       "CUPTI does not work in a process forked after CUPTI was used; "
+			       "start a new process instead (multiprocessing: "
 			       "\"spawn\"), or start the first session after the fork");
 	status = cupti_api_get(&api, err);
 	if (status == PROTON_OK)
@@ -126,15 +126,14 @@ static int resume(struct proton_error *err)
 	return status;
 }
 
-/* Nothing was launched yet, unless the driver did not do as it was told. */
+/* No kernel was launched yet, unless the driver did not report its initialization. */
 static int check_postponed(struct proton_error *err)
 {
 	if (atomic_load(&state) == POSTPONED && driver_is_initialised())
-		return err_set(
-			err, PROTON_E_STATE,
-			"nothing that ran on the GPU was recorded: CUDA was initialised, but "
-			"did not call the library that CUDA_INJECTION64_PATH named; the "
-			"program may have changed that variable");
+		return err_set(err, PROTON_E_STATE,
+			       "no GPU activity was recorded: CUDA was initialized without "
+			       "calling the library named in CUDA_INJECTION64_PATH; the "
+			       "program may have changed that variable");
 	return PROTON_OK;
 }
 
@@ -150,8 +149,8 @@ static int flush(struct proton_error *err)
 		return check_postponed(err);
 	callbacks_check(api);
 	/*
-	 * To wait for a context in which some stream captures is an error that ends the capture;
-	 * then only the records are waited for.
+	 * Waiting for a context in which a stream captures is an error that ends the capture; then
+	 * only the records are waited for.
 	 */
 	if (!captured_any_open())
 		in_doubt = !contexts_synchronize(api);
@@ -179,10 +178,10 @@ static void describe(void (*add)(void *user, const char *key, const char *value)
 }
 
 /*
- * Without subscriber and records CUPTI still costs each launch 0.3 us (H200, CUPTI 13.0, of 2.3 us
- * for an empty kernel); cuptiFinalize() takes that away too, and the next start begins afresh. Not
- * where another tool seems to use CUPTI, which would lose it, and not while the program ends:
- * there is nothing to win, and the driver may be gone.
+ * Even without subscriber and records CUPTI costs each launch 0.3 us (H200, CUPTI 13.0, of 2.3 us
+ * for an empty kernel). cuptiFinalize() removes that too, and the next start begins again. It is
+ * not called if another tool seems to use CUPTI, because that tool would lose it. It is not called
+ * while the program exits either: nothing is gained, and the driver may be gone.
  */
 static void detach(void)
 {

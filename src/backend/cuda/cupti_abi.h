@@ -1,9 +1,9 @@
 /*
- * The part of CUPTI's and the CUDA driver's ABI that this backend uses, declared here so that no
- * SDK is needed to build. Written for CUPTI 12.4 to 13.x; tests/python/test_cupti_abi.py compares
- * it with the real headers where they are installed.
+ * ABI of CUPTI and the CUDA driver: the part that this backend uses, declared without an SDK.
+ * Written for CUPTI 12.4 to 13.x; tests/python/test_cupti_abi.py compares it with the real headers
+ * where they are installed.
  *
- * Activity records grow from version to version, at their end: what is declared is the prefix that
+ * Activity records grow at their end from version to version: the declarations are the prefix that
  * all of these versions share.
  */
 #ifndef BACKEND_CUDA_CUPTI_ABI_H
@@ -15,15 +15,15 @@
 enum cupti_result {
 	CUPTI_OK = 0,
 	CUPTI_E_MAX_LIMIT_REACHED = 12, /* of cuptiActivityGetNextRecord: no more records */
-	CUPTI_E_NOT_INITIALIZED = 15,   /* the driver is not one it works with */
+	CUPTI_E_NOT_INITIALIZED = 15,   /* CUPTI does not support the driver */
 	CUPTI_E_INSUFFICIENT_PRIVILEGES = 35,
 	CUPTI_E_MULTIPLE_SUBSCRIBERS = 39,
 };
 
-/* cuptiGetVersion() of the first that takes NULL for an answer when it asks for a buffer: 12.9. */
+/* cuptiGetVersion() of the first version that accepts NULL as a buffer: 12.9. */
 #define CUPTI_VERSION_NULL_BUFFER 27u
 
-/* The first that tells when a node of an executable graph is updated. */
+/* The first version that reports updated nodes of executable graphs. */
 #define CUPTI_VERSION_NODE_UPDATED 130000u
 
 enum cupti_domain {
@@ -86,11 +86,11 @@ struct cupti_callback_data {
 	uint32_t correlation_id;
 };
 
-/* As of 13.0; later versions append to it, and go by `size`. */
+/* As of 13.0; later versions append fields, and check `size`. */
 struct cupti_subscriber_params {
 	size_t size;
 	const char *name;
-	char *other_name; /* of who has subscribed already, if it is somebody else */
+	char *other_name; /* name of the existing subscriber, if it is another tool */
 	size_t other_name_bytes;
 };
 
@@ -99,7 +99,7 @@ struct cupti_subscriber_params {
 struct cupti_resource_data {
 	void *context;
 	void *resource_handle;
-	void *resource_descriptor; /* struct cupti_graph_data for events of graphs */
+	void *resource_descriptor; /* struct cupti_graph_data in graph events */
 };
 
 #define CUDA_GRAPH_NODE_KERNEL 0
@@ -164,7 +164,7 @@ struct cupti_kernel {
 struct cupti_memcpy {
 	uint32_t kind;
 	uint8_t copy_kind;
-	uint8_t source_kind; /* of memory: pageable, pinned, device, ... */
+	uint8_t source_kind; /* kind of memory: pageable, pinned, device, ... */
 	uint8_t destination_kind;
 	uint8_t flags;
 	uint64_t bytes;
@@ -180,7 +180,7 @@ struct cupti_memcpy {
 	uint64_t graph_node_id;
 };
 
-/* Of CUpti_ActivityMemcpyPtoP4: a copy between two devices. */
+/* Prefix of CUpti_ActivityMemcpyPtoP4: a copy between two devices. */
 struct cupti_memcpy_peer {
 	uint32_t kind;
 	uint8_t copy_kind;
@@ -202,7 +202,7 @@ struct cupti_memcpy_peer {
 	uint64_t graph_node_id;
 };
 
-/* Of CUpti_ActivityMemset4. */
+/* Prefix of CUpti_ActivityMemset4. */
 struct cupti_memset {
 	uint32_t kind;
 	uint32_t value;

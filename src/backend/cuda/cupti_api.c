@@ -1,11 +1,12 @@
 /*
- * Finding libcupti. The order, first hit wins:
- *   1. $PROTON_CUPTI_PATH, a file or a directory; nothing else is tried
- *   2. $TRITON_CUPTI_LIB_PATH, a directory; nothing else is tried
- *   3. a copy the process has loaded already (two copies in one process see half the work each)
- *   4. NVIDIA's wheel, then Triton's, in the site-packages of any library the process has loaded
- *   5. $CUDA_HOME, $CUDA_PATH, /usr/local/cuda: extras/CUPTI/lib64, lib64
- *   6. the loader's own search path
+ * Search for libcupti and loading of its functions. First hit wins:
+ *
+ * 1. $PROTON_CUPTI_PATH, a file or a directory; nothing else is tried
+ * 2. $TRITON_CUPTI_LIB_PATH, a directory; nothing else is tried
+ * 3. a copy that the process has already loaded (with two copies, each sees half of the work)
+ * 4. NVIDIA's wheel, then Triton's, in the site-packages of any library the process has loaded
+ * 5. $CUDA_HOME, $CUDA_PATH, /usr/local/cuda: extras/CUPTI/lib64, lib64
+ * 6. the loader's search path
  */
 #include "backend/cuda/cupti_api.h"
 
@@ -20,13 +21,13 @@
 
 #include "base/array.h"
 
-/* Newest first. The bare name is what Triton's wheel and an SDK without versions have. */
+/* Newest first. Triton's wheel and SDKs without versions use the bare name. */
 static const char *const sonames[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"};
 
 struct search {
 	void *handle;
 	char path[1024];
-	char tried[320]; /* for the error text */
+	char tried[320]; /* for the error message */
 };
 
 static void note_tried(struct search *search, const char *what)
@@ -99,7 +100,9 @@ static bool try_toolkits(struct search *search)
 	return false;
 }
 
-/* A place the user named is the only one looked at: a typing error must not find another copy. */
+/*
+ * A place that the user named is the only one searched: a typing error must not find another copy.
+ */
 static bool try_named(struct search *search, const char *variable, bool *is_named)
 {
 	const char *value = getenv(variable);
@@ -140,16 +143,15 @@ static int find_cupti(struct search *search, struct proton_error *err)
 				return PROTON_OK;
 		note_tried(search, "the loader's path");
 	}
-	return err_set(
-		err, PROTON_E_NOLIB,
-		"cannot find libcupti (looked in: %s); pip install nvidia-cuda-cupti, or name "
-		"its directory in PROTON_CUPTI_PATH",
-		search->tried);
+	return err_set(err, PROTON_E_NOLIB,
+		       "cannot find libcupti (searched: %s); run pip install nvidia-cuda-cupti, or "
+		       "set PROTON_CUPTI_PATH to its directory",
+		       search->tried);
 }
 
 static void *open_driver(void)
 {
-	const char *named = getenv("PROTON_CUDA_PATH"); /* for tests: a libcuda of one's own */
+	const char *named = getenv("PROTON_CUDA_PATH"); /* for tests: path of a fake libcuda */
 
 	return dlopen(named && *named ? named : "libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
 }
@@ -172,9 +174,9 @@ static int bind(void *handle, const char *library, const char *name, void *slot,
 	void *symbol = dlsym(handle, name);
 
 	if (!symbol)
-		return err_set(err, PROTON_E_VERSION, "%s lacks %s; it is older than CUDA 12.4",
-			       library, name);
-	memcpy(slot, &symbol, sizeof(symbol)); /* a pointer to code, which C has no cast for */
+		return err_set(err, PROTON_E_VERSION,
+			       "%s does not provide %s; it is older than CUDA 12.4", library, name);
+	memcpy(slot, &symbol, sizeof(symbol)); /* a pointer to code, which C cannot cast */
 	return PROTON_OK;
 }
 
@@ -203,13 +205,13 @@ static int check_versions(const struct cupti_api *api, struct proton_error *err)
 
 	cupti_version_text(api->version, text, sizeof(text));
 	if (api->version < 22)
-		return err_set(err, PROTON_E_VERSION, "%s is CUPTI %s; 12.4 or later is needed",
+		return err_set(err, PROTON_E_VERSION, "%s is CUPTI %s; 12.4 or later is required",
 			       api->path, text);
 	if (api->driver && major > api->driver / 1000)
 		return err_set(
 			err, PROTON_E_VERSION,
-			"%s is CUPTI %s, but the driver is for CUDA %d.%d: update the driver, "
-			"or name an older libcupti in PROTON_CUPTI_PATH",
+			"%s is CUPTI %s, but the driver supports CUDA %d.%d; update the driver, "
+			"or set PROTON_CUPTI_PATH to an older libcupti",
 			api->path, text, api->driver / 1000, api->driver % 1000 / 10);
 	return PROTON_OK;
 }
@@ -244,11 +246,12 @@ static int load(struct cupti_api *api, struct proton_error *err)
 	if (status != PROTON_OK)
 		return status;
 	if (api->cuptiGetVersion(&api->version) != CUPTI_OK)
-		return err_set(err, PROTON_E_VERSION, "%s does not tell its version", api->path);
+		return err_set(err, PROTON_E_VERSION, "cannot determine the version of %s",
+			       api->path);
 	if (api->cuDriverGetVersion(&api->driver) != 0)
 		api->driver = 0;
 	return check_versions(api, err);
-	/* Neither library is ever closed: their threads and callbacks may outlive us. */
+	/* The libraries are never closed: their threads and callbacks may still run. */
 }
 
 int cupti_api_get(const struct cupti_api **out, struct proton_error *err)
@@ -268,7 +271,7 @@ int cupti_api_get(const struct cupti_api **out, struct proton_error *err)
 	return status;
 }
 
-/* Tools that use CUPTI, by a library that each brings along. */
+/* Tools that use CUPTI, and a library that identifies each. */
 static const struct tool {
 	const char *library;
 	const char *name;
@@ -297,7 +300,7 @@ static void no_callback(void *user, uint32_t domain, uint32_t call, const void *
 	(void)data;
 }
 
-/* From 13.0 on CUPTI tells who has subscribed, when asked by its newer call. */
+/* CUPTI 13.0 and later report the subscriber, through the newer subscribe call. */
 static void ask_who(const struct cupti_api *api, char *name, size_t capacity)
 {
 	struct cupti_subscriber_params params = {
@@ -310,7 +313,7 @@ static void ask_who(const struct cupti_api *api, char *name, size_t capacity)
 
 	if (api->cuptiSubscribe_v2 &&
 	    api->cuptiSubscribe_v2(&subscriber, no_callback, NULL, &params) == CUPTI_OK)
-		api->cuptiUnsubscribe(subscriber); /* the other has just gone */
+		api->cuptiUnsubscribe(subscriber); /* the other tool has just unsubscribed */
 }
 
 static int busy_error(const struct cupti_api *api, const char *call, const char *text,
@@ -322,15 +325,17 @@ static int busy_error(const struct cupti_api *api, const char *call, const char 
 	ask_who(api, name, CUPTI_SUBSCRIBER_NAME_BYTES);
 	dl_iterate_phdr(find_tool, &tool);
 	return err_set(err, PROTON_E_BUSY,
-		       "another tool in this process already uses CUPTI (%s%s%s): end it first%s "
+		       "CUPTI is already in use by another tool in this process (%s%s%s); "
+		       "stop that tool first%s "
 		       "[%s: %s]",
 		       *name  ? name
 		       : tool ? tool->name
 			      : "torch.profiler, nsys, ncu, a second Proton",
 		       *name && tool ? "; here: " : "", *name && tool ? tool->name : "",
-		       tool == &tools[2] ? "; torch.profiler keeps CUPTI once it was used, unless "
-					   "TEARDOWN_CUPTI=1 was in the environment before"
-					 : "",
+		       tool == &tools[2]
+			       ? "; torch.profiler holds CUPTI until the process exits unless "
+				 "TEARDOWN_CUPTI=1 was set when it started"
+			       : "",
 		       call, text);
 }
 
@@ -345,14 +350,15 @@ int cupti_error(const struct cupti_api *api, int result, const char *call, struc
 		return busy_error(api, call, text, err);
 	case CUPTI_E_NOT_INITIALIZED:
 		return err_set(err, PROTON_E_VERSION,
-			       "CUPTI cannot work with this driver: update the driver, or name an "
-			       "older libcupti than %s in PROTON_CUPTI_PATH [%s: %s]",
+			       "CUPTI does not support this driver; update the driver, or set "
+			       "PROTON_CUPTI_PATH to a libcupti older than %s [%s: %s]",
 			       api->path, call, text);
 	case CUPTI_E_INSUFFICIENT_PRIVILEGES:
-		return err_set(err, PROTON_E_PERMISSION,
-			       "the driver does not let this user profile: load nvidia.ko with "
-			       "NVreg_RestrictProfilingToAdminUsers=0, or run as root [%s: %s]",
-			       call, text);
+		return err_set(
+			err, PROTON_E_PERMISSION,
+			"the driver restricts profiling to administrators; load nvidia.ko with "
+			"NVreg_RestrictProfilingToAdminUsers=0, or run as root [%s: %s]",
+			call, text);
 	default:
 		return err_set(err, PROTON_E_IO, "%s failed: %s (%d)", call, text, result);
 	}

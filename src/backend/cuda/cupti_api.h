@@ -1,4 +1,4 @@
-/* libcupti and libcuda, found and opened at run time. */
+/* Functions of libcupti and libcuda, loaded at run time. */
 #ifndef BACKEND_CUDA_CUPTI_API_H
 #define BACKEND_CUDA_CUPTI_API_H
 
@@ -9,9 +9,9 @@
 #include "base/err.h"
 
 struct cupti_api {
-	char path[1024];  /* of libcupti, as opened */
-	uint32_t version; /* as cuptiGetVersion gives it */
-	void *libcuda;    /* its handle */
+	char path[1024];  /* path of libcupti, as opened */
+	uint32_t version; /* value of cuptiGetVersion */
+	void *libcuda;    /* dlopen() handle */
 	int driver;       /* CUDA version of the driver: 1000 * major + 10 * minor */
 #define V(name, args) int(*name) args;
 #define D(name, args) int(*name) args;
@@ -20,19 +20,19 @@ struct cupti_api {
 #undef D
 };
 
-/* True if this machine looks like it has an NVIDIA driver; opens libcuda, initialises nothing. */
+/* True if this machine seems to have an NVIDIA driver; opens libcuda, initializes nothing. */
 bool cupti_driver_is_there(void);
 
 /*
  * Opens both libraries once per process and checks their versions. The result is static. Errors:
- * E_NOLIB with the list of places tried, E_VERSION.
+ * E_NOLIB with the list of searched places, E_VERSION.
  */
 int cupti_api_get(const struct cupti_api **out, struct proton_error *err);
 
 /* "12.4" for 22, "13.0" for 130000: CUPTI changed its encoding at 13.0. */
 void cupti_version_text(uint32_t version, char *text, size_t capacity);
 
-/* E_PERMISSION, E_BUSY, ... with CUPTI's own words and the cure. `call` names the entry point. */
+/* E_PERMISSION, E_BUSY, ... with CUPTI's message and the remedy. `call` names the entry point. */
 int cupti_error(const struct cupti_api *api, int result, const char *call,
 		struct proton_error *err);
 

@@ -1,6 +1,7 @@
 /*
- * What a profile says about the CUDA side of its recording. The number of GPUs is known once the
- * program has initialised CUDA; this never does, for that would break programs that fork first.
+ * Profile info of the CUDA backend: versions, GPUs, overhead. The number of GPUs is known after the
+ * program has initialized CUDA. This file never does that, because it would break programs that
+ * fork first.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ static void add_number(add_fn add, void *user, const char *key, uint64_t value)
 }
 
 /*
- * The driver's own version: the first word that begins with a digit in "NVRM version: NVIDIA UNIX
+ * Adds the driver's version: the first word that begins with a digit in "NVRM version: NVIDIA UNIX
  * x86_64 Kernel Module  580.65.06  Sun Jul ...".
  */
 static void add_kernel_module(add_fn add, void *user)

@@ -1,8 +1,8 @@
 /*
- * Handing records over now and then. See flush_thread.h.
+ * Periodic flush thread.
  *
- * cuptiActivityFlushPeriod() would not do: it hands over buffers that are full. The flush used here
- * takes those whose records are all complete, and waits for no kernel.
+ * cuptiActivityFlushPeriod() is not sufficient, because it returns only full buffers. The flush
+ * used here returns buffers with only complete records, and waits for no kernel.
  */
 #include "backend/cuda/flush_thread.h"
 
@@ -19,12 +19,12 @@
 
 static const struct cupti_api *cupti;
 static pthread_t thread;
-static pid_t owner; /* the process that has the thread: a forked child has none; 0: nobody has */
+static pid_t owner; /* process that has the thread, because a forked child does not; 0: none */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `must_end` */
 static pthread_cond_t ending;
 static bool must_end;
 
-/* False when the end came first. */
+/* False if the thread has to end. */
 static bool wait_a_period(void)
 {
 	struct timespec until;
@@ -45,7 +45,7 @@ static bool wait_a_period(void)
 static void *run(void *unused)
 {
 	uint64_t before = 0;
-	int rounds = 0; /* to go */
+	int rounds = 0; /* rounds left */
 
 	(void)unused;
 	while (wait_a_period()) {
@@ -53,7 +53,7 @@ static void *run(void *unused)
 
 		/* One round more after the last launch: its kernel may have been running. */
 		rounds = launched != before ? 2 : rounds - (rounds > 0);
-		/* How many replays there were is not counted. */
+		/* Graph launches are not counted. */
 		if (rounds || callbacks_last_shared())
 			activity_ask(cupti);
 		tensors_catch_up();
@@ -75,7 +75,7 @@ void periodic_start(const struct cupti_api *api)
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&ending, &attributes);
 	pthread_condattr_destroy(&attributes);
-	/* The program's signals are for its own threads. */
+	/* The program's signals must be handled by its own threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &previous);
 	owner = pthread_create(&thread, NULL, run, NULL) == 0 ? getpid() : 0;

@@ -1,16 +1,16 @@
 /*
- * Records reach the profile while the program runs, and not only when somebody flushes: CUPTI hands
- * a buffer over when it is full, which a small program never sees, and a program that is killed or
- * leaves by _exit() takes what is in its buffers along.
+ * Periodic flush thread: moves records to the profile while the program runs, not only when a
+ * session is flushed. CUPTI returns a buffer when it is full, which never happens in a small
+ * program. A program that is killed or calls _exit() loses its buffers.
  */
 #ifndef BACKEND_CUDA_FLUSH_THREAD_H
 #define BACKEND_CUDA_FLUSH_THREAD_H
 
 #include "backend/cuda/cupti_api.h"
 
-/* A thread that asks CUPTI for what is complete, while something is launched. */
+/* Starts a thread that flushes CUPTI's complete records while kernels are launched. */
 void periodic_start(const struct cupti_api *api);
-/* Waits for the thread's end. */
+/* Ends the thread and waits for it. */
 void periodic_stop(void);
 
 #endif

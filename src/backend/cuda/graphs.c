@@ -1,19 +1,19 @@
 /*
- * CUDA graphs. See graphs.h.
+ * CUDA graphs: captured contexts by node id.
  *
- * A node id's upper 32 bits are the id of its graph, so that a graph's nodes can be found and freed
- * together. Instantiating a graph clones its nodes into the executable graph, whose ids the
- * records carry; each clone shares what was captured with its original.
+ * The upper 32 bits of a node id are the id of its graph, so a graph's nodes can be found and freed
+ * together. Instantiating a graph clones its nodes into the executable graph; records carry the ids
+ * of the clones. Each clone shares the captured data with its original.
  *
- * Child graphs and the bodies of conditional nodes are graphs of their own inside another, with ids
- * of their own; the driver need not tell when one goes. What is made between the begin and the end
- * of an instantiation, or of a node that holds a graph, is therefore owned by the outermost graph
- * around it, and goes with that.
+ * Child graphs and the bodies of conditional nodes are graphs inside another one, with their own
+ * ids; the driver need not report their destruction. A graph that is made between the begin and the
+ * end of an instantiation, or of a node that contains a graph, is therefore owned by the outermost
+ * graph around it, and freed together with it.
  *
  * No record carries the id of a graph that is not executable: it is freed when it is destroyed. An
- * executable one may be destroyed while replays of it still run, and is only marked. It is freed
- * after a flush; a program that captures again and again and never flushes is made to, once in a
- * while, from an API callback, where CUPTI allows it.
+ * executable graph may be destroyed while its replays still run, so it is only put on record as
+ * destroyed and freed after a flush. A program that captures repeatedly and never flushes is made
+ * to flush periodically, from an API callback, where CUPTI allows it.
  */
 #include "backend/cuda/graphs.h"
 
@@ -29,14 +29,17 @@
 #include "base/note.h"
 #include "record/record.h"
 
-/* Destroyed graphs that may wait for a flush, and how long the last replay of one may take. */
+/*
+ * Maximum number of destroyed graphs waiting for a flush, and maximum duration of their last
+ * replay.
+ */
 #define DESTROYED_MAX 256u
 #define PATIENCE_NS 2000000000ull
 
-/* What was captured once, shared by the original node and its clones. */
+/* Captured data, shared by the original node and its clones. */
 struct shared {
 	uint32_t references;
-	struct tensor *tensor; /* an append of ours, which only brings a value; mostly NULL */
+	struct tensor *tensor; /* the append that only reads a metric value; mostly NULL */
 	struct captured captured;
 };
 
@@ -47,38 +50,38 @@ struct node {
 
 struct graph {
 	uint32_t id;
-	uint32_t owner; /* the graph it goes with; 0: none */
+	uint32_t owner; /* the graph that owns it; 0: none */
 	bool is_executable;
-	uint64_t destroyed_ns; /* 0: not yet */
+	uint64_t destroyed_ns; /* 0: it exists */
 	struct node *nodes;
 	size_t count;
 	size_t capacity;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
 static struct graph *graphs;                             /* sorted by id */
 static size_t graph_count;
 static size_t graph_capacity;
 static size_t owned_count;     /* graphs with an owner */
-static size_t destroyed_count; /* of those still here */
-static uint64_t asked_ns;      /* when CUPTI was last asked to flush */
+static size_t destroyed_count; /* number of destroyed graphs in the table */
+static uint64_t asked_ns;      /* time of the last requested flush */
 static uint64_t patience_ns = PATIENCE_NS;
 static bool stranger_was_noted;
 
 static _Atomic bool is_flush_due;
 
-/* What the calling thread is making. */
+/* Graphs being made by the calling thread. */
 static _Thread_local struct {
 	bool is_instantiating;
-	uint32_t around;    /* the graph that gets a node which holds a graph; 0: none */
-	uint32_t original;  /* a graph without owner that was being cloned last ... */
-	uint32_t clone;     /* ... and its clone */
+	uint32_t around;    /* the graph that gets a node with a graph inside; 0: none */
+	uint32_t original;  /* the last cloned graph without owner */
+	uint32_t clone;     /* and its clone */
 	uint32_t *embedded; /* graphs made in this instantiation */
 	size_t count;
 	size_t capacity;
 } making;
 
-/* Index of the first graph whose id is at least `id`. */
+/* Index of the first graph with an id of at least `id`. */
 static size_t graph_index(uint32_t id)
 {
 	size_t low = 0;
@@ -152,7 +155,7 @@ static void release(struct shared *shared)
 	free(shared);
 }
 
-/* Remembers `shared` for a node, taking a reference. */
+/* Stores `shared` for a node, taking a reference. */
 static void put_node(uint64_t node_id, struct shared *shared)
 {
 	struct graph *graph = add_graph((uint32_t)(node_id >> 32));
@@ -209,14 +212,14 @@ static void make_exit_key(void)
 	pthread_key_create(&exit_key, free_making);
 }
 
-/* The end of an instantiation may never be told of, if the last session ends during it. */
+/* If the last session ends during an instantiation, its end is never reported. */
 static void forget_making_at_exit(void)
 {
 	pthread_once(&exit_key_once, make_exit_key);
 	pthread_setspecific(exit_key, &making);
 }
 
-/* A graph that appeared on this thread: whose it is, as far as is known by now. */
+/* Adds a graph that appeared on this thread, with its owner if already known. */
 static void note_graph(uint32_t id, uint32_t original_id)
 {
 	struct graph *graph = find_graph(id);
@@ -237,7 +240,7 @@ static void note_graph(uint32_t id, uint32_t original_id)
 	}
 }
 
-/* The kernel's node captured last on this thread, in the capture that is open there. */
+/* The last kernel node captured on this thread, in its open capture. */
 static _Thread_local uint64_t last_captured;
 
 void graphs_begin_capture(void)
@@ -255,7 +258,7 @@ void graphs_end_capture(void)
 		return;
 	pthread_mutex_lock(&lock);
 	shared = last_captured ? find_node(last_captured) : NULL;
-	/* Nobody reads it yet: a graph does not run before its capture has ended. */
+	/* No thread reads it yet: a graph does not run before its capture has ended. */
 	if (shared)
 		is_taken = captured_take_rest(&shared->captured);
 	pthread_mutex_unlock(&lock);
@@ -263,7 +266,7 @@ void graphs_end_capture(void)
 		record_lost(RECORD_LOST_VALUE, held);
 }
 
-/* Kernels, and what a session that wants memory operations may ask for at any replay. */
+/* Kernels, and memory operations, which a session may request before any replay. */
 static bool has_records(int node_type)
 {
 	return node_type == CUDA_GRAPH_NODE_KERNEL || node_type == CUDA_GRAPH_NODE_MEMCPY ||
@@ -297,7 +300,7 @@ static void on_node_created(const struct cupti_api *api, const struct cupti_grap
 	pthread_mutex_unlock(&lock);
 }
 
-/* Also the node of an executable graph that was updated from another graph's. */
+/* Also called for a node of an executable graph that was updated from another graph. */
 static void on_node_cloned(const struct cupti_api *api, const struct cupti_graph_data *graph)
 {
 	struct shared *shared;
@@ -347,7 +350,7 @@ static bool is_gone(const struct graph *graph, uint64_t before_ns)
 	return graph->destroyed_ns && graph->destroyed_ns < before_ns;
 }
 
-/* Frees what was destroyed before a time. The table is locked. */
+/* Frees graphs destroyed before a time. The table is locked. */
 static void forget_before(uint64_t before_ns)
 {
 	size_t kept = 0;
@@ -402,7 +405,10 @@ void graphs_flush_if_due(const struct cupti_api *api)
 		return;
 	}
 	pthread_mutex_lock(&lock);
-	/* What this flush hands over may come a moment later: only what was old at the last one. */
+	/*
+	 * The records of this flush may arrive a moment later: free only graphs that were old at
+	 * the last one.
+	 */
 	if (asked_ns > patience_ns)
 		forget_before(asked_ns - patience_ns);
 	asked_ns = now_ns;
@@ -453,7 +459,10 @@ void graphs_on_resource(const struct cupti_api *api, uint32_t event,
 		making.count = 0;
 		break;
 	case CUPTI_RESOURCE_GRAPHEXEC_CREATED:
-		/* Id 0, of no graph, if it is not told: what was made is kept until the end. */
+		/*
+		 * If the id is unknown, id 0, which no graph has: the embedded graphs are kept
+		 * until the end.
+		 */
 		if (api->cuptiGetGraphExecId(graph->graph_exec, &id) != CUPTI_OK)
 			id = 0;
 		on_instantiated(id);

@@ -1,8 +1,7 @@
 /*
- * Memory copies and sets. Their records name no kernel: a copy is called as torch.profiler calls
- * it, "Memcpy HtoD (Pinned -> Device)", and a set "Memset (Device)", so that people find what they
- * know. They are recorded only while a session wants them, for each makes a record that the
- * application's threads pay for.
+ * Memory copies and memsets. Their records have no names, so they get those of torch.profiler,
+ * "Memcpy HtoD (Pinned -> Device)" and "Memset (Device)", which users know. They are recorded only
+ * on request, because each makes a record that costs the application's threads time.
  */
 #include "backend/cuda/memory.h"
 
@@ -31,7 +30,7 @@ static const uint8_t call_kinds[CALL_MAX] = {
 
 static const int kinds[] = {CUPTI_KIND_MEMCPY, CUPTI_KIND_MEMCPY_PEER, CUPTI_KIND_MEMSET};
 
-/* By CUPTI's numbers; the words are those of torch.profiler. */
+/* By CUPTI's numbers; the names are those of torch.profiler. */
 static const char *const copy_names[] = {"?",    "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
 					 "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"};
 static const char *const memory_names[] = {"Unknown",       "Pageable",      "Pinned",
@@ -70,7 +69,7 @@ int memory_set(const struct cupti_api *api, void *subscriber, bool is_wanted,
 		disable(api, subscriber);
 		return PROTON_OK;
 	}
-	/* Callbacks first: what is copied from here on has its place before its record comes. */
+	/* Callbacks first: copies from here on have their context before their record arrives. */
 	for (uint32_t call = 0; call < CALL_MAX; call++) {
 		int one;
 
@@ -79,7 +78,7 @@ int memory_set(const struct cupti_api *api, void *subscriber, bool is_wanted,
 		one = api->cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER_API, call);
 		known += one == CUPTI_OK;
 		if (one != CUPTI_OK)
-			result = one; /* an older CUPTI does not know the newest calls */
+			result = one; /* older versions of CUPTI do not have the newest calls */
 	}
 	if (!known) {
 		disable(api, subscriber);
@@ -97,7 +96,7 @@ int memory_set(const struct cupti_api *api, void *subscriber, bool is_wanted,
 
 /* ------------------------------------------------------------------ names */
 
-/* Frames by what is copied from where to where, + 1. Used by the record thread alone. */
+/* Frames by kind, source and destination of a copy, + 1. Used only by the record thread. */
 static uint32_t copy_frames[COPY_KINDS][MEMORY_KINDS][MEMORY_KINDS];
 static uint32_t set_frames[MEMORY_KINDS];
 
@@ -143,7 +142,7 @@ static uint32_t set_frame(uint16_t memory)
 
 /* ------------------------------------------------------------------ records */
 
-/* The three records begin alike, up to the stream. */
+/* The three records have the same fields up to the stream. */
 static struct execution common(const struct cupti_api *api, const struct cupti_memcpy *record)
 {
 	return (struct execution){

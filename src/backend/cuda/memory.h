@@ -1,21 +1,21 @@
-/* Memory copies and sets, while some session wants them. */
+/* Memory copies and memsets, recorded while a session requests them. */
 #ifndef BACKEND_CUDA_MEMORY_H
 #define BACKEND_CUDA_MEMORY_H
 
 #include "backend/cuda/cupti_api.h"
 #include "record/store/execution.h"
 
-/* What a record of CUPTI says of a copy or a set. */
+/* A memory copy or memset in a CUPTI record. */
 struct memory_operation {
 	struct execution execution;
 	uint64_t graph_node_id; /* 0 outside graphs */
 };
 
-/* Begins or ends: the records and the callbacks of `subscriber`. On failure nothing is on. */
+/* Begins or ends records and the callbacks of `subscriber`. On failure everything is disabled. */
 int memory_set(const struct cupti_api *api, void *subscriber, bool is_wanted,
 	       struct proton_error *err);
 
-/* False if `record` is none of a memory operation. On CUPTI's thread. */
+/* False if `record` is not a memory operation. On CUPTI's thread. */
 bool memory_read(const struct cupti_api *api, const struct cupti_activity *record,
 		 struct memory_operation *out);
 

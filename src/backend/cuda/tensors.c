@@ -1,15 +1,15 @@
 /*
- * Metrics in device memory. See tensors.h.
+ * Device metrics of the CUDA backend.
  *
- * A value that is read at once is added when it arrives. A value read by a node of a graph arrives
- * once for each execution, and belongs below the replay that executed it: which one that was is
- * told by the record that CUPTI makes of the appending kernel itself. Values come in the order of
- * execution and wait in a queue of their node; records come in any order, so that they wait too,
- * are sorted, and each takes the next value. A record that is lost costs its value its place, never
- * its sum: tensors_settle().
+ * A value that is read at once is added when it arrives. A value read by a graph node arrives once
+ * per execution, and belongs below the replay that executed the node. That replay is known from
+ * CUPTI's record of the append kernel itself. Values arrive in the order of execution and wait in a
+ * queue of their node. Records arrive in any order, so they wait too and are sorted; each takes the
+ * next value. If a record is lost, its value keeps its sum but is attributed to another replay:
+ * tensors_settle().
  *
- * Ids have a generation in their upper half. A graph may go on being replayed when the sessions it
- * was captured under have ended; its values are then unknown here and dropped.
+ * Ids have a generation in their upper half. A graph may still be replayed after the sessions of
+ * its capture have ended; its values are then unknown here and dropped.
  */
 #include "backend/cuda/tensors.h"
 
@@ -25,11 +25,11 @@
 #include "record/names/frames.h"
 #include "record/record.h"
 
-#define QUEUE_MAX (1u << 20) /* values of one node whose records have not come */
-/* Records of one node that wait; the older half is sure to be complete when there are so many. */
+#define QUEUE_MAX (1u << 20) /* values of one node that wait for their records */
+/* Records of one node that wait; at this number the older half is certainly complete. */
 #define EXECUTION_MAX 4096u
 
-/* One execution of a captured append, as its record tells it. */
+/* One execution of a captured append, from its record. */
 struct execution_of_append {
 	uint64_t start_ns;
 	struct proton_context launch;
@@ -41,8 +41,8 @@ struct tensor {
 	uint32_t references;
 	bool is_captured;
 	struct execution_of_append last;
-	uint64_t last_caught_up_ns; /* start of `last` when it was caught up with before */
-	struct execution_of_append *executions; /* that have taken no value yet */
+	uint64_t last_caught_up_ns;             /* start of `last` at the previous catch-up */
+	struct execution_of_append *executions; /* executions that have taken no value yet */
 	size_t execution_count;
 	size_t execution_capacity;
 	/* The queue: values [first, first + count) of metric.bytes each. */
@@ -50,7 +50,7 @@ struct tensor {
 	size_t first;
 	size_t count;
 	size_t capacity;
-	size_t due; /* of them, those that the flush in progress must add */
+	size_t due; /* number of values that the current flush must add */
 };
 
 struct slot {
@@ -60,17 +60,17 @@ struct slot {
 };
 
 static const struct cupti_api *_Atomic cupti;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below; before a session's */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below; before a session */
 static struct slot *slots;
 static size_t slot_count;
 static size_t slot_capacity;
 static uint32_t free_slot;              /* slot + 1 */
-static struct execution_of_append last; /* of any graph with values; start_ns 0: none */
+static struct execution_of_append last; /* of all graphs with values; start_ns 0: none */
 static uint64_t lost_before;
 static bool loss_was_noted;
-static _Atomic uint32_t captured_count; /* tensors held by graphs */
+static _Atomic uint32_t captured_count; /* number of tensors held by graphs */
 
-/* What the calling thread appends just now. */
+/* The current append of the calling thread. */
 static _Thread_local struct tensor *launching;
 
 /* ------------------------------------------------------------------ the table */
@@ -144,7 +144,7 @@ static bool push(struct tensor *tensor, const void *bytes)
 	return true;
 }
 
-/* The next value belongs to `launch`. */
+/* Adds the next value below `launch`. */
 static void pop(struct tensor *tensor, struct proton_context launch)
 {
 	const uint8_t *value = tensor->values + tensor->first * tensor->metric.bytes;
@@ -164,7 +164,7 @@ static int by_start(const void *a, const void *b)
 	return (one->start_ns > other->start_ns) - (one->start_ns < other->start_ns);
 }
 
-/* The `count` oldest executions take their values, as far as these have come. */
+/* The `count` oldest executions take their values, if these have arrived. */
 static void match(struct tensor *tensor, size_t count)
 {
 	if (!count)
@@ -177,7 +177,7 @@ static void match(struct tensor *tensor, size_t count)
 		tensor->execution_count * sizeof(*tensor->executions));
 }
 
-/* All records there are have come; what is due and has none goes where the newest replay is. */
+/* All records have arrived: due values without a record are attributed to the newest replay. */
 static void settle(struct tensor *tensor)
 {
 	match(tensor, tensor->execution_count);
@@ -265,7 +265,7 @@ void tensors_relieve(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Executions that were known a while ago: by now no older one will turn up. */
+/* Processes executions that have been known for some time: older ones will not arrive any more. */
 static void catch_up(struct tensor *tensor)
 {
 	size_t count = 0;
@@ -345,13 +345,13 @@ struct tensor *tensors_hold_captured(void)
 void tensors_drop(struct tensor *tensor)
 {
 	pthread_mutex_lock(&lock);
-	drain_locked(); /* its values may be there already */
+	drain_locked(); /* its values may have arrived already */
 	drop(tensor, true);
 	pthread_mutex_unlock(&lock);
 	atomic_fetch_sub_explicit(&captured_count, 1, memory_order_relaxed);
 }
 
-/* A stream that is being captured cannot be waited for, so nobody else can read the value. */
+/* A capturing stream cannot be waited for, so no other code can read the value. */
 static int lose(const struct device_metric *metric, const char *why)
 {
 	bool is_first;
@@ -362,7 +362,7 @@ static int lose(const struct device_metric *metric, const char *why)
 	loss_was_noted = true;
 	pthread_mutex_unlock(&lock);
 	if (is_first)
-		note("a metric given while a CUDA graph was captured is lost: %s", why);
+		note("metric lost during CUDA graph capture: %s", why);
 	device_metric_release(metric);
 	return PROTON_OK;
 }
@@ -380,13 +380,13 @@ static int launch(struct append *append, const struct device_metric *metric,
 	status = append_launch(append, id_of(tensor), metric->address, metric->bytes, err);
 	launching = NULL;
 	if (status == PROTON_OK && !append->is_capturing)
-		return PROTON_OK; /* the reference goes with the value */
+		return PROTON_OK; /* the reference is released with the value */
 	pthread_mutex_lock(&lock);
 	is_orphan = tensor->references == 1;
 	drop(tensor, false);
 	pthread_mutex_unlock(&lock);
 	if (status == PROTON_OK && is_orphan)
-		return err_set(err, PROTON_E_STATE, "CUPTI did not tell of the captured node");
+		return err_set(err, PROTON_E_STATE, "CUPTI did not report the captured node");
 	return status;
 }
 
@@ -397,7 +397,7 @@ int tensors_read(const struct device_metric *metric, struct proton_error *err)
 	int status = append_begin(&append, cupti, metric->stream, metric->address, &why);
 
 	if (status == PROTON_OK && append.is_refused)
-		status = err_set(&why, PROTON_E_STATE, "the stream's capture has failed");
+		status = err_set(&why, PROTON_E_STATE, "the stream capture failed");
 	if (status == PROTON_OK)
 		status = launch(&append, metric, &why);
 	append_end(&append);
@@ -405,7 +405,7 @@ int tensors_read(const struct device_metric *metric, struct proton_error *err)
 		return lose(metric, why.text);
 	if (status != PROTON_OK)
 		return err_set(err, PROTON_E_UNSUPPORTED, "%s", why.text);
-	/* What came since the last time; its owners get their memory back. */
+	/* Add values that arrived since the last time; their owners get their memory back. */
 	pthread_mutex_lock(&lock);
 	drain_locked();
 	pthread_mutex_unlock(&lock);
@@ -418,7 +418,7 @@ void tensors_start(const struct cupti_api *api)
 {
 	pthread_mutex_lock(&lock);
 	cupti = api;
-	append_drain(deliver); /* what graphs of earlier sessions left behind */
+	append_drain(deliver); /* values left by graphs of earlier sessions */
 	lost_before = append_lost();
 	last = (struct execution_of_append){0};
 	loss_was_noted = false;
@@ -431,7 +431,7 @@ void tensors_stop(void)
 
 	pthread_mutex_lock(&lock);
 	drain_locked();
-	/* Those of graphs go with their nodes, one of which a record may hold just now. */
+	/* Tensors of graphs are freed with their nodes, one of which a record may use just now. */
 	for (size_t i = 0; i < slot_count; i++) {
 		if (!slots[i].tensor || slots[i].tensor->is_captured)
 			continue;
@@ -441,6 +441,5 @@ void tensors_stop(void)
 	pthread_mutex_unlock(&lock);
 	/* A flush waits for them, unless a capture is open; no session is left to count them in. */
 	if (missing)
-		note("%u metrics on the device had not been read when the last session ended",
-		     missing);
+		note("%u device metrics had not been read when the last session ended", missing);
 }

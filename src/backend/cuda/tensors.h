@@ -1,6 +1,6 @@
 /*
- * Metrics in device memory, from the request to the value: read by an append (append.h), at once or
- * in each replay of a graph, and added where they belong when the value arrives.
+ * Device metrics of the CUDA backend, from request to value: read by an append (append.h), at once
+ * or in each replay of a graph, and attributed when the value arrives.
  */
 #ifndef BACKEND_CUDA_TENSORS_H
 #define BACKEND_CUDA_TENSORS_H
@@ -16,30 +16,31 @@ void tensors_start(const struct cupti_api *api);
 /* After the last session, and after the graphs have been cleared. */
 void tensors_stop(void);
 
-/* The backend's read_metric. */
+/* read_metric() of the backend. */
 int tensors_read(const struct device_metric *metric, struct proton_error *err);
 
-/* True while the calling thread's launch is an append of ours. */
+/* True while the calling thread launches an append. */
 bool tensors_are_launching(void);
-/* The frame of the kernel's name, to know it in graphs that nothing is known of. */
+/* The frame of the append kernel's name, to recognize it in unknown graphs. */
 uint32_t tensors_kernel_frame(void);
 
-/* The append being captured on this thread, held by a node of a graph; NULL if there is none. */
+/* The append being captured on this thread, held by a graph node; NULL if there is none. */
 struct tensor *tensors_hold_captured(void);
-/* The node is gone. */
+/* The node was freed. */
 void tensors_drop(struct tensor *tensor);
-/* One execution of it, in a replay launched at `launch`. From any thread. */
+/* Adds one execution of it, in a replay launched at `launch`. From any thread. */
 void tensors_executed(struct tensor *tensor, struct proton_context launch, uint64_t start_ns);
 
-/* On the launching thread of a graph: makes room when the device is about to run out of it. */
+/* On the launching thread of a graph: drains the ring buffers if they are filling up. */
 void tensors_relieve(void);
 
-/* Now and then, while the program runs: adds what has arrived and is sure of its place. */
+/* Periodically, while the program runs: adds the values that can be attributed with certainty. */
 void tensors_catch_up(void);
 
 /*
- * A flush, in two halves: after everything has run, takes what has arrived; after its records have
- * come, adds values whose record did not come where the newest replay belongs.
+ * Two parts of a flush: tensors_collect(), after all work has run, takes the values that have
+ * arrived; tensors_settle(), after its records have arrived, attributes values without a record to
+ * the newest replay.
  */
 void tensors_collect(void);
 void tensors_settle(void);

@@ -1,7 +1,7 @@
 /*
- * The host backend: kernels that run on the CPU, such as those of Triton's interpreter. Who runs
- * them says when they begin and end (proton_kernel_begin(), proton_kernel_end()); all that is left
- * to do here is to describe the device.
+ * Host backend: kernels that run on the CPU, such as those of Triton's interpreter. The runtime
+ * reports their begin and end (proton_kernel_begin(), proton_kernel_end()); this file only
+ * describes the device.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static int check_mode(const char *mode, struct proton_error *err)
 	return *mode ? backend_refuse_mode("host", mode, err) : PROTON_OK;
 }
 
-/* The processor's name as Linux tells it; left empty where it does not. */
+/* The processor's name from Linux; empty if unknown. */
 static void read_processor_name(char *name, size_t capacity)
 {
 	FILE *file = fopen("/proc/cpuinfo", "re");

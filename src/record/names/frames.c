@@ -617,7 +617,7 @@ uint32_t frames_enter(uint32_t parent, const char *name, size_t length, uint32_t
 	return frames_child(parent, FRAME_OTHER);
 }
 
-/* ------------------------------------------------------------------ making room for names */
+/* ------------------------------------------------------------------ reclaiming names */
 
 bool frames_reuse_mark(uint32_t limit)
 {

@@ -84,7 +84,7 @@ static struct ranges *ranges_get(void)
 	return self;
 }
 
-/* ------------------------------------------------------------------ on or off */
+/* ------------------------------------------------------------------ enabling */
 
 static bool is_false(const char *value)
 {
@@ -324,7 +324,7 @@ static const void *domain_create_w(const wchar_t *name)
 	return handle_of(frame_of_wide(name));
 }
 
-/* ------------------------------------------------------------------ the tool's entry */
+/* ------------------------------------------------------------------ entry point */
 
 struct entry {
 	uint32_t id;

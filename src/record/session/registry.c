@@ -168,7 +168,7 @@ void session_publish(void)
 	atomic_store_explicit(&session_config, id, memory_order_release);
 }
 
-/* ------------------------------------------------------------------ finding */
+/* ------------------------------------------------------------------ lookup */
 
 struct session *registry_find(int id)
 {
@@ -287,7 +287,7 @@ void session_wait_written(void)
 	registry_wait_written(PROTON_ALL_SESSIONS);
 }
 
-/* ------------------------------------------------------------------ counters of all of them */
+/* ------------------------------------------------------------------ counters of all sessions */
 
 void record_lost(enum record_loss cause, uint64_t count)
 {

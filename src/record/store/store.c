@@ -417,7 +417,7 @@ void store_info(struct store *store, const char *key, const char *value)
 	store_commit(store, TABLE_INFO);
 }
 
-/* ------------------------------------------------------------------ life */
+/* ------------------------------------------------------------------ init and fini */
 
 /* Initializes everything but the file. */
 static int init_rest(struct store *store, struct proton_error *err)

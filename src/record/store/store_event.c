@@ -76,7 +76,7 @@ static uint32_t stream_lane(struct store *store, uint32_t device, uint32_t strea
 							    .id = stream});
 }
 
-/* ------------------------------------------------------------------ what ran on a device */
+/* ------------------------------------------------------------------ device events */
 
 /* The row of a launch configuration: the latest one with its hash, or a new one. */
 static uint32_t launch_of(struct store *store, const struct launch_config *config)
@@ -148,7 +148,7 @@ void store_device_event(struct store *store, uint32_t node, uint32_t device, uin
 		add_size(store, row, detail);
 }
 
-/* ------------------------------------------------------------------ inside kernels */
+/* ------------------------------------------------------------------ intra-kernel events */
 
 uint32_t store_unit_lanes(struct store *store, uint32_t device, uint32_t frame,
 			  const struct intra_unit *unit)

@@ -691,9 +691,9 @@ TEST(each_entry_point_may_fail)
 		int status; /* result of the start; PROTON_OK: it works without */
 		const char *text;
 	} cases[] = {
-		{"cuptiGetVersion=1", PROTON_E_VERSION, "does not tell its version"},
+		{"cuptiGetVersion=1", PROTON_E_VERSION, "cannot determine the version of "},
 		{"cuptiSubscribe=39", PROTON_E_BUSY,
-		 "another tool in this process already uses CUPTI"},
+		 "CUPTI is already in use by another tool in this process"},
 		{"cuptiActivityEnable=35", PROTON_E_PERMISSION,
 		 "NVreg_RestrictProfilingToAdminUsers=0"},
 		{"cuptiEnableCallback=1", PROTON_E_IO, "cuptiEnableCallback failed: FAKE_ERROR_1"},
@@ -740,11 +740,11 @@ TEST(versions_that_do_not_fit_are_refused)
 	setenv("FAKE_CUPTI_VERSION", "21", 1);
 	CHECK_LT(start_named("a", "cupti", &err), 0);
 	CHECK_EQ(err.status, PROTON_E_VERSION);
-	CHECK_HAS(err.text, "CUPTI 12.3; 12.4 or later is needed");
+	CHECK_HAS(err.text, "CUPTI 12.3; 12.4 or later is required");
 	setenv("FAKE_CUPTI_VERSION", "130300", 1);
 	setenv("FAKE_CUDA_VERSION", "12040", 1);
 	CHECK_LT(start_named("a", "cupti", &err), 0);
-	CHECK_HAS(err.text, "CUPTI 13.3, but the driver is for CUDA 12.4: update the driver");
+	CHECK_HAS(err.text, "CUPTI 13.3, but the driver supports CUDA 12.4; update the driver");
 	setenv("FAKE_CUPTI_VERSION", "22", 1);
 	CHECK_LE(0, start_named("a", "cupti", &err));
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
@@ -763,7 +763,7 @@ TEST(a_missing_library_is_reported_with_the_searched_paths)
 
 		CHECK_EQ(proton_start(&options, &session, &err), PROTON_E_NOLIB);
 	}
-	CHECK_HAS(err.text, "cannot find libcupti (looked in: PROTON_CUPTI_PATH=");
+	CHECK_HAS(err.text, "cannot find libcupti (searched: PROTON_CUPTI_PATH=");
 	CHECK(!rec_exists("a.proton"));
 }
 

@@ -23,7 +23,9 @@ TEST(another_subscriber_is_named_and_when_it_has_ended_the_start_works)
 	CHECK(fake.other_subscribe("Kineto"));
 	CHECK_LT(start_named("a", "cupti", &err), 0);
 	CHECK_EQ(err.status, PROTON_E_BUSY);
-	CHECK_HAS(err.text, "already uses CUPTI (CUPTI for Kineto): end it first");
+	CHECK_HAS(
+		err.text,
+		"in use by another tool in this process (CUPTI for Kineto); stop that tool first");
 	CHECK(!rec_exists("a.proton"));
 	fake.other_unsubscribe();
 	whole_session();
@@ -39,7 +41,7 @@ TEST(before_13_0_another_subscriber_has_no_name)
 	CHECK(fake.other_subscribe("Kineto"));
 	CHECK_LT(start_named("a", "cupti", &err), 0);
 	CHECK_EQ(err.status, PROTON_E_BUSY);
-	CHECK_HAS(err.text, "(torch.profiler, nsys, ncu, a second Proton): end it first");
+	CHECK_HAS(err.text, "(torch.profiler, nsys, ncu, a second Proton); stop that tool first");
 }
 
 TEST(a_tool_may_unsubscribe_while_it_is_asked_for_its_name)
@@ -103,7 +105,7 @@ TEST(a_tool_that_takes_over_the_buffers_is_reported_once)
 		launch_ns("after", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 7);
-	CHECK_EQ(rec_said("did not hand over the records of 7 kernels; another tool"), 1);
+	CHECK_EQ(rec_said("no CUPTI records were received for 7 kernels; another tool"), 1);
 	proton_activate(session, NULL);
 	launch_ns("after", 5);
 	profile = finish();
@@ -124,9 +126,9 @@ TEST(a_tool_that_ends_cupti_is_reported_once)
 	fake.other_finalize();
 	launch_ns("after", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_EQ(rec_said("another tool in this process ended CUPTI"), 1);
+	CHECK_EQ(rec_said("another tool in this process called cuptiFinalize"), 1);
 	profile = finish();
-	CHECK_EQ(rec_said("another tool in this process ended CUPTI"), 1);
+	CHECK_EQ(rec_said("another tool in this process called cuptiFinalize"), 1);
 	CHECK_U64(rec_count(profile, "before"), 1);
 	profile_free(profile);
 	whole_session();

@@ -146,9 +146,9 @@ TEST(a_named_place_is_the_only_one)
 	CHECK_STR(find((struct searched){.proton = "", .triton = rec_path("other")}), other);
 	/* A missing library is an error, even if another is found elsewhere. */
 	CHECK_HAS(find((struct searched){.proton = rec_path("typo"), .triton = rec_path("other")}),
-		  "cannot find libcupti (looked in: PROTON_CUPTI_PATH=");
+		  "cannot find libcupti (searched: PROTON_CUPTI_PATH=");
 	CHECK_HAS(find((struct searched){.triton = rec_path("typo"), .loader = rec_path("other")}),
-		  "cannot find libcupti (looked in: TRITON_CUPTI_LIB_PATH=");
+		  "cannot find libcupti (searched: TRITON_CUPTI_LIB_PATH=");
 }
 
 TEST(of_one_directory_the_newest_library_is_taken)
@@ -249,7 +249,8 @@ TEST(the_searched_paths_are_reported)
 	answer = find((struct searched){.home = rec_path("home"), .path = ""});
 	if (*answer == '/')
 		SKIP("the loader finds %s", answer);
-	CHECK_STR(answer, "cannot find libcupti (looked in: the process, NVIDIA's and Triton's "
-			  "wheels, CUDA_HOME, CUDA_PATH, /usr/local/cuda, the loader's path); pip "
-			  "install nvidia-cuda-cupti, or name its directory in PROTON_CUPTI_PATH");
+	CHECK_STR(answer,
+		  "cannot find libcupti (searched: the process, NVIDIA's and Triton's "
+		  "wheels, CUDA_HOME, CUDA_PATH, /usr/local/cuda, the loader's path); run "
+		  "pip install nvidia-cuda-cupti, or set PROTON_CUPTI_PATH to its directory");
 }

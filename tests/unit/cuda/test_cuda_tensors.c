@@ -525,7 +525,7 @@ TEST(unreadable_device_memory_is_reported)
 		CHECK_EQ(add_at(where, "x", PROTON_METRIC_DOUBLE, PROTON_ELEMENT_FLOAT64, &value, 1,
 				&err),
 			 PROTON_E_UNSUPPORTED);
-		CHECK_HAS(err.text, "metrics in device memory cannot be read: cu");
+		CHECK_HAS(err.text, "cannot read device metrics: cu");
 		CHECK_EQ(atomic_load(&released), 0);
 	}
 	/* In a capture it cannot be read later: it is counted, and the program continues. */
@@ -604,7 +604,7 @@ TEST(the_context_is_that_of_the_stream)
 	/* The default stream says nothing, and no context owns the memory. */
 	CHECK_EQ(proton_metrics_add_device(proton_context_here(), &metric, &err),
 		 PROTON_E_UNSUPPORTED);
-	CHECK_HAS(err.text, "metrics in device memory need a current CUDA context");
+	CHECK_HAS(err.text, "device metrics require a current CUDA context");
 	CHECK_EQ(fake.pushed(), 0);
 	unsetenv("FAKE_CUDA_NO_CONTEXT");
 	CHECK_EQ(proton_metrics_add_device(proton_context_here(), &metric, &err), PROTON_OK);
