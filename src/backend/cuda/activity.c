@@ -181,7 +181,7 @@ static void refuse(uint8_t **buffer, size_t *bytes)
 static void on_buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_records)
 {
 	*max_records = 0;
-	if (atomic_load_explicit(&cuda_is_orphan, memory_order_relaxed)) {
+	if (cuda_is_orphaned()) {
 		refuse(buffer, bytes);
 		return;
 	}
@@ -380,8 +380,7 @@ static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer,
 	uint64_t start_ns = clock_thread_ns();
 	size_t dropped = 0;
 
-	if (!buffer || atomic_load_explicit(&cuda_is_orphan, memory_order_relaxed) ||
-	    !is_back(buffer))
+	if (!buffer || cuda_is_orphaned() || !is_back(buffer))
 		return;
 	if (valid_bytes && !read_records(buffer, valid_bytes))
 		drop(1);

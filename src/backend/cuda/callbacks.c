@@ -294,7 +294,7 @@ static void on_driver_call(uint32_t call, const struct cupti_callback_data *data
 static void on_callback(void *user, uint32_t domain, uint32_t call, const void *data)
 {
 	(void)user;
-	if (atomic_load_explicit(&cuda_is_orphan, memory_order_relaxed))
+	if (cuda_is_orphaned())
 		return;
 	if (domain == CUPTI_DOMAIN_DRIVER_API) {
 		on_driver_call(call, data);

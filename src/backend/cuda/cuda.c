@@ -25,17 +25,9 @@
 #include "record/thread/correlate.h"
 
 static const struct cupti_api *api;
-/* Changed by only one caller of backend_use.c at a time; a flush may read it at any time. */
-static _Atomic enum {
-	OFF,
-	POSTPONED, /* started, but CUPTI has not been touched */
-	FAILED,    /* CUPTI could not be started when the driver was initialized */
-	ON,
-} state;
+_Atomic enum cuda_state cuda_state;
 static bool wants_memory;           /* argument of set_memory() */
 static _Atomic pid_t cupti_process; /* process in which CUPTI was touched; 0: none */
-
-_Atomic bool cuda_is_orphan;
 
 static bool is_interpreting(void)
 {
@@ -57,7 +49,7 @@ static int check_mode(const char *mode, struct proton_error *err)
 }
 
 /* A call that is allowed before cuInit() and reports whether cuInit() was called. */
-static bool driver_is_initialised(void)
+static bool driver_is_initialized(void)
 {
 	int count;
 
@@ -84,7 +76,7 @@ static int begin(struct proton_error *err)
 		return status;
 	}
 	periodic_start(api);
-	atomic_store(&state, ON);
+	atomic_store(&cuda_state, CUDA_ON);
 	return PROTON_OK;
 }
 
@@ -105,8 +97,8 @@ static int start(const char *mode, struct proton_error *err)
 	if (status != PROTON_OK)
 		return status;
 	tensors_start(api);
-	if (driver_is_awaited() && !driver_is_initialised())
-		atomic_store(&state, POSTPONED);
+	if (driver_is_awaited() && !driver_is_initialized())
+		atomic_store(&cuda_state, CUDA_POSTPONED);
 	else
 		status = begin(err);
 	if (status == PROTON_OK)
@@ -118,18 +110,18 @@ static int resume(struct proton_error *err)
 {
 	int status;
 
-	if (atomic_load(&state) != POSTPONED)
+	if (atomic_load(&cuda_state) != CUDA_POSTPONED)
 		return PROTON_OK;
 	status = begin(err);
 	if (status != PROTON_OK)
-		atomic_store(&state, FAILED);
+		atomic_store(&cuda_state, CUDA_FAILED);
 	return status;
 }
 
 /* No kernel was launched yet, unless the driver did not report its initialization. */
 static int check_postponed(struct proton_error *err)
 {
-	if (atomic_load(&state) == POSTPONED && driver_is_initialised())
+	if (atomic_load(&cuda_state) == CUDA_POSTPONED && driver_is_initialized())
 		return err_set(err, PROTON_E_STATE,
 			       "no GPU activity was recorded: CUDA was initialized without "
 			       "calling the library named in CUDA_INJECTION64_PATH; the "
@@ -145,7 +137,7 @@ static int flush(struct proton_error *err)
 	bool in_doubt = false;
 	int status;
 
-	if (atomic_load(&state) != ON)
+	if (atomic_load(&cuda_state) != CUDA_ON)
 		return check_postponed(err);
 	callbacks_check(api);
 	/*
@@ -165,7 +157,7 @@ static int set_memory(bool is_wanted, struct proton_error *err)
 {
 	int status = PROTON_OK;
 
-	if (atomic_load(&state) == ON)
+	if (atomic_load(&cuda_state) == CUDA_ON)
 		status = callbacks_set_memory(api, is_wanted, err);
 	if (status == PROTON_OK || !is_wanted)
 		wants_memory = is_wanted;
@@ -193,13 +185,13 @@ static void detach(void)
 static void stop(void)
 {
 	nvtx_detach();
-	if (atomic_load(&state) == ON) {
+	if (atomic_load(&cuda_state) == CUDA_ON) {
 		periodic_stop();
 		activity_stop(api);
 		callbacks_stop(api);
 		detach();
 	}
-	atomic_store(&state, OFF);
+	atomic_store(&cuda_state, CUDA_OFF);
 	wants_memory = false;
 	correlate_clear();
 	graphs_clear();
@@ -209,9 +201,7 @@ static void stop(void)
 
 static void forked(void)
 {
-	if (atomic_load(&cupti_process))
-		atomic_store(&cuda_is_orphan, true);
-	atomic_store(&state, OFF);
+	atomic_store(&cuda_state, atomic_load(&cupti_process) ? CUDA_ORPHANED : CUDA_OFF);
 	wants_memory = false;
 }
 

@@ -7,10 +7,29 @@
 #include "backend/cuda/cupti_api.h"
 
 /*
- * Set in the child of a process that had touched CUPTI. CUPTI still calls back there: its callbacks
- * take no lock, which a thread of the parent may have held, and call nothing of CUPTI.
+ * Life cycle of the backend. Changed by one caller of backend_use.c at a time, and by a fork; a
+ * flush and CUPTI's callbacks may read it at any time.
  */
-extern _Atomic bool cuda_is_orphan;
+enum cuda_state {
+	CUDA_OFF,       /* not started */
+	CUDA_POSTPONED, /* started; CUPTI is not touched before the driver is initialized */
+	CUDA_FAILED,    /* CUPTI could not be started when the driver was initialized */
+	CUDA_ON,        /* CUPTI is subscribed and records */
+	/*
+	 * The child of a process that had touched CUPTI; it cannot be started there. CUPTI still
+	 * calls back: its callbacks take no lock, which a thread of the parent may have held, and
+	 * call nothing of CUPTI.
+	 */
+	CUDA_ORPHANED,
+};
+
+extern _Atomic enum cuda_state cuda_state;
+
+static inline bool cuda_is_orphaned(void)
+{
+	/* relaxed: set by the only thread of the child, in the fork */
+	return atomic_load_explicit(&cuda_state, memory_order_relaxed) == CUDA_ORPHANED;
+}
 
 /* API callbacks: on the application's threads. */
 int callbacks_start(const struct cupti_api *api, struct proton_error *err);
