@@ -1,4 +1,4 @@
-/* Totals per kernel and context: totals launches and reports them to the profile. */
+/* Totals per kernel and context: adds launches and reports them to the profile. */
 #include "backend/intra/context_totals.h"
 
 #include <stdatomic.h>
@@ -225,7 +225,7 @@ static void add(struct scope_total *sum, const struct launch_node *node)
 bool context_totals_add(struct context_totals *totals, struct launch_totals *launch, uint64_t units,
 			const struct device *device)
 {
-	uint32_t *index_of; /* index in `totals` of each node */
+	uint32_t *index_of; /* of each node: its index in `totals` */
 
 	if (!totals->node_count && !begin(totals, launch))
 		return false;

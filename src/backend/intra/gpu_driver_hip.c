@@ -36,8 +36,8 @@ static struct {
 
 /* A handle from cuEventCreate(). */
 struct event {
-	void *behind; /* on the launch's stream, after the launch */
-	void *seen;   /* on `watcher`, after a wait for the first */
+	void *launched; /* on the launch's stream, after the launch */
+	void *seen;     /* on `watcher`, after a wait for the first */
 	void *watcher;
 };
 
@@ -47,7 +47,7 @@ static _Thread_local int before[NESTING_MAX];
 static _Thread_local int depth;
 
 /* Clears the error, so the program does not see it. */
-static int take_back(int result)
+static int clear_error(int result)
 {
 	if (result)
 		hip.hipGetLastError();
@@ -58,7 +58,7 @@ static int take_back(int result)
 
 static int get_device(int *device)
 {
-	return take_back(hip.hipGetDevice(device));
+	return clear_error(hip.hipGetDevice(device));
 }
 
 static int get_context(void **context)
@@ -77,7 +77,7 @@ static int push_context(void *context)
 	int result = !context || depth == NESTING_MAX ? HIP_E_INVALID_CONTEXT : get_device(&device);
 
 	if (result == 0)
-		result = take_back(hip.hipSetDevice((int)((uintptr_t)context - 1)));
+		result = clear_error(hip.hipSetDevice((int)((uintptr_t)context - 1)));
 	if (result == 0)
 		before[depth++] = device;
 	return result;
@@ -87,42 +87,42 @@ static int pop_context(void **context)
 {
 	int result = depth ? get_context(context) : HIP_E_INVALID_CONTEXT;
 
-	return result ? result : take_back(hip.hipSetDevice(before[--depth]));
+	return result ? result : clear_error(hip.hipSetDevice(before[--depth]));
 }
 
 static int synchronize_context(void)
 {
-	return take_back(hip.hipStreamSynchronize(NULL));
+	return clear_error(hip.hipStreamSynchronize(NULL));
 }
 
 /* ------------------------------------------------------------------ devices */
 
 static int get_attribute(int *value, int attribute, int device)
 {
-	int ours;
+	int value_of_hip;
 
 	switch (attribute) {
 	case DRIVER_ATTRIBUTE_CLOCK_RATE:
-		ours = HIP_ATTRIBUTE_CLOCK_RATE;
+		value_of_hip = HIP_ATTRIBUTE_CLOCK_RATE;
 		break;
 	case DRIVER_ATTRIBUTE_PROCESSORS:
-		ours = HIP_ATTRIBUTE_PROCESSORS;
+		value_of_hip = HIP_ATTRIBUTE_PROCESSORS;
 		break;
 	case DRIVER_ATTRIBUTE_MEMORY_CLOCK_RATE:
-		ours = HIP_ATTRIBUTE_MEMORY_CLOCK_RATE;
+		value_of_hip = HIP_ATTRIBUTE_MEMORY_CLOCK_RATE;
 		break;
 	case DRIVER_ATTRIBUTE_BUS_WIDTH:
-		ours = HIP_ATTRIBUTE_BUS_WIDTH;
+		value_of_hip = HIP_ATTRIBUTE_BUS_WIDTH;
 		break;
 	default:
 		return HIP_E_NOT_SUPPORTED; /* compute capabilities: see driver_hip_arch() */
 	}
-	return take_back(hip.hipDeviceGetAttribute(value, ours, device));
+	return clear_error(hip.hipDeviceGetAttribute(value, value_of_hip, device));
 }
 
 static int get_name(char *name, int length, int device)
 {
-	return take_back(hip.hipDeviceGetName(name, length, device));
+	return clear_error(hip.hipDeviceGetName(name, length, device));
 }
 
 void driver_hip_arch(int device, char *arch, size_t capacity)
@@ -130,7 +130,7 @@ void driver_hip_arch(int device, char *arch, size_t capacity)
 	struct hip_properties properties = {0};
 
 	*arch = '\0';
-	if (take_back(hip.hipGetDevicePropertiesR0600(&properties, device)) != 0)
+	if (clear_error(hip.hipGetDevicePropertiesR0600(&properties, device)) != 0)
 		return;
 	properties.arch[sizeof(properties.arch) - 1] = '\0';
 	/* After the colon: features that the driver has enabled. */
@@ -141,7 +141,7 @@ uint64_t driver_hip_timer_khz(int device)
 {
 	int khz = 0;
 	int result =
-		take_back(hip.hipDeviceGetAttribute(&khz, HIP_ATTRIBUTE_WALL_CLOCK_RATE, device));
+		clear_error(hip.hipDeviceGetAttribute(&khz, HIP_ATTRIBUTE_WALL_CLOCK_RATE, device));
 
 	return result == 0 && khz > 0 ? (uint64_t)khz : TIMER_KHZ;
 }
@@ -150,27 +150,27 @@ uint64_t driver_hip_timer_khz(int device)
 
 static int exchange_capture_mode(int *mode)
 {
-	return take_back(hip.hipThreadExchangeStreamCaptureMode(mode));
+	return clear_error(hip.hipThreadExchangeStreamCaptureMode(mode));
 }
 
 static int is_capturing(void *stream, int *status)
 {
-	return take_back(hip.hipStreamIsCapturing(stream, status));
+	return clear_error(hip.hipStreamIsCapturing(stream, status));
 }
 
 static int create_stream(void **stream, unsigned flags)
 {
-	return take_back(hip.hipStreamCreateWithFlags(stream, flags));
+	return clear_error(hip.hipStreamCreateWithFlags(stream, flags));
 }
 
 static int destroy_stream(void *stream)
 {
-	return take_back(hip.hipStreamDestroy(stream));
+	return clear_error(hip.hipStreamDestroy(stream));
 }
 
 static int synchronize_stream(void *stream)
 {
-	return take_back(hip.hipStreamSynchronize(stream));
+	return clear_error(hip.hipStreamSynchronize(stream));
 }
 
 /* The current device's stream on which launches are waited for. */
@@ -187,10 +187,10 @@ static int get_watcher(void **stream)
 		return result;
 	pthread_mutex_lock(&lock);
 	if (!watchers[device]) {
-		if (take_back(hip.hipDeviceGetStreamPriorityRange(&least, &greatest)) != 0)
+		if (clear_error(hip.hipDeviceGetStreamPriorityRange(&least, &greatest)) != 0)
 			least = 0;
-		result = take_back(hip.hipStreamCreateWithPriority(&watchers[device],
-								   HIP_STREAM_NON_BLOCKING, least));
+		result = clear_error(hip.hipStreamCreateWithPriority(
+			&watchers[device], HIP_STREAM_NON_BLOCKING, least));
 		if (result)
 			watchers[device] = NULL;
 	}
@@ -210,10 +210,10 @@ static int destroy_event(void *event)
 	struct event *both = event;
 	int result = 0;
 
-	if (both->behind)
-		result = take_back(hip.hipEventDestroy(both->behind));
+	if (both->launched)
+		result = clear_error(hip.hipEventDestroy(both->launched));
 	if (both->seen)
-		result = take_back(hip.hipEventDestroy(both->seen)) || result;
+		result = clear_error(hip.hipEventDestroy(both->seen)) || result;
 	free(both);
 	return result;
 }
@@ -224,9 +224,9 @@ static int create_event(void **event, unsigned flags)
 	int result = both ? get_watcher(&both->watcher) : HIP_E_OUT_OF_MEMORY;
 
 	if (result == 0)
-		result = take_back(hip.hipEventCreateWithFlags(&both->behind, flags));
+		result = clear_error(hip.hipEventCreateWithFlags(&both->launched, flags));
 	if (result == 0)
-		result = take_back(hip.hipEventCreateWithFlags(&both->seen, flags));
+		result = clear_error(hip.hipEventCreateWithFlags(&both->seen, flags));
 	if (result == 0)
 		*event = both;
 	else if (both)
@@ -237,23 +237,23 @@ static int create_event(void **event, unsigned flags)
 static int record_event(void *event, void *stream)
 {
 	struct event *both = event;
-	int result = hip.hipEventRecord(both->behind, stream);
+	int result = hip.hipEventRecord(both->launched, stream);
 
 	if (result == 0)
-		result = hip.hipStreamWaitEvent(both->watcher, both->behind, 0);
+		result = hip.hipStreamWaitEvent(both->watcher, both->launched, 0);
 	if (result == 0)
 		result = hip.hipEventRecord(both->seen, both->watcher);
-	return take_back(result);
+	return clear_error(result);
 }
 
 static int query_event(void *event)
 {
-	return take_back(hip.hipEventQuery(((struct event *)event)->seen));
+	return clear_error(hip.hipEventQuery(((struct event *)event)->seen));
 }
 
 static int synchronize_event(void *event)
 {
-	return take_back(hip.hipEventSynchronize(((struct event *)event)->seen));
+	return clear_error(hip.hipEventSynchronize(((struct event *)event)->seen));
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -261,7 +261,7 @@ static int synchronize_event(void *event)
 static int allocate(uint64_t *address, size_t bytes)
 {
 	void *memory = NULL;
-	int result = take_back(hip.hipMalloc(&memory, bytes));
+	int result = clear_error(hip.hipMalloc(&memory, bytes));
 
 	if (result == 0)
 		*address = (uintptr_t)memory;
@@ -270,22 +270,22 @@ static int allocate(uint64_t *address, size_t bytes)
 
 static int release(uint64_t address)
 {
-	return take_back(hip.hipFree(driver_handle(address)));
+	return clear_error(hip.hipFree(driver_handle(address)));
 }
 
 static int allocate_host(void **memory, size_t bytes, unsigned flags)
 {
-	return take_back(hip.hipHostMalloc(memory, bytes, flags));
+	return clear_error(hip.hipHostMalloc(memory, bytes, flags));
 }
 
 static int release_host(void *memory)
 {
-	return take_back(hip.hipHostFree(memory));
+	return clear_error(hip.hipHostFree(memory));
 }
 
 static int copy_to_host(void *to, uint64_t from, size_t bytes, void *stream)
 {
-	return take_back(hip.hipMemcpyDtoHAsync(to, driver_handle(from), bytes, stream));
+	return clear_error(hip.hipMemcpyDtoHAsync(to, driver_handle(from), bytes, stream));
 }
 
 /* Supports only what the backend uses: rows from host to device, at offset 0. */
@@ -294,14 +294,14 @@ static int copy_rows(const struct driver_copy *copy, void *stream)
 	if (copy->from_kind != DRIVER_MEMORY_HOST || copy->to_kind != DRIVER_MEMORY_DEVICE ||
 	    copy->from_x || copy->from_y || copy->to_x || copy->to_y)
 		return HIP_E_NOT_SUPPORTED;
-	return take_back(hip.hipMemcpy2DAsync(driver_handle(copy->to_device), copy->to_pitch,
-					      copy->from_host, copy->from_pitch, copy->width_bytes,
-					      copy->rows, HIP_COPY_TO_DEVICE, stream));
+	return clear_error(hip.hipMemcpy2DAsync(
+		driver_handle(copy->to_device), copy->to_pitch, copy->from_host, copy->from_pitch,
+		copy->width_bytes, copy->rows, HIP_COPY_TO_DEVICE, stream));
 }
 
 static int set(uint64_t address, unsigned char value, size_t count, void *stream)
 {
-	return take_back(hip.hipMemsetD8Async(driver_handle(address), value, count, stream));
+	return clear_error(hip.hipMemsetD8Async(driver_handle(address), value, count, stream));
 }
 
 static const struct driver hip_driver = {

@@ -18,14 +18,14 @@
 #include "base/note.h"
 
 /* Polling interval, and number of polls without a launch before the thread sleeps: 100 ms. */
-#define LOOK_NS 500000
-#define LOOKS 200
+#define POLL_NS 500000
+#define POLLS 200
 
 /* Maximum number of busy streams remembered while searching for a launch that has ended. */
 #define STREAMS_MAX 16u
 
-struct worker {
-	pthread_t thread;
+struct reader_thread {
+	pthread_t pthread;
 	struct launch_reader reader;
 	uint64_t number; /* number of the launch that it reads; 0: none */
 };
@@ -37,13 +37,13 @@ static struct {
 	pthread_cond_t is_done;   /* wakes threads that flush */
 	bool is_running;
 	bool is_stopping;
-	bool is_looking;     /* one thread polls; the others are idle or read */
-	bool is_waiting;     /* the polling thread is asleep */
-	bool is_making;      /* a thread is being started */
+	bool is_polling;     /* one thread polls; the others are idle or read */
+	bool is_asleep;      /* the polling thread is asleep */
+	bool is_starting;    /* a thread is being started */
 	bool has_failed;     /* no thread could be started */
 	uint32_t idle_count; /* threads waiting for is_wanted */
-	uint32_t worker_count;
-	uint32_t worker_limit;
+	uint32_t thread_count;
+	uint32_t thread_limit;
 	uint64_t put;         /* number of launches so far; also the number of the latest */
 	struct launch *first; /* the queue */
 	struct launch **last;
@@ -57,13 +57,11 @@ static struct {
 	.last = &shared.first,
 };
 
-static struct worker workers[READER_THREADS_MAX];
-static struct worker flusher; /* for threads that flush, one at a time: */
+static struct reader_thread threads[READER_THREADS_MAX];
+static struct reader_thread flusher; /* for threads that flush, one at a time */
 static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/*
- * ------------------------------------------------------------------ the queue (the lock is held)
- */
+/* ------------------------------------------------------------------ queue (locked) */
 
 static bool is_after_busy(const struct launch *launch, struct launch *const *busy, uint32_t count)
 {
@@ -92,7 +90,7 @@ static struct launch **find_ended(void)
 }
 
 /* Takes the first launch that has ended, else the oldest; NULL if the queue is empty. */
-static struct launch *take(struct worker *worker)
+static struct launch *take(struct reader_thread *thread)
 {
 	struct launch **at = find_ended();
 	struct launch *launch;
@@ -105,26 +103,26 @@ static struct launch *take(struct worker *worker)
 	*at = launch->next;
 	if (shared.last == &launch->next)
 		shared.last = at;
-	worker->number = launch->number;
+	thread->number = launch->number;
 	commit_take(launch);
 	return launch;
 }
 
-static void read_one(struct worker *worker, struct launch *launch)
+static void read_one(struct reader_thread *thread, struct launch *launch)
 {
 	pthread_mutex_unlock(&shared.lock);
-	launch_reader_read(&worker->reader, launch);
+	launch_reader_read(&thread->reader, launch);
 	pthread_mutex_lock(&shared.lock);
-	worker->number = 0;
+	thread->number = 0;
 	pthread_cond_broadcast(&shared.is_done);
 }
 
 /* ------------------------------------------------------------------ the threads */
 
-static void *run(void *worker);
+static void *run(void *thread);
 
 /* Reader threads block all signals, which are for the program. */
-static int make_thread(struct worker *worker)
+static int start_thread(struct reader_thread *thread)
 {
 	sigset_t all;
 	sigset_t previous;
@@ -132,27 +130,27 @@ static int make_thread(struct worker *worker)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &previous);
-	result = pthread_create(&worker->thread, NULL, run, worker);
+	result = pthread_create(&thread->pthread, NULL, run, thread);
 	pthread_sigmask(SIG_SETMASK, &previous, NULL);
 	return result;
 }
 
 /* The lock is held, but released while the thread is created. */
-static void add_worker(void)
+static void add_thread(void)
 {
-	struct worker *worker = &workers[shared.worker_count];
+	struct reader_thread *thread = &threads[shared.thread_count];
 	int result;
 
-	if (shared.is_making || shared.worker_count >= shared.worker_limit)
+	if (shared.is_starting || shared.thread_count >= shared.thread_limit)
 		return;
-	shared.is_making = true;
+	shared.is_starting = true;
 	pthread_mutex_unlock(&shared.lock);
-	result = make_thread(worker);
+	result = start_thread(thread);
 	pthread_mutex_lock(&shared.lock);
-	shared.is_making = false;
+	shared.is_starting = false;
 	if (result == 0)
-		shared.worker_count++;
-	else if (!shared.worker_count && !shared.has_failed) {
+		shared.thread_count++;
+	else if (!shared.thread_count && !shared.has_failed) {
 		shared.has_failed = true;
 		note("cannot start a reader thread (error %d); records of instrumented kernels are "
 		     "read only when the session is flushed or ends",
@@ -170,14 +168,14 @@ static void wait_for_work(void)
 	for (int idle = 0; !shared.first && !shared.is_stopping; idle++) {
 		struct timespec until;
 
-		if (idle >= LOOKS) {
-			shared.is_waiting = true;
+		if (idle >= POLLS) {
+			shared.is_asleep = true;
 			pthread_cond_wait(&shared.has_work, &shared.lock);
-			shared.is_waiting = false;
+			shared.is_asleep = false;
 			continue;
 		}
 		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += LOOK_NS;
+		until.tv_nsec += POLL_NS;
 		if (until.tv_nsec >= 1000000000) {
 			until.tv_nsec -= 1000000000;
 			until.tv_sec++;
@@ -187,39 +185,39 @@ static void wait_for_work(void)
 }
 
 /* The next launch; NULL at the end. The lock is held. */
-static struct launch *next(struct worker *worker)
+static struct launch *next(struct reader_thread *thread)
 {
 	struct launch *launch;
 
-	while (shared.is_looking && !shared.is_stopping) {
+	while (shared.is_polling && !shared.is_stopping) {
 		shared.idle_count++;
 		pthread_cond_wait(&shared.is_wanted, &shared.lock);
 		shared.idle_count--;
 	}
-	shared.is_looking = true;
+	shared.is_polling = true;
 	wait_for_work();
-	launch = take(worker);
-	shared.is_looking = false;
+	launch = take(thread);
+	shared.is_polling = false;
 	/* More threads only if launches are waiting; usually one is enough. */
 	if (launch && shared.first && find_ended()) {
 		if (shared.idle_count)
 			pthread_cond_signal(&shared.is_wanted);
 		else
-			add_worker();
+			add_thread();
 	}
 	return launch;
 }
 
 static void *run(void *arg)
 {
-	struct worker *worker = arg;
+	struct reader_thread *thread = arg;
 	struct launch *launch;
 
 	pthread_setname_np(pthread_self(), "proton-intra");
 	driver_enter(); /* so this thread does not invalidate graph captures */
 	pthread_mutex_lock(&shared.lock);
-	while ((launch = next(worker)))
-		read_one(worker, launch);
+	while ((launch = next(thread)))
+		read_one(thread, launch);
 	pthread_mutex_unlock(&shared.lock);
 	return NULL;
 }
@@ -237,9 +235,9 @@ void launch_queue_put(struct launch *launch)
 	launch->number = ++shared.put;
 	*shared.last = launch;
 	shared.last = &launch->next;
-	if (!shared.worker_count)
-		add_worker();
-	else if (shared.is_waiting)
+	if (!shared.thread_count)
+		add_thread();
+	else if (shared.is_asleep)
 		pthread_cond_signal(&shared.has_work);
 	pthread_mutex_unlock(&shared.lock);
 }
@@ -261,7 +259,7 @@ int launch_queue_start(const struct instrument_mode *mode, struct proton_error *
 	loss_start(!mode->has_launches);
 	launch_reader_start();
 	pthread_mutex_lock(&shared.lock);
-	shared.worker_limit = reader_threads_limit();
+	shared.thread_limit = reader_threads_limit();
 	shared.has_failed = false;
 	shared.is_stopping = false;
 	shared.is_running = true;
@@ -277,7 +275,7 @@ static bool is_read(uint64_t number)
 	if (shared.first && shared.first->number <= number)
 		return false;
 	for (uint32_t i = 0; i < READER_THREADS_MAX; i++)
-		if (workers[i].number && workers[i].number <= number)
+		if (threads[i].number && threads[i].number <= number)
 			return false;
 	return true;
 }
@@ -296,7 +294,7 @@ static void await(uint64_t number)
 	pthread_mutex_lock(&shared.lock);
 	pthread_cond_signal(&shared.has_work);
 	while (!is_read(number)) {
-		if (shared.first && !shared.worker_count && !shared.is_making)
+		if (shared.first && !shared.thread_count && !shared.is_starting)
 			read_here();
 		else
 			pthread_cond_wait(&shared.is_done, &shared.lock);
@@ -326,14 +324,14 @@ static void end_threads(void)
 	pthread_mutex_lock(&shared.lock);
 	shared.is_running = false;
 	shared.is_stopping = true;
-	while (shared.is_making)
+	while (shared.is_starting)
 		pthread_cond_wait(&shared.is_done, &shared.lock);
 	pthread_cond_broadcast(&shared.has_work);
 	pthread_cond_broadcast(&shared.is_wanted);
 	pthread_mutex_unlock(&shared.lock);
-	for (uint32_t i = 0; i < shared.worker_count; i++)
-		pthread_join(workers[i].thread, NULL);
-	shared.worker_count = 0;
+	for (uint32_t i = 0; i < shared.thread_count; i++)
+		pthread_join(threads[i].pthread, NULL);
+	shared.thread_count = 0;
 	await(shared.put); /* launches that were queued after the flush and not read by a thread */
 }
 
@@ -342,7 +340,7 @@ static void close_all(void)
 	void *popped;
 
 	for (uint32_t i = 0; i < READER_THREADS_MAX; i++)
-		launch_reader_fini(&workers[i].reader);
+		launch_reader_fini(&threads[i].reader);
 	launch_reader_fini(&flusher.reader);
 	for (uint32_t i = 0; device_clock_context(i); i++) {
 		if (driver.cuCtxPushCurrent_v2(device_clock_context(i)) != 0)
@@ -386,18 +384,18 @@ void launch_queue_forget(void)
 	pthread_cond_init(&shared.is_done, NULL);
 	shared.is_running = false;
 	shared.is_stopping = false;
-	shared.is_looking = false;
-	shared.is_waiting = false;
-	shared.is_making = false;
+	shared.is_polling = false;
+	shared.is_asleep = false;
+	shared.is_starting = false;
 	shared.idle_count = 0;
-	shared.worker_count = 0;
+	shared.thread_count = 0;
 	shared.first = NULL;
 	shared.last = &shared.first;
 	shared.put = 0;
 	shared.graphs = NULL;
 	for (uint32_t i = 0; i < READER_THREADS_MAX; i++)
-		workers[i] = (struct worker){0};
-	flusher = (struct worker){0};
+		threads[i] = (struct reader_thread){0};
+	flusher = (struct reader_thread){0};
 	device_clock_forget();
 	commit_forget();
 	loss_forget();

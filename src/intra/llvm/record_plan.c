@@ -204,7 +204,7 @@ static bool enter_with(struct plan *plan, uint32_t block, int64_t used)
 	return *known != before;
 }
 
-/* The value of a block changes at max twice, which bounds the worklist. */
+/* The value of a block changes at most twice, which bounds the worklist. */
 static bool find_used(const struct ir_function *function, struct plan *plan)
 {
 	uint32_t *list = calloc((size_t)function->block_count * 2 + 2, sizeof(*list));

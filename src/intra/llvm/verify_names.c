@@ -8,8 +8,8 @@
 
 #include "intra/llvm/ir_names.h"
 
-#define OURS "proton."
-#define OURS_LENGTH (sizeof(OURS) - 1)
+#define PREFIX "proton."
+#define PREFIX_LENGTH (sizeof(PREFIX) - 1)
 
 /* The text of a function, and the names it defines. */
 struct body {
@@ -43,7 +43,7 @@ static const char *end_of_line(const char *at, const char *end)
 /* The next "%proton.NAME" in [*at, end), without the "%"; *at advances past it. */
 static bool next_use(const char **at, const char *end, struct slice *name)
 {
-	const char *found = memmem(*at, (size_t)(end - *at), "%" OURS, OURS_LENGTH + 1);
+	const char *found = memmem(*at, (size_t)(end - *at), "%" PREFIX, PREFIX_LENGTH + 1);
 
 	if (!found)
 		return false;
@@ -57,12 +57,12 @@ static bool definition(const char *line, const char *line_end, struct slice *nam
 {
 	size_t length = (size_t)(line_end - line);
 
-	if (length > 3 + OURS_LENGTH && memcmp(line, "  %" OURS, 3 + OURS_LENGTH) == 0) {
+	if (length > 3 + PREFIX_LENGTH && memcmp(line, "  %" PREFIX, 3 + PREFIX_LENGTH) == 0) {
 		*name = name_at(line + 3, line_end);
 		return name->at + name->length + 2 < line_end &&
 		       memcmp(name->at + name->length, " =", 2) == 0;
 	}
-	if (length > OURS_LENGTH && memcmp(line, OURS, OURS_LENGTH) == 0) {
+	if (length > PREFIX_LENGTH && memcmp(line, PREFIX, PREFIX_LENGTH) == 0) {
 		*name = name_at(line, line_end);
 		return name->at + name->length < line_end && name->at[name->length] == ':';
 	}
@@ -114,8 +114,8 @@ static uint32_t count_definitions(const struct body *body)
 
 	for (; next_use(&at, body->end, &name); count++)
 		;
-	for (at = body->at; (at = memmem(at, (size_t)(body->end - at), "\n" OURS, OURS_LENGTH + 1));
-	     at++)
+	for (at = body->at;
+	     (at = memmem(at, (size_t)(body->end - at), "\n" PREFIX, PREFIX_LENGTH + 1)); at++)
 		count++;
 	return count;
 }

@@ -104,10 +104,10 @@ static const struct decode_execution *find_async(const struct path *path,
 {
 	const struct warps *warps = path->warps;
 	const struct decode_execution *best = NULL;
-	size_t behind = ends_until(warps, path->unit, late_until(path, wait));
+	size_t after = ends_until(warps, path->unit, late_until(path, wait));
 
-	for (uint32_t tries = 0; behind && tries < CANDIDATES; tries++) {
-		const struct warps_async_end *end = &warps->async_ends[--behind];
+	for (uint32_t tries = 0; after && tries < CANDIDATES; tries++) {
+		const struct warps_async_end *end = &warps->async_ends[--after];
 		const struct decode_execution *it = &warps->decoder->executions[end->execution];
 
 		if (end->unit != path->unit || end->clock <= wait->start ||
