@@ -250,7 +250,7 @@ def test_a_compiled_model_in_graphs(run):
     assert not any(root["proton"].get("losses", {}).values())
 
 
-def test_sessions_see_what_they_were_active_for(run):
+def test_sessions_record_only_work_while_they_are_active(run):
     first = proton.start("first")
     second = proton.start("second")
     with proton.scope("both"):

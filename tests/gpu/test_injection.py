@@ -237,7 +237,7 @@ def test_a_shell_that_becomes_the_program(go, program, tmp_path):
 @pytest.mark.parametrize(
     "how, status", [("_exit", 8), ("abort", -signal.SIGABRT), ("kill", -signal.SIGKILL)]
 )
-def test_a_program_that_dies_leaves_what_it_recorded(how, status, go, tmp_path):
+def test_a_program_that_dies_leaves_its_data(how, status, go, tmp_path):
     go("init", "launch=50", "wait", "sleep", how, status=status)
     assert names(tmp_path) == ["p.proton"]
     result = subprocess.run(

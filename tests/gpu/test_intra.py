@@ -184,7 +184,7 @@ def test_add_computes_the_same_and_nests(session):
 
 
 @pytest.mark.parametrize("turns", [4, 1000])
-def test_scopes_stay_around_what_a_full_ring_buffer_keeps(session, turns):
+def test_scopes_stay_around_the_remaining_records_of_a_full_ring_buffer(session, turns):
     """16 records of each warp: with 1000 turns all starts of what is around them are gone."""
     blocks, warps, size = 64, 4, 512
     x = torch.randn(turns * size, device="cuda")

@@ -79,7 +79,7 @@ def least(session, mode: str, count: int, apart: bool) -> dict[str, float]:  # n
 
 
 @pytest.mark.parametrize("apart", [True, False], ids=["apart", "touching"])
-def test_what_is_taken_off_is_what_records_cost(session, capsys, apart):  # noqa: F811
+def test_subtracted_overhead_is_that_of_records(session, capsys, apart):  # noqa: F811
     raw = {n: least(session, "default:", n, apart) for n in (FEW, MANY)}
     shifted = {
         n: least(session, "default:optimizations=time_shift:", n, apart) for n in (FEW, MANY)
@@ -102,7 +102,7 @@ def test_what_is_taken_off_is_what_records_cost(session, capsys, apart):  # noqa
 
 
 @pytest.mark.parametrize("cycles", [500, 2000, 20000, 1000000])
-def test_known_cycles_without_being_told_the_cost(session, monkeypatch, cycles):  # noqa: F811
+def test_known_cycles_with_measured_overhead(session, monkeypatch, cycles):  # noqa: F811
     from test_intra import wait_cycles
 
     monkeypatch.delenv("PROTON_INSTRUMENT_COST", raising=False)

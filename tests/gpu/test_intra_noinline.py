@@ -154,7 +154,7 @@ def test_each_execution_is_recorded_below_its_caller(session, options, warps, li
     }
 
 
-def test_a_kernel_may_have_scopes_in_what_it_calls_only(session):
+def test_a_kernel_may_have_scopes_only_in_its_callees(session):
     x = torch.randn(CTAS, BLOCK, device="cuda")
     out, expected = torch.empty(CTAS, device="cuda"), torch.empty(CTAS, device="cuda")
     only_calls[(CTAS,)](x, expected, BLOCK, BLOCK=BLOCK, num_warps=WARPS)

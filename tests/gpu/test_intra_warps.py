@@ -171,7 +171,7 @@ def test_the_path_runs_through_the_slow_side(slow):
 
 @hopper
 @pytest.mark.parametrize("slow", ["produce", "consume"])
-def test_what_is_done_asynchronously_is_on_the_path_if_it_is_waited_for(slow):
+def test_asynchronous_work_is_on_the_path_if_it_is_waited_for(slow):
     cycles = {"produce": 1000, "consume": 1000} | {slow: 4000}
     mode = "default:auto=partitions:buffer_type=global"
     proton.start("run", backend="instrumentation", mode=mode)

@@ -124,7 +124,7 @@ def test_a_session_without_memory_beside_one_with_it():
     assert losses(root) == {}
 
 
-def test_what_kernels_were_launched_with():
+def test_launch_configurations_of_kernels():
     x = torch.ones(N, device="cuda")
     double[(4,)](x, 4096, BLOCK=1024, num_warps=4)
     torch.cuda.synchronize()
@@ -161,7 +161,7 @@ def test_grid_block_and_shared_memory_are_those_of_the_launch():
     assert config["registers"] >= compiled.n_regs
 
 
-def test_a_profile_says_what_recorded_it():
+def test_a_profile_names_its_recorder():
     x = torch.ones(N, device="cuda")
     proton.start("test")
     for _ in range(3000):

@@ -63,7 +63,7 @@ def kernel_paths(name: str) -> dict[tuple[str, ...], dict[str, Any]]:
     return found
 
 
-def test_a_launch_has_one_path_whatever_finds_it(launch):
+def test_a_launch_has_the_same_path_with_both_ways_of_finding_it(launch):
     """By both ways of finding frames, with metadata and without."""
     found = []
     for own in (True, False):

@@ -180,7 +180,7 @@ def capture(run, x):
     return graph
 
 
-def test_replays_add_what_they_compute(run):
+def test_replays_add_the_values_they_compute(run):
     session = proton.start("test", hook="triton")
     x = torch.zeros(3, device="cuda")
     graph = capture(run, x)
@@ -243,7 +243,7 @@ def test_a_graph_outlives_its_session(run):
     assert "proton_append_metric" not in names(load())
 
 
-def test_sessions_count_what_they_were_active_for(run):
+def test_sessions_count_only_work_while_they_are_active(run):
     x = torch.ones(1, device="cuda")
     first = proton.start("first")
     graph = capture(run, x)

@@ -216,7 +216,7 @@ def test_the_default_backend_has_a_name():
     """)
 
 
-def test_the_extension_is_ours_too():
+def test_the_extension_is_protons_too():
     """A program that calls Triton's extension must not record with a second profiler."""
     (Path("triton") / "_C").mkdir()
     (Path("triton") / "_C" / "__init__.py").touch()

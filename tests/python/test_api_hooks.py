@@ -630,7 +630,7 @@ def test_a_hook_may_end_the_session_that_uses_it():
     assert hook.log == ["activate", "enter", "deactivate"]
 
 
-def test_triton_s_lazy_metadata_is_what_the_extension_takes_it_for():
+def test_triton_s_lazy_metadata_has_the_expected_layout():
     compiler = pytest.importorskip("triton.compiler.compiler")
     proton.start("test", hook="triton")
     metadata = compiler.LazyDict({"name": "symbol", "function": 1, "stream": 2})

@@ -145,7 +145,7 @@ def test_an_empty_list_is_an_empty_vector(empty):
     assert record({"x": empty, "flops": empty, "n": 1}) == {"x": [], "flops": [], "n": 1}
 
 
-def test_what_is_refused():
+def test_invalid_metrics_are_rejected():
     for value in (object(), None, {}, [object()], [[1]], [None], b"x", 1j):
         with pytest.raises(TypeError, match="metric 'x'"):
             record({"x": value})

@@ -118,7 +118,7 @@ def test_two_sessions_record_the_same():
         assert metrics(load(f"{name}.hatchet"), "x") == {"m": 1}
 
 
-def test_a_deactivated_session_misses_what_happens_and_is_written():
+def test_a_deactivated_session_records_nothing_and_is_written():
     first = proton.start("a")
     proton.start("b")
     proton.deactivate(first)
@@ -241,7 +241,7 @@ def test_proton_disable(monkeypatch):
     assert proton.start("test") is not None
 
 
-def test_under_the_command_line_sessions_are_not_ours(monkeypatch):
+def test_under_the_command_line_the_script_does_not_own_the_session(monkeypatch):
     monkeypatch.setattr(flags, "command_line", True)
     assert proton.start("test") is None
     assert proton.finalize() is None

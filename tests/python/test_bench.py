@@ -29,7 +29,7 @@ def turns(plain, added):
 PACE = [10.0, 14.0, 11.0, 16.0, 12.0, 10.5, 13.0]
 
 
-def test_what_is_added_is_found_in_spite_of_the_machine_s_pace(bench):
+def test_added_time_is_found_when_the_machine_s_pace_changes(bench):
     sides = {
         "floor": turns(PACE, [0.5, 0.5, 0.5, 0.6, 0.5, 0.4, 9.0]),
         "ours": turns(PACE, [0.7, 0.7, 5.0, 0.7, 0.7, 0.7, 0.7]),

@@ -124,7 +124,7 @@ def test_targets_are_for_all_kernels(bench, ratios, mean, worst):
 
 
 @pytest.mark.parametrize("registers, spills", [(6, 0), (21, 0), (6, 8)])
-def test_what_must_hold_for_every_kernel_is_judged_for_each(bench, registers, spills):
+def test_targets_for_every_kernel_are_checked_for_each(bench, registers, spills):
     side = side_of([1.0, 1.0])
     of_plain = {"launching thread us": 5.0, "back to back us": 9.0, "sustained ms": 0.1}
     for case in side["cases"].values():

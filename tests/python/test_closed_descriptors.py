@@ -66,7 +66,7 @@ def test_a_program_finds_them_unchanged(closed, tmp_path):
 
 
 @pytest.mark.parametrize("closed", CLOSED)
-def test_an_export_holds_the_profile_alone(closed, tmp_path):
+def test_an_export_does_not_depend_on_closed_descriptors(closed, tmp_path):
     command = [executable("proton-viewer"), "-o", "out.folded", str(DATA / "cuda.hatchet")]
     assert run(command, (), tmp_path).returncode == 0
     expected = (tmp_path / "out.folded").read_text()

@@ -297,7 +297,7 @@ def test_a_tool_of_the_users_is_left_alone(program: str, tmp_path: Path) -> None
         ("segfault", -signal.SIGSEGV),
     ],
 )
-def test_a_program_that_dies_leaves_what_it_recorded(
+def test_a_program_that_dies_leaves_its_data(
     how: str, status: int, program: str, tmp_path: Path
 ) -> None:
     result = go(tmp_path, "--", program, "init", "launch", "sleep", how)
@@ -308,7 +308,7 @@ def test_a_program_that_dies_leaves_what_it_recorded(
     assert "did not finish" in shown.stderr
 
 
-def test_a_child_that_dies_leaves_what_it_recorded(program: str, tmp_path: Path) -> None:
+def test_a_child_that_dies_leaves_its_data(program: str, tmp_path: Path) -> None:
     result = go(tmp_path, "--", program, "spawn", "init", "launch", "abort")
     assert result.returncode == 0
     (child,) = re.findall(r"^child (\d+)", result.stdout)

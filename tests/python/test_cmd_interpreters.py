@@ -76,7 +76,7 @@ def test_the_first_that_has_the_package_is_taken(good, folder):
     assert chosen(folder) == PLACES[good]
 
 
-def test_what_is_not_there_is_passed_over(folder):
+def test_missing_interpreters_are_skipped(folder):
     (folder / "own" / "python3").mkdir()
     (folder / "first" / "python3").write_text("not executable\n")
     interpreter(folder / "second" / "python3", "missing")

@@ -45,7 +45,7 @@ def test_script_prints_its_profile(tmp_path):
     assert names(load(tmp_path / "proton.hatchet")) == {"naive"}
 
 
-def test_what_is_recorded_later_is_in_the_file_of_the_command(tmp_path):
+def test_later_data_is_in_the_file_of_the_command(tmp_path):
     text = SHOW.replace("proton.deactivate(0)\n", "")
     text += "with proton.scope('later', {'tokens': 4}):\n    pass\n"
     text += "viewer.show_metrics('./matmul.hatchet')\n"

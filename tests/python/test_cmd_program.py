@@ -345,7 +345,7 @@ def test_missing_interpreter(tmp_path: Path) -> None:
     assert "/no/such/shell: No such file" in own_lines(result.stderr)[0]
 
 
-def test_library_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_library_is_reported(tmp_path: Path) -> None:
     env = environment(PROTON_INJECT_LIB="/no/such/library.so")
     result = proton("--", "true", cwd=tmp_path, env=env)
     assert result.returncode == 2

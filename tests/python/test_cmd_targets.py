@@ -77,7 +77,7 @@ def test_interpreter_that_ignores_the_environment_is_refused(option: str, place:
         (["-m", "pytest", "no_such_dir"], "proton --module pytest no_such_dir"),
     ],
 )
-def test_what_to_type_instead(words: list[str], command: str, place: Path) -> None:
+def test_the_error_names_the_command_to_use(words: list[str], command: str, place: Path) -> None:
     result = proton(*words, cwd=place, env=on_path(place))
     assert result.returncode == 2 and result.stdout == ""
     (line,) = own_lines(result.stderr)

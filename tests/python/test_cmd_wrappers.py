@@ -96,7 +96,7 @@ def test_children_of_a_program_that_records(program: Path, tmp_path: Path) -> No
 
 
 @needs_compiler
-def test_what_was_recorded_before_exec_is_kept(program: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_data_recorded_before_exec_is_kept(program: Path, tmp_path: Path) -> None:  # noqa: F811
     script = tmp_path / "script.py"
     script.write_text(
         "import os, triton_proton\n"

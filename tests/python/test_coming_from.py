@@ -66,7 +66,7 @@ def without_what_varies(output: str) -> str:
     return re.sub(r"contexts, [\d.]+ s;", "contexts, T s;", "\n".join(lines))
 
 
-def test_every_command_prints_what_the_page_shows(tmp_path: Path) -> None:
+def test_every_command_prints_the_output_of_the_page(tmp_path: Path) -> None:
     (program,) = blocks("python")
     (tmp_path / "train.py").write_text(program)
     path = os.pathsep.join([str(Path(executable("proton")).parent), os.environ["PATH"]])

@@ -67,7 +67,7 @@ def test_the_readme_is_short():
     assert len(read("README.md").splitlines()) <= 120
 
 
-def test_readme_quotes_what_was_measured():
+def test_readme_quotes_the_measurements():
     rows = {}
     for result in (ROOT / "bench" / "results").glob("*.json"):
         rows |= {row["work"]: row for row in json.loads(result.read_text())["rows"]}
@@ -87,7 +87,7 @@ def test_readme_quotes_what_was_measured():
             assert not cell or float(cell) == pytest.approx(row[key], rel=0.01), (work, key)
 
 
-def test_readme_shows_what_the_viewer_prints():
+def test_readme_shows_the_viewers_output():
     text = read("README.md")
     example = re.search(r"^\$ (proton-viewer .*/up_tree.hatchet)\n(.*?)```", text, re.M | re.S)
     command, output = example.groups()
@@ -173,7 +173,7 @@ def test_every_loss_is_in_the_guide():
     assert [name for name in names if f"| `{name}` |" not in text] == []
 
 
-def test_the_viewer_says_what_helps_against_every_loss():
+def test_the_viewer_prints_a_remedy_for_every_loss():
     losses = re.findall(r'"(lost: [^"]+)",\s+true', read("src", "record", "store", "store.c"))
     code = read("src", "viewer", "query", "input.c")
     table = re.split(r"} (?:cures|remedies)\[\] = {", code)[1].split("};")[0]

@@ -241,7 +241,7 @@ def record(tmp_path: Path, how: str) -> Reader:
 
 
 @pytest.mark.parametrize("how", ["finish", "kill"])
-def test_a_reader_made_from_the_page_finds_what_was_recorded(tmp_path, how):
+def test_a_reader_made_from_the_page_finds_the_recorded_data(tmp_path, how):
     profile = record(tmp_path, how)
     assert profile.state == (1 if how == "kill" else 2)
     assert (profile.end_ns == 0) == (how == "kill")

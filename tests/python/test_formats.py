@@ -178,7 +178,7 @@ def numbered(gf: Any, root: dict[str, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("source", ["nodes:300", "chain:50"] + SOURCES[40:])
-def test_hatchets_sums_are_ours(source, tmp_path):
+def test_hatchets_sums_equal_protons(source, tmp_path):
     path = tmp_path / "a.hatchet"
     path.write_bytes(make(source, "hatchet"))
     root, _ = load_json(path.read_bytes())
@@ -220,7 +220,7 @@ def test_a_deep_chain_survives(tmp_path):
     assert max(sizes) < 300_000_000
 
 
-def test_cut_files_give_what_was_there(tmp_path):
+def test_truncated_files_give_the_part_before(tmp_path):
     whole = make("seed:7", "hatchet")
     path = tmp_path / "cut.hatchet"
     seen = 0

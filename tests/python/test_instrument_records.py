@@ -339,7 +339,7 @@ def check_unit(unit: Unit, made, choices, thread_start: int) -> None:
     garbage=st.sampled_from([0, 0x01000007, 0xDEADBEEF]),
     start=st.sampled_from([100, 2**32 - 300, 2**40 - 64]),
 )
-def test_memory_has_what_each_warp_met(
+def test_memory_contains_the_records_of_each_warp(
     made, arch, choices, buffer, records, unit, sampled, stride, index, own, garbage, start
 ):
     is_amd = arch == "gfx942"

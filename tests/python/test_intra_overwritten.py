@@ -147,7 +147,7 @@ def run(tmp_path, data: str) -> str:
     return done.stderr
 
 
-def test_tree_keeps_the_scope_around_what_is_left(tmp_path):
+def test_tree_keeps_the_scope_around_remaining_records(tmp_path):
     said = run(tmp_path, "tree")
     (kernel,) = json.loads((tmp_path / "a.hatchet").read_text())[0]["children"]
     assert kernel["frame"]["name"] == "marked_add"

@@ -187,7 +187,7 @@ def test_wrong_arguments(call):
         call()
 
 
-def test_the_type_stub_names_what_there_is():
+def test_the_type_stub_names_everything_that_exists():
     import ast
     from pathlib import Path
 

@@ -78,7 +78,7 @@ def test_ways_to_say_the_same():
     assert placed.granularity is mode.Granularity.CTA and placed.buffer_size == 64
 
 
-def test_what_is_new_in_modes():
+def test_options_that_upstream_lacks():
     assert "launches" not in str(mode.Default())
     assert str(mode.Default(launches=8)).endswith(":launches=8:optimizations=")
     made = mode.Default(auto="loads, dots", cta=4, launches="all", optimizations="clock32")
@@ -102,7 +102,7 @@ def test_what_is_new_in_modes():
         {"optimizations": "clock32,time_shift,sched_stores,sched_barriers"},
     ],
 )
-def test_the_library_reads_what_a_mode_prints(options):
+def test_the_library_reads_the_text_of_a_mode(options):
     for kind in (mode.Default, mode.MMA):
         described = _libproton.instrument_mode(str(kind(**options)))
         assert described["launches"] == options.get("launches", 8)

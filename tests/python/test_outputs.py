@@ -164,7 +164,7 @@ def test_a_symbolic_link_is_written_through() -> None:
     check_refused(proton("-n", "x", "run.py", "c", cwd=Path(".")), "not a profile")
 
 
-def test_what_is_not_a_regular_file_is_refused() -> None:
+def test_a_file_that_is_not_regular_is_rejected() -> None:
     os.mkfifo("x.hatchet")
     check_refused(proton("-n", "x", "run.py", "a", cwd=Path(".")), "not a regular file")
     Path("y.hatchet").mkdir()
@@ -192,7 +192,7 @@ def test_a_run_that_recorded_nothing_keeps_the_earlier_profile(form, quiet) -> N
     assert "view it with" not in result.stderr
 
 
-def test_a_run_that_recorded_nothing_writes_where_there_is_no_profile() -> None:
+def test_an_empty_run_writes_only_where_no_profile_exists() -> None:
     for _ in range(2):  # an empty profile is not worth a note
         result = record("-n", "x", "run.py")
         assert "kept" not in result.stderr
@@ -332,7 +332,7 @@ def test_a_directory_of_that_name_does_no_harm() -> None:
 # ---------------------------------------------------------------------- temporary files
 
 
-def test_what_a_killed_writer_left_is_removed_by_the_next_run() -> None:
+def test_leftovers_of_a_killed_writer_are_removed_by_the_next_run() -> None:
     Path("big.py").write_text(
         "import os, signal, threading, time, triton.profiler as proton\n"
         "for i in range(60_000):\n"

@@ -38,7 +38,7 @@ def descriptors(trace):
     return {track.uuid: track for track in found}
 
 
-def test_there_is_no_field_that_perfetto_does_not_know(trace):
+def test_all_fields_are_known_to_perfetto(trace):
     checked = 0
 
     def check(message):
@@ -55,7 +55,7 @@ def test_there_is_no_field_that_perfetto_does_not_know(trace):
     assert checked > 100
 
 
-def test_the_sequence_starts_clean_and_says_what_it_needs(trace):
+def test_the_sequence_starts_clean_and_states_its_needs(trace):
     flags = schema.TracePacket
     sequences = {packet.trusted_packet_sequence_id for packet in trace.packet}
     assert len(sequences) == 1 and 0 not in sequences

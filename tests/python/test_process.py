@@ -44,7 +44,7 @@ def test_the_profile_is_written_however_the_interpreter_exits(ending, status):
     assert result.stdout == ""
 
 
-def test_what_exit_functions_do_is_recorded_when_they_were_registered_later():
+def test_work_of_later_registered_exit_functions_is_recorded():
     script(
         START + "import atexit\n"
         "def last():\n"

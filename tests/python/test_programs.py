@@ -105,7 +105,7 @@ def test_on_path_it_is_found_too(separate_environment, tmp_path):
     assert result.stdout.startswith(str(program))
 
 
-def test_the_script_that_triton_installs_is_not_ours(separate_environment, tmp_path):
+def test_the_script_that_triton_installs_is_not_protons(separate_environment, tmp_path):
     script = separate_environment / "proton"
     script.write_text("#!/usr/bin/python3\nimport sys\nfrom triton.profiler.proton import main\n")
     script.chmod(0o755)
@@ -137,7 +137,7 @@ def test_which_program_runs_is_printed(tritons, tmp_path):
     assert result.stderr.count("\n") == 1 and f"{tritons / 'proton'} is Triton's" in result.stderr
 
 
-def test_the_guide_shows_what_is_printed(tritons):
+def test_the_guide_shows_the_printed_output(tritons):
     page = Path(__file__).resolve().parents[2] / "docs" / "guide" / "which-proton.md"
     shown = page.read_text().partition("$ triton-proton --which\n")[2].partition("```")[0]
     (package_of(tritons) / "bin").mkdir()
@@ -173,7 +173,7 @@ def test_version_notes_tritons_program(tritons, tmp_path):
     assert version().stderr == plain.stderr
 
 
-def test_summary_names_the_viewer_that_is_ours(tritons, tmp_path):
+def test_summary_names_protons_viewer(tritons, tmp_path):
     (tmp_path / "s.py").write_text("import triton_proton\nwith triton_proton.scope('a'): pass\n")
     for path, viewer in ((f"{tritons}:/usr/bin:/bin", "triton-proton-viewer"), ("/bin", "proton")):
         done = subprocess.run(

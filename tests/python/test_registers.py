@@ -125,7 +125,7 @@ def test_a_stage_that_was_replaced_later_stays(capsys):
     assert stages["cubin"](stages["ptx"]("records", {}), {}) == b"no machine code"
 
 
-def test_triton_prints_nothing_of_what_was_only_tried(capsys):
+def test_triton_prints_nothing_about_rejected_attempts(capsys):
     scope = {}
     exec("def stage(src, metadata):\n    print('a whole kernel')\n    raise OSError", scope)
     with pytest.raises(OSError):

@@ -204,7 +204,7 @@ def test_dark_and_light(browser):
 # ------------------------------------------------------------------ what it is made of
 
 
-def test_it_needs_nothing_else(browser):
+def test_the_page_loads_no_other_files(browser):
     page = report(browser, DATA / "mixed.hatchet")
     assert [url.partition(":")[0] for url in browser.requests] == ["file"]
     content = page.read_text()
@@ -278,7 +278,7 @@ def nested_profile(path: Path) -> dict:
     return json.loads(path.read_text())[0]
 
 
-def test_a_search_counts_what_is_not_drawn(browser, tmp_path):
+def test_a_search_counts_frames_that_are_not_drawn(browser, tmp_path):
     path = tmp_path / "x.hatchet"
     root = nested_profile(path)
     report(browser, path, "-m", "time/ns,count,v")
@@ -326,7 +326,7 @@ def test_a_search_among_too_many_frames_has_bounds(browser, tmp_path):
     assert float(low) <= 100 * value / whole <= float(high)
 
 
-def test_sizes_of_exclusive_metrics_count_what_is_not_drawn(browser, tmp_path):
+def test_sizes_of_exclusive_metrics_count_frames_that_are_not_drawn(browser, tmp_path):
     """Values that frames have themselves are summed before frames are left out."""
     made = [kernel(f"k{j}", 10) for j in range(30000)]
     left = scope("left", *[c | {"metrics": c["metrics"] | {"x (exc)": 1}} for c in made])

@@ -310,7 +310,7 @@ ABSENT = [
 
 
 @pytest.mark.parametrize("address", ABSENT, ids=range(len(ABSENT)))
-def test_a_link_to_what_is_absent_shows_the_whole(browser, tmp_path, address):
+def test_a_link_to_a_missing_frame_shows_the_whole_graph(browser, tmp_path, address):
     path = model(tmp_path / "x.hatchet")
     report(browser, path)
     whole = shown(browser)
@@ -426,7 +426,7 @@ def test_a_phone_starts_with_the_answer(browser, tmp_path, size):
     assert text(browser, "#hottest li .number") == "8.33 % · 1 s"
 
 
-def test_fingers_do_what_the_mouse_does(browser):
+def test_touch_works_like_the_mouse(browser):
     browser.window(390, 844, is_phone=True)
     report(browser, DATA / "mixed.hatchet")
     browser.tap(frame("mlp"))

@@ -87,7 +87,7 @@ def test_without_device_memory_a_tensor_is_waited_for():
     assert tensor.waits == vector.waits == 1
 
 
-def test_what_a_tensor_is_read_as():
+def test_how_a_tensor_is_read():
     odd = Tensor("int32", 1, 2, shape_is_odd=True)
     large = Tensor("float64", *range(8193))
     plain, device = split_metrics(
@@ -233,7 +233,7 @@ proton.finalize()
 
 
 @needs_fakes
-def test_what_the_driver_refuses_is_waited_for():
+def test_values_that_the_driver_rejects_are_waited_for():
     run_with_fakes("""
 ctypes.CDLL(None).setenv(b"FAKE_CUDA_FAIL", b"cuLaunchKernel=2", 1)
 loss = Tensor("float64", 4.0)

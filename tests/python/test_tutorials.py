@@ -76,7 +76,7 @@ def test_a_profiled_function(how):
     assert lines(printed, "tiles_matmul"), printed
 
 
-def test_an_older_file_is_not_shown_for_what_the_command_records():
+def test_an_older_file_is_not_shown_instead_of_the_commands_data():
     Path("matmul.hatchet").write_text("not a profile")
     assert lines(run("command", "scaled", "16"), "tiles_matmul")
     assert Path("matmul.hatchet").read_text() == "not a profile"

@@ -129,7 +129,7 @@ def _class_differences(
     return found
 
 
-def test_what_is_left_out_exists_upstream():
+def test_omitted_names_exist_upstream():
     """A stale entry of the list would hide a new difference."""
     spec = importlib.util.find_spec("triton")
     if spec is None or spec.origin is None:
@@ -164,7 +164,7 @@ def test_variables_of_upstream_are_documented():
     assert not unknown
 
 
-def test_what_is_left_out_is_documented():
+def test_omitted_names_are_documented():
     guide = (ROOT / "docs/guide/differences.md").read_text()
     for names in LEFT_OUT.values():
         for name in names:

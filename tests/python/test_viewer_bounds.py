@@ -152,7 +152,7 @@ def test_many_metrics_take_no_table_of_nodes_and_metrics(tmp_path, form):
 
 
 @pytest.mark.parametrize("form", ["csv", "html", "pprof", "speedscope"])
-def test_more_numbers_than_a_profile_may_become_are_refused(tmp_path, form):
+def test_more_numbers_than_the_limit_are_rejected(tmp_path, form):
     frames = [node(f"n{i}", [], **{f"m{i}": i + 1}) for i in range(12000)]
     path = write(tmp_path / "wide.hatchet", node("ROOT", frames, m0=0))
     status, text, seconds, memory = view("--export", form, "-o", tmp_path / "out", path)

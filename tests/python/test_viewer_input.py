@@ -75,7 +75,7 @@ def test_an_endless_stream_is_not_waited_for(source):
         assert "standard input" in refuse("-", stdin=stream)
 
 
-def test_a_profile_of_2_gb_with_holes_costs_what_is_in_it(tmp_path):
+def test_a_sparse_profile_of_2_gb_is_read_in_little_memory(tmp_path):
     path = tmp_path / "x.proton"
     path.write_bytes(gzip.decompress((DATA / "unfinished.proton.gz").read_bytes()))
     command = [executable("proton-viewer"), "-m", "count", str(path)]
@@ -98,7 +98,7 @@ def test_a_profile_of_2_gb_with_holes_costs_what_is_in_it(tmp_path):
 @pytest.mark.parametrize(
     "name", ["up_tree.hatchet", "up_tree.hatchet_msgpack", "finished.proton.gz", "mixed.hatchet"]
 )
-def test_a_file_cut_anywhere_ends_with_0_or_2(tmp_path, name):
+def test_a_truncated_file_ends_with_0_or_2(tmp_path, name):
     data = (DATA / name).read_bytes()
     if name.endswith(".gz"):
         data = gzip.decompress(data)

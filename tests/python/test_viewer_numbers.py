@@ -298,7 +298,7 @@ def kept(frame, query) -> set[Path_]:
 
 @pytest.mark.parametrize("name", ["up_tree.hatchet", "up_graph.hatchet", "up_python.hatchet"])
 @pytest.mark.parametrize("pattern", [".*mm.*", "outer|cap", "inner", ".*samples.py:3[0-9]@work"])
-def test_include_and_exclude_keep_what_hatchet_keeps(name, pattern):
+def test_include_and_exclude_keep_the_same_as_hatchet(name, pattern):
     path = DATA / name
     frame = Expected(path).frame
     where = f'WHERE p."name" =~ "{pattern}"'
@@ -311,7 +311,7 @@ def test_include_and_exclude_keep_what_hatchet_keeps(name, pattern):
 
 @pytest.mark.parametrize("name", ["up_tree.hatchet", "up_graph.hatchet", "sort.hatchet"])
 @pytest.mark.parametrize("least", [0, 1.5, 5, 1e9])
-def test_threshold_keeps_what_hatchet_keeps(name, least):
+def test_threshold_keeps_the_same_as_hatchet(name, least):
     path = DATA / name
     expected = Expected(path)
     above = {p for p, t in (expected.seconds() * 1e6).items() if t >= least}
@@ -341,7 +341,7 @@ def read_flat(text: str) -> tuple[list[str], dict[str, list[str]]]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_differences_are_those_of_what_hatchet_says(seed, tmp_path):
+def test_differences_are_those_of_hatchets_values(seed, tmp_path):
     sides = []
     for name in ("before", "after"):
         random_ = random.Random(f"{seed} {name}")

@@ -123,7 +123,7 @@ def test_standard_streams_are_compared_too(sample: Path, tmp_path: Path) -> None
 # ---------------------------------------------------------------------- what exists at the output
 
 
-def test_no_clobber_keeps_what_exists(sample: Path, tmp_path: Path) -> None:
+def test_no_clobber_keeps_existing_files(sample: Path, tmp_path: Path) -> None:
     output = tmp_path / "x.csv"
     assert view("--no-clobber", "-o", output, sample, cwd=tmp_path).returncode == 0
     written = output.read_bytes()
@@ -179,7 +179,7 @@ def test_a_file_that_is_not_regular_is_written_to(sample: Path, tmp_path: Path) 
     assert (tmp_path / "appended").read_text() == "before\n" + expected
 
 
-def test_outputs_that_cannot_be(sample: Path, tmp_path: Path) -> None:
+def test_impossible_outputs_are_rejected(sample: Path, tmp_path: Path) -> None:
     (tmp_path / "directory.csv").mkdir()
     for output, word in {
         "directory.csv": "it is a directory",
@@ -204,7 +204,7 @@ def stale_name(base: str) -> str:
     return f"{name}{check:08x}.tmp"
 
 
-def test_what_a_crash_left_is_removed_by_the_next_run(sample: Path, tmp_path: Path) -> None:
+def test_leftovers_of_a_crash_are_removed_by_the_next_run(sample: Path, tmp_path: Path) -> None:
     (tmp_path / stale_name("x.csv")).write_text("half")
     (tmp_path / stale_name("y.csv")).write_text("of another name")
     (tmp_path / ".x.csv.1234567812345678.tmp").write_text("of another program")

@@ -142,7 +142,7 @@ def test_programs_and_gates_get_no_part_unless_it_is_allowed(inputs, name, view)
 
 @pytest.mark.parametrize("view", [v for v in FOR_PROGRAMS if "diff" in v])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_base_is_complete_or_refused(inputs, name, view):
+def test_an_incomplete_baseline_is_rejected(inputs, name, view):
     path, said = inputs[name]
     options = [path if Path(option).is_absolute() else option for option in FOR_PROGRAMS[view]]
     done = viewer(*options, DATA / "cuda.hatchet")
@@ -215,7 +215,7 @@ def test_a_missing_file_is_never_left_out(one_bad):
 
 
 @pytest.mark.parametrize("name", ["cut.hatchet", "killed.proton", "ranks"])
-def test_what_was_allowed_is_marked(inputs, name):
+def test_output_with_allow_partial_is_marked(inputs, name):
     def output(*arguments: str) -> bytes:
         return viewer("--allow-partial", *arguments, inputs[name][0]).stdout
 

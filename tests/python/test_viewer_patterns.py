@@ -50,7 +50,7 @@ def make_profile(path: Path, names: list[str]) -> None:
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of re, about "[[a]"
 @pytest.mark.parametrize("seed", range(4))
-def test_include_finds_what_python_finds(seed, tmp_path):
+def test_include_finds_the_same_as_python(seed, tmp_path):
     random_ = random.Random(seed)
     names = {"".join(random_.choices(LETTERS, k=random_.randint(1, 8))) for _ in range(200)}
     path = tmp_path / "names.hatchet"

@@ -83,7 +83,7 @@ def names_of(output: str) -> list[str]:
 # ------------------------------------------------------------------ the cut
 
 
-def test_the_tree_on_a_terminal_is_cut_and_says_what_is_missing(large):
+def test_the_tree_on_a_terminal_is_cut_and_counts_omitted_frames(large):
     status, output = on_a_terminal("--no-pager", large)
     shown = names_of(output)
     assert status == 0 and len(shown) == CUT
@@ -134,7 +134,7 @@ def test_exclusive_values_are_summed_once(large):
     assert f" more frames, {share:.2f} % of x (exc); show them" in output.splitlines()[-1]
 
 
-def test_a_gate_sees_what_is_cut(large):
+def test_a_gate_checks_omitted_frames(large):
     for arguments, expected in (
         (["--fail-if", "time/ns > 1 in ^k0_0$"], 3),
         (["--fail-if", "time/ns > 1000 in ^k0_0$"], 0),

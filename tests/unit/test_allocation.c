@@ -329,7 +329,7 @@ static int merge(const void *what, uint64_t *sum_out, struct proton_error *err)
 	return has_memory ? PROTON_OK : err_set(err, PROTON_E_NOMEM, "out of memory");
 }
 
-TEST(merging_notes_that_memory_was_out)
+TEST(merging_records_that_memory_ran_out)
 {
 	struct profile *sources[] = {
 		load_sample("data/viewer/cuda.hatchet"),
@@ -374,7 +374,7 @@ static int turn_around(const void *what, uint64_t *sum_out, struct proton_error 
 	return status;
 }
 
-TEST(turning_a_profile_around_fails_with_one_error)
+TEST(inverting_a_profile_fails_with_one_error)
 {
 	struct profile *profile = load_sample("data/viewer/cuda.hatchet");
 

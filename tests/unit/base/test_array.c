@@ -17,7 +17,7 @@ TEST(array_starts_from_nothing_and_doubles)
 	free(items);
 }
 
-TEST(array_does_nothing_while_there_is_room)
+TEST(array_does_not_grow_while_it_has_space)
 {
 	char *items = NULL;
 	char *before;

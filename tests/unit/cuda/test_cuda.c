@@ -526,7 +526,7 @@ TEST(launches_during_a_pause_do_not_count_as_lost)
 	rec_finalize(session, "none");
 }
 
-TEST(a_launch_that_fails_is_not_waited_for)
+TEST(a_failed_launch_is_not_waited_for)
 {
 	uint64_t begin_ns;
 	int session = start();
@@ -540,7 +540,7 @@ TEST(a_launch_that_fails_is_not_waited_for)
 	rec_finalize(session, "none");
 }
 
-TEST(a_record_that_never_comes_is_counted_and_waited_for_once)
+TEST(a_missing_record_is_counted_and_waited_for_once)
 {
 	uint64_t begin_ns;
 	int session = start();
@@ -652,7 +652,7 @@ static const char *info(const struct profile *profile, const char *key)
 	return found;
 }
 
-TEST(a_profile_says_what_recorded_it_and_what_that_cost)
+TEST(a_profile_contains_the_recorder_version_and_overhead)
 {
 	struct profile *profile;
 	int session = start();

@@ -240,7 +240,7 @@ TEST(a_failed_start_is_reported_at_once_and_at_the_end)
 	CHECK(rec_exists("a.hatchet"));
 }
 
-TEST(a_driver_that_did_not_tell_is_noticed)
+TEST(a_driver_that_did_not_call_back_is_noticed)
 {
 	struct proton_error err = {0};
 	int session;
@@ -261,7 +261,7 @@ static void *initialise(void *unused)
 	return NULL;
 }
 
-TEST(the_driver_may_tell_while_the_session_ends)
+TEST(the_driver_may_call_back_while_the_session_ends)
 {
 	load_fake();
 	CHECK_EQ(fake.cu_init(0), 0);
@@ -290,7 +290,7 @@ static void end_while_told(void)
 	CHECK(fake.is_idle());
 }
 
-TEST(the_first_word_may_come_while_the_session_ends)
+TEST(the_first_callback_may_come_while_the_session_ends)
 {
 	need_fresh_process();
 	for (int i = 0; i < 20; i++)

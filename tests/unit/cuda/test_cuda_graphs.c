@@ -62,7 +62,7 @@ TEST(a_captured_graph_is_attributed_to_its_capture_and_its_replay)
 	profile_free(profile);
 }
 
-TEST(a_template_is_freed_at_once_and_an_executable_after_the_next_flush)
+TEST(a_graph_is_freed_at_once_and_an_executable_one_after_the_next_flush)
 {
 	int session = start();
 	uint32_t graph = fake.graph_create();
@@ -259,7 +259,7 @@ TEST(a_graph_from_before_the_start_is_named_by_its_records_and_leaves_nothing)
 	profile_free(profile);
 }
 
-TEST(a_graph_from_before_the_start_is_noted_once_in_the_words_of_upstream)
+TEST(a_graph_from_before_the_start_is_reported_once_with_upstreams_text)
 {
 	uint32_t graph;
 	uint32_t exec;
@@ -331,7 +331,7 @@ TEST(a_session_may_end_in_the_middle_of_a_capture_and_the_next_begin_in_it)
 }
 
 /* A program that captures graphs forever and never asks for its data. */
-TEST(ten_thousand_captures_without_a_flush_do_not_grow)
+TEST(ten_thousand_captures_without_a_flush_keep_memory_bounded)
 {
 	struct profile *profile;
 	uint64_t captured;
@@ -501,7 +501,7 @@ static void wait_for_periodic_flush(void)
 }
 
 /* Reading the delivered records takes longer than a flush waits after later replays have come. */
-TEST(a_flush_does_not_end_while_another_hands_its_records_over)
+TEST(a_flush_waits_while_another_delivers_its_records)
 {
 	load_fake();
 	fake.set_waiting(wait_for_periodic_flush);

@@ -98,7 +98,7 @@ static int64_t memory_bytes(const struct profile *profile, const char *path)
 	return value ? value->as.int64 : -1;
 }
 
-TEST(copies_and_sets_are_attributed_like_kernels)
+TEST(copies_and_memsets_are_attributed_like_kernels)
 {
 	struct profile *profile;
 	const struct profile_kernel *kernel;
@@ -191,7 +191,7 @@ TEST(copies_and_memsets_are_separate_kinds_of_events)
 	profile_free(profile);
 }
 
-TEST(a_copy_between_devices_is_one_too)
+TEST(a_copy_between_devices_is_recorded)
 {
 	struct cupti_memcpy_peer record = {
 		.kind = CUPTI_KIND_MEMCPY_PEER,
@@ -213,7 +213,7 @@ TEST(a_copy_between_devices_is_one_too)
 	profile_free(profile);
 }
 
-TEST(kinds_that_are_not_known_have_names_all_the_same)
+TEST(unknown_kinds_have_names)
 {
 	struct profile *profile;
 
@@ -224,7 +224,7 @@ TEST(kinds_that_are_not_known_have_names_all_the_same)
 	profile_free(profile);
 }
 
-TEST(every_memory_call_is_seen)
+TEST(every_memory_call_is_recorded)
 {
 	struct profile *profile;
 	uint32_t calls = 0;
@@ -258,7 +258,7 @@ TEST(a_batch_makes_many_records_of_one_call)
 	profile_free(profile);
 }
 
-TEST(nothing_of_it_is_on_until_a_session_asks_and_after_it_ended)
+TEST(memory_calls_are_enabled_only_during_sessions_with_memory)
 {
 	struct proton_error err;
 	struct profile *profile;
@@ -309,7 +309,7 @@ TEST(an_older_cupti_does_not_know_the_newest_calls)
 	profile_free(profile);
 }
 
-TEST(records_that_cannot_be_had_are_an_error_of_the_start)
+TEST(unavailable_records_make_the_start_fail)
 {
 	struct proton_error err = {0};
 	struct profile *profile;

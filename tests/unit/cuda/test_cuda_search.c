@@ -130,7 +130,7 @@ static void need_fake(void)
 		SKIP("no fake libraries: run by `meson test`");
 }
 
-TEST(a_named_place_is_the_only_one)
+TEST(a_path_in_the_environment_is_the_only_one_tried)
 {
 	const char *directory;
 	const char *other;
@@ -164,7 +164,7 @@ TEST(of_one_directory_the_newest_library_is_taken)
 }
 
 /* From the last place that is tried to the first: each is found though the later ones are there. */
-TEST(without_a_named_place_each_is_tried_in_its_turn)
+TEST(without_a_path_in_the_environment_each_place_is_tried_in_order)
 {
 	static const char *const places[] = {
 		"loader/libcupti.so.13",

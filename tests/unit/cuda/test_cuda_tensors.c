@@ -144,7 +144,7 @@ static double double_of(uint64_t word)
 	return value;
 }
 
-TEST(a_number_is_read_when_its_stream_gets_there)
+TEST(a_device_value_is_read_in_stream_order)
 {
 	double value = 1;
 	struct profile *profile;
@@ -489,7 +489,7 @@ TEST(values_that_do_not_fit_into_the_ring_buffer_are_counted)
 	profile_free(profile);
 }
 
-TEST(a_launch_of_a_graph_makes_room_in_time)
+TEST(a_graph_launch_makes_space_in_time)
 {
 	double value = 1;
 	struct profile *profile;
@@ -613,7 +613,7 @@ TEST(the_context_is_that_of_the_stream)
 	profile_free(profile);
 }
 
-TEST(memory_goes_back_though_the_value_never_came)
+TEST(memory_is_released_even_if_the_value_never_arrives)
 {
 	double value = 1;
 	struct profile *profile;

@@ -237,7 +237,7 @@ TEST(cupti_is_given_the_clock_of_the_program)
 	profile_free(profile);
 }
 
-TEST(where_cupti_keeps_its_own_clock_the_difference_is_added)
+TEST(if_cupti_keeps_its_own_clock_the_difference_is_added)
 {
 	struct profile *profile;
 
@@ -250,7 +250,7 @@ TEST(where_cupti_keeps_its_own_clock_the_difference_is_added)
 	profile_free(profile);
 }
 
-TEST(a_trace_without_cuptis_time_at_all_supposes_real_time)
+TEST(without_cupti_timestamps_a_trace_assumes_real_time)
 {
 	struct profile *profile;
 

@@ -120,7 +120,7 @@ static void no_memory(const struct version *version)
 	CHECK(fake.is_idle());
 }
 
-TEST(memory_that_is_out_loses_records_and_nothing_else)
+TEST(running_out_of_memory_loses_records_and_nothing_else)
 {
 	for_each_version(no_memory);
 }
@@ -138,7 +138,7 @@ TEST(a_driver_that_cupti_does_not_support_is_reported)
 
 /* ------------------------------------------------------------------ records at odd times */
 
-TEST(records_that_come_after_the_stop_are_nobodys)
+TEST(records_that_arrive_after_the_stop_are_dropped)
 {
 	struct profile *profile;
 	int session = start();
@@ -161,7 +161,7 @@ TEST(records_that_come_after_the_stop_are_nobodys)
 	profile_free(profile);
 }
 
-TEST(a_record_that_comes_twice_counts_once)
+TEST(a_duplicate_record_counts_once)
 {
 	int session = start();
 

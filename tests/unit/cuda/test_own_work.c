@@ -54,7 +54,7 @@ static int start_session(const char *name, const char *backend, const char *mode
 	return session;
 }
 
-TEST(work_of_our_own_belongs_nowhere)
+TEST(protons_own_work_is_not_attributed)
 {
 	struct profile *profile;
 	int session = start_session("a", "cupti", NULL, PROTON_SESSION_MEMORY);

@@ -60,7 +60,7 @@ static char *exported(struct profile *profile, export_fn export)
 	return text;
 }
 
-TEST(the_text_is_upstreams_shape)
+TEST(the_text_has_upstreams_shape)
 {
 	struct profile *profile = profile_new();
 	uint32_t scope = node(profile, 0, "layer \"1\"");
@@ -144,7 +144,7 @@ TEST(an_empty_profile_has_a_root_and_no_devices)
 	free(text);
 }
 
-TEST(root_has_a_zero_for_what_adds_up)
+TEST(root_has_a_zero_for_additive_metrics)
 {
 	struct profile *profile = profile_new();
 	uint32_t total = metric(profile, "total", PROTON_METRIC_INT64, 0);
@@ -225,7 +225,7 @@ TEST(a_kernel_on_several_devices_becomes_siblings)
 	free(text);
 }
 
-TEST(a_metric_named_like_a_built_in_one_gives_way)
+TEST(a_metric_named_like_a_built_in_one_is_renamed)
 {
 	struct profile *profile = profile_new();
 	uint32_t mm = node(profile, 0, "mm");
@@ -246,7 +246,7 @@ TEST(a_metric_named_like_a_built_in_one_gives_way)
 	free(text);
 }
 
-TEST(names_that_hatchet_uses_itself_give_way)
+TEST(names_that_hatchet_uses_itself_are_renamed)
 {
 	struct profile *profile = profile_new();
 	uint32_t at = node(profile, 0, "");
@@ -398,7 +398,7 @@ TEST(a_name_longer_than_the_buffer_is_written)
 	free(name);
 }
 
-TEST(a_profile_that_ran_out_of_memory_is_refused)
+TEST(a_profile_that_ran_out_of_memory_is_rejected)
 {
 	struct profile *profile = profile_new();
 	struct proton_error err;

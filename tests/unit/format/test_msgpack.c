@@ -124,7 +124,7 @@ TEST(bad_bytes_are_refused_with_their_place)
 	CHECK_STR(tokens_of("", 0, &err), "error");
 }
 
-TEST(every_cut_is_an_early_end)
+TEST(every_truncation_is_an_early_end)
 {
 	static const char whole[] = "\x93\x82\xa1"
 				    "a\xcb\x3f\xf8\x00\x00\x00\x00\x00\x00\xa1"

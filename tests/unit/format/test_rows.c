@@ -12,7 +12,7 @@ TEST(bucket_starts_rise)
 	CHECK_U64(histogram_bucket_start_ns(2), 64);
 }
 
-TEST(a_start_belongs_to_its_bucket_and_what_is_before_it_does_not)
+TEST(a_start_belongs_to_its_bucket_and_the_value_before_it_does_not)
 {
 	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
 		CHECK_EQ(histogram_bucket(histogram_bucket_start_ns(i)), i);
@@ -40,7 +40,7 @@ TEST(buckets_never_fall_as_durations_rise)
 	}
 }
 
-TEST(the_ends_take_what_lies_beyond)
+TEST(the_end_buckets_take_values_beyond_them)
 {
 	CHECK_EQ(histogram_bucket(0), 0);
 	CHECK_EQ(histogram_bucket(1), 0);
@@ -50,7 +50,7 @@ TEST(the_ends_take_what_lies_beyond)
 }
 
 /* The file is mapped without conversion: these numbers are the format, see docs/format.md. */
-TEST(ids_in_the_file_do_not_change)
+TEST(ids_in_the_file_never_change)
 {
 	CHECK_EQ(TABLE_STRINGS, 0);
 	CHECK_EQ(TABLE_FRAMES, 1);

@@ -112,7 +112,7 @@ TEST(profiles_are_recognized_by_their_first_bytes)
 	CHECK(RECOGNIZED(PROFILE_FILE_MAGIC "xxxx"));
 }
 
-TEST(other_files_are_not)
+TEST(other_files_are_not_recognized)
 {
 	CHECK(!RECOGNIZED(""));
 	CHECK(!RECOGNIZED("text"));

@@ -20,7 +20,7 @@ static void check_refused(const char *bytes, size_t length, const char *expected
 #define REFUSED(literal, expected) check_refused(literal, sizeof(literal) - 1, expected)
 
 /* Killed between making room in the file and writing what it is. */
-TEST(a_profile_file_before_its_head_is_called_by_name)
+TEST(a_profile_file_without_its_header_is_reported)
 {
 	static const char zeros[PROFILE_FILE_HEADER_BYTES];
 	char path[] = "/tmp/proton-test-XXXXXX";
@@ -37,7 +37,7 @@ TEST(a_profile_file_before_its_head_is_called_by_name)
 		      "cannot read x.hatchet: it is empty: the process exited during startup");
 }
 
-TEST(strangers_are_called_by_name)
+TEST(other_files_are_reported_by_name)
 {
 	REFUSED("", "cannot read x.hatchet: it is empty");
 	REFUSED("\x1f\x8b\x08\x00",
@@ -96,7 +96,7 @@ static struct profile *through(const struct profile *profile, const char *format
 	return again;
 }
 
-TEST(both_hatchet_formats_are_recognised)
+TEST(both_hatchet_formats_are_recognized)
 {
 	struct profile *profile;
 	struct profile *json;
@@ -116,7 +116,7 @@ TEST(both_hatchet_formats_are_recognised)
 	profile_free(packed);
 }
 
-TEST(a_cut_msgpack_file_gives_what_was_there)
+TEST(a_truncated_msgpack_file_gives_the_part_before)
 {
 	struct profile *profile;
 	struct proton_error err;

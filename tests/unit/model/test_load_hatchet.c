@@ -187,7 +187,7 @@ TEST(a_kernel_that_ran_once_has_extremes)
 	profile_free(profile);
 }
 
-TEST(our_own_extras_are_read)
+TEST(protons_extras_are_read)
 {
 	struct profile *profile = load(
 		"[{\"children\":[{\"children\":[],\"proton\":{\"min (ns)\":10,\"max (ns)\":200,"
@@ -296,7 +296,7 @@ TEST(a_name_given_twice_counts_once)
 	profile_free(profile);
 }
 
-TEST(every_cut_gives_what_was_there)
+TEST(every_truncation_gives_the_part_before_it)
 {
 	char *bytes;
 	size_t length;

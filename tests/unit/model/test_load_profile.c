@@ -162,7 +162,7 @@ static const struct profile_value *value_of(const struct profile *profile, uint3
 	FAIL("node %u has no %s", node, name);
 }
 
-TEST(only_a_root)
+TEST(a_tree_of_only_a_root_loads)
 {
 	struct profile *profile;
 
@@ -348,7 +348,7 @@ TEST(configurations_are_summed_over_the_epochs_of_their_kernel)
 	profile_free(profile);
 }
 
-TEST(a_phase_that_is_not_there_has_no_data)
+TEST(a_missing_phase_has_no_data)
 {
 	struct profile *profile;
 	struct proton_error err;
@@ -445,7 +445,7 @@ TEST(parents_must_come_first)
 	profile_free(profile);
 }
 
-TEST(lists_that_turn_in_circles_end)
+TEST(cyclic_lists_end)
 {
 	struct profile *profile;
 

@@ -269,7 +269,7 @@ TEST(percentiles_of_merged_runs_are_those_of_all_runs)
 	profile_free(sum);
 }
 
-TEST(percentiles_are_unknown_where_one_kernel_does_not_tell)
+TEST(percentiles_are_unknown_if_those_of_one_kernel_are)
 {
 	struct profile *profile = profile_new();
 	uint64_t ns[] = {100, 200};
@@ -309,7 +309,7 @@ static struct profile *regrouped(const struct profile *profile, enum regroup_by 
 	return flat;
 }
 
-TEST(groups_are_what_they_say)
+TEST(groups_contain_the_frames_of_their_key)
 {
 	struct profile *profile = sample(1);
 	uint32_t line = build_source(profile, 0, "/x/site-packages/torch/nn/__init__.py", 3, "f");

@@ -123,7 +123,7 @@ TEST(values_and_kernels_keep_their_order_when_nodes_take_turns)
 	profile_free(profile);
 }
 
-TEST(a_value_of_no_metric_goes_to_the_dummy)
+TEST(a_value_without_a_metric_goes_to_the_dummy)
 {
 	struct profile *profile = profile_new();
 

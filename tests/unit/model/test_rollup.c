@@ -48,7 +48,7 @@ TEST(integers_are_exact_beyond_what_doubles_hold)
 	profile_free(profile);
 }
 
-TEST(exclusive_columns_say_where_nothing_was)
+TEST(exclusive_columns_are_empty_without_a_value)
 {
 	struct profile *profile = tree();
 	uint32_t bytes = metric(profile, "bytes", PROTON_METRIC_DOUBLE, METRIC_EXCLUSIVE);

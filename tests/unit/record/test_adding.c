@@ -85,7 +85,7 @@ TEST(sums_of_one_context_are_exact)
 	profile_free(profile);
 }
 
-TEST(a_thread_after_another_may_add)
+TEST(a_later_thread_may_add_to_the_same_row)
 {
 	struct profile *profile;
 	int session = rec_start("a");

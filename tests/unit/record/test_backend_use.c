@@ -162,7 +162,7 @@ TEST(other_calls_proceed_while_a_backend_starts_and_stops)
 	CHECK_EQ(stops, 1);
 }
 
-TEST(those_who_want_the_same_backend_wait_for_one_start)
+TEST(sessions_with_the_same_backend_wait_for_one_start)
 {
 	struct attempt attempts[4] = {
 		{.name = rec_path("a")},
@@ -233,7 +233,7 @@ TEST(a_start_that_comes_while_the_backend_stops_starts_it_again)
 	CHECK(rec_exists("b.hatchet"));
 }
 
-TEST(a_start_that_fails_leaves_nothing_and_the_next_one_tries_again)
+TEST(a_failed_start_leaves_nothing_and_the_next_one_tries_again)
 {
 	struct attempt attempt = {.name = rec_path("a")};
 

@@ -50,7 +50,7 @@ TEST(a_launch_is_taken_once_and_a_shared_one_as_often_as_asked)
 }
 
 /* Looking for what is gone must not cost a search: the whole is a second, or minutes. */
-TEST(three_million_launches_before_their_records)
+TEST(three_million_launches_may_precede_their_records)
 {
 	const uint32_t count = 3000000;
 	const uint32_t oldest = count - TABLE - BEYOND + 1; /* that is still known */
@@ -83,7 +83,7 @@ TEST(a_shared_launch_stays_known_beyond_the_table)
 }
 
 /* Not every number is a launch's, and all of these meet in one place. */
-TEST(numbers_far_apart)
+TEST(correlation_ids_may_be_far_apart)
 {
 	const uint32_t count = 2000;
 
@@ -102,7 +102,7 @@ TEST(numbers_far_apart)
 }
 
 /* Correlation IDs start again after 2^32. */
-TEST(numbers_that_wrap)
+TEST(correlation_ids_may_wrap)
 {
 	init();
 	for (uint32_t i = 0; i < TABLE + 100; i++)

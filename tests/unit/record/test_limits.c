@@ -39,7 +39,7 @@ static long resident_kb(void)
 	return anonymous + file + shared;
 }
 
-TEST(children_beyond_the_limit_are_other)
+TEST(children_beyond_the_limit_go_into_other)
 {
 	struct profile *profile;
 	int session;
@@ -99,7 +99,7 @@ TEST(each_parent_has_one_other_without_children)
 	profile_free(profile);
 }
 
-TEST(kernels_beyond_the_limit_are_a_kernel)
+TEST(kernels_beyond_the_limit_share_one_kernel)
 {
 	struct profile *profile;
 	uint32_t node;
@@ -144,7 +144,7 @@ TEST(contexts_of_the_process_are_limited)
 	rec_finalize(session, "none");
 }
 
-TEST(frames_that_a_program_makes_without_end_are_other)
+TEST(frames_beyond_the_limit_go_into_other)
 {
 	uint32_t first;
 	int session;
@@ -167,7 +167,7 @@ TEST(frames_that_a_program_makes_without_end_are_other)
 	rec_finalize(session, "none");
 }
 
-TEST(a_limit_of_zero_is_none_and_nonsense_is_reported)
+TEST(a_limit_of_zero_means_unlimited_and_invalid_ones_are_reported)
 {
 	int session;
 
@@ -182,7 +182,7 @@ TEST(a_limit_of_zero_is_none_and_nonsense_is_reported)
 	rec_finalize(session, "none");
 }
 
-TEST(texts_and_metric_names_without_end_are_counted)
+TEST(texts_and_metric_names_beyond_the_limit_are_counted)
 {
 	int session = rec_start("a");
 	uint64_t strings;
@@ -217,7 +217,7 @@ TEST(texts_and_metric_names_without_end_are_counted)
 	}
 }
 
-TEST(a_service_with_names_without_end_stays_small)
+TEST(a_service_with_ever_new_names_stays_small)
 {
 	const long count = TAP_IS_SANITIZED ? 200000 : 3000000;
 	struct stat st;

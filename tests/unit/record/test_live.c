@@ -135,7 +135,7 @@ TEST(a_trace_is_whole_while_it_is_recorded)
 	read_live("trace", false);
 }
 
-TEST(a_damaged_file_of_a_killed_process_is_still_called_damaged)
+TEST(a_corrupt_file_of_a_killed_process_is_reported_as_corrupt)
 {
 	struct profile *profile;
 	struct proton_error err;

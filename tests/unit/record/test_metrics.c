@@ -78,7 +78,7 @@ TEST(a_name_may_be_given_by_its_number)
 	profile_free(profile);
 }
 
-TEST(the_first_suffix_of_a_name_rules)
+TEST(the_first_suffix_of_a_name_counts)
 {
 	struct profile *profile;
 
@@ -278,7 +278,7 @@ TEST(integer_sums_over_phases_stay_at_the_end_of_their_range_and_count_a_loss)
 	profile_free(profile);
 }
 
-TEST(nonsense_is_refused)
+TEST(invalid_metrics_are_rejected)
 {
 	struct proton_metric metric = {.name = "", .type = PROTON_METRIC_INT64};
 	struct proton_error err;

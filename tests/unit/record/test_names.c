@@ -159,7 +159,7 @@ static void check_holds(const char *file, const char *kernel)
 	profile_free(profile);
 }
 
-TEST(equal_process_ids_count_up)
+TEST(equal_process_ids_get_numbered_names)
 {
 	int session = rec_start("a");
 

@@ -165,7 +165,7 @@ TEST(a_range_without_a_message_is_a_range)
 			"(unnamed range)/(unnamed range)/(unnamed range)/(unnamed range)/k");
 }
 
-TEST(a_wide_character_that_is_none_is_replaced)
+TEST(an_invalid_wide_character_is_replaced)
 {
 	const wchar_t wide[] = {'a', 0xd800, 0xdfff, 0x110000, -1, 'z', 0};
 
@@ -235,7 +235,7 @@ TEST(ranges_that_are_never_popped_end_with_the_session)
 	check_kernel_at("r/k");
 }
 
-TEST(domains_are_popped_each_by_itself)
+TEST(domains_are_popped_separately)
 {
 	const void *first;
 	const void *second;
@@ -398,7 +398,7 @@ TEST(the_environment_names_the_tool_while_it_is_attached)
 	CHECK(!environ[before]);
 }
 
-TEST(a_tool_of_the_users_is_left_alone)
+TEST(another_tool_in_the_environment_is_left_unchanged)
 {
 	setenv("NVTX_INJECTION64_PATH", "/their/tool.so", 1);
 	nvtx_attach();

@@ -38,7 +38,7 @@ static void clear(int session, uint32_t phase, bool up_to)
 	CHECK_OK(proton_phase_clear(session, phase, up_to, &err), err);
 }
 
-TEST(a_phase_holds_only_its_own)
+TEST(a_phase_contains_only_its_own_data)
 {
 	int session = rec_start("a");
 	struct profile *profile;

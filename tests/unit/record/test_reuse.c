@@ -106,7 +106,7 @@ static uint32_t check_numbers(const struct profile *profile)
 	return scopes;
 }
 
-TEST(each_phase_has_its_own_names_when_those_before_are_cleared)
+TEST(each_phase_has_its_own_names_when_earlier_ones_are_cleared)
 {
 	uint64_t nodes = 0;
 	uint64_t strings = 0;
@@ -137,7 +137,7 @@ TEST(each_phase_has_its_own_names_when_those_before_are_cleared)
 	rec_finalize(session, "none");
 }
 
-TEST(names_come_back)
+TEST(cleared_names_can_be_recorded_again)
 {
 	int session;
 
@@ -254,7 +254,7 @@ TEST(an_open_scope_keeps_its_name)
 	rec_finalize(session, "none");
 }
 
-TEST(a_frame_that_the_program_has_stays_what_it_is)
+TEST(a_frame_that_the_program_holds_keeps_its_name)
 {
 	struct profile *profile;
 	uint32_t frame;
@@ -737,18 +737,18 @@ static void run_storm(const char *children, uint32_t phases)
 	}
 }
 
-TEST(threads_never_record_under_a_name_that_is_not_theirs)
+TEST(threads_never_record_under_another_threads_name)
 {
 	run_storm("64", TAP_IS_SANITIZED ? 300 : 3000);
 	CHECK(names_made() > 1000);
 }
 
-TEST(threads_with_room_for_few_names)
+TEST(threads_share_a_small_limit_of_names)
 {
 	run_storm("12", TAP_IS_SANITIZED ? 300 : 3000);
 }
 
-TEST(a_killed_process_leaves_no_name_that_is_another_ones)
+TEST(a_killed_process_leaves_no_wrong_names)
 {
 	rec_dir();
 	set_children("64");

@@ -55,7 +55,7 @@ TEST(nothing_is_recorded_without_a_session)
 	profile_free(profile);
 }
 
-TEST(leaving_an_outer_scope_leaves_what_was_forgotten_inside)
+TEST(exiting_an_outer_scope_exits_open_scopes_inside)
 {
 	struct profile *profile;
 	uint64_t outer, lost;

@@ -337,7 +337,7 @@ TEST(pausing_and_resuming_uses_nothing_up)
 	rec_finalize(session, NULL);
 }
 
-TEST(sets_of_sessions_that_run_out_are_a_loss)
+TEST(session_sets_beyond_the_limit_are_counted_as_lost)
 {
 	struct proton_error err;
 	int session;

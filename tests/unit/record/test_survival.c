@@ -88,7 +88,7 @@ TEST(kill_9_at_any_moment_leaves_a_file_that_can_be_read)
 	}
 }
 
-TEST(a_forked_child_is_inert_and_the_parent_whole)
+TEST(a_forked_child_records_nothing_and_the_parent_is_complete)
 {
 	struct profile *profile;
 	uint64_t token;

@@ -89,7 +89,7 @@ TEST(a_task_begins_where_it_was_made)
 	profile_free(profile);
 }
 
-TEST(a_scope_left_by_another_task_cuts_nothing)
+TEST(a_scope_exited_by_another_task_changes_nothing)
 {
 	struct profile *profile;
 	uint64_t first, second;
@@ -176,7 +176,7 @@ static void *loop(void *name)
 	return NULL;
 }
 
-TEST(threads_with_tasks)
+TEST(tasks_on_several_threads_keep_their_scopes)
 {
 	static char names[4][4] = {"w", "x", "y", "z"};
 	struct profile *profile;

@@ -171,7 +171,7 @@ static void *enter_and_end(void *unused)
 	return NULL;
 }
 
-TEST(each_thread_has_a_lane_and_ends_what_it_left_open)
+TEST(each_thread_has_a_track_and_its_open_scopes_end)
 {
 	const struct row_event *worker;
 	const struct row_lane *lanes;
@@ -471,7 +471,7 @@ TEST(a_trace_can_be_written_in_every_format)
 	}
 }
 
-TEST(more_traces_than_there_is_room_for_are_refused)
+TEST(more_traces_than_the_limit_are_rejected)
 {
 	struct proton_error err;
 	char name[32];

@@ -180,7 +180,7 @@ static uint64_t check_cut(const char *bytes, size_t length)
 	return steps;
 }
 
-TEST(a_killed_trace_cut_anywhere_keeps_the_values_before_the_cut)
+TEST(a_truncated_killed_trace_keeps_the_values_before_the_end)
 {
 	struct proton_error err;
 	uint64_t before = 0;

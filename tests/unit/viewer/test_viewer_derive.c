@@ -198,7 +198,7 @@ static void check_rates(const char *type, const char *arch, uint64_t clock_khz, 
 	profile_free(profile);
 }
 
-TEST(rates_are_what_vendors_tell_for_a_device)
+TEST(rates_are_those_of_the_vendor_for_a_device)
 {
 	check_rates("CUDA", "70", 1530000, 80, (double[]){62.7, 62.7, 125, 15.7, 7.8});
 	check_rates("CUDA", "75", 1590000, 40, (double[]){260, 130, 65, 8.1, 0.25});
@@ -215,7 +215,7 @@ TEST(rates_are_what_vendors_tell_for_a_device)
 	check_rates("HIP", "gfx1201", 2970000, 64, (double[]){779, 389, 195, 48.7, 0.76});
 }
 
-TEST(own_peaks_count_instead)
+TEST(user_defined_peaks_replace_built_in_ones)
 {
 	struct profile *profile = profile_new();
 	struct peaks peaks;
@@ -363,7 +363,7 @@ static const char *figure(double largest, bool is_integer, double number)
 	return text;
 }
 
-TEST(figures_have_about_five_digits_in_a_column)
+TEST(numbers_have_about_five_digits_in_a_column)
 {
 	CHECK_STR(figure(100, false, 100), "100.00");
 	CHECK_STR(figure(100, false, 3.14159), "3.14");

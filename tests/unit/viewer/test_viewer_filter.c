@@ -178,7 +178,7 @@ TEST(threshold_keeps_ancestors_of_what_is_kept)
 	profile_free(profile);
 }
 
-TEST(launch_metadata_and_empty_contexts_are_gone_with_their_numbers)
+TEST(launch_metadata_and_empty_contexts_are_removed_with_their_numbers)
 {
 	struct profile *profile = profile_new();
 	uint32_t scope = build_node(profile, 0, "scope");

@@ -93,7 +93,7 @@ static const char *clean(const char *text)
 	return take(&out);
 }
 
-TEST(cleaning_keeps_text_and_shows_what_a_terminal_would_obey)
+TEST(cleaning_keeps_text_and_shows_control_characters)
 {
 	CHECK_STR(clean("kernel<int>(réduce, 日本)"), "kernel<int>(réduce, 日本)");
 	CHECK_STR(clean("a\033[31mb\nc\td\x7f"), "a\\x1b[31mb\\x0ac\\x09d\\x7f");

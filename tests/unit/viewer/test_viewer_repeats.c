@@ -27,7 +27,7 @@ TEST(mean_median_and_variance_of_runs)
 	CHECK(is_near(repeats.variance, 10.0 / 3));
 }
 
-TEST(runs_without_a_value_count_as_zero_where_numbers_add_up)
+TEST(runs_without_a_value_count_as_zero_for_additive_metrics)
 {
 	double values[] = {6, -3, 9};
 	double same[] = {-3, 0, 0, 6, 9};
@@ -114,7 +114,7 @@ TEST(one_run_or_infinite_values_have_no_interval)
 	CHECK(!repeats_interval(&many, &infinite, &low, &high));
 }
 
-TEST(runs_without_any_variance_differ_or_do_not)
+TEST(runs_without_variance_differ_exactly_or_not_at_all)
 {
 	double three[] = {3, 3};
 	double four[] = {4, 4, 4};

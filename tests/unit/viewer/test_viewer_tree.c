@@ -106,7 +106,7 @@ TEST(text_leaves_the_order_of_the_file)
 	end(&scene);
 }
 
-TEST(levels_that_are_cut_off_are_counted)
+TEST(omitted_levels_are_counted)
 {
 	struct scene scene;
 
