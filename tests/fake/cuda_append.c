@@ -1,6 +1,6 @@
 /*
- * Fake libcuda, the part for device metrics: device memory is host memory,
- * and the only kernel appends to a ring buffer as src/backend/cuda/append_kernel.h does.
+ * Fake libcuda, the part for device metrics: device memory is host memory, and the only kernel
+ * appends to a ring buffer as src/backend/cuda/append_kernel.h does.
  *
  * Environment: FAKE_CUDA_FAIL, "name=code": that entry point fails with the code.
  */

@@ -19,7 +19,7 @@ void fake_set_queueing(bool is_queueing);
 void fake_run_queued(void);
 /* One execution of captured kernel `node`. */
 void fake_run_node(uint32_t node);
-/* Calls that would have failed a capture, made without saying that it is on purpose. */
+/* Number of calls that break captures, made without cuThreadExchangeStreamCaptureMode(). */
 uint32_t fake_unsafe_calls(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The part of the fake libcuda that instrumentation needs: device memory is host memory, streams
- * do everything at once, and events happen unless the test holds them.
+ * Fake libcuda, the part for instrumentation: device memory is host memory, streams execute at
+ * once, and events complete unless the test holds them.
  */
 #include "fake/cuda_memory.h"
 
@@ -35,7 +35,7 @@ static void free_lock_in_child(void)
 	pthread_mutex_init(&lock, NULL);
 }
 
-/* A thread that is not in the child may have held it. */
+/* A thread that does not exist in the child may have held it. */
 __attribute__((constructor)) static void watch_forks(void)
 {
 	pthread_atfork(NULL, NULL, free_lock_in_child);
@@ -68,7 +68,7 @@ FAKE_EXPORT void fake_limit_device(size_t bytes)
 
 /* ------------------------------------------------------------------ the driver's calls */
 
-/* Each may be told to fail, as those of the backend "cuda" (faults.h). */
+/* Each can be made to fail, like those of the CUDA backend (faults.h). */
 const char *const fault_more[] = {
 	"cuCtxGetDevice",
 	"cuStreamCreate",

@@ -16,15 +16,15 @@
 #define NODE_GRAPH 4        /* CU_GRAPH_NODE_TYPE_GRAPH */
 #define NODE_CONDITIONAL 13 /* CU_GRAPH_NODE_TYPE_CONDITIONAL */
 
-/* Each is used by one thread at a time; the others only look for places and for their own. */
+/* Each is used by one thread at a time; other threads only search the table. */
 struct graph {
-	_Atomic uint32_t id;     /* 0: this place is free; stored last */
+	_Atomic uint32_t id;     /* 0: this entry is free; stored last */
 	_Atomic uint32_t parent; /* index + 1 of the graph around; 0: none */
 	uint32_t nodes;
 	bool is_conditional; /* the body of a conditional node: runs only on request */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for taking a place */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for allocating an entry */
 static struct graph graphs[GRAPH_MAX];
 static _Atomic uint32_t high;
 static uint32_t next_id = 1000;
@@ -150,7 +150,7 @@ static uint32_t add_embedded(uint32_t graph, int node_type)
 
 static void end_embedded(uint32_t graph, int node_type)
 {
-	/* A node of no kernel's kind; its number is beyond those of the kernels. */
+	/* A node that is not a kernel; its number follows those of the kernels. */
 	tell(CUPTI_RESOURCE_GRAPHNODE_CREATED,
 	     &(struct cupti_graph_data){.graph = (void *)(uintptr_t)graph,
 					.node = (void *)(uintptr_t)((uint64_t)graph << 32 |
@@ -200,7 +200,7 @@ FAKE_EXPORT void fake_graph_update(uint32_t exec, uint32_t graph)
 	uint32_t to = find(exec);
 	uint32_t from = find(graph);
 
-	/* Versions before 13.0 say nothing. */
+	/* Versions before 13.0 have no event for this. */
 	for (uint32_t i = 0; version_code() >= 130000 && i < graphs[from].nodes; i++)
 		tell_node(CUPTI_RESOURCE_GRAPHNODE_UPDATED, node_id(&graphs[to], i),
 			  node_id(&graphs[from], i));
@@ -221,7 +221,7 @@ static void run(uint32_t at, struct cupti_kernel *kernel, bool runs_bodies)
 FAKE_EXPORT uint32_t fake_graph_launch(uint32_t exec, const char *name, bool runs_bodies)
 {
 	struct cupti_callback_data data = {
-		.context = graphs, /* the only one that runs graphs */
+		.context = graphs, /* the only context that runs graphs */
 		.correlation_id = subscribe_next_correlation(),
 	};
 	struct cupti_kernel kernel = {

@@ -29,7 +29,7 @@ struct consumer {
 	cupti_buffer_completed_fn completed;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the following variables */
 static struct consumer consumer;
 static struct queued *queue;
 static size_t queued;
@@ -48,7 +48,7 @@ static _Atomic size_t other_records;
 
 int fake_cuptiGetTimestamp(uint64_t *timestamp_ns)
 {
-	*timestamp_ns = clock_real_ns(); /* unless it was given another clock, which takes over */
+	*timestamp_ns = clock_real_ns(); /* unless another clock is registered */
 	return CUPTI_OK;
 }
 
@@ -266,7 +266,7 @@ int fake_cuptiActivityFlushAll(uint32_t flags)
 	subscribe_use("cuptiActivityFlushAll");
 	if (atomic_load(&is_held))
 		return CUPTI_OK;
-	if (atomic_exchange(&handing_over, 1)) /* it is being done */
+	if (atomic_exchange(&handing_over, 1)) /* in progress */
 		return CUPTI_OK;
 	if (pthread_create(&thread, NULL, hand_over, NULL) != 0) {
 		atomic_store(&handing_over, 0);
@@ -293,7 +293,7 @@ bool records_are_idle(void)
 	return idle;
 }
 
-/* cuptiFinalize() hands over what there is and forgets who was registered. */
+/* cuptiFinalize() hands over the records and unregisters the callbacks. */
 void records_reset(void)
 {
 	fake_cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
@@ -331,7 +331,7 @@ FAKE_EXPORT void fake_drop(size_t count)
 
 /* ------------------------------------------------------------------ another tool's records */
 
-static void *other_buffers[64]; /* never freed: another tool may be handed them by mistake */
+static void *other_buffers[64]; /* never freed: another tool may get them by mistake */
 static _Atomic uint32_t other_count;
 
 static void other_requested(uint8_t **buffer, size_t *bytes, size_t *max_records)

@@ -1,6 +1,6 @@
 /*
- * The one subscriber of the fake libcupti, its callbacks, and other tools in the process that
- * want to be it.
+ * The only subscriber of the fake libcupti, its callbacks, and other tools in the process that
+ * want to subscribe.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,7 +15,7 @@
 #define DOMAINS 4
 #define CALLS 1024
 
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER; /* guards what follows */
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER; /* protects the following variables */
 static cupti_callback_fn callback;
 static void *callback_user;
 static bool is_enabled[DOMAINS][CALLS];
@@ -115,7 +115,7 @@ bool subscribe_wants(uint32_t domain, uint32_t call)
 	return wants;
 }
 
-/* The lock is not held during the callback: it may come when its subscriber is just leaving. */
+/* The lock is not held during the callback, so it may come while its subscriber unsubscribes. */
 void subscribe_tell(uint32_t domain, uint32_t call, const void *data)
 {
 	void (*first)(void) = atomic_load(&hook);

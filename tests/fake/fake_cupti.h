@@ -3,12 +3,12 @@
  * library that the backend loads (unit/cuda/cuda_session.h does it for all of FAKE_CONTROLS).
  *
  * The libraries are split by idea: cupti_subscribe.c (one subscriber, its callbacks, other tools),
- * cupti_records.c (activity buffers), cupti_graphs.c (graphs that behave as the driver's),
- * cupti_version.c (what differs from version to version), cuda.c (devices and contexts), faults.c
+ * cupti_records.c (activity buffers), cupti_graphs.c (graphs that behave like the driver's),
+ * cupti_version.c (differences between versions), cuda.c (devices and contexts), faults.c
  * (any entry point fails at any call). A function fake_NAME() implements an entry point;
  * make_entries.py makes the exported ones from the backend's list of symbols.
  *
- * Environment, for tests that have nothing else: FAKE_CUPTI_VERSION, what cuptiGetVersion gives
+ * Environment, for tests that run programs: FAKE_CUPTI_VERSION, the result of cuptiGetVersion
  * (default 130000), which also sets the sizes of records; FAKE_CUDA_VERSION, the driver's;
  * FAKE_CUPTI_FAIL, "name=code"; FAKE_CUPTI_LATE_MS: buffers are handed over that long after the
  * flush returned.
@@ -30,12 +30,12 @@ struct fake_launch {
 	void *context;
 	uint32_t device;
 	uint32_t stream;
-	uint32_t records; /* how many come of it */
+	uint32_t records; /* number of records */
 	uint64_t start_ns;
 	uint64_t end_ns;
 	bool is_unseen;    /* no callback, as for a launch made before the start */
 	uint64_t node_id;  /* id of the kernel's node in a graph */
-	uint64_t captures; /* the node it becomes: the launch is captured, nothing runs */
+	uint64_t captures; /* captured as this node: nothing runs */
 	int result;        /* status of the call; not 0: it launched nothing */
 	struct launch_config config;
 };

@@ -1,8 +1,7 @@
-/*
- * Faults on demand. See faults.h.
+/* Fault injection: reads requests and counts calls.
  *
- * Two ways to ask for one: fake_fail() from a test in C, and $FAKE_CUPTI_FAIL, "name=code", from a
- * test that only has an environment; the latter fails every call.
+ * There are two ways to request a fault: fake_fail() from a C test, and $FAKE_CUPTI_FAIL,
+ * "name=code", from a test of programs; the latter fails every call.
  */
 #include "fake/faults.h"
 

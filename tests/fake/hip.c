@@ -1,6 +1,6 @@
 /*
  * Fake libamdhip64 with two devices: its functions are those of the fake libcuda (cuda_memory.c,
- * cuda_append.c) under HIP's names, and with what HIP does otherwise. Each can be made to fail.
+ * cuda_append.c) under HIP's names, with HIP's differences. Each can be made to fail.
  */
 #include "fake/hip.h"
 
@@ -191,7 +191,7 @@ FAKE_EXPORT int hipStreamCreateWithFlags(void **stream, unsigned flags)
 	return done(cuStreamCreate(stream, flags));
 }
 
-/* Waiting on a queue that others use would hold up what they launch. */
+/* Waiting on a stream that others use would delay their launches. */
 FAKE_EXPORT int hipStreamCreateWithPriority(void **stream, unsigned flags, int priority)
 {
 	RETURN_FAULT(hipStreamCreateWithPriority);

@@ -8,7 +8,7 @@
 void fake_set_wall_clock(int khz);
 /* Captures that calls have broken. */
 uint32_t fake_invalidated_captures(void);
-/* What hipGetLastError() would say on this thread. */
+/* The result of hipGetLastError() on this thread. */
 int fake_last_error(void);
 
 /* Called in each launch, in place of the device. The parameters are the kernel's. */

@@ -43,7 +43,7 @@ FAKE_EXPORT const char *hipGetErrorString(int error)
 	return "an error of the fake library";
 }
 
-/* Names of one library: its own symbols, where those with versions are asked for without. */
+/* Symbols by name: versioned symbols are requested without their version. */
 FAKE_EXPORT int hipGetProcAddress(const char *name, void **function, int version, uint64_t flags,
 				  int *status)
 {
@@ -86,7 +86,7 @@ FAKE_EXPORT int hipModuleGetFunction(void **function, void *module, const char *
 FAKE_EXPORT int hipFuncGetAttribute(int *value, int attribute, void *function)
 {
 	(void)attribute;
-	*value = 1024; /* of registers, bytes and threads */
+	*value = 1024; /* registers, bytes, threads */
 	return function == &the_function ? 0 : INVALID_VALUE;
 }
 

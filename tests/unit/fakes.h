@@ -1,4 +1,4 @@
-/* The fake libraries (tests/fake) that the test's environment names, and functions in them. */
+/* Lookup of the fake libraries (tests/fake) from the environment, and of their functions. */
 #ifndef TESTS_UNIT_FAKES_H
 #define TESTS_UNIT_FAKES_H
 

@@ -1,6 +1,6 @@
 /*
- * For tests of the recorder: a directory of the test's own, sessions with short option lists, and a
- * look at what was recorded by loading the working file or an output as a reader would.
+ * Support for recorder tests: a directory per test, sessions with short option lists, and reading
+ * recorded data by loading the working file or an output.
  */
 #ifndef TESTS_UNIT_RECORDED_H
 #define TESTS_UNIT_RECORDED_H
@@ -72,7 +72,7 @@ __attribute__((unused)) static int rec_start_as(const char *name, const char *co
 	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
 }
 
-/* A host session with scopes that must start. */
+/* A host session with scopes; the test fails if it does not start. */
 __attribute__((unused)) static int rec_start(const char *name)
 {
 	struct proton_error err = {0};

@@ -1,10 +1,9 @@
 /*
- * The unit tests' harness: include it in a test program, write TEST(name) { ... }, and that is all;
- * main() is here.
+ * Unit test harness, including main(): include it in a test program and write TEST(name) { ... }.
  *
  * Each test runs in its own child process with a time limit: a crash, a hang or a leftover of one
- * test fails that test only. The output is TAP, read by
- * `meson test`. A check that fails prints both values and ends the test.
+ * test fails that test only. The output is TAP, which `meson test` reads. A check that fails prints
+ * both values and ends the test.
  *
  * Options of a test program: --list, --no-fork (all tests in one process: for debuggers and for
  * ThreadSanitizer, which cannot follow threads of a forked child), --timeout SECONDS, and any
@@ -98,7 +97,7 @@ static void tap_fail(const char *file, int line, const char *format, ...)
 
 #define FAIL(...) tap_fail(__FILE__, __LINE__, __VA_ARGS__)
 
-/* Ends the test without a verdict; says why. */
+/* Skips the test and prints the reason. */
 #define SKIP(...)                                                                                  \
 	do {                                                                                       \
 		snprintf(tap_skip_reason, 256, __VA_ARGS__);                                       \
@@ -148,7 +147,7 @@ static void tap_fail(const char *file, int line, const char *format, ...)
 			     tap_b ? tap_b : "(null)");                                            \
 	} while (0)
 
-/* `text` holds `part`. */
+/* `text` contains `part`. */
 #define CHECK_HAS(text, part)                                                                      \
 	do {                                                                                       \
 		const char *tap_a = (text);                                                        \
@@ -236,7 +235,7 @@ static int tap_run_forked(const struct tap_test *test, int timeout_s)
 		setpgid(0, 0);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		test->run();
-		exit(0); /* not _exit(): LeakSanitizer has its say */
+		exit(0); /* not _exit(): LeakSanitizer reports at exit */
 	}
 	if (pid < 0) {
 		printf("# cannot fork: %s\n", strerror(errno));

@@ -1,7 +1,7 @@
 /*
- * An allocation that fails: loading, merging, exporting and decoding are tried with the first, the
- * second, ... allocation failing, and with all from there on. Each must end with one error and
- * without a crash, a leak or a file that is left; or do its work without what was not there.
+ * Failing allocations: loading, merging, exporting and decoding are tried with the first, the
+ * second, ... allocation failing, and with all later ones failing too. Each must end with one
+ * error and without a crash, a leak or a leftover file, or do its work without the memory.
  *
  * The program is linked with --wrap for every allocating function, so only Proton's own calls fail.
  */
@@ -159,7 +159,7 @@ void __wrap_exit(int status)
 
 /* ------------------------------------------------------------------ one operation after another */
 
-/* Does something that may run out of memory; PROTON_OK with *sum_out telling what came out. */
+/* Does something that may run out of memory; PROTON_OK with a checksum in *sum_out. */
 typedef int (*operation_fn)(const void *what, uint64_t *sum_out, struct proton_error *err);
 
 #define ALLOCATIONS_MAX 100000
@@ -212,7 +212,7 @@ struct sample {
 	size_t length;
 };
 
-/* A profile file with events, that is recorded when it is first needed. */
+/* A profile file with events; it is recorded on first use. */
 #define TRACE "trace.proton"
 
 static void record_trace(void)
@@ -401,7 +401,7 @@ static int export_in_memory(const void *what, uint64_t *sum_out, struct proton_e
 	if (status && status != PROTON_E_NOMEM)
 		printf("# %s: %s\n", export_case->format->name, err->text);
 	else if (status && !strstr(err->text, "out of memory"))
-		err_set(err, PROTON_E_NOMEM, "out of memory"); /* the system's words for it */
+		err_set(err, PROTON_E_NOMEM, "out of memory"); /* the message of the system */
 	out_fini(&out);
 	return status;
 }
@@ -474,7 +474,7 @@ static int decode(const void *what, uint64_t *sum_out, struct proton_error *err)
 		is_decoded = decode_cta(&decoder, cta);
 		has_memory = has_memory && is_decoded;
 		if (!is_decoded && !fails_from_there)
-			CHECK(decode_cta(&decoder, cta)); /* there is memory again */
+			CHECK(decode_cta(&decoder, cta)); /* memory is available again */
 		if (is_decoded || !fails_from_there)
 			*sum_out += decoder.execution_count * records;
 	}

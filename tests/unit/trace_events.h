@@ -1,4 +1,4 @@
-/* For tests of traces: sessions with data="trace", and their events found by name. */
+/* Support for trace tests: sessions with data="trace", and lookup of their events by name. */
 #ifndef TESTS_UNIT_TRACE_EVENTS_H
 #define TESTS_UNIT_TRACE_EVENTS_H
 

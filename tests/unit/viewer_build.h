@@ -1,4 +1,4 @@
-/* Profiles made by hand for the viewer's tests, in as few words as possible. */
+/* Support for viewer tests: short functions that build profiles. */
 #ifndef TESTS_UNIT_VIEWER_BUILD_H
 #define TESTS_UNIT_VIEWER_BUILD_H
 

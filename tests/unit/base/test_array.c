@@ -1,4 +1,4 @@
-/* base/array: growth keeps what is there and refuses sizes that overflow. */
+/* base/array: growth keeps the elements, and sizes that overflow are rejected. */
 #include "unit/tap.h"
 
 #include "base/array.h"
@@ -56,7 +56,7 @@ TEST(array_rejects_overflow_and_stays_unchanged)
 	before = items;
 	CHECK(!array_reserve(&items, &capacity, SIZE_MAX, sizeof(*items)));
 	CHECK(!array_reserve(&items, &capacity, SIZE_MAX / 2 + 2, 1));
-	/* A power of two that can be counted, but not in bytes. */
+	/* A power of two that fits as a count, but not in bytes. */
 	CHECK(!array_reserve(&items, &capacity, (size_t)1 << 62, sizeof(*items)));
 	CHECK_PTR(items, before);
 	CHECK_EQ(capacity, 16);

@@ -131,7 +131,7 @@ TEST(out_reports_a_full_device_once_and_stays_failed)
 	CHECK_PTR(out_room(&out, OUT_ROOM_MAX), NULL);
 	CHECK_EQ(out_finish(&out, &err), PROTON_E_NOSPACE);
 	CHECK_STR(err.text, "cannot write the output: No space left on device");
-	CHECK_LE(out.capacity, 1 << 20); /* and has not collected what it could not write */
+	CHECK_LE(out.capacity, 1 << 20); /* and has dropped what it could not write */
 	out_fini(&out);
 	close(fd);
 }
@@ -189,7 +189,7 @@ static int refuse_zeros(const char *name, const char *bytes, size_t length,
 	return bytes[0] ? PROTON_OK : err_set(err, PROTON_E_FORMAT, "%s is full of zeros", name);
 }
 
-/* A stream that has no end is not waited for. */
+/* An endless stream is not read to its end. */
 TEST(file_read_all_refuses_by_the_first_bytes)
 {
 	const struct file_limits limits = {.check_head = refuse_zeros};

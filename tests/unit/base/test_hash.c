@@ -22,7 +22,7 @@ static void check_all_differ(uint64_t *hashes, size_t count)
 		CHECK(hashes[i] != hashes[i - 1]);
 }
 
-/* How full the fullest of 1024 slots is, of `count` hashes; 1 slot in 1024 expects count / 1024. */
+/* Number of hashes in the fullest of 1024 slots; the expected number is count / 1024. */
 static size_t fullest_slot(const uint64_t *hashes, size_t count)
 {
 	size_t slots[1024] = {0};

@@ -95,7 +95,7 @@ TEST(random_inserts_and_removes_agree_with_an_array)
 static struct map shared_map;
 static _Atomic uint32_t inserted;
 
-/* A miss may be a lie while the map grows; a hit may not. */
+/* While the map grows, a miss may be wrong; a hit may not. */
 static void *read_on(void *wrong)
 {
 	uint32_t seed = (uint32_t)(uintptr_t)&seed;

@@ -17,7 +17,7 @@ static uint64_t resident_bytes(void)
 	return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Sanitizers reserve terabytes for themselves: no limit would leave them alive. */
+/* Sanitizers reserve terabytes of address space and cannot run with a limit. */
 static void skip_if_sanitized(void)
 {
 	if (TAP_IS_SANITIZED)

@@ -8,7 +8,7 @@
 
 #include "base/replace.h"
 
-/* A directory of this test's own; gone when the machine cleans /tmp, or by drop_folder(). */
+/* A new directory for this test; drop_folder() removes it. */
 static char *make_folder(void)
 {
 	static char folder[64];
@@ -85,7 +85,7 @@ TEST(file_replace_writes_the_file_whole)
 	for (int round = 0; round < 2; round++) {
 		CHECK_OK(file_replace_begin(&file, path, &err), err);
 		out_printf(&file.out, "round %d", round);
-		/* Until the commit the old content, or none, is what others see. */
+		/* Until the commit, other programs see the old content, or none. */
 		CHECK_EQ(access(path, F_OK), round ? 0 : -1);
 		CHECK_OK(file_replace_commit(&file, &err), err);
 	}
@@ -325,7 +325,7 @@ TEST(file_replace_of_the_longest_name)
 
 /* ------------------------------------------------------------------ temporary files */
 
-/* Leaves a temporary file of `path`, as a writer does that is killed. */
+/* Leaves a temporary file of `path`, like a killed writer. */
 static void crash_writing(const char *path)
 {
 	int status;
@@ -426,7 +426,7 @@ TEST(files_that_only_look_like_temporary_ones_stay)
 	}
 	file_replace_clean(stem);
 	CHECK_EQ(entries_of(folder), count);
-	/* One with a true name, but with a second link, or a link itself. */
+	/* A file with a valid name, but with a second link, or a symbolic link. */
 	snprintf(path, sizeof(path), "%s/x.hatchet", folder);
 	crash_writing(path);
 	for (size_t i = 0; i < count; i++) {

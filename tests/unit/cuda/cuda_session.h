@@ -1,6 +1,6 @@
 /*
- * For tests of the CUDA backend: the fake libraries (tests/fake) as `fake`, and sessions with
- * launches in few words.
+ * Support for tests of the CUDA backend: the fake libraries (tests/fake) as `fake`, and short
+ * functions for sessions and launches.
  */
 #ifndef TESTS_UNIT_CUDA_CUDA_SESSION_H
 #define TESTS_UNIT_CUDA_CUDA_SESSION_H
@@ -63,7 +63,7 @@ static int start_named(const char *name, const char *backend, struct proton_erro
 	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
 }
 
-/* A session "a" that must start. */
+/* A session "a"; the test fails if it does not start. */
 __attribute__((unused)) static int start(void)
 {
 	struct proton_error err = {0};
@@ -86,7 +86,7 @@ __attribute__((unused)) static void launch_ns(const char *name, uint64_t duratio
 	});
 }
 
-/* Ends all sessions; what "a" recorded. */
+/* Ends all sessions; returns the profile of "a". */
 __attribute__((unused)) static struct profile *finish(void)
 {
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");

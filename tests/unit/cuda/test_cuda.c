@@ -424,7 +424,7 @@ TEST(a_graph_may_be_destroyed_while_its_replay_runs_and_its_id_used_again)
 	fake.graph_event(CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING, NODE(2, 0), 0, 0);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	proton_activate(session, NULL);
-	replay(1); /* nothing is known of it any more */
+	replay(1); /* it is unknown by now */
 	profile = finish();
 	CHECK_U64(rec_count(profile, "<captured_at>/first/node"), 1);
 	CHECK_U64(rec_count(profile, "node"), 1);
@@ -670,7 +670,7 @@ TEST(a_profile_contains_the_recorder_version_and_overhead)
 	CHECK_STR(info(profile, "cuda_driver"), "13.0");
 	CHECK_STR(info(profile, "gpus"), "2");
 	CHECK(info(profile, "host") && info(profile, "command"));
-	/* 2000 records and 2000 callbacks take their time, but no seconds. */
+	/* 2000 records and 2000 callbacks take less than seconds. */
 	CHECK_LT(10000, strtoll(info(profile, "overhead_records_ns"), NULL, 10));
 	CHECK_LT(strtoll(info(profile, "overhead_records_ns"), NULL, 10), 1000000000);
 	CHECK_LT(2000, strtoll(info(profile, "overhead_callbacks_ns"), NULL, 10));

@@ -54,7 +54,7 @@ static void check_untouched(void)
 			FAIL("%s was called", entries[i]);
 }
 
-/* Runs `run` in a forked child, which has to end well. */
+/* Runs `run` in a forked child, which must exit with 0. */
 static void in_child(void (*run)(void))
 {
 	int status;
@@ -113,7 +113,7 @@ TEST(a_program_without_cuda_ends_without_a_call)
 	CHECK_EQ(proton_finalize_owned(NULL, &err), PROTON_OK);
 	check_untouched();
 	CHECK(rec_exists("a.hatchet"));
-	/* Nor does the driver's word begin anything any more. */
+	/* The driver's callback does not start anything any more either. */
 	initialise_driver();
 	check_untouched();
 	CHECK(fake.is_idle());
@@ -247,7 +247,7 @@ TEST(a_driver_that_did_not_call_back_is_noticed)
 
 	need_fresh_process();
 	session = start_awaiting();
-	CHECK_EQ(fake.cu_init(0), 0); /* without a word */
+	CHECK_EQ(fake.cu_init(0), 0); /* without a callback */
 	CHECK_EQ(proton_deactivate(session, true, &err), PROTON_E_STATE);
 	CHECK_HAS(err.text, "CUDA_INJECTION64_PATH");
 	profile_free(finish());

@@ -1,7 +1,7 @@
-/* Another tool in the process uses CUPTI too: before, after, and while Proton does. */
+/* CUDA backend: another tool in the process that uses CUPTI before, after, or during Proton. */
 #include "unit/cuda/cuda_session.h"
 
-/* As if nothing had ever been. */
+/* Resets the fake libraries. */
 static void whole_session(void)
 {
 	struct profile *profile;
@@ -77,7 +77,7 @@ TEST(a_buffer_of_another_tool_is_left_alone)
 
 	load_fake();
 	fake.other_start();
-	launch_ns("theirs", 5); /* CUPTI holds a buffer of theirs from now on */
+	launch_ns("theirs", 5); /* CUPTI has a buffer of the other tool from now on */
 	session = start();
 	launch_ns("ours", 5);
 	fake.cuda_fail("cuCtxSynchronize", 1, 1, 700); /* a short wait */
@@ -100,7 +100,8 @@ TEST(a_tool_that_takes_over_the_buffers_is_reported_once)
 	fake.other_start();
 	for (int i = 0; i < 3; i++)
 		launch_ns("while", 5);
-	CHECK_EQ(fake.other_stop(), 3); /* it has our records, and has switched off what we need */
+	/* It took Proton's records and disabled what Proton needs. */
+	CHECK_EQ(fake.other_stop(), 3);
 	for (int i = 0; i < 4; i++)
 		launch_ns("after", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
@@ -142,7 +143,7 @@ TEST(another_tool_may_end_cupti_and_subscribe_before_proton_stops)
 	start();
 	fake.other_finalize();
 	CHECK(fake.other_subscribe("nsys"));
-	profile_free(finish()); /* must not end theirs */
+	profile_free(finish()); /* must not end the other tool's */
 	CHECK_LT(start_named("a", "cupti", &err), 0);
 	CHECK_HAS(err.text, "CUPTI for nsys");
 	fake.other_unsubscribe();

@@ -106,7 +106,7 @@ static bool session_with_fault(const struct entry *entry, bool may_stay)
 	return true;
 }
 
-/* The fault is over: all is as if it had never been. */
+/* After the fault everything works as before. */
 static void session_without_fault(const struct entry *entry)
 {
 	struct profile *profile;
@@ -195,7 +195,7 @@ TEST(a_start_that_fails_half_way_leaves_nothing)
 		struct proton_error err = {0};
 
 		fail(&enable, call, 1);
-		if (start_named("a", "cupti", &err) >= 0) /* one it can do without */
+		if (start_named("a", "cupti", &err) >= 0) /* an optional one */
 			rec_finalize(PROTON_ALL_SESSIONS, "none");
 		else
 			CHECK_HAS(err.text, "cuptiEnableCallback failed");

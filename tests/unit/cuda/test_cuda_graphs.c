@@ -29,7 +29,7 @@ static void capture(uint32_t graph, const char *scope, int kernels)
 	proton_scope_exit(token, NULL);
 }
 
-/* A graph of `kernels` nodes captured in a scope, instantiated; the template is destroyed. */
+/* A graph of `kernels` nodes captured in a scope, instantiated; the graph is destroyed. */
 static uint32_t captured_exec(const char *scope, int kernels)
 {
 	uint32_t graph = fake.graph_create();
@@ -187,7 +187,7 @@ TEST(an_updated_executable_shows_the_capture_it_was_updated_from)
 	replay(exec, 1);
 	graph = fake.graph_create();
 	capture(graph, "after", 2);
-	proton_deactivate(0, true, NULL); /* records are attributed as they come */
+	proton_deactivate(0, true, NULL); /* records are attributed on arrival */
 	proton_activate(0, NULL);
 	fake.graph_update(exec, graph);
 	fake.graph_destroy(graph);
@@ -216,7 +216,7 @@ TEST(before_13_0_an_updated_executable_keeps_its_first_capture)
 	profile_free(profile);
 }
 
-/* cuGraphAddKernelNode(): the node belongs to where it was added. */
+/* cuGraphAddKernelNode(): the node belongs to the context where it was added. */
 TEST(a_node_added_without_a_capture_belongs_to_where_it_was_added)
 {
 	struct profile *profile;
@@ -228,7 +228,7 @@ TEST(a_node_added_without_a_capture_belongs_to_where_it_was_added)
 	token = proton_scope_enter("built");
 	fake.graph_add_kernel(graph);
 	fake.graph_add_kernel(graph);
-	add_flops(7); /* no capture: a number of the scope, given once */
+	add_flops(7); /* no capture: a value of the scope, recorded once */
 	proton_scope_exit(token, NULL);
 	replay(fake.graph_instantiate(graph), 3);
 	profile = finish();
@@ -323,7 +323,7 @@ TEST(a_session_may_end_in_the_middle_of_a_capture_and_the_next_begin_in_it)
 	fake.call(CUPTI_CALL_END_CAPTURE, 0);
 	replay(fake.graph_instantiate(graph), 2);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_EQ(fake.synchronized(), 1); /* no capture is thought to be open */
+	CHECK_EQ(fake.synchronized(), 1); /* no capture counts as open */
 	profile = finish();
 	CHECK_U64(rec_count(profile, "replay/<captured_at>/node"), 2);
 	CHECK_U64(rec_count(profile, "replay/node"), 2);
@@ -377,7 +377,7 @@ TEST(a_replay_calls_nothing_of_cupti_whatever_its_nodes)
 
 	start();
 	exec = captured_exec("cap", 100);
-	/* Into some of these the periodic flush falls, which does call. */
+	/* The periodic flush, which does call CUPTI, runs during some of these. */
 	for (int i = 0; i < 100 && !is_quiet; i++) {
 		uint32_t before = calls_so_far();
 
@@ -435,11 +435,11 @@ TEST(threads_may_capture_replay_and_destroy_while_others_flush)
 }
 
 static _Atomic bool stop_replaying;
-static uint64_t waiting_max; /* records that wait to be handed over: the fake takes any number */
+static uint64_t waiting_max; /* records waiting for delivery; the fake takes any number */
 static _Atomic uint64_t replays;
 static int other_session;
 
-/* At the pace at which the records are read: one comes at any time. */
+/* At the pace at which the records are read. */
 static void *replay_without_end(void *exec)
 {
 	while (!atomic_load(&stop_replaying)) {

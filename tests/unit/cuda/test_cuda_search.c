@@ -1,5 +1,5 @@
 /*
- * Where backend/cuda finds libcupti: each place in turn, and that the earlier one wins. The
+ * CUDA backend: search for libcupti: each place in turn, and earlier ones win. The
  * loader reads its search path when a process starts, so each search is a run of this program
  * with its own environment.
  */
@@ -80,7 +80,7 @@ static void set(const char *name, const char *value)
 		unsetenv(name);
 }
 
-/* The machine's own toolkit is not there for this test. */
+/* This test hides the machine's own toolkit. */
 static void hide_toolkit(void)
 {
 	if (access(TOOLKIT, F_OK) != 0)
@@ -163,7 +163,7 @@ TEST(of_one_directory_the_newest_library_is_taken)
 	}
 }
 
-/* From the last place that is tried to the first: each is found though the later ones are there. */
+/* From the last place to the first: each is found although later ones exist. */
 TEST(without_a_path_in_the_environment_each_place_is_tried_in_order)
 {
 	static const char *const places[] = {
@@ -195,7 +195,7 @@ TEST(without_a_path_in_the_environment_each_place_is_tried_in_order)
 	free((void *)(uintptr_t)searched.loader);
 }
 
-/* Each place alone: one that is not there does not end the search. */
+/* Each place alone: a missing place does not end the search. */
 TEST(one_place_is_found_without_the_others)
 {
 	static const char *const places[] = {

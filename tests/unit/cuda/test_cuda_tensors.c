@@ -1,4 +1,4 @@
-/* Device metrics, with the fake driver (tests/fake/cuda_append.c). */
+/* CUDA backend: device metrics, with the fake driver (tests/fake/cuda_append.c). */
 #include "unit/cuda/cuda_session.h"
 
 #include <math.h>
@@ -155,7 +155,7 @@ TEST(a_device_value_is_read_in_stream_order)
 	token = proton_scope_enter("scope");
 	add_doubles("loss", &value, 1);
 	proton_scope_exit(token, NULL);
-	value = 2.5; /* the producer runs only now */
+	value = 2.5; /* the producer runs now */
 	CHECK_EQ(atomic_load(&released), 0);
 	device.run_queued();
 	profile = finish();
@@ -402,7 +402,7 @@ TEST(a_graph_that_outlives_its_session_disturbs_no_other)
 	profile_free(finish());
 	replay(3); /* no session is active */
 	session = start_device();
-	add_doubles("y", &value, 1); /* takes the place in the table that x had */
+	add_doubles("y", &value, 1); /* takes the table entry of x */
 	replay(3);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, LOST), 0);
@@ -426,7 +426,7 @@ TEST(a_value_is_added_even_if_its_record_is_lost)
 	token = proton_scope_enter("replay");
 	for (int i = 0; i < 5; i++) {
 		replay(1);
-		device.run_node(0); /* no record comes of it */
+		device.run_node(0); /* it has no record */
 	}
 	proton_scope_exit(token, NULL);
 	profile = finish();
@@ -601,7 +601,7 @@ TEST(the_context_is_that_of_the_stream)
 	setenv("FAKE_CUDA_NO_CONTEXT", "1", 1);
 	add_doubles("x", &value, 1);
 	CHECK_EQ(fake.pushed(), 0);
-	/* The default stream says nothing, and no context owns the memory. */
+	/* The default stream has no context, and no context owns the memory. */
 	CHECK_EQ(proton_metrics_add_device(proton_context_here(), &metric, &err),
 		 PROTON_E_UNSUPPORTED);
 	CHECK_HAS(err.text, "device metrics require a current CUDA context");
@@ -627,7 +627,7 @@ TEST(memory_is_released_even_if_the_value_never_arrives)
 	profile_free(profile);
 	start_device();
 	add_doubles("y", &value, 1);
-	device.run_queued(); /* that of the session before */
+	device.run_queued(); /* that of the previous session */
 	profile = finish();
 	CHECK_PTR(rec_value(profile, "", "x"), NULL);
 	CHECK_NEAR(double_at(profile, "", "y"), 1, 0);
@@ -699,7 +699,7 @@ TEST(threads_add_while_a_graph_is_replayed_and_flushed)
 		CHECK_EQ(pthread_join(threads[i], NULL), 0);
 	profile = finish();
 	CHECK_NEAR(double_at(profile, "<captured_at>", "x"), 100, 0);
-	/* Of those before, some fell into a pause. */
+	/* Some of the earlier ones were in a pause. */
 	CHECK_LE(THREADS * ROUNDS, double_at(profile, "", "n"));
 	CHECK_LE(double_at(profile, "", "n"), THREADS * ROUNDS + atomic_load(&added));
 	profile_free(profile);

@@ -10,7 +10,7 @@
 #include "backend/cuda/graphs.h"
 #include "base/clock.h"
 
-/* AddressSanitizer ends the program where the allocator of the system says that memory is out. */
+/* AddressSanitizer ends the program where the system's allocator returns NULL. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {

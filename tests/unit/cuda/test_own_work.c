@@ -77,7 +77,7 @@ TEST(protons_own_work_is_not_attributed)
 	profile_free(profile);
 }
 
-/* A launch of a kernel with scopes: its buffer, the calibration, what the thread copies. */
+/* A launch of a kernel with scopes: its buffer, the calibration, the reader thread's copies. */
 TEST(instrumentation_is_not_seen_by_cupti)
 {
 	void *cuda = fake_open("PROTON_CUDA_PATH");

@@ -1,7 +1,7 @@
 /*
  * export/hatchet and export/msgpack: the exact text of a small profile, ROOT's zeros, several
- * devices, metrics named like built-in ones, extras, depth. Equality of the two formats over random
- * profiles and what real hatchet makes of them is tests/python/test_formats.py's.
+ * devices, metrics named like built-in ones, extras, depth. tests/python/test_formats.py compares
+ * the two formats over random profiles, and reads them with hatchet.
  */
 #include "unit/tap.h"
 

@@ -1,5 +1,5 @@
 /*
- * format/msgpack_write and format/msgpack_read: shortest forms, every type back, lies about
+ * format/msgpack_write and format/msgpack_read: shortest forms, every type read back, wrong
  * lengths.
  */
 #include "unit/format/tokens.h"

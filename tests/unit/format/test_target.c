@@ -131,7 +131,7 @@ TEST(other_files_are_not_recognized)
 	CHECK(!RECOGNIZED("PROTON\n"));
 }
 
-/* Every cut of an output, and what is appended to it, stay recognizable or are not. */
+/* Truncated outputs, and outputs with appended bytes: recognized or not. */
 TEST(outputs_of_every_format_are_recognized)
 {
 	const struct export_format *format;

@@ -1,4 +1,4 @@
-/* For tests of readers that hand out tokens (format/token.h): all of an input as one line. */
+/* Support for tests of token readers (format/token.h): the tokens of an input as one line. */
 #ifndef TESTS_UNIT_FORMAT_TOKENS_H
 #define TESTS_UNIT_FORMAT_TOKENS_H
 
@@ -39,7 +39,7 @@ static const char *tokens_text(struct token_source source)
 			at += (size_t)sprintf(text + at, "null ");
 	} while (kind != TOKEN_END && kind != TOKEN_ERROR);
 	text[at - 1] = '\0';
-	CHECK_EQ(token_next(&source, &token), kind); /* and so it stays */
+	CHECK_EQ(token_next(&source, &token), kind); /* the same again */
 	return text;
 }
 

@@ -19,7 +19,7 @@ static void check_refused(const char *bytes, size_t length, const char *expected
 
 #define REFUSED(literal, expected) check_refused(literal, sizeof(literal) - 1, expected)
 
-/* Killed between making room in the file and writing what it is. */
+/* Killed after extending the file and before writing its header. */
 TEST(a_profile_file_without_its_header_is_reported)
 {
 	static const char zeros[PROFILE_FILE_HEADER_BYTES];

@@ -142,7 +142,7 @@ TEST(without_metrics_on_root_numbers_are_inclusive_except_cpu_time)
 {
 	check_exclusive("", false, true);
 	check_exclusive(",\"more\":{\"x\":3}", false, true);
-	/* A ROOT that has metrics, but none of that name, tells that they are exclusive. */
+	/* If ROOT has metrics, but none with that name, the metric is exclusive. */
 	check_exclusive(",\"metrics\":{}", true, true);
 	check_exclusive(",\"metrics\":{\"y\":0}", true, true);
 	check_exclusive(",\"metrics\":{\"x\":0}", false, true);
@@ -302,7 +302,7 @@ TEST(every_truncation_gives_the_part_before_it)
 	size_t length;
 	struct proton_error err;
 	size_t nodes = 0;
-	size_t tree; /* where there is something of a tree */
+	size_t tree; /* where the tree begins */
 
 	CHECK_OK(file_read_all(TESTS_DIR "/data/viewer/up_tree.hatchet", 0, &bytes, &length, &err),
 		 err);

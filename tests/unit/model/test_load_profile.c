@@ -326,7 +326,7 @@ TEST(configurations_are_summed_over_the_epochs_of_their_kernel)
 	add_config(1, 0, 9, 1);
 	add_config(0, 0, 8, 7);     /* unused */
 	add_config(1, 0, 10, 0);    /* has not run */
-	add_config(1000, 0, 10, 1); /* damage */
+	add_config(1000, 0, 10, 1); /* invalid */
 	profile = load(PHASE_ALL);
 	CHECK(profile->is_damaged);
 	launch = &profile->configs[profile->kernels[1].first_config];
@@ -483,7 +483,7 @@ TEST(indices_outside_their_tables_are_dropped)
 	add_value(2, METRIC_NOTE, 0)->as.string = UINT64_MAX;
 	add_kernel(2, 9, 0, 1);
 	add_kernel(2, 0, 0, 1)->histogram = 9;
-	add_kernel(2, 0, 9, 1); /* an epoch that is not there; all are selected, so it counts */
+	add_kernel(2, 0, 9, 1); /* an unknown epoch; all are selected, so it counts */
 	t.devices[1].type = 0xffffff;
 	t.frames[1].name = 0xffffff;
 	profile = load_damaged();

@@ -73,7 +73,7 @@ TEST(sums_of_one_context_are_exact)
 	CHECK_U64((uint64_t)rec_value(profile, "scope", "n")->as.int64, 3 * count);
 	CHECK_NEAR(rec_value(profile, "scope", "x")->as.float64, 0.5 * (double)count, 0);
 	CHECK_EQ(rec_value(profile, "scope", "last")->as.int64, 7);
-	/* The counters of the threads are one to a reader. */
+	/* A reader sees the sum of the threads' counters. */
 	for (size_t i = 0; i < profile->counter_count; i++) {
 		const char *name = profile_text(profile, profile->counters[i].name);
 
@@ -147,7 +147,7 @@ TEST(reading_and_clearing_phases_while_adding_loses_nothing_of_the_others)
 		CHECK_OK(proton_phase_advance(session, &phase, &err), err);
 		if (round % 2)
 			continue; /* kept */
-		/* Two phases ago all kernels are recorded: they take microseconds. */
+		/* All kernels of two phases ago are recorded: they take microseconds. */
 		if (phase < 3)
 			continue;
 		CHECK_OK(proton_data_get(session, phase - 3, "hatchet", &bytes, &length, &err),
@@ -202,7 +202,7 @@ TEST(values_added_by_threads_survive_a_kill)
 		if (strcmp(profile_text(profile, profile->counters[i].name), "kernels") == 0)
 			counted = profile->counters[i].value;
 	CHECK_LE(20000, rec_count(profile, "k"));
-	/* At most what each thread was in the middle of. */
+	/* At most the unfinished update of each thread. */
 	CHECK_LE(rec_count(profile, "k") - counted, THREADS);
 	profile_free(profile);
 }

@@ -24,7 +24,7 @@ static void init(void)
 	correlate_clear();
 }
 
-/* True if the number is known, and what is known is right. */
+/* True if the ID is known and its data is right. */
 static bool take(uint32_t number)
 {
 	struct correlation found;
@@ -49,7 +49,7 @@ TEST(a_launch_is_taken_once_and_a_shared_one_as_often_as_asked)
 	CHECK(!take(6));
 }
 
-/* Looking for what is gone must not cost a search: the whole is a second, or minutes. */
+/* Looking up a removed ID must not search the table: else this takes minutes, not a second. */
 TEST(three_million_launches_may_precede_their_records)
 {
 	const uint32_t count = 3000000;
@@ -75,14 +75,14 @@ TEST(a_shared_launch_stays_known_beyond_the_table)
 	for (uint32_t i = 10; i < 10 + TABLE + 1000; i++)
 		put(i, false);
 	CHECK(take(9) && take(9));
-	/* Until as many others have followed it. */
+	/* Until that many others have followed it. */
 	for (uint32_t i = 10 + TABLE + 1000; i < 10 + TABLE + BEYOND; i++)
 		put(i, false);
 	CHECK(!take(9));
 	correlate_clear();
 }
 
-/* Not every number is a launch's, and all of these meet in one place. */
+/* Not every ID belongs to a launch, and all of these hash to one slot. */
 TEST(correlation_ids_may_be_far_apart)
 {
 	const uint32_t count = 2000;

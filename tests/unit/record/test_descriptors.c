@@ -1,11 +1,11 @@
-/* A program that closes descriptors that it did not open, as daemons do, and reuses the numbers. */
+/* Programs that close descriptors that they did not open, as daemons do, and reuse the numbers. */
 #include "unit/recorded.h"
 
 #include <sys/resource.h>
 
 #include "format/profile_file.h"
 
-/* Gives each number from 3 up that is in use to "mine", as if it had been closed first. */
+/* Replaces each descriptor from 3 up by "mine", as if it had been closed first. */
 static void reuse_descriptors(void)
 {
 	bool was_open[4096] = {false};

@@ -1,4 +1,4 @@
-/* The program ends while its profile is being written: the profile is complete nevertheless. */
+/* Exit of the program while its profile is being written: the profile is complete. */
 #include "unit/recorded.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* record/limits: names without end go into "(other)", are counted, and memory stays bounded. */
+/* record/limits: names beyond the limits go into "(other)" and are counted. */
 #include "unit/recorded.h"
 
 static const char folded[] = "lost: name beyond the limits, in (other)";

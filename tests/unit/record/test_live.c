@@ -1,4 +1,4 @@
-/* Reading a file while a process records into it, and after that process was killed. */
+/* Reading a working file while a process records into it, and after that process was killed. */
 #include "unit/recorded.h"
 
 #include <pthread.h>
@@ -6,7 +6,7 @@
 
 #include "model/trace_events.h"
 
-/* Young files grow fastest, for their size; old ones take long to read. */
+/* New files grow fastest relative to their size; old ones take long to read. */
 #define ROUNDS (TAP_IS_SANITIZED ? 3 : 10)
 #define READS (TAP_IS_SANITIZED ? 2 : 4)
 #define THREADS 3

@@ -1,4 +1,4 @@
-/* record/metrics and store: how values of each type add up, and what does not fit is refused. */
+/* record/metrics and store: sums of values of each type, and rejected values. */
 #include "unit/recorded.h"
 
 static struct profile *finish(void)

@@ -188,7 +188,7 @@ TEST(a_kept_profile_of_an_equal_process_id_is_not_replaced)
 	CHECK(!rec_exists("a.proton"));
 }
 
-/* renameat2() fails from now on, as on file systems that cannot leave an existing name alone. */
+/* renameat2() fails from now on, as on file systems without RENAME_NOREPLACE. */
 static void refuse_renameat2(void)
 {
 	struct sock_filter filter[] = {

@@ -21,7 +21,7 @@ static struct {
 	const void *(*create_w)(const wchar_t *);
 } nvtx;
 
-/* As NVTX lays them out: by number, NULL where there is none. */
+/* The layout of NVTX: by number, NULL for missing functions. */
 #define SLOT(field) ((nvtx_function *)(void *)&nvtx.field)
 static nvtx_function others;
 static nvtx_function *core[] = {

@@ -325,7 +325,7 @@ TEST(vectors_of_cleared_phases_are_used_again)
 	}
 }
 
-/* As a GPU does: the record comes when the phase of its launch has ended. */
+/* As with a GPU: the record arrives after the phase of its launch has ended. */
 TEST(a_late_record_makes_its_nodes_in_the_phase_of_its_launch)
 {
 	int session = rec_start("a");

@@ -20,8 +20,8 @@ static void set_children(const char *value)
 }
 
 /*
- * A value that says which scope it was recorded in: sums of it, too. The number of the scope is in
- * its name, and some names are much longer than others.
+ * A value that identifies the scope it was recorded in, even when summed. The number of the scope
+ * is in its name, and some names are much longer than others.
  */
 #define ONE (1ll << 20)
 
@@ -322,7 +322,7 @@ static uint32_t advance(int session)
 	return phase;
 }
 
-/* Clears phase 0 and makes names until there is no room: in phase 1 nothing has changed. */
+/* Clears phase 0 and makes names until the space is used up: phase 1 is unchanged. */
 static void flood_after_clear(int session, uint32_t scopes)
 {
 	struct profile *profile = rec_load_phase("a.proton", 1);
@@ -569,7 +569,7 @@ TEST(a_task_that_waits_keeps_the_names_of_its_scopes)
 static _Atomic bool is_over;
 static _Atomic uint32_t next_number;
 
-/* Scopes in all shapes: new, recent, nested, open for long, and values that come late. */
+/* Scopes of all kinds: new, recent, nested, open for long, and late values. */
 static void *storm(void *arg)
 {
 	uint32_t seed = (uint32_t)(uintptr_t)arg * 7919 + 1;

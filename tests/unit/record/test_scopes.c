@@ -105,7 +105,7 @@ TEST(finalizing_inside_a_scope_leaves_the_next_session_at_depth_0)
 	CHECK_OK(proton_context_depth(session, &depth, &err), err);
 	CHECK_EQ(depth, 0);
 	proton_scope_enter("new");
-	CHECK_OK(proton_scope_exit(old, &err), err); /* means nothing any more */
+	CHECK_OK(proton_scope_exit(old, &err), err); /* has no effect any more */
 	CHECK_OK(proton_context_depth(session, &depth, &err), err);
 	CHECK_EQ(depth, 1);
 	rec_finalize(session, NULL);
@@ -232,7 +232,7 @@ TEST(kernels_nest_on_the_host)
 	uint32_t outer = proton_frame("outer", 5);
 
 	rec_start("a");
-	for (int i = 0; i < 40; i++) /* deeper than the recorder keeps: balanced all the same */
+	for (int i = 0; i < 40; i++) /* deeper than the recorder keeps: still balanced */
 		proton_kernel_begin(outer);
 	for (int i = 0; i < 40; i++)
 		proton_kernel_end();

@@ -308,7 +308,7 @@ TEST(the_data_of_a_live_session_can_be_read)
 	rec_finalize(session, NULL);
 }
 
-/* Leaves room for 350 thousand sets of sessions. */
+/* Leaves space for 350 thousand session sets. */
 static void limit_address_space(void)
 {
 	struct rlimit limit;

@@ -226,7 +226,7 @@ TEST(a_second_process_under_the_same_name_gets_another_name)
 	profile_free(profile);
 }
 
-/* Records until nothing more fits, then checks that all before is readable. */
+/* Records until nothing more fits, then checks that the earlier data is readable. */
 static void fill(int session)
 {
 	struct profile *profile;

@@ -1,4 +1,4 @@
-/* record/task: scopes and states of tasks that take turns on a thread. */
+/* record/task: scopes and states of tasks that alternate on a thread. */
 #include "unit/recorded.h"
 
 #include <pthread.h>

@@ -307,7 +307,7 @@ TEST(a_paused_session_gets_no_events)
 	proton_scope_exit(token, NULL);
 	token = proton_scope_enter("seen");
 	proton_deactivate(session, false, NULL);
-	proton_scope_exit(token, NULL); /* its end is seen all the same */
+	proton_scope_exit(token, NULL); /* its end is recorded nevertheless */
 	rec_finalize(session, "proton");
 	profile = rec_load("a.proton");
 	CHECK_U64(count_events(profile), 1);

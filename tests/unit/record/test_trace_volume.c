@@ -1,6 +1,6 @@
 /*
- * Traces larger than one extent of their tables, killed and damaged: every row keeps its value when
- * the tables have to be gathered from several places of the file.
+ * Traces larger than one extent of their tables, killed and corrupt: every row keeps its value
+ * when the tables are spread over the file.
  */
 #include "unit/trace_events.h"
 
@@ -11,7 +11,7 @@
 
 /* Four extents of each table, which are 64 KiB, 64 KiB, 128 KiB and 256 KiB. */
 #define STEPS 17000
-#define THREADS 3000 /* two extents of lanes */
+#define THREADS 3000 /* two extents of tracks */
 
 static void *enter_once(void *unused)
 {
@@ -73,7 +73,7 @@ static void record_and_kill(void)
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
 }
 
-/* Checks the steps that are there, which are the first ones; returns their number. */
+/* Checks the steps in the profile, which are the first ones; returns their number. */
 static uint64_t check_steps(const struct profile *profile)
 {
 	const struct profile_trace *trace = profile->trace;
@@ -162,7 +162,7 @@ static void check_export(const struct export_format *format, const struct profil
 	out_fini(&out);
 }
 
-/* The first bytes of a trace: damaged, and what is there has its values. Returns its steps. */
+/* Reads the beginning of a trace as a corrupt trace with valid rows; returns its steps. */
 static uint64_t check_cut(const char *bytes, size_t length)
 {
 	struct profile *profile;

@@ -7,7 +7,7 @@
 
 #include "symbol/demangle.h"
 
-/* The full name, or "" if it is left alone. */
+/* The full name, or "" if it is unchanged. */
 static const char *full(const char *mangled)
 {
 	static char text[DEMANGLE_BYTES_MAX + 1];
@@ -63,7 +63,7 @@ TEST(depth_is_limited)
 	free(name);
 }
 
-/* Each parameter is a type of two of the one before: the text doubles with every few bytes. */
+/* Each parameter is a type of two of the previous: the text doubles every few bytes. */
 static const char *doubling(int times)
 {
 	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";

@@ -183,7 +183,7 @@ TEST(peaks_are_those_of_the_architecture)
 	check_least("HIP", "gfx950:xnack-", 2200000, 0, 0, 256, 1e12, 1e9, 2.17e-4, 1.25e-4);
 }
 
-/* Rates that vendors tell for a device with as many units at that clock, in Tflop/s. */
+/* Peak rates from vendors for a device with that many SMs at that clock, in Tflop/s. */
 static void check_rates(const char *type, const char *arch, uint64_t clock_khz, uint64_t units,
 			const double tflop_per_s[PEAK_WIDTHS])
 {
@@ -374,7 +374,7 @@ TEST(numbers_have_about_five_digits_in_a_column)
 	CHECK_STR(figure(3e17, true, 3e17), "3.0000e+17");
 	CHECK_STR(figure(2.5e-9, false, 2.5e-9), "2.5000e-09");
 	CHECK_STR(figure(100, false, 0), "0");
-	CHECK_STR(figure(100, false, 0.0004), "4e-04"); /* not 0.00, which it is not */
+	CHECK_STR(figure(100, false, 0.0004), "4e-04"); /* not 0.00 */
 	CHECK_STR(figure(100, false, -12.5), "-12.50");
 	CHECK_STR(figure(100, false, NAN), "-");
 	CHECK_STR(figure(100, false, INFINITY), "-");

@@ -46,7 +46,7 @@ static void end(struct scene *scene)
 	profile_free(scene->profile);
 }
 
-/* The order of the walk as "name:level " words; "+N" for what is not printed. */
+/* The order of the walk as "name:level " words; "+N" for omitted nodes. */
 static const char *walked(const struct scene *scene)
 {
 	static char text[1024];
@@ -175,7 +175,7 @@ TEST(a_tree_of_100000_levels_is_printed)
 	out_init(&out, -1);
 	tree_print(&scene.picture, &out);
 	CHECK_EQ(count_lines(&out), DEEP + 1 + 3);
-	CHECK_LT(out.length, DEEP * 400ll); /* indentation does not grow without end */
+	CHECK_LT(out.length, DEEP * 400ll); /* indentation is limited */
 	CHECK(memmem(out.bytes, out.length, "+99900 f", 8) != NULL);
 	out_fini(&out);
 	out_init(&out, -1);
