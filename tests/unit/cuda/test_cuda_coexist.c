@@ -1,7 +1,7 @@
 /* CUDA backend: another tool in the process that uses CUPTI before, after, or during Proton. */
 #include "unit/cuda/cuda_session.h"
 
-/* Resets the fake libraries. */
+/* A complete session, unaffected by other tools. */
 static void whole_session(void)
 {
 	struct profile *profile;
