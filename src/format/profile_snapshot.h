@@ -1,5 +1,5 @@
 /*
- * Consistent snapshot of a profile file whose process is still recording, or was killed.
+ * Consistent snapshot of a profile file of a process that is still recording, or was killed.
  *
  * The recorder counts a row after filling it, and links it to others after that. So tables are read
  * in the order of the links, from rows that refer to rows that are referred to, each with its count

@@ -169,8 +169,8 @@ uint32_t profile_device_like(struct profile *profile, struct profile_device devi
 struct profile_value *profile_value(struct profile *profile, uint32_t node, uint32_t metric);
 struct profile_kernel *profile_kernel(struct profile *profile, uint32_t node, uint32_t device);
 /*
- * Adds executions to the list of configurations that begins with `first` (0: none yet), for a
- * kernel's first_config; returns the first of the list. After CONFIGS_PER_KERNEL entries, or with
+ * Adds executions to the list of configurations that begins with `first` (0: none yet), a
+ * kernel's first_config. Returns the first of the list. After CONFIGS_PER_KERNEL entries, or with
  * CONFIG_OTHER in `added->flags`, they are added to the entry for all others, the last of the list.
  */
 uint32_t profile_config(struct profile *profile, uint32_t first,

@@ -200,7 +200,7 @@ def test_file_size_limit(limit: int, program: Path, tmp_path: Path) -> None:
     assert result.stderr.count("proton.hatchet: File too large") == 1
     shown = run([executable("proton-viewer"), "proton.proton"], tmp_path)
     assert shown.returncode == 0 and "work" in shown.stdout
-    assert ("no room for the profile" in shown.stderr + shown.stdout) == (limit == 1000)
+    assert ("profile storage full" in shown.stderr + shown.stdout) == (limit == 1000)
 
 
 @needs_compiler

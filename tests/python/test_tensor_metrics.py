@@ -129,7 +129,7 @@ def test_a_tensor_metric_needs_a_backend_with_device_memory():
     proton.start("test", backend="host")
     number = lib.record_scope()
     lib.enter_scope(number, "a")
-    with pytest.raises(lib.ProtonError, match="metric x: .* need a GPU backend"):
+    with pytest.raises(lib.ProtonError, match="metric x: .* only with a GPU backend"):
         lib.add_metrics(number, {}, {"x": lib.TensorMetric(8, lib.metric_type_double_index)})
     with pytest.raises(TypeError, match="TensorMetric"):
         lib.add_metrics(number, {}, {"x": 3})
