@@ -196,7 +196,7 @@ def test_file_size_limit(limit: int, program: Path, tmp_path: Path) -> None:
     assert result.returncode == 1
     assert result.stdout == f"{program} 2\n"
     assert [path.name for path in tmp_path.iterdir()] == ["proton.proton"]
-    assert ("cannot record more" in result.stderr) == (limit == 1000)
+    assert ("cannot extend" in result.stderr) == (limit == 1000)
     assert result.stderr.count("proton.hatchet: File too large") == 1
     shown = run([executable("proton-viewer"), "proton.proton"], tmp_path)
     assert shown.returncode == 0 and "work" in shown.stdout
