@@ -38,11 +38,11 @@ static _Atomic uint32_t launches_kept;
 /* ------------------------------------------------------------------ launches */
 
 /* The launch failed after a buffer was requested. A kernel may still be using the buffer. */
-static void give_up(struct pending *abandoned, uint64_t stream)
+static void abandon(struct pending *failed, uint64_t stream)
 {
-	struct buffer *buffer = abandoned->buffer;
+	struct buffer *buffer = failed->buffer;
 
-	*abandoned = (struct pending){0};
+	*failed = (struct pending){0};
 	if (!buffer || buffer->is_of_graph)
 		return;
 	buffer->launch.kernel = NULL;
@@ -70,7 +70,7 @@ uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t strea
 	if (!atomic_load_explicit(&is_running, memory_order_relaxed) || !driver_is_bound())
 		return 0;
 	if (pending.is_asked)
-		give_up(&pending, stream);
+		abandon(&pending, stream);
 	record_take_launch(&earlier);
 	pending = (struct pending){.bytes = bytes, .is_asked = true};
 	if (!bytes || alignment > 256) /* cuMemAlloc() guarantees no more */
@@ -127,7 +127,7 @@ void proton_instrument_launched(uint64_t function, uint64_t stream)
 	if (!buffer || !kernel || proton_context_is_empty(where)) {
 		if (buffer && !kernel)
 			record_intra_count(INTRA_DAMAGED, 1);
-		give_up(&pending, stream);
+		abandon(&pending, stream);
 		return;
 	}
 	pending = (struct pending){0};

@@ -21,22 +21,22 @@ static uint32_t number_after(struct slice line, const char *word)
 }
 
 /* A debug location: "!7 = !DILocation(line: 3, column: 9, scope: !4, inlinedAt: !5)". */
-struct place {
+struct location {
 	uint32_t line;
 	uint32_t scope;
 	uint32_t inlined_at;
 	uint32_t number;
 };
 
-static bool is_same_line(const struct place *a, const struct place *b)
+static bool is_same_line(const struct location *a, const struct location *b)
 {
 	return a->line == b->line && a->scope == b->scope && a->inlined_at == b->inlined_at;
 }
 
-static int compare_places(const void *a, const void *b)
+static int compare_locations(const void *a, const void *b)
 {
-	const struct place *left = a;
-	const struct place *right = b;
+	const struct location *left = a;
+	const struct location *right = b;
 
 	if (left->line != right->line)
 		return left->line < right->line ? -1 : 1;
@@ -49,7 +49,7 @@ static int compare_places(const void *a, const void *b)
 
 bool debug_lines_init(struct debug_lines *sources, const struct ir_function *function)
 {
-	struct place *places = NULL;
+	struct location *locations = NULL;
 	size_t capacity = 0;
 	size_t count = 0;
 
@@ -67,11 +67,11 @@ bool debug_lines_init(struct debug_lines *sources, const struct ir_function *fun
 		 */
 		if (!slice_find(line, "!DILocation(") || number >= function->line_count)
 			continue;
-		if (!array_reserve(&places, &capacity, count + 1, sizeof(*places))) {
-			free(places);
+		if (!array_reserve(&locations, &capacity, count + 1, sizeof(*locations))) {
+			free(locations);
 			return false;
 		}
-		places[count++] = (struct place){
+		locations[count++] = (struct location){
 			.line = number_after(line, "line: "),
 			.scope = number_after(line, "scope: !"),
 			.inlined_at = number_after(line, "inlinedAt: !"),
@@ -79,13 +79,13 @@ bool debug_lines_init(struct debug_lines *sources, const struct ir_function *fun
 		};
 	}
 	if (count)
-		qsort(places, count, sizeof(*places), compare_places);
+		qsort(locations, count, sizeof(*locations), compare_locations);
 	for (size_t i = 0, first = 0; i < count; i++) {
-		if (!is_same_line(&places[first], &places[i]))
+		if (!is_same_line(&locations[first], &locations[i]))
 			first = i;
-		sources->first[places[i].number] = places[first].number + 1;
+		sources->first[locations[i].number] = locations[first].number + 1;
 	}
-	free(places);
+	free(locations);
 	return true;
 }
 
@@ -102,9 +102,9 @@ uint32_t debug_loc_of(const struct ir_function *function, uint32_t line)
 
 uint32_t debug_line_of(const struct debug_lines *sources, uint32_t line)
 {
-	uint32_t place = debug_loc_of(sources->function, line);
+	uint32_t location = debug_loc_of(sources->function, line);
 
-	return place < sources->function->line_count && sources->first[place]
-		       ? sources->first[place] - 1
-		       : place;
+	return location < sources->function->line_count && sources->first[location]
+		       ? sources->first[location] - 1
+		       : location;
 }

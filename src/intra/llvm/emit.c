@@ -144,15 +144,15 @@ static void write_record(const struct emit *emit, const struct emit_target *targ
 	const struct plan_site *site = &emit->plan->sites[marker];
 	const struct plan_block *b = &emit->plan->blocks[block];
 	struct slice end = emit->function->markers[site->clock].result;
-	struct emit_place place = {PLAN_NONE, site->slot * INSTRUMENT_RECORD_BYTES};
+	struct emit_address address = {PLAN_NONE, site->slot * INSTRUMENT_RECORD_BYTES};
 	char clock[64];
 	char word[64];
 
 	if (b->used == PLAN_VARIES)
-		place.block = block;
+		address.block = block;
 	else
-		place.offset_bytes += (uint32_t)(b->used < 0 ? 0 : b->used) &
-				      (emit->layout->ring_bytes - 1);
+		address.offset_bytes += (uint32_t)(b->used < 0 ? 0 : b->used) &
+					(emit->layout->ring_bytes - 1);
 	if (site->start == PLAN_NONE) {
 		snprintf(clock, sizeof(clock), "%.*s", (int)end.length, end.at);
 		snprintf(word, sizeof(word), "%" PRId32, (int32_t)(site->code << 24));
@@ -172,7 +172,7 @@ static void write_record(const struct emit *emit, const struct emit_target *targ
 		     EMIT_SLICE("start", start), EMIT_NUMBER("max", INSTRUMENT_DURATION_MAX),
 		     EMIT_NUMBER("code", (int32_t)(site->code << 24)));
 	}
-	target->store(emit, place, marker, clock, word);
+	target->store(emit, address, marker, clock, word);
 }
 
 /*

@@ -18,7 +18,7 @@ struct emit {
 };
 
 /* An address in the warp's ring buffer: relative to the address from group(), or to the start. */
-struct emit_place {
+struct emit_address {
 	uint32_t block; /* PLAN_NONE: relative to the start of the ring buffer */
 	uint32_t offset_bytes;
 };
@@ -34,7 +34,7 @@ struct emit_target {
 	/* Defines the marker's result as the low half of the clock. */
 	void (*clock)(const struct emit *emit, const struct ir_marker *marker);
 	/* Stores the SSA values (or numbers) `clock` and `word`. */
-	void (*store)(const struct emit *emit, struct emit_place place, uint32_t marker,
+	void (*store)(const struct emit *emit, struct emit_address address, uint32_t marker,
 		      const char *clock, const char *word);
 	/* Defines "%proton.i.BLOCK", the bytes used after a call, from "%proton.given.BLOCK". */
 	void (*given)(const struct emit *emit, uint32_t block);

@@ -155,14 +155,14 @@ static void read_clock(const struct emit *emit, const struct ir_marker *marker)
 	     EMIT_TEXT("barrier", barrier), EMIT_SLICE("name", name));
 }
 
-static void store(const struct emit *emit, struct emit_place place, uint32_t marker,
+static void store(const struct emit *emit, struct emit_address address, uint32_t marker,
 		  const char *clock, const char *word)
 {
-	char address[64];
+	char base[64];
 
-	if (place.block != PLAN_NONE)
-		snprintf(address, sizeof(address), "ptr addrspace(%d) %%proton.a.%u",
-			 is_global(emit) ? 1 : 3, place.block);
+	if (address.block != PLAN_NONE)
+		snprintf(base, sizeof(base), "ptr addrspace(%d) %%proton.a.%u",
+			 is_global(emit) ? 1 : 3, address.block);
 	EMIT(emit->out,
 	     "  %proton.p.<marker> = getelementptr i8, <address>, i32 <offset>\n"
 	     "  %proton.v.<marker> = insertelement <2 x i32> poison, i32 <clock>, i64 0\n"
@@ -171,8 +171,8 @@ static void store(const struct emit *emit, struct emit_place place, uint32_t mar
 	     "  store <2 x i32> %proton.x.<marker>, ptr addrspace(<space>) %proton.p.<marker>, "
 	     "align 8\n",
 	     EMIT_NUMBER("marker", marker),
-	     EMIT_TEXT("address", place.block != PLAN_NONE ? address : ring_of(emit)),
-	     EMIT_NUMBER("offset", place.offset_bytes), EMIT_TEXT("clock", clock),
+	     EMIT_TEXT("address", address.block != PLAN_NONE ? base : ring_of(emit)),
+	     EMIT_NUMBER("offset", address.offset_bytes), EMIT_TEXT("clock", clock),
 	     EMIT_TEXT("word", word), EMIT_NUMBER("space", is_global(emit) ? 1 : 3));
 }
 

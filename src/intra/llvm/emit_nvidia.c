@@ -226,7 +226,7 @@ static uint32_t ring_offset(const struct emit *emit)
 			       : emit_header_bytes(emit);
 }
 
-static void store(const struct emit *emit, struct emit_place place, uint32_t marker,
+static void store(const struct emit *emit, struct emit_address address, uint32_t marker,
 		  const char *clock, const char *word)
 {
 	bool asks = !all_record(emit);
@@ -237,11 +237,11 @@ static void store(const struct emit *emit, struct emit_place place, uint32_t mar
 	     "\"<letter>,r,r<b>\"(<type> ",
 	     EMIT_TEXT("if", asks ? "@$3 " : ""),
 	     EMIT_TEXT("space", is_global(emit) ? "global" : "shared"),
-	     EMIT_NUMBER("offset", place.offset_bytes + ring_offset(emit)),
+	     EMIT_NUMBER("offset", address.offset_bytes + ring_offset(emit)),
 	     EMIT_TEXT("letter", is_global(emit) ? "l" : "r"), EMIT_TEXT("b", asks ? ",b" : ""),
 	     EMIT_TEXT("type", is_global(emit) ? "i64" : "i32"));
-	EMIT(emit->out, place.block == PLAN_NONE ? "%proton.e.ring" : "%proton.a.<block>",
-	     EMIT_NUMBER("block", place.block));
+	EMIT(emit->out, address.block == PLAN_NONE ? "%proton.e.ring" : "%proton.a.<block>",
+	     EMIT_NUMBER("block", address.block));
 	EMIT(emit->out, ", i32 <clock>, i32 <word><on>)\n", EMIT_TEXT("clock", clock),
 	     EMIT_TEXT("word", word), EMIT_TEXT("on", asks ? ", i1 %proton.on" : ""));
 }
@@ -260,7 +260,7 @@ static uint32_t max_bytes(const struct emit *emit)
  * byte as if the header were right before the ring buffer; %proton.f.to the address for this lane.
  * The first lanes copy the header, which is elsewhere.
  */
-static void copy_places(const struct emit *emit)
+static void copy_destinations(const struct emit *emit)
 {
 	uint32_t header = emit_header_bytes(emit);
 
@@ -362,7 +362,7 @@ static void finish_shared(const struct emit *emit, const char *used)
 	     "  %proton.f.bytes = select i1 %proton.f.less, i32 <used>, i32 <max>\n"
 	     "  %proton.f.end = add i32 %proton.f.bytes, <before>\n",
 	     EMIT_TEXT("used", used), EMIT_NUMBER("max", max), EMIT_NUMBER("before", before));
-	copy_places(emit);
+	copy_destinations(emit);
 	if (before + max > LANES * PIECE_BYTES)
 		copy_far(emit);
 	header(emit, "ring", used, false);

@@ -292,12 +292,12 @@ static bool find_regions(struct hoisting *hoisting, const struct ir_block *block
 	return true;
 }
 
-static bool add_place(uint64_t **places, size_t *count, size_t *capacity, uint32_t place,
-		      uint32_t region)
+static bool add_location(uint64_t **locations, size_t *count, size_t *capacity, uint32_t location,
+			 uint32_t region)
 {
-	if (!array_reserve(places, capacity, *count + 1, sizeof(**places)))
+	if (!array_reserve(locations, capacity, *count + 1, sizeof(**locations)))
 		return false;
-	(*places)[(*count)++] = (uint64_t)place << 32 | region;
+	(*locations)[(*count)++] = (uint64_t)location << 32 | region;
 	return true;
 }
 
@@ -335,24 +335,24 @@ static bool is_evidence(const struct hoisting *hoisting, uint32_t line)
 }
 
 /* Collects the evidence and the chains of the block. False if out of memory. */
-static bool find_places(struct hoisting *hoisting, const struct ir_block *block)
+static bool find_locations(struct hoisting *hoisting, const struct ir_block *block)
 {
 	hoisting->evidence_count = 0;
 	hoisting->chain_count = 0;
 	for (uint32_t i = block->first_line; i < block->end_line; i++) {
 		uint32_t region = hoisting->lines[i].region;
-		uint32_t place = debug_loc_of(hoisting->function, i);
+		uint32_t location = debug_loc_of(hoisting->function, i);
 
-		if (place == IR_NAME_NONE)
+		if (location == IR_NAME_NONE)
 			continue;
 		if (is_evidence(hoisting, i) &&
-		    !add_place(&hoisting->evidence, &hoisting->evidence_count,
-			       &hoisting->evidence_capacity, debug_line_of(&hoisting->sources, i),
-			       region))
+		    !add_location(&hoisting->evidence, &hoisting->evidence_count,
+				  &hoisting->evidence_capacity,
+				  debug_line_of(&hoisting->sources, i), region))
 			return false;
 		if (is_operation(&hoisting->lines[i]) && is_chained(hoisting, block, i) &&
-		    !add_place(&hoisting->chains, &hoisting->chain_count, &hoisting->chain_capacity,
-			       place, region))
+		    !add_location(&hoisting->chains, &hoisting->chain_count,
+				  &hoisting->chain_capacity, location, region))
 			return false;
 	}
 	if (hoisting->evidence_count)
@@ -364,11 +364,12 @@ static bool find_places(struct hoisting *hoisting, const struct ir_block *block)
 	return true;
 }
 
-static bool has_place(const uint64_t *places, size_t count, uint32_t place, uint32_t region)
+static bool has_location(const uint64_t *locations, size_t count, uint32_t location,
+			 uint32_t region)
 {
-	uint64_t wanted = (uint64_t)place << 32 | region;
+	uint64_t wanted = (uint64_t)location << 32 | region;
 
-	return count && bsearch(&wanted, places, count, sizeof(*places), compare_numbers);
+	return count && bsearch(&wanted, locations, count, sizeof(*locations), compare_numbers);
 }
 
 static bool may_move(const struct hoisting *hoisting, uint32_t line)
@@ -501,23 +502,23 @@ static void hoist_tree(struct hoisting *hoisting, struct tree *tree)
 static bool may_be_root(const struct hoisting *hoisting, uint32_t line)
 {
 	const struct line *root = &hoisting->lines[line];
-	uint32_t place = debug_loc_of(hoisting->function, line);
+	uint32_t location = debug_loc_of(hoisting->function, line);
 
-	return is_operation(root) && !hoisting->moves[line] && place != IR_NAME_NONE &&
-	       has_place(hoisting->chains, hoisting->chain_count, place, root->region);
+	return is_operation(root) && !hoisting->moves[line] && location != IR_NAME_NONE &&
+	       has_location(hoisting->chains, hoisting->chain_count, location, root->region);
 }
 
 static bool hoist_block(struct hoisting *hoisting, const struct ir_block *block)
 {
 	struct tree tree;
 
-	if (!find_regions(hoisting, block) || !find_places(hoisting, block))
+	if (!find_regions(hoisting, block) || !find_locations(hoisting, block))
 		return false;
 	for (uint32_t i = block->first_line; i < block->end_line; i++) {
 		if (may_be_root(hoisting, i) && find_tree(hoisting, block, i, &tree) &&
 		    tree.region < hoisting->lines[i].region &&
-		    has_place(hoisting->evidence, hoisting->evidence_count,
-			      debug_line_of(&hoisting->sources, i), tree.region) &&
+		    has_location(hoisting->evidence, hoisting->evidence_count,
+				 debug_line_of(&hoisting->sources, i), tree.region) &&
 		    is_worth_it(hoisting, block, &tree))
 			hoist_tree(hoisting, &tree);
 		else if (hoisting->lines[i].kind < KIND_PACK)

@@ -186,7 +186,7 @@ static void enter(struct flow *flow, struct state *to, const struct set *may,
 			     memcmp(&before.must, &to->must, sizeof(to->must)) != 0;
 }
 
-static void go_forwards(struct flow *flow, uint32_t f, uint32_t b)
+static void propagate_forward(struct flow *flow, uint32_t f, uint32_t b)
 {
 	const struct ir_function *function = function_of(flow, f);
 	const struct ir_block *block = &function->blocks[b];
@@ -216,7 +216,7 @@ static void go_forwards(struct flow *flow, uint32_t f, uint32_t b)
 
 /* ------------------------------------------------------------------ backward */
 
-static void come_from(struct flow *flow, struct state *to, const struct set *ending)
+static void merge_ending(struct flow *flow, struct state *to, const struct set *ending)
 {
 	struct set before = to->ending;
 
@@ -242,16 +242,17 @@ static struct set ending_after(const struct flow *flow, uint32_t f, uint32_t b)
 	return ending;
 }
 
-static void go_backwards(struct flow *flow, uint32_t f, uint32_t b)
+static void propagate_backward(struct flow *flow, uint32_t f, uint32_t b)
 {
 	const struct ir_block *block = &function_of(flow, f)->blocks[b];
 	struct state *state = state_of(flow, f, b);
 	struct set ending = ending_after(flow, f, b);
 
 	if (block->callee != IR_NAME_NONE)
-		come_from(flow, end_of(flow, block->callee + 1), &state_of(flow, f, b + 1)->ending);
+		merge_ending(flow, end_of(flow, block->callee + 1),
+			     &state_of(flow, f, b + 1)->ending);
 	ending = apply(&ending, &state->starts, &state->ends);
-	come_from(flow, state, &ending);
+	merge_ending(flow, state, &ending);
 }
 
 /* Iterates to a fixed point. False if there are too many passes. */
@@ -263,7 +264,7 @@ static bool solve(struct flow *flow)
 		flow->has_changed = false;
 		for (uint32_t f = 0; f < flow->function_count; f++)
 			for (uint32_t b = 0; b < function_of(flow, f)->block_count; b++)
-				go_forwards(flow, f, b);
+				propagate_forward(flow, f, b);
 	} while (flow->has_changed && ++rounds < ROUNDS_MAX);
 	if (flow->has_changed)
 		return false;
@@ -272,7 +273,7 @@ static bool solve(struct flow *flow)
 		flow->has_changed = false;
 		for (uint32_t f = flow->function_count; f-- > 0;)
 			for (uint32_t b = function_of(flow, f)->block_count; b-- > 0;)
-				go_backwards(flow, f, b);
+				propagate_backward(flow, f, b);
 	} while (flow->has_changed && ++rounds < ROUNDS_MAX);
 	return !flow->has_changed;
 }
@@ -287,7 +288,7 @@ struct found {
 	bool is_started[INSTRUMENT_CODE_MAX];
 };
 
-static void look_forwards(const struct flow *flow, uint32_t f, uint32_t b, struct found *found)
+static void collect_forward(const struct flow *flow, uint32_t f, uint32_t b, struct found *found)
 {
 	const struct ir_function *function = function_of(flow, f);
 	const struct ir_block *block = &function->blocks[b];
@@ -316,7 +317,7 @@ static void look_forwards(const struct flow *flow, uint32_t f, uint32_t b, struc
 	}
 }
 
-static void look_backwards(const struct flow *flow, uint32_t f, uint32_t b, struct found *found)
+static void collect_backward(const struct flow *flow, uint32_t f, uint32_t b, struct found *found)
 {
 	const struct ir_function *function = function_of(flow, f);
 	const struct ir_block *block = &function->blocks[b];
@@ -370,8 +371,8 @@ static bool store(const struct flow *flow, struct found *found, struct instrumen
 		for (uint32_t b = 0; b < function_of(flow, f)->block_count; b++) {
 			if (!state_of(flow, f, b)->is_reached)
 				continue;
-			look_forwards(flow, f, b, found);
-			look_backwards(flow, f, b, found);
+			collect_forward(flow, f, b, found);
+			collect_backward(flow, f, b, found);
 		}
 	for (uint32_t i = 0; i < layout->scope_count; i++) {
 		meet(&found->must[i], &found->ending[i]);

@@ -124,7 +124,7 @@ static const struct decode_execution *find_async(const struct path *path,
  * ended the wait; 0 if there is none. Units that wait for the same barrier arrive when their wait
  * starts, not when it ends.
  */
-static uint64_t last_deed(struct path *path, uint32_t unit, const struct warps_segment *wait)
+static uint64_t last_activity(struct path *path, uint32_t unit, const struct warps_segment *wait)
 {
 	const struct warps_segment *first = path->warps->segments + path->warps->first[unit];
 	const struct warps_segment *segment = segment_at(path, unit);
@@ -155,8 +155,8 @@ static bool follow_barrier(struct path *path, const struct warps_segment *wait)
 	uint64_t latest = 0;
 
 	for (uint32_t u = 0; u < unit_count; u++) {
-		uint64_t deed = u != path->unit && has_segments(path, u) ? last_deed(path, u, wait)
-									 : 0;
+		uint64_t deed =
+			u != path->unit && has_segments(path, u) ? last_activity(path, u, wait) : 0;
 		bool is_other = deed && deed == latest &&
 				warps_did_same(path->warps, found, path->unit) &&
 				!warps_did_same(path->warps, u, path->unit);

@@ -217,7 +217,7 @@ static bool add_wait(struct warps *warps, uint64_t start, uint64_t end, uint16_t
 	return true;
 }
 
-static bool did_anything(const struct warps *warps, uint32_t unit)
+static bool has_activity(const struct warps *warps, uint32_t unit)
 {
 	const uint64_t *bits = warps->did[unit];
 
@@ -267,7 +267,7 @@ static bool open_scope(struct cutting *cutting, const struct decode_execution *e
 }
 
 /* Notes the unit's scopes and waits before its time is cut. */
-static bool look_through(struct cutting *cutting, const struct decode_unit *unit)
+static bool note_activity(struct cutting *cutting, const struct decode_unit *unit)
 {
 	struct warps *warps = cutting->warps;
 	const struct decode_execution *all = warps->decoder->executions;
@@ -281,7 +281,7 @@ static bool look_through(struct cutting *cutting, const struct decode_unit *unit
 			return false;
 	}
 	/* Warps are allocated by four: those that no partition needs do nothing. */
-	cutting->is_worker = !did_anything(warps, cutting->unit);
+	cutting->is_worker = !has_activity(warps, cutting->unit);
 	for (uint16_t i = 0; i < warps->decoder->layout->scope_count; i++)
 		if (warps->kinds->of[i] == WARPS_PARTITION && did(warps, cutting->unit, i))
 			cutting->is_worker = true;
@@ -299,7 +299,8 @@ static bool cut_unit(struct warps *warps, uint32_t index)
 	warps->open_count = 0;
 	if (!unit->is_there)
 		return true;
-	if (!look_through(&cutting, unit) || !cut_until(&cutting, unit->start_clock, outside, true))
+	if (!note_activity(&cutting, unit) ||
+	    !cut_until(&cutting, unit->start_clock, outside, true))
 		return false;
 	for (uint32_t i = unit->first; i < unit->first + unit->count; i++)
 		if (!warps_is_wait(warps->kinds->of[decoder->executions[i].scope]) &&
