@@ -60,14 +60,14 @@ WORDS = [
     ("the most", r"\bthe most\b(?! recent)|(?<=, )most\b", "maximum, highest, largest", 30),
     ("as it is", r"\bas (it|they) (is|was|are|were|stands?|lies?)\b", "unchanged", 41),
     ("ring", r"\brings?\b(?! buffer)", "ring buffer; cycle", 79),
-    (", for it", r", for (it|they|its|a|that|what|readers|nobody|this|no)\b", "because", 15),
+    (", for it", r", for (it|they|its|a|that|what|readers|nobody|this|no)\b", "because", 14),
     (", also of", r", also (of|in|for|when|where|after|with|those|one|across|to|if|by|on)\b",
      "including; even", 19),
     ("of its own", r"\bof (its|their|one.s) own\b", "its own X", 74),
     ("What ...", r"(^|[.:;] )What (?!it costs|is new|to do)\w+ (?!.*\?)", "begin with a noun", 286),
     ("Of a ...", r"(^|[.:;] )Of (a|an|the|what|which|each|these|this|such|traces|profiles)\b",
-     "put 'of' after its noun", 137),
-    ("whose", r"\bwhose\b", "with, that has; or two sentences", 104),
+     "put 'of' after its noun", 130),
+    ("whose", r"\bwhose\b", "with, that has; or two sentences", 103),
     ("so that", r"\bso that\b", "a new sentence", 73),
 ]
 

@@ -144,8 +144,8 @@ PROTON_API void proton_own_sessions(void);
  * proton_await_driver(), backends do not touch the vendor library until proton_driver_initialises()
  * is called: the process may fork before it uses the GPU, and the vendor library does not work in
  * children of processes that have used it. Call proton_await_driver() before proton_start(), and
- * proton_driver_initialises() inside the initialization (InitializeInjection()). Its error is that
- * of a backend that cannot start; proton_finalize_owned() then returns it too.
+ * proton_driver_initialises() inside the initialization (InitializeInjection()). It returns the
+ * error of a backend that cannot start; proton_finalize_owned() then returns it too.
  */
 PROTON_API void proton_await_driver(void);
 PROTON_API int proton_driver_initialises(struct proton_error *err);
@@ -320,8 +320,8 @@ struct proton_metric {
 };
 
 /*
- * The id of a metric's name, including the suffix; made if necessary. It is the same for the life
- * of the process and never 0. The result is 0 if the name is NULL or empty, or if out of memory.
+ * The id of a metric's name with its suffix, not 0; made if necessary. It never changes while the
+ * process lives. Returns 0 if the name is NULL or empty, or if out of memory.
  */
 PROTON_API uint32_t proton_metric_name(const char *name);
 

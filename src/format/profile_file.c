@@ -29,8 +29,8 @@ static const struct {
 };
 
 /*
- * Space may become free again. But a request to a full file system takes milliseconds, on a thread
- * of the program.
+ * Space may become free again. But a request to a full file system takes milliseconds, on one of
+ * the program's threads.
  */
 #define RETRY_AFTER_NS 1000000000ull
 

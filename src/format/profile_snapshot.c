@@ -181,8 +181,8 @@ static uint32_t find_table(const struct file_header *header, enum table_id id)
 
 /*
  * Rows that were cleared during the read may be missing in some tables, or already reused. So a
- * phase that is cleared now also counts as cleared in the tables that were read earlier. The flag
- * of a phase is set before any of its rows is reused.
+ * phase that is cleared now also counts as cleared in the tables that were read earlier. A phase's
+ * flag is set before any of its rows is reused.
  */
 static bool take_cleared(struct snapshot *snapshot)
 {

@@ -12,7 +12,7 @@
 /* On <warps>. */
 #define WARPS_RECORDED_CTAS "recorded_ctas" /* in all launches */
 #define WARPS_SAMPLED_CTAS "sampled_ctas"   /* analyzed ones of these */
-#define WARPS_CTA_CYCLES "cta_cycles"       /* these CTAs' cycles: all are on critical paths */
+#define WARPS_CTA_CYCLES "cta_cycles"       /* their cycles: all are on critical paths */
 #define WARPS_UNSEEN_CYCLES "unseen_cycles" /* before the first record that is left */
 /* On a role. */
 #define WARPS_SAMPLED_WARPS "sampled_warps"

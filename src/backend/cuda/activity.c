@@ -211,7 +211,7 @@ static void give_back(uint8_t *buffer, size_t bytes, size_t used_bytes)
 /*
  * CUPTI converts GPU times to a CPU clock. By default that is CLOCK_REALTIME, which jumps; another
  * one can be set before the first activity is enabled. If CUPTI does not accept it, the difference
- * of the two clocks is added to every time. If another tool in the process sets its own clock in
+ * of both clocks is added to every time. If another tool in the process sets its own clock in
  * CUPTI, kernels are shifted in traces; durations stay correct.
  */
 static uint64_t read_clock(void)

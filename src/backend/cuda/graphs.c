@@ -2,8 +2,8 @@
  * CUDA graphs: captured contexts by node id.
  *
  * The upper 32 bits of a node id are the id of its graph, so a graph's nodes can be found and freed
- * together. Instantiating a graph clones its nodes into the executable graph; records carry the ids
- * of the clones. Each clone shares the captured data with its original.
+ * together. Instantiating a graph clones its nodes into the executable graph; records carry the
+ * clones' ids. Each clone shares the captured data with its original.
  *
  * Child graphs and the bodies of conditional nodes are graphs inside another one, with their own
  * ids; the driver need not report their destruction. A graph that is made between the begin and the
