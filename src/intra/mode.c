@@ -253,7 +253,7 @@ static int read_optimizations(struct reading *reading, struct word value)
 static int read_auto(struct reading *reading, struct word value)
 {
 	while (value.length) {
-		uint32_t bits;
+		uint32_t bits = 0;
 		int status = choose(reading, "automatic scope", trim(take_part(&value, ',')), autos,
 				    &bits);
 
