@@ -3,26 +3,31 @@
     python bench/cuda_command.py [--seconds S] [--rounds N] [--write] [--build DIR]
 
 Works: a training step of a Llama-shaped model, and the launch of an empty Triton kernel in a loop.
-Targets apply to the CPU time of the launching thread; wall time is printed next to it. The sides:
-no profiler (`plain`); an empty library in CUDA_INJECTION64_PATH; bare CUPTI (`floor`: kernel
-records and one store in the launch callback), started after a warm-up and before CUDA is
-initialized; sessions of triton_proton started at these times; the same program below `proton`, with
-and without its options; Triton's profiler.
+Targets apply to the CPU time of the launching thread, adjusted to the machine's pace: fixed
+reference work in the same thread, before and after each chunk of some 10 ms of the work, tells how
+fast the processor is at the moment (bench/reference.py). The differences of raw CPU time and of
+wall time are printed next to it. The sides: no profiler (`plain`); an empty library in
+CUDA_INJECTION64_PATH; bare CUPTI (`floor`: kernel records and one store in the launch callback),
+started after a warm-up and before CUDA is initialized; sessions of triton_proton started at these
+times; the same program below `proton`, with and without its options; Triton's profiler.
 
-In each round each side has a new process (bench/program_side.py), and these take turns
-(bench/turns.py). A figure is the median of the differences between two sides in the same round,
-with its interval of 95 %. A target is met if the whole interval meets it, in 8 rounds or more.
-`noise` is the distance of the quartiles of the plain processes, as a share.
+In each round each side has a new process (bench/program_side.py), and these take short turns
+(bench/turns.py, bench/program_turns.py): two sides are compared chunk by chunk within a turn of all
+sides. A figure is the median of the differences between two sides in the same round, with its
+interval of 95 %. A target is met if the whole interval meets it, in 8 rounds or more. `noise` is
+the distance of the quartiles of the plain processes, as a share.
 
---seconds bounds the measurement: no round begins that would end later. When time is up or the
-script is stopped (SIGINT, SIGTERM), the rounds that are complete count. --fake tries the script
-out with tests/fake and no GPU. --write stores bench/results/cuda_command.json. Needs what
+--seconds bounds the measurement: no round begins that would end later, and rounds have as many
+turns as fit. When time is up or the script is stopped (SIGINT, SIGTERM), the rounds that are
+complete count. --keep FILE stores the figures of all chunks as JSON. --fake tries the script out
+with tests/fake and no GPU. --write stores bench/results/cuda_command.json. Needs what
 cuda_python.py needs.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
@@ -82,13 +87,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=12, help="at most so many")
     parser.add_argument("--seconds", type=float, help="the measurement takes at most so long")
     parser.add_argument("--turns", type=int, default=3, help="turns per process and work")
-    parser.add_argument("--steps", type=int, help="training steps in a turn")
-    parser.add_argument("--launches", type=int, help="launches in a turn")
+    parser.add_argument("--steps", type=int, help="training steps in a chunk")
+    parser.add_argument("--launches", type=int, help="launches in a chunk")
     parser.add_argument("--cpu", type=int, help="processor of the timed loops; default: the last")
     parser.add_argument("--fake", action="store_true", help="try it out without a GPU")
     parser.add_argument(
         "--write", action="store_true", help="store bench/results/cuda_command.json"
     )
+    parser.add_argument("--keep", metavar="FILE", help="store the figures of all chunks")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build directory")
     options = parser.parse_args()
     if options.turns < 1 or options.rounds < 1:
@@ -113,7 +119,11 @@ def main() -> int:
     left = None
     if options.seconds is not None:
         left = max(options.seconds - (time.monotonic() - begin), 1.0)
-    rows = make_rows(programs.measure(options.rounds, options.turns, left))
+    rounds = programs.measure(options.rounds, options.turns, left)
+    if options.keep:
+        with open(options.keep, "w", encoding="utf-8") as file:
+            json.dump(rounds, file)
+    rows = make_rows(rounds)
     for row in rows:
         report.show(row)
     if options.write and not options.fake:

@@ -8,33 +8,35 @@ functions of `library`, see cupti_floor.h); `start`, "early" (before CUDA is ini
 `launch` the launch of an empty Triton kernel; `cpu`. A profiler that is not started here may come
 from outside, as with the `proton` command.
 
-Each line on standard input asks for a turn: {"work": W, "count": N}. The answer is a line
-"turn [CPU, WALL]", seconds per call: the CPU time of the thread until its last call has returned,
-and wall time with the end of the work on the GPU. The end of the input ends the process; floor's
-leaves the number of its records in the file `recorded`.
+The process prints "loaded" when its imports are done, and waits for a line before it uses CUDA; it
+prints "ready" after its warm-up. Each further line asks for a turn:
+{"work": W, "count": N, "chunks": C}. The answer is a line "turn [[CPU, WALL, REFERENCE], ...]" with
+C chunks of N calls (bench/reference.py). The end of the input ends the process; floor's leaves
+the number of its records in the file `recorded`.
 
-While a work is timed, its thread stays on processor `cpu` and garbage is not collected. A step
-does its backward pass on this thread as well: one thread makes all launches.
+During a turn the thread stays on processor `cpu` and garbage is not collected. A step does its
+backward pass on this thread as well: one thread makes all launches.
 
 With PROTON_BENCH_FAKE set the launches are those of tests/fake, as in launch_side.py.
 """
 
 from __future__ import annotations
 
-import launch_side  # the first: it takes this directory out of sys.path
+import reference  # before launch_side, which takes this directory out of sys.path
+
+import launch_side
 
 import ctypes
 import gc
 import json
 import os
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FAKE_STEP = 100  # launches
-WARM_UP = {"step": (10, 1), "launch": (2000, 200)}  # before the first turn, before each
+FAKE_STEP = 5000  # launches
+WARM_UP = {"step": (4, 1), "launch": (1000, 200)}  # before the first turn, before each
 
 
 def load_injection_library() -> None:
@@ -100,23 +102,24 @@ def main() -> None:
     is_fake = "PROTON_BENCH_FAKE" in os.environ
     if not is_fake:
         import torch  # noqa: F401  all sides find the same libcupti
+        import torch._dynamo  # the optimizer would import it
+        import triton  # noqa: F401
     start, stop = make_starter(asked)
+    print("loaded", flush=True)
+    if not sys.stdin.readline():
+        return
     session = start() if asked["start"] == "early" else None
     works, wait = fake_works() if is_fake else real_works(asked["works"])
+    do_reference = reference.make_reference(sys.modules.get("torch"))
 
-    def timed(work: Callable[[int], None], count: int) -> tuple[float, float]:
+    def take_turn(work: Callable[[int], None], count: int, chunks: int) -> list[list[float]]:
         gc.collect()
         gc.disable()
         os.sched_setaffinity(0, {asked["cpu"]})
-        wait()
-        wall, cpu = time.perf_counter(), time.thread_time()
-        work(count)
-        cpu = time.thread_time() - cpu
-        wait()
-        wall = time.perf_counter() - wall
+        found = reference.take_chunks(work, count, chunks, wait, do_reference)
         os.sched_setaffinity(0, everywhere)
         gc.enable()
-        return cpu / count, wall / count
+        return found
 
     for name, work in works.items():
         work(WARM_UP[name][0])
@@ -126,6 +129,7 @@ def main() -> None:
     for name, work in works.items():  # a profiler has its first buffers then
         work(WARM_UP[name][0])
     wait()
+    do_reference()
     gc.collect()
     gc.freeze()  # torch's objects need not be traversed at each turn
     print("ready", flush=True)
@@ -133,7 +137,7 @@ def main() -> None:
         turn = json.loads(line)
         work = works[turn["work"]]
         work(WARM_UP[turn["work"]][1])
-        print("turn", json.dumps(timed(work, turn["count"])), flush=True)
+        print("turn", json.dumps(take_turn(work, turn["count"], turn["chunks"])), flush=True)
     wait()
     stop(session)
 

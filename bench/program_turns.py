@@ -1,6 +1,11 @@
 """Whole Python programs that take turns: the processes, the rounds, and the rows of their results.
 
-Judged is the CPU time of the launching thread, which is far less noisy than wall time.
+Judged is the CPU time of the launching thread, adjusted to the pace of the machine at the moment by
+reference work around it (bench/reference.py).
+
+The processes of a round load their modules while those of the round before warm up and those of the
+one before that end. Nothing else of the benchmark runs while a round is measured, and processes
+stay away from the measured processor and its hardware threads, except for the timed loops.
 """
 
 from __future__ import annotations
@@ -18,15 +23,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 import report
+from reference import CPU, WALL, adjust
 from run import HERE, build
-from turns import MIN_ROUNDS, Compared, Round, Side, SideError, process_medians, spread, take_round
+from turns import Compared, Round, Running, Side, SideError, process_medians, spread
 
-CPU, WALL = 0, 1  # figures of a turn
-# Work: its name, the unit, seconds in units, calls per turn, minimum of kernels per call.
-WORKS: dict[str, tuple[str, str, float, int, int]] = {
-    "step": ("training step of a Llama-shaped model", "ms of CPU per step", 1e3, 12, 100),
-    "launch": ("Python Triton launch", "us of CPU per launch", 1e6, 10000, 1),
+# Work: its name, the unit, seconds in units, calls per chunk, chunks per turn, minimum of kernels
+# per call. Fewer launches are in a chunk than the queue of a stream holds (1024).
+WORKS: dict[str, tuple[str, str, float, int, int, int]] = {
+    "step": ("training step of a Llama-shaped model", "ms of CPU per step", 1e3, 1, 3, 100),
+    "launch": ("Python Triton launch", "us of CPU per launch", 1e6, 500, 4, 1),
 }
+GOAL = 9  # rounds; with less time, rounds have fewer turns
 FIND_CUPTI = """
 import torch
 files = {line.split(None, 5)[-1].strip() for line in open("/proc/self/maps")}
@@ -109,62 +116,135 @@ class Programs:
         case = self.cases[side.name]
         if case.profiler is None and case.command is None:
             return
-        wanted = sum(turns * count * WORKS[work][4] for work, count in self.counts.items())
+        calls = {work: turns * count * WORKS[work][4] for work, count in self.counts.items()}
+        wanted = sum(count * WORKS[work][5] for work, count in calls.items())
         found = recorded_kernels(side.directory)
         if found < wanted:
             raise SideError(f"the side '{side.name}' recorded {found} kernels of {wanted}")
 
-    def take_round(self, number: int, turns: int, scratch: str) -> Round:
+    def running(self, number: int, scratch: str) -> Running:
+        """The processes of round `number`, which begin to load."""
         first = list(self.cases)
         first = first[number % len(first) :] + first[: number % len(first)]
-        return take_round(
+        return Running(
             {name: lambda directory, name=name: self.start(name, directory) for name in first},
-            {work: {"work": work, "count": count} for work, count in self.counts.items()},
-            turns,
             os.path.join(scratch, f"round{number}"),
             seed=number,
-            check=lambda side: self.check(side, turns),
         )
 
     def measure(self, rounds: int, turns: int, seconds: Optional[float] = None) -> list[Round]:
         """
-        Up to `rounds` complete rounds, within `seconds` if that is given. Where fewer than
-        MIN_ROUNDS would fit, rounds have fewer turns.
+        Up to `rounds` complete rounds, adjusted, within `seconds` if that is given. Then the number
+        of turns changes from round to round so that GOAL rounds fit.
         """
-        begin = time.monotonic()
-        done: list[Round] = []
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, away_from(self.cpu))
+        taking = Rounds(self, rounds, turns, seconds)
         with Interruptible(seconds), tempfile.TemporaryDirectory() as scratch:
             try:
-                for number in range(rounds):
-                    os.mkdir(os.path.join(scratch, f"round{number}"))
-                    started = time.monotonic()
-                    done.append(self.take_round(number, turns, scratch))
-                    took = time.monotonic() - started
-                    self.show_progress(done, took)
-                    if seconds is None:
-                        continue
-                    left = seconds - (time.monotonic() - begin)
-                    missing = MIN_ROUNDS - len(done)
-                    if turns > 1 and missing > 0 and left < 1.1 * took * missing:
-                        turns -= 1
-                    elif left < 1.1 * took:
-                        print(f"time is up after {len(done)} rounds", flush=True)
-                        break
+                taking.take(scratch)
             except Stopped as stopped:
-                print(f"stopped by {stopped} after {len(done)} complete rounds", flush=True)
-        return done
+                print(f"stopped by {stopped} after {len(taking.done)} complete rounds", flush=True)
+            finally:
+                taking.kill()
+                os.sched_setaffinity(0, before)
+        self.adjust(taking.done)
+        return taking.done
 
-    def show_progress(self, done: Sequence[Round], took: float) -> None:
-        """The medians of the round before."""
-        print(f"round {len(done)}, {took:.1f} s", flush=True)
+    def adjust(self, rounds: Sequence[Round]) -> None:
+        for work in self.counts:
+            power = adjust([side[work] for one in rounds for side in one.values()])
+            print(f"{work}: adjusted by the reference to the power of {power:.2f}", flush=True)
+
+    def show_progress(self, last: Round) -> None:
+        """The medians of a round, as measured."""
         for work in self.counts:
             scale = WORKS[work][2]
             figures = [
-                f"{name} {process_medians(done[-1:], name, work)[0] * scale:.4g}"
+                f"{name} {process_medians([last], name, work)[0] * scale:.4g}"
                 for name in self.cases
-                if name in done[-1]
+                if name in last
             ]
             print(f"  {work}: {', '.join(figures)} {WORKS[work][1]}", flush=True)
+
+
+class Rounds:
+    """The rounds of a measurement: one is measured, the next one loads, the one before ends."""
+
+    def __init__(
+        self, programs: Programs, rounds: int, turns: int, seconds: Optional[float]
+    ) -> None:
+        self.programs = programs
+        self.rounds = rounds
+        self.turns, self.max_turns = turns, 3 * turns
+        self.seconds = seconds
+        self.begin = time.monotonic()
+        self.running: list[Running] = []
+        self.done: list[Round] = []
+
+    def start(self, number: int, scratch: str) -> Optional[Running]:
+        if number >= self.rounds:
+            return None
+        self.running.append(self.programs.running(number, scratch))
+        return self.running[-1]
+
+    def take(self, scratch: str) -> None:
+        programs = self.programs
+        requests = {
+            work: {"work": work, "count": count, "chunks": WORKS[work][4]}
+            for work, count in programs.counts.items()
+        }
+        ending: Optional[Running] = None
+        coming = self.start(0, scratch)
+        assert coming is not None
+        coming.load()
+        for number in range(self.rounds):
+            started = time.monotonic()
+            here, coming = coming, self.start(number + 1, scratch)
+            here.warm_up()
+            if ending:
+                self.end(ending)
+            if coming:
+                coming.load()
+            ready = time.monotonic()
+            for _ in range(self.turns):
+                here.take_turns(requests)
+            here.close_input()
+            ending = here
+            now = time.monotonic()
+            starting, measuring = ready - started, now - ready
+            print(
+                f"round {number + 1}: {starting:.1f} s to start, "
+                f"{measuring:.1f} s for {here.turns} turns",
+                flush=True,
+            )
+            if not self.has_time(number + 1, starting, measuring / here.turns):
+                print(f"time is up after {number + 1} rounds", flush=True)
+                break
+            if coming is None:
+                break
+        if ending:
+            self.end(ending)
+
+    def has_time(self, taken: int, starting: float, turn: float) -> bool:
+        """Does another round fit? Sets its number of turns."""
+        if self.seconds is None:
+            return True
+        left = self.seconds - (time.monotonic() - self.begin) - starting / 2  # for the last end
+        share = left / max(min(GOAL, self.rounds) - taken, 1)
+        self.turns = int((share - starting) / turn)
+        self.turns = min(max(self.turns, 1), self.max_turns)
+        return left >= 1.1 * (starting + self.turns * turn)
+
+    def end(self, running: Running) -> None:
+        programs = self.programs
+        self.done.append(running.end(lambda side: programs.check(side, running.turns)))
+        self.running.remove(running)
+        programs.show_progress(self.done[-1])
+
+    def kill(self) -> None:
+        for running in self.running:
+            running.kill()
 
 
 class Stopped(BaseException):
@@ -192,6 +272,21 @@ class Interruptible:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         for one, handler in self.before.items():
             signal.signal(one, handler)
+
+
+def away_from(cpu: int) -> set[int]:
+    """The processors that share no core with `cpu`; all if there are no others."""
+    allowed = os.sched_getaffinity(0)
+    threads = {cpu}
+    try:
+        path = f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
+        with open(path, encoding="ascii") as file:
+            for part in file.read().strip().split(","):
+                first, _, last = part.partition("-")
+                threads.update(range(int(first), int(last or first) + 1))
+    except (OSError, ValueError):
+        pass
+    return allowed - threads or allowed
 
 
 def recorded_kernels(directory: str) -> int:
@@ -224,7 +319,7 @@ def make_row(
     this one is compared with, its name in the sentence and the share that it may cost more, or
     None.
     """
-    name, unit, scale, _, _ = WORKS[work]
+    name, unit, scale = WORKS[work][:3]
     plains = process_medians(rounds, "plain", work)
     plain = statistics.median(plains) * scale if plains else None
     figures: dict[str, Optional[float]] = {"plain": plain}
@@ -240,7 +335,8 @@ def make_row(
     if judged:
         asked = [f"{100 * limit:g} % over {limits[other][0]}" for other, limit in judged.items()]
         text += f": at most {' and '.join(asked)}"
-    text += f"; wall time {Compared(rounds, work, side, 'plain', WALL)} over plain"
+    for what, figure in (("raw CPU time", CPU), ("wall time", WALL)):
+        text += f"; {what} {Compared(rounds, work, side, 'plain', figure)} over plain"
     text += f"; {over_plain.rounds} rounds"
     met = [compared[other].within(limit) for other, limit in judged.items()]
     return report.row(

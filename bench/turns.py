@@ -1,9 +1,9 @@
 """Sides that take turns: processes that measure on request, and statistics of their turns.
 
-A side is a process. In a round each side has a new process; while all of them run, they take their
-turns one at a time, in an order that changes. Two sides are compared within a round, because a
-machine that changes its pace changes both, and over the rounds, because this averages out random
-effects in a process (addresses, pages).
+A side is a process. In a round each side has a new process; while all of them run, they take short
+turns one at a time, in an order that changes. Two sides are compared within a turn of all sides,
+because a machine that changes its pace changes both, and over the rounds, because this averages out
+random effects in a process (addresses, pages).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Optional
 
 MIN_ROUNDS = 8  # with fewer no target is met
 
-Turns = dict[str, list[list[float]]]  # by work: the answers of a side's process, turn by turn
+Turns = dict[str, list[list[float]]]  # by work: the figures of a side's process, chunk by chunk
 Round = dict[str, Turns]  # by side
 
 
@@ -79,14 +79,17 @@ class Side:
                 raise self.fail("has ended")
             self.pending += read
 
-    def ask(self, request: Mapping[str, Any], seconds: float = 120.0) -> Any:
-        """The answer `turn VALUE` to a request."""
+    def tell(self, request: Mapping[str, Any]) -> None:
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
             self.process.stdin.flush()
         except OSError:
             raise self.fail("has ended") from None
+
+    def ask(self, request: Mapping[str, Any], seconds: float = 120.0) -> Any:
+        """The answer `turn VALUE` to a request."""
+        self.tell(request)
         return self.answer("turn ", seconds)
 
     def close_input(self) -> None:
@@ -116,59 +119,75 @@ class Side:
             self.process.stdout.close()
 
 
-def attempt(sides: dict[str, Side], name: str, action: Callable[[Side], Any]) -> Any:
-    """The action's result; a side that fails is named, and leaves."""
-    try:
-        return action(sides[name])
-    except SideError as error:
-        print(error, flush=True)
-        sides.pop(name).kill()
-        return None
-
-
-def take_round(
-    start: Mapping[str, Callable[[str], Side]],
-    requests: Mapping[str, Mapping[str, Any]],
-    turns: int,
-    scratch: str,
-    *,
-    seed: int = 0,
-    check: Callable[[Side], None] = lambda side: None,
-) -> Round:
+class Running:
     """
-    One process per side, and what the sides that did not fail answered. `requests` has a request
-    for each work; `check` examines the files that a side has written.
+    The processes of a round. A side that fails in one of the steps is named, and leaves the round.
     """
-    order = random.Random(seed)
-    sides: dict[str, Side] = {}
-    found: Round = {name: {work: [] for work in requests} for name in start}
-    try:
-        for name, make in start.items():
-            sides[name] = make(os.path.join(scratch, name))
-        for name in start:
-            attempt(sides, name, lambda side: side.answer("ready"))
-        for _ in range(turns):
-            for work, request in requests.items():
-                for name in order.sample(sorted(sides), len(sides)):
-                    answer = attempt(sides, name, lambda side: side.ask(request))
-                    if answer is not None:
-                        found[name][work].append(answer)
-        for side in sides.values():
+
+    def __init__(
+        self, start: Mapping[str, Callable[[str], Side]], scratch: str, seed: int = 0
+    ) -> None:
+        os.mkdir(scratch)
+        self.order = random.Random(seed)
+        self.sides = {name: make(os.path.join(scratch, name)) for name, make in start.items()}
+        self.found: Round = {name: {} for name in start}
+        self.turns = 0
+
+    def each(self, names: Sequence[str], action: Callable[[Side], Any]) -> None:
+        for name in names:
+            try:
+                if name in self.sides:
+                    action(self.sides[name])
+            except SideError as error:
+                print(error, flush=True)
+                self.sides.pop(name).kill()
+
+    def load(self) -> None:
+        """Wait until all have loaded their modules; none has used the GPU so far."""
+        self.each(list(self.sides), lambda side: side.answer("loaded"))
+
+    def warm_up(self) -> None:
+        self.each(list(self.sides), lambda side: side.tell({}))
+        self.each(list(self.sides), lambda side: side.answer("ready"))
+
+    def take_turns(self, requests: Mapping[str, Mapping[str, Any]]) -> None:
+        """One turn of each side in each work; `requests` has a request for each work."""
+
+        def take_turn(side: Side) -> None:
+            self.found[side.name].setdefault(work, []).extend(side.ask(requests[work]))
+
+        for work in requests:
+            self.each(self.order.sample(sorted(self.sides), len(self.sides)), take_turn)
+        self.turns += 1
+
+    def close_input(self) -> None:
+        """Tell all to end."""
+        for side in self.sides.values():
             side.close_input()
-        for name in list(sides):
-            attempt(sides, name, lambda side: (side.end(), check(side)))
-        return {name: found[name] for name in sides}
-    finally:
-        for side in sides.values():  # at once: a process with a GPU takes its time to end
+
+    def end(self, check: Callable[[Side], None] = lambda side: None) -> Round:
+        """
+        What the sides answered that ended well. `check` examines the files that a side has written.
+        """
+        self.close_input()
+        self.each(list(self.sides), lambda side: (side.end(), check(side)))
+        self.kill()
+        return {name: self.found[name] for name in self.sides}
+
+    def kill(self) -> None:
+        for side in self.sides.values():  # at once: a process with a GPU takes its time to end
             side.process.kill()
-        for side in sides.values():
+        for side in self.sides.values():
             side.kill()
 
 
 def difference(one: Turns, other: Turns, work: str, figure: int) -> float:
-    """Extra time of a process over another of its round, as a share: the median of the turns."""
+    """
+    Extra time of a process over another of its round, as a share: the median of the means of all
+    pairs of differences between chunks of the same turn, which outliers hardly move.
+    """
     pairs = zip(one[work], other[work])
-    return math.expm1(statistics.median(math.log(a[figure] / b[figure]) for a, b in pairs))
+    return math.expm1(median_interval([math.log(a[figure] / b[figure]) for a, b in pairs])[0])
 
 
 def signed_rank_cut(count: int) -> int:
@@ -226,9 +245,9 @@ class Compared:
 def process_medians(
     rounds: Sequence[Round], side: str, work: str, figure: int = 0
 ) -> list[float]:
-    """The median turn of each process of a side."""
+    """The median chunk of each process of a side."""
     return [
-        statistics.median(turn[figure] for turn in one[side][work])
+        statistics.median(chunk[figure] for chunk in one[side][work])
         for one in rounds
         if side in one
     ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
+import random
 import sys
 import time
 from pathlib import Path
@@ -33,13 +35,18 @@ JITTER = [0.001, -0.002, 0.0, 0.002, -0.001, 0.003, -0.003, 0.001, -0.001, 0.0]
 
 
 def rounds_of(rounds, **shares):
-    """Rounds in which each side takes its share of what `plain` takes, which is 1 ms a call."""
+    """
+    Rounds in which each side takes its share of what `plain` takes: 1 ms a call, adjusted, and more
+    where the machine's pace is slow.
+    """
+
+    def chunk(side, share, pace, jitter):
+        took = 1e-3 * share * (1 + jitter * (side != "plain"))
+        return [took, took * pace, took * pace, 5e-3 * pace]
+
     return [
         {
-            side: {
-                work: [[1e-3 * pace * share * (1 + jitter * (side != "plain"))] * 2] * 3
-                for work in ("step", "launch")
-            }
+            side: {work: [chunk(side, share, pace, jitter)] * 3 for work in ("step", "launch")}
             for side, share in {"plain": 1.0, **shares}.items()
         }
         for pace, jitter in list(zip(PACE, JITTER))[:rounds]
@@ -114,6 +121,8 @@ def test_rows_of_the_command(bench):
     assert row["upstream"] / row["plain"] == pytest.approx(1.25, abs=0.003)
     assert row["floor"] / row["plain"] == pytest.approx(1.05, abs=0.003)
     assert "over the API" in row["target"] and "8 rounds" in row["target"]
+    assert "raw CPU time" in row["target"] and "wall time" in row["target"]
+    assert row["plain"] == pytest.approx(1e3, abs=1)
     assert rows[LAUNCH + "an empty injection library"]["ours"] is None
     assert rows[LAUNCH + "proton --no-nvtx"]["met"] is None
 
@@ -143,39 +152,109 @@ def test_rows_for_the_readme(bench, monkeypatch, tmp_path, capsys):
     rows = [report.row("launch, proton", "us", **figures), report.row("other", "s", plain=1)]
     report.write("x", "a GPU", {}, rows)
     report.main("x", "proton")
-    line = "| launch, proton | 9.3 us | 9.0 without a profiler, 9.25 with bare CUPTI, "
-    assert capsys.readouterr().out == line + "10.5 with upstream |\n"
+    assert capsys.readouterr().out == "| launch, proton | us | 9.0 | 9.3 | 10.5 | 9.25 |\n"
 
 
 ANSWERING = """
 import sys
 print("something else")
+print("loaded", flush=True)
+sys.stdin.readline()
 print("ready", flush=True)
 for line in sys.stdin:
-    print("turn [1.0, 2.0]", flush=True)
+    print("turn [[1.0, 2.0], [1.0, 3.0]]", flush=True)
 """
-DYING = "import sys; print('ready', flush=True); sys.exit('no GPU here')"
+DYING = "import sys; print('loaded', flush=True); sys.exit('no GPU here')"
+
+
+def starting(turns, name, *command):
+    """A function that starts a side of this Python command."""
+    return lambda at: turns.Side(name, [sys.executable, *command], at)
 
 
 def test_a_side_that_fails_is_named_and_the_others_continue(bench, capfd, tmp_path):
     turns = bench("turns")
+    start = {
+        "good": starting(turns, "good", "-c", ANSWERING),
+        "bad": starting(turns, "bad", "-c", DYING),
+        "unloadable": starting(turns, "unloadable", "-c", "import no_such_module"),
+    }
+    running = turns.Running(start, str(tmp_path / "round"))
+    running.load()
+    running.warm_up()
+    for _ in range(2):
+        running.take_turns({"step": {"count": 1}})
+    assert running.end() == {"good": {"step": [[1.0, 2.0], [1.0, 3.0]] * 2}}
+    said = capfd.readouterr().out
+    assert "the side 'bad' has ended: no GPU here" in said
+    assert "the side 'unloadable' has ended" in said and "no_such_module" in said
 
-    def starting(name, program):
-        return lambda at: turns.Side(name, [sys.executable, "-c", program], at)
 
-    start = {"good": starting("good", ANSWERING), "bad": starting("bad", DYING)}
-    found = turns.take_round(start, {"step": {"count": 1}}, 2, str(tmp_path))
-    assert found == {"good": {"step": [[1.0, 2.0]] * 2}}
-    assert "the side 'bad' has ended: no GPU here" in capfd.readouterr().out
+class Machine:
+    """A clock of a machine whose pace drifts and jumps; work takes time on it."""
+
+    def __init__(self, seed):
+        self.now = 0.0
+        self.random = random.Random(seed)
+        self.jump = 1.0
+
+    def __call__(self):
+        return self.now
+
+    def work(self, seconds):
+        for _ in range(10):
+            if self.random.random() < 0.01:
+                self.jump = self.random.uniform(1.0, 2.0)
+            pace = self.jump * (1.3 + 0.3 * math.sin(2 * math.pi * self.now / 0.7))
+            self.now += seconds / 10 * pace * self.random.uniform(0.99, 1.01)
 
 
-def test_a_side_that_hangs_is_given_up(bench, tmp_path):
-    turns = bench("turns")
-    side = turns.Side("slow", [sys.executable, "-c", "input()"], str(tmp_path / "slow"))
-    with pytest.raises(turns.SideError, match="has not answered"):
-        side.answer("ready", 0.05)
-    side.kill()
-    assert side.process.returncode is not None
+def test_the_pace_of_the_machine_cancels(bench):
+    reference, turns = bench("reference"), bench("turns")
+    machine = Machine(1)
+
+    def turn(share):
+        return reference.take_chunks(
+            lambda count: machine.work(count * 0.01 * share),
+            1,
+            4,
+            lambda: None,
+            lambda: machine.work(0.005),
+            cpu=machine,
+            wall=machine,
+        )
+
+    rounds = []
+    for _ in range(8):
+        found = {side: {"step": []} for side in ("plain", "ours")}
+        for _ in range(6):
+            for side, share in (("plain", 1.0), ("ours", 1.02)):
+                found[side]["step"] += turn(share)
+        rounds.append(found)
+    power = reference.adjust([side["step"] for one in rounds for side in one.values()])
+    assert 0.9 < power <= 1.0
+    compared = turns.Compared(rounds, "step", "ours", "plain")
+    low, high = compared.interval
+    assert compared.more == pytest.approx(0.02, abs=0.005)
+    assert 0.01 < low < high < 0.03
+    raw = turns.Compared(rounds, "step", "ours", "plain", reference.CPU)
+    assert raw.interval[1] - raw.interval[0] > 4 * (high - low)
+
+
+def test_a_reference_that_tells_nothing_adjusts_nothing(bench):
+    reference = bench("reference")
+    noise = random.Random(2)
+    chunks = [[0.01, 0.01, 0.005 * noise.uniform(1.0, 2.0)] for _ in range(50)]
+    assert reference.adjust([chunks]) == 0.0
+    assert all(chunk[reference.ADJUSTED] == chunk[reference.CPU] == 0.01 for chunk in chunks)
+
+
+def test_the_reference_of_a_pace_that_never_changes(bench):
+    reference = bench("reference")
+    chunks = [[0.01, 0.02, 0.005] for _ in range(3)]
+    assert reference.adjust([chunks]) == 1.0
+    assert chunks == [[0.01, 0.01, 0.02, 0.005]] * 3
+    assert reference.adjust([]) == 1.0
 
 
 @pytest.fixture
@@ -201,8 +280,8 @@ def test_processes_take_turns(programs):
     (found,) = programs(*names).measure(1, 2)
     assert sorted(found) == sorted(names)
     for works in found.values():
-        assert {work: len(turns) for work, turns in works.items()} == {"step": 2, "launch": 2}
-        assert all(0 < cpu for turns in works.values() for cpu, _ in turns)
+        assert {work: len(chunks) for work, chunks in works.items()} == {"step": 6, "launch": 8}
+        assert all(0 < figure for chunks in works.values() for one in chunks for figure in one)
 
 
 def test_a_side_that_records_nothing_is_left_out(programs, monkeypatch, capfd):
@@ -211,7 +290,7 @@ def test_a_side_that_records_nothing_is_left_out(programs, monkeypatch, capfd):
     assert list(found) == ["plain"]
     said = capfd.readouterr().out
     for side in ("late", "proton"):
-        assert f"the side '{side}' recorded 0 kernels of 250" in said
+        assert f"the side '{side}' recorded 0 kernels of 800" in said
 
 
 def test_the_time_is_kept_and_complete_rounds_count(programs, capfd):
