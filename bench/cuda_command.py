@@ -3,7 +3,7 @@
     python bench/cuda_command.py [--seconds S] [--rounds N] [--write] [--build DIR]
 
 Works: a training step of a Llama-shaped model, and the launch of an empty Triton kernel in a loop.
-Targets apply to the CPU time of the launching thread, adjusted to the machine's pace: fixed
+Targets apply to the CPU time of the launching thread, adjusted to the machine's speed: fixed
 reference work in the same thread, before and after each chunk of some 10 ms of the work, tells how
 fast the processor is at the moment (bench/reference.py). The differences of raw CPU time and of
 wall time are printed next to it. The sides: no profiler (`plain`); an empty library in

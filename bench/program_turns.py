@@ -1,7 +1,7 @@
 """Whole Python programs that take turns: the processes, the rounds, and the rows of their results.
 
-Judged is the CPU time of the launching thread, adjusted to the pace of the machine at the moment by
-reference work around it (bench/reference.py).
+Judged is the CPU time of the launching thread, adjusted to the speed of the machine at the moment
+by reference work around it (bench/reference.py).
 
 The processes of a round load their modules while those of the round before warm up and those of the
 one before that end. Nothing else of the benchmark runs while a round is measured, and processes

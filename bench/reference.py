@@ -1,6 +1,6 @@
 """Chunks of measured work between chunks of reference work, in one thread.
 
-The pace of a shared machine changes by a factor of two within a second, and CPU time with it. So
+The speed of a shared machine changes by a factor of two within a second, and CPU time with it. So
 reference work is done before and after each chunk of measured work. It is the same in all processes
 and launches nothing, so no profiler sees it: Python bytecode, a walk through 64 KiB of memory and,
 with torch, operations on tiny tensors on the CPU, which use the same code of torch as a training
@@ -9,7 +9,7 @@ step.
 The CPU time of a chunk is divided by the mean of both, relative to its median over all processes,
 to the power of an exponent. The exponent is fitted once over the chunks of all sides: 1 if the work
 becomes slower just as the reference does, less if it is less sensitive or the reference is noisy
-itself. The result is a time again: that at the median pace.
+itself. The result is a time again: that at the median speed.
 
 This leaves out what a profiler's own threads cost the launching thread by sharing its caches.
 """
@@ -97,7 +97,7 @@ def take_chunks(
 def exponent(processes: Sequence[Sequence[Sequence[float]]]) -> float:
     """
     The slope of the regression of the work's time on the reference's, from 0 to 1: both are
-    logarithms, as deviations from their medians in the process. 1 if the pace never changes.
+    logarithms, as deviations from their medians in the process. 1 if the speed never changes.
     """
     above = below = 0.0
     for chunks in processes:
@@ -121,8 +121,8 @@ def adjust(processes: Sequence[list[list[float]]]) -> float:
     if not processes:
         return 1.0
     power = exponent(processes)
-    pace = statistics.median(chunk[-1] for chunks in processes for chunk in chunks)
+    speed = statistics.median(chunk[-1] for chunks in processes for chunk in chunks)
     for chunks in processes:
         for chunk in chunks:
-            chunk[:-3] = [chunk[-3] / (chunk[-1] / pace) ** power]
+            chunk[:-3] = [chunk[-3] / (chunk[-1] / speed) ** power]
     return power

@@ -2,8 +2,8 @@
 
 A side is a process. In a round each side has a new process; while all of them run, they take short
 turns one at a time, in an order that changes. Two sides are compared within a turn of all sides,
-because a machine that changes its pace changes both, and over the rounds, because this averages out
-random effects in a process (addresses, pages).
+because a machine that changes its speed changes both, and over the rounds, because this averages
+out random effects in a process (addresses, pages).
 """
 
 from __future__ import annotations
