@@ -1,6 +1,6 @@
 /*
- * proton-viewer: load, turn, derive, filter, print, judge. Exit status 0, 2 with a sentence for bad
- * input, or 3 if a gate fails.
+ * Command proton-viewer: loads profiles, transforms and filters them, prints or exports them, and
+ * checks gates. Exit status 0; 2 with a message for bad input; 3 if a gate fails.
  */
 #include <errno.h>
 #include <locale.h>
@@ -38,7 +38,7 @@ static int complain(const struct proton_error *err)
 	return EXIT_BAD;
 }
 
-/* On a terminal text is collected first: for a pager, and CSV because names in it are raw. */
+/* On a terminal, text is collected first: for a pager, and to clean the raw names of CSV. */
 static void begin(struct out *out, const struct options *options)
 {
 	bool is_collected = options->csv || (!options->json && !options->no_pager);
@@ -46,7 +46,7 @@ static void begin(struct out *out, const struct options *options)
 	out_init(out, is_collected && isatty(STDOUT_FILENO) == 1 ? -1 : STDOUT_FILENO);
 }
 
-/* A reader that has seen enough (`| head`) is no error. */
+/* A reader that closes the pipe early (`| head`) is not an error. */
 static int finish(struct out *out, const struct profile *profile, const struct options *options,
 		  struct proton_error *err)
 {
@@ -73,7 +73,10 @@ static int finish(struct out *out, const struct profile *profile, const struct o
 	return status;
 }
 
-/* A person at a terminal who has not said how much to show gets what can be read. */
+/*
+ * True for a terminal, unless options select how much to show: the tree is limited to a readable
+ * size.
+ */
 static bool is_cut(const struct options *options, const struct picture *picture)
 {
 	return picture->term.is_tty && !options->all && !options->print_sorted &&
@@ -81,7 +84,7 @@ static bool is_cut(const struct options *options, const struct picture *picture)
 	       !options->threshold_count;
 }
 
-/* `gates`: what became of the options' gates; NULL: they were not checked. */
+/* `gates`: results of the options' gates; NULL: they were not checked. */
 static int print(struct view *view, const struct options *options, const struct gate_result *gates)
 {
 	struct picture picture = view_picture(view, options);
@@ -174,7 +177,7 @@ static int load_view(struct view *view, struct input *input, struct input *base,
 	return view_columns(view, options, err);
 }
 
-/* Makes the view that the options ask for. E_INVALID with a message, or "" if one was printed. */
+/* Creates the view that the options select. E_INVALID with a message, or "" if one was printed. */
 static int make_view(struct view *view, struct input *input, struct input *base,
 		     const struct options *options, struct proton_error *err)
 {
@@ -192,7 +195,7 @@ static int view_and_judge(struct view *view, const struct options *options)
 	struct proton_error err;
 
 	if (!options->list && view_is_empty(view)) {
-		/* What -i and -e left of nothing has been said. */
+		/* If -i and -e left nothing, a message was printed already. */
 		if (options->mode == VIEW_TREE)
 			say_is_empty(options->path, view->profile);
 		else if (!options->include && !options->exclude)
@@ -201,7 +204,7 @@ static int view_and_judge(struct view *view, const struct options *options)
 			    input_display_name(options->path));
 		if (options->gate_count)
 			return EXIT_BAD;
-		/* A table without rows is what a program can read. */
+		/* Programs can read a table without rows. */
 		return options->csv || options->json ? print(view, options, NULL) : EXIT_BAD;
 	}
 	if (options->list && view->profile->node_count == 1 && view_is_empty(view)) {
@@ -314,7 +317,7 @@ static int report_warps(const struct options *options, struct input *input, stru
 	return status;
 }
 
-/* The option that needs complete profiles; NULL: users look at what is shown. */
+/* The option that requires complete profiles; NULL: the output is for users. */
 static const char *option_for_programs(const struct options *options)
 {
 	return options->gate_count                                     ? "--fail-if"
@@ -349,7 +352,7 @@ static int run(const struct options *options)
 		status = report_warps(options, &input, &base);
 	else
 		status = show(options, &input, &base);
-	/* What was shown is not all that was asked for. */
+	/* Some input could not be shown. */
 	if (status != EXIT_BAD && (input.has_failed || base.has_failed))
 		status = EXIT_BAD;
 	input_fini(&base);

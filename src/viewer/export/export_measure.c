@@ -1,4 +1,4 @@
-/* Numbers of metrics for exporters. See export_measure.h. */
+/* Metric values for exporters: inclusive and exclusive values per node, packed into runs. */
 #include "viewer/export/export_measure.h"
 
 #include <math.h>
@@ -49,13 +49,13 @@ static const char *unit_of(const struct metric_column *column)
 				return times[i].name;
 	}
 	if (!column->is_additive)
-		return ""; /* a rate of it */
+		return ""; /* a rate of the metric */
 	if (strcmp(column->source->name, "bytes") == 0)
 		return "bytes";
 	return strcmp(column->source->name, "count") == 0 ? "count" : "";
 }
 
-/* What is not shown still counts in the frame above it. */
+/* Adds the values of hidden nodes to the node above them. */
 static void keep_hidden(const struct profile *profile, const uint8_t *shown,
 			struct measure *measure)
 {
@@ -75,8 +75,8 @@ static void keep_hidden(const struct profile *profile, const uint8_t *shown,
 }
 
 /*
- * Time inside a scope includes that of timed scopes in it. What is the scope's own is the rest; it
- * is none if what is inside ran side by side.
+ * The time of a scope includes that of timed scopes inside it. The exclusive time is the rest, or 0
+ * if the inner scopes ran concurrently.
  */
 static void unnest(const struct profile *profile, const uint8_t *shown, struct metric_column *own)
 {
@@ -106,17 +106,17 @@ void measure_own(struct measure *measure, struct derive *derive, const char *nam
 	if (!measure->total.is_additive || !measure->total.values)
 		return;
 	if (derive_own_column(derive, name, &measure->own, NULL))
-		xgive_up(); /* the name is known, so it is memory that is not */
+		xgive_up(); /* the name is known, so memory ran out */
 	if (measure->own.is_inclusive)
 		keep_hidden(profile, shown, measure);
 	else if (strcmp(measure->own.source->name, "cpu_time") == 0)
 		unnest(profile, shown, &measure->own);
 }
 
-/* What a subtraction of sums leaves where nothing is left. */
+/* Subtracting sums that are equal may leave this share of them. */
 #define ROUNDING 1e-12
 
-/* Whole numbers are written as such, if all of a column are. */
+/* Finds out whether a whole column can be written as integers. */
 static void find_exact(struct metric_column *column, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -163,7 +163,7 @@ void measure_compared(struct measure *measure, const struct profile *profile, co
 	find_exact(total, profile->node_count);
 }
 
-/* As in the tree, whose columns have one style each. */
+/* Each column has one number format, as in the tree. */
 static struct figure_style style_of(const struct metric_column *column,
 				    const struct profile *profile, const uint8_t *shown)
 {
@@ -208,7 +208,7 @@ struct export_metric measure_describe(const struct measure *measure, const struc
 	return metric;
 }
 
-/* The same to the bit: NAN is NAN, and 0 is not -0. */
+/* Equal bit by bit: NAN equals NAN, and 0 does not equal -0. */
 static bool is_same(const struct metric_column *column, size_t a, size_t b)
 {
 	uint64_t bits[2];
@@ -218,7 +218,7 @@ static bool is_same(const struct metric_column *column, size_t a, size_t b)
 	return bits[0] == bits[1] && (!column->exact || column->exact[a] == column->exact[b]);
 }
 
-/* A copy of its first bytes instead of the array: shrinking it would leave a hole in the heap. */
+/* Replaces the array by a copy of its first bytes: shrinking it would leave a hole in the heap. */
 static void *shrunk(void *array, size_t bytes)
 {
 	void *copy;

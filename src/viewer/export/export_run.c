@@ -1,10 +1,9 @@
 /*
- * From the command line to an exporter. See export_run.h.
+ * --export: builds what an exporter needs from the command line, and runs it.
  *
- * Formats of a whole profile (export/export.h) get it as it was read, or turned. The others get a
- * view of it (export/export_view.h), made here: one column per metric with the numbers that the
- * tree shows, and one with what each frame adds itself, which is what stacks and flame graphs are
- * drawn of.
+ * Formats of a whole profile (export/export.h) get it as read, or as a flat table or bottom-up
+ * tree. The others get a view (export/export_view.h) that is built here: per metric one column of
+ * inclusive values, as in the tree, and one of exclusive values, for stacks and flame graphs.
  */
 #include "viewer/export/export_run.h"
 
@@ -27,15 +26,15 @@
 #include "viewer/query/raw_metrics.h"
 #include "viewer/query/select.h"
 
-/* Numbers that a byte of the largest output stands for, when the metrics are many. */
+/* Values per byte of the largest output; limits exports with many metrics. */
 #define BYTES_PER_CELL 8u
-/* From how many numbers on they are packed, and what they may take then, for any profile. */
+/* Number of values from which on they are packed; every profile may have that many. */
 #define PACKED_CELLS_MIN ((uint64_t)1 << 20)
 #define PACKED_BYTES_MAX ((uint64_t)24 << 20)
 
 /* ------------------------------------------------------------------ which metrics */
 
-/* What is exported when nobody chose: everything that is a number, or the most telling one. */
+/* Metrics to export by default: all numeric ones, or the most important one. */
 static size_t default_names(const struct metrics *metrics, const struct export_view_format *format,
 			    const char **names)
 {
@@ -56,7 +55,7 @@ static size_t default_names(const struct metrics *metrics, const struct export_v
 	return format->takes_one && count ? 1 : count;
 }
 
-/* Metrics that a report shows besides what was recorded, where they can be derived. */
+/* Derived metrics that a report adds where they can be computed. */
 static const char *const report_derived[] = {"avg_time/us", "tflop/s",   "tflop8/s", "tflop16/s",
 					     "tflop32/s",   "tflop64/s", "gbyte/s",  "util"};
 
@@ -73,7 +72,7 @@ static bool is_available(const struct metrics *metrics, const char *name)
 	return false;
 }
 
-/* Everything that is a number, times in the unit that the tree shows, and what follows from it. */
+/* All numeric metrics, times in the unit of the tree, and the derived ones. */
 static size_t report_names(const struct metrics *metrics, const char **names)
 {
 	size_t count = 0;
@@ -93,7 +92,7 @@ static size_t report_names(const struct metrics *metrics, const char **names)
 	return count;
 }
 
-/* The column of a metric that was asked for; whether the format has a place for it is checked. */
+/* The column of a requested metric; fails if the format cannot represent it. */
 static int derive_total(struct derive *derive, const struct export_view_format *format,
 			const char *name, struct metric_column *column, struct proton_error *err)
 {
@@ -120,7 +119,7 @@ static void write_name(struct out *out, const struct export_view *view, uint32_t
 			  (enum name_style)view->name_style);
 }
 
-/* From states to yes and no, with the levels below --depth left out. */
+/* From node states to true or false, without the levels beyond --depth. */
 static void show_levels(const struct profile *profile, uint8_t *state, size_t depth)
 {
 	uint32_t *levels = xcalloc(profile->node_count, sizeof(*levels));
@@ -171,12 +170,12 @@ static int write_view(const struct options *options, const struct export_target 
 	return is_over ? bounds_refuse(view->profile, err) : status;
 }
 
-/* A view, and the memory behind it. */
+/* A view and the memory that belongs to it. */
 struct chosen {
 	struct export_view view;
 	struct metrics metrics;
 	struct derive derive;
-	const char **names; /* of the metrics, as they were asked for */
+	const char **names; /* of the metrics, as requested */
 	size_t count;
 	struct measure *measures; /* by metric */
 	struct metric_column *thresholds;
@@ -227,7 +226,7 @@ static void choose_names(struct chosen *chosen, const struct options *options,
 	chosen->described = xcalloc(chosen->count, sizeof(*chosen->described));
 }
 
-/* Tables have a number per metric and frame, and some of the formats as many bytes or more. */
+/* Tables have a value per metric and frame, and some formats need as many bytes or more. */
 static int check_cells(const struct chosen *chosen, const struct profile *profile,
 		       struct proton_error *err)
 {
@@ -242,8 +241,8 @@ static int check_cells(const struct chosen *chosen, const struct profile *profil
 }
 
 /*
- * The numbers of all metrics, one after the other: those of many are packed before the next ones
- * are made. Of the first the total is there already.
+ * Computes the values of all metrics one by one. If there are many, each is packed before the next
+ * is computed. The total of the first metric exists already.
  */
 static int measure_all(struct chosen *chosen, const struct export_view_format *format,
 		       const struct profile *profile, struct proton_error *err)
@@ -274,7 +273,7 @@ static int measure_all(struct chosen *chosen, const struct export_view_format *f
 	return PROTON_OK;
 }
 
-/* Of the first file, and how many more there are; of a difference, of both. */
+/* Title: the first file and the number of others; both sides for a comparison. */
 static char *make_title(const struct options *options, bool is_difference, bool is_partial)
 {
 	const char *suffix = is_partial ? " (partial)" : "";
@@ -293,7 +292,7 @@ static char *make_title(const struct options *options, bool is_difference, bool 
 	return title;
 }
 
-/* The numbers that -t METRIC=VALUE looks at. */
+/* The columns that -t METRIC=VALUE tests. */
 static int derive_thresholds(struct chosen *chosen, const struct options *options,
 			     struct proton_error *err)
 {
@@ -315,7 +314,7 @@ static int choose_nodes(struct chosen *chosen, const struct options *options,
 	struct thresholds thresholds = {.first = &chosen->measures[0].total};
 	int status;
 
-	/* In what was turned, they chose what it was made of. */
+	/* In other modes, -i and -e have selected what the tree is built from. */
 	if (options->mode == VIEW_TREE) {
 		status = select_paths(options, profile, chosen->state, err);
 		if (status)
@@ -332,7 +331,7 @@ static int choose_nodes(struct chosen *chosen, const struct options *options,
 	return status;
 }
 
-/* What every export has, once it is known which nodes and metrics. */
+/* Fills in what all formats share, after nodes and metrics have been selected. */
 static void fill_view(struct chosen *chosen, const struct options *options,
 		      const struct export_view_format *format, const struct profile *profile)
 {
@@ -345,12 +344,12 @@ static void fill_view(struct chosen *chosen, const struct options *options,
 		.metric_count = chosen->count,
 		.write_name = write_name,
 		.name_format = options->format,
-		/* As where people read; other programs get what was recorded. */
+		/* Short C++ names for users; other programs get the recorded names. */
 		.name_style = format->is_report || options->has_names ? options->names : NAMES_RAW,
 	};
 }
 
-/* To be released with chosen_fini(), also after an error. May replace *profile. */
+/* Release with chosen_fini(), even after an error. May replace *profile. */
 static int chosen_init(struct chosen *chosen, const struct options *options,
 		       const struct export_view_format *format, struct profile **profile,
 		       struct proton_error *err)
@@ -426,7 +425,7 @@ static int export_whole(const struct options *options, const struct export_targe
 	struct export_view view = {0};
 	uint8_t *state;
 
-	/* As it was recorded, unless it was turned. */
+	/* In tree mode the profile is exported unchanged. */
 	if (options->mode != VIEW_TREE) {
 		int status = view_turn(profile, options, &state, err);
 
@@ -453,8 +452,8 @@ int export_run(const struct options *options, struct profile **profile, struct p
 /* ------------------------------------------------------------------ columns */
 
 /*
- * The columns that the format has a place for: sizes are what adds up, which of a difference are
- * before and after.
+ * The columns that the format can represent. Sizes must be additive: in a comparison these are the
+ * columns before and after.
  */
 static int take_columns(struct chosen *chosen, struct view *view,
 			const struct export_view_format *format, struct proton_error *err)
@@ -466,7 +465,7 @@ static int take_columns(struct chosen *chosen, struct view *view,
 		if (format->needs_weight && !(column->is_additive && column->values))
 			continue;
 		chosen->measures[chosen->count++].total = *column;
-		*column = (struct metric_column){0}; /* it has moved */
+		*column = (struct metric_column){0}; /* moved */
 	}
 	if (chosen->count == 0)
 		return err_set(err, PROTON_E_INVALID,

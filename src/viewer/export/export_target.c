@@ -1,4 +1,4 @@
-/* Which format, and what goes together with it. See export_target.h. */
+/* Choice of the export format, and which options it can be combined with. */
 #include "viewer/export/export_target.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* Both tables one after the other; false past the end. */
+/* Entry `index` of both format tables in a row; false past the end. */
 static bool target_at(size_t index, struct export_target *target)
 {
 	size_t views = 0;
@@ -76,7 +76,7 @@ int export_target_find(const struct options *options, struct export_target *targ
 		       options->output, known);
 }
 
-/* Options that only printing has a use for. */
+/* The first given option that has an effect on printed output only. */
 static const char *option_for_the_screen(const struct options *options)
 {
 	return options->csv            ? "--csv"
@@ -87,10 +87,11 @@ static const char *option_for_the_screen(const struct options *options)
 				       : NULL;
 }
 
-/* What the others could mean for a file that holds everything there is. */
+/* The first given option that a format of the whole profile cannot honor. */
 static const char *option_for_views(const struct options *options)
 {
-	bool is_turned = options->mode != VIEW_TREE; /* then these choose what is counted */
+	bool is_turned = options->mode !=
+			 VIEW_TREE; /* in these modes, -i and -e select what is counted */
 
 	return options->metric_count                                    ? "--metrics"
 	       : options->include && !is_turned                         ? "--include"

@@ -1,4 +1,4 @@
-/* --export: which format is meant, and what the other options could mean for it. */
+/* --export: choice of the format, and checks of the options that are combined with it. */
 #ifndef VIEWER_EXPORT_EXPORT_TARGET_H
 #define VIEWER_EXPORT_EXPORT_TARGET_H
 
@@ -7,29 +7,25 @@
 #include "export/export_view.h"
 #include "viewer/query/viewer_options.h"
 
-/* A format of one of the two tables; the other is NULL. */
+/* A format of one of the two tables; the other pointer is NULL. */
 struct export_target {
 	const struct export_format *whole;
 	const struct export_view_format *view;
 };
 
-/* The format that is asked for, or told by the end of the output's name. E_INVALID: none is. */
+/* The requested format, or the one that the suffix of the output selects. E_INVALID: no format. */
 int export_target_find(const struct options *options, struct export_target *target,
 		       struct proton_error *err);
 
-/*
- * Finds out that the options ask for something that cannot be, before any file is read.
- * E_INVALID with a sentence.
- */
+/* Rejects options that cannot be combined, before any file is read. E_INVALID with a message. */
 int export_check(const struct options *options, struct proton_error *err);
 
-/* True if other programs compute with the numbers; false: users look at it (html, traces). */
+/* True if other programs compute with the values; false: users look at them (html, traces). */
 bool export_is_for_programs(const struct options *options);
 
 /*
- * True if what is exported is no profile but columns made by comparing profiles
- * (viewer/numbers/compare.h): of a difference, unless the format compares by itself, or of --merge
- * other than sum.
+ * True if the export has columns made by comparing profiles (viewer/numbers/compare.h) instead of a
+ * profile: with --diff, unless the format compares profiles itself, or with --merge other than sum.
  */
 bool export_is_of_columns(const struct options *options);
 

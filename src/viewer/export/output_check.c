@@ -1,4 +1,4 @@
-/* The output is no input. See output_check.h. */
+/* Check that the output may be written and is not one of the inputs. */
 #include "viewer/export/output_check.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static bool status_of(const char *path, struct stat *st)
 	return strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, st) == 0 : stat(path, st) == 0;
 }
 
-/* The input that is the file of that status, NULL if there is none. */
+/* The input that is the same file as `st`, or NULL. */
 static const char *find_input(const struct input *input, const struct stat *output)
 {
 	struct stat st;
@@ -32,8 +32,8 @@ static const char *find_input(const struct input *input, const struct stat *outp
 }
 
 /*
- * An input directory that has the profile `path`: of several forms of a profile in a directory one
- * is read, and the others are inputs, too.
+ * The input directory that contains the profile `path`, or NULL. If a directory has several forms
+ * of a profile, only one is read, but the others count as inputs too.
  */
 static const char *find_directory(char *const *inputs, size_t count, const char *path)
 {
@@ -93,7 +93,7 @@ int output_check(const struct options *options, const struct input *input, const
 		return check_standard_output(options, input, base, err);
 	if (!*path)
 		return err_set(err, PROTON_E_INVALID, "--output is empty; name a file");
-	/* A device or a pipe is written to; it is never replaced. */
+	/* Devices and pipes are written to, never replaced. */
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 		return PROTON_OK;
 	status = file_replace_target(path, &target, &exists, &st, err);

@@ -1,4 +1,4 @@
-/* Whether the output may be written, found out before anything is read. */
+/* Check of the output path before any input is read. */
 #ifndef VIEWER_EXPORT_OUTPUT_CHECK_H
 #define VIEWER_EXPORT_OUTPUT_CHECK_H
 
@@ -7,8 +7,9 @@
 #include "viewer/query/viewer_options.h"
 
 /*
- * The output, a file or what standard output is redirected to, is none of the inputs by whatever
- * name or link; a file can be written; with --no-clobber there is none. E_INVALID or E_IO.
+ * The output (a file, or the target of redirected standard output) must not be one of the inputs
+ * under any name or link. A file must be writable, and must not exist with --no-clobber. E_INVALID
+ * or E_IO.
  */
 int output_check(const struct options *options, const struct input *input, const struct input *base,
 		 struct proton_error *err);

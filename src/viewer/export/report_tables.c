@@ -1,6 +1,6 @@
 /*
- * Kernels by name. See report_tables.h. Utilization is that of util.h over all runs of a kernel:
- * the least time its operations and bytes could have taken, divided by the time they took.
+ * Tables of kernels and devices for the HTML report. Utilization over all runs of a kernel is the
+ * minimum time for its operations and bytes at peak rate, divided by the measured time.
  */
 #include "viewer/export/report_tables.h"
 
@@ -13,17 +13,17 @@
 
 _Static_assert(REPORT_WIDTHS == PEAK_WIDTHS, "the same widths");
 
-/* What is added up of a kernel before anything is divided. */
+/* Sums over a kernel, before any division. */
 struct sums {
 	double flop_time_s;
 	double byte_time_s;
-	uint64_t in_histogram; /* runs whose duration is known */
+	uint64_t in_histogram; /* runs with a known duration */
 };
 
 struct builder {
 	const struct metrics *metrics;
 	struct util util;
-	struct column flops[REPORT_WIDTHS + 1]; /* the last: of no stated width */
+	struct column flops[REPORT_WIDTHS + 1]; /* the last: without a width */
 	struct column bytes;
 	uint32_t *kernel_of_frame; /* index + 1, by frame */
 	struct sums *sums;         /* by kernel */
@@ -93,7 +93,7 @@ static void add_number(double *sum, const struct column *column, uint32_t node)
 	*sum = (isnan(*sum) ? 0 : *sum) + column->value[node];
 }
 
-/* One row of a node: runs on one device. */
+/* Adds one row of a node: its runs on one device. */
 static void add_runs(struct builder *builder, struct report_kernel *kernel, struct sums *sums,
 		     const struct profile_kernel *row)
 {

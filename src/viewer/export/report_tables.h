@@ -5,7 +5,7 @@
 #include "export/html_report.h"
 #include "viewer/query/raw_metrics.h"
 
-/* `shown`: per node, what counts. To be released with report_fini(). */
+/* `shown`: per node, true if it counts. Release with report_fini(). */
 void report_init(struct export_report *report, const struct metrics *metrics, const uint8_t *shown);
 void report_fini(struct export_report *report);
 

@@ -1,4 +1,4 @@
-/* Files that are there whole or not at all. See save.h. */
+/* Atomic output files: a temporary file that is renamed when complete, and removed by signals. */
 #include "viewer/export/save.h"
 
 #include <errno.h>
@@ -13,10 +13,10 @@
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
 
-/* Signals that people and systems end programs with. */
+/* Signals that end the program on request. */
 static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP};
 
-/* What a signal must not leave behind; NULL: nothing. */
+/* The temporary file that a signal handler removes; NULL: none. */
 static char *volatile temporary;
 
 static void remove_and_end(int number)
@@ -32,7 +32,7 @@ static void watch_signals(void)
 	for (size_t i = 0; i < ARRAY_LENGTH(ending_signals); i++) {
 		struct sigaction action;
 
-		/* Who started us may have said that it is to be ignored (nohup). */
+		/* The parent may have set the signal to be ignored (nohup). */
 		if (sigaction(ending_signals[i], NULL, &action) || action.sa_handler == SIG_IGN)
 			continue;
 		action = (struct sigaction){.sa_handler = remove_and_end};
@@ -40,7 +40,7 @@ static void watch_signals(void)
 	}
 }
 
-/* The temporary file and its name in `temporary` come and go together. */
+/* Blocks the signals while the temporary file and `temporary` change together. */
 static sigset_t hold_signals(void)
 {
 	sigset_t held;
@@ -104,7 +104,7 @@ static void save_fini(struct save *save)
 	*save = (struct save){0};
 }
 
-/* What `path` names is already open as standard output, such as /dev/stdout. */
+/* True if `path` is already open as standard output, for example /dev/stdout. */
 static bool is_standard_output(const struct stat *info)
 {
 	struct stat standard;
@@ -133,7 +133,7 @@ int save_begin(struct save *save, const char *path, bool no_clobber, struct prot
 	return status;
 }
 
-/* Names in any format may hold what a terminal obeys. */
+/* Names in any format may contain terminal escape sequences. */
 static void clean_for_terminal(struct save *save)
 {
 	struct out raw = save->direct;

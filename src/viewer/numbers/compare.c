@@ -1,4 +1,4 @@
-/* Several profiles beside each other. See compare.h. */
+/* Comparison of profiles: the union of several trees, and statistics over many files (--merge). */
 #include "viewer/numbers/compare.h"
 
 #include <math.h>
@@ -39,13 +39,13 @@ void comparison_end(struct comparison *comparison)
 	free(comparison->is_additive);
 }
 
-/* A copy, for names may be those of a profile that goes before the next one comes. */
+/* Copies the name: the profile that owns it may be freed before the next one is loaded. */
 static void add_name(struct comparison *comparison, const char *name)
 {
 	comparison->names[comparison->name_count++] = xstrndup(name, strlen(name));
 }
 
-/* The first profile with metrics decides about those that are shown by default. */
+/* The first profile with metrics determines the default metrics. */
 static void name_metrics(struct comparison *comparison, const struct view *view)
 {
 	const struct options *options = comparison->options;
@@ -74,7 +74,7 @@ static void name_metrics(struct comparison *comparison, const struct view *view)
 		add_name(comparison, options->gates[i].metric);
 }
 
-/* Siblings of one name become one node, so that paths tell nodes apart. */
+/* Merges siblings of the same name, which makes paths unique. */
 static struct profile *without_twins(struct profile *profile)
 {
 	struct profile *unique = profile_new();
@@ -226,10 +226,10 @@ size_t comparison_first_gate(const struct comparison *comparison)
 
 /* ------------------------------------------------------------------ many */
 
-/* Over the files, per metric and node of the union. */
+/* Statistics over the files for one metric and node of the union. */
 struct tally {
 	double sum, least, most;
-	uint32_t count; /* files that have a value */
+	uint32_t count; /* files with a value */
 	uint32_t most_in;
 };
 
@@ -254,7 +254,7 @@ static void take(struct tally *tally, double value, uint32_t file)
 	tally->count++;
 }
 
-/* Touches the nodes of this file alone: the union of many files is large. */
+/* Visits only the nodes of this file: the union of many files is large. */
 static void add_tallies(struct comparison *comparison, struct tallies *tallies,
 			const struct profile *profile, const struct metric_column *columns,
 			uint32_t file)
@@ -265,7 +265,7 @@ static void add_tallies(struct comparison *comparison, struct tallies *tallies,
 	size_t after = comparison->all->node_count * names;
 
 	tallies->file_count++;
-	if (names) { /* else: empty profiles so far */
+	if (names) { /* else: only empty profiles so far */
 		xreserve(&tallies->rows, &tallies->capacity, after, sizeof(*tallies->rows));
 		memset(tallies->rows + before, 0, (after - before) * sizeof(*tallies->rows));
 		tallies->node_count = comparison->all->node_count;
@@ -279,7 +279,7 @@ static void add_tallies(struct comparison *comparison, struct tallies *tallies,
 	free(nodes);
 }
 
-/* Files without a node have 0 there, where numbers add up. */
+/* Files without a node count as 0 for additive metrics. */
 static void finish_tallies(const struct comparison *comparison, struct tallies *tallies)
 {
 	for (size_t n = 0; n < tallies->node_count; n++) {
@@ -296,7 +296,7 @@ static void finish_tallies(const struct comparison *comparison, struct tallies *
 	}
 }
 
-/* The largest less the smallest; 0 if they differ in rounding alone. */
+/* Maximum minus minimum; 0 if they differ by rounding only. */
 static double range_of(const struct tally *tally)
 {
 	return difference_without_noise(tally->most - tally->least,
@@ -345,7 +345,7 @@ static const double *add_tally_column(const struct comparison *comparison, struc
 	return column->values;
 }
 
-/* The file with the most; nothing where all have the same. */
+/* The file with the maximum; empty if all files have the same value. */
 static void add_most_in(const struct comparison *comparison, struct view *view,
 			const struct tallies *tallies, size_t name, const struct input *input)
 {
@@ -421,7 +421,7 @@ int compare_many(struct view *view, struct input *input, const struct options *o
 		view_fini(&one);
 	}
 	if (status == PROTON_OK && tallies.file_count == 0) {
-		err->text[0] = '\0'; /* why has been said of each file */
+		err->text[0] = '\0'; /* a message was printed for each file */
 		status = PROTON_E_INVALID;
 	}
 	if (status == PROTON_OK)

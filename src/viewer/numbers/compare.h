@@ -1,7 +1,7 @@
 /*
- * Several profiles beside each other, node by node: two sides of a difference, or the spread over
- * ranks. Every number is derived from each profile by itself, as if it were shown alone, and then
- * compared; nodes are the same if their paths are.
+ * Comparison of profiles node by node: the two sides of --diff, or statistics over several files.
+ * Every value is derived within its own profile and then compared. Nodes with the same path are the
+ * same node.
  */
 #ifndef VIEWER_NUMBERS_COMPARE_H
 #define VIEWER_NUMBERS_COMPARE_H
@@ -10,27 +10,27 @@
 #include "viewer/query/input.h"
 
 /*
- * Runs of FILE against runs of BASE: per metric the means before and after, the change (after -
- * before) and the change in percent of the value before, with several runs also its confidence
- * interval and a verdict (repeats.h), then whether the frame is new or gone; sorted by the size of
- * the first change. A frame that one of them does not have counts as 0 where numbers add up. With
- * --merge sum, each side is one profile made of all its files. E_INVALID with "" as text: messages
- * were printed.
+ * --diff: runs of FILE against runs of BASE. The columns of each metric are the means before and
+ * after, the change (after - before) and the change in percent of the value before; with several
+ * runs also its confidence interval and a verdict (repeats.h). The last column tells new and gone
+ * frames. Rows are sorted by the magnitude of the first change. A frame that one side lacks counts
+ * as 0 for additive metrics. With --merge sum, each side is the sum of its files. E_INVALID with an
+ * empty message: messages were printed.
  */
 int compare_runs(struct view *view, struct input *base, struct input *input,
 		 const struct options *options, struct proton_error *err);
 
 /*
- * E_INVALID: a sum over more files on one side than on the other would be compared, or sums where
- * means are the default. Before loading, and again when files may have been left out.
+ * E_INVALID: the options compare sums of different numbers of files, or sums by default where means
+ * are the default. Called before loading, and again when files may have been omitted.
  */
 int compare_check_sums(const struct options *options, const struct input *base,
 		       const struct input *input, struct proton_error *err);
 
 /*
- * Each file by itself: per metric the mean, least or most over the files, or with MERGE_SPREAD all
- * three, their spread (100 * (most - least) / mean) and the file that has the most. One file is in
- * memory at a time. E_INVALID also if no file could be read.
+ * --merge: each file by itself. Per metric the mean, minimum or maximum over the files;
+ * MERGE_SPREAD has all three, the spread (100 * (max - min) / mean) and the file with the maximum.
+ * Only one file is in memory at a time. E_INVALID also if no file could be read.
  */
 int compare_many(struct view *view, struct input *input, const struct options *options,
 		 struct proton_error *err);

@@ -1,4 +1,6 @@
-/* What all comparisons of profiles share: the union of their trees, and the metrics compared. */
+/*
+ * Parts that all comparisons of profiles share: the union of their trees, and the compared metrics.
+ */
 #ifndef VIEWER_NUMBERS_COMPARE_PARTS_H
 #define VIEWER_NUMBERS_COMPARE_PARTS_H
 
@@ -10,36 +12,36 @@ struct comparison {
 	struct profile *all; /* the union */
 	struct merge *merge;
 	char **names;  /* shown metrics, then those of thresholds, then those of gates */
-	char **labels; /* the same as columns are titled; NULL until the metric is found */
+	char **labels; /* column titles of the names; NULL until the metric is found */
 	size_t name_count;
 	size_t shown_count;
-	bool *is_found; /* some profile has that metric */
+	bool *is_found; /* at least one profile has the metric */
 	bool *is_inclusive;
 	bool *is_additive;
-	/* Of additive metrics: the label of what they are made of, and what that is divided by. */
+	/* For additive metrics: the label of the source metric, and its divisor. */
 	char **source;
 	double *divisor;
-	struct proton_error first_error; /* about a metric that has not been found yet */
+	struct proton_error first_error; /* about a metric that is not found yet */
 };
 
 void comparison_begin(struct comparison *comparison, const struct options *options);
 void comparison_end(struct comparison *comparison);
 
 /*
- * Takes a profile and derives its metrics: *view holds it (view_fini(), also after an error), and
- * *columns_out has a column per name, without values where the profile lacks the metric.
+ * Takes a profile and derives its metrics. *view holds it (release with view_fini(), even after an
+ * error). *columns_out has a column per name, without values if the profile lacks the metric.
  */
 int comparison_derive(struct comparison *comparison, struct profile *profile, struct view *view,
 		      struct metric_column **columns_out, struct proton_error *err);
 void comparison_free_columns(const struct comparison *comparison, struct metric_column *columns);
 
-/* Adds a profile's tree to the union: the union's node of each of its nodes, malloc'd. */
+/* Adds a profile's tree to the union. Returns the union's node for each of its nodes, malloc'd. */
 uint32_t *comparison_map(struct comparison *comparison, const struct profile *profile);
 
 /* E_INVALID: no profile has one of the metrics. */
 int comparison_check_found(const struct comparison *comparison, struct proton_error *err);
 
-/* The union becomes the profile of *view, with room for `columns` columns and for the gates. */
+/* Makes the union the profile of *view, with space for `columns` columns and for the gates. */
 void comparison_take_union(struct comparison *comparison, struct view *view, size_t columns);
 
 /* "A B", malloc'd. */
@@ -48,7 +50,7 @@ char *comparison_joined(const char *a, const char *b);
 struct metric_column *comparison_column(const struct comparison *comparison, struct view *view,
 					size_t name, const char *which);
 
-/* True for output that programs read, which has every digit, even those of rounding. */
+/* True for output that programs read: it has all digits, even those of rounding errors. */
 bool comparison_is_exact(const struct comparison *comparison);
 
 /* The index of the first gate's name. */

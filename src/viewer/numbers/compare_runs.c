@@ -1,6 +1,6 @@
 /*
- * --diff: runs of FILE against runs of BASE, node by node. A side is one file, several files that
- * are runs of the same program, or with --merge sum one profile made of several files.
+ * --diff: runs of FILE against runs of BASE, node by node. A side is one file, several runs of the
+ * same program, or with --merge sum the sum of several files.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,21 +14,21 @@
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 
-/* A number of one run. */
+/* A value of one run. */
 struct entry {
 	uint32_t node; /* of the union */
 	uint32_t name; /* index of comparison->names */
 	double value;
 };
 
-/* One side. Only what the runs have is stored: their trees may differ. */
+/* One side. Only existing values are stored, because the trees of runs may differ. */
 struct runs {
 	size_t count;
 	struct entry *entries; /* in the order of the runs */
 	size_t entry_count, entry_capacity;
 	bool *has_node; /* by node of the union */
 	size_t node_capacity;
-	/* The values by node and name, once all runs are known. */
+	/* The values by node and name; set when all runs are known. */
 	double *values;
 	size_t *first; /* index of `values` by node * name_count + name; one more at the end */
 };
@@ -86,7 +86,7 @@ static int add_run(struct comparison *comparison, struct profile *profile, struc
 	return status;
 }
 
-/* E_INVALID with "" as text: a message was printed of each file. */
+/* E_INVALID with an empty message: a message was printed for each file. */
 static int add_side(struct comparison *comparison, struct input *input, struct runs *runs,
 		    struct proton_error *err)
 {
@@ -108,7 +108,7 @@ static int add_side(struct comparison *comparison, struct input *input, struct r
 
 /* ------------------------------------------------------------------ changes */
 
-/* All runs are known: brings the values of a node and name together. */
+/* When all runs are known: groups the values by node and name. */
 static void sort_values(const struct comparison *comparison, struct runs *runs)
 {
 	size_t names = comparison->name_count;
@@ -121,7 +121,7 @@ static void sort_values(const struct comparison *comparison, struct runs *runs)
 		first[runs->entries[i].node * names + runs->entries[i].name + 2]++;
 	for (size_t k = 2; k < keys + 2; k++)
 		first[k] += first[k - 1];
-	/* Each entry moves the beginning of the next key up to its place. */
+	/* Each entry advances the start of its key to the next free position. */
 	for (size_t i = 0; i < runs->entry_count; i++) {
 		const struct entry *entry = &runs->entries[i];
 
@@ -132,7 +132,7 @@ static void sort_values(const struct comparison *comparison, struct runs *runs)
 	runs->entries = NULL;
 }
 
-/* A run without a node has 0 there where numbers add up, if another run of the side has it. */
+/* A run without the node counts as 0 for additive metrics if another run of the side has it. */
 static struct repeats repeats_at(const struct comparison *comparison, const struct runs *runs,
 				 size_t name, size_t node)
 {
@@ -143,13 +143,13 @@ static struct repeats repeats_at(const struct comparison *comparison, const stru
 	return repeats_of(runs->values + runs->first[key], count, zeros);
 }
 
-/* What became of a number. */
+/* Change of a value between the sides. */
 struct change {
 	double before, after; /* means; NAN: no value */
 	double median_before, median_after;
 	double difference;
 	double percent;
-	double low, high; /* of the difference; NAN: not known */
+	double low, high; /* of the difference; NAN: unknown */
 };
 
 static struct change change_at(const struct comparison *comparison, const struct runs *base,
@@ -165,7 +165,7 @@ static struct change change_at(const struct comparison *comparison, const struct
 	change.after = is_zero && !after.count ? 0 : after.mean;
 	change.median_before = is_zero && !before.count ? 0 : before.median;
 	change.median_after = is_zero && !after.count ? 0 : after.median;
-	/* An additive number that only one of them has is all change. */
+	/* An additive value that only one side has changes as a whole. */
 	if (is_additive && !before.count && (after.count || is_zero))
 		before = repeats_of(NULL, 0, base->count);
 	if (is_additive && !after.count && before.count)
@@ -309,7 +309,7 @@ static void add_standing(struct view *view, const struct runs *base, const struc
 	}
 }
 
-/* Columns that are only looked at. */
+/* Columns that are tested but not printed. */
 static void add_hidden(const struct comparison *comparison, struct view *view,
 		       const struct runs *base, const struct runs *file)
 {
@@ -326,7 +326,7 @@ static void add_hidden(const struct comparison *comparison, struct view *view,
 			const double numbers[COLUMNS_OF_GATE] = {change.before, change.after,
 								 change.low, change.high};
 
-			/* A threshold is about the change. */
+			/* A threshold applies to the change. */
 			if (i < gates)
 				values[0][n] = change.after - change.before;
 			for (size_t c = 0; i >= gates && c < count; c++)

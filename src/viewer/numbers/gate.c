@@ -1,4 +1,4 @@
-/* Gates. See gate.h. */
+/* --fail-if: parsing and checking gates. */
 #include "viewer/numbers/gate.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ static const char *parse_amount(struct gate *gate, const char *text)
 	bool has_sign = *text == '+' || *text == '-';
 	char *end;
 
-	/* strtod() knows signs, "inf" and hexadecimal numbers too; here it is digits. */
+	/* Only digits: strtod() also accepts signs, "inf" and hexadecimal numbers. */
 	if (!strchr("0123456789.", text[has_sign]) || !text[has_sign])
 		return NULL;
 	gate->amount = strtod(text, &end);
@@ -56,7 +56,7 @@ static const char *parse_amount(struct gate *gate, const char *text)
 	return skip_spaces(end);
 }
 
-/* "time > 3" would be three nanoseconds. Percents are the same in every unit. */
+/* "time > 3" would mean three nanoseconds. Percentages are the same in every unit. */
 static int check_unit(struct gate *gate, struct proton_error *err)
 {
 	size_t length = strlen(gate->metric);
@@ -138,14 +138,14 @@ static bool is_bad(const struct gate *gate, double value)
 	return gate->is_above ? value > gate->amount : value < gate->amount;
 }
 
-/* True if the change may be chance, and without a change the gate would not fail. */
+/* True if the change may be noise, and the gate would pass without a change. */
 static bool is_excused(const struct gate *gate, const struct gate_finding *finding)
 {
 	return gate->kind != GATE_VALUE && !isnan(finding->low) && !is_bad(gate, 0) &&
 	       verdict_of(finding->low, finding->high, true) == VERDICT_NOISE;
 }
 
-/* True if `a` is farther on the bad side than `b`. */
+/* True if `a` is a worse finding than `b`: failed, or farther in the direction of the limit. */
 static bool is_worse(const struct gate *gate, const struct gate_finding *a,
 		     const struct gate_finding *b)
 {
@@ -169,7 +169,7 @@ static void add_finding(struct gate_result *result, struct gate_finding *finding
 	result->within_noise += finding->is_noise;
 	if (result->checked++ == 0 || is_worse(gate, finding, &result->worst))
 		result->worst = *finding;
-	/* What is only noise leaves space for what fails. */
+	/* Noise may fill only half of the list, which leaves space for failures. */
 	if (result->finding_count >= (finding->is_failed  ? GATE_FINDINGS_MOST
 				      : finding->is_noise ? GATE_FINDINGS_MOST / 2
 							  : 0))

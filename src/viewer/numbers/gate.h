@@ -1,6 +1,6 @@
 /*
- * Gates: conditions under which the exit status is 3, so that a build can fail when a program
- * becomes slower. A gate fails where its condition is true.
+ * Gates: failure conditions given with --fail-if. If one is true, the exit status is 3, which makes
+ * a build fail when a program becomes slower.
  *
  *   gate   = METRIC op amount [ "in" REGEX ]
  *   op     = "<" | "<=" | ">" | ">="
@@ -8,14 +8,14 @@
  *          | ("+" | "-") NUMBER  its change against the profile given with --diff
  *          | ("+" | "-") NUMBER "%"
  *
- * Without "in" an inclusive metric is looked at in the root and an exclusive one in every frame
- * that has a value; with it in every frame that matches. A gate that finds nothing to look at is an
- * error, not a pass.
+ * Without "in", an inclusive metric is checked in the root and an exclusive one in every frame with
+ * a value; with "in", in every matching frame. A gate that finds nothing to check is an error and
+ * does not pass.
  *
- * Of several runs, the means are looked at. A change that is within noise (repeats.h) does not fail
- * a gate that no change at all would pass: "time > +5%" fails if the mean change is beyond +5 % and
- * the confidence interval does not contain 0. "time > -10%", which asks for an improvement, fails
- * whatever the noise is.
+ * With several runs, means are checked. A change within noise (repeats.h) does not fail a gate that
+ * would pass without any change: "time > +5%" fails if the mean change exceeds +5 % and the
+ * confidence interval does not contain 0. "time > -10%" demands an improvement and fails regardless
+ * of noise.
  *
  * A time needs a unit ("time/ms"), unless its change is in percent.
  */
@@ -36,31 +36,31 @@ enum gate_amount {
 };
 
 struct gate {
-	char *text; /* as it was written */
+	char *text; /* as written */
 	char *metric;
 	char *pattern; /* NULL: none */
 	enum gate_amount kind;
 	double amount;     /* with its sign */
-	char *amount_text; /* as it was written */
+	char *amount_text; /* as written */
 	bool is_above;     /* > or >= */
 	bool is_equal_bad;
 };
 
-/* What a gate looks at, by node; NAN is no value. */
+/* The values that a gate checks, by node; NAN: no value. */
 struct gate_numbers {
 	char *label;          /* the metric with its unit; malloc'd */
 	const double *before; /* NULL without --diff */
 	const double *after;
-	const double *low; /* interval of the change; NULL or NAN: not known */
+	const double *low; /* interval of the change; NULL or NAN: unknown */
 	const double *high;
 	bool is_inclusive;
 };
 
-/* What it found in one frame. */
+/* Result of a gate for one frame. */
 struct gate_finding {
 	uint32_t node;
 	double before, after; /* before: NAN without --diff */
-	double low, high;     /* of the change; NAN: not known */
+	double low, high;     /* of the change; NAN: unknown */
 	bool is_failed;
 	bool is_noise; /* beyond the limit, but within noise */
 };
@@ -89,8 +89,8 @@ double change_percent(double before, double after);
 double gate_judged(const struct gate *gate, double before, double after);
 
 /*
- * Checks a gate; gate_result_fini() in any case. E_INVALID: there was nothing to look at, or it is
- * about a change and there is no --diff.
+ * Checks a gate; call gate_result_fini() in any case. E_INVALID: there was nothing to check, or the
+ * gate is about a change and --diff is missing.
  */
 int gate_check(const struct gate *gate, const struct profile *profile, const uint8_t *state,
 	       const struct gate_numbers *numbers, struct gate_result *result,

@@ -1,4 +1,4 @@
-/* What gates found. See gate_report.h. */
+/* Results of gates: messages on standard error, and the "gates" of --json. */
 #include "viewer/numbers/gate_report.h"
 
 #include <math.h>

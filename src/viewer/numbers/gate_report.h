@@ -1,15 +1,15 @@
-/* What gates found: messages on standard error, and the "gates" of --json. */
+/* Results of gates: messages on standard error, and the "gates" of --json. */
 #ifndef VIEWER_NUMBERS_GATE_REPORT_H
 #define VIEWER_NUMBERS_GATE_REPORT_H
 
 #include "format/json_write.h"
 #include "viewer/numbers/gate.h"
 
-/* Which frames failed, or would have without noise. */
+/* Prints the frames that failed, or would have failed without noise. */
 void gate_say(const struct gate_result *result, const struct profile *profile);
 
 /*
- * The array:
+ * Writes the array:
  *
  *   [{"gate": "time > +5%", "metric": "time/ms", "kind": "change/%", "operator": ">", "limit": 5.0,
  *     "failed": true, "checked": 1, "failures": 1, "within_noise": 0,
@@ -17,9 +17,9 @@ void gate_say(const struct gate_result *result, const struct profile *profile);
  *                 "change/%": 10.0, "low": 0.2, "high": 0.4, "low/%": 6.7, "high/%": 13.3,
  *                 "verdict": "slower"}]}]
  *
- * "kind" is "value", "change" or "change/%". "frames" are at most GATE_FINDINGS_MOST that failed or
- * are within noise; if there are none, the one that is nearest to the limit. Without --diff a frame
- * has "value" in place of all that follows "failed". What is not known is null.
+ * "kind" is "value", "change" or "change/%". "frames" lists up to GATE_FINDINGS_MOST frames that
+ * failed or are within noise; if there are none, the frame nearest to the limit. Without --diff a
+ * frame has "value" in place of everything after "failed". Unknown values are null.
  */
 void gate_write_json(struct json_writer *json, const struct gate_result *results, size_t count,
 		     const struct profile *profile);

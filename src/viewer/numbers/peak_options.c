@@ -1,4 +1,4 @@
-/* Peaks of the devices of a profile: the table's (model/peaks.c), or --peaks'. */
+/* Peak rates of the devices of a profile: from the table (model/peaks.c), or from --peaks. */
 #include "viewer/numbers/peak_options.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --peaks: rates that count instead of the table's; 0: the table's. */
+/* --peaks: rates that replace those of the table; 0: use the table. */
 static struct peaks own_peaks;
 static bool has_own_peaks;
 
@@ -43,7 +43,7 @@ bool peaks_find(const struct profile *profile, const struct profile_device *devi
 	return true;
 }
 
-/* The rate that a name of a specification means, or NULL. */
+/* The rate that a name in the option refers to, or NULL. */
 static double *own_rate(const char *name, size_t length)
 {
 	char known[16];

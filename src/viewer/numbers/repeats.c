@@ -1,4 +1,4 @@
-/* Repeated runs. See repeats.h. */
+/* Statistics of repeated runs: mean, median, variance and the confidence interval of a change. */
 #include "viewer/numbers/repeats.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 
-#define ROUNDING 1e-12 /* share of a sum that additions in another order may change */
+#define ROUNDING 1e-12 /* share of a sum that the order of additions may change */
 
 const char *const verdict_words[] = {
 	[VERDICT_NOISE] = "within noise", [VERDICT_SLOWER] = "slower", [VERDICT_FASTER] = "faster",
@@ -22,7 +22,7 @@ static int ascending(const void *left, const void *right)
 	return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/* Of the sorted values with the zeros between the negative and the other ones. */
+/* The sorted values, with the zeros between the negative and the positive ones. */
 static double value_at(const double *values, size_t negative, size_t zeros, size_t index)
 {
 	if (index < negative)
@@ -51,7 +51,7 @@ struct repeats repeats_of(double *values, size_t count, size_t zeros)
 	least = value_at(values, negative, zeros, 0);
 	for (size_t i = 0; i < count; i++)
 		sum += values[i];
-	/* A sum of equal numbers, divided again, may differ from them in the last digit. */
+	/* A sum of equal values, divided by their count, may differ from them in the last digit. */
 	repeats.mean = least == value_at(values, negative, zeros, runs - 1) ? least
 									    : sum / (double)runs;
 	for (size_t i = 0; i < count; i++)
@@ -64,7 +64,7 @@ struct repeats repeats_of(double *values, size_t count, size_t zeros)
 
 /* ------------------------------------------------------------------ Student's t */
 
-/* For 1, 2, ... degrees of freedom, as in any table of the distribution. */
+/* For 1, 2, ... degrees of freedom, from a table of the distribution. */
 static const double student_t[] = {
 	12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281,
 	2.2010,  2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860,

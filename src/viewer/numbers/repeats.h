@@ -24,11 +24,11 @@
 struct repeats {
 	size_t count;    /* runs; 0: no value, and the rest is NAN */
 	double mean;     /* exactly the value if all runs have the same */
-	double median;   /* of an even number: the mean of the two in the middle */
-	double variance; /* of the sample; NAN for one run */
+	double median;   /* for an even count: the mean of the two middle values */
+	double variance; /* sample variance; NAN for one run */
 };
 
-/* Sorts `values`. `zeros`: further runs, whose value is 0. */
+/* Sorts `values`. `zeros`: further runs with the value 0. */
 struct repeats repeats_of(double *values, size_t count, size_t zeros);
 
 /* The interval of after - before; false: fewer than 2 runs on one side, or infinite values. */
@@ -36,8 +36,8 @@ bool repeats_interval(const struct repeats *before, const struct repeats *after,
 		      double *high_out);
 
 /*
- * Student's t for 95 % (two-sided). Between two whole `df` never less than it is: up to 19 % more
- * between 1 and 2, and 2 % above.
+ * Student's t for 95 % (two-sided). Between two integers `df` the result is never too small: up to
+ * 19 % too large between 1 and 2, and at most 2 % above.
  */
 double repeats_student_t(double df);
 
@@ -45,14 +45,14 @@ enum verdict {
 	VERDICT_NOISE, /* the interval contains 0 */
 	VERDICT_SLOWER,
 	VERDICT_FASTER,
-	VERDICT_HIGHER, /* of what is not a time */
+	VERDICT_HIGHER, /* for a metric that is not a time */
 	VERDICT_LOWER,
 };
 
 extern const char *const verdict_words[];
 enum verdict verdict_of(double low, double high, bool is_time);
-/* True if more of a metric is slower, not only higher. */
-/* A difference of two numbers as large as `scale`; 0 if it is what rounding alone can make. */
+/* True if a higher value of the metric means slower. */
+/* The difference of two values as large as `scale`; 0 if rounding alone can cause it. */
 double difference_without_noise(double difference, double scale);
 
 bool verdict_is_time(const char *metric);

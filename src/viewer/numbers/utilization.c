@@ -1,4 +1,4 @@
-/* Utilization. See utilization.h. */
+/* Utilization: the metric "util", from operations, bytes, time and peak rates. */
 #include "viewer/numbers/utilization.h"
 
 #include <math.h>
@@ -70,8 +70,8 @@ static double own_number(const struct util *util, const struct raw_metric *raw, 
 }
 
 /*
- * The peak that counts for a node. It may have run on several devices: its time on each tells how
- * much of each device's peak it could have used. `width` PEAK_WIDTHS: bytes.
+ * The peak rate for a node. If it ran on several devices, their peaks are weighted by its time on
+ * each. `width` PEAK_WIDTHS: bytes.
  */
 static double peak_of_node(const struct util *util, uint32_t node, size_t width)
 {

@@ -1,11 +1,11 @@
 /*
- * Utilization: how near a kernel comes to what its device can do. With P the peaks of the device
- * (peaks.h), per node that ran something itself:
+ * Utilization: the share of a device's peak rate that a kernel reaches. With P the peak rates of
+ * the device (peaks.h), per node with work of its own:
  *
  *   util = max(sum over W of flopsW / P.flop_per_s(W), bytes / P.byte_per_s) / time
  *
- * Operations of no stated width ("flops") do not count, for there is no peak to compare them with;
- * a profile without "bytes" is judged by its operations alone, and the other way round.
+ * Operations without a width ("flops") do not count, because no peak rate applies to them. A
+ * profile without "bytes" is judged by its operations alone, and vice versa.
  */
 #ifndef VIEWER_NUMBERS_UTILIZATION_H
 #define VIEWER_NUMBERS_UTILIZATION_H
@@ -28,22 +28,22 @@ struct util {
 void util_init(struct util *util, const struct metrics *metrics);
 void util_fini(struct util *util);
 
-/* True if the profile has anything that utilization can be made from. */
+/* True if the profile has metrics that utilization can be computed from. */
 bool util_is_possible(const struct metrics *metrics);
 
-/* True if the peaks of some device are known: else util would be a column of nothing. */
+/* True if the peak rates of any device are known: without them the column would be empty. */
 bool util_is_known(const struct metrics *metrics);
 
 /*
- * The least time, in seconds, in which the devices of `node` could have done its operations, or
- * moved its bytes; 0 if it has none, NAN without kernels or on a device that is not known.
+ * The minimum time, in seconds, that the devices of `node` need for its operations or its bytes; 0
+ * if it has none, NAN without kernels or on an unknown device.
  */
 double util_least_flop_time_s(const struct util *util, uint32_t node);
 double util_least_byte_time_s(const struct util *util, uint32_t node);
-/* NAN where there is none. */
+/* NAN if the node has no utilization. */
 double util_of_node(const struct util *util, uint32_t node);
 
-/* One line on standard error for each architecture that ran something and is not known. */
+/* Prints one line on standard error for each unknown architecture that ran something. */
 void util_say_unknown(const struct util *util);
 
 #endif

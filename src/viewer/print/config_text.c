@@ -1,13 +1,12 @@
 /*
- * What a kernel was launched with, as a text metric: written as the launch is written in CUDA C.
- * A kernel that ran with several configurations shows the one that took the most time, and how
- * many more there are.
+ * Launch configuration as a text metric, written as in CUDA C. A kernel with several configurations
+ * shows the one with the longest total time, and the number of others.
  */
 #include "viewer/print/config_text.h"
 
 #include <inttypes.h>
 
-/* "8", "(8,2)" or "(8,1,2)": dimensions of 1 at the end are left out. */
+/* "8", "(8,2)" or "(8,1,2)": trailing dimensions of 1 are omitted. */
 static void write_dimensions(struct out *out, const uint32_t size[3])
 {
 	if (size[1] <= 1 && size[2] <= 1)

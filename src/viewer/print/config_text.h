@@ -1,4 +1,4 @@
-/* What a kernel was launched with, as people read it. */
+/* Launch configuration of a kernel as readable text. */
 #ifndef VIEWER_PRINT_CONFIG_TEXT_H
 #define VIEWER_PRINT_CONFIG_TEXT_H
 
@@ -6,8 +6,8 @@
 #include "model/profile.h"
 
 /*
- * Appends "<<<GRID,BLOCK>>> R regs S shared", of the configuration that took the most time on this
- * node, and " +N" for N more; nothing if none is known.
+ * Appends "<<<GRID,BLOCK>>> R regs S shared" for the configuration with the longest total time on
+ * this node, and " +N" for N others; nothing if none is known.
  */
 void config_text_write(struct out *out, const struct profile *profile, uint32_t node);
 

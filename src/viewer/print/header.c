@@ -1,4 +1,4 @@
-/* The line above a picture: what was run, how long, on what. See table_model.h. */
+/* Header line above a tree or table: command, duration and devices of the run. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static void separate(struct out *out, const struct picture *picture, bool *has_a
 
 static void write_seconds(struct out *out, double seconds)
 {
-	if (seconds < 1e-4) /* where "%.3g" has an exponent */
+	if (seconds < 1e-4) /* "%.3g" would print an exponent */
 		out_printf(out, "%.3g us", seconds * 1e6);
 	else if (seconds < 120)
 		out_printf(out, "%.3g s", seconds);
@@ -34,7 +34,7 @@ static void write_seconds(struct out *out, double seconds)
 			   (int)seconds % 60);
 }
 
-/* Devices of one type and name are told together: "CUDA 0-3 NVIDIA H200". */
+/* Devices of the same type and name are combined: "CUDA 0-3 NVIDIA H200". */
 static void write_devices(struct out *out, const struct picture *picture, bool *has_any)
 {
 	const struct profile *profile = picture->profile;
@@ -84,7 +84,7 @@ void header_print(const struct picture *picture, struct out *out)
 	const char *host = info_of(profile, "host");
 	bool has_any = false;
 
-	/* Other programs' files know nothing but devices; that is no line of its own. */
+	/* Files of other programs contain only devices, which are not worth a header line. */
 	if (!command && !profile->start_ns)
 		return;
 	paint(out, picture, PAINT_FAINT, 0);

@@ -1,12 +1,12 @@
-/* Number styles. See number_format.h. */
+/* Number format of a column: digits, decimals and width. */
 #include "viewer/print/number_format.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#define SCIENTIFIC_FROM 1e15 /* above, a double has no exact integers to show for its digits */
+#define SCIENTIFIC_FROM 1e15 /* from here on a double cannot represent all integers exactly */
 #define SCIENTIFIC_BELOW 1e-6
-#define DECIMALS_LEAST_BELOW 1e7 /* smaller columns have two decimals at least */
+#define DECIMALS_LEAST_BELOW 1e7 /* columns with smaller values have at least two decimals */
 
 struct figure_style figure_style_for(double largest, bool is_integer)
 {
@@ -36,7 +36,7 @@ size_t figure_write(char text[FIGURE_MAX_BYTES], struct figure_style style, doub
 	else if (style.is_scientific)
 		length = snprintf(text, FIGURE_MAX_BYTES, "%.*e", style.decimals, value);
 	else if (fabs(value) < 0.5 * pow(10, -style.decimals))
-		/* It would read as zero, which it is not. */
+		/* Decimals would print it as zero, which it is not. */
 		length = snprintf(text, FIGURE_MAX_BYTES, "%.0e", value);
 	else
 		length = snprintf(text, FIGURE_MAX_BYTES, "%.*f", style.decimals, value);

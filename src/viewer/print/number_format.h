@@ -1,4 +1,4 @@
-/* Numbers for people: one style per column, so that decimal points stand below each other. */
+/* Number formats for columns: one format per column, which aligns the decimal points. */
 #ifndef VIEWER_PRINT_NUMBER_FORMAT_H
 #define VIEWER_PRINT_NUMBER_FORMAT_H
 
@@ -10,10 +10,10 @@
 
 struct figure_style {
 	int decimals;
-	bool is_scientific; /* too large or too small for anything else */
+	bool is_scientific; /* too large or too small for decimals */
 };
 
-/* A style for values whose largest magnitude is `largest`; about five significant digits. */
+/* The format for values up to the magnitude `largest`; about five significant digits. */
 struct figure_style figure_style_for(double largest, bool is_integer);
 
 /* Writes a number, "-" for NAN and infinities; returns its length. */

@@ -1,4 +1,4 @@
-/* The pager. See pager.h. */
+/* Pager: runs $PROTON_PAGER, $PAGER or less, and writes the output to it. */
 #include "viewer/print/pager.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ static char shell[] = "sh";
 static char shell_option[] = "-c";
 static char less[] = "less";
 
-/* The command for the shell; NULL: nothing is set. Empty or "cat": no pager is wanted. */
+/* The shell command of the pager; NULL: none is set. Empty or "cat": use no pager. */
 static char *chosen_command(void)
 {
 	char *command = getenv("PROTON_PAGER");
@@ -30,8 +30,8 @@ static char *chosen_command(void)
 }
 
 /*
- * Is the terminal of standard output the one that keys are read from? It is not in the background,
- * nor where a program looks at a terminal of its own (script, tests).
+ * True if the keyboard belongs to the terminal of standard output: not in the background, and not
+ * on a pseudo-terminal of another program (script, tests).
  */
 static bool has_keyboard(void)
 {
@@ -40,7 +40,7 @@ static bool has_keyboard(void)
 	return tcgetpgrp(STDOUT_FILENO) == getpgrp() && kind && *kind && strcmp(kind, "dumb") != 0;
 }
 
-/* Lines that the terminal breaks count as one: a line is made to fit. */
+/* Lines that the terminal wraps count as one: lines are fitted to its width. */
 static bool fits(const char *text, size_t length)
 {
 	struct winsize size;
@@ -50,15 +50,18 @@ static bool fits(const char *text, size_t length)
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row)
 		rows = size.ws_row;
 	for (; text < end && (text = memchr(text, '\n', (size_t)(end - text))) != NULL; text++)
-		if (--rows <= 1) /* the last is for the prompt */
+		if (--rows <= 1) /* the last line is for the prompt */
 			return false;
 	return true;
 }
 
-/* Signals of the keyboard: they are for the pager. */
+/* Signals from the keyboard, which are meant for the pager. */
 static const int own_signals[] = {SIGINT, SIGQUIT};
 
-/* What was there before is put into `before`; what the pager is to get as usual into `defaults`. */
+/*
+ * Saves the previous actions in `before`. `defaults` receives the signals that the pager resets to
+ * the default action.
+ */
 static void ignore_keyboard(struct sigaction before[ARRAY_LENGTH(own_signals)], sigset_t *defaults)
 {
 	struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -72,7 +75,7 @@ static void ignore_keyboard(struct sigaction before[ARRAY_LENGTH(own_signals)], 
 	}
 }
 
-/* 0, or an error number. */
+/* Returns 0 or an error number. */
 static int spawn(char *const *argv, int input, const sigset_t *defaults, pid_t *child)
 {
 	posix_spawn_file_actions_t actions;
@@ -102,13 +105,13 @@ static void feed(int pipe_end, const char *text, size_t length)
 		if (part < 0 && errno == EINTR)
 			continue;
 		if (part <= 0)
-			return; /* it has seen enough */
+			return; /* the pager was closed early */
 		text += part;
 		length -= (size_t)part;
 	}
 }
 
-/* True if the pager ran and has ended well. */
+/* True if the pager ran and exited successfully. */
 static bool spawn_and_feed(char *const *argv, const int ends[2], const sigset_t *defaults,
 			   const char *text, size_t length)
 {
@@ -125,7 +128,7 @@ static bool spawn_and_feed(char *const *argv, const int ends[2], const sigset_t 
 	close(ends[1]);
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 		continue;
-	/* 126 and 127 are the shell's, other numbers of pagers that do not work either. */
+	/* 126 and 127 come from the shell; other exit statuses from pagers that failed. */
 	return WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
@@ -156,7 +159,7 @@ bool pager_show(const char *text, size_t length)
 	if (command ? !command[strspn(command, " \t")] || strcmp(command, "cat") == 0
 		    : !has_keyboard() || fits(text, length))
 		return false;
-	setenv("LESS", "FRX", 0); /* colors, and nothing to end if it fits */
+	setenv("LESS", "FRX", 0); /* colors, and exit at once if the text fits */
 	setenv("LV", "-c", 0);
 	return run(command ? chosen : usual, text, length);
 }

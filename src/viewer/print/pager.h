@@ -1,6 +1,6 @@
 /*
- * A pager for what people read: $PROTON_PAGER, $PAGER or less. It only shows: whatever happens to
- * it changes neither the exit status nor what is printed when there is none.
+ * Pager for output on a terminal: $PROTON_PAGER, $PAGER or less. A failing pager changes neither
+ * the exit status nor the output.
  */
 #ifndef VIEWER_PRINT_PAGER_H
 #define VIEWER_PRINT_PAGER_H
@@ -9,8 +9,8 @@
 #include <stddef.h>
 
 /*
- * Shows text, if standard output is a terminal, and waits until the pager has ended. False if it
- * was not shown: there is no pager, none is needed because the text fits, or the pager has failed.
+ * Shows text if standard output is a terminal, and waits for the pager to exit. False if the text
+ * was not shown: there is no pager, the text fits on the screen, or the pager failed.
  */
 bool pager_show(const char *text, size_t length);
 

@@ -1,6 +1,6 @@
 /*
- * Colour by share of the first column, so that the eye finds the hot path. The sixteen colours of
- * the terminal's own palette are used: they suit its background, whatever that is.
+ * Colors by share of the first column, which highlight the hot path. Only the terminal's own
+ * sixteen colors are used, because they suit its background.
  */
 #include <math.h>
 
@@ -70,7 +70,7 @@ size_t band_of(const struct bands *whole, double value)
 {
 	size_t band = 0;
 
-	/* No share of nothing: neither hot nor cold. */
+	/* A share of zero is neither hot nor cold. */
 	if (!isfinite(value) || !(whole->whole > 0))
 		return PAINT_BANDS - 2;
 	while (band < PAINT_BANDS - 1 && 100 * value / whole->whole < bands[band].least_percent)

@@ -1,8 +1,7 @@
 /*
- * --csv: the tree for programs, or a flat table. One line per node in the order of
- * the tree, with the line that is
- * its parent, so that paths can be put together again whatever the names contain. Numbers have all
- * their digits; an empty field is no value. Text is written as in format/csv_write.h.
+ * --csv: the tree or a flat table as comma-separated values. One line per node, in the order of the
+ * tree, with the line number of its parent: paths can be rebuilt whatever the names contain.
+ * Numbers have all digits; an empty field means no value. Text is quoted as in format/csv_write.h.
  * Rows of an incomplete profile (--allow-partial) end with a field "partial", which is 1.
  */
 #include <math.h>
@@ -55,7 +54,7 @@ void csv_print(const struct picture *picture, struct out *out)
 	if (!picture->column_count)
 		return; /* nothing was measured */
 	out_init(&scratch, -1);
-	out_byte(&scratch, ' '); /* so that there are bytes to point at */
+	out_byte(&scratch, ' '); /* ensures that the buffer exists */
 	walk_init(&walk, picture);
 	while (!out->errnum && walk_next(&walk, &step)) {
 		if (step.is_more || (picture->is_flat && step.level == 0))

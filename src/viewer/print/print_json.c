@@ -1,5 +1,5 @@
 /*
- * --json: what is printed, for programs. One object:
+ * --json: the printed rows for programs. One object:
  *
  *   {"metrics": [{"name": "time/ms", "inclusive": true}],
  *    "partial": false,
@@ -8,11 +8,11 @@
  *    "rows": [{"node": 0, "parent": null, "depth": 0, "frame": "ROOT",
  *              "metrics": {"time/ms": 1.5}}]}
  *
- * Rows come in the order of the tree; "parent" is the "node" of an earlier row. Trees are not
- * nested, because many readers of JSON give up at a depth of a few hundred. A flat table has rows
- * of "frame" and "metrics" alone. What has no value is null. "partial" is true if --allow-partial
- * accepted an incomplete profile. "comparison" is there with --diff ("confidence" is null where one
- * run of a side gives no interval), "gates" with --fail-if (gate_report.h).
+ * Rows are in the order of the tree; "parent" is the "node" of an earlier row. Trees are not
+ * nested, because many JSON parsers fail at a depth of a few hundred. Rows of a flat table have
+ * only "frame" and "metrics". A missing value is null. "partial" is true if --allow-partial
+ * accepted an incomplete profile. "comparison" is present with --diff ("confidence" is null if a
+ * side has one run and thus no interval), "gates" with --fail-if (gate_report.h).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -160,7 +160,7 @@ void json_print(const struct picture *picture, struct out *out)
 	struct json_printer printer = {.picture = picture};
 
 	out_init(&printer.scratch, -1);
-	out_byte(&printer.scratch, ' '); /* so that there are bytes to point at */
+	out_byte(&printer.scratch, ' '); /* ensures that the buffer exists */
 	json_writer_init(&printer.writer, out, false);
 	json_begin_object(&printer.writer);
 	write_metrics(&printer);

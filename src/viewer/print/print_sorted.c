@@ -1,5 +1,6 @@
 /*
- * --print-sorted: every frame with its value of the first metric, largest first, without the tree.
+ * --print-sorted: all frames with their values of the first metric, largest first, without the
+ * tree.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ static int compare_entries(const void *left, const void *right)
 	return (a->node > b->node) - (a->node < b->node);
 }
 
-/* The root is left out: it would always be first. */
+/* Omits the root, which would always be first. */
 static struct entry *collect(const struct picture *picture, size_t *count_out)
 {
 	const double *values = picture->columns[picture->sort_column].values;

@@ -1,14 +1,14 @@
 /*
- * The tree for people: numbers in columns on the left, where they can be compared, and the tree on
- * the right, where it may be as wide as it likes.
+ * Tree view: numbers in columns on the left, where they can be compared, and the tree on the right,
+ * where its width does not matter.
  *
  *   time/ms  time/%  count  frame
  *   0.01645  100.00      4  ROOT
  *   0.00653   39.69      2  ├─ outer
  *   0.00506   30.73      1  │  └─ inner
  *
- * On a terminal names are shortened in the middle to fit a line and deep levels share the last
- * indentation, with "+N" before the name; a file or a pipe gets every name whole.
+ * On a terminal, names are shortened in the middle to fit the line, and deep levels share the last
+ * indentation, with "+N" before the name. A file or a pipe gets complete names.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -26,31 +26,31 @@
 #define GAP_COLUMNS 2
 #define LEVEL_COLUMNS 3
 #define LEVELS_WITHOUT_TERMINAL 100 /* a tree 100 000 deep must not make lines of 300 000 bytes */
-#define NAME_COLUMNS_LEAST 24       /* kept free for the name on a terminal */
+#define NAME_COLUMNS_LEAST 24       /* reserved for the name on a terminal */
 #define MORE_BYTES 32
-#define TEXT_COLUMNS_MOST 32 /* of a column that shows text, on a terminal */
+#define TEXT_COLUMNS_MOST 32 /* of a text column on a terminal */
 
 struct layout {
 	struct figure_style *styles; /* per column */
 	size_t *widths;
 	size_t numbers_columns; /* all columns with their gaps */
-	size_t levels;          /* as many are indented */
+	size_t levels;          /* maximum indentation */
 };
 
 struct printer {
 	const struct picture *picture;
-	struct picture fitted; /* what `picture` points to: as many columns as there is room for */
-	size_t dropped;        /* columns that were left out */
+	struct picture fitted; /* target of `picture`: only the columns that fit */
+	size_t dropped;        /* columns omitted */
 	struct out *out;
 	struct layout layout;
 	struct bands bands;
-	struct out scratch; /* a name as it is stored, then cleaned */
+	struct out scratch; /* a stored name, then its cleaned text */
 	struct out cleaned;
 	bool *continues; /* per level: a sibling follows below */
 };
 
 struct drawing {
-	const char *through; /* passes this level by */
+	const char *through; /* passes this level */
 	const char *branch;
 	const char *last;
 	const char *ellipsis;
@@ -67,7 +67,7 @@ static const struct drawing *drawing_of(const struct printer *printer)
 	return &drawings[printer->picture->term.has_utf8];
 }
 
-/* The text of a raw metric that is no number, cleaned; "-" if the node has none. */
+/* The value of a text metric, cleaned; "-" if the node has none. */
 static void value_text(struct printer *printer, const struct metric_column *column, uint32_t node)
 {
 	printer->scratch.length = 0;
@@ -134,7 +134,7 @@ static size_t number_column_width(const struct printer *printer, const struct me
 	return widest;
 }
 
-/* Nobody asked for exactly these columns: the last are left out where they would leave no room. */
+/* With default columns: omits the last ones if they would leave no space for names. */
 static void drop_columns(struct printer *printer)
 {
 	struct picture *picture = &printer->fitted;
@@ -229,7 +229,7 @@ static void print_numbers(struct printer *printer, uint32_t node, size_t band)
 	}
 }
 
-/* The lines that lead to a node; returns the columns they take. */
+/* Prints the branch lines before a node; returns their width in columns. */
 static size_t print_branches(struct printer *printer, const struct walk_step *step)
 {
 	const struct drawing *drawing = drawing_of(printer);
@@ -257,7 +257,7 @@ static size_t print_branches(struct printer *printer, const struct walk_step *st
 	return columns;
 }
 
-/* "(12 more)": frames that are there but not printed. */
+/* "(12 more)": frames that are not printed. */
 static size_t more_text(char text[MORE_BYTES], uint32_t more)
 {
 	return (size_t)snprintf(text, MORE_BYTES, "(%" PRIu32 " more)", more);
@@ -346,7 +346,7 @@ static bool print_scope(struct printer *printer, bool is_inclusive)
 	return has_any;
 }
 
-/* What the colours mean. */
+/* The legend of the colors. */
 static void print_shares(struct printer *printer)
 {
 	const struct picture *picture = printer->picture;

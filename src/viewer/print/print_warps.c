@@ -1,4 +1,4 @@
-/* Collecting what is said of warps. See print_warps.h. */
+/* --warps: collects the warp metrics of a profile into rows per kernel, role and scope. */
 #include "viewer/print/print_warps.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ static bool is_frame(const struct profile *profile, uint32_t node, const char *n
 		      name) == 0;
 }
 
-/* What a node is a row of; false if it is none. `level` counts from <warps>, which has 0. */
+/* The row that a node belongs to; false if none. `level` counts from <warps>, which has level 0. */
 static bool read_place(const struct profile *profile, uint32_t node, uint8_t level,
 		       struct warps_row *row)
 {
@@ -49,11 +49,14 @@ static bool read_place(const struct profile *profile, uint32_t node, uint8_t lev
 	row->role = level > 0 ? profile->nodes[path[1]].frame : WARPS_NO_FRAME;
 	row->scope = level > 1 ? profile->nodes[path[2]].frame : WARPS_NO_FRAME;
 	row->is_async = level > 0 && is_frame(profile, path[1], WARPS_ASYNC_FRAME);
-	/* <asynchronous> has no numbers itself */
+	/* <asynchronous> itself has no numbers */
 	return node && !(row->is_async && level == 1);
 }
 
-/* By kernel; of one, itself first, then roles in the order of frames, each before its scopes. */
+/*
+ * By kernel; within one, the kernel itself first, then roles in frame order, each before its
+ * scopes.
+ */
 static int compare_places(const void *left, const void *right)
 {
 	const struct warps_row *a = left;
@@ -95,7 +98,7 @@ static void read_rows(struct warps_report *report, const struct column *columns,
 		      const uint8_t *state)
 {
 	const struct profile *profile = report->profile;
-	uint8_t *levels = xcalloc(profile->node_count, sizeof(*levels)); /* + 1; 0: not of warps */
+	uint8_t *levels = xcalloc(profile->node_count, sizeof(*levels)); /* + 1; 0: no warp data */
 	size_t capacity = 0;
 
 	for (uint32_t i = 1; i < profile->node_count; i++) {
@@ -120,7 +123,7 @@ static void read_rows(struct warps_report *report, const struct column *columns,
 
 /* ------------------------------------------------------------------ kernels */
 
-/* Estimated: of the CTAs that were looked at, for all that were recorded. */
+/* Estimated for all recorded CTAs from those that were analyzed. */
 static double all_cycles(const struct warps_kernel *kernel)
 {
 	const double *number = kernel->rows[0].number;
@@ -155,7 +158,7 @@ static void find_kernels(struct warps_report *report)
 		for (size_t k = 0; k < kernel.count; k++)
 			kernel.has_waits = kernel.has_waits ||
 					   !isnan(kernel.rows[k].number[WARPS_NUMBER_WAIT]);
-		/* One that was never looked at, or whose own row is missing: damaged. */
+		/* A kernel that was not analyzed or lacks its own row: the file is corrupt. */
 		if (kernel.rows[0].role == WARPS_NO_FRAME &&
 		    kernel.rows[0].number[WARPS_NUMBER_CTA_CYCLES] > 0) {
 			xreserve(&report->kernels, &capacity, report->kernel_count + 1,

@@ -1,6 +1,7 @@
 /*
- * --warps: what the warps of instrumented kernels did to each other, from what a profile holds
- * below each kernel (model/warp_metrics.h). Kernels of one name are one, whoever called them.
+ * --warps: busy, waiting and idle time of the warps of instrumented kernels, from the metrics
+ * stored below each kernel (model/warp_metrics.h). Kernels of the same name are combined, whatever
+ * their callers.
  */
 #ifndef VIEWER_PRINT_PRINT_WARPS_H
 #define VIEWER_PRINT_PRINT_WARPS_H
@@ -28,21 +29,21 @@ enum warps_number {
 	WARPS_NUMBERS
 };
 
-/* The metrics they are stored as. */
+/* Stored names of the metrics. */
 extern const char *const warps_metrics[WARPS_NUMBERS];
 
 #define WARPS_NO_FRAME UINT32_MAX
 
-/* A kernel, a role of it, or a scope of a role: the last two frames may be WARPS_NO_FRAME. */
+/* A kernel, one of its roles, or a scope of a role; the last two frames may be WARPS_NO_FRAME. */
 struct warps_row {
 	uint32_t kernel; /* frames */
 	uint32_t role;
 	uint32_t scope;
-	bool is_async;                /* below <asynchronous>, whose frame `role` is then */
-	double number[WARPS_NUMBERS]; /* NAN: not told */
+	bool is_async;                /* below <asynchronous>; then `role` is that frame */
+	double number[WARPS_NUMBERS]; /* NAN: unknown */
 };
 
-/* Rows of one kernel: itself, its roles each with its scopes, its asynchronous work. */
+/* Rows of one kernel: the kernel, its roles with their scopes, its asynchronous work. */
 struct warps_kernel {
 	struct warps_row *rows;
 	size_t count;
@@ -53,16 +54,16 @@ struct warps_report {
 	const struct profile *profile;
 	struct warps_row *rows;
 	size_t count;
-	struct warps_kernel *kernels; /* by the cycles of all their recorded CTAs, most first */
+	struct warps_kernel *kernels; /* by the cycles of all their recorded CTAs, largest first */
 	size_t kernel_count;
 };
 
-/* `state`: of each node, enum node_state; those that are not shown do not count. */
+/* `state`: enum node_state of each node; nodes that are not shown do not count. */
 void warps_report_init(struct warps_report *report, const struct profile *profile,
 		       const uint8_t *state);
 void warps_report_fini(struct warps_report *report);
 
-/* A role's number: its own, or what its scopes have together; NAN. */
+/* A role's number: its own, or the sum of its scopes; NAN if neither exists. */
 double warps_of_role(const struct warps_kernel *kernel, const struct warps_row *role,
 		     enum warps_number number);
 
@@ -70,11 +71,11 @@ void warps_print(const struct warps_report *report, const struct options *option
 void warps_csv(const struct warps_report *report, const struct options *options, struct out *out);
 void warps_json(const struct warps_report *report, const struct options *options, struct out *out);
 
-/* True if one of these metrics is asked for: by -m, -t or a gate. */
+/* True if -m, -t or a gate names one of these metrics. */
 bool warps_are_asked_for(const struct options *options);
-/* Takes what is said of warps out of a profile: what has no values is not shown. */
+/* Removes warp data from a profile: nodes without values are not shown. */
 void warps_strip(struct profile *profile);
-/* Why there is nothing to report, and what to record. */
+/* Prints why there is nothing to report, and how to record it. */
 void warps_say_nothing(const struct profile *profile, const struct options *options);
 
 #endif

@@ -1,4 +1,4 @@
-/* Cleaning, measuring and shortening of names. See printable_text.h. */
+/* Printable text: cleaning, measuring and shortening of names. */
 #include "viewer/print/printable_text.h"
 
 #include <wchar.h>
@@ -7,7 +7,7 @@
 
 void text_clean(struct out *out, const char *text, size_t length)
 {
-	size_t start = 0; /* of the run that needs no change */
+	size_t start = 0; /* of the bytes that need no change */
 	size_t i = 0;
 
 	if (length == 0)
@@ -52,7 +52,7 @@ static size_t columns_of(uint32_t code)
 	if (code < 0x80)
 		return 1;
 	columns = code == UINT32_MAX ? 1 : wcwidth((wchar_t)code);
-	/* -1: the locale does not know the character; most that remain take one column. */
+	/* -1: the locale does not know the character; most of these take one column. */
 	return columns < 0 ? 1 : (size_t)columns;
 }
 
@@ -70,7 +70,7 @@ size_t text_columns(const char *text, size_t length)
 	return columns;
 }
 
-/* Bytes of the longest beginning that takes at most `columns`. */
+/* Length of the longest prefix that fits into `columns`. */
 static size_t fitting_head(const char *text, size_t length, size_t columns)
 {
 	size_t i = 0;
@@ -104,9 +104,7 @@ void text_shorten(struct out *out, const char *text, size_t length, size_t colum
 	}
 	out_bytes(out, text, fitting_head(text, length, room - tail));
 	out_text(out, mark);
-	/*
-	 * The tail begins where what is left fits; a wide character may make it a column shorter.
-	 */
+	/* The tail starts where the rest fits; a wide character may make it one column shorter. */
 	while (i < length && passed < total - tail) {
 		uint32_t code;
 

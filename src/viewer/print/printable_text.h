@@ -1,6 +1,6 @@
 /*
- * Text from a profile, made fit for people: names come from foreign files and may hold escape
- * sequences, newlines or bytes that are no UTF-8, and may be longer than a terminal is wide.
+ * Printable text from untrusted names: they may contain escape sequences, newlines or bytes that
+ * are not UTF-8, and may be wider than the terminal.
  */
 #ifndef VIEWER_PRINT_PRINTABLE_TEXT_H
 #define VIEWER_PRINT_PRINTABLE_TEXT_H
@@ -11,18 +11,18 @@
 
 #include "base/buf.h"
 
-/* Appends `text`; what is not printable (base/printable.h) becomes "\xNN". */
+/* Appends `text`, with non-printable characters (base/printable.h) as "\xNN". */
 void text_clean(struct out *out, const char *text, size_t length);
 
-/* The same of lines: their ends stay. */
+/* The same for lines: newlines are kept. */
 void text_clean_lines(struct out *out, const char *text, size_t length);
 
-/* Columns that cleaned text takes on a terminal. */
+/* Width of cleaned text on a terminal, in columns. */
 size_t text_columns(const char *text, size_t length);
 
 /*
- * Appends cleaned text; if it takes more than `columns`, `mark` replaces its middle, or its
- * beginning where the end tells more (`keep_end`: paths).
+ * Appends cleaned text. If it is wider than `columns`, `mark` replaces its middle, or its beginning
+ * if the end is more useful (`keep_end`: paths).
  */
 void text_shorten(struct out *out, const char *text, size_t length, size_t columns,
 		  const char *mark, bool keep_end);

@@ -1,6 +1,7 @@
 /*
- * Progress. See progress.h. A timer's signal writes the line, so that what works need not know; its
- * text is made beforehand, because a signal handler may do little more than write(2).
+ * Progress line on standard error. A timer signal writes it, without any work in the main program.
+ * The text is prepared in advance, because a signal handler may only call functions such as
+ * write(2).
  */
 #include "viewer/print/progress.h"
 
@@ -11,9 +12,9 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define LINE_BYTES 60 /* shorter than any terminal is wide, so that it can be taken back */
+#define LINE_BYTES 60 /* shorter than any terminal, which allows overwriting it */
 
-static char line[LINE_BYTES + 16]; /* the text, room for the seconds, a carriage return */
+static char line[LINE_BYTES + 16]; /* the text, space for the seconds, a carriage return */
 static size_t line_length;
 static volatile sig_atomic_t seconds;
 
@@ -36,7 +37,7 @@ static void write_line(int number)
 		text[length++] = digits[--count];
 	memcpy(text + length, " s\r", 3);
 	if (write(STDERR_FILENO, text, length + 3) < 0)
-		seconds--; /* nobody to tell */
+		seconds--; /* there is no place to report an error */
 	errno = errnum;
 }
 

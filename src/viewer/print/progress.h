@@ -1,11 +1,11 @@
 /*
- * What the program is doing, once it has taken more than a second, as one line of standard error
- * that is replaced every second and removed at the end. Only on a terminal.
+ * Progress line: what the program is doing, if it takes longer than a second. It is one line on
+ * standard error that is replaced every second and removed at the end. Only on a terminal.
  */
 #ifndef VIEWER_PRINT_PROGRESS_H
 #define VIEWER_PRINT_PROGRESS_H
 
-/* "reading", and a name from the command line. Ends what was going on before. */
+/* For example "reading" and a name from the command line. Ends the previous line. */
 void progress_begin(const char *verb, const char *name);
 void progress_end(void);
 

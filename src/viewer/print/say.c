@@ -1,4 +1,4 @@
-/* Sentences. See say.h. */
+/* Messages on standard error, as one clean line each. */
 #include "viewer/print/say.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #include "viewer/print/printable_text.h"
 
-/* Without memory for what text_clean() needs: all that is not ASCII becomes '?'. */
+/* Used if text_clean() cannot allocate memory: replaces non-ASCII bytes by '?'. */
 static void say_plainly(char *text)
 {
 	for (char *at = text; *at; at++)
@@ -19,7 +19,7 @@ static void say_plainly(char *text)
 
 void say(const char *format, ...)
 {
-	char text[1024]; /* longer ones are names that nobody would read to the end */
+	char text[1024]; /* longer messages are truncated */
 	va_list arguments;
 	struct out out;
 	int length;
@@ -33,7 +33,7 @@ void say(const char *format, ...)
 	out_text(&out, "proton-viewer: ");
 	text_clean(&out, text, (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1);
 	out_byte(&out, '\n');
-	out_finish(&out, NULL); /* an error of standard error cannot be reported */
+	out_finish(&out, NULL); /* an error on standard error cannot be reported */
 	if (out.errnum == ENOMEM)
 		say_plainly(text);
 	out_fini(&out);

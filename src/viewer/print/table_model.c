@@ -1,4 +1,4 @@
-/* Cells of a picture that are text. See table_model.h. */
+/* Text cells of the table model. */
 #include "viewer/print/table_model.h"
 
 void picture_text(struct out *out, const struct picture *picture,

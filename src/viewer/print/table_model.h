@@ -1,4 +1,4 @@
-/* What is to be printed, and how: shared by everything that prints nodes. */
+/* Table model shared by all printers: rows, columns and formatting. */
 #ifndef VIEWER_PRINT_TABLE_MODEL_H
 #define VIEWER_PRINT_TABLE_MODEL_H
 
@@ -13,11 +13,11 @@
 #include "viewer/query/frame_names.h"
 #include "viewer/query/raw_metrics.h"
 
-/* Frames that a terminal is spared, unless --all is given. */
+/* Frames that are not printed on a terminal unless --all is given. */
 struct picture_cut {
 	size_t frames;
-	double value;   /* of the column that siblings are sorted by */
-	double percent; /* NAN: not a share of anything */
+	double value;   /* of the sort column */
+	double percent; /* NAN: not a share */
 };
 
 struct picture {
@@ -25,23 +25,23 @@ struct picture {
 	const struct metrics *metrics;
 	const uint8_t *state; /* per node, enum node_state */
 	const struct metric_column *columns;
-	size_t column_count; /* 0: --csv or --json of nothing; colours show the first one's share */
-	size_t sort_column;  /* siblings are sorted by it, largest first */
-	bool by_magnitude;   /* sorted by the size of numbers, whatever their sign */
-	size_t depth;        /* levels to print; the root is the first */
-	bool is_flat;        /* a table of the nodes below the root */
-	size_t rows;         /* of a flat table; 0: all */
-	size_t base_runs, runs; /* compared; 0: nothing is */
+	size_t column_count;    /* 0: --csv or --json without metrics; the first one is colored */
+	size_t sort_column;     /* siblings are sorted by it, largest first */
+	bool by_magnitude;      /* sorted by absolute values */
+	size_t depth;           /* levels to print, counting the root */
+	bool is_flat;           /* a table of the nodes below the root */
+	size_t rows;            /* maximum number of rows of a flat table; 0: all */
+	size_t base_runs, runs; /* number of files compared; 0: no comparison */
 	const struct gate_result *gates;
 	size_t gate_count;
-	bool is_default; /* columns that a terminal has no room for may be left out */
+	bool is_default; /* columns that do not fit the terminal may be omitted */
 	enum name_format format;
 	enum name_style names;
 	struct picture_cut cut;
 	struct term term;
 };
 
-/* The line above it all: what was run, how long, on what; nothing if nobody knows. */
+/* Prints the header line: command, duration, devices; nothing if unknown. */
 void header_print(const struct picture *picture, struct out *out);
 void tree_print(const struct picture *picture, struct out *out);
 void sorted_print(const struct picture *picture, struct out *out);
@@ -49,11 +49,11 @@ void csv_print(const struct picture *picture, struct out *out);
 void json_print(const struct picture *picture, struct out *out);
 void list_print(const struct metrics *metrics, struct out *out);
 
-/* Appends a node's text in a column that has no numbers; nothing if it has none. */
+/* Appends a node's text in a text column; nothing if it has none. */
 void picture_text(struct out *out, const struct picture *picture,
 		  const struct metric_column *column, uint32_t node);
 
-/* Colour. Text between paint() and unpaint() is painted; without colour both do nothing. */
+/* Colors for text between paint() and unpaint(); without color both do nothing. */
 enum paint {
 	PAINT_HEADER,
 	PAINT_FAINT,
@@ -64,11 +64,14 @@ enum paint {
 void paint(struct out *out, const struct picture *picture, enum paint paint, size_t band);
 void unpaint(struct out *out, const struct picture *picture, enum paint paint, size_t band);
 
-/* The band of a value of the first column: 0 is the largest share. See legend in print_tree.c. */
+/*
+ * The color band of a value of the first column: 0 is the largest share. See legend in
+ * print_tree.c.
+ */
 struct bands {
 	double whole;    /* 100 % */
-	bool is_of_root; /* the whole is what the root has; else the largest value there is */
-	bool is_of_sum;  /* the whole is the sum of all nodes */
+	bool is_of_root; /* the whole is the value of the root; else the largest value */
+	bool is_of_sum;  /* the whole is the sum over all nodes */
 };
 
 struct bands bands_of(const struct picture *picture);

@@ -1,4 +1,4 @@
-/* The terminal. See terminal.h. */
+/* Terminal capabilities of standard output. */
 #include "viewer/print/terminal.h"
 
 #include <langinfo.h>

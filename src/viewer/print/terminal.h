@@ -1,4 +1,4 @@
-/* What standard output can show: is it a terminal, how wide, in colour, with box drawing? */
+/* Terminal capabilities of standard output: is it a terminal, its width, colors, box drawing. */
 #ifndef VIEWER_PRINT_TERMINAL_H
 #define VIEWER_PRINT_TERMINAL_H
 
@@ -14,8 +14,8 @@ enum color_choice {
 struct term {
 	bool is_tty;
 	bool has_color;
-	bool has_utf8;  /* by the locale: setlocale() must have been called */
-	size_t columns; /* 0: no limit, standard output is no terminal */
+	bool has_utf8;  /* from the locale: call setlocale() first */
+	size_t columns; /* 0: no limit, standard output is not a terminal */
 };
 
 bool color_choice_find(const char *text, enum color_choice *choice_out);

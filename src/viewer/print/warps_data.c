@@ -1,6 +1,6 @@
 /*
- * --warps for programs: the sums as they are stored. With --csv one line per kernel, role, scope of
- * a role, and asynchronous work; with --json one object per kernel with the same in lists.
+ * --warps as data for programs: the stored sums. --csv prints one line per kernel, role, scope of a
+ * role, and asynchronous work; --json one object per kernel with the same rows as lists.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct data {
 	struct out name;
 };
 
-/* The stored names, unless others are asked for. */
+/* Stored names, unless --names is given. */
 static void read_name(struct data *data, uint32_t frame)
 {
 	data->name.length = 0;
@@ -34,10 +34,10 @@ static void data_init(struct data *data, const struct warps_report *report,
 {
 	*data = (struct data){.report = report, .options = options, .out = out};
 	out_init(&data->name, -1);
-	out_byte(&data->name, ' '); /* so that there are bytes to point at */
+	out_byte(&data->name, ' '); /* ensures that the buffer exists */
 }
 
-/* Sums of cycles are whole numbers, but a file may say anything. */
+/* Sums of cycles are integers, but a file may contain anything. */
 static bool is_whole(double value)
 {
 	return value >= -0x1p53 && value <= 0x1p53 && value == floor(value);
@@ -129,7 +129,7 @@ static void json_row(struct data *data, const char *key, uint32_t frame,
 	}
 }
 
-/* A role, up to where its object ends; returns the row behind it. */
+/* Writes a role until the end of its object; returns the row after it. */
 static size_t json_role(struct data *data, const struct warps_kernel *kernel, size_t at)
 {
 	const struct warps_row *role = &kernel->rows[at];

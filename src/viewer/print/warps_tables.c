@@ -1,6 +1,6 @@
 /*
- * --warps for people: of each kernel a table of its roles, what its critical path runs through, its
- * asynchronous work, and in one sentence what that comes to.
+ * --warps as tables: per kernel its roles, critical path and asynchronous work, and a one-line
+ * summary.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@
 #include "viewer/print/xalloc.h"
 #include "viewer/query/frame_names.h"
 
-#define PATH_ROWS 8           /* unless --rows says how many */
-#define NAME_COLUMNS_LEAST 24 /* however narrow the terminal is */
-#define LITTLE_PERCENT 1.0    /* of waiting, which is not worth a word */
+#define PATH_ROWS 8           /* unless --rows is given */
+#define NAME_COLUMNS_LEAST 24 /* at any terminal width */
+#define LITTLE_PERCENT 1.0    /* waiting below this is not mentioned */
 
 struct printer {
 	const struct warps_report *report;
@@ -24,7 +24,7 @@ struct printer {
 	const struct warps_kernel *kernel;
 	struct term term;
 	struct out *out;
-	struct out scratch; /* a name as it is stored, then cleaned */
+	struct out scratch; /* a stored name, then its cleaned text */
 	struct out cleaned;
 };
 
@@ -44,7 +44,7 @@ static void put_name(struct printer *printer, struct out *out, uint32_t frame)
 	text_clean(out, printer->scratch.bytes, printer->scratch.length);
 }
 
-/* Right-aligned; "-" for what is not known. */
+/* Right-aligned; "-" for unknown. */
 static void put_number(struct printer *printer, int columns, int decimals, double value)
 {
 	if (isnan(value))
@@ -53,7 +53,7 @@ static void put_number(struct printer *printer, int columns, int decimals, doubl
 		out_printf(printer->out, "%*.*f", columns, decimals, value);
 }
 
-/* What has been gathered in `cleaned`, at the end of a line with `used` columns. */
+/* Prints the text in `cleaned` at the end of a line with `used` columns. */
 static void end_line(struct printer *printer, size_t used)
 {
 	size_t room = SIZE_MAX;
@@ -136,7 +136,7 @@ static int by_path(const void *left, const void *right)
 	return a->scope < b->scope ? -1 : a->scope > b->scope;
 }
 
-/* What the path runs through, the most first; malloc'd. */
+/* The rows of the critical path, largest first; malloc'd. */
 static struct warps_row *path_rows(const struct warps_kernel *kernel, size_t *count_out)
 {
 	struct warps_row *rows = xcalloc(kernel->count, sizeof(*rows));
@@ -156,7 +156,7 @@ static bool is_wait(const struct warps_row *row)
 	return !isnan(row->number[WARPS_NUMBER_WAIT]);
 }
 
-/* Is the role called after this scope, as after its partition? */
+/* True if the role is named after this scope, for example after its partition. */
 static bool is_namesake(const struct printer *printer, const struct warps_row *row)
 {
 	const struct profile *profile = printer->report->profile;
@@ -248,7 +248,10 @@ static bool print_asyncs(struct printer *printer)
 
 /* ------------------------------------------------------------------ what it comes to */
 
-/* The role whose warps wait the most together; NULL if none waits. Its share of its own time. */
+/*
+ * The role with the longest total waiting time, and its waiting time in percent of its own; NULL if
+ * none waits.
+ */
 static const struct warps_row *find_waiting(const struct warps_kernel *kernel, double *percent_out)
 {
 	const struct warps_row *found = NULL;
@@ -271,7 +274,7 @@ static const struct warps_row *find_waiting(const struct warps_kernel *kernel, d
 	return found;
 }
 
-/* Of a role that waits, the wait that takes the most. */
+/* The longest wait of a role that waits. */
 static const struct warps_row *find_wait(const struct warps_kernel *kernel,
 					 const struct warps_row *role)
 {
@@ -312,7 +315,7 @@ enum bound {
 	BOUNDS
 };
 
-/* What a scope's operation is about, by the words before its '@'; BOUNDS: nobody knows. */
+/* The resource that a scope's operation uses, by the words before its '@'; BOUNDS: unknown. */
 static enum bound bound_of(const char *name)
 {
 	static const struct {
@@ -331,7 +334,7 @@ static enum bound bound_of(const char *name)
 	return BOUNDS;
 }
 
-/* ": bound by memory (64 % of it)", if at least half of the path is about one thing. */
+/* ": bound by memory (64 % of it)", if at least half of the path uses one resource. */
 static void put_bound(struct printer *printer, const struct warps_row *rows, size_t count)
 {
 	static const char *const words[BOUNDS] = {"memory", "multiplication"};

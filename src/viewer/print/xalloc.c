@@ -1,4 +1,4 @@
-/* Memory or a sentence. See xalloc.h. */
+/* Memory allocation that ends the program when memory runs out. */
 #include "viewer/print/xalloc.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* A profile the way the command line wants to see it. See arrange.h. */
+/* Views: the profile as a tree, flat table or bottom-up tree, with default metrics and filters. */
 #include "viewer/query/arrange.h"
 
 #include <math.h>
@@ -50,7 +50,7 @@ int view_turn(struct profile **profile, const struct options *options, uint8_t *
 	bool is_export = options->export_format || options->output;
 	int status;
 
-	/* A report of its own (--warps), which is in the way of a tree of scopes. */
+	/* Warp data belongs to the --warps report, not to the tree of scopes. */
 	if (!options->warps && !options->list && (options->metric_count || !is_export) &&
 	    !warps_are_asked_for(options))
 		warps_strip(*profile);
@@ -132,7 +132,7 @@ static bool is_derivable(const struct metrics *metrics, const char *name)
 	return false;
 }
 
-/* A flat table says as much as there is room for; the first are the most important ones. */
+/* Default metrics of a flat table, most important first; as many as fit are shown. */
 static size_t flat_metrics(const struct metrics *metrics, const char **names)
 {
 	static const char *const wanted[] = {
@@ -154,7 +154,10 @@ static size_t flat_metrics(const struct metrics *metrics, const char **names)
 	return count;
 }
 
-/* Of scopes inside kernels: all of them, one warp, one execution, and how many of these. */
+/*
+ * Default metrics of intra-kernel scopes: cycles in total, per warp and per execution, and
+ * executions.
+ */
 static size_t cycle_metrics(const struct metrics *metrics, bool has_shares, const char **names)
 {
 	static const char *const wanted[] = {"normalized_cycles", "mean_cycles", "executions"};
@@ -170,7 +173,7 @@ static size_t cycle_metrics(const struct metrics *metrics, bool has_shares, cons
 	return count;
 }
 
-/* Time if there is any, else cycles, else what comes first. */
+/* Default metrics of the tree: time if present, else cycles, else the first metric. */
 static size_t tree_metrics(const struct metrics *metrics, bool has_shares, const char **names)
 {
 	size_t count = 0;
@@ -186,7 +189,7 @@ static size_t tree_metrics(const struct metrics *metrics, bool has_shares, const
 		return cycle_metrics(metrics, has_shares, names);
 	if (has_number(metrics, "cpu_time"))
 		names[count++] = "cpu_time/ms";
-	/* Numbers first; text only if there is nothing else. */
+	/* Numeric metrics first; text metrics only if there are no numeric ones. */
 	for (int is_text = 0; is_text <= (count == 0); is_text++) {
 		for (size_t i = 0; i < metrics->count && count < DEFAULT_METRICS; i++) {
 			const struct raw_metric *raw = &metrics->raws[i];
@@ -211,13 +214,13 @@ const char *const *view_metrics(const struct view *view, const struct options *o
 	}
 	if (options->mode == VIEW_FLAT && has_number(&view->metrics, "time"))
 		*count_out = flat_metrics(&view->metrics, names);
-	else /* which scope is inside which is known in trees only */
+	else /* only a tree shows the nesting of scopes */
 		*count_out =
 			tree_metrics(&view->metrics, options->mode == VIEW_TREE && !is_file, names);
 	/* Each becomes several columns. */
 	if (is_one && *count_out > 1)
 		*count_out = 1;
-	/* Files have whole numbers, where there are any. */
+	/* Files get exact integers where they exist. */
 	if (*count_out && is_file) {
 		if (strcmp(names[0], "time/ms") == 0)
 			names[0] = "time/ns";
@@ -332,7 +335,9 @@ struct picture view_picture(const struct view *view, const struct options *optio
 	};
 }
 
-/* Of the first metric: the root's value, or the sum of all if it does not add up. */
+/*
+ * The whole of the first metric: the root's value, or the sum of all nodes if it is not additive.
+ */
 static double whole_of(const struct view *view)
 {
 	const struct metric_column *first = &view->columns[0];
@@ -370,7 +375,7 @@ void view_settle(struct view *view, const struct options *options)
 		if (step.is_more || step.level == 0 || isnan(value))
 			continue;
 		sum += value;
-		/* Not 100.00000000000003. */
+		/* Prevents 100.00000000000003. */
 		cumulative[step.node] = whole == 0                      ? NAN
 					: fabs(sum / whole - 1) < 1e-12 ? 100
 									: 100 * sum / whole;

@@ -1,4 +1,4 @@
-/* The tree on a terminal. See cut.h. */
+/* Size limit of the tree on a terminal: selects the frames with the largest values. */
 #include "viewer/query/cut.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 
-/* Per node the largest value in its subtree: what is kept is a tree. Text: all the same. */
+/* Per node the maximum in its subtree, so the selected nodes form a tree. Text: all equal. */
 static double *keys_of(const struct picture *picture)
 {
 	const struct profile *profile = picture->profile;
@@ -35,7 +35,7 @@ static int descending(const void *left, const void *right)
 	return a < b ? 1 : a > b ? -1 : 0;
 }
 
-/* Nodes with a larger key are kept, and the first *equals of those that have this one. */
+/* Nodes with a larger key are kept, and the first *equals nodes with exactly this key. */
 static double least_key(const struct picture *picture, const double *keys, size_t *equals)
 {
 	size_t nodes = picture->profile->node_count;
@@ -57,7 +57,7 @@ static double least_key(const struct picture *picture, const double *keys, size_
 	return least;
 }
 
-/* Adds what a frame that is left out has to the part of the first column that is missing. */
+/* Adds an omitted frame's value to the omitted part of the first column. */
 static void add_missing(struct picture *picture, uint32_t node, bool is_topmost)
 {
 	const struct metric_column *column = &picture->columns[picture->sort_column];
@@ -67,7 +67,7 @@ static void add_missing(struct picture *picture, uint32_t node, bool is_topmost)
 		picture->cut.value += column->values[node];
 }
 
-/* 100 %: what the root has, or the sum of all. */
+/* 100 %: the value of the root, or the sum of all nodes. */
 static double whole_of(const struct picture *picture)
 {
 	const struct metric_column *column = &picture->columns[picture->sort_column];

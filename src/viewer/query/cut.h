@@ -1,4 +1,4 @@
-/* The tree on a terminal, cut to what a person reads: the frames with the largest values. */
+/* Size limit of the tree on a terminal: the frames with the largest values are kept. */
 #ifndef VIEWER_QUERY_CUT_H
 #define VIEWER_QUERY_CUT_H
 
@@ -7,9 +7,9 @@
 #define CUT_FRAMES 200
 
 /*
- * Keeps the CUT_FRAMES frames with the largest values of the column that siblings are sorted by,
- * and what leads to them: the others become NODE_BELOW in `state`, or rows of a flat table are left
- * out. picture->cut has what is missing.
+ * Keeps the CUT_FRAMES frames with the largest values in the sort column, and their ancestors. The
+ * others become NODE_BELOW in `state`, or rows of a flat table are omitted. picture->cut describes
+ * what is omitted.
  */
 void cut_tree(struct picture *picture, uint8_t *state);
 

@@ -1,4 +1,4 @@
-/* Derived metrics: one table of formulas. See derive.h. */
+/* Derived metrics: one table of formulas. */
 #include "viewer/query/derive.h"
 
 #include <math.h>
@@ -13,11 +13,11 @@
 #include "viewer/query/nearest.h"
 
 enum formula_kind {
-	FORMULA_TIME,    /* source, in another unit */
+	FORMULA_TIME,    /* source in another unit */
 	FORMULA_AVERAGE, /* source / C */
-	FORMULA_LEAST,   /* of kernel rows */
+	FORMULA_LEAST,   /* from kernel rows */
 	FORMULA_MOST,
-	FORMULA_P50, /* of histograms */
+	FORMULA_P50, /* from histograms */
 	FORMULA_P90,
 	FORMULA_P99,
 	FORMULA_RATE, /* source / T */
@@ -26,13 +26,13 @@ enum formula_kind {
 
 struct formula {
 	const char *name;
-	const char *family; /* of formulas that differ in the unit only */
+	const char *family; /* of formulas that differ only in their unit */
 	enum formula_kind kind;
 	const char *source; /* raw metric */
-	double unit;        /* what the result is divided by: ns, or flop and bytes */
+	double unit;        /* divisor of the result: ns, or flop and bytes */
 };
 
-/* Rows of the table, which clang-format would take for blocks. */
+/* Rows of the table, which clang-format would format as blocks. */
 /* clang-format off */
 #define TIMES(family, kind, source)                                                                \
 	{family "/s", family, kind, source, 1e9},                                                  \
@@ -129,7 +129,7 @@ const char *derive_available(const struct metrics *metrics, size_t index, const 
 	return NULL;
 }
 
-/* A raw metric's numbers the way it is meant: rolled up if it is inclusive. */
+/* The values of a raw metric: summed over subtrees if it is inclusive. */
 static void take_raw(const struct derive *derive, const struct raw_metric *raw,
 		     struct metric_column *column)
 {
@@ -167,7 +167,7 @@ static void scale(const struct derive *derive, struct metric_column *column, dou
 		column->values[i] /= divisor;
 }
 
-/* What comes out infinite (work without time) is no number to show. */
+/* Infinite results (work without time) become NAN, which is not shown. */
 static void divide(const struct derive *derive, struct metric_column *column,
 		   const double *divisors)
 {
@@ -270,13 +270,18 @@ static void show_raw(struct derive *derive, const struct raw_metric *raw,
 		take_raw(derive, raw, column);
 }
 
-/* Scopes inside kernels hold the cycles of those inside them, although nothing adds up. */
+/*
+ * The cycles of intra-kernel scopes include those of inner scopes, although they are not additive.
+ */
 static bool holds_inner(const struct raw_metric *raw)
 {
 	return strcmp(raw->name, "cycles") == 0 || strcmp(raw->name, "normalized_cycles") == 0;
 }
 
-/* What shares of an exclusive metric are of: all frames, or the outermost that have it. */
+/*
+ * The whole for shares of an exclusive metric: the sum over all frames, or the outermost ones with
+ * it.
+ */
 static double sum_of(const struct derive *derive, const struct raw_metric *raw,
 		     const double *values)
 {
@@ -330,7 +335,7 @@ static const struct formula *find_formula(const char *name)
 	return NULL;
 }
 
-/* True if what stands before the slash is the name of a raw metric or of formulas. */
+/* True if the part before the slash is the name of a raw metric or of formulas. */
 static bool is_known_base(const struct metrics *metrics, const char *name, size_t length)
 {
 	char *base = xstrndup(name, length);

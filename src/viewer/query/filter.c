@@ -1,8 +1,8 @@
 /*
- * Filters. See filter.h.
+ * Filters of nodes: include, exclude, threshold, and removal of launch metadata.
  *
- * A node's parent comes before it, so one pass over the nodes from the front hands something down
- * the tree and one from the back hands it up, however deep the tree is.
+ * A node's parent precedes it. A forward pass over the nodes therefore passes values down the tree
+ * and a backward pass passes them up, at any depth.
  */
 #include "viewer/query/filter.h"
 
@@ -57,12 +57,12 @@ uint8_t *filter_prune(struct profile *profile)
 	return state;
 }
 
-/* For each frame, whether the pattern is found in its full name. Only asked for what is shown. */
+/* For each frame, whether its full name matches the pattern. Evaluated on demand. */
 struct matcher {
 	const struct profile *profile;
 	regex_t regex;
 	struct out name;
-	int8_t *known; /* per frame: 0 not asked yet, 1 matches, -1 does not */
+	int8_t *known; /* per frame: 0 not evaluated yet, 1 matches, -1 does not */
 };
 
 static int matcher_init(struct matcher *matcher, const struct profile *profile, const char *pattern,
@@ -93,7 +93,7 @@ static bool matches_styled(struct matcher *matcher, uint32_t frame, enum name_st
 	return !matcher->name.errnum && pattern_matches(&matcher->regex, matcher->name.bytes);
 }
 
-/* The root stands for the whole run and matches nothing. */
+/* The root represents the whole run and never matches. */
 static bool matches(struct matcher *matcher, size_t node)
 {
 	uint32_t frame = matcher->profile->nodes[node].frame;
@@ -101,7 +101,7 @@ static bool matches(struct matcher *matcher, size_t node)
 	if (node == 0)
 		return false;
 	if (matcher->known[frame] == 0) {
-		/* The name that is stored, or as it is in the source: either may be meant. */
+		/* A pattern may match the stored name or the demangled one. */
 		matcher->known[frame] = matches_styled(matcher, frame, NAMES_RAW) ||
 							matches_styled(matcher, frame, NAMES_FULL)
 						? 1

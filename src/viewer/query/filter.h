@@ -1,7 +1,6 @@
 /*
- * Which nodes are part of the picture. Numbers are never changed by it, with one exception: what
- * belongs to launch metadata (kernels that only compute flops and bytes) is taken out before
- * anything is added up.
+ * Filters: which nodes are shown. They change no values, with one exception: launch metadata
+ * (kernels that only compute flops and bytes) is removed before any sums are made.
  */
 #ifndef VIEWER_QUERY_FILTER_H
 #define VIEWER_QUERY_FILTER_H
@@ -16,37 +15,37 @@
 enum node_state {
 	NODE_SHOWN = 0,
 	NODE_HIDDEN = 1, /* -i, -e: not printed */
-	NODE_BELOW = 2,  /* -t: not printed, but mentioned */
-	NODE_GONE = 3,   /* launch metadata, or a context in which nothing was measured */
+	NODE_BELOW = 2,  /* -t: not printed, but counted in a line */
+	NODE_GONE = 3,   /* launch metadata, or a context without measurements */
 };
 
 /*
- * The state of each node, malloc'd: NODE_SHOWN or NODE_GONE. The root is always shown. What nodes
- * that are gone had measured is taken from the profile, so that nothing adds it up any more.
+ * The state of each node, malloc'd: NODE_SHOWN or NODE_GONE. The root is always shown. The values
+ * of gone nodes are removed from the profile and thus from all sums.
  */
 uint8_t *filter_prune(struct profile *profile);
 
 /*
- * Hides all but the paths through a frame that matches `pattern`, from the root to the leaves.
- * E_INVALID: no regular expression. *matches_out: how many nodes match.
+ * Hides all nodes except paths through a frame that matches `pattern`, from the root to the leaves.
+ * E_INVALID: not a regular expression. *matches_out: number of matching nodes.
  */
 int filter_include(const struct profile *profile, uint8_t *state, const char *pattern,
 		   size_t *matches_out, struct proton_error *err);
-/* Hides frames that match `pattern`, with everything below them. */
+/* Hides frames that match `pattern`, with their subtrees. */
 int filter_exclude(const struct profile *profile, uint8_t *state, const char *pattern,
 		   size_t *matches_out, struct proton_error *err);
-/* Which nodes match, malloc'd. E_INVALID: no regular expression. */
+/* Which nodes match, malloc'd. E_INVALID: not a regular expression. */
 int filter_matches(const struct profile *profile, const char *pattern, bool **matches_out,
 		   struct proton_error *err);
 /*
- * Which nodes -i and -e count in, for what is made from a tree: those that match `include` and what
- * is below them, but not those that match `exclude` nor what is below them. Either may be NULL.
+ * Nodes that -i and -e select when a table is built from a tree: the subtrees of nodes that match
+ * `include`, without the subtrees of nodes that match `exclude`. Either may be NULL.
  */
 int filter_select(const struct profile *profile, const char *include, const char *exclude,
 		  bool **keeps_out, size_t *matches_out, struct proton_error *err);
-/* Puts below the threshold what `is_enough` is false of, and of all its descendants. */
+/* Marks a node as below the threshold if `is_enough` is false for it and all its descendants. */
 void filter_require(const struct profile *profile, uint8_t *state, const bool *is_enough);
-/* The same of what has no value of at least `least`. */
+/* The same for values below `least`. */
 void filter_threshold(const struct profile *profile, uint8_t *state, const double *values,
 		      double least);
 

@@ -1,4 +1,4 @@
-/* Frame formats. See frame_names.h. */
+/* Frame names: formats of source frames and styles of C++ names. */
 #include "viewer/query/frame_names.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "symbol/demangle.h"
 
-/* A source frame's parts; pointers into text that lives elsewhere. */
+/* Parts of a source frame; pointers into the text, which the struct does not own. */
 struct source {
 	const char *file;
 	size_t file_length;
@@ -36,8 +36,8 @@ bool name_format_find(const char *text, enum name_format *format_out)
 }
 
 /*
- * Splits "file:line@function". The first ":digits@" decides: a function's name may hold an '@'
- * or a ':' of its own, a file name followed by a line number hardly ever does.
+ * Splits "file:line@function" at the first ":digits@": the name of a function may contain '@' or
+ * ':', but a file name is hardly ever followed by a line number.
  */
 static bool split_source(const char *text, size_t length, struct source *source)
 {

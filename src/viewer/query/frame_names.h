@@ -1,7 +1,6 @@
 /*
- * How a frame is written. Frames of Python source ("file:line@function") can be shortened in four
- * ways; every other frame is always written whole, so that a kernel called "a::b<c/d>" stays
- * itself.
+ * Frame names: formats and styles. Python source frames ("file:line@function") have four formats.
+ * All other frames are written in full, so a kernel called "a::b<c/d>" stays unchanged.
  */
 #ifndef VIEWER_QUERY_FRAME_NAMES_H
 #define VIEWER_QUERY_FRAME_NAMES_H
@@ -20,20 +19,20 @@ enum name_format {
 	NAME_FILE_FUNCTION,      /* file.py@function */
 };
 
-/* How names of C++ are written: as they are stored, as in the source, or without what is long. */
+/* Styles of C++ names: raw (stored), full (demangled) or short. */
 enum name_style {
 	NAMES_RAW,   /* _ZN2at6native4fillIfEEvPT_ */
 	NAMES_FULL,  /* void at::native::fill<float>(float*) */
 	NAMES_SHORT, /* fill<float> */
 };
 
-/* Finds a format by its name on the command line. */
+/* Finds a format by its option value. */
 bool name_format_find(const char *text, enum name_format *format_out);
 
-/* Appends a frame's name as it is stored: not cleaned (text_clean()). */
+/* Appends a frame's stored name, not cleaned (text_clean()). */
 void name_write(struct out *out, const struct profile *profile, uint32_t frame,
 		enum name_format format);
-/* The same with C++ names in a style; what cannot be demangled stays. */
+/* The same with C++ names in a style; names that cannot be demangled are unchanged. */
 void name_write_styled(struct out *out, const struct profile *profile, uint32_t frame,
 		       enum name_format format, enum name_style style);
 

@@ -1,4 +1,6 @@
-/* Files and directories. See input.h. */
+/*
+ * Input files of proton-viewer: expands directories, loads profiles, prints warnings about losses.
+ */
 #include "viewer/query/input.h"
 
 #include <dirent.h>
@@ -19,7 +21,7 @@
 
 #define PARTIAL_NAMED_MAX 3u /* scopes in a message */
 
-/* In the order in which one of several forms of the same profile is chosen. */
+/* In order of preference among several forms of the same profile. */
 static const char *const suffixes[] = {".proton", ".hatchet", ".hatchet_msgpack"};
 
 const char *input_display_name(const char *path)
@@ -27,7 +29,7 @@ const char *input_display_name(const char *path)
 	return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
-/* Where a file's suffix begins, and which of `suffixes` it is; NULL: none. */
+/* The start of a file's suffix, and its index in `suffixes`; NULL: none. */
 static const char *suffix_of(const char *name, size_t *kind_out)
 {
 	size_t length = strlen(name);
@@ -70,7 +72,7 @@ static int compare_entry(const void *name, const void *entry)
 	return strverscmp(name, (*(struct dirent *const *)entry)->d_name);
 }
 
-/* True if `name` is in the directory in a form that comes before its own. Entries are sorted. */
+/* True if the directory has a preferred form of the profile `name`. Entries are sorted. */
 static bool is_there_already(struct dirent **entries, int count, const char *name)
 {
 	size_t kind = 0;
@@ -113,7 +115,7 @@ static void add_directory(struct input *input, size_t *capacity, const char *pat
 	}
 }
 
-/* Labels are file names without suffix; with the directory if that does not tell them apart. */
+/* Labels are file names without suffix; with the directory if they are not unique otherwise. */
 static void make_labels(struct input *input)
 {
 	bool is_ambiguous = false;
@@ -164,7 +166,7 @@ void input_fini(struct input *input)
 	*input = (struct input){0};
 }
 
-/* Prints what an incomplete profile lacks; false: the command needs a complete one. */
+/* Prints why a profile is incomplete; false: the command needs a complete one. */
 static bool is_accepted(const struct input *input, const struct profile *profile, const char *name)
 {
 	bool is_refused = input->needs_complete && !input->is_partial_allowed;
@@ -251,21 +253,15 @@ struct profile *input_load_all(struct input *input)
 	return NULL;
 }
 
-/*
- * The remedy for a loss, by a part of its counter's name, of now or of older profiles; the whole
- * table is in docs/guide/failures.md.
- */
+/* The remedy for a loss; the whole table is in docs/guide/failures.md. */
 static const char *cure_of(const char *cause)
 {
 	static const struct {
 		const char *cause;
 		const char *cure;
 	} cures[] = {
-		{"profile storage full",
-		 "more disk space, fewer contexts, or phases that are cleared"},
 		{"no room for the profile",
 		 "more disk space, fewer contexts, or phases that are cleared"},
-		{"without a known launch", "start the session before the launches that matter"},
 		{"whose launch is not known", "start the session before the launches that matter"},
 		{"dropped by the vendor", "a larger TRITON_PROFILE_BUFFER_SIZE"},
 		{"vendor buffers dropped", "a larger TRITON_PROFILE_BUFFER_SIZE"},
@@ -274,25 +270,16 @@ static const char *cure_of(const char *cause)
 		 "names without numbers of requests or steps in them, or a larger "
 		 "PROTON_MAX_CHILDREN"},
 		{"beyond 64 bits", "a float metric, or a coarser unit"},
-		{"value of a different type", "one type per metric name and context"},
 		{"another type than before", "one type per metric name and context"},
 		{"record without a time",
 		 "fewer kernels between flushes (phases), or a newer driver"},
-		{"ends before it starts", "a newer driver or CUPTI, or shorter sessions"},
 		{"ends before it begins", "a newer driver or CUPTI, or shorter sessions"},
-		{"without a known call", "start the session before the copies that matter"},
 		{"whose call is not known", "start the session before the copies that matter"},
-		{"record never received", "end other tools that use CUPTI first"},
 		{"record did not come", "end other tools that use CUPTI first"},
-		{"intra-kernel record overwritten",
-		 "a larger buffer_size, fewer warps (sampling_options), or fewer scopes"},
 		{"overwritten by a later one",
 		 "a larger buffer_size, fewer warps (sampling_options), or fewer scopes"},
-		{"unpaired intra-kernel scope", "scopes around more of the kernel"},
 		{"of a scope inside a kernel", "scopes around more of the kernel"},
-		{"undecodable intra-kernel record", "see the notes on standard error"},
 		{"inside a kernel that cannot be read", "see the notes on standard error"},
-		{"device or CUDA graph metric", "fewer tensors per replay"},
 		{"on a device or in a CUDA graph", "fewer tensors per replay"},
 		{"impossible time", "report it: a defect of a backend or a driver"},
 	};
@@ -315,7 +302,7 @@ static bool has_partial(const struct profile *profile, const struct profile_node
 	return false;
 }
 
-/* Scopes inside kernels with cycles that are a lower bound; the first few by name. */
+/* Warns of intra-kernel scopes with cycles that are a lower bound, naming the first few. */
 static void say_partial(const struct profile *profile)
 {
 	char names[256] = "";

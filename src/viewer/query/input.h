@@ -1,6 +1,6 @@
 /*
- * What is read: files, standard input, and directories of parts or ranks. What is wrong with one of
- * many is said, and the others are shown.
+ * Input of proton-viewer: files, standard input, and directories of parts or ranks. If one of
+ * several files cannot be read, an error is printed and the others are shown.
  */
 #ifndef VIEWER_QUERY_INPUT_H
 #define VIEWER_QUERY_INPUT_H
@@ -11,31 +11,31 @@
 #include "model/profile.h"
 
 struct input {
-	char **paths;  /* of files */
-	char **labels; /* short names that tell them apart */
+	char **paths;  /* of the files */
+	char **labels; /* short unique names */
 	size_t count;
 	bool has_failed; /* a message was printed: the exit status is 2 */
 	/*
-	 * The option that needs complete profiles, for messages; NULL: none does. With it an
-	 * incomplete file is an error, and so is the whole command, unless is_partial_allowed.
+	 * The option that requires complete profiles, for messages; NULL: none. With it an
+	 * incomplete file is an error that fails the whole command, unless is_partial_allowed.
 	 */
 	const char *needs_complete;
-	bool is_partial_allowed; /* --allow-partial; of many files, those without content too */
-	size_t left_out;         /* such files */
+	bool is_partial_allowed; /* --allow-partial; with many files, also those without content */
+	size_t left_out;         /* number of such files */
 };
 
-/* The files that `paths` stand for: directories become the profiles in them, in natural order. */
+/* The files that `paths` refer to: directories become the profiles in them, in natural order. */
 void input_init(struct input *input, char *const *paths, size_t count);
 void input_fini(struct input *input);
 
-/* One file's profile, the caller's; NULL: a message was printed. */
+/* The profile of one file, owned by the caller; NULL: a message was printed. */
 struct profile *input_load(struct input *input, size_t index);
-/* After loading: true if something is missing that the command cannot do without. */
+/* After loading: true if something is missing that the command requires. */
 bool input_is_refused(const struct input *input);
-/* All files as one profile, the sums; NULL if none could be read. */
+/* The sum of all files as one profile; NULL if no file could be read. */
 struct profile *input_load_all(struct input *input);
 
-/* What a reader of the numbers has to know before believing them: what was lost. */
+/* Prints warnings about lost data. */
 void input_say_losses(const struct profile *profile);
 
 /* True if a file of that name in an input directory is read. */

@@ -1,4 +1,4 @@
-/* --list: the names that -m understands, for this profile. */
+/* --list: the metric names that -m accepts with this profile. */
 #include <stdbool.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Suggestions by edit distance. See nearest.h. */
+/* Suggestions for misspelled metric names, by edit distance. */
 #include "viewer/query/nearest.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ size_t nearest_distance(const char *a, const char *b, size_t limit)
 {
 	size_t length_a = strlen(a);
 	size_t length_b = strlen(b);
-	size_t rows[3][NAME_MAX_BYTES + 1]; /* this row of the table and the two before */
+	size_t rows[3][NAME_MAX_BYTES + 1]; /* the current row of the table and the two before it */
 
 	if (length_a > NAME_MAX_BYTES || length_b > NAME_MAX_BYTES)
 		return limit + 1;
@@ -47,7 +47,7 @@ struct suggestion {
 	size_t distance;
 };
 
-/* Keeps `best` sorted; the first of equals stays first. */
+/* Keeps `best` sorted; among equal distances, the first stays first. */
 static void consider(struct suggestion *best, const char *name, const char *wanted)
 {
 	size_t limit = 1 + strlen(wanted) / 3;

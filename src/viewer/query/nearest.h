@@ -1,4 +1,4 @@
-/* What the user may have meant by a metric that is not there. */
+/* Suggestions for the name of a metric that does not exist. */
 #ifndef VIEWER_QUERY_NEAREST_H
 #define VIEWER_QUERY_NEAREST_H
 
@@ -6,10 +6,12 @@
 
 #include "viewer/query/raw_metrics.h"
 
-/* Writes " (near: a, b, c)" with up to three names, or "" if none is near. */
+/* Writes " (near: a, b, c)" with up to three names, or "" if none is similar. */
 void nearest_names(const struct metrics *metrics, const char *name, char *text, size_t capacity);
 
-/* Edits (insert, delete, replace, swap of neighbours) between two names, not beyond `limit` + 1. */
+/*
+ * The number of edits (insert, delete, replace, transpose) between two names, at most `limit` + 1.
+ */
 size_t nearest_distance(const char *a, const char *b, size_t limit);
 
 #endif

@@ -1,4 +1,4 @@
-/* Patterns: translated, then compiled by libc. See pattern.h. */
+/* Regular expressions in Python's syntax: translated to POSIX and compiled by libc. */
 #include "viewer/query/pattern.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static const char *class_members(char letter)
 	return NULL;
 }
 
-/* An escape outside brackets; `p` points behind the backslash. Returns what follows it. */
+/* An escape outside brackets; `p` points after the backslash. Returns the text after the escape. */
 static const char *translate_escape(struct out *out, const char *p)
 {
 	const char *members = class_members((char)(*p | 0x20));
@@ -51,7 +51,9 @@ static const char *translate_escape(struct out *out, const char *p)
 	return p + 1;
 }
 
-/* What is between brackets. POSIX knows no backslash there: what would need one is told apart. */
+/*
+ * Contents of a bracket expression. POSIX has no escapes in it, so special members are kept apart.
+ */
 struct bracket {
 	struct out members; /* the others */
 	bool has_bracket;
@@ -59,7 +61,7 @@ struct bracket {
 	bool has_caret;
 };
 
-/* "[:alpha:]" and the like at `p`, which is '[': its last character; NULL if it is none. */
+/* The last character of "[:alpha:]" and the like at `p`, which is '['; NULL if there is none. */
 static const char *class_end(const char *p)
 {
 	const char *end = p[1] == ':' || p[1] == '.' || p[1] == '=' ? strchr(p + 2, ']') : NULL;
@@ -83,7 +85,7 @@ static void add_escaped(struct bracket *bracket, char c, struct proton_error *er
 		out_byte(&bracket->members, c);
 }
 
-/* Behind '[' or "[^"; returns where the closing ']' is, or the end of the text. */
+/* `p` points after '[' or "[^"; returns the closing ']', or the end of the text. */
 static const char *read_bracket(struct bracket *bracket, const char *p, struct proton_error *err)
 {
 	if (*p == ']') {
@@ -97,7 +99,7 @@ static const char *read_bracket(struct bracket *bracket, const char *p, struct p
 			out_bytes(&bracket->members, p, (size_t)(end + 1 - p));
 			p = end;
 		} else if (*p == '-' && (bracket->members.length == 0 || p[1] == ']')) {
-			bracket->has_dash = true; /* no range: it stands for itself */
+			bracket->has_dash = true; /* not a range but a literal '-' */
 		} else if (*p == '\\' && p[1]) {
 			add_escaped(bracket, *++p, err);
 		} else {
@@ -109,13 +111,14 @@ static const char *read_bracket(struct bracket *bracket, const char *p, struct p
 	return p;
 }
 
-/* Members go to where they stand for themselves, ']' first and '-' last; '[' is written already. */
+/* Writes members where POSIX takes them literally: ']' first, '-' last. '[' is written already. */
 static void write_bracket(struct out *out, const struct bracket *bracket, bool is_negated)
 {
 	if (bracket->has_bracket)
 		out_byte(out, ']');
 	/*
-	 * A caret that came first would negate: "[\^]" is an escaped caret, "[\^-]" a dash first.
+	 * A leading caret would negate: "[\^]" becomes an escaped caret, "[\^-]" starts with the
+	 * dash.
 	 */
 	if (bracket->has_caret && !bracket->has_bracket && bracket->members.length == 0 &&
 	    !is_negated) {
@@ -135,7 +138,7 @@ static void write_bracket(struct out *out, const struct bracket *bracket, bool i
 	out_byte(out, ']');
 }
 
-/* A bracket expression; `p` points behind '['. Returns what is behind it. */
+/* A bracket expression; `p` points after '['. Returns the text after the expression. */
 static const char *translate_bracket(struct out *out, const char *p, struct proton_error *err)
 {
 	struct bracket bracket = {0};
@@ -173,7 +176,7 @@ static int translate(struct out *out, const char *pattern, int *flags, struct pr
 				"groups that begin with (?%c are not supported", p[2] ? p[2] : ' ');
 		} else if (p > pattern && *p == '?' && strchr("*+?}", p[-1]) &&
 			   !(p > pattern + 1 && p[-2] == '\\')) {
-			p++; /* lazy or greedy: the same names match */
+			p++; /* lazy or greedy: both match the same names */
 		} else {
 			out_byte(out, *p++);
 		}

@@ -1,4 +1,4 @@
-/* Raw metrics. See raw_metrics.h. */
+/* Raw metrics: names, labels and values of the metrics stored in a profile. */
 #include "viewer/query/raw_metrics.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #define LAUNCH_CONFIG "launch_config"
 #define MANY 64u
 
-/* Length of a label without its unit: "time (ns)" -> 4. */
+/* The length of a label without its unit: "time (ns)" -> 4. */
 static size_t bare_length(const char *label)
 {
 	const char *paren = strrchr(label, '(');
@@ -28,7 +28,7 @@ static size_t bare_length(const char *label)
 	return length;
 }
 
-/* ASCII only: the names of metrics are not in need of more, and the locale has no say in them. */
+/* ASCII only, independent of the locale; metric names need no more. */
 static void lower(char *text)
 {
 	for (; *text; text++) {
@@ -81,7 +81,7 @@ static int compare_names(const void *left, const void *right)
 	return order ? order : (a > b) - (a < b);
 }
 
-/* Some programs have as many metrics as scopes: one must be found without looking at all. */
+/* Programs may have as many metrics as scopes: metrics are found by binary search. */
 static void index_many(struct metrics *metrics)
 {
 	size_t count = metrics->count;
@@ -118,7 +118,7 @@ void metrics_init(struct metrics *metrics, const struct profile *profile)
 			raw.source = RAW_NUMBER;
 			raw.is_inclusive = !(metric->flags & (METRIC_EXCLUSIVE | METRIC_PROPERTY));
 		}
-		/* What kernels have too is one metric with theirs. */
+		/* If kernels have the metric too, both are one metric. */
 		if (has_kernels && is_number &&
 		    (strcmp(label, KERNEL_TIME) == 0 || strcmp(label, KERNEL_COUNT_NAME) == 0))
 			continue;
@@ -133,7 +133,7 @@ void metrics_init(struct metrics *metrics, const struct profile *profile)
 		add(metrics, &capacity, DEVICE_ID, device_id);
 		add(metrics, &capacity, DEVICE_TYPE, device_type);
 	}
-	/* Index 0 is unused. A metric of that name is the program's own and goes first. */
+	/* Index 0 is unused. A metric of the program with this name takes precedence. */
 	if (profile->config_count > 1 && !metrics_find(metrics, LAUNCH_CONFIG))
 		add(metrics, &capacity, LAUNCH_CONFIG,
 		    (struct raw_metric){.source = RAW_LAUNCH_CONFIG, .metric = METRIC_NONE});
@@ -158,7 +158,7 @@ static const char *text_of(const struct raw_metric *raw, bool by_label)
 	return by_label ? raw->label : raw->name;
 }
 
-/* The first one with that label or name. */
+/* The first metric with that label or name. */
 static const struct raw_metric *find(const struct metrics *metrics, const char *text, bool by_label)
 {
 	const struct raw_metric **sorted = by_label ? metrics->by_label : metrics->by_name;
@@ -203,7 +203,7 @@ struct column metrics_column(const struct metrics *metrics, const struct raw_met
 
 	if (rollup_metric_indexed(metrics->profile, metrics->by_label ? &metrics->values : NULL,
 				  raw->label, is_inclusive, &column, NULL))
-		xgive_up(); /* the name is there, so it is memory that is not */
+		xgive_up(); /* the name exists, so memory ran out */
 	return column;
 }
 
@@ -233,7 +233,7 @@ double metrics_own_number(const struct metrics *metrics, const struct raw_metric
 	return 0;
 }
 
-/* Every device (or type of device) of a node once, in order of appearance: "0,1". */
+/* Each device (or device type) of a node once, in order of appearance: "0,1". */
 static void write_devices(struct out *out, const struct metrics *metrics, enum raw_source source,
 			  uint32_t first)
 {

@@ -1,4 +1,4 @@
-/* The filters of the command line. See select.h. */
+/* Command-line filters (-i, -e, -t, --rows) applied to the nodes of a view. */
 #include "viewer/query/select.h"
 
 #include <math.h>
@@ -80,7 +80,7 @@ void select_rows(const struct profile *profile, const double *values, size_t row
 		 bool by_magnitude, uint8_t *state)
 {
 	double *sorted = xcalloc(profile->node_count, sizeof(*sorted));
-	size_t above = 0; /* rows that are larger than the smallest one that is shown */
+	size_t above = 0; /* rows with a larger value than the smallest one shown */
 	size_t count = 0;
 	double least;
 
@@ -94,7 +94,7 @@ void select_rows(const struct profile *profile, const double *values, size_t row
 		least = sorted[rows - 1];
 		while (above < rows && sorted[above] > least)
 			above++;
-		/* Equals are shown in the order of the file, while there is room. */
+		/* Rows with equal values are shown in file order, as many as allowed. */
 		rows -= above;
 		for (size_t i = 1; i < profile->node_count; i++) {
 			double value = isnan(values[i]) ? -INFINITY

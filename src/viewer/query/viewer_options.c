@@ -1,4 +1,7 @@
-/* Options: names and meanings are those people know from Proton's viewer. See viewer_options.h. */
+/*
+ * Command-line options of proton-viewer, compatible with upstream's viewer: parsing, checks and
+ * help.
+ */
 #include "viewer/query/viewer_options.h"
 
 #include <errno.h>
@@ -326,12 +329,12 @@ static enum options_result parse_one(struct options *options, int option)
 		puts("proton-viewer " PROTON_VERSION);
 		return OPTIONS_DONE;
 	default:
-		/* getopt_long() has said what is wrong. */
+		/* getopt_long() printed the message. */
 		return REFUSE("see proton-viewer --help");
 	}
 }
 
-/* What cannot be together. */
+/* Rejects combinations of options. */
 static enum options_result check(const struct options *options)
 {
 	if (options->include && options->exclude)
@@ -378,13 +381,17 @@ enum options_result options_parse(struct options *options, int argc, char **argv
 
 	*options = (struct options){.depth = DEPTH_DEFAULT, .names = NAMES_SHORT};
 	if (argc > 0)
-		argv[0] = name; /* getopt_long() begins its sentences with it */
-	/* Proton's first viewer had a long option with one dash; getopt() would see -d iff. */
+		argv[0] = name; /* getopt_long() starts its messages with it */
+	/*
+	 * Upstream's viewer has a long option with one dash, which getopt() would parse as -d iff.
+	 */
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
 		if (strcmp(argv[i], "-diff") == 0)
 			argv[i] = long_diff;
 	}
-	/* Its messages contain the option: what is not printable is left to say(). */
+	/*
+	 * getopt's messages contain the option; say() prints it if it has non-printable characters.
+	 */
 	opterr = is_printable_line(argc, argv);
 	while ((option = getopt_long(argc, argv, "lm:i:e:t:d:n:f:o:h", long_options, NULL)) != -1) {
 		if (option == '?' && !opterr)
@@ -397,7 +404,7 @@ enum options_result options_parse(struct options *options, int argc, char **argv
 		return OPTIONS_BAD;
 	if (argc - optind == 0)
 		return REFUSE("Must specify a file to read; see proton-viewer --help");
-	/* A screen has an end, a file has not. */
+	/* A screen is limited, a file is not. */
 	if ((options->export_format || options->output) && !options->depth_is_set)
 		options->depth = SIZE_MAX;
 	options->paths = argv + optind;

@@ -1,4 +1,4 @@
-/* The command line of proton-viewer. */
+/* Command-line options of proton-viewer. */
 #ifndef VIEWER_QUERY_VIEWER_OPTIONS_H
 #define VIEWER_QUERY_VIEWER_OPTIONS_H
 
@@ -13,16 +13,16 @@
 enum view_mode {
 	VIEW_TREE,
 	VIEW_FLAT,    /* grouped; see group_by */
-	VIEW_CALLERS, /* upside down */
+	VIEW_CALLERS, /* bottom-up */
 };
 
-/* What many files become. */
+/* How several files are combined. */
 enum merge_how {
 	MERGE_SUM, /* one profile */
 	MERGE_MEAN,
 	MERGE_MIN,
 	MERGE_MAX,
-	MERGE_SPREAD, /* mean, least, most, and the file with the most */
+	MERGE_SPREAD, /* mean, minimum, maximum, and the file with the maximum */
 };
 
 /* -t METRIC=VALUE */
@@ -37,16 +37,16 @@ struct options {
 	size_t path_count;
 	char *base;           /* --diff */
 	const char **metrics; /* malloc'd; points into metrics_text */
-	size_t metric_count;  /* 0: the default */
+	size_t metric_count;  /* 0: defaults */
 	char *metrics_text;
 	const char *include;
 	const char *exclude;
-	const char *export_format; /* --export; NULL: told by the end of `output` */
+	const char *export_format; /* --export; NULL: the suffix of `output` selects it */
 	const char *output;
-	bool no_clobber;  /* an existing `output` is not replaced */
-	double threshold; /* of the first metric */
+	bool no_clobber;  /* an existing `output` is an error */
+	double threshold; /* for the first metric */
 	bool has_threshold;
-	struct threshold *thresholds; /* of others */
+	struct threshold *thresholds; /* for other metrics */
 	size_t threshold_count, threshold_capacity;
 	struct gate *gates;
 	size_t gate_count, gate_capacity;
@@ -58,7 +58,7 @@ struct options {
 	bool csv;
 	bool json;
 	enum merge_how merge_how;
-	bool is_sum_asked_for; /* by --merge sum: not the default */
+	bool is_sum_asked_for; /* --merge sum was given; it is also the default */
 	enum name_format format;
 	enum name_style names;
 	bool has_names;
@@ -66,7 +66,7 @@ struct options {
 	bool list;
 	bool allow_partial;
 	bool print_sorted;
-	bool all;      /* --all: a terminal gets every frame, too */
+	bool all;      /* --all: print every frame even on a terminal */
 	bool no_pager; /* --no-pager */
 	bool warps;
 };
@@ -74,7 +74,7 @@ struct options {
 enum options_result {
 	OPTIONS_RUN,
 	OPTIONS_DONE, /* help or version was printed */
-	OPTIONS_BAD,  /* a sentence was printed on standard error */
+	OPTIONS_BAD,  /* a message was printed on standard error */
 };
 
 enum options_result options_parse(struct options *options, int argc, char **argv);

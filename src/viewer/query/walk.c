@@ -1,4 +1,4 @@
-/* Walking the tree with a stack of its own. See walk.h. */
+/* Tree traversal in printing order, with an explicit stack. */
 #include "viewer/query/walk.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 
-/* An exclusive column's sort keys: a node's own value, else the best below it. */
+/* Sort keys of an exclusive column: a node's own value, else the maximum of its descendants. */
 static double *keys_of(const struct picture *picture)
 {
 	const struct profile *profile = picture->profile;
@@ -20,7 +20,7 @@ static double *keys_of(const struct picture *picture)
 	keys = xcalloc(profile->node_count, sizeof(*keys));
 	memcpy(keys, column->values, profile->node_count * sizeof(*keys));
 	if (picture->by_magnitude) {
-		/* What cancels out above does not hide what is below. */
+		/* Values that cancel out in a parent do not hide its descendants. */
 		for (size_t i = profile->node_count; i-- > 0;) {
 			uint32_t parent = profile->nodes[i].parent;
 
@@ -73,7 +73,7 @@ void walk_fini(struct walk *walk)
 	*walk = (struct walk){0};
 }
 
-/* For the stack: what is to be printed first comes last. */
+/* For the stack: what is printed first is pushed last. */
 static int compare_steps(const void *left, const void *right, void *keys_pointer)
 {
 	const struct walk_step *a = left;

@@ -1,7 +1,7 @@
 /*
- * The order in which nodes are printed: each before its children, siblings by the picture's
- * sort_column, largest first, equals and text in the order of the file. A node that has no value of
- * an exclusive metric itself stands where its best descendant would. Works on trees of any depth.
+ * Tree traversal in printing order: each node precedes its children; siblings are sorted by the
+ * picture's sort_column, largest first, and stay in file order if equal or text. A node without a
+ * value of an exclusive metric is sorted by its best descendant. Works on trees of any depth.
  */
 #ifndef VIEWER_QUERY_WALK_H
 #define VIEWER_QUERY_WALK_H
@@ -15,14 +15,14 @@
 struct walk_step {
 	uint32_t node;
 	uint32_t level; /* 0: the root */
-	bool is_last;   /* among what is printed below its parent */
-	bool is_more;   /* no node, but the mention of `more` frames below `node` left out by -t */
-	uint32_t more;  /* frames not printed: here, or (is_more false) below the last level */
+	bool is_last;   /* last printed child of its parent */
+	bool is_more; /* not a node, but a line that mentions `more` frames below `node` omitted by -t */
+	uint32_t more; /* frames not printed: here, or (is_more false) beyond the last level */
 };
 
 struct walk {
 	const struct picture *picture;
-	double *keys;    /* per node; NULL: order of the file */
+	double *keys;    /* per node; NULL: file order */
 	uint32_t *sizes; /* per node: frames in its subtree that are shown or below the threshold */
 	struct walk_step *stack;
 	size_t stack_count;
