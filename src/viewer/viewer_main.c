@@ -151,8 +151,8 @@ static void say_is_empty(const char *path, const struct profile *profile)
 	if (profile->node_count == 1)
 		say("%s is an empty profile: it has no frames", input_display_name(path));
 	else
-		say("%s has %zu frames, but nothing was measured in any of them",
-		    input_display_name(path), profile->node_count - 1);
+		say("%s has %zu frames, but no measurements", input_display_name(path),
+		    profile->node_count - 1);
 }
 
 static int load_view(struct view *view, struct input *input, struct input *base,
@@ -199,8 +199,8 @@ static int view_and_judge(struct view *view, const struct options *options)
 		if (options->mode == VIEW_TREE)
 			say_is_empty(options->path, view->profile);
 		else if (!options->include && !options->exclude)
-			say("%s has no times of kernels, which this is made of; the tree shows "
-			    "what was measured",
+			say("%s has no kernel times, which this table is built from; use the tree "
+			    "view",
 			    input_display_name(options->path));
 		if (options->gate_count)
 			return EXIT_BAD;

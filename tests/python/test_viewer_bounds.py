@@ -156,7 +156,7 @@ def test_more_numbers_than_the_limit_are_rejected(tmp_path, form):
     frames = [node(f"n{i}", [], **{f"m{i}": i + 1}) for i in range(12000)]
     path = write(tmp_path / "wide.hatchet", node("ROOT", frames, m0=0))
     status, text, seconds, memory = view("--export", form, "-o", tmp_path / "out", path)
-    assert status == 2 and "choose metrics (-m)" in text and text.count("\n") == 1
+    assert status == 2 and "select fewer metrics (-m)" in text and text.count("\n") == 1
     assert seconds < 3 and memory < 64 << 20
     assert not (tmp_path / "out").exists()
     status, text, _, _ = view("--export", form, "-m", "m7,m8", "-o", tmp_path / "out", path)

@@ -79,13 +79,13 @@ def inputs(tmp_path_factory):
     damaged = bytearray(unpacked("finished.proton"))
     damaged[-136:-132] = b"\xff" * 4  # in a row of its last table
     contents = {
-        "cut.hatchet": ((DATA / "cuda.hatchet").read_bytes()[:-300], "is damaged"),
+        "cut.hatchet": ((DATA / "cuda.hatchet").read_bytes()[:-300], "is corrupt"),
         "cut.hatchet_msgpack": (
             (DATA / "up_tree.hatchet_msgpack").read_bytes()[:-50],
-            "is damaged",
+            "is corrupt",
         ),
-        "killed.proton": (unpacked("unfinished.proton"), "did not finish"),
-        "damaged.proton": (bytes(damaged), "is damaged"),
+        "killed.proton": (unpacked("unfinished.proton"), "incomplete recording"),
+        "damaged.proton": (bytes(damaged), "is corrupt"),
     }
     result = {}
     for name, (data, said) in contents.items():
@@ -95,7 +95,7 @@ def inputs(tmp_path_factory):
     ranks.mkdir()
     (ranks / "0.hatchet").write_bytes((DATA / "cuda.hatchet").read_bytes())
     (ranks / "1.hatchet").write_bytes((DATA / "cuda.hatchet").read_bytes()[:-300])
-    result["ranks"] = (ranks, "1.hatchet is damaged")
+    result["ranks"] = (ranks, "1.hatchet is corrupt")
     command = [sys.executable, "-c", LIVE]
     with subprocess.Popen(
         command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -157,8 +157,8 @@ def test_sums_of_unequal_numbers_are_refused(tmp_path, how):
     done = viewer("--merge", "sum", "--diff", base, *how, new)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "proton-viewer: --merge sum cannot compare sums of 3 files with 4 of the base; "
-        "leave it out to compare means\n"
+        "proton-viewer: --merge sum cannot compare the sum of 3 files with the sum of 4 "
+        "baseline files; omit it to compare means\n"
     )
 
 
@@ -167,7 +167,7 @@ def test_files_left_out_do_not_make_sums_unequal_unseen(tmp_path):
     new = write_runs(tmp_path / "new", SLOW)
     (new / "1.hatchet").write_text("")
     done = viewer("--allow-partial", "--merge", "sum", "--diff", base, "--json", new)
-    assert (done.returncode, done.stdout) == (2, "") and "sums of 2 files with 3" in done.stderr
+    assert (done.returncode, done.stdout) == (2, "") and "sum of 2 files with the sum of 3" in done.stderr
     data = compared("--allow-partial", "--diff", base, new)
     assert data["partial"] and data["comparison"]["runs"] == 2
 
@@ -184,7 +184,7 @@ def test_a_report_of_several_files_compares_sums_on_demand_only(tmp_path):
     new = write_runs(tmp_path / "new", SLOW)
     output = tmp_path / "x.html"
     done = viewer("--diff", base, "-o", output, new)
-    assert done.returncode == 2 and "add --merge sum, or choose csv" in done.stderr
+    assert done.returncode == 2 and "add --merge sum, or use csv" in done.stderr
     assert viewer("--diff", base, "-o", output, new, new / "1.hatchet").returncode == 2
     assert not output.exists()
     assert viewer("--diff", base, "--merge", "sum", "-o", output, new).returncode == 0
@@ -218,7 +218,7 @@ def test_gates_fail_beyond_the_limit_and_beyond_noise(tmp_path, new, gate, statu
     assert frame["frame"] == ("k" if " in " in gate else "ROOT")
     if len(list(new.iterdir())) == 1:
         assert frame["low"] is frame["high"] is frame["verdict"] is None
-        assert "one run: no noise estimate" in done.stderr
+        assert "one run: cannot estimate noise" in done.stderr
     else:
         assert frame["low"] <= frame["change"] <= frame["high"] and frame["verdict"]
     if result["within_noise"]:

@@ -111,7 +111,7 @@ function writeHead() {
 		const which = isDiff ? base(profile.title) + ": " : "";
 		const notice = (text, kind = "notice") => byId("notices").append(element("p", { class: kind }, which + text));
 		if (profile.unfinished) notice("The run did not finish: its process was killed, or is still recording. This is what had been recorded.");
-		if (profile.damaged) notice("The file is damaged; this is what could be read.");
+		if (profile.damaged) notice("The file is corrupt; the report shows what could be read.");
 		for (const [name, count] of profile.losses) notice(`Lost: ${name.replace(/^lost:? */, "")}: ${count}`);
 		if (profile.pruned) notice(prunedText(profile), "notice quiet");
 	}

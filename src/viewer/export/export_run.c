@@ -102,11 +102,11 @@ static int derive_total(struct derive *derive, const struct export_view_format *
 		return status;
 	if (!column->values)
 		return err_set(err, PROTON_E_INVALID,
-			       "metric %.100s is no number, and %s holds numbers", column->name,
-			       format->name);
+			       "metric %.100s is not numeric and cannot be exported as %s",
+			       column->name, format->name);
 	if (format->needs_weight && !column->is_additive)
 		return err_set(err, PROTON_E_INVALID,
-			       "metric %.100s does not add up, and %s shows what does",
+			       "metric %.100s is not additive and cannot be exported as %s",
 			       column->name, format->name);
 	return PROTON_OK;
 }
@@ -235,8 +235,8 @@ static int check_cells(const struct chosen *chosen, const struct profile *profil
 	if (!chosen->count || profile->node_count <= most / chosen->count)
 		return PROTON_OK;
 	return err_set(err, PROTON_E_RANGE,
-		       "%zu metrics of %zu frames are more numbers than a profile of this size may "
-		       "become; choose metrics (-m)",
+		       "%zu metrics of %zu frames exceed the output limit of a profile of this "
+		       "size; select fewer metrics (-m)",
 		       chosen->count, profile->node_count);
 }
 
@@ -265,10 +265,11 @@ static int measure_all(struct chosen *chosen, const struct export_view_format *f
 			continue;
 		used += measure_pack(measure, &chosen->described[i], profile->node_count);
 		if (used > PACKED_BYTES_MAX + 16 * bytes)
-			return err_set(err, PROTON_E_RANGE,
-				       "the numbers of %zu metrics do not fit into the memory that "
-				       "a profile of this size may take; choose metrics (-m)",
-				       chosen->count);
+			return err_set(
+				err, PROTON_E_RANGE,
+				"%zu metrics exceed the memory limit of a profile of this size; "
+				"select fewer metrics (-m)",
+				chosen->count);
 	}
 	return PROTON_OK;
 }
@@ -370,8 +371,8 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 		status = derive_total(&chosen->derive, format, chosen->names[0],
 				      &chosen->measures[0].total, err);
 	if (status == PROTON_OK && chosen->count == 0 && format->needs_weight)
-		status =
-			err_set(err, PROTON_E_INVALID, "nothing was measured in %s", options->path);
+		status = err_set(err, PROTON_E_INVALID, "%s contains no measurements",
+				 options->path);
 	if (status == PROTON_OK && chosen->count)
 		status = choose_nodes(chosen, options, *profile, err);
 	if (status)
@@ -395,7 +396,7 @@ static int write_chosen(const struct options *options, const struct export_targe
 	int status = write_view(options, target, &chosen->view, err);
 
 	if (status == PROTON_OK && chosen->view.negative_count)
-		say("%" PRIu64 " values below zero are left out, for %s has no place for them",
+		say("omitted %" PRIu64 " negative values, which %s cannot represent",
 		    chosen->view.negative_count, target->view->name);
 	return status;
 }
@@ -469,7 +470,7 @@ static int take_columns(struct chosen *chosen, struct view *view,
 	}
 	if (chosen->count == 0)
 		return err_set(err, PROTON_E_INVALID,
-			       "metric %.100s does not add up, and %s shows what does",
+			       "metric %.100s is not additive and cannot be exported as %s",
 			       view->columns[0].name, format->name);
 	return PROTON_OK;
 }

@@ -68,11 +68,10 @@ int export_target_find(const struct options *options, struct export_target *targ
 	}
 	list_formats(known, sizeof(known));
 	if (options->export_format)
-		return err_set(err, PROTON_E_INVALID,
-			       "Unknown export format: %.60s; the formats are %s",
+		return err_set(err, PROTON_E_INVALID, "Unknown export format: %.60s; available: %s",
 			       options->export_format, known);
 	return err_set(err, PROTON_E_INVALID,
-		       "the name %.200s does not tell a format; choose one with --export: %s",
+		       "cannot infer an export format from %.200s; choose one with --export: %s",
 		       options->output, known);
 }
 
@@ -110,16 +109,15 @@ static int check_whole(const struct options *options, const struct export_format
 
 	if (options->mode && format->needs_trace)
 		return err_set(err, PROTON_E_INVALID,
-			       "%s shows what happened when, which %s has not", format->name,
-			       options->mode == VIEW_FLAT ? "a flat table"
-							  : "a tree turned upside down");
+			       "%s needs trace events, which %s does not have", format->name,
+			       options->mode == VIEW_FLAT ? "a flat table" : "a bottom-up tree");
 	if (option)
 		return err_set(err, PROTON_E_INVALID,
-			       "%s has no meaning for %s, which holds the whole profile", option,
-			       format->name);
+			       "%s cannot be used with %s, which always contains the whole profile",
+			       option, format->name);
 	if (options->base || options->merge_how != MERGE_SUM)
 		return err_set(err, PROTON_E_INVALID,
-			       "%s makes a table, and %s holds a profile: choose csv",
+			       "%s produces a table, which %s cannot represent; use csv",
 			       options->base ? "--diff" : "this --merge", format->name);
 	return PROTON_OK;
 }
@@ -132,19 +130,19 @@ static int check_view(const struct options *options, const struct export_view_fo
 
 	if (options->merge_how != MERGE_SUM && format->is_report)
 		return err_set(err, PROTON_E_INVALID,
-			       "this --merge makes a table, and %s shows a profile: choose csv",
+			       "this --merge produces a table, which %s cannot represent; use csv",
 			       format->name);
 	if (options->merge_how != MERGE_SUM && options->merge_how != MERGE_MEAN && !is_table)
 		return err_set(err, PROTON_E_INVALID,
-			       "this --merge makes numbers that do not add up, and %s shows what "
-			       "does: choose --merge mean, or csv",
+			       "this --merge produces non-additive values, which %s cannot "
+			       "represent; use --merge mean, or csv",
 			       format->name);
 	if (format->takes_one && options->metric_count > 1)
-		return err_set(err, PROTON_E_INVALID, "%s holds one metric, not %zu", format->name,
-			       options->metric_count);
+		return err_set(err, PROTON_E_INVALID, "%s supports one metric, not %zu",
+			       format->name, options->metric_count);
 	if (format->is_binary && is_stdout && isatty(STDOUT_FILENO) == 1)
-		return err_set(err, PROTON_E_INVALID,
-			       "%s is nothing for a terminal; name a file with -o", format->name);
+		return err_set(err, PROTON_E_INVALID, "%s is binary; write it to a file with -o",
+			       format->name);
 	return PROTON_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Check that the output may be written and is not one of the inputs. */
+/* Check that the output may be written and differs from all inputs. */
 #include "viewer/export/output_check.h"
 
 #include <errno.h>
@@ -103,8 +103,7 @@ int output_check(const struct options *options, const struct input *input, const
 		status = check_inputs(options, input, base, &st, target, err);
 	if (status == PROTON_OK && exists && options->no_clobber)
 		status = err_set(err, PROTON_E_INVALID,
-				 "%s exists, and --no-clobber keeps it; choose another output",
-				 path);
+				 "%s exists and --no-clobber is set; choose another output", path);
 	free(target);
 	return status;
 }

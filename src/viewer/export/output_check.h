@@ -7,7 +7,7 @@
 #include "viewer/query/viewer_options.h"
 
 /*
- * The output (a file, or the target of redirected standard output) must not be one of the inputs
+ * The output (a file, or the target of redirected standard output) must differ from the inputs
  * under any name or link. A file must be writable, and must not exist with --no-clobber. E_INVALID
  * or E_IO.
  */

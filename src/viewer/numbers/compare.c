@@ -108,7 +108,7 @@ static int derive_side(struct comparison *comparison, struct view *view,
 		}
 		if (!columns[i].values) {
 			status = err_set(err, PROTON_E_INVALID,
-					 "metric %.100s is no number and cannot be compared",
+					 "metric %.100s is not numeric and cannot be compared",
 					 comparison->names[i]);
 			break;
 		}

@@ -357,13 +357,14 @@ int compare_check_sums(const struct options *options, const struct input *base,
 
 	if (before != after && (options->is_sum_asked_for || is_report))
 		return err_set(err, PROTON_E_INVALID,
-			       "%s cannot compare sums of %zu files with %zu of the base%s",
+			       "%s cannot compare the sum of %zu files with the sum of %zu "
+			       "baseline files%s",
 			       is_report ? "this report" : "--merge sum", after, before,
-			       is_report ? "" : "; leave it out to compare means");
+			       is_report ? "" : "; omit it to compare means");
 	if (is_report && before > 1 && !options->is_sum_asked_for)
 		return err_set(err, PROTON_E_INVALID,
-			       "this report shows sums and no means of several files; add --merge "
-			       "sum, or choose csv");
+			       "this report shows sums of several files, not means; add --merge "
+			       "sum, or use csv");
 	return PROTON_OK;
 }
 
@@ -382,10 +383,9 @@ static void say_one_run(const struct options *options, const struct runs *base,
 	if ((base->count > 1 && file->count > 1) ||
 	    (base->count == file->count && !has_relative_gate(options)))
 		return;
-	say("one run%s: no noise estimate; give several runs of each side to tell a change "
-	    "from noise",
+	say("one run%s: cannot estimate noise; give several runs of each side",
 	    base->count == file->count ? " of each side"
-	    : base->count == 1         ? " of the base"
+	    : base->count == 1         ? " of the baseline"
 				       : "");
 }
 

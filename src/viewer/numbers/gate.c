@@ -28,9 +28,11 @@ static char *trimmed(const char *text, size_t length)
 
 static int bad(const struct gate *gate, struct proton_error *err)
 {
-	return err_set(err, PROTON_E_INVALID,
-		       "--fail-if \"%.100s\" is not METRIC >|<|>=|<= [+|-]NUMBER[%%] [in REGEX]",
-		       gate->text);
+	return err_set(
+		err, PROTON_E_INVALID,
+		"invalid --fail-if \"%.100s\"; expected METRIC OP [+|-]NUMBER[%%] [in REGEX], "
+		"where OP is <, <=, > or >=",
+		gate->text);
 }
 
 /* "[+|-]NUMBER[%]"; returns what follows, or NULL. */
@@ -199,7 +201,7 @@ int gate_check(const struct gate *gate, const struct profile *profile, const uin
 	*result = (struct gate_result){.gate = gate, .label = numbers->label};
 	if (gate->kind != GATE_VALUE && !numbers->before)
 		return err_set(err, PROTON_E_INVALID,
-			       "--fail-if \"%.100s\" is about a change and needs --diff",
+			       "--fail-if \"%.100s\" compares with a baseline and requires --diff",
 			       gate->text);
 	if (gate->pattern) {
 		int status = filter_matches(profile, gate->pattern, &matches, err);
@@ -219,10 +221,10 @@ int gate_check(const struct gate *gate, const struct profile *profile, const uin
 	}
 	free(matches);
 	if (result->checked == 0)
-		return err_set(err, PROTON_E_INVALID,
-			       "--fail-if \"%.100s\" cannot be checked: no frame that it is about "
-			       "has a value",
-			       gate->text);
+		return err_set(
+			err, PROTON_E_INVALID,
+			"--fail-if \"%.100s\" cannot be checked: no selected frame has a value",
+			gate->text);
 	return PROTON_OK;
 }
 

@@ -145,8 +145,8 @@ void util_say_unknown(const struct util *util)
 				  profile->devices[k].type == device->type;
 		if (!is_used[i] || util->has_peaks[i] || is_said)
 			continue;
-		say("util is not known for %s devices of architecture \"%s\": there are no peak "
-		    "rates for it",
+		say("util is not available for %s devices of architecture \"%s\": peak rates "
+		    "unknown; see --peaks",
 		    profile_text(profile, device->type), profile_text(profile, device->arch));
 	}
 	free(is_used);

@@ -1,6 +1,6 @@
 /*
  * Utilization: the share of a device's peak rate that a kernel reaches. With P the peak rates of
- * the device (peaks.h), per node with work of its own:
+ * the device (peaks.h), per node that ran kernels itself:
  *
  *   util = max(sum over W of flopsW / P.flop_per_s(W), bytes / P.byte_per_s) / time
  *

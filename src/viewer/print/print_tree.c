@@ -403,16 +403,16 @@ static void print_legend(struct printer *printer)
 		out_text(printer->out, separator);
 	if (first->values) {
 		out_text(printer->out,
-			 picture->by_magnitude ? "sorted by the size of " : "sorted by ");
+			 picture->by_magnitude ? "sorted by the magnitude of " : "sorted by ");
 		text_clean(printer->out, first->name, strlen(first->name));
 	} else {
-		out_text(printer->out, "in the order of the file");
+		out_text(printer->out, "in file order");
 	}
 	if (picture->base_runs > 1 || picture->runs > 1)
 		out_printf(printer->out, "%smeans of %zu and %zu runs", separator,
 			   picture->base_runs, picture->runs);
 	if (printer->dropped)
-		out_printf(printer->out, "%s%zu columns more with a wider terminal or -m",
+		out_printf(printer->out, "%s%zu more columns with a wider terminal or -m",
 			   separator, printer->dropped);
 	unpaint(printer->out, picture, PAINT_FAINT, 0);
 	out_byte(printer->out, '\n');

@@ -255,17 +255,16 @@ void warps_say_nothing(const struct profile *profile, const struct options *opti
 	const char *name = input_display_name(options->path);
 
 	if (options->include || options->exclude)
-		say("in %s nothing that is shown says anything about warps", name);
+		say("no selected kernel in %s has warp data", name);
 	else if (rollup_has(profile, WARPS_RECORDED_CTAS))
-		say("%s has too few records of any CTA to say anything about warps: others have "
-		    "overwritten them, and a larger buffer_size keeps more",
+		say("%s has no warp data: too many records were overwritten; increase buffer_size",
 		    name);
 	else if (rollup_has(profile, "normalized_cycles"))
-		say("%s says nothing about warps: no scope of its kernels is a wait, a partition "
-		    "or asynchronous work; the mode default:auto=waits,partitions records them",
+		say("%s has no warp data: none of its intra-kernel scopes is a wait, a partition or "
+		    "asynchronous work; record with mode default:auto=waits,partitions",
 		    name);
 	else
-		say("%s has no kernels with scopes inside: proton -b instrumentation "
-		    "-m default:auto=waits,partitions records them",
+		say("%s has no intra-kernel scopes; record with proton -b instrumentation "
+		    "-m default:auto=waits,partitions",
 		    name);
 }

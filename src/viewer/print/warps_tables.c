@@ -86,10 +86,11 @@ static void print_head(struct printer *printer)
 	out_printf(printer->out, ": %.0f of %.0f CTAs, %.0f cycles each\n", ctas,
 		   number[WARPS_NUMBER_RECORDED_CTAS], cycles / ctas);
 	if (unseen > 0) {
-		out_text(printer->out, "Of these CTAs the first ");
+		out_text(printer->out, "The first ");
 		put_percent(printer->out, percent(unseen, unseen + cycles));
-		out_text(printer->out, " are not in here: records were overwritten; a larger "
-				       "buffer_size keeps more.\n");
+		out_text(printer->out,
+			 " of these CTAs is missing because records were overwritten; "
+			 "increase buffer_size to keep more.\n");
 	}
 }
 
@@ -173,7 +174,7 @@ static void put_path_name(struct printer *printer, const struct warps_row *row)
 	struct out *out = &printer->cleaned;
 
 	if (row->scope == WARPS_NO_FRAME) {
-		out_text(out, "(nobody worked), ");
+		out_text(out, "(no warp active), ");
 		put_name(printer, out, row->role);
 		return;
 	}
@@ -249,7 +250,7 @@ static bool print_asyncs(struct printer *printer)
 /* ------------------------------------------------------------------ what it comes to */
 
 /*
- * The role with the longest total waiting time, and its waiting time in percent of its own; NULL if
+ * The role with the longest total waiting time, and the waiting share of its warp cycles; NULL if
  * none waits.
  */
 static const struct warps_row *find_waiting(const struct warps_kernel *kernel, double *percent_out)
@@ -295,17 +296,16 @@ static void put_waiting(struct printer *printer)
 	const struct warps_row *wait = role ? find_wait(printer->kernel, role) : NULL;
 
 	if (!printer->kernel->has_waits) {
-		out_text(printer->out,
-			 "No waits were recorded (the mode default:auto=waits does); t");
+		out_text(printer->out, "No waits were recorded (use mode default:auto=waits); ");
 	} else if (!wait || !(waits >= LITTLE_PERCENT)) {
-		out_text(printer->out, "The warps wait for less than 1 % of their time; t");
+		out_text(printer->out, "The warps wait for less than 1 % of their time; ");
 	} else {
 		put_name(printer, printer->out, role->role);
 		out_text(printer->out, " waits ");
 		put_percent(printer->out, waits);
 		out_text(printer->out, " of its time, mostly in ");
 		put_name(printer, printer->out, wait->scope);
-		out_text(printer->out, "; t");
+		out_text(printer->out, "; ");
 	}
 }
 
@@ -356,7 +356,7 @@ static void put_bound(struct printer *printer, const struct warps_row *rows, siz
 			continue;
 		out_printf(printer->out, ": bound by %s (", words[i]);
 		put_percent(printer->out, percent(sums[i], all));
-		out_text(printer->out, " of it)");
+		out_text(printer->out, " of the path)");
 		return;
 	}
 }
@@ -368,14 +368,13 @@ static void put_path(struct printer *printer)
 	struct warps_row *rows = path_rows(printer->kernel, &count);
 
 	if (count) {
-		out_text(printer->out, "he path runs ");
 		put_percent(printer->out, percent(rows[0].number[WARPS_NUMBER_PATH], all));
-		out_text(printer->out, " through ");
+		out_text(printer->out, " of the critical path is in ");
 		put_path_name(printer, &rows[0]);
 		out_bytes(printer->out, printer->cleaned.bytes, printer->cleaned.length);
 		printer->cleaned.length = 0;
 	} else {
-		out_text(printer->out, "he path is not known");
+		out_text(printer->out, "the critical path is unknown");
 	}
 	put_bound(printer, rows, count);
 	out_text(printer->out, ".\n");
@@ -401,7 +400,7 @@ void warps_print(const struct warps_report *report, const struct options *option
 		print_roles(&printer);
 		print_path(&printer);
 		if (!print_asyncs(&printer))
-			out_text(out, "\nNo asynchronous work was marked (pl.start_event, "
+			out_text(out, "\nNo asynchronous work was recorded (use pl.start_event and "
 				      "pl.end_event).");
 		out_byte(out, '\n');
 		put_waiting(&printer);

@@ -246,8 +246,8 @@ static int add_column(struct view *view, struct derive *derive, const char *name
 	if (!is_flat || view->column_count == 0)
 		return err_set(
 			err, PROTON_E_INVALID,
-			"metric cum/%% is the running share of the first metric: it "
-			"is for flat tables (--top, --group) and cannot be the first itself");
+			"metric cum/%% (cumulative share of the first metric) requires a flat "
+			"table (--top, --group) and cannot be the first metric");
 	*column = (struct metric_column){.name = xstrndup(CUMULATIVE, strlen(CUMULATIVE))};
 	column->values = xcalloc(view->profile->node_count, sizeof(*column->values));
 	view->column_count++;
@@ -284,7 +284,8 @@ int view_columns(struct view *view, const struct options *options, struct proton
 
 		if (!column->values)
 			return err_set(err, PROTON_E_INVALID,
-				       "--fail-if needs a number, and %s is none", column->name);
+				       "--fail-if requires a numeric metric; %s is not numeric",
+				       column->name);
 		view->gates[i] = (struct gate_numbers){
 			.label = xstrndup(column->name, strlen(column->name)),
 			.after = column->values,

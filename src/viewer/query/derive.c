@@ -367,7 +367,7 @@ static int refuse(const struct metrics *metrics, const char *name, struct proton
 	if (formula && formula->kind == FORMULA_UTIL)
 		return err_set(
 			err, PROTON_E_INVALID,
-			"metric util is not found: it needs kernels with flops4, flops8, flops16, "
+			"metric util is not available: it requires kernels with flops4, flops8, flops16, "
 			"flops32, flops64 or bytes");
 	if (formula)
 		return err_set(err, PROTON_E_INVALID,
@@ -411,7 +411,7 @@ int derive_column(struct derive *derive, const char *name, struct metric_column 
 		raw = metrics_find(derive->metrics, base);
 		free(base);
 		if (raw && raw->source != RAW_NUMBER)
-			return err_set(err, PROTON_E_INVALID, "metric %.100s is no number",
+			return err_set(err, PROTON_E_INVALID, "metric %.100s is not numeric",
 				       raw->name);
 		if (raw) {
 			show_share(derive, raw, column_out);

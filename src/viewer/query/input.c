@@ -172,21 +172,21 @@ static bool is_accepted(const struct input *input, const struct profile *profile
 	bool is_refused = input->needs_complete && !input->is_partial_allowed;
 
 	if (is_refused && profile->is_unfinished)
-		say("%s: the run did not finish (its process was killed, or is still recording); "
+		say("%s: incomplete recording (the process was killed or is still recording); "
 		    "%s needs a complete profile; use --allow-partial to accept this one",
 		    name, input->needs_complete);
 	else if (is_refused && profile->is_damaged)
-		say("%s is damaged; %s needs a complete profile; use --allow-partial to accept "
+		say("%s is corrupt; %s needs a complete profile; use --allow-partial to accept "
 		    "this one",
 		    name, input->needs_complete);
 	if (is_refused)
 		return !profile_is_partial(profile);
 	if (profile->is_unfinished)
-		say("%s: the run did not finish (its process was killed, or is "
-		    "still recording); this is what had been recorded",
+		say("%s: incomplete recording (the process was killed or is still recording); "
+		    "showing the data recorded so far",
 		    name);
 	if (profile->is_damaged)
-		say("%s is damaged; this is what could be read", name);
+		say("%s is corrupt; showing what could be read", name);
 	return true;
 }
 
@@ -254,39 +254,49 @@ struct profile *input_load_all(struct input *input)
 }
 
 /* The remedy for a loss; the whole table is in docs/guide/failures.md. */
-static const char *cure_of(const char *cause)
+static const char *remedy_of(const char *cause)
 {
+	/* Current names of counters, then names in older profiles. */
 	static const struct {
 		const char *cause;
-		const char *cure;
-	} cures[] = {
-		{"no room for the profile",
-		 "more disk space, fewer contexts, or phases that are cleared"},
-		{"whose launch is not known", "start the session before the launches that matter"},
-		{"dropped by the vendor", "a larger TRITON_PROFILE_BUFFER_SIZE"},
-		{"vendor buffers dropped", "a larger TRITON_PROFILE_BUFFER_SIZE"},
-		{"after its phase was cleared", "clear phases once they are complete"},
+		const char *remedy;
+	} remedies[] = {
+		{"profile storage full", "free disk space, use fewer contexts, or clear phases"},
+		{"without a known launch", "start the session before the launches of interest"},
+		{"dropped by the vendor", "increase TRITON_PROFILE_BUFFER_SIZE"},
+		{"after its phase was cleared", "clear phases only when they are complete"},
 		{"name beyond the limits",
-		 "names without numbers of requests or steps in them, or a larger "
-		 "PROTON_MAX_CHILDREN"},
-		{"beyond 64 bits", "a float metric, or a coarser unit"},
-		{"another type than before", "one type per metric name and context"},
+		 "remove request or step numbers from names, or increase PROTON_MAX_CHILDREN"},
+		{"beyond 64 bits", "use a float metric or a coarser unit"},
+		{"of a different type", "use one type per metric name and context"},
 		{"record without a time",
-		 "fewer kernels between flushes (phases), or a newer driver"},
-		{"ends before it begins", "a newer driver or CUPTI, or shorter sessions"},
-		{"whose call is not known", "start the session before the copies that matter"},
-		{"record did not come", "end other tools that use CUPTI first"},
+		 "launch fewer kernels between flushes (phases), or update the driver"},
+		{"ends before it starts", "update the driver or CUPTI, or use shorter sessions"},
+		{"without a known call", "start the session before the copies of interest"},
+		{"never received", "stop other tools that use CUPTI first"},
+		{"record overwritten",
+		 "increase buffer_size, or record fewer warps (sampling_options) or scopes"},
+		{"unpaired intra-kernel", "extend the scopes to more of the kernel"},
+		{"undecodable intra-kernel", "see the warnings on standard error"},
+		{"device or CUDA graph metric", "use fewer tensors per graph replay"},
+		{"no room for the profile", "free disk space, use fewer contexts, or clear phases"},
+		{"whose launch is not known", "start the session before the launches of interest"},
+		{"vendor buffers dropped", "increase TRITON_PROFILE_BUFFER_SIZE"},
+		{"another type than before", "use one type per metric name and context"},
+		{"ends before it begins", "update the driver or CUPTI, or use shorter sessions"},
+		{"whose call is not known", "start the session before the copies of interest"},
+		{"record did not come", "stop other tools that use CUPTI first"},
 		{"overwritten by a later one",
-		 "a larger buffer_size, fewer warps (sampling_options), or fewer scopes"},
-		{"of a scope inside a kernel", "scopes around more of the kernel"},
-		{"inside a kernel that cannot be read", "see the notes on standard error"},
-		{"on a device or in a CUDA graph", "fewer tensors per replay"},
-		{"impossible time", "report it: a defect of a backend or a driver"},
+		 "increase buffer_size, or record fewer warps (sampling_options) or scopes"},
+		{"of a scope inside a kernel", "extend the scopes to more of the kernel"},
+		{"inside a kernel that cannot be read", "see the warnings on standard error"},
+		{"on a device or in a CUDA graph", "use fewer tensors per graph replay"},
+		{"impossible time", "report it as a defect of Proton or the driver"},
 	};
 
-	for (size_t i = 0; i < ARRAY_LENGTH(cures); i++) {
-		if (strstr(cause, cures[i].cause))
-			return cures[i].cure;
+	for (size_t i = 0; i < ARRAY_LENGTH(remedies); i++) {
+		if (strstr(cause, remedies[i].cause))
+			return remedies[i].remedy;
 	}
 	return NULL;
 }
@@ -320,7 +330,7 @@ static void say_partial(const struct profile *profile)
 						 count > 1 ? ", " : "", name);
 	}
 	if (count)
-		say("the cycles of %zu scope%s inside kernels are a lower bound, because only a "
+		say("the cycles of %zu intra-kernel scope%s are a lower bound, because only a "
 		    "part was recorded (" SCOPE_PARTIAL_EXECUTIONS "): %s%s",
 		    count, count > 1 ? "s" : "", names, count > PARTIAL_NAMED_MAX ? ", ..." : "");
 }
@@ -334,15 +344,15 @@ void input_say_losses(const struct profile *profile)
 	for (size_t i = 0; i < profile->counter_count; i++) {
 		const struct profile_counter *counter = &profile->counters[i];
 		const char *cause = profile_text(profile, counter->name);
-		const char *cure;
+		const char *remedy;
 
 		if (!counter->is_loss || !counter->value || ++count > LOSSES_SHOWN)
 			continue;
-		cure = cure_of(cause);
+		remedy = remedy_of(cause);
 		say("%s%s: %" PRIu64 "%s%s", strncmp(cause, "lost", 4) == 0 ? "" : "lost: ", cause,
-		    counter->value, cure ? "; what helps: " : "", cure ? cure : "");
+		    counter->value, remedy ? "; to avoid this: " : "", remedy ? remedy : "");
 	}
 	if (count > LOSSES_SHOWN)
-		say("lost: %zu further counters are not shown", count - LOSSES_SHOWN);
+		say("lost: %zu more counters are not shown", count - LOSSES_SHOWN);
 	say_partial(profile);
 }

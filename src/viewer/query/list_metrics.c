@@ -36,5 +36,5 @@ void list_print(const struct metrics *metrics, struct out *out)
 		previous = family;
 	}
 	out_text(out, previous ? "\n" : "");
-	out_text(out, "- METRIC/%, the share of any metric above that is a number\n");
+	out_text(out, "- METRIC/%: share of any numeric metric above\n");
 }

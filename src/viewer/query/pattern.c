@@ -107,7 +107,7 @@ static const char *read_bracket(struct bracket *bracket, const char *p, struct p
 		}
 	}
 	if (!*p)
-		err_set(err, PROTON_E_INVALID, "a [ has no ]");
+		err_set(err, PROTON_E_INVALID, "unmatched [");
 	return p;
 }
 

@@ -24,7 +24,7 @@ enum raw_source {
 
 struct raw_metric {
 	char *name;  /* lower case, without unit */
-	char *label; /* as it is stored */
+	char *label; /* as stored */
 	enum raw_source source;
 	uint32_t metric; /* index in profile->metrics; METRIC_NONE: only kernels have it */
 	bool is_inclusive;

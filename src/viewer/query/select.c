@@ -33,8 +33,8 @@ static int require(const struct metric_column *column, double least,
 {
 	if (!column->values)
 		return err_set(err, PROTON_E_INVALID,
-			       "--threshold needs a number%s, and %s is none",
-			       column == thresholds->first ? " as first metric" : "", column->name);
+			       "--threshold requires a numeric%s metric; %s is not numeric",
+			       column == thresholds->first ? " first" : "", column->name);
 	for (size_t i = 0; i < count; i++) {
 		double value = column->values[i];
 

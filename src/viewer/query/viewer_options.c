@@ -21,29 +21,58 @@
 
 #define DEPTH_DEFAULT 100
 
-/* 24 lines of 80 columns: the smallest screen there is. */
 static const char help_text[] =
-	"usage: proton-viewer [options] FILE|DIRECTORY...  (-: stdin; several are merged)\n"
-	"  -m, --metrics A,B,...  what to show, sorted by A; -l, --list: what there is\n"
-	"  -i, --include REGEX    only paths through a match; -e, --exclude REGEX without\n"
-	"  -t, --threshold VALUE  at least VALUE of the first metric, or METRIC=VALUE\n"
-	"  -d, --depth N          levels of the tree; -n, --rows N  rows of a flat table\n"
-	"  --top, --group BY      flat: by kernel, scope, module, file or device\n"
-	"  --bottom-up            who calls each kernel;  --warps  who waits inside it\n"
-	"  --diff BASE            FILE minus BASE, by impact (also -diff, --diff-profile)\n"
-	"                         (of several runs on a side: means and verdicts)\n"
-	"  --fail-if GATE         exit status 3: 'time > +5%', 'util < 0.5 in matmul'\n"
-	"  --merge HOW            of several files: sum, mean, min, max or spread\n"
-	"  --allow-partial        gates, --diff, programs: take incomplete profiles\n"
-	"  --csv, --json          all digits, for programs\n"
-	"  --export FORMAT        html, folded, speedscope, pprof, ...; -o, --output FILE\n"
-	"  --names STYLE          of C++: short, full, raw;  --color auto, always, never\n"
-	"  --peaks RATES          own peaks for util: flops16=989e12,bytes=3.35e12\n"
-	"  -f, --format FORMAT    of source: full, file_function, ...; --print-sorted\n"
-	"  --all, --no-pager      on a terminal: all frames; no pager\n"
-	"  --no-clobber           refuse an existing -o FILE    -h, --help    --version\n"
-	"Metrics: [avg_|min_|max_|p50_|p90_|p99_]time/U cpu_time/U (U: s ms us ns) util\n"
-	"  [g|t]flop[4|8|16|32|64]/s [g|t]byte/s launch_config METRIC/%\n"
+	"usage: proton-viewer [OPTIONS] FILE|DIRECTORY...    (-: standard input)\n"
+	"\n"
+	"Print profiles as a tree or a table. Several files are merged.\n"
+	"\n"
+	"Metrics and filters:\n"
+	"  -m, --metrics A,B,...  metrics to show, sorted by the first\n"
+	"  -l, --list             list the metrics of the profile\n"
+	"  -i, --include REGEX    show only paths through a matching frame\n"
+	"  -e, --exclude REGEX    omit matching frames and their subtrees\n"
+	"  -t, --threshold VALUE  minimum of the first metric, or METRIC=VALUE\n"
+	"  -d, --depth N          maximum depth of the tree (default: 100)\n"
+	"\n"
+	"Views:\n"
+	"      --top              flat table of kernels\n"
+	"      --group BY         flat table by kernel, scope, module, file or device\n"
+	"      --bottom-up        callers of each kernel, innermost first\n"
+	"      --warps            busy, waiting and idle time of warps, critical path\n"
+	"      --print-sorted     after the tree, print all frames by the first metric\n"
+	"  -n, --rows N           maximum number of rows of --top, --group or --warps\n"
+	"      --all              on a terminal: print all frames of a large tree\n"
+	"\n"
+	"Comparison:\n"
+	"      --diff BASE        compare with BASE, largest change first\n"
+	"                         (also -diff, --diff-profile); for several runs of a\n"
+	"                         side: means, intervals and verdicts\n"
+	"      --fail-if GATE     exit with status 3 if GATE is true: 'time > +5%',\n"
+	"                         'util < 0.5 in matmul'\n"
+	"      --merge HOW        several files: sum (default), mean, min, max or spread\n"
+	"      --allow-partial    accept incomplete profiles in gates, --diff and exports\n"
+	"\n"
+	"Output:\n"
+	"      --csv              print comma-separated values\n"
+	"      --json             print one JSON object\n"
+	"      --export FORMAT    html, folded, speedscope, pprof, csv, chrome_trace,\n"
+	"                         perfetto, hatchet or hatchet_msgpack\n"
+	"  -o, --output FILE      export to FILE; its suffix selects the format\n"
+	"      --no-clobber       do not replace an existing FILE of -o\n"
+	"  -f, --format FORMAT    source frames: full (default), file_function_line,\n"
+	"                         function_line or file_function\n"
+	"      --names STYLE      C++ names: short, full or raw\n"
+	"      --peaks RATES      peak rates for util: flops16=989e12,bytes=3.35e12\n"
+	"      --color WHEN       auto (default), always or never\n"
+	"      --no-pager         on a terminal: do not start a pager\n"
+	"  -h, --help             print this help\n"
+	"      --version          print the version\n"
+	"\n"
+	"Metrics: time/U, avg_time/U, min_time/U, max_time/U, p50_time/U, p90_time/U,\n"
+	"  p99_time/U, cpu_time/U, avg_cpu_time/U (U: s, ms, us or ns), util,\n"
+	"  launch_config, [g|t]flop[4|8|16|32|64]/s, [g|t]byte/s,\n"
+	"  memory_[g|t]byte/s, METRIC/%, and every recorded name\n"
+	"\n"
 	"Examples:\n"
 	"  proton-viewer -m time/ms,tflop16/s,util -t 0.1 -i attention proton.hatchet\n"
 	"  proton-viewer --diff old.hatchet --fail-if 'time > +5%' new.hatchet\n";
@@ -352,10 +381,10 @@ static enum options_result check(const struct options *options)
 	     options->export_format || options->output || options->list || options->print_sorted ||
 	     options->has_threshold || options->threshold_count || options->gate_count ||
 	     options->merge_how != MERGE_SUM))
-		return REFUSE("--warps is a report of its own: with it go -i, -e, -n, --names, "
-			      "--csv, --json and --color");
+		return REFUSE("--warps can be combined only with -i, -e, -n, -f, --names, --csv, "
+			      "--json and --color");
 	if (options->rows && options->mode != VIEW_FLAT && !options->warps)
-		return REFUSE("--rows is for flat tables (--top, --group) and --warps");
+		return REFUSE("--rows requires --top, --group or --warps");
 	if (options->base && options->merge_how != MERGE_SUM && options->merge_how != MERGE_MEAN)
 		return REFUSE("Cannot specify both --diff and --merge %s",
 			      options->merge_how == MERGE_SPREAD ? "spread" : "min or max");
@@ -395,7 +424,7 @@ enum options_result options_parse(struct options *options, int argc, char **argv
 	opterr = is_printable_line(argc, argv);
 	while ((option = getopt_long(argc, argv, "lm:i:e:t:d:n:f:o:h", long_options, NULL)) != -1) {
 		if (option == '?' && !opterr)
-			say("option '%s' is not known, or its value is missing", argv[optind - 1]);
+			say("unknown option '%s', or its value is missing", argv[optind - 1]);
 		result = parse_one(options, option);
 		if (result != OPTIONS_RUN)
 			return result;

@@ -313,7 +313,7 @@ TEST(an_unknown_metric_is_rejected_with_similar_names)
 		  "Unsupported unit fortnight in metric time/fortnight");
 	CHECK_HAS(refusal(&f, "bytes/s"), "byte/s");
 	CHECK_HAS(refusal(&f, "nothing/%"), "is not found");
-	CHECK_HAS(refusal(&f, "device_id/%"), "is no number");
+	CHECK_HAS(refusal(&f, "device_id/%"), "is not numeric");
 	CHECK_HAS(refusal(&f, "/"), "is not found");
 	tear_down(&f);
 }
