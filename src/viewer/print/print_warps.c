@@ -260,8 +260,8 @@ void warps_say_nothing(const struct profile *profile, const struct options *opti
 		say("%s has no warp data: too many records were overwritten; increase buffer_size",
 		    name);
 	else if (rollup_has(profile, "normalized_cycles"))
-		say("%s has no warp data: none of its intra-kernel scopes is a wait, a partition or "
-		    "asynchronous work; record with mode default:auto=waits,partitions",
+		say("%s has no warp data: none of its intra-kernel scopes is a wait, a partition "
+		    "or asynchronous work; record with mode default:auto=waits,partitions",
 		    name);
 	else
 		say("%s has no intra-kernel scopes; record with proton -b instrumentation "

@@ -21,8 +21,8 @@ void text_clean_lines(struct out *out, const char *text, size_t length);
 size_t text_columns(const char *text, size_t length);
 
 /*
- * Appends cleaned text. If it is wider than `columns`, an ellipsis (`mark`) replaces its middle, or its beginning
- * if the end is more useful (`keep_end`: paths).
+ * Appends cleaned text. If it is wider than `columns`, an ellipsis (`mark`) replaces its middle, or
+ * its beginning if the end is more useful (`keep_end`: paths).
  */
 void text_shorten(struct out *out, const char *text, size_t length, size_t columns,
 		  const char *mark, bool keep_end);

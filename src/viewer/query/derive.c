@@ -367,8 +367,8 @@ static int refuse(const struct metrics *metrics, const char *name, struct proton
 	if (formula && formula->kind == FORMULA_UTIL)
 		return err_set(
 			err, PROTON_E_INVALID,
-			"metric util is not available: it requires kernels with flops4, flops8, flops16, "
-			"flops32, flops64 or bytes");
+			"metric util is not available: it requires kernels with flops4, flops8, "
+			"flops16, flops32, flops64 or bytes");
 	if (formula)
 		return err_set(err, PROTON_E_INVALID,
 			       "metric %s is not found: the profile has no %s. "

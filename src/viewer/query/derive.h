@@ -25,7 +25,7 @@ struct metric_column {
 	char *name;        /* as shown: "time/ms", "cpu_time (ns)" */
 	const char *which; /* in comparisons, the end of the name: "before", "mean", ...; or NULL */
 	bool is_inclusive;
-	bool is_additive; /* a parent is at least the sum of its children, so shares are meaningful */
+	bool is_additive; /* a parent is at least the sum of its children, so shares make sense */
 	double *values;   /* per node, NAN = none; NULL: text, see raw and words */
 	int64_t *exact;   /* the same as integers, 0 for none; NULL if they are not */
 	const struct raw_metric *raw; /* set if the column shows a raw metric */

@@ -16,8 +16,8 @@ struct walk_step {
 	uint32_t node;
 	uint32_t level; /* 0: the root */
 	bool is_last;   /* last printed child of its parent */
-	bool is_more; /* not a node, but a line that mentions `more` frames below `node` omitted by -t */
-	uint32_t more; /* frames not printed: here, or (is_more false) beyond the last level */
+	bool is_more;   /* not a node but the line for `more` frames below `node` that -t omits */
+	uint32_t more;  /* frames not printed: here, or (is_more false) beyond the last level */
 };
 
 struct walk {
