@@ -1,4 +1,4 @@
-/* How large an output may be. See bounds.h. */
+/* Limits on the size of an output. */
 #include "export/bounds.h"
 
 #include <inttypes.h>

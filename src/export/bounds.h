@@ -1,7 +1,7 @@
 /*
- * How large an output may be: the viewer reads files from anywhere, and a small one can ask for
- * very much, such as the path of each frame of a long chain, or a number per frame and metric. What
- * is too large is refused with an error, before it is made where that can be told.
+ * Limits on the size of an output. A small untrusted file can demand a huge output, for example the
+ * path of each frame of a long chain, or a number per frame and metric. An output that is too large
+ * is rejected with an error, before it is written if possible.
  */
 #ifndef EXPORT_BOUNDS_H
 #define EXPORT_BOUNDS_H
@@ -9,15 +9,15 @@
 #include "base/err.h"
 #include "model/profile.h"
 
-/* What a profile holds, in bytes; about the size of its .proton. */
+/* The size of a profile in bytes; about the size of its .proton file. */
 uint64_t bounds_profile_bytes(const struct profile *profile);
 
-/* The most bytes of an output of this profile: 1000 times itself, of large ones fewer. */
+/* The maximum output size in bytes: 1000 times the profile, less for large profiles. */
 uint64_t bounds_output(const struct profile *profile);
-/* E_RANGE, with an error that says so. */
+/* E_RANGE with a message. */
 int bounds_refuse(const struct profile *profile, struct proton_error *err);
 
-/* The longest path: 2 bytes a level are a stack of two million frames. */
+/* The longest path: at 2 bytes per level, a stack of two million frames. */
 #define BOUNDS_PATH_BYTES (4u << 20)
 
 #endif

@@ -5,10 +5,13 @@
 #include "base/buf.h"
 #include "model/profile.h"
 
-/* The frame's text, quoted; of a frame of more than 1023 bytes the beginning. */
+/* The frame's text, quoted; only the beginning if it has more than 1023 bytes. */
 void chrome_quote_frame(const struct profile *profile, struct out *out, uint32_t frame);
 
-/* ["ROOT","a","b"]: the path to `node`, itself last; of a deep one the innermost 1024 frames. */
+/*
+ * ["ROOT","a","b"]: the path to `node`, which is last; only the innermost 1024 frames of a deep
+ * one.
+ */
 void chrome_call_stack(const struct profile *profile, struct out *out, uint32_t node);
 
 #endif

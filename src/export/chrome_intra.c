@@ -10,7 +10,7 @@
 #include "export/chrome_text.h"
 #include "format/json_write.h"
 
-/* One run of a warp: what its slices have in common. */
+/* One run of a warp: values that its slices share. */
 struct run {
 	uint64_t start_ns;
 	uint64_t end_ns;
@@ -23,7 +23,10 @@ struct chrome_intra {
 	const struct timeline *timeline;
 	struct out *out;
 	char **names; /* by node: its frame as JSON, or NULL */
-	/* The runs of the current warp of a CTA, in the order of their starts, and where it is. */
+	/*
+	 * The runs of the current warp of a CTA, in order of their starts, and the current
+	 * position.
+	 */
 	struct run *runs;
 	size_t run_count;
 	size_t run_capacity;
@@ -104,7 +107,9 @@ void chrome_intra_track(struct chrome_intra *intra, const struct timeline_track 
 	bool is_same_cta = before && before->device == lane->device && before->name == lane->name &&
 			   before->id == lane->id;
 
-	/* All runs of a warp come before its further lines, whose slices lie in them. */
+	/*
+	 * All runs of a warp come before its sub-tracks, because their slices lie inside the runs.
+	 */
 	if (!is_same_cta || warp_of(before) != warp_of(lane))
 		forget_runs(intra);
 	if (!is_same_cta) {
@@ -139,7 +144,7 @@ static const char *name_of(struct chrome_intra *intra, uint32_t node)
 	return intra->names[node] ? intra->names[node] : "\"\"";
 }
 
-/* A warp's slice is not drawn; its slices get its times and the kernel's call stack. */
+/* A warp's own slice is not drawn; its inner slices get its times and the kernel's call stack. */
 static void add_run(struct chrome_intra *intra, const struct timeline_slice *slice)
 {
 	const struct row_event *event = slice->event;
@@ -171,7 +176,7 @@ static void add_run(struct chrome_intra *intra, const struct timeline_slice *sli
 		intra->has_failed = true;
 }
 
-/* The run of the warp in which the slice began; NULL if its record is missing. */
+/* The run of the warp in which the slice started; NULL if its record is missing. */
 static const struct run *run_of(const struct chrome_intra *intra,
 				const struct timeline_slice *slice)
 {
@@ -225,7 +230,7 @@ static void end_slice(struct chrome_intra *intra, const struct timeline_slice *s
 	out_bytes(intra->out, "}}", 2);
 }
 
-/* Asynchronous work that another warp saw the end of: an end on each warp, bound by a number. */
+/* Asynchronous work with its end on another warp: one end on each warp, joined by a number. */
 static void write_ends(struct chrome_intra *intra, const struct timeline_slice *slice,
 		       const struct run *run)
 {

@@ -1,4 +1,4 @@
-/* Numbers and literals of Chrome traces, put together by hand: a trace has millions of them. */
+/* Numbers and literals of Chrome traces, formatted by hand because a trace has millions of them. */
 #ifndef EXPORT_CHROME_TEXT_H
 #define EXPORT_CHROME_TEXT_H
 
@@ -19,7 +19,7 @@ static inline char *put_u64(char *at, uint64_t value)
 	return at;
 }
 
-/* Nanoseconds as microseconds with all three decimals. */
+/* Writes nanoseconds as microseconds with three decimals. */
 static inline char *put_us(char *at, uint64_t ns)
 {
 	uint64_t rest = ns % 1000;

@@ -1,10 +1,10 @@
 /*
- * Chrome's trace event format (JSON), as upstream Proton and torch.profiler write it: what
- * ui.perfetto.dev, chrome://tracing and many scripts read. Fields and track names are those of
- * upstream, with additions; docs/guide/traces.md lists them.
+ * Chrome trace event format (JSON) as written by upstream Proton and torch.profiler, for
+ * ui.perfetto.dev, chrome://tracing and scripts. Fields and track names are those of upstream, with
+ * additions; docs/guide/traces.md lists them.
  *
- * A million events are hundreds of megabytes of text, so lines are put together by hand from parts
- * that are made once: what a node's slices have in common is kept from the first.
+ * A million events are hundreds of megabytes of text. Lines are therefore built by hand from cached
+ * parts: the text that all slices of a node share is built once.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #include "export/timeline.h"
 #include "format/json_write.h"
 
-/* What is kept of nodes, at most; the rest is made anew for each slice. */
+/* Maximum size of the cache of node texts; beyond it, they are built for each slice. */
 #define KEPT_BYTES_MAX (32u << 20)
 
 struct chrome {
@@ -30,16 +30,16 @@ struct chrome {
 	char **kept; /* by node: "name" and the beginning of "args", or NULL */
 	uint32_t *kept_length;
 	size_t kept_bytes;
-	bool is_intra;    /* of a session that instruments kernels: nothing else is written */
-	bool has_streams; /* something ran on a GPU */
-	bool has_devices; /* on several */
+	bool is_intra;    /* the session instruments kernels: nothing else is written */
+	bool has_streams; /* at least one event ran on a GPU */
+	bool has_devices; /* events ran on several devices */
 	bool has_events;
 	bool failed;
 };
 
 /* ------------------------------------------------------------------ nodes */
 
-/* "name":"k" and "args":{"call_stack":["ROOT","a","k"] of `node`, with what names it between. */
+/* "name":"k" and "args":{"call_stack":["ROOT","a","k"] of `node`, and the fields between them. */
 static void make_node(const struct profile *profile, uint32_t node, struct out *out)
 {
 	out_text(out, "\"name\":");
@@ -51,7 +51,7 @@ static void make_node(const struct profile *profile, uint32_t node, struct out *
 	chrome_call_stack(profile, out, node);
 }
 
-/* Writes what the slices of `node` have in common, from what is kept if it is. */
+/* Writes the text that the slices of `node` share, from the cache if present. */
 static void write_node(struct chrome *chrome, uint32_t node)
 {
 	struct out made;
@@ -89,7 +89,7 @@ static void begin_event(struct chrome *chrome)
 	chrome->has_events = true;
 }
 
-/* Its number among the devices of its type, or -1. */
+/* The index of the device among those of its type, or -1. */
 static int device_number(const struct chrome *chrome, uint32_t lane)
 {
 	const struct profile_trace *trace = chrome->timeline.trace;
@@ -100,7 +100,7 @@ static int device_number(const struct chrome *chrome, uint32_t lane)
 	return (int)chrome->profile->devices[trace->devices[device] - 1].id;
 }
 
-/* Upstream's names; with several devices the device's number follows, which upstream lacks. */
+/* Upstream's track names; with several devices, the device index is added. */
 static void name_track(const struct chrome *chrome, const struct timeline_track *track, char *text,
 		       size_t capacity)
 {
@@ -129,7 +129,7 @@ static void write_track(void *context, const struct timeline_track *track)
 	if (track->kind == TRACK_UNIT)
 		chrome_intra_track(chrome->intra, track);
 	if (track->kind == TRACK_UNIT || chrome->is_intra || !chrome->has_streams)
-		return; /* a trace of the CPU alone has no names of tracks upstream */
+		return; /* a trace of the CPU alone has no track names upstream */
 	name_track(chrome, track, name, sizeof(name));
 	begin_event(chrome);
 	out_printf(
@@ -143,7 +143,7 @@ static void write_track(void *context, const struct timeline_track *track)
 		   track->tid, track->order);
 }
 
-/* One end of an arrow: bound to the slice around it. Another event follows. */
+/* One end of a flow, bound to the enclosing slice. Another event follows. */
 static char *put_arrow_end(char *at, const char *kind, const struct timeline_slice *slice,
 			   const struct timeline_track *track, uint64_t ns)
 {
@@ -158,7 +158,7 @@ static char *put_arrow_end(char *at, const char *kind, const struct timeline_sli
 	return PUT(at, "},\n");
 }
 
-/* From the launch to the beginning of what it launched. */
+/* A flow from the launch to the start of the launched work. */
 static void write_arrow(struct chrome *chrome, const struct timeline_slice *slice)
 {
 	uint64_t base_ns = chrome->timeline.base_ns;
@@ -184,7 +184,7 @@ static char *put_triple(char *at, const uint32_t triple[3])
 	return at;
 }
 
-/* Where and how it ran: numbers of the device, the stream, the launch. */
+/* Device, stream and launch of the event. */
 static void write_device_args(struct chrome *chrome, const struct timeline_slice *slice)
 {
 	const struct profile_trace *trace = chrome->timeline.trace;
@@ -239,7 +239,7 @@ static const char *category_of(const struct timeline_slice *slice, bool has_metr
 								: categories[slice->event->kind];
 }
 
-/* Where, when and of which category it is. */
+/* The fields for track, time and category. */
 static void write_head_of(struct chrome *chrome, const struct timeline_slice *slice,
 			  const char *category)
 {
@@ -269,7 +269,7 @@ static void write_name(struct chrome *chrome, const struct timeline_slice *slice
 	bool is_launch = slice->event && slice->event->kind == EVENT_LAUNCH;
 
 	if (is_launch && !(slice->event->flags & EVENT_NAMED)) {
-		/* It has no frame of its own: its node is the context that it happened in. */
+		/* The event has no frame: its node is the context in which it happened. */
 		out_printf(chrome->out, "\"name\":\"%s\",\"args\":{\"correlation\":",
 			   timeline_launch_name(slice->event->flags));
 		out_u64(chrome->out, slice->event->detail);
@@ -326,7 +326,7 @@ static void ignore_track_end(void *context, const struct timeline_track *track)
 
 /* ------------------------------------------------------------------ the whole */
 
-/* What was recorded where, and what got lost. */
+/* Session information and losses. */
 static void write_head(struct chrome *chrome)
 {
 	const struct profile *profile = chrome->profile;
@@ -370,7 +370,7 @@ static void write_head(struct chrome *chrome)
 			      "\"args\":{\"sort_index\":0}}");
 }
 
-/* Is there anything on a GPU, and on more than one? */
+/* Finds out whether any events ran on a GPU, and on more than one. */
 static void look_at_lanes(struct chrome *chrome)
 {
 	const struct profile_trace *trace = chrome->timeline.trace;
@@ -387,14 +387,14 @@ static void look_at_lanes(struct chrome *chrome)
 	}
 }
 
-/* The backend of a session that instruments kernels; others may run beside it. */
+/* The session's backend instruments kernels; other backends may be active too. */
 static bool instruments(const struct profile *profile)
 {
 	for (size_t i = 0; i < profile->info_count; i++)
 		if (strcmp(profile_text(profile, profile->info[i].key), "backend") == 0)
 			return strcmp(profile_text(profile, profile->info[i].value),
 				      "instrumentation") == 0;
-	return true; /* a profile that does not name it: what is inside kernels is rarer */
+	return true; /* older profiles do not name the backend: assume the usual case */
 }
 
 static int write_events(struct chrome *chrome, struct proton_error *err)

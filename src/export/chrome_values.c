@@ -19,7 +19,7 @@ static struct chrome_value *find(struct chrome_values *values, const struct prof
 	return NULL;
 }
 
-/* The list goes from the last value to the first: numbers are summed, of others the last counts. */
+/* The list is in reverse order: numbers are summed; of other values the last one counts. */
 static void add(struct chrome_value *value, const struct row_sample *earlier)
 {
 	if (value->metric->flags & METRIC_PROPERTY)
@@ -30,7 +30,7 @@ static void add(struct chrome_value *value, const struct row_sample *earlier)
 		value->sample.as.float64 += earlier->as.float64;
 }
 
-/* As upstream's readers find them. */
+/* Sorted as upstream's readers expect. */
 static void sort_by_name(struct chrome_values *values)
 {
 	const struct profile *profile = values->timeline->profile;
@@ -53,7 +53,7 @@ void chrome_values_read(struct chrome_values *values, const struct timeline *tim
 {
 	const struct profile_metric *metric;
 	struct row_sample sample;
-	uint32_t last = UINT32_MAX; /* lists lead backwards: what does not is corrupt */
+	uint32_t last = UINT32_MAX; /* links lead backwards; others are corrupt */
 
 	values->timeline = timeline;
 	values->count = 0;
@@ -83,7 +83,7 @@ static uint32_t string_of(const struct chrome_values *values, const struct chrom
 								      : 0;
 }
 
-/* The words of a vector; their number goes to *count_out. */
+/* The words of a vector; *count_out is their number. */
 static const uint64_t *vector_of(const struct chrome_values *values,
 				 const struct chrome_value *value, uint64_t *count_out)
 {
@@ -103,7 +103,7 @@ static double double_of(uint64_t word)
 	return value;
 }
 
-/* As C's "%f", or "%g" in a vector, whatever the locale. */
+/* Formats like C's "%f", or "%g" in a vector, independent of the locale. */
 static void print_double(struct out *text, double value, bool is_in_vector)
 {
 	char digits[400]; /* DBL_MAX has 309 digits before the point */

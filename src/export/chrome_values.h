@@ -1,19 +1,16 @@
-/*
- * Metric values of one event of a Chrome trace: as texts, which is what upstream Proton writes, and
- * as numbers.
- */
+/* Metric values of one event of a Chrome trace, as strings like upstream's and as numbers. */
 #ifndef EXPORT_CHROME_VALUES_H
 #define EXPORT_CHROME_VALUES_H
 
 #include "base/buf.h"
 #include "export/timeline.h"
 
-/* Further metrics of one event are left out; they are in the tree. */
+/* Further metrics of an event are omitted; the tree has them. */
 #define CHROME_VALUES_MAX 64u
 
 struct chrome_value {
 	const struct profile_metric *metric;
-	struct row_sample sample; /* values that were added to the event: their sum */
+	struct row_sample sample; /* the sum of the values added to the event */
 };
 
 struct chrome_values {
@@ -22,7 +19,7 @@ struct chrome_values {
 	uint32_t count;
 };
 
-/* Collects the values from row `first` of the samples on; 0: none. */
+/* Collects the values from row `first` of the event metric values on; 0: none. */
 void chrome_values_read(struct chrome_values *values, const struct timeline *timeline,
 			uint32_t first);
 /* "name: <m1, 1.000000>, <m2, [1,2]>", quoted. false: out of memory. */

@@ -1,9 +1,8 @@
 /*
- * A table: one line per frame with its path from the root, its name, depth and devices, then each
- * metric. One that adds up has two columns, "NAME (inc)" and "NAME (exc)": with all that is below
- * the frame, and what is the frame's own. Numbers have all their digits, an empty field is no
- * value, and fields are quoted as RFC 4180 has it. Lines of an incomplete profile end with a field
- * "partial", which is 1.
+ * CSV table: one line per frame with its path from the root, name, depth and devices, then each
+ * metric. An additive metric has two columns, "NAME (inc)" and "NAME (exc)": the inclusive and the
+ * exclusive value. Numbers have all digits, an empty field means no value, and fields are quoted as
+ * in RFC 4180. Lines of an incomplete profile end with a field "partial", which is 1.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -104,7 +103,7 @@ static bool write_line(struct csv *csv, const struct export_view *view, uint32_t
 		out_byte(&csv->path, ';');
 	csv->field.length = 0;
 	view->write_name(&csv->field, view, frame);
-	/* A spreadsheet may end a field at the semicolon. */
+	/* A spreadsheet may split fields at a semicolon. */
 	if (csv->field.length && csv_is_formula(csv->field.bytes, csv->field.length))
 		out_byte(&csv->path, '\'');
 	export_path_name(&csv->path, &csv->scratch, view, frame);

@@ -1,4 +1,4 @@
-/* The table of output formats. See export.h. */
+/* Table of the output formats for whole profiles. */
 #include "export/export.h"
 
 #include <strings.h>

@@ -1,5 +1,6 @@
 /*
- * Output formats: one file each, one table of them. An exporter turns a profile into bytes.
+ * Output formats for whole profiles: one file per format, listed in one table. An exporter converts
+ * a profile to bytes.
  */
 #ifndef EXPORT_EXPORT_H
 #define EXPORT_EXPORT_H
@@ -8,19 +9,19 @@
 #include "model/profile.h"
 
 struct export_format {
-	const char *name;   /* what the user asks for; compared without regard to case */
+	const char *name;   /* the option value; case-insensitive */
 	const char *suffix; /* of the file, without the dot */
 	/* Writes the profile; errors of `out` are sticky and reported by out_finish(). */
 	int (*write)(const struct profile *profile, struct out *out, struct proton_error *err);
-	bool needs_trace; /* of a profile with events only: profile->trace */
+	bool needs_trace; /* requires events: profile->trace */
 };
 
 /* NULL past the last one. */
 const struct export_format *export_format_at(size_t index);
-/* NULL if there is none of that name. */
+/* NULL if no format has that name. */
 const struct export_format *export_format_find(const char *name);
 
-/* Writes `path` whole or not at all. `no_clobber`: fails if there is such a file by then. */
+/* Writes `path` atomically. `no_clobber`: fails if the file exists by then. */
 int export_to_file(const struct export_format *format, const struct profile *profile,
 		   const char *path, bool no_clobber, struct proton_error *err);
 

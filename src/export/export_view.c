@@ -1,4 +1,4 @@
-/* The table of formats made of a view, and what they share. See export_view.h. */
+/* Table of the output formats for views, and functions that they share. */
 #include "export/export_view.h"
 
 #include <stdlib.h>
@@ -88,7 +88,7 @@ uint32_t export_view_next(const struct export_view *view, uint32_t node, uint32_
 	return 0;
 }
 
-/* Ends a line or a name for some reader, or cannot be text. */
+/* A character that ends a line or a name for some reader, or is invalid in text. */
 static bool is_separator(uint32_t code)
 {
 	return code < 0x20 || code == ';' || (code >= 0x7f && code < 0xa0) || code == 0x2028 ||

@@ -1,10 +1,10 @@
 /*
- * Outputs that show what proton-viewer was asked for: chosen frames in chosen metrics. One file per
- * format, one table of them, beside the table of export.h, whose formats hold a whole profile and
- * can be written by the recorder too.
+ * Output formats for views: selected frames and metrics, as shown by proton-viewer. One file per
+ * format, listed in one table, separate from the table of export.h: its formats contain a whole
+ * profile and can also be written by the recorder.
  *
- * A view has the numbers that the viewer prints: the exporters take them and add up nothing
- * themselves. What is hidden still counts in its parents, as on the screen.
+ * A view has the values that the viewer prints; exporters compute no sums. Hidden nodes still count
+ * in their parents, as on the screen.
  */
 #ifndef EXPORT_EXPORT_VIEW_H
 #define EXPORT_EXPORT_VIEW_H
@@ -18,17 +18,17 @@
 struct export_report; /* export/html_report.h */
 
 /*
- * Numbers of the nodes. Of a profile with many metrics most are the same as those of the node
- * before: then there is one per run of equal ones.
+ * Values per node, run-length encoded for profiles with many metrics, where most values equal the
+ * one before.
  */
 struct export_numbers {
-	const double *values;   /* NAN where there is nothing; NULL: no numbers at all */
-	const int64_t *exact;   /* the same as integers; NULL if they are none */
-	const uint32_t *starts; /* first nodes of the runs; NULL: there is a value per node */
+	const double *values;   /* NAN: no value; NULL: no numbers at all */
+	const int64_t *exact;   /* the same as integers; NULL if they are not integers */
+	const uint32_t *starts; /* first nodes of the runs; NULL: one value per node */
 	uint32_t run_count;
 };
 
-/* The run that a node is in. */
+/* The run that contains a node. */
 uint32_t export_run_of(const struct export_numbers *numbers, uint32_t node);
 
 static inline double export_value(const struct export_numbers *numbers, uint32_t node)
@@ -36,28 +36,28 @@ static inline double export_value(const struct export_numbers *numbers, uint32_t
 	return numbers->values[numbers->starts ? export_run_of(numbers, node) : node];
 }
 
-/* Where there are exact ones. */
+/* Only if `exact` is set. */
 static inline int64_t export_exact(const struct export_numbers *numbers, uint32_t node)
 {
 	return numbers->exact[numbers->starts ? export_run_of(numbers, node) : node];
 }
 
 struct export_metric {
-	const char *name; /* as the viewer shows it: "time/ms", "flops16" */
-	const char *unit; /* "nanoseconds" ... "seconds", "bytes", "count"; "" = none known */
-	/* Of what was compared: "before", "mean", ..., with which the name ends; else NULL. */
+	const char *name; /* as shown by the viewer: "time/ms", "flops16" */
+	const char *unit; /* "nanoseconds" ... "seconds", "bytes", "count"; "": unknown */
+	/* In comparisons, the end of the name: "before", "mean", ...; else NULL. */
 	const char *which;
-	/* What the viewer prints; none: a word per node, of a table only. */
+	/* The values that the viewer prints; none: a word per node, in tables only. */
 	struct export_numbers total;
 	/*
-	 * What a node adds itself, with what is hidden directly below it. None: not additive, such
-	 * as an average or a rate.
+	 * Exclusive values, including those of hidden nodes directly below. None: the metric is not
+	 * additive, such as an average or a rate.
 	 */
 	struct export_numbers own;
-	bool is_inclusive; /* total adds up over subtrees; else it is the frame's own */
-	uint32_t field;    /* enum kernel_field, where kernels have it; or EXPORT_NO_FIELD */
-	double per_unit;   /* what the kernels' field is divided by to be `own` */
-	/* How the viewer prints it, see viewer/print/number_format.h. */
+	bool is_inclusive; /* total is the sum over subtrees; else it is exclusive */
+	uint32_t field;    /* enum kernel_field, if kernels have the metric; or EXPORT_NO_FIELD */
+	double per_unit;   /* divisor that converts the kernels' field to `own` */
+	/* Decimals in the viewer, see viewer/print/number_format.h. */
 	int decimals;
 	bool is_scientific;
 	const char *const *words;
@@ -66,29 +66,31 @@ struct export_metric {
 
 struct export_view {
 	const struct profile *profile;
-	const char *title;     /* of the page or the file: where the profile came from */
-	const uint8_t *shown;  /* per node; a child of a node that is not shown is not either */
-	const uint32_t *owner; /* per node: itself, or the next one above it that is shown */
+	const char *title; /* title of the page or file: the origin of the profile */
+	const uint8_t
+		*shown; /* per node; descendants of a node that is not shown are not shown either */
+	const uint32_t
+		*owner; /* per node: the node itself, or its nearest ancestor that is shown */
 	const struct export_metric *metrics;
 	size_t metric_count;
-	/* Appends a frame's name in the format that was asked for. */
+	/* Appends a frame's name in the selected format. */
 	void (*write_name)(struct out *out, const struct export_view *view, uint32_t frame);
 	uint32_t name_format; /* for write_name */
 	uint32_t name_style;
-	const struct export_view *other;    /* what it is compared with, or NULL */
+	const struct export_view *other;    /* the baseline, or NULL */
 	const struct export_report *report; /* HTML only, else NULL */
-	uint64_t negative_count;            /* out: values that the format has no place for */
+	uint64_t negative_count;            /* out: values that the format cannot represent */
 };
 
 struct export_view_format {
 	const char *name;
 	const char *suffix;
-	const char *what;  /* for lists of formats, a few words */
-	bool is_binary;    /* nothing to look at on a terminal */
-	bool needs_weight; /* shows metrics as sizes: those without `own` are refused */
-	bool takes_one;    /* a single metric, or one before and after */
-	bool has_paths;    /* writes the path of each frame, not only its parent */
-	bool is_report;    /* needs view->report, and shows derived metrics too */
+	const char *what;  /* description for lists of formats */
+	bool is_binary;    /* must not be printed on a terminal */
+	bool needs_weight; /* shows metrics as sizes and rejects those without `own` */
+	bool takes_one;    /* supports one metric, or one before and after */
+	bool has_paths;    /* writes the path of each frame, instead of only its parent */
+	bool is_report;    /* needs view->report, and shows derived metrics */
 	int (*write)(struct export_view *view, struct out *out, struct proton_error *err);
 };
 
@@ -102,31 +104,31 @@ int export_html(struct export_view *view, struct out *out, struct proton_error *
 int export_csv(struct export_view *view, struct out *out, struct proton_error *err);
 
 /*
- * The shown node that follows `node` depth first, children in the order of the file; 0 at the end.
- * *level counts from 0, the root.
+ * The next shown node in depth-first order, children in file order; 0 at the end. *level counts
+ * from 0, the root.
  */
 uint32_t export_view_next(const struct export_view *view, uint32_t node, uint32_t *level);
 
 /*
- * Appends a frame's name for formats of lines and separators: what would end a line or part a path
- * (';') is written \xNN, and so are bytes that are no UTF-8.
+ * Appends a frame's name for line formats with separators: newlines, the path separator ';' and
+ * bytes that are not UTF-8 are written as \xNN.
  */
 void export_path_name(struct out *out, struct out *scratch, const struct export_view *view,
 		      uint32_t frame);
 
 /*
- * What the nodes add themselves on one device, or with EXPORT_ALL_DEVICES by all kernels: `own` of
- * a metric that has a field, per node, 0 where there is nothing; malloc'd, NULL when memory is out.
+ * Exclusive values of a metric on one device, or on all devices with EXPORT_ALL_DEVICES, for
+ * metrics with a field; per node, 0 if none; malloc'd, NULL if memory ran out.
  */
 #define EXPORT_ALL_DEVICES UINT32_MAX
 double *export_device_own(const struct export_view *view, const struct export_metric *metric,
 			  uint32_t device);
-/* True for each device on which something ran, malloc'd; *count of them. */
+/* True for each device that ran something, malloc'd; *count of them. */
 bool *export_used_devices(const struct export_view *view, size_t *count);
 
 /*
- * E_RANGE if the path of every frame that is written, at 2 bytes a level, is too much already.
- * `is_table`: frames without a value are written too.
+ * E_RANGE if the paths of all written frames are too long, at 2 bytes per level. `is_table`: frames
+ * without a value are written too.
  */
 int export_check_paths(const struct export_view *view, bool is_table, struct proton_error *err);
 

@@ -1,10 +1,10 @@
 /*
- * Folded stacks: "outer;inner;kernel 1234", one line per frame with a value of its own, as
- * flamegraph.pl, inferno and speedscope read them. The root is not part of a stack, for it is part
- * of each; what was recorded in the root itself is a stack of its name.
+ * Folded stacks: "outer;inner;kernel 1234", one line per frame with an exclusive value, for
+ * flamegraph.pl, inferno and speedscope. Stacks omit the root, which they all share; values of the
+ * root itself are a stack with its name.
  *
- * Readers take the number after the last space; a frame may therefore contain spaces. Of a
- * difference there are two numbers, before and after, as difffolded.pl writes them.
+ * Readers take the number after the last space, so a frame may contain spaces. For a comparison
+ * there are two numbers, before and after, as difffolded.pl writes them.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static bool enter(struct folded *folded, const struct export_view *view, uint32_
 	if (start)
 		out_byte(&folded->path, ';');
 	export_path_name(&folded->path, &folded->scratch, view, view->profile->nodes[node].frame);
-	/* The root's name is only used for the root itself. */
+	/* Only the root's own stack contains its name. */
 	folded->lengths[level] = level ? folded->path.length : 0;
 	return !folded->path.errnum && !folded->scratch.errnum;
 }

@@ -1,6 +1,7 @@
 /*
- * hatchet JSON: [tree, devices], for llnl-hatchet, for upstream's viewer and for ours. See
- * docs/design/hatchet-output.md; the walk is tree_write.c's, this file knows the syntax.
+ * hatchet JSON: [tree, devices], for llnl-hatchet and the viewers. See
+ * docs/design/hatchet-output.md. tree_write.c traverses the profile; this file implements the
+ * syntax.
  */
 #include "export/export.h"
 
@@ -8,8 +9,8 @@
 #include "format/json_write.h"
 
 /*
- * Indentation is most of a pretty file, and at this many nodes it is hundreds of megabytes that
- * nobody looks at. From here on a node is a line.
+ * Indentation is most of a formatted file; with this many nodes it would be hundreds of megabytes.
+ * Larger profiles have one node per line.
  */
 #define PRETTY_NODES_MAX 100000u
 
@@ -20,7 +21,7 @@ enum layout {
 };
 
 struct hatchet {
-	struct json_writer json; /* first: what most of the functions below take it for */
+	struct json_writer json; /* first member: the functions below cast to it */
 	enum layout layout;
 };
 
@@ -107,7 +108,7 @@ static void before_part(void *context)
 		json_line_break(&hatchet->json);
 }
 
-/* On one line, however pretty the rest is: people read the rest. */
+/* On one line even in a formatted file, which users read. */
 static void extras(void *context, bool begin)
 {
 	struct hatchet *hatchet = context;

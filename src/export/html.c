@@ -1,11 +1,10 @@
 /*
- * One HTML file that needs nothing else: the page of src/export/html/ with the profile in it as
- * JSON. The page draws; every number on it comes from here or is divided there as the viewer
- * divides it.
+ * HTML report: one self-contained file, the page of src/export/html/ with the profile as JSON. The
+ * page only draws: every number is computed here, or divided there like in the viewer.
  *
- * A browser is slow with a million frames, so only those with the largest share of any metric are
+ * Browsers are slow with a million frames, so only those with the largest share of any metric are
  * drawn (html_nodes.h). The others still count in the frames above them, in searches
- * (html_pruned.h) and in the table of kernels, which has all of them.
+ * (html_pruned.h) and in the table of kernels, which is complete.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -25,16 +24,16 @@ struct html {
 	struct out *out;
 	struct out scratch, quoted;
 	double *weights;          /* per node */
-	uint32_t *number_of_node; /* on the page; UINT32_MAX: not drawn */
+	uint32_t *number_of_node; /* index on the page; UINT32_MAX: not drawn */
 	uint32_t *number_of_frame;
-	uint32_t *frames; /* by their number */
+	uint32_t *frames; /* by their index */
 	size_t node_count, frame_count;
 	bool is_out_of_memory;
 };
 
 /* ------------------------------------------------------------------ texts */
 
-/* "</script>" and "<!--" in a name must not end what they stand in. */
+/* "</script>" and "<!--" in a name must not end the script element. */
 static void write_text(struct html *html, const char *text, size_t length)
 {
 	struct out *quoted = &html->quoted;
@@ -69,7 +68,7 @@ static void key_text(struct html *html, const char *key, const char *text)
 	write_text(html, text, strlen(text));
 }
 
-/* As short as it can be: most numbers are whole. */
+/* Short notation: most numbers are integers. */
 static void write_number(struct html *html, double value)
 {
 	if (value == floor(value) && fabs(value) < 9e15)
@@ -228,7 +227,7 @@ static void write_metric(struct html *html, const struct export_metric *metric)
 	json_key(json, "scientific");
 	json_bool(json, metric->is_scientific);
 	write_column(html, "values", &metric->total);
-	/* Of what adds up over subtrees these are the values. */
+	/* For metrics with inclusive values these are the values. */
 	if (metric->own.values && !metric->is_inclusive && html->weights) {
 		html_weights(html->view, metric, html->weights);
 		write_column(html, "weights", &(struct export_numbers){.values = html->weights});
@@ -284,7 +283,7 @@ static double known_time(uint64_t ns)
 	return ns == KERNEL_TIME_UNKNOWN ? NAN : (double)ns;
 }
 
-/* [shortest duration of the bucket in ns, runs] of the buckets that are not empty. */
+/* [shortest duration of the bucket in ns, runs] for each bucket that is not empty. */
 static void write_histogram(struct html *html, const struct report_kernel *kernel)
 {
 	struct json_writer *json = &html->json;
@@ -341,7 +340,7 @@ static void write_pruned(struct html *html)
 	html->is_out_of_memory |= !html_pruned_write(&html->json, html->nodes, &numbers);
 }
 
-/* False when memory is out. */
+/* False if memory ran out. */
 static bool write_profile(const struct html_nodes *nodes, struct out *out)
 {
 	const struct export_view *view = nodes->view;

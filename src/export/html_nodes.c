@@ -1,4 +1,4 @@
-/* Which frames the HTML report draws. See html_nodes.h. */
+/* Selection of the frames that the HTML report draws, by their largest share of any metric. */
 #include "export/html_nodes.h"
 
 #include <math.h>
@@ -11,7 +11,9 @@
 
 /* ------------------------------------------------------------------ shares */
 
-/* A node's largest share of the root's numbers, or of the largest number where nothing adds up. */
+/*
+ * A node's largest share of the root's value, or of the maximum for metrics that are not additive.
+ */
 static void add_shares(struct html_nodes *nodes)
 {
 	const struct export_view *view = nodes->view;
@@ -34,7 +36,7 @@ static void add_shares(struct html_nodes *nodes)
 				shares[i] = share;
 		}
 	}
-	/* An exclusive number deep in the tree keeps what leads to it. */
+	/* A node with a large exclusive value keeps its ancestors. */
 	for (size_t i = count; i-- > 1;) {
 		uint32_t parent = view->profile->nodes[i].parent;
 
@@ -60,14 +62,15 @@ void html_weights(const struct export_view *view, const struct export_metric *me
 
 /* ------------------------------------------------------------------ two profiles */
 
-/* Nodes of the first profile by the first one's parent and the name. */
+/* Nodes of the first profile by parent and name. */
 struct pairs {
 	struct strings names;
 	struct out name;
 	uint32_t *slots; /* open addressing, node + 1; 0 = free */
 	uint64_t mask;
 	uint32_t *name_of_frame[2];
-	uint32_t *partner; /* per node of the second: its node of the first; UINT32_MAX: none */
+	uint32_t
+		*partner; /* per node of the second: the same node of the first; UINT32_MAX: none */
 };
 
 static bool name_frames(struct pairs *pairs, const struct export_view *view, uint32_t **ids_out)
@@ -128,7 +131,7 @@ static void pairs_fini(struct pairs *pairs)
 	free(pairs->name_of_frame[1]);
 }
 
-/* Frames of the same path get the larger of their shares, in both profiles. */
+/* Frames with the same path get the larger of their shares, in both profiles. */
 static bool share_shares(struct html_nodes *nodes)
 {
 	const struct profile *first = nodes[0].view->profile;
@@ -171,7 +174,7 @@ static int descending(const void *left, const void *right)
 	return a < b ? 1 : a > b ? -1 : 0;
 }
 
-/* `room` nodes have more than this share; below 0: all fit. NAN when memory is out. */
+/* The share that at most `room` nodes exceed; below 0: all fit. NAN if memory ran out. */
 static double share_for(const struct html_nodes *nodes, size_t room)
 {
 	size_t count = nodes->view->profile->node_count;
@@ -195,7 +198,7 @@ static double share_for(const struct html_nodes *nodes, size_t room)
 	return share;
 }
 
-/* What a pruned node takes on the page is about three characters a number. */
+/* A pruned node takes about three characters per number on the page. */
 static size_t listed_room(const struct export_view *view)
 {
 	size_t chars = 4;
@@ -205,7 +208,7 @@ static size_t listed_room(const struct export_view *view)
 	return HTML_LISTED_CHARS / chars;
 }
 
-/* Marks the summed nodes that are below one of the same frame. */
+/* Marks the summed nodes below another one of the same frame. */
 static bool find_insides(struct html_nodes *nodes)
 {
 	const struct profile *profile = nodes->view->profile;

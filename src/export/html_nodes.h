@@ -1,8 +1,8 @@
 /*
- * Which frames the HTML report draws. A browser is slow with a million elements, so the page has
- * HTML_DRAWN_MAX of them with every number. The others are pruned, but searches count them: the
- * page lists each with its name and its additive metrics (HTML_LISTED). Beyond HTML_LISTED_CHARS
- * the smallest are only summed by name (HTML_SUMMED).
+ * Selection of the frames that the HTML report draws. Browsers are slow with a million elements, so
+ * the page draws at most HTML_DRAWN_MAX of them, with all numbers. The others are pruned but count
+ * in searches: the page lists their names and additive metrics (HTML_LISTED). Beyond
+ * HTML_LISTED_CHARS, the smallest are only summed by name (HTML_SUMMED).
  */
 #ifndef EXPORT_HTML_NODES_H
 #define EXPORT_HTML_NODES_H
@@ -17,7 +17,7 @@ enum html_place {
 	HTML_DRAWN,
 	HTML_LISTED,
 	HTML_SUMMED,
-	HTML_SUMMED_INSIDE, /* below a summed frame of the same name: counted, not added again */
+	HTML_SUMMED_INSIDE, /* below a summed frame of the same name: counted, but not added */
 };
 #define HTML_PLACES 5
 
@@ -26,20 +26,20 @@ struct html_nodes {
 	double *shares; /* per node: the largest share of any metric in its subtree */
 	uint8_t *place; /* per node, enum html_place */
 	size_t count[HTML_PLACES];
-	double drawn_share; /* frames with at most this share are not drawn; below 0: all are */
+	double drawn_share; /* maximum share of frames that are not drawn; below 0: all are drawn */
 };
 
 /*
- * Decides about the frames of one view, or of two that are compared: what is drawn of one is then
- * drawn of the other too, or it would look new or gone. False when memory is out; html_nodes_fini()
- * is harmless then.
+ * Selects the frames of one view, or of two in a comparison: frames drawn for one are drawn for the
+ * other too, or they would look new or gone. False if memory ran out; html_nodes_fini() may be
+ * called anyway.
  */
 bool html_nodes_init(struct html_nodes *nodes, size_t count, const struct export_view *view);
 void html_nodes_fini(struct html_nodes *nodes);
 
 /*
- * Sizes of the frames in a flame graph of an additive metric, into `weights`: with all that is
- * below them, never negative.
+ * Writes the sizes of frames in a flame graph of an additive metric to `weights`: inclusive and
+ * never negative.
  */
 void html_weights(const struct export_view *view, const struct export_metric *metric,
 		  double *weights);

@@ -1,4 +1,4 @@
-/* The frames that the HTML report does not draw. See html_pruned.h. */
+/* Frames that the HTML report does not draw: counts and values for searches. */
 #include "export/html_pruned.h"
 
 #include <math.h>
@@ -6,13 +6,16 @@
 
 #include "base/array.h"
 
-/* Where a number is no multiple of anything: 2^-40 of the largest, far below what is printed. */
+/*
+ * Resolution of numbers without a common divisor: 2^-40 of the maximum, far below the printed
+ * digits.
+ */
 #define FINEST_SHARE 0x1p-40
 #define EXACT_MAX 9e15
 
-/* Frames below one drawn frame that follow each other. */
+/* Consecutive frames below one drawn frame. */
 struct run {
-	uint32_t parent; /* number on the page */
+	uint32_t parent; /* index on the page */
 	uint32_t count;
 };
 
@@ -61,7 +64,7 @@ static bool list_nodes(struct pruned *pruned)
 {
 	const struct html_nodes *nodes = pruned->nodes;
 	const struct profile_node *rows = nodes->view->profile->nodes;
-	uint32_t drawn_level = 0; /* of the drawn frame that the listed ones are below */
+	uint32_t drawn_level = 0; /* of the drawn ancestor of the listed frames */
 	uint32_t level = 0;
 	uint32_t node = 0;
 
@@ -126,13 +129,13 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
 	return a;
 }
 
-/* The weight at `i`: of the listed nodes, or of all in an array of its own. */
+/* The weight at `i`: from the listed nodes, or from an array per frame. */
 static double weight_at(const double *weights, const uint32_t *order, size_t i)
 {
 	return weights[order ? order[i] : i];
 }
 
-/* What all weights are multiples of. */
+/* The greatest common unit of all weights. */
 static double unit_of(const double *weights, const uint32_t *order, size_t count)
 {
 	static const double scales[] = {1, 1e3, 1e6, 1e9};
@@ -209,7 +212,10 @@ static void write_listed(struct pruned *pruned)
 	end_text(pruned, "frames");
 }
 
-/* Per drawn frame: how many frames below it are not drawn, through no other drawn one. */
+/*
+ * Per drawn frame: the number of frames below it that are not drawn, without those of drawn
+ * descendants.
+ */
 static void write_counts(struct pruned *pruned)
 {
 	const struct html_nodes *nodes = pruned->nodes;
@@ -227,7 +233,7 @@ static void write_counts(struct pruned *pruned)
 	end_text(pruned, "below");
 }
 
-/* Per frame of those that are only summed: how many, and whether anything is below one. */
+/* Per frame that is only summed: their number, and whether one has descendants. */
 static void write_summed_frames(struct pruned *pruned)
 {
 	const struct html_nodes *nodes = pruned->nodes;
@@ -267,7 +273,7 @@ static void write_summed(struct pruned *pruned)
 	write_weights(pruned, pruned->sums, NULL, pruned->numbers->frame_count);
 }
 
-/* Per drawn frame: the sum over those right below it that are not drawn, as numbers. */
+/* Per drawn frame: the sum of its children that are not drawn, as numbers. */
 static void write_below(struct pruned *pruned, const struct export_metric *metric)
 {
 	const struct html_nodes *nodes = pruned->nodes;

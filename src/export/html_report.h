@@ -1,4 +1,4 @@
-/* What the HTML report tells besides the tree: kernels one by one, and what devices can do. */
+/* Kernel and device tables of the HTML report. */
 #ifndef EXPORT_HTML_REPORT_H
 #define EXPORT_HTML_REPORT_H
 
@@ -10,14 +10,14 @@
 
 #define REPORT_WIDTHS 5 /* of operands: 4, 8, 16, 32 and 64 bits */
 
-/* A kernel by name, wherever it ran: sums over the nodes that are shown. */
+/* A kernel by name: sums over its shown nodes in all contexts. */
 struct report_kernel {
 	uint32_t frame;
 	uint64_t count;
 	uint64_t total_ns;
-	uint64_t min_ns; /* KERNEL_TIME_UNKNOWN if the source does not tell */
+	uint64_t min_ns; /* KERNEL_TIME_UNKNOWN if the profile lacks it */
 	uint64_t max_ns;
-	double flops; /* NAN where none were recorded; so all of these */
+	double flops; /* NAN if none were recorded; the same for the following */
 	double bytes;
 	double util;
 	bool has_histogram; /* of all its runs */
@@ -33,9 +33,9 @@ struct report_device {
 };
 
 struct export_report {
-	struct report_kernel *kernels; /* by total time, the largest first */
+	struct report_kernel *kernels; /* by total time, largest first */
 	size_t kernel_count;
-	struct report_device *devices; /* on which something ran */
+	struct report_device *devices; /* devices that ran something */
 	size_t device_count;
 	bool uses_width[REPORT_WIDTHS]; /* operations of that width were recorded */
 };

@@ -1,7 +1,7 @@
 /*
- * hatchet's lists in MessagePack: the same content as hatchet JSON (export/hatchet.c), with a
- * node's members in upstream's order: frame, metrics, (proton,) children. Every container's length
- * stands before it, and nothing behind its last element.
+ * hatchet's lists in MessagePack: the content of hatchet JSON (export/hatchet.c), with a node's
+ * members in upstream's order: frame, metrics, (proton,) children. The length of a container
+ * precedes its elements; nothing follows them.
  */
 #include "export/export.h"
 

@@ -1,10 +1,10 @@
 /*
- * Perfetto's own trace format: protocol buffers, for ui.perfetto.dev and trace_processor; what the
- * numbers of fields are is in perfetto_fields.h.
+ * Perfetto trace format (protocol buffers) for ui.perfetto.dev and trace_processor; field numbers
+ * are in perfetto_fields.h.
  *
- * Slices begin and end in packets of their own. Readers sort packets by time and keep those of one
- * time in the order of the file, so on each track what encloses begins first and ends last. Names
- * and call stacks are written once and referred to by number (interned).
+ * The start and the end of a slice are separate packets. Readers sort packets by time and keep file
+ * order for equal times, so on each track an enclosing slice starts first and ends last. Names and
+ * call stacks are written once and referenced by number (interned).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "export/timeline.h"
 #include "format/protobuf_write.h"
 
-/* Arguments of slices; their numbers are these + 1, those of metrics follow. */
+/* Arguments of slices; their numbers are these + 1, followed by those of metrics. */
 static const char *const arguments[] = {
 	"call_stack", "correlation", "device",  "stream",    "grid.x",      "grid.y",
 	"grid.z",     "block.x",     "block.y", "block.z",   "registers",   "shared_memory",
@@ -47,7 +47,7 @@ static const char *const categories[] = {
 	[EVENT_SECTION] = "section",
 };
 
-/* Numbers of tracks: the process, threads and streams, counters. */
+/* Track numbers: the process, threads and streams, counters. */
 #define UUID_PROCESS 1u
 #define UUID_LOSSES 2u
 #define UUID_TRACKS 16u
@@ -55,10 +55,10 @@ static const char *const categories[] = {
 #define UUID_GROUPS (1ull << 40) /* CTAs of instrumented kernels */
 #define UUID_UNITS (1ull << 41)  /* their warps: by CTA and track */
 #define SEQUENCE 1u
-#define VECTOR_MAX 4096u /* elements that are written of a vector */
+#define VECTOR_MAX 4096u /* maximum number of written elements of a vector */
 #define CALL_STACK_BYTES_MAX 65536u
 
-/* Where a warp saw the end of asynchronous work that another began. */
+/* A flow (arrow) to the warp that waited for the end of another warp's asynchronous work. */
 struct arrow {
 	uint64_t end_ns;
 	uint64_t track; /* uuid */
@@ -70,13 +70,13 @@ struct perfetto {
 	struct protobuf_writer writer;
 	struct timeline timeline;
 	const struct profile *profile;
-	uint64_t *known_frames; /* bits: whose name has been written */
+	uint64_t *known_frames; /* bits: frames with a name already written */
 	uint64_t *known_stacks; /* by node */
 	uint64_t *known_counters;
-	uint64_t *ends_ns; /* of the slices that are open on the current track */
+	uint64_t *ends_ns; /* of the open slices of the current track */
 	size_t open_count;
 	size_t open_capacity;
-	/* Arrows of the CTA whose tracks are being written: to tracks that may follow. */
+	/* Flows of the current CTA: their target tracks may follow later. */
 	struct arrow *arrows;
 	size_t arrow_count;
 	size_t arrow_capacity;
@@ -84,7 +84,7 @@ struct perfetto {
 	bool failed;
 };
 
-/* Marks `index`; false if it was marked. */
+/* Sets bit `index`; false if it was set. */
 static bool is_new(uint64_t *bits, uint64_t index)
 {
 	uint64_t bit = 1ull << index % 64;
@@ -95,7 +95,7 @@ static bool is_new(uint64_t *bits, uint64_t index)
 	return true;
 }
 
-/* A string field; what is no UTF-8 is replaced, for readers refuse it. */
+/* A string field; invalid UTF-8 is replaced, because readers reject it. */
 static void put_string(struct perfetto *p, uint32_t field, const char *text, size_t length)
 {
 	char *repaired;
@@ -138,7 +138,7 @@ static void begin_packet(struct perfetto *p, uint64_t timestamp_ns)
 
 /* ------------------------------------------------------------------ names */
 
-/* "ROOT / a / b" of the node's parents, root first. */
+/* "ROOT / a / b": the parents of the node, root first. */
 static void put_call_stack(struct perfetto *p, uint32_t node)
 {
 	const struct profile *profile = p->profile;
@@ -161,7 +161,7 @@ static void put_call_stack(struct perfetto *p, uint32_t node)
 		     p->text.length);
 }
 
-/* What the slice refers to and no packet has named yet. */
+/* Writes the names that the slice refers to, if they are new. */
 static void write_names(struct perfetto *p, const struct timeline_slice *slice)
 {
 	const struct profile *profile = p->profile;
@@ -187,8 +187,8 @@ static void write_names(struct perfetto *p, const struct timeline_slice *slice)
 /* ------------------------------------------------------------------ slices, by hand */
 
 /*
- * There may be millions of slices, so what all of them have is put together here instead of by
- * format/protobuf_write.c. Field numbers below 16 take a byte, with the wire type.
+ * There may be millions of slices, so their common parts are written here instead of with
+ * format/protobuf_write.c. Field numbers below 16 take one byte including the wire type.
  */
 #define VARINT(field) ((field) << 3)
 #define LENGTH(field) ((field) << 3 | 2)
@@ -210,7 +210,7 @@ static char *put_field(char *at, uint32_t field, uint64_t value)
 	return put_varint(at, value);
 }
 
-/* A flow's number, in the 8 bytes of a fixed64. */
+/* A flow number as an 8-byte fixed64. */
 static char *put_flow(char *at, uint32_t field, uint64_t flow)
 {
 	at = put_varint(at, field << 3 | 1);
@@ -218,7 +218,7 @@ static char *put_flow(char *at, uint32_t field, uint64_t flow)
 	return at + sizeof(flow);
 }
 
-/* An argument; `field` says of which kind its value is. */
+/* An argument; `field` tells the type of its value. */
 static char *put_argument(char *at, enum argument name, uint32_t field, uint64_t value)
 {
 	char *length;
@@ -236,7 +236,7 @@ static char *put_number(char *at, enum argument name, uint64_t value)
 	return put_argument(at, name, ANNOTATION_UINT, value);
 }
 
-/* A packet with one event, whose content is given. */
+/* A packet with one event of the given content. */
 static void write_event(struct perfetto *p, uint64_t timestamp_ns, const char *event, size_t length)
 {
 	char head[32];
@@ -317,7 +317,7 @@ static void put_metrics(struct perfetto *p, uint32_t first)
 {
 	const struct profile_metric *metric;
 	struct row_sample sample;
-	uint32_t last = UINT32_MAX; /* lists lead backwards: what does not is damaged */
+	uint32_t last = UINT32_MAX; /* links lead backwards; others are corrupt */
 
 	for (uint32_t at = first; at < last; last = at, at = sample.next) {
 		if (!timeline_sample(&p->timeline, at, &metric, &sample))
@@ -326,7 +326,7 @@ static void put_metrics(struct perfetto *p, uint32_t first)
 	}
 }
 
-/* Where and how it ran. */
+/* Device and launch arguments. */
 static char *put_device(const struct perfetto *p, const struct timeline_slice *slice, char *at)
 {
 	const struct profile_trace *trace = p->timeline.trace;
@@ -353,13 +353,13 @@ static char *put_device(const struct perfetto *p, const struct timeline_slice *s
 			  (uint64_t)config->static_shared_bytes + config->dynamic_shared_bytes);
 }
 
-/* All but metrics; at most 15 arguments of at most 20 bytes. */
+/* All arguments except metrics: at most 15 of at most 20 bytes. */
 static char *put_arguments(const struct perfetto *p, const struct timeline_slice *slice,
 			   bool has_frame, char *at)
 {
 	const struct row_event *event = slice->event;
 
-	/* Inside kernels it is that of the warp's own slice, which lies around the others. */
+	/* Intra-kernel slices get it from the warp's own slice, which encloses them. */
 	if (has_frame && !(event && event->kind == EVENT_SECTION))
 		at = put_argument(at, ARG_CALL_STACK, ANNOTATION_STRING_ID,
 				  (uint64_t)p->profile->nodes[slice->node].parent + 1);
@@ -394,7 +394,7 @@ static uint32_t pid_of(const struct perfetto *p)
 	return p->profile->pid ? p->profile->pid : 1;
 }
 
-/* The track that holds those of a CTA. */
+/* The parent track of a CTA's tracks. */
 static void write_group(struct perfetto *p, const struct timeline_track *track)
 {
 	char name[512];
@@ -426,7 +426,7 @@ static void keep_arrow(struct perfetto *p, const struct timeline_slice *slice)
 	};
 }
 
-/* The tracks of a CTA have all been described: what its arrows lead to, moments on them. */
+/* After all tracks of a CTA are described: writes the targets of its flows, as instants. */
 static void write_arrows(struct perfetto *p)
 {
 	for (size_t i = 0; i < p->arrow_count; i++) {
@@ -490,7 +490,7 @@ static void close_until(struct perfetto *p, const struct timeline_track *track, 
 		write_end(p, track, p->ends_ns[--p->open_count]);
 }
 
-/* Values of a scope's numbers, on a track of their own. */
+/* Numeric values of a scope, on their own counter tracks. */
 static void write_counters(struct perfetto *p, const struct timeline_slice *slice)
 {
 	const struct profile_metric *metric;
@@ -566,7 +566,7 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 	} else {
 		write_event(p, slice->start_ns, body, (size_t)(at - body));
 	}
-	if (slice->track->kind == TRACK_STREAM) { /* nothing nests there */
+	if (slice->track->kind == TRACK_STREAM) { /* slices of streams do not nest */
 		write_end(p, slice->track, slice->end_ns);
 	} else if (array_reserve(&p->ends_ns, &p->open_capacity, p->open_count + 1,
 				 sizeof(*p->ends_ns))) {
@@ -595,7 +595,7 @@ static void put_clock(struct perfetto *p, uint32_t id)
 	protobuf_end(&p->writer);
 }
 
-/* Names that every trace has: categories, arguments, launches without a name of their own. */
+/* Names that every trace has: categories, arguments, launches without a frame. */
 static void put_fixed_names(struct perfetto *p)
 {
 	const struct profile *profile = p->profile;
@@ -652,7 +652,7 @@ static void write_head(struct perfetto *p)
 	protobuf_end(&p->writer);
 }
 
-/* A track at the top, with an instant per cause of loss: the format has no field for them. */
+/* A track at the top with an instant per cause of loss: the format has no field for losses. */
 static void write_losses(struct perfetto *p)
 {
 	const struct profile *profile = p->profile;

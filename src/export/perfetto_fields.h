@@ -1,5 +1,5 @@
 /*
- * Numbers of fields and values of Perfetto's trace format, which never change. They are from
+ * Field numbers and enum values of Perfetto's trace format, which never change. They are from
  * protos/perfetto/trace in Perfetto's repository: trace.proto, trace_packet.proto,
  * clock_snapshot.proto, interned_data/interned_data.proto, and in track_event/ track_event.proto,
  * track_descriptor.proto, process_descriptor.proto, thread_descriptor.proto,
@@ -19,14 +19,14 @@ enum {
 	PACKET_SEQUENCE_FLAGS = 13,
 	PACKET_TRACK_DESCRIPTOR = 60,
 
-	SEQUENCE_CLEARED = 1, /* numbers of names begin here */
+	SEQUENCE_CLEARED = 1, /* the numbers of names start here */
 	SEQUENCE_NEEDS_NAMES = 2,
 
 	SNAPSHOT_CLOCK = 1,
 	CLOCK_ID = 1,
 	CLOCK_TIMESTAMP = 2,
 	CLOCK_REAL = 1,
-	CLOCK_BOOT = 6, /* what timestamps are of unless a packet says otherwise */
+	CLOCK_BOOT = 6, /* the default clock of timestamps */
 
 	INTERNED_CATEGORY = 1,
 	INTERNED_EVENT_NAME = 2,

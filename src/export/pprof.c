@@ -1,10 +1,10 @@
 /*
  * pprof: a gzip'd protocol buffer, https://github.com/google/pprof/blob/main/proto/profile.proto.
- * A sample per frame that adds something itself and device, labelled "device"; a location per
- * frame, with file and line where it is source code; a sample type per metric.
+ * It has a sample per frame with exclusive values and per device, labelled "device"; a location per
+ * frame, with file and line for source frames; a sample type per metric.
  *
- * Values are whole numbers there. Times are always in nanoseconds, whatever unit was asked for; all
- * else is rounded. Strings that are no UTF-8 are repaired.
+ * Values are integers. Times are always in nanoseconds, whatever the requested unit; other values
+ * are rounded. Invalid UTF-8 in strings is replaced.
  */
 #include <errno.h>
 #include <math.h>
@@ -16,7 +16,7 @@
 #include "format/gzip_write.h"
 #include "format/protobuf_write.h"
 
-/* Fields of message Profile, and of the messages in it. */
+/* Field numbers of message Profile and its submessages. */
 enum {
 	PROFILE_SAMPLE_TYPE = 1,
 	PROFILE_SAMPLE = 2,
@@ -44,23 +44,23 @@ enum {
 	FUNCTION_FILENAME = 4,
 };
 
-#define PIECE_BYTES (60 * 1024) /* what goes to gzip at once */
+#define PIECE_BYTES (60 * 1024) /* size of the pieces passed to gzip */
 
 struct pprof {
 	struct export_view *view;
-	struct out bytes; /* written, not yet given to gzip */
+	struct out bytes; /* written, not yet passed to gzip */
 	struct protobuf_writer buffer;
 	struct gzip_writer gzip;
-	uint64_t given; /* bytes that went to gzip */
+	uint64_t given; /* bytes passed to gzip */
 	uint64_t string_count;
 	uint64_t *index_of_string; /* in the string table, by string of the profile; 0: not there */
 	bool *has_location;        /* by frame */
-	uint64_t *path;            /* of the current node, the outermost first */
-	uint64_t *turned;          /* the same, the innermost first */
+	uint64_t *path;            /* of the current node, outermost first */
+	uint64_t *turned;          /* the same, innermost first */
 	size_t path_capacity, turned_capacity;
 	uint64_t *values;          /* of the current sample */
 	const double **device_own; /* by metric: its column in this pass over the nodes, or NULL */
-	double **all_own;          /* by metric: of all devices, where it has a field */
+	double **all_own;          /* by metric with a field: the sum over all devices */
 	bool is_out_of_memory;
 };
 
@@ -72,7 +72,7 @@ static void give_to_gzip(struct pprof *pprof, size_t least)
 		pprof->is_out_of_memory = true;
 	if (pprof->bytes.length <= least)
 		return;
-	/* What is written is compressed, and a reader has to hold what is not. */
+	/* The output is compressed, but a reader needs memory for the uncompressed size. */
 	pprof->given += pprof->bytes.length;
 	if (out->most && pprof->given > out->most && !out->errnum) {
 		out->total = pprof->given;
@@ -107,7 +107,7 @@ static uint64_t add_text(struct pprof *pprof, const char *text)
 	return add_string(pprof, text, strlen(text));
 }
 
-/* A string of the profile, once. */
+/* Adds a string of the profile once. */
 static uint64_t use_string(struct pprof *pprof, uint32_t string)
 {
 	const struct strings *strings = &pprof->view->profile->strings;
@@ -138,8 +138,10 @@ static double unit_ns(const char *unit)
 	return 0;
 }
 
-/* "time (ns)" and "time/ms" are "time", for the unit has a place of its own; "time/ms before" is
- * "time before". */
+/*
+ * "time (ns)" and "time/ms" become "time", because the unit is a separate field; "time/ms before"
+ * becomes "time before".
+ */
 static uint64_t add_bare_name(struct pprof *pprof, const struct export_metric *metric)
 {
 	const char *which = metric->which ? metric->which : "";
@@ -212,7 +214,7 @@ static void write_run(struct pprof *pprof)
 
 /* ------------------------------------------------------------------ locations */
 
-/* Location and function of a frame have its number plus 1. */
+/* The number of a location and function is that of the frame plus 1. */
 static uint64_t use_location(struct pprof *pprof, uint32_t frame)
 {
 	const struct profile_frame *row = &pprof->view->profile->frames[frame];
@@ -255,8 +257,8 @@ static uint64_t whole_number(double value)
 }
 
 /*
- * A metric of a node in this pass: on the pass's device; where that is the node's first one, or the
- * pass is that without a device, also what no device can be told of.
+ * A node's value of a metric in this pass: on the device of the pass. The pass of the node's first
+ * device, or the pass without a device, also includes values without a known device.
  */
 static uint64_t value_of(const struct pprof *pprof, size_t m, uint32_t node, bool has_rest)
 {
@@ -287,7 +289,7 @@ static bool fill_values(struct pprof *pprof, uint32_t node, bool has_rest)
 
 static void write_sample(struct pprof *pprof, uint32_t level, uint64_t key, uint64_t device)
 {
-	/* The root is part of every stack, and of none but its own. */
+	/* The root is part of no stack except its own. */
 	size_t count = level ? level : 1;
 
 	for (size_t i = 0; i < count; i++)
@@ -317,7 +319,7 @@ static bool reserve_path(struct pprof *pprof, uint32_t level)
 	return false;
 }
 
-/* `device` EXPORT_ALL_DEVICES: nodes that no device is known of. */
+/* `device` EXPORT_ALL_DEVICES: nodes without a known device. */
 static void write_samples(struct pprof *pprof, uint32_t device, uint64_t key, uint64_t label)
 {
 	const struct profile *profile = pprof->view->profile;
@@ -387,7 +389,7 @@ static void write_all(struct pprof *pprof)
 		pprof->is_out_of_memory = true;
 		return;
 	}
-	add_text(pprof, ""); /* the first string is this */
+	add_text(pprof, ""); /* the first string must be empty */
 	write_types(pprof);
 	write_run(pprof);
 	key = add_text(pprof, "device");

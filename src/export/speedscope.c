@@ -1,9 +1,9 @@
 /*
- * speedscope's own format, https://www.speedscope.app/file-format-schema.json: the frames once,
- * then a "sampled" profile per metric, and where several devices ran something one more per device
- * for what kernels tell. A sample is a frame that adds something itself, its weight what it adds.
+ * speedscope format, https://www.speedscope.app/file-format-schema.json: the list of frames, then a
+ * "sampled" profile per metric, and with several devices one more per device for kernel metrics. A
+ * sample is a frame with an exclusive value, its weight.
  *
- * A frame of source code is its function, with file and line beside it, as speedscope shows them.
+ * A source frame is named by its function, with file and line as separate fields.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct speedscope {
 	struct out *out;
 	struct json_writer json;
 	struct out scratch;
-	uint32_t *index_of_frame; /* in the list of frames, by frame */
+	uint32_t *index_of_frame; /* index in the list of frames, by frame */
 	uint32_t *path;           /* of the current node, indices of frames, by level */
 	size_t path_capacity;
 	bool is_out_of_memory;
@@ -54,7 +54,7 @@ static void write_frame(struct speedscope *speedscope, uint32_t frame)
 	json_end_object(json);
 }
 
-/* Frames of nodes that are shown, in order of appearance. */
+/* Shown frames, in order of appearance. */
 static void write_frames(struct speedscope *speedscope)
 {
 	const struct profile *profile = speedscope->view->profile;
@@ -70,7 +70,7 @@ static void write_frames(struct speedscope *speedscope)
 	}
 }
 
-/* One pass over the nodes with a weight: their stacks, or with `is_weights` what they weigh. */
+/* One pass over the nodes with a weight: writes their stacks, or with `is_weights` the weights. */
 static void write_samples(struct speedscope *speedscope, const struct export_numbers *own,
 			  bool is_weights)
 {
@@ -96,7 +96,7 @@ static void write_samples(struct speedscope *speedscope, const struct export_num
 			} else if (is_weights) {
 				json_double(json, value);
 			} else {
-				/* The root is part of every stack, and of none but its own. */
+				/* The root is part of no stack except its own. */
 				json_begin_array(json);
 				for (uint32_t i = level ? 1 : 0; i <= level; i++)
 					json_uint64(json, speedscope->path[i]);
@@ -108,7 +108,7 @@ static void write_samples(struct speedscope *speedscope, const struct export_num
 	json_end_array(json);
 }
 
-/* The schema knows these units; all else is "none". */
+/* Units known to the schema; others become "none". */
 static const char *known_unit(const char *unit)
 {
 	static const char *const known[] = {"nanoseconds", "microseconds", "milliseconds",

@@ -1,4 +1,4 @@
-/* Traces as tracks of slices. See timeline.h. */
+/* Timeline: converts the events of a trace to tracks of slices. */
 #include "export/timeline.h"
 
 #include <inttypes.h>
@@ -8,14 +8,14 @@
 
 #include "base/array.h"
 
-/* Numbers of tracks, after the first Proton: threads from 0, graphs and streams from here. */
+/* Track numbers like upstream's: threads from 0, graphs and streams from here. */
 #define TID_GRAPH 100000u
 #define TID_STREAM 200000u
 #define TID_PER_DEVICE 10000u
 #define TID_DEVICES 10u
-#define TID_OTHER 1000000u /* for what does not fit, one after the other */
+#define TID_OTHER 1000000u /* for others, consecutively */
 
-#define PARTS_MAX 32u /* tracks that one stream may take */
+#define PARTS_MAX 32u /* maximum number of tracks of one stream */
 #define GRAPH_DEPTH_MAX 64u
 
 struct walk {
@@ -35,7 +35,7 @@ static uint64_t end_of(const struct timeline *timeline, const struct row_event *
 	return end_ns < event->start_ns ? event->start_ns : end_ns;
 }
 
-/* By start, what is longer first, then by row: what was entered first is outside. */
+/* By start, then longer first, then by row: the outer event comes first. */
 static bool is_before(const struct timeline *timeline, uint32_t a, uint32_t b)
 {
 	const struct row_event *x = &timeline->trace->events[a];
@@ -50,7 +50,7 @@ static bool is_before(const struct timeline *timeline, uint32_t a, uint32_t b)
 	return x_end_ns != y_end_ns ? x_end_ns > y_end_ns : a < b;
 }
 
-/* Merge sort from below: rows are nearly in order, and runs that are in order stay as they are. */
+/* Bottom-up merge sort: rows are nearly sorted, and sorted runs stay unchanged. */
 static void sort_lane(const struct timeline *timeline, uint32_t *rows, uint64_t count,
 		      uint32_t *scratch)
 {
@@ -74,7 +74,7 @@ static void sort_lane(const struct timeline *timeline, uint32_t *rows, uint64_t 
 	}
 }
 
-/* Counts the events of each lane and finds the first and last moment. */
+/* Counts the events of each lane and finds the first and last timestamp. */
 static void count_events(struct timeline *timeline)
 {
 	const struct profile_trace *trace = timeline->trace;
@@ -93,7 +93,7 @@ static void count_events(struct timeline *timeline)
 		if (event->end_ns > timeline->end_ns)
 			timeline->end_ns = event->end_ns;
 	}
-	/* What went on, went on until the recording ended, if that is known. */
+	/* Events without an end lasted until the end of the recording, if that is known. */
 	if (!timeline->profile->is_unfinished && timeline->profile->end_ns > timeline->end_ns)
 		timeline->end_ns = timeline->profile->end_ns;
 }
@@ -120,7 +120,7 @@ static bool put_in_order(struct timeline *timeline)
 	for (uint64_t i = 1; i < trace->event_count; i++) {
 		const struct row_event *event = trace_event(trace, i);
 
-		/* A session that goes on may fill rows meanwhile: those are left for later. */
+		/* An active session may add rows concurrently: they are ignored. */
 		if (event && next[event->lane] < timeline->first[event->lane + 1])
 			timeline->order[next[event->lane]++] = (uint32_t)i;
 	}
@@ -146,7 +146,7 @@ static uint32_t device_of(const struct timeline *timeline, const struct row_lane
 	return trace->devices[lane->device] - 1;
 }
 
-/* Its number among the devices of its type, as people call it. */
+/* The index of the device among those of its type, as users number it. */
 static uint32_t device_number(const struct timeline *timeline, const struct row_lane *lane)
 {
 	uint32_t device = device_of(timeline, lane);
@@ -154,7 +154,7 @@ static uint32_t device_number(const struct timeline *timeline, const struct row_
 	return device == UINT32_MAX ? UINT32_MAX : timeline->profile->devices[device].id;
 }
 
-/* Lanes of one CTA on one processor: a group of tracks. */
+/* Lanes of one CTA on one multiprocessor (SM): a group of tracks. */
 static bool is_same_group(const struct row_lane *x, const struct row_lane *y)
 {
 	return y->kind == LANE_UNIT && x->device == y->device && x->name == y->name &&
@@ -186,21 +186,21 @@ static int compare_lanes(const void *a, const void *b, void *context)
 	if (x->kind == LANE_UNIT && !is_same_unit(x, y)) {
 		if (x->name != y->name)
 			return x->name < y->name ? -1 : 1;
-		if ((uint32_t)x->id != (uint32_t)y->id) /* CTA, then processor */
+		if ((uint32_t)x->id != (uint32_t)y->id) /* CTA, then SM */
 			return (uint32_t)x->id < (uint32_t)y->id ? -1 : 1;
 		if (x->id != y->id)
 			return x->id < y->id ? -1 : 1;
-		if ((uint16_t)x->number != (uint16_t)y->number) /* warp, then line */
+		if ((uint16_t)x->number != (uint16_t)y->number) /* warp, then sub-track */
 			return (uint16_t)x->number < (uint16_t)y->number ? -1 : 1;
 		return x->number < y->number ? -1 : 1;
 	}
 	if (x->id != y->id)
 		return x->id < y->id ? -1 : 1;
-	/* Launches one after the other. */
+	/* Consecutive launches. */
 	return (x > y) - (x < y);
 }
 
-/* The number that a Chrome trace gives the track; 0 if the rule gives none that is unique. */
+/* The track number in a Chrome trace; 0 if the rule does not give a unique one. */
 static uint32_t tid_of(const struct timeline *timeline, uint32_t lane, uint32_t base)
 {
 	const struct row_lane *row = &timeline->trace->lanes[lane];
@@ -218,7 +218,7 @@ static uint32_t tid_of(const struct timeline *timeline, uint32_t lane, uint32_t 
 	return base + device * TID_PER_DEVICE + (uint32_t)row->id;
 }
 
-/* A unit's track, behind that of `before` (NULL: the first of all). */
+/* Numbers a unit's track after that of `before` (NULL: the first one). */
 static void number_unit(struct timeline_track *track, const struct row_lane *row,
 			const struct timeline_track *before, const struct row_lane *before_row)
 {
@@ -251,7 +251,7 @@ static bool sort_lanes(struct timeline *timeline)
 		struct timeline_track *track = &timeline->tracks[lane];
 
 		track->lane = lane;
-		/* Room for the tracks beside it: graph, then the stream and its parts. */
+		/* Leaves space for related tracks: graph, then the stream and its sub-tracks. */
 		track->order = i * (PARTS_MAX + 2) + 1;
 		if (row->kind == LANE_UNIT) {
 			const struct row_lane *before =
@@ -397,7 +397,7 @@ uint32_t timeline_samples(const struct timeline *timeline, const struct timeline
 
 /* ------------------------------------------------------------------ slices */
 
-/* The track that the section's arrow leads to; it is on the same CTA and not empty. */
+/* The target track of the section's flow; it is on the same CTA and not empty. */
 static const struct timeline_track *end_track_of(const struct timeline *timeline,
 						 const struct row_event *event)
 {
@@ -438,7 +438,7 @@ static void fill_slice(const struct timeline *timeline, uint32_t row, struct tim
 	}
 }
 
-/* A thread's events nest; one that outlasts what it is in (a torn file) is cut. */
+/* Events of a thread nest; one that outlasts its parent (a truncated file) is cut. */
 static bool walk_thread(struct walk *walk, uint32_t lane)
 {
 	const struct timeline *timeline = walk->timeline;
@@ -477,7 +477,7 @@ static uint32_t part_for(uint64_t ends_ns[PARTS_MAX], const struct timeline_slic
 		if (ends_ns[part] < ends_ns[earliest])
 			earliest = part;
 	}
-	return earliest; /* more at once than can be drawn: it is cut off in front */
+	return earliest; /* too many concurrent slices: the start is cut off */
 }
 
 static void walk_stream(struct walk *walk, uint32_t lane)
@@ -530,8 +530,8 @@ static bool is_captured_at(const struct profile *profile, uint32_t node)
 }
 
 /*
- * The captured scopes around kernel node `node`, outermost first, as nodes of the profile; their
- * number, at most GRAPH_DEPTH_MAX (of a deeper path the innermost are left out).
+ * The captured scopes around kernel node `node`, outermost first, as nodes of the profile. Returns
+ * their number, at most GRAPH_DEPTH_MAX; the innermost of a deeper path are omitted.
  */
 static uint32_t captured_path(const struct profile *profile, uint32_t node,
 			      uint32_t path[GRAPH_DEPTH_MAX])
@@ -554,10 +554,10 @@ static uint32_t captured_path(const struct profile *profile, uint32_t node,
 
 struct graph_scope {
 	uint32_t node;
-	uint32_t launch; /* one run of it belongs to one replay */
+	uint32_t launch; /* the row of the graph replay */
 };
 
-/* What the kernel at `i` of the lane's order lies in. */
+/* The scopes of the kernel at `i` in the lane's order. */
 static uint32_t scopes_at(const struct timeline *timeline, uint64_t i,
 			  uint32_t path[GRAPH_DEPTH_MAX], uint32_t *launch_out)
 {
@@ -569,7 +569,7 @@ static uint32_t scopes_at(const struct timeline *timeline, uint64_t i,
 	return captured_path(timeline->profile, timeline->trace->nodes[event->node] - 1, path);
 }
 
-/* Where the scope that opens at depth `depth` with the kernel at `i` closes. */
+/* The time at which the scope opened at depth `depth` by the kernel at `i` closes. */
 static uint64_t close_of(const struct timeline *timeline, uint64_t i, uint64_t end, uint32_t depth,
 			 struct graph_scope scope)
 {
@@ -590,7 +590,7 @@ static uint64_t close_of(const struct timeline *timeline, uint64_t i, uint64_t e
 	return end_ns;
 }
 
-/* A run of kernels of one replay with the same scopes around them makes those scopes' slices. */
+/* Consecutive kernels of one replay in the same scopes become slices of those scopes. */
 static void walk_graph(struct walk *walk, uint32_t lane)
 {
 	const struct timeline *timeline = walk->timeline;
@@ -598,7 +598,7 @@ static void walk_graph(struct walk *walk, uint32_t lane)
 	struct timeline_track track = timeline->tracks[lane];
 	struct graph_scope open[GRAPH_DEPTH_MAX];
 	uint64_t starts_ns[GRAPH_DEPTH_MAX];
-	uint64_t ends_ns[GRAPH_DEPTH_MAX] = {0}; /* of the last scope at that depth */
+	uint64_t ends_ns[GRAPH_DEPTH_MAX] = {0}; /* end of the last scope at that depth */
 	uint32_t depth = 0;
 	bool is_begun = false;
 
@@ -625,7 +625,10 @@ static void walk_graph(struct walk *walk, uint32_t lane)
 				.node = scope.node,
 			};
 
-			/* Of kernels that overlap the scope of the later one begins after. */
+			/*
+			 * If kernels overlap, the scope of the later one starts after the end of
+			 * the earlier scope.
+			 */
 			if (slice.start_ns < ends_ns[depth])
 				slice.start_ns = ends_ns[depth];
 			if (depth && slice.start_ns < starts_ns[depth - 1])
@@ -653,7 +656,7 @@ int timeline_walk(struct timeline *timeline, const struct timeline_sink *sink,
 {
 	struct walk walk = {.timeline = timeline, .sink = sink, .next_tid = TID_OTHER};
 
-	walk.next_tid += (uint32_t)timeline->trace->lane_count; /* behind those of sort_lanes() */
+	walk.next_tid += (uint32_t)timeline->trace->lane_count; /* after those of sort_lanes() */
 	for (uint64_t i = 0; i < timeline->trace->lane_count; i++) {
 		uint32_t lane = timeline->lanes[i];
 

@@ -1,4 +1,4 @@
-/* What the hatchet formats say about a profile. See tree_plan.h. */
+/* Content of hatchet files: keys, devices and the metrics of each node. */
 #include "export/tree_plan.h"
 
 #include <stdio.h>
@@ -14,10 +14,10 @@ static const char *const built_in_names[BUILT_INS] = {
 	[BUILT_IN_TIME] = "time (ns)",
 };
 
-/* Texts of this much are kept of any profile. */
+/* Every profile may cache this much text. */
 #define TEXTS_BYTES_MIN ((uint64_t)8 << 20)
 
-/* More entries than this are sorted by qsort(). */
+/* Longer lists are sorted by qsort(). */
 #define INSERTION_SORT_MAX 32u
 
 static bool has_kernels(const struct tree_plan *plan)
@@ -33,7 +33,7 @@ static bool is_inclusive_number(const struct profile_metric *metric)
 
 /* ------------------------------------------------------------------ keys */
 
-/* A key before it has its place, and where that place has to be written. */
+/* A key before sorting, and the location that receives its final index. */
 struct key_draft {
 	struct plan_key key;
 	uint32_t *index;
@@ -65,7 +65,7 @@ static bool is_metric_name(const struct profile *profile, const char *text)
 	return false;
 }
 
-/* "<name> (user)", with more of it as long as a metric is really called so. */
+/* "<name> (user)", with more suffixes until no metric has that name. */
 static char *make_user_name(const struct profile *profile, const char *name)
 {
 	char *text = NULL;
@@ -92,14 +92,14 @@ static bool is_built_in(const char *name)
 	return false;
 }
 
-/* Columns of hatchet's own, which a metric of that name would overwrite. */
+/* hatchet's own columns, which a metric of that name would overwrite. */
 static bool is_reserved(const char *name)
 {
 	return strcmp(name, "name") == 0 || strcmp(name, "node") == 0 ||
 	       strcmp(name, "_hatchet_nid") == 0;
 }
 
-/* A key for a metric, under its own name or the one that gives way. */
+/* Adds a key for a metric, under its own name or the one that avoids a conflict. */
 static bool add_draft(const struct tree_plan *plan, struct key_draft *drafts, size_t *count,
 		      uint32_t metric, bool gives_way, uint32_t *index)
 {
@@ -119,7 +119,7 @@ static bool add_draft(const struct tree_plan *plan, struct key_draft *drafts, si
 	return true;
 }
 
-/* Gives the drafts their places; what they own goes to the keys. */
+/* Assigns the drafts their indices; the keys take over their texts. */
 static void place_keys(struct tree_plan *plan, struct key_draft *drafts, size_t count)
 {
 	qsort(drafts, count, sizeof(*drafts), compare_drafts);
@@ -183,7 +183,7 @@ static int compare_devices(const void *a, const void *b)
 	return order ? order : strcmp(left->id, right->id);
 }
 
-/* Cycle metrics name their device in a metric of the node. */
+/* Cycle metrics have their device in a metric of the node. */
 static void observe_named(const struct tree_plan *plan, bool *is_observed)
 {
 	const struct profile *profile = plan->profile;
@@ -304,7 +304,7 @@ static void add_value(struct tree_plan *plan, uint32_t key, const struct profile
 	}
 }
 
-/* True if a value of `metric` stands where built-in metrics stand too. */
+/* True if the node of the `metric` value also has built-in metrics. */
 static bool is_user_key_used(const struct tree_plan *plan, uint32_t metric)
 {
 	const struct profile *profile = plan->profile;
@@ -328,7 +328,7 @@ static void add_zero(struct tree_plan *plan, uint32_t key, uint16_t type)
 		add_entry(plan, key, PLAN_DOUBLE)->as.float64 = 0;
 }
 
-/* On ROOT every inclusive name has a number, 0 unless more was recorded there. */
+/* ROOT has a number for every inclusive name, 0 unless more was recorded there. */
 static void add_root_zeros(struct tree_plan *plan)
 {
 	const struct profile *profile = plan->profile;
@@ -378,7 +378,7 @@ static int compare_entries(const void *a, const void *b)
 	return (left->order > right->order) - (left->order < right->order);
 }
 
-/* Sorts by key; of one key the last stays. */
+/* Sorts by key; of equal keys the last stays. */
 static void sort_entries(struct tree_plan *plan)
 {
 	struct plan_entry *entries = plan->entries;
@@ -532,7 +532,7 @@ static int texts_finish(struct plan_texts *texts, struct proton_error *err)
 	return status;
 }
 
-/* hatchet takes a node without a name for a mistake. */
+/* hatchet rejects nodes without a name. */
 static void encode_frame(struct plan_texts *texts, const struct tree_plan *plan, uint32_t frame,
 			 plan_encode_fn encode, struct out *out)
 {
@@ -585,7 +585,7 @@ const char *plan_frame_text(struct plan_texts *texts, const struct tree_plan *pl
 {
 	const char *text = plan_text(texts, frame, length);
 
-	if (*length) /* an encoded text is never empty */
+	if (*length) /* encoded texts are never empty */
 		return text;
 	texts->encoded.length = 0;
 	encode_frame(texts, plan, frame, encode, &texts->encoded);

@@ -1,6 +1,6 @@
 /*
- * What the hatchet formats say about a profile, whatever the syntax: JSON and MessagePack take it
- * from here and so cannot differ. docs/design/hatchet-output.md tells the rules.
+ * Content of hatchet files, independent of the syntax: JSON and MessagePack share it and therefore
+ * cannot differ. docs/design/hatchet-output.md has the rules.
  */
 #ifndef EXPORT_TREE_PLAN_H
 #define EXPORT_TREE_PLAN_H
@@ -19,7 +19,7 @@ enum plan_type {
 
 /* One member of a node's "metrics". */
 struct plan_entry {
-	uint32_t key; /* index of tree_plan.keys; in order, no key twice */
+	uint32_t key; /* index in tree_plan.keys; sorted, unique */
 	uint32_t order;
 	enum plan_type type;
 	union {
@@ -37,7 +37,7 @@ struct plan_entry {
 struct plan_key {
 	const char *text;
 	size_t length;
-	char *owned; /* a name made here */
+	char *owned; /* a name allocated here */
 };
 
 /* A device of the device table. */
@@ -47,7 +47,7 @@ struct plan_device {
 	char id[12]; /* its decimal number */
 };
 
-/* The members of a node's metrics that are made of kernels, in alphabetical order. */
+/* Members of a node's metrics that come from kernels, in alphabetical order. */
 enum plan_built_in {
 	BUILT_IN_COUNT,
 	BUILT_IN_DEVICE_ID,
@@ -58,15 +58,15 @@ enum plan_built_in {
 
 struct tree_plan {
 	const struct profile *profile;
-	struct plan_key *keys; /* sorted by text, distinct */
+	struct plan_key *keys; /* sorted by text, unique */
 	size_t key_count;
 	uint32_t *metric_keys; /* by metric */
-	uint32_t *user_keys;   /* the same beside a kernel's metrics */
+	uint32_t *user_keys;   /* the same for nodes with kernel metrics */
 	uint32_t built_in_keys[BUILT_INS];
 	struct plan_device *device_texts; /* by device of the profile */
-	struct plan_device *devices;      /* those observed, sorted by type and id as texts */
+	struct plan_device *devices;      /* devices in use, sorted by type and id as texts */
 	size_t device_count;
-	struct plan_entry *entries; /* of the node asked for last */
+	struct plan_entry *entries; /* of the last requested node */
 	size_t entry_count, entry_capacity;
 };
 
@@ -74,52 +74,52 @@ int tree_plan_init(struct tree_plan *plan, const struct profile *profile, struct
 void tree_plan_fini(struct tree_plan *plan);
 
 /*
- * Fills plan->entries with the metrics of `node`, or of the sibling that stands for `kernel` when
- * that is not the node's first one. False when memory is out.
+ * Fills plan->entries with the metrics of `node`, or of the sibling node that represents `kernel`
+ * if it is not the node's first one. False if memory ran out.
  */
 bool tree_plan_entries(struct tree_plan *plan, uint32_t node, uint32_t kernel);
 
 /*
- * Fills plan->entries with what was recorded at ROOT but must not stand among its metrics, for
- * readers take each name there for an inclusive number. False when memory is out.
+ * Fills plan->entries with metrics of ROOT that must not be among its metrics, because readers take
+ * every name there for an inclusive metric. False if memory ran out.
  */
 bool tree_plan_root_rest(struct tree_plan *plan);
 bool tree_plan_has_root_rest(const struct tree_plan *plan);
 
-/* True if minimum, maximum and histogram of a kernel are worth saying: it ran more than once. */
+/* True if the minimum, maximum and histogram of a kernel are written: it ran more than once. */
 bool tree_plan_has_range(const struct tree_plan *plan, uint32_t kernel);
-/* How many members the "proton" object of a kernel's node has; 0: there is none. */
+/* The number of members of the "proton" object of a kernel's node; 0: no object. */
 uint32_t tree_plan_kernel_extras(const struct tree_plan *plan, uint32_t kernel);
-/* How many different configurations `kernel` was launched with. */
+/* The number of different launch configurations of `kernel`. */
 uint32_t tree_plan_configs(const struct tree_plan *plan, uint32_t kernel);
-/* How many members the "proton" object of ROOT has. */
+/* The number of members of the "proton" object of ROOT. */
 uint32_t tree_plan_root_extras(const struct tree_plan *plan);
-/* Losses are shown where something was lost, other counters always. */
+/* Loss counters are written if not zero, other counters always. */
 bool tree_plan_shows_counter(const struct profile_counter *counter, bool is_loss);
-/* How many counters are shown among the losses, or among the others. */
+/* The number of written loss counters, or of other counters. */
 uint32_t tree_plan_counters(const struct tree_plan *plan, bool is_loss);
 
 /*
- * Where texts that were encoded once lie in one buffer: text i from offsets[i] to offsets[i + 1].
- * Frames may share one long name, so that all texts are more than the profile: those beyond a
- * multiple of it are empty here, and encoded when they are needed.
+ * Cached encoded texts in one buffer: text i from offsets[i] to offsets[i + 1]. Frames may share
+ * one long name, so that all texts together can exceed the profile. Texts beyond a multiple of its
+ * size are empty here and encoded on demand.
  */
 struct plan_texts {
 	struct out bytes;
 	size_t *offsets;
-	struct out scratch, encoded; /* of the text that was needed last */
+	struct out scratch, encoded; /* of the last requested text */
 };
 
 typedef void (*plan_encode_fn)(struct out *out, const char *text, size_t length);
 
-/* The names of all frames, or all keys, encoded. */
+/* Encodes the names of all frames, or all keys. */
 int plan_texts_of_frames(struct plan_texts *texts, const struct tree_plan *plan,
 			 plan_encode_fn encode, struct proton_error *err);
 int plan_texts_of_keys(struct plan_texts *texts, const struct tree_plan *plan,
 		       plan_encode_fn encode, struct proton_error *err);
 void plan_texts_fini(struct plan_texts *texts);
 
-/* A frame's name, encoded; NULL when memory is out. Valid until the next one is asked for. */
+/* A frame's encoded name; NULL if memory ran out. Valid until the next call. */
 const char *plan_frame_text(struct plan_texts *texts, const struct tree_plan *plan, uint32_t frame,
 			    plan_encode_fn encode, size_t *length);
 

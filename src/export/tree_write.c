@@ -1,8 +1,8 @@
 /*
- * The walk over a profile for hatchet's formats. See tree_write.h.
+ * Traversal of a profile for hatchet's formats.
  *
- * The tree is walked along its links, with something to write on the way in and on the way out, and
- * without recursion: contexts of Python programs are thousands deep.
+ * It follows the links of the tree without recursion, because contexts of Python programs are
+ * thousands of frames deep, and writes something before and after the children of a node.
  */
 #include "export/tree_write.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/array.h"
 
-/* What every node has: encoded once. */
+/* Texts of every node: encoded once. */
 enum fixed_text {
 	FIXED_CHILDREN,
 	FIXED_FRAME,
@@ -277,14 +277,14 @@ static void write_root_extras(struct tree_writer *writer, uint32_t members)
 
 /* ------------------------------------------------------------------ nodes */
 
-/* How many members beyond upstream's a node has in "proton"; 0: there is none. */
+/* The number of members of a node's "proton" object; 0: no object. */
 static uint32_t count_extras(const struct tree_writer *writer, uint32_t node, uint32_t kernel)
 {
 	return node == 0 ? tree_plan_root_extras(&writer->plan)
 			 : tree_plan_kernel_extras(&writer->plan, kernel);
 }
 
-/* All members of a node but its children. */
+/* Writes all members of a node except its children. */
 static void write_members(struct tree_writer *writer, uint32_t node, uint32_t kernel,
 			  uint32_t extras)
 {
@@ -314,7 +314,7 @@ static void write_members(struct tree_writer *writer, uint32_t node, uint32_t ke
 		write_kernel_extras(writer, kernel, extras);
 }
 
-/* A node up to the begin of its list of children. */
+/* Writes a node up to the start of its list of children. */
 static void open_node(struct tree_writer *writer, uint32_t node, uint32_t kernel, uint64_t children)
 {
 	const struct tree_format *format = writer->format;
@@ -338,7 +338,9 @@ static void close_node(struct tree_writer *writer, uint32_t node, uint32_t kerne
 	format->end_map(writer->context);
 }
 
-/* How many nodes the children of `node` become: one per device of each, at least one. */
+/*
+ * The number of nodes that represent the children of `node`: one per device of each, at least one.
+ */
 static uint64_t count_children(const struct profile *profile, uint32_t node)
 {
 	uint64_t count = 0;
@@ -362,7 +364,7 @@ static void enter_node(struct tree_writer *writer, uint32_t node)
 		  writer->format->wants_lengths ? count_children(profile, node) : 0);
 }
 
-/* Ends `node` and writes the siblings that stand for its kernels on further devices. */
+/* Ends `node` and writes the siblings for its kernels on further devices. */
 static void leave_node(struct tree_writer *writer, uint32_t node)
 {
 	const struct profile *profile = writer->plan.profile;
@@ -406,7 +408,7 @@ static void write_tree(struct tree_writer *writer)
 
 /* ------------------------------------------------------------------ devices */
 
-/* Devices of the same type as the one at `first`; the table is sorted by type. */
+/* The number of devices of the same type as the one at `first`; the table is sorted by type. */
 static size_t count_same_type(const struct tree_plan *plan, size_t first)
 {
 	size_t end = first;

@@ -1,16 +1,16 @@
 /*
- * Walks a profile as the hatchet formats say it, [tree, devices], and hands each value to the
- * format, which knows no more than how it spells one. What is said is in tree_plan.h.
+ * Traversal of a profile for the hatchet formats, [tree, devices]: passes each value to the format,
+ * which implements only the syntax. tree_plan.h determines the content.
  */
 #ifndef EXPORT_TREE_WRITE_H
 #define EXPORT_TREE_WRITE_H
 
 #include "export/tree_plan.h"
 
-/* How a format spells values. Keys and values of a map take turns. */
+/* Syntax of a format. Keys and values of a map alternate. */
 struct tree_format {
-	bool is_children_first; /* of a node's members; else they are the last */
-	bool wants_lengths;     /* of containers; else they are given as 0 */
+	bool is_children_first; /* first member of a node; else the last one */
+	bool wants_lengths;     /* of containers; else lengths are 0 */
 	plan_encode_fn encode;  /* a string, for encoded() */
 	void (*begin_map)(void *context, uint64_t pairs);
 	void (*end_map)(void *context);
@@ -24,13 +24,13 @@ struct tree_format {
 	void (*uint64)(void *context, uint64_t value);
 	void (*float64)(void *context, double value);
 	void (*boolean)(void *context, bool value);
-	/* True if the output cannot be written any more: the walk ends. */
+	/* True if the output has failed: ends the traversal. */
 	bool (*has_failed)(void *context);
-	/* Before all of it, or behind. */
+	/* At the start and the end of the output. */
 	void (*whole)(void *context, bool begin);
-	/* A node or the table of devices follows. */
+	/* A node or the device table follows. */
 	void (*before_part)(void *context);
-	/* Inside the map of what upstream's files do not have, or behind it. */
+	/* At the start and the end of the map of members that upstream's files lack. */
 	void (*extras)(void *context, bool begin);
 };
 

@@ -224,7 +224,7 @@ def test_names_cannot_break_out(browser, tmp_path):
 def test_losses_are_shown(browser):
     report(browser, DATA / "losses.hatchet")
     notices = text(browser, "#notices")
-    assert "did not finish" in notices and "vendor buffers dropped: 12" in notices
+    assert "Incomplete recording" in notices and "vendor buffers dropped: 12" in notices
 
 
 def test_small_frames_of_large_profiles_are_not_drawn(browser, tmp_path):

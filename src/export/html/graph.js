@@ -1,14 +1,14 @@
-/* The flame graph: what is drawn of the tree, and its use by mouse and keyboard. */
+/* Flame graph: layout, drawing, mouse and keyboard. */
 
 const isTouched = matchMedia("(pointer: coarse)").matches;
-const ROWS = isTouched ? [32, 40] : [24, 36]; // pixels of a level, minimum and maximum
-const GRAPH_HEIGHT = 430; // what few levels may fill
+const ROWS = isTouched ? [32, 40] : [24, 36]; // pixels per level, minimum and maximum
+const GRAPH_HEIGHT = 430; // height that few levels may fill
 const LEAST_WIDTH = 0.35; // pixels; narrower frames are not drawn
 
 const state = { tab: "graph", metric: 0, zoom: 0, selected: 0, isIcicle: true, sized: "now", query: "", search: null };
 let weights = [];
-let drawn = new Map(); // node to its element
-let drawnRests = []; // [node above, element, narrow nodes] of boxes for what has no element of its own
+let drawn = new Map(); // node to element
+let drawnRests = []; // [parent node, element, narrow nodes] of boxes for nodes without an element
 const graph = byId("graph");
 
 function hashOf(text) {
@@ -22,7 +22,7 @@ function kindOf(name) {
 	return kernelNames.has(name) ? "kernel" : /:?\d+@|\.py@/.test(name) ? "source" : "scope";
 }
 
-/* In a comparison red is more than before, blue is less, the stronger the more. */
+/* In a comparison red means more than before, blue less; stronger colors mean larger changes. */
 function colour(made, id) {
 	const name = model.names[id];
 	if (!isDiff) {
@@ -49,7 +49,7 @@ function describe(id) {
 	return `${model.names[id]}\n${metric.name}: ${now}${share}`;
 }
 
-/* What a frame has beyond the frames below it; 0 if only rounding leaves something. */
+/* The exclusive value of a frame; 0 if only rounding leaves a rest. */
 function itself(metric, id) {
 	const value = metric.now[id];
 	if (value === null) return null;
@@ -59,7 +59,7 @@ function itself(metric, id) {
 	return Math.abs(value - inside) <= rounding ? 0 : value - inside;
 }
 
-const TIP_METRICS = 6; // beside the one that is drawn
+const TIP_METRICS = 6; // in addition to the drawn metric
 
 function frameTip(id) {
 	const drawnMetric = model.metrics[state.metric];
@@ -70,13 +70,13 @@ function frameTip(id) {
 	return lines.join("\n");
 }
 
-/* A source frame without its directories; the whole name is in the tooltip. */
+/* A source frame without its directories; the tooltip has the full name. */
 const labelOf = (id) => model.names[id].replace(/^.*\/(?=[^/]*:\d+@)/, "");
 
 /* The frames to draw: [node, left, width, level], positions as shares of the width. */
 function layOut(pixels) {
 	const placed = [];
-	const tooNarrow = []; // [narrower nodes, frames not drawn, left, width, level, what they are below]
+	const tooNarrow = []; // [narrow nodes, frames not drawn, left, width, level, parent]
 	const metric = model.metrics[state.metric];
 	const side = state.sized === "old" ? 1 : 0;
 	const above = pathOf(state.zoom);
@@ -240,7 +240,7 @@ function setMetric(index, side = state.sized) {
 	search(state.query);
 }
 
-/* The frame beside one, on its level. */
+/* The neighbor of a frame on its level. */
 function beside(id, step) {
 	const rectangle = drawn.get(id).getBoundingClientRect();
 	const level = [...drawn].filter(([, made]) => made.style.top === drawn.get(id).style.top)
@@ -250,7 +250,7 @@ function beside(id, step) {
 }
 
 function onGraphKey(event) {
-	if (event.altKey || event.ctrlKey || event.metaKey) return; // the browser's: Back, Forward
+	if (event.altKey || event.ctrlKey || event.metaKey) return; // the browser's shortcuts: Back, Forward
 	const id = state.selected;
 	const inner = () => model.children[id].filter((kid) => drawn.has(kid)).sort((a, b) => weights[b] - weights[a])[0];
 	const outer = () => (id ? model.parent[id] : id);

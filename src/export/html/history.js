@@ -1,13 +1,13 @@
 /*
- * What is shown, in the address: #zoom=model/step&search=gemm. Back, Forward, and links restore it.
- * Frames are named by their path, so a link also works on another profile of the same program; what
- * that profile lacks is left out.
+ * State of the page in its address: #zoom=model/step&search=gemm. Back, Forward and links restore
+ * it. Frames are identified by their path, so a link also works on another profile of the same
+ * program; frames that it lacks are ignored.
  */
 
-const LONGEST_PATH = 4000; // characters; a longer one is written as the number of the frame
-const QUIET_MS = 200; // browsers refuse a change of the address at every key
+const LONGEST_PATH = 4000; // characters; longer paths are replaced by the index of the frame
+const QUIET_MS = 200; // browsers reject changes of the address at every key
 
-/* encodeURIComponent() refuses halves of surrogate pairs. */
+/* encodeURIComponent() rejects unpaired surrogates. */
 const encode = (text) => encodeURIComponent(text.replace(/[\ud800-\udfff]/gu, "\ufffd"));
 
 function decode(text) {
@@ -18,7 +18,7 @@ function decode(text) {
 	}
 }
 
-/* A frame with the name of a frame before it, below the same frame, has its number after ";". */
+/* A frame with the same name as an earlier sibling gets its number after ";". */
 function stepText(id) {
 	const same = model.children[model.parent[id]].filter((kid) => model.names[kid] === model.names[id]);
 	return encode(model.names[id]) + (same.length > 1 && same[0] !== id ? ";" + (same.indexOf(id) + 1) : "");
@@ -62,7 +62,7 @@ function addressOfState() {
 }
 
 let writtenAddress = location.hash;
-let pendingAddress = null; // of the present entry, written once it is quiet
+let pendingAddress = null; // of the current entry, written after a pause
 let pendingTimer = 0;
 
 function writeAddress(how, address) {
@@ -77,7 +77,7 @@ function writeAddress(how, address) {
 	}
 }
 
-/* After a change of what is shown: a step that Back undoes, or one more of the same kind. */
+/* Call after a change of the view: a step that Back undoes, or one more of the same kind. */
 function remember(isStep) {
 	const address = addressOfState();
 	if (isStep) {
@@ -99,7 +99,7 @@ function parseAddress(address) {
 	return wanted;
 }
 
-/* Shows what an address names, and the default of everything that it does not name. */
+/* Shows the state in an address; other settings get their defaults. */
 function restore(address) {
 	const wanted = parseAddress(address);
 	const textOf = (key) => decode(wanted.get(key) || "") || "";

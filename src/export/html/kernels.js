@@ -1,7 +1,7 @@
-/* The table of kernels by name. */
+/* Table of kernels by name. */
 
 const [NAME, COUNT, TOTAL, LEAST, MOST, FLOPS, BYTES, UTIL, HISTOGRAM] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
-const TABLE_ROWS = [200, 5000]; // at first, and more at a click
+const TABLE_ROWS = [200, 5000]; // first, and after a click
 const HOTTEST = 5;
 const table = { sort: 1, isDown: true, limit: TABLE_ROWS[0], query: "", filter: null, columns: [], rows: [] };
 
@@ -112,7 +112,7 @@ function writeTable() {
 		const button = element("button", { type: "button", "data-tip": name + "\nShow in the graph" }, name);
 		const made = element("tr", { role: "row" }, element("td", { role: "cell" }, button), ...table.columns.slice(1).map((other) => cellOf(other, row)));
 		made.onclick = () => {
-			const selection = getSelection(); // of a number, to copy it
+			const selection = getSelection(); // of a number, for copying
 			if (selection.isCollapsed || !made.contains(selection.anchorNode)) showInGraph(name);
 		};
 		return made;
@@ -136,7 +136,7 @@ function setFilter(text) {
 	writeTable();
 }
 
-/* For a narrow window, where the graph and the table are below: the kernels with the most time. */
+/* For narrow windows, where graph and table are below: the kernels with the longest total time. */
 function writeHottest() {
 	const kernels = [...data.now.kernels].sort((a, b) => b[TOTAL] - a[TOTAL]);
 	const whole = kernels.reduce((sum, kernel) => sum + kernel[TOTAL], 0);

@@ -1,16 +1,16 @@
-/* The tree that is drawn, of one profile or of two, and the head of the page. */
+/* Model of the page: the tree of one profile or of two, and the page header. */
 
 // ---------------------------------------------------------------- the tree
 
 for (const profile of isDiff ? [data.now, data.before] : [data.now])
 	for (const kernel of profile.kernels) kernel[0] = profile.frames[kernel[0]];
 
-/* One tree of one profile, or of two: nodes are the same if their paths are. */
+/* One tree of one profile or of two: nodes with the same path are the same. */
 function buildModel() {
 	const names = [];
 	const parent = [];
 	const children = [];
-	const numbers = []; // of the node in data.now and in data.before, -1: not there
+	const numbers = []; // node indices in data.now and in data.before, -1: missing
 	const idOf = [[], []]; // the reverse, by side
 	const add = (name, above) => {
 		const id = names.length;
@@ -23,8 +23,8 @@ function buildModel() {
 	};
 	[data.now, data.before].forEach((profile, side) => {
 		if (!profile) return;
-		const taken = new Map(); // "parent, name" to how many were seen
-		const first = new Map(); // the same to the nodes of data.now, in order
+		const taken = new Map(); // "parent, name" to the number of occurrences
+		const first = new Map(); // the same key to the nodes of data.now, in order
 		for (let id = 1; side && id < names.length; id++) {
 			const key = parent[id] + " " + names[id];
 			if (first.has(key)) first.get(key).push(id);
@@ -47,7 +47,7 @@ function buildModel() {
 			numbers[id][side] = number;
 		});
 	});
-	/* What a drawn frame has below it that is not drawn, by node. */
+	/* Values of undrawn frames below a drawn one, by node. */
 	const perNode = (values, side) => numbers.map((n) => (values && n[side] >= 0 ? values[n[side]] : 0));
 	const below = [data.now, data.before].map((profile, side) => perNode(profile && profile.pruned && unpack(profile.pruned.below), side));
 	const metrics = data.now.metrics.map((metric, index) => {
@@ -72,7 +72,7 @@ function buildModel() {
 const model = buildModel();
 const kernelNames = new Set([...data.now.kernels, ...(isDiff ? data.before.kernels : [])].map((kernel) => kernel[0]));
 
-/* What frames are as wide as: of an inclusive metric its value, of another what is added below. */
+/* The width of frames: inclusive values, or sums of exclusive values. */
 function weightsOf(metric, side) {
 	const values = metric.inclusive ? metric[side] : metric[side + "Weights"];
 	return values.map((value) => Math.max(0, value || 0));
@@ -93,7 +93,7 @@ function writeHead() {
 	const parts = [];
 	const devices = now.devices.map((d) => `${d.type} ${d.id}${d.name || d.arch ? " " + (d.name || d.arch) : ""}`);
 	const base = (path) => path.replace(/^.*\/(?=.)/, "");
-	/* The program without its directory: the interpreter of an environment has a long one. */
+	/* The program without its directory, which is long for virtual environments. */
 	const shortCommand = command && command.replace(/^\S*\/(?=[^\s/])/, "");
 	byId("title").textContent = (shortCommand || base(now.title)) + (isDiff ? " compared with " + base(data.before.title) : "");
 	byId("title").dataset.tip = [command, now.title, isDiff ? data.before.title : ""].filter((line) => line).join("\n");
@@ -110,14 +110,14 @@ function writeHead() {
 	for (const profile of isDiff ? [now, data.before] : [now]) {
 		const which = isDiff ? base(profile.title) + ": " : "";
 		const notice = (text, kind = "notice") => byId("notices").append(element("p", { class: kind }, which + text));
-		if (profile.unfinished) notice("The run did not finish: its process was killed, or is still recording. This is what had been recorded.");
+		if (profile.unfinished) notice("Incomplete recording: the process was killed or is still recording. The report shows the data recorded so far.");
 		if (profile.damaged) notice("The file is corrupt; the report shows what could be read.");
 		for (const [name, count] of profile.losses) notice(`Lost: ${name.replace(/^lost:? */, "")}: ${count}`);
 		if (profile.pruned) notice(prunedText(profile), "notice quiet");
 	}
 }
 
-/* Rounded up: no frame that is not drawn has more. */
+/* Rounded up: no undrawn frame has more. */
 function atMost(percents) {
 	const step = Math.pow(10, Math.floor(Math.log10(percents)) - 1);
 	return percents > 0 ? Number((Math.ceil(percents / step) * step).toPrecision(2)) : 0;
@@ -135,7 +135,7 @@ function prunedText(profile) {
 	return text + ". They count in the frames above them, in searches and in the table of kernels.";
 }
 
-/* Operations are in the thousands of millions. */
+/* Operations in units of 10^9 and above. */
 function cardAmount(metric, value) {
 	if (/^flops\d*$/.test(metric.name) && Math.abs(value) >= 1e4) return scaled(value, 1000, THOUSANDS);
 	return amount(metric, value);

@@ -23,7 +23,7 @@ function drawing(tag, attributes, ...children) {
 
 // ---------------------------------------------------------------- numbers
 
-/* printf("%.*f"): a tie goes to the even digit, where toFixed() goes up. */
+/* printf("%.*f"): ties go to the even digit, unlike in toFixed(). */
 function fixed(value, decimals) {
 	const long = Math.abs(value).toFixed(Math.min(100, decimals + 30));
 	const point = long.length - 30;
@@ -61,7 +61,10 @@ const PERCENT = { scientific: false, decimals: 2 };
 const percent = (part, whole) => (whole ? figure(PERCENT, (100 * part) / whole) : "-");
 const signed = (text) => (/^[-0]/.test(text) && !/[1-9]/.test(text) ? "0" : text.startsWith("-") ? "−" + text.slice(1) : "+" + text);
 
-/* after - before; 0 if they differ in rounding alone: difference_without_noise() of src/viewer/numbers/repeats.c. */
+/*
+ * after - before; 0 if they differ by rounding only: difference_without_noise() of
+ * src/viewer/numbers/repeats.c.
+ */
 function difference(before, after) {
 	const change = after - before;
 	return Math.abs(change) <= 1e-12 * Math.max(Math.abs(before), Math.abs(after)) ? 0 : change;
@@ -79,7 +82,7 @@ const TIMES = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]];
 const SIZES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 const THOUSANDS = ["", "k", "M", "G", "T", "P", "E"];
 
-/* [text, unit] in the largest of the units that leaves 1 or more before the point. */
+/* [text, unit] in the largest unit with a value of at least 1. */
 function scaled(value, base, units) {
 	let step = 0;
 	while (step + 1 < units.length && Math.abs(value) >= base) {
@@ -94,7 +97,7 @@ function scaled(value, base, units) {
 	return [figure(step || !Number.isInteger(value) ? PERCENT : styleFor(value, true), value), units[step]];
 }
 
-/* A number alone: [text, unit]. The metric's unit is kept where it has digits for the number. */
+/* A single number: [text, unit]. The metric's unit is used if it gives enough digits. */
 function amount(metric, value) {
 	const text = figure(metric.style, value);
 	const unit = unitOf(metric);
@@ -113,7 +116,7 @@ const withUnit = (metric, value) => amount(metric, value).filter((part) => part)
 const count = (number) => number.toLocaleString("en-GB");
 const frames = (number) => `${count(number)} frame${number === 1 ? "" : "s"}`;
 
-/* Five bits a character, the lowest first: see src/export/html_pruned.h. */
+/* Five bits per character, lowest first: see src/export/html_pruned.h. */
 const DIGITS = new Uint8Array(128);
 [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"].forEach((digit, value) => (DIGITS[digit.charCodeAt(0)] = value));
 

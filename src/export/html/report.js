@@ -1,4 +1,4 @@
-/* Tabs, theme, keys, and the start of the page. The other scripts come before this one. */
+/* Tabs, theme, keyboard shortcuts, and start of the page. The other scripts are loaded before. */
 
 const TABS = ["graph", "kernels", "roofline"];
 
@@ -53,7 +53,7 @@ function startTheme() {
 		try {
 			localStorage.setItem("proton-theme", root.dataset.theme);
 		} catch (error) {
-			/* Then it is forgotten. */
+			/* Then the setting is not saved. */
 		}
 		label();
 	};
@@ -61,7 +61,7 @@ function startTheme() {
 	label();
 }
 
-/* One step out: to the whole profile, then out of the search. */
+/* One step back: to the whole profile, then out of the search. */
 function leave() {
 	const hadFocus = graph.contains(document.activeElement);
 	if (state.zoom) {
@@ -103,5 +103,5 @@ startRoofline();
 startHistory();
 document.querySelector(".skip").onclick = (event) => {
 	byId("main").focus();
-	event.preventDefault(); // the address is what is shown
+	event.preventDefault(); // the address is the state of the page
 };

@@ -1,7 +1,7 @@
-/* Operations per second over operations per byte, below the peak rates of the devices. */
+/* Roofline: operations per second over operations per byte, below the peak rates of the devices. */
 
 const ROOFLINE_POINTS = 2000;
-const LETTER = 7; // pixels of a letter, about
+const LETTER = 7; // approximate width of a letter in pixels
 const WIDTHS = [4, 8, 16, 32, 64];
 
 function power(exponent) {
@@ -9,7 +9,7 @@ function power(exponent) {
 	return exponent >= 0 && exponent <= 3 ? String(Math.pow(10, exponent)) : "10" + text;
 }
 
-/* Roofs by device; those of equal devices are one. */
+/* Roofs by device; equal devices share one. */
 function roofsOf(devices) {
 	const roofs = [];
 	for (const device of devices) {
@@ -22,7 +22,7 @@ function roofsOf(devices) {
 	return roofs;
 }
 
-/* `room`: the width of the picture, in which a letter is as large as elsewhere on the page. */
+/* `room`: the width of the drawing, which keeps letters as large as elsewhere on the page. */
 function drawRoofline(room) {
 	const withBoth = data.now.kernels.filter((kernel) => kernel[FLOPS] > 0 && kernel[BYTES] > 0 && kernel[TOTAL] > 0);
 	const points = withBoth.slice(0, ROOFLINE_POINTS).map((kernel) => ({
@@ -80,14 +80,14 @@ function drawRoofline(room) {
 		text(`${Number((roof.bytes / 1e12).toPrecision(3))} Tbyte/s`, { x: px(label) + 10, y: py(label + memory) + 16 });
 	});
 	const longest = Math.max(...points.map((point) => point.time));
-	const labels = []; // [left, right, y] of names that have found room
+	const labels = []; // [left, right, y] of placed names
 	points.sort((a, b) => b.time - a.time).forEach((point, index) => {
 		const radius = 3 + 10 * Math.sqrt(point.time / longest);
 		const label = `${point.name}: ${figure(styleFor(Math.pow(10, point.y - 12), false), Math.pow(10, point.y - 12))} Tflop/s, ${Number(Math.pow(10, point.x).toPrecision(4))} operations per byte`;
 		const circle = drawing("circle", { cx: px(point.x), cy: py(point.y), r: radius, tabindex: 0, role: "img", "aria-label": label, "data-tip": label.replace(": ", "\n") });
 		svg.append(circle);
 		if (index >= (isNarrow ? 5 : 20)) return;
-		/* On the side with more space, and no longer than that. */
+		/* On the side with more space, and not longer than that. */
 		const spaces = [width - px(point.x) - radius - 5, px(point.x) - radius - 5];
 		const isRight = spaces[0] >= spaces[1] || spaces[0] >= 44 * LETTER;
 		const letters = Math.min(44, Math.floor(spaces[isRight ? 0 : 1] / LETTER));

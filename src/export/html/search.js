@@ -1,6 +1,9 @@
-/* The search: what is found among the frames, drawn or not, and the way from hit to hit. */
+/* Search: matching frames, drawn or not, and navigation between matches. */
 
-/* text anywhere, in any case; "whole name"; /regex/ as the author wrote it. undefined: no regular expression. */
+/*
+ * Substring, case-insensitive; "whole name"; /regex/ as written. undefined: not a regular
+ * expression.
+ */
 function matcherOf(text) {
 	if (!text) return null;
 	if (text.length > 2 && text.startsWith("/") && text.endsWith("/")) {
@@ -23,7 +26,7 @@ function markFound() {
 		made.classList.toggle("hit", state.search !== null && (state.foundBelow.has(id) || narrow.some((node) => state.hitInside[node])));
 }
 
-const unpacked = [null, null]; // the frames that are not drawn, by side, and weights by metric
+const unpacked = [null, null]; // undrawn frames by side, and weights by metric
 
 function prunedFrames(side) {
 	const pruned = (side ? data.before : data.now).pruned;
@@ -45,7 +48,7 @@ function prunedWeights(side, key) {
 	return known.get(state.metric);
 }
 
-/* What a search finds among the frames that are not drawn; `inside`: nodes in which all is found. */
+/* Searches the undrawn frames; `inside`: nodes with subtrees that match as a whole. */
 function searchPruned(found, matches, inside) {
 	const side = state.sized === "old" ? 1 : 0;
 	const pruned = prunedFrames(side);
@@ -56,7 +59,7 @@ function searchPruned(found, matches, inside) {
 	for (let run = 0; run < pruned.runs.length; run += 2) {
 		const above = model.idOf[side][pruned.runs[run]];
 		const start = inside[above] ? 0 : Infinity;
-		let covered = start; // what is deeper than this level is in a frame that was found
+		let covered = start; // deeper levels are inside a matching frame
 		for (const end = at + pruned.runs[run + 1]; at < end; at++) {
 			const level = pruned.levels[at];
 			if (level <= covered) covered = start;
@@ -69,7 +72,7 @@ function searchPruned(found, matches, inside) {
 		}
 	}
 	if (!pruned.counts) return;
-	/* Of the smallest only sums by name are known: exact if nothing is below what was found. */
+	/* The smallest frames have only sums by name: exact if nothing is below the matches. */
 	const summed = prunedWeights(side, "summed");
 	let [sum, isExact] = [0, true];
 	hits.forEach((isHit, frame) => {
@@ -80,7 +83,7 @@ function searchPruned(found, matches, inside) {
 	});
 	if (isExact) found.sum += sum;
 	else found.perhaps = sum;
-	found.isAnywhere = true; // nobody knows below which frames
+	found.isAnywhere = true; // their parents are unknown
 }
 
 function foundText(found) {
@@ -92,7 +95,7 @@ function foundText(found) {
 	return `${text}, ${least === most ? least : `${least} to ${most}`} % of ${model.metrics[state.metric].name}`;
 }
 
-/* Frames that lead to a frame that was found, and those frames. */
+/* Ancestors of matching frames, and these frames. */
 function leadingTo(found) {
 	const leads = new Uint8Array(model.count);
 	for (let id of found) for (; id && !leads[id]; id = model.parent[id]) leads[id] = 1;
@@ -141,7 +144,7 @@ function writeHit() {
 	byId("hit").textContent = at < 0 ? "" : `${count(at + 1)} of ${count(hits.length)}`;
 }
 
-/* Selects the next of the hits, the largest first, and zooms if it is too narrow to see. */
+/* Selects the next match, largest first, and zooms in if it is too narrow. */
 function stepHit(step) {
 	const hits = state.hits || [];
 	if (!hits.length) return;
@@ -160,7 +163,7 @@ function showNode(id) {
 	drawn.get(id).scrollIntoView({ block: "nearest" });
 }
 
-/* The deepest frame that has all of these below it. */
+/* The deepest common ancestor. */
 function commonAbove(nodes) {
 	let common = null;
 	for (const node of nodes) {
@@ -172,7 +175,7 @@ function commonAbove(nodes) {
 	return common ? common[common.length - 1] : 0;
 }
 
-/* A kernel that the metric of the graph knows nothing of is shown by one that does. */
+/* Selects another metric for kernels without a value of the current one. */
 function chooseMetricFor(nodes) {
 	const has = (index, side) => {
 		const values = weightsOf(model.metrics[index], side);
@@ -187,7 +190,7 @@ function chooseMetricFor(nodes) {
 	}
 }
 
-/* All places where a kernel occurs: found, in view, the largest selected. */
+/* Shows all places of a kernel: searched, in view, the largest one selected. */
 function showInGraph(name) {
 	const wanted = `"${name}"`;
 	showTab("graph");

@@ -1,4 +1,4 @@
-/* The tooltip: at once, at the pointer or at what the keyboard reached, of frames and of what has data-tip. */
+/* Tooltip of frames and of elements with data-tip, at the pointer or at the focused element. */
 
 const TIP_GAP = 14; // pixels from the pointer
 const tip = element("div", { id: "tip", "aria-hidden": "true", hidden: true });
@@ -47,7 +47,7 @@ function startTip() {
 	document.addEventListener("pointermove", (event) => event.pointerType !== "touch" && atPointer(event));
 	document.addEventListener("pointerover", (event) => event.pointerType !== "touch" && atPointer(event));
 	document.documentElement.addEventListener("pointerleave", hideTip);
-	/* A finger has nothing to hover with: a tap on what does nothing else. */
+	/* Touch screens have no hover: a tap on an element without another action. */
 	document.addEventListener("click", (event) => {
 		const owner = event.pointerType === "touch" && tipOwnerOf(event.target);
 		if (owner && !owner.closest("button, .frame, .zooms, #kernels tr")) atPointer(event);
