@@ -1,22 +1,21 @@
 /*
- * The context "python": where in the Python program a kernel was launched.
+ * Context "python": the Python call stack at the launch of a kernel.
  *
- * A path is a chain of (code object, instruction offset) pairs, root first. Each code object gets
- * a number when it is first met, kept in its co_extra slot: the slot dies with the code object and
- * numbers are never used again, so a code object that later lies at the same address cannot be
- * mistaken for it, and none is kept alive. (parent context, code number, offset) -> context is
- * one hash table for the process, guarded by the GIL. Lines and names are looked at only when that
- * table has no entry. In free-threaded builds a mutex guards it.
+ * A path is a chain of (code object, instruction offset) pairs, root first. Each code object gets a
+ * number when it is first seen, stored in its co_extra slot. The slot dies with the code object and
+ * numbers are never reused, so a later code object at the same address cannot be mistaken for it,
+ * and no code object is kept alive. (parent context, code number, offset) -> context is one hash
+ * table per process, guarded by the GIL, or by a mutex in free-threaded builds. Lines and names are
+ * looked up only if the table has no entry.
  *
- * A launcher has mostly given the GIL away, and taking it back can mean waiting for another
- * thread's turn to end. So a thread also keeps what it has seen by the address of the code object:
- * the path of its last launch, and a table of (parent context, code address, offset). These are
- * looked at without the GIL. An address means what it meant as long as no code object that was
- * given a number has died: `deaths` counts them, and a thread that finds it changed forgets all
- * addresses. A code object that we stand on is alive, and was made after the death of whatever lay
- * at its address before; so a thread that runs it has seen that death.
+ * Launchers have usually released the GIL, and taking it can mean waiting for another thread. Each
+ * thread therefore also caches by the address of the code object: the path of its last launch, and
+ * a table of (parent context, code address, offset). Both are used without the GIL. Addresses are
+ * valid as long as no code object with a number has died: `deaths` counts them, and a thread that
+ * sees a change discards all addresses. A code object on the stack is alive, and was created after
+ * the death of the previous one at its address; a thread that runs it has seen that death.
  *
- * All these are caches: when one grows beyond a bound it is emptied and fills again.
+ * All of these are caches: one that exceeds its limit is emptied and filled again.
  */
 #include "ext.h"
 
@@ -29,39 +28,39 @@
 #define TABLE_MIN_CAPACITY 1024u      /* powers of two */
 #define TABLE_MAX_CAPACITY (1u << 22) /* 64 MiB */
 #define NEAR_MIN_CAPACITY 64u
-#define NEAR_MAX_CAPACITY (1u << 15) /* 768 KiB for a thread */
+#define NEAR_MAX_CAPACITY (1u << 15) /* 768 KiB per thread */
 
-/* Kept in the co_extra slot of a code object. */
+/* Stored in the co_extra slot of a code object. */
 struct code_note {
 	uint32_t number; /* from 1; 0 in a table means an empty entry */
 	bool is_hidden;
 };
 
-/* The context of the path up to and with this frame. */
+/* The context of the path up to and including this frame. */
 struct step {
-	PyCodeObject *code; /* not to be looked into, it may be gone */
+	PyCodeObject *code; /* do not dereference: it may have died */
 	frame_place place;
 	uint32_t context;
 };
 
 struct near_entry {
-	PyCodeObject *code; /* likewise; NULL means an empty entry */
+	PyCodeObject *code; /* do not dereference; NULL: empty entry */
 	frame_place place;
 	uint32_t parent;
-	uint32_t context; /* that of the parent if the frame is not shown */
+	uint32_t context; /* of the parent if the frame is not shown */
 };
 
-/* Of one thread. */
+/* Cache of one thread. */
 struct thread_path {
 	struct frame_walk walk;
-	struct step *steps; /* the path last walked, root first */
-	uint32_t step_cnt;
+	struct step *steps; /* the last path, root first */
+	uint32_t step_count;
 	uint32_t step_capacity;
-	uint32_t near_cnt;
+	uint32_t near_count;
 	uint32_t near_capacity;
 	struct near_entry *near;
-	uint64_t deaths; /* when the addresses above were right */
-	bool is_busy;    /* the public walk may collect garbage, and that run Python code */
+	uint64_t deaths; /* value for which the addresses above are valid */
+	bool is_busy;    /* the public walk may collect garbage, which runs Python code */
 };
 
 struct table_entry {
@@ -74,20 +73,20 @@ struct table_entry {
 static struct {
 	struct table_entry *entries;
 	uint32_t capacity;
-	uint32_t cnt;
+	uint32_t count;
 } table;
 
 static struct ext_mutex lock; /* guards table, last_code_number and hidden */
 static uint32_t last_code_number;
 static Py_ssize_t extra_index = -1;
 static _Atomic uint64_t deaths;
-static bool has_own_frames; /* frames_walk_own() is right here */
+static bool has_own_frames; /* frames_walk_own() works in this interpreter */
 static _Atomic bool uses_own_frames;
 
-/* File names, or their beginnings where they end in '/', whose frames are not shown. */
+/* File names, or prefixes that end in '/', of frames that are not shown. */
 static struct {
 	char **names;
-	size_t cnt;
+	size_t count;
 } hidden;
 
 static pthread_key_t path_key;
@@ -119,14 +118,14 @@ static bool is_finalizing(void)
 
 static void code_note_free(void *note)
 {
-	/* Before the memory of the code object is given back. Pairs with path_validate's load. */
+	/* Before the memory of the code object is released. Pairs with path_validate's load. */
 	atomic_fetch_add_explicit(&deaths, 1, memory_order_release);
 	free(note);
 }
 
 static bool name_is_hidden(const char *file)
 {
-	for (size_t i = 0; i < hidden.cnt; i++) {
+	for (size_t i = 0; i < hidden.count; i++) {
 		const char *name = hidden.names[i];
 		size_t length = strlen(name);
 		if (length > 0 && name[length - 1] == '/' ? strncmp(file, name, length) == 0
@@ -136,7 +135,7 @@ static bool name_is_hidden(const char *file)
 	return false;
 }
 
-/* First sight of a code object. NULL when out of memory. */
+/* The first time a code object is seen. NULL if memory ran out. */
 static struct code_note *code_note_make(PyCodeObject *code)
 {
 	PyObject *type, *value, *traceback;
@@ -159,7 +158,7 @@ static struct code_note *code_note_make(PyCodeObject *code)
 	return note;
 }
 
-/* With `lock`. */
+/* Call with `lock`. */
 static struct code_note *code_note_of(PyCodeObject *code)
 {
 	void *note = NULL;
@@ -190,14 +189,14 @@ static struct table_entry *table_find(uint32_t parent, uint32_t code, int32_t of
 	}
 }
 
-/* Room for one more entry. False: out of memory, and the table is as it was. */
+/* Reserves one more entry. False: out of memory, and the table is unchanged. */
 static bool table_reserve(void)
 {
-	if (table.capacity > 0 && table.cnt < table.capacity / 2)
+	if (table.capacity > 0 && table.count < table.capacity / 2)
 		return true;
 	if (table.capacity == TABLE_MAX_CAPACITY) {
 		memset(table.entries, 0, table.capacity * sizeof(*table.entries));
-		table.cnt = 0;
+		table.count = 0;
 		return true;
 	}
 	struct table_entry *old = table.entries;
@@ -250,7 +249,7 @@ static uint32_t near_slot(const struct thread_path *path, uint32_t parent, PyCod
 	return (uint32_t)(hash >> 32) & (path->near_capacity - 1);
 }
 
-/* The entry, or the empty one where it would be. Needs a table. */
+/* The entry, or the empty one at its position. Needs a table. */
 static struct near_entry *near_find(const struct thread_path *path, uint32_t parent,
 				    const struct frame_visit *visit)
 {
@@ -265,15 +264,15 @@ static struct near_entry *near_find(const struct thread_path *path, uint32_t par
 
 static void near_clear(struct thread_path *path)
 {
-	if (path->near_cnt > 0)
+	if (path->near_count > 0)
 		memset(path->near, 0, path->near_capacity * sizeof(*path->near));
-	path->near_cnt = 0;
+	path->near_count = 0;
 }
 
-/* Room for one more. False: out of memory, and the table is as it was. */
+/* Reserves one more entry. False: out of memory, and the table is unchanged. */
 static bool near_reserve(struct thread_path *path)
 {
-	if (path->near_capacity > 0 && path->near_cnt < path->near_capacity / 2)
+	if (path->near_capacity > 0 && path->near_count < path->near_capacity / 2)
 		return true;
 	if (path->near_capacity == NEAR_MAX_CAPACITY) {
 		near_clear(path);
@@ -303,13 +302,13 @@ static void near_add(struct thread_path *path, uint32_t parent, const struct fra
 	if (!near_reserve(path))
 		return;
 	struct near_entry *entry = near_find(path, parent, visit);
-	path->near_cnt += !entry->code;
+	path->near_count += !entry->code;
 	*entry = (struct near_entry){visit->code, visit->place, parent, context};
 }
 
 static bool steps_reserve(struct thread_path *path)
 {
-	if (path->step_capacity >= path->walk.cnt)
+	if (path->step_capacity >= path->walk.count)
 		return true;
 	struct step *steps = realloc(path->steps, path->walk.capacity * sizeof(*steps));
 	if (!steps)
@@ -319,20 +318,20 @@ static bool steps_reserve(struct thread_path *path)
 	return true;
 }
 
-/* Forget addresses that may have been used again. */
+/* Discards addresses that may have been reused. */
 static void path_validate(struct thread_path *path)
 {
 	uint64_t now = atomic_load_explicit(&deaths, memory_order_acquire);
 	if (path->deaths == now)
 		return;
 	path->deaths = now;
-	path->step_cnt = 0;
+	path->step_count = 0;
 	near_clear(path);
 }
 
 static inline const struct frame_visit *visit_at(const struct thread_path *path, uint32_t depth)
 {
-	return &path->walk.visits[path->walk.cnt - 1 - depth];
+	return &path->walk.visits[path->walk.count - 1 - depth];
 }
 
 static inline uint32_t context_at(const struct thread_path *path, uint32_t depth)
@@ -341,37 +340,37 @@ static inline uint32_t context_at(const struct thread_path *path, uint32_t depth
 }
 
 /*
- * path->steps for as much of path->walk as the thread has seen before, from the root on; sets
- * step_cnt to how much that is. Without the GIL. False when out of memory.
+ * Fills path->steps for the part of path->walk, from the root, that the thread has seen before, and
+ * sets step_count to its length. Without the GIL. False if memory ran out.
  */
 static bool retrace(struct thread_path *path)
 {
-	uint32_t cnt = path->walk.cnt;
+	uint32_t count = path->walk.count;
 	uint32_t depth = 0;
 	if (!steps_reserve(path))
 		return false;
 	path_validate(path);
-	/* As far as it is the path of the last time, nothing needs looking up. */
-	for (; depth < cnt && depth < path->step_cnt; depth++) {
+	/* The common prefix with the last path needs no lookup. */
+	for (; depth < count && depth < path->step_count; depth++) {
 		const struct frame_visit *now = visit_at(path, depth);
 		const struct step *before = &path->steps[depth];
 		if (now->code != before->code || now->place != before->place)
 			break;
 	}
-	for (; depth < cnt && path->near_cnt > 0; depth++) {
+	for (; depth < count && path->near_count > 0; depth++) {
 		const struct frame_visit *now = visit_at(path, depth);
 		const struct near_entry *entry = near_find(path, context_at(path, depth), now);
 		if (!entry->code)
 			break;
 		path->steps[depth] = (struct step){now->code, now->place, entry->context};
 	}
-	path->step_cnt = depth;
+	path->step_count = depth;
 	return true;
 }
 
 /* ------------------------------------------------------------------ what is new, with the GIL */
 
-/* "file:line@function" of a place in a code object, as a frame of libproton. */
+/* "file:line@function" of a position in a code object, as a frame of libproton. */
 static uint32_t source_frame(PyCodeObject *code, int32_t offset)
 {
 	PyObject *type, *value, *traceback;
@@ -390,12 +389,12 @@ static uint32_t source_frame(PyCodeObject *code, int32_t offset)
 	return frame;
 }
 
-/* The context of a frame below `parent`; false when out of memory. With `lock`. */
+/* The context of a frame below `parent`; false if memory ran out. Call with `lock`. */
 static bool visit_context(uint32_t parent, const struct frame_visit *visit, uint32_t *context_out)
 {
 	int32_t offset;
 	*context_out = parent;
-	/* Before the note: the interpreter's code for cleaning up is constant. */
+	/* Before the note: the interpreter's cleanup code is constant. */
 	if (!frame_offset(visit, &offset))
 		return true;
 	const struct code_note *note = code_note_of(visit->code);
@@ -408,16 +407,16 @@ static bool visit_context(uint32_t parent, const struct frame_visit *visit, uint
 		uint32_t frame = source_frame(visit->code, offset);
 		uint32_t context = proton_context_child(parent, frame);
 		*entry = (struct table_entry){parent, note->number, offset, context};
-		table.cnt++;
+		table.count++;
 	}
 	*context_out = entry->context;
 	return true;
 }
 
-/* The rest of path->steps. */
+/* Fills the rest of path->steps. */
 static bool explore(struct thread_path *path)
 {
-	for (uint32_t depth = path->step_cnt; depth < path->walk.cnt; depth++) {
+	for (uint32_t depth = path->step_count; depth < path->walk.count; depth++) {
 		const struct frame_visit *visit = visit_at(path, depth);
 		uint32_t parent = context_at(path, depth);
 		uint32_t context;
@@ -428,7 +427,7 @@ static bool explore(struct thread_path *path)
 			return false;
 		near_add(path, parent, visit, context);
 		path->steps[depth] = (struct step){visit->code, visit->place, context};
-		path->step_cnt = depth + 1;
+		path->step_count = depth + 1;
 	}
 	return true;
 }
@@ -449,10 +448,10 @@ static bool walk_with_gil(struct thread_path *path, PyThreadState *thread)
 
 static uint32_t context_with_gil(struct thread_path *path, PyThreadState *thread)
 {
-	/* From the start again: while we waited for the GIL, code objects may have died. */
+	/* From the start: code objects may have died while this thread waited for the GIL. */
 	if (!walk_with_gil(path, thread) || !retrace(path) || !explore(path))
 		return PROTON_CONTEXT_ROOT;
-	return context_at(path, path->step_cnt);
+	return context_at(path, path->step_count);
 }
 
 static uint32_t depth_with_gil(struct thread_path *path, PyThreadState *thread)
@@ -461,7 +460,7 @@ static uint32_t depth_with_gil(struct thread_path *path, PyThreadState *thread)
 	if (!walk_with_gil(path, thread))
 		return 0;
 	ext_lock(&lock);
-	for (uint32_t i = 0; i < path->walk.cnt; i++) {
+	for (uint32_t i = 0; i < path->walk.count; i++) {
 		const struct frame_visit *visit = &path->walk.visits[i];
 		int32_t offset;
 		if (!frame_offset(visit, &offset))
@@ -474,8 +473,8 @@ static uint32_t depth_with_gil(struct thread_path *path, PyThreadState *thread)
 }
 
 /*
- * libproton calls this on any thread, for instance from a driver's callback below a launcher that
- * has released the GIL. A thread that Python has never seen has no frames.
+ * libproton calls this on any thread, for example from a driver callback below a launcher that
+ * released the GIL. A thread that Python has never seen has no frames.
  */
 PyThreadState *ext_thread_of_caller(void)
 {
@@ -507,8 +506,8 @@ static uint32_t provide_context(void)
 	if (!path)
 		return PROTON_CONTEXT_ROOT;
 	if (uses_own_frames && frames_walk_own(&path->walk, thread) && retrace(path) &&
-	    path->step_cnt == path->walk.cnt)
-		return context_at(path, path->step_cnt);
+	    path->step_count == path->walk.count)
+		return context_at(path, path->step_count);
 	return with_gil(context_with_gil, path, thread);
 }
 
@@ -524,17 +523,17 @@ static uint32_t provide_depth(void)
 PyDoc_STRVAR(
 	hide_frames_doc,
 	"hide_frames(names)\n--\n\n"
-	"Frames of these files are not shown; a name ending in '/' stands for all files below.\n"
-	"Holds for code that is met for the first time from now on.");
+	"Do not show frames of these files; a name that ends in '/' means all files below it.\n"
+	"Applies to code that is seen for the first time from now on.");
 
 static bool hide(const char *name)
 {
 	char *copy = strdup(name);
 	ext_lock(&lock);
-	char **block = copy ? realloc(hidden.names, (hidden.cnt + 1) * sizeof(*block)) : NULL;
+	char **block = copy ? realloc(hidden.names, (hidden.count + 1) * sizeof(*block)) : NULL;
 	if (block) {
 		hidden.names = block;
-		hidden.names[hidden.cnt++] = copy;
+		hidden.names[hidden.count++] = copy;
 	}
 	ext_unlock(&lock);
 	if (!block)
@@ -579,7 +578,7 @@ static PyObject *use_own_frames(PyObject *module, PyObject *wanted)
 static PyMethodDef context_methods[] = {
 	{"hide_frames", hide_frames, METH_O, hide_frames_doc},
 	{"source_context", source_context, METH_NOARGS,
-	 "The number of the caller's Python path, as sessions with context 'python' see it."},
+	 "The number of the caller's Python call stack in sessions with context 'python'."},
 	{"use_own_frames", use_own_frames, METH_O,
 	 "use_own_frames(wanted): whether frames are found without the public interface."},
 	{NULL, NULL, 0, NULL},
@@ -591,9 +590,8 @@ int ext_context_init(PyObject *module, struct ext_state *state)
 	if (extra_index < 0)
 		extra_index = code_extra_request(code_note_free);
 	if (extra_index < 0) {
-		PyErr_SetString(
-			PyExc_ImportError,
-			"triton_proton: this interpreter has no room for another user of co_extra");
+		PyErr_SetString(PyExc_ImportError,
+				"triton_proton: no co_extra slot is left in this interpreter");
 		return -1;
 	}
 	if (!has_path_key)

@@ -1,9 +1,9 @@
 /*
- * Metrics that are tensors on a device: libproton reads them in stream order, without waiting.
+ * Device metrics: tensors that libproton reads in stream order, without waiting.
  *
- * triton_proton.metric.split_metrics() describes each as a tuple. The tensor is held until
- * libproton releases it, which happens on any thread, with or without the GIL: what is released
- * goes onto a list, and whoever comes by with the GIL lets go of the objects.
+ * triton_proton.metric.split_metrics() describes each as a tuple. The tensor is kept alive until
+ * libproton releases it, on any thread, with or without the GIL. Released tensors go to a list, and
+ * the next thread with the GIL drops the references.
  */
 #include "ext.h"
 
@@ -15,7 +15,7 @@ struct held {
 	PyObject *object;
 };
 
-/* Process-wide, as libproton is; the objects belong to the one interpreter that may use it. */
+/* Process-wide, like libproton; the objects belong to the only interpreter that may use it. */
 static _Atomic(struct held *) released;
 
 static void on_release(void *user)
@@ -41,8 +41,8 @@ void ext_device_let_go(void)
 }
 
 /*
- * Adds one; `metric` is complete but for who holds the memory. The status, with an exception unless
- * it is PROTON_OK or PROTON_E_UNSUPPORTED.
+ * Adds one metric; `metric` is complete except for the owner of its memory. Returns the status,
+ * with an exception unless it is PROTON_OK or PROTON_E_UNSUPPORTED.
  */
 static int add(struct ext_state *state, struct proton_context where,
 	       struct proton_device_metric *metric, PyObject *object, struct proton_error *err)
@@ -69,7 +69,7 @@ static int add(struct ext_state *state, struct proton_context where,
 	return status;
 }
 
-/* The integer types of metrics by those of their elements; `wants_double` from the name. */
+/* The integer type of a metric by the type of its elements; `wants_double` comes from the name. */
 static enum proton_metric_type type_of(int element, int wants_double, uint32_t count)
 {
 	bool is_double = wants_double < 0 ? element >= PROTON_ELEMENT_FLOAT16 : wants_double;
@@ -78,7 +78,7 @@ static enum proton_metric_type type_of(int element, int wants_double, uint32_t c
 	return is_double ? PROTON_METRIC_DOUBLE_VECTOR : PROTON_METRIC_INT64_VECTOR;
 }
 
-/* One tuple of split_metrics(); what nobody can read goes into `rest` by its name. */
+/* Adds one tuple of split_metrics(); a tensor that cannot be read goes to `rest` by its name. */
 static int add_tuple(struct ext_state *state, struct proton_context where, PyObject *tuple,
 		     PyObject *rest)
 {
@@ -157,7 +157,7 @@ static int add_tensor_metric(struct ext_state *state, struct proton_context wher
 	return status == PROTON_OK ? 0 : -1;
 }
 
-/* What set_metric_kernels() was told, else the current stream of the program's framework. */
+/* The stream of set_metric_kernels(), else the current stream of the program's framework. */
 static int find_stream(struct ext_state *state, uint64_t *stream_out)
 {
 	ext_lock(&state->stream_lock);
@@ -184,7 +184,7 @@ int ext_device_add_tensors(struct ext_state *state, struct proton_context where,
 	ext_device_let_go();
 	if (find_stream(state, &stream) < 0)
 		return -1;
-	/* A copy: the GIL is released on the way, and the dict may change. */
+	/* A copy: the GIL is released in the loop, and the dict may change. */
 	PyObject *items = PyDict_Items(tensors);
 	if (!items)
 		return -1;

@@ -1,15 +1,17 @@
 /*
- * _libproton, the CPython extension: what its files share.
+ * CPython extension _libproton: declarations shared by its files.
  *
- * The extension is a thin layer over <libproton/proton.h>. All its state hangs on the module
- * (struct ext_state) or on objects; the exceptions are the tables of context.c, which hold no
- * Python objects because libproton calls them without an argument, the count of modules that
- * refuses a second interpreter, and the list of tensors that libproton has released (device.c).
- * Everything runs with the GIL held unless a comment says otherwise.
+ * The extension adapts <libproton/proton.h> to Python. It is not thin where kernels are launched,
+ * because work in Python at every launch would cost more than the recording. All state belongs to
+ * the module (struct ext_state) or to objects, with these exceptions: the tables of context.c,
+ * which contain no Python objects because libproton calls them without an argument; the count of
+ * modules, which rejects a second interpreter; the list of tensors released by libproton
+ * (device.c). All code runs with the GIL unless a comment says otherwise.
  *
  * In free-threaded builds of Python "with the GIL" means that the thread is attached, and does not
- * exclude other threads. State that the GIL guards elsewhere has a mutex (ext_lock), an atomic or
- * the critical section of its object; caches of names have slots that a thread takes for a moment.
+ * exclude other threads. State that the GIL guards in other builds has a mutex (ext_lock), an
+ * atomic or the critical section of its object; name caches have slots that a thread takes
+ * temporarily.
  */
 #ifndef EXT_EXT_H
 #define EXT_EXT_H
@@ -43,7 +45,7 @@ static inline void ext_unlock(struct ext_mutex *mutex)
 	PyMutex_Unlock(&mutex->mutex);
 }
 
-/* Takes a slot of a cache. False: another thread has it, and the caller does without the cache. */
+/* Takes a slot of a cache. False: another thread has it; the caller works without the cache. */
 static inline bool ext_slot_take(_Atomic bool *is_taken)
 {
 	return !atomic_exchange_explicit(is_taken, true, memory_order_acquire);
@@ -54,11 +56,14 @@ static inline void ext_slot_give(_Atomic bool *is_taken)
 	atomic_store_explicit(is_taken, false, memory_order_release);
 }
 
-/* The slot for a key of `cnt`, a power of two: threads that use one key have different ones. */
-static inline size_t ext_slot_index(const void *key, size_t cnt)
+/*
+ * The slot of a key among `count`, a power of two: threads that use the same key get different
+ * ones.
+ */
+static inline size_t ext_slot_index(const void *key, size_t count)
 {
 	uintptr_t thread = (uintptr_t)PyThreadState_Get();
-	return (((uintptr_t)key >> 4) ^ (thread >> 8) ^ (thread >> 14)) & (cnt - 1);
+	return (((uintptr_t)key >> 4) ^ (thread >> 8) ^ (thread >> 14)) & (count - 1);
 }
 #else
 struct ext_mutex {
@@ -86,13 +91,13 @@ static inline void ext_slot_give(_Atomic bool *is_taken)
 	(void)is_taken;
 }
 
-static inline size_t ext_slot_index(const void *key, size_t cnt)
+static inline size_t ext_slot_index(const void *key, size_t count)
 {
-	return ((uintptr_t)key >> 4) & (cnt - 1);
+	return ((uintptr_t)key >> 4) & (count - 1);
 }
 #endif
 
-/* A block with the lock of an object. */
+/* A block under the lock of an object. */
 #ifdef Py_GIL_DISABLED
 #define EXT_BEGIN_CRITICAL(object) Py_BEGIN_CRITICAL_SECTION(object)
 #define EXT_END_CRITICAL() Py_END_CRITICAL_SECTION()
@@ -103,7 +108,7 @@ static inline size_t ext_slot_index(const void *key, size_t cnt)
 #define EXT_END_CRITICAL() }
 #endif
 
-/* The value of a key, a new reference. 1; 0 and NULL: there is none; -1 with an exception. */
+/* The value of a key, a new reference. Returns 1; 0 and NULL: no such key; -1 with an exception. */
 static inline int ext_dict_get(PyObject *dict, PyObject *key, PyObject **value_out)
 {
 #if PY_VERSION_HEX >= 0x030d0000
@@ -119,15 +124,18 @@ static inline int ext_dict_get(PyObject *dict, PyObject *key, PyObject **value_o
 #define EXT_NAME_SLOTS 256 /* powers of two */
 #define EXT_METRIC_SLOTS 64
 
-/* One slot of the cache of names: the string is held, so its address cannot be another's. */
+/*
+ * One slot of the name cache. It holds a reference to the string: no other string can have its
+ * address.
+ */
 struct ext_name_slot {
 	PyObject *name;
-	uint64_t known; /* of proton_scope_enter_name() */
-	uint32_t frame; /* 0: not asked for yet */
+	uint64_t known; /* state of proton_scope_enter_name() */
+	uint32_t frame; /* 0: not known yet */
 	_Atomic bool is_taken;
 };
 
-/* The same for the names of metrics; what is in it is metric.c's. */
+/* The same for metric names; metric.c defines the contents. */
 struct ext_known_metric {
 	const char *text; /* UTF-8 of the string */
 	uint32_t id;      /* proton_metric_name() */
@@ -141,16 +149,16 @@ struct ext_metric_slot {
 	_Atomic bool is_taken;
 };
 
-/* What launch.c keeps. */
+/* State of launch.c. */
 struct ext_launch {
 	struct ext_mutex lock; /* guards the next four */
 	PyObject *hooks;       /* list of the active hooks, highest priority first; or NULL */
 	PyObject *include;     /* compiled patterns or NULL */
 	PyObject *exclude;
-	PyObject *lazy_type; /* Triton's LazyDict, once it was met */
+	PyObject *lazy_type; /* Triton's LazyDict, once seen */
 	PyObject *enter_name, *exit_name, *data_name, *extras_name, *get_name, *match_name;
 	PyObject *name_key, *empty_name;
-	_Atomic uint32_t state_frame; /* frame of the metadata state; 0: not made yet */
+	_Atomic uint32_t state_frame; /* frame of the metadata state; 0: not created yet */
 	_Atomic bool has_one_level;   /* the metadata state has no level for the kernel */
 };
 
@@ -158,20 +166,22 @@ struct ext_state {
 	PyObject *error;       /* ProtonError */
 	PyTypeObject *scope;   /* scope */
 	PyTypeObject *timed;   /* cpu_timed_scope */
-	PyTypeObject *threads; /* what a thread has open, see stack.c */
+	PyTypeObject *threads; /* open scopes of a thread, see stack.c */
 	PyTypeObject *tensor;  /* TensorMetric */
-	PyObject *threads_key; /* under which a thread keeps it */
+	PyObject *threads_key; /* key of that object in a thread's dict */
 	_Atomic uint64_t last_scope_id;
 	struct ext_mutex stream_lock; /* guards the next two */
-	uint64_t metric_stream;       /* of set_metric_kernels() */
+	uint64_t metric_stream;       /* from set_metric_kernels() */
 	bool has_metric_stream;
-	bool has_process; /* this module counts as the process's user of libproton */
+	bool has_process; /* this module counts as the user of libproton in the process */
 	struct ext_launch launch;
 	struct ext_name_slot names[EXT_NAME_SLOTS];
 	struct ext_metric_slot metric_names[EXT_METRIC_SLOTS];
 };
 
-/* The state of the module that made `type` or one of its bases; never NULL for our types. */
+/*
+ * The state of the module that made `type` or one of its bases; never NULL for this module's types.
+ */
 struct ext_state *ext_state_of_type(PyTypeObject *type);
 static inline struct ext_state *ext_state_of(PyObject *module)
 {
@@ -180,52 +190,54 @@ static inline struct ext_state *ext_state_of(PyObject *module)
 
 /* ------------------------------------------------------------------ errors and names */
 
-/* Set the exception that `status` calls for, with the text of `err`; always returns NULL. */
+/* Sets the exception for `status` with the text of `err`; always returns NULL. */
 PyObject *ext_raise(struct ext_state *state, int status, const struct proton_error *err);
 /*
- * `text` as messages show it: characters that would act on a terminal are escaped. New reference;
- * NULL with an exception.
+ * `text` for messages, with terminal control characters escaped. New reference; NULL with an
+ * exception.
  */
 PyObject *ext_shown(PyObject *text);
-/* Raises `format`, which has one %U for the name as ext_shown() gives it. NULL. */
+/* Raises `format`, which has one %U for the name as formatted by ext_shown(). NULL. */
 PyObject *ext_raise_named(PyObject *exception, const char *format, PyObject *name);
 
 /*
- * The UTF-8 bytes of a string, with what UTF-8 cannot express escaped. *owner_out is what keeps
- * them alive, to be released by the caller. NULL with an exception when out of memory.
+ * The UTF-8 bytes of a string; characters without a UTF-8 encoding are escaped. The caller releases
+ * *owner_out, which keeps the bytes alive. NULL with an exception if memory ran out.
  */
 const char *ext_utf8(PyObject *string, Py_ssize_t *length_out, PyObject **owner_out);
 
-/* The frame of an op or kernel called `name`. False with an exception. */
+/* The frame of a named launch or kernel called `name`. False with an exception. */
 bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out);
 /*
- * Enter a scope called `name`. `known` is the caller's as of proton_scope_enter_name(), or NULL.
- * The token is 0 if nothing is recorded. False with an exception.
+ * Enters a scope called `name`. `known` is the caller's state for proton_scope_enter_name(), or
+ * NULL. The token is 0 if nothing is recorded. False with an exception.
  */
 bool ext_scope_enter(struct ext_state *state, PyObject *name, uint64_t *known, bool is_timed,
 		     uint64_t *token_out);
 
 /* ------------------------------------------------------------------ metrics (metric.c) */
 
-/* Add a dict of name -> value; `metrics` may be NULL or None. 0, or -1 with an exception. */
+/*
+ * Adds a dict of name -> value; `metrics` may be NULL or None. Returns 0, or -1 with an exception.
+ */
 int ext_metrics_add(struct ext_state *state, struct proton_context where, PyObject *metrics);
 
 /*
- * Add what is a number in a kernel's launch metadata, a dict; the rest is passed over. When a
- * value needs Python to be understood, nothing is added and *is_plain_out is false.
+ * Adds the numbers in a kernel's launch metadata, a dict; ignores other values. If the conversion
+ * of a value needs Python, nothing is added and *is_plain_out is false.
  */
 int ext_metrics_add_launch(struct ext_state *state, struct proton_context where, PyObject *launch,
 			   bool *is_plain_out);
 
 /* ------------------------------------------------------------------ tensors (device.c) */
 
-/* Upstream's numbers of the types that a TensorMetric may have. */
+/* Upstream's numbers for the types of a TensorMetric. */
 #define EXT_INDEX_INT64 1
 #define EXT_INDEX_DOUBLE 2
 #define EXT_INDEX_INT64_VECTOR 5
 #define EXT_INDEX_DOUBLE_VECTOR 6
 
-/* TensorMetric: where a metric lies in device memory. */
+/* TensorMetric: a metric in device memory. */
 struct ext_tensor_metric {
 	PyObject_HEAD
 	unsigned long long ptr;
@@ -234,14 +246,16 @@ struct ext_tensor_metric {
 };
 
 /*
- * Add what split_metrics() described. *rest_out becomes a dict of what has to be read by waiting
- * for it. 0, or -1 with an exception.
+ * Adds the tuples of split_metrics(). *rest_out becomes a dict of the tensors that must be waited
+ * for. Returns 0, or -1 with an exception.
  */
 int ext_device_add(struct ext_state *state, struct proton_context where, PyObject *tuples,
 		   PyObject **rest_out);
-/* Add a dict of name -> TensorMetric, or NULL; there is no other way to read one. */
+/*
+ * Adds a dict of name -> TensorMetric, or NULL; it is an error if one cannot be read on the device.
+ */
 int ext_device_add_tensors(struct ext_state *state, struct proton_context where, PyObject *tensors);
-/* Lets go of tensors that have been read. */
+/* Drops the references to tensors that have been read. */
 void ext_device_let_go(void);
 
 /* ------------------------------------------------------------------ tasks (tasks.c) */
@@ -250,12 +264,12 @@ uint64_t ext_task_begin_slowly(void);
 void ext_task_end_slowly(void);
 
 /*
- * Before a scope or state is entered or left: the number of the task of asyncio that runs, whose it
- * then is; 0: none. ext_task_end() comes after it, before other code of Python can run.
+ * Call before a scope or state is entered or exited. Returns the number of the running asyncio
+ * task, which owns it; 0: none. Call ext_task_end() afterwards, before other Python code can run.
  */
 static inline uint64_t ext_task_begin(void)
 {
-	/* An event loop that runs has set it. */
+	/* A running event loop has set it. */
 	return PyThreadState_Get()->async_gen_firstiter ? ext_task_begin_slowly() : 0;
 }
 
@@ -265,14 +279,14 @@ static inline void ext_task_end(uint64_t task)
 		ext_task_end_slowly();
 }
 
-/* The thread that calls, perhaps without the GIL; NULL: Python does not know it, or ends. */
+/* The calling thread, perhaps without the GIL; NULL: unknown to Python, or Python is exiting. */
 PyThreadState *ext_thread_of_caller(void);
-/* frames_walk_own() and its like may be used. */
+/* True if frames_walk_own() and related functions can be used. */
 bool ext_uses_own_frames(void);
 
 /* ------------------------------------------------------------------ parts of the module */
 
-/* Each adds its functions, types or constants; 0, or -1 with an exception. */
+/* Each adds its functions, types or constants; returns 0, or -1 with an exception. */
 int ext_scope_init(PyObject *module, struct ext_state *state);
 int ext_stack_init(PyObject *module, struct ext_state *state);
 int ext_session_init(PyObject *module, struct ext_state *state);
@@ -285,13 +299,13 @@ int ext_context_init(PyObject *module, struct ext_state *state);
 int ext_instrument_init(PyObject *module);
 int ext_peaks_init(PyObject *module);
 int ext_instrument_launch_init(PyObject *module);
-/* The references that launch.c keeps, for the collector and the module's end. */
+/* Visits the references of launch.c, for the garbage collector and the module's end. */
 int ext_launch_traverse(struct ext_state *state, visitproc visit, void *arg);
 void ext_launch_clear(struct ext_state *state);
-/* The module goes away: libproton must not call into it any more. */
+/* The module is destroyed: stops calls from libproton. */
 void ext_context_fini(void);
 
-/* What a module of the package calls `name`; new reference. */
+/* The attribute `name` of a module of the package; new reference. */
 PyObject *ext_package_attribute(const char *module, const char *name);
 
 #endif

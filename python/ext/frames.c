@@ -1,12 +1,12 @@
 /*
- * Finding the Python frames of the calling thread. See frames.h.
+ * Python frames of the calling thread: walks through the public interface and through the
+ * interpreter's own structures.
  *
- * The public interface makes an object for every frame it is asked about, and the frame has to
- * look after that object when it returns. That is most of what a launch with context "python"
- * would cost. The interpreter's own frames are a linked list of plain structures, whose layout
- * stays the same within a minor version; those of the versions that were looked at are declared
- * here. Any other version, and an interpreter in which both ways do not find the same frames, is
- * walked through the public interface.
+ * The public interface creates an object for every frame, and the frame must handle that object
+ * when it returns. This would be most of the overhead of a launch with context "python". The
+ * interpreter's own frames are a linked list of plain structures, with a layout that is fixed
+ * within a minor version. The known layouts are declared here. The public interface is used for
+ * other versions, and if both walks find different frames.
  *
  * Sources: Include/internal/pycore_frame.h of CPython 3.11, 3.12 and 3.13, pycore_interpframe.h and
  * pycore_interpframe_structs.h of 3.14 and 3.15; _PyFrame_IsIncomplete() and
@@ -24,7 +24,7 @@
 #define HAS_KNOWN_FRAMES 0
 #endif
 
-#define UNIT_BYTES 2 /* of code, which offsets count in */
+#define UNIT_BYTES 2 /* of code: the unit of offsets */
 
 void frame_walk_fini(struct frame_walk *walk)
 {
@@ -45,9 +45,9 @@ static bool walk_grow(struct frame_walk *walk)
 
 static inline bool walk_add(struct frame_walk *walk, PyCodeObject *code, frame_place place)
 {
-	if (walk->cnt == walk->capacity && !walk_grow(walk))
+	if (walk->count == walk->capacity && !walk_grow(walk))
 		return false;
-	walk->visits[walk->cnt++] = (struct frame_visit){code, place};
+	walk->visits[walk->count++] = (struct frame_visit){code, place};
 	return true;
 }
 
@@ -66,8 +66,10 @@ bool frame_offset(const struct frame_visit *visit, int32_t *offset_out)
 	PyCodeObject *code = visit->code;
 	const char *instruction = (const char *)code + visit->place;
 	ptrdiff_t size = Py_SIZE(code) * UNIT_BYTES;
-	/* Another thread may add a copy: the interpreter then replaces the array, and frees the old
-	 * one when each attached thread has passed a point of its evaluation loop. */
+	/*
+	 * Another thread may add a copy: the interpreter then replaces the array, and frees the old
+	 * one when each attached thread has passed a point of its evaluation loop.
+	 */
 	const _PyCodeArray *copies = __atomic_load_n(&code->co_tlbc, __ATOMIC_ACQUIRE);
 	*offset_out = -1;
 	for (Py_ssize_t i = 0; i < copies->size; i++) {
@@ -111,7 +113,7 @@ bool frames_walk_public(struct frame_walk *walk)
 {
 	PyFrameObject *frame = (PyFrameObject *)Py_XNewRef((PyObject *)PyEval_GetFrame());
 	bool has_room = true;
-	walk->cnt = 0;
+	walk->count = 0;
 	while (frame && has_room) {
 		PyCodeObject *code = PyFrame_GetCode(frame);
 		has_room = walk_add(walk, code, place_of(offset_of(frame)));
@@ -129,16 +131,16 @@ bool frames_walk_public(struct frame_walk *walk)
 #if HAS_KNOWN_FRAMES
 
 #define OWNED_BY_GENERATOR 1
-#define OWNED_BY_C_STACK 3 /* from 3.12 on; this and more: not a frame of Python */
+#define OWNED_BY_C_STACK 3 /* since 3.12; from this value on, not a Python frame */
 
-/* What is between the fields that we read is of pointers; only its size matters. */
+/* The fields between the declared ones are pointers; only their size matters. */
 #if PY_VERSION_HEX >= 0x030e0000
 #define TAG_BITS 3
 struct own_frame {
-	uintptr_t executable; /* a code object, None in frames of the interpreter; with a tag */
+	uintptr_t executable; /* a code object, None in frames of the interpreter; tagged */
 	struct own_frame *previous;
 	void *others[5];
-	const char *instruction; /* the one being executed */
+	const char *instruction; /* the current one */
 	void *stack_pointer;
 #ifdef Py_GIL_DISABLED
 	int32_t copy_index;
@@ -151,7 +153,7 @@ struct own_frame {
 	PyCodeObject *code; /* None in frames of the C stack */
 	struct own_frame *previous;
 	void *others[5];
-	const char *instruction; /* 3.12: the last one started; 3.13: the one being executed */
+	const char *instruction; /* 3.12: the last one started; 3.13: the current one */
 	int stack_top;
 	uint16_t return_offset;
 	char owner;
@@ -187,7 +189,7 @@ static inline PyCodeObject *code_of(const struct own_frame *frame)
 #endif
 }
 
-/* False for a call that has not reached its first statement, where that can be seen here. */
+/* False for a call that has not reached its first statement, if that is visible here. */
 static inline bool find_place(const struct own_frame *frame, PyCodeObject *code,
 			      frame_place *place_out)
 {
@@ -204,7 +206,7 @@ static inline bool find_place(const struct own_frame *frame, PyCodeObject *code,
 
 bool frames_walk_own(struct frame_walk *walk, PyThreadState *thread)
 {
-	walk->cnt = 0;
+	walk->count = 0;
 	for (struct own_frame *frame = top_frame(thread); frame; frame = frame->previous) {
 		frame_place place;
 		if (PY_VERSION_HEX >= 0x030c0000 && frame->owner >= OWNED_BY_C_STACK)
@@ -239,11 +241,11 @@ bool frames_find_coroutines(PyThreadState *thread, struct frame_coroutines *out)
 	return true;
 }
 
-/* The next frame from *index on for which frame_offset() is true. */
+/* The next frame from *index on with a true frame_offset(). */
 static bool next_visit(const struct frame_walk *walk, uint32_t *index, PyCodeObject **code_out,
 		       int32_t *offset_out)
 {
-	while (*index < walk->cnt) {
+	while (*index < walk->count) {
 		const struct frame_visit *visit = &walk->visits[(*index)++];
 		*code_out = visit->code;
 		if (frame_offset(visit, offset_out))
@@ -270,11 +272,12 @@ static bool walks_are_equal(const struct frame_walk *a, const struct frame_walk 
 bool frames_are_known(void)
 {
 	struct frame_walk own = {0}, public = {0};
-	/* A version of which only previews were seen, or that is not what we were compiled for. */
+	/* A version known only from previews, or different from the one compiled for. */
 	bool is_final = (PY_VERSION_HEX & 0xf0) == 0xf0 && (Py_Version & 0xf0) == 0xf0;
 	bool is_same_minor = Py_Version >> 16 == PY_VERSION_HEX >> 16;
-	bool result = is_final && is_same_minor && frames_walk_public(&public) && public.cnt > 0 &&
-		      frames_walk_own(&own, PyThreadState_Get()) && walks_are_equal(&own, &public);
+	bool result = is_final && is_same_minor && frames_walk_public(&public) &&
+		      public.count > 0 && frames_walk_own(&own, PyThreadState_Get()) &&
+		      walks_are_equal(&own, &public);
 	frame_walk_fini(&own);
 	frame_walk_fini(&public);
 	return result;

@@ -1,7 +1,6 @@
 /*
- * Instrumentation of kernels as Python's compiler pipeline calls it: text in, text out. The room
- * src/instrument is linked into this module; it keeps no state, so a second copy beside libproton's
- * harms nobody.
+ * Instrumentation passes for Python's compiler pipeline: text in, text out. src/intra is linked
+ * into this module; it has no state, so a second copy next to libproton's is harmless.
  */
 #include "ext.h"
 
@@ -25,10 +24,11 @@ static PyObject *text_of_out(struct out *out)
 
 /* ------------------------------------------------------------------ modes */
 
-PyDoc_STRVAR(mode_doc,
-	     "instrument_mode(mode)\n--\n\n"
-	     "What a mode of instrumentation says, as a dict; `key` is equal for modes that make "
-	     "equal code. ValueError for what is unknown.");
+PyDoc_STRVAR(
+	mode_doc,
+	"instrument_mode(mode)\n--\n\n"
+	"The settings of an instrumentation mode, as a dict; `key` is equal for modes that make "
+	"equal code. ValueError for unknown settings.");
 
 static PyObject *instrument_mode(PyObject *module, PyObject *argument)
 {
@@ -64,7 +64,7 @@ static PyObject *instrument_mode(PyObject *module, PyObject *argument)
 PyDoc_STRVAR(llvm_doc,
 	     "instrument_llvm(text, arch, num_warps, threads_per_warp, shared, shared_limit, "
 	     "shared_per_processor, mode)\n--\n\n"
-	     "Turn the markers of a kernel, LLVM IR as text, into records. None when it has none; "
+	     "Replace the markers of a kernel, LLVM IR as text, by records. None if it has none; "
 	     "else a dict: text, layout (text for the decoder), cta_bytes (of the buffer, for each "
 	     "CTA), shared (bytes that the kernel needs now), buffer (\"shared\" or \"global\"), "
 	     "records, ignored (markers in functions that cannot be changed), reason (why not). "
@@ -128,7 +128,7 @@ static PyObject *instrument_text(PyObject *module, PyObject *args)
 
 /* ------------------------------------------------------------------ TTGIR */
 
-/* The text or None, and the result is released. */
+/* Returns the text or None, and releases the result. */
 static PyObject *ttgir_text(struct ttgir_result *result)
 {
 	PyObject *text = result->text
@@ -139,7 +139,7 @@ static PyObject *ttgir_text(struct ttgir_result *result)
 	return text;
 }
 
-/* (text or None, count, note or None), and the result is released. */
+/* Returns (text or None, count, note or None), and releases the result. */
 static PyObject *ttgir_tuple(struct ttgir_result *result)
 {
 	struct ttgir_result rest = {.scope_count = result->scope_count, .note = result->note};
@@ -154,7 +154,7 @@ PyDoc_STRVAR(
 	ttgir_doc,
 	"instrument_ttgir(text, mode, is_amd, for_people=False)\n--\n\n"
 	"Put the automatic scopes of a mode into TTGIR: (text, or None if nothing changed; how "
-	"many scopes; what was left out, or None). `for_people` writes proton.record instead "
+	"many scopes; omitted scopes, or None). `for_people` writes proton.record instead "
 	"of markers. ProtonError for text that is not as MLIR prints it.");
 
 static PyObject *instrument_ttgir(PyObject *module, PyObject *args)

@@ -1,6 +1,7 @@
 /*
- * Launches of instrumented kernels: what Triton calls for each, in C. The kernel's buffer is asked
- * for before its launch hooks run, on the same thread, and tied to the launch by the last of them.
+ * Launches of instrumented kernels: callbacks of Triton for each launch, in C. The kernel's buffer
+ * is requested before its launch hooks run, on the same thread, and tied to the launch by the last
+ * hook.
  */
 #include "ext.h"
 
@@ -50,14 +51,14 @@ PyDoc_STRVAR(allocate_doc,
 	     "Triton's profile allocator: the address of the buffer for the launch that follows on "
 	     "this thread, or 0 if it is not sampled.");
 
-/* Triton's launchers take a number as they take an object with data_ptr(). */
-static PyObject *instrument_allocate(PyObject *module, PyObject *const *args, Py_ssize_t arg_cnt)
+/* Triton's launchers accept a number or an object with data_ptr(). */
+static PyObject *instrument_allocate(PyObject *module, PyObject *const *args, Py_ssize_t arg_count)
 {
 	uint64_t size;
 	uint64_t alignment;
 	uint64_t stream;
 	(void)module;
-	if (arg_cnt != 3) {
+	if (arg_count != 3) {
 		PyErr_SetString(PyExc_TypeError,
 				"instrument_allocate takes a size, an alignment and a stream");
 		return NULL;

@@ -1,29 +1,29 @@
 /*
- * What is called around every kernel launch of Triton: the active hooks, and the hook "triton",
- * which names the kernel and gives it metrics from its launch metadata.
+ * Launch hooks of Triton: the active hooks, and the hook "triton", which names the kernel and gives
+ * it metrics from its launch metadata.
  *
- * A launch costs what evaluating the user's metadata function costs and little more. Triton's lazy
- * metadata is read as it lies, without its get() and the dicts that makes; names become numbers by
- * the address of the string; no Python function but the user's is called. What looks different
- * from Triton's LazyDict is asked with get(), and what a metric needs Python for goes to
+ * A launch costs little more than the user's metadata function. The fields of Triton's lazy
+ * metadata are read directly, without its get() and the dicts that it creates; names become numbers
+ * by the address of the string; no Python function except the user's is called. Metadata that
+ * differs from Triton's LazyDict is read with get(), and metrics that need Python go to
  * triton_proton.metric.
  *
- * The user's program would have run without a profiler, so a metadata function that fails is said
- * once, by triton_proton.hooks.launch, and the launch goes on.
+ * A failing metadata function must not stop the program: triton_proton.hooks.launch prints a
+ * warning once, and the launch continues.
  */
 #include "ext.h"
 
 #include <stdatomic.h>
 
-/* What the calling thread is doing; libproton's ops and states are per thread too. */
+/* State of the calling thread; named launches and states of libproton are per thread too. */
 static _Thread_local struct {
-	bool is_in_op;      /* `enter` entered it */
-	bool is_in_hook;    /* kernels launched by a metadata function have none of their own */
-	uint64_t first_id;  /* launch ids of this thread start after it; 0: none was given yet */
+	bool is_in_op;      /* entered by `enter` */
+	bool is_in_hook;    /* kernels launched by a metadata function have no metadata */
+	uint64_t first_id;  /* launch ids of this thread start after it; 0: no id yet */
 	uint64_t launch_id; /* of the last launch that the hook "triton" entered; 0: none */
 } thread;
 
-/* Each thread numbers its launches in a range of its own, so that a launch shares no counter. */
+/* Each thread numbers its launches in its own range, so launches share no counter. */
 static void number_launch(void)
 {
 	static _Atomic uint32_t thread_count;
@@ -45,7 +45,7 @@ static PyObject *shared_get(struct ext_launch *launch, PyObject **shared)
 	return object;
 }
 
-/* Takes over a reference to `object`, which may be NULL. */
+/* Steals a reference to `object`, which may be NULL. */
 static void shared_set(struct ext_launch *launch, PyObject **shared, PyObject *object)
 {
 	ext_lock(&launch->lock);
@@ -84,8 +84,8 @@ static void end_hook(void)
 }
 
 /*
- * Say what went wrong, once per text. 0, or -1 when the exception is one that ends programs
- * (KeyboardInterrupt), which stays.
+ * Prints the error, once per text. Returns 0, or -1 if the exception ends programs
+ * (KeyboardInterrupt) and stays set.
  */
 static int say(PyObject *kernel_name)
 {
@@ -131,7 +131,7 @@ static bool is_lazy_dict(struct ext_launch *launch, PyObject *metadata)
 	return is_tritons;
 }
 
-/* metadata.data = *data | more, in place where nobody else can see it. */
+/* metadata.data = *data | more, in place if nothing else references it. */
 static int merge(struct ext_launch *launch, PyObject *metadata, PyObject **data, PyObject *more)
 {
 	/* Two references: the metadata's and that of launch_enter(), which `data` points to. */
@@ -144,7 +144,10 @@ static int merge(struct ext_launch *launch, PyObject *metadata, PyObject **data,
 	return PyObject_SetAttr(metadata, launch->data_name, merged);
 }
 
-/* What LazyDict.get() does; the metadata's dict is then in *data. 0, or -1 with an exception. */
+/*
+ * Does the work of LazyDict.get(); the metadata's dict is then in *data. 0, or -1 with an
+ * exception.
+ */
 static int evaluate_extras(struct ext_launch *launch, PyObject *metadata, PyObject **data,
 			   PyObject *extras)
 {
@@ -164,7 +167,7 @@ static int evaluate_extras(struct ext_launch *launch, PyObject *metadata, PyObje
 }
 
 /*
- * The launch metadata, complete; new reference, or NULL with an exception. *data is the caller's
+ * The complete launch metadata; new reference, or NULL with an exception. *data is the caller's
  * reference to the dict of the metadata, before and after.
  */
 static PyObject *evaluate(struct ext_launch *launch, PyObject *metadata, PyObject **data,
@@ -199,7 +202,7 @@ static PyObject *evaluate(struct ext_launch *launch, PyObject *metadata, PyObjec
 
 /* ------------------------------------------------------------------ the filter */
 
-/* 1: the pattern matches at the beginning of `name`; 0; or -1 with an exception. */
+/* 1: the pattern matches at the beginning of `name`; 0: no match; -1 with an exception. */
 static int matches(struct ext_launch *launch, PyObject **shared, int if_none, PyObject *name)
 {
 	PyObject *pattern = shared_get(launch, shared);
@@ -214,7 +217,7 @@ static int matches(struct ext_launch *launch, PyObject **shared, int if_none, Py
 	return is_match;
 }
 
-/* 1: metadata of a kernel with this name is wanted; 0; or -1 with an exception. */
+/* 1: metadata of a kernel with this name is wanted; 0: not wanted; -1 with an exception. */
 static int is_wanted(struct ext_launch *launch, PyObject *name)
 {
 	int result = matches(launch, &launch->include, 1, name);
@@ -227,8 +230,8 @@ static int is_wanted(struct ext_launch *launch, PyObject *name)
 /* ------------------------------------------------------------------ one launch */
 
 /*
- * Metrics that need Python. That may launch kernels, such as a tensor's sum, which belong to the
- * metadata state: the op is left meanwhile.
+ * Adds metrics that need Python. The conversion may launch kernels, such as a tensor's sum, which
+ * belong to the metadata state: the named launch is exited during it.
  */
 static int add_objects(struct ext_state *state, uint32_t frame, struct proton_context where,
 		       PyObject *launched, uint32_t kernel_frame)
@@ -248,7 +251,9 @@ static int add_objects(struct ext_state *state, uint32_t frame, struct proton_co
 	return result;
 }
 
-/* The frame of the name in `launched`, if that is another one. 1; 0: not wanted; -1: exception. */
+/*
+ * The frame of the name in `launched`, if that is a different one. 1; 0: not wanted; -1: exception.
+ */
 static int find_frame(struct ext_state *state, PyObject *raw_name, PyObject *launched,
 		      uint32_t *frame)
 {
@@ -266,7 +271,7 @@ static int find_frame(struct ext_state *state, PyObject *raw_name, PyObject *lau
 	return result;
 }
 
-/* Enters the op that `launched` describes. 0, or -1 with an exception. */
+/* Enters the named launch that `launched` describes. 0, or -1 with an exception. */
 static int enter_op(struct ext_state *state, PyObject *raw_name, PyObject *launched,
 		    uint32_t kernel_frame)
 {
@@ -351,10 +356,10 @@ static PyObject *launch_id(PyObject *module, PyObject *unused)
 	return PyLong_FromUnsignedLongLong(thread.launch_id);
 }
 
-static PyObject *launch_filter(PyObject *module, PyObject *const *args, Py_ssize_t arg_cnt)
+static PyObject *launch_filter(PyObject *module, PyObject *const *args, Py_ssize_t arg_count)
 {
 	struct ext_launch *launch = &ext_state_of(module)->launch;
-	if (arg_cnt != 2) {
+	if (arg_count != 2) {
 		PyErr_SetString(PyExc_TypeError, "launch_filter takes two patterns or None");
 		return NULL;
 	}
@@ -379,18 +384,18 @@ static PyObject *call_hook(PyObject *hook, PyObject *method, PyObject *metadata)
 	return PyObject_CallMethodOneArg(hook, method, metadata);
 }
 
-/* Calls the method of every hook, from the first on or from the last back. */
+/* Calls the method of every hook, forward or backward. */
 static PyObject *call_hooks(struct ext_launch *launch, PyObject *method, PyObject *metadata,
 			    bool is_reverse)
 {
-	/* Hooks may be activated and paused meanwhile: that makes a new list. */
+	/* Hooks may be activated and paused concurrently: that creates a new list. */
 	PyObject *hooks = shared_get(launch, &launch->hooks);
 	if (!hooks)
 		Py_RETURN_NONE;
-	Py_ssize_t cnt = PyList_GET_SIZE(hooks);
+	Py_ssize_t count = PyList_GET_SIZE(hooks);
 	bool has_failed = false;
-	for (Py_ssize_t i = 0; i < cnt && !has_failed && cnt <= PyList_GET_SIZE(hooks); i++) {
-		PyObject *hook = PyList_GET_ITEM(hooks, is_reverse ? cnt - 1 - i : i);
+	for (Py_ssize_t i = 0; i < count && !has_failed && count <= PyList_GET_SIZE(hooks); i++) {
+		PyObject *hook = PyList_GET_ITEM(hooks, is_reverse ? count - 1 - i : i);
 		Py_INCREF(hook);
 		PyObject *result = call_hook(hook, method, metadata);
 		has_failed = !result;
@@ -431,7 +436,8 @@ static PyObject *hooks_set(PyObject *module, PyObject *hooks)
 static PyMethodDef launch_methods[] = {
 	{"launch_enter", launch_enter, METH_O,
 	 "launch_enter(metadata): the hook 'triton', before a kernel is launched."},
-	{"launch_exit", launch_exit, METH_O, "launch_exit(metadata): it was launched."},
+	{"launch_exit", launch_exit, METH_O,
+	 "launch_exit(metadata): the hook 'triton', after a kernel was launched."},
 	{"launch_id", launch_id, METH_NOARGS,
 	 "launch_id(): id of the last launch that launch_enter() entered on this thread, or None."},
 	{"launch_filter", (PyCFunction)(void (*)(void))launch_filter, METH_FASTCALL,
@@ -442,7 +448,7 @@ static PyMethodDef launch_methods[] = {
 	{"hooks_exit", hooks_exit, METH_O,
 	 "hooks_exit(metadata): call exit() of each hook, the last one first."},
 	{"hooks_set", hooks_set, METH_O,
-	 "hooks_set(hooks): the active hooks, in a list that nobody changes any more."},
+	 "hooks_set(hooks): the active hooks, in a list that no longer changes."},
 	{NULL, NULL, 0, NULL},
 };
 

@@ -1,13 +1,13 @@
 /*
- * A dict of name -> value becomes an array of struct proton_metric.
+ * Metric values: conversion of a dict of name -> value to an array of struct proton_metric.
  *
- * Numbers, strings and lists of numbers are converted here. A dict that holds anything else is
- * first split by triton_proton.metric.split_metrics, in Python: numpy arrays, tensors on the CPU
- * and objects with __float__ become plain, tensors on a device go to device.c. The metrics of the
- * roofline have one type whatever the caller writes: flops, flops8/16/32/64 are doubles, bytes is
- * an integer.
+ * Numbers, strings and lists of numbers are converted here. A dict with other values is first split
+ * by triton_proton.metric.split_metrics, in Python: numpy arrays, tensors on the CPU and objects
+ * with __float__ become plain values, tensors on a device go to device.c. The metrics of the
+ * roofline have a fixed type: flops, flops8/16/32/64 are doubles, bytes is an integer.
  *
- * What a name means is looked up once and kept by the address of the string, which is held.
+ * The meaning of a name is cached by the address of the string, which the cache holds a reference
+ * to.
  */
 #include "ext.h"
 
@@ -25,16 +25,16 @@ enum forced_type {
 
 struct metric_list {
 	struct proton_metric first[INLINE_CNT];
-	struct proton_metric *metrics; /* `first` or a block */
-	size_t cnt;
-	bool is_plain; /* false: a value was met that needs Python */
+	struct proton_metric *metrics; /* `first` or an allocated block */
+	size_t count;
+	bool is_plain; /* false: a value needs Python */
 };
 
 static void list_fini(struct metric_list *list)
 {
-	for (size_t i = 0; i < list->cnt; i++) {
+	for (size_t i = 0; i < list->count; i++) {
 		struct proton_metric *metric = &list->metrics[i];
-		/* The vectors are ours; the interface takes them as const. */
+		/* The vectors belong to this list; the interface has them as const. */
 		if (metric->type == PROTON_METRIC_INT64_VECTOR)
 			PyMem_Free((void *)(uintptr_t)metric->value.int64s);
 		if (metric->type == PROTON_METRIC_DOUBLE_VECTOR)
@@ -44,7 +44,7 @@ static void list_fini(struct metric_list *list)
 		PyMem_Free(list->metrics);
 }
 
-/* What Triton itself puts into the launch metadata; no metrics there. */
+/* Entries that Triton itself puts into the launch metadata, which are not metrics. */
 static bool is_reserved(const char *name)
 {
 	return !strcmp(name, "name") || !strcmp(name, "function") || !strcmp(name, "stream");
@@ -64,7 +64,7 @@ static enum forced_type forced_type_of(const char *name)
 
 /* ------------------------------------------------------------------ single values */
 
-/* ValueError "metric 'NAME': why"; -1. */
+/* Raises ValueError "metric 'NAME': why"; returns -1. */
 static int refuse(const char *name, const char *why)
 {
 	PyObject *text = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "replace");
@@ -172,16 +172,16 @@ static int convert_doubles(PyObject *sequence, struct proton_metric *metric)
 	return 0;
 }
 
-/* A list or tuple. Sets list->is_plain to false when an item needs Python. */
+/* A list or tuple. Sets list->is_plain to false if an item needs Python. */
 static int convert_vector(PyObject *sequence, enum forced_type forced, struct metric_list *list,
 			  struct proton_metric *metric)
 {
-	Py_ssize_t item_cnt = PySequence_Fast_GET_SIZE(sequence);
+	Py_ssize_t item_count = PySequence_Fast_GET_SIZE(sequence);
 	bool has_double = false;
-	if ((uint64_t)item_cnt > UINT32_MAX) {
+	if ((uint64_t)item_count > UINT32_MAX) {
 		return refuse(metric->name, "the list is too long");
 	}
-	for (Py_ssize_t i = 0; i < item_cnt; i++) {
+	for (Py_ssize_t i = 0; i < item_count; i++) {
 		PyObject *item = PySequence_Fast_GET_ITEM(sequence, i);
 		if (!PyFloat_Check(item) && !PyLong_Check(item)) {
 			list->is_plain = false;
@@ -189,7 +189,7 @@ static int convert_vector(PyObject *sequence, enum forced_type forced, struct me
 		}
 		has_double |= is_double_or_large(item);
 	}
-	metric->count = (uint32_t)item_cnt;
+	metric->count = (uint32_t)item_count;
 	if (forced == AS_DOUBLE || (forced == AS_GIVEN && has_double))
 		return convert_doubles(sequence, metric);
 	return convert_integers(sequence, metric);
@@ -211,7 +211,7 @@ static int convert_sequence(PyObject *sequence, enum forced_type forced, struct 
 
 /* ------------------------------------------------------------------ the dict */
 
-/* What is known about a name. False with an exception. */
+/* Properties of a name. False with an exception. */
 static bool note_name(PyObject *key, struct ext_known_metric *known_out)
 {
 	Py_ssize_t length;
@@ -225,7 +225,7 @@ static bool note_name(PyObject *key, struct ext_known_metric *known_out)
 		return false;
 	if (length == 0 || strlen(text) != (size_t)length) {
 		PyErr_SetString(PyExc_ValueError, length == 0 ? "a metric needs a name"
-							      : "the name of a metric holds a NUL");
+							      : "the metric name contains a NUL");
 		return false;
 	}
 	*known_out = (struct ext_known_metric){
@@ -237,7 +237,7 @@ static bool note_name(PyObject *key, struct ext_known_metric *known_out)
 	return true;
 }
 
-/* A subclass of str may be mutable where it matters, and is rare: not kept. */
+/* Subclasses of str may be mutable and are rare: not cached. */
 static void keep_name(struct ext_metric_slot *slot, PyObject *key, struct ext_known_metric known)
 {
 	if (!PyUnicode_CheckExact(key) || !ext_slot_take(&slot->is_taken))
@@ -276,10 +276,10 @@ static int convert_string(PyObject *value, struct proton_metric *metric)
 		return -1;
 	if (strlen(metric->value.string) == (size_t)length)
 		return 0;
-	return refuse(metric->name, "the text holds a NUL");
+	return refuse(metric->name, "the text contains a NUL");
 }
 
-/* One value; list->is_plain turns false when it needs Python. */
+/* One value; sets list->is_plain to false if it needs Python. */
 static int convert_value(PyObject *value, enum forced_type forced, struct metric_list *list,
 			 struct proton_metric *metric)
 {
@@ -293,7 +293,7 @@ static int convert_value(PyObject *value, enum forced_type forced, struct metric
 	return 0;
 }
 
-/* In launch metadata: what may stand there without being a metric. */
+/* True for values in launch metadata that are ignored because they are not metrics. */
 static bool is_passed_over(const struct ext_known_metric *name, PyObject *value)
 {
 	if (name->is_reserved || value == Py_None || PyUnicode_Check(value))
@@ -304,7 +304,7 @@ static bool is_passed_over(const struct ext_known_metric *name, PyObject *value)
 
 static int list_reserve(struct metric_list *list, size_t capacity)
 {
-	list->cnt = 0;
+	list->count = 0;
 	list->is_plain = true;
 	list->metrics = list->first;
 	if (capacity <= INLINE_CNT)
@@ -326,7 +326,7 @@ static int list_fill(struct ext_state *state, struct metric_list *list, PyObject
 	struct ext_known_metric name;
 	if (list_reserve(list, (size_t)PyDict_GET_SIZE(metrics)) < 0)
 		return -1;
-	/* Nothing here runs Python code, so the dict cannot change under the loop. */
+	/* No Python code runs here, so the dict cannot change in the loop. */
 	while (list->is_plain && PyDict_Next(metrics, &position, &key, &value)) {
 		if (is_launch && !PyUnicode_Check(key))
 			continue;
@@ -334,7 +334,7 @@ static int list_fill(struct ext_state *state, struct metric_list *list, PyObject
 			return -1;
 		if (is_launch && is_passed_over(&name, value))
 			continue;
-		struct proton_metric *metric = &list->metrics[list->cnt++];
+		struct proton_metric *metric = &list->metrics[list->count++];
 		/* A number until it is converted: there is nothing to free. */
 		*metric = (struct proton_metric){
 			.name = name.text, .type = PROTON_METRIC_INT64, .name_id = name.id};
@@ -345,8 +345,8 @@ static int list_fill(struct ext_state *state, struct metric_list *list, PyObject
 }
 
 /*
- * The dict as no other thread can change it, a new reference: without a GIL a copy. It holds the
- * texts that a list points to. NULL with an exception.
+ * The dict in a form that other threads cannot change, a new reference: without a GIL a copy. It
+ * keeps the texts of a list alive. NULL with an exception.
  */
 static PyObject *snapshot(PyObject *metrics)
 {
@@ -357,20 +357,20 @@ static PyObject *snapshot(PyObject *metrics)
 #endif
 }
 
-/* Hands the list over. 0, or -1 with an exception. */
+/* Passes the list to libproton. 0, or -1 with an exception. */
 static int list_add(struct ext_state *state, const struct metric_list *list,
 		    struct proton_context where)
 {
 	struct proton_error err;
-	int status = list->cnt ? proton_metrics_add(where, list->metrics, list->cnt, &err)
-			       : PROTON_OK;
+	int status = list->count ? proton_metrics_add(where, list->metrics, list->count, &err)
+				 : PROTON_OK;
 	if (status == PROTON_OK)
 		return 0;
 	ext_raise(state, status, &err);
 	return -1;
 }
 
-/* Adds a dict in which every value is plain. */
+/* Adds a dict of plain values. */
 static int add_plain(struct ext_state *state, struct proton_context where, PyObject *metrics)
 {
 	struct metric_list list;
@@ -385,7 +385,7 @@ static int add_plain(struct ext_state *state, struct proton_context where, PyObj
 	return result;
 }
 
-/* Tensors that cannot be read on the device: they are waited for. */
+/* Adds tensors that cannot be read on the device, after waiting for them. */
 static int add_rest(struct ext_state *state, struct proton_context where, PyObject *rest)
 {
 	if (PyDict_GET_SIZE(rest) == 0)
@@ -398,7 +398,7 @@ static int add_rest(struct ext_state *state, struct proton_context where, PyObje
 	return result;
 }
 
-/* Adds a dict with values that only Python understands. */
+/* Adds a dict with values that need Python. */
 static int add_objects(struct ext_state *state, struct proton_context where, PyObject *metrics)
 {
 	PyObject *split = ext_package_attribute("triton_proton.metric", "split_metrics");
@@ -411,7 +411,7 @@ static int add_objects(struct ext_state *state, struct proton_context where, PyO
 		return -1;
 	if (PyArg_ParseTuple(parts, "O!O!", &PyDict_Type, &plain, &PyList_Type, &tuples)) {
 		ext_device_let_go();
-		/* The plain ones first: they are added whatever happens to the others. */
+		/* The plain ones first: they are added even if others fail. */
 		result = add_plain(state, where, plain);
 		if (result == 0 && PyList_GET_SIZE(tuples) > 0)
 			result = ext_device_add(state, where, tuples, &rest);

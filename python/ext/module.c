@@ -1,12 +1,12 @@
 /*
- * The module `triton_proton._libproton`: creation, state, and how a status becomes an exception.
+ * Module `triton_proton._libproton`: creation, state, name cache, and exceptions for status codes.
  *
- * libproton is one per process, so the module may live in one interpreter only.
+ * libproton exists once per process, so only one interpreter may have the module.
  */
 #include "ext.h"
 
-/* Guarded by the import lock: how many module objects are alive, all of one interpreter. */
-static int loaded_cnt;
+/* Number of live module objects, all of one interpreter. Guarded by the import lock. */
+static int loaded_count;
 static int64_t loaded_interpreter;
 
 /* ------------------------------------------------------------------ errors */
@@ -85,7 +85,7 @@ const char *ext_utf8(PyObject *string, Py_ssize_t *length_out, PyObject **owner_
 	}
 	if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
 		return NULL;
-	/* Lone surrogates: a file name that is not UTF-8, for one. */
+	/* Lone surrogates, for example a file name that is not UTF-8. */
 	PyErr_Clear();
 	PyObject *encoded = PyUnicode_AsEncodedString(string, "utf-8", "backslashreplace");
 	if (!encoded)
@@ -95,13 +95,13 @@ const char *ext_utf8(PyObject *string, Py_ssize_t *length_out, PyObject **owner_
 	return PyBytes_AS_STRING(encoded);
 }
 
-/* A cached name: its values for libproton. */
+/* A cached name and its values for libproton. */
 struct known_name {
 	uint64_t known;
 	uint32_t frame;
 };
 
-/* The slot of a name: its own, or one that belongs to another. */
+/* The slot of a name; it may contain another name. */
 static struct ext_name_slot *slot_of(struct ext_state *state, PyObject *name)
 {
 	return &state->names[ext_slot_index(name, EXT_NAME_SLOTS)];
@@ -118,7 +118,7 @@ static struct known_name find_name(struct ext_name_slot *slot, PyObject *name)
 	return found;
 }
 
-/* A subclass of str may be mutable where it matters, and is rare: not kept. */
+/* Subclasses of str may be mutable and are rare: not cached. */
 static void keep_name(struct ext_name_slot *slot, PyObject *name, struct known_name found)
 {
 	if (!PyUnicode_CheckExact(name) || !ext_slot_take(&slot->is_taken))
@@ -222,18 +222,18 @@ static PyMethodDef module_methods[] = {
 	{NULL, NULL, 0, NULL},
 };
 
-/* One interpreter of the process may have the module; importing it there again is fine. */
+/* One interpreter of the process may have the module; it may import it repeatedly. */
 static int claim_process(struct ext_state *state)
 {
 	int64_t interpreter = PyInterpreterState_GetID(PyInterpreterState_Get());
-	if (loaded_cnt > 0 && interpreter != loaded_interpreter) {
+	if (loaded_count > 0 && interpreter != loaded_interpreter) {
 		PyErr_SetString(
 			PyExc_ImportError,
 			"triton_proton is already in use by another interpreter of this process; "
 			"sub-interpreters are not supported");
 		return -1;
 	}
-	loaded_cnt++;
+	loaded_count++;
 	state->has_process = true;
 	loaded_interpreter = interpreter;
 	return 0;
@@ -247,7 +247,7 @@ static int module_exec(PyObject *module)
 	proton_use();
 	state->error = PyErr_NewExceptionWithDoc(
 		"triton_proton.ProtonError",
-		"Profiling failed, the text says why; `status` is libproton's number for it.",
+		"Profiling failed for the reason in the text; `status` is libproton's number.",
 		PyExc_RuntimeError, NULL);
 	if (!state->error || PyModule_AddObjectRef(module, "ProtonError", state->error) < 0)
 		return -1;
@@ -298,7 +298,7 @@ static void module_free(void *module)
 	struct ext_state *state = ext_state_of((PyObject *)module);
 	if (!state)
 		return;
-	if (state->has_process && --loaded_cnt == 0)
+	if (state->has_process && --loaded_count == 0)
 		ext_context_fini();
 	ext_tasks_fini();
 	module_clear((PyObject *)module);
@@ -318,7 +318,7 @@ static PyModuleDef_Slot module_slots[] = {
 static struct PyModuleDef module_def = {
 	PyModuleDef_HEAD_INIT,
 	.m_name = "_libproton",
-	.m_doc = "libproton for Python. Use the package triton_proton; this module is its insides.",
+	.m_doc = "libproton for Python. Internal to the package triton_proton.",
 	.m_size = sizeof(struct ext_state),
 	.m_methods = module_methods,
 	.m_slots = module_slots,

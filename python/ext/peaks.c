@@ -1,4 +1,4 @@
-/* What a device can do at most: libproton's table, for triton_proton.specs. */
+/* Peak rates of devices, from libproton's table, for triton_proton.specs. */
 #include "ext.h"
 
 PyDoc_STRVAR(peak_flops_doc, "peak_flops(device_type, arch, width, num_sms, clock_khz)\n--\n\n"

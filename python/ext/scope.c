@@ -1,13 +1,13 @@
 /*
  * `scope` and `cpu_timed_scope`: context managers and decorators.
  *
- * A scope object is a name with metrics; what is open because of it lives in `open`, one entry per
- * entry into the block, with the thread that entered. So one object may be used in a recursive
- * function, by many threads and tasks and nested in itself: leaving ends the newest entry of the
- * task or thread that leaves. Nearly always there is one entry, kept inside the object.
+ * A scope object is a name with metrics. Its entries are in `open`, one per entered block, with the
+ * thread that entered. One object may therefore be used in a recursive function, by many threads
+ * and tasks, and nested in itself: an exit ends the newest entry of the current task or thread.
+ * Usually there is one entry, stored inside the object.
  *
- * Objects are made for each `with scope("x")`, so making one must be cheap: vectorcall, no
- * dict, and the garbage collector only hears of objects that hold metrics.
+ * Objects are created for each `with scope("x")`, so creation must be cheap: vectorcall, no dict,
+ * and the garbage collector only tracks objects with metrics.
  */
 #include "ext.h"
 
@@ -23,16 +23,19 @@ struct scope {
 	PyObject *metrics;       /* NULL: none */
 	struct ext_state *state; /* the type keeps the module alive */
 	struct open_entry *open; /* `first` or a block from PyMem_Malloc */
-	uint32_t open_cnt;
+	uint32_t open_count;
 	uint32_t open_capacity;
-	uint64_t known; /* of proton_scope_enter_name() and `name` */
+	uint64_t known; /* state of proton_scope_enter_name() for `name` */
 	bool is_timed;
 	struct open_entry first;
 };
 
 /* ------------------------------------------------------------------ making */
 
-/* New reference to a plain str, which is in no cycle: without metrics no object is tracked. */
+/*
+ * A new reference to a plain str, which cannot be part of a cycle: objects without metrics are
+ * untracked.
+ */
 static PyObject *plain_name_of(PyObject *name)
 {
 	if (PyUnicode_CheckExact(name))
@@ -64,7 +67,7 @@ static int check_metrics(PyObject *metrics, bool is_timed)
 	return has == 0 ? 0 : -1;
 }
 
-/* Sets a member that other threads may read; takes over a reference to `object`, or NULL. */
+/* Sets a member that other threads may read; steals a reference to `object`, or NULL. */
 static void member_set(struct scope *self, PyObject **member, PyObject *object)
 {
 	PyObject *old;
@@ -79,7 +82,7 @@ static void member_set(struct scope *self, PyObject **member, PyObject *object)
 	Py_XDECREF(old);
 }
 
-/* The name or the metrics, a new reference; None: there are no metrics. */
+/* The name or the metrics, a new reference; None: no metrics. */
 static PyObject *member_get(struct scope *self, PyObject **member)
 {
 	PyObject *object;
@@ -105,7 +108,7 @@ static PyObject *scope_make(PyTypeObject *type, struct ext_state *state, bool is
 	struct scope *self;
 	if (type == state->scope || type == state->timed)
 		self = PyObject_GC_New(struct scope, type);
-	else /* a subclass may have a dict or slots of its own: zeroed and tracked */
+	else /* a subclass may have a dict or slots: zeroed and tracked */
 		self = (struct scope *)PyType_GenericAlloc(type, 0);
 	if (!self) {
 		Py_DECREF(plain_name);
@@ -115,7 +118,7 @@ static PyObject *scope_make(PyTypeObject *type, struct ext_state *state, bool is
 	self->metrics = NULL;
 	self->state = state;
 	self->open = &self->first;
-	self->open_cnt = 0;
+	self->open_count = 0;
 	self->open_capacity = 1;
 	self->known = 0;
 	self->is_timed = is_timed;
@@ -159,7 +162,7 @@ static int scope_init(PyObject *object, PyObject *args, PyObject *kwargs)
 	return 0;
 }
 
-/* A subclass that defines __init__ may take other arguments, and give the name there. */
+/* A subclass that defines __init__ may take other arguments, and pass the name there. */
 static PyObject *scope_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	struct ext_state *state = ext_state_of_type(type);
@@ -175,27 +178,27 @@ static PyObject *scope_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 	return scope_make(type, state, is_timed, state->launch.empty_name, NULL);
 }
 
-/* What `scope(...)` costs goes through here; anything but one or two positions is left to new. */
-static PyObject *scope_vectorcall(PyObject *callable, PyObject *const *args, size_t flagged_cnt,
+/* Fast path of `scope(...)`; calls with other than one or two positional arguments go to new. */
+static PyObject *scope_vectorcall(PyObject *callable, PyObject *const *args, size_t flagged_count,
 				  PyObject *kwnames)
 {
 	PyTypeObject *type = (PyTypeObject *)callable;
-	Py_ssize_t arg_cnt = PyVectorcall_NARGS(flagged_cnt);
-	Py_ssize_t keyword_cnt = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+	Py_ssize_t arg_count = PyVectorcall_NARGS(flagged_count);
+	Py_ssize_t keyword_count = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
 	PyObject *name = NULL;
 	PyObject *metrics = NULL;
-	if (arg_cnt > 2) {
+	if (arg_count > 2) {
 		PyErr_Format(PyExc_TypeError, "%s takes a name and metrics (%zd arguments given)",
-			     type->tp_name, arg_cnt);
+			     type->tp_name, arg_count);
 		return NULL;
 	}
-	if (arg_cnt > 0)
+	if (arg_count > 0)
 		name = args[0];
-	if (arg_cnt > 1)
+	if (arg_count > 1)
 		metrics = args[1];
-	for (Py_ssize_t i = 0; i < keyword_cnt; i++) {
+	for (Py_ssize_t i = 0; i < keyword_count; i++) {
 		PyObject *keyword = PyTuple_GET_ITEM(kwnames, i);
-		PyObject *value = args[arg_cnt + i];
+		PyObject *value = args[arg_count + i];
 		if (!metrics && PyUnicode_CompareWithASCIIString(keyword, "metrics") == 0) {
 			metrics = value;
 		} else if (!name && PyUnicode_CompareWithASCIIString(keyword, "name") == 0) {
@@ -247,23 +250,23 @@ static void scope_dealloc(PyObject *object)
 
 static struct open_entry *entry_make(struct scope *self)
 {
-	if (self->open_cnt < self->open_capacity)
-		return &self->open[self->open_cnt++];
+	if (self->open_count < self->open_capacity)
+		return &self->open[self->open_count++];
 	uint32_t capacity = self->open_capacity * 2 + 2;
 	struct open_entry *block = PyMem_Malloc(capacity * sizeof(*block));
 	if (!block) {
 		PyErr_NoMemory();
 		return NULL;
 	}
-	memcpy(block, self->open, self->open_cnt * sizeof(*block));
+	memcpy(block, self->open, self->open_count * sizeof(*block));
 	if (self->open != &self->first)
 		PyMem_Free(self->open);
 	self->open = block;
 	self->open_capacity = capacity;
-	return &self->open[self->open_cnt++];
+	return &self->open[self->open_count++];
 }
 
-/* Adds an entry, and keeps what is known about `name`. False with an exception. */
+/* Adds an entry, and caches the state of `name`. False with an exception. */
 static bool entry_push(struct scope *self, const struct open_entry *entry, const PyObject *name,
 		       uint64_t known)
 {
@@ -279,14 +282,14 @@ static bool entry_push(struct scope *self, const struct open_entry *entry, const
 }
 
 /*
- * The newest entry of the task, taken out; else of the calling thread: an event loop closes
- * generators in other tasks. False: there is none.
+ * Removes the newest entry of the task; else of the calling thread, because an event loop closes
+ * generators in other tasks. False: none.
  */
 static bool entry_take(struct scope *self, uint64_t task, uint64_t *token_out)
 {
 	unsigned long thread = PyThread_get_thread_ident();
 	uint32_t found = UINT32_MAX;
-	for (uint32_t i = self->open_cnt; i-- > 0;) {
+	for (uint32_t i = self->open_count; i-- > 0;) {
 		if (self->open[i].thread != thread)
 			continue;
 		if (found == UINT32_MAX)
@@ -299,9 +302,9 @@ static bool entry_take(struct scope *self, uint64_t task, uint64_t *token_out)
 	if (found == UINT32_MAX)
 		return false;
 	*token_out = self->open[found].token;
-	self->open_cnt--;
+	self->open_count--;
 	memmove(&self->open[found], &self->open[found + 1],
-		(self->open_cnt - found) * sizeof(*self->open));
+		(self->open_count - found) * sizeof(*self->open));
 	return true;
 }
 
@@ -317,7 +320,7 @@ static bool entry_pop(struct scope *self, uint64_t task, uint64_t *token_out)
 /* Enters the scope `name` on this thread. False with an exception. */
 static bool enter(struct scope *self, PyObject *name, uint64_t known, struct open_entry *entry_out)
 {
-	/* Entered while nothing is recorded: an entry all the same, so that leaving finds it. */
+	/* Without recording an entry is added too, for the exit to find. */
 	struct open_entry entry = {.thread = PyThread_get_thread_ident()};
 	entry.task = ext_task_begin();
 	bool is_entered = !proton_is_profiling() ||
@@ -357,10 +360,10 @@ static PyObject *scope_enter(PyObject *object, PyObject *unused)
 	return is_entered ? Py_NewRef(object) : NULL;
 }
 
-static PyObject *scope_exit(PyObject *object, PyObject *const *args, Py_ssize_t arg_cnt)
+static PyObject *scope_exit(PyObject *object, PyObject *const *args, Py_ssize_t arg_count)
 {
 	struct scope *self = (struct scope *)object;
-	bool is_unwinding = arg_cnt > 0 && args[0] != Py_None;
+	bool is_unwinding = arg_count > 0 && args[0] != Py_None;
 	uint64_t token;
 	uint64_t task = ext_task_begin();
 	if (!entry_pop(self, task, &token)) {
@@ -369,7 +372,7 @@ static PyObject *scope_exit(PyObject *object, PyObject *const *args, Py_ssize_t 
 			Py_RETURN_FALSE;
 		PyObject *name = member_get(self, &self->name);
 		ext_raise_named(self->state->error,
-				"scope '%U' is left on a thread that has not entered it", name);
+				"scope '%U' is exited on a thread that did not enter it", name);
 		Py_DECREF(name);
 		return NULL;
 	}
@@ -377,7 +380,7 @@ static PyObject *scope_exit(PyObject *object, PyObject *const *args, Py_ssize_t 
 		struct proton_error err;
 		int status = proton_scope_exit(token, &err);
 		ext_task_end(task);
-		/* An exception on its way matters more than a scope. */
+		/* A propagating exception is more important than an error of the scope. */
 		if (status != PROTON_OK && !is_unwinding)
 			return ext_raise(self->state, status, &err);
 	} else {
@@ -386,13 +389,13 @@ static PyObject *scope_exit(PyObject *object, PyObject *const *args, Py_ssize_t 
 	Py_RETURN_FALSE;
 }
 
-/* Used as a decorator: what wraps the function is Python, see _decorate.py. */
+/* Used as a decorator: _decorate.py wraps the function. */
 static PyObject *scope_call(PyObject *object, PyObject *args, PyObject *kwargs)
 {
 	PyObject *function;
 	if (kwargs && PyDict_GET_SIZE(kwargs) > 0) {
 		PyErr_SetString(PyExc_TypeError,
-				"a scope is called with the function to decorate only");
+				"a scope object takes only the function to decorate");
 		return NULL;
 	}
 	if (!PyArg_ParseTuple(args, "O:scope", &function))
@@ -417,7 +420,7 @@ static PyObject *scope_without_metrics(PyObject *object, PyObject *unused)
 	return made;
 }
 
-/* Arguments for copies and pickles: models that hold scopes are copied. */
+/* Arguments for copies and pickles: models with scopes are copied. */
 static PyObject *scope_new_arguments(PyObject *object, PyObject *unused)
 {
 	struct scope *self = (struct scope *)object;
@@ -494,15 +497,15 @@ static PyMethodDef scope_methods[] = {
 PyDoc_STRVAR(
 	scope_doc,
 	"scope(name, metrics=None)\n--\n\n"
-	"Everything recorded inside belongs to the scope `name`.\n\n"
+	"Attributes everything recorded inside to the scope `name`.\n\n"
 	"A context manager and a decorator; scopes nest, per thread. `metrics` maps names to\n"
 	"numbers, lists of numbers or CPU tensors; they are added to the scope at each entry.\n"
 	"A name ending in \"(exc)\" counts for this scope alone and not for the scopes around it,\n"
 	"one ending in \"(pty)\" is a property: the last value stays. One object may be entered\n"
-	"again before it is left, and by several threads.\n\n"
+	"repeatedly before it is exited, even by several threads.\n\n"
 	"As a decorator of generators and coroutines the scope is open exactly while their own\n"
-	"code runs. Tasks of asyncio have scopes of their own, so a `with` block may await. It\n"
-	"should not yield in a generator: what runs meanwhile would count as part of it.\n\n"
+	"code runs. Each asyncio task has its own scopes, so a `with` block may await. It\n"
+	"should not yield in a generator: the caller's code would count as part of it.\n\n"
 	"    with proton.scope(\"attention\", {\"flops\": 2e9}):\n"
 	"        kernel[grid](x, y)\n");
 
@@ -560,7 +563,7 @@ int ext_scope_init(PyObject *module, struct ext_state *state)
 	Py_DECREF(bases);
 	if (!state->timed)
 		return -1;
-	/* Not inherited by subclasses written in Python: those go through tp_new. */
+	/* Not inherited by Python subclasses: those go through tp_new. */
 	state->scope->tp_vectorcall = scope_vectorcall;
 	state->timed->tp_vectorcall = scope_vectorcall;
 	if (PyModule_AddObjectRef(module, "scope", (PyObject *)state->scope) < 0)

@@ -1,12 +1,12 @@
 /*
- * Sessions and what can be read of them: one function of proton.h each, with upstream's names.
+ * Sessions and their data: one function per function of proton.h, with upstream's names.
  *
- * The GIL is released around everything that may wait for work in flight, write a file or
- * serialize a profile.
+ * The GIL is released during calls that may wait for work in flight, write a file or serialize a
+ * profile.
  */
 #include "ext.h"
 
-/* A str or None as a C string; NULL for None and for "" where that means "the default". */
+/* A str or None as a C string; NULL for None and for "" where that means the default. */
 static bool text_or_null(PyObject *object, const char *what, const char **text_out)
 {
 	*text_out = NULL;
@@ -22,7 +22,7 @@ static bool text_or_null(PyObject *object, const char *what, const char **text_o
 	if (!text)
 		return false;
 	if (strlen(text) != (size_t)length) {
-		PyErr_Format(PyExc_ValueError, "%s holds a NUL", what);
+		PyErr_Format(PyExc_ValueError, "%s contains a NUL", what);
 		return false;
 	}
 	*text_out = text;
@@ -80,7 +80,7 @@ static PyObject *activate_session(PyObject *module, int session)
 	Py_RETURN_NONE;
 }
 
-/* Numbers that no session can have are refused here: below 0 means "all" further down. */
+/* Rejects numbers that no session can have: negative ones mean "all" in libproton. */
 static bool parse_session(PyObject *args, const char *format, int *session, void *second,
 			  void *third)
 {
@@ -161,7 +161,7 @@ static PyObject *finalize(PyObject *module, PyObject *args)
 	if (!PyArg_ParseTuple(args, "i|O:finalize", &session, &format))
 		return NULL;
 	if (session < 0)
-		Py_RETURN_NONE; /* no such session, which is no error here */
+		Py_RETURN_NONE; /* an unknown session is not an error here */
 	return finalize_session(module, session, format);
 }
 
@@ -316,7 +316,7 @@ static PyObject *last_summary(PyObject *module, PyObject *unused)
 
 PyDoc_STRVAR(statistics_doc,
 	     "statistics(session)\n--\n\n"
-	     "What was recorded and what was lost: a list of (name, value, is_loss).");
+	     "Counters of recorded and lost data: a list of (name, value, is_loss).");
 
 #define COUNTER_CNT 64
 
@@ -327,13 +327,13 @@ static PyObject *statistics(PyObject *module, PyObject *args)
 	struct proton_error err;
 	if (!parse_session(args, "i:statistics", &session, NULL, NULL))
 		return NULL;
-	int cnt = proton_statistics(session, counters, COUNTER_CNT, &err);
-	if (cnt < 0)
-		return ext_raise(ext_state_of(module), cnt, &err);
-	if (cnt > COUNTER_CNT)
-		cnt = COUNTER_CNT;
+	int count = proton_statistics(session, counters, COUNTER_CNT, &err);
+	if (count < 0)
+		return ext_raise(ext_state_of(module), count, &err);
+	if (count > COUNTER_CNT)
+		count = COUNTER_CNT;
 	PyObject *list = PyList_New(0);
-	for (int i = 0; list && i < cnt; i++) {
+	for (int i = 0; list && i < count; i++) {
 		PyObject *item = Py_BuildValue("(sKO)", counters[i].name,
 					       (unsigned long long)counters[i].value,
 					       counters[i].is_loss ? Py_True : Py_False);
@@ -346,7 +346,7 @@ static PyObject *statistics(PyObject *module, PyObject *args)
 
 /* ------------------------------------------------------------------ data */
 
-/* The bytes of one phase in `format`, to be released with proton_free(). */
+/* The bytes of one phase in `format`; release with proton_free(). */
 static bool data_get(PyObject *module, PyObject *args, const char *parse, const char *format,
 		     char **bytes_out, size_t *length_out)
 {
@@ -441,7 +441,7 @@ static PyMethodDef session_methods[] = {
 	{"nvtx_enable", nvtx_enable, METH_O,
 	 "nvtx_enable(enable): whether NVTX ranges become scopes, from the next range on."},
 	{"await_driver", await_driver, METH_NOARGS,
-	 "The driver will tell when it is initialised; backends wait for that."},
+	 "The driver will report its initialization; backends wait for it."},
 	{"own_sessions", own_sessions, METH_NOARGS,
 	 "The launching tool owns the session from now on."},
 	{"sessions_are_owned", sessions_are_owned, METH_NOARGS,

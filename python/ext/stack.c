@@ -1,10 +1,11 @@
 /*
- * Scopes, ops, states and kernels by function call: enter_scope("x") … exit_scope("x").
+ * Scopes, named launches, states and kernels as function calls: enter_scope("x") ...
+ * exit_scope("x").
  *
- * The functions of upstream's low-level module identify a scope by a number that the caller has
- * drawn with record_scope(). A thread's open scopes are kept in an object in the thread's own
- * dict, so they vanish with the thread. The package's enter_scope() and exit_scope() are
- * push_scope() and pop_scope() here.
+ * In upstream's low-level module, a scope is identified by a number that the caller gets from
+ * record_scope(). A thread's open scopes are in an object in the thread's own dict, so they are
+ * freed with the thread. The package's enter_scope() and exit_scope() are push_scope() and
+ * pop_scope() here.
  */
 #include "ext.h"
 
@@ -15,11 +16,11 @@ struct named_scope {
 	PyObject *name;
 };
 
-/* What one thread has open. */
+/* Open scopes of one thread. */
 struct thread_scopes {
 	PyObject_HEAD
 	struct named_scope *scopes;
-	uint32_t cnt;
+	uint32_t count;
 	uint32_t capacity;
 	bool has_op;
 	uint64_t op_id;
@@ -30,19 +31,19 @@ static void threads_dealloc(PyObject *object)
 {
 	struct thread_scopes *self = (struct thread_scopes *)object;
 	PyTypeObject *type = Py_TYPE(object);
-	for (uint32_t i = 0; i < self->cnt; i++)
+	for (uint32_t i = 0; i < self->count; i++)
 		Py_DECREF(self->scopes[i].name);
 	PyMem_Free(self->scopes);
 	type->tp_free(object);
 	Py_DECREF(type);
 }
 
-/* The calling thread's object, made when it is missing; borrowed. NULL with an exception. */
+/* The calling thread's object, created on demand; borrowed. NULL with an exception. */
 static struct thread_scopes *thread_scopes_get(struct ext_state *state)
 {
 	PyObject *dict = PyThreadState_GetDict();
 	if (!dict) {
-		PyErr_SetString(state->error, "this thread cannot keep scopes");
+		PyErr_SetString(state->error, "cannot store scopes for this thread");
 		return NULL;
 	}
 	PyObject *found = PyDict_GetItemWithError(dict, state->threads_key);
@@ -54,14 +55,14 @@ static struct thread_scopes *thread_scopes_get(struct ext_state *state)
 	if (!made)
 		return NULL;
 	int failed = PyDict_SetItem(dict, state->threads_key, made);
-	Py_DECREF(made); /* the dict holds it */
+	Py_DECREF(made); /* the dict has a reference */
 	return failed ? NULL : (struct thread_scopes *)made;
 }
 
 static int thread_scopes_push(struct thread_scopes *self, uint64_t id, uint64_t token,
 			      uint64_t task, PyObject *name)
 {
-	if (self->cnt == self->capacity) {
+	if (self->count == self->capacity) {
 		uint32_t capacity = self->capacity ? self->capacity * 2 : 8;
 		struct named_scope *block = PyMem_Realloc(self->scopes, capacity * sizeof(*block));
 		if (!block) {
@@ -71,17 +72,17 @@ static int thread_scopes_push(struct thread_scopes *self, uint64_t id, uint64_t 
 		self->scopes = block;
 		self->capacity = capacity;
 	}
-	self->scopes[self->cnt++] = (struct named_scope){id, token, task, Py_NewRef(name)};
+	self->scopes[self->count++] = (struct named_scope){id, token, task, Py_NewRef(name)};
 	return 0;
 }
 
-/* Leave the scope at `index` and forget it. */
+/* Exits the scope at `index` and removes it. */
 static int thread_scopes_leave(struct ext_state *state, struct thread_scopes *self, uint32_t index)
 {
 	struct named_scope scope = self->scopes[index];
-	self->cnt--;
+	self->count--;
 	memmove(&self->scopes[index], &self->scopes[index + 1],
-		(self->cnt - index) * sizeof(*self->scopes));
+		(self->count - index) * sizeof(*self->scopes));
 	Py_DECREF(scope.name);
 	if (scope.token == 0)
 		return 0;
@@ -95,16 +96,16 @@ static int thread_scopes_leave(struct ext_state *state, struct thread_scopes *se
 	return -1;
 }
 
-/* By number, because metrics may have run Python code that changed the stack meanwhile. */
+/* By number, because metrics may have run Python code that changed the stack. */
 static int leave_by_id(struct ext_state *state, struct thread_scopes *self, uint64_t id)
 {
-	for (uint32_t i = self->cnt; i-- > 0;)
+	for (uint32_t i = self->count; i-- > 0;)
 		if (self->scopes[i].id == id)
 			return thread_scopes_leave(state, self, i);
 	return 0;
 }
 
-/* The same while an exception is set, which stays. */
+/* The same while an exception is set, which is kept. */
 static void leave_quietly(struct ext_state *state, struct thread_scopes *self, uint64_t id)
 {
 	PyObject *type, *value, *traceback;
@@ -149,18 +150,18 @@ static int enter_named(struct ext_state *state, uint64_t id, PyObject *name, PyO
 		return 0;
 	if (ext_metrics_add(state, proton_scope_context(token), metrics) == 0)
 		return 0;
-	/* The caller sees an exception and will not call exit. */
+	/* The caller gets an exception and will not call exit. */
 	leave_quietly(state, self, id);
 	return -1;
 }
 
 /* ------------------------------------------------------------------ the package's functions */
 
-/* push_scope(name, metrics): the id of the scope, or None when nothing is recorded. */
-static PyObject *push_scope(PyObject *module, PyObject *const *args, Py_ssize_t arg_cnt)
+/* push_scope(name, metrics): the id of the scope, or None if nothing is recorded. */
+static PyObject *push_scope(PyObject *module, PyObject *const *args, Py_ssize_t arg_count)
 {
 	struct ext_state *state = ext_state_of(module);
-	if (arg_cnt != 2) {
+	if (arg_count != 2) {
 		PyErr_SetString(PyExc_TypeError, "push_scope takes a name and metrics");
 		return NULL;
 	}
@@ -189,22 +190,22 @@ static PyObject *raise_mismatch(PyObject *open, PyObject *given)
 	return NULL;
 }
 
-/* How many scopes there are up to the newest one that the running task has entered; 0: none. */
+/* The number of scopes up to the newest one that the running task has entered; 0: none. */
 static uint32_t last_of_task(const struct thread_scopes *self)
 {
 	uint64_t task = ext_task_begin();
-	uint32_t cnt = self->cnt;
+	uint32_t count = self->count;
 	ext_task_end(task);
-	while (cnt && self->scopes[cnt - 1].token && self->scopes[cnt - 1].task != task)
-		cnt--;
-	return cnt;
+	while (count && self->scopes[count - 1].token && self->scopes[count - 1].task != task)
+		count--;
+	return count;
 }
 
-/* pop_scope(name or None, metrics or None): the id of the scope that was left, or None. */
-static PyObject *pop_scope(PyObject *module, PyObject *const *args, Py_ssize_t arg_cnt)
+/* pop_scope(name or None, metrics or None): the id of the exited scope, or None. */
+static PyObject *pop_scope(PyObject *module, PyObject *const *args, Py_ssize_t arg_count)
 {
 	struct ext_state *state = ext_state_of(module);
-	if (arg_cnt != 2) {
+	if (arg_count != 2) {
 		PyErr_SetString(PyExc_TypeError, "pop_scope takes a name and metrics");
 		return NULL;
 	}
@@ -231,7 +232,7 @@ static PyObject *pop_scope(PyObject *module, PyObject *const *args, Py_ssize_t a
 	}
 	if (top.token != 0 &&
 	    ext_metrics_add(state, proton_scope_context(top.token), args[1]) < 0) {
-		/* Bad metrics are reported, and the scope is left nevertheless. */
+		/* Invalid metrics are reported, but the scope is exited. */
 		leave_quietly(state, self, top.id);
 		return NULL;
 	}
@@ -271,7 +272,7 @@ static PyObject *exit_scope(PyObject *module, PyObject *args)
 	struct thread_scopes *self = thread_scopes_get(state);
 	if (!self)
 		return NULL;
-	for (uint32_t i = self->cnt; i-- > 0;) {
+	for (uint32_t i = self->count; i-- > 0;) {
 		if (self->scopes[i].id != id)
 			continue;
 		if (thread_scopes_leave(state, self, i) < 0)
@@ -337,7 +338,7 @@ static PyObject *add_metrics(PyObject *module, PyObject *args)
 			return NULL;
 		Py_RETURN_NONE;
 	}
-	for (uint32_t i = self->cnt; i-- > 0;) {
+	for (uint32_t i = self->count; i-- > 0;) {
 		uint64_t token = self->scopes[i].token;
 		if (self->scopes[i].id != id)
 			continue;

@@ -1,34 +1,35 @@
 /*
- * Which task of asyncio runs: each has scopes and states of its own (proton_tasks_provider_set()).
+ * Running task of asyncio: each has its own scopes and states (proton_tasks_provider_set()).
  *
- * Nothing is asked while no event loop runs on the thread: a loop sets the hooks for asynchronous
- * generators, which are a field of the thread's state. A number for a task is kept on the task; the
- * scopes in which a task was made come through a context variable, which a new task copies.
+ * Without a running event loop on the thread this costs nothing: a loop sets the hooks for
+ * asynchronous generators, a field of the thread's state. The number of a task is stored on the
+ * task. The scopes in which a task was created come from a context variable, which a new task
+ * copies.
  *
- * A launcher has mostly given the GIL away. Taking it back is only needed when another task runs
- * than before: the coroutines on the stack tell, which can be looked at without it. The outermost
- * one is not enough: an eager task (Python 3.12) runs inside the task that makes it. The address of
- * a coroutine that has ended may come again; scopes end what was learned, and without scopes in
- * between both tasks record in the same place.
+ * Launchers have usually released the GIL. It is taken again only if another task runs than before,
+ * which the coroutines on the stack show without the GIL. The outermost one is not enough: an eager
+ * task (Python 3.12) runs inside the task that creates it. The address of a finished coroutine may
+ * be reused; scopes invalidate the cached task, and without scopes in between both tasks record in
+ * the same context.
  */
 #include "ext.h"
 
 #include "frames.h"
 
-/* asyncio's, once it was imported; never released. The second is set last. */
+/* From asyncio, once it was imported; never released. The second is set last. */
 static PyObject *get_running_loop;
 static _Atomic(PyObject *) current_task;
-static struct ext_mutex asyncio_lock; /* of setting these */
+static struct ext_mutex asyncio_lock; /* guards setting these */
 static PyObject *origin_variable;     /* number of the innermost scope, see proton_task_origin() */
 static PyObject *number_name;
 static _Atomic uint64_t last_number;
 
-/* What the thread has learned last. */
+/* Last result for the thread. */
 static _Thread_local struct {
 	struct proton_task task;
-	struct frame_coroutines coroutines; /* then */
+	struct frame_coroutines coroutines; /* at that time */
 	bool has_frame;
-	bool is_fresh; /* it still holds: no other code of Python runs before it is used */
+	bool is_fresh; /* still valid: no other Python code runs before it is used */
 } seen;
 
 static PyObject *imported(const char *name)
@@ -44,7 +45,7 @@ static bool find_asyncio(void)
 	/* Pairs with the store below. */
 	if (atomic_load_explicit(&current_task, memory_order_acquire))
 		return true;
-	/* Not imported for this: the loop may be another library's. */
+	/* Not imported here: the loop may be another library's. */
 	PyObject *events = imported("asyncio.events");
 	PyObject *tasks = events ? imported("asyncio.tasks") : NULL;
 	PyObject *loop = tasks ? PyObject_GetAttrString(events, "_get_running_loop") : NULL;
@@ -69,7 +70,7 @@ static bool find_asyncio(void)
 	return true;
 }
 
-/* The number of a task, given when it is first met; 0 with an exception. */
+/* The number of a task, assigned on first use; 0 with an exception. */
 static uint64_t number_of(PyObject *task)
 {
 	PyObject *number = PyObject_GetAttr(task, number_name);
@@ -99,7 +100,7 @@ static uint64_t origin_here(void)
 	return PyErr_Occurred() ? 0 : origin;
 }
 
-/* With the GIL. False: no loop of asyncio runs on this thread. */
+/* With the GIL. False: no asyncio loop runs on this thread. */
 static bool ask(struct proton_task *out)
 {
 	*out = (struct proton_task){0};
@@ -120,7 +121,7 @@ static bool ask(struct proton_task *out)
 	return true;
 }
 
-/* The same; an exception that is set stays, one that this causes does not. */
+/* The same; a set exception is kept, a new one is cleared. */
 static bool ask_quietly(struct proton_task *out)
 {
 	PyObject *type, *value, *traceback;
@@ -136,7 +137,7 @@ static bool has_event_loop(PyThreadState *thread)
 	return thread->async_gen_firstiter || thread->async_gen_finalizer;
 }
 
-/* libproton asks, on any thread and perhaps without the GIL. */
+/* Called by libproton, on any thread and perhaps without the GIL. */
 static bool provide_task(struct proton_task *out)
 {
 	if (seen.is_fresh) {
@@ -185,7 +186,7 @@ void ext_task_end_slowly(void)
 	seen.is_fresh = false;
 	Py_XDECREF(origin);
 	Py_XDECREF(token);
-	PyErr_Clear(); /* a task made now then begins where its thread is */
+	PyErr_Clear(); /* a task created now starts with its thread's scopes */
 	PyErr_Restore(type, value, traceback);
 }
 

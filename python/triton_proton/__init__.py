@@ -18,7 +18,7 @@ import os as _os
 from . import _libproton
 from ._libproton import ProtonError
 
-# Source paths show the user's program: none of our own frames, and none of what starts a script.
+# Source paths contain the user's program, without frames of this package or of starting a script.
 _libproton.hide_frames(
     [
         _os.path.dirname(_os.path.abspath(__file__)) + "/",

@@ -1,7 +1,7 @@
-"""`import triton.profiler` gives this package.
+"""Import alias: `import triton.profiler` gives this package.
 
-Scripts written for Triton's own profiler then run unchanged. Modules that are not imported yet are
-answered by an import hook, those that are get replaced in sys.modules and in Triton.
+Scripts written for Triton's own profiler then run unchanged. An import hook answers imports of its
+modules; modules that are already imported are replaced in sys.modules and in Triton.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _EXTENSION = "triton._C.libproton"  # a package with one module, `proton`
 
 
 def _ours(fullname: str) -> Optional[str]:
-    """Our module in place of Triton's `fullname`, or None."""
+    """This package's module in place of Triton's `fullname`, or None."""
     if fullname in (_EXTENSION, _EXTENSION + ".proton"):
         return _PACKAGE + "._low_level"
     if fullname == _NAME or fullname.startswith(_NAME + "."):
@@ -31,7 +31,7 @@ def _ours(fullname: str) -> Optional[str]:
 class _AliasLoader(importlib.abc.Loader):
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         module = importlib.import_module(_ours(spec.name) or spec.name)
-        # The import system is about to write its own idea of these into the module.
+        # The import system sets these attributes of the module itself.
         spec.loader_state = {
             name: getattr(module, name)
             for name in ("__spec__", "__loader__", "__package__")
@@ -67,10 +67,10 @@ _finder = _AliasFinder()
 
 
 def install_as_triton_profiler() -> None:
-    """Make `import triton.profiler` (and its sub-modules) give this package in this process.
+    """Make `import triton.profiler` (and its submodules) give this package in this process.
 
-    Call it before the code that imports `triton.profiler`; what has been imported before keeps
-    what it got. The `proton` command does this by itself. Calling it again changes nothing.
+    Call it before the code that imports `triton.profiler`; earlier imports are not changed. The
+    `proton` command does this itself. Calling it again has no effect.
     """
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
@@ -83,15 +83,15 @@ def install_as_triton_profiler() -> None:
         low_level = importlib.import_module(_PACKAGE + "._low_level")
         sys.modules[_EXTENSION] = sys.modules[_EXTENSION + ".proton"] = low_level
         setattr(sys.modules["triton._C"], "libproton", low_level)
-    # The import of a module that sys.modules lacks would bind it as an attribute of the package:
-    # `import triton.profiler.scope` must not replace the class `scope` by the module.
+    # The import of a module that is missing in sys.modules would bind it as an attribute of the
+    # package: `import triton.profiler.scope` must not replace the class `scope` by the module.
     for name, module in list(sys.modules.items()):
         if name.startswith(_PACKAGE + "."):
             sys.modules[_NAME + name[len(_PACKAGE) :]] = module
 
 
 def _replace_imported(package: ModuleType) -> None:
-    """Triton's own profiler is imported already: put ours where it stands."""
+    """Replace Triton's own profiler, which is already imported."""
     names = [name for name in sys.modules if name == _NAME or name.startswith(_NAME + ".")]
     for name in names:
         del sys.modules[name]

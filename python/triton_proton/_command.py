@@ -1,7 +1,8 @@
-"""Sessions that a script asks for under the `proton` command, which records one for all of them.
+"""Sessions that a script starts under the `proton` command, which records one session for all of
+them.
 
-Such a script gets no file of its own, but it may read one, as Triton's tutorials do at their end
-with `viewer.parse(..., "matmul.hatchet")`. It then sees what the command has recorded so far.
+Such a script gets no file of its own but may read one, as Triton's tutorials do at their end with
+`viewer.parse(..., "matmul.hatchet")`. It then reads the data that the command has recorded so far.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ from . import _libproton
 from ._note import note
 from .flags import flags
 
-_SESSION = 0  # the command's
+_SESSION = 0  # the session of the command
 _SUFFIX = ".hatchet"
 
-_asked: dict[str, int] = {}  # paths of files that were not written, and when they were asked for
+_asked: dict[str, int] = {}  # paths of files that are not written, and the times of their sessions
 _is_paused = False
 
 
 def ask(name: str) -> None:
-    """The script has started a session with this name."""
+    """Remember that the script started a session with this name."""
     path = os.path.abspath(name.removesuffix(_SUFFIX) + _SUFFIX)
     _asked[path] = time.time_ns()
 
 
 def pause(is_paused: bool) -> None:
-    """The script has deactivated or activated the session."""
+    """Remember that the script deactivated or activated the session."""
     global _is_paused
     _is_paused = is_paused
 
@@ -44,20 +45,23 @@ def _is_newer(path: str, time_ns: int) -> bool:
 
 
 def readable(path: str) -> str:
-    """`path`, or a copy of what has been recorded if it is a file that the script did not get."""
+    """`path`, or a copy of the recorded data if the file belongs to a session of the script."""
     asked_ns = _asked.get(os.path.abspath(path))
     if asked_ns is None or not flags.profiling_on or _is_newer(path, asked_ns):
         return path
-    _libproton.deactivate(_SESSION, True)  # waits for what is in flight
+    _libproton.deactivate(_SESSION, True)  # waits for work in flight
     if not _is_paused:
         _libproton.activate(_SESSION)
     profile = json.loads(_libproton.get_data(_SESSION))
-    profile[0].get("proton", {}).pop("unfinished", None)  # the note says so
+    profile[0].get("proton", {}).pop("unfinished", None)  # the message mentions it
     directory = tempfile.mkdtemp(prefix="proton-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     copy = os.path.join(directory, os.path.basename(path))
     with open(copy, "w", encoding="utf-8") as file:
         json.dump(profile, file)
     name = os.path.basename(path)
-    note(f"{name} is not written under the command; reading what it has recorded so far", once=True)
+    note(
+        f"{name} is not written under the proton command; reading the data recorded so far",
+        once=True,
+    )
     return copy

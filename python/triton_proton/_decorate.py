@@ -1,8 +1,8 @@
 """Scopes and states as decorators.
 
-A scope is open exactly while the decorated function's own code runs. For generators and coroutines
-that means: entered before each step and left after it, so that whatever else the thread does
-between two steps is not attributed to them. Metrics of the scope are added once per call.
+A scope is open exactly while the decorated function's own code runs. Generators and coroutines
+enter it before each step and exit it after the step, so other work of the thread between two steps
+is not attributed to it. Metrics of the scope are added once per call.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class _Steps:
-    """Drives a generator or coroutine one step at a time, each inside the context manager."""
+    """Drives a generator or coroutine step by step, each step inside the context manager."""
 
     def __init__(self, inner: Any, manager: Any) -> None:
         self._inner = inner
@@ -56,13 +56,13 @@ class _AsyncSteps:
 
 
 def _again(manager: Any) -> Any:
-    """What to enter for the second and later steps of one call."""
+    """The context manager for the second and later steps of a call."""
     without_metrics = getattr(manager, "_without_metrics", None)
     return without_metrics() if without_metrics is not None else manager
 
 
 def decorate(manager: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` run inside the context manager `manager`, which is entered anew at each call."""
+    """`function` run inside the context manager `manager`, which is entered at each call."""
     if not callable(function):
         raise TypeError(f"a scope or state decorates functions, not {type(function).__name__}")
     if inspect.isasyncgenfunction(function):

@@ -1,6 +1,6 @@
-"""Data frames of profiles, for triton_proton.viewer: made with pandas and llnl-hatchet.
+"""Data frames of profiles for triton_proton.viewer, built with pandas and llnl-hatchet.
 
-These two are imported when they are needed. Columns that end in " (inc)" hold sums over subtrees.
+These two are imported on demand. Columns that end in " (inc)" contain inclusive values.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _FORMATS = ("full", "file_function_line", "function_line", "file_function")
 
 
 class FactorDict(NamedTuple):
-    """A recorded metric (`name`) and the divisor of each metric that is derived from it."""
+    """A recorded metric (`name`) and the divisor of each metric derived from it."""
 
     name: str
     factor: dict[str, float]
 
 
-# Seconds in a unit of time; factors of rates.
+# Seconds per unit of time; factors of rates.
 _SECONDS = {"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _RATES = {"": 1, "g": 1e9, "t": 1e12}
 
@@ -70,8 +70,8 @@ def _hatchet() -> Any:
 def remove_frames(database: list[Any]) -> list[Any]:
     """The database without frames of launch metadata and without leaves that have no metrics.
 
-    A frame that loses all its children this way and has no metrics goes too. Nodes are changed in
-    place; elements that are not nodes (the table of devices) stay.
+    A frame without metrics that loses all its children is removed too. Nodes are changed in place;
+    elements that are not nodes (the table of devices) stay.
     """
     nodes = [node for node in database if "frame" in node]
     ordered = list(nodes)
@@ -92,7 +92,7 @@ def remove_frames(database: list[Any]) -> list[Any]:
 def get_raw_metrics(database: Any) -> tuple[Any, list[str], list[str], dict[str, Any]]:
     """(GraphFrame, inclusive columns, other columns, devices) of a profile.
 
-    database: the list that a `.hatchet` file holds, or an open file of it.
+    database: the list that a `.hatchet` file contains, or an open file of it.
     """
     hatchet = _hatchet()
     if hasattr(database, "read"):
@@ -148,7 +148,7 @@ def _zeros(df: Any) -> Any:
 
 
 def get_min_time_flops(df: Any, device_info: dict[str, Any]) -> Any:
-    """Seconds that the flops of each row take at the device's peak rate: column "min_time"."""
+    """Minimum seconds for the flops of each row at the device's peak rate: column "min_time"."""
     least = _zeros(df)
     for kind, device, rows in _devices(df, device_info):
         for width in FLOPS_WIDTHS:
@@ -161,7 +161,7 @@ def get_min_time_flops(df: Any, device_info: dict[str, Any]) -> Any:
 
 
 def get_min_time_bytes(df: Any, device_info: dict[str, Any]) -> Any:
-    """Seconds that the bytes of each row take at the device's peak rate: column "min_time"."""
+    """Minimum seconds for the bytes of each row at the device's peak rate: column "min_time"."""
     least = _zeros(df)
     if "bytes" in df.columns:
         for kind, device, rows in _devices(df, device_info):
@@ -292,7 +292,8 @@ def filter_frames(
     threshold: Optional[float] = None,
     metric: Optional[str] = None,
 ) -> Any:
-    """A GraphFrame with only some frames; see `parse`. `metric` is the column of `threshold`."""
+    """A GraphFrame with selected frames only; see `parse`. `metric` is the column of `threshold`.
+    """
     _hatchet()
     from hatchet.query import NegationQuery, ObjectQuery
 
@@ -309,6 +310,6 @@ def filter_frames(
 
 
 def emit_warnings(gf: Any, metrics: list[str]) -> None:
-    """Print a warning if bytes are shown and some are negative, which an overflow makes."""
+    """Print a warning if shown byte values are negative, which indicates an overflow."""
     if "bytes (inc)" in metrics and (gf.dataframe["bytes (inc)"] < 0).any():
         print("Warning: Negative byte values detected, probably an integer overflow\n")

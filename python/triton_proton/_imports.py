@@ -1,7 +1,8 @@
-"""Run something when a module gets imported, now or later.
+"""Import callbacks: run a function when a module is imported, now or later.
 
-Profiling often starts before the script imports Triton, and importing Triton on our own account
-would cost a second or more. So what has to be done to Triton's modules waits for them here.
+Profiling often starts before the script imports Triton, and an import of Triton by this package
+would take a second or more. Changes to Triton's modules are therefore deferred with these
+callbacks.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _searching = _Searching()
 
 
 class _Watcher(importlib.abc.MetaPathFinder):
-    """Finds the modules that somebody waits for, by asking the other finders."""
+    """Finds the modules with callbacks by asking the other finders."""
 
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None
@@ -50,7 +51,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
         try:
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         except AttributeError:
-            pass  # a loader that cannot be watched: the module comes without our additions
+            pass  # a loader that cannot be wrapped: its module gets no callbacks
         return spec
 
 
@@ -65,7 +66,8 @@ def _arrived(name: str, module: ModuleType) -> None:
 
 
 def when_imported(name: str, callback: Callable[[ModuleType], None]) -> None:
-    """Call `callback(module)`: at once if `name` is imported already, else right after it is."""
+    """Call `callback(module)`: at once if `name` is imported already, else right after its import.
+    """
     module = sys.modules.get(name)
     if module is not None and not _is_loading(module):
         callback(module)
@@ -78,7 +80,7 @@ def when_imported(name: str, callback: Callable[[ModuleType], None]) -> None:
 
 
 def forget(name: str, callback: Callable[[ModuleType], None]) -> None:
-    """Do not call `callback` any more."""
+    """Remove `callback`."""
     callbacks = _waiting.get(name, [])
     if callback in callbacks:
         callbacks.remove(callback)

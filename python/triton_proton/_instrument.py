@@ -1,9 +1,9 @@
-"""Instrument kernels while Triton compiles them: where the passes in C are put into its pipeline.
+"""Instrumentation of kernels during compilation: inserts the passes (in C) into Triton's pipeline.
 
-Nothing of Triton is changed. Its hook for compiler stages lets us replace the one that makes LLVM
-IR by a function that calls it and rewrites its result; what reads files of IR, and the options that
-a source brings with it, are wrapped. `start` sets that up, also when Triton is imported later, and
-`stop` undoes it.
+Triton itself is not changed. Its compiler stage hook allows replacing the stage that makes LLVM IR
+by a function that calls it and rewrites its result. The functions that read IR files and the
+options of a source are wrapped. `start` sets this up, even if Triton is imported later, and `stop`
+undoes it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ._note import note
 from ._registers import Fitting
 from .flags import flags
 
-# Goes up with every change of the code that the passes make: part of Triton's cache key.
+# Increment with every change of the code that the passes generate: part of Triton's cache key.
 PASS_VERSION = 13
 
-# Bytes of shared memory that a CTA can have, and that a multiprocessor has. NVIDIA: CUDA C++
-# Programming Guide, "Technical Specifications per Compute Capability". AMD: the LDS of a CU, from
-# the instruction set manuals. The same for every device of an architecture, as the kernels in
-# Triton's cache are. For others the passes take what any device has.
+# Shared memory in bytes per CTA, and per multiprocessor. NVIDIA: CUDA C++ Programming Guide,
+# "Technical Specifications per Compute Capability". AMD: the LDS of a CU, from the instruction set
+# manuals. Values depend on the architecture alone, like the kernels in Triton's cache. For other
+# architectures the passes use the minimum of all devices.
 _SHARED_KIB = {
     "sm_80": (163, 164),
     "sm_86": (99, 100),
@@ -50,7 +50,7 @@ _SHARED_KIB = {
 
 
 class _Pipeline:
-    """Triton's pipeline with the passes of one mode in it."""
+    """Triton's pipeline with the passes of one mode."""
 
     def __init__(self, mode: str) -> None:
         described = _libproton.instrument_mode(mode)
@@ -59,26 +59,27 @@ class _Pipeline:
         self.has_autos = described["autos"] != 0
         self.is_live = True
         self.users = 1
-        # Never with a comma, which separates the modes that Triton itself has.
+        # Never contains a comma, which separates Triton's own modes.
         self.name = f"proton-{PASS_VERSION}-{self.key}"
         self._knobs: Optional[ModuleType] = None
         self._previous_hook: Optional[Callable[..., Any]] = None
         self._previous_mode = ""
-        # What we have put into Triton's compiler: (owner, name, what was there, ours).
+        # Replaced attributes of Triton's compiler: (owner, name, original, replacement).
         self._wrapped: list[tuple[Any, str, Any, Any]] = []
         self._parse: Optional[Callable[..., Any]] = None
-        # Of what this thread compiles: .is_amd; .is_keyed, if our key was asked for.
+        # The current compilation of this thread: .is_amd; .is_keyed, if the hook's key was
+        # requested.
         self._target = threading.local()
-        self._stages_hook = self._add_stages  # a bound method is a new one whenever asked for
+        self._stages_hook = self._add_stages  # each access of a bound method creates a new object
 
-    # ---- in and out of Triton
+    # ---- installation and removal
 
     def install(self) -> None:
         when_imported("triton.knobs", self._set_knobs)
         when_imported("triton.compiler.compiler", self._wrap_compiler)
 
     def remove(self) -> None:
-        self.is_live = False  # for those who chained to our hooks and still call them
+        self.is_live = False  # for code that saved the hooks and still calls them
         forget("triton.knobs", self._set_knobs)
         forget("triton.compiler.compiler", self._wrap_compiler)
         if self._knobs is not None:
@@ -94,7 +95,8 @@ class _Pipeline:
     def _set_knobs(self, knobs: ModuleType) -> None:
         runtime, compilation = knobs.runtime, knobs.compilation
         if not hasattr(runtime, "add_stages_inspection_hook"):
-            note("this Triton cannot be instrumented: it has no hook for its stages", once=True)
+            note("this Triton version cannot be instrumented: it has no compiler stage hook; "
+                "use Triton 3.6 or later", once=True)
             return
         self._knobs = knobs
         self._previous_hook = runtime.add_stages_inspection_hook
@@ -117,7 +119,8 @@ class _Pipeline:
     # ---- called by Triton
 
     def _add_stages(self, *args: Any, **kwargs: Any) -> Any:
-        """Triton's hook: without arguments it asks for (key, digest), else it gives the stages."""
+        """Triton's hook: without arguments it returns (key, digest), else it provides the stages.
+        """
         previous = self._previous_hook
         result = previous(*args, **kwargs) if previous is not None else None
         if not args and not kwargs:
@@ -162,17 +165,18 @@ class _Pipeline:
         stages["llir"] = llir
 
     def _is_in_key(self, options: Any) -> bool:
-        """Is the mode part of the key under which Triton will cache the kernel?
+        """True if the mode is part of the key under which Triton will cache the kernel.
 
-        Else it would be found there by programs that instrument nothing. It is, unless somebody has
-        taken it out of Triton's knobs or of the options.
+        Otherwise programs without instrumentation would find the kernel in the cache. It is part of
+        the key unless it was removed from Triton's knobs or from the options.
         """
         if getattr(options, "instrumentation_mode", "") == self.name:
             return True
         if getattr(self._target, "is_keyed", False):
             return True
         note(
-            "a kernel is not instrumented: another tool has set Triton's instrumentation_mode",
+            "a kernel was not instrumented: another tool changed "
+                "triton.knobs.compilation.instrumentation_mode",
             once=True,
         )
         return False
@@ -181,7 +185,10 @@ class _Pipeline:
         self, text: str, metadata: dict[str, Any], name: str, arch: str, warp_size: int
     ) -> str:
         if metadata.get("profile_scratch_size"):
-            note(f"{name} is not instrumented: another tool has instrumented it", once=True)
+            note(
+                f"{name} was not instrumented: another tool has already instrumented it",
+                once=True,
+            )
             return text
         limit, per_processor = _SHARED_KIB.get(arch, (0, 0))
         try:
@@ -196,19 +203,19 @@ class _Pipeline:
                 self.mode,
             )
         except (_libproton.ProtonError, ValueError, MemoryError) as error:
-            note(f"{name} is not instrumented: {error}", once=True)
+            note(f"{name} was not instrumented: {error}", once=True)
             return text
         if made is None:
             return text
         if made["ignored"]:
-            note(f"{name}: {made['ignored']} marks are left out: {made['reason']}", once=True)
+            note(f"{name}: {made['ignored']} scope markers ignored: {made['reason']}", once=True)
         if "text" not in made:
             return text
         metadata["shared"] = made["shared"]
         size = made["cta_bytes"]
         if arch.startswith("gfx"):
-            # Triton's launcher for AMD asks for this times the grid, which leaves out the CTAs
-            # that share a cluster; NVIDIA's counts them.
+            # Triton's launcher for AMD multiplies this by the grid, which does not count the CTAs
+            # of a cluster; NVIDIA's does.
             size *= int(metadata.get("num_ctas") or 1)
         metadata["profile_scratch_size"] = size
         metadata["profile_scratch_align"] = 128
@@ -216,18 +223,18 @@ class _Pipeline:
         return made["text"]
 
     def _insert_automatic(self, src: Any, name: str, is_amd: bool) -> Any:
-        """Put the mode's automatic scopes into a module of TTGIR; the module to go on with."""
+        """The TTGIR module with the mode's automatic scopes inserted."""
         try:
             text, _, left_out = _libproton.instrument_ttgir(str(src), self.mode, is_amd)
             if left_out:
                 note(f"{name}: {left_out}", once=True)
             return src if text is None else parse_instead(text, src)
         except Exception as error:
-            note(f"{name} gets no automatic scopes: {error}", once=True)
+            note(f"{name}: no automatic scopes inserted: {error}", once=True)
             return src
 
     def _parse_override(self, full_name: Any, ext: str, context: Any) -> Any:
-        """Triton's parse(), which knows no operation of ours in a file that overrides a stage."""
+        """Triton's parse(), extended to proton operations in a file that overrides a stage."""
         assert self._parse is not None
         made = None
         if self.is_live:
@@ -238,7 +245,7 @@ class _Pipeline:
             return self._parse(path, ext, context)
 
     def _reading_file(self, inner: Callable[..., None]) -> Callable[..., None]:
-        """The reading of a file that triton.compile() is given, with operations of ours in it."""
+        """The file reader of triton.compile(), extended to proton operations."""
 
         def init(source: Any, path: Any, context: Any, backend: Any) -> None:
             ext = os.path.splitext(path)[1][1:]
@@ -255,10 +262,10 @@ class _Pipeline:
         return init
 
     def _naming_mode(self, inner: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-        """The options that a source has of its own, with our mode among them.
+        """The options of a source, with the instrumentation mode added.
 
-        Launches have it among theirs, from the knobs. Who calls triton.compile() does not, and
-        before Triton asked its hook for a key there was no other way into that of the cache.
+        Launches get the mode from the knobs. Direct calls of triton.compile() do not, and before
+        Triton called its hook for a key there was no other way to make it part of the cache key.
         """
 
         def parse_options(source: Any) -> dict[str, Any]:
@@ -272,7 +279,7 @@ class _Pipeline:
 
 
 def _translate(path: Any, ext: str, is_amd: bool) -> Optional[str]:
-    """A file of IR in which our operations are what Triton knows; None where it has none."""
+    """The IR file with proton operations translated for Triton; None if it has none."""
     if ext not in ("ttir", "ttgir", "glir"):
         return None
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -283,25 +290,25 @@ def _translate(path: Any, ext: str, is_amd: bool) -> Optional[str]:
         raise ValueError(f"{path}: {error}") from None
 
 
-# ---------------------------------------------------------------------- one for the process
+# ---------------------------------------------------------------------- process-wide state
 
 _lock = threading.Lock()
 _pipeline: Optional[_Pipeline] = None
 
 
 def start(mode: str) -> None:
-    """Instrument the kernels that Triton compiles from now on, as `mode` says.
+    """Instrument the kernels that Triton compiles from now on, as `mode` specifies.
 
-    May be called again for another session. ValueError for a mode that is unknown, or that would
-    make other code than the one in use: a kernel is compiled for one.
+    May be called again for another session. Raises ValueError for an unknown mode, or one that
+    would generate different code than the mode in use: a kernel is compiled for one mode.
     """
     global _pipeline
     with _lock:
         if _pipeline is not None:
             if _libproton.instrument_mode(mode)["key"] != _pipeline.key:
                 raise ValueError(
-                    f"kernels are being instrumented with the mode {_pipeline.mode}; a session "
-                    f"with the mode {mode} has to wait until that one has ended"
+                    f"cannot use mode {mode}: a live session instruments kernels with mode "
+                    f"{_pipeline.mode}; finalize it first"
                 )
             _pipeline.users += 1
             return
@@ -312,7 +319,7 @@ def start(mode: str) -> None:
 
 
 def stop() -> None:
-    """Undo one `start`; the last one leaves Triton as it was."""
+    """Undo one `start`; the last one restores Triton."""
     global _pipeline
     with _lock:
         if _pipeline is None:

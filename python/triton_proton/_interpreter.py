@@ -1,9 +1,10 @@
-"""Kernels run by Triton's interpreter (TRITON_INTERPRET=1), for sessions of the host backend.
+"""Recording of kernels in Triton's interpreter (TRITON_INTERPRET=1), for sessions of the host
+backend.
 
-The interpreter has no launch hooks, so two of its methods are wrapped while such a session lives:
-InterpretedFunction.run, which knows the kernel and its launch metadata, and
-GridExecutor.__call__, whose time is the kernel's. Should a later Triton have neither, kernels are
-not recorded and one line says so; Triton itself works on.
+The interpreter has no launch hooks, so two of its methods are wrapped while such a session is live:
+InterpretedFunction.run, which has the kernel and its launch metadata, and GridExecutor.__call__,
+which takes the kernel's time. If a later Triton lacks one of them, a message is printed and kernels
+are not recorded; Triton works as usual.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ _wrapped: list[tuple[type, str, Callable[..., Any], Callable[..., Any]]] = []
 
 class _Launch(threading.local):
     function: Any = None  # the InterpretedFunction whose run() is on the stack
-    is_running: bool = False  # a kernel is being recorded on this thread
+    is_running: bool = False  # true while a kernel is recorded on this thread
 
 
 _launch = _Launch()
 
-# What a metadata function finds in its second argument; as much as there is without a compiler.
+# The second argument of a metadata function, as far as it exists without a compiler.
 KernelMetadata = namedtuple(
     "KernelMetadata",
     ("name", "num_warps", "num_ctas", "num_stages", "shared", "warp_size", "target", "hash"),
@@ -41,7 +42,7 @@ KernelMetadata = namedtuple(
 
 
 class LaunchMetadata:
-    """What Triton hands to launch hooks: a dict that is computed when it is asked for."""
+    """The argument of Triton's launch hooks: a dict that is computed on demand."""
 
     def __init__(self, name: str, compute: Optional[Callable[[], dict[str, Any]]]) -> None:
         self.data: dict[str, Any] = {"name": name, "function": None, "stream": None}
@@ -55,14 +56,14 @@ class LaunchMetadata:
 
 
 def install(session: int) -> None:
-    """`session` records what the interpreter runs."""
+    """Start recording interpreted kernels for `session`."""
     _sessions.add(session)
     if not _wrapped:
         when_imported(_MODULE, _wrap)
 
 
 def uninstall(session: Optional[int] = None) -> None:
-    """`session`, or every session, has ended; after the last one Triton is as it was."""
+    """`session`, or every session, has ended; after the last one, Triton is restored."""
     if session is None:
         _sessions.clear()
     _sessions.discard(session)
@@ -70,7 +71,7 @@ def uninstall(session: Optional[int] = None) -> None:
         return
     forget(_MODULE, _wrap)
     for owner, name, original, ours in _wrapped:
-        # Something that wrapped our wrapper keeps it: it only passes calls on by now.
+        # Code that wrapped this wrapper may keep it; now it only passes calls on.
         if owner.__dict__.get(name) is ours:
             setattr(owner, name, original)
     _wrapped.clear()
@@ -83,8 +84,8 @@ def _wrap(module: ModuleType) -> None:
     call = getattr(executor_type, "__dict__", {}).get("__call__")
     if not inspect.isfunction(run) or not inspect.isfunction(call):
         note(
-            "this version of Triton runs interpreted kernels in an unknown way; "
-            "they are not recorded",
+            "this version of Triton's interpreter is not supported; "
+            "interpreted kernels are not recorded",
             once=True,
         )
         return
@@ -125,7 +126,7 @@ def _record(
 ) -> Any:
     from .hooks import HookManager
 
-    # A metadata function may launch kernels of its own, so is_running is set after the hooks.
+    # A metadata function may launch kernels too, so is_running is set after the hooks.
     function, _launch.function = _launch.function, None
     name = _kernel_name(executor, function)
     metadata = None
@@ -156,7 +157,7 @@ def _kernel_name(executor: Any, function: Any) -> str:
 def _metadata_of(
     executor: Any, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Optional[Callable[[], dict[str, Any]]]:
-    """A call of the kernel's launch_metadata function; None if it has none."""
+    """Call the kernel's launch_metadata function; None if it has none."""
     user_function = getattr(function, "kwargs", {}).get("launch_metadata")
     if user_function is None:
         return None
@@ -182,7 +183,7 @@ def _metadata_of(
 def _bind(
     kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
-    """The kernel's arguments by name, defaults filled in; options such as num_warps left out."""
+    """The kernel's arguments by name with defaults, without options such as num_warps."""
     signature = inspect.signature(kernel)
     wanted = {key: value for key, value in kwargs.items() if key in signature.parameters}
     bound = signature.bind(*args, **wanted)

@@ -1,6 +1,7 @@
-"""`triton._C.libproton.proton` under the alias: the extension, and what upstream's has beyond it.
+"""`triton._C.libproton.proton` under the alias: the extension, plus upstream functions that it
+lacks.
 
-Without it a program that calls upstream's extension directly would record with a second profiler,
+Without it, a program that calls upstream's extension directly would record with a second profiler,
 which CUPTI does not allow.
 """
 
@@ -19,9 +20,9 @@ def init_function_metadata(
     scope_parents: Sequence[tuple[int, int]],
     metadata_path: str,
 ) -> None:
-    """Upstream's hook describes a kernel that upstream's compiler pass instrumented.
+    """Upstream's hook passes the metadata of a kernel that upstream's compiler pass instrumented.
 
-    Nothing is recorded: kernels that are instrumented here are described by their layout.
+    Nothing is recorded: kernels instrumented by this package are described by their layout.
     """
 
 
@@ -30,11 +31,11 @@ def destroy_function_metadata(function: int) -> None:
 
 
 def enter_instrumented_op(stream: int, function: int, buffer: int, size: int) -> None:
-    """Upstream's hook is about to launch such a kernel: see init_function_metadata."""
+    """Upstream's hook, before a launch of such a kernel: see init_function_metadata."""
 
 
 def exit_instrumented_op(stream: int, function: int, buffer: int, size: int) -> None:
-    """It was launched."""
+    """After the launch."""
 
 
 proton = sys.modules[__name__]  # `from triton._C.libproton import proton`

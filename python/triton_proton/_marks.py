@@ -1,4 +1,5 @@
-"""A person's marks on their way through Triton's passes, where scopes would be lost or refused."""
+"""Scope markers in Triton's compiler passes: they are moved around passes that drop or reject them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from ._note import note
 _MARK = re.compile(r'"// proton\.(?:record|event) (?:start|end) ([^"]+)"')
 _NAMES_MAX = 8
 
-# An operation of MLIR and its location; a location that is a place in a file.
+# An MLIR operation and its location; a location in a file.
 _OPERATION = re.compile(r"(\s.*\S) loc\(.*\)")
 _PLACE = re.compile(r'loc\("[^"\n]*":\d')
 
@@ -23,19 +24,22 @@ _FROM_PARTITIONS, _FROM_LOOPS, _ALWAYS = range(3)
 
 
 def marks_of(text: str) -> set[str]:
-    """The scopes and events that a text, MLIR or LLVM IR, has marks of; encoded as they are."""
+    """The names of the scopes and events with markers in MLIR or LLVM IR text; still encoded."""
     return set(_MARK.findall(text)) if "// proton." in text else set()
 
 
 def tell_dropped(kernel: str, before: set[str], after: set[str]) -> None:
-    """Name the scopes that a stage of the compiler has been given and not given back."""
+    """Report scopes that a compiler stage removed."""
     if before - after:
         names = _names(before - after)
-        note(f"{kernel}: Triton's compiler has dropped the marks of {names}", once=True)
+        note(
+            f"{kernel}: Triton's compiler removed these scopes, which are not recorded: {names}",
+            once=True,
+        )
 
 
 def carry_marks(inner: Callable[..., Any], arch: str) -> Callable[..., Any]:
-    """The stage that makes TTGIR of TTIR, around which marks are carried if it cannot take them."""
+    """The stage from TTIR to TTGIR, with markers moved around it if it does not support them."""
 
     def stage(src: Any, metadata: dict[str, Any]) -> Any:
         before = str(src)
@@ -52,7 +56,7 @@ def carry_marks(inner: Callable[..., Any], arch: str) -> Callable[..., Any]:
                 tell_dropped(name_of(made), marks, marks_of(str(made)))
                 return made
             except Exception:
-                # Perhaps because of the marks: a program must not fail because it is measured.
+                # Perhaps because of the markers: profiling must not make a program fail.
                 plain = _without_marks(before, src, _ALWAYS)
                 if plain is None:
                     raise
@@ -64,10 +68,10 @@ def carry_marks(inner: Callable[..., Any], arch: str) -> Callable[..., Any]:
 
 
 def _refuses_loops(arch: str) -> bool:
-    """Does this Triton fail at marks in a loop, where it predicates what it pipelines?
+    """True if this Triton fails at markers in a loop, when it predicates pipelined operations.
 
-    Until 3.8, for AMD and for Blackwell with tensor memory ("pipeliner doesn't know how to
-    predicate this op").
+    Applies to versions before 3.8, for AMD and for Blackwell with tensor memory ("pipeliner doesn't
+    know how to predicate this op").
     """
     import triton
 
@@ -76,9 +80,9 @@ def _refuses_loops(arch: str) -> bool:
 
 
 def _located(text: str) -> str:
-    """TTIR whose operations tell where they are: by its own lines, if Triton gives no others.
+    """TTIR with locations on its operations: its own line numbers, if Triton provides none.
 
-    It does not with TRITON_DISABLE_LINE_INFO=1.
+    Triton provides none with TRITON_DISABLE_LINE_INFO=1.
     """
     if _PLACE.search(text):
         return text
@@ -90,17 +94,18 @@ def _located(text: str) -> str:
 
 
 def _without_marks(text: str, module: Any, when: int) -> Any:
-    """The module that `text` is without its marks; None if they can stay or are not understood."""
+    """The module without its markers; None if they can stay or cannot be parsed."""
     try:
         plain = _libproton.instrument_take_out(text, when)
         return None if plain is None else parse_instead(plain, module)
     except Exception as error:
-        note(f"the marks of {name_of(module)} stay where Triton may drop them: {error}", once=True)
+        note(f"{name_of(module)}: Triton's compiler may remove scopes, because the markers "
+            f"cannot be moved around its passes: {error}", once=True)
         return None
 
 
 def _put_back(before: str, made: Any, marks: set[str]) -> Any:
-    """A module with the scopes of `before` around what has become of their operations."""
+    """A module with the scopes of `before` around their compiled operations."""
     kernel, found = name_of(made), set()
     try:
         text = _libproton.instrument_relocate(before, str(made))
@@ -108,13 +113,13 @@ def _put_back(before: str, made: Any, marks: set[str]) -> Any:
             made = parse_instead(text, made)
             found = marks_of(text)
     except Exception as error:
-        note(f"{kernel} records none of its scopes: {error}", once=True)
+        note(f"{kernel}: none of its scopes are recorded: {error}", once=True)
         return made
     if marks - found:
         note(
-            f"{kernel} does not record {_names(marks - found)}: where Triton's passes take no "
-            "marks, a scope or an event needs an operation that it is around, and its end in the "
-            "block of its start",
+            f"{kernel}: these scopes are not recorded: {_names(marks - found)}; where Triton's "
+            "passes do not support markers, a scope must contain an operation and start and end "
+            "in the same block",
             once=True,
         )
     return made

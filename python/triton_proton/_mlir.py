@@ -1,4 +1,4 @@
-"""MLIR as text: into Triton's modules, and what they are called."""
+"""MLIR modules as text: parsing into Triton's modules, and the kernel's name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def parse_instead(text: str, module: Any) -> Any:
-    """The module that `text` says, to go on with instead of another."""
+    """The module parsed from `text`, in place of `module`."""
     from triton._C.libtriton import ir
 
     with temporary_file(text, ".mlir") as path:
@@ -29,7 +29,7 @@ def name_of(module: Any) -> str:
 
 @contextlib.contextmanager
 def temporary_file(text: str, suffix: str) -> Iterator[str]:
-    """A file with `text`, while it is needed: Triton's parser reads nothing else."""
+    """A temporary file with `text`, because Triton's parser reads only files."""
     descriptor, path = tempfile.mkstemp(suffix=suffix, prefix="proton-")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:

@@ -1,4 +1,4 @@
-"""Lines on standard error for what a user can act on."""
+"""Messages on standard error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 import sys
 
-# Control characters, line separators, bidirectional marks and bytes that are not UTF-8, as in
+# Control characters, line separators, bidirectional marks and invalid UTF-8, as in
 # src/base/printable.h.
 _OBEYED = re.compile(
     "[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -16,7 +16,7 @@ _said: set[str] = set()
 
 
 def printable(text: str) -> str:
-    """`text` with what a terminal would obey as \\xNN, byte by byte."""
+    """`text` with non-printable characters as \\xNN, byte by byte."""
 
     def escape(match: re.Match[str]) -> str:
         is_byte = "\udc80" <= match[0] <= "\udcff"
@@ -29,15 +29,16 @@ def printable(text: str) -> str:
 def say(text: str) -> None:
     """Print a line on standard error, if there is one."""
     if sys.stderr is None:
-        return  # print() would take standard output instead
+        return  # print() would fall back to standard output
     try:
         print(printable(text), file=sys.stderr, flush=True)
     except (OSError, ValueError, AttributeError):
-        pass  # a closed standard error is no reason to stop the program
+        pass  # a closed standard error must not stop the program
 
 
 def note(text: str, *, once: bool = False) -> None:
-    """Print `proton: TEXT` unless PROTON_QUIET is set; with `once`, a text appears only once."""
+    """Print `proton: TEXT` unless PROTON_QUIET is set; with `once`, each text is printed only once.
+    """
     if os.environ.get("PROTON_QUIET", "0") not in ("", "0"):
         return
     if once:

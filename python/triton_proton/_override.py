@@ -1,9 +1,9 @@
-"""Triton's name for a kernel's source, the same with kernels being instrumented as without.
+"""Kernel hashes for Triton's override directory, identical with and without instrumentation.
 
-Files that override a stage lie in a directory of that name, which a dump has made. Since Triton 3.7
-a hook for its stages, such as ours, puts itself among a launch's specializations, from where it
-gets into the source as an attribute of a parameter that the kernel does not have: the directory of
-a run that instruments was another one than that of a dump that did not.
+Override files are in a directory named after the hash of a kernel's source, which a dump created.
+Since Triton 3.7 a compiler stage hook adds itself to the specialization of a launch, and thereby to
+the source as an attribute of a nonexistent parameter. The directory of an instrumented run would
+therefore differ from that of a dump without a hook.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ._imports import forget, when_imported
 
 _COMPILER = "triton.compiler.compiler"
 _users = 0
-_wrapped: list[tuple[Any, Any, Any]] = []  # (class, its hash(), ours)
+_wrapped: list[tuple[Any, Any, Any]] = []  # (class, its original hash(), the replacement)
 
 
 def start() -> None:
-    """From now on sources have the names that they have without a hook."""
+    """From now on, sources have the hashes that they have without a hook."""
     global _users
     _users += 1
     if _users == 1:

@@ -1,4 +1,4 @@
-"""Find and become the native programs `proton` and `proton-viewer`."""
+"""Search for and execution of the native programs `proton` and `proton-viewer`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ._note import say
 
 
 def _directories() -> Iterator[str]:
-    """Where an installation of this package may have put programs, most likely first."""
-    # A wheel's own, which no package that installs the same names can replace or remove.
+    """Directories in which this package may have installed programs, most likely first."""
+    # The wheel's own directory: packages that install the same names cannot replace its files.
     yield str(Path(__file__).resolve().parent / "bin")
     if sys.executable:
         yield os.path.dirname(sys.executable)
@@ -34,7 +34,7 @@ def _directories() -> Iterator[str]:
 
 
 def _is_tritons(path: str) -> bool:
-    """Is it the script of the same name that Triton installs, which runs another profiler?"""
+    """True for Triton's script of the same name, which runs another profiler."""
     try:
         with open(path, "rb") as file:
             head = file.read(4096)
@@ -56,7 +56,7 @@ def become(name: str) -> NoReturn:
     """Replace this process by the program, with this process's arguments."""
     path = find_program(name)
     if path is None:
-        say(f"proton: the program '{name}' is not installed beside {sys.executable}")
+        say(f"proton: '{name}' is not installed next to {sys.executable}")
         sys.exit(2)
     environment = dict(os.environ, PROTON_PYTHON=sys.executable)
     for stream in (sys.stdout, sys.stderr):

@@ -1,9 +1,9 @@
-"""Keeps what records cost in registers small: ptxas is told how many the kernel has without them.
+"""Limits the register use of instrumented kernels to the count without records.
 
-ptxas chooses how many registers a kernel gets by what it guesses that it needs, in steps, and then
-uses what it has given itself: a record more can make it 30 registers more. So the kernel is also
-assembled as it was, and where records made it larger than that, they are assembled once more with
-its number as the limit, if nothing is put into local memory for it.
+ptxas estimates the number of registers that a kernel needs, rounds it up, and then uses all of
+them: one more record can add 30 registers. Therefore the original kernel is assembled too. If the
+instrumented one is larger, it is assembled again with the original count as the limit, and used if
+nothing is spilled to local memory for it.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from typing import Any, NamedTuple
 
 from ._note import note
 
-# With so many registers as many threads run on a multiprocessor as it can have.
+# With this many registers, a multiprocessor runs its maximum number of threads.
 FREE = 32
-# Registers are given to a warp in steps of this.
+# Registers are allocated to a warp in units of this.
 STEP = 8
-# That records may cost where they do not fit into what the kernel had.
+# Additional registers allowed for records that do not fit the original count.
 MORE = 6
 
 _STACK, _REGISTERS = 0x11, 0x2F  # of .nv.info: EIATTR_FRAME_SIZE, EIATTR_REGCOUNT
 
 
 class Needs(NamedTuple):
-    """What machine code needs: registers of a thread, bytes of local memory in its stack."""
+    """Resource use of machine code: registers per thread, bytes of stack in local memory."""
 
     registers: int
     stack: int
 
 
 def needs_of(cubin: bytes) -> Needs:
-    """Read from its section .nv.info: the most registers and all stack of the functions in it.
+    """Read from section .nv.info: the maximum register count and the total stack of its functions.
 
-    ValueError for what is not understood.
+    Raises ValueError if it cannot be parsed.
     """
     try:
         return _read(cubin)
     except (struct.error, IndexError, OverflowError) as error:
-        raise ValueError(f"not understood as machine code: {error}") from None
+        raise ValueError(f"cannot parse the machine code: {error}") from None
 
 
 def _read(cubin: bytes) -> Needs:
     if cubin[:5] != b"\x7fELF\x02":
-        raise ValueError("no ELF file of 64 bits")
+        raise ValueError("not a 64-bit ELF file")
     table, size, count, names = struct.unpack_from("<Q10xHHH", cubin, 40)
     sections = [struct.unpack_from("<II16xQQ", cubin, table + i * size) for i in range(count)]
     registers, stack = 0, 0
@@ -58,7 +58,7 @@ def _read(cubin: bytes) -> Needs:
         while at + 4 <= end:
             form, kind, value = struct.unpack_from("<BBH", cubin, at)
             at += 4
-            if form != 4:  # else `value` bytes follow: a function and a number
+            if form != 4:  # else followed by `value` bytes: a function and a number
                 continue
             if kind in (_STACK, _REGISTERS):
                 number = struct.unpack_from("<I", cubin, at + 4)[0]
@@ -68,26 +68,26 @@ def _read(cubin: bytes) -> Needs:
                     registers = max(registers, number)
             at += value
     if not registers:
-        raise ValueError("no count of registers")
+        raise ValueError("register count not found")
     return Needs(registers, stack)
 
 
 def limited(ptx: str, registers: int) -> str:
-    """The same with a limit of registers; ValueError if there is one or no place for it."""
+    """The PTX with a register limit; ValueError if it has one or no place for it."""
     if ".maxnreg" in ptx or ".minnctapersm" in ptx:
-        raise ValueError("the kernel has a limit of its own")
+        raise ValueError("the kernel already sets a register limit")
     made, count = re.subn(r"(?m)^(\.reqntid [^\n]*)$", rf"\1\n.maxnreg {registers}", ptx)
     if count != 1:
-        raise ValueError("not understood as PTX")
+        raise ValueError("cannot parse the PTX")
     return made
 
 
 def fit(
     ptx: str, cubin: bytes, plain: Callable[[], bytes], assemble: Callable[[str], bytes]
 ) -> bytes:
-    """Machine code of `ptx`, of which `cubin` is one, that needs about as much as `plain`'s.
+    """Machine code of `ptx` (`cubin` is one) that needs about as many registers as `plain`.
 
-    `cubin` itself where it does, or where nothing better is found.
+    Returns `cubin` itself if it does, or if nothing better is found.
     """
     made = needs_of(cubin)
     if made.registers <= FREE and not made.stack:
@@ -99,7 +99,7 @@ def fit(
     for limit in (room, wanted.registers + MORE):
         try:
             tried = assemble(limited(ptx, limit))
-        except Exception:  # Triton's, if ptxas cannot do with so few
+        except Exception:  # raised by Triton if ptxas cannot meet the limit
             continue
         if needs_of(tried).stack <= wanted.stack:
             return tried
@@ -112,7 +112,7 @@ _lock = threading.Lock()
 
 
 def quietly(stage: Callable[..., bytes], *args: Any) -> bytes:
-    """The stage, which prints the whole kernel where ptxas finds the limit too low."""
+    """The stage; it prints the whole kernel if ptxas finds the limit too low."""
     names = getattr(stage, "__globals__", {})
     with _lock:
         names["print"] = lambda *args, **kwargs: None
@@ -123,7 +123,7 @@ def quietly(stage: Callable[..., bytes], *args: Any) -> bytes:
 
 
 class Fitting:
-    """One kernel on its way through Triton's stages behind LLVM IR; wraps those."""
+    """One kernel in Triton's stages after LLVM IR; wraps those."""
 
     def __init__(self, stages: dict[str, Any]) -> None:
         self._plain: tuple[Any, dict[str, Any]] = (None, {})
@@ -132,7 +132,7 @@ class Fitting:
         stages["ptx"], stages["cubin"] = self._ptx_stage, self._cubin_stage
 
     def records_follow(self, text: Any, metadata: dict[str, Any]) -> None:
-        """`text` is the kernel's LLVM IR before records are put into it."""
+        """`text` is the kernel's LLVM IR before instrumentation."""
         self._plain = text, dict(metadata)
 
     def _ptx_stage(self, src: Any, metadata: dict[str, Any]) -> Any:
@@ -142,7 +142,7 @@ class Fitting:
     def _cubin_stage(self, src: Any, metadata: dict[str, Any]) -> Any:
         made = self._make_cubin(src, metadata)
         text, plain_metadata = self._plain
-        # A file may have taken the place of what we know.
+        # An override file may have replaced the known text.
         if text is None or src is not self._ptx:
             return made
         self._plain = None, {}
@@ -156,5 +156,5 @@ class Fitting:
         try:
             return fit(src, made, plain, assemble)
         except Exception as error:
-            note(f"a kernel may use more registers than without records: {error}", once=True)
+            note(f"cannot limit the registers of an instrumented kernel: {error}", once=True)
             return made

@@ -1,6 +1,6 @@
-"""The session that the `proton` command owns: begun before the script, ended after it.
+"""The session of the `proton` command: started before the script, ended after it.
 
-Not for users to import: `_launch/sitecustomize.py` calls `start` in the process of the script.
+Internal: `_launch/sitecustomize.py` calls `start` in the process of the script.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import os
 import signal
 import sys
 
-EXIT_NOT_RUN = 2  # as src/cli/proton_main.c: the recorder did not start and the script did not run
+EXIT_NOT_RUN = 2  # as in src/cli/proton_main.c: the script did not run
 EXIT_NO_PROFILE = 1
 
 
 def start(options: dict[str, str]) -> None:
-    """Start the session described by the options of the command line, or leave the process."""
+    """Start the session described by the command-line options, or exit the process."""
     try:
         _start(options)
     except Exception as error:
         _say(_sentence(error))
-        # Not an exception: at this point of the start-up Python would make a fatal error of it.
+        # Not an exception: during start-up Python would turn it into a fatal error.
         os._exit(EXIT_NOT_RUN)
 
 
@@ -30,8 +30,8 @@ def _start(options: dict[str, str]) -> None:
 
     quiet = options.get("quiet") == "1"
     install_as_triton_profiler()
-    # A PID comes with CUDA_INJECTION64_PATH: the driver then tells the recorder when a process,
-    # this one or a child forked from it, initialises CUDA.
+    # A PID is set together with CUDA_INJECTION64_PATH: the driver then notifies the recorder when a
+    # process, this one or a child forked from it, initializes CUDA.
     if "pid" in options and os.environ.get("CUDA_INJECTION64_PATH"):
         _libproton.await_driver()
     session = _start_owned(
@@ -51,13 +51,13 @@ def _start(options: dict[str, str]) -> None:
             _say("TRITON_PROTON_DISABLE is set: nothing is recorded")
         return
     _libproton.finalize_on_signals()
-    # Registered before anything of the script's: exit functions run last in, first out, so what
-    # the script does in its own is still recorded.
+    # Registered before the script's exit functions. They run in reverse order, so work in the
+    # script's exit functions is still recorded.
     atexit.register(_finish, os.getpid(), quiet, options.get("viewer", "proton-viewer"))
 
 
 def _leave_children_alone() -> None:
-    """Take out of the environment what would let the driver record child processes."""
+    """Remove the environment variables that let the driver record child processes."""
     prefix = "PROTON_RUN_"
     if prefix + "PID" in os.environ:
         os.environ.pop("CUDA_INJECTION64_PATH", None)
@@ -66,13 +66,13 @@ def _leave_children_alone() -> None:
 
 
 def _finish(owner: int, quiet: bool, viewer: str) -> None:
-    """End the session at the end of the process; print where the profile is."""
+    """End the session when the process exits; print the output path."""
     if os.getpid() != owner:
-        return  # a forked child runs the exit functions too, but owns no session
+        return  # a forked child runs the exit functions too, but has no session
     try:
         _finish_once(quiet, viewer)
     except KeyboardInterrupt:
-        _finish_once(quiet, viewer)  # what has been done already is not done again
+        _finish_once(quiet, viewer)  # completed steps are not repeated
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -80,17 +80,17 @@ def _finish(owner: int, quiet: bool, viewer: str) -> None:
 def _finish_once(quiet: bool, viewer: str) -> None:
     from triton_proton import _libproton
 
-    # So that our line comes after the script's output when both go to one file.
+    # Makes the message appear after the script's output if both go to one file.
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except Exception:
-            pass  # Python meets the same error once more and reports it as it always does
+            pass  # Python gets the same error again and reports it
     try:
         _libproton.finalize_owned()
     except Exception as error:
         _say(_sentence(error))
-        # The only way left to tell whoever waits for the profile that there is none.
+        # The exit status is the only way left to report that there is no profile.
         os._exit(EXIT_NO_PROFILE)
     if not quiet:
         summary = _libproton.last_summary()
@@ -105,7 +105,7 @@ def _sentence(error: BaseException) -> str:
 def _say(text: str) -> None:
     line = f"proton: {text}\n"
     if sys.__stderr__ is None:
-        return  # it was closed at the start: its number may be that of a file of the script's
+        return  # it was closed at start-up: its number may belong to a file of the script
     try:
         os.write(2, line.encode("utf-8", "backslashreplace"))
     except OSError:

@@ -1,4 +1,4 @@
-"""The calling context as the recorder sees it."""
+"""The calling context of the current thread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .flags import flags
 
 
 def depth(session: Optional[int] = 0) -> Optional[int]:
-    """How many levels this thread is deep: open scopes, or Python frames for context "python".
+    """Depth of this thread's context: open scopes, or Python frames for context "python".
 
     None while nothing is being profiled or when `session` is None.
     """

@@ -1,8 +1,8 @@
-"""Read a session's data while it is live.
+"""Access to the data of a live session.
 
-Data comes in phases: `advance_phase` closes one and opens the next, which bounds what a long run
-keeps in memory. Nothing here waits for work in flight: `deactivate(session, flushing=True)` does,
-and `is_phase_complete` tells.
+Data is divided into phases: `advance_phase` closes one and opens the next, which bounds the memory
+use of a long run. These functions do not wait for work in flight: `deactivate(session,
+flushing=True)` waits, and `is_phase_complete` reports.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def _check(session: int) -> None:
 
 
 def get(session: Optional[int] = 0, phase: int = 0) -> Optional[list[Any]]:
-    """The profile of one phase, as the list that the `.hatchet` file would hold."""
+    """The profile of one phase, as the list that a `.hatchet` file would contain."""
     if session is None:
         return None
     _check(session)
@@ -28,7 +28,7 @@ def get(session: Optional[int] = 0, phase: int = 0) -> Optional[list[Any]]:
 
 
 def get_msgpack(session: Optional[int] = 0, phase: int = 0) -> Optional[bytes]:
-    """The profile of one phase, as the bytes that the `.hatchet_msgpack` file would hold."""
+    """The profile of one phase, as the bytes that a `.hatchet_msgpack` file would contain."""
     if session is None:
         return None
     _check(session)
@@ -36,7 +36,7 @@ def get_msgpack(session: Optional[int] = 0, phase: int = 0) -> Optional[bytes]:
 
 
 def advance_phase(session: Optional[int] = 0) -> Optional[int]:
-    """Close the current phase and open the next, whose number is returned."""
+    """Close the current phase and open the next; returns its number."""
     if session is None:
         return None
     _check(session)
@@ -44,7 +44,7 @@ def advance_phase(session: Optional[int] = 0) -> Optional[int]:
 
 
 def is_phase_complete(session: Optional[int] = 0, phase: int = 0) -> bool:
-    """True once everything launched in `phase` has been recorded; never for the current phase."""
+    """True if all work launched in `phase` has been recorded; never for the current phase."""
     if session is None:
         return False
     _check(session)

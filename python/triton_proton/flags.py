@@ -1,4 +1,4 @@
-"""What the profiler is doing in this process."""
+"""State of the profiler in this process."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from . import _libproton
 
 
 class ProfilerFlags:
-    """`profiling_on` and `instrumentation_on` are to be read; `command_line` is set by `proton`."""
+    """`profiling_on` and `instrumentation_on` are read-only; `proton` sets `command_line`."""
 
     __slots__ = ("instrumentation_on", "command_line")
 
     def __init__(self) -> None:
-        self.instrumentation_on = False  # kernels are compiled with records inside
+        self.instrumentation_on = False  # kernels are compiled with instrumentation
         self.command_line = False  # the `proton` command owns the session
 
     @property
     def profiling_on(self) -> bool:
-        """True while a session is live. Read from the recorder, so it holds after a fork too."""
+        """True while a session is live. Read from the recorder, so it is correct after a fork."""
         return _libproton.is_profiling()
 
     def __repr__(self) -> str:

@@ -5,8 +5,8 @@
     python -m triton_proton.intra run DIR COMMAND...      run with the files instead
 
 A command that begins with a Python file is run by this Python. In the last step it has to
-instrument kernels: by `proton.start(backend="instrumentation")` of its own, or because it is
-`proton -b instrumentation ...`. Files can be edited by hand between the steps; what they may hold
+instrument kernels: by `proton.start(backend="instrumentation")` in its code, or because it is
+`proton -b instrumentation ...`. Files can be edited by hand between the steps; their syntax
 is in docs/guide/intra-kernel.md.
 """
 
@@ -25,7 +25,7 @@ from . import _libproton
 from ._note import printable, say
 from .mode import automatic_scopes
 
-# What Triton's dump leaves beside the TTGIR.
+# Further files of Triton's dump, apart from TTGIR.
 _OTHER_STAGES = {
     ".amdgcn", ".cubin", ".glir", ".hsaco", ".json", ".llir", ".ptx", ".sass", ".source",
     ".spv", ".ttir",
@@ -33,7 +33,7 @@ _OTHER_STAGES = {
 
 
 class _Refused(Exception):
-    """What is asked for cannot be done, in words."""
+    """A request that cannot be fulfilled; the text is the error message."""
 
 
 def _say(text: str) -> None:
@@ -55,7 +55,7 @@ def _environment(**variables: str) -> dict[str, str]:
 def _files(directory: str) -> list[Path]:
     files = sorted(Path(directory).rglob("*.ttgir"))
     if not files:
-        raise _Refused(f"there are no .ttgir files in {directory}; dump them first")
+        raise _Refused(f"no .ttgir files in {directory}; run the dump step first")
     return files
 
 
@@ -63,7 +63,9 @@ def _files(directory: str) -> list[Path]:
 
 
 def dump(directory: str, words: list[str]) -> int:
-    """Run a command, keep the TTGIR of each kernel in `directory`; the command's exit status."""
+    """Run a command and keep the TTGIR of each kernel in `directory`; returns the command's exit
+    status.
+    """
     environment = _environment(TRITON_KERNEL_DUMP="1", TRITON_DUMP_DIR=os.path.abspath(directory))
     command = _command(words)
     try:
@@ -83,7 +85,7 @@ def dump(directory: str, words: list[str]) -> int:
 
 
 def run(directory: str, words: list[str]) -> NoReturn:
-    """Become a command that compiles kernels from the files of `directory`."""
+    """Replace this process by a command that compiles kernels from the files in `directory`."""
     command = _command(words)
     _files(directory)
     environment = _environment(
@@ -114,7 +116,7 @@ def _body(lines: list[str]) -> tuple[int, int]:
     """The first and the last line of the kernel's body."""
     begin = next((i for i, line in enumerate(lines) if "tt.func public " in line), None)
     if begin is None:
-        raise _Refused("no kernel (tt.func public) is in it")
+        raise _Refused("it contains no kernel (tt.func public)")
     end = begin + 1
     while end < len(lines) and not lines[end].startswith("  }"):
         end += 1
@@ -124,9 +126,9 @@ def _body(lines: list[str]) -> tuple[int, int]:
 
 
 def _put_scope(lines: list[str], name: str, first: Optional[str], last: Optional[str]) -> str:
-    """Put a scope around the lines from the first that holds `first` to the last with `last`.
+    """Put a scope around the lines from the first that contains `first` to the last with `last`.
 
-    Says why there is no place for it; nothing where there is.
+    Returns the reason if that is not possible, else "".
     """
     begin, end = _body(lines)
     body = range(begin, end + 1)
@@ -135,14 +137,14 @@ def _put_scope(lines: list[str], name: str, first: Optional[str], last: Optional
         holds = [i for i in body if first in lines[i]]
         ends = [i for i in body if (last or first) in lines[i]]
         if not holds or not ends:
-            return f'no line holds "{last if holds else first}"'
+            return f'no line contains "{last if holds else first}"'
         if ends[-1] < holds[0]:
-            return f'every line that holds "{last}" is above those that hold "{first}"'
+            return f'every line that contains "{last}" is before those that contain "{first}"'
         start, stop = holds[0], ends[-1]
     level = _indent(lines[start])
     if any(_indent(line) < level for line in lines[start : stop + 1]):
-        raise _Refused(f"scope {name}: its two ends are in different blocks")
-    # An operation with a body ends where its brace closes; one that ends a block stays behind.
+        raise _Refused(f"scope {name}: its start and end are in different blocks")
+    # An operation with a body ends at its closing brace; a terminator must stay last in its block.
     while _indent(lines[stop]) > level or lines[stop].rstrip().endswith("{"):
         stop += 1
     is_last = re.match(r"\s*(tt\.return|scf\.yield|ttg\.warp_(yield|return))\b", lines[stop])
@@ -161,7 +163,7 @@ def _split_scope(text: str) -> _Scope:
 
 
 def _operations(lines: list[str]) -> str:
-    """What a scope could be put around: the operations of a kernel, but for arithmetic."""
+    """The operations that a scope could surround: those of a kernel, except arithmetic."""
     begin, end = _body(lines)
     found = {match[1] for line in lines[begin : end + 1] if (match := _OPERATION.match(line))}
     names = sorted(found)
@@ -170,7 +172,7 @@ def _operations(lines: list[str]) -> str:
 
 
 class _Places:
-    """Which scopes have found a place in a file, and why the others have not."""
+    """The scopes that were placed in a file, and why others were not."""
 
     def __init__(self, scopes: Iterable[str]) -> None:
         self.scopes = [_split_scope(scope) for scope in scopes]
@@ -183,11 +185,11 @@ class _Places:
             if not reason:
                 self.found.add(scope)
             elif scope not in self.reasons:
-                there = f"; in {path} there are {_operations(lines)}"
+                there = f"; operations in {path}: {_operations(lines)}"
                 self.reasons[scope] = f"scope {scope[0]}: {reason}{there}"
 
     def tell(self) -> bool:
-        """Name the scopes that no file has a place for; are there any?"""
+        """Report the scopes that no file could place; True if there are any."""
         missing = [scope for scope in self.scopes if scope not in self.found]
         for scope in missing:
             if scope in self.reasons:
@@ -196,7 +198,7 @@ class _Places:
 
 
 def _edit(path: Path, places: _Places, auto: Optional[str], clear: bool) -> int:
-    """Put scopes into a file; how many records it has now."""
+    """Put scopes into a file; returns its number of records."""
     lines = path.read_text(encoding="utf-8").split("\n")
     if clear:
         lines = [line for line in lines if not _RECORD.match(line)]
@@ -219,19 +221,19 @@ def insert(
     kernels: Iterable[str] = (),
     clear: bool = False,
 ) -> int:
-    """Put records into the files of `directory`; 0, or 1 when one of them is in no file then.
+    """Put records into the files of `directory`; returns 0, or 1 if one of them fits no file.
 
-    scopes: "NAME" for the whole kernel, "NAME=TEXT" around the lines that hold TEXT, or
-    "NAME=TEXT..TEXT" from the first line that holds the one to the last that holds the other.
-    auto: kinds of automatic scopes, as in a mode. kernels: only these. clear: take out first what
-    was put in before.
+    scopes: "NAME" for the whole kernel, "NAME=TEXT" around the lines that contain TEXT, or
+    "NAME=TEXT..TEXT" from the first line that contains the first to the last that contains the
+    second. auto: kinds of automatic scopes, as in a mode. kernels: only these. clear: remove
+    existing records first.
     """
     files = _files(directory)
     wanted = set(kernels)
     unknown = wanted - {path.stem for path in files}
     if unknown:
         there = ", ".join(sorted({path.stem for path in files}))
-        _say(f"there is no file of {', '.join(sorted(unknown))} in {directory}; there are {there}")
+        _say(f"no file for kernel {', '.join(sorted(unknown))} in {directory}; available: {there}")
     scopes = list(scopes)
     if not scopes and not auto and not clear:
         scopes = ["kernel"]
@@ -262,23 +264,24 @@ def _parser() -> argparse.ArgumentParser:
     steps = parser.add_subparsers(dest="step", required=True)
     for name, about in (
         ("dump", "run a command and keep the TTGIR of its kernels"),
-        ("run", "run a command with the files instead of what Triton makes"),
+        ("run", "run a command with the edited files in place of Triton's own TTGIR"),
     ):
         step = steps.add_parser(name, help=about, description=about)
-        step.add_argument("directory", help="where the files are")
+        step.add_argument("directory", help="directory of the files")
         step.add_argument(
             "command", nargs=argparse.REMAINDER, help="PROGRAM.py [ARGS], or any other command"
         )
     about = "put records into the files: by default a scope around each kernel"
     step = steps.add_parser("insert", help="put records into the files", description=about)
-    step.add_argument("directory", help="where the files are")
+    step.add_argument("directory", help="directory of the files")
     step.add_argument(
         "--scope",
         action="append",
         default=[],
         metavar="NAME[=TEXT[..TEXT]]",
-        help="from the first line that holds TEXT to the last, or to that of the second TEXT; "
-        "without TEXT around the whole kernel; may be repeated",
+        help="scope from the first to the last line that contains TEXT (or to the last line that "
+        "contains the second TEXT); "
+        "without TEXT, the whole kernel; repeatable",
     )
     kinds = ",".join(automatic_scopes[:-1])
     step.add_argument("--auto", metavar="KINDS", help=f"{kinds} or {automatic_scopes[-1]}")
@@ -287,14 +290,14 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME",
-        help="only in this kernel; may be repeated",
+        help="only in this kernel; repeatable",
     )
-    step.add_argument("--clear", action="store_true", help="take out what is in there first")
+    step.add_argument("--clear", action="store_true", help="remove existing records first")
     return parser
 
 
 def main(arguments: Optional[list[str]] = None) -> int:
-    """The command line; the exit status."""
+    """Run the command line; returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
         if options.step == "dump":

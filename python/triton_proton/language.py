@@ -1,13 +1,13 @@
-"""Marks inside kernels: `import triton_proton.language as pl`.
+"""Scopes and events inside kernels: `import triton_proton.language as pl`.
 
-Scopes and events take effect in sessions that instrument kernels
-(`start(backend="instrumentation")`); in all others nothing of them is compiled, so a kernel may
-keep them. They can be called in kernels of Triton and of Gluon, and in Triton's interpreter.
+Scopes and events are recorded in sessions that instrument kernels
+(`start(backend="instrumentation")`). Other sessions compile kernels without them, so they can stay
+in the source. They work in kernels of Triton and of Gluon, and in Triton's interpreter.
 
     with pl.scope("load"):              # a region that every warp runs from its start to its end
         x = tl.load(pointer)
 
-    ready = pl.allocate_event("copy")   # asynchronous work: may end elsewhere, in another warp too
+    ready = pl.allocate_event("copy")   # asynchronous work: may end elsewhere, even in another warp
     pl.start_event(ready)
     pl.end_event(ready)
 """
@@ -26,45 +26,44 @@ _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456
 
 
 def _builtin(function: _F) -> _F:
-    """What Triton's compiler calls while it compiles a kernel, instead of compiling it."""
+    """A function that Triton's compiler calls instead of compiling it."""
     function.__triton_builtin__ = True  # type: ignore[attr-defined]
     return function
 
 
 def enable_semantic(semantic_name: str) -> None:
-    """Let kernels written in "triton" or "gluon" use marks, as both may from the start."""
+    """Enable scopes in kernels written in "triton" or "gluon"; both are enabled by default."""
     _check_semantic(semantic_name)
     _enabled.add(semantic_name)
 
 
 def disable_semantic(semantic_name: str) -> None:
-    """Do not let kernels written in "triton" or "gluon" use marks: they are a TypeError then."""
+    """Disable scopes in kernels written in "triton" or "gluon": they become a TypeError."""
     _check_semantic(semantic_name)
     _enabled.discard(semantic_name)
 
 
 def _check_semantic(semantic_name: str) -> None:
     if semantic_name not in _SEMANTICS:
-        raise ValueError(f"Unknown semantic: {semantic_name}; there are {', '.join(_SEMANTICS)}.")
+        raise ValueError(f"Unknown semantic: {semantic_name}; available: {', '.join(_SEMANTICS)}.")
 
 
 # ---------------------------------------------------------------------- markers
 
 
 def _name_of(value: Any) -> str:
-    """What a kernel gives as a name: a str, or a constexpr that holds one."""
+    """A scope name given by a kernel: a str, or a constexpr with one."""
     value = getattr(value, "value", value)
     if not isinstance(value, str) or not value:
         shown = "a value of the kernel" if hasattr(value, "handle") else repr(value)
         raise TypeError(
-            "the name of a scope is a string that is not empty and is known when the kernel is "
-            f"compiled, not {shown}"
+            f"a scope name must be a non-empty compile-time string, not {shown}"
         )
     return value
 
 
 def _marker(kind: str, name: str) -> str:
-    """The text that src/intra/marker.h describes."""
+    """The marker text described in src/intra/marker.h."""
     encoded = "".join(
         chr(byte) if byte in _PLAIN else f"%{byte:02X}"
         for byte in name.encode("utf-8", "surrogateescape")
@@ -80,7 +79,8 @@ def _mark(kind: str, name: Any, semantic: Any) -> None:
     language = "gluon" if "gluon" in type(semantic).__module__ else "triton"
     if language not in _enabled:
         raise TypeError(
-            f"Unsupported semantic type: {type(semantic)}: marks are disabled in {language}"
+            f"Unsupported semantic type: {type(semantic)}: scopes are disabled in {language}; "
+            f"call enable_semantic({language!r})"
         )
     options = getattr(semantic.builder, "options", None)
     is_amd = getattr(options, "backend_name", "") == "hip"
@@ -99,14 +99,14 @@ def _mark(kind: str, name: Any, semantic: Any) -> None:
 
 
 def record(is_start: Any, scope_name: Any, semantic: Any) -> None:
-    """Begin or end a region, for functions that Triton's compiler calls (builtins)."""
+    """Start or end a region, for functions that Triton's compiler calls (builtins)."""
     kind = "record start" if getattr(is_start, "value", is_start) else "record end"
     _mark(kind, scope_name, semantic)
 
 
 @_builtin
 def enter_scope(name: Any, _semantic: Any = None) -> None:
-    """Begin the region `name` of the kernel."""
+    """Start the region `name` of the kernel."""
     _mark("record start", name, _semantic)
 
 
@@ -138,11 +138,11 @@ _event_class: Any = None
 
 
 def _make_event_class() -> Any:
-    """The class of events. It derives from one of Triton's, which is imported by kernels only."""
+    """The class of events. It derives from one of Triton's, which only kernels import."""
     from triton.language import core
 
     class EventType(core.base_type):
-        """An event's type holds its name, so there is nothing to carry in the kernel itself."""
+        """An event's type contains its name, so the kernel carries no value for it."""
 
         def __init__(self, name: str) -> None:
             self.name = name
@@ -191,7 +191,7 @@ def _event_type() -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """`Event` needs Triton, which importing this module does not load."""
+    """`Event` needs Triton, which the import of this module does not load."""
     if name == "Event":
         return _event_type()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -199,7 +199,7 @@ def __getattr__(name: str) -> Any:
 
 @_builtin
 def allocate_event(name: Any, _semantic: Any = None) -> Any:
-    """An event called `name`, which may be given to other functions and to partitions."""
+    """An event called `name`, which may be passed to other functions and to partitions."""
     if _semantic is None:
         return _name_of(name)
     return _event_type()(_name_of(name))
@@ -217,11 +217,11 @@ def record_event(event: Any, is_start: Any, _semantic: Any = None) -> None:
 
 @_builtin
 def start_event(event: Any, _semantic: Any = None) -> None:
-    """The asynchronous work of `event` begins."""
+    """Mark the start of the asynchronous work of `event`."""
     record_event(event, True, _semantic)
 
 
 @_builtin
 def end_event(event: Any, _semantic: Any = None) -> None:
-    """The asynchronous work of `event` has ended, whichever warp began it."""
+    """Mark the end of the asynchronous work of `event`, even if another warp started it."""
     record_event(event, False, _semantic)

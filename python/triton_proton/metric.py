@@ -1,6 +1,6 @@
 """Metric values that are not plain numbers: tensors, arrays, numbers of other libraries.
 
-The extension converts int, float, str and lists of numbers by itself and comes here for the rest.
+The extension converts int, float, str and lists of numbers itself and calls this module for others.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any, Optional
 
 from . import _libproton
 
-# What Triton itself puts into the launch metadata.
+# Entries that Triton itself puts into the launch metadata.
 _TRITONS_OWN = frozenset(("name", "function", "stream"))
 FLOPS_WIDTHS = (8, 16, 32, 64)
-# Names that have one type whatever the caller writes.
+# Names with a fixed type, whatever the caller passes.
 FLOPS_DTYPES: dict[str, type] = {
     name: float for name in ("flops", *(f"flops{width}" for width in FLOPS_WIDTHS))
 }
@@ -25,7 +25,7 @@ def _plain_value(name: str, value: Any) -> Any:
         return value
     if isinstance(value, (list, tuple)):
         return [_plain_number(name, item) for item in value]
-    # Tensors and arrays. One in device memory that comes here is waited for and copied.
+    # Tensors and arrays. Device memory that gets here is waited for and copied.
     to_list = getattr(value, "tolist", None)
     if to_list is not None:
         listed = to_list()
@@ -60,12 +60,12 @@ def _flatten(values: list[Any]) -> list[Any]:
 
 
 def plain_metrics(metrics: dict[str, Any]) -> dict[str, Any]:
-    """The same metrics with every value a number, a string or a list of numbers."""
+    """The same metrics with all values converted to numbers, strings or lists of numbers."""
     return {name: _plain_value(name, value) for name, value in metrics.items()}
 
 
 def is_metric_value(value: Any) -> bool:
-    """True for what can be recorded as a metric."""
+    """True for values that can be recorded as a metric."""
     if isinstance(value, (bool, int, float)):
         return True
     if isinstance(value, (list, tuple)):
@@ -74,7 +74,7 @@ def is_metric_value(value: Any) -> bool:
 
 
 def launch_metrics(launch: dict[str, Any]) -> dict[str, Any]:
-    """What can be recorded as a metric in a kernel's launch metadata."""
+    """The entries of a kernel's launch metadata that can be recorded as metrics."""
     return {
         key: value
         for key, value in launch.items()
@@ -106,7 +106,7 @@ def _element_of(dtype: Any) -> int:
 
 
 def current_stream(device: Any = None) -> int:
-    """The handle of the stream that torch launches on now; 0, the default one, without torch."""
+    """The handle of torch's current stream; 0, the default stream, without torch."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return 0
@@ -127,7 +127,7 @@ def _is_on_device(value: Any) -> bool:
 
 
 def _on_device(name: str, tensor: Any) -> Optional[tuple[int, int, Any]]:
-    """(element type, elements, the tensor as it is to be read); None if it is to be waited for."""
+    """(element type, elements, the tensor to read); None if its value must be waited for."""
     element = _element_of(tensor.dtype)
     if not element or not tensor.is_contiguous():
         tensor = (tensor if element else tensor.double()).contiguous()
@@ -146,10 +146,11 @@ def _on_device(name: str, tensor: Any) -> Optional[tuple[int, int, Any]]:
 def split_metrics(
     metrics: dict[str, Any],
 ) -> tuple[dict[str, Any], list[tuple[str, int, int, int, int, int, Any]]]:
-    """The metrics that are plain, and those to be read on the device.
+    """Plain metrics, and those that are read on the device.
 
-    Of the latter: name, element type, whether it is to be a double (-1: as the elements are),
-    elements, address, stream and the tensor, which has to stay alive until it has been read.
+    For the latter: name, element type, whether it is converted to double (-1: the type of the
+    elements), elements, address, stream and the tensor, which must stay alive until it has been
+    read.
     """
     plain: dict[str, Any] = {}
     device = []

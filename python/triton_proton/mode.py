@@ -1,4 +1,4 @@
-"""Modes: how a backend measures. As objects, or as text `name[:key=value]...`."""
+"""Modes of backends, as objects or as text `name[:key=value]...`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Union
 
 
 class _Named(Enum):
-    """An enumeration whose members are written by their value."""
+    """An enumeration with members that are written by their value."""
 
     def __str__(self) -> str:
         return self.value
@@ -64,7 +64,7 @@ automatic_scopes = ("loads", "dots", "stores", "waits", "loops", "partitions", "
 
 @dataclass(frozen=True)
 class BaseMode:
-    """A mode by its name alone."""
+    """A mode that is only a name."""
 
     name: str
 
@@ -90,16 +90,15 @@ class PCSampling(BaseMode):
 
 @dataclass(frozen=True)
 class InstrumentationMode(BaseMode):
-    """Records inside kernels. Each field takes a member of its enumeration or its name.
+    """Intra-kernel recording. Each field takes a member of its enumeration or its name.
 
     metric_type: what is recorded. sampling_strategy and sampling_options: which units record, the
-    latter as a list of warps or separated by commas.
-    granularity: what a unit is. buffer_strategy: what happens when the buffer is full.
-    buffer_type and buffer_size: where it lies and its bytes (0: as the strategy needs).
-    optimizations: a list, or names separated by commas.
-    auto: kinds of automatic scopes, a list or separated by commas: "loads", "dots", "stores",
-    "waits", "loops", "partitions", "all". cta: every n-th CTA records. launches: of each kernel,
-    how many a trace keeps, or "all"; None: the first 8, if they are not too large.
+    latter as a list of warps or separated by commas. granularity: what a unit is. buffer_strategy:
+    what happens when the buffer is full. buffer_type and buffer_size: memory and size in bytes (0:
+    chosen by the strategy). optimizations: a list, or names separated by commas. auto: kinds of
+    automatic scopes, a list or separated by commas: "loads", "dots", "stores", "waits", "loops",
+    "partitions", "all". cta: every n-th CTA records. launches: maximum number per kernel in a
+    trace, or "all"; None: the first 8, if they are not too large.
     """
 
     metric_type: Union[MetricType, str] = MetricType.CYCLE
@@ -149,7 +148,7 @@ class InstrumentationMode(BaseMode):
 
 @dataclass(frozen=True)
 class Default(InstrumentationMode):
-    """Instrumentation where the kernel's source says so."""
+    """Instrumentation of the scopes in a kernel's source."""
 
     name: str = field(default="default", init=False)
     __hash__ = InstrumentationMode.__hash__
@@ -172,7 +171,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
 }
 
 
-# Names of the same in the tutorial of Triton's profiler.
+# The names used in the tutorial of Triton's profiler.
 _ALIASES = {"buffer_type": {"shared_mem": "shared"}}
 
 
@@ -186,7 +185,7 @@ def _warps(chosen: Any) -> str:
     warps = _list(chosen)
     for warp in warps:
         if isinstance(warp, bool) or not isinstance(warp, int) or warp < 0:
-            raise ValueError(f"sampling_options must be numbers of warps, not {warp!r}")
+            raise ValueError(f"sampling_options must be warp numbers, not {warp!r}")
     return ",".join(map(str, warps))
 
 
@@ -206,4 +205,4 @@ def _member(field_name: str, value: Any, members: dict[str, Any]) -> Any:
 
 
 def _unknown(what: str, value: Any, known: Iterable[str]) -> str:
-    return f"Unknown {what}: {value}; there are {', '.join(known)}"
+    return f"Unknown {what}: {value}; available: {', '.join(known)}"

@@ -29,7 +29,7 @@ _exit_is_registered = False
 _newest = -1  # the highest number of a session started here; a higher one is a new session
 
 
-# ---------------------------------------------------------------------- what the environment says
+# ---------------------------------------------------------------------- environment
 
 
 def _is_true(variable: str) -> bool:
@@ -37,7 +37,7 @@ def _is_true(variable: str) -> bool:
 
 
 def _is_disabled() -> bool:
-    """TRITON_PROTON_DISABLE, or what Triton's knob says once Triton is imported."""
+    """TRITON_PROTON_DISABLE, or Triton's knob once Triton is imported."""
     knobs = sys.modules.get("triton.knobs")
     group = getattr(knobs, "proton", None)
     if group is not None and hasattr(group, "disable"):
@@ -54,19 +54,19 @@ def _is_interpreting() -> bool:
 
 
 def _obey_nvtx_knob() -> None:
-    """triton.knobs.proton.enable_nvtx; before Triton is imported, TRITON_ENABLE_NVTX counts."""
+    """triton.knobs.proton.enable_nvtx; before Triton is imported, TRITON_ENABLE_NVTX."""
     group = getattr(sys.modules.get("triton.knobs"), "proton", None)
     if group is not None and hasattr(group, "enable_nvtx"):
         _libproton.nvtx_enable(bool(group.enable_nvtx))
 
 
 def _select_backend() -> str:
-    """The name of the backend that is used when none is given, as Triton's profiler has it."""
+    """The name of the default backend, as in Triton's profiler."""
     return _default_backend() or _libproton.default_backend() or _HOST
 
 
 def _default_backend() -> Optional[str]:
-    """The backend used when none is given; None leaves the choice to the recorder."""
+    """The default backend; None leaves the choice to the recorder."""
     if os.environ.get("PROTON_BACKEND"):
         return None
     if _is_interpreting():
@@ -77,8 +77,8 @@ def _default_backend() -> Optional[str]:
 def _say_default(backend: str) -> None:
     if backend != _HOST:
         return
-    why = "TRITON_INTERPRET is set" if _is_interpreting() else "no GPU driver can be used"
-    note(f"{why}; recording what runs on the CPU (backend 'host')", once=True)
+    why = "TRITON_INTERPRET is set" if _is_interpreting() else "no usable GPU driver found"
+    note(f"{why}; recording CPU kernels only (backend 'host')", once=True)
 
 
 # ---------------------------------------------------------------------- starting
@@ -104,7 +104,7 @@ def _start(
     quiet: bool = False,
     output_format: Optional[str] = None,
 ) -> int:
-    """Start a session whoever owns it. When anything fails, nothing is left active."""
+    """Start a session for any owner. On failure nothing is left active."""
     global _newest
     chosen_hook = _hook_of(hook)
     if mode is not None and not isinstance(mode, (str, BaseMode)):
@@ -160,22 +160,28 @@ def start(
 ) -> Optional[int]:
     """Start profiling and return the session's number.
 
-    name: path of the output without suffix, "proton" by default; "" or "-" is standard output.
-    Starting a name that is live already activates that session again.
-    context: "shadow" attributes kernels to scopes, "python" to the Python call path.
-    data: "tree" adds up what has the same context; "trace" also keeps when each scope, launch
-    and kernel began and ended.
-    backend: who measures; by default what fits the machine, and "host" (the CPU, for Triton's
-    interpreter) where there is no GPU or TRITON_INTERPRET is set.
+    name: output path without suffix, "proton" by default; "" or "-" is standard output. Starting a
+    live name activates that session again.
+
+    context: "shadow" attributes kernels to scopes, "python" to the Python call stack.
+
+    data: "tree" sums by context; "trace" also keeps the start and end of each scope, launch and
+    kernel.
+
+    backend: by default the one that fits the machine; "host" (the CPU, for Triton's interpreter)
+    without a GPU or if TRITON_INTERPRET is set.
+
     mode: the backend's mode, as text or an object of `triton_proton.mode`.
+
     hook: "triton" calls each kernel's launch_metadata function and records its result; or a Hook.
-    memory: also record memory copies and sets of GPUs, below the context that asked for them, with
+
+    memory: also record GPU memory copies and memsets, below the context that called them, with
     their sizes as the metric "memory_bytes".
 
-    Returns None and does nothing under the `proton` command, which has started a session itself,
-    and when TRITON_PROTON_DISABLE is set. Raises ValueError for what is unknown and ProtonError
-    when profiling cannot start; nothing is left active then. A profile that is still being
-    recorded when the interpreter exits is written at that point.
+    Returns None and does nothing under the `proton` command, which has its own session, and if
+    TRITON_PROTON_DISABLE is set. Raises ValueError for unknown values and ProtonError if profiling
+    cannot start; nothing is left active then. A profile that is still being recorded when the
+    interpreter exits is written at that point.
     """
     if _is_disabled():
         return None
@@ -199,7 +205,7 @@ def _start_owned(
     quiet: bool = False,
     output_format: Optional[str] = None,
 ) -> Optional[int]:
-    """For the `proton` command: start the session that no call in the script can end."""
+    """For the `proton` command: start the session that calls in the script cannot end."""
     if _is_disabled():
         return None
     session = _start(
@@ -222,7 +228,7 @@ def _start_owned(
 
 
 def _chosen(session: Optional[int], session_id: Optional[int], verb: str) -> Optional[int]:
-    """The session that is meant, by either name; under the command there is only 0."""
+    """The requested session, by either parameter name; under the command only 0."""
     if session is not None and session_id is not None:
         raise TypeError("session and session_id mean the same; only one of them can be given")
     session = session if session_id is None else session_id
@@ -232,7 +238,7 @@ def _chosen(session: Optional[int], session_id: Optional[int], verb: str) -> Opt
 
 
 def activate(session: Optional[int] = None, *, session_id: Optional[int] = None) -> None:
-    """Record again, into `session` or into every session. Doing it twice is harmless.
+    """Resume recording into `session` or into every session. Repeated calls are harmless.
 
     session_id: another name of `session`.
     """
@@ -270,11 +276,11 @@ def finalize(
 ) -> None:
     """End `session`, or every session, and write its output.
 
-    output_format: "hatchet" (the default), "hatchet_msgpack", "proton" (keep the file recorded
-    into) or "none"; for traces "chrome_trace" (their default) and "perfetto" too. An unknown
-    format is a ValueError and ends nothing. When the output cannot be written, ProtonError names
-    what is left and where. Under the `proton` command nothing happens: the profile is written when
-    the script has ended. session_id: another name of `session`.
+    output_format: "hatchet" (default), "hatchet_msgpack", "proton" (keep the working file) or
+    "none"; for traces also "chrome_trace" (their default) and "perfetto". An unknown format is a
+    ValueError and ends nothing. If the output cannot be written, ProtonError names the remaining
+    file. Under the `proton` command nothing happens: the profile is written when the script has
+    ended. session_id: another name of `session`.
     """
     session = _chosen(session, session_id, "finalized")
     if flags.command_line:
@@ -285,7 +291,7 @@ def finalize(
         else:
             _libproton.finalize(session, output_format)
     except ValueError:
-        raise  # the format is unknown; every session lives on
+        raise  # unknown format; every session stays live
     except BaseException:
         _forget(session)
         raise
@@ -308,7 +314,7 @@ def _register_exit() -> None:
 
 
 def _at_exit() -> None:
-    """The program ends, well or badly, with sessions alive: write them."""
+    """Write the live sessions when the program exits, normally or not."""
     if flags.command_line or not flags.profiling_on:
         return
     try:
@@ -318,7 +324,7 @@ def _at_exit() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """The recorder is inert in the child; what Python knows of its sessions goes too."""
+    """The recorder is inert in the child; Python's state of the sessions is removed too."""
     HookManager._reset_in_child()
     _interpreter.uninstall()
 
@@ -403,9 +409,9 @@ def profile(
 ) -> Callable[..., Any]:
     """Profile each call of a function; the options are those of `start`.
 
-    The session is started by the first call, paused between calls and resumed by the next, also
-    when a call raises. A call of a generator or coroutine lasts until that has ended. `finalize`
-    (or the end of the program) writes it.
+    The first call starts the session; it is paused between calls, even if a call raises. A call of
+    a generator or coroutine lasts until that has ended. `finalize` (or the end of the program)
+    writes the profile.
 
         @proton.profile(name="step")
         def step(): ...

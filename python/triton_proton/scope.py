@@ -1,4 +1,4 @@
-"""Scopes: named regions of the program that measurements belong to."""
+"""Scopes: named regions of the program that measurements are attributed to."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["MetricValueType", "cpu_timed_scope", "enter_scope", "exit_scope", "s
 
 
 def enter_scope(name: str, *, metrics: Optional[dict[str, Any]] = None) -> Optional[int]:
-    """Enter a scope on this thread; `exit_scope` leaves it. Returns its number.
+    """Enter a scope on this thread; `exit_scope` exits it. Returns its number.
 
-    Returns None while nothing is being profiled. Prefer `with scope(name)` where a block will do.
+    Returns None while nothing is being profiled. Prefer `with scope(name)` where possible.
     """
     return _libproton.push_scope(name, metrics)
 
@@ -24,9 +24,9 @@ def enter_scope(name: str, *, metrics: Optional[dict[str, Any]] = None) -> Optio
 def exit_scope(
     name: Optional[str] = None, *, metrics: Optional[dict[str, Any]] = None
 ) -> Optional[int]:
-    """Leave the scope that `enter_scope` entered last on this thread. Returns its number.
+    """Exit the scope that `enter_scope` entered last on this thread. Returns its number.
 
-    With a `name` that is not the scope's nothing is left and ValueError is raised. `metrics` are
-    added to the scope before it is left.
+    If `name` is not the name of that scope, it raises ValueError and exits nothing. `metrics` are
+    added to the scope before it is exited.
     """
     return _libproton.pop_scope(name, metrics)

@@ -1,4 +1,4 @@
-"""States: a label below whatever scopes are open, such as "warm-up"."""
+"""States: a label below all open scopes, such as "warm-up"."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ COMPUTE_METADATA_SCOPE_PREFIX: str = _libproton.metadata_scope_prefix
 
 
 class state:
-    """Everything recorded on this thread meanwhile gets `name` as its last level.
+    """Everything recorded on this thread while it is set gets `name` as its last level.
 
-    A context manager and a decorator. States do not nest: an inner one replaces the outer one
-    until it is left.
+    A context manager and a decorator. States do not nest: an inner one replaces the outer one until
+    it is exited.
 
         with proton.state("warm-up"):
             with proton.scope("layer 0"):   # layer 0 -> warm-up -> kernel
@@ -42,7 +42,7 @@ class state:
 
 
 class metadata_state(state):
-    """Kernels launched inside compute launch metadata; viewers leave them out."""
+    """Kernels launched inside compute launch metadata; viewers omit them."""
 
     __slots__ = ()
 

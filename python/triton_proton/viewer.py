@@ -1,11 +1,11 @@
-"""Print and query profiles from Python: the functions of `triton.profiler.viewer`.
+"""Profile viewer for Python: the functions of `triton.profiler.viewer`.
 
     tree, metrics = viewer.parse(["time/ms", "util"], "matmul.hatchet")
     viewer.print_tree(tree, metrics)
 
-`parse`, `apply_diff_profile`, `print_tree` and `show_metrics` run `proton-viewer` and need nothing
-else. Whatever works on a data frame (`read`, `derive_metrics`, `tree.dataframe`, ...) needs pandas
-and llnl-hatchet, which are imported at that point. `python -m triton_proton.viewer ...` is
+`parse`, `apply_diff_profile`, `print_tree` and `show_metrics` run `proton-viewer` and have no other
+dependencies. Functions on data frames (`read`, `derive_metrics`, `tree.dataframe`, ...) need pandas
+and llnl-hatchet, which are imported on demand. `python -m triton_proton.viewer ...` is
 `proton-viewer ...`.
 """
 
@@ -121,16 +121,16 @@ def _filters(
 
 
 class ParsedProfile:
-    """What `parse` returns: the hatchet GraphFrame of a profile, made when it is first used.
+    """The result of `parse`: the hatchet GraphFrame of a profile, created on first use.
 
-    Any attribute of a GraphFrame (`dataframe`, `graph`, `tree()`, `filter()`, ...) can be used;
+    All attributes of a GraphFrame (`dataframe`, `graph`, `tree()`, `filter()`, ...) can be used;
     the first use needs pandas and llnl-hatchet. Until then `print_tree` needs neither.
     """
 
     _own = frozenset(("_arguments", "_make", "_made"))
 
     def __init__(self, arguments: list[str], make: Any) -> None:
-        self._arguments = arguments  # of proton-viewer: filters and file
+        self._arguments = arguments  # arguments of proton-viewer: filters and file
         self._make = make  # () -> GraphFrame
         self._made: Any = None
 
@@ -181,10 +181,9 @@ def parse(
     """Read a profile and derive metrics from it: (tree, names of the metrics).
 
     metrics: as for `proton-viewer -m`. include, exclude: regular expressions of frame names.
-    threshold: minimum of the first metric. The names end in " (inc)" where a metric of a frame
-    includes its descendants. `tree` is for `print_tree`, and has the attributes of a hatchet
-    GraphFrame. Raises OSError for a file that cannot be opened, RuntimeError for a metric that is
-    not in it, ValueError for a unit that does not exist.
+    threshold: minimum of the first metric. Names of inclusive metrics end in " (inc)". `tree` is
+    for `print_tree`, and has the attributes of a hatchet GraphFrame. Raises OSError for a file that
+    cannot be opened, RuntimeError for a metric that it lacks, ValueError for an unknown unit.
     """
     path = _check_readable(filename)
     names = bare_names(metrics)
@@ -212,7 +211,7 @@ def apply_diff_profile(
     exclude: Optional[str],
     threshold: Optional[float],
 ) -> Any:
-    """The difference of `gf` and the profile in `diff_file`: a tree as `parse` returns one."""
+    """The difference of `gf` and the profile in `diff_file`, as a tree like that of `parse`."""
     baseline, _ = parse(metrics, diff_file, include, exclude, threshold)
 
     def make() -> Any:
@@ -236,10 +235,10 @@ def print_tree(
     format: Optional[str] = None,
     print_sorted: bool = False,
 ) -> None:
-    """Print a tree of `metrics`, and after it all frames by the first metric if `print_sorted`.
+    """Print a tree of `metrics`; with `print_sorted` also all frames by the first metric.
 
-    gf: what `parse`, `read` or `apply_diff_profile` returned. format: how frames of source code
-    are shown, as for `proton-viewer -f`.
+    gf: the result of `parse`, `read` or `apply_diff_profile`. format: format of source frames, as
+    for `proton-viewer -f`.
     """
     if isinstance(gf, ParsedProfile) and gf._made is None:
         arguments = ["-m", ",".join(bare_names(metrics)), f"--depth={depth}"]
@@ -265,14 +264,14 @@ def print_tree(
 
 
 def show_metrics(file_name: _FileName) -> None:
-    """Print the metrics that the profile has, and those that can be derived from them."""
+    """Print the metrics of the profile, and those that can be derived from them."""
     print(_view(["--list", "--", _check_readable(file_name)]), end="")
 
 
 def read(filename: _FileName) -> tuple[Any, list[str], list[str], dict[str, Any]]:
-    """(GraphFrame, inclusive columns, other columns, devices) of a profile of any format.
+    """(GraphFrame, inclusive columns, other columns, devices) of a profile in any format.
 
-    The GraphFrame has the sums over subtrees as columns that end in " (inc)".
+    Columns of the GraphFrame with inclusive values end in " (inc)".
     """
     path = _check_readable(filename)
     try:
@@ -280,7 +279,7 @@ def read(filename: _FileName) -> tuple[Any, list[str], list[str], dict[str, Any]
             database = json.load(file)
     except ValueError:
         database = None
-    if not isinstance(database, list):  # another format, or a damaged file: proton-viewer knows
+    if not isinstance(database, list):  # another format, or a corrupt file: proton-viewer reads it
         database = json.loads(_view(["--export=hatchet", "-o", "-", "--", path]))
     gf, inclusive, exclusive, devices = get_raw_metrics(database)
     if not inclusive and not exclusive:

@@ -1,4 +1,4 @@
-/* Options into the environment. See handover.h. */
+/* Environment variables that pass the options of `proton` to the target and its children. */
 #include "cli/handover.h"
 
 #include <stdio.h>
@@ -14,12 +14,12 @@
 
 #define INJECTION "CUDA_INJECTION64_PATH"
 
-/* Leftovers of a `proton` whose target never got to remove them must not mix with ours. */
+/* Removes variables of an earlier `proton` if its target did not get to remove them. */
 static void clear_leftovers(void)
 {
 	size_t i = 0;
 
-	if (getenv(HANDOVER_PID)) /* an outer proton's, and so is this */
+	if (getenv(HANDOVER_PID)) /* set by an outer proton, as is this variable */
 		unsetenv(INJECTION);
 
 	while (environ && environ[i]) {
@@ -69,13 +69,13 @@ bool handover_can_inject(const struct options *options)
 {
 	if (options->backend && strcasecmp(options->backend, "cupti") != 0)
 		return false;
-	/* PROTON_CUDA_PATH: a libcuda that a test plays. WSL has /dev/dxg. */
+	/* PROTON_CUDA_PATH: the fake libcuda of a test. WSL has /dev/dxg. */
 	return !foreign_injection() &&
 	       (getenv("PROTON_CUDA_PATH") || access("/dev/nvidiactl", F_OK) == 0 ||
 		access("/dev/dxg", F_OK) == 0);
 }
 
-/* An output name as a path that holds wherever a child is; malloc'd, NULL when that cannot be. */
+/* An output name as an absolute path, valid in any child; malloc'd, NULL on failure. */
 static char *absolute(const char *name)
 {
 	char *path = NULL;
@@ -85,7 +85,7 @@ static char *absolute(const char *name)
 	return target_stem(name, &path, NULL) == PROTON_OK ? path : NULL;
 }
 
-/* Who the target is, and where its children write. */
+/* The process id of the target, and the output path of its children. */
 static bool put_family(const struct options *options)
 {
 	char *base = options->has_no_children ? NULL : absolute(options->name);
@@ -112,7 +112,7 @@ bool handover_follow(const struct options *options)
 static bool put_injection(const struct options *options, const char *library)
 {
 	if (foreign_injection() && !options->is_quiet)
-		note(INJECTION " is set to %s and left alone: child processes are not recorded",
+		note(INJECTION " is already set to %s; child processes will not be recorded",
 		     foreign_injection());
 	if (!handover_can_inject(options))
 		return true;

@@ -1,12 +1,11 @@
 /*
- * How `proton` hands its options to the process it turns into: environment variables, because
- * the arguments belong to the target. Whoever starts the recorder there (triton_proton/_launch,
- * cli/inject.c) removes them before the target's code runs, so neither it nor its children see
- * them.
+ * Environment variables that pass the options of `proton` to the target process, because the
+ * arguments belong to the target. The code that starts the recorder there (triton_proton/_launch,
+ * cli/inject.c) removes them before the target's code runs: neither it nor its children see them.
  *
- * Where there is an NVIDIA driver, children that initialise CUDA are recorded too, unless the user
- * says otherwise: CUDA_INJECTION64_PATH then names libproton_inject.so, which the driver loads into
- * each such process, and what that needs to know stays in the environment (HANDOVER_PID is set).
+ * With an NVIDIA driver, children that initialize CUDA are recorded too, unless the user disables
+ * it: CUDA_INJECTION64_PATH names libproton_inject.so, which the driver loads into each such
+ * process, and the variables that it needs remain in the environment (HANDOVER_PID is set).
  */
 #ifndef CLI_HANDOVER_H
 #define CLI_HANDOVER_H
@@ -25,41 +24,41 @@
 #define HANDOVER_HOOK HANDOVER_PREFIX "HOOK"
 #define HANDOVER_FORMAT HANDOVER_PREFIX "FORMAT"
 #define HANDOVER_MEMORY HANDOVER_PREFIX "MEMORY" /* "1", or absent */
-#define HANDOVER_QUIET HANDOVER_PREFIX "QUIET"   /* "0" or "1"; always there */
-/* What to call `proton-viewer` in messages; absent if that name is ours. */
+#define HANDOVER_QUIET HANDOVER_PREFIX "QUIET"   /* "0" or "1"; always set */
+/* The command name for `proton-viewer` in messages; absent if the plain name is Proton's. */
 #define HANDOVER_VIEWER HANDOVER_PREFIX "VIEWER"
-/* What the variable of that name was before; absent if it was not set. */
+/* The previous value of PYTHONPATH or LD_PRELOAD; absent if it was not set. */
 #define HANDOVER_PYTHONPATH HANDOVER_PREFIX "PYTHONPATH"
 #define HANDOVER_LD_PRELOAD HANDOVER_PREFIX "LD_PRELOAD"
 /*
- * Absolute path, without suffix, of what children write; their process id is added. It is there
- * if children are recorded.
+ * Absolute output path of children, without suffix; their process id is appended. Set if children
+ * are recorded.
  */
 #define HANDOVER_CHILDREN HANDOVER_PREFIX "CHILDREN"
-/* "1" if children are entered through LD_PRELOAD too and report to the target at their end. */
+/* "1" if children are also entered through LD_PRELOAD and report to the target when they exit. */
 #define HANDOVER_GATHER HANDOVER_PREFIX "GATHER"
 /*
- * The process id of the target, in decimal; there if CUDA_INJECTION64_PATH is ours or the target
+ * The process id of the target, in decimal; set if CUDA_INJECTION64_PATH is Proton's or the target
  * was entered through LD_PRELOAD.
  */
 #define HANDOVER_PID HANDOVER_PREFIX "PID"
-/* sys.executable of the interpreter that is meant; another one passes everything on. */
+/* sys.executable of the target interpreter; other interpreters only pass the variables on. */
 #define HANDOVER_PYTHON HANDOVER_PREFIX "PYTHON"
 
-/* True if CUDA_INJECTION64_PATH would bring a library into a process that initialises CUDA. */
+/* True if CUDA_INJECTION64_PATH loads a library into processes that initialize CUDA. */
 bool handover_can_inject(const struct options *options);
 
 /*
- * Puts the options into the environment, and the `library` that the driver is to load (NULL: none
- * is there) into children, or into the target too if `must_inject`. False when memory is out (said
- * on standard error).
+ * Puts the options into the environment. The driver loads `library` (NULL: none found) into
+ * children, and into the target too if `must_inject`. False if memory ran out (a message was
+ * printed).
  */
 bool handover_export(const struct options *options, const char *library, bool must_inject);
 
-/* For a target that is entered through LD_PRELOAD: its children are, too, unless not wanted. */
+/* For a target entered through LD_PRELOAD: its children are too, unless the user disables it. */
 bool handover_follow(const struct options *options);
 
-/* `first` in front of the colon-separated `variable`, whose old value goes to `saved`. */
+/* Puts `first` before the colon-separated `variable`. The old value goes to `saved`. */
 bool handover_put_in_front(const char *variable, const char *saved, const char *first);
 
 #endif

@@ -1,14 +1,16 @@
 /*
- * libproton_inject.so: how the recorder gets into a program, on two ways.
+ * Injection library libproton_inject.so: loads the recorder into a program, in one of two ways.
  *
- * Loaded by the dynamic linker (LD_PRELOAD, `proton -- program`), in front of everything else:
- * before main() it takes the options out of the environment and starts a session. Loaded by the
- * NVIDIA driver (CUDA_INJECTION64_PATH) when a process initialises CUDA: the program itself where
- * LD_PRELOAD does not reach it, and its children, each with a file of its own. Whichever comes
- * first starts the session; there is one in a process. At exit() it ends the session and says
- * where the profile is. CUPTI is left alone until the driver calls, where it will: the program may
- * fork before. A program that calls proton_start() itself gets this session, or, if it
- * did so first, is left alone.
+ * - The dynamic linker loads it (LD_PRELOAD, `proton -- program`): before main() it removes the
+ *   options
+ *   from the environment and starts a session.
+ * - The NVIDIA driver loads it (CUDA_INJECTION64_PATH) when a process initializes CUDA: the program
+ *   itself if it ignores LD_PRELOAD, and its children, each with its own file.
+ *
+ * The first of the two starts the session; a process has only one. At exit() it ends the session
+ * and prints the output path. CUPTI is not used before the driver's call, if one will come, because
+ * the program may fork before. If the program calls proton_start() itself, it gets this session; if
+ * it did so first, nothing is started.
  */
 #include <fcntl.h>
 #include <libproton/proton.h>
@@ -31,28 +33,28 @@
 #include "cli/inject_signals.h"
 #include "format/working_file.h"
 
-#define EXIT_NOT_RUN 2 /* as in main.c */
+#define EXIT_NOT_RUN 2 /* as in proton_main.c */
 #define EXIT_NO_PROFILE 1
 #define STATUS_TIMEOUT 124 /* of timeout */
 #define STATUS_SIGNAL 129
 #define COUNTER_MAX 32
 #define END_STEPS_MAX 10000
 
-static pid_t owner; /* a forked child runs the exit functions too, but owns no session */
+static pid_t owner; /* a forked child runs the exit functions too, but has no session */
 static bool is_child;
-static char own_part[64];           /* of a child's name: its process id */
-static bool is_gathering;           /* children report to this process */
-static _Atomic bool is_used;        /* the program uses libproton or CUDA: no shell, no env */
-static struct inject_options given; /* of `proton`, if it came by LD_PRELOAD */
+static char own_part[64];    /* part of a child's output name: its process id */
+static bool is_gathering;    /* children report to this process */
+static _Atomic bool is_used; /* the program uses libproton or CUDA: it is not a shell or env */
+static struct inject_options given; /* options of `proton`, if loaded by LD_PRELOAD */
 static sigset_t first_mask;
 static bool is_quiet;
 static int session;
 static _Atomic bool is_finished;
 static _Atomic bool is_ended;
 static bool is_lost;      /* the profile could not be written */
-static int error_fd = -1; /* standard error, where the program has closed it at its end */
+static int error_fd = -1; /* standard error, if the program closed it on exit */
 
-/* One line in one write; what cannot be written is not worth more. */
+/* Writes a line with one write(); errors are ignored. */
 static void say(const char *text)
 {
 	char line[2048] = "proton: ";
@@ -64,13 +66,13 @@ static void say(const char *text)
 		return;
 }
 
-/* No kernel, no scope: a child that only looked at its devices. */
+/* No kernel, no scope: for example a child that only queried its devices. */
 static bool is_empty(void)
 {
 	struct proton_counter counters[COUNTER_MAX];
 	int count;
 
-	proton_deactivate(session, true, NULL); /* waits for what is under way */
+	proton_deactivate(session, true, NULL); /* waits for work in flight */
 	count = proton_statistics(session, counters, COUNTER_MAX, NULL);
 	for (int i = 0; i < count && i < COUNTER_MAX; i++)
 		if (counters[i].value)
@@ -78,7 +80,7 @@ static bool is_empty(void)
 	return count >= 0;
 }
 
-/* The summary of a session, with the name by which the viewer can be called. */
+/* Prints the summary of a session, with the name of the viewer command. */
 static void say_summary(const char *summary, const char *more)
 {
 	static const char viewer[] = "view it with: proton-viewer";
@@ -95,7 +97,10 @@ static void say_summary(const char *summary, const char *more)
 	say(text);
 }
 
-/* What this process (`summary`; NULL: nothing) and those it started have recorded, in one line. */
+/*
+ * Prints one line for this process (`summary`; NULL: nothing recorded) and the processes it
+ * started.
+ */
 static void say_family(const char *summary, const struct children *children)
 {
 	const char *hint = strstr(children->summary, "; view it with: ");
@@ -121,7 +126,7 @@ static void say_family(const char *summary, const struct children *children)
 
 static bool write_session(bool is_last)
 {
-	/* The library's own exit function may have been first: it has reported what failed. */
+	/* The library's own exit function may have run first: it has reported failures. */
 	bool is_live = proton_is_profiling();
 	bool is_idle = (is_child || is_gathering || !is_last) && is_empty();
 	struct children children = {0};
@@ -149,7 +154,7 @@ static bool write_session(bool is_last)
 	return true;
 }
 
-/* False, after a line, if the profile could not be written. */
+/* False after a message if the profile could not be written. */
 static bool end_session(bool is_last)
 {
 	bool ok;
@@ -162,13 +167,13 @@ static bool end_session(bool is_last)
 	return ok;
 }
 
-/* A wrapper may end before its program, if a signal ended both, or a wrapper between them. */
+/* A wrapper may exit before its program, if a signal ended both, or a wrapper between them. */
 static bool is_by_signal(int status)
 {
 	return status > 128 || status == STATUS_TIMEOUT;
 }
 
-/* Once, by whichever exit function is first. */
+/* Runs once, for the first exit function. */
 static void end_once(int status)
 {
 	if (getpid() != owner || atomic_exchange(&is_finished, true))
@@ -185,7 +190,7 @@ static void finish(int status, void *unused)
 	(void)unused;
 	end_once(status);
 	if (getpid() == owner && is_lost && status == 0) {
-		/* The program did well, its profile is lost: that is ours to report. */
+		/* The program succeeded, but its profile is lost: report it in the exit status. */
 		fflush(NULL);
 		_exit(EXIT_NO_PROFILE);
 	}
@@ -196,14 +201,14 @@ static void end_by_signal(void)
 {
 	inject_signals_own_thread();
 	end_once(STATUS_SIGNAL);
-	/* The program may have been ending by itself; if that does not end, so be it. */
+	/* The program may be exiting already; stop waiting for it after a while. */
 	for (int i = 0; i < END_STEPS_MAX && atomic_load(&is_finished) && !is_ended; i++)
 		usleep(1000);
 	inject_signals_release();
 }
 
 /*
- * What was registered before main() runs last, after the destructors of libraries. This one comes
+ * Functions registered before main() run last, after the destructors of libraries. This one runs
  * before libproton's, which would write an empty profile for a program that only started others.
  */
 __attribute__((destructor)) static void unloaded(void)
@@ -211,7 +216,7 @@ __attribute__((destructor)) static void unloaded(void)
 	end_once(0);
 }
 
-/* What proton_start() says. */
+/* Returns the status of proton_start(). */
 static int begin(const struct inject_options *from, const char *name, struct proton_error *err)
 {
 	struct proton_session_options options = {
@@ -227,12 +232,12 @@ static int begin(const struct inject_options *from, const char *name, struct pro
 	int status;
 
 	is_quiet = from->quiet[0] == '1';
-	/* Python's call paths need the package, which starts its own session. */
+	/* Python call stacks need the package, which starts its own session. */
 	if (from->context && strcmp(from->context, "python") != 0)
 		options.context = from->context;
 	options.flags = (is_quiet ? PROTON_SESSION_QUIET : 0u) |
 			(from->memory ? PROTON_SESSION_MEMORY : 0u);
-	/* A signal that comes now is taken by the handler, or the working file would stay. */
+	/* From here on the handler takes signals, or the working file would remain. */
 	inject_signals_hold(&previous);
 	status = proton_start(&options, &session, err);
 	if (status == PROTON_OK) {
@@ -252,7 +257,7 @@ static int begin(const struct inject_options *from, const char *name, struct pro
 static void begin_in_child(const struct inject_options *options)
 {
 	struct proton_error err;
-	/* Never that of an earlier process with the same id: containers may share a volume. */
+	/* Never the name of an earlier process with the same id: containers may share a volume. */
 	char *name = working_file_own_name(options->children);
 
 	if (!name)
@@ -267,7 +272,7 @@ static void begin_in_child(const struct inject_options *options)
 		children_enter(given.target);
 }
 
-/* The program uses libproton for the first time. */
+/* Called at the program's first use of libproton. */
 static void begin_on_use(void)
 {
 	is_used = true;
@@ -290,7 +295,9 @@ static void begin_in_target(void)
 
 __attribute__((constructor)) static void preloaded(void)
 {
-	/* Without the first it came with the driver, without the second by hand: nobody asked. */
+	/*
+	 * Not loaded by `proton`: without the preload by the driver, without the options by hand.
+	 */
 	if (!inject_environment_leave_preload() || !inject_environment_read(&given))
 		return;
 	inject_exec_keep();
@@ -332,7 +339,7 @@ bool inject_leave(void)
 		return false;
 	is_idle = is_empty();
 	if (end_session(false) && !is_idle)
-		inject_exec_detach(); /* the name is taken */
+		inject_exec_detach(); /* the name belongs to another process */
 	atomic_store(&is_ended, true);
 	inject_signals_leave();
 	return true;
@@ -355,7 +362,7 @@ void inject_wrapper_closes_error(void)
 		error_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 }
 
-/* In a handler the program may be anywhere, in malloc() too. */
+/* In a handler the program may be anywhere, including malloc(). */
 static bool is_in_signal_handler(void)
 {
 	sigset_t mask;
@@ -373,12 +380,12 @@ void inject_wrapper_exits(int status)
 	if (!is_used && inject_is_owner() && !is_in_signal_handler())
 		finish(status, NULL);
 	if (!is_used && inject_is_owner())
-		inject_signals_settle(); /* the status is that of a signal that has come */
+		inject_signals_settle(); /* the status is that of a pending signal */
 }
 
 /* ------------------------------------------------------------------ the driver */
 
-/* The driver has loaded this library and says so. */
+/* Entry point for the driver. */
 static void injected(void)
 {
 	struct inject_options options;
@@ -386,11 +393,11 @@ static void injected(void)
 
 	is_used = true;
 	if (proton_driver_initialises(&err) != PROTON_OK)
-		say(err.text); /* too late to refuse, and said again at the end */
+		say(err.text); /* too late to refuse; reported again at exit */
 	if (owner == getpid()) {
 		/*
-		 * Again, because exit functions run last in, first out: the driver has just
-		 * registered its own, and what is to be flushed needs it.
+		 * Registered again, because exit functions run in reverse order: the driver has
+		 * just registered its own, and the flush needs the driver.
 		 */
 		on_exit(finish, NULL);
 		return;
@@ -398,7 +405,7 @@ static void injected(void)
 	/* A program that profiles itself, or that `proton` has entered through Python. */
 	if (proton_is_profiling() || proton_sessions_are_owned())
 		return;
-	/* With another user's rights nothing may be written on the word of the environment. */
+	/* A privileged process must not write files that the environment names. */
 	if (getauxval(AT_SECURE) || !inject_environment_read(&options))
 		return;
 	if (options.target != getpid()) {

@@ -1,4 +1,4 @@
-/* Reports and names of child processes. See inject_children.h. */
+/* Child processes of an injected program: reports to the first process, and output names. */
 #include "cli/inject_children.h"
 
 #include <dirent.h>
@@ -21,19 +21,20 @@
 
 #define LEDGER_NAME "proton-children-1"
 #define RUNNING_MAX 256
-#define SILENT_NS 500000000u /* what a process gets that may not end at all */
+#define SILENT_NS 500000000u /* for a process that may not exit at all */
 #define ENDING_NS 5000000000u
 #define STEP_NS 2000000
 
 struct ledger {
-	pthread_mutex_t lock; /* guards `reported` and `is_closed`; survives who holds it */
+	pthread_mutex_t
+		lock; /* guards `reported` and `is_closed`; survives the death of its owner */
 	bool is_closed;
 	struct children reported;
-	_Atomic int64_t running[RUNNING_MAX]; /* twice the process id, + 1: ending; 0: free */
+	_Atomic int64_t running[RUNNING_MAX]; /* twice the process id, + 1: exiting; 0: free */
 };
 
-static struct ledger *invited; /* of the first process */
-static struct ledger *joined;  /* of `root`, where this process is in `running` */
+static struct ledger *invited; /* ledger of the first process */
+static struct ledger *joined;  /* ledger of `root`, where this process is in `running` */
 static _Atomic int64_t *place;
 
 /* ------------------------------------------------------------------ the memory */
@@ -52,7 +53,7 @@ static void unmap(struct ledger *ledger)
 		munmap(ledger, sizeof(*ledger));
 }
 
-/* `fd` if it is a ledger; else -1, and it is closed. */
+/* `fd` if it is a ledger; else closes it and returns -1. */
 static int checked(int fd)
 {
 	struct stat st;
@@ -63,7 +64,7 @@ static int checked(int fd)
 	return -1;
 }
 
-/* The ledger of another process; NULL: it has ended, or has none. */
+/* The ledger of another process; NULL: it has exited, or has none. */
 static struct ledger *find(pid_t process)
 {
 	static const char wanted[] = "/memfd:" LEDGER_NAME " (deleted)";
@@ -109,7 +110,7 @@ void children_invite(void)
 	pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
 	pthread_mutex_init(&invited->lock, &attributes);
 	pthread_mutexattr_destroy(&attributes);
-	working_file_move_high(fd); /* stays open: it is how others find it */
+	working_file_move_high(fd); /* stays open for other processes to find */
 }
 
 static void lock(struct ledger *ledger)
@@ -152,7 +153,7 @@ void children_leave(void)
 
 bool children_report(pid_t root, const char *part, const char *summary)
 {
-	/* Again: it may have ended, or have become another program. */
+	/* Search again: it may have exited, or run another program now. */
 	struct ledger *ledger = find(root);
 	bool ok;
 
@@ -171,7 +172,7 @@ bool children_report(pid_t root, const char *part, const char *summary)
 
 /* ------------------------------------------------------------------ the first process */
 
-/* Not a zombie either: the program has not waited for it yet. */
+/* False for zombies: the program has not waited for it yet. */
 static bool is_alive(int64_t process)
 {
 	char text[512];
@@ -188,11 +189,11 @@ static bool is_alive(int64_t process)
 	if (length < 0)
 		return false;
 	text[length] = '\0';
-	end = strrchr(text, ')'); /* a name may have any characters */
+	end = strrchr(text, ')'); /* the name may contain any character */
 	return end && !strchr("ZX", end[1] ? end[2] : '\0');
 }
 
-/* How long to wait for what is running, in all. */
+/* The total time to wait for running processes. */
 static uint64_t patience(bool is_by_signal)
 {
 	uint64_t silent = is_by_signal ? SILENT_NS : 0;
@@ -237,7 +238,7 @@ static bool may_replace(void)
 	return !keep || !*keep || strcmp(keep, "0") == 0;
 }
 
-/* `.PART.` becomes `.` where the summary names the file. */
+/* Replaces `.PART.` by `.` in the file name of the summary. */
 static void rename_in(char *summary, const char *own)
 {
 	char part[80];

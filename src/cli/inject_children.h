@@ -1,11 +1,10 @@
 /*
- * Processes that a program started by `proton -- program` starts itself, with the recorder in them:
- * each writes BASE.PID and reports to the first process, which reads the reports at its end. If one
- * process alone recorded something, the first being a wrapper (env, sh, timeout), its files get the
- * name that was asked for.
+ * Child processes of a program run by `proton -- program`: each writes BASE.PID and reports to the
+ * first process, which reads the reports when it exits. If only one process recorded anything, and
+ * the first one was a wrapper (env, sh, timeout), its files are renamed to the requested name.
  *
  * Reports are in memory that the first process shares as an unnamed file. Other processes find it
- * among the descriptors of the first one, so no file stays however a process ends.
+ * among the descriptors of the first one, so no file remains however a process ends.
  */
 #ifndef CLI_INJECT_CHILDREN_H
 #define CLI_INJECT_CHILDREN_H
@@ -15,36 +14,36 @@
 #include <sys/types.h>
 
 struct children {
-	size_t count;       /* how many recorded something */
-	char first[64];     /* the one that ended first: what its name has after BASE. */
-	char summary[1024]; /* of that one */
+	size_t count;       /* processes that recorded anything */
+	char first[64];     /* the first one to exit: its name after BASE. */
+	char summary[1024]; /* of that process */
 };
 
-/* The first process: from now on others can report to it. */
+/* In the first process: enables reports of others. */
 void children_invite(void);
 
 /* This process records, and `root` is the first one. */
 void children_enter(pid_t root);
-/* It has begun to write its profile: `root` waits for it longer. */
+/* This process started to write its profile: `root` waits longer for it. */
 void children_end_begins(void);
 /*
- * It has written BASE.PART. False if `root` has ended or has read the reports, or if the program
- * has closed its descriptor.
+ * This process has written BASE.PART. False if `root` has exited or has read the reports, or if the
+ * program has closed the descriptor.
  */
 bool children_report(pid_t root, const char *part, const char *summary);
-/* It does not record any more. */
+/* This process stops recording. */
 void children_leave(void);
 
 /*
- * The first process, at its end: waits up to seconds for processes that write their profiles. If a
- * signal has ended this one, it may be about to end the others, too: they get half a second, and no
- * more, because it may not have been for them. Takes no locks and allocates nothing.
+ * In the first process, at exit: waits up to a few seconds for processes that write their profiles.
+ * If a signal ended this process, it may soon end the others too: they get only half a second.
+ * Takes no locks and allocates nothing.
  */
 void children_wait(bool is_by_signal);
-/* The reports so far; later ones are refused. */
+/* The reports so far; later ones are rejected. */
 void children_gather(struct children *children);
 
-/* Renames the files BASE.PART.* of the first to BASE.*, and in the summary. */
+/* Renames the files BASE.PART.* of the first process to BASE.*, and updates the summary. */
 void children_take_name(const char *base, struct children *children);
 
 #endif

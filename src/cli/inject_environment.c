@@ -1,4 +1,4 @@
-/* What `proton` left in the environment. See inject_environment.h. */
+/* Environment of an injected program: reads and removes the variables that `proton` set. */
 #include "cli/inject_environment.h"
 
 #include <dlfcn.h>
@@ -78,7 +78,7 @@ void inject_options_fini(struct inject_options *options)
 	*options = (struct inject_options){0};
 }
 
-/* True if the first library that `value` names is this one. */
+/* True if the first library in `value` is this one. */
 static bool names_us_first(const char *value)
 {
 	Dl_info info;
@@ -100,7 +100,7 @@ bool inject_environment_leave_preload(void)
 
 	if (!value || !names_us_first(value))
 		return false;
-	/* What it was is a tail of what it is. */
+	/* The previous value is a suffix of the current one. */
 	if (!before)
 		drop(entry);
 	else if (strlen(value) >= strlen(before))
@@ -118,7 +118,7 @@ bool inject_environment_is_for_driver(void)
 	return value && names_us_first(value);
 }
 
-/* Looks for libproton among the names of libraries that an object needs; 1: found. */
+/* Searches for libproton among the libraries that an object needs; 1: found. */
 static int find_need(struct dl_phdr_info *object, size_t size, void *own_base)
 {
 	static const char wanted[] = "libproton.so";
@@ -131,7 +131,7 @@ static int find_need(struct dl_phdr_info *object, size_t size, void *own_base)
 	for (size_t i = 0; i < object->dlpi_phnum; i++)
 		if (object->dlpi_phdr[i].p_type == PT_DYNAMIC)
 			dynamic = (const void *)(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr);
-	/* Some architectures leave the address as it is in the file. */
+	/* Some architectures keep the address as in the file. */
 	for (const ElfW(Dyn) *entry = dynamic; entry && entry->d_tag != DT_NULL; entry++)
 		if (entry->d_tag == DT_STRTAB)
 			names = (const char *)(entry->d_un.d_ptr < object->dlpi_addr

@@ -1,8 +1,8 @@
 /*
- * exec and posix_spawn with the recorder in the new program. See inject_exec.h.
+ * exec and posix_spawn wrappers that load the recorder into the new program.
  *
- * These run between fork and exec, after vfork even in the parent's memory: they allocate nothing,
- * change nothing, and take the addresses of the real functions from before.
+ * They run between fork and exec, after vfork even in the parent's memory: they allocate nothing,
+ * change nothing, and use addresses of the real functions that were looked up before.
  */
 #include "cli/inject_exec.h"
 
@@ -29,7 +29,7 @@
 
 static const char exec_is_ours; /* an address in this library */
 static const char *library;     /* its path */
-static char *kept[KEPT_MAX];    /* NAME=VALUE: what `proton` left, without LD_PRELOAD */
+static char *kept[KEPT_MAX];    /* NAME=VALUE: variables that `proton` set, except LD_PRELOAD */
 static size_t kept_count;
 static bool is_for_children;
 
@@ -52,7 +52,7 @@ static bool is_left_by_proton(const char *entry)
 	return strncmp(entry, HANDOVER_PREFIX, strlen(HANDOVER_PREFIX)) == 0;
 }
 
-/* The functions that are called in place of ours. */
+/* Looks up the wrapped functions. */
 __attribute__((constructor(101))) static void find_real(void)
 {
 	real_execve = (__typeof__(execve) *)dlsym(RTLD_NEXT, "execve");
@@ -114,7 +114,9 @@ static size_t count_words(char *const *words)
 	return count;
 }
 
-/* What LD_PRELOAD is in `given`; NULL: not there. *is_done: another `proton` has put itself in. */
+/*
+ * The value of LD_PRELOAD in `given`; NULL: not set. *is_done: another `proton` has added itself.
+ */
 static const char *find_preload(char *const *given, bool *is_done)
 {
 	const char *preload = NULL;
@@ -141,7 +143,7 @@ static bool is_replaced(const char *entry)
 	return false;
 }
 
-/* Another tool's injection library is left alone. */
+/* Another tool's injection library is not replaced. */
 static bool has_other_injection(char *const *given)
 {
 	for (; given && *given; given++)
@@ -160,7 +162,7 @@ static size_t environment_bytes(const char *preload)
 	return 2 * (preload ? strlen(preload) : 0) + strlen(library) + 64;
 }
 
-/* `given` with the recorder in it; `words` and `bytes` have room for that. */
+/* `given` with the recorder added; `words` and `bytes` are large enough. */
 static void make_environment(char *const *given, const char *preload, char **words, char *bytes)
 {
 	bool is_other = has_other_injection(given);
@@ -185,7 +187,7 @@ static void make_environment(char *const *given, const char *preload, char **wor
 
 /* ------------------------------------------------------------------ the program */
 
-/* Where the program is, as execvp() finds it. False: nowhere, or it cannot be run. */
+/* The path of the program, as found by execvp(). False: not found, or not executable. */
 static bool find_program(const char *name, bool is_searched, char path[PATH_MAX])
 {
 	const char *part = getenv("PATH");
@@ -209,7 +211,7 @@ static bool find_program(const char *name, bool is_searched, char path[PATH_MAX]
 	}
 }
 
-/* May the recorder go into this program? LD_PRELOAD breaks some, and others complain of it. */
+/* True if the recorder may enter this program: LD_PRELOAD breaks some, and others warn about it. */
 static bool is_to_follow(const char *name, bool is_searched, bool is_child)
 {
 	char path[PATH_MAX];
@@ -221,7 +223,7 @@ static bool is_to_follow(const char *name, bool is_searched, bool is_child)
 
 struct plan {
 	bool is_followed;
-	bool has_left; /* the session of this process has ended for the new program's */
+	bool has_left; /* the session of this process was ended in favor of the new program's */
 	const char *preload;
 };
 
@@ -232,7 +234,7 @@ static struct plan make_plan(const char *name, bool is_searched, bool is_child, 
 	bool is_done = false;
 
 	if (!real_execve)
-		find_real(); /* a constructor that ran before ours */
+		find_real(); /* called by a constructor that ran before this library's */
 	if (is_to_follow(name, is_searched, is_child)) {
 		plan.preload = find_preload(given, &is_done);
 		plan.is_followed = !is_done;
@@ -243,7 +245,7 @@ static struct plan make_plan(const char *name, bool is_searched, bool is_child, 
 	return plan;
 }
 
-/* The new program did not start: this one goes on. */
+/* The new program did not start: this one continues. */
 static int come_back(const struct plan *plan, int result)
 {
 	int saved = errno;
@@ -303,7 +305,7 @@ HERE int fexecve(int fd, char *const argv[], char *const envp[])
 	return run(path, false, argv, envp);
 }
 
-/* The words of execl(): counted first, then copied. `first` is argv[0]. */
+/* The arguments of execl(): first counted, then copied. `first` is argv[0]. */
 #define COLLECT(first, args, argv)                                                                 \
 	do {                                                                                       \
 		va_list counting;                                                                  \
@@ -398,7 +400,7 @@ static _Noreturn void leave(int status)
 		syscall(SYS_exit_group, status);
 }
 
-/* Shells end like this: their line is printed all the same. */
+/* Shells exit like this: prints their line too. */
 HERE _Noreturn void _exit(int status)
 {
 	inject_wrapper_exits(status);

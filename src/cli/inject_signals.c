@@ -1,9 +1,10 @@
 /*
- * sigaction() and signal() in front of libc's. See inject_signals.h.
+ * sigaction() and signal() wrappers that hide the recorder's signal handlers from the program.
  *
- * Handlers are installed before main(). Left visible, they would change programs: Python raises
- * KeyboardInterrupt only if it finds the default action of SIGINT. Left replaceable, they would be
- * lost: dash restores default actions when it starts, timeout and bash before they end themselves.
+ * The handlers are installed before main(). If they were visible, they would change programs:
+ * Python raises KeyboardInterrupt only if SIGINT has the default action. If they were replaceable,
+ * they would be lost: dash restores default actions when it starts, timeout and bash before they
+ * end themselves.
  */
 #include "cli/inject_signals.h"
 
@@ -25,14 +26,14 @@
 
 #define HERE __attribute__((visibility("default")))
 #define STEP_NS 1000000
-#define STEPS_MAX 10000          /* of all waiting */
+#define STEPS_MAX 10000          /* limit of all waiting */
 #define STEPS_AFTER_RELEASE 1000 /* the first process of a container survives default actions */
 
 static __typeof__(sigaction) *real_sigaction;
 static __typeof__(signal) *real_signal;
-static void (*library_handler)(int); /* libproton's; NULL: it watches nothing yet */
+static void (*library_handler)(int); /* libproton's; NULL: it watches no signals yet */
 static struct sigaction library_action;
-static _Atomic pid_t library_thread; /* whose calls are libproton's */
+static _Atomic pid_t library_thread; /* calls on this thread are libproton's */
 static _Atomic bool is_released;
 static _Atomic bool has_come;
 static const int numbers[] = {SIGTERM, SIGHUP, SIGINT};
@@ -57,7 +58,7 @@ static bool is_watched(int number)
 	return false;
 }
 
-/* The interrupted thread holds no lock that is needed: a wrapper does not use the library. */
+/* The interrupted thread holds no needed lock: a wrapper does not use the library. */
 static void stay(void)
 {
 	static const struct timespec step = {.tv_nsec = STEP_NS};
@@ -100,7 +101,7 @@ HERE int sigaction(int number, const struct sigaction *restrict action,
 	int result;
 
 	if (!real_sigaction)
-		find_real(); /* a constructor that ran before ours */
+		find_real(); /* called by a constructor that ran before this library's */
 	if (!is_watched(number))
 		return real_sigaction(number, action, old);
 	if (atomic_load(&library_thread) == self())
@@ -141,7 +142,7 @@ void inject_signals_hold(sigset_t *previous)
 	pthread_sigmask(SIG_BLOCK, &watched, previous);
 }
 
-/* fork() holds locks of libproton: what stays in a handler must hold none. */
+/* fork() holds locks of libproton: a thread that stays in a handler must hold none. */
 static _Thread_local sigset_t before_fork;
 
 static void hold_for_fork(void)
@@ -158,7 +159,7 @@ void inject_signals_watch(void (*end)(void))
 {
 	static bool is_registered;
 
-	/* After libproton's own: this one is first before a fork, and last after it. */
+	/* Registered after libproton's: runs first before a fork, and last after it. */
 	if (!is_registered)
 		is_registered =
 			pthread_atfork(hold_for_fork, restore_after_fork, restore_after_fork) == 0;

@@ -1,7 +1,7 @@
 /*
- * Signals that end the program (SIGTERM, SIGHUP, SIGINT), through libproton_inject.so. The program
- * sees and sets dispositions as if the recorder had none: its handlers are its own, and what it
- * leaves to the default action, or gives back to it, ends with a profile.
+ * Signal handling of libproton_inject.so for signals that end the program (SIGTERM, SIGHUP,
+ * SIGINT). The program sees and sets dispositions as if there were no recorder: its handlers work,
+ * and signals with the default action end it with a profile.
  */
 #ifndef CLI_INJECT_SIGNALS_H
 #define CLI_INJECT_SIGNALS_H
@@ -14,24 +14,24 @@ void inject_signals_hold(sigset_t *previous);
 /* Called with the session; `end` as in proton_at_signal(). */
 void inject_signals_watch(void (*end)(void));
 
-/* In `end`: what this thread sets are the real dispositions. */
+/* In `end`: dispositions set by this thread are the real ones. */
 void inject_signals_own_thread(void);
 
 /*
- * A wrapper stays where the signal has interrupted it, as it would without a recorder: a shell
- * starts no further command. From now on it waits only for the default action, and not for long.
+ * A wrapper stays where the signal interrupted it, as without a recorder: a shell starts no further
+ * command. From now on it waits only for the default action, and only briefly.
  */
 void inject_signals_release(void);
 
-/* If a signal has come, stays until it ends the process. */
+/* If a signal is pending, waits until it ends the process. */
 void inject_signals_settle(void);
 
 /*
- * Before another program takes over the process: a signal that has come ends this one. Later ones
- * take their default action at once.
+ * Before another program replaces this one: a pending signal ends this one. Later ones take their
+ * default action at once.
  */
 void inject_signals_leave(void);
-/* It did not take over. */
+/* The replacement failed. */
 void inject_signals_return(void);
 
 #endif

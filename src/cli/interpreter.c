@@ -1,7 +1,7 @@
 /*
- * Which Python runs the target. Each candidate is asked before it is used, by a few lines of Python
- * that import nothing of ours (about 20 ms): whether the package is there, and whether this
- * interpreter honours the environment, through which the recorder is started in it (python.c).
+ * Selection of the Python interpreter for the target. Each candidate first runs a short probe
+ * script that imports nothing of Proton (about 20 ms): it checks that the package is installed and
+ * that the interpreter honors PYTHONPATH, through which the recorder is started (launch_python.c).
  */
 #include "cli/interpreter.h"
 
@@ -19,10 +19,10 @@
 #include "cli/search.h"
 
 /*
- * Answers on descriptor argv[1], not on standard output, which start-up files may write to: three
- * fields that end with NUL: verdict, sys.executable, package directory. The working directory
- * counts for the module (as for `python -m`) but not for the package (a script's start-up does
- * not see it either).
+ * Answers on descriptor argv[1] instead of standard output, which start-up files may use: three
+ * NUL-terminated fields: verdict, sys.executable, package directory. The working directory counts
+ * for the module (as with `python -m`) but not for the package, because a script's start-up does
+ * not search it either.
  */
 static const char probe_text[] =
 	"import os, sys\n"
@@ -70,7 +70,7 @@ static void run_probe(const char *python, const char *module, int answer_fd)
 	_exit(127);
 }
 
-/* Runs the probe; true with the answer (terminated) in `answer` if the interpreter gave one. */
+/* Runs the probe; true with the terminated answer in `answer` if the interpreter gave one. */
 static bool ask(const char *python, const char *module, char *answer, size_t capacity)
 {
 	size_t length = 0;
@@ -128,7 +128,7 @@ static enum verdict judge(char *path, const char *module, struct interpreter *in
 			verdict = (enum verdict)i;
 	if (verdict != VERDICT_GOOD)
 		return verdict;
-	/* The last byte is a NUL; a cut answer yields empty strings at worst. */
+	/* The last byte is a NUL; the fields of a truncated answer are empty strings. */
 	executable = answer + strlen(answer) + 1;
 	interpreter->executable = strdup(executable);
 	interpreter->package = strdup(executable + strlen(executable) + 1);
@@ -141,7 +141,7 @@ static void explain(enum verdict verdict, const char *python, const char *module
 	case VERDICT_GOOD:
 		break;
 	case VERDICT_BROKEN:
-		note("%s does not run as a Python interpreter; set PROTON_PYTHON to one that has "
+		note("%s is not a working Python interpreter; set PROTON_PYTHON to a Python with "
 		     "triton_proton",
 		     python);
 		break;
@@ -149,13 +149,13 @@ static void explain(enum verdict verdict, const char *python, const char *module
 		note("%s is too old: triton_proton needs Python 3.10 or later", python);
 		break;
 	case VERDICT_MISSING:
-		note("%s has no triton_proton: install it there with pip, or set PROTON_PYTHON to "
-		     "the Python that has it",
+		note("triton_proton is not installed for %s; install it with pip, or set "
+		     "PROTON_PYTHON to a Python that has it",
 		     python);
 		break;
 	case VERDICT_DEAF:
-		note("%s ignores PYTHONPATH (options -I, -E or -S), through which the recorder is "
-		     "started",
+		note("%s ignores PYTHONPATH (option -I, -E or -S), which proton needs to start the "
+		     "recorder",
 		     python);
 		break;
 	case VERDICT_MODULE:
@@ -165,7 +165,7 @@ static void explain(enum verdict verdict, const char *python, const char *module
 }
 
 /*
- * The directory of this program's Python; malloc'd. The copy inside the package
+ * The directory of the Python that belongs to this program; malloc'd. The copy inside the package
  * (PREFIX/lib/python3.x/site-packages/triton_proton/bin) belongs to the Python in PREFIX/bin.
  */
 static char *python_directory(void)
@@ -186,7 +186,7 @@ static char *python_directory(void)
 	return own;
 }
 
-/* The candidates in order, malloc'd; fewer than `capacity` of them. */
+/* The candidates in order of preference, malloc'd; fewer than `capacity`. */
 static size_t list_candidates(char **paths, size_t capacity)
 {
 	static const char *const names[] = {"python3", "python"};
@@ -225,7 +225,7 @@ static bool use(const char *name, const char *what, const char *module, struct i
 
 	free(plain);
 	if (!path) {
-		note("cannot run %s'%s': there is no such program", what, name);
+		note("cannot run %s'%s': program not found", what, name);
 		return false;
 	}
 	verdict = judge(path, module, found);
@@ -244,7 +244,8 @@ bool interpreter_find(const char *module, struct interpreter *found)
 	const char *named = getenv("PROTON_PYTHON");
 	char *paths[4];
 	size_t count;
-	enum verdict best = VERDICT_GOOD; /* the most telling refusal; set by the first candidate */
+	enum verdict best =
+		VERDICT_GOOD; /* the most informative failure; set by the first candidate */
 	const char *best_path = NULL;
 	bool is_found = false;
 

@@ -1,4 +1,7 @@
-/* Turning this process into the target. Both return only on failure, after one sentence. */
+/*
+ * Execution of the target in place of this process. Both functions return only on failure, after a
+ * message.
+ */
 #ifndef CLI_LAUNCH_H
 #define CLI_LAUNCH_H
 
@@ -9,7 +12,7 @@ void launch_python(const struct options *options);
 
 /*
  * Any program, with libproton_inject.so loaded into it. `library_directory` is where the build
- * installs that library, if it is known; NULL otherwise.
+ * installs that library; NULL if unknown.
  */
 void launch_program(const struct options *options, const char *library_directory);
 

@@ -1,8 +1,8 @@
 /*
- * Running any program with libproton_inject.so loaded into it: through LD_PRELOAD, before main(),
- * and through CUDA_INJECTION64_PATH, when it initialises CUDA. The first takes itself out of the
- * environment again before main() runs (inject.c); the second is for programs that LD_PRELOAD
- * does not reach, and stays for the program's children (handover.h).
+ * Launch of a program with libproton_inject.so loaded: through LD_PRELOAD before main(), and
+ * through CUDA_INJECTION64_PATH when it initializes CUDA. The library removes LD_PRELOAD from the
+ * environment before main() runs (inject.c); CUDA_INJECTION64_PATH is for programs that ignore
+ * LD_PRELOAD, and remains for the program's children (handover.h).
  */
 #include <errno.h>
 #include <stdint.h>
@@ -26,12 +26,12 @@ static char *find_program(const char *name)
 	if (!path && plain)
 		note("cannot run '%s': it is not an executable file", plain);
 	else if (!path)
-		note("cannot run '%s': there is no such program", name);
+		note("cannot run '%s': program not found", name);
 	free(plain);
 	return path;
 }
 
-/* False, and one sentence, if no way leads into the program. */
+/* False after a message if the library cannot be loaded into the program. */
 static bool hand_over(const struct options *options, const char *program, const char *library)
 {
 	enum program_entry entry = program_check(program, handover_can_inject(options));
@@ -39,8 +39,8 @@ static bool hand_over(const struct options *options, const char *program, const 
 	if (entry == PROGRAM_REFUSED)
 		return false;
 	if (strpbrk(library, ": \t") && entry == PROGRAM_PRELOAD) {
-		note("cannot load the recorder: its path '%s' has a blank or a colon, which "
-		     "LD_PRELOAD cannot hold",
+		note("cannot load the recorder: its path '%s' contains a blank or a colon, "
+		     "which LD_PRELOAD does not allow",
 		     library);
 		return false;
 	}
@@ -56,7 +56,7 @@ void launch_program(const struct options *options, const char *library_directory
 	char *library = program ? library_find(library_directory) : NULL;
 
 	if (library && hand_over(options, program, library)) {
-		/* The word before the arguments is the target as the user wrote it: its argv[0]. */
+		/* The word before the arguments is the target as typed: argv[0]. */
 		execv(program, options->arguments - 1);
 		note("cannot run '%s': %s", program, strerror(errno));
 	}

@@ -1,9 +1,8 @@
 /*
- * Running a script or module with the recorder in it, and nothing else changed. The interpreter
- * gets the very arguments it would get without us, so that sys.argv, sys.path, __main__,
- * tracebacks, exit status and child processes are its own affair. The recorder comes in through a
- * `sitecustomize` module that is put in front of PYTHONPATH and that undoes itself
- * (triton_proton/_launch/sitecustomize.py).
+ * Launch of a script or module with the recorder in its interpreter. The interpreter gets exactly
+ * the arguments it would get without Proton, which preserves sys.argv, sys.path, __main__,
+ * tracebacks, exit status and child processes. The recorder is started by a `sitecustomize` module
+ * at the front of PYTHONPATH, which then removes itself (triton_proton/_launch/sitecustomize.py).
  */
 #include <errno.h>
 #include <stdint.h>
@@ -27,7 +26,7 @@ static size_t count_words(char *const *words)
 	return count;
 }
 
-/* python [[-m] target] arguments...; the strings stay where they are, the array is malloc'd. */
+/* python [[-m] target] arguments...; borrows the strings, the array is malloc'd. */
 static char **make_argv(const struct options *options, const char *python)
 {
 	size_t count = count_words(options->arguments);

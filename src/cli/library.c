@@ -1,4 +1,4 @@
-/* Finding libproton_inject.so. See library.h. */
+/* Search for libproton_inject.so. */
 #include "cli/library.h"
 
 #include <errno.h>
@@ -16,10 +16,10 @@
 
 #define LIBRARY_NAME "libproton_inject.so"
 
-/* Seen from this executable: a build tree, an installation, a Python environment. */
+/* Relative to this executable: a build tree, an installation, a Python environment. */
 static const char *const library_patterns[] = {
 	"",
-	"../", /* from the package's own directory of programs */
+	"../", /* from the bin directory of the package */
 	"../lib*/proton/",
 	"../lib/*/proton/",
 	"../lib*/python3*/site-packages/triton_proton/",
@@ -40,7 +40,7 @@ static char *match(const char *pattern)
 	return path;
 }
 
-/* `directory` may hold characters that mean something in a pattern. */
+/* Escapes pattern characters in `directory`. */
 static char *quote(const char *directory)
 {
 	char *quoted = malloc(2 * strlen(directory) + 1);
@@ -112,7 +112,7 @@ char *library_find(const char *library_directory)
 		path = find_in(library_directory);
 	if (path)
 		return path;
-	/* A Python that keeps its packages elsewhere knows where. */
+	/* Ask a Python that keeps its packages elsewhere. */
 	if (!interpreter_find(NULL, &python))
 		return NULL;
 	path = find_in(python.package);

@@ -1,8 +1,8 @@
 /*
- * Whether the recorder can be loaded into a program file. LD_PRELOAD is ignored without a word by
- * static and by privileged programs, and the user would look for a profile that never comes; so
- * the ELF header and the file's mode are looked at first. The driver can bring the recorder into
- * some of them (CUDA_INJECTION64_PATH), but not with another user's rights: it would write files.
+ * Check of how the recorder can be loaded into a program file. Static and privileged programs
+ * silently ignore LD_PRELOAD and would produce no profile, so the ELF header and the file mode are
+ * checked first. The driver can load the recorder into some of them (CUDA_INJECTION64_PATH), but
+ * not into privileged ones, where it would write files with another user's rights.
  */
 #include "cli/program.h"
 
@@ -18,7 +18,7 @@ static enum program_entry inject_or_refuse(const char *path, const char *why, bo
 		note("cannot load the recorder into '%s': %s", path, why);
 		return PROGRAM_REFUSED;
 	}
-	note("'%s': %s; it is recorded from the moment it initialises CUDA", path, why);
+	note("'%s': %s; recording starts when the program initializes CUDA", path, why);
 	return PROGRAM_INJECT;
 }
 
@@ -32,20 +32,22 @@ enum program_entry program_check(const char *path, bool can_inject)
 	case PROGRAM_STATIC:
 		return inject_or_refuse(file, "it is statically linked", can_inject);
 	case PROGRAM_SANITIZED:
-		return inject_or_refuse(path, "its AddressSanitizer bears no LD_PRELOAD",
-					can_inject);
+		return inject_or_refuse(
+			path, "AddressSanitizer must be loaded first, which rules out LD_PRELOAD",
+			can_inject);
 	case PROGRAM_FOREIGN:
-		note("cannot load the recorder into '%s': it is built for another machine or word "
-		     "size",
+		note("cannot load the recorder into '%s': it is built for another architecture "
+		     "or word size",
 		     file);
 		return PROGRAM_REFUSED;
 	case PROGRAM_PRIVILEGED:
-		note("cannot load the recorder into '%s': it runs with the rights of another user "
+		note("cannot load the recorder into '%s': it runs with elevated privileges "
 		     "(setuid, setgid or capabilities)",
 		     file);
 		return PROGRAM_REFUSED;
 	case PROGRAM_UNKNOWN:
-		note("cannot run '%s': it is neither a program nor a script with a #! line", file);
+		note("cannot run '%s': it is neither an executable nor a script with a #! line",
+		     file);
 		return PROGRAM_REFUSED;
 	case PROGRAM_UNREADABLE:
 		note("cannot run '%s': %s: %s", path, file, strerror(errno));

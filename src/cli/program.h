@@ -1,16 +1,18 @@
-/* How the recorder can be loaded into a program file. */
+/* Check of how the recorder can be loaded into a program file. */
 #ifndef CLI_PROGRAM_H
 #define CLI_PROGRAM_H
 
 #include <stdbool.h>
 
 enum program_entry {
-	PROGRAM_REFUSED, /* not at all: said on standard error */
+	PROGRAM_REFUSED, /* not at all: a message was printed */
 	PROGRAM_PRELOAD, /* by LD_PRELOAD, before main() */
-	PROGRAM_INJECT,  /* by the driver only, when it initialises CUDA: said too */
+	PROGRAM_INJECT,  /* only by the driver, at CUDA initialization: a message was printed */
 };
 
-/* Follows `#!` to the interpreter. `can_inject`: the driver is there and would load a library. */
+/*
+ * Follows `#!` to the interpreter. `can_inject`: the driver is installed and would load a library.
+ */
 enum program_entry program_check(const char *path, bool can_inject);
 
 #endif

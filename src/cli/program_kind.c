@@ -1,4 +1,4 @@
-/* Reading ELF headers, #! lines and modes. See program_kind.h. */
+/* Kind of a program file, from its ELF headers, #! line and mode. */
 #include "cli/program_kind.h"
 
 #include <elf.h>
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #define HEAD_BYTES 4096
-#define NAMES_BYTES (1 << 20) /* where linkers put the names of the libraries needed */
-/* Scripts whose interpreter is a script: Linux follows a few, so do we. */
+#define NAMES_BYTES (1 << 20) /* in it linkers put the names of required libraries */
+/* A script's interpreter may be a script; the limit is like Linux's. */
 #define SCRIPT_DEPTH_MAX 4
 
 struct head {
@@ -50,7 +50,7 @@ static int own_machine(void)
 #elif defined(__powerpc64__)
 	return EM_PPC64;
 #else
-	return EM_NONE; /* not compared */
+	return EM_NONE; /* not checked */
 #endif
 }
 
@@ -65,13 +65,13 @@ static enum program_kind kind_of_elf(const struct head *head)
 	    (own_machine() != EM_NONE && header.e_machine != own_machine()))
 		return PROGRAM_FOREIGN;
 	if (sizeof(void *) != 8)
-		return PROGRAM_DYNAMIC; /* 32-bit hosts: not looked into */
+		return PROGRAM_DYNAMIC; /* 32-bit hosts: not checked */
 	for (size_t i = 0; i < header.e_phnum; i++) {
 		Elf64_Phdr segment;
 		uint64_t offset = header.e_phoff + i * sizeof(segment);
 
 		if (header.e_phoff > HEAD_BYTES || offset + sizeof(segment) > head->length)
-			return PROGRAM_DYNAMIC; /* headers far off: it may work */
+			return PROGRAM_DYNAMIC; /* distant headers: it may work */
 		memcpy(&segment, head->bytes + offset, sizeof(segment));
 		if (segment.p_type == PT_INTERP)
 			return PROGRAM_DYNAMIC;
@@ -84,7 +84,7 @@ static bool is_script(const struct head *head)
 	return head->length >= 2 && memcmp(head->bytes, "#!", 2) == 0;
 }
 
-/* The interpreter of a script: the first word after `#!`, cut out of `head` in place. */
+/* The interpreter of a script: the first word after `#!`, terminated in place in `head`. */
 static const char *interpreter_of(struct head *head)
 {
 	char *text = (char *)head->bytes + 2;
@@ -107,11 +107,11 @@ static bool is_privileged(const char *path)
 	return geteuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0;
 }
 
-/* GCC's AddressSanitizer ends a program in which its runtime is not the first library. */
+/* GCC's AddressSanitizer ends a program if its runtime is not the first library. */
 static bool needs_first_place(const char *path)
 {
 	static const char first[] = "libasa";
-	static const char second[] = "n.so"; /* apart, so that this program does not match */
+	static const char second[] = "n.so"; /* split, or this program would match */
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat status;
 	size_t length;
@@ -150,7 +150,7 @@ enum program_kind program_kind(const char *path, char file[PATH_MAX])
 
 		if (is_privileged(file))
 			return PROGRAM_PRIVILEGED;
-		if (!read_head(file, &head)) /* executable but not readable: may work */
+		if (!read_head(file, &head)) /* executable but not readable: it may work */
 			return errno == EACCES ? PROGRAM_DYNAMIC : PROGRAM_UNREADABLE;
 		if (is_script(&head)) {
 			snprintf(file, PATH_MAX, "%s", interpreter_of(&head));

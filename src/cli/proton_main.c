@@ -1,7 +1,7 @@
 /*
- * proton: runs a program with the recorder in it. This process does not stay: it checks the command
- * line, puts the options into the environment and turns into the target, so that the process id,
- * the signals, the terminal and the exit status are those of the target itself.
+ * Command proton: runs a program with the recorder. This process checks the command line, puts the
+ * options into the environment and replaces itself by the target: process id, signals, terminal and
+ * exit status are those of the target.
  */
 #include <stddef.h>
 
@@ -13,7 +13,7 @@
 #define PROTON_LIBDIR NULL
 #endif
 
-/* The recorder was not started and the target did not run. */
+/* Exit status if the target was not run. */
 #define EXIT_NOT_RUN 2
 
 int main(int argc, char **argv)

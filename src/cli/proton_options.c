@@ -1,7 +1,6 @@
 /*
- * Reading the command line and finding what cannot work before anything is started, so that a typo
- * costs a second and not a run. What only the recorder knows (backends and their modes) it says
- * itself, in the process of the target.
+ * Command-line options of proton: parsing, and checks before anything is started. The recorder
+ * checks the names of backends and their modes itself, in the target process.
  */
 #include "cli/proton_options.h"
 
@@ -90,10 +89,10 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* `+`: stop at the first word that is no option; `:`: tell a missing value from a bad option. */
+/* `+`: stop at the first argument that is not an option; `:`: report missing values separately. */
 static const char short_options[] = "+:n:b:c:m:d:k:o:qh";
 
-/* The option as the user wrote it, for an error: "-x" out of a cluster, or the whole long word. */
+/* Prints the option as the user typed it: "-x" from a cluster, or the whole long word. */
 static void complain(int result, char **argv)
 {
 	const char *word = argv[optind - 1];
@@ -117,7 +116,7 @@ static void print_out(const char *text)
 	fflush(stdout);
 }
 
-/* What is to run: `module`, or what the words behind the options name. */
+/* The target: `module`, or the first argument after the options. */
 static enum options_outcome take_target(int argc, char **argv, const char *module,
 					bool is_separated, struct options *options)
 {
@@ -132,7 +131,7 @@ static enum options_outcome take_target(int argc, char **argv, const char *modul
 	if (optind >= argc && !script_check_mode(options))
 		return OPTIONS_BAD;
 	if (optind >= argc) {
-		note("no script to run; see proton --help");
+		note("nothing to run: name a script, module or program; see proton --help");
 		return OPTIONS_BAD;
 	}
 	options->kind = TARGET_SCRIPT;
@@ -157,7 +156,9 @@ enum options_outcome options_parse(int argc, char **argv, struct options *option
 		int result = getopt_long(argc, argv, short_options, long_options, NULL);
 
 		if (result == -1) {
-			/* "--" as the separator moves by one, as the value of an option by two. */
+			/*
+			 * "--" as the separator advances by one, as the value of an option by two.
+			 */
 			is_separated = optind == before + 1;
 			break;
 		}
@@ -189,7 +190,7 @@ enum options_outcome options_parse(int argc, char **argv, struct options *option
 		case OPTION_MEMORY:
 			options->wants_memory = true;
 			break;
-		case OPTION_MODULE: /* like python -m: all that follows belongs to the module */
+		case OPTION_MODULE: /* like python -m: the rest belongs to the module */
 			module = optarg;
 			break;
 		case OPTION_NO_CHILDREN:
@@ -242,11 +243,11 @@ static bool check_choice(const char **value, const char *what, const char *const
 					 i == 0 ? "" : (i + 1 == value_count ? " or " : ", "),
 					 values[i]);
 	}
-	note("unknown %s '%s': it must be %s", what, *value, known);
+	note("unknown %s '%s'; expected %s", what, *value, known);
 	return false;
 }
 
-/* The suffix of what the session will write; NULL: nothing. The format has been checked. */
+/* The suffix of the output file; NULL: no file. The format is valid. */
 static const char *suffix_of(const struct options *options)
 {
 	const char *name = options->format;
@@ -259,7 +260,7 @@ static const char *suffix_of(const struct options *options)
 	return format ? format->suffix : NULL;
 }
 
-/* What the recorder would find out later. */
+/* Checks that the recorder would make later. */
 static bool check_name(const struct options *options)
 {
 	const char *name = options->name ? options->name : "proton";
@@ -296,7 +297,7 @@ bool options_check(struct options *options)
 	    !check_name(options))
 		return false;
 	if (options->target[0] == '\0') {
-		note("the name of what to run is empty");
+		note("the name of the script, module or program is empty");
 		return false;
 	}
 	if (options->kind != TARGET_PROGRAM && !script_check_mode(options))
@@ -304,12 +305,13 @@ bool options_check(struct options *options)
 	if (options->kind == TARGET_SCRIPT)
 		return script_check(options);
 	if (options->kind == TARGET_PROGRAM && options->hook) {
-		note("-k works with Python targets only: leave it out, or name a script");
+		note("-k works only with Python scripts and modules; remove it, or run a script");
 		return false;
 	}
 	if (options->kind == TARGET_PROGRAM && options->context &&
 	    strcmp(options->context, "python") == 0) {
-		note("-c python works with Python targets only: leave it out, or name a script");
+		note("-c python works only with Python scripts and modules; remove it, or run a "
+		     "script");
 		return false;
 	}
 	return true;

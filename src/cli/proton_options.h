@@ -1,4 +1,4 @@
-/* The command line of `proton`: what was asked for, nothing about how it is done. */
+/* Command-line options of proton. */
 #ifndef CLI_PROTON_OPTIONS_H
 #define CLI_PROTON_OPTIONS_H
 
@@ -23,12 +23,12 @@ struct options {
 	const char *format;
 	bool wants_memory;
 	bool is_quiet;
-	bool no_clobber; /* existing output is refused */
+	bool no_clobber; /* existing output is an error */
 	bool has_no_nvtx;
 	bool has_no_children;
 	enum target_kind kind;
 	const char *target; /* script, module or program */
-	char **options;     /* the words before the target */
+	char **options;     /* the arguments before the target */
 	size_t option_count;
 	char **arguments; /* those of the target, without its name; NULL-terminated */
 };
@@ -36,13 +36,13 @@ struct options {
 enum options_outcome {
 	OPTIONS_RUN,
 	OPTIONS_DONE, /* --help or --version was printed */
-	OPTIONS_BAD,  /* said on standard error */
+	OPTIONS_BAD,  /* a message was printed on standard error */
 };
 
-/* Parsing stops at the first word that is no option: the target's own options stay its own. */
+/* Parsing stops at the first argument that is not an option; the rest belongs to the target. */
 enum options_outcome options_parse(int argc, char **argv, struct options *options);
 
-/* False, and one sentence on standard error, if a value cannot work whatever the target is. */
+/* False after a message on standard error if a value is invalid for every target. */
 bool options_check(struct options *options);
 
 #endif

@@ -1,4 +1,7 @@
-/* The first word after the options. See script.h. */
+/*
+ * Kind of the target: a Python script, an interpreter or another program, and advice for the
+ * command line.
+ */
 #include "cli/script.h"
 
 #include <errno.h>
@@ -40,7 +43,7 @@ static bool is_python_name(const char *name)
 
 /* ------------------------------------------------------------------ the command to type */
 
-/* A word as a shell reads it. */
+/* Appends a word, quoted for a shell. */
 static void add_word(struct out *text, const char *word)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -99,7 +102,7 @@ static bool refuse(const char *kind, const char *before, const struct options *o
 
 /* ------------------------------------------------------------------ what a file is */
 
-/* The program that runs a script, by its `#!` line; of `env`, the program that it runs. */
+/* The interpreter in a script's `#!` line; for `env`, the program that it runs. */
 static const char *interpreter_of(char *head)
 {
 	char *word = head + 2;
@@ -129,7 +132,7 @@ static bool ends_with(const char *text, const char *end)
 	return length >= strlen(end) && strcmp(text + length - strlen(end), end) == 0;
 }
 
-/* True unless it is a script of another language: by its `#!` line, or its suffix. */
+/* True unless it is a script of another language, by its `#!` line or its suffix. */
 static bool is_for_python(const struct options *options, char *head)
 {
 	const char *path = options->target;
@@ -138,7 +141,7 @@ static bool is_for_python(const struct options *options, char *head)
 	char *kind = NULL;
 	char *here = NULL;
 
-	/* pip makes scripts start with `'''exec' PYTHON "$0"` if the Python's path is long. */
+	/* pip starts scripts with `'''exec' PYTHON "$0"` if the Python's path is long. */
 	if (ends_with(path, ".py") || strstr(head, "'''exec'"))
 		return true;
 	if (has_line)
@@ -186,7 +189,7 @@ static bool check_file(const struct options *options)
 
 /* ------------------------------------------------------------------ targets */
 
-/* Options of the interpreter that shut the recorder out: -I, -E, -S. */
+/* Interpreter options that prevent the recorder from starting: -I, -E, -S. */
 static bool is_deaf(char *const *words)
 {
 	for (; *words && (*words)[0] == '-' && (*words)[1] && (*words)[1] != '-'; words++) {
@@ -194,7 +197,7 @@ static bool is_deaf(char *const *words)
 			if (strchr("IES", *letter))
 				return true;
 			if (*letter == 'c' || *letter == 'm')
-				return false; /* what follows belongs to the program */
+				return false; /* the rest belongs to the program */
 			if (*letter != 'W' && *letter != 'X')
 				continue;
 			if (!letter[1] && words[1])
@@ -208,8 +211,8 @@ static bool is_deaf(char *const *words)
 static bool take_python(struct options *options)
 {
 	if (is_deaf(options->arguments)) {
-		note("%s ignores PYTHONPATH (options -I, -E or -S), through which the recorder is "
-		     "started",
+		note("%s ignores PYTHONPATH (option -I, -E or -S), which proton needs to start the "
+		     "recorder",
 		     options->target);
 		return false;
 	}
@@ -217,7 +220,7 @@ static bool take_python(struct options *options)
 	return true;
 }
 
-/* There is no such file: perhaps a command on PATH. */
+/* The file does not exist: checks for a command on PATH. */
 static bool check_command(struct options *options, int why)
 {
 	const char *name = options->target;
@@ -234,7 +237,7 @@ static bool check_command(struct options *options, int why)
 		free(path);
 		return take_python(options);
 	}
-	if (asprintf(&problem, "cannot run '%s': there is no such script, but a program %s", name,
+	if (asprintf(&problem, "cannot run '%s': no such script, but there is a program %s", name,
 		     path) > 0)
 		advise(problem, NULL, options, name);
 	free(problem);
@@ -242,7 +245,10 @@ static bool check_command(struct options *options, int why)
 	return false;
 }
 
-/* A file Python can run: a script, or a directory or zip archive with a __main__.py. */
+/*
+ * Checks for a file that Python can run: a script, or a directory or zip archive with a
+ * __main__.py.
+ */
 bool script_check(struct options *options)
 {
 	const char *path = options->target;
@@ -262,7 +268,7 @@ bool script_check(struct options *options)
 		return false;
 	}
 	if (!S_ISREG(status.st_mode))
-		return true; /* a pipe such as /dev/fd/63: looking at it would use it up */
+		return true; /* a pipe such as /dev/fd/63: reading would consume it */
 	if (strchr(path, '/') && is_python_name(base_name(path)) && access(path, X_OK) == 0)
 		return take_python(options);
 	return check_file(options);
@@ -276,7 +282,7 @@ bool script_check_mode(const struct options *options)
 	const char *mode = options->mode;
 	const char *target = options->target;
 
-	/* The recorder reads modes; here only what can be nothing but a module is of interest. */
+	/* The recorder checks modes; here, only values that must be module names matter. */
 	if (!mode || !*mode || *mode == '.' || mode[strspn(mode, letters)])
 		return true;
 	for (size_t i = 0; i < ARRAY_LENGTH(modes); i++)
@@ -284,7 +290,7 @@ bool script_check_mode(const struct options *options)
 			return true;
 	if (target && !strchr(mode, '.') && access(target, F_OK) == 0)
 		return true;
-	note("'%s' is not a mode (-m); to run a module: proton --module %s%s%s", mode, mode,
+	note("'%s' is not a mode (-m); to run a module, use: proton --module %s%s%s", mode, mode,
 	     target ? " " : "", target ? target : "");
 	return false;
 }

@@ -1,4 +1,4 @@
-/* Finding programs the way a shell does. See search.h. */
+/* Program search on $PATH, as shells do it. */
 #include "cli/search.h"
 
 #include <limits.h>
@@ -15,7 +15,7 @@ bool search_is_program(const char *path)
 	return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
 }
 
-/* `path` if it is a program; else it is freed, or kept in *found_plain if it is a file at all. */
+/* Returns `path` if it is a program; else frees it, or keeps it in *found_plain if it is a file. */
 static char *accept(char *path, char **found_plain)
 {
 	if (!path || search_is_program(path))

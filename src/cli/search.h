@@ -1,20 +1,20 @@
-/* Finding programs the way a shell does. */
+/* Program search on $PATH, as shells do it. */
 #ifndef CLI_SEARCH_H
 #define CLI_SEARCH_H
 
 #include <stdbool.h>
 
-/* A regular file that this user may execute. */
+/* True for a regular file that this user may execute. */
 bool search_is_program(const char *path);
 
 /*
- * The path that execvp() would use for `name`: itself when it has a slash, else the first hit
- * in $PATH; malloc'd. NULL when there is none; *found_plain is then a file that is there but
- * cannot be executed (malloc'd too), or NULL.
+ * The path that execvp() would use for `name`: the name itself if it has a slash, else the first
+ * match in $PATH; malloc'd. NULL if there is none; then *found_plain is an existing file that is
+ * not executable (malloc'd too), or NULL.
  */
 char *search_path(const char *name, char **found_plain);
 
-/* The directory this executable lies in, symbolic links resolved; malloc'd, NULL if unknown. */
+/* The directory of this executable, with symbolic links resolved; malloc'd, NULL if unknown. */
 char *search_own_directory(void);
 
 #endif

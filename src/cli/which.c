@@ -1,4 +1,4 @@
-/* Which program a name runs. See which.h. */
+/* `proton --which`: which programs the names proton and proton-viewer run. */
 #include "cli/which.h"
 
 #include <libproton/proton.h>
@@ -19,13 +19,13 @@
 static const char *const names[] = {"proton", "proton-viewer"};
 
 enum owner {
-	OWNER_NOBODY, /* there is no such program */
+	OWNER_NONE, /* no such program */
 	OWNER_US,
 	OWNER_TRITON,
 	OWNER_OTHER,
 };
 
-/* Triton's is a script of a few lines that imports its profiler; ours is an ELF file. */
+/* Triton's is a short script that imports its profiler; this one is an ELF file. */
 static enum owner owner_of(const char *path)
 {
 	char head[HEAD_BYTES];
@@ -33,7 +33,7 @@ static enum owner owner_of(const char *path)
 	size_t length;
 
 	if (!file)
-		return OWNER_NOBODY;
+		return OWNER_NONE;
 	length = fread(head, 1, sizeof(head), file);
 	fclose(file);
 	if (length >= 4 && memcmp(head, "\177ELF", 4) == 0)
@@ -44,7 +44,7 @@ static enum owner owner_of(const char *path)
 	return OWNER_OTHER;
 }
 
-/* What the shell would run; malloc'd, NULL if there is no such program. */
+/* The program that a shell would run; malloc'd, NULL if there is none. */
 static char *on_path(const char *name)
 {
 	char *plain;
@@ -101,7 +101,7 @@ bool which_print(void)
 	return is_found;
 }
 
-/* The first of: next to the Python that was named, next to this program, on PATH. */
+/* Searched next to the given Python, next to this program, and on PATH. */
 static char *find_tritons(const char *name)
 {
 	char own[PATH_MAX] = "";

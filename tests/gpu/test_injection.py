@@ -248,7 +248,7 @@ def test_a_program_that_dies_leaves_its_data(how, status, go, tmp_path):
         check=True,
     )
     assert re.search(r"^\s*50 .*spin", result.stdout, re.MULTILINE), result.stdout
-    assert "did not finish" in result.stderr
+    assert "incomplete recording" in result.stderr
 
 
 @pytest.mark.parametrize("way", ["spawn", "fork"])

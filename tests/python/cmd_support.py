@@ -16,7 +16,7 @@ def executable(name: str) -> str:
         path = shutil.which(name, path=place)
         if path:
             return path
-    raise AssertionError(f"{name} is not installed beside {sys.executable} and not on PATH")
+    raise AssertionError(f"{name} is not installed next to {sys.executable} and not on PATH")
 
 
 def environment(**changes: str | None) -> dict[str, str]:

@@ -229,7 +229,7 @@ def test_leaving_on_another_thread_is_refused():
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert caught == ["scope 'a' is left on a thread that has not entered it"]
+    assert caught == ["scope 'a' is exited on a thread that did not enter it"]
     entered.__exit__(None, None, None)
 
 

@@ -281,9 +281,9 @@ BAD = {
     "a program as script": ([shutil.which("env") or "/usr/bin/env"], "use proton -- "),
     "missing module": (["--module", "nowhere_at_all"], "no module named 'nowhere_at_all'"),
     "module without name": (["--module"], "--module needs a value"),
-    "unknown context": (["-c", "native", "scopes.py"], "it must be shadow or python"),
+    "unknown context": (["-c", "native", "scopes.py"], "expected shadow or python"),
     "unknown data": (["-d", "graph", "scopes.py"], "unknown data 'graph'"),
-    "unknown hook": (["-k", "torch", "scopes.py"], "it must be triton"),
+    "unknown hook": (["-k", "torch", "scopes.py"], "expected triton"),
     "unknown format": (["-o", "xml", "scopes.py"], "chrome_trace, perfetto or none"),
     "unknown backend": (["-b", "abacus", "scopes.py"], "abacus"),
     "unknown mode": (["-b", "host", "-m", "abacus", "scopes.py"], "abacus"),
@@ -291,8 +291,8 @@ BAD = {
     "output below a file": (["-n", "scopes.py/p", "scopes.py"], "not a directory"),
     "output is a directory": (["-n", "directory/", "scopes.py"], "is a directory"),
     "output unwritable": (["-n", "/proc/p", "scopes.py"], "/proc"),
-    "missing program": (["--", "no_such_program"], "there is no such program"),
-    "missing program path": (["--", "./no_such_program"], "there is no such program"),
+    "missing program": (["--", "no_such_program"], "program not found"),
+    "missing program path": (["--", "./no_such_program"], "program not found"),
     "program without x": (["--", "./scopes.py"], "not an executable file"),
     "no program": (["--"], "no script"),
     "hook for a program": (["-k", "triton", "--", "true"], "Python targets only"),
@@ -346,9 +346,9 @@ def test_python_without_the_package(scopes: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text, expected",
     [
-        ("#!/bin/sh\nexit 3\n", "does not run as a Python interpreter"),
+        ("#!/bin/sh\nexit 3\n", "is not a working Python interpreter"),
         (f'#!/bin/sh\nexec "{sys.executable}" -I "$@"\n', "ignores PYTHONPATH"),
-        (None, "there is no such program"),
+        (None, "program not found"),
     ],
 )
 def test_python_that_is_none(text: str | None, expected: str, scopes: Path, tmp_path: Path) -> None:

@@ -283,7 +283,7 @@ def test_a_tool_of_the_users_is_left_alone(program: str, tmp_path: Path) -> None
     assert files(tmp_path) == ["p.hatchet"]
     assert counts(tmp_path / "p.hatchet") == {"kernel": 1}
     assert own_lines(result.stderr)[0] == (
-        "CUDA_INJECTION64_PATH is set to /their/tool.so and left alone: child processes are not "
+        "CUDA_INJECTION64_PATH is already set to /their/tool.so; child processes will not be "
         "recorded"
     )
 
@@ -332,13 +332,13 @@ def test_a_program_that_bears_no_preload(tmp_path: Path) -> None:
         ASAN_OPTIONS=options,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    assert "from the moment it initialises CUDA" in own_lines(result.stderr)[0]
+    assert "when the program initializes CUDA" in own_lines(result.stderr)[0]
     assert counts(work / "p.hatchet") == {"kernel": 1}
     (child,) = children(result.stdout)
     assert counts(work / f"p.{child}.hatchet") == {"kernel": 1}
     refused = go(work, "-b", "host", "--", str(tmp_path / "a.out"))
     assert refused.returncode == 2
-    assert "bears no LD_PRELOAD" in own_lines(refused.stderr)[0]
+    assert "rules out LD_PRELOAD" in own_lines(refused.stderr)[0]
 
 
 def test_a_child_that_profiles_itself_is_left_alone(tmp_path: Path) -> None:

@@ -18,11 +18,14 @@ import triton_proton
 # By increasing detail.
 VERDICTS = ["broken", "old", "missing", "deaf", "module"]
 SENTENCES = {
-    "broken": "does not run as a Python interpreter; set PROTON_PYTHON to one that has",
-    "old": "is too old: triton_proton needs Python 3.10 or later",
-    "missing": "has no triton_proton: install it there with pip, or set PROTON_PYTHON to the",
-    "deaf": "ignores PYTHONPATH (options -I, -E or -S), through which the recorder is started",
-    "module": "has no module named 'some.module'",
+    "broken": "{} is not a working Python interpreter; "
+    "set PROTON_PYTHON to a Python with triton_proton",
+    "old": "{} is too old: triton_proton needs Python 3.10 or later",
+    "missing": "triton_proton is not installed for {}; install it with pip, "
+    "or set PROTON_PYTHON to a Python that has it",
+    "deaf": "{} ignores PYTHONPATH (option -I, -E or -S), "
+    "which proton needs to start the recorder",
+    "module": "{} has no module named 'some.module'",
 }
 # In the order in which they are asked.
 PLACES = ["own/python3", "own/python", "first/python3", "second/python"]
@@ -93,10 +96,7 @@ def test_the_refusal_with_the_most_detail_is_given_with_its_python(verdict, plac
             interpreter(folder / other, verdict)
         elif worst:
             interpreter(folder / other, VERDICTS[i % worst])
-    assert refusal(folder) == f"{folder / place} {SENTENCES[verdict]}" + (
-        " Python that has it" if verdict == "missing" else
-        " triton_proton" if verdict == "broken" else ""
-    )  # fmt: skip
+    assert refusal(folder) == SENTENCES[verdict].format(folder / place)
 
 
 def test_of_equal_refusals_the_first_is_given(folder):
@@ -119,7 +119,7 @@ def test_the_named_one_is_the_only_one(folder):
     assert chosen(folder, "other") == "second/other"
     assert chosen(folder, "") == PLACES[0]
     interpreter(folder / "second" / "other", "deaf")
-    assert refusal(folder, "other") == f"{folder}/second/other {SENTENCES['deaf']}"
+    assert refusal(folder, "other") == SENTENCES["deaf"].format(f"{folder}/second/other")
     assert refusal(folder, "none") == (
-        "cannot run PROTON_PYTHON='none': there is no such program"
+        "cannot run PROTON_PYTHON='none': program not found"
     )

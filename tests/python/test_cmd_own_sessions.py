@@ -25,7 +25,7 @@ proton.finalize()
 tree, metrics = viewer.parse(["tokens"], "matmul.hatchet")
 viewer.print_tree(tree, metrics)
 """
-NOTE = "matmul.hatchet is not written under the command; reading what it has recorded so far"
+NOTE = "matmul.hatchet is not written under the proton command; reading the data recorded so far"
 
 
 def run(text: str, place: Path, *options: str, status: int = 0, **variables: str):

@@ -333,7 +333,7 @@ def test_file_that_is_not_a_program(tmp_path: Path) -> None:
     path.chmod(0o755)
     result = proton("--", "./notes", cwd=tmp_path)
     assert result.returncode == 2
-    assert "neither a program nor a script" in own_lines(result.stderr)[0]
+    assert "neither an executable nor a script" in own_lines(result.stderr)[0]
 
 
 def test_missing_interpreter(tmp_path: Path) -> None:

@@ -393,8 +393,8 @@ def test_an_interpreter_with_other_insides_is_left_alone():
     )
     lines = [line for line in result.stderr.splitlines() if line.startswith("proton: ")]
     assert lines == [
-        "proton: this version of Triton runs interpreted kernels in an unknown way; "
-        "they are not recorded"
+        "proton: this version of Triton's interpreter is not supported; "
+        "interpreted kernels are not recorded"
     ]
 
 

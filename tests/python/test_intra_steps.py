@@ -211,8 +211,8 @@ def test_automatic_scopes_can_be_edited(files):
 @pytest.mark.parametrize(
     "words, text",
     [
-        (["insert", "nothing"], "there are no .ttgir files in nothing; dump them first"),
-        (["insert", "files", "--scope", "x=tt.dot..tt.store"], "its two ends are in different b"),
+        (["insert", "nothing"], "no .ttgir files in nothing; run the dump step first"),
+        (["insert", "files", "--scope", "x=tt.dot..tt.store"], "its start and end are in differ"),
         (["insert", "files", "--scope", "=tt.dot"], "is not of the form NAME, NAME=TEXT or"),
         (["insert", "files", "--auto", "branches"], 'unknown automatic scope "branches"'),
         (["run", "files"], "no command is given"),
@@ -230,9 +230,9 @@ def test_mistakes(files, capsys, words, text):
 @pytest.mark.parametrize(
     "scope, reason",
     [
-        ("x=tt.descriptor_load", 'no line holds "tt.descriptor_load"'),
-        ("x=tt.load..tt.lod", 'no line holds "tt.lod"'),
-        ("x=tt.store..tt.load", 'every line that holds "tt.load" is above those that hold "tt.st'),
+        ("x=tt.descriptor_load", 'no line contains "tt.descriptor_load"'),
+        ("x=tt.load..tt.lod", 'no line contains "tt.lod"'),
+        ("x=tt.store..tt.load", 'every line that contains "tt.load" is before those that contain '),
     ],
 )
 def test_a_scope_without_a_place_is_a_failure(files, capsys, scope, reason):
@@ -241,7 +241,7 @@ def test_a_scope_without_a_place_is_a_failure(files, capsys, scope, reason):
     said = capsys.readouterr().err
     assert said.startswith(f"proton: scope x: {reason}")
     there = "scf.for, scf.yield, tt.dot, tt.load, tt.return, tt.store"
-    assert said.endswith(f"; in files/hash/f.ttgir there are {there}\n")
+    assert said.endswith(f"; operations in files/hash/f.ttgir: {there}\n")
     assert intra.insert("files", ["load=tt.load", scope]) == 1
     assert files.read_text().count("proton.record") == 2
 
@@ -256,7 +256,7 @@ def test_a_scope_may_be_for_one_kernel_of_several(files, capsys):
 
 def test_a_kernel_without_a_file_is_a_failure(files, capsys):
     assert intra.insert("files", ["all"], kernels=["g"]) == 1
-    assert capsys.readouterr().err == "proton: there is no file of g in files; there are f\n"
+    assert capsys.readouterr().err == "proton: no file for kernel g in files; available: f\n"
     assert files.read_text() == BODY
 
 

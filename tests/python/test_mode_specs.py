@@ -49,14 +49,14 @@ def test_names_become_members():
     "options, text",
     [
         ({"metric_type": "joule"}, "Unknown metric_type: joule"),
-        ({"granularity": "thread"}, "Unknown granularity: thread; there are cta, warp, "),
+        ({"granularity": "thread"}, "Unknown granularity: thread; available: cta, warp, "),
         ({"buffer_type": mode.Granularity.CTA}, "Unknown buffer_type: cta"),
         ({"optimizations": "fast"}, "Unknown optimization: fast"),
         ({"buffer_strategy": None}, "Unknown buffer_strategy: None"),
         ({"optimizations": None}, "Unknown optimization: None"),
         ({"auto": 3}, "Unknown automatic scope: 3"),
-        ({"sampling_options": [0, -1]}, "sampling_options must be numbers of warps, not -1"),
-        ({"sampling_options": [True]}, "sampling_options must be numbers of warps, not True"),
+        ({"sampling_options": [0, -1]}, "sampling_options must be warp numbers, not -1"),
+        ({"sampling_options": [True]}, "sampling_options must be warp numbers, not True"),
     ],
 )
 def test_unknown_values(options, text):
@@ -85,7 +85,7 @@ def test_options_that_upstream_lacks():
     assert made.auto == ["loads", "dots"]
     assert str(made).endswith(":auto=loads,dots:cta=4:launches=all:optimizations=clock32")
     for bad, text in (
-        ({"auto": "branches"}, "Unknown automatic scope: branches; there are loads, "),
+        ({"auto": "branches"}, "Unknown automatic scope: branches; available: loads, "),
         ({"cta": 0}, "cta must be a positive integer, not 0"),
         ({"launches": "some"}, "launches must be a positive integer or \"all\", not 'some'"),
     ):

@@ -94,7 +94,7 @@ def test_a_program_that_is_not_installed_is_reported(separate_environment, tmp_p
     result = run("triton_proton.viewer", python=python, PYTHONPATH="", PATH=str(tmp_path))
     assert result.returncode == 2 and result.stdout == ""
     assert result.stderr == (
-        f"proton: the program 'proton-viewer' is not installed beside {python}\n"
+        f"proton: 'proton-viewer' is not installed next to {python}\n"
     )
 
 

@@ -1,10 +1,11 @@
-"""Start the recorder in the Python that the `proton` command runs, then get out of the way.
+"""Start-up module that starts the recorder in the Python of the `proton` command, then removes
+itself.
 
-Python imports a module of this name once at start-up, before the script. `proton` puts this
-directory in front of PYTHONPATH for one process; this module takes it, and everything else that
-`proton` left in the environment and children do not need, out again. The script then runs as it
-would have without us: the interpreter itself sets up sys.argv, sys.path and __main__, prints
-tracebacks and decides the exit status.
+Python imports a module of this name at start-up, before the script. `proton` puts this directory at
+the front of PYTHONPATH for one process. This module removes it again, with all environment
+variables of `proton` that children do not need. The script then runs as without Proton: the
+interpreter sets up sys.argv, sys.path and __main__, prints tracebacks and determines the exit
+status.
 """
 
 
@@ -17,12 +18,12 @@ def _launch() -> None:
     sys.path[:] = [entry for entry in sys.path if entry != here]
     sys.path_importer_cache.pop(here, None)
 
-    # PROTON_PYTHON may be a wrapper written in Python: what was asked for is for the one it starts.
+    # PROTON_PYTHON may be a wrapper written in Python: the options are for the one that it starts.
     options = None
     if os.environ.get(prefix + "PYTHON") == sys.executable:
         names = [name for name in os.environ if name.startswith(prefix)]
         options = {name[len(prefix) :].lower(): os.environ[name] for name in names}
-        # With a PID, the driver brings the recorder into children, which look for the rest then.
+        # With a PID, the driver loads the recorder into children, which need the other variables.
         own = ("PYTHON", "PYTHONPATH", "HOOK", "CONTEXT", "VIEWER")
         for name in names:
             if "pid" not in options or name[len(prefix) :] in own:
@@ -33,7 +34,7 @@ def _launch() -> None:
         else:
             os.environ["PYTHONPATH"] = path_before
 
-    # The machine's or the user's own module of this name comes first, as it would have.
+    # The machine's or the user's own module of this name is imported first, as usual.
     error = None
     del sys.modules["sitecustomize"]
     try:
@@ -45,7 +46,7 @@ def _launch() -> None:
 
         _runner.start(options)
     if error is not None:
-        # With no other sitecustomize this is the ImportError that Python expects in that case.
+        # Without another sitecustomize, Python expects this ImportError.
         raise error
 
 
@@ -53,7 +54,7 @@ def _launch_or_leave() -> None:
     try:
         _launch()
     except KeyboardInterrupt:
-        # Out of here, Python would make a fatal error with a traceback of it.
+        # An exception here would become a fatal error of Python with a traceback.
         import os
         import signal
 

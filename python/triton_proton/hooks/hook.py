@@ -1,4 +1,4 @@
-"""What is called when kernels are loaded and launched, and for which sessions."""
+"""Hooks around loads and launches of kernels, and their sessions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._imports import forget, when_imported
 
 
 class Hook:
-    """Base of hooks. Of several, the one with the higher `priority` is entered first."""
+    """Base class of hooks. The hook with the highest `priority` is entered first."""
 
     priority: int = 0
 
@@ -44,11 +44,11 @@ class Hook:
 
 
 class HookManager:
-    """Which hooks each session uses. A hook is active while any of its sessions is."""
+    """Registered hooks per session. A hook is active while any of its sessions is."""
 
     active_hooks: list[Hook] = []  # by priority, highest first
     session_hooks: dict[int, dict[Hook, bool]] = defaultdict(dict)  # hook -> active
-    _lock = threading.RLock()  # of both; launches read `active_hooks` without it
+    _lock = threading.RLock()  # of both; launches read `active_hooks` without the lock
 
     # ---- called by Triton
 
@@ -66,7 +66,7 @@ class HookManager:
         for hook in reversed(HookManager.active_hooks):
             hook.destroy_handle(module, function, name, metadata_group, hash)
 
-    # Functions of the extension that do the same with enter() and exit(), at every launch.
+    # C functions that replace enter() and exit(), which run at every launch.
     enter = staticmethod(_libproton.hooks_enter)
     exit = staticmethod(_libproton.hooks_exit)
 
@@ -74,7 +74,7 @@ class HookManager:
 
     @staticmethod
     def register(hook: Hook, session: int) -> None:
-        """`session` uses `hook` and is active."""
+        """Add `hook` to the active `session`."""
         with HookManager._lock:
             HookManager.session_hooks[session][hook] = True
             HookManager._activate_hook(hook)
@@ -114,7 +114,7 @@ class HookManager:
                     if not HookManager._is_used(hook):
                         HookManager._deactivate_hook(hook)
 
-    # ---- insides
+    # ---- implementation
 
     @staticmethod
     def _sessions(session: Optional[int]) -> list[int]:
@@ -131,7 +131,7 @@ class HookManager:
         if hook in HookManager.active_hooks:
             return
         hook.activate()
-        # A new list: another thread may be going through the old one.
+        # A new list: another thread may be iterating over the old one.
         HookManager._set_active(
             sorted([*HookManager.active_hooks, hook], key=lambda one: one.priority, reverse=True)
         )
@@ -155,7 +155,7 @@ class HookManager:
 
     @staticmethod
     def _reset_in_child() -> None:
-        """After a fork: no session lives here."""
+        """After a fork: no session exists in the child."""
         for hook in HookManager.active_hooks:
             HookManager._deactivate_hook(hook)
         HookManager.session_hooks.clear()
@@ -173,7 +173,7 @@ _hidden: set[str] = set()  # files of Triton's hook chains
 
 
 def _register_in_triton(knobs: ModuleType) -> None:
-    # A launch that has metadata is found below a chain's __call__, which is no part of its path.
+    # Metadata of a launch is computed below a chain's __call__, which is not part of its path.
     file = getattr(knobs, "__file__", None)
     if file and file not in _hidden:
         _hidden.add(file)

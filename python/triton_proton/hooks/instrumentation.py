@@ -1,4 +1,4 @@
-"""Instrumented kernels: what is done when they are compiled, loaded and launched."""
+"""Compilation, loading and launching of instrumented kernels."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _ALLOCATION = "triton.runtime._allocation"
 class InstrumentationHook(Hook):
     """The hook of sessions with the backend "instrumentation"; `start` registers it.
 
-    While it is active, Triton compiles kernels with records inside as `mode` says, and each launch
-    gets a buffer to write them to. There is one hook for each mode.
+    While it is active, Triton compiles kernels with instrumentation as `mode` specifies, and each
+    launch gets a buffer for its records. There is one hook per mode.
     """
 
     priority = 0
     _by_mode: dict[str, "InstrumentationHook"] = {}
-    _has_scopes = False  # of any kernel that was loaded in this process
+    _has_scopes = False  # for all kernels loaded in this process
 
-    # In C, for it runs at every launch.
+    # In C, because it runs at every launch.
     exit = staticmethod(_libproton.instrument_launched)
 
     def __new__(cls, mode_obj: Any = None) -> "InstrumentationHook":
@@ -47,13 +47,13 @@ class InstrumentationHook(Hook):
         when_imported(_ALLOCATION, _set_allocator)
 
     def deactivate(self) -> None:
-        # The allocator stays: kernels that were compiled with records may be launched later by
-        # whoever keeps them, and must get their (empty) answer.
+        # The allocator stays: the program may launch instrumented kernels later, which need its
+        # (empty) answer.
         _override.stop()
         _instrument.stop()
 
     def reset(self) -> None:
-        # Under the command its closing line says so, and who dumps kernels has yet to edit them.
+        # The command reports this in its last line, and dumped kernels have yet to be edited.
         knobs = sys.modules.get("triton.knobs")
         is_dump = knobs is not None and knobs.compilation.dump_ir
         if not (InstrumentationHook._has_scopes or flags.command_line or is_dump):
@@ -73,7 +73,7 @@ class InstrumentationHook(Hook):
         try:
             _libproton.instrument_kernel(function, name, layout)
         except (_libproton.ProtonError, ValueError) as error:
-            note(f"the records of kernel '{name}' are not read: {error}", once=True)
+            note(f"records of kernel '{name}' cannot be read: {error}", once=True)
 
     def destroy_handle(
         self, module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str
@@ -82,7 +82,9 @@ class InstrumentationHook(Hook):
 
 
 def _layout_of(metadata_group: dict[str, str]) -> str | None:
-    """What the compiler pass has left in the kernel's metadata, also in Triton's disk cache."""
+    """The layout that the compiler pass stored in the kernel's metadata, and in Triton's disk
+    cache.
+    """
     path = next((path for name, path in metadata_group.items() if name.endswith(".json")), None)
     if path is None:
         return None

@@ -37,12 +37,12 @@ class LaunchHook(Hook):
     """
 
     priority = 100
-    # Metric names that had a meaning of their own in Triton 3.6; every name is recorded.
+    # Metric names with a special meaning in Triton 3.6; every name is recorded.
     flops_width = list(FLOPS_WIDTHS)
     metrics = [*(f"flops{width}" for width in FLOPS_WIDTHS), "bytes", "flops"]
     _instance: Optional["LaunchHook"] = None
 
-    # In C, for they run at every launch.
+    # In C, because they run at every launch.
     enter = staticmethod(_libproton.launch_enter)
     exit = staticmethod(_libproton.launch_exit)
 
@@ -52,13 +52,13 @@ class LaunchHook(Hook):
         return cls._instance
 
     def configure(self, *, include: Optional[str] = None, exclude: Optional[str] = None) -> None:
-        """Record metadata only of kernels whose name matches `include` and not `exclude`.
+        """Record metadata only for kernels with a name that matches `include` and not `exclude`.
 
         Both are regular expressions that are matched at the beginning of a name. The compiled
-        kernel's name and the name that its metadata gives must both pass. The metadata function of
-        a kernel with the wrong compiled name is not called. Kernels that are left out are timed
-        under their own name. The filter lasts until the next call or until the last session with
-        this hook has ended.
+        kernel's name and the name in its metadata must both pass. The metadata function of a kernel
+        is not called if the compiled name does not pass. Other kernels are timed under their own
+        name. The filter applies until the next call or until the last session with this hook has
+        ended.
         """
         include_pattern = re.compile(include) if include is not None else None
         exclude_pattern = re.compile(exclude) if exclude is not None else None
@@ -75,7 +75,7 @@ class LaunchHook(Hook):
 
 
 def _follow_version(knobs: ModuleType) -> None:
-    """Before Triton 3.8, kernels of metadata functions were right below the metadata state."""
+    """Before Triton 3.8, kernels of metadata functions were directly below the metadata state."""
     version = getattr(sys.modules.get("triton"), "__version__", "")
     found = re.match(r"(\d+)\.(\d+)", version)
     is_older = found is not None and (int(found[1]), int(found[2])) < (3, 8)
@@ -83,7 +83,7 @@ def _follow_version(knobs: ModuleType) -> None:
 
 
 def _say(kernel: str, error: Exception) -> None:
-    """Called by the extension when the metadata of a launch could not be had."""
+    """Called by the extension if the metadata of a launch is not available."""
     note(
         f"the launch metadata of kernel '{kernel}' is not recorded: "
         f"{type(error).__name__}: {error}",
