@@ -4,7 +4,7 @@
 
 Works: a training step of a Llama-shaped model, and the launch of an empty Triton kernel in a loop.
 Targets apply to the CPU time of the launching thread, adjusted to the machine's speed: fixed
-reference work in the same thread, before and after each chunk of some 10 ms of the work, tells how
+reference work in the same thread, before and after each chunk of about 10 ms of the work, tells how
 fast the processor is at the moment (bench/reference.py). The differences of raw CPU time and of
 wall time are printed next to it. The sides: no profiler (`plain`); an empty library in
 CUDA_INJECTION64_PATH; bare CUPTI (`floor`: kernel records and one store in the launch callback),
