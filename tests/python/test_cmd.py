@@ -269,7 +269,7 @@ def test_profile_that_cannot_be_written(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------- bad input
 
 BAD = {
-    "no target": ([], "no script"),
+    "no target": ([], "nothing to run"),
     "unknown option": (["--nope", "scopes.py"], "unknown option --nope"),
     "unknown letter": (["-qz", "scopes.py"], "unknown option -z"),
     "option without value": (["-n"], "-n needs a value"),
@@ -294,9 +294,9 @@ BAD = {
     "missing program": (["--", "no_such_program"], "program not found"),
     "missing program path": (["--", "./no_such_program"], "program not found"),
     "program without x": (["--", "./scopes.py"], "not an executable file"),
-    "no program": (["--"], "no script"),
-    "hook for a program": (["-k", "triton", "--", "true"], "Python targets only"),
-    "python context for a program": (["-c", "python", "--", "true"], "Python targets only"),
+    "no program": (["--"], "nothing to run"),
+    "hook for a program": (["-k", "triton", "--", "true"], "only with Python scripts"),
+    "python context for a program": (["-c", "python", "--", "true"], "only with Python scripts"),
     "unknown backend for a program": (["-b", "abacus", "--", "true"], "abacus"),
 }
 
@@ -340,7 +340,7 @@ def test_python_without_the_package(scopes: Path, tmp_path: Path) -> None:
     )
     assert result.returncode == 2
     (line,) = own_lines(result.stderr)
-    assert line.startswith(f"{python} has no triton_proton")
+    assert line.startswith(f"triton_proton is not installed for {python}; ")
 
 
 @pytest.mark.parametrize(
