@@ -276,7 +276,7 @@ def test_privileged_program(tmp_path: Path) -> None:
     path.chmod(0o4755)
     result = proton("--", "./privileged", cwd=tmp_path)
     assert result.returncode == 2
-    assert "rights of another user" in own_lines(result.stderr)[0]
+    assert "elevated privileges" in own_lines(result.stderr)[0]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file another group")
@@ -287,7 +287,7 @@ def test_program_of_another_group(tmp_path: Path) -> None:
     path.chmod(0o2755)
     result = proton("--", "./privileged", cwd=tmp_path)
     assert result.returncode == 2
-    assert "rights of another user" in own_lines(result.stderr)[0]
+    assert "elevated privileges" in own_lines(result.stderr)[0]
     os.chown(path, 0, os.getegid())
     path.chmod(0o6755)  # its own owner and group
     assert proton("--", "./privileged", cwd=tmp_path).returncode == 0
