@@ -6,7 +6,6 @@
 
 #include "base/array.h"
 #include "base/buf.h"
-#include "intra/llvm/hoist_vector_ops.h"
 
 #define NAMES_MAX 2048u   /* per group; more end the group */
 #define REACH_LINES 4096u /* maximum distance from a marker to the instructions and to its wait */
@@ -24,10 +23,9 @@ struct motion {
 	struct group *groups; /* in text order */
 	size_t group_count;
 	size_t group_capacity;
-	uint32_t *moves;                 /* per line: destination plus 1; 0: stays */
-	struct hoist_vector_ops *hoists; /* per line; NULL: nothing is hoisted */
-	int32_t *loops;                  /* per block: loop depth */
-	struct ir_names names;           /* values that depend on a wait or on fragments */
+	uint32_t *moves;       /* per line: destination plus 1; 0: stays */
+	int32_t *loops;        /* per block: loop depth */
+	struct ir_names names; /* values that depend on a wait or on fragments */
 	uint32_t name_count;
 };
 
@@ -335,14 +333,6 @@ static void write_entry_label(const struct ir_function *function, struct out *ou
 		out_printf(out, "proton.v.%u:\n", ir_function_entry_number(function));
 }
 
-static void write_hoisted(const struct motion *motion, uint32_t line, struct out *out)
-{
-	uint32_t next = motion->hoists ? motion->hoists[line].first : 0;
-
-	for (; next; next = motion->hoists[next - 1].next)
-		write_named(motion->function->lines[next - 1], out);
-}
-
 static void write_text(const struct motion *motion, struct out *out)
 {
 	const struct ir_function *function = motion->function;
@@ -358,7 +348,6 @@ static void write_text(const struct motion *motion, struct out *out)
 			for (uint32_t m = motion->groups[g].first; m < motion->groups[g].end; m++)
 				if (motion->moves[m] == i + 1)
 					write_named(function->lines[m], out);
-		write_hoisted(motion, i, out);
 		if (!motion->moves[i])
 			write_named(function->lines[i], out);
 		if (i == function->define_line)
@@ -384,10 +373,9 @@ static int move(struct motion *motion, char **text_out, size_t *length_out,
 	motion->moves = calloc(motion->function->line_count, sizeof(*motion->moves));
 	motion->loops = count_loops(motion->function);
 	if (!motion->moves || !ir_names_init(&motion->names, NAMES_MAX) || !motion->loops ||
-	    !find_groups(motion) ||
-	    !hoist_vector_ops(motion->function, motion->moves, &motion->hoists))
+	    !find_groups(motion))
 		return err_nomem(err);
-	if (!motion->group_count && !motion->hoists)
+	if (!motion->group_count)
 		return PROTON_OK;
 	out_init(&out, -1);
 	write_text(motion, &out);
@@ -412,7 +400,6 @@ int reschedule(const struct ir_function *function, char **text_out, size_t *leng
 		status = move(&motion, text_out, length_out, err);
 	free(motion.groups);
 	free(motion.moves);
-	free(motion.hoists);
 	free(motion.loops);
 	ir_names_fini(&motion.names);
 	return status;
