@@ -25,7 +25,7 @@ help:
 	@echo 'make build     build the library and the commands in $(BUILD)/, no tests'
 	@echo 'make demo      profile the examples and print the tree'
 	@echo 'make test      build everything and run all tests'
-	@echo 'make check     static checks: rooms, hygiene, format, clang-tidy'
+	@echo 'make check     static checks: includes, vocabulary, hygiene, format, clang-tidy'
 	@echo 'make sanitize  unit tests, fuzz corpora and the package under AddressSanitizer and UBSan'
 	@echo 'make tsan      tests of the recorder under ThreadSanitizer'
 	@echo 'make fuzz      each fuzz target for FUZZ_SECONDS (default 60); needs clang'

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Check that every #include respects the rooms of the house.
+"""Check that every #include respects the components.
 
 The tables below are the whole policy. Usage: check_includes.py [ROOT]
 """
@@ -8,8 +8,8 @@ import re
 import sys
 from pathlib import Path
 
-# Who may include whom. A room may always include itself and <libproton/...>. An entry that ends in
-# .h opens one header of another room and nothing else of it.
+# Which component may include which. Each may include itself and <libproton/...>. An entry that ends
+# in .h allows one header of another component.
 MAY_INCLUDE = {
     "src/base": [],
     "src/format": ["base"],
@@ -24,7 +24,7 @@ MAY_INCLUDE = {
     "python/ext": ["intra"],
     "include/libproton": [],
     "examples": [],
-    # Tests and benchmarks look inside every room.
+    # Tests and benchmarks look inside every component.
     "tests": ["*"],
     "bench": ["*"],
 }
@@ -41,17 +41,17 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 def room_of(path):
     """The key of MAY_INCLUDE that `path` belongs to, or None."""
-    for room in MAY_INCLUDE:
-        if path.is_relative_to(room):
-            return room
+    for component in MAY_INCLUDE:
+        if path.is_relative_to(component):
+            return component
     return None
 
 
-def problem_with(root, path, room, quote, header):
+def problem_with(root, path, component, quote, header):
     """The error in one include, or None."""
     own = path.parent.as_posix()
     for pattern, place, why in RESERVED:
-        is_home = path.is_relative_to(place) or room in ("tests", "bench")
+        is_home = path.is_relative_to(place) or component in ("tests", "bench")
         if re.match(pattern, header) and not is_home:
             return f"{why}: only {place}/ may"
     if header.startswith("libproton/"):
@@ -62,18 +62,18 @@ def problem_with(root, path, room, quote, header):
         return None
     if ".." in header.split("/"):
         return "includes are rooted at src/, without .."
-    allowed = MAY_INCLUDE[room]
+    allowed = MAY_INCLUDE[component]
     if (root / "src" / header).exists():
         target = header.split("/")[0]
-        if room == f"src/{target}" or "*" in allowed or target in allowed or header in allowed:
+        if component == f"src/{target}" or "*" in allowed or target in allowed or header in allowed:
             return None
         names = ", ".join(allowed) if allowed else "nothing but itself and <libproton/...>"
-        return f"{room}/ may include {names}"
-    if room.startswith("src/") or room == "include/libproton":
-        return "no such file below src/ (includes are rooted: \"room/file.h\")"
-    if (root / own / header).exists() or (root / room / header).exists():
+        return f"{component}/ may include {names}"
+    if component.startswith("src/") or component == "include/libproton":
+        return "no such file below src/ (includes are rooted: \"component/file.h\")"
+    if (root / own / header).exists() or (root / component / header).exists():
         return None  # tests, examples and the extension include their own files by short names
-    if room == "python/ext" and (root / "python" / header).exists():
+    if component == "python/ext" and (root / "python" / header).exists():
         return None
     return "no such file"
 
@@ -84,14 +84,14 @@ def check(root):
     for top in ("src", "include", "python", "tests", "examples", "bench"):
         for path in sorted((root / top).rglob("*.[ch]")):
             relative = path.relative_to(root)
-            room = room_of(relative)
-            if room is None:
-                problems.append(f"{relative}:1: in no room of tools/check_includes.py")
+            component = room_of(relative)
+            if component is None:
+                problems.append(f"{relative}:1: in no component of tools/check_includes.py")
                 continue
             text = path.read_text(encoding="utf-8", errors="replace")
             for number, line in enumerate(text.splitlines(), 1):
                 match = INCLUDE.match(line)
-                what = match and problem_with(root, relative, room, *match.groups())
+                what = match and problem_with(root, relative, component, *match.groups())
                 if what:
                     problems.append(f'{relative}:{number}: include of {match.group(2)}: {what}')
     return problems

@@ -1,5 +1,5 @@
 #!/bin/sh
-# clang-tidy over the sources of all rooms, with the flags of a build directory.
+# clang-tidy over the sources of all components, with the flags of a build directory.
 # Usage: check_tidy.sh BUILD
 set -eu
 cd "$(dirname "$0")/.."
