@@ -3,7 +3,8 @@
 
 Looks at the files git knows (or all files, outside a repository): every source begins with a
 comment that says what it is, no source has more than 900 lines or stray white space, no TODO
-without an issue, nothing that holds on one machine only.
+without an issue, nothing that holds on one machine only, no two files of one
+name below src/.
 """
 
 import re
@@ -81,11 +82,25 @@ def check_file(root, name):
             yield number, "a TODO names its issue: TODO(#12)"
 
 
+def names_twice(names):
+    """Files below src/ with the name of another one: a name leads to one file."""
+    seen = {}
+    for name in names:
+        if name.startswith("src/") and name.endswith((".c", ".h", ".js")):
+            other = seen.setdefault(Path(name).name, name)
+            if other != name:
+                yield name, f"has the name of {other}"
+
+
 def main():
     """Print the problems; the exit status is their presence."""
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
     failed = False
-    for name in files_of(root):
+    names = files_of(root)
+    for name, what in names_twice(names):
+        print(f"{name}: {what}")
+        failed = True
+    for name in names:
         for number, what in check_file(root, name):
             print(f"{name}:{number}: {what}")
             failed = True

@@ -13,7 +13,7 @@
 
 #include "base/note.h"
 #include "cli/handover.h"
-#include "cli/launch.h"
+#include "cli/run_target.h"
 #include "cli/library.h"
 #include "cli/program.h"
 #include "cli/search.h"

@@ -14,7 +14,7 @@
 #include "base/note.h"
 #include "cli/handover.h"
 #include "cli/interpreter.h"
-#include "cli/launch.h"
+#include "cli/run_target.h"
 #include "cli/library.h"
 
 static size_t count_words(char *const *words)

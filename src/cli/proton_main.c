@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "base/standard.h"
-#include "cli/launch.h"
+#include "cli/run_target.h"
 #include "cli/proton_options.h"
 
 #ifndef PROTON_LIBDIR

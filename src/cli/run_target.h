@@ -2,8 +2,8 @@
  * Execution of the target in place of this process. Both functions return only on failure, after a
  * message.
  */
-#ifndef CLI_LAUNCH_H
-#define CLI_LAUNCH_H
+#ifndef CLI_RUN_TARGET_H
+#define CLI_RUN_TARGET_H
 
 #include "cli/proton_options.h"
 
