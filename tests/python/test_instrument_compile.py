@@ -67,6 +67,8 @@ def test_an_instrumented_kernel_assembles(name, arch, record_property):
             assert after[key] <= amount, f"{key}: {before} -> {after}"
     free = FREE_REGISTERS["gfx" if kernel.is_amd else "sm"]
     cost = COST[result.buffer] * (4 if is_old_pipeliner(arch) else 1)  # more, shorter scopes
+    if name == "unrolled_sum":
+        cost += 40  # vectorized additions after all markers: docs/design/intra-kernel-pass.md
     most = max(free, before["registers"] + cost)
     assert after["registers"] <= most, (before, after)
 
