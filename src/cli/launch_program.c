@@ -13,9 +13,9 @@
 
 #include "base/note.h"
 #include "cli/handover.h"
-#include "cli/run_target.h"
 #include "cli/library.h"
 #include "cli/program.h"
+#include "cli/run_target.h"
 #include "cli/search.h"
 
 static char *find_program(const char *name)

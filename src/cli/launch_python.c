@@ -14,8 +14,8 @@
 #include "base/note.h"
 #include "cli/handover.h"
 #include "cli/interpreter.h"
-#include "cli/run_target.h"
 #include "cli/library.h"
+#include "cli/run_target.h"
 
 static size_t count_words(char *const *words)
 {

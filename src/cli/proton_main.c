@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 #include "base/standard.h"
-#include "cli/run_target.h"
 #include "cli/proton_options.h"
+#include "cli/run_target.h"
 
 #ifndef PROTON_LIBDIR
 #define PROTON_LIBDIR NULL
