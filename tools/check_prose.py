@@ -23,7 +23,7 @@ WORDS = [
     ("for want of", r"\b(for|of) want of\b", "cannot allocate ...", 0),
     ("reckon", r"\breckon\w*", "compute, account for", 0),
     ("play", r"\b(play(s|ed|ing)?)\b", "fake, simulate", 0),
-    ("that there is", r"\bthat there (is|are)\b", "available, existing", 1),
+    ("that there is", r"\bthat there (is|are)\b", "available, existing", 0),
     ("; there are", r"; there are (%|\{|NAMES)", "; available:", 0),
     ("least", r"(?<!at )\bleast\b(?! significant)", "minimum, lowest, shortest", 0),
     ("of ours", r"\bof ours\b", "Proton's, or nothing", 0),

@@ -90,7 +90,7 @@ def _finish_once(quiet: bool, viewer: str) -> None:
         _libproton.finalize_owned()
     except Exception as error:
         _say(_sentence(error))
-        # The exit status is the only way left to report that there is no profile.
+        # Only the exit status is left to report that no profile exists.
         os._exit(EXIT_NO_PROFILE)
     if not quiet:
         summary = _libproton.last_summary()

@@ -208,26 +208,43 @@ static int export_to_path(struct session *session, const struct export_format *f
 	return status;
 }
 
+int output_load_phase(const struct session *session, uint32_t phase, struct profile **out,
+		      struct proton_error *err)
+{
+	int status = store_profile(&session->store, phase, out, err);
+
+	/* The store still counts as being written; this copy of it is final. */
+	if (status == PROTON_OK) {
+		(*out)->is_unfinished = false;
+		(*out)->end_ns = clock_real_ns();
+	}
+	return status;
+}
+
+char *output_part_path(const struct session *session, uint32_t phase,
+		       const struct export_format *format)
+{
+	char *path;
+
+	return asprintf(&path, "%s.part_%u.%s", session->path, phase, format->suffix) < 0 ? NULL
+											  : path;
+}
+
 static int export_phase(struct session *session, const struct export_format *format, uint32_t phase,
 			bool is_part, struct proton_error *err)
 {
 	struct profile *profile = NULL;
 	char *path = NULL;
-	int status = store_profile(&session->store, phase, &profile, err);
+	int status = output_load_phase(session, phase, &profile, err);
 
 	if (status != PROTON_OK)
 		return status;
-	/* The store still counts as being written; this copy of it is final. */
-	profile->is_unfinished = false;
-	profile->end_ns = clock_real_ns();
 	if (!session->path) {
 		status = export_to_stdout(format, profile, err);
 	} else {
-		int length = is_part ? asprintf(&path, "%s.part_%u.%s", session->path, phase,
-						format->suffix)
-				     : asprintf(&path, "%s.%s", session->path, format->suffix);
-
-		if (length < 0)
+		if (is_part)
+			path = output_part_path(session, phase, format);
+		else if (asprintf(&path, "%s.%s", session->path, format->suffix) < 0)
 			path = NULL;
 		status = path ? export_to_path(session, format, profile, path, err)
 			      : err_nomem(err);

@@ -38,6 +38,13 @@ int output_path(const char *name, char **out, struct proton_error *err);
  */
 int output_open(struct session *session, struct proton_error *err);
 
+/* A final copy of a phase, or of PHASE_ALL; the caller frees it. The session is locked. */
+int output_load_phase(const struct session *session, uint32_t phase, struct profile **out,
+		      struct proton_error *err);
+/* The path of a phase that is a file, malloc'd; NULL: out of memory. */
+char *output_part_path(const struct session *session, uint32_t phase,
+		       const struct export_format *format);
+
 /* Writes the output of a session that no longer records, then closes its store. */
 int output_finish(struct session *session, const struct output_format *format,
 		  struct proton_error *err);

@@ -1,12 +1,10 @@
 /* Mode "periodic_flushing": writing phases when they end. */
 #include "record/session/periodic_flush.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "base/clock.h"
 #include "base/note.h"
 #include "format/target.h"
 #include "record/session/adding.h"
@@ -89,11 +87,10 @@ static bool take_part(int id, struct part *out)
 		out->format = session->periodic;
 		out->no_clobber = session->flags & PROTON_SESSION_NO_CLOBBER;
 		store_count_folded(&session->store);
-		if (store_profile(&session->store, out->phase, &out->profile, &err) != PROTON_OK)
+		if (output_load_phase(session, out->phase, &out->profile, &err) != PROTON_OK)
 			note("phase %u is not written yet: %s", out->phase, err.text);
-		else if (asprintf(&out->path, "%s.part_%u.%s", session->path, out->phase,
-				  out->format->suffix) < 0)
-			out->path = NULL;
+		else
+			out->path = output_part_path(session, out->phase, out->format);
 		is_taken = out->profile && out->path;
 		if (!is_taken)
 			store_phase_close(&session->store, out->phase, false);
@@ -122,9 +119,6 @@ static int write_part(const struct part *part, struct proton_error *err)
 {
 	int status = target_check(part->path, part->no_clobber, NULL, err);
 
-	/* The session is still live; this phase of it is final. */
-	part->profile->is_unfinished = false;
-	part->profile->end_ns = clock_real_ns();
 	if (status == PROTON_OK)
 		status = export_to_file(part->format, part->profile, part->path, part->no_clobber,
 					err);
