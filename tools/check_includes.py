@@ -39,7 +39,7 @@ RESERVED = [
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
-def room_of(path):
+def component_of(path):
     """The key of MAY_INCLUDE that `path` belongs to, or None."""
     for component in MAY_INCLUDE:
         if path.is_relative_to(component):
@@ -84,7 +84,7 @@ def check(root):
     for top in ("src", "include", "python", "tests", "examples", "bench"):
         for path in sorted((root / top).rglob("*.[ch]")):
             relative = path.relative_to(root)
-            component = room_of(relative)
+            component = component_of(relative)
             if component is None:
                 problems.append(f"{relative}:1: in no component of tools/check_includes.py")
                 continue

@@ -112,18 +112,18 @@ static int32_t offset_of(PyFrameObject *frame)
 bool frames_walk_public(struct frame_walk *walk)
 {
 	PyFrameObject *frame = (PyFrameObject *)Py_XNewRef((PyObject *)PyEval_GetFrame());
-	bool has_room = true;
+	bool has_space = true;
 	walk->count = 0;
-	while (frame && has_room) {
+	while (frame && has_space) {
 		PyCodeObject *code = PyFrame_GetCode(frame);
-		has_room = walk_add(walk, code, place_of(offset_of(frame)));
+		has_space = walk_add(walk, code, place_of(offset_of(frame)));
 		Py_DECREF(code);
 		PyFrameObject *back = PyFrame_GetBack(frame);
 		Py_DECREF(frame);
 		frame = back;
 	}
 	Py_XDECREF(frame);
-	return has_room;
+	return has_space;
 }
 
 /* ------------------------------------------------------------------ the interpreter's frames */

@@ -15,7 +15,7 @@ import tempfile
 import time
 
 from . import _libproton
-from ._note import note
+from ._message import note
 from .flags import flags
 
 _SESSION = 0  # the session of the command

@@ -19,7 +19,7 @@ from . import _libproton
 from ._imports import forget, when_imported
 from ._marks import carry_marks, marks_of, tell_dropped
 from ._mlir import name_of, parse_instead, temporary_file
-from ._note import note
+from ._message import note
 from ._registers import Fitting
 from .flags import flags
 

@@ -19,7 +19,7 @@ from typing import Any, Optional
 
 from . import _libproton
 from ._imports import forget, when_imported
-from ._note import note
+from ._message import note
 
 _MODULE = "triton.runtime.interpreter"
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from . import _libproton
 from ._mlir import name_of, parse_instead
-from ._note import note
+from ._message import note
 
 _MARK = re.compile(r'"// proton\.(?:record|event) (?:start|end) ([^"]+)"')
 _NAMES_MAX = 8

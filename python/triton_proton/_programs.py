@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn, Optional
 
-from ._note import say
+from ._message import say
 
 
 def _directories() -> Iterator[str]:

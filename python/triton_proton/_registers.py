@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ._note import note
+from ._message import note
 
 # With this many registers, a multiprocessor runs its maximum number of threads.
 FREE = 32

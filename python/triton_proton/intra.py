@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NoReturn, Optional
 
 from . import _libproton
-from ._note import printable, say
+from ._message import printable, say
 from .mode import automatic_scopes
 
 # Further files of Triton's dump, apart from TTGIR.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Optional, Union
 
 from . import _command, _interpreter, _libproton
-from ._note import note
+from ._message import note
 from .flags import flags
 from .hooks.hook import Hook, HookManager
 from .hooks.instrumentation import InstrumentationHook

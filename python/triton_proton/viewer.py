@@ -40,7 +40,7 @@ from ._frames import (
     remove_frames,
     time_factor_dict,
 )
-from ._note import printable, say
+from ._message import printable, say
 from ._programs import become, find_program
 
 __all__ = [

@@ -45,7 +45,7 @@ static void flush(struct out *out)
 	out->length = 0;
 }
 
-char *out_room_slow(struct out *out, size_t length)
+char *out_reserve_slow(struct out *out, size_t length)
 {
 	size_t wanted;
 
@@ -58,7 +58,7 @@ char *out_room_slow(struct out *out, size_t length)
 	} else if (__builtin_add_overflow(out->length, length, &wanted)) {
 		out->errnum = ENOMEM;
 		return NULL;
-	} else if (out->most && wanted > out->most) {
+	} else if (out->limit && wanted > out->limit) {
 		out->errnum = EFBIG;
 		return NULL;
 	}
@@ -69,7 +69,7 @@ char *out_room_slow(struct out *out, size_t length)
 
 void out_bytes_slow(struct out *out, const void *bytes, size_t length)
 {
-	char *room;
+	char *space;
 
 	if (!length || out->errnum)
 		return;
@@ -80,9 +80,9 @@ void out_bytes_slow(struct out *out, const void *bytes, size_t length)
 		out->total += length;
 		return;
 	}
-	room = out_room(out, length);
-	if (room) {
-		memcpy(room, bytes, length);
+	space = out_reserve(out, length);
+	if (space) {
+		memcpy(space, bytes, length);
 		out->length += length;
 		out->total += length;
 	}
@@ -149,12 +149,12 @@ int out_finish(struct out *out, struct proton_error *err)
 
 char *out_take(struct out *out, size_t *length)
 {
-	char *room = out_room(out, 1);
+	char *space = out_reserve(out, 1);
 	char *bytes = out->bytes;
 
-	if (!room || out->errnum)
+	if (!space || out->errnum)
 		return NULL;
-	*room = '\0';
+	*space = '\0';
 	*length = out->length;
 	out->bytes = NULL;
 	out_fini(out);
@@ -178,8 +178,8 @@ static bool reserve_rest(int fd, char **bytes, size_t *capacity)
 	       array_reserve(bytes, capacity, (size_t)st.st_size + 1, 1);
 }
 
-/* Reads at most `most` available bytes. 0: end of file; -1: errno, ENOMEM if out of memory. */
-static ssize_t read_some(int fd, char **bytes, size_t *capacity, size_t length, size_t most)
+/* Reads at most `max` available bytes. 0: end of file; -1: errno, ENOMEM if out of memory. */
+static ssize_t read_some(int fd, char **bytes, size_t *capacity, size_t length, size_t max)
 {
 	ssize_t n;
 
@@ -187,10 +187,10 @@ static ssize_t read_some(int fd, char **bytes, size_t *capacity, size_t length, 
 		errno = ENOMEM;
 		return -1;
 	}
-	if (most > *capacity - length - 1)
-		most = *capacity - length - 1;
+	if (max > *capacity - length - 1)
+		max = *capacity - length - 1;
 	do
-		n = read(fd, *bytes + length, most);
+		n = read(fd, *bytes + length, max);
 	while (n < 0 && errno == EINTR);
 	return n;
 }
@@ -243,9 +243,9 @@ static int read_all(int fd, const char *path, const struct file_limits *limits, 
 	if (is_checked && !reserve_rest(fd, bytes, &capacity))
 		return err_set(err, PROTON_E_NOMEM, "cannot read %s: out of memory", path);
 	do {
-		size_t most = is_checked ? SIZE_MAX : FILE_HEAD_BYTES - *length;
+		size_t max = is_checked ? SIZE_MAX : FILE_HEAD_BYTES - *length;
 
-		n = read_some(fd, bytes, &capacity, *length, most);
+		n = read_some(fd, bytes, &capacity, *length, max);
 		if (n < 0)
 			return err_errno(err, errno, "cannot read %s", path);
 		*length += (size_t)n;
@@ -261,10 +261,10 @@ static int read_all(int fd, const char *path, const struct file_limits *limits, 
 				return err_set(err, PROTON_E_NOMEM, "cannot read %s: out of memory",
 					       path);
 		}
-		if (limits->most_bytes && *length > limits->most_bytes)
+		if (limits->max_bytes && *length > limits->max_bytes)
 			return err_set(err, PROTON_E_FORMAT,
 				       "cannot read %s: larger than %llu bytes", path,
-				       (unsigned long long)limits->most_bytes);
+				       (unsigned long long)limits->max_bytes);
 	} while (n > 0);
 	(*bytes)[*length] = '\0';
 	return PROTON_OK;

@@ -25,13 +25,13 @@ struct out {
 	 * Limit; 0: none. Applies to `total` with a file, to `length` in memory. Further appends
 	 * fail.
 	 */
-	uint64_t most;
+	uint64_t limit;
 };
 
-/* True if it failed, or is about to fail, because of `most`. */
+/* True if it failed, or is about to fail, because of `limit`. */
 static inline bool out_is_over(const struct out *out)
 {
-	return out->most && (out->fd < 0 ? out->errnum == EFBIG : out->total > out->most);
+	return out->limit && (out->fd < 0 ? out->errnum == EFBIG : out->total > out->limit);
 }
 
 /* Writes to `fd`, which the caller still owns; -1 collects in memory. */
@@ -45,16 +45,15 @@ char *out_take(struct out *out, size_t *length);
 /* Releases the memory; calling it twice is harmless. */
 void out_fini(struct out *out);
 
-/* Makes room for `length` more bytes; NULL after an error. At most OUT_ROOM_MAX when writing to a
- * file. */
-#define OUT_ROOM_MAX 4096
-char *out_room_slow(struct out *out, size_t length);
+/* Reserves `length` bytes, at most OUT_RESERVE_MAX if writing to a file; NULL after an error. */
+#define OUT_RESERVE_MAX 4096
+char *out_reserve_slow(struct out *out, size_t length);
 
-static inline char *out_room(struct out *out, size_t length)
+static inline char *out_reserve(struct out *out, size_t length)
 {
 	if (out->capacity - out->length >= length)
 		return out->bytes + out->length;
-	return out_room_slow(out, length);
+	return out_reserve_slow(out, length);
 }
 
 void out_bytes_slow(struct out *out, const void *bytes, size_t length);
@@ -86,7 +85,7 @@ void out_i64(struct out *out, int64_t value);
 
 /* Limits of file_read_all(): files of other programs are rejected before much of them is read. */
 struct file_limits {
-	uint64_t most_bytes; /* 0: no limit */
+	uint64_t max_bytes; /* 0: no limit */
 	/* Checks the first FILE_HEAD_BYTES, or the whole file if it is shorter. NULL: no check. */
 	int (*check_head)(const char *name, const char *bytes, size_t length,
 			  struct proton_error *err);

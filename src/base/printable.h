@@ -39,10 +39,10 @@ static inline void printable_escape(unsigned char byte, char to[PRINTABLE_ESCAPE
 }
 
 /*
- * Copies text and makes it printable. If `room` bytes (at least 1) are not enough, it is cut after
+ * Copies text and makes it printable. If `space` bytes (at least 1) are not enough, it is cut after
  * a whole character. A NUL follows. Returns the length. Allocates nothing.
  */
-static inline size_t printable_copy(char *to, size_t room, const char *text, size_t length)
+static inline size_t printable_copy(char *to, size_t space, const char *text, size_t length)
 {
 	size_t used = 0;
 	size_t at = 0;
@@ -52,7 +52,7 @@ static inline size_t printable_copy(char *to, size_t room, const char *text, siz
 		size_t bytes = utf8_decode(text + at, length - at, &code);
 		size_t needed = printable_is(code) ? bytes : bytes * PRINTABLE_ESCAPE_BYTES;
 
-		if (needed >= room - used)
+		if (needed >= space - used)
 			break;
 		if (printable_is(code))
 			memcpy(to + used, text + at, bytes);
@@ -67,21 +67,21 @@ static inline size_t printable_copy(char *to, size_t room, const char *text, siz
 	return used;
 }
 
-/* Makes a message printable in its buffer of `room` bytes, at most PRINTABLE_MESSAGE_MAX. */
+/* Makes a message printable in its buffer of `space` bytes, at most PRINTABLE_MESSAGE_MAX. */
 #define PRINTABLE_MESSAGE_MAX 2048
-static inline void printable_message(char *text, size_t room)
+static inline void printable_message(char *text, size_t space)
 {
 	char raw[PRINTABLE_MESSAGE_MAX];
-	size_t length = strnlen(text, room);
+	size_t length = strnlen(text, space);
 	size_t at = 0;
 	uint32_t code = 0x20;
 
 	while (at < length && printable_is(code))
 		at += utf8_decode(text + at, length - at, &code);
-	if (printable_is(code) || room > sizeof(raw))
+	if (printable_is(code) || space > sizeof(raw))
 		return;
 	memcpy(raw, text, length);
-	printable_copy(text, room, raw, length);
+	printable_copy(text, space, raw, length);
 }
 
 #endif

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/note.h"
+#include "base/message.h"
 #include "cli/which.h"
 #include "format/target.h"
 
@@ -54,7 +54,7 @@ bool handover_put_in_front(const char *variable, const char *saved, const char *
 	ok = ok && put(variable, joined ? joined : first);
 	free(joined);
 	if (!ok)
-		note("out of memory");
+		message("out of memory");
 	return ok;
 }
 
@@ -105,15 +105,15 @@ bool handover_follow(const struct options *options)
 		  put(HANDOVER_GATHER, options->has_no_children ? NULL : "1");
 
 	if (!ok)
-		note("out of memory");
+		message("out of memory");
 	return ok;
 }
 
 static bool put_injection(const struct options *options, const char *library)
 {
 	if (foreign_injection() && !options->is_quiet)
-		note(INJECTION " is already set to %s; child processes will not be recorded",
-		     foreign_injection());
+		message(INJECTION " is already set to %s; child processes will not be recorded",
+			foreign_injection());
 	if (!handover_can_inject(options))
 		return true;
 	return put_family(options) && put(INJECTION, library);
@@ -137,6 +137,6 @@ bool handover_export(const struct options *options, const char *library, bool mu
 	     (!library || (options->has_no_children && !must_inject) ||
 	      put_injection(options, library));
 	if (!ok)
-		note("out of memory");
+		message("out of memory");
 	return ok;
 }

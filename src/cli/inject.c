@@ -23,8 +23,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "base/printable.h"
-#include "base/size_signal.h"
+#include "base/message.h"
 #include "cli/handover.h"
 #include "cli/inject.h"
 #include "cli/inject_children.h"
@@ -51,20 +50,7 @@ static bool is_quiet;
 static int session;
 static _Atomic bool is_finished;
 static _Atomic bool is_ended;
-static bool is_lost;      /* the profile could not be written */
-static int error_fd = -1; /* standard error, if the program closed it on exit */
-
-/* Writes a line with one write(); errors are ignored. */
-static void say(const char *text)
-{
-	char line[2048] = "proton: ";
-	size_t length = strlen(line);
-
-	length += printable_copy(line + length, sizeof(line) - length - 1, text, strlen(text));
-	line[length++] = '\n';
-	if (size_signal_write(error_fd < 0 ? STDERR_FILENO : error_fd, line, length) < 0)
-		return;
-}
+static bool is_lost; /* the profile could not be written */
 
 /* No kernel, no scope: for example a child that only queried its devices. */
 static bool is_empty(void)
@@ -81,7 +67,7 @@ static bool is_empty(void)
 }
 
 /* Prints the summary of a session, with the name of the viewer command. */
-static void say_summary(const char *summary, const char *more)
+static void print_summary(const char *summary, const char *more)
 {
 	static const char viewer[] = "view it with: proton-viewer";
 	const char *at = given.viewer ? strstr(summary, viewer) : NULL;
@@ -94,21 +80,21 @@ static void say_summary(const char *summary, const char *more)
 			 summary, given.viewer, at + strlen(viewer), more);
 	else
 		snprintf(text, sizeof(text), "%s%s", summary, more);
-	say(text);
+	message("%s", text);
 }
 
 /*
  * Prints one line for this process (`summary`; NULL: nothing recorded) and the processes it
  * started.
  */
-static void say_family(const char *summary, const struct children *children)
+static void print_family(const char *summary, const struct children *children)
 {
 	const char *hint = strstr(children->summary, "; view it with: ");
 	const char *base = strrchr(given.children ? given.children : "", '/');
 	char text[2048] = "";
 
 	if (!summary && children->count == 1) {
-		say_summary(children->summary, "");
+		print_summary(children->summary, "");
 		return;
 	}
 	base = base ? base + 1 : given.children;
@@ -116,12 +102,12 @@ static void say_family(const char *summary, const struct children *children)
 		snprintf(text, sizeof(text), "; recorded %zu child process%s too, as %s.PID",
 			 children->count, children->count == 1 ? "" : "es", base);
 	if (summary) {
-		say_summary(summary, text);
+		print_summary(summary, text);
 		return;
 	}
 	snprintf(text, sizeof(text), "recorded %zu processes, each as %s.PID%s", children->count,
 		 base, hint ? hint : "");
-	say_summary(text, "");
+	print_summary(text, "");
 }
 
 static bool write_session(bool is_last)
@@ -140,7 +126,7 @@ static bool write_session(bool is_last)
 		format = "none";
 	if (proton_finalize_owned(format, &err) != PROTON_OK) {
 		if (is_live)
-			say(err.text);
+			message("%s", err.text);
 		return false;
 	}
 	if (format && children.count == 1 && given.name && strcmp(given.name, "-") != 0)
@@ -150,7 +136,7 @@ static bool write_session(bool is_last)
 	    children_report(given.target, own_part, summary))
 		return true;
 	if (!format || children.count)
-		say_family(format ? NULL : summary, &children);
+		print_family(format ? NULL : summary, &children);
 	return true;
 }
 
@@ -265,7 +251,7 @@ static void begin_in_child(const struct inject_options *options)
 	is_child = true;
 	is_gathering = false; /* the process that this one was forked from may be the first */
 	if (begin(options, name, &err) != PROTON_OK)
-		say(err.text);
+		message("%s", err.text);
 	snprintf(own_part, sizeof(own_part), "%s", name + strlen(options->children) + 1);
 	free(name);
 	if (given.is_gathered)
@@ -288,7 +274,7 @@ static void begin_in_target(void)
 	if (is_gathering)
 		children_invite();
 	if (begin(&given, given.name, &err) != PROTON_OK) {
-		say(err.text);
+		message("%s", err.text);
 		_exit(EXIT_NOT_RUN);
 	}
 }
@@ -353,13 +339,20 @@ void inject_return(void)
 	if (is_child)
 		begin_in_child(&given);
 	else if (begin(&given, given.name, &err) != PROTON_OK)
-		say(err.text);
+		message("%s", err.text);
 }
 
 void inject_wrapper_closes_error(void)
 {
-	if (!is_used && inject_is_owner() && error_fd < 0)
-		error_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	static bool has_copy;
+	int fd;
+
+	if (is_used || !inject_is_owner() || has_copy)
+		return;
+	fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (fd >= 0)
+		message_set_fd(fd);
+	has_copy = fd >= 0;
 }
 
 /* In a handler the program may be anywhere, including malloc(). */
@@ -393,7 +386,7 @@ static void injected(void)
 
 	is_used = true;
 	if (proton_driver_initialises(&err) != PROTON_OK)
-		say(err.text); /* too late to refuse; reported again at exit */
+		message("%s", err.text); /* too late to refuse; reported again at exit */
 	if (owner == getpid()) {
 		/*
 		 * Registered again, because exit functions run in reverse order: the driver has
@@ -412,7 +405,7 @@ static void injected(void)
 		if (options.children)
 			begin_in_child(&options);
 	} else if (begin(&options, options.name, &err) != PROTON_OK) {
-		say(err.text); /* too late to refuse */
+		message("%s", err.text); /* too late to refuse */
 	}
 	inject_options_fini(&options);
 }

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/note.h"
+#include "base/message.h"
 #include "cli/search.h"
 
 /*
@@ -141,25 +141,27 @@ static void explain(enum verdict verdict, const char *python, const char *module
 	case VERDICT_GOOD:
 		break;
 	case VERDICT_BROKEN:
-		note("%s is not a working Python interpreter; set PROTON_PYTHON to a Python with "
-		     "triton_proton",
-		     python);
+		message("%s is not a working Python interpreter; set PROTON_PYTHON to a Python "
+			"with "
+			"triton_proton",
+			python);
 		break;
 	case VERDICT_OLD:
-		note("%s is too old: triton_proton needs Python 3.10 or later", python);
+		message("%s is too old: triton_proton needs Python 3.10 or later", python);
 		break;
 	case VERDICT_MISSING:
-		note("triton_proton is not installed for %s; install it with pip, or set "
-		     "PROTON_PYTHON to a Python that has it",
-		     python);
+		message("triton_proton is not installed for %s; install it with pip, or set "
+			"PROTON_PYTHON to a Python that has it",
+			python);
 		break;
 	case VERDICT_DEAF:
-		note("%s ignores PYTHONPATH (option -I, -E or -S), which proton needs to start the "
-		     "recorder",
-		     python);
+		message("%s ignores PYTHONPATH (option -I, -E or -S), which proton needs to start "
+			"the "
+			"recorder",
+			python);
 		break;
 	case VERDICT_MODULE:
-		note("%s has no module named '%s'", python, module);
+		message("%s has no module named '%s'", python, module);
 		break;
 	}
 }
@@ -225,7 +227,7 @@ static bool use(const char *name, const char *what, const char *module, struct i
 
 	free(plain);
 	if (!path) {
-		note("cannot run %s'%s': program not found", what, name);
+		message("cannot run %s'%s': program not found", what, name);
 		return false;
 	}
 	verdict = judge(path, module, found);
@@ -271,7 +273,8 @@ bool interpreter_find(const char *module, struct interpreter *found)
 	if (!is_found && best_path)
 		explain(best, best_path, module);
 	else if (!is_found)
-		note("no python3 on PATH; set PROTON_PYTHON to the Python that has triton_proton");
+		message("no python3 on PATH; set PROTON_PYTHON to the Python that has "
+			"triton_proton");
 	for (size_t i = 0; i < count; i++)
 		free(paths[i]);
 	return is_found;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/note.h"
+#include "base/message.h"
 #include "cli/handover.h"
 #include "cli/library.h"
 #include "cli/program.h"
@@ -24,9 +24,9 @@ static char *find_program(const char *name)
 	char *path = search_path(name, &plain);
 
 	if (!path && plain)
-		note("cannot run '%s': it is not an executable file", plain);
+		message("cannot run '%s': it is not an executable file", plain);
 	else if (!path)
-		note("cannot run '%s': program not found", name);
+		message("cannot run '%s': program not found", name);
 	free(plain);
 	return path;
 }
@@ -39,9 +39,9 @@ static bool hand_over(const struct options *options, const char *program, const 
 	if (entry == PROGRAM_REFUSED)
 		return false;
 	if (strpbrk(library, ": \t") && entry == PROGRAM_PRELOAD) {
-		note("cannot load the recorder: its path '%s' contains a blank or a colon, "
-		     "which LD_PRELOAD does not allow",
-		     library);
+		message("cannot load the recorder: its path '%s' contains a blank or a colon, "
+			"which LD_PRELOAD does not allow",
+			library);
 		return false;
 	}
 	return handover_export(options, library, entry == PROGRAM_INJECT) &&
@@ -58,7 +58,7 @@ void launch_program(const struct options *options, const char *library_directory
 	if (library && hand_over(options, program, library)) {
 		/* The word before the arguments is the target as typed: argv[0]. */
 		execv(program, options->arguments - 1);
-		note("cannot run '%s': %s", program, strerror(errno));
+		message("cannot run '%s': %s", program, strerror(errno));
 	}
 	free(library);
 	free(program);

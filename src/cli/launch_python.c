@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/note.h"
+#include "base/message.h"
 #include "cli/handover.h"
 #include "cli/interpreter.h"
 #include "cli/library.h"
@@ -62,24 +62,26 @@ void launch_python(const struct options *options)
 		goto out;
 	if (asprintf(&hook, "%s/_launch", python.package) < 0) {
 		hook = NULL;
-		note("out of memory");
+		message("out of memory");
 		goto out;
 	}
 	if (strchr(hook, ':')) {
-		note("cannot start the recorder: the directory %s has a colon in its name, which "
-		     "PYTHONPATH cannot hold",
-		     hook);
+		message("cannot start the recorder: the directory %s has a colon in its name, "
+			"which "
+			"PYTHONPATH cannot hold",
+			hook);
 		goto out;
 	}
 	if (access(hook, R_OK) != 0) {
-		note("the triton_proton in %s does not belong to this proton: it has no directory "
-		     "_launch",
-		     python.package);
+		message("the triton_proton in %s does not belong to this proton: it has no "
+			"directory "
+			"_launch",
+			python.package);
 		goto out;
 	}
 	argv = make_argv(options, python.path);
 	if (!argv) {
-		note("out of memory");
+		message("out of memory");
 		goto out;
 	}
 	library = library_find_in_package(python.package);
@@ -88,7 +90,7 @@ void launch_python(const struct options *options)
 	    setenv(HANDOVER_PYTHON, python.executable, 1) != 0)
 		goto out;
 	execv(python.path, argv);
-	note("cannot run %s: %s", python.path, strerror(errno));
+	message("cannot run %s: %s", python.path, strerror(errno));
 out:
 	free(argv);
 	free(library);

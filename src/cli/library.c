@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/note.h"
+#include "base/message.h"
 #include "cli/interpreter.h"
 #include "cli/search.h"
 
@@ -56,7 +56,7 @@ static char *quote(const char *directory)
 	return quoted;
 }
 
-static char *find_beside(void)
+static char *find_next_to(void)
 {
 	char *directory = search_own_directory();
 	char *quoted = directory ? quote(directory) : NULL;
@@ -92,7 +92,7 @@ char *library_find_in_package(const char *package)
 	const char *named = getenv("PROTON_INJECT_LIB");
 	char *path = named && *named ? realpath(named, NULL) : find_in(package);
 
-	return path ? path : find_beside();
+	return path ? path : find_next_to();
 }
 
 char *library_find(const char *library_directory)
@@ -104,10 +104,10 @@ char *library_find(const char *library_directory)
 	if (named && named[0] != '\0') {
 		path = realpath(named, NULL);
 		if (!path)
-			note("cannot use PROTON_INJECT_LIB='%s': %s", named, strerror(errno));
+			message("cannot use PROTON_INJECT_LIB='%s': %s", named, strerror(errno));
 		return path;
 	}
-	path = find_beside();
+	path = find_next_to();
 	if (!path)
 		path = find_in(library_directory);
 	if (path)
@@ -117,7 +117,7 @@ char *library_find(const char *library_directory)
 		return NULL;
 	path = find_in(python.package);
 	if (!path)
-		note("cannot find " LIBRARY_NAME "; set PROTON_INJECT_LIB to its path");
+		message("cannot find " LIBRARY_NAME "; set PROTON_INJECT_LIB to its path");
 	interpreter_fini(&python);
 	return path;
 }

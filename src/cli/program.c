@@ -9,16 +9,16 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/note.h"
+#include "base/message.h"
 #include "cli/program_kind.h"
 
 static enum program_entry inject_or_refuse(const char *path, const char *why, bool can_inject)
 {
 	if (!can_inject) {
-		note("cannot load the recorder into '%s': %s", path, why);
+		message("cannot load the recorder into '%s': %s", path, why);
 		return PROGRAM_REFUSED;
 	}
-	note("'%s': %s; recording starts when the program initializes CUDA", path, why);
+	message("'%s': %s; recording starts when the program initializes CUDA", path, why);
 	return PROGRAM_INJECT;
 }
 
@@ -36,21 +36,21 @@ enum program_entry program_check(const char *path, bool can_inject)
 			path, "AddressSanitizer must be loaded first, which rules out LD_PRELOAD",
 			can_inject);
 	case PROGRAM_FOREIGN:
-		note("cannot load the recorder into '%s': it is built for another architecture "
-		     "or word size",
-		     file);
+		message("cannot load the recorder into '%s': it is built for another architecture "
+			"or word size",
+			file);
 		return PROGRAM_REFUSED;
 	case PROGRAM_PRIVILEGED:
-		note("cannot load the recorder into '%s': it runs with elevated privileges "
-		     "(setuid, setgid or capabilities)",
-		     file);
+		message("cannot load the recorder into '%s': it runs with elevated privileges "
+			"(setuid, setgid or capabilities)",
+			file);
 		return PROGRAM_REFUSED;
 	case PROGRAM_UNKNOWN:
-		note("cannot run '%s': it is neither an executable nor a script with a #! line",
-		     file);
+		message("cannot run '%s': it is neither an executable nor a script with a #! line",
+			file);
 		return PROGRAM_REFUSED;
 	case PROGRAM_UNREADABLE:
-		note("cannot run '%s': %s: %s", path, file, strerror(errno));
+		message("cannot run '%s': %s: %s", path, file, strerror(errno));
 		return PROGRAM_REFUSED;
 	}
 	return PROGRAM_REFUSED;

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/note.h"
+#include "base/message.h"
 #include "cli/script.h"
 #include "cli/which.h"
 #include "export/export.h"
@@ -93,21 +93,21 @@ static const struct option long_options[] = {
 static const char short_options[] = "+:n:b:c:m:d:k:o:qh";
 
 /* Prints the option as the user typed it: "-x" from a cluster, or the whole long word. */
-static void complain(int result, char **argv)
+static void report_bad_option(int result, char **argv)
 {
 	const char *word = argv[optind - 1];
 	bool is_long = strncmp(word, "--", 2) == 0;
 
 	if (result == ':' && is_long)
-		note("option %s needs a value; see proton --help", word);
+		message("option %s needs a value; see proton --help", word);
 	else if (result == ':')
-		note("option -%c needs a value; see proton --help", optopt);
+		message("option -%c needs a value; see proton --help", optopt);
 	else if (is_long && optopt)
-		note("option %.*s takes no value", (int)strcspn(word, "="), word);
+		message("option %.*s takes no value", (int)strcspn(word, "="), word);
 	else if (is_long)
-		note("unknown option %s; see proton --help", word);
+		message("unknown option %s; see proton --help", word);
 	else
-		note("unknown option -%c; see proton --help", optopt);
+		message("unknown option -%c; see proton --help", optopt);
 }
 
 static void print_out(const char *text)
@@ -131,7 +131,7 @@ static enum options_outcome take_target(int argc, char **argv, const char *modul
 	if (optind >= argc && !script_check_mode(options))
 		return OPTIONS_BAD;
 	if (optind >= argc) {
-		note("nothing to run: name a script, module or program; see proton --help");
+		message("nothing to run: name a script, module or program; see proton --help");
 		return OPTIONS_BAD;
 	}
 	options->kind = TARGET_SCRIPT;
@@ -212,7 +212,7 @@ enum options_outcome options_parse(int argc, char **argv, struct options *option
 			print_out(help_text);
 			return OPTIONS_DONE;
 		default:
-			complain(result, argv);
+			report_bad_option(result, argv);
 			return OPTIONS_BAD;
 		}
 	}
@@ -243,7 +243,7 @@ static bool check_choice(const char **value, const char *what, const char *const
 					 i == 0 ? "" : (i + 1 == value_count ? " or " : ", "),
 					 values[i]);
 	}
-	note("unknown %s '%s'; expected %s", what, *value, known);
+	message("unknown %s '%s'; expected %s", what, *value, known);
 	return false;
 }
 
@@ -270,20 +270,20 @@ static bool check_name(const struct options *options)
 	int status;
 
 	if (!*name) {
-		note("the output name is empty; use a file name, or - for standard output");
+		message("the output name is empty; use a file name, or - for standard output");
 		return false;
 	}
 	if (target_is_standard_output(name)) {
 		if (!options->format || strcmp(options->format, "proton") != 0)
 			return true;
-		note("output format \"proton\" cannot be written to standard output");
+		message("output format \"proton\" cannot be written to standard output");
 		return false;
 	}
 	status = target_stem(name, &stem, &err);
 	if (status == PROTON_OK)
 		status = target_check_all(stem, suffix_of(options), no_clobber, &err);
 	if (status != PROTON_OK)
-		note("%s", err.text);
+		message("%s", err.text);
 	free(stem);
 	return status == PROTON_OK;
 }
@@ -297,7 +297,7 @@ bool options_check(struct options *options)
 	    !check_name(options))
 		return false;
 	if (options->target[0] == '\0') {
-		note("the name of the script, module or program is empty");
+		message("the name of the script, module or program is empty");
 		return false;
 	}
 	if (options->kind != TARGET_PROGRAM && !script_check_mode(options))
@@ -305,13 +305,14 @@ bool options_check(struct options *options)
 	if (options->kind == TARGET_SCRIPT)
 		return script_check(options);
 	if (options->kind == TARGET_PROGRAM && options->hook) {
-		note("-k works only with Python scripts and modules; remove it, or run a script");
+		message("-k works only with Python scripts and modules; remove it, or run a "
+			"script");
 		return false;
 	}
 	if (options->kind == TARGET_PROGRAM && options->context &&
 	    strcmp(options->context, "python") == 0) {
-		note("-c python works only with Python scripts and modules; remove it, or run a "
-		     "script");
+		message("-c python works only with Python scripts and modules; remove it, or run a "
+			"script");
 		return false;
 	}
 	return true;

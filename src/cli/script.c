@@ -14,7 +14,7 @@
 
 #include "base/array.h"
 #include "base/buf.h"
-#include "base/note.h"
+#include "base/message.h"
 #include "cli/search.h"
 
 #define HEAD_BYTES 512
@@ -84,7 +84,7 @@ static void advise(const char *problem, const char *before, const struct options
 	for (char **word = options->arguments; *word; word++)
 		add_word(&text, *word);
 	command = out_take(&text, &length);
-	note("%s: use %s", problem, command ? command : "proton -- PROGRAM");
+	message("%s: use %s", problem, command ? command : "proton -- PROGRAM");
 	free(command);
 	out_fini(&text);
 }
@@ -172,7 +172,7 @@ static bool check_file(const struct options *options)
 	size_t length;
 
 	if (!file) {
-		note("cannot run '%s': %s", path, strerror(errno));
+		message("cannot run '%s': %s", path, strerror(errno));
 		return false;
 	}
 	length = fread(head, 1, HEAD_BYTES, file);
@@ -211,9 +211,10 @@ static bool is_deaf(char *const *words)
 static bool take_python(struct options *options)
 {
 	if (is_deaf(options->arguments)) {
-		note("%s ignores PYTHONPATH (option -I, -E or -S), which proton needs to start the "
-		     "recorder",
-		     options->target);
+		message("%s ignores PYTHONPATH (option -I, -E or -S), which proton needs to start "
+			"the "
+			"recorder",
+			options->target);
 		return false;
 	}
 	options->kind = TARGET_PYTHON;
@@ -230,7 +231,7 @@ static bool check_command(struct options *options, int why)
 
 	free(plain);
 	if (!path) {
-		note("cannot run '%s': %s", name, strerror(why));
+		message("cannot run '%s': %s", name, strerror(why));
 		return false;
 	}
 	if (is_python_name(name)) {
@@ -264,7 +265,7 @@ bool script_check(struct options *options)
 		snprintf(inside, sizeof(inside), "%s/__main__.py", path);
 		if (access(inside, R_OK) == 0)
 			return true;
-		note("cannot run '%s': it is a directory without a __main__.py", path);
+		message("cannot run '%s': it is a directory without a __main__.py", path);
 		return false;
 	}
 	if (!S_ISREG(status.st_mode))
@@ -290,7 +291,7 @@ bool script_check_mode(const struct options *options)
 			return true;
 	if (target && !strchr(mode, '.') && access(target, F_OK) == 0)
 		return true;
-	note("'%s' is not a mode (-m); to run a module, use: proton --module %s%s%s", mode, mode,
-	     target ? " " : "", target ? target : "");
+	message("'%s' is not a mode (-m); to run a module, use: proton --module %s%s%s", mode, mode,
+		target ? " " : "", target ? target : "");
 	return false;
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/note.h"
+#include "base/message.h"
 #include "cli/interpreter.h"
 #include "cli/search.h"
 
@@ -68,15 +68,15 @@ static char *next_to(const char *other, const char *name)
 static void print_name(const char *name)
 {
 	char *path = on_path(name);
-	const char *whose = "another program";
+	const char *description = "another program";
 	enum owner owner = owner_of(path);
 
 	if (owner == OWNER_US)
-		whose = "this profiler";
+		description = "this profiler";
 	else if (owner == OWNER_TRITON)
-		whose = "Triton's own profiler";
+		description = "Triton's own profiler";
 	if (path)
-		printf("%s: %s (%s)\n", name, path, whose);
+		printf("%s: %s (%s)\n", name, path, description);
 	else
 		printf("%s: not on PATH\n", name);
 	free(path);
@@ -128,9 +128,10 @@ void which_note_others(void)
 		char *path = find_tritons(names[i]);
 
 		if (path) {
-			note("%s is Triton's own profiler; this one is always " UNIQUE_PREFIX
-			     "proton, " UNIQUE_PREFIX "proton-viewer and python -m triton_proton",
-			     path);
+			message("%s is Triton's own profiler; this one is always " UNIQUE_PREFIX
+				"proton, " UNIQUE_PREFIX
+				"proton-viewer and python -m triton_proton",
+				path);
 			free(path);
 			return;
 		}

@@ -162,7 +162,7 @@ static char *put_arrow_end(char *at, const char *kind, const struct timeline_sli
 static void write_arrow(struct chrome *chrome, const struct timeline_slice *slice)
 {
 	uint64_t base_ns = chrome->timeline.base_ns;
-	char *begin = out_room(chrome->out, 512);
+	char *begin = out_reserve(chrome->out, 512);
 	char *at = begin;
 
 	if (!at)
@@ -191,7 +191,7 @@ static void write_device_args(struct chrome *chrome, const struct timeline_slice
 	const struct row_event *event = slice->event;
 	int device = device_number(chrome, slice->track->lane);
 	const struct launch_config *config;
-	char *begin = out_room(chrome->out, 512);
+	char *begin = out_reserve(chrome->out, 512);
 	char *at = begin;
 
 	if (!at)
@@ -243,7 +243,7 @@ static const char *category_of(const struct timeline_slice *slice, bool has_metr
 static void write_head_of(struct chrome *chrome, const struct timeline_slice *slice,
 			  const char *category)
 {
-	char *begin = out_room(chrome->out, 256);
+	char *begin = out_reserve(chrome->out, 256);
 	char *at;
 
 	if (!begin)

@@ -141,7 +141,7 @@ int export_csv(struct export_view *view, struct out *out, struct proton_error *e
 	out_init(&csv.path, -1);
 	out_init(&csv.scratch, -1);
 	out_init(&csv.field, -1);
-	csv.path.most = BOUNDS_PATH_BYTES;
+	csv.path.limit = BOUNDS_PATH_BYTES;
 	write_head(&csv, view);
 	do {
 		has_memory = write_line(&csv, view, node, level);

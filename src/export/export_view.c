@@ -179,7 +179,7 @@ static bool is_written(const struct export_view *view, uint32_t node)
 
 int export_check_paths(const struct export_view *view, bool is_table, struct proton_error *err)
 {
-	uint64_t most = bounds_output(view->profile);
+	uint64_t max = bounds_output(view->profile);
 	uint64_t bytes = 0;
 	uint32_t level = 0;
 	uint32_t node = 0;
@@ -188,6 +188,6 @@ int export_check_paths(const struct export_view *view, bool is_table, struct pro
 		if (is_table || is_written(view, node))
 			bytes += 2ull * level;
 		node = export_view_next(view, node, &level);
-	} while (node && bytes <= most);
-	return bytes <= most ? PROTON_OK : bounds_refuse(view->profile, err);
+	} while (node && bytes <= max);
+	return bytes <= max ? PROTON_OK : bounds_refuse(view->profile, err);
 }

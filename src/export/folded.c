@@ -81,7 +81,7 @@ int export_folded(struct export_view *view, struct out *out, struct proton_error
 
 	out_init(&folded.path, -1);
 	out_init(&folded.scratch, -1);
-	folded.path.most = BOUNDS_PATH_BYTES;
+	folded.path.limit = BOUNDS_PATH_BYTES;
 	do {
 		has_memory = enter(&folded, view, node, level);
 		if (has_memory)

@@ -174,15 +174,15 @@ static int descending(const void *left, const void *right)
 	return a < b ? 1 : a > b ? -1 : 0;
 }
 
-/* The share that at most `room` nodes exceed; below 0: all fit. NAN if memory ran out. */
-static double share_for(const struct html_nodes *nodes, size_t room)
+/* The share that at most `space` nodes exceed; below 0: all fit. NAN if memory ran out. */
+static double share_for(const struct html_nodes *nodes, size_t space)
 {
 	size_t count = nodes->view->profile->node_count;
 	size_t shown = 0;
 	double share = -1;
 	double *sorted;
 
-	if (count <= room)
+	if (count <= space)
 		return share;
 	sorted = malloc(count * sizeof(*sorted));
 	if (!sorted)
@@ -190,16 +190,16 @@ static double share_for(const struct html_nodes *nodes, size_t room)
 	for (size_t i = 0; i < count; i++)
 		if (nodes->view->shown[i])
 			sorted[shown++] = nodes->shares[i];
-	if (shown > room) {
+	if (shown > space) {
 		qsort(sorted, shown, sizeof(*sorted), descending);
-		share = sorted[room];
+		share = sorted[space];
 	}
 	free(sorted);
 	return share;
 }
 
 /* A pruned node takes about three characters per number on the page. */
-static size_t listed_room(const struct export_view *view)
+static size_t listed_max(const struct export_view *view)
 {
 	size_t chars = 4;
 
@@ -275,7 +275,7 @@ bool html_nodes_init(struct html_nodes *nodes, size_t count, const struct export
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		double drawn = share_for(&nodes[i], HTML_DRAWN_MAX);
-		double listed = share_for(&nodes[i], HTML_DRAWN_MAX + listed_room(nodes[i].view));
+		double listed = share_for(&nodes[i], HTML_DRAWN_MAX + listed_max(nodes[i].view));
 
 		if (isnan(drawn) || isnan(listed))
 			return false;

@@ -242,23 +242,23 @@ static void write_event(struct perfetto *p, uint64_t timestamp_ns, const char *e
 	char head[32];
 	char *at = put_field(head, PACKET_TIMESTAMP, timestamp_ns);
 	struct out *out = p->writer.out;
-	char *room = out_room(out, SLICE_BYTES_MAX + 64);
-	char *begin = room;
+	char *space = out_reserve(out, SLICE_BYTES_MAX + 64);
+	char *begin = space;
 
-	if (!room)
+	if (!space)
 		return;
 	at = put_field(at, PACKET_SEQUENCE, SEQUENCE);
 	at = put_field(at, PACKET_SEQUENCE_FLAGS, SEQUENCE_NEEDS_NAMES);
 	*at++ = LENGTH(PACKET_TRACK_EVENT);
 	at = put_varint(at, length);
-	*room++ = LENGTH(TRACE_PACKET);
-	room = put_varint(room, (uint64_t)(at - head) + length);
-	memcpy(room, head, (size_t)(at - head));
-	room += at - head;
-	memcpy(room, event, length);
-	room += length;
-	out->length += (size_t)(room - begin);
-	out->total += (size_t)(room - begin);
+	*space++ = LENGTH(TRACE_PACKET);
+	space = put_varint(space, (uint64_t)(at - head) + length);
+	memcpy(space, head, (size_t)(at - head));
+	space += at - head;
+	memcpy(space, event, length);
+	space += length;
+	out->length += (size_t)(space - begin);
+	out->total += (size_t)(space - begin);
 }
 
 /* ------------------------------------------------------------------ arguments */

@@ -64,17 +64,17 @@ struct pprof {
 	bool is_out_of_memory;
 };
 
-static void give_to_gzip(struct pprof *pprof, size_t least)
+static void give_to_gzip(struct pprof *pprof, size_t min)
 {
 	struct out *out = pprof->gzip.out;
 
 	if (pprof->bytes.errnum)
 		pprof->is_out_of_memory = true;
-	if (pprof->bytes.length <= least)
+	if (pprof->bytes.length <= min)
 		return;
 	/* The output is compressed, but a reader needs memory for the uncompressed size. */
 	pprof->given += pprof->bytes.length;
-	if (out->most && pprof->given > out->most && !out->errnum) {
+	if (out->limit && pprof->given > out->limit && !out->errnum) {
 		out->total = pprof->given;
 		out->errnum = EFBIG;
 	}

@@ -563,7 +563,7 @@ int plan_texts_of_frames(struct plan_texts *texts, const struct tree_plan *plan,
 			 plan_encode_fn encode, struct proton_error *err)
 {
 	const struct profile *profile = plan->profile;
-	uint64_t most = TEXTS_BYTES_MIN + 4 * bounds_profile_bytes(profile);
+	uint64_t max = TEXTS_BYTES_MIN + 4 * bounds_profile_bytes(profile);
 
 	out_init(&texts->bytes, -1);
 	out_init(&texts->scratch, -1);
@@ -573,7 +573,7 @@ int plan_texts_of_frames(struct plan_texts *texts, const struct tree_plan *plan,
 		return err_nomem(err);
 	for (uint32_t i = 0; i < profile->frame_count; i++) {
 		texts->offsets[i] = texts->bytes.length;
-		if (texts->bytes.length < most)
+		if (texts->bytes.length < max)
 			encode_frame(texts, plan, i, encode, &texts->bytes);
 	}
 	texts->offsets[profile->frame_count] = texts->bytes.length;

@@ -93,8 +93,8 @@ static int check_name(const char *name, const char *base, struct proton_error *e
 static int check_length(const char *directory, const char *base, size_t length,
 			struct proton_error *err)
 {
-	long most = pathconf(directory, _PC_NAME_MAX);
-	size_t maximum = (size_t)(most > 0 ? most : NAME_MAX) - NAME_TAIL_MAX;
+	long name_max = pathconf(directory, _PC_NAME_MAX);
+	size_t maximum = (size_t)(name_max > 0 ? name_max : NAME_MAX) - NAME_TAIL_MAX;
 
 	if (length <= maximum)
 		return PROTON_OK;

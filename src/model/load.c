@@ -183,7 +183,7 @@ static bool load_recording(const char *path, struct profile **out, int *status_o
 
 static int load_whole(const char *path, struct profile **out, struct proton_error *err)
 {
-	const struct file_limits limits = {.most_bytes = size_limit(), .check_head = check_head};
+	const struct file_limits limits = {.max_bytes = size_limit(), .check_head = check_head};
 	const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
 	char *bytes;
 	size_t length;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/message.h"
 #include "base/standard.h"
 #include "export/bounds.h"
 #include "viewer/export/export_run.h"
@@ -20,7 +21,6 @@
 #include "viewer/print/pager.h"
 #include "viewer/print/print_warps.h"
 #include "viewer/print/printable_text.h"
-#include "viewer/print/say.h"
 #include "viewer/print/table_model.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/arrange.h"
@@ -32,9 +32,9 @@
 #define EXIT_BAD 2
 #define EXIT_GATE 3
 
-static int complain(const struct proton_error *err)
+static int print_error(const struct proton_error *err)
 {
-	say("%s", err->text);
+	message("%s", err->text);
 	return EXIT_BAD;
 }
 
@@ -67,7 +67,7 @@ static int finish(struct out *out, const struct profile *profile, const struct o
 	is_cut_short = out_finish(out, err) && out->errnum == EPIPE;
 	if ((is_over || out_is_over(out)) && !is_cut_short)
 		bounds_refuse(profile, err);
-	status = out->errnum && !is_cut_short ? complain(err) : 0;
+	status = out->errnum && !is_cut_short ? print_error(err) : 0;
 
 	out_fini(out);
 	return status;
@@ -77,9 +77,9 @@ static int finish(struct out *out, const struct profile *profile, const struct o
  * True for a terminal, unless options select how much to show: the tree is limited to a readable
  * size.
  */
-static bool is_cut(const struct options *options, const struct picture *picture)
+static bool is_cut(const struct options *options, const struct table_model *table)
 {
-	return picture->term.is_tty && !options->all && !options->print_sorted &&
+	return table->term.is_tty && !options->all && !options->print_sorted &&
 	       !options->depth_is_set && !options->rows && !options->has_threshold &&
 	       !options->threshold_count;
 }
@@ -87,28 +87,28 @@ static bool is_cut(const struct options *options, const struct picture *picture)
 /* `gates`: results of the options' gates; NULL: they were not checked. */
 static int print(struct view *view, const struct options *options, const struct gate_result *gates)
 {
-	struct picture picture = view_picture(view, options);
+	struct table_model table = view_table(view, options);
 	struct proton_error err = {0};
 	struct out out;
 
-	picture.gates = gates;
-	picture.gate_count = gates ? options->gate_count : 0;
+	table.gates = gates;
+	table.gate_count = gates ? options->gate_count : 0;
 	view_settle(view, options);
 	begin(&out, options);
-	out.most = bounds_output(view->profile);
+	out.limit = bounds_output(view->profile);
 	if (options->list) {
 		list_print(&view->metrics, &out);
 	} else if (options->csv) {
-		csv_print(&picture, &out);
+		csv_print(&table, &out);
 	} else if (options->json) {
-		json_print(&picture, &out);
+		json_print(&table, &out);
 	} else {
-		if (is_cut(options, &picture))
-			cut_tree(&picture, view->state);
-		header_print(&picture, &out);
-		tree_print(&picture, &out);
+		if (is_cut(options, &table))
+			cut_tree(&table, view->state);
+		header_print(&table, &out);
+		tree_print(&table, &out);
 		if (options->print_sorted)
-			sorted_print(&picture, &out);
+			sorted_print(&table, &out);
 	}
 	return finish(&out, view->profile, options, &err);
 }
@@ -122,7 +122,7 @@ static int judge(const struct view *view, const struct options *options,
 	for (size_t i = 0; i < options->gate_count; i++) {
 		if (gate_check(&options->gates[i], view->profile, view->state, &view->gates[i],
 			       &results[i], &err))
-			return complain(&err);
+			return print_error(&err);
 	}
 	return 0;
 }
@@ -137,7 +137,7 @@ static int print_judged(struct view *view, const struct options *options)
 		status = print(view, options, results);
 	for (size_t i = 0; i < options->gate_count; i++) {
 		if (is_judged)
-			gate_say(&results[i], view->profile);
+			gate_report_result(&results[i], view->profile);
 		if (status == 0 && results[i].failed)
 			status = EXIT_GATE;
 		gate_result_fini(&results[i]);
@@ -146,13 +146,13 @@ static int print_judged(struct view *view, const struct options *options)
 	return status;
 }
 
-static void say_is_empty(const char *path, const struct profile *profile)
+static void report_empty(const char *path, const struct profile *profile)
 {
 	if (profile->node_count == 1)
-		say("%s is an empty profile: it has no frames", input_display_name(path));
+		message("%s is an empty profile: it has no frames", input_display_name(path));
 	else
-		say("%s has %zu frames, but no measurements", input_display_name(path),
-		    profile->node_count - 1);
+		message("%s has %zu frames, but no measurements", input_display_name(path),
+			profile->node_count - 1);
 }
 
 static int load_view(struct view *view, struct input *input, struct input *base,
@@ -170,7 +170,7 @@ static int load_view(struct view *view, struct input *input, struct input *base,
 	profile = input_load_all(input);
 	if (!profile)
 		return PROTON_E_INVALID;
-	input_say_losses(profile);
+	input_report_losses(profile);
 	status = view_init(view, profile, options, err);
 	if (status || options->list || view_is_empty(view))
 		return status;
@@ -197,22 +197,23 @@ static int view_and_judge(struct view *view, const struct options *options)
 	if (!options->list && view_is_empty(view)) {
 		/* If -i and -e left nothing, a message was printed already. */
 		if (options->mode == VIEW_TREE)
-			say_is_empty(options->path, view->profile);
+			report_empty(options->path, view->profile);
 		else if (!options->include && !options->exclude)
-			say("%s has no kernel times, which this table is built from; use the tree "
-			    "view",
-			    input_display_name(options->path));
+			message("%s has no kernel times, which this table is built from; use the "
+				"tree "
+				"view",
+				input_display_name(options->path));
 		if (options->gate_count)
 			return EXIT_BAD;
 		/* Programs can read a table without rows. */
 		return options->csv || options->json ? print(view, options, NULL) : EXIT_BAD;
 	}
 	if (options->list && view->profile->node_count == 1 && view_is_empty(view)) {
-		say_is_empty(options->path, view->profile);
+		report_empty(options->path, view->profile);
 		return EXIT_BAD;
 	}
 	if (!options->list && view_filter(view, options, &err))
-		return complain(&err);
+		return print_error(&err);
 	return options->list ? print(view, options, NULL) : print_judged(view, options);
 }
 
@@ -228,7 +229,7 @@ static int export_compared(const struct options *options, struct input *input, s
 	int status = make_view(&view, input, base, options, &err);
 
 	if (status == PROTON_OK && view_is_empty(&view)) {
-		say_is_empty(options->path, view.profile);
+		report_empty(options->path, view.profile);
 		status = EXIT_BAD;
 	} else {
 		if (status == PROTON_OK)
@@ -236,7 +237,7 @@ static int export_compared(const struct options *options, struct input *input, s
 		if (status == PROTON_OK)
 			status = export_columns(options, &view, &err);
 		if (status && err.text[0])
-			complain(&err);
+			print_error(&err);
 		status = status ? EXIT_BAD : 0;
 	}
 	view_fini(&view);
@@ -253,19 +254,19 @@ static int export(const struct options *options, struct input *input, struct inp
 	if (export_is_of_columns(options))
 		return export_compared(options, input, base);
 	if (options->base && compare_check_sums(options, base, input, &err))
-		return complain(&err);
+		return print_error(&err);
 	profile = input_load_all(input);
 	if (profile)
-		input_say_losses(profile);
+		input_report_losses(profile);
 	if (profile && options->base)
 		before = input_load_all(base);
 	if (before)
-		input_say_losses(before);
+		input_report_losses(before);
 	if (before && compare_check_sums(options, base, input, &err))
-		complain(&err);
+		print_error(&err);
 	else if (profile && (before || !options->base) && !input_is_refused(input) &&
 		 !input_is_refused(base))
-		status = export_run(options, &profile, &before, &err) ? complain(&err) : 0;
+		status = export_run(options, &profile, &before, &err) ? print_error(&err) : 0;
 	profile_free(before);
 	profile_free(profile);
 	return status;
@@ -278,7 +279,7 @@ static int show(const struct options *options, struct input *input, struct input
 	int status = make_view(&view, input, base, options, &err);
 
 	if (status && err.text[0])
-		complain(&err);
+		print_error(&err);
 	status = status ? EXIT_BAD : view_and_judge(&view, options);
 	view_fini(&view);
 	return status;
@@ -296,15 +297,15 @@ static int report_warps(const struct options *options, struct input *input, stru
 		status = select_paths(options, view.profile, view.state, &err);
 	if (status) {
 		if (err.text[0])
-			complain(&err);
+			print_error(&err);
 		view_fini(&view);
 		return EXIT_BAD;
 	}
 	warps_report_init(&report, view.profile, view.state);
 	begin(&out, options);
-	out.most = bounds_output(view.profile);
+	out.limit = bounds_output(view.profile);
 	if (!report.kernel_count)
-		warps_say_nothing(view.profile, options);
+		warps_report_nothing(view.profile, options);
 	else if (options->csv)
 		warps_csv(&report, options, &out);
 	else if (options->json)
@@ -337,7 +338,7 @@ static int run(const struct options *options)
 	int status;
 
 	if (is_export(options) && export_check(options, &err))
-		return complain(&err);
+		return print_error(&err);
 	input_init(&input, options->paths, options->path_count);
 	input_init(&base, &options->base, options->base ? 1 : 0);
 	input.needs_complete = base.needs_complete = needs_complete;
@@ -345,7 +346,7 @@ static int run(const struct options *options)
 	if (input.count == 0 || (options->base && base.count == 0))
 		status = EXIT_BAD;
 	else if (output_check(options, &input, &base, &err))
-		status = complain(&err);
+		status = print_error(&err);
 	else if (is_export(options))
 		status = export(options, &input, &base);
 	else if (options->warps)
@@ -366,6 +367,7 @@ int main(int argc, char **argv)
 	enum options_result result;
 	int status = 0;
 
+	message_set_name("proton-viewer");
 	standard_occupy();
 	setlocale(LC_CTYPE, "");
 	signal(SIGPIPE, SIG_IGN);
@@ -376,7 +378,7 @@ int main(int argc, char **argv)
 	if (result == OPTIONS_BAD)
 		return EXIT_BAD;
 	if (result == OPTIONS_DONE && (fflush(stdout) || ferror(stdout)) && errno != EPIPE) {
-		say("%s", strerror(errno));
+		message("%s", strerror(errno));
 		return EXIT_BAD;
 	}
 	return status;

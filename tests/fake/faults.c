@@ -20,7 +20,7 @@ static struct {
 	_Atomic int code;
 } state[ENTRY_MAX];
 
-static bool environment_says(const char *name, int *code)
+static bool environment_has(const char *name, int *code)
 {
 	const char *wanted = getenv("FAKE_CUPTI_FAIL");
 	size_t length = strlen(name);
@@ -53,7 +53,7 @@ static bool strikes(size_t index, const char *name, int *code)
 		*code = atomic_load(&state[index].code);
 		return true;
 	}
-	return environment_says(name, code);
+	return environment_has(name, code);
 }
 
 bool fault_strikes(size_t index, int *code)

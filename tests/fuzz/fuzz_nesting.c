@@ -282,8 +282,8 @@ static void check_parent(const struct decoder *decoder, const struct decode_exec
 		abort();
 }
 
-static bool is_said_to_be_in(const struct decoder *decoder,
-			     const struct decode_execution *execution, const struct run *outer)
+static bool is_reported_in(const struct decoder *decoder, const struct decode_execution *execution,
+			   const struct run *outer)
 {
 	for (uint32_t at = execution->parent; at != DECODE_NONE;
 	     at = decoder->executions[at].parent)
@@ -305,7 +305,7 @@ static void check_ancestors(const struct decoder *decoder, const struct decode_e
 		/* If a scope may contain itself, a record may be an inner one's. */
 		if (nesting && !layout_may_contain(&layout, it->scope, it->scope))
 			is_known |= nesting[execution->scope].parent == it->scope;
-		if (is_known && !is_said_to_be_in(decoder, execution, it))
+		if (is_known && !is_reported_in(decoder, execution, it))
 			abort();
 	}
 }

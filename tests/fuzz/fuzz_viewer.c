@@ -20,11 +20,11 @@ void say(const char *format, ...)
 	(void)format;
 }
 
-#define MOST_ARGUMENTS 12
+#define ARGUMENTS_MAX 12
 #define FILE_ARGUMENT "@"
 
 /* "@" is the profile. */
-static const char *const runs[][MOST_ARGUMENTS] = {
+static const char *const runs[][ARGUMENTS_MAX] = {
 	{"@"},
 	{"-l", "@"},
 	{"--color", "always", "--print-sorted", "-t", "1", "-d", "3", "@"},
@@ -63,11 +63,11 @@ static const char *const runs[][MOST_ARGUMENTS] = {
 static void run_once(const char *const *arguments, char *path)
 {
 	char program[] = "proton-viewer";
-	char *argv[MOST_ARGUMENTS + 2] = {program};
+	char *argv[ARGUMENTS_MAX + 2] = {program};
 	int argc = 1;
 	int status;
 
-	for (size_t i = 0; i < MOST_ARGUMENTS && arguments[i]; i++)
+	for (size_t i = 0; i < ARGUMENTS_MAX && arguments[i]; i++)
 		argv[argc++] = strcmp(arguments[i], FILE_ARGUMENT) == 0 ? strdup(path)
 									: strdup(arguments[i]);
 	optind = 0; /* getopt_long() starts again */

@@ -316,8 +316,8 @@ def test_a_link_to_a_missing_frame_shows_the_whole_graph(browser, tmp_path, addr
     whole = shown(browser)
     browser.open(Path("report.html"), address)
     assert shown(browser) == whole
-    is_said = not browser.run("document.getElementById('absent').hidden")
-    assert is_said == address.startswith("#zoom=")
+    is_reported = not browser.run("document.getElementById('absent').hidden")
+    assert is_reported == address.startswith("#zoom=")
     browser.click_element(frame("model"))
     assert "layer1" in names(browser) and "softmax" not in names(browser)
     assert settled(browser) in ("#zoom=model", "#zoom=model&search=%2F(%2F")

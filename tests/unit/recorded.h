@@ -186,24 +186,24 @@ __attribute__((unused)) static const struct profile_value *rec_value(const struc
 	return NULL;
 }
 
-static int rec_said_fd = -1;
+static int rec_printed_fd = -1;
 
 /* Standard error goes to a file from now on. */
 __attribute__((unused)) static void rec_begin_saying(void)
 {
-	rec_said_fd = open(rec_path("said"), O_CREAT | O_TRUNC | O_RDWR | O_APPEND, 0600);
-	CHECK_LE(0, rec_said_fd);
+	rec_printed_fd = open(rec_path("said"), O_CREAT | O_TRUNC | O_RDWR | O_APPEND, 0600);
+	CHECK_LE(0, rec_printed_fd);
 	fflush(stderr);
-	CHECK_LE(0, dup2(rec_said_fd, STDERR_FILENO));
+	CHECK_LE(0, dup2(rec_printed_fd, STDERR_FILENO));
 }
 
 /* How often `part` was printed since then. */
-__attribute__((unused)) static int rec_said(const char *part)
+__attribute__((unused)) static int rec_printed(const char *part)
 {
 	char text[8192] = "";
 	int count = 0;
 
-	CHECK_LE(0, pread(rec_said_fd, text, sizeof(text) - 1, 0));
+	CHECK_LE(0, pread(rec_printed_fd, text, sizeof(text) - 1, 0));
 	for (const char *at = text; (at = strstr(at, part)); at++)
 		count++;
 	return count;

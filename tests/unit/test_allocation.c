@@ -512,7 +512,7 @@ TEST(decoding_fails_without_memory_and_works_again_with_it)
 
 /* ------------------------------------------------------------------ the viewer */
 
-#define MOST_ARGUMENTS 8
+#define ARGUMENTS_MAX 8
 #define CUDA "data/viewer/cuda.hatchet"
 
 /* OUT is a file in an empty directory. */
@@ -523,7 +523,7 @@ TEST(decoding_fails_without_memory_and_works_again_with_it)
 #else
 #define STEP 100
 #endif
-static const char *const runs[][MOST_ARGUMENTS] = {
+static const char *const runs[][ARGUMENTS_MAX] = {
 	{CUDA},
 	{"--top", "--csv", CUDA},
 	{"--bottom-up", "--json", CUDA},
@@ -543,13 +543,13 @@ static const char *const runs[][MOST_ARGUMENTS] = {
 
 static void run_viewer(const char *const *run, const char *folder, int messages)
 {
-	static char texts[MOST_ARGUMENTS][512];
+	static char texts[ARGUMENTS_MAX][512];
 	char program[] = "proton-viewer";
-	char *argv[MOST_ARGUMENTS + 2] = {program};
+	char *argv[ARGUMENTS_MAX + 2] = {program};
 	int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	int argc = 1;
 
-	for (int i = 0; i < MOST_ARGUMENTS && run[i]; i++, argc++) {
+	for (int i = 0; i < ARGUMENTS_MAX && run[i]; i++, argc++) {
 		if (strcmp(run[i], "OUT") == 0)
 			snprintf(texts[i], sizeof(texts[i]), "%s/out", folder);
 		else if (strcmp(run[i], TRACE) == 0 || strncmp(run[i], "data/", 5) == 0)
@@ -628,10 +628,10 @@ static void check_run(const char *const *run, const char *folder)
 		size_t errors = count_of(text, "out of memory") + count_of(text, "allocate memory");
 
 		size_t left = files_in(folder);
-		size_t most = fails_from_there ? 2 : 1; /* one for each of two files */
+		size_t max = fails_from_there ? 2 : 1; /* one for each of two files */
 
 		if (status != EXIT_BAD ? status != expected || left != outputs
-				       : errors < 1 || errors > most || left)
+				       : errors < 1 || errors > max || left)
 			printf("# %s %s, allocation %ld of %ld: status %d, %zu files, %s\n", run[0],
 			       run[1] ? run[1] : "", n, total, status, left, text);
 		if (status != EXIT_BAD) {
@@ -639,7 +639,7 @@ static void check_run(const char *const *run, const char *folder)
 			CHECK_EQ(left, outputs);
 		} else {
 			CHECK_LE(1, errors);
-			CHECK_LE(errors, most);
+			CHECK_LE(errors, max);
 			CHECK_EQ(left, 0);
 		}
 		unlink(path);

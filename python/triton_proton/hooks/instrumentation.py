@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import _instrument, _libproton, _override
 from .._imports import when_imported
-from .._note import note
+from .._message import note
 from ..flags import flags
 from .hook import Hook
 

@@ -9,7 +9,7 @@ from typing import Optional
 
 from .. import _libproton
 from .._imports import forget, when_imported
-from .._note import note
+from .._message import note
 from ..metric import FLOPS_WIDTHS
 from ..state import COMPUTE_METADATA_SCOPE_NAME
 from .hook import Hook

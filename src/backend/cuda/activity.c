@@ -25,7 +25,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/note.h"
+#include "base/message.h"
 #include "record/names/frames.h"
 #include "record/record.h"
 #include "record/thread/correlate.h"
@@ -447,10 +447,10 @@ static void give_up(uint64_t missing)
 	missing -= dropped;
 	record_lost(RECORD_LOST_MISSING, missing);
 	if (!missing_was_noted)
-		note("no CUPTI records were received for %llu kernels; another tool in this "
-		     "process (torch.profiler?) may have taken over CUPTI's buffers, or the GPU "
-		     "reported an error",
-		     (unsigned long long)missing);
+		message("no CUPTI records were received for %llu kernels; another tool in this "
+			"process (torch.profiler?) may have taken over CUPTI's buffers, or the GPU "
+			"reported an error",
+			(unsigned long long)missing);
 	missing_was_noted = true;
 }
 
@@ -533,8 +533,8 @@ void activity_stop(const struct cupti_api *api)
 	int result = api->cuptiActivityDisable(CUPTI_KIND_CONCURRENT_KERNEL);
 
 	if (result != CUPTI_OK)
-		note("cannot disable CUPTI kernel activity (cuptiActivityDisable: error %d); "
-		     "its overhead remains",
-		     result);
+		message("cannot disable CUPTI kernel activity (cuptiActivityDisable: error %d); "
+			"its overhead remains",
+			result);
 	api->cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
 }

@@ -15,7 +15,7 @@
 #include "backend/cuda/tensors.h"
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/note.h"
+#include "base/message.h"
 #include "record/record.h"
 #include "record/thread/correlate.h"
 
@@ -88,8 +88,8 @@ uint32_t callbacks_last_shared(void)
 static void note_ended(void)
 {
 	if (!atomic_exchange(&ended_was_noted, true))
-		note("another tool in this process called cuptiFinalize while Proton was "
-		     "recording; later kernels are not recorded until a new session starts");
+		message("another tool in this process called cuptiFinalize while Proton was "
+			"recording; later kernels are not recorded until a new session starts");
 }
 
 bool callbacks_were_ended(void)
@@ -238,15 +238,15 @@ static void on_work_sampled(uint32_t call, const struct cupti_callback_data *dat
 /* The difference of two consecutive clock reads. */
 static uint64_t measure_clock(void)
 {
-	uint64_t least = UINT64_MAX;
+	uint64_t min = UINT64_MAX;
 
 	for (int i = 0; i < 64; i++) {
 		uint64_t start_ns = clock_monotonic_ns();
 		uint64_t spent_ns = clock_monotonic_ns() - start_ns;
 
-		least = spent_ns < least ? spent_ns : least;
+		min = spent_ns < min ? spent_ns : min;
 	}
-	return least;
+	return min;
 }
 
 uint64_t callbacks_cost_ns(void)
@@ -337,9 +337,9 @@ static void unsubscribe(const struct cupti_api *api)
 	int result = api->cuptiUnsubscribe(subscriber);
 
 	if (result != CUPTI_OK && enable(api, 0) == CUPTI_OK) {
-		note("cannot release the CUPTI subscription (cuptiUnsubscribe: error %d); "
-		     "recording has stopped, but other tools cannot use CUPTI",
-		     result);
+		message("cannot release the CUPTI subscription (cuptiUnsubscribe: error %d); "
+			"recording has stopped, but other tools cannot use CUPTI",
+			result);
 		return;
 	}
 	if (result != CUPTI_OK)

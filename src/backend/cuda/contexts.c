@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 #include "base/hash.h"
-#include "base/note.h"
+#include "base/message.h"
 
 #define PLACES 4096u /* a power of two */
 #define PROBES 64u
@@ -42,8 +42,8 @@ void contexts_note(void *context)
 			return;
 	}
 	if (!atomic_exchange(&was_noted, true))
-		note("too many CUDA contexts for a flush to wait for all of them; kernels "
-		     "still running in the others may be missing");
+		message("too many CUDA contexts for a flush to wait for all of them; kernels "
+			"still running in the others may be missing");
 }
 
 void contexts_forget(const void *context)
@@ -75,8 +75,9 @@ static bool synchronize(const struct cupti_api *api, void *context)
 	for (int tries = 0; tries < 2 && !is_popped; tries++)
 		is_popped = api->cuCtxPopCurrent_v2(&popped) == 0;
 	if (!is_popped && !atomic_exchange(&was_noted, true))
-		note("cuCtxPopCurrent failed: the current CUDA context of the calling thread has "
-		     "changed");
+		message("cuCtxPopCurrent failed: the current CUDA context of the calling thread "
+			"has "
+			"changed");
 	return done;
 }
 

@@ -26,7 +26,7 @@
 #include "backend/cuda/tensors.h"
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/note.h"
+#include "base/message.h"
 #include "record/record.h"
 
 /*
@@ -493,10 +493,10 @@ void graphs_record(struct proton_context launch, uint64_t node_id,
 	else if (!is_append && !stranger_was_noted) {
 		stranger_was_noted = true;
 		/* It begins and ends as upstream's message, which users search for. */
-		note("Cannot find graph for graphExecId: %u: it was captured before profiling "
-		     "started, and its kernels are shown by their names, below the replay; "
-		     "start profiling before the graph is created",
-		     (unsigned)(node_id >> 32));
+		message("Cannot find graph for graphExecId: %u: it was captured before profiling "
+			"started, and its kernels are shown by their names, below the replay; "
+			"start profiling before the graph is created",
+			(unsigned)(node_id >> 32));
 	}
 	pthread_mutex_unlock(&lock);
 	if (!shared) {

@@ -21,7 +21,7 @@
 #include "backend/cuda/append.h"
 #include "backend/cuda/append_kernel.h"
 #include "base/array.h"
-#include "base/note.h"
+#include "base/message.h"
 #include "record/names/frames.h"
 #include "record/record.h"
 
@@ -362,7 +362,7 @@ static int lose(const struct device_metric *metric, const char *why)
 	loss_was_noted = true;
 	pthread_mutex_unlock(&lock);
 	if (is_first)
-		note("metric lost during CUDA graph capture: %s", why);
+		message("metric lost during CUDA graph capture: %s", why);
 	device_metric_release(metric);
 	return PROTON_OK;
 }
@@ -441,5 +441,5 @@ void tensors_stop(void)
 	pthread_mutex_unlock(&lock);
 	/* A flush waits for them, unless a capture is open; no session is left to count them in. */
 	if (missing)
-		note("%u device metrics had not been read when the last session ended", missing);
+		message("%u device metrics had not been read when the last session ended", missing);
 }

@@ -114,11 +114,12 @@ static void narrow_offset(struct device_clock *clock, uint64_t before_ns, uint64
 
 static int64_t offset_of(const struct device_clock *clock)
 {
-	int64_t room = clock->offset_max_ns - clock->offset_min_ns;
+	int64_t space = clock->offset_max_ns - clock->offset_min_ns;
 
-	if (room < 0)
-		room = 0;
-	return clock->offset_min_ns + (room / 2 < LAUNCH_LATENCY_NS ? room / 2 : LAUNCH_LATENCY_NS);
+	if (space < 0)
+		space = 0;
+	return clock->offset_min_ns +
+	       (space / 2 < LAUNCH_LATENCY_NS ? space / 2 : LAUNCH_LATENCY_NS);
 }
 
 int64_t device_clock_offset(struct device_clock *clock, uint64_t before_ns, uint64_t after_ns,

@@ -15,7 +15,7 @@
 #include "backend/intra/ordered_commit.h"
 #include "backend/intra/reader_threads.h"
 #include "backend/intra/record_overhead.h"
-#include "base/note.h"
+#include "base/message.h"
 
 /* Polling interval, and number of polls without a launch before the thread sleeps: 100 ms. */
 #define POLL_NS 500000
@@ -152,9 +152,10 @@ static void add_thread(void)
 		shared.thread_count++;
 	else if (!shared.thread_count && !shared.has_failed) {
 		shared.has_failed = true;
-		note("cannot start a reader thread (error %d); records of instrumented kernels are "
-		     "read only when the session is flushed or ends",
-		     result);
+		message("cannot start a reader thread (error %d); records of instrumented kernels "
+			"are "
+			"read only when the session is flushed or ends",
+			result);
 	}
 	pthread_cond_broadcast(&shared.is_done); /* launch_queue_stop() waits for this */
 }

@@ -11,7 +11,7 @@
 #include "backend/intra/loss_warnings.h"
 #include "backend/intra/ordered_commit.h"
 #include "base/clock.h"
-#include "base/note.h"
+#include "base/message.h"
 #include "record/store/devices.h"
 #include "record/store/intra_launch.h"
 
@@ -44,7 +44,7 @@ static void fail(const char *call, int result)
 	record_intra_count(INTRA_DAMAGED, 1);
 	if (result == DRIVER_DEINITIALIZED || atomic_exchange(&has_failed, true))
 		return;
-	note("cannot read the records of an instrumented kernel: %s failed (%d)", call, result);
+	message("cannot read the records of an instrumented kernel: %s failed (%d)", call, result);
 }
 
 void launch_reader_start(void)
@@ -214,7 +214,7 @@ static void add_to_traces(struct reading *reading, uint64_t after_ns)
 
 	commit_await(launch);
 	offset_ns = device_clock_offset(reading->clock, launch->before_ns, after_ns, builder);
-	if (!loss_has_room(kernel, builder->unit_count + builder->event_count))
+	if (!loss_has_space(kernel, builder->unit_count + builder->event_count))
 		atomic_fetch_add_explicit(&kernel->untraced, 1, memory_order_relaxed);
 	else if (!trace_builder_commit(builder, &reading->reader->totals, reading->clock->device,
 				       offset_ns, &launch->event))

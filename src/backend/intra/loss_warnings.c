@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "base/note.h"
+#include "base/message.h"
 #include "record/store/intra_launch.h"
 
 /*
@@ -23,7 +23,7 @@ void loss_start(bool wanted)
 	is_bounded = wanted;
 }
 
-bool loss_has_room(struct kernel *kernel, uint64_t events)
+bool loss_has_space(struct kernel *kernel, uint64_t events)
 {
 	bool is_ok;
 
@@ -86,34 +86,38 @@ static void print_warnings(struct kernel *kernel)
 
 	missed += unsampled + untraced;
 	if (untraced)
-		note("%s: the trace shows %" PRIu64 " launches and omits %" PRIu64
-		     " more (totals include them); set launches=N or launches=all in the mode to "
-		     "keep more",
-		     kernel->name, kernel->traced, untraced);
+		message("%s: the trace shows %" PRIu64 " launches and omits %" PRIu64
+			" more (totals include them); set launches=N or launches=all in the mode "
+			"to "
+			"keep more",
+			kernel->name, kernel->traced, untraced);
 	if (unsampled)
-		note("%s: %" PRIu64
-		     " launches were not sampled because the record buffer pool was exhausted or "
-		     "is too small for one launch; sample fewer CTAs (cta=N in the mode) or reduce "
-		     "buffer_size",
-		     kernel->name, unsampled);
+		message("%s: %" PRIu64
+			" launches were not sampled because the record buffer pool was exhausted "
+			"or "
+			"is too small for one launch; sample fewer CTAs (cta=N in the mode) or "
+			"reduce "
+			"buffer_size",
+			kernel->name, unsampled);
 	for (uint32_t i = 0; i < INSTRUMENT_UNIT_MAX; i++)
 		warps += totals->dropped_warp[i] != 0;
 	if (totals->dropped)
-		note("%s: %" PRIu64 " of %" PRIu64
-		     " records were overwritten, in %u warps; increase buffer_size to keep more",
-		     kernel->name, totals->dropped, totals->records, warps);
+		message("%s: %" PRIu64 " of %" PRIu64
+			" records were overwritten, in %u warps; increase buffer_size to keep more",
+			kernel->name, totals->dropped, totals->records, warps);
 	list_scopes(kernel, totals->partial, scopes, sizeof(scopes));
 	if (*scopes)
-		note("%s: executions recorded only in part, so their cycles are a lower bound: %s",
-		     kernel->name, scopes);
+		message("%s: executions recorded only in part, so their cycles are a lower bound: "
+			"%s",
+			kernel->name, scopes);
 	list_scopes(kernel, totals->broken, scopes, sizeof(scopes));
 	if (*scopes)
-		note("%s: unpaired scope starts or ends, missing or moved by the compiler: %s",
-		     kernel->name, scopes);
+		message("%s: unpaired scope starts or ends, missing or moved by the compiler: %s",
+			kernel->name, scopes);
 	if (totals->damaged || totals->lost_units)
-		note("%s: %" PRIu64 " records could not be decoded, %" PRIu64
-		     " warps did not finish",
-		     kernel->name, totals->damaged, totals->lost_units);
+		message("%s: %" PRIu64 " records could not be decoded, %" PRIu64
+			" warps did not finish",
+			kernel->name, totals->damaged, totals->lost_units);
 	kernel->totals = (struct decode_totals){0};
 }
 

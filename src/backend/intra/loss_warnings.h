@@ -13,7 +13,7 @@ void loss_start(bool is_bounded);
  * True if the traces have space for a launch with so many slices. After one false it stays false
  * for this kernel.
  */
-bool loss_has_room(struct kernel *kernel, uint64_t events);
+bool loss_has_space(struct kernel *kernel, uint64_t events);
 /* Adds the totals of a decoded launch. */
 void loss_add(struct kernel *kernel, const struct decode_totals *totals);
 /* Prints the new warnings of all kernels. */

@@ -8,7 +8,7 @@
 
 #include "backend/intra/calibrate.h"
 #include "backend/intra/gpu_driver.h"
-#include "base/note.h"
+#include "base/message.h"
 #include "format/number.h"
 
 /* Maximum cycles per record; no clock is slower. */
@@ -133,9 +133,10 @@ struct decode_overhead record_overhead_here(void)
 	it = measured_on(chip_here());
 	overhead = it->overhead;
 	if (!it->is_known)
-		note("time_shift has no effect: the record overhead on this GPU is unknown (%s); "
-		     "set PROTON_INSTRUMENT_COST (bench/intra.py measures it)",
-		     it->failure.text);
+		message("time_shift has no effect: the record overhead on this GPU is unknown "
+			"(%s); "
+			"set PROTON_INSTRUMENT_COST (bench/intra.py measures it)",
+			it->failure.text);
 	pthread_mutex_unlock(&lock);
 	return overhead;
 }

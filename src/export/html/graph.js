@@ -179,14 +179,14 @@ function writeDetails() {
 	const row = (tag, cells) => element("tr", {}, ...cells.map((cell) => element(tag, {}, cell)));
 	const rows = [];
 	for (const metric of model.metrics) {
-		const now = figure(metric.style, metric.now[id]);
+		const now = formatNumber(metric.style, metric.now[id]);
 		if (isDiff) {
 			const change = difference(metric.old[id] || 0, metric.now[id] || 0);
-			rows.push(row("td", [metric.name, figure(metric.style, metric.old[id]), now, metric.adds ? signed(figure(metric.style, change)) : "", changePercent(metric.old[id], metric.now[id])]));
+			rows.push(row("td", [metric.name, formatNumber(metric.style, metric.old[id]), now, metric.adds ? signed(formatNumber(metric.style, change)) : "", changePercent(metric.old[id], metric.now[id])]));
 			continue;
 		}
 		const adds = metric.inclusive && metric.adds;
-		rows.push(row("td", [metric.name, now, adds ? percent(metric.now[id], metric.now[0]) : "", adds ? figure(metric.style, itself(metric, id)) : ""]));
+		rows.push(row("td", [metric.name, now, adds ? percent(metric.now[id], metric.now[0]) : "", adds ? formatNumber(metric.style, itself(metric, id)) : ""]));
 	}
 	const head = isDiff ? ["", "before", "after", "change", "%"] : ["", "value", "% of all", "itself"];
 	byId("details").replaceChildren(element("h2", {}, model.names[id]),

@@ -86,7 +86,7 @@ function styleColumns() {
 function cellOf(column, row) {
 	if (column.draw) return element("td", { role: "cell", "data-label": column.title }, ...column.draw(row));
 	const value = column.value(row);
-	const cell = element("td", { role: "cell", "data-label": column.title }, column.text ? column.text(row) : column.isChange ? signed(figure(column.style, value)) : figure(column.style, value));
+	const cell = element("td", { role: "cell", "data-label": column.title }, column.text ? column.text(row) : column.isChange ? signed(formatNumber(column.style, value)) : formatNumber(column.style, value));
 	if (column.isShare) {
 		cell.className = "share";
 		cell.style.setProperty("--part", value + "%");
@@ -145,7 +145,7 @@ function writeHottest() {
 		const share = (100 * kernel[TOTAL]) / whole;
 		const button = element("button", { type: "button", onclick: () => showInGraph(kernel[NAME]) },
 			element("span", { class: "name" }, kernel[NAME]), " ",
-			element("span", { class: "number" }, figure(PERCENT, share) + " % · " + duration(kernel[TOTAL])));
+			element("span", { class: "number" }, formatNumber(PERCENT, share) + " % · " + duration(kernel[TOTAL])));
 		button.style.setProperty("--part", share + "%");
 		return element("li", {}, button);
 	}));

@@ -100,7 +100,7 @@ function writeHead() {
 	if (command) parts.push(base(now.title));
 	if (devices.length > 6) parts.push(devices.slice(0, 6).join(", ") + `, ${devices.length - 6} more`);
 	else if (devices.length) parts.push(devices.join(", "));
-	if (now.duration !== null) parts.push(figure(styleFor(now.duration / 1e9, false), now.duration / 1e9) + " s");
+	if (now.duration !== null) parts.push(formatNumber(styleFor(now.duration / 1e9, false), now.duration / 1e9) + " s");
 	if (info.get("host")) parts.push(info.get("host"));
 	if (now.start) parts.push(new Date(now.start).toLocaleString());
 	for (const [key, value] of now.info) if (key !== "command" && key !== "host") parts.push(`${key}: ${value}`);
@@ -155,7 +155,7 @@ function writeCards() {
 			if (metric.unit.endsWith("seconds") && difference(old, now)) change.classList.add(now > old ? "worse" : "better");
 		}
 		const name = unitOf(metric) ? metric.name.replace(/ \((ns|us|ms|s)\)$|\/(ns|us|ms|s)$/, "") : metric.name;
-		card(name, cardAmount(metric, now), `${metric.name}: ${figure(metric.style, now)}`, change);
+		card(name, cardAmount(metric, now), `${metric.name}: ${formatNumber(metric.style, now)}`, change);
 	}
 	if (data.now.kernels.length) card("kernels by name", [count(data.now.kernels.length), ""], "kernels by name: " + data.now.kernels.length);
 }

@@ -1,4 +1,4 @@
-/* Elements of the page, and numbers: figure() prints as figure_write() of src/viewer/print/number_format.c. */
+/* Elements of the page, and numbers: formatNumber() prints as number_format_write() of src/viewer/print/number_format.c. */
 const data = JSON.parse(document.getElementById("profile").textContent);
 const isDiff = data.before !== null;
 const byId = (id) => document.getElementById(id);
@@ -39,7 +39,7 @@ function exponential(value, decimals) {
 	return value.toExponential(decimals).replace(/e([+-])(\d)$/, "e$10$2");
 }
 
-/* The style of a column: figure_style_for() of src/viewer/print/number_format.c. */
+/* The style of a column: number_format_for() of src/viewer/print/number_format.c. */
 function styleFor(largest, isInteger) {
 	if (largest >= 1e15 || (largest > 0 && largest < 1e-6)) return { scientific: true, decimals: 4 };
 	if (isInteger) return { scientific: false, decimals: 0 };
@@ -49,7 +49,7 @@ function styleFor(largest, isInteger) {
 	return { scientific: false, decimals };
 }
 
-function figure(style, value) {
+function formatNumber(style, value) {
 	if (value === null || !Number.isFinite(value)) return "-";
 	if (value === 0) return "0";
 	if (style.scientific) return exponential(value, style.decimals);
@@ -58,7 +58,7 @@ function figure(style, value) {
 }
 
 const PERCENT = { scientific: false, decimals: 2 };
-const percent = (part, whole) => (whole ? figure(PERCENT, (100 * part) / whole) : "-");
+const percent = (part, whole) => (whole ? formatNumber(PERCENT, (100 * part) / whole) : "-");
 const signed = (text) => (/^[-0]/.test(text) && !/[1-9]/.test(text) ? "0" : text.startsWith("-") ? "−" + text.slice(1) : "+" + text);
 
 /*
@@ -73,7 +73,7 @@ function difference(before, after) {
 function changePercent(before, after) {
 	if (!before) return after ? "new" : "";
 	if (!after) return "gone";
-	return signed(figure(PERCENT, (100 * difference(before, after)) / before)) + " %";
+	return signed(formatNumber(PERCENT, (100 * difference(before, after)) / before)) + " %";
 }
 
 const UNITS = { nanoseconds: "ns", microseconds: "µs", milliseconds: "ms", seconds: "s", bytes: "B", percent: "%" };
@@ -94,12 +94,12 @@ function scaled(value, base, units) {
 		value /= base;
 		step++;
 	}
-	return [figure(step || !Number.isInteger(value) ? PERCENT : styleFor(value, true), value), units[step]];
+	return [formatNumber(step || !Number.isInteger(value) ? PERCENT : styleFor(value, true), value), units[step]];
 }
 
 /* A single number: [text, unit]. The metric's unit is used if it gives enough digits. */
 function amount(metric, value) {
-	const text = figure(metric.style, value);
+	const text = formatNumber(metric.style, value);
 	const unit = unitOf(metric);
 	if (text === "-" || !value) return [text, text === "-" ? "" : unit];
 	if (unit === "B") return scaled(value, 1024, SIZES);
@@ -108,7 +108,7 @@ function amount(metric, value) {
 	const ns = value * own[1];
 	if (Math.abs(ns) < 1e-3) return ["0", unit];
 	const [name, size] = TIMES.find((time) => Math.abs(ns) >= time[1]) || TIMES[3];
-	return [figure(styleFor(Math.abs(ns / size), false), ns / size), name];
+	return [formatNumber(styleFor(Math.abs(ns / size), false), ns / size), name];
 }
 
 const withUnit = (metric, value) => amount(metric, value).filter((part) => part).join(" ");

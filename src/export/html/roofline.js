@@ -83,7 +83,7 @@ function drawRoofline(room) {
 	const labels = []; // [left, right, y] of placed names
 	points.sort((a, b) => b.time - a.time).forEach((point, index) => {
 		const radius = 3 + 10 * Math.sqrt(point.time / longest);
-		const label = `${point.name}: ${figure(styleFor(Math.pow(10, point.y - 12), false), Math.pow(10, point.y - 12))} Tflop/s, ${Number(Math.pow(10, point.x).toPrecision(4))} operations per byte`;
+		const label = `${point.name}: ${formatNumber(styleFor(Math.pow(10, point.y - 12), false), Math.pow(10, point.y - 12))} Tflop/s, ${Number(Math.pow(10, point.x).toPrecision(4))} operations per byte`;
 		const circle = drawing("circle", { cx: px(point.x), cy: py(point.y), r: radius, tabindex: 0, role: "img", "aria-label": label, "data-tip": label.replace(": ", "\n") });
 		svg.append(circle);
 		if (index >= (isNarrow ? 5 : 20)) return;

@@ -89,22 +89,22 @@ static uint32_t occupancy(const struct instrument_options *options, uint32_t lim
 }
 
 /* Bytes per unit if `ctas` CTAs are to run on one SM. */
-static uint32_t room_for_ring(const struct instrument_options *options, uint32_t limit,
-			      uint32_t shared_at, uint32_t ctas, uint32_t rings)
+static uint32_t space_for_ring(const struct instrument_options *options, uint32_t limit,
+			       uint32_t shared_at, uint32_t ctas, uint32_t rings)
 {
 	uint32_t per_processor = options->shared_per_processor ? options->shared_per_processor
 							       : limit;
-	uint32_t room = per_processor / ctas;
+	uint32_t space = per_processor / ctas;
 
-	room = room > SHARED_RESERVED_BYTES ? room - SHARED_RESERVED_BYTES : 0;
-	if (room > limit)
-		room = limit;
-	return room > shared_at ? (room - shared_at) / rings : 0;
+	space = space > SHARED_RESERVED_BYTES ? space - SHARED_RESERVED_BYTES : 0;
+	if (space > limit)
+		space = limit;
+	return space > shared_at ? (space - shared_at) / rings : 0;
 }
 
-static uint32_t fit_ring(uint32_t room, uint32_t besides, uint32_t wanted)
+static uint32_t fit_ring(uint32_t space, uint32_t besides, uint32_t wanted)
 {
-	uint32_t ring = power_of_two_below(room > besides ? room - besides : 0);
+	uint32_t ring = power_of_two_below(space > besides ? space - besides : 0);
 
 	return ring < wanted ? ring : wanted;
 }
@@ -129,9 +129,9 @@ static uint32_t shared_ring(const struct emit *emit, uint32_t rings, uint32_t wa
 	uint32_t ring;
 
 	for (;; ctas--) {
-		uint32_t room = room_for_ring(options, limit, emit->shared_at, ctas, rings);
+		uint32_t space = space_for_ring(options, limit, emit->shared_at, ctas, rings);
 
-		ring = fit_ring(room, besides, wanted);
+		ring = fit_ring(space, besides, wanted);
 		if (ring >= min || ctas <= 1)
 			break;
 		if (ctas <= likely)

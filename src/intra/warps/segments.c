@@ -201,10 +201,10 @@ static bool cut_until(struct cutting *cutting, uint64_t end, uint16_t scope, boo
 /* Adds an outermost wait of the unit, clipped to the analyzed time. */
 static bool add_wait(struct warps *warps, uint64_t start, uint64_t end, uint16_t scope)
 {
-	uint64_t least = warps->wait_count ? warps->waits[warps->wait_count - 1].end : warps->from;
+	uint64_t min = warps->wait_count ? warps->waits[warps->wait_count - 1].end : warps->from;
 
-	if (start < least)
-		start = least;
+	if (start < min)
+		start = min;
 	if (end > warps->to)
 		end = warps->to;
 	if (start >= end)

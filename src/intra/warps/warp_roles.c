@@ -52,7 +52,7 @@ static uint32_t distinguishing_scope(const struct warps_roles *roles, const stru
 				     const struct warps_kinds *kinds, uint32_t role)
 {
 	uint32_t found = DECODE_NONE;
-	uint64_t most = 0;
+	uint64_t max = 0;
 
 	for (uint32_t i = 0; roles->count > 1 && i < sums->scope_count; i++) {
 		bool is_wait = warps_is_wait(kinds->of[i]);
@@ -62,8 +62,8 @@ static uint32_t distinguishing_scope(const struct warps_roles *roles, const stru
 
 		if (elsewhere || !cycles || (is_wait && found != DECODE_NONE && !found_wait))
 			continue;
-		if (cycles > most || (found_wait && !is_wait)) {
-			most = cycles;
+		if (cycles > max || (found_wait && !is_wait)) {
+			max = cycles;
 			found = i;
 		}
 	}

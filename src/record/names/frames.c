@@ -511,7 +511,7 @@ static uint32_t enter_known(uint32_t parent, const struct content *content, uint
 }
 
 /* Makes space for the text of a frame that is replaced. The lock is held. */
-static bool make_room(uint32_t frame, size_t bytes)
+static bool make_space(uint32_t frame, size_t bytes)
 {
 	struct row_frame *row = (struct row_frame *)frame_space.base + frame;
 	size_t capacity = 64;
@@ -551,7 +551,7 @@ static uint32_t take_name(uint32_t parent, size_t bytes, bool *has_moved)
 	pthread_mutex_lock(&lock);
 	frame = names_take(parent);
 	*has_moved = frame && name_of(frame)->capacity < bytes;
-	if (frame && !make_room(frame, bytes)) {
+	if (frame && !make_space(frame, bytes)) {
 		names_give(parent, frame);
 		frame = 0;
 	}

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/note.h"
+#include "base/message.h"
 
 #define CHILDREN_DEFAULT 131072u
 #define CONTEXTS_DEFAULT (16u << 20)
@@ -34,7 +34,7 @@ static void read_limit(const char *variable, uint32_t *limit)
 	errno = 0;
 	value = strtoull(text, &end, 10);
 	if (*end || errno || !isdigit((unsigned char)*text)) {
-		note("%s: \"%s\" is not a number; using %u", variable, text, *limit);
+		message("%s: \"%s\" is not a number; using %u", variable, text, *limit);
 		return;
 	}
 	*limit = value == 0 || value > LIMIT_MAX ? LIMIT_MAX : (uint32_t)value;

@@ -136,7 +136,7 @@ void reuse_names(void)
 
 bool reuse_in_sessions(uint32_t frame, bool has_moved)
 {
-	bool has_room = true;
+	bool has_space = true;
 
 	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
 		struct session *session = &registry.sessions[slot];
@@ -145,8 +145,8 @@ bool reuse_in_sessions(uint32_t frame, bool has_moved)
 			continue;
 		pthread_mutex_lock(&session->lock);
 		if (session->is_live)
-			has_room &= store_rename(&session->store, frame, has_moved);
+			has_space &= store_rename(&session->store, frame, has_moved);
 		pthread_mutex_unlock(&session->lock);
 	}
-	return has_room;
+	return has_space;
 }

@@ -27,7 +27,7 @@ uint32_t names_tick(void)
 	return atomic_fetch_add_explicit(&tick, 1, memory_order_relaxed) + 1;
 }
 
-static void note(struct name *name, uint32_t now)
+static void touch(struct name *name, uint32_t now)
 {
 	uint32_t last = atomic_load_explicit(&name->last, memory_order_relaxed);
 
@@ -46,7 +46,7 @@ void names_note(uint32_t context)
 		struct name *name = name_of(at.frame);
 
 		if (atomic_load_explicit(&name->owner, memory_order_relaxed) == context)
-			note(name, now);
+			touch(name, now);
 		context = at.parent;
 	}
 }
@@ -68,7 +68,7 @@ void names_set(uint32_t frame, enum name_state state)
 void names_make(uint32_t frame, uint32_t context)
 {
 	atomic_store_explicit(&name_of(frame)->owner, context, memory_order_relaxed);
-	note(name_of(frame), atomic_load_explicit(&tick, memory_order_relaxed));
+	touch(name_of(frame), atomic_load_explicit(&tick, memory_order_relaxed));
 	names_set(frame, NAME_LIVE);
 	atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
 }
@@ -78,7 +78,7 @@ void names_renew(uint32_t frame)
 	struct name *name = name_of(frame);
 	uint32_t word = atomic_load_explicit(&name->word, memory_order_relaxed);
 
-	note(name, atomic_load_explicit(&tick, memory_order_relaxed));
+	touch(name, atomic_load_explicit(&tick, memory_order_relaxed));
 	atomic_store_explicit(&name->word, ((word & ~3u) + 4) | NAME_LIVE, memory_order_release);
 	atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
 }

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/note.h"
+#include "base/message.h"
 #include "record/nvtx/nvtx.h"
 
 #define VARIABLE "NVTX_INJECTION64_PATH"
@@ -107,14 +107,14 @@ void nvtx_environment_set(void)
 		snprintf(foreign, sizeof(foreign), "%s", given);
 }
 
-void nvtx_environment_say(void)
+void nvtx_environment_report(void)
 {
-	static atomic_flag was_said = ATOMIC_FLAG_INIT;
+	static atomic_flag was_reported = ATOMIC_FLAG_INIT;
 
-	if (*foreign && !atomic_flag_test_and_set(&was_said))
-		note(VARIABLE " is already set to %s; NVTX ranges go to that tool and "
-			      "are not recorded",
-		     foreign);
+	if (*foreign && !atomic_flag_test_and_set(&was_reported))
+		message(VARIABLE " is already set to %s; NVTX ranges go to that tool and "
+				 "are not recorded",
+			foreign);
 }
 
 void nvtx_environment_reset(void)

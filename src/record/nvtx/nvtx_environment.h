@@ -9,7 +9,7 @@
 /* Sets it to this library, unless the variable is already set. */
 void nvtx_environment_set(void);
 /* Prints a warning, once, if the user named another tool there. */
-void nvtx_environment_say(void);
+void nvtx_environment_report(void);
 /* Unsets it if nvtx_environment_set() set it and it was not changed since. */
 void nvtx_environment_reset(void);
 

@@ -11,7 +11,8 @@
 #include "record/backend_use.h"
 
 static _Atomic bool is_awaited;
-static _Atomic pid_t told; /* the process in which the driver has reported its initialization */
+static _Atomic pid_t
+	reported_by; /* the process in which the driver has reported its initialization */
 static pthread_mutex_t failure_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
 static struct proton_error failure;
 static pid_t failed; /* the process in which a backend failed to resume; 0: none */
@@ -23,7 +24,7 @@ void proton_await_driver(void)
 
 bool driver_is_awaited(void)
 {
-	return atomic_load(&is_awaited) && atomic_load(&told) != getpid();
+	return atomic_load(&is_awaited) && atomic_load(&reported_by) != getpid();
 }
 
 static void keep_failure(const struct proton_error *why)
@@ -41,7 +42,7 @@ int proton_driver_initialises(struct proton_error *err)
 	int status = PROTON_OK;
 
 	/* Before asking the backends: one that is being started either sees this, or is asked. */
-	atomic_store(&told, getpid());
+	atomic_store(&reported_by, getpid());
 	for (size_t i = 0; (backend = backend_at(i)) && status == PROTON_OK; i++)
 		status = backend_use_resume(backend, &why);
 	if (status == PROTON_OK)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/note.h"
+#include "base/message.h"
 #include "base/replace.h"
 #include "format/target.h"
 #include "record/session/earlier_output.h"
@@ -81,8 +81,8 @@ static int create_store(struct session *session, const char *path, struct proton
 
 	if (status == PROTON_OK && session->store.file.place.leftover &&
 	    !(session->flags & PROTON_SESSION_QUIET))
-		note("the incomplete profile of an earlier run was renamed to %s",
-		     session->store.file.place.leftover);
+		message("the incomplete profile of an earlier run was renamed to %s",
+			session->store.file.place.leftover);
 	return status;
 }
 
@@ -102,7 +102,8 @@ static int open_under_own_name(struct session *session, const char *working,
 		return err_nomem(err);
 	}
 	if (!(session->flags & PROTON_SESSION_QUIET))
-		note("another process is recording to %s; using %s instead", session->path, path);
+		message("another process is recording to %s; using %s instead", session->path,
+			path);
 	free(session->path);
 	session->path = path;
 	return PROTON_OK;
@@ -119,16 +120,16 @@ static int open_elsewhere(struct session *session, struct proton_error *err)
 		return err_nomem(err);
 	status = create_store(session, working, err);
 	if (status == PROTON_OK) {
-		note("the file system of %s does not support shared mappings; using "
-		     "the working file %s",
-		     session->path, working);
+		message("the file system of %s does not support shared mappings; using "
+			"the working file %s",
+			session->path, working);
 	} else {
 		status = create_store(session, NULL, err);
 		if (status == PROTON_OK)
-			note("neither the file system of %s nor /dev/shm can hold the working "
-			     "file; the profile is kept in memory and is lost if the process is "
-			     "killed",
-			     session->path);
+			message("neither the file system of %s nor /dev/shm can hold the working "
+				"file; the profile is kept in memory and is lost if the process is "
+				"killed",
+				session->path);
 	}
 	free(working);
 	return status;
@@ -185,7 +186,7 @@ static bool is_empty(const struct store *store)
 static void note_kept(const struct session *session, const char *path)
 {
 	if (!(session->flags & PROTON_SESSION_QUIET) || proton_sessions_are_owned())
-		note("nothing was recorded; the earlier profile %s is kept", path);
+		message("nothing was recorded; the earlier profile %s is kept", path);
 }
 
 /* Writes the profile, unless it is empty and an earlier one exists. */

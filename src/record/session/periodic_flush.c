@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/note.h"
+#include "base/message.h"
 #include "format/target.h"
 #include "record/session/adding.h"
 #include "record/session/earlier_output.h"
@@ -88,7 +88,7 @@ static bool take_part(int id, struct part *out)
 		out->no_clobber = session->flags & PROTON_SESSION_NO_CLOBBER;
 		store_count_folded(&session->store);
 		if (output_load_phase(session, out->phase, &out->profile, &err) != PROTON_OK)
-			note("phase %u is not written yet: %s", out->phase, err.text);
+			message("phase %u is not written yet: %s", out->phase, err.text);
 		else
 			out->path = output_part_path(session, out->phase, out->format);
 		is_taken = out->profile && out->path;
@@ -145,14 +145,14 @@ void periodic_flush(int id)
 	if (!is_periodic(id))
 		return;
 	if (session_flush_backends(id, &err) != PROTON_OK)
-		note("%s", err.text);
+		message("%s", err.text);
 	while (take_part(id, &part)) {
 		int status = write_part(&part, &err);
 
 		if (status == PROTON_OK)
 			status = proton_phase_clear(id, part.phase, false, &err);
 		if (status != PROTON_OK) {
-			note("phase %u is kept in memory: %s", part.phase, err.text);
+			message("phase %u is kept in memory: %s", part.phase, err.text);
 			keep_part(id, &part);
 			free_part(&part);
 			return;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/note.h"
+#include "base/message.h"
 #include "base/region.h"
 #include "record/record.h"
 #include "record/session/fork.h"
@@ -109,7 +109,7 @@ static size_t config_bytes(const struct config *config)
 /* Without a session set nothing is recorded; each session counts that as lost. */
 static void lose_config(const struct config *wanted)
 {
-	static bool is_said;
+	static bool is_reported;
 
 	for (uint32_t i = 0; i < wanted->count; i++) {
 		struct session *session = session_lock_entry(&wanted->entries[i]);
@@ -119,10 +119,10 @@ static void lose_config(const struct config *wanted)
 		store_count(&session->store, COUNTER_LOST_STORAGE, 1);
 		session_unlock(session);
 	}
-	if (!is_said)
-		note("cannot record more: no address space for another set of sessions; end "
-		     "a session, or change phases less often");
-	is_said = true;
+	if (!is_reported)
+		message("cannot record more: no address space for another set of sessions; end "
+			"a session, or change phases less often");
+	is_reported = true;
 }
 
 /*

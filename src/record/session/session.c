@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/note.h"
+#include "base/message.h"
 #include "record/backend_use.h"
 #include "record/names/frames.h"
 #include "record/nvtx/nvtx_environment.h"
@@ -33,7 +33,7 @@ static void finalize_at_exit(void)
 	 * registry.
 	 */
 	if (session_any_live() && proton_finalize_owned(NULL, &err) != PROTON_OK)
-		note("%s", err.text);
+		message("%s", err.text);
 	session_wait_written();
 	signals_wait_raised();
 }
@@ -167,7 +167,7 @@ static int add_session(const struct settings *settings, char *path, int *id_out,
 		go_live(session);
 		*id_out = session->id;
 		if (!(session->flags & PROTON_SESSION_QUIET))
-			nvtx_environment_say();
+			nvtx_environment_report();
 	} else {
 		store_fini(&session->store, true);
 		registry_free_texts(session);

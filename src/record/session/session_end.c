@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "base/note.h"
+#include "base/message.h"
 #include "record/backend_use.h"
 #include "record/record.h"
 #include "record/session/adding.h"
@@ -99,7 +99,7 @@ static int finalize_one(int id, const char *format_name, uint64_t *in_vain,
 	if (!session)
 		return PROTON_OK;
 	if (flushed != PROTON_OK)
-		note("%s", ignored.text);
+		message("%s", ignored.text);
 	*in_vain += launches_in_vain(session);
 	store_count_folded(&session->store);
 	store_align(&session->store);
@@ -162,7 +162,7 @@ int proton_finalize(int id, const char *format, struct proton_error *err)
 	/* The program continues: it has its file, and this warning is printed. */
 	if (in_vain) {
 		error_in_vain(in_vain, &why);
-		note("%s", why.text);
+		message("%s", why.text);
 	}
 	return status;
 }

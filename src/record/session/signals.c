@@ -22,7 +22,7 @@
 
 #include "base/array.h"
 #include "base/err.h"
-#include "base/note.h"
+#include "base/message.h"
 #include "record/session/session.h"
 #include "record/session/summary.h"
 
@@ -60,10 +60,10 @@ static void finalize_and_report(void)
 	char summary[1024];
 
 	if (session_any_live() && proton_finalize_owned(NULL, &err) != PROTON_OK)
-		note("%s", err.text);
+		message("%s", err.text);
 	session_wait_written();
 	if (is_busy && summary_take(summary, sizeof(summary)))
-		note("%s", summary);
+		message("%s", summary);
 }
 
 static void *wait_for_signals(void *unused)

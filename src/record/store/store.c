@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/note.h"
+#include "base/message.h"
 #include "model/load.h"
 #include "record/names/frames.h"
 #include "record/names/metric_names.h"
@@ -59,10 +59,10 @@ void *store_append(struct store *store, enum table_id table, uint64_t rows)
 
 	if (!at && !store->is_full) {
 		store->is_full = true;
-		note("cannot extend %s: %s; data that does not fit is counted as lost, "
-		     "and the program continues",
-		     store->file.place.path ? store->file.place.path : "memory",
-		     profile_file_why(&store->file));
+		message("cannot extend %s: %s; data that does not fit is counted as lost, "
+			"and the program continues",
+			store->file.place.path ? store->file.place.path : "memory",
+			profile_file_why(&store->file));
 	}
 	return at;
 }

@@ -56,9 +56,9 @@ static struct intra_span *find_span(const struct store *store, uint32_t link, ui
  */
 static void move(const struct store *store, struct intra_span *span, const struct row_event *kernel)
 {
-	int64_t room_ns = (int64_t)(kernel->end_ns - kernel->start_ns) -
-			  (int64_t)(span->end_ns - span->start_ns);
-	uint64_t by_ns = kernel->start_ns + (uint64_t)(room_ns / 2) - span->start_ns;
+	int64_t slack_ns = (int64_t)(kernel->end_ns - kernel->start_ns) -
+			   (int64_t)(span->end_ns - span->start_ns);
+	uint64_t by_ns = kernel->start_ns + (uint64_t)(slack_ns / 2) - span->start_ns;
 
 	for (uint32_t row = span->first; row < span->first + span->count; row++) {
 		struct row_event *event = store_event_row(store, row);

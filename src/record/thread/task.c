@@ -70,13 +70,13 @@ static void replace(struct thread *thread, const struct stack *next)
 
 static bool reserve(struct thread *thread)
 {
-	bool has_room;
+	bool has_space;
 
 	trace_thread_lock(&thread->trace); /* readers of the stacks hold it, see thread.c */
-	has_room = array_reserve(&thread->others, &thread->other_capacity, thread->other_count + 1,
-				 sizeof(*thread->others));
+	has_space = array_reserve(&thread->others, &thread->other_capacity, thread->other_count + 1,
+				  sizeof(*thread->others));
 	trace_thread_unlock(&thread->trace);
-	return has_room;
+	return has_space;
 }
 
 static void switch_to(struct thread *thread, size_t index)

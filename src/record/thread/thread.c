@@ -446,13 +446,13 @@ static __attribute__((noinline)) void begin_scope(struct thread *thread, struct 
 /* Makes space for one more scope. The lock is for note_open(). */
 static __attribute__((noinline)) bool grow(struct thread *thread)
 {
-	bool has_room;
+	bool has_space;
 
 	trace_thread_lock(&thread->trace);
-	has_room = array_reserve(&thread->stack.scopes, &thread->stack.capacity,
-				 thread->stack.depth + 1, sizeof(*thread->stack.scopes));
+	has_space = array_reserve(&thread->stack.scopes, &thread->stack.capacity,
+				  thread->stack.depth + 1, sizeof(*thread->stack.scopes));
 	trace_thread_unlock(&thread->trace);
-	return has_room;
+	return has_space;
 }
 
 /* Enters a scope by frame, or by name. */

@@ -164,15 +164,15 @@ void measure_compared(struct measure *measure, const struct profile *profile, co
 }
 
 /* Each column has one number format, as in the tree. */
-static struct figure_style style_of(const struct metric_column *column,
-				    const struct profile *profile, const uint8_t *shown)
+static struct number_format style_of(const struct metric_column *column,
+				     const struct profile *profile, const uint8_t *shown)
 {
 	double largest = 0;
 
 	for (size_t i = 0; i < profile->node_count; i++)
 		if (shown[i] && isfinite(column->values[i]) && fabs(column->values[i]) > largest)
 			largest = fabs(column->values[i]);
-	return figure_style_for(largest, column->exact != NULL);
+	return number_format_for(largest, column->exact != NULL);
 }
 
 struct export_metric measure_describe(const struct measure *measure, const struct profile *profile,
@@ -191,7 +191,7 @@ struct export_metric measure_describe(const struct measure *measure, const struc
 		.words = total->words,
 		.word = total->word,
 	};
-	struct figure_style style;
+	struct number_format style;
 
 	if (!total->values)
 		return metric;

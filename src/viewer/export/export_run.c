@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/message.h"
 #include "export/bounds.h"
 #include "viewer/export/export_measure.h"
 #include "viewer/export/export_target.h"
 #include "viewer/export/report_tables.h"
 #include "viewer/export/save.h"
 #include "viewer/print/progress.h"
-#include "viewer/print/say.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/derive.h"
 #include "viewer/query/filter.h"
@@ -157,7 +157,7 @@ static int write_view(const struct options *options, const struct export_target 
 		status = save_begin(&save, path, options->no_clobber, err);
 	if (status)
 		return status;
-	save.out->most = bounds_output(view->profile);
+	save.out->limit = bounds_output(view->profile);
 	progress_begin("writing", path ? path : "-");
 	status = target->view ? target->view->write(view, save.out, err)
 			      : target->whole->write(view->profile, save.out, err);
@@ -210,10 +210,10 @@ static void choose_names(struct chosen *chosen, const struct options *options,
 			 const struct export_view_format *format)
 {
 	size_t asked = options->metric_count;
-	size_t most = chosen->metrics.count + REPORT_METRICS_MAX;
-	size_t room = asked > most ? asked : most;
+	size_t max = chosen->metrics.count + REPORT_METRICS_MAX;
+	size_t space = asked > max ? asked : max;
 
-	chosen->names = xcalloc(room, sizeof(*chosen->names));
+	chosen->names = xcalloc(space, sizeof(*chosen->names));
 	if (asked)
 		memcpy(chosen->names, options->metrics, asked * sizeof(*chosen->names));
 	if (asked)
@@ -230,9 +230,9 @@ static void choose_names(struct chosen *chosen, const struct options *options,
 static int check_cells(const struct chosen *chosen, const struct profile *profile,
 		       struct proton_error *err)
 {
-	uint64_t most = bounds_output(profile) / BYTES_PER_CELL;
+	uint64_t max = bounds_output(profile) / BYTES_PER_CELL;
 
-	if (!chosen->count || profile->node_count <= most / chosen->count)
+	if (!chosen->count || profile->node_count <= max / chosen->count)
 		return PROTON_OK;
 	return err_set(err, PROTON_E_RANGE,
 		       "%zu metrics of %zu frames exceed the output limit of a profile of this "
@@ -325,7 +325,7 @@ static int choose_nodes(struct chosen *chosen, const struct options *options,
 	if (status)
 		return status;
 	thresholds.others = chosen->thresholds;
-	status = select_least(options, profile, &thresholds, chosen->state, err);
+	status = select_minimum(options, profile, &thresholds, chosen->state, err);
 	if (status == PROTON_OK && options->rows)
 		select_rows(profile, chosen->measures[0].total.values, options->rows, false,
 			    chosen->state);
@@ -396,8 +396,8 @@ static int write_chosen(const struct options *options, const struct export_targe
 	int status = write_view(options, target, &chosen->view, err);
 
 	if (status == PROTON_OK && chosen->view.negative_count)
-		say("omitted %" PRIu64 " negative values, which %s cannot represent",
-		    chosen->view.negative_count, target->view->name);
+		message("omitted %" PRIu64 " negative values, which %s cannot represent",
+			chosen->view.negative_count, target->view->name);
 	return status;
 }
 

@@ -136,8 +136,8 @@ static void add_node(struct builder *builder, struct export_report *report, uint
 			report->uses_width[w] = true;
 	}
 	add_number(&kernel->bytes, &builder->bytes, node);
-	sums->flop_time_s += util_least_flop_time_s(&builder->util, node);
-	sums->byte_time_s += util_least_byte_time_s(&builder->util, node);
+	sums->flop_time_s += util_min_flop_time_s(&builder->util, node);
+	sums->byte_time_s += util_min_byte_time_s(&builder->util, node);
 }
 
 static void finish_kernels(struct builder *builder, struct export_report *report)
@@ -145,15 +145,15 @@ static void finish_kernels(struct builder *builder, struct export_report *report
 	for (size_t i = 0; i < report->kernel_count; i++) {
 		struct report_kernel *kernel = &report->kernels[i];
 		const struct sums *sums = &builder->sums[i];
-		double least_s = sums->flop_time_s > sums->byte_time_s ? sums->flop_time_s
-								       : sums->byte_time_s;
+		double min_s = sums->flop_time_s > sums->byte_time_s ? sums->flop_time_s
+								     : sums->byte_time_s;
 
 		if (kernel->max_ns == KERNEL_TIME_UNKNOWN)
 			kernel->min_ns = KERNEL_TIME_UNKNOWN;
 		kernel->has_histogram = kernel->count && sums->in_histogram == kernel->count;
 		if (kernel->total_ns && util_is_possible(builder->metrics) &&
-		    !isnan(sums->flop_time_s) && !isnan(sums->byte_time_s) && least_s > 0)
-			kernel->util = least_s / ((double)kernel->total_ns / 1e9);
+		    !isnan(sums->flop_time_s) && !isnan(sums->byte_time_s) && min_s > 0)
+			kernel->util = min_s / ((double)kernel->total_ns / 1e9);
 	}
 }
 

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/message.h"
 #include "model/merge.h"
 #include "viewer/numbers/compare_parts.h"
 #include "viewer/numbers/repeats.h"
-#include "viewer/print/say.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 
@@ -49,7 +49,7 @@ static void add_name(struct comparison *comparison, const char *name)
 static void name_metrics(struct comparison *comparison, const struct view *view)
 {
 	const struct options *options = comparison->options;
-	const char *defaults[VIEW_METRICS_MOST];
+	const char *defaults[VIEW_METRICS_MAX];
 	const char *const *shown;
 	size_t count;
 
@@ -228,9 +228,9 @@ size_t comparison_first_gate(const struct comparison *comparison)
 
 /* Statistics over the files for one metric and node of the union. */
 struct tally {
-	double sum, least, most;
+	double sum, min, max;
 	uint32_t count; /* files with a value */
-	uint32_t most_in;
+	uint32_t max_in;
 };
 
 struct tallies {
@@ -244,11 +244,11 @@ static void take(struct tally *tally, double value, uint32_t file)
 {
 	if (isnan(value))
 		return;
-	if (tally->count == 0 || value < tally->least)
-		tally->least = value;
-	if (tally->count == 0 || value > tally->most) {
-		tally->most = value;
-		tally->most_in = file;
+	if (tally->count == 0 || value < tally->min)
+		tally->min = value;
+	if (tally->count == 0 || value > tally->max) {
+		tally->max = value;
+		tally->max_in = file;
 	}
 	tally->sum += value;
 	tally->count++;
@@ -290,8 +290,8 @@ static void finish_tallies(const struct comparison *comparison, struct tallies *
 			    tally->count == tallies->file_count)
 				continue;
 			tally->count = (uint32_t)tallies->file_count;
-			tally->least = fmin(tally->least, 0);
-			tally->most = fmax(tally->most, 0);
+			tally->min = fmin(tally->min, 0);
+			tally->max = fmax(tally->max, 0);
 		}
 	}
 }
@@ -299,8 +299,8 @@ static void finish_tallies(const struct comparison *comparison, struct tallies *
 /* Maximum minus minimum; 0 if they differ by rounding only. */
 static double range_of(const struct tally *tally)
 {
-	return difference_without_noise(tally->most - tally->least,
-					fmax(fabs(tally->most), fabs(tally->least)));
+	return difference_without_noise(tally->max - tally->min,
+					fmax(fabs(tally->max), fabs(tally->min)));
 }
 
 static double tally_value(const struct tally *tally, enum merge_how how)
@@ -311,17 +311,16 @@ static double tally_value(const struct tally *tally, enum merge_how how)
 	case MERGE_SUM:
 		return tally->sum;
 	case MERGE_MIN:
-		return tally->least;
+		return tally->min;
 	case MERGE_MAX:
-		return tally->most;
+		return tally->max;
 	case MERGE_MEAN:
 		return tally->sum / tally->count;
 	case MERGE_SPREAD:
 		break;
 	}
-	return tally->sum == 0
-		       ? (tally->least == tally->most ? 0 : NAN)
-		       : 100 * (tally->most - tally->least) / fabs(tally->sum / tally->count);
+	return tally->sum == 0 ? (tally->min == tally->max ? 0 : NAN)
+			       : 100 * (tally->max - tally->min) / fabs(tally->sum / tally->count);
 }
 
 static const double *add_tally_column(const struct comparison *comparison, struct view *view,
@@ -346,8 +345,8 @@ static const double *add_tally_column(const struct comparison *comparison, struc
 }
 
 /* The file with the maximum; empty if all files have the same value. */
-static void add_most_in(const struct comparison *comparison, struct view *view,
-			const struct tallies *tallies, size_t name, const struct input *input)
+static void add_max_in(const struct comparison *comparison, struct view *view,
+		       const struct tallies *tallies, size_t name, const struct input *input)
 {
 	bool is_time = strstr(comparison->names[name], "time") != NULL;
 	struct metric_column *column = &view->columns[view->column_count++];
@@ -361,7 +360,7 @@ static void add_most_in(const struct comparison *comparison, struct view *view,
 	for (size_t n = 0; n < count; n++) {
 		const struct tally *tally = &tallies->rows[n * comparison->name_count + name];
 
-		column->word[n] = tally->count && range_of(tally) > 0 ? tally->most_in : WORD_NONE;
+		column->word[n] = tally->count && range_of(tally) > 0 ? tally->max_in : WORD_NONE;
 	}
 }
 
@@ -381,7 +380,7 @@ static void show_tallies(struct comparison *comparison, struct view *view, struc
 		add_tally_column(comparison, view, tallies, i, MERGE_MIN);
 		add_tally_column(comparison, view, tallies, i, MERGE_MAX);
 		add_tally_column(comparison, view, tallies, i, MERGE_SPREAD);
-		add_most_in(comparison, view, tallies, i, input);
+		add_max_in(comparison, view, tallies, i, input);
 	}
 	view->shown_count = view->column_count;
 	for (size_t i = comparison->shown_count; i < comparison->name_count; i++) {
@@ -429,7 +428,7 @@ int compare_many(struct view *view, struct input *input, const struct options *o
 	comparison.all->is_damaged |= input->left_out > 0;
 	if (status == PROTON_OK) {
 		show_tallies(&comparison, view, &tallies, input);
-		input_say_losses(view->profile);
+		input_report_losses(view->profile);
 	}
 	free(tallies.rows);
 	comparison_end(&comparison);

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/message.h"
 #include "viewer/export/export_target.h"
 #include "viewer/numbers/compare.h"
 #include "viewer/numbers/compare_parts.h"
 #include "viewer/numbers/repeats.h"
-#include "viewer/print/say.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 
@@ -377,16 +377,16 @@ static bool has_relative_gate(const struct options *options)
 	return false;
 }
 
-static void say_one_run(const struct options *options, const struct runs *base,
-			const struct runs *file)
+static void report_one_run(const struct options *options, const struct runs *base,
+			   const struct runs *file)
 {
 	if ((base->count > 1 && file->count > 1) ||
 	    (base->count == file->count && !has_relative_gate(options)))
 		return;
-	say("one run%s: cannot estimate noise; give several runs of each side",
-	    base->count == file->count ? " of each side"
-	    : base->count == 1         ? " of the baseline"
-				       : "");
+	message("one run%s: cannot estimate noise; give several runs of each side",
+		base->count == file->count ? " of each side"
+		: base->count == 1         ? " of the baseline"
+					   : "");
 }
 
 static void show_runs(struct comparison *comparison, struct view *view, struct runs *base,
@@ -430,8 +430,8 @@ int compare_runs(struct view *view, struct input *base, struct input *input,
 	if (status == PROTON_OK) {
 		show_runs(&comparison, view, &before, &after);
 		if (!input_is_refused(base) && !input_is_refused(input)) {
-			input_say_losses(view->profile);
-			say_one_run(options, &before, &after);
+			input_report_losses(view->profile);
+			report_one_run(options, &before, &after);
 		}
 	}
 	runs_fini(&before);

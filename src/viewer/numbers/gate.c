@@ -172,8 +172,8 @@ static void add_finding(struct gate_result *result, struct gate_finding *finding
 	if (result->checked++ == 0 || is_worse(gate, finding, &result->worst))
 		result->worst = *finding;
 	/* Noise may fill only half of the list, which leaves space for failures. */
-	if (result->finding_count >= (finding->is_failed  ? GATE_FINDINGS_MOST
-				      : finding->is_noise ? GATE_FINDINGS_MOST / 2
+	if (result->finding_count >= (finding->is_failed  ? GATE_FINDINGS_MAX
+				      : finding->is_noise ? GATE_FINDINGS_MAX / 2
 							  : 0))
 		return;
 	xreserve(&result->findings, &result->finding_capacity, result->finding_count + 1,

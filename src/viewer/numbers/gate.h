@@ -65,7 +65,7 @@ struct gate_finding {
 	bool is_noise; /* beyond the limit, but within noise */
 };
 
-#define GATE_FINDINGS_MOST 100
+#define GATE_FINDINGS_MAX 100
 
 struct gate_result {
 	const struct gate *gate;

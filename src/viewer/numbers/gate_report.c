@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/message.h"
 #include "viewer/numbers/repeats.h"
-#include "viewer/print/say.h"
 #include "viewer/query/frame_names.h"
 
-#define SAID_MOST 5
+#define PRINTED_MAX 5
 
 static const char *operator_of(const struct gate *gate)
 {
@@ -48,8 +48,8 @@ static void put_change(char *text, size_t capacity, const struct gate *gate,
 }
 
 /* "time/ms 3.21 > 3.00 in matmul" */
-static void say_finding(const struct gate_result *result, const struct profile *profile,
-			const struct gate_finding *finding)
+static void report_finding(const struct gate_result *result, const struct profile *profile,
+			   const struct gate_finding *finding)
 {
 	const struct gate *gate = result->gate;
 	double judged = gate_judged(gate, finding->before, finding->after);
@@ -63,29 +63,29 @@ static void say_finding(const struct gate_result *result, const struct profile *
 	out_init(&name, -1);
 	name_write(&name, profile, profile->nodes[finding->node].frame, NAME_FULL);
 	out_byte(&name, '\0');
-	say("gate %s: %s %s %s %s in %s%s%s", finding->is_failed ? "failed" : "passed",
-	    result->label, value, operator_of(gate), gate->amount_text, name.bytes, change,
-	    finding->is_noise ? ": within noise" : "");
+	message("gate %s: %s %s %s %s in %s%s%s", finding->is_failed ? "failed" : "passed",
+		result->label, value, operator_of(gate), gate->amount_text, name.bytes, change,
+		finding->is_noise ? ": within noise" : "");
 	out_fini(&name);
 }
 
-void gate_say(const struct gate_result *result, const struct profile *profile)
+void gate_report_result(const struct gate_result *result, const struct profile *profile)
 {
 	const struct gate *gate = result->gate;
 
 	for (int is_noise = 0; is_noise <= 1; is_noise++) {
 		size_t count = is_noise ? result->within_noise : result->failed;
-		size_t said = 0;
+		size_t printed = 0;
 
-		for (size_t i = 0; i < result->finding_count && said < SAID_MOST; i++) {
+		for (size_t i = 0; i < result->finding_count && printed < PRINTED_MAX; i++) {
 			if (result->findings[i].is_noise != is_noise)
 				continue;
-			say_finding(result, profile, &result->findings[i]);
-			said++;
+			report_finding(result, profile, &result->findings[i]);
+			printed++;
 		}
-		if (count > said)
-			say("gate %s: %s: %zu more frames%s", is_noise ? "passed" : "failed",
-			    gate->text, count - said, is_noise ? ": within noise" : "");
+		if (count > printed)
+			message("gate %s: %s: %zu more frames%s", is_noise ? "passed" : "failed",
+				gate->text, count - printed, is_noise ? ": within noise" : "");
 	}
 }
 

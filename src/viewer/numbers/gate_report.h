@@ -6,7 +6,7 @@
 #include "viewer/numbers/gate.h"
 
 /* Prints the frames that failed, or would have failed without noise. */
-void gate_say(const struct gate_result *result, const struct profile *profile);
+void gate_report_result(const struct gate_result *result, const struct profile *profile);
 
 /*
  * Writes the array:
@@ -17,7 +17,7 @@ void gate_say(const struct gate_result *result, const struct profile *profile);
  *                 "change/%": 10.0, "low": 0.2, "high": 0.4, "low/%": 6.7, "high/%": 13.3,
  *                 "verdict": "slower"}]}]
  *
- * "kind" is "value", "change" or "change/%". "frames" lists up to GATE_FINDINGS_MOST frames that
+ * "kind" is "value", "change" or "change/%". "frames" lists up to GATE_FINDINGS_MAX frames that
  * failed or are within noise; if there are none, the frame nearest to the limit. Without --diff a
  * frame has "value" in place of everything after "failed". Unknown values are null.
  */

@@ -13,7 +13,7 @@ static bool has_own_peaks;
 static bool find_in_table(const struct profile *profile, const struct profile_device *device,
 			  struct peaks *peaks_out)
 {
-	const struct peaks_device told = {
+	const struct peaks_device named = {
 		.type = profile_text(profile, device->type),
 		.arch = profile_text(profile, device->arch),
 		.processors = (double)device->processors,
@@ -22,7 +22,7 @@ static bool find_in_table(const struct profile *profile, const struct profile_de
 		.memory_clock_khz = (double)device->memory_clock_khz,
 	};
 
-	return peaks_of_arch(&told, peaks_out);
+	return peaks_of_arch(&named, peaks_out);
 }
 
 bool peaks_find(const struct profile *profile, const struct profile_device *device,

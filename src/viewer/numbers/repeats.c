@@ -37,7 +37,7 @@ struct repeats repeats_of(double *values, size_t count, size_t zeros)
 	size_t negative = 0;
 	double squares = 0;
 	double sum = 0;
-	double least;
+	double min;
 
 	if (!runs)
 		return repeats;
@@ -48,12 +48,12 @@ struct repeats repeats_of(double *values, size_t count, size_t zeros)
 	repeats.median = (value_at(values, negative, zeros, (runs - 1) / 2) +
 			  value_at(values, negative, zeros, runs / 2)) /
 			 2;
-	least = value_at(values, negative, zeros, 0);
+	min = value_at(values, negative, zeros, 0);
 	for (size_t i = 0; i < count; i++)
 		sum += values[i];
 	/* A sum of equal values, divided by their count, may differ from them in the last digit. */
-	repeats.mean = least == value_at(values, negative, zeros, runs - 1) ? least
-									    : sum / (double)runs;
+	repeats.mean = min == value_at(values, negative, zeros, runs - 1) ? min
+									  : sum / (double)runs;
 	for (size_t i = 0; i < count; i++)
 		squares += (values[i] - repeats.mean) * (values[i] - repeats.mean);
 	squares += (double)zeros * repeats.mean * repeats.mean;

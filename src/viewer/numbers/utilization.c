@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "viewer/print/say.h"
+#include "base/message.h"
 #include "viewer/print/xalloc.h"
 
 static const struct raw_metric *find_number(const struct metrics *metrics, const char *name)
@@ -92,7 +92,7 @@ static double peak_of_node(const struct util *util, uint32_t node, size_t width)
 	return total_ns > 0 ? capacity / total_ns : NAN;
 }
 
-double util_least_flop_time_s(const struct util *util, uint32_t node)
+double util_min_flop_time_s(const struct util *util, uint32_t node)
 {
 	double seconds = 0;
 
@@ -105,7 +105,7 @@ double util_least_flop_time_s(const struct util *util, uint32_t node)
 	return seconds;
 }
 
-double util_least_byte_time_s(const struct util *util, uint32_t node)
+double util_min_byte_time_s(const struct util *util, uint32_t node)
 {
 	double bytes = own_number(util, util->bytes, node);
 
@@ -123,12 +123,12 @@ double util_of_node(const struct util *util, uint32_t node)
 		return NAN;
 	for (uint32_t i = util->profile->nodes[node].first_kernel; i; i = kernels[i].next)
 		ns += (double)kernels[i].total_ns;
-	flop_time_s = util_least_flop_time_s(util, node);
-	byte_time_s = util_least_byte_time_s(util, node);
+	flop_time_s = util_min_flop_time_s(util, node);
+	byte_time_s = util_min_byte_time_s(util, node);
 	return (flop_time_s > byte_time_s ? flop_time_s : byte_time_s) / (ns / 1e9);
 }
 
-void util_say_unknown(const struct util *util)
+void util_report_unknown(const struct util *util)
 {
 	const struct profile *profile = util->profile;
 	bool *is_used = xcalloc(profile->device_count, sizeof(*is_used));
@@ -137,17 +137,17 @@ void util_say_unknown(const struct util *util)
 		is_used[profile->kernels[i].device] = true;
 	for (size_t i = 0; i < profile->device_count; i++) {
 		const struct profile_device *device = &profile->devices[i];
-		bool is_said = false;
+		bool is_reported = false;
 
-		for (size_t k = 0; k < i && !is_said; k++)
-			is_said = is_used[k] && !util->has_peaks[k] &&
-				  profile->devices[k].arch == device->arch &&
-				  profile->devices[k].type == device->type;
-		if (!is_used[i] || util->has_peaks[i] || is_said)
+		for (size_t k = 0; k < i && !is_reported; k++)
+			is_reported = is_used[k] && !util->has_peaks[k] &&
+				      profile->devices[k].arch == device->arch &&
+				      profile->devices[k].type == device->type;
+		if (!is_used[i] || util->has_peaks[i] || is_reported)
 			continue;
-		say("util is not available for %s devices of architecture \"%s\": peak rates "
-		    "unknown; see --peaks",
-		    profile_text(profile, device->type), profile_text(profile, device->arch));
+		message("util is not available for %s devices of architecture \"%s\": peak rates "
+			"unknown; see --peaks",
+			profile_text(profile, device->type), profile_text(profile, device->arch));
 	}
 	free(is_used);
 }

@@ -38,12 +38,12 @@ bool util_is_known(const struct metrics *metrics);
  * The minimum time, in seconds, that the devices of `node` need for its operations or its bytes; 0
  * if it has none, NAN without kernels or on an unknown device.
  */
-double util_least_flop_time_s(const struct util *util, uint32_t node);
-double util_least_byte_time_s(const struct util *util, uint32_t node);
+double util_min_flop_time_s(const struct util *util, uint32_t node);
+double util_min_byte_time_s(const struct util *util, uint32_t node);
 /* NAN if the node has no utilization. */
 double util_of_node(const struct util *util, uint32_t node);
 
 /* Prints one line on standard error for each unknown architecture that ran something. */
-void util_say_unknown(const struct util *util);
+void util_report_unknown(const struct util *util);
 
 #endif

@@ -16,10 +16,10 @@ static const char *info_of(const struct profile *profile, const char *key)
 	return NULL;
 }
 
-static void separate(struct out *out, const struct picture *picture, bool *has_any)
+static void separate(struct out *out, const struct table_model *table, bool *has_any)
 {
 	if (*has_any)
-		out_text(out, picture->term.has_utf8 ? " · " : "; ");
+		out_text(out, table->term.has_utf8 ? " · " : "; ");
 	*has_any = true;
 }
 
@@ -35,9 +35,9 @@ static void write_seconds(struct out *out, double seconds)
 }
 
 /* Devices of the same type and name are combined: "CUDA 0-3 NVIDIA H200". */
-static void write_devices(struct out *out, const struct picture *picture, bool *has_any)
+static void write_devices(struct out *out, const struct table_model *table, bool *has_any)
 {
-	const struct profile *profile = picture->profile;
+	const struct profile *profile = table->profile;
 
 	for (size_t i = 0; i < profile->device_count; i++) {
 		const struct profile_device *device = &profile->devices[i];
@@ -51,7 +51,7 @@ static void write_devices(struct out *out, const struct picture *picture, bool *
 		       profile->devices[last + 1].arch == device->arch &&
 		       profile->devices[last + 1].id == profile->devices[last].id + 1)
 			last++;
-		separate(out, picture, has_any);
+		separate(out, table, has_any);
 		text_clean(out, profile_text(profile, device->type),
 			   strlen(profile_text(profile, device->type)));
 		out_printf(out, " %" PRIu32, device->id);
@@ -77,9 +77,9 @@ static void write_start(struct out *out, uint64_t start_ns)
 	out_text(out, text);
 }
 
-void header_print(const struct picture *picture, struct out *out)
+void header_print(const struct table_model *table, struct out *out)
 {
-	const struct profile *profile = picture->profile;
+	const struct profile *profile = table->profile;
 	const char *command = info_of(profile, "command");
 	const char *host = info_of(profile, "host");
 	bool has_any = false;
@@ -87,24 +87,24 @@ void header_print(const struct picture *picture, struct out *out)
 	/* Files of other programs contain only devices, which are not worth a header line. */
 	if (!command && !profile->start_ns)
 		return;
-	paint(out, picture, PAINT_FAINT, 0);
+	paint(out, table, PAINT_FAINT, 0);
 	if (command) {
-		separate(out, picture, &has_any);
+		separate(out, table, &has_any);
 		text_clean(out, command, strlen(command));
 	}
 	if (profile->start_ns && profile->end_ns > profile->start_ns) {
-		separate(out, picture, &has_any);
+		separate(out, table, &has_any);
 		write_seconds(out, (double)(profile->end_ns - profile->start_ns) / 1e9);
 	}
-	write_devices(out, picture, &has_any);
+	write_devices(out, table, &has_any);
 	if (host) {
-		separate(out, picture, &has_any);
+		separate(out, table, &has_any);
 		text_clean(out, host, strlen(host));
 	}
 	if (profile->start_ns) {
-		separate(out, picture, &has_any);
+		separate(out, table, &has_any);
 		write_start(out, profile->start_ns);
 	}
-	unpaint(out, picture, PAINT_FAINT, 0);
+	unpaint(out, table, PAINT_FAINT, 0);
 	out_byte(out, '\n');
 }

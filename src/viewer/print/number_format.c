@@ -6,11 +6,11 @@
 
 #define SCIENTIFIC_FROM 1e15 /* from here on a double cannot represent all integers exactly */
 #define SCIENTIFIC_BELOW 1e-6
-#define DECIMALS_LEAST_BELOW 1e7 /* columns with smaller values have at least two decimals */
+#define DECIMALS_BELOW 1e7 /* columns with smaller values have at least two decimals */
 
-struct figure_style figure_style_for(double largest, bool is_integer)
+struct number_format number_format_for(double largest, bool is_integer)
 {
-	struct figure_style style = {0};
+	struct number_format style = {0};
 
 	if (largest >= SCIENTIFIC_FROM || (largest > 0 && largest < SCIENTIFIC_BELOW)) {
 		style.is_scientific = true;
@@ -20,25 +20,25 @@ struct figure_style figure_style_for(double largest, bool is_integer)
 
 		style.decimals = 4 - magnitude;
 		if (style.decimals < 2)
-			style.decimals = largest < DECIMALS_LEAST_BELOW ? 2 : 0;
+			style.decimals = largest < DECIMALS_BELOW ? 2 : 0;
 	}
 	return style;
 }
 
-size_t figure_write(char text[FIGURE_MAX_BYTES], struct figure_style style, double value)
+size_t number_format_write(char text[NUMBER_FORMAT_BYTES], struct number_format style, double value)
 {
 	int length;
 
 	if (!isfinite(value))
-		length = snprintf(text, FIGURE_MAX_BYTES, "-");
+		length = snprintf(text, NUMBER_FORMAT_BYTES, "-");
 	else if (value == 0)
-		length = snprintf(text, FIGURE_MAX_BYTES, "0");
+		length = snprintf(text, NUMBER_FORMAT_BYTES, "0");
 	else if (style.is_scientific)
-		length = snprintf(text, FIGURE_MAX_BYTES, "%.*e", style.decimals, value);
+		length = snprintf(text, NUMBER_FORMAT_BYTES, "%.*e", style.decimals, value);
 	else if (fabs(value) < 0.5 * pow(10, -style.decimals))
 		/* Decimals would print it as zero, which it is not. */
-		length = snprintf(text, FIGURE_MAX_BYTES, "%.0e", value);
+		length = snprintf(text, NUMBER_FORMAT_BYTES, "%.0e", value);
 	else
-		length = snprintf(text, FIGURE_MAX_BYTES, "%.*f", style.decimals, value);
+		length = snprintf(text, NUMBER_FORMAT_BYTES, "%.*f", style.decimals, value);
 	return (size_t)length;
 }

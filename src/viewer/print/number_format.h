@@ -6,17 +6,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FIGURE_MAX_BYTES 64
+#define NUMBER_FORMAT_BYTES 64
 
-struct figure_style {
+struct number_format {
 	int decimals;
 	bool is_scientific; /* too large or too small for decimals */
 };
 
 /* The format for values up to the magnitude `largest`; about five significant digits. */
-struct figure_style figure_style_for(double largest, bool is_integer);
+struct number_format number_format_for(double largest, bool is_integer);
 
 /* Writes a number, "-" for NAN and infinities; returns its length. */
-size_t figure_write(char text[FIGURE_MAX_BYTES], struct figure_style style, double value);
+size_t number_format_write(char text[NUMBER_FORMAT_BYTES], struct number_format style,
+			   double value);
 
 #endif

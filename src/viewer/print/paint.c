@@ -7,7 +7,7 @@
 #include "viewer/print/table_model.h"
 
 static const struct {
-	double least_percent;
+	double min_percent;
 	const char *escape;
 } bands[PAINT_BANDS] = {
 	{50, "\033[1;31m"}, /* bold red */
@@ -17,9 +17,9 @@ static const struct {
 	{-INFINITY, "\033[2m"}, /* faint */
 };
 
-static const char *escape_of(const struct picture *picture, enum paint paint, size_t band)
+static const char *escape_of(const struct table_model *table, enum paint paint, size_t band)
 {
-	if (!picture->term.has_color)
+	if (!table->term.has_color)
 		return "";
 	switch (paint) {
 	case PAINT_HEADER:
@@ -32,19 +32,19 @@ static const char *escape_of(const struct picture *picture, enum paint paint, si
 	return "";
 }
 
-void paint(struct out *out, const struct picture *picture, enum paint paint, size_t band)
+void paint(struct out *out, const struct table_model *table, enum paint paint, size_t band)
 {
-	out_text(out, escape_of(picture, paint, band));
+	out_text(out, escape_of(table, paint, band));
 }
 
-void unpaint(struct out *out, const struct picture *picture, enum paint paint, size_t band)
+void unpaint(struct out *out, const struct table_model *table, enum paint paint, size_t band)
 {
-	out_text(out, *escape_of(picture, paint, band) ? "\033[0m" : "");
+	out_text(out, *escape_of(table, paint, band) ? "\033[0m" : "");
 }
 
-struct bands bands_of(const struct picture *picture)
+struct bands bands_of(const struct table_model *table)
 {
-	const struct metric_column *column = &picture->columns[0];
+	const struct metric_column *column = &table->columns[0];
 	struct bands result = {0};
 
 	if (!column->values)
@@ -53,7 +53,7 @@ struct bands bands_of(const struct picture *picture)
 	result.is_of_sum = column->is_additive && !column->is_inclusive;
 	if (result.is_of_root)
 		result.whole = column->values[0];
-	for (size_t i = 0; !result.is_of_root && i < picture->profile->node_count; i++) {
+	for (size_t i = 0; !result.is_of_root && i < table->profile->node_count; i++) {
 		double value = column->values[i];
 
 		if (!isfinite(value))
@@ -73,12 +73,12 @@ size_t band_of(const struct bands *whole, double value)
 	/* A share of zero is neither hot nor cold. */
 	if (!isfinite(value) || !(whole->whole > 0))
 		return PAINT_BANDS - 2;
-	while (band < PAINT_BANDS - 1 && 100 * value / whole->whole < bands[band].least_percent)
+	while (band < PAINT_BANDS - 1 && 100 * value / whole->whole < bands[band].min_percent)
 		band++;
 	return band;
 }
 
-double band_least_percent(size_t band)
+double band_min_percent(size_t band)
 {
-	return bands[band].least_percent;
+	return bands[band].min_percent;
 }

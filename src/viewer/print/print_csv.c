@@ -14,15 +14,15 @@
 #include "viewer/print/xalloc.h"
 #include "viewer/query/walk.h"
 
-static void write_value(struct out *out, struct out *scratch, const struct picture *picture,
+static void write_value(struct out *out, struct out *scratch, const struct table_model *table,
 			size_t c, uint32_t node)
 {
-	const struct metric_column *column = &picture->columns[c];
+	const struct metric_column *column = &table->columns[c];
 
 	out_byte(out, ',');
 	if (!column->values) {
 		scratch->length = 0;
-		picture_text(scratch, picture, column, node);
+		table_text(scratch, table, column, node);
 		csv_text(out, scratch->bytes, scratch->length);
 	} else if (isfinite(column->values[node])) {
 		char text[NUMBER_TEXT_BYTES];
@@ -34,9 +34,9 @@ static void write_value(struct out *out, struct out *scratch, const struct pictu
 	}
 }
 
-void csv_print(const struct picture *picture, struct out *out)
+void csv_print(const struct table_model *table, struct out *out)
 {
-	bool is_partial = profile_is_partial(picture->profile);
+	bool is_partial = profile_is_partial(table->profile);
 	size_t *line_at_level; /* the latest line printed of each level */
 	size_t capacity = 0;
 	size_t line = 0;
@@ -45,23 +45,23 @@ void csv_print(const struct picture *picture, struct out *out)
 	struct walk walk;
 
 	line_at_level = NULL;
-	out_text(out, picture->is_flat ? "frame" : "node,parent,depth,frame");
-	for (size_t c = 0; c < picture->column_count; c++) {
+	out_text(out, table->is_flat ? "frame" : "node,parent,depth,frame");
+	for (size_t c = 0; c < table->column_count; c++) {
 		out_byte(out, ',');
-		csv_text(out, picture->columns[c].name, strlen(picture->columns[c].name));
+		csv_text(out, table->columns[c].name, strlen(table->columns[c].name));
 	}
 	out_text(out, is_partial ? ",partial\n" : "\n");
-	if (!picture->column_count)
+	if (!table->column_count)
 		return; /* nothing was measured */
 	out_init(&scratch, -1);
 	out_byte(&scratch, ' '); /* ensures that the buffer exists */
-	walk_init(&walk, picture);
+	walk_init(&walk, table);
 	while (!out->errnum && walk_next(&walk, &step)) {
-		if (step.is_more || (picture->is_flat && step.level == 0))
+		if (step.is_more || (table->is_flat && step.level == 0))
 			continue;
 		xreserve(&line_at_level, &capacity, (size_t)step.level + 1, sizeof(*line_at_level));
 		line_at_level[step.level] = line;
-		if (!picture->is_flat) {
+		if (!table->is_flat) {
 			out_u64(out, line);
 			out_byte(out, ',');
 			if (step.level)
@@ -71,15 +71,14 @@ void csv_print(const struct picture *picture, struct out *out)
 			out_byte(out, ',');
 		}
 		scratch.length = 0;
-		name_write_styled(&scratch, picture->profile,
-				  picture->profile->nodes[step.node].frame, picture->format,
-				  picture->names);
+		name_write_styled(&scratch, table->profile, table->profile->nodes[step.node].frame,
+				  table->format, table->names);
 		csv_text(out, scratch.bytes, scratch.length);
-		for (size_t c = 0; c < picture->column_count; c++)
-			write_value(out, &scratch, picture, c, step.node);
+		for (size_t c = 0; c < table->column_count; c++)
+			write_value(out, &scratch, table, c, step.node);
 		out_text(out, is_partial ? ",1\n" : "\n");
 		line++;
-		if (picture->is_flat && line == picture->rows)
+		if (table->is_flat && line == table->rows)
 			break;
 	}
 	walk_fini(&walk);

@@ -26,25 +26,25 @@
 #include "viewer/query/walk.h"
 
 struct json_printer {
-	const struct picture *picture;
+	const struct table_model *table;
 	struct json_writer writer;
 	struct out scratch;
 };
 
 static void write_metrics(struct json_printer *printer)
 {
-	const struct picture *picture = printer->picture;
+	const struct table_model *table = printer->table;
 
 	json_key(&printer->writer, "metrics");
 	json_begin_array(&printer->writer);
-	for (size_t c = 0; c < picture->column_count; c++) {
-		const char *name = picture->columns[c].name;
+	for (size_t c = 0; c < table->column_count; c++) {
+		const char *name = table->columns[c].name;
 
 		json_begin_object(&printer->writer);
 		json_key(&printer->writer, "name");
 		json_string(&printer->writer, name, strlen(name));
 		json_key(&printer->writer, "inclusive");
-		json_bool(&printer->writer, picture->columns[c].is_inclusive);
+		json_bool(&printer->writer, table->columns[c].is_inclusive);
 		json_end_object(&printer->writer);
 	}
 	json_end_array(&printer->writer);
@@ -55,7 +55,7 @@ static void write_value(struct json_printer *printer, const struct metric_column
 {
 	if (!column->values) {
 		printer->scratch.length = 0;
-		picture_text(&printer->scratch, printer->picture, column, node);
+		table_text(&printer->scratch, printer->table, column, node);
 		if (printer->scratch.length)
 			json_string(&printer->writer, printer->scratch.bytes,
 				    printer->scratch.length);
@@ -70,11 +70,11 @@ static void write_value(struct json_printer *printer, const struct metric_column
 
 static void write_name(struct json_printer *printer, uint32_t node)
 {
-	const struct picture *picture = printer->picture;
+	const struct table_model *table = printer->table;
 
 	printer->scratch.length = 0;
-	name_write_styled(&printer->scratch, picture->profile, picture->profile->nodes[node].frame,
-			  picture->format, picture->names);
+	name_write_styled(&printer->scratch, table->profile, table->profile->nodes[node].frame,
+			  table->format, table->names);
 	json_key(&printer->writer, "frame");
 	json_string(&printer->writer, printer->scratch.bytes, printer->scratch.length);
 }
@@ -95,21 +95,21 @@ static void write_place(struct json_writer *writer, size_t line, const size_t *l
 
 static void write_row(struct json_printer *printer, uint32_t node)
 {
-	const struct picture *picture = printer->picture;
+	const struct table_model *table = printer->table;
 
 	write_name(printer, node);
 	json_key(&printer->writer, "metrics");
 	json_begin_object(&printer->writer);
-	for (size_t c = 0; c < picture->column_count; c++) {
-		json_key(&printer->writer, picture->columns[c].name);
-		write_value(printer, &picture->columns[c], node);
+	for (size_t c = 0; c < table->column_count; c++) {
+		json_key(&printer->writer, table->columns[c].name);
+		write_value(printer, &table->columns[c], node);
 	}
 	json_end_object(&printer->writer);
 }
 
 static void write_rows(struct json_printer *printer)
 {
-	const struct picture *picture = printer->picture;
+	const struct table_model *table = printer->table;
 	struct json_writer *writer = &printer->writer;
 	size_t *line_at_level = NULL; /* the latest line printed of each level */
 	size_t capacity = 0;
@@ -117,15 +117,15 @@ static void write_rows(struct json_printer *printer)
 	struct walk_step step;
 	struct walk walk;
 
-	walk_init(&walk, picture);
+	walk_init(&walk, table);
 	while (!writer->out->errnum && walk_next(&walk, &step)) {
-		if (step.is_more || (picture->is_flat && step.level == 0))
+		if (step.is_more || (table->is_flat && step.level == 0))
 			continue;
-		if (picture->is_flat && picture->rows && line == picture->rows)
+		if (table->is_flat && table->rows && line == table->rows)
 			break;
 		json_line_break(writer);
 		json_begin_object(writer);
-		if (!picture->is_flat) {
+		if (!table->is_flat) {
 			xreserve(&line_at_level, &capacity, (size_t)step.level + 1,
 				 sizeof(*line_at_level));
 			line_at_level[step.level] = line;
@@ -141,23 +141,23 @@ static void write_rows(struct json_printer *printer)
 
 static void write_comparison(struct json_printer *printer)
 {
-	const struct picture *picture = printer->picture;
-	bool has_intervals = picture->base_runs > 1 && picture->runs > 1;
+	const struct table_model *table = printer->table;
+	bool has_intervals = table->base_runs > 1 && table->runs > 1;
 
 	json_key(&printer->writer, "comparison");
 	json_begin_object(&printer->writer);
 	json_key(&printer->writer, "base_runs");
-	json_uint64(&printer->writer, picture->base_runs);
+	json_uint64(&printer->writer, table->base_runs);
 	json_key(&printer->writer, "runs");
-	json_uint64(&printer->writer, picture->runs);
+	json_uint64(&printer->writer, table->runs);
 	json_key(&printer->writer, "confidence");
 	json_double(&printer->writer, has_intervals ? REPEATS_CONFIDENCE : NAN);
 	json_end_object(&printer->writer);
 }
 
-void json_print(const struct picture *picture, struct out *out)
+void json_print(const struct table_model *table, struct out *out)
 {
-	struct json_printer printer = {.picture = picture};
+	struct json_printer printer = {.table = table};
 
 	out_init(&printer.scratch, -1);
 	out_byte(&printer.scratch, ' '); /* ensures that the buffer exists */
@@ -165,17 +165,16 @@ void json_print(const struct picture *picture, struct out *out)
 	json_begin_object(&printer.writer);
 	write_metrics(&printer);
 	json_key(&printer.writer, "partial");
-	json_bool(&printer.writer, profile_is_partial(picture->profile));
-	if (picture->runs)
+	json_bool(&printer.writer, profile_is_partial(table->profile));
+	if (table->runs)
 		write_comparison(&printer);
-	if (picture->gate_count) {
+	if (table->gate_count) {
 		json_key(&printer.writer, "gates");
-		gate_write_json(&printer.writer, picture->gates, picture->gate_count,
-				picture->profile);
+		gate_write_json(&printer.writer, table->gates, table->gate_count, table->profile);
 	}
 	json_key(&printer.writer, "rows");
 	json_begin_array(&printer.writer);
-	if (picture->column_count)
+	if (table->column_count)
 		write_rows(&printer);
 	out_byte(out, '\n');
 	json_end_array(&printer.writer);

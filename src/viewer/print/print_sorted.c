@@ -30,15 +30,15 @@ static int compare_entries(const void *left, const void *right)
 }
 
 /* Omits the root, which would always be first. */
-static struct entry *collect(const struct picture *picture, size_t *count_out)
+static struct entry *collect(const struct table_model *table, size_t *count_out)
 {
-	const double *values = picture->columns[picture->sort_column].values;
-	size_t nodes = picture->profile->node_count;
+	const double *values = table->columns[table->sort_column].values;
+	size_t nodes = table->profile->node_count;
 	struct entry *entries = xcalloc(nodes, sizeof(*entries));
 	size_t count = 0;
 
 	for (size_t i = 1; values && i < nodes; i++) {
-		if (picture->state[i] == NODE_SHOWN && isfinite(values[i]))
+		if (table->state[i] == NODE_SHOWN && isfinite(values[i]))
 			entries[count++] = (struct entry){values[i], (uint32_t)i};
 	}
 	qsort(entries, count, sizeof(*entries), compare_entries);
@@ -46,35 +46,35 @@ static struct entry *collect(const struct picture *picture, size_t *count_out)
 	return entries;
 }
 
-void sorted_print(const struct picture *picture, struct out *out)
+void sorted_print(const struct table_model *table, struct out *out)
 {
-	const struct metric_column *sorted_by = &picture->columns[picture->sort_column];
+	const struct metric_column *sorted_by = &table->columns[table->sort_column];
 	size_t name_columns = NAME_COLUMNS;
 	struct out name;
 	struct out cleaned;
 	size_t count;
-	struct entry *entries = collect(picture, &count);
+	struct entry *entries = collect(table, &count);
 
-	if (picture->term.columns && picture->term.columns < NAME_COLUMNS + VALUE_COLUMNS)
-		name_columns = picture->term.columns - VALUE_COLUMNS;
+	if (table->term.columns && table->term.columns < NAME_COLUMNS + VALUE_COLUMNS)
+		name_columns = table->term.columns - VALUE_COLUMNS;
 	out_init(&name, -1);
 	out_init(&cleaned, -1);
 	out_text(out, "\nSorted kernels by metric ");
 	text_clean(out, sorted_by->name, strlen(sorted_by->name));
 	out_byte(out, '\n');
 	for (size_t i = 0; i < count && !out->errnum; i++) {
-		uint32_t frame = picture->profile->nodes[entries[i].node].frame;
+		uint32_t frame = table->profile->nodes[entries[i].node].frame;
 		size_t columns;
 
 		name.length = 0;
 		cleaned.length = 0;
-		name_write_styled(&name, picture->profile, frame, picture->format, picture->names);
+		name_write_styled(&name, table->profile, frame, table->format, table->names);
 		text_clean(&cleaned, name.bytes, name.length);
 		columns = text_columns(cleaned.bytes, cleaned.length);
 		text_shorten(out, cleaned.bytes, cleaned.length,
-			     picture->term.columns ? name_columns : SIZE_MAX,
-			     picture->term.has_utf8 ? "…" : "...",
-			     picture->profile->frames[frame].kind == FRAME_SOURCE);
+			     table->term.columns ? name_columns : SIZE_MAX,
+			     table->term.has_utf8 ? "…" : "...",
+			     table->profile->frames[frame].kind == FRAME_SOURCE);
 		text_pad(out, columns < name_columns ? name_columns - columns : 0);
 		out_printf(out, " %.4g\n", entries[i].value);
 	}

@@ -26,21 +26,21 @@
 #define GAP_COLUMNS 2
 #define LEVEL_COLUMNS 3
 #define LEVELS_WITHOUT_TERMINAL 100 /* a tree 100 000 deep must not make lines of 300 000 bytes */
-#define NAME_COLUMNS_LEAST 24       /* reserved for the name on a terminal */
+#define NAME_COLUMNS_MIN 24         /* reserved for the name on a terminal */
 #define MORE_BYTES 32
-#define TEXT_COLUMNS_MOST 32 /* of a text column on a terminal */
+#define TEXT_COLUMNS_MAX 32 /* of a text column on a terminal */
 
 struct layout {
-	struct figure_style *styles; /* per column */
+	struct number_format *styles; /* per column */
 	size_t *widths;
 	size_t numbers_columns; /* all columns with their gaps */
 	size_t levels;          /* maximum indentation */
 };
 
 struct printer {
-	const struct picture *picture;
-	struct picture fitted; /* target of `picture`: only the columns that fit */
-	size_t dropped;        /* columns omitted */
+	const struct table_model *table;
+	struct table_model fitted; /* target of `table`: only the columns that fit */
+	size_t dropped;            /* columns omitted */
 	struct out *out;
 	struct layout layout;
 	struct bands bands;
@@ -64,7 +64,7 @@ static const struct drawing drawings[2] = {
 
 static const struct drawing *drawing_of(const struct printer *printer)
 {
-	return &drawings[printer->picture->term.has_utf8];
+	return &drawings[printer->table->term.has_utf8];
 }
 
 /* The value of a text metric, cleaned; "-" if the node has none. */
@@ -72,7 +72,7 @@ static void value_text(struct printer *printer, const struct metric_column *colu
 {
 	printer->scratch.length = 0;
 	printer->cleaned.length = 0;
-	picture_text(&printer->scratch, printer->picture, column, node);
+	table_text(&printer->scratch, printer->table, column, node);
 	text_clean(&printer->cleaned, printer->scratch.bytes, printer->scratch.length);
 	if (printer->cleaned.length == 0)
 		out_byte(&printer->cleaned, column->words ? ' ' : '-');
@@ -80,38 +80,38 @@ static void value_text(struct printer *printer, const struct metric_column *colu
 
 static size_t text_column_width(struct printer *printer, const struct metric_column *column)
 {
-	const struct picture *picture = printer->picture;
+	const struct table_model *table = printer->table;
 	size_t widest = 1;
 
-	for (size_t i = 0; i < picture->profile->node_count; i++) {
+	for (size_t i = 0; i < table->profile->node_count; i++) {
 		size_t columns;
 
-		if (picture->state[i] != NODE_SHOWN)
+		if (table->state[i] != NODE_SHOWN)
 			continue;
 		value_text(printer, column, (uint32_t)i);
 		columns = text_columns(printer->cleaned.bytes, printer->cleaned.length);
 		if (columns > widest)
 			widest = columns;
 	}
-	if (picture->term.is_tty && widest > TEXT_COLUMNS_MOST)
-		widest = TEXT_COLUMNS_MOST;
+	if (table->term.is_tty && widest > TEXT_COLUMNS_MAX)
+		widest = TEXT_COLUMNS_MAX;
 	return widest;
 }
 
 static size_t number_column_width(const struct printer *printer, const struct metric_column *column,
-				  struct figure_style *style_out)
+				  struct number_format *style_out)
 {
-	const struct picture *picture = printer->picture;
-	char text[FIGURE_MAX_BYTES];
+	const struct table_model *table = printer->table;
+	char text[NUMBER_FORMAT_BYTES];
 	double largest = 0;
 	double smallest = 0;
 	size_t widest = 1;
 	bool has_tiny = false;
 
-	for (size_t i = 0; i < picture->profile->node_count; i++) {
+	for (size_t i = 0; i < table->profile->node_count; i++) {
 		double value = column->values[i];
 
-		if (picture->state[i] != NODE_SHOWN || !isfinite(value))
+		if (table->state[i] != NODE_SHOWN || !isfinite(value))
 			continue;
 		if (value > largest)
 			largest = value;
@@ -119,14 +119,14 @@ static size_t number_column_width(const struct printer *printer, const struct me
 			smallest = value;
 	}
 	*style_out =
-		figure_style_for(largest > -smallest ? largest : -smallest, column->exact != NULL);
-	for (size_t i = 0; i < picture->profile->node_count && !has_tiny; i++)
-		has_tiny = picture->state[i] == NODE_SHOWN && column->values[i] != 0 &&
+		number_format_for(largest > -smallest ? largest : -smallest, column->exact != NULL);
+	for (size_t i = 0; i < table->profile->node_count && !has_tiny; i++)
+		has_tiny = table->state[i] == NODE_SHOWN && column->values[i] != 0 &&
 			   fabs(column->values[i]) < 0.5 * pow(10, -style_out->decimals);
 	if (has_tiny)
-		widest = figure_write(text, *style_out, smallest < 0 ? -1e-100 : 1e-100);
+		widest = number_format_write(text, *style_out, smallest < 0 ? -1e-100 : 1e-100);
 	for (int i = 0; i < 2; i++) {
-		size_t width = figure_write(text, *style_out, i == 0 ? largest : smallest);
+		size_t width = number_format_write(text, *style_out, i == 0 ? largest : smallest);
 
 		if (width > widest)
 			widest = width;
@@ -137,28 +137,28 @@ static size_t number_column_width(const struct printer *printer, const struct me
 /* With default columns: omits the last ones if they would leave no space for names. */
 static void drop_columns(struct printer *printer)
 {
-	struct picture *picture = &printer->fitted;
+	struct table_model *table = &printer->fitted;
 	struct layout *layout = &printer->layout;
-	size_t room = picture->term.columns;
+	size_t space = table->term.columns;
 
-	while (picture->is_default && picture->term.is_tty && picture->column_count > 1 &&
-	       layout->numbers_columns + NAME_COLUMNS_LEAST > room) {
-		picture->column_count--;
+	while (table->is_default && table->term.is_tty && table->column_count > 1 &&
+	       layout->numbers_columns + NAME_COLUMNS_MIN > space) {
+		table->column_count--;
 		printer->dropped++;
-		layout->numbers_columns -= layout->widths[picture->column_count] + GAP_COLUMNS;
+		layout->numbers_columns -= layout->widths[table->column_count] + GAP_COLUMNS;
 	}
 }
 
 static void lay_out(struct printer *printer)
 {
-	const struct picture *picture = printer->picture;
+	const struct table_model *table = printer->table;
 	struct layout *layout = &printer->layout;
-	size_t room;
+	size_t space;
 
-	layout->styles = xcalloc(picture->column_count, sizeof(*layout->styles));
-	layout->widths = xcalloc(picture->column_count, sizeof(*layout->widths));
-	for (size_t c = 0; c < picture->column_count; c++) {
-		const struct metric_column *column = &picture->columns[c];
+	layout->styles = xcalloc(table->column_count, sizeof(*layout->styles));
+	layout->widths = xcalloc(table->column_count, sizeof(*layout->widths));
+	for (size_t c = 0; c < table->column_count; c++) {
+		const struct metric_column *column = &table->columns[c];
 		size_t header = text_columns(column->name, strlen(column->name));
 
 		layout->widths[c] =
@@ -170,10 +170,10 @@ static void lay_out(struct printer *printer)
 	}
 	drop_columns(printer);
 	layout->levels = LEVELS_WITHOUT_TERMINAL;
-	if (picture->term.is_tty) {
-		room = layout->numbers_columns + NAME_COLUMNS_LEAST;
-		room = picture->term.columns > room ? picture->term.columns - room : 0;
-		layout->levels = room / LEVEL_COLUMNS + 1;
+	if (table->term.is_tty) {
+		space = layout->numbers_columns + NAME_COLUMNS_MIN;
+		space = table->term.columns > space ? table->term.columns - space : 0;
+		layout->levels = space / LEVEL_COLUMNS + 1;
 	}
 }
 
@@ -189,11 +189,11 @@ static void print_cell(struct printer *printer, size_t c, const char *text, size
 
 static void print_header(struct printer *printer)
 {
-	const struct picture *picture = printer->picture;
+	const struct table_model *table = printer->table;
 
-	paint(printer->out, picture, PAINT_HEADER, 0);
-	for (size_t c = 0; c < picture->column_count; c++) {
-		const char *name = picture->columns[c].name;
+	paint(printer->out, table, PAINT_HEADER, 0);
+	for (size_t c = 0; c < table->column_count; c++) {
+		const char *name = table->columns[c].name;
 
 		printer->cleaned.length = 0;
 		text_clean(&printer->cleaned, name, strlen(name));
@@ -201,30 +201,30 @@ static void print_header(struct printer *printer)
 		text_pad(printer->out, GAP_COLUMNS);
 	}
 	out_text(printer->out, "frame");
-	unpaint(printer->out, picture, PAINT_HEADER, 0);
+	unpaint(printer->out, table, PAINT_HEADER, 0);
 	out_byte(printer->out, '\n');
 }
 
 static void print_numbers(struct printer *printer, uint32_t node, size_t band)
 {
-	const struct picture *picture = printer->picture;
-	char text[FIGURE_MAX_BYTES];
+	const struct table_model *table = printer->table;
+	char text[NUMBER_FORMAT_BYTES];
 
-	for (size_t c = 0; c < picture->column_count; c++) {
-		const struct metric_column *column = &picture->columns[c];
+	for (size_t c = 0; c < table->column_count; c++) {
+		const struct metric_column *column = &table->columns[c];
 
 		if (c == 0)
-			paint(printer->out, picture, PAINT_BAND, band);
+			paint(printer->out, table, PAINT_BAND, band);
 		if (column->values) {
-			size_t length =
-				figure_write(text, printer->layout.styles[c], column->values[node]);
+			size_t length = number_format_write(text, printer->layout.styles[c],
+							    column->values[node]);
 			print_cell(printer, c, text, length);
 		} else {
 			value_text(printer, column, node);
 			print_cell(printer, c, printer->cleaned.bytes, printer->cleaned.length);
 		}
 		if (c == 0)
-			unpaint(printer->out, picture, PAINT_BAND, band);
+			unpaint(printer->out, table, PAINT_BAND, band);
 		text_pad(printer->out, GAP_COLUMNS);
 	}
 }
@@ -236,9 +236,9 @@ static size_t print_branches(struct printer *printer, const struct walk_step *st
 	size_t levels = step->level < printer->layout.levels ? step->level : printer->layout.levels;
 	size_t columns = levels * LEVEL_COLUMNS;
 
-	if (step->level == 0 || printer->picture->is_flat)
+	if (step->level == 0 || printer->table->is_flat)
 		return 0;
-	paint(printer->out, printer->picture, PAINT_FAINT, 0);
+	paint(printer->out, printer->table, PAINT_FAINT, 0);
 	for (size_t i = 1; i < levels; i++)
 		out_text(printer->out, printer->continues[i] ? drawing->through : "   ");
 	out_text(printer->out, step->is_last ? drawing->last : drawing->branch);
@@ -251,7 +251,7 @@ static size_t print_branches(struct printer *printer, const struct walk_step *st
 		out_byte(printer->out, ' ');
 		columns += length + 1;
 	}
-	unpaint(printer->out, printer->picture, PAINT_FAINT, 0);
+	unpaint(printer->out, printer->table, PAINT_FAINT, 0);
 	if (step->level < printer->layout.levels)
 		printer->continues[step->level] = !step->is_last;
 	return columns;
@@ -268,16 +268,16 @@ static void print_more(struct printer *printer, uint32_t more)
 	char text[MORE_BYTES];
 	size_t length = more_text(text, more);
 
-	paint(printer->out, printer->picture, PAINT_FAINT, 0);
+	paint(printer->out, printer->table, PAINT_FAINT, 0);
 	out_bytes(printer->out, text, length);
-	unpaint(printer->out, printer->picture, PAINT_FAINT, 0);
+	unpaint(printer->out, printer->table, PAINT_FAINT, 0);
 }
 
 /* Columns left for a name on a terminal. */
-static size_t name_room(const struct printer *printer, const struct walk_step *step,
-			size_t branches)
+static size_t name_columns(const struct printer *printer, const struct walk_step *step,
+			   size_t branches)
 {
-	size_t columns = printer->picture->term.columns;
+	size_t columns = printer->table->term.columns;
 	size_t taken = printer->layout.numbers_columns + branches;
 	char text[MORE_BYTES];
 
@@ -285,25 +285,24 @@ static size_t name_room(const struct printer *printer, const struct walk_step *s
 		return SIZE_MAX;
 	if (step->more)
 		taken += 1 + more_text(text, step->more);
-	return columns > taken + NAME_COLUMNS_LEAST / 2 ? columns - taken : NAME_COLUMNS_LEAST / 2;
+	return columns > taken + NAME_COLUMNS_MIN / 2 ? columns - taken : NAME_COLUMNS_MIN / 2;
 }
 
 static void print_name(struct printer *printer, const struct walk_step *step, size_t columns,
 		       size_t band)
 {
-	const struct picture *picture = printer->picture;
-	uint32_t frame = picture->profile->nodes[step->node].frame;
+	const struct table_model *table = printer->table;
+	uint32_t frame = table->profile->nodes[step->node].frame;
 
 	printer->scratch.length = 0;
 	printer->cleaned.length = 0;
-	name_write_styled(&printer->scratch, picture->profile, frame, picture->format,
-			  picture->names);
+	name_write_styled(&printer->scratch, table->profile, frame, table->format, table->names);
 	text_clean(&printer->cleaned, printer->scratch.bytes, printer->scratch.length);
-	paint(printer->out, picture, PAINT_BAND, band);
+	paint(printer->out, table, PAINT_BAND, band);
 	text_shorten(printer->out, printer->cleaned.bytes, printer->cleaned.length,
-		     name_room(printer, step, columns), drawing_of(printer)->ellipsis,
-		     picture->profile->frames[frame].kind == FRAME_SOURCE);
-	unpaint(printer->out, picture, PAINT_BAND, band);
+		     name_columns(printer, step, columns), drawing_of(printer)->ellipsis,
+		     table->profile->frames[frame].kind == FRAME_SOURCE);
+	unpaint(printer->out, table, PAINT_BAND, band);
 	if (step->more) {
 		out_byte(printer->out, ' ');
 		print_more(printer, step->more);
@@ -312,7 +311,7 @@ static void print_name(struct printer *printer, const struct walk_step *step, si
 
 static void print_step(struct printer *printer, const struct walk_step *step)
 {
-	const struct metric_column *first = &printer->picture->columns[0];
+	const struct metric_column *first = &printer->table->columns[0];
 	size_t band = first->values ? band_of(&printer->bands, first->values[step->node])
 				    : PAINT_NO_BAND;
 
@@ -330,17 +329,16 @@ static void print_step(struct printer *printer, const struct walk_step *step)
 /* "inclusive: a, b" if there are any. */
 static bool print_scope(struct printer *printer, bool is_inclusive)
 {
-	const struct picture *picture = printer->picture;
+	const struct table_model *table = printer->table;
 	bool has_any = false;
 
-	for (size_t c = 0; c < picture->column_count; c++) {
-		if (picture->columns[c].is_inclusive != is_inclusive)
+	for (size_t c = 0; c < table->column_count; c++) {
+		if (table->columns[c].is_inclusive != is_inclusive)
 			continue;
 		out_text(printer->out, has_any        ? ", "
 				       : is_inclusive ? "inclusive: "
 						      : "exclusive: ");
-		text_clean(printer->out, picture->columns[c].name,
-			   strlen(picture->columns[c].name));
+		text_clean(printer->out, table->columns[c].name, strlen(table->columns[c].name));
 		has_any = true;
 	}
 	return has_any;
@@ -349,21 +347,21 @@ static bool print_scope(struct printer *printer, bool is_inclusive)
 /* The legend of the colors. */
 static void print_shares(struct printer *printer)
 {
-	const struct picture *picture = printer->picture;
+	const struct table_model *table = printer->table;
 
-	paint(printer->out, picture, PAINT_FAINT, 0);
+	paint(printer->out, table, PAINT_FAINT, 0);
 	out_text(printer->out, printer->bands.is_of_root  ? "share of the root:"
 			       : printer->bands.is_of_sum ? "share of the sum:"
 							  : "share of the largest:");
-	unpaint(printer->out, picture, PAINT_FAINT, 0);
+	unpaint(printer->out, table, PAINT_FAINT, 0);
 	for (size_t band = 0; band < PAINT_BANDS; band++) {
 		out_byte(printer->out, ' ');
-		paint(printer->out, picture, PAINT_BAND, band);
+		paint(printer->out, table, PAINT_BAND, band);
 		if (band + 1 < PAINT_BANDS)
-			out_printf(printer->out, ">=%g%%", band_least_percent(band));
+			out_printf(printer->out, ">=%g%%", band_min_percent(band));
 		else
-			out_printf(printer->out, "<%g%%", band_least_percent(band - 1));
-		unpaint(printer->out, picture, PAINT_BAND, band);
+			out_printf(printer->out, "<%g%%", band_min_percent(band - 1));
+		unpaint(printer->out, table, PAINT_BAND, band);
 	}
 	out_byte(printer->out, '\n');
 }
@@ -371,15 +369,15 @@ static void print_shares(struct printer *printer)
 /* "1234 more frames, 5.6 % of time/ms; show them with --all" */
 static void print_cut(struct printer *printer)
 {
-	const struct picture *picture = printer->picture;
-	const struct picture_cut *cut = &picture->cut;
+	const struct table_model *table = printer->table;
+	const struct table_cut *cut = &table->cut;
 
 	out_printf(printer->out, "%zu more frame%s", cut->frames, cut->frames > 1 ? "s" : "");
 	if (!isnan(cut->percent)) {
-		const char *name = picture->columns[picture->sort_column].name;
-		char text[FIGURE_MAX_BYTES];
-		size_t length =
-			figure_write(text, (struct figure_style){.decimals = 2}, cut->percent);
+		const char *name = table->columns[table->sort_column].name;
+		char text[NUMBER_FORMAT_BYTES];
+		size_t length = number_format_write(text, (struct number_format){.decimals = 2},
+						    cut->percent);
 
 		out_text(printer->out, ", ");
 		out_bytes(printer->out, text, length);
@@ -391,56 +389,56 @@ static void print_cut(struct printer *printer)
 
 static void print_legend(struct printer *printer)
 {
-	const struct picture *picture = printer->picture;
-	const struct metric_column *first = &picture->columns[picture->sort_column];
+	const struct table_model *table = printer->table;
+	const struct metric_column *first = &table->columns[table->sort_column];
 	const char *separator = drawing_of(printer)->separator;
 
 	out_byte(printer->out, '\n');
-	paint(printer->out, picture, PAINT_FAINT, 0);
+	paint(printer->out, table, PAINT_FAINT, 0);
 	if (print_scope(printer, true))
 		out_text(printer->out, separator);
 	if (print_scope(printer, false))
 		out_text(printer->out, separator);
 	if (first->values) {
 		out_text(printer->out,
-			 picture->by_magnitude ? "sorted by the magnitude of " : "sorted by ");
+			 table->by_magnitude ? "sorted by the magnitude of " : "sorted by ");
 		text_clean(printer->out, first->name, strlen(first->name));
 	} else {
 		out_text(printer->out, "in file order");
 	}
-	if (picture->base_runs > 1 || picture->runs > 1)
-		out_printf(printer->out, "%smeans of %zu and %zu runs", separator,
-			   picture->base_runs, picture->runs);
+	if (table->base_runs > 1 || table->runs > 1)
+		out_printf(printer->out, "%smeans of %zu and %zu runs", separator, table->base_runs,
+			   table->runs);
 	if (printer->dropped)
 		out_printf(printer->out, "%s%zu more columns with a wider terminal or -m",
 			   separator, printer->dropped);
-	unpaint(printer->out, picture, PAINT_FAINT, 0);
+	unpaint(printer->out, table, PAINT_FAINT, 0);
 	out_byte(printer->out, '\n');
-	if (picture->term.has_color && picture->columns[0].values)
+	if (table->term.has_color && table->columns[0].values)
 		print_shares(printer);
-	if (picture->cut.frames)
+	if (table->cut.frames)
 		print_cut(printer);
 }
 
-void tree_print(const struct picture *picture, struct out *out)
+void tree_print(const struct table_model *table, struct out *out)
 {
-	struct printer printer = {.fitted = *picture, .out = out};
+	struct printer printer = {.fitted = *table, .out = out};
 	struct walk_step step;
 	struct walk walk;
 	size_t row_count = 0;
 
-	printer.picture = &printer.fitted;
+	printer.table = &printer.fitted;
 	out_init(&printer.scratch, -1);
 	out_init(&printer.cleaned, -1);
-	printer.bands = bands_of(picture);
+	printer.bands = bands_of(table);
 	lay_out(&printer);
 	printer.continues = xcalloc(printer.layout.levels + 1, sizeof(*printer.continues));
-	walk_init(&walk, picture);
+	walk_init(&walk, table);
 	print_header(&printer);
 	while (!out->errnum && walk_next(&walk, &step)) {
-		if (picture->is_flat && step.level == 0)
+		if (table->is_flat && step.level == 0)
 			continue;
-		if (picture->is_flat && picture->rows && row_count++ == picture->rows) {
+		if (table->is_flat && table->rows && row_count++ == table->rows) {
 			step.is_more = true;
 			step.more = (uint32_t)walk.stack_count + 1;
 			print_step(&printer, &step);

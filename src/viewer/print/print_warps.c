@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/message.h"
 #include "model/rollup.h"
 #include "model/warp_metrics.h"
-#include "viewer/print/say.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 #include "viewer/query/input.h"
@@ -250,21 +250,23 @@ void warps_strip(struct profile *profile)
 	free(is_below);
 }
 
-void warps_say_nothing(const struct profile *profile, const struct options *options)
+void warps_report_nothing(const struct profile *profile, const struct options *options)
 {
 	const char *name = input_display_name(options->path);
 
 	if (options->include || options->exclude)
-		say("no selected kernel in %s has warp data", name);
+		message("no selected kernel in %s has warp data", name);
 	else if (rollup_has(profile, WARPS_RECORDED_CTAS))
-		say("%s has no warp data: too many records were overwritten; increase buffer_size",
-		    name);
+		message("%s has no warp data: too many records were overwritten; increase "
+			"buffer_size",
+			name);
 	else if (rollup_has(profile, "normalized_cycles"))
-		say("%s has no warp data: none of its intra-kernel scopes is a wait, a partition "
-		    "or asynchronous work; record with mode default:auto=waits,partitions",
-		    name);
+		message("%s has no warp data: none of its intra-kernel scopes is a wait, a "
+			"partition "
+			"or asynchronous work; record with mode default:auto=waits,partitions",
+			name);
 	else
-		say("%s has no intra-kernel scopes; record with proton -b instrumentation "
-		    "-m default:auto=waits,partitions",
-		    name);
+		message("%s has no intra-kernel scopes; record with proton -b instrumentation "
+			"-m default:auto=waits,partitions",
+			name);
 }

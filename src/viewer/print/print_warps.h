@@ -76,6 +76,6 @@ bool warps_are_asked_for(const struct options *options);
 /* Removes warp data from a profile: nodes without values are not shown. */
 void warps_strip(struct profile *profile);
 /* Prints why there is nothing to report, and how to record it. */
-void warps_say_nothing(const struct profile *profile, const struct options *options);
+void warps_report_nothing(const struct profile *profile, const struct options *options);
 
 #endif

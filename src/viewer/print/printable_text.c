@@ -93,8 +93,8 @@ void text_shorten(struct out *out, const char *text, size_t length, size_t colum
 {
 	size_t total = text_columns(text, length);
 	size_t mark_columns = text_columns(mark, strlen(mark));
-	size_t room = columns > mark_columns ? columns - mark_columns : 0;
-	size_t tail = keep_end ? room : room / 2;
+	size_t space = columns > mark_columns ? columns - mark_columns : 0;
+	size_t tail = keep_end ? space : space / 2;
 	size_t passed = 0;
 	size_t i = 0;
 
@@ -102,7 +102,7 @@ void text_shorten(struct out *out, const char *text, size_t length, size_t colum
 		out_bytes(out, text, length);
 		return;
 	}
-	out_bytes(out, text, fitting_head(text, length, room - tail));
+	out_bytes(out, text, fitting_head(text, length, space - tail));
 	out_text(out, mark);
 	/* The tail starts where the rest fits; a wide character may make it one column shorter. */
 	while (i < length && passed < total - tail) {

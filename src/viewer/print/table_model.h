@@ -14,13 +14,13 @@
 #include "viewer/query/raw_metrics.h"
 
 /* Frames that are not printed on a terminal unless --all is given. */
-struct picture_cut {
+struct table_cut {
 	size_t frames;
 	double value;   /* of the sort column */
 	double percent; /* NAN: not a share */
 };
 
-struct picture {
+struct table_model {
 	const struct profile *profile;
 	const struct metrics *metrics;
 	const uint8_t *state; /* per node, enum node_state */
@@ -37,21 +37,21 @@ struct picture {
 	bool is_default; /* columns that do not fit the terminal may be omitted */
 	enum name_format format;
 	enum name_style names;
-	struct picture_cut cut;
+	struct table_cut cut;
 	struct term term;
 };
 
 /* Prints the header line: command, duration, devices; nothing if unknown. */
-void header_print(const struct picture *picture, struct out *out);
-void tree_print(const struct picture *picture, struct out *out);
-void sorted_print(const struct picture *picture, struct out *out);
-void csv_print(const struct picture *picture, struct out *out);
-void json_print(const struct picture *picture, struct out *out);
+void header_print(const struct table_model *table, struct out *out);
+void tree_print(const struct table_model *table, struct out *out);
+void sorted_print(const struct table_model *table, struct out *out);
+void csv_print(const struct table_model *table, struct out *out);
+void json_print(const struct table_model *table, struct out *out);
 void list_print(const struct metrics *metrics, struct out *out);
 
 /* Appends a node's text in a text column; nothing if it has none. */
-void picture_text(struct out *out, const struct picture *picture,
-		  const struct metric_column *column, uint32_t node);
+void table_text(struct out *out, const struct table_model *table,
+		const struct metric_column *column, uint32_t node);
 
 /* Colors for text between paint() and unpaint(); without color both do nothing. */
 enum paint {
@@ -61,8 +61,8 @@ enum paint {
 };
 #define PAINT_BANDS 5
 #define PAINT_NO_BAND PAINT_BANDS
-void paint(struct out *out, const struct picture *picture, enum paint paint, size_t band);
-void unpaint(struct out *out, const struct picture *picture, enum paint paint, size_t band);
+void paint(struct out *out, const struct table_model *table, enum paint paint, size_t band);
+void unpaint(struct out *out, const struct table_model *table, enum paint paint, size_t band);
 
 /*
  * The color band of a value of the first column: 0 is the largest share. See legend in
@@ -74,8 +74,8 @@ struct bands {
 	bool is_of_sum;  /* the whole is the sum over all nodes */
 };
 
-struct bands bands_of(const struct picture *picture);
+struct bands bands_of(const struct table_model *table);
 size_t band_of(const struct bands *bands, double value);
-double band_least_percent(size_t band);
+double band_min_percent(size_t band);
 
 #endif

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define COLUMNS_UNKNOWN 80
-#define COLUMNS_LEAST 40
+#define COLUMNS_MIN 40
 
 bool color_choice_find(const char *text, enum color_choice *choice_out)
 {
@@ -50,7 +50,7 @@ static size_t find_columns(void)
 		columns = size.ws_col;
 	if (columns <= 0)
 		columns = COLUMNS_UNKNOWN;
-	return columns < COLUMNS_LEAST ? COLUMNS_LEAST : (size_t)columns;
+	return columns < COLUMNS_MIN ? COLUMNS_MIN : (size_t)columns;
 }
 
 struct term term_probe(enum color_choice choice)

@@ -14,9 +14,9 @@
 #include "viewer/print/xalloc.h"
 #include "viewer/query/frame_names.h"
 
-#define PATH_ROWS 8           /* unless --rows is given */
-#define NAME_COLUMNS_LEAST 24 /* at any terminal width */
-#define LITTLE_PERCENT 1.0    /* waiting below this is not mentioned */
+#define PATH_ROWS 8         /* unless --rows is given */
+#define NAME_COLUMNS_MIN 24 /* at any terminal width */
+#define LITTLE_PERCENT 1.0  /* waiting below this is not mentioned */
 
 struct printer {
 	const struct warps_report *report;
@@ -56,13 +56,13 @@ static void put_number(struct printer *printer, int columns, int decimals, doubl
 /* Prints the text in `cleaned` at the end of a line with `used` columns. */
 static void end_line(struct printer *printer, size_t used)
 {
-	size_t room = SIZE_MAX;
+	size_t space = SIZE_MAX;
 
 	if (printer->term.columns)
-		room = printer->term.columns > used + NAME_COLUMNS_LEAST
-			       ? printer->term.columns - used
-			       : NAME_COLUMNS_LEAST;
-	text_shorten(printer->out, printer->cleaned.bytes, printer->cleaned.length, room,
+		space = printer->term.columns > used + NAME_COLUMNS_MIN
+				? printer->term.columns - used
+				: NAME_COLUMNS_MIN;
+	text_shorten(printer->out, printer->cleaned.bytes, printer->cleaned.length, space,
 		     printer->term.has_utf8 ? "…" : "...", false);
 	out_byte(printer->out, '\n');
 	printer->cleaned.length = 0;
@@ -196,13 +196,13 @@ static void print_path(struct printer *printer)
 {
 	double all = printer->kernel->rows[0].number[WARPS_NUMBER_CTA_CYCLES];
 	double ctas = printer->kernel->rows[0].number[WARPS_NUMBER_SAMPLED_CTAS];
-	size_t most = printer->options->rows ? printer->options->rows : PATH_ROWS;
+	size_t max = printer->options->rows ? printer->options->rows : PATH_ROWS;
 	double shown = 0;
 	size_t count;
 	struct warps_row *rows = path_rows(printer->kernel, &count);
 
 	out_text(printer->out, "\n  path/%    cycles  critical path\n");
-	for (size_t i = 0; i < count && i < most; i++) {
+	for (size_t i = 0; i < count && i < max; i++) {
 		double path = rows[i].number[WARPS_NUMBER_PATH];
 
 		shown += path;
@@ -212,10 +212,10 @@ static void print_path(struct printer *printer)
 		put_path_name(printer, &rows[i]);
 		end_line(printer, 20);
 	}
-	if (count > most) {
+	if (count > max) {
 		put_number(printer, 8, 1, percent(all - shown, all));
 		put_number(printer, 10, 0, (all - shown) / ctas);
-		out_printf(printer->out, "  (%zu more)\n", count - most);
+		out_printf(printer->out, "  (%zu more)\n", count - max);
 	}
 	free(rows);
 }
@@ -256,7 +256,7 @@ static bool print_asyncs(struct printer *printer)
 static const struct warps_row *find_waiting(const struct warps_kernel *kernel, double *percent_out)
 {
 	const struct warps_row *found = NULL;
-	double most = 0;
+	double max = 0;
 
 	*percent_out = 0;
 	for (size_t i = 0; i < kernel->count; i++) {
@@ -266,8 +266,8 @@ static const struct warps_row *find_waiting(const struct warps_kernel *kernel, d
 		if (role->role == WARPS_NO_FRAME || role->scope != WARPS_NO_FRAME || role->is_async)
 			continue;
 		waits = warps_of_role(kernel, role, WARPS_NUMBER_WAIT);
-		if (waits > most) {
-			most = waits;
+		if (waits > max) {
+			max = waits;
 			found = role;
 			*percent_out = percent(waits, role->number[WARPS_NUMBER_WARP_CYCLES]);
 		}

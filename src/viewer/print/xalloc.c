@@ -1,15 +1,15 @@
 /* Memory allocation that ends the program when memory runs out. */
 #include "viewer/print/xalloc.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/message.h"
 
 _Noreturn void xgive_up(void)
 {
-	fputs("proton-viewer: out of memory\n", stderr);
+	message("out of memory");
 	exit(2);
 }
 

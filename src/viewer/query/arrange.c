@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/message.h"
 #include "viewer/numbers/utilization.h"
 #include "viewer/print/print_warps.h"
-#include "viewer/print/say.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 #include "viewer/query/select.h"
@@ -30,8 +30,8 @@ static int turn(struct profile **profile, const struct options *options, struct 
 	if (status)
 		return status;
 	if (keeps && matches == 0)
-		say("no frame matches \"%s\"",
-		    options->include ? options->include : options->exclude);
+		message("no frame matches \"%s\"",
+			options->include ? options->include : options->exclude);
 	if (options->mode == VIEW_FLAT)
 		status = profile_regroup(*profile, options->group_by, keeps, &turned, err);
 	else
@@ -203,7 +203,7 @@ static size_t tree_metrics(const struct metrics *metrics, bool has_shares, const
 }
 
 const char *const *view_metrics(const struct view *view, const struct options *options,
-				const char *names[VIEW_METRICS_MOST], size_t *count_out)
+				const char *names[VIEW_METRICS_MAX], size_t *count_out)
 {
 	bool is_one = options->base || options->merge_how != MERGE_SUM;
 	bool is_file = options->export_format || options->output;
@@ -256,7 +256,7 @@ static int add_column(struct view *view, struct derive *derive, const char *name
 
 int view_columns(struct view *view, const struct options *options, struct proton_error *err)
 {
-	const char *names[VIEW_METRICS_MOST];
+	const char *names[VIEW_METRICS_MAX];
 	size_t count;
 	const char *const *wanted = view_metrics(view, options, names, &count);
 	struct derive derive;
@@ -309,14 +309,14 @@ int view_filter(struct view *view, const struct options *options, struct proton_
 			     : PROTON_OK;
 
 	return status ? status
-		      : select_least(options, view->profile, &thresholds, view->state, err);
+		      : select_minimum(options, view->profile, &thresholds, view->state, err);
 }
 
-struct picture view_picture(const struct view *view, const struct options *options)
+struct table_model view_table(const struct view *view, const struct options *options)
 {
 	bool is_text = !options->csv && !options->json;
 
-	return (struct picture){
+	return (struct table_model){
 		.profile = view->profile,
 		.metrics = &view->metrics,
 		.state = view->state,
@@ -353,7 +353,7 @@ static double whole_of(const struct view *view)
 
 void view_settle(struct view *view, const struct options *options)
 {
-	struct picture picture = view_picture(view, options);
+	struct table_model table = view_table(view, options);
 	double *cumulative = NULL;
 	double sum = 0;
 	double whole;
@@ -369,7 +369,7 @@ void view_settle(struct view *view, const struct options *options)
 	whole = whole_of(view);
 	for (size_t i = 0; i < view->profile->node_count; i++)
 		cumulative[i] = NAN;
-	walk_init(&walk, &picture);
+	walk_init(&walk, &table);
 	while (walk_next(&walk, &step)) {
 		double value = view->columns[0].values[step.node];
 

@@ -51,11 +51,11 @@ bool view_is_empty(const struct view *view);
 
 /*
  * The metrics to show: those of -m, or the defaults for the profile and the mode. Borrowed; the
- * result has *count_out entries, at most VIEW_METRICS_MOST unless they come from -m.
+ * result has *count_out entries, at most VIEW_METRICS_MAX unless they come from -m.
  */
-#define VIEW_METRICS_MOST 24
+#define VIEW_METRICS_MAX 24
 const char *const *view_metrics(const struct view *view, const struct options *options,
-				const char *names[VIEW_METRICS_MOST], size_t *count_out);
+				const char *names[VIEW_METRICS_MAX], size_t *count_out);
 
 /* Creates the columns of a single profile. E_INVALID: an unknown metric. */
 int view_columns(struct view *view, const struct options *options, struct proton_error *err);
@@ -65,6 +65,6 @@ int view_filter(struct view *view, const struct options *options, struct proton_
 /* Computes what depends on the shown nodes and their order, such as cum/%. */
 void view_settle(struct view *view, const struct options *options);
 /* The table model for the printers; borrows from the view. */
-struct picture view_picture(const struct view *view, const struct options *options);
+struct table_model view_table(const struct view *view, const struct options *options);
 
 #endif

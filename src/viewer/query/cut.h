@@ -8,9 +8,9 @@
 
 /*
  * Keeps the CUT_FRAMES frames with the largest values in the sort column, and their ancestors. The
- * others become NODE_BELOW in `state`, or rows of a flat table are omitted. picture->cut describes
+ * others become NODE_BELOW in `state`, or rows of a flat table are omitted. table->cut describes
  * what is omitted.
  */
-void cut_tree(struct picture *picture, uint8_t *state);
+void cut_tree(struct table_model *table, uint8_t *state);
 
 #endif

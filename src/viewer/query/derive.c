@@ -15,8 +15,8 @@
 enum formula_kind {
 	FORMULA_TIME,    /* source in another unit */
 	FORMULA_AVERAGE, /* source / C */
-	FORMULA_LEAST,   /* from kernel rows */
-	FORMULA_MOST,
+	FORMULA_MIN,     /* from kernel rows */
+	FORMULA_MAX,
 	FORMULA_P50, /* from histograms */
 	FORMULA_P90,
 	FORMULA_P99,
@@ -48,8 +48,8 @@ struct formula {
 static const struct formula formulas[] = {
 	TIMES("time", FORMULA_TIME, "time"),
 	TIMES("avg_time", FORMULA_AVERAGE, "time"),
-	TIMES("min_time", FORMULA_LEAST, "time"),
-	TIMES("max_time", FORMULA_MOST, "time"),
+	TIMES("min_time", FORMULA_MIN, "time"),
+	TIMES("max_time", FORMULA_MAX, "time"),
 	TIMES("p50_time", FORMULA_P50, "time"),
 	TIMES("p90_time", FORMULA_P90, "time"),
 	TIMES("p99_time", FORMULA_P99, "time"),
@@ -104,8 +104,8 @@ static bool is_available(const struct metrics *metrics, const struct formula *fo
 		return is_present(metrics, formula->source);
 	case FORMULA_AVERAGE:
 		return is_present(metrics, formula->source) && is_present(metrics, "count");
-	case FORMULA_LEAST:
-	case FORMULA_MOST:
+	case FORMULA_MIN:
+	case FORMULA_MAX:
 	case FORMULA_P50:
 	case FORMULA_P90:
 	case FORMULA_P99:
@@ -202,7 +202,7 @@ static double *utilization(struct derive *derive)
 	struct util util;
 
 	util_init(&util, derive->metrics);
-	util_say_unknown(&util);
+	util_report_unknown(&util);
 	for (size_t i = 0; i < derive->node_count; i++)
 		values[i] = util_of_node(&util, (uint32_t)i);
 	util_fini(&util);
@@ -236,10 +236,10 @@ static void apply(struct derive *derive, const struct formula *formula,
 		divide(derive, column, count(derive));
 		unit /= metrics_unit_ns(raw->label);
 		break;
-	case FORMULA_LEAST:
-	case FORMULA_MOST:
+	case FORMULA_MIN:
+	case FORMULA_MAX:
 		column->values =
-			metrics_kernel_range(derive->metrics, formula->kind == FORMULA_MOST).value;
+			metrics_kernel_range(derive->metrics, formula->kind == FORMULA_MAX).value;
 		column->is_inclusive = true;
 		break;
 	case FORMULA_P50:

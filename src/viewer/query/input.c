@@ -12,11 +12,11 @@
 #include <sys/stat.h>
 
 #include "base/array.h"
+#include "base/message.h"
 #include "model/load.h"
 #include "model/merge.h"
 #include "model/scope_metrics.h"
 #include "viewer/print/progress.h"
-#include "viewer/print/say.h"
 #include "viewer/print/xalloc.h"
 
 #define PARTIAL_NAMED_MAX 3u /* scopes in a message */
@@ -96,7 +96,7 @@ static void add_directory(struct input *input, size_t *capacity, const char *pat
 	size_t before = input->count;
 
 	if (count < 0) {
-		say("cannot read %s: %s", path, strerror(errno));
+		message("cannot read %s: %s", path, strerror(errno));
 		input->has_failed = true;
 		return;
 	}
@@ -108,9 +108,9 @@ static void add_directory(struct input *input, size_t *capacity, const char *pat
 		free(entries[i]);
 	free(entries);
 	if (input->count == before) {
-		say("cannot read %s: it is a directory without profiles (.proton, .hatchet or "
-		    ".hatchet_msgpack)",
-		    path);
+		message("cannot read %s: it is a directory without profiles (.proton, .hatchet or "
+			".hatchet_msgpack)",
+			path);
 		input->has_failed = true;
 	}
 }
@@ -172,21 +172,21 @@ static bool is_accepted(const struct input *input, const struct profile *profile
 	bool is_refused = input->needs_complete && !input->is_partial_allowed;
 
 	if (is_refused && profile->is_unfinished)
-		say("%s: incomplete recording (the process was killed or is still recording); "
-		    "%s needs a complete profile; use --allow-partial to accept this one",
-		    name, input->needs_complete);
+		message("%s: incomplete recording (the process was killed or is still recording); "
+			"%s needs a complete profile; use --allow-partial to accept this one",
+			name, input->needs_complete);
 	else if (is_refused && profile->is_damaged)
-		say("%s is corrupt; %s needs a complete profile; use --allow-partial to accept "
-		    "this one",
-		    name, input->needs_complete);
+		message("%s is corrupt; %s needs a complete profile; use --allow-partial to accept "
+			"this one",
+			name, input->needs_complete);
 	if (is_refused)
 		return !profile_is_partial(profile);
 	if (profile->is_unfinished)
-		say("%s: incomplete recording (the process was killed or is still recording); "
-		    "showing the data recorded so far",
-		    name);
+		message("%s: incomplete recording (the process was killed or is still recording); "
+			"showing the data recorded so far",
+			name);
 	if (profile->is_damaged)
-		say("%s is corrupt; showing what could be read", name);
+		message("%s is corrupt; showing what could be read", name);
 	return true;
 }
 
@@ -201,7 +201,7 @@ struct profile *input_load(struct input *input, size_t index)
 	status = profile_load_file(input->paths[index], &profile, &err);
 	progress_end();
 	if (status) {
-		say("%s", err.text);
+		message("%s", err.text);
 		if (status == PROTON_E_FORMAT && input->is_partial_allowed)
 			input->left_out++;
 		else
@@ -313,7 +313,7 @@ static bool has_partial(const struct profile *profile, const struct profile_node
 }
 
 /* Warns of intra-kernel scopes with cycles that are a lower bound, naming the first few. */
-static void say_partial(const struct profile *profile)
+static void report_partial(const struct profile *profile)
 {
 	char names[256] = "";
 	size_t used = 0;
@@ -330,14 +330,15 @@ static void say_partial(const struct profile *profile)
 						 count > 1 ? ", " : "", name);
 	}
 	if (count)
-		say("the cycles of %zu intra-kernel scope%s are a lower bound, because only a "
-		    "part was recorded (" SCOPE_PARTIAL_EXECUTIONS "): %s%s",
-		    count, count > 1 ? "s" : "", names, count > PARTIAL_NAMED_MAX ? ", ..." : "");
+		message("the cycles of %zu intra-kernel scope%s are a lower bound, because only a "
+			"part was recorded (" SCOPE_PARTIAL_EXECUTIONS "): %s%s",
+			count, count > 1 ? "s" : "", names,
+			count > PARTIAL_NAMED_MAX ? ", ..." : "");
 }
 
 #define LOSSES_SHOWN 20
 
-void input_say_losses(const struct profile *profile)
+void input_report_losses(const struct profile *profile)
 {
 	size_t count = 0;
 
@@ -349,10 +350,11 @@ void input_say_losses(const struct profile *profile)
 		if (!counter->is_loss || !counter->value || ++count > LOSSES_SHOWN)
 			continue;
 		remedy = remedy_of(cause);
-		say("%s%s: %" PRIu64 "%s%s", strncmp(cause, "lost", 4) == 0 ? "" : "lost: ", cause,
-		    counter->value, remedy ? "; to avoid this: " : "", remedy ? remedy : "");
+		message("%s%s: %" PRIu64 "%s%s",
+			strncmp(cause, "lost", 4) == 0 ? "" : "lost: ", cause, counter->value,
+			remedy ? "; to avoid this: " : "", remedy ? remedy : "");
 	}
 	if (count > LOSSES_SHOWN)
-		say("lost: %zu more counters are not shown", count - LOSSES_SHOWN);
-	say_partial(profile);
+		message("lost: %zu more counters are not shown", count - LOSSES_SHOWN);
+	report_partial(profile);
 }

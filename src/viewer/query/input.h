@@ -36,7 +36,7 @@ bool input_is_refused(const struct input *input);
 struct profile *input_load_all(struct input *input);
 
 /* Prints warnings about lost data. */
-void input_say_losses(const struct profile *profile);
+void input_report_losses(const struct profile *profile);
 
 /* True if a file of that name in an input directory is read. */
 bool input_is_profile_name(const char *name);

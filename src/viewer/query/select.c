@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/print/say.h"
+#include "base/message.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 
@@ -23,11 +23,11 @@ int select_paths(const struct options *options, const struct profile *profile, u
 	if (status)
 		return status;
 	if (pattern && matches == 0)
-		say("no frame matches \"%s\"", pattern);
+		message("no frame matches \"%s\"", pattern);
 	return PROTON_OK;
 }
 
-static int require(const struct metric_column *column, double least,
+static int require(const struct metric_column *column, double min,
 		   const struct thresholds *thresholds, bool *is_enough, size_t count,
 		   struct proton_error *err)
 {
@@ -39,14 +39,14 @@ static int require(const struct metric_column *column, double least,
 		double value = column->values[i];
 
 		/* The negation is true for NAN. */
-		if (!((thresholds->by_magnitude ? fabs(value) : value) >= least))
+		if (!((thresholds->by_magnitude ? fabs(value) : value) >= min))
 			is_enough[i] = false;
 	}
 	return PROTON_OK;
 }
 
-int select_least(const struct options *options, const struct profile *profile,
-		 const struct thresholds *thresholds, uint8_t *state, struct proton_error *err)
+int select_minimum(const struct options *options, const struct profile *profile,
+		   const struct thresholds *thresholds, uint8_t *state, struct proton_error *err)
 {
 	size_t count = profile->node_count;
 	int status = PROTON_OK;
@@ -60,7 +60,7 @@ int select_least(const struct options *options, const struct profile *profile,
 		status = require(thresholds->first, options->threshold, thresholds, is_enough,
 				 count, err);
 	for (size_t i = 0; i < options->threshold_count && status == PROTON_OK; i++)
-		status = require(&thresholds->others[i], options->thresholds[i].least, thresholds,
+		status = require(&thresholds->others[i], options->thresholds[i].min, thresholds,
 				 is_enough, count, err);
 	if (status == PROTON_OK)
 		filter_require(profile, state, is_enough);
@@ -82,7 +82,7 @@ void select_rows(const struct profile *profile, const double *values, size_t row
 	double *sorted = xcalloc(profile->node_count, sizeof(*sorted));
 	size_t above = 0; /* rows with a larger value than the smallest one shown */
 	size_t count = 0;
-	double least;
+	double min;
 
 	for (size_t i = 1; i < profile->node_count; i++)
 		if (state[i] == NODE_SHOWN)
@@ -91,8 +91,8 @@ void select_rows(const struct profile *profile, const double *values, size_t row
 							   : values[i];
 	if (count > rows) {
 		qsort(sorted, count, sizeof(*sorted), descending);
-		least = sorted[rows - 1];
-		while (above < rows && sorted[above] > least)
+		min = sorted[rows - 1];
+		while (above < rows && sorted[above] > min)
 			above++;
 		/* Rows with equal values are shown in file order, as many as allowed. */
 		rows -= above;
@@ -101,9 +101,9 @@ void select_rows(const struct profile *profile, const double *values, size_t row
 				       : by_magnitude   ? fabs(values[i])
 							: values[i];
 
-			if (state[i] != NODE_SHOWN || value > least)
+			if (state[i] != NODE_SHOWN || value > min)
 				continue;
-			if (value == least && rows)
+			if (value == min && rows)
 				rows--;
 			else
 				state[i] = NODE_HIDDEN;

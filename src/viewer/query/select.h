@@ -18,8 +18,8 @@ struct thresholds {
 	bool by_magnitude;                  /* of changes: compare absolute values */
 };
 
-int select_least(const struct options *options, const struct profile *profile,
-		 const struct thresholds *thresholds, uint8_t *state, struct proton_error *err);
+int select_minimum(const struct options *options, const struct profile *profile,
+		   const struct thresholds *thresholds, uint8_t *state, struct proton_error *err);
 
 /* Shows the `rows` largest rows of a flat table; equal ones in file order. */
 void select_rows(const struct profile *profile, const double *values, size_t rows,

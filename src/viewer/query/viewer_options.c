@@ -14,9 +14,9 @@
 
 #include <libproton/proton.h>
 
+#include "base/message.h"
 #include "base/printable.h"
 #include "viewer/numbers/peak_options.h"
-#include "viewer/print/say.h"
 #include "viewer/print/xalloc.h"
 
 #define DEPTH_DEFAULT 100
@@ -133,7 +133,7 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-#define REFUSE(...) (say(__VA_ARGS__), OPTIONS_BAD)
+#define REFUSE(...) (message(__VA_ARGS__), OPTIONS_BAD)
 
 static enum options_result parse_metrics(struct options *options, const char *text)
 {
@@ -167,13 +167,13 @@ static enum options_result parse_threshold(struct options *options, const char *
 	const char *equals = strrchr(text, '=');
 	const char *number = equals ? equals + 1 : text;
 	char *end;
-	double least = strtod(number, &end);
+	double min = strtod(number, &end);
 	struct threshold *threshold;
 
-	if (end == number || *end || isnan(least))
+	if (end == number || *end || isnan(min))
 		return REFUSE("--threshold needs a number, not \"%s\"", number);
 	if (!equals) {
-		options->threshold = least;
+		options->threshold = min;
 		options->has_threshold = true;
 		return OPTIONS_RUN;
 	}
@@ -183,7 +183,7 @@ static enum options_result parse_threshold(struct options *options, const char *
 		 sizeof(*options->thresholds));
 	threshold = &options->thresholds[options->threshold_count++];
 	threshold->metric = xstrndup(text, (size_t)(equals - text));
-	threshold->least = least;
+	threshold->min = min;
 	return OPTIONS_RUN;
 }
 
@@ -419,12 +419,12 @@ enum options_result options_parse(struct options *options, int argc, char **argv
 			argv[i] = long_diff;
 	}
 	/*
-	 * getopt's messages contain the option; say() prints it if it has non-printable characters.
+	 * getopt's messages contain the option, which may have non-printable characters.
 	 */
 	opterr = is_printable_line(argc, argv);
 	while ((option = getopt_long(argc, argv, "lm:i:e:t:d:n:f:o:h", long_options, NULL)) != -1) {
 		if (option == '?' && !opterr)
-			say("unknown option '%s', or its value is missing", argv[optind - 1]);
+			message("unknown option '%s', or its value is missing", argv[optind - 1]);
 		result = parse_one(options, option);
 		if (result != OPTIONS_RUN)
 			return result;

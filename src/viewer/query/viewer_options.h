@@ -28,7 +28,7 @@ enum merge_how {
 /* -t METRIC=VALUE */
 struct threshold {
 	char *metric;
-	double least;
+	double min;
 };
 
 struct options {

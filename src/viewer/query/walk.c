@@ -9,17 +9,17 @@
 #include "viewer/query/filter.h"
 
 /* Sort keys of an exclusive column: a node's own value, else the maximum of its descendants. */
-static double *keys_of(const struct picture *picture)
+static double *keys_of(const struct table_model *table)
 {
-	const struct profile *profile = picture->profile;
-	const struct metric_column *column = &picture->columns[picture->sort_column];
+	const struct profile *profile = table->profile;
+	const struct metric_column *column = &table->columns[table->sort_column];
 	double *keys;
 
 	if (!column->values)
 		return NULL;
 	keys = xcalloc(profile->node_count, sizeof(*keys));
 	memcpy(keys, column->values, profile->node_count * sizeof(*keys));
-	if (picture->by_magnitude) {
+	if (table->by_magnitude) {
 		/* Values that cancel out in a parent do not hide its descendants. */
 		for (size_t i = profile->node_count; i-- > 0;) {
 			uint32_t parent = profile->nodes[i].parent;
@@ -41,13 +41,13 @@ static double *keys_of(const struct picture *picture)
 	return keys;
 }
 
-static uint32_t *sizes_of(const struct picture *picture)
+static uint32_t *sizes_of(const struct table_model *table)
 {
-	const struct profile *profile = picture->profile;
+	const struct profile *profile = table->profile;
 	uint32_t *sizes = xcalloc(profile->node_count, sizeof(*sizes));
 
 	for (size_t i = profile->node_count; i-- > 0;) {
-		if (picture->state[i] != NODE_SHOWN && picture->state[i] != NODE_BELOW)
+		if (table->state[i] != NODE_SHOWN && table->state[i] != NODE_BELOW)
 			continue;
 		sizes[i]++;
 		if (i > 0)
@@ -56,11 +56,11 @@ static uint32_t *sizes_of(const struct picture *picture)
 	return sizes;
 }
 
-void walk_init(struct walk *walk, const struct picture *picture)
+void walk_init(struct walk *walk, const struct table_model *table)
 {
-	*walk = (struct walk){.picture = picture};
-	walk->keys = keys_of(picture);
-	walk->sizes = sizes_of(picture);
+	*walk = (struct walk){.table = table};
+	walk->keys = keys_of(table);
+	walk->sizes = sizes_of(table);
 	xreserve(&walk->stack, &walk->stack_capacity, 1, sizeof(*walk->stack));
 	walk->stack[walk->stack_count++] = (struct walk_step){.is_last = true};
 }
@@ -91,8 +91,8 @@ static int compare_steps(const void *left, const void *right, void *keys_pointer
 
 static void push_children(struct walk *walk, const struct walk_step *parent)
 {
-	const struct profile *profile = walk->picture->profile;
-	const uint8_t *state = walk->picture->state;
+	const struct profile *profile = walk->table->profile;
+	const uint8_t *state = walk->table->state;
 	struct walk_step *first;
 	uint32_t below = 0;
 	size_t start = walk->stack_count;
@@ -139,7 +139,7 @@ bool walk_next(struct walk *walk, struct walk_step *step_out)
 	step = step_out;
 	if (step->is_more)
 		return true;
-	if (step->level + 1 < walk->picture->depth)
+	if (step->level + 1 < walk->table->depth)
 		push_children(walk, step);
 	else
 		step->more = walk->sizes[step->node] - 1;

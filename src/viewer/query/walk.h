@@ -1,6 +1,6 @@
 /*
  * Tree traversal in printing order: each node precedes its children; siblings are sorted by the
- * picture's sort_column, largest first, and stay in file order if equal or text. A node without a
+ * table's sort_column, largest first, and stay in file order if equal or text. A node without a
  * value of an exclusive metric is sorted by its best descendant. Works on trees of any depth.
  */
 #ifndef VIEWER_QUERY_WALK_H
@@ -21,7 +21,7 @@ struct walk_step {
 };
 
 struct walk {
-	const struct picture *picture;
+	const struct table_model *table;
 	double *keys;    /* per node; NULL: file order */
 	uint32_t *sizes; /* per node: frames in its subtree that are shown or below the threshold */
 	struct walk_step *stack;
@@ -29,7 +29,7 @@ struct walk {
 	size_t stack_capacity;
 };
 
-void walk_init(struct walk *walk, const struct picture *picture);
+void walk_init(struct walk *walk, const struct table_model *table);
 bool walk_next(struct walk *walk, struct walk_step *step_out);
 void walk_fini(struct walk *walk);
 

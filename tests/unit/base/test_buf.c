@@ -99,18 +99,18 @@ TEST(out_to_a_file_is_the_same_bytes_as_in_memory)
 	unlink(path);
 }
 
-TEST(out_room_is_writable_as_promised)
+TEST(out_reserve_gives_writable_memory)
 {
 	int fd = open("/dev/null", O_WRONLY);
 	struct out out;
 
 	out_init(&out, fd);
 	for (int i = 0; i < 1000; i++) {
-		char *room = out_room(&out, OUT_ROOM_MAX);
+		char *space = out_reserve(&out, OUT_RESERVE_MAX);
 
-		CHECK(room != NULL);
-		memset(room, 'x', OUT_ROOM_MAX);
-		out.length += (size_t)(i * 37 % OUT_ROOM_MAX);
+		CHECK(space != NULL);
+		memset(space, 'x', OUT_RESERVE_MAX);
+		out.length += (size_t)(i * 37 % OUT_RESERVE_MAX);
 	}
 	CHECK_EQ(out_finish(&out, NULL), PROTON_OK);
 	out_fini(&out);
@@ -128,7 +128,7 @@ TEST(out_reports_a_full_device_once_and_stays_failed)
 	for (int i = 0; i < 100000; i++)
 		out_text(&out, "some text that will not be written");
 	CHECK_EQ(out.errnum, ENOSPC);
-	CHECK_PTR(out_room(&out, OUT_ROOM_MAX), NULL);
+	CHECK_PTR(out_reserve(&out, OUT_RESERVE_MAX), NULL);
 	CHECK_EQ(out_finish(&out, &err), PROTON_E_NOSPACE);
 	CHECK_STR(err.text, "cannot write the output: No space left on device");
 	CHECK_LE(out.capacity, 1 << 20); /* and has dropped what it could not write */
@@ -164,7 +164,7 @@ TEST(out_that_failed_cannot_be_taken)
 
 TEST(file_read_all_says_why_it_cannot)
 {
-	const struct file_limits limits = {.most_bytes = 100000};
+	const struct file_limits limits = {.max_bytes = 100000};
 	struct proton_error err;
 	size_t length = 42;
 	char *bytes = NULL;

@@ -26,12 +26,12 @@ static void check_all_differ(uint64_t *hashes, size_t count)
 static size_t fullest_slot(const uint64_t *hashes, size_t count)
 {
 	size_t slots[1024] = {0};
-	size_t most = 0;
+	size_t max = 0;
 
 	for (size_t i = 0; i < count; i++)
-		if (++slots[hashes[i] & 1023] > most)
-			most = slots[hashes[i] & 1023];
-	return most;
+		if (++slots[hashes[i] & 1023] > max)
+			max = slots[hashes[i] & 1023];
+	return max;
 }
 
 TEST(integers_spread_over_the_low_bits)

@@ -106,11 +106,11 @@ TEST(a_tool_that_takes_over_the_buffers_is_reported_once)
 		launch_ns("after", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 7);
-	CHECK_EQ(rec_said("no CUPTI records were received for 7 kernels; another tool"), 1);
+	CHECK_EQ(rec_printed("no CUPTI records were received for 7 kernels; another tool"), 1);
 	proton_activate(session, NULL);
 	launch_ns("after", 5);
 	profile = finish();
-	CHECK_EQ(rec_said("no CUPTI records were received"), 1);
+	CHECK_EQ(rec_printed("no CUPTI records were received"), 1);
 	CHECK_U64(rec_count(profile, "before"), 1);
 	profile_free(profile);
 	whole_session();
@@ -127,13 +127,13 @@ TEST(a_tool_that_ends_cupti_is_reported_once)
 	fake.other_finalize();
 	launch_ns("after", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	CHECK_EQ(rec_said("another tool in this process called cuptiFinalize"), 1);
+	CHECK_EQ(rec_printed("another tool in this process called cuptiFinalize"), 1);
 	profile = finish();
-	CHECK_EQ(rec_said("another tool in this process called cuptiFinalize"), 1);
+	CHECK_EQ(rec_printed("another tool in this process called cuptiFinalize"), 1);
 	CHECK_U64(rec_count(profile, "before"), 1);
 	profile_free(profile);
 	whole_session();
-	CHECK_EQ(rec_said("proton: "), 1);
+	CHECK_EQ(rec_printed("proton: "), 1);
 }
 
 TEST(another_tool_may_end_cupti_and_subscribe_before_proton_stops)

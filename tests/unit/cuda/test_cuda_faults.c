@@ -99,7 +99,7 @@ static bool session_with_fault(const struct entry *entry, bool may_stay)
 	if (!may_stay && !fake.is_idle())
 		FAIL("%s: something stayed on after the end", entry->name);
 	profile = rec_load("a.proton");
-	if (rec_count(profile, "k") != KERNELS && !rec_said("\n") && !known)
+	if (rec_count(profile, "k") != KERNELS && !rec_printed("\n") && !known)
 		FAIL("%s: kernels are missing without a warning", entry->name);
 	profile_free(profile);
 	CHECK_EQ(fake.pushed(), entry->is_driver && strstr(entry->name, "Pop") ? fake.pushed() : 0);
@@ -133,8 +133,8 @@ static void try_fault(const struct entry *entry, uint32_t first, uint32_t count)
 	rec_begin_saying();
 	fail(entry, first, count);
 	session_with_fault(entry, may_stay);
-	if (rec_said("\n") > 4)
-		FAIL("%s: said %d times", entry->name, rec_said("\n"));
+	if (rec_printed("\n") > 4)
+		FAIL("%s: said %d times", entry->name, rec_printed("\n"));
 	fail(entry, 0, 0);
 	session_without_fault(entry);
 }

@@ -274,8 +274,8 @@ TEST(a_graph_from_before_the_start_is_reported_once_with_upstreams_text)
 		replay(exec, 2);
 		replay(fake.graph_instantiate(graph), 1);
 		profile_free(finish());
-		CHECK_EQ(rec_said("Cannot find graph for graphExecId: "), i); /* each session */
-		CHECK_EQ(rec_said("; start profiling before the graph is created"), i);
+		CHECK_EQ(rec_printed("Cannot find graph for graphExecId: "), i); /* each session */
+		CHECK_EQ(rec_printed("; start profiling before the graph is created"), i);
 	}
 }
 
@@ -335,7 +335,7 @@ TEST(ten_thousand_captures_without_a_flush_keep_memory_bounded)
 {
 	struct profile *profile;
 	uint64_t captured;
-	size_t most = 0;
+	size_t max = 0;
 
 	start();
 	graphs_set_patience(0);
@@ -344,10 +344,10 @@ TEST(ten_thousand_captures_without_a_flush_keep_memory_bounded)
 
 		replay(exec, 1);
 		fake.graph_exec_destroy(exec);
-		if (graphs_nodes() > most)
-			most = graphs_nodes();
+		if (graphs_nodes() > max)
+			max = graphs_nodes();
 	}
-	CHECK_LT(most, 4 * 256 * 2);
+	CHECK_LT(max, 4 * 256 * 2);
 	profile = finish();
 	captured = rec_count(profile, "replay/<captured_at>/cap/node");
 	/*

@@ -258,14 +258,14 @@ TEST(overhead_set_by_the_user)
 	struct proton_error err = {0};
 
 	mode = "default:optimizations=time_shift";
-	for (int is_said = 0; is_said < 2; is_said++) {
-		if (is_said)
+	for (int is_reported = 0; is_reported < 2; is_reported++) {
+		if (is_reported)
 			setenv("PROTON_INSTRUMENT_COST", "40,100", 1);
 		start();
 		CHECK_OK(add_kernel(&err), err);
 		CHECK(launch());
 		profile = finish();
-		CHECK_EQ(cycles(profile), is_said ? 960 : 1000);
+		CHECK_EQ(cycles(profile), is_reported ? 960 : 1000);
 		profile_free(profile);
 	}
 	unsetenv("PROTON_INSTRUMENT_COST");

@@ -141,9 +141,9 @@ TEST(scopes_with_overwritten_starts_keep_their_parents)
 	CHECK_EQ(value_of(profile, "mm/partition", "min_cycles"), 1000);
 	CHECK_EQ(value_of(profile, "mm/partition", "max_cycles"), 1000);
 	/* Twice 8 and 44 records: 36 of one of the two warps were overwritten. */
-	CHECK_EQ(rec_said("proton: mm: 72 of 104 records were overwritten, in 1 warps"), 1);
-	CHECK_EQ(rec_said("proton: mm: executions recorded only in part, so their cycles are a "
-			  "lower bound: 2 of partition, 2 of loop"),
+	CHECK_EQ(rec_printed("proton: mm: 72 of 104 records were overwritten, in 1 warps"), 1);
+	CHECK_EQ(rec_printed("proton: mm: executions recorded only in part, so their cycles are a "
+			     "lower bound: 2 of partition, 2 of loop"),
 		 1);
 	profile_free(profile);
 }

@@ -278,7 +278,7 @@ TEST(launches_are_read_without_any_thread)
 		CHECK(launch());
 	flush(session);
 	CHECK_EQ(worker_count(), 0);
-	CHECK_EQ(rec_said("cannot start a reader thread"), 1);
+	CHECK_EQ(rec_printed("cannot start a reader thread"), 1);
 	for (int i = 0; i < 20; i++)
 		CHECK(launch());
 	profile = finish();
@@ -305,7 +305,7 @@ TEST(launches_are_read_when_a_second_thread_cannot_start)
 		CHECK_EQ(worker_count(), 1);
 		CHECK_LT(atomic_load(&threads_left), 0); /* others were requested */
 	}
-	CHECK_EQ(rec_said("cannot start a reader thread"), 0);
+	CHECK_EQ(rec_printed("cannot start a reader thread"), 0);
 	/* When threads can be created again, there is a second one. */
 	threads_left = INT_MAX;
 	fake.hold_events(true);

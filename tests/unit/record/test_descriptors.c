@@ -13,7 +13,7 @@ static void reuse_descriptors(void)
 
 	CHECK_LE(0, file);
 	for (int fd = 3; fd < 4096; fd++)
-		was_open[fd] = fd != file && fd != rec_said_fd && fcntl(fd, F_GETFD) >= 0;
+		was_open[fd] = fd != file && fd != rec_printed_fd && fcntl(fd, F_GETFD) >= 0;
 	for (int fd = 3; fd < 4096; fd++)
 		if (was_open[fd])
 			CHECK_EQ(dup2(file, fd), fd);
@@ -58,8 +58,8 @@ static void record_with_reused_descriptors(const char *data)
 	CHECK_EQ(pwrite(900, text, sizeof(text), 0), sizeof(text));
 	enter_scopes("after", 20000);
 	CHECK_NE(rec_counter(session, "lost: profile storage full"), 0);
-	CHECK_EQ(rec_said("data that does not fit is counted as lost"), 1);
-	CHECK_EQ(rec_said("the program has closed its descriptor"), 1);
+	CHECK_EQ(rec_printed("data that does not fit is counted as lost"), 1);
+	CHECK_EQ(rec_printed("the program has closed its descriptor"), 1);
 	pid = fork();
 	if (pid == 0)
 		_exit(!is_mine(900));

@@ -178,7 +178,7 @@ TEST(a_limit_of_zero_means_unlimited_and_invalid_ones_are_reported)
 	for (long i = 0; i < 70000; i++)
 		request("r", i, false);
 	CHECK_U64(rec_counter(session, "contexts"), 70000);
-	CHECK_EQ(rec_said("PROTON_MAX_CONTEXTS: \"many\" is not a number; using 16777216"), 1);
+	CHECK_EQ(rec_printed("PROTON_MAX_CONTEXTS: \"many\" is not a number; using 16777216"), 1);
 	rec_finalize(session, "none");
 }
 

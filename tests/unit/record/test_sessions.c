@@ -352,6 +352,6 @@ TEST(session_sets_beyond_the_limit_are_counted_as_lost)
 	for (int i = 0; i < 300000; i++)
 		CHECK_OK(proton_phase_advance(session, NULL, &err), err);
 	CHECK(rec_counter(session, "lost: profile storage full") > 0);
-	CHECK_EQ(rec_said("no address space for another set of sessions"), 1);
+	CHECK_EQ(rec_printed("no address space for another set of sessions"), 1);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }

@@ -184,7 +184,7 @@ TEST(a_truncated_killed_trace_keeps_the_values_before_the_end)
 {
 	struct proton_error err;
 	uint64_t before = 0;
-	uint64_t most = 0;
+	uint64_t max = 0;
 	char *bytes;
 	size_t length;
 
@@ -200,8 +200,8 @@ TEST(a_truncated_killed_trace_keeps_the_values_before_the_end)
 		free(part);
 		CHECK(steps >= before);
 		before = steps;
-		most = steps > most ? steps : most;
+		max = steps > max ? steps : max;
 	}
-	CHECK(most > STEPS / 2);
+	CHECK(max > STEPS / 2);
 	free(bytes);
 }

@@ -1,4 +1,4 @@
-/* viewer/derive, metrics, util, peaks, nearest, figure: numbers by the formulas. */
+/* viewer/derive, metrics, util, peaks, nearest, number_format: numbers by the formulas. */
 #include "unit/tap.h"
 
 #include "unit/viewer_build.h"
@@ -165,8 +165,8 @@ static void check_least(const char *type, const char *arch, uint64_t clock_khz,
 	build_number(profile, node, "bytes", 0, bytes);
 	metrics_init(&metrics, profile);
 	util_init(&util, &metrics);
-	CHECK_NEAR(util_least_flop_time_s(&util, node), flop_time_s, 0.02 * flop_time_s);
-	CHECK_NEAR(util_least_byte_time_s(&util, node), byte_time_s, 1e-5 * byte_time_s);
+	CHECK_NEAR(util_min_flop_time_s(&util, node), flop_time_s, 0.02 * flop_time_s);
+	CHECK_NEAR(util_min_byte_time_s(&util, node), byte_time_s, 1e-5 * byte_time_s);
 	util_fini(&util);
 	metrics_fini(&metrics);
 	profile_free(profile);
@@ -355,27 +355,27 @@ TEST(distance_counts_edits)
 	CHECK_EQ(nearest_distance("abcdefgh", "zyxwvuts", 3), 4);
 }
 
-static const char *figure(double largest, bool is_integer, double number)
+static const char *formatted(double largest, bool is_integer, double number)
 {
-	static char text[FIGURE_MAX_BYTES];
+	static char text[NUMBER_FORMAT_BYTES];
 
-	text[figure_write(text, figure_style_for(largest, is_integer), number)] = '\0';
+	text[number_format_write(text, number_format_for(largest, is_integer), number)] = '\0';
 	return text;
 }
 
 TEST(numbers_have_about_five_digits_in_a_column)
 {
-	CHECK_STR(figure(100, false, 100), "100.00");
-	CHECK_STR(figure(100, false, 3.14159), "3.14");
-	CHECK_STR(figure(0.016449, false, 0.016449), "0.016449");
-	CHECK_STR(figure(123456.789, false, 123456.789), "123456.79");
-	CHECK_STR(figure(195312500000.0, false, 48828125000.0), "48828125000");
-	CHECK_STR(figure(17, true, 4), "4");
-	CHECK_STR(figure(3e17, true, 3e17), "3.0000e+17");
-	CHECK_STR(figure(2.5e-9, false, 2.5e-9), "2.5000e-09");
-	CHECK_STR(figure(100, false, 0), "0");
-	CHECK_STR(figure(100, false, 0.0004), "4e-04"); /* not 0.00 */
-	CHECK_STR(figure(100, false, -12.5), "-12.50");
-	CHECK_STR(figure(100, false, NAN), "-");
-	CHECK_STR(figure(100, false, INFINITY), "-");
+	CHECK_STR(formatted(100, false, 100), "100.00");
+	CHECK_STR(formatted(100, false, 3.14159), "3.14");
+	CHECK_STR(formatted(0.016449, false, 0.016449), "0.016449");
+	CHECK_STR(formatted(123456.789, false, 123456.789), "123456.79");
+	CHECK_STR(formatted(195312500000.0, false, 48828125000.0), "48828125000");
+	CHECK_STR(formatted(17, true, 4), "4");
+	CHECK_STR(formatted(3e17, true, 3e17), "3.0000e+17");
+	CHECK_STR(formatted(2.5e-9, false, 2.5e-9), "2.5000e-09");
+	CHECK_STR(formatted(100, false, 0), "0");
+	CHECK_STR(formatted(100, false, 0.0004), "4e-04"); /* not 0.00 */
+	CHECK_STR(formatted(100, false, -12.5), "-12.50");
+	CHECK_STR(formatted(100, false, NAN), "-");
+	CHECK_STR(formatted(100, false, INFINITY), "-");
 }

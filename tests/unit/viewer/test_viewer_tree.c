@@ -13,7 +13,7 @@ struct scene {
 	struct metrics metrics;
 	uint8_t *state;
 	struct metric_column column;
-	struct picture picture;
+	struct table_model table;
 };
 
 /* Takes the profile. */
@@ -28,7 +28,7 @@ static void show(struct scene *scene, struct profile *profile, const char *metri
 	derive_init(&derive, &scene->metrics);
 	CHECK_OK(derive_column(&derive, metric, &scene->column, &err), err);
 	derive_fini(&derive);
-	scene->picture = (struct picture){
+	scene->table = (struct table_model){
 		.profile = profile,
 		.metrics = &scene->metrics,
 		.state = scene->state,
@@ -54,7 +54,7 @@ static const char *walked(const struct scene *scene)
 	struct walk walk;
 	size_t used = 0;
 
-	walk_init(&walk, &scene->picture);
+	walk_init(&walk, &scene->table);
 	while (walk_next(&walk, &step)) {
 		const struct profile *profile = scene->profile;
 		uint32_t frame = profile->nodes[step.node].frame;
@@ -173,18 +173,18 @@ TEST(a_tree_of_100000_levels_is_printed)
 
 	show(&scene, chain(), "time", SIZE_MAX);
 	out_init(&out, -1);
-	tree_print(&scene.picture, &out);
+	tree_print(&scene.table, &out);
 	CHECK_EQ(count_lines(&out), DEEP + 1 + 3);
 	CHECK_LT(out.length, DEEP * 400ll); /* indentation is limited */
 	CHECK(memmem(out.bytes, out.length, "+99900 f", 8) != NULL);
 	out_fini(&out);
 	out_init(&out, -1);
-	csv_print(&scene.picture, &out);
+	csv_print(&scene.table, &out);
 	CHECK_EQ(count_lines(&out), DEEP + 2);
 	CHECK(memmem(out.bytes, out.length, "\n100000,99999,100000,f,10\n", 26) != NULL);
 	out_fini(&out);
 	out_init(&out, -1);
-	sorted_print(&scene.picture, &out);
+	sorted_print(&scene.table, &out);
 	CHECK_EQ(count_lines(&out), DEEP + 2);
 	out_fini(&out);
 	end(&scene);
@@ -201,7 +201,7 @@ TEST(a_node_of_100000_children_is_printed)
 			     1 + i * 7919ull % DEEP);
 	show(&scene, profile, "time", 100);
 	out_init(&out, -1);
-	tree_print(&scene.picture, &out);
+	tree_print(&scene.table, &out);
 	CHECK_EQ(count_lines(&out), DEEP + 1 + 3);
 	out_fini(&out);
 	end(&scene);

@@ -1,0 +1,46 @@
+/* Messages for the user on standard error. */
+#include "base/message.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/printable.h"
+#include "base/size_signal.h"
+
+#define MESSAGE_BYTES_MAX 2048
+
+static const char *command = "proton";
+static int error_fd = STDERR_FILENO;
+
+void message_set_name(const char *name)
+{
+	command = name;
+}
+
+void message_set_fd(int fd)
+{
+	error_fd = fd;
+}
+
+void message(const char *format, ...)
+{
+	char text[MESSAGE_BYTES_MAX];
+	char line[MESSAGE_BYTES_MAX];
+	int saved = errno;
+	va_list args;
+	size_t used;
+
+	va_start(args, format);
+	if (vsnprintf(text, sizeof(text), format, args) < 0)
+		*text = '\0';
+	va_end(args);
+	used = (size_t)snprintf(line, sizeof(line), "%.64s: ", command);
+	used += printable_copy(line + used, sizeof(line) - used - 1, text, strlen(text));
+	line[used++] = '\n';
+	if (size_signal_write(error_fd, line, used) < 0)
+		errno = saved;
+	errno = saved;
+}

@@ -1,0 +1,29 @@
+/* Messages for the user: lines on standard error that begin with the name of the command. */
+#ifndef BASE_MESSAGE_H
+#define BASE_MESSAGE_H
+
+#include <stdatomic.h>
+
+/*
+ * Prints one line, "proton: ...", with one write(): lines of several processes do not mix.
+ * Control characters are escaped, and a message of more than 2 kB is truncated. Allocates nothing
+ * and keeps errno. A failure, such as a closed standard error, is ignored.
+ */
+void message(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Prints it only the first time in this process. */
+#define message_once(...)                                                                          \
+	do {                                                                                       \
+		static atomic_flag was_printed = ATOMIC_FLAG_INIT;                                 \
+                                                                                                   \
+		if (!atomic_flag_test_and_set(&was_printed))                                       \
+			message(__VA_ARGS__);                                                      \
+	} while (0)
+
+/* Replaces "proton". `name` is not copied. */
+void message_set_name(const char *name);
+
+/* A copy of standard error, for messages after the program may have closed it. */
+void message_set_fd(int fd);
+
+#endif
