@@ -48,6 +48,9 @@ _SHARED_KIB = {
     "gfx1250": (320, 320),
 }
 
+# The positional arguments of Triton's compiler stage hook. Later versions may pass more.
+_HOOK_ARGUMENTS = ("backend", "stages", "options", "language", "capability")
+
 
 class _Pipeline:
     """Triton's pipeline with the passes of one mode."""
@@ -119,11 +122,11 @@ class _Pipeline:
     # ---- called by Triton
 
     def _add_stages(self, *args: Any, **kwargs: Any) -> Any:
-        """Triton's hook: without arguments it returns (key, digest), else it provides the stages.
-        """
+        """Triton's hook: without stages it returns (key, digest), else it changes the stages."""
         previous = self._previous_hook
         result = previous(*args, **kwargs) if previous is not None else None
-        if not args and not kwargs:
+        given = {**dict(zip(_HOOK_ARGUMENTS, args)), **kwargs}
+        if given.get("stages") is None:
             key, digest = result if result is not None else ("", "")
             if not self.is_live:
                 return key, digest
@@ -131,33 +134,37 @@ class _Pipeline:
             mine = hashlib.sha256(self.name.encode()).hexdigest()
             return f"{key}{self.name}", f"{digest}{mine}"
         if self.is_live:
-            self._wrap_stages(*args, **kwargs)
+            try:
+                self._wrap_stages(**given)
+            except Exception as error:  # profiling must not make a program fail
+                note(f"a kernel was not instrumented: unknown compiler stages: {error!r}",
+                    once=True)
         return result
 
     def _wrap_stages(
-        self, backend: Any, stages: dict[str, Any], options: Any, language: Any, capability: Any
+        self, backend: Any, stages: dict[str, Any], options: Any, capability: Any = None, **_: Any
     ) -> None:
-        self._target.is_amd = backend.target.backend == "hip"
-        inner = stages.get("llir")
-        if inner is None or not self._is_in_key(options):
+        self._target.is_amd = is_amd = backend.target.backend == "hip"
+        if not self._is_in_key(options):
             return
+        inner, warp_size = stages["llir"], int(backend.target.warp_size)
         arch = f"sm_{capability}" if capability is not None else str(options.arch)
         fitting = Fitting(stages) if "ptx" in stages and "cubin" in stages else None
         if "ttgir" in stages:
             stages["ttgir"] = carry_marks(stages["ttgir"], arch)
 
-        def llir(src: Any, metadata: dict[str, Any]) -> Any:
+        def llir(src: Any, metadata: dict[str, Any], *more: Any, **named: Any) -> Any:
             name = name_of(src)
-            marks = marks_of(str(src))
             if self.has_autos:
-                src = self._insert_automatic(src, name, backend.target.backend == "hip")
-            text = inner(src, metadata)
+                src = self._insert_automatic(src, name, is_amd)
+            marks = marks_of(str(src))
+            text = inner(src, metadata, *more, **named)
             if not isinstance(text, str):
+                note(f"{name} was not instrumented: its LLVM IR is not text", once=True)
                 return text
-            if marks:
-                tell_dropped(name, marks, marks_of(text))
+            tell_dropped(name, marks, marks_of(text))
             before = dict(metadata)
-            made = self._insert_records(text, metadata, name, arch, backend.target.warp_size)
+            made = self._insert_records(text, metadata, name, arch, warp_size)
             if fitting is not None and made is not text:
                 fitting.records_follow(text, before)
             return made
@@ -196,19 +203,20 @@ class _Pipeline:
                 text,
                 arch,
                 int(metadata["num_warps"]),
-                int(warp_size),
+                warp_size,
                 int(metadata.get("shared") or 0),
                 limit << 10,
                 per_processor << 10,
                 self.mode,
             )
-        except (_libproton.ProtonError, ValueError, MemoryError) as error:
+        except Exception as error:
             note(f"{name} was not instrumented: {error}", once=True)
             return text
         if made is None:
             return text
         if made["ignored"]:
-            note(f"{name}: {made['ignored']} scope markers ignored: {made['reason']}", once=True)
+            note(f"{name}: {made['ignored']} scope markers ignored, so these scopes are lost: "
+                f"{made['reason']}", once=True)
         if "text" not in made:
             return text
         metadata["shared"] = made["shared"]
@@ -233,30 +241,32 @@ class _Pipeline:
             note(f"{name}: no automatic scopes inserted: {error}", once=True)
             return src
 
-    def _parse_override(self, full_name: Any, ext: str, context: Any) -> Any:
+    def _parse_override(self, full_name: Any, ext: str, *more: Any, **named: Any) -> Any:
         """Triton's parse(), extended to proton operations in a file that overrides a stage."""
         assert self._parse is not None
         made = None
         if self.is_live:
             made = _translate(full_name, ext, getattr(self._target, "is_amd", False))
         if made is None:
-            return self._parse(full_name, ext, context)
+            return self._parse(full_name, ext, *more, **named)
         with temporary_file(made, f".{ext}") as path:
-            return self._parse(path, ext, context)
+            return self._parse(path, ext, *more, **named)
 
     def _reading_file(self, inner: Callable[..., None]) -> Callable[..., None]:
         """The file reader of triton.compile(), extended to proton operations."""
 
-        def init(source: Any, path: Any, context: Any, backend: Any) -> None:
+        def init(
+            source: Any, path: Any, context: Any, backend: Any, *more: Any, **named: Any
+        ) -> None:
             ext = os.path.splitext(path)[1][1:]
             made = None
             if self.is_live:
                 made = _translate(path, ext, backend.target.backend == "hip")
             if made is None:
-                inner(source, path, context, backend)
+                inner(source, path, context, backend, *more, **named)
                 return
             with temporary_file(made, f".{ext}") as temporary:
-                inner(source, temporary, context, backend)
+                inner(source, temporary, context, backend, *more, **named)
             source.path = path
 
         return init
@@ -268,8 +278,8 @@ class _Pipeline:
         Triton called its hook for a key there was no other way to make it part of the cache key.
         """
 
-        def parse_options(source: Any) -> dict[str, Any]:
-            options = inner(source)
+        def parse_options(*args: Any, **named: Any) -> dict[str, Any]:
+            options = inner(*args, **named)
             knobs = self._knobs
             if self.is_live and knobs and knobs.compilation.instrumentation_mode == self.name:
                 options = {**options, "instrumentation_mode": self.name}

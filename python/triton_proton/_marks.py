@@ -41,18 +41,18 @@ def tell_dropped(kernel: str, before: set[str], after: set[str]) -> None:
 def carry_marks(inner: Callable[..., Any], arch: str) -> Callable[..., Any]:
     """The stage from TTIR to TTGIR, with markers moved around it if it does not support them."""
 
-    def stage(src: Any, metadata: dict[str, Any]) -> Any:
+    def stage(src: Any, metadata: dict[str, Any], *more: Any, **named: Any) -> Any:
         before = str(src)
         marks = marks_of(before)
         if not marks:
-            return inner(src, metadata)
+            return inner(src, metadata, *more, **named)
         before = _located(before)
         when = _FROM_LOOPS if _refuses_loops(arch) else _FROM_PARTITIONS
         plain = _without_marks(before, src, when)
         if plain is None:
             kept = dict(metadata)
             try:
-                made = inner(src, metadata)
+                made = inner(src, metadata, *more, **named)
                 tell_dropped(name_of(made), marks, marks_of(str(made)))
                 return made
             except Exception:
@@ -62,7 +62,7 @@ def carry_marks(inner: Callable[..., Any], arch: str) -> Callable[..., Any]:
                     raise
                 metadata.clear()
                 metadata.update(kept)
-        return _put_back(before, inner(plain, metadata), marks)
+        return _put_back(before, inner(plain, metadata, *more, **named), marks)
 
     return stage
 

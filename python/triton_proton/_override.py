@@ -46,13 +46,13 @@ def _wrap(compiler: ModuleType) -> None:
     inner = kind.hash
 
     @functools.wraps(inner)
-    def named(source: Any) -> Any:
+    def named(source: Any, *more: Any, **rest: Any) -> Any:
         parameters = len(source.signature)
         attrs = {path: value for path, value in source.attrs.items() if path[0] < parameters}
         if len(attrs) != len(source.attrs):
             source = copy.copy(source)
             source.attrs = attrs
-        return inner(source)
+        return inner(source, *more, **rest)
 
     kind.hash = named
     _wrapped.append((kind, inner, named))

@@ -135,12 +135,12 @@ class Fitting:
         """`text` is the kernel's LLVM IR before instrumentation."""
         self._plain = text, dict(metadata)
 
-    def _ptx_stage(self, src: Any, metadata: dict[str, Any]) -> Any:
-        self._ptx = self._make_ptx(src, metadata)
+    def _ptx_stage(self, *args: Any, **named: Any) -> Any:
+        self._ptx = self._make_ptx(*args, **named)
         return self._ptx
 
-    def _cubin_stage(self, src: Any, metadata: dict[str, Any]) -> Any:
-        made = self._make_cubin(src, metadata)
+    def _cubin_stage(self, src: Any, metadata: dict[str, Any], *more: Any, **named: Any) -> Any:
+        made = self._make_cubin(src, metadata, *more, **named)
         text, plain_metadata = self._plain
         # An override file may have replaced the known text.
         if text is None or src is not self._ptx:

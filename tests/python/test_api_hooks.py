@@ -192,7 +192,7 @@ def test_registered_in_triton_while_a_hook_is_active(knobs):
 
 
 def test_loading_and_unloading_a_kernel_reaches_the_hooks(knobs):
-    """Triton calls kernel_load_end_hook and kernel_unload_hook with these arguments."""
+    """Triton calls kernel_load_end_hook and kernel_unload_hook with these arguments, or more."""
     seen = []
 
     class Named(Hook):
@@ -209,9 +209,9 @@ def test_loading_and_unloading_a_kernel_reaches_the_hooks(knobs):
     proton.start("b", hook=Named(2))
     kernel = (7, "add", {"add.ttir": "path"}, "abc")
     (load_end,) = knobs.runtime.kernel_load_end_hook.calls
-    load_end(None, *kernel)
+    load_end(None, *kernel, stream=3)  # an argument of a later Triton
     (unload,) = knobs.runtime.kernel_unload_hook.calls
-    unload(None, *kernel)
+    unload(None, *kernel, 3)
     order = [("load", 2), ("load", 1), ("unload", 1), ("unload", 2)]
     assert seen == [(*one, *kernel) for one in order]
 

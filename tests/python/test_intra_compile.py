@@ -341,6 +341,109 @@ def test_no_instrumented_kernel_is_cached_as_a_plain_one(capfd, monkeypatch):
     monkeypatch.setattr(triton.knobs.compilation, "instrumentation_mode", mode)
 
 
+# ------------------------------------------------------------------ another Triton
+
+
+@pytest.fixture
+def rewrite_llvm(monkeypatch):
+    """Sets a hook that rewrites the LLVM IR of kernels, as another LLVM would print it."""
+
+    def set_hook(rewrite):
+        def hook(backend=None, stages=None, *_):
+            if stages is None:
+                return "rewritten", "rewritten"
+            inner = stages["llir"]
+            stages["llir"] = lambda src, metadata: rewrite(inner(src, metadata))
+            return None
+
+        monkeypatch.setattr(triton.knobs.runtime, "add_stages_inspection_hook", hook)
+
+    monkeypatch.delenv("PROTON_QUIET", raising=False)
+    return set_hook
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+@pytest.mark.parametrize("spelling", ["notail call noundef i32", "call range(i32 0, 9) i32"])
+def test_markers_may_be_printed_with_attributes(rewrite_llvm, capfd, target, spelling):
+    rewrite_llvm(lambda text: re.sub(r"\w+ call i32(?= asm)", spelling, text))
+    _instrument.start("default")
+    made = kernels.compile(kernels.marked_add, target)
+    assert layout_of(made)[1] == ["kernel", "load 1 %", "copy"]
+    assert "proton: " not in capfd.readouterr().err
+
+
+def test_markers_in_an_unknown_form_are_reported(rewrite_llvm, capfd):
+    rewrite_llvm(lambda text: re.sub(
+        r'i32 (asm sideeffect "// proton.record \w+ load[^"]*", )"=r"', r'i64 \1"=l"', text))
+    _instrument.start("default")
+    assert layout_of(kernels.compile(kernels.marked_add, "sm_90"))[1] == ["kernel", "copy"]
+    assert re.search(
+        r"marked_add: 2 scope markers ignored, so these scopes are lost: cannot parse the marker "
+        r"in line \d+ of the kernel's LLVM IR\n", capfd.readouterr().err)
+
+
+@pytest.mark.parametrize("mode", ["default", "default:auto=loads"])
+def test_markers_that_llvm_removes_are_reported(rewrite_llvm, capfd, mode):
+    rewrite_llvm(lambda text: text.replace("// proton.", "// "))
+    _instrument.start(mode)
+    kernel = kernels.add if "auto" in mode else kernels.marked_add
+    assert not hasattr(kernels.compile(kernel, "sm_90").metadata, "proton_layout")
+    lost = "load@intra_kernels.py:" if "auto" in mode else "copy, kernel, load 1 %"
+    assert (
+        f"{kernel.__name__}: Triton's compiler removed these scopes, which are not recorded: {lost}"
+        in capfd.readouterr().err
+    )
+
+
+def test_a_hook_may_get_more_arguments(monkeypatch):
+    seen = []
+
+    def before(*args, **named):
+        seen.append((len(args), named))
+        return ("before", "before") if len(args) < 2 else None
+
+    runtime = triton.knobs.runtime
+    monkeypatch.setattr(runtime, "add_stages_inspection_hook", before)
+    _instrument.start("default")
+    mine = runtime.add_stages_inspection_hook
+    monkeypatch.setattr(
+        runtime,
+        "add_stages_inspection_hook",
+        lambda *args: mine(*args, "another", target="sm_90") if args else mine(target=None),
+    )
+    assert layout_of(kernels.compile(kernels.marked_add, "sm_90"))[1]
+    assert (6, {"target": "sm_90"}) in seen and (0, {"target": None}) in seen
+    runtime.add_stages_inspection_hook = mine
+
+
+class Backend:
+    class target:
+        backend, warp_size = "cuda", 32
+
+
+class Options:
+    instrumentation_mode = property(lambda _: triton.knobs.compilation.instrumentation_mode)
+
+
+def test_unknown_stages_do_not_end_a_compile(monkeypatch, capfd):
+    monkeypatch.delenv("PROTON_QUIET", raising=False)
+    _instrument.start("default")
+    hook = triton.knobs.runtime.add_stages_inspection_hook
+    assert hook(Backend, {}, Options(), None, 90) is None
+    assert hook(backend=None, stages={"llir": print}) is None
+    stages = {"llir": lambda src, metadata, level: (src, level)}
+    hook(Backend, stages, Options(), None, 90)
+    assert stages["llir"]("module", {}, level=3) == ("module", 3)
+    reported = capfd.readouterr().err
+    assert "a kernel was not instrumented: unknown compiler stages: KeyError('llir')" in reported
+    assert "a kernel was not instrumented: unknown compiler stages: TypeError(" in reported
+    assert "a kernel was not instrumented: its LLVM IR is not text" in reported
+    stages = {"llir": lambda src, metadata: '%1 = call i32 asm "// proton.record start a", "=r"()'}
+    hook(Backend, stages, Options(), None, 90)
+    assert stages["llir"]("module", {}).startswith("%1")
+    assert "a kernel was not instrumented: 'num_warps'" in capfd.readouterr().err
+
+
 # ------------------------------------------------------------------ automatic scopes
 
 

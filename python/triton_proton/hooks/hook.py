@@ -50,18 +50,20 @@ class HookManager:
     session_hooks: dict[int, dict[Hook, bool]] = defaultdict(dict)  # hook -> active
     _lock = threading.RLock()  # of both; launches read `active_hooks` without the lock
 
-    # ---- called by Triton
+    # ---- called by Triton, of which later versions may pass more arguments
 
     @staticmethod
     def init_handle(
-        module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str
+        module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str,
+        *_: Any, **__: Any
     ) -> None:
         for hook in HookManager.active_hooks:
             hook.init_handle(module, function, name, metadata_group, hash)
 
     @staticmethod
     def destroy_handle(
-        module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str
+        module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str,
+        *_: Any, **__: Any
     ) -> None:
         for hook in reversed(HookManager.active_hooks):
             hook.destroy_handle(module, function, name, metadata_group, hash)

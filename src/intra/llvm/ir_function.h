@@ -57,6 +57,9 @@ struct ir_function {
 	uint32_t successor_count;
 	struct ir_marker *markers; /* in text order */
 	uint32_t marker_count;
+	/* lines with markers that cannot be parsed, and the first of them */
+	uint32_t unknown_markers;
+	uint32_t unknown_line;
 	/* in functions that are neither the kernel nor instrumented callees */
 	uint32_t outside_markers;
 	/* why the first of those functions cannot be instrumented */

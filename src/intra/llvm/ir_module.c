@@ -90,7 +90,7 @@ static bool is_kernel(struct slice line)
 	       (slice_find(line, " ptx_kernel ") || slice_find(line, " amdgpu_kernel "));
 }
 
-/* Finds the kernel, and counts the markers in other functions. */
+/* Finds the kernel, and counts the markers that cannot be parsed and those in other functions. */
 static int find_kernel(struct ir_function *kernel, struct proton_error *err)
 {
 	bool is_found = false;
@@ -116,6 +116,8 @@ static int find_kernel(struct ir_function *kernel, struct proton_error *err)
 		} else if (ir_marker_of(line, &marker)) {
 			has_markers = true;
 			kernel->outside_markers += !is_in_kernel;
+		} else if (ir_is_unknown_marker(line)) {
+			kernel->unknown_line = kernel->unknown_markers++ ? kernel->unknown_line : i;
 		}
 	}
 	if (!has_markers)

@@ -8,8 +8,8 @@
 #include "intra/llvm/noinline_callees.h"
 
 /*
- * Parses `text`, which `kernel` refers to. If there are no markers, only marker_count and
- * outside_markers are set, to 0. E_UNSUPPORTED with an error message if the kernel cannot be
+ * Parses `text`, which `kernel` refers to. If no marker can be parsed, only unknown_markers and
+ * unknown_line are set. E_UNSUPPORTED with an error message if the kernel cannot be
  * instrumented, E_NOMEM.
  */
 int ir_module_read(const char *text, size_t length, struct ir_function *kernel,

@@ -26,7 +26,7 @@ static bool is_one_of(struct slice word, const char *const *words, size_t count)
 	return false;
 }
 
-/* The position after the parenthesis that closes the one at `at`, ignoring quoted text; NULL. */
+/* The position after the parentheses or the quoted text at `at`; NULL. */
 static const char *after_parentheses(const char *at, const char *end)
 {
 	int depth = 0;
@@ -126,15 +126,13 @@ static bool is_type(struct slice type)
 	       has_number_between(type, "ptr addrspace(", ")") || is_aggregate(type);
 }
 
-/* A call may be followed by attributes, which are dropped, and metadata. */
-static bool is_after_call(struct slice after)
+/* A call may be followed by attributes, which are dropped, and metadata, not by operand bundles. */
+static bool is_after_call(const char *at, const char *end)
 {
-	size_t i = 0;
-
-	if (after.length > 2 && after.at[0] == ' ' && after.at[1] == '#')
-		for (i = 2; i < after.length && after.at[i] >= '0' && after.at[i] <= '9';)
-			i++;
-	return i == after.length || (after.length > i + 2 && memcmp(after.at + i, ", !", 3) == 0);
+	while (at && end - at > 1 && at[0] == ' ' && at[1] != '[')
+		for (at++; at && at < end && *at != ' ' && *at != ',';)
+			at = *at == '"' || *at == '(' ? after_parentheses(at, end) : at + 1;
+	return at && (at == end || (end - at > 2 && memcmp(at, ", !", 3) == 0));
 }
 
 bool ir_signature_read(struct slice line, const char *at, struct ir_signature *out)
@@ -173,7 +171,7 @@ bool ir_signature_read(struct slice line, const char *at, struct ir_signature *o
 	out->type = (struct slice){type, (size_t)(at - 1 - type)};
 	out->before.length = (size_t)(type - line.at);
 	return is_type(out->type) && !slice_find(out->arguments, "...") &&
-	       (is_call ? slice_find(out->before, "call ") && is_after_call(out->after)
+	       (is_call ? slice_find(out->before, "call ") && is_after_call(close, end)
 			: slice_find(out->before, "define ") && slice_find(out->after, "{"));
 }
 

@@ -58,31 +58,45 @@ bool ir_is_instruction(struct slice line)
 	return !is_blank(line) && !slice_starts(line, "#dbg");
 }
 
+/* Parses assembly text that is a marker; `call_out` is the line before it. */
+static bool marker_text_of(struct slice line, struct marker *marker, struct slice *call_out)
+{
+	const char *text = slice_find(line, "\"// proton.");
+	const char *end = line.at + line.length;
+	const char *quote = text ? memchr(text + 1, '"', (size_t)(end - text - 1)) : NULL;
+
+	if (!quote || slice_starts(line, ";"))
+		return false;
+	*call_out = slice_trim((struct slice){line.at, (size_t)(text - line.at)});
+	return slice_find(*call_out, " asm") &&
+	       marker_parse(text + 1, (size_t)(quote - text - 1), marker);
+}
+
 /*
- * Parses "%12 = tail call i32 asm sideeffect "<text>", ..." with a marker as text. A line that only
- * resembles one stays unchanged: its assembly is a comment.
+ * The call is "%12 = call i32 asm". Keywords and attributes may be before "call", before the type
+ * and after "asm".
  */
 bool ir_marker_of(struct slice line, struct ir_marker *out)
 {
-	const char *end = line.at + line.length;
-	const char *at = line.at;
-	const char *text;
-	const char *quote;
+	struct slice call;
+	const char *assembly;
 
-	while (at < end && *at == ' ')
-		at++;
-	if (at == end || *at != '%')
+	if (!marker_text_of(line, &out->marker, &call) || *call.at != '%')
 		return false;
-	text = slice_find(line, " call i32 asm sideeffect \"// proton.");
-	if (!text)
-		return false;
-	out->result.at = at;
-	out->result.length = 1 + ir_name_at(at + 1, end).length;
-	if (out->result.length == 1 || out->result.length > IR_RESULT_MAX || at[1] == '"')
-		return false;
-	text = strchr(text, '"') + 1;
-	quote = memchr(text, '"', (size_t)(end - text));
-	return quote && marker_parse(text, (size_t)(quote - text), &out->marker);
+	assembly = slice_find_last(call, " asm");
+	out->result = (struct slice){call.at, 1 + ir_name_at(call.at + 1, assembly).length};
+	call = slice_trim((struct slice){call.at, (size_t)(assembly - call.at)});
+	return out->result.length > 1 && out->result.length <= IR_RESULT_MAX &&
+	       out->result.at[1] != '"' && slice_find(call, " call ") &&
+	       slice_find_last(call, " i32") == call.at + call.length - strlen(" i32");
+}
+
+bool ir_is_unknown_marker(struct slice line)
+{
+	struct ir_marker marker;
+	struct slice call;
+
+	return marker_text_of(line, &marker.marker, &call) && !ir_marker_of(line, &marker);
 }
 
 int ir_parse_error(uint32_t line, struct proton_error *err)

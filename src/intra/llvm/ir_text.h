@@ -26,8 +26,10 @@ struct slice ir_name_at(const char *at, const char *end);
 struct slice ir_next_name(struct slice line, const char **at);
 /* True for a line of a function that is not blank, a comment or a debug record. */
 bool ir_is_instruction(struct slice line);
-/* Parses a line as a marker; sets all of `out` but `follows`. */
+/* Parses a line as a marker; sets all of `out` but `line` and `follows`. */
 bool ir_marker_of(struct slice line, struct ir_marker *out);
+/* True if the line has the assembly text of a marker, but ir_marker_of() cannot parse it. */
+bool ir_is_unknown_marker(struct slice line);
 /* E_UNSUPPORTED: the line, counted from 0, cannot be parsed. */
 int ir_parse_error(uint32_t line, struct proton_error *err);
 

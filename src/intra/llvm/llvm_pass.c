@@ -1,6 +1,7 @@
 /* The LLVM IR instrumentation pass: options, ring buffer sizes and layout. */
 #include "intra/llvm/llvm_pass.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -331,14 +332,21 @@ int instrument_llvm(const char *text, size_t length, const struct instrument_opt
 	status = ir_module_read(text, length, &function, err);
 	if (status != PROTON_OK)
 		return status;
+	out->ignored_markers = function.unknown_markers;
+	if (function.unknown_markers)
+		snprintf(out->ignored_reason, sizeof(out->ignored_reason),
+			 "cannot parse the marker in line %u of the kernel's LLVM IR",
+			 function.unknown_line + 1);
 	status = reschedule(&function, &moved, &moved_length, err);
 	if (moved) {
 		ir_module_fini(&function);
 		status = ir_module_read(moved, moved_length, &function, err);
 	}
 	if (status == PROTON_OK) {
-		out->ignored_markers = function.outside_markers;
-		memcpy(out->ignored_reason, function.outside_reason, sizeof(out->ignored_reason));
+		out->ignored_markers += function.outside_markers;
+		if (!*out->ignored_reason)
+			memcpy(out->ignored_reason, function.outside_reason,
+			       sizeof(out->ignored_reason));
 		if (function.marker_count || function.callees)
 			status = instrument(&function, options, out, err);
 	}

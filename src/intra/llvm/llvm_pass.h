@@ -39,7 +39,7 @@ struct instrument_result {
 	size_t length;
 	uint32_t shared_bytes; /* shared memory of the instrumented kernel */
 	uint32_t record_count; /* number of places in the text that record */
-	/* markers that stay comments: in functions that cannot be instrumented */
+	/* markers that stay comments: unknown ones, and those in functions without records */
 	uint32_t ignored_markers;
 	char ignored_reason[IR_REASON_MAX]; /* an error message, or empty */
 	/* may be global although shared was requested, if there is not enough space */

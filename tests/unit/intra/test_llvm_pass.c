@@ -1,5 +1,5 @@
 /*
- * LLVM IR instrumentation pass: markers, layouts, record plans, and whole texts compared with
+ * LLVM IR instrumentation pass: layouts, record plans, and whole texts compared with
  * tests/data/instrument (INSTRUMENT_GOLDEN=write in the environment rewrites them).
  */
 #include "unit/tap.h"
@@ -7,7 +7,6 @@
 #include "intra/llvm/ir_module.h"
 #include "intra/llvm/llvm_pass.h"
 #include "intra/llvm/record_plan.h"
-#include "intra/marker.h"
 
 #define NVIDIA                                                                                     \
 	"define ptx_kernel void @k(i32 %0, ptr addrspace(1) nofree readnone captures(none) %1) "   \
@@ -80,65 +79,6 @@ static int refusal(const char *text, const struct instrument_options *options,
 	CHECK_NE(status, PROTON_OK);
 	CHECK(!result.text && !result.layout.scopes);
 	return status;
-}
-
-/* ------------------------------------------------------------------ markers */
-
-static bool parse(const char *text, struct marker *marker)
-{
-	return marker_parse(text, strlen(text), marker);
-}
-
-TEST(marker_round_trip)
-{
-	static const char *const names[] = {"load", "a b", "\xc3\xa4\"\\$0{}|%41", "x\ny",
-					    "k@f.py:3"};
-	struct marker marker;
-	struct out out;
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		for (int bits = 0; bits < 4; bits++) {
-			out_init(&out, -1);
-			marker_write(bits & 1, bits & 2, names[i], strlen(names[i]), &out);
-			for (size_t at = 0; at < out.length; at++)
-				CHECK(!strchr("\"\\${}|\n", out.bytes[at]));
-			CHECK(marker_parse(out.bytes, out.length, &marker));
-			CHECK_STR(marker.name, names[i]);
-			CHECK_EQ(marker.is_event, bits & 1);
-			CHECK_EQ(marker.is_end, (bits & 2) != 0);
-			out_fini(&out);
-		}
-}
-
-TEST(text_that_is_not_a_marker_is_rejected)
-{
-	struct marker marker;
-
-	CHECK(parse("// proton.record start a", &marker));
-	CHECK(!parse("// proton.record start ", &marker));
-	CHECK(!parse("// proton.record begin a", &marker));
-	CHECK(!parse("// proton.recorder start a", &marker));
-	CHECK(!parse("// proton.record start a b", &marker));
-	CHECK(!parse("// proton.record start a%2", &marker));
-	CHECK(!parse("// proton.record start a%zz", &marker));
-	CHECK(!parse("// proton.record start a%00b", &marker));
-	CHECK(!parse("", &marker));
-}
-
-TEST(long_name_is_truncated_between_characters)
-{
-	char text[2048] = "// proton.record start ";
-	struct marker marker;
-
-	for (int i = 0; i < 254; i++)
-		strcat(text, "a");
-	strcat(text, "%C3%A4");
-	CHECK(parse(text, &marker));
-	CHECK_EQ(marker.name_length, 254);
-	text[strlen("// proton.record start ") + 253] = '\0';
-	strcat(text, "%C3%A4");
-	CHECK(parse(text, &marker));
-	CHECK_EQ(marker.name_length, 255);
 }
 
 /* ------------------------------------------------------------------ layouts */
@@ -456,8 +396,6 @@ TEST(text_without_markers_is_unchanged)
 		NVIDIA "  ret void\n" END,
 		"; // proton.record start a\n" NVIDIA "  ret void\n" END,
 		NVIDIA "  %3 = tail call i32 asm sideeffect \"// proton.recorder\", \"=r\"()\n"
-		       "  ret void\n" END,
-		NVIDIA "  %3 = call i64 asm sideeffect \"// proton.record start a\", \"=l\"()\n"
 		       "  ret void\n" END,
 	};
 

@@ -138,6 +138,29 @@ TEST(attributes_of_the_return_value_are_dropped)
 	instrument_result_fini(&result);
 }
 
+TEST(attributes_of_a_call_may_be_spelled_out)
+{
+	struct instrument_options options = options_for("sm_90");
+	static const char *const after[] = {
+		" #3, !dbg !4",
+		" nounwind, !dbg !4",
+		" convergent nounwind #3, !dbg !4",
+		" nounwind memory(argmem: read) \"a\"=\"b)\" \"c\", !dbg !4",
+	};
+
+	for (size_t i = 0; i < sizeof(after) / sizeof(after[0]); i++) {
+		struct instrument_result result;
+		char text[2048];
+
+		snprintf(text, sizeof(text), "%s  %%3 = call fastcc float @h(float 1.0)%s\n%s%s%s",
+			 KERNEL, after[i], "  ret void\n", END, FLOAT_HELPER);
+		result = pass(text, &options);
+		CHECK_EQ(result.ignored_markers, 0);
+		CHECK_HAS(result.text, "@h(float 1.0, i32 0, i32 %proton.e.ring), !dbg !4\n");
+		instrument_result_fini(&result);
+	}
+}
+
 TEST(caller_of_an_instrumented_callee_is_one_too)
 {
 	struct ir_function kernel = read_text(
