@@ -29,6 +29,23 @@ MAY_INCLUDE = {
     "bench": ["*"],
 }
 
+# Rooms of a component, lowest first: folders, and files at its top without suffix. Each may include
+# itself and those before it.
+ROOMS = {
+    "src/record": [
+        "version",
+        "backend",
+        "backend_use",
+        "names",
+        "store",
+        "sets",
+        "thread",
+        "nvtx",
+        "session",
+        "record",
+    ],
+}
+
 # System headers that belong to one place: (pattern of the header, where it may stand, why).
 RESERVED = [
     (r"(cuda|cupti|nvperf|nvtx|nvml)", "src/backend/cuda", "a vendor's header elsewhere"),
@@ -45,6 +62,21 @@ def component_of(path):
         if path.is_relative_to(component):
             return component
     return None
+
+
+def room_problem(component, path, header):
+    """The error in an include from one room of a component into another, or None."""
+    rooms = ROOMS.get(component)
+    target = Path("src", header)
+    if rooms is None or not target.is_relative_to(component):
+        return None
+    own, other = (Path(p.relative_to(component).parts[0]).stem for p in (path, target))
+    for room in (own, other):
+        if room not in rooms:
+            return f"{component}/{room} has no place in the order of tools/check_includes.py"
+    if rooms.index(other) <= rooms.index(own):
+        return None
+    return f"{component}/{own} may include {', '.join(rooms[: rooms.index(own)]) or 'no room'}"
 
 
 def problem_with(root, path, component, quote, header):
@@ -65,6 +97,9 @@ def problem_with(root, path, component, quote, header):
     allowed = MAY_INCLUDE[component]
     if (root / "src" / header).exists():
         target = header.split("/")[0]
+        problem = room_problem(component, path, header)
+        if problem:
+            return problem
         if component == f"src/{target}" or "*" in allowed or target in allowed or header in allowed:
             return None
         names = ", ".join(allowed) if allowed else "nothing but itself and <libproton/...>"

@@ -1,13 +1,10 @@
 /* Starting and stopping of backends without holding a lock. */
 #include "record/backend_use.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <libproton/proton.h>
-
-#include "record/session/fork.h"
 
 #define BACKEND_MAX 8u
 #define MODE_MAX 4096u /* all options of instrumentation take about 300 bytes */
@@ -27,7 +24,7 @@ struct use {
 	char mode[MODE_MAX];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `uses`; taken last */
+pthread_mutex_t backend_use_lock = PTHREAD_MUTEX_INITIALIZER; /* guards `uses` */
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static struct use uses[BACKEND_MAX];
 static _Thread_local bool is_moving;
@@ -59,11 +56,11 @@ static int start(const struct backend *backend, struct use *use, const char *mod
 	int status;
 
 	use->state = STARTING;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&backend_use_lock);
 	is_moving = true;
 	status = backend->start(mode, err);
 	is_moving = false;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&backend_use_lock);
 	if (status == PROTON_OK)
 		snprintf(use->mode, sizeof(use->mode), "%s", mode);
 	settle(use, status == PROTON_OK ? RUNNING : STOPPED);
@@ -74,11 +71,11 @@ static int start(const struct backend *backend, struct use *use, const char *mod
 static void stop(const struct backend *backend, struct use *use)
 {
 	use->state = STOPPING;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&backend_use_lock);
 	is_moving = true;
 	backend->stop();
 	is_moving = false;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&backend_use_lock);
 	settle(use, STOPPED);
 }
 
@@ -86,7 +83,7 @@ static void stop(const struct backend *backend, struct use *use)
 static void wait_settled(struct use *use)
 {
 	while (use->state != STOPPED && use->state != RUNNING && !is_moving)
-		pthread_cond_wait(&moved, &lock);
+		pthread_cond_wait(&moved, &backend_use_lock);
 }
 
 /*
@@ -101,11 +98,11 @@ static int count_memory(const struct backend *backend, struct use *use, bool is_
 
 	if (is_edge && backend->set_memory) {
 		use->state = CHANGING;
-		pthread_mutex_unlock(&lock);
+		pthread_mutex_unlock(&backend_use_lock);
 		is_moving = true;
 		status = backend->set_memory(is_more, err);
 		is_moving = false;
-		pthread_mutex_lock(&lock);
+		pthread_mutex_lock(&backend_use_lock);
 		settle(use, RUNNING);
 	}
 	if (status == PROTON_OK || !is_more)
@@ -134,7 +131,7 @@ int backend_use_take(const struct backend *backend, const char *mode, bool wants
 	if (strlen(mode) >= MODE_MAX)
 		return err_set(err, PROTON_E_INVALID, "the mode is longer than %u bytes",
 			       MODE_MAX - 1);
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&backend_use_lock);
 	wait_settled(use);
 	if (use->state == STOPPED)
 		status = start(backend, use, mode, err);
@@ -150,15 +147,15 @@ int backend_use_take(const struct backend *backend, const char *mode, bool wants
 		if (status != PROTON_OK)
 			release(backend, use, false);
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&backend_use_lock);
 	return status;
 }
 
 void backend_use_release(const struct backend *backend, bool wants_memory)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&backend_use_lock);
 	release(backend, use_of(backend), wants_memory);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&backend_use_lock);
 }
 
 int backend_use_flush(const struct backend *backend, struct proton_error *err)
@@ -167,13 +164,13 @@ int backend_use_flush(const struct backend *backend, struct proton_error *err)
 	bool runs;
 	int status;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&backend_use_lock);
 	while (use->state == CHANGING && !is_moving)
-		pthread_cond_wait(&moved, &lock);
+		pthread_cond_wait(&moved, &backend_use_lock);
 	runs = use->state == RUNNING && use->users;
 	if (runs)
 		use->users++;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&backend_use_lock);
 	if (!runs)
 		return PROTON_OK;
 	status = backend->flush(err);
@@ -189,31 +186,19 @@ int backend_use_resume(const struct backend *backend, struct proton_error *err)
 	/* A start on this thread that initializes the driver is about to begin anyway. */
 	if (!backend->resume || is_moving)
 		return PROTON_OK;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&backend_use_lock);
 	wait_settled(use);
 	if (use->state == RUNNING) {
 		use->state = CHANGING;
-		pthread_mutex_unlock(&lock);
+		pthread_mutex_unlock(&backend_use_lock);
 		is_moving = true;
 		status = backend->resume(err);
 		is_moving = false;
-		pthread_mutex_lock(&lock);
+		pthread_mutex_lock(&backend_use_lock);
 		settle(use, RUNNING);
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&backend_use_lock);
 	return status;
-}
-
-/* ------------------------------------------------------------------ fork */
-
-void backend_use_fork_prepare(void)
-{
-	pthread_mutex_lock(&lock);
-}
-
-void backend_use_fork_parent(void)
-{
-	pthread_mutex_unlock(&lock);
 }
 
 void backend_use_fork_child(void)
@@ -227,5 +212,4 @@ void backend_use_fork_child(void)
 	memset(uses, 0, sizeof(uses));
 	is_moving = false;
 	pthread_cond_init(&moved, NULL);
-	pthread_mutex_init(&lock, NULL);
 }

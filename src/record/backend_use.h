@@ -7,7 +7,11 @@
 #ifndef RECORD_BACKEND_USE_H
 #define RECORD_BACKEND_USE_H
 
+#include <pthread.h>
+
 #include "record/backend.h"
+
+extern pthread_mutex_t backend_use_lock; /* for fork() */
 
 /*
  * Starts the backend in `mode` unless it already runs. `wants_memory`: memory copies and memsets
@@ -25,5 +29,7 @@ int backend_use_flush(const struct backend *backend, struct proton_error *err);
 int backend_use_resume(const struct backend *backend, struct proton_error *err);
 /* True on a thread that is inside the start or stop of a backend. */
 bool backend_use_is_moving_here(void);
+/* In the child of a fork: no backend runs. */
+void backend_use_fork_child(void);
 
 #endif

@@ -2,67 +2,9 @@
 #ifndef RECORD_RECORD_H
 #define RECORD_RECORD_H
 
-#include <libproton/proton.h>
-
+#include "record/sets/record_count.h"
 #include "record/store/devices.h"
 #include "record/store/execution.h"
-#include "record/thread/thread_trace.h"
-
-/*
- * Adds one finished kernel, launched at `where`, to every session that was active there. From any
- * thread.
- */
-void record_kernel(struct proton_context where, const struct execution *execution);
-
-enum launch_kind {
-	LAUNCH_KERNEL,
-	LAUNCH_GRAPH,
-	LAUNCH_MEMORY, /* a memory copy or memset */
-};
-
-/*
- * For traces: a call that launches work begins on the calling thread. NULL if no session at `where`
- * is a trace; otherwise the event for the records of the work (execution.launch), valid until the
- * thread's next launch. `correlation` is the correlation ID of the launch.
- */
-const struct trace_event *record_launch_begin(struct proton_context where, uint32_t correlation,
-					      enum launch_kind kind);
-/* The call returns. Harmless if there is no event. */
-void record_launch_end(void);
-/*
- * The event of the kernel that this thread has launched since the previous call; empty if no trace
- * recorded one.
- */
-void record_take_launch(struct trace_event *out);
-
-enum record_loss {
-	RECORD_LOST_UNMATCHED, /* a record without a known launch */
-	RECORD_LOST_DROPPED,   /* the vendor library reports dropped records */
-	RECORD_LOST_NO_TIME,   /* start or end is 0 */
-	RECORD_LOST_TIME,      /* the end is before the start */
-	RECORD_LOST_MEMORY,    /* a memory record without a known call */
-	RECORD_LOST_MISSING,   /* a launch that received no record */
-	RECORD_LOST_VALUE,     /* a device or graph metric that could not be read or attributed */
-};
-
-/* Counts records that cannot be attributed, in every live session. From any thread. */
-void record_lost(enum record_loss cause, uint64_t count);
-
-/* True once the sessions are being ended because the program is about to exit. From any thread. */
-bool record_program_ends(void);
-
-/* True while the calling thread is between proton_op_enter() and proton_op_exit(). */
-bool record_is_in_op(void);
-
-/*
- * Work that the calling thread launches from here on is the backend's own: no backend attributes it
- * to the program. Calls nest.
- */
-void record_own_work_begin(void);
-void record_own_work_end(void);
-bool record_is_own_work(void);
-
-/* The device for records of proton_kernel_begin() and _end(). */
-void record_set_host_device(uint32_t device);
+#include "record/thread/record_launch.h"
 
 #endif

@@ -192,7 +192,8 @@ LOSSES_OF_FILES = [
 
 
 def test_the_viewer_prints_a_remedy_for_every_loss():
-    losses = re.findall(r'"(lost: [^"]+)",\s+true', read("src", "record", "store", "store.c"))
+    names = read("src", "record", "store", "store_counters.c")
+    losses = re.findall(r'"(lost: [^"]+)",\s+true', names)
     table = read("src", "viewer", "query", "input.c").split("} remedies[] = {")[1].split("};")[0]
     known = re.findall(r'\{"([^"]+)",', table)
     assert len(losses) > 8
@@ -213,6 +214,15 @@ def test_table_of_components_is_the_one_that_is_enforced():
     for room in there - {"src/cli"}:  # that row is a sentence
         known = {name for name in rules[room] if (ROOT / "src" / name).exists()}
         assert table[room] == known, room
+
+
+def test_order_of_rooms_is_the_one_that_is_enforced():
+    code = read("tools", "check_includes.py")
+    rules = ast.literal_eval(re.search(r"^ROOMS = ({.*?^})", code, re.M | re.S)[1])
+    table = read("CONTRIBUTING.md").partition("| room | contains |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.M) == rules["src/record"]
+    parts = (ROOT / "src" / "record").iterdir()
+    assert {part.stem for part in parts} - {"meson"} == set(rules["src/record"])
 
 
 FILE = re.compile(r"`((?:src|python|include|tests|tools|bench|examples|docs)/[\w./-]+)`")

@@ -160,7 +160,7 @@ static void set_buffer_bytes(size_t bytes)
 static void drop(uint64_t count)
 {
 	atomic_fetch_add_explicit(&dropped_records, count, memory_order_relaxed);
-	record_lost(RECORD_LOST_DROPPED, count);
+	record_count(COUNTER_LOST_DROPPED, count);
 }
 
 /*
@@ -289,7 +289,7 @@ static bool check_times(uint64_t start_ns, uint64_t end_ns)
 {
 	if (start_ns && end_ns > start_ns)
 		return true;
-	record_lost(start_ns && end_ns ? RECORD_LOST_TIME : RECORD_LOST_NO_TIME, 1);
+	record_count(start_ns && end_ns ? COUNTER_LOST_TIME : COUNTER_LOST_NO_TIME, 1);
 	return false;
 }
 
@@ -301,7 +301,7 @@ static void add_kernel(const struct cupti_kernel *kernel)
 	atomic_fetch_add_explicit(&processed, 1, memory_order_relaxed);
 	if (!correlate_take(kernel->correlation_id, &launch)) {
 		if (!callbacks_is_older(kernel->correlation_id))
-			record_lost(RECORD_LOST_UNMATCHED, 1);
+			record_count(COUNTER_LOST_UNMATCHED, 1);
 		return;
 	}
 	/*
@@ -340,7 +340,7 @@ static void add_memory(const struct cupti_activity *record)
 	atomic_fetch_add_explicit(&processed, 1, memory_order_relaxed);
 	if (!correlate_take(operation.execution.correlation, &launch)) {
 		if (!callbacks_is_older(operation.execution.correlation))
-			record_lost(RECORD_LOST_MEMORY, 1);
+			record_count(COUNTER_LOST_MEMORY, 1);
 		return;
 	}
 	atomic_store_explicit(&newest_shared, operation.execution.correlation,
@@ -445,7 +445,7 @@ static void give_up(uint64_t missing)
 	if (missing <= dropped)
 		return;
 	missing -= dropped;
-	record_lost(RECORD_LOST_MISSING, missing);
+	record_count(COUNTER_LOST_MISSING, missing);
 	if (!missing_was_noted)
 		message("no CUPTI records were received for %llu kernels; another tool in this "
 			"process (torch.profiler?) may have taken over CUPTI's buffers, or the GPU "

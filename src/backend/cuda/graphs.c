@@ -263,7 +263,7 @@ void graphs_end_capture(void)
 		is_taken = captured_take_rest(&shared->captured);
 	pthread_mutex_unlock(&lock);
 	if (!is_taken)
-		record_lost(RECORD_LOST_VALUE, held);
+		record_count(COUNTER_LOST_VALUE, held);
 }
 
 /* Kernels, and memory operations, which a session may request before any replay. */

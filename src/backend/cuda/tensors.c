@@ -182,7 +182,7 @@ static void settle(struct tensor *tensor)
 {
 	match(tensor, tensor->execution_count);
 	if (tensor->due && !last.start_ns) {
-		record_lost(RECORD_LOST_VALUE, tensor->due);
+		record_count(COUNTER_LOST_VALUE, tensor->due);
 		tensor->first += tensor->due;
 		tensor->count -= tensor->due;
 		tensor->due = 0;
@@ -219,7 +219,7 @@ static void deliver(uint64_t id, const void *bytes, uint32_t count)
 		return; /* captured under sessions that have ended */
 	if (tensor->is_captured) {
 		if (!push(tensor, bytes))
-			record_lost(RECORD_LOST_VALUE, 1);
+			record_count(COUNTER_LOST_VALUE, 1);
 		return;
 	}
 	device_metric_add(&tensor->metric, bytes);
@@ -234,7 +234,7 @@ static void drain_locked(void)
 	lost = append_lost();
 	if (lost == lost_before)
 		return;
-	record_lost(RECORD_LOST_VALUE, lost - lost_before);
+	record_count(COUNTER_LOST_VALUE, lost - lost_before);
 	lost_before = lost;
 }
 
@@ -356,7 +356,7 @@ static int lose(const struct device_metric *metric, const char *why)
 {
 	bool is_first;
 
-	record_lost(RECORD_LOST_VALUE, 1);
+	record_count(COUNTER_LOST_VALUE, 1);
 	pthread_mutex_lock(&lock);
 	is_first = !loss_was_noted;
 	loss_was_noted = true;

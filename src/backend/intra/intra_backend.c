@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "record/backend.h"
 #include "record/record.h"
-#include "record/session/session.h"
-#include "record/store/intra_launch.h"
+#include "record/sets/record_intra.h"
+#include "record/sets/session.h"
 
 /* Maximum assumed bytes per CTA when the space for a partially sampled grid is computed. */
 #define CTA_BYTES_MAX ((size_t)4 << 20)
@@ -126,7 +126,7 @@ void proton_instrument_launched(uint64_t function, uint64_t stream)
 		atomic_fetch_add_explicit(&kernel->unsampled, 1, memory_order_relaxed);
 	if (!buffer || !kernel || proton_context_is_empty(where)) {
 		if (buffer && !kernel)
-			record_intra_count(INTRA_DAMAGED, 1);
+			record_count(COUNTER_LOST_DAMAGED, 1);
 		abandon(&pending, stream);
 		return;
 	}
@@ -147,7 +147,7 @@ void proton_instrument_launched(uint64_t function, uint64_t stream)
 	} else if (driver.cuEventRecord(buffer->event, driver_handle(stream)) == 0) {
 		launch_queue_put(launch);
 	} else {
-		record_intra_count(INTRA_DAMAGED, 1);
+		record_count(COUNTER_LOST_DAMAGED, 1);
 		device_buffers_drop(buffer); /* the kernel may write to it: never reuse it */
 	}
 }

@@ -8,7 +8,7 @@
 
 #include <libproton/proton.h>
 
-#include "record/thread/thread_trace.h"
+#include "record/store/trace_event.h"
 
 struct buffer;
 struct kernel;

@@ -12,8 +12,9 @@
 #include "backend/intra/ordered_commit.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "record/sets/record_count.h"
+#include "record/sets/record_intra.h"
 #include "record/store/devices.h"
-#include "record/store/intra_launch.h"
 
 /*
  * Size of a piece that is copied at once. A normal launch has a few pieces, so decoding begins
@@ -41,7 +42,7 @@ struct reading {
 
 static void fail(const char *call, int result)
 {
-	record_intra_count(INTRA_DAMAGED, 1);
+	record_count(COUNTER_LOST_DAMAGED, 1);
 	if (result == DRIVER_DEINITIALIZED || atomic_exchange(&has_failed, true))
 		return;
 	message("cannot read the records of an instrumented kernel: %s failed (%d)", call, result);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/message.h"
-#include "record/store/intra_launch.h"
+#include "record/sets/record_count.h"
 
 /*
  * Maximum slices of one kernel in a trace if the mode does not limit the launches: about 60 MB of
@@ -53,9 +53,9 @@ void loss_add(struct kernel *kernel, const struct decode_totals *totals)
 
 	for (uint32_t i = 0; i < kernel->layout.scope_count; i++)
 		broken += totals->broken[i];
-	record_intra_count(INTRA_DROPPED, totals->dropped);
-	record_intra_count(INTRA_BROKEN, broken);
-	record_intra_count(INTRA_DAMAGED, totals->damaged);
+	record_count(COUNTER_LOST_INSIDE, totals->dropped);
+	record_count(COUNTER_LOST_PAIR, broken);
+	record_count(COUNTER_LOST_DAMAGED, totals->damaged);
 	pthread_mutex_lock(&lock);
 	add_totals(&kernel->totals, totals);
 	pthread_mutex_unlock(&lock);
@@ -130,7 +130,7 @@ void loss_report_all(void)
 	count = missed;
 	missed = 0;
 	pthread_mutex_unlock(&lock);
-	record_intra_count(INTRA_UNSAMPLED, count);
+	record_count(COUNTER_UNSAMPLED, count);
 }
 
 void loss_forget(void)

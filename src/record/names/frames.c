@@ -1,7 +1,6 @@
 /* Process-wide frames and calling contexts. */
 #include "record/names/frames.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include <libproton/proton.h>
@@ -10,17 +9,14 @@
 #include "base/region.h"
 #include "base/strings.h"
 #include "record/names/name_limits.h"
-#include "record/names/reclaim_names.h"
 #include "record/names/reused_names.h"
-#include "record/session/fork.h"
 
 #define STRINGS_RESERVE (8ull << 30)
 #define FRAMES_RESERVE (4ull << 30)
 #define CONTEXTS_RESERVE (8ull << 30)
 
-/* Lock order: reuse_lock, a session, lock. */
-static pthread_mutex_t reuse_lock = PTHREAD_MUTEX_INITIALIZER; /* one name is replaced at a time */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;       /* guards all additions below */
+pthread_mutex_t frames_reuse_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t frames_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool ready;
 static struct strings strings;
 static struct region frame_space; /* struct row_frame; row 0 is the root's */
@@ -77,7 +73,7 @@ int frames_init(struct proton_error *err)
 {
 	int status = PROTON_OK;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&frames_lock);
 	if (!ready) {
 		limits_read();
 		status = strings_init(&strings, STRINGS_RESERVE, err);
@@ -104,7 +100,7 @@ int frames_init(struct proton_error *err)
 			region_release(&names_space);
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&frames_lock);
 	return status;
 }
 
@@ -128,9 +124,9 @@ uint32_t frames_string(const char *text, size_t length)
 {
 	uint32_t id;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&frames_lock);
 	id = strings_add(&strings, text, length);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&frames_lock);
 	return id;
 }
 
@@ -139,7 +135,7 @@ uint32_t frames_value_text(const char *text, size_t length)
 	uint32_t id;
 	bool is_folded = false;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&frames_lock);
 	id = strings_find(&strings, text, length);
 	if (id == STRING_NONE) {
 		is_folded = text_count >= LIMITS_TEXTS || text_bytes + length > LIMITS_TEXT_BYTES;
@@ -150,7 +146,7 @@ uint32_t frames_value_text(const char *text, size_t length)
 		text_count += !is_folded;
 		text_bytes += is_folded ? 0 : length;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&frames_lock);
 	if (is_folded)
 		limits_fold();
 	return id;
@@ -292,7 +288,7 @@ static uint32_t add_frame(struct content *content, uint32_t parent)
 	frame = find_fixed(content);
 	if (frame)
 		return frame;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&frames_lock);
 	frame = find_frame(content, &key);
 	if (frame)
 		names_set(frame, NAME_FIXED);
@@ -300,7 +296,7 @@ static uint32_t add_frame(struct content *content, uint32_t parent)
 		frame = other_of(content->kind);
 	else
 		frame = make_frame(key, content);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&frames_lock);
 	if (is_other(frame) && !content_is(content, frame))
 		limits_fold();
 	return frame;
@@ -420,7 +416,7 @@ uint32_t frames_child(uint32_t parent, uint32_t frame)
 	child = find_context(parent, frame);
 	if (child && name_state(frame) == NAME_FIXED)
 		return child;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&frames_lock);
 	switch (name_state(frame)) {
 	case NAME_FIXED:
 		break;
@@ -429,11 +425,11 @@ uint32_t frames_child(uint32_t parent, uint32_t frame)
 		names_set(frame, NAME_FIXED);
 		break;
 	case NAME_FREE: /* left over from a cleared phase */
-		pthread_mutex_unlock(&lock);
+		pthread_mutex_unlock(&frames_lock);
 		return parent;
 	}
 	child = add_context(parent, frame);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&frames_lock);
 	return child;
 }
 
@@ -455,10 +451,10 @@ void frames_fix_path(uint32_t context)
 
 		if (name_state(frame) == NAME_FIXED)
 			continue;
-		pthread_mutex_lock(&lock);
+		pthread_mutex_lock(&frames_lock);
 		if (name_state(frame) != NAME_FREE)
 			names_set(frame, NAME_FIXED);
-		pthread_mutex_unlock(&lock);
+		pthread_mutex_unlock(&frames_lock);
 	}
 }
 
@@ -548,49 +544,51 @@ static uint32_t take_name(uint32_t parent, size_t bytes, bool *has_moved)
 {
 	uint32_t frame;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&frames_lock);
 	frame = names_take(parent);
 	*has_moved = frame && name_of(frame)->capacity < bytes;
 	if (frame && !make_space(frame, bytes)) {
 		names_give(parent, frame);
 		frame = 0;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&frames_lock);
 	return frame;
 }
 
 /*
  * The context below `parent` that this name takes over from another; CONTEXT_NONE if there is none.
  */
-static uint32_t enter_renewed(uint32_t parent, const struct content *content, uint32_t *frame_out)
+static uint32_t enter_renewed(uint32_t parent, const struct content *content,
+			      frames_rename_fn rename, uint32_t *frame_out)
 {
 	uint32_t child = CONTEXT_NONE;
 	uint32_t frame;
 	bool has_moved;
 
-	pthread_mutex_lock(&reuse_lock);
+	pthread_mutex_lock(&frames_reuse_lock);
 	frame = take_name(parent, string_entry_bytes(content->name_length), &has_moved);
 	if (frame) {
 		/* No other thread finds the frame: its text belongs to this thread. */
 		string_write((char *)strings.pool.base + (uint64_t)frames_get(frame)->name * 8,
 			     name_of(frame)->capacity, content->name, content->name_length);
 		/* A frame that does not fit in some file is not reused again. */
-		if (reuse_in_sessions(frame, has_moved)) {
-			pthread_mutex_lock(&lock);
+		if (rename(frame, has_moved)) {
+			pthread_mutex_lock(&frames_lock);
 			if (list_renewed(frame, content)) {
 				child = name_of(frame)->owner;
 				*frame_out = frame;
 			} else {
 				names_give(parent, frame);
 			}
-			pthread_mutex_unlock(&lock);
+			pthread_mutex_unlock(&frames_lock);
 		}
 	}
-	pthread_mutex_unlock(&reuse_lock);
+	pthread_mutex_unlock(&frames_reuse_lock);
 	return child;
 }
 
-uint32_t frames_enter(uint32_t parent, const char *name, size_t length, uint32_t *frame)
+uint32_t frames_enter(uint32_t parent, const char *name, size_t length, frames_rename_fn rename,
+		      uint32_t *frame)
 {
 	struct content content;
 	uint32_t child = *frame ? find_context(parent, *frame) : 0;
@@ -604,11 +602,11 @@ uint32_t frames_enter(uint32_t parent, const char *name, size_t length, uint32_t
 	for (int attempt = 0; attempt < 3; attempt++) {
 		if (!*frame && is_full(parent) && !names_has_free(parent))
 			break;
-		pthread_mutex_lock(&lock);
+		pthread_mutex_lock(&frames_lock);
 		child = enter_known(parent, &content, frame);
-		pthread_mutex_unlock(&lock);
+		pthread_mutex_unlock(&frames_lock);
 		if (child == CONTEXT_NONE)
-			child = enter_renewed(parent, &content, frame);
+			child = enter_renewed(parent, &content, rename, frame);
 		if (child != CONTEXT_NONE)
 			return child;
 	}
@@ -623,14 +621,14 @@ bool frames_reuse_mark(uint32_t limit)
 {
 	bool has_any = false;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&frames_lock);
 	for (uint32_t frame = 1; frame < frame_count; frame++)
 		if (name_state(frame) == NAME_LIVE &&
 		    atomic_load_explicit(&name_of(frame)->last, memory_order_relaxed) < limit) {
 			names_set(frame, NAME_LEAVING);
 			has_any = true;
 		}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&frames_lock);
 	return has_any;
 }
 
@@ -650,7 +648,7 @@ static void unlist(uint32_t frame)
 
 uint32_t frames_reuse_unlist(uint32_t limit, uint32_t first, bool keep_all)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&frames_lock);
 	for (uint32_t frame = 1; frame < frame_count; frame++) {
 		if (name_state(frame) != NAME_LEAVING)
 			continue;
@@ -664,13 +662,13 @@ uint32_t frames_reuse_unlist(uint32_t limit, uint32_t first, bool keep_all)
 		name_of(frame)->next = first;
 		first = frame;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&frames_lock);
 	return first;
 }
 
 void frames_reuse_give(uint32_t first)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&frames_lock);
 	while (first) {
 		uint32_t next = name_of(first)->next;
 		uint32_t owner = name_of(first)->owner;
@@ -678,7 +676,7 @@ void frames_reuse_give(uint32_t first)
 		names_give(node_at(owner)->context.parent, first);
 		first = next;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&frames_lock);
 }
 
 static uint64_t append_key(uint32_t context, uint32_t path)
@@ -708,13 +706,13 @@ uint32_t frames_append(uint32_t context, uint32_t path)
 			missing = frames_context(missing).parent;
 		child = frames_child(find_appended(context, frames_context(missing).parent),
 				     frames_context(missing).frame);
-		pthread_mutex_lock(&lock);
+		pthread_mutex_lock(&frames_lock);
 		if (!map_find(&append_map, append_key(context, missing)) &&
 		    !map_insert(&append_map, append_key(context, missing), child)) {
-			pthread_mutex_unlock(&lock);
+			pthread_mutex_unlock(&frames_lock);
 			return context; /* out of memory: the upper levels are correct */
 		}
-		pthread_mutex_unlock(&lock);
+		pthread_mutex_unlock(&frames_lock);
 	}
 	return found;
 }
@@ -724,26 +722,4 @@ uint32_t proton_context_child(uint32_t parent, uint32_t frame)
 	if (!frames_are_ready())
 		return PROTON_CONTEXT_ROOT;
 	return frames_child(parent, frame);
-}
-
-void frames_fork_prepare_reuse(void)
-{
-	pthread_mutex_lock(&reuse_lock);
-}
-
-void frames_fork_prepare(void)
-{
-	pthread_mutex_lock(&lock);
-}
-
-void frames_fork_parent(void)
-{
-	pthread_mutex_unlock(&lock);
-	pthread_mutex_unlock(&reuse_lock);
-}
-
-void frames_fork_child(void)
-{
-	pthread_mutex_init(&reuse_lock, NULL);
-	pthread_mutex_init(&lock, NULL);
 }

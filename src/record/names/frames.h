@@ -7,6 +7,7 @@
 #ifndef RECORD_NAMES_FRAMES_H
 #define RECORD_NAMES_FRAMES_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +19,10 @@
 /* "(other)": stands for names that exceed the limits of name_limits.h. */
 #define FRAME_OTHER 1u
 #define FRAME_OTHER_KERNEL 2u
+
+/* For fork(). Lock order: frames_reuse_lock, a session, frames_lock. */
+extern pthread_mutex_t frames_reuse_lock; /* one name is replaced at a time */
+extern pthread_mutex_t frames_lock;       /* guards all additions */
 
 /* Reserves the tables; idempotent, called by the first start. */
 int frames_init(struct proton_error *err);
@@ -51,11 +56,17 @@ struct context frames_context(uint32_t context);
 /* Found or made, "(other)" above the limit; `parent` itself if out of memory. */
 uint32_t frames_child(uint32_t parent, uint32_t frame);
 /*
- * The context of a scope entered by name below `parent`; a new name may take the place of a cleared
- * one. *frame: the caller's known frame, or 0; on return that of the context. Without a name only a
- * known context is found, else FRAMES_CONTEXT_NONE. Call it in a section.
+ * Frame `frame` has a new text: updates the files that contain the frame. `has_moved`: it needs
+ * more space there than before. False: some file has no space.
  */
-uint32_t frames_enter(uint32_t parent, const char *name, size_t length, uint32_t *frame);
+typedef bool (*frames_rename_fn)(uint32_t frame, bool has_moved);
+/*
+ * The context of a scope entered by name below `parent`; a new name may take the place of a cleared
+ * one, with `rename`. *frame: the caller's known frame, or 0; on return that of the context.
+ * Without a name only a known context is found, else FRAMES_CONTEXT_NONE. Call it in a section.
+ */
+uint32_t frames_enter(uint32_t parent, const char *name, size_t length, frames_rename_fn rename,
+		      uint32_t *frame);
 #define FRAMES_CONTEXT_NONE UINT32_MAX
 /*
  * Keeps the names on the path of `context` unchanged, because a caller keeps it. Call it in a

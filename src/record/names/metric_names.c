@@ -1,7 +1,6 @@
 /* Process-wide metric names: parsing and registration. */
 #include "record/names/metric_names.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -11,7 +10,6 @@
 #include "format/rows.h"
 #include "record/names/frames.h"
 #include "record/names/name_limits.h"
-#include "record/session/fork.h"
 
 #define NAMES_RESERVE (256ull << 20)
 
@@ -20,7 +18,7 @@ struct entry {
 	struct metric_name parsed;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t metric_names_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct region space;
 static _Atomic uint32_t count; /* changed under the lock */
 static struct map map;         /* hash of the name as given -> entry + 1 */
@@ -97,7 +95,7 @@ uint32_t metric_name_add(const char *name)
 	found = find(name, length, &key);
 	if (found)
 		return found - 1;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&metric_names_lock);
 	if (!space.base && region_reserve(&space, NAMES_RESERVE, 1 << 16, 1, NULL) != PROTON_OK)
 		goto out;
 	found = find(name, length, &key);
@@ -119,7 +117,7 @@ uint32_t metric_name_add(const char *name)
 		}
 	}
 out:
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&metric_names_lock);
 	if (!found)
 		limits_fold();
 	return found ? found - 1 : METRIC_NAME_NONE;
@@ -133,19 +131,4 @@ struct metric_name metric_name_get(uint32_t id)
 bool metric_name_exists(uint32_t id)
 {
 	return id < atomic_load_explicit(&count, memory_order_acquire);
-}
-
-void metric_names_fork_prepare(void)
-{
-	pthread_mutex_lock(&lock);
-}
-
-void metric_names_fork_parent(void)
-{
-	pthread_mutex_unlock(&lock);
-}
-
-void metric_names_fork_child(void)
-{
-	pthread_mutex_init(&lock, NULL);
 }

@@ -5,6 +5,7 @@
 #ifndef RECORD_NAMES_METRIC_NAMES_H
 #define RECORD_NAMES_METRIC_NAMES_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,6 +15,8 @@ struct metric_name {
 	uint32_t text;  /* frames_string() of the name without suffix */
 	uint32_t flags; /* enum metric_flag */
 };
+
+extern pthread_mutex_t metric_names_lock; /* for fork() */
 
 /*
  * Removes "(exc)", "(pty)" and "(inc)" at the end of a name, with the preceding blanks; they become

@@ -20,7 +20,7 @@
 #include "base/utf8.h"
 #include "record/names/frames.h"
 #include "record/nvtx/nvtx_environment.h"
-#include "record/session/session.h"
+#include "record/sets/session.h"
 #include "record/thread/thread.h"
 
 #define WIDE_MAX 65536u                /* characters read from a wide message */

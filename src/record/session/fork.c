@@ -3,35 +3,56 @@
 
 #include <pthread.h>
 
+#include "base/array.h"
+#include "record/backend_use.h"
+#include "record/names/frames.h"
+#include "record/names/metric_names.h"
+#include "record/sets/registry.h"
+#include "record/store/devices.h"
+#include "record/thread/adding.h"
+#include "record/thread/thread.h"
 #include "record/thread/thread_trace.h"
+
+/* Locks that guard data which the child needs, in the order in which they are taken. */
+static pthread_mutex_t *const before_sessions[] = {
+	&registry.lock,
+	&adding_pause_lock,
+	&frames_reuse_lock,
+};
+static pthread_mutex_t *const after_sessions[] = {
+	&backend_use_lock, &metric_names_lock, &frames_lock, &devices_lock, &trace_list_lock,
+};
+
+static void on_all(int (*act)(pthread_mutex_t *lock))
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(before_sessions); i++)
+		act(before_sessions[i]);
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		act(&registry.sessions[slot].lock);
+	for (size_t i = 0; i < ARRAY_LENGTH(after_sessions); i++)
+		act(after_sessions[i]);
+}
+
+static int reset(pthread_mutex_t *lock)
+{
+	return pthread_mutex_init(lock, NULL);
+}
 
 static void prepare(void)
 {
-	session_fork_prepare();
-	backend_use_fork_prepare();
-	metric_names_fork_prepare();
-	frames_fork_prepare();
-	devices_fork_prepare();
-	trace_fork_prepare();
+	on_all(pthread_mutex_lock);
 }
 
 static void parent(void)
 {
-	trace_fork_parent();
-	devices_fork_parent();
-	frames_fork_parent();
-	metric_names_fork_parent();
-	backend_use_fork_parent();
-	session_fork_parent();
+	on_all(pthread_mutex_unlock);
 }
 
 static void child(void)
 {
-	devices_fork_child();
-	frames_fork_child();
-	metric_names_fork_child();
+	on_all(reset);
 	backend_use_fork_child();
-	session_fork_child();
+	registry_fork_child();
 	thread_fork_child();
 }
 

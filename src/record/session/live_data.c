@@ -6,10 +6,10 @@
 
 #include "export/export.h"
 #include "model/load.h"
-#include "record/names/reclaim_names.h"
-#include "record/session/adding.h"
 #include "record/session/periodic_flush.h"
-#include "record/session/session.h"
+#include "record/session/reclaim_names.h"
+#include "record/sets/registry.h"
+#include "record/thread/adding.h"
 #include "record/thread/thread.h"
 
 /* JSON in memory is compact, because no user reads it. */
@@ -30,14 +30,14 @@ static int copy_profile(int id, uint32_t phase, struct profile **out, struct pro
 
 	if (phase == PHASE_ALL)
 		return err_set(err, PROTON_E_RANGE, "Phase %u has no data.", phase);
-	session = session_get(id, err);
+	session = registry_get(id, err);
 	if (!session)
 		return PROTON_E_RANGE;
 	adding_pause(session);
-	store_count_folded(&session->store);
+	store_counters_add_folded(&session->store);
 	status = store_profile(&session->store, phase, out, err);
 	adding_resume(session);
-	session_put(session);
+	registry_put();
 	return status;
 }
 
@@ -75,7 +75,7 @@ void proton_free(void *memory)
 
 int proton_phase_advance(int id, uint32_t *phase_out, struct proton_error *err)
 {
-	struct session *session = session_get(id, err);
+	struct session *session = registry_get(id, err);
 	uint32_t phase;
 
 	if (!session)
@@ -85,7 +85,7 @@ int proton_phase_advance(int id, uint32_t *phase_out, struct proton_error *err)
 	phase = store_phase(&session->store);
 	pthread_mutex_unlock(&session->lock);
 	session_publish();
-	session_put(session);
+	registry_put();
 	periodic_flush(id);
 	if (phase_out)
 		*phase_out = phase;
@@ -94,20 +94,20 @@ int proton_phase_advance(int id, uint32_t *phase_out, struct proton_error *err)
 
 int proton_phase_is_complete(int id, uint32_t phase, bool *complete_out, struct proton_error *err)
 {
-	struct session *session = session_get(id, err);
+	struct session *session = registry_get(id, err);
 
 	if (!session)
 		return PROTON_E_RANGE;
 	pthread_mutex_lock(&session->lock);
 	*complete_out = store_phase_is_complete(&session->store, phase);
 	pthread_mutex_unlock(&session->lock);
-	session_put(session);
+	registry_put();
 	return PROTON_OK;
 }
 
 int proton_phase_clear(int id, uint32_t phase, bool up_to, struct proton_error *err)
 {
-	struct session *session = session_get(id, err);
+	struct session *session = registry_get(id, err);
 	uint32_t current;
 
 	if (!session)
@@ -121,19 +121,19 @@ int proton_phase_clear(int id, uint32_t phase, bool up_to, struct proton_error *
 	adding_resume(session);
 	session_publish();
 	reuse_names();
-	session_put(session);
+	registry_put();
 	return PROTON_OK;
 }
 
 int proton_context_depth(int id, size_t *depth_out, struct proton_error *err)
 {
-	struct session *session = session_get(id, err);
+	struct session *session = registry_get(id, err);
 	bool wants_source;
 
 	if (!session)
 		return PROTON_E_RANGE;
 	wants_source = session->wants_source;
-	session_put(session);
+	registry_put();
 	*depth_out = wants_source ? thread_source_depth() : thread_scope_depth();
 	return PROTON_OK;
 }

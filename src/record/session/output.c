@@ -176,8 +176,8 @@ static int export_to_stdout(const struct export_format *format, const struct pro
 static bool is_empty(const struct store *store)
 {
 	for (int i = 0; i < COUNTER_COUNT; i++)
-		if (!store_counter_is_loss((enum counter)i) &&
-		    store_counter(store, (enum counter)i))
+		if (!store_counters_is_loss((enum counter)i) &&
+		    store_counters_get(store, (enum counter)i))
 			return false;
 	return store_context_count(store) == 0;
 }

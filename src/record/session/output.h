@@ -3,7 +3,7 @@
 #define RECORD_SESSION_OUTPUT_H
 
 #include "export/export.h"
-#include "record/session/session.h"
+#include "record/sets/session.h"
 
 /* Output formats of finalize, in addition to the exporters. */
 enum output_kind {

@@ -7,10 +7,10 @@
 
 #include "base/message.h"
 #include "format/target.h"
-#include "record/session/adding.h"
 #include "record/session/earlier_output.h"
 #include "record/session/output.h"
-#include "record/session/session.h"
+#include "record/sets/registry.h"
+#include "record/thread/adding.h"
 
 #define MODE "periodic_flushing"
 #define FORMAT "format="
@@ -75,7 +75,7 @@ static bool close_next(struct session *session, uint32_t *phase_out)
 /* Closes a phase and copies its data; false: there is none, or out of memory. */
 static bool take_part(int id, struct part *out)
 {
-	struct session *session = session_get(id, NULL);
+	struct session *session = registry_get(id, NULL);
 	struct proton_error err;
 	bool is_taken = false;
 
@@ -86,7 +86,7 @@ static bool take_part(int id, struct part *out)
 	if (session->periodic && close_next(session, &out->phase)) {
 		out->format = session->periodic;
 		out->no_clobber = session->flags & PROTON_SESSION_NO_CLOBBER;
-		store_count_folded(&session->store);
+		store_counters_add_folded(&session->store);
 		if (output_load_phase(session, out->phase, &out->profile, &err) != PROTON_OK)
 			message("phase %u is not written yet: %s", out->phase, err.text);
 		else
@@ -96,7 +96,7 @@ static bool take_part(int id, struct part *out)
 			store_phase_close(&session->store, out->phase, false);
 	}
 	adding_resume(session);
-	session_put(session);
+	registry_put();
 	if (!is_taken)
 		free_part(out);
 	return is_taken;
@@ -105,14 +105,14 @@ static bool take_part(int id, struct part *out)
 /* Reopens a phase that could not be written; it takes records again. */
 static void keep_part(int id, const struct part *part)
 {
-	struct session *session = session_get(id, NULL);
+	struct session *session = registry_get(id, NULL);
 
 	if (!session)
 		return;
 	adding_pause(session);
 	store_phase_close(&session->store, part->phase, false);
 	adding_resume(session);
-	session_put(session);
+	registry_put();
 }
 
 static int write_part(const struct part *part, struct proton_error *err)
@@ -129,11 +129,11 @@ static int write_part(const struct part *part, struct proton_error *err)
 
 static bool is_periodic(int id)
 {
-	struct session *session = session_get(id, NULL);
+	struct session *session = registry_get(id, NULL);
 	bool is_wanted = session && session->periodic;
 
 	if (session)
-		session_put(session);
+		registry_put();
 	return is_wanted;
 }
 
@@ -144,7 +144,7 @@ void periodic_flush(int id)
 
 	if (!is_periodic(id))
 		return;
-	if (session_flush_backends(id, &err) != PROTON_OK)
+	if (registry_flush_backends(id, &err) != PROTON_OK)
 		message("%s", err.text);
 	while (take_part(id, &part)) {
 		int status = write_part(&part, &err);

@@ -1,37 +1,16 @@
 /* Ending sessions: flushing the backends and writing the output. */
-#include "record/session/session.h"
+#include "record/sets/session.h"
 
 #include <inttypes.h>
 
 #include "base/message.h"
 #include "record/backend_use.h"
-#include "record/record.h"
-#include "record/session/adding.h"
 #include "record/session/await_driver.h"
 #include "record/session/output.h"
-#include "record/session/registry.h"
-#include "record/store/run_info.h"
-
-int session_flush_backends(int id, struct proton_error *err)
-{
-	const struct backend *backend;
-	int status = PROTON_OK;
-
-	for (size_t i = 0; (backend = backend_at(i)); i++) {
-		bool is_used = false;
-		int result;
-
-		pthread_mutex_lock(&registry.lock);
-		for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-			is_used |= registry_means(&registry.sessions[slot], id) &&
-				   registry.sessions[slot].backend == backend;
-		pthread_mutex_unlock(&registry.lock);
-		result = is_used ? backend_use_flush(backend, err) : PROTON_OK;
-		if (result != PROTON_OK)
-			status = result;
-	}
-	return status;
-}
+#include "record/session/run_info.h"
+#include "record/sets/registry.h"
+#include "record/thread/adding.h"
+#include "record/thread/thread_trace.h"
 
 /* Removes a session from the registry; nothing is recorded into it from then on. */
 static struct session *retire(int id)
@@ -66,10 +45,10 @@ static struct session *retire(int id)
 /* Number of kernels launched in a session that has no kernel record at all; else 0. */
 static uint64_t launches_in_vain(struct session *session)
 {
-	if (store_counter(&session->store, COUNTER_KERNELS))
+	if (store_counters_get(&session->store, COUNTER_KERNELS))
 		return 0;
-	return store_counter(&session->store, COUNTER_LOST_MISSING) +
-	       store_counter(&session->store, COUNTER_LOST_DROPPED);
+	return store_counters_get(&session->store, COUNTER_LOST_MISSING) +
+	       store_counters_get(&session->store, COUNTER_LOST_DROPPED);
 }
 
 /* The profile was written, but without any kernel records. */
@@ -92,7 +71,7 @@ static int finalize_one(int id, const char *format_name, uint64_t *in_vain,
 	struct proton_error ignored;
 	struct session *session;
 	/* All sessions: records of other backends belong to this one as well. */
-	int flushed = session_flush_backends(-1, &ignored);
+	int flushed = registry_flush_backends(-1, &ignored);
 	int status;
 
 	session = retire(id);
@@ -101,7 +80,7 @@ static int finalize_one(int id, const char *format_name, uint64_t *in_vain,
 	if (flushed != PROTON_OK)
 		message("%s", ignored.text);
 	*in_vain += launches_in_vain(session);
-	store_count_folded(&session->store);
+	store_counters_add_folded(&session->store);
 	store_align(&session->store);
 	/* Both names were checked before, so this cannot fail. */
 	output_format_find(format_name && *format_name ? format_name : session->format,
@@ -165,11 +144,6 @@ int proton_finalize(int id, const char *format, struct proton_error *err)
 		message("%s", why.text);
 	}
 	return status;
-}
-
-bool record_program_ends(void)
-{
-	return atomic_load_explicit(&registry.program_ends, memory_order_relaxed);
 }
 
 int proton_finalize_owned(const char *format, struct proton_error *err)

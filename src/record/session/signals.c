@@ -23,8 +23,8 @@
 #include "base/array.h"
 #include "base/err.h"
 #include "base/message.h"
-#include "record/session/session.h"
 #include "record/session/summary.h"
+#include "record/sets/registry.h"
 
 static sem_t arrival;
 static _Atomic int arrived; /* the signal being handled; 0: none */
@@ -55,13 +55,13 @@ static void on_signal(int number)
 
 static void finalize_and_report(void)
 {
-	bool is_busy = session_any_live() || session_is_writing();
+	bool is_busy = session_any_live() || registry_is_writing();
 	struct proton_error err;
 	char summary[1024];
 
 	if (session_any_live() && proton_finalize_owned(NULL, &err) != PROTON_OK)
 		message("%s", err.text);
-	session_wait_written();
+	registry_wait_written(PROTON_ALL_SESSIONS);
 	if (is_busy && summary_take(summary, sizeof(summary)))
 		message("%s", summary);
 }

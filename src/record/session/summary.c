@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "record/sets/registry.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char last[1024];
@@ -46,8 +47,8 @@ static void append(char *text, size_t capacity, const char *format, ...)
 /* "54 kernel launches and 12 instrumented launches" */
 static void append_launches(char *text, size_t capacity, const struct store *store)
 {
-	uint64_t kernels = store_counter(store, COUNTER_KERNELS);
-	uint64_t inside = store_counter(store, COUNTER_INSIDE);
+	uint64_t kernels = store_counters_get(store, COUNTER_KERNELS);
+	uint64_t inside = store_counters_get(store, COUNTER_INSIDE);
 	char number[32];
 
 	if (kernels || !inside)
@@ -65,7 +66,7 @@ static void append_launches(char *text, size_t capacity, const struct store *sto
 static bool is_empty(const struct store *store)
 {
 	for (int i = 0; i < COUNTER_COUNT; i++)
-		if (store_counter(store, (enum counter)i))
+		if (store_counters_get(store, (enum counter)i))
 			return false;
 	return store_context_count(store) == 0;
 }
@@ -74,9 +75,9 @@ void summary_make(const struct session *session, const char *hint)
 {
 	const struct store *store = &session->store;
 	double seconds = (double)(clock_monotonic_ns() - session->start_ns) / 1e9;
-	uint64_t kernels = store_counter(store, COUNTER_KERNELS);
+	uint64_t kernels = store_counters_get(store, COUNTER_KERNELS);
 	uint64_t contexts = store_context_count(store);
-	bool has_kernels = kernels || store_counter(store, COUNTER_INSIDE);
+	bool has_kernels = kernels || store_counters_get(store, COUNTER_INSIDE);
 	const char *no_kernels = has_kernels ? NULL : session->backend->no_kernels;
 	char text[sizeof(last)] = "";
 	char number[32];
@@ -101,9 +102,9 @@ void summary_make(const struct session *session, const char *hint)
 	for (int i = 0; i < COUNTER_COUNT; i++) {
 		enum counter counter = (enum counter)i;
 
-		if (store_counter_is_loss(counter) && store_counter(store, counter))
-			append(text, sizeof(text), "; %s: %s", store_counter_name(counter),
-			       grouped(store_counter(store, counter), number));
+		if (store_counters_is_loss(counter) && store_counters_get(store, counter))
+			append(text, sizeof(text), "; %s: %s", store_counters_name(counter),
+			       grouped(store_counters_get(store, counter), number));
 	}
 	if (hint && !is_empty(store))
 		append(text, sizeof(text), "; %s", hint);
@@ -139,17 +140,17 @@ bool summary_take(char *text, size_t capacity)
 int proton_statistics(int id, struct proton_counter *counters, size_t capacity,
 		      struct proton_error *err)
 {
-	struct session *session = session_get(id, err);
+	struct session *session = registry_get(id, err);
 
 	if (!session)
 		return PROTON_E_RANGE;
 	pthread_mutex_lock(&session->lock);
-	store_count_folded(&session->store);
+	store_counters_add_folded(&session->store);
 	for (size_t i = 0; i < COUNTER_COUNT && i < capacity; i++)
 		counters[i] = (struct proton_counter){
-			.name = store_counter_name((enum counter)i),
-			.value = store_counter(&session->store, (enum counter)i),
-			.is_loss = store_counter_is_loss((enum counter)i),
+			.name = store_counters_name((enum counter)i),
+			.value = store_counters_get(&session->store, (enum counter)i),
+			.is_loss = store_counters_is_loss((enum counter)i),
 		};
 	if (capacity > COUNTER_COUNT)
 		counters[COUNTER_COUNT] = (struct proton_counter){
@@ -157,6 +158,6 @@ int proton_statistics(int id, struct proton_counter *counters, size_t capacity,
 			.value = store_context_count(&session->store),
 		};
 	pthread_mutex_unlock(&session->lock);
-	session_put(session);
+	registry_put();
 	return COUNTER_COUNT + 1;
 }

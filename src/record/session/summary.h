@@ -2,7 +2,7 @@
 #ifndef RECORD_SESSION_SUMMARY_H
 #define RECORD_SESSION_SUMMARY_H
 
-#include "record/session/session.h"
+#include "record/sets/session.h"
 
 /*
  * Stores the line for proton_last_summary(). `hint` tells how to view the output, NULL if nothing

@@ -1,14 +1,11 @@
 /* Table of the process's devices. */
 #include "record/store/devices.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "record/session/fork.h"
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device devices[DEVICE_MAX];
 static _Atomic uint32_t device_count;
 
@@ -17,7 +14,7 @@ uint32_t devices_add(const struct device *device)
 	uint32_t count;
 	uint32_t found;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&devices_lock);
 	count = atomic_load_explicit(&device_count, memory_order_relaxed);
 	for (found = 0; found < count; found++)
 		if (devices[found].id == device->id &&
@@ -32,7 +29,7 @@ uint32_t devices_add(const struct device *device)
 			atomic_store_explicit(&device_count, count + 1, memory_order_release);
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&devices_lock);
 	return found;
 }
 
@@ -41,19 +38,4 @@ const struct device *devices_get(uint32_t device)
 	if (device >= atomic_load_explicit(&device_count, memory_order_acquire))
 		return NULL;
 	return &devices[device];
-}
-
-void devices_fork_prepare(void)
-{
-	pthread_mutex_lock(&lock);
-}
-
-void devices_fork_parent(void)
-{
-	pthread_mutex_unlock(&lock);
-}
-
-void devices_fork_child(void)
-{
-	pthread_mutex_init(&lock, NULL);
 }

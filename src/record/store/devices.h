@@ -2,6 +2,7 @@
 #ifndef RECORD_STORE_DEVICES_H
 #define RECORD_STORE_DEVICES_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 #define DEVICE_MAX 256u
@@ -17,6 +18,8 @@ struct device {
 	uint64_t bus_width_bits;
 	uint64_t processors;
 };
+
+extern pthread_mutex_t devices_lock; /* for fork() */
 
 /* The id of the device of this type and ordinal, added if new; DEVICE_NONE above DEVICE_MAX. */
 uint32_t devices_add(const struct device *device);

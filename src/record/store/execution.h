@@ -6,8 +6,7 @@
 #include <stdint.h>
 
 #include "format/rows.h" /* struct launch_config */
-
-struct trace_event;
+#include "record/store/trace_event.h"
 
 struct execution {
 	uint32_t
@@ -23,8 +22,7 @@ struct execution {
 	struct launch_config config; /* all 0 if the backend does not know it */
 	bool is_of_graph;            /* ran as part of a graph */
 	bool is_of_host;             /* ran on the reporting thread, which has made its event */
-	const struct trace_event
-		*launch; /* record/thread/thread_trace.h; NULL: unknown, or no session needs it */
+	const struct trace_event *launch; /* NULL: unknown, or no session needs it */
 };
 
 #endif

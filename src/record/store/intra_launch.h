@@ -11,7 +11,7 @@
 
 #include <libproton/proton.h>
 
-struct trace_event;
+#include "record/store/trace_event.h"
 
 /* A recording warp, with the group of warps it records for, and its sub-tracks. */
 struct intra_unit {
@@ -49,25 +49,5 @@ struct intra_launch {
 	const struct intra_event *events; /* enclosing events first */
 	size_t event_count;
 };
-
-/* Adds the launch to every trace that was active at its `where`. False if out of memory. */
-bool record_intra(const struct intra_launch *launch);
-/*
- * Counts a sampled launch at `where`, and adds the device to those of the sessions, for the
- * launch's metrics.
- */
-void record_intra_launch(struct proton_context where, uint32_t device);
-/* True if there is such a trace. */
-bool record_wants_intra(struct proton_context where);
-
-enum intra_counter {
-	INTRA_UNSAMPLED, /* launches without a buffer; not a loss */
-	INTRA_DROPPED,   /* overwritten records */
-	INTRA_BROKEN,    /* unpaired starts or ends */
-	INTRA_DAMAGED,   /* records and launches that could not be decoded */
-};
-
-/* Adds to a counter of every live session. */
-void record_intra_count(enum intra_counter counter, uint64_t count);
 
 #endif

@@ -17,42 +17,6 @@
 
 #define MAP_RESERVE (4ull << 30) /* enough for 2^30 contexts or kernels */
 
-static const struct {
-	const char *name;
-	bool is_loss;
-} counters[COUNTER_COUNT] = {
-	[COUNTER_KERNELS] = {"kernels", false},
-	[COUNTER_METRICS] = {"metric values", false},
-	[COUNTER_MEMORY] = {"memory operations", false},
-	[COUNTER_INSIDE] = {"launches of instrumented kernels", false},
-	[COUNTER_UNSAMPLED] = {"launches of instrumented kernels not sampled", false},
-	[COUNTER_LOST_STORAGE] = {"lost: profile storage full", true},
-	[COUNTER_LOST_NO_TIME] = {"lost: kernel record without a timestamp", true},
-	[COUNTER_LOST_TIME] = {"lost: kernel record that ends before it starts", true},
-	[COUNTER_LOST_UNMATCHED] = {"lost: kernel record without a known launch", true},
-	[COUNTER_LOST_MEMORY] = {"lost: memory record without a known call", true},
-	[COUNTER_LOST_DROPPED] = {"lost: record dropped by the vendor library", true},
-	[COUNTER_LOST_MISSING] = {"lost: kernel record never received", true},
-	[COUNTER_LOST_PHASE] = {"lost: recorded after its phase was cleared", true},
-	[COUNTER_LOST_TYPE] = {"lost: metric value of a different type", true},
-	[COUNTER_LOST_VALUE] = {"lost: device or CUDA graph metric value", true},
-	[COUNTER_LOST_NAME] = {"lost: name beyond the limits, in (other)", true},
-	[COUNTER_LOST_RANGE] = {"lost: integer metric beyond 64 bits", true},
-	[COUNTER_LOST_INSIDE] = {"lost: intra-kernel record overwritten", true},
-	[COUNTER_LOST_PAIR] = {"lost: unpaired intra-kernel scope start or end", true},
-	[COUNTER_LOST_DAMAGED] = {"lost: undecodable intra-kernel record", true},
-};
-
-const char *store_counter_name(enum counter counter)
-{
-	return counters[counter].name;
-}
-
-bool store_counter_is_loss(enum counter counter)
-{
-	return counters[counter].is_loss;
-}
-
 void *store_append(struct store *store, enum table_id table, uint64_t rows)
 {
 	void *at = profile_file_append(&store->file, table, rows);
@@ -72,27 +36,10 @@ uint32_t store_new_row(struct store *store, enum table_id table)
 	uint64_t index = store->file.tables[table].rows;
 
 	if (index >= UINT32_MAX || !store_append(store, table, 1)) {
-		store_count(store, COUNTER_LOST_STORAGE, 1);
+		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return 0;
 	}
 	return (uint32_t)index;
-}
-
-void store_count(struct store *store, enum counter counter, uint64_t more)
-{
-	struct row_counter *row = profile_file_rows(&store->file, TABLE_COUNTERS);
-
-	row[counter].value += more;
-}
-
-void store_count_folded(struct store *store)
-{
-	uint64_t now = limits_folded();
-
-	if (now == store->folded)
-		return;
-	store_count(store, COUNTER_LOST_NAME, now - store->folded);
-	store->folded = now;
 }
 
 uint64_t store_context_count(const struct store *store)
@@ -203,9 +150,9 @@ uint32_t store_node(struct store *store, uint32_t context, uint32_t epoch)
 {
 	uint32_t *map = store->node_of_context.base;
 
-	store_count_folded(store);
+	store_counters_add_folded(store);
 	if ((uint64_t)(context + 1) * sizeof(*map) > store->node_of_context.bytes) {
-		store_count(store, COUNTER_LOST_STORAGE, 1);
+		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return NODE_NONE;
 	}
 	if (context == PROTON_CONTEXT_ROOT || map[context])
@@ -223,7 +170,7 @@ uint32_t store_node(struct store *store, uint32_t context, uint32_t epoch)
 		}
 		frame = frame_of(store, frames_context(missing).frame);
 		if (!frame) {
-			store_count(store, COUNTER_LOST_STORAGE, 1);
+			store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 			return NODE_NONE;
 		}
 		row = store_new_row(store, TABLE_NODES);
@@ -299,7 +246,7 @@ bool store_epoch_is_cleared(struct store *store, uint32_t epoch)
 {
 	if (!(store_epoch_rows(store)[epoch].flags & (EPOCH_CLEARED | EPOCH_CLOSED)))
 		return false;
-	store_count(store, COUNTER_LOST_PHASE, 1);
+	store_counters_add(store, COUNTER_LOST_PHASE, 1);
 	return true;
 }
 
@@ -359,7 +306,7 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 	uint32_t at;
 
 	if (execution->end_ns < execution->start_ns) {
-		store_count(store, COUNTER_LOST_TIME, 1);
+		store_counters_add(store, COUNTER_LOST_TIME, 1);
 		return;
 	}
 	if (store_epoch_is_cleared(store, epoch))
@@ -368,7 +315,7 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 	device_row = node == NODE_NONE ? UINT32_MAX : store_device(store, execution->device);
 	if (device_row == UINT32_MAX) {
 		if (node != NODE_NONE)
-			store_count(store, COUNTER_LOST_STORAGE, 1);
+			store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return;
 	}
 	at = store_find_kernel(store, node, device_row, epoch);
@@ -382,7 +329,8 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 	}
 	store_add_execution(store, at, execution->end_ns - execution->start_ns);
 	store_config(store, at, &execution->config, execution->end_ns - execution->start_ns);
-	store_count_add(store, execution->is_memory ? COUNTER_MEMORY : COUNTER_KERNELS);
+	store_counters_add_one(store, execution->is_memory ? COUNTER_MEMORY : COUNTER_KERNELS,
+			       store->is_shared, 0);
 	if (execution->is_memory)
 		add_memory_bytes(store, context, epoch, execution->bytes);
 	if (store->trace_serial && !execution->is_of_host)
@@ -436,20 +384,9 @@ static int init_rest(struct store *store, struct proton_error *err)
 					1 << 16, 1, err);
 	if (status == PROTON_OK)
 		status = store_lists_init(store, err);
-	if (status == PROTON_OK &&
-	    !profile_file_append(&store->file, TABLE_COUNTERS, COUNTER_COUNT))
-		status = err_errno(err, store->file.errnum, "cannot create the profile");
 	if (status == PROTON_OK) {
-		struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
-
-		for (int i = 0; i < COUNTER_COUNT; i++)
-			rows[i] = (struct row_counter){
-				.name = store_new_string(store, counters[i].name,
-							 strlen(counters[i].name)),
-				.is_loss = counters[i].is_loss,
-			};
-		store_commit(store, TABLE_COUNTERS);
-		store_phase_begin(store, 0);
+		if (store_counters_init(store))
+			store_phase_begin(store, 0);
 		if (!store->file.tables[TABLE_EPOCHS].rows)
 			status = err_errno(err, store->file.errnum, "cannot create the profile");
 	}

@@ -10,40 +10,15 @@
 #include "base/region.h"
 #include "format/profile_file.h"
 #include "model/profile.h"
+#include "record/store/counters.h"
 #include "record/store/devices.h"
 #include "record/store/execution.h"
-
-enum counter {
-	COUNTER_KERNELS,
-	COUNTER_METRICS,
-	COUNTER_MEMORY,
-	COUNTER_INSIDE,
-	COUNTER_UNSAMPLED,
-	COUNTER_LOST_STORAGE,
-	COUNTER_LOST_NO_TIME,
-	COUNTER_LOST_TIME,
-	COUNTER_LOST_UNMATCHED,
-	COUNTER_LOST_MEMORY,
-	COUNTER_LOST_DROPPED,
-	COUNTER_LOST_MISSING,
-	COUNTER_LOST_PHASE,
-	COUNTER_LOST_TYPE,
-	COUNTER_LOST_VALUE,
-	COUNTER_LOST_NAME,
-	COUNTER_LOST_RANGE,
-	COUNTER_LOST_INSIDE,
-	COUNTER_LOST_PAIR,
-	COUNTER_LOST_DAMAGED,
-	COUNTER_COUNT
-};
+#include "record/store/intra_launch.h"
 
 #define LANE_NONE UINT32_MAX
 #define STORE_LANE_CACHE 64u
 #define STORE_LAUNCH_CACHE 256u
 #define STORE_VECTOR_LENGTHS 16u
-
-struct intra_launch;
-struct intra_unit;
 
 /* Rows of one launch of an instrumented kernel with estimated times. */
 struct intra_span {
@@ -117,7 +92,7 @@ int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t
 void store_event_metric(struct store *store, uint32_t event, uint32_t name,
 			const struct proton_metric *metric);
 /*
- * The same for existing rows, without the session's lock, see record/session/adding.h. False if
+ * The same for existing rows, without the session's lock, see record/thread/adding.h. False if
  * there are none, or if more than a number has to be changed. `stripe` is any number that belongs
  * to the thread.
  */
@@ -126,15 +101,15 @@ bool store_try_kernel(const struct store *store, uint32_t context, uint32_t epoc
 bool store_try_metric(const struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
 		      const struct proton_metric *metric, bool is_shared, uint32_t stripe);
 /* Adds counters, which threads then need not share. */
-void store_share_counters(struct store *store);
+void store_counters_share(struct store *store);
 /* Sets the info `key`, replacing an earlier value. */
 void store_info(struct store *store, const char *key, const char *value);
-void store_count(struct store *store, enum counter counter, uint64_t more);
+void store_counters_add(struct store *store, enum counter counter, uint64_t more);
 /* Updates the count of what name_limits.h counts for all sessions together. */
-void store_count_folded(struct store *store);
-uint64_t store_counter(const struct store *store, enum counter counter);
-const char *store_counter_name(enum counter counter);
-bool store_counter_is_loss(enum counter counter);
+void store_counters_add_folded(struct store *store);
+uint64_t store_counters_get(const struct store *store, enum counter counter);
+const char *store_counters_name(enum counter counter);
+bool store_counters_is_loss(enum counter counter);
 
 /* Makes the tables of a trace. Kernels become events once trace_serial is set. */
 int store_trace_init(struct store *store, struct proton_error *err);
@@ -143,6 +118,8 @@ int store_trace_init(struct store *store, struct proton_error *err);
  * store lives; 0 if there is no space.
  */
 uint32_t store_reserve_events(struct store *store, uint32_t count);
+/* The offset from monotonic time to Unix time: constant for the life of the process. */
+uint64_t trace_unix_offset_ns(void);
 /* A new lane for a thread; LANE_NONE if there is no space. */
 uint32_t store_thread_lane(struct store *store, uint64_t id, const char *name);
 /* The node of `context`; 0 if it has none yet (or is the root). From any thread, without a lock. */

@@ -1,73 +1,11 @@
 /*
  * Adding to existing values and kernels. Rows are made under the session's lock; a thread that
- * finds its row adds to it without the lock, see record/session/adding.h.
+ * finds its row adds to it without the lock, see record/thread/adding.h.
  */
 #include <string.h>
 
 #include "model/clamped.h"
 #include "record/store/store_rows.h"
-
-/* `is_shared`: several threads add to the number. Relaxed, because it is a sum. */
-static void add_u64(uint64_t *sum, uint64_t more, bool is_shared)
-{
-	if (is_shared)
-		__atomic_fetch_add(sum, more, __ATOMIC_RELAXED);
-	else
-		__atomic_store_n(sum, __atomic_load_n(sum, __ATOMIC_RELAXED) + more,
-				 __ATOMIC_RELAXED);
-}
-
-/* ------------------------------------------------------------------ counters */
-
-/* Number of counters that are spread per thread: the first ones, a cache line of them. */
-#define STRIPE_COUNTERS 4u
-#define STRIPES 16u
-
-_Static_assert(COUNTER_KERNELS < STRIPE_COUNTERS && COUNTER_METRICS < STRIPE_COUNTERS, "stripes");
-
-void store_share_counters(struct store *store)
-{
-	struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
-	uint64_t count = store->file.tables[TABLE_COUNTERS].rows;
-	uint64_t padding = (STRIPE_COUNTERS - count % STRIPE_COUNTERS) % STRIPE_COUNTERS;
-	uint64_t more = padding + (uint64_t)STRIPES * STRIPE_COUNTERS;
-
-	/* Without space for them, all threads share the first. */
-	if (store->stripes || !profile_file_append(&store->file, TABLE_COUNTERS, more))
-		return;
-	for (uint64_t i = 0; i < more; i++) {
-		rows[count + i] = rows[(i + STRIPE_COUNTERS - padding) % STRIPE_COUNTERS];
-		rows[count + i].value = 0;
-	}
-	store_commit(store, TABLE_COUNTERS);
-	store->stripes = (uint32_t)(count + padding);
-}
-
-static void count_one(const struct store *store, enum counter counter, bool is_shared,
-		      uint32_t stripe)
-{
-	struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
-
-	if (is_shared && store->stripes)
-		rows += store->stripes + stripe % STRIPES * STRIPE_COUNTERS;
-	add_u64(&rows[counter].value, 1, is_shared);
-}
-
-uint64_t store_counter(const struct store *store, enum counter counter)
-{
-	const struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
-	uint64_t sum = __atomic_load_n(&rows[counter].value, __ATOMIC_RELAXED);
-
-	if (!store->stripes || counter >= STRIPE_COUNTERS)
-		return sum;
-	rows += store->stripes;
-	for (uint32_t i = 0; i < STRIPES; i++)
-		sum += __atomic_load_n(&rows[i * STRIPE_COUNTERS + counter].value,
-				       __ATOMIC_RELAXED);
-	return sum;
-}
-
-/* ------------------------------------------------------------------ kernels */
 
 static void count_duration(struct row_histogram *histogram, uint64_t duration_ns, bool is_shared)
 {
@@ -122,8 +60,8 @@ static void add_duration(const struct store *store, struct row_kernel *row, uint
 		count_duration(&store_histogram_rows(store)[histogram], duration_ns, is_shared);
 	take_extreme(&row->min_ns, duration_ns, true, is_shared);
 	take_extreme(&row->max_ns, duration_ns, false, is_shared);
-	add_u64(&row->total_ns, duration_ns, is_shared);
-	add_u64(&row->count, 1, is_shared);
+	store_add_u64(&row->total_ns, duration_ns, is_shared);
+	store_add_u64(&row->count, 1, is_shared);
 }
 
 void store_add_execution(struct store *store, uint32_t kernel, uint64_t duration_ns)
@@ -136,11 +74,6 @@ void store_add_execution(struct store *store, uint32_t kernel, uint64_t duration
 	else if (count == 1 && !row->histogram)
 		make_histogram(store, row);
 	add_duration(store, row, duration_ns, store->is_shared);
-}
-
-void store_count_add(struct store *store, enum counter counter)
-{
-	count_one(store, counter, store->is_shared, 0);
 }
 
 /* True if data of `epoch` can be added; rejected data is counted under the lock. */
@@ -170,7 +103,7 @@ bool store_try_kernel(const struct store *store, uint32_t context, uint32_t epoc
 	if (!at || !__atomic_load_n(&row->histogram, __ATOMIC_ACQUIRE))
 		return false;
 	add_duration(store, row, execution->end_ns - execution->start_ns, is_shared);
-	count_one(store, COUNTER_KERNELS, is_shared, stripe);
+	store_counters_add_one(store, COUNTER_KERNELS, is_shared, stripe);
 	return true;
 }
 
@@ -237,6 +170,6 @@ bool store_try_metric(const struct store *store, uint32_t context, uint32_t epoc
 		store_add_double(&value->as.float64, metric->value.float64, is_shared);
 	else if (!store_add_int64(&value->as.int64, metric->value.int64, is_shared))
 		return false; /* clamped at its end, which is a loss */
-	count_one(store, COUNTER_METRICS, is_shared, stripe);
+	store_counters_add_one(store, COUNTER_METRICS, is_shared, stripe);
 	return true;
 }

@@ -2,13 +2,30 @@
  * Trace events of a session: lanes, device work, metric values of events. Event rows for the
  * program's threads are reserved here and filled by thread_trace.c.
  */
+#include <stdatomic.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "record/names/frames.h"
 #include "record/store/intra_launch.h"
 #include "record/store/store_rows.h"
-#include "record/thread/thread_trace.h"
+
+/* The offset from monotonic time to Unix time: constant for the life of the process. */
+static _Atomic uint64_t unix_offset_ns;
+
+uint64_t trace_unix_offset_ns(void)
+{
+	uint64_t offset_ns = atomic_load_explicit(&unix_offset_ns, memory_order_relaxed);
+	uint64_t expected = 0;
+
+	if (offset_ns)
+		return offset_ns;
+	offset_ns = clock_real_ns() - clock_monotonic_ns();
+	if (!atomic_compare_exchange_strong(&unix_offset_ns, &expected, offset_ns))
+		offset_ns = expected;
+	return offset_ns;
+}
 
 int store_trace_init(struct store *store, struct proton_error *err)
 {
@@ -27,7 +44,7 @@ uint32_t store_reserve_events(struct store *store, uint32_t count)
 	uint64_t first = store->file.tables[TABLE_EVENTS].rows;
 
 	if (first + count > UINT32_MAX || !store_append(store, TABLE_EVENTS, count)) {
-		store_count(store, COUNTER_LOST_STORAGE, 1);
+		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return 0;
 	}
 	store_commit(store, TABLE_EVENTS);
@@ -42,7 +59,7 @@ static uint32_t add_lane(struct store *store, const struct row_lane *lane)
 	struct row_lane *row = store_append(store, TABLE_LANES, 1);
 
 	if (!row) {
-		store_count(store, COUNTER_LOST_STORAGE, 1);
+		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return LANE_NONE;
 	}
 	*row = *lane;
@@ -136,7 +153,7 @@ void store_device_event(struct store *store, uint32_t node, uint32_t device, uin
 		.node = node,
 		.lane = lane,
 		.epoch = epoch,
-		.link = trace_row(execution->launch, store->trace_serial),
+		.link = trace_event_row(execution->launch, store->trace_serial),
 		.detail = detail < UINT32_MAX ? (uint32_t)detail : UINT32_MAX,
 		.kind = execution->is_set      ? EVENT_SET
 			: execution->is_memory ? EVENT_COPY
@@ -158,7 +175,7 @@ uint32_t store_unit_lanes(struct store *store, uint32_t device, uint32_t frame,
 	uint32_t name = store_string(store, frames_get(frame)->name);
 
 	if (!rows) {
-		store_count(store, COUNTER_LOST_STORAGE, 1);
+		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return LANE_NONE;
 	}
 	for (uint32_t line = 0; line < unit->line_count; line++)
@@ -204,7 +221,7 @@ void store_intra_events(struct store *store, const struct intra_launch *launch, 
 		      ? NULL
 		      : store_append(store, TABLE_EVENTS, count);
 	if (!row) {
-		store_count(store, COUNTER_LOST_STORAGE, count);
+		store_counters_add(store, COUNTER_LOST_STORAGE, count);
 		return;
 	}
 	for (size_t i = 0; i < launch->unit_count; i++, row++) {

@@ -79,7 +79,7 @@ static uint32_t new_placed_row(struct store *store, enum table_id table,
 {
 	if ((store->file.tables[table].rows + 1) * sizeof(struct row_place) <= places->bytes)
 		return store_new_row(store, table);
-	store_count(store, COUNTER_LOST_STORAGE, 1);
+	store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 	return 0;
 }
 

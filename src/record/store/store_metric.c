@@ -91,7 +91,7 @@ static int check_type(struct store *store, uint32_t node, uint32_t row, uint32_t
 
 	if (!other)
 		return PROTON_OK;
-	store_count(store, COUNTER_LOST_TYPE, 1);
+	store_counters_add(store, COUNTER_LOST_TYPE, 1);
 	return err_set(err, PROTON_E_TYPE,
 		       "Metric value type mismatch for valueId %u (%s): current=%s, new=%s",
 		       other->metric, frames_text(metric_name_get(name).text, &length),
@@ -177,7 +177,7 @@ static void add_vector(struct store *store, uint64_t *words, const struct proton
 	clamped = clamped_add_vector(words, from, metric->count,
 				     metric->type == PROTON_METRIC_DOUBLE_VECTOR);
 	if (clamped)
-		store_count(store, COUNTER_LOST_RANGE, clamped);
+		store_counters_add(store, COUNTER_LOST_RANGE, clamped);
 }
 
 /* Without space for the text the value is unchanged. */
@@ -189,7 +189,7 @@ static void set_text(struct store *store, struct row_value *value, const char *g
 	if (string || !text)
 		value->as.string = string;
 	else
-		store_count(store, COUNTER_LOST_STORAGE, 1);
+		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 }
 
 /* Adds `metric` to `value`, or replaces it. Their types are equal. */
@@ -210,7 +210,7 @@ static int combine(struct store *store, struct row_value *value, uint32_t row, u
 			__atomic_store_n(&value->as.int64,
 					 metric->value.int64 < 0 ? INT64_MIN : INT64_MAX,
 					 __ATOMIC_RELAXED);
-			store_count(store, COUNTER_LOST_RANGE, 1);
+			store_counters_add(store, COUNTER_LOST_RANGE, 1);
 		}
 		return PROTON_OK;
 	case PROTON_METRIC_DOUBLE:
@@ -227,7 +227,7 @@ static int combine(struct store *store, struct row_value *value, uint32_t row, u
 	case PROTON_METRIC_INT64_VECTOR:
 	case PROTON_METRIC_DOUBLE_VECTOR:
 		if (words[value->as.vector] != metric->count) {
-			store_count(store, COUNTER_LOST_TYPE, 1);
+			store_counters_add(store, COUNTER_LOST_TYPE, 1);
 			return err_set(err, PROTON_E_TYPE,
 				       "Vector metric size mismatch for valueId %u (%s): "
 				       "current=%" PRIu64 ", new=%u",
@@ -249,7 +249,7 @@ void store_event_metric(struct store *store, uint32_t event, uint32_t name,
 	if (row == UINT32_MAX)
 		return; /* counted when it was added to the node */
 	if (is_vector(metric->type) && !new_vector(store, metric->count, &value.as.vector)) {
-		store_count(store, COUNTER_LOST_STORAGE, 1);
+		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return;
 	}
 	if (combine(store, &value, row, name, metric, NULL) == PROTON_OK)
@@ -271,7 +271,7 @@ int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t
 	row = node == NODE_NONE ? UINT32_MAX : metric_of(store, name, (uint16_t)metric->type);
 	if (row == UINT32_MAX) {
 		if (node != NODE_NONE)
-			store_count(store, COUNTER_LOST_STORAGE, 1);
+			store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return PROTON_OK; /* warned once and counted, not an error of each call */
 	}
 	rows = store_value_rows(store);
@@ -283,7 +283,7 @@ int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t
 		if (status != PROTON_OK)
 			return status;
 		if (is_vector(metric->type) && !new_vector(store, metric->count, &vector)) {
-			store_count(store, COUNTER_LOST_STORAGE, 1);
+			store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 			return PROTON_OK;
 		}
 		at = store_new_value(store);
@@ -295,6 +295,6 @@ int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t
 			rows[at].as.vector = vector;
 		store_link_value(store, node, at);
 	}
-	store_count_add(store, COUNTER_METRICS);
+	store_counters_add_one(store, COUNTER_METRICS, store->is_shared, 0);
 	return combine(store, &rows[at], row, name, metric, err);
 }

@@ -48,7 +48,7 @@ void store_phase_begin(struct store *store, uint32_t phase)
 	uint64_t now_ns = clock_real_ns();
 
 	if (!row) { /* continue in the current epoch */
-		store_count(store, COUNTER_LOST_STORAGE, 1);
+		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return;
 	}
 	if (count)

@@ -90,6 +90,34 @@ void store_device_event(struct store *store, uint32_t node, uint32_t device, uin
 void store_sample(struct store *store, uint32_t event, const struct row_value *value);
 /* The file's copy of a process-wide string; 0, the empty string, if there is no space. */
 uint32_t store_string(struct store *store, uint32_t string);
+/* `is_shared`: several threads add to the number. Relaxed, because it is a sum. */
+static inline void store_add_u64(uint64_t *sum, uint64_t more, bool is_shared)
+{
+	if (is_shared)
+		__atomic_fetch_add(sum, more, __ATOMIC_RELAXED);
+	else
+		__atomic_store_n(sum, __atomic_load_n(sum, __ATOMIC_RELAXED) + more,
+				 __ATOMIC_RELAXED);
+}
+
+/* store_counters.c */
+bool store_counters_init(struct store *store);
+
+/* Number of counters that are spread per thread: the first ones, a cache line of them. */
+#define STRIPE_COUNTERS 4u
+#define STRIPES 16u
+
+/* Adds 1 to one of the first counters, with or without the session's lock. */
+static inline void store_counters_add_one(const struct store *store, enum counter counter,
+					  bool is_shared, uint32_t stripe)
+{
+	struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
+
+	if (is_shared && store->stripes)
+		rows += store->stripes + stripe % STRIPES * STRIPE_COUNTERS;
+	store_add_u64(&rows[counter].value, 1, is_shared);
+}
+
 /*
  * store_add.c: for the thread that holds the session's lock, with or without atomic operations
  * (store->is_shared). A sum that would leave its range is clamped, and false is returned.
@@ -97,7 +125,6 @@ uint32_t store_string(struct store *store, uint32_t string);
 void store_add_execution(struct store *store, uint32_t kernel, uint64_t duration_ns);
 bool store_add_int64(int64_t *sum, int64_t more, bool is_shared);
 void store_add_double(double *sum, double more, bool is_shared);
-void store_count_add(struct store *store, enum counter counter);
 /* Adds one execution of kernel row `kernel` to its launch configuration. */
 void store_config(struct store *store, uint32_t kernel, const struct launch_config *config,
 		  uint64_t duration_ns);

@@ -7,9 +7,8 @@
 
 #include "base/array.h"
 #include "record/names/frames.h"
-#include "record/record.h"
-#include "record/session/adding.h"
-#include "record/session/session.h"
+#include "record/thread/adding.h"
+#include "record/thread/record_launch.h"
 
 /*
  * Number of open captures in the process. Another thread than the one that began a capture may end

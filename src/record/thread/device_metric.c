@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "record/names/metric_names.h"
-#include "record/record.h"
-#include "record/session/adding.h"
-#include "record/session/session.h"
+#include "record/sets/record_count.h"
+#include "record/thread/adding.h"
 #include "record/thread/captured.h"
 
 #define INLINE_COUNT 16u
@@ -209,7 +208,7 @@ static void add(const struct device_metric *metric, const struct proton_context 
 	if (metric->count > INLINE_COUNT)
 		words = calloc(metric->count, sizeof(int64_t));
 	if (!words) {
-		record_lost(RECORD_LOST_VALUE, 1);
+		record_count(COUNTER_LOST_VALUE, 1);
 		return;
 	}
 	value = convert(metric, bytes, words);

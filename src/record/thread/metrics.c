@@ -3,8 +3,7 @@
 
 #include "record/names/frames.h"
 #include "record/names/metric_names.h"
-#include "record/session/adding.h"
-#include "record/session/session.h"
+#include "record/thread/adding.h"
 #include "record/thread/captured.h"
 #include "record/thread/thread.h"
 
@@ -51,7 +50,7 @@ static int add_everywhere(struct proton_context where, const struct config *conf
 	for (uint32_t i = 0; result == PROTON_OK && i < config->count; i++) {
 		const struct config_entry *entry = &config->entries[i];
 		uint32_t context = entry->wants_source ? where.source : where.shadow;
-		uint32_t row = event && entry->trace ? trace_row(event, entry->serial) : 0;
+		uint32_t row = event && entry->trace ? trace_event_row(event, entry->serial) : 0;
 		struct session *session;
 		struct adding adding;
 		bool is_added = false;

@@ -18,9 +18,7 @@
 #include "base/hash.h"
 #include "record/names/frames.h"
 #include "record/names/reused_names.h"
-#include "record/record.h"
-#include "record/session/fork.h"
-#include "record/session/session.h"
+#include "record/sets/registry.h"
 #include "record/thread/thread_self.h"
 
 /* A token: generation (16 bits) | thread (24) | depth (24); depth counts from 1, so never 0. */
@@ -387,8 +385,9 @@ struct entered {
 __attribute__((cold)) static uint32_t learn(struct thread *thread, uint32_t parent, uint32_t frame,
 					    uint32_t config, const struct entered *name)
 {
-	uint32_t context = name ? frames_enter(parent, name->text, name->length, &frame)
-				: frames_child(parent, frame);
+	uint32_t context =
+		name ? frames_enter(parent, name->text, name->length, registry_rename, &frame)
+		     : frames_child(parent, frame);
 
 	if (context == FRAMES_CONTEXT_NONE)
 		return context;

@@ -1,7 +1,7 @@
 /*
  * Per-thread state: scope stack, states, the launch in progress. The related functions of the
- * public API are in thread.c (scopes, states, "here") and launch.c (ops, host kernels), and take no
- * lock unless a context is new.
+ * public API are in thread.c (scopes, states, "here") and record_launch.c (ops, host kernels), and
+ * take no lock unless a context is new.
  */
 #ifndef RECORD_THREAD_THREAD_H
 #define RECORD_THREAD_THREAD_H
@@ -41,5 +41,7 @@ size_t thread_scope_depth(void);
 const struct trace_event *thread_open_event(struct proton_context where);
 /* Number of frames in the calling thread's source context; 0 without a provider. */
 size_t thread_source_depth(void);
+/* In the child of a fork, whose only thread is the calling one. */
+void thread_fork_child(void);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Internal state of the calling thread, for thread.c (scopes, states), task.c (tasks), launch.c
- * (ops, launches, host kernels) and adding.c; other files use thread.h. Other threads read the
- * section, and with the thread's lock the contexts of its scopes.
+ * Internal state of the calling thread, for thread.c (scopes, states), task.c (tasks),
+ * record_launch.c (ops, launches, host kernels) and adding.c; other files use thread.h. Other
+ * threads read the section, and with the thread's lock the contexts of its scopes.
  */
 #ifndef RECORD_THREAD_THREAD_SELF_H
 #define RECORD_THREAD_THREAD_SELF_H
@@ -13,7 +13,7 @@
 
 #include <libproton/proton.h>
 
-#include "record/session/session.h"
+#include "record/sets/session.h"
 #include "record/thread/task.h"
 #include "record/thread/thread_trace.h"
 

@@ -6,77 +6,61 @@
  */
 #include "record/thread/thread_trace.h"
 
-#include <pthread.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "record/session/session.h"
 
 /* Rows that a thread reserves at once: large enough to make use of the session's lock rare. */
 #define CHUNK_ROWS 128u
 
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t trace_list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct trace_thread *threads;
-static _Atomic uint64_t unix_offset_ns;
-
-uint64_t trace_unix_offset_ns(void)
-{
-	uint64_t offset_ns = atomic_load_explicit(&unix_offset_ns, memory_order_relaxed);
-	uint64_t expected = 0;
-
-	if (offset_ns)
-		return offset_ns;
-	offset_ns = clock_real_ns() - clock_monotonic_ns();
-	if (!atomic_compare_exchange_strong(&unix_offset_ns, &expected, offset_ns))
-		offset_ns = expected;
-	return offset_ns;
-}
 
 /* ------------------------------------------------------------------ threads */
 
 void trace_thread_add(struct trace_thread *thread)
 {
-	pthread_mutex_lock(&list_lock);
+	pthread_mutex_lock(&trace_list_lock);
 	thread->previous = NULL;
 	thread->next = threads;
 	if (threads)
 		threads->previous = thread;
 	threads = thread;
-	pthread_mutex_unlock(&list_lock);
+	pthread_mutex_unlock(&trace_list_lock);
 }
 
 void trace_thread_remove(struct trace_thread *thread)
 {
-	pthread_mutex_lock(&list_lock);
+	pthread_mutex_lock(&trace_list_lock);
 	if (thread->previous)
 		thread->previous->next = thread->next;
 	else
 		threads = thread->next;
 	if (thread->next)
 		thread->next->previous = thread->previous;
-	pthread_mutex_unlock(&list_lock);
+	pthread_mutex_unlock(&trace_list_lock);
 }
 
 void trace_close(uint32_t index)
 {
-	pthread_mutex_lock(&list_lock);
+	pthread_mutex_lock(&trace_list_lock);
 	for (struct trace_thread *thread = threads; thread; thread = thread->next) {
 		trace_thread_lock(thread);
 		thread->writers[index] = (struct trace_writer){0};
 		trace_thread_unlock(thread);
 	}
-	pthread_mutex_unlock(&list_lock);
+	pthread_mutex_unlock(&trace_list_lock);
 }
 
 void trace_each_thread(void (*visit)(struct trace_thread *thread))
 {
-	pthread_mutex_lock(&list_lock);
+	pthread_mutex_lock(&trace_list_lock);
 	for (struct trace_thread *thread = threads; thread; thread = thread->next)
 		visit(thread);
-	pthread_mutex_unlock(&list_lock);
+	pthread_mutex_unlock(&trace_list_lock);
 }
 
 static void settle(struct trace_thread *thread)
@@ -90,19 +74,8 @@ void trace_settle(void)
 	trace_each_thread(settle);
 }
 
-void trace_fork_prepare(void)
-{
-	pthread_mutex_lock(&list_lock);
-}
-
-void trace_fork_parent(void)
-{
-	pthread_mutex_unlock(&list_lock);
-}
-
 void trace_fork_child(struct trace_thread *own)
 {
-	pthread_mutex_init(&list_lock, NULL);
 	threads = NULL;
 	if (!own)
 		return;
@@ -188,7 +161,7 @@ static void begin_in(struct trace_thread *thread, const struct config_entry *ent
 	row->node = node;
 	row->lane = writer->lane;
 	row->epoch = entry->epoch;
-	row->link = trace_row(begin->launch, entry->serial);
+	row->link = trace_event_row(begin->launch, entry->serial);
 	row->detail = begin->detail;
 	row->flags = begin->flags;
 	/* release: readers of the kind find the rest of the row filled */

@@ -9,6 +9,7 @@
 #ifndef RECORD_THREAD_THREAD_TRACE_H
 #define RECORD_THREAD_THREAD_TRACE_H
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,20 +17,10 @@
 #include <libproton/proton.h>
 
 #include "format/rows.h"
+#include "record/sets/session.h"
+#include "record/store/trace_event.h"
 
-#define TRACE_MAX 4u /* maximum number of live traces */
-
-struct config;
-struct store;
-
-/* An event that a thread has begun: its row in each trace that was active at its begin. */
-struct trace_event {
-	uint32_t count;
-	struct {
-		uint32_t serial; /* serial of the session */
-		uint32_t row;
-	} at[TRACE_MAX];
-};
+extern pthread_mutex_t trace_list_lock; /* for fork() */
 
 /* Per-thread state of each trace; guarded by the thread's lock. */
 struct trace_writer {
@@ -81,15 +72,6 @@ void trace_end(struct trace_thread *thread, struct trace_event *event, uint64_t 
 void trace_set_detail(struct trace_thread *thread, const struct trace_event *event,
 		      uint32_t detail);
 
-/* The event's row in the session of that serial; 0 if it has none. */
-static inline uint32_t trace_row(const struct trace_event *event, uint32_t serial)
-{
-	for (uint32_t i = 0; event && i < event->count; i++)
-		if (event->at[i].serial == serial)
-			return event->at[i].row;
-	return 0;
-}
-
 /* When it returns, no thread writes into trace `index`. Its session is not live. */
 void trace_close(uint32_t index);
 
@@ -99,12 +81,7 @@ void trace_each_thread(void (*visit)(struct trace_thread *thread));
 /* Waits until every thread has left its current operation under its own lock. */
 void trace_settle(void);
 
-/* The offset from monotonic time to Unix time: constant for the life of the process. */
-uint64_t trace_unix_offset_ns(void);
-
-void trace_fork_prepare(void);
-void trace_fork_parent(void);
-/* `own` is the calling thread's, or NULL. */
+/* Call it in the child of a fork. `own` is the calling thread's, or NULL. */
 void trace_fork_child(struct trace_thread *own);
 
 #endif

@@ -9,7 +9,8 @@
 
 #include "record/names/frames.h"
 #include "record/names/reused_names.h"
-#include "record/session/adding.h"
+#include "record/sets/registry.h"
+#include "record/thread/adding.h"
 
 static const char folded[] = "lost: name beyond the limits, in (other)";
 static const char late[] = "lost: recorded after its phase was cleared";
@@ -672,12 +673,12 @@ static void check_phase(int session, uint32_t phase)
 	struct profile *profile;
 	struct proton_error err;
 
-	found = session_get(session, &err);
+	found = registry_get(session, &err);
 	CHECK(found);
 	adding_pause(found);
 	CHECK_OK(store_profile(&found->store, phase, &profile, &err), err);
 	adding_resume(found);
-	session_put(found);
+	registry_put();
 	check_numbers(profile);
 	profile_free(profile);
 }

@@ -1,15 +1,14 @@
 /*
  * Adding to a session's rows without its lock.
  *
- * Lock order: the registry, pause_lock, the list of threads, a thread, a session. Code that waits
- * for threads must not hold a session's lock.
+ * Lock order: the registry, adding_pause_lock, the list of threads, a thread, a session. Code that
+ * waits for threads must not hold a session's lock.
  */
-#include "record/session/adding.h"
+#include "record/thread/adding.h"
 
 #include <sched.h>
 
-#include "record/session/fork.h"
-#include "record/session/registry.h"
+#include "record/sets/registry.h"
 #include "record/thread/thread_self.h"
 
 /* Values of session.owner; others are a thread's number + OWNER_FIRST. */
@@ -20,7 +19,7 @@ enum owner {
 	OWNER_FIRST,
 };
 
-static pthread_mutex_t pause_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t adding_pause_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static uint32_t owner_of(const struct thread *thread)
 {
@@ -66,7 +65,7 @@ void adding_end(const struct adding *adding)
 	trace_thread_unlock(&adding->thread->trace);
 }
 
-/* Takes the values away from the threads; returns the previous owner. pause_lock is held. */
+/* Takes the values away from the threads; returns the previous owner. adding_pause_lock is held. */
 static uint32_t take_values(struct session *session)
 {
 	uint32_t before =
@@ -87,16 +86,16 @@ static void share(struct session *session, uint32_t serial)
 {
 	uint32_t before;
 
-	pthread_mutex_lock(&pause_lock);
+	pthread_mutex_lock(&adding_pause_lock);
 	before = take_values(session);
 	pthread_mutex_lock(&session->lock);
 	if (session->is_live && session->serial == serial) {
-		store_share_counters(&session->store);
+		store_counters_share(&session->store);
 		before = OWNER_SHARED;
 	}
 	give_values(session, before);
 	pthread_mutex_unlock(&session->lock);
-	pthread_mutex_unlock(&pause_lock);
+	pthread_mutex_unlock(&adding_pause_lock);
 }
 
 struct session *adding_lock(const struct config_entry *entry)
@@ -120,7 +119,7 @@ struct session *adding_lock(const struct config_entry *entry)
 
 void adding_pause(struct session *session)
 {
-	pthread_mutex_lock(&pause_lock);
+	pthread_mutex_lock(&adding_pause_lock);
 	session->paused_owner = take_values(session);
 	pthread_mutex_lock(&session->lock);
 }
@@ -129,27 +128,12 @@ void adding_resume(struct session *session)
 {
 	give_values(session, session->paused_owner);
 	pthread_mutex_unlock(&session->lock);
-	pthread_mutex_unlock(&pause_lock);
+	pthread_mutex_unlock(&adding_pause_lock);
 }
 
 void adding_stop(struct session *session)
 {
-	pthread_mutex_lock(&pause_lock);
+	pthread_mutex_lock(&adding_pause_lock);
 	take_values(session);
-	pthread_mutex_unlock(&pause_lock);
-}
-
-void adding_fork_prepare(void)
-{
-	pthread_mutex_lock(&pause_lock);
-}
-
-void adding_fork_parent(void)
-{
-	pthread_mutex_unlock(&pause_lock);
-}
-
-void adding_fork_child(void)
-{
-	pthread_mutex_init(&pause_lock, NULL);
+	pthread_mutex_unlock(&adding_pause_lock);
 }

@@ -1,11 +1,11 @@
 /*
- * Sessions: which are live, which are active, and the lock of each. The set of active sessions is
- * published as a small integer, the "config", which a launch passes on to its records. Sessions may
- * start, end and change phase while a kernel runs; its record still finds the sessions that were
- * active at its launch.
+ * Sessions, their locks, and session sets. The set of active sessions is published as a small
+ * integer, the "config", which a launch passes on to its records. Sessions may start, end and
+ * change phase while a kernel runs; its record still finds the sessions that were active at its
+ * launch.
  */
-#ifndef RECORD_SESSION_SESSION_H
-#define RECORD_SESSION_SESSION_H
+#ifndef RECORD_SETS_SESSION_H
+#define RECORD_SETS_SESSION_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,7 +14,6 @@
 #include "export/export.h"
 #include "record/backend.h"
 #include "record/store/store.h"
-#include "record/thread/thread_trace.h"
 
 #define SESSION_MAX 32u
 
@@ -79,28 +78,15 @@ static inline bool session_any_live(void)
 /* The serial of the most recently started session; 0 if there was none. */
 uint32_t session_newest_serial(void);
 
-/* Flushes the backends of these sessions; no lock is held while a vendor library works. */
-int session_flush_backends(int id, struct proton_error *err);
-
-/* True while a session that has ended is writing its output. */
-bool session_is_writing(void);
-/* Waits until all sessions that other threads have ended so far are written. */
-void session_wait_written(void);
-
 const struct config *session_config_get(uint32_t config);
 
 /* The entry's session, locked, if it is still the same session; else NULL. */
 struct session *session_lock_entry(const struct config_entry *entry);
 void session_unlock(struct session *session);
 
-/*
- * Session by id, with the registry locked, which keeps it from ending; NULL and E_RANGE if there is
- * none. Call session_put() afterwards.
- */
-struct session *session_get(int id, struct proton_error *err);
-void session_put(struct session *session);
-
-/* Rebuilds and publishes the config after a change of phase, between session_get and _put. */
+/* Rebuilds and publishes the config after a change. The registry is locked. */
 void session_publish(void);
+/* Reserves space for session sets, once, before the first session. */
+int session_prepare_sets(struct proton_error *err);
 
 #endif

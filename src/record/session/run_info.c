@@ -1,5 +1,5 @@
 /* Info rows of a profile: command line, machine, versions. */
-#include "record/store/run_info.h"
+#include "record/session/run_info.h"
 
 #include <libproton/proton.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Starting, pausing and resuming sessions; session_end.c ends them. */
-#include "record/session/session.h"
+#include "record/sets/session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 #include "record/nvtx/nvtx_environment.h"
 #include "record/session/fork.h"
 #include "record/session/output.h"
-#include "record/session/registry.h"
+#include "record/session/run_info.h"
 #include "record/session/settings.h"
 #include "record/session/signals.h"
-#include "record/store/run_info.h"
+#include "record/sets/registry.h"
 #include "record/thread/thread.h"
 
 static int next_id;
@@ -26,7 +26,7 @@ static void finalize_at_exit(void)
 	/*
 	 * Another thread that calls exit() runs the rest of the handlers, and has to wait as well.
 	 */
-	if (session_any_live() || session_is_writing())
+	if (session_any_live() || registry_is_writing())
 		atexit(finalize_at_exit);
 	/*
 	 * exit() in a forked child must not end its parent's sessions; fork.c has emptied the
@@ -34,7 +34,7 @@ static void finalize_at_exit(void)
 	 */
 	if (session_any_live() && proton_finalize_owned(NULL, &err) != PROTON_OK)
 		message("%s", err.text);
-	session_wait_written();
+	registry_wait_written(PROTON_ALL_SESSIONS);
 	signals_wait_raised();
 }
 
@@ -299,7 +299,7 @@ int proton_deactivate(int id, bool flush, struct proton_error *err)
 
 	if (status != PROTON_OK || !flush)
 		return status;
-	status = session_flush_backends(id, err);
+	status = registry_flush_backends(id, err);
 	if (status == PROTON_OK)
 		complete_phases(id);
 	return status;

@@ -9,12 +9,14 @@
  * ending the session need constant values and pause them: threads then take the session's lock, and
  * wait.
  */
-#ifndef RECORD_SESSION_ADDING_H
-#define RECORD_SESSION_ADDING_H
+#ifndef RECORD_THREAD_ADDING_H
+#define RECORD_THREAD_ADDING_H
 
 #include <stdbool.h>
 
-#include "record/session/session.h"
+#include "record/sets/session.h"
+
+extern pthread_mutex_t adding_pause_lock; /* for fork() */
 
 struct thread;
 

@@ -13,7 +13,7 @@
  * Entering a section is a plain store. The memory barrier that has to follow it is here: a system
  * call that makes every thread of the process execute one. Without that call no name is reused.
  */
-#include "record/names/reclaim_names.h"
+#include "record/session/reclaim_names.h"
 
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -22,7 +22,7 @@
 #include "record/names/frames.h"
 #include "record/names/name_limits.h"
 #include "record/names/reused_names.h"
-#include "record/session/registry.h"
+#include "record/sets/registry.h"
 #include "record/thread/thread.h"
 
 /* From <linux/membarrier.h>, which older systems lack. */
@@ -132,21 +132,4 @@ void reuse_names(void)
 		skip = failures < SKIP_MAX ? failures : SKIP_MAX;
 		failures = failures < SKIP_MAX ? 2 * failures + 1 : SKIP_MAX;
 	}
-}
-
-bool reuse_in_sessions(uint32_t frame, bool has_moved)
-{
-	bool has_space = true;
-
-	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
-		struct session *session = &registry.sessions[slot];
-
-		if (!session->is_live)
-			continue;
-		pthread_mutex_lock(&session->lock);
-		if (session->is_live)
-			has_space &= store_rename(&session->store, frame, has_moved);
-		pthread_mutex_unlock(&session->lock);
-	}
-	return has_space;
 }

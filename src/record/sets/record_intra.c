@@ -1,13 +1,9 @@
 /* Trace events of instrumented kernels. */
-#include "record/store/intra_launch.h"
+#include "record/sets/record_intra.h"
 
 #include <stdlib.h>
 
-#include "record/names/frames.h"
-#include "record/session/session.h"
-#include "record/store/devices.h"
-#include "record/store/store.h"
-#include "record/thread/thread_trace.h"
+#include "record/sets/session.h"
 
 bool record_wants_intra(struct proton_context where)
 {
@@ -23,7 +19,7 @@ void record_intra_launch(struct proton_context where, uint32_t device)
 
 		if (!session)
 			continue;
-		store_count(&session->store, COUNTER_INSIDE, 1);
+		store_counters_add(&session->store, COUNTER_INSIDE, 1);
 		if (device != DEVICE_NONE)
 			store_device(&session->store, device);
 		session_unlock(session);
@@ -63,7 +59,7 @@ static void add_to(struct store *store, const struct config_entry *entry,
 	    !find_rows(store, launch, entry->wants_source, rows, device, entry->epoch))
 		return; /* counted as a loss by the store */
 	store_intra_events(store, launch, entry->epoch, kernel, rows->nodes, rows->lanes,
-			   trace_row(launch->event, entry->serial));
+			   trace_event_row(launch->event, entry->serial));
 }
 
 bool record_intra(const struct intra_launch *launch)

@@ -1,8 +1,8 @@
 /* Info rows of a profile (TABLE_INFO): command line, machine, versions. */
-#ifndef RECORD_STORE_RUN_INFO_H
-#define RECORD_STORE_RUN_INFO_H
+#ifndef RECORD_SESSION_RUN_INFO_H
+#define RECORD_SESSION_RUN_INFO_H
 
-#include "record/session/session.h"
+#include "record/sets/session.h"
 
 /* Adds session options, machine and command line. Call it before the backend runs. */
 void describe_session(struct session *session);

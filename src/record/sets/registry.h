@@ -1,11 +1,10 @@
 /*
- * Table of sessions, its lock and the published session sets. Used by session.c and session_end.c,
- * which start and end sessions. All others use session.h.
+ * Table of sessions and its lock.
  */
-#ifndef RECORD_SESSION_REGISTRY_H
-#define RECORD_SESSION_REGISTRY_H
+#ifndef RECORD_SETS_REGISTRY_H
+#define RECORD_SETS_REGISTRY_H
 
-#include "record/session/session.h"
+#include "record/sets/session.h"
 
 enum slot_state {
 	SLOT_FREE,
@@ -26,8 +25,14 @@ struct registry {
 
 extern struct registry registry;
 
-/* Reserves space for session sets, once, before the first session. */
+/* Makes the locks of sessions and reserves space for session sets, once. */
 int registry_prepare(struct proton_error *err);
+/*
+ * Session by id, with the registry locked, which keeps it from ending; NULL and E_RANGE if there is
+ * none. Call registry_put() afterwards.
+ */
+struct session *registry_get(int id, struct proton_error *err);
+void registry_put(void);
 /* The live session of that id, NULL if there is none. The registry is locked. */
 struct session *registry_find(int id);
 /* Sets the E_RANGE error for an unknown session. */
@@ -35,8 +40,16 @@ int registry_no_such(int id, struct proton_error *err);
 /* True for a live session that `id` names; PROTON_ALL_SESSIONS names all. */
 bool registry_means(const struct session *session, int id);
 uint32_t registry_live_count(void);
+/* Flushes the backends of these sessions; no lock is held while a vendor library works. */
+int registry_flush_backends(int id, struct proton_error *err);
+/* A frames_rename_fn: updates the files of all live sessions. */
+bool registry_rename(uint32_t frame, bool has_moved);
+/* True while a session that has ended is writing its output. */
+bool registry_is_writing(void);
 /* Waits until a session that another thread has ended is written; PROTON_ALL_SESSIONS: all. */
 void registry_wait_written(int id);
 void registry_free_texts(struct session *session);
+/* In the child of a fork: there are no sessions. */
+void registry_fork_child(void);
 
 #endif

@@ -2,13 +2,12 @@
  * Launches of a thread: ops (launches named by a hook), launches seen by a backend, CPU kernels;
  * and adding of finished executions.
  */
-#include <libproton/proton.h>
+#include "record/thread/record_launch.h"
 
 #include "base/clock.h"
 #include "record/names/frames.h"
-#include "record/record.h"
-#include "record/session/adding.h"
-#include "record/session/session.h"
+#include "record/store/devices.h"
+#include "record/thread/adding.h"
 #include "record/thread/thread_self.h"
 
 static _Atomic uint32_t host_device = DEVICE_NONE;

@@ -1,0 +1,188 @@
+/* Table of sessions. */
+#include "record/sets/registry.h"
+
+#include <stdlib.h>
+
+#include "record/backend_use.h"
+
+struct registry registry = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.changed = PTHREAD_COND_INITIALIZER,
+	.next_serial = 1,
+};
+
+int registry_prepare(struct proton_error *err)
+{
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		pthread_mutex_init(&registry.sessions[slot].lock, NULL);
+	return session_prepare_sets(err);
+}
+
+struct session *registry_find(int id)
+{
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		if (registry.sessions[slot].is_live && registry.sessions[slot].id == id)
+			return &registry.sessions[slot];
+	return NULL;
+}
+
+bool registry_means(const struct session *session, int id)
+{
+	return session->is_live && (id == PROTON_ALL_SESSIONS || session->id == id);
+}
+
+int registry_no_such(int id, struct proton_error *err)
+{
+	return err_set(err, PROTON_E_RANGE, "Session has not been initialized: %d", id);
+}
+
+struct session *registry_get(int id, struct proton_error *err)
+{
+	struct session *session;
+
+	pthread_mutex_lock(&registry.lock);
+	session = registry_find(id);
+	if (!session) {
+		pthread_mutex_unlock(&registry.lock);
+		registry_no_such(id, err);
+	}
+	return session;
+}
+
+void registry_put(void)
+{
+	pthread_mutex_unlock(&registry.lock);
+}
+
+bool proton_is_profiling(void)
+{
+	return session_any_live();
+}
+
+uint32_t registry_live_count(void)
+{
+	uint32_t count = 0;
+
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		count += registry.sessions[slot].is_live;
+	return count;
+}
+
+void registry_free_texts(struct session *session)
+{
+	free(session->path);
+	free(session->mode);
+	free(session->format);
+	session->path = NULL;
+	session->mode = NULL;
+	session->format = NULL;
+}
+
+const char *proton_session_backend(int id)
+{
+	struct session *session = registry_get(id, NULL);
+	const char *name = session ? session->backend->name : NULL;
+
+	if (session)
+		registry_put();
+	return name;
+}
+
+static bool is_written_here(uint32_t slot)
+{
+	return pthread_equal(registry.sessions[slot].ender, pthread_self());
+}
+
+bool registry_is_writing(void)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&registry.lock);
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		found = found || registry.slots[slot] == SLOT_ENDING;
+	pthread_mutex_unlock(&registry.lock);
+	return found;
+}
+
+void registry_wait_written(int id)
+{
+	uint32_t newest = session_newest_serial();
+	uint32_t slot = 0;
+
+	pthread_mutex_lock(&registry.lock);
+	while (slot < SESSION_MAX) {
+		const struct session *session = &registry.sessions[slot];
+
+		/*
+		 * Not for the calling thread itself: a signal handler of the program that calls
+		 * exit() may have interrupted it. Not for sessions that began later: there may
+		 * always be another one.
+		 */
+		if (registry.slots[slot] == SLOT_ENDING && !is_written_here(slot) &&
+		    session->serial <= newest && (id == PROTON_ALL_SESSIONS || session->id == id)) {
+			pthread_cond_wait(&registry.changed, &registry.lock);
+			slot = 0; /* the registry was unlocked: start over */
+		} else {
+			slot++;
+		}
+	}
+	pthread_mutex_unlock(&registry.lock);
+}
+
+int registry_flush_backends(int id, struct proton_error *err)
+{
+	const struct backend *backend;
+	int status = PROTON_OK;
+
+	for (size_t i = 0; (backend = backend_at(i)); i++) {
+		bool is_used = false;
+		int result;
+
+		pthread_mutex_lock(&registry.lock);
+		for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+			is_used |= registry_means(&registry.sessions[slot], id) &&
+				   registry.sessions[slot].backend == backend;
+		pthread_mutex_unlock(&registry.lock);
+		result = is_used ? backend_use_flush(backend, err) : PROTON_OK;
+		if (result != PROTON_OK)
+			status = result;
+	}
+	return status;
+}
+
+bool registry_rename(uint32_t frame, bool has_moved)
+{
+	bool has_space = true;
+
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
+		struct session *session = &registry.sessions[slot];
+
+		if (!session->is_live)
+			continue;
+		pthread_mutex_lock(&session->lock);
+		if (session->is_live)
+			has_space &= store_rename(&session->store, frame, has_moved);
+		pthread_mutex_unlock(&session->lock);
+	}
+	return has_space;
+}
+
+void registry_fork_child(void)
+{
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
+		struct session *session = &registry.sessions[slot];
+
+		if (registry.slots[slot] != SLOT_FREE) {
+			store_fini(&session->store, false);
+			registry_free_texts(session);
+		}
+		session->is_live = false;
+		session->is_active = false;
+		registry.slots[slot] = SLOT_FREE;
+	}
+	atomic_store(&registry.is_owned, false);
+	atomic_store(&session_config, 0);
+	if (session_any_live())
+		atomic_fetch_add(&session_generation, 1);
+	pthread_cond_init(&registry.changed, NULL);
+}

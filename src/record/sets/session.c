@@ -1,0 +1,152 @@
+/* Published session sets, and the locks of sessions. */
+#include "record/sets/session.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/message.h"
+#include "base/region.h"
+#include "record/sets/registry.h"
+
+#define CONFIG_UNIT 8u              /* a config's id is its offset divided by this */
+#define CONFIG_RESERVE (4ull << 30) /* ids stay below CONFIG_TRACED */
+
+_Atomic uint32_t session_generation;
+_Atomic uint32_t session_config;
+
+static struct region config_space;
+static uint64_t config_used = CONFIG_UNIT;
+
+/* Ids of session sets by the hash of their content, the newest first. Guarded by the registry. */
+#define RECENT_SETS 256u
+#define RECENT_WAYS 8u
+static struct {
+	uint32_t ids[RECENT_WAYS];
+} recent[RECENT_SETS];
+
+int session_prepare_sets(struct proton_error *err)
+{
+	return region_reserve(&config_space, CONFIG_RESERVE, 1 << 20, 1, err);
+}
+
+const struct config *session_config_get(uint32_t config)
+{
+	static const struct config nothing;
+
+	if (!config)
+		return &nothing;
+	config &= ~CONFIG_TRACED;
+	return (const void *)((const char *)config_space.base + (uint64_t)config * CONFIG_UNIT);
+}
+
+uint32_t session_newest_serial(void)
+{
+	return atomic_load_explicit(&registry.next_serial, memory_order_relaxed) - 1;
+}
+
+struct session *session_lock_entry(const struct config_entry *entry)
+{
+	struct session *session = &registry.sessions[entry->slot];
+
+	pthread_mutex_lock(&session->lock);
+	if (session->is_live && session->serial == entry->serial)
+		return session;
+	pthread_mutex_unlock(&session->lock);
+	return NULL;
+}
+
+void session_unlock(struct session *session)
+{
+	pthread_mutex_unlock(&session->lock);
+}
+
+/* Fills in the set of active sessions, in zeroed memory; returns the flags of its id. */
+static uint32_t fill(struct config *config)
+{
+	uint32_t traced = 0;
+
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++) {
+		struct session *session = &registry.sessions[slot];
+
+		if (!session->is_live || !session->is_active)
+			continue;
+		config->entries[config->count++] = (struct config_entry){
+			.slot = slot,
+			.serial = session->serial,
+			.epoch = session->store.epoch,
+			.wants_source = session->wants_source,
+			.trace = (uint16_t)session->trace,
+			.wants_memory = (session->flags & PROTON_SESSION_MEMORY) != 0,
+		};
+		config->wants_source |= session->wants_source;
+		traced |= session->trace ? CONFIG_TRACED : 0;
+	}
+	return traced;
+}
+
+static size_t config_bytes(const struct config *config)
+{
+	return sizeof(*config) + config->count * sizeof(config->entries[0]);
+}
+
+/* Without a session set nothing is recorded; each session counts that as lost. */
+static void lose_config(const struct config *wanted)
+{
+	static bool is_reported;
+
+	for (uint32_t i = 0; i < wanted->count; i++) {
+		struct session *session = session_lock_entry(&wanted->entries[i]);
+
+		if (!session)
+			continue;
+		store_counters_add(&session->store, COUNTER_LOST_STORAGE, 1);
+		session_unlock(session);
+	}
+	if (!is_reported)
+		message("cannot record more: no address space for another set of sessions; end "
+			"a session, or change phases less often");
+	is_reported = true;
+}
+
+/*
+ * The id of a session set equal to `wanted`: sessions that are paused and resumed get their earlier
+ * one. 0 if there is no space.
+ */
+static uint32_t find_or_add(const struct config *wanted)
+{
+	size_t bytes = config_bytes(wanted);
+	uint32_t *ways = recent[hash_bytes(wanted, bytes) % RECENT_SETS].ids;
+	uint32_t id;
+
+	for (uint32_t way = 0; way < RECENT_WAYS; way++) {
+		const struct config *known = session_config_get(ways[way]);
+
+		if (ways[way] && config_bytes(known) == bytes && memcmp(known, wanted, bytes) == 0)
+			return ways[way];
+	}
+	if (config_used + bytes > config_space.bytes)
+		return 0;
+	id = (uint32_t)(config_used / CONFIG_UNIT);
+	memcpy((char *)config_space.base + config_used, wanted, bytes);
+	config_used += bytes;
+	memmove(ways + 1, ways, (RECENT_WAYS - 1) * sizeof(*ways));
+	ways[0] = id;
+	return id;
+}
+
+void session_publish(void)
+{
+	/* Zeroed space for the largest session set. */
+	uint64_t space[(sizeof(struct config) + SESSION_MAX * sizeof(struct config_entry)) / 8] = {
+		0};
+	struct config *wanted = (void *)space;
+	uint32_t traced = fill(wanted);
+	uint32_t id = wanted->count ? find_or_add(wanted) : 0;
+
+	if (id)
+		id |= traced;
+	else if (wanted->count)
+		lose_config(wanted);
+	/* release: the set's content before its id; launches load it with acquire */
+	atomic_store_explicit(&session_config, id, memory_order_release);
+}

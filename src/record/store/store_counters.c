@@ -1,0 +1,107 @@
+/* Counters of a session: their names and values. */
+#include <string.h>
+
+#include "record/names/name_limits.h"
+#include "record/store/store_rows.h"
+
+static const struct {
+	const char *name;
+	bool is_loss;
+} counters[COUNTER_COUNT] = {
+	[COUNTER_KERNELS] = {"kernels", false},
+	[COUNTER_METRICS] = {"metric values", false},
+	[COUNTER_MEMORY] = {"memory operations", false},
+	[COUNTER_INSIDE] = {"launches of instrumented kernels", false},
+	[COUNTER_UNSAMPLED] = {"launches of instrumented kernels not sampled", false},
+	[COUNTER_LOST_STORAGE] = {"lost: profile storage full", true},
+	[COUNTER_LOST_NO_TIME] = {"lost: kernel record without a timestamp", true},
+	[COUNTER_LOST_TIME] = {"lost: kernel record that ends before it starts", true},
+	[COUNTER_LOST_UNMATCHED] = {"lost: kernel record without a known launch", true},
+	[COUNTER_LOST_MEMORY] = {"lost: memory record without a known call", true},
+	[COUNTER_LOST_DROPPED] = {"lost: record dropped by the vendor library", true},
+	[COUNTER_LOST_MISSING] = {"lost: kernel record never received", true},
+	[COUNTER_LOST_PHASE] = {"lost: recorded after its phase was cleared", true},
+	[COUNTER_LOST_TYPE] = {"lost: metric value of a different type", true},
+	[COUNTER_LOST_VALUE] = {"lost: device or CUDA graph metric value", true},
+	[COUNTER_LOST_NAME] = {"lost: name beyond the limits, in (other)", true},
+	[COUNTER_LOST_RANGE] = {"lost: integer metric beyond 64 bits", true},
+	[COUNTER_LOST_INSIDE] = {"lost: intra-kernel record overwritten", true},
+	[COUNTER_LOST_PAIR] = {"lost: unpaired intra-kernel scope start or end", true},
+	[COUNTER_LOST_DAMAGED] = {"lost: undecodable intra-kernel record", true},
+};
+
+const char *store_counters_name(enum counter counter)
+{
+	return counters[counter].name;
+}
+
+bool store_counters_is_loss(enum counter counter)
+{
+	return counters[counter].is_loss;
+}
+
+bool store_counters_init(struct store *store)
+{
+	struct row_counter *rows = profile_file_append(&store->file, TABLE_COUNTERS, COUNTER_COUNT);
+
+	if (!rows)
+		return false;
+	for (int i = 0; i < COUNTER_COUNT; i++)
+		rows[i] = (struct row_counter){
+			.name = store_new_string(store, counters[i].name, strlen(counters[i].name)),
+			.is_loss = counters[i].is_loss,
+		};
+	store_commit(store, TABLE_COUNTERS);
+	return true;
+}
+
+void store_counters_add(struct store *store, enum counter counter, uint64_t more)
+{
+	struct row_counter *row = profile_file_rows(&store->file, TABLE_COUNTERS);
+
+	row[counter].value += more;
+}
+
+void store_counters_add_folded(struct store *store)
+{
+	uint64_t now = limits_folded();
+
+	if (now == store->folded)
+		return;
+	store_counters_add(store, COUNTER_LOST_NAME, now - store->folded);
+	store->folded = now;
+}
+
+_Static_assert(COUNTER_KERNELS < STRIPE_COUNTERS && COUNTER_METRICS < STRIPE_COUNTERS, "stripes");
+
+void store_counters_share(struct store *store)
+{
+	struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
+	uint64_t count = store->file.tables[TABLE_COUNTERS].rows;
+	uint64_t padding = (STRIPE_COUNTERS - count % STRIPE_COUNTERS) % STRIPE_COUNTERS;
+	uint64_t more = padding + (uint64_t)STRIPES * STRIPE_COUNTERS;
+
+	/* Without space for them, all threads share the first. */
+	if (store->stripes || !profile_file_append(&store->file, TABLE_COUNTERS, more))
+		return;
+	for (uint64_t i = 0; i < more; i++) {
+		rows[count + i] = rows[(i + STRIPE_COUNTERS - padding) % STRIPE_COUNTERS];
+		rows[count + i].value = 0;
+	}
+	store_commit(store, TABLE_COUNTERS);
+	store->stripes = (uint32_t)(count + padding);
+}
+
+uint64_t store_counters_get(const struct store *store, enum counter counter)
+{
+	const struct row_counter *rows = profile_file_rows(&store->file, TABLE_COUNTERS);
+	uint64_t sum = __atomic_load_n(&rows[counter].value, __ATOMIC_RELAXED);
+
+	if (!store->stripes || counter >= STRIPE_COUNTERS)
+		return sum;
+	rows += store->stripes;
+	for (uint32_t i = 0; i < STRIPES; i++)
+		sum += __atomic_load_n(&rows[i * STRIPE_COUNTERS + counter].value,
+				       __ATOMIC_RELAXED);
+	return sum;
+}
