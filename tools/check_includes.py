@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     "src/record": ["base", "format", "model", "export/export.h"],
     "src/backend": ["base", "format", "model", "intra", "record"],
     "src/cli": ["base", "format", "model", "symbol", "intra", "export", "viewer", "record"],
-    "python/ext": ["intra"],
+    "python/ext": ["intra", "symbol"],
     "include/libproton": [],
     "examples": [],
     # Tests and benchmarks look inside every component.

@@ -1,12 +1,14 @@
 /*
- * Instrumentation passes for Python's compiler pipeline: text in, text out. src/intra is linked
- * into this module; it has no state, so a second copy next to libproton's is harmless.
+ * Instrumentation passes for Python's compiler pipeline: text in, text out. src/intra and
+ * src/symbol are linked into this module; they have no state, so a second copy next to libproton's
+ * is harmless.
  */
 #include "ext.h"
 
 #include "intra/llvm/llvm_pass.h"
 #include "intra/mode.h"
 #include "intra/ttgir/ttgir.h"
+#include "symbol/cubin.h"
 
 static PyObject *text_of_out(struct out *out)
 {
@@ -250,7 +252,36 @@ static PyObject *instrument_relocate(PyObject *module, PyObject *args)
 	return ttgir_text(&result);
 }
 
+/* ------------------------------------------------------------------ machine code */
+
+PyDoc_STRVAR(needs_doc,
+	     "cubin_needs(cubin)\n--\n\n"
+	     "Resource use of machine code: the maximum register count of its functions, and their "
+	     "total stack in bytes. ValueError if it cannot be parsed.");
+
+static PyObject *cubin_needs(PyObject *module, PyObject *argument)
+{
+	struct proton_error err;
+	struct cubin cubin;
+	char *bytes;
+	Py_ssize_t length;
+	if (PyBytes_AsStringAndSize(argument, &bytes, &length) < 0)
+		return NULL;
+	int status = cubin_open(&cubin, bytes, (size_t)length, &err);
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	PyObject *needs = NULL;
+	if (cubin.registers)
+		needs = Py_BuildValue("IK", cubin.registers, cubin.stack_bytes);
+	else
+		PyErr_SetString(PyExc_ValueError,
+				"cannot parse the machine code: it has no register count");
+	cubin_close(&cubin);
+	return needs;
+}
+
 static PyMethodDef methods[] = {
+	{"cubin_needs", cubin_needs, METH_O, needs_doc},
 	{"instrument_mode", instrument_mode, METH_O, mode_doc},
 	{"instrument_llvm", instrument_text, METH_VARARGS, llvm_doc},
 	{"instrument_ttgir", instrument_ttgir, METH_VARARGS, ttgir_doc},

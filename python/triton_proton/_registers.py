@@ -9,11 +9,11 @@ nothing is spilled to local memory for it.
 from __future__ import annotations
 
 import re
-import struct
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from ._libproton import cubin_needs
 from ._message import note
 
 # With this many registers, a multiprocessor runs its maximum number of threads.
@@ -22,54 +22,6 @@ FREE = 32
 STEP = 8
 # Additional registers allowed for records that do not fit the original count.
 MORE = 6
-
-_STACK, _REGISTERS = 0x11, 0x2F  # of .nv.info: EIATTR_FRAME_SIZE, EIATTR_REGCOUNT
-
-
-class Needs(NamedTuple):
-    """Resource use of machine code: registers per thread, bytes of stack in local memory."""
-
-    registers: int
-    stack: int
-
-
-def needs_of(cubin: bytes) -> Needs:
-    """Read from section .nv.info: the maximum register count and the total stack of its functions.
-
-    Raises ValueError if it cannot be parsed.
-    """
-    try:
-        return _read(cubin)
-    except (struct.error, IndexError, OverflowError) as error:
-        raise ValueError(f"cannot parse the machine code: {error}") from None
-
-
-def _read(cubin: bytes) -> Needs:
-    if cubin[:5] != b"\x7fELF\x02":
-        raise ValueError("not a 64-bit ELF file")
-    table, size, count, names = struct.unpack_from("<Q10xHHH", cubin, 40)
-    sections = [struct.unpack_from("<II16xQQ", cubin, table + i * size) for i in range(count)]
-    registers, stack = 0, 0
-    for name, _, at, length in sections:
-        start = sections[names][2] + name
-        if cubin[start : cubin.index(b"\0", start)] != b".nv.info":
-            continue
-        end = at + length
-        while at + 4 <= end:
-            form, kind, value = struct.unpack_from("<BBH", cubin, at)
-            at += 4
-            if form != 4:  # else followed by `value` bytes: a function and a number
-                continue
-            if kind in (_STACK, _REGISTERS):
-                number = struct.unpack_from("<I", cubin, at + 4)[0]
-                if kind == _STACK:
-                    stack += number
-                else:
-                    registers = max(registers, number)
-            at += value
-    if not registers:
-        raise ValueError("register count not found")
-    return Needs(registers, stack)
 
 
 def limited(ptx: str, registers: int) -> str:
@@ -89,19 +41,19 @@ def fit(
 
     Returns `cubin` itself if it does, or if nothing better is found.
     """
-    made = needs_of(cubin)
-    if made.registers <= FREE and not made.stack:
+    registers, stack = cubin_needs(cubin)
+    if registers <= FREE and not stack:
         return cubin
-    wanted = needs_of(plain())
-    room = (max(wanted.registers, FREE) + STEP - 1) // STEP * STEP
-    if made.registers <= room and made.stack <= wanted.stack:
+    wanted, wanted_stack = cubin_needs(plain())
+    room = (max(wanted, FREE) + STEP - 1) // STEP * STEP
+    if registers <= room and stack <= wanted_stack:
         return cubin
-    for limit in (room, wanted.registers + MORE):
+    for limit in (room, wanted + MORE):
         try:
             tried = assemble(limited(ptx, limit))
         except Exception:  # raised by Triton if ptxas cannot meet the limit
             continue
-        if needs_of(tried).stack <= wanted.stack:
+        if cubin_needs(tried)[1] <= wanted_stack:
             return tried
     return cubin
 

@@ -17,8 +17,9 @@ from triton._C.libtriton import llvm
 from triton.backends.compiler import GPUTarget, Language
 from triton.compiler import ASTSource, make_backend
 from triton.experimental.gluon._runtime import GluonASTSource
+from triton_proton._libproton import cubin_needs
 from triton_proton._marks import carry_marks
-from triton_proton._registers import fit, needs_of, quietly
+from triton_proton._registers import fit, quietly
 
 NVIDIA_TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
@@ -221,8 +222,8 @@ def needs_of_cubin(cubin: bytes) -> dict[str, int]:
     found = re.findall(r"\b(REG|STACK|LOCAL):(\d+)", done.stdout.decode())
     words = {key: sum(int(n) for name, n in found if name == key) for key in ("STACK", "LOCAL")}
     registers = max(int(n) for name, n in found if name == "REG")
-    if registers != needs_of(cubin).registers:
-        raise AssertionError(f"{registers} registers, but read as {needs_of(cubin)}")
+    if registers != cubin_needs(cubin)[0]:
+        raise AssertionError(f"{registers} registers, but read as {cubin_needs(cubin)}")
     return {"registers": registers, "stack": words["STACK"], "local": words["LOCAL"]}
 
 

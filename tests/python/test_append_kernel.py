@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from nvidia_tools import find
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def ptxas() -> str | None:
-    found = shutil.which("ptxas")
-    triton = importlib.util.find_spec("triton")
-    if not found and triton and triton.origin:
-        found = shutil.which(
-            Path(triton.origin).parent / "backends" / "nvidia" / "bin" / "ptxas", path=""
-        )
-    return found
 
 
 def constant(source: str, name: str) -> int:
@@ -41,7 +30,7 @@ def test_the_kernel_and_the_host_agree_about_the_ring_buffer():
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
 def test_the_kernel_assembles(architecture, tmp_path):
-    assembler = ptxas()
+    assembler = find("ptxas")
     if not assembler:
         pytest.skip("needs ptxas, which comes with triton's wheel or a CUDA toolkit")
     header = (ROOT / "src" / "backend" / "cuda" / "append_kernel.h").read_text(encoding="utf-8")

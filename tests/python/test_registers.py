@@ -6,7 +6,8 @@ import struct
 
 import pytest
 from triton_proton import _registers
-from triton_proton._registers import Fitting, Needs, fit, limited, needs_of
+from triton_proton._libproton import cubin_needs
+from triton_proton._registers import Fitting, fit, limited
 
 PTX = ".visible .entry k(\n)\n.reqntid 128\n{\n}\n"
 
@@ -23,24 +24,24 @@ def cubin(registers: int, stack: int = 0, more: bytes = b"") -> bytes:
         struct.pack("<II16xQQ24x", 8, 1, 64 + len(names), len(info)),
     ]
     table = 64 + len(names) + len(info)
-    head = b"\x7fELF\x02".ljust(40, b"\0") + struct.pack("<Q10xHHH", table, 64, 3, 1)
+    head = b"\x7fELF\x02\x01".ljust(18, b"\0") + struct.pack("<H20xQ10xHHH", 190, table, 64, 3, 1)
     return head.ljust(64, b"\0") + names + info + b"".join(sections)
 
 
 def test_needs_are_read():
-    assert needs_of(cubin(40, 8)) == Needs(40, 8)
+    assert cubin_needs(cubin(40, 8)) == (40, 8)
     # A callee: its stack follows the caller's.
     callee = struct.pack("<BBHII", 4, 0x2F, 8, 2, 50) + struct.pack("<BBHII", 4, 0x11, 8, 2, 16)
-    assert needs_of(cubin(40, 8, callee)) == Needs(50, 24)
+    assert cubin_needs(cubin(40, 8, callee)) == (50, 24)
 
 
 def test_other_bytes_are_refused():
     whole = cubin(40)
-    for length in range(len(whole) - 24):  # nothing after the last section is read
+    for length in range(len(whole)):
         with pytest.raises(ValueError):
-            needs_of(whole[:length])
+            cubin_needs(whole[:length])
     with pytest.raises(ValueError):
-        needs_of(b"\x7fELF\x02" + b"\xff" * 200)
+        cubin_needs(b"\x7fELF\x02" + b"\xff" * 200)
 
 
 def test_a_limit_is_put_after_the_number_of_threads():
@@ -59,8 +60,8 @@ def tried(made: tuple, plain: tuple, results: dict):
         limits.append(limit)
         return cubin(*results[limit])  # a KeyError is ptxas that cannot
 
-    chosen = needs_of(fit(PTX, cubin(*made), lambda: cubin(*plain), assemble))
-    return tuple(chosen), limits
+    chosen = cubin_needs(fit(PTX, cubin(*made), lambda: cubin(*plain), assemble))
+    return chosen, limits
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_a_kernel_with_records_is_assembled_again():
     fitting = Fitting(stages)
     fitting.records_follow("plain", {"shared": 1})
     made = stages["cubin"](stages["ptx"]("records", {"shared": 2}), {"shared": 2})
-    assert needs_of(made) == Needs(40, 0)
+    assert cubin_needs(made) == (40, 0)
     assert seen == [
         ("// records", False, {"shared": 2}),
         ("// plain", False, {"shared": 1}),

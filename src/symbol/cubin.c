@@ -1,0 +1,277 @@
+/* Cubin reader: section table, symbol table and .nv.info records. */
+#include "symbol/cubin.h"
+
+#include <elf.h>
+#include <stdlib.h>
+
+#ifndef EM_CUDA
+#define EM_CUDA 190
+#endif
+/* Records of .nv.info: one form has a size and a payload; of that, two kinds are read. */
+#define FORM_SIZED 4
+#define KIND_FRAME_SIZE 0x11 /* EIATTR_FRAME_SIZE: function, bytes */
+#define KIND_REGCOUNT 0x2f   /* EIATTR_REGCOUNT: function, registers */
+
+static Elf64_Shdr section_header(const struct cubin *cubin, uint32_t index)
+{
+	Elf64_Shdr header;
+
+	memcpy(&header, cubin->file.bytes + cubin->section_table + (uint64_t)index * sizeof(header),
+	       sizeof(header));
+	return header;
+}
+
+bool cubin_section_get(const struct cubin *cubin, uint32_t index, struct cubin_section *section_out)
+{
+	struct cubin_section section;
+	struct span content;
+	Elf64_Shdr header;
+
+	if (index >= cubin->section_count)
+		return false;
+	header = section_header(cubin, index);
+	content = header.sh_type == SHT_NOBITS
+			  ? (struct span){0}
+			  : span_part(cubin->file, header.sh_offset, header.sh_size);
+	section = (struct cubin_section){
+		.name = span_text(cubin->names, header.sh_name),
+		.content = content,
+		.bytes = header.sh_size,
+		.type = header.sh_type,
+		.link = header.sh_link,
+		.info = header.sh_info,
+	};
+	if (!section.name || (header.sh_type != SHT_NOBITS && content.length != header.sh_size))
+		return false;
+	*section_out = section;
+	return true;
+}
+
+uint32_t cubin_section_find(const struct cubin *cubin, const char *name)
+{
+	struct cubin_section section;
+
+	for (uint32_t i = 0; i < cubin->section_count; i++) {
+		if (cubin_section_get(cubin, i, &section) && strcmp(section.name, name) == 0)
+			return i;
+	}
+	return CUBIN_NONE;
+}
+
+struct span cubin_section_content(const struct cubin *cubin, const char *name)
+{
+	struct cubin_section section;
+
+	if (!cubin_section_get(cubin, cubin_section_find(cubin, name), &section))
+		return (struct span){0};
+	return section.content;
+}
+
+/* ------------------------------------------------------------------ functions */
+
+static int compare_places(const void *left, const void *right)
+{
+	const struct cubin_function *a = left, *b = right;
+
+	if (a->section != b->section)
+		return a->section < b->section ? -1 : 1;
+	if (a->offset != b->offset)
+		return a->offset < b->offset ? -1 : 1;
+	return a->symbol < b->symbol ? -1 : 1;
+}
+
+static int compare_names(const void *left, const void *right, void *functions)
+{
+	const struct cubin_function *of = functions;
+
+	return strcmp(of[*(const uint32_t *)left].name, of[*(const uint32_t *)right].name);
+}
+
+uint32_t cubin_function_find(const struct cubin *cubin, const char *name)
+{
+	uint32_t low = 0, high = cubin->function_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		int order = strcmp(cubin->functions[cubin->by_name[middle]].name, name);
+
+		if (order == 0)
+			return cubin->by_name[middle];
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return CUBIN_NONE;
+}
+
+uint32_t cubin_function_at(const struct cubin *cubin, uint32_t section, uint64_t offset)
+{
+	uint32_t low = 0, high = cubin->function_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		const struct cubin_function *function = &cubin->functions[middle];
+
+		if (function->section < section ||
+		    (function->section == section && function->offset <= offset))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && cubin->functions[low - 1].section == section ? low - 1 : CUBIN_NONE;
+}
+
+static int read_functions(struct cubin *cubin, struct span symbols, struct span names)
+{
+	size_t count = symbols.length / sizeof(Elf64_Sym);
+
+	cubin->functions = calloc(count + 1, sizeof(*cubin->functions));
+	cubin->by_name = calloc(count + 1, sizeof(*cubin->by_name));
+	if (!cubin->functions || !cubin->by_name)
+		return PROTON_E_NOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		struct cubin_section code;
+		const char *name;
+		Elf64_Sym symbol;
+
+		memcpy(&symbol, symbols.bytes + i * sizeof(symbol), sizeof(symbol));
+		name = span_text(names, symbol.st_name);
+		if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || !name ||
+		    !cubin_section_get(cubin, symbol.st_shndx, &code) ||
+		    symbol.st_value > code.content.length)
+			continue;
+		if (symbol.st_size > code.content.length - symbol.st_value)
+			symbol.st_size = code.content.length - symbol.st_value;
+		cubin->functions[cubin->function_count++] = (struct cubin_function){
+			.name = name,
+			.symbol = i,
+			.section = symbol.st_shndx,
+			.offset = symbol.st_value,
+			.code_bytes = symbol.st_size,
+		};
+	}
+	qsort(cubin->functions, cubin->function_count, sizeof(*cubin->functions), compare_places);
+	for (uint32_t i = 0; i < cubin->function_count; i++)
+		cubin->by_name[i] = i;
+	qsort_r(cubin->by_name, cubin->function_count, sizeof(*cubin->by_name), compare_names,
+		cubin->functions);
+	return PROTON_OK;
+}
+
+/* `of_symbol`: for each symbol, the index of its function + 1. */
+static void read_info(struct cubin *cubin, struct span info, const uint32_t *of_symbol,
+		      size_t symbols)
+{
+	struct reader reader = reader_of(info);
+
+	while (reader_has_more(&reader)) {
+		uint64_t form = reader_uint(&reader, 1), kind = reader_uint(&reader, 1);
+		uint64_t size = reader_uint(&reader, 2);
+		struct reader payload;
+		uint32_t symbol, value;
+		struct cubin_function *function;
+
+		if (form != FORM_SIZED)
+			continue;
+		payload = reader_of(reader_bytes(&reader, size));
+		symbol = (uint32_t)reader_uint(&payload, 4);
+		value = (uint32_t)reader_uint(&payload, 4);
+		function = symbol < symbols && of_symbol[symbol]
+				   ? &cubin->functions[of_symbol[symbol] - 1]
+				   : NULL;
+		if (payload.is_over)
+			continue;
+		if (kind == KIND_REGCOUNT) {
+			if (function)
+				function->registers = value;
+			if (value > cubin->registers)
+				cubin->registers = value;
+		} else if (kind == KIND_FRAME_SIZE) {
+			if (function)
+				function->stack_bytes = value;
+			cubin->stack_bytes += value;
+		}
+	}
+}
+
+/* Static shared memory is a section of its own, which names the section of the code. */
+static int read_shared(struct cubin *cubin)
+{
+	uint64_t *bytes = calloc((size_t)cubin->section_count + 1, sizeof(*bytes));
+	struct cubin_section section;
+
+	if (!bytes)
+		return PROTON_E_NOMEM;
+	for (uint32_t i = 0; i < cubin->section_count; i++) {
+		if (cubin_section_get(cubin, i, &section) && section.info < cubin->section_count &&
+		    strncmp(section.name, ".nv.shared.", strlen(".nv.shared.")) == 0)
+			bytes[section.info] = section.bytes;
+	}
+	for (uint32_t i = 0; i < cubin->function_count; i++)
+		cubin->functions[i].shared_bytes = bytes[cubin->functions[i].section];
+	free(bytes);
+	return PROTON_OK;
+}
+
+static int read_tables(struct cubin *cubin)
+{
+	struct span symbols = cubin_section_content(cubin, ".symtab");
+	struct span names = cubin_section_content(cubin, ".strtab");
+	size_t count = symbols.length / sizeof(Elf64_Sym);
+	uint32_t *of_symbol = calloc(count + 1, sizeof(*of_symbol));
+	int status = of_symbol ? read_functions(cubin, symbols, names) : PROTON_E_NOMEM;
+
+	if (status == PROTON_OK) {
+		for (uint32_t i = 0; i < cubin->function_count; i++)
+			of_symbol[cubin->functions[i].symbol] = i + 1;
+		read_info(cubin, cubin_section_content(cubin, ".nv.info"), of_symbol, count);
+		status = read_shared(cubin);
+	}
+	free(of_symbol);
+	return status;
+}
+
+/* ------------------------------------------------------------------ the file */
+
+static bool read_header(struct cubin *cubin)
+{
+	Elf64_Ehdr header;
+	Elf64_Shdr names;
+
+	if (cubin->file.length < sizeof(header))
+		return false;
+	memcpy(&header, cubin->file.bytes, sizeof(header));
+	if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
+	    header.e_machine != EM_CUDA || header.e_shentsize != sizeof(Elf64_Shdr) ||
+	    header.e_shstrndx >= header.e_shnum ||
+	    !span_part(cubin->file, header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr)).bytes)
+		return false;
+	cubin->section_table = header.e_shoff;
+	cubin->section_count = header.e_shnum;
+	names = section_header(cubin, header.e_shstrndx);
+	cubin->names = span_part(cubin->file, names.sh_offset, names.sh_size);
+	return cubin->names.length > 0;
+}
+
+int cubin_open(struct cubin *cubin, const void *bytes, size_t length, struct proton_error *err)
+{
+	int status;
+
+	*cubin = (struct cubin){.file = {bytes, length}};
+	if (!read_header(cubin))
+		return err_set(err, PROTON_E_INVALID, "cannot parse the machine code: not a cubin");
+	status = read_tables(cubin);
+	if (status == PROTON_OK)
+		return PROTON_OK;
+	cubin_close(cubin);
+	return err_nomem(err);
+}
+
+void cubin_close(struct cubin *cubin)
+{
+	free(cubin->functions);
+	free(cubin->by_name);
+	*cubin = (struct cubin){0};
+}

@@ -1,0 +1,49 @@
+"""NVIDIA's assembler and disassemblers, of Triton's wheel or a toolkit, and tests/tools/cubin."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from intra_tool import TOOL
+
+CUBIN_TOOL = TOOL.with_name("cubin")
+
+
+def find(name: str) -> str | None:
+    triton = importlib.util.find_spec("triton")
+    if triton and triton.origin:
+        program = Path(triton.origin).parent / "backends/nvidia/bin" / name
+        if program.exists():
+            return str(program)
+    return shutil.which(name)
+
+
+def run(name: str, *arguments: object) -> str:
+    """The output of a tool; the test is skipped without it."""
+    program = find(name)
+    if program is None:
+        pytest.skip(f"no {name}")
+    command = [program, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    return done.stdout.decode()
+
+
+def assemble(ptx: str, arch: str, path: Path, *options: str) -> None:
+    """Machine code of `ptx` with line information."""
+    source = path.with_suffix(".ptx")
+    source.write_text(ptx)
+    is_new = arch in ("sm_100", "sm_120") and find("ptxas-blackwell")
+    name = "ptxas-blackwell" if is_new else "ptxas"
+    run(name, "-lineinfo", f"-arch={arch}", *options, source, "-o", path)
+
+
+def cubin_tool(path: Path, *options: str) -> list[list[str]]:
+    """Lines of tests/tools/cubin, as words."""
+    if not CUBIN_TOOL.exists():
+        pytest.skip("ninja -C build test-programs")
+    done = subprocess.run([CUBIN_TOOL, path, *options], capture_output=True, check=True, timeout=60)
+    return [line.split(" ") for line in done.stdout.decode().splitlines()]
