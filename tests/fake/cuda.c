@@ -54,25 +54,19 @@ int fake_cuDriverGetVersion(int *version)
 	return 0;
 }
 
-int fake_cuDeviceGet(int *device, int ordinal)
-{
-	*device = ordinal;
-	return ordinal < 2 ? 0 : 101;
-}
-
 int fake_cuDeviceGetAttribute(int *value, int attribute, int device)
 {
 	switch (attribute) {
-	case CUDA_ATTRIBUTE_CC_MAJOR:
+	case DRIVER_ATTRIBUTE_CC_MAJOR:
 		*value = device ? 8 : 9;
 		return 0;
-	case CUDA_ATTRIBUTE_CC_MINOR:
+	case DRIVER_ATTRIBUTE_CC_MINOR:
 		*value = 0;
 		return 0;
-	case CUDA_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+	case DRIVER_ATTRIBUTE_PROCESSORS:
 		*value = 132;
 		return 0;
-	case CUDA_ATTRIBUTE_CLOCK_RATE:
+	case DRIVER_ATTRIBUTE_CLOCK_RATE:
 		*value = 1980000;
 		return 0;
 	default:

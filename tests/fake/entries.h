@@ -7,11 +7,14 @@
 #define TESTS_FAKE_ENTRIES_H
 
 #include "backend/cuda/cupti_abi.h"
+#include "driver/driver.h"
 
 #define V(name, arguments) __attribute__((weak, visibility("hidden"))) int fake_##name arguments;
-#define D(name, arguments) __attribute__((weak, visibility("hidden"))) int fake_##name arguments;
 #include "backend/cuda/cupti_symbols.def"
 #undef V
-#undef D
+#define X(name, version, arguments, users)                                                         \
+	__attribute__((weak, visibility("hidden"))) int fake_##name##version arguments;
+#include "driver/cuda_functions.def"
+#undef X
 
 #endif

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/intra/gpu_driver.h"
-#include "backend/intra/hip_abi.h"
+#include "driver/driver.h"
+#include "driver/hip_abi.h"
 #include "fake/cuda_memory.h"
 #include "fake/fake_cupti.h"
 #include "fake/faults.h"

@@ -1,8 +1,8 @@
-"""Writes the entry points of a fake vendor library from the backend's list of symbols.
+"""Writes the entry points of a fake vendor library from the list of its symbols in src/.
 
-    make_entries.py SYMBOLS.def LIBRARY OUT.c
+    make_entries.py SYMBOLS.def OUT.c
 
-Each symbol of LIBRARY ("cupti" or "cuda") becomes an exported function that first asks faults.c
+Each symbol (of libcuda: for recording) becomes an exported function that first asks faults.c
 whether this call shall fail, and then calls fake_SYMBOL(). A symbol without such a function
 succeeds and does nothing. So a test can make any symbol fail that the backend uses.
 """
@@ -13,7 +13,11 @@ import re
 import sys
 from pathlib import Path
 
-SYMBOL = re.compile(r"^[A-Z]+\((\w+),\s*\((.*?)\)\)$", re.MULTILINE | re.DOTALL)
+# V(name, (arguments)), and X(name, version, (arguments), users): those for recording.
+SYMBOL = re.compile(
+    r"^(?:[OV]\((\w+)()|X\((\w+), (\w*)),\s*\(([^()]*)\)(?:\)|,\s*FOR_RECORDING.*\))$",
+    re.MULTILINE,
+)
 
 ENTRY = """
 __attribute__((visibility("default"))) int NAME(ARGUMENTS);
@@ -35,14 +39,13 @@ def names_of(arguments: str) -> str:
 
 
 def main() -> None:
-    definition, library, source = sys.argv[1:]
+    definition, source = sys.argv[1:]
     symbols = [
-        (name, " ".join(arguments.split()))
-        for name, arguments in SYMBOL.findall(Path(definition).read_text(encoding="utf-8"))
-        if name.startswith("cupti") == (library == "cupti")
+        ("".join(name), " ".join(arguments.split()))
+        for *name, arguments in SYMBOL.findall(Path(definition).read_text(encoding="utf-8"))
     ]
     if not symbols:
-        sys.exit(f"{definition} has no symbols of {library}")
+        sys.exit(f"{definition} has no symbols")
     parts = ['#include "fake/entries.h"\n#include "fake/faults.h"\n']
     parts.append("const char *const fault_entries[] = {\n")
     parts += [f'    "{name}",\n' for name, _ in symbols]

@@ -52,11 +52,12 @@ def libraries() -> dict[str, str]:
     directory = Path(tempfile.mkdtemp(prefix="proton-fake-"))
     found = {}
     kernel = _calibration_kernel(directory)
-    for library in ("cuda", "cupti"):
+    symbols = {"cuda": "driver/cuda_functions.def", "cupti": "backend/cuda/cupti_symbols.def"}
+    for library, definition in symbols.items():
         entries = directory / f"{library}_entries.c"
-        symbols = ROOT / "src" / "backend" / "cuda" / "cupti_symbols.def"
         subprocess.run(
-            [sys.executable, FAKE / "make_entries.py", symbols, library, entries], check=True
+            [sys.executable, FAKE / "make_entries.py", ROOT / "src" / definition, entries],
+            check=True,
         )
         path = directory / f"libfake_{library}.so"
         _build(path, [FAKE / "faults.c", *sorted(FAKE.glob(f"{library}*.c")), entries, kernel])

@@ -1,4 +1,4 @@
-"""src/backend/intra/hip_abi.h against HIP's own header, which Triton's wheels bring along."""
+"""src/driver/hip_abi.h against HIP's own header, which Triton's wheels bring along."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sysconfig
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-ABI = os.path.join(ROOT, "src", "backend", "intra", "hip_abi.h")
+ABI = os.path.join(ROOT, "src", "driver", "hip_abi.h")
 
 CONSTANTS = {
     "HIP_E_OUT_OF_MEMORY": "hipErrorOutOfMemory",

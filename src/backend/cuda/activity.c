@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/message.h"
+#include "driver/gpu_device.h"
 #include "record/names/frames.h"
 #include "record/record.h"
 #include "record/thread/correlate.h"
@@ -267,7 +268,7 @@ static struct execution execution_of(const struct cupti_kernel *kernel)
 {
 	struct execution execution = {
 		.frame = frame_of(kernel->name),
-		.device = devices_of_cuda(cupti, kernel->device_id),
+		.device = gpu_device_of_cuda(kernel->device_id),
 		.stream = kernel->stream_id,
 		.correlation = kernel->correlation_id,
 		.start_ns = to_monotonic(kernel->start_ns),
@@ -335,7 +336,7 @@ static void add_memory(const struct cupti_activity *record)
 	struct memory_operation operation;
 	struct correlation launch;
 
-	if (!memory_read(cupti, record, &operation))
+	if (!memory_read(record, &operation))
 		return;
 	atomic_fetch_add_explicit(&processed, 1, memory_order_relaxed);
 	if (!correlate_take(operation.execution.correlation, &launch)) {

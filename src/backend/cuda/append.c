@@ -7,7 +7,6 @@
  */
 #include "backend/cuda/append.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -18,7 +17,7 @@
 #include <libproton/proton.h>
 
 #include "backend/cuda/append_kernel.h"
-#include "base/array.h"
+#include "driver/driver.h"
 
 /* The kernel contains these numbers. */
 #define SLOT_COUNT 131072u
@@ -27,7 +26,6 @@
 #define THREADS 32u
 
 #define RING_MAX 64u
-#define MODE_RELAXED 2
 #define HOST_REGISTER_PORTABLE_MAPPED 3u
 #define POINTER_ATTRIBUTE_CONTEXT 1
 
@@ -58,25 +56,6 @@ struct append_ring {
 	_Atomic uint64_t tail; /* written only while draining */
 };
 
-static struct {
-	int (*cuCtxGetCurrent)(void **context);
-	int (*cuCtxGetId)(void *context, uint64_t *id);
-	int (*cuStreamGetCtx)(void *stream, void **context);
-	int (*cuStreamIsCapturing)(void *stream, int *status);
-	int (*cuThreadExchangeStreamCaptureMode)(int *mode);
-	int (*cuModuleLoadData)(void **module, const void *image);
-	int (*cuModuleGetFunction)(void **function, void *module, const char *name);
-	int (*cuMemHostRegister_v2)(void *memory, size_t bytes, unsigned flags);
-	int (*cuMemHostUnregister)(void *memory);
-	int (*cuMemHostGetDevicePointer_v2)(uint64_t *address, void *memory, unsigned flags);
-	int (*cuPointerGetAttribute)(void *data, int attribute, uint64_t address);
-	int (*cuLaunchKernel)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-			      unsigned block_x, unsigned block_y, unsigned block_z,
-			      unsigned shared_bytes, void *stream, void **parameters, void **extra);
-	int (*cuFuncLoad)(void *function); /* 12.4; NULL in earlier versions */
-} driver;
-
-static const struct cupti_api *_Atomic cupti;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the creation of ring buffers */
 static struct append_ring rings[RING_MAX];
 static _Atomic uint32_t ring_count;
@@ -89,49 +68,9 @@ static void forget_in_child(void)
 	atomic_store(&ring_count, 0); /* the child does not have their memory */
 }
 
-static int bind_driver(const struct cupti_api *api, struct proton_error *err)
+static void register_fork(void)
 {
-	static bool is_bound;
-	static const struct {
-		const char *name;
-		size_t offset;
-	} names[] = {
-#define NAME(name) {#name, offsetof(__typeof__(driver), name)}
-		NAME(cuCtxGetCurrent),
-		NAME(cuCtxGetId),
-		NAME(cuStreamGetCtx),
-		NAME(cuStreamIsCapturing),
-		NAME(cuThreadExchangeStreamCaptureMode),
-		NAME(cuModuleLoadData),
-		NAME(cuModuleGetFunction),
-		NAME(cuMemHostRegister_v2),
-		NAME(cuMemHostUnregister),
-		NAME(cuMemHostGetDevicePointer_v2),
-		NAME(cuPointerGetAttribute),
-		NAME(cuLaunchKernel),
-		NAME(cuFuncLoad), /* last, because it may be missing */
-#undef NAME
-	};
-	int status = PROTON_OK;
-
-	pthread_mutex_lock(&lock);
-	for (size_t i = 0; i < ARRAY_LENGTH(names) && !is_bound && status == PROTON_OK; i++) {
-		void *symbol = dlsym(api->libcuda, names[i].name);
-
-		if (!symbol && i + 1 < ARRAY_LENGTH(names))
-			status = err_set(err, PROTON_E_UNSUPPORTED,
-					 "device metrics require a newer driver: "
-					 "libcuda.so.1 does not provide %s",
-					 names[i].name);
-		memcpy((char *)&driver + names[i].offset, &symbol, sizeof(symbol));
-	}
-	if (!is_bound && status == PROTON_OK) {
-		pthread_atfork(NULL, NULL, forget_in_child);
-		is_bound = true;
-	}
-	cupti = api;
-	pthread_mutex_unlock(&lock);
-	return status;
+	pthread_atfork(NULL, NULL, forget_in_child);
 }
 
 static int refuse(int result, const char *call, struct proton_error *err)
@@ -152,7 +91,7 @@ static int make_ring(struct append_ring *ring, uint64_t context_id, struct proto
 	if (memory == MAP_FAILED)
 		return err_set(err, PROTON_E_UNSUPPORTED,
 			       "cannot allocate the ring buffer for device metrics");
-	result = driver.cuMemHostRegister_v2(memory, bytes, HOST_REGISTER_PORTABLE_MAPPED);
+	result = libcuda.cuMemHostRegister(memory, bytes, HOST_REGISTER_PORTABLE_MAPPED);
 	if (result) {
 		munmap(memory, bytes);
 		return refuse(result, call, err);
@@ -161,22 +100,22 @@ static int make_ring(struct append_ring *ring, uint64_t context_id, struct proto
 	madvise(memory, bytes, MADV_DONTFORK);
 	*ring = (struct append_ring){.context_id = context_id, .header = memory};
 	call = "cuMemHostGetDevicePointer";
-	result = driver.cuMemHostGetDevicePointer_v2(&ring->device_address, memory, 0);
+	result = libcuda.cuMemHostGetDevicePointer(&ring->device_address, memory, 0);
 	if (!result) {
 		call = "cuModuleLoadData";
-		result = driver.cuModuleLoadData(&module, append_kernel);
+		result = libcuda.cuModuleLoadData(&module, append_kernel);
 	}
 	if (!result) {
 		call = "cuModuleGetFunction";
-		result = driver.cuModuleGetFunction(&ring->function, module, APPEND_KERNEL_NAME);
+		result = libcuda.cuModuleGetFunction(&ring->function, module, APPEND_KERNEL_NAME);
 	}
 	if (result) {
-		driver.cuMemHostUnregister(memory);
+		libcuda.cuMemHostUnregister(memory);
 		munmap(memory, bytes);
 		return refuse(result, call, err);
 	}
-	if (driver.cuFuncLoad) /* modules load lazily, which is not allowed in a capture */
-		driver.cuFuncLoad(ring->function);
+	if (libcuda.cuFuncLoad) /* 12.4; modules load lazily, which fails in a capture */
+		libcuda.cuFuncLoad(ring->function);
 	return PROTON_OK;
 }
 
@@ -209,11 +148,6 @@ static int find_ring(uint64_t context_id, struct append_ring **out, struct proto
 
 /* ------------------------------------------------------------------ appending */
 
-static void *handle(uint64_t value)
-{
-	return (void *)(uintptr_t)value;
-}
-
 /* The stream's context; for the default stream, that of the memory, or the current one. */
 static void *context_of(uint64_t stream, uint64_t address, void *current)
 {
@@ -221,51 +155,52 @@ static void *context_of(uint64_t stream, uint64_t address, void *current)
 
 	/* 1 and 2 are explicit handles of the default streams */
 	if (stream > 2) {
-		if (driver.cuStreamGetCtx(handle(stream), &context) == 0 && context)
+		if (libcuda.cuStreamGetCtx(driver_handle(stream), &context) == 0 && context)
 			return context;
 		return current;
 	}
-	if (driver.cuPointerGetAttribute(&context, POINTER_ATTRIBUTE_CONTEXT, address) == 0 &&
+	if (libcuda.cuPointerGetAttribute(&context, POINTER_ATTRIBUTE_CONTEXT, address) == 0 &&
 	    context)
 		return context;
 	return current;
 }
 
-int append_begin(struct append *append, const struct cupti_api *api, uint64_t stream,
-		 uint64_t address, struct proton_error *err)
+int append_begin(struct append *append, uint64_t stream, uint64_t address, struct proton_error *err)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	void *current = NULL;
 	void *context;
 	uint64_t id;
 	int capture = 0;
 	int result;
-	int status = bind_driver(api, err);
+	int status = driver_load_cuda(FOR_METRICS, err);
 
 	*append = (struct append){.stream = stream, .mode = -1};
 	if (status != PROTON_OK)
 		return status;
+	pthread_once(&once, register_fork);
 	/*
 	 * While any thread captures in the default mode, some calls below are refused, and fail the
 	 * capture, unless the calling thread has set the relaxed mode.
 	 */
-	append->mode = MODE_RELAXED;
-	if (driver.cuThreadExchangeStreamCaptureMode(&append->mode) != 0)
+	append->mode = DRIVER_CAPTURE_RELAXED;
+	if (libcuda.cuThreadExchangeStreamCaptureMode(&append->mode) != 0)
 		append->mode = -1;
-	driver.cuCtxGetCurrent(&current);
+	libcuda.cuCtxGetCurrent(&current);
 	context = context_of(stream, address, current);
 	if (!context)
 		return err_set(err, PROTON_E_UNSUPPORTED,
 			       "device metrics require a current CUDA context");
 	if (context != current) {
-		result = cupti->cuCtxPushCurrent_v2(context);
+		result = libcuda.cuCtxPushCurrent(context);
 		if (result)
 			return refuse(result, "cuCtxPushCurrent", err);
 		append->is_pushed = true;
 	}
-	append->is_refused = driver.cuStreamIsCapturing(handle(stream), &capture) != 0 ||
+	append->is_refused = libcuda.cuStreamIsCapturing(driver_handle(stream), &capture) != 0 ||
 			     capture > 1;
 	append->is_capturing = append->is_refused || capture;
-	result = driver.cuCtxGetId(context, &id);
+	result = libcuda.cuCtxGetId(context, &id);
 	if (result)
 		return refuse(result, "cuCtxGetId", err);
 	return find_ring(id, &append->ring, err);
@@ -275,8 +210,8 @@ int append_launch(struct append *append, uint64_t id, uint64_t address, uint32_t
 		  struct proton_error *err)
 {
 	void *parameters[] = {&append->ring->device_address, &address, &id, &bytes};
-	int result = driver.cuLaunchKernel(append->ring->function, 1, 1, 1, THREADS, 1, 1, 0,
-					   handle(append->stream), parameters, NULL);
+	int result = libcuda.cuLaunchKernel(append->ring->function, 1, 1, 1, THREADS, 1, 1, 0,
+					    driver_handle(append->stream), parameters, NULL);
 
 	return result ? refuse(result, "cuLaunchKernel", err) : PROTON_OK;
 }
@@ -286,9 +221,9 @@ void append_end(struct append *append)
 	void *popped;
 
 	if (append->is_pushed)
-		cupti->cuCtxPopCurrent_v2(&popped);
+		libcuda.cuCtxPopCurrent(&popped);
 	if (append->mode >= 0)
-		driver.cuThreadExchangeStreamCaptureMode(&append->mode);
+		libcuda.cuThreadExchangeStreamCaptureMode(&append->mode);
 }
 
 /* ------------------------------------------------------------------ draining */

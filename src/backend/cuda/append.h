@@ -7,8 +7,9 @@
 #define BACKEND_CUDA_APPEND_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
-#include "backend/cuda/cupti_api.h"
+#include "base/err.h"
 
 struct append_ring;
 
@@ -27,8 +28,8 @@ struct append {
  * do not disturb a capture until append_end(), which has to be called in any case. E_UNSUPPORTED:
  * the driver cannot do it.
  */
-int append_begin(struct append *append, const struct cupti_api *api, uint64_t stream,
-		 uint64_t address, struct proton_error *err);
+int append_begin(struct append *append, uint64_t stream, uint64_t address,
+		 struct proton_error *err);
 int append_launch(struct append *append, uint64_t id, uint64_t address, uint32_t bytes,
 		  struct proton_error *err);
 void append_end(struct append *append);

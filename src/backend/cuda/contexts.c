@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "base/message.h"
+#include "driver/driver.h"
 
 #define PLACES 4096u /* a power of two */
 #define PROBES 64u
@@ -61,19 +62,19 @@ void contexts_clear(void)
 		atomic_store_explicit(&places[i], NULL, memory_order_relaxed);
 }
 
-static bool synchronize(const struct cupti_api *api, void *context)
+static bool synchronize(void *context)
 {
 	static _Atomic bool was_noted;
 	bool is_popped = false;
 	void *popped;
 	bool done;
 
-	if (api->cuCtxPushCurrent_v2(context) != 0)
+	if (libcuda.cuCtxPushCurrent(context) != 0)
 		return false;
-	done = api->cuCtxSynchronize() == 0;
+	done = libcuda.cuCtxSynchronize() == 0;
 	/* If it stays pushed, the program continues in the wrong context: try twice. */
 	for (int tries = 0; tries < 2 && !is_popped; tries++)
-		is_popped = api->cuCtxPopCurrent_v2(&popped) == 0;
+		is_popped = libcuda.cuCtxPopCurrent(&popped) == 0;
 	if (!is_popped && !atomic_exchange(&was_noted, true))
 		message("cuCtxPopCurrent failed: the current CUDA context of the calling thread "
 			"has "
@@ -81,14 +82,14 @@ static bool synchronize(const struct cupti_api *api, void *context)
 	return done;
 }
 
-bool contexts_synchronize(const struct cupti_api *api)
+bool contexts_synchronize(void)
 {
 	bool all = true;
 
 	for (uint32_t i = 0; i < PLACES; i++) {
 		void *context = atomic_load_explicit(&places[i], memory_order_relaxed);
 
-		if (context && context != &gone && !synchronize(api, context))
+		if (context && context != &gone && !synchronize(context))
 			all = false;
 	}
 	return all;

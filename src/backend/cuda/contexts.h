@@ -2,7 +2,7 @@
 #ifndef BACKEND_CUDA_CONTEXTS_H
 #define BACKEND_CUDA_CONTEXTS_H
 
-#include "backend/cuda/cupti_api.h"
+#include <stdbool.h>
 
 /* On the launching thread, at every launch. */
 void contexts_note(void *context);
@@ -10,6 +10,6 @@ void contexts_note(void *context);
 void contexts_forget(const void *context);
 void contexts_clear(void);
 /* Waits for all of them. False if one could not be waited for: its work may never end. */
-bool contexts_synchronize(const struct cupti_api *api);
+bool contexts_synchronize(void);
 
 #endif

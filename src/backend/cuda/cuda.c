@@ -18,6 +18,7 @@
 #include "backend/cuda/graphs.h"
 #include "backend/cuda/tensors.h"
 #include "base/clock.h"
+#include "driver/driver.h"
 #include "record/backend.h"
 #include "record/nvtx/nvtx.h"
 #include "record/record.h"
@@ -40,7 +41,7 @@ static bool is_interpreting(void)
 
 static bool is_usable(void)
 {
-	return !is_interpreting() && cupti_driver_is_there();
+	return !is_interpreting() && driver_cuda_is_likely();
 }
 
 static int check_mode(const char *mode, struct proton_error *err)
@@ -53,7 +54,7 @@ static bool driver_is_initialized(void)
 {
 	int count;
 
-	return api->cuDeviceGetCount(&count) == 0;
+	return libcuda.cuDeviceGetCount(&count) == 0;
 }
 
 /* CUPTI is used from here on. On failure it is released. */
@@ -96,7 +97,7 @@ static int start(const char *mode, struct proton_error *err)
 		status = correlate_init(err);
 	if (status != PROTON_OK)
 		return status;
-	tensors_start(api);
+	tensors_start();
 	if (driver_is_awaited() && !driver_is_initialized())
 		atomic_store(&cuda_state, CUDA_POSTPONED);
 	else
@@ -145,7 +146,7 @@ static int flush(struct proton_error *err)
 	 * only the records are waited for.
 	 */
 	if (!captured_any_open())
-		in_doubt = !contexts_synchronize(api);
+		in_doubt = !contexts_synchronize();
 	tensors_collect();
 	status = activity_flush(api, launched, last_shared, in_doubt, err);
 	tensors_settle();

@@ -73,7 +73,4 @@ uint64_t callbacks_cost_ns(void);
 void describe_cuda(const struct cupti_api *api,
 		   void (*add)(void *user, const char *key, const char *value), void *user);
 
-/* The recorder's id of CUDA device `ordinal`, with its properties. */
-uint32_t devices_of_cuda(const struct cupti_api *api, uint32_t ordinal);
-
 #endif

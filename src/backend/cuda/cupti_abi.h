@@ -1,5 +1,5 @@
 /*
- * ABI of CUPTI and the CUDA driver: the part that this backend uses, declared without an SDK.
+ * ABI of CUPTI: the part that this backend uses, declared without an SDK.
  * Written for CUPTI 12.4 to 13.x; tests/python/test_cupti_abi.py compares it with the real headers
  * where they are installed.
  *
@@ -246,14 +246,5 @@ typedef uint64_t (*cupti_timestamp_fn)(void);
 typedef void (*cupti_buffer_requested_fn)(uint8_t **buffer, size_t *bytes, size_t *max_records);
 typedef void (*cupti_buffer_completed_fn)(void *context, uint32_t stream, uint8_t *buffer,
 					  size_t bytes, size_t valid_bytes);
-
-enum cuda_attribute {
-	CUDA_ATTRIBUTE_CLOCK_RATE = 13,
-	CUDA_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
-	CUDA_ATTRIBUTE_MEMORY_CLOCK_RATE = 36,
-	CUDA_ATTRIBUTE_BUS_WIDTH = 37,
-	CUDA_ATTRIBUTE_CC_MAJOR = 75,
-	CUDA_ATTRIBUTE_CC_MINOR = 76,
-};
 
 #endif

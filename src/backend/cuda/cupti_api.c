@@ -20,6 +20,8 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "driver/driver.h"
+#include "driver/functions.h"
 
 /* Newest first. Triton's wheel and SDKs without versions use the bare name. */
 static const char *const sonames[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"};
@@ -149,44 +151,6 @@ static int find_cupti(struct search *search, struct proton_error *err)
 		       search->tried);
 }
 
-static void *open_driver(void)
-{
-	const char *named = getenv("PROTON_CUDA_PATH"); /* for tests: path of a fake libcuda */
-
-	return dlopen(named && *named ? named : "libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-}
-
-bool cupti_driver_is_there(void)
-{
-	void *handle = open_driver();
-
-	if (!handle)
-		return false;
-	dlclose(handle);
-	/* Some images ship the library without a device; WSL has /dev/dxg instead. */
-	return getenv("PROTON_CUDA_PATH") || access("/dev/nvidiactl", F_OK) == 0 ||
-	       access("/dev/dxg", F_OK) == 0;
-}
-
-static int bind(void *handle, const char *library, const char *name, void *slot,
-		struct proton_error *err)
-{
-	void *symbol = dlsym(handle, name);
-
-	if (!symbol)
-		return err_set(err, PROTON_E_VERSION,
-			       "%s does not provide %s; it is older than CUDA 12.4", library, name);
-	memcpy(slot, &symbol, sizeof(symbol)); /* a pointer to code, which C cannot cast */
-	return PROTON_OK;
-}
-
-static void bind_optional(void *handle, const char *name, void *slot)
-{
-	void *symbol = dlsym(handle, name);
-
-	memcpy(slot, &symbol, sizeof(symbol));
-}
-
 void cupti_version_text(uint32_t version, char *text, size_t capacity)
 {
 	/* 22 is 12.4 ... 27 is 12.9; from 13.0 on xxyyzz. */
@@ -218,40 +182,37 @@ static int check_versions(const struct cupti_api *api, struct proton_error *err)
 
 static int load(struct cupti_api *api, struct proton_error *err)
 {
+	static const struct function functions[] = {
+#define O(name, args) {#name, offsetof(struct cupti_api, name), 0},
+#define V(name, args) {#name, offsetof(struct cupti_api, name), 1},
+#include "backend/cuda/cupti_symbols.def"
+#undef V
+	};
 	struct search search = {0};
 	struct link_map *map;
-	void *driver = open_driver();
-	int status;
+	const char *missing;
+	int status = driver_load_cuda(FOR_RECORDING, err);
 
-	if (!driver)
-		return err_set(err, PROTON_E_NOLIB,
-			       "cannot load the NVIDIA driver's libcuda.so.1: %s", dlerror());
-	api->libcuda = driver;
-	status = find_cupti(&search, err);
+	if (status == PROTON_OK)
+		status = find_cupti(&search, err);
 	if (status != PROTON_OK)
 		return status;
 	memcpy(api->path, search.path, sizeof(api->path));
 	if (dlinfo(search.handle, RTLD_DI_LINKMAP, &map) == 0 && *map->l_name)
 		snprintf(api->path, sizeof(api->path), "%s", map->l_name);
-#define O(name, args) bind_optional(search.handle, #name, &api->name);
-#define V(name, args)                                                                              \
-	if (status == PROTON_OK)                                                                   \
-		status = bind(search.handle, api->path, #name, &api->name, err);
-#define D(name, args)                                                                              \
-	if (status == PROTON_OK)                                                                   \
-		status = bind(driver, "libcuda.so.1", #name, &api->name, err);
-#include "backend/cuda/cupti_symbols.def"
-#undef V
-#undef D
-	if (status != PROTON_OK)
-		return status;
+	functions_bind(search.handle, functions, ARRAY_LENGTH(functions), api);
+	missing = functions_missing(functions, ARRAY_LENGTH(functions), api, 1);
+	if (missing)
+		return err_set(err, PROTON_E_VERSION,
+			       "%s does not provide %s; it is older than CUDA 12.4", api->path,
+			       missing);
 	if (api->cuptiGetVersion(&api->version) != CUPTI_OK)
 		return err_set(err, PROTON_E_VERSION, "cannot determine the version of %s",
 			       api->path);
-	if (api->cuDriverGetVersion(&api->driver) != 0)
+	if (libcuda.cuDriverGetVersion(&api->driver) != 0)
 		api->driver = 0;
 	return check_versions(api, err);
-	/* The libraries are never closed: their threads and callbacks may still run. */
+	/* libcupti is never closed: its threads and callbacks may still run. */
 }
 
 int cupti_api_get(const struct cupti_api **out, struct proton_error *err)

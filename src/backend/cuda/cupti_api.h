@@ -1,4 +1,4 @@
-/* Functions of libcupti and libcuda, loaded at run time. */
+/* Functions of libcupti, loaded at run time. */
 #ifndef BACKEND_CUDA_CUPTI_API_H
 #define BACKEND_CUDA_CUPTI_API_H
 
@@ -11,21 +11,15 @@
 struct cupti_api {
 	char path[1024];  /* path of libcupti, as opened */
 	uint32_t version; /* value of cuptiGetVersion */
-	void *libcuda;    /* dlopen() handle */
 	int driver;       /* CUDA version of the driver: 1000 * major + 10 * minor */
 #define V(name, args) int(*name) args;
-#define D(name, args) int(*name) args;
 #include "backend/cuda/cupti_symbols.def"
 #undef V
-#undef D
 };
 
-/* True if this machine seems to have an NVIDIA driver; opens libcuda, initializes nothing. */
-bool cupti_driver_is_there(void);
-
 /*
- * Opens both libraries once per process and checks their versions. The result is static. Errors:
- * E_NOLIB with the list of searched places, E_VERSION.
+ * Opens libcuda and libcupti once per process and checks their versions. The result is static.
+ * Errors: E_NOLIB with the list of searched places, E_VERSION.
  */
 int cupti_api_get(const struct cupti_api **out, struct proton_error *err);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/cuda/cuda.h"
+#include "driver/driver.h"
 
 typedef void (*add_fn)(void *user, const char *key, const char *value);
 
@@ -53,7 +54,7 @@ void describe_cuda(const struct cupti_api *api, add_fn add, void *user)
 	snprintf(text, sizeof(text), "%d.%d", api->driver / 1000, api->driver % 1000 / 10);
 	add(user, "cuda_driver", text);
 	add_kernel_module(add, user);
-	if (api->cuDeviceGetCount(&count) == 0 && count > 0)
+	if (libcuda.cuDeviceGetCount(&count) == 0 && count > 0)
 		add_number(add, user, "gpus", (uint64_t)count);
 	add_number(add, user, "overhead_callbacks_ns", callbacks_cost_ns());
 	add_number(add, user, "overhead_records_ns", activity_cost_ns());

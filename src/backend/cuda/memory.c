@@ -11,6 +11,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "base/array.h"
+#include "driver/gpu_device.h"
 #include "record/names/frames.h"
 
 enum {
@@ -143,11 +144,11 @@ static uint32_t set_frame(uint16_t memory)
 /* ------------------------------------------------------------------ records */
 
 /* The three records have the same fields up to the stream. */
-static struct execution common(const struct cupti_api *api, const struct cupti_memcpy *record)
+static struct execution common(const struct cupti_memcpy *record)
 {
 	return (struct execution){
 		.is_memory = true,
-		.device = devices_of_cuda(api, record->device_id),
+		.device = gpu_device_of_cuda(record->device_id),
 		.stream = record->stream_id,
 		.start_ns = record->start_ns,
 		.end_ns = record->end_ns,
@@ -161,8 +162,7 @@ _Static_assert(offsetof(struct cupti_memcpy, stream_id) ==
 			       offsetof(struct cupti_memset, stream_id),
 	       "common prefix");
 
-bool memory_read(const struct cupti_api *api, const struct cupti_activity *record,
-		 struct memory_operation *out)
+bool memory_read(const struct cupti_activity *record, struct memory_operation *out)
 {
 	const struct cupti_memcpy *copy = (const void *)record;
 	const struct cupti_memcpy_peer *peer = (const void *)record;
@@ -170,21 +170,21 @@ bool memory_read(const struct cupti_api *api, const struct cupti_activity *recor
 
 	switch (record->kind) {
 	case CUPTI_KIND_MEMCPY:
-		out->execution = common(api, copy);
+		out->execution = common(copy);
 		out->execution.frame =
 			copy_frame(copy->copy_kind, copy->source_kind, copy->destination_kind);
 		out->execution.correlation = copy->correlation_id;
 		out->graph_node_id = copy->graph_node_id;
 		return true;
 	case CUPTI_KIND_MEMCPY_PEER:
-		out->execution = common(api, copy);
+		out->execution = common(copy);
 		out->execution.frame =
 			copy_frame(peer->copy_kind, peer->source_kind, peer->destination_kind);
 		out->execution.correlation = peer->correlation_id;
 		out->graph_node_id = peer->graph_node_id;
 		return true;
 	case CUPTI_KIND_MEMSET:
-		out->execution = common(api, copy);
+		out->execution = common(copy);
 		out->execution.frame = set_frame(set->memory_kind);
 		out->execution.is_set = true;
 		out->execution.correlation = set->correlation_id;

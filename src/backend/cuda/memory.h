@@ -16,8 +16,7 @@ int memory_set(const struct cupti_api *api, void *subscriber, bool is_wanted,
 	       struct proton_error *err);
 
 /* False if `record` is not a memory operation. On CUPTI's thread. */
-bool memory_read(const struct cupti_api *api, const struct cupti_activity *record,
-		 struct memory_operation *out);
+bool memory_read(const struct cupti_activity *record, struct memory_operation *out);
 
 /* True for the number of a driver call that copies or sets memory. */
 bool memory_is_call(uint32_t call);

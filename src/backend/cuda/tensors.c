@@ -59,7 +59,6 @@ struct slot {
 	uint32_t next_free; /* slot + 1 */
 };
 
-static const struct cupti_api *_Atomic cupti;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below; before a session */
 static struct slot *slots;
 static size_t slot_count;
@@ -394,7 +393,7 @@ int tensors_read(const struct device_metric *metric, struct proton_error *err)
 {
 	struct proton_error why = {.text = ""};
 	struct append append;
-	int status = append_begin(&append, cupti, metric->stream, metric->address, &why);
+	int status = append_begin(&append, metric->stream, metric->address, &why);
 
 	if (status == PROTON_OK && append.is_refused)
 		status = err_set(&why, PROTON_E_STATE, "the stream capture failed");
@@ -414,10 +413,9 @@ int tensors_read(const struct device_metric *metric, struct proton_error *err)
 
 /* ------------------------------------------------------------------ start and stop */
 
-void tensors_start(const struct cupti_api *api)
+void tensors_start(void)
 {
 	pthread_mutex_lock(&lock);
-	cupti = api;
 	append_drain(deliver); /* values left by graphs of earlier sessions */
 	lost_before = append_lost();
 	last = (struct execution_of_append){0};

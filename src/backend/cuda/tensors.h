@@ -7,12 +7,11 @@
 
 #include <stdbool.h>
 
-#include "backend/cuda/cupti_api.h"
 #include "record/thread/device_metric.h"
 
 struct tensor;
 
-void tensors_start(const struct cupti_api *api);
+void tensors_start(void);
 /* After the last session, and after the graphs have been cleared. */
 void tensors_stop(void);
 

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "backend/intra/gpu_driver.h"
+#include "driver/driver.h"
 
 /* Pinned zeros as copy source; copies of more rows are split. */
 #define ZEROS_BYTES ((size_t)256 << 10)
@@ -45,7 +45,7 @@ static bool zero_rows(uint64_t address, size_t pitch, size_t width, size_t rows,
 	for (size_t row = 0; row < rows; row += copy.rows) {
 		copy.rows = rows - row < ZEROS_BYTES / width ? rows - row : ZEROS_BYTES / width;
 		copy.to_device = address + row * pitch;
-		if (driver.cuMemcpy2DAsync_v2(&copy, stream) != 0)
+		if (driver.cuMemcpy2DAsync(&copy, stream) != 0)
 			return false;
 	}
 	return true;

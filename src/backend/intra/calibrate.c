@@ -9,8 +9,8 @@
 #include <time.h>
 
 #include "backend/intra/calibrate_kernel.h"
-#include "backend/intra/gpu_driver.h"
 #include "base/clock.h"
+#include "driver/driver.h"
 
 #define LAUNCHES 32u
 #define THREADS 32u
@@ -84,7 +84,7 @@ static int prepare(struct calibration *it, struct proton_error *err)
 		it->stream = NULL;
 		return failed("cuStreamCreate", result, err);
 	}
-	result = driver.cuMemAlloc_v2(&it->address, bytes);
+	result = driver.cuMemAlloc(&it->address, bytes);
 	if (result) {
 		it->address = 0;
 		return failed("cuMemAlloc", result, err);
@@ -134,8 +134,8 @@ static int await(struct calibration *it, uint64_t limit_ns, struct proton_error 
 
 static int copy_back(const struct calibration *it, struct proton_error *err)
 {
-	int result = driver.cuMemcpyDtoHAsync_v2(
-		it->bytes, it->address, (size_t)LAUNCHES * it->layout.cta_bytes, it->stream);
+	int result = driver.cuMemcpyDtoHAsync(it->bytes, it->address,
+					      (size_t)LAUNCHES * it->layout.cta_bytes, it->stream);
 
 	if (result)
 		return failed("cuMemcpyDtoHAsync", result, err);
@@ -155,9 +155,9 @@ static void release(struct calibration *it)
 		return;
 	}
 	if (it->address)
-		driver.cuMemFree_v2(it->address);
+		driver.cuMemFree(it->address);
 	if (it->stream)
-		driver.cuStreamDestroy_v2(it->stream);
+		driver.cuStreamDestroy(it->stream);
 	if (it->module)
 		driver.cuModuleUnload(it->module);
 }

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "backend/intra/gpu_driver.h"
+#include "driver/driver.h"
 
 #define BYTES_MIN ((size_t)64 << 10)
 
@@ -79,11 +79,11 @@ static void free_slab(struct slab *slab, bool is_there)
 		*at = buffer->next;
 		all_bytes -= buffer->bytes;
 		if (is_there)
-			driver.cuEventDestroy_v2(buffer->event);
+			driver.cuEventDestroy(buffer->event);
 		free(buffer);
 	}
 	if (is_there)
-		driver.cuMemFree_v2(slab->address);
+		driver.cuMemFree(slab->address);
 	free(slab);
 }
 
@@ -147,7 +147,7 @@ static bool zero(uint64_t address, size_t bytes)
 		     driver.cuStreamSynchronize(stream) == 0;
 
 	if (stream)
-		driver.cuStreamDestroy_v2(stream);
+		driver.cuStreamDestroy(stream);
 	return is_ok;
 }
 
@@ -162,7 +162,7 @@ static struct buffer *make(size_t bytes, uint32_t count, void *context)
 		return NULL;
 	}
 	slab->context = context;
-	if (driver.cuMemAlloc_v2(&slab->address, bytes * count) != 0) {
+	if (driver.cuMemAlloc(&slab->address, bytes * count) != 0) {
 		unclaim(bytes * count);
 		free(slab);
 		return NULL;
@@ -180,7 +180,7 @@ static struct buffer *make(size_t bytes, uint32_t count, void *context)
 	unclaim(bytes * (count - slab->count));
 	if (list)
 		return list;
-	driver.cuMemFree_v2(slab->address);
+	driver.cuMemFree(slab->address);
 	free(slab);
 	return NULL;
 }
@@ -262,11 +262,11 @@ void device_buffers_empty(void)
 
 	pthread_mutex_lock(&lock);
 	while ((idle = find_idle())) {
-		bool is_there = driver.cuCtxPushCurrent_v2(idle->context) == 0;
+		bool is_there = driver.cuCtxPushCurrent(idle->context) == 0;
 
 		free_slab(idle, is_there);
 		if (is_there)
-			driver.cuCtxPopCurrent_v2(&popped);
+			driver.cuCtxPopCurrent(&popped);
 	}
 	pthread_mutex_unlock(&lock);
 }

@@ -3,8 +3,9 @@
 
 #include <pthread.h>
 
-#include "backend/intra/gpu_driver.h"
 #include "backend/intra/record_overhead.h"
+#include "driver/gpu_device.h"
+#include "record/store/devices.h"
 
 /* Estimated time from the launch on an idle device to its first instruction. */
 #define LAUNCH_LATENCY_NS 4000
@@ -17,13 +18,14 @@ static uint32_t clock_count;
 
 static void init(struct device_clock *clock, uint32_t index, void *context)
 {
-	uint64_t clock_khz;
+	const struct device *device;
 
 	*clock = (struct device_clock){.context = context, .index = index};
-	clock->device = driver_device(&clock_khz);
-	clock->timer_khz = driver_timer_khz();
-	clock->clock_mhz = clock_khz ? (double)clock_khz / 1000 : 1000;
-	clock->overhead = record_overhead_here();
+	clock->device = gpu_device_here();
+	clock->timer_khz = gpu_device_timer_khz();
+	device = devices_get(clock->device);
+	clock->clock_mhz = device && device->clock_khz ? (double)device->clock_khz / 1000 : 1000;
+	clock->overhead = record_overhead_on(device);
 }
 
 struct device_clock *device_clock_of(void *context)

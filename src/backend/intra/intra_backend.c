@@ -9,10 +9,10 @@
 #include <libproton/proton.h>
 
 #include "backend/intra/device_buffers.h"
-#include "backend/intra/gpu_driver.h"
 #include "backend/intra/launch_queue.h"
 #include "backend/intra/loaded_kernels.h"
 #include "base/clock.h"
+#include "driver/driver.h"
 #include "record/backend.h"
 #include "record/record.h"
 #include "record/sets/record_intra.h"
@@ -193,7 +193,6 @@ static void forget_in_child(void)
 {
 	atomic_store(&is_running, false);
 	pending = (struct pending){0};
-	driver_forget();
 	launch_queue_forget();
 	device_buffers_forget();
 	loaded_kernels_forget();

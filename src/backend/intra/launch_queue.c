@@ -8,7 +8,6 @@
 #include "backend/intra/buffer_clear.h"
 #include "backend/intra/device_buffers.h"
 #include "backend/intra/device_clock.h"
-#include "backend/intra/gpu_driver.h"
 #include "backend/intra/kernel_history.h"
 #include "backend/intra/launch_reader.h"
 #include "backend/intra/loss_warnings.h"
@@ -16,6 +15,7 @@
 #include "backend/intra/reader_threads.h"
 #include "backend/intra/record_overhead.h"
 #include "base/message.h"
+#include "driver/driver.h"
 
 /* Polling interval, and number of polls without a launch before the thread sleeps: 100 ms. */
 #define POLL_NS 500000
@@ -344,10 +344,10 @@ static void close_all(void)
 		launch_reader_fini(&threads[i].reader);
 	launch_reader_fini(&flusher.reader);
 	for (uint32_t i = 0; device_clock_context(i); i++) {
-		if (driver.cuCtxPushCurrent_v2(device_clock_context(i)) != 0)
+		if (driver.cuCtxPushCurrent(device_clock_context(i)) != 0)
 			continue;
 		buffer_clear_fini();
-		driver.cuCtxPopCurrent_v2(&popped);
+		driver.cuCtxPopCurrent(&popped);
 	}
 	device_clock_clear();
 	kernel_history_clear();

@@ -5,13 +5,13 @@
 
 #include "backend/intra/buffer_clear.h"
 #include "backend/intra/device_buffers.h"
-#include "backend/intra/gpu_driver.h"
 #include "backend/intra/kernel_history.h"
 #include "backend/intra/loaded_kernels.h"
 #include "backend/intra/loss_warnings.h"
 #include "backend/intra/ordered_commit.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "driver/driver.h"
 #include "record/sets/record_count.h"
 #include "record/sets/record_intra.h"
 #include "record/store/devices.h"
@@ -142,9 +142,9 @@ static int queue_copy(const struct reading *reading, const struct pieces *pieces
 {
 	uint32_t stage = piece % pieces->stage_count;
 
-	return driver.cuMemcpyDtoHAsync_v2(reading->reader->stages[stage],
-					   reading->launch->buffer->address + piece * pieces->bytes,
-					   bytes_of(pieces, piece), reading->streams[stage]);
+	return driver.cuMemcpyDtoHAsync(reading->reader->stages[stage],
+					reading->launch->buffer->address + piece * pieces->bytes,
+					bytes_of(pieces, piece), reading->streams[stage]);
 }
 
 /* A buffer that was cleared for another layout is zeroed completely. */
@@ -334,7 +334,7 @@ void launch_reader_read(struct launch_reader *reader, struct launch *launch)
 	struct buffer *buffer = launch->buffer;
 	void *popped;
 	bool is_good = false;
-	int result = driver.cuCtxPushCurrent_v2(buffer->context);
+	int result = driver.cuCtxPushCurrent(buffer->context);
 
 	if (result == 0) {
 		result = driver.cuEventSynchronize(buffer->event);
@@ -342,7 +342,7 @@ void launch_reader_read(struct launch_reader *reader, struct launch *launch)
 			is_good = read_and_clear(reader, launch, clock_monotonic_ns());
 		else
 			fail("waiting for the launch", result);
-		driver.cuCtxPopCurrent_v2(&popped);
+		driver.cuCtxPopCurrent(&popped);
 	} else {
 		fail("entering its context", result);
 	}
@@ -358,13 +358,13 @@ void launch_reader_read_graph(struct launch_reader *reader, struct launch *launc
 	int mode = driver_enter();
 	void *popped;
 
-	if (driver.cuCtxPushCurrent_v2(launch->buffer->context) == 0) {
+	if (driver.cuCtxPushCurrent(launch->buffer->context) == 0) {
 		/* Fails during a capture; the next flush tries again. */
 		commit_take(launch);
 		if (driver.cuCtxSynchronize() == 0)
 			read_and_clear(reader, launch, clock_monotonic_ns());
 		commit_end(launch);
-		driver.cuCtxPopCurrent_v2(&popped);
+		driver.cuCtxPopCurrent(&popped);
 	}
 	driver_leave(mode);
 }
@@ -375,13 +375,13 @@ void launch_reader_fini(struct launch_reader *reader)
 	void *popped;
 
 	for (uint32_t i = 0; (context = device_clock_context(i)); i++) {
-		if (driver.cuCtxPushCurrent_v2(context) != 0)
+		if (driver.cuCtxPushCurrent(context) != 0)
 			continue;
 		for (uint32_t j = 0; j < READER_STAGES; j++)
 			if (reader->streams[i][j])
-				driver.cuStreamDestroy_v2(reader->streams[i][j]);
+				driver.cuStreamDestroy(reader->streams[i][j]);
 		free_stages(reader);
-		driver.cuCtxPopCurrent_v2(&popped);
+		driver.cuCtxPopCurrent(&popped);
 	}
 	decoder_fini(&reader->decoder);
 	launch_totals_fini(&reader->totals);

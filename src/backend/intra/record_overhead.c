@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "backend/intra/calibrate.h"
-#include "backend/intra/gpu_driver.h"
 #include "base/message.h"
 #include "format/number.h"
 
@@ -18,7 +17,7 @@
 
 /* Per chip: devices of one kind have the same overhead. */
 struct measured {
-	int chip;
+	int chip; /* 10 x major + minor; 0: AMD or unknown */
 	bool is_known;
 	struct decode_overhead overhead;
 	struct proton_error failure;
@@ -93,20 +92,6 @@ int record_overhead_start(const struct instrument_mode *mode, struct proton_erro
 	return PROTON_OK;
 }
 
-/* Chip of the current device: 10 x major + minor. */
-static int chip_here(void)
-{
-	int major = 0;
-	int minor = 0;
-	int device = 0;
-
-	if (driver.cuCtxGetDevice(&device) != 0 ||
-	    driver.cuDeviceGetAttribute(&major, DRIVER_ATTRIBUTE_CC_MAJOR, device) != 0 ||
-	    driver.cuDeviceGetAttribute(&minor, DRIVER_ATTRIBUTE_CC_MINOR, device) != 0)
-		return 0;
-	return major * 10 + minor;
-}
-
 /* The lock is held. A failed calibration is not repeated in the same run. */
 static const struct measured *measured_on(int chip)
 {
@@ -122,7 +107,7 @@ static const struct measured *measured_on(int chip)
 	return it;
 }
 
-struct decode_overhead record_overhead_here(void)
+struct decode_overhead record_overhead_on(const struct device *device)
 {
 	struct decode_overhead overhead;
 	const struct measured *it;
@@ -130,7 +115,7 @@ struct decode_overhead record_overhead_here(void)
 	if (!own.is_wanted || own.is_given)
 		return own.overhead;
 	pthread_mutex_lock(&lock);
-	it = measured_on(chip_here());
+	it = measured_on(device ? (int)strtol(device->arch, NULL, 10) : 0);
 	overhead = it->overhead;
 	if (!it->is_known)
 		message("time_shift has no effect: the record overhead on this GPU is unknown "

@@ -12,10 +12,8 @@ static const struct {
 	const char *name;
 } entry_names[] = {
 #define V(name, args) {#name},
-#define D(name, args)
 #include "backend/cuda/cupti_symbols.def"
 #undef V
-#undef D
 };
 
 static void capture(uint32_t graph, const char *scope, int kernels)

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "backend/intra/calibrate.h"
-#include "backend/intra/gpu_driver.h"
+#include "driver/driver.h"
 
 #define LIMIT_NS 1000000
 

@@ -1,5 +1,5 @@
 /* HIP adapter: implements the functions of `struct driver` with HIP. */
-#include "backend/intra/gpu_driver_hip.h"
+#include "driver/hip_driver.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -10,9 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/intra/gpu_driver.h"
-#include "backend/intra/hip_abi.h"
 #include "base/array.h"
+#include "driver/driver.h"
+#include "driver/functions.h"
+#include "driver/hip_abi.h"
 
 #define DEVICES_MAX 64
 #define NESTING_MAX 8
@@ -115,7 +116,7 @@ static int get_attribute(int *value, int attribute, int device)
 		value_of_hip = HIP_ATTRIBUTE_BUS_WIDTH;
 		break;
 	default:
-		return HIP_E_NOT_SUPPORTED; /* compute capabilities: see driver_hip_arch() */
+		return HIP_E_NOT_SUPPORTED; /* compute capabilities: see hip_driver_arch() */
 	}
 	return clear_error(hip.hipDeviceGetAttribute(value, value_of_hip, device));
 }
@@ -125,7 +126,7 @@ static int get_name(char *name, int length, int device)
 	return clear_error(hip.hipDeviceGetName(name, length, device));
 }
 
-void driver_hip_arch(int device, char *arch, size_t capacity)
+void hip_driver_arch(int device, char *arch, size_t capacity)
 {
 	struct hip_properties properties = {0};
 
@@ -137,7 +138,7 @@ void driver_hip_arch(int device, char *arch, size_t capacity)
 	snprintf(arch, capacity, "%.*s", (int)strcspn(properties.arch, ":"), properties.arch);
 }
 
-uint64_t driver_hip_timer_khz(int device)
+uint64_t hip_driver_timer_khz(int device)
 {
 	int khz = 0;
 	int result =
@@ -199,7 +200,7 @@ static int get_watcher(void **stream)
 	return result;
 }
 
-void driver_hip_forget(void)
+void hip_driver_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	memset(watchers, 0, sizeof(watchers));
@@ -306,8 +307,8 @@ static int set(uint64_t address, unsigned char value, size_t count, void *stream
 
 static const struct driver hip_driver = {
 	.cuCtxGetCurrent = get_context,
-	.cuCtxPushCurrent_v2 = push_context,
-	.cuCtxPopCurrent_v2 = pop_context,
+	.cuCtxPushCurrent = push_context,
+	.cuCtxPopCurrent = pop_context,
 	.cuCtxGetDevice = get_device,
 	.cuCtxSynchronize = synchronize_context,
 	.cuDeviceGetAttribute = get_attribute,
@@ -315,19 +316,19 @@ static const struct driver hip_driver = {
 	.cuStreamIsCapturing = is_capturing,
 	.cuThreadExchangeStreamCaptureMode = exchange_capture_mode,
 	.cuStreamCreate = create_stream,
-	.cuStreamDestroy_v2 = destroy_stream,
+	.cuStreamDestroy = destroy_stream,
 	.cuStreamSynchronize = synchronize_stream,
 	.cuEventCreate = create_event,
-	.cuEventDestroy_v2 = destroy_event,
+	.cuEventDestroy = destroy_event,
 	.cuEventRecord = record_event,
 	.cuEventQuery = query_event,
 	.cuEventSynchronize = synchronize_event,
-	.cuMemAlloc_v2 = allocate,
-	.cuMemFree_v2 = release,
+	.cuMemAlloc = allocate,
+	.cuMemFree = release,
 	.cuMemHostAlloc = allocate_host,
 	.cuMemFreeHost = release_host,
-	.cuMemcpyDtoHAsync_v2 = copy_to_host,
-	.cuMemcpy2DAsync_v2 = copy_rows,
+	.cuMemcpyDtoHAsync = copy_to_host,
+	.cuMemcpy2DAsync = copy_rows,
 	.cuMemsetD8Async = set,
 };
 
@@ -379,7 +380,7 @@ static void *open_library(void)
 	return library;
 }
 
-bool driver_hip_is_likely(void)
+bool hip_driver_is_likely(void)
 {
 	const char *name = named();
 	char path[PATH_MAX];
@@ -391,11 +392,13 @@ bool driver_hip_is_likely(void)
 	       access("/opt/rocm/lib/libamdhip64.so", F_OK) == 0;
 }
 
-int driver_hip_bind(struct proton_error *err)
+int hip_driver_bind(struct driver *out, struct proton_error *err)
 {
-#define HIP_NAME(name, arguments) {#name, offsetof(typeof(hip), name)},
-	static const struct driver_name names[] = {HIP_FUNCTIONS(HIP_NAME)};
-#undef HIP_NAME
+	static const struct function functions[] = {
+#define HIP_FUNCTION(name, arguments) {#name, offsetof(typeof(hip), name), 1},
+		HIP_FUNCTIONS(HIP_FUNCTION)
+#undef HIP_FUNCTION
+	};
 	void *library = open_library();
 	const char *missing;
 
@@ -403,13 +406,14 @@ int driver_hip_bind(struct proton_error *err)
 		return err_set(err, PROTON_E_NOLIB,
 			       "AMD kernels require HIP: cannot load libamdhip64.so: %s",
 			       dlerror());
-	missing = driver_find(library, names, ARRAY_LENGTH(names), &hip);
+	functions_bind(library, functions, ARRAY_LENGTH(functions), &hip);
+	missing = functions_missing(functions, ARRAY_LENGTH(functions), &hip, 1);
 	if (missing)
 		return err_set(
 			err, PROTON_E_UNSUPPORTED,
 			"instrumentation requires ROCm 6.0 or later: libamdhip64.so does not "
 			"provide %s",
 			missing);
-	driver = hip_driver;
+	*out = hip_driver;
 	return PROTON_OK;
 }

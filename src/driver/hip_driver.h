@@ -13,8 +13,8 @@
  * - A failed call leaves its error for the next hipGetLastError(), which PyTorch calls after its
  *   launches. So errors are cleared here.
  */
-#ifndef BACKEND_INTRA_GPU_DRIVER_HIP_H
-#define BACKEND_INTRA_GPU_DRIVER_HIP_H
+#ifndef DRIVER_HIP_DRIVER_H
+#define DRIVER_HIP_DRIVER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,15 +22,17 @@
 
 #include "base/err.h"
 
+struct driver;
+
 /* True if libamdhip64 is loaded, or the machine seems to have an AMD GPU. Loads nothing. */
-bool driver_hip_is_likely(void);
-/* Loads libamdhip64 and fills `driver`. E_NOLIB, E_UNSUPPORTED. */
-int driver_hip_bind(struct proton_error *err);
+bool hip_driver_is_likely(void);
+/* Loads libamdhip64 and fills `out`. E_NOLIB, E_UNSUPPORTED. */
+int hip_driver_bind(struct driver *out, struct proton_error *err);
 /* "gfx942"; empty if unknown. */
-void driver_hip_arch(int device, char *arch, size_t capacity);
+void hip_driver_arch(int device, char *arch, size_t capacity);
 /* Rate of llvm.readsteadycounter. */
-uint64_t driver_hip_timer_khz(int device);
+uint64_t hip_driver_timer_khz(int device);
 /* After fork(), in the child. */
-void driver_hip_forget(void);
+void hip_driver_forget(void);
 
 #endif

@@ -3,8 +3,8 @@
  * tests/python/test_hip_abi.py compares the two. Does not need vendor headers or libraries to
  * build.
  */
-#ifndef BACKEND_INTRA_HIP_ABI_H
-#define BACKEND_INTRA_HIP_ABI_H
+#ifndef DRIVER_HIP_ABI_H
+#define DRIVER_HIP_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>

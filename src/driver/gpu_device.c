@@ -1,0 +1,75 @@
+/* GPUs and their properties. */
+#include "driver/gpu_device.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "driver/driver.h"
+#include "driver/hip_driver.h"
+#include "record/store/devices.h"
+
+static uint64_t attribute(const struct driver *from, int device, int which)
+{
+	int value = 0;
+
+	return from->cuDeviceGetAttribute(&value, which, device) == 0 && value > 0 ? (uint64_t)value
+										   : 0;
+}
+
+static uint32_t add(const struct driver *from, bool is_hip, uint32_t ordinal)
+{
+	struct device device = {.id = ordinal};
+	int handle = (int)ordinal; /* a CUdevice is the ordinal */
+
+	snprintf(device.type, sizeof(device.type), "%s", is_hip ? "HIP" : "CUDA");
+	if (is_hip)
+		hip_driver_arch(handle, device.arch, sizeof(device.arch));
+	else
+		snprintf(device.arch, sizeof(device.arch), "%u",
+			 (unsigned)(attribute(from, handle, DRIVER_ATTRIBUTE_CC_MAJOR) * 10 +
+				    attribute(from, handle, DRIVER_ATTRIBUTE_CC_MINOR)));
+	from->cuDeviceGetName(device.name, sizeof(device.name), handle);
+	device.clock_khz = attribute(from, handle, DRIVER_ATTRIBUTE_CLOCK_RATE);
+	device.memory_clock_khz = attribute(from, handle, DRIVER_ATTRIBUTE_MEMORY_CLOCK_RATE);
+	device.bus_width_bits = attribute(from, handle, DRIVER_ATTRIBUTE_BUS_WIDTH);
+	device.processors = attribute(from, handle, DRIVER_ATTRIBUTE_PROCESSORS);
+	return devices_add(&device);
+}
+
+static uint32_t find(const struct driver *from, bool is_hip, uint32_t ordinal)
+{
+	static _Atomic uint32_t known[2][DEVICE_MAX]; /* id + 1 */
+	uint32_t id;
+
+	if (ordinal >= DEVICE_MAX)
+		return DEVICE_NONE;
+	id = atomic_load_explicit(&known[is_hip][ordinal], memory_order_relaxed);
+	if (!id) {
+		id = add(from, is_hip, ordinal) + 1;
+		atomic_store_explicit(&known[is_hip][ordinal], id, memory_order_relaxed);
+	}
+	return id - 1;
+}
+
+uint32_t gpu_device_of_cuda(uint32_t ordinal)
+{
+	return find(&libcuda, false, ordinal);
+}
+
+uint32_t gpu_device_here(void)
+{
+	int device = 0;
+
+	if (driver.cuCtxGetDevice(&device) != 0 || device < 0)
+		return DEVICE_NONE;
+	return find(&driver, driver_is_hip(), (uint32_t)device);
+}
+
+uint64_t gpu_device_timer_khz(void)
+{
+	int device = 0;
+
+	if (!driver_is_hip())
+		return 1000000; /* %globaltimer counts ns */
+	return hip_driver_timer_khz(driver.cuCtxGetDevice(&device) == 0 ? device : 0);
+}

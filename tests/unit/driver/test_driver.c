@@ -1,0 +1,232 @@
+/* Loading of libcuda, and GPU properties, with a fake libcuda. */
+#include "unit/fakes.h"
+#include "unit/tap.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "driver/driver.h"
+#include "driver/gpu_device.h"
+#include "record/store/devices.h"
+
+static const struct {
+	const char *name;
+	unsigned users;
+} functions[] = {
+#define X(name, version, arguments, users) {#name #version, users},
+#include "driver/cuda_functions.def"
+#undef X
+};
+#define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
+
+static const struct {
+	enum driver_user user;
+	int status;
+	const char *text;
+} users[] = {
+	{FOR_RECORDING, PROTON_E_VERSION, "recording requires a newer driver"},
+	{FOR_METRICS, PROTON_E_UNSUPPORTED, "device metrics require a newer driver"},
+	{FOR_INTRA, PROTON_E_UNSUPPORTED, "instrumentation requires a newer driver"},
+};
+#define USERS (sizeof(users) / sizeof(users[0]))
+
+/* A libcuda that lacks a function; and a thread that stops while it loads libcuda. */
+static const char *missing = "";
+static _Atomic bool is_stopping;
+static sem_t stopped;
+static sem_t released;
+void *__real_dlsym(void *handle, const char *name);
+void *__wrap_dlsym(void *handle, const char *name);
+
+void *__wrap_dlsym(void *handle, const char *name)
+{
+	if (atomic_exchange(&is_stopping, false)) {
+		sem_post(&stopped);
+		sem_wait(&released);
+	}
+	return strcmp(name, missing) == 0 ? NULL : __real_dlsym(handle, name);
+}
+
+static void need_fake(void)
+{
+	if (!getenv("PROTON_CUDA_PATH"))
+		SKIP("no fake libraries: run by `meson test`");
+}
+
+/* Runs in its own process, because a loaded library stays loaded. */
+static void in_child(void (*run)(size_t), size_t index)
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		alarm(20);
+		run(index);
+		exit(0);
+	}
+	CHECK_LT(0, pid);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		FAIL("%s: see above", functions[index].name);
+}
+
+TEST(missing_library_is_an_error_until_there_is_one)
+{
+	struct proton_error err = {0};
+	char *fake;
+
+	need_fake();
+	fake = strdup(getenv("PROTON_CUDA_PATH"));
+	setenv("PROTON_CUDA_PATH", "/nonexistent/libcuda.so.1", 1);
+	CHECK(!driver_cuda_is_likely());
+	for (size_t i = 0; i < USERS; i++) {
+		CHECK_EQ(driver_load_cuda(users[i].user, &err), PROTON_E_NOLIB);
+		CHECK_HAS(err.text, "cannot load the NVIDIA driver's libcuda.so.1: /nonexistent/");
+	}
+	CHECK_EQ(driver_bind(false, &err), PROTON_E_NOLIB);
+	CHECK(!driver_is_bound());
+	setenv("PROTON_CUDA_PATH", fake, 1);
+	CHECK(driver_cuda_is_likely());
+	CHECK_OK(driver_load_cuda(FOR_RECORDING, &err), err);
+	setenv("PROTON_CUDA_PATH", "/nonexistent/libcuda.so.1", 1); /* it is loaded once */
+	for (size_t i = 0; i < USERS; i++)
+		CHECK_OK(driver_load_cuda(users[i].user, &err), err);
+	CHECK_OK(driver_bind(false, &err), err);
+	free(fake);
+}
+
+static void load_without(size_t index)
+{
+	const char *name = functions[index].name;
+	struct proton_error err;
+
+	missing = name;
+	for (size_t i = 0; i < USERS; i++) {
+		if (!(functions[index].users & users[i].user)) {
+			CHECK_OK(driver_load_cuda(users[i].user, &err), err);
+			continue;
+		}
+		CHECK_EQ(driver_load_cuda(users[i].user, &err), users[i].status);
+		CHECK_HAS(err.text, users[i].text);
+		CHECK_HAS(err.text, name);
+	}
+	CHECK_EQ(driver_bind(false, &err) == PROTON_OK, !(functions[index].users & FOR_INTRA));
+	CHECK_EQ(driver_is_bound(), !(functions[index].users & FOR_INTRA));
+	if (driver_is_bound())
+		CHECK_EQ(driver.cuModuleLoadData != NULL,
+			 !(functions[index].users & FOR_CALIBRATION));
+}
+
+TEST(missing_function_is_an_error_for_its_users_only)
+{
+	need_fake();
+	for (size_t i = 0; i < FUNCTIONS; i++)
+		in_child(load_without, i);
+}
+
+static void load_again(size_t index)
+{
+	struct proton_error err;
+
+	missing = functions[index].name;
+	for (size_t i = 0; i < USERS; i++)
+		if (functions[index].users & users[i].user)
+			CHECK_EQ(driver_load_cuda(users[i].user, &err), users[i].status);
+	missing = "";
+	for (size_t i = 0; i < USERS; i++)
+		CHECK_OK(driver_load_cuda(users[i].user, &err), err);
+}
+
+TEST(failed_load_is_not_remembered)
+{
+	need_fake();
+	for (size_t i = 0; i < FUNCTIONS; i++)
+		in_child(load_again, i);
+}
+
+static void check_device(uint32_t id, uint32_t ordinal, const char *name, const char *arch)
+{
+	const struct device *device = devices_get(id);
+
+	CHECK(device != NULL);
+	CHECK_STR(device->type, "CUDA");
+	CHECK_EQ(device->id, ordinal);
+	CHECK_STR(device->name, name);
+	CHECK_STR(device->arch, arch);
+	CHECK_U64(device->processors, 132);
+	CHECK_U64(device->clock_khz, 1980000);
+	CHECK_U64(device->bus_width_bits, 0); /* the fake does not know it */
+}
+
+TEST(properties_are_read_once_per_device_for_all_users)
+{
+	uint32_t (*calls)(const char *name);
+	struct proton_error err;
+	uint32_t first;
+	uint32_t second;
+	uint32_t queries;
+	int mode;
+
+	fake_find(&calls, fake_open("PROTON_CUDA_PATH"), "fake_calls");
+	CHECK_OK(driver_load_cuda(FOR_RECORDING, &err), err);
+	second = gpu_device_of_cuda(1);
+	first = gpu_device_of_cuda(0);
+	check_device(first, 0, "Fake GPU 0", "90");
+	check_device(second, 1, "Fake GPU 1", "80");
+	queries = calls("cuDeviceGetAttribute");
+	CHECK_OK(driver_bind(false, &err), err);
+	mode = driver_enter();
+	CHECK_EQ(gpu_device_here(), first);
+	CHECK_U64(gpu_device_timer_khz(), 1000000);
+	driver_leave(mode);
+	CHECK_EQ(gpu_device_of_cuda(1), second);
+	CHECK_EQ(gpu_device_of_cuda(DEVICE_MAX), DEVICE_NONE);
+	CHECK_EQ(calls("cuDeviceGetName"), 2);
+	CHECK_EQ(calls("cuDeviceGetAttribute"), queries);
+}
+
+TEST(without_a_context_there_is_no_device)
+{
+	void (*fail)(const char *name, uint32_t first, uint32_t count, int code);
+	struct proton_error err;
+
+	fake_find(&fail, fake_open("PROTON_CUDA_PATH"), "fake_fail");
+	CHECK_OK(driver_bind(false, &err), err);
+	fail("cuCtxGetDevice", 1, 1, 201);
+	CHECK_EQ(gpu_device_here(), DEVICE_NONE);
+	CHECK_EQ(gpu_device_here(), 0);
+}
+
+static void *load(void *unused)
+{
+	struct proton_error err;
+
+	(void)unused;
+	CHECK_OK(driver_load_cuda(FOR_RECORDING, &err), err);
+	return NULL;
+}
+
+static void load_in_child(size_t unused)
+{
+	(void)unused;
+	load(NULL);
+	CHECK_EQ(gpu_device_of_cuda(1), 0);
+}
+
+TEST(child_can_load_libcuda_that_a_thread_of_the_parent_was_loading)
+{
+	pthread_t thread;
+
+	need_fake();
+	sem_init(&stopped, 0, 0);
+	sem_init(&released, 0, 0);
+	atomic_store(&is_stopping, true);
+	CHECK_EQ(pthread_create(&thread, NULL, load, NULL), 0);
+	sem_wait(&stopped);
+	in_child(load_in_child, 0);
+	sem_post(&released);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+}
