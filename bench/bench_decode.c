@@ -181,16 +181,16 @@ static double pass_ns(enum work work, struct decode_overhead cost)
 
 static void measure(enum shape shape, enum work work, struct decode_overhead cost, int rounds)
 {
-	double least = pass_ns(work, cost);
+	double minimum = pass_ns(work, cost);
 
 	for (int i = 1; i < rounds; i++) {
 		double ns = pass_ns(work, cost);
 
-		if (ns < least)
-			least = ns;
+		if (ns < minimum)
+			minimum = ns;
 	}
 	printf("%s, %s%s\tns per execution\t%.3g\n", shape_names[shape], work_names[work],
-	       cost.scope ? ", cost taken off" : "", least);
+	       cost.scope ? ", cost taken off" : "", minimum);
 	fflush(stdout);
 }
 

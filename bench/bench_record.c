@@ -154,7 +154,7 @@ static void bench_finalize(long nodes, const char *format)
 	snprintf(name, sizeof(name), "finalize %ld nodes as %s", nodes, format);
 	print_median(name, "s", values, few);
 	snprintf(name, sizeof(name), "size of %ld nodes as %s", nodes, format);
-	print_figure(name, "MB", megabytes);
+	print_result(name, "MB", megabytes);
 	snprintf(name, sizeof(name), "new context recorded, %ld nodes, for %s", nodes, format);
 	print_median(name, "ns", recording, few);
 }

@@ -196,7 +196,7 @@ static void bench_writing(long events, const char *format, const char *suffix)
 	snprintf(name, sizeof(name), "finalize %ld events as %s", events, format);
 	print_median(name, "s", values, rounds);
 	snprintf(name, sizeof(name), "size of %ld events as %s", events, format);
-	print_figure(name, "MB", megabytes);
+	print_result(name, "MB", megabytes);
 	snprintf(name, sizeof(name), "memory to write %ld events as %s", events, format);
 	print_median(name, "MB", peaks, rounds);
 }

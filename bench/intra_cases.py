@@ -161,7 +161,7 @@ def attention(
     wide = tl.arange(0, D)
     columns = tl.arange(0, BN)
     queries = tl.load(q + head + rows[:, None] * D + wide[None, :])
-    most = tl.full((BM,), float("-inf"), tl.float32)
+    maximum = tl.full((BM,), float("-inf"), tl.float32)
     weights = tl.zeros((BM,), tl.float32)
     sums = tl.zeros((BM, D), tl.float32)
     for begin in range(0, LENGTH, BN):
@@ -173,11 +173,11 @@ def attention(
             pl.exit_scope("scores")
         if MARK:
             pl.enter_scope("softmax")
-        higher = tl.maximum(most, tl.max(scores, axis=1))
+        higher = tl.maximum(maximum, tl.max(scores, axis=1))
         powers = tl.exp2(scores - higher[:, None])
-        faded = tl.exp2(most - higher)
+        faded = tl.exp2(maximum - higher)
         weights = weights * faded + tl.sum(powers, axis=1)
-        most = higher
+        maximum = higher
         if MARK:
             pl.exit_scope("softmax")
         if MARK:

@@ -18,7 +18,7 @@ int rounds_of(const char *text, int usual)
 	return rounds < 1 || rounds > ROUNDS_MAX ? usual : rounds;
 }
 
-void print_figure(const char *name, const char *unit, double value)
+void print_result(const char *name, const char *unit, double value)
 {
 	printf("%s\t%s\t%.6g\n", name, unit, value);
 	fflush(stdout);
@@ -35,5 +35,5 @@ static int compare(const void *a, const void *b)
 void print_median(const char *name, const char *unit, double *values, int count)
 {
 	qsort(values, (size_t)count, sizeof(*values), compare);
-	print_figure(name, unit, values[count / 2]);
+	print_result(name, unit, values[count / 2]);
 }

@@ -79,7 +79,7 @@ class Side:
                 raise self.fail("has ended")
             self.pending += read
 
-    def tell(self, request: Mapping[str, Any]) -> None:
+    def send(self, request: Mapping[str, Any]) -> None:
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -89,7 +89,7 @@ class Side:
 
     def ask(self, request: Mapping[str, Any], seconds: float = 120.0) -> Any:
         """The answer `turn VALUE` to a request."""
-        self.tell(request)
+        self.send(request)
         return self.answer("turn ", seconds)
 
     def close_input(self) -> None:
@@ -147,7 +147,7 @@ class Running:
         self.each(list(self.sides), lambda side: side.answer("loaded"))
 
     def warm_up(self) -> None:
-        self.each(list(self.sides), lambda side: side.tell({}))
+        self.each(list(self.sides), lambda side: side.send({}))
         self.each(list(self.sides), lambda side: side.answer("ready"))
 
     def take_turns(self, requests: Mapping[str, Mapping[str, Any]]) -> None:

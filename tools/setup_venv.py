@@ -21,7 +21,7 @@ TESTS = ["pytest", "hypothesis", "numpy", "pandas", "msgpack", "llnl-hatchet", "
 TRITON = ["torch==2.13.0", "triton>=3.6"]
 
 
-def say(text):
+def report(text):
     """Prints a progress line; setting up may take minutes."""
     print(f"setup: {text}", flush=True)
 
@@ -54,7 +54,7 @@ def make_venv(venv):
             f"setup: Python's headers are missing, which the extension is compiled with; on Debian"
             f" install them with 'apt install python{version}-dev' (or python3-dev)"
         )
-    say(f"making {venv} with Python {version}")
+    report(f"making {venv} with Python {version}")
     options = ["--clear"]
     if has_triton():
         options.append("--system-site-packages")
@@ -86,14 +86,14 @@ def main():
     os.environ.pop("PYTHONPATH", None)
     if sys.argv[2] == "tools":
         make_venv(venv)
-        say("installing what building and testing need")
+        report("installing what building and testing need")
         # The environment needs its own programs even where the chosen Python has the modules.
         install(venv, ["--ignore-installed", *TOOLS])
         install(venv, TESTS)
     elif has_triton():
-        say(f"using torch and Triton of {sys.executable}")
+        report(f"using torch and Triton of {sys.executable}")
     else:
-        say(f"installing {' '.join(TRITON)} (once; some minutes)")
+        report(f"installing {' '.join(TRITON)} (once; some minutes)")
         install(venv, TRITON)
 
 

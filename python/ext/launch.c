@@ -87,20 +87,20 @@ static void end_hook(void)
  * Prints the error, once per text. Returns 0, or -1 if the exception ends programs
  * (KeyboardInterrupt) and stays set.
  */
-static int say(PyObject *kernel_name)
+static int warn_of_failure(PyObject *kernel_name)
 {
 	if (!PyErr_ExceptionMatches(PyExc_Exception))
 		return -1;
 	PyObject *type, *value, *traceback;
 	PyErr_Fetch(&type, &value, &traceback);
 	PyErr_NormalizeException(&type, &value, &traceback);
-	PyObject *sayer = ext_package_attribute("triton_proton.hooks.launch", "_say");
-	PyObject *result = sayer ? PyObject_CallFunctionObjArgs(sayer, kernel_name, value, NULL)
-				 : NULL;
+	PyObject *warn = ext_package_attribute("triton_proton.hooks.launch", "_warn_of_failure");
+	PyObject *result = warn ? PyObject_CallFunctionObjArgs(warn, kernel_name, value, NULL)
+				: NULL;
 	if (!result)
 		PyErr_Clear();
 	Py_XDECREF(result);
-	Py_XDECREF(sayer);
+	Py_XDECREF(warn);
 	Py_XDECREF(type);
 	Py_XDECREF(value);
 	Py_XDECREF(traceback);
@@ -330,7 +330,7 @@ static PyObject *launch_enter(PyObject *module, PyObject *metadata)
 	PyObject *raw_name = raw_name_of(&state->launch, data);
 	int result = enter_named(state, metadata, &data, raw_name);
 	if (result < 0)
-		result = say(raw_name);
+		result = warn_of_failure(raw_name);
 	Py_DECREF(raw_name);
 	Py_DECREF(data);
 	if (result < 0)

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <structmember.h>
 
-#define INLINE_CNT 12
+#define INLINE_MAX 12
 
 enum forced_type {
 	AS_GIVEN,
@@ -24,7 +24,7 @@ enum forced_type {
 };
 
 struct metric_list {
-	struct proton_metric first[INLINE_CNT];
+	struct proton_metric first[INLINE_MAX];
 	struct proton_metric *metrics; /* `first` or an allocated block */
 	size_t count;
 	bool is_plain; /* false: a value needs Python */
@@ -307,7 +307,7 @@ static int list_reserve(struct metric_list *list, size_t capacity)
 	list->count = 0;
 	list->is_plain = true;
 	list->metrics = list->first;
-	if (capacity <= INLINE_CNT)
+	if (capacity <= INLINE_MAX)
 		return 0;
 	list->metrics = PyMem_Malloc(capacity * sizeof(*list->metrics));
 	if (list->metrics)

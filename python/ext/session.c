@@ -318,20 +318,20 @@ PyDoc_STRVAR(statistics_doc,
 	     "statistics(session)\n--\n\n"
 	     "Counters of recorded and lost data: a list of (name, value, is_loss).");
 
-#define COUNTER_CNT 64
+#define COUNTER_COUNT 64
 
 static PyObject *statistics(PyObject *module, PyObject *args)
 {
 	int session;
-	struct proton_counter counters[COUNTER_CNT];
+	struct proton_counter counters[COUNTER_COUNT];
 	struct proton_error err;
 	if (!parse_session(args, "i:statistics", &session, NULL, NULL))
 		return NULL;
-	int count = proton_statistics(session, counters, COUNTER_CNT, &err);
+	int count = proton_statistics(session, counters, COUNTER_COUNT, &err);
 	if (count < 0)
 		return ext_raise(ext_state_of(module), count, &err);
-	if (count > COUNTER_CNT)
-		count = COUNTER_CNT;
+	if (count > COUNTER_COUNT)
+		count = COUNTER_COUNT;
 	PyObject *list = PyList_New(0);
 	for (int i = 0; list && i < count; i++) {
 		PyObject *item = Py_BuildValue("(sKO)", counters[i].name,

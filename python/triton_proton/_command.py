@@ -15,7 +15,7 @@ import tempfile
 import time
 
 from . import _libproton
-from ._message import note
+from ._message import warn
 from .flags import flags
 
 _SESSION = 0  # the session of the command
@@ -60,7 +60,7 @@ def readable(path: str) -> str:
     with open(copy, "w", encoding="utf-8") as file:
         json.dump(profile, file)
     name = os.path.basename(path)
-    note(
+    warn(
         f"{name} is not written under the proton command; reading the data recorded so far",
         once=True,
     )

@@ -149,27 +149,27 @@ def _zeros(df: Any) -> Any:
 
 def get_min_time_flops(df: Any, device_info: dict[str, Any]) -> Any:
     """Minimum seconds for the flops of each row at the device's peak rate: column "min_time"."""
-    least = _zeros(df)
+    minimum = _zeros(df)
     for kind, device, rows in _devices(df, device_info):
         for width in FLOPS_WIDTHS:
             if f"flops{width}" in df.columns:
                 peak = specs.max_flops(
                     kind, device["arch"], width, device["num_sms"], device["clock_rate"]
                 )
-                least.loc[rows, "min_time"] += df.loc[rows, f"flops{width}"].fillna(0) / peak
-    return least
+                minimum.loc[rows, "min_time"] += df.loc[rows, f"flops{width}"].fillna(0) / peak
+    return minimum
 
 
 def get_min_time_bytes(df: Any, device_info: dict[str, Any]) -> Any:
     """Minimum seconds for the bytes of each row at the device's peak rate: column "min_time"."""
-    least = _zeros(df)
+    minimum = _zeros(df)
     if "bytes" in df.columns:
         for kind, device, rows in _devices(df, device_info):
             peak = specs.max_bps(
                 kind, device["arch"], device["bus_width"], device["memory_clock_rate"]
             )
-            least.loc[rows, "min_time"] += df.loc[rows, "bytes"].fillna(0) / peak
-    return least
+            minimum.loc[rows, "min_time"] += df.loc[rows, "bytes"].fillna(0) / peak
+    return minimum
 
 
 class _Deriver:

@@ -17,9 +17,9 @@ from typing import Any, Optional
 
 from . import _libproton
 from ._imports import forget, when_imported
-from ._marks import carry_marks, marks_of, tell_dropped
+from ._markers import carry_markers, markers_of, report_removed
 from ._mlir import name_of, parse_instead, temporary_file
-from ._message import note
+from ._message import warn
 from ._registers import Fitting
 from .flags import flags
 
@@ -98,7 +98,7 @@ class _Pipeline:
     def _set_knobs(self, knobs: ModuleType) -> None:
         runtime, compilation = knobs.runtime, knobs.compilation
         if not hasattr(runtime, "add_stages_inspection_hook"):
-            note("this Triton version cannot be instrumented: it has no compiler stage hook; "
+            warn("this Triton version cannot be instrumented: it has no compiler stage hook; "
                 "use Triton 3.6 or later", once=True)
             return
         self._knobs = knobs
@@ -137,7 +137,7 @@ class _Pipeline:
             try:
                 self._wrap_stages(**given)
             except Exception as error:  # profiling must not make a program fail
-                note(f"a kernel was not instrumented: unknown compiler stages: {error!r}",
+                warn(f"a kernel was not instrumented: unknown compiler stages: {error!r}",
                     once=True)
         return result
 
@@ -151,18 +151,18 @@ class _Pipeline:
         arch = f"sm_{capability}" if capability is not None else str(options.arch)
         fitting = Fitting(stages) if "ptx" in stages and "cubin" in stages else None
         if "ttgir" in stages:
-            stages["ttgir"] = carry_marks(stages["ttgir"], arch)
+            stages["ttgir"] = carry_markers(stages["ttgir"], arch)
 
         def llir(src: Any, metadata: dict[str, Any], *more: Any, **named: Any) -> Any:
             name = name_of(src)
             if self.has_autos:
                 src = self._insert_automatic(src, name, is_amd)
-            marks = marks_of(str(src))
+            markers = markers_of(str(src))
             text = inner(src, metadata, *more, **named)
             if not isinstance(text, str):
-                note(f"{name} was not instrumented: its LLVM IR is not text", once=True)
+                warn(f"{name} was not instrumented: its LLVM IR is not text", once=True)
                 return text
-            tell_dropped(name, marks, marks_of(text))
+            report_removed(name, markers, markers_of(text))
             before = dict(metadata)
             made = self._insert_records(text, metadata, name, arch, warp_size)
             if fitting is not None and made is not text:
@@ -181,7 +181,7 @@ class _Pipeline:
             return True
         if getattr(self._target, "is_keyed", False):
             return True
-        note(
+        warn(
             "a kernel was not instrumented: another tool changed "
                 "triton.knobs.compilation.instrumentation_mode",
             once=True,
@@ -192,7 +192,7 @@ class _Pipeline:
         self, text: str, metadata: dict[str, Any], name: str, arch: str, warp_size: int
     ) -> str:
         if metadata.get("profile_scratch_size"):
-            note(
+            warn(
                 f"{name} was not instrumented: another tool has already instrumented it",
                 once=True,
             )
@@ -210,12 +210,12 @@ class _Pipeline:
                 self.mode,
             )
         except Exception as error:
-            note(f"{name} was not instrumented: {error}", once=True)
+            warn(f"{name} was not instrumented: {error}", once=True)
             return text
         if made is None:
             return text
         if made["ignored"]:
-            note(f"{name}: {made['ignored']} scope markers ignored, so these scopes are lost: "
+            warn(f"{name}: {made['ignored']} scope markers ignored, so these scopes are lost: "
                 f"{made['reason']}", once=True)
         if "text" not in made:
             return text
@@ -235,10 +235,10 @@ class _Pipeline:
         try:
             text, _, left_out = _libproton.instrument_ttgir(str(src), self.mode, is_amd)
             if left_out:
-                note(f"{name}: {left_out}", once=True)
+                warn(f"{name}: {left_out}", once=True)
             return src if text is None else parse_instead(text, src)
         except Exception as error:
-            note(f"{name}: no automatic scopes inserted: {error}", once=True)
+            warn(f"{name}: no automatic scopes inserted: {error}", once=True)
             return src
 
     def _parse_override(self, full_name: Any, ext: str, *more: Any, **named: Any) -> Any:

@@ -19,7 +19,7 @@ from typing import Any, Optional
 
 from . import _libproton
 from ._imports import forget, when_imported
-from ._message import note
+from ._message import warn
 
 _MODULE = "triton.runtime.interpreter"
 
@@ -83,7 +83,7 @@ def _wrap(module: ModuleType) -> None:
     run = getattr(function_type, "__dict__", {}).get("run")
     call = getattr(executor_type, "__dict__", {}).get("__call__")
     if not inspect.isfunction(run) or not inspect.isfunction(call):
-        note(
+        warn(
             "this version of Triton's interpreter is not supported; "
             "interpreted kernels are not recorded",
             once=True,

@@ -12,7 +12,7 @@ _OBEYED = re.compile(
     "[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
-_said: set[str] = set()
+_printed: set[str] = set()
 
 
 def printable(text: str) -> str:
@@ -26,7 +26,7 @@ def printable(text: str) -> str:
     return _OBEYED.sub(escape, text)
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a line on standard error, if there is one."""
     if sys.stderr is None:
         return  # print() would fall back to standard output
@@ -36,13 +36,14 @@ def say(text: str) -> None:
         pass  # a closed standard error must not stop the program
 
 
-def note(text: str, *, once: bool = False) -> None:
-    """Print `proton: TEXT` unless PROTON_QUIET is set; with `once`, each text is printed only once.
-    """
-    if os.environ.get("PROTON_QUIET", "0") not in ("", "0"):
+def message(text: str) -> None:
+    """Print `proton: TEXT` on standard error."""
+    print_line(f"proton: {text}")
+
+
+def warn(text: str, *, once: bool = False) -> None:
+    """Print a message unless PROTON_QUIET is set; with `once`, each text is printed only once."""
+    if os.environ.get("PROTON_QUIET", "0") not in ("", "0") or (once and text in _printed):
         return
-    if once:
-        if text in _said:
-            return
-        _said.add(text)
-    say(f"proton: {text}")
+    _printed.add(text)
+    message(text)

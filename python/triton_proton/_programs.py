@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn, Optional
 
-from ._message import say
+from ._message import message
 
 
 def _directories() -> Iterator[str]:
@@ -56,7 +56,7 @@ def become(name: str) -> NoReturn:
     """Replace this process by the program, with this process's arguments."""
     path = find_program(name)
     if path is None:
-        say(f"proton: '{name}' is not installed next to {sys.executable}")
+        message(f"'{name}' is not installed next to {sys.executable}")
         sys.exit(2)
     environment = dict(os.environ, PROTON_PYTHON=sys.executable)
     for stream in (sys.stdout, sys.stderr):
@@ -65,5 +65,5 @@ def become(name: str) -> NoReturn:
     try:
         os.execve(path, [path, *sys.argv[1:]], environment)
     except OSError as error:
-        say(f"proton: cannot run {path}: {error.strerror}")
+        message(f"cannot run {path}: {error.strerror}")
         sys.exit(2)

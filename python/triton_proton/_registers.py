@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._libproton import cubin_needs
-from ._message import note
+from ._message import warn
 
 # With this many registers, a multiprocessor runs its maximum number of threads.
 FREE = 32
@@ -108,5 +108,5 @@ class Fitting:
         try:
             return fit(src, made, plain, assemble)
         except Exception as error:
-            note(f"cannot limit the registers of an instrumented kernel: {error}", once=True)
+            warn(f"cannot limit the registers of an instrumented kernel: {error}", once=True)
             return made

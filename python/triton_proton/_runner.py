@@ -19,7 +19,7 @@ def start(options: dict[str, str]) -> None:
     try:
         _start(options)
     except Exception as error:
-        _say(_sentence(error))
+        _write_message(_sentence(error))
         # Not an exception: during start-up Python would turn it into a fatal error.
         os._exit(EXIT_NOT_RUN)
 
@@ -48,7 +48,7 @@ def _start(options: dict[str, str]) -> None:
     if session is None:
         _leave_children_alone()
         if not quiet:
-            _say("TRITON_PROTON_DISABLE is set: nothing is recorded")
+            _write_message("TRITON_PROTON_DISABLE is set: nothing is recorded")
         return
     _libproton.finalize_on_signals()
     # Registered before the script's exit functions. They run in reverse order, so work in the
@@ -89,20 +89,21 @@ def _finish_once(quiet: bool, viewer: str) -> None:
     try:
         _libproton.finalize_owned()
     except Exception as error:
-        _say(_sentence(error))
+        _write_message(_sentence(error))
         # Only the exit status is left to report that no profile exists.
         os._exit(EXIT_NO_PROFILE)
     if not quiet:
         summary = _libproton.last_summary()
         if summary:
-            _say(summary.replace("view it with: proton-viewer", f"view it with: {viewer}"))
+            name = f"view it with: {viewer}"
+            _write_message(summary.replace("view it with: proton-viewer", name))
 
 
 def _sentence(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def _say(text: str) -> None:
+def _write_message(text: str) -> None:
     line = f"proton: {text}\n"
     if sys.__stderr__ is None:
         return  # it was closed at start-up: its number may belong to a file of the script

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NoReturn, Optional
 
 from . import _libproton
-from ._message import printable, say
+from ._message import message, printable
 from .mode import automatic_scopes
 
 # Further files of Triton's dump, apart from TTGIR.
@@ -34,10 +34,6 @@ _OTHER_STAGES = {
 
 class _Refused(Exception):
     """A request that cannot be fulfilled; the text is the error message."""
-
-
-def _say(text: str) -> None:
-    say(f"proton: {text}")
 
 
 def _command(words: list[str]) -> list[str]:
@@ -78,9 +74,9 @@ def dump(directory: str, words: list[str]) -> int:
             path.unlink()
         kept += path.suffix == ".ttgir"
     if kept:
-        _say(f"{kept} kernel{'s' if kept > 1 else ''} in {directory}")
+        message(f"{kept} kernel{'s' if kept > 1 else ''} in {directory}")
     else:
-        _say(f"no kernels in {directory}: the command compiled none")
+        message(f"no kernels in {directory}: the command compiled none")
     return status
 
 
@@ -188,12 +184,12 @@ class _Places:
                 there = f"; operations in {path}: {_operations(lines)}"
                 self.reasons[scope] = f"scope {scope[0]}: {reason}{there}"
 
-    def tell(self) -> bool:
+    def report_missing(self) -> bool:
         """Report the scopes that no file could place; True if there are any."""
         missing = [scope for scope in self.scopes if scope not in self.found]
         for scope in missing:
             if scope in self.reasons:
-                _say(self.reasons[scope])
+                message(self.reasons[scope])
         return bool(missing)
 
 
@@ -208,7 +204,7 @@ def _edit(path: Path, places: _Places, auto: Optional[str], clear: bool) -> int:
         mode = f"default:buffer_type=global:auto={auto}"
         made, _, left_out = _libproton.instrument_ttgir(text, mode, False, True)
         if left_out:
-            _say(left_out)
+            message(left_out)
         text = made or text
     path.write_text(text, encoding="utf-8")
     return sum(1 for line in text.split("\n") if _RECORD.match(line))
@@ -233,7 +229,8 @@ def insert(
     unknown = wanted - {path.stem for path in files}
     if unknown:
         there = ", ".join(sorted({path.stem for path in files}))
-        _say(f"no file for kernel {', '.join(sorted(unknown))} in {directory}; available: {there}")
+        names = ", ".join(sorted(unknown))
+        message(f"no file for kernel {names} in {directory}; available: {there}")
     scopes = list(scopes)
     if not scopes and not auto and not clear:
         scopes = ["kernel"]
@@ -248,7 +245,7 @@ def insert(
             raise _Refused(f"{path}: {error}") from None
         print(f"{printable(str(path))}: {records} records")
         total += records
-    is_missing = places.tell() or bool(unknown)
+    is_missing = places.report_missing() or bool(unknown)
     return 0 if (total or clear) and not is_missing else 1
 
 
@@ -308,7 +305,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
             options.directory, options.scope, options.auto, options.kernel, options.clear
         )
     except (_Refused, ValueError, OSError, _libproton.ProtonError) as error:
-        _say(str(error))
+        message(str(error))
         return 2
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Optional, Union
 
 from . import _command, _interpreter, _libproton
-from ._message import note
+from ._message import warn
 from .flags import flags
 from .hooks.hook import Hook, HookManager
 from .hooks.instrumentation import InstrumentationHook
@@ -74,11 +74,11 @@ def _default_backend() -> Optional[str]:
     return None
 
 
-def _say_default(backend: str) -> None:
+def _report_default(backend: str) -> None:
     if backend != _HOST:
         return
     why = "TRITON_INTERPRET is set" if _is_interpreting() else "no usable GPU driver found"
-    note(f"{why}; recording CPU kernels only (backend 'host')", once=True)
+    warn(f"{why}; recording CPU kernels only (backend 'host')", once=True)
 
 
 # ---------------------------------------------------------------------- starting
@@ -131,14 +131,14 @@ def _start(
             HookManager.register(InstrumentationHook(mode), session)
             if _is_interpreting() and not quiet:
                 text = "TRITON_INTERPRET is set: interpreted kernels have no scopes inside"
-                note(text, once=True)
+                warn(text, once=True)
         if chosen_hook is not None:
             HookManager.register(chosen_hook, session)
         else:
             HookManager.activate(session)  # a live session was started again
         _register_exit()
         if is_default and not quiet:
-            _say_default(used)
+            _report_default(used)
     except BaseException:
         if is_new:
             _forget(session)
@@ -320,7 +320,7 @@ def _at_exit() -> None:
     try:
         finalize()
     except Exception as error:
-        note(str(error) or type(error).__name__)
+        warn(str(error) or type(error).__name__)
 
 
 def _after_fork_in_child() -> None:

@@ -40,7 +40,7 @@ from ._frames import (
     remove_frames,
     time_factor_dict,
 )
-from ._message import printable, say
+from ._message import print_line, printable
 from ._programs import become, find_program
 
 __all__ = [
@@ -95,7 +95,7 @@ def _view(arguments: list[str]) -> str:
         unsupported = message.startswith(("Unsupported", "Cannot specify"))
         raise (ValueError if unsupported else RuntimeError)(message or "proton-viewer failed")
     for line in done.stderr.splitlines():
-        say(line)
+        print_line(line)
     return done.stdout
 
 

@@ -48,9 +48,9 @@ FAKE_EXPORT int cuInit(unsigned flags)
 
 int fake_cuDriverGetVersion(int *version)
 {
-	const char *told = getenv("FAKE_CUDA_VERSION");
+	const char *named = getenv("FAKE_CUDA_VERSION");
 
-	*version = told ? atoi(told) : 13000;
+	*version = named ? atoi(named) : 13000;
 	return 0;
 }
 

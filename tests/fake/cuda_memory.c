@@ -22,7 +22,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
 static bool is_held;
 static size_t bytes_now;
-static size_t bytes_most;
+static size_t bytes_max;
 static void (*on_memory)(void);
 
 FAKE_EXPORT void fake_set_on_memory(void (*wanted)(void))
@@ -62,7 +62,7 @@ FAKE_EXPORT size_t fake_device_bytes(void)
 FAKE_EXPORT void fake_limit_device(size_t bytes)
 {
 	pthread_mutex_lock(&lock);
-	bytes_most = bytes;
+	bytes_max = bytes;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -201,7 +201,7 @@ FAKE_EXPORT int cuMemAlloc_v2(uint64_t *address, size_t bytes)
 	if (code)
 		return code;
 	pthread_mutex_lock(&lock);
-	is_full = bytes_most && bytes_now + bytes > bytes_most;
+	is_full = bytes_max && bytes_now + bytes > bytes_max;
 	if (!is_full)
 		bytes_now += bytes;
 	pthread_mutex_unlock(&lock);

@@ -34,28 +34,28 @@ static uint64_t node_id(const struct graph *graph, uint32_t index)
 	return (uint64_t)graph->id << 32 | index;
 }
 
-static void tell(uint32_t event, const struct cupti_graph_data *data)
+static void notify(uint32_t event, const struct cupti_graph_data *data)
 {
 	struct cupti_resource_data resource = {.resource_descriptor = (void *)(uintptr_t)data};
 
-	subscribe_tell(CUPTI_DOMAIN_RESOURCE, event, &resource);
+	subscribe_notify(CUPTI_DOMAIN_RESOURCE, event, &resource);
 }
 
-static void tell_graph(uint32_t event, uint32_t id)
+static void report_graph(uint32_t event, uint32_t id)
 {
-	tell(event, &(struct cupti_graph_data){.graph = (void *)(uintptr_t)id,
-					       .graph_exec = (void *)(uintptr_t)id});
+	notify(event, &(struct cupti_graph_data){.graph = (void *)(uintptr_t)id,
+						 .graph_exec = (void *)(uintptr_t)id});
 }
 
-static void tell_node(uint32_t event, uint64_t node, uint64_t original)
+static void report_node(uint32_t event, uint64_t node, uint64_t original)
 {
-	tell(event, &(struct cupti_graph_data){
-			    .graph = (void *)(uintptr_t)(node >> 32),
-			    .original_graph = (void *)(uintptr_t)(original >> 32),
-			    .node = (void *)(uintptr_t)node,
-			    .original_node = (void *)(uintptr_t)original,
-			    .node_type = CUDA_GRAPH_NODE_KERNEL,
-		    });
+	notify(event, &(struct cupti_graph_data){
+			      .graph = (void *)(uintptr_t)(node >> 32),
+			      .original_graph = (void *)(uintptr_t)(original >> 32),
+			      .node = (void *)(uintptr_t)node,
+			      .original_node = (void *)(uintptr_t)original,
+			      .node_type = CUDA_GRAPH_NODE_KERNEL,
+		      });
 }
 
 /* Index of a new graph within `parent` (index + 1, or 0). */
@@ -93,8 +93,8 @@ static uint32_t find(uint32_t id)
 static void clone_into(uint32_t to, uint32_t from)
 {
 	for (uint32_t i = 0; i < graphs[from].nodes; i++)
-		tell_node(CUPTI_RESOURCE_GRAPHNODE_CLONED, node_id(&graphs[to], i),
-			  node_id(&graphs[from], i));
+		report_node(CUPTI_RESOURCE_GRAPHNODE_CLONED, node_id(&graphs[to], i),
+			    node_id(&graphs[from], i));
 	graphs[to].nodes = graphs[from].nodes;
 	for (uint32_t child = 0; child < high; child++)
 		if (graphs[child].id && graphs[child].parent == from + 1 && child != to)
@@ -114,7 +114,7 @@ FAKE_EXPORT uint32_t fake_graph_create(void)
 {
 	uint32_t at = new_graph(0, false);
 
-	tell_graph(CUPTI_RESOURCE_GRAPH_CREATED, graphs[at].id);
+	report_graph(CUPTI_RESOURCE_GRAPH_CREATED, graphs[at].id);
 	return graphs[at].id;
 }
 
@@ -123,8 +123,8 @@ FAKE_EXPORT uint64_t fake_graph_add_kernel(uint32_t graph)
 	uint32_t at = find(graph);
 	uint64_t node = node_id(&graphs[at], graphs[at].nodes++);
 
-	tell_node(CUPTI_RESOURCE_GRAPHNODE_CREATE_STARTING, node, 0);
-	tell_node(CUPTI_RESOURCE_GRAPHNODE_CREATED, node, 0);
+	report_node(CUPTI_RESOURCE_GRAPHNODE_CREATE_STARTING, node, 0);
+	report_node(CUPTI_RESOURCE_GRAPHNODE_CREATED, node, 0);
 	return node;
 }
 
@@ -143,19 +143,20 @@ static uint32_t add_embedded(uint32_t graph, int node_type)
 {
 	uint32_t around = find(graph);
 
-	tell(CUPTI_RESOURCE_GRAPHNODE_CREATE_STARTING,
-	     &(struct cupti_graph_data){.graph = (void *)(uintptr_t)graph, .node_type = node_type});
+	notify(CUPTI_RESOURCE_GRAPHNODE_CREATE_STARTING,
+	       &(struct cupti_graph_data){.graph = (void *)(uintptr_t)graph,
+					  .node_type = node_type});
 	return new_graph(around + 1, node_type == NODE_CONDITIONAL);
 }
 
 static void end_embedded(uint32_t graph, int node_type)
 {
 	/* A node that is not a kernel; its number follows those of the kernels. */
-	tell(CUPTI_RESOURCE_GRAPHNODE_CREATED,
-	     &(struct cupti_graph_data){.graph = (void *)(uintptr_t)graph,
-					.node = (void *)(uintptr_t)((uint64_t)graph << 32 |
-								    1u << 31),
-					.node_type = node_type});
+	notify(CUPTI_RESOURCE_GRAPHNODE_CREATED,
+	       &(struct cupti_graph_data){.graph = (void *)(uintptr_t)graph,
+					  .node = (void *)(uintptr_t)((uint64_t)graph << 32 |
+								      1u << 31),
+					  .node_type = node_type});
 }
 
 FAKE_EXPORT uint32_t fake_graph_add_child(uint32_t graph, uint32_t child)
@@ -171,7 +172,7 @@ FAKE_EXPORT uint32_t fake_graph_add_body(uint32_t graph)
 {
 	uint32_t at = add_embedded(graph, NODE_CONDITIONAL);
 
-	tell_graph(CUPTI_RESOURCE_GRAPH_CREATED, graphs[at].id);
+	report_graph(CUPTI_RESOURCE_GRAPH_CREATED, graphs[at].id);
 	end_embedded(graph, NODE_CONDITIONAL);
 	return graphs[at].id;
 }
@@ -181,7 +182,7 @@ FAKE_EXPORT uint32_t fake_graph_clone(uint32_t graph)
 	uint32_t at = new_graph(0, false);
 
 	clone_into(at, find(graph));
-	tell_graph(CUPTI_RESOURCE_GRAPH_CLONED, graphs[at].id);
+	report_graph(CUPTI_RESOURCE_GRAPH_CLONED, graphs[at].id);
 	return graphs[at].id;
 }
 
@@ -189,9 +190,9 @@ FAKE_EXPORT uint32_t fake_graph_instantiate(uint32_t graph)
 {
 	uint32_t at = new_graph(0, false);
 
-	tell_graph(CUPTI_RESOURCE_GRAPHEXEC_CREATE_STARTING, 0);
+	report_graph(CUPTI_RESOURCE_GRAPHEXEC_CREATE_STARTING, 0);
 	clone_into(at, find(graph));
-	tell_graph(CUPTI_RESOURCE_GRAPHEXEC_CREATED, graphs[at].id);
+	report_graph(CUPTI_RESOURCE_GRAPHEXEC_CREATED, graphs[at].id);
 	return graphs[at].id;
 }
 
@@ -202,8 +203,8 @@ FAKE_EXPORT void fake_graph_update(uint32_t exec, uint32_t graph)
 
 	/* Versions before 13.0 have no event for this. */
 	for (uint32_t i = 0; version_code() >= 130000 && i < graphs[from].nodes; i++)
-		tell_node(CUPTI_RESOURCE_GRAPHNODE_UPDATED, node_id(&graphs[to], i),
-			  node_id(&graphs[from], i));
+		report_node(CUPTI_RESOURCE_GRAPHNODE_UPDATED, node_id(&graphs[to], i),
+			    node_id(&graphs[from], i));
 }
 
 static void run(uint32_t at, struct cupti_kernel *kernel, bool runs_bodies)
@@ -232,37 +233,37 @@ FAKE_EXPORT uint32_t fake_graph_launch(uint32_t exec, const char *name, bool run
 		.name = name,
 	};
 
-	subscribe_tell(CUPTI_DOMAIN_DRIVER_API, CUPTI_CALL_GRAPH_LAUNCH, &data);
+	subscribe_notify(CUPTI_DOMAIN_DRIVER_API, CUPTI_CALL_GRAPH_LAUNCH, &data);
 	if (records_are_enabled(CUPTI_KIND_CONCURRENT_KERNEL)) {
 		records_prepare();
 		run(find(exec), &kernel, runs_bodies);
 	}
 	data.site = CUPTI_SITE_EXIT;
-	subscribe_tell(CUPTI_DOMAIN_DRIVER_API, CUPTI_CALL_GRAPH_LAUNCH, &data);
+	subscribe_notify(CUPTI_DOMAIN_DRIVER_API, CUPTI_CALL_GRAPH_LAUNCH, &data);
 	return data.correlation_id;
 }
 
 FAKE_EXPORT void fake_graph_destroy(uint32_t graph)
 {
-	tell_graph(CUPTI_RESOURCE_GRAPH_DESTROY_STARTING, graph);
+	report_graph(CUPTI_RESOURCE_GRAPH_DESTROY_STARTING, graph);
 	drop(find(graph));
 }
 
 FAKE_EXPORT void fake_graph_exec_destroy(uint32_t exec)
 {
-	tell_graph(CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING, exec);
+	report_graph(CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING, exec);
 	drop(find(exec));
 }
 
 FAKE_EXPORT void fake_graph_event(uint32_t event, uint64_t node, uint64_t original, int node_type)
 {
-	tell(event, &(struct cupti_graph_data){
-			    .graph = (void *)(uintptr_t)(node >> 32),
-			    .node = (void *)(uintptr_t)node,
-			    .original_node = (void *)(uintptr_t)original,
-			    .node_type = node_type,
-			    .graph_exec = (void *)(uintptr_t)(node >> 32),
-		    });
+	notify(event, &(struct cupti_graph_data){
+			      .graph = (void *)(uintptr_t)(node >> 32),
+			      .node = (void *)(uintptr_t)node,
+			      .original_node = (void *)(uintptr_t)original,
+			      .node_type = node_type,
+			      .graph_exec = (void *)(uintptr_t)(node >> 32),
+		      });
 }
 
 int fake_cuptiGetGraphNodeId(void *node, uint64_t *id)

@@ -166,14 +166,14 @@ static bool take_current(uint8_t **buffer, size_t *bytes)
 
 static void complete(uint8_t *buffer, size_t bytes, size_t used)
 {
-	struct consumer told;
+	struct consumer current;
 
 	pthread_mutex_lock(&lock);
-	told = consumer;
+	current = consumer;
 	pthread_mutex_unlock(&lock);
 	atomic_fetch_sub(&buffers_out, 1);
-	if (told.completed)
-		told.completed(NULL, 0, buffer, bytes, used);
+	if (current.completed)
+		current.completed(NULL, 0, buffer, bytes, used);
 	else /* no callback is registered any more: cuptiFinalize() came between */
 		free(buffer);
 }

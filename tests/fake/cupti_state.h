@@ -8,7 +8,7 @@
 
 /* cupti_subscribe.c: calls the subscriber if it enabled this. */
 bool subscribe_wants(uint32_t domain, uint32_t call);
-void subscribe_tell(uint32_t domain, uint32_t call, const void *data);
+void subscribe_notify(uint32_t domain, uint32_t call, const void *data);
 bool subscribe_is_idle(void);
 /* State after cuptiFinalize(). */
 void subscribe_reset(void);

@@ -116,22 +116,22 @@ bool subscribe_wants(uint32_t domain, uint32_t call)
 }
 
 /* The lock is not held during the callback, so it may come while its subscriber unsubscribes. */
-void subscribe_tell(uint32_t domain, uint32_t call, const void *data)
+void subscribe_notify(uint32_t domain, uint32_t call, const void *data)
 {
 	void (*first)(void) = atomic_load(&hook);
-	cupti_callback_fn tell = NULL;
+	cupti_callback_fn notify = NULL;
 	void *user = NULL;
 
 	pthread_rwlock_rdlock(&lock);
 	if (callback && is_enabled[domain][call]) {
-		tell = callback;
+		notify = callback;
 		user = callback_user;
 	}
 	pthread_rwlock_unlock(&lock);
-	if (tell && first)
+	if (notify && first)
 		first();
-	if (tell)
-		tell(user, domain, call, data);
+	if (notify)
+		notify(user, domain, call, data);
 }
 
 uint32_t subscribe_next_correlation(void)
@@ -172,7 +172,7 @@ FAKE_EXPORT void fake_context_destroy(void *context)
 {
 	struct cupti_resource_data data = {.context = context};
 
-	subscribe_tell(CUPTI_DOMAIN_RESOURCE, CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING, &data);
+	subscribe_notify(CUPTI_DOMAIN_RESOURCE, CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING, &data);
 }
 
 FAKE_EXPORT void fake_call(uint32_t call, int result)
@@ -181,7 +181,7 @@ FAKE_EXPORT void fake_call(uint32_t call, int result)
 
 	for (uint32_t site = CUPTI_SITE_ENTER; site <= CUPTI_SITE_EXIT; site++) {
 		data.site = site;
-		subscribe_tell(CUPTI_DOMAIN_DRIVER_API, call, &data);
+		subscribe_notify(CUPTI_DOMAIN_DRIVER_API, call, &data);
 	}
 }
 
@@ -224,14 +224,14 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 	};
 
 	if (!launch->is_unseen)
-		subscribe_tell(CUPTI_DOMAIN_DRIVER_API, launch->call, &data);
+		subscribe_notify(CUPTI_DOMAIN_DRIVER_API, launch->call, &data);
 	if (launch->captures)
 		fake_graph_event(CUPTI_RESOURCE_GRAPHNODE_CREATED, launch->captures, 0,
 				 CUDA_GRAPH_NODE_KERNEL);
 	add_records(launch, data.correlation_id);
 	data.site = CUPTI_SITE_EXIT;
 	if (!launch->is_unseen)
-		subscribe_tell(CUPTI_DOMAIN_DRIVER_API, launch->call, &data);
+		subscribe_notify(CUPTI_DOMAIN_DRIVER_API, launch->call, &data);
 	return data.correlation_id;
 }
 

@@ -6,9 +6,9 @@
 
 uint32_t version_code(void)
 {
-	const char *told = getenv("FAKE_CUPTI_VERSION");
+	const char *named = getenv("FAKE_CUPTI_VERSION");
 
-	return told ? (uint32_t)atoi(told) : 130000;
+	return named ? (uint32_t)atoi(named) : 130000;
 }
 
 /*

@@ -103,7 +103,7 @@ def test_proton_after_torch_profiler_works_or_says_who_keeps_cupti(tmp_path, tea
 
 
 def test_torch_profiler_while_proton_runs_loses_nothing_silently(tmp_path):
-    seen, said = run(
+    seen, printed = run(
         tmp_path,
         """
         session = proton.start("p")
@@ -122,7 +122,7 @@ def test_torch_profiler_while_proton_runs_loses_nothing_silently(tmp_path):
     )
     assert 50 <= seen["ours"] <= 150
     if seen["ours"] < 150:
-        assert "another tool in this process" in said
+        assert "another tool in this process" in printed
     assert seen["again"] == 50 or "CUPTI is already in use" in seen["again"]
 
 
@@ -162,9 +162,9 @@ print(json.dumps({"us": min(launch_us() for _ in range(200))}))
 def test_a_program_is_as_fast_after_the_stop_as_without_a_start(tmp_path):
     """Alternating processes, and the minimum of many short loops of each: the machine's clocks
     and other work affect both sides, and only ever add time."""
-    least = {False: float("inf"), True: float("inf")}
+    minimum = {False: float("inf"), True: float("inf")}
     for _ in range(4):
-        for records_first in least:
+        for records_first in minimum:
             seen, _ = run(tmp_path, f"RECORDS_FIRST = {records_first}\n{LAUNCH_LOOP}")
-            least[records_first] = min(least[records_first], seen["us"])
-    assert least[True] <= 1.15 * least[False], least
+            minimum[records_first] = min(minimum[records_first], seen["us"])
+    assert minimum[True] <= 1.15 * minimum[False], minimum

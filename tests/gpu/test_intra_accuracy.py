@@ -30,7 +30,7 @@ CTAS = 32
 LAUNCHES = 6
 MODE = "default:optimizations=time_shift"
 LENGTHS = [500, 1000, 2000, 5000, 20000, 100000, 1000000]
-MOST = 0.02
+MAXIMUM = 0.02
 
 # A chain of multiplications, each of which needs the one before; the loop is not unrolled further.
 CHAIN = 32
@@ -143,7 +143,7 @@ def check(rows: list[Row], capsys) -> None:
     with capsys.disabled():
         show(rows)
     assert rows
-    wrong = [row for row in rows if row.true >= 500 and abs(row.error) > MOST]
+    wrong = [row for row in rows if row.true >= 500 and abs(row.error) > MAXIMUM]
     assert not wrong, wrong
 
 
@@ -166,8 +166,8 @@ def cycles_of_a_turn() -> float:
     """From the difference of two long chains, which cancels out their ends."""
     turns = both(2000, 6000)
     found = launches(4, lambda out: chain[(CTAS,)](out, turns, num_warps=1))
-    least = found.amin(dim=(0, 1))
-    return (least[1] - least[0]).item() / 4000
+    minimum = found.amin(dim=(0, 1))
+    return (minimum[1] - minimum[0]).item() / 4000
 
 
 def turns_for(cycles: float, turn: float) -> int:
@@ -186,8 +186,8 @@ def test_dependent_chains(session, capsys):  # noqa: F811
         proton.finalize()
         metrics = nodes_of()["chain/chain"]
         assert metrics["executions"] == LAUNCHES * CTAS
-        least = found.amin(dim=(0, 1))
-        rows.append(Row("chain", turns * turn, least[0].item(), metrics["min_cycles"]))
+        minimum = found.amin(dim=(0, 1))
+        rows.append(Row("chain", turns * turn, minimum[0].item(), metrics["min_cycles"]))
     with capsys.disabled():
         print(f"\none of a chain: {turn / CHAIN:.3f} cycles with its part of the loop")
     check(rows, capsys)

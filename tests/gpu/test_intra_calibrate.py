@@ -61,7 +61,7 @@ def empties(out, COUNT: tl.constexpr, APART: tl.constexpr):
     tl.store(out + 1, x)
 
 
-def least(session, mode: str, count: int, apart: bool) -> dict[str, float]:  # noqa: F811
+def minimum(session, mode: str, count: int, apart: bool) -> dict[str, float]:  # noqa: F811
     """The minimum of each scope, and the mean of the empty ones, in cycles."""
     out = torch.zeros(2, device="cuda", dtype=torch.int32)
     session(mode=mode + "buffer_size=4096")
@@ -80,9 +80,9 @@ def least(session, mode: str, count: int, apart: bool) -> dict[str, float]:  # n
 
 @pytest.mark.parametrize("apart", [True, False], ids=["apart", "touching"])
 def test_subtracted_overhead_is_that_of_records(session, capsys, apart):  # noqa: F811
-    raw = {n: least(session, "default:", n, apart) for n in (FEW, MANY)}
+    raw = {n: minimum(session, "default:", n, apart) for n in (FEW, MANY)}
     shifted = {
-        n: least(session, "default:optimizations=time_shift:", n, apart) for n in (FEW, MANY)
+        n: minimum(session, "default:optimizations=time_shift:", n, apart) for n in (FEW, MANY)
     }
 
     def scope(found) -> float:

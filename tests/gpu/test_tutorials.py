@@ -2,7 +2,8 @@
 
     python -m pytest tests/gpu
 
-Needs the installed package, torch with CUDA and triton. tests/python/test_tutorials.py runs the
+Needs the installed package, torch with CUDA and triton.
+tests/python/test_interpreter_tutorials.py runs the
 same program in the interpreter.
 """
 

@@ -466,7 +466,7 @@ def callees_in_loops(x, o, n, B: tl.constexpr):
 
 @case(x=P, o=P, n="i32", B=256)
 @triton.jit
-def only_a_callee_has_marks(x, o, n, B: tl.constexpr):
+def only_a_callee_has_markers(x, o, n, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i, mask=i < n)
     tl.store(o + i, v + callee(tl.max(v, axis=0)), mask=i < n)
@@ -658,7 +658,7 @@ def attention(q, k, v, o, n, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.co
     on = tl.arange(0, BN)
     od = tl.arange(0, D)
     query = tl.load(q + base + om[:, None] * D + od[None, :])
-    most = tl.full([BM], -float("inf"), tl.float32)
+    maximum = tl.full([BM], -float("inf"), tl.float32)
     total = tl.zeros([BM], tl.float32)
     acc = tl.zeros([BM, D], tl.float32)
     mark("// proton.record start loop")
@@ -668,9 +668,9 @@ def attention(q, k, v, o, n, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.co
         s = tl.dot(query, key) * scale
         mark("// proton.record end qk")
         mark("// proton.record start softmax")
-        now = tl.maximum(most, tl.max(s, axis=1))
+        now = tl.maximum(maximum, tl.max(s, axis=1))
         p = tl.exp2(s - now[:, None])
-        alpha = tl.exp2(most - now)
+        alpha = tl.exp2(maximum - now)
         total = total * alpha + tl.sum(p, axis=1)
         acc = acc * alpha[:, None]
         mark("// proton.record end softmax")
@@ -678,7 +678,7 @@ def attention(q, k, v, o, n, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.co
         value = tl.load(v + base + (start + on[:, None]) * D + od[None, :])
         acc = tl.dot(p.to(tl.float16), value, acc)
         mark("// proton.record end pv")
-        most = now
+        maximum = now
     mark("// proton.record end loop")
     tl.store(o + base + om[:, None] * D + od[None, :], (acc / total[:, None]).to(tl.float16))
 

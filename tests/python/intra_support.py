@@ -18,7 +18,7 @@ from triton.backends.compiler import GPUTarget, Language
 from triton.compiler import ASTSource, make_backend
 from triton.experimental.gluon._runtime import GluonASTSource
 from triton_proton._libproton import cubin_needs
-from triton_proton._marks import carry_marks
+from triton_proton._markers import carry_markers
 from triton_proton._registers import fit, quietly
 
 NVIDIA_TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
@@ -129,7 +129,7 @@ def compile_to_llvm(case: Case, arch: str) -> Compiled:
         inner = stages["llir"]
         later = dict(stages)
         # As sessions do: no version of Triton keeps all markers through all passes.
-        stages["ttgir"] = carry_marks(stages["ttgir"], arch)
+        stages["ttgir"] = carry_markers(stages["ttgir"], arch)
 
         def llir(source, metadata):
             raise Stop(Compiled(str(inner(source, metadata)), metadata, later, arch))
@@ -191,10 +191,10 @@ def instrument(compiled: Compiled, **options: object) -> Instrumented:
         input=compiled.text.encode(),
         capture_output=True,
     )
-    said = done.stderr.decode()
-    assert done.returncode == 0, said
+    printed = done.stderr.decode()
+    assert done.returncode == 0, printed
     layout: dict[str, list[str]] = {}
-    for line in said.splitlines():
+    for line in printed.splitlines():
         key, _, value = line.partition(" ")
         layout.setdefault(key, []).append(value)
     return Instrumented(

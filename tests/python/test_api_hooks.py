@@ -345,8 +345,8 @@ def test_a_failing_metadata_function_is_reported_once_and_not_fatal(monkeypatch,
     root = load("test.hatchet")
     assert metrics(root, unlucky)["count"] == 3
     assert metrics(root, "renamed")["count"] == 1
-    said = capsys.readouterr().err.splitlines()
-    assert said == [
+    printed = capsys.readouterr().err.splitlines()
+    assert printed == [
         f"proton: the launch metadata of kernel '{unlucky}' is not recorded: "
         "ZeroDivisionError: division by zero"
     ]
@@ -545,9 +545,9 @@ def test_metadata_that_is_not_a_dict_does_not_stop_the_program(bad, monkeypatch,
     one_launch(other, "other")
     proton.finalize()
     assert names(load("test.hatchet")) == {"lazy", "other"}
-    said = capsys.readouterr().err
-    assert f"'lazy {bad}' is not recorded: TypeError" in said
-    assert f"'other {bad}' is not recorded: TypeError" in said
+    printed = capsys.readouterr().err
+    assert f"'lazy {bad}' is not recorded: TypeError" in printed
+    assert f"'other {bad}' is not recorded: TypeError" in printed
 
 
 @pytest.mark.usefixtures("shapes")

@@ -419,8 +419,8 @@ def test_the_default_backend_is_reported_once_and_not_at_all_if_quiet():
         proton.start("b")
         """
     default = {"TRITON_INTERPRET": "1", "PROTON_BACKEND": None}
-    said = script(code, env=default).stderr
-    assert said.count("proton: TRITON_INTERPRET is set") == 1
+    printed = script(code, env=default).stderr
+    assert printed.count("proton: TRITON_INTERPRET is set") == 1
     assert script(code, env={**default, "PROTON_QUIET": "1"}).stderr == ""
     named = 'import triton_proton as proton\nproton.start("a", backend="host")\n'
     assert script(named).stderr == ""

@@ -185,9 +185,9 @@ def test_a_side_that_fails_is_named_and_the_others_continue(bench, capfd, tmp_pa
     for _ in range(2):
         running.take_turns({"step": {"count": 1}})
     assert running.end() == {"good": {"step": [[1.0, 2.0], [1.0, 3.0]] * 2}}
-    said = capfd.readouterr().out
-    assert "the side 'bad' has ended: no GPU here" in said
-    assert "the side 'unloadable' has ended" in said and "no_such_module" in said
+    printed = capfd.readouterr().out
+    assert "the side 'bad' has ended: no GPU here" in printed
+    assert "the side 'unloadable' has ended" in printed and "no_such_module" in printed
 
 
 class Machine:
@@ -288,9 +288,9 @@ def test_a_side_that_records_nothing_is_left_out(programs, monkeypatch, capfd):
     monkeypatch.setenv("TRITON_PROTON_DISABLE", "1")
     (found,) = programs("plain", "late", "proton").measure(1, 1)
     assert list(found) == ["plain"]
-    said = capfd.readouterr().out
+    printed = capfd.readouterr().out
     for side in ("late", "proton"):
-        assert f"the side '{side}' recorded 0 kernels of 800" in said
+        assert f"the side '{side}' recorded 0 kernels of 800" in printed
 
 
 def test_the_time_is_kept_and_complete_rounds_count(programs, capfd):
@@ -298,5 +298,5 @@ def test_the_time_is_kept_and_complete_rounds_count(programs, capfd):
     found = programs("plain", "late").measure(10000, 1, 2.0)
     assert time.monotonic() - begin < 20
     assert len(found) < 10000 and all(len(one) == 2 for one in found)
-    said = capfd.readouterr().out
-    assert "time is up" in said or "stopped by SIGALRM" in said
+    printed = capfd.readouterr().out
+    assert "time is up" in printed or "stopped by SIGALRM" in printed

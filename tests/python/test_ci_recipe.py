@@ -84,15 +84,15 @@ def test_every_command_of_the_recipe_works(recorded):
 
 
 @pytest.mark.parametrize(
-    "speed, status, said",
+    "speed, status, printed",
     [(1.0, 0, "no regression"), (1.2, 3, "slower than before")],
 )
-def test_the_script_for_github_ends_with_the_status_of_the_gate(speed, status, said):
+def test_the_script_for_github_ends_with_the_status_of_the_gate(speed, status, printed):
     checkout("before", 1.0)
     checkout("after", speed)
     done = shell(script(), "before", "after")
     assert done.returncode == status, done.stderr
-    assert done.stdout.endswith(f"{said}\n") and "means of 3 and 3 runs" in done.stdout
+    assert done.stdout.endswith(f"{printed}\n") and "means of 3 and 3 runs" in done.stdout
 
 
 def test_the_script_is_broken_by_a_broken_profile():

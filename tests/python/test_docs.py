@@ -208,12 +208,12 @@ def test_table_of_components_is_the_one_that_is_enforced():
     code = read("tools", "check_includes.py")
     rules = ast.literal_eval(re.search(r"^MAY_INCLUDE = ({.*?^})", code, re.M | re.S)[1])
     rows = re.findall(r"^\| `(src/\w+)` \| [^|]* \| ([^|]*) \|", read("CONTRIBUTING.md"), re.M)
-    table = {room: set(re.findall(r"[\w./]+", may)) - {"nothing"} for room, may in rows}
+    table = {space: set(re.findall(r"[\w./]+", may)) - {"nothing"} for space, may in rows}
     there = {name for name in rules if (ROOT / name).is_dir() and name.startswith("src/")}
     assert set(table) == there
-    for room in there - {"src/cli"}:  # that row is a sentence
-        known = {name for name in rules[room] if (ROOT / "src" / name).exists()}
-        assert table[room] == known, room
+    for space in there - {"src/cli"}:  # that row is a sentence
+        known = {name for name in rules[space] if (ROOT / "src" / name).exists()}
+        assert table[space] == known, space
 
 
 def test_order_of_rooms_is_the_one_that_is_enforced():

@@ -86,8 +86,8 @@ def test_offsets_are_those_of_the_compiler(tmp_path):
     subprocess.run(
         [compiler, "-std=gnu11", "-D_GNU_SOURCE", *includes, "-o", program, str(source)], check=True
     )
-    said = subprocess.run([program], check=True, capture_output=True, text=True).stdout
-    actual = [int(line) for line in said.split()]
+    printed = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    actual = [int(line) for line in printed.split()]
     assert list(zip([what for what, _ in expected], actual)) == expected
 
 
@@ -198,10 +198,10 @@ class Reader:
                     name, metric_type, _ = metrics[metric]
                     node[self.text(name)] = self.value(metric_type, raw)
             while kernel:
-                kernel, _, epoch, histogram, count, total, least, most = kernels[kernel]
+                kernel, _, epoch, histogram, count, total, minimum, maximum = kernels[kernel]
                 entered.add(epoch)
                 if count and epoch in wanted:
-                    node.update(count=count, total=total, least=least, most=most)
+                    node.update(count=count, total=total, minimum=minimum, maximum=maximum)
                     node["histogram"] = self.rows(6)[histogram] if histogram else None
             if entered & wanted:
                 result[paths[number]] = node
@@ -258,14 +258,14 @@ def test_a_reader_made_from_the_page_finds_the_recorded_data(tmp_path, how):
     work = tree["ROOT", "outer", "inner", "work"]
     assert outer == {"items": 4, "share": 1.0, "width": 1}
     assert inner == {"sizes": [2, 4], "name": "step 1"}
-    assert work["count"] == 2 and work["least"] <= work["most"]
-    assert work["total"] == work["least"] + work["most"]
+    assert work["count"] == 2 and work["minimum"] <= work["maximum"]
+    assert work["total"] == work["minimum"] + work["maximum"]
     assert sum(work["histogram"]) == 2
     assert ("ROOT", "\u00e4\u6f22") not in tree
     tree = profile.tree(phase=1)
     assert tree["ROOT", "outer"] == {"items": 2, "share": 0.5, "width": 2}
     work = tree["ROOT", "outer", "inner", "work"]
-    assert work["count"] == 1 and work["least"] == work["most"] == work["total"]
+    assert work["count"] == 1 and work["minimum"] == work["maximum"] == work["total"]
     assert tree["ROOT", "\u00e4\u6f22"] == {}
     flags = {name: flag for name, _, flag in profile.rows(3)}
     assert {profile.text(name): flag for name, flag in flags.items()} == {

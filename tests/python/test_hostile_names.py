@@ -16,7 +16,7 @@ import pytest
 from cmd_support import environment, executable
 from test_exports import Pprof
 from triton_proton import viewer
-from triton_proton._note import note
+from triton_proton._message import warn
 
 NAMES = [
     "</script><img src=x onerror=alert(1)>",
@@ -281,7 +281,7 @@ def test_pprof_and_traces_have_the_names(tmp_path):
 def test_notes_of_python_obey_no_name(capsys, monkeypatch):
     monkeypatch.setenv("PROTON_QUIET", "0")
     for name in NAMES:
-        note(f"a kernel: {name}\udcff\ud800")
+        warn(f"a kernel: {name}\udcff\ud800")
     printed = capsys.readouterr().err
     assert not OBEYED.search(printed)
     assert "\\x1b]0;owned\\x07" in printed and "\\xff\\xed\\xa0\\x80" in printed

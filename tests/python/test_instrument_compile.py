@@ -69,8 +69,8 @@ def test_an_instrumented_kernel_assembles(name, arch, record_property):
     cost = COST[result.buffer] * (4 if is_old_pipeliner(arch) else 1)  # more, shorter scopes
     if name == "unrolled_sum":
         cost += 40  # vectorized additions after all markers: docs/design/intra-kernel-pass.md
-    most = max(free, before["registers"] + cost)
-    assert after["registers"] <= most, (before, after)
+    maximum = max(free, before["registers"] + cost)
+    assert after["registers"] <= maximum, (before, after)
 
 
 @pytest.mark.parametrize("arch", NEWER)

@@ -356,11 +356,11 @@ def test_memory_contains_the_records_of_each_warp(
         "barriers": 1,
     }
     text, layout = instrument(text_of(made, is_amd), arch, options)
-    most = longest(made[0])
-    if not records and most is not None:
+    maximum = longest(made[0])
+    if not records and maximum is not None:
         # As large as it must be: a power of two, two records at least.
         ring = int(layout["ring"][0])
-        assert ring == max(16, 1 << (8 * most - 1).bit_length()) and layout["slack"] == ["0"]
+        assert ring == max(16, 1 << (8 * maximum - 1).bit_length()) and layout["slack"] == ["0"]
     run = compile_kernel(text)
     cta = Cta(
         index=index,

@@ -126,8 +126,8 @@ def test_scopes_that_cannot_follow_are_named(capfd, monkeypatch):
     assert "without_work: these scopes are not recorded: copy, half, place; where" in reported
 
 
-@pytest.mark.parametrize("is_fault_of_marks", [True, False])
-def test_a_stage_that_fails_is_given_the_kernel_without_markers(is_fault_of_marks):
+@pytest.mark.parametrize("is_fault_of_markers", [True, False])
+def test_a_stage_that_fails_is_given_the_kernel_without_markers(is_fault_of_markers):
     """A kernel that compiles without profiling has to compile with it."""
     seen = []
 
@@ -136,7 +136,7 @@ def test_a_stage_that_fails_is_given_the_kernel_without_markers(is_fault_of_mark
 
         def ttgir(src, metadata):
             seen.append("// proton." in str(src))
-            if seen[-1] or not is_fault_of_marks:
+            if seen[-1] or not is_fault_of_markers:
                 metadata["left"] = "behind"
                 raise RuntimeError("PassManager::run failed")
             return inner(src, metadata)
@@ -154,7 +154,7 @@ def test_a_stage_that_fails_is_given_the_kernel_without_markers(is_fault_of_mark
     knobs.add_stages_inspection_hook = hook
     try:
         _instrument.start("default")
-        if is_fault_of_marks:
+        if is_fault_of_markers:
             made = kernels.compile(kernels.marked_add, "sm_90")
             assert "kernel" in layout_of(made)[1] and not hasattr(made.metadata, "left")
         else:
@@ -202,19 +202,19 @@ def test_sizes_of_buffers(size, ring):
 
 
 @pytest.mark.parametrize(
-    "options, said",
+    "options, printed",
     [
         ("buffer_size=31", "buffer_size 31 is too small for 4 warps; the minimum is 32"),
         ("sampling_strategy=selective:sampling_options=0,4", "sampling_options selects warp 4"),
     ],
 )
-def test_modes_that_do_not_fit_a_kernel(capfd, monkeypatch, options, said):
+def test_modes_that_do_not_fit_a_kernel(capfd, monkeypatch, options, printed):
     monkeypatch.delenv("PROTON_QUIET", raising=False)
     _instrument.start(f"default:{options}")
     made = kernels.compile(kernels.marked_add, "sm_90")
     assert not hasattr(made.metadata, "proton_layout")
     lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("proton: ")]
-    assert len(lines) == 1 and f"marked_add was not instrumented: {said}" in lines[0]
+    assert len(lines) == 1 and f"marked_add was not instrumented: {printed}" in lines[0]
 
 
 def test_gluon_and_partitions():
@@ -473,8 +473,9 @@ def test_the_innermost_are_left_out(capfd, monkeypatch):
     _, scopes, _ = layout_of(kernels.compile(kernels.matmul, "sm_90", num_stages=1))
     assert any(scope.startswith("loop@") for scope in scopes)
     assert not any(scope.startswith("dot@") for scope in scopes)
-    said = capfd.readouterr().err
-    assert "matmul: " in said and "automatic scopes were omitted, innermost loops first" in said
+    printed = capfd.readouterr().err
+    assert "matmul: " in printed
+    assert "automatic scopes were omitted, innermost loops first" in printed
 
 
 # ------------------------------------------------------------------ overriding files

@@ -110,8 +110,8 @@ def test_a_kernel_without_edits(run, tmp_path):
 def test_overriding_ttgir_as_the_tutorial_does(run, tmp_path):
     example = str(EXAMPLES / "example_override.py")
     intra = ["-m", "triton_proton.intra"]
-    said = run(*intra, "dump", "ttgir_dump", sys.executable, example, "--increase-accuracy")
-    assert said == "proton: 1 kernel in ttgir_dump\n"
+    printed = run(*intra, "dump", "ttgir_dump", sys.executable, example, "--increase-accuracy")
+    assert printed == "proton: 1 kernel in ttgir_dump\n"
     scopes = ["--scope", "kernel", "--scope", "load=load"]
     assert not run(*intra, "insert", "ttgir_dump", *scopes)
     variables = {

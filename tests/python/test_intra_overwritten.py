@@ -128,7 +128,7 @@ write_records(address, kernel.metadata.proton_layout)
 knobs.runtime.launch_exit_hook(Metadata())
 proton.finalize()
 """
-ROOM = 16  # records of each of four warps
+SPACE = 16  # records of each of four warps
 
 
 def run(tmp_path, data: str) -> str:
@@ -148,21 +148,21 @@ def run(tmp_path, data: str) -> str:
 
 
 def test_tree_keeps_the_scope_around_remaining_records(tmp_path):
-    said = run(tmp_path, "tree")
+    printed = run(tmp_path, "tree")
     (kernel,) = json.loads((tmp_path / "a.hatchet").read_text())[0]["children"]
     assert kernel["frame"]["name"] == "marked_add"
     (outer,) = (child for child in kernel["children"] if child["frame"]["name"] != "<warps>")
     (load,) = outer["children"]
     assert (outer["frame"]["name"], load["frame"]["name"]) == ("kernel", "load 1 %")
-    assert load["metrics"]["executions"] == 2 + 3 * (ROOM - 1)
+    assert load["metrics"]["executions"] == 2 + 3 * (SPACE - 1)
     assert "partial_executions" not in load["metrics"]
     # From the oldest load to the end, in three of four warps.
-    assert outer["metrics"]["cycles"] == 1400 + 3 * (ROOM - 1) * 200
+    assert outer["metrics"]["cycles"] == 1400 + 3 * (SPACE - 1) * 200
     assert outer["metrics"]["executions"] == 4
     assert outer["metrics"]["partial_executions"] == 3
     assert outer["metrics"]["min_cycles"] == outer["metrics"]["max_cycles"] == 1400
     assert outer["metrics"]["cycles"] >= load["metrics"]["cycles"]
-    assert "3 of kernel" in said and "lower bound" in said
+    assert "3 of kernel" in printed and "lower bound" in printed
 
 
 def test_trace_flags_partly_known_slices(tmp_path):
@@ -171,7 +171,7 @@ def test_trace_flags_partly_known_slices(tmp_path):
     outer = [e for e in events if e["name"] == "kernel" and e["ph"] == "X"]
     loads = [e for e in events if e["name"] == "load 1 %" and e["ph"] == "X"]
     partial = [e for e in outer if e.get("args", {}).get("partial")]
-    assert (len(outer), len(partial), len(loads)) == (4, 3, 2 + 3 * (ROOM - 1))
+    assert (len(outer), len(partial), len(loads)) == (4, 3, 2 + 3 * (SPACE - 1))
     for load in loads:  # on the line of the scope around it, inside of it
         (around,) = (e for e in outer if (e["pid"], e["tid"]) == (load["pid"], load["tid"]))
         assert around["ts"] <= load["ts"]

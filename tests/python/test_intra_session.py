@@ -247,5 +247,5 @@ def test_the_interpreter_is_reported_to_have_no_scopes(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    said = "proton: TRITON_INTERPRET is set: interpreted kernels have no scopes inside\n"
-    assert done.stderr.startswith(said)
+    printed = "proton: TRITON_INTERPRET is set: interpreted kernels have no scopes inside\n"
+    assert done.stderr.startswith(printed)

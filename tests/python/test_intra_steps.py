@@ -222,8 +222,8 @@ def test_automatic_scopes_can_be_edited(files):
 )
 def test_mistakes(files, capsys, words, text):
     assert intra.main(words) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("proton: ") and text in said and said.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith("proton: ") and text in printed and printed.count("\n") == 1
     assert files.read_text() == BODY
 
 
@@ -238,10 +238,10 @@ def test_mistakes(files, capsys, words, text):
 def test_a_scope_without_a_place_is_a_failure(files, capsys, scope, reason):
     assert intra.insert("files", [scope]) == 1
     assert files.read_text() == BODY
-    said = capsys.readouterr().err
-    assert said.startswith(f"proton: scope x: {reason}")
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"proton: scope x: {reason}")
     there = "scf.for, scf.yield, tt.dot, tt.load, tt.return, tt.store"
-    assert said.endswith(f"; operations in files/hash/f.ttgir: {there}\n")
+    assert printed.endswith(f"; operations in files/hash/f.ttgir: {there}\n")
     assert intra.insert("files", ["load=tt.load", scope]) == 1
     assert files.read_text().count("proton.record") == 2
 

@@ -13,8 +13,8 @@ import pytest
 from cmd_support import executable
 
 # Twice the input takes about twice the time; four times, if something is quadratic.
-MOST_RATIO = 3.0
-MOST_BYTES = 2 << 30
+MAX_RATIO = 3.0
+MAX_BYTES = 2 << 30
 
 
 # Linux counts the memory of a program's parent as the program's: so a small parent starts it.
@@ -31,7 +31,7 @@ def view(*arguments: object) -> tuple[int, str, float, int]:
     """Runs the viewer: its status, its messages, CPU seconds, largest resident set in bytes."""
     command = [executable("proton-viewer"), *map(str, arguments)]
     done = subprocess.run(
-        [sys.executable, "-S", "-c", MEASURE, str(MOST_BYTES), *command],
+        [sys.executable, "-S", "-c", MEASURE, str(MAX_BYTES), *command],
         capture_output=True,
         text=True,
         check=True,
@@ -79,7 +79,7 @@ def test_a_directory_costs_as_much_as_its_files(tmp_path, options):
         assert status == 0, text
         return seconds
 
-    assert ratio_of(run, (15000, 30000)) < MOST_RATIO
+    assert ratio_of(run, (15000, 30000)) < MAX_RATIO
 
 
 @pytest.mark.parametrize("options", [["--top"], ["--diff"], ["--merge", "spread"]])
@@ -95,7 +95,7 @@ def test_many_kinds_of_losses_cost_as_much_as_few(tmp_path, options):
         assert status == 0 and text.count("\n") < 100, text[:1000]
         return seconds
 
-    assert ratio_of(run, (20000, 40000)) < MOST_RATIO
+    assert ratio_of(run, (20000, 40000)) < MAX_RATIO
 
 
 def test_integers_of_one_file_and_doubles_of_another_cost_as_much_as_integers(tmp_path):
@@ -108,7 +108,7 @@ def test_integers_of_one_file_and_doubles_of_another_cost_as_much_as_integers(tm
         assert status == 0, text
         return seconds
 
-    assert ratio_of(run, (5000, 10000)) < MOST_RATIO
+    assert ratio_of(run, (5000, 10000)) < MAX_RATIO
 
 
 def chain(path: Path, count: int, name: str = "k") -> Path:
@@ -171,7 +171,7 @@ def test_as_many_metrics_as_there_are_names_cost_as_much_as_their_number(tmp_pat
         assert status == 0, text
         return seconds
 
-    assert ratio_of(run, (10000, 20000)) < MOST_RATIO
+    assert ratio_of(run, (10000, 20000)) < MAX_RATIO
 
 
 @pytest.mark.parametrize("form", ["folded", "csv", "speedscope", "pprof"])

@@ -14,12 +14,12 @@ import pytest
 from cmd_support import executable
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "viewer"
-MOST_BYTES = 400 << 20  # of address space: 2 GB would not fit
-MOST_SECONDS = 5  # on a busy machine; normally milliseconds
+MAX_BYTES = 400 << 20  # of address space: 2 GB would not fit
+MAX_SECONDS = 5  # on a busy machine; normally milliseconds
 
 
 def limit_memory() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
 
 
 def refuse(*arguments: object, **options) -> str:
@@ -31,7 +31,7 @@ def refuse(*arguments: object, **options) -> str:
         preexec_fn=limit_memory,
         **options,
     )
-    assert time.monotonic() - start < MOST_SECONDS
+    assert time.monotonic() - start < MAX_SECONDS
     assert done.returncode == 2 and not done.stdout
     text = done.stderr.decode()
     assert text.startswith("proton-viewer: ") and text.count("\n") == 1, text
@@ -92,7 +92,7 @@ def test_a_sparse_profile_of_2_gb_is_read_in_little_memory(tmp_path):
     done = subprocess.run([sys.executable, "-c", wrapper, *command], capture_output=True)
     assert done.stdout == whole and whole
     assert done.returncode == 0 and int(done.stderr) < 100 << 10
-    assert time.monotonic() - start < MOST_SECONDS
+    assert time.monotonic() - start < MAX_SECONDS
 
 
 @pytest.mark.parametrize(

@@ -102,13 +102,13 @@ class Expected:
         return self.raw("time (ns)") * 1e-9
 
     def util(self) -> pd.Series:
-        least_flop_time = sum(
+        min_flop_time = sum(
             self.own(f"flops{width}").fillna(0) / self.peaks(lambda d, w=width: max_flops(d, w))
             for width in WIDTHS
         )
-        least_byte_time = self.own("bytes").fillna(0) / self.peaks(max_bytes)
+        min_byte_time = self.own("bytes").fillna(0) / self.peaks(max_bytes)
         ran = self.own("time (ns)") * 1e-9
-        return np.maximum(least_flop_time, least_byte_time) / ran
+        return np.maximum(min_flop_time, min_byte_time) / ran
 
     def peaks(self, peak) -> pd.Series:
         def of_row(row) -> float:
@@ -310,13 +310,13 @@ def test_include_and_exclude_keep_the_same_as_hatchet(name, pattern):
 
 
 @pytest.mark.parametrize("name", ["up_tree.hatchet", "up_graph.hatchet", "sort.hatchet"])
-@pytest.mark.parametrize("least", [0, 1.5, 5, 1e9])
-def test_threshold_keeps_the_same_as_hatchet(name, least):
+@pytest.mark.parametrize("minimum", [0, 1.5, 5, 1e9])
+def test_threshold_keeps_the_same_as_hatchet(name, minimum):
     path = DATA / name
     expected = Expected(path)
-    above = {p for p, t in (expected.seconds() * 1e6).items() if t >= least}
+    above = {p for p, t in (expected.seconds() * 1e6).items() if t >= minimum}
     with_ancestors = {p[: i + 1] for p in above for i in range(len(p))} | {("ROOT",)}
-    assert shown(path, "-t", str(least)) == with_ancestors
+    assert shown(path, "-t", str(minimum)) == with_ancestors
 
 
 def test_every_row_comes_after_its_parent_and_siblings_fall(tmp_path):

@@ -88,9 +88,9 @@ def inputs(tmp_path_factory):
         "damaged.proton": (bytes(damaged), "is corrupt"),
     }
     result = {}
-    for name, (data, said) in contents.items():
+    for name, (data, printed) in contents.items():
         (folder / name).write_bytes(data)
-        result[name] = (folder / name, said)
+        result[name] = (folder / name, printed)
     ranks = folder / "ranks"
     ranks.mkdir()
     (ranks / "0.hatchet").write_bytes((DATA / "cuda.hatchet").read_bytes())
@@ -119,35 +119,35 @@ NAMES = [
 @pytest.mark.parametrize("view", FOR_USERS)
 @pytest.mark.parametrize("name", NAMES)
 def test_users_see_a_part_with_a_warning(inputs, name, view):
-    path, said = inputs[name]
+    path, printed = inputs[name]
     done = viewer(*FOR_USERS[view], path)
     ran_kernels = (name, view) != ("live.proton", "bottom-up")
     assert done.returncode == (0 if ran_kernels else 2)
     assert bool(done.stdout) == ran_kernels
-    assert any(said in line for line in messages_of(done))
+    assert any(printed in line for line in messages_of(done))
 
 
 @pytest.mark.parametrize("view", FOR_PROGRAMS)
 @pytest.mark.parametrize("name", NAMES)
 def test_programs_and_gates_get_no_part_unless_it_is_allowed(inputs, name, view):
-    path, said = inputs[name]
+    path, printed = inputs[name]
     done = viewer(*FOR_PROGRAMS[view], path)
     (line,) = messages_of(done)
     assert done.returncode == 2 and not done.stdout
-    assert said in line and "needs a complete profile; use --allow-partial" in line
+    assert printed in line and "needs a complete profile; use --allow-partial" in line
     done = viewer("--allow-partial", *FOR_PROGRAMS[view], path)
     assert done.returncode == 0 and done.stdout
-    assert any(said in line for line in messages_of(done))
+    assert any(printed in line for line in messages_of(done))
 
 
 @pytest.mark.parametrize("view", [v for v in FOR_PROGRAMS if "diff" in v])
 @pytest.mark.parametrize("name", NAMES)
 def test_an_incomplete_baseline_is_rejected(inputs, name, view):
-    path, said = inputs[name]
+    path, printed = inputs[name]
     options = [path if Path(option).is_absolute() else option for option in FOR_PROGRAMS[view]]
     done = viewer(*options, DATA / "cuda.hatchet")
     (line,) = messages_of(done)
-    assert (done.returncode, done.stdout) == (2, b"") and said in line
+    assert (done.returncode, done.stdout) == (2, b"") and printed in line
     assert viewer("--allow-partial", *options, DATA / "cuda.hatchet").returncode == 0
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import _instrument, _libproton, _override
 from .._imports import when_imported
-from .._message import note
+from .._message import warn
 from ..flags import flags
 from .hook import Hook
 
@@ -57,7 +57,7 @@ class InstrumentationHook(Hook):
         knobs = sys.modules.get("triton.knobs")
         is_dump = knobs is not None and knobs.compilation.dump_ir
         if not (InstrumentationHook._has_scopes or flags.command_line or is_dump):
-            note(
+            warn(
                 "no kernel with scopes was launched; add scopes with triton_proton.language, "
                 "or use mode default:auto=all"
             )
@@ -73,7 +73,7 @@ class InstrumentationHook(Hook):
         try:
             _libproton.instrument_kernel(function, name, layout)
         except (_libproton.ProtonError, ValueError) as error:
-            note(f"records of kernel '{name}' cannot be read: {error}", once=True)
+            warn(f"records of kernel '{name}' cannot be read: {error}", once=True)
 
     def destroy_handle(
         self, module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str

@@ -9,7 +9,7 @@ from typing import Optional
 
 from .. import _libproton
 from .._imports import forget, when_imported
-from .._message import note
+from .._message import warn
 from ..metric import FLOPS_WIDTHS
 from ..state import COMPUTE_METADATA_SCOPE_NAME
 from .hook import Hook
@@ -82,9 +82,9 @@ def _follow_version(knobs: ModuleType) -> None:
     _libproton.launch_metadata_levels(1 if is_older else 2)
 
 
-def _say(kernel: str, error: Exception) -> None:
+def _warn_of_failure(kernel: str, error: Exception) -> None:
     """Called by the extension if the metadata of a launch is not available."""
-    note(
+    warn(
         f"the launch metadata of kernel '{kernel}' is not recorded: "
         f"{type(error).__name__}: {error}",
         once=True,

@@ -162,7 +162,7 @@ TEST(out_that_failed_cannot_be_taken)
 	out_fini(&out);
 }
 
-TEST(file_read_all_says_why_it_cannot)
+TEST(file_read_all_reports_why_it_fails)
 {
 	const struct file_limits limits = {.max_bytes = 100000};
 	struct proton_error err;

@@ -277,7 +277,7 @@ TEST(the_driver_may_call_back_while_the_session_ends)
 }
 
 /* The same in children; each reports it once. */
-static void end_while_told(void)
+static void end_while_notified(void)
 {
 	pthread_t thread;
 
@@ -294,5 +294,5 @@ TEST(the_first_callback_may_come_while_the_session_ends)
 {
 	need_fresh_process();
 	for (int i = 0; i < 20; i++)
-		in_child(end_while_told);
+		in_child(end_while_notified);
 }

@@ -161,7 +161,7 @@ TEST(clock_wraps_in_a_short_kernel)
 	done();
 }
 
-TEST(longer_than_a_record_can_say)
+TEST(longer_than_a_record_can_hold)
 {
 	make(RING, 16, (struct decode_overhead){0});
 	header(0, 0, 0x3000000, 2);
@@ -177,7 +177,7 @@ TEST(longer_than_a_record_can_say)
 }
 
 /* None of them has its end, and together they take longer than 32 bits of the clock. */
-TEST(many_that_are_longer_than_a_record_can_say)
+TEST(many_executions_longer_than_a_record_can_hold)
 {
 	uint64_t base = 0x123456789;
 	uint64_t step = 0x28000000;

@@ -150,7 +150,7 @@ TEST(unknown_regions_count_as_one_operation)
 		  FUNC("start sum\n" REDUCE "end sum\n" STORE));
 }
 
-TEST(view_of_a_load_stands_for_the_load)
+TEST(view_of_a_load_is_treated_as_the_load)
 {
 	/*
 	 * Triton transposes the block while copying: the copy has the location of the

@@ -66,7 +66,7 @@ static void record_together(const char *name, _Atomic int *gate)
 }
 
 /* Leaves an unfinished profile of "a" with kernel `name`. */
-static void leave_behind(const char *name)
+static void leave_over(const char *name)
 {
 	int status;
 	pid_t pid = fork();
@@ -91,7 +91,7 @@ static void start_together(bool has_leftover)
 		char name[16];
 
 		if (has_leftover)
-			leave_behind("left");
+			leave_over("left");
 		atomic_store(gate, 0);
 		for (int i = 0; i < PROCESSES; i++) {
 			snprintf(name, sizeof(name), "own%d", i);
@@ -209,7 +209,7 @@ TEST(a_file_system_without_exclusive_rename_replaces_nothing_either)
 	rec_dir();
 	refuse_renameat2();
 	for (int round = 0; round < 3; round++)
-		leave_behind("left");
+		leave_over("left");
 	rec_start("a");
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 	CHECK_U64(count_everywhere("left"), 3);

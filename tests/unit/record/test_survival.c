@@ -391,7 +391,7 @@ TEST(a_full_disk_is_reported_once_and_survived)
 	CHECK_EQ(umount2(rec_dir(), MNT_DETACH), 0);
 }
 
-TEST(a_disk_without_room_for_a_start_is_an_error_of_start)
+TEST(a_full_disk_is_an_error_of_start)
 {
 	struct proton_error err;
 

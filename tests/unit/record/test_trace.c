@@ -237,7 +237,7 @@ TEST(many_threads_lose_no_event)
 
 static _Atomic bool stop_working;
 
-static void *work_until_told(void *unused)
+static void *work_until_stopped(void *unused)
 {
 	(void)unused;
 	while (!atomic_load(&stop_working)) {
@@ -254,7 +254,7 @@ TEST(sessions_end_and_start_while_threads_write)
 	pthread_t threads[2];
 
 	for (int i = 0; i < 2; i++)
-		pthread_create(&threads[i], NULL, work_until_told, NULL);
+		pthread_create(&threads[i], NULL, work_until_stopped, NULL);
 	for (int i = 0; i < 40; i++) {
 		int trace = trace_start(i % 2 ? "a" : "b");
 		int tree = rec_start("tree");

@@ -149,9 +149,9 @@ TEST(util_is_of_the_node_itself_and_its_device)
 }
 
 /* The minimum time that a device needs for the given 8-bit operations and bytes. */
-static void check_least(const char *type, const char *arch, uint64_t clock_khz,
-			uint64_t memory_clock_khz, uint64_t bus_width_bits, uint64_t processors,
-			double flops8, double bytes, double flop_time_s, double byte_time_s)
+static void check_minimum(const char *type, const char *arch, uint64_t clock_khz,
+			  uint64_t memory_clock_khz, uint64_t bus_width_bits, uint64_t processors,
+			  double flops8, double bytes, double flop_time_s, double byte_time_s)
 {
 	struct profile *profile = profile_new();
 	uint32_t node = build_node(profile, 0, "k");
@@ -174,13 +174,14 @@ static void check_least(const char *type, const char *arch, uint64_t clock_khz,
 
 TEST(peaks_are_those_of_the_architecture)
 {
-	check_least("CUDA", "80", 1410000, 1215000, 5120, 108, 6.24e10, 1.5552e6, 1e-4, 1e-6);
-	check_least("CUDA", "89", 2625000, 10501000, 384, 128, 1e10, 1e7, 3.0276e-5, 9.91969e-6);
-	check_least("CUDA", "90", 1980000, 2619000, 6144, 132, 1e11, 1e8, 5.0595e-5, 2.48584e-5);
-	check_least("CUDA", "100", 1700000, 3996000, 8192, 148, 1e11, 1e7, 2.4259e-5, 1.221925e-6);
-	check_least("HIP", "gfx90a", 1700000, 0, 0, 104, 1e10, 1e7, 5.5e-5, 3.125e-6);
-	check_least("HIP", "gfx942", 2100000, 0, 0, 304, 1e11, 1e8, 3.8e-5, 1e8 / 5.3e12);
-	check_least("HIP", "gfx950:xnack-", 2200000, 0, 0, 256, 1e12, 1e9, 2.17e-4, 1.25e-4);
+	check_minimum("CUDA", "80", 1410000, 1215000, 5120, 108, 6.24e10, 1.5552e6, 1e-4, 1e-6);
+	check_minimum("CUDA", "89", 2625000, 10501000, 384, 128, 1e10, 1e7, 3.0276e-5, 9.91969e-6);
+	check_minimum("CUDA", "90", 1980000, 2619000, 6144, 132, 1e11, 1e8, 5.0595e-5, 2.48584e-5);
+	check_minimum("CUDA", "100", 1700000, 3996000, 8192, 148, 1e11, 1e7, 2.4259e-5,
+		      1.221925e-6);
+	check_minimum("HIP", "gfx90a", 1700000, 0, 0, 104, 1e10, 1e7, 5.5e-5, 3.125e-6);
+	check_minimum("HIP", "gfx942", 2100000, 0, 0, 304, 1e11, 1e8, 3.8e-5, 1e8 / 5.3e12);
+	check_minimum("HIP", "gfx950:xnack-", 2200000, 0, 0, 256, 1e12, 1e9, 2.17e-4, 1.25e-4);
 }
 
 /* Peak rates from vendors for a device with that many SMs at that clock, in Tflop/s. */

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from . import _libproton
 from ._mlir import name_of, parse_instead
-from ._message import note
+from ._message import warn
 
 _MARK = re.compile(r'"// proton\.(?:record|event) (?:start|end) ([^"]+)"')
 _NAMES_MAX = 8
@@ -23,46 +23,46 @@ _PLACE = re.compile(r'loc\("[^"\n]*":\d')
 _FROM_PARTITIONS, _FROM_LOOPS, _ALWAYS = range(3)
 
 
-def marks_of(text: str) -> set[str]:
+def markers_of(text: str) -> set[str]:
     """The names of the scopes and events with markers in MLIR or LLVM IR text; still encoded."""
     return set(_MARK.findall(text)) if "// proton." in text else set()
 
 
-def tell_dropped(kernel: str, before: set[str], after: set[str]) -> None:
+def report_removed(kernel: str, before: set[str], after: set[str]) -> None:
     """Report scopes that a compiler stage removed."""
     if before - after:
         names = _names(before - after)
-        note(
+        warn(
             f"{kernel}: Triton's compiler removed these scopes, which are not recorded: {names}",
             once=True,
         )
 
 
-def carry_marks(inner: Callable[..., Any], arch: str) -> Callable[..., Any]:
+def carry_markers(inner: Callable[..., Any], arch: str) -> Callable[..., Any]:
     """The stage from TTIR to TTGIR, with markers moved around it if it does not support them."""
 
     def stage(src: Any, metadata: dict[str, Any], *more: Any, **named: Any) -> Any:
         before = str(src)
-        marks = marks_of(before)
-        if not marks:
+        markers = markers_of(before)
+        if not markers:
             return inner(src, metadata, *more, **named)
         before = _located(before)
         when = _FROM_LOOPS if _refuses_loops(arch) else _FROM_PARTITIONS
-        plain = _without_marks(before, src, when)
+        plain = _without_markers(before, src, when)
         if plain is None:
             kept = dict(metadata)
             try:
                 made = inner(src, metadata, *more, **named)
-                tell_dropped(name_of(made), marks, marks_of(str(made)))
+                report_removed(name_of(made), markers, markers_of(str(made)))
                 return made
             except Exception:
                 # Perhaps because of the markers: profiling must not make a program fail.
-                plain = _without_marks(before, src, _ALWAYS)
+                plain = _without_markers(before, src, _ALWAYS)
                 if plain is None:
                     raise
                 metadata.clear()
                 metadata.update(kept)
-        return _put_back(before, inner(plain, metadata, *more, **named), marks)
+        return _put_back(before, inner(plain, metadata, *more, **named), markers)
 
     return stage
 
@@ -93,31 +93,31 @@ def _located(text: str) -> str:
     return "\n".join(lines)
 
 
-def _without_marks(text: str, module: Any, when: int) -> Any:
+def _without_markers(text: str, module: Any, when: int) -> Any:
     """The module without its markers; None if they can stay or cannot be parsed."""
     try:
         plain = _libproton.instrument_take_out(text, when)
         return None if plain is None else parse_instead(plain, module)
     except Exception as error:
-        note(f"{name_of(module)}: Triton's compiler may remove scopes, because the markers "
+        warn(f"{name_of(module)}: Triton's compiler may remove scopes, because the markers "
             f"cannot be moved around its passes: {error}", once=True)
         return None
 
 
-def _put_back(before: str, made: Any, marks: set[str]) -> Any:
+def _put_back(before: str, made: Any, markers: set[str]) -> Any:
     """A module with the scopes of `before` around their compiled operations."""
     kernel, found = name_of(made), set()
     try:
         text = _libproton.instrument_relocate(before, str(made))
         if text is not None:
             made = parse_instead(text, made)
-            found = marks_of(text)
+            found = markers_of(text)
     except Exception as error:
-        note(f"{kernel}: none of its scopes are recorded: {error}", once=True)
+        warn(f"{kernel}: none of its scopes are recorded: {error}", once=True)
         return made
-    if marks - found:
-        note(
-            f"{kernel}: these scopes are not recorded: {_names(marks - found)}; where Triton's "
+    if markers - found:
+        warn(
+            f"{kernel}: these scopes are not recorded: {_names(markers - found)}; where Triton's "
             "passes do not support markers, a scope must contain an operation and start and end "
             "in the same block",
             once=True,
@@ -125,7 +125,7 @@ def _put_back(before: str, made: Any, marks: set[str]) -> Any:
     return made
 
 
-def _names(marks: set[str]) -> str:
-    names = sorted(unquote(name) for name in marks)
+def _names(markers: set[str]) -> str:
+    names = sorted(unquote(name) for name in markers)
     more = len(names) - _NAMES_MAX
     return ", ".join(names[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
