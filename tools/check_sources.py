@@ -4,7 +4,7 @@
 Looks at the files git knows (or all files, outside a repository): every source begins with a
 comment that says what it is, no source has more than 900 lines or stray white space, no TODO
 without an issue, nothing that holds on one machine only, no two files of one
-name below src/.
+name below src/, no two tests of one name.
 """
 
 import re
@@ -83,11 +83,14 @@ def check_file(root, name):
 
 
 def names_twice(names):
-    """Files below src/ with the name of another one: a name leads to one file."""
+    """Files below src/, and tests, with the name of another one: a name leads to one file."""
     seen = {}
     for name in names:
-        if name.startswith("src/") and name.endswith((".c", ".h", ".js")):
-            other = seen.setdefault(Path(name).name, name)
+        base = Path(name).name
+        if (name.startswith("src/") or base.startswith("test_")) and base.endswith(
+            (".c", ".h", ".js", ".py")
+        ):
+            other = seen.setdefault(base, name)
             if other != name:
                 yield name, f"has the name of {other}"
 

@@ -2,6 +2,7 @@
 #include "base/message.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,13 @@
 
 static const char *command = "proton";
 static int error_fd = STDERR_FILENO;
+
+/* If standard error is closed, its number may belong to a file of the program later. */
+__attribute__((constructor)) static void check_standard_error(void)
+{
+	if (fcntl(STDERR_FILENO, F_GETFD) < 0)
+		error_fd = -1;
+}
 
 void message_set_name(const char *name)
 {

@@ -7,7 +7,8 @@
 /*
  * Prints one line, "proton: ...", with one write(): lines of several processes do not mix.
  * Control characters are escaped, and a message of more than 2 kB is truncated. Allocates nothing
- * and keeps errno. A failure, such as a closed standard error, is ignored.
+ * and keeps errno. Failures are ignored. Nothing is printed if standard error was closed when the
+ * process loaded Proton.
  */
 void message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

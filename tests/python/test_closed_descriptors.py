@@ -101,6 +101,14 @@ def test_messages_go_into_no_file_that_took_the_number_of_standard_error(tmp_pat
     assert (tmp_path / "data").read_bytes() == b""
 
 
+def test_warnings_of_the_library_go_into_no_such_file(tmp_path):
+    code = "import os, triton_proton as proton\nfile = os.open('data', os.O_CREAT | os.O_WRONLY)\n"
+    code += "os.environ['PROTON_MAX_CONTEXTS'] = 'many'\nproton.start('p')\nassert file == 2"
+    result = run([sys.executable, "-c", code], (2,), tmp_path)
+    assert result.returncode == 0
+    assert (tmp_path / "data").read_bytes() == b""
+
+
 @pytest.mark.parametrize("closed", [(2,), (1, 2)])
 def test_commands_of_the_package_run_without_standard_streams(closed, tmp_path):
     command = [sys.executable, "-m", "triton_proton.viewer", str(DATA / "cuda.hatchet")]
