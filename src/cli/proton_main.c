@@ -19,17 +19,13 @@
 int main(int argc, char **argv)
 {
 	struct options options;
+	enum options_result result;
 
 	standard_occupy();
-	switch (options_parse(argc, argv, &options)) {
-	case OPTIONS_DONE:
+	result = options_parse(argc, argv, &options);
+	if (result == OPTIONS_DONE)
 		return 0;
-	case OPTIONS_BAD:
-		return EXIT_NOT_RUN;
-	case OPTIONS_RUN:
-		break;
-	}
-	if (!options_check(&options))
+	if (result == OPTIONS_BAD || !options_check(&options))
 		return EXIT_NOT_RUN;
 	if (options.kind == TARGET_PROGRAM)
 		launch_program(&options, PROTON_LIBDIR);

@@ -4,7 +4,6 @@
  */
 #include "cli/proton_options.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <libproton/proton.h>
 #include <stdio.h>
@@ -20,109 +19,86 @@
 #include "export/export.h"
 #include "format/target.h"
 
-static const char help_text[] =
+static const char usage[] =
 	"usage: proton [OPTIONS] SCRIPT.py [ARGS...]\n"
 	"       proton [OPTIONS] pytest [ARGS...]\n"
 	"       proton [OPTIONS] --module NAME [ARGS...]\n"
 	"       proton [OPTIONS] -- PROGRAM [ARGS...]\n"
 	"\n"
-	"Run a program, record its kernels and scopes, and write a profile when it exits.\n"
-	"\n"
-	"Recording:\n"
-	"  -b, --backend NAME        cupti, instrumentation or host\n"
-	"                            (default: cupti if usable, otherwise host)\n"
-	"  -m, --mode MODE           mode of instrumentation: NAME[:KEY=VALUE]...\n"
-	"  -c, --context KIND        shadow: scopes (default); python: Python call stack\n"
-	"  -d, --data KIND           tree: totals (default); trace: timeline\n"
-	"  -k, --hook NAME           triton: record the launch_metadata of kernels\n"
-	"      --memory              record GPU memory copies and memsets\n"
-	"      --no-nvtx             do not record NVTX ranges as scopes\n"
-	"      --no-children         do not record child processes\n"
-	"\n"
-	"Output:\n"
-	"  -n, --name PATH           output path without suffix; -: standard output\n"
-	"                            (default: proton)\n"
-	"  -o, --output-format NAME  hatchet (default for trees), hatchet_msgpack,\n"
-	"                            proton, chrome_trace (default for traces),\n"
-	"                            perfetto or none\n"
-	"      --no-clobber          do not replace existing output\n"
-	"  -q, --quiet               print errors only\n"
-	"\n"
-	"Other:\n"
-	"      --module NAME         run a module, like python -m NAME\n"
-	"      --which               show which Python, proton and proton-viewer are used\n"
-	"  -h, --help                print this help\n"
-	"      --version             print the version\n"
-	"\n"
-	"Examples:\n"
-	"  proton -n out/softmax -k triton softmax.py --rows 4096\n"
-	"  proton -b instrumentation -m default:auto=all matmul.py\n"
-	"  proton-viewer -m time/ms out/softmax.hatchet\n";
+	"Run a program, record its kernels and scopes, and write a profile when it exits.\n";
 
-enum {
-	OPTION_MODULE = 256,
-	OPTION_MEMORY,
-	OPTION_VERSION,
-	OPTION_WHICH,
-	OPTION_NO_NVTX,
-	OPTION_NO_CHILDREN,
-	OPTION_NO_CLOBBER,
-};
+static const char examples[] = "\n"
+			       "Examples:\n"
+			       "  proton -n out/softmax -k triton softmax.py --rows 4096\n"
+			       "  proton -b instrumentation -m default:auto=all matmul.py\n"
+			       "  proton-viewer -m time/ms out/softmax.hatchet\n";
 
-static const struct option long_options[] = {
-	{"name", required_argument, NULL, 'n'},
-	{"backend", required_argument, NULL, 'b'},
-	{"context", required_argument, NULL, 'c'},
-	{"mode", required_argument, NULL, 'm'},
-	{"data", required_argument, NULL, 'd'},
-	{"hook", required_argument, NULL, 'k'},
-	{"output-format", required_argument, NULL, 'o'},
-	{"memory", no_argument, NULL, OPTION_MEMORY},
-	{"module", required_argument, NULL, OPTION_MODULE},
-	{"no-children", no_argument, NULL, OPTION_NO_CHILDREN},
-	{"no-clobber", no_argument, NULL, OPTION_NO_CLOBBER},
-	{"no-nvtx", no_argument, NULL, OPTION_NO_NVTX},
-	{"quiet", no_argument, NULL, 'q'},
-	{"version", no_argument, NULL, OPTION_VERSION},
-	{"which", no_argument, NULL, OPTION_WHICH},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
-};
-
-/* `+`: stop at the first argument that is not an option; `:`: report missing values separately. */
-static const char short_options[] = "+:n:b:c:m:d:k:o:qh";
-
-/* Prints the option as the user typed it: "-x" from a cluster, or the whole long word. */
-static void report_bad_option(int result, char **argv)
+/* Like python -m: the rest belongs to the module. */
+static enum options_result take_module(void *into, const char *value, struct proton_error *err)
 {
-	const char *word = argv[optind - 1];
-	bool is_long = strncmp(word, "--", 2) == 0;
+	struct options *options = into;
 
-	if (result == ':' && is_long)
-		message("option %s needs a value; see proton --help", word);
-	else if (result == ':')
-		message("option -%c needs a value; see proton --help", optopt);
-	else if (is_long && optopt)
-		message("option %.*s takes no value", (int)strcspn(word, "="), word);
-	else if (is_long)
-		message("unknown option %s; see proton --help", word);
-	else
-		message("unknown option -%c; see proton --help", optopt);
+	(void)err;
+	options->kind = TARGET_MODULE;
+	options->target = value;
+	return OPTIONS_LAST;
 }
 
-static void print_out(const char *text)
+static enum options_result print_version(void *into, const char *value, struct proton_error *err)
 {
-	fputs(text, stdout);
-	fflush(stdout);
+	(void)into, (void)value, (void)err;
+	which_note_others();
+	puts("proton " PROTON_VERSION);
+	return OPTIONS_DONE;
 }
 
-/* The target: `module`, or the first argument after the options. */
-static enum options_outcome take_target(int argc, char **argv, const char *module,
-					bool is_separated, struct options *options)
+static enum options_result print_which(void *into, const char *value, struct proton_error *err)
 {
-	if (module) {
-		options->kind = TARGET_MODULE;
-		options->target = module;
+	(void)into, (void)value, (void)err;
+	return which_print() ? OPTIONS_DONE : OPTIONS_BAD;
+}
+
+#define MEMBER(name) .member = offsetof(struct options, name)
+
+static const struct option_row rows[] = {
+	{.help = "Recording"},
+	{'b', "backend", "NAME",
+	 "cupti, instrumentation or host\n"
+	 "(default: cupti if usable, otherwise host)",
+	 MEMBER(backend)},
+	{'m', "mode", "MODE", "mode of instrumentation: NAME[:KEY=VALUE]...", MEMBER(mode)},
+	{'c', "context", "KIND", "shadow: scopes (default); python: Python call stack",
+	 MEMBER(context)},
+	{'d', "data", "KIND", "tree: totals (default); trace: timeline", MEMBER(data)},
+	{'k', "hook", "NAME", "triton: record the launch_metadata of kernels", MEMBER(hook)},
+	{0, "memory", NULL, "record GPU memory copies and memsets", MEMBER(wants_memory)},
+	{0, "no-nvtx", NULL, "do not record NVTX ranges as scopes", MEMBER(has_no_nvtx)},
+	{0, "no-children", NULL, "do not record child processes", MEMBER(has_no_children)},
+	{.help = "Output"},
+	{'n', "name", "PATH",
+	 "output path without suffix; -: standard output\n"
+	 "(default: proton)",
+	 MEMBER(name)},
+	{'o', "output-format", "NAME",
+	 "hatchet (default for trees), hatchet_msgpack,\n"
+	 "proton, chrome_trace (default for traces),\n"
+	 "perfetto or none",
+	 MEMBER(format)},
+	{0, "no-clobber", NULL, "do not replace existing output", MEMBER(no_clobber)},
+	{'q', "quiet", NULL, "print errors only", MEMBER(is_quiet)},
+	{.help = "Other"},
+	{0, "module", "NAME", "run a module, like python -m NAME", .parse = take_module},
+	{0, "which", NULL, "show which Python, proton and proton-viewer are used",
+	 .parse = print_which},
+	{'h', "help", .help = "print this help"},
+	{0, "version", NULL, "print the version", .parse = print_version},
+};
+
+/* The target: the module, or the first argument after the options. */
+static enum options_result take_target(int argc, char **argv, bool is_separated,
+				       struct options *options)
+{
+	if (options->target) {
 		options->arguments = argv + optind;
 		return OPTIONS_RUN;
 	}
@@ -144,79 +120,27 @@ static enum options_outcome take_target(int argc, char **argv, const char *modul
 	return OPTIONS_RUN;
 }
 
-enum options_outcome options_parse(int argc, char **argv, struct options *options)
+enum options_result options_parse(int argc, char **argv, struct options *options)
 {
-	const char *module = NULL;
+	const struct option_table table = {rows, ARRAY_LENGTH(rows), options};
+	struct proton_error err = {0};
+	enum options_result result;
 	bool is_separated = false;
 
 	*options = (struct options){0};
-	opterr = 0;
-	while (!module) {
-		int before = optind;
-		int result = getopt_long(argc, argv, short_options, long_options, NULL);
-
-		if (result == -1) {
-			/*
-			 * "--" as the separator advances by one, as the value of an option by two.
-			 */
-			is_separated = optind == before + 1;
-			break;
-		}
-		switch (result) {
-		case 'n':
-			options->name = optarg;
-			break;
-		case 'b':
-			options->backend = optarg;
-			break;
-		case 'c':
-			options->context = optarg;
-			break;
-		case 'm':
-			options->mode = optarg;
-			break;
-		case 'd':
-			options->data = optarg;
-			break;
-		case 'k':
-			options->hook = optarg;
-			break;
-		case 'o':
-			options->format = optarg;
-			break;
-		case 'q':
-			options->is_quiet = true;
-			break;
-		case OPTION_MEMORY:
-			options->wants_memory = true;
-			break;
-		case OPTION_MODULE: /* like python -m: the rest belongs to the module */
-			module = optarg;
-			break;
-		case OPTION_NO_CHILDREN:
-			options->has_no_children = true;
-			break;
-		case OPTION_NO_CLOBBER:
-			options->no_clobber = true;
-			break;
-		case OPTION_NO_NVTX:
-			options->has_no_nvtx = true;
-			break;
-		case OPTION_VERSION:
-			which_note_others();
-			print_out("proton " PROTON_VERSION "\n");
-			return OPTIONS_DONE;
-		case OPTION_WHICH:
-			return which_print() ? OPTIONS_DONE : OPTIONS_BAD;
-		case 'h':
-			print_out(help_text);
-			return OPTIONS_DONE;
-		default:
-			report_bad_option(result, argv);
-			return OPTIONS_BAD;
-		}
+	result = options_read(&table, 1, &is_separated, argc, argv, "proton", &err);
+	if (result == OPTIONS_HELP) {
+		fputs(usage, stdout);
+		options_print(&table, 1);
+		fputs(examples, stdout);
 	}
-	return take_target(argc, argv, module, is_separated, options);
+	if (result == OPTIONS_HELP || result == OPTIONS_DONE)
+		fflush(stdout);
+	else if (result == OPTIONS_BAD && err.text[0])
+		message("%s", err.text);
+	else if (result != OPTIONS_BAD)
+		return take_target(argc, argv, is_separated, options);
+	return result == OPTIONS_HELP ? OPTIONS_DONE : result;
 }
 
 static const char *const contexts[] = {"shadow", "python"};

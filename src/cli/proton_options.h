@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/option_table.h"
+
 enum target_kind {
 	TARGET_SCRIPT,  /* python SCRIPT args */
 	TARGET_MODULE,  /* python -m MODULE args */
@@ -33,14 +35,11 @@ struct options {
 	char **arguments; /* those of the target, without its name; NULL-terminated */
 };
 
-enum options_outcome {
-	OPTIONS_RUN,
-	OPTIONS_DONE, /* --help or --version was printed */
-	OPTIONS_BAD,  /* a message was printed on standard error */
-};
-
-/* Parsing stops at the first argument that is not an option; the rest belongs to the target. */
-enum options_outcome options_parse(int argc, char **argv, struct options *options);
+/*
+ * Parsing stops at the first argument that is not an option; the rest belongs to the target.
+ * Returns OPTIONS_RUN, or after printing something OPTIONS_DONE or OPTIONS_BAD.
+ */
+enum options_result options_parse(int argc, char **argv, struct options *options);
 
 /* False after a message on standard error if a value is invalid for every target. */
 bool options_check(struct options *options);

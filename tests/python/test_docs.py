@@ -126,16 +126,20 @@ def test_every_function_of_the_c_interface_is_in_the_guide():
 
 
 def options(source: str) -> list[str]:
-    """Options as users write them, from the table that getopt_long() is given."""
-    table = re.findall(r'\{"([a-z-]+)", \w+, NULL, (?:\'(\w)\'|\w+)\}', read(*source.split("/")))
-    return [f"--{name}" for name, _ in table] + [f"-{letter}" for _, letter in table if letter]
+    """Options as users write them, from the rows of option tables."""
+    rows = [
+        row
+        for path in sorted(ROOT.glob(source))
+        for row in re.findall(r'^\t\{(?:0|\'(\w)\'), "([a-z-]+)"', path.read_text(), re.MULTILINE)
+    ]
+    return [f"--{name}" for _, name in rows] + [f"-{letter}" for letter, _ in rows if letter]
 
 
 @pytest.mark.parametrize(
     "source, page, manual",
     [
         ("src/cli/proton_options.c", "command-line.md", "proton.1"),
-        ("src/viewer/query/viewer_options.c", "viewing.md", "proton-viewer.1"),
+        ("src/viewer/**/*_options.c", "viewing.md", "proton-viewer.1"),
     ],
 )
 def test_every_option_is_in_the_guide_and_the_manual(source, page, manual):

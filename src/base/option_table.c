@@ -1,0 +1,216 @@
+/* Command-line options described by tables: parsing with getopt_long(), and the text of --help. */
+#include "base/option_table.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS_MAX 64
+/* What getopt_long() returns for the first row; lower values are letters. */
+#define FIRST_ROW 256
+
+/* The rows in the form of getopt_long(). */
+struct known {
+	const struct option_row *rows[ROWS_MAX];
+	void *targets[ROWS_MAX]; /* the options that a row sets */
+	size_t count;
+	struct option longs[ROWS_MAX + 1];
+	char letters[2 * ROWS_MAX + 3];
+};
+
+static void find_known(struct known *known, const struct option_table *tables, size_t table_count,
+		       bool stops_at_argument)
+{
+	char *letter = known->letters;
+
+	*known = (struct known){0};
+	if (stops_at_argument)
+		*letter++ = '+';
+	*letter++ = ':'; /* report missing values separately */
+	for (size_t t = 0; t < table_count; t++) {
+		for (size_t i = 0; i < tables[t].count && known->count < ROWS_MAX; i++) {
+			const struct option_row *row = &tables[t].rows[i];
+
+			if (!row->name)
+				continue;
+			known->longs[known->count] = (struct option){
+				.name = row->name,
+				.has_arg = row->value ? required_argument : no_argument,
+				.val = FIRST_ROW + (int)known->count,
+			};
+			if (row->letter)
+				*letter++ = row->letter;
+			if (row->letter && row->value)
+				*letter++ = ':';
+			known->targets[known->count] = tables[t].options;
+			known->rows[known->count++] = row;
+		}
+	}
+}
+
+/* The index of the row that getopt_long() found; the number of rows if it found none. */
+static size_t find_row(const struct known *known, int found)
+{
+	size_t i = 0;
+
+	if (found >= FIRST_ROW)
+		return (size_t)(found - FIRST_ROW);
+	while (i < known->count && known->rows[i]->letter != found)
+		i++;
+	return i;
+}
+
+/* Names the option as the user typed it: "-x" from a cluster, or the whole long word. */
+static enum options_result refuse_unknown(int found, char **argv, const char *program,
+					  struct proton_error *err)
+{
+	const char *word = argv[optind - 1];
+	bool is_long = strncmp(word, "--", 2) == 0;
+
+	if (found == ':' && is_long)
+		return OPTIONS_REFUSE(err, "option %s needs a value; see %s --help", word, program);
+	if (found == ':')
+		return OPTIONS_REFUSE(err, "option -%c needs a value; see %s --help", optopt,
+				      program);
+	if (is_long && optopt)
+		return OPTIONS_REFUSE(err, "option %.*s takes no value", (int)strcspn(word, "="),
+				      word);
+	if (is_long)
+		return OPTIONS_REFUSE(err, "unknown option %s; see %s --help", word, program);
+	return OPTIONS_REFUSE(err, "unknown option -%c; see %s --help", optopt, program);
+}
+
+static enum options_result set_word(const struct option_row *row, void *member, const char *value,
+				    struct proton_error *err)
+{
+	char known[256] = "";
+	size_t used = 0;
+
+	for (unsigned i = 0; row->words[i]; i++) {
+		if (strcmp(row->words[i], value) == 0) {
+			memcpy(member, &i, sizeof(i));
+			return OPTIONS_RUN;
+		}
+	}
+	for (size_t i = 0; row->words[i] && used < sizeof(known); i++)
+		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
+					 i == 0 ? "" : (row->words[i + 1] ? ", " : " or "),
+					 row->words[i]);
+	return OPTIONS_REFUSE(err, "--%s must be %s, not \"%s\"", row->name, known, value);
+}
+
+static enum options_result set(const struct option_row *row, void *options, char *value,
+			       struct proton_error *err)
+{
+	void *member = (char *)options + row->member;
+	enum options_result result;
+
+	if (row->words) {
+		result = set_word(row, member, value, err);
+		if (result != OPTIONS_RUN)
+			return result;
+	}
+	if (row->parse)
+		return row->parse(options, value, err);
+	if (!row->value)
+		*(bool *)member = true;
+	else if (!row->words)
+		*(char **)member = value;
+	return OPTIONS_RUN;
+}
+
+enum options_result options_read(const struct option_table *tables, size_t table_count,
+				 bool *is_separated, int argc, char **argv, const char *program,
+				 struct proton_error *err)
+{
+	enum options_result result = OPTIONS_RUN;
+	struct known known;
+
+	find_known(&known, tables, table_count, is_separated != NULL);
+	opterr = 0;
+	while (result == OPTIONS_RUN) {
+		int before = optind;
+		int found = getopt_long(argc, argv, known.letters, known.longs, NULL);
+		size_t i = find_row(&known, found);
+
+		/* "--" as the separator advances by one, as the value of an option by two. */
+		if (found == -1 && is_separated)
+			*is_separated = optind == before + 1;
+		if (found == -1)
+			break;
+		if (i == known.count)
+			result = refuse_unknown(found, argv, program, err);
+		else if (known.rows[i]->letter == 'h')
+			result = OPTIONS_HELP;
+		else
+			result = set(known.rows[i], known.targets[i], optarg, err);
+	}
+	return result;
+}
+
+/* "  -x, --name VALUE"; returns its length. */
+static int write_names(char *text, size_t room, const struct option_row *row)
+{
+	char letter[5] = "    ";
+
+	if (row->letter)
+		snprintf(letter, sizeof(letter), "-%c, ", row->letter);
+	return snprintf(text, room, "  %s--%s%s%s", letter, row->name, row->value ? " " : "",
+			row->value ? row->value : "");
+}
+
+static void print_row(const struct option_row *row, int width)
+{
+	const char *line = row->help;
+	char names[80];
+
+	write_names(names, sizeof(names), row);
+	while (line) {
+		const char *end = strchr(line, '\n');
+		int length = end ? (int)(end - line) : (int)strlen(line);
+
+		printf("%-*s  %.*s\n", width, line == row->help ? names : "", length, line);
+		line = end ? end + 1 : NULL;
+	}
+}
+
+void options_print(const struct option_table *tables, size_t table_count)
+{
+	char names[80];
+	int width = 0;
+
+	for (size_t t = 0; t < table_count; t++) {
+		for (size_t i = 0; i < tables[t].count; i++) {
+			const struct option_row *row = &tables[t].rows[i];
+			int length = row->name && row->help ? write_names(names, sizeof(names), row)
+							    : 0;
+
+			width = length > width ? length : width;
+		}
+	}
+	for (size_t t = 0; t < table_count; t++) {
+		for (size_t i = 0; i < tables[t].count; i++) {
+			if (!tables[t].rows[i].name)
+				printf("\n%s:\n", tables[t].rows[i].help);
+			else
+				print_row(&tables[t].rows[i], width);
+		}
+	}
+}
+
+enum options_result options_parse_count(size_t *count, const char *option, const char *value,
+					struct proton_error *err)
+{
+	unsigned long number;
+	char *end;
+
+	errno = 0;
+	number = strtoul(value, &end, 10);
+	if (end == value || *end || *value == '-' || number == 0)
+		return OPTIONS_REFUSE(err, "%s needs a whole number of at least 1, not \"%s\"",
+				      option, value);
+	*count = number;
+	return OPTIONS_RUN;
+}

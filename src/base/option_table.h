@@ -1,0 +1,62 @@
+/*
+ * Command-line options described by tables: one row per option, from which the arguments are parsed
+ * and the text of --help is made.
+ */
+#ifndef BASE_OPTION_TABLE_H
+#define BASE_OPTION_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+enum options_result {
+	OPTIONS_RUN,
+	OPTIONS_LAST, /* what follows the option is not an option */
+	OPTIONS_HELP, /* --help was found */
+	OPTIONS_DONE, /* a text was printed, such as the version */
+	OPTIONS_BAD,  /* an error message was set */
+};
+
+struct option_row {
+	char letter;       /* 0: none */
+	const char *name;  /* long name, without dashes; NULL: `help` is a heading */
+	const char *value; /* name of the value in the help; NULL: the option takes none */
+	const char *help;  /* NULL: not listed; may have several lines */
+	/*
+	 * Offset of the member of the options that the row sets: a bool if there is no value, an
+	 * enum if there are words, otherwise a string, borrowed from argv.
+	 */
+	size_t member;
+	const char *const *words; /* the possible values, by number; ends with NULL */
+	/* Called instead of setting a string or bool, after setting an enum. */
+	enum options_result (*parse)(void *options, const char *value, struct proton_error *err);
+};
+
+/* Rows and the struct that they set. */
+struct option_table {
+	const struct option_row *rows;
+	size_t count;
+	void *options;
+};
+
+/*
+ * Parses the arguments with getopt_long(); `optind` is then the index of the first one that is not
+ * an option. `is_separated`: not NULL if options after that one belong to another program; true is
+ * stored if it follows "--". Error messages refer to `program` --help.
+ */
+enum options_result options_read(const struct option_table *tables, size_t table_count,
+				 bool *is_separated, int argc, char **argv, const char *program,
+				 struct proton_error *err);
+
+/* Prints the rows to standard output: headings, names, and help in one column. */
+void options_print(const struct option_table *tables, size_t table_count);
+
+/* For the parse function of a row: sets a message. */
+#define OPTIONS_REFUSE(err, ...) (err_set(err, PROTON_E_INVALID, __VA_ARGS__), OPTIONS_BAD)
+
+/* Parses a whole number of at least 1. */
+enum options_result options_parse_count(size_t *count, const char *option, const char *value,
+					struct proton_error *err);
+
+#endif

@@ -1,0 +1,177 @@
+/* base/option_table: rows set members, messages name the option as typed, help is aligned. */
+#include "unit/tap.h"
+
+#include <getopt.h>
+
+#include "base/array.h"
+#include "base/option_table.h"
+
+enum fruit {
+	APPLE,
+	PEAR,
+	PLUM
+};
+
+struct settings {
+	const char *name;
+	size_t count;
+	bool is_quiet;
+	enum fruit fruit;
+	int parsed;
+};
+
+static enum options_result parse_count(void *into, const char *value, struct proton_error *err)
+{
+	return options_parse_count(&((struct settings *)into)->count, "--count", value, err);
+}
+
+static enum options_result note_fruit(void *into, const char *value, struct proton_error *err)
+{
+	(void)value, (void)err;
+	((struct settings *)into)->parsed++;
+	return OPTIONS_RUN;
+}
+
+static enum options_result finish(void *into, const char *value, struct proton_error *err)
+{
+	(void)err;
+	((struct settings *)into)->name = value;
+	return OPTIONS_LAST;
+}
+
+static const char *const fruits[] = {"apple", "pear", "plum", NULL};
+
+#define MEMBER(name) .member = offsetof(struct settings, name)
+
+static const struct option_row rows[] = {
+	{.help = "Things"},
+	{'n', "name", "TEXT", "a name", MEMBER(name)},
+	{0, "count", "N", "how many,\nat least 1", .parse = parse_count},
+	{'q', "quiet", NULL, "print less", MEMBER(is_quiet)},
+	{0, "silent", NULL, NULL, MEMBER(is_quiet)},
+	{'f', "fruit", "KIND", "apple, pear or plum", MEMBER(fruit), fruits, note_fruit},
+	{0, "module", "NAME", "the rest is not ours", .parse = finish},
+};
+static const struct option_row more[] = {{'h', "help", .help = "print this help"}};
+
+static char program[] = "tool";
+
+/* Parses the words; `separated` as in options_read(). */
+static enum options_result read_words(struct settings *settings, bool *separated, char **words,
+				      struct proton_error *err)
+{
+	const struct option_table tables[] = {{rows, ARRAY_LENGTH(rows), settings},
+					      {more, ARRAY_LENGTH(more), NULL}};
+	int count = 0;
+
+	*settings = (struct settings){.fruit = PEAR};
+	while (words[count])
+		count++;
+	optind = 0;
+	return options_read(tables, 2, separated, count, words, "tool", err);
+}
+
+#define READ(separated, ...)                                                                       \
+	read_words(&settings, separated, (char *[]){program, __VA_ARGS__, NULL}, &err)
+#define WORD(text) ((char[]){text})
+
+TEST(rows_set_flags_texts_words_and_call_functions)
+{
+	struct settings settings;
+	struct proton_error err;
+
+	CHECK_EQ(READ(NULL, WORD("file"), WORD("-qn"), WORD("x y"), WORD("--fruit=plum"),
+		      WORD("--count"), WORD("12")),
+		 OPTIONS_RUN);
+	CHECK_STR(settings.name, "x y");
+	CHECK(settings.is_quiet);
+	CHECK_EQ(settings.fruit, PLUM);
+	CHECK_EQ(settings.parsed, 1);
+	CHECK_EQ(settings.count, 12);
+	CHECK_EQ(optind, 6); /* the file was moved to the end */
+	CHECK_EQ(READ(NULL, WORD("--silent")), OPTIONS_RUN);
+	CHECK(settings.is_quiet);
+	CHECK_EQ(settings.fruit, PEAR);
+	CHECK_EQ(READ(NULL, WORD("-q"), WORD("-h")), OPTIONS_HELP);
+}
+
+TEST(messages_name_the_option_as_it_was_typed)
+{
+	static const struct {
+		const char *words[2];
+		const char *message;
+	} cases[] = {
+		{{"--nope"}, "unknown option --nope; see tool --help"},
+		{{"-qz"}, "unknown option -z; see tool --help"},
+		{{"-n"}, "option -n needs a value; see tool --help"},
+		{{"--count"}, "option --count needs a value; see tool --help"},
+		{{"--quiet=1"}, "option --quiet takes no value"},
+		{{"--fruit", "fig"}, "--fruit must be apple, pear or plum, not \"fig\""},
+		{{"--count", "-3"}, "--count needs a whole number of at least 1, not \"-3\""},
+		{{"--count", "1x"}, "--count needs a whole number of at least 1, not \"1x\""},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		struct settings settings;
+		struct proton_error err;
+		char first[16];
+		char second[16];
+
+		snprintf(first, sizeof(first), "%s", cases[i].words[0]);
+		snprintf(second, sizeof(second), "%s", cases[i].words[1] ? cases[i].words[1] : "");
+		CHECK_EQ(READ(NULL, first, cases[i].words[1] ? second : NULL), OPTIONS_BAD);
+		CHECK_STR(err.text, cases[i].message);
+		CHECK_EQ(settings.parsed, 0);
+	}
+}
+
+TEST(options_of_another_program_are_left_alone)
+{
+	struct settings settings;
+	struct proton_error err;
+	bool is_separated = true;
+
+	CHECK_EQ(READ(&is_separated, WORD("-q"), WORD("run"), WORD("-n"), WORD("x")), OPTIONS_RUN);
+	CHECK_EQ(optind, 2);
+	CHECK_PTR(settings.name, NULL);
+	CHECK(!is_separated);
+	CHECK_EQ(READ(&is_separated, WORD("-q"), WORD("--"), WORD("run")), OPTIONS_RUN);
+	CHECK_EQ(optind, 3);
+	CHECK(is_separated);
+	/* "--" as a value separates nothing. */
+	CHECK_EQ(READ(&is_separated, WORD("-n"), WORD("--"), WORD("run")), OPTIONS_RUN);
+	CHECK_STR(settings.name, "--");
+	CHECK(!is_separated);
+	CHECK_EQ(READ(&is_separated, WORD("--module"), WORD("m"), WORD("-q")), OPTIONS_LAST);
+	CHECK_EQ(optind, 3);
+	CHECK(!settings.is_quiet);
+}
+
+TEST(help_is_one_aligned_column_below_headings)
+{
+	const struct option_table tables[] = {{rows, ARRAY_LENGTH(rows), NULL},
+					      {more, ARRAY_LENGTH(more), NULL}};
+	char text[600];
+	int saved = dup(STDOUT_FILENO);
+	int ends[2];
+	ssize_t length;
+
+	CHECK_EQ(pipe(ends), 0);
+	fflush(stdout);
+	dup2(ends[1], STDOUT_FILENO);
+	options_print(tables, 2);
+	fflush(stdout);
+	dup2(saved, STDOUT_FILENO);
+	close(ends[1]);
+	length = read(ends[0], text, sizeof(text) - 1);
+	text[length > 0 ? length : 0] = '\0';
+	close(ends[0]);
+	CHECK_STR(text, "\nThings:\n"
+			"  -n, --name TEXT    a name\n"
+			"      --count N      how many,\n"
+			"                     at least 1\n"
+			"  -q, --quiet        print less\n"
+			"  -f, --fruit KIND   apple, pear or plum\n"
+			"      --module NAME  the rest is not ours\n"
+			"  -h, --help         print this help\n");
+}
