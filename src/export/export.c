@@ -6,13 +6,10 @@
 #include "base/replace.h"
 
 static const struct export_format formats[] = {
-	{.name = "hatchet", .suffix = "hatchet", .write = export_hatchet},
-	{.name = "hatchet_msgpack", .suffix = "hatchet_msgpack", .write = export_msgpack},
-	{.name = "chrome_trace",
-	 .suffix = "chrome_trace",
-	 .write = export_chrome_trace,
-	 .needs_trace = true},
-	{.name = "perfetto", .suffix = "pftrace", .write = export_perfetto, .needs_trace = true},
+	{EXPORT_HATCHET, export_hatchet, .needs_trace = false},
+	{EXPORT_MSGPACK, export_msgpack, .needs_trace = false},
+	{EXPORT_CHROME_TRACE, export_chrome_trace, .needs_trace = true},
+	{EXPORT_PERFETTO, export_perfetto, .needs_trace = true},
 };
 
 const struct export_format *export_format_at(size_t index)

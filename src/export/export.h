@@ -1,6 +1,6 @@
 /*
- * Output formats for whole profiles: one file per format, listed in one table. An exporter converts
- * a profile to bytes.
+ * Output formats for whole profiles, one file per format, and the table of those that the recorder
+ * writes. An exporter converts a profile to bytes.
  */
 #ifndef EXPORT_EXPORT_H
 #define EXPORT_EXPORT_H
@@ -24,6 +24,12 @@ const struct export_format *export_format_find(const char *name);
 /* Writes `path` atomically. `no_clobber`: fails if the file exists by then. */
 int export_to_file(const struct export_format *format, const struct profile *profile,
 		   const char *path, bool no_clobber, struct proton_error *err);
+
+/* Names and suffixes, for this table and the one of the viewer (viewer/export/exporters.c). */
+#define EXPORT_HATCHET "hatchet", "hatchet"
+#define EXPORT_MSGPACK "hatchet_msgpack", "hatchet_msgpack"
+#define EXPORT_CHROME_TRACE "chrome_trace", "chrome_trace"
+#define EXPORT_PERFETTO "perfetto", "pftrace"
 
 int export_hatchet(const struct profile *profile, struct out *out, struct proton_error *err);
 int export_hatchet_compact(const struct profile *profile, struct out *out,

@@ -1,4 +1,4 @@
-/* Table of the output formats for views, and functions that they share. */
+/* Views for output formats: order of the nodes, names in paths, values by device. */
 #include "export/export_view.h"
 
 #include <stdlib.h>
@@ -7,44 +7,6 @@
 #include "base/printable.h"
 #include "export/bounds.h"
 #include "model/rollup.h"
-
-static const struct export_view_format formats[] = {
-	{.name = "html",
-	 .suffix = "html",
-	 .what = "a page for a browser, in one file",
-	 .is_report = true,
-	 .write = export_html},
-	{.name = "folded",
-	 .suffix = "folded",
-	 .what = "stacks for flamegraph.pl and inferno, one a line",
-	 .needs_weight = true,
-	 .takes_one = true,
-	 .has_paths = true,
-	 .write = export_folded},
-	{.name = "speedscope",
-	 .suffix = "speedscope.json",
-	 .what = "for https://www.speedscope.app",
-	 .needs_weight = true,
-	 .has_paths = true,
-	 .write = export_speedscope},
-	{.name = "pprof",
-	 .suffix = "pb.gz",
-	 .what = "for pprof and what reads its profiles",
-	 .is_binary = true,
-	 .needs_weight = true,
-	 .has_paths = true,
-	 .write = export_pprof},
-	{.name = "csv",
-	 .suffix = "csv",
-	 .what = "a table, one frame a line",
-	 .has_paths = true,
-	 .write = export_csv},
-};
-
-const struct export_view_format *export_view_format_at(size_t index)
-{
-	return index < ARRAY_LENGTH(formats) ? &formats[index] : NULL;
-}
 
 uint32_t export_run_of(const struct export_numbers *numbers, uint32_t node)
 {

@@ -1,7 +1,6 @@
 /*
- * Output formats for views: selected frames and metrics, as shown by proton-viewer. One file per
- * format, listed in one table, separate from the table of export.h: its formats contain a whole
- * profile and can also be written by the recorder.
+ * Output formats for views: selected frames and metrics, as shown by proton-viewer, one file per
+ * format. The formats of export.h contain a whole profile and can also be written by the recorder.
  *
  * A view has the values that the viewer prints; exporters compute no sums. Hidden nodes still count
  * in their parents, as on the screen.
@@ -81,21 +80,6 @@ struct export_view {
 	const struct export_report *report; /* HTML only, else NULL */
 	uint64_t negative_count;            /* out: values that the format cannot represent */
 };
-
-struct export_view_format {
-	const char *name;
-	const char *suffix;
-	const char *what;  /* description for lists of formats */
-	bool is_binary;    /* must not be printed on a terminal */
-	bool needs_weight; /* shows metrics as sizes and rejects those without `own` */
-	bool takes_one;    /* supports one metric, or one before and after */
-	bool has_paths;    /* writes the path of each frame, instead of only its parent */
-	bool is_report;    /* needs view->report, and shows derived metrics */
-	int (*write)(struct export_view *view, struct out *out, struct proton_error *err);
-};
-
-/* NULL past the last one. */
-const struct export_view_format *export_view_format_at(size_t index);
 
 int export_folded(struct export_view *view, struct out *out, struct proton_error *err);
 int export_speedscope(struct export_view *view, struct out *out, struct proton_error *err);

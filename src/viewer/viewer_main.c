@@ -13,21 +13,21 @@
 #include "base/message.h"
 #include "base/standard.h"
 #include "export/bounds.h"
+#include "viewer/export/export_check.h"
 #include "viewer/export/export_run.h"
-#include "viewer/export/export_target.h"
 #include "viewer/export/output_check.h"
+#include "viewer/export/save.h"
 #include "viewer/numbers/compare.h"
 #include "viewer/numbers/gate_report.h"
 #include "viewer/print/pager.h"
 #include "viewer/print/print_warps.h"
-#include "viewer/print/printable_text.h"
 #include "viewer/print/table_model.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/arrange.h"
 #include "viewer/query/cut.h"
 #include "viewer/query/input.h"
 #include "viewer/query/select.h"
-#include "viewer/query/viewer_options.h"
+#include "viewer/viewer_options.h"
 
 #define EXIT_BAD 2
 #define EXIT_GATE 3
@@ -38,36 +38,35 @@ static int print_error(const struct proton_error *err)
 	return EXIT_BAD;
 }
 
-/* On a terminal, text is collected first: for a pager, and to clean the raw names of CSV. */
-static void begin(struct out *out, const struct options *options)
+/* On a terminal, text is collected first, for a pager. */
+static void begin(struct out *out, const struct profile *profile, const struct options *options)
 {
-	bool is_collected = options->csv || (!options->json && !options->no_pager);
+	bool is_paged = !options->style.no_pager && isatty(STDOUT_FILENO) == 1;
 
-	out_init(out, is_collected && isatty(STDOUT_FILENO) == 1 ? -1 : STDOUT_FILENO);
+	out_init(out, is_paged ? -1 : STDOUT_FILENO);
+	out->limit = bounds_output(profile);
 }
 
 /* A reader that closes the pipe early (`| head`) is not an error. */
-static int finish(struct out *out, const struct profile *profile, const struct options *options,
-		  struct proton_error *err)
+static int finish(struct out *out, const struct profile *profile)
 {
 	bool is_over = out_is_over(out);
+	struct proton_error err = {0};
 	struct out raw = *out;
 	bool is_cut_short;
 	int status;
 
 	if (raw.fd < 0) {
 		out_init(out, STDOUT_FILENO);
-		if (options->csv)
-			text_clean_lines(out, raw.bytes, raw.length);
-		else if (raw.errnum || !pager_show(raw.bytes, raw.length))
+		if (raw.errnum || !pager_show(raw.bytes, raw.length))
 			out_bytes(out, raw.bytes, raw.length);
 		out->errnum = out->errnum ? out->errnum : raw.errnum;
 		out_fini(&raw);
 	}
-	is_cut_short = out_finish(out, err) && out->errnum == EPIPE;
+	is_cut_short = out_finish(out, &err) && out->errnum == EPIPE;
 	if ((is_over || out_is_over(out)) && !is_cut_short)
-		bounds_refuse(profile, err);
-	status = out->errnum && !is_cut_short ? print_error(err) : 0;
+		bounds_refuse(profile, &err);
+	status = out->errnum && !is_cut_short ? print_error(&err) : 0;
 
 	out_fini(out);
 	return status;
@@ -79,38 +78,64 @@ static int finish(struct out *out, const struct profile *profile, const struct o
  */
 static bool is_cut(const struct options *options, const struct table_model *table)
 {
-	return table->term.is_tty && !options->all && !options->print_sorted &&
-	       !options->depth_is_set && !options->rows && !options->has_threshold &&
-	       !options->threshold_count;
+	return table->term.is_tty && !options->style.all && !options->style.print_sorted &&
+	       !options->query.depth_is_set && !options->query.rows &&
+	       !options->query.has_threshold && !options->query.threshold_count;
+}
+
+/* A table for programs. */
+struct table_job {
+	const struct exporter *exporter;
+	const struct table_model *table;
+	const struct warps_report *report; /* or NULL */
+	const struct options *options;
+};
+
+static int write_table(const void *context, struct out *out, struct proton_error *err)
+{
+	const struct table_job *job = context;
+
+	(void)err;
+	if (job->report)
+		job->exporter->print_warps(job->report, job->options, out);
+	else
+		job->exporter->print(job->table, out);
+	return PROTON_OK;
+}
+
+static int save_table(const struct options *options, const struct profile *profile,
+		      const struct table_model *table, const struct warps_report *report)
+{
+	const struct table_job job = {options->output.exporter, table, report, options};
+	struct proton_error err;
+
+	return save_output(&options->output, profile, write_table, &job, &err) ? print_error(&err)
+									       : 0;
 }
 
 /* `gates`: results of the options' gates; NULL: they were not checked. */
 static int print(struct view *view, const struct options *options, const struct gate_result *gates)
 {
 	struct table_model table = view_table(view, options);
-	struct proton_error err = {0};
 	struct out out;
 
 	table.gates = gates;
-	table.gate_count = gates ? options->gate_count : 0;
+	table.gate_count = gates ? options->query.gate_count : 0;
 	view_settle(view, options);
-	begin(&out, options);
-	out.limit = bounds_output(view->profile);
-	if (options->list) {
+	if (options->output.exporter && !options->query.list)
+		return save_table(options, view->profile, &table, NULL);
+	begin(&out, view->profile, options);
+	if (options->query.list) {
 		list_print(&view->metrics, &out);
-	} else if (options->csv) {
-		csv_print(&table, &out);
-	} else if (options->json) {
-		json_print(&table, &out);
 	} else {
 		if (is_cut(options, &table))
 			cut_tree(&table, view->state);
 		header_print(&table, &out);
 		tree_print(&table, &out);
-		if (options->print_sorted)
+		if (options->style.print_sorted)
 			sorted_print(&table, &out);
 	}
-	return finish(&out, view->profile, options, &err);
+	return finish(&out, view->profile);
 }
 
 /* EXIT_BAD: a gate could not be checked. */
@@ -119,9 +144,9 @@ static int judge(const struct view *view, const struct options *options,
 {
 	struct proton_error err;
 
-	for (size_t i = 0; i < options->gate_count; i++) {
-		if (gate_check(&options->gates[i], view->profile, view->state, &view->gates[i],
-			       &results[i], &err))
+	for (size_t i = 0; i < options->query.gate_count; i++) {
+		if (gate_check(&options->query.gates[i], view->profile, view->state,
+			       &view->gates[i], &results[i], &err))
 			return print_error(&err);
 	}
 	return 0;
@@ -129,13 +154,13 @@ static int judge(const struct view *view, const struct options *options,
 
 static int print_judged(struct view *view, const struct options *options)
 {
-	struct gate_result *results = xcalloc(options->gate_count, sizeof(*results));
+	struct gate_result *results = xcalloc(options->query.gate_count, sizeof(*results));
 	int status = judge(view, options, results);
 	bool is_judged = status == 0;
 
 	if (is_judged)
 		status = print(view, options, results);
-	for (size_t i = 0; i < options->gate_count; i++) {
+	for (size_t i = 0; i < options->query.gate_count; i++) {
 		if (is_judged)
 			gate_report_result(&results[i], view->profile);
 		if (status == 0 && results[i].failed)
@@ -163,16 +188,16 @@ static int load_view(struct view *view, struct input *input, struct input *base,
 
 	*view = (struct view){0};
 	err->text[0] = '\0';
-	if (options->base && !options->list)
+	if (options->query.base && !options->query.list)
 		return compare_runs(view, base, input, options, err);
-	if (options->merge_how != MERGE_SUM && !options->list)
+	if (options->query.merge_how != MERGE_SUM && !options->query.list)
 		return compare_many(view, input, options, err);
 	profile = input_load_all(input);
 	if (!profile)
 		return PROTON_E_INVALID;
 	input_report_losses(profile);
 	status = view_init(view, profile, options, err);
-	if (status || options->list || view_is_empty(view))
+	if (status || options->query.list || view_is_empty(view))
 		return status;
 	return view_columns(view, options, err);
 }
@@ -194,32 +219,26 @@ static int view_and_judge(struct view *view, const struct options *options)
 {
 	struct proton_error err;
 
-	if (!options->list && view_is_empty(view)) {
+	if (!options->query.list && view_is_empty(view)) {
 		/* If -i and -e left nothing, a message was printed already. */
-		if (options->mode == VIEW_TREE)
-			report_empty(options->path, view->profile);
-		else if (!options->include && !options->exclude)
-			message("%s has no kernel times, which this table is built from; use the "
-				"tree "
-				"view",
-				input_display_name(options->path));
-		if (options->gate_count)
+		if (options->query.mode == VIEW_TREE)
+			report_empty(options->query.paths[0], view->profile);
+		else if (!options->query.include && !options->query.exclude)
+			message("%s has no kernel times, which this table is built from; "
+				"use the tree view",
+				input_display_name(options->query.paths[0]));
+		if (options->query.gate_count)
 			return EXIT_BAD;
 		/* Programs can read a table without rows. */
-		return options->csv || options->json ? print(view, options, NULL) : EXIT_BAD;
+		return options->output.exporter ? print(view, options, NULL) : EXIT_BAD;
 	}
-	if (options->list && view->profile->node_count == 1 && view_is_empty(view)) {
-		report_empty(options->path, view->profile);
+	if (options->query.list && view->profile->node_count == 1 && view_is_empty(view)) {
+		report_empty(options->query.paths[0], view->profile);
 		return EXIT_BAD;
 	}
-	if (!options->list && view_filter(view, options, &err))
+	if (!options->query.list && view_filter(view, options, &err))
 		return print_error(&err);
-	return options->list ? print(view, options, NULL) : print_judged(view, options);
-}
-
-static bool is_export(const struct options *options)
-{
-	return options->export_format || options->output;
+	return options->query.list ? print(view, options, NULL) : print_judged(view, options);
 }
 
 static int export_compared(const struct options *options, struct input *input, struct input *base)
@@ -229,7 +248,7 @@ static int export_compared(const struct options *options, struct input *input, s
 	int status = make_view(&view, input, base, options, &err);
 
 	if (status == PROTON_OK && view_is_empty(&view)) {
-		report_empty(options->path, view.profile);
+		report_empty(options->query.paths[0], view.profile);
 		status = EXIT_BAD;
 	} else {
 		if (status == PROTON_OK)
@@ -253,18 +272,18 @@ static int export(const struct options *options, struct input *input, struct inp
 
 	if (export_is_of_columns(options))
 		return export_compared(options, input, base);
-	if (options->base && compare_check_sums(options, base, input, &err))
+	if (options->query.base && compare_check_sums(options, base, input, &err))
 		return print_error(&err);
 	profile = input_load_all(input);
 	if (profile)
 		input_report_losses(profile);
-	if (profile && options->base)
+	if (profile && options->query.base)
 		before = input_load_all(base);
 	if (before)
 		input_report_losses(before);
 	if (before && compare_check_sums(options, base, input, &err))
 		print_error(&err);
-	else if (profile && (before || !options->base) && !input_is_refused(input) &&
+	else if (profile && (before || !options->query.base) && !input_is_refused(input) &&
 		 !input_is_refused(base))
 		status = export_run(options, &profile, &before, &err) ? print_error(&err) : 0;
 	profile_free(before);
@@ -302,17 +321,16 @@ static int report_warps(const struct options *options, struct input *input, stru
 		return EXIT_BAD;
 	}
 	warps_report_init(&report, view.profile, view.state);
-	begin(&out, options);
-	out.limit = bounds_output(view.profile);
-	if (!report.kernel_count)
+	if (!report.kernel_count) {
 		warps_report_nothing(view.profile, options);
-	else if (options->csv)
-		warps_csv(&report, options, &out);
-	else if (options->json)
-		warps_json(&report, options, &out);
-	else
+		status = EXIT_BAD;
+	} else if (options->output.exporter) {
+		status = save_table(options, view.profile, NULL, &report);
+	} else {
+		begin(&out, view.profile, options);
 		warps_print(&report, options, &out);
-	status = report.kernel_count ? finish(&out, view.profile, options, &err) : EXIT_BAD;
+		status = finish(&out, view.profile);
+	}
 	warps_report_fini(&report);
 	view_fini(&view);
 	return status;
@@ -321,12 +339,12 @@ static int report_warps(const struct options *options, struct input *input, stru
 /* The option that requires complete profiles; NULL: the output is for users. */
 static const char *option_for_programs(const struct options *options)
 {
-	return options->gate_count                                     ? "--fail-if"
-	       : options->base                                         ? "--diff"
-	       : options->csv                                          ? "--csv"
-	       : options->json                                         ? "--json"
-	       : is_export(options) && export_is_for_programs(options) ? "--export"
-								       : NULL;
+	const struct output_options *output = &options->output;
+
+	return options->query.gate_count                                      ? "--fail-if"
+	       : options->query.base                                          ? "--diff"
+	       : output->exporter && export_is_for_programs(output->exporter) ? output->option
+									      : NULL;
 }
 
 static int run(const struct options *options)
@@ -337,19 +355,17 @@ static int run(const struct options *options)
 	struct input base;
 	int status;
 
-	if (is_export(options) && export_check(options, &err))
-		return print_error(&err);
-	input_init(&input, options->paths, options->path_count);
-	input_init(&base, &options->base, options->base ? 1 : 0);
+	input_init(&input, options->query.paths, options->query.path_count);
+	input_init(&base, &options->query.base, options->query.base ? 1 : 0);
 	input.needs_complete = base.needs_complete = needs_complete;
-	input.is_partial_allowed = base.is_partial_allowed = options->allow_partial;
-	if (input.count == 0 || (options->base && base.count == 0))
+	input.is_partial_allowed = base.is_partial_allowed = options->query.allow_partial;
+	if (input.count == 0 || (options->query.base && base.count == 0))
 		status = EXIT_BAD;
 	else if (output_check(options, &input, &base, &err))
 		status = print_error(&err);
-	else if (is_export(options))
+	else if (output_is_export(&options->output))
 		status = export(options, &input, &base);
-	else if (options->warps)
+	else if (options->query.warps)
 		status = report_warps(options, &input, &base);
 	else
 		status = show(options, &input, &base);

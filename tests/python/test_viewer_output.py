@@ -215,3 +215,22 @@ def test_leftovers_of_a_crash_are_removed_by_the_next_run(sample: Path, tmp_path
         stale_name("y.csv"),
         ".x.csv.1234567812345678.tmp",
     }
+
+
+@pytest.mark.parametrize("option, form", [("--csv", "table"), ("--json", "json")])
+@pytest.mark.parametrize(
+    "arguments", [[], ["--top", "-n", "1"], ["--warps"], ["--diff", "in.hatchet"]]
+)
+def test_csv_and_json_are_aliases_of_exports(
+    option: str, form: str, arguments: list[str], sample: Path
+) -> None:
+    if arguments == ["--warps"]:
+        shutil.copy(DATA / "warps.hatchet", sample)
+    directory = sample.parent
+    alias = view(option, *arguments, "in.hatchet", cwd=directory)
+    assert (alias.returncode, alias.stderr) == (0, "")
+    assert alias.stdout.count("\n") > 1 or form == "json"
+    assert view("--export", form, *arguments, "in.hatchet", cwd=directory).stdout == alias.stdout
+    view(option, "-o", "out", *arguments, "in.hatchet", cwd=directory)
+    assert (directory / "out").read_text() == alias.stdout
+    check_refused(view(option, "--export", form, "in.hatchet", cwd=directory), option, "--export")

@@ -15,10 +15,8 @@
 #include "base/message.h"
 #include "export/bounds.h"
 #include "viewer/export/export_measure.h"
-#include "viewer/export/export_target.h"
 #include "viewer/export/report_tables.h"
 #include "viewer/export/save.h"
-#include "viewer/print/progress.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/derive.h"
 #include "viewer/query/filter.h"
@@ -34,14 +32,14 @@
 
 /* ------------------------------------------------------------------ which metrics */
 
-/* Metrics to export by default: all numeric ones, or the most important one. */
-static size_t default_names(const struct metrics *metrics, const struct export_view_format *format,
+/* Metrics to export by default: all numeric ones, or the max important one. */
+static size_t default_names(const struct metrics *metrics, const struct exporter *exporter,
 			    const char **names)
 {
 	static const char *const telling[] = {"time", "cpu_time"};
 	size_t count = 0;
 
-	for (size_t i = 0; i < 2 && format->takes_one; i++) {
+	for (size_t i = 0; i < 2 && exporter->takes_one; i++) {
 		const struct raw_metric *raw = metrics_find(metrics, telling[i]);
 
 		if (raw && raw->source == RAW_NUMBER) {
@@ -52,7 +50,7 @@ static size_t default_names(const struct metrics *metrics, const struct export_v
 	for (size_t i = 0; i < metrics->count; i++)
 		if (metrics->raws[i].source == RAW_NUMBER)
 			names[count++] = metrics->raws[i].label;
-	return format->takes_one && count ? 1 : count;
+	return exporter->takes_one && count ? 1 : count;
 }
 
 /* Derived metrics that a report adds where they can be computed. */
@@ -93,8 +91,8 @@ static size_t report_names(const struct metrics *metrics, const char **names)
 }
 
 /* The column of a requested metric; fails if the format cannot represent it. */
-static int derive_total(struct derive *derive, const struct export_view_format *format,
-			const char *name, struct metric_column *column, struct proton_error *err)
+static int derive_total(struct derive *derive, const struct exporter *exporter, const char *name,
+			struct metric_column *column, struct proton_error *err)
 {
 	int status = derive_column(derive, name, column, err);
 
@@ -103,11 +101,11 @@ static int derive_total(struct derive *derive, const struct export_view_format *
 	if (!column->values)
 		return err_set(err, PROTON_E_INVALID,
 			       "metric %.100s is not numeric and cannot be exported as %s",
-			       column->name, format->name);
-	if (format->needs_weight && !column->is_additive)
+			       column->name, exporter->name);
+	if (exporter->needs_weight && !column->is_additive)
 		return err_set(err, PROTON_E_INVALID,
 			       "metric %.100s is not additive and cannot be exported as %s",
-			       column->name, format->name);
+			       column->name, exporter->name);
 	return PROTON_OK;
 }
 
@@ -141,33 +139,6 @@ static uint32_t *owners_of(const struct profile *profile, const uint8_t *shown)
 	for (size_t i = 1; i < profile->node_count; i++)
 		owner[i] = shown[i] ? (uint32_t)i : owner[profile->nodes[i].parent];
 	return owner;
-}
-
-static int write_view(const struct options *options, const struct export_target *target,
-		      struct export_view *view, struct proton_error *err)
-{
-	const char *path = options->output;
-	struct save save;
-	int status = PROTON_OK;
-	bool is_over;
-
-	if (target->view && target->view->has_paths)
-		status = export_check_paths(view, !target->view->needs_weight, err);
-	if (status == PROTON_OK)
-		status = save_begin(&save, path, options->no_clobber, err);
-	if (status)
-		return status;
-	save.out->limit = bounds_output(view->profile);
-	progress_begin("writing", path ? path : "-");
-	status = target->view ? target->view->write(view, save.out, err)
-			      : target->whole->write(view->profile, save.out, err);
-	is_over = out_is_over(save.out);
-	if (status || is_over)
-		save_abandon(&save);
-	else
-		status = save_commit(&save, err);
-	progress_end();
-	return is_over ? bounds_refuse(view->profile, err) : status;
 }
 
 /* A view and the memory that belongs to it. */
@@ -207,21 +178,21 @@ static void chosen_fini(struct chosen *chosen)
 }
 
 static void choose_names(struct chosen *chosen, const struct options *options,
-			 const struct export_view_format *format)
+			 const struct exporter *exporter)
 {
-	size_t asked = options->metric_count;
+	size_t asked = options->query.metric_count;
 	size_t max = chosen->metrics.count + REPORT_METRICS_MAX;
 	size_t space = asked > max ? asked : max;
 
 	chosen->names = xcalloc(space, sizeof(*chosen->names));
 	if (asked)
-		memcpy(chosen->names, options->metrics, asked * sizeof(*chosen->names));
+		memcpy(chosen->names, options->query.metrics, asked * sizeof(*chosen->names));
 	if (asked)
 		chosen->count = asked;
-	else if (format->is_report)
+	else if (exporter->input == EXPORTS_REPORT)
 		chosen->count = report_names(&chosen->metrics, chosen->names);
 	else
-		chosen->count = default_names(&chosen->metrics, format, chosen->names);
+		chosen->count = default_names(&chosen->metrics, exporter, chosen->names);
 	chosen->measures = xcalloc(chosen->count, sizeof(*chosen->measures));
 	chosen->described = xcalloc(chosen->count, sizeof(*chosen->described));
 }
@@ -244,7 +215,7 @@ static int check_cells(const struct chosen *chosen, const struct profile *profil
  * Computes the values of all metrics one by one. If there are many, each is packed before the next
  * is computed. The total of the first metric exists already.
  */
-static int measure_all(struct chosen *chosen, const struct export_view_format *format,
+static int measure_all(struct chosen *chosen, const struct exporter *exporter,
 		       const struct profile *profile, struct proton_error *err)
 {
 	uint64_t bytes = bounds_profile_bytes(profile);
@@ -253,7 +224,7 @@ static int measure_all(struct chosen *chosen, const struct export_view_format *f
 
 	for (size_t i = 0; i < chosen->count; i++) {
 		struct measure *measure = &chosen->measures[i];
-		int status = i ? derive_total(&chosen->derive, format, chosen->names[i],
+		int status = i ? derive_total(&chosen->derive, exporter, chosen->names[i],
 					      &measure->total, err)
 			       : PROTON_OK;
 
@@ -282,12 +253,13 @@ static char *make_title(const struct options *options, bool is_difference, bool 
 	int length;
 
 	if (is_difference)
-		length = asprintf(&title, "%s against %s%s", options->path, options->base, suffix);
-	else if (options->path_count > 1)
-		length = asprintf(&title, "%s and %zu more%s", options->path,
-				  options->path_count - 1, suffix);
+		length = asprintf(&title, "%s against %s%s", options->query.paths[0],
+				  options->query.base, suffix);
+	else if (options->query.path_count > 1)
+		length = asprintf(&title, "%s and %zu more%s", options->query.paths[0],
+				  options->query.path_count - 1, suffix);
 	else
-		length = asprintf(&title, "%s%s", options->path, suffix);
+		length = asprintf(&title, "%s%s", options->query.paths[0], suffix);
 	if (length < 0)
 		xgive_up();
 	return title;
@@ -297,9 +269,9 @@ static char *make_title(const struct options *options, bool is_difference, bool 
 static int derive_thresholds(struct chosen *chosen, const struct options *options,
 			     struct proton_error *err)
 {
-	chosen->thresholds = xcalloc(options->threshold_count, sizeof(*chosen->thresholds));
-	for (size_t i = 0; i < options->threshold_count; i++) {
-		int status = derive_column(&chosen->derive, options->thresholds[i].metric,
+	chosen->thresholds = xcalloc(options->query.threshold_count, sizeof(*chosen->thresholds));
+	for (size_t i = 0; i < options->query.threshold_count; i++) {
+		int status = derive_column(&chosen->derive, options->query.thresholds[i].metric,
 					   &chosen->thresholds[i], err);
 
 		if (status)
@@ -316,7 +288,7 @@ static int choose_nodes(struct chosen *chosen, const struct options *options,
 	int status;
 
 	/* In other modes, -i and -e have selected what the tree is built from. */
-	if (options->mode == VIEW_TREE) {
+	if (options->query.mode == VIEW_TREE) {
 		status = select_paths(options, profile, chosen->state, err);
 		if (status)
 			return status;
@@ -326,15 +298,15 @@ static int choose_nodes(struct chosen *chosen, const struct options *options,
 		return status;
 	thresholds.others = chosen->thresholds;
 	status = select_minimum(options, profile, &thresholds, chosen->state, err);
-	if (status == PROTON_OK && options->rows)
-		select_rows(profile, chosen->measures[0].total.values, options->rows, false,
+	if (status == PROTON_OK && options->query.rows)
+		select_rows(profile, chosen->measures[0].total.values, options->query.rows, false,
 			    chosen->state);
 	return status;
 }
 
 /* Fills in what all formats share, after nodes and metrics have been selected. */
 static void fill_view(struct chosen *chosen, const struct options *options,
-		      const struct export_view_format *format, const struct profile *profile)
+		      const struct exporter *exporter, const struct profile *profile)
 {
 	chosen->view = (struct export_view){
 		.profile = profile,
@@ -344,17 +316,19 @@ static void fill_view(struct chosen *chosen, const struct options *options,
 		.metrics = chosen->described,
 		.metric_count = chosen->count,
 		.write_name = write_name,
-		.name_format = options->format,
+		.name_format = options->style.format,
 		/* Short C++ names for users; other programs get the recorded names. */
-		.name_style = format->is_report || options->has_names ? options->names : NAMES_RAW,
+		.name_style = exporter->input == EXPORTS_REPORT
+				      ? options->style.names
+				      : style_stored_names(&options->style),
 	};
 }
 
 /* Release with chosen_fini(), even after an error. May replace *profile. */
 static int chosen_init(struct chosen *chosen, const struct options *options,
-		       const struct export_view_format *format, struct profile **profile,
-		       struct proton_error *err)
+		       struct profile **profile, struct proton_error *err)
 {
+	const struct exporter *exporter = options->output.exporter;
 	int status;
 
 	*chosen = (struct chosen){
@@ -365,89 +339,98 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 		return status;
 	metrics_init(&chosen->metrics, *profile);
 	derive_init(&chosen->derive, &chosen->metrics);
-	choose_names(chosen, options, format);
+	choose_names(chosen, options, exporter);
 	status = check_cells(chosen, *profile, err);
 	if (status == PROTON_OK && chosen->count)
-		status = derive_total(&chosen->derive, format, chosen->names[0],
+		status = derive_total(&chosen->derive, exporter, chosen->names[0],
 				      &chosen->measures[0].total, err);
-	if (status == PROTON_OK && chosen->count == 0 && format->needs_weight)
+	if (status == PROTON_OK && chosen->count == 0 && exporter->needs_weight)
 		status = err_set(err, PROTON_E_INVALID, "%s contains no measurements",
-				 options->path);
+				 options->query.paths[0]);
 	if (status == PROTON_OK && chosen->count)
 		status = choose_nodes(chosen, options, *profile, err);
 	if (status)
 		return status;
-	show_levels(*profile, chosen->state, options->depth);
+	show_levels(*profile, chosen->state, options->query.depth);
 	chosen->owner = owners_of(*profile, chosen->state);
-	status = measure_all(chosen, format, *profile, err);
+	status = measure_all(chosen, exporter, *profile, err);
 	if (status)
 		return status;
-	fill_view(chosen, options, format, *profile);
-	if (format->is_report) {
+	fill_view(chosen, options, exporter, *profile);
+	if (exporter->input == EXPORTS_REPORT) {
 		report_init(&chosen->report, &chosen->metrics, chosen->state);
 		chosen->view.report = &chosen->report;
 	}
 	return PROTON_OK;
 }
 
-static int write_chosen(const struct options *options, const struct export_target *target,
-			struct chosen *chosen, struct proton_error *err)
-{
-	int status = write_view(options, target, &chosen->view, err);
+/* A format and what it writes. */
+struct job {
+	const struct exporter *exporter;
+	struct export_view *view;
+};
 
-	if (status == PROTON_OK && chosen->view.negative_count)
+static int write_job(const void *context, struct out *out, struct proton_error *err)
+{
+	const struct job *job = context;
+
+	return job->exporter->write ? job->exporter->write(job->view->profile, out, err)
+				    : job->exporter->write_view(job->view, out, err);
+}
+
+static int write_view(const struct options *options, struct export_view *view,
+		      struct proton_error *err)
+{
+	const struct job job = {options->output.exporter, view};
+	int status = PROTON_OK;
+
+	if (job.exporter->has_paths)
+		status = export_check_paths(view, !job.exporter->needs_weight, err);
+	if (status == PROTON_OK)
+		status = save_output(&options->output, view->profile, write_job, &job, err);
+	if (status == PROTON_OK && view->negative_count)
 		message("omitted %" PRIu64 " negative values, which %s cannot represent",
-			chosen->view.negative_count, target->view->name);
+			view->negative_count, job.exporter->name);
 	return status;
 }
 
-static int export_view(const struct options *options, const struct export_target *target,
-		       struct profile **profile, struct profile **base, struct proton_error *err)
+static int export_view(const struct options *options, struct profile **profile,
+		       struct profile **base, struct proton_error *err)
 {
 	struct chosen chosen;
 	struct chosen before = {0};
-	int status = chosen_init(&chosen, options, target->view, profile, err);
+	int status = chosen_init(&chosen, options, profile, err);
 
 	if (status == PROTON_OK && *base) {
-		status = chosen_init(&before, options, target->view, base, err);
-		before.view.title = options->base;
+		status = chosen_init(&before, options, base, err);
+		before.view.title = options->query.base;
 		chosen.view.other = &before.view;
 	}
 	if (status == PROTON_OK)
-		status = write_chosen(options, target, &chosen, err);
+		status = write_view(options, &chosen.view, err);
 	chosen_fini(&chosen);
 	chosen_fini(&before);
 	return status;
 }
 
-static int export_whole(const struct options *options, const struct export_target *target,
-			struct profile **profile, struct proton_error *err)
+int export_run(const struct options *options, struct profile **profile, struct profile **base,
+	       struct proton_error *err)
 {
-	struct export_view view = {0};
+	struct export_view whole = {0};
 	uint8_t *state;
 
+	if (options->output.exporter->write_view)
+		return export_view(options, profile, base, err);
 	/* In tree mode the profile is exported unchanged. */
-	if (options->mode != VIEW_TREE) {
+	if (options->query.mode != VIEW_TREE) {
 		int status = view_turn(profile, options, &state, err);
 
 		if (status)
 			return status;
 		free(state);
 	}
-	view.profile = *profile;
-	return write_view(options, target, &view, err);
-}
-
-int export_run(const struct options *options, struct profile **profile, struct profile **base,
-	       struct proton_error *err)
-{
-	struct export_target target;
-	int status = export_target_find(options, &target, err);
-
-	if (status)
-		return status;
-	return target.view ? export_view(options, &target, profile, base, err)
-			   : export_whole(options, &target, profile, err);
+	whole.profile = *profile;
+	return write_view(options, &whole, err);
 }
 
 /* ------------------------------------------------------------------ columns */
@@ -456,14 +439,14 @@ int export_run(const struct options *options, struct profile **profile, struct p
  * The columns that the format can represent. Sizes must be additive: in a comparison these are the
  * columns before and after.
  */
-static int take_columns(struct chosen *chosen, struct view *view,
-			const struct export_view_format *format, struct proton_error *err)
+static int take_columns(struct chosen *chosen, struct view *view, const struct exporter *exporter,
+			struct proton_error *err)
 {
 	chosen->measures = xcalloc(view->shown_count, sizeof(*chosen->measures));
 	for (size_t i = 0; i < view->shown_count; i++) {
 		struct metric_column *column = &view->columns[i];
 
-		if (format->needs_weight && !(column->is_additive && column->values))
+		if (exporter->needs_weight && !(column->is_additive && column->values))
 			continue;
 		chosen->measures[chosen->count++].total = *column;
 		*column = (struct metric_column){0}; /* moved */
@@ -471,7 +454,7 @@ static int take_columns(struct chosen *chosen, struct view *view,
 	if (chosen->count == 0)
 		return err_set(err, PROTON_E_INVALID,
 			       "metric %.100s is not additive and cannot be exported as %s",
-			       view->columns[0].name, format->name);
+			       view->columns[0].name, exporter->name);
 	return PROTON_OK;
 }
 
@@ -479,20 +462,20 @@ int export_columns(const struct options *options, struct view *view, struct prot
 {
 	const struct profile *profile = view->profile;
 	struct chosen chosen = {
-		.title = make_title(options, options->base != NULL, profile_is_partial(profile)),
+		.title = make_title(options, options->query.base != NULL,
+				    profile_is_partial(profile)),
 	};
-	struct export_target target;
-	int status = export_target_find(options, &target, err);
+	const struct exporter *exporter = options->output.exporter;
+	int status;
 
 	chosen.state = xcalloc(profile->node_count, sizeof(*chosen.state));
 	memcpy(chosen.state, view->state, profile->node_count);
-	if (status == PROTON_OK && options->rows)
-		select_rows(profile, view->columns[view->sort_column].values, options->rows,
+	if (options->query.rows)
+		select_rows(profile, view->columns[view->sort_column].values, options->query.rows,
 			    view->by_magnitude, chosen.state);
-	if (status == PROTON_OK)
-		status = take_columns(&chosen, view, target.view, err);
+	status = take_columns(&chosen, view, exporter, err);
 	if (status == PROTON_OK) {
-		show_levels(profile, chosen.state, options->depth);
+		show_levels(profile, chosen.state, options->query.depth);
 		chosen.owner = owners_of(profile, chosen.state);
 		chosen.described = xcalloc(chosen.count, sizeof(*chosen.described));
 		for (size_t i = 0; i < chosen.count; i++) {
@@ -500,8 +483,8 @@ int export_columns(const struct options *options, struct view *view, struct prot
 			chosen.described[i] =
 				measure_describe(&chosen.measures[i], profile, chosen.state);
 		}
-		fill_view(&chosen, options, target.view, profile);
-		status = write_chosen(options, &target, &chosen, err);
+		fill_view(&chosen, options, exporter, profile);
+		status = write_view(options, &chosen.view, err);
 	}
 	chosen_fini(&chosen);
 	return status;

@@ -1,13 +1,12 @@
 /*
- * --export: writes the profile with the metrics and filters of the screen in a format of other
- * tools.
+ * Exports: the profile with the metrics and filters of the screen, in a format of other tools.
  */
 #ifndef VIEWER_EXPORT_EXPORT_RUN_H
 #define VIEWER_EXPORT_EXPORT_RUN_H
 
 #include "model/profile.h"
 #include "viewer/query/arrange.h"
-#include "viewer/query/viewer_options.h"
+#include "viewer/viewer_options.h"
 
 /*
  * Writes the export that `options` request. *base is the baseline of a report, or NULL. Removes

@@ -60,9 +60,9 @@ static int check_inputs(const struct options *options, const struct input *input
 	if (!found)
 		found = find_input(base, st);
 	if (!found && path)
-		found = find_directory(options->paths, options->path_count, path);
-	if (!found && path && options->base)
-		found = find_directory(&options->base, 1, path);
+		found = find_directory(options->query.paths, options->query.path_count, path);
+	if (!found && path && options->query.base)
+		found = find_directory(&options->query.base, 1, path);
 	if (!found)
 		return PROTON_OK;
 	return err_set(err, PROTON_E_INVALID,
@@ -83,13 +83,13 @@ static int check_standard_output(const struct options *options, const struct inp
 int output_check(const struct options *options, const struct input *input, const struct input *base,
 		 struct proton_error *err)
 {
-	const char *path = options->output;
+	const char *path = options->output.path;
 	struct stat st;
 	char *target;
 	bool exists;
 	int status;
 
-	if (!path || strcmp(path, "-") == 0)
+	if (!path)
 		return check_standard_output(options, input, base, err);
 	if (!*path)
 		return err_set(err, PROTON_E_INVALID, "--output is empty; name a file");
@@ -101,7 +101,7 @@ int output_check(const struct options *options, const struct input *input, const
 		return status;
 	if (exists)
 		status = check_inputs(options, input, base, &st, target, err);
-	if (status == PROTON_OK && exists && options->no_clobber)
+	if (status == PROTON_OK && exists && options->output.no_clobber)
 		status = err_set(err, PROTON_E_INVALID,
 				 "%s exists and --no-clobber is set; choose another output", path);
 	free(target);

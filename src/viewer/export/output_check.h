@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "viewer/query/input.h"
-#include "viewer/query/viewer_options.h"
+#include "viewer/viewer_options.h"
 
 /*
  * The output (a file, or the target of redirected standard output) must differ from the inputs

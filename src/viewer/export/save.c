@@ -10,8 +10,20 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/replace.h"
+#include "export/bounds.h"
 #include "viewer/print/printable_text.h"
+#include "viewer/print/progress.h"
 #include "viewer/print/xalloc.h"
+
+struct save {
+	struct out *out; /* to write to */
+	struct file_replace file;
+	struct out direct; /* standard output, or a file that is not regular, such as a pipe */
+	int terminal; /* that `direct` writes to; text is collected and cleaned first; -1: none */
+	bool is_direct;
+	char *path; /* of a file that is opened directly; NULL: standard output */
+};
 
 /* Signals that end the program on request. */
 static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -113,16 +125,17 @@ static bool is_standard_output(const struct stat *info)
 	       standard.st_ino == info->st_ino;
 }
 
-int save_begin(struct save *save, const char *path, bool no_clobber, struct proton_error *err)
+static int begin(struct save *save, const struct output_options *output, struct proton_error *err)
 {
+	const char *path = output->path;
 	struct stat info;
 	int status;
 
 	*save = (struct save){0};
-	if (!path || strcmp(path, "-") == 0)
+	if (!path)
 		return begin_direct(save, err);
 	if (stat(path, &info) != 0 || (S_ISREG(info.st_mode) && !is_standard_output(&info))) {
-		status = begin_file(save, path, no_clobber, err);
+		status = begin_file(save, path, output->no_clobber, err);
 	} else {
 		if (!is_standard_output(&info))
 			save->path = xstrndup(path, strlen(path));
@@ -144,26 +157,36 @@ static void clean_for_terminal(struct save *save)
 	out_fini(&raw);
 }
 
-int save_commit(struct save *save, struct proton_error *err)
+static int commit(struct save *save, struct proton_error *err)
 {
 	int status;
 
-	if (save->is_direct && save->terminal >= 0)
+	if (!save->is_direct)
+		return file_replace_commit(&save->file, err);
+	if (save->terminal >= 0)
 		clean_for_terminal(save);
-	if (save->is_direct) {
-		status = out_finish(&save->direct, err);
-		if (status && save->direct.errnum == EPIPE)
-			status = PROTON_OK;
-	} else {
-		status = file_replace_commit(&save->file, err);
-	}
-	save_fini(save);
-	return status;
+	status = out_finish(&save->direct, err);
+	return status && save->direct.errnum == EPIPE ? PROTON_OK : status;
 }
 
-void save_abandon(struct save *save)
+int save_output(const struct output_options *output, const struct profile *profile,
+		save_write_fn *write, const void *context, struct proton_error *err)
 {
-	if (!save->is_direct)
-		file_replace_abandon(&save->file);
-	save_fini(save);
+	struct save save;
+	int status = begin(&save, output, err);
+
+	if (status)
+		return status;
+	save.out->limit = bounds_output(profile);
+	progress_begin("writing", output->path ? output->path : "standard output");
+	status = write(context, save.out, err);
+	if (out_is_over(save.out))
+		status = bounds_refuse(profile, err);
+	if (status == PROTON_OK)
+		status = commit(&save, err);
+	else if (!save.is_direct)
+		file_replace_abandon(&save.file);
+	save_fini(&save);
+	progress_end();
+	return status;
 }

@@ -58,7 +58,8 @@ static void name_metrics(struct comparison *comparison, const struct view *view)
 	shown = view_metrics(view, options, defaults, &comparison->shown_count);
 	if (comparison->shown_count == 0)
 		return; /* an empty profile */
-	count = comparison->shown_count + options->threshold_count + options->gate_count;
+	count = comparison->shown_count + options->query.threshold_count +
+		options->query.gate_count;
 	comparison->names = xcalloc(count, sizeof(*comparison->names));
 	comparison->labels = xcalloc(count, sizeof(*comparison->labels));
 	comparison->is_found = xcalloc(count, sizeof(bool));
@@ -68,10 +69,10 @@ static void name_metrics(struct comparison *comparison, const struct view *view)
 	comparison->divisor = xcalloc(count, sizeof(double));
 	for (size_t i = 0; i < comparison->shown_count; i++)
 		add_name(comparison, shown[i]);
-	for (size_t i = 0; i < options->threshold_count; i++)
-		add_name(comparison, options->thresholds[i].metric);
-	for (size_t i = 0; i < options->gate_count; i++)
-		add_name(comparison, options->gates[i].metric);
+	for (size_t i = 0; i < options->query.threshold_count; i++)
+		add_name(comparison, options->query.thresholds[i].metric);
+	for (size_t i = 0; i < options->query.gate_count; i++)
+		add_name(comparison, options->query.gates[i].metric);
 }
 
 /* Merges siblings of the same name, which makes paths unique. */
@@ -207,21 +208,19 @@ void comparison_take_union(struct comparison *comparison, struct view *view, siz
 	view->state = filter_prune(view->profile);
 	metrics_init(&view->metrics, view->profile);
 	view->columns = xcalloc(columns, sizeof(*view->columns));
-	if (comparison->options->gate_count)
-		view->gates = xcalloc(comparison->options->gate_count, sizeof(*view->gates));
-	view->gate_count = comparison->options->gate_count;
+	if (comparison->options->query.gate_count)
+		view->gates = xcalloc(comparison->options->query.gate_count, sizeof(*view->gates));
+	view->gate_count = comparison->options->query.gate_count;
 }
 
 bool comparison_is_exact(const struct comparison *comparison)
 {
-	const struct options *options = comparison->options;
-
-	return options->csv || options->json || options->export_format || options->output;
+	return comparison->options->output.exporter != NULL;
 }
 
 size_t comparison_first_gate(const struct comparison *comparison)
 {
-	return comparison->shown_count + comparison->options->threshold_count;
+	return comparison->shown_count + comparison->options->query.threshold_count;
 }
 
 /* ------------------------------------------------------------------ many */
@@ -368,7 +367,7 @@ static void show_tallies(struct comparison *comparison, struct view *view, struc
 			 const struct input *input)
 {
 	const struct options *options = comparison->options;
-	enum merge_how how = options->merge_how;
+	enum merge_how how = options->query.merge_how;
 	enum merge_how judged = how == MERGE_SPREAD ? MERGE_MEAN : how;
 
 	finish_tallies(comparison, tallies);

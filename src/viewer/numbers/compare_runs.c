@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/message.h"
-#include "viewer/export/export_target.h"
+#include "viewer/export/export_check.h"
 #include "viewer/numbers/compare.h"
 #include "viewer/numbers/compare_parts.h"
 #include "viewer/numbers/repeats.h"
@@ -90,7 +90,7 @@ static int add_run(struct comparison *comparison, struct profile *profile, struc
 static int add_side(struct comparison *comparison, struct input *input, struct runs *runs,
 		    struct proton_error *err)
 {
-	bool is_sum = comparison->options->is_sum_asked_for;
+	bool is_sum = comparison->options->query.is_sum_asked_for;
 	int status = PROTON_OK;
 
 	for (size_t i = 0; i < (is_sum ? 1 : input->count) && status == PROTON_OK; i++) {
@@ -352,16 +352,16 @@ int compare_check_sums(const struct options *options, const struct input *base,
 {
 	size_t before = base->count - base->left_out;
 	size_t after = input->count - input->left_out;
-	bool is_export = options->export_format || options->output;
+	bool is_export = output_is_export(&options->output);
 	bool is_report = is_export && !export_is_of_columns(options);
 
-	if (before != after && (options->is_sum_asked_for || is_report))
+	if (before != after && (options->query.is_sum_asked_for || is_report))
 		return err_set(err, PROTON_E_INVALID,
 			       "%s cannot compare the sum of %zu files with the sum of %zu "
 			       "baseline files%s",
 			       is_report ? "this report" : "--merge sum", after, before,
 			       is_report ? "" : "; omit it to compare means");
-	if (is_report && before > 1 && !options->is_sum_asked_for)
+	if (is_report && before > 1 && !options->query.is_sum_asked_for)
 		return err_set(err, PROTON_E_INVALID,
 			       "this report shows sums of several files, not means; add --merge "
 			       "sum, or use csv");
@@ -370,8 +370,8 @@ int compare_check_sums(const struct options *options, const struct input *base,
 
 static bool has_relative_gate(const struct options *options)
 {
-	for (size_t i = 0; i < options->gate_count; i++) {
-		if (options->gates[i].kind != GATE_VALUE)
+	for (size_t i = 0; i < options->query.gate_count; i++) {
+		if (options->query.gates[i].kind != GATE_VALUE)
 			return true;
 	}
 	return false;

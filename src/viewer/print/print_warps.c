@@ -228,12 +228,12 @@ bool warps_are_asked_for(const struct options *options)
 {
 	bool is_asked = false;
 
-	for (size_t i = 0; i < options->metric_count; i++)
-		is_asked = is_asked || is_of_warps(options->metrics[i]);
-	for (size_t i = 0; i < options->threshold_count; i++)
-		is_asked = is_asked || is_of_warps(options->thresholds[i].metric);
-	for (size_t i = 0; i < options->gate_count; i++)
-		is_asked = is_asked || is_of_warps(options->gates[i].metric);
+	for (size_t i = 0; i < options->query.metric_count; i++)
+		is_asked = is_asked || is_of_warps(options->query.metrics[i]);
+	for (size_t i = 0; i < options->query.threshold_count; i++)
+		is_asked = is_asked || is_of_warps(options->query.thresholds[i].metric);
+	for (size_t i = 0; i < options->query.gate_count; i++)
+		is_asked = is_asked || is_of_warps(options->query.gates[i].metric);
 	return is_asked;
 }
 
@@ -252,9 +252,9 @@ void warps_strip(struct profile *profile)
 
 void warps_report_nothing(const struct profile *profile, const struct options *options)
 {
-	const char *name = input_display_name(options->path);
+	const char *name = input_display_name(options->query.paths[0]);
 
-	if (options->include || options->exclude)
+	if (options->query.include || options->query.exclude)
 		message("no selected kernel in %s has warp data", name);
 	else if (rollup_has(profile, WARPS_RECORDED_CTAS))
 		message("%s has no warp data: too many records were overwritten; increase "

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "viewer/print/terminal.h"
-#include "viewer/query/viewer_options.h"
+#include "viewer/viewer_options.h"
 
 enum warps_number {
 	WARPS_NUMBER_RECORDED_CTAS,

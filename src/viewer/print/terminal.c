@@ -11,19 +11,6 @@
 #define COLUMNS_UNKNOWN 80
 #define COLUMNS_MIN 40
 
-bool color_choice_find(const char *text, enum color_choice *choice_out)
-{
-	if (strcmp(text, "auto") == 0)
-		*choice_out = COLOR_AUTO;
-	else if (strcmp(text, "always") == 0)
-		*choice_out = COLOR_ALWAYS;
-	else if (strcmp(text, "never") == 0)
-		*choice_out = COLOR_NEVER;
-	else
-		return false;
-	return true;
-}
-
 static bool is_set(const char *variable)
 {
 	const char *value = getenv(variable);

@@ -18,7 +18,6 @@ struct term {
 	size_t columns; /* 0: no limit, standard output is not a terminal */
 };
 
-bool color_choice_find(const char *text, enum color_choice *choice_out);
 struct term term_probe(enum color_choice choice);
 
 #endif

@@ -25,8 +25,9 @@ static void read_name(struct data *data, uint32_t frame)
 {
 	data->name.length = 0;
 	if (frame != WARPS_NO_FRAME)
-		name_write_styled(&data->name, data->report->profile, frame, data->options->format,
-				  data->options->has_names ? data->options->names : NAMES_RAW);
+		name_write_styled(&data->name, data->report->profile, frame,
+				  data->options->style.format,
+				  style_stored_names(&data->options->style));
 }
 
 static void data_init(struct data *data, const struct warps_report *report,

@@ -40,7 +40,7 @@ static void put_name(struct printer *printer, struct out *out, uint32_t frame)
 {
 	printer->scratch.length = 0;
 	name_write_styled(&printer->scratch, printer->report->profile, frame,
-			  printer->options->format, printer->options->names);
+			  printer->options->style.format, printer->options->style.names);
 	text_clean(out, printer->scratch.bytes, printer->scratch.length);
 }
 
@@ -196,7 +196,7 @@ static void print_path(struct printer *printer)
 {
 	double all = printer->kernel->rows[0].number[WARPS_NUMBER_CTA_CYCLES];
 	double ctas = printer->kernel->rows[0].number[WARPS_NUMBER_SAMPLED_CTAS];
-	size_t max = printer->options->rows ? printer->options->rows : PATH_ROWS;
+	size_t max = printer->options->query.rows ? printer->options->query.rows : PATH_ROWS;
 	double shown = 0;
 	size_t count;
 	struct warps_row *rows = path_rows(printer->kernel, &count);
@@ -386,7 +386,7 @@ void warps_print(const struct warps_report *report, const struct options *option
 	struct printer printer = {
 		.report = report,
 		.options = options,
-		.term = term_probe(options->color),
+		.term = term_probe(options->style.color),
 		.out = out,
 	};
 

@@ -24,18 +24,18 @@ static int turn(struct profile **profile, const struct options *options, struct 
 	size_t matches = 0;
 	int status = PROTON_OK;
 
-	if (options->include || options->exclude)
-		status = filter_select(*profile, options->include, options->exclude, &keeps,
-				       &matches, err);
+	if (options->query.include || options->query.exclude)
+		status = filter_select(*profile, options->query.include, options->query.exclude,
+				       &keeps, &matches, err);
 	if (status)
 		return status;
 	if (keeps && matches == 0)
 		message("no frame matches \"%s\"",
-			options->include ? options->include : options->exclude);
-	if (options->mode == VIEW_FLAT)
-		status = profile_regroup(*profile, options->group_by, keeps, &turned, err);
+			options->query.include ? options->query.include : options->query.exclude);
+	if (options->query.mode == VIEW_FLAT)
+		status = profile_regroup(*profile, options->query.group_by, keeps, &turned, err);
 	else
-		status = profile_invert(*profile, options->depth, keeps, &turned, err);
+		status = profile_invert(*profile, options->query.depth, keeps, &turned, err);
 	free(keeps);
 	if (status)
 		return status;
@@ -47,15 +47,15 @@ static int turn(struct profile **profile, const struct options *options, struct 
 int view_turn(struct profile **profile, const struct options *options, uint8_t **state_out,
 	      struct proton_error *err)
 {
-	bool is_export = options->export_format || options->output;
+	bool is_export = output_is_export(&options->output);
 	int status;
 
 	/* Warp data belongs to the --warps report, not to the tree of scopes. */
-	if (!options->warps && !options->list && (options->metric_count || !is_export) &&
-	    !warps_are_asked_for(options))
+	if (!options->query.warps && !options->query.list &&
+	    (options->query.metric_count || !is_export) && !warps_are_asked_for(options))
 		warps_strip(*profile);
 	*state_out = filter_prune(*profile);
-	if (options->mode == VIEW_TREE || options->list)
+	if (options->query.mode == VIEW_TREE || options->query.list)
 		return PROTON_OK;
 	free(*state_out);
 	*state_out = NULL;
@@ -205,18 +205,18 @@ static size_t tree_metrics(const struct metrics *metrics, bool has_shares, const
 const char *const *view_metrics(const struct view *view, const struct options *options,
 				const char *names[VIEW_METRICS_MAX], size_t *count_out)
 {
-	bool is_one = options->base || options->merge_how != MERGE_SUM;
-	bool is_file = options->export_format || options->output;
+	bool is_one = options->query.base || options->query.merge_how != MERGE_SUM;
+	bool is_file = output_is_export(&options->output);
 
-	if (options->metric_count) {
-		*count_out = options->metric_count;
-		return options->metrics;
+	if (options->query.metric_count) {
+		*count_out = options->query.metric_count;
+		return options->query.metrics;
 	}
-	if (options->mode == VIEW_FLAT && has_number(&view->metrics, "time"))
+	if (options->query.mode == VIEW_FLAT && has_number(&view->metrics, "time"))
 		*count_out = flat_metrics(&view->metrics, names);
 	else /* only a tree shows the nesting of scopes */
-		*count_out =
-			tree_metrics(&view->metrics, options->mode == VIEW_TREE && !is_file, names);
+		*count_out = tree_metrics(&view->metrics,
+					  options->query.mode == VIEW_TREE && !is_file, names);
 	/* Each becomes several columns. */
 	if (is_one && *count_out > 1)
 		*count_out = 1;
@@ -263,24 +263,25 @@ int view_columns(struct view *view, const struct options *options, struct proton
 	int status = PROTON_OK;
 
 	derive_init(&derive, &view->metrics);
-	view->columns = xcalloc(count + options->threshold_count + options->gate_count,
+	view->columns = xcalloc(count + options->query.threshold_count + options->query.gate_count,
 				sizeof(*view->columns));
-	view->is_default = options->metric_count == 0;
+	view->is_default = options->query.metric_count == 0;
 	for (size_t i = 0; i < count && status == PROTON_OK; i++)
-		status = add_column(view, &derive, wanted[i], options->mode == VIEW_FLAT, err);
+		status =
+			add_column(view, &derive, wanted[i], options->query.mode == VIEW_FLAT, err);
 	view->shown_count = view->column_count;
-	for (size_t i = 0; i < options->threshold_count && status == PROTON_OK; i++)
-		status = add_column(view, &derive, options->thresholds[i].metric, false, err);
-	for (size_t i = 0; i < options->gate_count && status == PROTON_OK; i++)
-		status = add_column(view, &derive, options->gates[i].metric, false, err);
+	for (size_t i = 0; i < options->query.threshold_count && status == PROTON_OK; i++)
+		status = add_column(view, &derive, options->query.thresholds[i].metric, false, err);
+	for (size_t i = 0; i < options->query.gate_count && status == PROTON_OK; i++)
+		status = add_column(view, &derive, options->query.gates[i].metric, false, err);
 	derive_fini(&derive);
-	if (status || !options->gate_count)
+	if (status || !options->query.gate_count)
 		return status;
-	view->gates = xcalloc(options->gate_count, sizeof(*view->gates));
-	view->gate_count = options->gate_count;
-	for (size_t i = 0; i < options->gate_count; i++) {
+	view->gates = xcalloc(options->query.gate_count, sizeof(*view->gates));
+	view->gate_count = options->query.gate_count;
+	for (size_t i = 0; i < options->query.gate_count; i++) {
 		const struct metric_column *column =
-			&view->columns[view->shown_count + options->threshold_count + i];
+			&view->columns[view->shown_count + options->query.threshold_count + i];
 
 		if (!column->values)
 			return err_set(err, PROTON_E_INVALID,
@@ -304,7 +305,7 @@ int view_filter(struct view *view, const struct options *options, struct proton_
 		.others = &view->columns[view->shown_count],
 		.by_magnitude = view->by_magnitude,
 	};
-	int status = options->mode == VIEW_TREE
+	int status = options->query.mode == VIEW_TREE
 			     ? select_paths(options, view->profile, view->state, err)
 			     : PROTON_OK;
 
@@ -314,7 +315,7 @@ int view_filter(struct view *view, const struct options *options, struct proton_
 
 struct table_model view_table(const struct view *view, const struct options *options)
 {
-	bool is_text = !options->csv && !options->json;
+	const struct style_options *style = &options->style;
 
 	return (struct table_model){
 		.profile = view->profile,
@@ -325,14 +326,14 @@ struct table_model view_table(const struct view *view, const struct options *opt
 		.sort_column = view->sort_column,
 		.by_magnitude = view->by_magnitude,
 		.is_default = view->is_default,
-		.depth = options->depth,
-		.is_flat = options->mode == VIEW_FLAT,
-		.rows = options->rows,
+		.depth = options->query.depth,
+		.is_flat = options->query.mode == VIEW_FLAT,
+		.rows = options->query.rows,
 		.base_runs = view->base_runs,
 		.runs = view->runs,
-		.format = options->format,
-		.names = is_text || options->has_names ? options->names : NAMES_RAW,
-		.term = term_probe(options->color),
+		.format = style->format,
+		.names = options->output.exporter ? style_stored_names(style) : style->names,
+		.term = term_probe(style->color),
 	};
 }
 

@@ -14,7 +14,7 @@
 #include "viewer/print/table_model.h"
 #include "viewer/query/derive.h"
 #include "viewer/query/raw_metrics.h"
-#include "viewer/query/viewer_options.h"
+#include "viewer/viewer_options.h"
 
 struct view {
 	struct profile *profile;

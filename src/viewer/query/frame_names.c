@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/array.h"
 #include "symbol/demangle.h"
 
 /* Parts of a source frame; pointers into the text, which the struct does not own. */
@@ -16,24 +15,6 @@ struct source {
 	size_t line_length;
 	uint32_t number;
 };
-
-bool name_format_find(const char *text, enum name_format *format_out)
-{
-	static const char *const names[] = {
-		[NAME_FULL] = "full",
-		[NAME_FILE_FUNCTION_LINE] = "file_function_line",
-		[NAME_FUNCTION_LINE] = "function_line",
-		[NAME_FILE_FUNCTION] = "file_function",
-	};
-
-	for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
-		if (strcmp(text, names[i]) == 0) {
-			*format_out = (enum name_format)i;
-			return true;
-		}
-	}
-	return false;
-}
 
 /*
  * Splits "file:line@function" at the first ":digits@": the name of a function may contain '@' or

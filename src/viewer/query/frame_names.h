@@ -26,9 +26,6 @@ enum name_style {
 	NAMES_SHORT, /* fill<float> */
 };
 
-/* Finds a format by its option value. */
-bool name_format_find(const char *text, enum name_format *format_out);
-
 /* Appends a frame's stored name, not cleaned (text_clean()). */
 void name_write(struct out *out, const struct profile *profile, uint32_t frame,
 		enum name_format format);

@@ -12,13 +12,14 @@
 int select_paths(const struct options *options, const struct profile *profile, uint8_t *state,
 		 struct proton_error *err)
 {
-	const char *pattern = options->include ? options->include : options->exclude;
+	const char *pattern = options->query.include ? options->query.include
+						     : options->query.exclude;
 	size_t matches = 0;
 	int status = PROTON_OK;
 
-	if (options->include)
+	if (options->query.include)
 		status = filter_include(profile, state, pattern, &matches, err);
-	else if (options->exclude)
+	else if (options->query.exclude)
 		status = filter_exclude(profile, state, pattern, &matches, err);
 	if (status)
 		return status;
@@ -52,16 +53,16 @@ int select_minimum(const struct options *options, const struct profile *profile,
 	int status = PROTON_OK;
 	bool *is_enough;
 
-	if (!options->has_threshold && !options->threshold_count)
+	if (!options->query.has_threshold && !options->query.threshold_count)
 		return PROTON_OK;
 	is_enough = xcalloc(count, sizeof(*is_enough));
 	memset(is_enough, true, count);
-	if (options->has_threshold)
-		status = require(thresholds->first, options->threshold, thresholds, is_enough,
+	if (options->query.has_threshold)
+		status = require(thresholds->first, options->query.threshold, thresholds, is_enough,
 				 count, err);
-	for (size_t i = 0; i < options->threshold_count && status == PROTON_OK; i++)
-		status = require(&thresholds->others[i], options->thresholds[i].min, thresholds,
-				 is_enough, count, err);
+	for (size_t i = 0; i < options->query.threshold_count && status == PROTON_OK; i++)
+		status = require(&thresholds->others[i], options->query.thresholds[i].min,
+				 thresholds, is_enough, count, err);
 	if (status == PROTON_OK)
 		filter_require(profile, state, is_enough);
 	free(is_enough);

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "viewer/query/derive.h"
-#include "viewer/query/viewer_options.h"
+#include "viewer/viewer_options.h"
 
 /* Applies -i and -e. Like the other functions, it changes the `state` (filter.h) of nodes. */
 int select_paths(const struct options *options, const struct profile *profile, uint8_t *state,

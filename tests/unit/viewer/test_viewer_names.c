@@ -74,16 +74,6 @@ TEST(other_names_stay_whole_in_every_format)
 	profile_free(profile);
 }
 
-TEST(formats_are_found_by_name)
-{
-	enum name_format format = NAME_FULL;
-
-	CHECK(name_format_find("function_line", &format));
-	CHECK_EQ(format, NAME_FUNCTION_LINE);
-	CHECK(!name_format_find("Full", &format));
-	CHECK(!name_format_find("", &format));
-}
-
 static const char *clean(const char *text)
 {
 	struct out out;

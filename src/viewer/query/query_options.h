@@ -1,14 +1,13 @@
-/* Command-line options of proton-viewer. */
-#ifndef VIEWER_QUERY_VIEWER_OPTIONS_H
-#define VIEWER_QUERY_VIEWER_OPTIONS_H
+/* Options of proton-viewer about what is read, selected and compared. */
+#ifndef VIEWER_QUERY_QUERY_OPTIONS_H
+#define VIEWER_QUERY_QUERY_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/option_table.h"
 #include "model/regroup.h"
 #include "viewer/numbers/gate.h"
-#include "viewer/print/terminal.h"
-#include "viewer/query/frame_names.h"
 
 enum view_mode {
 	VIEW_TREE,
@@ -31,9 +30,8 @@ struct threshold {
 	double min;
 };
 
-struct options {
-	const char *path;   /* the first */
-	char *const *paths; /* all */
+struct query_options {
+	char *const *paths; /* of the profiles */
 	size_t path_count;
 	char *base;           /* --diff */
 	const char **metrics; /* malloc'd; points into metrics_text */
@@ -41,9 +39,6 @@ struct options {
 	char *metrics_text;
 	const char *include;
 	const char *exclude;
-	const char *export_format; /* --export; NULL: the suffix of `output` selects it */
-	const char *output;
-	bool no_clobber;  /* an existing `output` is an error */
 	double threshold; /* for the first metric */
 	bool has_threshold;
 	struct threshold *thresholds; /* for other metrics */
@@ -55,29 +50,15 @@ struct options {
 	size_t rows; /* 0: all */
 	enum view_mode mode;
 	enum regroup_by group_by;
-	bool csv;
-	bool json;
 	enum merge_how merge_how;
 	bool is_sum_asked_for; /* --merge sum was given; it is also the default */
-	enum name_format format;
-	enum name_style names;
-	bool has_names;
-	enum color_choice color;
 	bool list;
-	bool allow_partial;
-	bool print_sorted;
-	bool all;      /* --all: print every frame even on a terminal */
-	bool no_pager; /* --no-pager */
 	bool warps;
+	bool allow_partial;
 };
 
-enum options_result {
-	OPTIONS_RUN,
-	OPTIONS_DONE, /* help or version was printed */
-	OPTIONS_BAD,  /* a message was printed on standard error */
-};
-
-enum options_result options_parse(struct options *options, int argc, char **argv);
-void options_fini(struct options *options);
+/* The options with their defaults, set by the rows. */
+struct option_table query_options_init(struct query_options *query);
+void query_options_fini(struct query_options *query);
 
 #endif

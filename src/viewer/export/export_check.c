@@ -1,0 +1,105 @@
+/* Checks of the options that are combined with an output format. */
+#include "viewer/export/export_check.h"
+
+#include <unistd.h>
+
+/* The first given option that has no effect on the output. */
+static const char *option_without_effect(const struct options *options)
+{
+	bool is_export = output_is_export(&options->output);
+
+	return is_export && options->query.gate_count ? "--fail-if"
+	       : is_export && options->query.list     ? "--list"
+	       : options->style.print_sorted          ? "--print-sorted"
+						      : NULL;
+}
+
+/* The first given option that a format of the whole profile cannot honor. */
+static const char *option_for_views(const struct options *options)
+{
+	/* In other modes, -i and -e select what is counted. */
+	bool is_tree = options->query.mode == VIEW_TREE;
+
+	return options->query.metric_count                                          ? "--metrics"
+	       : options->query.include && is_tree                                  ? "--include"
+	       : options->query.exclude && is_tree                                  ? "--exclude"
+	       : options->query.has_threshold || options->query.threshold_count     ? "--threshold"
+	       : options->query.depth_is_set && options->query.mode != VIEW_CALLERS ? "--depth"
+	       : options->query.rows                                                ? "--rows"
+	       : options->style.format                                              ? "--format"
+										    : NULL;
+}
+
+static int check_whole(const struct options *options, const struct exporter *exporter,
+		       struct proton_error *err)
+{
+	const char *option = option_for_views(options);
+
+	if (options->query.mode && exporter->input == EXPORTS_TRACE)
+		return err_set(err, PROTON_E_INVALID,
+			       "%s needs trace events, which %s does not have", exporter->name,
+			       options->query.mode == VIEW_FLAT ? "a flat table"
+								: "a bottom-up tree");
+	if (option)
+		return err_set(err, PROTON_E_INVALID,
+			       "%s cannot be used with %s, which always contains the whole profile",
+			       option, exporter->name);
+	if (options->query.base || options->query.merge_how != MERGE_SUM)
+		return err_set(err, PROTON_E_INVALID,
+			       "%s produces a table, which %s cannot represent; use csv",
+			       options->query.base ? "--diff" : "this --merge", exporter->name);
+	return PROTON_OK;
+}
+
+static int check_view(const struct options *options, const struct exporter *exporter,
+		      struct proton_error *err)
+{
+	bool is_table = !exporter->needs_weight && exporter->input != EXPORTS_REPORT;
+
+	if (options->query.merge_how != MERGE_SUM && exporter->input == EXPORTS_REPORT)
+		return err_set(err, PROTON_E_INVALID,
+			       "this --merge produces a table, which %s cannot represent; use csv",
+			       exporter->name);
+	if (options->query.merge_how != MERGE_SUM && options->query.merge_how != MERGE_MEAN &&
+	    !is_table)
+		return err_set(err, PROTON_E_INVALID,
+			       "this --merge produces non-additive values, which %s cannot "
+			       "represent; use --merge mean, or csv",
+			       exporter->name);
+	if (exporter->takes_one && options->query.metric_count > 1)
+		return err_set(err, PROTON_E_INVALID, "%s supports one metric, not %zu",
+			       exporter->name, options->query.metric_count);
+	if (exporter->is_binary && !options->output.path && isatty(STDOUT_FILENO) == 1)
+		return err_set(err, PROTON_E_INVALID, "%s is binary; write it to a file with -o",
+			       exporter->name);
+	return PROTON_OK;
+}
+
+int export_check(const struct options *options, struct proton_error *err)
+{
+	const struct exporter *exporter = options->output.exporter;
+	const char *other = option_without_effect(options);
+
+	if (!exporter)
+		return PROTON_OK;
+	if (other)
+		return err_set(err, PROTON_E_INVALID, "Cannot specify both %s and %s",
+			       options->output.option, other);
+	if (exporter->input == EXPORTS_TABLE)
+		return PROTON_OK;
+	return exporter->write ? check_whole(options, exporter, err)
+			       : check_view(options, exporter, err);
+}
+
+bool export_is_for_programs(const struct exporter *exporter)
+{
+	return exporter->input != EXPORTS_REPORT && exporter->input != EXPORTS_TRACE;
+}
+
+bool export_is_of_columns(const struct options *options)
+{
+	const struct exporter *exporter = options->output.exporter;
+
+	return exporter->write_view && (options->query.merge_how != MERGE_SUM ||
+					(options->query.base && exporter->input != EXPORTS_REPORT));
+}

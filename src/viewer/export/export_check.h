@@ -1,0 +1,22 @@
+/* Checks of the options that are combined with an output format, and what follows from it. */
+#ifndef VIEWER_EXPORT_EXPORT_CHECK_H
+#define VIEWER_EXPORT_EXPORT_CHECK_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "viewer/viewer_options.h"
+
+/* Rejects options that cannot be combined, before any file is read. E_INVALID with a message. */
+int export_check(const struct options *options, struct proton_error *err);
+
+/* True if other programs compute with the values; false: users look at them (html, traces). */
+bool export_is_for_programs(const struct exporter *exporter);
+
+/*
+ * True if the export has columns made by comparing profiles (viewer/numbers/compare.h) instead of a
+ * profile: with --diff, unless the format compares profiles itself, or with --merge other than sum.
+ */
+bool export_is_of_columns(const struct options *options);
+
+#endif

@@ -1,0 +1,85 @@
+/* The table of output formats of proton-viewer. */
+#include "viewer/export/exporters.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/array.h"
+#include "export/export.h"
+#include "export/export_view.h"
+#include "viewer/print/print_warps.h"
+#include "viewer/print/table_model.h"
+
+/* clang-format off: one row per format */
+static const struct exporter exporters[] = {
+	{"html", "html", "report for a browser, in one file", EXPORTS_REPORT,
+	 .write_view = export_html},
+	{"folded", "folded", "stacks for flamegraph.pl and inferno", EXPORTS_VIEW,
+	 .needs_weight = true, .takes_one = true, .has_paths = true, .write_view = export_folded},
+	{"speedscope", "speedscope.json", "flame graph for www.speedscope.app", EXPORTS_VIEW,
+	 .needs_weight = true, .has_paths = true, .write_view = export_speedscope},
+	{"pprof", "pb.gz", "for pprof and readers of its profiles", EXPORTS_VIEW, .is_binary = true,
+	 .needs_weight = true, .has_paths = true, .write_view = export_pprof},
+	{"csv", "csv", "CSV with paths, inclusive and exclusive values", EXPORTS_VIEW,
+	 .has_paths = true, .write_view = export_csv},
+	{"table", NULL, "the printed tree or table as CSV", EXPORTS_TABLE, .print = csv_print,
+	 .print_warps = warps_csv},
+	{"json", "json", "the printed tree or table as one JSON object", EXPORTS_TABLE,
+	 .print = json_print, .print_warps = warps_json},
+	{EXPORT_HATCHET, "tree for hatchet and the viewers (JSON)", EXPORTS_PROFILE,
+	 .write = export_hatchet},
+	{EXPORT_MSGPACK, "the same in MessagePack", EXPORTS_PROFILE, .write = export_msgpack},
+	{EXPORT_CHROME_TRACE, "timeline for chrome://tracing", EXPORTS_TRACE,
+	 .write = export_chrome_trace},
+	{EXPORT_PERFETTO, "timeline for ui.perfetto.dev", EXPORTS_TRACE, .write = export_perfetto},
+};
+/* clang-format on */
+
+static int refuse(struct proton_error *err, const char *what, const char *value)
+{
+	char known[300] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(exporters) && used < sizeof(known); i++)
+		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", i ? ", " : "",
+					 exporters[i].name);
+	return err_set(err, PROTON_E_INVALID, "%s '%.200s'; known: %s", what, value, known);
+}
+
+const struct exporter *exporter_find(const char *name, struct proton_error *err)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(exporters); i++)
+		if (strcasecmp(name, exporters[i].name) == 0)
+			return &exporters[i];
+	refuse(err, "unknown export format", name);
+	return NULL;
+}
+
+static bool ends_with(const char *path, const char *suffix)
+{
+	size_t length = strlen(path);
+	size_t end = strlen(suffix);
+
+	return length > end + 1 && path[length - end - 1] == '.' &&
+	       strcasecmp(path + length - end, suffix) == 0;
+}
+
+const struct exporter *exporter_of_path(const char *path, struct proton_error *err)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(exporters); i++)
+		if (exporters[i].suffix && ends_with(path, exporters[i].suffix))
+			return &exporters[i];
+	refuse(err, "cannot infer an export format from", path);
+	return NULL;
+}
+
+void exporters_print(void)
+{
+	printf("\nFormats of --export, with the suffix that selects them:\n");
+	for (size_t i = 0; i < ARRAY_LENGTH(exporters); i++)
+		printf("  %-15s  %s%s%s%s\n", exporters[i].name, exporters[i].help,
+		       exporters[i].suffix ? " (." : "",
+		       exporters[i].suffix ? exporters[i].suffix : "",
+		       exporters[i].suffix ? ")" : "");
+}

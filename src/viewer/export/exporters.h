@@ -1,0 +1,54 @@
+/*
+ * Output formats of proton-viewer: one table, from which --export, its help, its error messages and
+ * the choice by suffix are made. A new format is one row here and one file.
+ */
+#ifndef VIEWER_EXPORT_EXPORTERS_H
+#define VIEWER_EXPORT_EXPORTERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+struct export_view;
+struct options;
+struct out;
+struct table_model;
+struct profile;
+struct warps_report;
+
+/* The input of a format, which determines the options that it supports. */
+enum exporter_input {
+	EXPORTS_TABLE,   /* the printed tree or table, with all options */
+	EXPORTS_VIEW,    /* selected frames and metrics (export/export_view.h) */
+	EXPORTS_REPORT,  /* the same with derived metrics, kernels, devices, and a baseline */
+	EXPORTS_PROFILE, /* a whole profile: nothing is selected */
+	EXPORTS_TRACE,   /* a whole profile with its trace events */
+};
+
+struct exporter {
+	const char *name;   /* case-insensitive */
+	const char *suffix; /* of files that select the format, without the dot */
+	const char *help;
+	enum exporter_input input;
+	bool is_binary;    /* must not be printed on a terminal */
+	bool needs_weight; /* shows metrics as sizes and rejects those that are not additive */
+	bool takes_one;    /* supports one metric, or one before and after */
+	bool has_paths;    /* writes the path of each frame, instead of only its parent */
+	/* By input: one of the first three, and `print_warps` for a table. */
+	int (*write)(const struct profile *profile, struct out *out, struct proton_error *err);
+	int (*write_view)(struct export_view *view, struct out *out, struct proton_error *err);
+	void (*print)(const struct table_model *picture, struct out *out);
+	void (*print_warps)(const struct warps_report *report, const struct options *options,
+			    struct out *out);
+};
+
+/* NULL with a message: there is no such format. */
+const struct exporter *exporter_find(const char *name, struct proton_error *err);
+/* The format that the suffix of a path selects; NULL with a message: none. */
+const struct exporter *exporter_of_path(const char *path, struct proton_error *err);
+
+/* Prints the formats, one per line, for --help. */
+void exporters_print(void);
+
+#endif

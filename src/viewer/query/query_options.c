@@ -1,0 +1,193 @@
+/* Options of proton-viewer about what is read, selected and compared: their table and parsing. */
+#include "viewer/query/query_options.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "viewer/numbers/peak_options.h"
+#include "viewer/print/xalloc.h"
+
+#define DEPTH_DEFAULT 100
+
+static enum options_result parse_metrics(void *into, const char *value, struct proton_error *err)
+{
+	struct query_options *query = into;
+	size_t capacity = 0;
+	char *rest;
+	char *part;
+
+	free(query->metrics_text);
+	free(query->metrics);
+	query->metrics = NULL;
+	query->metric_count = 0;
+	query->metrics_text = rest = xstrndup(value, strlen(value));
+	while ((part = strsep(&rest, ",")) != NULL) {
+		size_t length;
+
+		part += strspn(part, " ");
+		length = strlen(part);
+		while (length > 0 && part[length - 1] == ' ')
+			part[--length] = '\0';
+		if (length == 0)
+			continue;
+		xreserve(&query->metrics, &capacity, query->metric_count + 1,
+			 sizeof(*query->metrics));
+		query->metrics[query->metric_count++] = part;
+	}
+	if (query->metric_count == 0)
+		return OPTIONS_REFUSE(err, "--metrics needs at least one metric");
+	return OPTIONS_RUN;
+}
+
+static enum options_result parse_threshold(void *into, const char *value, struct proton_error *err)
+{
+	struct query_options *query = into;
+	const char *equals = strrchr(value, '=');
+	const char *number = equals ? equals + 1 : value;
+	char *end;
+	double min = strtod(number, &end);
+
+	if (end == number || *end || isnan(min))
+		return OPTIONS_REFUSE(err, "--threshold needs a number, not \"%s\"", number);
+	if (!equals) {
+		query->threshold = min;
+		query->has_threshold = true;
+		return OPTIONS_RUN;
+	}
+	if (equals == value)
+		return OPTIONS_REFUSE(err, "--threshold needs a metric before the \"=\" of \"%s\"",
+				      value);
+	xreserve(&query->thresholds, &query->threshold_capacity, query->threshold_count + 1,
+		 sizeof(*query->thresholds));
+	query->thresholds[query->threshold_count++] =
+		(struct threshold){.metric = xstrndup(value, (size_t)(equals - value)), .min = min};
+	return OPTIONS_RUN;
+}
+
+static enum options_result parse_depth(void *into, const char *value, struct proton_error *err)
+{
+	struct query_options *query = into;
+
+	query->depth_is_set = true;
+	return options_parse_count(&query->depth, "--depth", value, err);
+}
+
+static enum options_result parse_rows(void *into, const char *value, struct proton_error *err)
+{
+	return options_parse_count(&((struct query_options *)into)->rows, "--rows", value, err);
+}
+
+static enum options_result parse_gate(void *into, const char *value, struct proton_error *err)
+{
+	struct query_options *query = into;
+
+	xreserve(&query->gates, &query->gate_capacity, query->gate_count + 1,
+		 sizeof(*query->gates));
+	return gate_parse(&query->gates[query->gate_count++], value, err) ? OPTIONS_BAD
+									  : OPTIONS_RUN;
+}
+
+/* --group, after its word is known. */
+static enum options_result group(void *into, const char *value, struct proton_error *err)
+{
+	(void)value, (void)err;
+	((struct query_options *)into)->mode = VIEW_FLAT;
+	return OPTIONS_RUN;
+}
+
+static enum options_result group_by_kernel(void *into, const char *value, struct proton_error *err)
+{
+	((struct query_options *)into)->group_by = REGROUP_KERNEL;
+	return group(into, value, err);
+}
+
+static enum options_result turn_over(void *into, const char *value, struct proton_error *err)
+{
+	(void)value, (void)err;
+	((struct query_options *)into)->mode = VIEW_CALLERS;
+	return OPTIONS_RUN;
+}
+
+static enum options_result note_merge(void *into, const char *value, struct proton_error *err)
+{
+	struct query_options *query = into;
+
+	(void)value, (void)err;
+	query->is_sum_asked_for = query->merge_how == MERGE_SUM;
+	return OPTIONS_RUN;
+}
+
+static enum options_result parse_peaks(void *into, const char *value, struct proton_error *err)
+{
+	(void)into;
+	return peaks_set_own(value, err) ? OPTIONS_BAD : OPTIONS_RUN;
+}
+
+static const char *const groups[] = {
+	[REGROUP_KERNEL] = "kernel", [REGROUP_SCOPE] = "scope",   [REGROUP_FILE] = "file",
+	[REGROUP_MODULE] = "module", [REGROUP_DEVICE] = "device", NULL,
+};
+static const char *const merges[] = {
+	[MERGE_SUM] = "sum", [MERGE_MEAN] = "mean",     [MERGE_MIN] = "min",
+	[MERGE_MAX] = "max", [MERGE_SPREAD] = "spread", NULL,
+};
+
+#define MEMBER(name) .member = offsetof(struct query_options, name)
+
+/* clang-format off: one row per option */
+static const struct option_row rows[] = {
+	{.help = "Metrics and filters"},
+	{'m', "metrics", "A,B,...", "metrics to show, sorted by the first", .parse = parse_metrics},
+	{'l', "list", NULL, "list the metrics of the profile", MEMBER(list)},
+	{'i', "include", "REGEX", "show only paths through a matching frame", MEMBER(include)},
+	{'e', "exclude", "REGEX", "omit matching frames and their subtrees", MEMBER(exclude)},
+	{'t', "threshold", "VALUE", "minimum of the first metric, or METRIC=VALUE",
+	 .parse = parse_threshold},
+	{'d', "depth", "N", "maximum depth of the tree (default: 100)", .parse = parse_depth},
+	{0, "peaks", "RATES", "peak rates for util: flops16=989e12,bytes=3.35e12",
+	 .parse = parse_peaks},
+	{.help = "Views"},
+	{0, "top", NULL, "flat table of kernels", .parse = group_by_kernel},
+	{0, "group", "BY", "flat table by kernel, scope, module, file or device", MEMBER(group_by),
+	 groups, group},
+	{0, "bottom-up", NULL, "callers of each kernel, innermost first", .parse = turn_over},
+	{0, "warps", NULL, "busy, waiting and idle time of warps, critical path", MEMBER(warps)},
+	{'n', "rows", "N", "maximum number of rows of --top, --group or --warps",
+	 .parse = parse_rows},
+	{.help = "Comparison"},
+	{0, "diff", "BASE",
+	 "compare with BASE, largest change first\n"
+	 "(also -diff, --diff-profile); for several runs of a\n"
+	 "side: means, intervals and verdicts",
+	 MEMBER(base)},
+	{0, "diff-profile", "BASE", NULL, MEMBER(base)},
+	{0, "fail-if", "GATE",
+	 "exit with status 3 if GATE is true: 'time > +5%',\n"
+	 "'util < 0.5 in matmul'",
+	 .parse = parse_gate},
+	{0, "merge", "HOW", "several files: sum (default), mean, min, max or spread",
+	 MEMBER(merge_how), merges, note_merge},
+	{0, "allow-partial", NULL, "accept incomplete profiles in gates, --diff and exports",
+	 MEMBER(allow_partial)},
+};
+/* clang-format on */
+
+struct option_table query_options_init(struct query_options *query)
+{
+	*query = (struct query_options){.depth = DEPTH_DEFAULT};
+	return (struct option_table){rows, ARRAY_LENGTH(rows), query};
+}
+
+void query_options_fini(struct query_options *query)
+{
+	for (size_t i = 0; i < query->threshold_count; i++)
+		free(query->thresholds[i].metric);
+	for (size_t i = 0; i < query->gate_count; i++)
+		gate_fini(&query->gates[i]);
+	free(query->thresholds);
+	free(query->gates);
+	free(query->metrics);
+	free(query->metrics_text);
+}

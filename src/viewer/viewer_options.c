@@ -1,0 +1,127 @@
+/* Command-line options of proton-viewer: parsing, checks of combinations, and help. */
+#include "viewer/viewer_options.h"
+
+#include <getopt.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <libproton/proton.h>
+
+#include "base/array.h"
+#include "base/message.h"
+#include "viewer/export/export_check.h"
+
+static const char usage[] =
+	"usage: proton-viewer [OPTIONS] FILE|DIRECTORY...    (-: standard input)\n"
+	"\n"
+	"Print profiles as a tree or a table. Several files are merged.\n";
+
+static const char examples[] =
+	"\n"
+	"Metrics: time/U, avg_time/U, min_time/U, max_time/U, p50_time/U, p90_time/U,\n"
+	"  p99_time/U, cpu_time/U, avg_cpu_time/U (U: s, ms, us or ns), util,\n"
+	"  launch_config, [g|t]flop[4|8|16|32|64]/s, [g|t]byte/s,\n"
+	"  memory_[g|t]byte/s, METRIC/%, and every recorded name\n"
+	"\n"
+	"Examples:\n"
+	"  proton-viewer -m time/ms,tflop16/s,util -t 0.1 -i attention proton.hatchet\n"
+	"  proton-viewer --diff old.hatchet --fail-if 'time > +5%' new.hatchet\n";
+
+static enum options_result print_version(void *into, const char *value, struct proton_error *err)
+{
+	(void)into, (void)value, (void)err;
+	puts("proton-viewer " PROTON_VERSION);
+	return OPTIONS_DONE;
+}
+
+/* clang-format off: one row per option */
+static const struct option_row other_rows[] = {
+	{.help = "Other"},
+	{'h', "help", .help = "print this help"},
+	{0, "version", NULL, "print the version", .parse = print_version},
+};
+/* clang-format on */
+
+static void print_help(const struct option_table *tables, size_t count)
+{
+	fputs(usage, stdout);
+	options_print(tables, count);
+	exporters_print();
+	fputs(examples, stdout);
+}
+
+/* Rejects combinations of options. */
+static enum options_result check(const struct options *options, struct proton_error *err)
+{
+	const struct query_options *query = &options->query;
+
+	if (query->include && query->exclude)
+		return OPTIONS_REFUSE(err, "Cannot specify both include and exclude");
+	if (query->list && query->gate_count)
+		return OPTIONS_REFUSE(err, "Cannot specify both --list and --fail-if");
+	if (query->warps &&
+	    (query->mode != VIEW_TREE || query->metric_count || query->base ||
+	     output_is_export(&options->output) || query->list || options->style.print_sorted ||
+	     query->has_threshold || query->threshold_count || query->gate_count ||
+	     query->merge_how != MERGE_SUM))
+		return OPTIONS_REFUSE(err,
+				      "--warps can be combined only with -i, -e, -n, -f, --names, "
+				      "--csv, --json, -o and --color");
+	if (query->rows && query->mode != VIEW_FLAT && !query->warps)
+		return OPTIONS_REFUSE(err, "--rows requires --top, --group or --warps");
+	if (query->base && query->merge_how != MERGE_SUM && query->merge_how != MERGE_MEAN)
+		return OPTIONS_REFUSE(err, "Cannot specify both --diff and --merge %s",
+				      query->merge_how == MERGE_SPREAD ? "spread" : "min or max");
+	return export_check(options, err) ? OPTIONS_BAD : OPTIONS_RUN;
+}
+
+/* Upstream's viewer has a long option with one dash, which getopt() would parse as -d iff. */
+static void mend_diff(int argc, char **argv)
+{
+	static char long_diff[] = "--diff";
+
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (strcmp(argv[i], "-diff") == 0)
+			argv[i] = long_diff;
+}
+
+enum options_result options_parse(struct options *options, int argc, char **argv)
+{
+	struct option_table tables[] = {
+		query_options_init(&options->query),
+		style_options_init(&options->style),
+		output_options_init(&options->output),
+		{other_rows, ARRAY_LENGTH(other_rows), NULL},
+	};
+	struct proton_error err;
+	enum options_result result;
+
+	mend_diff(argc, argv);
+	result =
+		options_read(tables, ARRAY_LENGTH(tables), NULL, argc, argv, "proton-viewer", &err);
+	if (result == OPTIONS_HELP) {
+		print_help(tables, ARRAY_LENGTH(tables));
+		return OPTIONS_DONE;
+	}
+	if (result == OPTIONS_RUN)
+		result = output_options_finish(&options->output, &err);
+	if (result == OPTIONS_RUN)
+		result = check(options, &err);
+	if (result == OPTIONS_RUN && argc == optind)
+		result = OPTIONS_REFUSE(&err,
+					"Must specify a file to read; see proton-viewer --help");
+	if (result == OPTIONS_BAD)
+		message("%s", err.text);
+	/* A screen is limited, a file is not. */
+	if (output_is_export(&options->output) && !options->query.depth_is_set)
+		options->query.depth = SIZE_MAX;
+	options->query.paths = argv + optind;
+	options->query.path_count = (size_t)(argc - optind);
+	return result;
+}
+
+void options_fini(struct options *options)
+{
+	query_options_fini(&options->query);
+}
