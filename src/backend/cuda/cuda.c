@@ -98,7 +98,7 @@ static int start(const char *mode, struct proton_error *err)
 	if (status != PROTON_OK)
 		return status;
 	tensors_start();
-	if (driver_is_awaited() && !driver_is_initialized())
+	if (await_driver_is_pending() && !driver_is_initialized())
 		atomic_store(&cuda_state, CUDA_POSTPONED);
 	else
 		status = begin(err);

@@ -83,7 +83,7 @@ static struct metric_name parse(const char *name, size_t length)
 	return parsed;
 }
 
-uint32_t metric_name_add(const char *name)
+uint32_t metric_names_add(const char *name)
 {
 	size_t length = strnlen(name, STRING_MAX_BYTES);
 	uint64_t key;
@@ -111,7 +111,7 @@ uint32_t metric_name_add(const char *name)
 			((struct entry *)space.base)[id] = entry;
 			if (map_insert(&map, key, id + 1)) {
 				found = id + 1;
-				/* release: pairs with metric_name_exists's acquire */
+				/* release: pairs with metric_names_exists's acquire */
 				atomic_store_explicit(&count, found, memory_order_release);
 			}
 		}
@@ -119,16 +119,16 @@ uint32_t metric_name_add(const char *name)
 out:
 	pthread_mutex_unlock(&metric_names_lock);
 	if (!found)
-		limits_fold();
+		name_limits_fold();
 	return found ? found - 1 : METRIC_NAME_NONE;
 }
 
-struct metric_name metric_name_get(uint32_t id)
+struct metric_name metric_names_get(uint32_t id)
 {
 	return entry_at(id)->parsed;
 }
 
-bool metric_name_exists(uint32_t id)
+bool metric_names_exists(uint32_t id)
 {
 	return id < atomic_load_explicit(&count, memory_order_acquire);
 }

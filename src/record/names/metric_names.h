@@ -22,9 +22,9 @@ extern pthread_mutex_t metric_names_lock; /* for fork() */
  * Removes "(exc)", "(pty)" and "(inc)" at the end of a name, with the preceding blanks; they become
  * flags. METRIC_NAME_NONE, counted as lost, above LIMITS_METRICS and if out of memory.
  */
-uint32_t metric_name_add(const char *name);
-struct metric_name metric_name_get(uint32_t id);
-/* False for an id that metric_name_add() has not returned. */
-bool metric_name_exists(uint32_t id);
+uint32_t metric_names_add(const char *name);
+struct metric_name metric_names_get(uint32_t id);
+/* False for an id that metric_names_add() has not returned. */
+bool metric_names_exists(uint32_t id);
 
 #endif

@@ -40,7 +40,7 @@ static void read_limit(const char *variable, uint32_t *limit)
 	*limit = value == 0 || value > LIMIT_MAX ? LIMIT_MAX : (uint32_t)value;
 }
 
-void limits_read(void)
+void name_limits_read(void)
 {
 	read_limit("PROTON_MAX_CHILDREN", &limits.children);
 	read_limit("PROTON_MAX_CONTEXTS", &limits.contexts);
@@ -48,17 +48,17 @@ void limits_read(void)
 	limits.name_bytes = (uint64_t)limits.names * BYTES_PER_NAME;
 }
 
-const struct limits *limits_get(void)
+const struct limits *name_limits_get(void)
 {
 	return &limits;
 }
 
-uint64_t limits_folded(void)
+uint64_t name_limits_folded(void)
 {
 	return atomic_load_explicit(&folded, memory_order_relaxed);
 }
 
-void limits_fold(void)
+void name_limits_fold(void)
 {
 	atomic_fetch_add_explicit(&folded, 1, memory_order_relaxed);
 }

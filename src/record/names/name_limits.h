@@ -22,12 +22,12 @@ struct limits {
 };
 
 /* Reads the environment, once, before the first frame is made. */
-void limits_read(void);
-const struct limits *limits_get(void);
+void name_limits_read(void);
+const struct limits *name_limits_get(void);
 
 /* Counts a name that was recorded as "(other)", or could not be recorded. From any thread. */
-void limits_fold(void);
+void name_limits_fold(void);
 /* Count since the process began; the stores count from there. */
-uint64_t limits_folded(void);
+uint64_t name_limits_folded(void);
 
 #endif

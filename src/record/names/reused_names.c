@@ -4,21 +4,22 @@
 #include <libproton/proton.h>
 
 #include "base/map.h"
+#include "record/names/context_tree.h"
 #include "record/names/frames.h"
 
 #define NAMES_RESERVE (5ull << 30)
 
-struct region names_space;
+struct region reused_names_space;
 static _Atomic uint32_t tick = 1;
 static _Atomic uint64_t made;
 static struct map free_map; /* parent + 1 -> first of its free names */
 
-int names_init(struct proton_error *err)
+int reused_names_init(struct proton_error *err)
 {
-	return region_reserve(&names_space, NAMES_RESERVE, 1 << 20, 1, err);
+	return region_reserve(&reused_names_space, NAMES_RESERVE, 1 << 20, 1, err);
 }
 
-uint32_t names_tick(void)
+uint32_t reused_names_tick(void)
 {
 	/*
 	 * The phase is published after this, with release: readers of it note this tick or a later
@@ -37,13 +38,13 @@ static void touch(struct name *name, uint32_t now)
 		;
 }
 
-void names_note(uint32_t context)
+void reused_names_note(uint32_t context)
 {
 	uint32_t now = atomic_load_explicit(&tick, memory_order_relaxed);
 
 	while (context != PROTON_CONTEXT_ROOT) {
-		struct context at = frames_context(context);
-		struct name *name = name_of(at.frame);
+		struct context at = context_tree_get(context);
+		struct name *name = reused_names_of(at.frame);
 
 		if (atomic_load_explicit(&name->owner, memory_order_relaxed) == context)
 			touch(name, now);
@@ -51,31 +52,31 @@ void names_note(uint32_t context)
 	}
 }
 
-uint64_t names_made(void)
+uint64_t reused_names_made(void)
 {
 	return atomic_load_explicit(&made, memory_order_relaxed);
 }
 
-void names_set(uint32_t frame, enum name_state state)
+void reused_names_set(uint32_t frame, enum name_state state)
 {
-	struct name *name = name_of(frame);
+	struct name *name = reused_names_of(frame);
 	uint32_t version = atomic_load_explicit(&name->word, memory_order_relaxed) & ~3u;
 
-	/* release: pairs with name_word() */
+	/* release: pairs with reused_names_word() */
 	atomic_store_explicit(&name->word, version | state, memory_order_release);
 }
 
-void names_make(uint32_t frame, uint32_t context)
+void reused_names_make(uint32_t frame, uint32_t context)
 {
-	atomic_store_explicit(&name_of(frame)->owner, context, memory_order_relaxed);
-	touch(name_of(frame), atomic_load_explicit(&tick, memory_order_relaxed));
-	names_set(frame, NAME_LIVE);
+	atomic_store_explicit(&reused_names_of(frame)->owner, context, memory_order_relaxed);
+	touch(reused_names_of(frame), atomic_load_explicit(&tick, memory_order_relaxed));
+	reused_names_set(frame, NAME_LIVE);
 	atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
 }
 
-void names_renew(uint32_t frame)
+void reused_names_renew(uint32_t frame)
 {
-	struct name *name = name_of(frame);
+	struct name *name = reused_names_of(frame);
 	uint32_t word = atomic_load_explicit(&name->word, memory_order_relaxed);
 
 	touch(name, atomic_load_explicit(&tick, memory_order_relaxed));
@@ -88,12 +89,12 @@ static uint64_t key_of(uint32_t parent)
 	return (uint64_t)parent + 1;
 }
 
-bool names_has_free(uint32_t parent)
+bool reused_names_has_free(uint32_t parent)
 {
 	return map_find(&free_map, key_of(parent)) != 0;
 }
 
-uint32_t names_take(uint32_t parent)
+uint32_t reused_names_take(uint32_t parent)
 {
 	uint32_t frame = map_find(&free_map, key_of(parent));
 
@@ -101,14 +102,14 @@ uint32_t names_take(uint32_t parent)
 		return 0;
 	map_remove(&free_map, key_of(parent));
 	/* If out of memory, the other names of this parent are not reused. */
-	if (name_of(frame)->next)
-		map_insert(&free_map, key_of(parent), name_of(frame)->next);
+	if (reused_names_of(frame)->next)
+		map_insert(&free_map, key_of(parent), reused_names_of(frame)->next);
 	return frame;
 }
 
-void names_give(uint32_t parent, uint32_t frame)
+void reused_names_give(uint32_t parent, uint32_t frame)
 {
-	name_of(frame)->next = map_find(&free_map, key_of(parent));
+	reused_names_of(frame)->next = map_find(&free_map, key_of(parent));
 	map_remove(&free_map, key_of(parent));
 	map_insert(&free_map, key_of(parent), frame);
 }

@@ -36,43 +36,43 @@ struct name {
 	uint32_t capacity;      /* size of its text's entry, here and in files; 0: as needed */
 };
 
-extern struct region names_space;
+extern struct region reused_names_space;
 
-int names_init(struct proton_error *err);
+int reused_names_init(struct proton_error *err);
 
-static inline struct name *name_of(uint32_t frame)
+static inline struct name *reused_names_of(uint32_t frame)
 {
-	return (struct name *)names_space.base + frame;
+	return (struct name *)reused_names_space.base + frame;
 }
 
 /* Changes when the frame is given to another name. */
-static inline uint32_t name_word(uint32_t frame)
+static inline uint32_t reused_names_word(uint32_t frame)
 {
-	/* acquire: pairs with names_set(), which makes the text visible */
-	return atomic_load_explicit(&name_of(frame)->word, memory_order_acquire);
+	/* acquire: pairs with reused_names_set(), which makes the text visible */
+	return atomic_load_explicit(&reused_names_of(frame)->word, memory_order_acquire);
 }
 
-static inline enum name_state name_state(uint32_t frame)
+static inline enum name_state reused_names_state(uint32_t frame)
 {
-	return (enum name_state)(name_word(frame) & 3);
+	return (enum name_state)(reused_names_word(frame) & 3);
 }
 
 /* A phase begins: names noted from now on are used by it or a later one. */
-uint32_t names_tick(void);
+uint32_t reused_names_tick(void);
 /* Sets the last use of the names on the path of `context` to now. */
-void names_note(uint32_t context);
+void reused_names_note(uint32_t context);
 /* Number of names made or reused so far. */
-uint64_t names_made(void);
+uint64_t reused_names_made(void);
 
 /* Call the following functions with the frames locked. */
-void names_set(uint32_t frame, enum name_state state);
+void reused_names_set(uint32_t frame, enum name_state state);
 /* Makes `frame` a reusable name; `context` is its only context. */
-void names_make(uint32_t frame, uint32_t context);
+void reused_names_make(uint32_t frame, uint32_t context);
 /* The frame is given to another name, which is in use from now on. */
-void names_renew(uint32_t frame);
+void reused_names_renew(uint32_t frame);
 /* Takes a free name below `parent`, 0 if there is none. */
-uint32_t names_take(uint32_t parent);
-bool names_has_free(uint32_t parent);
-void names_give(uint32_t parent, uint32_t frame);
+uint32_t reused_names_take(uint32_t parent);
+bool reused_names_has_free(uint32_t parent);
+void reused_names_give(uint32_t parent, uint32_t frame);
 
 #endif

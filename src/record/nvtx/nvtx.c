@@ -21,7 +21,7 @@
 #include "record/names/frames.h"
 #include "record/nvtx/nvtx_environment.h"
 #include "record/sets/session.h"
-#include "record/thread/thread.h"
+#include "record/thread/scopes.h"
 
 #define WIDE_MAX 65536u                /* characters read from a wide message */
 #define STRING_TAG 0x50525458ull       /* upper half of string handles of this library */
@@ -130,7 +130,7 @@ static uint32_t frame_of(const char *text)
 {
 	if (!text || !*text)
 		text = NAME_OF_NONE;
-	return thread_frame(text, strlen(text));
+	return proton_scope_frame(text, strlen(text));
 }
 
 #define SMALL 256u
@@ -215,7 +215,7 @@ static int push(const void *domain, const char *text, uint32_t frame)
 	ranges->items[ranges->count++] = (struct range){
 		.domain = domain,
 		.token = token,
-		.serial = thread_scope_serial(token),
+		.serial = scopes_serial(token),
 	};
 	return level_of(ranges, ranges->count - 1, domain);
 }
@@ -233,7 +233,7 @@ static int pop(const void *domain)
 		return NVTX_E_NOT_TRACKED;
 	range = &ranges->items[--at];
 	/* The token of a scope that has ended may belong to another scope by now. */
-	if (range->serial && thread_scope_serial(range->token) == range->serial)
+	if (range->serial && scopes_serial(range->token) == range->serial)
 		proton_scope_exit(range->token, NULL);
 	ranges->count--;
 	memmove(range, range + 1, (ranges->count - at) * sizeof(*range));

@@ -22,7 +22,7 @@ void proton_await_driver(void)
 	atomic_store(&is_awaited, true);
 }
 
-bool driver_is_awaited(void)
+bool await_driver_is_pending(void)
 {
 	return atomic_load(&is_awaited) && atomic_load(&reported_by) != getpid();
 }
@@ -51,7 +51,7 @@ int proton_driver_initialises(struct proton_error *err)
 	return err_set(err, status, "%s", why.text);
 }
 
-int driver_failure(struct proton_error *err)
+int await_driver_failure(struct proton_error *err)
 {
 	int status = PROTON_OK;
 

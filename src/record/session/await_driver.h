@@ -11,8 +11,8 @@
 #include "base/err.h"
 
 /* True if the driver will report its initialization, and has not yet in this process. */
-bool driver_is_awaited(void);
+bool await_driver_is_pending(void);
 /* The error of a backend that failed to resume; PROTON_OK if none did. */
-int driver_failure(struct proton_error *err);
+int await_driver_failure(struct proton_error *err);
 
 #endif

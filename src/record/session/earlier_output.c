@@ -22,7 +22,7 @@ static uint64_t key_of(const struct stat *st)
 	return (uint64_t)st->st_ino + (uint64_t)st->st_dev * 0x9e3779b97f4a7c15ULL;
 }
 
-void earlier_note_written(const char *path)
+void earlier_output_note_written(const char *path)
 {
 	struct stat st;
 
@@ -41,7 +41,7 @@ static bool was_written_here(const struct stat *st)
 	return false;
 }
 
-bool earlier_is_kept(const char *path)
+bool earlier_output_is_kept(const char *path)
 {
 	struct profile *profile;
 	struct stat st;

@@ -5,11 +5,11 @@
 #include <stdbool.h>
 
 /* Remembers that this process has written the output `path`. */
-void earlier_note_written(const char *path);
+void earlier_output_note_written(const char *path);
 /*
  * True if profile `path` is from another run that recorded something, as far as is known. Within a
  * process, a later session of a name always replaces the earlier one.
  */
-bool earlier_is_kept(const char *path);
+bool earlier_output_is_kept(const char *path);
 
 #endif

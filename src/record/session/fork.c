@@ -7,6 +7,7 @@
 #include "record/backend_use.h"
 #include "record/names/frames.h"
 #include "record/names/metric_names.h"
+#include "record/names/scope_names.h"
 #include "record/sets/registry.h"
 #include "record/store/devices.h"
 #include "record/thread/adding.h"
@@ -17,7 +18,7 @@
 static pthread_mutex_t *const before_sessions[] = {
 	&registry.lock,
 	&adding_pause_lock,
-	&frames_reuse_lock,
+	&scope_names_lock,
 };
 static pthread_mutex_t *const after_sessions[] = {
 	&backend_use_lock, &metric_names_lock, &frames_lock, &devices_lock, &trace_list_lock,
@@ -56,7 +57,7 @@ static void child(void)
 	thread_fork_child();
 }
 
-void fork_guard_install(void)
+void fork_install(void)
 {
 	pthread_atfork(prepare, parent, child);
 }

@@ -3,6 +3,6 @@
 #define RECORD_SESSION_FORK_H
 
 /* Registers the handlers, once, at the first start. */
-void fork_guard_install(void);
+void fork_install(void);
 
 #endif

@@ -10,7 +10,7 @@
 #include "record/session/reclaim_names.h"
 #include "record/sets/registry.h"
 #include "record/thread/adding.h"
-#include "record/thread/thread.h"
+#include "record/thread/thread_context.h"
 
 /* JSON in memory is compact, because no user reads it. */
 static const struct export_format *format_in_memory(const char *name)
@@ -120,7 +120,7 @@ int proton_phase_clear(int id, uint32_t phase, bool up_to, struct proton_error *
 		store_phase_clear(&session->store, phase, up_to);
 	adding_resume(session);
 	session_publish();
-	reuse_names();
+	reclaim_names();
 	registry_put();
 	return PROTON_OK;
 }
@@ -134,6 +134,6 @@ int proton_context_depth(int id, size_t *depth_out, struct proton_error *err)
 		return PROTON_E_RANGE;
 	wants_source = session->wants_source;
 	registry_put();
-	*depth_out = wants_source ? thread_source_depth() : thread_scope_depth();
+	*depth_out = wants_source ? thread_context_source_depth() : thread_context_scope_depth();
 	return PROTON_OK;
 }

@@ -198,14 +198,14 @@ static int export_to_path(struct session *session, const struct export_format *f
 
 	if (status != PROTON_OK)
 		return status;
-	if (has_earlier && is_empty(&session->store) && earlier_is_kept(path)) {
+	if (has_earlier && is_empty(&session->store) && earlier_output_is_kept(path)) {
 		note_kept(session, path);
 		session->has_kept_earlier = true;
 		return PROTON_OK;
 	}
 	status = export_to_file(format, profile, path, may_not_replace(session), err);
 	if (status == PROTON_OK)
-		earlier_note_written(path);
+		earlier_output_note_written(path);
 	return status;
 }
 
@@ -275,7 +275,7 @@ static bool keeps_earlier_working_file(struct session *session)
 {
 	const char *earlier = session->store.file.place.earlier;
 
-	if (!earlier || !is_empty(&session->store) || !earlier_is_kept(earlier))
+	if (!earlier || !is_empty(&session->store) || !earlier_output_is_kept(earlier))
 		return false;
 	note_kept(session, session->store.file.place.path);
 	session->has_kept_earlier = true;
@@ -305,7 +305,7 @@ static int keep_working_file(struct session *session, struct proton_error *err)
 			file_replace_abandon(&file);
 	}
 	if (status == PROTON_OK) {
-		earlier_note_written(path);
+		earlier_output_note_written(path);
 		working_file_drop_earlier(&session->store.file.place);
 	}
 	free(path);

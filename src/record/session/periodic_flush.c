@@ -15,8 +15,8 @@
 #define MODE "periodic_flushing"
 #define FORMAT "format="
 
-int periodic_read_mode(const char *backend, const char *mode, bool is_trace,
-		       const struct export_format **format_out, struct proton_error *err)
+int periodic_flush_read_mode(const char *backend, const char *mode, bool is_trace,
+			     const struct export_format **format_out, struct proton_error *err)
 {
 	size_t length = strcspn(mode, ":");
 	const char *option = mode[length] ? mode + length + 1 : "";
@@ -123,7 +123,7 @@ static int write_part(const struct part *part, struct proton_error *err)
 		status = export_to_file(part->format, part->profile, part->path, part->no_clobber,
 					err);
 	if (status == PROTON_OK)
-		earlier_note_written(part->path);
+		earlier_output_note_written(part->path);
 	return status;
 }
 

@@ -14,8 +14,8 @@
  * Parses "periodic_flushing[:format=NAME]"; any other mode gives *format_out NULL. `backend` is
  * used in error messages. E_INVALID: another option, or a format that does not fit the data.
  */
-int periodic_read_mode(const char *backend, const char *mode, bool is_trace,
-		       const struct export_format **format_out, struct proton_error *err);
+int periodic_flush_read_mode(const char *backend, const char *mode, bool is_trace,
+			     const struct export_format **format_out, struct proton_error *err);
 
 /*
  * Session `id` has begun a phase: waits for the work launched so far, writes the earlier phases

@@ -22,6 +22,7 @@
 #include "record/names/frames.h"
 #include "record/names/name_limits.h"
 #include "record/names/reused_names.h"
+#include "record/names/scope_names.h"
 #include "record/sets/registry.h"
 #include "record/thread/thread.h"
 
@@ -45,12 +46,12 @@ static uint32_t skip;      /* number of attempts to skip */
 
 static uint64_t names_so_far(void)
 {
-	return names_made() + limits_folded();
+	return reused_names_made() + name_limits_folded();
 }
 
 static bool is_due(void)
 {
-	const struct limits *limits = limits_get();
+	const struct limits *limits = name_limits_get();
 	uint32_t smallest = limits->children;
 
 	if (limits->contexts < smallest)
@@ -85,32 +86,32 @@ static bool wait_for_sections(void)
 	if (syscall(SYS_membarrier, MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0 ||
 	    syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) != 0)
 		return false;
-	return threads_wait_sections(WAIT_NS);
+	return thread_wait_sections(WAIT_NS);
 }
 
 /* False if no name is unneeded. */
 static bool take_out(uint32_t limit)
 {
-	bool has_any = frames_reuse_mark(limit);
+	bool has_any = scope_names_mark(limit);
 	bool is_settled = (has_any || taken_out) && wait_for_sections();
 
 	if (is_settled) {
-		threads_note_open();
-		frames_reuse_give(taken_out);
+		thread_note_open();
+		scope_names_give(taken_out);
 		taken_out = 0;
 	}
 	if (has_any)
-		taken_out = frames_reuse_unlist(limit, taken_out, !is_settled);
+		taken_out = scope_names_unlist(limit, taken_out, !is_settled);
 	if (!is_settled || !taken_out)
 		return false;
 	if (wait_for_sections()) {
-		frames_reuse_give(taken_out);
+		scope_names_give(taken_out);
 		taken_out = 0;
 	}
 	return true;
 }
 
-void reuse_names(void)
+void reclaim_names(void)
 {
 	uint32_t limit;
 

@@ -12,6 +12,6 @@
  * Called after phases were cleared: if there are many new names since the last time, unneeded names
  * give up their places. The registry is locked, and cleared data is no longer published.
  */
-void reuse_names(void);
+void reclaim_names(void);
 
 #endif

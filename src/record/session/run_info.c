@@ -23,7 +23,7 @@ static void describe_command(struct store *store)
 	store_info(store, "command", text);
 }
 
-void describe_session(struct session *session)
+void run_info_add_session(struct session *session)
 {
 	struct store *store = &session->store;
 	char host[256];
@@ -47,7 +47,7 @@ static void add_info(void *user, const char *key, const char *value)
 	store_info(user, key, value);
 }
 
-void describe_backend(struct session *session)
+void run_info_add_backend(struct session *session)
 {
 	if (session->backend->describe)
 		session->backend->describe(add_info, &session->store);

@@ -5,11 +5,11 @@
 #include "record/sets/session.h"
 
 /* Adds session options, machine and command line. Call it before the backend runs. */
-void describe_session(struct session *session);
+void run_info_add_session(struct session *session);
 /*
  * Adds the backend's info: its libraries, and the overhead of recording so far. Call it while the
  * backend runs and nothing is recorded into the session; the last call counts.
  */
-void describe_backend(struct session *session);
+void run_info_add_backend(struct session *session);
 
 #endif

@@ -36,7 +36,7 @@ static struct session *retire(int id)
 	if (session && session->trace)
 		trace_close(session->trace - 1);
 	if (session) {
-		describe_backend(session); /* overhead of recording */
+		run_info_add_backend(session); /* overhead of recording */
 		backend_use_release(session->backend, session->flags & PROTON_SESSION_MEMORY);
 	}
 	return session;
@@ -159,7 +159,7 @@ int proton_finalize_owned(const char *format, struct proton_error *err)
 	if (status == PROTON_OK && in_vain)
 		status = error_in_vain(in_vain, &why);
 	if (status == PROTON_OK)
-		status = driver_failure(&why);
+		status = await_driver_failure(&why);
 	/* Several exit functions call this: each reports that the profile is not written. */
 	pthread_mutex_lock(&registry.lock);
 	if (is_live)

@@ -48,7 +48,7 @@ static int prepare_process(struct proton_error *err)
 	status = registry_prepare(err);
 	if (status != PROTON_OK)
 		return status;
-	fork_guard_install();
+	fork_install();
 	atexit(finalize_at_exit);
 	prepared = true;
 	return PROTON_OK;
@@ -75,7 +75,7 @@ static int open_store(struct session *session, struct proton_error *err)
 
 	if (status != PROTON_OK)
 		return status;
-	describe_session(session);
+	run_info_add_session(session);
 	if (session->trace)
 		status = store_trace_init(&session->store, err);
 	if (status != PROTON_OK)
@@ -163,7 +163,7 @@ static int add_session(const struct settings *settings, char *path, int *id_out,
 				  settings->flags & PROTON_SESSION_MEMORY, err);
 	pthread_mutex_lock(&registry.lock);
 	if (status == PROTON_OK) {
-		describe_backend(session);
+		run_info_add_backend(session);
 		go_live(session);
 		*id_out = session->id;
 		if (!(session->flags & PROTON_SESSION_QUIET))

@@ -44,8 +44,8 @@ int settings_read(const struct proton_session_options *given, struct settings *o
 	out->backend = backend_select(o->backend, err);
 	if (!out->backend)
 		return PROTON_E_INVALID;
-	status = periodic_read_mode(out->backend->name, out->mode, out->is_trace, &out->periodic,
-				    err);
+	status = periodic_flush_read_mode(out->backend->name, out->mode, out->is_trace,
+					  &out->periodic, err);
 	if (status != PROTON_OK || !out->periodic)
 		return status != PROTON_OK ? status : out->backend->check_mode(out->mode, err);
 	if (target_is_standard_output(out->name))

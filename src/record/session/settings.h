@@ -14,7 +14,7 @@ struct settings {
 	const char *mode;
 	const char *format;
 	const struct backend *backend;
-	const struct export_format *periodic; /* see periodic_read_mode() */
+	const struct export_format *periodic; /* see periodic_flush_read_mode() */
 	bool wants_source;
 	bool is_trace;
 	uint32_t flags;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "model/load.h"
+#include "record/names/context_tree.h"
 #include "record/names/frames.h"
 #include "record/names/metric_names.h"
 #include "record/names/name_limits.h"
@@ -82,7 +83,7 @@ uint32_t store_string(struct store *store, uint32_t string)
 static uint32_t new_name(struct store *store, uint32_t frame)
 {
 	uint64_t id = store->file.tables[TABLE_STRINGS].rows;
-	size_t bytes = name_of(frame)->capacity;
+	size_t bytes = reused_names_of(frame)->capacity;
 	uint32_t length;
 	const char *text = frames_text(frames_get(frame)->name, &length);
 	void *at = id < UINT32_MAX - bytes / 8 ? store_append(store, TABLE_STRINGS, bytes / 8)
@@ -110,7 +111,7 @@ bool store_rename(struct store *store, uint32_t frame, bool has_moved)
 		/* Only cleared phases have used the name, so no reader's profile contains it. */
 		string_write((char *)profile_file_rows(&store->file, TABLE_STRINGS) +
 				     (uint64_t)row->name * 8,
-			     name_of(frame)->capacity, text, length);
+			     reused_names_of(frame)->capacity, text, length);
 		return true;
 	}
 	name = new_name(store, frame);
@@ -132,8 +133,8 @@ static uint32_t frame_of(struct store *store, uint32_t frame)
 		return 0;
 	if (map[frame])
 		return map[frame];
-	row.name = name_of(frame)->capacity ? new_name(store, frame)
-					    : store_string(store, source->name);
+	row.name = reused_names_of(frame)->capacity ? new_name(store, frame)
+						    : store_string(store, source->name);
 	row.file = store_string(store, source->file);
 	if ((!row.name && source->name) || (!row.file && source->file))
 		return 0; /* a frame without its name would be wrong, not just missing */
@@ -160,15 +161,15 @@ uint32_t store_node(struct store *store, uint32_t context, uint32_t epoch)
 	/* Each iteration makes the outermost missing node: paths are short and this is rare. */
 	while (!map[context]) {
 		uint32_t missing = context;
-		uint32_t parent = frames_context(missing).parent;
+		uint32_t parent = context_tree_get(missing).parent;
 		uint32_t frame;
 		uint32_t row;
 
 		while (parent != PROTON_CONTEXT_ROOT && !map[parent]) {
 			missing = parent;
-			parent = frames_context(missing).parent;
+			parent = context_tree_get(missing).parent;
 		}
-		frame = frame_of(store, frames_context(missing).frame);
+		frame = frame_of(store, context_tree_get(missing).frame);
 		if (!frame) {
 			store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 			return NODE_NONE;
@@ -291,7 +292,7 @@ static void add_memory_bytes(struct store *store, uint32_t context, uint32_t epo
 		.type = PROTON_METRIC_INT64,
 		.value.int64 = (int64_t)bytes,
 	};
-	uint32_t name = metric_name_add(metric.name);
+	uint32_t name = metric_names_add(metric.name);
 
 	if (name != METRIC_NAME_NONE)
 		store_metric(store, context, epoch, name, &metric, NULL);
@@ -372,7 +373,7 @@ static int init_rest(struct store *store, struct proton_error *err)
 {
 	int status = region_reserve(&store->node_of_context, MAP_RESERVE, 1 << 20, 1, err);
 
-	store->folded = limits_folded();
+	store->folded = name_limits_folded();
 	if (status == PROTON_OK)
 		status = region_reserve(&store->frame_of_frame, MAP_RESERVE, 1 << 20, 1, err);
 	if (status == PROTON_OK)

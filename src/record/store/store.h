@@ -62,7 +62,7 @@ struct store {
 	uint32_t *cleared;         /* epochs that are being cleared */
 	size_t cleared_count;
 	size_t cleared_capacity;
-	uint64_t folded; /* part of limits_folded() in COUNTER_LOST_NAME, or from before */
+	uint64_t folded; /* part of name_limits_folded() in COUNTER_LOST_NAME, or from before */
 	bool is_full;    /* the warning has been printed */
 	/* For traces only. */
 	uint32_t trace_serial; /* serial of the session; 0: not a trace */

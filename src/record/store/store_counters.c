@@ -64,7 +64,7 @@ void store_counters_add(struct store *store, enum counter counter, uint64_t more
 
 void store_counters_add_folded(struct store *store)
 {
-	uint64_t now = limits_folded();
+	uint64_t now = name_limits_folded();
 
 	if (now == store->folded)
 		return;

@@ -65,7 +65,7 @@ bool store_lists_hold_epoch(const struct store *store, uint64_t epoch)
 
 void store_lists_begin_epoch(struct store *store, uint32_t epoch)
 {
-	rows_of(store, epoch)->tick = names_tick();
+	rows_of(store, epoch)->tick = reused_names_tick();
 }
 
 uint32_t store_lists_tick(const struct store *store, uint32_t epoch)

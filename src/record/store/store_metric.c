@@ -32,7 +32,7 @@ static const char *type_name(uint32_t type)
  */
 static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
 {
-	struct metric_name parsed = metric_name_get(name);
+	struct metric_name parsed = metric_names_get(name);
 	struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
 	uint64_t count = store->file.tables[TABLE_METRICS].rows;
 	uint32_t *map = store->metric_of_name.base;
@@ -94,7 +94,7 @@ static int check_type(struct store *store, uint32_t node, uint32_t row, uint32_t
 	store_counters_add(store, COUNTER_LOST_TYPE, 1);
 	return err_set(err, PROTON_E_TYPE,
 		       "Metric value type mismatch for valueId %u (%s): current=%s, new=%s",
-		       other->metric, frames_text(metric_name_get(name).text, &length),
+		       other->metric, frames_text(metric_names_get(name).text, &length),
 		       type_name(metrics[other->metric].type), type_name(metrics[row].type));
 }
 
@@ -231,7 +231,7 @@ static int combine(struct store *store, struct row_value *value, uint32_t row, u
 			return err_set(err, PROTON_E_TYPE,
 				       "Vector metric size mismatch for valueId %u (%s): "
 				       "current=%" PRIu64 ", new=%u",
-				       row, frames_text(metric_name_get(name).text, &length),
+				       row, frames_text(metric_names_get(name).text, &length),
 				       words[value->as.vector], metric->count);
 		}
 		add_vector(store, words + value->as.vector + 1, metric, replace);

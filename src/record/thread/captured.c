@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "record/names/context_tree.h"
 #include "record/names/frames.h"
 #include "record/thread/adding.h"
 #include "record/thread/record_launch.h"
@@ -72,7 +73,7 @@ static uint32_t below_captured_at(uint32_t path)
 	static const char name[] = "<captured_at>";
 	uint32_t frame = frames_add(FRAME_NAME, name, sizeof(name) - 1);
 
-	return frames_append(frames_child(PROTON_CONTEXT_ROOT, frame), path);
+	return context_tree_append(context_tree_child(PROTON_CONTEXT_ROOT, frame), path);
 }
 
 struct proton_context captured_path(struct proton_context where)
@@ -176,7 +177,7 @@ static void add_metrics(struct session *session, const struct config_entry *entr
 		uint32_t path = entry->wants_source ? metric->source : metric->shadow;
 
 		/* The store counts a value of a different type as lost. */
-		store_metric(&session->store, frames_append(launch, path), entry->epoch,
+		store_metric(&session->store, context_tree_append(launch, path), entry->epoch,
 			     metric->name, &metric->value, NULL);
 	}
 }
@@ -205,11 +206,11 @@ void captured_record(struct proton_context launch, const struct captured *captur
 							    : captured->where.shadow;
 
 			add_metrics(session, entry, context, captured);
-			context = frames_append(context, path);
+			context = context_tree_append(context, path);
 			if (!captured->is_named)
-				context = frames_child(context, execution->frame);
+				context = context_tree_child(context, execution->frame);
 		} else {
-			context = frames_child(context, execution->frame);
+			context = context_tree_child(context, execution->frame);
 		}
 		store_kernel(&session->store, context, entry->epoch, execution);
 		session_unlock(session);

@@ -333,7 +333,7 @@ int proton_metrics_add_device(struct proton_context where,
 		return err_set(err, PROTON_E_UNSUPPORTED,
 			       "metric %s: device memory can be read only with a GPU backend",
 			       metric->name);
-	reading.name = metric_name_add(metric->name);
+	reading.name = metric_names_add(metric->name);
 	if (reading.name == METRIC_NAME_NONE)
 		return err_nomem(err);
 	return backend->read_metric(&reading, err);

@@ -5,13 +5,13 @@
 #include "record/names/metric_names.h"
 #include "record/thread/adding.h"
 #include "record/thread/captured.h"
-#include "record/thread/thread.h"
+#include "record/thread/scopes.h"
 
 static int check(const struct proton_metric *metric, struct proton_error *err)
 {
 	if (!metric->name || !*metric->name)
 		return err_set(err, PROTON_E_INVALID, "a metric needs a name");
-	if (metric->name_id && !metric_name_exists(metric->name_id - 1))
+	if (metric->name_id && !metric_names_exists(metric->name_id - 1))
 		return err_set(err, PROTON_E_INVALID, "metric %s has an invalid name_id",
 			       metric->name);
 	switch (metric->type) {
@@ -37,7 +37,7 @@ uint32_t proton_metric_name(const char *name)
 	/* Names may be made before the first session, as frames may. */
 	if (!name || !*name || frames_init(NULL) != PROTON_OK)
 		return 0;
-	return metric_name_add(name) + 1; /* METRIC_NAME_NONE + 1 is 0 */
+	return metric_names_add(name) + 1; /* METRIC_NAME_NONE + 1 is 0 */
 }
 
 /* Adds a metric in every session of `config`; the first error is returned. */
@@ -85,7 +85,7 @@ int proton_metrics_add(struct proton_context where, const struct proton_metric *
 
 	if (!config->count)
 		return PROTON_OK;
-	event = where.sessions & CONFIG_TRACED ? thread_open_event(where) : NULL;
+	event = where.sessions & CONFIG_TRACED ? scopes_open_event(where) : NULL;
 	for (size_t m = 0; m < count; m++) {
 		struct proton_error *first = status == PROTON_OK ? err : NULL;
 		int result = check(&metrics[m], first);
@@ -93,7 +93,7 @@ int proton_metrics_add(struct proton_context where, const struct proton_metric *
 
 		if (result == PROTON_OK) {
 			name = metrics[m].name_id ? metrics[m].name_id - 1
-						  : metric_name_add(metrics[m].name);
+						  : metric_names_add(metrics[m].name);
 			if (name == METRIC_NAME_NONE)
 				continue; /* counted as lost */
 			/* Given for captured work that runs later: it counts at each execution. */

@@ -9,8 +9,8 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "record/names/context_tree.h"
 #include "record/names/frames.h"
-#include "record/thread/thread.h"
 #include "record/thread/thread_self.h"
 
 static _Atomic(proton_tasks_provider_fn) provider;
@@ -41,7 +41,7 @@ uint64_t proton_task_origin(void)
 	is_outermost = section_begin(thread);
 	context = thread_scope_context(thread);
 	/* The task may begin long after the scope was exited and cleared. */
-	frames_fix_path(context);
+	context_tree_fix_path(context);
 	section_end(thread, is_outermost);
 	return (uint64_t)thread->generation << 32 | context;
 }

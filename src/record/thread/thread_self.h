@@ -17,6 +17,10 @@
 #include "record/thread/task.h"
 #include "record/thread/thread_trace.h"
 
+/* A token: generation (16 bits) | thread (24) | depth (24); depth counts from 1, so never 0. */
+#define TOKEN_DEPTH_BITS 24u
+#define TOKEN_THREAD_BITS 24u
+#define TASK_ORDINAL (1u << (TOKEN_THREAD_BITS - 1)) /* bit of the ordinals of tasks */
 #define CACHE_ENTRIES 256u
 #define STATE_MAX 16u
 #define KERNEL_MAX 16u
@@ -98,12 +102,76 @@ __attribute__((cold)) void thread_renew(struct thread *thread, uint32_t generati
 
 /* A unique stack number for tokens. */
 uint32_t thread_new_ordinal(bool is_task);
-/* The context of the thread's stack: its innermost scope, or its replacement. */
-uint32_t thread_scope_context(const struct thread *thread);
+/* The main thread, and its innermost scope, for other threads. */
+extern _Atomic uint32_t thread_main_ordinal;
+extern _Atomic uint32_t thread_main_context;
+
+static inline bool thread_is_main(const struct thread *thread)
+{
+	return atomic_load_explicit(&thread_main_ordinal, memory_order_relaxed) == thread->ordinal;
+}
+
 /* The innermost scope of the main thread, for other threads. */
-uint32_t thread_outer_context(const struct thread *thread);
+static inline uint32_t thread_outer_context(const struct thread *thread)
+{
+	if (thread_is_main(thread))
+		return PROTON_CONTEXT_ROOT;
+	return atomic_load_explicit(&thread_main_context, memory_order_relaxed);
+}
+
+/* Innermost scope of the thread, else the current one of the main thread. */
+static inline uint32_t thread_scope_context(const struct thread *thread)
+{
+	if (thread->stack.depth)
+		return thread->stack.scopes[thread->stack.depth - 1].context;
+	if (thread->stack.task)
+		return task_origin_context(thread);
+	return thread_outer_context(thread);
+}
+
 /* Publishes the main thread's context to other threads, if this is it. */
-void thread_publish_main(const struct thread *thread);
+static inline void thread_publish_main(const struct thread *thread)
+{
+	if (thread_is_main(thread))
+		atomic_store_explicit(&thread_main_context, thread_scope_context(thread),
+				      memory_order_relaxed);
+}
+
+static inline void thread_set_depth(struct thread *thread, size_t depth)
+{
+	/* release: pairs with note_stack(), which finds the scopes below it filled */
+	__atomic_store_n(&thread->stack.depth, depth, __ATOMIC_RELEASE);
+}
+
+static inline uint32_t thread_current_config(void)
+{
+	/* acquire: pairs with session_publish(), which makes the config's content visible */
+	return atomic_load_explicit(&session_config, memory_order_acquire);
+}
+
+uint32_t thread_context_below_state(const struct thread *thread, uint32_t context);
+
+/* `context` below the innermost state. */
+static inline uint32_t thread_below_state(const struct thread *thread, uint32_t context)
+{
+	return thread->stack.state_depth ? thread_context_below_state(thread, context) : context;
+}
+
+/* The location at `shadow`, which has been noted for `config`, see reused_names.h. */
+struct proton_context thread_context_locate(const struct thread *thread, uint32_t shadow,
+					    uint32_t config);
+void thread_context_note_again(struct scope *scope, uint32_t config);
+
+/* The location at one of the thread's own scopes. */
+static inline struct proton_context thread_locate_scope(struct thread *thread, struct scope *scope,
+							uint32_t shadow)
+{
+	uint32_t config = thread_current_config();
+
+	if (__builtin_expect(scope->config != config, 0))
+		thread_context_note_again(scope, config);
+	return thread_context_locate(thread, shadow, config);
+}
 
 /* The calling thread, without scopes of past sessions; NULL if out of memory. */
 static inline struct thread *thread_get(void)

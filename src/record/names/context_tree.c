@@ -1,0 +1,170 @@
+/* Process-wide tree of calling contexts. */
+#include "record/names/context_tree.h"
+
+#include <libproton/proton.h>
+
+#include "record/names/frame_tables.h"
+
+#define CONTEXTS_RESERVE (8ull << 30)
+
+static struct region context_space;    /* struct node */
+static _Atomic uint32_t context_count; /* changed under the lock */
+static struct map context_map;         /* parent << 32 | frame -> context */
+static struct map append_map;          /* context << 32 | path -> context */
+
+/* A context; only the number of its children changes. */
+struct node {
+	struct context context;
+	_Atomic uint32_t children;
+};
+
+int context_tree_init(struct proton_error *err)
+{
+	context_count = 1;
+	return region_reserve(&context_space, CONTEXTS_RESERVE, 1 << 20, 1, err);
+}
+
+void context_tree_fini(void)
+{
+	region_release(&context_space);
+}
+
+static struct node *node_at(uint32_t context)
+{
+	return (struct node *)context_space.base + context;
+}
+
+bool context_tree_is_full(uint32_t context)
+{
+	return atomic_load_explicit(&node_at(context)->children, memory_order_relaxed) >=
+		       name_limits_get()->children ||
+	       atomic_load_explicit(&context_count, memory_order_relaxed) >=
+		       name_limits_get()->contexts;
+}
+
+struct context context_tree_get(uint32_t context)
+{
+	return node_at(context)->context;
+}
+
+/* Adds a context; returns `parent` if there is no space. The lock is held. */
+static uint32_t put_context(uint32_t parent, uint32_t frame)
+{
+	if ((uint64_t)(context_count + 1) * sizeof(struct node) > context_space.bytes ||
+	    context_count >= UINT32_MAX - 1)
+		return parent;
+	node_at(context_count)->context = (struct context){.parent = parent, .frame = frame};
+	if (!map_insert(&context_map, (uint64_t)parent << 32 | frame, context_count))
+		return parent;
+	atomic_fetch_add_explicit(&node_at(parent)->children, 1, memory_order_relaxed);
+	return context_count++;
+}
+
+bool context_tree_repeats_other(uint32_t parent, uint32_t frame)
+{
+	return frame == FRAME_OTHER && node_at(parent)->context.frame == FRAME_OTHER;
+}
+
+uint32_t context_tree_find(uint32_t parent, uint32_t frame)
+{
+	return map_find(&context_map, (uint64_t)parent << 32 | frame);
+}
+
+uint32_t context_tree_add(uint32_t parent, uint32_t frame)
+{
+	uint32_t child = context_tree_find(parent, frame);
+
+	if (!child && !frames_is_other(frame) && context_tree_is_full(parent)) {
+		name_limits_fold();
+		frame = frames_other_of(frames_get(frame)->kind);
+		child = context_tree_repeats_other(parent, frame)
+				? parent
+				: context_tree_find(parent, frame);
+	}
+	return child ? child : put_context(parent, frame);
+}
+
+uint32_t context_tree_child(uint32_t parent, uint32_t frame)
+{
+	uint32_t child;
+
+	if (frame == FRAME_NONE || frame == 0 || context_tree_repeats_other(parent, frame))
+		return parent;
+	child = context_tree_find(parent, frame);
+	if (child && reused_names_state(frame) == NAME_FIXED)
+		return child;
+	pthread_mutex_lock(&frames_lock);
+	switch (reused_names_state(frame)) {
+	case NAME_FIXED:
+		break;
+	case NAME_LIVE:
+	case NAME_LEAVING:
+		reused_names_set(frame, NAME_FIXED);
+		break;
+	case NAME_FREE: /* left over from a cleared phase */
+		pthread_mutex_unlock(&frames_lock);
+		return parent;
+	}
+	child = context_tree_add(parent, frame);
+	pthread_mutex_unlock(&frames_lock);
+	return child;
+}
+
+void context_tree_fix_path(uint32_t context)
+{
+	for (; context != PROTON_CONTEXT_ROOT; context = node_at(context)->context.parent) {
+		uint32_t frame = node_at(context)->context.frame;
+
+		if (reused_names_state(frame) == NAME_FIXED)
+			continue;
+		pthread_mutex_lock(&frames_lock);
+		if (reused_names_state(frame) != NAME_FREE)
+			reused_names_set(frame, NAME_FIXED);
+		pthread_mutex_unlock(&frames_lock);
+	}
+}
+
+static uint64_t append_key(uint32_t context, uint32_t path)
+{
+	return (uint64_t)context << 32 | path;
+}
+
+/* The context of `path` below `context`, 0 if unknown. */
+static uint32_t find_appended(uint32_t context, uint32_t path)
+{
+	return path == PROTON_CONTEXT_ROOT ? context
+					   : map_find(&append_map, append_key(context, path));
+}
+
+uint32_t context_tree_append(uint32_t context, uint32_t path)
+{
+	uint32_t found;
+
+	if (context == PROTON_CONTEXT_ROOT || path == PROTON_CONTEXT_ROOT)
+		return context == PROTON_CONTEXT_ROOT ? path : context;
+	/* Each iteration appends the outermost missing level; once per pair of paths. */
+	while (!(found = find_appended(context, path))) {
+		uint32_t missing = path;
+		uint32_t child;
+
+		while (!find_appended(context, context_tree_get(missing).parent))
+			missing = context_tree_get(missing).parent;
+		child = context_tree_child(find_appended(context, context_tree_get(missing).parent),
+					   context_tree_get(missing).frame);
+		pthread_mutex_lock(&frames_lock);
+		if (!map_find(&append_map, append_key(context, missing)) &&
+		    !map_insert(&append_map, append_key(context, missing), child)) {
+			pthread_mutex_unlock(&frames_lock);
+			return context; /* out of memory: the upper levels are correct */
+		}
+		pthread_mutex_unlock(&frames_lock);
+	}
+	return found;
+}
+
+uint32_t proton_context_child(uint32_t parent, uint32_t frame)
+{
+	if (!frames_are_ready())
+		return PROTON_CONTEXT_ROOT;
+	return context_tree_child(parent, frame);
+}

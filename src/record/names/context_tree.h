@@ -1,0 +1,26 @@
+/*
+ * Process-wide tree of calling contexts: a context is a frame below another context, and a small
+ * integer. Lookups of existing ones take no lock.
+ */
+#ifndef RECORD_NAMES_CONTEXT_TREE_H
+#define RECORD_NAMES_CONTEXT_TREE_H
+
+#include <stdint.h>
+
+struct context {
+	uint32_t parent;
+	uint32_t frame;
+};
+
+struct context context_tree_get(uint32_t context);
+/* Found or made, "(other)" above the limit; `parent` itself if out of memory. */
+uint32_t context_tree_child(uint32_t parent, uint32_t frame);
+/* The context reached from `context` by the frames that lead from the root to `path`. */
+uint32_t context_tree_append(uint32_t context, uint32_t path);
+/*
+ * Keeps the names on the path of `context` unchanged, because a caller keeps it. Call it in a
+ * section.
+ */
+void context_tree_fix_path(uint32_t context);
+
+#endif

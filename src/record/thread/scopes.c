@@ -1,0 +1,361 @@
+/*
+ * Entering and exiting scopes.
+ *
+ * A scope's context is looked up in a small per-thread cache, keyed by (parent, frame). An entry
+ * also remembers the config (set of active sessions and their phases) for which every session has
+ * noted the scope; while that stays the same, entering takes no lock at all.
+ */
+#include "record/thread/scopes.h"
+
+#include <string.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "record/names/context_tree.h"
+#include "record/names/frames.h"
+#include "record/names/reused_names.h"
+#include "record/names/scope_names.h"
+#include "record/sets/registry.h"
+#include "record/thread/thread_self.h"
+
+static inline uint32_t cache_index(uint32_t parent, uint32_t frame)
+{
+	return hash_u64((uint64_t)parent << 32 | frame) % CACHE_ENTRIES;
+}
+
+/* Notes in every active session with scopes that `context` was entered. */
+static void note_entered(uint32_t context, uint32_t config_id)
+{
+	const struct config *config = session_config_get(config_id);
+
+	for (uint32_t i = 0; i < config->count; i++) {
+		struct session *session;
+
+		if (config->entries[i].wants_source)
+			continue; /* source contexts contain no scopes */
+		session = session_lock_entry(&config->entries[i]);
+		if (!session)
+			continue;
+		store_enter(&session->store, context);
+		session_unlock(session);
+	}
+}
+
+/* The name of a scope to enter. */
+struct entered {
+	const char *text; /* NULL: only if the name is known */
+	size_t length;
+	uint64_t *known; /* owned by the caller: word << 32 | frame, see reused_names.h; or NULL */
+};
+
+/* Separate and cold, as is all code that a known scope does not need: inlining cost 2 ns of 13. */
+__attribute__((cold)) static uint32_t learn(struct thread *thread, uint32_t parent, uint32_t frame,
+					    uint32_t config, const struct entered *name)
+{
+	uint32_t context =
+		name ? scope_names_enter(parent, name->text, name->length, registry_rename, &frame)
+		     : context_tree_child(parent, frame);
+
+	if (context == SCOPE_NAMES_NONE)
+		return context;
+	thread->cache[cache_index(parent, frame)] = (struct cache_entry){
+		.parent = parent, .frame = frame, .context = context, .config = config};
+	note_entered(context, config);
+	reused_names_note(context); /* last: the sessions may note it in a later phase */
+	if (name && name->known)
+		*name->known =
+			frame == FRAME_OTHER ? 0 : (uint64_t)reused_names_word(frame) << 32 | frame;
+	return context;
+}
+
+static inline uint32_t enter_context(struct thread *thread, uint32_t parent, uint32_t frame,
+				     uint32_t config, const struct entered *name)
+{
+	const struct cache_entry *entry = &thread->cache[cache_index(parent, frame)];
+
+	if (entry->parent != parent || entry->frame != frame || entry->config != config || !config)
+		return learn(thread, parent, frame, config, name);
+	return entry->context;
+}
+
+/* The frame of a name if known; 0: unknown. */
+static inline uint32_t find_name(const struct entered *name)
+{
+	uint32_t frame = name->known ? (uint32_t)*name->known : 0;
+
+	if (frame && reused_names_word(frame) == *name->known >> 32)
+		return frame;
+	return name->text ? frames_find_name(name->text, name->length) : 0;
+}
+
+static __attribute__((noinline)) void begin_scope(struct thread *thread, struct scope *scope,
+						  uint32_t config)
+{
+	struct proton_context where = {.shadow = scope->context, .sessions = config};
+
+	thread_begin_event(thread, EVENT_SCOPE, where, &scope->event);
+	thread->has_events = true;
+}
+
+/* Makes space for one more scope. The lock is for note_open(). */
+static __attribute__((noinline)) bool grow(struct thread *thread)
+{
+	bool has_space;
+
+	trace_thread_lock(&thread->trace);
+	has_space = array_reserve(&thread->stack.scopes, &thread->stack.capacity,
+				  thread->stack.depth + 1, sizeof(*thread->stack.scopes));
+	trace_thread_unlock(&thread->trace);
+	return has_space;
+}
+
+/* Enters a scope by frame, or by name. */
+static inline __attribute__((always_inline)) uint64_t enter(uint32_t frame,
+							    const struct entered *name,
+							    bool is_timed)
+{
+	struct thread *thread = thread_get();
+	struct scope *scope;
+	uint32_t config;
+	uint32_t context;
+	bool is_outermost;
+
+	if (!thread || frame == FRAME_NONE || thread->stack.depth >= (1u << TOKEN_DEPTH_BITS) - 1)
+		return 0;
+	if (__builtin_expect(thread->stack.depth == thread->stack.capacity, 0) && !grow(thread))
+		return 0;
+	is_outermost = section_begin(thread);
+	config = thread_current_config();
+	if (name)
+		frame = find_name(name);
+	context = enter_context(thread, thread_scope_context(thread), frame, config, name);
+	if (name && context == SCOPE_NAMES_NONE) {
+		section_end(thread, is_outermost);
+		return 0;
+	}
+	scope = &thread->stack.scopes[thread->stack.depth];
+	__atomic_store_n(&scope->context, context, __ATOMIC_RELAXED);
+	scope->config = config;
+	thread_set_depth(thread, thread->stack.depth + 1);
+	section_end(thread, is_outermost);
+	thread_publish_main(thread);
+	scope->own = thread_below_state(thread, context);
+	scope->serial = ++thread->entered ? thread->entered : ++thread->entered;
+	scope->event.count = 0;
+	scope->is_left = false;
+	if (__builtin_expect(config & CONFIG_TRACED, 0))
+		begin_scope(thread, scope, config);
+	/* Last, to exclude the cost of entering from the measured time. */
+	scope->start_ns = is_timed ? clock_monotonic_ns() : 0;
+	return (uint64_t)(uint16_t)thread->generation << (TOKEN_THREAD_BITS + TOKEN_DEPTH_BITS) |
+	       (uint64_t)thread->stack.ordinal << TOKEN_DEPTH_BITS | thread->stack.depth;
+}
+
+uint64_t proton_scope_enter_frame(uint32_t frame)
+{
+	return session_any_live() ? enter(frame, NULL, false) : 0;
+}
+
+uint64_t proton_scope_enter_timed_frame(uint32_t frame)
+{
+	return session_any_live() ? enter(frame, NULL, true) : 0;
+}
+
+#define TO_NUL SIZE_MAX
+
+static __attribute__((noinline)) uint64_t enter_name(const char *text, size_t length,
+						     uint64_t *known, bool is_timed)
+{
+	const struct entered name = {
+		.text = text,
+		.length = length == TO_NUL ? strlen(text) : length,
+		.known = known,
+	};
+
+	return enter(0, &name, is_timed);
+}
+
+uint64_t proton_scope_enter(const char *name)
+{
+	return session_any_live() ? enter_name(name, TO_NUL, NULL, false) : 0;
+}
+
+uint64_t proton_scope_enter_timed(const char *name)
+{
+	return session_any_live() ? enter_name(name, TO_NUL, NULL, true) : 0;
+}
+
+uint64_t proton_scope_enter_name(const char *name, size_t length, uint64_t *known)
+{
+	return session_any_live() ? enter_name(name, length, known, false) : 0;
+}
+
+uint64_t proton_scope_enter_timed_name(const char *name, size_t length, uint64_t *known)
+{
+	return session_any_live() ? enter_name(name, length, known, true) : 0;
+}
+
+static struct scope *scope_at(uint64_t token, const struct thread *thread)
+{
+	uint64_t depth = token & ((1u << TOKEN_DEPTH_BITS) - 1);
+
+	if (depth == 0 || depth > thread->stack.depth ||
+	    token >> (TOKEN_THREAD_BITS + TOKEN_DEPTH_BITS) != (uint16_t)thread->generation)
+		return NULL;
+	return &thread->stack.scopes[depth - 1];
+}
+
+/* The scope of a token, NULL if it has ended. *thread_out is the calling thread if it owns it. */
+static struct scope *scope_of(uint64_t token, struct thread **thread_out)
+{
+	*thread_out = thread_get();
+	return *thread_out ? scope_at(token, *thread_out) : NULL;
+}
+
+static uint32_t ordinal_of(uint64_t token)
+{
+	return token >> TOKEN_DEPTH_BITS & ((1u << TOKEN_THREAD_BITS) - 1);
+}
+
+static bool is_of_other_thread(uint64_t token, const struct thread *thread)
+{
+	return ordinal_of(token) != thread->stack.ordinal;
+}
+
+uint32_t scopes_serial(uint64_t token)
+{
+	struct thread *thread;
+	const struct scope *scope = scope_of(token, &thread);
+
+	return scope && !is_of_other_thread(token, thread) ? scope->serial : 0;
+}
+
+static __attribute__((noinline)) void add_cpu_time(struct thread *thread, struct scope *scope,
+						   uint64_t end_ns)
+{
+	static _Atomic uint32_t name_id; /* looked up once */
+	struct proton_metric metric = {
+		.name = "cpu_time (ns)(exc)",
+		.name_id = atomic_load_explicit(&name_id, memory_order_relaxed),
+		.type = PROTON_METRIC_INT64,
+		.value.int64 = (int64_t)(end_ns - scope->start_ns),
+	};
+
+	if (!metric.name_id) {
+		metric.name_id = proton_metric_name(metric.name);
+		atomic_store_explicit(&name_id, metric.name_id, memory_order_relaxed);
+	}
+	proton_metrics_add(thread_locate_scope(thread, scope, scope->own), &metric, 1, NULL);
+}
+
+/* Ends the events of `scope` and of scopes entered after it that were never exited. */
+static __attribute__((noinline)) void end_events(struct thread *thread, const struct scope *scope,
+						 uint64_t end_ns)
+{
+	for (size_t i = thread->stack.depth; i-- > (size_t)(scope - thread->stack.scopes);) {
+		struct trace_event *event = &thread->stack.scopes[i].event;
+
+		if (event->count)
+			trace_end(&thread->trace, event, end_ns ? end_ns : clock_monotonic_ns());
+	}
+	if (scope == thread->stack.scopes && !thread->other_count)
+		thread->has_events = false;
+}
+
+/* Ends the measurements of `scope`, and cuts the stack back to it. */
+static inline void leave(struct thread *thread, struct scope *scope)
+{
+	uint64_t end_ns = scope->start_ns ? clock_monotonic_ns() : 0;
+
+	if (__builtin_expect(thread->has_events, 0))
+		end_events(thread, scope, end_ns);
+	if (scope->start_ns)
+		add_cpu_time(thread, scope, end_ns);
+	thread_set_depth(thread, (size_t)(scope - thread->stack.scopes));
+	if (__builtin_expect(thread->has_tasks, 0))
+		while (thread->stack.depth && scope[-1].is_left) {
+			scope--;
+			thread_set_depth(thread, thread->stack.depth - 1);
+		}
+}
+
+/*
+ * Exits a scope of another task, such as a generator that the event loop closes. Scopes that the
+ * task has entered since stay open.
+ */
+static __attribute__((cold)) bool leave_in_task(struct thread *thread, uint64_t token)
+{
+	struct scope *scope;
+
+	if (!task_switch_to(thread, ordinal_of(token)))
+		return ordinal_of(token) & TASK_ORDINAL; /* it has ended */
+	thread->is_following = true;
+	scope = scope_at(token, thread);
+	if (scope && scope == &thread->stack.scopes[thread->stack.depth - 1]) {
+		leave(thread, scope);
+	} else if (scope && !scope->is_left) {
+		if (scope->event.count)
+			trace_end(&thread->trace, &scope->event, clock_monotonic_ns());
+		if (scope->start_ns)
+			add_cpu_time(thread, scope, clock_monotonic_ns());
+		scope->event.count = 0;
+		scope->is_left = true;
+	}
+	thread->is_following = false;
+	task_follow(thread);
+	return true;
+}
+
+int proton_scope_exit(uint64_t token, struct proton_error *err)
+{
+	struct thread *thread;
+	struct scope *scope;
+
+	if (!token || !session_any_live())
+		return PROTON_OK;
+	scope = scope_of(token, &thread);
+	if (!thread ||
+	    token >> (TOKEN_THREAD_BITS + TOKEN_DEPTH_BITS) != (uint16_t)thread->generation)
+		return PROTON_OK;
+	if (is_of_other_thread(token, thread)) {
+		if (leave_in_task(thread, token))
+			return PROTON_OK;
+		return err_set(err, PROTON_E_STATE,
+			       "a scope must be exited on the thread that entered it");
+	}
+	if (!scope)
+		return PROTON_OK;
+	leave(thread, scope);
+	thread_publish_main(thread);
+	return PROTON_OK;
+}
+
+struct proton_context proton_scope_context(uint64_t token)
+{
+	struct thread *thread;
+	struct scope *scope;
+
+	if (!token || !session_any_live())
+		return (struct proton_context){0};
+	scope = scope_of(token, &thread);
+	if (!scope || is_of_other_thread(token, thread))
+		return (struct proton_context){0};
+	return thread_locate_scope(thread, scope, scope->own);
+}
+
+const struct trace_event *scopes_open_event(struct proton_context where)
+{
+	struct thread *thread = thread_get();
+
+	if (!thread)
+		return NULL;
+	if (thread->in_op && thread->op_event.count && thread->op.shadow == where.shadow)
+		return &thread->op_event;
+	for (size_t i = thread->stack.depth; i-- > 0;)
+		if (thread->stack.scopes[i].event.count &&
+		    (thread->stack.scopes[i].own == where.shadow ||
+		     thread->stack.scopes[i].context == where.shadow))
+			return &thread->stack.scopes[i].event;
+	return NULL;
+}

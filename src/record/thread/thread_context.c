@@ -1,0 +1,159 @@
+/* The calling thread's context: its scopes, states and source context. */
+#include "record/thread/thread_context.h"
+
+#include <string.h>
+
+#include "record/names/context_tree.h"
+#include "record/names/frames.h"
+#include "record/names/reused_names.h"
+#include "record/thread/thread_self.h"
+
+static _Atomic(proton_context_provider_fn) provider;
+static _Atomic(proton_context_provider_fn) provider_depth;
+
+void proton_context_provider_set(proton_context_provider_fn provide,
+				 proton_context_provider_fn depth)
+{
+	atomic_store_explicit(&provider, provide, memory_order_release);
+	atomic_store_explicit(&provider_depth, depth, memory_order_release);
+}
+
+size_t thread_context_source_depth(void)
+{
+	proton_context_provider_fn depth =
+		atomic_load_explicit(&provider_depth, memory_order_acquire);
+
+	return depth ? depth() : 0;
+}
+
+size_t thread_context_scope_depth(void)
+{
+	struct thread *thread = thread_get();
+
+	return thread ? thread->stack.depth : 0;
+}
+
+uint32_t thread_context_below_state(const struct thread *thread, uint32_t context)
+{
+	uint32_t depth = thread->stack.state_depth;
+	const struct state *state =
+		&thread->stack.states[(depth < STATE_MAX ? depth : STATE_MAX) - 1];
+
+	context = context_tree_child(context, state->frames[0]);
+	return context_tree_child(context, state->frames[1]);
+}
+
+struct proton_context thread_context_locate(const struct thread *thread, uint32_t shadow,
+					    uint32_t config)
+{
+	struct proton_context where = {.shadow = shadow, .sessions = config};
+
+	if (session_config_get(where.sessions)->wants_source) {
+		proton_context_provider_fn provide =
+			atomic_load_explicit(&provider, memory_order_acquire);
+
+		if (provide)
+			where.source = provide();
+		where.source = thread_below_state(thread, where.source);
+	}
+	return where;
+}
+
+void thread_context_note_again(struct scope *scope, uint32_t config)
+{
+	reused_names_note(scope->context);
+	scope->config = config;
+}
+
+/* The main thread's location: used by threads without scopes. */
+static struct proton_context locate_inherited(struct thread *thread)
+{
+	bool is_outermost = section_begin(thread);
+	uint32_t config = thread_current_config();
+	uint32_t context = thread_scope_context(thread);
+
+	if (thread->inherited != context || thread->inherited_config != config) {
+		reused_names_note(context);
+		thread->inherited = context;
+		thread->inherited_config = config;
+	}
+	section_end(thread, is_outermost);
+	return thread_context_locate(thread, thread_below_state(thread, context), config);
+}
+
+struct proton_context proton_context_here(void)
+{
+	struct thread *thread;
+
+	if (!session_any_live())
+		return (struct proton_context){0};
+	thread = thread_get();
+	if (!thread)
+		return (struct proton_context){0};
+	if (thread->in_op)
+		return thread->op;
+	if (thread->stack.depth) {
+		struct scope *scope = &thread->stack.scopes[thread->stack.depth - 1];
+
+		return thread_locate_scope(thread, scope,
+					   thread_below_state(thread, scope->context));
+	}
+	return locate_inherited(thread);
+}
+
+struct proton_context proton_context_enter(struct proton_context where, uint32_t frame)
+{
+	if (!where.sessions)
+		return where;
+	where.shadow = context_tree_child(where.shadow, frame);
+	if (session_config_get(where.sessions)->wants_source)
+		where.source = context_tree_child(where.source, frame);
+	return where;
+}
+
+bool proton_context_is_empty(struct proton_context where)
+{
+	return where.sessions == 0;
+}
+
+uint32_t proton_scope_frame(const char *name, size_t length)
+{
+	const struct thread *thread = thread_get();
+
+	return frames_add_below(thread ? thread_scope_context(thread) : PROTON_CONTEXT_ROOT, name,
+				length);
+}
+
+/* ------------------------------------------------------------------ states */
+
+void proton_state_enter(const char *name)
+{
+	static const char prefix[] = "__proton_launch_metadata:";
+	const size_t prefix_length = sizeof(prefix) - 1;
+
+	if (strncmp(name, prefix, prefix_length) == 0)
+		proton_state_enter_frames(proton_scope_frame(name, prefix_length - 1),
+					  proton_scope_frame(name + prefix_length,
+							       strlen(name + prefix_length)));
+	else
+		proton_state_enter_frames(proton_scope_frame(name, strlen(name)), FRAME_NONE);
+}
+
+void proton_state_enter_frames(uint32_t outer, uint32_t inner)
+{
+	struct thread *thread = thread_get();
+
+	if (!thread)
+		return;
+	if (thread->stack.state_depth < STATE_MAX)
+		thread->stack.states[thread->stack.state_depth] = (struct state){{outer, inner}};
+	thread->stack.state_depth++;
+}
+
+void proton_state_exit(void)
+{
+	struct thread *thread = thread_self ? thread_get() : NULL;
+
+	if (thread && thread->stack.state_depth)
+		thread->stack.state_depth--;
+}
