@@ -21,7 +21,7 @@ static pthread_mutex_t *const before_sessions[] = {
 	&scope_names_lock,
 };
 static pthread_mutex_t *const after_sessions[] = {
-	&backend_use_lock, &metric_names_lock, &frames_lock, &devices_lock, &trace_list_lock,
+	&backend_use_lock, &metric_names_lock, &frames_lock, &devices_lock, &thread_trace_list_lock,
 };
 
 static void on_all(int (*act)(pthread_mutex_t *lock))

@@ -71,7 +71,7 @@ static uint32_t first_kept_tick(void)
 
 		pthread_mutex_lock(&session->lock);
 		if (session->is_live) {
-			uint32_t tick = store_first_kept_tick(&session->store);
+			uint32_t tick = store_phase_first_kept_tick(&session->store);
 
 			if (tick < first)
 				first = tick;

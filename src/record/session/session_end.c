@@ -34,7 +34,7 @@ static struct session *retire(int id)
 	if (session)
 		adding_stop(session);
 	if (session && session->trace)
-		trace_close(session->trace - 1);
+		thread_trace_close(session->trace - 1);
 	if (session) {
 		run_info_add_backend(session); /* overhead of recording */
 		backend_use_release(session->backend, session->flags & PROTON_SESSION_MEMORY);

@@ -77,7 +77,7 @@ static int open_store(struct session *session, struct proton_error *err)
 		return status;
 	run_info_add_session(session);
 	if (session->trace)
-		status = store_trace_init(&session->store, err);
+		status = store_event_init(&session->store, err);
 	if (status != PROTON_OK)
 		store_fini(&session->store, true);
 	return status;
@@ -281,7 +281,7 @@ static void complete_phases(int id)
 		if (!registry_means(session, id))
 			continue;
 		pthread_mutex_lock(&session->lock);
-		store_phases_complete(&session->store);
+		store_phase_complete_earlier(&session->store);
 		store_align(&session->store);
 		pthread_mutex_unlock(&session->lock);
 	}

@@ -40,7 +40,8 @@ static bool find_rows(struct store *store, const struct intra_launch *launch, bo
 			store, wants_source ? launch->nodes[i].source : launch->nodes[i].shadow,
 			epoch);
 	for (size_t i = 0; i < launch->unit_count; i++) {
-		rows->lanes[i] = store_unit_lanes(store, device, launch->frame, &launch->units[i]);
+		rows->lanes[i] =
+			store_event_unit_lanes(store, device, launch->frame, &launch->units[i]);
 		if (rows->lanes[i] == LANE_NONE)
 			return false;
 	}
@@ -58,8 +59,8 @@ static void add_to(struct store *store, const struct config_entry *entry,
 	if (!kernel || device == UINT32_MAX ||
 	    !find_rows(store, launch, entry->wants_source, rows, device, entry->epoch))
 		return; /* counted as a loss by the store */
-	store_intra_events(store, launch, entry->epoch, kernel, rows->nodes, rows->lanes,
-			   trace_event_row(launch->event, entry->serial));
+	store_event_add_intra(store, launch, entry->epoch, kernel, rows->nodes, rows->lanes,
+			      trace_event_row(launch->event, entry->serial));
 }
 
 bool record_intra(const struct intra_launch *launch)

@@ -224,12 +224,12 @@ static void mark_entered(struct store *store, uint32_t node)
 	if (first_is_cleared) {
 		row->first_epoch = last_is_cleared ? store->epoch : row->last_epoch;
 	} else if (row->last_epoch != row->first_epoch && !last_is_cleared) {
-		uint32_t value = store_new_value(store);
+		uint32_t value = store_lists_new_value(store);
 
 		if (value) {
 			store_value_rows(store)[value].metric = METRIC_ENTERED;
 			store_value_rows(store)[value].epoch = row->last_epoch;
-			store_link_value(store, node, value);
+			store_lists_link_value(store, node, value);
 		}
 	}
 	row->last_epoch = store->epoch;
@@ -276,7 +276,7 @@ uint32_t store_device(struct store *store, uint32_t device)
 		.processors = source->processors,
 	};
 	store_commit(store, TABLE_DEVICES);
-	/* release: store_try_kernel() finds the device counted */
+	/* release: store_add_kernel() finds the device counted */
 	__atomic_store_n(&store->device_rows[device], (uint32_t)index + 1, __ATOMIC_RELEASE);
 	return (uint32_t)index;
 }
@@ -319,14 +319,14 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 			store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return;
 	}
-	at = store_find_kernel(store, node, device_row, epoch);
+	at = store_lists_find_kernel(store, node, device_row, epoch);
 	if (!at) {
-		at = store_new_kernel(store);
+		at = store_lists_new_kernel(store);
 		if (!at)
 			return;
 		rows[at].device = device_row;
 		rows[at].epoch = epoch;
-		store_link_kernel(store, node, at);
+		store_lists_link_kernel(store, node, at);
 	}
 	store_add_execution(store, at, execution->end_ns - execution->start_ns);
 	store_config(store, at, &execution->config, execution->end_ns - execution->start_ns);
@@ -335,7 +335,7 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 	if (execution->is_memory)
 		add_memory_bytes(store, context, epoch, execution->bytes);
 	if (store->trace_serial && !execution->is_of_host)
-		store_device_event(store, node, device_row, epoch, execution);
+		store_event_add_device(store, node, device_row, epoch, execution);
 }
 
 /* The row with `key`; NULL if there is none. There are about a dozen. */

@@ -89,16 +89,16 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
 		 const struct proton_metric *metric, struct proton_error *err);
 /* Gives event `event` of this store a metric that store_metric() has accepted. */
-void store_event_metric(struct store *store, uint32_t event, uint32_t name,
-			const struct proton_metric *metric);
+void store_metric_add_sample(struct store *store, uint32_t event, uint32_t name,
+			     const struct proton_metric *metric);
 /*
  * The same for existing rows, without the session's lock, see record/thread/adding.h. False if
  * there are none, or if more than a number has to be changed. `stripe` is any number that belongs
  * to the thread.
  */
-bool store_try_kernel(const struct store *store, uint32_t context, uint32_t epoch,
+bool store_add_kernel(const struct store *store, uint32_t context, uint32_t epoch,
 		      const struct execution *execution, bool is_shared, uint32_t stripe);
-bool store_try_metric(const struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
+bool store_add_metric(const struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
 		      const struct proton_metric *metric, bool is_shared, uint32_t stripe);
 /* Adds counters, which threads then need not share. */
 void store_counters_share(struct store *store);
@@ -112,16 +112,16 @@ const char *store_counters_name(enum counter counter);
 bool store_counters_is_loss(enum counter counter);
 
 /* Makes the tables of a trace. Kernels become events once trace_serial is set. */
-int store_trace_init(struct store *store, struct proton_error *err);
+int store_event_init(struct store *store, struct proton_error *err);
 /*
  * The first of `count` event rows that a thread fills without a lock, with `kind` last, while the
  * store lives; 0 if there is no space.
  */
-uint32_t store_reserve_events(struct store *store, uint32_t count);
+uint32_t store_event_reserve(struct store *store, uint32_t count);
 /* The offset from monotonic time to Unix time: constant for the life of the process. */
-uint64_t trace_unix_offset_ns(void);
+uint64_t store_event_unix_offset_ns(void);
 /* A new lane for a thread; LANE_NONE if there is no space. */
-uint32_t store_thread_lane(struct store *store, uint64_t id, const char *name);
+uint32_t store_event_thread_lane(struct store *store, uint64_t id, const char *name);
 /* The node of `context`; 0 if it has none yet (or is the root). From any thread, without a lock. */
 uint32_t store_find_node(const struct store *store, uint32_t context);
 /*
@@ -136,22 +136,22 @@ uint32_t store_device(struct store *store, uint32_t device);
  * Consecutive lanes for the sub-tracks of a unit of kernel `frame` on `device` (a row of this
  * file): the first, or LANE_NONE if there is no space.
  */
-uint32_t store_unit_lanes(struct store *store, uint32_t device, uint32_t frame,
-			  const struct intra_unit *unit);
+uint32_t store_event_unit_lanes(struct store *store, uint32_t device, uint32_t frame,
+				const struct intra_unit *unit);
 /*
  * Adds the events of a launch: `kernel` is its node, `nodes` those of its scopes (0: no space),
  * `lanes` the first of each unit, `link` the event of the launching call, or 0.
  */
-void store_intra_events(struct store *store, const struct intra_launch *launch, uint32_t epoch,
-			uint32_t kernel, const uint32_t *nodes, const uint32_t *lanes,
-			uint32_t link);
+void store_event_add_intra(struct store *store, const struct intra_launch *launch, uint32_t epoch,
+			   uint32_t kernel, const uint32_t *nodes, const uint32_t *lanes,
+			   uint32_t link);
 /* When its kernel's record arrives, store_align() moves the launch to the recorded time. */
-void store_note_span(struct store *store, const struct intra_span *span);
+void store_align_note(struct store *store, const struct intra_span *span);
 /* Call when the records of all work launched so far have arrived. */
 void store_align(struct store *store);
 
 /* Rows never move. */
-static inline struct row_event *store_event_row(const struct store *store, uint32_t row)
+static inline struct row_event *store_event_at(const struct store *store, uint32_t row)
 {
 	return (struct row_event *)profile_file_rows(&store->file, TABLE_EVENTS) + row;
 }
@@ -164,10 +164,10 @@ void store_phase_finish(struct store *store);
 uint32_t store_phase(const struct store *store);
 bool store_phase_is_kept(const struct store *store, uint32_t phase);
 /* All earlier phases have been recorded completely. */
-void store_phases_complete(struct store *store);
+void store_phase_complete_earlier(struct store *store);
 bool store_phase_is_complete(const struct store *store, uint32_t phase);
 /* The tick (reused_names.h) at which the first kept phase began. */
-uint32_t store_first_kept_tick(const struct store *store);
+uint32_t store_phase_first_kept_tick(const struct store *store);
 /*
  * Stores the new text of a process-wide frame that no kept phase has used. `has_moved`: it has more
  * space. False if there is no space in the file.

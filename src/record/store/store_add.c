@@ -41,7 +41,7 @@ static void take_extreme(uint64_t *extreme, uint64_t value, bool is_min, bool is
 /* Makes the histogram of a row with one execution; under the session's lock. */
 static void make_histogram(struct store *store, struct row_kernel *row)
 {
-	uint32_t histogram = store_new_histogram(store);
+	uint32_t histogram = store_lists_new_histogram(store);
 
 	if (!histogram)
 		return;
@@ -83,7 +83,7 @@ static bool is_open(const struct store *store, uint32_t epoch)
 		 (EPOCH_CLEARED | EPOCH_CLOSED));
 }
 
-bool store_try_kernel(const struct store *store, uint32_t context, uint32_t epoch,
+bool store_add_kernel(const struct store *store, uint32_t context, uint32_t epoch,
 		      const struct execution *execution, bool is_shared, uint32_t stripe)
 {
 	uint32_t device =
@@ -98,7 +98,7 @@ bool store_try_kernel(const struct store *store, uint32_t context, uint32_t epoc
 	    execution->end_ns < execution->start_ns || execution->is_memory ||
 	    execution->config.grid[0] || (store->trace_serial && !execution->is_of_host))
 		return false;
-	at = store_find_kernel(store, node, device - 1, epoch);
+	at = store_lists_find_kernel(store, node, device - 1, epoch);
 	row = &store_kernel_rows(store)[at];
 	if (!at || !__atomic_load_n(&row->histogram, __ATOMIC_ACQUIRE))
 		return false;
@@ -142,7 +142,7 @@ void store_add_double(double *sum, double more, bool is_shared)
 					    __ATOMIC_RELAXED));
 }
 
-bool store_try_metric(const struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
+bool store_add_metric(const struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
 		      const struct proton_metric *metric, bool is_shared, uint32_t stripe)
 {
 	const struct row_metric *metrics = profile_file_rows(&store->file, TABLE_METRICS);
@@ -159,7 +159,7 @@ bool store_try_metric(const struct store *store, uint32_t context, uint32_t epoc
 	    metrics[--row].type != (uint16_t)metric->type ||
 	    (metric->type != PROTON_METRIC_INT64 && metric->type != PROTON_METRIC_DOUBLE))
 		return false;
-	at = store_find_value(store, node, row, epoch);
+	at = store_lists_find_value(store, node, row, epoch);
 	if (!at)
 		return false;
 	value = &store_value_rows(store)[at];

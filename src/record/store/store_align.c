@@ -10,7 +10,7 @@
 #include "record/store/intra_launch.h"
 #include "record/store/store_rows.h"
 
-void store_note_span(struct store *store, const struct intra_span *span)
+void store_align_note(struct store *store, const struct intra_span *span)
 {
 	if (!span->link || !span->count ||
 	    !array_reserve(&store->spans, &store->span_capacity, store->span_count + 1,
@@ -61,7 +61,7 @@ static void move(const struct store *store, struct intra_span *span, const struc
 	uint64_t by_ns = kernel->start_ns + (uint64_t)(slack_ns / 2) - span->start_ns;
 
 	for (uint32_t row = span->first; row < span->first + span->count; row++) {
-		struct row_event *event = store_event_row(store, row);
+		struct row_event *event = store_event_at(store, row);
 
 		event->start_ns += by_ns;
 		event->end_ns += by_ns;
@@ -78,7 +78,7 @@ void store_align(struct store *store)
 		return;
 	qsort(store->spans, store->span_count, sizeof(*store->spans), compare_spans);
 	for (uint64_t row = 1; row < rows; row++) {
-		const struct row_event *event = store_event_row(store, (uint32_t)row);
+		const struct row_event *event = store_event_at(store, (uint32_t)row);
 		struct intra_span *span;
 
 		/* acquire: a thread that fills a row stores the kind last */

@@ -93,7 +93,7 @@ void store_config(struct store *store, uint32_t kernel, const struct launch_conf
 	rows[at].total_ns += duration_ns;
 }
 
-void store_drop_configs(struct store *store, uint32_t kernel)
+void store_config_drop(struct store *store, uint32_t kernel)
 {
 	struct row_config *rows = config_rows(store);
 	uint32_t *last = last_of(store, kernel);

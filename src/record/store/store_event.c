@@ -14,7 +14,7 @@
 /* The offset from monotonic time to Unix time: constant for the life of the process. */
 static _Atomic uint64_t unix_offset_ns;
 
-uint64_t trace_unix_offset_ns(void)
+uint64_t store_event_unix_offset_ns(void)
 {
 	uint64_t offset_ns = atomic_load_explicit(&unix_offset_ns, memory_order_relaxed);
 	uint64_t expected = 0;
@@ -27,7 +27,7 @@ uint64_t trace_unix_offset_ns(void)
 	return offset_ns;
 }
 
-int store_trace_init(struct store *store, struct proton_error *err)
+int store_event_init(struct store *store, struct proton_error *err)
 {
 	static const enum table_id tables[] = {TABLE_EVENTS, TABLE_SAMPLES, TABLE_LAUNCHES};
 
@@ -39,7 +39,7 @@ int store_trace_init(struct store *store, struct proton_error *err)
 	return PROTON_OK;
 }
 
-uint32_t store_reserve_events(struct store *store, uint32_t count)
+uint32_t store_event_reserve(struct store *store, uint32_t count)
 {
 	uint64_t first = store->file.tables[TABLE_EVENTS].rows;
 
@@ -67,7 +67,7 @@ static uint32_t add_lane(struct store *store, const struct row_lane *lane)
 	return (uint32_t)index;
 }
 
-uint32_t store_thread_lane(struct store *store, uint64_t id, const char *name)
+uint32_t store_event_thread_lane(struct store *store, uint64_t id, const char *name)
 {
 	return add_lane(store,
 			&(struct row_lane){.kind = LANE_THREAD,
@@ -126,7 +126,7 @@ static void add_size(struct store *store, const struct row_event *event, uint64_
 
 	if (!at)
 		return;
-	*store_event_row(store, at) = (struct row_event){
+	*store_event_at(store, at) = (struct row_event){
 		.start_ns = bytes,
 		.lane = event->lane,
 		.epoch = event->epoch,
@@ -135,8 +135,8 @@ static void add_size(struct store *store, const struct row_event *event, uint64_
 	store_commit(store, TABLE_EVENTS);
 }
 
-void store_device_event(struct store *store, uint32_t node, uint32_t device, uint32_t epoch,
-			const struct execution *execution)
+void store_event_add_device(struct store *store, uint32_t node, uint32_t device, uint32_t epoch,
+			    const struct execution *execution)
 {
 	uint32_t lane = stream_lane(store, device, execution->stream);
 	uint64_t detail = execution->is_memory ? execution->bytes
@@ -146,10 +146,10 @@ void store_device_event(struct store *store, uint32_t node, uint32_t device, uin
 
 	if (!at)
 		return;
-	row = store_event_row(store, at);
+	row = store_event_at(store, at);
 	*row = (struct row_event){
-		.start_ns = execution->start_ns + trace_unix_offset_ns(),
-		.end_ns = execution->end_ns + trace_unix_offset_ns(),
+		.start_ns = execution->start_ns + store_event_unix_offset_ns(),
+		.end_ns = execution->end_ns + store_event_unix_offset_ns(),
 		.node = node,
 		.lane = lane,
 		.epoch = epoch,
@@ -167,8 +167,8 @@ void store_device_event(struct store *store, uint32_t node, uint32_t device, uin
 
 /* ------------------------------------------------------------------ intra-kernel events */
 
-uint32_t store_unit_lanes(struct store *store, uint32_t device, uint32_t frame,
-			  const struct intra_unit *unit)
+uint32_t store_event_unit_lanes(struct store *store, uint32_t device, uint32_t frame,
+				const struct intra_unit *unit)
 {
 	uint64_t first = store->file.tables[TABLE_LANES].rows;
 	struct row_lane *rows = store_append(store, TABLE_LANES, unit->line_count);
@@ -193,17 +193,17 @@ uint32_t store_unit_lanes(struct store *store, uint32_t device, uint32_t frame,
 static void fill_unit(struct row_event *row, const struct intra_unit *unit)
 {
 	*row = (struct row_event){
-		.start_ns = unit->start_ns + trace_unix_offset_ns(),
-		.end_ns = unit->end_ns + trace_unix_offset_ns(),
+		.start_ns = unit->start_ns + store_event_unix_offset_ns(),
+		.end_ns = unit->end_ns + store_event_unix_offset_ns(),
 		.detail = unit->finalize_ns,
 		.kind = EVENT_UNIT,
 		.flags = unit->clock_mhz,
 	};
 }
 
-void store_intra_events(struct store *store, const struct intra_launch *launch, uint32_t epoch,
-			uint32_t kernel, const uint32_t *nodes, const uint32_t *lanes,
-			uint32_t link)
+void store_event_add_intra(struct store *store, const struct intra_launch *launch, uint32_t epoch,
+			   uint32_t kernel, const uint32_t *nodes, const uint32_t *lanes,
+			   uint32_t link)
 {
 	uint64_t count = launch->unit_count + launch->event_count;
 	struct intra_span span = {
@@ -238,8 +238,8 @@ void store_intra_events(struct store *store, const struct intra_launch *launch, 
 		const struct intra_event *event = &launch->events[i];
 
 		*row = (struct row_event){
-			.start_ns = event->start_ns + trace_unix_offset_ns(),
-			.end_ns = event->end_ns + trace_unix_offset_ns(),
+			.start_ns = event->start_ns + store_event_unix_offset_ns(),
+			.end_ns = event->end_ns + store_event_unix_offset_ns(),
 			.node = nodes[event->node],
 			.lane = lanes[event->unit] + event->line,
 			.epoch = epoch,
@@ -253,15 +253,15 @@ void store_intra_events(struct store *store, const struct intra_launch *launch, 
 		};
 	}
 	store_commit(store, TABLE_EVENTS);
-	store_note_span(store, &span);
+	store_align_note(store, &span);
 }
 
 /* ------------------------------------------------------------------ metrics of events */
 
-void store_sample(struct store *store, uint32_t event, const struct row_value *value)
+void store_event_add_sample(struct store *store, uint32_t event, const struct row_value *value)
 {
 	struct row_sample *rows = profile_file_rows(&store->file, TABLE_SAMPLES);
-	struct row_event *row = store_event_row(store, event);
+	struct row_event *row = store_event_at(store, event);
 	uint32_t at = store_new_row(store, TABLE_SAMPLES);
 
 	if (!at)

@@ -85,7 +85,7 @@ static uint32_t new_placed_row(struct store *store, enum table_id table,
 
 /* ------------------------------------------------------------------ values */
 
-uint32_t store_new_value(struct store *store)
+uint32_t store_lists_new_value(struct store *store)
 {
 	uint32_t row = store->free_value;
 
@@ -96,7 +96,7 @@ uint32_t store_new_value(struct store *store)
 	return row;
 }
 
-void store_link_value(struct store *store, uint32_t node, uint32_t row)
+void store_lists_link_value(struct store *store, uint32_t node, uint32_t row)
 {
 	struct row_value *rows = store_value_rows(store);
 	struct epoch_rows *epoch = rows_of(store, rows[row].epoch);
@@ -117,10 +117,11 @@ void store_link_value(struct store *store, uint32_t node, uint32_t row)
 	__atomic_store_n(link, row, __ATOMIC_RELEASE);
 }
 
-uint32_t store_find_value(const struct store *store, uint32_t node, uint32_t metric, uint32_t epoch)
+uint32_t store_lists_find_value(const struct store *store, uint32_t node, uint32_t metric,
+				uint32_t epoch)
 {
 	const struct row_value *rows = store_value_rows(store);
-	/* acquire: pairs with the release in store_link_value() */
+	/* acquire: pairs with the release in store_lists_link_value() */
 	uint32_t at = __atomic_load_n(&store_node_rows(store)[node].first_value, __ATOMIC_ACQUIRE);
 
 	while (at && rows[at].epoch >= epoch) {
@@ -145,7 +146,7 @@ static void unlink_value(struct store *store, uint32_t row)
 
 /* ------------------------------------------------------------------ kernels */
 
-uint32_t store_new_kernel(struct store *store)
+uint32_t store_lists_new_kernel(struct store *store)
 {
 	uint32_t row = store->free_kernel;
 
@@ -156,7 +157,7 @@ uint32_t store_new_kernel(struct store *store)
 	return row;
 }
 
-void store_link_kernel(struct store *store, uint32_t node, uint32_t row)
+void store_lists_link_kernel(struct store *store, uint32_t node, uint32_t row)
 {
 	struct row_kernel *rows = store_kernel_rows(store);
 	struct epoch_rows *epoch = rows_of(store, rows[row].epoch);
@@ -177,11 +178,11 @@ void store_link_kernel(struct store *store, uint32_t node, uint32_t row)
 	__atomic_store_n(link, row, __ATOMIC_RELEASE);
 }
 
-uint32_t store_find_kernel(const struct store *store, uint32_t node, uint32_t device,
-			   uint32_t epoch)
+uint32_t store_lists_find_kernel(const struct store *store, uint32_t node, uint32_t device,
+				 uint32_t epoch)
 {
 	const struct row_kernel *rows = store_kernel_rows(store);
-	/* acquire: pairs with the release in store_link_kernel() */
+	/* acquire: pairs with the release in store_lists_link_kernel() */
 	uint32_t at = __atomic_load_n(&store_node_rows(store)[node].first_kernel, __ATOMIC_ACQUIRE);
 
 	while (at && rows[at].epoch >= epoch) {
@@ -204,7 +205,7 @@ static void unlink_kernel(struct store *store, uint32_t row)
 	__atomic_store_n(link, rows[row].next, __ATOMIC_RELEASE);
 }
 
-uint32_t store_new_histogram(struct store *store)
+uint32_t store_lists_new_histogram(struct store *store)
 {
 	struct row_histogram *histograms = store_histogram_rows(store);
 	uint32_t row = store->free_histogram;
@@ -229,18 +230,18 @@ static void drop_kernel(struct store *store, uint32_t at)
 		store->free_histogram = kernel->histogram;
 		kernel->histogram = 0;
 	}
-	store_drop_configs(store, at);
+	store_config_drop(store, at);
 	kernel->next = store->free_kernel;
 	store->free_kernel = at;
 }
 
-void store_drop_epoch(struct store *store, uint32_t epoch)
+void store_lists_drop_epoch(struct store *store, uint32_t epoch)
 {
 	struct epoch_rows *first = rows_of(store, epoch);
 
 	for (uint32_t at = first->value; at; at = value_place(store, at)->of_epoch) {
 		unlink_value(store, at);
-		store_drop_vector(store, &store_value_rows(store)[at]);
+		store_metric_drop_vector(store, &store_value_rows(store)[at]);
 		store_value_rows(store)[at].next = store->free_value;
 		store->free_value = at;
 	}

@@ -60,7 +60,7 @@ static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
 		store_commit(store, TABLE_METRICS);
 		store->has_mixed_types = store->has_mixed_types || is_known;
 	}
-	/* release: store_try_metric() finds the metric counted */
+	/* release: store_add_metric() finds the metric counted */
 	__atomic_store_n(&map[name], (uint32_t)row + 1, __ATOMIC_RELEASE);
 	return (uint32_t)row;
 }
@@ -117,7 +117,7 @@ static struct free_vectors *free_vectors_of(struct store *store, uint64_t length
 	return NULL;
 }
 
-void store_drop_vector(struct store *store, const struct row_value *value)
+void store_metric_drop_vector(struct store *store, const struct row_value *value)
 {
 	const struct row_metric *rows = profile_file_rows(&store->file, TABLE_METRICS);
 	uint64_t *words = profile_file_rows(&store->file, TABLE_VECTORS);
@@ -240,8 +240,8 @@ static int combine(struct store *store, struct row_value *value, uint32_t row, u
 	return PROTON_OK;
 }
 
-void store_event_metric(struct store *store, uint32_t event, uint32_t name,
-			const struct proton_metric *metric)
+void store_metric_add_sample(struct store *store, uint32_t event, uint32_t name,
+			     const struct proton_metric *metric)
 {
 	uint32_t row = metric_of(store, name, (uint16_t)metric->type);
 	struct row_value value = {.metric = row};
@@ -253,7 +253,7 @@ void store_event_metric(struct store *store, uint32_t event, uint32_t name,
 		return;
 	}
 	if (combine(store, &value, row, name, metric, NULL) == PROTON_OK)
-		store_sample(store, event, &value);
+		store_event_add_sample(store, event, &value);
 }
 
 int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
@@ -275,7 +275,7 @@ int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t
 		return PROTON_OK; /* warned once and counted, not an error of each call */
 	}
 	rows = store_value_rows(store);
-	at = store_find_value(store, node, row, epoch);
+	at = store_lists_find_value(store, node, row, epoch);
 	if (!at) {
 		uint64_t vector = 0;
 
@@ -286,14 +286,14 @@ int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t
 			store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 			return PROTON_OK;
 		}
-		at = store_new_value(store);
+		at = store_lists_new_value(store);
 		if (!at)
 			return PROTON_OK;
 		rows[at].metric = row;
 		rows[at].epoch = epoch;
 		if (is_vector(metric->type))
 			rows[at].as.vector = vector;
-		store_link_value(store, node, at);
+		store_lists_link_value(store, node, at);
 	}
 	store_counters_add_one(store, COUNTER_METRICS, store->is_shared, 0);
 	return combine(store, &rows[at], row, name, metric, err);

@@ -59,7 +59,7 @@ void store_phase_begin(struct store *store, uint32_t phase)
 	store->epoch = (uint32_t)count;
 }
 
-uint32_t store_first_kept_tick(const struct store *store)
+uint32_t store_phase_first_kept_tick(const struct store *store)
 {
 	/* None is kept if there was no space for another epoch: then names are not reused. */
 	return store->first_kept_epoch <= store->epoch
@@ -121,13 +121,13 @@ void store_phase_clear(struct store *store, uint32_t phase, bool up_to)
 
 	mark_cleared(store, up_to ? 0 : phase, phase);
 	for (size_t i = 0; i < store->cleared_count; i++)
-		store_drop_epoch(store, store->cleared[i]);
+		store_lists_drop_epoch(store, store->cleared[i]);
 	store->cleared_count = 0;
 	if (store_epoch_rows(store)[store->epoch].flags & EPOCH_CLEARED)
 		store_phase_begin(store, current_phase);
 }
 
-void store_phases_complete(struct store *store)
+void store_phase_complete_earlier(struct store *store)
 {
 	struct row_epoch *rows = store_epoch_rows(store);
 	uint32_t epoch = store->epoch;

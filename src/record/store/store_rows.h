@@ -58,20 +58,20 @@ int store_lists_init(struct store *store, struct proton_error *err);
 void store_lists_fini(struct store *store);
 bool store_lists_hold_epoch(const struct store *store, uint64_t epoch);
 uint32_t store_lists_tick(const struct store *store, uint32_t epoch);
-uint32_t store_new_value(struct store *store);
-void store_link_value(struct store *store, uint32_t node, uint32_t value);
-uint32_t store_new_kernel(struct store *store);
-void store_link_kernel(struct store *store, uint32_t node, uint32_t kernel);
-uint32_t store_new_histogram(struct store *store);
+uint32_t store_lists_new_value(struct store *store);
+void store_lists_link_value(struct store *store, uint32_t node, uint32_t value);
+uint32_t store_lists_new_kernel(struct store *store);
+void store_lists_link_kernel(struct store *store, uint32_t node, uint32_t kernel);
+uint32_t store_lists_new_histogram(struct store *store);
 /* The row in a node's list, 0 if there is none. From any thread, without a lock. */
-uint32_t store_find_value(const struct store *store, uint32_t node, uint32_t metric,
-			  uint32_t epoch);
-uint32_t store_find_kernel(const struct store *store, uint32_t node, uint32_t device,
-			   uint32_t epoch);
+uint32_t store_lists_find_value(const struct store *store, uint32_t node, uint32_t metric,
+				uint32_t epoch);
+uint32_t store_lists_find_kernel(const struct store *store, uint32_t node, uint32_t device,
+				 uint32_t epoch);
 /* Removes the rows of an epoch from the lists; they may be reused. */
-void store_drop_epoch(struct store *store, uint32_t epoch);
+void store_lists_drop_epoch(struct store *store, uint32_t epoch);
 /* Frees the words of a vector; harmless for other values. */
-void store_drop_vector(struct store *store, const struct row_value *value);
+void store_metric_drop_vector(struct store *store, const struct row_value *value);
 /*
  * The node of `context`, made with its missing ancestors; NODE_NONE if there is no space. New nodes
  * belong to `epoch`, that of the launch: its record may arrive after the phase has ended. The epoch
@@ -84,10 +84,10 @@ void *store_append(struct store *store, enum table_id table, uint64_t rows);
 /* A copy of a text in the file, not interned; 0, the empty string, if there is no space. */
 uint32_t store_new_string(struct store *store, const char *text, size_t length);
 /* Adds work on `device` (rows of this file), in a store of a trace. */
-void store_device_event(struct store *store, uint32_t node, uint32_t device, uint32_t epoch,
-			const struct execution *execution);
+void store_event_add_device(struct store *store, uint32_t node, uint32_t device, uint32_t epoch,
+			    const struct execution *execution);
 /* Gives an event a value; only its metric and content are used. */
-void store_sample(struct store *store, uint32_t event, const struct row_value *value);
+void store_event_add_sample(struct store *store, uint32_t event, const struct row_value *value);
 /* The file's copy of a process-wide string; 0, the empty string, if there is no space. */
 uint32_t store_string(struct store *store, uint32_t string);
 /* `is_shared`: several threads add to the number. Relaxed, because it is a sum. */
@@ -129,7 +129,7 @@ void store_add_double(double *sum, double more, bool is_shared);
 void store_config(struct store *store, uint32_t kernel, const struct launch_config *config,
 		  uint64_t duration_ns);
 /* Frees the configurations of a kernel row. */
-void store_drop_configs(struct store *store, uint32_t kernel);
+void store_config_drop(struct store *store, uint32_t kernel);
 /* True, and counted as a loss, if `epoch` has been cleared. */
 bool store_epoch_is_cleared(struct store *store, uint32_t epoch);
 

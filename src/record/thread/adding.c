@@ -47,7 +47,7 @@ bool adding_begin(const struct config_entry *entry, struct adding *out)
 
 	if (!thread)
 		return false;
-	trace_thread_lock(&thread->trace);
+	thread_trace_lock(&thread->trace);
 	/* The end of a session clears is_live, then waits for this thread's lock. */
 	if (session->is_live && session->serial == entry->serial &&
 	    may_add(session, owner_of(thread), &out->is_shared)) {
@@ -56,13 +56,13 @@ bool adding_begin(const struct config_entry *entry, struct adding *out)
 		out->stripe = thread->ordinal;
 		return true;
 	}
-	trace_thread_unlock(&thread->trace);
+	thread_trace_unlock(&thread->trace);
 	return false;
 }
 
 void adding_end(const struct adding *adding)
 {
-	trace_thread_unlock(&adding->thread->trace);
+	thread_trace_unlock(&adding->thread->trace);
 }
 
 /* Takes the values away from the threads; returns the previous owner. adding_pause_lock is held. */
@@ -71,7 +71,7 @@ static uint32_t take_values(struct session *session)
 	uint32_t before =
 		atomic_exchange_explicit(&session->owner, OWNER_PAUSED, memory_order_acq_rel);
 
-	trace_settle();
+	thread_trace_settle();
 	return before;
 }
 

@@ -56,7 +56,7 @@ static int add_everywhere(struct proton_context where, const struct config *conf
 		bool is_added = false;
 
 		if (adding_begin(entry, &adding)) {
-			is_added = store_try_metric(adding.store, context, entry->epoch, name,
+			is_added = store_add_metric(adding.store, context, entry->epoch, name,
 						    metric, adding.is_shared, adding.stripe);
 			adding_end(&adding);
 		}
@@ -70,7 +70,7 @@ static int add_everywhere(struct proton_context where, const struct config *conf
 			result = store_metric(&session->store, context, entry->epoch, name, metric,
 					      err);
 		if (row && result == PROTON_OK)
-			store_event_metric(&session->store, row, name, metric);
+			store_metric_add_sample(&session->store, row, name, metric);
 		session_unlock(session);
 	}
 	return result;

@@ -37,7 +37,7 @@ void proton_op_exit(void)
 		return;
 	thread->in_op = false;
 	if (thread->op_event.count)
-		trace_end(&thread->trace, &thread->op_event, clock_monotonic_ns());
+		thread_trace_end(&thread->trace, &thread->op_event, clock_monotonic_ns());
 }
 
 const struct trace_event *record_launch_begin(struct proton_context where, uint32_t correlation,
@@ -53,18 +53,18 @@ const struct trace_event *record_launch_begin(struct proton_context where, uint3
 	if (!thread)
 		return NULL;
 	if (thread->in_op && kind == LAUNCH_KERNEL) { /* the op stands for the launch */
-		trace_set_detail(&thread->trace, &thread->op_event, correlation);
+		thread_trace_set_detail(&thread->trace, &thread->op_event, correlation);
 		thread->last_launch = thread->op_event;
 		return &thread->op_event;
 	}
-	trace_begin(&thread->trace, session_config_get(where.sessions),
-		    &(struct trace_begin){.kind = EVENT_LAUNCH,
-					  .flags = flags[kind],
-					  .shadow = where.shadow,
-					  .source = where.source,
-					  .detail = correlation,
-					  .start_ns = clock_monotonic_ns()},
-		    &thread->launch_event);
+	thread_trace_begin(&thread->trace, session_config_get(where.sessions),
+			   &(struct trace_begin){.kind = EVENT_LAUNCH,
+						 .flags = flags[kind],
+						 .shadow = where.shadow,
+						 .source = where.source,
+						 .detail = correlation,
+						 .start_ns = clock_monotonic_ns()},
+			   &thread->launch_event);
 	if (kind == LAUNCH_KERNEL)
 		thread->last_launch = thread->launch_event;
 	return &thread->launch_event;
@@ -75,7 +75,7 @@ void record_launch_end(void)
 	struct thread *thread = thread_self;
 
 	if (thread && thread->launch_event.count)
-		trace_end(&thread->trace, &thread->launch_event, clock_monotonic_ns());
+		thread_trace_end(&thread->trace, &thread->launch_event, clock_monotonic_ns());
 }
 
 void record_take_launch(struct trace_event *out)
@@ -156,7 +156,7 @@ void proton_kernel_end(void)
 		return;
 	kernel = &thread->kernels[thread->kernel_depth];
 	if (kernel->event.count)
-		trace_end(&thread->trace, &kernel->event, end_ns);
+		thread_trace_end(&thread->trace, &kernel->event, end_ns);
 	record_kernel(kernel->where, &(struct execution){
 					     .device = host_device_id(),
 					     .is_of_host = true,
@@ -181,7 +181,7 @@ void record_kernel(struct proton_context where, const struct execution *executio
 			continue;
 		context = entry->wants_source ? where.source : where.shadow;
 		if (adding_begin(entry, &adding)) {
-			is_added = store_try_kernel(adding.store, context, entry->epoch, execution,
+			is_added = store_add_kernel(adding.store, context, entry->epoch, execution,
 						    adding.is_shared, adding.stripe);
 			adding_end(&adding);
 			if (is_added)

@@ -103,10 +103,10 @@ static __attribute__((noinline)) bool grow(struct thread *thread)
 {
 	bool has_space;
 
-	trace_thread_lock(&thread->trace);
+	thread_trace_lock(&thread->trace);
 	has_space = array_reserve(&thread->stack.scopes, &thread->stack.capacity,
 				  thread->stack.depth + 1, sizeof(*thread->stack.scopes));
-	trace_thread_unlock(&thread->trace);
+	thread_trace_unlock(&thread->trace);
 	return has_space;
 }
 
@@ -257,7 +257,8 @@ static __attribute__((noinline)) void end_events(struct thread *thread, const st
 		struct trace_event *event = &thread->stack.scopes[i].event;
 
 		if (event->count)
-			trace_end(&thread->trace, event, end_ns ? end_ns : clock_monotonic_ns());
+			thread_trace_end(&thread->trace, event,
+					 end_ns ? end_ns : clock_monotonic_ns());
 	}
 	if (scope == thread->stack.scopes && !thread->other_count)
 		thread->has_events = false;
@@ -296,7 +297,7 @@ static __attribute__((cold)) bool leave_in_task(struct thread *thread, uint64_t 
 		leave(thread, scope);
 	} else if (scope && !scope->is_left) {
 		if (scope->event.count)
-			trace_end(&thread->trace, &scope->event, clock_monotonic_ns());
+			thread_trace_end(&thread->trace, &scope->event, clock_monotonic_ns());
 		if (scope->start_ns)
 			add_cpu_time(thread, scope, clock_monotonic_ns());
 		scope->event.count = 0;

@@ -50,7 +50,8 @@ static void end_events(struct thread *thread, struct stack *stack)
 {
 	for (size_t i = stack->depth; i-- > 0;)
 		if (stack->scopes[i].event.count)
-			trace_end(&thread->trace, &stack->scopes[i].event, clock_monotonic_ns());
+			thread_trace_end(&thread->trace, &stack->scopes[i].event,
+					 clock_monotonic_ns());
 }
 
 static bool is_unused(const struct stack *stack)
@@ -72,10 +73,10 @@ static bool reserve(struct thread *thread)
 {
 	bool has_space;
 
-	trace_thread_lock(&thread->trace); /* readers of the stacks hold it, see thread.c */
+	thread_trace_lock(&thread->trace); /* readers of the stacks hold it, see thread.c */
 	has_space = array_reserve(&thread->others, &thread->other_capacity, thread->other_count + 1,
 				  sizeof(*thread->others));
-	trace_thread_unlock(&thread->trace);
+	thread_trace_unlock(&thread->trace);
 	return has_space;
 }
 
@@ -83,10 +84,10 @@ static void switch_to(struct thread *thread, size_t index)
 {
 	struct stack next = thread->others[index];
 
-	trace_thread_lock(&thread->trace);
+	thread_trace_lock(&thread->trace);
 	thread->others[index] = thread->others[--thread->other_count];
 	replace(thread, &next);
-	trace_thread_unlock(&thread->trace);
+	thread_trace_unlock(&thread->trace);
 }
 
 static void begin(struct thread *thread, const struct proton_task *task)
@@ -100,9 +101,9 @@ static void begin(struct thread *thread, const struct proton_task *task)
 	/* The context where the task was made, unless the sessions of that time have ended. */
 	if (task->origin && task->origin >> 32 == thread->generation)
 		next.origin = (uint32_t)task->origin;
-	trace_thread_lock(&thread->trace);
+	thread_trace_lock(&thread->trace);
 	replace(thread, &next);
-	trace_thread_unlock(&thread->trace);
+	thread_trace_unlock(&thread->trace);
 }
 
 void task_follow(struct thread *thread)
@@ -164,10 +165,10 @@ void task_drop_all(struct thread *thread)
 		switch_to(thread, i);
 	for (i = 0; i < thread->other_count; i++)
 		end_events(thread, &thread->others[i]);
-	trace_thread_lock(&thread->trace);
+	thread_trace_lock(&thread->trace);
 	for (i = 0; i < thread->other_count; i++)
 		free(thread->others[i].scopes);
 	thread->other_count = 0;
-	trace_thread_unlock(&thread->trace);
+	thread_trace_unlock(&thread->trace);
 	thread->has_tasks = false;
 }

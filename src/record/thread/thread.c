@@ -25,9 +25,9 @@ static void thread_free(void *data)
 	/* End everything that the thread has left open. */
 	for (size_t i = thread->stack.depth; i-- > 0;)
 		if (thread->stack.scopes[i].event.count)
-			trace_end(&thread->trace, &thread->stack.scopes[i].event,
-				  clock_monotonic_ns());
-	trace_thread_remove(&thread->trace);
+			thread_trace_end(&thread->trace, &thread->stack.scopes[i].event,
+					 clock_monotonic_ns());
+	thread_trace_remove(&thread->trace);
 	thread_self = NULL;
 	free(thread->stack.scopes);
 	free(thread->others);
@@ -56,7 +56,7 @@ struct thread *thread_new(void)
 	pthread_setspecific(exit_key, thread);
 	thread->ordinal = thread_new_ordinal(false);
 	thread->stack.ordinal = thread->ordinal;
-	trace_thread_add(&thread->trace);
+	thread_trace_add(&thread->trace);
 	thread_self = thread;
 	return thread;
 }
@@ -92,7 +92,7 @@ void thread_fork_child(void)
 		task_drop_all(thread_self);
 		thread_self->stack.state_depth = 0;
 	}
-	trace_fork_child(thread_self ? &thread_self->trace : NULL);
+	thread_trace_fork_child(thread_self ? &thread_self->trace : NULL);
 }
 
 static struct thread *thread_of(struct trace_thread *trace)
@@ -123,7 +123,7 @@ bool thread_wait_sections(uint64_t timeout_ns)
 {
 	wait_until_ns = clock_monotonic_ns() + timeout_ns;
 	has_waited_in_vain = false;
-	trace_each_thread(wait_section);
+	thread_trace_each(wait_section);
 	return !has_waited_in_vain;
 }
 
@@ -139,16 +139,16 @@ static void note_open(struct trace_thread *trace)
 {
 	const struct thread *thread = thread_of(trace);
 
-	trace_thread_lock(trace); /* while it is held, no stack moves or is replaced */
+	thread_trace_lock(trace); /* while it is held, no stack moves or is replaced */
 	note_stack(&thread->stack);
 	for (size_t i = 0; i < thread->other_count; i++)
 		note_stack(&thread->others[i]);
-	trace_thread_unlock(trace);
+	thread_trace_unlock(trace);
 }
 
 void thread_note_open(void)
 {
-	trace_each_thread(note_open);
+	thread_trace_each(note_open);
 }
 
 bool thread_is_in_section(void)
@@ -159,12 +159,12 @@ bool thread_is_in_section(void)
 void thread_begin_event(struct thread *thread, enum event_kind kind, struct proton_context where,
 			struct trace_event *event)
 {
-	trace_begin(&thread->trace, session_config_get(where.sessions),
-		    &(struct trace_begin){.kind = (uint16_t)kind,
-					  .shadow = where.shadow,
-					  .source = where.source,
-					  .flags = kind == EVENT_LAUNCH ? EVENT_NAMED : 0,
-					  .launch = thread->in_op ? &thread->op_event : NULL,
-					  .start_ns = clock_monotonic_ns()},
-		    event);
+	thread_trace_begin(&thread->trace, session_config_get(where.sessions),
+			   &(struct trace_begin){.kind = (uint16_t)kind,
+						 .shadow = where.shadow,
+						 .source = where.source,
+						 .flags = kind == EVENT_LAUNCH ? EVENT_NAMED : 0,
+						 .launch = thread->in_op ? &thread->op_event : NULL,
+						 .start_ns = clock_monotonic_ns()},
+			   event);
 }

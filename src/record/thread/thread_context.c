@@ -134,7 +134,7 @@ void proton_state_enter(const char *name)
 	if (strncmp(name, prefix, prefix_length) == 0)
 		proton_state_enter_frames(proton_scope_frame(name, prefix_length - 1),
 					  proton_scope_frame(name + prefix_length,
-							       strlen(name + prefix_length)));
+							     strlen(name + prefix_length)));
 	else
 		proton_state_enter_frames(proton_scope_frame(name, strlen(name)), FRAME_NONE);
 }

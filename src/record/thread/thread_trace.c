@@ -16,71 +16,71 @@
 /* Rows that a thread reserves at once: large enough to make use of the session's lock rare. */
 #define CHUNK_ROWS 128u
 
-pthread_mutex_t trace_list_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t thread_trace_list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct trace_thread *threads;
 
 /* ------------------------------------------------------------------ threads */
 
-void trace_thread_add(struct trace_thread *thread)
+void thread_trace_add(struct trace_thread *thread)
 {
-	pthread_mutex_lock(&trace_list_lock);
+	pthread_mutex_lock(&thread_trace_list_lock);
 	thread->previous = NULL;
 	thread->next = threads;
 	if (threads)
 		threads->previous = thread;
 	threads = thread;
-	pthread_mutex_unlock(&trace_list_lock);
+	pthread_mutex_unlock(&thread_trace_list_lock);
 }
 
-void trace_thread_remove(struct trace_thread *thread)
+void thread_trace_remove(struct trace_thread *thread)
 {
-	pthread_mutex_lock(&trace_list_lock);
+	pthread_mutex_lock(&thread_trace_list_lock);
 	if (thread->previous)
 		thread->previous->next = thread->next;
 	else
 		threads = thread->next;
 	if (thread->next)
 		thread->next->previous = thread->previous;
-	pthread_mutex_unlock(&trace_list_lock);
+	pthread_mutex_unlock(&thread_trace_list_lock);
 }
 
-void trace_close(uint32_t index)
+void thread_trace_close(uint32_t index)
 {
-	pthread_mutex_lock(&trace_list_lock);
+	pthread_mutex_lock(&thread_trace_list_lock);
 	for (struct trace_thread *thread = threads; thread; thread = thread->next) {
-		trace_thread_lock(thread);
+		thread_trace_lock(thread);
 		thread->writers[index] = (struct trace_writer){0};
-		trace_thread_unlock(thread);
+		thread_trace_unlock(thread);
 	}
-	pthread_mutex_unlock(&trace_list_lock);
+	pthread_mutex_unlock(&thread_trace_list_lock);
 }
 
-void trace_each_thread(void (*visit)(struct trace_thread *thread))
+void thread_trace_each(void (*visit)(struct trace_thread *thread))
 {
-	pthread_mutex_lock(&trace_list_lock);
+	pthread_mutex_lock(&thread_trace_list_lock);
 	for (struct trace_thread *thread = threads; thread; thread = thread->next)
 		visit(thread);
-	pthread_mutex_unlock(&trace_list_lock);
+	pthread_mutex_unlock(&thread_trace_list_lock);
 }
 
 static void settle(struct trace_thread *thread)
 {
-	trace_thread_lock(thread);
-	trace_thread_unlock(thread);
+	thread_trace_lock(thread);
+	thread_trace_unlock(thread);
 }
 
-void trace_settle(void)
+void thread_trace_settle(void)
 {
-	trace_each_thread(settle);
+	thread_trace_each(settle);
 }
 
-void trace_fork_child(struct trace_thread *own)
+void thread_trace_fork_child(struct trace_thread *own)
 {
 	threads = NULL;
 	if (!own)
 		return;
 	*own = (struct trace_thread){0};
-	trace_thread_add(own);
+	thread_trace_add(own);
 }
 
 /* ------------------------------------------------------------------ events */
@@ -101,7 +101,8 @@ static struct trace_writer *writer_of(struct trace_thread *thread, const struct 
 	*writer = (struct trace_writer){
 		.serial = entry->serial,
 		.store = &session->store,
-		.lane = store_thread_lane(&session->store, (uint64_t)syscall(SYS_gettid), name),
+		.lane = store_event_thread_lane(&session->store, (uint64_t)syscall(SYS_gettid),
+						name),
 	};
 	session_unlock(session);
 	return writer;
@@ -116,7 +117,7 @@ static uint32_t take_row(struct trace_writer *writer, const struct config_entry 
 		session = session_lock_entry(entry);
 		if (!session)
 			return 0;
-		writer->next = store_reserve_events(writer->store, CHUNK_ROWS);
+		writer->next = store_event_reserve(writer->store, CHUNK_ROWS);
 		writer->end = writer->next ? writer->next + CHUNK_ROWS : 0;
 		session_unlock(session);
 		if (!writer->next)
@@ -156,8 +157,8 @@ static void begin_in(struct trace_thread *thread, const struct config_entry *ent
 	at = take_row(writer, entry);
 	if (!at)
 		return;
-	row = store_event_row(writer->store, at);
-	row->start_ns = begin->start_ns + trace_unix_offset_ns();
+	row = store_event_at(writer->store, at);
+	row->start_ns = begin->start_ns + store_event_unix_offset_ns();
 	row->node = node;
 	row->lane = writer->lane;
 	row->epoch = entry->epoch;
@@ -171,15 +172,15 @@ static void begin_in(struct trace_thread *thread, const struct config_entry *ent
 	event->count++;
 }
 
-void trace_begin(struct trace_thread *thread, const struct config *config,
-		 const struct trace_begin *begin, struct trace_event *event)
+void thread_trace_begin(struct trace_thread *thread, const struct config *config,
+			const struct trace_begin *begin, struct trace_event *event)
 {
 	event->count = 0;
-	trace_thread_lock(thread);
+	thread_trace_lock(thread);
 	for (uint32_t i = 0; i < config->count; i++)
 		if (config->entries[i].trace)
 			begin_in(thread, &config->entries[i], begin, event);
-	trace_thread_unlock(thread);
+	thread_trace_unlock(thread);
 }
 
 static struct row_event *open_row(const struct trace_thread *thread,
@@ -187,33 +188,34 @@ static struct row_event *open_row(const struct trace_thread *thread,
 {
 	for (uint32_t w = 0; w < TRACE_MAX; w++)
 		if (thread->writers[w].serial == event->at[i].serial)
-			return store_event_row(thread->writers[w].store, event->at[i].row);
+			return store_event_at(thread->writers[w].store, event->at[i].row);
 	return NULL; /* the session has ended */
 }
 
-void trace_end(struct trace_thread *thread, struct trace_event *event, uint64_t end_ns)
+void thread_trace_end(struct trace_thread *thread, struct trace_event *event, uint64_t end_ns)
 {
-	uint64_t end_unix_ns = end_ns + trace_unix_offset_ns();
+	uint64_t end_unix_ns = end_ns + store_event_unix_offset_ns();
 
-	trace_thread_lock(thread);
+	thread_trace_lock(thread);
 	for (uint32_t i = 0; i < event->count; i++) {
 		struct row_event *row = open_row(thread, event, i);
 
 		if (row)
 			__atomic_store_n(&row->end_ns, end_unix_ns, __ATOMIC_RELAXED);
 	}
-	trace_thread_unlock(thread);
+	thread_trace_unlock(thread);
 	event->count = 0;
 }
 
-void trace_set_detail(struct trace_thread *thread, const struct trace_event *event, uint32_t detail)
+void thread_trace_set_detail(struct trace_thread *thread, const struct trace_event *event,
+			     uint32_t detail)
 {
-	trace_thread_lock(thread);
+	thread_trace_lock(thread);
 	for (uint32_t i = 0; i < event->count; i++) {
 		struct row_event *row = open_row(thread, event, i);
 
 		if (row && !row->detail)
 			row->detail = detail;
 	}
-	trace_thread_unlock(thread);
+	thread_trace_unlock(thread);
 }

@@ -20,7 +20,7 @@
 #include "record/sets/session.h"
 #include "record/store/trace_event.h"
 
-extern pthread_mutex_t trace_list_lock; /* for fork() */
+extern pthread_mutex_t thread_trace_list_lock; /* for fork() */
 
 /* Per-thread state of each trace; guarded by the thread's lock. */
 struct trace_writer {
@@ -38,20 +38,20 @@ struct trace_thread {
 	struct trace_writer writers[TRACE_MAX];
 };
 
-static inline void trace_thread_lock(struct trace_thread *thread)
+static inline void thread_trace_lock(struct trace_thread *thread)
 {
 	/* acquire: pairs with the release below */
 	while (atomic_exchange_explicit(&thread->is_locked, true, memory_order_acquire))
 		sched_yield();
 }
 
-static inline void trace_thread_unlock(struct trace_thread *thread)
+static inline void thread_trace_unlock(struct trace_thread *thread)
 {
 	atomic_store_explicit(&thread->is_locked, false, memory_order_release);
 }
 
-void trace_thread_add(struct trace_thread *thread);
-void trace_thread_remove(struct trace_thread *thread);
+void thread_trace_add(struct trace_thread *thread);
+void thread_trace_remove(struct trace_thread *thread);
 
 struct trace_begin {
 	uint16_t kind;   /* enum event_kind */
@@ -64,24 +64,24 @@ struct trace_begin {
 };
 
 /* On the thread itself. The event is empty if there was no space, which is counted as a loss. */
-void trace_begin(struct trace_thread *thread, const struct config *config,
-		 const struct trace_begin *begin, struct trace_event *event);
+void thread_trace_begin(struct trace_thread *thread, const struct config *config,
+			const struct trace_begin *begin, struct trace_event *event);
 /* Ends it in sessions that are still live, and empties it. `end_ns` is monotonic. */
-void trace_end(struct trace_thread *thread, struct trace_event *event, uint64_t end_ns);
+void thread_trace_end(struct trace_thread *thread, struct trace_event *event, uint64_t end_ns);
 /* Gives a launch its correlation ID, unless it has one. */
-void trace_set_detail(struct trace_thread *thread, const struct trace_event *event,
-		      uint32_t detail);
+void thread_trace_set_detail(struct trace_thread *thread, const struct trace_event *event,
+			     uint32_t detail);
 
 /* When it returns, no thread writes into trace `index`. Its session is not live. */
-void trace_close(uint32_t index);
+void thread_trace_close(uint32_t index);
 
 /* Calls `visit` for each thread; no thread is added or removed during that. */
-void trace_each_thread(void (*visit)(struct trace_thread *thread));
+void thread_trace_each(void (*visit)(struct trace_thread *thread));
 
 /* Waits until every thread has left its current operation under its own lock. */
-void trace_settle(void);
+void thread_trace_settle(void);
 
 /* Call it in the child of a fork. `own` is the calling thread's, or NULL. */
-void trace_fork_child(struct trace_thread *own);
+void thread_trace_fork_child(struct trace_thread *own);
 
 #endif
