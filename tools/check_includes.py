@@ -30,9 +30,9 @@ MAY_INCLUDE = {
     "bench": ["*"],
 }
 
-# Rooms of a component, lowest first: folders, and files at its top without suffix. Each may include
-# itself and those before it.
-ROOMS = {
+# Layers of a component, lowest first: folders, and files at its top without suffix. Each may
+# include itself and those before it.
+LAYERS = {
     "src/record": [
         "version",
         "backend",
@@ -65,19 +65,19 @@ def component_of(path):
     return None
 
 
-def room_problem(component, path, header):
-    """The error in an include from one room of a component into another, or None."""
-    rooms = ROOMS.get(component)
+def layer_problem(component, path, header):
+    """The error in an include from one layer of a component into another, or None."""
+    layers = LAYERS.get(component)
     target = Path("src", header)
-    if rooms is None or not target.is_relative_to(component):
+    if layers is None or not target.is_relative_to(component):
         return None
     own, other = (Path(p.relative_to(component).parts[0]).stem for p in (path, target))
-    for room in (own, other):
-        if room not in rooms:
-            return f"{component}/{room} has no place in the order of tools/check_includes.py"
-    if rooms.index(other) <= rooms.index(own):
+    for layer in (own, other):
+        if layer not in layers:
+            return f"{component}/{layer} has no place in the order of tools/check_includes.py"
+    if layers.index(other) <= layers.index(own):
         return None
-    return f"{component}/{own} may include {', '.join(rooms[: rooms.index(own)]) or 'no room'}"
+    return f"{component}/{own} may include {', '.join(layers[: layers.index(own)]) or 'no layer'}"
 
 
 def problem_with(root, path, component, quote, header):
@@ -98,7 +98,7 @@ def problem_with(root, path, component, quote, header):
     allowed = MAY_INCLUDE[component]
     if (root / "src" / header).exists():
         target = header.split("/")[0]
-        problem = room_problem(component, path, header)
+        problem = layer_problem(component, path, header)
         if problem:
             return problem
         if component == f"src/{target}" or "*" in allowed or target in allowed or header in allowed:

@@ -7,7 +7,8 @@ The table below is the policy: an expression, what to write in its place, and ho
 occur. A budget may only fall; most are 0. docs/glossary.md explains the terms. --list prints every
 occurrence, of one expression with WORD, also those that the budgets allow; --counts prints how
 often each occurs. Prose is: comments and string literals of C, JavaScript and Python, Markdown
-outside code, comments of scripts and build files, man pages, and the names of tests.
+outside code, comments of scripts and build files, man pages, and the names of tests. A second table
+has the words that identifiers do not contain.
 """
 
 import io
@@ -71,6 +72,26 @@ WORDS = [
     ("so that", r"\bso that\b", "a new sentence", 4),
 ]
 
+# Words that are not part of an identifier, and what to write.
+NAMES = {
+    "behind": "after",
+    "cnt": "count",
+    "complain": "report",
+    "heard": "received",
+    "least": "min",
+    "most": "max",
+    "picture": "table",
+    "played": "fake",
+    "said": "printed",
+    "say": "print",
+    "says": "reports",
+    "tell": "report",
+    "told": "given",
+    "whom": "owner",
+    "whose": "owner",
+}
+NAME = re.compile(r"(?:(?<=_)|\b)(" + "|".join(NAMES) + r")(?=_|\b)", re.IGNORECASE)
+
 SHOWN = 10  # occurrences of an expression over its budget; --list shows all
 
 # Files that are not prose of the project, or hold the expressions on purpose.
@@ -123,6 +144,20 @@ def prose_of_python(text):
             yield number, (name[1] or name[2]).replace("_", " ")
 
 
+def names_of_c(text):
+    code = C_TOKENS.sub(lambda token: "\n" * token[0].count("\n"), text)
+    yield from enumerate(C_TEST.sub("", code).split("\n"), 1)
+
+
+def names_of_python(text):
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.NAME and not PYTHON_TEST.match("def " + token.string):
+                yield token.start[0], token.string
+    except (tokenize.TokenError, IndentationError):
+        return
+
+
 def prose_of_markdown(text):
     is_code = False
     for number, line in enumerate(text.split("\n"), 1):
@@ -173,6 +208,17 @@ def findings(root, wanted):
                     yield name, file, number, line.strip()
 
 
+def bad_names(root, wanted):
+    """(file, line, word) of identifiers with a word of NAMES."""
+    readers = {".c": names_of_c, ".h": names_of_c, ".py": names_of_python}
+    for file in files_of(root, wanted):
+        path = root / file
+        if path.suffix in readers and path.is_file():
+            for number, line in readers[path.suffix](path.read_text(encoding="utf-8")):
+                for word in NAME.findall(line):
+                    yield file, number, word.lower()
+
+
 def main():
     """Print what is over its budget; the exit status tells whether anything is."""
     arguments = sys.argv[1:]
@@ -196,6 +242,9 @@ def main():
                 print(f'  "{name}" occurs {len(places)} times, {budget} allowed: write {instead}')
         if len(places) > budget:
             status = 1
+    for file, number, word in bad_names(root, rest if not named else []):
+        print(f'{file}:{number}: "{word}" in an identifier: write {NAMES[word]}')
+        status = 1
     return 0 if is_list or is_counts else status
 
 

@@ -4,9 +4,10 @@
 Looks at the files git knows (or all files, outside a repository): every source begins with a
 comment that says what it is, no source has more than 900 lines or stray white space, no TODO
 without an issue, nothing that holds on one machine only, no two files of one
-name below src/, no two tests of one name.
+name below src/, no two tests of one name, no function that does not fit a screen.
 """
 
+import ast
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 
 MAX_LINES = 900
 MAX_COLUMNS = 100
+MAX_FUNCTION_LINES = 60
 TAB_COLUMNS = 8
 
 # Kinds of files: suffixes, how the first line must begin, indentation that must not occur.
@@ -58,6 +60,22 @@ def check_kind(name, lines, begin, indent):
             yield number, f"more than {MAX_COLUMNS} columns"
 
 
+def functions_of(name, lines):
+    """(line, number of lines of the body) of each function of a C or Python file."""
+    if name.endswith((".c", ".h")):
+        begin = 0
+        for number, line in enumerate(lines, 1):
+            if line == "{":
+                begin = number
+            elif line == "}" and begin:
+                yield begin - 1, number - begin - 1
+                begin = 0
+    elif name.endswith(".py"):
+        for node in ast.walk(ast.parse("\n".join(lines))):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield node.lineno, node.end_lineno - node.body[0].lineno + 1
+
+
 def check_file(root, name):
     """All problems of one file as (line, text)."""
     path = root / name
@@ -75,6 +93,9 @@ def check_file(root, name):
     for suffixes, begin, indent in KINDS:
         if name.endswith(suffixes) and (raw or not name.endswith("__init__.py")):
             yield from check_kind(name, lines, begin, indent)
+    for number, length in functions_of(name, lines):
+        if length > MAX_FUNCTION_LINES:
+            yield number, f"a function of {length} lines: at most {MAX_FUNCTION_LINES}"
     for number, line in enumerate(lines, 1):
         if MACHINE_PATH.search(line):
             yield number, "a path that exists on one machine only"

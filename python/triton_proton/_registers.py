@@ -45,10 +45,10 @@ def fit(
     if registers <= FREE and not stack:
         return cubin
     wanted, wanted_stack = cubin_needs(plain())
-    room = (max(wanted, FREE) + STEP - 1) // STEP * STEP
-    if registers <= room and stack <= wanted_stack:
+    budget = (max(wanted, FREE) + STEP - 1) // STEP * STEP
+    if registers <= budget and stack <= wanted_stack:
         return cubin
-    for limit in (room, wanted + MORE):
+    for limit in (budget, wanted + MORE):
         try:
             tried = assemble(limited(ptx, limit))
         except Exception:  # raised by Triton if ptxas cannot meet the limit

@@ -50,7 +50,7 @@ _Static_assert(sizeof(void *) == sizeof(uint64_t), "hipDeviceptr_t is a pointer,
 	X(hipGetDevicePropertiesR0600, (struct hip_properties * properties, int device))           \
 	X(hipThreadExchangeStreamCaptureMode, (int *mode))                                         \
 	X(hipStreamIsCapturing, (void *stream, int *status))                                       \
-	X(hipDeviceGetStreamPriorityRange, (int *least, int *greatest))                            \
+	X(hipDeviceGetStreamPriorityRange, (int *lowest, int *greatest))                           \
 	X(hipStreamCreateWithFlags, (void **stream, unsigned flags))                               \
 	X(hipStreamCreateWithPriority, (void **stream, unsigned flags, int priority))              \
 	X(hipStreamDestroy, (void *stream))                                                        \

@@ -178,7 +178,7 @@ static int synchronize_stream(void *stream)
 static int get_watcher(void **stream)
 {
 	int device = 0;
-	int least = 0;
+	int lowest = 0;
 	int greatest;
 	int result = get_device(&device);
 
@@ -188,10 +188,10 @@ static int get_watcher(void **stream)
 		return result;
 	pthread_mutex_lock(&lock);
 	if (!watchers[device]) {
-		if (clear_error(hip.hipDeviceGetStreamPriorityRange(&least, &greatest)) != 0)
-			least = 0;
+		if (clear_error(hip.hipDeviceGetStreamPriorityRange(&lowest, &greatest)) != 0)
+			lowest = 0;
 		result = clear_error(hip.hipStreamCreateWithPriority(
-			&watchers[device], HIP_STREAM_NON_BLOCKING, least));
+			&watchers[device], HIP_STREAM_NON_BLOCKING, lowest));
 		if (result)
 			watchers[device] = NULL;
 	}

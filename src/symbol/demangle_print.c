@@ -470,12 +470,28 @@ static void print_member_left(struct printer *printer, const struct demangle_nod
 	put(printer, "::*");
 }
 
-static void print_left_inside(struct printer *printer, uint16_t index)
+static void print_local(struct printer *printer, const struct demangle_node *node)
 {
-	const struct demangle_node *node = node_at(printer, index);
-	bool is_lvalue = false;
-	uint16_t inner;
+	if (node_at(printer, node->a)->kind == NODE_FUNCTION)
+		print_function(printer, node_at(printer, node->a), true);
+	else
+		print(printer, node->a);
+	put(printer, "::");
+	print(printer, node->b);
+}
 
+static void print_clone(struct printer *printer, const struct demangle_node *node)
+{
+	print(printer, node->a);
+	if (is_short(printer))
+		return;
+	put(printer, " [clone ");
+	put_bytes(printer, node->text, node->length);
+	put(printer, "]");
+}
+
+static void print_name(struct printer *printer, const struct demangle_node *node)
+{
 	switch (node->kind) {
 	case NODE_TEXT:
 		put_bytes(printer, node->text, node->length);
@@ -509,12 +525,7 @@ static void print_left_inside(struct printer *printer, uint16_t index)
 		print(printer, node->a);
 		break;
 	case NODE_LOCAL:
-		if (node_at(printer, node->a)->kind == NODE_FUNCTION)
-			print_function(printer, node_at(printer, node->a), true);
-		else
-			print(printer, node->a);
-		put(printer, "::");
-		print(printer, node->b);
+		print_local(printer, node);
 		break;
 	case NODE_FUNCTION:
 		print_function(printer, node, false);
@@ -524,13 +535,27 @@ static void print_left_inside(struct printer *printer, uint16_t index)
 		print(printer, node->a);
 		break;
 	case NODE_CLONE:
-		print(printer, node->a);
-		if (is_short(printer))
-			break;
-		put(printer, " [clone ");
-		put_bytes(printer, node->text, node->length);
-		put(printer, "]");
+		print_clone(printer, node);
 		break;
+	case NODE_LITERAL:
+		print_literal(printer, node);
+		break;
+	case NODE_NONE:
+		printer->has_failed = true;
+		break;
+	default:
+		print_expression(printer, node);
+		break;
+	}
+}
+
+static void print_left_inside(struct printer *printer, uint16_t index)
+{
+	const struct demangle_node *node = node_at(printer, index);
+	bool is_lvalue = false;
+	uint16_t inner;
+
+	switch (node->kind) {
 	case NODE_QUALIFIED:
 		print_left(printer, node->a);
 		print_flags(printer, (uint8_t)(node->flags & ~flags_below(printer, node->a)));
@@ -574,14 +599,8 @@ static void print_left_inside(struct printer *printer, uint16_t index)
 	case NODE_EXPANSION:
 		print_expansion(printer, node);
 		break;
-	case NODE_LITERAL:
-		print_literal(printer, node);
-		break;
-	case NODE_NONE:
-		printer->has_failed = true;
-		break;
 	default:
-		print_expression(printer, node);
+		print_name(printer, node);
 		break;
 	}
 }

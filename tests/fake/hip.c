@@ -177,10 +177,10 @@ FAKE_EXPORT int hipStreamIsCapturing(void *stream, int *status)
 	return done(cuStreamIsCapturing(stream, status));
 }
 
-FAKE_EXPORT int hipDeviceGetStreamPriorityRange(int *least, int *greatest)
+FAKE_EXPORT int hipDeviceGetStreamPriorityRange(int *lowest, int *greatest)
 {
 	RETURN_FAULT(hipDeviceGetStreamPriorityRange);
-	*least = 1;
+	*lowest = 1;
 	*greatest = -1;
 	return 0;
 }

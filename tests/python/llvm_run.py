@@ -209,28 +209,30 @@ class Translator:
     def line(self, line: str) -> str:
         found = re.match(r"(?:(%[\w.]+) = )?(?:tail )?(\w+) ?(.*)", line.strip())
         assert found, line
-        result, op, rest = found.groups()
+        result, op, rest = found[1] or "", found[2], found[3]
+        for form in (self.called, self.jump, self.value, self.memory, self.arithmetic):
+            text = form(result, op, rest)
+            if text:
+                return text
+        raise AssertionError(f"unknown instruction: {line}")
+
+    def called(self, result: str, op: str, rest: str) -> str | None:
         asm = re.match(r'\w+ asm (?:sideeffect )?"([^"]*)", "[^"]*"\((.*)\)', rest)
         if op == "call" and asm:
-            return self.asm(result, asm[1], asm[2])
+            return self.asm(result or None, asm[1], asm[2])
         function = re.match(r"(?:fastcc )?(?:ptr addrspace\(\d\)|\w+|{.*}) @([\w.]+)\((.*)\)", rest)
         if op == "call" and function:
-            return self.call(result, function[1], function[2])
-        aggregate = re.match(r"({.*?}) (%[\w.]+|poison), (?:(.*) (\S+), )?(\d)", rest)
-        if op in ("insertvalue", "extractvalue") and aggregate:
-            assert result
-            whole, at = self.operand(aggregate[2]), aggregate[5]
-            if op == "extractvalue":
-                return f"{self.name(result)} = {whole}[{at}]"
-            value = self.operand(aggregate[4])
-            return f"{self.name(result)} = put({whole}, {at}, {value})"
+            return self.call(result or None, function[1], function[2])
+        return None
+
+    def jump(self, _: str, op: str, rest: str) -> str | None:
         if op == "br":
             both = re.match(r"i1 ([^,]+), label (%[\w.]+), label (%[\w.]+)", rest)
             if both:
                 a, b = self.name(both[2]), self.name(both[3])
                 return f"to = '{a}' if {self.operand(both[1])} else '{b}'"
             only = re.match(r"label (%[\w.]+)", rest)
-            assert only, line
+            assert only, rest
             return f"to = '{self.name(only[1])}'"
         if op == "switch":
             default = re.match(r"i32 (%[\w.]+), label (%[\w.]+)", rest)
@@ -242,55 +244,65 @@ class Translator:
         if op == "ret":
             value = re.match(r"(?:{.*}|\w+) (\S+)", rest)
             return f"return {self.operand(value[1])}" if value else "return thread"
+        return None
+
+    def value(self, result: str, op: str, rest: str) -> str | None:
+        aggregate = re.match(r"({.*?}) (%[\w.]+|poison), (?:(.*) (\S+), )?(\d)", rest)
+        if op in ("insertvalue", "extractvalue") and aggregate:
+            whole, at = self.operand(aggregate[2]), aggregate[5]
+            if op == "extractvalue":
+                return f"{self.name(result)} = {whole}[{at}]"
+            value = self.operand(aggregate[4])
+            return f"{self.name(result)} = put({whole}, {at}, {value})"
         if op in ("zext", "trunc", "ptrtoint"):
             cast = re.match(r"(?:i\d+|ptr addrspace\(\d\)) ([%@][\w.]+) to i(\d+)", rest)
-            assert cast and result
+            assert cast
             return f"{self.name(result)} = {self.operand(cast[1])} & {(1 << int(cast[2])) - 1}"
         if op == "select":
             parts = re.match(r"i1 (\S+), i\d+ (\S+), i\d+ (\S+)", rest)
-            assert parts and result
+            assert parts
             c, a, b = (self.operand(p.rstrip(",")) for p in parts.groups())
             return f"{self.name(result)} = {a} if {c} else {b}"
+        if op == "insertelement":
+            parts = re.match(r"<2 x i32> (\S+), i32 (\S+), i64 (\d)", rest)
+            assert parts
+            vector, value, at = (self.operand(p.rstrip(",")) for p in parts.groups())
+            return f"{self.name(result)} = put({vector}, {at}, {value})"
+        if op == "icmp" and "ptr" in rest:
+            parts = re.match(r"ne ptr addrspace\(1\) (\S+), null", rest)
+            assert parts
+            return f"{self.name(result)} = int({self.operand(parts[1].rstrip(','))} != 0)"
+        return None
+
+    def memory(self, result: str, op: str, rest: str) -> str | None:
         if op == "getelementptr":
             parts = re.match(r"i8, ptr addrspace\((\d)\) (\S+), i\d+ (\S+)", rest)
-            assert parts and result
+            assert parts
             base, step = self.operand(parts[2].rstrip(",")), parts[3]
             step = step if re.fullmatch(r"-\d+", step) else self.operand(step)
             if parts[1] == "4":
                 return f"{self.name(result)} = ({base}[0], {base}[1] + {step})"
             return f"{self.name(result)} = {base} + {step}"
-        if op == "insertelement":
-            parts = re.match(r"<2 x i32> (\S+), i32 (\S+), i64 (\d)", rest)
-            assert parts and result
-            vector, value, at = (self.operand(p.rstrip(",")) for p in parts.groups())
-            return f"{self.name(result)} = put({vector}, {at}, {value})"
-        if op == "icmp" and "ptr" in rest:
-            parts = re.match(r"ne ptr addrspace\(1\) (\S+), null", rest)
-            assert parts and result
-            return f"{self.name(result)} = int({self.operand(parts[1].rstrip(','))} != 0)"
-        memory = re.match(
+        access = re.match(
             r"(<2 x i32>|i32|i64)(?: (\S+))?, ptr addrspace\((\d)\) (\S+), align (\d)", rest
         )
-        if op in ("store", "load") and memory:
-            kind, value, space, address, align = memory.groups()
-            size = 4 if kind == "i32" else 8
-            assert int(align) <= size
-            where = self.operand(address.rstrip(","))
-            name = {"1": "global", "3": "shared", "4": "constant"}[space]
-            if op == "load":
-                assert result
-                if name == "constant":
-                    return f"{self.name(result)} = cta.grid[{where}[1] // 4]"
-                return f"{self.name(result)} = cta.load('{name}', {where}, {size})"
-            words = self.operand((value or "").rstrip(","))
-            if kind == "i64":
-                words = f"split64({words})"
-            elif kind == "i32":
-                words = f"[{words}]"
-            return f"cta.store('{name}', {where}, {align}, {words})"
-        text = self.arithmetic(result or "", op, rest)
-        assert text, f"unknown instruction: {line}"
-        return text
+        if op not in ("store", "load") or not access:
+            return None
+        kind, value, space, address, align = access.groups()
+        size = 4 if kind == "i32" else 8
+        assert int(align) <= size
+        where = self.operand(address.rstrip(","))
+        name = {"1": "global", "3": "shared", "4": "constant"}[space]
+        if op == "load":
+            if name == "constant":
+                return f"{self.name(result)} = cta.grid[{where}[1] // 4]"
+            return f"{self.name(result)} = cta.load('{name}', {where}, {size})"
+        words = self.operand((value or "").rstrip(","))
+        if kind == "i64":
+            words = f"split64({words})"
+        elif kind == "i32":
+            words = f"[{words}]"
+        return f"cta.store('{name}', {where}, {align}, {words})"
 
     def phi(self, line: str) -> tuple[str, dict[str, str]] | None:
         found = re.match(r"  (%[\w.]+) = phi i\d+ (.*)", line)

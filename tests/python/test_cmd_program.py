@@ -89,9 +89,9 @@ PROGRAM = r"""
 def libproton() -> Path:
     """The library that the extension of this Python uses."""
     directory = Path(triton_proton.__file__).parent
-    beside = sorted(directory.glob("libproton.so*"))
-    if beside:
-        return beside[0]
+    sibling = sorted(directory.glob("libproton.so*"))
+    if sibling:
+        return sibling[0]
     from triton_proton import _libproton
 
     for line in subprocess.run(

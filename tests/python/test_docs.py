@@ -220,10 +220,10 @@ def test_table_of_components_is_the_one_that_is_enforced():
         assert table[space] == known, space
 
 
-def test_order_of_rooms_is_the_one_that_is_enforced():
+def test_order_of_layers_is_the_one_that_is_enforced():
     code = read("tools", "check_includes.py")
-    rules = ast.literal_eval(re.search(r"^ROOMS = ({.*?^})", code, re.M | re.S)[1])
-    table = read("CONTRIBUTING.md").partition("| room | contains |")[2].partition("\n\n")[0]
+    rules = ast.literal_eval(re.search(r"^LAYERS = ({.*?^})", code, re.M | re.S)[1])
+    table = read("CONTRIBUTING.md").partition("| layer | contains |")[2].partition("\n\n")[0]
     assert re.findall(r"^\| `(\w+)` \|", table, re.M) == rules["src/record"]
     parts = (ROOT / "src" / "record").iterdir()
     assert {part.stem for part in parts} - {"meson"} == set(rules["src/record"])

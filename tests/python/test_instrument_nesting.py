@@ -28,8 +28,8 @@ def steps(made, place):
     items, edges = made[function][block]
     if at < len(items):
         item = items[at]
-        behind = (*callers, (function, block, at + 1))
-        return [(*behind, (item, 0, 0))] if isinstance(item, int) else [behind]
+        after = (*callers, (function, block, at + 1))
+        return [(*after, (item, 0, 0))] if isinstance(item, int) else [after]
     if edges:
         return [(*callers, (function, edge, 0)) for edge in edges]
     return [tuple(callers)] if callers else []

@@ -69,6 +69,30 @@ def functions(draw, callees=0):
     return made
 
 
+def end_of(edges, this: int, value: int) -> list[str]:
+    """The instructions at the end of a block; they have up to two values."""
+    lines = []
+    if not edges and this % 3 == 2:
+        lines.append(f"  %{value} = insertvalue {RETURNS[2]} poison, i32 0, 0")
+        lines.append(f"  %{value + 1} = insertvalue {RETURNS[2]} %{value}, i32 %sum, 1")
+        lines.append(f"  ret {RETURNS[2]} %{value + 1}")
+    elif not edges:
+        lines.append("  ret i32 %sum" if this % 3 else "  ret void")
+    elif len(edges) == 1:
+        lines.append(f"  br label %b{edges[0]}")
+    else:
+        lines.append(f"  %{value} = call i32 @choose(i32 {len(edges)})")
+        if len(edges) == 2:
+            lines.append(f"  %{value + 1} = icmp eq i32 %{value}, 0")
+            a, b = edges
+            lines.append(f"  br i1 %{value + 1}, label %b{a}, label %b{b}")
+        else:
+            lines.append(f"  switch i32 %{value}, label %b{edges[0]} [")
+            lines += [f"    i32 {i}, label %b{edge}" for i, edge in enumerate(edges) if i]
+            lines.append("  ]")
+    return lines
+
+
 def lines_of(blocks, this: int) -> list[str]:
     """The instructions of a function; block 0 has no label, as in what Triton makes.
 
@@ -120,26 +144,8 @@ def lines_of(blocks, this: int) -> list[str]:
                     f'  %{value} = tail call i32 asm sideeffect "// proton.{what} {name}", "=r"()'
                 )
             value += 1
-        if not edges and this % 3 == 2:
-            lines.append(f"  %{value} = insertvalue {RETURNS[2]} poison, i32 0, 0")
-            lines.append(f"  %{value + 1} = insertvalue {RETURNS[2]} %{value}, i32 %sum, 1")
-            lines.append(f"  ret {RETURNS[2]} %{value + 1}")
-            value += 2
-        elif not edges:
-            lines.append("  ret i32 %sum" if this % 3 else "  ret void")
-        elif len(edges) == 1:
-            lines.append(f"  br label %b{edges[0]}")
-        else:
-            lines.append(f"  %{value} = call i32 @choose(i32 {len(edges)})")
-            if len(edges) == 2:
-                lines.append(f"  %{value + 1} = icmp eq i32 %{value}, 0")
-                a, b = edges
-                lines.append(f"  br i1 %{value + 1}, label %b{a}, label %b{b}")
-            else:
-                lines.append(f"  switch i32 %{value}, label %b{edges[0]} [")
-                lines += [f"    i32 {i}, label %b{edge}" for i, edge in enumerate(edges) if i]
-                lines.append("  ]")
-            value += 2
+        lines += end_of(edges, this, value)
+        value += 2 * (len(edges) > 1 or (not edges and this % 3 == 2))
     return lines
 
 
@@ -231,12 +237,12 @@ def expected(made, choices) -> list[tuple[str, int]]:
 def longest(blocks, number: int = 0):
     """Maximum number of records of any path from a block on; None for loops and calls."""
     items, edges = blocks[number]
-    behind = [None if isinstance(item, int) else 0 for item in items] + [0]
+    after = [None if isinstance(item, int) else 0 for item in items] + [0]
     for edge in edges:
-        behind.append(longest(blocks, edge) if edge > number else None)
-    if None in behind:
+        after.append(longest(blocks, edge) if edge > number else None)
+    if None in after:
         return None
-    return len(expected([[(items, [])]], [])) + max(behind)
+    return len(expected([[(items, [])]], [])) + max(after)
 
 
 # ------------------------------------------------------------------ the pass

@@ -497,11 +497,11 @@ def override(monkeypatch, tmp_path, kernel, target, edit):
     return kernels.compile(kernel, target)
 
 
-def around(lines, operation, before, behind):
+def around(lines, operation, before, after):
     """Put lines around the lines that hold an operation."""
     for line in lines:
         if operation in line:
-            yield from (*before, line, *behind)
+            yield from (*before, line, *after)
         else:
             yield line
 

@@ -38,7 +38,7 @@ struct exporter {
 	/* By input: one of the first three, and `print_warps` for a table. */
 	int (*write)(const struct profile *profile, struct out *out, struct proton_error *err);
 	int (*write_view)(struct export_view *view, struct out *out, struct proton_error *err);
-	void (*print)(const struct table_model *picture, struct out *out);
+	void (*print)(const struct table_model *table, struct out *out);
 	void (*print_warps)(const struct warps_report *report, const struct options *options,
 			    struct out *out);
 };

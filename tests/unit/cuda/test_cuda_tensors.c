@@ -167,51 +167,52 @@ TEST(a_device_value_is_read_in_stream_order)
 	profile_free(profile);
 }
 
+static const int8_t i8[] = {-3};
+static const uint8_t u8[] = {200};
+static const int16_t i16[] = {-300};
+static const uint16_t u16[] = {60000};
+static const int32_t i32[] = {-70000};
+static const uint32_t u32[] = {4000000000u};
+static const int64_t i64[] = {-5000000000};
+static const uint64_t u64[] = {12, 1ull << 63 | 1 << 20};
+/* 1.5, -2, the smallest subnormal, infinity, NaN; -0.25 as bfloat16. */
+static const uint16_t f16[] = {0x3e00, 0xc000, 0x0001, 0x7c00, 0x7e00};
+static const uint16_t bf16[] = {0xbe80};
+static const float f32[] = {0.5f};
+static const double f64[] = {-1e300};
+static const uint8_t yes[] = {7};
+static const struct {
+	const char *name;
+	enum proton_element element;
+	const void *address;
+	double wanted;
+} elements[] = {
+	{"b", PROTON_ELEMENT_BOOL, yes, 1},
+	{"i8", PROTON_ELEMENT_INT8, i8, -3},
+	{"u8", PROTON_ELEMENT_UINT8, u8, 200},
+	{"i16", PROTON_ELEMENT_INT16, i16, -300},
+	{"u16", PROTON_ELEMENT_UINT16, u16, 60000},
+	{"i32", PROTON_ELEMENT_INT32, i32, -70000},
+	{"u32", PROTON_ELEMENT_UINT32, u32, 4e9},
+	{"i64", PROTON_ELEMENT_INT64, i64, -5e9},
+	{"u64", PROTON_ELEMENT_UINT64, u64, 12},
+	{"u64 large", PROTON_ELEMENT_UINT64, u64 + 1, 0x1p63 + 0x1p20},
+	{"f16", PROTON_ELEMENT_FLOAT16, f16, 1.5},
+	{"f16n", PROTON_ELEMENT_FLOAT16, f16 + 1, -2},
+	{"f16s", PROTON_ELEMENT_FLOAT16, f16 + 2, 0x1p-24},
+	{"bf16", PROTON_ELEMENT_BFLOAT16, bf16, -0.25},
+	{"f32", PROTON_ELEMENT_FLOAT32, f32, 0.5},
+	{"f64", PROTON_ELEMENT_FLOAT64, f64, -1e300},
+};
+
 TEST(every_element_type_is_converted)
 {
-	static const int8_t i8[] = {-3};
-	static const uint8_t u8[] = {200};
-	static const int16_t i16[] = {-300};
-	static const uint16_t u16[] = {60000};
-	static const int32_t i32[] = {-70000};
-	static const uint32_t u32[] = {4000000000u};
-	static const int64_t i64[] = {-5000000000};
-	static const uint64_t u64[] = {12, 1ull << 63 | 1 << 20};
-	/* 1.5, -2, the smallest subnormal, infinity, NaN; -0.25 as bfloat16. */
-	static const uint16_t f16[] = {0x3e00, 0xc000, 0x0001, 0x7c00, 0x7e00};
-	static const uint16_t bf16[] = {0xbe80};
-	static const float f32[] = {0.5f};
-	static const double f64[] = {-1e300};
-	static const uint8_t yes[] = {7};
-	static const struct {
-		const char *name;
-		enum proton_element element;
-		const void *address;
-		double wanted;
-	} cases[] = {
-		{"b", PROTON_ELEMENT_BOOL, yes, 1},
-		{"i8", PROTON_ELEMENT_INT8, i8, -3},
-		{"u8", PROTON_ELEMENT_UINT8, u8, 200},
-		{"i16", PROTON_ELEMENT_INT16, i16, -300},
-		{"u16", PROTON_ELEMENT_UINT16, u16, 60000},
-		{"i32", PROTON_ELEMENT_INT32, i32, -70000},
-		{"u32", PROTON_ELEMENT_UINT32, u32, 4e9},
-		{"i64", PROTON_ELEMENT_INT64, i64, -5e9},
-		{"u64", PROTON_ELEMENT_UINT64, u64, 12},
-		{"u64 large", PROTON_ELEMENT_UINT64, u64 + 1, 0x1p63 + 0x1p20},
-		{"f16", PROTON_ELEMENT_FLOAT16, f16, 1.5},
-		{"f16n", PROTON_ELEMENT_FLOAT16, f16 + 1, -2},
-		{"f16s", PROTON_ELEMENT_FLOAT16, f16 + 2, 0x1p-24},
-		{"bf16", PROTON_ELEMENT_BFLOAT16, bf16, -0.25},
-		{"f32", PROTON_ELEMENT_FLOAT32, f32, 0.5},
-		{"f64", PROTON_ELEMENT_FLOAT64, f64, -1e300},
-	};
 	struct profile *profile;
 
 	start_device();
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		CHECK_EQ(add_at(proton_context_here(), cases[i].name, PROTON_METRIC_DOUBLE,
-				cases[i].element, cases[i].address, 1, NULL),
+	for (size_t i = 0; i < sizeof(elements) / sizeof(elements[0]); i++) {
+		CHECK_EQ(add_at(proton_context_here(), elements[i].name, PROTON_METRIC_DOUBLE,
+				elements[i].element, elements[i].address, 1, NULL),
 			 PROTON_OK);
 	}
 	CHECK_EQ(add_at(proton_context_here(), "whole", PROTON_METRIC_INT64, PROTON_ELEMENT_FLOAT64,
@@ -227,8 +228,8 @@ TEST(every_element_type_is_converted)
 			f16 + 4, 1, NULL),
 		 PROTON_OK);
 	profile = finish();
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		CHECK_NEAR(double_at(profile, "", cases[i].name), cases[i].wanted, 0);
+	for (size_t i = 0; i < sizeof(elements) / sizeof(elements[0]); i++)
+		CHECK_NEAR(double_at(profile, "", elements[i].name), elements[i].wanted, 0);
 	CHECK_EQ(rec_value(profile, "", "whole")->as.int64, INT64_MIN);
 	CHECK_EQ(rec_value(profile, "", "int")->as.int64, -5000000000);
 	CHECK_EQ(rec_value(profile, "", "most")->as.int64, INT64_MAX);

@@ -219,7 +219,7 @@ TEST(a_tree_of_scopes)
 
 TEST(session_without_scopes_prints_how_to_add_them)
 {
-	static const char said[] =
+	static const char printed[] =
 		"no kernel with scopes was launched; add scopes with triton_proton";
 	char summary[512];
 
@@ -227,13 +227,13 @@ TEST(session_without_scopes_prints_how_to_add_them)
 	rec_finalize(PROTON_ALL_SESSIONS, NULL);
 	proton_last_summary(summary, sizeof(summary));
 	CHECK_HAS(summary, "nothing was recorded: ");
-	CHECK_HAS(summary, said);
+	CHECK_HAS(summary, printed);
 	start("tree", "");
 	proton_scope_exit(proton_scope_enter("step"), NULL);
 	rec_finalize(PROTON_ALL_SESSIONS, NULL);
 	proton_last_summary(summary, sizeof(summary));
 	CHECK_HAS(summary, "recorded 0 kernel launches in 1 context, ");
-	CHECK_HAS(summary, said);
+	CHECK_HAS(summary, printed);
 }
 
 /* str() of a mode in Python has every key. */

@@ -581,15 +581,15 @@ static void try_fault(const char *call, uint32_t first, uint32_t count)
 {
 	const int whole = 6 * CTAS * 2 * 2;
 	int64_t executions;
-	uint64_t said;
+	uint64_t printed;
 
 	load_fake();
 	fake.fail(call, first, count, 999);
-	executions = executions_after(6, &said);
-	if (executions > whole || executions % (CTAS * 2 * 2) || (executions < whole && !said))
+	executions = executions_after(6, &printed);
+	if (executions > whole || executions % (CTAS * 2 * 2) || (executions < whole && !printed))
 		FAIL("%s, call %u: %" PRId64 " executions of %d", call, first, executions, whole);
 	fake.fail(call, 0, 0, 0);
-	executions = executions_after(6, &said);
+	executions = executions_after(6, &printed);
 	if (executions != whole)
 		FAIL("%s: %" PRId64 " executions of %d after the fault", call, executions, whole);
 }
