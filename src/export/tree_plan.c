@@ -523,28 +523,20 @@ uint32_t tree_plan_root_extras(const struct tree_plan *plan)
 	       (profile->end_ns != 0);
 }
 
-static int texts_finish(struct plan_texts *texts, struct proton_error *err)
-{
-	int status = out_finish(&texts->bytes, err);
-
-	if (status != PROTON_OK)
-		plan_texts_fini(texts);
-	return status;
-}
+/* ------------------------------------------------------------------ texts */
 
 /* hatchet rejects nodes without a name. */
-static void encode_frame(struct plan_texts *texts, const struct tree_plan *plan, uint32_t frame,
-			 plan_encode_fn encode, struct out *out)
+static void encode_frame(struct plan_texts *texts, uint32_t frame, struct out *out)
 {
-	const struct profile *profile = plan->profile;
+	const struct profile *profile = texts->plan->profile;
 	const struct profile_frame *row = &profile->frames[frame];
 	struct out *text = &texts->scratch;
 
 	if (row->kind != FRAME_SOURCE) {
 		uint32_t length = string_length(&profile->strings, row->name);
 
-		encode(out, length ? profile_text(profile, row->name) : "<unnamed>",
-		       length ? length : 9);
+		texts->encode(out, length ? profile_text(profile, row->name) : "<unnamed>",
+			      length ? length : 9);
 		return;
 	}
 	text->length = 0;
@@ -556,56 +548,51 @@ static void encode_frame(struct plan_texts *texts, const struct tree_plan *plan,
 	if (text->errnum)
 		out->errnum = text->errnum;
 	else
-		encode(out, text->bytes, text->length);
+		texts->encode(out, text->bytes, text->length);
 }
 
-int plan_texts_of_frames(struct plan_texts *texts, const struct tree_plan *plan,
-			 plan_encode_fn encode, struct proton_error *err)
+static void encode_text(struct plan_texts *texts, uint32_t index, struct out *out)
+{
+	const struct plan_key *key = &texts->plan->keys[index];
+
+	if (texts->kind == PLAN_FRAMES)
+		encode_frame(texts, index, out);
+	else
+		texts->encode(out, key->text, key->length);
+}
+
+int plan_texts_init(struct plan_texts *texts, const struct tree_plan *plan,
+		    enum plan_text_kind kind, plan_encode_fn *encode, struct proton_error *err)
 {
 	const struct profile *profile = plan->profile;
 	uint64_t max = TEXTS_BYTES_MIN + 4 * bounds_profile_bytes(profile);
+	size_t count = kind == PLAN_FRAMES ? profile->frame_count : plan->key_count;
 
+	*texts = (struct plan_texts){.plan = plan, .kind = kind, .encode = encode};
 	out_init(&texts->bytes, -1);
 	out_init(&texts->scratch, -1);
 	out_init(&texts->encoded, -1);
-	texts->offsets = malloc((profile->frame_count + 1) * sizeof(*texts->offsets));
+	texts->offsets = malloc((count + 1) * sizeof(*texts->offsets));
 	if (!texts->offsets)
 		return err_nomem(err);
-	for (uint32_t i = 0; i < profile->frame_count; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		texts->offsets[i] = texts->bytes.length;
 		if (texts->bytes.length < max)
-			encode_frame(texts, plan, i, encode, &texts->bytes);
+			encode_text(texts, i, &texts->bytes);
 	}
-	texts->offsets[profile->frame_count] = texts->bytes.length;
-	return texts_finish(texts, err);
+	texts->offsets[count] = texts->bytes.length;
+	return out_finish(&texts->bytes, err);
 }
 
-const char *plan_frame_text(struct plan_texts *texts, const struct tree_plan *plan, uint32_t frame,
-			    plan_encode_fn encode, size_t *length)
+const char *plan_text(struct plan_texts *texts, uint32_t index, size_t *length)
 {
-	const char *text = plan_text(texts, frame, length);
-
+	*length = texts->offsets[index + 1] - texts->offsets[index];
 	if (*length) /* encoded texts are never empty */
-		return text;
+		return texts->bytes.bytes + texts->offsets[index];
 	texts->encoded.length = 0;
-	encode_frame(texts, plan, frame, encode, &texts->encoded);
+	encode_text(texts, index, &texts->encoded);
 	*length = texts->encoded.length;
 	return texts->encoded.errnum ? NULL : texts->encoded.bytes;
-}
-
-int plan_texts_of_keys(struct plan_texts *texts, const struct tree_plan *plan,
-		       plan_encode_fn encode, struct proton_error *err)
-{
-	out_init(&texts->bytes, -1);
-	texts->offsets = malloc((plan->key_count + 1) * sizeof(*texts->offsets));
-	if (!texts->offsets)
-		return err_nomem(err);
-	for (size_t i = 0; i < plan->key_count; i++) {
-		texts->offsets[i] = texts->bytes.length;
-		encode(&texts->bytes, plan->keys[i].text, plan->keys[i].length);
-	}
-	texts->offsets[plan->key_count] = texts->bytes.length;
-	return texts_finish(texts, err);
 }
 
 void plan_texts_fini(struct plan_texts *texts)
@@ -614,5 +601,4 @@ void plan_texts_fini(struct plan_texts *texts)
 	out_fini(&texts->scratch);
 	out_fini(&texts->encoded);
 	free(texts->offsets);
-	texts->offsets = NULL;
 }

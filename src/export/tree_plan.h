@@ -99,34 +99,34 @@ bool tree_plan_shows_counter(const struct profile_counter *counter, bool is_loss
 /* The number of written loss counters, or of other counters. */
 uint32_t tree_plan_counters(const struct tree_plan *plan, bool is_loss);
 
+enum plan_text_kind {
+	PLAN_FRAMES, /* names of the profile's frames */
+	PLAN_KEYS,
+};
+
+/* Appends a string in the syntax of a format; never empty. */
+typedef void plan_encode_fn(struct out *out, const char *text, size_t length);
+
 /*
  * Cached encoded texts in one buffer: text i from offsets[i] to offsets[i + 1]. Frames may share
- * one long name, so that all texts together can exceed the profile. Texts beyond a multiple of its
- * size are empty here and encoded on demand.
+ * one long name, so all texts together can exceed the profile. Texts beyond a multiple of its size
+ * are empty here and encoded on demand.
  */
 struct plan_texts {
+	const struct tree_plan *plan;
+	enum plan_text_kind kind;
+	plan_encode_fn *encode;
 	struct out bytes;
 	size_t *offsets;
 	struct out scratch, encoded; /* of the last requested text */
 };
 
-typedef void (*plan_encode_fn)(struct out *out, const char *text, size_t length);
-
-/* Encodes the names of all frames, or all keys. */
-int plan_texts_of_frames(struct plan_texts *texts, const struct tree_plan *plan,
-			 plan_encode_fn encode, struct proton_error *err);
-int plan_texts_of_keys(struct plan_texts *texts, const struct tree_plan *plan,
-		       plan_encode_fn encode, struct proton_error *err);
+/* Release with plan_texts_fini(), even after an error. */
+int plan_texts_init(struct plan_texts *texts, const struct tree_plan *plan,
+		    enum plan_text_kind kind, plan_encode_fn *encode, struct proton_error *err);
 void plan_texts_fini(struct plan_texts *texts);
 
-/* A frame's encoded name; NULL if memory ran out. Valid until the next call. */
-const char *plan_frame_text(struct plan_texts *texts, const struct tree_plan *plan, uint32_t frame,
-			    plan_encode_fn encode, size_t *length);
-
-static inline const char *plan_text(const struct plan_texts *texts, uint32_t index, size_t *length)
-{
-	*length = texts->offsets[index + 1] - texts->offsets[index];
-	return texts->bytes.bytes + texts->offsets[index];
-}
+/* The encoded text `index`; NULL if memory ran out. Valid until the next call. */
+const char *plan_text(struct plan_texts *texts, uint32_t index, size_t *length);
 
 #endif

@@ -427,7 +427,7 @@ TEST(a_long_name_that_many_frames_share_is_not_kept_for_each)
 {
 	struct profile *profile = profile_new();
 	char *file = malloc(1 << 20);
-	struct plan_texts texts = {0};
+	struct plan_texts texts;
 	struct tree_plan plan;
 	struct proton_error err;
 	size_t length;
@@ -438,11 +438,11 @@ TEST(a_long_name_that_many_frames_share_is_not_kept_for_each)
 	for (uint32_t line = 1; line <= 300; line++)
 		build_source(profile, 0, file, line, "g");
 	CHECK_OK(tree_plan_init(&plan, profile, &err), err);
-	CHECK_OK(plan_texts_of_frames(&texts, &plan, json_quote, &err), err);
+	CHECK_OK(plan_texts_init(&texts, &plan, PLAN_FRAMES, json_quote, &err), err);
 	CHECK_LT(texts.bytes.length, 32 << 20);
 	for (uint32_t frame = 1; frame <= 300; frame++) {
 		char end[16];
-		const char *text = plan_frame_text(&texts, &plan, frame, json_quote, &length);
+		const char *text = plan_text(&texts, frame, &length);
 
 		snprintf(end, sizeof(end), "f:%u@g\"", frame);
 		CHECK(text != NULL);
