@@ -5,20 +5,13 @@
  * in RFC 4180. Lines of an incomplete profile end with a field "partial", which is 1.
  */
 #include <math.h>
-#include <stdlib.h>
 
-#include "base/array.h"
-#include "export/bounds.h"
 #include "export/export_view.h"
 #include "format/csv_write.h"
-#include "format/number.h"
 
 struct csv {
 	struct out *out;
-	struct out path; /* of the current node */
-	struct out scratch, field;
-	size_t *lengths; /* of the path, by level */
-	size_t capacity;
+	struct out field;
 };
 
 static void write_title(struct csv *csv, const char *name, const char *suffix)
@@ -47,15 +40,12 @@ static void write_head(struct csv *csv, const struct export_view *view)
 static void write_number(struct out *out, const struct export_numbers *numbers, uint32_t node)
 {
 	double value = export_value(numbers, node);
-	char text[NUMBER_TEXT_BYTES];
 
 	out_byte(out, ',');
-	if (!isfinite(value))
-		return;
-	if (numbers->exact)
+	if (numbers->exact && isfinite(value))
 		out_i64(out, export_exact(numbers, node));
 	else
-		out_bytes(out, text, number_from_double(value, text));
+		csv_number(out, value);
 }
 
 static void write_word(struct out *out, const struct export_metric *metric, uint32_t node)
@@ -91,30 +81,16 @@ static void write_devices(struct csv *csv, const struct profile *profile, uint32
 	csv_text(csv->out, csv->field.bytes, csv->field.length);
 }
 
-static bool write_line(struct csv *csv, const struct export_view *view, uint32_t node,
-		       uint32_t level)
+static void write_line(struct csv *csv, const struct export_view *view,
+		       const struct export_paths *paths)
 {
-	uint32_t frame = view->profile->nodes[node].frame;
+	uint32_t node = paths->walk.node;
 
-	if (!array_reserve(&csv->lengths, &csv->capacity, (size_t)level + 1, sizeof(*csv->lengths)))
-		return false;
-	csv->path.length = level ? csv->lengths[level - 1] : 0;
-	if (level)
-		out_byte(&csv->path, ';');
-	csv->field.length = 0;
-	view->write_name(&csv->field, view, frame);
-	/* A spreadsheet may split fields at a semicolon. */
-	if (csv->field.length && csv_is_formula(csv->field.bytes, csv->field.length))
-		out_byte(&csv->path, '\'');
-	export_path_name(&csv->path, &csv->scratch, view, frame);
-	csv->lengths[level] = csv->path.length;
-	if (csv->path.errnum || csv->scratch.errnum || csv->field.errnum)
-		return false;
-	csv_quoted(csv->out, csv->path.bytes, csv->path.length);
+	csv_marked(csv->out, paths->path.bytes, paths->path.length);
 	out_byte(csv->out, ',');
-	csv_text(csv->out, csv->field.bytes, csv->field.length);
+	csv_text(csv->out, paths->name.bytes, paths->name.length);
 	out_byte(csv->out, ',');
-	out_u64(csv->out, level);
+	out_u64(csv->out, paths->walk.level);
 	write_devices(csv, view->profile, node);
 	for (size_t m = 0; m < view->metric_count; m++) {
 		const struct export_metric *metric = &view->metrics[m];
@@ -127,32 +103,23 @@ static bool write_line(struct csv *csv, const struct export_view *view, uint32_t
 			write_number(csv->out, &metric->own, node);
 	}
 	out_text(csv->out, profile_is_partial(view->profile) ? ",1\n" : "\n");
-	return true;
 }
 
 int export_csv(struct export_view *view, struct out *out, struct proton_error *err)
 {
 	struct csv csv = {.out = out};
-	bool has_memory = true;
-	bool is_too_long;
-	uint32_t level = 0;
-	uint32_t node = 0;
+	struct export_paths paths;
+	bool has_failed = false;
+	int status;
 
-	out_init(&csv.path, -1);
-	out_init(&csv.scratch, -1);
 	out_init(&csv.field, -1);
-	csv.path.limit = BOUNDS_PATH_BYTES;
+	export_paths_init(&paths, view, out, true);
 	write_head(&csv, view);
-	do {
-		has_memory = write_line(&csv, view, node, level);
-		node = export_view_next(view, node, &level);
-	} while (node && has_memory && !out->errnum);
-	is_too_long = out_is_over(&csv.path);
-	out_fini(&csv.path);
-	out_fini(&csv.scratch);
+	while (!has_failed && export_paths_next(&paths)) {
+		write_line(&csv, view, &paths);
+		has_failed = csv.field.errnum != 0;
+	}
 	out_fini(&csv.field);
-	free(csv.lengths);
-	if (is_too_long)
-		return bounds_refuse(view->profile, err);
-	return has_memory ? PROTON_OK : err_nomem(err);
+	status = export_paths_fini(&paths, err);
+	return has_failed ? err_nomem(err) : status;
 }

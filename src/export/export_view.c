@@ -4,8 +4,9 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "base/printable.h"
+#include "base/text_write.h"
 #include "export/bounds.h"
+#include "format/csv_write.h"
 #include "model/rollup.h"
 
 uint32_t export_run_of(const struct export_numbers *numbers, uint32_t node)
@@ -50,42 +51,94 @@ uint32_t export_view_next(const struct export_view *view, uint32_t node, uint32_
 	return 0;
 }
 
-/* A character that ends a line or a name for some reader, or is invalid in text. */
-static bool is_separator(uint32_t code)
+void export_walk_init(struct export_walk *walk, const struct export_view *view, struct out *out)
 {
-	return code < 0x20 || code == ';' || (code >= 0x7f && code < 0xa0) || code == 0x2028 ||
-	       code == 0x2029 || code == UINT32_MAX;
+	*walk = (struct export_walk){.view = view, .out = out};
 }
 
-void export_path_name(struct out *out, struct out *scratch, const struct export_view *view,
-		      uint32_t frame)
+bool export_walk_next(struct export_walk *walk)
 {
-	size_t at = 0;
-	size_t plain = 0;
-
-	scratch->length = 0;
-	view->write_name(scratch, view, frame);
-	if (scratch->length == 0) {
-		out_text(out, "<unnamed>");
-		return;
+	if (walk->has_begun)
+		walk->node = export_view_next(walk->view, walk->node, &walk->level);
+	if ((walk->has_begun && !walk->node) || walk->out->errnum)
+		return false;
+	walk->has_begun = true;
+	if (!array_reserve(&walk->frames, &walk->capacity, (size_t)walk->level + 1,
+			   sizeof(*walk->frames))) {
+		walk->is_out_of_memory = true;
+		return false;
 	}
-	while (at < scratch->length) {
-		uint32_t code;
-		size_t step = utf8_decode(scratch->bytes + at, scratch->length - at, &code);
+	walk->frames[walk->level] = walk->view->profile->nodes[walk->node].frame;
+	return true;
+}
 
-		if (!is_separator(code)) {
-			at += step;
-			continue;
-		}
-		out_bytes(out, scratch->bytes + plain, at - plain);
-		for (plain = at + step; at < plain; at++) {
-			char escape[PRINTABLE_ESCAPE_BYTES];
+void export_walk_fini(struct export_walk *walk)
+{
+	free(walk->frames);
+}
 
-			printable_escape((unsigned char)scratch->bytes[at], escape);
-			out_bytes(out, escape, sizeof(escape));
-		}
+/* False for a character that ends a line or a name for some reader, or is invalid in text. */
+static bool is_plain(uint32_t code)
+{
+	return code >= 0x20 && code != ';' && (code < 0x7f || code >= 0xa0) && code != 0x2028 &&
+	       code != 0x2029 && code != UINT32_MAX;
+}
+
+void export_paths_init(struct export_paths *paths, const struct export_view *view, struct out *out,
+		       bool is_csv)
+{
+	*paths = (struct export_paths){.is_csv = is_csv};
+	export_walk_init(&paths->walk, view, out);
+	out_init(&paths->path, -1);
+	out_init(&paths->name, -1);
+	paths->path.limit = BOUNDS_PATH_BYTES;
+}
+
+bool export_paths_next(struct export_paths *paths)
+{
+	struct export_walk *walk = &paths->walk;
+	struct out *path = &paths->path;
+	struct out *name = &paths->name;
+	uint32_t level;
+
+	if (!export_walk_next(walk))
+		return false;
+	level = walk->level;
+	if (!array_reserve(&paths->lengths, &paths->capacity, (size_t)level + 1,
+			   sizeof(*paths->lengths))) {
+		walk->is_out_of_memory = true;
+		return false;
 	}
-	out_bytes(out, scratch->bytes + plain, at - plain);
+	path->length = level ? paths->lengths[level - 1] : 0;
+	if (path->length)
+		out_byte(path, ';');
+	name->length = 0;
+	walk->view->write_name(name, walk->view, walk->frames[level]);
+	/* A spreadsheet may split fields at a semicolon. */
+	if (paths->is_csv && name->length && csv_is_formula(name->bytes, name->length))
+		out_byte(path, '\'');
+	if (name->length)
+		text_write_escaped(path, name->bytes, name->length, is_plain);
+	else
+		out_text(path, "<unnamed>");
+	/* Without CSV, only the root's own path contains its name. */
+	paths->lengths[level] = level || paths->is_csv ? path->length : 0;
+	if (path->errnum || name->errnum)
+		walk->is_out_of_memory = true;
+	return !walk->is_out_of_memory;
+}
+
+int export_paths_fini(struct export_paths *paths, struct proton_error *err)
+{
+	bool is_too_long = out_is_over(&paths->path);
+
+	out_fini(&paths->path);
+	out_fini(&paths->name);
+	free(paths->lengths);
+	export_walk_fini(&paths->walk);
+	if (is_too_long)
+		return bounds_refuse(paths->walk.view->profile, err);
+	return paths->walk.is_out_of_memory ? err_nomem(err) : PROTON_OK;
 }
 
 double *export_device_own(const struct export_view *view, const struct export_metric *metric,

@@ -93,12 +93,41 @@ int export_csv(struct export_view *view, struct out *out, struct proton_error *e
  */
 uint32_t export_view_next(const struct export_view *view, uint32_t node, uint32_t *level);
 
+/* A walk over the shown nodes in that order, with the path of each. */
+struct export_walk {
+	const struct export_view *view;
+	struct out *out; /* the walk ends when it has failed */
+	uint32_t node;   /* the current one, and its level */
+	uint32_t level;
+	uint32_t *frames; /* of the path, by level */
+	size_t capacity;
+	bool has_begun;
+	bool is_out_of_memory;
+};
+
+void export_walk_init(struct export_walk *walk, const struct export_view *view, struct out *out);
+/* False at the end, or if memory ran out. */
+bool export_walk_next(struct export_walk *walk);
+void export_walk_fini(struct export_walk *walk);
+
 /*
- * Appends a frame's name for line formats with separators: newlines, the path separator ';' and
- * bytes that are not UTF-8 are written as \xNN.
+ * Paths as text for line formats: names with ';' between them, where newlines, ';' and bytes that
+ * are not UTF-8 are written as \xNN.
  */
-void export_path_name(struct out *out, struct out *scratch, const struct export_view *view,
-		      uint32_t frame);
+struct export_paths {
+	struct export_walk walk;
+	struct out path; /* of the current node */
+	struct out name; /* its own, not escaped */
+	size_t *lengths; /* of the path, by level */
+	size_t capacity;
+	bool is_csv; /* the root is part of paths, and names are neutralized as in CSV */
+};
+
+void export_paths_init(struct export_paths *paths, const struct export_view *view, struct out *out,
+		       bool is_csv);
+bool export_paths_next(struct export_paths *paths);
+/* Also reports an error of the walk: E_NOMEM, or E_RANGE for paths that are too long. */
+int export_paths_fini(struct export_paths *paths, struct proton_error *err);
 
 /*
  * Exclusive values of a metric on one device, or on all devices with EXPORT_ALL_DEVICES, for

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/utf8.h"
 #include "export/export.h"
 #include "export/perfetto_fields.h"
 #include "export/timeline.h"
@@ -96,22 +95,6 @@ static bool is_new(uint64_t *bits, uint64_t index)
 }
 
 /* A string field; invalid UTF-8 is replaced, because readers reject it. */
-static void put_string(struct perfetto *p, uint32_t field, const char *text, size_t length)
-{
-	char *repaired;
-
-	if (utf8_valid_length(text, length) == length) {
-		protobuf_bytes(&p->writer, field, text, length);
-		return;
-	}
-	repaired = malloc(3 * length);
-	if (repaired)
-		protobuf_bytes(&p->writer, field, repaired, utf8_repair(text, length, repaired));
-	else
-		p->failed = true;
-	free(repaired);
-}
-
 static size_t frame_text(const struct profile *profile, uint32_t frame, char *text, size_t capacity)
 {
 	size_t length = profile_frame_text(profile, frame, text, capacity);
@@ -124,7 +107,7 @@ static void put_interned(struct perfetto *p, uint32_t field, uint64_t id, const 
 {
 	protobuf_begin(&p->writer, field);
 	protobuf_uint64(&p->writer, INTERNED_ID, id);
-	put_string(p, INTERNED_TEXT, text, length);
+	protobuf_text(&p->writer, INTERNED_TEXT, text, length);
 	protobuf_end(&p->writer);
 }
 
@@ -303,8 +286,8 @@ static void put_metric(struct perfetto *p, const struct profile_metric *metric,
 	case PROTON_METRIC_STRING:
 		if (sample->as.string < trace->string_count && trace->strings[sample->as.string])
 			string = trace->strings[sample->as.string] - 1;
-		put_string(p, ANNOTATION_STRING, profile_text(p->profile, string),
-			   string_length(&p->profile->strings, string));
+		protobuf_text(&p->writer, ANNOTATION_STRING, profile_text(p->profile, string),
+			      string_length(&p->profile->strings, string));
 		break;
 	default:
 		put_vector(p, sample->as.vector, metric->type == PROTON_METRIC_DOUBLE_VECTOR);
@@ -404,7 +387,7 @@ static void write_group(struct perfetto *p, const struct timeline_track *track)
 	protobuf_begin(&p->writer, PACKET_TRACK_DESCRIPTOR);
 	protobuf_uint64(&p->writer, TRACK_UUID, UUID_GROUPS + track->pid);
 	protobuf_uint64(&p->writer, TRACK_PARENT, UUID_PROCESS);
-	put_string(p, TRACK_NAME, name, length);
+	protobuf_text(&p->writer, TRACK_NAME, name, length);
 	protobuf_uint64(&p->writer, TRACK_SIBLING_RANK, track->order);
 	protobuf_uint64(&p->writer, TRACK_CHILD_ORDERING, CHILD_ORDERING_EXPLICIT);
 	protobuf_end(&p->writer);
@@ -511,8 +494,9 @@ static void write_counters(struct perfetto *p, const struct timeline_slice *slic
 			protobuf_begin(&p->writer, PACKET_TRACK_DESCRIPTOR);
 			protobuf_uint64(&p->writer, TRACK_UUID, UUID_COUNTERS + index);
 			protobuf_uint64(&p->writer, TRACK_PARENT, UUID_PROCESS);
-			put_string(p, TRACK_NAME, profile_text(p->profile, metric->name),
-				   string_length(&p->profile->strings, metric->name));
+			protobuf_text(&p->writer, TRACK_NAME,
+				      profile_text(p->profile, metric->name),
+				      string_length(&p->profile->strings, metric->name));
 			protobuf_bytes(&p->writer, TRACK_COUNTER, "", 0);
 			protobuf_end(&p->writer);
 			protobuf_end(&p->writer);
@@ -645,7 +629,7 @@ static void write_head(struct perfetto *p)
 	protobuf_uint64(&p->writer, TRACK_UUID, UUID_PROCESS);
 	protobuf_begin(&p->writer, TRACK_PROCESS);
 	protobuf_uint64(&p->writer, PROCESS_PID, pid_of(p));
-	put_string(p, PROCESS_NAME, name, strlen(name));
+	protobuf_text(&p->writer, PROCESS_NAME, name, strlen(name));
 	protobuf_end(&p->writer);
 	protobuf_uint64(&p->writer, TRACK_CHILD_ORDERING, CHILD_ORDERING_EXPLICIT);
 	protobuf_end(&p->writer);
@@ -668,7 +652,7 @@ static void write_losses(struct perfetto *p)
 			protobuf_begin(&p->writer, PACKET_TRACK_DESCRIPTOR);
 			protobuf_uint64(&p->writer, TRACK_UUID, UUID_LOSSES);
 			protobuf_uint64(&p->writer, TRACK_PARENT, UUID_PROCESS);
-			put_string(p, TRACK_NAME, "lost", 4);
+			protobuf_text(&p->writer, TRACK_NAME, "lost", 4);
 			protobuf_end(&p->writer);
 			protobuf_end(&p->writer);
 			begin_packet(p, p->timeline.base_ns);
@@ -677,10 +661,10 @@ static void write_losses(struct perfetto *p)
 		protobuf_begin(&p->writer, PACKET_TRACK_EVENT);
 		protobuf_uint64(&p->writer, EVENT_TYPE, TYPE_INSTANT);
 		protobuf_uint64(&p->writer, EVENT_TRACK, UUID_LOSSES);
-		put_string(p, EVENT_NAME, profile_text(profile, counter->name),
-			   string_length(&profile->strings, counter->name));
+		protobuf_text(&p->writer, EVENT_NAME, profile_text(profile, counter->name),
+			      string_length(&profile->strings, counter->name));
 		protobuf_begin(&p->writer, EVENT_ANNOTATION);
-		put_string(p, ANNOTATION_NAME, "count", 5);
+		protobuf_text(&p->writer, ANNOTATION_NAME, "count", 5);
 		protobuf_uint64(&p->writer, ANNOTATION_UINT, counter->value);
 		protobuf_end(&p->writer);
 		protobuf_end(&p->writer);

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "base/utf8.h"
 #include "export/export_view.h"
 #include "format/gzip_write.h"
 #include "format/protobuf_write.h"
@@ -55,9 +54,8 @@ struct pprof {
 	uint64_t string_count;
 	uint64_t *index_of_string; /* in the string table, by string of the profile; 0: not there */
 	bool *has_location;        /* by frame */
-	uint64_t *path;            /* of the current node, outermost first */
-	uint64_t *turned;          /* the same, innermost first */
-	size_t path_capacity, turned_capacity;
+	uint64_t *stack;           /* locations of the current sample, innermost first */
+	size_t stack_capacity;
 	uint64_t *values;          /* of the current sample */
 	const double **device_own; /* by metric: its column in this pass over the nodes, or NULL */
 	double **all_own;          /* by metric with a field: the sum over all devices */
@@ -86,19 +84,7 @@ static void give_to_gzip(struct pprof *pprof, size_t min)
 
 static uint64_t add_string(struct pprof *pprof, const char *text, size_t length)
 {
-	char *repaired = NULL;
-
-	if (utf8_valid_length(text, length) < length) {
-		repaired = malloc(3 * length);
-		if (!repaired) {
-			pprof->is_out_of_memory = true;
-			length = 0;
-		} else {
-			length = utf8_repair(text, length, repaired);
-		}
-	}
-	protobuf_bytes(&pprof->buffer, PROFILE_STRING_TABLE, repaired ? repaired : text, length);
-	free(repaired);
+	protobuf_text(&pprof->buffer, PROFILE_STRING_TABLE, text, length);
 	return pprof->string_count++;
 }
 
@@ -287,15 +273,20 @@ static bool fill_values(struct pprof *pprof, uint32_t node, bool has_rest)
 	return is_any;
 }
 
-static void write_sample(struct pprof *pprof, uint32_t level, uint64_t key, uint64_t device)
+static void write_sample(struct pprof *pprof, const struct export_walk *walk, uint64_t key,
+			 uint64_t device)
 {
 	/* The root is part of no stack except its own. */
-	size_t count = level ? level : 1;
+	uint32_t count = walk->level ? walk->level : 1;
 
-	for (size_t i = 0; i < count; i++)
-		pprof->turned[i] = pprof->path[level - i];
+	if (!array_reserve(&pprof->stack, &pprof->stack_capacity, count, sizeof(*pprof->stack))) {
+		pprof->is_out_of_memory = true;
+		return;
+	}
+	for (uint32_t i = count; i-- > 0;)
+		pprof->stack[i] = use_location(pprof, walk->frames[walk->level - i]);
 	protobuf_begin(&pprof->buffer, PROFILE_SAMPLE);
-	protobuf_packed_uint64(&pprof->buffer, SAMPLE_LOCATION_ID, pprof->turned, count);
+	protobuf_packed_uint64(&pprof->buffer, SAMPLE_LOCATION_ID, pprof->stack, count);
 	protobuf_packed_uint64(&pprof->buffer, SAMPLE_VALUE, pprof->values,
 			       pprof->view->metric_count);
 	if (device) {
@@ -308,39 +299,23 @@ static void write_sample(struct pprof *pprof, uint32_t level, uint64_t key, uint
 	give_to_gzip(pprof, PIECE_BYTES);
 }
 
-static bool reserve_path(struct pprof *pprof, uint32_t level)
-{
-	size_t count = (size_t)level + 1;
-
-	if (array_reserve(&pprof->path, &pprof->path_capacity, count, sizeof(*pprof->path)) &&
-	    array_reserve(&pprof->turned, &pprof->turned_capacity, count, sizeof(*pprof->turned)))
-		return true;
-	pprof->is_out_of_memory = true;
-	return false;
-}
-
 /* `device` EXPORT_ALL_DEVICES: nodes without a known device. */
 static void write_samples(struct pprof *pprof, uint32_t device, uint64_t key, uint64_t label)
 {
 	const struct profile *profile = pprof->view->profile;
-	uint32_t level = 0;
-	uint32_t node = 0;
+	struct export_walk walk;
 
-	do {
-		uint32_t kernel = profile->nodes[node].first_kernel;
+	export_walk_init(&walk, pprof->view, pprof->gzip.out);
+	while (export_walk_next(&walk)) {
+		uint32_t kernel = profile->nodes[walk.node].first_kernel;
 		bool has_rest = kernel ? profile->kernels[kernel].device == device
 				       : device == EXPORT_ALL_DEVICES;
 
-		if (!reserve_path(pprof, level))
-			return;
-		pprof->path[level] = (uint64_t)profile->nodes[node].frame + 1;
-		if (fill_values(pprof, node, has_rest)) {
-			for (uint32_t i = level ? 1 : 0; i <= level; i++)
-				use_location(pprof, (uint32_t)pprof->path[i] - 1);
-			write_sample(pprof, level, key, label);
-		}
-		node = export_view_next(pprof->view, node, &level);
-	} while (node && !pprof->gzip.out->errnum);
+		if (fill_values(pprof, walk.node, has_rest))
+			write_sample(pprof, &walk, key, label);
+	}
+	pprof->is_out_of_memory |= walk.is_out_of_memory;
+	export_walk_fini(&walk);
 }
 
 /* The samples of one device. */
@@ -434,8 +409,7 @@ static void pprof_fini(struct pprof *pprof)
 	free(pprof->values);
 	free(pprof->device_own);
 	free(pprof->all_own);
-	free(pprof->path);
-	free(pprof->turned);
+	free(pprof->stack);
 	protobuf_fini(&pprof->buffer);
 	out_fini(&pprof->bytes);
 }

@@ -20,8 +20,6 @@ struct speedscope {
 	struct json_writer json;
 	struct out scratch;
 	uint32_t *index_of_frame; /* index in the list of frames, by frame */
-	uint32_t *path;           /* of the current node, indices of frames, by level */
-	size_t path_capacity;
 	bool is_out_of_memory;
 };
 
@@ -74,38 +72,31 @@ static void write_frames(struct speedscope *speedscope)
 static void write_samples(struct speedscope *speedscope, const struct export_numbers *own,
 			  bool is_weights)
 {
-	const struct export_view *view = speedscope->view;
 	struct json_writer *json = &speedscope->json;
-	uint32_t level = 0;
-	uint32_t node = 0;
+	struct export_walk walk;
 
+	export_walk_init(&walk, speedscope->view, speedscope->out);
 	json_begin_array(json);
-	do {
-		double value = export_value(own, node);
+	while (export_walk_next(&walk)) {
+		double value = export_value(own, walk.node);
 
-		if (!array_reserve(&speedscope->path, &speedscope->path_capacity, (size_t)level + 1,
-				   sizeof(*speedscope->path))) {
-			speedscope->is_out_of_memory = true;
-			break;
+		if (!(value > 0) || !isfinite(value))
+			continue;
+		if (is_weights && own->exact) {
+			json_int64(json, export_exact(own, walk.node));
+		} else if (is_weights) {
+			json_double(json, value);
+		} else {
+			/* The root is part of no stack except its own. */
+			json_begin_array(json);
+			for (uint32_t i = walk.level ? 1 : 0; i <= walk.level; i++)
+				json_uint64(json, speedscope->index_of_frame[walk.frames[i]]);
+			json_end_array(json);
 		}
-		speedscope->path[level] =
-			speedscope->index_of_frame[view->profile->nodes[node].frame];
-		if (value > 0 && isfinite(value)) {
-			if (is_weights && own->exact) {
-				json_int64(json, export_exact(own, node));
-			} else if (is_weights) {
-				json_double(json, value);
-			} else {
-				/* The root is part of no stack except its own. */
-				json_begin_array(json);
-				for (uint32_t i = level ? 1 : 0; i <= level; i++)
-					json_uint64(json, speedscope->path[i]);
-				json_end_array(json);
-			}
-		}
-		node = export_view_next(view, node, &level);
-	} while (node && !speedscope->out->errnum);
+	}
 	json_end_array(json);
+	speedscope->is_out_of_memory |= walk.is_out_of_memory;
+	export_walk_fini(&walk);
 }
 
 /* Units known to the schema; others become "none". */
@@ -253,6 +244,5 @@ int export_speedscope(struct export_view *view, struct out *out, struct proton_e
 		speedscope.is_out_of_memory = true;
 	out_fini(&speedscope.scratch);
 	free(speedscope.index_of_frame);
-	free(speedscope.path);
 	return speedscope.is_out_of_memory ? err_nomem(err) : PROTON_OK;
 }

@@ -1,5 +1,9 @@
-/* CSV text fields: quotes and protection against formulas. */
+/* CSV fields: quotes, protection against formulas, and numbers. */
 #include "format/csv_write.h"
+
+#include <math.h>
+
+#include "format/number.h"
 
 static bool needs_quotes(const char *text, size_t length)
 {
@@ -17,15 +21,15 @@ bool csv_is_formula(const char *text, size_t length)
 	return length > 0 && memchr(begins, text[0], sizeof(begins) - 1) != NULL;
 }
 
-static void write_field(struct out *out, const char *mark, const char *text, size_t length)
+static void write_field(struct out *out, const char *mark, const char *text, size_t length,
+			bool is_quoted)
 {
 	const char *end = text + length;
 	const char *quote;
-	bool is_quoted = needs_quotes(text, length);
 
 	out_text(out, is_quoted ? "\"" : "");
 	out_text(out, mark);
-	while (is_quoted && (quote = memchr(text, '"', (size_t)(end - text))) != NULL) {
+	while (is_quoted && length && (quote = memchr(text, '"', (size_t)(end - text))) != NULL) {
 		out_bytes(out, text, (size_t)(quote + 1 - text));
 		out_byte(out, '"');
 		text = quote + 1;
@@ -34,14 +38,32 @@ static void write_field(struct out *out, const char *mark, const char *text, siz
 	out_text(out, is_quoted ? "\"" : "");
 }
 
-void csv_quoted(struct out *out, const char *text, size_t length)
+static const char *mark_of(const char *text, size_t length)
+{
+	return csv_is_formula(text, length) ? "'" : "";
+}
+
+void csv_marked(struct out *out, const char *text, size_t length)
 {
 	if (length)
-		write_field(out, "", text, length);
+		write_field(out, "", text, length, needs_quotes(text, length));
 }
 
 void csv_text(struct out *out, const char *text, size_t length)
 {
 	if (length)
-		write_field(out, csv_is_formula(text, length) ? "'" : "", text, length);
+		write_field(out, mark_of(text, length), text, length, needs_quotes(text, length));
+}
+
+void csv_quoted(struct out *out, const char *text, size_t length)
+{
+	write_field(out, mark_of(text, length), text, length, true);
+}
+
+void csv_number(struct out *out, double value)
+{
+	char text[NUMBER_TEXT_BYTES];
+
+	if (isfinite(value))
+		out_bytes(out, text, number_from_double(value, text));
 }

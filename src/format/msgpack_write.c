@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <math.h>
 
-#include "base/utf8.h"
+#include "base/text_write.h"
 
 /* Writes a type byte and a big-endian integer of `bytes` bytes. */
 static void tagged(struct out *out, unsigned tag, uint64_t value, unsigned bytes)
@@ -40,37 +40,15 @@ void msgpack_array(struct out *out, uint64_t elements)
 	length_16_32(out, elements, 0x90, 15, 0xdc);
 }
 
-static size_t repaired_length(const char *text, size_t length)
-{
-	size_t result = 0;
-
-	for (size_t at = 0; at < length;) {
-		size_t step = utf8_sequence(text + at, length - at);
-
-		result += step ? step : 3;
-		at += step ? step : 1;
-	}
-	return result;
-}
-
 void msgpack_string(struct out *out, const char *text, size_t length)
 {
-	size_t total = repaired_length(text, length);
+	size_t total = text_utf8_length(text, length);
 
 	if (total > 31 && total <= UINT8_MAX)
 		tagged(out, 0xd9, total, 1);
 	else
 		length_16_32(out, total, 0xa0, 31, 0xda);
-	while (length) {
-		size_t valid = utf8_valid_length(text, length);
-
-		out_bytes(out, text, valid);
-		if (valid == length)
-			break;
-		out_bytes(out, UTF8_REPLACEMENT, 3);
-		text += valid + 1;
-		length -= valid + 1;
-	}
+	text_write_utf8(out, text, length);
 }
 
 void msgpack_text(struct out *out, const char *text)

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "base/text_write.h"
+
 #define VARINT_BYTES_MAX 10
 
 enum wire_type {
@@ -69,11 +71,6 @@ void protobuf_int64(struct protobuf_writer *writer, uint32_t field, int64_t valu
 	protobuf_uint64(writer, field, (uint64_t)value);
 }
 
-void protobuf_sint64(struct protobuf_writer *writer, uint32_t field, int64_t value)
-{
-	protobuf_uint64(writer, field, (uint64_t)value << 1 ^ (value < 0 ? UINT64_MAX : 0));
-}
-
 void protobuf_fixed64(struct protobuf_writer *writer, uint32_t field, uint64_t value)
 {
 	char bytes[VARINT_BYTES_MAX + sizeof(value)];
@@ -108,9 +105,10 @@ void protobuf_bytes(struct protobuf_writer *writer, uint32_t field, const void *
 	out_bytes(target(writer), bytes, length);
 }
 
-void protobuf_text(struct protobuf_writer *writer, uint32_t field, const char *text)
+void protobuf_text(struct protobuf_writer *writer, uint32_t field, const char *text, size_t length)
 {
-	protobuf_bytes(writer, field, text, strlen(text));
+	begin_bytes(writer, field, text_utf8_length(text, length));
+	text_write_utf8(target(writer), text, length);
 }
 
 void protobuf_packed_uint64(struct protobuf_writer *writer, uint32_t field, const uint64_t *values,

@@ -30,15 +30,14 @@ void protobuf_fini(struct protobuf_writer *writer);
 /* Fields of type uint32, uint64, bool and enum; int32 and int64 (negative ones take 10 bytes). */
 void protobuf_uint64(struct protobuf_writer *writer, uint32_t field, uint64_t value);
 void protobuf_int64(struct protobuf_writer *writer, uint32_t field, int64_t value);
-/* sint32 and sint64. */
-void protobuf_sint64(struct protobuf_writer *writer, uint32_t field, int64_t value);
 void protobuf_fixed64(struct protobuf_writer *writer, uint32_t field, uint64_t value);
 void protobuf_double(struct protobuf_writer *writer, uint32_t field, double value);
 
-/* string and bytes; the caller is responsible for valid UTF-8. */
+/* bytes, or a string that is known to be UTF-8. */
 void protobuf_bytes(struct protobuf_writer *writer, uint32_t field, const void *bytes,
 		    size_t length);
-void protobuf_text(struct protobuf_writer *writer, uint32_t field, const char *text);
+/* string: bytes that are not valid UTF-8 become U+FFFD. */
+void protobuf_text(struct protobuf_writer *writer, uint32_t field, const char *text, size_t length);
 
 /* Repeated numbers in one field; nothing if `count` is 0. int64: as with protobuf_int64. */
 void protobuf_packed_uint64(struct protobuf_writer *writer, uint32_t field, const uint64_t *values,

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "format/csv_write.h"
-#include "format/number.h"
 #include "viewer/print/table_model.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/walk.h"
@@ -24,13 +23,10 @@ static void write_value(struct out *out, struct out *scratch, const struct table
 		scratch->length = 0;
 		table_text(scratch, table, column, node);
 		csv_text(out, scratch->bytes, scratch->length);
-	} else if (isfinite(column->values[node])) {
-		char text[NUMBER_TEXT_BYTES];
-
-		if (column->exact)
-			out_i64(out, column->exact[node]);
-		else
-			out_bytes(out, text, number_from_double(column->values[node], text));
+	} else if (column->exact && isfinite(column->values[node])) {
+		out_i64(out, column->exact[node]);
+	} else {
+		csv_number(out, column->values[node]);
 	}
 }
 

@@ -4,31 +4,11 @@
 #include <wchar.h>
 
 #include "base/printable.h"
+#include "base/text_write.h"
 
 void text_clean(struct out *out, const char *text, size_t length)
 {
-	size_t start = 0; /* of the bytes that need no change */
-	size_t i = 0;
-
-	if (length == 0)
-		return;
-	while (i < length) {
-		uint32_t code;
-		size_t bytes = utf8_decode(text + i, length - i, &code);
-
-		if (!printable_is(code)) {
-			out_bytes(out, text + start, i - start);
-			for (size_t k = 0; k < bytes; k++) {
-				char escape[PRINTABLE_ESCAPE_BYTES];
-
-				printable_escape((unsigned char)text[i + k], escape);
-				out_bytes(out, escape, sizeof(escape));
-			}
-			start = i + bytes;
-		}
-		i += bytes;
-	}
-	out_bytes(out, text + start, length - start);
+	text_write_escaped(out, text, length, printable_is);
 }
 
 void text_clean_lines(struct out *out, const char *text, size_t length)

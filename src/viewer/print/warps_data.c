@@ -8,7 +8,6 @@
 
 #include "format/csv_write.h"
 #include "format/json_write.h"
-#include "format/number.h"
 #include "viewer/print/print_warps.h"
 #include "viewer/query/frame_names.h"
 
@@ -46,28 +45,18 @@ static bool is_whole(double value)
 
 /* ------------------------------------------------------------------ csv */
 
-static void csv_number(struct out *out, double value)
+static void write_number(struct out *out, double value)
 {
-	char text[NUMBER_TEXT_BYTES];
-
 	if (is_whole(value))
 		out_i64(out, (int64_t)value);
-	else if (isfinite(value))
-		out_bytes(out, text, number_from_double(value, text));
+	else
+		csv_number(out, value);
 }
 
 static void csv_name(struct data *data, uint32_t frame)
 {
 	read_name(data, frame);
-	out_byte(data->out, '"');
-	if (csv_is_formula(data->name.bytes, data->name.length))
-		out_byte(data->out, '\'');
-	for (size_t i = 0; i < data->name.length; i++) {
-		if (data->name.bytes[i] == '"')
-			out_byte(data->out, '"');
-		out_byte(data->out, data->name.bytes[i]);
-	}
-	out_byte(data->out, '"');
+	csv_quoted(data->out, data->name.bytes, data->name.length);
 }
 
 void warps_csv(const struct warps_report *report, const struct options *options, struct out *out)
@@ -93,7 +82,7 @@ void warps_csv(const struct warps_report *report, const struct options *options,
 			csv_name(&data, row->scope);
 			for (size_t n = 0; n < WARPS_NUMBERS; n++) {
 				out_byte(out, ',');
-				csv_number(out, row->number[n]);
+				write_number(out, row->number[n]);
 			}
 			out_text(out, is_partial ? ",1\n" : "\n");
 		}
