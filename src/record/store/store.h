@@ -98,8 +98,10 @@ void store_metric_add_sample(struct store *store, uint32_t event, uint32_t name,
  */
 bool store_add_kernel(const struct store *store, uint32_t context, uint32_t epoch,
 		      const struct execution *execution, bool is_shared, uint32_t stripe);
-bool store_add_metric(const struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
-		      const struct proton_metric *metric, bool is_shared, uint32_t stripe);
+/* The row + 1 of the metric, 0 if it was not added. */
+uint32_t store_add_metric(const struct store *store, uint32_t context, uint32_t epoch,
+			  uint32_t name, const struct proton_metric *metric, bool is_shared,
+			  uint32_t stripe);
 /* Adds counters, which threads then need not share. */
 void store_counters_share(struct store *store);
 /* Sets the info `key`, replacing an earlier value. */
@@ -114,10 +116,13 @@ bool store_counters_is_loss(enum counter counter);
 /* Makes the tables of a trace. Kernels become events once trace_serial is set. */
 int store_event_init(struct store *store, struct proton_error *err);
 /*
- * The first of `count` event rows that a thread fills without a lock, with `kind` last, while the
- * store lives; 0 if there is no space.
+ * The first of `count` rows of events or samples that a thread fills without a lock while the store
+ * lives; 0 if there is no space. A row counts once its `kind` is stored, or an event links to it.
  */
-uint32_t store_event_reserve(struct store *store, uint32_t count);
+uint32_t store_event_reserve(struct store *store, enum table_id table, uint32_t count);
+/* Gives an event row `at` of samples; only the value's metric and content are used. */
+void store_event_link_sample(const struct store *store, uint32_t event, uint32_t at,
+			     const struct row_value *value);
 /* The offset from monotonic time to Unix time: constant for the life of the process. */
 uint64_t store_event_unix_offset_ns(void);
 /* A new lane for a thread; LANE_NONE if there is no space. */

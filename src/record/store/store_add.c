@@ -142,8 +142,9 @@ void store_add_double(double *sum, double more, bool is_shared)
 					    __ATOMIC_RELAXED));
 }
 
-bool store_add_metric(const struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
-		      const struct proton_metric *metric, bool is_shared, uint32_t stripe)
+uint32_t store_add_metric(const struct store *store, uint32_t context, uint32_t epoch,
+			  uint32_t name, const struct proton_metric *metric, bool is_shared,
+			  uint32_t stripe)
 {
 	const struct row_metric *metrics = profile_file_rows(&store->file, TABLE_METRICS);
 	const uint32_t *map = store->metric_of_name.base;
@@ -158,10 +159,10 @@ bool store_add_metric(const struct store *store, uint32_t context, uint32_t epoc
 	if (!row || (!node && context != PROTON_CONTEXT_ROOT) || !is_open(store, epoch) ||
 	    metrics[--row].type != (uint16_t)metric->type ||
 	    (metric->type != PROTON_METRIC_INT64 && metric->type != PROTON_METRIC_DOUBLE))
-		return false;
+		return 0;
 	at = store_lists_find_value(store, node, row, epoch);
 	if (!at)
-		return false;
+		return 0;
 	value = &store_value_rows(store)[at];
 	is_replaced = metrics[row].flags & METRIC_PROPERTY;
 	if (is_replaced) /* int64 and double are both words */
@@ -169,7 +170,7 @@ bool store_add_metric(const struct store *store, uint32_t context, uint32_t epoc
 	else if (metric->type == PROTON_METRIC_DOUBLE)
 		store_add_double(&value->as.float64, metric->value.float64, is_shared);
 	else if (!store_add_int64(&value->as.int64, metric->value.int64, is_shared))
-		return false; /* clamped at its end, which is a loss */
+		return 0; /* clamped at its end, which is a loss */
 	store_counters_add_one(store, COUNTER_METRICS, is_shared, stripe);
-	return true;
+	return row + 1;
 }

@@ -39,15 +39,15 @@ int store_event_init(struct store *store, struct proton_error *err)
 	return PROTON_OK;
 }
 
-uint32_t store_event_reserve(struct store *store, uint32_t count)
+uint32_t store_event_reserve(struct store *store, enum table_id table, uint32_t count)
 {
-	uint64_t first = store->file.tables[TABLE_EVENTS].rows;
+	uint64_t first = store->file.tables[table].rows;
 
-	if (first + count > UINT32_MAX || !store_append(store, TABLE_EVENTS, count)) {
+	if (first + count > UINT32_MAX || !store_append(store, table, count)) {
 		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return 0;
 	}
-	store_commit(store, TABLE_EVENTS);
+	store_commit(store, table);
 	return (uint32_t)first;
 }
 
@@ -258,18 +258,15 @@ void store_event_add_intra(struct store *store, const struct intra_launch *launc
 
 /* ------------------------------------------------------------------ metrics of events */
 
-void store_event_add_sample(struct store *store, uint32_t event, const struct row_value *value)
+void store_event_link_sample(const struct store *store, uint32_t event, uint32_t at,
+			     const struct row_value *value)
 {
 	struct row_sample *rows = profile_file_rows(&store->file, TABLE_SAMPLES);
 	struct row_event *row = store_event_at(store, event);
-	uint32_t at = store_new_row(store, TABLE_SAMPLES);
 
-	if (!at)
-		return;
 	rows[at].next = row->link;
 	rows[at].metric = value->metric;
 	memcpy(&rows[at].as, &value->as, sizeof(rows[at].as));
-	store_commit(store, TABLE_SAMPLES);
 	/* release: readers of the link find the sample filled */
 	__atomic_store_n(&row->link, at, __ATOMIC_RELEASE);
 }

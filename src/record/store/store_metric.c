@@ -245,6 +245,7 @@ void store_metric_add_sample(struct store *store, uint32_t event, uint32_t name,
 {
 	uint32_t row = metric_of(store, name, (uint16_t)metric->type);
 	struct row_value value = {.metric = row};
+	uint32_t at;
 
 	if (row == UINT32_MAX)
 		return; /* counted when it was added to the node */
@@ -252,8 +253,11 @@ void store_metric_add_sample(struct store *store, uint32_t event, uint32_t name,
 		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return;
 	}
-	if (combine(store, &value, row, name, metric, NULL) == PROTON_OK)
-		store_event_add_sample(store, event, &value);
+	at = combine(store, &value, row, name, metric, NULL) == PROTON_OK
+		     ? store_event_reserve(store, TABLE_SAMPLES, 1)
+		     : 0;
+	if (at)
+		store_event_link_sample(store, event, at, &value);
 }
 
 int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t name,

@@ -86,8 +86,6 @@ uint32_t store_new_string(struct store *store, const char *text, size_t length);
 /* Adds work on `device` (rows of this file), in a store of a trace. */
 void store_event_add_device(struct store *store, uint32_t node, uint32_t device, uint32_t epoch,
 			    const struct execution *execution);
-/* Gives an event a value; only its metric and content are used. */
-void store_event_add_sample(struct store *store, uint32_t event, const struct row_value *value);
 /* The file's copy of a process-wide string; 0, the empty string, if there is no space. */
 uint32_t store_string(struct store *store, uint32_t string);
 /* `is_shared`: several threads add to the number. Relaxed, because it is a sum. */

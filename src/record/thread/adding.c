@@ -51,7 +51,7 @@ bool adding_begin(const struct config_entry *entry, struct adding *out)
 	/* The end of a session clears is_live, then waits for this thread's lock. */
 	if (session->is_live && session->serial == entry->serial &&
 	    may_add(session, owner_of(thread), &out->is_shared)) {
-		out->thread = thread;
+		out->thread = &thread->trace;
 		out->store = &session->store;
 		out->stripe = thread->ordinal;
 		return true;
@@ -62,7 +62,7 @@ bool adding_begin(const struct config_entry *entry, struct adding *out)
 
 void adding_end(const struct adding *adding)
 {
-	thread_trace_unlock(&adding->thread->trace);
+	thread_trace_unlock(adding->thread);
 }
 
 /* Takes the values away from the threads; returns the previous owner. adding_pause_lock is held. */

@@ -15,13 +15,12 @@
 #include <stdbool.h>
 
 #include "record/sets/session.h"
+#include "record/thread/thread_trace.h"
 
 extern pthread_mutex_t adding_pause_lock; /* for fork() */
 
-struct thread;
-
 struct adding {
-	struct thread *thread;
+	struct trace_thread *thread; /* the calling one, locked */
 	struct store *store;
 	bool is_shared;
 	uint32_t stripe; /* stripe of the counters */

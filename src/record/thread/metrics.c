@@ -53,22 +53,24 @@ static int add_everywhere(struct proton_context where, const struct config *conf
 		uint32_t row = event && entry->trace ? trace_event_row(event, entry->serial) : 0;
 		struct session *session;
 		struct adding adding;
-		bool is_added = false;
+		uint32_t added;
 
 		if (adding_begin(entry, &adding)) {
-			is_added = store_add_metric(adding.store, context, entry->epoch, name,
-						    metric, adding.is_shared, adding.stripe);
+			added = store_add_metric(adding.store, context, entry->epoch, name, metric,
+						 adding.is_shared, adding.stripe);
+			if (added && row) /* int64 and double are both words */
+				thread_trace_add_sample(
+					adding.thread, entry, row,
+					&(struct row_value){.metric = added - 1,
+							    .as.int64 = metric->value.int64});
 			adding_end(&adding);
+			if (added)
+				continue;
 		}
-		if (is_added && !row)
-			continue;
-		/* The sample of an event is a new row: it needs the lock, but no other values. */
-		session = is_added ? session_lock_entry(entry) : adding_lock(entry);
+		session = adding_lock(entry);
 		if (!session)
 			continue;
-		if (!is_added)
-			result = store_metric(&session->store, context, entry->epoch, name, metric,
-					      err);
+		result = store_metric(&session->store, context, entry->epoch, name, metric, err);
 		if (row && result == PROTON_OK)
 			store_metric_add_sample(&session->store, row, name, metric);
 		session_unlock(session);

@@ -108,22 +108,23 @@ static struct trace_writer *writer_of(struct trace_thread *thread, const struct 
 	return writer;
 }
 
-/* A row for a new event; 0 if there is none. */
-static uint32_t take_row(struct trace_writer *writer, const struct config_entry *entry)
+/* A row of `table` that only this thread uses; 0 if there is none. */
+static uint32_t take_row(struct reserved_rows *rows, enum table_id table,
+			 const struct config_entry *entry)
 {
 	struct session *session;
 
-	if (writer->next == writer->end) {
+	if (rows->next == rows->end) {
 		session = session_lock_entry(entry);
 		if (!session)
 			return 0;
-		writer->next = store_event_reserve(writer->store, CHUNK_ROWS);
-		writer->end = writer->next ? writer->next + CHUNK_ROWS : 0;
+		rows->next = store_event_reserve(&session->store, table, CHUNK_ROWS);
+		rows->end = rows->next ? rows->next + CHUNK_ROWS : 0;
 		session_unlock(session);
-		if (!writer->next)
+		if (!rows->next)
 			return 0;
 	}
-	return writer->next++;
+	return rows->next++;
 }
 
 /* Finds the node of `context`, which usually exists; false if there is no space for it. */
@@ -154,7 +155,7 @@ static void begin_in(struct trace_thread *thread, const struct config_entry *ent
 
 	if (!writer || !find_node(writer, entry, has_source ? begin->source : begin->shadow, &node))
 		return;
-	at = take_row(writer, entry);
+	at = take_row(&writer->events, TABLE_EVENTS, entry);
 	if (!at)
 		return;
 	row = store_event_at(writer->store, at);
@@ -181,6 +182,16 @@ void thread_trace_begin(struct trace_thread *thread, const struct config *config
 		if (config->entries[i].trace)
 			begin_in(thread, &config->entries[i], begin, event);
 	thread_trace_unlock(thread);
+}
+
+void thread_trace_add_sample(struct trace_thread *thread, const struct config_entry *entry,
+			     uint32_t event, const struct row_value *value)
+{
+	struct trace_writer *writer = &thread->writers[entry->trace - 1];
+	uint32_t at = take_row(&writer->samples, TABLE_SAMPLES, entry);
+
+	if (at)
+		store_event_link_sample(writer->store, event, at, value);
 }
 
 static struct row_event *open_row(const struct trace_thread *thread,

@@ -22,12 +22,18 @@
 
 extern pthread_mutex_t thread_trace_list_lock; /* for fork() */
 
+/* Rows of a table that the thread has reserved and not used yet. */
+struct reserved_rows {
+	uint32_t next;
+	uint32_t end;
+};
+
 /* Per-thread state of each trace; guarded by the thread's lock. */
 struct trace_writer {
 	uint32_t serial; /* 0: none; cleared when the session ends */
 	uint32_t lane;
-	uint32_t next; /* rows that are reserved but unused */
-	uint32_t end;
+	struct reserved_rows events;
+	struct reserved_rows samples;
 	struct store *store;
 };
 
@@ -68,6 +74,12 @@ void thread_trace_begin(struct trace_thread *thread, const struct config *config
 			const struct trace_begin *begin, struct trace_event *event);
 /* Ends it in sessions that are still live, and empties it. `end_ns` is monotonic. */
 void thread_trace_end(struct trace_thread *thread, struct trace_event *event, uint64_t end_ns);
+/*
+ * Gives event `event`, which the thread has begun in the entry's session, a value. The thread's
+ * lock is held and the session is live.
+ */
+void thread_trace_add_sample(struct trace_thread *thread, const struct config_entry *entry,
+			     uint32_t event, const struct row_value *value);
 /* Gives a launch its correlation ID, unless it has one. */
 void thread_trace_set_detail(struct trace_thread *thread, const struct trace_event *event,
 			     uint32_t detail);

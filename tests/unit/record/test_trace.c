@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "record/sets/registry.h"
 
 static bool is_within(const struct row_event *inner, const struct row_event *outer)
 {
@@ -196,6 +197,72 @@ TEST(each_thread_has_a_track_and_its_open_scopes_end)
 	profile_free(profile);
 }
 
+static void add_number(uint64_t token, int64_t number)
+{
+	struct proton_metric metric = {
+		.name = "n", .type = PROTON_METRIC_INT64, .value.int64 = number};
+
+	CHECK_EQ(proton_metrics_add(proton_scope_context(token), &metric, 1, NULL), PROTON_OK);
+}
+
+static void *add_while_locked(void *gate)
+{
+	uint64_t token = proton_scope_enter("step");
+
+	for (int i = 1; i <= 2; i++) /* makes the rows of the metric, and reserves others */
+		add_number(token, i);
+	pthread_barrier_wait(gate);
+	pthread_barrier_wait(gate); /* now the session is locked */
+	for (int i = 3; i <= 5; i++)
+		add_number(token, i);
+	return NULL;
+}
+
+/* The numbers that were added to the first event of scope `path`, the newest first. */
+static uint64_t numbers_of(const struct profile *profile, const char *path, int64_t numbers[8])
+{
+	const struct row_sample *samples = profile->trace->samples;
+	uint32_t at = need_event(profile, EVENT_SCOPE, path)->link;
+	uint64_t count = 0;
+
+	for (; at && count < 8; at = samples[at].next)
+		numbers[count++] = samples[at].as.int64;
+	return count;
+}
+
+TEST(a_further_metric_of_a_scope_takes_no_lock_of_the_session)
+{
+	struct timespec soon;
+	struct profile *profile;
+	struct session *session;
+	pthread_barrier_t gate;
+	pthread_t thread;
+	int64_t numbers[8];
+	int id = trace_start("a");
+	int late;
+
+	pthread_barrier_init(&gate, NULL, 2);
+	pthread_create(&thread, NULL, add_while_locked, &gate);
+	pthread_barrier_wait(&gate);
+	session = registry_get(id, NULL);
+	CHECK(session);
+	pthread_mutex_lock(&session->lock);
+	registry_put();
+	pthread_barrier_wait(&gate);
+	clock_gettime(CLOCK_REALTIME, &soon);
+	soon.tv_sec += 10;
+	late = pthread_timedjoin_np(thread, NULL, &soon);
+	pthread_mutex_unlock(&session->lock);
+	CHECK_EQ(late, 0);
+	rec_finalize(id, "proton");
+	profile = rec_load("a.proton");
+	CHECK_U64(numbers_of(profile, "step", numbers), 5);
+	for (int i = 0; i < 5; i++)
+		CHECK_EQ(numbers[i], 5 - i);
+	CHECK_EQ(rec_value(profile, "step", "n")->as.int64, 15);
+	profile_free(profile);
+}
+
 #define WORKERS 4
 #define ROUNDS 5000
 
@@ -206,13 +273,15 @@ static void *work(void *unused)
 		uint64_t token = proton_scope_enter("outer");
 
 		rec_kernel("k");
+		add_number(token, i);
 		proton_scope_exit(token, NULL);
 	}
 	return NULL;
 }
 
-TEST(many_threads_lose_no_event)
+TEST(many_threads_lose_no_event_and_no_metric_of_one)
 {
+	int64_t sum = 0;
 	struct profile *profile;
 	pthread_t threads[WORKERS];
 	uint64_t ended = 0;
@@ -229,8 +298,14 @@ TEST(many_threads_lose_no_event)
 		const struct row_event *event = trace_event(profile->trace, row);
 
 		ended += event && event->end_ns >= event->start_ns;
+		if (!event || event->kind != EVENT_SCOPE)
+			continue;
+		CHECK(event->link && !profile->trace->samples[event->link].next);
+		sum += profile->trace->samples[event->link].as.int64;
 	}
 	CHECK_U64(ended, 2 * WORKERS * ROUNDS);
+	CHECK_EQ(sum, WORKERS * (ROUNDS * (ROUNDS - 1LL) / 2));
+	CHECK_EQ(rec_value(profile, "outer", "n")->as.int64, sum);
 	CHECK_U64(rec_count(profile, "outer/k"), WORKERS * ROUNDS);
 	profile_free(profile);
 }
@@ -379,6 +454,7 @@ TEST(each_phase_is_written_with_its_events_unless_it_was_cleared)
 TEST(kill_9_loses_no_event)
 {
 	struct profile *profile;
+	int64_t numbers[8];
 	int ready[2];
 	int status;
 	char byte;
@@ -388,10 +464,14 @@ TEST(kill_9_loses_no_event)
 	CHECK_EQ(pipe(ready), 0);
 	pid = fork();
 	if (pid == 0) {
+		uint64_t token;
+
 		trace_start("a");
-		proton_scope_enter("outer");
+		token = proton_scope_enter("outer");
 		for (int i = 0; i < 1000; i++)
 			rec_kernel("k");
+		for (int i = 1; i <= 3; i++)
+			add_number(token, i);
 		if (write(ready[1], "x", 1) != 1)
 			_exit(1);
 		for (;;)
@@ -406,6 +486,11 @@ TEST(kill_9_loses_no_event)
 	CHECK_U64(count_events(profile), 1001);
 	CHECK_U64(need_event(profile, EVENT_SCOPE, "outer")->end_ns, 0);
 	CHECK(find_event(profile, EVENT_KERNEL, "outer/k", 999));
+	/* Unused rows that the thread had reserved are no samples of any event. */
+	CHECK_U64(numbers_of(profile, "outer", numbers), 3);
+	CHECK_EQ(numbers[0], 3);
+	CHECK_EQ(numbers[2], 1);
+	CHECK_LE(100, profile->trace->sample_count);
 	profile_free(profile);
 }
 
