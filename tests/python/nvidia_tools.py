@@ -32,18 +32,16 @@ def run(name: str, *arguments: object) -> str:
     return done.stdout.decode()
 
 
-def assemble(ptx: str, arch: str, path: Path, *options: str) -> None:
+def assemble(ptx: str, arch: str, path: Path) -> None:
     """Machine code of `ptx` with line information."""
     source = path.with_suffix(".ptx")
     source.write_text(ptx)
-    is_new = arch in ("sm_100", "sm_120") and find("ptxas-blackwell")
-    name = "ptxas-blackwell" if is_new else "ptxas"
-    run(name, "-lineinfo", f"-arch={arch}", *options, source, "-o", path)
+    run("ptxas", "-lineinfo", f"-arch={arch}", source, "-o", path)
 
 
-def cubin_tool(path: Path, *options: str) -> list[list[str]]:
-    """Lines of tests/tools/cubin, as words."""
+def cubin_tool(*paths: Path) -> list[list[str]]:
+    """The columns of each line of tests/tools/cubin."""
     if not CUBIN_TOOL.exists():
         pytest.skip("ninja -C build test-programs")
-    done = subprocess.run([CUBIN_TOOL, path, *options], capture_output=True, check=True, timeout=60)
-    return [line.split(" ") for line in done.stdout.decode().splitlines()]
+    done = subprocess.run([CUBIN_TOOL, *paths], capture_output=True, check=True, timeout=60)
+    return [line.split("\t") for line in done.stdout.decode().splitlines()]

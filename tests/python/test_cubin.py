@@ -12,7 +12,7 @@ PTX = """
 .version 8.6
 .target sm_80
 .address_size 64
-.func (.param .b32 r) helper(.param .b32 x)
+.func (.param .b32 r) square(.param .b32 x)
 {
     .reg .b32 %r<3>;
     ld.param.b32 %r1, [x];
@@ -34,7 +34,7 @@ PTX = """
         .param .b32 a;
         .param .b32 b;
         st.param.b32 [a], %r2;
-        call (b), helper, (a);
+        call (b), square, (a);
         ld.param.b32 %r3, [b];
     }
     st.global.u32 [%d1], %r3;
@@ -72,15 +72,17 @@ def test_functions_are_those_of_cuobjdump(tmp_path, arch):
         )
     }
     symbols = run("cuobjdump", "-elf", path)
-    functions = {name: list(map(int, rest)) for kind, name, *rest in cubin_tool(path)}
+    functions = {
+        name: list(map(int, rest)) for kind, name, *rest in cubin_tool(path) if kind == "function"
+    }
     assert set(expected) == {"one", "_Z3twoPi"}
-    assert set(functions) == {"one", "_Z3twoPi", "$one$helper"}
+    assert set(functions) == {"one", "_Z3twoPi", "$one$square"}
     for name, needs in expected.items():
         symbol, code_bytes, *resources = functions[name]
         assert tuple(resources) == needs
         assert re.search(rf"^ 0x{symbol:x}\s+0\s+{code_bytes:#x}\s.*\s{name}$", symbols, re.M)
     assert functions["_Z3twoPi"][3] >= 256 and functions["one"][4] >= 4096
-    assert 0 < functions["$one$helper"][1] < functions["one"][1]
+    assert 0 < functions["$one$square"][1] < functions["one"][1]
     # The limit on registers uses the maximum and the sum.
     assert cubin_needs(path.read_bytes()) == (
         max(needs[0] for needs in expected.values()),

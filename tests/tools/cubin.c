@@ -1,7 +1,8 @@
 /*
- * Prints what src/symbol reads from a cubin. Usage: cubin FILE
+ * Prints what src/symbol reads from a cubin, in columns separated by tabs. Usage: cubin FILE [PTX]
  *
- * A line for each function: "function NAME SYMBOL CODE_BYTES REGISTERS STACK SHARED".
+ * function NAME SYMBOL CODE_BYTES REGISTERS STACK SHARED
+ * run NAME BEGIN END INFO FUNCTION FRAME..., each frame as FILE:LINE:COLUMN:FUNCTION
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,32 +10,70 @@
 
 #include "base/buf.h"
 #include "symbol/cubin.h"
+#include "symbol/line_table.h"
 
-static void print_functions(const struct cubin *cubin)
+static void print_run(const struct line_table *table, const char *name, const struct line_run *run)
 {
+	printf("run\t%s\t%" PRIu64 "\t%" PRIu64 "\t%d\t%s", name, run->begin, run->end,
+	       (int)run->info, run->function);
+	for (uint32_t i = run->frame; i; i = line_table_frame(table, i)->caller) {
+		const struct line_frame *frame = line_table_frame(table, i);
+
+		printf("\t%s:%" PRIu32 ":%" PRIu32 ":%s", frame->file, frame->line, frame->column,
+		       frame->function ? frame->function : "");
+	}
+	putchar('\n');
+}
+
+static void print_functions(const struct cubin *cubin, const struct line_table *table)
+{
+	struct line_run run;
+
 	for (uint32_t i = 0; i < cubin->function_count; i++) {
 		const struct cubin_function *function = &cubin->functions[i];
+		uint32_t number = line_table_function(table, function->name);
 
-		printf("function %s %" PRIu32 " %" PRIu64 " %" PRIu32 " %" PRIu32 " %" PRIu64 "\n",
+		printf("function\t%s\t%" PRIu32 "\t%" PRIu64 "\t%" PRIu32 "\t%" PRIu32 "\t%" PRIu64
+		       "\n",
 		       function->name, function->symbol, function->code_bytes, function->registers,
 		       function->stack_bytes, function->shared_bytes);
+		for (uint64_t pc = 0; line_table_run(table, number, pc, &run); pc = run.end)
+			print_run(table, function->name, &run);
 	}
+}
+
+static char *read_or_exit(const char *path, size_t *length)
+{
+	struct proton_error err;
+	char *bytes;
+
+	if (file_read_all(path, NULL, &bytes, length, &err) == PROTON_OK)
+		return bytes;
+	fprintf(stderr, "cubin: %s\n", err.text);
+	exit(1);
 }
 
 int main(int argc, char **argv)
 {
-	struct proton_error err = {0};
+	struct proton_error err;
+	struct line_table *table;
 	struct cubin cubin;
-	char *bytes;
-	size_t length;
+	char *bytes, *ptx;
+	size_t length, ptx_length = 0;
 
-	if (argc != 2 || file_read_all(argv[1], NULL, &bytes, &length, &err) != PROTON_OK ||
-	    cubin_open(&cubin, bytes, length, &err) != PROTON_OK) {
-		fprintf(stderr, "cubin: %s\n", argc == 2 ? err.text : "usage: cubin FILE");
+	if (argc != 2 && argc != 3)
+		return 2;
+	bytes = read_or_exit(argv[1], &length);
+	ptx = argc == 3 ? read_or_exit(argv[2], &ptx_length) : NULL;
+	if (cubin_open(&cubin, bytes, length, &err) != PROTON_OK ||
+	    line_table_open(bytes, length, ptx, ptx_length, &table, &err) != PROTON_OK) {
+		fprintf(stderr, "cubin: %s\n", err.text);
 		return 1;
 	}
-	print_functions(&cubin);
+	print_functions(&cubin, table);
+	line_table_close(table);
 	cubin_close(&cubin);
 	free(bytes);
+	free(ptx);
 	return 0;
 }

@@ -1,0 +1,501 @@
+/* Line programs: headers of DWARF 2 to 5, the state machine, and relocated addresses. */
+#include "symbol/line_program.h"
+
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/buf.h"
+
+/* Opcodes and forms of DWARF; the last two opcodes are NVIDIA's. */
+enum {
+	LNS_COPY = 1,
+	LNS_ADVANCE_PC = 2,
+	LNS_ADVANCE_LINE = 3,
+	LNS_SET_FILE = 4,
+	LNS_SET_COLUMN = 5,
+	LNS_CONST_ADD_PC = 8,
+	LNS_FIXED_ADVANCE_PC = 9,
+	LNE_END_SEQUENCE = 1,
+	LNE_SET_ADDRESS = 2,
+	LNE_DEFINE_FILE = 3,
+	LNE_INLINED_CALL = 0x90, /* number of the row of the call, 1 first; offset of a name */
+	LNE_FUNCTION_NAME = 0x91,
+};
+
+/* A start of a sequence that the linker fills in. */
+struct relocation {
+	uint64_t offset;  /* in the line section */
+	uint64_t address; /* in the section of code */
+	uint32_t section;
+	bool is_added; /* to the value that is there */
+};
+
+struct source_file {
+	const char *name;
+	const char *path; /* joined; NULL: not needed yet */
+	uint64_t directory;
+};
+
+struct program {
+	struct reader reader; /* one unit */
+	uint64_t unit_offset; /* in the section */
+	struct span names;    /* .debug_str */
+	struct span line_names;
+	const struct relocation *relocations;
+	size_t relocation_count;
+	uint32_t only_section; /* of code, where nothing is relocated; 0: several */
+	struct line_rows *rows;
+	struct line_frames *frames;
+	/* Header. */
+	unsigned version, offset_size;
+	uint64_t min_length, line_range, opcode_base;
+	int8_t line_base;
+	struct span opcode_lengths;
+	const char **directories;
+	size_t directory_count, directory_capacity;
+	struct source_file *files;
+	size_t file_count, file_capacity;
+	/* Registers. */
+	struct line_row row;
+	uint64_t file;
+	size_t first_row; /* of the sequence */
+	bool is_out_of_memory;
+};
+
+/* ------------------------------------------------------------------ files */
+
+static void add_directory(struct program *program, const char *name)
+{
+	if (!array_reserve(&program->directories, &program->directory_capacity,
+			   program->directory_count + 1, sizeof(*program->directories)))
+		program->is_out_of_memory = true;
+	else
+		program->directories[program->directory_count++] = name;
+}
+
+static void add_file(struct program *program, const char *name, uint64_t directory)
+{
+	if (!array_reserve(&program->files, &program->file_capacity, program->file_count + 1,
+			   sizeof(*program->files)))
+		program->is_out_of_memory = true;
+	else
+		program->files[program->file_count++] =
+			(struct source_file){.name = name, .directory = directory};
+}
+
+static const char *directory_of(const struct program *program, uint64_t index)
+{
+	return index < program->directory_count ? program->directories[index] : "";
+}
+
+/* The path of the current file: the name, below its directory, below the directory of the unit. */
+static const char *current_path(struct program *program)
+{
+	struct source_file *file;
+	const char *parts[3];
+	struct out path;
+
+	if (program->file >= program->file_count)
+		return NULL;
+	file = &program->files[program->file];
+	if (file->path || !file->name[0])
+		return file->path;
+	parts[2] = file->name;
+	parts[1] = parts[2][0] == '/' ? "" : directory_of(program, file->directory);
+	parts[0] = parts[2][0] == '/' || parts[1][0] == '/' || !file->directory
+			   ? ""
+			   : directory_of(program, 0);
+	out_init(&path, -1);
+	for (int i = 0; i < 3; i++) {
+		out_text(&path, parts[i]);
+		if (i < 2 && parts[i][0])
+			out_byte(&path, '/');
+	}
+	if (path.errnum == 0)
+		file->path = line_frames_text(program->frames, path.bytes, path.length);
+	out_fini(&path);
+	program->is_out_of_memory |= !file->path;
+	return file->path;
+}
+
+static void read_old_file(struct program *program, const char *name)
+{
+	add_file(program, name, reader_uleb(&program->reader));
+	reader_uleb(&program->reader); /* time */
+	reader_uleb(&program->reader); /* length */
+}
+
+/* DWARF 2 to 4. Directories and files are numbered from 1. */
+static void read_old_names(struct program *program)
+{
+	const char *name;
+
+	add_directory(program, "");
+	while ((name = reader_text(&program->reader))[0])
+		add_directory(program, name);
+	add_file(program, "", 0);
+	while ((name = reader_text(&program->reader))[0])
+		read_old_file(program, name);
+}
+
+/* A value of DWARF 5: a string, a number, or bytes that are skipped. False: unknown form. */
+static bool read_form(struct program *program, uint64_t form, const char **text, uint64_t *number)
+{
+	struct reader *reader = &program->reader;
+
+	switch (form) {
+	case 0x08: /* string */
+		*text = reader_text(reader);
+		return true;
+	case 0x0e: /* strp */
+		*text = span_text(program->names, reader_uint(reader, program->offset_size));
+		return true;
+	case 0x1f: /* line_strp */
+		*text = span_text(program->line_names, reader_uint(reader, program->offset_size));
+		return true;
+	case 0x0b: /* data1 */
+		*number = reader_uint(reader, 1);
+		return true;
+	case 0x05: /* data2 */
+		*number = reader_uint(reader, 2);
+		return true;
+	case 0x06: /* data4 */
+		*number = reader_uint(reader, 4);
+		return true;
+	case 0x07: /* data8 */
+		*number = reader_uint(reader, 8);
+		return true;
+	case 0x0f: /* udata */
+		*number = reader_uleb(reader);
+		return true;
+	case 0x1e: /* data16: MD5 */
+		reader_bytes(reader, 16);
+		return true;
+	case 0x09: /* block */
+		reader_bytes(reader, reader_uleb(reader));
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* DWARF 5: a table, with a pair of content and form for each column. */
+static bool read_new_names(struct program *program, bool is_file)
+{
+	struct reader *reader = &program->reader;
+	size_t columns = (size_t)reader_uint(reader, 1);
+	uint64_t content[256], form[256], count;
+
+	for (size_t i = 0; i < columns; i++) {
+		content[i] = reader_uleb(reader);
+		form[i] = reader_uleb(reader);
+	}
+	count = reader_uleb(reader);
+	/* Every form takes a byte at least, so the loop ends with the bytes. */
+	for (uint64_t i = 0; columns && i < count && reader_has_more(reader); i++) {
+		const char *name = NULL;
+		uint64_t directory = 0;
+
+		for (size_t j = 0; j < columns; j++) {
+			const char *text = NULL;
+			uint64_t number = 0;
+
+			if (!read_form(program, form[j], &text, &number))
+				return false;
+			if (content[j] == 1) /* path */
+				name = text;
+			else if (content[j] == 2) /* directory_index */
+				directory = number;
+		}
+		if (is_file)
+			add_file(program, name ? name : "", directory);
+		else
+			add_directory(program, name ? name : "");
+	}
+	return !reader->is_over;
+}
+
+/* ------------------------------------------------------------------ the state machine */
+
+static int compare_offsets(const void *left, const void *right)
+{
+	uint64_t a = ((const struct relocation *)left)->offset;
+	uint64_t b = ((const struct relocation *)right)->offset;
+
+	return a < b ? -1 : a > b;
+}
+
+static void start_sequence(struct program *program)
+{
+	program->row = (struct line_row){.line = 1};
+	program->file = 1;
+	program->first_row = program->rows->count;
+}
+
+/* The operand is relocated, or else an offset in the only section of code. */
+static void set_address(struct program *program, struct reader *operand, uint64_t offset)
+{
+	struct relocation key = {.offset = offset};
+	const struct relocation *found = program->relocation_count
+						 ? bsearch(&key, program->relocations,
+							   program->relocation_count, sizeof(key),
+							   compare_offsets)
+						 : NULL;
+	uint64_t value = reader_uint(operand, operand->span.length - operand->at);
+
+	if (found) {
+		program->row.section = found->section;
+		program->row.address = found->address + (found->is_added ? value : 0);
+	} else {
+		program->row.section = program->only_section;
+		program->row.address = value;
+	}
+}
+
+static void add_row(struct program *program, bool is_end)
+{
+	struct line_rows *rows = program->rows;
+
+	program->row.file = is_end ? NULL : current_path(program);
+	program->row.is_end = is_end;
+	if (!array_reserve(&rows->rows, &rows->capacity, rows->count + 1, sizeof(*rows->rows)))
+		program->is_out_of_memory = true;
+	else
+		rows->rows[rows->count++] = program->row;
+}
+
+static void inlined_call(struct program *program, struct reader *operands)
+{
+	uint64_t call = reader_uleb(operands);
+	uint64_t name = reader_uleb(operands);
+
+	program->rows->has_calls = true;
+	program->row.caller = 0;
+	program->row.function = NULL;
+	if (call && call <= program->rows->count - program->first_row) {
+		program->row.caller = (uint32_t)(program->first_row + call);
+		program->row.function = span_text(program->names, name);
+	}
+}
+
+static void run_extended(struct program *program)
+{
+	uint64_t length = reader_uleb(&program->reader);
+	uint64_t start = program->unit_offset + program->reader.at;
+	struct reader operands = reader_of(reader_bytes(&program->reader, length));
+	const char *name;
+
+	switch (reader_uint(&operands, 1)) {
+	case LNE_END_SEQUENCE:
+		add_row(program, true);
+		start_sequence(program);
+		break;
+	case LNE_SET_ADDRESS:
+		if (operands.span.length <= 9)
+			set_address(program, &operands, start + 1);
+		break;
+	case LNE_DEFINE_FILE:
+		name = reader_text(&operands);
+		add_file(program, name, reader_uleb(&operands));
+		break;
+	case LNE_INLINED_CALL:
+		inlined_call(program, &operands);
+		break;
+	case LNE_FUNCTION_NAME:
+		if (program->row.caller)
+			program->row.function = span_text(program->names, reader_uleb(&operands));
+		break;
+	default: /* skipped */
+		break;
+	}
+}
+
+static void run_standard(struct program *program, uint64_t opcode)
+{
+	struct reader *reader = &program->reader;
+	struct line_row *row = &program->row;
+
+	switch (opcode) {
+	case LNS_COPY:
+		add_row(program, false);
+		break;
+	case LNS_ADVANCE_PC:
+		row->address += reader_uleb(reader) * program->min_length;
+		break;
+	case LNS_ADVANCE_LINE:
+		row->line += (uint32_t)reader_sleb(reader);
+		break;
+	case LNS_SET_FILE:
+		program->file = reader_uleb(reader);
+		break;
+	case LNS_SET_COLUMN:
+		row->column = (uint32_t)reader_uleb(reader);
+		break;
+	case LNS_CONST_ADD_PC:
+		row->address += (255 - program->opcode_base) / program->line_range *
+				program->min_length;
+		break;
+	case LNS_FIXED_ADVANCE_PC:
+		row->address += reader_uint(reader, 2);
+		break;
+	default:
+		for (unsigned i = program->opcode_lengths.bytes[opcode - 1]; i; i--)
+			reader_uleb(reader);
+	}
+}
+
+static void run_program(struct program *program)
+{
+	start_sequence(program);
+	while (reader_has_more(&program->reader) && !program->is_out_of_memory) {
+		uint64_t opcode = reader_uint(&program->reader, 1);
+
+		if (opcode == 0) {
+			run_extended(program);
+		} else if (opcode < program->opcode_base) {
+			run_standard(program, opcode);
+		} else {
+			opcode -= program->opcode_base;
+			program->row.address += opcode / program->line_range * program->min_length;
+			program->row.line += (uint32_t)(program->line_base +
+							(int)(opcode % program->line_range));
+			add_row(program, false);
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ units */
+
+/* From the version to the names; false if the rest cannot be read. */
+static bool read_header(struct program *program)
+{
+	struct reader *reader = &program->reader;
+	uint64_t header_end;
+
+	program->version = (unsigned)reader_uint(reader, 2);
+	if (program->version < 2 || program->version > 5)
+		return false;
+	if (program->version == 5)
+		reader_uint(reader, 2); /* sizes of addresses and segments */
+	header_end = reader_uint(reader, program->offset_size);
+	if (header_end > reader->span.length - reader->at)
+		return false;
+	header_end += reader->at;
+	program->min_length = reader_uint(reader, 1);
+	if (program->version >= 4)
+		reader_uint(reader, 1); /* operations per instruction */
+	reader_uint(reader, 1);         /* is_stmt */
+	program->line_base = (int8_t)reader_uint(reader, 1);
+	program->line_range = reader_uint(reader, 1);
+	program->opcode_base = reader_uint(reader, 1);
+	if (!program->line_range || !program->opcode_base)
+		return false;
+	program->opcode_lengths = reader_bytes(reader, program->opcode_base - 1);
+	if (reader->is_over)
+		return false;
+	if (program->version < 5)
+		read_old_names(program);
+	else if (!read_new_names(program, false) || !read_new_names(program, true))
+		return false;
+	reader->at = (size_t)header_end;
+	reader->is_over = false;
+	return true;
+}
+
+static void read_units(struct program *program, struct span section)
+{
+	struct reader reader = reader_of(section);
+
+	while (reader_has_more(&reader) && !program->is_out_of_memory) {
+		uint64_t length = reader_uint(&reader, 4);
+
+		program->offset_size = length == UINT32_MAX ? 8 : 4;
+		if (length == UINT32_MAX)
+			length = reader_uint(&reader, 8);
+		program->unit_offset = reader.at;
+		program->reader = reader_of(reader_bytes(&reader, length));
+		program->directory_count = 0;
+		program->file_count = 0;
+		if (read_header(program))
+			run_program(program);
+	}
+}
+
+/* ------------------------------------------------------------------ relocations */
+
+/* Entries of .rela<name>, or of .rel<name>, which has addends in the section. */
+static struct relocation *read_relocations(const struct cubin *cubin, const char *name,
+					   size_t *count_out)
+{
+	char full[64];
+	struct span table, symbols = cubin_section_content(cubin, ".symtab");
+	struct relocation *relocations;
+	size_t size = sizeof(Elf64_Rela), count = 0;
+
+	snprintf(full, sizeof(full), ".rela%s", name);
+	table = cubin_section_content(cubin, full);
+	if (!table.length) {
+		snprintf(full, sizeof(full), ".rel%s", name);
+		table = cubin_section_content(cubin, full);
+		size = sizeof(Elf64_Rel);
+	}
+	relocations = calloc(table.length / size + 1, sizeof(*relocations));
+	for (size_t i = 0; relocations && i < table.length / size; i++) {
+		Elf64_Rela entry = {0};
+		Elf64_Sym symbol;
+		struct span bytes;
+
+		memcpy(&entry, table.bytes + i * size, size);
+		bytes = span_part(symbols, ELF64_R_SYM(entry.r_info) * sizeof(symbol),
+				  sizeof(symbol));
+		if (!bytes.length)
+			continue;
+		memcpy(&symbol, bytes.bytes, sizeof(symbol));
+		relocations[count++] = (struct relocation){
+			.offset = entry.r_offset,
+			.address = symbol.st_value + (uint64_t)entry.r_addend,
+			.section = symbol.st_shndx,
+			.is_added = size == sizeof(Elf64_Rel),
+		};
+	}
+	if (relocations)
+		qsort(relocations, count, sizeof(*relocations), compare_offsets);
+	*count_out = count;
+	return relocations;
+}
+
+int line_rows_read(struct line_rows *rows, const struct cubin *cubin, const char *name,
+		   struct line_frames *frames)
+{
+	struct program program = {
+		.names = cubin_section_content(cubin, ".debug_str"),
+		.line_names = cubin_section_content(cubin, ".debug_line_str"),
+		.rows = rows,
+		.frames = frames,
+	};
+	const struct cubin_function *functions = cubin->functions;
+	uint32_t count = cubin->function_count;
+	struct relocation *relocations;
+
+	*rows = (struct line_rows){0};
+	relocations = read_relocations(cubin, name, &program.relocation_count);
+	if (!relocations)
+		return PROTON_E_NOMEM;
+	program.relocations = relocations;
+	/* Functions are sorted by section. */
+	if (count && functions[0].section == functions[count - 1].section)
+		program.only_section = functions[0].section;
+	read_units(&program, cubin_section_content(cubin, name));
+	free(relocations);
+	free(program.directories);
+	free(program.files);
+	return program.is_out_of_memory ? PROTON_E_NOMEM : PROTON_OK;
+}
+
+void line_rows_fini(struct line_rows *rows)
+{
+	free(rows->rows);
+	*rows = (struct line_rows){0};
+}

@@ -1,0 +1,33 @@
+/*
+ * Line programs of DWARF 2 to 5, as NVIDIA's assembler writes them: .debug_line of a cubin, and
+ * .nv_debug_line_sass, which has lines of the PTX. A cubin has one sequence of rows per function;
+ * its start is relocated.
+ */
+#ifndef SYMBOL_LINE_PROGRAM_H
+#define SYMBOL_LINE_PROGRAM_H
+
+#include "symbol/cubin.h"
+#include "symbol/line_frames.h"
+
+struct line_row {
+	uint64_t address;     /* in the section */
+	const char *file;     /* from line_frames_text(); NULL: none */
+	const char *function; /* inlined function, borrowed from the cubin; NULL: not inlined */
+	uint32_t section;     /* of the code; 0: unknown */
+	uint32_t line, column;
+	uint32_t caller; /* index + 1 of an earlier row, the call; 0: not inlined */
+	bool is_end;     /* the first address after a sequence */
+};
+
+struct line_rows {
+	struct line_row *rows;
+	size_t count, capacity;
+	bool has_calls; /* the compiler stores calls that were inlined */
+};
+
+/* Reads section `name`. No rows if there is none. PROTON_E_NOMEM is the only error. */
+int line_rows_read(struct line_rows *rows, const struct cubin *cubin, const char *name,
+		   struct line_frames *frames);
+void line_rows_fini(struct line_rows *rows);
+
+#endif

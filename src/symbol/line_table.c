@@ -1,0 +1,383 @@
+/* Line table: rows of the cubin and lines of the PTX become segments with frames. */
+#include "symbol/line_table.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "symbol/cubin.h"
+#include "symbol/line_program.h"
+#include "symbol/ptx_lines.h"
+
+/* Code from `begin` to the next segment. */
+struct segment {
+	uint64_t begin; /* in the section */
+	uint32_t section;
+	uint32_t value; /* a frame, a line of PTX; 0: none */
+	enum line_info info;
+};
+
+struct segments {
+	struct segment *segments;
+	size_t count, capacity;
+};
+
+struct line_table {
+	struct cubin cubin; /* only functions, with names in `frames` */
+	struct line_frames frames;
+	struct segments segments;
+};
+
+/* ------------------------------------------------------------------ segments */
+
+static bool add_segment(struct segments *segments, struct segment segment)
+{
+	struct segment *last = segments->count ? &segments->segments[segments->count - 1] : NULL;
+
+	if (last && last->section == segment.section && last->value == segment.value &&
+	    last->info == segment.info)
+		return true;
+	if (!array_reserve(&segments->segments, &segments->capacity, segments->count + 1,
+			   sizeof(*segments->segments)))
+		return false;
+	segments->segments[segments->count++] = segment;
+	return true;
+}
+
+/* By place; at one place the last row counts, and a sequence that starts after one that ends. */
+static int compare_rows(const void *left, const void *right)
+{
+	const struct line_row *a = *(const struct line_row *const *)left;
+	const struct line_row *b = *(const struct line_row *const *)right;
+
+	if (a->section != b->section)
+		return a->section < b->section ? -1 : 1;
+	if (a->address != b->address)
+		return a->address < b->address ? -1 : 1;
+	if (a->is_end != b->is_end)
+		return a->is_end ? -1 : 1;
+	return a < b ? -1 : 1;
+}
+
+/* `values`: one for each row, or NULL: the lines of the rows. */
+static int make_segments(struct segments *segments, const struct line_rows *rows,
+			 const uint32_t *values, enum line_info info)
+{
+	const struct line_row **sorted = calloc(rows->count + 1, sizeof(const struct line_row *));
+	size_t count = 0;
+	int status = sorted ? PROTON_OK : PROTON_E_NOMEM;
+
+	for (size_t i = 0; sorted && i < rows->count; i++) {
+		if (rows->rows[i].section)
+			sorted[count++] = &rows->rows[i];
+	}
+	if (sorted)
+		qsort(sorted, count, sizeof(const struct line_row *), compare_rows);
+	for (size_t i = 0; i < count && status == PROTON_OK; i++) {
+		const struct line_row *row = sorted[i];
+		uint32_t value = values ? values[row - rows->rows] : row->line;
+		struct segment segment = {.begin = row->address, .section = row->section};
+		const struct line_row *next = i + 1 < count ? sorted[i + 1] : NULL;
+
+		if (next && next->section == row->section && next->address == row->address)
+			continue;
+		if (!row->is_end && value) {
+			segment.value = value;
+			segment.info = info;
+		}
+		if (!add_segment(segments, segment))
+			status = PROTON_E_NOMEM;
+	}
+	free(sorted);
+	return status;
+}
+
+/* ------------------------------------------------------------------ frames of rows */
+
+/* The name of a symbol: a noinline function that follows a kernel K is "$K$NAME". */
+static const char *name_of(const struct cubin_function *function)
+{
+	return function->name[0] == '$' ? strrchr(function->name, '$') + 1 : function->name;
+}
+
+/*
+ * The name of the function that a row was inlined from. Triton stores the kernel's name, which says
+ * nothing.
+ */
+static const char *inlined_function(struct line_table *table, const struct line_row *row)
+{
+	const struct cubin *cubin = &table->cubin;
+	uint64_t places[] = {row->address, 0};
+
+	for (int i = 0; i < 2; i++) {
+		uint32_t function = cubin_function_at(cubin, row->section, places[i]);
+
+		if (function != CUBIN_NONE &&
+		    strcmp(name_of(&cubin->functions[function]), row->function) == 0)
+			return NULL;
+	}
+	return line_frames_text(&table->frames, row->function, strlen(row->function));
+}
+
+/* The frame of each row; 0: none. NULL if out of memory. */
+static uint32_t *frames_of_rows(struct line_table *table, const struct line_rows *rows)
+{
+	uint32_t *frames = calloc(rows->count + 1, sizeof(*frames));
+
+	for (size_t i = 0; frames && i < rows->count; i++) {
+		const struct line_row *row = &rows->rows[i];
+		struct line_frame frame = {
+			.file = row->file,
+			.line = row->line,
+			.column = row->column,
+			.caller = row->caller ? frames[row->caller - 1] : 0,
+		};
+
+		if (!row->file)
+			continue;
+		if (row->function)
+			frame.function = inlined_function(table, row);
+		frames[i] = line_frames_add(&table->frames, frame);
+		if (!frames[i]) {
+			free(frames);
+			frames = NULL;
+		}
+	}
+	return frames;
+}
+
+/* ------------------------------------------------------------------ calls of the PTX */
+
+/*
+ * Adds the calls to a segment: those of the line of PTX, if both agree about the source line, or
+ * those of all PTX of the source line. The assembler gives instructions that it moved or merged
+ * another source line than line of PTX.
+ */
+static struct segment add_calls(struct line_table *table, const struct ptx_lines *ptx,
+				struct segment segment, uint32_t ptx_line)
+{
+	const struct line_frame *frames = table->frames.frames;
+	uint32_t exact = ptx_line ? ptx_lines_at(ptx, ptx_line) : 0;
+	const struct line_frame *innermost;
+
+	if (!segment.value)
+		return segment;
+	innermost = &frames[segment.value - 1];
+	if (!exact || frames[exact - 1].file != innermost->file ||
+	    frames[exact - 1].line != innermost->line)
+		exact = ptx_lines_of(ptx, innermost->file, innermost->line, &table->frames);
+	if (exact) {
+		segment.value = exact;
+		segment.info = LINE_INFO_CALLS;
+	}
+	return segment;
+}
+
+static bool is_before(const struct segment *a, const struct segment *b)
+{
+	return a->section != b->section ? a->section < b->section : a->begin < b->begin;
+}
+
+/* Splits segments where the line of PTX changes, and adds the calls. */
+static int join(struct line_table *table, const struct segments *lines,
+		const struct segments *ptx_segments, const struct ptx_lines *ptx)
+{
+	size_t i = 0, j = 0;
+
+	while (i < lines->count || j < ptx_segments->count) {
+		const struct segment *line = i < lines->count ? &lines->segments[i] : NULL;
+		const struct segment *other = j < ptx_segments->count ? &ptx_segments->segments[j]
+								      : NULL;
+		const struct segment *first = !line || (other && is_before(other, line)) ? other
+											 : line;
+		struct segment segment = {.begin = first->begin, .section = first->section};
+		uint32_t ptx_line = 0;
+
+		i += line && !is_before(first, line);
+		j += other && !is_before(first, other);
+		line = i ? &lines->segments[i - 1] : NULL;
+		other = j ? &ptx_segments->segments[j - 1] : NULL;
+		if (line && line->section == first->section) {
+			segment.value = line->value;
+			segment.info = line->info;
+		}
+		if (other && other->section == first->section)
+			ptx_line = other->value;
+		if (!add_segment(&table->segments, add_calls(table, ptx, segment, ptx_line)))
+			return PROTON_E_NOMEM;
+	}
+	return PROTON_OK;
+}
+
+static int join_ptx(struct line_table *table, const struct segments *lines, const char *text,
+		    size_t length)
+{
+	struct segments ptx_segments = {0};
+	struct line_rows rows = {0};
+	struct ptx_lines ptx;
+	int status = ptx_lines_read(&ptx, text, length, &table->frames);
+
+	if (status == PROTON_OK)
+		status =
+			line_rows_read(&rows, &table->cubin, ".nv_debug_line_sass", &table->frames);
+	if (status == PROTON_OK)
+		status = make_segments(&ptx_segments, &rows, NULL, LINE_INFO_NONE);
+	if (status == PROTON_OK)
+		status = join(table, lines, &ptx_segments, &ptx);
+	free(ptx_segments.segments);
+	line_rows_fini(&rows);
+	ptx_lines_fini(&ptx);
+	return status;
+}
+
+/* ------------------------------------------------------------------ opening */
+
+static int read_lines(struct line_table *table, const char *ptx, size_t ptx_length)
+{
+	struct segments lines = {0};
+	struct line_rows rows;
+	uint32_t *frames = NULL;
+	int status = line_rows_read(&rows, &table->cubin, ".debug_line", &table->frames);
+
+	if (status == PROTON_OK) {
+		frames = frames_of_rows(table, &rows);
+		status = frames ? PROTON_OK : PROTON_E_NOMEM;
+	}
+	if (status == PROTON_OK)
+		status = make_segments(&lines, &rows, frames,
+				       rows.has_calls ? LINE_INFO_CALLS : LINE_INFO_INNERMOST);
+	if (status == PROTON_OK && ptx && !rows.has_calls) {
+		status = join_ptx(table, &lines, ptx, ptx_length);
+		free(lines.segments);
+	} else {
+		table->segments = lines;
+	}
+	free(frames);
+	line_rows_fini(&rows);
+	return status;
+}
+
+/* The bytes of the cubin are not needed any more. */
+static int keep_names(struct line_table *table)
+{
+	for (uint32_t i = 0; i < table->cubin.function_count; i++) {
+		struct cubin_function *function = &table->cubin.functions[i];
+
+		function->name =
+			line_frames_text(&table->frames, function->name, strlen(function->name));
+		if (!function->name)
+			return PROTON_E_NOMEM;
+	}
+	table->cubin.file = table->cubin.names = (struct span){0};
+	table->cubin.section_count = 0;
+	return PROTON_OK;
+}
+
+int line_table_open(const void *cubin, size_t length, const char *ptx, size_t ptx_length,
+		    struct line_table **table_out, struct proton_error *err)
+{
+	struct line_table *table = calloc(1, sizeof(*table));
+	int status;
+
+	if (!table)
+		return err_nomem(err);
+	/* Rows and lines are counted in 32 bits. */
+	if (length > UINT32_MAX || ptx_length > UINT32_MAX)
+		status = err_set(err, PROTON_E_INVALID,
+				 "cannot read the line table: larger than 4 GiB");
+	else
+		status = cubin_open(&table->cubin, cubin, length, err);
+	if (status == PROTON_OK)
+		status = line_frames_init(&table->frames, length + ptx_length, err);
+	if (status == PROTON_OK) {
+		status = read_lines(table, ptx, ptx_length);
+		if (status == PROTON_OK)
+			status = keep_names(table);
+		if (status != PROTON_OK)
+			err_nomem(err);
+	}
+	if (status != PROTON_OK) {
+		line_table_close(table);
+		return status;
+	}
+	*table_out = table;
+	return PROTON_OK;
+}
+
+void line_table_close(struct line_table *table)
+{
+	if (!table)
+		return;
+	cubin_close(&table->cubin);
+	line_frames_fini(&table->frames);
+	free(table->segments.segments);
+	free(table);
+}
+
+/* ------------------------------------------------------------------ lookup */
+
+uint32_t line_table_function(const struct line_table *table, const char *name)
+{
+	return cubin_function_find(&table->cubin, name);
+}
+
+const struct line_frame *line_table_frame(const struct line_table *table, uint32_t frame)
+{
+	return &table->frames.frames[frame - 1];
+}
+
+uint32_t line_table_frame_count(const struct line_table *table)
+{
+	return (uint32_t)table->frames.count;
+}
+
+/* The number of segments that begin at this place or before it. */
+static size_t segments_until(const struct segments *segments, uint32_t section, uint64_t offset)
+{
+	struct segment key = {.begin = offset, .section = section};
+	size_t low = 0, high = segments->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (is_before(&key, &segments->segments[middle]))
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+bool line_table_run(const struct line_table *table, uint32_t function, uint64_t pc,
+		    struct line_run *run_out)
+{
+	const struct cubin *cubin = &table->cubin;
+	const struct segment *segments = table->segments.segments;
+	const struct cubin_function *outer, *inner;
+	uint64_t begin, end;
+	size_t count;
+	uint32_t at;
+
+	if (function >= cubin->function_count || pc >= cubin->functions[function].code_bytes)
+		return false;
+	outer = &cubin->functions[function];
+	at = cubin_function_at(cubin, outer->section, outer->offset + pc);
+	inner = &cubin->functions[at];
+	count = segments_until(&table->segments, outer->section, outer->offset + pc);
+	begin = inner->offset > outer->offset ? inner->offset : outer->offset;
+	end = outer->offset + outer->code_bytes;
+	if (at + 1 < cubin->function_count && inner[1].section == outer->section &&
+	    inner[1].offset < end)
+		end = inner[1].offset;
+	if (count < table->segments.count && segments[count].section == outer->section &&
+	    segments[count].begin < end)
+		end = segments[count].begin;
+	*run_out = (struct line_run){.function = name_of(inner)};
+	if (count && segments[count - 1].section == outer->section) {
+		run_out->frame = segments[count - 1].value;
+		run_out->info = segments[count - 1].info;
+		begin = segments[count - 1].begin > begin ? segments[count - 1].begin : begin;
+	}
+	run_out->begin = begin - outer->offset;
+	run_out->end = end - outer->offset;
+	return true;
+}

@@ -1,0 +1,350 @@
+/* Source lines of PTX text: parser of .file and .loc. */
+#include "symbol/ptx_lines.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+
+/* Nested calls and numbers of files beyond these are unknown. */
+#define CALLS_MAX 64
+#define FILES_MAX 1024u
+
+struct text {
+	const char *at, *end;
+};
+
+struct place {
+	const char *file;
+	uint32_t line, column;
+};
+
+struct parser {
+	struct line_frames *frames;
+	struct text *files; /* by number; NULL: none */
+	size_t file_count, file_capacity;
+	bool is_out_of_memory;
+};
+
+/* ------------------------------------------------------------------ words of a line */
+
+static void skip_blanks(struct text *text)
+{
+	while (text->at < text->end && (*text->at == ' ' || *text->at == '\t'))
+		text->at++;
+}
+
+static bool take(struct text *text, const char *word)
+{
+	size_t length = strlen(word);
+
+	skip_blanks(text);
+	if ((size_t)(text->end - text->at) < length || memcmp(text->at, word, length) != 0)
+		return false;
+	text->at += length;
+	return true;
+}
+
+static bool take_number(struct text *text, uint32_t *number_out)
+{
+	uint64_t number = 0;
+	const char *start;
+
+	skip_blanks(text);
+	start = text->at;
+	while (text->at < text->end && *text->at >= '0' && *text->at <= '9' && number <= UINT32_MAX)
+		number = number * 10 + (uint64_t)(*text->at++ - '0');
+	*number_out = (uint32_t)number;
+	return text->at > start && number <= UINT32_MAX;
+}
+
+/* Where `part` starts; NULL: it is not in there. */
+static const char *find(struct text text, const char *part)
+{
+	return memmem(text.at, (size_t)(text.end - text.at), part, strlen(part));
+}
+
+/* Cuts ":NUMBER" from the end. */
+static bool cut_number(struct text *text, uint32_t *number_out)
+{
+	const char *start = text->end;
+
+	while (start > text->at && start[-1] >= '0' && start[-1] <= '9')
+		start--;
+	if (start == text->at || start[-1] != ':' ||
+	    !take_number(&(struct text){start, text->end}, number_out))
+		return false;
+	text->end = start - 1;
+	return true;
+}
+
+/* ------------------------------------------------------------------ files */
+
+static const char *keep(struct parser *parser, struct text text)
+{
+	const char *kept = line_frames_text(parser->frames, text.at, (size_t)(text.end - text.at));
+
+	parser->is_out_of_memory |= !kept;
+	return kept;
+}
+
+/* .file 1 "/src/k.py" */
+static void read_file(struct parser *parser, struct text line)
+{
+	struct text path;
+	uint32_t number;
+	size_t length;
+
+	if (!take(&line, ".file") || !take_number(&line, &number) || !take(&line, "\"") ||
+	    number >= FILES_MAX)
+		return;
+	path = (struct text){line.at, memchr(line.at, '"', (size_t)(line.end - line.at))};
+	if (!path.end || path.end == path.at)
+		return;
+	if (!array_reserve(&parser->files, &parser->file_capacity, number + 1,
+			   sizeof(*parser->files))) {
+		parser->is_out_of_memory = true;
+		return;
+	}
+	while (parser->file_count <= number)
+		parser->files[parser->file_count++] = (struct text){0};
+	length = (size_t)(path.end - path.at);
+	path.at = keep(parser, path);
+	if (path.at)
+		parser->files[number] = (struct text){path.at, path.at + length};
+}
+
+/* The path that ends in this name; the name itself if several do, or none. */
+static const char *path_of(struct parser *parser, struct text name)
+{
+	size_t length = (size_t)(name.end - name.at);
+	const char *found = NULL;
+
+	for (size_t i = 0; i < parser->file_count; i++) {
+		struct text path = parser->files[i];
+		size_t before = (size_t)(path.end - path.at) - length;
+
+		if (!path.at || (size_t)(path.end - path.at) < length ||
+		    memcmp(path.at + before, name.at, length) != 0 ||
+		    (before && path.at[before - 1] != '/'))
+			continue;
+		if (found && found != path.at)
+			return keep(parser, name);
+		found = path.at;
+	}
+	return found ? found : keep(parser, name);
+}
+
+/* ------------------------------------------------------------------ .loc */
+
+/* The calls of a comment, innermost first. False if it cannot be parsed. */
+static bool read_calls(struct parser *parser, struct text comment, struct place *calls,
+		       size_t *count_out)
+{
+	size_t count = 0;
+
+	while ((comment.at = find(comment, "@[ "))) {
+		struct text call = {comment.at + 3, comment.end};
+		const char *next = find(call, " @[ "), *end = find(call, " ]");
+		struct place *place = &calls[count];
+
+		if (!end || ++count == CALLS_MAX)
+			return false;
+		call.end = next && next < end ? next : end;
+		if (!cut_number(&call, &place->column))
+			return false;
+		if (!cut_number(&call, &place->line)) {
+			place->line = place->column;
+			place->column = 0;
+		}
+		place->file = path_of(parser, call);
+		comment.at += 3;
+	}
+	*count_out = count;
+	return true;
+}
+
+static uint32_t add_frame(struct parser *parser, struct place place, uint32_t caller)
+{
+	struct line_frame frame = {
+		.file = place.file, .line = place.line, .column = place.column, .caller = caller};
+	uint32_t number = place.file ? line_frames_add(parser->frames, frame) : 0;
+
+	parser->is_out_of_memory |= !number;
+	return number;
+}
+
+/* .loc 1 6 18    // k.py:6:18 @[ k.py:10:16 ]. False for another line. */
+static bool read_loc(struct parser *parser, struct text line, uint32_t *frame_out)
+{
+	struct place calls[CALLS_MAX];
+	struct place place;
+	uint32_t file, frame = 0;
+	size_t count;
+
+	*frame_out = 0;
+	if (!take(&line, ".loc") || !take_number(&line, &file) ||
+	    !take_number(&line, &place.line) || !take_number(&line, &place.column))
+		return false;
+	/* With attributes, the cubin has the calls; without a comment, they are unknown. */
+	if (!take(&line, "//") || file >= parser->file_count || !parser->files[file].at ||
+	    !read_calls(parser, line, calls, &count))
+		return true;
+	while (count--)
+		frame = add_frame(parser, calls[count], frame);
+	place.file = parser->files[file].at;
+	*frame_out = add_frame(parser, place, frame);
+	return true;
+}
+
+static bool is_function(struct text line)
+{
+	while (take(&line, ".visible") || take(&line, ".weak") || take(&line, ".extern"))
+		;
+	return take(&line, ".entry") || take(&line, ".func");
+}
+
+/* ------------------------------------------------------------------ the text */
+
+static void each_line(struct parser *parser, struct text text, struct ptx_lines *ptx)
+{
+	for (uint32_t number = 1; text.at < text.end && !parser->is_out_of_memory; number++) {
+		const char *end = memchr(text.at, '\n', (size_t)(text.end - text.at));
+		struct text line = {text.at, end ? end : text.end};
+		uint32_t frame = 0;
+
+		text.at = end ? end + 1 : text.end;
+		if (!ptx) {
+			read_file(parser, line);
+			continue;
+		}
+		if (!read_loc(parser, line, &frame) && !is_function(line))
+			continue;
+		if (!array_reserve(&ptx->lines, &ptx->capacity, ptx->count + 1,
+				   sizeof(*ptx->lines)))
+			parser->is_out_of_memory = true;
+		else
+			ptx->lines[ptx->count++] = (struct ptx_line){number, frame};
+	}
+}
+
+struct sorting {
+	const struct ptx_lines *ptx;
+	const struct line_frames *frames;
+};
+
+static int compare_numbers(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int compare_source(const struct line_frame *frame, const char *file, uint64_t line)
+{
+	int order = compare_numbers((uintptr_t)frame->file, (uintptr_t)file);
+
+	return order ? order : compare_numbers(frame->line, line);
+}
+
+static int compare_sources(const void *left, const void *right, void *data)
+{
+	const struct sorting *sorting = data;
+	const struct ptx_line *lines = sorting->ptx->lines;
+	const struct line_frame *frames = sorting->frames->frames;
+	const struct line_frame *a = &frames[lines[*(const uint32_t *)left].frame - 1];
+	const struct line_frame *b = &frames[lines[*(const uint32_t *)right].frame - 1];
+	int order = compare_source(a, b->file, b->line);
+
+	if (!order)
+		order = compare_numbers(a->caller, b->caller);
+	return order ? order : compare_numbers(a->column, b->column);
+}
+
+static int sort_sources(struct ptx_lines *ptx, const struct line_frames *frames)
+{
+	struct sorting sorting = {ptx, frames};
+
+	ptx->by_source = calloc(ptx->count + 1, sizeof(*ptx->by_source));
+	if (!ptx->by_source)
+		return PROTON_E_NOMEM;
+	for (uint32_t i = 0; i < ptx->count; i++) {
+		if (ptx->lines[i].frame)
+			ptx->by_source[ptx->source_count++] = i;
+	}
+	qsort_r(ptx->by_source, ptx->source_count, sizeof(*ptx->by_source), compare_sources,
+		&sorting);
+	return PROTON_OK;
+}
+
+int ptx_lines_read(struct ptx_lines *ptx, const char *text, size_t length,
+		   struct line_frames *frames)
+{
+	struct parser parser = {.frames = frames};
+	struct text all = {text, text + length};
+
+	*ptx = (struct ptx_lines){0};
+	/* LLVM writes .file after its uses. */
+	each_line(&parser, all, NULL);
+	each_line(&parser, all, ptx);
+	free(parser.files);
+	return parser.is_out_of_memory ? PROTON_E_NOMEM : sort_sources(ptx, frames);
+}
+
+void ptx_lines_fini(struct ptx_lines *ptx)
+{
+	free(ptx->lines);
+	free(ptx->by_source);
+	*ptx = (struct ptx_lines){0};
+}
+
+uint32_t ptx_lines_at(const struct ptx_lines *ptx, uint32_t line)
+{
+	size_t low = 0, high = ptx->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (ptx->lines[middle].line <= line)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? ptx->lines[low - 1].frame : 0;
+}
+
+/* The first position in by_source with this line or a later one. */
+static size_t source_position(const struct ptx_lines *ptx, const struct line_frames *frames,
+			      const char *file, uint64_t line)
+{
+	size_t low = 0, high = ptx->source_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		uint32_t frame = ptx->lines[ptx->by_source[middle]].frame;
+
+		if (compare_source(&frames->frames[frame - 1], file, line) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+uint32_t ptx_lines_of(const struct ptx_lines *ptx, const char *file, uint32_t line,
+		      struct line_frames *frames)
+{
+	size_t first = source_position(ptx, frames, file, line);
+	size_t end = source_position(ptx, frames, file, (uint64_t)line + 1);
+	uint32_t a, b;
+	struct line_frame frame;
+
+	if (first == end)
+		return 0;
+	a = ptx->lines[ptx->by_source[first]].frame;
+	b = ptx->lines[ptx->by_source[end - 1]].frame;
+	frame = frames->frames[a - 1];
+	if (frames->frames[b - 1].caller != frame.caller)
+		return 0;
+	if (a == b)
+		return a;
+	frame.column = 0;
+	return line_frames_add(frames, frame);
+}
