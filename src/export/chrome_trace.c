@@ -89,17 +89,6 @@ static void begin_event(struct chrome *chrome)
 	chrome->has_events = true;
 }
 
-/* The index of the device among those of its type, or -1. */
-static int device_number(const struct chrome *chrome, uint32_t lane)
-{
-	const struct profile_trace *trace = chrome->timeline.trace;
-	uint32_t device = trace->lanes[lane].device;
-
-	if (device >= trace->device_count || !trace->devices[device])
-		return -1;
-	return (int)chrome->profile->devices[trace->devices[device] - 1].id;
-}
-
 /* Upstream's track names; with several devices, the device index is added. */
 static void name_track(const struct chrome *chrome, const struct timeline_track *track, char *text,
 		       size_t capacity)
@@ -113,7 +102,8 @@ static void name_track(const struct chrome *chrome, const struct timeline_track 
 		return;
 	}
 	if (chrome->has_devices)
-		snprintf(device, sizeof(device), " on GPU %d", device_number(chrome, track->lane));
+		snprintf(device, sizeof(device), " on GPU %d",
+			 (int)timeline_device(&chrome->timeline, track->lane));
 	if (track->part)
 		snprintf(part, sizeof(part), " (%u)", track->part + 1);
 	snprintf(text, capacity, "%s %" PRIu64 "%s%s",
@@ -189,16 +179,16 @@ static void write_device_args(struct chrome *chrome, const struct timeline_slice
 {
 	const struct profile_trace *trace = chrome->timeline.trace;
 	const struct row_event *event = slice->event;
-	int device = device_number(chrome, slice->track->lane);
+	uint32_t device = timeline_device(&chrome->timeline, slice->track->lane);
 	const struct launch_config *config;
 	char *begin = out_reserve(chrome->out, 512);
 	char *at = begin;
 
 	if (!at)
 		return;
-	if (device >= 0) {
+	if (device != UINT32_MAX) {
 		at = PUT(at, ",\"device\":");
-		at = put_u64(at, (uint64_t)device);
+		at = put_u64(at, device);
 	}
 	at = PUT(at, ",\"stream\":");
 	at = put_u64(at, trace->lanes[slice->track->lane].id);
@@ -227,16 +217,11 @@ static void write_device_args(struct chrome *chrome, const struct timeline_slice
 
 static const char *category_of(const struct timeline_slice *slice, bool has_metrics)
 {
-	static const char *const categories[] = {
-		[EVENT_SCOPE] = "scope",     [EVENT_LAUNCH] = "launch", [EVENT_KERNEL] = "kernel",
-		[EVENT_COPY] = "copy",       [EVENT_SET] = "set",       [EVENT_UNIT] = "warp",
-		[EVENT_SECTION] = "section",
-	};
-
 	if (!slice->event)
 		return "scope"; /* of a graph */
-	return has_metrics && slice->event->kind == EVENT_SCOPE ? "metric"
-								: categories[slice->event->kind];
+	return has_metrics && slice->event->kind == EVENT_SCOPE
+		       ? "metric"
+		       : timeline_categories[slice->event->kind];
 }
 
 /* The fields for track, time and category. */
@@ -374,15 +359,15 @@ static void write_head(struct chrome *chrome)
 static void look_at_lanes(struct chrome *chrome)
 {
 	const struct profile_trace *trace = chrome->timeline.trace;
-	int first = -1;
+	uint32_t first = UINT32_MAX;
 
 	for (uint32_t i = 0; i < trace->lane_count; i++) {
 		if (trace->lanes[i].kind != LANE_STREAM ||
 		    chrome->timeline.first[i] == chrome->timeline.first[i + 1])
 			continue;
-		if (chrome->has_streams && device_number(chrome, i) != first)
+		if (chrome->has_streams && timeline_device(&chrome->timeline, i) != first)
 			chrome->has_devices = true;
-		first = device_number(chrome, i);
+		first = timeline_device(&chrome->timeline, i);
 		chrome->has_streams = true;
 	}
 }
@@ -429,9 +414,6 @@ int export_chrome_trace(const struct profile *profile, struct out *out, struct p
 	struct chrome chrome = {.out = out, .profile = profile};
 	int status;
 
-	if (!profile->trace)
-		return err_set(err, PROTON_E_INVALID,
-			       "the profile has no events: record it with data=\"trace\"");
 	status = timeline_init(&chrome.timeline, profile, err);
 	if (status != PROTON_OK)
 		return status;

@@ -74,27 +74,6 @@ void chrome_values_read(struct chrome_values *values, const struct timeline *tim
 
 /* ------------------------------------------------------------------ values */
 
-static uint32_t string_of(const struct chrome_values *values, const struct chrome_value *value)
-{
-	const struct profile_trace *trace = values->timeline->trace;
-	uint64_t string = value->sample.as.string;
-
-	return string < trace->string_count && trace->strings[string] ? trace->strings[string] - 1
-								      : 0;
-}
-
-/* The words of a vector; *count_out is their number. */
-static const uint64_t *vector_of(const struct chrome_values *values,
-				 const struct chrome_value *value, uint64_t *count_out)
-{
-	const struct profile_trace *trace = values->timeline->trace;
-	uint64_t at = value->sample.as.vector;
-	uint64_t count = at < trace->word_count ? trace->words[at] : 0;
-
-	*count_out = count && count <= trace->word_count - at - 1 ? count : 0;
-	return *count_out ? &trace->words[at + 1] : NULL;
-}
-
 static double double_of(uint64_t word)
 {
 	double value;
@@ -126,7 +105,7 @@ static void print_vector(const struct chrome_values *values, const struct chrome
 			 struct out *text)
 {
 	uint64_t count;
-	const uint64_t *words = vector_of(values, value, &count);
+	const uint64_t *words = timeline_vector(values->timeline, &value->sample, &count);
 
 	out_byte(text, '[');
 	for (uint64_t i = 0; i < count; i++) {
@@ -144,14 +123,15 @@ static void print_value(const struct chrome_values *values, const struct chrome_
 			struct out *text)
 {
 	const struct profile *profile = values->timeline->profile;
+	uint32_t string = timeline_string(values->timeline, &value->sample);
 
 	if (value->metric->type == PROTON_METRIC_INT64)
 		out_i64(text, value->sample.as.int64);
 	else if (value->metric->type == PROTON_METRIC_DOUBLE)
 		print_double(text, value->sample.as.float64, false);
 	else if (value->metric->type == PROTON_METRIC_STRING)
-		out_bytes(text, profile_text(profile, string_of(values, value)),
-			  string_length(&profile->strings, string_of(values, value)));
+		out_bytes(text, profile_text(profile, string),
+			  string_length(&profile->strings, string));
 	else
 		print_vector(values, value, text);
 }
@@ -160,7 +140,7 @@ static void write_vector(const struct chrome_values *values, const struct chrome
 			 struct json_writer *json)
 {
 	uint64_t count;
-	const uint64_t *words = vector_of(values, value, &count);
+	const uint64_t *words = timeline_vector(values->timeline, &value->sample, &count);
 
 	json_begin_array(json);
 	for (uint64_t i = 0; i < count; i++) {
@@ -176,27 +156,24 @@ static void write_number(const struct chrome_values *values, const struct chrome
 			 struct json_writer *json)
 {
 	const struct profile *profile = values->timeline->profile;
+	uint32_t string = timeline_string(values->timeline, &value->sample);
 
 	if (value->metric->type == PROTON_METRIC_INT64)
 		json_int64(json, value->sample.as.int64);
 	else if (value->metric->type == PROTON_METRIC_DOUBLE)
 		json_double(json, value->sample.as.float64);
 	else if (value->metric->type == PROTON_METRIC_STRING)
-		json_string(json, profile_text(profile, string_of(values, value)),
-			    string_length(&profile->strings, string_of(values, value)));
+		json_string(json, profile_text(profile, string),
+			    string_length(&profile->strings, string));
 	else
 		write_vector(values, value, json);
 }
 
 /* ------------------------------------------------------------------ writing */
 
-static const char *name_of(const struct chrome_values *values, const struct chrome_value *value,
-			   size_t *length_out)
+static const char *name_of(const struct chrome_values *values, const struct chrome_value *value)
 {
-	const struct profile *profile = values->timeline->profile;
-
-	*length_out = string_length(&profile->strings, value->metric->name);
-	return profile_text(profile, value->metric->name);
+	return profile_text(values->timeline->profile, value->metric->name);
 }
 
 bool chrome_values_quote(const struct chrome_values *values, struct out *out, uint32_t frame)
@@ -210,10 +187,9 @@ bool chrome_values_quote(const struct chrome_values *values, struct out *out, ui
 	out_bytes(&text, name, length < sizeof(name) ? length : sizeof(name) - 1);
 	for (uint32_t i = 0; i < values->count; i++) {
 		const struct chrome_value *value = &values->values[i];
-		const char *metric = name_of(values, value, &length);
 
 		out_text(&text, i ? ", <" : ": <");
-		out_bytes(&text, metric, length);
+		out_text(&text, name_of(values, value));
 		out_text(&text, ", ");
 		print_value(values, value, &text);
 		out_byte(&text, '>');
@@ -229,36 +205,28 @@ bool chrome_values_write(const struct chrome_values *values, struct out *out)
 {
 	struct json_writer json;
 	struct out text;
-	bool is_done = true;
-	size_t length;
+	bool is_done;
 
-	out_text(out, ",\"metrics\":{");
-	for (uint32_t i = 0; i < values->count && is_done; i++) {
-		const struct chrome_value *value = &values->values[i];
-		const char *name = name_of(values, value, &length);
-
-		if (i)
-			out_byte(out, ',');
-		json_quote(out, name, length);
-		out_byte(out, ':');
-		out_init(&text, -1);
-		print_value(values, value, &text);
-		is_done = !text.errnum;
-		json_quote(out, text.bytes ? text.bytes : "", text.length);
-		out_fini(&text);
-	}
-	out_text(out, "},\"values\":{");
+	out_init(&text, -1);
+	out_text(out, ",\"metrics\":");
+	json_writer_init(&json, out, false);
+	json_begin_object(&json);
 	for (uint32_t i = 0; i < values->count; i++) {
-		const struct chrome_value *value = &values->values[i];
-		const char *name = name_of(values, value, &length);
-
-		if (i)
-			out_byte(out, ',');
-		json_quote(out, name, length);
-		out_byte(out, ':');
-		json_writer_init(&json, out, false);
-		write_number(values, value, &json);
+		text.length = 0;
+		print_value(values, &values->values[i], &text);
+		json_key(&json, name_of(values, &values->values[i]));
+		json_string(&json, text.bytes ? text.bytes : "", text.length);
 	}
-	out_byte(out, '}');
+	json_end_object(&json);
+	out_text(out, ",\"values\":");
+	json_writer_init(&json, out, false);
+	json_begin_object(&json);
+	for (uint32_t i = 0; i < values->count; i++) {
+		json_key(&json, name_of(values, &values->values[i]));
+		write_number(values, &values->values[i], &json);
+	}
+	json_end_object(&json);
+	is_done = !text.errnum;
+	out_fini(&text);
 	return is_done;
 }

@@ -40,12 +40,6 @@ enum argument {
 	ARG_METRICS /* + the metric's index */
 };
 
-static const char *const categories[] = {
-	[EVENT_SCOPE] = "scope",     [EVENT_LAUNCH] = "launch", [EVENT_KERNEL] = "kernel",
-	[EVENT_COPY] = "copy",       [EVENT_SET] = "set",       [EVENT_UNIT] = "warp",
-	[EVENT_SECTION] = "section",
-};
-
 /* Track numbers: the process, threads and streams, counters. */
 #define UUID_PROCESS 1u
 #define UUID_LOSSES 2u
@@ -94,7 +88,6 @@ static bool is_new(uint64_t *bits, uint64_t index)
 	return true;
 }
 
-/* A string field; invalid UTF-8 is replaced, because readers reject it. */
 static size_t frame_text(const struct profile *profile, uint32_t frame, char *text, size_t capacity)
 {
 	size_t length = profile_frame_text(profile, frame, text, capacity);
@@ -246,23 +239,20 @@ static void write_event(struct perfetto *p, uint64_t timestamp_ns, const char *e
 
 /* ------------------------------------------------------------------ arguments */
 
-static void put_vector(struct perfetto *p, uint64_t at, bool is_double)
+static void put_vector(struct perfetto *p, const struct row_sample *sample, bool is_double)
 {
-	const struct profile_trace *trace = p->timeline.trace;
-	uint64_t count = at < trace->word_count ? trace->words[at] : 0;
+	uint64_t count;
+	const uint64_t *words = timeline_vector(&p->timeline, sample, &count);
 
-	if (count > trace->word_count - at - 1)
-		count = 0;
 	for (uint64_t i = 0; i < count && i < VECTOR_MAX; i++) {
 		double value;
 
-		memcpy(&value, &trace->words[at + 1 + i], sizeof(value));
+		memcpy(&value, &words[i], sizeof(value));
 		protobuf_begin(&p->writer, ANNOTATION_ARRAY);
 		if (is_double)
 			protobuf_double(&p->writer, ANNOTATION_DOUBLE, value);
 		else
-			protobuf_int64(&p->writer, ANNOTATION_INT,
-				       (int64_t)trace->words[at + 1 + i]);
+			protobuf_int64(&p->writer, ANNOTATION_INT, (int64_t)words[i]);
 		protobuf_end(&p->writer);
 	}
 }
@@ -270,9 +260,8 @@ static void put_vector(struct perfetto *p, uint64_t at, bool is_double)
 static void put_metric(struct perfetto *p, const struct profile_metric *metric,
 		       const struct row_sample *sample)
 {
-	const struct profile_trace *trace = p->timeline.trace;
 	uint64_t index = (uint64_t)(metric - p->profile->metrics);
-	uint32_t string = 0;
+	uint32_t string;
 
 	protobuf_begin(&p->writer, EVENT_ANNOTATION);
 	protobuf_uint64(&p->writer, ANNOTATION_NAME_ID, ARG_METRICS + index);
@@ -284,13 +273,12 @@ static void put_metric(struct perfetto *p, const struct profile_metric *metric,
 		protobuf_double(&p->writer, ANNOTATION_DOUBLE, sample->as.float64);
 		break;
 	case PROTON_METRIC_STRING:
-		if (sample->as.string < trace->string_count && trace->strings[sample->as.string])
-			string = trace->strings[sample->as.string] - 1;
+		string = timeline_string(&p->timeline, sample);
 		protobuf_text(&p->writer, ANNOTATION_STRING, profile_text(p->profile, string),
 			      string_length(&p->profile->strings, string));
 		break;
 	default:
-		put_vector(p, sample->as.vector, metric->type == PROTON_METRIC_DOUBLE_VECTOR);
+		put_vector(p, sample, metric->type == PROTON_METRIC_DOUBLE_VECTOR);
 		break;
 	}
 	protobuf_end(&p->writer);
@@ -314,11 +302,11 @@ static char *put_device(const struct perfetto *p, const struct timeline_slice *s
 {
 	const struct profile_trace *trace = p->timeline.trace;
 	const struct row_lane *lane = &trace->lanes[slice->track->lane];
+	uint32_t device = timeline_device(&p->timeline, slice->track->lane);
 	const struct launch_config *config;
 
-	if (lane->device < trace->device_count && trace->devices[lane->device])
-		at = put_number(at, ARG_DEVICE,
-				p->profile->devices[trace->devices[lane->device] - 1].id);
+	if (device != UINT32_MAX)
+		at = put_number(at, ARG_DEVICE, device);
 	at = put_number(at, ARG_STREAM, lane->id);
 	if (slice->launch)
 		at = put_number(at, ARG_CORRELATION, slice->launch->detail);
@@ -585,8 +573,9 @@ static void put_fixed_names(struct perfetto *p)
 	const struct profile *profile = p->profile;
 
 	protobuf_begin(&p->writer, PACKET_INTERNED);
-	for (size_t i = EVENT_SCOPE; i < ARRAY_LENGTH(categories); i++)
-		put_interned(p, INTERNED_CATEGORY, i, categories[i], strlen(categories[i]));
+	for (size_t i = EVENT_SCOPE; i < ARRAY_LENGTH(timeline_categories); i++)
+		put_interned(p, INTERNED_CATEGORY, i, timeline_categories[i],
+			     strlen(timeline_categories[i]));
 	for (size_t i = 0; i < ARRAY_LENGTH(arguments); i++)
 		put_interned(p, INTERNED_ANNOTATION_NAME, i + 1, arguments[i],
 			     strlen(arguments[i]));
@@ -706,9 +695,6 @@ int export_perfetto(const struct profile *profile, struct out *out, struct proto
 	struct perfetto p = {.profile = profile};
 	int status;
 
-	if (!profile->trace)
-		return err_set(err, PROTON_E_INVALID,
-			       "the profile has no events: record it with data=\"trace\"");
 	status = timeline_init(&p.timeline, profile, err);
 	if (status != PROTON_OK)
 		return status;

@@ -137,21 +137,18 @@ static bool put_in_order(struct timeline *timeline)
 
 /* ------------------------------------------------------------------ lanes */
 
-static uint32_t device_of(const struct timeline *timeline, const struct row_lane *lane)
+static uint32_t device_number(const struct timeline *timeline, const struct row_lane *lane)
 {
 	const struct profile_trace *trace = timeline->trace;
 
 	if (lane->device >= trace->device_count || !trace->devices[lane->device])
 		return UINT32_MAX;
-	return trace->devices[lane->device] - 1;
+	return timeline->profile->devices[trace->devices[lane->device] - 1].id;
 }
 
-/* The index of the device among those of its type, as users number it. */
-static uint32_t device_number(const struct timeline *timeline, const struct row_lane *lane)
+uint32_t timeline_device(const struct timeline *timeline, uint32_t lane)
 {
-	uint32_t device = device_of(timeline, lane);
-
-	return device == UINT32_MAX ? UINT32_MAX : timeline->profile->devices[device].id;
+	return device_number(timeline, &timeline->trace->lanes[lane]);
 }
 
 /* Lanes of one CTA on one multiprocessor (SM): a group of tracks. */
@@ -276,6 +273,9 @@ int timeline_init(struct timeline *timeline, const struct profile *profile,
 		  struct proton_error *err)
 {
 	*timeline = (struct timeline){.profile = profile, .trace = profile->trace};
+	if (!profile->trace)
+		return err_set(err, PROTON_E_INVALID,
+			       "the profile has no events: record it with data=\"trace\"");
 	timeline->first = calloc(profile->trace->lane_count + 1, sizeof(*timeline->first));
 	if (timeline->first) {
 		count_events(timeline);
@@ -319,6 +319,12 @@ size_t timeline_track_name(const struct timeline *timeline, const struct timelin
 		length = snprintf(text, capacity, "GPU %d Stream %" PRIu64, (int)number, lane->id);
 	return length < 0 ? 0 : (size_t)length < capacity ? (size_t)length : capacity - 1;
 }
+
+const char *const timeline_categories[] = {
+	[EVENT_SCOPE] = "scope",     [EVENT_LAUNCH] = "launch", [EVENT_KERNEL] = "kernel",
+	[EVENT_COPY] = "copy",       [EVENT_SET] = "set",       [EVENT_UNIT] = "warp",
+	[EVENT_SECTION] = "section",
+};
 
 const char *timeline_launch_name(uint16_t flags)
 {
@@ -381,6 +387,26 @@ bool timeline_sample(const struct timeline *timeline, uint32_t row,
 	if (trace->is_widened[sample->metric])
 		sample_out->as.float64 = (double)sample->as.int64;
 	return true;
+}
+
+uint32_t timeline_string(const struct timeline *timeline, const struct row_sample *sample)
+{
+	const struct profile_trace *trace = timeline->trace;
+	uint64_t string = sample->as.string;
+
+	return string < trace->string_count && trace->strings[string] ? trace->strings[string] - 1
+								      : 0;
+}
+
+const uint64_t *timeline_vector(const struct timeline *timeline, const struct row_sample *sample,
+				uint64_t *count_out)
+{
+	const struct profile_trace *trace = timeline->trace;
+	uint64_t at = sample->as.vector;
+	uint64_t count = at < trace->word_count ? trace->words[at] : 0;
+
+	*count_out = count && count <= trace->word_count - at - 1 ? count : 0;
+	return *count_out ? &trace->words[at + 1] : NULL;
 }
 
 uint32_t timeline_samples(const struct timeline *timeline, const struct timeline_slice *slice)

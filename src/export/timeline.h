@@ -77,7 +77,7 @@ struct timeline {
 	struct timeline_track *tracks; /* by lane */
 };
 
-/* Sorts the events. `profile` must be a trace. Release with timeline_fini(). */
+/* Sorts the events. E_INVALID: not a trace. Release with timeline_fini(). */
 int timeline_init(struct timeline *timeline, const struct profile *profile,
 		  struct proton_error *err);
 void timeline_fini(struct timeline *timeline);
@@ -102,5 +102,15 @@ uint32_t timeline_samples(const struct timeline *timeline, const struct timeline
 /* The metric value in row `row`. False if it cannot be used. */
 bool timeline_sample(const struct timeline *timeline, uint32_t row,
 		     const struct profile_metric **metric_out, struct row_sample *sample_out);
+/* The text of a metric value that is a string, as a string of the profile. */
+uint32_t timeline_string(const struct timeline *timeline, const struct row_sample *sample);
+/* The words of a metric value that is a vector; *count_out is their number. */
+const uint64_t *timeline_vector(const struct timeline *timeline, const struct row_sample *sample,
+				uint64_t *count_out);
+
+/* The number of a lane's device among those of its type, as users number it; UINT32_MAX: none. */
+uint32_t timeline_device(const struct timeline *timeline, uint32_t lane);
+/* The category of an event: "kernel". */
+extern const char *const timeline_categories[EVENT_SECTION + 1];
 
 #endif

@@ -40,10 +40,8 @@ static size_t default_names(const struct metrics *metrics, const struct exporter
 	size_t count = 0;
 
 	for (size_t i = 0; i < 2 && exporter->takes_one; i++) {
-		const struct raw_metric *raw = metrics_find(metrics, telling[i]);
-
-		if (raw && raw->source == RAW_NUMBER) {
-			names[0] = raw->label;
+		if (metrics_has_number(metrics, telling[i])) {
+			names[0] = metrics_find(metrics, telling[i])->label;
 			return 1;
 		}
 	}
@@ -58,17 +56,6 @@ static const char *const report_derived[] = {"avg_time/us", "tflop/s",   "tflop8
 					     "tflop32/s",   "tflop64/s", "gbyte/s",  "util"};
 
 #define REPORT_METRICS_MAX (sizeof(report_derived) / sizeof(report_derived[0]))
-
-static bool is_available(const struct metrics *metrics, const char *name)
-{
-	const char *family;
-	const char *known;
-
-	for (size_t i = 0; (known = derive_available(metrics, i, &family)) != NULL; i++)
-		if (strcmp(known, name) == 0)
-			return true;
-	return false;
-}
 
 /* All numeric metrics, times in the unit of the tree, and the derived ones. */
 static size_t report_names(const struct metrics *metrics, const char **names)
@@ -85,7 +72,7 @@ static size_t report_names(const struct metrics *metrics, const char **names)
 								      : raw->label;
 	}
 	for (size_t i = 0; i < REPORT_METRICS_MAX; i++)
-		if (is_available(metrics, report_derived[i]))
+		if (derive_is_available(metrics, report_derived[i]))
 			names[count++] = report_derived[i];
 	return count;
 }

@@ -32,11 +32,9 @@ struct builder {
 
 static struct column own_column(const struct metrics *metrics, const char *name)
 {
-	const struct raw_metric *raw = metrics_find(metrics, name);
-
-	if (!raw || raw->source != RAW_NUMBER)
+	if (!metrics_has_number(metrics, name))
 		return (struct column){0};
-	return metrics_column(metrics, raw, false);
+	return metrics_column(metrics, metrics_find(metrics, name), false);
 }
 
 static void builder_init(struct builder *builder, const struct metrics *metrics)

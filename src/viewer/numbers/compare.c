@@ -26,23 +26,17 @@ void comparison_end(struct comparison *comparison)
 	merge_free(comparison->merge);
 	profile_free(comparison->all);
 	for (size_t i = 0; i < comparison->name_count; i++) {
-		free(comparison->names[i]);
-		free(comparison->source[i]);
-		free(comparison->labels[i]);
+		free(comparison->metrics[i].name);
+		free(comparison->metrics[i].source);
+		free(comparison->metrics[i].label);
 	}
-	free(comparison->labels);
-	free(comparison->source);
-	free(comparison->divisor);
-	free(comparison->names);
-	free(comparison->is_found);
-	free(comparison->is_inclusive);
-	free(comparison->is_additive);
+	free(comparison->metrics);
 }
 
 /* Copies the name: the profile that owns it may be freed before the next one is loaded. */
 static void add_name(struct comparison *comparison, const char *name)
 {
-	comparison->names[comparison->name_count++] = xstrndup(name, strlen(name));
+	comparison->metrics[comparison->name_count++].name = xstrndup(name, strlen(name));
 }
 
 /* The first profile with metrics determines the default metrics. */
@@ -53,20 +47,14 @@ static void name_metrics(struct comparison *comparison, const struct view *view)
 	const char *const *shown;
 	size_t count;
 
-	if (comparison->names)
+	if (comparison->metrics)
 		return;
 	shown = view_metrics(view, options, defaults, &comparison->shown_count);
 	if (comparison->shown_count == 0)
 		return; /* an empty profile */
 	count = comparison->shown_count + options->query.threshold_count +
 		options->query.gate_count;
-	comparison->names = xcalloc(count, sizeof(*comparison->names));
-	comparison->labels = xcalloc(count, sizeof(*comparison->labels));
-	comparison->is_found = xcalloc(count, sizeof(bool));
-	comparison->is_inclusive = xcalloc(count, sizeof(bool));
-	comparison->is_additive = xcalloc(count, sizeof(bool));
-	comparison->source = xcalloc(count, sizeof(char *));
-	comparison->divisor = xcalloc(count, sizeof(double));
+	comparison->metrics = xcalloc(count, sizeof(*comparison->metrics));
 	for (size_t i = 0; i < comparison->shown_count; i++)
 		add_name(comparison, shown[i]);
 	for (size_t i = 0; i < options->query.threshold_count; i++)
@@ -100,29 +88,29 @@ static int derive_side(struct comparison *comparison, struct view *view,
 
 	derive_init(&derive, &view->metrics);
 	for (size_t i = 0; i < comparison->name_count && status == PROTON_OK; i++) {
+		struct compared_metric *metric = &comparison->metrics[i];
+		const struct metric_column *column = &columns[i];
 		struct proton_error missing;
 
-		if (derive_column(&derive, comparison->names[i], &columns[i], &missing)) {
+		if (derive_column(&derive, metric->name, &columns[i], &missing)) {
 			if (!comparison->first_error.text[0])
 				comparison->first_error = missing;
 			continue;
 		}
-		if (!columns[i].values) {
+		if (!column->values) {
 			status = err_set(err, PROTON_E_INVALID,
 					 "metric %.100s is not numeric and cannot be compared",
-					 comparison->names[i]);
+					 metric->name);
 			break;
 		}
-		if (!comparison->is_found[i])
-			comparison->labels[i] = xstrndup(columns[i].name, strlen(columns[i].name));
-		comparison->is_found[i] = true;
-		comparison->is_inclusive[i] = columns[i].is_inclusive;
-		comparison->is_additive[i] = columns[i].is_additive;
-		if (!columns[i].source || comparison->source[i])
+		if (!metric->label)
+			metric->label = xstrndup(column->name, strlen(column->name));
+		metric->is_inclusive = column->is_inclusive;
+		metric->is_additive = column->is_additive;
+		if (!column->source || metric->source)
 			continue;
-		comparison->source[i] =
-			xstrndup(columns[i].source->label, strlen(columns[i].source->label));
-		comparison->divisor[i] = columns[i].divisor;
+		metric->source = xstrndup(column->source->label, strlen(column->source->label));
+		metric->divisor = column->divisor;
 	}
 	derive_fini(&derive);
 	return status;
@@ -162,7 +150,7 @@ uint32_t *comparison_map(struct comparison *comparison, const struct profile *pr
 int comparison_check_found(const struct comparison *comparison, struct proton_error *err)
 {
 	for (size_t i = 0; i < comparison->name_count; i++) {
-		if (!comparison->is_found[i]) {
+		if (!comparison->metrics[i].label) {
 			if (err)
 				*err = comparison->first_error;
 			return PROTON_E_INVALID;
@@ -185,16 +173,17 @@ char *comparison_joined(const char *a, const char *b)
 struct metric_column *comparison_column(const struct comparison *comparison, struct view *view,
 					size_t name, const char *which)
 {
+	const struct compared_metric *metric = &comparison->metrics[name];
 	struct metric_column *column = &view->columns[view->column_count++];
 
 	*column = (struct metric_column){
-		.name = comparison_joined(comparison->labels[name], which),
+		.name = comparison_joined(metric->label, which),
 		.which = which,
-		.is_inclusive = comparison->is_inclusive[name],
-		.divisor = comparison->divisor[name],
+		.is_inclusive = metric->is_inclusive,
+		.divisor = metric->divisor,
 	};
-	if (comparison->source[name])
-		column->source = metrics_find(&view->metrics, comparison->source[name]);
+	if (metric->source)
+		column->source = metrics_find(&view->metrics, metric->source);
 	column->values = xcalloc(view->profile->node_count, sizeof(*column->values));
 	return column;
 }
@@ -285,7 +274,7 @@ static void finish_tallies(const struct comparison *comparison, struct tallies *
 		for (size_t i = 0; i < comparison->name_count; i++) {
 			struct tally *tally = &tallies->rows[n * comparison->name_count + i];
 
-			if (!comparison->is_additive[i] || tally->count == 0 ||
+			if (!comparison->metrics[i].is_additive || tally->count == 0 ||
 			    tally->count == tallies->file_count)
 				continue;
 			tally->count = (uint32_t)tallies->file_count;
@@ -332,7 +321,7 @@ static const double *add_tally_column(const struct comparison *comparison, struc
 	};
 	struct metric_column *column = comparison_column(comparison, view, name, words[how]);
 
-	column->is_additive = comparison->is_additive[name] && how == MERGE_MEAN;
+	column->is_additive = comparison->metrics[name].is_additive && how == MERGE_MEAN;
 	for (size_t n = 0; n < view->profile->node_count; n++) {
 		const struct tally *tally = &tallies->rows[n * comparison->name_count + name];
 		bool is_same = how == MERGE_SPREAD && tally->count && range_of(tally) == 0 &&
@@ -347,12 +336,13 @@ static const double *add_tally_column(const struct comparison *comparison, struc
 static void add_max_in(const struct comparison *comparison, struct view *view,
 		       const struct tallies *tallies, size_t name, const struct input *input)
 {
-	bool is_time = strstr(comparison->names[name], "time") != NULL;
+	bool is_time = strstr(comparison->metrics[name].name, "time") != NULL;
 	struct metric_column *column = &view->columns[view->column_count++];
 	size_t count = view->profile->node_count;
 
 	*column = (struct metric_column){
-		.name = comparison_joined(comparison->names[name], is_time ? "slowest" : "most in"),
+		.name = comparison_joined(comparison->metrics[name].name,
+					  is_time ? "slowest" : "most in"),
 		.words = (const char *const *)input->labels,
 	};
 	column->word = xcalloc(count, sizeof(*column->word));
@@ -389,9 +379,10 @@ static void show_tallies(struct comparison *comparison, struct view *view, struc
 		if (i < comparison_first_gate(comparison))
 			continue;
 		view->gates[gate] = (struct gate_numbers){
-			.label = xstrndup(comparison->labels[i], strlen(comparison->labels[i])),
+			.label = xstrndup(comparison->metrics[i].label,
+					  strlen(comparison->metrics[i].label)),
 			.after = values,
-			.is_inclusive = comparison->is_inclusive[i],
+			.is_inclusive = comparison->metrics[i].is_inclusive,
 		};
 	}
 }

@@ -7,20 +7,23 @@
 #include "model/merge.h"
 #include "viewer/query/arrange.h"
 
+struct compared_metric {
+	char *name;  /* as requested */
+	char *label; /* column title; NULL until a profile has the metric */
+	bool is_inclusive;
+	bool is_additive;
+	/* For additive metrics: the label of the source metric, and its divisor. */
+	char *source;
+	double divisor;
+};
+
 struct comparison {
 	const struct options *options;
 	struct profile *all; /* the union */
 	struct merge *merge;
-	char **names;  /* shown metrics, then those of thresholds, then those of gates */
-	char **labels; /* column titles of the names; NULL until the metric is found */
+	struct compared_metric *metrics; /* shown, then those of thresholds, then of gates */
 	size_t name_count;
 	size_t shown_count;
-	bool *is_found; /* at least one profile has the metric */
-	bool *is_inclusive;
-	bool *is_additive;
-	/* For additive metrics: the label of the source metric, and its divisor. */
-	char **source;
-	double *divisor;
 	struct proton_error first_error; /* about a metric that is not found yet */
 };
 

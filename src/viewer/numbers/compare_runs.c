@@ -17,7 +17,7 @@
 /* A value of one run. */
 struct entry {
 	uint32_t node; /* of the union */
-	uint32_t name; /* index of comparison->names */
+	uint32_t name; /* index of comparison->metrics */
 	double value;
 };
 
@@ -138,7 +138,7 @@ static struct repeats repeats_at(const struct comparison *comparison, const stru
 {
 	size_t key = node * comparison->name_count + name;
 	size_t count = runs->first[key + 1] - runs->first[key];
-	size_t zeros = count && comparison->is_additive[name] ? runs->count - count : 0;
+	size_t zeros = count && comparison->metrics[name].is_additive ? runs->count - count : 0;
 
 	return repeats_of(runs->values + runs->first[key], count, zeros);
 }
@@ -157,8 +157,8 @@ static struct change change_at(const struct comparison *comparison, const struct
 {
 	struct repeats before = repeats_at(comparison, base, name, node);
 	struct repeats after = repeats_at(comparison, file, name, node);
-	bool is_additive = comparison->is_additive[name];
-	bool is_zero = is_additive && comparison->is_inclusive[name];
+	bool is_additive = comparison->metrics[name].is_additive;
+	bool is_zero = is_additive && comparison->metrics[name].is_inclusive;
 	struct change change = {.low = NAN, .high = NAN};
 
 	change.before = is_zero && !before.count ? 0 : before.mean;
@@ -272,14 +272,15 @@ static void add_metric(const struct comparison *comparison, struct view *view, s
 					 : COLUMNS_OF_RUNS;
 	struct metric_column *columns[COLUMNS_FOR_PROGRAMS];
 	struct metric_column *verdict = NULL;
-	bool is_time = verdict_is_time(comparison->labels[name]);
+	bool is_time = verdict_is_time(comparison->metrics[name].label);
 
 	for (size_t c = 0; c < count; c++)
 		columns[c] = comparison_column(comparison, view, name, column_names[c]);
-	columns[COLUMN_BEFORE]->is_additive = comparison->is_additive[name];
-	columns[COLUMN_AFTER]->is_additive = comparison->is_additive[name];
+	columns[COLUMN_BEFORE]->is_additive = comparison->metrics[name].is_additive;
+	columns[COLUMN_AFTER]->is_additive = comparison->metrics[name].is_additive;
 	if (has_runs)
-		verdict = add_words(view, comparison_joined(comparison->labels[name], "verdict"),
+		verdict = add_words(view,
+				    comparison_joined(comparison->metrics[name].label, "verdict"),
 				    verdict_words);
 	for (size_t n = 0; n < view->profile->node_count; n++) {
 		struct change change = change_at(comparison, base, file, name, n);
@@ -335,12 +336,13 @@ static void add_hidden(const struct comparison *comparison, struct view *view,
 		if (i < gates)
 			continue;
 		view->gates[i - gates] = (struct gate_numbers){
-			.label = xstrndup(comparison->labels[i], strlen(comparison->labels[i])),
+			.label = xstrndup(comparison->metrics[i].label,
+					  strlen(comparison->metrics[i].label)),
 			.before = values[0],
 			.after = values[1],
 			.low = values[2],
 			.high = values[3],
-			.is_inclusive = comparison->is_inclusive[i],
+			.is_inclusive = comparison->metrics[i].is_inclusive,
 		};
 	}
 }

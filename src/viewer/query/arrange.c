@@ -113,25 +113,6 @@ bool view_is_empty(const struct view *view)
 
 /* ------------------------------------------------------------------ which metrics */
 
-static bool has_number(const struct metrics *metrics, const char *name)
-{
-	const struct raw_metric *raw = metrics_find(metrics, name);
-
-	return raw && raw->source == RAW_NUMBER;
-}
-
-static bool is_derivable(const struct metrics *metrics, const char *name)
-{
-	const char *derived;
-	const char *family;
-
-	for (size_t i = 0; (derived = derive_available(metrics, i, &family)) != NULL; i++) {
-		if (strcmp(derived, name) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* Default metrics of a flat table, most important first; as many as fit are shown. */
 static size_t flat_metrics(const struct metrics *metrics, const char **names)
 {
@@ -148,7 +129,8 @@ static size_t flat_metrics(const struct metrics *metrics, const char **names)
 	for (size_t i = 0; i < ARRAY_LENGTH(wanted); i++) {
 		if (strcmp(wanted[i], "util") == 0 && !util_is_known(metrics))
 			continue;
-		if (is_derivable(metrics, wanted[i]) || has_number(metrics, wanted[i]))
+		if (derive_is_available(metrics, wanted[i]) ||
+		    metrics_has_number(metrics, wanted[i]))
 			names[count++] = wanted[i];
 	}
 	return count;
@@ -167,7 +149,7 @@ static size_t cycle_metrics(const struct metrics *metrics, bool has_shares, cons
 	if (has_shares)
 		names[count++] = "cycles/%";
 	for (size_t i = 0; i < ARRAY_LENGTH(wanted); i++) {
-		if (has_number(metrics, wanted[i]))
+		if (metrics_has_number(metrics, wanted[i]))
 			names[count++] = wanted[i];
 	}
 	return count;
@@ -178,16 +160,16 @@ static size_t tree_metrics(const struct metrics *metrics, bool has_shares, const
 {
 	size_t count = 0;
 
-	if (has_number(metrics, "time")) {
+	if (metrics_has_number(metrics, "time")) {
 		names[count++] = "time/ms";
 		names[count++] = "time/%";
-		if (has_number(metrics, "count"))
+		if (metrics_has_number(metrics, "count"))
 			names[count++] = "count";
 		return count;
 	}
-	if (has_number(metrics, "cycles"))
+	if (metrics_has_number(metrics, "cycles"))
 		return cycle_metrics(metrics, has_shares, names);
-	if (has_number(metrics, "cpu_time"))
+	if (metrics_has_number(metrics, "cpu_time"))
 		names[count++] = "cpu_time/ms";
 	/* Numeric metrics first; text metrics only if there are no numeric ones. */
 	for (int is_text = 0; is_text <= (count == 0); is_text++) {
@@ -212,7 +194,7 @@ const char *const *view_metrics(const struct view *view, const struct options *o
 		*count_out = options->query.metric_count;
 		return options->query.metrics;
 	}
-	if (options->query.mode == VIEW_FLAT && has_number(&view->metrics, "time"))
+	if (options->query.mode == VIEW_FLAT && metrics_has_number(&view->metrics, "time"))
 		*count_out = flat_metrics(&view->metrics, names);
 	else /* only a tree shows the nesting of scopes */
 		*count_out = tree_metrics(&view->metrics,

@@ -90,20 +90,14 @@ void metric_column_fini(struct metric_column *column)
 	*column = (struct metric_column){0};
 }
 
-static bool is_present(const struct metrics *metrics, const char *name)
-{
-	const struct raw_metric *raw = metrics_find(metrics, name);
-
-	return raw && raw->source == RAW_NUMBER;
-}
-
 static bool is_available(const struct metrics *metrics, const struct formula *formula)
 {
 	switch (formula->kind) {
 	case FORMULA_TIME:
-		return is_present(metrics, formula->source);
+		return metrics_has_number(metrics, formula->source);
 	case FORMULA_AVERAGE:
-		return is_present(metrics, formula->source) && is_present(metrics, "count");
+		return metrics_has_number(metrics, formula->source) &&
+		       metrics_has_number(metrics, "count");
 	case FORMULA_MIN:
 	case FORMULA_MAX:
 	case FORMULA_P50:
@@ -111,7 +105,8 @@ static bool is_available(const struct metrics *metrics, const struct formula *fo
 	case FORMULA_P99:
 		return metrics->has_kernel_range;
 	case FORMULA_RATE:
-		return is_present(metrics, formula->source) && is_present(metrics, "time");
+		return metrics_has_number(metrics, formula->source) &&
+		       metrics_has_number(metrics, "time");
 	case FORMULA_UTIL:
 		return util_is_possible(metrics);
 	}
@@ -374,8 +369,9 @@ static int refuse(const struct metrics *metrics, const char *name, struct proton
 			       "metric %s is not found: the profile has no %s. "
 			       "Use --list to see the available metrics",
 			       formula->name,
-			       is_present(metrics, formula->source) ? "data to derive it from"
-								    : formula->source);
+			       metrics_has_number(metrics, formula->source)
+				       ? "data to derive it from"
+				       : formula->source);
 	if (derive_lacks_unit(name))
 		return err_set(err, PROTON_E_INVALID,
 			       "metric %.100s has no unit; write %.100s/ms (or /s, /us, /ns)", name,
@@ -430,4 +426,15 @@ int derive_own_column(struct derive *derive, const char *name, struct metric_col
 	status = derive_column(derive, name, column_out, err);
 	derive->own_only = false;
 	return status;
+}
+
+bool derive_is_available(const struct metrics *metrics, const char *name)
+{
+	const char *family;
+	const char *known;
+
+	for (size_t i = 0; (known = derive_available(metrics, i, &family)) != NULL; i++)
+		if (strcmp(known, name) == 0)
+			return true;
+	return false;
 }

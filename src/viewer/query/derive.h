@@ -67,5 +67,7 @@ void metric_column_fini(struct metric_column *column);
  * of one family ("time/s", "time/ms") differ in their unit only.
  */
 const char *derive_available(const struct metrics *metrics, size_t index, const char **family_out);
+/* True if the derived metric `name` is one of them. */
+bool derive_is_available(const struct metrics *metrics, const char *name);
 
 #endif

@@ -196,6 +196,13 @@ const struct raw_metric *metrics_find(const struct metrics *metrics, const char 
 	return found;
 }
 
+bool metrics_has_number(const struct metrics *metrics, const char *name)
+{
+	const struct raw_metric *raw = metrics_find(metrics, name);
+
+	return raw && raw->source == RAW_NUMBER;
+}
+
 struct column metrics_column(const struct metrics *metrics, const struct raw_metric *raw,
 			     bool is_inclusive)
 {

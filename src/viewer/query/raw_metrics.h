@@ -48,6 +48,7 @@ void metrics_fini(struct metrics *metrics);
 
 /* By name, with or without unit, case-insensitive; an exact label is preferred. NULL: none. */
 const struct raw_metric *metrics_find(const struct metrics *metrics, const char *name);
+bool metrics_has_number(const struct metrics *metrics, const char *name);
 
 /*
  * The column of a numeric metric: exclusive or inclusive values. The caller releases it with
