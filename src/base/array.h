@@ -14,4 +14,24 @@
  */
 bool array_reserve(void *data, size_t *capacity, size_t count, size_t element_bytes);
 
+/*
+ * Binary search: the number of elements at the start of a sorted array of `count` for which
+ * `is_before`, an expression of the index `i`, is true.
+ */
+#define ARRAY_COUNT_BEFORE(count, i, is_before)                                                    \
+	__extension__({                                                                            \
+		size_t array_low = 0;                                                              \
+		size_t array_high = (count);                                                       \
+                                                                                                   \
+		while (array_low < array_high) {                                                   \
+			size_t i = array_low + (array_high - array_low) / 2;                       \
+                                                                                                   \
+			if (is_before)                                                             \
+				array_low = i + 1;                                                 \
+			else                                                                       \
+				array_high = i;                                                    \
+		}                                                                                  \
+		array_low;                                                                         \
+	})
+
 #endif

@@ -180,18 +180,10 @@ static void add_run(struct chrome_intra *intra, const struct timeline_slice *sli
 static const struct run *run_of(const struct chrome_intra *intra,
 				const struct timeline_slice *slice)
 {
-	size_t low = 0;
-	size_t high = intra->run_count;
+	size_t count =
+		ARRAY_COUNT_BEFORE(intra->run_count, i, intra->runs[i].start_ns <= slice->start_ns);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (intra->runs[middle].start_ns <= slice->start_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? &intra->runs[low - 1] : intra->run_count ? &intra->runs[0] : NULL;
+	return intra->run_count ? &intra->runs[count ? count - 1 : 0] : NULL;
 }
 
 static void begin_slice(struct chrome_intra *intra, const struct timeline_slice *slice)

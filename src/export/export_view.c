@@ -11,18 +11,9 @@
 
 uint32_t export_run_of(const struct export_numbers *numbers, uint32_t node)
 {
-	uint32_t low = 0;
-	uint32_t high = numbers->run_count;
+	size_t count = ARRAY_COUNT_BEFORE(numbers->run_count, i, numbers->starts[i] <= node);
 
-	while (high - low > 1) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (numbers->starts[middle] <= node)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
+	return count ? (uint32_t)count - 1 : 0;
 }
 
 static uint32_t first_shown(const struct export_view *view, uint32_t node)

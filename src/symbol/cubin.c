@@ -4,6 +4,8 @@
 #include <elf.h>
 #include <stdlib.h>
 
+#include "base/array.h"
+
 #ifndef EM_CUDA
 #define EM_CUDA 190
 #endif
@@ -89,37 +91,25 @@ static int compare_names(const void *left, const void *right, void *functions)
 
 uint32_t cubin_function_find(const struct cubin *cubin, const char *name)
 {
-	uint32_t low = 0, high = cubin->function_count;
+	const struct cubin_function *functions = cubin->functions;
+	const uint32_t *by_name = cubin->by_name;
+	size_t index = ARRAY_COUNT_BEFORE(cubin->function_count, i,
+					  strcmp(functions[by_name[i]].name, name) < 0);
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-		int order = strcmp(cubin->functions[cubin->by_name[middle]].name, name);
-
-		if (order == 0)
-			return cubin->by_name[middle];
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return CUBIN_NONE;
+	return index < cubin->function_count && strcmp(functions[by_name[index]].name, name) == 0
+		       ? by_name[index]
+		       : CUBIN_NONE;
 }
 
 uint32_t cubin_function_at(const struct cubin *cubin, uint32_t section, uint64_t offset)
 {
-	uint32_t low = 0, high = cubin->function_count;
+	const struct cubin_function *functions = cubin->functions;
+	size_t count = ARRAY_COUNT_BEFORE(cubin->function_count, i,
+					  functions[i].section < section ||
+						  (functions[i].section == section &&
+						   functions[i].offset <= offset));
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-		const struct cubin_function *function = &cubin->functions[middle];
-
-		if (function->section < section ||
-		    (function->section == section && function->offset <= offset))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && cubin->functions[low - 1].section == section ? low - 1 : CUBIN_NONE;
+	return count && functions[count - 1].section == section ? (uint32_t)count - 1 : CUBIN_NONE;
 }
 
 static int read_functions(struct cubin *cubin, struct span symbols, struct span names)

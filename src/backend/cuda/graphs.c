@@ -84,18 +84,7 @@ static _Thread_local struct {
 /* Index of the first graph with an id of at least `id`. */
 static size_t graph_index(uint32_t id)
 {
-	size_t low = 0;
-	size_t high = graph_count;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (graphs[middle].id < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ARRAY_COUNT_BEFORE(graph_count, i, graphs[i].id < id);
 }
 
 static struct graph *find_graph(uint32_t id)
@@ -121,18 +110,7 @@ static struct graph *add_graph(uint32_t id)
 
 static size_t node_index(const struct graph *graph, uint32_t id)
 {
-	size_t low = 0;
-	size_t high = graph->count;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (graph->nodes[middle].id < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ARRAY_COUNT_BEFORE(graph->count, i, graph->nodes[i].id < id);
 }
 
 static struct shared *find_node(uint64_t node_id)

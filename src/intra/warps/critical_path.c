@@ -15,6 +15,8 @@
  */
 #include "intra/warps/critical_path.h"
 
+#include "base/array.h"
+
 /*
  * A shorter wait did not block: this is the time of clock reads and of a successful test of a
  * barrier in shared memory. It is also too short for a detour through another unit.
@@ -66,19 +68,11 @@ static void go_to(struct path *path, uint32_t unit)
 /* Number of async ends, in their order, that `unit` has seen until `clock`. */
 static size_t ends_until(const struct warps *warps, uint32_t unit, uint64_t clock)
 {
-	size_t low = 0;
-	size_t high = warps->async_end_count;
+	const struct warps_async_end *ends = warps->async_ends;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct warps_async_end *end = &warps->async_ends[middle];
-
-		if (end->unit < unit || (end->unit == unit && end->clock <= clock))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ARRAY_COUNT_BEFORE(warps->async_end_count, i,
+				  ends[i].unit < unit ||
+					  (ends[i].unit == unit && ends[i].clock <= clock));
 }
 
 /* Until when an end may belong to the wait: the unit may soon wait for something else. */

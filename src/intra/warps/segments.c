@@ -429,20 +429,11 @@ static bool find_asyncs(struct warps *warps)
 /* Cycles that the unit worked before `clock`. */
 static uint64_t busy_before(const struct warps *warps, uint32_t unit, uint64_t clock)
 {
-	uint32_t low = warps->first[unit];
-	uint32_t high = warps->first[unit + 1];
-	const struct warps_segment *segment;
+	const struct warps_segment *segment = &warps->segments[warps->first[unit]];
+	size_t count = ARRAY_COUNT_BEFORE(warps->first[unit + 1] - warps->first[unit], i,
+					  segment[i].start <= clock);
 
-	/* The last segment that starts at or before `clock`. */
-	while (high - low > 1) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (warps->segments[middle].start <= clock)
-			low = middle;
-		else
-			high = middle;
-	}
-	segment = &warps->segments[low];
+	segment += count ? count - 1 : 0;
 	return segment->busy_before + (is_busy(segment) ? clock - segment->start : 0);
 }
 

@@ -32,20 +32,12 @@ static int compare_spans(const void *a, const void *b)
 /* The first waiting launch of `link`; a launch that a hook named may be several kernels. */
 static struct intra_span *find_span(const struct store *store, uint32_t link, uint32_t node)
 {
-	size_t low = 0;
-	size_t high = store->span_count;
+	struct intra_span *spans = store->spans;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (store->spans[middle].link < link)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (; low < store->span_count && store->spans[low].link == link; low++)
-		if (!store->spans[low].is_aligned && store->spans[low].node == node)
-			return &store->spans[low];
+	for (size_t at = ARRAY_COUNT_BEFORE(store->span_count, i, spans[i].link < link);
+	     at < store->span_count && spans[at].link == link; at++)
+		if (!spans[at].is_aligned && spans[at].node == node)
+			return &spans[at];
 	return NULL;
 }
 

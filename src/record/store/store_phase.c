@@ -12,18 +12,10 @@
 static uint32_t epoch_of(const struct store *store, uint32_t phase)
 {
 	const struct row_epoch *rows = store_epoch_rows(store);
-	uint64_t low = 0;
-	uint64_t high = store->file.tables[TABLE_EPOCHS].rows;
+	uint64_t count = store->file.tables[TABLE_EPOCHS].rows;
 
-	while (low < high) {
-		uint64_t middle = (low + high) / 2;
-
-		if (rows[middle].phase <= phase)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? (uint32_t)(low - 1) : EPOCH_NONE;
+	count = ARRAY_COUNT_BEFORE(count, i, rows[i].phase <= phase);
+	return count ? (uint32_t)(count - 1) : EPOCH_NONE;
 }
 
 uint32_t store_phase(const struct store *store)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "viewer/print/config_text.h"
 #include "viewer/print/xalloc.h"
 
@@ -162,23 +163,17 @@ static const char *text_of(const struct raw_metric *raw, bool by_label)
 static const struct raw_metric *find(const struct metrics *metrics, const char *text, bool by_label)
 {
 	const struct raw_metric **sorted = by_label ? metrics->by_label : metrics->by_name;
-	size_t low = 0;
-	size_t high = sorted ? metrics->count : 0;
+	size_t index;
 
 	for (size_t i = 0; !sorted && i < metrics->count; i++) {
 		if (strcmp(text_of(&metrics->raws[i], by_label), text) == 0)
 			return &metrics->raws[i];
 	}
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (strcmp(text_of(sorted[middle], by_label), text) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return sorted && low < metrics->count && strcmp(text_of(sorted[low], by_label), text) == 0
-		       ? sorted[low]
+	index = ARRAY_COUNT_BEFORE(sorted ? metrics->count : 0, i,
+				   strcmp(text_of(sorted[i], by_label), text) < 0);
+	return sorted && index < metrics->count &&
+			       strcmp(text_of(sorted[index], by_label), text) == 0
+		       ? sorted[index]
 		       : NULL;
 }
 

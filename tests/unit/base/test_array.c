@@ -62,3 +62,22 @@ TEST(array_rejects_overflow_and_stays_unchanged)
 	CHECK_EQ(capacity, 16);
 	free(items);
 }
+
+TEST(search_counts_the_elements_before_any_key)
+{
+	static const int sorted[] = {1, 3, 3, 3, 7, 9};
+
+	for (size_t length = 0; length <= ARRAY_LENGTH(sorted); length++) {
+		for (int key = 0; key <= 10; key++) {
+			size_t below = 0;
+			size_t up_to = 0;
+
+			for (size_t i = 0; i < length; i++) {
+				below += sorted[i] < key;
+				up_to += sorted[i] <= key;
+			}
+			CHECK_U64(ARRAY_COUNT_BEFORE(length, i, sorted[i] < key), below);
+			CHECK_U64(ARRAY_COUNT_BEFORE(length, i, sorted[i] <= key), up_to);
+		}
+	}
+}
