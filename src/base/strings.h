@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/hash_table.h"
 #include "base/region.h"
 
 #define STRING_NONE UINT32_MAX
@@ -21,10 +22,8 @@
 
 struct strings {
 	struct region pool;
-	uint64_t used;   /* bytes of the pool */
-	uint32_t *slots; /* open addressing, id + 1; 0 = free */
-	uint32_t slot_count;
-	uint32_t count;
+	uint64_t used;           /* bytes of the pool */
+	struct hash_table index; /* by content; id + 1 */
 };
 
 int strings_init(struct strings *strings, size_t reserve_bytes, struct proton_error *err);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/hash.h"
+#include "base/hash_table.h"
 #include "base/strings.h"
 
 #define NAMES_RESERVE_BYTES (1ull << 36)
@@ -62,15 +62,15 @@ void html_weights(const struct export_view *view, const struct export_metric *me
 
 /* ------------------------------------------------------------------ two profiles */
 
+#define NO_PARTNER UINT32_MAX
+
 /* Nodes of the first profile by parent and name. */
 struct pairs {
 	struct strings names;
 	struct out name;
-	uint32_t *slots; /* open addressing, node + 1; 0 = free */
-	uint64_t mask;
+	struct hash_table nodes; /* (parent, name) -> node */
 	uint32_t *name_of_frame[2];
-	uint32_t
-		*partner; /* per node of the second: the same node of the first; UINT32_MAX: none */
+	uint32_t *partner; /* per node of the second: the same of the first, or NO_PARTNER */
 };
 
 static bool name_frames(struct pairs *pairs, const struct export_view *view, uint32_t **ids_out)
@@ -91,19 +91,6 @@ static bool name_frames(struct pairs *pairs, const struct export_view *view, uin
 	return ids != NULL;
 }
 
-static uint32_t *slot_of(const struct pairs *pairs, const struct profile *profile, uint32_t parent,
-			 uint32_t name)
-{
-	for (uint64_t i = hash_u64((uint64_t)parent << 32 | name);; i++) {
-		uint32_t *slot = &pairs->slots[i & pairs->mask];
-		const struct profile_node *node = *slot ? &profile->nodes[*slot - 1] : NULL;
-
-		if (!node ||
-		    (node->parent == parent && pairs->name_of_frame[0][node->frame] == name))
-			return slot;
-	}
-}
-
 static bool pairs_init(struct pairs *pairs, const struct html_nodes *nodes)
 {
 	const struct profile *first = nodes[0].view->profile;
@@ -112,11 +99,8 @@ static bool pairs_init(struct pairs *pairs, const struct html_nodes *nodes)
 	out_init(&pairs->name, -1);
 	if (strings_init(&pairs->names, NAMES_RESERVE_BYTES, &err))
 		return false;
-	for (pairs->mask = 15; pairs->mask < 2 * first->node_count;)
-		pairs->mask = 2 * pairs->mask + 1;
-	pairs->slots = calloc(pairs->mask + 1, sizeof(*pairs->slots));
 	pairs->partner = malloc(nodes[1].view->profile->node_count * sizeof(*pairs->partner));
-	return pairs->slots && pairs->partner &&
+	return hash_table_reserve(&pairs->nodes, first->node_count) && pairs->partner &&
 	       name_frames(pairs, nodes[0].view, &pairs->name_of_frame[0]) &&
 	       name_frames(pairs, nodes[1].view, &pairs->name_of_frame[1]);
 }
@@ -125,7 +109,7 @@ static void pairs_fini(struct pairs *pairs)
 {
 	strings_fini(&pairs->names);
 	out_fini(&pairs->name);
-	free(pairs->slots);
+	hash_table_fini(&pairs->nodes);
 	free(pairs->partner);
 	free(pairs->name_of_frame[0]);
 	free(pairs->name_of_frame[1]);
@@ -141,10 +125,10 @@ static bool share_shares(struct html_nodes *nodes)
 
 	for (uint32_t i = 1; has_memory && i < first->node_count; i++) {
 		uint32_t name = pairs.name_of_frame[0][first->nodes[i].frame];
-		uint32_t *slot = slot_of(&pairs, first, first->nodes[i].parent, name);
+		uint64_t key = hash_pair(first->nodes[i].parent, name);
 
-		if (nodes[0].view->shown[i] && !*slot)
-			*slot = i + 1;
+		if (nodes[0].view->shown[i] && !hash_table_find(&pairs.nodes, key))
+			hash_table_add(&pairs.nodes, key, i);
 	}
 	for (uint32_t i = 0; has_memory && i < second->node_count; i++) {
 		uint32_t name = pairs.name_of_frame[1][second->nodes[i].frame];
@@ -152,11 +136,13 @@ static bool share_shares(struct html_nodes *nodes)
 		double *mine = &nodes[1].shares[i];
 		double *other;
 
-		pairs.partner[i] = i ? UINT32_MAX : 0;
-		if (i && parent != UINT32_MAX && nodes[1].view->shown[i])
-			pairs.partner[i] = *slot_of(&pairs, first, parent, name) - 1;
-		if (pairs.partner[i] == UINT32_MAX)
+		pairs.partner[i] = 0;
+		if (i && parent != NO_PARTNER && nodes[1].view->shown[i])
+			pairs.partner[i] = hash_table_find(&pairs.nodes, hash_pair(parent, name));
+		if (i && !pairs.partner[i]) {
+			pairs.partner[i] = NO_PARTNER;
 			continue;
+		}
 		other = &nodes[0].shares[pairs.partner[i]];
 		*mine = *other = *mine > *other ? *mine : *other;
 	}

@@ -6,7 +6,6 @@
 
 #include "base/array.h"
 #include "model/clamped.h"
-#include "model/pairs.h"
 
 #define NONE UINT32_MAX
 #define LONG_STRING 256u /* bytes: many frames may share one, so it is searched once */
@@ -19,22 +18,21 @@ struct merge {
 	uint32_t *devices;
 	bool *is_kernel_frame; /* by frame of the target */
 	size_t is_kernel_capacity;
-	struct pairs children; /* (parent, frame) -> node */
-	struct pairs values;   /* (node, metric) -> value */
-	struct pairs kernels;  /* (node, device) -> kernel */
-	struct pairs counters; /* (name, 0) -> index + 1 */
-	struct pairs strings;  /* (long string of the source, 0) -> string of the target */
-	uint32_t *newest;      /* by metric of the target: its newest value; 0: none */
-	uint32_t *older;       /* by value: the previous value of its metric */
+	struct hash_table children; /* (parent, frame) -> node */
+	struct hash_table values;   /* (node, metric) -> value */
+	struct hash_table kernels;  /* (node, device) -> kernel */
+	struct hash_table counters; /* name -> index + 1 */
+	struct hash_table strings;  /* long string of the source -> string of the target */
+	uint32_t *newest;           /* by metric of the target: its newest value; 0: none */
+	uint32_t *older;            /* by value: the previous value of its metric */
 	size_t newest_capacity, older_capacity;
 	bool has_about;
 };
 
 /* Records an existing entry of the target. */
-static void pair_add(struct merge *merge, struct pairs *pairs, uint32_t a, uint32_t b,
-		     uint32_t value)
+static void add(struct merge *merge, struct hash_table *table, uint64_t hash, uint32_t value)
 {
-	if (value && !pairs_add(pairs, a, b, value))
+	if (value && !hash_table_add(table, hash, value))
 		merge->target->out_of_memory = true;
 }
 
@@ -55,7 +53,7 @@ static void drop_maps(struct merge *merge)
 	free(merge->metrics);
 	free(merge->devices);
 	merge->frames = merge->metrics = merge->devices = NULL;
-	pairs_fini(&merge->strings);
+	hash_table_fini(&merge->strings);
 }
 
 /* Frames were compared without kinds: a kernel frame here may be a plain name there. */
@@ -67,9 +65,8 @@ static void restore_kinds(struct merge *merge)
 		if (merge->is_kernel_frame[i])
 			target->frames[i].kind = FRAME_KERNEL;
 	}
-	free(target->frame_slots); /* rebuilt by the next search */
-	target->frame_slots = NULL;
-	target->frame_slot_count = 0;
+	hash_table_fini(&target->frame_index); /* rebuilt by the next search */
+	target->frames_indexed = 0;
 }
 
 void merge_free(struct merge *merge)
@@ -79,10 +76,10 @@ void merge_free(struct merge *merge)
 	restore_kinds(merge);
 	drop_maps(merge);
 	free(merge->is_kernel_frame);
-	pairs_fini(&merge->children);
-	pairs_fini(&merge->values);
-	pairs_fini(&merge->kernels);
-	pairs_fini(&merge->counters);
+	hash_table_fini(&merge->children);
+	hash_table_fini(&merge->values);
+	hash_table_fini(&merge->kernels);
+	hash_table_fini(&merge->counters);
 	free(merge->newest);
 	free(merge->older);
 	free(merge);
@@ -114,14 +111,14 @@ static uint32_t copy_string(struct merge *merge, uint32_t string)
 {
 	const struct strings *strings = &merge->source->strings;
 	bool is_long = string_length(strings, string) >= LONG_STRING;
-	uint32_t found = is_long ? pairs_find(&merge->strings, string, 0) : 0;
+	uint32_t found = is_long ? hash_table_find(&merge->strings, hash_u64(string)) : 0;
 
 	if (found)
 		return found;
 	found = profile_string(merge->target, string_text(strings, string),
 			       string_length(strings, string));
 	if (is_long)
-		pair_add(merge, &merge->strings, string, 0, found);
+		add(merge, &merge->strings, hash_u64(string), found);
 	return found;
 }
 
@@ -172,12 +169,12 @@ static uint32_t map_frame(struct merge *merge, uint32_t source_frame)
 
 static uint32_t child_of(struct merge *merge, uint32_t parent, uint32_t frame)
 {
-	uint32_t node = pairs_find(&merge->children, parent, frame);
+	uint32_t node = hash_table_find(&merge->children, hash_pair(parent, frame));
 
 	if (node || merge->target->out_of_memory)
 		return node;
 	node = profile_node(merge->target, parent, frame);
-	pair_add(merge, &merge->children, parent, frame, node);
+	add(merge, &merge->children, hash_pair(parent, frame), node);
 	return node;
 }
 
@@ -330,14 +327,14 @@ void merge_values(struct merge *merge, uint32_t source_node, uint32_t target_nod
 
 		if (target->out_of_memory)
 			return;
-		index = pairs_find(&merge->values, target_node, metric);
+		index = hash_table_find(&merge->values, hash_pair(target_node, metric));
 		is_new = index == 0;
 		if (is_new) {
 			index = (uint32_t)(profile_value(target, target_node, metric) -
 					   target->values);
 			if (target->out_of_memory)
 				return;
-			pair_add(merge, &merge->values, target_node, metric, index);
+			add(merge, &merge->values, hash_pair(target_node, metric), index);
 			note_value(merge, metric, index);
 			if (target->out_of_memory)
 				return;
@@ -414,7 +411,7 @@ void merge_kernel(struct merge *merge, uint32_t source_kernel, uint32_t target_n
 	const struct profile_kernel *from = &merge->source->kernels[source_kernel];
 	struct profile *target = merge->target;
 	uint32_t device = map_device(merge, from->device);
-	uint32_t index = pairs_find(&merge->kernels, target_node, device);
+	uint32_t index = hash_table_find(&merge->kernels, hash_pair(target_node, device));
 	struct profile_kernel *kernel;
 	uint32_t histogram;
 	bool is_first;
@@ -425,7 +422,7 @@ void merge_kernel(struct merge *merge, uint32_t source_kernel, uint32_t target_n
 		index = (uint32_t)(profile_kernel(target, target_node, device) - target->kernels);
 		if (target->out_of_memory)
 			return;
-		pair_add(merge, &merge->kernels, target_node, device, index);
+		add(merge, &merge->kernels, hash_pair(target_node, device), index);
 	}
 	histogram = join_histograms(merge, index, from);
 	kernel = &target->kernels[index];
@@ -481,22 +478,23 @@ static void merge_info(struct merge *merge)
 {
 	const struct profile *source = merge->source;
 	struct profile *target = merge->target;
-	struct pairs pairs = {0};
+	struct hash_table pairs = {0};
 	size_t kept = 0;
 
 	for (size_t i = 0; i < source->info_count && target->info_count; i++) {
 		uint32_t key = find_text(merge, source->info[i].key);
 		uint32_t value = find_text(merge, source->info[i].value);
 
-		if (key != STRING_NONE && value != STRING_NONE && !pairs_find(&pairs, key, value) &&
-		    !pairs_add(&pairs, key, value, 1))
+		if (key != STRING_NONE && value != STRING_NONE &&
+		    !hash_table_find(&pairs, hash_pair(key, value)) &&
+		    !hash_table_add(&pairs, hash_pair(key, value), 1))
 			target->out_of_memory = true;
 	}
 	for (size_t i = 0; i < target->info_count; i++)
-		if (pairs_find(&pairs, target->info[i].key, target->info[i].value))
+		if (hash_table_find(&pairs, hash_pair(target->info[i].key, target->info[i].value)))
 			target->info[kept++] = target->info[i];
 	target->info_count = kept;
-	pairs_fini(&pairs);
+	hash_table_fini(&pairs);
 }
 
 static void merge_counters(struct merge *merge)
@@ -507,7 +505,8 @@ static void merge_counters(struct merge *merge)
 	for (size_t i = 0; i < source->counter_count; i++) {
 		const struct profile_counter *from = &source->counters[i];
 		uint32_t name = find_text(merge, from->name);
-		uint32_t found = name == STRING_NONE ? 0 : pairs_find(&merge->counters, name, 0);
+		uint32_t found =
+			name == STRING_NONE ? 0 : hash_table_find(&merge->counters, hash_u64(name));
 		size_t count;
 
 		if (found) {
@@ -520,8 +519,8 @@ static void merge_counters(struct merge *merge)
 		profile_counter(target, profile_text(source, from->name), from->is_loss,
 				from->value);
 		if (target->counter_count > count)
-			pair_add(merge, &merge->counters, target->counters[count].name, 0,
-				 (uint32_t)target->counter_count);
+			add(merge, &merge->counters, hash_u64(target->counters[count].name),
+			    (uint32_t)target->counter_count);
 	}
 }
 

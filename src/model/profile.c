@@ -16,7 +16,6 @@
 
 /* Ids are entry offsets / 8, which allows 32 GiB; the names of a run need far less. */
 #define STRING_POOL_BYTES ((size_t)4 << 30)
-#define FIRST_SLOTS 64u
 
 /* Appends a zeroed element to one of the arrays; returns its index, or 0 if out of memory. */
 static uint32_t append(struct profile *profile, void *array, size_t *count, size_t *capacity,
@@ -82,8 +81,8 @@ void profile_free(struct profile *profile)
 	free(profile->devices);
 	free(profile->info);
 	free(profile->counters);
-	free(profile->frame_slots);
-	free(profile->metric_slots);
+	hash_table_fini(&profile->frame_index);
+	hash_table_fini(&profile->metric_index);
 	free(profile);
 }
 
@@ -99,157 +98,79 @@ uint32_t profile_string(struct profile *profile, const char *text, size_t length
 
 /* ------------------------------------------------------------------ frames and metrics */
 
-/* The slot count for an index of `count` entries, or 0 if the current one is large enough. */
-static uint32_t slots_wanted(uint32_t slot_count, size_t count)
-{
-	uint64_t wanted = slot_count ? slot_count : FIRST_SLOTS;
-
-	while (count >= wanted / 2)
-		wanted *= 2;
-	return wanted == slot_count || wanted > UINT32_MAX / 2 ? 0 : (uint32_t)wanted;
-}
-
 static uint64_t frame_hash(const struct profile_frame *frame)
 {
-	return hash_u64((uint64_t)frame->name << 32 | frame->file) +
-	       hash_u64((uint64_t)frame->line << 32 | frame->kind);
-}
-
-/* The slot that contains a frame of this content, or the free one for it. */
-static uint32_t frame_slot(const struct profile *profile, const struct profile_frame *frame)
-{
-	uint32_t mask = profile->frame_slot_count - 1;
-	uint32_t slot = (uint32_t)frame_hash(frame) & mask;
-
-	while (profile->frame_slots[slot]) {
-		const struct profile_frame *other =
-			&profile->frames[profile->frame_slots[slot] - 1];
-
-		if (memcmp(other, frame, sizeof(*frame)) == 0)
-			break;
-		slot = (slot + 1) & mask;
-	}
-	return slot;
-}
-
-static bool index_frames(struct profile *profile)
-{
-	uint32_t wanted = slots_wanted(profile->frame_slot_count, profile->frame_count + 1);
-	uint32_t *slots;
-
-	if (!wanted)
-		return true;
-	slots = calloc(wanted, sizeof(*slots));
-	if (!slots)
-		return false;
-	free(profile->frame_slots);
-	profile->frame_slots = slots;
-	profile->frame_slot_count = wanted;
-	for (uint32_t i = 0; i < profile->frame_count; i++)
-		slots[frame_slot(profile, &profile->frames[i])] = i + 1;
-	return true;
+	return hash_pair(frame->name, frame->file) + hash_pair(frame->line, frame->kind);
 }
 
 uint32_t profile_frame(struct profile *profile, struct profile_frame frame)
 {
-	uint32_t slot;
-	uint32_t id;
+	uint64_t hash = frame_hash(&frame);
+	uint64_t at = hash;
+	uint32_t found;
 
-	if (!index_frames(profile)) {
-		profile->out_of_memory = true;
-		return 0;
+	for (size_t *i = &profile->frames_indexed; *i < profile->frame_count; ++*i) {
+		if (!hash_table_add(&profile->frame_index, frame_hash(&profile->frames[*i]),
+				    (uint32_t)*i + 1)) {
+			profile->out_of_memory = true;
+			return 0;
+		}
 	}
-	slot = frame_slot(profile, &frame);
-	if (profile->frame_slots[slot])
-		return profile->frame_slots[slot] - 1;
-	id = APPEND(profile, frames, frame);
-	if (id) {
-		profile->frames[id] = frame;
-		profile->frame_slots[slot] = id + 1;
-	}
-	return id;
+	while ((found = hash_table_next(&profile->frame_index, hash, &at)) != 0)
+		if (memcmp(&profile->frames[found - 1], &frame, sizeof(frame)) == 0)
+			return found - 1;
+	return profile_frame_append(profile, frame);
 }
 
 uint32_t profile_frame_append(struct profile *profile, struct profile_frame frame)
 {
 	uint32_t id = APPEND(profile, frames, frame);
 
-	if (profile->frame_slots) { /* rebuilt by the next search */
-		free(profile->frame_slots);
-		profile->frame_slots = NULL;
-		profile->frame_slot_count = 0;
-	}
 	if (id)
 		profile->frames[id] = frame;
 	return id;
 }
 
-static uint32_t metric_slot(const struct profile *profile, uint32_t name, uint16_t type)
+/* The type is not part of the key, because it may change. */
+static void index_metrics(struct profile *profile)
 {
-	uint32_t mask = profile->metric_slot_count - 1;
-	uint32_t slot = (uint32_t)hash_u64(name) & mask; /* without the type, which may change */
-
-	while (profile->metric_slots[slot]) {
-		const struct profile_metric *other =
-			&profile->metrics[profile->metric_slots[slot] - 1];
-
-		if (other->name == name && other->type == type)
-			break;
-		slot = (slot + 1) & mask;
+	for (size_t *i = &profile->metrics_indexed; *i < profile->metric_count; ++*i) {
+		if (!hash_table_add(&profile->metric_index, hash_u64(profile->metrics[*i].name),
+				    (uint32_t)*i + 1)) {
+			profile->out_of_memory = true;
+			return;
+		}
 	}
-	return slot;
-}
-
-static bool index_metrics(struct profile *profile)
-{
-	uint32_t wanted = slots_wanted(profile->metric_slot_count, profile->metric_count + 1);
-	uint32_t *slots;
-
-	if (!wanted)
-		return true;
-	slots = calloc(wanted, sizeof(*slots));
-	if (!slots)
-		return false;
-	free(profile->metric_slots);
-	profile->metric_slots = slots;
-	profile->metric_slot_count = wanted;
-	for (uint32_t i = 0; i < profile->metric_count; i++)
-		slots[metric_slot(profile, profile->metrics[i].name, profile->metrics[i].type)] =
-			i + 1;
-	return true;
 }
 
 uint32_t profile_metric(struct profile *profile, uint32_t name, uint16_t type, uint16_t flags)
 {
-	uint32_t slot;
+	const struct profile_metric *found;
 	uint32_t id;
 
-	if (!index_metrics(profile)) {
-		profile->out_of_memory = true;
-		return 0;
-	}
-	slot = metric_slot(profile, name, type);
-	if (profile->metric_slots[slot])
-		return profile->metric_slots[slot] - 1;
+	index_metrics(profile);
+	found = profile_metric_find(profile, name, type);
+	if (found)
+		return (uint32_t)(found - profile->metrics);
 	id = APPEND(profile, metrics, metric);
-	if (!profile->out_of_memory) {
-		profile->metrics[id] =
-			(struct profile_metric){.name = name, .type = type, .flags = flags};
-		profile->metric_slots[slot] = id + 1;
-	}
+	if (profile->out_of_memory)
+		return 0;
+	profile->metrics[id] = (struct profile_metric){.name = name, .type = type, .flags = flags};
+	index_metrics(profile);
 	return id;
 }
 
 const struct profile_metric *profile_metric_find(const struct profile *profile, uint32_t name,
 						 uint16_t type)
 {
-	uint32_t slot;
+	uint64_t hash = hash_u64(name);
+	uint64_t at = hash;
+	uint32_t found;
 
-	if (!profile->metric_slots)
-		return NULL;
-	slot = metric_slot(profile, name, type);
-	return profile->metric_slots[slot] ? &profile->metrics[profile->metric_slots[slot] - 1]
-					   : NULL;
+	while ((found = hash_table_next(&profile->metric_index, hash, &at)) != 0)
+		if (profile->metrics[found - 1].type == type)
+			return &profile->metrics[found - 1];
+	return NULL;
 }
 
 size_t profile_frame_text(const struct profile *profile, uint32_t frame, char *text,

@@ -124,10 +124,9 @@ struct profile {
 	size_t device_count, device_capacity;
 	size_t info_count, info_capacity;
 	size_t counter_count, counter_capacity;
-	uint32_t *frame_slots; /* index over frames, by content; id + 1 */
-	uint32_t frame_slot_count;
-	uint32_t *metric_slots; /* index over metrics, by name; id + 1 */
-	uint32_t metric_slot_count;
+	struct hash_table frame_index;  /* by content; id + 1 */
+	struct hash_table metric_index; /* by name; id + 1 */
+	size_t frames_indexed, metrics_indexed;
 	uint32_t value_tail_node, value_tail; /* node of the last added value, and its index */
 	uint32_t kernel_tail_node, kernel_tail;
 	bool is_unfinished; /* the process was killed, or is still recording */

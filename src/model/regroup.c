@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/hash_table.h"
 #include "model/merge.h"
-#include "model/pairs.h"
 
 #define NO_FRAME UINT32_MAX
 /*
@@ -23,8 +23,8 @@ struct regroup {
 	struct profile *target;
 	struct merge *merge;
 	const bool *keeps;
-	uint32_t *inner;     /* by node: the innermost source frame at or above it, or NO_FRAME */
-	struct pairs places; /* (file, 0) -> node of the target, by file or module */
+	uint32_t *inner; /* by node: the innermost source frame at or above it, or NO_FRAME */
+	struct hash_table places; /* file -> node of the target, by file or module */
 	struct out name;
 };
 
@@ -48,7 +48,7 @@ static int end(struct regroup *regroup, struct profile **out, struct proton_erro
 {
 	merge_free(regroup->merge);
 	out_fini(&regroup->name);
-	pairs_fini(&regroup->places);
+	hash_table_fini(&regroup->places);
 	free(regroup->inner);
 	if (regroup->target->out_of_memory) {
 		profile_free(regroup->target);
@@ -134,7 +134,7 @@ static uint32_t source_of(struct regroup *regroup, uint32_t node, enum regroup_b
 	if (frame == NO_FRAME)
 		return named(regroup, "(no source)");
 	string = regroup->source->frames[frame].file;
-	place = pairs_find(&regroup->places, string, 0);
+	place = hash_table_find(&regroup->places, hash_u64(string));
 	if (place)
 		return place;
 	file = profile_text(regroup->source, string);
@@ -145,7 +145,7 @@ static uint32_t source_of(struct regroup *regroup, uint32_t node, enum regroup_b
 		file = regroup->name.errnum ? "" : regroup->name.bytes;
 	}
 	place = named(regroup, file);
-	if (place && !pairs_add(&regroup->places, string, 0, place))
+	if (place && !hash_table_add(&regroup->places, hash_u64(string), place))
 		regroup->target->out_of_memory = true;
 	return place;
 }

@@ -118,9 +118,8 @@ static bool merge_number_types(struct profile *profile, const struct metric_orde
 		profile->values[i].metric = into[profile->values[i].metric];
 	if (merged) {
 		profile->metric_count = kept;
-		free(profile->metric_slots);
-		profile->metric_slots = NULL;
-		profile->metric_slot_count = 0;
+		hash_table_fini(&profile->metric_index);
+		profile->metrics_indexed = 0;
 		profile_metric(profile, profile->metrics[0].name, profile->metrics[0].type, 0);
 	}
 	free(into);

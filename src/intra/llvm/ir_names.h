@@ -6,19 +6,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash_table.h"
 #include "intra/slice.h"
 
 #define IR_NAME_NONE UINT32_MAX
 
-struct name_slot {
-	struct slice name;
-	uint32_t number;
-};
-
 /* All zero: empty, without capacity. */
 struct ir_names {
-	struct name_slot *slots;
-	uint32_t slot_count;
+	struct hash_table index; /* by content; entry + 1 */
+	struct ir_name {
+		struct slice name;
+		uint32_t number;
+	} * names;
+	uint32_t capacity;
 };
 
 /* Allocates space for `count` names. False if out of memory. */
@@ -29,7 +29,7 @@ void ir_names_fini(struct ir_names *map);
 
 /* The number of the name, or IR_NAME_NONE. */
 uint32_t ir_names_find(const struct ir_names *map, struct slice name);
-/* Adds a name, which is not copied. False if it exists already or could not be found again. */
+/* Adds a name, which is not copied. False if it exists already or there is no space. */
 bool ir_names_add(struct ir_names *map, struct slice name, uint32_t number);
 
 #endif

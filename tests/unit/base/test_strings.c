@@ -38,7 +38,7 @@ TEST(the_same_bytes_have_one_id)
 	CHECK_NE(strings_add(&strings, "kernels", 7), id);
 	CHECK_NE(strings_add(&strings, "Kernel", 6), id);
 	CHECK_STR(string_text(&strings, id), "kernel");
-	CHECK_EQ(strings.count, 4);
+	CHECK_EQ(strings.index.count, 4);
 	strings_fini(&strings);
 }
 
@@ -114,7 +114,7 @@ TEST(many_strings_agree_with_a_naive_list)
 		CHECK_EQ(id, entry->id);
 	}
 	CHECK_LT(1000, count); /* the table has grown several times */
-	CHECK_EQ(strings.count, count + 1);
+	CHECK_EQ(strings.index.count, count + 1);
 	for (size_t i = 0; i < count; i++) {
 		CHECK_EQ(string_length(&strings, list[i].id), list[i].length);
 		CHECK_MEM(string_text(&strings, list[i].id), list[i].text, list[i].length);
