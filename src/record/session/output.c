@@ -77,7 +77,7 @@ static int check_target(const struct session *session, struct proton_error *err)
 
 static int create_store(struct session *session, const char *path, struct proton_error *err)
 {
-	int status = store_init(&session->store, path, err);
+	int status = store_init(&session->store, path, false, err);
 
 	if (status == PROTON_OK && session->store.file.place.leftover &&
 	    !(session->flags & PROTON_SESSION_QUIET))
@@ -90,7 +90,7 @@ static int create_store(struct session *session, const char *path, struct proton
 static int open_under_own_name(struct session *session, const char *working,
 			       struct proton_error *err)
 {
-	int status = store_init_own(&session->store, working, err);
+	int status = store_init(&session->store, working, true, err);
 	const char *own = session->store.file.place.path;
 	char *path;
 
@@ -173,15 +173,6 @@ static int export_to_stdout(const struct export_format *format, const struct pro
 	return status;
 }
 
-static bool is_empty(const struct store *store)
-{
-	for (int i = 0; i < COUNTER_COUNT; i++)
-		if (!store_counters_is_loss((enum counter)i) &&
-		    store_counters_get(store, (enum counter)i))
-			return false;
-	return store_context_count(store) == 0;
-}
-
 /* Printed even with `proton -q`: otherwise users take the earlier profile for the new one. */
 static void note_kept(const struct session *session, const char *path)
 {
@@ -198,7 +189,8 @@ static int export_to_path(struct session *session, const struct export_format *f
 
 	if (status != PROTON_OK)
 		return status;
-	if (has_earlier && is_empty(&session->store) && earlier_output_is_kept(path)) {
+	if (has_earlier && store_counters_are_zero(&session->store, false) &&
+	    earlier_output_is_kept(path)) {
 		note_kept(session, path);
 		session->has_kept_earlier = true;
 		return PROTON_OK;
@@ -275,7 +267,8 @@ static bool keeps_earlier_working_file(struct session *session)
 {
 	const char *earlier = session->store.file.place.earlier;
 
-	if (!earlier || !is_empty(&session->store) || !earlier_output_is_kept(earlier))
+	if (!earlier || !store_counters_are_zero(&session->store, false) ||
+	    !earlier_output_is_kept(earlier))
 		return false;
 	note_kept(session, session->store.file.place.path);
 	session->has_kept_earlier = true;

@@ -62,15 +62,6 @@ static void append_launches(char *text, size_t capacity, const struct store *sto
 		       inside == 1 ? "" : "es");
 }
 
-/* There is nothing to view in an empty profile. */
-static bool is_empty(const struct store *store)
-{
-	for (int i = 0; i < COUNTER_COUNT; i++)
-		if (store_counters_get(store, (enum counter)i))
-			return false;
-	return store_context_count(store) == 0;
-}
-
 void summary_make(const struct session *session, const char *hint)
 {
 	const struct store *store = &session->store;
@@ -106,7 +97,7 @@ void summary_make(const struct session *session, const char *hint)
 			append(text, sizeof(text), "; %s: %s", store_counters_name(counter),
 			       grouped(store_counters_get(store, counter), number));
 	}
-	if (hint && !is_empty(store))
+	if (hint && !store_counters_are_zero(store, true)) /* there is something to view */
 		append(text, sizeof(text), "; %s", hint);
 	pthread_mutex_lock(&lock);
 	memcpy(last, text, sizeof(last));

@@ -371,18 +371,14 @@ void store_info(struct store *store, const char *key, const char *value)
 /* Initializes everything but the file. */
 static int init_rest(struct store *store, struct proton_error *err)
 {
-	int status = region_reserve(&store->node_of_context, MAP_RESERVE, 1 << 20, 1, err);
+	struct region *const maps[] = {&store->node_of_context, &store->frame_of_frame,
+				       &store->string_of_string, &store->config_of_kernel};
+	int status = region_reserve(&store->metric_of_name, LIMITS_METRICS * sizeof(uint32_t),
+				    1 << 16, 1, err);
 
 	store->folded = name_limits_folded();
-	if (status == PROTON_OK)
-		status = region_reserve(&store->frame_of_frame, MAP_RESERVE, 1 << 20, 1, err);
-	if (status == PROTON_OK)
-		status = region_reserve(&store->string_of_string, MAP_RESERVE, 1 << 20, 1, err);
-	if (status == PROTON_OK)
-		status = region_reserve(&store->config_of_kernel, MAP_RESERVE, 1 << 20, 1, err);
-	if (status == PROTON_OK)
-		status = region_reserve(&store->metric_of_name, LIMITS_METRICS * sizeof(uint32_t),
-					1 << 16, 1, err);
+	for (size_t i = 0; status == PROTON_OK && i < ARRAY_LENGTH(maps); i++)
+		status = region_reserve(maps[i], MAP_RESERVE, 1 << 20, 1, err);
 	if (status == PROTON_OK)
 		status = store_lists_init(store, err);
 	if (status == PROTON_OK) {
@@ -398,21 +394,13 @@ static int init_rest(struct store *store, struct proton_error *err)
 	return status;
 }
 
-int store_init(struct store *store, const char *path, struct proton_error *err)
+int store_init(struct store *store, const char *path, bool is_own, struct proton_error *err)
 {
 	int status;
 
 	*store = (struct store){0};
-	status = profile_file_create(&store->file, path, err);
-	return status == PROTON_OK ? init_rest(store, err) : status;
-}
-
-int store_init_own(struct store *store, const char *path, struct proton_error *err)
-{
-	int status;
-
-	*store = (struct store){0};
-	status = profile_file_create_own(&store->file, path, err);
+	status = is_own ? profile_file_create_own(&store->file, path, err)
+			: profile_file_create(&store->file, path, err);
 	return status == PROTON_OK ? init_rest(store, err) : status;
 }
 

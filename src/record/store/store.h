@@ -74,10 +74,11 @@ struct store {
 	size_t span_capacity;
 };
 
-/* `path` NULL keeps the profile in private memory. */
-int store_init(struct store *store, const char *path, struct proton_error *err);
-/* The same in a file with a name of this process, derived from `path`. */
-int store_init_own(struct store *store, const char *path, struct proton_error *err);
+/*
+ * `path` NULL keeps the profile in private memory. `is_own`: in a file with a name of this process,
+ * derived from `path`.
+ */
+int store_init(struct store *store, const char *path, bool is_own, struct proton_error *err);
 void store_fini(struct store *store, bool remove_file);
 
 /* Notes that `context` was entered in the current epoch; makes its node. */
@@ -110,6 +111,8 @@ void store_counters_add(struct store *store, enum counter counter, uint64_t more
 /* Updates the count of what name_limits.h counts for all sessions together. */
 void store_counters_add_folded(struct store *store);
 uint64_t store_counters_get(const struct store *store, enum counter counter);
+/* True if nothing was recorded: no counter, with or without losses, and no context. */
+bool store_counters_are_zero(const struct store *store, bool with_losses);
 const char *store_counters_name(enum counter counter);
 bool store_counters_is_loss(enum counter counter);
 

@@ -105,3 +105,12 @@ uint64_t store_counters_get(const struct store *store, enum counter counter)
 				       __ATOMIC_RELAXED);
 	return sum;
 }
+
+bool store_counters_are_zero(const struct store *store, bool with_losses)
+{
+	for (int i = 0; i < COUNTER_COUNT; i++)
+		if ((with_losses || !counters[i].is_loss) &&
+		    store_counters_get(store, (enum counter)i))
+			return false;
+	return store_context_count(store) == 0;
+}

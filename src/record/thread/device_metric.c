@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "record/names/metric_names.h"
 #include "record/sets/record_count.h"
 #include "record/thread/adding.h"
@@ -12,28 +13,20 @@
 
 #define INLINE_COUNT 16u
 
+/* Size of an element; 0 for an unknown type. */
 static uint32_t element_bytes(enum proton_element element)
 {
-	switch (element) {
-	case PROTON_ELEMENT_BOOL:
-	case PROTON_ELEMENT_INT8:
-	case PROTON_ELEMENT_UINT8:
-		return 1;
-	case PROTON_ELEMENT_INT16:
-	case PROTON_ELEMENT_UINT16:
-	case PROTON_ELEMENT_FLOAT16:
-	case PROTON_ELEMENT_BFLOAT16:
-		return 2;
-	case PROTON_ELEMENT_INT32:
-	case PROTON_ELEMENT_UINT32:
-	case PROTON_ELEMENT_FLOAT32:
-		return 4;
-	case PROTON_ELEMENT_INT64:
-	case PROTON_ELEMENT_UINT64:
-	case PROTON_ELEMENT_FLOAT64:
-		return 8;
-	}
-	return 0;
+	static const uint8_t bytes[] = {
+		[PROTON_ELEMENT_BOOL] = 1,     [PROTON_ELEMENT_INT8] = 1,
+		[PROTON_ELEMENT_UINT8] = 1,    [PROTON_ELEMENT_INT16] = 2,
+		[PROTON_ELEMENT_UINT16] = 2,   [PROTON_ELEMENT_FLOAT16] = 2,
+		[PROTON_ELEMENT_BFLOAT16] = 2, [PROTON_ELEMENT_INT32] = 4,
+		[PROTON_ELEMENT_UINT32] = 4,   [PROTON_ELEMENT_FLOAT32] = 4,
+		[PROTON_ELEMENT_INT64] = 8,    [PROTON_ELEMENT_UINT64] = 8,
+		[PROTON_ELEMENT_FLOAT64] = 8,
+	};
+
+	return (size_t)element < ARRAY_LENGTH(bytes) ? bytes[element] : 0;
 }
 
 /* IEEE 754 binary16: 5 bits of exponent with bias 15, 10 of fraction. */
@@ -52,13 +45,11 @@ static double half_of(uint16_t bits)
 	return bits & 0x8000 ? -value : value;
 }
 
-/* bfloat16 is the upper half of a binary32. */
-static double bfloat_of(uint16_t bits)
+static double float_of(uint32_t bits)
 {
-	uint32_t wide = (uint32_t)bits << 16;
 	float value;
 
-	memcpy(&value, &wide, sizeof(value));
+	memcpy(&value, &bits, sizeof(value));
 	return value;
 }
 
@@ -69,58 +60,43 @@ struct number {
 	double float64;
 };
 
-#define READ(type, field)                                                                          \
-	do {                                                                                       \
-		type value;                                                                        \
-                                                                                                   \
-		memcpy(&value, at, sizeof(value));                                                 \
-		number.field = (__typeof__(number.field))value;                                    \
-	} while (0)
-
 static struct number read_element(enum proton_element element, const unsigned char *at)
 {
 	struct number number = {.is_float = element >= PROTON_ELEMENT_FLOAT16};
-	uint16_t bits;
+	uint64_t bits = 0;
 
+	memcpy(&bits, at, element_bytes(element)); /* little-endian, as the devices are */
 	switch (element) {
 	case PROTON_ELEMENT_BOOL:
-		number.int64 = *at != 0;
+		number.int64 = bits != 0;
 		break;
 	case PROTON_ELEMENT_INT8:
-		READ(int8_t, int64);
-		break;
-	case PROTON_ELEMENT_UINT8:
-		number.int64 = *at;
+		number.int64 = (int8_t)bits;
 		break;
 	case PROTON_ELEMENT_INT16:
-		READ(int16_t, int64);
-		break;
-	case PROTON_ELEMENT_UINT16:
-		READ(uint16_t, int64);
+		number.int64 = (int16_t)bits;
 		break;
 	case PROTON_ELEMENT_INT32:
-		READ(int32_t, int64);
+		number.int64 = (int32_t)bits;
 		break;
+	case PROTON_ELEMENT_UINT8:
+	case PROTON_ELEMENT_UINT16:
 	case PROTON_ELEMENT_UINT32:
-		READ(uint32_t, int64);
-		break;
 	case PROTON_ELEMENT_INT64:
 	case PROTON_ELEMENT_UINT64: /* values above 2^63 wrap, as sums of metrics do */
-		READ(int64_t, int64);
+		number.int64 = (int64_t)bits;
 		break;
 	case PROTON_ELEMENT_FLOAT16:
-		memcpy(&bits, at, sizeof(bits));
-		number.float64 = half_of(bits);
+		number.float64 = half_of((uint16_t)bits);
 		break;
-	case PROTON_ELEMENT_BFLOAT16:
-		memcpy(&bits, at, sizeof(bits));
-		number.float64 = bfloat_of(bits);
+	case PROTON_ELEMENT_BFLOAT16: /* the upper half of a binary32 */
+		number.float64 = float_of((uint32_t)bits << 16);
 		break;
 	case PROTON_ELEMENT_FLOAT32:
-		READ(float, float64);
+		number.float64 = float_of((uint32_t)bits);
 		break;
 	case PROTON_ELEMENT_FLOAT64:
-		READ(double, float64);
+		memcpy(&number.float64, &bits, sizeof(bits));
 		break;
 	}
 	return number;
