@@ -43,8 +43,18 @@ bool backend_use_is_moving_here(void)
 	return is_moving;
 }
 
+/* The backend works now: releases the lock until settle(). */
+static void move(struct use *use, enum state state)
+{
+	use->state = state;
+	pthread_mutex_unlock(&backend_use_lock);
+	is_moving = true;
+}
+
 static void settle(struct use *use, enum state state)
 {
+	is_moving = false;
+	pthread_mutex_lock(&backend_use_lock);
 	use->state = state;
 	pthread_cond_broadcast(&moved);
 }
@@ -55,28 +65,12 @@ static int start(const struct backend *backend, struct use *use, const char *mod
 {
 	int status;
 
-	use->state = STARTING;
-	pthread_mutex_unlock(&backend_use_lock);
-	is_moving = true;
+	move(use, STARTING);
 	status = backend->start(mode, err);
-	is_moving = false;
-	pthread_mutex_lock(&backend_use_lock);
+	settle(use, status == PROTON_OK ? RUNNING : STOPPED);
 	if (status == PROTON_OK)
 		snprintf(use->mode, sizeof(use->mode), "%s", mode);
-	settle(use, status == PROTON_OK ? RUNNING : STOPPED);
 	return status;
-}
-
-/* Called with the lock held; releases it while the backend works. */
-static void stop(const struct backend *backend, struct use *use)
-{
-	use->state = STOPPING;
-	pthread_mutex_unlock(&backend_use_lock);
-	is_moving = true;
-	backend->stop();
-	is_moving = false;
-	pthread_mutex_lock(&backend_use_lock);
-	settle(use, STOPPED);
 }
 
 /* Waits until no thread starts, stops or changes it. Called with the lock held. */
@@ -97,12 +91,8 @@ static int count_memory(const struct backend *backend, struct use *use, bool is_
 	int status = PROTON_OK;
 
 	if (is_edge && backend->set_memory) {
-		use->state = CHANGING;
-		pthread_mutex_unlock(&backend_use_lock);
-		is_moving = true;
+		move(use, CHANGING);
 		status = backend->set_memory(is_more, err);
-		is_moving = false;
-		pthread_mutex_lock(&backend_use_lock);
 		settle(use, RUNNING);
 	}
 	if (status == PROTON_OK || !is_more)
@@ -116,8 +106,11 @@ static void release(const struct backend *backend, struct use *use, bool wants_m
 	wait_settled(use);
 	if (wants_memory && use->memory_users)
 		count_memory(backend, use, false, NULL);
-	if (use->users && --use->users == 0)
-		stop(backend, use);
+	if (use->users && --use->users == 0) {
+		move(use, STOPPING);
+		backend->stop();
+		settle(use, STOPPED);
+	}
 }
 
 int backend_use_take(const struct backend *backend, const char *mode, bool wants_memory,
@@ -189,12 +182,8 @@ int backend_use_resume(const struct backend *backend, struct proton_error *err)
 	pthread_mutex_lock(&backend_use_lock);
 	wait_settled(use);
 	if (use->state == RUNNING) {
-		use->state = CHANGING;
-		pthread_mutex_unlock(&backend_use_lock);
-		is_moving = true;
+		move(use, CHANGING);
 		status = backend->resume(err);
-		is_moving = false;
-		pthread_mutex_lock(&backend_use_lock);
 		settle(use, RUNNING);
 	}
 	pthread_mutex_unlock(&backend_use_lock);

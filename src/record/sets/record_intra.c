@@ -32,13 +32,12 @@ struct rows {
 	uint32_t *lanes; /* first sub-track of each unit */
 };
 
-static bool find_rows(struct store *store, const struct intra_launch *launch, bool wants_source,
-		      const struct rows *rows, uint32_t device, uint32_t epoch)
+static bool find_rows(struct store *store, const struct config_entry *entry,
+		      const struct intra_launch *launch, const struct rows *rows, uint32_t device)
 {
 	for (size_t i = 0; i < launch->node_count; i++)
-		rows->nodes[i] = store_make_node(
-			store, wants_source ? launch->nodes[i].source : launch->nodes[i].shadow,
-			epoch);
+		rows->nodes[i] = store_make_node(store, session_context(entry, launch->nodes[i]),
+						 entry->epoch);
 	for (size_t i = 0; i < launch->unit_count; i++) {
 		rows->lanes[i] =
 			store_event_unit_lanes(store, device, launch->frame, &launch->units[i]);
@@ -52,15 +51,13 @@ static void add_to(struct store *store, const struct config_entry *entry,
 		   const struct intra_launch *launch, const struct rows *rows)
 {
 	uint32_t device = store_device(store, launch->device);
-	uint32_t kernel = store_make_node(
-		store, entry->wants_source ? launch->where.source : launch->where.shadow,
-		entry->epoch);
+	uint32_t kernel =
+		store_make_node(store, session_context(entry, launch->where), entry->epoch);
 
-	if (!kernel || device == UINT32_MAX ||
-	    !find_rows(store, launch, entry->wants_source, rows, device, entry->epoch))
-		return; /* counted as a loss by the store */
-	store_event_add_intra(store, launch, entry->epoch, kernel, rows->nodes, rows->lanes,
-			      trace_event_row(launch->event, entry->serial));
+	if (kernel && device != UINT32_MAX && find_rows(store, entry, launch, rows, device))
+		store_event_add_intra(store, launch, entry->epoch, kernel, rows->nodes, rows->lanes,
+				      trace_event_row(launch->event, entry->serial));
+	/* else counted as a loss by the store */
 }
 
 bool record_intra(const struct intra_launch *launch)

@@ -50,6 +50,13 @@ struct config_entry {
 	uint16_t trace; /* as in the session */
 };
 
+/* The context of `where` for a session of that entry. */
+static inline uint32_t session_context(const struct config_entry *entry,
+				       struct proton_context where)
+{
+	return entry->wants_source ? where.source : where.shadow;
+}
+
 /* Configs are stored one after another in units of 8 bytes. */
 _Static_assert(sizeof(struct config_entry) % 8 == 0, "layout");
 

@@ -88,8 +88,7 @@ struct proton_context captured_path(struct proton_context where)
 bool captured_hold(struct proton_context where, uint32_t name, const struct proton_metric *metric)
 {
 	struct captured_metric held = {
-		.shadow = below_captured_at(where.shadow),
-		.source = below_captured_at(where.source),
+		.where = captured_path(where),
 		.name = name,
 		.value = *metric,
 	};
@@ -116,6 +115,8 @@ bool captured_take_rest(struct captured *captured)
 {
 	size_t capacity = captured->metric_count;
 
+	if (!capture.count)
+		return true;
 	if (!array_reserve(&captured->metrics, &capacity, captured->metric_count + capture.count,
 			   sizeof(*captured->metrics)))
 		return false;
@@ -133,22 +134,12 @@ size_t captured_held(void)
 
 bool captured_take(struct captured *out, bool is_kernel)
 {
-	struct proton_context here = proton_context_here();
-
 	*out = (struct captured){
-		.where = captured_path(here),
+		.where = captured_path(proton_context_here()),
 		.newest_serial = session_newest_serial(),
 		.is_named = is_kernel && record_is_in_op(),
 	};
-	if (capture.count && is_kernel) {
-		out->metrics = malloc(capture.count * sizeof(*out->metrics));
-		if (!out->metrics)
-			return false;
-		memcpy(out->metrics, capture.metrics, capture.count * sizeof(*out->metrics));
-		out->metric_count = (uint32_t)capture.count;
-		capture.count = 0;
-	}
-	return true;
+	return !is_kernel || captured_take_rest(out);
 }
 
 void captured_free(struct captured *captured)
@@ -174,7 +165,7 @@ static void add_metrics(struct session *session, const struct config_entry *entr
 {
 	for (uint32_t i = 0; i < captured->metric_count; i++) {
 		const struct captured_metric *metric = &captured->metrics[i];
-		uint32_t path = entry->wants_source ? metric->source : metric->shadow;
+		uint32_t path = session_context(entry, metric->where);
 
 		/* The store counts a value of a different type as lost. */
 		store_metric(&session->store, context_tree_append(launch, path), entry->epoch,
@@ -189,7 +180,7 @@ void captured_record(struct proton_context launch, const struct captured *captur
 
 	for (uint32_t i = 0; i < config->count; i++) {
 		const struct config_entry *entry = &config->entries[i];
-		uint32_t context = entry->wants_source ? launch.source : launch.shadow;
+		uint32_t context = session_context(entry, launch);
 		bool is_known = was_active(captured, entry);
 		struct session *session;
 
@@ -202,8 +193,7 @@ void captured_record(struct proton_context launch, const struct captured *captur
 		if (!session)
 			continue;
 		if (is_known) {
-			uint32_t path = entry->wants_source ? captured->where.source
-							    : captured->where.shadow;
+			uint32_t path = session_context(entry, captured->where);
 
 			add_metrics(session, entry, context, captured);
 			context = context_tree_append(context, path);
@@ -230,8 +220,7 @@ void captured_record_metrics(struct proton_context launch, const struct captured
 		session = adding_lock(entry);
 		if (!session)
 			continue;
-		add_metrics(session, entry, entry->wants_source ? launch.source : launch.shadow,
-			    captured);
+		add_metrics(session, entry, session_context(entry, launch), captured);
 		session_unlock(session);
 	}
 }

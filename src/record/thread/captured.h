@@ -19,10 +19,9 @@
  * scope around the kernel.
  */
 struct captured_metric {
-	uint32_t shadow;
-	uint32_t source;
-	uint32_t name;              /* record/names/metric_names.h */
-	struct proton_metric value; /* not a STRING; .name is unused; elements are owned */
+	struct proton_context where; /* below <captured_at> */
+	uint32_t name;               /* record/names/metric_names.h */
+	struct proton_metric value;  /* not a STRING; .name is unused; elements are owned */
 };
 
 struct captured {
@@ -55,11 +54,9 @@ bool captured_hold(struct proton_context where, uint32_t name, const struct prot
  * operation leaves both for the next kernel. False if out of memory.
  */
 bool captured_take(struct captured *out, bool is_kernel);
-/*
- * Adds the held metrics that no kernel followed to the work captured before; returns their number.
- * False if out of memory.
- */
+/* Number of held metrics. */
 size_t captured_held(void);
+/* Adds the held metrics to work that was captured before. False if out of memory. */
 bool captured_take_rest(struct captured *captured);
 void captured_free(struct captured *captured);
 

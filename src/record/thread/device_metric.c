@@ -164,9 +164,8 @@ static void add_now(const struct device_metric *metric, const struct proton_metr
 		if (!session)
 			continue;
 		/* The store counts a value of a different type as lost. */
-		store_metric(&session->store,
-			     entry->wants_source ? metric->where.source : metric->where.shadow,
-			     entry->epoch, metric->name, value, NULL);
+		store_metric(&session->store, session_context(entry, metric->where), entry->epoch,
+			     metric->name, value, NULL);
 		session_unlock(session);
 	}
 }
@@ -190,8 +189,7 @@ static void add(const struct device_metric *metric, const struct proton_context 
 	value = convert(metric, bytes, words);
 	if (launch) {
 		struct captured_metric given = {
-			.shadow = metric->where.shadow,
-			.source = metric->where.source,
+			.where = metric->where,
 			.name = metric->name,
 			.value = value,
 		};

@@ -49,7 +49,7 @@ static int add_everywhere(struct proton_context where, const struct config *conf
 
 	for (uint32_t i = 0; result == PROTON_OK && i < config->count; i++) {
 		const struct config_entry *entry = &config->entries[i];
-		uint32_t context = entry->wants_source ? where.source : where.shadow;
+		uint32_t context = session_context(entry, where);
 		uint32_t row = event && entry->trace ? trace_event_row(event, entry->serial) : 0;
 		struct session *session;
 		struct adding adding;

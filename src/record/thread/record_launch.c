@@ -179,7 +179,7 @@ void record_kernel(struct proton_context where, const struct execution *executio
 
 		if (execution->is_memory && !entry->wants_memory)
 			continue;
-		context = entry->wants_source ? where.source : where.shadow;
+		context = session_context(entry, where);
 		if (adding_begin(entry, &adding)) {
 			is_added = store_add_kernel(adding.store, context, entry->epoch, execution,
 						    adding.is_shared, adding.stripe);

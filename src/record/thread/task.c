@@ -46,7 +46,7 @@ uint64_t proton_task_origin(void)
 	return (uint64_t)thread->generation << 32 | context;
 }
 
-static void end_events(struct thread *thread, struct stack *stack)
+void task_end_events(struct thread *thread, struct stack *stack)
 {
 	for (size_t i = stack->depth; i-- > 0;)
 		if (stack->scopes[i].event.count)
@@ -164,7 +164,7 @@ void task_drop_all(struct thread *thread)
 	if (i < thread->other_count)
 		switch_to(thread, i);
 	for (i = 0; i < thread->other_count; i++)
-		end_events(thread, &thread->others[i]);
+		task_end_events(thread, &thread->others[i]);
 	thread_trace_lock(&thread->trace);
 	for (i = 0; i < thread->other_count; i++)
 		free(thread->others[i].scopes);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct stack;
 struct thread;
 
 /* Installs the stack of the running task, or the thread's own. */
@@ -17,6 +18,8 @@ __attribute__((cold)) void task_follow(struct thread *thread);
 __attribute__((cold)) bool task_switch_to(struct thread *thread, uint32_t ordinal);
 /* The innermost scope around a task that has no scopes. */
 __attribute__((cold)) uint32_t task_origin_context(const struct thread *thread);
+/* Ends the trace events of open scopes. */
+void task_end_events(struct thread *thread, struct stack *stack);
 /* Removes all tasks; the thread's own stack is installed again. */
 __attribute__((cold)) void task_drop_all(struct thread *thread);
 

@@ -22,11 +22,7 @@ static void thread_free(void *data)
 	struct thread *thread = data;
 
 	task_drop_all(thread);
-	/* End everything that the thread has left open. */
-	for (size_t i = thread->stack.depth; i-- > 0;)
-		if (thread->stack.scopes[i].event.count)
-			thread_trace_end(&thread->trace, &thread->stack.scopes[i].event,
-					 clock_monotonic_ns());
+	task_end_events(thread, &thread->stack);
 	thread_trace_remove(&thread->trace);
 	thread_self = NULL;
 	free(thread->stack.scopes);
