@@ -55,17 +55,46 @@ static int clear_error(int result)
 	return result;
 }
 
-/* ------------------------------------------------------------------ contexts are devices */
+/*
+ * Functions that one of HIP's can do: X(name, name in HIP, arguments, values...). A context waits
+ * for the default stream only: see hip_driver.h.
+ */
+#define WRAPPERS(X)                                                                                \
+	X(cuCtxGetDevice, hipGetDevice, (int *device), device)                                     \
+	X(cuCtxSynchronize, hipStreamSynchronize, (void), NULL)                                    \
+	X(cuDeviceGetName, hipDeviceGetName, (char *name, int length, int device), name, length,   \
+	  device)                                                                                  \
+	X(cuMemFree, hipFree, (uint64_t address), driver_handle(address))                          \
+	X(cuMemFreeHost, hipHostFree, (void *memory), memory)                                      \
+	X(cuMemHostAlloc, hipHostMalloc, (void **memory, size_t bytes, unsigned flags), memory,    \
+	  bytes, flags)                                                                            \
+	X(cuMemcpyDtoHAsync, hipMemcpyDtoHAsync,                                                   \
+	  (void *to, uint64_t from, size_t bytes, void *stream), to, driver_handle(from), bytes,   \
+	  stream)                                                                                  \
+	X(cuMemsetD8Async, hipMemsetD8Async,                                                       \
+	  (uint64_t address, unsigned char value, size_t count, void *stream),                     \
+	  driver_handle(address), value, count, stream)                                            \
+	X(cuStreamCreate, hipStreamCreateWithFlags, (void **stream, unsigned flags), stream,       \
+	  flags)                                                                                   \
+	X(cuStreamDestroy, hipStreamDestroy, (void *stream), stream)                               \
+	X(cuStreamIsCapturing, hipStreamIsCapturing, (void *stream, int *status), stream, status)  \
+	X(cuStreamSynchronize, hipStreamSynchronize, (void *stream), stream)                       \
+	X(cuThreadExchangeStreamCaptureMode, hipThreadExchangeStreamCaptureMode, (int *mode), mode)
 
-static int get_device(int *device)
-{
-	return clear_error(hip.hipGetDevice(device));
-}
+#define WRAPPER(name, hip_name, arguments, ...)                                                    \
+	static int name arguments                                                                  \
+	{                                                                                          \
+		return clear_error(hip.hip_name(__VA_ARGS__));                                     \
+	}
+WRAPPERS(WRAPPER)
+#undef WRAPPER
+
+/* ------------------------------------------------------------------ contexts are devices */
 
 static int get_context(void **context)
 {
 	int device = 0;
-	int result = get_device(&device);
+	int result = cuCtxGetDevice(&device);
 
 	if (result == 0)
 		*context = driver_handle((uint64_t)device + 1);
@@ -75,7 +104,8 @@ static int get_context(void **context)
 static int push_context(void *context)
 {
 	int device = 0;
-	int result = !context || depth == NESTING_MAX ? HIP_E_INVALID_CONTEXT : get_device(&device);
+	int result = !context || depth == NESTING_MAX ? HIP_E_INVALID_CONTEXT
+						      : cuCtxGetDevice(&device);
 
 	if (result == 0)
 		result = clear_error(hip.hipSetDevice((int)((uintptr_t)context - 1)));
@@ -91,39 +121,20 @@ static int pop_context(void **context)
 	return result ? result : clear_error(hip.hipSetDevice(before[--depth]));
 }
 
-static int synchronize_context(void)
-{
-	return clear_error(hip.hipStreamSynchronize(NULL));
-}
-
 /* ------------------------------------------------------------------ devices */
 
 static int get_attribute(int *value, int attribute, int device)
 {
-	int value_of_hip;
+	static const int hip_attributes[] = {
+		[DRIVER_ATTRIBUTE_CLOCK_RATE] = HIP_ATTRIBUTE_CLOCK_RATE,
+		[DRIVER_ATTRIBUTE_PROCESSORS] = HIP_ATTRIBUTE_PROCESSORS,
+		[DRIVER_ATTRIBUTE_MEMORY_CLOCK_RATE] = HIP_ATTRIBUTE_MEMORY_CLOCK_RATE,
+		[DRIVER_ATTRIBUTE_BUS_WIDTH] = HIP_ATTRIBUTE_BUS_WIDTH,
+	};
 
-	switch (attribute) {
-	case DRIVER_ATTRIBUTE_CLOCK_RATE:
-		value_of_hip = HIP_ATTRIBUTE_CLOCK_RATE;
-		break;
-	case DRIVER_ATTRIBUTE_PROCESSORS:
-		value_of_hip = HIP_ATTRIBUTE_PROCESSORS;
-		break;
-	case DRIVER_ATTRIBUTE_MEMORY_CLOCK_RATE:
-		value_of_hip = HIP_ATTRIBUTE_MEMORY_CLOCK_RATE;
-		break;
-	case DRIVER_ATTRIBUTE_BUS_WIDTH:
-		value_of_hip = HIP_ATTRIBUTE_BUS_WIDTH;
-		break;
-	default:
+	if ((size_t)attribute >= ARRAY_LENGTH(hip_attributes) || !hip_attributes[attribute])
 		return HIP_E_NOT_SUPPORTED; /* compute capabilities: see hip_driver_arch() */
-	}
-	return clear_error(hip.hipDeviceGetAttribute(value, value_of_hip, device));
-}
-
-static int get_name(char *name, int length, int device)
-{
-	return clear_error(hip.hipDeviceGetName(name, length, device));
+	return clear_error(hip.hipDeviceGetAttribute(value, hip_attributes[attribute], device));
 }
 
 void hip_driver_arch(int device, char *arch, size_t capacity)
@@ -149,38 +160,13 @@ uint64_t hip_driver_timer_khz(int device)
 
 /* ------------------------------------------------------------------ streams and events */
 
-static int exchange_capture_mode(int *mode)
-{
-	return clear_error(hip.hipThreadExchangeStreamCaptureMode(mode));
-}
-
-static int is_capturing(void *stream, int *status)
-{
-	return clear_error(hip.hipStreamIsCapturing(stream, status));
-}
-
-static int create_stream(void **stream, unsigned flags)
-{
-	return clear_error(hip.hipStreamCreateWithFlags(stream, flags));
-}
-
-static int destroy_stream(void *stream)
-{
-	return clear_error(hip.hipStreamDestroy(stream));
-}
-
-static int synchronize_stream(void *stream)
-{
-	return clear_error(hip.hipStreamSynchronize(stream));
-}
-
 /* The current device's stream on which launches are waited for. */
 static int get_watcher(void **stream)
 {
 	int device = 0;
 	int lowest = 0;
 	int greatest;
-	int result = get_device(&device);
+	int result = cuCtxGetDevice(&device);
 
 	if (result == 0 && (device < 0 || device >= DEVICES_MAX))
 		result = HIP_E_NOT_SUPPORTED;
@@ -269,26 +255,6 @@ static int allocate(uint64_t *address, size_t bytes)
 	return result;
 }
 
-static int release(uint64_t address)
-{
-	return clear_error(hip.hipFree(driver_handle(address)));
-}
-
-static int allocate_host(void **memory, size_t bytes, unsigned flags)
-{
-	return clear_error(hip.hipHostMalloc(memory, bytes, flags));
-}
-
-static int release_host(void *memory)
-{
-	return clear_error(hip.hipHostFree(memory));
-}
-
-static int copy_to_host(void *to, uint64_t from, size_t bytes, void *stream)
-{
-	return clear_error(hip.hipMemcpyDtoHAsync(to, driver_handle(from), bytes, stream));
-}
-
 /* Supports only what the backend uses: rows from host to device, at offset 0. */
 static int copy_rows(const struct driver_copy *copy, void *stream)
 {
@@ -300,36 +266,21 @@ static int copy_rows(const struct driver_copy *copy, void *stream)
 		copy->width_bytes, copy->rows, HIP_COPY_TO_DEVICE, stream));
 }
 
-static int set(uint64_t address, unsigned char value, size_t count, void *stream)
-{
-	return clear_error(hip.hipMemsetD8Async(driver_handle(address), value, count, stream));
-}
-
 static const struct driver hip_driver = {
-	.cuCtxGetCurrent = get_context,
+#define WRAPPER(name, ...) .name = name,
+	WRAPPERS(WRAPPER)
+#undef WRAPPER
+		.cuCtxGetCurrent = get_context,
 	.cuCtxPushCurrent = push_context,
 	.cuCtxPopCurrent = pop_context,
-	.cuCtxGetDevice = get_device,
-	.cuCtxSynchronize = synchronize_context,
 	.cuDeviceGetAttribute = get_attribute,
-	.cuDeviceGetName = get_name,
-	.cuStreamIsCapturing = is_capturing,
-	.cuThreadExchangeStreamCaptureMode = exchange_capture_mode,
-	.cuStreamCreate = create_stream,
-	.cuStreamDestroy = destroy_stream,
-	.cuStreamSynchronize = synchronize_stream,
 	.cuEventCreate = create_event,
 	.cuEventDestroy = destroy_event,
 	.cuEventRecord = record_event,
 	.cuEventQuery = query_event,
 	.cuEventSynchronize = synchronize_event,
 	.cuMemAlloc = allocate,
-	.cuMemFree = release,
-	.cuMemHostAlloc = allocate_host,
-	.cuMemFreeHost = release_host,
-	.cuMemcpyDtoHAsync = copy_to_host,
 	.cuMemcpy2DAsync = copy_rows,
-	.cuMemsetD8Async = set,
 };
 
 /* ------------------------------------------------------------------ loading */

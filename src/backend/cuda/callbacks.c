@@ -361,7 +361,7 @@ static int subscribe(const struct cupti_api *api, struct proton_error *err)
 		return cupti_error(api, result, "cuptiSubscribe", err);
 	}
 	result = enable(api, 1);
-	/* Older ones do not report it; an updated graph then keeps what was captured first. */
+	/* Older versions do not report it: an updated graph keeps what was captured first. */
 	if (result == CUPTI_OK && api->version >= CUPTI_VERSION_NODE_UPDATED)
 		api->cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_RESOURCE,
 					 CUPTI_RESOURCE_GRAPHNODE_UPDATED);

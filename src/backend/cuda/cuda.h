@@ -69,8 +69,4 @@ uint64_t activity_cost_ns(void);
 /* Estimated time in ns that callbacks have cost the application's threads since the start. */
 uint64_t callbacks_cost_ns(void);
 
-/* Adds info about the libraries, the GPUs and the overhead to the profile. */
-void describe_cuda(const struct cupti_api *api,
-		   void (*add)(void *user, const char *key, const char *value), void *user);
-
 #endif

@@ -62,7 +62,7 @@ static void *run(void *unused)
 	return NULL;
 }
 
-void periodic_start(const struct cupti_api *api)
+void flush_thread_start(const struct cupti_api *api)
 {
 	pthread_condattr_t attributes;
 	sigset_t previous;
@@ -82,7 +82,7 @@ void periodic_start(const struct cupti_api *api)
 	pthread_sigmask(SIG_SETMASK, &previous, NULL);
 }
 
-void periodic_stop(void)
+void flush_thread_stop(void)
 {
 	if (owner != getpid())
 		return;

@@ -9,8 +9,8 @@
 #include "backend/cuda/cupti_api.h"
 
 /* Starts a thread that flushes CUPTI's complete records while kernels are launched. */
-void periodic_start(const struct cupti_api *api);
+void flush_thread_start(const struct cupti_api *api);
 /* Ends the thread and waits for it. */
-void periodic_stop(void);
+void flush_thread_stop(void);
 
 #endif
