@@ -1,8 +1,10 @@
 /*
- * Prints what src/symbol reads from a cubin, in columns separated by tabs. Usage: cubin FILE [PTX]
+ * Prints what src/symbol reads from a cubin, in columns separated by tabs.
+ * Usage: cubin FILE [PTX], or cubin --sass FILE
  *
  * function NAME SYMBOL CODE_BYTES REGISTERS STACK SHARED
  * run NAME BEGIN END INFO FUNCTION FRAME..., each frame as FILE:LINE:COLUMN:FUNCTION
+ * sass NAME OFFSET TEXT
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,6 +13,7 @@
 #include "base/buf.h"
 #include "symbol/cubin.h"
 #include "symbol/line_table.h"
+#include "symbol/sass.h"
 
 static void print_run(const struct line_table *table, const char *name, const struct line_run *run)
 {
@@ -42,6 +45,30 @@ static void print_functions(const struct cubin *cubin, const struct line_table *
 	}
 }
 
+static int print_sass(const struct cubin *cubin)
+{
+	struct proton_error err;
+	struct sass *sass;
+
+	if (sass_open(cubin->file.bytes, cubin->file.length, &sass, &err) != PROTON_OK) {
+		fprintf(stderr, "cubin: %s\n", err.text);
+		return 1;
+	}
+	for (uint32_t i = 0; i < cubin->function_count; i++) {
+		const struct cubin_function *function = &cubin->functions[i];
+		uint32_t number = sass_function(sass, function->name);
+
+		for (uint64_t pc = 0; pc < function->code_bytes; pc++) {
+			const char *text = sass_at(sass, number, pc);
+
+			if (text)
+				printf("sass\t%s\t%" PRIu64 "\t%s\n", function->name, pc, text);
+		}
+	}
+	sass_close(sass);
+	return 0;
+}
+
 static char *read_or_exit(const char *path, size_t *length)
 {
 	struct proton_error err;
@@ -55,25 +82,30 @@ static char *read_or_exit(const char *path, size_t *length)
 
 int main(int argc, char **argv)
 {
+	bool is_sass = argc == 3 && strcmp(argv[1], "--sass") == 0;
 	struct proton_error err;
 	struct line_table *table;
 	struct cubin cubin;
 	char *bytes, *ptx;
 	size_t length, ptx_length = 0;
+	int status = 0;
 
 	if (argc != 2 && argc != 3)
 		return 2;
-	bytes = read_or_exit(argv[1], &length);
-	ptx = argc == 3 ? read_or_exit(argv[2], &ptx_length) : NULL;
+	bytes = read_or_exit(argv[1 + is_sass], &length);
+	ptx = argc == 3 && !is_sass ? read_or_exit(argv[2], &ptx_length) : NULL;
 	if (cubin_open(&cubin, bytes, length, &err) != PROTON_OK ||
 	    line_table_open(bytes, length, ptx, ptx_length, &table, &err) != PROTON_OK) {
 		fprintf(stderr, "cubin: %s\n", err.text);
 		return 1;
 	}
-	print_functions(&cubin, table);
+	if (is_sass)
+		status = print_sass(&cubin);
+	else
+		print_functions(&cubin, table);
 	line_table_close(table);
 	cubin_close(&cubin);
 	free(bytes);
 	free(ptx);
-	return 0;
+	return status;
 }

@@ -1,0 +1,301 @@
+/* NVIDIA's disassembler: search and execution. */
+#include "symbol/disassembler.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define NAME "nvdisasm"
+#define WHEEL "/triton/backends/nvidia/bin/" NAME
+/* Directories above the running program that may have Triton's wheel. */
+#define LEVELS 4
+
+/* ------------------------------------------------------------------ search */
+
+/* The path "<directory><rest>", malloc'd, if it is a program. */
+static char *program_at(const char *directory, size_t length, const char *rest)
+{
+	struct stat st;
+	char *path;
+
+	if (asprintf(&path, "%.*s%s", (int)length, directory, rest) < 0)
+		return NULL;
+	if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0)
+		return path;
+	free(path);
+	return NULL;
+}
+
+static char *find_in_path(const char *directories)
+{
+	while (directories && *directories) {
+		size_t length = strcspn(directories, ":");
+		/* Relative directories depend on where a profile is viewed. */
+		char *path = *directories == '/' ? program_at(directories, length, "/" NAME) : NULL;
+
+		if (path)
+			return path;
+		directories += length + (directories[length] == ':');
+	}
+	return NULL;
+}
+
+/* The last program, in the order of versions, that matches "<directory><pattern>". */
+static char *find_matching(const char *directory, size_t length, const char *pattern)
+{
+	struct out text;
+	glob_t found;
+	char *path = NULL;
+
+	out_init(&text, -1);
+	for (size_t i = 0; i < length; i++) {
+		if (strchr("*?[\\", directory[i]))
+			out_byte(&text, '\\');
+		out_byte(&text, directory[i]);
+	}
+	out_bytes(&text, pattern, strlen(pattern) + 1);
+	if (text.errnum == 0 && glob(text.bytes, GLOB_NOSORT, NULL, &found) == 0) {
+		for (size_t i = 0; i < found.gl_pathc; i++) {
+			const char *other = found.gl_pathv[i];
+			char *program = path && strverscmp(other, path) < 0
+						? NULL
+						: program_at(other, strlen(other), "");
+
+			if (program) {
+				free(path);
+				path = program;
+			}
+		}
+		globfree(&found);
+	}
+	out_fini(&text);
+	return path;
+}
+
+static char *find_in_environment(const char *prefix, size_t length)
+{
+	char *path = program_at(prefix, length, WHEEL);
+
+	return path ? path : find_matching(prefix, length, "/lib/python3*/*-packages" WHEEL);
+}
+
+/* Above the running program: PREFIX/bin/X, or PREFIX/lib/python3.N/site-packages/PACKAGE/bin/X. */
+static char *find_above(void)
+{
+	char program[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", program, sizeof(program));
+	char *path = NULL;
+
+	for (int level = 0; level < LEVELS && length > 0 && !path; level++) {
+		while (length > 0 && program[--length] != '/')
+			continue;
+		if (length > 0)
+			path = find_in_environment(program, (size_t)length);
+	}
+	return path;
+}
+
+static int find_named(const char *named, char **path_out, struct proton_error *err)
+{
+	char *path = program_at(named, strlen(named), "");
+
+	if (!path)
+		path = program_at(named, strlen(named), "/" NAME);
+	if (!path)
+		return err_set(err, PROTON_E_NOLIB,
+			       "PROTON_NVDISASM_PATH is \"%s\", which is not and does not contain "
+			       "an executable " NAME,
+			       named);
+	*path_out = path;
+	return PROTON_OK;
+}
+
+int disassembler_find(char **path_out, struct proton_error *err)
+{
+	const char *named = getenv("PROTON_NVDISASM_PATH");
+	const char *home = getenv("CUDA_HOME"), *environment = getenv("VIRTUAL_ENV");
+	char *path;
+
+	if (named && *named)
+		return find_named(named, path_out, err);
+	path = find_in_path(getenv("PATH"));
+	if (!path && home && *home)
+		path = program_at(home, strlen(home), "/bin/" NAME);
+	if (!path)
+		path = program_at("", 0, "/usr/local/cuda/bin/" NAME);
+	if (!path)
+		path = find_matching("", 0, "/usr/local/cuda-*/bin/" NAME);
+	if (!path && environment && *environment)
+		path = find_in_environment(environment, strlen(environment));
+	if (!path)
+		path = find_above();
+	if (!path)
+		return err_set(err, PROTON_E_NOLIB,
+			       "cannot find the disassembler " NAME
+			       "; install Triton or a CUDA toolkit, or set PROTON_NVDISASM_PATH to "
+			       "its directory");
+	*path_out = path;
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ execution */
+
+/* The same file as a number that is not a standard stream's. */
+static int above_standard(int fd)
+{
+	int moved;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	close(fd);
+	return moved;
+}
+
+static int file_of(const void *bytes, size_t length)
+{
+	int fd = above_standard(memfd_create("proton-cubin", MFD_CLOEXEC));
+
+	for (size_t done = 0; fd >= 0 && done < length;) {
+		ssize_t part = write(fd, (const char *)bytes + done, length - done);
+
+		if (part > 0) {
+			done += (size_t)part;
+		} else if (part == 0 || errno != EINTR) {
+			close(fd);
+			fd = -1;
+		}
+	}
+	return fd;
+}
+
+/* Starts the program in a process group of its own. Returns 0 or an error number. */
+static int spawn(const char *program, int input, int output, pid_t *child_out)
+{
+	char *const arguments[] = {(char[]){NAME}, (char[]){"-c"}, (char[]){"/proc/self/fd/0"},
+				   NULL};
+	/* Neither the recorder nor options of the caller get into it. */
+	char *const environment[] = {(char[]){"LC_ALL=C"}, NULL};
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	sigset_t all, none;
+	int errnum;
+
+	if (posix_spawn_file_actions_init(&actions))
+		return ENOMEM;
+	if (posix_spawnattr_init(&attributes)) {
+		posix_spawn_file_actions_destroy(&actions);
+		return ENOMEM;
+	}
+	sigfillset(&all);
+	sigemptyset(&none);
+	posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+	posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+	posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+	posix_spawnattr_setpgroup(&attributes, 0);
+	posix_spawnattr_setsigdefault(&attributes, &all);
+	posix_spawnattr_setsigmask(&attributes, &none);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF |
+						      POSIX_SPAWN_SETSIGMASK);
+	errnum = posix_spawn(child_out, program, &actions, &attributes, arguments, environment);
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&actions);
+	return errnum;
+}
+
+/* Reads to the end, or until `end`. */
+static void read_output(int fd, uint64_t end, struct out *out)
+{
+	for (uint64_t now; out->errnum == 0 && (now = clock_monotonic_ns()) < end;) {
+		struct pollfd ready = {.fd = fd, .events = POLLIN};
+		char bytes[16384];
+		ssize_t length;
+
+		if (poll(&ready, 1, (int)((end - now) / 1000000u) + 1) <= 0)
+			continue;
+		length = read(fd, bytes, sizeof(bytes));
+		if (length == 0 || (length < 0 && errno != EINTR))
+			return;
+		if (length > 0)
+			out_bytes(out, bytes, (size_t)length);
+	}
+}
+
+/*
+ * Waits until `end`, then kills the process group. Returns false if it had to. *status_out is 0 if
+ * the caller ignores SIGCHLD, because the status is lost then.
+ */
+static bool wait_until(pid_t child, uint64_t end, int *status_out)
+{
+	const struct timespec pause = {.tv_nsec = 500000};
+	bool is_in_time = true;
+	int status = 0;
+	pid_t ended;
+
+	while ((ended = waitpid(child, &status, is_in_time ? WNOHANG : 0)) != child) {
+		if (ended < 0 && errno != EINTR)
+			break;
+		if (is_in_time && clock_monotonic_ns() >= end) {
+			kill(-child, SIGKILL);
+			is_in_time = false;
+		}
+		nanosleep(&pause, NULL);
+	}
+	*status_out = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	return is_in_time;
+}
+
+static int run(const char *program, int input, int limit_ms, struct out *out,
+	       struct proton_error *err)
+{
+	uint64_t end = clock_monotonic_ns() + (uint64_t)limit_ms * 1000000u;
+	int ends[2], errnum, status;
+	bool is_in_time;
+	pid_t child;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_errno(err, errno, "cannot run %s", program);
+	ends[0] = above_standard(ends[0]);
+	ends[1] = above_standard(ends[1]);
+	errnum = spawn(program, input, ends[1], &child);
+	close(ends[1]);
+	if (errnum) {
+		close(ends[0]);
+		return err_errno(err, errnum, "cannot run %s", program);
+	}
+	read_output(ends[0], end, out);
+	close(ends[0]); /* a program that still writes is ended by SIGPIPE */
+	is_in_time = wait_until(child, end, &status);
+	if (out->errnum)
+		return err_errno(err, out->errnum, "cannot read the output of %s", program);
+	if (!is_in_time)
+		return err_set(err, PROTON_E_IO, "%s was stopped: it took longer than %d ms",
+			       program, limit_ms);
+	if (status)
+		return err_set(err, PROTON_E_IO, "%s failed with exit status %d", program, status);
+	return PROTON_OK;
+}
+
+int disassembler_run(const char *program, const void *cubin, size_t length, int limit_ms,
+		     struct out *out, struct proton_error *err)
+{
+	int input = file_of(cubin, length);
+	int status;
+
+	if (input < 0)
+		return err_errno(err, errno, "cannot pass a cubin to %s", program);
+	status = run(program, input, limit_ms, out, err);
+	close(input);
+	return status;
+}

@@ -1,0 +1,26 @@
+/*
+ * NVIDIA's disassembler, nvdisasm: where it is, and running it. It is searched for in this order:
+ *
+ * 1. $PROTON_NVDISASM_PATH, a file or a directory; nothing else is tried
+ * 2. the directories of $PATH
+ * 3. $CUDA_HOME/bin
+ * 4. /usr/local/cuda/bin, then /usr/local/cuda-N.N/bin, the newest first
+ * 5. Triton's wheel in $VIRTUAL_ENV, and in the Python environment of the running program: the
+ *    directories above it, which also has the commands of an installed package
+ */
+#ifndef SYMBOL_DISASSEMBLER_H
+#define SYMBOL_DISASSEMBLER_H
+
+#include "base/buf.h"
+
+/* The path of the program, malloc'd. PROTON_E_NOLIB if there is none. */
+int disassembler_find(char **path_out, struct proton_error *err);
+
+/*
+ * Appends the program's output for the code of a cubin. There is no shell, and no file: the cubin
+ * is the program's standard input. A program that takes longer than `limit_ms` is killed.
+ */
+int disassembler_run(const char *program, const void *cubin, size_t length, int limit_ms,
+		     struct out *out, struct proton_error *err);
+
+#endif

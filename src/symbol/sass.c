@@ -1,0 +1,256 @@
+/* SASS of a cubin: cache and parser of the disassembler's output. */
+#include "symbol/sass.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/replace.h"
+#include "symbol/cubin.h"
+#include "symbol/disassembler.h"
+
+/* An instruction of 16 bytes is a line of about 100. */
+#define TEXT_MAX(cubin_bytes) (((uint64_t)(cubin_bytes) << 5) + (1u << 20))
+
+struct instruction {
+	uint64_t offset; /* in the section */
+	const char *text;
+	uint32_t section;
+};
+
+struct sass {
+	struct cubin cubin;
+	char *bytes; /* of the cubin */
+	char *text;  /* of the disassembler; the instructions in it end in NUL */
+	struct instruction *instructions;
+	size_t count, capacity;
+};
+
+/* ------------------------------------------------------------------ parser */
+
+/* A line ".section .text.NAME,..." selects a section of code. */
+static bool read_section(const struct sass *sass, char *line, uint32_t *section)
+{
+	char *name = line + strspn(line, " \t");
+
+	/* There are ".sectioninfo" and ".sectionflags" too. */
+	if (strncmp(name, ".section", strlen(".section")) != 0 ||
+	    !strspn(name + strlen(".section"), " \t"))
+		return false;
+	name += strlen(".section");
+	name += strspn(name, " \t");
+	name[strcspn(name, ", \t")] = '\0';
+	*section = cubin_section_find(&sass->cubin, name);
+	return true;
+}
+
+/* The offset in hexadecimal as a comment, the instruction, and " ;". */
+static bool read_instruction(char *line, struct instruction *instruction)
+{
+	char *at = line + strspn(line, " \t"), *end;
+
+	if (strncmp(at, "/*", 2) != 0)
+		return false;
+	instruction->offset = strtoull(at + 2, &end, 16);
+	if (end == at + 2 || strncmp(end, "*/", 2) != 0)
+		return false;
+	at = end + 2;
+	at += strspn(at, " \t");
+	end = at + strlen(at);
+	while (end > at && strchr(" \t;", end[-1]))
+		end--;
+	*end = '\0';
+	instruction->text = at;
+	return end > at;
+}
+
+static int compare_places(const void *left, const void *right)
+{
+	const struct instruction *a = left, *b = right;
+
+	if (a->section != b->section)
+		return a->section < b->section ? -1 : 1;
+	return a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+static int parse(struct sass *sass, char *text, struct proton_error *err)
+{
+	uint32_t section = CUBIN_NONE;
+
+	for (char *line = text, *next; line; line = next) {
+		struct instruction instruction;
+
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		if (read_section(sass, line, &section) || section == CUBIN_NONE ||
+		    !read_instruction(line, &instruction))
+			continue;
+		instruction.section = section;
+		if (!array_reserve(&sass->instructions, &sass->capacity, sass->count + 1,
+				   sizeof(*sass->instructions)))
+			return err_nomem(err);
+		sass->instructions[sass->count++] = instruction;
+	}
+	if (sass->count)
+		qsort(sass->instructions, sass->count, sizeof(*sass->instructions), compare_places);
+	return PROTON_OK;
+}
+
+/* ------------------------------------------------------------------ cache */
+
+/* FNV-1a: the same in every process. */
+static uint64_t checksum(const unsigned char *bytes, size_t length)
+{
+	uint64_t sum = 0xcbf29ce484222325u;
+
+	for (size_t i = 0; i < length; i++)
+		sum = (sum ^ bytes[i]) * 0x100000001b3u;
+	return sum;
+}
+
+/* The file of a cubin, malloc'd; NULL: no cache. */
+static char *cache_path(const char *bytes, size_t length)
+{
+	const char *home = getenv("XDG_CACHE_HOME");
+	char *path;
+
+	if (!home || *home != '/' ||
+	    asprintf(&path, "%s/proton/sass/%016" PRIx64 "-%zu", home,
+		     checksum((const unsigned char *)bytes, length), length) < 0)
+		return NULL;
+	return path;
+}
+
+/* XDG_CACHE_HOME itself, and the two directories below it. */
+static void make_directories(char *path)
+{
+	char *slashes[3];
+
+	for (int i = 0; i < 3; i++) {
+		slashes[i] = strrchr(path, '/');
+		*slashes[i] = '\0';
+	}
+	for (int i = 3; i--; *slashes[i] = '/')
+		mkdir(path, 0700);
+}
+
+/* Without space or rights there is no cache, and no error. */
+static void write_cache(char *path, const struct out *text)
+{
+	struct file_replace file;
+
+	make_directories(path);
+	if (file_replace_begin(&file, path, NULL) != PROTON_OK)
+		return;
+	out_bytes(&file.out, text->bytes, text->length);
+	file_replace_commit(&file, NULL);
+}
+
+/* ------------------------------------------------------------------ opening */
+
+/* The disassembler's output, which is parsed and added to the cache. */
+static int disassemble(struct sass *sass, char *path, struct proton_error *err)
+{
+	size_t length = sass->cubin.file.length;
+	struct out out;
+	char *program;
+	int status = disassembler_find(&program, err);
+
+	if (status != PROTON_OK)
+		return status;
+	out_init(&out, -1);
+	out.limit = TEXT_MAX(length);
+	status = disassembler_run(program, sass->bytes, length, SASS_LIMIT_MS, &out, err);
+	if (status == PROTON_OK && path)
+		write_cache(path, &out);
+	if (status == PROTON_OK) {
+		sass->text = out_take(&out, &length);
+		status = sass->text ? parse(sass, sass->text, err) : err_nomem(err);
+	}
+	if (status == PROTON_OK && !sass->count && sass->cubin.function_count) {
+		if (path)
+			unlink(path);
+		status = err_set(err, PROTON_E_IO, "%s printed no instructions", program);
+	}
+	out_fini(&out);
+	free(program);
+	return status;
+}
+
+/* The instructions of the cached text, or else of the disassembler's. */
+static int read_instructions(struct sass *sass, struct proton_error *err)
+{
+	const struct file_limits limits = {.max_bytes = TEXT_MAX(sass->cubin.file.length)};
+	char *path = cache_path(sass->bytes, sass->cubin.file.length);
+	size_t length;
+	int status = PROTON_OK;
+
+	if (path && file_read_all(path, &limits, &sass->text, &length, NULL) == PROTON_OK)
+		status = parse(sass, sass->text, err);
+	if (status == PROTON_OK && !sass->count) {
+		free(sass->text);
+		sass->text = NULL;
+		status = disassemble(sass, path, err);
+	}
+	free(path);
+	return status;
+}
+
+int sass_open(const void *cubin, size_t length, struct sass **sass_out, struct proton_error *err)
+{
+	struct sass *sass = calloc(1, sizeof(*sass));
+	int status = PROTON_OK;
+
+	if (sass)
+		sass->bytes = malloc(length + 1);
+	if (!sass || !sass->bytes)
+		status = err_nomem(err);
+	if (status == PROTON_OK) {
+		memcpy(sass->bytes, cubin, length);
+		status = cubin_open(&sass->cubin, sass->bytes, length, err);
+	}
+	if (status == PROTON_OK)
+		status = read_instructions(sass, err);
+	if (status != PROTON_OK) {
+		sass_close(sass);
+		return status;
+	}
+	*sass_out = sass;
+	return PROTON_OK;
+}
+
+void sass_close(struct sass *sass)
+{
+	if (!sass)
+		return;
+	cubin_close(&sass->cubin);
+	free(sass->bytes);
+	free(sass->text);
+	free(sass->instructions);
+	free(sass);
+}
+
+uint32_t sass_function(const struct sass *sass, const char *name)
+{
+	return cubin_function_find(&sass->cubin, name);
+}
+
+const char *sass_at(const struct sass *sass, uint32_t function, uint64_t pc)
+{
+	const struct cubin_function *of;
+	const struct instruction *found;
+	struct instruction key;
+
+	if (function >= sass->cubin.function_count || !sass->count)
+		return NULL;
+	of = &sass->cubin.functions[function];
+	if (pc >= of->code_bytes)
+		return NULL;
+	key = (struct instruction){.offset = of->offset + pc, .section = of->section};
+	found = bsearch(&key, sass->instructions, sass->count, sizeof(key), compare_places);
+	return found ? found->text : NULL;
+}

@@ -1,0 +1,36 @@
+/*
+ * SASS of a cubin: the text of each instruction, from NVIDIA's disassembler.
+ *
+ * If XDG_CACHE_HOME is set, the disassembler's output is kept below $XDG_CACHE_HOME/proton/sass, in
+ * a file named by size and checksum of the cubin. Nothing is written elsewhere.
+ */
+#ifndef SYMBOL_SASS_H
+#define SYMBOL_SASS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define SASS_FUNCTION_NONE UINT32_MAX
+/* A disassembler that takes longer is killed. */
+#define SASS_LIMIT_MS 60000
+
+struct sass;
+
+/*
+ * `cubin` need not stay valid. PROTON_E_NOLIB: there is no disassembler; the message says what to
+ * do. PROTON_E_INVALID: not a cubin. PROTON_E_IO: the disassembler failed.
+ */
+int sass_open(const void *cubin, size_t length, struct sass **sass_out, struct proton_error *err);
+void sass_close(struct sass *sass);
+
+/* The function with this mangled name; SASS_FUNCTION_NONE: the cubin has none. */
+uint32_t sass_function(const struct sass *sass, const char *name);
+/*
+ * The instruction at byte offset `pc` of a function, such as "@!P0 LDG.E R4, desc[UR6][R8.64]";
+ * valid until sass_close(). NULL: no instruction starts there.
+ */
+const char *sass_at(const struct sass *sass, uint32_t function, uint64_t pc);
+
+#endif
