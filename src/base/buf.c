@@ -216,7 +216,7 @@ static int read_data(int fd, const char *path, size_t size, char **bytes, struct
 	free(*bytes);
 	*bytes = calloc(size + 1, 1); /* untouched pages take no memory */
 	if (!*bytes)
-		return err_set(err, PROTON_E_NOMEM, "cannot read %s: out of memory", path);
+		return err_errno(err, ENOMEM, "cannot read %s", path);
 	while ((at = lseek(fd, at, SEEK_DATA)) >= 0 && (size_t)at < size) {
 		off_t end = lseek(fd, at, SEEK_HOLE);
 		size_t length = (end < at || (size_t)end > size ? size : (size_t)end) - (size_t)at;
@@ -241,7 +241,7 @@ static int read_all(int fd, const char *path, const struct file_limits *limits, 
 	ssize_t n;
 
 	if (is_checked && !reserve_rest(fd, bytes, &capacity))
-		return err_set(err, PROTON_E_NOMEM, "cannot read %s: out of memory", path);
+		return err_errno(err, ENOMEM, "cannot read %s", path);
 	do {
 		size_t max = is_checked ? SIZE_MAX : FILE_HEAD_BYTES - *length;
 
@@ -258,8 +258,7 @@ static int read_all(int fd, const char *path, const struct file_limits *limits, 
 			if (is_sparse(fd, length))
 				return read_data(fd, path, *length, bytes, err);
 			if (!reserve_rest(fd, bytes, &capacity))
-				return err_set(err, PROTON_E_NOMEM, "cannot read %s: out of memory",
-					       path);
+				return err_errno(err, ENOMEM, "cannot read %s", path);
 		}
 		if (limits->max_bytes && *length > limits->max_bytes)
 			return err_set(err, PROTON_E_FORMAT,

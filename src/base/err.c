@@ -85,7 +85,8 @@ int err_errno(struct proton_error *err, int errnum, const char *format, ...)
 		used = length < 0 ? 0 : (size_t)length;
 		if (used < sizeof(err->text))
 			snprintf(err->text + used, sizeof(err->text) - used, ": %s",
-				 strerror_r(errnum, reason, sizeof(reason)));
+				 errnum == ENOMEM ? "out of memory"
+						  : strerror_r(errnum, reason, sizeof(reason)));
 		printable_message(err->text, sizeof(err->text));
 	}
 	return status;

@@ -15,7 +15,7 @@ int err_set(struct proton_error *err, int status, const char *format, ...)
 void err_wrap(struct proton_error *err, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* err_set() with ": <strerror(errnum)>" appended and the status that fits errnum. */
+/* err_set() with ": <strerror(errnum)>" appended, or "out of memory", and the status that fits. */
 int err_errno(struct proton_error *err, int errnum, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

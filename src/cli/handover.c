@@ -43,6 +43,13 @@ static bool put(const char *name, const char *value)
 	return !value || setenv(name, value, 1) == 0;
 }
 
+static bool report_failure(bool ok)
+{
+	if (!ok)
+		message("out of memory");
+	return ok;
+}
+
 bool handover_put_in_front(const char *variable, const char *saved, const char *first)
 {
 	const char *before = getenv(variable);
@@ -53,9 +60,7 @@ bool handover_put_in_front(const char *variable, const char *saved, const char *
 	     (!before || !*before || asprintf(&joined, "%s:%s", first, before) > 0);
 	ok = ok && put(variable, joined ? joined : first);
 	free(joined);
-	if (!ok)
-		message("out of memory");
-	return ok;
+	return report_failure(ok);
 }
 
 static const char *foreign_injection(void)
@@ -101,12 +106,8 @@ static bool put_family(const struct options *options)
 
 bool handover_follow(const struct options *options)
 {
-	bool ok = put_family(options) &&
-		  put(HANDOVER_GATHER, options->has_no_children ? NULL : "1");
-
-	if (!ok)
-		message("out of memory");
-	return ok;
+	return report_failure(put_family(options) &&
+			      put(HANDOVER_GATHER, options->has_no_children ? NULL : "1"));
 }
 
 static bool put_injection(const struct options *options, const char *library)
@@ -122,21 +123,18 @@ static bool put_injection(const struct options *options, const char *library)
 bool handover_export(const struct options *options, const char *library, bool must_inject)
 {
 	const char *viewer = which_viewer();
-	bool ok;
 
 	clear_leftovers();
-	ok = put(HANDOVER_NAME, options->name) && put(HANDOVER_BACKEND, options->backend) &&
-	     put(HANDOVER_CONTEXT, options->context) && put(HANDOVER_MODE, options->mode) &&
-	     put(HANDOVER_DATA, options->data) && put(HANDOVER_HOOK, options->hook) &&
-	     put(HANDOVER_FORMAT, options->format) &&
-	     put(HANDOVER_MEMORY, options->wants_memory ? "1" : NULL) &&
-	     put(HANDOVER_QUIET, options->is_quiet ? "1" : "0") &&
-	     put(HANDOVER_VIEWER, strcmp(viewer, "proton-viewer") == 0 ? NULL : viewer) &&
-	     (!options->no_clobber || put("PROTON_NO_CLOBBER", "1")) &&
-	     (!options->has_no_nvtx || put("TRITON_ENABLE_NVTX", "0")) &&
-	     (!library || (options->has_no_children && !must_inject) ||
-	      put_injection(options, library));
-	if (!ok)
-		message("out of memory");
-	return ok;
+	return report_failure(
+		put(HANDOVER_NAME, options->name) && put(HANDOVER_BACKEND, options->backend) &&
+		put(HANDOVER_CONTEXT, options->context) && put(HANDOVER_MODE, options->mode) &&
+		put(HANDOVER_DATA, options->data) && put(HANDOVER_HOOK, options->hook) &&
+		put(HANDOVER_FORMAT, options->format) &&
+		put(HANDOVER_MEMORY, options->wants_memory ? "1" : NULL) &&
+		put(HANDOVER_QUIET, options->is_quiet ? "1" : "0") &&
+		put(HANDOVER_VIEWER, strcmp(viewer, "proton-viewer") == 0 ? NULL : viewer) &&
+		(!options->no_clobber || put("PROTON_NO_CLOBBER", "1")) &&
+		(!options->has_no_nvtx || put("TRITON_ENABLE_NVTX", "0")) &&
+		(!library || (options->has_no_children && !must_inject) ||
+		 put_injection(options, library)));
 }

@@ -142,8 +142,7 @@ static void explain(enum verdict verdict, const char *python, const char *module
 		break;
 	case VERDICT_BROKEN:
 		message("%s is not a working Python interpreter; set PROTON_PYTHON to a Python "
-			"with "
-			"triton_proton",
+			"with triton_proton",
 			python);
 		break;
 	case VERDICT_OLD:
@@ -156,8 +155,7 @@ static void explain(enum verdict verdict, const char *python, const char *module
 		break;
 	case VERDICT_DEAF:
 		message("%s ignores PYTHONPATH (option -I, -E or -S), which proton needs to start "
-			"the "
-			"recorder",
+			"the recorder",
 			python);
 		break;
 	case VERDICT_MODULE:

@@ -62,28 +62,23 @@ void launch_python(const struct options *options)
 		goto out;
 	if (asprintf(&hook, "%s/_launch", python.package) < 0) {
 		hook = NULL;
-		message("out of memory");
-		goto out;
+		goto no_memory;
 	}
 	if (strchr(hook, ':')) {
 		message("cannot start the recorder: the directory %s has a colon in its name, "
-			"which "
-			"PYTHONPATH cannot hold",
+			"which PYTHONPATH cannot hold",
 			hook);
 		goto out;
 	}
 	if (access(hook, R_OK) != 0) {
 		message("the triton_proton in %s does not belong to this proton: it has no "
-			"directory "
-			"_launch",
+			"directory _launch",
 			python.package);
 		goto out;
 	}
 	argv = make_argv(options, python.path);
-	if (!argv) {
-		message("out of memory");
-		goto out;
-	}
+	if (!argv)
+		goto no_memory;
 	library = library_find_in_package(python.package);
 	if (!handover_export(options, library, false) ||
 	    !handover_put_in_front("PYTHONPATH", HANDOVER_PYTHONPATH, hook) ||
@@ -91,6 +86,9 @@ void launch_python(const struct options *options)
 		goto out;
 	execv(python.path, argv);
 	message("cannot run %s: %s", python.path, strerror(errno));
+	goto out;
+no_memory:
+	message("out of memory");
 out:
 	free(argv);
 	free(library);

@@ -212,8 +212,7 @@ static bool take_python(struct options *options)
 {
 	if (is_deaf(options->arguments)) {
 		message("%s ignores PYTHONPATH (option -I, -E or -S), which proton needs to start "
-			"the "
-			"recorder",
+			"the recorder",
 			options->target);
 		return false;
 	}

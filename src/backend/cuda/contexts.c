@@ -26,8 +26,6 @@ static _Atomic(void *) *place(const void *context, uint32_t probe)
 
 void contexts_note(void *context)
 {
-	static _Atomic bool was_noted;
-
 	if (!context)
 		return;
 	for (uint32_t i = 0; i < PROBES; i++) {
@@ -42,9 +40,8 @@ void contexts_note(void *context)
 		if (found == context)
 			return;
 	}
-	if (!atomic_exchange(&was_noted, true))
-		message("too many CUDA contexts for a flush to wait for all of them; kernels "
-			"still running in the others may be missing");
+	message_once("too many CUDA contexts for a flush to wait for all of them; kernels "
+		     "still running in the others may be missing");
 }
 
 void contexts_forget(const void *context)
@@ -64,7 +61,6 @@ void contexts_clear(void)
 
 static bool synchronize(void *context)
 {
-	static _Atomic bool was_noted;
 	bool is_popped = false;
 	void *popped;
 	bool done;
@@ -75,10 +71,10 @@ static bool synchronize(void *context)
 	/* If it stays pushed, the program continues in the wrong context: try twice. */
 	for (int tries = 0; tries < 2 && !is_popped; tries++)
 		is_popped = libcuda.cuCtxPopCurrent(&popped) == 0;
-	if (!is_popped && !atomic_exchange(&was_noted, true))
-		message("cuCtxPopCurrent failed: the current CUDA context of the calling thread "
-			"has "
-			"changed");
+	if (!is_popped)
+		message_once(
+			"cuCtxPopCurrent failed: the current CUDA context of the calling thread "
+			"has changed");
 	return done;
 }
 

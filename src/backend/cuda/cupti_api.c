@@ -286,9 +286,8 @@ static int busy_error(const struct cupti_api *api, const char *call, const char 
 	ask_who(api, name, CUPTI_SUBSCRIBER_NAME_BYTES);
 	dl_iterate_phdr(find_tool, &tool);
 	return err_set(err, PROTON_E_BUSY,
-		       "CUPTI is already in use by another tool in this process (%s%s%s); "
-		       "stop that tool first%s "
-		       "[%s: %s]",
+		       "CUPTI is already in use by another tool in this process (%s%s%s); stop "
+		       "that tool first%s [%s: %s]",
 		       *name  ? name
 		       : tool ? tool->name
 			      : "torch.profiler, nsys, ncu, a second Proton",

@@ -153,8 +153,7 @@ static void add_thread(void)
 	else if (!shared.thread_count && !shared.has_failed) {
 		shared.has_failed = true;
 		message("cannot start a reader thread (error %d); records of instrumented kernels "
-			"are "
-			"read only when the session is flushed or ends",
+			"are read only when the session is flushed or ends",
 			result);
 	}
 	pthread_cond_broadcast(&shared.is_done); /* launch_queue_stop() waits for this */

@@ -88,16 +88,13 @@ static void print_warnings(struct kernel *kernel)
 	if (untraced)
 		message("%s: the trace shows %" PRIu64 " launches and omits %" PRIu64
 			" more (totals include them); set launches=N or launches=all in the mode "
-			"to "
-			"keep more",
+			"to keep more",
 			kernel->name, kernel->traced, untraced);
 	if (unsampled)
 		message("%s: %" PRIu64
 			" launches were not sampled because the record buffer pool was exhausted "
-			"or "
-			"is too small for one launch; sample fewer CTAs (cta=N in the mode) or "
-			"reduce "
-			"buffer_size",
+			"or is too small for one launch; sample fewer CTAs (cta=N in the mode) or "
+			"reduce buffer_size",
 			kernel->name, unsampled);
 	for (uint32_t i = 0; i < INSTRUMENT_UNIT_MAX; i++)
 		warps += totals->dropped_warp[i] != 0;

@@ -119,8 +119,7 @@ struct decode_overhead record_overhead_on(const struct device *device)
 	overhead = it->overhead;
 	if (!it->is_known)
 		message("time_shift has no effect: the record overhead on this GPU is unknown "
-			"(%s); "
-			"set PROTON_INSTRUMENT_COST (bench/intra.py measures it)",
+			"(%s); set PROTON_INSTRUMENT_COST (bench/intra.py measures it)",
 			it->failure.text);
 	pthread_mutex_unlock(&lock);
 	return overhead;

@@ -9,7 +9,6 @@
 #include "record/nvtx/nvtx_environment.h"
 
 #include <dlfcn.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,12 +108,10 @@ void nvtx_environment_set(void)
 
 void nvtx_environment_report(void)
 {
-	static atomic_flag was_reported = ATOMIC_FLAG_INIT;
-
-	if (*foreign && !atomic_flag_test_and_set(&was_reported))
-		message(VARIABLE " is already set to %s; NVTX ranges go to that tool and "
-				 "are not recorded",
-			foreign);
+	if (*foreign)
+		message_once(VARIABLE " is already set to %s; NVTX ranges go to that tool and are "
+				      "not recorded",
+			     foreign);
 }
 
 void nvtx_environment_reset(void)

@@ -92,8 +92,6 @@ static size_t config_bytes(const struct config *config)
 /* Without a session set nothing is recorded; each session counts that as lost. */
 static void lose_config(const struct config *wanted)
 {
-	static bool is_reported;
-
 	for (uint32_t i = 0; i < wanted->count; i++) {
 		struct session *session = session_lock_entry(&wanted->entries[i]);
 
@@ -102,10 +100,8 @@ static void lose_config(const struct config *wanted)
 		store_counters_add(&session->store, COUNTER_LOST_STORAGE, 1);
 		session_unlock(session);
 	}
-	if (!is_reported)
-		message("cannot record more: no address space for another set of sessions; end "
-			"a session, or change phases less often");
-	is_reported = true;
+	message_once("cannot record more: no address space for another set of sessions; end a "
+		     "session, or change phases less often");
 }
 
 /*

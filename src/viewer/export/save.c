@@ -78,7 +78,7 @@ static int begin_file(struct save *save, const char *path, bool no_clobber,
 		temporary = strdup(save->file.temporary);
 	if (status == PROTON_OK && !temporary) {
 		file_replace_abandon(&save->file);
-		status = err_set(err, PROTON_E_NOMEM, "cannot write %s: out of memory", path);
+		status = err_errno(err, ENOMEM, "cannot write %s", path);
 	}
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (status == PROTON_OK)
