@@ -2,6 +2,8 @@
 #include "base/region.h"
 
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -22,6 +24,29 @@ static size_t fair_share(size_t wanted, size_t minimum)
 	return share < wanted ? share : wanted;
 }
 
+/*
+ * Linux places a mapping right below the previous ones, so large reservations would separate the
+ * libraries that were loaded before from those loaded later. Calls over more than 4 GiB are
+ * predicted worse: with 300 GB between Python and torch, small operations of torch took 3.5 % more
+ * CPU time (Intel Xeon). So regions are placed one below the other, far away from code. These
+ * addresses are hints: where one is taken, or the address space is smaller, the kernel chooses.
+ */
+#define AWAY_FROM_CODE ((uintptr_t)16 << 40)
+#define AWAY_BYTES ((uintptr_t)8 << 40) /* then they begin again at the top */
+
+static void *address_hint(size_t bytes)
+{
+	static _Atomic uintptr_t taken;
+	const uintptr_t code = (uintptr_t)region_reserve & ~(uintptr_t)65535;
+	uintptr_t end;
+
+	if (code < 2 * AWAY_FROM_CODE || bytes > AWAY_BYTES)
+		return NULL;
+	bytes = (bytes + 65535) & ~(size_t)65535;
+	end = atomic_fetch_add(&taken, bytes) % AWAY_BYTES + bytes;
+	return (void *)(code - AWAY_FROM_CODE - end);
+}
+
 int region_reserve(struct region *region, size_t wanted, size_t minimum, int accessible,
 		   struct proton_error *err)
 {
@@ -29,7 +54,7 @@ int region_reserve(struct region *region, size_t wanted, size_t minimum, int acc
 
 	wanted = fair_share(wanted, minimum);
 	for (;;) {
-		void *base = mmap(NULL, wanted, protection,
+		void *base = mmap(address_hint(wanted), wanted, protection,
 				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 		if (base != MAP_FAILED) {

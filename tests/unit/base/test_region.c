@@ -1,6 +1,7 @@
 /* base/region: address space is reserved without memory, and shrinks to a limit. */
 #include "unit/tap.h"
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "base/region.h"
@@ -44,6 +45,51 @@ TEST(a_large_region_takes_no_memory_and_reads_as_zero)
 	region_release(&region);
 	CHECK_PTR(region.base, NULL);
 	region_release(&region);
+}
+
+static uintptr_t map_library(size_t bytes)
+{
+	void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(at != MAP_FAILED);
+	return (uintptr_t)at;
+}
+
+/* Calls between libraries more than 4 GiB apart are predicted worse. */
+TEST(regions_do_not_separate_libraries_loaded_before_and_after_them)
+{
+	const size_t library = (size_t)256 << 20; /* more than the gaps hold */
+	struct region regions[4];
+	struct proton_error err;
+	uintptr_t before;
+	uintptr_t after;
+
+	skip_if_sanitized(); /* its mmap() may ignore the wanted address */
+	before = map_library(library);
+	for (size_t i = 0; i < 4; i++)
+		CHECK_OK(region_reserve(&regions[i], (size_t)64 << 30, 1 << 20, 1, &err), err);
+	after = map_library(library);
+	CHECK_LT(before < after ? after - before : before - after, (uint64_t)1 << 30);
+	for (size_t i = 0; i < 4; i++)
+		region_release(&regions[i]);
+}
+
+/* The addresses begin again after 8 TiB. */
+TEST(regions_are_reserved_and_released_without_end)
+{
+	const size_t bytes = (size_t)512 << 30;
+	struct region kept;
+	struct region region;
+	struct proton_error err;
+
+	skip_if_sanitized();
+	CHECK_OK(region_reserve(&kept, bytes, bytes, 1, &err), err);
+	for (size_t i = 0; i < 100; i++) {
+		CHECK_OK(region_reserve(&region, bytes, bytes, 1, &err), err);
+		CHECK_EQ(region.bytes, bytes);
+		region_release(&region);
+	}
+	region_release(&kept);
 }
 
 TEST(a_limited_address_space_is_shared_by_many_regions)
