@@ -50,6 +50,7 @@ class Case:
     options: Mapping[str, str] = dataclasses.field(default_factory=dict)
     command: Optional[Sequence[str]] = None  # the options of `proton`, which runs the program
     injection: bool = False  # an empty library in CUDA_INJECTION64_PATH
+    every: int = 1  # takes part in one round of so many: what is not judged needs fewer
 
 
 class Programs:
@@ -124,7 +125,7 @@ class Programs:
 
     def running(self, number: int, scratch: str) -> Running:
         """The processes of round `number`, which begin to load."""
-        first = list(self.cases)
+        first = [name for name, case in self.cases.items() if number % case.every == 0]
         first = first[number % len(first) :] + first[: number % len(first)]
         return Running(
             {name: lambda directory, name=name: self.start(name, directory) for name in first},
