@@ -4,7 +4,8 @@
 Looks at the files git knows (or all files, outside a repository): every source begins with a
 comment that says what it is, no source has more than 900 lines or stray white space, no TODO
 without an issue, nothing that holds on one machine only, no two files of one
-name below src/, no two tests of one name, no function that does not fit a screen.
+name below src/, no two tests of one name, no function that does not fit a screen, and where
+NAMED_FOR_FILE says so, no function between files that is not named for its file.
 """
 
 import ast
@@ -28,6 +29,12 @@ KINDS = [
 # Data and documents: only the rules about machines and TODO.
 SKIPPED = re.compile(r"^(tests/(data|fuzz/corpus|golden/.*(data|expected|files))/|build|\.venv)")
 BINARY = re.compile(rb"\0")
+
+# Where functions between files begin with their file's name, and other beginnings: the C interface,
+# the recorder's interface for backends, and an entry point of NVTX.
+NAMED_FOR_FILE = ("src/record/", "src/backend/cuda/")
+OTHER_BEGINNINGS = ("proton_", "record_", "InitializeInjection")
+FUNCTION = re.compile(r"^(?!static\b)(?!.*\bstatic\b)\w[^\n;={}()]*?\b(\w+)\([^;{}]*\)\n\{", re.M)
 
 # Invented paths in tests are below /home/user.
 MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(?:home/(?!user\b)|root/|work/|Users/)(?=\w)")
@@ -76,6 +83,15 @@ def functions_of(name, lines):
                 yield node.lineno, node.end_lineno - node.body[0].lineno + 1
 
 
+def misnamed(name, text):
+    """(line, text) of each function that is not named for its file."""
+    if not name.startswith(NAMED_FOR_FILE) or not name.endswith(".c"):
+        return
+    for match in FUNCTION.finditer(text):
+        if not f"{match[1]}_".startswith((Path(name).stem + "_", *OTHER_BEGINNINGS)):
+            yield text.count("\n", 0, match.start()) + 1, f"{match[1]}(): not named for its file"
+
+
 def check_file(root, name):
     """All problems of one file as (line, text)."""
     path = root / name
@@ -96,6 +112,7 @@ def check_file(root, name):
     for number, length in functions_of(name, lines):
         if length > MAX_FUNCTION_LINES:
             yield number, f"a function of {length} lines: at most {MAX_FUNCTION_LINES}"
+    yield from misnamed(name, text)
     for number, line in enumerate(lines, 1):
         if MACHINE_PATH.search(line):
             yield number, "a path that exists on one machine only"

@@ -422,10 +422,10 @@ int activity_start(const struct cupti_api *api, struct proton_error *err)
 		atomic_store_explicit(&clock_offset_ns, measure_offset(api), memory_order_relaxed);
 	result = api->cuptiActivityRegisterCallbacks(on_buffer_requested, on_buffer_completed);
 	if (result != CUPTI_OK)
-		return cupti_error(api, result, "cuptiActivityRegisterCallbacks", err);
+		return cupti_api_error(api, result, "cuptiActivityRegisterCallbacks", err);
 	result = api->cuptiActivityEnable(CUPTI_KIND_CONCURRENT_KERNEL);
 	if (result != CUPTI_OK)
-		return cupti_error(api, result, "cuptiActivityEnable", err);
+		return cupti_api_error(api, result, "cuptiActivityEnable", err);
 	return PROTON_OK;
 }
 
@@ -517,7 +517,7 @@ int activity_flush(const struct cupti_api *api, uint64_t launched, uint32_t last
 	}
 	pthread_mutex_unlock(&flush_lock);
 	return failure == CUPTI_OK ? PROTON_OK
-				   : cupti_error(api, failure, "cuptiActivityFlushAll", err);
+				   : cupti_api_error(api, failure, "cuptiActivityFlushAll", err);
 }
 
 bool activity_ask(const struct cupti_api *api)

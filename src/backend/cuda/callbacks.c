@@ -358,7 +358,7 @@ static int subscribe(const struct cupti_api *api, struct proton_error *err)
 	result = api->cuptiSubscribe(&subscriber, on_callback, NULL);
 	if (result != CUPTI_OK) {
 		subscriber = NULL;
-		return cupti_error(api, result, "cuptiSubscribe", err);
+		return cupti_api_error(api, result, "cuptiSubscribe", err);
 	}
 	result = enable(api, 1);
 	/* Older versions do not report it: an updated graph keeps what was captured first. */
@@ -368,7 +368,7 @@ static int subscribe(const struct cupti_api *api, struct proton_error *err)
 	if (result == CUPTI_OK)
 		return PROTON_OK;
 	unsubscribe(api);
-	return cupti_error(api, result, "cuptiEnableCallback", err);
+	return cupti_api_error(api, result, "cuptiEnableCallback", err);
 }
 
 int callbacks_set_memory(const struct cupti_api *api, bool is_wanted, struct proton_error *err)

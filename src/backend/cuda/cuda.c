@@ -207,7 +207,7 @@ static void describe(add_fn add, void *user)
 	char text[32];
 	int count = 0;
 
-	cupti_version_text(api->version, text, sizeof(text));
+	cupti_api_version_text(api->version, text, sizeof(text));
 	add(user, "cupti", text);
 	add(user, "cupti_path", api->path);
 	snprintf(text, sizeof(text), "%d.%d", api->driver / 1000, api->driver % 1000 / 10);

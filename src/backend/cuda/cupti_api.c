@@ -151,7 +151,7 @@ static int find_cupti(struct search *search, struct proton_error *err)
 		       search->tried);
 }
 
-void cupti_version_text(uint32_t version, char *text, size_t capacity)
+void cupti_api_version_text(uint32_t version, char *text, size_t capacity)
 {
 	/* 22 is 12.4 ... 27 is 12.9; from 13.0 on xxyyzz. */
 	if (version >= 130000)
@@ -167,7 +167,7 @@ static int check_versions(const struct cupti_api *api, struct proton_error *err)
 	char text[32];
 	int major = api->version >= 130000 ? (int)(api->version / 10000) : 12;
 
-	cupti_version_text(api->version, text, sizeof(text));
+	cupti_api_version_text(api->version, text, sizeof(text));
 	if (api->version < 22)
 		return err_set(err, PROTON_E_VERSION, "%s is CUPTI %s; 12.4 or later is required",
 			       api->path, text);
@@ -299,7 +299,8 @@ static int busy_error(const struct cupti_api *api, const char *call, const char 
 		       call, text);
 }
 
-int cupti_error(const struct cupti_api *api, int result, const char *call, struct proton_error *err)
+int cupti_api_error(const struct cupti_api *api, int result, const char *call,
+		    struct proton_error *err)
 {
 	const char *text = NULL;
 

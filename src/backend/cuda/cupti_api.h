@@ -24,10 +24,10 @@ struct cupti_api {
 int cupti_api_get(const struct cupti_api **out, struct proton_error *err);
 
 /* "12.4" for 22, "13.0" for 130000: CUPTI changed its encoding at 13.0. */
-void cupti_version_text(uint32_t version, char *text, size_t capacity);
+void cupti_api_version_text(uint32_t version, char *text, size_t capacity);
 
 /* E_PERMISSION, E_BUSY, ... with CUPTI's message and the remedy. `call` names the entry point. */
-int cupti_error(const struct cupti_api *api, int result, const char *call,
-		struct proton_error *err);
+int cupti_api_error(const struct cupti_api *api, int result, const char *call,
+		    struct proton_error *err);
 
 #endif

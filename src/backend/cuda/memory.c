@@ -83,13 +83,13 @@ int memory_set(const struct cupti_api *api, void *subscriber, bool is_wanted,
 	}
 	if (!known) {
 		disable(api, subscriber);
-		return cupti_error(api, result, "cuptiEnableCallback", err);
+		return cupti_api_error(api, result, "cuptiEnableCallback", err);
 	}
 	for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {
 		result = api->cuptiActivityEnable(kinds[i]);
 		if (result != CUPTI_OK) {
 			disable(api, subscriber);
-			return cupti_error(api, result, "cuptiActivityEnable", err);
+			return cupti_api_error(api, result, "cuptiActivityEnable", err);
 		}
 	}
 	return PROTON_OK;
