@@ -62,15 +62,10 @@ static _Atomic uint32_t ring_count;
 
 /* ------------------------------------------------------------------ creating ring buffers */
 
-static void forget_in_child(void)
+void append_forget(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	atomic_store(&ring_count, 0); /* the child does not have their memory */
-}
-
-static void register_fork(void)
-{
-	pthread_atfork(NULL, NULL, forget_in_child);
 }
 
 static int refuse(int result, const char *call, struct proton_error *err)
@@ -167,7 +162,6 @@ static void *context_of(uint64_t stream, uint64_t address, void *current)
 
 int append_begin(struct append *append, uint64_t stream, uint64_t address, struct proton_error *err)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	void *current = NULL;
 	void *context;
 	uint64_t id;
@@ -178,7 +172,6 @@ int append_begin(struct append *append, uint64_t stream, uint64_t address, struc
 	*append = (struct append){.stream = stream, .mode = -1};
 	if (status != PROTON_OK)
 		return status;
-	pthread_once(&once, register_fork);
 	/*
 	 * While any thread captures in the default mode, some calls below are refused, and fail the
 	 * capture, unless the calling thread has set the relaxed mode.

@@ -43,5 +43,7 @@ void append_drain(void (*deliver)(uint64_t id, const void *bytes, uint32_t count
 bool append_is_filling(void);
 /* Number of values lost in full ring buffers since the process began. */
 uint64_t append_lost(void);
+/* After fork(), in the child. */
+void append_forget(void);
 
 #endif

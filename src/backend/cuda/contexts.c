@@ -32,8 +32,6 @@ void contexts_note(void *context)
 		_Atomic(void *) *at = place(context, i);
 		void *found = atomic_load_explicit(at, memory_order_relaxed);
 
-		if (found == context)
-			return;
 		if ((!found || found == &gone) &&
 		    atomic_compare_exchange_strong(at, &found, context))
 			return;

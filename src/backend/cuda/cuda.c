@@ -15,6 +15,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "backend/cuda/append.h"
 #include "backend/cuda/contexts.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/flush_thread.h"
@@ -251,6 +252,7 @@ static void stop(void)
 
 static void forked(void)
 {
+	append_forget();
 	atomic_store(&cuda_state, atomic_load(&cupti_process) ? CUDA_ORPHANED : CUDA_OFF);
 	wants_memory = false;
 }

@@ -189,7 +189,7 @@ static int check_mode(const char *mode, struct proton_error *err)
 	return instrument_mode_read(mode, &read, err);
 }
 
-static void forget_in_child(void)
+static void forked(void)
 {
 	atomic_store(&is_running, false);
 	pending = (struct pending){0};
@@ -198,14 +198,8 @@ static void forget_in_child(void)
 	loaded_kernels_forget();
 }
 
-static void register_fork(void)
-{
-	pthread_atfork(NULL, NULL, forget_in_child);
-}
-
 static int start(const char *mode, struct proton_error *err)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct instrument_mode read;
 	int status = instrument_mode_read(mode, &read, err);
 
@@ -213,7 +207,6 @@ static int start(const char *mode, struct proton_error *err)
 		status = driver_look(err);
 	if (status != PROTON_OK)
 		return status;
-	pthread_once(&once, register_fork);
 	loaded_kernels_reset();
 	status = launch_queue_start(&read, err);
 	if (status != PROTON_OK)
@@ -247,4 +240,5 @@ const struct backend instrument_backend = {
 		"no kernel with scopes was launched; add scopes with triton_proton.language, or "
 		"use mode default:auto=all",
 	.stop = stop,
+	.forked = forked,
 };
