@@ -37,7 +37,9 @@ static void find_known(struct known *known, const struct option_table *tables, s
 				continue;
 			known->longs[known->count] = (struct option){
 				.name = row->name,
-				.has_arg = row->value ? required_argument : no_argument,
+				.has_arg = !row->value          ? no_argument
+					   : *row->value == '[' ? optional_argument
+								: required_argument,
 				.val = FIRST_ROW + (int)known->count,
 			};
 			if (row->letter)

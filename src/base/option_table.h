@@ -21,7 +21,7 @@ enum options_result {
 struct option_row {
 	char letter;       /* 0: none */
 	const char *name;  /* long name, without dashes; NULL: `help` is a heading */
-	const char *value; /* name of the value in the help; NULL: the option takes none */
+	const char *value; /* name of the value in the help; NULL: none; "[NAME]": optional */
 	const char *help;  /* NULL: not listed; may have several lines */
 	/*
 	 * Offset of the member of the options that the row sets: a bool if there is no value, an

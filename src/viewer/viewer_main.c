@@ -19,7 +19,9 @@
 #include "viewer/export/save.h"
 #include "viewer/numbers/compare.h"
 #include "viewer/numbers/gate_report.h"
+#include "viewer/numbers/source_lines.h"
 #include "viewer/print/pager.h"
+#include "viewer/print/print_source.h"
 #include "viewer/print/print_warps.h"
 #include "viewer/print/table_model.h"
 #include "viewer/print/xalloc.h"
@@ -87,7 +89,8 @@ static bool is_cut(const struct options *options, const struct table_model *tabl
 struct table_job {
 	const struct exporter *exporter;
 	const struct table_model *table;
-	const struct warps_report *report; /* or NULL */
+	const struct warps_report *warps;   /* or NULL */
+	const struct source_report *source; /* or NULL */
 	const struct options *options;
 };
 
@@ -96,19 +99,22 @@ static int write_table(const void *context, struct out *out, struct proton_error
 	const struct table_job *job = context;
 
 	(void)err;
-	if (job->report)
-		job->exporter->print_warps(job->report, job->options, out);
+	if (job->warps)
+		job->exporter->print_warps(job->warps, job->options, out);
+	else if (job->source)
+		job->exporter->print_source(job->source, job->options, out);
 	else
 		job->exporter->print(job->table, out);
 	return PROTON_OK;
 }
 
 static int save_table(const struct options *options, const struct profile *profile,
-		      const struct table_model *table, const struct warps_report *report)
+		      struct table_job job)
 {
-	const struct table_job job = {options->output.exporter, table, report, options};
 	struct proton_error err;
 
+	job.exporter = options->output.exporter;
+	job.options = options;
 	return save_output(&options->output, profile, write_table, &job, &err) ? print_error(&err)
 									       : 0;
 }
@@ -123,7 +129,7 @@ static int print(struct view *view, const struct options *options, const struct 
 	table.gate_count = gates ? options->query.gate_count : 0;
 	view_settle(view, options);
 	if (options->output.exporter && !options->query.list)
-		return save_table(options, view->profile, &table, NULL);
+		return save_table(options, view->profile, (struct table_job){.table = &table});
 	begin(&out, view->profile, options);
 	if (options->query.list) {
 		list_print(&view->metrics, &out);
@@ -304,34 +310,67 @@ static int show(const struct options *options, struct input *input, struct input
 	return status;
 }
 
-static int report_warps(const struct options *options, struct input *input, struct input *base)
+static int report_warps(const struct options *options, struct view *view)
+{
+	struct warps_report report;
+	struct out out;
+	int status;
+
+	warps_report_init(&report, view->profile, view->state);
+	if (!report.kernel_count) {
+		warps_report_nothing(view->profile, options);
+		status = EXIT_BAD;
+	} else if (options->output.exporter) {
+		status = save_table(options, view->profile, (struct table_job){.warps = &report});
+	} else {
+		begin(&out, view->profile, options);
+		warps_print(&report, options, &out);
+		status = finish(&out, view->profile);
+	}
+	warps_report_fini(&report);
+	return status;
+}
+
+static int report_source(const struct options *options, struct view *view)
+{
+	struct source_report report;
+	struct proton_error err;
+	struct out out;
+	int status = source_report_init(&report, view->profile, view->state, options->query.kernel,
+					&err);
+
+	if (status) {
+		status = print_error(&err);
+	} else if (!report.kernel_count) {
+		source_report_nothing(options);
+		status = EXIT_BAD;
+	} else if (options->output.exporter) {
+		status = save_table(options, view->profile, (struct table_job){.source = &report});
+	} else {
+		begin(&out, view->profile, options);
+		source_print(&report, options, &out);
+		status = finish(&out, view->profile);
+	}
+	source_report_fini(&report);
+	return status;
+}
+
+/* --warps and --source */
+static int report(const struct options *options, struct input *input, struct input *base)
 {
 	struct proton_error err = {0};
-	struct warps_report report;
 	struct view view;
-	struct out out;
 	int status = make_view(&view, input, base, options, &err);
 
 	if (status == PROTON_OK)
 		status = select_paths(options, view.profile, view.state, &err);
-	if (status) {
-		if (err.text[0])
-			print_error(&err);
-		view_fini(&view);
-		return EXIT_BAD;
-	}
-	warps_report_init(&report, view.profile, view.state);
-	if (!report.kernel_count) {
-		warps_report_nothing(view.profile, options);
+	if (status && err.text[0])
+		print_error(&err);
+	if (status)
 		status = EXIT_BAD;
-	} else if (options->output.exporter) {
-		status = save_table(options, view.profile, NULL, &report);
-	} else {
-		begin(&out, view.profile, options);
-		warps_print(&report, options, &out);
-		status = finish(&out, view.profile);
-	}
-	warps_report_fini(&report);
+	else
+		status = options->query.warps ? report_warps(options, &view)
+					      : report_source(options, &view);
 	view_fini(&view);
 	return status;
 }
@@ -365,8 +404,8 @@ static int run(const struct options *options)
 		status = print_error(&err);
 	else if (output_is_export(&options->output))
 		status = export(options, &input, &base);
-	else if (options->query.warps)
-		status = report_warps(options, &input, &base);
+	else if (options->query.warps || options->query.source)
+		status = report(options, &input, &base);
 	else
 		status = show(options, &input, &base);
 	/* Some input could not be shown. */

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <libproton/proton.h>
 
@@ -60,16 +61,19 @@ static enum options_result check(const struct options *options, struct proton_er
 		return OPTIONS_REFUSE(err, "Cannot specify both include and exclude");
 	if (query->list && query->gate_count)
 		return OPTIONS_REFUSE(err, "Cannot specify both --list and --fail-if");
-	if (query->warps &&
+	if (query->warps && query->source)
+		return OPTIONS_REFUSE(err, "Cannot specify both --warps and --source");
+	if ((query->warps || query->source) &&
 	    (query->mode != VIEW_TREE || query->metric_count || query->base ||
 	     output_is_export(&options->output) || query->list || options->style.print_sorted ||
 	     query->has_threshold || query->threshold_count || query->gate_count ||
 	     query->merge_how != MERGE_SUM))
 		return OPTIONS_REFUSE(err,
-				      "--warps can be combined only with -i, -e, -n, -f, --names, "
-				      "--csv, --json, -o and --color");
-	if (query->rows && query->mode != VIEW_FLAT && !query->warps)
-		return OPTIONS_REFUSE(err, "--rows requires --top, --group or --warps");
+				      "%s can be combined only with -i, -e, -n, -f, --names, "
+				      "--csv, --json, -o and --color",
+				      query->warps ? "--warps" : "--source");
+	if (query->rows && query->mode != VIEW_FLAT && !query->warps && !query->source)
+		return OPTIONS_REFUSE(err, "--rows requires --top, --group, --warps or --source");
 	if (query->base && query->merge_how != MERGE_SUM && query->merge_how != MERGE_MEAN)
 		return OPTIONS_REFUSE(err, "Cannot specify both --diff and --merge %s",
 				      query->merge_how == MERGE_SPREAD ? "spread" : "min or max");
@@ -84,6 +88,23 @@ static void mend_diff(int argc, char **argv)
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
 		if (strcmp(argv[i], "-diff") == 0)
 			argv[i] = long_diff;
+}
+
+/*
+ * The value of --source may be a word of its own: if several words remain, the first one that is
+ * not a file is the kernel.
+ */
+static void take_kernel(struct query_options *query)
+{
+	for (size_t i = 0; query->path_count > 1 && i < query->path_count; i++) {
+		if (strcmp(query->paths[i], "-") == 0 || access(query->paths[i], F_OK) == 0)
+			continue;
+		query->kernel = query->paths[i];
+		query->path_count--;
+		memmove(&query->paths[i], &query->paths[i + 1],
+			(query->path_count - i) * sizeof(*query->paths));
+		return;
+	}
 }
 
 enum options_result options_parse(struct options *options, int argc, char **argv)
@@ -118,6 +139,8 @@ enum options_result options_parse(struct options *options, int argc, char **argv
 		options->query.depth = SIZE_MAX;
 	options->query.paths = argv + optind;
 	options->query.path_count = (size_t)(argc - optind);
+	if (options->query.source && !options->query.kernel)
+		take_kernel(&options->query);
 	return result;
 }
 

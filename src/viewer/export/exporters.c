@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "export/export.h"
 #include "export/export_view.h"
+#include "viewer/print/print_source.h"
 #include "viewer/print/print_warps.h"
 #include "viewer/print/table_model.h"
 
@@ -24,9 +25,9 @@ static const struct exporter exporters[] = {
 	{"csv", "csv", "CSV with paths, inclusive and exclusive values", EXPORTS_VIEW,
 	 .has_paths = true, .write_view = export_csv},
 	{"table", NULL, "the printed tree or table as CSV", EXPORTS_TABLE, .print = csv_print,
-	 .print_warps = warps_csv},
+	 .print_warps = warps_csv, .print_source = source_csv},
 	{"json", "json", "the printed tree or table as one JSON object", EXPORTS_TABLE,
-	 .print = json_print, .print_warps = warps_json},
+	 .print = json_print, .print_warps = warps_json, .print_source = source_json},
 	{EXPORT_HATCHET, "tree for hatchet and the viewers (JSON)", EXPORTS_PROFILE,
 	 .write = export_hatchet},
 	{EXPORT_MSGPACK, "the same in MessagePack", EXPORTS_PROFILE, .write = export_msgpack},

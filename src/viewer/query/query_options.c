@@ -110,6 +110,16 @@ static enum options_result turn_over(void *into, const char *value, struct proto
 	return OPTIONS_RUN;
 }
 
+static enum options_result parse_source(void *into, const char *value, struct proton_error *err)
+{
+	struct query_options *query = into;
+
+	(void)err;
+	query->source = true;
+	query->kernel = value;
+	return OPTIONS_RUN;
+}
+
 static enum options_result note_merge(void *into, const char *value, struct proton_error *err)
 {
 	struct query_options *query = into;
@@ -154,7 +164,10 @@ static const struct option_row rows[] = {
 	 groups, group},
 	{0, "bottom-up", NULL, "callers of each kernel, innermost first", .parse = turn_over},
 	{0, "warps", NULL, "busy, waiting and idle time of warps, critical path", MEMBER(warps)},
-	{'n', "rows", "N", "maximum number of rows of --top, --group or --warps",
+	{0, "source", "[KERNEL]", "PC samples and stall reasons per source line",
+	 .parse = parse_source},
+	{'n', "rows", "N",
+	 "maximum number of rows of --top, --group or --warps,\nor of kernels of --source",
 	 .parse = parse_rows},
 	{.help = "Comparison"},
 	{0, "diff", "BASE",

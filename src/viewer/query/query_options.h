@@ -31,7 +31,7 @@ struct threshold {
 };
 
 struct query_options {
-	char *const *paths; /* of the profiles */
+	char **paths; /* of the profiles */
 	size_t path_count;
 	char *base;           /* --diff */
 	const char **metrics; /* malloc'd; points into metrics_text */
@@ -54,6 +54,8 @@ struct query_options {
 	bool is_sum_asked_for; /* --merge sum was given; it is also the default */
 	bool list;
 	bool warps;
+	bool source;        /* --source */
+	const char *kernel; /* of --source; NULL: all */
 	bool allow_partial;
 };
 

@@ -1,0 +1,321 @@
+/* Samples of PC sampling by kernel and source line, collected from the tree. */
+#include "viewer/numbers/source_lines.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "viewer/print/xalloc.h"
+#include "viewer/query/filter.h"
+
+/* Longer chains of calls count in their innermost lines only. */
+#define CHAIN_MAX 64u
+
+/* A sampled node, and one of the lines that it counts for. */
+struct entry {
+	uint32_t kernel; /* frame */
+	uint32_t file;
+	uint32_t line;
+	uint32_t node;
+	bool is_outermost; /* the first line of its chain */
+};
+
+struct collector {
+	struct source_report *report;
+	uint32_t samples_metric;
+	uint8_t *reason_of; /* by metric: index of reasons + 1 */
+	uint32_t *kernels;  /* by node: the kernel above, or the node itself */
+	bool *is_wanted;    /* by node: a kernel that is asked for; NULL: all are */
+	struct entry *entries;
+	size_t count, capacity;
+};
+
+/* ------------------------------------------------------------------ reading */
+
+static void find_metrics(struct collector *collector)
+{
+	struct source_report *report = collector->report;
+	const struct profile *profile = report->profile;
+	const size_t prefix = sizeof(STALL_METRIC_PREFIX) - 1;
+
+	collector->samples_metric = UINT32_MAX;
+	collector->reason_of = xcalloc(profile->metric_count, 1);
+	for (uint32_t i = 0; i < profile->metric_count; i++) {
+		const char *name = profile_text(profile, profile->metrics[i].name);
+
+		if (profile->metrics[i].type != PROTON_METRIC_INT64)
+			continue;
+		if (strcasecmp(name, STALL_METRIC_SAMPLES) == 0)
+			collector->samples_metric = i;
+		if (strncasecmp(name, STALL_METRIC_PREFIX, prefix) != 0 ||
+		    report->reason_count == SOURCE_REASONS_MAX)
+			continue;
+		report->reasons[report->reason_count++] = (struct source_reason){
+			i, name + prefix, stall_reason_find(name, strlen(name))};
+		collector->reason_of[i] = (uint8_t)report->reason_count;
+	}
+}
+
+/* Adds the node's own samples; false if it has none. */
+static bool add_samples(const struct collector *collector, uint32_t node,
+			struct source_samples *samples)
+{
+	const struct profile *profile = collector->report->profile;
+	bool has_any = false;
+
+	for (uint32_t v = profile->nodes[node].first_value; v; v = profile->values[v].next) {
+		const struct profile_value *value = &profile->values[v];
+		uint8_t reason;
+
+		if (value->metric >= profile->metric_count)
+			continue;
+		reason = collector->reason_of[value->metric];
+		if (value->as.int64 <= 0 || (!reason && value->metric != collector->samples_metric))
+			continue;
+		has_any = true;
+		if (reason)
+			samples->by_reason[reason - 1] += (uint64_t)value->as.int64;
+		else
+			samples->all += (uint64_t)value->as.int64;
+	}
+	return has_any;
+}
+
+static void add_entry(struct collector *collector, struct entry entry)
+{
+	xreserve(&collector->entries, &collector->capacity, collector->count + 1,
+		 sizeof(*collector->entries));
+	collector->entries[collector->count++] = entry;
+}
+
+/* Adds an entry for each line in the chain of calls that leads to a sampled node. */
+static void add_chain(struct collector *collector, uint32_t node)
+{
+	const struct profile *profile = collector->report->profile;
+	uint32_t kernel = collector->kernels[node];
+	size_t first = collector->count;
+	uint32_t depth = 0;
+
+	for (uint32_t at = node; at != kernel && depth < CHAIN_MAX;
+	     at = profile->nodes[at].parent, depth++) {
+		const struct profile_frame *frame = &profile->frames[profile->nodes[at].frame];
+		struct entry entry = {profile->nodes[kernel].frame, frame->file, frame->line, node,
+				      false};
+		size_t i = first;
+
+		while (i < collector->count && (collector->entries[i].file != entry.file ||
+						collector->entries[i].line != entry.line))
+			i++;
+		if (i == collector->count) /* else: a recursive call */
+			add_entry(collector, entry);
+	}
+	if (collector->count == first)
+		add_entry(collector,
+			  (struct entry){.kernel = profile->nodes[kernel].frame, .node = node});
+	collector->entries[collector->count - 1].is_outermost = true;
+}
+
+static void collect(struct collector *collector, const uint8_t *state)
+{
+	const struct profile *profile = collector->report->profile;
+
+	collector->kernels = xcalloc(profile->node_count, sizeof(*collector->kernels));
+	for (uint32_t i = 1; i < profile->node_count; i++) {
+		const struct profile_node *node = &profile->nodes[i];
+		bool is_source = profile->frames[node->frame].kind == FRAME_SOURCE;
+		uint32_t kernel = is_source ? collector->kernels[node->parent] : i;
+		struct source_samples samples = {0};
+
+		collector->kernels[i] = kernel;
+		if (kernel && state[i] == NODE_SHOWN &&
+		    (!collector->is_wanted || collector->is_wanted[kernel]) &&
+		    add_samples(collector, i, &samples))
+			add_chain(collector, i);
+	}
+}
+
+/* ------------------------------------------------------------------ lines and kernels */
+
+static int compare_entries(const void *left, const void *right)
+{
+	const struct entry *a = left;
+	const struct entry *b = right;
+
+	if (a->kernel != b->kernel)
+		return a->kernel < b->kernel ? -1 : 1;
+	if (a->file != b->file)
+		return a->file < b->file ? -1 : 1;
+	return (a->line > b->line) - (a->line < b->line);
+}
+
+static void make_lines(struct collector *collector, struct source_kernel *kernel,
+		       const struct entry *entries, size_t count)
+{
+	size_t capacity = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct entry *entry = &entries[i];
+		struct source_line *line;
+
+		if (i == 0 || compare_entries(entry, &entries[i - 1]) != 0) {
+			xreserve(&kernel->lines, &capacity, kernel->line_count + 1,
+				 sizeof(*kernel->lines));
+			kernel->lines[kernel->line_count++] = (struct source_line){
+				.file = entry->file, .line = entry->line, .is_inlined = true};
+		}
+		line = &kernel->lines[kernel->line_count - 1];
+		line->is_inlined = line->is_inlined && !entry->is_outermost;
+		add_samples(collector, entry->node, &line->samples);
+		if (entry->is_outermost)
+			add_samples(collector, entry->node, &kernel->samples);
+	}
+}
+
+/* The samples of a file's outermost lines, as a key for sorting files. */
+struct file_lines {
+	struct source_line *first;
+	size_t count;
+	uint64_t samples;
+};
+
+static int compare_files(const void *left, const void *right)
+{
+	const struct file_lines *a = left;
+	const struct file_lines *b = right;
+
+	if (!a->first->file || !b->first->file) /* lines that are not known come last */
+		return a->first->file ? -1 : 1;
+	if (a->samples != b->samples)
+		return a->samples < b->samples ? 1 : -1;
+	return a->first < b->first ? -1 : 1;
+}
+
+/* The kernel's own file comes first, then files of inlined functions. */
+static void sort_files(struct source_kernel *kernel)
+{
+	struct file_lines *files = xcalloc(kernel->line_count, sizeof(*files));
+	struct source_line *sorted = xcalloc(kernel->line_count, sizeof(*sorted));
+	size_t count = 0;
+	size_t done = 0;
+
+	for (size_t i = 0; i < kernel->line_count; i++) {
+		struct source_line *line = &kernel->lines[i];
+
+		if (i == 0 || line->file != line[-1].file)
+			files[count++].first = line;
+		files[count - 1].count++;
+		files[count - 1].samples += line->is_inlined ? 0 : line->samples.all;
+	}
+	qsort(files, count, sizeof(*files), compare_files);
+	for (size_t f = 0; f < count; f++) {
+		memcpy(&sorted[done], files[f].first, files[f].count * sizeof(*sorted));
+		done += files[f].count;
+	}
+	free(kernel->lines);
+	free(files);
+	kernel->lines = sorted;
+}
+
+static int compare_kernels(const void *left, const void *right)
+{
+	const struct source_kernel *a = left;
+	const struct source_kernel *b = right;
+
+	if (a->samples.all != b->samples.all)
+		return a->samples.all < b->samples.all ? 1 : -1;
+	return a->frame < b->frame ? -1 : 1;
+}
+
+static void make_kernels(struct collector *collector)
+{
+	struct source_report *report = collector->report;
+	size_t capacity = 0;
+	size_t first = 0;
+
+	if (collector->count)
+		qsort(collector->entries, collector->count, sizeof(*collector->entries),
+		      compare_entries);
+	for (size_t i = 1; i <= collector->count; i++) {
+		const struct entry *entries = &collector->entries[first];
+		struct source_kernel *kernel;
+
+		if (i < collector->count && entries[i - first].kernel == entries->kernel)
+			continue;
+		xreserve(&report->kernels, &capacity, report->kernel_count + 1,
+			 sizeof(*report->kernels));
+		kernel = &report->kernels[report->kernel_count++];
+		*kernel = (struct source_kernel){.frame = entries->kernel};
+		make_lines(collector, kernel, entries, i - first);
+		sort_files(kernel);
+		report->samples += kernel->samples.all;
+		first = i;
+	}
+	if (report->kernel_count)
+		qsort(report->kernels, report->kernel_count, sizeof(*report->kernels),
+		      compare_kernels);
+}
+
+int source_report_init(struct source_report *report, const struct profile *profile,
+		       const uint8_t *state, const char *kernel, struct proton_error *err)
+{
+	struct collector collector = {.report = report};
+	int status = PROTON_OK;
+
+	*report = (struct source_report){.profile = profile};
+	if (kernel)
+		status = filter_matches(profile, kernel, &collector.is_wanted, err);
+	if (status)
+		return status;
+	find_metrics(&collector);
+	collect(&collector, state);
+	make_kernels(&collector);
+	free(collector.reason_of);
+	free(collector.kernels);
+	free(collector.is_wanted);
+	free(collector.entries);
+	return PROTON_OK;
+}
+
+void source_report_fini(struct source_report *report)
+{
+	for (size_t i = 0; i < report->kernel_count; i++)
+		free(report->kernels[i].lines);
+	free(report->kernels);
+}
+
+/* ------------------------------------------------------------------ what it waits for */
+
+size_t source_waits(const struct source_report *report, const struct source_samples *samples,
+		    uint32_t waits[SOURCE_REASONS_MAX])
+{
+	size_t count = 0;
+
+	for (uint32_t r = 0; r < report->reason_count; r++) {
+		const struct stall_reason *known = report->reasons[r].known;
+		size_t at = count;
+
+		if (!samples->by_reason[r] || (known && known->is_ready))
+			continue;
+		for (; at && samples->by_reason[waits[at - 1]] < samples->by_reason[r]; at--)
+			waits[at] = waits[at - 1];
+		waits[at] = r;
+		count++;
+	}
+	return count;
+}
+
+const struct source_line *source_hottest(const struct source_kernel *kernel, uint32_t reason)
+{
+	const struct source_line *hottest = NULL;
+
+	for (size_t i = 0; i < kernel->line_count; i++) {
+		const struct source_line *line = &kernel->lines[i];
+
+		if (!line->file || line->is_inlined || !line->samples.by_reason[reason])
+			continue;
+		if (!hottest ||
+		    line->samples.by_reason[reason] > hottest->samples.by_reason[reason])
+			hottest = line;
+	}
+	return hottest;
+}
