@@ -161,6 +161,19 @@ char *out_take(struct out *out, size_t *length)
 	return bytes;
 }
 
+int out_finish_text(struct out *out, char **text_out, size_t *length_out, struct proton_error *err)
+{
+	int status = out_finish(out, err);
+	char *text = status == PROTON_OK ? out_take(out, length_out) : NULL;
+
+	if (text)
+		*text_out = text;
+	else if (status == PROTON_OK)
+		status = err_nomem(err);
+	out_fini(out);
+	return status;
+}
+
 void out_fini(struct out *out)
 {
 	free(out->bytes);

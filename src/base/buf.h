@@ -42,6 +42,8 @@ int out_finish(struct out *out, struct proton_error *err);
  * Moves the collected bytes to the caller: malloc'd, *length bytes and a NUL. NULL after an error.
  */
 char *out_take(struct out *out, size_t *length);
+/* Finishes and releases `out`; *text_out is as from out_take(), or unchanged after an error. */
+int out_finish_text(struct out *out, char **text_out, size_t *length_out, struct proton_error *err);
 /* Releases the memory; calling it twice is harmless. */
 void out_fini(struct out *out);
 

@@ -1,7 +1,7 @@
 /* Parsing and writing markers, with percent-encoding of scope names. */
 #include "intra/marker.h"
 
-#include <string.h>
+#include "intra/slice.h"
 
 static const char record_word[] = "// proton.record ";
 static const char event_word[] = "// proton.event ";
@@ -10,26 +10,6 @@ static bool is_plain(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
 	       (c && strchr("_-.:@/", c));
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
-static bool take(const char **text, size_t *length, const char *word)
-{
-	size_t size = strlen(word);
-
-	if (*length < size || memcmp(*text, word, size) != 0)
-		return false;
-	*text += size;
-	*length -= size;
-	return true;
 }
 
 /* `length` without the bytes of an incomplete UTF-8 character at the end. */
@@ -51,34 +31,27 @@ static size_t whole_characters(const char *text, size_t length)
 
 bool marker_parse(const char *text, size_t length, struct marker *out)
 {
+	struct slice rest = {text, length};
 	bool is_cut = false;
 
 	*out = (struct marker){0};
-	if (take(&text, &length, event_word))
+	if (slice_take(&rest, event_word))
 		out->is_event = true;
-	else if (!take(&text, &length, record_word))
+	else if (!slice_take(&rest, record_word))
 		return false;
-	if (take(&text, &length, "end "))
+	if (slice_take(&rest, "end "))
 		out->is_end = true;
-	else if (!take(&text, &length, "start "))
+	else if (!slice_take(&rest, "start "))
 		return false;
-	while (length) {
-		char c = *text;
+	while (rest.length) {
+		char c = *rest.at;
+		int byte = c == '%' ? slice_hex_byte(rest, 1) : is_plain(c) ? c : 0;
 
-		if (c == '%' && length >= 3 && hex_digit(text[1]) >= 0 && hex_digit(text[2]) >= 0) {
-			c = (char)(hex_digit(text[1]) * 16 + hex_digit(text[2]));
-			text += 3;
-			length -= 3;
-		} else if (is_plain(c)) {
-			text++;
-			length--;
-		} else {
+		if (byte <= 0)
 			return false;
-		}
-		if (!c)
-			return false;
+		slice_skip(&rest, c == '%' ? 3 : 1);
 		if (out->name_length < MARKER_NAME_MAX)
-			out->name[out->name_length++] = c;
+			out->name[out->name_length++] = (char)byte;
 		else
 			is_cut = true;
 	}

@@ -4,13 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "intra/slice.h"
+
 #define BUFFER_MAX_BYTES (1u << 26)
 #define CTA_STRIDE_MAX (1u << 20)
-
-struct word {
-	const char *at;
-	size_t length;
-};
 
 struct choice {
 	const char *name;
@@ -22,10 +19,10 @@ enum {
 	SAMPLE_SELECTIVE
 };
 enum {
-	OPTIMIZE_CLOCK32,
-	OPTIMIZE_TIME_SHIFT,
-	OPTIMIZE_SCHED_STORES,
-	OPTIMIZE_SCHED_BARRIERS
+	OPTIMIZE_CLOCK32 = 1,
+	OPTIMIZE_TIME_SHIFT = 2,
+	OPTIMIZE_SCHED_STORES = 4,
+	OPTIMIZE_SCHED_BARRIERS = 8
 };
 
 static const struct choice metric_types[] = {{"cycle", 0}, {NULL, 0}};
@@ -64,47 +61,52 @@ static const struct choice autos[] = {
 	{"all", INSTRUMENT_AUTO_ALL},       {NULL, 0},
 };
 
-/* Options that can be checked only after all keys have been read. */
+enum {
+	METRIC_TYPE,
+	SAMPLING_STRATEGY,
+	SAMPLING_OPTIONS,
+	GRANULARITY,
+	BUFFER_STRATEGY,
+	BUFFER_TYPE,
+	BUFFER_SIZE,
+	OPTIMIZATIONS,
+	AUTO,
+	CTA,
+	LAUNCHES,
+	KEYS
+};
+
+static const struct key {
+	const char *name;
+	const char *what; /* in error messages */
+	/* NULL: a number from `min` to `max` */
+	const struct choice *choices;
+	uint32_t min;
+	uint32_t max;
+	bool is_list; /* separated by commas; the value is a set of bits */
+} keys[KEYS] = {
+	[METRIC_TYPE] = {"metric_type", "metric_type", metric_types, 0, 0, false},
+	[SAMPLING_STRATEGY] = {"sampling_strategy", "sampling_strategy", sampling_strategies, 0, 0,
+			       false},
+	[SAMPLING_OPTIONS] = {"sampling_options", "a warp of sampling_options", NULL, 0,
+			      INSTRUMENT_UNIT_MAX - 1, true},
+	[GRANULARITY] = {"granularity", "granularity", granularities, 0, 0, false},
+	[BUFFER_STRATEGY] = {"buffer_strategy", "buffer_strategy", buffer_strategies, 0, 0, false},
+	[BUFFER_TYPE] = {"buffer_type", "buffer_type", buffer_types, 0, 0, false},
+	[BUFFER_SIZE] = {"buffer_size", "buffer_size (bytes)", NULL, 0, BUFFER_MAX_BYTES, false},
+	[OPTIMIZATIONS] = {"optimizations", "optimization", optimizations, 0, 0, true},
+	[AUTO] = {"auto", "automatic scope", autos, 0, 0, true},
+	[CTA] = {"cta", "cta", NULL, 1, CTA_STRIDE_MAX, false},
+	[LAUNCHES] = {"launches", "launches", NULL, 1, INSTRUMENT_LAUNCHES_ALL - 1, false},
+};
+
 struct reading {
-	struct instrument_mode *mode;
-	uint32_t sampling;
-	bool has_options;
+	uint32_t values[KEYS];
+	uint32_t seen; /* bits of keys */
 	struct proton_error *err;
 };
 
-/* ------------------------------------------------------------------ words */
-
-static bool equals(struct word word, const char *text)
-{
-	return strlen(text) == word.length && memcmp(word.at, text, word.length) == 0;
-}
-
-/*
- * Removes the part of `rest` up to the next `separator`, and the separator, and returns that part.
- */
-static struct word take_part(struct word *rest, char separator)
-{
-	const char *end = memchr(rest->at, separator, rest->length);
-	struct word part = {rest->at, end ? (size_t)(end - rest->at) : rest->length};
-	size_t taken = part.length + (end != NULL);
-
-	rest->at += taken;
-	rest->length -= taken;
-	return part;
-}
-
-static struct word trim(struct word word)
-{
-	while (word.length && word.at[0] == ' ') {
-		word.at++;
-		word.length--;
-	}
-	while (word.length && word.at[word.length - 1] == ' ')
-		word.length--;
-	return word;
-}
-
-static int shown(struct word word)
+static int shown(struct slice word)
 {
 	return word.length > 60 ? 60 : (int)word.length;
 }
@@ -118,234 +120,102 @@ static size_t list_name(char *names, size_t capacity, size_t used, const char *n
 	return used;
 }
 
-static int refuse(struct reading *reading, const char *key, struct word value,
-		  const struct choice *choices)
+static int read_choice(struct reading *reading, const struct key *key, struct slice value,
+		       uint32_t *out)
 {
 	char names[160] = "";
 	size_t used = 0;
 
-	for (; choices->name; choices++)
-		used = list_name(names, sizeof(names), used, choices->name);
-	return err_set(reading->err, PROTON_E_INVALID,
-		       "mode: unknown %s \"%.*s\"; expected one of %s", key, shown(value), value.at,
-		       names);
-}
-
-static int choose(struct reading *reading, const char *key, struct word value,
-		  const struct choice *choices, uint32_t *out)
-{
-	for (const struct choice *choice = choices; choice->name; choice++)
-		if (equals(value, choice->name)) {
-			*out = choice->value;
-			return PROTON_OK;
-		}
-	return refuse(reading, key, value, choices);
-}
-
-static bool is_number(struct word value, uint32_t min, uint32_t max, uint32_t *out)
-{
-	uint64_t number = 0;
-
-	for (size_t i = 0; i < value.length; i++) {
-		if (value.at[i] < '0' || value.at[i] > '9' || number > max)
-			return false;
-		number = number * 10 + (uint64_t)(value.at[i] - '0');
-	}
-	*out = (uint32_t)number;
-	return value.length > 0 && number >= min && number <= max;
-}
-
-static int read_number(struct reading *reading, const char *key, struct word value, uint32_t min,
-		       uint32_t max, uint32_t *out)
-{
-	uint32_t number;
-
-	if (!is_number(value, min, max, &number))
-		return err_set(reading->err, PROTON_E_INVALID,
-			       "mode: %s must be a number from %u to %u, not \"%.*s\"", key, min,
-			       max, shown(value), value.at);
-	*out = number;
-	return PROTON_OK;
-}
-
-/* ------------------------------------------------------------------ keys */
-
-static int read_metric_type(struct reading *reading, struct word value)
-{
-	uint32_t unused;
-
-	return choose(reading, "metric_type", value, metric_types, &unused);
-}
-
-static int read_sampling_strategy(struct reading *reading, struct word value)
-{
-	return choose(reading, "sampling_strategy", value, sampling_strategies, &reading->sampling);
-}
-
-static int read_sampling_options(struct reading *reading, struct word value)
-{
-	reading->has_options = value.length > 0;
-	while (value.length) {
-		struct word part = trim(take_part(&value, ','));
-		uint32_t warp;
-		int status = read_number(reading, "a warp of sampling_options", part, 0,
-					 INSTRUMENT_UNIT_MAX - 1, &warp);
-
-		if (status != PROTON_OK)
-			return status;
-		reading->mode->warps |= 1ull << warp;
-	}
-	return PROTON_OK;
-}
-
-static int read_granularity(struct reading *reading, struct word value)
-{
-	return choose(reading, "granularity", value, granularities, &reading->mode->warps_per_unit);
-}
-
-static int read_buffer_strategy(struct reading *reading, struct word value)
-{
-	uint32_t unused;
-
-	if (equals(value, "flush"))
+	if (key == &keys[BUFFER_STRATEGY] && slice_is(value, "flush"))
 		return err_set(
 			reading->err, PROTON_E_INVALID,
 			"mode: buffer_strategy \"flush\" is not supported; use \"circular\", which "
 			"keeps the latest records");
-	return choose(reading, "buffer_strategy", value, buffer_strategies, &unused);
-}
-
-static int read_buffer_type(struct reading *reading, struct word value)
-{
-	uint32_t type;
-	int status = choose(reading, "buffer_type", value, buffer_types, &type);
-
-	if (status == PROTON_OK)
-		reading->mode->buffer = (enum instrument_buffer)type;
-	return status;
-}
-
-static int read_buffer_size(struct reading *reading, struct word value)
-{
-	return read_number(reading, "buffer_size (bytes)", value, 0, BUFFER_MAX_BYTES,
-			   &reading->mode->buffer_bytes);
-}
-
-static int read_optimizations(struct reading *reading, struct word value)
-{
-	struct instrument_mode *mode = reading->mode;
-
-	while (value.length) {
-		uint32_t which;
-		int status = choose(reading, "optimization", trim(take_part(&value, ',')),
-				    optimizations, &which);
-
-		if (status != PROTON_OK)
-			return status;
-		mode->clock32 |= which == OPTIMIZE_CLOCK32;
-		mode->time_shift |= which == OPTIMIZE_TIME_SHIFT;
-		mode->sched_stores |= which == OPTIMIZE_SCHED_STORES;
-		mode->sched_barriers |= which == OPTIMIZE_SCHED_BARRIERS;
+	for (const struct choice *choice = key->choices; choice->name; choice++) {
+		if (slice_is(value, choice->name)) {
+			*out = choice->value;
+			return PROTON_OK;
+		}
+		used = list_name(names, sizeof(names), used, choice->name);
 	}
-	return PROTON_OK;
+	return err_set(reading->err, PROTON_E_INVALID,
+		       "mode: unknown %s \"%.*s\"; expected one of %s", key->what, shown(value),
+		       value.at, names);
 }
 
-static int read_auto(struct reading *reading, struct word value)
+static int read_number(struct reading *reading, const struct key *key, struct slice value,
+		       uint32_t *out)
 {
-	while (value.length) {
-		uint32_t bits = 0;
-		int status = choose(reading, "automatic scope", trim(take_part(&value, ',')), autos,
-				    &bits);
+	struct slice rest = value;
 
-		if (status != PROTON_OK)
-			return status;
-		reading->mode->autos |= bits;
-	}
-	return PROTON_OK;
-}
-
-static int read_cta(struct reading *reading, struct word value)
-{
-	return read_number(reading, "cta", value, 1, CTA_STRIDE_MAX, &reading->mode->cta_stride);
-}
-
-static int read_launches(struct reading *reading, struct word value)
-{
-	uint32_t launches;
-
-	reading->mode->has_launches = true;
-	if (equals(value, "all")) {
-		reading->mode->launches = INSTRUMENT_LAUNCHES_ALL;
+	if (key == &keys[LAUNCHES] && slice_is(value, "all")) {
+		*out = INSTRUMENT_LAUNCHES_ALL;
 		return PROTON_OK;
 	}
-	if (!is_number(value, 1, INSTRUMENT_LAUNCHES_ALL - 1, &launches))
+	if (slice_take_number(&rest, key->max, out) && !rest.length && *out >= key->min)
+		return PROTON_OK;
+	if (key == &keys[LAUNCHES])
 		return err_set(reading->err, PROTON_E_INVALID,
 			       "mode: launches must be a positive number or \"all\", not \"%.*s\"",
 			       shown(value), value.at);
-	reading->mode->launches = launches;
-	return PROTON_OK;
+	return err_set(reading->err, PROTON_E_INVALID,
+		       "mode: %s must be a number from %u to %u, not \"%.*s\"", key->what, key->min,
+		       key->max, shown(value), value.at);
 }
 
-static const struct {
-	const char *name;
-	int (*read)(struct reading *reading, struct word value);
-} keys[] = {
-	{"metric_type", read_metric_type},
-	{"sampling_strategy", read_sampling_strategy},
-	{"sampling_options", read_sampling_options},
-	{"granularity", read_granularity},
-	{"buffer_strategy", read_buffer_strategy},
-	{"buffer_type", read_buffer_type},
-	{"buffer_size", read_buffer_size},
-	{"optimizations", read_optimizations},
-	{"auto", read_auto},
-	{"cta", read_cta},
-	{"launches", read_launches},
-};
-#define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
-
-static int refuse_key(struct reading *reading, struct word name)
+static int read_value(struct reading *reading, const struct key *key, struct slice value)
 {
+	uint32_t *out = &reading->values[key - keys];
+	int (*read)(struct reading *, const struct key *, struct slice, uint32_t *) =
+		key->choices ? read_choice : read_number;
+	int status = PROTON_OK;
+
+	if (!key->is_list)
+		return read(reading, key, value, out);
+	while (value.length && status == PROTON_OK) {
+		uint32_t one = 0;
+
+		status = read(reading, key, slice_trim(slice_take_until(&value, ',')), &one);
+		*out |= key->choices ? one : 1u << one % 32;
+	}
+	return status;
+}
+
+static int read_key(struct reading *reading, struct slice part)
+{
+	struct slice value = part;
+	struct slice name = slice_trim(slice_take_until(&value, '='));
 	char names[160] = "";
 	size_t used = 0;
 
-	for (size_t i = 0; i < KEY_COUNT; i++)
+	if (name.length == part.length)
+		return err_set(reading->err, PROTON_E_INVALID,
+			       "mode: \"%.*s\" is not of the form key=value", shown(part), part.at);
+	for (size_t i = 0; i < KEYS; i++) {
 		used = list_name(names, sizeof(names), used, keys[i].name);
+		if (!slice_is(name, keys[i].name))
+			continue;
+		if (reading->seen & 1u << i)
+			return err_set(reading->err, PROTON_E_INVALID, "mode: %s is given twice",
+				       keys[i].name);
+		reading->seen |= 1u << i;
+		return read_value(reading, &keys[i], slice_trim(value));
+	}
 	return err_set(reading->err, PROTON_E_INVALID,
 		       "mode: unknown key \"%.*s\"; expected one of %s", shown(name), name.at,
 		       names);
 }
 
-static int read_key(struct reading *reading, struct word part, uint32_t *seen)
-{
-	struct word value = part;
-	struct word name = trim(take_part(&value, '='));
-
-	if (name.length == part.length)
-		return err_set(reading->err, PROTON_E_INVALID,
-			       "mode: \"%.*s\" is not of the form key=value", shown(part), part.at);
-	for (size_t i = 0; i < KEY_COUNT; i++) {
-		if (!equals(name, keys[i].name))
-			continue;
-		if (*seen & 1u << i)
-			return err_set(reading->err, PROTON_E_INVALID, "mode: %s is given twice",
-				       keys[i].name);
-		*seen |= 1u << i;
-		return keys[i].read(reading, trim(value));
-	}
-	return refuse_key(reading, name);
-}
-
-/* ------------------------------------------------------------------ the mode */
-
 static int check_sampling(const struct reading *reading)
 {
-	if (reading->sampling == SAMPLE_SELECTIVE && !reading->has_options)
+	bool is_selective = reading->values[SAMPLING_STRATEGY] == SAMPLE_SELECTIVE;
+
+	if (is_selective && !reading->values[SAMPLING_OPTIONS])
 		return err_set(
 			reading->err, PROTON_E_INVALID,
 			"mode: sampling_strategy=selective requires the warps to sample, for "
 			"example sampling_options=0,1");
-	if (reading->sampling == SAMPLE_NONE && reading->has_options)
+	if (!is_selective && reading->values[SAMPLING_OPTIONS])
 		return err_set(reading->err, PROTON_E_INVALID,
 			       "mode: sampling_options requires sampling_strategy=selective");
 	return PROTON_OK;
@@ -353,36 +223,50 @@ static int check_sampling(const struct reading *reading)
 
 int instrument_mode_read(const char *text, struct instrument_mode *mode, struct proton_error *err)
 {
-	struct word rest = {text ? text : "", text ? strlen(text) : 0};
-	struct word name = trim(take_part(&rest, ':'));
-	struct reading reading = {.mode = mode, .err = err};
-	uint32_t seen = 0;
-
-	*mode = (struct instrument_mode){
-		.warps_per_unit = 1,
-		.buffer = INSTRUMENT_BUFFER_SHARED,
-		.cta_stride = 1,
-		.launches = INSTRUMENT_LAUNCHES_DEFAULT,
+	struct slice rest = slice_of(text ? text : "");
+	struct slice name = slice_trim(slice_take_until(&rest, ':'));
+	bool is_mma = slice_is(name, "mma");
+	struct reading reading = {
+		.values = {[GRANULARITY] = 1,
+			   [BUFFER_TYPE] = INSTRUMENT_BUFFER_SHARED,
+			   [AUTO] = is_mma ? INSTRUMENT_AUTO_DOTS : 0,
+			   [CTA] = 1,
+			   [LAUNCHES] = INSTRUMENT_LAUNCHES_DEFAULT},
+		.err = err,
 	};
-	mode->is_mma = equals(name, "mma");
-	if (memchr(name.at, '=', name.length))
+	const uint32_t *values = reading.values;
+
+	if (slice_find(name, "="))
 		return err_set(
 			err, PROTON_E_INVALID,
 			"mode: \"%.*s\" is not a mode name; start with \"default:\" or \"mma:\"",
 			shown(name), name.at);
-	if (name.length && !mode->is_mma && !equals(name, "default"))
+	if (name.length && !is_mma && !slice_is(name, "default"))
 		return err_set(err, PROTON_E_INVALID,
 			       "unsupported mode: %.*s; available: \"default\", \"mma\"",
 			       shown(name), name.at);
-	if (mode->is_mma)
-		mode->autos = INSTRUMENT_AUTO_DOTS;
 	while (rest.length) {
-		struct word part = trim(take_part(&rest, ':'));
-		int status = part.length ? read_key(&reading, part, &seen) : PROTON_OK;
+		struct slice part = slice_trim(slice_take_until(&rest, ':'));
+		int status = part.length ? read_key(&reading, part) : PROTON_OK;
 
 		if (status != PROTON_OK)
 			return status;
 	}
+	*mode = (struct instrument_mode){
+		.is_mma = is_mma,
+		.autos = values[AUTO],
+		.warps_per_unit = values[GRANULARITY],
+		.warps = values[SAMPLING_OPTIONS],
+		.buffer = (enum instrument_buffer)values[BUFFER_TYPE],
+		.buffer_bytes = values[BUFFER_SIZE],
+		.cta_stride = values[CTA],
+		.launches = values[LAUNCHES],
+		.has_launches = reading.seen >> LAUNCHES & 1,
+		.time_shift = values[OPTIMIZATIONS] & OPTIMIZE_TIME_SHIFT,
+		.sched_barriers = values[OPTIMIZATIONS] & OPTIMIZE_SCHED_BARRIERS,
+		.clock32 = values[OPTIMIZATIONS] & OPTIMIZE_CLOCK32,
+		.sched_stores = values[OPTIMIZATIONS] & OPTIMIZE_SCHED_STORES,
+	};
 	return check_sampling(&reading);
 }
 

@@ -53,7 +53,7 @@ static struct slice next_word(const char *at, const char *end, bool *is_kept)
 	struct slice word = {at, 0};
 	const char *after;
 
-	while (at + word.length < end && ir_is_name_char(at[word.length]))
+	while (at + word.length < end && slice_is_name_char(at[word.length]))
 		word.length++;
 	after = at + word.length;
 	*is_kept = is_one_of(word, kept, ARRAY_LENGTH(kept));

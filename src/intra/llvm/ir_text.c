@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-bool ir_is_name_char(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '-' || c == '$' || c == '.' || c == '_';
-}
-
 struct slice ir_name_at(const char *at, const char *end)
 {
 	const char *start = at;
@@ -18,7 +12,7 @@ struct slice ir_name_at(const char *at, const char *end)
 
 		return (struct slice){start, quote ? (size_t)(quote + 1 - start) : 0};
 	}
-	while (at < end && ir_is_name_char(*at))
+	while (at < end && slice_is_name_char(*at))
 		at++;
 	return (struct slice){start, (size_t)(at - start)};
 }
@@ -35,7 +29,7 @@ struct slice ir_next_name(struct slice line, const char **at)
 			is_quoted = !is_quoted;
 		if (is_quoted || **at != '%')
 			continue;
-		while (name.at + name.length < end && ir_is_name_char(name.at[name.length]))
+		while (name.at + name.length < end && slice_is_name_char(name.at[name.length]))
 			name.length++;
 		*at = name.at + name.length;
 		return name;

@@ -18,8 +18,6 @@ struct ir_marker {
 	bool follows;
 };
 
-/* True for characters of an unquoted name. */
-bool ir_is_name_char(char c);
 /* The name at `at`, plain or quoted, including the quotes; empty if there is none. */
 struct slice ir_name_at(const char *at, const char *end);
 /* The next "%name" of the line from *at, outside quotes; length 0 if there is none. */

@@ -65,32 +65,15 @@ static char *write_note(const struct sites *sites, uint32_t records)
 
 /* ------------------------------------------------------------------ writing */
 
-struct insertion {
-	struct out *out;
-	const struct sites *sites;
-	char prefix[MLIR_PREFIX_MAX];
-	uint32_t marker_count;
-	bool is_amd;
-	bool is_record;
-};
-
-static void write_marker(struct insertion *in, uint32_t index, struct slice indent, bool is_end)
+static void write_marker(struct mlir_writer *writer, const struct sites *sites, uint32_t index,
+			 struct slice indent, bool is_end)
 {
-	const struct site *site = &in->sites->sites[index];
-	const char *name = in->sites->scopes[site->scope].name;
-	struct mlir_marker marker = {
-		.indent = indent,
-		.location = site->location,
-		.prefix = in->is_record ? NULL : in->prefix,
-		.number = in->marker_count++,
-		.is_amd = in->is_amd,
-		.is_end = is_end,
-		.name = {name, strlen(name)},
-	};
+	const struct site *site = &sites->sites[index];
+	const char *name = sites->scopes[site->scope].name;
+	struct marker marker = {.is_end = is_end, .name_length = strlen(name)};
 
-	if (in->is_record)
-		marker.location.length = 0; /* this text is for a user to edit */
-	mlir_marker_write(&marker, in->out);
+	memcpy(marker.name, name, marker.name_length);
+	mlir_write_marker(writer, indent, site->location, &marker);
 }
 
 static bool is_kept(const struct sites *sites, uint32_t index)
@@ -99,27 +82,33 @@ static bool is_kept(const struct sites *sites, uint32_t index)
 	       !sites->scopes[sites->sites[index].scope].is_dropped;
 }
 
-static void write_text(struct insertion *in, struct slice text, const struct around *around)
+static struct slice indent_of(struct slice line)
 {
-	const struct sites *sites = in->sites;
+	return slice_between(line.at, slice_trim(line).at);
+}
+
+static void write_text(struct mlir_writer *writer, const struct sites *sites, struct slice text,
+		       const struct around *around)
+{
 	struct slice line;
 
-	for (uint32_t number = 0; mlir_take_line(&text, &line); number++) {
-		uint32_t before = around[number].before;
-		uint32_t after = around[number].after;
+	for (; slice_take_line(&text, &line); around++) {
+		uint32_t before = around->before;
+		uint32_t after = around->after;
 
 		if (is_kept(sites, before))
-			write_marker(in, before, mlir_indent(line), sites->sites[before].is_inner);
-		out_bytes(in->out, line.at, line.length);
-		if (line.at + line.length < text.at || is_kept(sites, after))
-			out_byte(in->out, '\n');
+			write_marker(writer, sites, before, indent_of(line),
+				     sites->sites[before].is_inner);
+		out_bytes(&writer->out, line.at, (size_t)(text.at - line.at));
 		if (!is_kept(sites, after))
 			continue;
+		if (text.at == slice_end(line)) /* the last line, without a newline */
+			out_byte(&writer->out, '\n');
 		/* Inside a partition: indented like the next line. */
 		if (sites->sites[after].is_inner)
-			write_marker(in, after, mlir_indent(text), false);
+			write_marker(writer, sites, after, indent_of(text), false);
 		else
-			write_marker(in, after, sites->sites[after].indent, true);
+			write_marker(writer, sites, after, sites->sites[after].indent, true);
 	}
 }
 
@@ -129,7 +118,7 @@ static struct around *place_sites(struct slice text, const struct sites *sites)
 	uint32_t count = 0;
 	struct around *around;
 
-	for (struct slice rest = text; mlir_take_line(&rest, &line); count++)
+	for (struct slice rest = text; slice_take_line(&rest, &line); count++)
 		;
 	around = calloc(count ? count : 1, sizeof(*around));
 	if (!around)
@@ -152,40 +141,13 @@ static struct around *place_sites(struct slice text, const struct sites *sites)
 	return around;
 }
 
-static int insert(struct slice text, const struct sites *sites, struct insertion *in,
-		  struct ttgir_result *result, struct proton_error *err)
-{
-	struct out out;
-	struct around *around = place_sites(text, sites);
-	int status;
-
-	if (!around)
-		return err_nomem(err);
-	out_init(&out, -1);
-	in->out = &out;
-	in->sites = sites;
-	write_text(in, text, around);
-	status = out_finish(&out, err);
-	if (status == PROTON_OK && in->marker_count) {
-		result->text = out_take(&out, &result->length);
-		if (!result->text)
-			status = err_nomem(err);
-	}
-	out_fini(&out);
-	in->out = NULL;
-	free(around);
-	return status;
-}
-
 int ttgir_insert_scopes(const char *text, size_t length, const struct instrument_mode *mode,
 			bool is_amd, enum ttgir_spelling spelling, struct ttgir_result *result,
 			struct proton_error *err)
 {
 	struct slice whole = {text, length};
-	struct insertion in = {
-		.is_amd = is_amd || mlir_is_amd(whole),
-		.is_record = spelling == TTGIR_RECORDS,
-	};
+	struct mlir_writer writer;
+	struct around *around = NULL;
 	struct sites sites;
 	uint32_t records;
 	int status;
@@ -193,24 +155,27 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 	*result = (struct ttgir_result){0};
 	if (!mode->autos)
 		return PROTON_OK;
-	if (!mlir_unused_prefix(whole, in.prefix))
-		return err_set(err, PROTON_E_UNSUPPORTED,
-			       "all SSA names of the form %%proton_... are in use");
-	status = sites_find(whole, mode->autos, &sites, err);
+	status = mlir_writer_init(&writer, whole, is_amd, err);
+	if (status == PROTON_OK)
+		status = sites_find(whole, mode->autos, &sites, err);
 	if (status != PROTON_OK)
 		return status;
+	writer.is_record = spelling == TTGIR_RECORDS;
 	records = records_of_ring(mode, sites.warp_count);
-	if (!sites_name(&sites)) {
-		status = err_nomem(err);
-	} else {
+	if (sites_name(&sites))
+		around = place_sites(whole, &sites);
+	if (around) {
 		sites_limit(&sites, SCOPES_MAX, records);
-		status = insert(whole, &sites, &in, result, err);
+		write_text(&writer, &sites, whole, around);
+		status = mlir_writer_finish(&writer, writer.marker_count, &result->text,
+					    &result->length, err);
 		result->note = status == PROTON_OK ? write_note(&sites, records) : NULL;
 		for (uint32_t i = 0; i < sites.scope_count; i++)
 			result->scope_count += !sites.scopes[i].is_dropped;
+	} else {
+		status = err_nomem(err);
 	}
+	free(around);
 	sites_fini(&sites);
-	if (status != PROTON_OK)
-		ttgir_result_fini(result);
 	return status;
 }

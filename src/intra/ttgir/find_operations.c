@@ -8,6 +8,7 @@
 
 #define SITES_MAX 4096u
 #define UNPLACED_MAX 16u /* consecutive sites */
+#define NUMBER_MAX 10000u
 
 /* ------------------------------------------------------------------ operations */
 
@@ -215,17 +216,16 @@ static void open_region(struct walk *walk, struct region region)
 	leave_block(walk);
 }
 
-/* The number after `key` in the line, at most 1000; 0 if there is none. */
+/* The number after `key` in the line; 0 if there is none. */
 static uint32_t number_after(struct slice line, const char *key)
 {
 	const char *at = slice_find(line, key);
-	const char *end = line.at + line.length;
 	uint32_t number = 0;
 
-	if (!at)
-		return 0;
-	for (at += strlen(key); at < end && *at >= '0' && *at <= '9' && number < 1000; at++)
-		number = number * 10 + (uint32_t)(*at - '0');
+	if (at) {
+		line = slice_between(at + strlen(key), slice_end(line));
+		slice_take_number(&line, NUMBER_MAX, &number);
+	}
 	return number;
 }
 
@@ -262,7 +262,7 @@ static void open_line(struct walk *walk, const struct mlir_line *line, struct sl
 	}
 	region.kind = REGION_PLAIN;
 	region.site = SITE_NONE;
-	if (slice_is(line->op, "scf.for") || slice_is(line->op, "scf.while")) {
+	if (mlir_is_loop(line)) {
 		region.kind = REGION_LOOP;
 		region.depth++;
 		if (region.is_open && (walk->autos & INSTRUMENT_AUTO_LOOPS)) {
@@ -337,20 +337,17 @@ static void read_operation(struct walk *walk, const struct mlir_line *line)
 
 static void walk_line(struct walk *walk, const struct mlir_region_line *text)
 {
-	struct mlir_line line;
-
-	if (mlir_is_not_code(text->trimmed))
+	if (!text->is_code)
 		return;
-	mlir_line_read(text->text, &line);
 	if (mlir_closes_region(text->trimmed)) {
-		close_line(walk, &line, text->trimmed);
+		close_line(walk, &text->line, text->trimmed);
 	} else if (text->end != MLIR_NO_LINE) {
 		if (!walk->found->warp_count)
 			walk->found->warp_count =
 				number_after(text->trimmed, "\"ttg.num-warps\" = ");
-		open_line(walk, &line, text->trimmed);
-	} else if (line.op.length) {
-		read_operation(walk, &line);
+		open_line(walk, &text->line, text->trimmed);
+	} else if (text->line.op.length) {
+		read_operation(walk, &text->line);
 	}
 }
 
@@ -358,15 +355,10 @@ static void walk_line(struct walk *walk, const struct mlir_region_line *text)
 static struct mlir_location place_of_kernel(const struct walk *walk, struct slice text)
 {
 	const char *last = slice_find_last(text, "\n}");
-	struct slice rest = {text.at, text.length};
-	struct slice closing;
+	struct slice rest = slice_between(last ? last + 1 : slice_end(text), slice_end(text));
 	struct mlir_line line;
 
-	if (last)
-		rest = (struct slice){last + 1, text.length - (size_t)(last + 1 - text.at)};
-	if (!last || !mlir_take_line(&rest, &closing))
-		return (struct mlir_location){.file = {text.at, 0}};
-	mlir_line_read(closing, &line);
+	mlir_line_read(slice_take_until(&rest, '\n'), &line);
 	return mlir_locations_resolve(&walk->locations, line.location);
 }
 

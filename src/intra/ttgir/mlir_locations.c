@@ -6,10 +6,12 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/hash.h"
 
 #define STEPS_MAX 128
 #define CALLERS_MAX 8
+#define NUMBER_MAX 999999999u
 
 static int compare_aliases(const void *a, const void *b)
 {
@@ -29,29 +31,21 @@ bool mlir_locations_read(struct slice text, struct mlir_locations *out)
 	size_t capacity = 0;
 
 	*out = (struct mlir_locations){0};
-	while (mlir_take_line(&text, &line)) {
-		const char *equals;
+	while (slice_take_line(&text, &line)) {
+		struct slice start = line;
+		const char *equals = slice_take(&start, "#loc") ? slice_find(line, " = loc(")
+								: NULL;
 
-		if (line.length < 4 || memcmp(line.at, "#loc", 4) != 0)
-			continue;
-		equals = slice_find(line, " = loc(");
 		if (!equals)
 			continue;
-		if (out->count == capacity) {
-			struct mlir_alias *grown;
-
-			capacity = capacity ? capacity * 2 : 64;
-			grown = realloc(out->aliases, capacity * sizeof(*grown));
-			if (!grown) {
-				mlir_locations_fini(out);
-				return false;
-			}
-			out->aliases = grown;
+		if (!array_reserve(&out->aliases, &capacity, out->count + 1,
+				   sizeof(*out->aliases))) {
+			mlir_locations_fini(out);
+			return false;
 		}
 		out->aliases[out->count++] = (struct mlir_alias){
-			.name = {line.at, (size_t)(equals - line.at)},
-			.body = slice_trim((struct slice){
-				equals + 3, line.length - (size_t)(equals + 3 - line.at)}),
+			.name = slice_between(line.at, equals),
+			.body = slice_trim(slice_between(equals + 3, slice_end(line))),
 		};
 	}
 	if (out->count)
@@ -70,43 +64,18 @@ void mlir_locations_fini(struct mlir_locations *locations)
 /* Removes "..." and returns its text without quotes. A quote inside is written \22. */
 static bool take_string(struct slice *rest, struct slice *string)
 {
-	const char *end;
+	struct slice text = *rest;
 
-	if (!rest->length || rest->at[0] != '"')
+	if (!slice_take(&text, "\"") || !slice_find(text, "\""))
 		return false;
-	end = memchr(rest->at + 1, '"', rest->length - 1);
-	if (!end)
-		return false;
-	*string = (struct slice){rest->at + 1, (size_t)(end - rest->at - 1)};
-	rest->length -= (size_t)(end + 1 - rest->at);
-	rest->at = end + 1;
+	*string = slice_take_until(&text, '"');
+	*rest = text;
 	return true;
 }
 
 static bool take_number(struct slice *rest, uint32_t *out)
 {
-	uint32_t number = 0;
-	size_t i = 0;
-
-	if (!slice_take(rest, ":"))
-		return false;
-	for (; i < rest->length && rest->at[i] >= '0' && rest->at[i] <= '9' && i < 9; i++)
-		number = number * 10 + (uint32_t)(rest->at[i] - '0');
-	rest->at += i;
-	rest->length -= i;
-	*out = number;
-	return i > 0;
-}
-
-static struct slice without_folders(struct slice file)
-{
-	const char *slash = slice_find_last(file, "/");
-
-	if (slash) {
-		file.length -= (size_t)(slash + 1 - file.at);
-		file.at = slash + 1;
-	}
-	return file;
+	return slice_take(rest, ":") && slice_take_number(rest, NUMBER_MAX, out);
 }
 
 /* The text before the first `end` that is outside parentheses and strings. */
@@ -239,13 +208,16 @@ struct mlir_location mlir_locations_resolve(const struct mlir_locations *locatio
 	struct path path = {.locations = locations, .rest = location};
 	struct mlir_location place;
 	struct mlir_location found = {.file = {location.at, 0}};
+	const char *folder;
 
 	while (next_place(&path, &place)) {
 		found = place;
 		if (!is_of_triton(place.file))
 			break;
 	}
-	found.file = without_folders(found.file);
+	folder = slice_find_last(found.file, "/");
+	if (folder)
+		found.file = slice_between(folder + 1, slice_end(found.file));
 	return found;
 }
 

@@ -13,7 +13,7 @@ static int match_regions(struct mlir_regions *lines, struct proton_error *err)
 	for (uint32_t i = 0; i < lines->count; i++) {
 		struct slice trimmed = lines->at[i].trimmed;
 
-		if (mlir_is_not_code(trimmed))
+		if (!lines->at[i].is_code)
 			continue;
 		if (mlir_closes_region(trimmed)) {
 			if (!depth)
@@ -34,18 +34,31 @@ static int match_regions(struct mlir_regions *lines, struct proton_error *err)
 	return PROTON_OK;
 }
 
+static void read_line(struct slice text, struct mlir_region_line *out)
+{
+	struct slice trimmed = slice_trim(text);
+
+	*out = (struct mlir_region_line){
+		.text = text,
+		.trimmed = trimmed,
+		.is_code = trimmed.length && *trimmed.at != '#' && *trimmed.at != '/',
+		.end = MLIR_NO_LINE,
+	};
+	if (out->is_code)
+		mlir_line_read(text, &out->line);
+}
+
 int mlir_regions_read(struct slice text, struct mlir_regions *out, struct proton_error *err)
 {
 	struct slice line;
 	int status = PROTON_OK;
 
 	*out = (struct mlir_regions){0};
-	while (status == PROTON_OK && mlir_take_line(&text, &line)) {
+	while (status == PROTON_OK && slice_take_line(&text, &line)) {
 		if (!array_reserve(&out->at, &out->capacity, out->count + 1, sizeof(*out->at)))
 			status = err_nomem(err);
 		else
-			out->at[out->count++] =
-				(struct mlir_region_line){line, slice_trim(line), MLIR_NO_LINE};
+			read_line(line, &out->at[out->count++]);
 	}
 	if (status == PROTON_OK)
 		status = match_regions(out, err);

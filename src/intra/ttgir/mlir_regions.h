@@ -12,7 +12,9 @@
 struct mlir_region_line {
 	struct slice text;    /* without its newline */
 	struct slice trimmed; /* without the blanks at both ends */
-	uint32_t end;         /* last line of the region that begins here, or MLIR_NO_LINE */
+	struct mlir_line line;
+	bool is_code; /* not empty, an alias or a comment; `line` is set only then */
+	uint32_t end; /* last line of the region that begins here, or MLIR_NO_LINE */
 };
 
 struct mlir_regions {

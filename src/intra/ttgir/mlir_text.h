@@ -7,23 +7,15 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "intra/marker.h"
 #include "intra/slice.h"
 
-/* Removes the next line from `rest` and returns it without its newline; false at the end. */
-bool mlir_take_line(struct slice *rest, struct slice *line);
 /* True if the trimmed line begins a region: a loop, a branch, a function. */
 bool mlir_opens_region(struct slice trimmed);
 /* True if it ends a region or a block of one. */
 bool mlir_closes_region(struct slice trimmed);
 /* True if it begins a region of "ttg.warp_specialize", provided that it follows one. */
 bool mlir_begins_partition(struct slice trimmed);
-/* True for an empty line, an alias or a comment. */
-bool mlir_is_not_code(struct slice trimmed);
-/* The leading blanks of a line. */
-struct slice mlir_indent(struct slice line);
-/* True if the text names an AMD device as its target. */
-bool mlir_is_amd(struct slice text);
-
 struct mlir_line {
 	struct slice indent;
 	struct slice result; /* first SSA name, "%x"; empty if there is no result */
@@ -33,27 +25,31 @@ struct mlir_line {
 };
 
 void mlir_line_read(struct slice line, struct mlir_line *out);
+bool mlir_is_loop(const struct mlir_line *line);
 
-/*
- * Finds a prefix of SSA names that the text does not use: "%proton_", or with more letters. At most
- * 1000 tries.
- */
+/* Writes a text with markers in it. */
 #define MLIR_PREFIX_MAX 24
-bool mlir_unused_prefix(struct slice text, char prefix[MLIR_PREFIX_MAX]);
-
-/* One marker or `proton.record` as a line, including the newline. */
-struct mlir_marker {
-	struct slice indent;
-	struct slice location;
-	const char *prefix; /* with `number`, the SSA name; NULL: `proton.record` */
-	uint32_t number;
+struct mlir_writer {
+	struct out out;
+	char prefix[MLIR_PREFIX_MAX]; /* of SSA names that the text does not use */
+	uint32_t marker_count;
 	bool is_amd;
-	bool is_event;
-	bool is_end;
-	struct slice name;
+	bool is_record; /* writes `proton.record` without locations, for users to edit */
 };
 
-void mlir_marker_write(const struct mlir_marker *marker, struct out *out);
+/*
+ * Prepares to write a changed `text`; `is_amd` applies if it does not name its target.
+ * E_UNSUPPORTED: no unused SSA names found.
+ */
+int mlir_writer_init(struct mlir_writer *writer, struct slice text, bool is_amd,
+		     struct proton_error *err);
+void mlir_write_line(struct mlir_writer *writer, struct slice line);
+/* Releases the writer. The text is as from out_take(), if `is_changed`. */
+int mlir_writer_finish(struct mlir_writer *writer, bool is_changed, char **text_out,
+		       size_t *length_out, struct proton_error *err);
+/* A marker as a line with the indentation and location. */
+void mlir_write_marker(struct mlir_writer *writer, struct slice indent, struct slice location,
+		       const struct marker *marker);
 
 /* ------------------------------------------------------------------ locations */
 

@@ -11,22 +11,6 @@
 
 /* ------------------------------------------------------------------ operations */
 
-static bool is_any_of(struct slice op, const char *const *names, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (slice_is(op, names[i]))
-			return true;
-	return false;
-}
-
-static bool ends_with(struct slice slice, const char *text)
-{
-	size_t length = strlen(text);
-
-	return slice.length >= length &&
-	       memcmp(slice.at + slice.length - length, text, length) == 0;
-}
-
 bool origin_is_work(const struct mlir_line *line)
 {
 	static const char *const views[] = {
@@ -51,11 +35,11 @@ bool origin_is_work(const struct mlir_line *line)
 	};
 	struct slice op = line->op;
 
-	if (!op.length || is_any_of(op, views, ARRAY_LENGTH(views)) || ends_with(op, "return") ||
-	    ends_with(op, "yield") || slice_find(op, ".memdesc_") ||
+	if (!op.length || slice_is_any(op, views, ARRAY_LENGTH(views)) ||
+	    slice_ends(op, "return") || slice_ends(op, "yield") || slice_find(op, ".memdesc_") ||
 	    slice_find(op, "rocdl.") == op.at)
 		return false;
-	if (ends_with(op, "_alloc")) /* only an allocation with an initial value */
+	if (slice_ends(op, "_alloc")) /* only an allocation with an initial value */
 		return slice_find(line->rest, "(tensor<") != NULL;
 	if (slice_take(&op, "arith.") || slice_take(&op, "math."))
 		return slice_find(line->rest, "tensor<") != NULL;
@@ -65,13 +49,12 @@ bool origin_is_work(const struct mlir_line *line)
 bool origin_read_marker(const struct mlir_line *line, struct marker *out)
 {
 	struct slice text = slice_trim(line->rest);
-	const char *end;
 
 	if (!slice_is(line->op, "tt.elementwise_inline_asm") || mlir_opens_region(text) ||
-	    !slice_take(&text, "\""))
+	    !slice_take(&text, "\"") || !slice_find(text, "\""))
 		return false;
-	end = slice_find(text, "\"");
-	return end && marker_parse(text.at, (size_t)(end - text.at), out);
+	text = slice_take_until(&text, '"');
+	return marker_parse(text.at, text.length, out);
 }
 
 /* ------------------------------------------------------------------ sets */
@@ -212,14 +195,13 @@ static int close_line(struct walk *walk, const struct mlir_line *line, struct sl
 /* A view of a load's result: Triton merges it into the load, which then has the view's location. */
 static int read_view(struct walk *walk, const struct mlir_line *line)
 {
-	struct slice operand = slice_trim(line->rest);
+	struct slice rest = slice_trim(line->rest);
+	struct slice operand = slice_take_until(&rest, ' ');
 
 	for (uint32_t i = walk->load_count; i-- > 0;) {
 		const struct load *load = &walk->loads[i];
 
-		if (load->result.length && operand.length > load->result.length &&
-		    memcmp(operand.at, load->result.at, load->result.length) == 0 &&
-		    operand.at[load->result.length] == ' ')
+		if (load->result.length && slices_equal(load->result, operand))
 			return add_operation(walk, line->location, &load->set);
 	}
 	return PROTON_OK;
@@ -239,34 +221,24 @@ static int read_operation(struct walk *walk, const struct mlir_line *line)
 
 static int walk_line(struct walk *walk, const struct mlir_region_line *text)
 {
-	struct mlir_line line;
+	const struct mlir_line *line = &text->line;
 	struct marker marker;
 
-	if (mlir_is_not_code(text->trimmed))
+	if (!text->is_code)
 		return PROTON_OK;
-	mlir_line_read(text->text, &line);
 	if (mlir_closes_region(text->trimmed))
-		return close_line(walk, &line, text->trimmed);
+		return close_line(walk, line, text->trimmed);
 	if (text->end != MLIR_NO_LINE) {
-		begin_block(walk, slice_is(line.op, "tt.func") || walk->block_count == 0);
+		begin_block(walk, slice_is(line->op, "tt.func") || walk->block_count == 0);
 		return PROTON_OK;
 	}
 	if (text->trimmed.at[0] == '^') {
 		end_block(walk);
 		return PROTON_OK;
 	}
-	if (origin_read_marker(&line, &marker))
+	if (origin_read_marker(line, &marker))
 		return read_marker(walk, &marker);
-	return read_operation(walk, &line);
-}
-
-static int walk_lines(struct walk *walk, const struct mlir_regions *lines)
-{
-	int status = PROTON_OK;
-
-	for (; status == PROTON_OK && walk->line < lines->count; walk->line++)
-		status = walk_line(walk, &lines->at[walk->line]);
-	return status;
+	return read_operation(walk, line);
 }
 
 /* ------------------------------------------------------------------ results */
@@ -320,8 +292,8 @@ int provenance_read(struct slice text, struct provenance *out, struct proton_err
 	walk->out = out;
 	walk->err = err;
 	status = mlir_regions_read(text, &lines, err);
-	if (status == PROTON_OK)
-		status = walk_lines(walk, &lines);
+	for (; status == PROTON_OK && walk->line < lines.count; walk->line++)
+		status = walk_line(walk, &lines.at[walk->line]);
 	mlir_regions_fini(&lines);
 	mlir_locations_fini(&walk->locations);
 	free(walk);

@@ -65,15 +65,14 @@ static int close_scopes(struct relocation *re, struct position *at, const struct
 
 		if (origin_set_has(kept, site))
 			continue;
-		status = add_insertion(re,
-				       (struct insertion){
-					       .line = at->last,
-					       .is_after = true,
-					       .is_end = true,
-					       .site = site,
-					       .indent = mlir_indent(re->lines.at[at->last].text),
-					       .location = at->location,
-				       });
+		status = add_insertion(re, (struct insertion){
+						   .line = at->last,
+						   .is_after = true,
+						   .is_end = true,
+						   .site = site,
+						   .indent = re->lines.at[at->last].line.indent,
+						   .location = at->location,
+					   });
 		memmove(&at->open.sites[i], &at->open.sites[i + 1],
 			(at->open.count - i - 1) * sizeof(at->open.sites[0]));
 		at->open.count--;
@@ -103,7 +102,7 @@ static int visit_work(struct relocation *re, struct position *at, uint32_t first
 		status = add_insertion(re, (struct insertion){
 						   .line = first,
 						   .site = site,
-						   .indent = mlir_indent(re->lines.at[first].text),
+						   .indent = re->lines.at[first].line.indent,
 						   .location = location,
 					   });
 		at->open.sites[at->open.count++] = site;
@@ -122,31 +121,29 @@ static const struct origin_set *scopes_of(const struct relocation *re, struct sl
 
 static int visit_block(struct relocation *re, uint32_t *line, const struct position *around);
 
-static bool has_blocks(const struct mlir_line *line, struct slice trimmed)
+static bool has_blocks(const struct mlir_region_line *text)
 {
-	return mlir_begins_partition(trimmed) || slice_is(line->op, "scf.for") ||
-	       slice_is(line->op, "scf.if") || slice_is(line->op, "scf.while");
+	return mlir_begins_partition(text->trimmed) || mlir_is_loop(&text->line) ||
+	       slice_is(text->line.op, "scf.if");
 }
 
 /* An operation with regions that begins at line `first`. */
-static int visit_regions(struct relocation *re, struct position *at, uint32_t first,
-			 const struct mlir_line *line, struct slice trimmed)
+static int visit_regions(struct relocation *re, struct position *at, uint32_t first)
 {
-	uint32_t end = re->lines.at[first].end;
+	const struct mlir_region_line *text = &re->lines.at[first];
+	struct slice location = re->lines.at[text->end].line.location;
 	const struct origin_set *scopes = NULL;
-	struct mlir_line closing;
 	int status = PROTON_OK;
 
-	mlir_line_read(re->lines.at[end].text, &closing);
-	if (!mlir_begins_partition(trimmed))
-		scopes = scopes_of(re, closing.location);
+	if (!mlir_begins_partition(text->trimmed))
+		scopes = scopes_of(re, location);
 	if (scopes)
-		status = visit_work(re, at, first, end, closing.location, scopes);
-	if (!has_blocks(line, trimmed))
+		status = visit_work(re, at, first, text->end, location, scopes);
+	if (!has_blocks(text))
 		return status;
 	if (!scopes)
 		status = close_all(re, at); /* operations inside may be in other scopes */
-	for (uint32_t i = first; i < end && status == PROTON_OK;) {
+	for (uint32_t i = first; i < text->end && status == PROTON_OK;) {
 		i++;
 		status = visit_block(re, &i, at);
 	}
@@ -155,19 +152,17 @@ static int visit_regions(struct relocation *re, struct position *at, uint32_t fi
 
 static int visit_line(struct relocation *re, struct position *at, uint32_t number)
 {
-	struct slice trimmed = re->lines.at[number].trimmed;
+	const struct mlir_region_line *text = &re->lines.at[number];
 	const struct origin_set *scopes;
-	struct mlir_line line;
 
-	if (trimmed.at[0] == '^')
+	if (text->trimmed.at[0] == '^')
 		return close_all(re, at);
-	mlir_line_read(re->lines.at[number].text, &line);
-	if (re->lines.at[number].end != MLIR_NO_LINE)
-		return visit_regions(re, at, number, &line, trimmed);
-	scopes = origin_is_work(&line) ? scopes_of(re, line.location) : NULL;
+	if (text->end != MLIR_NO_LINE)
+		return visit_regions(re, at, number);
+	scopes = origin_is_work(&text->line) ? scopes_of(re, text->line.location) : NULL;
 	if (scopes)
-		return visit_work(re, at, number, number, line.location, scopes);
-	if (at->open.count && sites_kind_of_op(line.op) == INSTRUMENT_AUTO_LOADS)
+		return visit_work(re, at, number, number, text->line.location, scopes);
+	if (at->open.count && sites_kind_of_op(text->line.op) == INSTRUMENT_AUTO_LOADS)
 		at->last = number; /* its part of a copy, after the wait for a buffer */
 	return PROTON_OK;
 }
@@ -185,15 +180,15 @@ static int visit_block(struct relocation *re, uint32_t *line, const struct posit
 				at.around.sites[at.around.count++] = around->open.sites[i];
 	}
 	for (; *line < re->lines.count && status == PROTON_OK; ++*line) {
-		struct slice trimmed = re->lines.at[*line].trimmed;
+		const struct mlir_region_line *text = &re->lines.at[*line];
 
-		if (mlir_is_not_code(trimmed))
+		if (!text->is_code)
 			continue;
-		if (mlir_closes_region(trimmed))
+		if (mlir_closes_region(text->trimmed))
 			break;
 		status = visit_line(re, &at, *line);
-		if (re->lines.at[*line].end != MLIR_NO_LINE)
-			*line = re->lines.at[*line].end;
+		if (text->end != MLIR_NO_LINE)
+			*line = text->end;
 	}
 	return status == PROTON_OK ? close_all(re, &at) : status;
 }
@@ -203,15 +198,13 @@ static int visit_functions(struct relocation *re)
 	int status = PROTON_OK;
 
 	for (uint32_t i = 0; i < re->lines.count && status == PROTON_OK; i++) {
-		uint32_t end = re->lines.at[i].end;
+		const struct mlir_region_line *text = &re->lines.at[i];
 		uint32_t inner = i + 1;
-		struct mlir_line line;
 
-		mlir_line_read(re->lines.at[i].text, &line);
-		if (end == MLIR_NO_LINE || !slice_is(line.op, "tt.func"))
+		if (text->end == MLIR_NO_LINE || !slice_is(text->line.op, "tt.func"))
 			continue;
 		status = visit_block(re, &inner, NULL);
-		i = end;
+		i = text->end;
 	}
 	return status;
 }
@@ -230,65 +223,36 @@ static int compare_insertions(const void *a, const void *b)
 	return left->sequence < right->sequence ? -1 : 1;
 }
 
-struct writing {
-	struct out out;
-	char prefix[MLIR_PREFIX_MAX];
-	uint32_t marker_count;
-	bool is_amd;
-};
-
 /* Writes the insertions before or after the line, from *next on. */
-static void write_insertions(const struct relocation *re, struct writing *writing, uint32_t line,
+static void write_insertions(const struct relocation *re, struct mlir_writer *writer, uint32_t line,
 			     bool is_after, uint32_t *next)
 {
 	for (; *next < re->insertion_count; ++*next) {
 		const struct insertion *made = &re->insertions[*next];
-		const struct marker *start = &re->provenance->sites[made->site].marker;
-		struct mlir_marker marker = {
-			.indent = made->indent,
-			.location = made->location,
-			.prefix = writing->prefix,
-			.number = writing->marker_count,
-			.is_amd = writing->is_amd,
-			.is_event = start->is_event,
-			.is_end = made->is_end,
-			.name = {start->name, start->name_length},
-		};
+		struct marker marker = re->provenance->sites[made->site].marker;
 
 		if (made->line != line || made->is_after != is_after)
 			return;
-		writing->marker_count++;
-		mlir_marker_write(&marker, &writing->out);
+		marker.is_end = made->is_end;
+		mlir_write_marker(writer, made->indent, made->location, &marker);
 	}
 }
 
 static int write_text(struct relocation *re, struct slice text, struct ttgir_result *result)
 {
-	struct writing writing = {.is_amd = mlir_is_amd(text)};
+	struct mlir_writer writer;
 	uint32_t next = 0;
-	int status;
+	int status = mlir_writer_init(&writer, text, false, re->err);
 
-	if (!mlir_unused_prefix(text, writing.prefix))
-		return err_set(re->err, PROTON_E_UNSUPPORTED,
-			       "all SSA names of the form %%proton_... are in use");
+	if (status != PROTON_OK)
+		return status;
 	qsort(re->insertions, re->insertion_count, sizeof(*re->insertions), compare_insertions);
-	out_init(&writing.out, -1);
 	for (uint32_t i = 0; i < re->lines.count; i++) {
-		struct slice line = re->lines.at[i].text;
-
-		write_insertions(re, &writing, i, false, &next);
-		out_bytes(&writing.out, line.at, line.length);
-		out_byte(&writing.out, '\n');
-		write_insertions(re, &writing, i, true, &next);
+		write_insertions(re, &writer, i, false, &next);
+		mlir_write_line(&writer, re->lines.at[i].text);
+		write_insertions(re, &writer, i, true, &next);
 	}
-	status = out_finish(&writing.out, re->err);
-	if (status == PROTON_OK) {
-		result->text = out_take(&writing.out, &result->length);
-		if (!result->text)
-			status = err_nomem(re->err);
-	}
-	out_fini(&writing.out);
-	return status;
+	return mlir_writer_finish(&writer, true, &result->text, &result->length, re->err);
 }
 
 static int relocate(struct relocation *re, struct slice text, struct ttgir_result *result)

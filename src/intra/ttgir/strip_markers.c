@@ -45,7 +45,7 @@ static void end_region(struct regions *regions)
 
 /* Reads a line of code. True if a loop ends that has markers and will be pipelined. */
 static bool follow_line(struct regions *regions, const struct mlir_region_line *text,
-			const struct mlir_line *line, bool is_marker)
+			bool is_marker)
 {
 	/* The root region stands for code outside all regions. */
 	struct region *around = &regions->open[regions->depth ? regions->depth - 1 : 0];
@@ -58,10 +58,10 @@ static bool follow_line(struct regions *regions, const struct mlir_region_line *
 		end_region(regions);
 	} else if (text->end != MLIR_NO_LINE) {
 		regions->open[regions->depth++] = (struct region){
-			.is_loop = slice_is(line->op, "scf.for") || slice_is(line->op, "scf.while"),
+			.is_loop = mlir_is_loop(&text->line),
 		};
 	} else {
-		uint32_t kind = sites_kind_of_op(line->op);
+		uint32_t kind = sites_kind_of_op(text->line.op);
 
 		around->has_load |= kind == INSTRUMENT_AUTO_LOADS;
 		around->has_dot |= kind == INSTRUMENT_AUTO_DOTS;
@@ -71,28 +71,21 @@ static bool follow_line(struct regions *regions, const struct mlir_region_line *
 }
 
 /* Writes all lines except markers. True if a loop that will be pipelined has markers. */
-static bool write_rest(const struct mlir_regions *lines, struct regions *regions, struct out *out,
-		       uint32_t *marker_count)
+static bool write_rest(const struct mlir_regions *lines, struct mlir_writer *writer)
 {
+	struct regions regions = {0};
 	bool has_marked_loop = false;
 
 	for (uint32_t i = 0; i < lines->count; i++) {
 		const struct mlir_region_line *text = &lines->at[i];
-		bool is_marker = false;
+		struct marker marker;
+		bool is_marker = text->is_code && origin_read_marker(&text->line, &marker);
 
-		if (!mlir_is_not_code(text->trimmed)) {
-			struct mlir_line line;
-			struct marker marker;
-
-			mlir_line_read(text->text, &line);
-			is_marker = origin_read_marker(&line, &marker);
-			has_marked_loop |= follow_line(regions, text, &line, is_marker);
-		}
-		*marker_count += is_marker;
-		if (is_marker)
-			continue;
-		out_bytes(out, text->text.at, text->text.length);
-		out_byte(out, '\n');
+		if (text->is_code)
+			has_marked_loop |= follow_line(&regions, text, is_marker);
+		writer->marker_count += is_marker;
+		if (!is_marker)
+			mlir_write_line(writer, text->text);
 	}
 	return has_marked_loop;
 }
@@ -101,26 +94,20 @@ int ttgir_strip_markers(const char *text, size_t length, enum ttgir_strip_marker
 			struct ttgir_result *result, struct proton_error *err)
 {
 	struct slice whole = {text, length};
-	struct regions regions = {0};
-	struct mlir_regions lines;
-	struct out out;
 	bool is_wanted = when == TTGIR_ALWAYS || slice_find(whole, "tt.warp_specialize");
+	struct mlir_writer writer = {0};
+	struct mlir_regions lines;
 	int status;
 
 	*result = (struct ttgir_result){0};
 	status = mlir_regions_read(whole, &lines, err);
 	if (status != PROTON_OK)
 		return status;
-	out_init(&out, -1);
-	if (write_rest(&lines, &regions, &out, &result->scope_count) && when == TTGIR_FROM_LOOPS)
+	out_init(&writer.out, -1);
+	if (write_rest(&lines, &writer) && when == TTGIR_FROM_LOOPS)
 		is_wanted = true;
 	mlir_regions_fini(&lines);
-	status = out_finish(&out, err);
-	if (status == PROTON_OK && is_wanted && result->scope_count) {
-		result->text = out_take(&out, &result->length);
-		if (!result->text)
-			status = err_nomem(err);
-	}
-	out_fini(&out);
-	return status;
+	result->scope_count = writer.marker_count;
+	return mlir_writer_finish(&writer, is_wanted && writer.marker_count, &result->text,
+				  &result->length, err);
 }

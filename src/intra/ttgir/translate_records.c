@@ -23,16 +23,13 @@ struct event {
 };
 
 struct translation {
-	struct out *out;
+	struct mlir_writer writer;
 	struct proton_error *err;
 	struct event *events; /* in text order; the last definition of an SSA name counts */
 	uint32_t event_count;
 	uint32_t operands[OPERANDS_MAX]; /* of the last warp_specialize: events, or NO_EVENT */
 	uint32_t operand_count;
-	char prefix[MLIR_PREFIX_MAX];
-	uint32_t marker_count;
 	uint32_t line;
-	bool is_amd;
 };
 
 static int refuse(const struct translation *t, const char *what)
@@ -41,17 +38,6 @@ static int refuse(const struct translation *t, const char *what)
 }
 
 /* ------------------------------------------------------------------ names */
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return -1;
-}
 
 /* Removes "NAME" and returns its text with escapes. */
 static bool take_quoted(struct slice *rest, struct slice *name)
@@ -64,26 +50,22 @@ static bool take_quoted(struct slice *rest, struct slice *name)
 		name->length += rest->at[name->length] == '\\' ? 2 : 1;
 	if (name->length >= rest->length)
 		return false;
-	rest->at += name->length + 1;
-	rest->length -= name->length + 1;
+	slice_skip(rest, name->length + 1);
 	return name->length > 0;
 }
 
-/* Decodes MLIR's escapes in a name; truncated to the maximum length of a marker name. */
-static struct slice unescape(struct slice name, char buffer[MARKER_NAME_MAX])
+/* Decodes MLIR's escapes in a name, which is truncated to the maximum length. */
+static void unescape(struct slice name, struct marker *out)
 {
-	size_t used = 0;
-
-	for (size_t i = 0; i < name.length && used < MARKER_NAME_MAX; i++) {
+	for (size_t i = 0; i < name.length && out->name_length < MARKER_NAME_MAX; i++) {
 		char c = name.at[i];
 
 		if (c == '\\' && i + 1 < name.length) {
-			int high = hex_digit(name.at[i + 1]);
-			int low = i + 2 < name.length ? hex_digit(name.at[i + 2]) : -1;
+			int byte = slice_hex_byte(name, ++i);
 
-			c = name.at[++i];
-			if (high >= 0 && low >= 0) {
-				c = (char)(high * 16 + low);
+			c = name.at[i];
+			if (byte >= 0) {
+				c = (char)byte;
 				i++;
 			} else if (c == 'n') {
 				c = '\n';
@@ -91,27 +73,17 @@ static struct slice unescape(struct slice name, char buffer[MARKER_NAME_MAX])
 				c = '\t';
 			}
 		}
-		buffer[used++] = c ? c : ' ';
+		out->name[out->name_length++] = c ? c : ' ';
 	}
-	return (struct slice){buffer, used};
 }
 
 static void write_marker(struct translation *t, const struct mlir_line *line, bool is_event,
 			 bool is_end, struct slice name)
 {
-	char buffer[MARKER_NAME_MAX];
-	struct mlir_marker marker = {
-		.indent = line->indent,
-		.location = line->location,
-		.prefix = t->prefix,
-		.number = t->marker_count++,
-		.is_amd = t->is_amd,
-		.is_event = is_event,
-		.is_end = is_end,
-		.name = unescape(name, buffer),
-	};
+	struct marker marker = {.is_event = is_event, .is_end = is_end};
 
-	mlir_marker_write(&marker, t->out);
+	unescape(name, &marker);
+	mlir_write_marker(&t->writer, line->indent, line->location, &marker);
 }
 
 /* ------------------------------------------------------------------ events */
@@ -143,8 +115,7 @@ static struct slice take_register(struct slice *rest)
 		return name;
 	while (name.length < rest->length && !strchr(" ,:)#\t\r", rest->at[name.length]))
 		name.length++;
-	rest->at += name.length;
-	rest->length -= name.length;
+	slice_skip(rest, name.length);
 	return name;
 }
 
@@ -167,12 +138,9 @@ static bool take_item(struct slice *rest, struct slice *item)
 			depth--;
 	}
 	*item = slice_trim((struct slice){rest->at, i});
-	if (i < rest->length && rest->at[i] == ',') {
-		rest->at += i + 1;
-		rest->length -= i + 1;
-	} else {
+	slice_skip(rest, i);
+	if (!slice_take(rest, ","))
 		rest->length = 0;
-	}
 	return item->length > 0;
 }
 
@@ -210,19 +178,17 @@ static int read_arguments(struct translation *t, struct slice rest)
 
 static int allocate(struct translation *t, const struct mlir_line *line)
 {
+	struct out *out = &t->writer.out;
 	struct slice rest = line->rest;
 	struct slice name;
 
 	if (!line->result.length || !take_quoted(&rest, &name))
 		return refuse(t, "not of the form: %event = proton.allocate_event \"name\" : i32");
-	out_bytes(t->out, line->indent.at, line->indent.length);
-	out_bytes(t->out, line->result.at, line->result.length);
-	out_printf(t->out, " = arith.constant %u : i32", t->event_count);
-	if (line->location.length) {
-		out_byte(t->out, ' ');
-		out_bytes(t->out, line->location.at, line->location.length);
-	}
-	out_byte(t->out, '\n');
+	out_bytes(out, line->indent.at, line->indent.length);
+	out_bytes(out, line->result.at, line->result.length);
+	out_printf(out, " = arith.constant %u : i32%s", t->event_count,
+		   line->location.length ? " " : "");
+	mlir_write_line(&t->writer, line->location);
 	return add_event(t, line->result, name);
 }
 
@@ -278,16 +244,15 @@ static int translate_line(struct translation *t, struct slice text, bool *is_don
 
 		if (!open)
 			return PROTON_OK;
-		trimmed.length -= (size_t)(open + 1 - trimmed.at);
-		trimmed.at = open + 1;
-		return read_arguments(t, trimmed);
+		return read_arguments(t, slice_between(open + 1, slice_end(trimmed)));
 	}
 	mlir_line_read(text, &line);
 	if (slice_is(line.op, "ttg.warp_specialize")) {
 		read_operands(t, line.rest);
 		return PROTON_OK;
 	}
-	if (line.op.length < 7 || memcmp(line.op.at, "proton.", 7) != 0)
+	trimmed = line.op;
+	if (!slice_take(&trimmed, "proton."))
 		return PROTON_OK;
 	*is_done = true;
 	if (slice_is(line.op, "proton.record"))
@@ -306,7 +271,7 @@ static int translate(struct translation *t, struct slice text)
 {
 	struct slice line;
 
-	while (mlir_take_line(&text, &line)) {
+	while (slice_take_line(&text, &line)) {
 		bool is_done;
 		int status;
 
@@ -316,9 +281,7 @@ static int translate(struct translation *t, struct slice text)
 			return status;
 		if (is_done)
 			continue;
-		out_bytes(t->out, line.at, line.length);
-		if (line.at + line.length < text.at)
-			out_byte(t->out, '\n');
+		out_bytes(&t->writer.out, line.at, (size_t)(text.at - line.at));
 	}
 	return PROTON_OK;
 }
@@ -327,34 +290,22 @@ int ttgir_translate_records(const char *text, size_t length, bool is_amd,
 			    struct ttgir_result *result, struct proton_error *err)
 {
 	struct slice whole = {text, length};
-	struct out out;
-	struct translation t = {
-		.out = &out,
-		.err = err,
-		.is_amd = is_amd || mlir_is_amd(whole),
-	};
+	struct translation t = {.err = err};
 	int status;
 
 	*result = (struct ttgir_result){0};
 	if (!slice_find(whole, "proton."))
 		return PROTON_OK;
-	if (!mlir_unused_prefix(whole, t.prefix))
-		return err_set(err, PROTON_E_FORMAT,
-			       "all SSA names of the form %%proton_... are in use");
+	status = mlir_writer_init(&t.writer, whole, is_amd, err);
+	if (status != PROTON_OK)
+		return status;
 	t.events = calloc(EVENTS_MAX, sizeof(*t.events));
-	if (!t.events)
-		return err_nomem(err);
-	out_init(&out, -1);
-	status = translate(&t, whole);
+	status = t.events ? translate(&t, whole) : err_nomem(err);
+	result->scope_count = t.writer.marker_count;
 	if (status == PROTON_OK)
-		status = out_finish(&out, err);
-	if (status == PROTON_OK && (t.marker_count || t.event_count)) {
-		result->text = out_take(&out, &result->length);
-		result->scope_count = t.marker_count;
-		if (!result->text)
-			status = err_nomem(err);
-	}
-	out_fini(&out);
+		status = mlir_writer_finish(&t.writer, t.writer.marker_count || t.event_count,
+					    &result->text, &result->length, err);
+	out_fini(&t.writer.out);
 	free(t.events);
 	return status;
 }
