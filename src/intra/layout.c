@@ -2,7 +2,9 @@
 #include "intra/layout.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "base/array.h"
+#include "intra/slice.h"
 
 #define SCOPE_MAX INSTRUMENT_CODE_MAX
 #define CTA_ALIGN 128u
@@ -104,60 +106,26 @@ void layout_write(const struct instrument_layout *layout, struct out *out)
 
 /* ------------------------------------------------------------------ reading */
 
-struct reader {
-	const char *at;
-	const char *end; /* of the current line */
-};
-
-static bool read_word(struct reader *reader, const char *word)
+static bool read_number(struct slice *line, uint32_t *out)
 {
-	size_t length = strlen(word);
-
-	if ((size_t)(reader->end - reader->at) < length || memcmp(reader->at, word, length) != 0)
-		return false;
-	if (reader->at + length < reader->end && reader->at[length] != ' ')
-		return false;
-	reader->at += length;
-	if (reader->at < reader->end)
-		reader->at++;
-	return true;
+	return slice_take_number(line, UINT32_MAX, out) && (!line->length || slice_take(line, " "));
 }
 
-static bool read_number(struct reader *reader, uint32_t *out)
-{
-	uint64_t value = 0;
-	const char *start = reader->at;
-
-	while (reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9') {
-		value = value * 10 + (uint64_t)(*reader->at++ - '0');
-		if (value > UINT32_MAX)
-			return false;
-	}
-	if (reader->at == start)
-		return false;
-	if (reader->at < reader->end && *reader->at++ != ' ')
-		return false;
-	*out = (uint32_t)value;
-	return true;
-}
-
-static bool read_scope(struct reader *reader, struct instrument_layout *layout)
+static bool read_scope(struct slice line, struct instrument_layout *layout)
 {
 	uint32_t count = layout->scope_count;
 	char name[512];
 	size_t length = 0;
 
-	while (reader->at < reader->end) {
-		char c = *reader->at++;
+	while (line.length) {
+		char c = *line.at;
 
-		if (c == '\\') {
-			if (reader->at == reader->end)
-				return false;
-			c = *reader->at++;
-			if (c != 'n' && c != '\\')
-				return false;
-			c = c == 'n' ? '\n' : c;
-		}
+		if (slice_take(&line, "\\n"))
+			c = '\n';
+		else if (!slice_take(&line, "\\\\") && c == '\\')
+			return false;
+		else if (c != '\\')
+			slice_skip(&line, 1);
 		if (length == sizeof(name) || !c)
 			return false;
 		name[length++] = c;
@@ -166,12 +134,12 @@ static bool read_scope(struct reader *reader, struct instrument_layout *layout)
 	return length && layout_scope(layout, name, length) == count;
 }
 
-static bool read_units(struct reader *reader, struct instrument_layout *layout)
+static bool read_units(struct slice line, struct instrument_layout *layout)
 {
 	uint32_t warp;
 
-	while (reader->at < reader->end) {
-		if (layout->unit_count == INSTRUMENT_UNIT_MAX || !read_number(reader, &warp) ||
+	while (line.length) {
+		if (layout->unit_count == INSTRUMENT_UNIT_MAX || !read_number(&line, &warp) ||
 		    warp >= INSTRUMENT_UNIT_MAX)
 			return false;
 		layout->units[layout->unit_count++] = (uint8_t)warp;
@@ -179,76 +147,82 @@ static bool read_units(struct reader *reader, struct instrument_layout *layout)
 	return true;
 }
 
-static bool read_code(struct reader *reader, struct instrument_layout *layout)
+static bool read_code(struct slice line, struct instrument_layout *layout)
 {
 	uint32_t scope;
 	uint32_t kind;
 	uint32_t count = layout->code_count;
 
-	if (!read_number(reader, &scope) || !read_number(reader, &kind) ||
+	if (!read_number(&line, &scope) || !read_number(&line, &kind) ||
 	    scope >= layout->scope_count || kind > INSTRUMENT_EVENT_END)
 		return false;
 	return layout_code(layout, scope, kind) == count + 1;
 }
 
-static bool read_around(struct reader *reader, struct instrument_layout *layout)
+static bool read_around(struct slice line, struct instrument_layout *layout)
 {
 	struct instrument_nesting *nesting = layout_nesting(layout);
 	uint32_t scope;
 	uint32_t other;
 
-	if (!nesting || !read_number(reader, &scope) || scope >= SCOPE_MAX)
+	if (!nesting || !read_number(&line, &scope) || scope >= SCOPE_MAX)
 		return false;
 	nesting[scope].is_known = true;
-	while (reader->at < reader->end) {
-		if (!read_number(reader, &other) || other >= SCOPE_MAX)
+	while (line.length) {
+		if (!read_number(&line, &other) || other >= SCOPE_MAX)
 			return false;
 		nesting[scope].around[other / 64] |= 1ull << other % 64;
 	}
 	return true;
 }
 
-static bool read_parent(struct reader *reader, struct instrument_layout *layout)
+static bool read_parent(struct slice line, struct instrument_layout *layout)
 {
 	struct instrument_nesting *nesting = layout_nesting(layout);
 	uint32_t scope;
 	uint32_t parent;
 
-	if (!nesting || !read_number(reader, &scope) || !read_number(reader, &parent) ||
+	if (!nesting || !read_number(&line, &scope) || !read_number(&line, &parent) ||
 	    scope >= SCOPE_MAX || parent >= SCOPE_MAX)
 		return false;
 	nesting[scope].parent = (uint16_t)parent;
 	return true;
 }
 
-static bool read_line(struct reader *reader, struct instrument_layout *layout)
+static bool read_vendor(struct slice line, struct instrument_layout *layout)
 {
-	if (read_word(reader, "vendor")) {
-		layout->is_amd = read_word(reader, "amd");
-		return layout->is_amd || read_word(reader, "nvidia");
-	}
-	if (read_word(reader, "warps"))
-		return read_number(reader, &layout->warp_count);
-	if (read_word(reader, "warps_per_unit"))
-		return read_number(reader, &layout->warps_per_unit);
-	if (read_word(reader, "ring"))
-		return read_number(reader, &layout->ring_bytes);
-	if (read_word(reader, "slack"))
-		return read_number(reader, &layout->slack_bytes);
-	if (read_word(reader, "cta"))
-		return read_number(reader, &layout->cta_bytes);
-	if (read_word(reader, "cta_stride"))
-		return read_number(reader, &layout->cta_stride);
-	if (read_word(reader, "units"))
-		return read_units(reader, layout);
-	if (read_word(reader, "scope"))
-		return read_scope(reader, layout);
-	if (read_word(reader, "code"))
-		return read_code(reader, layout);
-	if (read_word(reader, "around"))
-		return read_around(reader, layout);
-	if (read_word(reader, "parent"))
-		return read_parent(reader, layout);
+	struct slice vendor = slice_take_until(&line, ' ');
+
+	layout->is_amd = slice_is(vendor, "amd");
+	return layout->is_amd || slice_is(vendor, "nvidia");
+}
+
+static bool read_line(struct slice line, struct instrument_layout *layout)
+{
+	const struct {
+		const char *name;
+		bool (*read)(struct slice line, struct instrument_layout *layout);
+		uint32_t *number; /* if there is no function */
+	} keys[] = {
+		{"vendor", read_vendor, NULL},
+		{"warps", NULL, &layout->warp_count},
+		{"warps_per_unit", NULL, &layout->warps_per_unit},
+		{"ring", NULL, &layout->ring_bytes},
+		{"slack", NULL, &layout->slack_bytes},
+		{"cta", NULL, &layout->cta_bytes},
+		{"cta_stride", NULL, &layout->cta_stride},
+		{"units", read_units, NULL},
+		{"scope", read_scope, NULL},
+		{"code", read_code, NULL},
+		{"around", read_around, NULL},
+		{"parent", read_parent, NULL},
+	};
+	struct slice name = slice_take_until(&line, ' ');
+
+	for (size_t i = 0; i < ARRAY_LENGTH(keys); i++)
+		if (slice_is(name, keys[i].name))
+			return keys[i].read ? keys[i].read(line, layout)
+					    : read_number(&line, keys[i].number);
 	return true; /* a key of a later version */
 }
 
@@ -298,29 +272,25 @@ static bool is_sane(const struct instrument_layout *layout)
 	       is_nesting_sane(layout);
 }
 
+static bool read_lines(struct slice text, struct instrument_layout *layout)
+{
+	struct slice line;
+
+	if (!slice_take_line(&text, &line) || !slice_take(&line, first_line) ||
+	    (line.length && *line.at != ' '))
+		return false;
+	while (slice_take_line(&text, &line))
+		if (!read_line(line, layout))
+			return false;
+	return is_sane(layout);
+}
+
 int layout_read(const char *text, size_t length, struct instrument_layout *layout,
 		struct proton_error *err)
 {
-	const char *end = text + length;
-	bool is_first = true;
-
 	*layout = (struct instrument_layout){0};
-	while (text < end) {
-		const char *newline = memchr(text, '\n', (size_t)(end - text));
-		struct reader reader = {text, newline ? newline : end};
-
-		if (is_first ? !read_word(&reader, first_line) : !read_line(&reader, layout)) {
-			layout_fini(layout);
-			return err_set(err, PROTON_E_FORMAT,
-				       "the layout of the kernel's records is corrupt");
-		}
-		is_first = false;
-		text = reader.end + (newline != NULL);
-	}
-	if (is_first || !is_sane(layout)) {
-		layout_fini(layout);
-		return err_set(err, PROTON_E_FORMAT,
-			       "the layout of the kernel's records is corrupt");
-	}
-	return PROTON_OK;
+	if (read_lines((struct slice){text, length}, layout))
+		return PROTON_OK;
+	layout_fini(layout);
+	return err_set(err, PROTON_E_FORMAT, "the layout of the kernel's records is corrupt");
 }

@@ -10,52 +10,24 @@
 #define LATER_LAUNCHES 64u
 #define CTAS_MAX 32u
 
-enum {
-	RECORDED_CTAS,
-	SAMPLED_CTAS,
-	CTA_CYCLES,
-	UNSEEN_CYCLES,
-	SAMPLED_WARPS,
-	WARP_CYCLES,
-	IDLE_CYCLES,
-	BUSY_CYCLES,
-	WAIT_CYCLES,
-	ASYNC_CYCLES,
-	OVERLAPPED_CYCLES,
-	PATH_CYCLES,
-	METRICS,
-};
-
-/* Exclusive: the values of a role are not sums over its scopes. */
-static const char *const metric_names[METRICS] = {
-	[RECORDED_CTAS] = WARPS_RECORDED_CTAS " (exc)",
-	[SAMPLED_CTAS] = WARPS_SAMPLED_CTAS " (exc)",
-	[CTA_CYCLES] = WARPS_CTA_CYCLES " (exc)",
-	[UNSEEN_CYCLES] = WARPS_UNSEEN_CYCLES " (exc)",
-	[SAMPLED_WARPS] = WARPS_SAMPLED_WARPS " (exc)",
-	[WARP_CYCLES] = WARPS_WARP_CYCLES " (exc)",
-	[IDLE_CYCLES] = WARPS_IDLE_CYCLES " (exc)",
-	[BUSY_CYCLES] = WARPS_BUSY_CYCLES " (exc)",
-	[WAIT_CYCLES] = WARPS_WAIT_CYCLES " (exc)",
-	[ASYNC_CYCLES] = WARPS_ASYNC_CYCLES " (exc)",
-	[OVERLAPPED_CYCLES] = WARPS_OVERLAPPED_CYCLES " (exc)",
-	[PATH_CYCLES] = WARPS_PATH_CYCLES " (exc)",
-};
+#define NODE_METRICS_MAX 4u
 
 /* ------------------------------------------------------------------ reporting */
 
-/* Metrics of one node. */
+/* Metrics of one node. Exclusive: the values of a role are not sums over its scopes. */
 struct node_metrics {
-	struct proton_metric values[METRICS];
+	struct proton_metric values[NODE_METRICS_MAX];
 	size_t count;
 };
 
-static void put(struct node_metrics *list, int metric, uint64_t value)
+#define PUT(list, metric, value) put(list, metric " (exc)", value)
+
+static void put(struct node_metrics *list, const char *name, uint64_t value)
 {
 	list->values[list->count++] = (struct proton_metric){
-		.name = metric_names[metric],
+		.name = name,
 		.type = PROTON_METRIC_INT64,
-		.name_id = proton_metric_name(metric_names[metric]),
+		.name_id = proton_metric_name(name),
 		.value.int64 = (int64_t)value,
 	};
 }
@@ -94,8 +66,11 @@ static void report_scope(const struct role_totals *totals, const struct warps_su
 	}
 	if (!cell.cycles && (!cell.executions || totals->kinds.is_async[scope]))
 		return;
-	put(&list, is_wait ? WAIT_CYCLES : BUSY_CYCLES, cell.cycles);
-	put(&list, PATH_CYCLES, cell.path);
+	if (is_wait)
+		PUT(&list, WARPS_WAIT_CYCLES, cell.cycles);
+	else
+		PUT(&list, WARPS_BUSY_CYCLES, cell.cycles);
+	PUT(&list, WARPS_PATH_CYCLES, cell.path);
 	report(&list, below(totals->role_where[role], scope_name(layout, scope)));
 }
 
@@ -116,10 +91,10 @@ static void report_role(const struct role_totals *totals, const struct warps_sum
 	/* Warps without work, such as those allocated next to a partition with one warp. */
 	if (unit.idle == unit.cycles && !unit.path)
 		return;
-	put(&list, SAMPLED_WARPS, unit.ctas);
-	put(&list, WARP_CYCLES, unit.cycles);
-	put(&list, IDLE_CYCLES, unit.idle);
-	put(&list, PATH_CYCLES, unit.path);
+	PUT(&list, WARPS_SAMPLED_WARPS, unit.ctas);
+	PUT(&list, WARPS_WARP_CYCLES, unit.cycles);
+	PUT(&list, WARPS_IDLE_CYCLES, unit.idle);
+	PUT(&list, WARPS_PATH_CYCLES, unit.path);
 	report(&list, totals->role_where[role]);
 	for (uint32_t i = 0; i <= sums->scope_count; i++)
 		report_scope(totals, sums, role, i);
@@ -133,10 +108,10 @@ static void report_async(const struct role_totals *totals, const struct warps_su
 
 	if (!async->executions)
 		return;
-	put(&list, ASYNC_CYCLES, async->cycles);
+	PUT(&list, WARPS_ASYNC_CYCLES, async->cycles);
 	if (totals->kinds.has_waits)
-		put(&list, OVERLAPPED_CYCLES, async->overlapped);
-	put(&list, PATH_CYCLES, async->path);
+		PUT(&list, WARPS_OVERLAPPED_CYCLES, async->overlapped);
+	PUT(&list, WARPS_PATH_CYCLES, async->path);
 	report(&list,
 	       below(below(totals->warps, WARPS_ASYNC_FRAME), scope_name(totals->layout, scope)));
 }
@@ -165,10 +140,10 @@ static void report_sums(struct role_totals *totals, const struct warps_sums *sum
 {
 	if (!sums->ctas || (!totals->has_roles && !find_roles(totals, sums)))
 		return;
-	put(list, SAMPLED_CTAS, sums->ctas);
-	put(list, CTA_CYCLES, sums->cycles);
+	PUT(list, WARPS_SAMPLED_CTAS, sums->ctas);
+	PUT(list, WARPS_CTA_CYCLES, sums->cycles);
 	if (sums->unseen)
-		put(list, UNSEEN_CYCLES, sums->unseen);
+		PUT(list, WARPS_UNSEEN_CYCLES, sums->unseen);
 	for (uint32_t role = 0; role < totals->roles.count; role++)
 		report_role(totals, sums, role);
 	for (uint32_t i = 0; i < sums->scope_count; i++)
@@ -238,7 +213,7 @@ void role_reading_commit(struct role_reading *reading, uint64_t ctas)
 
 	if (!reading->totals || !ctas)
 		return;
-	put(&list, RECORDED_CTAS, ctas);
+	PUT(&list, WARPS_RECORDED_CTAS, ctas);
 	if (reading->is_looked_at)
 		report_sums(reading->totals, &reading->sums, &list);
 	report(&list, reading->totals->warps);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "intra/llvm/emit_template.h"
 #include "intra/llvm/ir_signature.h"
 #include "intra/llvm/noinline_callees.h"
@@ -83,26 +84,12 @@ static void define_line(const struct emit *emit)
 	static const char *const gone[] = {"readnone ", "readonly ", "captures(none) ",
 					   "nocapture "};
 	struct slice line = emit->function->lines[emit->function->define_line];
-	struct slice name = emit->function->last_parameter;
-	const char *end = line.at + line.length;
-	const char *at = name.at;
+	const char *name = emit->function->last_parameter.at;
+	const char *at = slice_find_last(slice_between(line.at, name), "ptr ");
 
-	while (at > line.at && memcmp(at, "ptr ", 4) != 0)
-		at--;
 	out_bytes(emit->out, line.at, (size_t)(at - line.at));
-	while (at < name.at) {
-		size_t skip = 0;
-
-		for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
-			if ((size_t)(end - at) > strlen(gone[i]) &&
-			    memcmp(at, gone[i], strlen(gone[i])) == 0)
-				skip = strlen(gone[i]);
-		if (!skip)
-			out_byte(emit->out, *at++);
-		at += skip;
-	}
-	out_bytes(emit->out, at, (size_t)(end - at));
-	out_byte(emit->out, '\n');
+	ir_write_without(slice_between(at, name), gone, ARRAY_LENGTH(gone), emit->out);
+	write_unchanged(emit, slice_between(name, slice_end(line)));
 }
 
 /*
@@ -117,22 +104,8 @@ static void attributes_line(const struct emit *emit, struct slice line)
 		"\"amdgpu-no-workgroup-id-z\"",  "\"amdgpu-no-workitem-id-x\"",
 		"\"amdgpu-no-implicitarg-ptr\"",
 	};
-	const char *end = line.at + line.length;
-	const char *at = line.at;
 
-	while (at < end) {
-		size_t skip = 0;
-
-		for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++) {
-			size_t length = strlen(gone[i]);
-
-			if ((size_t)(end - at) >= length && memcmp(at, gone[i], length) == 0)
-				skip = length;
-		}
-		if (!skip)
-			out_byte(emit->out, *at++);
-		at += skip;
-	}
+	ir_write_without(line, gone, ARRAY_LENGTH(gone), emit->out);
 	out_byte(emit->out, '\n');
 }
 
@@ -214,15 +187,10 @@ static void write_marker(const struct emit *emit, const struct emit_target *targ
 
 /* ------------------------------------------------------------------ callees */
 
-static bool is_void(struct slice type)
-{
-	return type.length == 4 && *type.at == 'v';
-}
-
 /* Return type of an instrumented callee: its value, if any, and the bytes used. */
 static void write_type(struct out *out, struct slice type)
 {
-	if (is_void(type))
+	if (slice_is(type, "void"))
 		out_text(out, "i32");
 	else
 		out_printf(out, "{ %.*s, i32 }", (int)type.length, type.at);
@@ -267,15 +235,14 @@ static struct ir_signature signature_of(struct slice line, struct slice name)
  */
 static void write_location(struct out *out, struct slice after)
 {
-	static const char word[] = ", !dbg !";
-	const char *at = slice_find(after, word);
-	const char *end = after.at + after.length;
-	const char *digit = at ? at + strlen(word) : NULL;
+	const char *at = slice_find(after, ", !dbg !");
+	uint32_t number;
 
-	while (at && digit < end && *digit >= '0' && *digit <= '9')
-		digit++;
-	if (at)
-		out_bytes(out, at, (size_t)(digit - at));
+	if (!at)
+		return;
+	after = slice_between(at + strlen(", !dbg !"), slice_end(after));
+	slice_take_number(&after, UINT32_MAX, &number);
+	out_bytes(out, at, (size_t)(after.at - at));
 }
 
 static void write_call(const struct emit *emit, const struct emit_target *target, uint32_t block,
@@ -288,11 +255,12 @@ static void write_call(const struct emit *emit, const struct emit_target *target
 	char used[OPERAND_BYTES];
 
 	used_after(emit, block, used);
-	out_printf(out, "  %%proton.%s.%u = ", is_void(call.type) ? "given" : "call", block + 1);
+	out_printf(out, "  %%proton.%s.%u = ", slice_is(call.type, "void") ? "given" : "call",
+		   block + 1);
 	write_signature(emit, target, &call, used);
 	write_location(out, call.after);
 	out_byte(out, '\n');
-	if (!is_void(call.type))
+	if (!slice_is(call.type, "void"))
 		EMIT(out,
 		     "  <result> = extractvalue { <type>, i32 } %proton.call.<block>, 0\n"
 		     "  %proton.given.<block> = extractvalue { <type>, i32 } "
@@ -315,7 +283,7 @@ static void write_return(const struct emit *emit, uint32_t block, struct slice l
 	if (!metadata)
 		metadata = end;
 	EMIT(out,
-	     is_void(type)
+	     slice_is(type, "void")
 		     ? "  ret i32 <used>"
 		     : "  %proton.value.<block> = insertvalue { <type>, i32 } poison, <value>, 0\n"
 		       "  %proton.both.<block> = insertvalue { <type>, i32 } "
@@ -412,8 +380,7 @@ static bool is_declared(const struct emit *emit, const char *name)
 	for (uint32_t i = 0; i < emit->function->line_count; i++) {
 		struct slice line = emit->function->lines[i];
 
-		if (line.length && *line.at == 'd' && slice_starts(line, "declare ") &&
-		    slice_find(line, name))
+		if (slice_take(&line, "declare ") && slice_find(line, name))
 			return true;
 	}
 	return false;

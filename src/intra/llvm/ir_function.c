@@ -6,6 +6,8 @@
 
 #include "base/array.h"
 
+#define ENTRY_MAX 1000000u
+
 /* The label that a line defines; empty if none. */
 static struct slice label_of(struct slice line)
 {
@@ -266,13 +268,11 @@ uint32_t ir_function_entry_number(const struct ir_function *function)
 {
 	struct slice last = function->last_parameter;
 	uint32_t number = 0;
-	size_t i = 1;
 
 	if (function->is_callee)
 		return function->entry_number;
-	while (i < last.length && last.at[i] >= '0' && last.at[i] <= '9' && number < 1000000)
-		number = number * 10 + (uint32_t)(last.at[i++] - '0');
-	return i == last.length ? number + 1 : 0;
+	slice_take(&last, "%");
+	return slice_take_number(&last, ENTRY_MAX, &number) && !last.length ? number + 1 : 0;
 }
 
 void ir_function_fini(struct ir_function *function)

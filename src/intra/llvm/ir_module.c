@@ -10,28 +10,18 @@
 
 static bool split_lines(const char *text, size_t length, struct ir_function *kernel)
 {
-	const char *end = text + length;
+	struct slice rest = {text, length};
+	struct slice line;
 	size_t capacity = 0;
 
-	while (text < end) {
-		const char *newline = memchr(text, '\n', (size_t)(end - text));
-		const char *stop = newline ? newline : end;
-
+	while (slice_take_line(&rest, &line)) {
 		if (kernel->line_count == LINE_MAX_COUNT ||
 		    !array_reserve(&kernel->lines, &capacity, kernel->line_count + 1,
 				   sizeof(*kernel->lines)))
 			return false;
-		kernel->lines[kernel->line_count++] = (struct slice){text, (size_t)(stop - text)};
-		text = stop + (newline != NULL);
+		kernel->lines[kernel->line_count++] = line;
 	}
 	return true;
-}
-
-static bool starts_at(const char *at, const char *end, const char *word)
-{
-	size_t length = strlen(word);
-
-	return (size_t)(end - at) >= length && memcmp(at, word, length) == 0;
 }
 
 /* The "(" of a "define" line, after the kernel name; NULL. */
@@ -51,8 +41,8 @@ static const char *parameters_of(struct slice line)
 /* Name of the last parameter of a "define" line if it is a pointer to global memory. */
 static struct slice last_parameter_of(struct slice line)
 {
-	static const char type[] = "ptr addrspace(1) ";
-	const char *end = line.at + line.length;
+	const char *end = slice_end(line);
+	struct slice before;
 	const char *start = parameters_of(line);
 	struct slice found = {NULL, 0};
 	int depth = 0;
@@ -79,14 +69,15 @@ static struct slice last_parameter_of(struct slice line)
 	if (start && end - start > 2)
 		start += start[1] == ' ' ? 2 : 1;
 	if (!start || depth != 0 || found.length < 2 || found.length > IR_RESULT_MAX ||
-	    found.at[1] == '"' || found.at < start || !starts_at(start, found.at, type))
+	    found.at[1] == '"' || found.at < start)
 		return (struct slice){NULL, 0};
-	return found;
+	before = slice_between(start, found.at);
+	return slice_take(&before, "ptr addrspace(1) ") ? found : (struct slice){NULL, 0};
 }
 
 static bool is_kernel(struct slice line)
 {
-	return slice_starts(line, "define ") &&
+	return ir_is_define(line) &&
 	       (slice_find(line, " ptx_kernel ") || slice_find(line, " amdgpu_kernel "));
 }
 
@@ -101,11 +92,11 @@ static int find_kernel(struct ir_function *kernel, struct proton_error *err)
 	for (uint32_t i = 0; i < kernel->line_count; i++) {
 		struct slice line = kernel->lines[i];
 
-		if (line.length == 1 && *line.at == '}') {
+		if (ir_is_end(line)) {
 			if (is_in_kernel)
 				kernel->end_line = i;
 			is_in_kernel = false;
-		} else if (line.length && *line.at == 'd' && is_kernel(line)) {
+		} else if (is_kernel(line)) {
 			if (is_found)
 				return err_set(err, PROTON_E_UNSUPPORTED,
 					       "the module contains more than one kernel");
@@ -128,8 +119,7 @@ static int find_kernel(struct ir_function *kernel, struct proton_error *err)
 	if (!kernel->last_parameter.length)
 		return err_set(err, PROTON_E_UNSUPPORTED,
 			       "the kernel has no parameter for the profile's buffer");
-	if (!memchr(kernel->lines[kernel->define_line].at, '{',
-		    kernel->lines[kernel->define_line].length))
+	if (!slice_find(kernel->lines[kernel->define_line], "{"))
 		return ir_parse_error(kernel->define_line, err);
 	return PROTON_OK;
 }

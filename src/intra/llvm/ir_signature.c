@@ -18,14 +18,6 @@ static const char *const dropped[] = {
 static const char *const dropped_calls[] = {"range", "nofpclass", "dereferenceable",
 					    "dereferenceable_or_null"};
 
-static bool is_one_of(struct slice word, const char *const *words, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (strlen(words[i]) == word.length && memcmp(words[i], word.at, word.length) == 0)
-			return true;
-	return false;
-}
-
 /* The position after the parentheses or the quoted text at `at`; NULL. */
 static const char *after_parentheses(const char *at, const char *end)
 {
@@ -50,18 +42,16 @@ static const char *after_parentheses(const char *at, const char *end)
 static struct slice next_word(const char *at, const char *end, bool *is_kept)
 {
 	static const struct slice none = {NULL, 0};
-	struct slice word = {at, 0};
-	const char *after;
+	struct slice rest = slice_between(at, end);
+	struct slice word = slice_take_name(&rest);
+	const char *after = rest.at;
 
-	while (at + word.length < end && slice_is_name_char(at[word.length]))
-		word.length++;
-	after = at + word.length;
-	*is_kept = is_one_of(word, kept, ARRAY_LENGTH(kept));
+	*is_kept = slice_is_any(word, kept, ARRAY_LENGTH(kept));
 	if (after == end)
 		return none;
 	if (*after == ' ')
-		return *is_kept || is_one_of(word, dropped, ARRAY_LENGTH(dropped)) ? word : none;
-	if (*after != '(' || !is_one_of(word, dropped_calls, ARRAY_LENGTH(dropped_calls)))
+		return *is_kept || slice_is_any(word, dropped, ARRAY_LENGTH(dropped)) ? word : none;
+	if (*after != '(' || !slice_is_any(word, dropped_calls, ARRAY_LENGTH(dropped_calls)))
 		return none;
 	after = after_parentheses(after, end);
 	if (!after || after == end || *after != ' ')
@@ -91,15 +81,10 @@ static const char *skip_words(struct slice before, struct out *out)
 
 static bool has_number_between(struct slice type, const char *prefix, const char *suffix)
 {
-	size_t i = strlen(prefix);
-	size_t end = type.length - strlen(suffix);
+	uint32_t unused;
 
-	if (type.length < i + strlen(suffix) + 1 || memcmp(type.at, prefix, i) != 0 ||
-	    memcmp(type.at + end, suffix, strlen(suffix)) != 0)
-		return false;
-	while (i < end && type.at[i] >= '0' && type.at[i] <= '9')
-		i++;
-	return i == end;
+	return slice_take(&type, prefix) && slice_take_number(&type, UINT32_MAX, &unused) &&
+	       slice_is(type, suffix);
 }
 
 static bool is_aggregate(struct slice type)
@@ -122,7 +107,8 @@ static bool is_type(struct slice type)
 {
 	static const char *const plain[] = {"void", "half", "bfloat", "float", "double", "ptr"};
 
-	return is_one_of(type, plain, ARRAY_LENGTH(plain)) || has_number_between(type, "i", "") ||
+	return slice_is_any(type, plain, ARRAY_LENGTH(plain)) ||
+	       has_number_between(type, "i", "") ||
 	       has_number_between(type, "ptr addrspace(", ")") || is_aggregate(type);
 }
 
@@ -150,25 +136,22 @@ bool ir_signature_read(struct slice line, const char *at, struct ir_signature *o
 	close = after_parentheses(after, end);
 	if (!close)
 		return false;
-	out->arguments = (struct slice){after + 1, (size_t)(close - after - 2)};
-	out->after = (struct slice){close, (size_t)(end - close)};
-	while (line.length && *line.at == ' ') {
-		line.at++;
-		line.length--;
-	}
+	out->arguments = slice_between(after + 1, close - 1);
+	out->after = slice_between(close, end);
+	line = slice_trim(line);
 	if (*line.at == '%') {
 		const char *equals = slice_find(line, " = ");
 
 		if (!equals || equals > at)
 			return false;
-		out->result = (struct slice){line.at, (size_t)(equals - line.at)};
+		out->result = slice_between(line.at, equals);
 		line.at = equals + 3;
 	}
-	out->before = (struct slice){line.at, (size_t)(at - line.at)};
+	out->before = slice_between(line.at, at);
 	type = skip_words(out->before, NULL);
 	if (type >= at || at[-1] != ' ')
 		return false;
-	out->type = (struct slice){type, (size_t)(at - 1 - type)};
+	out->type = slice_between(type, at - 1);
 	out->before.length = (size_t)(type - line.at);
 	return is_type(out->type) && !slice_find(out->arguments, "...") &&
 	       (is_call ? slice_find(out->before, "call ") && is_after_call(close, end)
@@ -182,14 +165,7 @@ void ir_signature_before(const struct ir_signature *signature, struct out *out)
 
 void ir_signature_arguments(const struct ir_signature *signature, struct out *out)
 {
-	static const char gone[] = "returned "; /* the argument is no longer the return value */
-	struct slice rest = signature->arguments;
-	const char *found;
+	static const char *const gone[] = {"returned "}; /* it is no longer the return value */
 
-	while ((found = slice_find(rest, gone)) != NULL) {
-		out_bytes(out, rest.at, (size_t)(found - rest.at));
-		rest.length -= (size_t)(found - rest.at) + strlen(gone);
-		rest.at = found + strlen(gone);
-	}
-	out_bytes(out, rest.at, rest.length);
+	ir_write_without(signature->arguments, gone, ARRAY_LENGTH(gone), out);
 }

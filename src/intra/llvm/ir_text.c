@@ -5,65 +5,84 @@
 
 struct slice ir_name_at(const char *at, const char *end)
 {
-	const char *start = at;
+	struct slice rest = slice_between(at, end);
+	const char *quote;
 
-	if (at < end && *at == '"') {
-		const char *quote = memchr(at + 1, '"', (size_t)(end - at - 1));
-
-		return (struct slice){start, quote ? (size_t)(quote + 1 - start) : 0};
-	}
-	while (at < end && slice_is_name_char(*at))
-		at++;
-	return (struct slice){start, (size_t)(at - start)};
+	if (at == end || *at != '"')
+		return slice_take_name(&rest);
+	quote = memchr(at + 1, '"', rest.length - 1);
+	return slice_between(at, quote ? quote + 1 : at);
 }
 
 struct slice ir_next_name(struct slice line, const char **at)
 {
-	const char *end = line.at + line.length;
 	bool is_quoted = false;
 
-	for (; *at < end; (*at)++) {
+	for (; *at < slice_end(line); (*at)++) {
+		struct slice rest = slice_between(*at + 1, slice_end(line));
 		struct slice name = {*at, 1};
 
 		if (**at == '"')
 			is_quoted = !is_quoted;
 		if (is_quoted || **at != '%')
 			continue;
-		while (name.at + name.length < end && slice_is_name_char(name.at[name.length]))
-			name.length++;
-		*at = name.at + name.length;
+		name.length += slice_take_name(&rest).length;
+		*at = rest.at;
 		return name;
 	}
 	return (struct slice){NULL, 0};
 }
 
-static bool is_blank(struct slice line)
+bool ir_is_number(struct slice name)
 {
-	size_t blanks = 0;
+	uint32_t number;
 
-	while (blanks < line.length && (line.at[blanks] == ' ' || line.at[blanks] == '\t'))
-		blanks++;
-	return blanks == line.length || line.at[blanks] == ';';
+	return slice_take(&name, "%") && slice_take_number(&name, UINT32_MAX, &number) &&
+	       !name.length;
 }
 
 /* Debug records ("#dbg_value(...)") are not instructions. */
 bool ir_is_instruction(struct slice line)
 {
-	return !is_blank(line) && !slice_starts(line, "#dbg");
+	line = slice_trim(line);
+	return line.length && *line.at != ';' && !slice_starts(line, "#dbg");
+}
+
+bool ir_is_define(struct slice line)
+{
+	return slice_take(&line, "define ");
+}
+
+bool ir_is_end(struct slice line)
+{
+	return slice_is(line, "}");
+}
+
+void ir_write_without(struct slice text, const char *const *words, size_t count, struct out *out)
+{
+	while (text.length) {
+		size_t i = 0;
+
+		while (i < count && !slice_take(&text, words[i]))
+			i++;
+		if (i < count)
+			continue;
+		out_byte(out, *text.at);
+		slice_skip(&text, 1);
+	}
 }
 
 /* Parses assembly text that is a marker; `call_out` is the line before it. */
 static bool marker_text_of(struct slice line, struct marker *marker, struct slice *call_out)
 {
-	const char *text = slice_find(line, "\"// proton.");
-	const char *end = line.at + line.length;
-	const char *quote = text ? memchr(text + 1, '"', (size_t)(end - text - 1)) : NULL;
+	const char *quote = slice_find(line, "\"// proton.");
+	struct slice text = slice_between(quote ? quote + 1 : slice_end(line), slice_end(line));
 
-	if (!quote || slice_starts(line, ";"))
+	if (!slice_find(text, "\"") || slice_starts(line, ";"))
 		return false;
-	*call_out = slice_trim((struct slice){line.at, (size_t)(text - line.at)});
-	return slice_find(*call_out, " asm") &&
-	       marker_parse(text + 1, (size_t)(quote - text - 1), marker);
+	*call_out = slice_trim(slice_between(line.at, quote));
+	text = slice_take_until(&text, '"');
+	return slice_find(*call_out, " asm") && marker_parse(text.at, text.length, marker);
 }
 
 /*
@@ -79,10 +98,9 @@ bool ir_marker_of(struct slice line, struct ir_marker *out)
 		return false;
 	assembly = slice_find_last(call, " asm");
 	out->result = (struct slice){call.at, 1 + ir_name_at(call.at + 1, assembly).length};
-	call = slice_trim((struct slice){call.at, (size_t)(assembly - call.at)});
+	call = slice_trim(slice_between(call.at, assembly));
 	return out->result.length > 1 && out->result.length <= IR_RESULT_MAX &&
-	       out->result.at[1] != '"' && slice_find(call, " call ") &&
-	       slice_find_last(call, " i32") == call.at + call.length - strlen(" i32");
+	       out->result.at[1] != '"' && slice_find(call, " call ") && slice_ends(call, " i32");
 }
 
 bool ir_is_unknown_marker(struct slice line)

@@ -22,8 +22,16 @@ struct ir_marker {
 struct slice ir_name_at(const char *at, const char *end);
 /* The next "%name" of the line from *at, outside quotes; length 0 if there is none. */
 struct slice ir_next_name(struct slice line, const char **at);
+/* True for the name of an unnamed value, "%12". */
+bool ir_is_number(struct slice name);
 /* True for a line of a function that is not blank, a comment or a debug record. */
 bool ir_is_instruction(struct slice line);
+/* True for the first line of a function. */
+bool ir_is_define(struct slice line);
+/* True for the last line of a function. */
+bool ir_is_end(struct slice line);
+/* Writes the text without the words. */
+void ir_write_without(struct slice text, const char *const *words, size_t count, struct out *out);
 /* Parses a line as a marker; sets all of `out` but `line` and `follows`. */
 bool ir_marker_of(struct slice line, struct ir_marker *out);
 /* True if the line has the assembly text of a marker, but ir_marker_of() cannot parse it. */

@@ -257,12 +257,7 @@ static int make_text(struct emit *emit, struct instrument_result *result, struct
 	emit->out = &out;
 	out_init(&out, -1);
 	emit_text(emit, emit->function->is_amd ? &emit_amd : &emit_nvidia);
-	status = out_finish(&out, err);
-	if (status == PROTON_OK)
-		result->text = out_take(&out, &result->length);
-	out_fini(&out);
-	if (status == PROTON_OK && !result->text)
-		status = err_nomem(err);
+	status = out_finish_text(&out, &result->text, &result->length, err);
 	return status == PROTON_OK ? verify_names(result->text, result->length, err) : status;
 }
 

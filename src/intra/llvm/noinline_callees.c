@@ -69,16 +69,6 @@ struct search {
 
 /* ------------------------------------------------------------------ functions */
 
-static bool is_end(struct slice line)
-{
-	return line.length == 1 && *line.at == '}';
-}
-
-static bool is_define(struct slice line)
-{
-	return line.length && *line.at == 'd' && slice_starts(line, "define ");
-}
-
 static bool add_candidate(struct search *search, uint32_t define_line)
 {
 	struct slice line = search->kernel->lines[define_line];
@@ -87,10 +77,10 @@ static bool add_candidate(struct search *search, uint32_t define_line)
 	struct ir_marker marker;
 	uint32_t i = define_line + 1;
 
-	while (i < search->kernel->line_count && !is_end(search->kernel->lines[i]) &&
-	       !is_define(search->kernel->lines[i]))
+	while (i < search->kernel->line_count && !ir_is_end(search->kernel->lines[i]) &&
+	       !ir_is_define(search->kernel->lines[i]))
 		candidate.marker_count += ir_marker_of(search->kernel->lines[i++], &marker);
-	if (!at || i == search->kernel->line_count || !is_end(search->kernel->lines[i]))
+	if (!at || i == search->kernel->line_count || !ir_is_end(search->kernel->lines[i]))
 		return true;
 	candidate.end_line = i;
 	candidate.name = ir_name_at(at + 1, line.at + line.length);
@@ -108,7 +98,7 @@ static int find_candidates(struct search *search, struct proton_error *err)
 	for (uint32_t i = 0; i < kernel->line_count; i++) {
 		if (i == kernel->define_line) {
 			i = kernel->end_line;
-		} else if (is_define(kernel->lines[i])) {
+		} else if (ir_is_define(kernel->lines[i])) {
 			uint32_t count = search->candidate_count;
 
 			if (!add_candidate(search, i))
@@ -322,7 +312,7 @@ static bool is_plain_call(const struct search *search, const struct reference *r
 	return reference->from != FROM_NOWHERE &&
 	       ir_signature_read(search->kernel->lines[reference->line], reference->at, &call) &&
 	       slices_equal(call.type, to->return_type) &&
-	       (call.result.length > 0) == (call.type.length != 4 || *call.type.at != 'v');
+	       (call.result.length > 0) != slice_is(call.type, "void");
 }
 
 static void obstruct(struct search *search, uint32_t candidate, enum obstacle obstacle)
@@ -435,24 +425,12 @@ static void set_reason(const struct search *search)
 /* The number after the last unnamed parameter, which an entry block without a label has. */
 static uint32_t entry_number_of(struct slice arguments)
 {
-	const char *end = arguments.at + arguments.length;
+	const char *at = arguments.at;
+	struct slice name;
 	uint32_t count = 0;
 
-	for (const char *at = arguments.at; at < end; at++) {
-		if (*at == '"') {
-			at = memchr(at + 1, '"', (size_t)(end - at - 1));
-			if (!at)
-				break;
-		} else if (*at == '%') {
-			struct slice name = ir_name_at(at + 1, end);
-			size_t digits = 0;
-
-			while (digits < name.length && name.at[digits] >= '0' &&
-			       name.at[digits] <= '9')
-				digits++;
-			count += digits && digits == name.length;
-		}
-	}
+	while ((name = ir_next_name(arguments, &at)).length)
+		count += ir_is_number(name);
 	return count;
 }
 

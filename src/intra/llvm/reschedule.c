@@ -10,6 +10,7 @@
 #define NAMES_MAX 2048u   /* per group; more end the group */
 #define REACH_LINES 4096u /* maximum distance from a marker to the instructions and to its wait */
 #define LINE_NONE UINT32_MAX
+#define FRAGMENTS "ldmatrix" /* loads operand fragments for a dot from shared memory */
 
 /* Among the lines `first` to `end`, those that qualify move before the line `to`. */
 struct group {
@@ -47,22 +48,24 @@ static bool is_movable(struct slice line)
 
 	if (!equals || !slice_starts(line, "%"))
 		return false;
-	rest = (struct slice){equals + 3, (size_t)(line.at + line.length - equals - 3)};
-	for (size_t i = 0; i < ARRAY_LENGTH(opcodes); i++) {
-		size_t length = strlen(opcodes[i]);
-
-		if (rest.length > length && memcmp(rest.at, opcodes[i], length) == 0 &&
-		    rest.at[length] == ' ')
-			return !slice_find(line, "float") && !slice_find(line, "double");
-	}
-	return false;
+	rest = slice_between(equals + 3, slice_end(line));
+	return slice_is_any(slice_take_name(&rest), opcodes, ARRAY_LENGTH(opcodes)) &&
+	       !slice_find(line, "float") && !slice_find(line, "double");
 }
 
-/* Markers are excluded, whatever the scope is called. */
-static bool is_wait(struct slice line)
+/* A call with `word` in it. Markers are excluded, whatever the scope is called. */
+static bool is_call_of(struct slice line, const char *word)
 {
-	return slice_find(line, " call ") && slice_find(line, "wait") &&
+	return slice_find(line, " call ") && slice_find(line, word) &&
 	       !slice_find(line, "\"// proton.");
+}
+
+/* The first line that is considered for the marker at `line`. */
+static uint32_t reach_before(const struct ir_block *block, uint32_t line)
+{
+	uint32_t first = line > REACH_LINES ? line - REACH_LINES : 0;
+
+	return first > block->first_line ? first : block->first_line;
 }
 
 /* Allowed between a wait and its marker: barriers, and unpacking the wait's results. */
@@ -115,14 +118,12 @@ static uint32_t wait_before(const struct ir_function *function, const struct ir_
 			    uint32_t line)
 {
 	uint32_t found = LINE_NONE;
-	uint32_t limit = line > REACH_LINES ? line - REACH_LINES : 0;
+	uint32_t limit = reach_before(block, line);
 
-	if (limit < block->first_line)
-		limit = block->first_line;
 	while (line-- > limit) {
 		struct slice text = function->lines[line];
 
-		if (is_wait(text))
+		if (is_call_of(text, "wait"))
 			found = line;
 		else if (!is_passed(text))
 			break;
@@ -160,13 +161,6 @@ static bool add_group(struct motion *motion, const struct group *group)
 	return true;
 }
 
-/* Operand fragments loaded from shared memory into registers for a dot. */
-static bool is_fragment(struct slice line)
-{
-	return slice_find(line, " call ") && slice_find(line, "ldmatrix") &&
-	       !slice_find(line, "\"// proton.");
-}
-
 /*
  * The first line before the marker at `line` of those that load or unpack fragments. LINE_NONE if
  * there is nothing else between the markers: then the loads are what is measured.
@@ -174,16 +168,14 @@ static bool is_fragment(struct slice line)
 static uint32_t fragments_before(const struct ir_function *function, const struct ir_block *block,
 				 uint32_t line)
 {
-	uint32_t limit = line > REACH_LINES ? line - REACH_LINES : 0;
+	uint32_t limit = reach_before(block, line);
 
-	if (limit < block->first_line)
-		limit = block->first_line;
 	while (line-- > limit) {
 		struct slice text = function->lines[line];
 
 		if (slice_find(text, "\"// proton."))
 			return LINE_NONE;
-		if (!is_fragment(text) && !is_passed(text))
+		if (!is_call_of(text, FRAGMENTS) && !is_passed(text))
 			return line + 1;
 		if (slice_find(text, "@llvm.nvvm.barrier"))
 			return line + 1;
@@ -199,7 +191,7 @@ static bool find_fragments(struct motion *motion, const struct group *group)
 
 	forget_results(motion);
 	for (uint32_t i = group->first; i < group->end; i++) {
-		bool is_first = is_fragment(lines[i]);
+		bool is_first = is_call_of(lines[i], FRAGMENTS);
 
 		if (!is_first && (!slice_find(lines[i], " = ") || !needs_added(motion, lines[i])))
 			continue;
@@ -294,35 +286,25 @@ static bool find_groups(struct motion *motion)
 
 /* ------------------------------------------------------------------ writing */
 
-static bool is_number(struct slice name)
-{
-	for (size_t i = 1; i < name.length; i++)
-		if (name.at[i] < '0' || name.at[i] > '9')
-			return false;
-	return name.length > 1;
-}
-
 /* Writes a line of the kernel with names for unnamed values. */
 static void write_named(struct slice line, struct out *out)
 {
-	const char *end = line.at + line.length;
+	struct slice rest = line;
 	const char *done = line.at;
 	const char *at = line.at;
 	struct slice name;
-	size_t digits = 0;
+	uint32_t number;
 
-	while (digits < line.length && line.at[digits] >= '0' && line.at[digits] <= '9')
-		digits++;
-	if (digits && digits < line.length && line.at[digits] == ':')
+	if (slice_take_number(&rest, UINT32_MAX, &number) && slice_take(&rest, ":"))
 		out_text(out, "proton.v."); /* a label */
 	while ((name = ir_next_name(line, &at)).length) {
-		if (!is_number(name))
+		if (!ir_is_number(name))
 			continue;
 		out_bytes(out, done, (size_t)(name.at - done));
 		out_text(out, "%proton.v.");
 		done = name.at + 1;
 	}
-	out_bytes(out, done, (size_t)(end - done));
+	out_bytes(out, done, (size_t)(slice_end(line) - done));
 	out_byte(out, '\n');
 }
 
@@ -368,7 +350,6 @@ static int move(struct motion *motion, char **text_out, size_t *length_out,
 		struct proton_error *err)
 {
 	struct out out;
-	int status;
 
 	motion->moves = calloc(motion->function->line_count, sizeof(*motion->moves));
 	motion->loops = count_loops(motion->function);
@@ -379,14 +360,7 @@ static int move(struct motion *motion, char **text_out, size_t *length_out,
 		return PROTON_OK;
 	out_init(&out, -1);
 	write_text(motion, &out);
-	status = out_finish(&out, err);
-	if (status == PROTON_OK) {
-		*text_out = out_take(&out, length_out);
-		if (!*text_out)
-			status = err_nomem(err);
-	}
-	out_fini(&out);
-	return status;
+	return out_finish_text(&out, text_out, length_out, err);
 }
 
 int reschedule(const struct ir_function *function, char **text_out, size_t *length_out,
