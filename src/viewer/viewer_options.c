@@ -91,7 +91,7 @@ static void mend_diff(int argc, char **argv)
 }
 
 /*
- * The value of --source may be a word of its own: if several words remain, the first one that is
+ * The value of --source may be a separate word: if several words remain, the first one that is
  * not a file is the kernel.
  */
 static void take_kernel(struct query_options *query)

@@ -36,7 +36,7 @@ struct source_line {
 struct source_kernel {
 	uint32_t frame; /* its name */
 	struct source_samples samples;
-	struct source_line *lines; /* by file, the one with the most samples first, and line */
+	struct source_line *lines; /* by file, largest number of samples first, and line */
 	size_t line_count;
 };
 
@@ -44,7 +44,7 @@ struct source_report {
 	const struct profile *profile;
 	struct source_reason reasons[SOURCE_REASONS_MAX];
 	size_t reason_count;
-	struct source_kernel *kernels; /* by samples, most first */
+	struct source_kernel *kernels; /* by samples, largest number first */
 	size_t kernel_count;
 	uint64_t samples; /* of all kernels */
 };
@@ -58,8 +58,7 @@ int source_report_init(struct source_report *report, const struct profile *profi
 		       const uint8_t *state, const char *kernel, struct proton_error *err);
 void source_report_fini(struct source_report *report);
 
-/* The reasons of waiting, most samples first; returns their number, without those that have none.
- */
+/* The reasons of waiting that have samples, largest number first; returns how many. */
 size_t source_waits(const struct source_report *report, const struct source_samples *samples,
 		    uint32_t waits[SOURCE_REASONS_MAX]);
 

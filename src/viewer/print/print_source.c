@@ -1,6 +1,6 @@
 /*
- * --source: for each kernel what it waits for, in words, then its lines with samples, share and
- * the most frequent stall reasons. A line counts the samples of the code that is inlined there.
+ * --source: per kernel the causes of its waiting, then its lines with samples, share and frequent
+ * stall reasons. A line counts the samples of the code that is inlined there.
  */
 #include "viewer/print/print_source.h"
 

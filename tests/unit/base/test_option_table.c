@@ -95,7 +95,7 @@ TEST(rows_set_flags_texts_words_and_call_functions)
 	CHECK_EQ(READ(NULL, WORD("-q"), WORD("-h")), OPTIONS_HELP);
 }
 
-TEST(messages_name_the_option_as_it_was_typed)
+TEST(messages_name_the_option_like_the_user)
 {
 	static const struct {
 		const char *words[2];
