@@ -1,4 +1,4 @@
-"""src/backend/cuda/cupti_abi.h against the real headers, where a wheel or a toolkit has them."""
+"""cupti_abi.h and src/driver against the real headers, where a wheel or a toolkit has them."""
 
 from __future__ import annotations
 
@@ -223,3 +223,49 @@ def test_our_declarations_agree_with_the_real_headers(tmp_path):
             text=True,
         )
         assert result.returncode == 0, f"{directory}:\n{result.stderr}"
+
+
+# Enumerations, handles and structures, as the driver's header has them and as ours.
+TYPES = {
+    r"CU(context|event|function|module|stream)": "void *",
+    r"CU(device|device_attribute|pointer_attribute|streamCapture(Mode|Status))": "int",
+    r"CUdeviceptr|cuuint64_t|unsigned long long": "uint64_t",
+    r"CUDA_MEMCPY2D": "driver_copy",
+    r"unsigned int": "unsigned",
+}
+
+
+def types_of(parameters: str) -> list[str]:
+    """Types of parameters, as ours are written."""
+    types = []
+    for one in parameters.split(","):
+        for theirs, ours in TYPES.items():
+            one = re.sub(rf"\b({theirs})(_v\d|_enum)?\b", ours, one)
+        words = re.findall(r"\w+|\*", re.sub(r"\b(const|enum|struct)\b", "", one))
+        if words[-1] != "*" and words != ["void"] and words != ["int"]:
+            words.pop()  # the name
+        types.append("".join(words))
+    return types
+
+
+def test_functions_of_the_driver_are_declared_as_in_its_header():
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    directories = find("cuda.h")
+    if not compiler or not directories:
+        pytest.skip("needs a C compiler and cuda.h")
+    with open(os.path.join(ROOT, "src", "driver", "cuda_functions.def")) as file:
+        ours = re.findall(r"^X\((\w+), (\w*),\s*\(([^()]*)\)", file.read(), re.MULTILINE)
+    assert len(ours) > 30
+    for directory in directories:
+        header = subprocess.run(
+            [compiler, "-E", "-P", f"-I{directory}", "-D__CUDA_API_VERSION_INTERNAL", "-xc", "-"],
+            input="#include <cuda.h>",
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        text = re.sub(r"\s+", " ", header.stdout)
+        for name, version, arguments in ours:
+            theirs = re.search(rf"CUresult {name}{version}\(([^()]*)\)", text)
+            assert theirs, f"{directory}: no {name}{version}"
+            assert types_of(theirs.group(1)) == types_of(arguments), f"{directory}: {name}"
