@@ -185,7 +185,7 @@ static void read_info(struct cubin *cubin, struct span info, const uint32_t *of_
 	}
 }
 
-/* Static shared memory is a section of its own, which names the section of the code. */
+/* Static shared memory has a section, which names the section of the code. */
 static int read_shared(struct cubin *cubin)
 {
 	uint64_t *bytes = calloc((size_t)cubin->section_count + 1, sizeof(*bytes));

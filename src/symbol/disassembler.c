@@ -180,7 +180,7 @@ static int file_of(const void *bytes, size_t length)
 	return fd;
 }
 
-/* Starts the program in a process group of its own. Returns 0 or an error number. */
+/* Starts the program in its own process group. Returns 0 or an error number. */
 static int spawn(const char *program, int input, int output, pid_t *child_out)
 {
 	char *const arguments[] = {(char[]){NAME}, (char[]){"-c"}, (char[]){"/proc/self/fd/0"},

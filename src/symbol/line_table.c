@@ -44,10 +44,11 @@ static bool add_segment(struct segments *segments, struct segment segment)
 }
 
 /* By place; at one place the last row counts, and a sequence that starts after one that ends. */
-static int compare_rows(const void *left, const void *right)
+static int compare_rows(const void *left, const void *right, void *data)
 {
-	const struct line_row *a = *(const struct line_row *const *)left;
-	const struct line_row *b = *(const struct line_row *const *)right;
+	const struct line_rows *rows = data;
+	uint32_t i = *(const uint32_t *)left, j = *(const uint32_t *)right;
+	const struct line_row *a = &rows->rows[i], *b = &rows->rows[j];
 
 	if (a->section != b->section)
 		return a->section < b->section ? -1 : 1;
@@ -55,28 +56,39 @@ static int compare_rows(const void *left, const void *right)
 		return a->address < b->address ? -1 : 1;
 	if (a->is_end != b->is_end)
 		return a->is_end ? -1 : 1;
-	return a < b ? -1 : 1;
+	return i < j ? -1 : 1;
+}
+
+/* Indexes of the rows with a section. NULL if out of memory. */
+static uint32_t *sort_rows(struct line_rows *rows, size_t *count_out)
+{
+	uint32_t *order = calloc(rows->count + 1, sizeof(*order));
+	size_t count = 0;
+
+	if (!order)
+		return NULL;
+	for (uint32_t i = 0; i < rows->count; i++) {
+		if (rows->rows[i].section)
+			order[count++] = i;
+	}
+	qsort_r(order, count, sizeof(*order), compare_rows, rows);
+	*count_out = count;
+	return order;
 }
 
 /* `values`: one for each row, or NULL: the lines of the rows. */
-static int make_segments(struct segments *segments, const struct line_rows *rows,
-			 const uint32_t *values, enum line_info info)
+static int make_segments(struct segments *segments, struct line_rows *rows, const uint32_t *values,
+			 enum line_info info)
 {
-	const struct line_row **sorted = calloc(rows->count + 1, sizeof(const struct line_row *));
 	size_t count = 0;
-	int status = sorted ? PROTON_OK : PROTON_E_NOMEM;
+	uint32_t *order = sort_rows(rows, &count);
+	int status = order ? PROTON_OK : PROTON_E_NOMEM;
 
-	for (size_t i = 0; sorted && i < rows->count; i++) {
-		if (rows->rows[i].section)
-			sorted[count++] = &rows->rows[i];
-	}
-	if (sorted)
-		qsort(sorted, count, sizeof(const struct line_row *), compare_rows);
 	for (size_t i = 0; i < count && status == PROTON_OK; i++) {
-		const struct line_row *row = sorted[i];
-		uint32_t value = values ? values[row - rows->rows] : row->line;
+		const struct line_row *row = &rows->rows[order[i]];
+		const struct line_row *next = i + 1 < count ? &rows->rows[order[i + 1]] : NULL;
+		uint32_t value = values ? values[order[i]] : row->line;
 		struct segment segment = {.begin = row->address, .section = row->section};
-		const struct line_row *next = i + 1 < count ? sorted[i + 1] : NULL;
 
 		if (next && next->section == row->section && next->address == row->address)
 			continue;
@@ -87,7 +99,7 @@ static int make_segments(struct segments *segments, const struct line_rows *rows
 		if (!add_segment(segments, segment))
 			status = PROTON_E_NOMEM;
 	}
-	free(sorted);
+	free(order);
 	return status;
 }
 
@@ -177,32 +189,38 @@ static bool is_before(const struct segment *a, const struct segment *b)
 	return a->section != b->section ? a->section < b->section : a->begin < b->begin;
 }
 
+/* A segment, or one after all others. */
+static struct segment segment_at(const struct segments *segments, size_t index)
+{
+	return index < segments->count
+		       ? segments->segments[index]
+		       : (struct segment){.section = UINT32_MAX, .begin = UINT64_MAX};
+}
+
 /* Splits segments where the line of PTX changes, and adds the calls. */
 static int join(struct line_table *table, const struct segments *lines,
 		const struct segments *ptx_segments, const struct ptx_lines *ptx)
 {
+	struct segment line = {0}, ptx_line = {0};
 	size_t i = 0, j = 0;
 
 	while (i < lines->count || j < ptx_segments->count) {
-		const struct segment *line = i < lines->count ? &lines->segments[i] : NULL;
-		const struct segment *other = j < ptx_segments->count ? &ptx_segments->segments[j]
-								      : NULL;
-		const struct segment *first = !line || (other && is_before(other, line)) ? other
-											 : line;
-		struct segment segment = {.begin = first->begin, .section = first->section};
-		uint32_t ptx_line = 0;
+		struct segment a = segment_at(lines, i), b = segment_at(ptx_segments, j);
+		bool is_line = !is_before(&b, &a), is_ptx_line = !is_before(&a, &b);
+		struct segment segment = {.begin = is_line ? a.begin : b.begin,
+					  .section = is_line ? a.section : b.section};
 
-		i += line && !is_before(first, line);
-		j += other && !is_before(first, other);
-		line = i ? &lines->segments[i - 1] : NULL;
-		other = j ? &ptx_segments->segments[j - 1] : NULL;
-		if (line && line->section == first->section) {
-			segment.value = line->value;
-			segment.info = line->info;
+		line = is_line ? a : line;
+		ptx_line = is_ptx_line ? b : ptx_line;
+		i += is_line;
+		j += is_ptx_line;
+		if (line.section == segment.section) {
+			segment.value = line.value;
+			segment.info = line.info;
 		}
-		if (other && other->section == first->section)
-			ptx_line = other->value;
-		if (!add_segment(&table->segments, add_calls(table, ptx, segment, ptx_line)))
+		segment = add_calls(table, ptx, segment,
+				    ptx_line.section == segment.section ? ptx_line.value : 0);
+		if (!add_segment(&table->segments, segment))
 			return PROTON_E_NOMEM;
 	}
 	return PROTON_OK;

@@ -1,4 +1,4 @@
-/* symbol/cubin: any bytes; what it returns lies inside them. */
+/* symbol/cubin: any bytes; all code that it returns is inside them. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -185,3 +187,58 @@ def test_calls_of_old_cubins_come_from_the_ptx(tmp_path, arch):
         elif known["sums"][pc] == CALLS:  # the only calls of this line
             assert {other for other in lines if other[:1] == chain[:1]} == {chain}
     assert exact > len(found["sums"]) * 0.8
+
+
+CUPTI_LINES = """
+import ctypes, sys
+
+class Params(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("cubin", ctypes.c_void_p),
+        ("function", ctypes.c_char_p),
+        ("cubin_size", ctypes.c_size_t),
+        ("line", ctypes.c_uint32),
+        ("pc", ctypes.c_uint64),
+        ("file", ctypes.c_char_p),
+        ("directory", ctypes.c_char_p),
+    ]
+
+library, path, function, end = sys.argv[1:]
+correlate = ctypes.CDLL(library).cuptiGetSassToSourceCorrelation
+code = open(path, "rb").read()
+held = ctypes.create_string_buffer(code, len(code))
+for pc in range(0, int(end), 16):
+    params = Params(ctypes.sizeof(Params), ctypes.addressof(held), function.encode(), len(code))
+    params.pc = pc
+    status = correlate(ctypes.byref(params))
+    print(status, f"{params.directory.decode()}/{params.file.decode()}", params.line, sep="\\t")
+"""
+
+
+def libcupti() -> Path | None:
+    places = ["lib", "lib64", "extras/CUPTI/lib64"]
+    found = [
+        *(path for place in places for path in Path("/usr/local").glob(f"cuda*/{place}/libcupti*")),
+        *Path(triton.__file__).parents[1].glob("nvidia/*/lib/libcupti.so.*"),
+    ]
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.__name__)
+def test_lines_are_those_of_cupti(tmp_path, kernel):
+    library = libcupti()
+    if library is None:
+        pytest.skip("no libcupti")
+    path, name = tmp_path / "k.cubin", kernel.__name__
+    path.write_bytes(compile_kernel(kernel, "sm_90")["cubin"])
+    mine = chains(path)[0][name]
+    done = subprocess.run(
+        [sys.executable, "-c", CUPTI_LINES, library, path, name, str(len(mine) * 16)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    expected = [line.split("\t") for line in done.stdout.splitlines()]
+    assert [["0", file, str(line)] for (file, line), *_ in mine.values()] == expected
