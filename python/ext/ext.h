@@ -1,12 +1,14 @@
 /*
  * CPython extension _libproton: declarations shared by its files.
  *
- * The extension adapts <libproton/proton.h> to Python. It is not thin where kernels are launched,
- * because work in Python at every launch would cost more than the recording. All state belongs to
- * the module (struct ext_state) or to objects, with these exceptions: the tables of context.c,
- * which contain no Python objects because libproton calls them without an argument; the count of
- * modules, which rejects a second interpreter; the list of tensors released by libproton
- * (device.c). All code runs with the GIL unless a comment says otherwise.
+ * The extension adapts <libproton/proton.h> to Python. It is not thin because of the cost of a
+ * launch: hooks, metrics, scopes and call stacks in Python would cost many times the recording
+ * (docs/design/python-launches.md). module.c makes the module from the other files.
+ *
+ * All state belongs to the module (struct ext_state) or to objects, with these exceptions: the
+ * tables of context.c, which contain no Python objects because libproton calls them without an
+ * argument; the count of modules, which rejects a second interpreter; the list of tensors released
+ * by libproton (device.c). All code runs with the GIL unless a comment says otherwise.
  *
  * In free-threaded builds of Python "with the GIL" means that the thread is attached, and does not
  * exclude other threads. State that the GIL guards in other builds has a mutex (ext_lock), an
@@ -179,6 +181,8 @@ struct ext_state {
 	struct ext_metric_slot metric_names[EXT_METRIC_SLOTS];
 };
 
+extern const char ext_module_name[];
+
 /*
  * The state of the module that made `type` or one of its bases; never NULL for this module's types.
  */
@@ -188,7 +192,7 @@ static inline struct ext_state *ext_state_of(PyObject *module)
 	return (struct ext_state *)PyModule_GetState(module);
 }
 
-/* ------------------------------------------------------------------ errors and names */
+/* ------------------------------------------------- errors (errors.c) and names (names.c) */
 
 /* Sets the exception for `status` with the text of `err`; always returns NULL. */
 PyObject *ext_raise(struct ext_state *state, int status, const struct proton_error *err);

@@ -1,0 +1,65 @@
+/* Python exceptions for the status codes of libproton, and names in their messages. */
+#include "ext.h"
+
+static PyObject *exception_of(struct ext_state *state, int status)
+{
+	switch (status) {
+	case PROTON_E_INVALID:
+	case PROTON_E_TYPE:
+		return PyExc_ValueError;
+	case PROTON_E_RANGE:
+		return PyExc_IndexError;
+	case PROTON_E_NOMEM:
+		return PyExc_MemoryError;
+	default:
+		return state->error;
+	}
+}
+
+PyObject *ext_raise(struct ext_state *state, int status, const struct proton_error *err)
+{
+	const char *text = err && err->text[0] ? err->text : proton_status_text(status);
+	PyObject *type = exception_of(state, status);
+	PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+	if (!message)
+		return NULL;
+	PyObject *exception = PyObject_CallOneArg(type, message);
+	Py_DECREF(message);
+	if (!exception)
+		return NULL;
+	if (type == state->error) {
+		PyObject *number = PyLong_FromLong(status);
+		if (!number || PyObject_SetAttrString(exception, "status", number) < 0)
+			PyErr_Clear();
+		Py_XDECREF(number);
+	}
+	PyErr_SetObject(type, exception);
+	Py_DECREF(exception);
+	return NULL;
+}
+
+PyObject *ext_shown(PyObject *text)
+{
+	PyObject *printable = PyObject_CallMethod(text, "isprintable", NULL);
+	bool is_printable = printable == Py_True;
+	if (!printable)
+		return NULL;
+	Py_DECREF(printable);
+	if (is_printable)
+		return Py_NewRef(text);
+	PyObject *quoted = PyObject_Repr(text);
+	if (!quoted)
+		return NULL;
+	PyObject *shown = PyUnicode_Substring(quoted, 1, PyUnicode_GET_LENGTH(quoted) - 1);
+	Py_DECREF(quoted);
+	return shown;
+}
+
+PyObject *ext_raise_named(PyObject *exception, const char *format, PyObject *name)
+{
+	PyObject *shown = ext_shown(name);
+	if (shown)
+		PyErr_Format(exception, format, shown);
+	Py_XDECREF(shown);
+	return NULL;
+}

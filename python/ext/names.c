@@ -1,0 +1,139 @@
+/*
+ * Names: the cache from a Python string to its frame and scope in libproton, and the lookup of the
+ * module's state and of attributes of the package.
+ */
+#include "ext.h"
+
+const char ext_module_name[] = "_libproton";
+
+struct ext_state *ext_state_of_type(PyTypeObject *type)
+{
+	for (PyTypeObject *base = type; base; base = base->tp_base) {
+		if (!PyType_HasFeature(base, Py_TPFLAGS_HEAPTYPE))
+			continue;
+		PyObject *module = ((PyHeapTypeObject *)base)->ht_module;
+		struct PyModuleDef *def = module && PyModule_Check(module) ? PyModule_GetDef(module)
+									   : NULL;
+		if (def && def->m_name == ext_module_name)
+			return ext_state_of(module);
+	}
+	return NULL;
+}
+
+PyObject *ext_package_attribute(const char *module, const char *name)
+{
+	PyObject *imported = PyImport_ImportModule(module);
+	if (!imported)
+		return NULL;
+	PyObject *attribute = PyObject_GetAttrString(imported, name);
+	Py_DECREF(imported);
+	return attribute;
+}
+
+const char *ext_utf8(PyObject *string, Py_ssize_t *length_out, PyObject **owner_out)
+{
+	const char *bytes = PyUnicode_AsUTF8AndSize(string, length_out);
+	if (bytes) {
+		*owner_out = Py_NewRef(string);
+		return bytes;
+	}
+	if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
+		return NULL;
+	/* Lone surrogates, for example a file name that is not UTF-8. */
+	PyErr_Clear();
+	PyObject *encoded = PyUnicode_AsEncodedString(string, "utf-8", "backslashreplace");
+	if (!encoded)
+		return NULL;
+	*length_out = PyBytes_GET_SIZE(encoded);
+	*owner_out = encoded;
+	return PyBytes_AS_STRING(encoded);
+}
+
+/* A cached name and its values for libproton. */
+struct known_name {
+	uint64_t known;
+	uint32_t frame;
+};
+
+/* The slot of a name; it may contain another name. */
+static struct ext_name_slot *slot_of(struct ext_state *state, PyObject *name)
+{
+	return &state->names[ext_slot_index(name, EXT_NAME_SLOTS)];
+}
+
+static struct known_name find_name(struct ext_name_slot *slot, PyObject *name)
+{
+	struct known_name found = {0};
+	if (!ext_slot_take(&slot->is_taken))
+		return found;
+	if (slot->name == name)
+		found = (struct known_name){slot->known, slot->frame};
+	ext_slot_give(&slot->is_taken);
+	return found;
+}
+
+/* Subclasses of str may be mutable and are rare: not cached. */
+static void keep_name(struct ext_name_slot *slot, PyObject *name, struct known_name found)
+{
+	if (!PyUnicode_CheckExact(name) || !ext_slot_take(&slot->is_taken))
+		return;
+	PyObject *old = slot->name;
+	slot->name = Py_NewRef(name);
+	slot->known = found.known;
+	slot->frame = found.frame;
+	ext_slot_give(&slot->is_taken);
+	Py_XDECREF(old);
+}
+
+bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out)
+{
+	struct ext_name_slot *slot = slot_of(state, name);
+	struct known_name found = find_name(slot, name);
+	*frame_out = found.frame;
+	if (found.frame)
+		return true;
+	PyObject *owner;
+	Py_ssize_t length;
+	const char *bytes = ext_utf8(name, &length, &owner);
+	if (!bytes)
+		return false;
+	found.frame = *frame_out = proton_frame(bytes, (size_t)length);
+	Py_DECREF(owner);
+	keep_name(slot, name, found);
+	return true;
+}
+
+static uint64_t enter_name(const char *name, size_t length, uint64_t *known, bool is_timed)
+{
+	return is_timed ? proton_scope_enter_timed_name(name, length, known)
+			: proton_scope_enter_name(name, length, known);
+}
+
+bool ext_scope_enter(struct ext_state *state, PyObject *name, uint64_t *known, bool is_timed,
+		     uint64_t *token_out)
+{
+	struct ext_name_slot *slot = slot_of(state, name);
+	struct known_name found = find_name(slot, name);
+	if (known && *known)
+		found.known = *known;
+	if (found.known) {
+		*token_out = enter_name(NULL, 0, &found.known, is_timed);
+		if (*token_out) {
+			if (known)
+				*known = found.known;
+			return true;
+		}
+	}
+	PyObject *owner;
+	Py_ssize_t length;
+	const char *bytes = ext_utf8(name, &length, &owner);
+	if (!bytes)
+		return false;
+	found.known = 0;
+	*token_out = enter_name(bytes, (size_t)length, &found.known, is_timed);
+	if (known)
+		*known = found.known;
+	Py_DECREF(owner);
+	keep_name(slot, name, found);
+	return true;
+}
