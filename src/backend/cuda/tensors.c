@@ -152,7 +152,7 @@ static void pop(struct tensor *tensor, struct proton_context launch)
 	tensor->count--;
 	if (tensor->due)
 		tensor->due--;
-	device_metric_add_execution(&tensor->metric, launch, value);
+	device_metric_add(&tensor->metric, &launch, value);
 }
 
 static int by_start(const void *a, const void *b)
@@ -221,7 +221,7 @@ static void deliver(uint64_t id, const void *bytes, uint32_t count)
 			record_count(COUNTER_LOST_VALUE, 1);
 		return;
 	}
-	device_metric_add(&tensor->metric, bytes);
+	device_metric_add(&tensor->metric, NULL, bytes);
 	drop(tensor, true);
 }
 

@@ -5,10 +5,12 @@
 
 #include <libproton/proton.h>
 
+#include "base/array.h"
 #include "record/names/frame_tables.h"
 
 #define STRINGS_RESERVE (8ull << 30)
 #define FRAMES_RESERVE (4ull << 30)
+#define NAMES_RESERVE (5ull << 30)
 
 pthread_mutex_t frames_lock = PTHREAD_MUTEX_INITIALIZER;
 struct frame_tables frame_tables;
@@ -139,6 +141,14 @@ static bool add_others(void)
 
 int frames_init(struct proton_error *err)
 {
+	static const struct {
+		struct region *region;
+		uint64_t bytes;
+	} spaces[] = {
+		{&frame_tables.frames, FRAMES_RESERVE},
+		{&frame_tables.twins, FRAMES_RESERVE / 4},
+		{&reused_names_space, NAMES_RESERVE},
+	};
 	int status = PROTON_OK;
 
 	pthread_mutex_lock(&frames_lock);
@@ -146,16 +156,10 @@ int frames_init(struct proton_error *err)
 		name_limits_read();
 		frame_tables.frame_count = 1;
 		status = strings_init(&frame_tables.strings, STRINGS_RESERVE, err);
-		if (status == PROTON_OK)
-			status = region_reserve(&frame_tables.frames, FRAMES_RESERVE, 1 << 20, 1,
-						err);
-		if (status == PROTON_OK)
-			status = region_reserve(&frame_tables.twins, FRAMES_RESERVE / 4, 1 << 20, 1,
-						err);
+		for (size_t i = 0; status == PROTON_OK && i < ARRAY_LENGTH(spaces); i++)
+			status = region_reserve(spaces[i].region, spaces[i].bytes, 1 << 20, 1, err);
 		if (status == PROTON_OK)
 			status = context_tree_init(err);
-		if (status == PROTON_OK)
-			status = reused_names_init(err);
 		if (status == PROTON_OK && !add_others())
 			status = err_nomem(err);
 		if (status == PROTON_OK) {
@@ -163,10 +167,9 @@ int frames_init(struct proton_error *err)
 			atomic_store_explicit(&ready, true, memory_order_release);
 		} else {
 			strings_fini(&frame_tables.strings);
-			region_release(&frame_tables.frames);
-			region_release(&frame_tables.twins);
+			for (size_t i = 0; i < ARRAY_LENGTH(spaces); i++)
+				region_release(spaces[i].region);
 			context_tree_fini();
-			region_release(&reused_names_space);
 		}
 	}
 	pthread_mutex_unlock(&frames_lock);

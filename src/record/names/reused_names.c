@@ -7,17 +7,10 @@
 #include "record/names/context_tree.h"
 #include "record/names/frames.h"
 
-#define NAMES_RESERVE (5ull << 30)
-
 struct region reused_names_space;
 static _Atomic uint32_t tick = 1;
 static _Atomic uint64_t made;
 static struct map free_map; /* parent + 1 -> first of its free names */
-
-int reused_names_init(struct proton_error *err)
-{
-	return region_reserve(&reused_names_space, NAMES_RESERVE, 1 << 20, 1, err);
-}
 
 uint32_t reused_names_tick(void)
 {

@@ -18,7 +18,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
 #include "base/region.h"
 
 enum name_state {
@@ -36,9 +35,7 @@ struct name {
 	uint32_t capacity;      /* size of its text's entry, here and in files; 0: as needed */
 };
 
-extern struct region reused_names_space;
-
-int reused_names_init(struct proton_error *err);
+extern struct region reused_names_space; /* reserved by frames_init() */
 
 static inline struct name *reused_names_of(uint32_t frame)
 {

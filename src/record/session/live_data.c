@@ -134,6 +134,6 @@ int proton_context_depth(int id, size_t *depth_out, struct proton_error *err)
 		return PROTON_E_RANGE;
 	wants_source = session->wants_source;
 	registry_put();
-	*depth_out = wants_source ? thread_context_source_depth() : thread_context_scope_depth();
+	*depth_out = thread_context_depth(wants_source);
 	return PROTON_OK;
 }

@@ -50,12 +50,6 @@ int output_format_check(const struct output_format *format, const char *path,
 		       "output format \"proton\" cannot be written to standard output");
 }
 
-int output_path(const char *name, char **out, struct proton_error *err)
-{
-	*out = NULL;
-	return target_is_standard_output(name) ? PROTON_OK : target_stem(name, out, err);
-}
-
 static bool may_not_replace(const struct session *session)
 {
 	return session->flags & PROTON_SESSION_NO_CLOBBER;

@@ -28,9 +28,6 @@ int output_format_find(const char *name, bool is_trace, struct output_format *ou
 int output_format_check(const struct output_format *format, const char *path,
 			struct proton_error *err);
 
-/* Absolute path of `name` without suffix, malloc'd; NULL for standard output. */
-int output_path(const char *name, char **out, struct proton_error *err);
-
 /*
  * Rejects a name with files that must not be replaced. Creates the session's store in
  * `<path>.proton`. If that cannot be mapped, it is in /dev/shm or in private memory, with a

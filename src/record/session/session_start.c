@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/message.h"
+#include "format/target.h"
 #include "record/backend_use.h"
 #include "record/names/frames.h"
 #include "record/nvtx/nvtx_environment.h"
@@ -45,7 +46,7 @@ static int prepare_process(struct proton_error *err)
 
 	if (status != PROTON_OK || prepared)
 		return status;
-	status = registry_prepare(err);
+	status = session_prepare(err);
 	if (status != PROTON_OK)
 		return status;
 	fork_install();
@@ -233,8 +234,8 @@ int proton_start(const struct proton_session_options *options, int *session_out,
 	status = settings_read(options, &settings, err);
 	if (status == PROTON_OK)
 		status = prepare_process(err);
-	if (status == PROTON_OK)
-		status = output_path(settings.name, &path, err);
+	if (status == PROTON_OK && !target_is_standard_output(settings.name))
+		status = target_stem(settings.name, &path, err);
 	if (status != PROTON_OK)
 		goto out;
 	session = path ? find_path(path) : NULL;
@@ -257,18 +258,16 @@ out:
 
 static int set_active(int id, bool active, struct proton_error *err)
 {
-	int status = PROTON_OK;
-
-	pthread_mutex_lock(&registry.lock);
-	if (id != PROTON_ALL_SESSIONS && !registry_find(id))
-		status = registry_no_such(id, err);
-	for (uint32_t slot = 0; status == PROTON_OK && slot < SESSION_MAX; slot++)
+	if (id == PROTON_ALL_SESSIONS)
+		pthread_mutex_lock(&registry.lock);
+	else if (!registry_get(id, err))
+		return PROTON_E_RANGE;
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
 		if (registry_means(&registry.sessions[slot], id))
 			registry.sessions[slot].is_active = active;
-	if (status == PROTON_OK)
-		session_publish();
-	pthread_mutex_unlock(&registry.lock);
-	return status;
+	session_publish();
+	registry_put();
+	return PROTON_OK;
 }
 
 /* Sets the phases before the current one to complete: all their work has been recorded. */

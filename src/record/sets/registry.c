@@ -11,13 +11,6 @@ struct registry registry = {
 	.next_serial = 1,
 };
 
-int registry_prepare(struct proton_error *err)
-{
-	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
-		pthread_mutex_init(&registry.sessions[slot].lock, NULL);
-	return session_prepare_sets(err);
-}
-
 struct session *registry_find(int id)
 {
 	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
@@ -31,11 +24,6 @@ bool registry_means(const struct session *session, int id)
 	return session->is_live && (id == PROTON_ALL_SESSIONS || session->id == id);
 }
 
-int registry_no_such(int id, struct proton_error *err)
-{
-	return err_set(err, PROTON_E_RANGE, "Session has not been initialized: %d", id);
-}
-
 struct session *registry_get(int id, struct proton_error *err)
 {
 	struct session *session;
@@ -44,7 +32,7 @@ struct session *registry_get(int id, struct proton_error *err)
 	session = registry_find(id);
 	if (!session) {
 		pthread_mutex_unlock(&registry.lock);
-		registry_no_such(id, err);
+		err_set(err, PROTON_E_RANGE, "Session has not been initialized: %d", id);
 	}
 	return session;
 }

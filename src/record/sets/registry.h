@@ -1,6 +1,4 @@
-/*
- * Table of sessions and its lock.
- */
+/* Table of sessions and its lock. */
 #ifndef RECORD_SETS_REGISTRY_H
 #define RECORD_SETS_REGISTRY_H
 
@@ -25,8 +23,6 @@ struct registry {
 
 extern struct registry registry;
 
-/* Makes the locks of sessions and reserves space for session sets, once. */
-int registry_prepare(struct proton_error *err);
 /*
  * Session by id, with the registry locked, which keeps it from ending; NULL and E_RANGE if there is
  * none. Call registry_put() afterwards.
@@ -35,14 +31,12 @@ struct session *registry_get(int id, struct proton_error *err);
 void registry_put(void);
 /* The live session of that id, NULL if there is none. The registry is locked. */
 struct session *registry_find(int id);
-/* Sets the E_RANGE error for an unknown session. */
-int registry_no_such(int id, struct proton_error *err);
 /* True for a live session that `id` names; PROTON_ALL_SESSIONS names all. */
 bool registry_means(const struct session *session, int id);
 uint32_t registry_live_count(void);
 /* Flushes the backends of these sessions; no lock is held while a vendor library works. */
 int registry_flush_backends(int id, struct proton_error *err);
-/* A frames_rename_fn: updates the files of all live sessions. */
+/* A scope_names_rename_fn: updates the files of all live sessions. */
 bool registry_rename(uint32_t frame, bool has_moved);
 /* True while a session that has ended is writing its output. */
 bool registry_is_writing(void);

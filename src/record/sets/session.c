@@ -24,8 +24,10 @@ static struct {
 	uint32_t ids[RECENT_WAYS];
 } recent[RECENT_SETS];
 
-int session_prepare_sets(struct proton_error *err)
+int session_prepare(struct proton_error *err)
 {
+	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
+		pthread_mutex_init(&registry.sessions[slot].lock, NULL);
 	return region_reserve(&config_space, CONFIG_RESERVE, 1 << 20, 1, err);
 }
 

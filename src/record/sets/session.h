@@ -93,7 +93,7 @@ void session_unlock(struct session *session);
 
 /* Rebuilds and publishes the config after a change. The registry is locked. */
 void session_publish(void);
-/* Reserves space for session sets, once, before the first session. */
-int session_prepare_sets(struct proton_error *err);
+/* Makes the locks of sessions and reserves space for session sets, once. */
+int session_prepare(struct proton_error *err);
 
 #endif

@@ -58,14 +58,12 @@ static struct epoch_rows *rows_of(const struct store *store, uint32_t epoch)
 	return (struct epoch_rows *)store->epoch_rows.base + epoch;
 }
 
-bool store_lists_hold_epoch(const struct store *store, uint64_t epoch)
+bool store_lists_begin_epoch(struct store *store, uint64_t epoch)
 {
-	return (epoch + 1) * sizeof(struct epoch_rows) <= store->epoch_rows.bytes;
-}
-
-void store_lists_begin_epoch(struct store *store, uint32_t epoch)
-{
-	rows_of(store, epoch)->tick = reused_names_tick();
+	if ((epoch + 1) * sizeof(struct epoch_rows) > store->epoch_rows.bytes)
+		return false;
+	rows_of(store, (uint32_t)epoch)->tick = reused_names_tick();
+	return true;
 }
 
 uint32_t store_lists_tick(const struct store *store, uint32_t epoch)

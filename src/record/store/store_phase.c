@@ -34,7 +34,7 @@ bool store_phase_is_kept(const struct store *store, uint32_t phase)
 void store_phase_begin(struct store *store, uint32_t phase)
 {
 	uint64_t count = store->file.tables[TABLE_EPOCHS].rows;
-	struct row_epoch *row = store_lists_hold_epoch(store, count)
+	struct row_epoch *row = store_lists_begin_epoch(store, count)
 					? profile_file_append(&store->file, TABLE_EPOCHS, 1)
 					: NULL;
 	uint64_t now_ns = clock_real_ns();
@@ -47,7 +47,6 @@ void store_phase_begin(struct store *store, uint32_t phase)
 		store_epoch_rows(store)[count - 1].end_ns = now_ns;
 	*row = (struct row_epoch){.phase = phase, .start_ns = now_ns};
 	store_commit(store, TABLE_EPOCHS);
-	store_lists_begin_epoch(store, (uint32_t)count);
 	store->epoch = (uint32_t)count;
 }
 

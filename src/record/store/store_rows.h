@@ -1,9 +1,4 @@
-/*
- * Internal interface of the store: its rows, shared by store.c (contexts and kernels), store_add.c
- * (sums), store_config.c (launch configurations), store_event.c (trace events), store_lists.c
- * (lists of rows), store_metric.c (metric values) and store_phase.c (phases). Only these files
- * include it.
- */
+/* Internal interface of the store: its rows, for the files store*.c. */
 #ifndef RECORD_STORE_STORE_ROWS_H
 #define RECORD_STORE_STORE_ROWS_H
 
@@ -37,32 +32,50 @@ static inline struct row_histogram *store_histogram_rows(const struct store *sto
 	return profile_file_rows(&store->file, TABLE_HISTOGRAMS);
 }
 
+static inline void store_commit(struct store *store, enum table_id table)
+{
+	profile_file_commit(&store->file, table);
+}
+
+/* ------------------------------------------------------------------ store.c */
+
+/* New rows at the end of a table; NULL if there is no space, with one warning. */
+void *store_append(struct store *store, enum table_id table, uint64_t rows);
 /*
  * The index of a new zeroed row of `table`; 0 if there is no space, with one warning. The caller
  * fills the row, commits the table and only then links the row to others: a killed process leaves
  * no incomplete row.
  */
 uint32_t store_new_row(struct store *store, enum table_id table);
-
-static inline void store_commit(struct store *store, enum table_id table)
-{
-	profile_file_commit(&store->file, table);
-}
-
+/* A copy of a text in the file, not interned; 0, the empty string, if there is no space. */
+uint32_t store_new_string(struct store *store, const char *text, size_t length);
+/* The file's copy of a process-wide string; 0, the empty string, if there is no space. */
+uint32_t store_string(struct store *store, uint32_t string);
 /*
- * store_lists.c: rows of nodes' lists. A new row is a free row of a cleared phase, or is added to
- * its table; zeroed, 0 if there is no space. The caller fills it, including its epoch, and links
- * it.
+ * The node of `context`, made with its missing ancestors; NODE_NONE if there is no space. New nodes
+ * belong to `epoch`, that of the launch: its record may arrive after the phase has ended. The epoch
+ * must not be cleared.
  */
+uint32_t store_node(struct store *store, uint32_t context, uint32_t epoch);
+/* True, and counted as a loss, if `epoch` has been cleared. */
+bool store_epoch_is_cleared(struct store *store, uint32_t epoch);
+
+/* ------------------------------------------------------------------ store_lists.c */
+
 int store_lists_init(struct store *store, struct proton_error *err);
 void store_lists_fini(struct store *store);
-bool store_lists_hold_epoch(const struct store *store, uint64_t epoch);
+/* False if there is no space for another epoch. */
+bool store_lists_begin_epoch(struct store *store, uint64_t epoch);
 uint32_t store_lists_tick(const struct store *store, uint32_t epoch);
+/*
+ * A free row of a cleared phase, or one added to its table; zeroed, 0 if there is no space. The
+ * caller fills it, including its epoch, and links it.
+ */
 uint32_t store_lists_new_value(struct store *store);
-void store_lists_link_value(struct store *store, uint32_t node, uint32_t value);
 uint32_t store_lists_new_kernel(struct store *store);
-void store_lists_link_kernel(struct store *store, uint32_t node, uint32_t kernel);
 uint32_t store_lists_new_histogram(struct store *store);
+void store_lists_link_value(struct store *store, uint32_t node, uint32_t value);
+void store_lists_link_kernel(struct store *store, uint32_t node, uint32_t kernel);
 /* The row in a node's list, 0 if there is none. From any thread, without a lock. */
 uint32_t store_lists_find_value(const struct store *store, uint32_t node, uint32_t metric,
 				uint32_t epoch);
@@ -70,24 +83,17 @@ uint32_t store_lists_find_kernel(const struct store *store, uint32_t node, uint3
 				 uint32_t epoch);
 /* Removes the rows of an epoch from the lists; they may be reused. */
 void store_lists_drop_epoch(struct store *store, uint32_t epoch);
-/* Frees the words of a vector; harmless for other values. */
-void store_metric_drop_vector(struct store *store, const struct row_value *value);
+
+/* ------------------------------------------------------------------ sums and counters */
+
 /*
- * The node of `context`, made with its missing ancestors; NODE_NONE if there is no space. New nodes
- * belong to `epoch`, that of the launch: its record may arrive after the phase has ended. The epoch
- * must not be cleared.
+ * For the thread that holds the session's lock, with or without atomic operations
+ * (store->is_shared). A sum that would leave its range is clamped, and false is returned.
  */
-uint32_t store_node(struct store *store, uint32_t context, uint32_t epoch);
-void store_lists_begin_epoch(struct store *store, uint32_t epoch);
-/* New rows at the end of a table; NULL if there is no space, with one warning. */
-void *store_append(struct store *store, enum table_id table, uint64_t rows);
-/* A copy of a text in the file, not interned; 0, the empty string, if there is no space. */
-uint32_t store_new_string(struct store *store, const char *text, size_t length);
-/* Adds work on `device` (rows of this file), in a store of a trace. */
-void store_event_add_device(struct store *store, uint32_t node, uint32_t device, uint32_t epoch,
-			    const struct execution *execution);
-/* The file's copy of a process-wide string; 0, the empty string, if there is no space. */
-uint32_t store_string(struct store *store, uint32_t string);
+void store_add_execution(struct store *store, uint32_t kernel, uint64_t duration_ns);
+bool store_add_int64(int64_t *sum, int64_t more, bool is_shared);
+void store_add_double(double *sum, double more, bool is_shared);
+
 /* `is_shared`: several threads add to the number. Relaxed, because it is a sum. */
 static inline void store_add_u64(uint64_t *sum, uint64_t more, bool is_shared)
 {
@@ -98,12 +104,11 @@ static inline void store_add_u64(uint64_t *sum, uint64_t more, bool is_shared)
 				 __ATOMIC_RELAXED);
 }
 
-/* store_counters.c */
-bool store_counters_init(struct store *store);
-
 /* Number of counters that are spread per thread: the first ones, a cache line of them. */
 #define STRIPE_COUNTERS 4u
 #define STRIPES 16u
+
+bool store_counters_init(struct store *store);
 
 /* Adds 1 to one of the first counters, with or without the session's lock. */
 static inline void store_counters_add_one(const struct store *store, enum counter counter,
@@ -116,19 +121,17 @@ static inline void store_counters_add_one(const struct store *store, enum counte
 	store_add_u64(&rows[counter].value, 1, is_shared);
 }
 
-/*
- * store_add.c: for the thread that holds the session's lock, with or without atomic operations
- * (store->is_shared). A sum that would leave its range is clamped, and false is returned.
- */
-void store_add_execution(struct store *store, uint32_t kernel, uint64_t duration_ns);
-bool store_add_int64(int64_t *sum, int64_t more, bool is_shared);
-void store_add_double(double *sum, double more, bool is_shared);
+/* ------------------------------------------------------------------ parts of a row */
+
+/* Frees the words of a vector; harmless for other values. */
+void store_metric_drop_vector(struct store *store, const struct row_value *value);
+/* Adds work on `device` (rows of this file), in a store of a trace. */
+void store_event_add_device(struct store *store, uint32_t node, uint32_t device, uint32_t epoch,
+			    const struct execution *execution);
 /* Adds one execution of kernel row `kernel` to its launch configuration. */
 void store_config(struct store *store, uint32_t kernel, const struct launch_config *config,
 		  uint64_t duration_ns);
 /* Frees the configurations of a kernel row. */
 void store_config_drop(struct store *store, uint32_t kernel);
-/* True, and counted as a loss, if `epoch` has been cleared. */
-bool store_epoch_is_cleared(struct store *store, uint32_t epoch);
 
 #endif

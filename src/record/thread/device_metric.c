@@ -170,8 +170,8 @@ static void add_now(const struct device_metric *metric, const struct proton_metr
 	}
 }
 
-static void add(const struct device_metric *metric, const struct proton_context *launch,
-		const void *bytes)
+void device_metric_add(const struct device_metric *metric, const struct proton_context *launch,
+		       const void *bytes)
 {
 	union {
 		int64_t int64s[INLINE_COUNT];
@@ -205,17 +205,6 @@ static void add(const struct device_metric *metric, const struct proton_context 
 	}
 	if (words != &inline_words)
 		free(words);
-}
-
-void device_metric_add(const struct device_metric *metric, const void *bytes)
-{
-	add(metric, NULL, bytes);
-}
-
-void device_metric_add_execution(const struct device_metric *metric, struct proton_context launch,
-				 const void *bytes)
-{
-	add(metric, &launch, bytes);
 }
 
 void device_metric_release(const struct device_metric *metric)

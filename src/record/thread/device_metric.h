@@ -25,11 +25,12 @@ struct device_metric {
 /* The metric is read by captured work, not now: moves it below <captured_at>. */
 void device_metric_set_captured(struct device_metric *metric);
 
-/* Adds a value that was read; `bytes` has metric->bytes of it. From any thread. */
-void device_metric_add(const struct device_metric *metric, const void *bytes);
-/* The same for one execution of captured work, replayed at `launch`. */
-void device_metric_add_execution(const struct device_metric *metric, struct proton_context launch,
-				 const void *bytes);
+/*
+ * Adds a value that was read; `bytes` has metric->bytes of it. `launch`: for one execution of
+ * captured work, where it was replayed; else NULL. From any thread.
+ */
+void device_metric_add(const struct device_metric *metric, const struct proton_context *launch,
+		       const void *bytes);
 
 /* Returns the memory to the program. Called once. */
 void device_metric_release(const struct device_metric *metric);

@@ -54,15 +54,12 @@ void task_end_events(struct thread *thread, struct stack *stack)
 					 clock_monotonic_ns());
 }
 
-static bool is_unused(const struct stack *stack)
-{
-	return stack->task && stack->depth == 0 && stack->state_depth == 0;
-}
-
 /* Puts the thread's stack aside and installs `next`. The thread's lock is held. */
 static void replace(struct thread *thread, const struct stack *next)
 {
-	if (is_unused(&thread->stack))
+	const struct stack *old = &thread->stack;
+
+	if (old->task && old->depth == 0 && old->state_depth == 0) /* not needed again */
 		free(thread->stack.scopes);
 	else
 		thread->others[thread->other_count++] = thread->stack; /* has space: reserved */

@@ -18,18 +18,14 @@ void proton_context_provider_set(proton_context_provider_fn provide,
 	atomic_store_explicit(&provider_depth, depth, memory_order_release);
 }
 
-size_t thread_context_source_depth(void)
+size_t thread_context_depth(bool wants_source)
 {
 	proton_context_provider_fn depth =
 		atomic_load_explicit(&provider_depth, memory_order_acquire);
+	struct thread *thread = wants_source ? NULL : thread_get();
 
-	return depth ? depth() : 0;
-}
-
-size_t thread_context_scope_depth(void)
-{
-	struct thread *thread = thread_get();
-
+	if (wants_source)
+		return depth ? depth() : 0;
 	return thread ? thread->stack.depth : 0;
 }
 

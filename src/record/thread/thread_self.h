@@ -1,7 +1,6 @@
 /*
- * Internal state of the calling thread, for thread.c (scopes, states), task.c (tasks),
- * record_launch.c (ops, launches, host kernels) and adding.c; other files use thread.h. Other
- * threads read the section, and with the thread's lock the contexts of its scopes.
+ * State of the calling thread, for the files of this room, and what is inline for the scope path.
+ * Other threads read the section, and with the thread's lock the contexts of its scopes.
  */
 #ifndef RECORD_THREAD_THREAD_SELF_H
 #define RECORD_THREAD_THREAD_SELF_H
