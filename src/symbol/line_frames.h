@@ -2,15 +2,15 @@
 #ifndef SYMBOL_LINE_FRAMES_H
 #define SYMBOL_LINE_FRAMES_H
 
+#include "base/hash_table.h"
 #include "base/strings.h"
 #include "symbol/line_table.h"
 
 struct line_frames {
 	struct strings strings;
 	struct line_frame *frames; /* that with number 1 first */
-	uint32_t *slots;           /* open addressing, numbers of frames; 0: free */
 	size_t count, capacity;
-	size_t slot_count;
+	struct hash_table numbers; /* of frames */
 };
 
 /* `bytes`: size of the input; the strings may have a small multiple of it. */
