@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "intra/slice.h"
+#include "base/slice.h"
 
 #define SCOPE_MAX INSTRUMENT_CODE_MAX
 #define CTA_ALIGN 128u

@@ -1,7 +1,7 @@
 /* Parsing and writing markers, with percent-encoding of scope names. */
 #include "intra/marker.h"
 
-#include "intra/slice.h"
+#include "base/slice.h"
 
 static const char record_word[] = "// proton.record ";
 static const char event_word[] = "// proton.event ";

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "intra/slice.h"
+#include "base/slice.h"
 
 #define BUFFER_MAX_BYTES (1u << 26)
 #define CTA_STRIDE_MAX (1u << 20)

@@ -4,14 +4,11 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/slice.h"
 
 /* Nested calls and numbers of files beyond these are unknown. */
 #define CALLS_MAX 64
 #define FILES_MAX 1024u
-
-struct text {
-	const char *at, *end;
-};
 
 struct place {
 	const char *file;
@@ -20,111 +17,66 @@ struct place {
 
 struct parser {
 	struct line_frames *frames;
-	struct text *files; /* by number; NULL: none */
+	struct slice *files; /* by number; empty: none */
 	size_t file_count, file_capacity;
 	bool is_out_of_memory;
 };
 
-/* ------------------------------------------------------------------ words of a line */
-
-static void skip_blanks(struct text *text)
-{
-	while (text->at < text->end && (*text->at == ' ' || *text->at == '\t'))
-		text->at++;
-}
-
-static bool take(struct text *text, const char *word)
-{
-	size_t length = strlen(word);
-
-	skip_blanks(text);
-	if ((size_t)(text->end - text->at) < length || memcmp(text->at, word, length) != 0)
-		return false;
-	text->at += length;
-	return true;
-}
-
-static bool take_number(struct text *text, uint32_t *number_out)
-{
-	uint64_t number = 0;
-	const char *start;
-
-	skip_blanks(text);
-	start = text->at;
-	while (text->at < text->end && *text->at >= '0' && *text->at <= '9' && number <= UINT32_MAX)
-		number = number * 10 + (uint64_t)(*text->at++ - '0');
-	*number_out = (uint32_t)number;
-	return text->at > start && number <= UINT32_MAX;
-}
-
-/* Where `part` starts; NULL: it is not in there. */
-static const char *find(struct text text, const char *part)
-{
-	return memmem(text.at, (size_t)(text.end - text.at), part, strlen(part));
-}
-
-/* Cuts ":NUMBER" from the end. */
-static bool cut_number(struct text *text, uint32_t *number_out)
-{
-	const char *start = text->end;
-
-	while (start > text->at && start[-1] >= '0' && start[-1] <= '9')
-		start--;
-	if (start == text->at || start[-1] != ':' ||
-	    !take_number(&(struct text){start, text->end}, number_out))
-		return false;
-	text->end = start - 1;
-	return true;
-}
-
 /* ------------------------------------------------------------------ files */
 
-static const char *keep(struct parser *parser, struct text text)
+static bool take_word(struct slice *line, const char *word)
 {
-	const char *kept = line_frames_text(parser->frames, text.at, (size_t)(text.end - text.at));
+	*line = slice_trim(*line);
+	return slice_take(line, word);
+}
+
+static bool take_number(struct slice *line, uint32_t *number_out)
+{
+	*line = slice_trim(*line);
+	return slice_take_number(line, UINT32_MAX, number_out);
+}
+
+static const char *keep(struct parser *parser, struct slice text)
+{
+	const char *kept = line_frames_text(parser->frames, text.at, text.length);
 
 	parser->is_out_of_memory |= !kept;
 	return kept;
 }
 
 /* .file 1 "/src/k.py" */
-static void read_file(struct parser *parser, struct text line)
+static void read_file(struct parser *parser, struct slice line)
 {
-	struct text path;
+	struct slice path;
 	uint32_t number;
-	size_t length;
 
-	if (!take(&line, ".file") || !take_number(&line, &number) || !take(&line, "\"") ||
+	if (!take_word(&line, ".file") || !take_number(&line, &number) || !take_word(&line, "\"") ||
 	    number >= FILES_MAX)
 		return;
-	path = (struct text){line.at, memchr(line.at, '"', (size_t)(line.end - line.at))};
-	if (!path.end || path.end == path.at)
-		return;
+	path = slice_take_until(&line, '"');
 	if (!array_reserve(&parser->files, &parser->file_capacity, number + 1,
 			   sizeof(*parser->files))) {
 		parser->is_out_of_memory = true;
 		return;
 	}
 	while (parser->file_count <= number)
-		parser->files[parser->file_count++] = (struct text){0};
-	length = (size_t)(path.end - path.at);
+		parser->files[parser->file_count++] = (struct slice){0};
 	path.at = keep(parser, path);
 	if (path.at)
-		parser->files[number] = (struct text){path.at, path.at + length};
+		parser->files[number] = path;
 }
 
 /* The path that ends in this name; the name itself if several do, or none. */
-static const char *path_of(struct parser *parser, struct text name)
+static const char *path_of(struct parser *parser, struct slice name)
 {
-	size_t length = (size_t)(name.end - name.at);
 	const char *found = NULL;
 
 	for (size_t i = 0; i < parser->file_count; i++) {
-		struct text path = parser->files[i];
-		size_t before = (size_t)(path.end - path.at) - length;
+		struct slice path = parser->files[i];
+		size_t before = path.length - name.length;
 
-		if (!path.at || (size_t)(path.end - path.at) < length ||
-		    memcmp(path.at + before, name.at, length) != 0 ||
+		if (path.length < name.length || !path.length ||
+		    memcmp(path.at + before, name.at, name.length) != 0 ||
 		    (before && path.at[before - 1] != '/'))
 			continue;
 		if (found && found != path.at)
@@ -136,28 +88,47 @@ static const char *path_of(struct parser *parser, struct text name)
 
 /* ------------------------------------------------------------------ .loc */
 
+/* Cuts ":NUMBER" from the end. */
+static bool cut_number(struct slice *text, uint32_t *number_out)
+{
+	const char *colon = slice_find_last(*text, ":");
+	struct slice digits;
+
+	if (!colon)
+		return false;
+	digits = slice_between(colon + 1, slice_end(*text));
+	if (!slice_take_number(&digits, UINT32_MAX, number_out) || digits.length)
+		return false;
+	text->length = (size_t)(colon - text->at);
+	return true;
+}
+
 /* The calls of a comment, innermost first. False if it cannot be parsed. */
-static bool read_calls(struct parser *parser, struct text comment, struct place *calls,
+static bool read_calls(struct parser *parser, struct slice comment, struct place *calls,
 		       size_t *count_out)
 {
+	const char *start;
 	size_t count = 0;
 
-	while ((comment.at = find(comment, "@[ "))) {
-		struct text call = {comment.at + 3, comment.end};
-		const char *next = find(call, " @[ "), *end = find(call, " ]");
+	while ((start = slice_find(comment, "@[ "))) {
 		struct place *place = &calls[count];
+		const char *next, *end;
+		struct slice call;
 
+		comment = slice_between(start + 3, slice_end(comment));
+		next = slice_find(comment, " @[ ");
+		end = slice_find(comment, " ]");
 		if (!end || ++count == CALLS_MAX)
 			return false;
-		call.end = next && next < end ? next : end;
+		call = slice_between(comment.at, next && next < end ? next : end);
 		if (!cut_number(&call, &place->column))
 			return false;
+		/* A column of 0 is left out. */
 		if (!cut_number(&call, &place->line)) {
 			place->line = place->column;
 			place->column = 0;
 		}
 		place->file = path_of(parser, call);
-		comment.at += 3;
 	}
 	*count_out = count;
 	return true;
@@ -174,7 +145,7 @@ static uint32_t add_frame(struct parser *parser, struct place place, uint32_t ca
 }
 
 /* .loc 1 6 18    // k.py:6:18 @[ k.py:10:16 ]. False for another line. */
-static bool read_loc(struct parser *parser, struct text line, uint32_t *frame_out)
+static bool read_loc(struct parser *parser, struct slice line, uint32_t *frame_out)
 {
 	struct place calls[CALLS_MAX];
 	struct place place;
@@ -182,11 +153,11 @@ static bool read_loc(struct parser *parser, struct text line, uint32_t *frame_ou
 	size_t count;
 
 	*frame_out = 0;
-	if (!take(&line, ".loc") || !take_number(&line, &file) ||
+	if (!take_word(&line, ".loc") || !take_number(&line, &file) ||
 	    !take_number(&line, &place.line) || !take_number(&line, &place.column))
 		return false;
 	/* With attributes, the cubin has the calls; without a comment, they are unknown. */
-	if (!take(&line, "//") || file >= parser->file_count || !parser->files[file].at ||
+	if (!take_word(&line, "//") || file >= parser->file_count || !parser->files[file].length ||
 	    !read_calls(parser, line, calls, &count))
 		return true;
 	while (count--)
@@ -196,23 +167,25 @@ static bool read_loc(struct parser *parser, struct text line, uint32_t *frame_ou
 	return true;
 }
 
-static bool is_function(struct text line)
+static bool is_function(struct slice line)
 {
-	while (take(&line, ".visible") || take(&line, ".weak") || take(&line, ".extern"))
+	while (take_word(&line, ".visible") || take_word(&line, ".weak") ||
+	       take_word(&line, ".extern"))
 		;
-	return take(&line, ".entry") || take(&line, ".func");
+	return take_word(&line, ".entry") || take_word(&line, ".func");
 }
 
 /* ------------------------------------------------------------------ the text */
 
-static void each_line(struct parser *parser, struct text text, struct ptx_lines *ptx)
+/* Reads .file, or with `ptx` the rest. */
+static void each_line(struct parser *parser, struct slice text, struct ptx_lines *ptx)
 {
-	for (uint32_t number = 1; text.at < text.end && !parser->is_out_of_memory; number++) {
-		const char *end = memchr(text.at, '\n', (size_t)(text.end - text.at));
-		struct text line = {text.at, end ? end : text.end};
+	struct slice line;
+
+	for (uint32_t number = 1; slice_take_line(&text, &line) && !parser->is_out_of_memory;
+	     number++) {
 		uint32_t frame = 0;
 
-		text.at = end ? end + 1 : text.end;
 		if (!ptx) {
 			read_file(parser, line);
 			continue;
@@ -278,7 +251,7 @@ int ptx_lines_read(struct ptx_lines *ptx, const char *text, size_t length,
 		   struct line_frames *frames)
 {
 	struct parser parser = {.frames = frames};
-	struct text all = {text, text + length};
+	struct slice all = {text, length};
 
 	*ptx = (struct ptx_lines){0};
 	/* LLVM writes .file after its uses. */

@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 #include "base/buf.h"
-#include "intra/slice.h"
+#include "base/slice.h"
 
 struct emit_value {
 	const char *name; /* of the placeholder */

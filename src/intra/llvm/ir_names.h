@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/hash_table.h"
-#include "intra/slice.h"
+#include "base/slice.h"
 
 #define IR_NAME_NONE UINT32_MAX
 

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/slice.h"
 #include "intra/marker.h"
-#include "intra/slice.h"
 
 #define IR_RESULT_MAX 32u /* length of a marker's result; LLVM prints short numbers */
 

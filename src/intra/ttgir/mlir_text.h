@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/slice.h"
 #include "intra/marker.h"
-#include "intra/slice.h"
 
 /* True if the trimmed line begins a region: a loop, a branch, a function. */
 bool mlir_opens_region(struct slice trimmed);

@@ -1,6 +1,6 @@
 /* Text slices: a pointer and a length into text owned by the caller. */
-#ifndef INTRA_SLICE_H
-#define INTRA_SLICE_H
+#ifndef BASE_SLICE_H
+#define BASE_SLICE_H
 
 #include <stdbool.h>
 #include <stddef.h>

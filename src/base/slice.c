@@ -1,5 +1,5 @@
 /* Slices of text: comparison, trimming, splitting and search. */
-#include "intra/slice.h"
+#include "base/slice.h"
 
 bool slice_is(struct slice slice, const char *text)
 {
