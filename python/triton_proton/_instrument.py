@@ -20,33 +20,11 @@ from ._imports import forget, when_imported
 from ._markers import carry_markers, markers_of, report_removed
 from ._mlir import name_of, parse_instead, temporary_file
 from ._message import warn
-from ._registers import Fitting
+from ._registers import SHARED_KIB, Fitting
 from .flags import flags
 
 # Increment with every change of the code that the passes generate: part of Triton's cache key.
 PASS_VERSION = 13
-
-# Shared memory in bytes per CTA, and per multiprocessor. NVIDIA: CUDA C++ Programming Guide,
-# "Technical Specifications per Compute Capability". AMD: the LDS of a CU, from the instruction set
-# manuals. Values depend on the architecture alone, like the kernels in Triton's cache. For other
-# architectures the passes use the minimum of all devices.
-_SHARED_KIB = {
-    "sm_80": (163, 164),
-    "sm_86": (99, 100),
-    "sm_87": (163, 164),
-    "sm_89": (99, 100),
-    "sm_90": (227, 228),
-    "sm_100": (227, 228),
-    "sm_103": (227, 228),
-    "sm_120": (99, 100),
-    "sm_121": (99, 100),
-    "gfx90a": (64, 64),
-    "gfx942": (64, 64),
-    "gfx950": (160, 160),
-    "gfx1200": (64, 128),
-    "gfx1201": (64, 128),
-    "gfx1250": (320, 320),
-}
 
 # The positional arguments of Triton's compiler stage hook. Later versions may pass more.
 _HOOK_ARGUMENTS = ("backend", "stages", "options", "language", "capability")
@@ -149,7 +127,7 @@ class _Pipeline:
             return
         inner, warp_size = stages["llir"], int(backend.target.warp_size)
         arch = f"sm_{capability}" if capability is not None else str(options.arch)
-        fitting = Fitting(stages) if "ptx" in stages and "cubin" in stages else None
+        fitting = Fitting(stages, arch) if "ptx" in stages and "cubin" in stages else None
         if "ttgir" in stages:
             stages["ttgir"] = carry_markers(stages["ttgir"], arch)
 
@@ -166,7 +144,7 @@ class _Pipeline:
             before = dict(metadata)
             made = self._insert_records(text, metadata, name, arch, warp_size)
             if fitting is not None and made is not text:
-                fitting.records_follow(text, before)
+                fitting.records_follow(text, before, name)
             return made
 
         stages["llir"] = llir
@@ -197,7 +175,7 @@ class _Pipeline:
                 once=True,
             )
             return text
-        limit, per_processor = _SHARED_KIB.get(arch, (0, 0))
+        limit, per_processor = SHARED_KIB.get(arch, (0, 0))
         try:
             made = _libproton.instrument_llvm(
                 text,

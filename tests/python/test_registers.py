@@ -76,10 +76,50 @@ def tried(made: tuple, plain: tuple, results: dict):
         ((80, 8), (84,), {88: (86,)}, (86, 0), [88]),  # ptxas takes too few
         ((255, 16), (255, 16), {}, (255, 16), []),
         ((36,), (20,), {32: (32,)}, (32, 0), [32]),
+        # ptxas falls to few registers: the least local memory is better than its choice.
+        ((32, 3072), (255,), {255: (255, 784)}, (255, 784), [255]),
+        ((56, 2048), (120,), {120: (120, 96), 126: (126, 64)}, (126, 64), [120, 126]),
+        ((56, 64), (120,), {120: (120, 64), 126: (126, 72)}, (56, 64), [120, 126]),
+        ((255, 16), (251,), {}, (255, 16), [255]),
     ],
 )
 def test_registers_are_chosen(made, plain, results, chosen, limits):
     assert tried(made, plain, results) == (chosen, limits)
+
+
+@pytest.mark.parametrize(
+    "arch, registers, shared, warps, expected",
+    [
+        ("sm_90", 32, 0, 4, 16),
+        ("sm_90", 33, 0, 4, 12),
+        ("sm_90", 255, 0, 4, 2),
+        ("sm_90", 255, 0, 8, 1),
+        ("sm_90", 32, 100 << 10, 4, 2),
+        ("sm_89", 32, 0, 4, 12),
+        ("sm_90", 16, 0, 1, 32),
+        ("sm_75", 255, 0, 4, 2),
+    ],
+)
+def test_ctas_of_a_multiprocessor_are_counted(arch, registers, shared, warps, expected):
+    assert _registers.ctas_of(arch, registers, {"shared": shared, "num_warps": warps}) == expected
+
+
+def test_costs_of_scopes_are_reported(monkeypatch, capfd):
+    monkeypatch.delenv("PROTON_QUIET", raising=False)
+    needs = {"plain": (64, 0), "records": (80, 16), "cheap": (64, 0)}
+    stages = {
+        "ptx": lambda src, metadata: f"// {src}\n{PTX}",
+        "cubin": lambda src, metadata: cubin(*needs[src.split()[1]]),
+    }
+    for text in ("records", "cheap"):
+        fitting = Fitting(stages, "sm_90")
+        fitting.records_follow("plain", {"num_warps": 4}, "kernel of " + text)
+        stages["cubin"](stages["ptx"](text, {}), {"num_warps": 4})
+    reported = capfd.readouterr().err
+    assert reported == (
+        "proton: kernel of records: its scopes cost 16 bytes of local memory per thread and 2 of 8 "
+        "CTAs per multiprocessor; use fewer scopes, or fewer kinds in auto=\n"
+    )
 
 
 def pipeline():
@@ -98,8 +138,8 @@ def pipeline():
 
 def test_a_kernel_with_records_is_assembled_again():
     stages, seen = pipeline()
-    fitting = Fitting(stages)
-    fitting.records_follow("plain", {"shared": 1})
+    fitting = Fitting(stages, "sm_90")
+    fitting.records_follow("plain", {"shared": 1}, "kernel")
     made = stages["cubin"](stages["ptx"]("records", {"shared": 2}), {"shared": 2})
     assert cubin_needs(made) == (40, 0)
     assert seen == [
@@ -115,14 +155,14 @@ def test_a_kernel_with_records_is_assembled_again():
 
 def test_a_stage_that_was_replaced_later_stays(capsys):
     stages, seen = pipeline()
-    Fitting(stages).records_follow("plain", {})
+    Fitting(stages, "sm_90").records_follow("plain", {}, "kernel")
     stages["ptx"]("records", {})
     stages["cubin"]("// mine\n" + PTX, {})
     assert len(seen) == 1
     # Unreadable machine code is unchanged.
     stages, _ = pipeline()
     stages["cubin"] = lambda src, metadata: b"no machine code"
-    Fitting(stages).records_follow("plain", {})
+    Fitting(stages, "sm_90").records_follow("plain", {}, "kernel")
     assert stages["cubin"](stages["ptx"]("records", {}), {}) == b"no machine code"
 
 
