@@ -116,6 +116,7 @@ struct region {
 	bool is_open;   /* scopes can be inserted inside */
 	uint32_t site;  /* that ends with this region, or SITE_NONE */
 	uint32_t depth; /* loops around it, including itself */
+	uint32_t slot;  /* see struct site */
 };
 
 struct walk {
@@ -134,7 +135,7 @@ struct walk {
 	bool is_specializing; /* after "ttg.warp_specialize", before its partitions */
 };
 
-static const struct region outside = {REGION_OTHER, false, SITE_NONE, 0};
+static const struct region outside = {REGION_OTHER, false, SITE_NONE, 0, 0};
 
 static const struct region *current(const struct walk *walk)
 {
@@ -156,6 +157,7 @@ static struct site *add_site(struct walk *walk, const char *word, struct slice i
 		.start_line = walk->line,
 		.end_line = SITE_NONE,
 		.depth = current(walk)->depth,
+		.slot = current(walk)->slot,
 		.cost = 1,
 		.indent = indent,
 		.location = {indent.at, 0},
@@ -232,20 +234,24 @@ static uint32_t number_after(struct slice line, const char *key)
 static void open_partition(struct walk *walk, const struct mlir_line *line, struct slice text)
 {
 	struct region region = *current(walk);
+	bool is_default = slice_take(&text, "default");
+	uint32_t part = number_after(text, "partition");
 	struct site *site = NULL;
 
 	walk->found->warp_count += number_after(text, " num_warps(");
 	region.kind = REGION_PARTITION;
 	region.site = SITE_NONE;
+	region.slot = is_default ? 1 : 2 + part;
+	if (region.slot >= SITE_SLOTS)
+		region.slot = SITE_SLOTS - 1;
 	if (region.is_open && (walk->autos & INSTRUMENT_AUTO_PARTITIONS)) {
-		bool is_default = slice_take(&text, "default");
-
 		site = add_site(walk, is_default ? "default" : "partition", line->indent);
 		if (site) {
 			site->is_inner = true;
 			site->is_part = !is_default;
-			site->part = number_after(text, "partition");
+			site->part = part;
 			site->cost = 2;
+			site->slot = region.slot;
 		}
 		region.site = site_index(walk, site);
 	}
@@ -463,21 +469,36 @@ bool sites_name(struct sites *sites)
 		if (site->scope == SITE_NONE)
 			return false;
 		scope = &sites->scopes[site->scope];
-		scope->cost += site->cost;
-		if (site->depth > scope->depth)
+		if (site->depth > scope->depth) {
 			scope->depth = site->depth;
+			memset(scope->costs, 0, sizeof(scope->costs));
+		}
+		if (site->depth == scope->depth)
+			scope->costs[site->slot] += site->cost;
 	}
 	return true;
+}
+
+/* Maximum records of a warp: outside partitions and in one of them. */
+static uint32_t max_records(const uint32_t costs[SITE_SLOTS])
+{
+	uint32_t max = 0;
+
+	for (uint32_t slot = 1; slot < SITE_SLOTS; slot++)
+		if (costs[slot] > max)
+			max = costs[slot];
+	return costs[0] + max;
 }
 
 void sites_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limit)
 {
 	uint32_t kept = sites->scope_count;
-	uint32_t records = 0;
+	uint32_t costs[SITE_SLOTS] = {0};
 
 	for (uint32_t i = 0; i < sites->scope_count; i++)
-		records += sites->scopes[i].cost;
-	while (kept > scope_limit || records > record_limit) {
+		for (uint32_t slot = 0; slot < SITE_SLOTS; slot++)
+			costs[slot] += sites->scopes[i].costs[slot];
+	while (kept > scope_limit || max_records(costs) > record_limit) {
 		struct site_scope *worst = NULL;
 
 		for (uint32_t i = 0; i < sites->scope_count; i++) {
@@ -489,7 +510,8 @@ void sites_limit(struct sites *sites, uint32_t scope_limit, uint32_t record_limi
 		if (!worst)
 			return;
 		worst->is_dropped = true;
-		records -= worst->cost;
+		for (uint32_t slot = 0; slot < SITE_SLOTS; slot++)
+			costs[slot] -= worst->costs[slot];
 		kept--;
 	}
 }

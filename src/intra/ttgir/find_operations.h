@@ -17,16 +17,24 @@ struct site {
 	bool is_inner;  /* a partition */
 	uint32_t depth; /* loops around it */
 	uint32_t cost;  /* records per execution */
+	uint32_t slot;  /* the partition it is in; 0: none */
 	struct slice indent;
 	struct slice location;
 	struct mlir_location place;
 	uint32_t scope;
 };
 
+/* Partitions whose records are counted separately, because a warp runs only one of them. */
+#define SITE_SLOTS 18u
+
 struct site_scope {
 	char *name;
 	uint32_t depth;
-	uint32_t cost;
+	/*
+	 * Records of its sites in the deepest loops, by slot: the pipeliner puts copies before and
+	 * after a loop.
+	 */
+	uint32_t costs[SITE_SLOTS];
 	bool is_dropped;
 };
 

@@ -266,6 +266,57 @@ TEST(innermost_scopes_are_omitted_first)
 	ttgir_result_fini(&result);
 }
 
+/* Automatic scopes of loads in a kernel with four warps. */
+static void insert_loads(const char *body, const char *mode_text)
+{
+	struct instrument_mode mode;
+	char text[2048];
+
+	snprintf(text, sizeof(text),
+		 "module attributes {\"ttg.num-warps\" = 4 : i32} {\n  tt.func public @f() {\n"
+		 "%s  }\n}\n",
+		 body);
+	CHECK_OK(instrument_mode_read(mode_text, &mode, &err), err);
+	CHECK_OK(ttgir_insert_scopes(text, strlen(text), &mode, false, TTGIR_MARKERS, &result,
+				     &err),
+		 err);
+}
+
+TEST(a_warp_runs_only_one_partition)
+{
+	const char *body = "    ttg.warp_specialize(%a)\n    default {\n"
+			   "      %1 = tt.load %p loc(\"k.py\":1:1)\n"
+			   "      %2 = tt.load %p loc(\"k.py\":2:1)\n      ttg.warp_yield\n    }\n"
+			   "    partition0(%b: i32) num_warps(4) {\n"
+			   "      %3 = tt.load %p loc(\"k.py\":3:1)\n"
+			   "      %4 = tt.load %p loc(\"k.py\":4:1)\n      ttg.warp_return\n"
+			   "    } : (i32) -> ()\n    %5 = tt.load %p loc(\"k.py\":5:1)\n";
+
+	/* 8 warps have 32 bytes each, 4 records, and make 3. */
+	insert_loads(body, "default:auto=loads:buffer_size=256");
+	CHECK_EQ(result.scope_count, 5);
+	CHECK(!result.note);
+	ttgir_result_fini(&result);
+	insert_loads(body, "default:auto=loads:buffer_size=128");
+	CHECK_EQ(result.scope_count, 4);
+	CHECK_HAS(result.note, "1 of 5 automatic scopes were omitted");
+	ttgir_result_fini(&result);
+}
+
+TEST(copies_before_and_after_a_loop_are_not_counted)
+{
+	insert_loads("    %1 = tt.load %p loc(\"k.py\":2:1)\n"
+		     "    %2 = tt.load %p loc(\"k.py\":2:1)\n"
+		     "    scf.for %i = %a to %b step %c : i32 {\n"
+		     "      %3 = tt.load %p loc(\"k.py\":2:1)\n"
+		     "      %4 = tt.load %p loc(\"k.py\":2:1)\n    }\n"
+		     "    %5 = tt.load %p loc(\"k.py\":2:1)\n",
+		     "default:auto=loads:buffer_size=64");
+	CHECK_EQ(result.scope_count, 1);
+	CHECK_EQ(count(result.text, "record start load@k.py:2\""), 5);
+	ttgir_result_fini(&result);
+}
+
 /* ------------------------------------------------------------------ locations */
 
 /* Checks the name of the only scope when `location` is that of a load. */
