@@ -320,13 +320,11 @@ static void write_head(struct chrome *chrome)
 	json_writer_init(&json, chrome->out, false);
 	json_begin_object(&json);
 	if (chrome->timeline.base_ns) {
-		json_key(&json, "baseTimeNanoseconds");
-		json_uint64(&json, chrome->timeline.base_ns);
+		json_key_uint64(&json, "baseTimeNanoseconds", chrome->timeline.base_ns);
 	}
 	json_key(&json, "displayTimeUnit");
 	json_string(&json, chrome->is_intra ? "ns" : "us", 2);
-	json_key(&json, "otherData");
-	json_begin_object(&json);
+	json_key_object(&json, "otherData");
 	for (size_t i = 0; i < profile->info_count; i++) {
 		const struct profile_pair *pair = &profile->info[i];
 
@@ -334,8 +332,7 @@ static void write_head(struct chrome *chrome)
 		json_string(&json, profile_text(profile, pair->value),
 			    string_length(&profile->strings, pair->value));
 	}
-	json_key(&json, "pid");
-	json_uint64(&json, profile->pid);
+	json_key_uint64(&json, "pid", profile->pid);
 	for (size_t i = 0; i < profile->counter_count; i++) {
 		const struct profile_counter *counter = &profile->counters[i];
 

@@ -118,8 +118,7 @@ static void write_info(struct html *html)
 	const struct profile *profile = html->view->profile;
 	struct json_writer *json = &html->json;
 
-	json_key(json, "info");
-	json_begin_array(json);
+	json_key_array(json, "info");
 	for (size_t i = 0; i < profile->info_count; i++) {
 		json_begin_array(json);
 		write_string(html, profile->info[i].key);
@@ -127,8 +126,7 @@ static void write_info(struct html *html)
 		json_end_array(json);
 	}
 	json_end_array(json);
-	json_key(json, "losses");
-	json_begin_array(json);
+	json_key_array(json, "losses");
 	for (size_t i = 0; i < profile->counter_count; i++) {
 		const struct profile_counter *counter = &profile->counters[i];
 
@@ -148,8 +146,7 @@ static void write_devices(struct html *html)
 	const struct profile *profile = html->view->profile;
 	struct json_writer *json = &html->json;
 
-	json_key(json, "devices");
-	json_begin_array(json);
+	json_key_array(json, "devices");
 	for (size_t i = 0; i < report->device_count; i++) {
 		const struct report_device *device = &report->devices[i];
 		const struct profile_device *row = &profile->devices[device->device];
@@ -164,8 +161,7 @@ static void write_devices(struct html *html)
 		write_string(html, row->arch);
 		key_number(html, "time", (double)device->total_ns);
 		if (device->has_peaks) {
-			json_key(json, "flops");
-			json_begin_array(json);
+			json_key_array(json, "flops");
 			for (size_t w = 0; w < REPORT_WIDTHS; w++)
 				write_number(html,
 					     report->uses_width[w] ? device->flop_per_s[w] : NAN);
@@ -190,10 +186,8 @@ static void write_head(struct html *html)
 		   profile->end_ns > profile->start_ns && profile->start_ns
 			   ? (double)(profile->end_ns - profile->start_ns)
 			   : NAN);
-	json_key(json, "unfinished");
-	json_bool(json, profile->is_unfinished);
-	json_key(json, "damaged");
-	json_bool(json, profile->is_damaged);
+	json_key_bool(json, "unfinished", profile->is_unfinished);
+	json_key_bool(json, "damaged", profile->is_damaged);
 	write_devices(html);
 }
 
@@ -219,13 +213,10 @@ static void write_metric(struct html *html, const struct export_metric *metric)
 	json_begin_object(json);
 	key_text(html, "name", metric->name);
 	key_text(html, "unit", metric->unit);
-	json_key(json, "inclusive");
-	json_bool(json, metric->is_inclusive);
-	json_key(json, "adds");
-	json_bool(json, metric->own.values != NULL);
+	json_key_bool(json, "inclusive", metric->is_inclusive);
+	json_key_bool(json, "adds", metric->own.values != NULL);
 	key_number(html, "decimals", metric->decimals);
-	json_key(json, "scientific");
-	json_bool(json, metric->is_scientific);
+	json_key_bool(json, "scientific", metric->is_scientific);
 	write_column(html, "values", &metric->total);
 	/* For metrics with inclusive values these are the values. */
 	if (metric->own.values && !metric->is_inclusive && html->weights) {
@@ -243,8 +234,7 @@ static void write_tree(struct html *html)
 	struct out name;
 
 	out_init(&name, -1);
-	json_key(json, "frames");
-	json_begin_array(json);
+	json_key_array(json, "frames");
 	for (size_t i = 0; i < html->frame_count; i++) {
 		name.length = 0;
 		view->write_name(&name, view, html->frames[i]);
@@ -257,20 +247,17 @@ static void write_tree(struct html *html)
 	json_end_array(json);
 	html->is_out_of_memory |= name.errnum != 0;
 	out_fini(&name);
-	json_key(json, "parent");
-	json_begin_array(json);
+	json_key_array(json, "parent");
 	for (size_t i = 0; i < profile->node_count; i++)
 		if (html->number_of_node[i] != UINT32_MAX)
 			json_uint64(json, html->number_of_node[profile->nodes[i].parent]);
 	json_end_array(json);
-	json_key(json, "frame");
-	json_begin_array(json);
+	json_key_array(json, "frame");
 	for (size_t i = 0; i < profile->node_count; i++)
 		if (html->number_of_node[i] != UINT32_MAX)
 			json_uint64(json, html->number_of_frame[profile->nodes[i].frame]);
 	json_end_array(json);
-	json_key(json, "metrics");
-	json_begin_array(json);
+	json_key_array(json, "metrics");
 	for (size_t m = 0; m < view->metric_count; m++)
 		write_metric(html, &view->metrics[m]);
 	json_end_array(json);
@@ -305,8 +292,7 @@ static void write_kernels(struct html *html)
 	const struct export_report *report = html->view->report;
 	struct json_writer *json = &html->json;
 
-	json_key(json, "kernels");
-	json_begin_array(json);
+	json_key_array(json, "kernels");
 	for (size_t i = 0; i < report->kernel_count; i++) {
 		const struct report_kernel *kernel = &report->kernels[i];
 

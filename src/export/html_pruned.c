@@ -167,8 +167,7 @@ static void write_weights(struct pruned *pruned, const double *weights, const ui
 	uint64_t zeros = 0;
 
 	json_begin_object(pruned->json);
-	json_key(pruned->json, "unit");
-	json_double(pruned->json, unit);
+	json_key_double(pruned->json, "unit", unit);
 	begin_text(pruned);
 	for (size_t i = 0; i <= count; i++) {
 		uint64_t value = i < count ? (uint64_t)rint(weight_at(weights, order, i) / unit)
@@ -282,8 +281,7 @@ static void write_below(struct pruned *pruned, const struct export_metric *metri
 	const struct export_numbers *numbers = metric->is_inclusive ? &metric->total : &weights;
 	double *below = calloc(profile->node_count, sizeof(*below));
 
-	json_key(pruned->json, "below");
-	json_begin_array(pruned->json);
+	json_key_array(pruned->json, "below");
 	for (uint32_t i = 1; below && i < profile->node_count; i++)
 		if (nodes->place[i] > HTML_DRAWN && !isnan(export_value(numbers, i)))
 			below[profile->nodes[i].parent] += export_value(numbers, i);
@@ -327,19 +325,15 @@ bool html_pruned_write(struct json_writer *json, const struct html_nodes *nodes,
 	}
 	has_memory = pruned_init(&pruned);
 	json_begin_object(json);
-	json_key(json, "count");
-	json_uint64(json, summed + nodes->count[HTML_LISTED]);
-	json_key(json, "share");
-	json_double(json, nodes->drawn_share);
-	json_key(json, "summed_frames");
-	json_uint64(json, summed);
+	json_key_uint64(json, "count", summed + nodes->count[HTML_LISTED]);
+	json_key_double(json, "share", nodes->drawn_share);
+	json_key_uint64(json, "summed_frames", summed);
 	if (has_memory) {
 		write_listed(&pruned);
 		write_counts(&pruned);
 		if (summed)
 			write_summed_frames(&pruned);
-		json_key(json, "metrics");
-		json_begin_array(json);
+		json_key_array(json, "metrics");
 		for (size_t m = 0; m < nodes->view->metric_count; m++)
 			write_metric(&pruned, &nodes->view->metrics[m]);
 		json_end_array(json);

@@ -46,8 +46,7 @@ static void write_frame(struct speedscope *speedscope, uint32_t frame)
 		json_key(json, "file");
 		json_string(json, profile_text(profile, row->file),
 			    string_length(&profile->strings, row->file));
-		json_key(json, "line");
-		json_uint64(json, row->line);
+		json_key_uint64(json, "line", row->line);
 	}
 	json_end_object(json);
 }
@@ -132,16 +131,12 @@ static void write_profile(struct speedscope *speedscope, const struct export_met
 	out_text(name, device);
 	json_line_break(json);
 	json_begin_object(json);
-	json_key(json, "type");
-	json_string(json, "sampled", 7);
+	json_key_text(json, "type", "sampled");
 	json_key(json, "name");
 	json_string(json, name->bytes, name->length);
-	json_key(json, "unit");
-	json_string(json, known_unit(metric->unit), strlen(known_unit(metric->unit)));
-	json_key(json, "startValue");
-	json_uint64(json, 0);
-	json_key(json, "endValue");
-	json_double(json, sum);
+	json_key_text(json, "unit", known_unit(metric->unit));
+	json_key_uint64(json, "startValue", 0);
+	json_key_double(json, "endValue", sum);
 	json_key(json, "samples");
 	write_samples(speedscope, own, false);
 	json_key(json, "weights");
@@ -203,24 +198,16 @@ static void write_all(struct speedscope *speedscope)
 	const char *title = speedscope->view->title;
 
 	json_begin_object(json);
-	json_key(json, "$schema");
-	json_string(json, SCHEMA, sizeof(SCHEMA) - 1);
-	json_key(json, "exporter");
-	json_string(json, "proton-viewer@" PROTON_VERSION,
-		    sizeof("proton-viewer@" PROTON_VERSION) - 1);
-	json_key(json, "name");
-	json_string(json, title, strlen(title));
-	json_key(json, "activeProfileIndex");
-	json_uint64(json, 0);
-	json_key(json, "shared");
-	json_begin_object(json);
-	json_key(json, "frames");
-	json_begin_array(json);
+	json_key_text(json, "$schema", SCHEMA);
+	json_key_text(json, "exporter", "proton-viewer@" PROTON_VERSION);
+	json_key_text(json, "name", title);
+	json_key_uint64(json, "activeProfileIndex", 0);
+	json_key_object(json, "shared");
+	json_key_array(json, "frames");
 	write_frames(speedscope);
 	json_end_array(json);
 	json_end_object(json);
-	json_key(json, "profiles");
-	json_begin_array(json);
+	json_key_array(json, "profiles");
 	write_profiles(speedscope);
 	json_end_array(json);
 	json_end_object(json);

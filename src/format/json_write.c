@@ -220,3 +220,39 @@ void json_bool(struct json_writer *writer, bool value)
 	separate(writer);
 	out_text(writer->out, value ? "true" : "false");
 }
+
+void json_key_text(struct json_writer *writer, const char *key, const char *text)
+{
+	json_key(writer, key);
+	json_string(writer, text, strlen(text));
+}
+
+void json_key_uint64(struct json_writer *writer, const char *key, uint64_t value)
+{
+	json_key(writer, key);
+	json_uint64(writer, value);
+}
+
+void json_key_double(struct json_writer *writer, const char *key, double value)
+{
+	json_key(writer, key);
+	json_double(writer, value);
+}
+
+void json_key_bool(struct json_writer *writer, const char *key, bool value)
+{
+	json_key(writer, key);
+	json_bool(writer, value);
+}
+
+void json_key_array(struct json_writer *writer, const char *key)
+{
+	json_key(writer, key);
+	json_begin_array(writer);
+}
+
+void json_key_object(struct json_writer *writer, const char *key)
+{
+	json_key(writer, key);
+	json_begin_object(writer);
+}

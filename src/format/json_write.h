@@ -42,6 +42,14 @@ void json_uint64(struct json_writer *writer, uint64_t value);
 void json_double(struct json_writer *writer, double value);
 void json_bool(struct json_writer *writer, bool value);
 
+/* A key and its value, or the beginning of its value. */
+void json_key_text(struct json_writer *writer, const char *key, const char *text);
+void json_key_uint64(struct json_writer *writer, const char *key, uint64_t value);
+void json_key_double(struct json_writer *writer, const char *key, double value);
+void json_key_bool(struct json_writer *writer, const char *key, bool value);
+void json_key_array(struct json_writer *writer, const char *key);
+void json_key_object(struct json_writer *writer, const char *key);
+
 /* A string in quotes, escaped, as json_key_quoted() and json_string_quoted() take it. */
 void json_quote(struct out *out, const char *text, size_t length);
 void json_key_quoted(struct json_writer *writer, const char *quoted, size_t length);

@@ -516,7 +516,7 @@ TEST(decoding_fails_without_memory_and_works_again_with_it)
 #define CUDA "data/viewer/cuda.hatchet"
 
 /* OUT is a file in an empty directory. */
-#define FIRST_EXPORT 6
+#define FIRST_EXPORT 7
 /* A step of n / STEP allocations: forks of a sanitized program take long. */
 #ifdef __SANITIZE_ADDRESS__
 #define STEP 20
@@ -530,6 +530,7 @@ static const char *const runs[][ARGUMENTS_MAX] = {
 	{"--diff", CUDA, "--fail-if", "time/ms > +5%", CUDA},
 	{"--merge", "spread", CUDA, "data/viewer/hip.hatchet"},
 	{"--warps", "data/viewer/warps.hatchet"},
+	{"--source", "data/viewer/up_pc.hatchet"},
 	{"--export", "html", "-o", "OUT", CUDA},
 	{"--export", "folded", "-o", "OUT", CUDA},
 	{"--export", "speedscope", "-o", "OUT", CUDA},

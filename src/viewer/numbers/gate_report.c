@@ -91,24 +91,6 @@ void gate_report_result(const struct gate_result *result, const struct profile *
 
 /* ------------------------------------------------------------------ json */
 
-static void put_text(struct json_writer *json, const char *key, const char *text)
-{
-	json_key(json, key);
-	json_string(json, text, strlen(text));
-}
-
-static void put_number(struct json_writer *json, const char *key, double value)
-{
-	json_key(json, key);
-	json_double(json, isfinite(value) ? value : NAN);
-}
-
-static void put_count(struct json_writer *json, const char *key, size_t value)
-{
-	json_key(json, key);
-	json_uint64(json, value);
-}
-
 static void put_finding(struct json_writer *json, const struct gate_result *result,
 			const struct gate_finding *finding, const struct profile *profile)
 {
@@ -118,29 +100,28 @@ static void put_finding(struct json_writer *json, const struct gate_result *resu
 	out_init(&name, -1);
 	name_write(&name, profile, profile->nodes[finding->node].frame, NAME_FULL);
 	out_byte(&name, '\0');
-	put_text(json, "frame", name.bytes);
+	json_key_text(json, "frame", name.bytes);
 	out_fini(&name);
-	json_key(json, "failed");
-	json_bool(json, finding->is_failed);
+	json_key_bool(json, "failed", finding->is_failed);
 	if (isnan(finding->before)) {
-		put_number(json, "value", finding->after);
+		json_key_double(json, "value", finding->after);
 		json_end_object(json);
 		return;
 	}
-	put_number(json, "before", finding->before);
-	put_number(json, "after", finding->after);
-	put_number(json, "change", finding->after - finding->before);
-	put_number(json, "change/%", change_percent(finding->before, finding->after));
-	put_number(json, "low", finding->low);
-	put_number(json, "high", finding->high);
-	put_number(json, "low/%", percent_of(finding->low, finding->before));
-	put_number(json, "high/%", percent_of(finding->high, finding->before));
+	json_key_double(json, "before", finding->before);
+	json_key_double(json, "after", finding->after);
+	json_key_double(json, "change", finding->after - finding->before);
+	json_key_double(json, "change/%", change_percent(finding->before, finding->after));
+	json_key_double(json, "low", finding->low);
+	json_key_double(json, "high", finding->high);
+	json_key_double(json, "low/%", percent_of(finding->low, finding->before));
+	json_key_double(json, "high/%", percent_of(finding->high, finding->before));
 	if (isnan(finding->low))
-		put_number(json, "verdict", NAN);
+		json_key_double(json, "verdict", NAN);
 	else
-		put_text(json, "verdict",
-			 verdict_words[verdict_of(finding->low, finding->high,
-						  verdict_is_time(result->label))]);
+		json_key_text(json, "verdict",
+			      verdict_words[verdict_of(finding->low, finding->high,
+						       verdict_is_time(result->label))]);
 	json_end_object(json);
 }
 
@@ -155,18 +136,16 @@ static void put_result(struct json_writer *json, const struct gate_result *resul
 
 	json_line_break(json);
 	json_begin_object(json);
-	put_text(json, "gate", result->gate->text);
-	put_text(json, "metric", result->label);
-	put_text(json, "kind", kinds[result->gate->kind]);
-	put_text(json, "operator", operator_of(result->gate));
-	put_number(json, "limit", result->gate->amount);
-	json_key(json, "failed");
-	json_bool(json, result->failed > 0);
-	put_count(json, "checked", result->checked);
-	put_count(json, "failures", result->failed);
-	put_count(json, "within_noise", result->within_noise);
-	json_key(json, "frames");
-	json_begin_array(json);
+	json_key_text(json, "gate", result->gate->text);
+	json_key_text(json, "metric", result->label);
+	json_key_text(json, "kind", kinds[result->gate->kind]);
+	json_key_text(json, "operator", operator_of(result->gate));
+	json_key_double(json, "limit", result->gate->amount);
+	json_key_bool(json, "failed", result->failed > 0);
+	json_key_uint64(json, "checked", result->checked);
+	json_key_uint64(json, "failures", result->failed);
+	json_key_uint64(json, "within_noise", result->within_noise);
+	json_key_array(json, "frames");
 	for (size_t i = 0; i < result->finding_count; i++)
 		put_finding(json, result, &result->findings[i], profile);
 	if (!result->finding_count)

@@ -35,16 +35,13 @@ static void write_metrics(struct json_printer *printer)
 {
 	const struct table_model *table = printer->table;
 
-	json_key(&printer->writer, "metrics");
-	json_begin_array(&printer->writer);
+	json_key_array(&printer->writer, "metrics");
 	for (size_t c = 0; c < table->column_count; c++) {
 		const char *name = table->columns[c].name;
 
 		json_begin_object(&printer->writer);
-		json_key(&printer->writer, "name");
-		json_string(&printer->writer, name, strlen(name));
-		json_key(&printer->writer, "inclusive");
-		json_bool(&printer->writer, table->columns[c].is_inclusive);
+		json_key_text(&printer->writer, "name", name);
+		json_key_bool(&printer->writer, "inclusive", table->columns[c].is_inclusive);
 		json_end_object(&printer->writer);
 	}
 	json_end_array(&printer->writer);
@@ -82,15 +79,13 @@ static void write_name(struct json_printer *printer, uint32_t node)
 static void write_place(struct json_writer *writer, size_t line, const size_t *line_at_level,
 			uint32_t level)
 {
-	json_key(writer, "node");
-	json_uint64(writer, line);
+	json_key_uint64(writer, "node", line);
 	json_key(writer, "parent");
 	if (level)
 		json_uint64(writer, line_at_level[level - 1]);
 	else
 		json_double(writer, NAN);
-	json_key(writer, "depth");
-	json_uint64(writer, level);
+	json_key_uint64(writer, "depth", level);
 }
 
 static void write_row(struct json_printer *printer, uint32_t node)
@@ -98,8 +93,7 @@ static void write_row(struct json_printer *printer, uint32_t node)
 	const struct table_model *table = printer->table;
 
 	write_name(printer, node);
-	json_key(&printer->writer, "metrics");
-	json_begin_object(&printer->writer);
+	json_key_object(&printer->writer, "metrics");
 	for (size_t c = 0; c < table->column_count; c++) {
 		json_key(&printer->writer, table->columns[c].name);
 		write_value(printer, &table->columns[c], node);
@@ -144,14 +138,10 @@ static void write_comparison(struct json_printer *printer)
 	const struct table_model *table = printer->table;
 	bool has_intervals = table->base_runs > 1 && table->runs > 1;
 
-	json_key(&printer->writer, "comparison");
-	json_begin_object(&printer->writer);
-	json_key(&printer->writer, "base_runs");
-	json_uint64(&printer->writer, table->base_runs);
-	json_key(&printer->writer, "runs");
-	json_uint64(&printer->writer, table->runs);
-	json_key(&printer->writer, "confidence");
-	json_double(&printer->writer, has_intervals ? REPEATS_CONFIDENCE : NAN);
+	json_key_object(&printer->writer, "comparison");
+	json_key_uint64(&printer->writer, "base_runs", table->base_runs);
+	json_key_uint64(&printer->writer, "runs", table->runs);
+	json_key_double(&printer->writer, "confidence", has_intervals ? REPEATS_CONFIDENCE : NAN);
 	json_end_object(&printer->writer);
 }
 
@@ -164,16 +154,14 @@ void json_print(const struct table_model *table, struct out *out)
 	json_writer_init(&printer.writer, out, false);
 	json_begin_object(&printer.writer);
 	write_metrics(&printer);
-	json_key(&printer.writer, "partial");
-	json_bool(&printer.writer, profile_is_partial(table->profile));
+	json_key_bool(&printer.writer, "partial", profile_is_partial(table->profile));
 	if (table->runs)
 		write_comparison(&printer);
 	if (table->gate_count) {
 		json_key(&printer.writer, "gates");
 		gate_write_json(&printer.writer, table->gates, table->gate_count, table->profile);
 	}
-	json_key(&printer.writer, "rows");
-	json_begin_array(&printer.writer);
+	json_key_array(&printer.writer, "rows");
 	if (table->column_count)
 		write_rows(&printer);
 	out_byte(out, '\n');

@@ -127,8 +127,7 @@ static size_t json_role(struct data *data, const struct warps_kernel *kernel, si
 	json_line_break(&data->json);
 	json_begin_object(&data->json);
 	json_row(data, "role", role->role, role);
-	json_key(&data->json, "scopes");
-	json_begin_array(&data->json);
+	json_key_array(&data->json, "scopes");
 	for (at++; at < kernel->count && kernel->rows[at].role == role->role; at++) {
 		json_begin_object(&data->json);
 		json_row(data, "scope", kernel->rows[at].scope, &kernel->rows[at]);
@@ -147,8 +146,7 @@ static void json_kernel(struct data *data, const struct warps_kernel *kernel)
 	json_line_break(json);
 	json_begin_object(json);
 	json_row(data, "kernel", kernel->rows[0].kernel, &kernel->rows[0]);
-	json_key(json, "roles");
-	json_begin_array(json);
+	json_key_array(json, "roles");
 	while (at < kernel->count) {
 		if (kernel->rows[at].is_async)
 			at++;
@@ -156,8 +154,7 @@ static void json_kernel(struct data *data, const struct warps_kernel *kernel)
 			at = json_role(data, kernel, at);
 	}
 	json_end_array(json);
-	json_key(json, "asynchronous");
-	json_begin_array(json);
+	json_key_array(json, "asynchronous");
 	for (size_t i = 1; i < kernel->count; i++) {
 		if (!kernel->rows[i].is_async)
 			continue;
@@ -176,10 +173,8 @@ void warps_json(const struct warps_report *report, const struct options *options
 	data_init(&data, report, options, out);
 	json_writer_init(&data.json, out, false);
 	json_begin_object(&data.json);
-	json_key(&data.json, "partial");
-	json_bool(&data.json, profile_is_partial(report->profile));
-	json_key(&data.json, "kernels");
-	json_begin_array(&data.json);
+	json_key_bool(&data.json, "partial", profile_is_partial(report->profile));
+	json_key_array(&data.json, "kernels");
 	for (size_t k = 0; k < report->kernel_count; k++)
 		json_kernel(&data, &report->kernels[k]);
 	json_end_array(&data.json);
