@@ -4,8 +4,8 @@
 Looks at the files git knows (or all files, outside a repository): every source begins with a
 comment that says what it is, no source has more than 900 lines or stray white space, no TODO
 without an issue, nothing that holds on one machine only, no two files of one
-name below src/, no two tests of one name, no function that does not fit a screen, and where
-NAMED_FOR_FILE says so, no function between files that is not named for its file.
+name below src/, no two tests of one name, no function that does not fit a screen, and below
+NAMED_FOR_FILE no function between files that is not named for its file.
 """
 
 import ast

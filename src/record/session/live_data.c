@@ -76,17 +76,20 @@ void proton_free(void *memory)
 int proton_phase_advance(int id, uint32_t *phase_out, struct proton_error *err)
 {
 	struct session *session = registry_get(id, err);
+	bool is_periodic;
 	uint32_t phase;
 
 	if (!session)
 		return PROTON_E_RANGE;
+	is_periodic = session->periodic;
 	pthread_mutex_lock(&session->lock);
 	store_phase_begin(&session->store, store_phase(&session->store) + 1);
 	phase = store_phase(&session->store);
 	pthread_mutex_unlock(&session->lock);
 	session_publish();
 	registry_put();
-	periodic_flush(id);
+	if (is_periodic)
+		periodic_flush(id);
 	if (phase_out)
 		*phase_out = phase;
 	return PROTON_OK;

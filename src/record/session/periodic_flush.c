@@ -127,23 +127,11 @@ static int write_part(const struct part *part, struct proton_error *err)
 	return status;
 }
 
-static bool is_periodic(int id)
-{
-	struct session *session = registry_get(id, NULL);
-	bool is_wanted = session && session->periodic;
-
-	if (session)
-		registry_put();
-	return is_wanted;
-}
-
 void periodic_flush(int id)
 {
 	struct proton_error err;
 	struct part part;
 
-	if (!is_periodic(id))
-		return;
 	if (registry_flush_backends(id, &err) != PROTON_OK)
 		message("%s", err.text);
 	while (take_part(id, &part)) {

@@ -20,8 +20,7 @@ int periodic_flush_read_mode(const char *backend, const char *mode, bool is_trac
 /*
  * Session `id` has begun a phase: waits for the work launched so far, writes the earlier phases
  * that were not cleared to `<path>.part_<phase>.<suffix>` and clears them. If a file cannot be
- * written, a warning is printed, and the phase is kept and tried again. Does nothing in other
- * modes.
+ * written, a warning is printed, and the phase is kept and tried again.
  */
 void periodic_flush(int id);
 

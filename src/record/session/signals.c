@@ -106,9 +106,7 @@ static int install(int number, struct proton_error *err)
 {
 	struct sigaction action;
 
-	if (sigaction(number, NULL, &action) < 0)
-		return err_errno(err, errno, "cannot install a handler for signal %d", number);
-	if (action.sa_handler != SIG_DFL)
+	if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_DFL)
 		return PROTON_OK; /* the program has its own handler */
 	memset(&action, 0, sizeof(action));
 	action.sa_handler = on_signal;

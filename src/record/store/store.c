@@ -48,22 +48,23 @@ uint64_t store_context_count(const struct store *store)
 	return store->file.tables[TABLE_NODES].rows - 1;
 }
 
-uint32_t store_new_string(struct store *store, const char *text, size_t length)
+/* A string in an entry of `bytes`; 0 if there is no space. */
+static uint32_t new_entry(struct store *store, const char *text, size_t length, size_t bytes)
 {
-	uint64_t rows = string_entry_bytes(length) / 8;
 	uint64_t id = store->file.tables[TABLE_STRINGS].rows;
-	uint32_t stored = (uint32_t)length;
-	char *at;
+	void *at = id < UINT32_MAX - bytes / 8 ? store_append(store, TABLE_STRINGS, bytes / 8)
+					       : NULL;
 
-	if (!length)
-		return 0;
-	at = id < UINT32_MAX - rows ? store_append(store, TABLE_STRINGS, rows) : NULL;
 	if (!at)
 		return 0;
-	memcpy(at, &stored, sizeof(stored));
-	memcpy(at + 4, text, length);
+	string_write(at, bytes, text, length);
 	store_commit(store, TABLE_STRINGS);
 	return (uint32_t)id;
+}
+
+uint32_t store_new_string(struct store *store, const char *text, size_t length)
+{
+	return length ? new_entry(store, text, length, string_entry_bytes(length)) : 0;
 }
 
 uint32_t store_string(struct store *store, uint32_t string)
@@ -82,18 +83,10 @@ uint32_t store_string(struct store *store, uint32_t string)
 /* A copy of a frame's name in its own entry, as large as the frame's; 0: no space. */
 static uint32_t new_name(struct store *store, uint32_t frame)
 {
-	uint64_t id = store->file.tables[TABLE_STRINGS].rows;
-	size_t bytes = reused_names_of(frame)->capacity;
 	uint32_t length;
 	const char *text = frames_text(frames_get(frame)->name, &length);
-	void *at = id < UINT32_MAX - bytes / 8 ? store_append(store, TABLE_STRINGS, bytes / 8)
-					       : NULL;
 
-	if (!at)
-		return 0;
-	string_write(at, bytes, text, length);
-	store_commit(store, TABLE_STRINGS);
-	return (uint32_t)id;
+	return new_entry(store, text, length, reused_names_of(frame)->capacity);
 }
 
 bool store_rename(struct store *store, uint32_t frame, bool has_moved)
