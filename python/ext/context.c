@@ -543,7 +543,6 @@ static bool hide(const char *name)
 
 static PyObject *hide_frames(PyObject *module, PyObject *names)
 {
-	(void)module;
 	PyObject *sequence = PySequence_Fast(names, "hide_frames takes a list of str");
 	if (!sequence)
 		return NULL;
@@ -560,14 +559,11 @@ static PyObject *hide_frames(PyObject *module, PyObject *names)
 
 static PyObject *source_context(PyObject *module, PyObject *unused)
 {
-	(void)module;
-	(void)unused;
 	return PyLong_FromUnsignedLong(provide_context());
 }
 
 static PyObject *use_own_frames(PyObject *module, PyObject *wanted)
 {
-	(void)module;
 	int is_wanted = PyObject_IsTrue(wanted);
 	if (is_wanted < 0)
 		return NULL;
@@ -586,7 +582,6 @@ static PyMethodDef context_methods[] = {
 
 int ext_context_init(PyObject *module, struct ext_state *state)
 {
-	(void)state;
 	if (extra_index < 0)
 		extra_index = code_extra_request(code_note_free);
 	if (extra_index < 0) {

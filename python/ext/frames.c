@@ -287,15 +287,11 @@ bool frames_are_known(void)
 
 bool frames_walk_own(struct frame_walk *walk, PyThreadState *thread)
 {
-	(void)walk;
-	(void)thread;
 	return false;
 }
 
 bool frames_find_coroutines(PyThreadState *thread, struct frame_coroutines *out)
 {
-	(void)thread;
-	(void)out;
 	return false;
 }
 

@@ -39,7 +39,6 @@ static PyObject *instrument_kernel(PyObject *module, PyObject *args)
 static PyObject *instrument_forget(PyObject *module, PyObject *function)
 {
 	uint64_t handle;
-	(void)module;
 	if (!number_of(function, &handle))
 		return NULL;
 	proton_instrument_forget(handle);
@@ -57,7 +56,6 @@ static PyObject *instrument_allocate(PyObject *module, PyObject *const *args, Py
 	uint64_t size;
 	uint64_t alignment;
 	uint64_t stream;
-	(void)module;
 	if (arg_count != 3) {
 		PyErr_SetString(PyExc_TypeError,
 				"instrument_allocate takes a size, an alignment and a stream");
@@ -91,7 +89,6 @@ static PyObject *instrument_launched(PyObject *module, PyObject *metadata)
 {
 	uint64_t function = 0;
 	uint64_t stream = 0;
-	(void)module;
 	PyObject *data = PyObject_GetAttrString(metadata, "data");
 	if (!data)
 		return NULL;

@@ -340,8 +340,6 @@ static PyObject *launch_enter(PyObject *module, PyObject *metadata)
 
 static PyObject *launch_exit(PyObject *module, PyObject *metadata)
 {
-	(void)module;
-	(void)metadata;
 	if (!thread.is_in_hook)
 		leave_op();
 	Py_RETURN_NONE;
@@ -349,8 +347,6 @@ static PyObject *launch_exit(PyObject *module, PyObject *metadata)
 
 static PyObject *launch_id(PyObject *module, PyObject *unused)
 {
-	(void)module;
-	(void)unused;
 	if (!thread.launch_id)
 		Py_RETURN_NONE;
 	return PyLong_FromUnsignedLongLong(thread.launch_id);

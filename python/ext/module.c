@@ -11,8 +11,6 @@ static int64_t loaded_interpreter;
 
 static PyObject *module_version(PyObject *module, PyObject *unused)
 {
-	(void)module;
-	(void)unused;
 	return PyUnicode_FromString(proton_version());
 }
 

@@ -40,7 +40,6 @@ PyDoc_STRVAR(peak_arches_doc, "peak_arches(device_type)\n--\n\n"
 
 static PyObject *peak_arches(PyObject *module, PyObject *device_type)
 {
-	(void)module;
 	const char *type = PyUnicode_AsUTF8(device_type);
 	PyObject *arches = type ? PyList_New(0) : NULL;
 	const char *arch;

@@ -341,7 +341,6 @@ static PyObject *scope_enter(PyObject *object, PyObject *unused)
 	struct open_entry entry;
 	PyObject *name, *metrics;
 	uint64_t known;
-	(void)unused;
 	EXT_BEGIN_CRITICAL(self);
 	name = Py_NewRef(self->name);
 	metrics = Py_XNewRef(self->metrics);
@@ -412,7 +411,6 @@ static PyObject *scope_call(PyObject *object, PyObject *args, PyObject *kwargs)
 static PyObject *scope_without_metrics(PyObject *object, PyObject *unused)
 {
 	struct scope *self = (struct scope *)object;
-	(void)unused;
 	PyObject *name = member_get(self, &self->name);
 	PyObject *made = scope_make(self->is_timed ? self->state->timed : self->state->scope,
 				    self->state, self->is_timed, name, NULL);
@@ -424,7 +422,6 @@ static PyObject *scope_without_metrics(PyObject *object, PyObject *unused)
 static PyObject *scope_new_arguments(PyObject *object, PyObject *unused)
 {
 	struct scope *self = (struct scope *)object;
-	(void)unused;
 	return Py_BuildValue("(NN)", member_get(self, &self->name),
 			     member_get(self, &self->metrics));
 }
@@ -434,14 +431,12 @@ static PyObject *scope_new_arguments(PyObject *object, PyObject *unused)
 static PyObject *scope_get_name(PyObject *object, void *unused)
 {
 	struct scope *self = (struct scope *)object;
-	(void)unused;
 	return member_get(self, &self->name);
 }
 
 static PyObject *scope_get_metrics(PyObject *object, void *unused)
 {
 	struct scope *self = (struct scope *)object;
-	(void)unused;
 	return member_get(self, &self->metrics);
 }
 
@@ -455,14 +450,12 @@ static int deny_deletion(PyObject *value, const char *attribute)
 
 static int scope_set_name(PyObject *object, PyObject *value, void *unused)
 {
-	(void)unused;
 	return deny_deletion(value, "name") < 0 ? -1 : set_name((struct scope *)object, value);
 }
 
 static int scope_set_metrics(PyObject *object, PyObject *value, void *unused)
 {
 	struct scope *self = (struct scope *)object;
-	(void)unused;
 	if (deny_deletion(value, "metrics") < 0 || check_metrics(value, self->is_timed) < 0)
 		return -1;
 	hold_metrics(self, value);

@@ -102,7 +102,6 @@ static PyObject *activate(PyObject *module, PyObject *args)
 
 static PyObject *activate_all(PyObject *module, PyObject *unused)
 {
-	(void)unused;
 	return activate_session(module, PROTON_ALL_SESSIONS);
 }
 
@@ -194,7 +193,6 @@ static PyObject *nvtx_enable(PyObject *module, PyObject *enable)
 {
 	int truth = PyObject_IsTrue(enable);
 
-	(void)module;
 	if (truth < 0)
 		return NULL;
 	proton_nvtx_enable(truth);
@@ -203,31 +201,24 @@ static PyObject *nvtx_enable(PyObject *module, PyObject *enable)
 
 static PyObject *await_driver(PyObject *module, PyObject *unused)
 {
-	(void)module;
-	(void)unused;
 	proton_await_driver();
 	Py_RETURN_NONE;
 }
 
 static PyObject *own_sessions(PyObject *module, PyObject *unused)
 {
-	(void)module;
-	(void)unused;
 	proton_own_sessions();
 	Py_RETURN_NONE;
 }
 
 static PyObject *sessions_are_owned(PyObject *module, PyObject *unused)
 {
-	(void)module;
-	(void)unused;
 	return PyBool_FromLong(proton_sessions_are_owned());
 }
 
 static PyObject *finalize_on_signals(PyObject *module, PyObject *unused)
 {
 	struct proton_error err;
-	(void)unused;
 	int status = proton_finalize_on_signals(&err);
 	if (status != PROTON_OK)
 		return ext_raise(ext_state_of(module), status, &err);
@@ -238,15 +229,11 @@ static PyObject *finalize_on_signals(PyObject *module, PyObject *unused)
 
 static PyObject *is_profiling(PyObject *module, PyObject *unused)
 {
-	(void)module;
-	(void)unused;
 	return PyBool_FromLong(proton_is_profiling());
 }
 
 static PyObject *get_available_profilers(PyObject *module, PyObject *unused)
 {
-	(void)module;
-	(void)unused;
 	PyObject *names = PyList_New(0);
 	const char *name;
 	for (size_t i = 0; names && (name = proton_backend_name(i)) != NULL; i++) {
@@ -260,8 +247,6 @@ static PyObject *get_available_profilers(PyObject *module, PyObject *unused)
 
 static PyObject *default_backend(PyObject *module, PyObject *unused)
 {
-	(void)module;
-	(void)unused;
 	const char *name = proton_backend_default();
 	return name ? PyUnicode_FromString(name) : Py_NewRef(Py_None);
 }
@@ -269,7 +254,6 @@ static PyObject *default_backend(PyObject *module, PyObject *unused)
 static PyObject *session_backend(PyObject *module, PyObject *args)
 {
 	int session;
-	(void)module;
 	if (!PyArg_ParseTuple(args, "i:session_backend", &session))
 		return NULL;
 	const char *name = proton_session_backend(session);
@@ -281,7 +265,6 @@ static PyObject *session_backend(PyObject *module, PyObject *args)
 static PyObject *select_profiler(PyObject *module, PyObject *args)
 {
 	const char *target;
-	(void)module;
 	if (!PyArg_ParseTuple(args, "s:select_profiler_from_triton_backend", &target))
 		return NULL;
 	if (strcmp(target, "cuda") == 0)
@@ -308,8 +291,6 @@ static PyObject *get_context_depth(PyObject *module, PyObject *args)
 static PyObject *last_summary(PyObject *module, PyObject *unused)
 {
 	char text[4096];
-	(void)module;
-	(void)unused;
 	proton_last_summary(text, sizeof(text));
 	return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
 }
@@ -471,7 +452,6 @@ static PyMethodDef session_methods[] = {
 
 int ext_session_init(PyObject *module, struct ext_state *state)
 {
-	(void)state;
 	if (PyModule_AddIntConstant(module, "KEEP_WORKING_FILE", PROTON_SESSION_KEEP_WORKING_FILE) <
 		    0 ||
 	    PyModule_AddIntConstant(module, "QUIET", PROTON_SESSION_QUIET) < 0 ||

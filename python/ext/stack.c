@@ -247,7 +247,6 @@ static PyObject *pop_scope(PyObject *module, PyObject *const *args, Py_ssize_t a
 
 static PyObject *record_scope(PyObject *module, PyObject *unused)
 {
-	(void)unused;
 	return PyLong_FromUnsignedLongLong(scope_id_draw(ext_state_of(module)));
 }
 
@@ -359,7 +358,6 @@ static PyObject *enter_state(PyObject *module, PyObject *name)
 {
 	PyObject *owner;
 	Py_ssize_t length;
-	(void)module;
 	if (!is_str(name))
 		return NULL;
 	const char *bytes = ext_utf8(name, &length, &owner);
@@ -374,8 +372,6 @@ static PyObject *enter_state(PyObject *module, PyObject *name)
 
 static PyObject *exit_state(PyObject *module, PyObject *unused)
 {
-	(void)module;
-	(void)unused;
 	uint64_t task = ext_task_begin();
 	proton_state_exit();
 	ext_task_end(task);
@@ -393,8 +389,6 @@ static PyObject *kernel_begin(PyObject *module, PyObject *name)
 
 static PyObject *kernel_end(PyObject *module, PyObject *unused)
 {
-	(void)module;
-	(void)unused;
 	proton_kernel_end();
 	Py_RETURN_NONE;
 }

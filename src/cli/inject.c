@@ -173,7 +173,6 @@ static void end_once(int status)
 
 static void finish(int status, void *unused)
 {
-	(void)unused;
 	end_once(status);
 	if (getpid() == owner && is_lost && status == 0) {
 		/* The program succeeded, but its profile is lost: report it in the exit status. */

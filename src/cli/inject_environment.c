@@ -125,7 +125,6 @@ static int find_need(struct dl_phdr_info *object, size_t size, void *own_base)
 	const ElfW(Dyn) *dynamic = NULL;
 	const char *names = NULL;
 
-	(void)size;
 	if ((void *)object->dlpi_addr == own_base)
 		return 0;
 	for (size_t i = 0; i < object->dlpi_phnum; i++)

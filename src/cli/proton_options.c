@@ -38,7 +38,6 @@ static enum options_result take_module(void *into, const char *value, struct pro
 {
 	struct options *options = into;
 
-	(void)err;
 	options->kind = TARGET_MODULE;
 	options->target = value;
 	return OPTIONS_LAST;

@@ -297,7 +297,6 @@ static int is_hip(struct dl_phdr_info *info, size_t size, void *path_out)
 	const char *slash = strrchr(info->dlpi_name, '/');
 	const char *name = slash ? slash + 1 : info->dlpi_name;
 
-	(void)size;
 	if (strncmp(name, "libamdhip64.so", strlen("libamdhip64.so")) != 0 ||
 	    strlen(info->dlpi_name) >= PATH_MAX)
 		return 0;

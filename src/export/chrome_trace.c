@@ -305,8 +305,6 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 
 static void ignore_track_end(void *context, const struct timeline_track *track)
 {
-	(void)context;
-	(void)track;
 }
 
 /* ------------------------------------------------------------------ the whole */

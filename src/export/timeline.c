@@ -413,7 +413,6 @@ uint32_t timeline_samples(const struct timeline *timeline, const struct timeline
 {
 	const struct row_event *event = slice->event;
 
-	(void)timeline;
 	if (event && (event->kind == EVENT_SCOPE || event->kind == EVENT_LAUNCH))
 		return __atomic_load_n(&event->link, __ATOMIC_ACQUIRE);
 	if (slice->launch && slice->launch->flags & EVENT_NAMED)

@@ -95,7 +95,6 @@ struct instrument_layout {
 /* Offsets in the memory of one CTA, in bytes. */
 static inline size_t layout_header_at(const struct instrument_layout *layout, uint32_t unit)
 {
-	(void)layout;
 	return (size_t)unit * sizeof(struct instrument_unit_header);
 }
 

@@ -98,7 +98,6 @@ static int write_table(const void *context, struct out *out, struct proton_error
 {
 	const struct table_job *job = context;
 
-	(void)err;
 	if (job->warps)
 		job->exporter->print_warps(job->warps, job->options, out);
 	else if (job->source)

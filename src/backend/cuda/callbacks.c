@@ -185,7 +185,6 @@ static void on_memory_called(uint32_t call, const struct cupti_callback_data *da
 	const int *result = data->function_return_value;
 	struct correlation unused;
 
-	(void)call;
 	record_launch_end();
 	if (current.made_node || (result && *result != 0))
 		correlate_take(data->correlation_id, &unused);
@@ -293,7 +292,6 @@ static void on_driver_call(uint32_t call, const struct cupti_callback_data *data
 
 static void on_callback(void *user, uint32_t domain, uint32_t call, const void *data)
 {
-	(void)user;
 	if (cuda_is_orphaned())
 		return;
 	if (domain == CUPTI_DOMAIN_DRIVER_API) {

@@ -90,7 +90,6 @@ static int start(const char *mode, struct proton_error *err)
 	pid_t touched = atomic_load(&cupti_process);
 	int status;
 
-	(void)mode;
 	if (touched && touched != getpid())
 		return err_set(err, PROTON_E_STATE,
 			       "CUPTI does not work in a process forked after CUPTI was used; "

@@ -80,7 +80,6 @@ static int try_site_packages(struct dl_phdr_info *info, size_t size, void *data)
 	const char *end = strstr(info->dlpi_name, "-packages/");
 	char root[1024];
 
-	(void)size;
 	if (!end)
 		return 0;
 	snprintf(root, sizeof(root), "%.*s-packages", (int)(end - info->dlpi_name),
@@ -246,7 +245,6 @@ static int find_tool(struct dl_phdr_info *info, size_t size, void *data)
 {
 	const struct tool **found = data;
 
-	(void)size;
 	for (size_t i = 0; i < ARRAY_LENGTH(tools); i++)
 		if (strstr(info->dlpi_name, tools[i].library) && (!*found || &tools[i] < *found))
 			*found = &tools[i];
@@ -255,10 +253,6 @@ static int find_tool(struct dl_phdr_info *info, size_t size, void *data)
 
 static void no_callback(void *user, uint32_t domain, uint32_t call, const void *data)
 {
-	(void)user;
-	(void)domain;
-	(void)call;
-	(void)data;
 }
 
 /* CUPTI 13.0 and later report the subscriber, through the newer subscribe call. */

@@ -47,7 +47,6 @@ static void *run(void *unused)
 	uint64_t before = 0;
 	int rounds = 0; /* rounds left */
 
-	(void)unused;
 	while (wait_a_period()) {
 		uint64_t launched = callbacks_launched();
 

@@ -179,7 +179,6 @@ static pthread_once_t exit_key_once = PTHREAD_ONCE_INIT;
 
 static void free_making(void *unused)
 {
-	(void)unused;
 	free(making.embedded);
 	making.embedded = NULL;
 	making.capacity = 0;

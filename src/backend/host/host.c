@@ -48,8 +48,6 @@ static int start(const char *mode, struct proton_error *err)
 	struct utsname system;
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
-	(void)mode;
-	(void)err;
 	if (uname(&system) == 0)
 		snprintf(device.arch, sizeof(device.arch), "%.31s", system.machine);
 	read_processor_name(device.name, sizeof(device.name));
@@ -60,7 +58,6 @@ static int start(const char *mode, struct proton_error *err)
 
 static int flush(struct proton_error *err)
 {
-	(void)err;
 	return PROTON_OK; /* a kernel is recorded when it ends, on the thread that ran it */
 }
 

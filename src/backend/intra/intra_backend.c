@@ -219,7 +219,6 @@ static int start(const char *mode, struct proton_error *err)
 
 static int flush(struct proton_error *err)
 {
-	(void)err;
 	launch_queue_flush();
 	return PROTON_OK;
 }

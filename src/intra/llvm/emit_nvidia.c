@@ -231,7 +231,6 @@ static void store(const struct emit *emit, struct emit_address address, uint32_t
 {
 	bool asks = !all_record(emit);
 
-	(void)marker;
 	EMIT(emit->out,
 	     "  call void asm sideeffect \"<if>st.<space>.v2.b32 [$0+<offset>], {$1, $2};\", "
 	     "\"<letter>,r,r<b>\"(<type> ",

@@ -164,7 +164,6 @@ static void each_edge(const struct ir_function *function,
 
 static void count_edge(struct plan *plan, uint32_t from, uint32_t to)
 {
-	(void)from;
 	plan->blocks[to].predecessor_count++;
 }
 

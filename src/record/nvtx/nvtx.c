@@ -304,13 +304,11 @@ static int domain_pop(const void *domain)
 
 static const void *register_string_a(const void *domain, const char *text)
 {
-	(void)domain;
 	return handle_of(frame_of(text));
 }
 
 static const void *register_string_w(const void *domain, const wchar_t *text)
 {
-	(void)domain;
 	return handle_of(frame_of_wide(text));
 }
 

@@ -70,7 +70,6 @@ static void *wait_for_signals(void *unused)
 {
 	sigset_t one;
 
-	(void)unused;
 	for (;;) {
 		proton_signal_fn end;
 		int number;

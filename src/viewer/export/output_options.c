@@ -25,13 +25,11 @@ static enum options_result parse_export(void *into, const char *value, struct pr
 
 static enum options_result parse_csv(void *into, const char *value, struct proton_error *err)
 {
-	(void)value;
 	return choose(into, "--csv", "table", err);
 }
 
 static enum options_result parse_json(void *into, const char *value, struct proton_error *err)
 {
-	(void)value;
 	return choose(into, "--json", "json", err);
 }
 

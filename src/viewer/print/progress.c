@@ -27,7 +27,6 @@ static void write_line(int number)
 	size_t length = line_length;
 	int rest = ++seconds;
 
-	(void)number;
 	memcpy(text, line, length);
 	do {
 		digits[count++] = (char)('0' + rest % 10);

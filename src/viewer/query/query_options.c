@@ -114,7 +114,6 @@ static enum options_result parse_source(void *into, const char *value, struct pr
 {
 	struct query_options *query = into;
 
-	(void)err;
 	query->source = true;
 	query->kernel = value;
 	return OPTIONS_RUN;
@@ -131,7 +130,6 @@ static enum options_result note_merge(void *into, const char *value, struct prot
 
 static enum options_result parse_peaks(void *into, const char *value, struct proton_error *err)
 {
-	(void)into;
 	return peaks_set_own(value, err) ? OPTIONS_BAD : OPTIONS_RUN;
 }
 
