@@ -32,13 +32,6 @@ enum state {
 
 static const char out_of_memory[] = "out of memory";
 
-void json_reader_init(struct json_reader *reader, const char *bytes, size_t length)
-{
-	*reader = (struct json_reader){.bytes = bytes, .at = bytes, .end = bytes + length};
-	if (length >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0)
-		reader->at += 3; /* BOM, which some editors write */
-}
-
 void json_reader_fini(struct json_reader *reader)
 {
 	free(reader->nesting);
@@ -50,9 +43,9 @@ void json_reader_fini(struct json_reader *reader)
 static enum token_kind fail(struct json_reader *reader, const char *failure, const char *at,
 			    struct token *token)
 {
-	reader->failure = failure;
+	reader->source.failure = failure;
 	reader->failed_at = at;
-	reader->is_truncated = at >= reader->end;
+	reader->source.is_truncated = at >= reader->end;
 	reader->state = STATE_FAILED;
 	return token->kind = TOKEN_ERROR;
 }
@@ -496,8 +489,9 @@ static enum token_kind read_after(struct json_reader *reader, struct token *toke
 	return is_object ? read_key(reader, token) : read_value(reader, token);
 }
 
-enum token_kind json_next(struct json_reader *reader, struct token *token)
+static enum token_kind next(struct token_source *source, struct token *token)
 {
+	struct json_reader *reader = (struct json_reader *)source;
 	const char *at = reader->at = skip_space(reader->at, reader->end);
 
 	switch (reader->state) {
@@ -522,41 +516,27 @@ enum token_kind json_next(struct json_reader *reader, struct token *token)
 	}
 }
 
-int json_error(const struct json_reader *reader, struct proton_error *err)
+static int error(const struct token_source *source, struct proton_error *err)
 {
+	const struct json_reader *reader = (const struct json_reader *)source;
 	size_t line = 1;
 
-	if (!reader->failure)
+	if (!reader->source.failure)
 		return err_set(err, PROTON_E_STATE, "no error");
-	if (reader->failure == out_of_memory)
+	if (reader->source.failure == out_of_memory)
 		return err_nomem(err);
 	for (const char *at = reader->bytes; at < reader->failed_at; at++)
 		line += *at == '\n';
 	return err_set(err, PROTON_E_FORMAT, "line %zu, byte %zu: %s", line,
-		       (size_t)(reader->failed_at - reader->bytes), reader->failure);
+		       (size_t)(reader->failed_at - reader->bytes), reader->source.failure);
 }
 
-/* ------------------------------------------------------------------ as a token source */
-
-static enum token_kind source_next(void *reader, struct token *token)
+void json_reader_init(struct json_reader *reader, const char *bytes, size_t length)
 {
-	return json_next(reader, token);
-}
-
-static int source_error(const void *reader, struct proton_error *err)
-{
-	return json_error(reader, err);
-}
-
-static bool source_is_truncated(const void *reader)
-{
-	return ((const struct json_reader *)reader)->is_truncated;
-}
-
-struct token_source json_source(struct json_reader *reader)
-{
-	return (struct token_source){.reader = reader,
-				     .next = source_next,
-				     .error = source_error,
-				     .is_truncated = source_is_truncated};
+	*reader = (struct json_reader){.source = {.next = next, .error = error},
+				       .bytes = bytes,
+				       .at = bytes,
+				       .end = bytes + length};
+	if (length >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0)
+		reader->at += 3; /* BOM, which some editors write */
 }

@@ -9,6 +9,7 @@
 #include "format/token.h"
 
 struct json_reader {
+	struct token_source source; /* errors: E_FORMAT or E_NOMEM */
 	const char *bytes;
 	const char *at;
 	const char *end;
@@ -18,18 +19,11 @@ struct json_reader {
 	uint32_t state;
 	char *scratch; /* the last string, if it is not borrowed from the input */
 	size_t scratch_capacity;
-	const char *failure; /* NULL if there is no error */
 	const char *failed_at;
-	bool is_truncated;
 };
 
 /* `bytes` must stay valid until json_reader_fini(). */
 void json_reader_init(struct json_reader *reader, const char *bytes, size_t length);
 void json_reader_fini(struct json_reader *reader);
-enum token_kind json_next(struct json_reader *reader, struct token *token);
-/* "line 3, byte 71: expected ','"; E_FORMAT or E_NOMEM. */
-int json_error(const struct json_reader *reader, struct proton_error *err);
-/* The reader as a token source; borrowed from it. */
-struct token_source json_source(struct json_reader *reader);
 
 #endif

@@ -20,13 +20,6 @@ struct msgpack_level {
 static const char out_of_memory[] = "out of memory";
 static const char too_short[] = "unexpected end of input";
 
-void msgpack_reader_init(struct msgpack_reader *reader, const char *bytes, size_t length)
-{
-	const uint8_t *at = (const uint8_t *)bytes;
-
-	*reader = (struct msgpack_reader){.bytes = at, .at = at, .end = at + length};
-}
-
 void msgpack_reader_fini(struct msgpack_reader *reader)
 {
 	free(reader->levels);
@@ -37,12 +30,12 @@ void msgpack_reader_fini(struct msgpack_reader *reader)
 
 static enum token_kind fail(struct msgpack_reader *reader, const char *failure, struct token *token)
 {
-	reader->failure = failure;
-	reader->is_truncated = failure == too_short;
+	reader->source.failure = failure;
+	reader->source.is_truncated = failure == too_short;
 	return token->kind = TOKEN_ERROR;
 }
 
-/* A big-endian integer of 1, 2, 4 or 8 bytes. */
+/* A big-endian integer of 0 to 8 bytes. */
 static bool take_int(struct msgpack_reader *reader, unsigned bytes, uint64_t *value)
 {
 	uint64_t result = 0;
@@ -66,36 +59,8 @@ static enum token_kind int_token(struct token *token, uint64_t value)
 	return token->kind = TOKEN_INT64;
 }
 
-static enum token_kind read_unsigned(struct msgpack_reader *reader, unsigned bytes,
-				     struct token *token)
+static enum token_kind float_token(struct token *token, unsigned bytes, uint64_t bits)
 {
-	uint64_t value;
-
-	if (!take_int(reader, bytes, &value))
-		return fail(reader, too_short, token);
-	return int_token(token, value);
-}
-
-static enum token_kind read_signed(struct msgpack_reader *reader, unsigned bytes,
-				   struct token *token)
-{
-	uint64_t value;
-	unsigned shift = 64 - 8 * bytes;
-
-	if (!take_int(reader, bytes, &value))
-		return fail(reader, too_short, token);
-	/* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): bytes is never 0 */
-	token->as.int64 = (int64_t)(value << shift) >> shift;
-	return token->kind = TOKEN_INT64;
-}
-
-static enum token_kind read_float(struct msgpack_reader *reader, unsigned bytes,
-				  struct token *token)
-{
-	uint64_t bits;
-
-	if (!take_int(reader, bytes, &bits))
-		return fail(reader, too_short, token);
 	if (bytes == 4) {
 		uint32_t narrow = (uint32_t)bits;
 		float value;
@@ -129,16 +94,6 @@ static enum token_kind read_string(struct msgpack_reader *reader, uint64_t lengt
 	return token->kind = TOKEN_STRING;
 }
 
-static enum token_kind read_sized_string(struct msgpack_reader *reader, unsigned bytes,
-					 struct token *token)
-{
-	uint64_t length;
-
-	if (!take_int(reader, bytes, &length))
-		return fail(reader, too_short, token);
-	return read_string(reader, length, token);
-}
-
 /* Skips an extension: a type byte and data that profiles do not use. */
 static enum token_kind skip_extension(struct msgpack_reader *reader, uint64_t length,
 				      struct token *token)
@@ -147,16 +102,6 @@ static enum token_kind skip_extension(struct msgpack_reader *reader, uint64_t le
 		return fail(reader, too_short, token);
 	reader->at += length + 1;
 	return token->kind = TOKEN_NULL;
-}
-
-static enum token_kind skip_sized_extension(struct msgpack_reader *reader, unsigned bytes,
-					    struct token *token)
-{
-	uint64_t length;
-
-	if (!take_int(reader, bytes, &length))
-		return fail(reader, too_short, token);
-	return skip_extension(reader, length, token);
 }
 
 static enum token_kind begin_container(struct msgpack_reader *reader, uint64_t count, bool is_map,
@@ -172,19 +117,19 @@ static enum token_kind begin_container(struct msgpack_reader *reader, uint64_t c
 	return token->kind = is_map ? TOKEN_OBJECT : TOKEN_ARRAY;
 }
 
-static enum token_kind begin_sized_container(struct msgpack_reader *reader, unsigned bytes,
-					     bool is_map, struct token *token)
-{
-	uint64_t count;
+/* Bytes of the number that follows the types 0xc0 to 0xdf: a value or a length. */
+static const uint8_t number_bytes[32] = {
+	0, 0, 0, 0, 1, 2, 4, 1, 2, 4, 4, 8, 1, 2, 4, 8, /* 0xc0 */
+	1, 2, 4, 8, 0, 0, 0, 0, 0, 1, 2, 4, 2, 4, 2, 4, /* 0xd0 */
+};
 
-	if (!take_int(reader, bytes, &count))
-		return fail(reader, too_short, token);
-	return begin_container(reader, count, is_map, token);
-}
-
-/* Types with their own first byte, 0xc0 to 0xdf. */
 static enum token_kind read_wide(struct msgpack_reader *reader, uint8_t type, struct token *token)
 {
+	unsigned bytes = number_bytes[type - 0xc0];
+	uint64_t number = 0;
+
+	if (!take_int(reader, bytes, &number))
+		return fail(reader, too_short, token);
 	switch (type) {
 	case 0xc0:
 		return token->kind = TOKEN_NULL;
@@ -192,33 +137,24 @@ static enum token_kind read_wide(struct msgpack_reader *reader, uint8_t type, st
 	case 0xc3:
 		token->as.boolean = type == 0xc3;
 		return token->kind = TOKEN_BOOL;
-	case 0xc4: /* binary */
-	case 0xc5:
-	case 0xc6:
-		return read_sized_string(reader, 1u << (type - 0xc4), token);
-	case 0xc7:
-	case 0xc8:
-	case 0xc9:
-		return skip_sized_extension(reader, 1u << (type - 0xc7), token);
+	case 0xc4 ... 0xc6: /* binary */
+	case 0xd9 ... 0xdb:
+		return read_string(reader, number, token);
+	case 0xc7 ... 0xc9:
+		return skip_extension(reader, number, token);
 	case 0xca:
 	case 0xcb:
-		return read_float(reader, type == 0xca ? 4 : 8, token);
+		return float_token(token, bytes, number);
 	case 0xcc ... 0xcf:
-		return read_unsigned(reader, 1u << (type - 0xcc), token);
+		return int_token(token, number);
 	case 0xd0 ... 0xd3:
-		return read_signed(reader, 1u << (type - 0xd0), token);
+		/* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): never 64 */
+		token->as.int64 = (int64_t)(number << (64 - 8 * bytes)) >> (64 - 8 * bytes);
+		return token->kind = TOKEN_INT64;
 	case 0xd4 ... 0xd8:
 		return skip_extension(reader, 1u << (type - 0xd4), token);
-	case 0xd9:
-	case 0xda:
-	case 0xdb:
-		return read_sized_string(reader, 1u << (type - 0xd9), token);
-	case 0xdc:
-	case 0xdd:
-		return begin_sized_container(reader, type == 0xdc ? 2 : 4, false, token);
-	case 0xde:
-	case 0xdf:
-		return begin_sized_container(reader, type == 0xde ? 2 : 4, true, token);
+	case 0xdc ... 0xdf:
+		return begin_container(reader, number, type >= 0xde, token);
 	default:
 		return fail(reader, "invalid MessagePack byte", token);
 	}
@@ -245,12 +181,13 @@ static enum token_kind read_value(struct msgpack_reader *reader, struct token *t
 	return token->kind = TOKEN_INT64;
 }
 
-enum token_kind msgpack_next(struct msgpack_reader *reader, struct token *token)
+static enum token_kind next(struct token_source *source, struct token *token)
 {
+	struct msgpack_reader *reader = (struct msgpack_reader *)source;
 	struct msgpack_level *level = NULL;
 	bool is_key = false;
 
-	if (reader->failure)
+	if (reader->source.failure)
 		return token->kind = TOKEN_ERROR;
 	if (reader->depth) {
 		level = &reader->levels[reader->depth - 1];
@@ -278,37 +215,23 @@ enum token_kind msgpack_next(struct msgpack_reader *reader, struct token *token)
 	return token->kind;
 }
 
-int msgpack_error(const struct msgpack_reader *reader, struct proton_error *err)
+static int error(const struct token_source *source, struct proton_error *err)
 {
-	if (!reader->failure)
+	const struct msgpack_reader *reader = (const struct msgpack_reader *)source;
+	if (!reader->source.failure)
 		return err_set(err, PROTON_E_STATE, "no error");
-	if (reader->failure == out_of_memory)
+	if (reader->source.failure == out_of_memory)
 		return err_nomem(err);
 	return err_set(err, PROTON_E_FORMAT, "byte %zu: %s", (size_t)(reader->at - reader->bytes),
-		       reader->failure);
+		       reader->source.failure);
 }
 
-/* ------------------------------------------------------------------ as a token source */
-
-static enum token_kind source_next(void *reader, struct token *token)
+void msgpack_reader_init(struct msgpack_reader *reader, const char *bytes, size_t length)
 {
-	return msgpack_next(reader, token);
-}
+	const uint8_t *at = (const uint8_t *)bytes;
 
-static int source_error(const void *reader, struct proton_error *err)
-{
-	return msgpack_error(reader, err);
-}
-
-static bool source_is_truncated(const void *reader)
-{
-	return ((const struct msgpack_reader *)reader)->is_truncated;
-}
-
-struct token_source msgpack_source(struct msgpack_reader *reader)
-{
-	return (struct token_source){.reader = reader,
-				     .next = source_next,
-				     .error = source_error,
-				     .is_truncated = source_is_truncated};
+	*reader = (struct msgpack_reader){.source = {.next = next, .error = error},
+					  .bytes = at,
+					  .at = at,
+					  .end = at + length};
 }

@@ -43,23 +43,22 @@ struct token {
 	} as;
 };
 
-/* Interface of a reader. error() and is_truncated() refer to the last TOKEN_ERROR. */
+/* The first member of a reader. */
 struct token_source {
-	void *reader;
-	enum token_kind (*next)(void *reader, struct token *token);
-	/* Sets the error message and returns its status. */
-	int (*error)(const void *reader, struct proton_error *err);
-	/* True if the error is an unexpected end of input. */
-	bool (*is_truncated)(const void *reader);
+	enum token_kind (*next)(struct token_source *source, struct token *token);
+	/* Sets the message of the last TOKEN_ERROR and returns its status. */
+	int (*error)(const struct token_source *source, struct proton_error *err);
+	const char *failure; /* NULL if there is no error */
+	bool is_truncated;   /* the error is an unexpected end of input */
 };
 
-static inline enum token_kind token_next(const struct token_source *source, struct token *token)
+static inline enum token_kind token_next(struct token_source *source, struct token *token)
 {
-	return source->next(source->reader, token);
+	return source->next(source, token);
 }
 
 /* Skips the rest of the value that `first` begins. False at the end of readable input. */
-static inline bool token_skip(const struct token_source *source, enum token_kind first)
+static inline bool token_skip(struct token_source *source, enum token_kind first)
 {
 	struct token token;
 	uint64_t depth = 0;

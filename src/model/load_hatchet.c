@@ -7,12 +7,10 @@ int profile_load_hatchet(const char *bytes, size_t length, struct profile **out,
 			 struct proton_error *err)
 {
 	struct json_reader reader;
-	struct token_source source;
 	int status;
 
 	json_reader_init(&reader, bytes, length);
-	source = json_source(&reader);
-	status = load_tree(&source, out, err);
+	status = load_tree(&reader.source, out, err);
 	json_reader_fini(&reader);
 	return status;
 }

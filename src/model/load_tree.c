@@ -300,12 +300,12 @@ static bool read_list(struct tree_loader *loader, bool *is_tree)
 
 /* ------------------------------------------------------------------ whole profiles */
 
-static int fail_load(const struct token_source *source, bool is_tree, struct proton_error *err)
+static int fail_load(struct token_source *source, bool is_tree, struct proton_error *err)
 {
 	struct token token;
 
 	if (token_next(source, &token) == TOKEN_ERROR) {
-		int status = source->error(source->reader, err);
+		int status = source->error(source, err);
 
 		if (status == PROTON_E_FORMAT && !is_tree)
 			err_wrap(err, "not a profile");
@@ -315,7 +315,7 @@ static int fail_load(const struct token_source *source, bool is_tree, struct pro
 		       "not a profile: a list of a tree and a device table is expected");
 }
 
-int load_tree(const struct token_source *source, struct profile **out, struct proton_error *err)
+int load_tree(struct token_source *source, struct profile **out, struct proton_error *err)
 {
 	struct tree_loader loader = {.source = source, .profile = profile_new()};
 	struct profile *profile = loader.profile;
@@ -332,7 +332,7 @@ int load_tree(const struct token_source *source, struct profile **out, struct pr
 	is_whole = !profile->out_of_memory && read_list(&loader, &is_tree);
 	if (profile->out_of_memory)
 		status = err_nomem(err);
-	else if (!is_whole && !(is_tree && source->is_truncated(source->reader)))
+	else if (!is_whole && !(is_tree && source->is_truncated))
 		status = fail_load(source, is_tree, err);
 	if (status == PROTON_OK) {
 		profile->is_damaged |= !is_whole;

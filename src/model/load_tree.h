@@ -12,6 +12,6 @@
  * The profile is stored in *out. Truncated input gives the part that was read, marked is_damaged;
  * any other input that is not such a list is E_FORMAT.
  */
-int load_tree(const struct token_source *source, struct profile **out, struct proton_error *err);
+int load_tree(struct token_source *source, struct profile **out, struct proton_error *err);
 
 #endif

@@ -27,7 +27,7 @@ struct last_use {
 };
 
 struct tree_loader {
-	const struct token_source *source;
+	struct token_source *source;
 	struct profile *profile;
 	struct open_node *stack;
 	size_t depth, stack_capacity;

@@ -17,7 +17,7 @@ static bool rewrite(const char *text, size_t length, bool is_pretty, struct out 
 
 	json_reader_init(&reader, text, length);
 	json_writer_init(&json, out, is_pretty);
-	while ((kind = json_next(&reader, &token)) != TOKEN_END && kind != TOKEN_ERROR) {
+	while ((kind = token_next(&reader.source, &token)) != TOKEN_END && kind != TOKEN_ERROR) {
 		if (kind == TOKEN_OBJECT) {
 			json_begin_object(&json);
 		} else if (kind == TOKEN_OBJECT_END) {
@@ -50,7 +50,7 @@ static bool rewrite(const char *text, size_t length, bool is_pretty, struct out 
 	if (kind == TOKEN_ERROR) {
 		struct proton_error err;
 
-		json_error(&reader, &err);
+		reader.source.error(&reader.source, &err);
 	}
 	json_reader_fini(&reader);
 	return kind == TOKEN_END;

@@ -10,7 +10,6 @@ static volatile unsigned char touched; /* every byte of a text can be read */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
 	struct msgpack_reader reader;
-	struct token_source source;
 	struct token token;
 	enum token_kind kind;
 	uint64_t opened = 0;
@@ -18,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	bool is_skipped;
 
 	msgpack_reader_init(&reader, (const char *)bytes, length);
-	while ((kind = msgpack_next(&reader, &token)) != TOKEN_END && kind != TOKEN_ERROR) {
+	while ((kind = token_next(&reader.source, &token)) != TOKEN_END && kind != TOKEN_ERROR) {
 		opened += kind == TOKEN_OBJECT || kind == TOKEN_ARRAY;
 		closed += kind == TOKEN_OBJECT_END || kind == TOKEN_ARRAY_END;
 		for (size_t i = 0; (kind == TOKEN_KEY || kind == TOKEN_STRING) && i < token.length;
@@ -30,8 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	msgpack_reader_fini(&reader);
 
 	msgpack_reader_init(&reader, (const char *)bytes, length);
-	source = msgpack_source(&reader);
-	is_skipped = token_skip(&source, token_next(&source, &token));
+	is_skipped = token_skip(&reader.source, token_next(&reader.source, &token));
 	if (kind == TOKEN_END && !is_skipped)
 		abort();
 	msgpack_reader_fini(&reader);

@@ -11,7 +11,7 @@ static const char *tokens_of(const char *bytes, size_t length)
 
 	memcpy(copy, bytes, length);
 	json_reader_init(&reader, copy, length);
-	text = tokens_text(json_source(&reader));
+	text = tokens_text(&reader.source);
 	json_reader_fini(&reader);
 	free(copy);
 	return text;
@@ -89,7 +89,7 @@ TEST(a_nul_in_a_string_is_a_byte_like_others)
 	struct token token;
 
 	json_reader_init(&reader, "\"a\\u0000b\"", 10);
-	CHECK_EQ(json_next(&reader, &token), TOKEN_STRING);
+	CHECK_EQ(token_next(&reader.source, &token), TOKEN_STRING);
 	CHECK_EQ(token.length, 3);
 	CHECK_MEM(token.text, "a\0b", 3);
 	json_reader_fini(&reader);
@@ -105,12 +105,12 @@ static void check_error(const char *text, const char *expected, bool is_truncate
 
 	strcpy(copy, text);
 	json_reader_init(&reader, copy, strlen(text));
-	while ((kind = json_next(&reader, &token)) != TOKEN_ERROR)
+	while ((kind = token_next(&reader.source, &token)) != TOKEN_ERROR)
 		if (kind == TOKEN_END)
 			FAIL("%s was accepted", text);
-	CHECK_EQ(json_error(&reader, &err), PROTON_E_FORMAT);
+	CHECK_EQ(reader.source.error(&reader.source, &err), PROTON_E_FORMAT);
 	CHECK_STR(err.text, expected);
-	CHECK_EQ(reader.is_truncated, is_truncated);
+	CHECK_EQ(reader.source.is_truncated, is_truncated);
 	json_reader_fini(&reader);
 	free(copy);
 }
@@ -147,10 +147,10 @@ TEST(early_ends_have_different_errors)
 
 		memcpy(copy, whole, length);
 		json_reader_init(&reader, copy, length);
-		while ((kind = json_next(&reader, &token)) != TOKEN_ERROR)
+		while ((kind = token_next(&reader.source, &token)) != TOKEN_ERROR)
 			CHECK_NE(kind, TOKEN_END);
-		if (!reader.is_truncated)
-			FAIL("cut at %zu: %s", length, reader.failure);
+		if (!reader.source.is_truncated)
+			FAIL("cut at %zu: %s", length, reader.source.failure);
 		json_reader_fini(&reader);
 		free(copy);
 	}
@@ -175,11 +175,11 @@ TEST(nesting_is_limited_but_deep)
 
 	json_reader_init(&reader, text, TOKEN_DEPTH_MAX + 1);
 	for (uint32_t i = 0; i < TOKEN_DEPTH_MAX; i++)
-		CHECK_EQ(json_next(&reader, &token), TOKEN_ARRAY);
-	CHECK_EQ(json_next(&reader, &token), TOKEN_ERROR);
-	json_error(&reader, &err);
+		CHECK_EQ(token_next(&reader.source, &token), TOKEN_ARRAY);
+	CHECK_EQ(token_next(&reader.source, &token), TOKEN_ERROR);
+	reader.source.error(&reader.source, &err);
 	CHECK_HAS(err.text, "nested too deeply");
-	CHECK(!reader.is_truncated);
+	CHECK(!reader.source.is_truncated);
 	json_reader_fini(&reader);
 	free(text);
 }
@@ -188,16 +188,14 @@ TEST(skipping_passes_over_whole_values)
 {
 	static const char text[] = "[{\"a\":[1,{\"b\":[]}],\"c\":\"x\"},5]";
 	struct json_reader reader;
-	struct token_source source;
 	struct token token;
 
 	json_reader_init(&reader, text, sizeof(text) - 1);
-	source = json_source(&reader);
-	CHECK_EQ(token_next(&source, &token), TOKEN_ARRAY);
-	CHECK(token_skip(&source, token_next(&source, &token)));
-	CHECK_EQ(token_next(&source, &token), TOKEN_INT64);
-	CHECK(token_skip(&source, token.kind));
-	CHECK_EQ(token_next(&source, &token), TOKEN_ARRAY_END);
-	CHECK(!token_skip(&source, token_next(&source, &token)));
+	CHECK_EQ(token_next(&reader.source, &token), TOKEN_ARRAY);
+	CHECK(token_skip(&reader.source, token_next(&reader.source, &token)));
+	CHECK_EQ(token_next(&reader.source, &token), TOKEN_INT64);
+	CHECK(token_skip(&reader.source, token.kind));
+	CHECK_EQ(token_next(&reader.source, &token), TOKEN_ARRAY_END);
+	CHECK(!token_skip(&reader.source, token_next(&reader.source, &token)));
 	json_reader_fini(&reader);
 }

@@ -66,9 +66,9 @@ static const char *tokens_of(const char *bytes, size_t length, struct proton_err
 
 	memcpy(copy, bytes, length);
 	msgpack_reader_init(&reader, copy, length);
-	text = tokens_text(msgpack_source(&reader));
-	if (err && reader.failure)
-		msgpack_error(&reader, err);
+	text = tokens_text(&reader.source);
+	if (err && reader.source.failure)
+		reader.source.error(&reader.source, err);
 	msgpack_reader_fini(&reader);
 	free(copy);
 	return text;
@@ -140,9 +140,9 @@ TEST(every_truncation_is_an_early_end)
 
 		memcpy(copy, whole, length);
 		msgpack_reader_init(&reader, copy, length);
-		while ((kind = msgpack_next(&reader, &token)) != TOKEN_ERROR)
+		while ((kind = token_next(&reader.source, &token)) != TOKEN_ERROR)
 			CHECK_NE(kind, TOKEN_END);
-		CHECK(reader.is_truncated);
+		CHECK(reader.source.is_truncated);
 		msgpack_reader_fini(&reader);
 		free(copy);
 	}
@@ -157,9 +157,9 @@ TEST(nesting_is_limited)
 
 	memset(bytes, 0x91, length);
 	msgpack_reader_init(&reader, bytes, length);
-	while (msgpack_next(&reader, &token) != TOKEN_ERROR)
+	while (token_next(&reader.source, &token) != TOKEN_ERROR)
 		CHECK_EQ(token.kind, TOKEN_ARRAY);
-	CHECK(!reader.is_truncated);
+	CHECK(!reader.source.is_truncated);
 	CHECK_EQ(reader.depth, TOKEN_DEPTH_MAX);
 	msgpack_reader_fini(&reader);
 	free(bytes);

@@ -7,7 +7,7 @@
 #include "format/token.h"
 
 /* "[ k:a 1 2.5 "x" ]", and "end" or "error". Valid until the next call. */
-static const char *tokens_text(struct token_source source)
+static const char *tokens_text(struct token_source *source)
 {
 	static const char *const names[] = {"end", "error", "{", "}", "[", "]"};
 	static char text[8192];
@@ -16,7 +16,7 @@ static const char *tokens_text(struct token_source source)
 	size_t at = 0;
 
 	do {
-		kind = token_next(&source, &token);
+		kind = token_next(source, &token);
 		if (at > sizeof(text) - 600)
 			FAIL("too many tokens");
 		if (kind <= TOKEN_ARRAY_END)
@@ -39,7 +39,7 @@ static const char *tokens_text(struct token_source source)
 			at += (size_t)sprintf(text + at, "null ");
 	} while (kind != TOKEN_END && kind != TOKEN_ERROR);
 	text[at - 1] = '\0';
-	CHECK_EQ(token_next(&source, &token), kind); /* the same again */
+	CHECK_EQ(token_next(source, &token), kind); /* the same again */
 	return text;
 }
 
