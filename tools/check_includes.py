@@ -13,7 +13,7 @@ from pathlib import Path
 MAY_INCLUDE = {
     "src/base": [],
     "src/format": ["base"],
-    "src/model": ["base", "format"],
+    "src/model": ["base", "format", "symbol"],
     "src/symbol": ["base"],
     "src/intra": ["base"],
     "src/export": ["base", "format", "model", "symbol"],

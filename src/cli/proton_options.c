@@ -65,7 +65,7 @@ static const struct option_row rows[] = {
 	 "cupti, instrumentation or host\n"
 	 "(default: cupti if usable, otherwise host)",
 	 MEMBER(backend)},
-	{'m', "mode", "MODE", "mode of instrumentation: NAME[:KEY=VALUE]...", MEMBER(mode)},
+	{'m', "mode", "MODE", "mode of the backend: NAME[:KEY=VALUE]...", MEMBER(mode)},
 	{'c', "context", "KIND", "shadow: scopes (default); python: Python call stack",
 	 MEMBER(context)},
 	{'d', "data", "KIND", "tree: totals (default); trace: timeline", MEMBER(data)},

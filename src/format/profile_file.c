@@ -25,8 +25,14 @@ static const struct {
 	[TABLE_COUNTERS] = {16ull << 20, false},  [TABLE_EPOCHS] = {1ull << 30, false},
 	[TABLE_LANES] = {64ull << 20, false},     [TABLE_EVENTS] = {64ull << 30, false},
 	[TABLE_SAMPLES] = {32ull << 30, false},   [TABLE_LAUNCHES] = {4ull << 30, false},
-	[TABLE_CONFIGS] = {16ull << 30, true},
+	[TABLE_CONFIGS] = {16ull << 30, true},    [TABLE_CUBINS] = {64ull << 20, false},
+	[TABLE_FUNCTIONS] = {1ull << 30, false},  [TABLE_PCS] = {8ull << 30, false},
+	[TABLE_RUNS] = {4ull << 30, false},       [TABLE_BLOBS] = {4ull << 30, false},
+	[TABLE_SOURCES] = {64ull << 20, false},
 };
+
+/* Tables from this one on are reserved with their first row: most sessions do not sample PCs. */
+#define FIRST_LATE_TABLE TABLE_CUBINS
 
 /*
  * Space may become free again. But a request to a full file system takes milliseconds, on one of
@@ -80,12 +86,20 @@ static bool add_extent(struct profile_file *file, enum table_id id, uint64_t byt
 	return true;
 }
 
+static int reserve(struct profile_file *file, int id, struct proton_error *err)
+{
+	return region_reserve(&file->tables[id].space, layout[id].reserve_bytes, 1 << 20,
+			      !file->place.path, err);
+}
+
 /* Adds one extent of at least `bytes` to `table`; false with file->errnum set. */
 static bool table_grow(struct profile_file *file, enum table_id id, uint64_t bytes)
 {
 	if (file->retry_ns && clock_monotonic_ns() < file->retry_ns)
 		return false;
-	if (add_extent(file, id, bytes)) {
+	if (!file->tables[id].space.base && reserve(file, (int)id, NULL) != PROTON_OK) {
+		file->errnum = ENOMEM;
+	} else if (add_extent(file, id, bytes)) {
 		file->retry_ns = 0;
 		return true;
 	}
@@ -148,8 +162,7 @@ static int reserve_tables(struct profile_file *file, struct proton_error *err)
 {
 	for (int id = 0; id < TABLE_COUNT; id++) {
 		struct profile_table *table = &file->tables[id];
-		int status = region_reserve(&table->space, layout[id].reserve_bytes, 1 << 20,
-					    !file->place.path, err);
+		int status = id < FIRST_LATE_TABLE ? reserve(file, id, err) : PROTON_OK;
 
 		if (status != PROTON_OK)
 			return status;

@@ -22,6 +22,12 @@ const uint32_t profile_row_bytes[TABLE_COUNT] = {
 	[TABLE_SAMPLES] = sizeof(struct row_sample),
 	[TABLE_LAUNCHES] = sizeof(struct row_launch),
 	[TABLE_CONFIGS] = sizeof(struct row_config),
+	[TABLE_CUBINS] = sizeof(struct row_cubin),
+	[TABLE_FUNCTIONS] = sizeof(struct row_function),
+	[TABLE_PCS] = sizeof(struct row_pc),
+	[TABLE_RUNS] = sizeof(struct row_run),
+	[TABLE_BLOBS] = 8,
+	[TABLE_SOURCES] = sizeof(struct row_source),
 };
 
 bool profile_view_recognize(const void *bytes, size_t length)

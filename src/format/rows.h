@@ -4,7 +4,8 @@
  *
  * All integers are little-endian. Row 0 of strings, frames, nodes, values, kernels, histograms and
  * configs is reserved (the empty string, the root's frame, the root, and "none"), so 0 ends a list.
- * Row 0 of events, samples and launches, which only traces have, is reserved too.
+ * Row 0 of events, samples and launches, which only traces have, is reserved too, and row 0 of the
+ * tables of PC sampling.
  */
 #ifndef FORMAT_ROWS_H
 #define FORMAT_ROWS_H
@@ -17,7 +18,7 @@
 
 #define PROFILE_FILE_MAGIC "\x89PROTON\n"
 #define PROFILE_FILE_MAJOR 1
-#define PROFILE_FILE_MINOR 2
+#define PROFILE_FILE_MINOR 3
 #define PROFILE_FILE_HEADER_BYTES 65536u
 #define PROFILE_FILE_MAX_TABLES 32u
 #define PROFILE_FILE_MAX_EXTENTS 2048u
@@ -40,6 +41,12 @@ enum table_id {
 	TABLE_SAMPLES = 14,   /* struct row_sample */
 	TABLE_LAUNCHES = 15,  /* struct row_launch */
 	TABLE_CONFIGS = 16,   /* struct row_config */
+	TABLE_CUBINS = 17,    /* struct row_cubin; this to TABLE_SOURCES: PC sampling only */
+	TABLE_FUNCTIONS = 18, /* struct row_function */
+	TABLE_PCS = 19,       /* struct row_pc */
+	TABLE_RUNS = 20,      /* struct row_run */
+	TABLE_BLOBS = 21,     /* u64 words: content of cubins and source files */
+	TABLE_SOURCES = 22,   /* struct row_source */
 	TABLE_COUNT
 };
 
@@ -297,6 +304,57 @@ struct row_launch {
 	uint32_t reserved;
 };
 
+/* Why a content is not stored. */
+enum blob_flag {
+	BLOB_LEFT_OUT = 1, /* it exceeds the limit of the file or of the process */
+};
+
+/* Machine code of a sampled module. */
+struct row_cubin {
+	uint64_t crc; /* as by cuptiGetCubinCrc() */
+	uint64_t bytes;
+	uint32_t blob;  /* first word in TABLE_BLOBS; 0: not known, or left out */
+	uint32_t flags; /* enum blob_flag */
+};
+
+/* A function of a module that was launched or sampled during PC sampling. */
+struct row_function {
+	uint64_t crc;   /* of its cubin; 0: not known, the name alone identifies it */
+	uint32_t name;  /* string, mangled */
+	uint32_t cubin; /* row of TABLE_CUBINS; 0: none, as without samples */
+};
+
+/* Samples of one instruction with one stall reason. */
+struct row_pc {
+	uint32_t function; /* row of TABLE_FUNCTIONS; 0: the row is unused */
+	uint32_t offset;   /* in bytes from the start of the function */
+	uint32_t reason;   /* string: the vendor's name of the stall reason */
+	uint32_t epoch;
+	uint32_t node; /* the kernel's node; 0: not known, see row_run */
+	uint32_t reserved;
+	uint64_t samples;
+	uint64_t not_issued; /* a subset, taken while the scheduler issued nothing */
+};
+
+/* Time of a function in a kernel row while samples were taken. */
+struct row_run {
+	uint32_t kernel; /* row of TABLE_KERNELS; 0: the row is unused */
+	uint32_t function;
+	uint32_t next; /* circular list of the kernel's rows; readers go by `kernel` */
+	uint32_t reserved;
+	uint64_t sampled_ns;
+};
+
+/* Text of a source file that samples refer to. */
+struct row_source {
+	uint32_t path; /* string */
+	uint32_t flags;
+	uint64_t bytes;
+	uint64_t hash; /* FNV-1a of the whole file, 64 bits */
+	uint32_t blob; /* first word in TABLE_BLOBS; 0: not stored */
+	uint32_t reserved;
+};
+
 enum profile_file_state {
 	PROFILE_FILE_STARTING = 0,  /* nothing is recorded yet */
 	PROFILE_FILE_RECORDING = 1, /* also the state after the process was killed */
@@ -347,6 +405,11 @@ _Static_assert(sizeof(struct row_lane) == 24, "layout");
 _Static_assert(sizeof(struct row_event) == 40, "layout");
 _Static_assert(sizeof(struct row_sample) == 16, "layout");
 _Static_assert(sizeof(struct row_launch) == 40, "layout");
+_Static_assert(sizeof(struct row_cubin) == 24, "layout");
+_Static_assert(sizeof(struct row_function) == 16, "layout");
+_Static_assert(sizeof(struct row_pc) == 40, "layout");
+_Static_assert(sizeof(struct row_run) == 24, "layout");
+_Static_assert(sizeof(struct row_source) == 32, "layout");
 _Static_assert(sizeof(struct file_header) == 48 + 32 * 16 + 2048 * 24, "layout");
 _Static_assert(sizeof(struct file_header) <= PROFILE_FILE_HEADER_BYTES, "layout");
 

@@ -14,6 +14,7 @@
 #include "base/array.h"
 #include "model/clamped.h"
 #include "model/load.h"
+#include "model/load_samples.h"
 
 /* Where in the current node a metric or a device was stored. */
 struct last_use {
@@ -35,6 +36,7 @@ struct view_loader {
 	bool *is_widened; /* by metric of the view: its integers are doubles in the profile */
 	uint32_t *devices;
 	uint32_t *kernels;
+	uint32_t *kernel_nodes;       /* by kernel row: its node + 1 */
 	struct last_use *metric_uses; /* by metric of the profile */
 	struct last_use *device_uses; /* by device of the profile */
 	uint64_t *seen_values;        /* a bit per row */
@@ -376,6 +378,7 @@ static void copy_kernel(struct view_loader *loader, uint32_t node, const struct 
 {
 	struct profile *profile = loader->profile;
 	struct last_use *use;
+	ptrdiff_t row_index;
 	uint32_t device;
 
 	if (row->count == 0) /* created, but never executed */
@@ -395,8 +398,9 @@ static void copy_kernel(struct view_loader *loader, uint32_t node, const struct 
 		use->index = (uint32_t)(kernel - profile->kernels);
 	}
 	merge_kernel(loader, use->index, row);
-	loader->kernels[row - (const struct row_kernel *)loader->view->table[TABLE_KERNELS]] =
-		use->index + 1;
+	row_index = row - (const struct row_kernel *)loader->view->table[TABLE_KERNELS];
+	loader->kernels[row_index] = use->index + 1;
+	loader->kernel_nodes[row_index] = node + 1;
 }
 
 static void copy_kernels(struct view_loader *loader, uint32_t node, uint32_t first)
@@ -516,6 +520,32 @@ static void copy_nodes(struct view_loader *loader)
 	}
 }
 
+/* ------------------------------------------------------------------ PC samples */
+
+static void take_samples(struct view_loader *loader)
+{
+	const struct row_pc *pcs = loader->view->table[TABLE_PCS];
+	const struct row_function *functions = loader->view->table[TABLE_FUNCTIONS];
+	const struct row_source *sources = loader->view->table[TABLE_SOURCES];
+	struct samples_source source = {
+		.view = loader->view,
+		.is_selected = loader->is_selected,
+		.epoch_count = rows_of(loader, TABLE_EPOCHS),
+		.nodes = loader->nodes,
+		.kernel_nodes = loader->kernel_nodes,
+		.strings = loader->strings,
+	};
+
+	for (uint64_t i = 1; i < rows_of(loader, TABLE_PCS); i++)
+		map_string(loader, pcs[i].reason);
+	for (uint64_t i = 1; i < rows_of(loader, TABLE_FUNCTIONS); i++)
+		map_string(loader, functions[i].name);
+	for (uint64_t i = 1; i < rows_of(loader, TABLE_SOURCES); i++)
+		map_string(loader, sources[i].path);
+	if (!loader->profile->out_of_memory)
+		load_samples(loader->profile, &source);
+}
+
 /* ------------------------------------------------------------------ events */
 
 /* Maps strings that only lanes and samples use. */
@@ -614,6 +644,7 @@ static bool alloc_maps(struct view_loader *loader)
 	loader->is_widened = calloc(metrics + 1, sizeof(*loader->is_widened));
 	loader->devices = calloc(devices + 1, sizeof(*loader->devices));
 	loader->kernels = calloc(kernels + 1, sizeof(*loader->kernels));
+	loader->kernel_nodes = calloc(kernels + 1, sizeof(*loader->kernel_nodes));
 	loader->metric_uses = calloc(metrics + 1, sizeof(*loader->metric_uses));
 	loader->device_uses = calloc(devices + 1, sizeof(*loader->device_uses));
 	loader->seen_values = calloc(1, bitmap_bytes(values));
@@ -624,9 +655,9 @@ static bool alloc_maps(struct view_loader *loader)
 	loader->word_budget = rows_of(loader, TABLE_VECTORS);
 	loader->histogram_budget = rows_of(loader, TABLE_HISTOGRAMS);
 	return loader->nodes && loader->frames && loader->strings && loader->metrics &&
-	       loader->is_widened && loader->devices && loader->kernels && loader->metric_uses &&
-	       loader->device_uses && loader->seen_values && loader->seen_kernels &&
-	       loader->is_selected && loader->is_kept &&
+	       loader->is_widened && loader->devices && loader->kernels && loader->kernel_nodes &&
+	       loader->metric_uses && loader->device_uses && loader->seen_values &&
+	       loader->seen_kernels && loader->is_selected && loader->is_kept &&
 	       array_reserve(&profile->nodes, &profile->node_capacity, nodes + 1,
 			     sizeof(*profile->nodes)) &&
 	       array_reserve(&profile->values, &profile->value_capacity, values + 1,
@@ -644,6 +675,7 @@ static void free_maps(struct view_loader *loader)
 	free(loader->is_widened);
 	free(loader->devices);
 	free(loader->kernels);
+	free(loader->kernel_nodes);
 	free(loader->metric_uses);
 	free(loader->device_uses);
 	free(loader->seen_values);
@@ -682,6 +714,7 @@ int profile_load_view(const struct profile_view *view, uint32_t phase, struct pr
 		}
 		copy_nodes(&loader);
 		copy_configs(&loader);
+		take_samples(&loader);
 		take_events(&loader);
 	}
 	if (status == PROTON_OK && profile->out_of_memory)

@@ -69,6 +69,7 @@ void profile_free(struct profile *profile)
 	if (!profile)
 		return;
 	trace_free(profile->trace);
+	samples_free(profile->samples);
 	strings_fini(&profile->strings);
 	free(profile->frames);
 	free(profile->nodes);

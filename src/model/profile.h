@@ -17,6 +17,7 @@
 
 #include "base/strings.h"
 #include "format/rows.h"
+#include "model/samples.h"
 #include "model/trace_events.h"
 
 struct profile_node {
@@ -134,8 +135,9 @@ struct profile {
 	bool out_of_memory; /* sticky: an allocation failed */
 	uint64_t start_ns;  /* Unix time, 0 = unknown */
 	uint64_t end_ns;
-	uint32_t pid;                /* 0 = unknown */
-	struct profile_trace *trace; /* events; NULL unless it is a trace. Owned */
+	uint32_t pid;                    /* 0 = unknown */
+	struct profile_trace *trace;     /* events; NULL unless it is a trace. Owned */
+	struct profile_samples *samples; /* NULL unless PCs were sampled. Owned */
 };
 
 /* An empty profile with a root. NULL if out of memory. Free it with profile_free(), NULL ok. */

@@ -55,6 +55,8 @@ int fake_cuptiGetTimestamp(uint64_t *timestamp_ns)
 int fake_cuptiActivityEnable(int kind)
 {
 	subscribe_use("cuptiActivityEnable");
+	if (kind == CUPTI_KIND_CONCURRENT_KERNEL && pc_sampling_is_any_enabled())
+		return 14; /* CUPTI_ERROR_NOT_COMPATIBLE */
 	pthread_mutex_lock(&lock);
 	is_enabled[kind % KINDS] = true;
 	pthread_mutex_unlock(&lock);

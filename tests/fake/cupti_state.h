@@ -22,6 +22,12 @@ void records_reset(void);
 /* On the application's thread: a buffer is asked for as soon as one is needed. */
 void records_prepare(void);
 
+/* cupti_pc_sampling.c: cuptiFinalize(), a destroyed context, a launch of a function. */
+void pc_sampling_reset(void);
+bool pc_sampling_is_any_enabled(void);
+void pc_sampling_context_destroyed(void *context);
+void pc_sampling_launch(void *function);
+
 /*
  * cupti_subscribe.c: called by every function that the real library serves with its own threads.
  * A forked child lacks these threads, and such a call waits for them forever. Here it ends the

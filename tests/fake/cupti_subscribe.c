@@ -168,11 +168,19 @@ FAKE_EXPORT void fake_skip_correlations(uint32_t count)
 	atomic_fetch_add(&next_correlation, count);
 }
 
+FAKE_EXPORT void fake_context_create(void *context)
+{
+	struct cupti_resource_data data = {.context = context};
+
+	subscribe_notify(CUPTI_DOMAIN_RESOURCE, CUPTI_RESOURCE_CONTEXT_CREATED, &data);
+}
+
 FAKE_EXPORT void fake_context_destroy(void *context)
 {
 	struct cupti_resource_data data = {.context = context};
 
 	subscribe_notify(CUPTI_DOMAIN_RESOURCE, CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING, &data);
+	pc_sampling_context_destroyed(context);
 }
 
 FAKE_EXPORT void fake_call(uint32_t call, int result)
@@ -192,6 +200,7 @@ static void add_records(const struct fake_launch *launch, uint32_t correlation)
 		.start_ns = launch->start_ns,
 		.end_ns = launch->end_ns,
 		.device_id = launch->device,
+		.context_id = (uint32_t)(uintptr_t)launch->context,
 		.stream_id = launch->stream,
 		.correlation_id = correlation,
 		.name = launch->name,
@@ -222,9 +231,14 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 		.context = launch->context,
 		.correlation_id = subscribe_next_correlation(),
 	};
+	const void *params[] = {launch->function, NULL, NULL};
 
+	if (launch->function)
+		data.function_params = params;
 	if (!launch->is_unseen)
 		subscribe_notify(CUPTI_DOMAIN_DRIVER_API, launch->call, &data);
+	if (launch->function)
+		pc_sampling_launch(launch->function);
 	if (launch->captures)
 		fake_graph_event(CUPTI_RESOURCE_GRAPHNODE_CREATED, launch->captures, 0,
 				 CUDA_GRAPH_NODE_KERNEL);
@@ -265,6 +279,7 @@ FAKE_EXPORT void fake_other_finalize(void)
 int fake_cuptiFinalize(void)
 {
 	subscribe_use("cuptiFinalize");
+	pc_sampling_reset();
 	fake_other_finalize();
 	return CUPTI_OK;
 }

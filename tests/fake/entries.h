@@ -7,6 +7,7 @@
 #define TESTS_FAKE_ENTRIES_H
 
 #include "backend/cuda/cupti_abi.h"
+#include "backend/cuda/pcs_abi.h"
 #include "driver/driver.h"
 
 #define V(name, arguments) __attribute__((weak, visibility("hidden"))) int fake_##name arguments;

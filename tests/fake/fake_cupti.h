@@ -4,6 +4,7 @@
  *
  * The libraries are split by idea: cupti_subscribe.c (one subscriber, its callbacks, other tools),
  * cupti_records.c (activity buffers), cupti_graphs.c (graphs that behave like the driver's),
+ * cupti_pc_sampling.c (PC sampling and modules),
  * cupti_version.c (differences between versions), cuda.c (devices and contexts), faults.c
  * (any entry point fails at any call). A function fake_NAME() implements an entry point;
  * make_entries.py makes the exported ones from the backend's list of symbols.
@@ -38,6 +39,18 @@ struct fake_launch {
 	uint64_t captures; /* captured as this node: nothing runs */
 	int result;        /* status of the call; not 0: it launched nothing */
 	struct launch_config config;
+	void *function; /* handle from module_function(), or NULL */
+};
+
+/* Samples of an instruction with one stall reason. */
+struct fake_pc {
+	uint64_t crc;
+	const char *function; /* stays valid */
+	const char *reason;   /* such as "wait" */
+	uint32_t offset;
+	uint32_t samples;
+	uint32_t not_issued;
+	uint32_t correlation; /* in serialized mode */
 };
 
 /* X(type, name, arguments): fake_NAME() in libcupti. */
@@ -82,6 +95,22 @@ struct fake_launch {
 	X(uint32_t, graph_launch, (uint32_t exec, const char *name, bool runs_bodies))             \
 	X(void, graph_destroy, (uint32_t graph))                                                   \
 	X(void, graph_exec_destroy, (uint32_t exec))                                               \
+	/* Modules: their events and calls. A function is for fake_launch.function. */             \
+	X(void *, module_load, (const void *cubin, size_t bytes))                                  \
+	X(void *, module_function, (void *module, const char *name))                               \
+	X(void, module_unload, (void *module))                                                     \
+	X(uint64_t, module_crc, (void *module))                                                    \
+	/* PC sampling. A context points to a byte, its device. The hardware takes samples. */     \
+	X(void, pcs_take, (void *context, const struct fake_pc *pc))                               \
+	X(void, pcs_non_user, (void *context, uint64_t samples))                                   \
+	/* The hardware buffer is full. */                                                         \
+	X(void, pcs_fill, (void *context))                                                         \
+	/* 0: the context is not enabled. */                                                       \
+	X(uint32_t, pcs_period, (void *context))                                                   \
+	X(bool, pcs_is_started, (void *context))                                                   \
+	X(bool, pcs_is_serialized, (void *context))                                                \
+	/* A context was created. */                                                               \
+	X(void, context_create, (void *context))                                                   \
 	/* Another tool in the process: subscribes; false if one has already. */                   \
 	X(bool, other_subscribe, (const char *name))                                               \
 	X(void, other_unsubscribe, (void))                                                         \

@@ -12,6 +12,7 @@
 #include "export/export.h"
 #include "model/load.h"
 #include "model/rollup.h"
+#include "model/sample_parts.h"
 
 #define MUST(condition)                                                                            \
 	do {                                                                                       \
@@ -67,8 +68,32 @@ static inline void check_lists(const struct profile *profile, uint32_t node)
 	}
 }
 
+static inline void check_samples(const struct profile *profile)
+{
+	const struct profile_samples *samples = profile->samples;
+
+	for (size_t i = 0; i < samples->reason_count; i++)
+		check_text(profile, samples->reasons[i]);
+	for (size_t i = 0; i < samples->file_count; i++)
+		check_text(profile, samples->files[i]);
+	for (size_t i = 0; i < samples->source_count; i++)
+		check_text(profile, samples->sources[i].path);
+	for (size_t i = 0; i < samples->function_count; i++) {
+		const struct profile_function *function = &samples->functions[i];
+
+		check_text(profile, function->name);
+		MUST(function->cubin <= samples->cubin_count);
+		MUST(function->first_pc + function->pc_count <= samples->pc_count);
+		MUST(!i || function[-1].samples >= function->samples);
+	}
+	for (size_t i = 0; i < samples->pc_count; i++)
+		MUST(samples->pcs[i].reason < SAMPLES_REASONS_MAX);
+}
+
 static inline void check_profile(const struct profile *profile)
 {
+	if (profile->samples)
+		check_samples(profile);
 	MUST(!profile->out_of_memory && profile->node_count >= 1 && profile->frame_count >= 1);
 	for (uint32_t i = 0; i < profile->frame_count; i++) {
 		check_text(profile, profile->frames[i].name);

@@ -15,6 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 # Proton's and CUPTI's declarations: constants, then offsets of (our struct, our field, theirs,
 # field).
+ATTRIBUTE = "CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_"
 CONSTANTS = {
     "CUPTI_E_MAX_LIMIT_REACHED": "CUPTI_ERROR_MAX_LIMIT_REACHED",
     "CUPTI_E_NOT_INITIALIZED": "CUPTI_ERROR_NOT_INITIALIZED",
@@ -57,6 +58,23 @@ CONSTANTS = {
     "CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING": "CUPTI_CBID_RESOURCE_GRAPHEXEC_DESTROY_STARTING",
     "CUDA_GRAPH_NODE_KERNEL": "CU_GRAPH_NODE_TYPE_KERNEL",
     "CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING": "CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING",
+    "CUPTI_E_INVALID_CONTEXT": "CUPTI_ERROR_INVALID_CONTEXT",
+    "CUPTI_E_OUT_OF_MEMORY": "CUPTI_ERROR_OUT_OF_MEMORY",
+    "CUPTI_CALL_MODULE_LOAD_DATA": "CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData",
+    "CUPTI_CALL_MODULE_GET_FUNCTION": "CUPTI_DRIVER_TRACE_CBID_cuModuleGetFunction",
+    "CUPTI_RESOURCE_CONTEXT_CREATED": "CUPTI_CBID_RESOURCE_CONTEXT_CREATED",
+    "CUPTI_RESOURCE_MODULE_LOADED": "CUPTI_CBID_RESOURCE_MODULE_LOADED",
+    "CUPTI_RESOURCE_MODULE_UNLOAD_STARTING": "CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING",
+    "CUPTI_RESOURCE_MODULE_PROFILED": "CUPTI_CBID_RESOURCE_MODULE_PROFILED",
+    "PCS_REASON_NAME_BYTES": "CUPTI_STALL_REASON_STRING_SIZE",
+    "PCS_CONTINUOUS": "CUPTI_PC_SAMPLING_COLLECTION_MODE_CONTINUOUS",
+    "PCS_SERIALIZED": "CUPTI_PC_SAMPLING_COLLECTION_MODE_KERNEL_SERIALIZED",
+    "PCS_ATTRIBUTE_PERIOD": f"{ATTRIBUTE}SAMPLING_PERIOD",
+    "PCS_ATTRIBUTE_SCRATCH_BYTES": f"{ATTRIBUTE}SCRATCH_BUFFER_SIZE",
+    "PCS_ATTRIBUTE_COLLECTION_MODE": f"{ATTRIBUTE}COLLECTION_MODE",
+    "PCS_ATTRIBUTE_START_STOP": f"{ATTRIBUTE}ENABLE_START_STOP_CONTROL",
+    "PCS_ATTRIBUTE_BUFFER": f"{ATTRIBUTE}SAMPLING_DATA_BUFFER",
+    "PCS_ATTRIBUTE_WORKER_SLEEP_MS": f"{ATTRIBUTE}WORKER_THREAD_PERIODIC_SLEEP_SPAN",
     "CUPTI_SITE_ENTER": "CUPTI_API_ENTER",
     "CUPTI_KIND_CONCURRENT_KERNEL": "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL",
     "CUPTI_KIND_MEMCPY": "CUPTI_ACTIVITY_KIND_MEMCPY",
@@ -139,6 +157,87 @@ CALLBACK_FIELDS = {
 }
 
 
+PCS_PARAMS = {"size": "size", "reserved": "pPriv", "context": "ctx"}
+# Struct, theirs, fields; the sizes are equal too.
+PC_SAMPLING = [
+    ("pcs_params", "CUpti_PCSamplingEnableParams", PCS_PARAMS),
+    ("pcs_params", "CUpti_PCSamplingDisableParams", PCS_PARAMS),
+    ("pcs_params", "CUpti_PCSamplingStartParams", PCS_PARAMS),
+    ("pcs_params", "CUpti_PCSamplingStopParams", PCS_PARAMS),
+    ("pcs_data_params", "CUpti_PCSamplingGetDataParams", {**PCS_PARAMS, "data": "pcSamplingData"}),
+    (
+        "pcs_attributes_params",
+        "CUpti_PCSamplingConfigurationInfoParams",
+        {**PCS_PARAMS, "count": "numAttributes", "attributes": "pPCSamplingConfigurationInfo"},
+    ),
+    (
+        "pcs_attribute",
+        "CUpti_PCSamplingConfigurationInfo",
+        {"type": "attributeType", "status": "attributeStatus", "value": "attributeData"},
+    ),
+    (
+        "pcs_reason_count_params",
+        "CUpti_PCSamplingGetNumStallReasonsParams",
+        {**PCS_PARAMS, "count": "numStallReasons"},
+    ),
+    (
+        "pcs_reason_names_params",
+        "CUpti_PCSamplingGetStallReasonsParams",
+        {
+            **PCS_PARAMS,
+            "count": "numStallReasons",
+            "indexes": "stallReasonIndex",
+            "names": "stallReasons",
+        },
+    ),
+    (
+        "pcs_reason",
+        "CUpti_PCSamplingStallReason",
+        {"index": "pcSamplingStallReasonIndex", "samples": "samples"},
+    ),
+    (
+        "pcs_pc",
+        "CUpti_PCSamplingPCData",
+        {
+            "size": "size",
+            "crc": "cubinCrc",
+            "offset": "pcOffset",
+            "function_index": "functionIndex",
+            "function": "functionName",
+            "reason_count": "stallReasonCount",
+            "reasons": "stallReason",
+            "correlation_id": "correlationId",
+        },
+    ),
+    (
+        "pcs_data",
+        "CUpti_PCSamplingData",
+        {
+            "size": "size",
+            "capacity": "collectNumPcs",
+            "samples": "totalSamples",
+            "dropped": "droppedSamples",
+            "count": "totalNumPcs",
+            "remaining": "remainingNumPcs",
+            "range": "rangeId",
+            "pcs": "pPcData",
+            "non_user": "nonUsrKernelsTotalSamples",
+            "is_full": "hardwareBufferFull",
+        },
+    ),
+    (
+        "cubin_crc_params",
+        "CUpti_GetCubinCrcParams",
+        {"size": "size", "cubin_bytes": "cubinSize", "cubin": "cubin", "crc": "cubinCrc"},
+    ),
+    (
+        "cupti_module_data",
+        "CUpti_ModuleResourceData",
+        {"id": "moduleId", "cubin_bytes": "cubinSize", "cubin": "pCubin"},
+    ),
+]
+
+
 def find(name: str) -> list[str]:
     """Directories that hold header `name`, in this Python's packages and in toolkits."""
     packages = sysconfig.get_paths()["purelib"]
@@ -156,8 +255,10 @@ def program() -> str:
         "#include <stddef.h>",
         "#include <cuda.h>",
         "#include <cupti.h>",
+        "#include <cupti_pcsampling.h>",
         # The values of our constants would hide CUPTI's if names met; none do.
         '#include "backend/cuda/cupti_abi.h"',
+        '#include "backend/cuda/pcs_abi.h"',
         '#include "driver/driver.h"',
         "#if CUPTI_API_VERSION >= 130000",
         "typedef CUpti_ActivityKernel10 their_kernel;",
@@ -177,12 +278,15 @@ def program() -> str:
         ("cupti_callback_data", "CUpti_CallbackData", CALLBACK_FIELDS),
         ("cupti_graph_data", "CUpti_GraphData", GRAPH_FIELDS),
         ("cupti_resource_data", "CUpti_ResourceData", RESOURCE_FIELDS),
+        *PC_SAMPLING,
     ):
         for ours, theirs in fields.items():
             lines.append(
                 f"_Static_assert(offsetof(struct {struct}, {ours}) == "
                 f'offsetof({their}, {theirs}), "{struct}.{ours}");'
             )
+    for struct, their, _ in PC_SAMPLING:
+        lines.append(f'_Static_assert(sizeof(struct {struct}) == sizeof({their}), "{struct}");')
     lines.append(
         "_Static_assert(sizeof(struct cupti_kernel) <= sizeof(their_kernel), "
         '"our record is a prefix");'
@@ -202,6 +306,18 @@ def test_the_numbers_of_memory_calls_are_the_headers(tmp_path):
             pattern = r"CUPTI_DRIVER_TRACE_CBID_(cuMem(?:cpy|set)\w+)\s*=\s*(\d+)"
             theirs = dict(re.findall(pattern, file.read()))
         assert theirs and theirs.items() <= ours.items(), directory
+
+
+def test_the_numbers_of_module_calls_are_the_headers():
+    with open(os.path.join(ROOT, "src", "backend", "cuda", "pcs_module_calls.def")) as file:
+        ours = dict(re.findall(r"^[HM]\((cu\w+), (\d+)\)$", file.read(), re.MULTILINE))
+    assert len(ours) > 20
+    for directory in find("cupti_driver_cbid.h"):
+        with open(os.path.join(directory, "cupti_driver_cbid.h")) as file:
+            theirs = dict(re.findall(r"CUPTI_DRIVER_TRACE_CBID_(cu\w+)\s*=\s*(\d+)", file.read()))
+        # Some calls came after 12.4.
+        assert {n: v for n, v in ours.items() if n in theirs}.items() <= theirs.items(), directory
+        assert "cuModuleLoadDataEx" in theirs
 
 
 def test_our_declarations_agree_with_the_real_headers(tmp_path):

@@ -21,6 +21,7 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/graphs.h"
 #include "backend/cuda/memory.h"
+#include "backend/cuda/pc_sampling.h"
 #include "backend/cuda/tensors.h"
 #include "base/array.h"
 #include "base/clock.h"
@@ -318,11 +319,16 @@ static void add_kernel(const struct cupti_kernel *kernel)
 	if (execution.frame != tensors_kernel_frame() &&
 	    !check_times(kernel->start_ns, kernel->end_ns))
 		return;
+	if (pc_sampling_runs() && !(launch.is_shared && kernel->graph_node_id))
+		pcs_modules_attribute(kernel, 0, &execution);
 	execution.launch = launch.launch;
 	execution.is_of_graph = launch.is_shared && kernel->graph_node_id;
 	if (launch.is_shared)
 		atomic_store_explicit(&newest_shared, kernel->correlation_id, memory_order_relaxed);
 	if (launch.is_shared && kernel->graph_node_id) {
+		if (pc_sampling_runs())
+			pcs_modules_attribute(kernel, graphs_crc(kernel->graph_node_id),
+					      &execution);
 		graphs_record(launch.where, kernel->graph_node_id, &execution);
 		return;
 	}

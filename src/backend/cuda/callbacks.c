@@ -12,6 +12,7 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/graphs.h"
 #include "backend/cuda/memory.h"
+#include "backend/cuda/pc_sampling.h"
 #include "backend/cuda/tensors.h"
 #include "base/array.h"
 #include "base/clock.h"
@@ -53,6 +54,19 @@ static const uint32_t resource_events[] = {
 	CUPTI_RESOURCE_GRAPHNODE_CREATED,          CUPTI_RESOURCE_GRAPHNODE_CLONED,
 	CUPTI_RESOURCE_GRAPHEXEC_CREATE_STARTING,  CUPTI_RESOURCE_GRAPHEXEC_CREATED,
 	CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING,
+};
+
+/* For PC sampling. */
+static const uint32_t module_events[] = {
+	CUPTI_RESOURCE_CONTEXT_CREATED,
+	CUPTI_RESOURCE_MODULE_LOADED,
+	CUPTI_RESOURCE_MODULE_UNLOAD_STARTING,
+};
+
+static const uint32_t module_calls[] = {
+#define M(name, number) number,
+#include "backend/cuda/pcs_module_calls.def"
+#undef M
 };
 
 /*
@@ -143,6 +157,8 @@ static void on_launch(uint32_t call, const struct cupti_callback_data *data)
 	if (is_graph_launch(call))
 		tensors_relieve();
 	contexts_note(data->context);
+	if (pc_sampling_runs())
+		pcs_modules_on_launch(call, data, correlation.where, correlation.is_named);
 }
 
 /*
@@ -155,6 +171,8 @@ static void on_launched(uint32_t call, const struct cupti_callback_data *data)
 	struct correlation unused;
 
 	record_launch_end();
+	if (pc_sampling_runs())
+		pcs_modules_on_launched(data);
 	if (!is_graph_launch(call) && (current.made_node || (result && *result != 0)))
 		correlate_take(data->correlation_id, &unused);
 	else if (current.is_wanted)
@@ -284,8 +302,37 @@ static void on_driver_call(uint32_t call, const struct cupti_callback_data *data
 	case CUPTI_CALL_END_CAPTURE_PTSZ:
 		on_capture_call(data, false);
 		break;
+#define M(name, number) case number:
+#include "backend/cuda/pcs_module_calls.def"
+#undef M
+		pcs_modules_on_call(call, data);
+		break;
 	default: /* no other calls are enabled */
 		on_work_sampled(call, data);
+		break;
+	}
+}
+
+static void on_resource(uint32_t event, const struct cupti_resource_data *resource)
+{
+	switch (event) {
+	case CUPTI_RESOURCE_CONTEXT_CREATED:
+		pc_sampling_on_context(resource->context, false);
+		break;
+	case CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING:
+		contexts_forget(resource->context);
+		pc_sampling_on_context_destroy(resource->context);
+		break;
+	case CUPTI_RESOURCE_MODULE_LOADED:
+	case CUPTI_RESOURCE_MODULE_UNLOAD_STARTING:
+	case CUPTI_RESOURCE_MODULE_PROFILED:
+		pcs_modules_on_event(event, resource->resource_descriptor);
+		break;
+	case CUPTI_RESOURCE_GRAPHNODE_CREATED:
+		current.made_node = true;
+		/* fall through */
+	default:
+		graphs_on_resource(cupti, event, resource->resource_descriptor);
 		break;
 	}
 }
@@ -297,14 +344,7 @@ static void on_callback(void *user, uint32_t domain, uint32_t call, const void *
 	if (domain == CUPTI_DOMAIN_DRIVER_API) {
 		on_driver_call(call, data);
 	} else if (domain == CUPTI_DOMAIN_RESOURCE) {
-		const struct cupti_resource_data *resource = data;
-
-		if (call == CUPTI_RESOURCE_GRAPHNODE_CREATED)
-			current.made_node = true;
-		if (call == CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING)
-			contexts_forget(resource->context);
-		else
-			graphs_on_resource(cupti, call, resource->resource_descriptor);
+		on_resource(call, data);
 	}
 }
 
@@ -372,6 +412,28 @@ static int subscribe(const struct cupti_api *api, struct proton_error *err)
 int callbacks_set_memory(const struct cupti_api *api, bool is_wanted, struct proton_error *err)
 {
 	return memory_set(api, subscriber, is_wanted, err);
+}
+
+int callbacks_set_modules(bool is_wanted, struct proton_error *err)
+{
+	const struct cupti_api *api = cupti;
+	int result = CUPTI_OK;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(module_events) && result == CUPTI_OK; i++)
+		result = api->cuptiEnableCallback(is_wanted, subscriber, CUPTI_DOMAIN_RESOURCE,
+						  module_events[i]);
+	/* Older versions do not have all of these calls. */
+	for (size_t i = 0; i < ARRAY_LENGTH(module_calls) && result == CUPTI_OK; i++)
+		api->cuptiEnableCallback(is_wanted, subscriber, CUPTI_DOMAIN_DRIVER_API,
+					 module_calls[i]);
+	return result == CUPTI_OK ? PROTON_OK
+				  : cupti_api_error(api, result, "cuptiEnableCallback", err);
+}
+
+void callbacks_ask_modules(bool is_wanted)
+{
+	cupti->cuptiEnableCallback(is_wanted, subscriber, CUPTI_DOMAIN_RESOURCE,
+				   CUPTI_RESOURCE_MODULE_PROFILED);
 }
 
 int callbacks_start(const struct cupti_api *api, struct proton_error *err)

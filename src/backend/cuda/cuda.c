@@ -20,6 +20,7 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/flush_thread.h"
 #include "backend/cuda/graphs.h"
+#include "backend/cuda/pc_sampling.h"
 #include "backend/cuda/tensors.h"
 #include "base/clock.h"
 #include "driver/driver.h"
@@ -31,7 +32,9 @@
 
 static const struct cupti_api *api;
 _Atomic enum cuda_state cuda_state;
-static bool wants_memory;           /* argument of set_memory() */
+static bool wants_memory;  /* argument of set_memory() */
+static bool wants_samples; /* the mode is "pcsampling" */
+static struct pcs_mode sampling;
 static _Atomic pid_t cupti_process; /* process in which CUPTI was touched; 0: none */
 
 static bool is_interpreting(void)
@@ -50,6 +53,10 @@ static bool is_usable(void)
 
 static int check_mode(const char *mode, struct proton_error *err)
 {
+	struct pcs_mode read;
+
+	if (pcs_mode_is(mode))
+		return pcs_mode_read(mode, &read, err);
 	return *mode ? backend_refuse_mode("cupti", mode, err) : PROTON_OK;
 }
 
@@ -70,9 +77,15 @@ static int begin(struct proton_error *err)
 	status = callbacks_start(api, err);
 	if (status != PROTON_OK)
 		return status;
+	pc_sampling_release();
 	status = activity_start(api, err);
 	if (status == PROTON_OK && wants_memory) {
 		status = callbacks_set_memory(api, true, err);
+		if (status != PROTON_OK)
+			activity_stop(api);
+	}
+	if (status == PROTON_OK && wants_samples) {
+		status = pc_sampling_start(api, &sampling, err);
 		if (status != PROTON_OK)
 			activity_stop(api);
 	}
@@ -96,6 +109,9 @@ static int start(const char *mode, struct proton_error *err)
 			       "start a new process instead (multiprocessing: "
 			       "\"spawn\"), or start the first session after the fork");
 	status = cupti_api_get(&api, err);
+	wants_samples = pcs_mode_is(mode);
+	if (status == PROTON_OK && wants_samples)
+		status = pcs_mode_read(mode, &sampling, err);
 	if (status == PROTON_OK)
 		status = correlate_init(err);
 	if (status != PROTON_OK)
@@ -152,6 +168,7 @@ static int flush(struct proton_error *err)
 		in_doubt = !contexts_synchronize();
 	tensors_collect();
 	status = activity_flush(api, launched, last_shared, in_doubt, err);
+	pc_sampling_flush();
 	tensors_settle();
 	graphs_forget_destroyed(begin_ns);
 	return status;
@@ -217,18 +234,20 @@ static void describe(add_fn add, void *user)
 		add_number(add, user, "gpus", (uint64_t)count);
 	add_number(add, user, "overhead_callbacks_ns", callbacks_cost_ns());
 	add_number(add, user, "overhead_records_ns", activity_cost_ns());
+	pc_sampling_describe(add, user);
 }
 
 /*
  * Even without subscriber and records CUPTI costs each launch 0.3 us (H200, CUPTI 13.0, of 2.3 us
  * for an empty kernel). cuptiFinalize() removes that too, and the next start begins again. It is
  * not called if another tool seems to use CUPTI, because that tool would lose it. It is not called
- * while the program exits either: nothing is gained, and the driver may be gone.
+ * while the program exits either: nothing is gained, and the driver may be gone. While a context is
+ * enabled for PC sampling, it would leave later sessions without samples.
  */
 static void detach(void)
 {
 	if (api->cuptiFinalize && !record_program_ends() && !callbacks_were_ended() &&
-	    !activity_missed_records())
+	    !activity_missed_records() && !pc_sampling_is_enabled())
 		api->cuptiFinalize();
 }
 
@@ -237,6 +256,7 @@ static void stop(void)
 	nvtx_detach();
 	if (atomic_load(&cuda_state) == CUDA_ON) {
 		flush_thread_stop();
+		pc_sampling_stop();
 		activity_stop(api);
 		callbacks_stop(api);
 		detach();
@@ -254,6 +274,7 @@ static void forked(void)
 	append_forget();
 	atomic_store(&cuda_state, atomic_load(&cupti_process) ? CUDA_ORPHANED : CUDA_OFF);
 	wants_memory = false;
+	pc_sampling_forked();
 }
 
 const struct backend cuda_backend = {

@@ -40,6 +40,10 @@ uint64_t callbacks_launched(void);
 uint32_t callbacks_last_shared(void);
 /* Begins or ends memory operations: their callbacks and records. */
 int callbacks_set_memory(const struct cupti_api *api, bool is_wanted, struct proton_error *err);
+/* Begins or ends the events and calls of modules, for PC sampling. */
+int callbacks_set_modules(bool is_wanted, struct proton_error *err);
+/* Enables or disables the event that gives a loaded module's cubin at its next launch. */
+void callbacks_ask_modules(bool is_wanted);
 /* True if this launch was made before the subscription: it belongs to no session. */
 bool callbacks_is_older(uint32_t correlation_id);
 /* Prints a warning, once, if another tool has taken the subscription away. */

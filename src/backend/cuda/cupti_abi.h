@@ -14,6 +14,8 @@
 
 enum cupti_result {
 	CUPTI_OK = 0,
+	CUPTI_E_INVALID_CONTEXT = 3,
+	CUPTI_E_OUT_OF_MEMORY = 8,
 	CUPTI_E_MAX_LIMIT_REACHED = 12, /* of cuptiActivityGetNextRecord: no more records */
 	CUPTI_E_NOT_INITIALIZED = 15,   /* CUPTI does not support the driver */
 	CUPTI_E_INSUFFICIENT_PRIVILEGES = 35,
@@ -33,6 +35,8 @@ enum cupti_domain {
 
 /* Launch calls of the driver; the runtime's cudaLaunch* and cudaGraphLaunch end in these. */
 enum cupti_driver_call {
+	CUPTI_CALL_MODULE_LOAD_DATA = 19,
+	CUPTI_CALL_MODULE_GET_FUNCTION = 23,
 	CUPTI_CALL_LAUNCH = 115,
 	CUPTI_CALL_LAUNCH_GRID = 116,
 	CUPTI_CALL_LAUNCH_GRID_ASYNC = 117,
@@ -56,7 +60,11 @@ enum cupti_driver_call {
 };
 
 enum cupti_resource_event {
+	CUPTI_RESOURCE_CONTEXT_CREATED = 1,
 	CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING = 2,
+	CUPTI_RESOURCE_MODULE_LOADED = 6,
+	CUPTI_RESOURCE_MODULE_UNLOAD_STARTING = 7,
+	CUPTI_RESOURCE_MODULE_PROFILED = 8,
 	CUPTI_RESOURCE_GRAPH_CREATED = 9,
 	CUPTI_RESOURCE_GRAPH_DESTROY_STARTING = 10,
 	CUPTI_RESOURCE_GRAPH_CLONED = 11,

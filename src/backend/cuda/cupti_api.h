@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "backend/cuda/cupti_abi.h"
+#include "backend/cuda/pcs_abi.h"
 #include "base/err.h"
 
 struct cupti_api {

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/pc_sampling.h"
 #include "backend/cuda/tensors.h"
 #include "base/array.h"
 #include "base/clock.h"
@@ -40,6 +41,7 @@
 struct shared {
 	uint32_t references;
 	struct tensor *tensor; /* the append that only reads a metric value; mostly NULL */
+	uint64_t crc;          /* the cubin's, for PC sampling; 0: not known */
 	struct captured captured;
 };
 
@@ -269,6 +271,7 @@ static void on_node_created(const struct cupti_api *api, const struct cupti_grap
 		return;
 	}
 	shared->references = 1;
+	shared->crc = pcs_modules_launched_crc();
 	if (is_kernel && !shared->tensor && captured_is_on())
 		last_captured = node_id;
 	pthread_mutex_lock(&lock);
@@ -488,6 +491,18 @@ void graphs_record(struct proton_context launch, uint64_t node_id,
 	pthread_mutex_lock(&lock);
 	release(shared);
 	pthread_mutex_unlock(&lock);
+}
+
+uint64_t graphs_crc(uint64_t node_id)
+{
+	const struct shared *shared;
+	uint64_t crc;
+
+	pthread_mutex_lock(&lock);
+	shared = find_node(node_id);
+	crc = shared ? shared->crc : 0;
+	pthread_mutex_unlock(&lock);
+	return crc;
 }
 
 void graphs_forget_destroyed(uint64_t before_ns)

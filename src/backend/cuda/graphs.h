@@ -24,6 +24,9 @@ void graphs_end_capture(void);
 void graphs_record(struct proton_context launch, uint64_t node_id,
 		   const struct execution *execution);
 
+/* The CRC of the cubin of a captured kernel; 0: not known. */
+uint64_t graphs_crc(uint64_t node_id);
+
 /* In an API callback: flushes and frees if many graphs were destroyed since the last flush. */
 void graphs_flush_if_due(const struct cupti_api *api);
 /* Frees graphs destroyed before a monotonic time; all their records have arrived. */

@@ -9,7 +9,9 @@
 #include "record/names/metric_names.h"
 #include "record/names/scope_names.h"
 #include "record/sets/registry.h"
+#include "record/store/cubins.h"
 #include "record/store/devices.h"
+#include "record/store/gpu_functions.h"
 #include "record/thread/adding.h"
 #include "record/thread/thread.h"
 #include "record/thread/thread_trace.h"
@@ -21,7 +23,9 @@ static pthread_mutex_t *const before_sessions[] = {
 	&scope_names_lock,
 };
 static pthread_mutex_t *const after_sessions[] = {
-	&backend_use_lock, &metric_names_lock, &frames_lock, &devices_lock, &thread_trace_list_lock,
+	&backend_use_lock,       &metric_names_lock,  &frames_lock,
+	&devices_lock,           &gpu_functions_lock, &cubins_lock,
+	&thread_trace_list_lock,
 };
 
 static void on_all(int (*act)(pthread_mutex_t *lock))

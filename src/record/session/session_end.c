@@ -8,6 +8,7 @@
 #include "record/session/await_driver.h"
 #include "record/session/output.h"
 #include "record/session/run_info.h"
+#include "record/session/sample_sources.h"
 #include "record/sets/registry.h"
 #include "record/thread/adding.h"
 #include "record/thread/thread_trace.h"
@@ -82,6 +83,7 @@ static int finalize_one(int id, const char *format_name, uint64_t *in_vain,
 	*in_vain += launches_in_vain(session);
 	store_counters_add_folded(&session->store);
 	store_align(&session->store);
+	sample_sources_store(&session->store);
 	/* Both names were checked before, so this cannot fail. */
 	output_format_find(format_name && *format_name ? format_name : session->format,
 			   session->trace != 0, &format, err);

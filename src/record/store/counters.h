@@ -8,6 +8,9 @@ enum counter {
 	COUNTER_MEMORY,
 	COUNTER_INSIDE,    /* launches of instrumented kernels */
 	COUNTER_UNSAMPLED, /* such launches without a buffer; not a loss */
+	COUNTER_SAMPLES,
+	COUNTER_SAMPLES_PROFILER, /* of code that the vendor's library adds */
+	COUNTER_SAMPLES_UNKNOWN,  /* without a function */
 	COUNTER_LOST_STORAGE,
 	COUNTER_LOST_NO_TIME,   /* start or end is 0 */
 	COUNTER_LOST_TIME,      /* the end is before the start */
@@ -23,6 +26,7 @@ enum counter {
 	COUNTER_LOST_INSIDE,  /* overwritten intra-kernel records */
 	COUNTER_LOST_PAIR,    /* unpaired intra-kernel starts or ends */
 	COUNTER_LOST_DAMAGED, /* intra-kernel records and launches that could not be decoded */
+	COUNTER_LOST_SAMPLES, /* times that a buffer of PC samples was full */
 	COUNTER_COUNT
 };
 

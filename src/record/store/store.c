@@ -325,6 +325,8 @@ void store_kernel(struct store *store, uint32_t context, uint32_t epoch,
 	store_config(store, at, &execution->config, execution->end_ns - execution->start_ns);
 	store_counters_add_one(store, execution->is_memory ? COUNTER_MEMORY : COUNTER_KERNELS,
 			       store->is_shared, 0);
+	if (execution->function)
+		store_samples_run(store, at, execution->function, execution->sampled_ns);
 	if (execution->is_memory)
 		add_memory_bytes(store, context, epoch, execution->bytes);
 	if (store->trace_serial && !execution->is_of_host)
@@ -404,6 +406,7 @@ void store_fini(struct store *store, bool remove_file)
 	region_release(&store->frame_of_frame);
 	region_release(&store->string_of_string);
 	region_release(&store->config_of_kernel);
+	store_samples_fini(store);
 	store_lists_fini(store);
 	region_release(&store->metric_of_name);
 	free(store->spans);

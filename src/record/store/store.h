@@ -14,6 +14,7 @@
 #include "record/store/devices.h"
 #include "record/store/execution.h"
 #include "record/store/intra_launch.h"
+#include "record/store/store_samples.h"
 
 #define LANE_NONE UINT32_MAX
 #define STORE_LANE_CACHE 64u
@@ -64,6 +65,7 @@ struct store {
 	size_t cleared_capacity;
 	uint64_t folded; /* part of name_limits_folded() in COUNTER_LOST_NAME, or from before */
 	bool is_full;    /* the warning has been printed */
+	struct store_samples samples;
 	/* For traces only. */
 	uint32_t trace_serial; /* serial of the session; 0: not a trace */
 	uint32_t thread_count; /* number of lanes of threads */

@@ -13,6 +13,9 @@ static const struct {
 	[COUNTER_MEMORY] = {"memory operations", false},
 	[COUNTER_INSIDE] = {"launches of instrumented kernels", false},
 	[COUNTER_UNSAMPLED] = {"launches of instrumented kernels not sampled", false},
+	[COUNTER_SAMPLES] = {"PC samples", false},
+	[COUNTER_SAMPLES_PROFILER] = {"PC samples of profiler code", false},
+	[COUNTER_SAMPLES_UNKNOWN] = {"PC samples without a function", false},
 	[COUNTER_LOST_STORAGE] = {"lost: profile storage full", true},
 	[COUNTER_LOST_NO_TIME] = {"lost: kernel record without a timestamp", true},
 	[COUNTER_LOST_TIME] = {"lost: kernel record that ends before it starts", true},
@@ -28,6 +31,7 @@ static const struct {
 	[COUNTER_LOST_INSIDE] = {"lost: intra-kernel record overwritten", true},
 	[COUNTER_LOST_PAIR] = {"lost: unpaired intra-kernel scope start or end", true},
 	[COUNTER_LOST_DAMAGED] = {"lost: undecodable intra-kernel record", true},
+	[COUNTER_LOST_SAMPLES] = {"lost: PC samples, times a buffer was full", true},
 };
 
 const char *store_counters_name(enum counter counter)

@@ -229,6 +229,7 @@ static void drop_kernel(struct store *store, uint32_t at)
 		kernel->histogram = 0;
 	}
 	store_config_drop(store, at);
+	store_samples_drop_runs(store, at);
 	kernel->next = store->free_kernel;
 	store->free_kernel = at;
 }
@@ -245,5 +246,6 @@ void store_lists_drop_epoch(struct store *store, uint32_t epoch)
 	}
 	for (uint32_t at = first->kernel; at; at = kernel_place(store, at)->of_epoch)
 		drop_kernel(store, at);
+	store_samples_drop_epoch(store, epoch);
 	*first = (struct epoch_rows){.tick = first->tick};
 }

@@ -1,0 +1,353 @@
+/* PC sampling: which contexts are sampled, from the start of a session to its end. */
+#include "backend/cuda/pc_sampling.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "backend/cuda/pcs_gate.h"
+#include "backend/cuda/pcs_parts.h"
+#include "backend/cuda/pcs_windows.h"
+#include "base/clock.h"
+#include "base/message.h"
+#include "driver/driver.h"
+#include "record/record.h"
+#include "record/store/cubins.h"
+#include "record/thread/captured.h"
+
+#define SHARE_MAX 15u /* percent of samples without a function that are not worth a warning */
+#define SHARE_SAMPLES_MIN 1000u
+#define CHECKED_MAX 16u
+#define CLOSE_NS 200000000ull /* to wait for threads that load modules */
+
+_Atomic bool pc_sampling_is_on;
+pthread_mutex_t pcs_lock = PTHREAD_MUTEX_INITIALIZER;
+struct pcs_context pcs_contexts[PCS_CONTEXTS_MAX];
+const struct cupti_api *pcs_api;
+struct pcs_mode pcs_mode;
+struct pcs_statistics pcs_statistics;
+
+static _Atomic(void *) checked[CHECKED_MAX]; /* contexts that need no check; under pcs_lock */
+static void *released[PCS_CONTEXTS_MAX];     /* contexts of an earlier session; under pcs_lock */
+static bool second_was_noted;                /* guarded by pcs_lock, as the following */
+static uint32_t flushed_shared;
+static uint64_t flushed_launched;
+
+static struct pcs_context *find(const void *context)
+{
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
+		if (pcs_contexts[i].context == context)
+			return &pcs_contexts[i];
+	return NULL;
+}
+
+static bool is_device_taken(uint32_t device)
+{
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
+		if (pcs_contexts[i].context && pcs_contexts[i].device == device)
+			return true;
+	return false;
+}
+
+/* Enables a context that is not known, unless its GPU has another one. pcs_lock is held. */
+static int add(void *context, struct proton_error *err)
+{
+	struct pcs_context *place = find(NULL);
+	struct pcs_context added = {.context = context};
+	int status;
+
+	if (!place || pcs_api->cuptiGetDeviceId(context, &added.device) != CUPTI_OK ||
+	    pcs_api->cuptiGetContextId(context, &added.id) != CUPTI_OK)
+		return PROTON_OK;
+	if (is_device_taken(added.device)) {
+		if (!second_was_noted)
+			message("PCs of a second CUDA context on GPU %u are not sampled: CUPTI "
+				"samples one context per GPU",
+				added.device);
+		second_was_noted = true;
+		return PROTON_OK;
+	}
+	status = pcs_context_enable(&added, err);
+	if (status != PROTON_OK)
+		return status;
+	*place = added;
+	/* The first start takes 0.3 s, which the program's first kernel would otherwise take. */
+	pcs_context_begin(place);
+	pcs_drain_start();
+	return PROTON_OK;
+}
+
+static bool is_checked(const void *context)
+{
+	for (uint32_t i = 0; i < CHECKED_MAX; i++)
+		/* relaxed: a thread that reads an older value takes the lock */
+		if (atomic_load_explicit(&checked[i], memory_order_relaxed) == context)
+			return true;
+	return false;
+}
+
+static void note_checked(void *context)
+{
+	static uint32_t next;
+
+	atomic_store_explicit(&checked[next++ % CHECKED_MAX], context, memory_order_relaxed);
+}
+
+static void forget_checked(void)
+{
+	for (uint32_t i = 0; i < CHECKED_MAX; i++)
+		atomic_store_explicit(&checked[i], NULL, memory_order_relaxed);
+}
+
+/*
+ * While a context is created or destroyed, the driver may have locks that a thread with pcs_lock
+ * waits for: then waiting for it has to end.
+ */
+static bool take_lock(uint64_t limit_ns)
+{
+	uint64_t start_ns = clock_monotonic_ns();
+
+	while (pthread_mutex_trylock(&pcs_lock) != 0) {
+		if (clock_monotonic_ns() - start_ns >= limit_ns)
+			return false;
+		usleep(200);
+	}
+	return true;
+}
+
+/* pcs_lock is held. If threads are loading modules now, the next launch tries again. */
+static void check(void *context, uint64_t limit_ns)
+{
+	struct proton_error err;
+
+	if (!pc_sampling_runs() || is_checked(context) || !pcs_gate_close(limit_ns))
+		return;
+	if (!find(context) && add(context, &err) != PROTON_OK)
+		message_once("PCs are not sampled: %s", err.text);
+	pcs_gate_open();
+	note_checked(context);
+}
+
+void pc_sampling_on_context(void *context, bool is_launch)
+{
+	if (!context || is_checked(context) || !pc_sampling_runs())
+		return;
+	if (!take_lock(is_launch ? CLOSE_NS : 0))
+		return; /* the next launch tries again */
+	check(context, is_launch ? CLOSE_NS : 0);
+	pthread_mutex_unlock(&pcs_lock);
+}
+
+void pc_sampling_on_context_destroy(void *context)
+{
+	struct pcs_context *found;
+
+	if (!take_lock(CLOSE_NS))
+		return; /* the next read fails, and forgets it */
+	forget_checked();
+	found = context ? find(context) : NULL;
+	if (found && pcs_gate_close(0)) {
+		pcs_context_end(found);
+		pcs_context_read_rest(found);
+		pcs_context_disable(found);
+		pcs_gate_open();
+	} else if (found) {
+		pcs_context_read(found);
+	}
+	if (found)
+		pcs_context_forget(found); /* CUPTI forgets it with the context */
+	pthread_mutex_unlock(&pcs_lock);
+}
+
+void pc_sampling_release(void)
+{
+	pthread_mutex_lock(&pcs_lock);
+	if (pcs_gate_close(CLOSE_NS)) {
+		for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++) {
+			released[i] = pcs_contexts[i].context;
+			if (released[i] && !pcs_context_disable(&pcs_contexts[i]))
+				released[i] = NULL;
+		}
+		pcs_gate_open();
+	}
+	pthread_mutex_unlock(&pcs_lock);
+}
+
+/* Enables the contexts of an earlier session again, and that of this thread. pcs_lock is held. */
+static int add_known(struct proton_error *err)
+{
+	void *current = NULL;
+	int status = PROTON_OK;
+
+	if (libcuda.cuCtxGetCurrent && libcuda.cuCtxGetCurrent(&current) != 0)
+		current = NULL;
+	if (!pcs_gate_close(CLOSE_NS))
+		return PROTON_OK; /* the next launch tries again */
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX && status == PROTON_OK; i++) {
+		if (released[i])
+			status = add(released[i], err);
+		released[i] = NULL;
+	}
+	if (status == PROTON_OK && current && !find(current))
+		status = add(current, err);
+	pcs_gate_open();
+	return status;
+}
+
+int pc_sampling_start(const struct cupti_api *api, const struct pcs_mode *mode,
+		      struct proton_error *err)
+{
+	int status;
+
+	if (!api->cuptiPCSamplingEnable || !api->cuptiPCSamplingGetData || !api->cuptiGetCubinCrc)
+		return err_set(err, PROTON_E_VERSION, "%s has no PC sampling", api->path);
+	pthread_mutex_lock(&pcs_lock);
+	pcs_api = api;
+	pcs_mode = *mode;
+	pcs_statistics = (struct pcs_statistics){0};
+	second_was_noted = false;
+	flushed_launched = flushed_shared = 0;
+	pcs_windows_clear();
+	pcs_modules_start();
+	status = callbacks_set_modules(true, err);
+	if (status == PROTON_OK) {
+		atomic_store(&pc_sampling_is_on, true);
+		status = add_known(err);
+	}
+	if (status != PROTON_OK)
+		atomic_store(&pc_sampling_is_on, false);
+	pthread_mutex_unlock(&pcs_lock);
+	return status;
+}
+
+bool pc_sampling_is_enabled(void)
+{
+	bool is_enabled = false;
+
+	pthread_mutex_lock(&pcs_lock);
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
+		is_enabled |= pcs_contexts[i].context != NULL;
+	pthread_mutex_unlock(&pcs_lock);
+	return is_enabled;
+}
+
+/* Percentage of `part`, which is not 0 samples. */
+static void note_share(uint64_t part, uint64_t all, const char *what)
+{
+	if (all >= SHARE_SAMPLES_MIN && part * 100 > all * SHARE_MAX)
+		message("%" PRIu64 " %% of the PC samples are %s", part * 100 / all, what);
+}
+
+static void note_losses(void)
+{
+	const struct pcs_statistics *seen = &pcs_statistics;
+	uint64_t all = seen->samples + seen->profiler + seen->unknown;
+
+	note_share(seen->profiler, all,
+		   "of code that CUPTI adds to kernels, or of modules that it does not know; they "
+		   "are in no kernel (counter \"PC samples of profiler code\")");
+	note_share(seen->unknown, all,
+		   "without a function; they are in no kernel (counter \"PC samples of unknown "
+		   "modules\")");
+}
+
+void pc_sampling_stop(void)
+{
+	bool is_closed;
+
+	if (!pc_sampling_runs())
+		return;
+	pcs_drain_stop();
+	pthread_mutex_lock(&pcs_lock);
+	atomic_store(&pc_sampling_is_on, false);
+	forget_checked();
+	is_closed = pcs_gate_close(CLOSE_NS);
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX && is_closed; i++) {
+		if (!pcs_contexts[i].context)
+			continue;
+		pcs_context_end(&pcs_contexts[i]);
+		pcs_context_read(&pcs_contexts[i]);
+		if (record_program_ends())
+			pcs_context_disable(&pcs_contexts[i]);
+	}
+	if (is_closed)
+		pcs_gate_open();
+	note_losses();
+	pthread_mutex_unlock(&pcs_lock);
+	pcs_modules_stop();
+	cubins_clear();
+}
+
+void pc_sampling_flush(void)
+{
+	uint64_t launched = callbacks_launched();
+	uint32_t shared = callbacks_last_shared();
+	bool is_closed;
+
+	if (!pc_sampling_runs())
+		return;
+	pthread_mutex_lock(&pcs_lock);
+	is_closed = (launched != flushed_launched || shared != flushed_shared) &&
+		    !captured_any_open() && pcs_gate_close(CLOSE_NS);
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++) {
+		struct pcs_context *context = &pcs_contexts[i];
+		bool was_started = context->is_started;
+
+		if (!context->context)
+			continue;
+		/* Only a stop makes CUPTI decode the rest; it takes up to 50 ms. */
+		if (is_closed) {
+			pcs_context_end(context);
+			pcs_context_read_rest(context);
+			if (context->context && was_started)
+				pcs_context_begin(context);
+		} else {
+			pcs_context_read(context);
+		}
+	}
+	if (is_closed) {
+		pcs_gate_open();
+		flushed_launched = launched;
+		flushed_shared = shared;
+	}
+	pthread_mutex_unlock(&pcs_lock);
+}
+
+/* In the child of a fork, which calls nothing of CUPTI. */
+void pc_sampling_forked(void)
+{
+	atomic_store(&pc_sampling_is_on, false);
+}
+
+void pc_sampling_describe(void (*add_info)(void *user, const char *key, const char *value),
+			  void *user)
+{
+	const struct pcs_statistics *seen = &pcs_statistics;
+	uint32_t period = pcs_mode.period;
+	char text[96];
+
+	if (!pc_sampling_runs())
+		return;
+	pthread_mutex_lock(&pcs_lock);
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
+		if (pcs_contexts[i].context)
+			period = pcs_contexts[i].period;
+	if (pcs_mode.window_ns)
+		snprintf(text, sizeof(text), "windows of %" PRIu64 " ms every %" PRIu64 " ms",
+			 pcs_mode.window_ns / 1000000, pcs_mode.distance_ns / 1000000);
+	else
+		snprintf(text, sizeof(text), "%s",
+			 pcs_mode.is_serialized ? "serialized" : "continuous");
+	add_info(user, "pc_sampling", text);
+	snprintf(text, sizeof(text), "%" PRIu64, UINT64_C(1) << period);
+	add_info(user, "pc_sampling_interval", text);
+	if (period != pcs_mode.period) {
+		snprintf(text, sizeof(text), "%" PRIu64, UINT64_C(1) << pcs_mode.period);
+		add_info(user, "pc_sampling_interval_requested", text);
+	}
+	snprintf(text, sizeof(text), "%" PRIu64, pcs_windows_expected_cycles() >> period);
+	add_info(user, "pc_sampling_expected", text);
+	snprintf(text, sizeof(text), "%" PRIu64, seen->drain_ns);
+	add_info(user, "overhead_pc_sampling_ns", text);
+	pthread_mutex_unlock(&pcs_lock);
+}

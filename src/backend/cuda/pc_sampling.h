@@ -1,0 +1,67 @@
+/*
+ * PC sampling on NVIDIA GPUs: docs/design/pc-sampling.md. The hardware samples the instruction and
+ * stall reason of one warp per SM and period. CUPTI decodes the samples on its own threads, and a
+ * thread here reads them and adds them to the sessions.
+ *
+ * pc_sampling.c has the life of the sampled contexts, pcs_context.c CUPTI's calls for one,
+ * pcs_drain.c the thread, pcs_modules.c cubins and the functions of launches.
+ */
+#ifndef BACKEND_CUDA_PC_SAMPLING_H
+#define BACKEND_CUDA_PC_SAMPLING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/pcs_mode.h"
+#include "record/record.h"
+
+/* True between start and stop in the mode "pcsampling"; read at every launch. */
+extern _Atomic bool pc_sampling_is_on;
+
+static inline bool pc_sampling_runs(void)
+{
+	return atomic_load_explicit(&pc_sampling_is_on, memory_order_relaxed);
+}
+
+/* After callbacks and records have started. Samples the calling thread's context, if any. */
+int pc_sampling_start(const struct cupti_api *api, const struct pcs_mode *mode,
+		      struct proton_error *err);
+/*
+ * Ends sampling. The contexts stay ready for a next start, because CUPTI would not attribute
+ * samples of modules loaded before that; if the program ends, they are released.
+ */
+void pc_sampling_stop(void);
+/*
+ * Before activity records are enabled: CUPTI refuses that while a context is enabled for sampling.
+ * pc_sampling_start() enables it again.
+ */
+void pc_sampling_release(void);
+/* CUPTI must not be finalized while a context is enabled for sampling. */
+bool pc_sampling_is_enabled(void);
+/* Adds the samples of all work that has finished. */
+void pc_sampling_flush(void);
+void pc_sampling_forked(void);
+void pc_sampling_describe(void (*add)(void *user, const char *key, const char *value), void *user);
+
+/* Resource events, on the program's threads. */
+void pc_sampling_on_context(void *context, bool is_launch);
+void pc_sampling_on_context_destroy(void *context);
+void pcs_modules_on_event(uint32_t event, const struct cupti_module_data *module);
+/* cuModuleGetFunction() and the calls that load a module have returned. */
+void pcs_modules_on_call(uint32_t call, const struct cupti_callback_data *data);
+/* A launch begins and ends. */
+void pcs_modules_on_launch(uint32_t call, const struct cupti_callback_data *data,
+			   struct proton_context where, bool is_named);
+void pcs_modules_on_launched(const struct cupti_callback_data *data);
+/* The CRC of the cubin of the kernel that this thread is launching or capturing; 0: not known. */
+uint64_t pcs_modules_launched_crc(void);
+
+/*
+ * On CUPTI's thread: sets the function and the sampled time of an execution. `crc` is that of a
+ * graph's node, or 0.
+ */
+void pcs_modules_attribute(const struct cupti_kernel *kernel, uint64_t crc,
+			   struct execution *execution);
+
+#endif

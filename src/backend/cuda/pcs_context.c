@@ -1,0 +1,300 @@
+/* CUPTI's calls for the PC sampling of one context. pcs_lock is held. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/pcs_parts.h"
+#include "backend/cuda/pcs_windows.h"
+#include "base/clock.h"
+#include "base/message.h"
+
+#define PARAMS_BYTES(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
+#define CONFIGURED_PCS 30000u
+#define OUT_PCS 8192u
+#define SCRATCH_BYTES (16u << 20)
+#define WORKER_SLEEP_MS 10u
+#define ATTRIBUTES_MAX 8u
+#define READS_MAX 100000u
+
+static struct pcs_data *out; /* buffer of pcs_context_read() */
+static size_t reason_count;
+
+static struct pcs_params params_of(const struct pcs_context *context)
+{
+	return (struct pcs_params){.size = PARAMS_BYTES(struct pcs_params, context),
+				   .context = context->context};
+}
+
+/* A buffer for `count` PCs, with all stall reasons each. One allocation. */
+static struct pcs_data *new_data(size_t count)
+{
+	struct pcs_reason *reasons;
+	struct pcs_data *data =
+		calloc(1, sizeof(*data) + count * (sizeof(*data->pcs) +
+						   reason_count * sizeof(*data->pcs->reasons)));
+
+	if (!data)
+		return NULL;
+	*data = (struct pcs_data){.size = sizeof(*data), .capacity = count};
+	data->pcs = (struct pcs_pc *)(data + 1);
+	reasons = (struct pcs_reason *)(data->pcs + count);
+	for (size_t i = 0; i < count; i++)
+		data->pcs[i] = (struct pcs_pc){.size = sizeof(*data->pcs),
+					       .reasons = reasons + i * reason_count};
+	return data;
+}
+
+/*
+ * libcupti opens libnvperf_host.so by its bare name, and does not find the one in its own
+ * directory.
+ */
+static void preload(void)
+{
+	static bool is_done;
+	char path[1100];
+	const char *slash = strrchr(pcs_api->path, '/');
+
+	if (is_done || !slash)
+		return;
+	is_done = true;
+	snprintf(path, sizeof(path), "%.*s/libnvperf_host.so", (int)(slash - pcs_api->path),
+		 pcs_api->path);
+	dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+}
+
+/* Asks CUPTI for the stall reasons, once. */
+static int read_reasons(const struct pcs_context *context)
+{
+	size_t count = 0;
+	struct pcs_reason_count_params counting = {
+		.size = PARAMS_BYTES(struct pcs_reason_count_params, count),
+		.context = context->context,
+		.count = &count,
+	};
+	struct pcs_reason_names_params naming = {
+		.size = PARAMS_BYTES(struct pcs_reason_names_params, names),
+		.context = context->context,
+	};
+	char *texts = NULL;
+	int result = pcs_api->cuptiPCSamplingGetNumStallReasons(&counting);
+
+	if (result != CUPTI_OK || reason_count)
+		return result;
+	naming.count = count;
+	naming.indexes = calloc(count, sizeof(*naming.indexes));
+	naming.names = calloc(count, sizeof(*naming.names));
+	texts = calloc(count, PCS_REASON_NAME_BYTES);
+	for (size_t i = 0; i < count && texts && naming.names; i++)
+		naming.names[i] = texts + i * PCS_REASON_NAME_BYTES;
+	result = texts && naming.indexes && naming.names
+			 ? pcs_api->cuptiPCSamplingGetStallReasons(&naming)
+			 : CUPTI_E_OUT_OF_MEMORY;
+	if (result == CUPTI_OK && !pcs_drain_set_reasons(naming.indexes, naming.names, count))
+		result = CUPTI_E_OUT_OF_MEMORY;
+	if (result == CUPTI_OK)
+		reason_count = count;
+	free(texts);
+	free(naming.names);
+	free(naming.indexes);
+	return result;
+}
+
+/*
+ * The size of the hardware buffer stays as CUPTI chooses it: on GPUs of compute capability 12,
+ * setting it makes every read fail.
+ */
+static int configure(struct pcs_context *context)
+{
+	struct pcs_attribute attributes[ATTRIBUTES_MAX] = {
+		{.type = PCS_ATTRIBUTE_COLLECTION_MODE,
+		 .value.number = pcs_mode.is_serialized ? PCS_SERIALIZED : PCS_CONTINUOUS},
+		{.type = PCS_ATTRIBUTE_PERIOD, .value.number = context->period},
+		{.type = PCS_ATTRIBUTE_BUFFER, .value.pointer = context->configured},
+		{.type = PCS_ATTRIBUTE_SCRATCH_BYTES, .value.bytes = SCRATCH_BYTES},
+		{.type = PCS_ATTRIBUTE_WORKER_SLEEP_MS, .value.number = WORKER_SLEEP_MS},
+		{.type = PCS_ATTRIBUTE_START_STOP, .value.number = 1},
+	};
+	struct pcs_attributes_params params = {
+		.size = PARAMS_BYTES(struct pcs_attributes_params, attributes),
+		.context = context->context,
+		.count = 6,
+		.attributes = attributes,
+	};
+	int result = pcs_api->cuptiPCSamplingSetConfigurationAttribute(&params);
+
+	if (result != CUPTI_OK)
+		return result;
+	attributes[0] = (struct pcs_attribute){.type = PCS_ATTRIBUTE_PERIOD};
+	params.count = 1;
+	if (pcs_api->cuptiPCSamplingGetConfigurationAttribute(&params) == CUPTI_OK &&
+	    attributes[0].value.number)
+		context->period = attributes[0].value.number;
+	return CUPTI_OK;
+}
+
+/* Enables and configures; on failure CUPTI does not have the context. */
+static int enable(struct pcs_context *context, struct proton_error *err)
+{
+	struct pcs_params params = params_of(context);
+	const char *call = "cuptiPCSamplingEnable";
+	int result = pcs_api->cuptiPCSamplingEnable(&params);
+
+	if (result != CUPTI_OK)
+		return cupti_api_error(pcs_api, result, call, err);
+	call = "cuptiPCSamplingGetStallReasons";
+	result = read_reasons(context);
+	if (result == CUPTI_OK) {
+		if (!out)
+			out = new_data(OUT_PCS);
+		if (!context->configured)
+			context->configured = new_data(CONFIGURED_PCS);
+		call = "cuptiPCSamplingSetConfigurationAttribute";
+		result = out && context->configured ? configure(context) : CUPTI_E_OUT_OF_MEMORY;
+	}
+	if (result == CUPTI_OK)
+		return PROTON_OK;
+	pcs_api->cuptiPCSamplingDisable(&params);
+	return cupti_api_error(pcs_api, result, call, err);
+}
+
+int pcs_context_enable(struct pcs_context *context, struct proton_error *err)
+{
+	preload();
+	context->period = pcs_mode.period;
+	context->is_serialized = pcs_mode.is_serialized;
+	context->is_started = false;
+	return enable(context, err);
+}
+
+void pcs_context_begin(struct pcs_context *context)
+{
+	struct pcs_params params = params_of(context);
+	int result;
+
+	if (context->is_started)
+		return;
+	result = pcs_api->cuptiPCSamplingStart(&params);
+	if (result != CUPTI_OK) {
+		message_once("PC sampling does not start (cuptiPCSamplingStart: error %d)", result);
+		return;
+	}
+	context->is_started = true;
+	pcs_windows_begin(context->id, clock_monotonic_ns());
+}
+
+void pcs_context_end(struct pcs_context *context)
+{
+	struct pcs_params params = params_of(context);
+
+	if (!context->is_started)
+		return;
+	pcs_windows_end(context->id, clock_monotonic_ns());
+	context->is_started = false;
+	pcs_api->cuptiPCSamplingStop(&params);
+}
+
+void pcs_context_forget(struct pcs_context *context)
+{
+	free(context->configured);
+	context->configured = NULL;
+	context->context = NULL;
+	context->is_full = false;
+}
+
+void pcs_context_read(struct pcs_context *context)
+{
+	struct pcs_data_params params = {
+		.size = PARAMS_BYTES(struct pcs_data_params, data),
+		.context = context->context,
+		.data = out,
+	};
+
+	for (uint32_t i = 0; i < READS_MAX; i++) {
+		int result;
+
+		out->count = out->remaining = 0;
+		out->samples = out->non_user = 0;
+		out->is_full = 0;
+		result = pcs_api->cuptiPCSamplingGetData(&params);
+		if (result == CUPTI_E_OUT_OF_MEMORY || out->is_full) {
+			if (result == CUPTI_OK)
+				pcs_drain_take(context, out);
+			context->is_full = true;
+			return;
+		}
+		if (result == CUPTI_E_INVALID_CONTEXT)
+			pcs_context_forget(context); /* it was destroyed */
+		if (result != CUPTI_OK)
+			return;
+		pcs_drain_take(context, out);
+		if (!out->remaining)
+			return;
+	}
+}
+
+void pcs_context_read_rest(struct pcs_context *context)
+{
+	/* Each call returns what was decoded; a call that returns nothing is the end. */
+	for (uint32_t i = 0; i < READS_MAX; i++) {
+		uint64_t before = pcs_statistics.samples + pcs_statistics.profiler;
+
+		pcs_context_read(context);
+		if (context->is_full) {
+			pcs_context_raise_period(context);
+			return;
+		}
+		if (pcs_statistics.samples + pcs_statistics.profiler == before)
+			return;
+	}
+}
+
+bool pcs_context_disable(struct pcs_context *context)
+{
+	struct pcs_params params = params_of(context);
+	int result;
+
+	context->configured->count = context->configured->remaining = 0;
+	context->configured->samples = context->configured->non_user = 0;
+	result = pcs_api->cuptiPCSamplingDisable(&params);
+	if (result == CUPTI_OK)
+		pcs_drain_take(context, context->configured);
+	/* A context that was destroyed is gone for CUPTI too. */
+	if (result != CUPTI_OK && result != CUPTI_E_INVALID_CONTEXT)
+		return false;
+	pcs_context_forget(context);
+	return true;
+}
+
+/*
+ * After a buffer was full, CUPTI delivers little or nothing until the context is disabled and
+ * enabled.
+ */
+void pcs_context_raise_period(struct pcs_context *context)
+{
+	struct pcs_params params = params_of(context);
+	bool was_started = context->is_started;
+	uint32_t before = context->period;
+	struct proton_error err;
+
+	pcs_statistics.full++;
+	context->is_full = false;
+	pcs_context_end(context);
+	context->configured->count = 0;
+	context->configured->samples = context->configured->non_user = 0;
+	if (pcs_api->cuptiPCSamplingDisable(&params) != CUPTI_OK)
+		return;
+	pcs_drain_take(context, context->configured);
+	if (context->period < PCS_PERIOD_MAX)
+		context->period++;
+	if (enable(context, &err) != PROTON_OK) {
+		message("PC sampling has ended: %s", err.text);
+		pcs_context_forget(context);
+		return;
+	}
+	message("PC samples came faster than CUPTI can decode them, and some were lost; the "
+		"interval was raised from %llu to %llu cycles",
+		1ull << before, 1ull << context->period);
+	if (was_started)
+		pcs_context_begin(context);
+}

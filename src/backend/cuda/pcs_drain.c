@@ -1,0 +1,289 @@
+/*
+ * Thread that reads PC samples. CUPTI decodes them in the background; this thread fetches them
+ * every few milliseconds, sums them per instruction, and adds them to the sessions. In windows, it
+ * starts and stops sampling.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backend/cuda/pcs_gate.h"
+#include "backend/cuda/pcs_parts.h"
+#include "base/clock.h"
+#include "record/names/frames.h"
+#include "record/store/cubins.h"
+#include "record/store/gpu_functions.h"
+
+#define TICK_NS 20000000ull
+#define BATCH 4096u
+#define NOT_ISSUED "_not_issued"
+
+static pthread_t thread;
+static pid_t owner;                                      /* process that has the thread; 0: none */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `must_end` */
+static pthread_cond_t ending;
+static bool must_end;
+
+/* By CUPTI's index of a stall reason; guarded by pcs_lock, like the batch. */
+static struct {
+	uint32_t reason; /* index of store_samples_reason(); UINT32_MAX: not a reason */
+	bool is_not_issued;
+} * reasons;
+static size_t reason_limit;
+static struct pc_sample batch[BATCH];
+static size_t batch_count;
+
+/* ------------------------------------------------------------------ records */
+
+bool pcs_drain_set_reasons(const uint32_t *indexes, char *const *names, size_t count)
+{
+	size_t limit = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (indexes[i] >= limit)
+			limit = indexes[i] + (size_t)1;
+	reasons = calloc(limit, sizeof(*reasons));
+	if (!reasons)
+		return false;
+	for (size_t i = 0; i < limit; i++)
+		reasons[i].reason = UINT32_MAX;
+	for (size_t i = 0; i < count; i++) {
+		size_t length = strnlen(names[i], PCS_REASON_NAME_BYTES - 1);
+		size_t suffix = strlen(NOT_ISSUED);
+		char name[PCS_REASON_NAME_BYTES];
+
+		memcpy(name, names[i], length);
+		name[length] = '\0';
+		if (!strstr(name, "stall")) /* a total of all reasons */
+			continue;
+		reasons[indexes[i]].is_not_issued = length > suffix &&
+						    strcmp(name + length - suffix, NOT_ISSUED) == 0;
+		if (reasons[indexes[i]].is_not_issued)
+			name[length - suffix] = '\0';
+		reasons[indexes[i]].reason = store_samples_add_reason(name);
+	}
+	reason_limit = limit;
+	return true;
+}
+
+/* Adds the batch; in serialized mode, its samples belong to one launch. */
+static void add_batch(uint32_t correlation, uint32_t function, const struct sample_totals *totals)
+{
+	struct proton_context where;
+	bool is_named;
+
+	if (!correlation) {
+		record_samples(pcs_modules_last_sessions(), &cuda_backend, batch, batch_count,
+			       totals);
+	} else if (pcs_modules_find_launch(correlation, &where, &is_named)) {
+		const struct gpu_function *ran = gpu_functions_get(function);
+
+		if (!is_named)
+			where = proton_context_enter(where, frames_add(FRAME_KERNEL, ran->name,
+								       ran->length));
+		record_launch_samples(where, batch, batch_count);
+	}
+	batch_count = 0;
+}
+
+/* Adds the samples of one instruction to the batch, which has space for all reasons. */
+static void take_pc(const struct pcs_pc *pc, uint32_t function, struct sample_totals *totals)
+{
+	size_t first = batch_count;
+
+	for (size_t i = 0; i < pc->reason_count; i++) {
+		uint32_t index = pc->reasons[i].index;
+		size_t at = first;
+
+		if (index >= reason_limit || reasons[index].reason == UINT32_MAX)
+			continue;
+		while (at < batch_count && batch[at].reason != reasons[index].reason)
+			at++;
+		if (at == batch_count)
+			batch[batch_count++] = (struct pc_sample){.function = function,
+								  .offset = (uint32_t)pc->offset,
+								  .reason = reasons[index].reason};
+		if (reasons[index].is_not_issued)
+			batch[at].not_issued += pc->reasons[i].samples;
+		else
+			batch[at].samples += pc->reasons[i].samples;
+	}
+	for (size_t i = first; i < batch_count; i++)
+		totals->samples += batch[i].samples;
+}
+
+void pcs_drain_take(const struct pcs_context *context, struct pcs_data *data)
+{
+	static uint64_t noted_full;
+	struct sample_totals totals = {.profiler = data->non_user};
+	const struct sample_totals none = {0};
+	uint32_t correlation = 0;
+	uint32_t function = 0;
+	uint64_t known;
+
+	totals.losses = pcs_statistics.full - noted_full;
+	noted_full = pcs_statistics.full;
+	for (size_t i = 0; i < data->count && i < data->capacity; i++) {
+		const struct pcs_pc *pc = &data->pcs[i];
+		uint32_t launch = context->is_serialized ? pc->correlation_id : 0;
+		uint32_t next = pc->function ? gpu_functions_add(pc->crc, pc->function) : 0;
+
+		if (!next)
+			continue;
+		if (batch_count && (launch != correlation || (launch && next != function) ||
+				    batch_count + SAMPLE_REASONS_MAX > BATCH))
+			add_batch(correlation, function, &none);
+		if (next != function && cubins_sampled(pc->crc) == CUBIN_UNKNOWN)
+			pcs_modules_want(pc->crc);
+		correlation = launch;
+		function = next;
+		take_pc(pc, next, &totals);
+	}
+	if (batch_count && correlation)
+		add_batch(correlation, function, &none);
+	known = totals.samples + data->non_user;
+	totals.unknown = data->samples > known ? data->samples - known : 0;
+	if (batch_count || totals.profiler || totals.unknown || totals.losses)
+		add_batch(0, 0, &totals);
+	pcs_statistics.samples += totals.samples;
+	pcs_statistics.profiler += totals.profiler;
+	pcs_statistics.unknown += totals.unknown;
+	data->count = 0;
+}
+
+/* ------------------------------------------------------------------ thread */
+
+/* False if the thread has to end. */
+static bool wait_ns(uint64_t ns)
+{
+	struct timespec until;
+	int result = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	ns += (uint64_t)until.tv_nsec;
+	until.tv_sec += (time_t)(ns / 1000000000);
+	until.tv_nsec = (long)(ns % 1000000000);
+	pthread_mutex_lock(&lock);
+	while (!must_end && result == 0)
+		result = pthread_cond_timedwait(&ending, &lock, &until);
+	result = must_end;
+	pthread_mutex_unlock(&lock);
+	return !result;
+}
+
+static void read_all(void)
+{
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++) {
+		struct pcs_context *context = &pcs_contexts[i];
+
+		if (context->context && !context->is_full)
+			pcs_context_read(context);
+		/* While modules are being loaded, the next round tries again. */
+		if (context->context && context->is_full && pcs_gate_close(0)) {
+			pcs_context_raise_period(context);
+			pcs_gate_open();
+		}
+	}
+}
+
+static void begin_or_end_all(bool is_begin)
+{
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
+		if (pcs_contexts[i].context)
+			(is_begin ? pcs_context_begin : pcs_context_end)(&pcs_contexts[i]);
+}
+
+/* State of windows. A window without launches stays open: it costs nothing. */
+struct windows {
+	bool is_open;
+	uint64_t launched;  /* callbacks_launched() when it was opened */
+	uint32_t shared;    /* callbacks_last_shared() */
+	uint64_t active_ns; /* since when something has been launched in it; 0: nothing yet */
+};
+
+/* Opens or closes the window if it is time; returns ns until the next check. */
+static uint64_t move_window(struct windows *windows)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	uint64_t length_ns = windows->is_open ? pcs_mode.window_ns : pcs_mode.distance_ns;
+
+	if (windows->is_open && !windows->active_ns) {
+		if (windows->launched == callbacks_launched() &&
+		    windows->shared == callbacks_last_shared())
+			return TICK_NS / 2;
+		windows->active_ns = now_ns;
+	}
+	if (now_ns - windows->active_ns < length_ns) {
+		uint64_t left_ns = windows->active_ns + length_ns - now_ns;
+
+		return left_ns < TICK_NS ? left_ns : TICK_NS;
+	}
+	if (!pcs_gate_close(0))
+		return TICK_NS / 2; /* modules are being loaded */
+	windows->is_open = !windows->is_open;
+	begin_or_end_all(windows->is_open);
+	pcs_gate_open();
+	if (windows->is_open) {
+		windows->launched = callbacks_launched();
+		windows->shared = callbacks_last_shared();
+		windows->active_ns = 0;
+	}
+	return TICK_NS / 2;
+}
+
+static void *run(void *unused)
+{
+	struct windows windows = {.is_open = true,
+				  .launched = callbacks_launched(),
+				  .shared = callbacks_last_shared()};
+	uint64_t next_ns = TICK_NS;
+
+	(void)unused;
+	while (wait_ns(next_ns)) {
+		uint64_t start_ns = clock_thread_ns();
+
+		pthread_mutex_lock(&pcs_lock);
+		next_ns = pcs_mode.window_ns ? move_window(&windows) : TICK_NS;
+		read_all();
+		pcs_modules_tick();
+		pcs_statistics.drain_ns += clock_thread_ns() - start_ns;
+		pthread_mutex_unlock(&pcs_lock);
+	}
+	return NULL;
+}
+
+void pcs_drain_start(void)
+{
+	pthread_condattr_t attributes;
+	sigset_t previous;
+	sigset_t all;
+
+	if (owner == getpid())
+		return;
+	must_end = false;
+	pthread_mutex_init(&lock, NULL); /* a fork may have left it locked */
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&ending, &attributes);
+	pthread_condattr_destroy(&attributes);
+	/* The program's signals must be handled by its own threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &previous);
+	owner = pthread_create(&thread, NULL, run, NULL) == 0 ? getpid() : 0;
+	pthread_sigmask(SIG_SETMASK, &previous, NULL);
+}
+
+void pcs_drain_stop(void)
+{
+	if (owner != getpid())
+		return;
+	pthread_mutex_lock(&lock);
+	must_end = true;
+	pthread_cond_signal(&ending);
+	pthread_mutex_unlock(&lock);
+	pthread_join(thread, NULL);
+	pthread_cond_destroy(&ending);
+	owner = 0;
+}

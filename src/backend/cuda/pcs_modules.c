@@ -1,0 +1,376 @@
+/*
+ * Modules and functions of PC sampling: cubins by CRC, the function handle of each launch, and the
+ * launches of serialized mode.
+ *
+ * CUPTI reports samples by cubin and function name, and kernel records by name alone. A program may
+ * have several functions of one name (Triton's specializations of a kernel). So the handle of a
+ * function is associated with its cubin when the program gets it from a module, and the launch
+ * callback notes the handle under the launch's correlation ID.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/pcs_gate.h"
+#include "backend/cuda/pcs_parts.h"
+#include "backend/cuda/pcs_windows.h"
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/region.h"
+#include "record/store/cubins.h"
+#include "record/store/gpu_functions.h"
+
+#define HANDLES_MAX 65536u
+#define LAUNCHES (1u << 20) /* as in correlate.c */
+#define SERIALIZED_LAUNCHES (1u << 16)
+#define CRC_CACHE 64u
+#define WANTED_MAX 64u
+#define ASK_NS 2000000000ull
+
+/* A function or module of the program. */
+struct handle {
+	const void *handle;
+	uint64_t crc;
+};
+
+/* A launch in flight: its correlation ID and its function. */
+struct launch {
+	_Atomic uint32_t correlation;
+	uint32_t handle; /* index of handles; 0: not known */
+};
+
+struct serialized_launch {
+	uint32_t correlation;
+	bool is_named;
+	struct proton_context where;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
+static struct handle handles[HANDLES_MAX];               /* 0: none */
+static uint32_t handle_count = 1;
+static struct map by_handle;
+static struct {
+	uint32_t module;
+	const char *cubin;
+	size_t bytes;
+	uint64_t crc;
+} crc_cache[CRC_CACHE];
+static uint64_t wanted[WANTED_MAX]; /* sampled CRCs without a cubin */
+static uint32_t wanted_count;
+static uint64_t asked_ns; /* since when MODULE_PROFILED is enabled; 0: it is not */
+static struct serialized_launch serialized[SERIALIZED_LAUNCHES];
+
+static struct region launches;
+static _Atomic uint32_t last_sessions;
+static _Thread_local uint64_t loaded_crc;   /* the module loaded last on this thread */
+static _Thread_local const void *launching; /* the function that this thread launches */
+static _Thread_local uint64_t launching_crc;
+static _Thread_local bool is_first; /* its function was not launched before */
+
+/* ------------------------------------------------------------------ handles */
+
+static uint64_t crc_of_handle(const void *handle)
+{
+	uint32_t index = handle ? map_find(&by_handle, (uintptr_t)handle) : 0;
+
+	/* A removed key may be found: compare. */
+	return index && handles[index].handle == handle ? handles[index].crc : 0;
+}
+
+/* The lock is held. */
+static void set_handle(const void *handle, uint64_t crc)
+{
+	uint32_t index = map_find(&by_handle, (uintptr_t)handle);
+
+	if (!handle)
+		return;
+	if (index && handles[index].handle == handle) {
+		handles[index].crc = crc;
+		return;
+	}
+	if (handle_count == HANDLES_MAX)
+		return;
+	handles[handle_count] = (struct handle){handle, crc};
+	if (map_insert(&by_handle, (uintptr_t)handle, handle_count))
+		handle_count++;
+}
+
+static void learn_handle(const void *handle, uint64_t crc)
+{
+	if (crc)
+		set_handle(handle, crc);
+}
+
+/* The driver may use the handles of an unloaded module again. */
+static void forget_handles(uint64_t crc)
+{
+	for (uint32_t i = 1; i < handle_count; i++) {
+		if (handles[i].crc != crc || !handles[i].handle)
+			continue;
+		map_remove(&by_handle, (uintptr_t)handles[i].handle);
+		handles[i].handle = NULL;
+	}
+}
+
+static bool returns_handle(uint32_t call)
+{
+	switch (call) {
+#define H(name, number) case number:
+#define M(name, number)
+#include "backend/cuda/pcs_module_calls.def"
+#undef M
+		return true;
+	default:
+		return false;
+	}
+}
+
+void pcs_modules_on_call(uint32_t call, const struct cupti_callback_data *data)
+{
+	const int *result = data->function_return_value;
+	void *const *const *params = data->function_params;
+	const void *created;
+
+	if (data->site == CUPTI_SITE_ENTER) {
+		loaded_crc = 0;
+		pcs_gate_pass();
+		return;
+	}
+	pcs_gate_leave();
+	if ((result && *result != 0) || !returns_handle(call) || !params || !params[0])
+		return;
+	created = *params[0];
+	pthread_mutex_lock(&lock);
+	if (call == CUPTI_CALL_MODULE_GET_FUNCTION)
+		learn_handle(created, crc_of_handle(params[1]));
+	else
+		learn_handle(created, loaded_crc);
+	pthread_mutex_unlock(&lock);
+}
+
+/* ------------------------------------------------------------------ modules */
+
+/* The CRC of a module's cubin. MODULE_PROFILED comes for every launch: the last ones are kept. */
+static uint64_t crc_of(const struct cupti_module_data *module)
+{
+	struct cubin_crc_params params = {
+		.size = sizeof(params),
+		.cubin_bytes = module->cubin_bytes,
+		.cubin = module->cubin,
+	};
+	uint32_t slot = module->id % CRC_CACHE;
+	uint64_t crc = 0;
+
+	pthread_mutex_lock(&lock);
+	if (crc_cache[slot].module == module->id && crc_cache[slot].cubin == module->cubin &&
+	    crc_cache[slot].bytes == module->cubin_bytes)
+		crc = crc_cache[slot].crc;
+	pthread_mutex_unlock(&lock);
+	if (crc || !module->cubin || !module->cubin_bytes || !pcs_api->cuptiGetCubinCrc ||
+	    pcs_api->cuptiGetCubinCrc(&params) != CUPTI_OK)
+		return crc;
+	pthread_mutex_lock(&lock);
+	crc_cache[slot].module = module->id;
+	crc_cache[slot].cubin = module->cubin;
+	crc_cache[slot].bytes = module->cubin_bytes;
+	crc_cache[slot].crc = params.crc;
+	pthread_mutex_unlock(&lock);
+	return params.crc;
+}
+
+void pcs_modules_on_event(uint32_t event, const struct cupti_module_data *module)
+{
+	uint64_t crc = crc_of(module);
+
+	if (!crc)
+		return;
+	cubins_add(crc, module->cubin, module->cubin_bytes);
+	if (event == CUPTI_RESOURCE_MODULE_LOADED)
+		loaded_crc = crc;
+	pthread_mutex_lock(&lock);
+	if (event == CUPTI_RESOURCE_MODULE_UNLOAD_STARTING) {
+		forget_handles(crc);
+		crc_cache[module->id % CRC_CACHE].crc = 0;
+	} else if (launching) { /* its module was loaded before the start, or lazily */
+		set_handle(launching, crc);
+		launching_crc = crc;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void pcs_modules_want(uint64_t crc)
+{
+	bool is_new = true;
+	bool is_asked = false;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < wanted_count; i++)
+		is_new &= wanted[i] != crc;
+	if (is_new && crc)
+		wanted[wanted_count++ % WANTED_MAX] = crc;
+	if (wanted_count > WANTED_MAX)
+		wanted_count = WANTED_MAX;
+	if (is_new && crc && !asked_ns) {
+		asked_ns = clock_monotonic_ns();
+		is_asked = true;
+	}
+	pthread_mutex_unlock(&lock);
+	/* Without the lock: CUPTI may hold its own while a callback waits for this one. */
+	if (is_asked)
+		callbacks_ask_modules(true);
+}
+
+void pcs_modules_tick(void)
+{
+	bool is_done = true;
+	bool is_ending = false;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < wanted_count; i++)
+		is_done &= cubins_sampled(wanted[i]) != CUBIN_UNKNOWN;
+	if (asked_ns && (is_done || clock_monotonic_ns() - asked_ns > ASK_NS)) {
+		asked_ns = 0;
+		is_ending = true;
+		if (is_done)
+			wanted_count = 0;
+	}
+	pthread_mutex_unlock(&lock);
+	if (is_ending)
+		callbacks_ask_modules(false);
+}
+
+/* ------------------------------------------------------------------ launches */
+
+static struct launch *slot_of(uint32_t correlation)
+{
+	return (struct launch *)launches.base + correlation % LAUNCHES;
+}
+
+static void note_launch(uint32_t correlation, uint32_t handle)
+{
+	if (!launches.base)
+		return;
+	slot_of(correlation)->handle = handle;
+	/* release: pairs with the acquire in crc_of_launch() */
+	atomic_store_explicit(&slot_of(correlation)->correlation, correlation,
+			      memory_order_release);
+}
+
+static uint64_t crc_of_launch(uint32_t correlation)
+{
+	if (!launches.base || atomic_load_explicit(&slot_of(correlation)->correlation,
+						   memory_order_acquire) != correlation)
+		return 0;
+	return handles[slot_of(correlation)->handle].crc;
+}
+
+/* The function that a launch call gets. */
+static const void *function_of(uint32_t call, const void *params)
+{
+	void *const *words = params;
+
+	if (!params || call == CUPTI_CALL_GRAPH_LAUNCH || call == CUPTI_CALL_GRAPH_LAUNCH_PTSZ ||
+	    call == CUPTI_CALL_LAUNCH_COOPERATIVE_MULTI_DEVICE)
+		return NULL;
+	/* (configuration, function, ...); the others begin with the function. */
+	if (call == CUPTI_CALL_LAUNCH_KERNEL_EX || call == CUPTI_CALL_LAUNCH_KERNEL_EX_PTSZ)
+		return words[1];
+	return words[0];
+}
+
+void pcs_modules_on_launch(uint32_t call, const struct cupti_callback_data *data,
+			   struct proton_context where, bool is_named)
+{
+	const void *function = function_of(call, data->function_params);
+	uint32_t index = function ? map_find(&by_handle, (uintptr_t)function) : 0;
+
+	bool is_known = index && handles[index].handle == function;
+
+	launching = function;
+	launching_crc = is_known ? handles[index].crc : 0;
+	is_first = function && !is_known;
+	if (where.sessions)
+		atomic_store_explicit(&last_sessions, where.sessions, memory_order_relaxed);
+	pc_sampling_on_context(data->context, true);
+	if (is_first) /* it may load the function's module */
+		pcs_gate_pass();
+	if (pcs_mode.is_serialized) {
+		pthread_mutex_lock(&lock);
+		serialized[data->correlation_id % SERIALIZED_LAUNCHES] = (struct serialized_launch){
+			.correlation = data->correlation_id, .is_named = is_named, .where = where};
+		pthread_mutex_unlock(&lock);
+	}
+	if (launching_crc)
+		note_launch(data->correlation_id, index);
+}
+
+/* The module of a function that was loaded earlier, or lazily, is known only now. */
+void pcs_modules_on_launched(const struct cupti_callback_data *data)
+{
+	if (is_first) {
+		pcs_gate_leave();
+		pthread_mutex_lock(&lock);
+		set_handle(launching, launching_crc);
+		pthread_mutex_unlock(&lock);
+		is_first = false;
+	}
+	if (launching_crc && crc_of_launch(data->correlation_id) != launching_crc)
+		note_launch(data->correlation_id, map_find(&by_handle, (uintptr_t)launching));
+	launching = NULL;
+	launching_crc = 0;
+}
+
+uint64_t pcs_modules_launched_crc(void)
+{
+	return launching_crc;
+}
+
+bool pcs_modules_find_launch(uint32_t correlation, struct proton_context *where, bool *is_named)
+{
+	const struct serialized_launch *launch = &serialized[correlation % SERIALIZED_LAUNCHES];
+	bool is_found;
+
+	pthread_mutex_lock(&lock);
+	is_found = launch->correlation == correlation && !proton_context_is_empty(launch->where);
+	*where = launch->where;
+	*is_named = launch->is_named;
+	pthread_mutex_unlock(&lock);
+	return is_found;
+}
+
+uint32_t pcs_modules_last_sessions(void)
+{
+	return atomic_load_explicit(&last_sessions, memory_order_relaxed);
+}
+
+void pcs_modules_attribute(const struct cupti_kernel *kernel, uint64_t crc,
+			   struct execution *execution)
+{
+	if (!kernel->name || pcs_mode.is_serialized)
+		return;
+	if (!crc)
+		crc = crc_of_launch(kernel->correlation_id);
+	execution->function = gpu_functions_add(crc, kernel->name);
+	execution->sampled_ns =
+		pcs_windows_overlap(kernel->context_id, execution->start_ns, execution->end_ns);
+	pcs_windows_expect(kernel, execution);
+}
+
+void pcs_modules_start(void)
+{
+	if (!launches.base)
+		region_reserve(&launches, LAUNCHES * sizeof(struct launch),
+			       LAUNCHES * sizeof(struct launch), 1, NULL);
+}
+
+void pcs_modules_stop(void)
+{
+	callbacks_ask_modules(false);
+	pcs_gate_reset();
+	pthread_mutex_lock(&lock);
+	asked_ns = 0;
+	wanted_count = 0;
+	memset(serialized, 0, pcs_mode.is_serialized ? sizeof(serialized) : 0);
+	pthread_mutex_unlock(&lock);
+	atomic_store(&last_sessions, 0);
+}

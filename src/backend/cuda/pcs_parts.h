@@ -1,0 +1,73 @@
+/* Internal interface of PC sampling. */
+#ifndef BACKEND_CUDA_PCS_PARTS_H
+#define BACKEND_CUDA_PCS_PARTS_H
+
+#include <pthread.h>
+
+#include "backend/cuda/pc_sampling.h"
+#include "record/sets/record_samples.h"
+
+#define PCS_CONTEXTS_MAX 32u
+
+/* A context that is enabled for sampling. */
+struct pcs_context {
+	void *context; /* NULL: this place is free */
+	uint32_t id;   /* CUPTI's, as in kernel records */
+	uint32_t device;
+	uint32_t period; /* as CUPTI reports it */
+	bool is_serialized;
+	bool is_started;
+	bool is_full; /* a buffer was; CUPTI delivers nothing until pcs_context_raise_period() */
+	struct pcs_data *configured; /* CUPTI's own buffer; its rest arrives there at the end */
+};
+
+/* Numbers since the start, for warnings and the profile's info. */
+struct pcs_statistics {
+	uint64_t samples;
+	uint64_t profiler;
+	uint64_t unknown;
+	uint64_t full; /* times that a buffer was full */
+	uint64_t drain_ns;
+};
+
+extern pthread_mutex_t pcs_lock; /* guards the contexts, and CUPTI's calls for them */
+extern struct pcs_context pcs_contexts[PCS_CONTEXTS_MAX];
+extern const struct cupti_api *pcs_api;
+extern struct pcs_mode pcs_mode;
+extern struct pcs_statistics pcs_statistics;
+
+/* pcs_context.c; pcs_lock is held, and except for reading, the gate is closed (pcs_gate.h). */
+int pcs_context_enable(struct pcs_context *context, struct proton_error *err);
+void pcs_context_begin(struct pcs_context *context);
+void pcs_context_end(struct pcs_context *context);
+/* Releases the context and adds its last samples. False if CUPTI still has it. */
+bool pcs_context_disable(struct pcs_context *context);
+/* The context no longer exists for CUPTI. */
+void pcs_context_forget(struct pcs_context *context);
+/* Reads all samples that CUPTI has decoded. */
+void pcs_context_read(struct pcs_context *context);
+/* The same until nothing more arrives. After pcs_context_end(). */
+void pcs_context_read_rest(struct pcs_context *context);
+/* Enables the context again with twice the period. */
+void pcs_context_raise_period(struct pcs_context *context);
+
+/* pcs_drain.c. */
+void pcs_drain_start(void);
+void pcs_drain_stop(void);
+/* Adds the content of a buffer; pcs_lock is held. */
+void pcs_drain_take(const struct pcs_context *context, struct pcs_data *data);
+/* Prepares for `count` stall reasons of CUPTI; `names` by index. False: out of memory. */
+bool pcs_drain_set_reasons(const uint32_t *indexes, char *const *names, size_t count);
+
+/* pcs_modules.c. */
+void pcs_modules_start(void);
+void pcs_modules_stop(void);
+/* A module without a cubin was sampled: asks CUPTI for it at the next launches. */
+void pcs_modules_want(uint64_t crc);
+/* Stops asking when all are there, or after some time. */
+void pcs_modules_tick(void);
+uint32_t pcs_modules_last_sessions(void);
+/* The attribution of a launch in serialized mode; false: not known. */
+bool pcs_modules_find_launch(uint32_t correlation, struct proton_context *where, bool *is_named);
+
+#endif

@@ -1,0 +1,78 @@
+/* Source lines of a sampled function. */
+#include "model/sample_lines.h"
+
+#include <string.h>
+
+#include "symbol/line_table.h"
+
+void lines_open(struct lines *lines, struct profile *profile, struct profile_samples *samples,
+		const struct profile_function *function)
+{
+	const struct profile_cubin *cubin = function->cubin ? &samples->cubins[function->cubin - 1]
+							    : NULL;
+
+	if (lines->cubin != function->cubin) {
+		line_table_close(lines->table);
+		lines->table = NULL;
+		lines->cubin = function->cubin;
+		if (cubin && cubin->length &&
+		    line_table_open(cubin->bytes, cubin->length, NULL, 0, &lines->table, NULL) !=
+			    PROTON_OK)
+			lines->table = NULL;
+	}
+	lines->profile = profile;
+	lines->samples = samples;
+	lines->name = function->name;
+	lines->function = lines->table ? line_table_function(lines->table,
+							     profile_text(profile, function->name))
+				       : LINE_FUNCTION_NONE;
+}
+
+void lines_close(struct lines *lines)
+{
+	line_table_close(lines->table);
+	lines->table = NULL;
+}
+
+uint32_t lines_frame(const struct lines *lines, uint32_t offset)
+{
+	struct line_run run;
+
+	return lines->table && line_table_run(lines->table, lines->function, offset, &run)
+		       ? run.frame
+		       : 0;
+}
+
+uint32_t lines_frame_max(const struct lines *lines)
+{
+	return lines->table ? line_table_frame_count(lines->table) : 0;
+}
+
+uint32_t lines_caller(const struct lines *lines, uint32_t frame)
+{
+	return line_table_frame(lines->table, frame)->caller;
+}
+
+static void note_file(struct profile_samples *samples, uint32_t file)
+{
+	size_t i = 0;
+
+	while (i < samples->file_count && samples->files[i] != file)
+		i++;
+	if (i == samples->file_count && i < SAMPLES_FILES_MAX)
+		samples->files[samples->file_count++] = file;
+}
+
+uint32_t lines_profile_frame(const struct lines *lines, uint32_t frame)
+{
+	const struct line_frame *line = line_table_frame(lines->table, frame);
+	struct profile *profile = lines->profile;
+	struct profile_frame added = {
+		.kind = FRAME_SOURCE, .name = lines->name, .line = line->line};
+
+	added.file = profile_string(profile, line->file, strlen(line->file));
+	if (line->function)
+		added.name = profile_string(profile, line->function, strlen(line->function));
+	note_file(lines->samples, added.file);
+	return profile_frame(profile, added);
+}

@@ -1,0 +1,32 @@
+/* Source lines of a sampled function, from the line table of its cubin. */
+#ifndef MODEL_SAMPLE_LINES_H
+#define MODEL_SAMPLE_LINES_H
+
+#include "model/profile.h"
+
+struct line_table;
+
+struct lines {
+	struct profile *profile;
+	struct profile_samples *samples;
+	struct line_table *table; /* NULL: no line is known */
+	uint32_t cubin;           /* that the table is of, index + 1 */
+	uint32_t function;
+	uint32_t name; /* string: the function's name */
+};
+
+/* Prepares for a function; the table of the previous one is used again if it is the same. */
+void lines_open(struct lines *lines, struct profile *profile, struct profile_samples *samples,
+		const struct profile_function *function);
+void lines_close(struct lines *lines);
+
+/* A number for the line of an instruction with its callers; 0: not known. */
+uint32_t lines_frame(const struct lines *lines, uint32_t offset);
+/* The largest number. */
+uint32_t lines_frame_max(const struct lines *lines);
+/* The frame that `frame` was inlined into; 0: none. */
+uint32_t lines_caller(const struct lines *lines, uint32_t frame);
+/* The profile's frame of a line. */
+uint32_t lines_profile_frame(const struct lines *lines, uint32_t frame);
+
+#endif

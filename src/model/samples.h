@@ -1,0 +1,75 @@
+/*
+ * PC samples of a profile: functions with their machine code and samples per instruction. The tree
+ * has the same samples per source line, below the kernels (model/load_samples.c).
+ */
+#ifndef MODEL_SAMPLES_H
+#define MODEL_SAMPLES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Metrics of a source line below a kernel, or of the kernel if its lines are not known. */
+#define SAMPLES_ALL "num_samples"
+#define SAMPLES_STALLED "num_stalled_samples" /* the warp was not selected to issue */
+#define SAMPLES_REASON "stalled_"             /* prefix: one metric per stall reason */
+#define SAMPLES_SELECTED "stalled_selected"   /* the warp issued an instruction */
+/* Samples of a kernel that were divided in proportion to kernel time. */
+#define SAMPLES_APPORTIONED "num_samples_apportioned"
+
+struct profile_cubin {
+	uint64_t crc;
+	const uint8_t *bytes;
+	size_t length;    /* 0: not stored */
+	bool is_left_out; /* it exceeded a limit */
+};
+
+/* Samples of one instruction with one stall reason. */
+struct profile_pc {
+	uint32_t offset; /* in bytes from the start of the function */
+	uint32_t reason; /* index of reasons */
+	uint64_t samples;
+	uint64_t not_issued; /* a subset, taken while the scheduler issued nothing */
+};
+
+struct profile_function {
+	uint32_t name;  /* string, mangled */
+	uint32_t cubin; /* index of cubins + 1; 0: not known */
+	uint64_t crc;
+	uint64_t samples; /* exact */
+	uint64_t not_issued;
+	uint64_t apportioned; /* samples divided between several kernel nodes by their time */
+	size_t first_pc;      /* sorted by offset, then reason */
+	size_t pc_count;
+};
+
+struct profile_source {
+	uint32_t path; /* string */
+	const char *text;
+	size_t length; /* 0: not stored */
+	uint64_t hash; /* FNV-1a, 64 bits */
+	bool is_left_out;
+};
+
+/* More files than the kernels of a program have; lines of further ones are in no list. */
+#define SAMPLES_FILES_MAX 4096u
+
+struct profile_samples {
+	struct profile_cubin *cubins;
+	struct profile_function *functions; /* those with samples, most samples first */
+	struct profile_pc *pcs;
+	uint32_t *reasons; /* string: the metric's name, "stalled_wait" */
+	struct profile_source *sources;
+	uint32_t *files; /* string: each path of a sampled line, in order of appearance */
+	size_t cubin_count;
+	size_t function_count;
+	size_t pc_count;
+	size_t reason_count;
+	size_t source_count;
+	size_t file_count;
+	uint8_t *content; /* cubins and texts */
+};
+
+void samples_free(struct profile_samples *samples);
+
+#endif

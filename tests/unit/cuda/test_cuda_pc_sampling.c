@@ -1,0 +1,476 @@
+/* CUDA backend: PC sampling, with the fake libraries. */
+#include "unit/cuda/cuda_session.h"
+
+#include "model/samples.h"
+
+/* Contexts of the fake: a byte is the device. */
+static uint8_t gpu0;
+static uint8_t gpu0_second;
+static uint8_t gpu1 = 1;
+
+static int start_mode(const char *name, const char *mode, struct proton_error *err)
+{
+	struct proton_session_options options = {
+		.size = sizeof(options),
+		.name = rec_path(name),
+		.backend = "cupti",
+		.mode = mode,
+		.flags = PROTON_SESSION_QUIET,
+	};
+	int session = -1;
+
+	load_fake();
+	return proton_start(&options, &session, err) == PROTON_OK ? session : -1;
+}
+
+static int start_sampling(const char *mode)
+{
+	struct proton_error err = {0};
+	int session = start_mode("a", mode, &err);
+
+	if (session < 0)
+		FAIL("start: %s", err.text);
+	return session;
+}
+
+/* A launch of 100 us that ends now, in the context of the first GPU. */
+static uint32_t launch_function(const char *name, void *function, uint64_t duration_ns)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return fake.launch(&(struct fake_launch){
+		.call = CUPTI_CALL_LAUNCH_KERNEL,
+		.name = name,
+		.context = &gpu0,
+		.records = 1,
+		.start_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
+		.end_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec + duration_ns,
+		.config = {.grid = {132, 1, 1}, .block = {128, 1, 1}},
+		.function = function,
+	});
+}
+
+static void take(uint64_t crc, const char *function, uint32_t offset, const char *reason,
+		 uint32_t samples)
+{
+	fake.pcs_take(&gpu0, &(struct fake_pc){.crc = crc,
+					       .function = function,
+					       .offset = offset,
+					       .reason = reason,
+					       .samples = samples});
+}
+
+static const char *rec_info(const struct profile *profile, const char *key)
+{
+	for (size_t i = 0; i < profile->info_count; i++)
+		if (strcmp(profile_text(profile, profile->info[i].key), key) == 0)
+			return profile_text(profile, profile->info[i].value);
+	return "(none)";
+}
+
+static int64_t value_at(const struct profile *profile, const char *path, const char *metric)
+{
+	const struct profile_value *value = rec_value(profile, path, metric);
+
+	return value ? value->as.int64 : 0;
+}
+
+/* In each test: no context exists at the start, unless the test makes one. */
+__attribute__((constructor)) static void hide_context(void)
+{
+	setenv("FAKE_CUDA_NO_CONTEXT", "1", 1);
+}
+
+TEST(samples_are_attributed_to_the_only_context_of_their_function)
+{
+	struct profile *profile;
+	uint64_t token;
+	int session = start_sampling("pcsampling");
+
+	fake.context_create(&gpu0);
+	CHECK_U64(fake.pcs_period(&gpu0), 14);
+	CHECK(fake.pcs_is_started(&gpu0));
+	token = proton_scope_enter("s");
+	launch_function("mm", NULL, 1000000);
+	take(77, "mm", 0x10, "wait", 5);
+	take(77, "mm", 0x20, "selected", 3);
+	proton_scope_exit(token, NULL);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "PC samples"), 8);
+	profile = finish();
+	CHECK_EQ(value_at(profile, "s/mm", "num_samples"), 8);
+	CHECK_EQ(value_at(profile, "s/mm", "num_stalled_samples"), 5);
+	CHECK_EQ(value_at(profile, "s/mm", "stalled_wait"), 5);
+	CHECK_EQ(value_at(profile, "s/mm", "stalled_selected"), 3);
+	CHECK_EQ(value_at(profile, "s/mm", SAMPLES_APPORTIONED), 0);
+	CHECK_U64(profile->samples->function_count, 1);
+	CHECK_U64(profile->samples->functions[0].samples, 8);
+	profile_free(profile);
+}
+
+/* Runs `a` for 3 ms in scope "x" and for 1 ms in scope "y". */
+static void run_in_two_scopes(const char *name, void *function)
+{
+	uint64_t token = proton_scope_enter("x");
+
+	launch_function(name, function, 3000000);
+	proton_scope_exit(token, NULL);
+	token = proton_scope_enter("y");
+	launch_function(name, function, 1000000);
+	proton_scope_exit(token, NULL);
+}
+
+TEST(samples_are_divided_by_kernel_time_and_the_parts_add_up)
+{
+	struct profile *profile;
+	int session = start_sampling("pcsampling");
+	int64_t x;
+	int64_t y;
+
+	fake.context_create(&gpu0);
+	run_in_two_scopes("mm", NULL);
+	for (uint32_t i = 0; i < 100; i++)
+		take(77, "mm", i * 16, i % 2 ? "wait" : "selected", 1);
+	take(77, "mm", 0x20, "barrier", 7);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	profile = finish();
+	x = value_at(profile, "x/mm", "num_samples");
+	y = value_at(profile, "y/mm", "num_samples");
+	CHECK_EQ(x, 80); /* 107 * 3 / 4 = 80.25 */
+	CHECK_EQ(y, 27);
+	CHECK_EQ(value_at(profile, "x/mm", "stalled_barrier") +
+			 value_at(profile, "y/mm", "stalled_barrier"),
+		 7);
+	CHECK_EQ(value_at(profile, "x/mm", "stalled_wait") +
+			 value_at(profile, "y/mm", "stalled_wait"),
+		 50);
+	CHECK_EQ(value_at(profile, "x/mm", SAMPLES_APPORTIONED), 80);
+	CHECK_EQ(value_at(profile, "y/mm", SAMPLES_APPORTIONED), 27);
+	CHECK_U64(profile->samples->functions[0].samples, 107);
+	CHECK_U64(profile->samples->functions[0].apportioned, 107);
+	profile_free(profile);
+}
+
+TEST(functions_of_one_name_are_distinguished_by_their_cubins)
+{
+	struct profile *profile;
+	int session = start_sampling("pcsampling");
+	void *half;
+	void *whole;
+	uint64_t token;
+
+	fake.context_create(&gpu0);
+	half = fake.module_load("half", 5);
+	whole = fake.module_load("whole", 6);
+	token = proton_scope_enter("x");
+	launch_function("mm", fake.module_function(half, "mm"), 3000000);
+	proton_scope_exit(token, NULL);
+	token = proton_scope_enter("y");
+	launch_function("mm", fake.module_function(whole, "mm"), 1000000);
+	proton_scope_exit(token, NULL);
+	take(fake.module_crc(half), "mm", 0, "wait", 3);
+	take(fake.module_crc(whole), "mm", 0, "wait", 50);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	profile = finish();
+	CHECK_EQ(value_at(profile, "x/mm", "num_samples"), 3);
+	CHECK_EQ(value_at(profile, "y/mm", "num_samples"), 50);
+	CHECK_EQ(value_at(profile, "x/mm", SAMPLES_APPORTIONED), 0);
+	CHECK_U64(profile->samples->cubin_count, 2);
+	for (size_t i = 0; i < 2; i++) {
+		const struct profile_function *function = &profile->samples->functions[i];
+		const struct profile_cubin *cubin = &profile->samples->cubins[function->cubin - 1];
+
+		CHECK(function->cubin);
+		CHECK_U64(cubin->length, i == 0 ? 6 : 5); /* most samples first */
+		CHECK_EQ(memcmp(cubin->bytes, i == 0 ? "whole" : "half", cubin->length), 0);
+	}
+	profile_free(profile);
+}
+
+TEST(samples_of_a_function_without_a_launch_are_below_the_root)
+{
+	struct profile *profile;
+	int session = start_sampling("pcsampling");
+
+	fake.context_create(&gpu0);
+	launch_function("mm", NULL, 1000);
+	take(78, "other", 0, "wait", 4);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	profile = finish();
+	CHECK_EQ(value_at(profile, "other", "num_samples"), 4);
+	CHECK_EQ(value_at(profile, "mm", "num_samples"), 0);
+	profile_free(profile);
+}
+
+TEST(not_issued_samples_are_a_subset_and_not_added)
+{
+	struct profile *profile;
+	int session = start_sampling("pcsampling");
+
+	fake.context_create(&gpu0);
+	launch_function("mm", NULL, 1000);
+	fake.pcs_take(&gpu0, &(struct fake_pc){.crc = 77,
+					       .function = "mm",
+					       .reason = "no_instructions",
+					       .samples = 9,
+					       .not_issued = 6});
+	take(77, "mm", 0, "not_selected", 2);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	profile = finish();
+	CHECK_EQ(value_at(profile, "mm", "num_samples"), 11);
+	CHECK_EQ(value_at(profile, "mm", "num_stalled_samples"), 11);
+	CHECK_EQ(value_at(profile, "mm", "stalled_no_instruction"), 9);
+	CHECK_EQ(value_at(profile, "mm", "stalled_not_Selected"), 2);
+	CHECK_U64(profile->samples->functions[0].not_issued, 6);
+	profile_free(profile);
+}
+
+TEST(a_context_that_exists_at_the_start_is_sampled)
+{
+	int session;
+
+	unsetenv("FAKE_CUDA_NO_CONTEXT");
+	session = start_sampling("PCSampling:interval=50000");
+	launch_function("mm", NULL, 1000);
+	fake.context_create(&gpu1);
+	CHECK_U64(fake.pcs_period(&gpu1), 16); /* nearest: 65536 */
+	(void)session;
+	rec_finalize(PROTON_ALL_SESSIONS, "proton");
+}
+
+TEST(a_context_is_found_at_its_first_launch)
+{
+	int session = start_sampling("pcsampling");
+
+	(void)session;
+	CHECK_U64(fake.pcs_period(&gpu0), 0);
+	launch_function("mm", NULL, 1000);
+	CHECK_U64(fake.pcs_period(&gpu0), 14);
+	CHECK(fake.pcs_is_started(&gpu0));
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+TEST(a_second_context_of_a_gpu_is_reported_and_not_sampled)
+{
+	int session = start_sampling("pcsampling");
+
+	(void)session;
+	rec_begin_saying();
+	fake.context_create(&gpu0);
+	fake.context_create(&gpu0_second);
+	fake.context_create(&gpu1);
+	CHECK_U64(fake.pcs_period(&gpu0_second), 0);
+	CHECK_U64(fake.pcs_period(&gpu1), 14);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_EQ(rec_printed("PCs of a second CUDA context on GPU 0 are not sampled"), 1);
+}
+
+TEST(a_context_that_is_destroyed_is_drained_first)
+{
+	struct profile *profile;
+	int session = start_sampling("pcsampling");
+
+	fake.context_create(&gpu0);
+	launch_function("mm", NULL, 1000);
+	take(77, "mm", 0, "wait", 5);
+	fake.context_destroy(&gpu0);
+	CHECK_U64(rec_counter(session, "PC samples"), 5);
+	/* Now another context of the GPU can be sampled. */
+	fake.context_create(&gpu0_second);
+	CHECK_U64(fake.pcs_period(&gpu0_second), 14);
+	profile = finish();
+	CHECK_EQ(value_at(profile, "mm", "num_samples"), 5);
+	profile_free(profile);
+}
+
+TEST(a_second_session_gets_samples_of_a_module_loaded_between_the_two)
+{
+	struct profile *profile;
+	void *module;
+	int session = start_sampling("pcsampling");
+
+	fake.context_create(&gpu0);
+	launch_function("mm", NULL, 1000);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_U64(fake.calls("cuptiPCSamplingDisable"), 0);
+	CHECK_U64(fake.calls("cuptiFinalize"), 0);
+	CHECK(!fake.pcs_is_started(&gpu0));
+	module = fake.module_load("between", 8);
+	session = start_sampling("pcsampling");
+	CHECK(fake.pcs_is_started(&gpu0));
+	launch_function("late", fake.module_function(module, "late"), 1000);
+	take(fake.module_crc(module), "late", 0, "wait", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	profile = finish();
+	CHECK_EQ(value_at(profile, "late", "num_samples"), 5);
+	/* Its cubin came at a launch. */
+	CHECK_U64(profile->samples->cubin_count, 1);
+	profile_free(profile);
+}
+
+TEST(a_session_of_another_mode_releases_the_contexts)
+{
+	int session = start_sampling("pcsampling");
+
+	fake.context_create(&gpu0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	start();
+	CHECK_U64(fake.pcs_period(&gpu0), 0);
+	launch_function("mm", NULL, 1000);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_U64(fake.calls("cuptiFinalize"), 1);
+	/* It was not finalized while a context was enabled: that would leave no samples. */
+	session = start_sampling("pcsampling");
+	launch_function("mm", NULL, 1000);
+	take(77, "mm", 0, "wait", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "PC samples"), 5);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+TEST(a_second_session_may_have_another_interval)
+{
+	int session = start_sampling("pcsampling:interval=8192");
+
+	(void)session;
+	fake.context_create(&gpu0);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	start_sampling("pcsampling:serialized:interval=1024");
+	CHECK_U64(fake.pcs_period(&gpu0), 10);
+	CHECK(fake.pcs_is_serialized(&gpu0));
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+/* The fake aborts if sampling is started or stopped while the main thread loads a module. */
+TEST(windows_open_and_close_while_modules_are_loaded)
+{
+	struct profile *profile;
+	int session = start_sampling("pcsampling:windows=1ms/2ms");
+
+	fake.context_create(&gpu0);
+	CHECK_U64(fake.pcs_period(&gpu0), 12);
+	for (int i = 0; fake.calls("cuptiPCSamplingStop") < 4; i++) {
+		char cubin[24];
+
+		snprintf(cubin, sizeof(cubin), "cubin %d", i);
+		launch_function("mm",
+				fake.module_function(fake.module_load(cubin, strlen(cubin)), "mm"),
+				1000);
+	}
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	profile = finish();
+	CHECK_STR(rec_info(profile, "pc_sampling"), "windows of 1 ms every 2 ms");
+	profile_free(profile);
+}
+
+TEST(a_short_interval_is_sampled_in_windows)
+{
+	struct profile *profile;
+
+	start_sampling("pcsampling:interval=1000");
+	fake.context_create(&gpu0);
+	CHECK_U64(fake.pcs_period(&gpu0), 10);
+	profile = finish();
+	CHECK_STR(rec_info(profile, "pc_sampling"), "windows of 30 ms every 1000 ms");
+	CHECK_STR(rec_info(profile, "pc_sampling_interval"), "1024");
+	profile_free(profile);
+}
+
+TEST(a_full_buffer_is_counted_and_raises_the_interval)
+{
+	struct profile *profile;
+	int session = start_sampling("pcsampling:interval=8192");
+
+	rec_begin_saying();
+	fake.context_create(&gpu0);
+	launch_function("mm", NULL, 1000);
+	fake.pcs_fill(&gpu0);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(fake.pcs_period(&gpu0), 14);
+	proton_activate(session, NULL);
+	launch_function("mm", NULL, 1000);
+	take(77, "mm", 0, "wait", 5);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "PC samples"), 5);
+	CHECK_U64(rec_counter(session, "lost: PC samples, times a buffer was full"), 1);
+	profile = finish();
+	CHECK_STR(rec_info(profile, "pc_sampling_interval"), "16384");
+	CHECK_STR(rec_info(profile, "pc_sampling_interval_requested"), "8192");
+	profile_free(profile);
+	CHECK_EQ(rec_printed("the interval was raised from 8192 to 16384 cycles"), 1);
+}
+
+TEST(many_samples_of_code_that_cupti_adds_are_reported)
+{
+	int session = start_sampling("pcsampling");
+
+	rec_begin_saying();
+	fake.context_create(&gpu0);
+	launch_function("mm", NULL, 1000);
+	take(77, "mm", 0, "wait", 5000);
+	fake.pcs_non_user(&gpu0, 5000);
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "PC samples"), 5000);
+	CHECK_U64(rec_counter(session, "PC samples of profiler code"), 5000);
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	CHECK_EQ(rec_printed("50 % of the PC samples are of code that CUPTI adds"), 1);
+}
+
+TEST(serialized_samples_are_those_of_their_launch)
+{
+	struct profile *profile;
+	uint64_t token;
+	uint32_t launches[2];
+	int session = start_sampling("pcsampling:serialized");
+
+	fake.context_create(&gpu0);
+	CHECK(fake.pcs_is_serialized(&gpu0));
+	token = proton_scope_enter("x");
+	launches[0] = launch_function("mm", NULL, 3000000);
+	proton_scope_exit(token, NULL);
+	token = proton_scope_enter("y");
+	launches[1] = launch_function("mm", NULL, 3000000);
+	proton_scope_exit(token, NULL);
+	for (uint32_t i = 0; i < 2; i++)
+		fake.pcs_take(&gpu0, &(struct fake_pc){.crc = 77,
+						       .function = "mm",
+						       .reason = "wait",
+						       .samples = i ? 2 : 40,
+						       .correlation = launches[i]});
+	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
+	CHECK_U64(rec_counter(session, "PC samples"), 42);
+	profile = finish();
+	CHECK_EQ(value_at(profile, "x/mm", "num_samples"), 40);
+	CHECK_EQ(value_at(profile, "y/mm", "num_samples"), 2);
+	CHECK_EQ(value_at(profile, "x/mm", SAMPLES_APPORTIONED), 0);
+	profile_free(profile);
+}
+
+TEST(wrong_options_are_refused_with_the_reason)
+{
+	static const struct {
+		const char *mode;
+		const char *text;
+	} cases[] = {
+		{"pcsampling:interval=0", "the interval is not a number of cycles: 0; use 32 to"},
+		{"pcsampling:interval=-5", "the interval is not a number of cycles: -5"},
+		{"pcsampling:interval=", "the interval is not a number of cycles: "},
+		{"pcsampling:interval=99999999999999999999", "the interval is not a number"},
+		{"pcsampling:windows=1s/30ms",
+		 "the windows are not a length and a longer distance"},
+		{"pcsampling:windows=30/1s", "the windows are not a length"},
+		{"pcsampling:windows=30ms", "the windows are not a length"},
+		{"pcsampling:serialized:windows=30ms/1s", "serialized sampling has no windows"},
+		{"pcsampling:fast", "unsupported option of pcsampling: fast; available: interval="},
+		{"pcsampling:", "unsupported option of pcsampling: ; available"},
+		{"pcsamplingx", "unsupported mode: pcsamplingx; available: "},
+	};
+	struct proton_error err;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		CHECK_EQ(start_mode("a", cases[i].mode, &err), -1);
+		CHECK_EQ(err.status, PROTON_E_INVALID);
+		CHECK_HAS(err.text, cases[i].text);
+	}
+}
