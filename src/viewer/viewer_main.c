@@ -25,10 +25,10 @@
 #include "viewer/print/print_warps.h"
 #include "viewer/print/table_model.h"
 #include "viewer/print/xalloc.h"
-#include "viewer/query/arrange.h"
 #include "viewer/query/cut.h"
 #include "viewer/query/input.h"
 #include "viewer/query/select.h"
+#include "viewer/query/view.h"
 #include "viewer/viewer_options.h"
 
 #define EXIT_BAD 2

@@ -5,7 +5,7 @@
 #define VIEWER_EXPORT_EXPORT_RUN_H
 
 #include "model/profile.h"
-#include "viewer/query/arrange.h"
+#include "viewer/query/view.h"
 #include "viewer/viewer_options.h"
 
 /*

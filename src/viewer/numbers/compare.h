@@ -6,8 +6,8 @@
 #ifndef VIEWER_NUMBERS_COMPARE_H
 #define VIEWER_NUMBERS_COMPARE_H
 
-#include "viewer/query/arrange.h"
 #include "viewer/query/input.h"
+#include "viewer/query/view.h"
 
 /*
  * --diff: runs of FILE against runs of BASE. The columns of each metric are the means before and

@@ -5,7 +5,7 @@
 #define VIEWER_NUMBERS_COMPARE_PARTS_H
 
 #include "model/merge.h"
-#include "viewer/query/arrange.h"
+#include "viewer/query/view.h"
 
 struct compared_metric {
 	char *name;  /* as requested */

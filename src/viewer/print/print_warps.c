@@ -1,272 +1,411 @@
-/* --warps: collects the warp metrics of a profile into rows per kernel, role and scope. */
-#include "viewer/print/print_warps.h"
-
+/*
+ * --warps as tables: per kernel its roles, critical path and asynchronous work, and a one-line
+ * summary.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/message.h"
+#include "base/array.h"
 #include "model/rollup.h"
 #include "model/warp_metrics.h"
+#include "viewer/print/print_warps.h"
+#include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
-#include "viewer/query/filter.h"
-#include "viewer/query/input.h"
+#include "viewer/query/frame_names.h"
 
-const char *const warps_metrics[WARPS_NUMBERS] = {
-	[WARPS_NUMBER_RECORDED_CTAS] = WARPS_RECORDED_CTAS,
-	[WARPS_NUMBER_SAMPLED_CTAS] = WARPS_SAMPLED_CTAS,
-	[WARPS_NUMBER_CTA_CYCLES] = WARPS_CTA_CYCLES,
-	[WARPS_NUMBER_UNSEEN] = WARPS_UNSEEN_CYCLES,
-	[WARPS_NUMBER_WARPS] = WARPS_SAMPLED_WARPS,
-	[WARPS_NUMBER_WARP_CYCLES] = WARPS_WARP_CYCLES,
-	[WARPS_NUMBER_BUSY] = WARPS_BUSY_CYCLES,
-	[WARPS_NUMBER_WAIT] = WARPS_WAIT_CYCLES,
-	[WARPS_NUMBER_IDLE] = WARPS_IDLE_CYCLES,
-	[WARPS_NUMBER_PATH] = WARPS_PATH_CYCLES,
-	[WARPS_NUMBER_ASYNC] = WARPS_ASYNC_CYCLES,
-	[WARPS_NUMBER_OVERLAPPED] = WARPS_OVERLAPPED_CYCLES,
+#define PATH_ROWS 8         /* unless --rows is given */
+#define NAME_COLUMNS_MIN 24 /* at any terminal width */
+#define LITTLE_PERCENT 1.0  /* waiting below this is not mentioned */
+
+struct printer {
+	const struct warps_report *report;
+	const struct options *options;
+	const struct warps_kernel *kernel;
+	struct term term;
+	struct out *out;
+	struct out scratch; /* a stored name, then its cleaned text */
+	struct out cleaned;
 };
 
-/* ------------------------------------------------------------------ rows */
+/* ------------------------------------------------------------------ words and numbers */
 
-static bool is_frame(const struct profile *profile, uint32_t node, const char *name)
+static double percent(double part, double whole)
 {
-	return strcmp(profile_text(profile, profile->frames[profile->nodes[node].frame].name),
-		      name) == 0;
+	return whole > 0 ? 100 * part / whole : NAN;
 }
 
-/* The row that a node belongs to; false if none. `level` counts from <warps>, which has level 0. */
-static bool read_place(const struct profile *profile, uint32_t node, uint8_t level,
-		       struct warps_row *row)
+/* A name, as printable text. */
+static void put_name(struct printer *printer, struct out *out, uint32_t frame)
 {
-	uint32_t path[3]; /* <warps>, role, scope */
+	printer->scratch.length = 0;
+	name_write_styled(&printer->scratch, printer->report->profile, frame,
+			  printer->options->style.format, printer->options->style.names);
+	text_clean(out, printer->scratch.bytes, printer->scratch.length);
+}
 
-	for (uint8_t i = level + 1; i-- > 0;) {
-		path[i] = node;
-		node = profile->nodes[node].parent;
+/* Right-aligned; "-" for unknown. */
+static void put_number(struct printer *printer, int columns, int decimals, double value)
+{
+	if (isnan(value))
+		out_printf(printer->out, "%*s", columns, "-");
+	else
+		out_printf(printer->out, "%*.*f", columns, decimals, value);
+}
+
+/* Prints the text in `cleaned` at the end of a line with `used` columns. */
+static void end_line(struct printer *printer, size_t used)
+{
+	size_t space = SIZE_MAX;
+
+	if (printer->term.columns)
+		space = printer->term.columns > used + NAME_COLUMNS_MIN
+				? printer->term.columns - used
+				: NAME_COLUMNS_MIN;
+	text_shorten(printer->out, printer->cleaned.bytes, printer->cleaned.length, space,
+		     printer->term.has_utf8 ? "…" : "...", false);
+	out_byte(printer->out, '\n');
+	printer->cleaned.length = 0;
+}
+
+static void put_percent(struct out *out, double value)
+{
+	out_printf(out, "%.0f %%", value);
+}
+
+/* ------------------------------------------------------------------ the tables */
+
+static void print_head(struct printer *printer)
+{
+	const double *number = printer->kernel->rows[0].number;
+	double ctas = number[WARPS_NUMBER_SAMPLED_CTAS];
+	double unseen = number[WARPS_NUMBER_UNSEEN];
+	double cycles = number[WARPS_NUMBER_CTA_CYCLES];
+
+	put_name(printer, printer->out, printer->kernel->rows[0].kernel);
+	out_printf(printer->out, ": %.0f of %.0f CTAs, %.0f cycles each\n", ctas,
+		   number[WARPS_NUMBER_RECORDED_CTAS], cycles / ctas);
+	if (unseen > 0) {
+		out_text(printer->out, "The first ");
+		put_percent(printer->out, percent(unseen, unseen + cycles));
+		out_text(printer->out,
+			 " of these CTAs is missing because records were overwritten; "
+			 "increase buffer_size to keep more.\n");
 	}
-	row->kernel = profile->nodes[node].frame;
-	row->role = level > 0 ? profile->nodes[path[1]].frame : WARPS_NO_FRAME;
-	row->scope = level > 1 ? profile->nodes[path[2]].frame : WARPS_NO_FRAME;
-	row->is_async = level > 0 && is_frame(profile, path[1], WARPS_ASYNC_FRAME);
-	/* <asynchronous> itself has no numbers */
-	return node && !(row->is_async && level == 1);
 }
 
-/*
- * By kernel; within one, the kernel itself first, then roles in frame order, each before its
- * scopes.
- */
-static int compare_places(const void *left, const void *right)
+static void print_roles(struct printer *printer)
+{
+	const struct warps_kernel *kernel = printer->kernel;
+	double ctas = kernel->rows[0].number[WARPS_NUMBER_SAMPLED_CTAS];
+	double all = kernel->rows[0].number[WARPS_NUMBER_CTA_CYCLES];
+
+	out_text(printer->out, "\n  busy/%  waiting/%  idle/%  path/%  warps  role\n");
+	for (size_t i = 0; i < kernel->count; i++) {
+		const struct warps_row *role = &kernel->rows[i];
+		double cycles = role->number[WARPS_NUMBER_WARP_CYCLES];
+		double busy = warps_of_role(kernel, role, WARPS_NUMBER_BUSY);
+		double waits = warps_of_role(kernel, role, WARPS_NUMBER_WAIT);
+
+		if (role->role == WARPS_NO_FRAME || role->scope != WARPS_NO_FRAME || role->is_async)
+			continue;
+		if (isnan(waits) && kernel->has_waits)
+			waits = 0;
+		put_number(printer, 8, 1, percent(isnan(busy) ? 0 : busy, cycles));
+		put_number(printer, 11, 1, percent(waits, cycles));
+		put_number(printer, 8, 1, percent(role->number[WARPS_NUMBER_IDLE], cycles));
+		put_number(printer, 8, 1,
+			   percent(warps_of_role(kernel, role, WARPS_NUMBER_PATH), all));
+		put_number(printer, 7, 0, role->number[WARPS_NUMBER_WARPS] / ctas);
+		out_text(printer->out, "  ");
+		put_name(printer, &printer->cleaned, role->role);
+		end_line(printer, 44);
+	}
+}
+
+static int by_path(const void *left, const void *right)
 {
 	const struct warps_row *a = left;
 	const struct warps_row *b = right;
+	double path_a = a->number[WARPS_NUMBER_PATH];
+	double path_b = b->number[WARPS_NUMBER_PATH];
 
-	if (a->kernel != b->kernel)
-		return a->kernel < b->kernel ? -1 : 1;
-	/* WARPS_NO_FRAME + 1 is 0 */
+	if (path_a < path_b || path_a > path_b)
+		return path_a < path_b ? 1 : -1;
 	if (a->role != b->role)
-		return a->role + 1 < b->role + 1 ? -1 : 1;
-	if (a->scope != b->scope)
-		return a->scope + 1 < b->scope + 1 ? -1 : 1;
-	return 0;
+		return a->role < b->role ? -1 : 1;
+	return a->scope < b->scope ? -1 : a->scope > b->scope;
 }
 
-static void add_numbers(struct warps_row *to, const struct warps_row *more)
+/* The rows of the critical path, largest first; malloc'd. */
+static struct warps_row *path_rows(const struct warps_kernel *kernel, size_t *count_out)
 {
-	for (size_t i = 0; i < WARPS_NUMBERS; i++)
-		if (!isnan(more->number[i]))
-			to->number[i] = (isnan(to->number[i]) ? 0 : to->number[i]) +
-					more->number[i];
+	struct warps_row *rows = xcalloc(kernel->count, sizeof(*rows));
+	size_t count = 0;
+
+	for (size_t i = 0; i < kernel->count; i++)
+		if (kernel->rows[i].number[WARPS_NUMBER_PATH] > 0)
+			rows[count++] = kernel->rows[i];
+	if (count)
+		qsort(rows, count, sizeof(*rows), by_path);
+	*count_out = count;
+	return rows;
 }
 
-static void merge_rows(struct warps_report *report)
+static bool is_wait(const struct warps_row *row)
 {
-	size_t kept = 0;
-
-	qsort(report->rows, report->count, sizeof(*report->rows), compare_places);
-	for (size_t i = 0; i < report->count; i++) {
-		if (kept && compare_places(&report->rows[kept - 1], &report->rows[i]) == 0)
-			add_numbers(&report->rows[kept - 1], &report->rows[i]);
-		else
-			report->rows[kept++] = report->rows[i];
-	}
-	report->count = kept;
+	return !isnan(row->number[WARPS_NUMBER_WAIT]);
 }
 
-static void read_rows(struct warps_report *report, const struct column *columns,
-		      const uint8_t *state)
+/* True if the role is named after this scope, for example after its partition. */
+static bool is_namesake(const struct printer *printer, const struct warps_row *row)
 {
-	const struct profile *profile = report->profile;
-	uint8_t *levels = xcalloc(profile->node_count, sizeof(*levels)); /* + 1; 0: no warp data */
-	size_t capacity = 0;
+	const struct profile *profile = printer->report->profile;
+	const char *scope = profile_text(profile, profile->frames[row->scope].name);
+	const char *role = profile_text(profile, profile->frames[row->role].name);
+	size_t length = strlen(scope);
 
-	for (uint32_t i = 1; i < profile->node_count; i++) {
-		uint8_t above = levels[profile->nodes[i].parent];
-		struct warps_row row;
-
-		if (state[i] != NODE_SHOWN)
-			continue;
-		if (above && above < 3)
-			levels[i] = above + 1;
-		else if (!above && is_frame(profile, i, WARPS_FRAME))
-			levels[i] = 1;
-		if (!levels[i] || !read_place(profile, i, levels[i] - 1, &row))
-			continue;
-		for (size_t n = 0; n < WARPS_NUMBERS; n++)
-			row.number[n] = columns[n].value ? columns[n].value[i] : NAN;
-		xreserve(&report->rows, &capacity, report->count + 1, sizeof(*report->rows));
-		report->rows[report->count++] = row;
-	}
-	free(levels);
+	return strncmp(role, scope, length) == 0 && strncmp(role + length, " (warp", 6) == 0;
 }
 
-/* ------------------------------------------------------------------ kernels */
-
-/* Estimated for all recorded CTAs from those that were analyzed. */
-static double all_cycles(const struct warps_kernel *kernel)
+/* "wait_barrier@mm.py:33, waiting in partition0@mm.py:20 (warps 0-3)" */
+static void put_path_name(struct printer *printer, const struct warps_row *row)
 {
-	const double *number = kernel->rows[0].number;
-	double cycles = number[WARPS_NUMBER_CTA_CYCLES];
-	double share = number[WARPS_NUMBER_RECORDED_CTAS] / number[WARPS_NUMBER_SAMPLED_CTAS];
+	struct out *out = &printer->cleaned;
 
-	return isfinite(share) ? cycles * share : cycles;
-}
-
-static int by_cycles(const void *left, const void *right)
-{
-	const struct warps_kernel *a = left;
-	const struct warps_kernel *b = right;
-	double cycles_a = all_cycles(a);
-	double cycles_b = all_cycles(b);
-
-	if (cycles_a < cycles_b || cycles_a > cycles_b)
-		return cycles_a < cycles_b ? 1 : -1;
-	return a->rows[0].kernel < b->rows[0].kernel ? -1 : 1;
-}
-
-static void find_kernels(struct warps_report *report)
-{
-	size_t capacity = 0;
-	size_t first = 0;
-
-	for (size_t i = 1; i <= report->count; i++) {
-		struct warps_kernel kernel = {.rows = &report->rows[first], .count = i - first};
-
-		if (i < report->count && report->rows[i].kernel == report->rows[first].kernel)
-			continue;
-		for (size_t k = 0; k < kernel.count; k++)
-			kernel.has_waits = kernel.has_waits ||
-					   !isnan(kernel.rows[k].number[WARPS_NUMBER_WAIT]);
-		/* A kernel that was not analyzed or lacks its own row: the file is corrupt. */
-		if (kernel.rows[0].role == WARPS_NO_FRAME &&
-		    kernel.rows[0].number[WARPS_NUMBER_CTA_CYCLES] > 0) {
-			xreserve(&report->kernels, &capacity, report->kernel_count + 1,
-				 sizeof(*report->kernels));
-			report->kernels[report->kernel_count++] = kernel;
-		}
-		first = i;
-	}
-	if (report->kernel_count)
-		qsort(report->kernels, report->kernel_count, sizeof(*report->kernels), by_cycles);
-}
-
-void warps_report_init(struct warps_report *report, const struct profile *profile,
-		       const uint8_t *state)
-{
-	struct column columns[WARPS_NUMBERS] = {{0}};
-
-	*report = (struct warps_report){.profile = profile};
-	for (size_t i = 0; i < WARPS_NUMBERS; i++)
-		if (rollup_has(profile, warps_metrics[i]) &&
-		    rollup_metric(profile, warps_metrics[i], false, &columns[i], NULL))
-			xgive_up();
-	read_rows(report, columns, state);
-	for (size_t i = 0; i < WARPS_NUMBERS; i++)
-		column_fini(&columns[i]);
-	if (!report->count)
+	if (row->scope == WARPS_NO_FRAME) {
+		out_text(out, "(no warp active), ");
+		put_name(printer, out, row->role);
 		return;
-	merge_rows(report);
-	find_kernels(report);
+	}
+	if (!row->is_async && is_namesake(printer, row)) {
+		put_name(printer, out, row->role);
+		out_text(out, is_wait(row) ? ", waiting" : ", outside of other scopes");
+		return;
+	}
+	put_name(printer, out, row->scope);
+	if (row->is_async) {
+		out_text(out, ", asynchronous");
+		return;
+	}
+	out_text(out, is_wait(row) ? ", waiting in " : " in ");
+	put_name(printer, out, row->role);
 }
 
-void warps_report_fini(struct warps_report *report)
+static void print_path(struct printer *printer)
 {
-	free(report->rows);
-	free(report->kernels);
-	*report = (struct warps_report){0};
+	double all = printer->kernel->rows[0].number[WARPS_NUMBER_CTA_CYCLES];
+	double ctas = printer->kernel->rows[0].number[WARPS_NUMBER_SAMPLED_CTAS];
+	size_t max = printer->options->query.rows ? printer->options->query.rows : PATH_ROWS;
+	double shown = 0;
+	size_t count;
+	struct warps_row *rows = path_rows(printer->kernel, &count);
+
+	out_text(printer->out, "\n  path/%    cycles  critical path\n");
+	for (size_t i = 0; i < count && i < max; i++) {
+		double path = rows[i].number[WARPS_NUMBER_PATH];
+
+		shown += path;
+		put_number(printer, 8, 1, percent(path, all));
+		put_number(printer, 10, 0, path / ctas);
+		out_text(printer->out, "  ");
+		put_path_name(printer, &rows[i]);
+		end_line(printer, 20);
+	}
+	if (count > max) {
+		put_number(printer, 8, 1, percent(all - shown, all));
+		put_number(printer, 10, 0, (all - shown) / ctas);
+		out_printf(printer->out, "  (%zu more)\n", count - max);
+	}
+	free(rows);
 }
 
-double warps_of_role(const struct warps_kernel *kernel, const struct warps_row *role,
-		     enum warps_number number)
+static bool print_asyncs(struct printer *printer)
+{
+	const struct warps_kernel *kernel = printer->kernel;
+	double all = kernel->rows[0].number[WARPS_NUMBER_CTA_CYCLES];
+	double ctas = kernel->rows[0].number[WARPS_NUMBER_SAMPLED_CTAS];
+	bool has_any = false;
+
+	for (size_t i = 0; i < kernel->count; i++) {
+		const struct warps_row *row = &kernel->rows[i];
+		double cycles = row->number[WARPS_NUMBER_ASYNC];
+
+		if (!row->is_async)
+			continue;
+		if (!has_any)
+			out_text(printer->out,
+				 "\n  overlapped/%  path/%    cycles  asynchronous work\n");
+		has_any = true;
+		put_number(printer, 14, 1, percent(row->number[WARPS_NUMBER_OVERLAPPED], cycles));
+		put_number(printer, 8, 1, percent(row->number[WARPS_NUMBER_PATH], all));
+		put_number(printer, 10, 0, cycles / ctas);
+		out_text(printer->out, "  ");
+		put_name(printer, &printer->cleaned, row->scope);
+		end_line(printer, 34);
+	}
+	return has_any;
+}
+
+/* ------------------------------------------------------------------ what it comes to */
+
+/*
+ * The role with the longest total waiting time, and the waiting share of its warp cycles; NULL if
+ * none waits.
+ */
+static const struct warps_row *find_waiting(const struct warps_kernel *kernel, double *percent_out)
+{
+	const struct warps_row *found = NULL;
+	double max = 0;
+
+	*percent_out = 0;
+	for (size_t i = 0; i < kernel->count; i++) {
+		const struct warps_row *role = &kernel->rows[i];
+		double waits;
+
+		if (role->role == WARPS_NO_FRAME || role->scope != WARPS_NO_FRAME || role->is_async)
+			continue;
+		waits = warps_of_role(kernel, role, WARPS_NUMBER_WAIT);
+		if (waits > max) {
+			max = waits;
+			found = role;
+			*percent_out = percent(waits, role->number[WARPS_NUMBER_WARP_CYCLES]);
+		}
+	}
+	return found;
+}
+
+/* The longest wait of a role that waits. */
+static const struct warps_row *find_wait(const struct warps_kernel *kernel,
+					 const struct warps_row *role)
 {
 	const struct warps_row *end = kernel->rows + kernel->count;
-	struct warps_row sum = {0};
+	const struct warps_row *found = NULL;
 
-	for (size_t i = 0; i < WARPS_NUMBERS; i++)
-		sum.number[i] = NAN;
 	for (const struct warps_row *row = role; row < end && row->role == role->role; row++)
-		add_numbers(&sum, row);
-	return sum.number[number];
+		if (is_wait(row) &&
+		    (!found || row->number[WARPS_NUMBER_WAIT] > found->number[WARPS_NUMBER_WAIT]))
+			found = row;
+	return found;
 }
 
-/* ------------------------------------------------------------------ in other views */
-
-static bool is_of_warps(const char *metric)
+static void put_waiting(struct printer *printer)
 {
-	for (size_t i = 0; i < WARPS_NUMBERS; i++) {
-		size_t length = strlen(warps_metrics[i]);
+	double waits;
+	const struct warps_row *role = find_waiting(printer->kernel, &waits);
+	const struct warps_row *wait = role ? find_wait(printer->kernel, role) : NULL;
 
-		if (strncasecmp(metric, warps_metrics[i], length) == 0 &&
-		    (!metric[length] || metric[length] == '/'))
-			return true;
+	if (!printer->kernel->has_waits) {
+		out_text(printer->out, "No waits were recorded (use mode default:auto=waits); ");
+	} else if (!wait || !(waits >= LITTLE_PERCENT)) {
+		out_text(printer->out, "The warps wait for less than 1 % of their time; ");
+	} else {
+		put_name(printer, printer->out, role->role);
+		out_text(printer->out, " waits ");
+		put_percent(printer->out, waits);
+		out_text(printer->out, " of its time, mostly in ");
+		put_name(printer, printer->out, wait->scope);
+		out_text(printer->out, "; ");
 	}
-	return false;
 }
 
-bool warps_are_asked_for(const struct options *options)
-{
-	bool is_asked = false;
+enum bound {
+	BOUND_MEMORY,
+	BOUND_DOTS,
+	BOUNDS
+};
 
-	for (size_t i = 0; i < options->query.metric_count; i++)
-		is_asked = is_asked || is_of_warps(options->query.metrics[i]);
-	for (size_t i = 0; i < options->query.threshold_count; i++)
-		is_asked = is_asked || is_of_warps(options->query.thresholds[i].metric);
-	for (size_t i = 0; i < options->query.gate_count; i++)
-		is_asked = is_asked || is_of_warps(options->query.gates[i].metric);
-	return is_asked;
+/* The resource that a scope's operation uses, by the words before its '@'; BOUNDS: unknown. */
+static enum bound bound_of(const char *name)
+{
+	static const struct {
+		const char *part;
+		enum bound bound;
+	} words[] = {
+		{"load", BOUND_MEMORY},       {"gather", BOUND_MEMORY}, {"copy", BOUND_MEMORY},
+		{"async_wait", BOUND_MEMORY}, {"tdm", BOUND_MEMORY},    {"store", BOUND_MEMORY},
+		{"atomic", BOUND_MEMORY},     {"dot", BOUND_DOTS},      {"mma", BOUND_DOTS},
+	};
+	size_t length = strcspn(name, "@");
+
+	for (size_t i = 0; i < ARRAY_LENGTH(words); i++)
+		if (memmem(name, length, words[i].part, strlen(words[i].part)))
+			return words[i].bound;
+	return BOUNDS;
 }
 
-void warps_strip(struct profile *profile)
+/* ": bound by memory (64 % of it)", if at least half of the path uses one resource. */
+static void put_bound(struct printer *printer, const struct warps_row *rows, size_t count)
 {
-	bool *is_below = xcalloc(profile->node_count, sizeof(*is_below));
+	static const char *const words[BOUNDS] = {"memory", "multiplication"};
+	const struct profile *profile = printer->report->profile;
+	double all = printer->kernel->rows[0].number[WARPS_NUMBER_CTA_CYCLES];
+	double sums[BOUNDS] = {0};
 
-	for (uint32_t i = 1; i < profile->node_count; i++) {
-		is_below[i] = is_below[profile->nodes[i].parent] ||
-			      is_frame(profile, i, WARPS_FRAME);
-		if (is_below[i])
-			profile->nodes[i].first_value = 0;
+	for (size_t i = 0; i < count; i++) {
+		enum bound bound = BOUNDS;
+
+		if (rows[i].scope != WARPS_NO_FRAME)
+			bound = bound_of(
+				profile_text(profile, profile->frames[rows[i].scope].name));
+		if (bound < BOUNDS)
+			sums[bound] += rows[i].number[WARPS_NUMBER_PATH];
 	}
-	free(is_below);
+	for (int i = 0; i < BOUNDS; i++) {
+		if (sums[i] * 2 < all)
+			continue;
+		out_printf(printer->out, ": bound by %s (", words[i]);
+		put_percent(printer->out, percent(sums[i], all));
+		out_text(printer->out, " of the path)");
+		return;
+	}
 }
 
-void warps_report_nothing(const struct profile *profile, const struct options *options)
+static void put_path(struct printer *printer)
 {
-	const char *name = input_display_name(options->query.paths[0]);
+	double all = printer->kernel->rows[0].number[WARPS_NUMBER_CTA_CYCLES];
+	size_t count;
+	struct warps_row *rows = path_rows(printer->kernel, &count);
 
-	if (options->query.include || options->query.exclude)
-		message("no selected kernel in %s has warp data", name);
-	else if (rollup_has(profile, WARPS_RECORDED_CTAS))
-		message("%s has no warp data: too many records were overwritten; increase "
-			"buffer_size",
-			name);
-	else if (rollup_has(profile, "normalized_cycles"))
-		message("%s has no warp data: none of its intra-kernel scopes is a wait, a "
-			"partition "
-			"or asynchronous work; record with mode default:auto=waits,partitions",
-			name);
-	else
-		message("%s has no intra-kernel scopes; record with proton -b instrumentation "
-			"-m default:auto=waits,partitions",
-			name);
+	if (count) {
+		put_percent(printer->out, percent(rows[0].number[WARPS_NUMBER_PATH], all));
+		out_text(printer->out, " of the critical path is in ");
+		put_path_name(printer, &rows[0]);
+		out_bytes(printer->out, printer->cleaned.bytes, printer->cleaned.length);
+		printer->cleaned.length = 0;
+	} else {
+		out_text(printer->out, "the critical path is unknown");
+	}
+	put_bound(printer, rows, count);
+	out_text(printer->out, ".\n");
+	free(rows);
+}
+
+void warps_print(const struct warps_report *report, const struct options *options, struct out *out)
+{
+	struct printer printer = {
+		.report = report,
+		.options = options,
+		.term = term_probe(options->style.color),
+		.out = out,
+	};
+
+	out_init(&printer.scratch, -1);
+	out_init(&printer.cleaned, -1);
+	for (size_t i = 0; i < report->kernel_count && !out->errnum; i++) {
+		printer.kernel = &report->kernels[i];
+		if (i)
+			out_byte(out, '\n');
+		print_head(&printer);
+		print_roles(&printer);
+		print_path(&printer);
+		if (!print_asyncs(&printer))
+			out_text(out, "\nNo asynchronous work was recorded (use pl.start_event and "
+				      "pl.end_event).");
+		out_byte(out, '\n');
+		put_waiting(&printer);
+		put_path(&printer);
+	}
+	out_fini(&printer.scratch);
+	out_fini(&printer.cleaned);
 }

@@ -2,8 +2,8 @@
  * Views of a profile: a tree, flat table or bottom-up tree, without launch metadata, with its
  * metrics and columns.
  */
-#ifndef VIEWER_QUERY_ARRANGE_H
-#define VIEWER_QUERY_ARRANGE_H
+#ifndef VIEWER_QUERY_VIEW_H
+#define VIEWER_QUERY_VIEW_H
 
 #include <stdbool.h>
 #include <stddef.h>

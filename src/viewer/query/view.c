@@ -1,5 +1,5 @@
 /* Views: the profile as a tree, flat table or bottom-up tree, with default metrics and filters. */
-#include "viewer/query/arrange.h"
+#include "viewer/query/view.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "base/message.h"
 #include "viewer/numbers/utilization.h"
-#include "viewer/print/print_warps.h"
+#include "viewer/numbers/warps_report.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 #include "viewer/query/select.h"
