@@ -484,8 +484,9 @@ static void keep_selected(struct view_loader *loader)
 				     is_epoch_selected(loader, nodes[i].last_epoch) ||
 				     has_selected_row(loader, &nodes[i]);
 	for (uint64_t i = 1; i < rows_of(loader, TABLE_EVENTS); i++)
-		if (events[i].kind != EVENT_NONE && events[i].node < count &&
-		    is_epoch_selected(loader, events[i].epoch))
+		/* acquire: for sessions that still record, as in trace_event() */
+		if (__atomic_load_n(&events[i].kind, __ATOMIC_ACQUIRE) != EVENT_NONE &&
+		    events[i].node < count && is_epoch_selected(loader, events[i].epoch))
 			loader->is_kept[events[i].node] = true;
 	for (uint64_t i = count; i-- > 1;)
 		if (loader->is_kept[i] && nodes[i].parent < i)

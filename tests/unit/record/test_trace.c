@@ -311,6 +311,7 @@ TEST(many_threads_lose_no_event_and_no_metric_of_one)
 }
 
 static _Atomic bool stop_working;
+static _Atomic int worked;
 
 static void *work_until_stopped(void *unused)
 {
@@ -319,7 +320,9 @@ static void *work_until_stopped(void *unused)
 		uint64_t token = proton_scope_enter("busy");
 
 		rec_kernel("k");
+		add_number(token, 1);
 		proton_scope_exit(token, NULL);
+		atomic_fetch_add(&worked, 1);
 	}
 	return NULL;
 }
@@ -344,6 +347,47 @@ TEST(sessions_end_and_start_while_threads_write)
 		pthread_join(threads[i], NULL);
 	CHECK(rec_exists("a.chrome_trace"));
 	CHECK(rec_exists("b.pftrace"));
+}
+
+TEST(phases_of_a_trace_are_read_and_cleared_while_threads_add_metrics)
+{
+	const struct row_event *events;
+	struct profile *profile;
+	pthread_t threads[2];
+	int trace = trace_start("a");
+	uint64_t with_metric = 0;
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, work_until_stopped, NULL);
+	for (uint32_t phase = 0; phase < 30 || atomic_load(&worked) < 1000; phase++) {
+		size_t length;
+		char *bytes;
+
+		rec_kernel("main");
+		CHECK_EQ(proton_phase_advance(trace, NULL, NULL), PROTON_OK);
+		CHECK_EQ(proton_data_get(trace, phase, "hatchet", &bytes, &length, NULL),
+			 PROTON_OK);
+		proton_free(bytes);
+		if (phase % 3)
+			CHECK_EQ(proton_phase_clear(trace, phase, false, NULL), PROTON_OK);
+	}
+	atomic_store(&stop_working, true);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	rec_finalize(trace, "proton");
+	profile = rec_load("a.proton");
+	events = profile->trace->events;
+	for (uint64_t row = 1; row < profile->trace->event_count; row++) {
+		if (!trace_event(profile->trace, row) || events[row].kind != EVENT_SCOPE ||
+		    !events[row].link)
+			continue; /* a number for a cleared phase is counted as lost */
+		with_metric++;
+		CHECK_LE(events[row].link, profile->trace->sample_count - 1);
+		CHECK_EQ(profile->trace->samples[events[row].link].as.int64, 1);
+		CHECK_EQ(profile->trace->samples[events[row].link].next, 0);
+	}
+	CHECK(with_metric > 0);
+	profile_free(profile);
 }
 
 TEST(a_session_that_ends_inside_a_scope_keeps_it_open_and_others_continue)
