@@ -17,7 +17,6 @@ static const uint32_t floor_calls[] = {
 	CUPTI_CALL_GRAPH_LAUNCH,
 };
 
-static const struct cupti_api *cupti;
 static void *floor_subscriber;
 static uint32_t floor_table[FLOOR_SLOTS];
 static unsigned long floor_records;
@@ -49,7 +48,7 @@ static void floor_completed(void *context, uint32_t stream, uint8_t *buffer, siz
 	(void)stream;
 	(void)bytes;
 	while (valid_bytes &&
-	       cupti->cuptiActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_OK)
+	       libcupti.cuptiActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_OK)
 		floor_records++;
 	free(buffer);
 }
@@ -58,26 +57,26 @@ void floor_start(void)
 {
 	struct proton_error err;
 
-	if (cupti_api_get(&cupti, &err) != PROTON_OK)
+	if (cupti_api_load(&err) != PROTON_OK)
 		die(err.text);
-	if (cupti->cuptiSubscribe(&floor_subscriber, floor_callback, NULL) ||
-	    cupti->cuptiActivityRegisterCallbacks(floor_requested, floor_completed))
+	if (libcupti.cuptiSubscribe(&floor_subscriber, floor_callback, NULL) ||
+	    libcupti.cuptiActivityRegisterCallbacks(floor_requested, floor_completed))
 		die("CUPTI cannot be started");
 	for (size_t i = 0; i < ARRAY_LENGTH(floor_calls); i++) {
-		if (cupti->cuptiEnableCallback(1, floor_subscriber, CUPTI_DOMAIN_DRIVER_API,
-					       floor_calls[i]))
+		if (libcupti.cuptiEnableCallback(1, floor_subscriber, CUPTI_DOMAIN_DRIVER_API,
+						 floor_calls[i]))
 			die("CUPTI cannot be started");
 	}
-	if (cupti->cuptiActivityEnable(CUPTI_KIND_CONCURRENT_KERNEL))
+	if (libcupti.cuptiActivityEnable(CUPTI_KIND_CONCURRENT_KERNEL))
 		die("CUPTI cannot be started");
 }
 
 void floor_stop(void)
 {
-	cupti->cuptiActivityFlushAll(0);
-	cupti->cuptiActivityDisable(CUPTI_KIND_CONCURRENT_KERNEL);
-	cupti->cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
-	cupti->cuptiUnsubscribe(floor_subscriber);
+	libcupti.cuptiActivityFlushAll(0);
+	libcupti.cuptiActivityDisable(CUPTI_KIND_CONCURRENT_KERNEL);
+	libcupti.cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
+	libcupti.cuptiUnsubscribe(floor_subscriber);
 }
 
 unsigned long floor_recorded(void)

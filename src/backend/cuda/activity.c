@@ -41,8 +41,6 @@
 #define TAKEN_LIMIT_NS 1000000000ull
 #define QUIET_NS 5000000ull
 
-/* Atomic: CUPTI's thread may still have buffers of earlier sessions when new ones start. */
-static const struct cupti_api *_Atomic cupti;
 static _Atomic uint64_t clock_offset_ns; /* added to CUPTI's times; wraps */
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
@@ -174,7 +172,7 @@ static void refuse(uint8_t **buffer, size_t *bytes)
 	static uint8_t nowhere[BUFFER_MIN_BYTES] __attribute__((aligned(8)));
 
 	atomic_store_explicit(&was_refused, true, memory_order_relaxed);
-	*buffer = cupti->version < CUPTI_VERSION_NULL_BUFFER ? nowhere : NULL;
+	*buffer = libcupti.version < CUPTI_VERSION_NULL_BUFFER ? nowhere : NULL;
 	*bytes = *buffer ? sizeof(nowhere) : 0;
 	if (*buffer)
 		drop(1); /* CUPTI counts the records it drops */
@@ -222,7 +220,7 @@ static uint64_t read_clock(void)
 }
 
 /* The best of several tries: the shortest interval around CUPTI's timestamp. */
-static uint64_t measure_offset(const struct cupti_api *api)
+static uint64_t measure_offset(void)
 {
 	uint64_t offset_ns = clock_monotonic_ns() - clock_real_ns();
 	uint64_t best_ns = UINT64_MAX;
@@ -232,7 +230,7 @@ static uint64_t measure_offset(const struct cupti_api *api)
 		uint64_t theirs_ns = 0;
 		uint64_t taken_ns;
 
-		if (api->cuptiGetTimestamp(&theirs_ns) != CUPTI_OK || !theirs_ns)
+		if (libcupti.cuptiGetTimestamp(&theirs_ns) != CUPTI_OK || !theirs_ns)
 			break;
 		taken_ns = clock_monotonic_ns() - before_ns;
 		if (taken_ns < best_ns) {
@@ -371,7 +369,7 @@ static bool read_records(uint8_t *buffer, size_t valid_bytes)
 	struct cupti_activity *record = NULL;
 	int result;
 
-	while ((result = cupti->cuptiActivityGetNextRecord(buffer, valid_bytes, &record)) ==
+	while ((result = libcupti.cuptiActivityGetNextRecord(buffer, valid_bytes, &record)) ==
 	       CUPTI_OK) {
 		if (record->kind == CUPTI_KIND_CONCURRENT_KERNEL)
 			add_kernel((const void *)record);
@@ -391,7 +389,7 @@ static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer,
 		return;
 	if (valid_bytes && !read_records(buffer, valid_bytes))
 		drop(1);
-	if (cupti->cuptiActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_OK &&
+	if (libcupti.cuptiActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_OK &&
 	    dropped)
 		drop(dropped);
 	give_back(buffer, bytes, valid_bytes);
@@ -403,13 +401,12 @@ uint64_t activity_cost_ns(void)
 	return atomic_load_explicit(&cost_ns, memory_order_relaxed);
 }
 
-int activity_start(const struct cupti_api *api, struct proton_error *err)
+int activity_start(struct proton_error *err)
 {
 	uint8_t on = 1;
 	size_t size = sizeof(on);
 	int result;
 
-	cupti = api;
 	set_buffer_bytes(choose_buffer_bytes());
 	atomic_store(&completed, 0);
 	atomic_store(&cost_ns, 0);
@@ -420,18 +417,18 @@ int activity_start(const struct cupti_api *api, struct proton_error *err)
 	missing_was_noted = false;
 	pthread_mutex_unlock(&flush_lock);
 	/* Both only save time; versions of CUPTI that do not support one work without it. */
-	api->cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_ZEROED_OUT_BUFFER, &size, &on);
-	api->cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_PER_THREAD_BUFFER, &size, &on);
-	if (api->cuptiActivityRegisterTimestampCallback(read_clock) == CUPTI_OK)
+	libcupti.cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_ZEROED_OUT_BUFFER, &size, &on);
+	libcupti.cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_PER_THREAD_BUFFER, &size, &on);
+	if (libcupti.cuptiActivityRegisterTimestampCallback(read_clock) == CUPTI_OK)
 		atomic_store_explicit(&clock_offset_ns, 0, memory_order_relaxed);
 	else
-		atomic_store_explicit(&clock_offset_ns, measure_offset(api), memory_order_relaxed);
-	result = api->cuptiActivityRegisterCallbacks(on_buffer_requested, on_buffer_completed);
+		atomic_store_explicit(&clock_offset_ns, measure_offset(), memory_order_relaxed);
+	result = libcupti.cuptiActivityRegisterCallbacks(on_buffer_requested, on_buffer_completed);
 	if (result != CUPTI_OK)
-		return cupti_api_error(api, result, "cuptiActivityRegisterCallbacks", err);
-	result = api->cuptiActivityEnable(CUPTI_KIND_CONCURRENT_KERNEL);
+		return cupti_api_error(result, "cuptiActivityRegisterCallbacks", err);
+	result = libcupti.cuptiActivityEnable(CUPTI_KIND_CONCURRENT_KERNEL);
 	if (result != CUPTI_OK)
-		return cupti_api_error(api, result, "cuptiActivityEnable", err);
+		return cupti_api_error(result, "cuptiActivityEnable", err);
 	return PROTON_OK;
 }
 
@@ -445,7 +442,7 @@ static void give_up(uint64_t missing)
 	uint64_t dropped;
 
 	/* If there was no buffer to return, CUPTI has not reported this count yet. */
-	if (cupti->cuptiActivityGetNumDroppedRecords(NULL, 0, &unasked) == CUPTI_OK && unasked)
+	if (libcupti.cuptiActivityGetNumDroppedRecords(NULL, 0, &unasked) == CUPTI_OK && unasked)
 		drop(unasked);
 	dropped = atomic_exchange(&dropped_records, 0);
 	given_up += missing;
@@ -471,8 +468,7 @@ bool activity_missed_records(void)
 	return missed;
 }
 
-int activity_flush(const struct cupti_api *api, uint64_t launched, uint32_t last_shared,
-		   bool in_doubt, struct proton_error *err)
+int activity_flush(uint64_t launched, uint32_t last_shared, bool in_doubt, struct proton_error *err)
 {
 	uint64_t limit_ns = in_doubt ? DOUBT_LIMIT_NS : FLUSH_LIMIT_NS;
 	uint64_t now_ns = clock_monotonic_ns();
@@ -495,7 +491,7 @@ int activity_flush(const struct cupti_api *api, uint64_t launched, uint32_t last
 		if ((int32_t)(atomic_load_explicit(&newest_shared, memory_order_relaxed) -
 			      last_shared) <= 0)
 			older_ns = now_ns;
-		result = api->cuptiActivityFlushAll(0);
+		result = libcupti.cuptiActivityFlushAll(0);
 		if (result != CUPTI_OK)
 			failure = result;
 		if (result != CUPTI_OK ||
@@ -523,25 +519,25 @@ int activity_flush(const struct cupti_api *api, uint64_t launched, uint32_t last
 	}
 	pthread_mutex_unlock(&flush_lock);
 	return failure == CUPTI_OK ? PROTON_OK
-				   : cupti_api_error(api, failure, "cuptiActivityFlushAll", err);
+				   : cupti_api_error(failure, "cuptiActivityFlushAll", err);
 }
 
-bool activity_ask(const struct cupti_api *api)
+bool activity_ask(void)
 {
 	if (pthread_mutex_trylock(&flush_lock) != 0)
 		return false;
-	api->cuptiActivityFlushAll(0);
+	libcupti.cuptiActivityFlushAll(0);
 	pthread_mutex_unlock(&flush_lock);
 	return true;
 }
 
-void activity_stop(const struct cupti_api *api)
+void activity_stop(void)
 {
-	int result = api->cuptiActivityDisable(CUPTI_KIND_CONCURRENT_KERNEL);
+	int result = libcupti.cuptiActivityDisable(CUPTI_KIND_CONCURRENT_KERNEL);
 
 	if (result != CUPTI_OK)
 		message("cannot disable CUPTI kernel activity (cuptiActivityDisable: error %d); "
 			"its overhead remains",
 			result);
-	api->cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
+	libcupti.cuptiActivityFlushAll(CUPTI_FLUSH_FORCED);
 }

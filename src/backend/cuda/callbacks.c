@@ -22,7 +22,8 @@
 
 #define SAMPLE_PERIOD 1024u
 
-static const uint32_t launch_calls[] = {
+/* Launches, then captures. */
+static const uint32_t driver_calls[] = {
 	CUPTI_CALL_LAUNCH,
 	CUPTI_CALL_LAUNCH_GRID,
 	CUPTI_CALL_LAUNCH_GRID_ASYNC,
@@ -35,9 +36,6 @@ static const uint32_t launch_calls[] = {
 	CUPTI_CALL_LAUNCH_COOPERATIVE_MULTI_DEVICE,
 	CUPTI_CALL_GRAPH_LAUNCH,
 	CUPTI_CALL_GRAPH_LAUNCH_PTSZ,
-};
-
-static const uint32_t capture_calls[] = {
 	CUPTI_CALL_BEGIN_CAPTURE,
 	CUPTI_CALL_BEGIN_CAPTURE_PTSZ,
 	CUPTI_CALL_BEGIN_CAPTURE_V2,
@@ -69,10 +67,6 @@ static const uint32_t module_calls[] = {
 #undef M
 };
 
-/*
- * Atomic: at the next start, calls that began under earlier sessions may still be in the callback.
- */
-static const struct cupti_api *_Atomic cupti;
 static void *subscriber;
 static _Atomic uint64_t launched;
 static _Atomic uint64_t cost_ns;
@@ -179,7 +173,7 @@ static void on_launched(uint32_t call, const struct cupti_callback_data *data)
 		atomic_fetch_add_explicit(&launched, 1, memory_order_relaxed);
 	current.is_wanted = false;
 	if (is_graph_launch(call))
-		graphs_flush_if_due(cupti);
+		graphs_flush_if_due();
 }
 
 /* A memory copy or memset. The driver decides whether it makes no record, one or many. */
@@ -332,7 +326,7 @@ static void on_resource(uint32_t event, const struct cupti_resource_data *resour
 		current.made_node = true;
 		/* fall through */
 	default:
-		graphs_on_resource(cupti, event, resource->resource_descriptor);
+		graphs_on_resource(event, resource->resource_descriptor);
 		break;
 	}
 }
@@ -349,19 +343,16 @@ static void on_callback(void *user, uint32_t domain, uint32_t call, const void *
 }
 
 /* Enables the callbacks of the subscription, or disables them. */
-static int enable(const struct cupti_api *api, uint32_t on)
+static int enable(uint32_t on)
 {
 	int result = CUPTI_OK;
 
 	for (size_t i = 0; i < ARRAY_LENGTH(resource_events) && result == CUPTI_OK; i++)
-		result = api->cuptiEnableCallback(on, subscriber, CUPTI_DOMAIN_RESOURCE,
-						  resource_events[i]);
-	for (size_t i = 0; i < ARRAY_LENGTH(capture_calls) && result == CUPTI_OK; i++)
-		result = api->cuptiEnableCallback(on, subscriber, CUPTI_DOMAIN_DRIVER_API,
-						  capture_calls[i]);
-	for (size_t i = 0; i < ARRAY_LENGTH(launch_calls) && result == CUPTI_OK; i++)
-		result = api->cuptiEnableCallback(on, subscriber, CUPTI_DOMAIN_DRIVER_API,
-						  launch_calls[i]);
+		result = libcupti.cuptiEnableCallback(on, subscriber, CUPTI_DOMAIN_RESOURCE,
+						      resource_events[i]);
+	for (size_t i = 0; i < ARRAY_LENGTH(driver_calls) && result == CUPTI_OK; i++)
+		result = libcupti.cuptiEnableCallback(on, subscriber, CUPTI_DOMAIN_DRIVER_API,
+						      driver_calls[i]);
 	return result;
 }
 
@@ -370,11 +361,11 @@ static int enable(const struct cupti_api *api, uint32_t on)
  * released is disabled, and used again by the next start. One that cannot even be disabled is lost:
  * another tool has called cuptiFinalize.
  */
-static void unsubscribe(const struct cupti_api *api)
+static void unsubscribe(void)
 {
-	int result = api->cuptiUnsubscribe(subscriber);
+	int result = libcupti.cuptiUnsubscribe(subscriber);
 
-	if (result != CUPTI_OK && enable(api, 0) == CUPTI_OK) {
+	if (result != CUPTI_OK && enable(0) == CUPTI_OK) {
 		message("cannot release the CUPTI subscription (cuptiUnsubscribe: error %d); "
 			"recording has stopped, but other tools cannot use CUPTI",
 			result);
@@ -386,78 +377,75 @@ static void unsubscribe(const struct cupti_api *api)
 }
 
 /* Uses the earlier `subscriber` if it is still valid, else a new one. */
-static int subscribe(const struct cupti_api *api, struct proton_error *err)
+static int subscribe(struct proton_error *err)
 {
 	int result;
 
-	if (subscriber && enable(api, 1) == CUPTI_OK)
+	if (subscriber && enable(1) == CUPTI_OK)
 		return PROTON_OK; /* the event below is still enabled */
 	subscriber = NULL;
-	result = api->cuptiSubscribe(&subscriber, on_callback, NULL);
+	result = libcupti.cuptiSubscribe(&subscriber, on_callback, NULL);
 	if (result != CUPTI_OK) {
 		subscriber = NULL;
-		return cupti_api_error(api, result, "cuptiSubscribe", err);
+		return cupti_api_error(result, "cuptiSubscribe", err);
 	}
-	result = enable(api, 1);
+	result = enable(1);
 	/* Older versions do not report it: an updated graph keeps what was captured first. */
-	if (result == CUPTI_OK && api->version >= CUPTI_VERSION_NODE_UPDATED)
-		api->cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_RESOURCE,
-					 CUPTI_RESOURCE_GRAPHNODE_UPDATED);
+	if (result == CUPTI_OK && libcupti.version >= CUPTI_VERSION_NODE_UPDATED)
+		libcupti.cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_RESOURCE,
+					     CUPTI_RESOURCE_GRAPHNODE_UPDATED);
 	if (result == CUPTI_OK)
 		return PROTON_OK;
-	unsubscribe(api);
-	return cupti_api_error(api, result, "cuptiEnableCallback", err);
+	unsubscribe();
+	return cupti_api_error(result, "cuptiEnableCallback", err);
 }
 
-int callbacks_set_memory(const struct cupti_api *api, bool is_wanted, struct proton_error *err)
+int callbacks_set_memory(bool is_wanted, struct proton_error *err)
 {
-	return memory_set(api, subscriber, is_wanted, err);
+	return memory_set(subscriber, is_wanted, err);
 }
 
 int callbacks_set_modules(bool is_wanted, struct proton_error *err)
 {
-	const struct cupti_api *api = cupti;
 	int result = CUPTI_OK;
 
 	for (size_t i = 0; i < ARRAY_LENGTH(module_events) && result == CUPTI_OK; i++)
-		result = api->cuptiEnableCallback(is_wanted, subscriber, CUPTI_DOMAIN_RESOURCE,
-						  module_events[i]);
+		result = libcupti.cuptiEnableCallback(is_wanted, subscriber, CUPTI_DOMAIN_RESOURCE,
+						      module_events[i]);
 	/* Older versions do not have all of these calls. */
 	for (size_t i = 0; i < ARRAY_LENGTH(module_calls) && result == CUPTI_OK; i++)
-		api->cuptiEnableCallback(is_wanted, subscriber, CUPTI_DOMAIN_DRIVER_API,
-					 module_calls[i]);
-	return result == CUPTI_OK ? PROTON_OK
-				  : cupti_api_error(api, result, "cuptiEnableCallback", err);
+		libcupti.cuptiEnableCallback(is_wanted, subscriber, CUPTI_DOMAIN_DRIVER_API,
+					     module_calls[i]);
+	return result == CUPTI_OK ? PROTON_OK : cupti_api_error(result, "cuptiEnableCallback", err);
 }
 
 void callbacks_ask_modules(bool is_wanted)
 {
-	cupti->cuptiEnableCallback(is_wanted, subscriber, CUPTI_DOMAIN_RESOURCE,
-				   CUPTI_RESOURCE_MODULE_PROFILED);
+	libcupti.cuptiEnableCallback(is_wanted, subscriber, CUPTI_DOMAIN_RESOURCE,
+				     CUPTI_RESOURCE_MODULE_PROFILED);
 }
 
-int callbacks_start(const struct cupti_api *api, struct proton_error *err)
+int callbacks_start(struct proton_error *err)
 {
-	cupti = api;
 	ended_was_noted = false;
 	clock_cost_ns = measure_clock();
 	atomic_store(&cost_ns, 0);
-	return subscribe(api, err);
+	return subscribe(err);
 }
 
-void callbacks_stop(const struct cupti_api *api)
+void callbacks_stop(void)
 {
-	unsubscribe(api);
+	unsubscribe();
 	atomic_store(&launched, 0);
 	atomic_store(&last_shared, 0);
 	atomic_store(&first_correlation, 0);
 	contexts_clear();
 }
 
-void callbacks_check(const struct cupti_api *api)
+void callbacks_check(void)
 {
 	/* Enabling an enabled callback changes nothing, unless the subscription is lost. */
-	if (api->cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER_API, launch_calls[0]) !=
+	if (libcupti.cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER_API, driver_calls[0]) !=
 	    CUPTI_OK)
 		note_ended();
 }

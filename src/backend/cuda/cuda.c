@@ -30,7 +30,6 @@
 #include "record/session/await_driver.h"
 #include "record/thread/correlate.h"
 
-static const struct cupti_api *api;
 _Atomic enum cuda_state cuda_state;
 static bool wants_memory;  /* argument of set_memory() */
 static bool wants_samples; /* the mode is "pcsampling" */
@@ -74,26 +73,26 @@ static int begin(struct proton_error *err)
 	int status;
 
 	atomic_store(&cupti_process, getpid());
-	status = callbacks_start(api, err);
+	status = callbacks_start(err);
 	if (status != PROTON_OK)
 		return status;
 	pc_sampling_release();
-	status = activity_start(api, err);
+	status = activity_start(err);
 	if (status == PROTON_OK && wants_memory) {
-		status = callbacks_set_memory(api, true, err);
+		status = callbacks_set_memory(true, err);
 		if (status != PROTON_OK)
-			activity_stop(api);
+			activity_stop();
 	}
 	if (status == PROTON_OK && wants_samples) {
-		status = pc_sampling_start(api, &sampling, err);
+		status = pc_sampling_start(&sampling, err);
 		if (status != PROTON_OK)
-			activity_stop(api);
+			activity_stop();
 	}
 	if (status != PROTON_OK) {
-		callbacks_stop(api);
+		callbacks_stop();
 		return status;
 	}
-	flush_thread_start(api);
+	flush_thread_start();
 	atomic_store(&cuda_state, CUDA_ON);
 	return PROTON_OK;
 }
@@ -108,7 +107,7 @@ static int start(const char *mode, struct proton_error *err)
 			       "CUPTI does not work in a process forked after CUPTI was used; "
 			       "start a new process instead (multiprocessing: "
 			       "\"spawn\"), or start the first session after the fork");
-	status = cupti_api_get(&api, err);
+	status = cupti_api_load(err);
 	wants_samples = pcs_mode_is(mode);
 	if (status == PROTON_OK && wants_samples)
 		status = pcs_mode_read(mode, &sampling, err);
@@ -159,7 +158,7 @@ static int flush(struct proton_error *err)
 
 	if (atomic_load(&cuda_state) != CUDA_ON)
 		return check_postponed(err);
-	callbacks_check(api);
+	callbacks_check();
 	/*
 	 * Waiting for a context in which a stream captures is an error that ends the capture; then
 	 * only the records are waited for.
@@ -167,7 +166,7 @@ static int flush(struct proton_error *err)
 	if (!captured_any_open())
 		in_doubt = !contexts_synchronize();
 	tensors_collect();
-	status = activity_flush(api, launched, last_shared, in_doubt, err);
+	status = activity_flush(launched, last_shared, in_doubt, err);
 	pc_sampling_flush();
 	tensors_settle();
 	graphs_forget_destroyed(begin_ns);
@@ -179,7 +178,7 @@ static int set_memory(bool is_wanted, struct proton_error *err)
 	int status = PROTON_OK;
 
 	if (atomic_load(&cuda_state) == CUDA_ON)
-		status = callbacks_set_memory(api, is_wanted, err);
+		status = callbacks_set_memory(is_wanted, err);
 	if (status == PROTON_OK || !is_wanted)
 		wants_memory = is_wanted;
 	return status;
@@ -224,10 +223,10 @@ static void describe(add_fn add, void *user)
 	char text[32];
 	int count = 0;
 
-	cupti_api_version_text(api->version, text, sizeof(text));
+	cupti_api_version_text(libcupti.version, text, sizeof(text));
 	add(user, "cupti", text);
-	add(user, "cupti_path", api->path);
-	snprintf(text, sizeof(text), "%d.%d", api->driver / 1000, api->driver % 1000 / 10);
+	add(user, "cupti_path", libcupti.path);
+	snprintf(text, sizeof(text), "%d.%d", libcupti.driver / 1000, libcupti.driver % 1000 / 10);
 	add(user, "cuda_driver", text);
 	add_kernel_module(add, user);
 	if (libcuda.cuDeviceGetCount(&count) == 0 && count > 0)
@@ -246,9 +245,9 @@ static void describe(add_fn add, void *user)
  */
 static void detach(void)
 {
-	if (api->cuptiFinalize && !record_program_ends() && !callbacks_were_ended() &&
+	if (libcupti.cuptiFinalize && !record_program_ends() && !callbacks_were_ended() &&
 	    !activity_missed_records() && !pc_sampling_is_enabled())
-		api->cuptiFinalize();
+		libcupti.cuptiFinalize();
 }
 
 static void stop(void)
@@ -257,8 +256,8 @@ static void stop(void)
 	if (atomic_load(&cuda_state) == CUDA_ON) {
 		flush_thread_stop();
 		pc_sampling_stop();
-		activity_stop(api);
-		callbacks_stop(api);
+		activity_stop();
+		callbacks_stop();
 		detach();
 	}
 	atomic_store(&cuda_state, CUDA_OFF);

@@ -23,6 +23,8 @@
 #include "driver/driver.h"
 #include "driver/functions.h"
 
+struct cupti_api libcupti;
+
 /* Newest first. Triton's wheel and SDKs without versions use the bare name. */
 static const char *const sonames[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"};
 
@@ -161,25 +163,25 @@ void cupti_api_version_text(uint32_t version, char *text, size_t capacity)
 		snprintf(text, capacity, "(version code %u)", version);
 }
 
-static int check_versions(const struct cupti_api *api, struct proton_error *err)
+static int check_versions(struct proton_error *err)
 {
 	char text[32];
-	int major = api->version >= 130000 ? (int)(api->version / 10000) : 12;
+	int major = libcupti.version >= 130000 ? (int)(libcupti.version / 10000) : 12;
 
-	cupti_api_version_text(api->version, text, sizeof(text));
-	if (api->version < 22)
+	cupti_api_version_text(libcupti.version, text, sizeof(text));
+	if (libcupti.version < 22)
 		return err_set(err, PROTON_E_VERSION, "%s is CUPTI %s; 12.4 or later is required",
-			       api->path, text);
-	if (api->driver && major > api->driver / 1000)
+			       libcupti.path, text);
+	if (libcupti.driver && major > libcupti.driver / 1000)
 		return err_set(
 			err, PROTON_E_VERSION,
 			"%s is CUPTI %s, but the driver supports CUDA %d.%d; update the driver, "
 			"or set PROTON_CUPTI_PATH to an older libcupti",
-			api->path, text, api->driver / 1000, api->driver % 1000 / 10);
+			libcupti.path, text, libcupti.driver / 1000, libcupti.driver % 1000 / 10);
 	return PROTON_OK;
 }
 
-static int load(struct cupti_api *api, struct proton_error *err)
+static int load(struct proton_error *err)
 {
 	static const struct function functions[] = {
 #define O(name, args) {#name, offsetof(struct cupti_api, name), 0},
@@ -196,38 +198,35 @@ static int load(struct cupti_api *api, struct proton_error *err)
 		status = find_cupti(&search, err);
 	if (status != PROTON_OK)
 		return status;
-	memcpy(api->path, search.path, sizeof(api->path));
+	memcpy(libcupti.path, search.path, sizeof(libcupti.path));
 	if (dlinfo(search.handle, RTLD_DI_LINKMAP, &map) == 0 && *map->l_name)
-		snprintf(api->path, sizeof(api->path), "%s", map->l_name);
-	functions_bind(search.handle, functions, ARRAY_LENGTH(functions), api);
-	missing = functions_missing(functions, ARRAY_LENGTH(functions), api, 1);
+		snprintf(libcupti.path, sizeof(libcupti.path), "%s", map->l_name);
+	functions_bind(search.handle, functions, ARRAY_LENGTH(functions), &libcupti);
+	missing = functions_missing(functions, ARRAY_LENGTH(functions), &libcupti, 1);
 	if (missing)
 		return err_set(err, PROTON_E_VERSION,
-			       "%s does not provide %s; it is older than CUDA 12.4", api->path,
+			       "%s does not provide %s; it is older than CUDA 12.4", libcupti.path,
 			       missing);
-	if (api->cuptiGetVersion(&api->version) != CUPTI_OK)
+	if (libcupti.cuptiGetVersion(&libcupti.version) != CUPTI_OK)
 		return err_set(err, PROTON_E_VERSION, "cannot determine the version of %s",
-			       api->path);
-	if (libcuda.cuDriverGetVersion(&api->driver) != 0)
-		api->driver = 0;
-	return check_versions(api, err);
+			       libcupti.path);
+	if (libcuda.cuDriverGetVersion(&libcupti.driver) != 0)
+		libcupti.driver = 0;
+	return check_versions(err);
 	/* libcupti is never closed: its threads and callbacks may still run. */
 }
 
-int cupti_api_get(const struct cupti_api **out, struct proton_error *err)
+int cupti_api_load(struct proton_error *err)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct cupti_api api;
 	static bool is_loaded;
 	int status = PROTON_OK;
 
 	pthread_mutex_lock(&lock);
-	if (!is_loaded) {
-		status = load(&api, err);
-		is_loaded = status == PROTON_OK;
-	}
+	if (!is_loaded)
+		status = load(err);
+	is_loaded = status == PROTON_OK;
 	pthread_mutex_unlock(&lock);
-	*out = &api;
 	return status;
 }
 
@@ -256,7 +255,7 @@ static void no_callback(void *user, uint32_t domain, uint32_t call, const void *
 }
 
 /* CUPTI 13.0 and later report the subscriber, through the newer subscribe call. */
-static void ask_who(const struct cupti_api *api, char *name, size_t capacity)
+static void ask_who(char *name, size_t capacity)
 {
 	struct cupti_subscriber_params params = {
 		.size = sizeof(params),
@@ -266,18 +265,17 @@ static void ask_who(const struct cupti_api *api, char *name, size_t capacity)
 	};
 	void *subscriber = NULL;
 
-	if (api->cuptiSubscribe_v2 &&
-	    api->cuptiSubscribe_v2(&subscriber, no_callback, NULL, &params) == CUPTI_OK)
-		api->cuptiUnsubscribe(subscriber); /* the other tool has just unsubscribed */
+	if (libcupti.cuptiSubscribe_v2 &&
+	    libcupti.cuptiSubscribe_v2(&subscriber, no_callback, NULL, &params) == CUPTI_OK)
+		libcupti.cuptiUnsubscribe(subscriber); /* the other tool has just unsubscribed */
 }
 
-static int busy_error(const struct cupti_api *api, const char *call, const char *text,
-		      struct proton_error *err)
+static int busy_error(const char *call, const char *text, struct proton_error *err)
 {
 	char name[CUPTI_SUBSCRIBER_NAME_BYTES + 1] = "";
 	const struct tool *tool = NULL;
 
-	ask_who(api, name, CUPTI_SUBSCRIBER_NAME_BYTES);
+	ask_who(name, CUPTI_SUBSCRIBER_NAME_BYTES);
 	dl_iterate_phdr(find_tool, &tool);
 	return err_set(err, PROTON_E_BUSY,
 		       "CUPTI is already in use by another tool in this process (%s%s%s); stop "
@@ -293,21 +291,20 @@ static int busy_error(const struct cupti_api *api, const char *call, const char 
 		       call, text);
 }
 
-int cupti_api_error(const struct cupti_api *api, int result, const char *call,
-		    struct proton_error *err)
+int cupti_api_error(int result, const char *call, struct proton_error *err)
 {
 	const char *text = NULL;
 
-	if (api->cuptiGetResultString(result, &text) != CUPTI_OK || !text)
+	if (libcupti.cuptiGetResultString(result, &text) != CUPTI_OK || !text)
 		text = "unknown error";
 	switch (result) {
 	case CUPTI_E_MULTIPLE_SUBSCRIBERS:
-		return busy_error(api, call, text, err);
+		return busy_error(call, text, err);
 	case CUPTI_E_NOT_INITIALIZED:
 		return err_set(err, PROTON_E_VERSION,
 			       "CUPTI does not support this driver; update the driver, or set "
 			       "PROTON_CUPTI_PATH to a libcupti older than %s [%s: %s]",
-			       api->path, call, text);
+			       libcupti.path, call, text);
 	case CUPTI_E_INSUFFICIENT_PRIVILEGES:
 		return err_set(
 			err, PROTON_E_PERMISSION,

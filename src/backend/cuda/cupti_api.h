@@ -18,17 +18,19 @@ struct cupti_api {
 #undef V
 };
 
+/* Set by cupti_api_load(). */
+extern struct cupti_api libcupti;
+
 /*
- * Opens libcuda and libcupti once per process and checks their versions. The result is static.
- * Errors: E_NOLIB with the list of searched places, E_VERSION.
+ * Opens libcuda and libcupti once per process and checks their versions. Errors: E_NOLIB with the
+ * list of searched places, E_VERSION.
  */
-int cupti_api_get(const struct cupti_api **out, struct proton_error *err);
+int cupti_api_load(struct proton_error *err);
 
 /* "12.4" for 22, "13.0" for 130000: CUPTI changed its encoding at 13.0. */
 void cupti_api_version_text(uint32_t version, char *text, size_t capacity);
 
 /* E_PERMISSION, E_BUSY, ... with CUPTI's message and the remedy. `call` names the entry point. */
-int cupti_api_error(const struct cupti_api *api, int result, const char *call,
-		    struct proton_error *err);
+int cupti_api_error(int result, const char *call, struct proton_error *err);
 
 #endif

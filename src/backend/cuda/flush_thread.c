@@ -17,7 +17,6 @@
 
 #define PERIOD_NS 500000000l
 
-static const struct cupti_api *cupti;
 static pthread_t thread;
 static pid_t owner; /* process that has the thread, because a forked child does not; 0: none */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `must_end` */
@@ -54,20 +53,19 @@ static void *run(void *unused)
 		rounds = launched != before ? 2 : rounds - (rounds > 0);
 		/* Graph launches are not counted. */
 		if (rounds || callbacks_last_shared())
-			activity_ask(cupti);
+			activity_ask();
 		tensors_catch_up();
 		before = launched;
 	}
 	return NULL;
 }
 
-void flush_thread_start(const struct cupti_api *api)
+void flush_thread_start(void)
 {
 	pthread_condattr_t attributes;
 	sigset_t previous;
 	sigset_t all;
 
-	cupti = api;
 	must_end = false;
 	pthread_mutex_init(&lock, NULL); /* a fork may have left it locked */
 	pthread_condattr_init(&attributes);

@@ -9,7 +9,7 @@
 #include "backend/cuda/cupti_api.h"
 
 /* Starts a thread that flushes CUPTI's complete records while kernels are launched. */
-void flush_thread_start(const struct cupti_api *api);
+void flush_thread_start(void);
 /* Ends the thread and waits for it. */
 void flush_thread_stop(void);
 

@@ -252,13 +252,13 @@ static bool has_records(int node_type)
 	       node_type == CUDA_GRAPH_NODE_MEMSET;
 }
 
-static void on_node_created(const struct cupti_api *api, const struct cupti_graph_data *graph)
+static void on_node_created(const struct cupti_graph_data *graph)
 {
 	bool is_kernel = graph->node_type == CUDA_GRAPH_NODE_KERNEL;
 	struct shared *shared;
 	uint64_t node_id;
 
-	if (api->cuptiGetGraphNodeId(graph->node, &node_id) != CUPTI_OK)
+	if (libcupti.cuptiGetGraphNodeId(graph->node, &node_id) != CUPTI_OK)
 		return;
 	shared = calloc(1, sizeof(*shared));
 	if (!shared)
@@ -281,14 +281,14 @@ static void on_node_created(const struct cupti_api *api, const struct cupti_grap
 }
 
 /* Also called for a node of an executable graph that was updated from another graph. */
-static void on_node_cloned(const struct cupti_api *api, const struct cupti_graph_data *graph)
+static void on_node_cloned(const struct cupti_graph_data *graph)
 {
 	struct shared *shared;
 	uint64_t node_id;
 	uint64_t original_id;
 
-	if (api->cuptiGetGraphNodeId(graph->node, &node_id) != CUPTI_OK ||
-	    api->cuptiGetGraphNodeId(graph->original_node, &original_id) != CUPTI_OK)
+	if (libcupti.cuptiGetGraphNodeId(graph->node, &node_id) != CUPTI_OK ||
+	    libcupti.cuptiGetGraphNodeId(graph->original_node, &original_id) != CUPTI_OK)
 		return;
 	pthread_mutex_lock(&lock);
 	shared = has_records(graph->node_type) ? find_node(original_id) : NULL;
@@ -372,7 +372,7 @@ static void on_destroyed(uint32_t id, bool is_executable)
 	pthread_mutex_unlock(&lock);
 }
 
-void graphs_flush_if_due(const struct cupti_api *api)
+void graphs_flush_if_due(void)
 {
 	uint64_t now_ns;
 
@@ -380,7 +380,7 @@ void graphs_flush_if_due(const struct cupti_api *api)
 	    !atomic_exchange(&is_flush_due, false))
 		return;
 	now_ns = clock_monotonic_ns();
-	if (!activity_ask(api)) {
+	if (!activity_ask()) {
 		atomic_store_explicit(&is_flush_due, true, memory_order_relaxed);
 		return;
 	}
@@ -395,44 +395,43 @@ void graphs_flush_if_due(const struct cupti_api *api)
 	pthread_mutex_unlock(&lock);
 }
 
-static void on_graph_created(const struct cupti_api *api, const struct cupti_graph_data *graph)
+static void on_graph_created(const struct cupti_graph_data *graph)
 {
 	uint32_t id;
 
-	if (!making.around || api->cuptiGetGraphId(graph->graph, &id) != CUPTI_OK)
+	if (!making.around || libcupti.cuptiGetGraphId(graph->graph, &id) != CUPTI_OK)
 		return;
 	pthread_mutex_lock(&lock);
 	note_graph(id, 0);
 	pthread_mutex_unlock(&lock);
 }
 
-static void on_node_begins(const struct cupti_api *api, const struct cupti_graph_data *graph)
+static void on_node_begins(const struct cupti_graph_data *graph)
 {
 	if (has_records(graph->node_type) ||
-	    api->cuptiGetGraphId(graph->graph, &making.around) != CUPTI_OK)
+	    libcupti.cuptiGetGraphId(graph->graph, &making.around) != CUPTI_OK)
 		making.around = 0;
 }
 
-void graphs_on_resource(const struct cupti_api *api, uint32_t event,
-			const struct cupti_graph_data *graph)
+void graphs_on_resource(uint32_t event, const struct cupti_graph_data *graph)
 {
 	uint32_t id = 0;
 
 	switch (event) {
 	case CUPTI_RESOURCE_GRAPH_CREATED:
-		on_graph_created(api, graph);
+		on_graph_created(graph);
 		break;
 	case CUPTI_RESOURCE_GRAPHNODE_CREATE_STARTING:
-		on_node_begins(api, graph);
+		on_node_begins(graph);
 		break;
 	case CUPTI_RESOURCE_GRAPHNODE_CREATED:
 		making.around = 0;
 		if (has_records(graph->node_type))
-			on_node_created(api, graph);
+			on_node_created(graph);
 		break;
 	case CUPTI_RESOURCE_GRAPHNODE_CLONED:
 	case CUPTI_RESOURCE_GRAPHNODE_UPDATED:
-		on_node_cloned(api, graph);
+		on_node_cloned(graph);
 		break;
 	case CUPTI_RESOURCE_GRAPHEXEC_CREATE_STARTING:
 		making.is_instantiating = true;
@@ -443,16 +442,16 @@ void graphs_on_resource(const struct cupti_api *api, uint32_t event,
 		 * If the id is unknown, id 0, which no graph has: the embedded graphs are kept
 		 * until the end.
 		 */
-		if (api->cuptiGetGraphExecId(graph->graph_exec, &id) != CUPTI_OK)
+		if (libcupti.cuptiGetGraphExecId(graph->graph_exec, &id) != CUPTI_OK)
 			id = 0;
 		on_instantiated(id);
 		break;
 	case CUPTI_RESOURCE_GRAPH_DESTROY_STARTING:
-		if (api->cuptiGetGraphId(graph->graph, &id) == CUPTI_OK)
+		if (libcupti.cuptiGetGraphId(graph->graph, &id) == CUPTI_OK)
 			on_destroyed(id, false);
 		break;
 	case CUPTI_RESOURCE_GRAPHEXEC_DESTROY_STARTING:
-		if (api->cuptiGetGraphExecId(graph->graph_exec, &id) == CUPTI_OK)
+		if (libcupti.cuptiGetGraphExecId(graph->graph_exec, &id) == CUPTI_OK)
 			on_destroyed(id, true);
 		break;
 	default:

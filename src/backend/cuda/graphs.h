@@ -9,8 +9,7 @@
 #include "record/thread/captured.h"
 
 /* Resource callback for graphs, on the application's thread. */
-void graphs_on_resource(const struct cupti_api *api, uint32_t event,
-			const struct cupti_graph_data *graph);
+void graphs_on_resource(uint32_t event, const struct cupti_graph_data *graph);
 
 /*
  * The calling thread begins a capture, or has ended one successfully. Metrics that no kernel
@@ -28,7 +27,7 @@ void graphs_record(struct proton_context launch, uint64_t node_id,
 uint64_t graphs_crc(uint64_t node_id);
 
 /* In an API callback: flushes and frees if many graphs were destroyed since the last flush. */
-void graphs_flush_if_due(const struct cupti_api *api);
+void graphs_flush_if_due(void);
 /* Frees graphs destroyed before a monotonic time; all their records have arrived. */
 void graphs_forget_destroyed(uint64_t before_ns);
 /* After the last session: frees everything. */

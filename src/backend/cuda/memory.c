@@ -51,23 +51,22 @@ bool memory_is_batch(uint32_t call)
 	return call < CALL_MAX && call_kinds[call] == CALL_BATCH;
 }
 
-static void disable(const struct cupti_api *api, void *subscriber)
+static void disable(void *subscriber)
 {
 	for (uint32_t call = 0; call < CALL_MAX; call++)
 		if (call_kinds[call])
-			api->cuptiEnableCallback(0, subscriber, CUPTI_DOMAIN_DRIVER_API, call);
+			libcupti.cuptiEnableCallback(0, subscriber, CUPTI_DOMAIN_DRIVER_API, call);
 	for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++)
-		api->cuptiActivityDisable(kinds[i]);
+		libcupti.cuptiActivityDisable(kinds[i]);
 }
 
-int memory_set(const struct cupti_api *api, void *subscriber, bool is_wanted,
-	       struct proton_error *err)
+int memory_set(void *subscriber, bool is_wanted, struct proton_error *err)
 {
 	uint32_t known = 0;
 	int result = CUPTI_OK;
 
 	if (!is_wanted) {
-		disable(api, subscriber);
+		disable(subscriber);
 		return PROTON_OK;
 	}
 	/* Callbacks first: copies from here on have their context before their record arrives. */
@@ -76,20 +75,20 @@ int memory_set(const struct cupti_api *api, void *subscriber, bool is_wanted,
 
 		if (!call_kinds[call])
 			continue;
-		one = api->cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER_API, call);
+		one = libcupti.cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER_API, call);
 		known += one == CUPTI_OK;
 		if (one != CUPTI_OK)
 			result = one; /* older versions of CUPTI do not have the newest calls */
 	}
 	if (!known) {
-		disable(api, subscriber);
-		return cupti_api_error(api, result, "cuptiEnableCallback", err);
+		disable(subscriber);
+		return cupti_api_error(result, "cuptiEnableCallback", err);
 	}
 	for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {
-		result = api->cuptiActivityEnable(kinds[i]);
+		result = libcupti.cuptiActivityEnable(kinds[i]);
 		if (result != CUPTI_OK) {
-			disable(api, subscriber);
-			return cupti_api_error(api, result, "cuptiActivityEnable", err);
+			disable(subscriber);
+			return cupti_api_error(result, "cuptiActivityEnable", err);
 		}
 	}
 	return PROTON_OK;

@@ -12,8 +12,7 @@ struct memory_operation {
 };
 
 /* Begins or ends records and the callbacks of `subscriber`. On failure everything is disabled. */
-int memory_set(const struct cupti_api *api, void *subscriber, bool is_wanted,
-	       struct proton_error *err);
+int memory_set(void *subscriber, bool is_wanted, struct proton_error *err);
 
 /* False if `record` is not a memory operation. On CUPTI's thread. */
 bool memory_read(const struct cupti_activity *record, struct memory_operation *out);

@@ -23,7 +23,6 @@
 _Atomic bool pc_sampling_is_on;
 pthread_mutex_t pcs_lock = PTHREAD_MUTEX_INITIALIZER;
 struct pcs_context pcs_contexts[PCS_CONTEXTS_MAX];
-const struct cupti_api *pcs_api;
 struct pcs_mode pcs_mode;
 struct pcs_statistics pcs_statistics;
 
@@ -56,8 +55,8 @@ static int add(void *context, struct proton_error *err)
 	struct pcs_context added = {.context = context};
 	int status;
 
-	if (!place || pcs_api->cuptiGetDeviceId(context, &added.device) != CUPTI_OK ||
-	    pcs_api->cuptiGetContextId(context, &added.id) != CUPTI_OK)
+	if (!place || libcupti.cuptiGetDeviceId(context, &added.device) != CUPTI_OK ||
+	    libcupti.cuptiGetContextId(context, &added.id) != CUPTI_OK)
 		return PROTON_OK;
 	if (is_device_taken(added.device)) {
 		if (!second_was_noted)
@@ -194,15 +193,14 @@ static int add_known(struct proton_error *err)
 	return status;
 }
 
-int pc_sampling_start(const struct cupti_api *api, const struct pcs_mode *mode,
-		      struct proton_error *err)
+int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 {
 	int status;
 
-	if (!api->cuptiPCSamplingEnable || !api->cuptiPCSamplingGetData || !api->cuptiGetCubinCrc)
-		return err_set(err, PROTON_E_VERSION, "%s has no PC sampling", api->path);
+	if (!libcupti.cuptiPCSamplingEnable || !libcupti.cuptiPCSamplingGetData ||
+	    !libcupti.cuptiGetCubinCrc)
+		return err_set(err, PROTON_E_VERSION, "%s has no PC sampling", libcupti.path);
 	pthread_mutex_lock(&pcs_lock);
-	pcs_api = api;
 	pcs_mode = *mode;
 	pcs_statistics = (struct pcs_statistics){0};
 	second_was_noted = false;

@@ -25,8 +25,7 @@ static inline bool pc_sampling_runs(void)
 }
 
 /* After callbacks and records have started. Samples the calling thread's context, if any. */
-int pc_sampling_start(const struct cupti_api *api, const struct pcs_mode *mode,
-		      struct proton_error *err);
+int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err);
 /*
  * Ends sampling. The contexts stay ready for a next start, because CUPTI would not attribute
  * samples of modules loaded before that; if the program ends, they are released.

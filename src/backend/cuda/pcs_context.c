@@ -53,13 +53,13 @@ static void preload(void)
 {
 	static bool is_done;
 	char path[1100];
-	const char *slash = strrchr(pcs_api->path, '/');
+	const char *slash = strrchr(libcupti.path, '/');
 
 	if (is_done || !slash)
 		return;
 	is_done = true;
-	snprintf(path, sizeof(path), "%.*s/libnvperf_host.so", (int)(slash - pcs_api->path),
-		 pcs_api->path);
+	snprintf(path, sizeof(path), "%.*s/libnvperf_host.so", (int)(slash - libcupti.path),
+		 libcupti.path);
 	dlopen(path, RTLD_NOW | RTLD_GLOBAL);
 }
 
@@ -77,7 +77,7 @@ static int read_reasons(const struct pcs_context *context)
 		.context = context->context,
 	};
 	char *texts = NULL;
-	int result = pcs_api->cuptiPCSamplingGetNumStallReasons(&counting);
+	int result = libcupti.cuptiPCSamplingGetNumStallReasons(&counting);
 
 	if (result != CUPTI_OK || reason_count)
 		return result;
@@ -88,7 +88,7 @@ static int read_reasons(const struct pcs_context *context)
 	for (size_t i = 0; i < count && texts && naming.names; i++)
 		naming.names[i] = texts + i * PCS_REASON_NAME_BYTES;
 	result = texts && naming.indexes && naming.names
-			 ? pcs_api->cuptiPCSamplingGetStallReasons(&naming)
+			 ? libcupti.cuptiPCSamplingGetStallReasons(&naming)
 			 : CUPTI_E_OUT_OF_MEMORY;
 	if (result == CUPTI_OK && !pcs_drain_set_reasons(naming.indexes, naming.names, count))
 		result = CUPTI_E_OUT_OF_MEMORY;
@@ -121,13 +121,13 @@ static int configure(struct pcs_context *context)
 		.count = 6,
 		.attributes = attributes,
 	};
-	int result = pcs_api->cuptiPCSamplingSetConfigurationAttribute(&params);
+	int result = libcupti.cuptiPCSamplingSetConfigurationAttribute(&params);
 
 	if (result != CUPTI_OK)
 		return result;
 	attributes[0] = (struct pcs_attribute){.type = PCS_ATTRIBUTE_PERIOD};
 	params.count = 1;
-	if (pcs_api->cuptiPCSamplingGetConfigurationAttribute(&params) == CUPTI_OK &&
+	if (libcupti.cuptiPCSamplingGetConfigurationAttribute(&params) == CUPTI_OK &&
 	    attributes[0].value.number)
 		context->period = attributes[0].value.number;
 	return CUPTI_OK;
@@ -138,10 +138,10 @@ static int enable(struct pcs_context *context, struct proton_error *err)
 {
 	struct pcs_params params = params_of(context);
 	const char *call = "cuptiPCSamplingEnable";
-	int result = pcs_api->cuptiPCSamplingEnable(&params);
+	int result = libcupti.cuptiPCSamplingEnable(&params);
 
 	if (result != CUPTI_OK)
-		return cupti_api_error(pcs_api, result, call, err);
+		return cupti_api_error(result, call, err);
 	call = "cuptiPCSamplingGetStallReasons";
 	result = read_reasons(context);
 	if (result == CUPTI_OK) {
@@ -154,8 +154,8 @@ static int enable(struct pcs_context *context, struct proton_error *err)
 	}
 	if (result == CUPTI_OK)
 		return PROTON_OK;
-	pcs_api->cuptiPCSamplingDisable(&params);
-	return cupti_api_error(pcs_api, result, call, err);
+	libcupti.cuptiPCSamplingDisable(&params);
+	return cupti_api_error(result, call, err);
 }
 
 int pcs_context_enable(struct pcs_context *context, struct proton_error *err)
@@ -174,7 +174,7 @@ void pcs_context_begin(struct pcs_context *context)
 
 	if (context->is_started)
 		return;
-	result = pcs_api->cuptiPCSamplingStart(&params);
+	result = libcupti.cuptiPCSamplingStart(&params);
 	if (result != CUPTI_OK) {
 		message_once("PC sampling does not start (cuptiPCSamplingStart: error %d)", result);
 		return;
@@ -191,7 +191,7 @@ void pcs_context_end(struct pcs_context *context)
 		return;
 	pcs_windows_end(context->id, clock_monotonic_ns());
 	context->is_started = false;
-	pcs_api->cuptiPCSamplingStop(&params);
+	libcupti.cuptiPCSamplingStop(&params);
 }
 
 void pcs_context_forget(struct pcs_context *context)
@@ -216,7 +216,7 @@ void pcs_context_read(struct pcs_context *context)
 		out->count = out->remaining = 0;
 		out->samples = out->non_user = 0;
 		out->is_full = 0;
-		result = pcs_api->cuptiPCSamplingGetData(&params);
+		result = libcupti.cuptiPCSamplingGetData(&params);
 		if (result == CUPTI_E_OUT_OF_MEMORY || out->is_full) {
 			if (result == CUPTI_OK)
 				pcs_drain_take(context, out);
@@ -256,7 +256,7 @@ bool pcs_context_disable(struct pcs_context *context)
 
 	context->configured->count = context->configured->remaining = 0;
 	context->configured->samples = context->configured->non_user = 0;
-	result = pcs_api->cuptiPCSamplingDisable(&params);
+	result = libcupti.cuptiPCSamplingDisable(&params);
 	if (result == CUPTI_OK)
 		pcs_drain_take(context, context->configured);
 	/* A context that was destroyed is gone for CUPTI too. */
@@ -282,7 +282,7 @@ void pcs_context_raise_period(struct pcs_context *context)
 	pcs_context_end(context);
 	context->configured->count = 0;
 	context->configured->samples = context->configured->non_user = 0;
-	if (pcs_api->cuptiPCSamplingDisable(&params) != CUPTI_OK)
+	if (libcupti.cuptiPCSamplingDisable(&params) != CUPTI_OK)
 		return;
 	pcs_drain_take(context, context->configured);
 	if (context->period < PCS_PERIOD_MAX)

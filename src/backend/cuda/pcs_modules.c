@@ -166,8 +166,8 @@ static uint64_t crc_of(const struct cupti_module_data *module)
 	    crc_cache[slot].bytes == module->cubin_bytes)
 		crc = crc_cache[slot].crc;
 	pthread_mutex_unlock(&lock);
-	if (crc || !module->cubin || !module->cubin_bytes || !pcs_api->cuptiGetCubinCrc ||
-	    pcs_api->cuptiGetCubinCrc(&params) != CUPTI_OK)
+	if (crc || !module->cubin || !module->cubin_bytes || !libcupti.cuptiGetCubinCrc ||
+	    libcupti.cuptiGetCubinCrc(&params) != CUPTI_OK)
 		return crc;
 	pthread_mutex_lock(&lock);
 	crc_cache[slot].module = module->id;

@@ -32,7 +32,6 @@ struct pcs_statistics {
 
 extern pthread_mutex_t pcs_lock; /* guards the contexts, and CUPTI's calls for them */
 extern struct pcs_context pcs_contexts[PCS_CONTEXTS_MAX];
-extern const struct cupti_api *pcs_api;
 extern struct pcs_mode pcs_mode;
 extern struct pcs_statistics pcs_statistics;
 

@@ -20,15 +20,14 @@ extern char **environ;
 __attribute__((constructor)) static void search(void)
 {
 	const char *loaded = getenv("SEARCH_LOADED");
-	const struct cupti_api *api;
 	struct proton_error err;
 
 	if (!loaded)
 		return;
 	if (*loaded && !dlopen(loaded, RTLD_NOW | RTLD_LOCAL))
 		printf("%s", dlerror());
-	else if (cupti_api_get(&api, &err) == PROTON_OK)
-		printf("%s", api->path);
+	else if (cupti_api_load(&err) == PROTON_OK)
+		printf("%s", libcupti.path);
 	else
 		printf("%s", err.text);
 	fflush(stdout);
