@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "model/clamped.h"
 #include "model/load.h"
 #include "model/load_samples.h"
 
@@ -244,42 +243,18 @@ static void merge_value(struct view_loader *loader, uint32_t index, const struct
 			bool is_new, bool is_later)
 {
 	struct profile *profile = loader->profile;
-	struct profile_value *value = &profile->values[index];
-	const struct profile_metric *metric = &profile->metrics[value->metric];
-	bool is_replacing = is_new || (is_later && metric->flags & METRIC_PROPERTY);
-	bool is_adding = !is_new && !(metric->flags & METRIC_PROPERTY);
-	double given = loader->is_widened[row->metric] ? (double)row->as.int64 : row->as.float64;
-	const uint64_t *vector;
+	uint16_t type = profile->metrics[profile->values[index].metric].type;
+	struct profile_value from = {.as.int64 = row->as.int64};
+	const uint64_t *vector = NULL;
 
-	switch (metric->type) {
-	case PROTON_METRIC_INT64:
-		if (is_replacing)
-			value->as.int64 = 0;
-		if (is_replacing || is_adding)
-			profile_clamped(profile, clamped_add(&value->as.int64, row->as.int64));
-		break;
-	case PROTON_METRIC_DOUBLE:
-		if (is_replacing || is_adding)
-			value->as.float64 = is_replacing ? given : value->as.float64 + given;
-		break;
-	case PROTON_METRIC_STRING:
-		if (is_new || is_later)
-			value->as.string = map_string(loader, row->as.string);
-		break;
-	default:
-		vector = view_vector(loader, row->as.vector);
-		if (!vector)
-			break;
-		if (is_adding && profile->words[value->as.vector] == vector[0])
-			profile_clamped(profile,
-					clamped_add_vector(profile->words + value->as.vector + 1,
-							   vector + 1, vector[0],
-							   metric->type ==
-								   PROTON_METRIC_DOUBLE_VECTOR));
-		else if (is_new || is_later)
-			value->as.vector = profile_vector(profile, vector + 1, vector[0]);
-		break;
-	}
+	if (loader->is_widened[row->metric])
+		from.as.float64 = (double)row->as.int64;
+	else if (type == PROTON_METRIC_STRING)
+		from.as.string = map_string(loader, row->as.string);
+	else if (type != PROTON_METRIC_INT64 && type != PROTON_METRIC_DOUBLE &&
+		 !(vector = view_vector(loader, row->as.vector)))
+		return;
+	profile_value_add(profile, index, &from, vector, is_new, is_later);
 }
 
 static void copy_value(struct view_loader *loader, uint32_t node, const struct row_value *row)
@@ -327,51 +302,29 @@ static void copy_values(struct view_loader *loader, uint32_t node, uint32_t firs
 
 /* ------------------------------------------------------------------ kernels */
 
-/* Adds a row's durations to histogram `to`: its histogram, or its single duration. */
-static void add_histogram(struct view_loader *loader, uint32_t to, const struct row_kernel *row)
+/* The buckets of a row; NULL if it has none. */
+static const uint32_t *buckets_of(struct view_loader *loader, const struct row_kernel *row)
 {
 	const struct row_histogram *rows = loader->view->table[TABLE_HISTOGRAMS];
-	uint32_t *buckets = loader->profile->histograms[to].bucket;
 
-	if (!row->histogram) {
-		uint32_t bucket = histogram_bucket(row->min_ns);
-
-		if (row->count == 1)
-			buckets[bucket] = clamped_u32(buckets[bucket], 1);
-		return;
-	}
+	if (!row->histogram)
+		return NULL;
 	if (row->histogram >= rows_of(loader, TABLE_HISTOGRAMS) || !loader->histogram_budget) {
 		loader->profile->is_damaged = true;
-		return;
+		return NULL;
 	}
 	loader->histogram_budget--;
-	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++)
-		buckets[i] = clamped_u32(buckets[i], rows[row->histogram].bucket[i]);
+	return rows[row->histogram].bucket;
 }
 
 static void merge_kernel(struct view_loader *loader, uint32_t index, const struct row_kernel *row)
 {
-	struct profile *profile = loader->profile;
-	bool is_first = profile->kernels[index].count == 0;
-	uint32_t histogram = profile->kernels[index].histogram;
-	struct profile_kernel *kernel;
+	const struct profile_kernel from = {.count = row->count,
+					    .total_ns = row->total_ns,
+					    .min_ns = row->min_ns,
+					    .max_ns = row->max_ns};
 
-	if (!histogram && (row->histogram || !is_first)) {
-		histogram = profile_histogram(profile);
-		kernel = &profile->kernels[index];
-		if (histogram && kernel->count == 1)
-			profile->histograms[histogram].bucket[histogram_bucket(kernel->min_ns)] = 1;
-	}
-	if (histogram)
-		add_histogram(loader, histogram, row);
-	kernel = &profile->kernels[index];
-	kernel->histogram = histogram;
-	kernel->count = clamped_u64(kernel->count, row->count);
-	kernel->total_ns = clamped_u64(kernel->total_ns, row->total_ns);
-	if (is_first || row->min_ns < kernel->min_ns)
-		kernel->min_ns = row->min_ns;
-	if (is_first || row->max_ns > kernel->max_ns)
-		kernel->max_ns = row->max_ns;
+	profile_kernel_add(loader->profile, index, &from, buckets_of(loader, row));
 }
 
 static void copy_kernel(struct view_loader *loader, uint32_t node, const struct row_kernel *row)

@@ -264,55 +264,20 @@ static uint32_t map_metric(struct merge *merge, uint32_t source_metric)
 	return id;
 }
 
-static double number_of(const struct profile *profile, const struct profile_value *value)
-{
-	return profile->metrics[value->metric].type == PROTON_METRIC_INT64 ? (double)value->as.int64
-									   : value->as.float64;
-}
-
-static void put_vector(struct merge *merge, uint32_t index, const uint64_t *vector, bool is_new)
-{
-	struct profile *target = merge->target;
-	struct profile_value *value = &target->values[index];
-	const struct profile_metric *metric = &target->metrics[value->metric];
-
-	if (!is_new && !(metric->flags & METRIC_PROPERTY) &&
-	    target->words[value->as.vector] == vector[0]) {
-		profile_clamped(target,
-				clamped_add_vector(target->words + value->as.vector + 1, vector + 1,
-						   vector[0],
-						   metric->type == PROTON_METRIC_DOUBLE_VECTOR));
-		return;
-	}
-	value->as.vector = profile_vector(target, vector + 1, vector[0]);
-}
-
 /* Adds a source's value to the target's value `index`, or stores it if `is_new`. */
-static void put_value(struct merge *merge, uint32_t index, const struct profile_value *from,
-		      bool is_new)
+static void put_value(struct merge *merge, uint32_t index, struct profile_value from, bool is_new)
 {
-	struct profile *target = merge->target;
-	struct profile_value *value = &target->values[index];
-	const struct profile_metric *metric = &target->metrics[value->metric];
-	bool is_replacing = is_new || metric->flags & METRIC_PROPERTY;
+	const struct profile *source = merge->source;
+	uint16_t type = source->metrics[from.metric].type;
+	const uint64_t *vector = NULL;
 
-	switch (metric->type) {
-	case PROTON_METRIC_INT64:
-		if (is_replacing)
-			value->as.int64 = 0;
-		profile_clamped(target, clamped_add(&value->as.int64, from->as.int64));
-		break;
-	case PROTON_METRIC_DOUBLE:
-		value->as.float64 = number_of(merge->source, from) +
-				    (is_replacing ? 0 : value->as.float64);
-		break;
-	case PROTON_METRIC_STRING:
-		value->as.string = copy_string(merge, from->as.string);
-		break;
-	default:
-		put_vector(merge, index, merge->source->words + from->as.vector, is_new);
-		break;
-	}
+	if (type == PROTON_METRIC_STRING)
+		from.as.string = copy_string(merge, from.as.string);
+	else if (!is_number(type))
+		vector = source->words + from.as.vector;
+	else if (type != merge->target->metrics[merge->target->values[index].metric].type)
+		from.as.float64 = (double)from.as.int64;
+	profile_value_add(merge->target, index, &from, vector, is_new, true);
 }
 
 void merge_values(struct merge *merge, uint32_t source_node, uint32_t target_node)
@@ -339,7 +304,7 @@ void merge_values(struct merge *merge, uint32_t source_node, uint32_t target_nod
 			if (target->out_of_memory)
 				return;
 		}
-		put_value(merge, index, &source->values[v], is_new);
+		put_value(merge, index, source->values[v], is_new);
 	}
 }
 
@@ -361,60 +326,13 @@ static uint32_t map_device(struct merge *merge, uint32_t source_device)
 	return merge->devices[source_device];
 }
 
-static bool is_distribution_known(const struct profile_kernel *kernel)
-{
-	return kernel->histogram || kernel->count == 0 ||
-	       (kernel->count == 1 && kernel->min_ns != KERNEL_TIME_UNKNOWN);
-}
-
-/* Adds a kernel's durations to a histogram of the target. */
-static void add_histogram(struct profile *target, uint32_t to, const struct profile *from,
-			  const struct profile_kernel *kernel)
-{
-	uint32_t *buckets = target->histograms[to].bucket;
-
-	if (!kernel->histogram) {
-		uint32_t bucket = histogram_bucket(kernel->min_ns);
-
-		if (kernel->count == 1)
-			buckets[bucket] = clamped_u32(buckets[bucket], 1);
-		return;
-	}
-	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++)
-		buckets[i] = clamped_u32(buckets[i], from->histograms[kernel->histogram].bucket[i]);
-}
-
-/* The sum's histogram; 0 if unknown, or if a single execution needs none. */
-static uint32_t join_histograms(struct merge *merge, uint32_t index,
-				const struct profile_kernel *from)
-{
-	struct profile *target = merge->target;
-	struct profile_kernel kernel = target->kernels[index];
-	uint32_t histogram = kernel.histogram;
-
-	if (!is_distribution_known(&kernel) || !is_distribution_known(from))
-		return 0;
-	if (kernel.count == 0 && !from->histogram)
-		return 0;
-	if (!histogram) {
-		histogram = profile_histogram(target);
-		if (!histogram)
-			return 0;
-		add_histogram(target, histogram, target, &kernel);
-	}
-	add_histogram(target, histogram, merge->source, from);
-	return histogram;
-}
-
 void merge_kernel(struct merge *merge, uint32_t source_kernel, uint32_t target_node)
 {
-	const struct profile_kernel *from = &merge->source->kernels[source_kernel];
+	const struct profile *source = merge->source;
+	const struct profile_kernel *from = &source->kernels[source_kernel];
 	struct profile *target = merge->target;
 	uint32_t device = map_device(merge, from->device);
 	uint32_t index = hash_table_find(&merge->kernels, hash_pair(target_node, device));
-	struct profile_kernel *kernel;
-	uint32_t histogram;
-	bool is_first;
 
 	if (target->out_of_memory)
 		return;
@@ -424,20 +342,8 @@ void merge_kernel(struct merge *merge, uint32_t source_kernel, uint32_t target_n
 			return;
 		add(merge, &merge->kernels, hash_pair(target_node, device), index);
 	}
-	histogram = join_histograms(merge, index, from);
-	kernel = &target->kernels[index];
-	is_first = kernel->count == 0;
-	kernel->histogram = histogram;
-	kernel->count = clamped_u64(kernel->count, from->count);
-	kernel->total_ns = clamped_u64(kernel->total_ns, from->total_ns);
-	/*
-	 * "Unknown" is the largest number: it wins as a maximum, and has to win as a minimum too.
-	 */
-	if (is_first || from->min_ns == KERNEL_TIME_UNKNOWN ||
-	    (kernel->min_ns != KERNEL_TIME_UNKNOWN && from->min_ns < kernel->min_ns))
-		kernel->min_ns = from->min_ns;
-	if (is_first || from->max_ns > kernel->max_ns)
-		kernel->max_ns = from->max_ns;
+	profile_kernel_add(target, index, from,
+			   from->histogram ? source->histograms[from->histogram].bucket : NULL);
 	for (uint32_t c = from->first_config; c; c = merge->source->configs[c].next) {
 		uint32_t first = target->kernels[index].first_config;
 

@@ -399,6 +399,100 @@ void profile_counter(struct profile *profile, const char *name, bool is_loss, ui
 			(struct profile_counter){.name = text, .is_loss = is_loss, .value = value};
 }
 
+/* ------------------------------------------------------------------ sums */
+
+void profile_value_add(struct profile *profile, uint32_t index, const struct profile_value *from,
+		       const uint64_t *vector, bool is_new, bool is_later)
+{
+	struct profile_value *value = &profile->values[index];
+	const struct profile_metric *metric = &profile->metrics[value->metric];
+	bool is_adding = !is_new && !(metric->flags & METRIC_PROPERTY);
+	bool is_replacing = is_new || is_later;
+	bool has_doubles = metric->type == PROTON_METRIC_DOUBLE_VECTOR;
+	uint64_t *words;
+
+	switch (metric->type) {
+	case PROTON_METRIC_INT64:
+		if (is_adding)
+			profile_clamped(profile, clamped_add(&value->as.int64, from->as.int64));
+		else if (is_replacing)
+			value->as.int64 = from->as.int64;
+		break;
+	case PROTON_METRIC_DOUBLE:
+		if (is_adding || is_replacing)
+			value->as.float64 = from->as.float64 + (is_adding ? value->as.float64 : 0);
+		break;
+	case PROTON_METRIC_STRING:
+		if (is_replacing)
+			value->as.string = from->as.string;
+		break;
+	default:
+		words = profile->words + value->as.vector;
+		if (is_adding && words[0] == vector[0])
+			profile_clamped(profile, clamped_add_vector(words + 1, vector + 1,
+								    vector[0], has_doubles));
+		else if (is_replacing)
+			value->as.vector = profile_vector(profile, vector + 1, vector[0]);
+		break;
+	}
+}
+
+static bool is_distribution_known(const struct profile_kernel *kernel, bool has_buckets)
+{
+	return has_buckets || kernel->count == 0 ||
+	       (kernel->count == 1 && kernel->min_ns != KERNEL_TIME_UNKNOWN);
+}
+
+static void add_durations(uint32_t *to, const struct profile_kernel *from, const uint32_t *buckets)
+{
+	if (!buckets && from->count == 1)
+		to[histogram_bucket(from->min_ns)] =
+			clamped_u32(to[histogram_bucket(from->min_ns)], 1);
+	for (uint32_t i = 0; buckets && i < HISTOGRAM_BUCKETS; i++)
+		to[i] = clamped_u32(to[i], buckets[i]);
+}
+
+/* The histogram of the sum; 0 if it is unknown, or if a single execution needs none. */
+static uint32_t join_histograms(struct profile *profile, uint32_t index,
+				const struct profile_kernel *from, const uint32_t *buckets)
+{
+	struct profile_kernel kernel = profile->kernels[index];
+	uint32_t histogram = kernel.histogram;
+
+	if (!is_distribution_known(&kernel, histogram) || !is_distribution_known(from, buckets))
+		return 0;
+	if (kernel.count == 0 && !buckets)
+		return 0;
+	if (!histogram) {
+		histogram = profile_histogram(profile);
+		if (!histogram)
+			return 0;
+		add_durations(profile->histograms[histogram].bucket, &kernel, NULL);
+	}
+	add_durations(profile->histograms[histogram].bucket, from, buckets);
+	return histogram;
+}
+
+void profile_kernel_add(struct profile *profile, uint32_t index, const struct profile_kernel *from,
+			const uint32_t *buckets)
+{
+	uint32_t histogram = join_histograms(profile, index, from, buckets);
+	struct profile_kernel *kernel = &profile->kernels[index];
+	bool is_first = kernel->count == 0;
+
+	kernel->histogram = histogram;
+	kernel->count = clamped_u64(kernel->count, from->count);
+	kernel->total_ns = clamped_u64(kernel->total_ns, from->total_ns);
+	/*
+	 * "Unknown" is the largest number: it wins as a maximum, and has to win as a minimum too.
+	 */
+	if (is_first || from->min_ns == KERNEL_TIME_UNKNOWN ||
+	    (kernel->min_ns != KERNEL_TIME_UNKNOWN && from->min_ns < kernel->min_ns))
+		kernel->min_ns = from->min_ns;
+	if (is_first || from->max_ns > kernel->max_ns)
+		kernel->max_ns = from->max_ns;
+}
+
 void profile_clamped(struct profile *profile, uint64_t sums)
 {
 	if (sums)

@@ -177,6 +177,16 @@ struct profile_kernel *profile_kernel(struct profile *profile, uint32_t node, ui
 uint32_t profile_config(struct profile *profile, uint32_t first,
 			const struct profile_config *added);
 uint32_t profile_histogram(struct profile *profile);
+
+/*
+ * Adds `from`, a value of the same type, to value `index`, or stores it if `is_new`. A property is
+ * replaced if `from` is later. `vector` has the words of a vector: its length, then its elements.
+ */
+void profile_value_add(struct profile *profile, uint32_t index, const struct profile_value *from,
+		       const uint64_t *vector, bool is_new, bool is_later);
+/* Adds executions to kernel `index`; `buckets` are those of `from` or NULL. */
+void profile_kernel_add(struct profile *profile, uint32_t index, const struct profile_kernel *from,
+			const uint32_t *buckets);
 uint32_t profile_vector(struct profile *profile, const uint64_t *elements, size_t count);
 void profile_info(struct profile *profile, const char *key, const char *value);
 /* Adds to the counter of that name, creating it if necessary. */
