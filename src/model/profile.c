@@ -208,57 +208,49 @@ uint32_t profile_node(struct profile *profile, uint32_t parent, uint32_t frame)
 	return id;
 }
 
+/* The link to the row after row `i`: the first member of a row. */
+static uint32_t *next_of(void *rows, size_t row_bytes, uint32_t i)
+{
+	return (uint32_t *)(void *)((char *)rows + i * row_bytes);
+}
+
+/* Puts row `id` at the end of a node's list. */
+static void put_last(void *rows, size_t row_bytes, uint32_t *first, struct list_tail *tail,
+		     uint32_t node, uint32_t id)
+{
+	uint32_t *link = first;
+
+	if (*link && tail->node == node && tail->row)
+		link = next_of(rows, row_bytes, tail->row);
+	while (*link)
+		link = next_of(rows, row_bytes, *link);
+	*link = id;
+	*tail = (struct list_tail){node, id};
+}
+
 struct profile_value *profile_value(struct profile *profile, uint32_t node, uint32_t metric)
 {
-	uint32_t id = 0;
-	uint32_t last;
+	uint32_t id = metric < profile->metric_count ? APPEND(profile, values, value) : 0;
 
-	if (metric < profile->metric_count)
-		id = APPEND(profile, values, value);
-	if (!id) {
+	if (id)
+		put_last(profile->values, sizeof(*profile->values),
+			 &profile->nodes[node].first_value, &profile->value_tail, node, id);
+	else
 		profile->values[0] = (struct profile_value){0};
-		return &profile->values[0];
-	}
-	last = profile->nodes[node].first_value;
-	if (!last) {
-		profile->nodes[node].first_value = id;
-	} else {
-		if (profile->value_tail_node == node && profile->value_tail)
-			last = profile->value_tail;
-		while (profile->values[last].next)
-			last = profile->values[last].next;
-		profile->values[last].next = id;
-	}
-	profile->value_tail_node = node;
-	profile->value_tail = id;
-	profile->values[id].metric = metric;
+	profile->values[id].metric = id ? metric : 0;
 	return &profile->values[id];
 }
 
 struct profile_kernel *profile_kernel(struct profile *profile, uint32_t node, uint32_t device)
 {
-	uint32_t id = 0;
-	uint32_t last;
+	uint32_t id = device < profile->device_count ? APPEND(profile, kernels, kernel) : 0;
 
-	if (device < profile->device_count)
-		id = APPEND(profile, kernels, kernel);
-	if (!id) {
+	if (id)
+		put_last(profile->kernels, sizeof(*profile->kernels),
+			 &profile->nodes[node].first_kernel, &profile->kernel_tail, node, id);
+	else
 		profile->kernels[0] = (struct profile_kernel){0};
-		return &profile->kernels[0];
-	}
-	last = profile->nodes[node].first_kernel;
-	if (!last) {
-		profile->nodes[node].first_kernel = id;
-	} else {
-		if (profile->kernel_tail_node == node && profile->kernel_tail)
-			last = profile->kernel_tail;
-		while (profile->kernels[last].next)
-			last = profile->kernels[last].next;
-		profile->kernels[last].next = id;
-	}
-	profile->kernel_tail_node = node;
-	profile->kernel_tail = id;
-	profile->kernels[id].device = device;
+	profile->kernels[id].device = id ? device : 0;
 	return &profile->kernels[id];
 }
 

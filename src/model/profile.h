@@ -128,12 +128,13 @@ struct profile {
 	struct hash_table frame_index;  /* by content; id + 1 */
 	struct hash_table metric_index; /* by name; id + 1 */
 	size_t frames_indexed, metrics_indexed;
-	uint32_t value_tail_node, value_tail; /* node of the last added value, and its index */
-	uint32_t kernel_tail_node, kernel_tail;
-	bool is_unfinished; /* the process was killed, or is still recording */
-	bool is_damaged;    /* not all of the source could be read */
-	bool out_of_memory; /* sticky: an allocation failed */
-	uint64_t start_ns;  /* Unix time, 0 = unknown */
+	struct list_tail {
+		uint32_t node, row;
+	} value_tail, kernel_tail; /* what was added last, and to which node */
+	bool is_unfinished;        /* the process was killed, or is still recording */
+	bool is_damaged;           /* not all of the source could be read */
+	bool out_of_memory;        /* sticky: an allocation failed */
+	uint64_t start_ns;         /* Unix time, 0 = unknown */
 	uint64_t end_ns;
 	uint32_t pid;                    /* 0 = unknown */
 	struct profile_trace *trace;     /* events; NULL unless it is a trace. Owned */
