@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Optional, Union
 
 from . import _command, _interpreter, _libproton
@@ -36,28 +37,20 @@ def _is_true(variable: str) -> bool:
     return os.environ.get(variable, "").lower() in _TRUE
 
 
+def _knob(group: str, name: str) -> Any:
+    """A knob of Triton; None before Triton is imported, or if it has no such knob."""
+    return getattr(getattr(sys.modules.get("triton.knobs"), group, None), name, None)
+
+
 def _is_disabled() -> bool:
     """TRITON_PROTON_DISABLE, or Triton's knob once Triton is imported."""
-    knobs = sys.modules.get("triton.knobs")
-    group = getattr(knobs, "proton", None)
-    if group is not None and hasattr(group, "disable"):
-        return bool(group.disable)
-    return _is_true("TRITON_PROTON_DISABLE")
+    knob = _knob("proton", "disable")
+    return _is_true("TRITON_PROTON_DISABLE") if knob is None else bool(knob)
 
 
 def _is_interpreting() -> bool:
-    knobs = sys.modules.get("triton.knobs")
-    group = getattr(knobs, "runtime", None)
-    if group is not None and hasattr(group, "interpret"):
-        return bool(group.interpret)
-    return _is_true("TRITON_INTERPRET")
-
-
-def _obey_nvtx_knob() -> None:
-    """triton.knobs.proton.enable_nvtx; before Triton is imported, TRITON_ENABLE_NVTX."""
-    group = getattr(sys.modules.get("triton.knobs"), "proton", None)
-    if group is not None and hasattr(group, "enable_nvtx"):
-        _libproton.nvtx_enable(bool(group.enable_nvtx))
+    knob = _knob("runtime", "interpret")
+    return _is_true("TRITON_INTERPRET") if knob is None else bool(knob)
 
 
 def _select_backend() -> str:
@@ -67,11 +60,7 @@ def _select_backend() -> str:
 
 def _default_backend() -> Optional[str]:
     """The default backend; None leaves the choice to the recorder."""
-    if os.environ.get("PROTON_BACKEND"):
-        return None
-    if _is_interpreting():
-        return _HOST
-    return None
+    return _HOST if _is_interpreting() and not os.environ.get("PROTON_BACKEND") else None
 
 
 def _report_default(backend: str) -> None:
@@ -93,13 +82,13 @@ def _hook_of(hook: Union[None, str, Hook]) -> Optional[Hook]:
 
 
 def _start(
-    name: Union[None, str, os.PathLike[str]],
+    name: Union[None, str, os.PathLike[str]] = None,
     *,
-    context: Optional[str],
-    data: Optional[str],
-    backend: Optional[str],
-    mode: Union[None, str, BaseMode],
-    hook: Union[None, str, Hook],
+    context: Optional[str] = "shadow",
+    data: Optional[str] = "tree",
+    backend: Optional[str] = None,
+    mode: Union[None, str, BaseMode] = None,
+    hook: Union[None, str, Hook] = None,
     memory: bool = False,
     quiet: bool = False,
     output_format: Optional[str] = None,
@@ -111,7 +100,9 @@ def _start(
         raise ValueError(f"Unknown mode: {mode!r}")
     path = DEFAULT_PROFILE_NAME if name is None else os.fspath(name)
     is_default = backend is None and not os.environ.get("PROTON_BACKEND")
-    _obey_nvtx_knob()
+    nvtx = _knob("proton", "enable_nvtx")  # before Triton is imported, TRITON_ENABLE_NVTX
+    if nvtx is not None:
+        _libproton.nvtx_enable(bool(nvtx))
     wanted = _default_backend() if backend is None else backend
     session = _libproton.start(
         path,
@@ -194,31 +185,12 @@ def start(
 
 
 def _start_owned(
-    name: Union[None, str, os.PathLike[str]] = None,
-    *,
-    context: Optional[str] = "shadow",
-    data: Optional[str] = "tree",
-    backend: Optional[str] = None,
-    mode: Union[None, str, BaseMode] = None,
-    hook: Union[None, str, Hook] = None,
-    memory: bool = False,
-    quiet: bool = False,
-    output_format: Optional[str] = None,
+    name: Union[None, str, os.PathLike[str]] = None, **options: Any
 ) -> Optional[int]:
     """For the `proton` command: start the session that calls in the script cannot end."""
     if _is_disabled():
         return None
-    session = _start(
-        name,
-        context=context,
-        data=data,
-        backend=backend,
-        mode=mode,
-        hook=hook,
-        memory=memory,
-        quiet=quiet,
-        output_format=output_format,
-    )
+    session = _start(name, **options)
     flags.command_line = True
     _libproton.own_sessions()
     return session
@@ -339,24 +311,22 @@ def _profiling(function: Callable[..., Any], options: dict[str, Any]) -> Callabl
     lock = threading.Lock()
     running = 0
 
-    def begin() -> Optional[int]:
+    @contextlib.contextmanager
+    def recording() -> Iterator[None]:
         nonlocal running
         with lock:
             session = start(**options)
             running += 1
-            return session
-
-    def end(session: Optional[int]) -> None:
-        nonlocal running
-        with lock:
-            running -= 1
-            # A recursive call, or one on another thread, is still being profiled.
-            if session is None or running > 0:
-                return
-            try:
-                deactivate(session)
-            except IndexError:
-                pass  # the function has finalized the session itself
+        try:
+            yield
+        finally:
+            with lock:
+                running -= 1
+                # A recursive call, or one on another thread, is still being profiled.
+                if session is not None and running == 0:
+                    # IndexError: the function has finalized the session itself.
+                    with contextlib.suppress(IndexError):
+                        deactivate(session)
 
     if inspect.isasyncgenfunction(function):
         raise TypeError("profile cannot decorate an asynchronous generator")
@@ -365,11 +335,8 @@ def _profiling(function: Callable[..., Any], options: dict[str, Any]) -> Callabl
 
         @functools.wraps(function)
         def generator_wrapper(*args: Any, **kwargs: Any) -> Any:
-            session = begin()
-            try:
+            with recording():
                 return (yield from function(*args, **kwargs))
-            finally:
-                end(session)
 
         return generator_wrapper
 
@@ -377,21 +344,15 @@ def _profiling(function: Callable[..., Any], options: dict[str, Any]) -> Callabl
 
         @functools.wraps(function)
         async def async_wrapper(*args: Any, **kwargs: Any) -> Any:
-            session = begin()
-            try:
+            with recording():
                 return await function(*args, **kwargs)
-            finally:
-                end(session)
 
         return async_wrapper
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        session = begin()
-        try:
+        with recording():
             return function(*args, **kwargs)
-        finally:
-            end(session)
 
     return wrapper
 
@@ -419,13 +380,7 @@ def profile(
         proton.profile(step, name="step")()
     """
     options = dict(
-        name=name,
-        context=context,
-        data=data,
-        backend=backend,
-        mode=mode,
-        hook=hook,
-        memory=memory,
+        name=name, context=context, data=data, backend=backend, mode=mode, hook=hook, memory=memory
     )
     if func is not None:
         return _profiling(func, options)
