@@ -10,18 +10,34 @@
 #include "intra/ttgir/ttgir.h"
 #include "symbol/cubin.h"
 
+/* None for NULL. */
+static PyObject *text_of(const char *bytes, size_t length)
+{
+	if (!bytes)
+		Py_RETURN_NONE;
+	return PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)length, "surrogateescape");
+}
+
+/* Releases `out`. */
 static PyObject *text_of_out(struct out *out)
 {
+	char *bytes;
 	size_t length;
-	struct proton_error err;
-
-	if (out_finish(out, &err) != PROTON_OK)
+	if (out_finish_text(out, &bytes, &length, NULL) != PROTON_OK)
 		return PyErr_NoMemory();
-	char *bytes = out_take(out, &length);
-	PyObject *text = PyUnicode_DecodeUTF8(bytes ? bytes : "", (Py_ssize_t)(bytes ? length : 0),
-					      "surrogateescape");
+	PyObject *text = text_of(bytes, length);
 	free(bytes);
 	return text;
+}
+
+/* False with an exception. */
+static bool read_mode(PyObject *module, const char *text, struct instrument_mode *mode)
+{
+	struct proton_error err;
+	int status = instrument_mode_read(text, mode, &err);
+	if (status != PROTON_OK)
+		ext_raise(ext_state_of(module), status, &err);
+	return status == PROTON_OK;
 }
 
 /* ------------------------------------------------------------------ modes */
@@ -35,18 +51,13 @@ PyDoc_STRVAR(
 static PyObject *instrument_mode(PyObject *module, PyObject *argument)
 {
 	struct instrument_mode mode;
-	struct proton_error err;
 	const char *text = PyUnicode_AsUTF8(argument);
-	if (!text)
+	if (!text || !read_mode(module, text, &mode))
 		return NULL;
-	int status = instrument_mode_read(text, &mode, &err);
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
 	struct out out;
 	out_init(&out, -1);
 	instrument_mode_key(&mode, &out);
 	PyObject *key = text_of_out(&out);
-	out_fini(&out);
 	if (!key)
 		return NULL;
 	PyObject *launches = mode.launches == INSTRUMENT_LAUNCHES_ALL
@@ -78,11 +89,9 @@ static PyObject *llvm_result(const struct instrument_result *result)
 	out_init(&out, -1);
 	layout_write(&result->layout, &out);
 	PyObject *layout = text_of_out(&out);
-	out_fini(&out);
 	if (!layout)
 		return NULL;
-	PyObject *text =
-		PyUnicode_DecodeUTF8(result->text, (Py_ssize_t)result->length, "surrogateescape");
+	PyObject *text = text_of(result->text, result->length);
 	if (!text) {
 		Py_DECREF(layout);
 		return NULL;
@@ -107,10 +116,10 @@ static PyObject *instrument_text(PyObject *module, PyObject *args)
 			      &options.warp_count, &options.threads_per_warp, &options.shared_bytes,
 			      &options.shared_limit, &options.shared_per_processor, &mode_text))
 		return NULL;
-	int status = instrument_mode_read(mode_text, &mode, &err);
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
+	if (!read_mode(module, mode_text, &mode))
+		return NULL;
 	instrument_mode_options(&mode, &options);
+	int status;
 	Py_BEGIN_ALLOW_THREADS
 	status = instrument_llvm(text, (size_t)length, &options, &result, &err);
 	Py_END_ALLOW_THREADS
@@ -130,26 +139,15 @@ static PyObject *instrument_text(PyObject *module, PyObject *args)
 
 /* ------------------------------------------------------------------ TTGIR */
 
-/* Returns the text or None, and releases the result. */
-static PyObject *ttgir_text(struct ttgir_result *result)
+/* Returns the text or None, or raises the error, and releases the result. */
+static PyObject *ttgir_text(PyObject *module, int status, struct ttgir_result *result,
+			    struct proton_error *err)
 {
-	PyObject *text = result->text
-				 ? PyUnicode_DecodeUTF8(result->text, (Py_ssize_t)result->length,
-							"surrogateescape")
-				 : Py_NewRef(Py_None);
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, err);
+	PyObject *text = text_of(result->text, result->length);
 	ttgir_result_fini(result);
 	return text;
-}
-
-/* Returns (text or None, count, note or None), and releases the result. */
-static PyObject *ttgir_tuple(struct ttgir_result *result)
-{
-	struct ttgir_result rest = {.scope_count = result->scope_count, .note = result->note};
-	result->note = NULL;
-	PyObject *text = ttgir_text(result);
-	PyObject *made = text ? Py_BuildValue("(NIz)", text, rest.scope_count, rest.note) : NULL;
-	ttgir_result_fini(&rest);
-	return made;
 }
 
 PyDoc_STRVAR(
@@ -170,16 +168,20 @@ static PyObject *instrument_ttgir(PyObject *module, PyObject *args)
 	if (!PyArg_ParseTuple(args, "s#sp|p:instrument_ttgir", &text, &length, &mode_text, &is_amd,
 			      &for_people))
 		return NULL;
-	int status = instrument_mode_read(mode_text, &mode, &err);
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
+	if (!read_mode(module, mode_text, &mode))
+		return NULL;
+	int status;
 	enum ttgir_spelling spelling = for_people ? TTGIR_RECORDS : TTGIR_MARKERS;
 	Py_BEGIN_ALLOW_THREADS
 	status = ttgir_insert_scopes(text, (size_t)length, &mode, is_amd, spelling, &result, &err);
 	Py_END_ALLOW_THREADS
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	return ttgir_tuple(&result);
+	uint32_t scope_count = result.scope_count;
+	char *omitted = result.note;
+	result.note = NULL;
+	PyObject *made = ttgir_text(module, status, &result, &err);
+	made = made ? Py_BuildValue("(NIz)", made, scope_count, omitted) : NULL;
+	free(omitted);
+	return made;
 }
 
 PyDoc_STRVAR(
@@ -198,9 +200,7 @@ static PyObject *instrument_override(PyObject *module, PyObject *args)
 	if (!PyArg_ParseTuple(args, "s#p:instrument_override", &text, &length, &is_amd))
 		return NULL;
 	int status = ttgir_translate_records(text, (size_t)length, is_amd, &result, &err);
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	return ttgir_text(&result);
+	return ttgir_text(module, status, &result, &err);
 }
 
 PyDoc_STRVAR(
@@ -221,9 +221,7 @@ static PyObject *instrument_take_out(PyObject *module, PyObject *args)
 		return NULL;
 	int status = ttgir_strip_markers(text, (size_t)length, (enum ttgir_strip_markers)when,
 					 &result, &err);
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	return ttgir_text(&result);
+	return ttgir_text(module, status, &result, &err);
 }
 
 PyDoc_STRVAR(
@@ -247,9 +245,7 @@ static PyObject *instrument_relocate(PyObject *module, PyObject *args)
 	status = ttgir_restore_scopes(before, (size_t)before_length, after, (size_t)after_length,
 				      &result, &err);
 	Py_END_ALLOW_THREADS
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	return ttgir_text(&result);
+	return ttgir_text(module, status, &result, &err);
 }
 
 /* ------------------------------------------------------------------ machine code */
